@@ -1,0 +1,69 @@
+#include "base/buf.h"
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void buf_reserve(ls_buf *b, size_t extra) {
+    if (b->n + extra + 1 <= b->cap) return;
+    b->cap = (b->n + extra + 1) * 2;
+    b->p = ls_realloc(b->p, b->cap);
+}
+
+void ls_buf_add(ls_buf *b, const void *p, size_t n) {
+    buf_reserve(b, n);
+    if (n) memcpy(b->p + b->n, p, n);
+    b->n += n;
+    b->p[b->n] = 0;
+}
+
+void ls_buf_str(ls_buf *b, const char *s) { ls_buf_add(b, s, strlen(s)); }
+void ls_buf_char(ls_buf *b, char c) { ls_buf_add(b, &c, 1); }
+
+void ls_buf_fmt(ls_buf *b, const char *fmt, ...) {
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n > 0) {
+        buf_reserve(b, (size_t)n);
+        vsnprintf(b->p + b->n, (size_t)n + 1, fmt, again);
+        b->n += (size_t)n;
+    }
+    va_end(again);
+}
+
+void ls_buf_clear(ls_buf *b) {
+    b->n = 0;
+    if (b->p) b->p[0] = 0;
+}
+
+void ls_buf_free(ls_buf *b) {
+    free(b->p);
+    *b = (ls_buf){0};
+}
+
+static void ids_reserve(ls_ids *v, size_t extra) {
+    if (v->n + extra <= v->cap) return;
+    v->cap = (v->n + extra) * 2 + 16;
+    v->p = ls_realloc(v->p, v->cap * sizeof *v->p);
+}
+
+void ls_ids_push(ls_ids *v, int32_t id) {
+    ids_reserve(v, 1);
+    v->p[v->n++] = id;
+}
+
+void ls_ids_add(ls_ids *v, const int32_t *p, size_t n) {
+    ids_reserve(v, n);
+    if (n) memcpy(v->p + v->n, p, n * sizeof *p);
+    v->n += n;
+}
+
+void ls_ids_free(ls_ids *v) {
+    free(v->p);
+    *v = (ls_ids){0};
+}

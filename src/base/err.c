@@ -1,0 +1,28 @@
+#include "base/err.h"
+
+#include <stdio.h>
+#include <string.h>
+
+ls_code ls_fail(ls_err *err, ls_code code, const char *fmt, ...) {
+    if (err) {
+        va_list ap;
+        va_start(ap, fmt);
+        err->code = code;
+        vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+        va_end(ap);
+    }
+    return code;
+}
+
+ls_code ls_err_prefix(ls_err *err, const char *fmt, ...) {
+    if (!err) return LS_E_IO;
+    char old[sizeof err->msg];
+    memcpy(old, err->msg, sizeof old);
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && (size_t)n < sizeof err->msg - 2)
+        snprintf(err->msg + n, sizeof err->msg - (size_t)n, ": %.*s", (int)sizeof old - 1, old);
+    return err->code;
+}

@@ -1,0 +1,25 @@
+// Errors: every fallible function returns an ls_code and, if asked, one finished line of text.
+// The innermost place writes the message (what, where, what to do); outer places may prefix it once.
+#pragma once
+#include <stdarg.h>
+
+typedef enum {
+    LS_OK = 0,
+    LS_E_IO,          // the operating system refused
+    LS_E_PARSE,       // malformed input
+    LS_E_RANGE,       // a value outside its limits
+    LS_E_UNSUPPORTED, // well-formed, but not something this program can do
+    LS_E_BACKEND,     // the compute library failed
+    LS_E_CANCELLED,   // stopped on request
+    LS_E_USAGE,       // wrong command line or configuration (exit code 2)
+} ls_code;
+
+typedef struct {
+    ls_code code;
+    char msg[512]; // one line, NUL-terminated
+} ls_err;
+
+// Stores code and message in err (may be NULL) and returns code, so callers can `return ls_fail(...)`.
+ls_code ls_fail(ls_err *err, ls_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+// Puts "prefix: " in front of the message that err already holds; returns err's code.
+ls_code ls_err_prefix(ls_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -1,0 +1,41 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+ls_code ls_map_open(ls_mapping *out, const char *path, ls_err *err) {
+    *out = (ls_mapping){0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
+    struct stat st;
+    ls_code code = LS_OK;
+    if (fstat(fd, &st) < 0) code = ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
+    else if (!S_ISREG(st.st_mode)) code = ls_fail(err, LS_E_IO, "%s: not a regular file", path);
+    else if (st.st_size > 0) {
+        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (p == MAP_FAILED) code = ls_fail(err, LS_E_IO, "%s: cannot map: %s", path, strerror(errno));
+        else *out = (ls_mapping){p, (size_t)st.st_size};
+    }
+    close(fd);
+    return code;
+}
+
+void ls_map_close(ls_mapping *m) {
+    if (m->p) munmap((void *)m->p, m->n);
+    *m = (ls_mapping){0};
+}
+
+ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *err) {
+    char chunk[65536];
+    size_t n;
+    while ((n = fread(chunk, 1, sizeof chunk, f)) > 0) {
+        if (b->n + n > limit) return ls_fail(err, LS_E_RANGE, "%s: larger than %zu bytes", name, limit);
+        ls_buf_add(b, chunk, n);
+    }
+    if (ferror(f)) return ls_fail(err, LS_E_IO, "%s: %s", name, strerror(errno));
+    return LS_OK;
+}

@@ -1,0 +1,17 @@
+// Whole files: read-only mapping, and reading a stream to its end.
+#pragma once
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stdio.h>
+
+typedef struct {
+    const unsigned char *p; // NULL when empty
+    size_t n;
+} ls_mapping;
+
+// Maps path read-only. Errors: LS_E_IO with path and reason.
+ls_code ls_map_open(ls_mapping *out, const char *path, ls_err *err);
+void ls_map_close(ls_mapping *m);
+// Appends everything from f to b, at most `limit` bytes (more is LS_E_RANGE). `name` is for messages.
+ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *err);

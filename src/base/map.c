@@ -1,0 +1,75 @@
+#include "base/map.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t mix(uint64_t x) { // splitmix64's finaliser
+    x ^= x >> 30;
+    x *= 0xbf58476d1ce4e5b9u;
+    x ^= x >> 27;
+    x *= 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static size_t slot_of(const ls_map *m, uint64_t key) {
+    size_t i = mix(key) & (m->cap - 1);
+    while (m->used[i] && m->keys[i] != key) i = (i + 1) & (m->cap - 1);
+    return i;
+}
+
+static void grow(ls_map *m) {
+    ls_map old = *m;
+    m->cap = old.cap ? old.cap * 2 : 64;
+    m->keys = ls_malloc(m->cap * sizeof *m->keys);
+    m->values = ls_malloc(m->cap * sizeof *m->values);
+    m->used = ls_calloc(m->cap, 1);
+    for (size_t i = 0; i < old.cap; i++) {
+        if (!old.used[i]) continue;
+        size_t at = slot_of(m, old.keys[i]);
+        m->used[at] = 1;
+        m->keys[at] = old.keys[i];
+        m->values[at] = old.values[i];
+    }
+    free(old.keys);
+    free(old.values);
+    free(old.used);
+}
+
+void ls_map_put(ls_map *m, uint64_t key, int32_t value) {
+    if ((m->n + 1) * 5 > m->cap * 3) grow(m);
+    size_t i = slot_of(m, key);
+    if (!m->used[i]) {
+        m->used[i] = 1;
+        m->keys[i] = key;
+        m->n++;
+    }
+    m->values[i] = value;
+}
+
+bool ls_map_get(const ls_map *m, uint64_t key, int32_t *value) {
+    if (!m->cap) return false;
+    size_t i = slot_of(m, key);
+    if (!m->used[i]) return false;
+    *value = m->values[i];
+    return true;
+}
+
+void ls_map_clear(ls_map *m) {
+    if (m->cap) memset(m->used, 0, m->cap);
+    m->n = 0;
+}
+
+void ls_map_free(ls_map *m) {
+    free(m->keys);
+    free(m->values);
+    free(m->used);
+    *m = (ls_map){0};
+}
+
+uint64_t ls_hash_bytes(const void *p, size_t n) {
+    const unsigned char *s = p;
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < n; i++) h = (h ^ s[i]) * 0x100000001b3u;
+    return mix(h);
+}

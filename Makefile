@@ -1,0 +1,93 @@
+# logitspec: `make run` and `make test` are all that a fresh machine needs; `make help` lists the rest.
+SHELL := /bin/bash
+MAKEFLAGS += --no-print-directory
+.DELETE_ON_ERROR:
+.PHONY: all run test setup clean help install lint format unit e2e
+
+CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+CXX ?= g++
+PREFIX ?= /usr/local
+VERSION := 0.1.0
+
+# SAN=1 builds everything that is C (the torch library aside) with ASan and UBSan, beside the normal build.
+ifeq ($(SAN),1)
+B := build/san
+SANFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+else
+B := build
+endif
+
+WARN := -Wall -Wextra -Werror
+CFLAGS := -std=gnu11 -O2 -g $(WARN) -Wshadow -Wstrict-prototypes -Isrc -I. -pthread \
+  -DLS_VERSION='"$(VERSION)"' $(SANFLAGS) $(EXTRA_CFLAGS)
+LDFLAGS := -pthread $(SANFLAGS)
+LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -ldl -lm
+
+CORE_SRC := $(wildcard src/base/*.c src/text/*.c src/model/*.c src/spec/*.c src/run/*.c)
+UI_SRC := $(wildcard ui/*.c)
+CLI_SRC := $(wildcard src/cli/*.c)
+KERNEL_SRC := $(wildcard src/torch/kernels/*.c)
+TEST_SRC := $(wildcard tests/unit/test_*.c)
+TEST_LIB_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/unit/*.c))
+
+obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
+CORE_OBJ := $(call obj,$(CORE_SRC))
+UI_OBJ := $(call obj,$(UI_SRC))
+CLI_OBJ := $(call obj,$(CLI_SRC))
+CLI_LIB_OBJ := $(filter-out $(B)/obj/src/cli/main.o,$(CLI_OBJ))
+KERNEL_OBJ := $(call obj,$(KERNEL_SRC))
+TEST_BIN := $(patsubst tests/unit/%.c,$(B)/tests/%,$(TEST_SRC))
+
+# ---- libtorch: LIBTORCH=DIR (with include/ and lib/), else what `make setup` fetched
+TORCH_DIR := $(if $(LIBTORCH),$(LIBTORCH),$(wildcard .deps/libtorch/ready))
+TORCH_DIR := $(if $(LIBTORCH),$(abspath $(LIBTORCH)),$(if $(TORCH_DIR),$(abspath .deps/libtorch)))
+TORCH_LIB := $(if $(TORCH_DIR),build/liblstorch.so)
+
+all: $(B)/logitspec $(TORCH_LIB)
+ifeq ($(TORCH_DIR),)
+	@echo "logitspec: built without the torch library (no libtorch here); 'make setup' fetches it"
+endif
+
+$(B)/logitspec: $(CORE_OBJ) $(UI_OBJ) $(CLI_OBJ)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(B)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $($(basename $(notdir $<))_CFLAGS) -MMD -MP -c -o $@ $<
+
+# Kernels: one source a CPU level; no -ffast-math, so that sums keep the order in which they are written.
+$(B)/obj/src/torch/kernels/%.o: CFLAGS += -O3 -fPIC -fvisibility=hidden -fno-math-errno
+kernels_avx512_CFLAGS := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mavx2 -mf16c -mprefer-vector-width=512
+kernels_avx2_CFLAGS := -mavx2 -mfma -mf16c
+
+TORCH_CXXFLAGS := -std=c++20 -O2 -g $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden \
+  -D_GLIBCXX_USE_CXX11_ABI=1 -Isrc -isystem $(TORCH_DIR)/include
+TORCH_SRC := $(wildcard src/torch/*.cpp)
+TORCH_OBJ := $(patsubst %.cpp,build/obj/%.o,$(TORCH_SRC))
+TORCH_KERNEL_OBJ := $(patsubst %.c,build/obj/%.o,$(KERNEL_SRC) src/base/rng.c src/base/clock.c)
+
+# Objects depend on which libtorch they were compiled against.
+build/obj/torch-dir: FORCE
+	@mkdir -p build/obj; echo '$(TORCH_DIR)' | cmp -s - $@ || echo '$(TORCH_DIR)' > $@
+.PHONY: FORCE
+build/obj/src/torch/%.o: src/torch/%.cpp build/obj/torch-dir
+	@mkdir -p $(@D)
+	$(CXX) $(TORCH_CXXFLAGS) -MMD -MP -c -o $@ $<
+build/obj/pic/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
+build/liblstorch.so: $(TORCH_OBJ) $(patsubst %.c,build/obj/%.o,$(KERNEL_SRC)) build/obj/pic/src/base/rng.o src/torch/lst.map
+	$(CXX) -shared -o $@ $(filter %.o,$^) -Wl,--version-script=src/torch/lst.map \
+	  -Wl,-rpath,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -Wl,-rpath-link,$(TORCH_DIR)/lib
+
+# ---- tests
+$(B)/tests/%: $(B)/obj/tests/unit/%.o $(call obj,$(TEST_LIB_SRC)) $(CORE_OBJ) $(UI_OBJ) $(CLI_LIB_OBJ) $(KERNEL_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka -ljansson
+
+unit: $(TEST_BIN)
+
+-include $(shell find build -name '*.d' 2>/dev/null)

@@ -1,0 +1,51 @@
+#include "run/stats.h"
+
+void ls_stats_add(ls_stats *st, const ls_step *s) {
+    st->steps++;
+    st->emitted += (uint64_t)s->n_emitted;
+    st->by_emitted[s->n_emitted < LS_STATS_HIST ? s->n_emitted : LS_STATS_HIST]++;
+    st->draft_us += s->t_draft_us;
+    st->forward_us += s->t_forward_us;
+    st->verify_us += s->t_verify_us;
+    st->commit_us += s->t_commit_us;
+    st->total_us += s->t_total_us;
+    if (s->ar_us > 0) {
+        st->ar_us += s->ar_us * s->n_emitted;
+        st->ar_against_us += s->t_total_us;
+        st->ar_emitted += (uint64_t)s->n_emitted;
+    }
+    if (!s->forward) return;
+    st->forwards++;
+    st->drafted += (uint64_t)(s->n_nodes - 1);
+    st->accepted += (uint64_t)(s->n_path - 1);
+    st->steps_with_draft += s->n_nodes > 1;
+    st->steps_with_accept += s->n_path > 1;
+    int deepest = 0;
+    for (int i = 1; i < s->n_nodes; i++) {
+        if (s->nodes[i].depth > deepest) deepest = s->nodes[i].depth;
+        st->from[s->nodes[i].from].of++;
+        st->from[s->nodes[i].from].n += s->nodes[i].state == LS_NODE_ACCEPTED;
+    }
+    for (int d = 1; d <= deepest && d < LS_STATS_DEPTHS; d++) {
+        st->depth[d].of++;
+        st->depth[d].n += d < s->n_path;
+    }
+    for (int b = 0; b < s->n_branches; b++) {
+        int r = s->branches[b].rank;
+        if (r < 0 || r >= LS_STATS_RANKS) continue;
+        st->rank[r].of++;
+        st->rank[r].n += s->branches[b].accepted > 0;
+    }
+}
+
+double ls_stats_mat(const ls_stats *st) { return st->steps ? (double)st->emitted / (double)st->steps : 0; }
+
+double ls_stats_tokens_per_s(const ls_stats *st) {
+    return st->total_us > 0 ? 1e6 * (double)st->emitted / st->total_us : 0;
+}
+
+double ls_stats_ar_tokens_per_s(const ls_stats *st) {
+    return st->ar_us > 0 ? 1e6 * (double)st->ar_emitted / st->ar_us : 0;
+}
+
+double ls_stats_speedup(const ls_stats *st) { return st->ar_against_us > 0 ? st->ar_us / st->ar_against_us : 0; }

@@ -1,0 +1,48 @@
+#include "run/step.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *ls_finish_name(ls_finish f) {
+    static const char *const names[] = {"", "eos", "stop", "length", "context", "interrupted", "error"};
+    return names[f];
+}
+
+const char *ls_from_name(ls_from f) {
+    static const char *const names[] = {"root", "retrieved", "last-logit", "guess-tail"};
+    return names[f];
+}
+
+ls_step *ls_step_copy(const ls_step *s) {
+    size_t n = offsetof(ls_step, nodes) + (size_t)s->n_nodes * sizeof s->nodes[0];
+    return memcpy(ls_malloc(n), s, n);
+}
+
+ls_event *ls_event_new(ls_event_kind kind) {
+    ls_event *e = ls_calloc(1, sizeof *e);
+    e->kind = kind;
+    return e;
+}
+
+void ls_event_free(ls_event *e) {
+    if (!e) return;
+    switch (e->kind) {
+    case LS_EV_HEADER: free(e->header); break;
+    case LS_EV_TOKENS:
+        free(e->tokens.ids);
+        free(e->tokens.ends);
+        free(e->tokens.bytes);
+        free(e->tokens.special);
+        break;
+    case LS_EV_PROMPT:
+        free(e->prompt.ids);
+        free(e->prompt.text);
+        break;
+    case LS_EV_STEP: free(e->step); break;
+    case LS_EV_STATUS:
+    case LS_EV_END:
+    case LS_EV_MESSAGE: break;
+    }
+    free(e);
+}

@@ -1,0 +1,94 @@
+// Base library: map, UTF-8, buffers, random numbers.
+#include "base/buf.h"
+#include "base/map.h"
+#include "base/rng.h"
+#include "base/utf8.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void map_keeps_what_was_put(void **state) {
+    (void)state;
+    ls_map m = {0};
+    int32_t v;
+    assert_false(ls_map_get(&m, 7, &v));
+    for (uint64_t i = 0; i < 10000; i++) ls_map_put(&m, i * 0x9E3779B97F4A7C15u, (int32_t)i);
+    ls_map_put(&m, 0, 77); // key 0 is a key like any other; the second put replaces
+    assert_int_equal(m.n, 10000);
+    for (uint64_t i = 1; i < 10000; i++) {
+        assert_true(ls_map_get(&m, i * 0x9E3779B97F4A7C15u, &v));
+        assert_int_equal(v, (int32_t)i);
+    }
+    assert_true(ls_map_get(&m, 0, &v));
+    assert_int_equal(v, 77);
+    ls_map_clear(&m);
+    assert_false(ls_map_get(&m, 0, &v));
+    ls_map_free(&m);
+}
+
+static void utf8_follows_the_standard(void **state) {
+    (void)state;
+    uint32_t cp;
+    assert_int_equal(ls_utf8_decode("\xE2\x82\xAC", 3, &cp), 3);
+    assert_int_equal(cp, 0x20AC);
+    assert_int_equal(ls_utf8_decode("\xE2\x82", 2, &cp), 0);          // cut off
+    assert_int_equal(ls_utf8_decode("\xC0\x80", 2, &cp), -1);         // overlong
+    assert_int_equal(ls_utf8_decode("\xED\xA0\x80", 3, &cp), -1);     // surrogate
+    assert_int_equal(ls_utf8_decode("\xF4\x90\x80\x80", 4, &cp), -1); // beyond U+10FFFF
+    for (uint32_t c = 0; c <= 0x10FFFF; c++) {
+        char out[4];
+        int n = ls_utf8_encode(c, out);
+        if (c >= 0xD800 && c < 0xE000) {
+            assert_int_equal(n, 0);
+            continue;
+        }
+        assert_int_equal(ls_utf8_decode(out, (size_t)n, &cp), n);
+        assert_int_equal(cp, c);
+    }
+}
+
+static void buf_formats_and_grows(void **state) {
+    (void)state;
+    ls_buf b = {0};
+    for (int i = 0; i < 1000; i++) ls_buf_fmt(&b, "%d,", i);
+    assert_int_equal(b.n, 3890);
+    assert_int_equal(strlen(b.p), 3890);
+    ls_buf_free(&b);
+}
+
+// Known answers of Random123's kat_vectors for philox4x32-10.
+static void philox_matches_known_answers(void **state) {
+    (void)state;
+    uint32_t out[4];
+    ls_philox4x32_10((uint32_t[4]){0}, (uint32_t[2]){0}, out);
+    assert_int_equal(out[0], 0x6627e8d5u);
+    assert_int_equal(out[1], 0xe169c58du);
+    assert_int_equal(out[2], 0xbc57ac4cu);
+    assert_int_equal(out[3], 0x9b00dbd8u);
+    ls_philox4x32_10((uint32_t[4]){0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u},
+                     (uint32_t[2]){0xa4093822u, 0x299f31d0u}, out);
+    assert_int_equal(out[0], 0xd16cfe09u);
+    assert_int_equal(out[1], 0x94fdccebu);
+    assert_int_equal(out[2], 0x5001e420u);
+    assert_int_equal(out[3], 0x24126ea1u);
+    double sum = 0;
+    for (uint64_t i = 0; i < 10000; i++) {
+        double u = ls_uniform_at(42, i);
+        assert_true(u >= 0 && u < 1);
+        sum += u;
+    }
+    assert_true(sum > 4850 && sum < 5150);
+    assert_true(ls_uniform_at(1, 5) != ls_uniform_at(2, 5));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(map_keeps_what_was_put),
+        cmocka_unit_test(utf8_follows_the_standard),
+        cmocka_unit_test(buf_formats_and_grows),
+        cmocka_unit_test(philox_matches_known_answers),
+    };
+    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}

@@ -3,17 +3,12 @@
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/str.h"
 
 #include <stdbool.h>
 
-// Raw strings as the file stores them (GPT-2 byte alphabet for normal tokens). Borrowed during the call.
 typedef struct {
-    const char *p;
-    size_t n;
-} ls_str;
-
-typedef struct {
-    const ls_str *tokens;
+    const ls_str *tokens; // as the file stores them (GPT-2 byte alphabet for normal tokens); borrowed for the call
     size_t n_tokens;
     const int32_t *types; // GGUF token types: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
     const ls_str *merges; // "left right"

@@ -1,0 +1,401 @@
+#include "model/gguf.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { T_U8, T_I8, T_U16, T_I16, T_U32, T_I32, T_F32, T_BOOL, T_STR, T_ARR, T_U64, T_I64, T_F64, T_COUNT };
+enum { MAX_KEY = 65535, MAX_TENSOR_NAME = 255, MAX_ALIGNMENT = 1 << 20, DEFAULT_ALIGNMENT = 32 };
+
+static const uint8_t scalar_size[T_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+static const char *const type_names[T_COUNT] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                                "bool", "string", "array", "u64", "i64", "f64"};
+
+typedef struct {
+    ls_str key;
+    uint32_t type, elem; // elem: element type of an array
+    uint64_t count;      // elements of an array
+    const unsigned char *value; // first byte of the value (of the first element)
+} kv;
+
+struct ls_gguf {
+    ls_mapping map;
+    kv *kvs;
+    ls_gguf_tensor *tensors;
+    int n_kvs, n_tensors;
+    ls_map key_index, tensor_index; // hash of the name -> index; equal hashes are refused as duplicates
+};
+
+typedef struct {
+    const unsigned char *base;
+    size_t at, n;
+    ls_err *err;
+} reader;
+
+static ls_code cut_off(reader *r, const char *what) {
+    return ls_fail(r->err, LS_E_PARSE, "byte %zu: the file ends inside %s (truncated?)", r->at, what);
+}
+
+static ls_code take(reader *r, void *out, size_t n, const char *what) {
+    if (r->n - r->at < n) return cut_off(r, what);
+    memcpy(out, r->base + r->at, n);
+    r->at += n;
+    return LS_OK;
+}
+
+static ls_code take_str(reader *r, ls_str *out, uint64_t max, const char *what) {
+    uint64_t len;
+    size_t start = r->at;
+    if (take(r, &len, 8, what)) return r->err ? r->err->code : LS_E_PARSE;
+    if (len > max || len > r->n - r->at)
+        return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s claims a length of %" PRIu64 ", %zu bytes are left", start,
+                       what, len, r->n - r->at);
+    *out = (ls_str){(const char *)r->base + r->at, (size_t)len};
+    r->at += (size_t)len;
+    return LS_OK;
+}
+
+static ls_code skip_value(reader *r, uint32_t type, uint64_t count, const char *what) {
+    if (type == T_STR) {
+        if (count > (r->n - r->at) / 8)
+            return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s claims %" PRIu64 " strings", r->at, what, count);
+        for (uint64_t i = 0; i < count; i++) {
+            ls_str s;
+            ls_code code = take_str(r, &s, UINT64_MAX, what);
+            if (code) return code;
+        }
+        return LS_OK;
+    }
+    size_t size = scalar_size[type];
+    if (count > (r->n - r->at) / size)
+        return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s claims %" PRIu64 " values of %zu bytes, %zu bytes are left",
+                       r->at, what, count, size, r->n - r->at);
+    r->at += (size_t)count * size;
+    return LS_OK;
+}
+
+static ls_code index_name(ls_map *m, ls_str name, int i, const char *what, reader *r) {
+    int32_t other;
+    uint64_t h = ls_hash_bytes(name.p, name.n);
+    if (ls_map_get(m, h, &other))
+        return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s '%.*s' occurs twice", r->at, what,
+                       (int)(name.n < 80 ? name.n : 80), name.p);
+    ls_map_put(m, h, i);
+    return LS_OK;
+}
+
+static ls_code read_kv(ls_gguf *g, reader *r, int i) {
+    kv *e = &g->kvs[i];
+    ls_code code;
+    if ((code = take_str(r, &e->key, MAX_KEY, "a metadata key"))) return code;
+    if ((code = index_name(&g->key_index, e->key, i, "metadata key", r))) return code;
+    if ((code = take(r, &e->type, 4, "a metadata type"))) return code;
+    char what[96];
+    snprintf(what, sizeof what, "metadata '%.*s'", (int)(e->key.n < 64 ? e->key.n : 64), e->key.p);
+    if (e->type >= T_COUNT)
+        return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s has unknown type %u", r->at, what, e->type);
+    e->count = 1;
+    if (e->type == T_ARR) {
+        if ((code = take(r, &e->elem, 4, what)) || (code = take(r, &e->count, 8, what))) return code;
+        if (e->elem == T_ARR || e->elem >= T_COUNT)
+            return ls_fail(r->err, LS_E_UNSUPPORTED, "byte %zu: %s is an array of type %u", r->at, what, e->elem);
+        e->value = r->base + r->at;
+        return skip_value(r, e->elem, e->count, what);
+    }
+    e->value = r->base + r->at;
+    return skip_value(r, e->type, 1, what);
+}
+
+bool ls_ggml_type_info(int type, int *block_values, int *block_bytes) {
+    switch (type) {
+    case LS_GGML_F32: *block_values = 1, *block_bytes = 4; return true;
+    case LS_GGML_F16:
+    case LS_GGML_BF16: *block_values = 1, *block_bytes = 2; return true;
+    case LS_GGML_Q4_0: *block_values = 32, *block_bytes = 18; return true;
+    case LS_GGML_Q4_1: *block_values = 32, *block_bytes = 20; return true;
+    case LS_GGML_Q8_0: *block_values = 32, *block_bytes = 34; return true;
+    default: return false;
+    }
+}
+
+const char *ls_ggml_type_name(int type) {
+    static const char *const names[] = {"F32",  "F16",  "Q4_0", "Q4_1", "type 4", "type 5", "Q5_0", "Q5_1",
+                                        "Q8_0", "Q8_1", "Q2_K", "Q3_K", "Q4_K",   "Q5_K",   "Q6_K", "Q8_K"};
+    if (type >= 0 && type < (int)(sizeof names / sizeof *names)) return names[type];
+    return type == LS_GGML_BF16 ? "BF16" : "of an unknown type";
+}
+
+static ls_code read_tensor(ls_gguf *g, reader *r, int i, uint64_t *offset) {
+    ls_gguf_tensor *t = &g->tensors[i];
+    ls_code code;
+    if ((code = take_str(r, &t->name, MAX_TENSOR_NAME, "a tensor name"))) return code;
+    if ((code = index_name(&g->tensor_index, t->name, i, "tensor", r))) return code;
+    uint32_t n_dims, type;
+    int name_n = (int)t->name.n;
+    if ((code = take(r, &n_dims, 4, "a tensor's shape"))) return code;
+    if (n_dims < 1 || n_dims > 4)
+        return ls_fail(r->err, LS_E_PARSE, "byte %zu: tensor '%.*s' claims %u dimensions (1 to 4 are possible)",
+                       r->at, name_n, t->name.p, n_dims);
+    t->n_dims = (int)n_dims;
+    uint64_t values = 1;
+    for (int d = 0; d < 4; d++) {
+        t->dim[d] = 1;
+        if (d >= t->n_dims) continue;
+        if ((code = take(r, &t->dim[d], 8, "a tensor's shape"))) return code;
+        if (t->dim[d] == 0 || t->dim[d] > INT64_MAX / values)
+            return ls_fail(r->err, LS_E_PARSE, "byte %zu: tensor '%.*s' has an impossible shape (dimension %d is %" PRIu64 ")",
+                           r->at, name_n, t->name.p, d, t->dim[d]);
+        values *= t->dim[d];
+    }
+    if ((code = take(r, &type, 4, "a tensor's type")) || (code = take(r, offset, 8, "a tensor's offset"))) return code;
+    t->type = type > INT32_MAX ? -1 : (int)type;
+    int block_values, block_bytes;
+    if (!ls_ggml_type_info(t->type, &block_values, &block_bytes))
+        return ls_fail(r->err, LS_E_UNSUPPORTED,
+                       "tensor '%.*s' is %s (number %u); readable are F32, F16, BF16, Q8_0, Q4_0, Q4_1", name_n,
+                       t->name.p, ls_ggml_type_name(t->type), type);
+    if (t->dim[0] % (uint64_t)block_values)
+        return ls_fail(r->err, LS_E_PARSE, "tensor '%.*s' (%s): rows of %" PRIu64 " are no multiple of %d", name_n,
+                       t->name.p, ls_ggml_type_name(t->type), t->dim[0], block_values);
+    uint64_t blocks = values / (uint64_t)block_values;
+    if (blocks > UINT64_MAX / (uint64_t)block_bytes)
+        return ls_fail(r->err, LS_E_PARSE, "tensor '%.*s' is impossibly large", name_n, t->name.p);
+    t->n_bytes = blocks * (uint64_t)block_bytes;
+    return LS_OK;
+}
+
+typedef struct {
+    uint64_t from, to;
+    int tensor;
+} extent;
+
+static int by_start(const void *a, const void *b) {
+    const extent *x = a, *y = b;
+    return x->from < y->from ? -1 : x->from > y->from;
+}
+
+// Turns offsets into pointers, refusing what lies outside the file or on top of another tensor.
+static ls_code place_tensors(ls_gguf *g, reader *r, const uint64_t *offsets, uint64_t alignment) {
+    uint64_t start = (r->at + alignment - 1) / alignment * alignment, room = start <= r->n ? r->n - start : 0;
+    extent *ext = ls_malloc((size_t)g->n_tensors * sizeof *ext);
+    ls_code code = LS_OK;
+    for (int i = 0; i < g->n_tensors && !code; i++) {
+        ls_gguf_tensor *t = &g->tensors[i];
+        if (offsets[i] % alignment)
+            code = ls_fail(r->err, LS_E_PARSE, "tensor '%.*s': offset %" PRIu64 " is not aligned to %" PRIu64,
+                           (int)t->name.n, t->name.p, offsets[i], alignment);
+        else if (offsets[i] > room || t->n_bytes > room - offsets[i])
+            code = ls_fail(r->err, LS_E_PARSE,
+                           "tensor '%.*s' needs bytes %" PRIu64 "+%" PRIu64 " of the data, which has %" PRIu64
+                           " (truncated file?)",
+                           (int)t->name.n, t->name.p, offsets[i], t->n_bytes, room);
+        else {
+            t->data = r->base + start + offsets[i];
+            ext[i] = (extent){offsets[i], offsets[i] + t->n_bytes, i};
+        }
+    }
+    if (!code) {
+        qsort(ext, (size_t)g->n_tensors, sizeof *ext, by_start);
+        for (int i = 1; i < g->n_tensors && !code; i++)
+            if (ext[i].from < ext[i - 1].to) {
+                ls_str a = g->tensors[ext[i - 1].tensor].name, b = g->tensors[ext[i].tensor].name;
+                code = ls_fail(r->err, LS_E_PARSE, "tensors '%.*s' and '%.*s' overlap", (int)a.n, a.p, (int)b.n, b.p);
+            }
+    }
+    free(ext);
+    return code;
+}
+
+static ls_code parse(ls_gguf *g, reader *r) {
+    char magic[4];
+    uint32_t version;
+    uint64_t n_tensors, n_kvs;
+    ls_code code;
+    if (r->n < 4 || memcmp(r->base, "GGUF", 4)) return ls_fail(r->err, LS_E_PARSE, "not a GGUF file");
+    if ((code = take(r, magic, 4, "the header")) || (code = take(r, &version, 4, "the header")) ||
+        (code = take(r, &n_tensors, 8, "the header")) || (code = take(r, &n_kvs, 8, "the header")))
+        return code;
+    if (version != 3) return ls_fail(r->err, LS_E_UNSUPPORTED, "GGUF version %u; only version 3 is read", version);
+    // the shortest metadata entry takes 13 bytes, the shortest tensor entry 32
+    if (n_kvs > (r->n - r->at) / 13 || n_tensors > (r->n - r->at) / 32)
+        return ls_fail(r->err, LS_E_PARSE, "the header claims %" PRIu64 " metadata entries and %" PRIu64
+                       " tensors in %zu bytes", n_kvs, n_tensors, r->n);
+    g->kvs = ls_calloc((size_t)n_kvs, sizeof *g->kvs);
+    for (; g->n_kvs < (int)n_kvs; g->n_kvs++)
+        if ((code = read_kv(g, r, g->n_kvs))) return code;
+    uint32_t alignment = DEFAULT_ALIGNMENT;
+    if (ls_gguf_has(g, "general.alignment") && (code = ls_gguf_u32(g, "general.alignment", &alignment, r->err)))
+        return code;
+    if (alignment == 0 || (alignment & (alignment - 1)) || alignment > MAX_ALIGNMENT)
+        return ls_fail(r->err, LS_E_PARSE, "general.alignment is %u, not a power of two up to 1 MiB", alignment);
+    g->tensors = ls_calloc((size_t)n_tensors, sizeof *g->tensors);
+    uint64_t *offsets = ls_calloc((size_t)n_tensors, sizeof *offsets);
+    for (; g->n_tensors < (int)n_tensors; g->n_tensors++)
+        if ((code = read_tensor(g, r, g->n_tensors, &offsets[g->n_tensors]))) break;
+    if (!code) code = place_tensors(g, r, offsets, alignment);
+    free(offsets);
+    return code;
+}
+
+ls_code ls_gguf_parse(ls_gguf **out, const unsigned char *p, size_t n, ls_err *err) {
+    *out = NULL;
+    ls_gguf *g = ls_calloc(1, sizeof *g);
+    reader r = {p, 0, n, err};
+    ls_code code = parse(g, &r);
+    if (code) ls_gguf_free(g);
+    else *out = g;
+    return code;
+}
+
+ls_code ls_gguf_open(ls_gguf **out, const char *path, ls_err *err) {
+    *out = NULL;
+    ls_mapping map;
+    ls_code code = ls_map_open(&map, path, err);
+    if (code) return code;
+    if ((code = ls_gguf_parse(out, map.p, map.n, err))) {
+        ls_err_prefix(err, "%s", path);
+        ls_map_close(&map);
+        return code;
+    }
+    (*out)->map = map;
+    return LS_OK;
+}
+
+void ls_gguf_free(ls_gguf *g) {
+    if (!g) return;
+    free(g->kvs);
+    free(g->tensors);
+    ls_map_free(&g->key_index);
+    ls_map_free(&g->tensor_index);
+    ls_map_close(&g->map);
+    free(g);
+}
+
+int ls_gguf_n_tensors(const ls_gguf *g) { return g->n_tensors; }
+const ls_gguf_tensor *ls_gguf_tensor_at(const ls_gguf *g, int i) { return &g->tensors[i]; }
+
+const ls_gguf_tensor *ls_gguf_find(const ls_gguf *g, const char *name) {
+    int32_t i;
+    size_t n = strlen(name);
+    if (!ls_map_get(&g->tensor_index, ls_hash_bytes(name, n), &i)) return NULL;
+    const ls_gguf_tensor *t = &g->tensors[i];
+    return t->name.n == n && !memcmp(t->name.p, name, n) ? t : NULL;
+}
+
+static const kv *find_kv(const ls_gguf *g, const char *key) {
+    int32_t i;
+    size_t n = strlen(key);
+    if (!ls_map_get(&g->key_index, ls_hash_bytes(key, n), &i)) return NULL;
+    const kv *e = &g->kvs[i];
+    return e->key.n == n && !memcmp(e->key.p, key, n) ? e : NULL;
+}
+
+bool ls_gguf_has(const ls_gguf *g, const char *key) { return find_kv(g, key) != NULL; }
+
+static ls_code need(const ls_gguf *g, const char *key, const kv **e, ls_err *err) {
+    *e = find_kv(g, key);
+    return *e ? LS_OK : ls_fail(err, LS_E_PARSE, "no metadata key '%s'", key);
+}
+
+static ls_code wrong(const char *key, const kv *e, const char *wanted, ls_err *err) {
+    return ls_fail(err, LS_E_PARSE, "metadata '%s' is %s%s, expected %s", key,
+                   e->type == T_ARR ? "an array of " : "", type_names[e->type == T_ARR ? e->elem : e->type], wanted);
+}
+
+// The integer at p of the given type; false if the type is none of the integers.
+static bool integer_at(const unsigned char *p, uint32_t type, int64_t *v) {
+    int64_t x = 0;
+    memcpy(&x, p, scalar_size[type]); // little endian, as GGUF and every platform this runs on
+    switch (type) {
+    case T_U8: *v = (uint8_t)x; return true;
+    case T_I8: *v = (int8_t)x; return true;
+    case T_U16: *v = (uint16_t)x; return true;
+    case T_I16: *v = (int16_t)x; return true;
+    case T_U32: *v = (uint32_t)x; return true;
+    case T_I32: *v = (int32_t)x; return true;
+    case T_U64: *v = x < 0 ? INT64_MAX : x; return true;
+    case T_I64: *v = x; return true;
+    default: return false;
+    }
+}
+
+ls_code ls_gguf_u32(const ls_gguf *g, const char *key, uint32_t *v, ls_err *err) {
+    const kv *e;
+    int64_t x;
+    ls_code code = need(g, key, &e, err);
+    if (code) return code;
+    if (e->type == T_ARR || e->type == T_STR || !integer_at(e->value, e->type, &x)) return wrong(key, e, "an integer", err);
+    if (x < 0 || x > UINT32_MAX) return ls_fail(err, LS_E_RANGE, "metadata '%s' is out of range", key);
+    *v = (uint32_t)x;
+    return LS_OK;
+}
+
+ls_code ls_gguf_f32(const ls_gguf *g, const char *key, float *v, ls_err *err) {
+    const kv *e;
+    ls_code code = need(g, key, &e, err);
+    if (code) return code;
+    if (e->type == T_F32) memcpy(v, e->value, 4);
+    else if (e->type == T_F64) {
+        double d;
+        memcpy(&d, e->value, 8);
+        *v = (float)d;
+    } else return wrong(key, e, "a float", err);
+    return LS_OK;
+}
+
+ls_code ls_gguf_bool(const ls_gguf *g, const char *key, bool *v, ls_err *err) {
+    const kv *e;
+    ls_code code = need(g, key, &e, err);
+    if (code) return code;
+    if (e->type != T_BOOL) return wrong(key, e, "a bool", err);
+    *v = e->value[0] != 0;
+    return LS_OK;
+}
+
+static ls_str str_at(const unsigned char *p) {
+    uint64_t n;
+    memcpy(&n, p, 8);
+    return (ls_str){(const char *)p + 8, (size_t)n}; // lengths were checked by the parse
+}
+
+ls_code ls_gguf_str(const ls_gguf *g, const char *key, ls_str *v, ls_err *err) {
+    const kv *e;
+    ls_code code = need(g, key, &e, err);
+    if (code) return code;
+    if (e->type != T_STR) return wrong(key, e, "a string", err);
+    *v = str_at(e->value);
+    return LS_OK;
+}
+
+ls_code ls_gguf_str_array(const ls_gguf *g, const char *key, ls_str **out, size_t *n, ls_err *err) {
+    const kv *e;
+    ls_code code = need(g, key, &e, err);
+    if (code) return code;
+    if (e->type != T_ARR || e->elem != T_STR) return wrong(key, e, "an array of strings", err);
+    *n = (size_t)e->count;
+    *out = ls_malloc(*n * sizeof **out);
+    const unsigned char *p = e->value;
+    for (size_t i = 0; i < *n; i++) {
+        (*out)[i] = str_at(p);
+        p += 8 + (*out)[i].n;
+    }
+    return LS_OK;
+}
+
+ls_code ls_gguf_i32_array(const ls_gguf *g, const char *key, int32_t **out, size_t *n, ls_err *err) {
+    const kv *e;
+    int64_t x;
+    ls_code code = need(g, key, &e, err);
+    if (code) return code;
+    if (e->type != T_ARR || e->elem == T_STR || e->elem == T_F32 || e->elem == T_F64 || e->elem == T_BOOL)
+        return wrong(key, e, "an array of integers", err);
+    *n = (size_t)e->count;
+    *out = ls_malloc(*n * sizeof **out);
+    for (size_t i = 0; i < *n; i++) {
+        integer_at(e->value + i * scalar_size[e->elem], e->elem, &x);
+        (*out)[i] = x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : (int32_t)x;
+    }
+    return LS_OK;
+}

@@ -1,0 +1,119 @@
+/* The C interface of the compute library (liblstorch.so: libtorch plus our kernels), loaded with dlopen.
+ *
+ * Rules: C types only; no exception crosses; every fallible call returns 0 or a negative LST_E_ code and
+ * lst_last_error() then holds one line for the calling thread (valid until that thread's next call).
+ * Arrays belong to the caller and are read or written during the call only, except the tensor data given to
+ * lst_model_open, which must stay until lst_model_close. A model may be shared by sessions; a session is used
+ * by one thread at a time. Extended structs begin with their size, so that a newer library serves older callers.
+ */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LST_ABI_VERSION 1
+#define LST_ROW_TOP 8   /* ranks returned for every row */
+#define LST_MAX_ROWS 256 /* rows of one forward_tree */
+
+enum { LST_OK = 0, LST_E_ARG = -1, LST_E_MEMORY = -2, LST_E_BACKEND = -3, LST_E_CANCELLED = -4, LST_E_NAN = -5 };
+
+typedef struct lst_model lst_model;
+typedef struct lst_session lst_session;
+
+typedef struct {
+    const char *name; /* GGUF name, NUL-terminated */
+    int32_t type;     /* ggml type number: F32 0, F16 1, Q4_0 2, Q4_1 3, Q8_0 8, BF16 30 */
+    int64_t n_in;     /* values of a row (the fastest dimension) */
+    int64_t n_out;    /* rows; 1 for a vector */
+    const void *data;
+    uint64_t n_bytes;
+} lst_tensor;
+
+typedef struct {
+    uint32_t size; /* sizeof(lst_hparams) */
+    int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab;
+    float rope_base, rms_eps;
+    int32_t tied; /* the output head is token_embd.weight */
+} lst_hparams;
+
+/* Returns 0 to go on; anything else cancels the call (LST_E_CANCELLED). fraction is 0..1. */
+typedef int (*lst_progress)(void *ud, const char *stage, double fraction);
+
+typedef struct {
+    uint32_t size;
+    const char *device; /* "auto" or "cpu" */
+    const char *dtype;  /* "auto", "f32", "bf16" */
+    int32_t threads;    /* 0: the processors this process may use */
+    lst_progress progress; /* may be NULL */
+    void *ud;
+} lst_open_options;
+
+typedef struct {
+    uint32_t size;
+    char device[32], dtype[16];
+    char kernel[64]; /* e.g. "avx512 f32 from packed weights" */
+    char torch_version[32];
+    int32_t threads;
+    int32_t exact;   /* 1: a row's bits depend on its token, position and ancestors only */
+    uint64_t weight_bytes;
+} lst_model_info_t;
+
+/* How a token is chosen from a row's logits. temperature 0: argmax, ties to the lower id. Otherwise softmax of
+ * logits / temperature over the top_k best (0: all), cut to the smallest set of probability >= top_p, and the
+ * inverse of its cumulative distribution at u = Philox4x32-10(seed, absolute position of the chosen token). */
+typedef struct {
+    double temperature;
+    int32_t top_k;
+    double top_p;
+    uint64_t seed;
+} lst_sampling;
+
+typedef struct {
+    int32_t chosen;     /* the token that follows this row */
+    float chosen_logit; /* raw */
+    float parent_logit; /* raw logit of this row's own token at its parent row (at the root: at the last row kept) */
+    float parent_lse;   /* log-sum-exp there; parent_* are NAN when that row is not known (after a rewind) */
+    float lse;          /* log-sum-exp of this row's raw logits */
+    float entropy;      /* nats, of the softmax of the raw logits */
+    int32_t top_id[LST_ROW_TOP]; /* best first; ties: lower id first */
+    float top_logit[LST_ROW_TOP];
+} lst_row;
+
+int32_t lst_abi_version(void);
+const char *lst_last_error(void);
+const char *lst_cpu_level(void); /* kernel level chosen for this CPU: "avx512", "avx2", "portable" */
+
+int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
+                   const lst_open_options *opt);
+int lst_model_info(const lst_model *m, lst_model_info_t *info); /* set info->size before */
+void lst_model_close(lst_model *m);
+
+/* A timeline: KV cache for n_context committed tokens and one tree. */
+int lst_session_new(lst_session **out, lst_model *m, int32_t n_context);
+void lst_session_free(lst_session *s);
+int32_t lst_length(const lst_session *s); /* committed tokens */
+
+/* Appends n tokens to the committed context; *last describes the row of the last one. On cancel or error the
+ * tokens of whole chunks already done are taken back. */
+int lst_prefill(lst_session *s, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last,
+                lst_progress progress, void *ud);
+/* One forward over a tree on top of the committed context: row i sees the context, its ancestors and itself, at
+ * position length + depth. parents[0] = -1 and parents[i] < i. Nothing is committed; a later call replaces it. */
+int lst_forward_tree(lst_session *s, const int32_t *tokens, const int32_t *parents, int32_t n,
+                     const lst_sampling *sampling, lst_row *rows);
+/* The k best (ids, raw logits) of a row of the last forward_tree, or with row -1 of the last row committed
+ * (by prefill or keep_path). k <= 256. */
+int lst_row_top(lst_session *s, int32_t row, int32_t k, int32_t *ids, float *logits);
+/* All raw logits of a row as above (n_vocab floats); for tests and tools. */
+int lst_row_logits(lst_session *s, int32_t row, float *logits);
+/* Commits rows of the last forward_tree: a path from the root, in order. The last one becomes row -1. */
+int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n);
+/* Forgets all but the first n committed tokens (row -1 is then unknown). */
+int lst_rewind(lst_session *s, int32_t n);
+
+#ifdef __cplusplus
+}
+#endif

@@ -62,6 +62,7 @@ $(B)/obj/%.o: %.c
 $(B)/obj/src/torch/kernels/%.o: CFLAGS += -O3 -fPIC -fvisibility=hidden -fno-math-errno
 kernels_avx512_CFLAGS := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mavx2 -mf16c -mprefer-vector-width=512
 kernels_avx2_CFLAGS := -mavx2 -mfma -mf16c
+kernels_portable_CFLAGS := -ffp-contract=off
 
 TORCH_CXXFLAGS := -std=c++20 -O2 -g $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden \
   -D_GLIBCXX_USE_CXX11_ABI=1 -Isrc -isystem $(TORCH_DIR)/include

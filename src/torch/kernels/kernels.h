@@ -1,0 +1,79 @@
+/* CPU kernels of the decoder, in C. One source (kernels_impl.h) compiled once a CPU level.
+ *
+ * Batch invariance: a number that a kernel writes for a row depends on that row's inputs only. Every sum runs in
+ * one fixed order: a matmul output is a single chain of fused multiply-adds over k = 0, 1, 2, ...; sums over
+ * positions run over *logical* positions. How many rows share a call, in which order, and how the work is split
+ * over threads cannot change a bit. (Different CPU levels may differ from each other.)
+ */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include "torch/lst.h"
+
+enum { LSK_TILE = 16 }; /* outputs of a packed weight tile */
+
+typedef enum {
+    LSK_Q4,  /* 4-bit q, weight = scale * q + minimum, f16 scale and minimum per 32 inputs (Q4_0, Q4_1) */
+    LSK_Q8,  /* 8-bit q, weight = scale * q, f16 scale per 32 inputs (Q8_0) */
+    LSK_F32, /* plain floats (F32, F16, BF16) */
+} lsk_format;
+
+/* A [n_out, n_in] matrix repacked for the kernels: tiles of 16 outputs; inside a tile k runs slowest, so that
+ * the 16 weights of one k are one vector. Weights keep exactly the values that the file's format defines. */
+typedef struct {
+    lsk_format format;
+    int32_t n_out, n_in;
+    size_t tile_bytes;
+    unsigned char *data; /* ceil(n_out / 16) tiles; 64-byte aligned; owned by the caller */
+} lsk_matrix;
+
+/* Bytes that packing needs; 0 if the type or shape cannot be packed. */
+size_t lsk_pack_bytes(int ggml_type, int64_t n_out, int64_t n_in);
+/* Packs raw GGUF rows into m->data (allocated by the caller). m->format, n_out, n_in, tile_bytes are set by
+ * lsk_pack_init. Rows below row_begin of m are left alone: several tensors can be stacked into one matrix. */
+void lsk_pack_init(lsk_matrix *m, int ggml_type, int64_t n_out, int64_t n_in);
+void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int ggml_type, const void *raw, int64_t n_rows);
+/* One row of a raw GGUF tensor as floats. */
+void lsk_dequant_row(int ggml_type, const void *raw_row, int64_t n, float *out);
+float lsk_half_to_float(uint16_t h); /* IEEE binary16 bits */
+size_t lsk_row_bytes(int ggml_type, int64_t n); /* 0: unknown type or n not a multiple of the block */
+
+/* K cache of one layer and one key/value head: blocks of 16 positions, [block][head_dim][16], so that one vector
+ * holds one dimension of 16 positions. V: [position][head_dim]. */
+typedef struct {
+    const float *q;     /* [head_dim], already rotated and scaled by 1/sqrt(head_dim) */
+    const float *k, *v;
+    int32_t head_dim;
+    int32_t n_context;  /* committed positions: cache columns 0 .. n_context-1 */
+    const int32_t *tail; /* cache columns of the row's ancestors and itself, in order */
+    int32_t n_tail;
+    int32_t n_columns;  /* columns written so far (all tree rows included) */
+    float *scratch;     /* 2 * (n_columns + 16) floats rounded up to 16, 64-byte aligned */
+    float *out;         /* [head_dim] */
+} lsk_attention;
+
+typedef struct {
+    const char *name;
+    /* y[r * ldy + o] = sum over k of x[r * ldx + k] * w[o][k] for the outputs of tiles [tile_begin, tile_end).
+     * scratch: n_in * 64 floats, 64-byte aligned, one a thread. */
+    void (*matmul)(const lsk_matrix *w, const float *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
+                   int32_t tile_begin, int32_t tile_end, float *scratch);
+    void (*rmsnorm)(const float *x, const float *weight, int32_t n, float eps, float *out);
+    /* interleaved pairs, as GGUF stores Llama: (x[2i], x[2i+1]) turned by angle i; cs holds cos, sin, cos, sin.. */
+    void (*rope)(float *x, int32_t head_dim, const float *cs, float scale);
+    void (*silu_mul)(const float *gate, const float *up, int32_t n, float *out); /* silu(gate) * up */
+    void (*attention)(const lsk_attention *a);
+    /* n a multiple of 16. Fills lse, entropy, top_* of row; returns 0, or -1 if a logit is NaN or +inf. */
+    int (*row_stats)(const float *logits, int32_t n, lst_row *row);
+    /* k best, best first, ties: lower index first */
+    void (*top)(const float *logits, int32_t n, int32_t k, int32_t *ids, float *values);
+} lsk_table;
+
+/* The best level that this CPU has; the environment variable LOGITSPEC_CPU (portable, avx2, avx512) lowers it. */
+const lsk_table *lsk_pick(void);
+/* A level by name, NULL if unknown or not available here. */
+const lsk_table *lsk_level(const char *name);
+
+/* The token chosen from a row by lst_sampling's rule; position is the absolute position the token will take. */
+int32_t lsk_choose(const float *logits, int32_t n, const lst_sampling *s, uint64_t position);

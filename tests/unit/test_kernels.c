@@ -1,0 +1,216 @@
+// CPU kernels: every level against a plain reference, and the promise that a row's bits do not depend on what
+// else is computed with it.
+#include "torch/kernels/kernels.h"
+#include "base/rng.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const char *const levels[] = {"portable", "avx2", "avx512"};
+
+static uint64_t counter;
+static float rnd(void) { return (float)(ls_uniform_at(7, counter++) * 2 - 1); }
+static uint32_t rnd_int(uint32_t n) { return (uint32_t)(ls_uniform_at(11, counter++) * n); }
+
+static uint16_t half_from_float(float f) { // good enough for normal values: truncates
+    uint32_t b;
+    memcpy(&b, &f, 4);
+    return (uint16_t)((b >> 16 & 0x8000) | ((b >> 23 & 255) - 112) << 10 | (b >> 13 & 0x3FF));
+}
+
+static unsigned char *random_raw(int type, int64_t n_out, int64_t n_in) {
+    size_t row = lsk_row_bytes(type, n_in);
+    unsigned char *raw = malloc(row * (size_t)n_out);
+    for (size_t i = 0; i < row * (size_t)n_out; i++) raw[i] = (unsigned char)rnd_int(256);
+    if (type == 0)
+        for (int64_t i = 0; i < n_in * n_out; i++) {
+            float f = rnd();
+            memcpy(raw + i * 4, &f, 4);
+        }
+    int block = type == 2 ? 18 : type == 3 ? 20 : type == 8 ? 34 : 0;
+    for (size_t at = 0; block && at < row * (size_t)n_out; at += (size_t)block) {
+        uint16_t d = half_from_float(0.01f + 0.02f * (rnd() + 1)), m = half_from_float(-0.1f + 0.05f * rnd());
+        memcpy(raw + at, &d, 2);
+        if (type == 3) memcpy(raw + at + 2, &m, 2);
+    }
+    if (type == 1 || type == 30)
+        for (int64_t i = 0; i < n_in * n_out; i++) {
+            float f = rnd();
+            uint32_t b;
+            memcpy(&b, &f, 4);
+            uint16_t h = type == 1 ? half_from_float(f) : (uint16_t)(b >> 16);
+            memcpy(raw + i * 2, &h, 2);
+        }
+    return raw;
+}
+
+static void *aligned(size_t n) {
+    void *p = aligned_alloc(64, (n + 63) / 64 * 64);
+    memset(p, 0, n);
+    return p;
+}
+
+static void matmul_is_right_and_row_independent(void **state) {
+    (void)state;
+    const int types[] = {0, 1, 2, 3, 8, 30};
+    int seen = 0;
+    for (size_t l = 0; l < 3; l++) {
+        const lsk_table *k = lsk_level(levels[l]);
+        if (!k) continue;
+        seen++;
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+            const int64_t n_in = 96, n_out = 77; // an odd last tile
+            unsigned char *raw = random_raw(types[t], n_out, n_in);
+            lsk_matrix m;
+            lsk_pack_init(&m, types[t], n_out, n_in);
+            m.data = aligned(lsk_pack_bytes(types[t], n_out, n_in));
+            lsk_pack_rows(&m, 0, types[t], raw, n_out);
+            enum { ROWS = 70 };
+            float x[ROWS * 96], *y = malloc(sizeof(float) * ROWS * 80), *one = malloc(sizeof(float) * 80), w[96];
+            float *scratch = aligned(sizeof(float) * 96 * 64);
+            for (int i = 0; i < ROWS * 96; i++) x[i] = rnd();
+            k->matmul(&m, x, n_in, y, 80, ROWS, 0, 2, scratch); // split over tiles, as threads do
+            k->matmul(&m, x, n_in, y, 80, ROWS, 2, 5, scratch);
+            for (int64_t o = 0; o < n_out; o++) {
+                lsk_dequant_row(types[t], raw + (size_t)o * lsk_row_bytes(types[t], n_in), n_in, w);
+                for (int r = 0; r < ROWS; r += 23) {
+                    double want = 0, size = 0;
+                    for (int64_t i = 0; i < n_in; i++) {
+                        want += (double)w[i] * (double)x[r * n_in + i];
+                        size += fabs((double)w[i] * (double)x[r * n_in + i]);
+                    }
+                    assert_true(fabs(want - (double)y[r * 80 + o]) < 2e-6 * size);
+                }
+            }
+            for (int rows = 1; rows <= 13; rows++) // any company, any place: the same bits
+                for (int first = 0; first + rows <= ROWS; first += 9) {
+                    float *z = malloc(sizeof(float) * 80 * (size_t)rows);
+                    k->matmul(&m, x + first * n_in, n_in, z, 80, rows, 0, 5, scratch);
+                    for (int r = 0; r < rows; r++)
+                        assert_memory_equal(z + r * 80, y + (first + r) * 80, (size_t)n_out * sizeof(float));
+                    free(z);
+                }
+            free(raw), free(m.data), free(y), free(one), free(scratch);
+        }
+    }
+    assert_true(seen >= 1);
+}
+
+static void attention_sees_ancestors_only_and_is_independent_of_company(void **state) {
+    (void)state;
+    enum { HD = 32, CTX = 37, ROWS = 9, COLS = 64 };
+    for (size_t l = 0; l < 3; l++) {
+        const lsk_table *t = lsk_level(levels[l]);
+        if (!t) continue;
+        float *k = aligned(sizeof(float) * HD * COLS), *v = aligned(sizeof(float) * HD * COLS), q[HD], out[HD], alone[HD];
+        float *scratch = aligned(sizeof(float) * 4 * (COLS + 32));
+        for (int i = 0; i < HD * COLS; i++) k[i] = rnd(), v[i] = rnd();
+        for (int i = 0; i < HD; i++) q[i] = rnd();
+        const int32_t tail[] = {CTX, CTX + 3, CTX + 7}; // a path through a tree of 9 rows
+        lsk_attention a = {q, k, v, HD, CTX, tail, 3, CTX + ROWS, scratch, out};
+        t->attention(&a);
+        double score[CTX + 3], max = -1e30, sum = 0, want[HD] = {0};
+        for (int p = 0; p < CTX + 3; p++) {
+            int c = p < CTX ? p : tail[p - CTX];
+            score[p] = 0;
+            for (int d = 0; d < HD; d++) score[p] += (double)q[d] * (double)k[(c / 16 * HD + d) * 16 + c % 16];
+            if (score[p] > max) max = score[p];
+        }
+        for (int p = 0; p < CTX + 3; p++) sum += score[p] = exp(score[p] - max);
+        for (int p = 0; p < CTX + 3; p++)
+            for (int d = 0; d < HD; d++) want[d] += score[p] / sum * (double)v[(p < CTX ? p : tail[p - CTX]) * HD + d];
+        for (int d = 0; d < HD; d++) assert_true(fabs(want[d] - (double)out[d]) < 1e-5);
+        // the same tokens committed one by one: columns CTX, CTX+1, CTX+2
+        for (int i = 1; i < 3; i++)
+            for (int d = 0; d < HD; d++) {
+                int from = tail[i], to = CTX + i;
+                k[(to / 16 * HD + d) * 16 + to % 16] = k[(from / 16 * HD + d) * 16 + from % 16];
+                v[to * HD + d] = v[from * HD + d];
+            }
+        const int32_t self[] = {CTX + 2};
+        a = (lsk_attention){q, k, v, HD, CTX + 2, self, 1, CTX + 3, scratch, alone};
+        t->attention(&a);
+        assert_memory_equal(out, alone, sizeof out);
+        free(k), free(v), free(scratch);
+    }
+}
+
+static void row_statistics_match_doubles(void **state) {
+    (void)state;
+    enum { N = 4096 };
+    float *x = aligned(sizeof(float) * N);
+    for (size_t l = 0; l < 3; l++) {
+        const lsk_table *t = lsk_level(levels[l]);
+        if (!t) continue;
+        for (int i = 0; i < N; i++) x[i] = 12 * rnd();
+        x[100] = x[2000] = 30; // a tie: the lower id comes first
+        lst_row row;
+        assert_int_equal(t->row_stats(x, N, &row), 0);
+        double sum = 0, h = 0;
+        for (int i = 0; i < N; i++) sum += exp((double)x[i] - 30);
+        for (int i = 0; i < N; i++) h -= exp((double)x[i] - 30) / sum * ((double)x[i] - 30 - log(sum));
+        assert_true(fabs((double)row.lse - (30 + log(sum))) < 1e-4);
+        assert_true(fabs((double)row.entropy - h) < 1e-4);
+        assert_int_equal(row.top_id[0], 100);
+        assert_int_equal(row.top_id[1], 2000);
+        int32_t ids[64];
+        float values[64];
+        t->top(x, N, 64, ids, values);
+        for (int i = 0; i < 64; i++) {
+            int above = 0;
+            for (int j = 0; j < N; j++) above += x[j] > x[ids[i]] || (x[j] == x[ids[i]] && j < ids[i]);
+            assert_int_equal(above, i);
+        }
+        x[77] = NAN;
+        x[78] = INFINITY;
+        assert_int_equal(t->row_stats(x, N, &row), -1);
+    }
+    free(x);
+}
+
+static void half_conversion_is_exact(void **state) {
+    (void)state;
+    assert_true(lsk_half_to_float(0x3C00) == 1.0f && lsk_half_to_float(0xC000) == -2.0f);
+    assert_true(lsk_half_to_float(0x0001) == 0x1p-24f && lsk_half_to_float(0x7BFF) == 65504.0f);
+    assert_true(isinf(lsk_half_to_float(0x7C00)) && isnan(lsk_half_to_float(0x7E00)));
+}
+
+static void sampling_follows_its_definition(void **state) {
+    (void)state;
+    const float x[6] = {1, 3, 2, 3, -1, 0};
+    lst_sampling s = {.temperature = 0, .top_p = 1};
+    assert_int_equal(lsk_choose(x, 6, &s, 5), 1); // ties: the lower id
+    s = (lst_sampling){.temperature = 1, .top_p = 1, .seed = 3};
+    int counts[6] = {0}, n = 20000;
+    for (int i = 0; i < n; i++) counts[lsk_choose(x, 6, &s, (uint64_t)i)]++;
+    double sum = 0;
+    for (int i = 0; i < 6; i++) sum += exp((double)x[i]);
+    for (int i = 0; i < 6; i++) assert_true(fabs(counts[i] / (double)n - exp((double)x[i]) / sum) < 0.015);
+    s.top_k = 2;
+    for (int i = 0; i < 500; i++) {
+        int32_t c = lsk_choose(x, 6, &s, (uint64_t)i);
+        assert_true(c == 1 || c == 3);
+    }
+    s.top_k = 0;
+    s.top_p = 0.5; // 1 and 3 hold .39 each: both are needed to reach .5
+    memset(counts, 0, sizeof counts);
+    for (int i = 0; i < 2000; i++) counts[lsk_choose(x, 6, &s, (uint64_t)i)]++;
+    assert_int_equal(counts[1] + counts[3], 2000);
+    assert_true(counts[1] > 850 && counts[3] > 850);
+    assert_int_equal(lsk_choose(x, 6, &s, 9), lsk_choose(x, 6, &s, 9));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matmul_is_right_and_row_independent),
+        cmocka_unit_test(attention_sees_ancestors_only_and_is_independent_of_company),
+        cmocka_unit_test(row_statistics_match_doubles),
+        cmocka_unit_test(half_conversion_is_exact),
+        cmocka_unit_test(sampling_follows_its_definition),
+    };
+    return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
+}

@@ -64,8 +64,8 @@ kernels_avx512_CFLAGS := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mavx2
 kernels_avx2_CFLAGS := -mavx2 -mfma -mf16c
 kernels_portable_CFLAGS := -ffp-contract=off
 
-TORCH_CXXFLAGS := -std=c++20 -O2 -g $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden \
-  -D_GLIBCXX_USE_CXX11_ABI=1 -Isrc -isystem $(TORCH_DIR)/include
+TORCH_CXXFLAGS := -std=c++20 -O2 -g $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden -fopenmp \
+  -D_GLIBCXX_USE_CXX11_ABI=1 -Isrc -isystem $(TORCH_DIR)/include -isystem $(TORCH_DIR)/include/torch/csrc/api/include
 TORCH_SRC := $(wildcard src/torch/*.cpp)
 TORCH_OBJ := $(patsubst %.cpp,build/obj/%.o,$(TORCH_SRC))
 TORCH_KERNEL_OBJ := $(patsubst %.c,build/obj/%.o,$(KERNEL_SRC) src/base/rng.c src/base/clock.c)
@@ -82,7 +82,7 @@ build/obj/pic/%.o: %.c
 	$(CC) $(CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
 build/liblstorch.so: $(TORCH_OBJ) $(patsubst %.c,build/obj/%.o,$(KERNEL_SRC)) build/obj/pic/src/base/rng.o src/torch/lst.map
 	$(CXX) -shared -o $@ $(filter %.o,$^) -Wl,--version-script=src/torch/lst.map \
-	  -Wl,-rpath,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -Wl,-rpath-link,$(TORCH_DIR)/lib
+	  -Wl,-rpath,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -fopenmp -Wl,-rpath-link,$(TORCH_DIR)/lib
 
 # ---- tests
 $(B)/tests/%: $(B)/obj/tests/unit/%.o $(call obj,$(TEST_LIB_SRC)) $(CORE_OBJ) $(UI_OBJ) $(CLI_LIB_OBJ) $(KERNEL_OBJ)

@@ -52,7 +52,7 @@ static float half_at(const unsigned char *p) {
     return lsk_half_to_float(h);
 }
 
-/* f16 bits of -8 * h: exact but for overflow, which lst_model_open rules out by checking scales. */
+/* f16 bits of -8 * h: exact but for overflow, which lsk_finite rules out. */
 static uint16_t half_times_minus8(uint16_t h) {
     uint16_t sign = (uint16_t)((h & 0x8000) ^ 0x8000), exp = h >> 10 & 31, man = h & 0x3FF;
     if (exp) return exp + 3 >= 31 ? (uint16_t)(sign | 0x7C00) : (uint16_t)(sign | (exp + 3) << 10 | man);
@@ -73,6 +73,25 @@ size_t lsk_row_bytes(int type, int64_t n) {
     case 8: return n % 32 ? 0 : (size_t)n / 32 * 34;
     default: return 0;
     }
+}
+
+int lsk_finite(int type, const void *raw, int64_t n_rows, int64_t n_in) {
+    const unsigned char *p = raw;
+    size_t step = type == 0 ? 4 : type == 2 ? 18 : type == 3 ? 20 : type == 8 ? 34 : 2;
+    size_t n = lsk_row_bytes(type, n_in) * (size_t)n_rows / step;
+    int ok = 1;
+    for (size_t i = 0; i < n; i++, p += step) {
+        uint16_t h, m;
+        memcpy(&h, type == 0 ? p + 2 : p, 2);
+        if (type == 0 || type == 30) ok &= (h & 0x7F80) != 0x7F80;
+        else if (type == 2) ok &= (h >> 10 & 31) < 28; /* -8 d stays finite */
+        else ok &= (h >> 10 & 31) != 31;
+        if (type == 3) {
+            memcpy(&m, p + 2, 2);
+            ok &= (m >> 10 & 31) != 31;
+        }
+    }
+    return ok;
 }
 
 /* ggml's block layouts: Q4_0 {f16 d; 16 bytes}, Q4_1 {f16 d, m; 16 bytes}: value i in the low nibble of byte i,

@@ -37,6 +37,8 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int ggml_type, const void *
 /* One row of a raw GGUF tensor as floats. */
 void lsk_dequant_row(int ggml_type, const void *raw_row, int64_t n, float *out);
 float lsk_half_to_float(uint16_t h); /* IEEE binary16 bits */
+/* 1 if every value of the raw rows is finite (and every Q4_0 scale can be multiplied by -8 in f16), else 0. */
+int lsk_finite(int ggml_type, const void *raw, int64_t n_rows, int64_t n_in);
 size_t lsk_row_bytes(int ggml_type, int64_t n); /* 0: unknown type or n not a multiple of the block */
 
 /* K cache of one layer and one key/value head: blocks of 16 positions, [block][head_dim][16], so that one vector

@@ -1,0 +1,77 @@
+// What the files of liblstorch share. C++ stays inside this folder.
+#pragma once
+#include <ATen/ATen.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+extern "C" {
+#include "torch/kernels/kernels.h"
+#include "torch/lst.h"
+}
+
+#define LST_API __attribute__((visibility("default")))
+
+namespace lst {
+
+// An error with the code that the caller gets.
+struct Error : std::runtime_error {
+    int code;
+    Error(int c, const std::string &what) : std::runtime_error(what), code(c) {}
+};
+
+void set_error(const std::string &text);
+
+// Runs body so that no exception crosses the C boundary.
+template <class F> int guard(F &&body) noexcept {
+    try {
+        c10::InferenceMode inference;
+        body();
+        return LST_OK;
+    } catch (const Error &e) {
+        set_error(e.what());
+        return e.code;
+    } catch (const c10::Error &e) {
+        set_error(e.what_without_backtrace());
+        return LST_E_BACKEND;
+    } catch (const std::bad_alloc &) {
+        set_error("out of memory");
+        return LST_E_MEMORY;
+    } catch (const std::exception &e) {
+        set_error(e.what());
+        return LST_E_BACKEND;
+    } catch (...) {
+        set_error("unknown C++ exception");
+        return LST_E_BACKEND;
+    }
+}
+
+// A weight matrix in one of two forms: packed for our kernels (exact), or reordered by oneDNN for bf16.
+struct Linear {
+    int32_t n_in = 0, n_out = 0;
+    at::Tensor packed_bytes; // uint8 storage behind `packed`
+    lsk_matrix packed{};
+    at::Tensor bf16;         // oneDNN's layout
+};
+
+struct Layer {
+    Linear qkv, out, gate_up, down;
+    at::Tensor attn_norm, ffn_norm; // f32 [n_embd]
+};
+
+} // namespace lst
+
+struct lst_model {
+    lst_hparams hp{};
+    const lsk_table *kernels = nullptr;
+    bool bf16 = false;
+    int threads = 1;
+    std::vector<lst::Layer> layers;
+    lst::Linear head;
+    at::Tensor output_norm;
+    int embd_type = 0;
+    const unsigned char *embd = nullptr; // raw rows, owned by the caller of lst_model_open
+    size_t embd_row_bytes = 0;
+    uint64_t weight_bytes = 0;
+};

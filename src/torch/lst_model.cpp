@@ -1,0 +1,189 @@
+// Opening a model: tensors are checked, packed for the kernels (or reordered by oneDNN), with progress.
+#include "torch/lst_internal.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/version.h>
+
+#include <sched.h>
+
+#include <cstring>
+#include <unordered_map>
+
+namespace {
+
+thread_local std::string last_error;
+
+using Table = std::unordered_map<std::string, const lst_tensor *>;
+
+struct Loader {
+    lst_model &m;
+    const Table &table;
+    const lst_open_options &opt;
+    uint64_t done = 0, total = 0;
+
+    const lst_tensor &find(const std::string &name, int64_t n_in, int64_t n_out) const {
+        auto it = table.find(name);
+        if (it == table.end()) throw lst::Error(LST_E_ARG, "tensor '" + name + "' is missing");
+        const lst_tensor &t = *it->second;
+        if (t.n_in != n_in || t.n_out != n_out || lsk_row_bytes(t.type, n_in) * (size_t)n_out != t.n_bytes || !t.data)
+            throw lst::Error(LST_E_ARG, "tensor '" + name + "' has another shape or type than the model needs");
+        if (!lsk_finite(t.type, t.data, n_out, n_in))
+            throw lst::Error(LST_E_NAN, "tensor '" + name + "' holds NaN, infinite or unusable scale values");
+        return t;
+    }
+
+    void progress(uint64_t bytes) {
+        done += bytes;
+        if (opt.progress && opt.progress(opt.ud, "loading weights", total ? (double)done / (double)total : 1))
+            throw lst::Error(LST_E_CANCELLED, "loading was cancelled");
+    }
+
+    at::Tensor vector(const std::string &name, int64_t n) {
+        const lst_tensor &t = find(name, n, 1);
+        at::Tensor v = at::empty({n}, at::kFloat);
+        lsk_dequant_row(t.type, t.data, n, v.data_ptr<float>());
+        return v;
+    }
+
+    // Several tensors of one input stacked along their outputs.
+    void linear(lst::Linear &l, std::initializer_list<std::pair<std::string, int64_t>> parts, int64_t n_in) {
+        std::vector<const lst_tensor *> ts;
+        int64_t n_out = 0;
+        bool same = true;
+        for (auto &[name, n] : parts) {
+            ts.push_back(&find(name, n_in, n));
+            n_out += n;
+            // Q4_0 and Q4_1 share a packed form; other formats do not mix
+            auto form = [](int type) { return type == 2 ? 3 : type; };
+            same = same && form(ts.back()->type) == form(ts[0]->type);
+        }
+        l.n_in = (int32_t)n_in;
+        l.n_out = (int32_t)n_out;
+        if (m.bf16) reorder(l, ts);
+        else pack(l, ts, same ? ts[0]->type : 0);
+        for (auto *t : ts) progress(t->n_bytes);
+    }
+
+    void pack(lst::Linear &l, const std::vector<const lst_tensor *> &ts, int type) {
+        const size_t bytes = lsk_pack_bytes(type, l.n_out, l.n_in);
+        if (!bytes) throw lst::Error(LST_E_ARG, std::string("tensor '") + ts[0]->name + "' cannot be packed");
+        l.packed_bytes = at::zeros({(int64_t)bytes}, at::kByte);
+        lsk_pack_init(&l.packed, type, l.n_out, l.n_in);
+        l.packed.data = l.packed_bytes.data_ptr<uint8_t>();
+        int64_t row = 0;
+        for (auto *t : ts) {
+            if (type == 0 && t->type != 0) { // mixed formats: as plain floats
+                std::vector<float> plain((size_t)t->n_in);
+                for (int64_t r = 0; r < t->n_out; r++) {
+                    lsk_dequant_row(t->type, (const char *)t->data + (size_t)r * lsk_row_bytes(t->type, t->n_in), t->n_in,
+                                    plain.data());
+                    lsk_pack_rows(&l.packed, row + r, 0, plain.data(), 1);
+                }
+            } else lsk_pack_rows(&l.packed, row, t->type, t->data, t->n_out);
+            row += t->n_out;
+        }
+        m.weight_bytes += bytes;
+    }
+
+    void reorder(lst::Linear &l, const std::vector<const lst_tensor *> &ts) {
+        at::Tensor w = at::empty({l.n_out, l.n_in}, at::kFloat);
+        float *out = w.data_ptr<float>();
+        for (auto *t : ts)
+            for (int64_t r = 0; r < t->n_out; r++, out += l.n_in)
+                lsk_dequant_row(t->type, (const char *)t->data + (size_t)r * lsk_row_bytes(t->type, t->n_in), t->n_in, out);
+        static auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("mkldnn::_reorder_linear_weight", "")
+                             .typed<at::Tensor(const at::Tensor &, std::optional<int64_t>)>();
+        l.bf16 = op.call(w.to(at::kBFloat16), std::nullopt);
+        m.weight_bytes += (uint64_t)l.n_out * (uint64_t)l.n_in * 2;
+    }
+};
+
+int usable_processors() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, int32_t n, const lst_open_options &opt) {
+    const std::string device = opt.device ? opt.device : "auto", dtype = opt.dtype ? opt.dtype : "auto";
+    if (device != "auto" && device != "cpu")
+        throw lst::Error(LST_E_ARG, "device '" + device + "' is not available in this build (only cpu)");
+    if (dtype != "auto" && dtype != "f32" && dtype != "bf16")
+        throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' is unknown (auto, f32, bf16)");
+    m.hp = hp;
+    m.kernels = lsk_pick();
+    // auto: f32 straight from the packed weights reads a quarter of the memory that bf16 weights need, and is exact
+    m.bf16 = dtype == "bf16";
+    m.threads = opt.threads > 0 ? std::min(opt.threads, usable_processors()) : usable_processors();
+    at::set_num_threads(m.threads);
+    Table table;
+    for (int32_t i = 0; i < n; i++) table[tensors[i].name] = &tensors[i];
+    Loader load{m, table, opt};
+    for (int32_t i = 0; i < n; i++) load.total += tensors[i].n_bytes;
+    const int64_t d = hp.n_embd, q = (int64_t)hp.n_heads * hp.head_dim, kv = (int64_t)hp.n_kv_heads * hp.head_dim;
+    const lst_tensor &embd = load.find("token_embd.weight", d, hp.n_vocab);
+    m.embd_type = embd.type;
+    m.embd = (const unsigned char *)embd.data;
+    m.embd_row_bytes = lsk_row_bytes(embd.type, d);
+    m.layers.resize((size_t)hp.n_layers);
+    for (int i = 0; i < hp.n_layers; i++) {
+        const std::string p = "blk." + std::to_string(i) + ".";
+        lst::Layer &l = m.layers[(size_t)i];
+        l.attn_norm = load.vector(p + "attn_norm.weight", d);
+        l.ffn_norm = load.vector(p + "ffn_norm.weight", d);
+        load.linear(l.qkv, {{p + "attn_q.weight", q}, {p + "attn_k.weight", kv}, {p + "attn_v.weight", kv}}, d);
+        load.linear(l.out, {{p + "attn_output.weight", d}}, q);
+        load.linear(l.gate_up, {{p + "ffn_gate.weight", hp.n_ff}, {p + "ffn_up.weight", hp.n_ff}}, d);
+        load.linear(l.down, {{p + "ffn_down.weight", d}}, hp.n_ff);
+    }
+    m.output_norm = load.vector("output_norm.weight", d);
+    load.linear(m.head, {{hp.tied ? "token_embd.weight" : "output.weight", hp.n_vocab}}, d);
+}
+
+} // namespace
+
+void lst::set_error(const std::string &text) {
+    last_error = text;
+    for (char &c : last_error)
+        if (c == '\n' || c == '\r') c = ' '; // one line
+}
+
+extern "C" {
+
+LST_API int32_t lst_abi_version(void) { return LST_ABI_VERSION; }
+LST_API const char *lst_last_error(void) { return last_error.c_str(); }
+LST_API const char *lst_cpu_level(void) { return lsk_pick()->name; }
+
+LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors,
+                                                          int32_t n_tensors, const lst_open_options *opt) {
+    if (out) *out = nullptr;
+    return lst::guard([&] {
+        if (!out || !hp || !tensors || !opt || hp->size < sizeof *hp || opt->size < sizeof *opt)
+            throw lst::Error(LST_E_ARG, "lst_model_open: a required argument is missing or of an older version");
+        if (hp->head_dim % LSK_TILE || hp->head_dim < LSK_TILE || hp->n_embd % 32 || hp->n_ff % 32 || hp->n_layers < 1 ||
+            hp->n_heads < 1 || hp->n_kv_heads < 1 || hp->n_heads % hp->n_kv_heads || hp->n_vocab < 1)
+            throw lst::Error(LST_E_ARG, "lst_model_open: impossible model dimensions");
+        auto m = std::make_unique<lst_model>();
+        open_model(*m, *hp, tensors, n_tensors, *opt);
+        *out = m.release();
+    });
+}
+
+LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
+    return lst::guard([&] {
+        if (!m || !info || info->size < sizeof *info) throw lst::Error(LST_E_ARG, "lst_model_info: bad arguments");
+        snprintf(info->device, sizeof info->device, "cpu");
+        snprintf(info->dtype, sizeof info->dtype, m->bf16 ? "bf16" : "f32");
+        snprintf(info->kernel, sizeof info->kernel, m->bf16 ? "%s, oneDNN bf16 linear" : "%s, f32 from packed weights",
+                 m->kernels->name);
+        snprintf(info->torch_version, sizeof info->torch_version, "%s", TORCH_VERSION);
+        info->threads = m->threads;
+        info->exact = !m->bf16;
+        info->weight_bytes = m->weight_bytes;
+    });
+}
+
+LST_API void lst_model_close(lst_model *m) { delete m; }
+}

@@ -1,0 +1,407 @@
+// A timeline: KV cache, the forward over a block of rows, commit and rewind.
+//
+// The forward is written once, over an executor. Exact f32 runs it inside one parallel region (every thread walks
+// the same code, a barrier after each phase); bf16 runs it on one thread that opens a region a phase and hands
+// matmuls to oneDNN. Everything but the matmuls is the same kernels in both.
+#include "torch/lst_internal.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <omp.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+struct lst_session {
+    lst_model *m;
+    int32_t n_context, capacity; // capacity: cache columns (context + one tree, whole blocks)
+    int32_t length = 0;
+    at::Tensor k, v;             // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
+    std::vector<float> rope;     // [capacity][head_dim]: cos, sin, cos, sin, ...
+    at::Tensor x, xn, qkv, att, tmp, gate_up, act, logits; // [rows][...], grown on demand
+    int32_t rows_cap = 0, logit_rows_cap = 0;
+    at::Tensor scratch;          // [thread][...]
+    int64_t scratch_floats = 0;
+    // the last forward_tree
+    int32_t n_rows = 0;
+    std::vector<int32_t> tokens, parents, depth, tail, tail_begin; // tail: columns of ancestors and self, per row
+    std::vector<float> row_lse;
+    // the last committed row
+    std::vector<float> last_logits;
+    float last_lse = NAN;
+    bool last_known = false;
+};
+
+namespace {
+
+enum { PREFILL_ROWS = 128 };
+
+const float *f(const at::Tensor &t) { return t.const_data_ptr<float>(); }
+float *fm(const at::Tensor &t) { return t.data_ptr<float>(); }
+
+// What one block of rows is: where each row's token sits and what it may see.
+struct Block {
+    int32_t n;
+    const int32_t *tokens;
+    bool tree;        // else consecutive positions
+    int32_t head_row; // -1: logits of every row; else of this row only
+};
+
+// Every thread runs the forward; phases end at a barrier.
+struct FusedTeam {
+    int t, n;
+    template <class F> void each(F &&body) {
+        body(t, n);
+#pragma omp barrier
+    }
+    void linear(const lst_session &s, const lst::Linear &l, const float *x, float *y, int32_t rows) {
+        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = 4, units = (tiles + unit - 1) / unit;
+        const int32_t a = (int32_t)((int64_t)units * t / n) * unit, b = (int32_t)((int64_t)units * (t + 1) / n) * unit;
+        s.m->kernels->matmul(&l.packed, x, l.n_in, y, l.n_out, rows, a, std::min(b, tiles),
+                             fm(s.scratch) + (int64_t)t * s.scratch_floats);
+#pragma omp barrier
+    }
+};
+
+// One thread runs the forward; each phase opens a parallel region, matmuls are libtorch's.
+struct SplitTeam {
+    int n;
+    template <class F> void each(F &&body) {
+#pragma omp parallel num_threads(n)
+        body(omp_get_thread_num(), omp_get_num_threads());
+    }
+    void linear(const lst_session &, const lst::Linear &l, const float *x, float *y, int32_t rows) {
+        static auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("mkldnn::_linear_pointwise", "")
+                             .typed<at::Tensor(const at::Tensor &, const at::Tensor &, const std::optional<at::Tensor> &,
+                                               c10::string_view, c10::List<std::optional<at::Scalar>>,
+                                               std::optional<c10::string_view>)>();
+        at::Tensor in = at::from_blob((void *)x, {rows, l.n_in}, at::kFloat).to(at::kBFloat16);
+        at::Tensor out = op.call(in, l.bf16, std::nullopt, "none", c10::List<std::optional<at::Scalar>>(), "");
+        at::from_blob(y, {rows, l.n_out}, at::kFloat).copy_(out);
+    }
+};
+
+struct Range {
+    int32_t from, to;
+};
+Range share(int64_t total, int t, int n) { return {(int32_t)(total * t / n), (int32_t)(total * (t + 1) / n)}; }
+
+void write_kv(const lst_session &s, int layer, int32_t row, int32_t column) {
+    const lst_hparams &hp = s.m->hp;
+    const int64_t hd = hp.head_dim, cap = s.capacity;
+    const float *kv = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + (int64_t)hp.n_heads * hd;
+    for (int h = 0; h < hp.n_kv_heads; h++) {
+        float *k = fm(s.k) + ((int64_t)layer * hp.n_kv_heads + h) * cap * hd + (column / LSK_TILE) * hd * LSK_TILE +
+                   column % LSK_TILE;
+        for (int64_t d = 0; d < hd; d++) k[d * LSK_TILE] = kv[h * hd + d];
+        std::memcpy(fm(s.v) + (((int64_t)layer * hp.n_kv_heads + h) * cap + column) * hd,
+                    kv + (hp.n_kv_heads + h) * hd, (size_t)hd * sizeof(float));
+    }
+}
+
+void attend(const lst_session &s, const Block &b, int layer, int32_t row, int head, int thread) {
+    const lst_hparams &hp = s.m->hp;
+    const int64_t hd = hp.head_dim, cap = s.capacity;
+    const int kvh = head / (hp.n_heads / hp.n_kv_heads);
+    lsk_attention a;
+    a.q = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + head * hd;
+    a.k = f(s.k) + ((int64_t)layer * hp.n_kv_heads + kvh) * cap * hd;
+    a.v = f(s.v) + ((int64_t)layer * hp.n_kv_heads + kvh) * cap * hd;
+    a.head_dim = hp.head_dim;
+    a.n_columns = s.length + row + 1; // ancestors stand before the row
+    a.n_context = b.tree ? s.length : a.n_columns;
+    a.tail = b.tree ? s.tail.data() + s.tail_begin[(size_t)row] : nullptr;
+    a.n_tail = b.tree ? s.depth[(size_t)row] + 1 : 0;
+    a.scratch = fm(s.scratch) + (int64_t)thread * s.scratch_floats;
+    a.out = fm(s.att) + ((int64_t)row * hp.n_heads + head) * hd;
+    s.m->kernels->attention(&a);
+}
+
+template <class Team> void forward(lst_session &s, const Block &b, Team team) {
+    const lst_model &m = *s.m;
+    const lst_hparams &hp = m.hp;
+    const lsk_table &k = *m.kernels;
+    const int64_t d = hp.n_embd, hd = hp.head_dim, nqkv = m.layers[0].qkv.n_out;
+    const float scale = 1.0f / std::sqrt((float)hd);
+    float *x = fm(s.x), *xn = fm(s.xn), *qkv = fm(s.qkv), *tmp = fm(s.tmp);
+    auto position = [&](int32_t row) { return s.length + (b.tree ? s.depth[(size_t)row] : row); };
+    // x += tmp (but for the first time), then the norm that the next matmul reads
+    auto add_norm = [&](bool add, const at::Tensor &w) {
+        team.each([&](int t, int n) {
+            Range r = share(b.n, t, n);
+            for (int32_t i = r.from; i < r.to; i++) {
+                float *xi = x + i * d;
+                if (add)
+                    for (int64_t j = 0; j < d; j++) xi[j] += tmp[i * d + j];
+                k.rmsnorm(xi, f(w), (int32_t)d, hp.rms_eps, xn + i * d);
+            }
+        });
+    };
+    team.each([&](int t, int n) {
+        Range r = share(b.n, t, n);
+        for (int32_t i = r.from; i < r.to; i++)
+            lsk_dequant_row(m.embd_type, m.embd + (size_t)b.tokens[i] * m.embd_row_bytes, d, x + i * d);
+    });
+    for (int layer = 0; layer < hp.n_layers; layer++) {
+        const lst::Layer &l = m.layers[(size_t)layer];
+        add_norm(layer > 0, l.attn_norm);
+        team.linear(s, l.qkv, xn, qkv, b.n);
+        team.each([&](int t, int n) {
+            Range r = share(b.n, t, n);
+            for (int32_t i = r.from; i < r.to; i++) {
+                const float *cs = s.rope.data() + (int64_t)position(i) * hd;
+                for (int h = 0; h < hp.n_heads; h++) k.rope(qkv + i * nqkv + h * hd, (int32_t)hd, cs, scale);
+                for (int h = 0; h < hp.n_kv_heads; h++)
+                    k.rope(qkv + i * nqkv + (hp.n_heads + h) * hd, (int32_t)hd, cs, 1);
+                write_kv(s, layer, i, s.length + i);
+            }
+        });
+        team.each([&](int t, int n) {
+            Range r = share((int64_t)b.n * hp.n_heads, t, n);
+            for (int32_t i = r.from; i < r.to; i++) attend(s, b, layer, i / hp.n_heads, i % hp.n_heads, t);
+        });
+        team.linear(s, l.out, f(s.att), tmp, b.n);
+        add_norm(true, l.ffn_norm);
+        team.linear(s, l.gate_up, xn, fm(s.gate_up), b.n);
+        team.each([&](int t, int n) {
+            const int64_t width = 32, per_row = hp.n_ff / width;
+            Range r = share(b.n * per_row, t, n);
+            for (int64_t u = r.from; u < r.to; u++) {
+                const int64_t row = u / per_row, at = u % per_row * width;
+                const float *gate = f(s.gate_up) + row * 2 * hp.n_ff + at;
+                k.silu_mul(gate, gate + hp.n_ff, (int32_t)width, fm(s.act) + row * hp.n_ff + at);
+            }
+        });
+        team.linear(s, l.down, f(s.act), tmp, b.n);
+    }
+    add_norm(true, m.output_norm);
+    const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
+    team.linear(s, m.head, xn + from * d, fm(s.logits), count);
+}
+
+void run_block(lst_session &s, const Block &b) {
+    const lst_hparams &hp = s.m->hp;
+    if (b.n > s.rows_cap) {
+        auto rows = [&](int64_t width) { return at::empty({b.n, width}, at::kFloat); };
+        s.x = rows(hp.n_embd), s.xn = rows(hp.n_embd), s.tmp = rows(hp.n_embd);
+        s.qkv = rows(s.m->layers[0].qkv.n_out);
+        s.att = rows((int64_t)hp.n_heads * hp.head_dim);
+        s.gate_up = rows(2 * (int64_t)hp.n_ff), s.act = rows(hp.n_ff);
+        s.rows_cap = b.n;
+    }
+    const int32_t logit_rows = b.head_row < 0 ? b.n : 1;
+    if (logit_rows > s.logit_rows_cap) {
+        s.logits = at::empty({logit_rows, hp.n_vocab}, at::kFloat);
+        s.logit_rows_cap = logit_rows;
+    }
+    const int64_t columns = (s.length + b.n + 2 * LSK_TILE) / LSK_TILE * LSK_TILE;
+    const int64_t floats = std::max({(int64_t)64 * std::max(hp.n_ff, hp.n_embd), 64 * (int64_t)hp.n_heads * hp.head_dim,
+                                     2 * columns + 2 * LSK_TILE});
+    if (floats > s.scratch_floats) {
+        s.scratch_floats = floats * 3 / 2 / 16 * 16;
+        s.scratch = at::empty({s.m->threads, s.scratch_floats}, at::kFloat);
+    }
+    if (s.m->bf16) {
+        forward(s, b, SplitTeam{s.m->threads});
+        return;
+    }
+#pragma omp parallel num_threads(s.m->threads)
+    forward(s, b, FusedTeam{omp_get_thread_num(), omp_get_num_threads()});
+}
+
+void describe_row(const lst_session &s, const float *logits, uint64_t next_position, const lst_sampling *sampling, lst_row *out) {
+    const int32_t n = s.m->hp.n_vocab;
+    if (s.m->kernels->row_stats(logits, n, out))
+        throw lst::Error(LST_E_NAN, "the model produced a logit that is not a finite number");
+    out->chosen = sampling && sampling->temperature > 0 ? lsk_choose(logits, n, sampling, next_position) : out->top_id[0];
+    out->chosen_logit = logits[out->chosen];
+    out->parent_logit = out->parent_lse = NAN;
+}
+
+void check_tokens(const lst_session &s, const int32_t *tokens, int32_t n) {
+    for (int32_t i = 0; i < n; i++)
+        if (tokens[i] < 0 || tokens[i] >= s.m->hp.n_vocab)
+            throw lst::Error(LST_E_ARG, "token id " + std::to_string(tokens[i]) + " is outside the vocabulary");
+}
+
+void set_last(lst_session &s, const float *logits, float lse) {
+    s.last_logits.assign(logits, logits + s.m->hp.n_vocab);
+    s.last_lse = lse;
+    s.last_known = true;
+}
+
+void prefill(lst_session &s, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last,
+             lst_progress progress, void *ud) {
+    if (n < 1) throw lst::Error(LST_E_ARG, "prefill needs at least one token");
+    if (n > s.n_context - s.length)
+        throw lst::Error(LST_E_ARG, std::to_string(n) + " more tokens do not fit: the context holds " +
+                                        std::to_string(s.n_context) + " and has " + std::to_string(s.length));
+    check_tokens(s, tokens, n);
+    const int32_t start = s.length;
+    s.n_rows = 0;
+    try {
+        for (int32_t done = 0; done < n;) {
+            if (progress && progress(ud, "prefill", (double)done / n)) throw lst::Error(LST_E_CANCELLED, "prefill was cancelled");
+            const int32_t rows = std::min<int32_t>(PREFILL_ROWS, n - done);
+            run_block(s, {rows, tokens + done, false, rows - 1});
+            s.length += rows;
+            done += rows;
+        }
+        lst_row row;
+        describe_row(s, f(s.logits), (uint64_t)s.length, sampling, &row);
+        set_last(s, f(s.logits), row.lse);
+        if (last) *last = row;
+    } catch (...) {
+        s.length = start;
+        s.last_known = false;
+        throw;
+    }
+}
+
+void forward_tree(lst_session &s, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *sampling,
+                  lst_row *rows) {
+    if (n < 1 || n > LST_MAX_ROWS) throw lst::Error(LST_E_ARG, "a tree has 1 to 256 rows");
+    check_tokens(s, tokens, n);
+    s.n_rows = 0;
+    s.tokens.assign(tokens, tokens + n);
+    s.parents.assign(parents, parents + n);
+    s.depth.assign((size_t)n, 0);
+    s.tail_begin.assign((size_t)n, 0);
+    s.tail.clear();
+    for (int32_t i = 0; i < n; i++) {
+        if (i == 0 ? parents[0] != -1 : parents[i] < 0 || parents[i] >= i)
+            throw lst::Error(LST_E_ARG, "row " + std::to_string(i) + " has an impossible parent");
+        s.tail_begin[(size_t)i] = (int32_t)s.tail.size();
+        if (i) {
+            const size_t p = (size_t)parents[i], at = (size_t)s.tail_begin[p];
+            s.depth[(size_t)i] = s.depth[p] + 1;
+            for (int32_t j = 0; j < s.depth[(size_t)i]; j++) s.tail.push_back(s.tail[at + (size_t)j]);
+        }
+        s.tail.push_back(s.length + i);
+        if (s.length + s.depth[(size_t)i] >= s.n_context)
+            throw lst::Error(LST_E_ARG, "a tree node lies beyond the context of " + std::to_string(s.n_context) + " tokens");
+    }
+    run_block(s, {n, tokens, true, -1});
+    s.row_lse.resize((size_t)n);
+    const int64_t vocab = s.m->hp.n_vocab;
+    const float *logits = f(s.logits);
+    std::atomic<bool> bad{false};
+#pragma omp parallel for num_threads(s.m->threads) schedule(dynamic) if (n > 1)
+    for (int32_t i = 0; i < n; i++) {
+        try {
+            describe_row(s, logits + i * vocab, (uint64_t)(s.length + s.depth[(size_t)i] + 1), sampling, &rows[i]);
+            s.row_lse[(size_t)i] = rows[i].lse;
+        } catch (...) { // an exception must not leave the region
+            bad = true;
+        }
+    }
+    if (bad) throw lst::Error(LST_E_NAN, "the model produced a logit that is not a finite number");
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t p = parents[i];
+        if (p < 0 && !s.last_known) continue;
+        rows[i].parent_logit = (p < 0 ? s.last_logits.data() : logits + p * vocab)[tokens[i]];
+        rows[i].parent_lse = p < 0 ? s.last_lse : rows[p].lse;
+    }
+    s.n_rows = n;
+}
+
+const float *row_logits(const lst_session &s, int32_t row) {
+    if (row == -1) {
+        if (!s.last_known) throw lst::Error(LST_E_ARG, "the last committed row is not known (after a rewind)");
+        return s.last_logits.data();
+    }
+    if (row < 0 || row >= s.n_rows) throw lst::Error(LST_E_ARG, "no such row in the last forward");
+    return f(s.logits) + (int64_t)row * s.m->hp.n_vocab;
+}
+
+void keep_path(lst_session &s, const int32_t *rows, int32_t n) {
+    if (n < 1 || n > s.n_rows) throw lst::Error(LST_E_ARG, "a kept path has 1 to n rows of the last forward");
+    for (int32_t i = 0; i < n; i++)
+        if (rows[i] < 0 || rows[i] >= s.n_rows || s.parents[(size_t)rows[i]] != (i ? rows[i - 1] : -1))
+            throw lst::Error(LST_E_ARG, "kept rows are not a path from the root");
+    const lst_hparams &hp = s.m->hp;
+    const int64_t hd = hp.head_dim, cap = s.capacity;
+    for (int32_t i = 0; i < n; i++) { // rows[i] >= i, so copying in order overwrites nothing that is still needed
+        const int64_t from = s.length + rows[i], to = s.length + i;
+        if (from == to) continue;
+        for (int64_t p = 0; p < (int64_t)hp.n_layers * hp.n_kv_heads; p++) {
+            float *k = fm(s.k) + p * cap * hd, *v = fm(s.v) + p * cap * hd;
+            const float *src = k + from / LSK_TILE * hd * LSK_TILE + from % LSK_TILE;
+            float *dst = k + to / LSK_TILE * hd * LSK_TILE + to % LSK_TILE;
+            for (int64_t d = 0; d < hd; d++) dst[d * LSK_TILE] = src[d * LSK_TILE];
+            std::memcpy(v + to * hd, v + from * hd, (size_t)hd * sizeof(float));
+        }
+    }
+    set_last(s, row_logits(s, rows[n - 1]), s.row_lse[(size_t)rows[n - 1]]);
+    s.length += n;
+    s.n_rows = 0;
+}
+
+} // namespace
+
+extern "C" {
+
+LST_API int lst_session_new(lst_session **out, lst_model *m, int32_t n_context) {
+    if (out) *out = nullptr;
+    return lst::guard([&] {
+        if (!out || !m || n_context < 1 || n_context > 1 << 22) throw lst::Error(LST_E_ARG, "lst_session_new: bad arguments");
+        auto s = std::make_unique<lst_session>();
+        s->m = m;
+        s->n_context = n_context;
+        s->capacity = (n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE;
+        const lst_hparams &hp = m->hp;
+        const int64_t floats = (int64_t)hp.n_layers * hp.n_kv_heads * s->capacity * hp.head_dim;
+        s->k = at::empty({floats}, at::kFloat); // pages are touched as the context grows
+        s->v = at::empty({floats}, at::kFloat);
+        s->rope.resize((size_t)s->capacity * (size_t)hp.head_dim);
+        std::vector<float> freq((size_t)hp.head_dim / 2);
+        for (size_t i = 0; i < freq.size(); i++) freq[i] = (float)std::pow((double)hp.rope_base, -2.0 * (double)i / hp.head_dim);
+        for (int64_t p = 0; p < s->capacity; p++)
+            for (size_t i = 0; i < freq.size(); i++) {
+                const float angle = (float)p * freq[i]; // rounded to f32 as the reference implementation does
+                s->rope[(size_t)p * (size_t)hp.head_dim + 2 * i] = (float)std::cos((double)angle);
+                s->rope[(size_t)p * (size_t)hp.head_dim + 2 * i + 1] = (float)std::sin((double)angle);
+            }
+        *out = s.release();
+    });
+}
+
+LST_API void lst_session_free(lst_session *s) { delete s; }
+LST_API int32_t lst_length(const lst_session *s) { return s->length; }
+
+LST_API int lst_prefill(lst_session *s, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last,
+                        lst_progress progress, void *ud) {
+    return lst::guard([&] { prefill(*s, tokens, n, sampling, last, progress, ud); });
+}
+
+LST_API int lst_forward_tree(lst_session *s, const int32_t *tokens, const int32_t *parents, int32_t n,
+                             const lst_sampling *sampling, lst_row *rows) {
+    return lst::guard([&] { forward_tree(*s, tokens, parents, n, sampling, rows); });
+}
+
+LST_API int lst_row_top(lst_session *s, int32_t row, int32_t k, int32_t *ids, float *logits) {
+    return lst::guard([&] {
+        if (k < 1 || k > 256 || k > s->m->hp.n_vocab) throw lst::Error(LST_E_ARG, "lst_row_top: k is out of range");
+        s->m->kernels->top(row_logits(*s, row), s->m->hp.n_vocab, k, ids, logits);
+    });
+}
+
+LST_API int lst_row_logits(lst_session *s, int32_t row, float *logits) {
+    return lst::guard([&] { std::memcpy(logits, row_logits(*s, row), (size_t)s->m->hp.n_vocab * sizeof(float)); });
+}
+
+LST_API int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n) {
+    return lst::guard([&] { keep_path(*s, rows, n); });
+}
+
+LST_API int lst_rewind(lst_session *s, int32_t n) {
+    return lst::guard([&] {
+        if (n < 0 || n > s->length) throw lst::Error(LST_E_ARG, "lst_rewind: more tokens than are committed");
+        if (n < s->length) s->last_known = false;
+        s->length = n;
+        s->n_rows = 0;
+    });
+}
+}

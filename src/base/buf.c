@@ -19,8 +19,12 @@ void ls_buf_add(ls_buf *b, const void *p, size_t n) {
     b->p[b->n] = 0;
 }
 
-void ls_buf_str(ls_buf *b, const char *s) { ls_buf_add(b, s, strlen(s)); }
-void ls_buf_char(ls_buf *b, char c) { ls_buf_add(b, &c, 1); }
+void ls_buf_str(ls_buf *b, const char *s) {
+    ls_buf_add(b, s, strlen(s));
+}
+void ls_buf_char(ls_buf *b, char c) {
+    ls_buf_add(b, &c, 1);
+}
 
 void ls_buf_fmt(ls_buf *b, const char *fmt, ...) {
     va_list ap, again;

@@ -13,10 +13,18 @@ static void *check(void *p, size_t n) {
     return p;
 }
 
-void *ls_malloc(size_t n) { return check(malloc(n ? n : 1), n); }
-void *ls_calloc(size_t n, size_t size) { return check(calloc(n ? n : 1, size ? size : 1), n * size); }
-void *ls_realloc(void *p, size_t n) { return check(realloc(p, n ? n : 1), n); }
-char *ls_strdup(const char *s) { return ls_strndup(s, strlen(s)); }
+void *ls_malloc(size_t n) {
+    return check(malloc(n ? n : 1), n);
+}
+void *ls_calloc(size_t n, size_t size) {
+    return check(calloc(n ? n : 1, size ? size : 1), n * size);
+}
+void *ls_realloc(void *p, size_t n) {
+    return check(realloc(p, n ? n : 1), n);
+}
+char *ls_strdup(const char *s) {
+    return ls_strndup(s, strlen(s));
+}
 
 char *ls_strndup(const char *s, size_t n) {
     char *p = ls_malloc(n + 1);

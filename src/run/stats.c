@@ -38,7 +38,9 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     }
 }
 
-double ls_stats_mat(const ls_stats *st) { return st->steps ? (double)st->emitted / (double)st->steps : 0; }
+double ls_stats_mat(const ls_stats *st) {
+    return st->steps ? (double)st->emitted / (double)st->steps : 0;
+}
 
 double ls_stats_tokens_per_s(const ls_stats *st) {
     return st->total_us > 0 ? 1e6 * (double)st->emitted / st->total_us : 0;
@@ -48,4 +50,6 @@ double ls_stats_ar_tokens_per_s(const ls_stats *st) {
     return st->ar_us > 0 ? 1e6 * (double)st->ar_emitted / st->ar_us : 0;
 }
 
-double ls_stats_speedup(const ls_stats *st) { return st->ar_against_us > 0 ? st->ar_us / st->ar_against_us : 0; }
+double ls_stats_speedup(const ls_stats *st) {
+    return st->ar_against_us > 0 ? st->ar_us / st->ar_against_us : 0;
+}

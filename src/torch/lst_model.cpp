@@ -26,8 +26,10 @@ struct Loader {
         auto it = table.find(name);
         if (it == table.end()) throw lst::Error(LST_E_ARG, "tensor '" + name + "' is missing");
         const lst_tensor &t = *it->second;
-        if (t.n_in != n_in || t.n_out != n_out || lsk_row_bytes(t.type, n_in) * (size_t)n_out != t.n_bytes || !t.data)
-            throw lst::Error(LST_E_ARG, "tensor '" + name + "' has another shape or type than the model needs");
+        if (t.n_in != n_in || t.n_out != n_out || lsk_row_bytes(t.type, n_in) * (size_t)n_out != t.n_bytes ||
+            !t.data)
+            throw lst::Error(LST_E_ARG,
+                             "tensor '" + name + "' has another shape or type than the model needs");
         if (!lsk_finite(t.type, t.data, n_out, n_in))
             throw lst::Error(LST_E_NAN, "tensor '" + name + "' holds NaN, infinite or unusable scale values");
         return t;
@@ -76,8 +78,9 @@ struct Loader {
             if (type == 0 && t->type != 0) { // mixed formats: as plain floats
                 std::vector<float> plain((size_t)t->n_in);
                 for (int64_t r = 0; r < t->n_out; r++) {
-                    lsk_dequant_row(t->type, (const char *)t->data + (size_t)r * lsk_row_bytes(t->type, t->n_in), t->n_in,
-                                    plain.data());
+                    lsk_dequant_row(t->type,
+                                    (const char *)t->data + (size_t)r * lsk_row_bytes(t->type, t->n_in),
+                                    t->n_in, plain.data());
                     lsk_pack_rows(&l.packed, row + r, 0, plain.data(), 1);
                 }
             } else lsk_pack_rows(&l.packed, row, t->type, t->data, t->n_out);
@@ -91,7 +94,8 @@ struct Loader {
         float *out = w.data_ptr<float>();
         for (auto *t : ts)
             for (int64_t r = 0; r < t->n_out; r++, out += l.n_in)
-                lsk_dequant_row(t->type, (const char *)t->data + (size_t)r * lsk_row_bytes(t->type, t->n_in), t->n_in, out);
+                lsk_dequant_row(t->type, (const char *)t->data + (size_t)r * lsk_row_bytes(t->type, t->n_in),
+                                t->n_in, out);
         static auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("mkldnn::_reorder_linear_weight", "")
                              .typed<at::Tensor(const at::Tensor &, std::optional<int64_t>)>();
@@ -106,7 +110,8 @@ int usable_processors() {
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, int32_t n, const lst_open_options &opt) {
+void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, int32_t n,
+                const lst_open_options &opt) {
     const std::string device = opt.device ? opt.device : "auto", dtype = opt.dtype ? opt.dtype : "auto";
     if (device != "auto" && device != "cpu")
         throw lst::Error(LST_E_ARG, "device '" + device + "' is not available in this build (only cpu)");
@@ -114,7 +119,8 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
         throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' is unknown (auto, f32, bf16)");
     m.hp = hp;
     m.kernels = lsk_pick();
-    // auto: f32 straight from the packed weights reads a quarter of the memory that bf16 weights need, and is exact
+    // auto: f32 straight from the packed weights reads a quarter of the memory that bf16 weights need, and is
+    // exact
     m.bf16 = dtype == "bf16";
     m.threads = opt.threads > 0 ? std::min(opt.threads, usable_processors()) : usable_processors();
     at::set_num_threads(m.threads);
@@ -122,7 +128,8 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     for (int32_t i = 0; i < n; i++) table[tensors[i].name] = &tensors[i];
     Loader load{m, table, opt};
     for (int32_t i = 0; i < n; i++) load.total += tensors[i].n_bytes;
-    const int64_t d = hp.n_embd, q = (int64_t)hp.n_heads * hp.head_dim, kv = (int64_t)hp.n_kv_heads * hp.head_dim;
+    const int64_t d = hp.n_embd, q = (int64_t)hp.n_heads * hp.head_dim,
+                  kv = (int64_t)hp.n_kv_heads * hp.head_dim;
     const lst_tensor &embd = load.find("token_embd.weight", d, hp.n_vocab);
     m.embd_type = embd.type;
     m.embd = (const unsigned char *)embd.data;
@@ -133,7 +140,8 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
         lst::Layer &l = m.layers[(size_t)i];
         l.attn_norm = load.vector(p + "attn_norm.weight", d);
         l.ffn_norm = load.vector(p + "ffn_norm.weight", d);
-        load.linear(l.qkv, {{p + "attn_q.weight", q}, {p + "attn_k.weight", kv}, {p + "attn_v.weight", kv}}, d);
+        load.linear(l.qkv, {{p + "attn_q.weight", q}, {p + "attn_k.weight", kv}, {p + "attn_v.weight", kv}},
+                    d);
         load.linear(l.out, {{p + "attn_output.weight", d}}, q);
         load.linear(l.gate_up, {{p + "ffn_gate.weight", hp.n_ff}, {p + "ffn_up.weight", hp.n_ff}}, d);
         load.linear(l.down, {{p + "ffn_down.weight", d}}, hp.n_ff);
@@ -152,18 +160,26 @@ void lst::set_error(const std::string &text) {
 
 extern "C" {
 
-LST_API int32_t lst_abi_version(void) { return LST_ABI_VERSION; }
-LST_API const char *lst_last_error(void) { return last_error.c_str(); }
-LST_API const char *lst_cpu_level(void) { return lsk_pick()->name; }
+LST_API int32_t lst_abi_version(void) {
+    return LST_ABI_VERSION;
+}
+LST_API const char *lst_last_error(void) {
+    return last_error.c_str();
+}
+LST_API const char *lst_cpu_level(void) {
+    return lsk_pick()->name;
+}
 
 LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors,
-                                                          int32_t n_tensors, const lst_open_options *opt) {
+                           int32_t n_tensors, const lst_open_options *opt) {
     if (out) *out = nullptr;
     return lst::guard([&] {
         if (!out || !hp || !tensors || !opt || hp->size < sizeof *hp || opt->size < sizeof *opt)
-            throw lst::Error(LST_E_ARG, "lst_model_open: a required argument is missing or of an older version");
-        if (hp->head_dim % LSK_TILE || hp->head_dim < LSK_TILE || hp->n_embd % 32 || hp->n_ff % 32 || hp->n_layers < 1 ||
-            hp->n_heads < 1 || hp->n_kv_heads < 1 || hp->n_heads % hp->n_kv_heads || hp->n_vocab < 1)
+            throw lst::Error(LST_E_ARG,
+                             "lst_model_open: a required argument is missing or of an older version");
+        if (hp->head_dim % LSK_TILE || hp->head_dim < LSK_TILE || hp->n_embd % 32 || hp->n_ff % 32 ||
+            hp->n_layers < 1 || hp->n_heads < 1 || hp->n_kv_heads < 1 || hp->n_heads % hp->n_kv_heads ||
+            hp->n_vocab < 1)
             throw lst::Error(LST_E_ARG, "lst_model_open: impossible model dimensions");
         auto m = std::make_unique<lst_model>();
         open_model(*m, *hp, tensors, n_tensors, *opt);
@@ -173,11 +189,12 @@ LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_ten
 
 LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
     return lst::guard([&] {
-        if (!m || !info || info->size < sizeof *info) throw lst::Error(LST_E_ARG, "lst_model_info: bad arguments");
+        if (!m || !info || info->size < sizeof *info)
+            throw lst::Error(LST_E_ARG, "lst_model_info: bad arguments");
         snprintf(info->device, sizeof info->device, "cpu");
         snprintf(info->dtype, sizeof info->dtype, m->bf16 ? "bf16" : "f32");
-        snprintf(info->kernel, sizeof info->kernel, m->bf16 ? "%s, oneDNN bf16 linear" : "%s, f32 from packed weights",
-                 m->kernels->name);
+        snprintf(info->kernel, sizeof info->kernel,
+                 m->bf16 ? "%s, oneDNN bf16 linear" : "%s, f32 from packed weights", m->kernels->name);
         snprintf(info->torch_version, sizeof info->torch_version, "%s", TORCH_VERSION);
         info->threads = m->threads;
         info->exact = !m->bf16;
@@ -185,5 +202,7 @@ LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
     });
 }
 
-LST_API void lst_model_close(lst_model *m) { delete m; }
+LST_API void lst_model_close(lst_model *m) {
+    delete m;
+}
 }

@@ -1,8 +1,8 @@
 // A timeline: KV cache, the forward over a block of rows, commit and rewind.
 //
-// The forward is written once, over an executor. Exact f32 runs it inside one parallel region (every thread walks
-// the same code, a barrier after each phase); bf16 runs it on one thread that opens a region a phase and hands
-// matmuls to oneDNN. Everything but the matmuls is the same kernels in both.
+// The forward is written once, over an executor. Exact f32 runs it inside one parallel region (every thread
+// walks the same code, a barrier after each phase); bf16 runs it on one thread that opens a region a phase
+// and hands matmuls to oneDNN. Everything but the matmuls is the same kernels in both.
 #include "torch/lst_internal.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -17,15 +17,16 @@ struct lst_session {
     lst_model *m;
     int32_t n_context, capacity; // capacity: cache columns (context + one tree, whole blocks)
     int32_t length = 0;
-    at::Tensor k, v;             // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
-    std::vector<float> rope;     // [capacity][head_dim]: cos, sin, cos, sin, ...
+    at::Tensor k, v; // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
+    std::vector<float> rope;                               // [capacity][head_dim]: cos, sin, cos, sin, ...
     at::Tensor x, xn, qkv, att, tmp, gate_up, act, logits; // [rows][...], grown on demand
     int32_t rows_cap = 0, logit_rows_cap = 0;
-    at::Tensor scratch;          // [thread][...]
+    at::Tensor scratch; // [thread][...]
     int64_t scratch_floats = 0;
     // the last forward_tree
     int32_t n_rows = 0;
-    std::vector<int32_t> tokens, parents, depth, tail, tail_begin; // tail: columns of ancestors and self, per row
+    std::vector<int32_t> tokens, parents, depth, tail,
+        tail_begin; // tail: columns of ancestors and self, per row
     std::vector<float> row_lse;
     // the last committed row
     std::vector<float> last_logits;
@@ -37,8 +38,12 @@ namespace {
 
 enum { PREFILL_ROWS = 128 };
 
-const float *f(const at::Tensor &t) { return t.const_data_ptr<float>(); }
-float *fm(const at::Tensor &t) { return t.data_ptr<float>(); }
+const float *f(const at::Tensor &t) {
+    return t.const_data_ptr<float>();
+}
+float *fm(const at::Tensor &t) {
+    return t.data_ptr<float>();
+}
 
 // What one block of rows is: where each row's token sits and what it may see.
 struct Block {
@@ -56,8 +61,10 @@ struct FusedTeam {
 #pragma omp barrier
     }
     void linear(const lst_session &s, const lst::Linear &l, const float *x, float *y, int32_t rows) {
-        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = 4, units = (tiles + unit - 1) / unit;
-        const int32_t a = (int32_t)((int64_t)units * t / n) * unit, b = (int32_t)((int64_t)units * (t + 1) / n) * unit;
+        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = 4,
+                      units = (tiles + unit - 1) / unit;
+        const int32_t a = (int32_t)((int64_t)units * t / n) * unit,
+                      b = (int32_t)((int64_t)units * (t + 1) / n) * unit;
         s.m->kernels->matmul(&l.packed, x, l.n_in, y, l.n_out, rows, a, std::min(b, tiles),
                              fm(s.scratch) + (int64_t)t * s.scratch_floats);
 #pragma omp barrier
@@ -72,13 +79,15 @@ struct SplitTeam {
         body(omp_get_thread_num(), omp_get_num_threads());
     }
     void linear(const lst_session &, const lst::Linear &l, const float *x, float *y, int32_t rows) {
-        static auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("mkldnn::_linear_pointwise", "")
-                             .typed<at::Tensor(const at::Tensor &, const at::Tensor &, const std::optional<at::Tensor> &,
-                                               c10::string_view, c10::List<std::optional<at::Scalar>>,
-                                               std::optional<c10::string_view>)>();
+        static auto op =
+            c10::Dispatcher::singleton()
+                .findSchemaOrThrow("mkldnn::_linear_pointwise", "")
+                .typed<at::Tensor(const at::Tensor &, const at::Tensor &, const std::optional<at::Tensor> &,
+                                  c10::string_view, c10::List<std::optional<at::Scalar>>,
+                                  std::optional<c10::string_view>)>();
         at::Tensor in = at::from_blob((void *)x, {rows, l.n_in}, at::kFloat).to(at::kBFloat16);
-        at::Tensor out = op.call(in, l.bf16, std::nullopt, "none", c10::List<std::optional<at::Scalar>>(), "");
+        at::Tensor out =
+            op.call(in, l.bf16, std::nullopt, "none", c10::List<std::optional<at::Scalar>>(), "");
         at::from_blob(y, {rows, l.n_out}, at::kFloat).copy_(out);
     }
 };
@@ -86,15 +95,17 @@ struct SplitTeam {
 struct Range {
     int32_t from, to;
 };
-Range share(int64_t total, int t, int n) { return {(int32_t)(total * t / n), (int32_t)(total * (t + 1) / n)}; }
+Range share(int64_t total, int t, int n) {
+    return {(int32_t)(total * t / n), (int32_t)(total * (t + 1) / n)};
+}
 
 void write_kv(const lst_session &s, int layer, int32_t row, int32_t column) {
     const lst_hparams &hp = s.m->hp;
     const int64_t hd = hp.head_dim, cap = s.capacity;
     const float *kv = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + (int64_t)hp.n_heads * hd;
     for (int h = 0; h < hp.n_kv_heads; h++) {
-        float *k = fm(s.k) + ((int64_t)layer * hp.n_kv_heads + h) * cap * hd + (column / LSK_TILE) * hd * LSK_TILE +
-                   column % LSK_TILE;
+        float *k = fm(s.k) + ((int64_t)layer * hp.n_kv_heads + h) * cap * hd +
+                   (column / LSK_TILE) * hd * LSK_TILE + column % LSK_TILE;
         for (int64_t d = 0; d < hd; d++) k[d * LSK_TILE] = kv[h * hd + d];
         std::memcpy(fm(s.v) + (((int64_t)layer * hp.n_kv_heads + h) * cap + column) * hd,
                     kv + (hp.n_kv_heads + h) * hd, (size_t)hd * sizeof(float));
@@ -197,8 +208,8 @@ void run_block(lst_session &s, const Block &b) {
         s.logit_rows_cap = logit_rows;
     }
     const int64_t columns = (s.length + b.n + 2 * LSK_TILE) / LSK_TILE * LSK_TILE;
-    const int64_t floats = std::max({(int64_t)64 * std::max(hp.n_ff, hp.n_embd), 64 * (int64_t)hp.n_heads * hp.head_dim,
-                                     2 * columns + 2 * LSK_TILE});
+    const int64_t floats = std::max({(int64_t)64 * std::max(hp.n_ff, hp.n_embd),
+                                     64 * (int64_t)hp.n_heads * hp.head_dim, 2 * columns + 2 * LSK_TILE});
     if (floats > s.scratch_floats) {
         s.scratch_floats = floats * 3 / 2 / 16 * 16;
         s.scratch = at::empty({s.m->threads, s.scratch_floats}, at::kFloat);
@@ -211,11 +222,13 @@ void run_block(lst_session &s, const Block &b) {
     forward(s, b, FusedTeam{omp_get_thread_num(), omp_get_num_threads()});
 }
 
-void describe_row(const lst_session &s, const float *logits, uint64_t next_position, const lst_sampling *sampling, lst_row *out) {
+void describe_row(const lst_session &s, const float *logits, uint64_t next_position,
+                  const lst_sampling *sampling, lst_row *out) {
     const int32_t n = s.m->hp.n_vocab;
     if (s.m->kernels->row_stats(logits, n, out))
         throw lst::Error(LST_E_NAN, "the model produced a logit that is not a finite number");
-    out->chosen = sampling && sampling->temperature > 0 ? lsk_choose(logits, n, sampling, next_position) : out->top_id[0];
+    out->chosen = sampling && sampling->temperature > 0 ? lsk_choose(logits, n, sampling, next_position)
+                                                        : out->top_id[0];
     out->chosen_logit = logits[out->chosen];
     out->parent_logit = out->parent_lse = NAN;
 }
@@ -223,7 +236,8 @@ void describe_row(const lst_session &s, const float *logits, uint64_t next_posit
 void check_tokens(const lst_session &s, const int32_t *tokens, int32_t n) {
     for (int32_t i = 0; i < n; i++)
         if (tokens[i] < 0 || tokens[i] >= s.m->hp.n_vocab)
-            throw lst::Error(LST_E_ARG, "token id " + std::to_string(tokens[i]) + " is outside the vocabulary");
+            throw lst::Error(LST_E_ARG,
+                             "token id " + std::to_string(tokens[i]) + " is outside the vocabulary");
 }
 
 void set_last(lst_session &s, const float *logits, float lse) {
@@ -243,7 +257,8 @@ void prefill(lst_session &s, const int32_t *tokens, int32_t n, const lst_samplin
     s.n_rows = 0;
     try {
         for (int32_t done = 0; done < n;) {
-            if (progress && progress(ud, "prefill", (double)done / n)) throw lst::Error(LST_E_CANCELLED, "prefill was cancelled");
+            if (progress && progress(ud, "prefill", (double)done / n))
+                throw lst::Error(LST_E_CANCELLED, "prefill was cancelled");
             const int32_t rows = std::min<int32_t>(PREFILL_ROWS, n - done);
             run_block(s, {rows, tokens + done, false, rows - 1});
             s.length += rows;
@@ -260,8 +275,8 @@ void prefill(lst_session &s, const int32_t *tokens, int32_t n, const lst_samplin
     }
 }
 
-void forward_tree(lst_session &s, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *sampling,
-                  lst_row *rows) {
+void forward_tree(lst_session &s, const int32_t *tokens, const int32_t *parents, int32_t n,
+                  const lst_sampling *sampling, lst_row *rows) {
     if (n < 1 || n > LST_MAX_ROWS) throw lst::Error(LST_E_ARG, "a tree has 1 to 256 rows");
     check_tokens(s, tokens, n);
     s.n_rows = 0;
@@ -281,7 +296,8 @@ void forward_tree(lst_session &s, const int32_t *tokens, const int32_t *parents,
         }
         s.tail.push_back(s.length + i);
         if (s.length + s.depth[(size_t)i] >= s.n_context)
-            throw lst::Error(LST_E_ARG, "a tree node lies beyond the context of " + std::to_string(s.n_context) + " tokens");
+            throw lst::Error(LST_E_ARG, "a tree node lies beyond the context of " +
+                                            std::to_string(s.n_context) + " tokens");
     }
     run_block(s, {n, tokens, true, -1});
     s.row_lse.resize((size_t)n);
@@ -291,7 +307,8 @@ void forward_tree(lst_session &s, const int32_t *tokens, const int32_t *parents,
 #pragma omp parallel for num_threads(s.m->threads) schedule(dynamic) if (n > 1)
     for (int32_t i = 0; i < n; i++) {
         try {
-            describe_row(s, logits + i * vocab, (uint64_t)(s.length + s.depth[(size_t)i] + 1), sampling, &rows[i]);
+            describe_row(s, logits + i * vocab, (uint64_t)(s.length + s.depth[(size_t)i] + 1), sampling,
+                         &rows[i]);
             s.row_lse[(size_t)i] = rows[i].lse;
         } catch (...) { // an exception must not leave the region
             bad = true;
@@ -309,7 +326,8 @@ void forward_tree(lst_session &s, const int32_t *tokens, const int32_t *parents,
 
 const float *row_logits(const lst_session &s, int32_t row) {
     if (row == -1) {
-        if (!s.last_known) throw lst::Error(LST_E_ARG, "the last committed row is not known (after a rewind)");
+        if (!s.last_known)
+            throw lst::Error(LST_E_ARG, "the last committed row is not known (after a rewind)");
         return s.last_logits.data();
     }
     if (row < 0 || row >= s.n_rows) throw lst::Error(LST_E_ARG, "no such row in the last forward");
@@ -323,7 +341,8 @@ void keep_path(lst_session &s, const int32_t *rows, int32_t n) {
             throw lst::Error(LST_E_ARG, "kept rows are not a path from the root");
     const lst_hparams &hp = s.m->hp;
     const int64_t hd = hp.head_dim, cap = s.capacity;
-    for (int32_t i = 0; i < n; i++) { // rows[i] >= i, so copying in order overwrites nothing that is still needed
+    for (int32_t i = 0; i < n;
+         i++) { // rows[i] >= i, so copying in order overwrites nothing that is still needed
         const int64_t from = s.length + rows[i], to = s.length + i;
         if (from == to) continue;
         for (int64_t p = 0; p < (int64_t)hp.n_layers * hp.n_kv_heads; p++) {
@@ -346,7 +365,8 @@ extern "C" {
 LST_API int lst_session_new(lst_session **out, lst_model *m, int32_t n_context) {
     if (out) *out = nullptr;
     return lst::guard([&] {
-        if (!out || !m || n_context < 1 || n_context > 1 << 22) throw lst::Error(LST_E_ARG, "lst_session_new: bad arguments");
+        if (!out || !m || n_context < 1 || n_context > 1 << 22)
+            throw lst::Error(LST_E_ARG, "lst_session_new: bad arguments");
         auto s = std::make_unique<lst_session>();
         s->m = m;
         s->n_context = n_context;
@@ -357,7 +377,8 @@ LST_API int lst_session_new(lst_session **out, lst_model *m, int32_t n_context) 
         s->v = at::empty({floats}, at::kFloat);
         s->rope.resize((size_t)s->capacity * (size_t)hp.head_dim);
         std::vector<float> freq((size_t)hp.head_dim / 2);
-        for (size_t i = 0; i < freq.size(); i++) freq[i] = (float)std::pow((double)hp.rope_base, -2.0 * (double)i / hp.head_dim);
+        for (size_t i = 0; i < freq.size(); i++)
+            freq[i] = (float)std::pow((double)hp.rope_base, -2.0 * (double)i / hp.head_dim);
         for (int64_t p = 0; p < s->capacity; p++)
             for (size_t i = 0; i < freq.size(); i++) {
                 const float angle = (float)p * freq[i]; // rounded to f32 as the reference implementation does
@@ -368,11 +389,15 @@ LST_API int lst_session_new(lst_session **out, lst_model *m, int32_t n_context) 
     });
 }
 
-LST_API void lst_session_free(lst_session *s) { delete s; }
-LST_API int32_t lst_length(const lst_session *s) { return s->length; }
+LST_API void lst_session_free(lst_session *s) {
+    delete s;
+}
+LST_API int32_t lst_length(const lst_session *s) {
+    return s->length;
+}
 
-LST_API int lst_prefill(lst_session *s, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last,
-                        lst_progress progress, void *ud) {
+LST_API int lst_prefill(lst_session *s, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
+                        lst_row *last, lst_progress progress, void *ud) {
     return lst::guard([&] { prefill(*s, tokens, n, sampling, last, progress, ud); });
 }
 
@@ -383,13 +408,15 @@ LST_API int lst_forward_tree(lst_session *s, const int32_t *tokens, const int32_
 
 LST_API int lst_row_top(lst_session *s, int32_t row, int32_t k, int32_t *ids, float *logits) {
     return lst::guard([&] {
-        if (k < 1 || k > 256 || k > s->m->hp.n_vocab) throw lst::Error(LST_E_ARG, "lst_row_top: k is out of range");
+        if (k < 1 || k > 256 || k > s->m->hp.n_vocab)
+            throw lst::Error(LST_E_ARG, "lst_row_top: k is out of range");
         s->m->kernels->top(row_logits(*s, row), s->m->hp.n_vocab, k, ids, logits);
     });
 }
 
 LST_API int lst_row_logits(lst_session *s, int32_t row, float *logits) {
-    return lst::guard([&] { std::memcpy(logits, row_logits(*s, row), (size_t)s->m->hp.n_vocab * sizeof(float)); });
+    return lst::guard(
+        [&] { std::memcpy(logits, row_logits(*s, row), (size_t)s->m->hp.n_vocab * sizeof(float)); });
 }
 
 LST_API int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n) {

@@ -12,7 +12,8 @@ extern const lsk_table lsk_avx2, lsk_avx512;
 const lsk_table *lsk_level(const char *name) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    int avx2 =
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
     int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
     if (!strcmp(name, "avx512")) return avx512 ? &lsk_avx512 : NULL;
@@ -36,8 +37,7 @@ float lsk_half_to_float(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = h >> 10 & 31, man = h & 0x3FF, bits;
     if (exp == 31) bits = sign | 0x7F800000 | man << 13;
     else if (exp) bits = sign | (exp + 112) << 23 | man << 13;
-    else { /* zero or subnormal: man * 2^-24 is exact in a float */
-        float f = (float)man * 0x1p-24f;
+    else { /* zero or subnormal: man * 2^-24 is exact in a float */ float f = (float)man * 0x1p-24f;
         memcpy(&bits, &f, 4);
         bits |= sign;
     }
@@ -94,8 +94,8 @@ int lsk_finite(int type, const void *raw, int64_t n_rows, int64_t n_in) {
     return ok;
 }
 
-/* ggml's block layouts: Q4_0 {f16 d; 16 bytes}, Q4_1 {f16 d, m; 16 bytes}: value i in the low nibble of byte i,
- * value i + 16 in its high nibble; Q8_0 {f16 d; 32 int8}. */
+/* ggml's block layouts: Q4_0 {f16 d; 16 bytes}, Q4_1 {f16 d, m; 16 bytes}: value i in the low nibble of byte
+ * i, value i + 16 in its high nibble; Q8_0 {f16 d; 32 int8}. */
 void lsk_dequant_row(int type, const void *raw, int64_t n, float *out) {
     const unsigned char *p = raw;
     switch (type) {
@@ -115,7 +115,8 @@ void lsk_dequant_row(int type, const void *raw, int64_t n, float *out) {
             float d = half_at(p), m = type == 2 ? -8 * d : half_at(p + 2);
             const unsigned char *q = p + (type == 2 ? 2 : 4);
             for (int i = 0; i < 16; i++) {
-                out[b * 32 + i] = (float)(q[i] & 15) * d + m; /* the product is exact, so fusing changes nothing */
+                out[b * 32 + i] =
+                    (float)(q[i] & 15) * d + m; /* the product is exact, so fusing changes nothing */
                 out[b * 32 + 16 + i] = (float)(q[i] >> 4) * d + m;
             }
         }
@@ -130,7 +131,9 @@ void lsk_dequant_row(int type, const void *raw, int64_t n, float *out) {
     }
 }
 
-static lsk_format format_of(int type) { return type == 2 || type == 3 ? LSK_Q4 : type == 8 ? LSK_Q8 : LSK_F32; }
+static lsk_format format_of(int type) {
+    return type == 2 || type == 3 ? LSK_Q4 : type == 8 ? LSK_Q8 : LSK_F32;
+}
 
 static size_t tile_bytes(lsk_format f, int64_t n_in) {
     size_t groups = (size_t)n_in / 32;
@@ -158,7 +161,8 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, 
         unsigned char *tile = m->data + (size_t)(row / LSK_TILE) * m->tile_bytes;
         if (m->format == LSK_F32) {
             lsk_dequant_row(type, src, m->n_in, plain);
-            for (int32_t k = 0; k < m->n_in; k++) memcpy(tile + ((size_t)k * 16 + (size_t)lane) * 4, plain + k, 4);
+            for (int32_t k = 0; k < m->n_in; k++)
+                memcpy(tile + ((size_t)k * 16 + (size_t)lane) * 4, plain + k, 4);
         } else if (m->format == LSK_Q8) {
             for (int32_t g = 0; g < m->n_in / 32; g++, src += 34) {
                 unsigned char *p = tile + (size_t)g * 544;

@@ -12,11 +12,21 @@
 #define T_PANEL 1
 typedef __m256 vf;
 
-static inline vf vf_set(float x) { return _mm256_set1_ps(x); }
-static inline vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
-static inline void vf_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
-static inline vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
-static inline vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+static inline vf vf_set(float x) {
+    return _mm256_set1_ps(x);
+}
+static inline vf vf_load(const float *p) {
+    return _mm256_loadu_ps(p);
+}
+static inline void vf_store(float *p, vf a) {
+    _mm256_storeu_ps(p, a);
+}
+static inline vf vf_fma(vf a, vf b, vf c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+static inline vf vf_max(vf a, vf b) {
+    return _mm256_max_ps(a, b);
+}
 static inline void vf_half16(const unsigned char *p, vf *out) {
     out[0] = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
     out[1] = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + 16)));

@@ -12,11 +12,21 @@
 #define T_PANEL 2
 typedef __m512 vf;
 
-static inline vf vf_set(float x) { return _mm512_set1_ps(x); }
-static inline vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
-static inline void vf_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
-static inline vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
-static inline vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+static inline vf vf_set(float x) {
+    return _mm512_set1_ps(x);
+}
+static inline vf vf_load(const float *p) {
+    return _mm512_loadu_ps(p);
+}
+static inline void vf_store(float *p, vf a) {
+    _mm512_storeu_ps(p, a);
+}
+static inline vf vf_fma(vf a, vf b, vf c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+static inline vf vf_max(vf a, vf b) {
+    return _mm512_max_ps(a, b);
+}
 static inline void vf_half16(const unsigned char *p, vf *out) {
     *out = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }

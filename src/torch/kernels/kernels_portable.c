@@ -14,14 +14,20 @@
 #define T_PANEL 1
 typedef float vf __attribute__((vector_size(16)));
 
-static inline vf vf_set(float x) { return (vf){x, x, x, x}; }
+static inline vf vf_set(float x) {
+    return (vf){x, x, x, x};
+}
 static inline vf vf_load(const float *p) {
     vf a;
     memcpy(&a, p, sizeof a);
     return a;
 }
-static inline void vf_store(float *p, vf a) { memcpy(p, &a, sizeof a); }
-static inline vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
+static inline void vf_store(float *p, vf a) {
+    memcpy(p, &a, sizeof a);
+}
+static inline vf vf_fma(vf a, vf b, vf c) {
+    return a * b + c;
+}
 static inline vf vf_max(vf a, vf b) {
     for (int i = 0; i < W; i++) a[i] = a[i] > b[i] ? a[i] : b[i];
     return a;

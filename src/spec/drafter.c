@@ -1,0 +1,19 @@
+#include "spec/drafter.h"
+#include "spec/draft_logitspec.h"
+
+#include <string.h>
+
+const ls_method ls_methods[] = {
+    {"ar", "plain decoding, one token a step", 1, false, NULL},
+    {"logitspec", "the paper's candidates, equal prefixes merged, tree sized by measured cost", 0, true,
+     ls_draft_logitspec},
+    {"logitspec-paper", "LogitSpec exactly as published (arXiv 2507.01449)", 64, true,
+     ls_draft_logitspec_paper},
+    {0},
+};
+
+const ls_method *ls_method_find(const char *name) {
+    for (const ls_method *m = ls_methods; m->name; m++)
+        if (!strcmp(m->name, name)) return m;
+    return NULL;
+}

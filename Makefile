@@ -24,7 +24,7 @@ WARN := -Wall -Wextra -Werror
 CFLAGS := -std=gnu11 -O2 -g $(WARN) -Wshadow -Wstrict-prototypes -Isrc -I. -pthread \
   -DLS_VERSION='"$(VERSION)"' $(SANFLAGS) $(EXTRA_CFLAGS)
 LDFLAGS := -pthread $(SANFLAGS)
-LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -ldl -lm
+LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lcrypto -ldl -lm
 
 CORE_SRC := $(wildcard src/base/*.c src/text/*.c src/model/*.c src/spec/*.c src/run/*.c)
 UI_SRC := $(wildcard ui/*.c)
@@ -68,7 +68,7 @@ TORCH_CXXFLAGS := -std=c++20 -O2 -g $(WARN) -Wno-unused-parameter -fPIC -fvisibi
   -D_GLIBCXX_USE_CXX11_ABI=1 -Isrc -isystem $(TORCH_DIR)/include -isystem $(TORCH_DIR)/include/torch/csrc/api/include
 TORCH_SRC := $(wildcard src/torch/*.cpp)
 TORCH_OBJ := $(patsubst %.cpp,build/obj/%.o,$(TORCH_SRC))
-TORCH_KERNEL_OBJ := $(patsubst %.c,build/obj/%.o,$(KERNEL_SRC) src/base/rng.c src/base/clock.c)
+TORCH_KERNEL_OBJ := $(patsubst %.c,build/obj/%.o,$(KERNEL_SRC))
 
 # Objects depend on which libtorch they were compiled against.
 build/obj/torch-dir: FORCE
@@ -80,7 +80,7 @@ build/obj/src/torch/%.o: src/torch/%.cpp build/obj/torch-dir
 build/obj/pic/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
-build/liblstorch.so: $(TORCH_OBJ) $(patsubst %.c,build/obj/%.o,$(KERNEL_SRC)) build/obj/pic/src/base/rng.o src/torch/lst.map
+build/liblstorch.so: $(TORCH_OBJ) $(TORCH_KERNEL_OBJ) $(addprefix build/obj/pic/src/base/,rng.o clock.o sample.o mem.o) src/torch/lst.map
 	$(CXX) -shared -o $@ $(filter %.o,$^) -Wl,--version-script=src/torch/lst.map \
 	  -Wl,-rpath,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -fopenmp -Wl,-rpath-link,$(TORCH_DIR)/lib
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 extern "C" {
+#include "base/sample.h"
 #include "torch/kernels/kernels.h"
 #include "torch/lst.h"
 }

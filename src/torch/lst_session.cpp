@@ -227,8 +227,10 @@ void describe_row(const lst_session &s, const float *logits, uint64_t next_posit
     const int32_t n = s.m->hp.n_vocab;
     if (s.m->kernels->row_stats(logits, n, out))
         throw lst::Error(LST_E_NAN, "the model produced a logit that is not a finite number");
-    out->chosen = sampling && sampling->temperature > 0 ? lsk_choose(logits, n, sampling, next_position)
-                                                        : out->top_id[0];
+    out->chosen = sampling && sampling->temperature > 0
+                      ? ls_sample(logits, n, sampling->temperature, sampling->top_k, sampling->top_p, sampling->seed,
+                                  next_position)
+                      : out->top_id[0];
     out->chosen_logit = logits[out->chosen];
     out->parent_logit = out->parent_lse = NAN;
 }

@@ -2,8 +2,10 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/rng.h"
+#include "base/sample.h"
 #include "base/utf8.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <string.h>
@@ -83,11 +85,32 @@ static void philox_matches_known_answers(void **state) {
     assert_true(ls_uniform_at(1, 5) != ls_uniform_at(2, 5));
 }
 
+static void sampling_follows_its_definition(void **state) {
+    (void)state;
+    const float x[6] = {1, 3, 2, 3, -1, 0};
+        assert_int_equal(ls_sample(x, 6, 0, 0, 1, 0, 5), 1); // ties: the lower id
+    int counts[6] = {0}, n = 20000;
+    for (int i = 0; i < n; i++) counts[ls_sample(x, 6, 1, 0, 1, 3, (uint64_t)i)]++;
+    double sum = 0;
+    for (int i = 0; i < 6; i++) sum += exp((double)x[i]);
+    for (int i = 0; i < 6; i++) assert_true(fabs(counts[i] / (double)n - exp((double)x[i]) / sum) < 0.015);
+    for (int i = 0; i < 500; i++) {
+        int32_t c = ls_sample(x, 6, 1, 2, 1, 3, (uint64_t)i);
+        assert_true(c == 1 || c == 3);
+    }
+    memset(counts, 0, sizeof counts); // tokens 1 and 3 hold .39 each: both are needed to reach .5
+    for (int i = 0; i < 2000; i++) counts[ls_sample(x, 6, 1, 0, 0.5, 3, (uint64_t)i)]++;
+    assert_int_equal(counts[1] + counts[3], 2000);
+    assert_true(counts[1] > 850 && counts[3] > 850);
+    assert_int_equal(ls_sample(x, 6, 1, 0, 0.9, 3, 9), ls_sample(x, 6, 1, 0, 0.9, 3, 9));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(map_keeps_what_was_put),
         cmocka_unit_test(utf8_follows_the_standard),
         cmocka_unit_test(buf_formats_and_grows),
+        cmocka_unit_test(sampling_follows_its_definition),
         cmocka_unit_test(philox_matches_known_answers),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

@@ -180,38 +180,12 @@ static void half_conversion_is_exact(void **state) {
     assert_true(isinf(lsk_half_to_float(0x7C00)) && isnan(lsk_half_to_float(0x7E00)));
 }
 
-static void sampling_follows_its_definition(void **state) {
-    (void)state;
-    const float x[6] = {1, 3, 2, 3, -1, 0};
-    lst_sampling s = {.temperature = 0, .top_p = 1};
-    assert_int_equal(lsk_choose(x, 6, &s, 5), 1); // ties: the lower id
-    s = (lst_sampling){.temperature = 1, .top_p = 1, .seed = 3};
-    int counts[6] = {0}, n = 20000;
-    for (int i = 0; i < n; i++) counts[lsk_choose(x, 6, &s, (uint64_t)i)]++;
-    double sum = 0;
-    for (int i = 0; i < 6; i++) sum += exp((double)x[i]);
-    for (int i = 0; i < 6; i++) assert_true(fabs(counts[i] / (double)n - exp((double)x[i]) / sum) < 0.015);
-    s.top_k = 2;
-    for (int i = 0; i < 500; i++) {
-        int32_t c = lsk_choose(x, 6, &s, (uint64_t)i);
-        assert_true(c == 1 || c == 3);
-    }
-    s.top_k = 0;
-    s.top_p = 0.5; // 1 and 3 hold .39 each: both are needed to reach .5
-    memset(counts, 0, sizeof counts);
-    for (int i = 0; i < 2000; i++) counts[lsk_choose(x, 6, &s, (uint64_t)i)]++;
-    assert_int_equal(counts[1] + counts[3], 2000);
-    assert_true(counts[1] > 850 && counts[3] > 850);
-    assert_int_equal(lsk_choose(x, 6, &s, 9), lsk_choose(x, 6, &s, 9));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matmul_is_right_and_row_independent),
         cmocka_unit_test(attention_sees_ancestors_only_and_is_independent_of_company),
         cmocka_unit_test(row_statistics_match_doubles),
         cmocka_unit_test(half_conversion_is_exact),
-        cmocka_unit_test(sampling_follows_its_definition),
     };
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

@@ -76,6 +76,3 @@ typedef struct {
 const lsk_table *lsk_pick(void);
 /* A level by name, NULL if unknown or not available here. */
 const lsk_table *lsk_level(const char *name);
-
-/* The token chosen from a row by lst_sampling's rule; position is the absolute position the token will take. */
-int32_t lsk_choose(const float *logits, int32_t n, const lst_sampling *s, uint64_t position);

@@ -1,6 +1,5 @@
-/* Seeded sampling, the same on every backend: see lst_sampling. */
-#include "torch/kernels/kernels.h"
-
+#include "base/sample.h"
+#include "base/mem.h"
 #include "base/rng.h"
 
 #include <math.h>
@@ -17,15 +16,16 @@ static int better_first(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-int32_t lsk_choose(const float *logits, int32_t n, const lst_sampling *s, uint64_t position) {
+int32_t ls_sample(const float *logits, int32_t n, double temperature, int32_t top_k, double top_p, uint64_t seed,
+                  uint64_t position) {
     int32_t best = 0;
     for (int32_t i = 1; i < n; i++)
         if (logits[i] > logits[best]) best = i;
-    if (s->temperature <= 0) return best;
-    const double inv = 1.0 / s->temperature, max = logits[best], u = ls_uniform_at(s->seed, position);
+    if (temperature <= 0) return best;
+    const double inv = 1.0 / temperature, max = logits[best], u = ls_uniform_at(seed, position);
     double mass = 0;
-    const int32_t k = s->top_k > 0 && s->top_k < n ? s->top_k : n;
-    if (k == n && s->top_p >= 1) { /* nothing to cut: walk the vocabulary in id order */
+    const int32_t k = top_k > 0 && top_k < n ? top_k : n;
+    if (k == n && top_p >= 1) { /* nothing to cut: walk the vocabulary in id order */
         for (int32_t i = 0; i < n; i++) mass += exp((logits[i] - max) * inv);
         double goal = u * mass, sum = 0;
         int32_t last = best;
@@ -37,8 +37,7 @@ int32_t lsk_choose(const float *logits, int32_t n, const lst_sampling *s, uint64
         return last;
     }
     /* Tokens too unlikely to move a double sum are left out before sorting. */
-    candidate *c = malloc((size_t)n * sizeof *c);
-    if (!c) return best;
+    candidate *c = ls_malloc((size_t)n * sizeof *c);
     int32_t m = 0;
     for (int32_t i = 0; i < n; i++)
         if ((logits[i] - max) * inv > -45) c[m++] = (candidate){logits[i], i};
@@ -50,7 +49,7 @@ int32_t lsk_choose(const float *logits, int32_t n, const lst_sampling *s, uint64
     while (cut < m) { /* the smallest set whose probability reaches top_p */
         kept += exp((c[cut].logit - max) * inv);
         cut++;
-        if (kept >= s->top_p * mass) break;
+        if (kept >= top_p * mass) break;
     }
     double goal = u * kept, sum = 0;
     int32_t chosen = c[cut - 1].id;

@@ -1,0 +1,33 @@
+#include "base/paths.h"
+#include "base/mem.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char exe_dir[4096] = ".";
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void find_exe(void) {
+    ssize_t n = readlink("/proc/self/exe", exe_dir, sizeof exe_dir - 1);
+    if (n <= 0) return;
+    exe_dir[n] = 0;
+    char *slash = strrchr(exe_dir, '/');
+    if (slash && slash > exe_dir) *slash = 0;
+}
+
+const char *ls_exe_dir(void) {
+    pthread_once(&once, find_exe);
+    return exe_dir;
+}
+
+char *ls_data_path(const char *rel) {
+    static const char *const places[] = {"../", "../../", "../share/logitspec/"};
+    for (int i = 0; i < 3; i++) {
+        char *p = ls_format("%s/%s%s", ls_exe_dir(), places[i], rel);
+        if (!access(p, R_OK)) return p;
+        free(p);
+    }
+    return ls_format("%s/%s%s", ls_exe_dir(), places[0], rel);
+}

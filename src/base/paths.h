@@ -1,0 +1,7 @@
+// Where the program finds its files: beside the executable in a source checkout, or under PREFIX when installed.
+#pragma once
+
+const char *ls_exe_dir(void); // folder of the running executable, no trailing slash; valid for the process's life
+// Path of a shipped file such as "configs/default.yaml": the first that exists of <exe>/../REL, <exe>/../../REL and
+// <exe>/../share/logitspec/REL; the first of these where none does. Owned by the caller.
+char *ls_data_path(const char *rel);

@@ -1,0 +1,9 @@
+// Choosing a token from raw logits, the same on every backend and at every place of a tree.
+#pragma once
+#include <stdint.h>
+
+// temperature <= 0: argmax, ties to the lower index. Otherwise softmax(logits / temperature) over the top_k best
+// (0: all), cut to the smallest set whose probability reaches top_p, then the inverse of its cumulative
+// distribution at u = ls_uniform_at(seed, position); position is the absolute position the token will take.
+int32_t ls_sample(const float *logits, int32_t n, double temperature, int32_t top_k, double top_p, uint64_t seed,
+                  uint64_t position);

@@ -1,0 +1,35 @@
+// What runs the target model: a table of functions over one timeline (KV cache). Types are those of the compute
+// library's interface; the scripted model implements the same without it. Used by one thread at a time.
+#pragma once
+#include "base/err.h"
+#include "torch/lst.h"
+
+#include <stdbool.h>
+
+// Progress of long work; return false to cancel. fraction is 0..1.
+typedef bool (*ls_progress)(void *ud, const char *stage, double fraction);
+
+typedef struct ls_backend ls_backend;
+struct ls_backend {
+    // facts
+    int32_t n_vocab, n_context, threads;
+    bool exact; // a row's bits do not depend on the rest of the forward
+    char device[32], dtype[16], kernel[80], version[48];
+    // calls; see lst.h for the meaning of each
+    ls_code (*prefill)(ls_backend *b, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
+                       ls_progress progress, void *ud, ls_err *err);
+    ls_code (*forward_tree)(ls_backend *b, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *s,
+                            lst_row *rows, ls_err *err);
+    ls_code (*row_top)(ls_backend *b, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err);
+    ls_code (*keep_path)(ls_backend *b, const int32_t *rows, int32_t n, ls_err *err);
+    ls_code (*rewind)(ls_backend *b, int32_t n, ls_err *err);
+    int32_t (*length)(const ls_backend *b);
+    void (*close)(ls_backend *b);
+};
+
+typedef struct {
+    const char *device, *dtype;
+    int32_t threads; // 0: the processors this process may use
+    ls_progress progress;
+    void *ud;
+} ls_backend_options;

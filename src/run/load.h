@@ -1,0 +1,26 @@
+// Loading a model by name: file, checksum, hyper-parameters, vocabulary, chat frame, backend.
+#pragma once
+#include "run/backend.h"
+#include "text/chat.h"
+#include "text/vocab.h"
+
+typedef struct {
+    ls_backend *backend;
+    ls_vocab *vocab;
+    ls_chat *chat;       // NULL: the model has no chat template that is recognised; see chat_problem
+    char chat_problem[256];
+    char name[64];       // to show: "SmolLM2-135M-Instruct"-like, from the file
+    char file[512];      // "" for the scripted model
+    char sha256[65];
+    struct ls_gguf *gguf; // owned; the backend reads embeddings from it
+} ls_model;
+
+typedef struct {
+    const char *name; // "default", "script[:MS]" (a fake model, MS milliseconds a forward), or a path to a GGUF file
+    ls_backend_options backend;
+} ls_model_options;
+
+// The file behind a model name. Owned by the caller; NULL for the scripted model.
+char *ls_model_path(const char *name);
+ls_code ls_model_load(ls_model *out, const ls_model_options *opt, ls_err *err);
+void ls_model_free(ls_model *m);

@@ -23,11 +23,14 @@ static const char corpus[] =
     "Retrieval finds what followed the same words before. What followed before will often follow again. "
     "When the text repeats itself, retrieval is right, and many tokens are accepted in one step. "
     "When the text is new, retrieval is wrong, and one token is accepted in one step.\n\n"
-    "caf\xC3\xA9, na\xC3\xAFve, \xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E, \xF0\x9F\x90\x9F. The end of the story.\x01";
+    "caf\xC3\xA9, na\xC3\xAFve, \xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E, \xF0\x9F\x90\x9F. The end of the "
+    "story.\x01";
 
 const char ls_script_chat_template[] =
-    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are a "
-    "script.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ "
+    "'<|im_start|>system\nYou are a "
+    "script.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
+    "'<|im_end|>' + '\n'}}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 typedef struct {
@@ -92,7 +95,8 @@ static void describe(const float *x, uint64_t next_position, const lst_sampling 
     }
     row->lse = (float)(max + log(sum));
     row->entropy = (float)(log(sum) - weighted / sum);
-    row->chosen = sampling ? ls_sample(x, N_VOCAB, sampling->temperature, sampling->top_k, sampling->top_p, sampling->seed, next_position)
+    row->chosen = sampling ? ls_sample(x, N_VOCAB, sampling->temperature, sampling->top_k, sampling->top_p,
+                                       sampling->seed, next_position)
                            : row->top_id[0];
     row->chosen_logit = x[row->chosen];
     row->parent_logit = row->parent_lse = NAN;
@@ -100,7 +104,8 @@ static void describe(const float *x, uint64_t next_position, const lst_sampling 
 
 static ls_code check_ids(const int32_t *ids, int32_t n, ls_err *err) {
     for (int32_t i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= N_VOCAB) return ls_fail(err, LS_E_RANGE, "token id %d is outside the vocabulary", ids[i]);
+        if (ids[i] < 0 || ids[i] >= N_VOCAB)
+            return ls_fail(err, LS_E_RANGE, "token id %d is outside the vocabulary", ids[i]);
     return LS_OK;
 }
 
@@ -109,12 +114,13 @@ static void set_last(script *s, const float *logits) {
     s->last_known = true;
 }
 
-static ls_code prefill(ls_backend *b, const int32_t *ids, int32_t n, const lst_sampling *sampling, lst_row *last,
-                       ls_progress progress, void *ud, ls_err *err) {
+static ls_code prefill(ls_backend *b, const int32_t *ids, int32_t n, const lst_sampling *sampling,
+                       lst_row *last, ls_progress progress, void *ud, ls_err *err) {
     script *s = (script *)b;
     ls_code code = check_ids(ids, n, err);
     if (code) return code;
-    if (n > CONTEXT - s->n) return ls_fail(err, LS_E_RANGE, "%d more tokens do not fit a context of %d", n, CONTEXT);
+    if (n > CONTEXT - s->n)
+        return ls_fail(err, LS_E_RANGE, "%d more tokens do not fit a context of %d", n, CONTEXT);
     if (progress && !progress(ud, "prefill", 0)) return ls_fail(err, LS_E_CANCELLED, "prefill was cancelled");
     nap(s->delay_ms);
     memcpy(s->text + s->n, ids, (size_t)n * sizeof *ids);
@@ -141,7 +147,8 @@ static ls_code forward_tree(ls_backend *b, const int32_t *ids, const int32_t *pa
         s->tree[i] = ids[i];
         s->parent[i] = parents[i];
         depth[i] = i ? depth[parents[i]] + 1 : 0;
-        if (s->n + depth[i] >= CONTEXT) return ls_fail(err, LS_E_RANGE, "a tree node lies beyond the context");
+        if (s->n + depth[i] >= CONTEXT)
+            return ls_fail(err, LS_E_RANGE, "a tree node lies beyond the context");
         float *logits = s->logits + (size_t)i * N_VOCAB;
         predict(s, i, logits);
         describe(logits, (uint64_t)(s->n + depth[i] + 1), sampling, &rows[i]);
@@ -192,7 +199,9 @@ static ls_code rewind_to(ls_backend *b, int32_t n, ls_err *err) {
     return LS_OK;
 }
 
-static int32_t length(const ls_backend *b) { return ((const script *)b)->n; }
+static int32_t length(const ls_backend *b) {
+    return ((const script *)b)->n;
+}
 
 static void close_script(ls_backend *b) {
     script *s = (script *)b;
@@ -203,10 +212,21 @@ static void close_script(ls_backend *b) {
 
 ls_backend *ls_backend_script_new(int delay_ms) {
     script *s = ls_calloc(1, sizeof *s);
-    s->base = (ls_backend){.n_vocab = N_VOCAB, .n_context = CONTEXT, .threads = 1, .exact = true, .device = "cpu",
-                           .dtype = "f32", .kernel = "scripted model", .version = "no libtorch", .prefill = prefill,
-                           .forward_tree = forward_tree, .row_top = row_top, .keep_path = keep_path, .rewind = rewind_to,
-                           .length = length, .close = close_script};
+    s->base = (ls_backend){.n_vocab = N_VOCAB,
+                           .n_context = CONTEXT,
+                           .threads = 1,
+                           .exact = true,
+                           .device = "cpu",
+                           .dtype = "f32",
+                           .kernel = "scripted model",
+                           .version = "no libtorch",
+                           .prefill = prefill,
+                           .forward_tree = forward_tree,
+                           .row_top = row_top,
+                           .keep_path = keep_path,
+                           .rewind = rewind_to,
+                           .length = length,
+                           .close = close_script};
     s->delay_ms = delay_ms;
     s->text = ls_calloc(CONTEXT + LST_MAX_ROWS, sizeof *s->text);
     s->logits = ls_calloc((size_t)LST_MAX_ROWS * N_VOCAB, sizeof *s->logits);
@@ -227,5 +247,6 @@ ls_code ls_script_vocab(ls_vocab **out, ls_err *err) {
     tokens[IM_START] = (ls_str){"<|im_start|>", 12};
     tokens[IM_END] = (ls_str){"<|im_end|>", 10};
     types[IM_START] = types[IM_END] = 3;
-    return ls_vocab_new(out, &(ls_vocab_source){tokens, N_VOCAB, types, NULL, 0, "gpt-2", IM_START, IM_END}, err);
+    return ls_vocab_new(out, &(ls_vocab_source){tokens, N_VOCAB, types, NULL, 0, "gpt-2", IM_START, IM_END},
+                        err);
 }

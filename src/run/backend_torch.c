@@ -8,9 +8,10 @@
 #include <string.h>
 
 // Every function of lst.h that is used, once: the table, the loading and the types come from this list.
-#define LST_FUNCTIONS(X) \
-    X(abi_version) X(last_error) X(cpu_level) X(model_open) X(model_info) X(model_close) X(session_new) \
-    X(session_free) X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path) X(rewind)
+#define LST_FUNCTIONS(X)                                                                                     \
+    X(abi_version)                                                                                           \
+    X(last_error) X(cpu_level) X(model_open) X(model_info) X(model_close) X(session_new) X(session_free)     \
+        X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path) X(rewind)
 
 typedef struct {
     void *handle;
@@ -39,24 +40,30 @@ static ls_code load_library(library *lib, ls_err *err) {
     for (int i = 0; i < n && !lib->handle; i++) lib->handle = dlopen(tries[i], RTLD_NOW | RTLD_LOCAL);
     for (int i = 0; i < n; i++) free(tries[i]);
     if (!lib->handle)
-        return ls_fail(err, LS_E_BACKEND, "the compute library liblstorch.so cannot be loaded (%.300s): run 'make setup' "
-                       "and 'make', or set LIBTORCH=", dlerror());
+        return ls_fail(err, LS_E_BACKEND,
+                       "the compute library liblstorch.so cannot be loaded (%.300s): run 'make setup' "
+                       "and 'make', or set LIBTORCH=",
+                       dlerror());
     const char *missing = NULL;
-#define X(name) \
-    lib->name = (__typeof__(&lst_##name))(uintptr_t)dlsym(lib->handle, "lst_" #name); \
+#define X(name)                                                                                              \
+    lib->name = (__typeof__(&lst_##name))(uintptr_t)dlsym(lib->handle, "lst_" #name);                        \
     if (!lib->name) missing = "lst_" #name;
     LST_FUNCTIONS(X)
 #undef X
     if (missing) return ls_fail(err, LS_E_BACKEND, "liblstorch.so lacks %s: rebuild it with 'make'", missing);
     if (lib->abi_version() != LST_ABI_VERSION)
-        return ls_fail(err, LS_E_BACKEND, "liblstorch.so has interface version %d, this program needs %d: rebuild it with 'make'",
-                       lib->abi_version(), LST_ABI_VERSION);
+        return ls_fail(
+            err, LS_E_BACKEND,
+            "liblstorch.so has interface version %d, this program needs %d: rebuild it with 'make'",
+            lib->abi_version(), LST_ABI_VERSION);
     return LS_OK;
 }
 
 static ls_code failed(const torch_backend *b, int code, ls_err *err) {
-    static const ls_code map[] = {LS_OK, LS_E_RANGE, LS_E_BACKEND, LS_E_BACKEND, LS_E_CANCELLED, LS_E_BACKEND};
-    return ls_fail(err, code <= 0 && code >= LST_E_NAN ? map[-code] : LS_E_BACKEND, "%s", b->lib.last_error());
+    static const ls_code map[] = {LS_OK,        LS_E_RANGE,     LS_E_BACKEND,
+                                  LS_E_BACKEND, LS_E_CANCELLED, LS_E_BACKEND};
+    return ls_fail(err, code <= 0 && code >= LST_E_NAN ? map[-code] : LS_E_BACKEND, "%s",
+                   b->lib.last_error());
 }
 
 typedef struct {
@@ -77,8 +84,8 @@ static ls_code prefill(ls_backend *base, const int32_t *ids, int32_t n, const ls
     return code ? failed(b, code, err) : LS_OK;
 }
 
-static ls_code forward_tree(ls_backend *base, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *s,
-                            lst_row *rows, ls_err *err) {
+static ls_code forward_tree(ls_backend *base, const int32_t *ids, const int32_t *parents, int32_t n,
+                            const lst_sampling *s, lst_row *rows, ls_err *err) {
     torch_backend *b = (torch_backend *)base;
     int code = b->lib.forward_tree(b->session, ids, parents, n, s, rows);
     return code ? failed(b, code, err) : LS_OK;
@@ -115,18 +122,20 @@ static void close_backend(ls_backend *base) {
     free(b);
 }
 
-static int open_model(torch_backend *b, const ls_gguf *g, const ls_hparams *hp, const ls_backend_options *opt) {
+static int open_model(torch_backend *b, const ls_gguf *g, const ls_hparams *hp,
+                      const ls_backend_options *opt) {
     int n = ls_gguf_n_tensors(g);
     lst_tensor *t = ls_calloc((size_t)n, sizeof *t);
     char **names = ls_calloc((size_t)n, sizeof *names);
     for (int i = 0; i < n; i++) {
         const ls_gguf_tensor *src = ls_gguf_tensor_at(g, i);
         names[i] = ls_strndup(src->name.p, src->name.n);
-        t[i] = (lst_tensor){names[i], src->type, (int64_t)src->dim[0], (int64_t)(src->dim[1] * src->dim[2] * src->dim[3]),
-                            src->data, src->n_bytes};
+        t[i] = (lst_tensor){
+            names[i],  src->type,   (int64_t)src->dim[0], (int64_t)(src->dim[1] * src->dim[2] * src->dim[3]),
+            src->data, src->n_bytes};
     }
-    lst_hparams h = {sizeof h, hp->n_layers, hp->n_embd, hp->n_ff, hp->n_heads, hp->n_kv_heads, hp->head_dim, hp->n_vocab,
-                     hp->rope_base, hp->rms_eps, hp->tied};
+    lst_hparams h = {sizeof h,     hp->n_layers, hp->n_embd,    hp->n_ff,    hp->n_heads, hp->n_kv_heads,
+                     hp->head_dim, hp->n_vocab,  hp->rope_base, hp->rms_eps, hp->tied};
     relay r = {opt->progress, opt->ud};
     lst_open_options o = {sizeof o, opt->device, opt->dtype, opt->threads, relay_progress, &r};
     int code = b->lib.model_open(&b->model, &h, t, n, &o);
@@ -136,12 +145,17 @@ static int open_model(torch_backend *b, const ls_gguf *g, const ls_hparams *hp, 
     return code ? code : b->lib.session_new(&b->session, b->model, hp->n_context);
 }
 
-ls_code ls_backend_torch_open(ls_backend **out, const ls_gguf *g, const ls_hparams *hp, const ls_backend_options *opt,
-                              ls_err *err) {
+ls_code ls_backend_torch_open(ls_backend **out, const ls_gguf *g, const ls_hparams *hp,
+                              const ls_backend_options *opt, ls_err *err) {
     *out = NULL;
     torch_backend *b = ls_calloc(1, sizeof *b);
-    b->base = (ls_backend){.prefill = prefill, .forward_tree = forward_tree, .row_top = row_top, .keep_path = keep_path,
-                           .rewind = rewind_to, .length = length, .close = close_backend};
+    b->base = (ls_backend){.prefill = prefill,
+                           .forward_tree = forward_tree,
+                           .row_top = row_top,
+                           .keep_path = keep_path,
+                           .rewind = rewind_to,
+                           .length = length,
+                           .close = close_backend};
     ls_code code = load_library(&b->lib, err);
     if (code) {
         free(b);

@@ -12,7 +12,9 @@
 
 static const char default_file[] = "models/smollm2-135m-instruct.Q4_1.gguf";
 
-static bool is_script(const char *name) { return !strcmp(name, "script") || !strncmp(name, "script:", 7); }
+static bool is_script(const char *name) {
+    return !strcmp(name, "script") || !strncmp(name, "script:", 7);
+}
 
 char *ls_model_path(const char *name) {
     if (is_script(name)) return NULL;
@@ -34,7 +36,8 @@ static ls_code read_vocab(ls_vocab **out, const ls_gguf *g, ls_err *err) {
         if ((code = ls_gguf_str(g, "tokenizer.ggml.pre", &pre, err))) return code;
         snprintf(pre_name, sizeof pre_name, "%.*s", (int)(pre.n < 63 ? pre.n : 63), pre.p);
     }
-    bool has_bos = ls_gguf_has(g, "tokenizer.ggml.bos_token_id"), has_eos = ls_gguf_has(g, "tokenizer.ggml.eos_token_id");
+    bool has_bos = ls_gguf_has(g, "tokenizer.ggml.bos_token_id"),
+         has_eos = ls_gguf_has(g, "tokenizer.ggml.eos_token_id");
     if ((has_bos && (code = ls_gguf_u32(g, "tokenizer.ggml.bos_token_id", &bos, err))) ||
         (has_eos && (code = ls_gguf_u32(g, "tokenizer.ggml.eos_token_id", &eos, err))) ||
         (code = ls_gguf_str_array(g, "tokenizer.ggml.tokens", &tokens, &n_tokens, err)) ||
@@ -43,10 +46,13 @@ static ls_code read_vocab(ls_vocab **out, const ls_gguf *g, ls_err *err) {
     } else if (n_types != n_tokens)
         code = ls_fail(err, LS_E_PARSE, "the file has %zu tokens but %zu token types", n_tokens, n_types);
     else if ((has_bos && bos >= n_tokens) || (has_eos && eos >= n_tokens))
-        code = ls_fail(err, LS_E_PARSE, "the begin or end token (%u, %u) is outside the vocabulary of %zu", bos, eos, n_tokens);
+        code = ls_fail(err, LS_E_PARSE, "the begin or end token (%u, %u) is outside the vocabulary of %zu",
+                       bos, eos, n_tokens);
     else
-        code = ls_vocab_new(out, &(ls_vocab_source){tokens, n_tokens, types, merges, n_merges, pre_name,
-                                                    has_bos ? (int32_t)bos : -1, has_eos ? (int32_t)eos : -1}, err);
+        code = ls_vocab_new(out,
+                            &(ls_vocab_source){tokens, n_tokens, types, merges, n_merges, pre_name,
+                                               has_bos ? (int32_t)bos : -1, has_eos ? (int32_t)eos : -1},
+                            err);
     free(tokens);
     free(types);
     free(merges);
@@ -59,14 +65,17 @@ static ls_code load_gguf(ls_model *m, const char *path, const ls_model_options *
     ls_code code = ls_gguf_open(&m->gguf, path, err);
     if (code) return code;
     const ls_backend_options *b = &opt->backend;
-    if (b->progress && !b->progress(b->ud, "checking the model file", 0)) return ls_fail(err, LS_E_CANCELLED, "loading was cancelled");
+    if (b->progress && !b->progress(b->ud, "checking the model file", 0))
+        return ls_fail(err, LS_E_CANCELLED, "loading was cancelled");
     if ((code = ls_hparams_read(&hp, m->gguf, err)) || (code = read_vocab(&m->vocab, m->gguf, err))) {
         ls_err_prefix(err, "%s", path);
         return code;
     }
     if (ls_vocab_size(m->vocab) != hp.n_vocab)
-        return ls_fail(err, LS_E_PARSE, "%s: %d tokens for an embedding of %d rows", path, ls_vocab_size(m->vocab), hp.n_vocab);
-    if (hp.n_vocab >= 1 << 21) return ls_fail(err, LS_E_UNSUPPORTED, "%s: a vocabulary of %d tokens", path, hp.n_vocab);
+        return ls_fail(err, LS_E_PARSE, "%s: %d tokens for an embedding of %d rows", path,
+                       ls_vocab_size(m->vocab), hp.n_vocab);
+    if (hp.n_vocab >= 1 << 21)
+        return ls_fail(err, LS_E_UNSUPPORTED, "%s: a vocabulary of %d tokens", path, hp.n_vocab);
     ls_mapping file;
     if ((code = ls_map_open(&file, path, err))) return code;
     ls_sha256_hex(file.p, file.n, m->sha256);
@@ -79,7 +88,8 @@ static ls_code load_gguf(ls_model *m, const char *path, const ls_model_options *
     ls_err why = {0};
     if (!ls_gguf_has(m->gguf, "tokenizer.chat_template"))
         snprintf(m->chat_problem, sizeof m->chat_problem, "the model file has no chat template");
-    else if (ls_gguf_str(m->gguf, "tokenizer.chat_template", &s, &why) || ls_chat_new(&m->chat, m->vocab, s.p, s.n, &why))
+    else if (ls_gguf_str(m->gguf, "tokenizer.chat_template", &s, &why) ||
+             ls_chat_new(&m->chat, m->vocab, s.p, s.n, &why))
         snprintf(m->chat_problem, sizeof m->chat_problem, "%.255s", why.msg);
     return ls_backend_torch_open(&m->backend, m->gguf, &hp, b, err);
 }
@@ -90,7 +100,8 @@ ls_code ls_model_load(ls_model *out, const ls_model_options *opt, ls_err *err) {
     char *path = ls_model_path(opt->name);
     if (!path) {
         if ((code = ls_script_vocab(&out->vocab, err)) ||
-            (code = ls_chat_new(&out->chat, out->vocab, ls_script_chat_template, strlen(ls_script_chat_template), err)))
+            (code = ls_chat_new(&out->chat, out->vocab, ls_script_chat_template,
+                                strlen(ls_script_chat_template), err)))
             return code;
         out->backend = ls_backend_script_new(opt->name[6] ? atoi(opt->name + 7) : 0);
         snprintf(out->name, sizeof out->name, "%s", opt->name);

@@ -1,0 +1,16 @@
+// What one plain decode step costs here and now. Never a constant: single-row forwards are timed in this process
+// at the contexts that are being decoded.
+#pragma once
+#include "run/backend.h"
+
+typedef struct {
+    double us;        // smoothed; 0: not measured yet
+    int32_t at;       // context length of the last measurement
+    uint64_t n_probes;
+} ls_ar_cost;
+
+// True when the context moved far enough from the last measurement (64 tokens).
+bool ls_ar_due(const ls_ar_cost *a, int32_t context);
+// Times three single-row forwards of `token` on top of the committed context (nothing is committed); keeps the
+// median. host_us: what a plain step does besides the forward.
+ls_code ls_ar_probe(ls_ar_cost *a, ls_backend *b, int32_t token, const lst_sampling *s, double host_us, ls_err *err);

@@ -1,0 +1,386 @@
+#include "run/session.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "run/ar_cost.h"
+#include "spec/drafter.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ls_session {
+    ls_model *model;
+    ls_backend *b;
+    // settings
+    const ls_method *method;
+    ls_drafter *drafter; // NULL for plain decoding
+    int32_t budget, max_tokens;
+    lst_sampling sampling;
+    ls_ids stop_ends; // end of each stop string in stop_bytes
+    ls_buf stop_bytes;
+    // conversation
+    ls_ids context, output;
+    ls_buf text;
+    ls_detok detok;
+    bool started, active;
+    lst_row last;   // row that predicts the next root
+    bool corrected; // that row's draft children were all rejected
+    uint32_t turn, step;
+    ls_sizing sizing;
+    ls_ar_cost ar;
+    double host_us; // smoothed host work of a step
+    ls_tree tree;
+    lst_row rows[LST_MAX_ROWS];
+};
+
+static double us_since(uint64_t start) {
+    return (double)(ls_now_ns() - start) / 1e3;
+}
+
+ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err) {
+    const ls_method *m = ls_method_find(opt->method);
+    if (!m) return ls_fail(err, LS_E_USAGE, "unknown method '%s'", opt->method);
+    if (m != s->method) {
+        if (s->drafter) s->drafter->free(s->drafter);
+        s->drafter = m->make ? m->make() : NULL;
+        s->method = m;
+        if (s->drafter) s->drafter->observe(s->drafter, s->context.p, s->context.n, true);
+    }
+    s->budget = opt->budget;
+    s->max_tokens = opt->max_tokens;
+    s->sampling = opt->sampling;
+    s->stop_ends.n = 0;
+    ls_buf_clear(&s->stop_bytes);
+    for (const char *const *p = opt->stops; p && *p; p++) {
+        ls_buf_str(&s->stop_bytes, *p);
+        ls_ids_push(&s->stop_ends, (int32_t)s->stop_bytes.n);
+    }
+    return LS_OK;
+}
+
+ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_options *opt, ls_err *err) {
+    *out = NULL;
+    ls_session *s = ls_calloc(1, sizeof *s);
+    s->model = model;
+    s->b = model->backend;
+    ls_sizing_init(&s->sizing);
+    ls_code code = ls_session_set(s, opt, err);
+    if (code) ls_session_free(s);
+    else *out = s;
+    return code;
+}
+
+void ls_session_free(ls_session *s) {
+    if (!s) return;
+    if (s->drafter) s->drafter->free(s->drafter);
+    ls_ids_free(&s->stop_ends);
+    ls_buf_free(&s->stop_bytes);
+    ls_ids_free(&s->context);
+    ls_ids_free(&s->output);
+    ls_buf_free(&s->text);
+    free(s);
+}
+
+void ls_session_reset(ls_session *s) {
+    s->b->rewind(s->b, 0, NULL);
+    s->context.n = s->output.n = 0;
+    ls_buf_clear(&s->text);
+    s->detok = (ls_detok){0};
+    s->started = s->active = s->corrected = false;
+    s->turn = s->step = 0;
+    if (s->drafter) s->drafter->observe(s->drafter, s->context.p, 0, true);
+}
+
+const ls_sizing *ls_session_sizing(const ls_session *s) {
+    return &s->sizing;
+}
+const ls_ids *ls_session_context(const ls_session *s) {
+    return &s->context;
+}
+const ls_ids *ls_session_output(const ls_session *s) {
+    return &s->output;
+}
+const ls_buf *ls_session_text(const ls_session *s) {
+    return &s->text;
+}
+bool ls_session_started(const ls_session *s) {
+    return s->started;
+}
+
+ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err) {
+    enum { REPEATS = 3 };
+    int32_t ids[LST_MAX_ROWS], parents[LST_MAX_ROWS];
+    for (int32_t i = 0; i < ls_size_rows[LS_SIZES - 1];
+         i++) { // a root with branches of four, as drafts have them
+        ids[i] = i % s->b->n_vocab;
+        parents[i] = i == 0 ? -1 : i % 4 == 1 ? 0 : i - 1;
+    }
+    lst_sampling greedy = {.top_p = 1};
+    // once more than counted, and the largest first: threads, pages and buffers are touched before timing
+    ls_code code = s->b->forward_tree(s->b, ids, parents, ls_size_rows[LS_SIZES - 1], &greedy, s->rows, err);
+    for (int i = 0; i < LS_SIZES && !code; i++) {
+        if (progress && !progress(ud, "measuring forwards", (double)i / LS_SIZES))
+            return ls_fail(err, LS_E_CANCELLED, "calibration was cancelled");
+        double best = 0;
+        for (int r = 0; r < REPEATS && !code; r++) {
+            uint64_t start = ls_now_ns();
+            code = s->b->forward_tree(s->b, ids, parents, ls_size_rows[i], &greedy, s->rows, err);
+            double ms = us_since(start) / 1e3;
+            if (r == 0 || ms < best) best = ms;
+        }
+        s->sizing.base_ms[i] = best;
+    }
+    s->sizing.cost_context = s->b->length(s->b);
+    return code;
+}
+
+ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
+                         double *prefill_ms, ls_err *err) {
+    if (n < 1) return ls_fail(err, LS_E_RANGE, "the prompt is empty");
+    if (n >= s->b->n_context - (int32_t)s->context.n)
+        return ls_fail(err, LS_E_RANGE,
+                       "the prompt has %d tokens; %d of the context's %d are left: shorten it%s", n,
+                       s->b->n_context - (int32_t)s->context.n, s->b->n_context,
+                       s->started ? " or start a new conversation" : "");
+    uint64_t start = ls_now_ns();
+    ls_code code = s->b->prefill(s->b, ids, n, &s->sampling, &s->last, progress, ud, err);
+    if (code) return code;
+    if (prefill_ms) *prefill_ms = us_since(start) / 1e3;
+    ls_ids_add(&s->context, ids, (size_t)n);
+    if (s->drafter) s->drafter->observe(s->drafter, s->context.p, s->context.n, false);
+    if (s->started) s->turn++;
+    s->output.n = 0;
+    ls_buf_clear(&s->text);
+    s->detok = (ls_detok){0};
+    s->step = 0;
+    s->corrected = false;
+    s->started = s->active = true;
+    return LS_OK;
+}
+
+static int32_t budget_of(ls_session *s) {
+    int32_t context = (int32_t)s->context.n;
+    if (!s->drafter) return 1;
+    if (s->budget > 0) return s->budget;
+    return s->method->default_budget ? s->method->default_budget : ls_sizing_choose(&s->sizing, context);
+}
+
+// Drops what does not fit: nodes beyond the context (a node's position is the context plus its depth).
+static void trim_to_context(ls_session *s) {
+    ls_tree *t = &s->tree;
+    int32_t room = s->b->n_context - (int32_t)s->context.n;
+    for (int32_t i = 1; i < t->n; i++)
+        if (t->depth[i] >= room) { // later rows hang off earlier ones, so cutting the tail keeps a tree
+            t->n = i;
+            while (t->n_branches && t->branches[t->n_branches - 1].first_row >= i) t->n_branches--;
+            if (t->n_branches) {
+                ls_tree_branch *b = &t->branches[t->n_branches - 1];
+                if (b->first_row + b->n_rows > i) b->n_rows = (int16_t)(i - b->first_row);
+            }
+            return;
+        }
+}
+
+static void record_last(const ls_session *s, ls_step *out, const int32_t *ids, const float *logits,
+                        int32_t n) {
+    out->n_top = (int16_t)(n < LS_MAX_TOP ? n : LS_MAX_TOP);
+    for (int32_t i = 0; i < out->n_top; i++) out->top[i] = (ls_top_entry){ids[i], logits[i]};
+    out->top_lse = s->last.lse;
+    out->top_entropy = s->last.entropy;
+}
+
+static void record_root(const ls_session *s, ls_step *out) {
+    out->n_nodes = 1;
+    ls_node *root = &out->nodes[0];
+    *root = (ls_node){.token = s->last.chosen,
+                      .parent = -1,
+                      .branch = -1,
+                      .from = LS_FROM_ROOT,
+                      .match_pos = -1,
+                      .target = -1,
+                      .est_p = NAN,
+                      .target_p = NAN,
+                      .entropy = NAN,
+                      .lse = NAN};
+    root->p = expf(s->last.chosen_logit - s->last.lse);
+    for (int i = 0; i < LS_ROW_TOP; i++) root->top[i].id = -1;
+    out->n_path = 1;
+    out->path[0] = 0;
+}
+
+static void record_tree(const ls_session *s, ls_step *out, const int32_t *path, int32_t n_path) {
+    const ls_tree *t = &s->tree;
+    out->n_nodes = (int16_t)t->n;
+    out->n_path = (int16_t)n_path;
+    for (int32_t i = 0; i < n_path; i++) out->path[i] = (int16_t)path[i];
+    for (int32_t i = 0; i < t->n; i++) {
+        const lst_row *r = &s->rows[i];
+        ls_node *node = &out->nodes[i];
+        *node = (ls_node){.token = t->token[i],
+                          .parent = (int16_t)t->parent[i],
+                          .depth = (int16_t)t->depth[i],
+                          .branch = t->branch[i],
+                          .from = t->from[i],
+                          .state = LS_NODE_NOT_REACHED,
+                          .match_n = t->match_n[i],
+                          .match_pos = t->match_pos[i],
+                          .est_p = NAN,
+                          .p = expf(r->parent_logit - r->parent_lse),
+                          .target = r->chosen,
+                          .target_p = expf(r->chosen_logit - r->lse),
+                          .entropy = r->entropy,
+                          .lse = r->lse};
+        for (int j = 0; j < LS_ROW_TOP; j++) node->top[j] = (ls_top_entry){r->top_id[j], r->top_logit[j]};
+    }
+    for (int32_t i = 0; i < n_path; i++) out->nodes[path[i]].state = LS_NODE_ACCEPTED;
+    for (int32_t i = 1; i < t->n; i++)
+        if (out->nodes[i].state != LS_NODE_ACCEPTED && out->nodes[t->parent[i]].state == LS_NODE_ACCEPTED)
+            out->nodes[i].state = LS_NODE_REJECTED;
+    out->n_branches = (int16_t)t->n_branches;
+    for (int32_t i = 0; i < t->n_branches; i++) {
+        const ls_tree_branch *b = &t->branches[i];
+        out->branches[i] =
+            (ls_branch){b->rank, b->match_n, b->match_pos, b->found, b->first_row, b->n_rows, 0};
+        for (int32_t r = b->first_row; r < b->first_row + b->n_rows; r++)
+            out->branches[i].accepted =
+                (int16_t)(out->branches[i].accepted + (out->nodes[r].state == LS_NODE_ACCEPTED));
+    }
+}
+
+// Position where the first stop string begins in the text, or -1. Only what the last token could have
+// completed is searched.
+static long find_stop(const ls_session *s, size_t before) {
+    long found = -1;
+    for (size_t i = 0; i < s->stop_ends.n; i++) {
+        size_t from = i ? (size_t)s->stop_ends.p[i - 1] : 0, len = (size_t)s->stop_ends.p[i] - from;
+        if (!len || s->text.n < len) continue;
+        for (size_t at = before > len ? before - len : 0; at + len <= s->text.n; at++)
+            if (!memcmp(s->text.p + at, s->stop_bytes.p + from, len)) {
+                if (found < 0 || (long)at < found) found = (long)at;
+                break;
+            }
+    }
+    return found;
+}
+
+// Emits tokens until something ends the turn. Returns how many were emitted; *finish says why it stopped.
+static int32_t emit(ls_session *s, const int32_t *ids, int32_t n, ls_finish *finish) {
+    for (int32_t i = 0; i < n; i++) {
+        ls_ids_push(&s->output, ids[i]);
+        if (ids[i] == ls_vocab_eos(s->model->vocab)) {
+            *finish = LS_FINISH_EOS;
+            return i + 1;
+        }
+        if (!ls_vocab_is_special(s->model->vocab, ids[i])) {
+            size_t before = s->text.n, len;
+            const char *bytes = ls_vocab_bytes(s->model->vocab, ids[i], &len);
+            ls_detok_push(&s->detok, bytes, len, &s->text);
+            long stop = find_stop(s, before);
+            if (stop >= 0) {
+                s->text.n = (size_t)stop;
+                s->text.p[stop] = 0;
+                s->detok = (ls_detok){0};
+                *finish = LS_FINISH_STOP;
+                return i + 1;
+            }
+        }
+        if ((int64_t)s->output.n >= s->max_tokens) {
+            *finish = LS_FINISH_LENGTH;
+            return i + 1;
+        }
+    }
+    return n;
+}
+
+static void finish_step(ls_session *s, ls_step *out, ls_finish finish, uint64_t start) {
+    out->finish = (uint8_t)finish;
+    if (finish) {
+        ls_detok_flush(&s->detok, &s->text);
+        s->active = false;
+    }
+    out->t_total_us = us_since(start);
+    s->step++;
+}
+
+static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
+    ls_code code;
+    const int32_t context = (int32_t)s->context.n, root = s->last.chosen;
+    int32_t top_ids[LST_MAX_ROWS];
+    float top_logits[LST_MAX_ROWS];
+    const bool ends_on_root = root == ls_vocab_eos(s->model->vocab) ||
+                              (int64_t)s->output.n + 1 >= s->max_tokens || context + 1 >= s->b->n_context;
+    if (!ends_on_root && ls_ar_due(&s->ar, context) && s->drafter &&
+        (code = ls_ar_probe(&s->ar, s->b, root, &s->sampling, s->host_us, err)))
+        return code;
+    uint64_t start = ls_now_ns();
+    *out = (ls_step){.turn = s->turn,
+                     .index = s->step,
+                     .context_len = context,
+                     .output_pos = (int32_t)s->output.n,
+                     .corrected = s->corrected,
+                     .exact = s->b->exact,
+                     .ar_us = s->ar.us};
+    out->budget = (int16_t)budget_of(s);
+    int32_t n_top = out->budget > LS_MAX_TOP ? out->budget : LS_MAX_TOP;
+    if (n_top > s->b->n_vocab) n_top = s->b->n_vocab;
+    if ((code = s->b->row_top(s->b, -1, n_top, top_ids, top_logits, err))) return code;
+    record_last(s, out, top_ids, top_logits, n_top);
+    record_root(s, out);
+    if (s->drafter) out->pool_size = s->drafter->pool_size(s->drafter);
+    ls_finish finish = LS_GOING;
+    if (ends_on_root) { // nothing follows this token, so no forward is run for it
+        emit(s, &root, 1, &finish);
+        if (!finish) finish = LS_FINISH_CONTEXT;
+        out->n_emitted = 1;
+        finish_step(s, out, finish, start);
+        return LS_OK;
+    }
+    if (s->drafter)
+        s->drafter->propose(s->drafter, &(ls_draft_state){s->context.p, s->context.n, root, top_ids, n_top},
+                            out->budget, &s->tree);
+    else ls_tree_start(&s->tree, root);
+    trim_to_context(s);
+    out->t_draft_us = us_since(start);
+
+    uint64_t t = ls_now_ns();
+    if ((code =
+             s->b->forward_tree(s->b, s->tree.token, s->tree.parent, s->tree.n, &s->sampling, s->rows, err)))
+        return code;
+    out->forward = true;
+    out->t_forward_us = us_since(t);
+
+    t = ls_now_ns();
+    int32_t chosen[LST_MAX_ROWS], path[LST_MAX_ROWS], ids[LST_MAX_ROWS];
+    for (int32_t i = 0; i < s->tree.n; i++) chosen[i] = s->rows[i].chosen;
+    int32_t n_path = ls_tree_verify(&s->tree, chosen, path);
+    record_tree(s, out, path, n_path);
+    for (int32_t i = 0; i < n_path; i++) ids[i] = s->tree.token[path[i]];
+    int32_t n_emitted = emit(s, ids, n_path, &finish);
+    out->n_emitted = (int16_t)n_emitted;
+    out->t_verify_us = us_since(t);
+
+    t = ls_now_ns();
+    // the end-of-sequence token is emitted but not committed: the next turn's frame brings it back
+    int32_t n_keep = finish == LS_FINISH_EOS ? n_emitted - 1 : n_emitted;
+    if ((code = s->b->keep_path(s->b, path, n_keep, err))) return code;
+    ls_ids_add(&s->context, ids, (size_t)n_keep);
+    if (s->drafter) s->drafter->observe(s->drafter, s->context.p, s->context.n, false);
+    s->last = s->rows[path[n_keep - 1]];
+    s->corrected = false;
+    for (int32_t i = 1; i < s->tree.n; i++) s->corrected |= s->tree.parent[i] == path[n_path - 1];
+    if (!finish && (int32_t)s->context.n >= s->b->n_context) finish = LS_FINISH_CONTEXT;
+    out->t_commit_us = us_since(t);
+    finish_step(s, out, finish, start);
+    ls_sizing_observe(&s->sizing, s->tree.n, path, n_path, context, out->t_forward_us / 1e3);
+    double host = out->t_total_us - out->t_forward_us;
+    s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;
+    if (!s->drafter) out->ar_us = out->t_total_us; // a plain step is its own baseline
+    return LS_OK;
+}
+
+ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err) {
+    if (!s->active) return ls_fail(err, LS_E_USAGE, "no turn is active");
+    ls_code code = decode_step(s, out, err);
+    if (code) s->active = false;
+    return code;
+}

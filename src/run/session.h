@@ -1,0 +1,49 @@
+// One conversation on one backend: the LogitSpec step loop. Not thread-safe; the owner drives it step by step.
+//
+//   ls_session_begin (prefill)  ->  ls_session_step ... until step->finish  ->  begin again for the next turn
+//
+// A step: the root is the target's own next token; a drafter proposes a tree under it; one forward verifies it;
+// the longest agreeing path is committed; its tokens are emitted. Greedy and seeded sampling emit exactly what
+// plain decoding emits, given a backend that is exact.
+#pragma once
+#include "base/buf.h"
+#include "run/load.h"
+#include "run/step.h"
+#include "spec/sizing.h"
+
+typedef struct {
+    const char *method;    // a name of ls_methods
+    int32_t budget;        // rows of a step's tree, root included; 0: the method's own choice
+    int32_t max_tokens;    // output tokens of a turn
+    lst_sampling sampling; // temperature 0: greedy
+    const char *const *stops; // stop strings, NULL-terminated; NULL: none
+} ls_decode_options;
+
+typedef struct ls_session ls_session;
+
+// model is borrowed. LS_E_USAGE for an unknown method.
+ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_options *opt, ls_err *err);
+void ls_session_free(ls_session *s);
+
+// Times forwards of 1, 2, 4 ... 64 rows on this machine (about a quarter of a second for the default model);
+// needed before the first step of a method that sizes its trees. Only on an empty session.
+ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err);
+const ls_sizing *ls_session_sizing(const ls_session *s);
+
+// Starts a turn: prefills ids on top of the conversation. A prompt that does not fit is LS_E_RANGE and changes
+// nothing. *prefill_ms may be NULL.
+ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
+                         double *prefill_ms, ls_err *err);
+// One decode step of the current turn into *out (finish is set on the last). After an error the turn is over.
+ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err);
+// Takes effect from the next step. LS_E_USAGE if the method is unknown.
+ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err);
+void ls_session_reset(ls_session *s); // forgets the conversation
+
+// Borrowed until the next call.
+const ls_ids *ls_session_context(const ls_session *s); // committed tokens
+const ls_ids *ls_session_output(const ls_session *s);  // emitted tokens of this turn, end of sequence included
+// Text of this turn's output so far: no special tokens, cut before a stop string; complete characters only
+// until the turn has finished.
+const ls_buf *ls_session_text(const ls_session *s);
+bool ls_session_started(const ls_session *s); // a turn was begun since new or reset

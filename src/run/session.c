@@ -23,6 +23,7 @@ struct ls_session {
     ls_buf text;
     ls_detok detok;
     bool started, active;
+    int32_t uncommitted;   // a turn's last token when it ended the turn without a forward; -1: none
     lst_row last;   // row that predicts the next root
     bool corrected; // that row's draft children were all rejected
     uint32_t turn, step;
@@ -63,6 +64,7 @@ ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_option
     ls_session *s = ls_calloc(1, sizeof *s);
     s->model = model;
     s->b = model->backend;
+    s->uncommitted = -1;
     ls_sizing_init(&s->sizing);
     ls_code code = ls_session_set(s, opt, err);
     if (code) ls_session_free(s);
@@ -88,6 +90,7 @@ void ls_session_reset(ls_session *s) {
     s->detok = (ls_detok){0};
     s->started = s->active = s->corrected = false;
     s->turn = s->step = 0;
+    s->uncommitted = -1;
     if (s->drafter) s->drafter->observe(s->drafter, s->context.p, 0, true);
 }
 
@@ -137,16 +140,24 @@ ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_e
 ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
                          double *prefill_ms, ls_err *err) {
     if (n < 1) return ls_fail(err, LS_E_RANGE, "the prompt is empty");
-    if (n >= s->b->n_context - (int32_t)s->context.n)
+    if (n + (s->uncommitted >= 0) >= s->b->n_context - (int32_t)s->context.n)
         return ls_fail(err, LS_E_RANGE,
                        "the prompt has %d tokens; %d of the context's %d are left: shorten it%s", n,
                        s->b->n_context - (int32_t)s->context.n, s->b->n_context,
                        s->started ? " or start a new conversation" : "");
-    uint64_t start = ls_now_ns();
-    ls_code code = s->b->prefill(s->b, ids, n, &s->sampling, &s->last, progress, ud, err);
-    if (code) return code;
-    if (prefill_ms) *prefill_ms = us_since(start) / 1e3;
+    // a token that ended the previous turn without a forward belongs to the conversation
+    size_t committed = s->context.n;
+    if (s->uncommitted >= 0) ls_ids_push(&s->context, s->uncommitted);
     ls_ids_add(&s->context, ids, (size_t)n);
+    uint64_t start = ls_now_ns();
+    ls_code code = s->b->prefill(s->b, s->context.p + committed, (int32_t)(s->context.n - committed), &s->sampling, &s->last,
+                                 progress, ud, err);
+    if (code) {
+        s->context.n = committed;
+        return code;
+    }
+    s->uncommitted = -1;
+    if (prefill_ms) *prefill_ms = us_since(start) / 1e3;
     if (s->drafter) s->drafter->observe(s->drafter, s->context.p, s->context.n, false);
     if (s->started) s->turn++;
     s->output.n = 0;
@@ -331,6 +342,7 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     if (ends_on_root) { // nothing follows this token, so no forward is run for it
         emit(s, &root, 1, &finish);
         if (!finish) finish = LS_FINISH_CONTEXT;
+        if (finish != LS_FINISH_EOS) s->uncommitted = root;
         out->n_emitted = 1;
         finish_step(s, out, finish, start);
         return LS_OK;

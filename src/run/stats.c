@@ -10,9 +10,11 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->commit_us += s->t_commit_us;
     st->total_us += s->t_total_us;
     if (s->ar_us > 0) {
-        st->ar_us += s->ar_us * s->n_emitted;
+        // plain decoding needs no forward after the last token of a turn either (but to notice a stop string)
+        bool no_forward = s->finish == LS_FINISH_EOS || s->finish == LS_FINISH_LENGTH || s->finish == LS_FINISH_CONTEXT;
+        st->ar_us += s->ar_us * (s->n_emitted - no_forward);
         st->ar_against_us += s->t_total_us;
-        st->ar_emitted += (uint64_t)s->n_emitted;
+        st->ar_forwards += (uint64_t)(s->n_emitted - no_forward);
     }
     if (!s->forward) return;
     st->forwards++;
@@ -47,7 +49,7 @@ double ls_stats_tokens_per_s(const ls_stats *st) {
 }
 
 double ls_stats_ar_tokens_per_s(const ls_stats *st) {
-    return st->ar_us > 0 ? 1e6 * (double)st->ar_emitted / st->ar_us : 0;
+    return st->ar_us > 0 ? 1e6 * (double)st->ar_forwards / st->ar_us : 0;
 }
 
 double ls_stats_speedup(const ls_stats *st) {

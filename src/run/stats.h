@@ -21,9 +21,9 @@ typedef struct {
     ls_ratio from[LS_FROM_COUNT];    // accepted of verified nodes by source
     double draft_us, forward_us, verify_us, commit_us, total_us; // sums
     // speed against plain decoding, over the steps where the plain cost is known
-    double ar_us;         // sum of emitted tokens x measured plain step time
+    double ar_us;         // what plain decoding would have taken: its forwards for the same tokens x measured time
     double ar_against_us; // sum of step times of those same steps
-    uint64_t ar_emitted;  // tokens of those steps
+    uint64_t ar_forwards; // those forwards
 } ls_stats;
 
 void ls_stats_add(ls_stats *st, const ls_step *s);

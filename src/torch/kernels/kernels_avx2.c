@@ -5,11 +5,8 @@
 #define W 8
 #define LEVEL lsk_avx2
 #define LEVEL_NAME "avx2"
-#define T1 2
-#define T2 2
-#define T4 1
-#define R_PANEL 6
-#define T_PANEL 1
+#define R_MAX 3
+#define FUSED_MAX 3
 typedef __m256 vf;
 
 static inline vf vf_set(float x) {
@@ -27,20 +24,14 @@ static inline vf vf_fma(vf a, vf b, vf c) {
 static inline vf vf_max(vf a, vf b) {
     return _mm256_max_ps(a, b);
 }
-static inline void vf_half16(const unsigned char *p, vf *out) {
-    out[0] = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
-    out[1] = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + 16)));
-}
+static inline vf vf_half(const unsigned char *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
 static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
-    for (int i = 0; i < 2; i++) {
-        __m256i b = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p + 8 * i)));
-        lo[i] = _mm256_cvtepi32_ps(_mm256_and_si256(b, _mm256_set1_epi32(15)));
-        hi[i] = _mm256_cvtepi32_ps(_mm256_srli_epi32(b, 4));
-    }
+    __m256i b = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+    *lo = _mm256_cvtepi32_ps(_mm256_and_si256(b, _mm256_set1_epi32(15)));
+    *hi = _mm256_cvtepi32_ps(_mm256_srli_epi32(b, 4));
 }
-static inline void vf_i8(const unsigned char *p, vf *out) {
-    for (int i = 0; i < 2; i++)
-        out[i] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p + 8 * i))));
+static inline vf vf_i8(const unsigned char *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
 
 #include "torch/kernels/kernels_impl.h"

@@ -1,8 +1,8 @@
 /* The kernels, generic over the vector width. The including file defines before:
- *   W (lanes), vf (vector of W floats), LEVEL (the table's name), LEVEL_NAME (its string), T1, T2, T4 (tiles worked
- *   on together for 1, 2 and 4 rows), R_PANEL, T_PANEL (rows and tiles of the panel kernel),
- *   and the inline functions vf_set, vf_load, vf_store, vf_fma, vf_half16 (16 f16 -> NV vectors),
- *   vf_u4 (16 bytes -> low and high nibbles as floats), vf_i8 (16 int8 -> floats).
+ *   W (lanes), vf (vector of W floats), LEVEL (the table's name), LEVEL_NAME (its string), R_MAX (3 or 6: rows of a
+ *   micro-kernel), FUSED_MAX (most rows that unpack weights on the way),
+ *   and the inline functions vf_set, vf_load, vf_store, vf_fma, vf_max, vf_half (W f16 to floats),
+ *   vf_u4 (W bytes to low and high nibbles as floats), vf_i8 (W int8 to floats).
  */
 #include "torch/kernels/kernels.h"
 
@@ -14,192 +14,216 @@
 
 typedef int32_t vi __attribute__((vector_size(W * 4)));
 
-/* ---- matmul */
+/* ---- matmul
+ *
+ * A micro-kernel keeps R rows x C vectors of outputs in registers and walks k once. C is 4 (G = 4 / NV tiles side by
+ * side) or NV (one tile). Loops over rows and vectors are written out by macros: only then does the compiler keep
+ * the accumulators in registers. Two sources of weights: packed formats, unpacked on the way ("fused"), or a panel
+ * of floats that was unpacked once for many rows. Both hand the same floats to the same chain of multiply-adds. */
 
-INLINE void fma_rows(int rows, int nv, vf *acc, const vf *w, const float *x, int64_t ldx) {
-    for (int r = 0; r < rows; r++) {
-        vf b = vf_set(x[r * ldx]);
-        for (int v = 0; v < nv; v++) acc[r * nv + v] = vf_fma(w[v], b, acc[r * nv + v]);
+#define G (4 / NV)
+
+#define REP1(X) X(0)
+#define REP2(X) REP1(X) X(1)
+#define REP3(X) REP2(X) X(2)
+#define REP4(X) REP3(X) X(3)
+#define REP6(X) REP4(X) X(4) X(5)
+
+#define ZERO4(r) a[r][0] = a[r][1] = a[r][2] = a[r][3] = vf_set(0);
+#define ZERO2(r) a[r][0] = a[r][1] = vf_set(0);
+#define ZERO1(r) a[r][0] = vf_set(0);
+#define FMA1(r) { \
+        const vf b_ = vf_set(xk[r * ldx]); \
+        a[r][0] = vf_fma(w[0], b_, a[r][0]); \
     }
+#define FMA2(r) { \
+        const vf b_ = vf_set(xk[r * ldx]); \
+        a[r][0] = vf_fma(w[0], b_, a[r][0]); \
+        a[r][1] = vf_fma(w[1], b_, a[r][1]); \
+    }
+#define FMA4(r) { \
+        const vf b_ = vf_set(xk[r * ldx]); \
+        a[r][0] = vf_fma(w[0], b_, a[r][0]); \
+        a[r][1] = vf_fma(w[1], b_, a[r][1]); \
+        a[r][2] = vf_fma(w[2], b_, a[r][2]); \
+        a[r][3] = vf_fma(w[3], b_, a[r][3]); \
+    }
+#define STORE1(r) store_outputs(m, y + r * ldy, tile, 1, a[r]);
+#define STORE2(r) store_outputs(m, y + r * ldy, tile, 2, a[r]);
+#define STORE4(r) store_outputs(m, y + r * ldy, tile, 4, a[r]);
+
+/* n vectors of outputs from a tile on; the last tile of a matrix may be partly empty. */
+INLINE void store_outputs(const lsk_matrix *m, float *y, int32_t tile, int n, const vf *a) {
+    const int32_t o = tile * LSK_TILE;
+    if (o + n * W <= m->n_out) {
+        for (int c = 0; c < n; c++) vf_store(y + o + c * W, a[c]);
+        return;
+    }
+    float t[4 * W];
+    for (int c = 0; c < n; c++) vf_store(t + c * W, a[c]);
+    memcpy(y + o, t, (size_t)(m->n_out - o) * sizeof(float));
 }
 
-/* Weights of 32 inputs of one tile, dequantised two inputs at a time straight into the accumulators. */
-INLINE void matmul_fused(const lsk_matrix *m, int rows, int tiles, const float *x, int64_t ldx, float *y,
-                         int64_t ldy, int32_t tile) {
-    const int nv = tiles * NV;
-    vf acc[rows * nv];
-    for (int i = 0; i < rows * nv; i++) acc[i] = vf_set(0);
-    const unsigned char *base = m->data + (size_t)tile * m->tile_bytes;
-    if (m->format == LSK_F32) {
-        for (int k = 0; k < m->n_in; k++) {
-            vf w[nv];
-            for (int t = 0; t < tiles; t++)
-                for (int v = 0; v < NV; v++)
-                    w[t * NV + v] = vf_load((const float *)(base + (size_t)t * m->tile_bytes) + k * LSK_TILE + v * W);
-            fma_rows(rows, nv, acc, w, x + k, ldx);
-        }
-    } else if (m->format == LSK_Q4) {
-        for (int g = 0; g < m->n_in / 32; g++) {
-            vf scale[nv], min[nv];
-            const unsigned char *p[tiles];
-            for (int t = 0; t < tiles; t++) {
-                p[t] = base + (size_t)t * m->tile_bytes + (size_t)g * 320;
-                vf_half16(p[t], scale + t * NV);
-                vf_half16(p[t] + 32, min + t * NV);
-                __builtin_prefetch(p[t] + 4096);
-                __builtin_prefetch(p[t] + 4096 + 64);
-                __builtin_prefetch(p[t] + 4096 + 128);
-                __builtin_prefetch(p[t] + 4096 + 192);
-                __builtin_prefetch(p[t] + 4096 + 256);
-                p[t] += 64;
-            }
-            for (int k = 0; k < 32; k += 2) {
-                vf lo[nv], hi[nv];
-                for (int t = 0; t < tiles; t++) vf_u4(p[t] + k * 8, lo + t * NV, hi + t * NV);
-                for (int v = 0; v < nv; v++) lo[v] = vf_fma(lo[v], scale[v], min[v]);
-                fma_rows(rows, nv, acc, lo, x + g * 32 + k, ldx);
-                for (int v = 0; v < nv; v++) hi[v] = vf_fma(hi[v], scale[v], min[v]);
-                fma_rows(rows, nv, acc, hi, x + g * 32 + k + 1, ldx);
-            }
-        }
-    } else {
-        for (int g = 0; g < m->n_in / 32; g++) {
-            vf scale[nv];
-            const unsigned char *p[tiles];
-            for (int t = 0; t < tiles; t++) {
-                p[t] = base + (size_t)t * m->tile_bytes + (size_t)g * 544;
-                vf_half16(p[t], scale + t * NV);
-                for (int i = 0; i < 544; i += 64) __builtin_prefetch(p[t] + 4096 + i);
-                p[t] += 32;
-            }
-            for (int k = 0; k < 32; k++) {
-                vf w[nv];
-                for (int t = 0; t < tiles; t++) vf_i8(p[t] + k * 16, w + t * NV);
-                for (int v = 0; v < nv; v++) w[v] = w[v] * scale[v];
-                fma_rows(rows, nv, acc, w, x + g * 32 + k, ldx);
-            }
-        }
-    }
-    for (int r = 0; r < rows; r++)
-        for (int t = 0; t < tiles; t++) {
-            int32_t o = (tile + t) * LSK_TILE;
-            if (o + LSK_TILE <= m->n_out)
-                for (int v = 0; v < NV; v++) vf_store(y + r * ldy + o + v * W, acc[r * nv + t * NV + v]);
-            else /* the last tile of an odd matrix */
-                memcpy(y + r * ldy + o, &acc[r * nv + t * NV], (size_t)(m->n_out - o) * sizeof(float));
-        }
+/* Where vector c of a group of 32 inputs begins: its tile's data, and its offset among the tile's 16 outputs. */
+#define GROUP_AT(c, g, bytes) (base + (size_t)((c) / NV) * m->tile_bytes + (size_t)(g) * (bytes))
+#define LANE(c) ((c) % NV * W)
+
+#define LOAD_Q4(c) vf_u4(q[c] + k * 8, &w[c], &hi[c]);
+#define LOAD_Q8(c) w[c] = vf_i8(q[c] + k * 16) * scale[c];
+#define LOAD_F32(c) w[c] = vf_load((const float *)GROUP_AT(c, 0, 0) + (size_t)k * LSK_TILE + LANE(c));
+#define UNPACK_Q4(c) w[c] = vf_fma(w[c], scale[c], min[c]);
+#define UNPACK_HI(c) w[c] = vf_fma(hi[c], scale[c], min[c]);
+#define SCALE_Q4(c) \
+    scale[c] = vf_half(GROUP_AT(c, g, 320) + LANE(c) * 2); \
+    min[c] = vf_half(GROUP_AT(c, g, 320) + 32 + LANE(c) * 2); \
+    q[c] = GROUP_AT(c, g, 320) + 64 + LANE(c);
+#define SCALE_Q8(c) \
+    scale[c] = vf_half(GROUP_AT(c, g, 544) + LANE(c) * 2); \
+    q[c] = GROUP_AT(c, g, 544) + 32 + LANE(c);
+
+/* Hardware prefetchers lose a stream at page borders; a few KB ahead keeps memory busy. */
+INLINE void prefetch(const unsigned char *p, int bytes) {
+    for (int i = 0; i < bytes; i += 64) __builtin_prefetch(p + 4096 + i);
 }
 
-/* The same from an already dequantised panel [n_in][tiles * 16]. */
-INLINE void matmul_panel(const lsk_matrix *m, const float *panel, int rows, int tiles, const float *x, int64_t ldx,
-                         float *y, int64_t ldy, int32_t tile) {
-    const int nv = tiles * NV;
-    vf acc[rows * nv];
-    for (int i = 0; i < rows * nv; i++) acc[i] = vf_set(0);
-    for (int k = 0; k < m->n_in; k++) {
-        vf w[nv];
-        for (int v = 0; v < nv; v++) w[v] = vf_load(panel + (size_t)k * nv * W + v * W);
-        fma_rows(rows, nv, acc, w, x + k, ldx);
+#define FUSED(R, C) \
+    static __attribute__((noinline)) void fused_##R##_##C(const lsk_matrix *m, const float *x, int64_t ldx, float *y, \
+                                                          int64_t ldy, int32_t tile) { \
+        const unsigned char *base = m->data + (size_t)tile * m->tile_bytes; \
+        vf a[R][C], w[C], scale[C], min[C], hi[C]; \
+        const unsigned char *q[C]; \
+        REP##R(ZERO##C) \
+        if (m->format == LSK_Q4) { \
+            for (int g = 0; g < m->n_in / 32; g++) { \
+                REP##C(SCALE_Q4) \
+                for (int t = 0; t < (C + NV - 1) / NV; t++) prefetch(GROUP_AT(t * NV, g, 320), 320); \
+                for (int k = 0; k < 32; k += 2) { \
+                    const float *xk = x + g * 32 + k; \
+                    REP##C(LOAD_Q4) \
+                    REP##C(UNPACK_Q4) \
+                    REP##R(FMA##C) \
+                    xk++; \
+                    REP##C(UNPACK_HI) \
+                    REP##R(FMA##C) \
+                } \
+            } \
+        } else if (m->format == LSK_Q8) { \
+            for (int g = 0; g < m->n_in / 32; g++) { \
+                REP##C(SCALE_Q8) \
+                for (int t = 0; t < (C + NV - 1) / NV; t++) prefetch(GROUP_AT(t * NV, g, 544), 544); \
+                for (int k = 0; k < 32; k++) { \
+                    const float *xk = x + g * 32 + k; \
+                    REP##C(LOAD_Q8) \
+                    REP##R(FMA##C) \
+                } \
+            } \
+        } else { \
+            for (int k = 0; k < m->n_in; k++) { \
+                const float *xk = x + k; \
+                REP##C(LOAD_F32) \
+                REP##R(FMA##C) \
+            } \
+        } \
+        REP##R(STORE##C) \
     }
-    for (int r = 0; r < rows; r++)
-        for (int t = 0; t < tiles; t++) {
-            int32_t o = (tile + t) * LSK_TILE;
-            if (o + LSK_TILE <= m->n_out)
-                for (int v = 0; v < NV; v++) vf_store(y + r * ldy + o + v * W, acc[r * nv + t * NV + v]);
-            else memcpy(y + r * ldy + o, &acc[r * nv + t * NV], (size_t)(m->n_out - o) * sizeof(float));
-        }
-}
 
-INLINE void fill_panel(const lsk_matrix *m, int32_t tile, int tiles, float *panel) {
+#define LOAD_PANEL(c) w[c] = vf_load(p + (c) * W);
+#define PANEL(R, C) \
+    static __attribute__((noinline)) void panel_##R##_##C(const lsk_matrix *m, const float *p, const float *x, \
+                                                          int64_t ldx, float *y, int64_t ldy, int32_t tile) { \
+        vf a[R][C], w[C]; \
+        REP##R(ZERO##C) \
+        for (int k = 0; k < m->n_in; k++, p += C * W) { \
+            const float *xk = x + k; \
+            REP##C(LOAD_PANEL) \
+            REP##R(FMA##C) \
+        } \
+        REP##R(STORE##C) \
+    }
+
+/* Unpacks `tiles` tiles to [n_in][tiles * 16] floats. */
+static void fill_panel(const lsk_matrix *m, int32_t tile, int tiles, float *panel) {
+    const int vectors = tiles * NV;
     const size_t ld = (size_t)tiles * LSK_TILE;
-    for (int t = 0; t < tiles; t++) {
-        const unsigned char *base = m->data + (size_t)(tile + t) * m->tile_bytes;
-        float *out = panel + t * LSK_TILE;
+    const unsigned char *base = m->data + (size_t)tile * m->tile_bytes;
+    for (int c = 0; c < vectors; c++) {
+        float *out = panel + c * W;
         if (m->format == LSK_F32) {
-            for (int k = 0; k < m->n_in; k++) memcpy(out + k * ld, base + (size_t)k * 64, 64);
+            for (int k = 0; k < m->n_in; k++, out += ld)
+                vf_store(out, vf_load((const float *)GROUP_AT(c, 0, 0) + (size_t)k * LSK_TILE + LANE(c)));
             continue;
         }
         for (int g = 0; g < m->n_in / 32; g++) {
-            vf scale[NV], min[NV], lo[NV], hi[NV];
-            const unsigned char *p = base + (size_t)g * (m->format == LSK_Q4 ? 320 : 544);
-            vf_half16(p, scale);
+            const unsigned char *p = GROUP_AT(c, g, m->format == LSK_Q4 ? 320 : 544);
+            const vf scale = vf_half(p + LANE(c) * 2);
             if (m->format == LSK_Q4) {
-                vf_half16(p + 32, min);
-                for (int k = 0; k < 32; k += 2) {
-                    float *o = out + (size_t)(g * 32 + k) * ld;
-                    vf_u4(p + 64 + k * 8, lo, hi);
-                    for (int v = 0; v < NV; v++) vf_store(o + v * W, vf_fma(lo[v], scale[v], min[v]));
-                    for (int v = 0; v < NV; v++) vf_store(o + ld + v * W, vf_fma(hi[v], scale[v], min[v]));
+                const vf min = vf_half(p + 32 + LANE(c) * 2);
+                for (int k = 0; k < 32; k += 2, out += 2 * ld) {
+                    vf lo, hi;
+                    vf_u4(p + 64 + k * 8 + LANE(c), &lo, &hi);
+                    vf_store(out, vf_fma(lo, scale, min));
+                    vf_store(out + ld, vf_fma(hi, scale, min));
                 }
-            } else {
-                for (int k = 0; k < 32; k++) {
-                    vf_i8(p + 32 + k * 16, lo);
-                    for (int v = 0; v < NV; v++) vf_store(out + (size_t)(g * 32 + k) * ld + v * W, lo[v] * scale[v]);
-                }
-            }
+            } else
+                for (int k = 0; k < 32; k++, out += ld) vf_store(out, vf_i8(p + 32 + k * 16 + LANE(c)) * scale);
         }
     }
 }
-
-#define FUSED(R, T) \
-    static __attribute__((noinline)) void fused_##R##_##T(const lsk_matrix *m, const float *x, int64_t ldx, \
-                                                          float *y, int64_t ldy, int32_t tile) { \
-        matmul_fused(m, R, T, x, ldx, y, ldy, tile); \
-    }
-#define PANEL(R, T) \
-    static __attribute__((noinline)) void panel_##R##_##T(const lsk_matrix *m, const float *p, const float *x, \
-                                                          int64_t ldx, float *y, int64_t ldy, int32_t tile) { \
-        matmul_panel(m, p, R, T, x, ldx, y, ldy, tile); \
-    }
-FUSED(1, T1)
-FUSED(2, T2)
-FUSED(4, T4)
-FUSED(1, 1)
-FUSED(2, 1)
-FUSED(4, 1)
-PANEL(R_PANEL, T_PANEL)
-PANEL(4, T_PANEL)
-PANEL(2, T_PANEL)
-PANEL(1, T_PANEL)
-PANEL(R_PANEL, 1)
-PANEL(4, 1)
-PANEL(2, 1)
-PANEL(1, 1)
 
 typedef void (*fused_fn)(const lsk_matrix *, const float *, int64_t, float *, int64_t, int32_t);
 typedef void (*panel_fn)(const lsk_matrix *, const float *, const float *, int64_t, float *, int64_t, int32_t);
 
-static void matmul_few(const lsk_matrix *m, const float *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                       int32_t t0, int32_t t1) {
-    fused_fn many = rows == 4 ? fused_4_T4 : rows == 2 ? fused_2_T2 : fused_1_T1;
-    fused_fn one = rows == 4 ? fused_4_1 : rows == 2 ? fused_2_1 : fused_1_1;
-    int step = rows == 4 ? T4 : rows == 2 ? T2 : T1;
-    int32_t t = t0;
-    for (; t + step <= t1; t += step) many(m, x, ldx, y, ldy, t);
-    for (; t < t1; t++) one(m, x, ldx, y, ldy, t);
-}
+#define FUSED_ALL(R) FUSED(R, 4) FUSED_TILE(R)
+#define PANEL_ALL(R) PANEL(R, 4) PANEL_TILE(R)
+#if W == 16
+#define FUSED_TILE(R) FUSED(R, 1)
+#define PANEL_TILE(R) PANEL(R, 1)
+#define ONE_TILE(kind, R) kind##_##R##_1
+#elif W == 8
+#define FUSED_TILE(R) FUSED(R, 2)
+#define PANEL_TILE(R) PANEL(R, 2)
+#define ONE_TILE(kind, R) kind##_##R##_2
+#else
+#define FUSED_TILE(R)
+#define PANEL_TILE(R)
+#define ONE_TILE(kind, R) kind##_##R##_4
+#endif
+
+FUSED_ALL(1)
+FUSED_ALL(2)
+FUSED_ALL(3)
+PANEL_ALL(1)
+PANEL_ALL(2)
+PANEL_ALL(3)
+#if R_MAX >= 6
+FUSED_ALL(4)
+FUSED_ALL(6)
+PANEL_ALL(4)
+PANEL_ALL(6)
+#endif
+
+#define PAIR(kind, R) {kind##_##R##_4, ONE_TILE(kind, R)}
+#if R_MAX >= 6
+static const fused_fn fused[7][2] = {{0}, PAIR(fused, 1), PAIR(fused, 2), PAIR(fused, 3), PAIR(fused, 4), {0}, PAIR(fused, 6)};
+static const panel_fn panel[7][2] = {{0}, PAIR(panel, 1), PAIR(panel, 2), PAIR(panel, 3), PAIR(panel, 4), {0}, PAIR(panel, 6)};
+static const int8_t block_of[7] = {0, 1, 2, 3, 4, 4, 6}; /* rows taken at once when so many are left */
+#else
+static const fused_fn fused[4][2] = {{0}, PAIR(fused, 1), PAIR(fused, 2), PAIR(fused, 3)};
+static const panel_fn panel[4][2] = {{0}, PAIR(panel, 1), PAIR(panel, 2), PAIR(panel, 3)};
+static const int8_t block_of[4] = {0, 1, 2, 3};
+#endif
 
 static void k_matmul(const lsk_matrix *m, const float *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                      int32_t t0, int32_t t1, float *scratch) {
-    if (rows <= 4) { /* weights are read once; from five rows on, unpacking once a panel is cheaper */
-        int32_t r = 0;
-        static const int8_t split[5][3] = {{0}, {1}, {2}, {2, 1}, {4}};
-        for (int i = 0; i < 3 && split[rows][i]; i++) {
-            matmul_few(m, x + r * ldx, ldx, y + r * ldy, ldy, split[rows][i], t0, t1);
-            r += split[rows][i];
-        }
-        return;
-    }
     for (int32_t t = t0; t < t1;) {
-        int wide = t + T_PANEL <= t1, tiles = wide ? T_PANEL : 1;
-        fill_panel(m, t, tiles, scratch);
+        const int wide = t + G <= t1, tiles = wide ? G : 1;
+        /* with few rows unpacking on the way is cheaper than a trip through the cache */
+        const int use_panel = rows > FUSED_MAX && m->format != LSK_F32;
+        if (use_panel) fill_panel(m, t, tiles, scratch);
         for (int32_t r = 0; r < rows;) {
-            int32_t left = rows - r, n = left >= R_PANEL ? R_PANEL : left >= 4 ? 4 : left >= 2 ? 2 : 1;
-            panel_fn f = n == R_PANEL ? (wide ? panel_R_PANEL_T_PANEL : panel_R_PANEL_1)
-                         : n == 4     ? (wide ? panel_4_T_PANEL : panel_4_1)
-                         : n == 2     ? (wide ? panel_2_T_PANEL : panel_2_1)
-                                      : (wide ? panel_1_T_PANEL : panel_1_1);
-            f(m, scratch, x + r * ldx, ldx, y + r * ldy, ldy, t);
+            const int32_t left = rows - r, n = block_of[left < R_MAX ? left : R_MAX];
+            if (use_panel) panel[n][!wide](m, scratch, x + r * ldx, ldx, y + r * ldy, ldy, t);
+            else fused[n][!wide](m, x + r * ldx, ldx, y + r * ldy, ldy, t);
             r += n;
         }
         t += tiles;

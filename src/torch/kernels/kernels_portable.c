@@ -7,11 +7,8 @@
 #define W 4
 #define LEVEL lsk_portable
 #define LEVEL_NAME "portable"
-#define T1 1
-#define T2 1
-#define T4 1
-#define R_PANEL 2
-#define T_PANEL 1
+#define R_MAX 3
+#define FUSED_MAX 3
 typedef float vf __attribute__((vector_size(16)));
 
 static inline vf vf_set(float x) {
@@ -37,18 +34,14 @@ static inline float half(const unsigned char *p) {
     memcpy(&h, p, 2);
     return lsk_half_to_float(h);
 }
-static inline void vf_half16(const unsigned char *p, vf *out) {
-    for (int i = 0; i < 4; i++, p += 8) out[i] = (vf){half(p), half(p + 2), half(p + 4), half(p + 6)};
-}
+static inline vf vf_half(const unsigned char *p) { return (vf){half(p), half(p + 2), half(p + 4), half(p + 6)}; }
 static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
-    for (int i = 0; i < 4; i++, p += 4) {
-        lo[i] = (vf){(float)(p[0] & 15), (float)(p[1] & 15), (float)(p[2] & 15), (float)(p[3] & 15)};
-        hi[i] = (vf){(float)(p[0] >> 4), (float)(p[1] >> 4), (float)(p[2] >> 4), (float)(p[3] >> 4)};
-    }
+    *lo = (vf){(float)(p[0] & 15), (float)(p[1] & 15), (float)(p[2] & 15), (float)(p[3] & 15)};
+    *hi = (vf){(float)(p[0] >> 4), (float)(p[1] >> 4), (float)(p[2] >> 4), (float)(p[3] >> 4)};
 }
-static inline void vf_i8(const unsigned char *p, vf *out) {
+static inline vf vf_i8(const unsigned char *p) {
     const signed char *q = (const signed char *)p;
-    for (int i = 0; i < 4; i++, q += 4) out[i] = (vf){(float)q[0], (float)q[1], (float)q[2], (float)q[3]};
+    return (vf){(float)q[0], (float)q[1], (float)q[2], (float)q[3]};
 }
 
 #include "torch/kernels/kernels_impl.h"

@@ -1,0 +1,115 @@
+#include "base/jsonw.h"
+#include "base/utf8.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void value(ls_jsonw *w) {
+    if (w->comma) ls_buf_char(w->out, ',');
+    w->comma = true;
+}
+
+void ls_jw_open(ls_jsonw *w, char bracket) {
+    value(w);
+    ls_buf_char(w->out, bracket);
+    w->comma = false;
+}
+
+void ls_jw_close(ls_jsonw *w, char bracket) {
+    ls_buf_char(w->out, bracket);
+    w->comma = true;
+}
+
+void ls_jw_key(ls_jsonw *w, const char *key) {
+    value(w);
+    ls_buf_char(w->out, '"');
+    ls_buf_str(w->out, key);
+    ls_buf_add(w->out, "\":", 2);
+    w->comma = false;
+}
+
+// Decimal digits without printf: traces write thousands of integers a step.
+static void add_u64(ls_buf *b, uint64_t v) {
+    char t[20];
+    int n = 20;
+    do t[--n] = (char)('0' + v % 10);
+    while (v /= 10);
+    ls_buf_add(b, t + n, (size_t)(20 - n));
+}
+
+void ls_jw_u64(ls_jsonw *w, uint64_t v) {
+    value(w);
+    add_u64(w->out, v);
+}
+
+void ls_jw_int(ls_jsonw *w, int64_t v) {
+    value(w);
+    if (v < 0) ls_buf_char(w->out, '-');
+    add_u64(w->out, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+}
+
+void ls_jw_num(ls_jsonw *w, double v, int digits) {
+    value(w);
+    char t[40];
+    int n = isfinite(v) ? snprintf(t, sizeof t, "%.*g", digits, v) : snprintf(t, sizeof t, "null");
+    for (int i = 0; i < n; i++)
+        if (t[i] == ',') t[i] = '.'; // whatever the locale says
+    ls_buf_add(w->out, t, (size_t)n);
+}
+
+void ls_jw_bool(ls_jsonw *w, bool v) {
+    value(w);
+    ls_buf_str(w->out, v ? "true" : "false");
+}
+
+void ls_jw_null(ls_jsonw *w) {
+    value(w);
+    ls_buf_str(w->out, "null");
+}
+
+void ls_jw_strn(ls_jsonw *w, const char *s, size_t n) {
+    value(w);
+    ls_buf_char(w->out, '"');
+    for (size_t i = 0; i < n;) {
+        uint32_t cp = 0;
+        int len = ls_utf8_decode(s + i, n - i, &cp);
+        if (len <= 0) {
+            ls_buf_str(w->out, "\xEF\xBF\xBD");
+            i++;
+            continue;
+        }
+        if (cp == '"' || cp == '\\') ls_buf_char(w->out, '\\');
+        if (cp == '\n') ls_buf_str(w->out, "\\n");
+        else if (cp < 0x20 || cp == 0x7F || cp == 0x2028 || cp == 0x2029) ls_buf_fmt(w->out, "\\u%04x", cp);
+        else ls_buf_add(w->out, s + i, (size_t)len);
+        i += (size_t)len;
+    }
+    ls_buf_char(w->out, '"');
+}
+
+void ls_jw_str(ls_jsonw *w, const char *s) {
+    ls_jw_strn(w, s, strlen(s));
+}
+
+void ls_jw_base64(ls_jsonw *w, const char *s, size_t n) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *p = (const unsigned char *)s;
+    value(w);
+    ls_buf_char(w->out, '"');
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t v =
+            (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0);
+        char t[4] = {digits[v >> 18], digits[v >> 12 & 63], i + 1 < n ? digits[v >> 6 & 63] : '=',
+                     i + 2 < n ? digits[v & 63] : '='};
+        ls_buf_add(w->out, t, 4);
+    }
+    ls_buf_char(w->out, '"');
+}
+
+void ls_jw_ids(ls_jsonw *w, const int32_t *ids, size_t n) {
+    ls_jw_open(w, '[');
+    for (size_t i = 0; i < n; i++) ls_jw_int(w, ids[i]);
+    ls_jw_close(w, ']');
+}

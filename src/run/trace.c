@@ -1,0 +1,309 @@
+#include "run/trace.h"
+#include "base/jsonw.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ls_trace {
+    FILE *f;
+    char *path;
+    const ls_vocab *vocab;
+    uint8_t *known; // ids whose bytes were written
+    int32_t n_known;
+    ls_buf line;
+    ls_jsonw w;
+    int error;
+    bool reported;
+};
+
+const char *ls_node_state_name(ls_node_state s) {
+    static const char *const names[] = {"accepted", "rejected", "not-reached"};
+    return names[s];
+}
+
+ls_code ls_trace_open(ls_trace **out, const char *path, ls_err *err) {
+    *out = NULL;
+    FILE *f = strcmp(path, "-") ? fopen(path, "we") : stdout;
+    if (!f) return ls_fail(err, LS_E_IO, "cannot write the trace %s: %s", path, strerror(errno));
+    ls_trace *t = ls_calloc(1, sizeof *t);
+    t->f = f;
+    t->path = ls_strdup(path);
+    t->w.out = &t->line;
+    *out = t;
+    return LS_OK;
+}
+
+void ls_trace_close(ls_trace *t) {
+    if (!t) return;
+    if (t->f != stdout) fclose(t->f);
+    ls_buf_free(&t->line);
+    free(t->known);
+    free(t->path);
+    free(t);
+}
+
+bool ls_trace_failed(ls_trace *t, ls_err *err) {
+    if (!t->error || t->reported) return false;
+    t->reported = true;
+    ls_fail(err, LS_E_IO, "the trace %s ends here: %s", t->path, strerror(t->error));
+    return true;
+}
+
+static void begin_line(ls_trace *t, const char *type) {
+    ls_buf_clear(&t->line);
+    t->w.comma = false;
+    ls_jw_open(&t->w, '{');
+    ls_jw_key(&t->w, "type");
+    ls_jw_str(&t->w, type);
+}
+
+static void end_line(ls_trace *t) {
+    ls_jw_close(&t->w, '}');
+    ls_buf_char(&t->line, '\n');
+    if (t->error) return;
+    if (fwrite(t->line.p, 1, t->line.n, t->f) != t->line.n || fflush(t->f)) t->error = errno ? errno : EIO;
+}
+
+static void key_int(ls_jsonw *w, const char *key, int64_t v) {
+    ls_jw_key(w, key);
+    ls_jw_int(w, v);
+}
+
+static void key_num(ls_jsonw *w, const char *key, double v, int digits) {
+    ls_jw_key(w, key);
+    ls_jw_num(w, v, digits);
+}
+
+static void key_str(ls_jsonw *w, const char *key, const char *v) {
+    ls_jw_key(w, key);
+    ls_jw_str(w, v);
+}
+
+static void key_bool(ls_jsonw *w, const char *key, bool v) {
+    ls_jw_key(w, key);
+    ls_jw_bool(w, v);
+}
+
+// Collects ids that the file does not know yet.
+static void note(ls_trace *t, ls_ids *fresh, int32_t id) {
+    if (id < 0 || id >= t->n_known || t->known[id]) return;
+    t->known[id] = 1;
+    ls_ids_push(fresh, id);
+}
+
+static void write_tokens(ls_trace *t, ls_ids *fresh) {
+    if (fresh->n) {
+        begin_line(t, "tokens");
+        ls_jw_key(&t->w, "bytes");
+        ls_jw_open(&t->w, '{');
+        for (size_t i = 0; i < fresh->n; i++) {
+            char key[16];
+            size_t len;
+            const char *bytes = ls_vocab_bytes(t->vocab, fresh->p[i], &len);
+            snprintf(key, sizeof key, "%d", fresh->p[i]);
+            ls_jw_key(&t->w, key);
+            ls_jw_base64(&t->w, bytes, len);
+        }
+        ls_jw_close(&t->w, '}');
+        ls_jw_key(&t->w, "special");
+        ls_jw_open(&t->w, '[');
+        for (size_t i = 0; i < fresh->n; i++)
+            if (ls_vocab_is_special(t->vocab, fresh->p[i])) ls_jw_int(&t->w, fresh->p[i]);
+        ls_jw_close(&t->w, ']');
+        end_line(t);
+    }
+    ls_ids_free(fresh);
+}
+
+static void write_calibration(ls_jsonw *w, const ls_sizing *z) {
+    ls_jw_key(w, "calibration");
+    if (z->base_ms[0] <= 0) {
+        ls_jw_null(w);
+        return;
+    }
+    ls_jw_open(w, '{');
+    key_int(w, "context_len", z->cost_context);
+    ls_jw_key(w, "rows");
+    ls_jw_ids(w, ls_size_rows, LS_SIZES);
+    ls_jw_key(w, "ms");
+    ls_jw_open(w, '[');
+    for (int i = 0; i < LS_SIZES; i++) ls_jw_num(w, z->base_ms[i], 5);
+    ls_jw_close(w, ']');
+    ls_jw_close(w, '}');
+}
+
+void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const ls_decode_options *opt,
+                    const char *const *config, uint32_t turn, const char *text, double prefill_ms) {
+    ls_jsonw *w = &t->w;
+    const ls_backend *b = m->backend;
+    const ls_ids *context = ls_session_context(s);
+    if (t->vocab !=
+        m->vocab) { // a concatenated trace starts over, so each model's first header resets the table
+        t->vocab = m->vocab;
+        t->n_known = ls_vocab_size(m->vocab);
+        free(t->known);
+        t->known = ls_calloc((size_t)t->n_known, 1);
+    }
+    begin_line(t, "header");
+    key_str(w, "format", "logitspec-trace");
+    key_int(w, "version", 1);
+    key_str(w, "program", "logitspec " LS_VERSION);
+    ls_jw_key(w, "model");
+    ls_jw_open(w, '{');
+    key_str(w, "name", m->name);
+    key_str(w, "sha256", m->sha256);
+    key_int(w, "vocab", b->n_vocab);
+    key_int(w, "context", b->n_context);
+    key_int(w, "eos", ls_vocab_eos(m->vocab));
+    ls_jw_close(w, '}');
+    ls_jw_key(w, "backend");
+    ls_jw_open(w, '{');
+    key_str(w, "device", b->device);
+    key_str(w, "dtype", b->dtype);
+    key_str(w, "kernel", b->kernel);
+    key_str(w, "version", b->version);
+    key_int(w, "threads", b->threads);
+    key_bool(w, "exact", b->exact);
+    ls_jw_close(w, '}');
+    key_str(w, "method", opt->method);
+    ls_jw_key(w, "seed");
+    ls_jw_u64(w, opt->sampling.seed);
+    ls_jw_key(w, "config");
+    ls_jw_open(w, '{');
+    for (; config && config[0]; config += 2) key_str(w, config[0], config[1]);
+    ls_jw_close(w, '}');
+    key_int(w, "turn", turn);
+    key_str(w, "prompt_text", text);
+    ls_jw_key(w, "prompt_ids");
+    ls_jw_ids(w, context->p, context->n);
+    key_num(w, "prefill_ms", prefill_ms, 6);
+    write_calibration(w, ls_session_sizing(s));
+    end_line(t);
+    ls_ids fresh = {0};
+    for (size_t i = 0; i < context->n; i++) note(t, &fresh, context->p[i]);
+    write_tokens(t, &fresh);
+}
+
+static void write_top(ls_jsonw *w, const ls_top_entry *top, int n) {
+    ls_jw_key(w, "top");
+    ls_jw_open(w, '[');
+    for (int i = 0; i < n && top[i].id >= 0; i++) {
+        ls_jw_open(w, '[');
+        ls_jw_int(w, top[i].id);
+        ls_jw_num(w, (double)top[i].logit, 8);
+        ls_jw_close(w, ']');
+    }
+    ls_jw_close(w, ']');
+}
+
+static void write_node(ls_jsonw *w, const ls_step *s, const ls_node *n) {
+    ls_jw_open(w, '{');
+    key_int(w, "token", n->token);
+    key_int(w, "parent", n->parent);
+    key_int(w, "depth", n->depth);
+    key_int(w, "branch", n->branch);
+    key_str(w, "source", ls_from_name(n->from));
+    key_int(w, "rank", n->branch >= 0 ? s->branches[n->branch].rank : 0);
+    key_int(w, "match_n", n->match_n);
+    key_int(w, "match_pos", n->match_pos);
+    key_num(w, "est_p", (double)n->est_p, 6);
+    key_num(w, "p", (double)n->p, 6);
+    key_int(w, "target", n->target);
+    key_num(w, "target_p", (double)n->target_p, 6);
+    key_num(w, "entropy", (double)n->entropy, 6);
+    key_num(w, "lse", (double)n->lse, 8);
+    key_str(w, "state", ls_node_state_name(n->state));
+    write_top(w, n->top, LS_ROW_TOP);
+    ls_jw_close(w, '}');
+}
+
+void ls_trace_step(ls_trace *t, const ls_step *s) {
+    ls_jsonw *w = &t->w;
+    ls_ids fresh = {0};
+    for (int i = 0; i < s->n_top; i++) note(t, &fresh, s->top[i].id);
+    for (int i = 0; i < s->n_nodes; i++) {
+        note(t, &fresh, s->nodes[i].token);
+        note(t, &fresh, s->nodes[i].target);
+        for (int j = 0; j < LS_ROW_TOP; j++) note(t, &fresh, s->nodes[i].top[j].id);
+    }
+    write_tokens(t, &fresh);
+    begin_line(t, "step");
+    key_int(w, "turn", s->turn);
+    key_int(w, "index", s->index);
+    key_int(w, "context_len", s->context_len);
+    key_int(w, "output_pos", s->output_pos);
+    key_int(w, "budget", s->budget);
+    key_int(w, "rows", s->n_nodes);
+    key_bool(w, "forward", s->forward);
+    key_bool(w, "corrected", s->corrected);
+    key_int(w, "root", s->nodes[0].token);
+    ls_jw_key(w, "last");
+    ls_jw_open(w, '{');
+    key_num(w, "lse", (double)s->top_lse, 8);
+    key_num(w, "entropy", (double)s->top_entropy, 6);
+    write_top(w, s->top, s->n_top);
+    ls_jw_close(w, '}');
+    ls_jw_key(w, "branches");
+    ls_jw_open(w, '[');
+    for (int i = 0; i < s->n_branches; i++) {
+        const ls_branch *b = &s->branches[i];
+        ls_jw_open(w, '{');
+        key_int(w, "rank", b->rank);
+        key_int(w, "match_n", b->match_n);
+        key_int(w, "match_pos", b->match_pos);
+        key_int(w, "found", b->found);
+        key_int(w, "first_node", b->first_node);
+        key_int(w, "n_nodes", b->n_nodes);
+        key_int(w, "accepted", b->accepted);
+        ls_jw_close(w, '}');
+    }
+    ls_jw_close(w, ']');
+    ls_jw_key(w, "nodes");
+    ls_jw_open(w, '[');
+    for (int i = 0; i < s->n_nodes; i++) write_node(w, s, &s->nodes[i]);
+    ls_jw_close(w, ']');
+    ls_jw_key(w, "path");
+    ls_jw_open(w, '[');
+    for (int i = 0; i < s->n_path; i++) ls_jw_int(w, s->path[i]);
+    ls_jw_close(w, ']');
+    ls_jw_key(w, "emitted");
+    ls_jw_open(w, '[');
+    for (int i = 0; i < s->n_emitted; i++) ls_jw_int(w, s->nodes[s->path[i]].token);
+    ls_jw_close(w, ']');
+    ls_jw_key(w, "us");
+    ls_jw_open(w, '{');
+    key_num(w, "draft", s->t_draft_us, 6);
+    key_num(w, "forward", s->t_forward_us, 6);
+    key_num(w, "verify", s->t_verify_us, 6);
+    key_num(w, "commit", s->t_commit_us, 6);
+    key_num(w, "total", s->t_total_us, 6);
+    ls_jw_close(w, '}');
+    key_num(w, "ar_us", s->ar_us > 0 ? s->ar_us : NAN, 6);
+    key_int(w, "pool_size", s->pool_size);
+    key_str(w, "finish", ls_finish_name(s->finish));
+    end_line(t);
+}
+
+void ls_trace_end(ls_trace *t, uint32_t turn, ls_finish reason, const ls_stats *st) {
+    ls_jsonw *w = &t->w;
+    begin_line(t, "end");
+    key_int(w, "turn", turn);
+    key_str(w, "reason", ls_finish_name(reason));
+    ls_jw_key(w, "totals");
+    ls_jw_open(w, '{');
+    key_int(w, "steps", (int64_t)st->steps);
+    key_int(w, "emitted", (int64_t)st->emitted);
+    key_int(w, "draft_verified", (int64_t)st->drafted);
+    key_int(w, "draft_accepted", (int64_t)st->accepted);
+    key_num(w, "mat", st->steps ? ls_stats_mat(st) : NAN, 6);
+    key_num(w, "decode_ms", st->total_us / 1e3, 7);
+    key_num(w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 6);
+    key_num(w, "ar_tokens_per_s", st->ar_us > 0 ? ls_stats_ar_tokens_per_s(st) : NAN, 6);
+    key_num(w, "speedup", st->ar_us > 0 ? ls_stats_speedup(st) : NAN, 6);
+    ls_jw_close(w, '}');
+    end_line(t);
+}

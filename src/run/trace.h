@@ -1,0 +1,30 @@
+// Trace files: `logitspec-trace` version 1, JSON Lines. Every line is an object with a `type`:
+//
+//   header  format, version, program, model, backend, config, turn, prompt_text, prompt_ids, calibration
+//   tokens  bytes: {"ID": base64}, special: [ID...]; precedes the first use of each id, so a reader needs no tokenizer
+//   step    one verified tree; fields as in ls_step (run/step.h), listed in trace_schema.json beside this file
+//   end     turn, reason, totals
+//
+// A conversation is a header..end group a turn; prompt_ids is then everything before the turn's output. Lines are
+// written as they happen and flushed, so a file cut off anywhere is valid up to its last whole line. Unknown fields
+// are to be ignored by readers, unknown major versions refused.
+#pragma once
+#include "run/load.h"
+#include "run/session.h"
+#include "run/stats.h"
+
+typedef struct ls_trace ls_trace;
+
+// Creates (truncates) the file; "-" is standard output. LS_E_IO with the reason.
+ls_code ls_trace_open(ls_trace **out, const char *path, ls_err *err);
+// One turn begins. config: key, value, key, value, ..., NULL (the effective configuration); context: all tokens
+// before the turn's output; text: what was typed.
+void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const ls_decode_options *opt,
+                    const char *const *config, uint32_t turn, const char *text, double prefill_ms);
+void ls_trace_step(ls_trace *t, const ls_step *s);
+void ls_trace_end(ls_trace *t, uint32_t turn, ls_finish reason, const ls_stats *st);
+// True once, after the first failed write (disk full, closed pipe): decoding goes on, what was written stays valid.
+bool ls_trace_failed(ls_trace *t, ls_err *err);
+void ls_trace_close(ls_trace *t); // accepts NULL
+// "accepted", "rejected", "not-reached"
+const char *ls_node_state_name(ls_node_state s);

@@ -21,7 +21,7 @@ B := build
 endif
 
 WARN := -Wall -Wextra -Werror
-CFLAGS := -std=gnu11 -O2 -g $(WARN) -Wshadow -Wstrict-prototypes -Isrc -I. -pthread \
+CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -Wshadow -Wstrict-prototypes -Isrc -I. -pthread \
   -DLS_VERSION='"$(VERSION)"' $(SANFLAGS) $(EXTRA_CFLAGS)
 LDFLAGS := -pthread $(SANFLAGS)
 LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lcrypto -ldl -lm

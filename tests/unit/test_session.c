@@ -1,0 +1,216 @@
+// The step loop on the scripted model: every method emits what plain decoding emits, whatever ends the turn.
+#include "run/session.h"
+#include "run/stats.h"
+#include "spec/drafter.h"
+#include "base/mem.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+typedef struct {
+    ls_ids out;
+    char *text;
+    ls_finish finish;
+    ls_stats stats;
+} result;
+
+static ls_model model;
+
+static result run(const char *prompt, ls_decode_options o) {
+    result r = {0};
+    ls_err err = {0};
+    ls_session *s;
+    ls_ids ids = {0};
+    model.backend->rewind(model.backend, 0, NULL);
+    assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
+    assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
+    assert_int_equal(ls_encode(model.vocab, prompt, strlen(prompt), true, &ids, &err), LS_OK);
+    assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
+    ls_step *step = malloc(sizeof *step);
+    size_t emitted = 0;
+    do {
+        assert_int_equal(ls_session_step(s, step, &err), LS_OK);
+        ls_stats_add(&r.stats, step);
+        emitted += (size_t)step->n_emitted;
+        assert_int_equal(emitted, ls_session_output(s)->n);
+        for (int i = 0; i < step->n_emitted; i++) // what the record says was emitted is what was emitted
+            assert_int_equal(step->nodes[step->path[i]].token, ls_session_output(s)->p[emitted - (size_t)step->n_emitted + (size_t)i]);
+        for (int i = 1; i < step->n_nodes; i++) assert_true(step->nodes[i].parent < i);
+        // the KV cache holds what the conversation holds
+        assert_int_equal(model.backend->length(model.backend), (int32_t)ls_session_context(s)->n);
+    } while (!step->finish);
+    r.finish = step->finish;
+    ls_ids_add(&r.out, ls_session_output(s)->p, ls_session_output(s)->n);
+    r.text = ls_strdup(ls_session_text(s)->n ? ls_session_text(s)->p : "");
+    free(step);
+    ls_ids_free(&ids);
+    ls_session_free(s);
+    return r;
+}
+
+static void drop(result *r) {
+    ls_ids_free(&r->out);
+    free(r->text);
+}
+
+static void all_methods_equal_plain_decoding(void **state) {
+    (void)state;
+    const char *const prompts[] = {"def fib(n):\n", "One fish, two", "Retrieval finds", "zzz qqq", "When the text is new"};
+    const lst_sampling ways[] = {{.temperature = 0, .top_p = 1}, {.temperature = 0.8, .top_p = 1, .seed = 11},
+                                 {.temperature = 1.2, .top_k = 20, .top_p = 0.9, .seed = 5}};
+    const int32_t budgets[] = {0, 1, 2, 7, 64, 256};
+    for (size_t p = 0; p < sizeof prompts / sizeof *prompts; p++)
+        for (size_t w = 0; w < 3; w++) {
+            ls_decode_options o = {.method = "ar", .max_tokens = 300, .sampling = ways[w]};
+            result ar = run(prompts[p], o);
+            assert_true(ls_stats_mat(&ar.stats) == 1.0);
+            for (const ls_method *m = ls_methods; m->name; m++)
+                for (size_t b = 0; b < sizeof budgets / sizeof *budgets; b++) {
+                    o.method = m->name;
+                    o.budget = budgets[b];
+                    result r = run(prompts[p], o);
+                    assert_int_equal(r.out.n, ar.out.n);
+                    assert_memory_equal(r.out.p, ar.out.p, ar.out.n * sizeof *ar.out.p);
+                    assert_string_equal(r.text, ar.text);
+                    assert_int_equal(r.finish, ar.finish);
+                    drop(&r);
+                }
+            drop(&ar);
+        }
+}
+
+static void drafting_saves_steps_on_repetitive_text(void **state) {
+    (void)state;
+    ls_decode_options o = {.method = "logitspec-paper", .max_tokens = 400, .sampling = {.top_p = 1}};
+    result r = run("for i in range(10):\n    print(i, fib(i))\nfor i in range(10):\n", o);
+    assert_true(ls_stats_mat(&r.stats) > 2);
+    assert_int_equal(r.stats.emitted, r.out.n);
+    assert_int_equal(r.stats.accepted + r.stats.forwards >= r.stats.emitted - 1, 1);
+    drop(&r);
+}
+
+static void turns_end_for_the_right_reason(void **state) {
+    (void)state;
+    for (const ls_method *m = ls_methods; m->name; m++) {
+        ls_decode_options o = {.method = m->name, .max_tokens = 7, .sampling = {.top_p = 1}};
+        result r = run("def fact(n):", o);
+        assert_int_equal(r.finish, LS_FINISH_LENGTH);
+        assert_int_equal(r.out.n, 7);
+        drop(&r);
+        o.max_tokens = 1;
+        r = run("def fact(n):", o);
+        assert_int_equal(r.out.n, 1);
+        assert_int_equal(r.stats.steps, 1);
+        assert_int_equal(r.stats.forwards, 0); // nothing follows, so nothing is computed
+        drop(&r);
+        o.max_tokens = 400;
+        r = run("The end of the", o);
+        assert_int_equal(r.finish, LS_FINISH_EOS);
+        assert_string_equal(r.text, " story.");
+        assert_int_equal(r.out.p[r.out.n - 1], ls_vocab_eos(model.vocab));
+        drop(&r);
+        const char *const stops[] = {"nothing like it", "two fish", NULL};
+        o.stops = stops;
+        r = run("One dog, two dogs. One ", o);
+        assert_int_equal(r.finish, LS_FINISH_STOP);
+        assert_null(strstr(r.text, "two fish"));
+        assert_string_equal(r.text, "fish, ");
+        drop(&r);
+        o.stops = NULL;
+        char *full = malloc(4091); // a prompt that leaves room for a few tokens only
+        memset(full, 'a', 4090);
+        full[4090] = 0;
+        r = run(full, o);
+        assert_int_equal(r.finish, LS_FINISH_CONTEXT);
+        assert_int_equal(r.out.n, 6);
+        drop(&r);
+        free(full);
+    }
+}
+
+static void too_long_a_prompt_changes_nothing(void **state) {
+    (void)state;
+    ls_err err;
+    ls_session *s;
+    ls_decode_options o = {.method = "logitspec", .max_tokens = 5, .sampling = {.top_p = 1}};
+    model.backend->rewind(model.backend, 0, NULL);
+    assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
+    int32_t *ids = calloc(5000, sizeof *ids);
+    for (int i = 0; i < 5000; i++) ids[i] = 'x';
+    assert_int_equal(ls_session_begin(s, ids, 5000, NULL, NULL, NULL, &err), LS_E_RANGE);
+    assert_non_null(strstr(err.msg, "5000 tokens"));
+    assert_int_equal(ls_session_context(s)->n, 0);
+    assert_int_equal(ls_session_begin(s, ids, 10, NULL, NULL, NULL, &err), LS_OK);
+    o.method = "nonsense";
+    assert_int_equal(ls_session_set(s, &o, &err), LS_E_USAGE);
+    free(ids);
+    ls_session_free(s);
+}
+
+// A second turn on the kept cache equals the same conversation prefilled at once.
+static void a_second_turn_continues_the_first(void **state) {
+    (void)state;
+    ls_err err;
+    ls_step *step = malloc(sizeof *step);
+    ls_ids kept = {0}, fresh = {0}, whole = {0}, turn = {0};
+    for (int32_t max = 3; max < 40; max += 9) { // ends on a root, inside a path, at the end of sequence
+        ls_session *s;
+        ls_decode_options o = {.method = "logitspec-paper", .max_tokens = max, .sampling = {.top_p = 1}};
+        model.backend->rewind(model.backend, 0, NULL);
+        assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
+        kept.n = fresh.n = whole.n = turn.n = 0;
+        assert_int_equal(ls_chat_turn(model.chat, true, NULL, "One fish", 8, &turn, &err), LS_OK);
+        assert_int_equal(ls_session_begin(s, turn.p, (int32_t)turn.n, NULL, NULL, NULL, &err), LS_OK);
+        ls_ids_add(&whole, turn.p, turn.n);
+        do assert_int_equal(ls_session_step(s, step, &err), LS_OK);
+        while (!step->finish);
+        for (size_t i = 0; i < ls_session_output(s)->n; i++)
+            if (ls_session_output(s)->p[i] != ls_vocab_eos(model.vocab)) ls_ids_push(&whole, ls_session_output(s)->p[i]);
+        turn.n = 0;
+        assert_int_equal(ls_chat_turn(model.chat, false, NULL, "def fib", 7, &turn, &err), LS_OK);
+        ls_ids_add(&whole, turn.p, turn.n);
+        assert_int_equal(ls_session_begin(s, turn.p, (int32_t)turn.n, NULL, NULL, NULL, &err), LS_OK);
+        assert_int_equal(ls_session_context(s)->n, whole.n);
+        assert_memory_equal(ls_session_context(s)->p, whole.p, whole.n * sizeof *whole.p);
+        do assert_int_equal(ls_session_step(s, step, &err), LS_OK);
+        while (!step->finish);
+        assert_int_equal(step->turn, 1);
+        ls_ids_add(&kept, ls_session_output(s)->p, ls_session_output(s)->n);
+        ls_session_reset(s);
+        assert_int_equal(ls_session_begin(s, whole.p, (int32_t)whole.n, NULL, NULL, NULL, &err), LS_OK);
+        do assert_int_equal(ls_session_step(s, step, &err), LS_OK);
+        while (!step->finish);
+        ls_ids_add(&fresh, ls_session_output(s)->p, ls_session_output(s)->n);
+        assert_int_equal(kept.n, fresh.n);
+        assert_memory_equal(kept.p, fresh.p, kept.n * sizeof *kept.p);
+        ls_session_free(s);
+    }
+    free(step);
+    ls_ids_free(&kept), ls_ids_free(&fresh), ls_ids_free(&whole), ls_ids_free(&turn);
+}
+
+static int load(void **state) {
+    (void)state;
+    ls_err err;
+    return ls_model_load(&model, &(ls_model_options){.name = "script"}, &err);
+}
+
+static int unload(void **state) {
+    (void)state;
+    ls_model_free(&model);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_methods_equal_plain_decoding),
+        cmocka_unit_test(drafting_saves_steps_on_repetitive_text),
+        cmocka_unit_test(turns_end_for_the_right_reason),
+        cmocka_unit_test(too_long_a_prompt_changes_nothing),
+        cmocka_unit_test(a_second_turn_continues_the_first),
+    };
+    return cmocka_run_group_tests_name("session", tests, load, unload);
+}

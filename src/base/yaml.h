@@ -1,0 +1,26 @@
+// YAML by libyaml (its only user): a document as a small tree that remembers where everything stood. Stricter than
+// the library: aliases, anchors, tags, duplicate keys, several documents, nesting beyond 32 and files beyond 1 MiB
+// are errors with file:line:column.
+#pragma once
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum { LS_YAML_SCALAR, LS_YAML_SEQUENCE, LS_YAML_MAPPING } ls_yaml_kind;
+
+typedef struct ls_yaml ls_yaml;
+struct ls_yaml {
+    ls_yaml_kind kind;
+    int line, column; // 1-based
+    char *key;        // inside a mapping: its key, NUL-terminated (keys with NULs are refused)
+    int key_line, key_column;
+    char *text;       // scalar, NUL-terminated
+    bool plain;       // scalar without quotes
+    ls_yaml *items;   // sequence or mapping
+    size_t n_items, cap;
+};
+
+// Parses n bytes; name is for messages. An empty document is an empty mapping. *out is owned by the caller.
+ls_code ls_yaml_parse(ls_yaml **out, const char *p, size_t n, const char *name, ls_err *err);
+void ls_yaml_free(ls_yaml *y); // accepts NULL

@@ -1,0 +1,360 @@
+#include "cli/options.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/yaml.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum { STR, ENUM, INT, NUM, BOOL, AUTO, SEED, LIST } kind;
+
+static const struct {
+    const char *key, *fallback, *choices;
+    kind type;
+    size_t at;
+    double lo, hi;
+} table[] = {
+#define OPTION(field, type, key, flag, arg, def, lo, hi, choices, help)                                      \
+    {key, def, choices, type, offsetof(ls_options, field), lo, hi},
+#include "cli/options.def"
+#undef OPTION
+};
+
+const char *ls_options_key(int i) {
+    return table[i].key;
+}
+static void *field(ls_options *o, int i) {
+    return (char *)o + table[i].at;
+}
+
+// Edit distance with neighbouring swaps, cut at 4.
+static int distance(const char *a, const char *b) {
+    size_t n = strlen(a), m = strlen(b);
+    if (n > 60 || m > 60) return 99;
+    int d[62][62];
+    for (size_t i = 0; i <= n; i++) d[i][0] = (int)i;
+    for (size_t j = 0; j <= m; j++) d[0][j] = (int)j;
+    for (size_t i = 1; i <= n; i++)
+        for (size_t j = 1; j <= m; j++) {
+            int best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (d[i - 1][j] + 1 < best) best = d[i - 1][j] + 1;
+            if (d[i][j - 1] + 1 < best) best = d[i][j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < best)
+                best = d[i - 2][j - 2] + 1;
+            d[i][j] = best;
+        }
+    return d[n][m];
+}
+
+const char *ls_nearest(const char *word, const char *const *candidates) {
+    const char *best = NULL;
+    int least = 4;
+    for (; *candidates; candidates++) {
+        const char *last = strrchr(*candidates, '.'); // "budgets" is near "decode.budget"
+        int a = distance(word, *candidates), b = last ? distance(word, last + 1) + 1 : 99;
+        int d = a < b ? a : b;
+        if (d < least) least = d, best = *candidates;
+    }
+    return best;
+}
+
+static const char *nearest_key(const char *word) {
+    const char *keys[LS_OPT_COUNT + 1];
+    for (int i = 0; i < LS_OPT_COUNT; i++) keys[i] = table[i].key;
+    keys[LS_OPT_COUNT] = NULL;
+    return ls_nearest(word, keys);
+}
+
+static bool is_choice(const char *choices, const char *value) {
+    size_t n = strlen(value);
+    for (const char *p = choices; p; p = strchr(p, '|')) {
+        if (*p == '|') p++;
+        if (!strncmp(p, value, n) && (p[n] == '|' || !p[n]) && n) return true;
+    }
+    return false;
+}
+
+static ls_code bad_value(int i, const char *value, const char *where, const char *wanted, ls_err *err) {
+    return ls_fail(err, LS_E_USAGE, "%s: %s is '%.80s', expected %s", where, table[i].key, value, wanted);
+}
+
+static ls_code parse_int(int i, const char *value, const char *where, int64_t *out, ls_err *err) {
+    char *end, wanted[80];
+    errno = 0;
+    long long v = strtoll(value, &end, 10);
+    snprintf(wanted, sizeof wanted, "%s%.0f to %.0f",
+             table[i].type == AUTO || table[i].type == SEED ? "auto or " : "", table[i].lo, table[i].hi);
+    if (end == value || *end || errno || isspace((unsigned char)*value) || (double)v < table[i].lo ||
+        (double)v > table[i].hi)
+        return bad_value(i, value, where, wanted, err);
+    *out = v;
+    return LS_OK;
+}
+
+static ls_code parse_bool(int i, const char *value, const char *where, bool *out, ls_err *err) {
+    bool yes = !strcmp(value, "yes") || !strcmp(value, "true"),
+         no = !strcmp(value, "no") || !strcmp(value, "false");
+    if (!yes && !no) return bad_value(i, value, where, "yes or no", err);
+    *out = yes;
+    return LS_OK;
+}
+
+static void list_clear(ls_opt_LIST *l) {
+    for (size_t i = 0; i < l->n; i++) free(l->p[i]);
+    free(l->p);
+    *l = (ls_opt_LIST){0};
+}
+
+static void list_add(ls_opt_LIST *l, const char *value) {
+    l->p = ls_realloc(l->p, (l->n + 2) * sizeof *l->p);
+    l->p[l->n++] = ls_strdup(value);
+    l->p[l->n] = NULL;
+}
+
+static void set_origin(ls_options *o, int i, const char *where) {
+    char *copy = ls_strdup(where);
+    free(o->origin[i]);
+    o->origin[i] = copy;
+}
+
+static ls_code set_value(ls_options *o, int i, const char *value, const char *where, ls_err *err) {
+    ls_code code = LS_OK;
+    int64_t n = 0;
+    bool is_auto = !strcmp(value, "auto");
+    switch (table[i].type) {
+    case ENUM:
+        if (!is_choice(table[i].choices, value)) {
+            char names[16][32];
+            const char *list[17] = {0};
+            int k = 0;
+            for (const char *p = table[i].choices; p && k < 16; p = strchr(p, '|')) {
+                if (*p == '|') p++;
+                snprintf(names[k], sizeof names[k], "%.*s", (int)strcspn(p, "|"), p);
+                list[k] = names[k];
+                k++;
+            }
+            const char *near = ls_nearest(value, list);
+            char wanted[200];
+            snprintf(wanted, sizeof wanted, "%s%s%s%s", table[i].choices, near ? " (did you mean '" : "",
+                     near ? near : "", near ? "'?)" : "");
+            return bad_value(i, value, where, wanted, err);
+        }
+        // fall through
+    case STR:
+        value = ls_strdup(value);
+        free(*(char **)field(o, i));
+        *(char **)field(o, i) = (char *)value;
+        break;
+    case INT:
+        if (!(code = parse_int(i, value, where, &n, err))) *(int32_t *)field(o, i) = (int32_t)n;
+        break;
+    case AUTO:
+        if (is_auto || !(code = parse_int(i, value, where, &n, err))) *(int32_t *)field(o, i) = (int32_t)n;
+        break;
+    case SEED:
+        if (is_auto || !(code = parse_int(i, value, where, &n, err)))
+            *(ls_opt_SEED *)field(o, i) = (ls_opt_SEED){!is_auto, (uint64_t)n};
+        break;
+    case NUM: {
+        char *end, wanted[64];
+        double v = strtod(value, &end);
+        snprintf(wanted, sizeof wanted, "a number from %g to %g", table[i].lo, table[i].hi);
+        if (end == value || *end || !(v >= table[i].lo && v <= table[i].hi))
+            return bad_value(i, value, where, wanted, err);
+        *(double *)field(o, i) = v;
+        break;
+    }
+    case BOOL: code = parse_bool(i, value, where, (bool *)field(o, i), err); break;
+    case LIST: {
+        ls_opt_LIST *l = field(o, i);
+        if (!o->origin[i] || strcmp(o->origin[i], where))
+            list_clear(l); // another layer replaces, the same one adds
+        if (*value) list_add(l, value);
+        break;
+    }
+    }
+    if (!code) set_origin(o, i, where);
+    return code;
+}
+
+void ls_options_init(ls_options *o) {
+    *o = (ls_options){0};
+    for (int i = 0; i < LS_OPT_COUNT; i++) {
+        if (table[i].fallback) set_value(o, i, table[i].fallback, "default", NULL);
+        else set_origin(o, i, "default");
+    }
+}
+
+void ls_options_free(ls_options *o) {
+    for (int i = 0; i < LS_OPT_COUNT; i++) {
+        if (table[i].type == STR || table[i].type == ENUM) free(*(char **)field(o, i));
+        if (table[i].type == LIST) list_clear(field(o, i));
+        free(o->origin[i]);
+    }
+    *o = (ls_options){0};
+}
+
+static int find_key(const char *key) {
+    for (int i = 0; i < LS_OPT_COUNT; i++)
+        if (!strcmp(table[i].key, key)) return i;
+    return -1;
+}
+
+static ls_code unknown_key(const char *key, const char *where, ls_err *err) {
+    const char *near = nearest_key(key);
+    return near ? ls_fail(err, LS_E_USAGE, "%s: unknown key '%.80s' (did you mean '%s'?)", where, key, near)
+                : ls_fail(err, LS_E_USAGE, "%s: unknown key '%.80s' ('logitspec config show' lists them)",
+                          where, key);
+}
+
+ls_code ls_options_set(ls_options *o, const char *key, const char *value, const char *where, ls_err *err) {
+    int i = find_key(key);
+    return i < 0 ? unknown_key(key, where, err) : set_value(o, i, value, where, err);
+}
+
+static ls_code apply_tree(ls_options *o, const ls_yaml *y, const char *prefix, const char *file,
+                          ls_err *err) {
+    for (size_t k = 0; k < y->n_items; k++) {
+        const ls_yaml *item = &y->items[k];
+        char *key = prefix ? ls_format("%s.%s", prefix, item->key) : ls_strdup(item->key);
+        char *at_key = ls_format("%s:%d:%d", file, item->key_line, item->key_column);
+        char *at = ls_format("%s:%d:%d", file, item->line, item->column);
+        int i = find_key(key);
+        ls_code code = LS_OK;
+        if (i < 0) {
+            bool section = false; // "decode" is a section if some key begins with "decode."
+            for (int j = 0; j < LS_OPT_COUNT; j++)
+                section |= !strncmp(table[j].key, key, strlen(key)) && table[j].key[strlen(key)] == '.';
+            if (!section) code = unknown_key(key, at_key, err);
+            else if (item->kind == LS_YAML_MAPPING) code = apply_tree(o, item, key, file, err);
+            else if (item->kind != LS_YAML_SCALAR || *item->text)
+                code = ls_fail(err, LS_E_USAGE, "%s: '%s' is a section of keys, not a value", at, key);
+        } else if (item->kind == LS_YAML_SCALAR) {
+            bool nothing =
+                item->plain && (!*item->text || !strcmp(item->text, "~") || !strcmp(item->text, "null"));
+            if (nothing && table[i].type == STR && !table[i].fallback) { // "system:" without a value: absent
+                free(*(char **)field(o, i));
+                *(char **)field(o, i) = NULL;
+                set_origin(o, i, at);
+            } else code = set_value(o, i, item->text, at, err);
+        } else if (item->kind == LS_YAML_SEQUENCE && table[i].type == LIST) {
+            code = set_value(o, i, "", at, err);
+            for (size_t j = 0; j < item->n_items && !code; j++)
+                code = item->items[j].kind == LS_YAML_SCALAR
+                           ? set_value(o, i, item->items[j].text, at, err)
+                           : ls_fail(err, LS_E_USAGE, "%s: a list of plain texts is expected", at);
+        } else
+            code = ls_fail(err, LS_E_USAGE, "%s: %s is one value, not a %s", at, key,
+                           item->kind == LS_YAML_SEQUENCE ? "list" : "section");
+        free(key);
+        free(at_key);
+        free(at);
+        if (code) return code;
+    }
+    return LS_OK;
+}
+
+ls_code ls_options_file(ls_options *o, const char *path, bool must_exist, ls_err *err) {
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return must_exist || errno != ENOENT ? ls_fail(err, LS_E_USAGE, "%s: %s", path, strerror(errno))
+                                             : LS_OK;
+    ls_buf text = {0};
+    ls_yaml *y = NULL;
+    ls_code code = ls_read_all(&text, f, path, 1 << 21, err);
+    fclose(f);
+    if (!code) code = ls_yaml_parse(&y, text.n ? text.p : "", text.n, path, err);
+    if (!code && y->kind != LS_YAML_MAPPING)
+        code = ls_fail(err, LS_E_USAGE, "%s:1:1: keys are expected, such as 'decode:'", path);
+    if (!code) code = apply_tree(o, y, NULL, path, err);
+    ls_yaml_free(y);
+    ls_buf_free(&text);
+    return code;
+}
+
+ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *err) {
+    static const char prefix[] = "LOGITSPEC_SET_";
+    for (; environment && *environment; environment++) {
+        const char *eq = strchr(*environment, '=');
+        if (!eq || strncmp(*environment, prefix, sizeof prefix - 1)) continue;
+        char key[128], where[160];
+        size_t n = 0;
+        for (const char *p = *environment + sizeof prefix - 1; p < eq && n + 1 < sizeof key; p++) {
+            if (p[0] == '_' && p[1] == '_') key[n++] = '.', p++;
+            else key[n++] = (char)tolower((unsigned char)*p);
+        }
+        key[n] = 0;
+        snprintf(where, sizeof where, "environment %.*s",
+                 (int)(eq - *environment < 120 ? eq - *environment : 120), *environment);
+        ls_code code = ls_options_set(o, key, eq + 1, where, err);
+        if (code) return code;
+    }
+    return LS_OK;
+}
+
+// A YAML double-quoted string: valid for any text.
+static void quoted(const char *s, ls_buf *out) {
+    ls_buf_char(out, '"');
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\') ls_buf_fmt(out, "\\%c", c);
+        else if (c == '\n') ls_buf_str(out, "\\n");
+        else if (c < 32 || c == 127) ls_buf_fmt(out, "\\x%02x", c);
+        else ls_buf_char(out, (char)c);
+    }
+    ls_buf_char(out, '"');
+}
+
+void ls_options_value(const ls_options *o, int i, ls_buf *out) {
+    const void *p = (const char *)o + table[i].at;
+    switch (table[i].type) {
+    case STR:
+        if (*(char *const *)p) quoted(*(char *const *)p, out);
+        else ls_buf_char(out, '~');
+        break;
+    case ENUM: ls_buf_str(out, *(char *const *)p); break;
+    case INT: ls_buf_fmt(out, "%d", *(const int32_t *)p); break;
+    case AUTO:
+        if (*(const int32_t *)p) ls_buf_fmt(out, "%d", *(const int32_t *)p);
+        else ls_buf_str(out, "auto");
+        break;
+    case SEED: {
+        const ls_opt_SEED *s = p;
+        if (s->set) ls_buf_fmt(out, "%" PRIu64, s->value);
+        else ls_buf_str(out, "auto");
+        break;
+    }
+    case NUM: ls_buf_fmt(out, "%.15g", *(const double *)p); break;
+    case BOOL: ls_buf_str(out, *(const bool *)p ? "yes" : "no"); break;
+    case LIST: {
+        const ls_opt_LIST *l = p;
+        ls_buf_char(out, '[');
+        for (size_t k = 0; k < l->n; k++) {
+            if (k) ls_buf_str(out, ", ");
+            quoted(l->p[k], out);
+        }
+        ls_buf_char(out, ']');
+        break;
+    }
+    }
+}
+
+void ls_options_show(const ls_options *o, ls_buf *out) {
+    char section[32] = "";
+    for (int i = 0; i < LS_OPT_COUNT; i++) {
+        const char *dot = strchr(table[i].key, '.');
+        int n = (int)(dot - table[i].key);
+        if (strncmp(section, table[i].key, (size_t)n) || section[n]) {
+            snprintf(section, sizeof section, "%.*s", n, table[i].key);
+            ls_buf_fmt(out, "%s:\n", section);
+        }
+        ls_buf line = {0};
+        ls_buf_fmt(&line, "  %s: ", dot + 1);
+        ls_options_value(o, i, &line);
+        ls_buf_fmt(out, "%-40s # %s\n", line.p, o->origin[i]);
+        ls_buf_free(&line);
+    }
+}

@@ -1,0 +1,72 @@
+// Options in layers: built-in < configs/default.yaml < the user's file < --config < environment < flags. One table
+// (options.def) yields the struct, the flags, --help, the configuration keys and `config show`.
+#pragma once
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+
+#define LS_METHOD_NAMES "ar|logitspec|logitspec-paper"
+
+typedef char *ls_opt_STR;
+typedef char *ls_opt_ENUM;
+typedef int32_t ls_opt_INT, ls_opt_AUTO;
+typedef double ls_opt_NUM;
+typedef bool ls_opt_BOOL;
+typedef struct {
+    bool set; // false: auto
+    uint64_t value;
+} ls_opt_SEED;
+typedef struct {
+    char **p; // n strings, then NULL
+    size_t n;
+} ls_opt_LIST;
+
+enum {
+#define OPTION(field, ...) LS_OPT_##field,
+#include "cli/options.def"
+#undef OPTION
+    LS_OPT_COUNT
+};
+
+typedef struct {
+#define OPTION(field, type, ...) ls_opt_##type field;
+#include "cli/options.def"
+#undef OPTION
+    char *origin[LS_OPT_COUNT]; // "default", "FILE:LINE:COL", "environment NAME", "--flag"
+} ls_options;
+
+void ls_options_init(ls_options *o); // built-in values
+void ls_options_free(ls_options *o);
+// Sets one key from text. On error nothing changes and the message starts with `where`. nearest-key hints included.
+ls_code ls_options_set(ls_options *o, const char *key, const char *value, const char *where, ls_err *err);
+// A whole YAML file. must_exist: else a missing file is no error.
+ls_code ls_options_file(ls_options *o, const char *path, bool must_exist, ls_err *err);
+// LOGITSPEC_SET_A__B=v sets a.b; other variables are left alone.
+ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *err);
+// The value as `config show` and traces write it, appended to out.
+void ls_options_value(const ls_options *o, int i, ls_buf *out);
+const char *ls_options_key(int i);
+void ls_options_show(const ls_options *o, ls_buf *out); // YAML with the origin of each value
+
+// The command line.
+typedef struct {
+    ls_options options;
+    const char *command;   // "" when none was given; else a name of ls_commands
+    const char **args;     // positional arguments, borrowed from argv
+    int n_args;
+    const char *prompt, *prompt_file; // borrowed; NULL: not given
+    bool json, quiet, help, version;
+} ls_command_line;
+
+typedef struct {
+    const char *name, *usage, *summary, *flags; // flags: space-separated, of those it takes
+} ls_command_info;
+extern const ls_command_info ls_commands[]; // ends with a NULL name
+
+// Parses flags and applies all layers. LS_E_USAGE with one line.
+ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment, ls_err *err);
+void ls_command_line_free(ls_command_line *c);
+void ls_help(const char *command, ls_buf *out); // NULL or "": the program
+// The candidate nearest to what was written, or NULL when none is near. candidates ends with NULL.
+const char *ls_nearest(const char *word, const char *const *candidates);

@@ -1,0 +1,226 @@
+// The command line: commands, flags, help. Flags come from the same table as the configuration keys.
+#include "cli/options.h"
+#include "base/mem.h"
+#include "base/paths.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODEL_FLAGS "model device dtype threads "
+#define DECODE_FLAGS "method budget max-tokens temperature top-k top-p seed stop chat raw system trace "
+#define COMMON_FLAGS "config set help version "
+
+const ls_command_info ls_commands[] = {
+    {"chat", "[FLAGS]", "the screen: prompt, watch, step (also without a command)",
+     MODEL_FLAGS DECODE_FLAGS "prompt prompt-file color theme ascii no-mouse " COMMON_FLAGS},
+    {"generate", "[FLAGS]", "answer one prompt as plain text or JSON",
+     MODEL_FLAGS DECODE_FLAGS "prompt prompt-file json quiet color " COMMON_FLAGS},
+    {"tokenize", "[FLAGS]", "token ids of a text",
+     "model prompt prompt-file chat raw system json " COMMON_FLAGS},
+    {"doctor", "[FLAGS]", "what this machine has and what is missing", MODEL_FLAGS "json " COMMON_FLAGS},
+    {"config", "show [FLAGS]", "the effective configuration and where each value came from",
+     MODEL_FLAGS DECODE_FLAGS "color theme ascii no-mouse " COMMON_FLAGS},
+    {0},
+};
+
+// Flags that are no configuration key, or that set one to a fixed value.
+static const struct {
+    const char *flag, *arg, *key, *value, *help;
+} extra[] = {
+    {"chat", NULL, "prompt.format", "chat", "put the prompt into the model's chat template"},
+    {"raw", NULL, "prompt.format", "raw", "use the prompt's bytes as they are"},
+    {"ascii", NULL, "ui.ascii", "yes", "draw with ASCII only"},
+    {"no-mouse", NULL, "ui.mouse", "no", "leave the mouse to the terminal"},
+    {"config", "FILE", NULL, NULL, "read this configuration file too"},
+    {"set", "KEY=VALUE", NULL, NULL, "set a configuration key (may be repeated)"},
+    {"prompt", "TEXT", NULL, NULL, "the prompt"},
+    {"prompt-file", "FILE|-", NULL, NULL, "read the prompt from a file or standard input"},
+    {"json", NULL, NULL, NULL, "one JSON object on standard output"},
+    {"quiet", NULL, NULL, NULL, "no progress and no summary (-q)"},
+    {"help", NULL, NULL, NULL, "this text (-h)"},
+    {"version", NULL, NULL, NULL, "versions (-V)"},
+};
+enum { N_EXTRA = sizeof extra / sizeof *extra, MAX_SETTINGS = 256 };
+
+static const struct {
+    const char *flag, *arg, *help;
+} keyed[] = {
+#define OPTION(field, type, key, flag, arg, def, lo, hi, choices, help) {flag, arg, help},
+#include "cli/options.def"
+#undef OPTION
+};
+
+static const ls_command_info *find_command(const char *name) {
+    for (const ls_command_info *c = ls_commands; c->name; c++)
+        if (!strcmp(c->name, name)) return c;
+    return NULL;
+}
+
+static bool has_word(const char *words, const char *w) {
+    size_t n = strlen(w);
+    for (const char *p = words; (p = strstr(p, w)); p += n)
+        if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n])) return true;
+    return false;
+}
+
+static void help_line(ls_buf *out, const char *flag, const char *arg, const char *help) {
+    char left[64];
+    snprintf(left, sizeof left, "--%s%s%s", flag, arg ? " " : "", arg ? arg : "");
+    ls_buf_fmt(out, "  %-24s %s\n", left, help);
+}
+
+void ls_help(const char *command, ls_buf *out) {
+    const ls_command_info *c = command && *command ? find_command(command) : NULL;
+    if (!c) {
+        ls_buf_str(
+            out,
+            "logitspec: watch a language model decode by LogitSpec (retrieval-based speculative decoding)\n\n"
+            "  logitspec                                   open the screen on the default model\n"
+            "  logitspec generate --prompt \"Why is the sky blue?\"\n"
+            "  echo \"Summarise: ...\" | logitspec generate --prompt-file - --json\n"
+            "  logitspec --model script                    try the screen on a fake model\n\nCommands:\n");
+        for (c = ls_commands; c->name; c++) ls_buf_fmt(out, "  %-10s %s\n", c->name, c->summary);
+        ls_buf_str(out, "\n'logitspec COMMAND --help' lists the flags of a command.\n"
+                        "Exit codes: 0 done, 1 failed, 2 usage or configuration, 130 interrupted.\n");
+        return;
+    }
+    ls_buf_fmt(out, "logitspec %s %s\n%s\n\n", c->name, c->usage, c->summary);
+    if (!strcmp(c->name, "generate"))
+        ls_buf_str(out, "  logitspec generate --prompt \"Write a haiku\" --method logitspec-paper\n"
+                        "  logitspec generate --prompt-file question.txt --json --trace run.jsonl\n\n");
+    if (!strcmp(c->name, "tokenize"))
+        ls_buf_str(out, "  logitspec tokenize --prompt \"Hello, world\" --raw\n\n");
+    for (size_t i = 0; i < LS_OPT_COUNT; i++)
+        if (keyed[i].flag && has_word(c->flags, keyed[i].flag))
+            help_line(out, keyed[i].flag, keyed[i].arg, keyed[i].help);
+    for (int i = 0; i < N_EXTRA; i++)
+        if (has_word(c->flags, extra[i].flag)) help_line(out, extra[i].flag, extra[i].arg, extra[i].help);
+}
+
+typedef struct {
+    const char *key, *value;
+    char *where;
+} setting;
+
+static ls_code unknown_flag(const char *arg, ls_err *err) {
+    const char *names[LS_OPT_COUNT + N_EXTRA + 1];
+    int n = 0;
+    for (int i = 0; i < LS_OPT_COUNT; i++)
+        if (keyed[i].flag) names[n++] = keyed[i].flag;
+    for (int i = 0; i < N_EXTRA; i++) names[n++] = extra[i].flag;
+    names[n] = NULL;
+    char word[64];
+    const char *p = arg + strspn(arg, "-");
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(p, "="), p);
+    const char *near = ls_nearest(word, names);
+    return near ? ls_fail(err, LS_E_USAGE, "unknown flag '%.80s' (did you mean '--%s'?)", arg, near)
+                : ls_fail(err, LS_E_USAGE, "unknown flag '%.80s' ('logitspec --help' lists them)", arg);
+}
+
+static ls_code apply_layers(ls_options *o, const char *config, char *const *environment, setting *settings,
+                            int n, ls_err *err) {
+    char *shipped = ls_data_path("configs/default.yaml"), *user = NULL;
+    const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    if (xdg && *xdg) user = ls_format("%s/logitspec/config.yaml", xdg);
+    else if (home && *home) user = ls_format("%s/.config/logitspec/config.yaml", home);
+    ls_code code = ls_options_file(o, shipped, false, err);
+    if (!code && user) code = ls_options_file(o, user, false, err);
+    if (!code && config) code = ls_options_file(o, config, true, err);
+    if (!code) code = ls_options_environment(o, environment, err);
+    for (int i = 0; i < n && !code; i++) {
+        if (settings[i].key) {
+            code = ls_options_set(o, settings[i].key, settings[i].value, settings[i].where, err);
+            continue;
+        }
+        const char *eq = strchr(settings[i].value, '='); // --set
+        if (!eq) return ls_fail(err, LS_E_USAGE, "--set %.80s: KEY=VALUE is expected", settings[i].value);
+        char *key = ls_strndup(settings[i].value, (size_t)(eq - settings[i].value));
+        code = ls_options_set(o, key, eq + 1, "--set", err);
+        free(key);
+    }
+    free(shipped);
+    free(user);
+    return code;
+}
+
+ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment,
+                             ls_err *err) {
+    *c = (ls_command_line){.command = ""};
+    ls_options_init(&c->options);
+    c->args = ls_calloc((size_t)argc + 1, sizeof *c->args);
+    struct option longs[LS_OPT_COUNT + N_EXTRA + 1] = {0};
+    int n = 0, source[LS_OPT_COUNT + N_EXTRA];
+    for (int i = 0; i < LS_OPT_COUNT; i++)
+        if (keyed[i].flag)
+            source[n] = i, longs[n++] = (struct option){keyed[i].flag, required_argument, NULL, 0};
+    for (int i = 0; i < N_EXTRA; i++)
+        source[n] = LS_OPT_COUNT + i,
+        longs[n++] = (struct option){extra[i].flag, extra[i].arg ? required_argument : no_argument, NULL, 0};
+    setting settings[MAX_SETTINGS];
+    const char *used[MAX_SETTINGS];
+    int n_settings = 0, n_used = 0, index = 0, got;
+    const char *config = NULL;
+    ls_code code = LS_OK;
+    optind = 0; // GNU: a full restart, so that tests can parse more than one line
+    opterr = 0;
+    while (!code && (got = getopt_long(argc, argv, ":qhV", longs, &index)) != -1) {
+        const char *flag = got ? NULL : longs[index].name;
+        if (got == ':') code = ls_fail(err, LS_E_USAGE, "flag '%.80s' needs a value", argv[optind - 1]);
+        else if (got == '?') {
+            // an argument to a flag without one, an ambiguous or an unknown flag
+            code = unknown_flag(argv[optind - 1], err);
+        } else if (n_used == MAX_SETTINGS - 1) code = ls_fail(err, LS_E_USAGE, "too many flags");
+        else if (got == 'q') c->quiet = true;
+        else if (got == 'h') c->help = true;
+        else if (got == 'V') c->version = true;
+        else {
+            used[n_used++] = flag;
+            int s = source[index];
+            if (s < LS_OPT_COUNT)
+                settings[n_settings++] = (setting){ls_options_key(s), optarg, ls_format("--%s", flag)};
+            else if (extra[s - LS_OPT_COUNT].key)
+                settings[n_settings++] = (setting){extra[s - LS_OPT_COUNT].key, extra[s - LS_OPT_COUNT].value,
+                                                   ls_format("--%s", flag)};
+            else if (!strcmp(flag, "set")) settings[n_settings++] = (setting){NULL, optarg, NULL};
+            else if (!strcmp(flag, "config")) config = optarg;
+            else if (!strcmp(flag, "prompt")) c->prompt = optarg;
+            else if (!strcmp(flag, "prompt-file")) c->prompt_file = optarg;
+            else if (!strcmp(flag, "json")) c->json = true;
+            else if (!strcmp(flag, "quiet")) c->quiet = true;
+            else if (!strcmp(flag, "help")) c->help = true;
+            else c->version = true;
+        }
+    }
+    if (!code && optind < argc) {
+        const ls_command_info *info = find_command(argv[optind]);
+        if (info) c->command = info->name;
+        else {
+            const char *names[16] = {0};
+            for (int i = 0; ls_commands[i].name; i++) names[i] = ls_commands[i].name;
+            const char *near = ls_nearest(argv[optind], names);
+            code = ls_fail(err, LS_E_USAGE, "unknown command '%.80s' (%s%s%s)", argv[optind],
+                           near ? "did you mean '" : "'logitspec --help' lists them", near ? near : "",
+                           near ? "'?" : "");
+        }
+        for (int i = optind + 1; i < argc; i++) c->args[c->n_args++] = argv[i];
+    }
+    const ls_command_info *info = find_command(*c->command ? c->command : "chat");
+    for (int i = 0; i < n_used && !code; i++)
+        if (!has_word(info->flags, used[i]))
+            code = ls_fail(err, LS_E_USAGE, "'logitspec %s' has no flag '--%s'", info->name, used[i]);
+    if (!code && c->prompt && c->prompt_file)
+        code = ls_fail(err, LS_E_USAGE, "--prompt and --prompt-file exclude each other");
+    if (!code && !c->help && !c->version)
+        code = apply_layers(&c->options, config, environment, settings, n_settings, err);
+    for (int i = 0; i < n_settings; i++) free(settings[i].where);
+    if (code) ls_command_line_free(c);
+    return code;
+}
+
+void ls_command_line_free(ls_command_line *c) {
+    ls_options_free(&c->options);
+    free(c->args);
+    *c = (ls_command_line){.command = ""};
+}

@@ -303,12 +303,25 @@ static int32_t emit(ls_session *s, const int32_t *ids, int32_t n, ls_finish *fin
     return n;
 }
 
+size_t ls_session_settled(const ls_session *s) {
+    size_t held = 0;
+    for (size_t i = 0; s->active && i < s->stop_ends.n; i++) {
+        size_t from = i ? (size_t)s->stop_ends.p[i - 1] : 0, len = (size_t)s->stop_ends.p[i] - from;
+        for (size_t n = len ? len - 1 : 0; n > held; n--)
+            if (n <= s->text.n && !memcmp(s->text.p + s->text.n - n, s->stop_bytes.p + from, n)) held = n;
+    }
+    return s->text.n - held;
+}
+
+void ls_session_stop(ls_session *s) {
+    if (!s->active) return;
+    ls_detok_flush(&s->detok, &s->text);
+    s->active = false;
+}
+
 static void finish_step(ls_session *s, ls_step *out, ls_finish finish, uint64_t start) {
     out->finish = (uint8_t)finish;
-    if (finish) {
-        ls_detok_flush(&s->detok, &s->text);
-        s->active = false;
-    }
+    if (finish) ls_session_stop(s);
     out->t_total_us = us_since(start);
     s->step++;
 }

@@ -38,6 +38,8 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
 ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err);
 // Takes effect from the next step. LS_E_USAGE if the method is unknown.
 ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err);
+// Ends the turn between steps (the user stopped it); what was emitted stays.
+void ls_session_stop(ls_session *s);
 void ls_session_reset(ls_session *s); // forgets the conversation
 
 // Borrowed until the next call.
@@ -46,4 +48,6 @@ const ls_ids *ls_session_output(const ls_session *s);  // emitted tokens of this
 // Text of this turn's output so far: no special tokens, cut before a stop string; complete characters only
 // until the turn has finished.
 const ls_buf *ls_session_text(const ls_session *s);
+// How many bytes of that text are final: the rest may yet turn out to begin a stop string.
+size_t ls_session_settled(const ls_session *s);
 bool ls_session_started(const ls_session *s); // a turn was begun since new or reset

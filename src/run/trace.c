@@ -3,10 +3,13 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct ls_trace {
     FILE *f;
@@ -27,7 +30,11 @@ const char *ls_node_state_name(ls_node_state s) {
 
 ls_code ls_trace_open(ls_trace **out, const char *path, ls_err *err) {
     *out = NULL;
-    FILE *f = strcmp(path, "-") ? fopen(path, "we") : stdout;
+    FILE *f = stdout;
+    if (strcmp(path, "-")) { // emptied when there is something to write: a run that fails to start loses nothing
+        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        f = fd < 0 ? NULL : fdopen(fd, "w");
+    }
     if (!f) return ls_fail(err, LS_E_IO, "cannot write the trace %s: %s", path, strerror(errno));
     ls_trace *t = ls_calloc(1, sizeof *t);
     t->f = f;
@@ -51,6 +58,12 @@ bool ls_trace_failed(ls_trace *t, ls_err *err) {
     t->reported = true;
     ls_fail(err, LS_E_IO, "the trace %s ends here: %s", t->path, strerror(t->error));
     return true;
+}
+
+static void empty_file(ls_trace *t) {
+    struct stat st;
+    int fd = fileno(t->f);
+    if (t->f != stdout && !fstat(fd, &st) && S_ISREG(st.st_mode) && ftruncate(fd, 0)) t->error = errno;
 }
 
 static void begin_line(ls_trace *t, const char *type) {
@@ -141,8 +154,8 @@ void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const l
     ls_jsonw *w = &t->w;
     const ls_backend *b = m->backend;
     const ls_ids *context = ls_session_context(s);
-    if (t->vocab !=
-        m->vocab) { // a concatenated trace starts over, so each model's first header resets the table
+    if (t->vocab != m->vocab) { // the first turn
+        empty_file(t);
         t->vocab = m->vocab;
         t->n_known = ls_vocab_size(m->vocab);
         free(t->known);

@@ -1,0 +1,19 @@
+// `config show`: the effective value of every option and where it came from.
+#include "cli/commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int ls_cmd_config(const ls_command_line *c) {
+    if (c->n_args != 1 || strcmp(c->args[0], "show")) {
+        ls_err err;
+        ls_fail(&err, LS_E_USAGE, "'logitspec config show' is the only form");
+        return ls_report(&err);
+    }
+    ls_buf out = {0};
+    ls_options_show(&c->options, &out);
+    bool failed = fputs(out.p, stdout) < 0 || fflush(stdout);
+    ls_buf_free(&out);
+    if (failed) perror("logitspec: cannot write to standard output");
+    return failed ? LS_EXIT_FAILED : LS_EXIT_OK;
+}

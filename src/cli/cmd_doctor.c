@@ -1,0 +1,89 @@
+// What this machine has and what is missing. Every check says what to do about it.
+#include "base/jsonw.h"
+#include "base/mem.h"
+#include "base/paths.h"
+#include "cli/commands.h"
+#include "run/backend_torch.h"
+
+#include <langinfo.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+    ls_buf text;
+    ls_jsonw json;
+    ls_buf json_text;
+    bool failed;
+} report;
+
+static void say(report *r, const char *what, bool ok, bool needed, const char *detail) {
+    ls_buf_fmt(&r->text, "%-8s %-14s %s\n", ok ? "ok" : needed ? "MISSING" : "note", what, detail);
+    ls_jw_open(&r->json, '{');
+    ls_jw_key(&r->json, "check"), ls_jw_str(&r->json, what);
+    ls_jw_key(&r->json, "ok"), ls_jw_bool(&r->json, ok);
+    ls_jw_key(&r->json, "detail"), ls_jw_str(&r->json, detail);
+    ls_jw_close(&r->json, '}');
+    r->failed |= !ok && needed;
+}
+
+static void check_compute(report *r) {
+    char level[256];
+    ls_err err = {0};
+    bool ok = !ls_backend_torch_probe(level, sizeof level, &err);
+    say(r, "compute", ok, true, ok ? level : err.msg);
+}
+
+static void check_model(report *r, const char *name) {
+    ls_model m;
+    ls_err err = {0};
+    if (ls_model_load_text(&m, name, &err)) {
+        say(r, "model", false, true, err.msg);
+        return;
+    }
+    char *detail = ls_format("%s: %d tokens of vocabulary, chat frame %s", *m.file ? m.file : m.name, ls_vocab_size(m.vocab),
+                             m.chat ? ls_chat_name(m.chat) : m.chat_problem);
+    say(r, "model", true, true, detail);
+    free(detail);
+    ls_model_free(&m);
+}
+
+static void check_terminal(report *r) {
+    const char *term = getenv("TERM"), *charset = nl_langinfo(CODESET);
+    bool ok = term && *term && strcmp(term, "dumb") && !strcmp(charset, "UTF-8");
+    char *detail = ls_format("TERM=%s, characters %s%s", term ? term : "(unset)", charset,
+                             strcmp(charset, "UTF-8") ? ": drawing with ASCII; a UTF-8 locale (LANG=C.UTF-8) shows more" : "");
+    say(r, "terminal", ok, false, detail);
+    free(detail);
+}
+
+static void check_config(report *r) {
+    char *path = ls_data_path("configs/default.yaml");
+    bool ok = !access(path, R_OK);
+    char *detail = ls_format("%s%s", path, ok ? "" : ": not found, built-in values are used");
+    say(r, "configuration", ok, false, detail);
+    free(detail);
+    free(path);
+}
+
+int ls_cmd_doctor(const ls_command_line *c) {
+    report r = {0};
+    r.json.out = &r.json_text;
+    ls_jw_open(&r.json, '[');
+    char *detail = ls_format("%s, %ld processors, %ld MiB of memory", "logitspec " LS_VERSION, sysconf(_SC_NPROCESSORS_ONLN),
+                             sysconf(_SC_PHYS_PAGES) / (1 << 20) * sysconf(_SC_PAGE_SIZE));
+    say(&r, "program", true, true, detail);
+    free(detail);
+    check_compute(&r);
+    check_model(&r, c->options.model);
+    check_config(&r);
+    check_terminal(&r);
+    ls_jw_close(&r.json, ']');
+    ls_buf_char(&r.json_text, '\n');
+    bool failed = fputs(c->json ? r.json_text.p : r.text.p, stdout) < 0 || fflush(stdout);
+    if (failed) perror("logitspec: cannot write to standard output");
+    ls_buf_free(&r.text);
+    ls_buf_free(&r.json_text);
+    return failed || r.failed ? LS_EXIT_FAILED : LS_EXIT_OK;
+}

@@ -1,0 +1,243 @@
+// One prompt, answered as streaming text or as one JSON object, without a screen.
+#include "base/clock.h"
+#include "base/jsonw.h"
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "run/stats.h"
+#include "run/trace.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t interrupted; // number of the signal that asked for the end
+
+static void on_signal(int signal) {
+    interrupted = signal;
+}
+
+// The first signal ends the turn cleanly, a second one the process.
+static void catch_signals(void) {
+    const int which[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction a = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
+        struct sigaction old;
+        sigaction(which[i], NULL, &old);
+        if (old.sa_handler != SIG_IGN) sigaction(which[i], &a, NULL); // nohup stays in force
+    }
+    signal(SIGPIPE, SIG_IGN);
+}
+
+typedef struct {
+    bool quiet, tty, shown;
+    uint64_t last_ns;
+} gauge;
+
+static bool on_progress(void *ud, const char *stage, double fraction) {
+    gauge *g = ud;
+    uint64_t now = ls_now_ns();
+    if (!g->last_ns) g->last_ns = now;
+    if (!g->quiet && now - g->last_ns > (g->tty ? 200000000u : 2000000000u)) {
+        fprintf(stderr, g->tty ? "\r\033[K%s %.0f%%" : "%s %.0f%%\n", stage, 100 * fraction);
+        g->last_ns = now;
+        g->shown = g->tty;
+    }
+    return !interrupted;
+}
+
+static void gauge_clear(gauge *g) {
+    if (g->shown) fputs("\r\033[K", stderr);
+    g->shown = false;
+}
+
+typedef struct {
+    const ls_command_line *line;
+    ls_run_setup setup;
+    ls_model model;
+    ls_session *session;
+    ls_trace *trace;
+    ls_stats stats;
+    ls_ids prompt, per_step;
+    gauge progress;
+    double prefill_ms;
+    ls_finish finish;
+    size_t printed; // bytes of the text that are on standard output
+    bool streams, output_failed;
+} run;
+
+static void output_failed(run *r) {
+    if (!r->output_failed) fprintf(stderr, "logitspec: cannot write to standard output: %s\n", strerror(errno));
+    r->output_failed = true;
+}
+
+// A terminal gets no control characters from a model: they are shown as ^X.
+static void write_text(run *r, const char *p, size_t n) {
+    bool tty = isatty(STDOUT_FILENO);
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)p[i];
+        if (tty && ((c < 32 && c != '\n' && c != '\t') || c == 127)) printf("^%c", c ^ 64);
+        else putchar(c);
+    }
+    if (fflush(stdout) || ferror(stdout)) output_failed(r);
+}
+
+static void stream(run *r) {
+    const ls_buf *text = ls_session_text(r->session);
+    size_t settled = ls_session_settled(r->session);
+    if (!r->streams || settled <= r->printed) return;
+    write_text(r, text->p + r->printed, settled - r->printed);
+    r->printed = settled;
+}
+
+static void report_trace(run *r) {
+    ls_err err;
+    if (r->trace && ls_trace_failed(r->trace, &err)) fprintf(stderr, "logitspec: %s\n", err.msg);
+}
+
+static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
+    ls_code code;
+    if ((code = ls_prompt_encode(&r->model, r->setup.format, r->setup.system, true, prompt->p, prompt->n, &r->prompt,
+                                 err)) ||
+        (code = ls_session_new(&r->session, &r->model, &r->setup.decode, err)) ||
+        (code = ls_session_calibrate(r->session, on_progress, &r->progress, err)) ||
+        (code = ls_session_begin(r->session, r->prompt.p, (int32_t)r->prompt.n, on_progress, &r->progress,
+                                 &r->prefill_ms, err)))
+        return code;
+    gauge_clear(&r->progress);
+    if (r->trace)
+        ls_trace_begin(r->trace, &r->model, r->session, &r->setup.decode, r->setup.config, 0, prompt->p, r->prefill_ms);
+    ls_step *step = ls_malloc(sizeof *step);
+    while (!r->finish && !code && !r->output_failed) {
+        if (interrupted) {
+            ls_session_stop(r->session);
+            r->finish = LS_FINISH_INTERRUPTED;
+        } else if ((code = ls_session_step(r->session, step, err))) {
+            ls_session_stop(r->session);
+            r->finish = LS_FINISH_ERROR;
+        } else {
+            ls_stats_add(&r->stats, step);
+            ls_ids_push(&r->per_step, step->n_emitted);
+            r->finish = step->finish;
+            if (r->trace) ls_trace_step(r->trace, step);
+        }
+        report_trace(r);
+        stream(r);
+    }
+    free(step);
+    if (r->output_failed) r->finish = LS_FINISH_INTERRUPTED;
+    if (r->trace) ls_trace_end(r->trace, 0, r->finish, &r->stats);
+    report_trace(r);
+    return code;
+}
+
+static void key_measured(ls_jsonw *w, const char *key, bool known, double v) {
+    ls_jw_key(w, key);
+    ls_jw_num(w, known ? v : NAN, 6);
+}
+
+static void write_json(run *r) {
+    ls_buf out = {0};
+    ls_jsonw w = {.out = &out};
+    const ls_stats *st = &r->stats;
+    const ls_ids *output = ls_session_output(r->session);
+    const ls_buf *text = ls_session_text(r->session);
+    const ls_backend *b = r->model.backend;
+    ls_jw_open(&w, '{');
+    ls_jw_key(&w, "model"), ls_jw_str(&w, r->model.name);
+    ls_jw_key(&w, "sha256"), ls_jw_str(&w, r->model.sha256);
+    ls_jw_key(&w, "method"), ls_jw_str(&w, r->setup.decode.method);
+    ls_jw_key(&w, "device"), ls_jw_str(&w, b->device);
+    ls_jw_key(&w, "dtype"), ls_jw_str(&w, b->dtype);
+    ls_jw_key(&w, "exact"), ls_jw_bool(&w, b->exact);
+    ls_jw_key(&w, "seed"), ls_jw_u64(&w, r->setup.decode.sampling.seed);
+    ls_jw_key(&w, "prompt_tokens"), ls_jw_ids(&w, r->prompt.p, r->prompt.n);
+    ls_jw_key(&w, "output_tokens"), ls_jw_ids(&w, output->p, output->n);
+    ls_jw_key(&w, "text"), ls_jw_strn(&w, text->p, text->n);
+    ls_jw_key(&w, "finish_reason"), ls_jw_str(&w, ls_finish_name(r->finish));
+    ls_jw_key(&w, "steps"), ls_jw_int(&w, (int64_t)st->steps);
+    ls_jw_key(&w, "emitted"), ls_jw_int(&w, (int64_t)st->emitted);
+    key_measured(&w, "mat", st->steps > 0, ls_stats_mat(st));
+    ls_jw_key(&w, "draft_verified"), ls_jw_int(&w, (int64_t)st->drafted);
+    ls_jw_key(&w, "draft_accepted"), ls_jw_int(&w, (int64_t)st->accepted);
+    ls_jw_key(&w, "emitted_per_step"), ls_jw_ids(&w, r->per_step.p, r->per_step.n);
+    key_measured(&w, "prefill_ms", true, r->prefill_ms);
+    key_measured(&w, "decode_ms", true, st->total_us / 1e3);
+    key_measured(&w, "tokens_per_s", st->total_us > 0, ls_stats_tokens_per_s(st));
+    key_measured(&w, "ar_tokens_per_s", st->ar_forwards > 0, ls_stats_ar_tokens_per_s(st));
+    key_measured(&w, "speedup", st->ar_forwards > 0, ls_stats_speedup(st));
+    ls_jw_close(&w, '}');
+    ls_buf_char(&out, '\n');
+    if (fwrite(out.p, 1, out.n, stdout) != out.n || fflush(stdout)) output_failed(r);
+    ls_buf_free(&out);
+}
+
+static void write_summary(const run *r) {
+    const ls_stats *st = &r->stats;
+    const ls_backend *b = r->model.backend;
+    const char *dim = ls_wants_color(&r->line->options, STDERR_FILENO) ? "\033[2m" : "", *plain = *dim ? "\033[0m" : "";
+    fprintf(stderr, "%s# %llu tokens in %llu steps: MAT %.2f tokens/step", dim, (unsigned long long)st->emitted,
+            (unsigned long long)st->steps, ls_stats_mat(st));
+    if (st->drafted)
+        fprintf(stderr, ", %llu of %llu draft nodes accepted (%.1f%%)", (unsigned long long)st->accepted,
+                (unsigned long long)st->drafted, 100.0 * (double)st->accepted / (double)st->drafted);
+    fprintf(stderr, "%s\n%s# %.1f tokens/s", plain, dim, ls_stats_tokens_per_s(st));
+    if (st->ar_forwards && strcmp(r->setup.decode.method, "ar"))
+        fprintf(stderr, "; plain decoding %.1f (single-row forwards timed in this run): speedup x%.2f",
+                ls_stats_ar_tokens_per_s(st), ls_stats_speedup(st));
+    fprintf(stderr, "%s\n%s# %s %s on %s, %d thread%s, method %s, %s; ended by %s", plain, dim, r->model.name, b->dtype, b->device,
+            b->threads, b->threads == 1 ? "" : "s", r->setup.decode.method,
+            b->exact ? "exact (the text is plain decoding's)" : "not exact (rows may differ in their last bits)",
+            ls_finish_name(r->finish));
+    if (r->setup.decode.sampling.temperature > 0)
+        fprintf(stderr, ", seed %llu", (unsigned long long)r->setup.decode.sampling.seed);
+    fprintf(stderr, "%s\n", plain);
+}
+
+int ls_cmd_generate(const ls_command_line *c) {
+    ls_err err = {0};
+    ls_buf prompt = {0};
+    const char *trace = c->options.trace;
+    const bool trace_on_stdout = trace && !strcmp(trace, "-");
+    ls_code code = LS_OK;
+    if (trace_on_stdout && c->json)
+        code = ls_fail(&err, LS_E_USAGE, "--json and --trace - would both write to standard output");
+    if (code || (code = ls_read_prompt(c, true, &prompt, &err))) {
+        ls_buf_free(&prompt);
+        return ls_report(&err);
+    }
+    catch_signals();
+    run r = {.line = c, .streams = !c->json && !trace_on_stdout};
+    r.progress = (gauge){.quiet = c->quiet || c->json, .tty = isatty(STDERR_FILENO)};
+    ls_run_setup_init(&r.setup, &c->options);
+    r.setup.model.backend.progress = on_progress;
+    r.setup.model.backend.ud = &r.progress;
+    if (trace) code = ls_trace_open(&r.trace, trace, &err);
+    if (!code) code = ls_model_load(&r.model, &r.setup.model, &err);
+    if (!code) code = decode(&r, &prompt, &err);
+    gauge_clear(&r.progress);
+    bool began = r.finish != LS_GOING; // something to show, even if an error ended it
+    if (began && c->json) write_json(&r);
+    else if (began && r.streams && r.printed && !r.output_failed) write_text(&r, "\n", 1);
+    if (began && !c->json && !c->quiet) write_summary(&r);
+    int status = LS_EXIT_OK;
+    if (code == LS_E_CANCELLED) fprintf(stderr, "logitspec: interrupted\n"), status = LS_EXIT_INTERRUPTED;
+    else if (code) status = ls_report(&err);
+    else if (r.output_failed) status = LS_EXIT_FAILED;
+    else if (interrupted) status = LS_EXIT_INTERRUPTED;
+    ls_trace_close(r.trace);
+    ls_session_free(r.session);
+    ls_model_free(&r.model);
+    ls_run_setup_free(&r.setup);
+    ls_ids_free(&r.prompt);
+    ls_ids_free(&r.per_step);
+    ls_buf_free(&prompt);
+    if (interrupted && interrupted != SIGINT) {
+        signal(interrupted, SIG_DFL);
+        raise(interrupted);
+    }
+    return status;
+}

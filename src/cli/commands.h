@@ -1,0 +1,34 @@
+// The commands, one file each, and what they share. Each takes the parsed command line and returns the exit code.
+#pragma once
+#include "cli/options.h"
+#include "run/prompt.h"
+#include "run/session.h"
+
+enum { LS_EXIT_OK = 0, LS_EXIT_FAILED = 1, LS_EXIT_USAGE = 2, LS_EXIT_INTERRUPTED = 130 };
+
+int ls_cmd_chat(const ls_command_line *c);
+int ls_cmd_generate(const ls_command_line *c);
+int ls_cmd_tokenize(const ls_command_line *c);
+int ls_cmd_doctor(const ls_command_line *c);
+int ls_cmd_config(const ls_command_line *c);
+
+// "logitspec: MESSAGE" on standard error; the exit code that goes with the error.
+int ls_report(const ls_err *err);
+
+// What the options say, in the words of the modules that decode. Borrows from the options.
+typedef struct {
+    ls_model_options model;
+    ls_decode_options decode; // the seed is drawn where none was given
+    ls_prompt_format format;
+    const char *system;
+    const char *config[2 * LS_OPT_COUNT + 1]; // key, value, ..., NULL: the effective configuration
+    ls_buf values;                            // owns the values in config
+} ls_run_setup;
+void ls_run_setup_init(ls_run_setup *r, const ls_options *o);
+void ls_run_setup_free(ls_run_setup *r);
+
+// The prompt of --prompt or --prompt-file ("-": standard input), owned by the caller. LS_E_USAGE when there is none
+// and `required`.
+ls_code ls_read_prompt(const ls_command_line *c, bool required, ls_buf *out, ls_err *err);
+// Colour on this stream? By --color, NO_COLOR and whether it is a terminal.
+bool ls_wants_color(const ls_options *o, int fd);

@@ -1,0 +1,45 @@
+// The program: a command line in, an exit code out.
+#include "cli/commands.h"
+
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int print(ls_buf *text) {
+    bool failed = fputs(text->p, stdout) < 0 || fflush(stdout);
+    ls_buf_free(text);
+    return failed ? LS_EXIT_FAILED : LS_EXIT_OK;
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        int (*run)(const ls_command_line *c);
+    } commands[] = {{"chat", ls_cmd_chat},         {"generate", ls_cmd_generate}, {"tokenize", ls_cmd_tokenize},
+                    {"doctor", ls_cmd_doctor},     {"config", ls_cmd_config}};
+    setlocale(LC_CTYPE, ""); // widths and line drawing; numbers keep the C locale
+    ls_command_line c;
+    ls_err err = {0};
+    ls_buf text = {0};
+    if (ls_command_line_read(&c, argc, argv, environ, &err)) return ls_report(&err);
+    int status = LS_EXIT_USAGE;
+    if (c.help) {
+        ls_help(c.command, &text);
+        status = print(&text);
+    } else if (c.version) {
+        ls_buf_str(&text, "logitspec " LS_VERSION "\n");
+        status = print(&text);
+    } else {
+        const char *name = *c.command ? c.command : "chat";
+        if (c.n_args && strcmp(name, "config")) {
+            ls_fail(&err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; a prompt goes into --prompt", name,
+                    c.args[0]);
+            status = ls_report(&err);
+        } else
+            for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+                if (!strcmp(commands[i].name, name)) status = commands[i].run(&c);
+    }
+    ls_command_line_free(&c);
+    return status;
+}

@@ -1,0 +1,73 @@
+#include "base/file.h"
+#include "base/rng.h"
+#include "cli/commands.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_PROMPT_BYTES = 64 << 20 };
+
+int ls_report(const ls_err *err) {
+    fprintf(stderr, "logitspec: %s\n", err->msg);
+    return err->code == LS_E_USAGE       ? LS_EXIT_USAGE
+           : err->code == LS_E_CANCELLED ? LS_EXIT_INTERRUPTED
+                                         : LS_EXIT_FAILED;
+}
+
+void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
+    *r = (ls_run_setup){
+        .model = {.name = o->model, .backend = {.device = o->device, .dtype = o->dtype, .threads = o->threads}},
+        .decode = {.method = o->method,
+                   .budget = o->budget,
+                   .max_tokens = o->max_tokens,
+                   .sampling = {.temperature = o->temperature,
+                                .top_k = o->top_k,
+                                .top_p = o->top_p,
+                                .seed = o->seed.set ? o->seed.value : ls_seed_draw() >> 11}, // exact in any JSON reader
+                   .stops = (const char *const *)o->stop.p},
+        .format = !strcmp(o->format, "chat")  ? LS_FORMAT_CHAT
+                  : !strcmp(o->format, "raw") ? LS_FORMAT_RAW
+                                              : LS_FORMAT_AUTO,
+        .system = o->system,
+    };
+    size_t at[LS_OPT_COUNT];
+    for (int i = 0; i < LS_OPT_COUNT; i++) {
+        at[i] = r->values.n;
+        ls_options_value(o, i, &r->values);
+        ls_buf_char(&r->values, 0);
+    }
+    for (int i = 0; i < LS_OPT_COUNT; i++) {
+        r->config[2 * i] = ls_options_key(i);
+        r->config[2 * i + 1] = r->values.p + at[i];
+    }
+}
+
+void ls_run_setup_free(ls_run_setup *r) {
+    ls_buf_free(&r->values);
+}
+
+ls_code ls_read_prompt(const ls_command_line *c, bool required, ls_buf *out, ls_err *err) {
+    if (c->prompt) ls_buf_str(out, c->prompt);
+    else if (c->prompt_file) {
+        bool is_stdin = !strcmp(c->prompt_file, "-");
+        FILE *f = is_stdin ? stdin : fopen(c->prompt_file, "re");
+        if (!f) return ls_fail(err, LS_E_IO, "cannot read the prompt %s: %s", c->prompt_file, strerror(errno));
+        ls_code code = ls_read_all(out, f, is_stdin ? "standard input" : c->prompt_file, MAX_PROMPT_BYTES, err);
+        if (!is_stdin) fclose(f);
+        if (code) return code;
+    }
+    if (!out->n && required)
+        return ls_fail(err, LS_E_USAGE, c->prompt || c->prompt_file
+                                            ? "the prompt is empty"
+                                            : "a prompt is needed: --prompt TEXT or --prompt-file FILE (- is standard input)");
+    return LS_OK;
+}
+
+bool ls_wants_color(const ls_options *o, int fd) {
+    const char *no = getenv("NO_COLOR");
+    if (!strcmp(o->color, "always")) return true;
+    return strcmp(o->color, "never") && !(no && *no) && isatty(fd);
+}

@@ -1,8 +1,11 @@
 # logitspec: `make run` and `make test` are all that a fresh machine needs; `make help` lists the rest.
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
+endif
 .DELETE_ON_ERROR:
-.PHONY: all run test setup clean help install lint format unit e2e
+.PHONY: all run test setup test-setup clean help install lint format unit
 
 CC ?= gcc
 ifeq ($(origin CC),default)
@@ -19,6 +22,9 @@ SANFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-om
 else
 B := build
 endif
+
+# V=1 shows the commands.
+Q := $(if $(V),,@)
 
 WARN := -Wall -Wextra -Werror
 CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -Wshadow -Wstrict-prototypes -Isrc -I. -pthread \
@@ -52,11 +58,13 @@ ifeq ($(TORCH_DIR),)
 endif
 
 $(B)/logitspec: $(CORE_OBJ) $(UI_OBJ) $(CLI_OBJ)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	@echo '  LINK $@'
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $($(basename $(notdir $<))_CFLAGS) -MMD -MP -c -o $@ $<
+	@echo '  CC   $<'
+	$(Q)$(CC) $(CFLAGS) $($(basename $(notdir $<))_CFLAGS) -MMD -MP -c -o $@ $<
 
 # Kernels: one source a CPU level; no -ffast-math, so that sums keep the order in which they are written.
 $(B)/obj/src/torch/kernels/%.o: CFLAGS += -O3 -fPIC -fvisibility=hidden -fno-math-errno
@@ -76,19 +84,76 @@ build/obj/torch-dir: FORCE
 .PHONY: FORCE
 build/obj/src/torch/%.o: src/torch/%.cpp build/obj/torch-dir
 	@mkdir -p $(@D)
-	$(CXX) $(TORCH_CXXFLAGS) -MMD -MP -c -o $@ $<
+	@echo '  CXX  $<'
+	$(Q)$(CXX) $(TORCH_CXXFLAGS) -MMD -MP -c -o $@ $<
 build/obj/pic/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
+	@echo '  CC   $< (pic)'
+	$(Q)$(CC) $(CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
 build/liblstorch.so: $(TORCH_OBJ) $(TORCH_KERNEL_OBJ) $(addprefix build/obj/pic/src/base/,rng.o clock.o sample.o mem.o) src/torch/lst.map
-	$(CXX) -shared -o $@ $(filter %.o,$^) -Wl,--version-script=src/torch/lst.map \
+	@echo '  LINK $@'
+	$(Q)$(CXX) -shared -o $@ $(filter %.o,$^) -Wl,--version-script=src/torch/lst.map \
 	  -Wl,-rpath,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -fopenmp -Wl,-rpath-link,$(TORCH_DIR)/lib
 
 # ---- tests
 $(B)/tests/%: $(B)/obj/tests/unit/%.o $(call obj,$(TEST_LIB_SRC)) $(CORE_OBJ) $(UI_OBJ) $(CLI_LIB_OBJ) $(KERNEL_OBJ)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka -ljansson
+	@echo '  LINK $@'
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka -ljansson
 
 unit: $(TEST_BIN)
+
+# PATTERN=word runs the test programs whose name holds it.
+test: test-setup
+	@$(MAKE) all unit
+	@python3 tests/run.py $(B) $(PATTERN)
+
+lint:
+	@python3 tests/tools/lint.py
+
+format:
+	clang-format -i $(wildcard src/*/*.[ch] src/torch/*.cpp ui/*.[ch] tests/unit/*.[ch])
+
+# ---- set-up: packages, libtorch, the default model. Done once, it needs no network.
+setup:
+	@.ci/packages run
+	@$(FETCH)
+test-setup:
+	@.ci/packages test
+	@$(FETCH)
+FETCH := $(if $(LIBTORCH),true,models/fetch libtorch .deps/libtorch) && \
+  models/fetch default models/smollm2-135m-instruct.Q4_1.gguf
+
+# The screen in a terminal; elsewhere a demo prompt, streamed with its statistics.
+run: setup
+	@$(MAKE) -s all
+	@if [ -t 0 ] && [ -t 1 ]; then exec build/logitspec; \
+	else echo "> $$(cat demos/prompts/fox.txt)" && exec build/logitspec generate --prompt-file demos/prompts/fox.txt; fi
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/logitspec $(DESTDIR)$(PREFIX)/share/logitspec/configs \
+	  $(DESTDIR)$(PREFIX)/share/logitspec/models
+	install -m 755 build/logitspec $(DESTDIR)$(PREFIX)/bin
+	install -m 644 configs/*.yaml $(DESTDIR)$(PREFIX)/share/logitspec/configs
+ifneq ($(TORCH_DIR),)
+	install -m 755 build/liblstorch.so $(DESTDIR)$(PREFIX)/lib/logitspec
+	cp -a $(TORCH_DIR)/lib/*.so* $(DESTDIR)$(PREFIX)/lib/logitspec/
+endif
+	for f in models/*.gguf; do [ ! -e "$$f" ] || install -m 644 "$$f" $(DESTDIR)$(PREFIX)/share/logitspec/models; done
+
+clean:
+	rm -rf build
+
+help:
+	@echo 'make              build the program (and the torch library where libtorch is set up)'
+	@echo 'make run          set up, build, open the screen (without a terminal: stream a demo)'
+	@echo 'make test         set up, build, run every test; PATTERN=word selects'
+	@echo 'make setup        packages, libtorch and the default model only'
+	@echo 'make lint         which folder may include which; one user for each library'
+	@echo 'make format       clang-format over the sources'
+	@echo 'make install      PREFIX=$(PREFIX), DESTDIR='
+	@echo 'make clean        remove build/ (keeps libtorch and the model)'
+	@echo 'LIBTORCH=DIR      use that libtorch (with include/ and lib/)'
+	@echo 'SAN=1             build the C code with ASan and UBSan, in build/san'
 
 -include $(shell find build -name '*.d' 2>/dev/null)

@@ -25,9 +25,13 @@ const char *ls_exe_dir(void) {
 char *ls_data_path(const char *rel) {
     static const char *const places[] = {"../", "../../", "../share/logitspec/"};
     for (int i = 0; i < 3; i++) {
-        char *p = ls_format("%s/%s%s", ls_exe_dir(), places[i], rel);
-        if (!access(p, R_OK)) return p;
+        char *p = ls_format("%s/%s%s", ls_exe_dir(), places[i], rel), *real = realpath(p, NULL);
         free(p);
+        if (real) return real;
     }
-    return ls_format("%s/%s%s", ls_exe_dir(), places[0], rel);
+    char *parent = ls_strdup(ls_exe_dir()), *slash = strrchr(parent, '/');
+    if (slash) *slash = 0;
+    char *p = ls_format("%s/%s", parent, rel);
+    free(parent);
+    return p;
 }

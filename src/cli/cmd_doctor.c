@@ -72,7 +72,7 @@ int ls_cmd_doctor(const ls_command_line *c) {
     r.json.out = &r.json_text;
     ls_jw_open(&r.json, '[');
     char *detail = ls_format("%s, %ld processors, %ld MiB of memory", "logitspec " LS_VERSION, sysconf(_SC_NPROCESSORS_ONLN),
-                             sysconf(_SC_PHYS_PAGES) / (1 << 20) * sysconf(_SC_PAGE_SIZE));
+                             sysconf(_SC_PHYS_PAGES) / 1024 * (sysconf(_SC_PAGE_SIZE) / 1024));
     say(&r, "program", true, true, detail);
     free(detail);
     check_compute(&r);

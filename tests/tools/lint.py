@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Which folder may include which, and one user for each third-party library. Exit 1 with file:line on a breach."""
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# folder -> folders (or single headers) whose headers it may include; its own are always allowed
+ALLOWED = {
+    "src/base": [],
+    "src/text": ["src/base"],
+    "src/model": ["src/base"],
+    "src/spec": ["src/base"],
+    "src/run": ["src/base", "src/text", "src/model", "src/spec", "src/torch/lst.h"],
+    "src/torch": ["src/base"],
+    "src/torch/kernels": ["src/base", "src/torch/lst.h"],
+    "ui": ["src/base", "src/run/step.h", "src/run/source.h", "src/run/stats.h"],
+    "src/cli": ["src/base", "src/text", "src/model", "src/spec", "src/run", "ui"],
+}
+# header prefix -> the only source folder or files that may include it
+USERS = {
+    "yaml.h": ["src/base/yaml.c"],
+    "pcre2.h": ["src/text/pretok.c"],
+    "openssl/": ["src/base/sha256.c"],
+    "curses.h": ["ui/term_curses.c"],
+    "ncurses.h": ["ui/term_curses.c"],
+    "dlfcn.h": ["src/run/backend_torch.c"],
+    "ATen/": ["src/torch"],
+    "torch/": ["src/torch"],
+    "c10/": ["src/torch"],
+    "getopt.h": ["src/cli/options_args.c"],
+}
+MAX_LINES = 800
+
+
+def under(path, places):
+    return any(path == p or path.startswith(p + "/") for p in places)
+
+
+def main():
+    problems = []
+    for folder in ["src", "ui"]:
+        for where, _, files in os.walk(os.path.join(ROOT, folder)):
+            for name in sorted(files):
+                path = os.path.relpath(os.path.join(where, name), ROOT)
+                if not re.search(r"\.(c|h|cpp|def|cu)$", name):
+                    continue
+                here = os.path.dirname(path)
+                if here not in ALLOWED:
+                    problems.append(f"{path}:1: folder {here} is not in the table of {os.path.relpath(__file__, ROOT)}")
+                    continue
+                lines = open(os.path.join(ROOT, path), encoding="utf-8").read().split("\n")
+                if len(lines) > MAX_LINES:
+                    problems.append(f"{path}:{MAX_LINES}: more than {MAX_LINES} lines")
+                for number, line in enumerate(lines, 1):
+                    m = re.match(r'\s*#\s*include\s+([<"])([^>"]+)', line)
+                    if not m:
+                        continue
+                    kind, header = m.groups()
+                    if kind == '"':
+                        own = [p for p in ("src/" + header, header) if os.path.exists(os.path.join(ROOT, p))]
+                        if not own:
+                            problems.append(f"{path}:{number}: \"{header}\" is no header of this project from src/ or the root")
+                        elif os.path.dirname(own[0]) != here and not under(own[0], ALLOWED[here]) and not (
+                                here == "src/torch" and own[0].startswith("src/torch/")):
+                            problems.append(f"{path}:{number}: {here} must not include {own[0]}")
+                    else:
+                        for prefix, users in USERS.items():
+                            if (header == prefix or (prefix.endswith("/") and header.startswith(prefix))) and not under(path, users):
+                                problems.append(f"{path}:{number}: <{header}> belongs to {', '.join(users)} only")
+    for p in problems:
+        print(p)
+    print(f"lint: {len(problems)} problem{'s' if len(problems) != 1 else ''}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

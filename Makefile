@@ -1,7 +1,7 @@
 # logitspec: `make run` and `make test` are all that a fresh machine needs; `make help` lists the rest.
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
-ifeq ($(filter -j%,$(MAKEFLAGS)),)
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:

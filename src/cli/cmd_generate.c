@@ -100,16 +100,16 @@ static void report_trace(run *r) {
 
 static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
     ls_code code;
-    if ((code = ls_prompt_encode(&r->model, r->setup.format, r->setup.system, true, prompt->p, prompt->n, &r->prompt,
+    if ((code = ls_prompt_encode(&r->model, r->setup.s.format, r->setup.s.system, true, prompt->p, prompt->n, &r->prompt,
                                  err)) ||
-        (code = ls_session_new(&r->session, &r->model, &r->setup.decode, err)) ||
+        (code = ls_session_new(&r->session, &r->model, &r->setup.s.decode, err)) ||
         (code = ls_session_calibrate(r->session, on_progress, &r->progress, err)) ||
         (code = ls_session_begin(r->session, r->prompt.p, (int32_t)r->prompt.n, on_progress, &r->progress,
                                  &r->prefill_ms, err)))
         return code;
     gauge_clear(&r->progress);
     if (r->trace)
-        ls_trace_begin(r->trace, &r->model, r->session, &r->setup.decode, r->setup.config, 0, prompt->p, r->prefill_ms);
+        ls_trace_begin(r->trace, &r->model, r->session, &r->setup.s.decode, r->setup.s.config, 0, prompt->p, r->prefill_ms);
     ls_step *step = ls_malloc(sizeof *step);
     while (!r->finish && !code && !r->output_failed) {
         if (interrupted) {
@@ -149,11 +149,11 @@ static void write_json(run *r) {
     ls_jw_open(&w, '{');
     ls_jw_key(&w, "model"), ls_jw_str(&w, r->model.name);
     ls_jw_key(&w, "sha256"), ls_jw_str(&w, r->model.sha256);
-    ls_jw_key(&w, "method"), ls_jw_str(&w, r->setup.decode.method);
+    ls_jw_key(&w, "method"), ls_jw_str(&w, r->setup.s.decode.method);
     ls_jw_key(&w, "device"), ls_jw_str(&w, b->device);
     ls_jw_key(&w, "dtype"), ls_jw_str(&w, b->dtype);
     ls_jw_key(&w, "exact"), ls_jw_bool(&w, b->exact);
-    ls_jw_key(&w, "seed"), ls_jw_u64(&w, r->setup.decode.sampling.seed);
+    ls_jw_key(&w, "seed"), ls_jw_u64(&w, r->setup.s.decode.sampling.seed);
     ls_jw_key(&w, "prompt_tokens"), ls_jw_ids(&w, r->prompt.p, r->prompt.n);
     ls_jw_key(&w, "output_tokens"), ls_jw_ids(&w, output->p, output->n);
     ls_jw_key(&w, "text"), ls_jw_strn(&w, text->p, text->n);
@@ -185,15 +185,15 @@ static void write_summary(const run *r) {
         fprintf(stderr, ", %llu of %llu draft nodes accepted (%.1f%%)", (unsigned long long)st->accepted,
                 (unsigned long long)st->drafted, 100.0 * (double)st->accepted / (double)st->drafted);
     fprintf(stderr, "%s\n%s# %.1f tokens/s", plain, dim, ls_stats_tokens_per_s(st));
-    if (st->ar_forwards && strcmp(r->setup.decode.method, "ar"))
+    if (st->ar_forwards && strcmp(r->setup.s.decode.method, "ar"))
         fprintf(stderr, "; plain decoding %.1f (single-row forwards timed in this run): speedup x%.2f",
                 ls_stats_ar_tokens_per_s(st), ls_stats_speedup(st));
     fprintf(stderr, "%s\n%s# %s %s on %s, %d thread%s, method %s, %s; ended by %s", plain, dim, r->model.name, b->dtype, b->device,
-            b->threads, b->threads == 1 ? "" : "s", r->setup.decode.method,
+            b->threads, b->threads == 1 ? "" : "s", r->setup.s.decode.method,
             b->exact ? "exact (the text is plain decoding's)" : "not exact (rows may differ in their last bits)",
             ls_finish_name(r->finish));
-    if (r->setup.decode.sampling.temperature > 0)
-        fprintf(stderr, ", seed %llu", (unsigned long long)r->setup.decode.sampling.seed);
+    if (r->setup.s.decode.sampling.temperature > 0)
+        fprintf(stderr, ", seed %llu", (unsigned long long)r->setup.s.decode.sampling.seed);
     fprintf(stderr, "%s\n", plain);
 }
 
@@ -213,10 +213,10 @@ int ls_cmd_generate(const ls_command_line *c) {
     run r = {.line = c, .streams = !c->json && !trace_on_stdout};
     r.progress = (gauge){.quiet = c->quiet || c->json, .tty = isatty(STDERR_FILENO)};
     ls_run_setup_init(&r.setup, &c->options);
-    r.setup.model.backend.progress = on_progress;
-    r.setup.model.backend.ud = &r.progress;
+    r.setup.s.model.backend.progress = on_progress;
+    r.setup.s.model.backend.ud = &r.progress;
     if (trace) code = ls_trace_open(&r.trace, trace, &err);
-    if (!code) code = ls_model_load(&r.model, &r.setup.model, &err);
+    if (!code) code = ls_model_load(&r.model, &r.setup.s.model, &err);
     if (!code) code = decode(&r, &prompt, &err);
     gauge_clear(&r.progress);
     bool began = r.finish != LS_GOING; // something to show, even if an error ended it

@@ -33,10 +33,10 @@ int ls_cmd_tokenize(const ls_command_line *c) {
     ls_model m = {0};
     ls_run_setup setup;
     ls_run_setup_init(&setup, &c->options);
-    if (setup.format == LS_FORMAT_AUTO) setup.format = LS_FORMAT_RAW; // a text is a text, unless --chat
+    if (setup.s.format == LS_FORMAT_AUTO) setup.s.format = LS_FORMAT_RAW; // a text is a text, unless --chat
     ls_code code = ls_read_prompt(c, true, &prompt, &err);
     if (!code) code = ls_model_load_text(&m, c->options.model, &err);
-    if (!code) code = ls_prompt_encode(&m, setup.format, setup.system, true, prompt.p, prompt.n, &ids, &err);
+    if (!code) code = ls_prompt_encode(&m, setup.s.format, setup.s.system, true, prompt.p, prompt.n, &ids, &err);
     if (!code && c->json) {
         ls_jsonw w = {.out = &json};
         ls_jw_open(&w, '{');

@@ -1,8 +1,7 @@
 // The commands, one file each, and what they share. Each takes the parsed command line and returns the exit code.
 #pragma once
 #include "cli/options.h"
-#include "run/prompt.h"
-#include "run/session.h"
+#include "run/source_live.h"
 
 enum { LS_EXIT_OK = 0, LS_EXIT_FAILED = 1, LS_EXIT_USAGE = 2, LS_EXIT_INTERRUPTED = 130 };
 
@@ -17,12 +16,9 @@ int ls_report(const ls_err *err);
 
 // What the options say, in the words of the modules that decode. Borrows from the options.
 typedef struct {
-    ls_model_options model;
-    ls_decode_options decode; // the seed is drawn where none was given
-    ls_prompt_format format;
-    const char *system;
-    const char *config[2 * LS_OPT_COUNT + 1]; // key, value, ..., NULL: the effective configuration
-    ls_buf values;                            // owns the values in config
+    ls_setup s; // the seed is drawn where none was given
+    ls_buf values; // owns the values that s.config points to
+    const char *config[2 * LS_OPT_COUNT + 1];
 } ls_run_setup;
 void ls_run_setup_init(ls_run_setup *r, const ls_options *o);
 void ls_run_setup_free(ls_run_setup *r);

@@ -18,7 +18,8 @@ int ls_report(const ls_err *err) {
 }
 
 void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
-    *r = (ls_run_setup){
+    *r = (ls_run_setup){0};
+    r->s = (ls_setup){
         .model = {.name = o->model, .backend = {.device = o->device, .dtype = o->dtype, .threads = o->threads}},
         .decode = {.method = o->method,
                    .budget = o->budget,
@@ -32,6 +33,7 @@ void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
                   : !strcmp(o->format, "raw") ? LS_FORMAT_RAW
                                               : LS_FORMAT_AUTO,
         .system = o->system,
+        .config = r->config,
     };
     size_t at[LS_OPT_COUNT];
     for (int i = 0; i < LS_OPT_COUNT; i++) {

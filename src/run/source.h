@@ -5,13 +5,13 @@
 #include "run/step.h"
 
 typedef enum {
-    LS_CMD_PROMPT, // text: send a user message; refused unless idle
+    LS_CMD_PROMPT, // text: send a user message; while loading it waits, during a turn it is refused
     LS_CMD_RUN,    // leave pause
-    LS_CMD_PAUSE,  // stop before the next step
+    LS_CMD_PAUSE,  // stop before the next step; before a turn: start it paused
     LS_CMD_STEP,   // n steps, then pause
     LS_CMD_STOP,   // end the turn now, keep what was emitted
     LS_CMD_SET,    // text: "key=value", takes effect from the next step
-    LS_CMD_RESET,  // forget the conversation
+    LS_CMD_RESET,  // forget the conversation; the header comes again
 } ls_command_kind;
 
 typedef struct {

@@ -1,6 +1,7 @@
 #include "run/trace.h"
 #include "base/jsonw.h"
 #include "base/mem.h"
+#include "run/seen.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +16,7 @@ struct ls_trace {
     FILE *f;
     char *path;
     const ls_vocab *vocab;
-    uint8_t *known; // ids whose bytes were written
-    int32_t n_known;
+    ls_seen seen; // ids whose bytes were written
     ls_buf line;
     ls_jsonw w;
     int error;
@@ -48,7 +48,7 @@ void ls_trace_close(ls_trace *t) {
     if (!t) return;
     if (t->f != stdout) fclose(t->f);
     ls_buf_free(&t->line);
-    free(t->known);
+    ls_seen_free(&t->seen);
     free(t->path);
     free(t);
 }
@@ -101,13 +101,6 @@ static void key_bool(ls_jsonw *w, const char *key, bool v) {
     ls_jw_bool(w, v);
 }
 
-// Collects ids that the file does not know yet.
-static void note(ls_trace *t, ls_ids *fresh, int32_t id) {
-    if (id < 0 || id >= t->n_known || t->known[id]) return;
-    t->known[id] = 1;
-    ls_ids_push(fresh, id);
-}
-
 static void write_tokens(ls_trace *t, ls_ids *fresh) {
     if (fresh->n) {
         begin_line(t, "tokens");
@@ -157,9 +150,7 @@ void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const l
     if (t->vocab != m->vocab) { // the first turn
         empty_file(t);
         t->vocab = m->vocab;
-        t->n_known = ls_vocab_size(m->vocab);
-        free(t->known);
-        t->known = ls_calloc((size_t)t->n_known, 1);
+        ls_seen_init(&t->seen, ls_vocab_size(m->vocab));
     }
     begin_line(t, "header");
     key_str(w, "format", "logitspec-trace");
@@ -197,7 +188,7 @@ void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const l
     write_calibration(w, ls_session_sizing(s));
     end_line(t);
     ls_ids fresh = {0};
-    for (size_t i = 0; i < context->n; i++) note(t, &fresh, context->p[i]);
+    ls_seen_ids(&t->seen, context->p, context->n, &fresh);
     write_tokens(t, &fresh);
 }
 
@@ -237,12 +228,7 @@ static void write_node(ls_jsonw *w, const ls_step *s, const ls_node *n) {
 void ls_trace_step(ls_trace *t, const ls_step *s) {
     ls_jsonw *w = &t->w;
     ls_ids fresh = {0};
-    for (int i = 0; i < s->n_top; i++) note(t, &fresh, s->top[i].id);
-    for (int i = 0; i < s->n_nodes; i++) {
-        note(t, &fresh, s->nodes[i].token);
-        note(t, &fresh, s->nodes[i].target);
-        for (int j = 0; j < LS_ROW_TOP; j++) note(t, &fresh, s->nodes[i].top[j].id);
-    }
+    ls_seen_step(&t->seen, s, &fresh);
     write_tokens(t, &fresh);
     begin_line(t, "step");
     key_int(w, "turn", s->turn);

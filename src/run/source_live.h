@@ -1,0 +1,27 @@
+// Live decoding as a source: a thread owns the model and the session; commands go in and events come out by queues,
+// so whoever listens never waits for a forward.
+#pragma once
+#include "run/prompt.h"
+#include "run/session.h"
+#include "run/source.h"
+
+// What to run. Everything is borrowed.
+typedef struct {
+    ls_model_options model;   // progress is set by the source
+    ls_decode_options decode;
+    ls_prompt_format format;
+    const char *system;       // as in ls_prompt_encode
+    const char *const *config; // key, value, ..., NULL: the effective configuration, for traces
+} ls_setup;
+
+typedef struct {
+    ls_setup setup;
+    const char *trace; // file to record into; NULL: none
+    // Carries out LS_CMD_SET ("key=value") and fills setup anew. Called in the source's thread, between steps.
+    ls_code (*set)(void *ud, const char *assignment, ls_setup *setup, ls_err *err);
+    void *ud;
+} ls_live_options;
+
+// Starts loading at once; failures arrive as an error message and the state LS_STATE_FAILED.
+// NULL where the system refuses a thread.
+ls_source *ls_source_live(const ls_live_options *opt);

@@ -1,3 +1,71 @@
 // The screen.
 #include "cli/commands.h"
-int ls_cmd_chat(const ls_command_line *c) { (void)c; return 1; }
+#include "ui/app.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+    ls_options options; // the source's thread has its own: they change while it runs
+    ls_run_setup setup;
+} live_options;
+
+static ls_code change(void *ud, const char *assignment, ls_setup *setup, ls_err *err) {
+    live_options *l = ud;
+    const char *eq = strchr(assignment, '=');
+    if (!eq) return ls_fail(err, LS_E_USAGE, "set KEY=VALUE is expected, such as 'set decode.budget=16'");
+    char *key = strndup(assignment, (size_t)(eq - assignment));
+    ls_code code;
+    if (strncmp(key, "decode.", 7) && strncmp(key, "prompt.", 7))
+        code = ls_fail(err, LS_E_USAGE, "%s: only decode.* and prompt.* change while it runs", key);
+    else code = ls_options_set(&l->options, key, eq + 1, "set", err);
+    free(key);
+    if (code) return code;
+    ls_setup before = *setup;
+    ls_run_setup_free(&l->setup);
+    ls_run_setup_init(&l->setup, &l->options);
+    if (!l->options.seed.set) l->setup.s.decode.sampling.seed = before.decode.sampling.seed; // drawn once
+    l->setup.s.model = before.model;
+    *setup = l->setup.s;
+    return LS_OK;
+}
+
+int ls_cmd_chat(const ls_command_line *c) {
+    ls_err err = {0};
+    ls_buf prompt = {0};
+    if (c->prompt_file && !strcmp(c->prompt_file, "-")) {
+        ls_fail(&err, LS_E_USAGE, "the screen reads keys from standard input; give the prompt by --prompt or a file");
+        return ls_report(&err);
+    }
+    if (ls_read_prompt(c, false, &prompt, &err)) return ls_report(&err);
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
+        bool has_prompt = prompt.n > 0;
+        ls_buf_free(&prompt);
+        if (has_prompt) return ls_cmd_generate(c); // without a terminal: plain streaming text
+        ls_fail(&err, LS_E_USAGE, "the screen needs a terminal; without one: logitspec generate --prompt TEXT");
+        return ls_report(&err);
+    }
+    const ls_options *o = &c->options;
+    live_options live = {0};
+    ls_options_copy(&live.options, o);
+    ls_run_setup_init(&live.setup, &live.options);
+    ls_live_options opt = {.setup = live.setup.s, .trace = live.options.trace, .set = change, .ud = &live};
+    ls_source *source = ls_source_live(&opt);
+    ls_code code = source ? LS_OK : ls_fail(&err, LS_E_IO, "the system refuses another thread");
+    int status = LS_EXIT_OK;
+    if (source)
+        code = ui_run(source,
+                      &(ui_options){.theme = o->theme,
+                                    .color = ls_wants_color(o, STDOUT_FILENO),
+                                    .mouse = o->mouse,
+                                    .ambiguous_wide = !strcmp(o->ambiguous_width, "wide"),
+                                    .ascii = o->ascii,
+                                    .prompt = prompt.n ? prompt.p : NULL},
+                      &status, &err);
+    if (code) status = ls_report(&err);
+    ls_run_setup_free(&live.setup);
+    ls_options_free(&live.options);
+    ls_buf_free(&prompt);
+    return status;
+}

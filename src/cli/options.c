@@ -197,6 +197,20 @@ void ls_options_free(ls_options *o) {
     *o = (ls_options){0};
 }
 
+void ls_options_copy(ls_options *to, const ls_options *from) {
+    *to = *from;
+    for (int i = 0; i < LS_OPT_COUNT; i++) {
+        to->origin[i] = ls_strdup(from->origin[i]);
+        char **text = field(to, i);
+        if ((table[i].type == STR || table[i].type == ENUM) && *text) *text = ls_strdup(*text);
+        if (table[i].type == LIST) {
+            ls_opt_LIST old = *(ls_opt_LIST *)field(to, i), *l = field(to, i);
+            *l = (ls_opt_LIST){0};
+            for (size_t k = 0; k < old.n; k++) list_add(l, old.p[k]);
+        }
+    }
+}
+
 static int find_key(const char *key) {
     for (int i = 0; i < LS_OPT_COUNT; i++)
         if (!strcmp(table[i].key, key)) return i;

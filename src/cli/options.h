@@ -38,6 +38,7 @@ typedef struct {
 
 void ls_options_init(ls_options *o); // built-in values
 void ls_options_free(ls_options *o);
+void ls_options_copy(ls_options *to, const ls_options *from); // values and origins; to is overwritten
 // Sets one key from text. On error nothing changes and the message starts with `where`. nearest-key hints included.
 ls_code ls_options_set(ls_options *o, const char *key, const char *value, const char *where, ls_err *err);
 // A whole YAML file. must_exist: else a missing file is no error.

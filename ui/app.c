@@ -1,0 +1,154 @@
+#include "ui/app.h"
+#include "base/clock.h"
+#include "base/utf8.h"
+#include "ui/render.h"
+#include "ui/term_curses.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FRAME_MS = 33, EVENTS_AT_ONCE = 4096 };
+
+typedef struct {
+    ls_source *source;
+    ui_state state;
+    ui_canvas canvas;
+    ls_buf paste;
+    bool pasting, dirty;
+    uint64_t last_frame_ns;
+} app;
+
+static void draw(app *a) {
+    int rows, cols, cursor_row, cursor_col;
+    ui_term_size(&rows, &cols);
+    ui_canvas_resize(&a->canvas, rows, cols);
+    a->canvas.ascii = a->state.ascii || !a->canvas.utf8;
+    ui_render(&a->state, &a->canvas, &cursor_row, &cursor_col);
+    if (a->state.redraw) ui_term_redraw();
+    a->state.redraw = false;
+    ui_term_show(&a->canvas, cursor_row, cursor_col);
+    a->last_frame_ns = ls_now_ns();
+    a->dirty = false;
+}
+
+static void take_events(app *a) {
+    ls_event *e;
+    for (int i = 0; i < EVENTS_AT_ONCE && (e = a->source->next(a->source)); i++) {
+        ui_on_event(&a->state, e);
+        a->dirty = true;
+    }
+}
+
+static void take_key(app *a, ui_key k) {
+    a->dirty = true;
+    if (k.code == UI_KEY_PASTE_BEGIN) {
+        a->pasting = true;
+        ls_buf_clear(&a->paste);
+    } else if (k.code == UI_KEY_PASTE_END) {
+        a->pasting = false;
+        ui_on_paste(&a->state, a->paste.n ? a->paste.p : "", a->paste.n);
+    } else if (a->pasting && k.code < UI_KEY_FIRST) {
+        char utf8[4];
+        int code = k.code == UI_KEY_ENTER ? '\n' : k.code;
+        ls_buf_add(&a->paste, utf8, (size_t)ls_utf8_encode((uint32_t)code, utf8));
+    } else if (k.code != UI_KEY_RESIZE) {
+        ui_layout l = ui_layout_of(a->canvas.rows, a->canvas.cols, a->state.focus, a->state.zoom);
+        ui_on_key(&a->state, k, ui_panel_at(&l, k.row, k.col));
+    }
+}
+
+static void send_requests(app *a) {
+    for (int i = 0; i < a->state.n_outbox; i++) {
+        ui_request *r = &a->state.outbox[i];
+        ls_err err;
+        if (a->source->command(a->source, &(ls_command){r->kind, r->text, r->n}, &err)) {
+            snprintf(a->state.message, sizeof a->state.message, "%s", err.msg);
+            a->state.message_is_error = true;
+        }
+        free(r->text);
+    }
+    a->state.n_outbox = 0;
+}
+
+// The display as text, or with colours where the name ends in ".ansi".
+static void save_display(app *a) {
+    ls_buf text = {0};
+    const char *path = a->state.save_to;
+    size_t n = strlen(path);
+    if (n > 5 && !strcmp(path + n - 5, ".ansi")) ui_canvas_ansi(&a->canvas, ui_theme_find("default"), &text);
+    else ui_canvas_text(&a->canvas, false, &text);
+    FILE *f = fopen(path, "we");
+    bool ok = f && fwrite(text.p, 1, text.n, f) == text.n;
+    if (f && fclose(f)) ok = false;
+    snprintf(a->state.message, sizeof a->state.message, "%s %.300s%s%s", ok ? "saved" : "cannot write", path, ok ? "" : ": ",
+             ok ? "" : strerror(errno));
+    a->state.message_is_error = !ok;
+    ls_buf_free(&text);
+    free(a->state.save_to);
+    a->state.save_to = NULL;
+}
+
+static int wait_ms(const app *a) {
+    if (!a->dirty) return -1;
+    int64_t since = (int64_t)((ls_now_ns() - a->last_frame_ns) / 1000000);
+    return since >= FRAME_MS ? 0 : (int)(FRAME_MS - since);
+}
+
+static void loop(app *a) {
+    draw(a);
+    while (!a->state.quit) {
+        struct pollfd fds[] = {{STDIN_FILENO, POLLIN, 0}, {a->source->wake_fd(a->source), POLLIN, 0},
+                               {ui_term_signal_fd(), POLLIN, 0}};
+        if (poll(fds, 3, wait_ms(a)) < 0 && errno != EINTR) break;
+        if (ui_term_signal()) break;
+        take_events(a);
+        ui_key k;
+        while (!a->state.quit && (k = ui_term_key()).code != UI_KEY_NONE) take_key(a, k);
+        if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) break; // the terminal is gone
+        send_requests(a);
+        if (a->state.suspend) {
+            a->state.suspend = false;
+            ui_term_suspend();
+        }
+        if (a->dirty && wait_ms(a) == 0) draw(a);
+        if (a->state.save_to) {
+            save_display(a);
+            a->dirty = true;
+        }
+    }
+}
+
+ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *err) {
+    const ui_theme *theme = ui_theme_find(o->theme);
+    ls_code code = ui_term_open(&(ui_term_options){theme, o->color && strcmp(o->theme, "mono"), o->mouse}, err);
+    if (code) {
+        source->close(source);
+        return code;
+    }
+    app a = {.source = source};
+    ui_state_init(&a.state);
+    a.canvas.utf8 = ui_term_is_utf8();
+    a.canvas.ambiguous_wide = o->ambiguous_wide;
+    a.state.ascii = o->ascii;
+    a.state.brackets = !o->color;
+    if (o->prompt) {
+        ui_on_paste(&a.state, o->prompt, strlen(o->prompt));
+        ui_on_key(&a.state, (ui_key){UI_KEY_ENTER, 0, 0, 0}, UI_NO_PANEL);
+        send_requests(&a);
+    }
+    loop(&a);
+    int signal_number = ui_term_signal();
+    ui_term_close();
+    source->close(source);
+    *exit_code = a.state.exit_code;
+    ui_state_free(&a.state);
+    ui_canvas_free(&a.canvas);
+    ls_buf_free(&a.paste);
+    if (signal_number) raise(signal_number); // the default action again: the status says what happened
+    return LS_OK;
+}

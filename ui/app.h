@@ -1,0 +1,16 @@
+// The screen as a program: a source of events in, keys in, frames out, until the user leaves.
+#pragma once
+#include "run/source.h"
+
+#include <stdbool.h>
+
+typedef struct {
+    const char *theme;  // a name of ui_theme_find
+    bool color, mouse, ambiguous_wide;
+    bool ascii;         // draw with ASCII only (always where the terminal shows no UTF-8)
+    const char *prompt; // sent at once; NULL: none
+} ui_options;
+
+// Takes the source (closed on return, the terminal is restored before that). *exit_code: of the program.
+// LS_E_IO where there is no terminal to use; the source is closed then too.
+ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *err);

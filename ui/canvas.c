@@ -1,0 +1,205 @@
+#include "ui/canvas.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+
+void ui_canvas_resize(ui_canvas *c, int rows, int cols) {
+    c->rows = rows > 0 ? rows : 0;
+    c->cols = cols > 0 ? cols : 0;
+    size_t n = (size_t)c->rows * (size_t)c->cols;
+    c->cells = ls_realloc(c->cells, (n ? n : 1) * sizeof *c->cells);
+    for (size_t i = 0; i < n; i++) c->cells[i] = (ui_cell){.glyph = " "};
+}
+
+void ui_canvas_free(ui_canvas *c) {
+    free(c->cells);
+    c->cells = NULL;
+}
+
+// Cells of a code point; -1: not to be sent to a terminal. Characters that change the direction or join what stands
+// around them are not sent either: they would break the row.
+static int cells_of(const ui_canvas *c, uint32_t cp) {
+    if (cp < 32 || (cp >= 127 && cp < 160)) return -1;
+    if (cp < 127) return 1;
+    if (!c->utf8) return -1;
+    if ((cp >= 0x200B && cp <= 0x200F) || (cp >= 0x2028 && cp <= 0x202E) || (cp >= 0x2060 && cp <= 0x206F) ||
+        cp == 0xFEFF || cp == 0xAD)
+        return -1;
+    int w = wcwidth((wchar_t)cp);
+    if (w == 1 && c->ambiguous_wide &&
+        ((cp >= 0x2460 && cp <= 0x26FF) || (cp >= 0x2190 && cp <= 0x21FF) || (cp >= 0x370 && cp <= 0x451)))
+        w = 2;
+    return w;
+}
+
+ui_glyph ui_next_glyph(const ui_canvas *c, const char *text, size_t n) {
+    ui_glyph g = {.n = 1, .cells = 1};
+    uint32_t cp = 0;
+    int len = ls_utf8_decode(text, n, &cp);
+    if (len <= 0) { // not a character, or one that is cut off
+        snprintf(g.glyph, sizeof g.glyph, "<%02X>", (unsigned char)*text);
+        g.cells = 4;
+        g.visible_form = true;
+        return g;
+    }
+    g.n = (size_t)len;
+    int cells = cells_of(c, cp);
+    if (cells <= 0) {
+        g.visible_form = true;
+        g.newline = cp == '\n';
+        if (cp == '\n' || cp == '\t')
+            snprintf(g.glyph, sizeof g.glyph, "%s", cp == '\n' ? (c->ascii ? "\\n" : "⏎") : c->ascii ? "\\t" : "⇥");
+        else if (cp < 32 || cp == 127) snprintf(g.glyph, sizeof g.glyph, "^%c", (char)(cp ^ 64));
+        else if (c->utf8) snprintf(g.glyph, sizeof g.glyph, "<%X>", cp);
+        else snprintf(g.glyph, sizeof g.glyph, "?");
+        g.cells = 0;
+        for (const char *q = g.glyph; *q; q += ls_utf8_decode(q, strlen(q), NULL)) g.cells++;
+        return g;
+    }
+    g.space = cp == ' ';
+    g.cells = cells;
+    memcpy(g.glyph, text, (size_t)len);
+    size_t used = (size_t)len;
+    while (g.n < n) { // combining characters join, as far as there is room
+        int more = ls_utf8_decode(text + g.n, n - g.n, &cp);
+        if (more <= 0 || cells_of(c, cp) != 0 || used + (size_t)more >= sizeof g.glyph) break;
+        memcpy(g.glyph + used, text + g.n, (size_t)more);
+        used += (size_t)more;
+        g.n += (size_t)more;
+    }
+    return g;
+}
+
+int ui_text_cells(const ui_canvas *c, const char *text, size_t n) {
+    int cells = 0;
+    for (size_t i = 0; i < n;) {
+        ui_glyph g = ui_next_glyph(c, text + i, n - i);
+        cells += g.cells;
+        i += g.n;
+    }
+    return cells;
+}
+
+ui_pen ui_pen_at(ui_canvas *c, ui_rect r, int row, ui_role role) {
+    ui_pen p = {c, r.row + row, r.col, r.col + r.cols, (uint8_t)role, 0};
+    if (row < 0 || row >= r.rows || p.row < 0 || p.row >= c->rows) p.end = p.col;
+    if (p.end > c->cols) p.end = c->cols;
+    if (p.col < 0) p.col = 0;
+    return p;
+}
+
+static void put(ui_pen *p, const char *glyph, size_t n, int cells) {
+    ui_canvas *c = p->canvas;
+    ui_cell *cell = &c->cells[p->row * c->cols + p->col];
+    if (!*cell->glyph && p->col > 0) memcpy(cell[-1].glyph, " ", 2); // half of a wide character is overwritten
+    for (int i = 0; i < cells; i++) cell[i] = (ui_cell){.role = p->role, .mark = p->mark};
+    memcpy(cell->glyph, glyph, n);
+    cell->glyph[n] = 0;
+    if (p->col + cells < c->cols && !*cell[cells].glyph) memcpy(cell[cells].glyph, " ", 2);
+    p->col += cells;
+}
+
+bool ui_draw(ui_pen *p, const char *text, size_t n) {
+    for (size_t i = 0; i < n;) {
+        ui_glyph g = ui_next_glyph(p->canvas, text + i, n - i);
+        if (p->col + g.cells > p->end) {
+            p->end = p->col; // nothing behind a character that did not fit
+            return false;
+        }
+        if (!g.visible_form) put(p, g.glyph, strlen(g.glyph), g.cells);
+        else
+            for (const char *q = g.glyph; *q;) {
+                int len = ls_utf8_decode(q, strlen(q), NULL);
+                put(p, q, (size_t)len, 1);
+                q += len;
+            }
+        i += g.n;
+    }
+    return true;
+}
+
+bool ui_print(ui_pen *p, const char *fmt, ...) {
+    char line[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    return ui_draw(p, line, strlen(line));
+}
+
+void ui_pad(ui_pen *p, int col) {
+    while (p->col < col && p->col < p->end) put(p, " ", 1, 1);
+}
+
+void ui_box(ui_canvas *c, ui_rect r, const char *title, const char *right, bool focused) {
+    const char *const *s = c->ascii ? (const char *const[]){"+", "+", "+", "+", "-", "|"}
+                                    : (const char *const[]){"┌", "┐", "└", "┘", "─", "│"};
+    if (r.rows < 2 || r.cols < 4) return;
+    ui_role role = focused ? UI_FOCUS : UI_FRAME;
+    for (int row = 0; row < r.rows; row++) {
+        ui_pen p = ui_pen_at(c, r, row, role);
+        bool top = row == 0, edge = top || row == r.rows - 1;
+        ui_print(&p, "%s", !edge ? s[5] : top ? s[0] : s[2]);
+        if (edge)
+            while (p.col < r.col + r.cols - 1 && p.col < p.end) ui_print(&p, "%s", s[4]);
+        else p.col = r.col + r.cols - 1;
+        ui_print(&p, "%s", !edge ? s[5] : top ? s[1] : s[3]);
+    }
+    ui_rect head = {r.row, r.col + 2, 1, r.cols - 4};
+    ui_pen p = ui_pen_at(c, head, 0, role);
+    ui_print(&p, " %s ", title);
+    int room = p.end - p.col, need = right ? ui_text_cells(c, right, strlen(right)) + 2 : 0;
+    if (!right || !*right || need > room - 1) return;
+    p.col = p.end - need;
+    p.role = UI_DIM;
+    ui_print(&p, " %s ", right);
+}
+
+ui_rect ui_inside(ui_rect r) {
+    return (ui_rect){r.row + 1, r.col + 1, r.rows > 2 ? r.rows - 2 : 0, r.cols > 2 ? r.cols - 2 : 0};
+}
+
+void ui_canvas_text(const ui_canvas *c, bool roles, ls_buf *out) {
+    for (int row = 0; row < c->rows; row++) {
+        const ui_cell *cell = c->cells + row * c->cols;
+        size_t start = out->n, keep = start;
+        for (int col = 0; col < c->cols; col++) {
+            bool blank = roles ? cell[col].role == UI_TEXT && !cell[col].mark : !strcmp(cell[col].glyph, " ");
+            if (roles) ls_buf_char(out, cell[col].mark & UI_REVERSE ? '#' : ui_role_letter(cell[col].role));
+            else ls_buf_str(out, cell[col].glyph);
+            if (!blank) keep = out->n;
+        }
+        out->n = keep;
+        ls_buf_char(out, '\n');
+    }
+}
+
+void ui_canvas_ansi(const ui_canvas *c, const ui_theme *t, ls_buf *out) {
+    for (int row = 0; row < c->rows; row++) {
+        int role = -1, mark = -1;
+        for (int col = 0; col < c->cols; col++) {
+            const ui_cell *cell = &c->cells[row * c->cols + col];
+            if (cell->role != role || cell->mark != mark) {
+                const ui_style *s = &t->style[cell->role];
+                int m = s->mark | cell->mark;
+                ls_buf_str(out, "\033[0");
+                if (m & UI_BOLD) ls_buf_str(out, ";1");
+                if (m & UI_FAINT) ls_buf_str(out, ";2");
+                if (m & UI_UNDERLINE) ls_buf_str(out, ";4");
+                if (m & UI_REVERSE) ls_buf_str(out, ";7");
+                if (s->fg256 >= 0) ls_buf_fmt(out, ";38;5;%d", s->fg256);
+                if (s->bg256 >= 0) ls_buf_fmt(out, ";48;5;%d", s->bg256);
+                ls_buf_char(out, 'm');
+                role = cell->role;
+                mark = cell->mark;
+            }
+            ls_buf_str(out, cell->glyph);
+        }
+        ls_buf_str(out, "\033[0m\n");
+    }
+}

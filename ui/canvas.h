@@ -1,0 +1,63 @@
+// A grid of cells that panels draw on; a thin last stage copies it to a terminal, tests compare it as text.
+// Text is UTF-8 of unknown origin: control characters, escapes and broken sequences are drawn as visible forms and
+// never reach the terminal; wide characters take two cells, combining ones join the cell before them.
+#pragma once
+#include "base/buf.h"
+#include "ui/theme.h"
+
+#include <stdbool.h>
+
+enum { UI_GLYPH_BYTES = 24 };
+
+typedef struct {
+    char glyph[UI_GLYPH_BYTES]; // UTF-8, NUL-terminated; "" in the second cell of a wide character
+    uint8_t role;               // ui_role
+    uint8_t mark;               // ui_mark bits
+} ui_cell;
+
+typedef struct {
+    int rows, cols;
+    bool utf8;  // the terminal shows UTF-8; else anything beyond ASCII is drawn as '?'
+    bool ascii; // lines, bars and signs in ASCII
+    bool ambiguous_wide;
+    ui_cell *cells;
+} ui_canvas;
+
+typedef struct {
+    int row, col, rows, cols;
+} ui_rect;
+
+void ui_canvas_resize(ui_canvas *c, int rows, int cols); // cleared
+void ui_canvas_free(ui_canvas *c);
+
+// Where and how to draw. Drawing never leaves the line's end.
+typedef struct {
+    ui_canvas *canvas;
+    int row, col, end; // next cell, and the first cell beyond
+    uint8_t role, mark;
+} ui_pen;
+
+ui_pen ui_pen_at(ui_canvas *c, ui_rect r, int row, ui_role role); // row of the rectangle; beyond it nothing is drawn
+// Draws n bytes as one line: newlines and tabs too become visible signs. False if something did not fit.
+bool ui_draw(ui_pen *p, const char *text, size_t n);
+bool ui_print(ui_pen *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void ui_pad(ui_pen *p, int col); // blanks up to that column of the canvas
+
+// One displayed character of text: bytes used, cells needed, and what to put there.
+typedef struct {
+    size_t n;
+    int cells;
+    char glyph[UI_GLYPH_BYTES];
+    bool newline, space, visible_form; // visible_form: drawn in place of something that cannot be
+} ui_glyph;
+// n must be at least 1. Combining characters that follow are taken along.
+ui_glyph ui_next_glyph(const ui_canvas *c, const char *text, size_t n);
+int ui_text_cells(const ui_canvas *c, const char *text, size_t n);
+
+void ui_box(ui_canvas *c, ui_rect r, const char *title, const char *right, bool focused);
+ui_rect ui_inside(ui_rect r);
+
+// The canvas as lines of text, trailing blanks removed; roles: one letter a cell in place of the glyphs.
+void ui_canvas_text(const ui_canvas *c, bool roles, ls_buf *out);
+// The canvas with ANSI colours (256), for pictures and recordings.
+void ui_canvas_ansi(const ui_canvas *c, const ui_theme *t, ls_buf *out);

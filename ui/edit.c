@@ -1,0 +1,123 @@
+#include "ui/edit.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "ui/keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void ui_edit_free(ui_edit *e) {
+    for (size_t i = 0; i < e->n_history; i++) free(e->history[i]);
+    free(e->history);
+    free(e->draft);
+    ls_buf_free(&e->text);
+    *e = (ui_edit){0};
+}
+
+void ui_edit_clear(ui_edit *e) {
+    ls_buf_clear(&e->text);
+    e->cursor = 0;
+    e->at = e->n_history;
+}
+
+static void replace(ui_edit *e, const char *text) {
+    ls_buf_clear(&e->text);
+    ls_buf_str(&e->text, text);
+    e->cursor = e->text.n;
+}
+
+void ui_edit_insert(ui_edit *e, const char *p, size_t n) {
+    ls_buf clean = {0};
+    for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        int len = ls_utf8_decode(p + i, n - i, &cp);
+        if (len > 0 && (cp >= 32 || cp == '\n' || cp == '\t') && !(cp >= 127 && cp < 160)) ls_buf_add(&clean, p + i, (size_t)len);
+        i += (size_t)(len > 0 ? len : 1);
+    }
+    if (clean.n) {
+        ls_buf_add(&e->text, clean.p, clean.n); // makes room
+        memmove(e->text.p + e->cursor + clean.n, e->text.p + e->cursor, e->text.n - clean.n - e->cursor);
+        memcpy(e->text.p + e->cursor, clean.p, clean.n);
+        e->cursor += clean.n;
+    }
+    ls_buf_free(&clean);
+}
+
+static size_t before(const ui_edit *e) {
+    size_t i = e->cursor;
+    while (i > 0 && ((unsigned char)e->text.p[--i] & 0xC0) == 0x80) {}
+    return i;
+}
+
+static size_t after(const ui_edit *e) {
+    size_t i = e->cursor;
+    if (i < e->text.n) i++;
+    while (i < e->text.n && ((unsigned char)e->text.p[i] & 0xC0) == 0x80) i++;
+    return i;
+}
+
+static void cut(ui_edit *e, size_t from, size_t to) {
+    if (to <= from) return;
+    memmove(e->text.p + from, e->text.p + to, e->text.n - to);
+    e->text.n -= to - from;
+    e->text.p[e->text.n] = 0;
+    e->cursor = from;
+}
+
+static size_t word_before(const ui_edit *e) {
+    size_t i = e->cursor;
+    while (i > 0 && e->text.p[i - 1] == ' ') i--;
+    while (i > 0 && e->text.p[i - 1] != ' ') i--;
+    return i;
+}
+
+static void recall(ui_edit *e, size_t at) {
+    if (at > e->n_history) return;
+    if (e->at == e->n_history) {
+        free(e->draft);
+        e->draft = ls_strndup(e->text.n ? e->text.p : "", e->text.n);
+    }
+    e->at = at;
+    replace(e, at < e->n_history ? e->history[at] : e->draft);
+}
+
+bool ui_edit_key(ui_edit *e, int key) {
+    char utf8[4];
+    switch (key) {
+    case UI_KEY_LEFT: e->cursor = before(e); return true;
+    case UI_KEY_RIGHT: e->cursor = after(e); return true;
+    case UI_KEY_HOME:
+    case UI_CTRL('A'): e->cursor = 0; return true;
+    case UI_KEY_END:
+    case UI_CTRL('E'): e->cursor = e->text.n; return true;
+    case UI_KEY_UP:
+        if (e->at > 0) recall(e, e->at - 1);
+        return true;
+    case UI_KEY_DOWN: recall(e, e->at + 1); return true;
+    case UI_KEY_BACKSPACE: cut(e, before(e), e->cursor); return true;
+    case UI_CTRL('D'):
+    case UI_KEY_DELETE: {
+        size_t cursor = e->cursor;
+        cut(e, cursor, after(e));
+        e->cursor = cursor;
+        return true;
+    }
+    case UI_CTRL('U'): cut(e, 0, e->cursor); return true;
+    case UI_CTRL('K'): cut(e, e->cursor, e->text.n); return true;
+    case UI_CTRL('W'): cut(e, word_before(e), e->cursor); return true;
+    default: break;
+    }
+    if (key < 32 || key >= UI_KEY_FIRST) return false;
+    ui_edit_insert(e, utf8, (size_t)ls_utf8_encode((uint32_t)key, utf8));
+    return true;
+}
+
+char *ui_edit_take(ui_edit *e) {
+    char *text = ls_strndup(e->text.n ? e->text.p : "", e->text.n);
+    if (*text && (!e->n_history || strcmp(e->history[e->n_history - 1], text))) {
+        e->history = ls_realloc(e->history, (e->n_history + 1) * sizeof *e->history);
+        e->history[e->n_history++] = ls_strdup(text);
+    }
+    ui_edit_clear(e);
+    return text;
+}

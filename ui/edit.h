@@ -1,0 +1,20 @@
+// A line of text that is being typed, with the lines typed before it.
+#pragma once
+#include "base/buf.h"
+
+#include <stdbool.h>
+
+typedef struct {
+    ls_buf text;    // UTF-8; may hold newlines (pasted, or Alt-Enter)
+    size_t cursor;  // byte, at the beginning of a character
+    char **history;
+    size_t n_history, at; // at == n_history: the new line
+    char *draft;          // the new line while an old one is shown
+} ui_edit;
+
+void ui_edit_free(ui_edit *e);
+void ui_edit_insert(ui_edit *e, const char *p, size_t n); // invalid UTF-8 and control characters are left out
+bool ui_edit_key(ui_edit *e, int key);                    // false: not a key of the editor
+// Takes the text (owned by the caller), remembers it, and empties the line.
+char *ui_edit_take(ui_edit *e);
+void ui_edit_clear(ui_edit *e);

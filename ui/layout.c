@@ -1,0 +1,57 @@
+#include "ui/layout.h"
+
+static void small(ui_layout *l, ui_rect b, ui_panel focus) {
+    int stats = b.rows >= 24 ? 6 : 5, middle = (b.rows - stats) * 8 / 15, top = b.rows - stats - middle;
+    l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, b.cols};
+    ui_rect mid = {b.row + top, b.col, middle, b.cols};
+    int left = b.cols * 36 / 80;
+    if (focus == UI_DRAFTS) l->panel[UI_DRAFTS] = mid;
+    else {
+        l->panel[UI_LOGITS] = (ui_rect){mid.row, mid.col, mid.rows, left};
+        l->panel[UI_TREE] = (ui_rect){mid.row, mid.col + left, mid.rows, mid.cols - left};
+    }
+    l->panel[UI_STATS] = (ui_rect){b.row + top + middle, b.col, stats, b.cols};
+}
+
+static void medium(ui_layout *l, ui_rect b) {
+    int stats = 8, middle = (b.rows - stats) * 12 / 25, top = b.rows - stats - middle;
+    int logits = b.cols * 42 / 100 < 56 ? b.cols * 42 / 100 : 56, half = b.cols / 2;
+    l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, b.cols - logits};
+    l->panel[UI_LOGITS] = (ui_rect){b.row, b.col + b.cols - logits, top, logits};
+    l->panel[UI_DRAFTS] = (ui_rect){b.row + top, b.col, middle, half};
+    l->panel[UI_TREE] = (ui_rect){b.row + top, b.col + half, middle, b.cols - half};
+    l->panel[UI_STATS] = (ui_rect){b.row + top + middle, b.col, stats, b.cols};
+}
+
+static void large(ui_layout *l, ui_rect b) {
+    int stats = 9, drafts = b.rows / 4, top = b.rows - stats - drafts;
+    int logits = 56, output = (b.cols - logits) * 11 / 20;
+    l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, output};
+    l->panel[UI_LOGITS] = (ui_rect){b.row, b.col + output, top, logits};
+    l->panel[UI_TREE] = (ui_rect){b.row, b.col + output + logits, top, b.cols - output - logits};
+    l->panel[UI_DRAFTS] = (ui_rect){b.row + top, b.col, drafts, b.cols};
+    l->panel[UI_STATS] = (ui_rect){b.row + top + drafts, b.col, stats, b.cols};
+}
+
+ui_layout ui_layout_of(int rows, int cols, ui_panel focus, ui_panel zoom) {
+    ui_layout l = {.too_small = rows < UI_MIN_ROWS || cols < UI_MIN_COLS};
+    if (l.too_small) return l;
+    l.title = (ui_rect){0, 0, 1, cols};
+    l.message = (ui_rect){rows - 3, 0, 1, cols};
+    l.prompt = (ui_rect){rows - 2, 0, 1, cols};
+    l.keys = (ui_rect){rows - 1, 0, 1, cols};
+    ui_rect body = {1, 0, rows - 4, cols};
+    if (zoom != UI_NO_PANEL) l.panel[zoom] = body;
+    else if (rows >= 44 && cols >= 170) large(&l, body);
+    else if (rows >= 32 && cols >= 110) medium(&l, body);
+    else small(&l, body, focus);
+    return l;
+}
+
+ui_panel ui_panel_at(const ui_layout *l, int row, int col) {
+    for (int p = 0; p < UI_PANELS; p++) {
+        ui_rect r = l->panel[p];
+        if (row >= r.row && row < r.row + r.rows && col >= r.col && col < r.col + r.cols) return (ui_panel)p;
+    }
+    return UI_NO_PANEL;
+}

@@ -1,0 +1,17 @@
+// Where everything stands: a pure function of the window's size and of what is asked for.
+#pragma once
+#include "ui/canvas.h"
+#include "ui/state.h"
+
+enum { UI_MIN_ROWS = 24, UI_MIN_COLS = 80 };
+
+typedef struct {
+    bool too_small;
+    ui_rect title, message, prompt, keys;
+    ui_rect panel[UI_PANELS]; // rows == 0: not shown
+} ui_layout;
+
+// Three sizes: from 80x24 Output, Logits and Tree, Stats (Drafts takes the middle when it has the keys); from 110x32
+// all five in two columns; from 170x44 three columns. zoom: that panel alone.
+ui_layout ui_layout_of(int rows, int cols, ui_panel focus, ui_panel zoom);
+ui_panel ui_panel_at(const ui_layout *l, int row, int col); // UI_NO_PANEL: none

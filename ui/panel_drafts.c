@@ -1,0 +1,83 @@
+// The branches under the root: where each came from, what n-gram matched, what became of it.
+#include "ui/panels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// Draws nodes of a branch from its first on, in the colours of what happened to them.
+static void draw_tokens(ui_pen *p, const ui_state *s, const ls_step *step, const ls_branch *b) {
+    for (int i = b->first_node; i < b->first_node + b->n_nodes; i++) {
+        const ls_node *n = &step->nodes[i];
+        p->role = n->state == LS_NODE_ACCEPTED ? UI_GOOD : n->state == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
+        const char *sign = n->state == LS_NODE_REJECTED ? (p->canvas->ascii ? "!" : "✗") : "";
+        ui_print(p, "%s", sign);
+        if (!ui_draw_token(p, s, n->token)) return;
+        ui_print(p, " ");
+    }
+}
+
+// The n-gram that matched: the last tokens before the continuation.
+static void draw_ngram(ui_pen *p, const ui_state *s, const ls_step *step, const ls_branch *b) {
+    int32_t tail[8], n = 0;
+    if (b->rank >= 0) tail[n++] = step->nodes[b->first_node].token;
+    tail[n++] = step->nodes[0].token;
+    for (int32_t at = step->context_len - 1; n < 8 && at >= 0 && (size_t)at < s->context.n; at--) tail[n++] = s->context.p[at];
+    for (int i = b->match_n - 1; i >= 0 && i < n; i--) {
+        if (!ui_draw_token(p, s, tail[i])) return;
+        ui_print(p, i ? " " : "");
+    }
+}
+
+void ui_panel_drafts(ui_panel_view *v) {
+    ui_state *s = v->state;
+    const ls_step *step = ui_viewed(s);
+    if (!step) {
+        ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
+        ui_print(&p, "branches that were tried, and where they came from");
+        return;
+    }
+    const ui_turn *turn = ui_turn_of(s, ui_viewed_index(s));
+    const int rows = v->area.rows - 1, ngram = v->area.cols >= 100 ? 24 : v->area.cols >= 70 ? 16 : 0;
+    const int at_ngram = v->area.col + 19, at_len = at_ngram + (ngram ? ngram + 1 : 0), at_tokens = at_len + 10;
+    ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
+    ui_print(&head, " rk  source");
+    ui_pad(&head, at_ngram);
+    if (ngram) ui_print(&head, "matched n-gram");
+    ui_pad(&head, at_len);
+    ui_print(&head, "len acc");
+    ui_pad(&head, at_tokens);
+    ui_print(&head, "tokens");
+    int top = ui_scroll_top(&s->scroll[UI_DRAFTS], step->n_branches, rows), drafted = 0;
+    for (int i = 0; i < step->n_branches; i++) drafted += step->branches[i].n_nodes;
+    for (int i = 0; i < rows && top + i < step->n_branches; i++) {
+        const ls_branch *b = &step->branches[top + i];
+        ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_TEXT);
+        int end = p.end;
+        if (b->rank < 0) ui_print(&p, "  R  ");
+        else ui_print(&p, "%3d  ", b->rank);
+        p.role = UI_DIM;
+        if (b->match_n) {
+            // the matched n-gram ends before match_pos: before this turn's output it was part of a prompt
+            ui_print(&p, "%s ", turn && b->match_pos >= turn->first_id + turn->n_ids ? "output" : "prompt");
+            ui_draw_match(&p, b->match_n, b->match_pos);
+        } else ui_print(&p, "guess");
+        p.end = at_len - 1;
+        ui_pad(&p, at_ngram);
+        if (ngram && b->match_n) draw_ngram(&p, s, step, b);
+        p.end = end;
+        ui_pad(&p, at_len);
+        p.role = UI_TEXT;
+        ui_print(&p, "%3d ", b->n_nodes);
+        p.role = b->accepted ? UI_GOOD : UI_DIM;
+        ui_print(&p, "%3d", b->accepted);
+        ui_pad(&p, at_tokens);
+        draw_tokens(&p, s, step, b);
+    }
+    if (!step->n_branches) {
+        ui_pen p = ui_pen_at(v->canvas, v->area, 1, UI_DIM);
+        ui_print(&p, "%s", !step->forward ? "no draft: nothing follows this token"
+                           : step->budget <= 1 ? "no draft: one row is what pays here, or what was asked for"
+                                               : "no draft: no candidate");
+    }
+    snprintf(v->right, UI_RIGHT_BYTES, "%d branches, %d drafted, %d accepted", step->n_branches, drafted, step->n_path - 1);
+}

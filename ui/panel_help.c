@@ -1,0 +1,79 @@
+// What every key does, from the table of actions; and one sentence about a step.
+#include "ui/panels.h"
+
+#include <string.h>
+
+static const char *const words[] = {
+    "root: the model's own next token, always right.  draft: a guess at what follows it.",
+    "R: what followed this text before.  #n: rank n of the last logits, and what followed that before.",
+    "n@pos: an n-gram of that length matched; its continuation was copied from that position.",
+    "accepted (* or a dot), rejected (! or a cross), not reached (o): said by sign, not by colour alone.",
+    "MAT: tokens emitted / decode steps; plain decoding has 1.  Speedup: against plain decoding timed here.",
+};
+
+void ui_panel_help(ui_panel_view *v) {
+    const int n_words = (int)(sizeof words / sizeof *words), n = UI_ACTIONS + n_words + 3;
+    int top = ui_scroll_top(&v->state->help_scroll, n, v->area.rows);
+    for (int i = 0; i < v->area.rows && top + i < n; i++) {
+        int line = top + i;
+        ui_pen p = ui_pen_at(v->canvas, v->area, i, UI_KEY);
+        int col = p.col;
+        if (line < UI_ACTIONS) {
+            const ui_action_info *a = &ui_actions[line];
+            ui_print(&p, "  %s", a->keys);
+            ui_pad(&p, col + 14);
+            p.role = UI_LABEL;
+            ui_print(&p, "%s", a->name);
+            ui_pad(&p, col + 27);
+            p.role = UI_TEXT;
+            ui_print(&p, "%s", a->help);
+        } else if (line == UI_ACTIONS) {
+            ui_print(&p, "  Enter");
+            ui_pad(&p, col + 14);
+            p.role = UI_LABEL;
+            ui_print(&p, "send");
+            ui_pad(&p, col + 27);
+            p.role = UI_TEXT;
+            ui_print(&p, "send the prompt (Esc leaves the prompt line for the panels)");
+        } else if (line == UI_ACTIONS + 1) {
+        } else if (line < n - 1) {
+            p.role = UI_TEXT;
+            ui_print(&p, "  %s", words[line - UI_ACTIONS - 2]);
+        }
+    }
+    strcpy(v->right, top + v->area.rows < n ? "j/k scrolls, any other key closes" : "any key closes");
+}
+
+static void quote(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out) {
+    if (!c->ascii) ls_buf_char(out, '"');
+    ui_token_text(c, s, id, out);
+    if (!c->ascii) ls_buf_char(out, '"');
+}
+
+void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
+    const ls_node *root = &step->nodes[0];
+    ls_buf_fmt(out, "step %u: root ", step->index);
+    quote(c, s, root->token, out);
+    ls_buf_fmt(out, " p %.2f", (double)root->p);
+    if (step->corrected) ls_buf_str(out, " (in place of a rejected draft)");
+    if (!step->forward) {
+        ls_buf_fmt(out, "; the answer ends here: %s", ls_finish_name(step->finish));
+        return;
+    }
+    if (step->n_nodes == 1) {
+        ls_buf_str(out, "; nothing was drafted, so one token");
+        return;
+    }
+    ls_buf_fmt(out, " + %d of %d drafted", step->n_path - 1, step->n_nodes - 1);
+    const ls_node *last = &step->nodes[step->path[step->n_path - 1]];
+    if (step->n_path > 1) {
+        const ls_branch *b = &step->branches[last->branch];
+        if (b->match_n) ls_buf_fmt(out, " by a %d-gram of position %d", b->match_n, b->match_pos);
+        else ls_buf_fmt(out, " by rank %d of the last logits", b->rank);
+    }
+    bool tried = false;
+    for (int i = 1; i < step->n_nodes && !tried; i++) tried = step->nodes[i].parent == step->path[step->n_path - 1];
+    ls_buf_str(out, tried ? "; then the target wants " : "; the draft ended, next is ");
+    quote(c, s, last->target, out);
+    ls_buf_fmt(out, " p %.2f", (double)last->target_p);
+}

@@ -1,0 +1,79 @@
+// The last logits: the target's best tokens, which became branches, and which of those were right.
+#include "ui/panels.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+int ui_scroll_top(int *scroll, int n_lines, int rows) {
+    int most = n_lines > rows ? n_lines - rows : 0;
+    if (*scroll > most) *scroll = most;
+    return *scroll;
+}
+
+static const ls_branch *branch_of_rank(const ls_step *step, int rank) {
+    for (int b = 0; b < step->n_branches; b++)
+        if (step->branches[b].rank == rank) return &step->branches[b];
+    return NULL;
+}
+
+static void draw_draft(ui_pen *p, const ls_step *step, int rank, bool is_root) {
+    const bool ascii = p->canvas->ascii;
+    const ls_branch *b = branch_of_rank(step, is_root ? -1 : rank);
+    if (is_root) {
+        p->role = UI_ROOT;
+        ui_print(p, "root");
+        if (!b) return;
+        ui_print(p, " ");
+    } else if (!b) {
+        p->role = UI_DIM;
+        ui_print(p, "-");
+        return;
+    }
+    p->role = b->accepted ? UI_GOOD : UI_DIM;
+    ui_print(p, "%s ", b->accepted ? (ascii ? "*" : "●") : step->forward ? (ascii ? "o" : "○") : " ");
+    ui_draw_match(p, b->match_n, b->match_pos);
+    ui_print(p, " +%d", b->n_nodes);
+}
+
+void ui_panel_logits(ui_panel_view *v) {
+    const ls_step *step = ui_viewed(v->state);
+    if (!step) {
+        ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
+        ui_print(&p, "what the model said last, best first");
+        return;
+    }
+    const int rows = v->area.rows - 1, bar = v->area.cols >= 50 ? 12 : v->area.cols >= 40 ? 6 : 0;
+    const int token_cells = v->area.cols - 4 - 5 - (bar ? bar + 1 : 0) - 15;
+    int top = ui_scroll_top(&v->state->scroll[UI_LOGITS], step->n_top, rows);
+    ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
+    ui_print(&head, " rk token");
+    ui_pad(&head, v->area.col + 4 + token_cells);
+    ui_print(&head, "   p");
+    ui_pad(&head, v->area.col + v->area.cols - 15);
+    ui_print(&head, "draft n@pos +n");
+    for (int i = 0; i < rows && top + i < step->n_top; i++) {
+        int rank = top + i;
+        const ls_top_entry *e = &step->top[rank];
+        bool is_root = e->id == step->nodes[0].token;
+        double prob = ui_prob(e->logit, step->top_lse);
+        ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_DIM);
+        int col = p.col, end = p.end;
+        ui_print(&p, "%3d ", rank);
+        p.role = is_root ? UI_NUMBER : UI_TEXT;
+        p.end = col + 4 + token_cells - 1;
+        ui_draw_token(&p, v->state, e->id);
+        p.end = end;
+        ui_pad(&p, col + 4 + token_cells);
+        p.role = UI_TEXT;
+        ui_draw_prob(&p, prob);
+        ui_print(&p, " ");
+        if (bar) {
+            p.role = UI_BAR;
+            ui_bar(&p, bar, prob);
+            ui_print(&p, " ");
+        }
+        draw_draft(&p, step, rank, is_root);
+    }
+    snprintf(v->right, UI_RIGHT_BYTES, "top %d, entropy %.2f nat", step->n_top, (double)step->top_entropy);
+}

@@ -1,0 +1,143 @@
+// The conversation, every token in the colour of where it came from; the viewed step's tokens stand out.
+#include "ui/panels.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    ls_buf text, roles, marks; // a role and marks for every byte
+} flow;
+
+static void add(flow *f, const char *p, size_t n, ui_role role, int mark) {
+    ls_buf_add(&f->text, p, n);
+    for (size_t i = 0; i < n; i++) {
+        ls_buf_char(&f->roles, (char)role);
+        ls_buf_char(&f->marks, (char)mark);
+    }
+}
+
+static void add_str(flow *f, const char *s, ui_role role) {
+    add(f, s, strlen(s), role, 0);
+}
+
+static void add_step(flow *f, const ui_state *s, const ls_step *step, bool viewed, bool brackets, bool ascii) {
+    for (int i = 0; i < step->n_emitted; i++) {
+        const ls_node *node = &step->nodes[step->path[i]];
+        const ui_token *t = ui_token_of(s, node->token);
+        ui_role role = ui_from_role(node->from, step->corrected && i == 0);
+        bool shown = !t->special;
+        if (viewed && brackets && (i == 0 || (i == 1 && step->n_emitted > 1)))
+            add_str(f, i ? (ascii ? "[" : "«") : ascii ? "<" : "‹", UI_LABEL);
+        if (shown) add(f, t->bytes, (size_t)t->n, role, viewed ? UI_REVERSE : 0);
+        if (viewed && brackets && (i == 0 || i == step->n_emitted - 1))
+            add_str(f, i ? (ascii ? "]" : "»") : ascii ? ">" : "›", UI_LABEL);
+    }
+}
+
+typedef struct {
+    size_t from, to;
+} line;
+
+// Breaks at newlines, and at blanks where a word does not fit.
+static line *wrap(const ui_canvas *c, const ls_buf *text, int cols, size_t *n_lines) {
+    size_t cap = 64, n = 0, start = 0, i = 0, blank = 0;
+    int used = 0;
+    line *lines = ls_malloc(cap * sizeof *lines);
+    while (i <= text->n) {
+        bool end = i == text->n;
+        ui_glyph g = {.n = 1};
+        if (!end) g = ui_next_glyph(c, text->p + i, text->n - i);
+        bool full = !end && !g.newline && used + g.cells > cols;
+        if (end || g.newline || full) {
+            if (n == cap) lines = ls_realloc(lines, (cap *= 2) * sizeof *lines);
+            size_t stop = full && blank > start ? blank : i;
+            lines[n++] = (line){start, stop};
+            if (end) break;
+            start = g.newline ? i + g.n : stop;
+            if (full) { // the next line starts behind the blank, and the word is measured again
+                i = start;
+                used = 0;
+                blank = start;
+                continue;
+            }
+            used = 0;
+            blank = start;
+        } else {
+            used += g.cells;
+            if (g.space) blank = i + g.n;
+        }
+        i += g.n;
+    }
+    *n_lines = n;
+    return lines;
+}
+
+static void draw_line(ui_pen *p, const flow *f, line l) {
+    for (size_t i = l.from; i < l.to;) {
+        ui_glyph g = ui_next_glyph(p->canvas, f->text.p + i, l.to - i);
+        p->role = (uint8_t)f->roles.p[i];
+        p->mark = (uint8_t)f->marks.p[i];
+        ui_draw(p, f->text.p + i, g.n);
+        i += g.n;
+    }
+}
+
+void ui_panel_output(ui_panel_view *v) {
+    ui_state *s = v->state;
+    flow f = {0};
+    size_t viewed = s->n_steps ? ui_viewed_index(s) : 0, emitted = 0, viewed_end = 0;
+    const bool ascii = v->canvas->ascii;
+    for (size_t t = 0; t < s->n_turns; t++) {
+        const ui_turn *turn = &s->turns[t];
+        if (t) add_str(&f, "\n\n", UI_TEXT);
+        add_str(&f, ascii ? "> " : "› ", UI_LABEL);
+        add(&f, turn->text, strlen(turn->text), UI_PROMPT, 0);
+        add_str(&f, "\n", UI_TEXT);
+        emitted = 0;
+        for (size_t i = turn->first_step; i < turn->first_step + turn->n_steps; i++) {
+            bool is_viewed = i == viewed && (!s->live || ui_busy(s));
+            add_step(&f, s, s->steps[i], is_viewed, s->brackets, ascii);
+            emitted += (size_t)s->steps[i]->n_emitted;
+            if (i == viewed) viewed_end = f.text.n;
+        }
+    }
+    if (!s->n_turns) {
+        add_str(&f, "Type a prompt and press Enter.\n\n", UI_TEXT);
+        add_str(&f, "Each step drafts a tree of likely next tokens from text that is already here, and one pass of "
+                    "the model checks all of it. Colours say where a token came from: ", UI_DIM);
+        add_str(&f, "the model's own choice", UI_ROOT);
+        add_str(&f, ", ", UI_DIM);
+        add_str(&f, "retrieved", UI_RETRIEVED);
+        add_str(&f, ", ", UI_DIM);
+        add_str(&f, "guessed from the last logits", UI_GUESS);
+        add_str(&f, ", ", UI_DIM);
+        add_str(&f, "what followed a guess", UI_TAIL);
+        add_str(&f, ", ", UI_DIM);
+        add_str(&f, "chosen where a draft was wrong", UI_CORRECTED);
+        add_str(&f, ".", UI_DIM);
+    }
+    size_t n;
+    line *lines = wrap(v->canvas, &f.text, v->area.cols, &n);
+    size_t bottom = n; // line after the last one shown, when not scrolled
+    if (!s->live && s->n_steps) {
+        for (bottom = 0; bottom < n && lines[bottom].to < viewed_end;) bottom++;
+        bottom += 1 + (size_t)v->area.rows / 3;
+        if (bottom > n) bottom = n;
+    }
+    int most = (int)bottom - v->area.rows;
+    if (most < 0) most = 0;
+    if (s->scroll[UI_OUTPUT] > most) s->scroll[UI_OUTPUT] = most;
+    int top = most - s->scroll[UI_OUTPUT];
+    for (int row = 0; row < v->area.rows && (size_t)(top + row) < n; row++) {
+        ui_pen p = ui_pen_at(v->canvas, v->area, row, UI_TEXT);
+        draw_line(&p, &f, lines[top + row]);
+    }
+    const char *follow = s->scroll[UI_OUTPUT] ? "scrolled" : s->live ? "follow" : "history";
+    snprintf(v->right, UI_RIGHT_BYTES, "%zu tokens, %s", emitted, follow);
+    free(lines);
+    ls_buf_free(&f.text);
+    ls_buf_free(&f.roles);
+    ls_buf_free(&f.marks);
+}

@@ -1,0 +1,161 @@
+// Statistics of the viewed turn up to the viewed step. Every ratio says of what.
+#include "ui/panels.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { HISTORY = 256 };
+
+typedef struct {
+    ui_panel_view *v;
+    int row;
+} out;
+
+static ui_pen next_line(out *o, const char *label) {
+    ui_pen p = ui_pen_at(o->v->canvas, o->v->area, o->row++, UI_LABEL);
+    int col = p.col;
+    ui_print(&p, "%s", label);
+    ui_pad(&p, col + 10);
+    p.role = UI_TEXT;
+    return p;
+}
+
+static void number(ui_pen *p, const char *before, const char *value, const char *after) {
+    p->role = UI_TEXT;
+    ui_print(p, "%s", before);
+    p->role = UI_NUMBER;
+    ui_print(p, "%s", value);
+    p->role = UI_TEXT;
+    ui_print(p, "%s", after);
+}
+
+static void emitted_line(out *o, const ls_stats *st, const ls_step *step) {
+    const ui_state *s = o->v->state;
+    double values[HISTORY], max = 4;
+    size_t view = ui_viewed_index(s), first = ui_turn_of(s, view)->first_step, n = 0;
+    if (view + 1 - first > HISTORY) first = view + 1 - HISTORY;
+    for (size_t i = first; i <= view; i++) {
+        values[n++] = s->steps[i]->n_emitted;
+        if (values[n - 1] > max) max = values[n - 1];
+    }
+    ui_pen p = next_line(o, "emitted");
+    int cells = o->v->area.cols - 10 - 42;
+    p.role = UI_BAR;
+    ui_spark(&p, cells > 8 ? (cells < HISTORY ? cells : HISTORY) : 8, values, n, max);
+    char a[16], b[16];
+    snprintf(a, sizeof a, "%d", step->n_emitted);
+    snprintf(b, sizeof b, "%.2f", ls_stats_mat(st));
+    number(&p, " now ", a, "");
+    number(&p, ", mean ", b, " tokens/step (MAT)");
+}
+
+static void draft_line(out *o, const ls_stats *st) {
+    ui_pen p = next_line(o, "drafts");
+    char a[64];
+    snprintf(a, sizeof a, "%llu of %llu", (unsigned long long)st->accepted, (unsigned long long)st->drafted);
+    number(&p, "", a, " nodes accepted");
+    if (st->drafted) ui_print(&p, " (%.0f%%)", 100.0 * (double)st->accepted / (double)st->drafted);
+    snprintf(a, sizeof a, "%llu of %llu", (unsigned long long)st->steps_with_accept, (unsigned long long)st->steps);
+    number(&p, ", helped in ", a, " steps");
+    for (int f = 1; f < LS_FROM_COUNT; f++)
+        if (st->from[f].of)
+            ui_print(&p, ", %s %llu/%llu", ls_from_name((ls_from)f), (unsigned long long)st->from[f].n,
+                     (unsigned long long)st->from[f].of);
+}
+
+static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
+    ui_pen p = next_line(o, "speed");
+    double x = ls_stats_speedup(st);
+    char a[32], b[32];
+    snprintf(a, sizeof a, "%.1f", ls_stats_tokens_per_s(st));
+    number(&p, "", a, " tokens/s");
+    if (x > 0) {
+        snprintf(a, sizeof a, "%.1f", ls_stats_ar_tokens_per_s(st));
+        snprintf(b, sizeof b, "x%.2f", x);
+        number(&p, "; plain ", a, " (measured here): speedup ");
+        p.role = x >= 1 ? UI_GOOD : UI_BAD;
+        ui_print(&p, "%s", b);
+        p.role = UI_DIM;
+        ui_print(&p, step->budget <= 1 ? "; a draft would not pay now" : "");
+    } else {
+        p.role = UI_DIM;
+        ui_print(&p, "; plain decoding not measured yet");
+    }
+}
+
+static void time_line(out *o, const ls_stats *st) {
+    ui_pen p = next_line(o, "time");
+    double n = st->steps ? (double)st->steps : 1, ms = st->total_us / n / 1e3;
+    double host = st->total_us - st->forward_us;
+    ui_print(&p, "%.2f ms/step: forward %.2f ", ms, st->forward_us / n / 1e3);
+    p.role = UI_BAR;
+    ui_bar(&p, o->v->area.cols >= 110 ? 20 : 8, st->total_us > 0 ? st->forward_us / st->total_us : 0);
+    p.role = UI_TEXT;
+    ui_print(&p, " %.0f%%, draft %.3f, verify %.3f, commit %.3f; host %.1f%%",
+             st->total_us > 0 ? 100 * st->forward_us / st->total_us : 0, st->draft_us / n / 1e3,
+             st->verify_us / n / 1e3, st->commit_us / n / 1e3, st->total_us > 0 ? 100 * host / st->total_us : 0);
+}
+
+static void depth_line(out *o, const ls_stats *st) {
+    ui_pen p = next_line(o, "by depth");
+    for (int d = 1; d < LS_STATS_DEPTHS && st->depth[d].of; d++) {
+        int room = p.end - p.col;
+        if (room < 18) break;
+        ui_print(&p, "%sd%d %llu/%llu", d > 1 ? "  " : "", d, (unsigned long long)st->depth[d].n,
+                 (unsigned long long)st->depth[d].of);
+    }
+    p.role = UI_DIM;
+    ui_print(&p, "  steps accepted/with a node there");
+}
+
+static void length_line(out *o, const ls_stats *st) {
+    ui_pen p = next_line(o, "lengths");
+    for (int i = 1; i <= LS_STATS_HIST; i++) {
+        if (!st->by_emitted[i]) continue;
+        if (p.end - p.col < 16) break;
+        ui_print(&p, "%d", i);
+        p.role = UI_BAR;
+        ui_print(&p, " ");
+        ui_bar(&p, 8, (double)st->by_emitted[i] / (double)st->steps);
+        p.role = UI_TEXT;
+        ui_print(&p, "%llu  ", (unsigned long long)st->by_emitted[i]);
+    }
+    p.role = UI_DIM;
+    ui_print(&p, "steps by tokens emitted");
+}
+
+static void cost_line(out *o) {
+    const ls_run_header *h = &o->v->state->header;
+    ui_pen p = next_line(o, "forward");
+    for (int i = 0; i < h->n_cost; i++) {
+        if (p.end - p.col < 14) break;
+        ui_print(&p, "%s%d:%.1f", i ? "  " : "", h->cost_rows[i], h->cost_ms[i]);
+    }
+    p.role = UI_DIM;
+    ui_print(&p, "  ms by rows, measured at start");
+}
+
+void ui_panel_stats(ui_panel_view *v) {
+    ui_state *s = v->state;
+    const ls_step *step = ui_viewed(s);
+    out o = {v, 0};
+    if (!step) {
+        if (s->has_header) cost_line(&o);
+        else {
+            ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
+            ui_print(&p, "acceptance and speed, each with what it is a part of");
+        }
+        return;
+    }
+    const ls_stats *st = ui_stats(s);
+    emitted_line(&o, st, step);
+    draft_line(&o, st);
+    speed_line(&o, st, step);
+    time_line(&o, st);
+    if (v->area.rows > 4) depth_line(&o, st);
+    if (v->area.rows > 5) length_line(&o, st);
+    if (v->area.rows > 6) cost_line(&o);
+    snprintf(v->right, UI_RIGHT_BYTES, "%llu steps, budget %d rows, %d n-grams", (unsigned long long)st->steps,
+             step->budget, step->pool_size);
+}

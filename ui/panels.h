@@ -1,0 +1,24 @@
+// The panels. Each draws the inside of its box from the state and keeps its scroll position in range. The text at
+// the right of the box's title goes into `right`.
+#pragma once
+#include "ui/widgets.h"
+
+typedef struct {
+    ui_canvas *canvas;
+    ui_state *state;
+    ui_rect area; // inside the box
+    char *right;  // 128 bytes
+} ui_panel_view;
+
+void ui_panel_output(ui_panel_view *v);
+void ui_panel_logits(ui_panel_view *v);
+void ui_panel_drafts(ui_panel_view *v);
+void ui_panel_tree(ui_panel_view *v);
+void ui_panel_stats(ui_panel_view *v);
+void ui_panel_help(ui_panel_view *v);
+enum { UI_RIGHT_BYTES = 128 };
+
+// Cuts a scroll position so that the last of n lines stays in sight; returns the first line to draw.
+int ui_scroll_top(int *scroll, int n_lines, int rows);
+// One sentence about what a step did and why.
+void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out);

@@ -1,0 +1,168 @@
+#include "ui/render.h"
+#include "ui/panels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *state_name(const ui_state *s) {
+    switch (s->run_state) {
+    case LS_STATE_LOADING: return "LOADING";
+    case LS_STATE_IDLE: return "READY";
+    case LS_STATE_PREFILL: return "READING";
+    case LS_STATE_RUNNING: return "RUN";
+    case LS_STATE_PAUSED: return "PAUSED";
+    case LS_STATE_FAILED: return "FAILED";
+    }
+    return "";
+}
+
+static void separator(ui_pen *p) {
+    ui_print(p, p->canvas->ascii ? " | " : " │ ");
+}
+
+static void title(ui_state *s, ui_canvas *c, ui_rect r) {
+    ui_pen p = ui_pen_at(c, r, 0, UI_TITLE);
+    ui_print(&p, " LogitSpec ");
+    if (s->has_header) ui_print(&p, " %s %s %s", s->header.model, s->header.dtype, s->header.device);
+    separator(&p);
+    ui_print(&p, "%s", state_name(s));
+    const ls_step *step = ui_viewed(s);
+    if (step) {
+        separator(&p);
+        if (s->live) ui_print(&p, "step %u", step->index);
+        else ui_print(&p, "step %u, %zu behind", step->index, s->n_steps - 1 - ui_viewed_index(s));
+        separator(&p);
+        ui_print(&p, "ctx %d/%d", step->context_len, s->header.n_context);
+        const ls_stats *st = ui_stats(s);
+        separator(&p);
+        ui_print(&p, "%.0f tok/s", ls_stats_tokens_per_s(st));
+        if (ls_stats_speedup(st) > 0) {
+            separator(&p);
+            ui_print(&p, "%s%.2f vs plain", c->ascii ? "x" : "×", ls_stats_speedup(st));
+        }
+    }
+    if (s->has_header && !s->header.exact) {
+        separator(&p);
+        ui_print(&p, "NOT EXACT");
+    }
+    ui_pad(&p, r.cols);
+}
+
+static void message(ui_state *s, ui_canvas *c, ui_rect r) {
+    ui_pen p = ui_pen_at(c, r, 0, UI_DIM);
+    if (*s->message) {
+        p.role = s->message_is_error ? UI_BAD : UI_LABEL;
+        ui_print(&p, " %s%s", s->message_is_error ? "! " : "", s->message);
+        return;
+    }
+    if (s->run_state == LS_STATE_LOADING || s->run_state == LS_STATE_PREFILL) {
+        ui_print(&p, " %s ", *s->stage ? s->stage : "starting");
+        if (s->fraction >= 0) {
+            p.role = UI_BAR;
+            ui_bar(&p, 20, s->fraction);
+            ui_print(&p, " %3.0f%%", 100 * s->fraction);
+        }
+        return;
+    }
+    const ls_step *step = ui_viewed(s);
+    if (!step) return;
+    ls_buf text = {0};
+    ui_narrate(c, s, step, &text);
+    ui_print(&p, " ");
+    ui_draw(&p, text.p, text.n);
+    ls_buf_free(&text);
+}
+
+// The text scrolls sideways so that the cursor stays in sight.
+static void edit_line(ui_canvas *c, ui_rect r, const char *sign, const ui_edit *e, bool active, const char *hint,
+                      int *cursor_row, int *cursor_col) {
+    ui_pen p = ui_pen_at(c, r, 0, active ? UI_FOCUS : UI_DIM);
+    ui_print(&p, " %s ", sign);
+    const char *text = e->text.n ? e->text.p : "";
+    int start = p.col, room = p.end - p.col - 1;
+    size_t from = 0;
+    while (ui_text_cells(c, text + from, e->cursor - from) > room) from += ui_next_glyph(c, text + from, e->text.n - from).n;
+    p.role = active ? UI_TEXT : UI_DIM;
+    if (e->text.n) ui_draw(&p, text + from, e->text.n - from);
+    else {
+        p.role = UI_DIM;
+        ui_print(&p, "%s", hint);
+    }
+    if (!active) return;
+    *cursor_row = r.row;
+    *cursor_col = start + ui_text_cells(c, text + from, e->cursor - from);
+}
+
+static void key_bar(ui_state *s, ui_canvas *c, ui_rect r) {
+    static const ui_action typing[] = {UI_ACT_HELP, UI_ACT_RUN_PAUSE, UI_ACT_STEP, UI_ACT_BACK, UI_ACT_FORWARD, UI_ACT_STOP,
+                                       UI_ACT_NEXT_PANEL};
+    static const ui_action panels[] = {UI_ACT_HELP, UI_ACT_RUN_PAUSE, UI_ACT_STEP, UI_ACT_BACK, UI_ACT_FORWARD, UI_ACT_STOP,
+                                       UI_ACT_NEXT_PANEL, UI_ACT_ZOOM, UI_ACT_PROMPT, UI_ACT_CLOSE};
+    bool types = s->focus == UI_NO_PANEL;
+    const ui_action *list = types ? typing : panels;
+    size_t n = types ? sizeof typing / sizeof *typing : sizeof panels / sizeof *panels;
+    ui_pen p = ui_pen_at(c, r, 0, UI_KEY);
+    const char *fixed[][2] = {{"Enter", "Send"}, {"Esc", "Panels"}, {"^C", "Quit"}};
+    for (size_t i = 0; i < n + (types ? 3 : 0); i++) {
+        char key[16], label[24];
+        if (i < n) {
+            const char *keys = ui_actions[list[i]].keys, *blank = strchr(keys, ' ');
+            if (!types && blank && list[i] != UI_ACT_HELP) keys = blank + 1; // the letter is shorter
+            snprintf(key, sizeof key, "%.*s", (int)strcspn(keys, " "), keys);
+            snprintf(label, sizeof label, "%s", list[i] == UI_ACT_RUN_PAUSE ? (s->run_state == LS_STATE_PAUSED ? "Run" : "Pause") : ui_actions[list[i]].label);
+        } else {
+            snprintf(key, sizeof key, "%s", fixed[i - n][0]);
+            snprintf(label, sizeof label, "%s", fixed[i - n][1]);
+        }
+        if (p.col + (int)strlen(key) + (int)strlen(label) + 2 > p.end) break; // whole entries only
+        p.role = UI_KEY;
+        ui_print(&p, "%s", key);
+        p.role = UI_KEY_LABEL;
+        ui_print(&p, "%s", label);
+        p.role = UI_TEXT;
+        ui_print(&p, " ");
+    }
+}
+
+static void too_small(ui_canvas *c) {
+    ui_rect all = {0, 0, c->rows, c->cols};
+    ui_pen p = ui_pen_at(c, all, c->rows / 2, UI_TEXT);
+    ui_print(&p, "needs %dx%d, have %dx%d", UI_MIN_COLS, UI_MIN_ROWS, c->cols, c->rows);
+}
+
+void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
+    static const struct {
+        const char *title;
+        void (*draw)(ui_panel_view *v);
+    } panels[UI_PANELS] = {{"1 Output", ui_panel_output}, {"2 Logits", ui_panel_logits}, {"3 Drafts", ui_panel_drafts},
+                           {"4 Tree", ui_panel_tree}, {"5 Stats", ui_panel_stats}};
+    *cursor_row = *cursor_col = -1;
+    ui_layout l = ui_layout_of(c->rows, c->cols, s->focus, s->zoom);
+    if (l.too_small) {
+        too_small(c);
+        return;
+    }
+    title(s, c, l.title);
+    for (int i = 0; i < UI_PANELS; i++) {
+        char right[UI_RIGHT_BYTES] = "";
+        if (!l.panel[i].rows) continue;
+        panels[i].draw(&(ui_panel_view){c, s, ui_inside(l.panel[i]), right});
+        ui_box(c, l.panel[i], panels[i].title, right, (int)s->focus == i);
+    }
+    message(s, c, l.message);
+    if (s->typing_command) edit_line(c, l.prompt, ":", &s->command, true, "", cursor_row, cursor_col);
+    else
+        edit_line(c, l.prompt, c->ascii ? ">" : "›", &s->prompt, s->focus == UI_NO_PANEL,
+                  s->focus == UI_NO_PANEL ? "type a prompt, Enter sends it" : "p: type a prompt", cursor_row, cursor_col);
+    key_bar(s, c, l.keys);
+    if (!s->help) return;
+    ui_rect body = {1, 0, c->rows - 4, c->cols};
+    for (int row = 0; row < body.rows; row++) {
+        ui_pen p = ui_pen_at(c, body, row, UI_TEXT);
+        ui_pad(&p, c->cols);
+    }
+    char right[UI_RIGHT_BYTES] = "";
+    ui_panel_help(&(ui_panel_view){c, s, ui_inside(body), right});
+    ui_box(c, body, "Help", right, true);
+    *cursor_row = -1;
+}

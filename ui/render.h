@@ -1,0 +1,7 @@
+// The whole screen, from the state onto a canvas. Pure but for scroll positions, which are kept in range.
+#pragma once
+#include "ui/canvas.h"
+#include "ui/layout.h"
+
+// The canvas has its size already. *cursor_row, *cursor_col: where the text cursor stands; -1: hidden.
+void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col);

@@ -1,0 +1,146 @@
+#include "ui/state.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TOKEN_ID = 1 << 24 };
+
+void ui_state_init(ui_state *s) {
+    *s = (ui_state){.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL, .live = true, .fraction = -1};
+}
+
+static void forget_conversation(ui_state *s) {
+    for (size_t i = 0; i < s->n_turns; i++) free(s->turns[i].text);
+    for (size_t i = 0; i < s->n_steps; i++) free(s->steps[i]);
+    s->n_turns = s->n_steps = 0;
+    s->context.n = 0;
+    s->live = true;
+    s->stats = (ls_stats){0};
+    s->stats_turn = s->stats_until = 0;
+    memset(s->scroll, 0, sizeof s->scroll);
+}
+
+void ui_state_free(ui_state *s) {
+    forget_conversation(s);
+    for (int32_t i = 0; i < s->n_tokens; i++) free(s->tokens[i].bytes);
+    for (int i = 0; i < s->n_outbox; i++) free(s->outbox[i].text);
+    free(s->tokens);
+    free(s->turns);
+    free(s->steps);
+    free(s->save_to);
+    ls_ids_free(&s->context);
+    ui_edit_free(&s->prompt);
+    ui_edit_free(&s->command);
+    *s = (ui_state){0};
+}
+
+static void learn_tokens(ui_state *s, const ls_event *e) {
+    for (int32_t i = 0; i < e->tokens.n; i++) {
+        int32_t id = e->tokens.ids[i], from = i ? e->tokens.ends[i - 1] : 0;
+        if (id < 0 || id > MAX_TOKEN_ID) continue;
+        if (id >= s->n_tokens) {
+            s->tokens = ls_realloc(s->tokens, (size_t)(id + 1024) * sizeof *s->tokens);
+            memset(s->tokens + s->n_tokens, 0, (size_t)(id + 1024 - s->n_tokens) * sizeof *s->tokens);
+            s->n_tokens = id + 1024;
+        }
+        free(s->tokens[id].bytes);
+        s->tokens[id] = (ui_token){ls_strndup(e->tokens.bytes + from, (size_t)(e->tokens.ends[i] - from)),
+                                   e->tokens.ends[i] - from, e->tokens.special[i]};
+    }
+}
+
+static void begin_turn(ui_state *s, ls_event *e) {
+    s->turns = ls_realloc(s->turns, (s->n_turns + 1) * sizeof *s->turns);
+    int32_t first = e->prompt.context_len - e->prompt.n_ids;
+    s->turns[s->n_turns++] = (ui_turn){.text = e->prompt.text,
+                                       .first_id = first,
+                                       .n_ids = e->prompt.n_ids,
+                                       .first_step = s->n_steps,
+                                       .prefill_ms = e->prompt.prefill_ms};
+    e->prompt.text = NULL;
+    if ((int64_t)s->context.n > first) s->context.n = first > 0 ? (size_t)first : 0;
+    while ((int64_t)s->context.n < first) ls_ids_push(&s->context, -1);
+    ls_ids_add(&s->context, e->prompt.ids, (size_t)e->prompt.n_ids);
+    s->live = true;
+    memset(s->scroll, 0, sizeof s->scroll);
+}
+
+static void add_step(ui_state *s, ls_event *e) {
+    if (!s->n_turns) return;
+    if (s->n_steps == s->cap_steps) {
+        s->cap_steps = s->cap_steps * 2 + 256;
+        s->steps = ls_realloc(s->steps, s->cap_steps * sizeof *s->steps);
+    }
+    const ls_step *step = s->steps[s->n_steps++] = e->step;
+    e->step = NULL;
+    s->turns[s->n_turns - 1].n_steps++;
+    int keep = step->n_emitted - (step->finish == LS_FINISH_EOS);
+    for (int i = 0; i < keep; i++) ls_ids_push(&s->context, step->nodes[step->path[i]].token);
+    if (s->live) s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = s->scroll[UI_LOGITS] = 0;
+}
+
+void ui_on_event(ui_state *s, ls_event *e) {
+    switch (e->kind) {
+    case LS_EV_STATUS:
+        s->run_state = e->status.state;
+        memcpy(s->stage, e->status.stage, sizeof s->stage);
+        s->fraction = e->status.fraction;
+        break;
+    case LS_EV_HEADER:
+        forget_conversation(s);
+        s->header = *e->header;
+        s->has_header = true;
+        break;
+    case LS_EV_TOKENS: learn_tokens(s, e); break;
+    case LS_EV_PROMPT: begin_turn(s, e); break;
+    case LS_EV_STEP: add_step(s, e); break;
+    case LS_EV_END:
+        if (s->n_turns) s->turns[s->n_turns - 1].finish = e->end.finish;
+        break;
+    case LS_EV_MESSAGE:
+        snprintf(s->message, sizeof s->message, "%s", e->message.text);
+        s->message_is_error = e->message.is_error;
+        break;
+    }
+    ls_event_free(e);
+}
+
+size_t ui_viewed_index(const ui_state *s) {
+    return s->live || s->view >= s->n_steps ? s->n_steps - 1 : s->view;
+}
+
+const ls_step *ui_viewed(const ui_state *s) {
+    return s->n_steps ? s->steps[ui_viewed_index(s)] : NULL;
+}
+
+const ui_turn *ui_turn_of(const ui_state *s, size_t i_step) {
+    for (size_t t = s->n_turns; t > 0; t--)
+        if (s->turns[t - 1].first_step <= i_step) return &s->turns[t - 1];
+    return NULL;
+}
+
+const ls_stats *ui_stats(ui_state *s) {
+    if (!s->n_steps) {
+        s->stats = (ls_stats){0};
+        return &s->stats;
+    }
+    size_t view = ui_viewed_index(s), turn = (size_t)(ui_turn_of(s, view) - s->turns);
+    if (turn != s->stats_turn || view + 1 < s->stats_until || s->stats_until < s->turns[turn].first_step) {
+        s->stats = (ls_stats){0};
+        s->stats_turn = turn;
+        s->stats_until = s->turns[turn].first_step;
+    }
+    for (; s->stats_until <= view; s->stats_until++) ls_stats_add(&s->stats, s->steps[s->stats_until]);
+    return &s->stats;
+}
+
+const ui_token *ui_token_of(const ui_state *s, int32_t id) {
+    static const ui_token unknown = {.bytes = "?", .n = 1};
+    return id >= 0 && id < s->n_tokens && s->tokens[id].bytes ? &s->tokens[id] : &unknown;
+}
+
+bool ui_busy(const ui_state *s) {
+    return s->run_state == LS_STATE_PREFILL || s->run_state == LS_STATE_RUNNING || s->run_state == LS_STATE_PAUSED;
+}

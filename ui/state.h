@@ -1,0 +1,84 @@
+// What the screen knows: the run as its events told it, and where the user looks. Events and keys change it,
+// rendering only reads it; commands for the source wait in `outbox` until the application sends them.
+#pragma once
+#include "run/source.h"
+#include "run/stats.h"
+#include "ui/actions.h"
+#include "ui/edit.h"
+#include "ui/keys.h"
+
+typedef enum { UI_OUTPUT, UI_LOGITS, UI_DRAFTS, UI_TREE, UI_STATS, UI_PANELS, UI_NO_PANEL = -1 } ui_panel;
+
+typedef struct {
+    char *bytes; // NULL: not known
+    int32_t n;
+    bool special;
+} ui_token;
+
+typedef struct {
+    char *text;            // what the user wrote
+    int32_t first_id;      // context position of the first token that this turn added
+    int32_t n_ids;
+    size_t first_step;     // index into steps
+    size_t n_steps;
+    ls_finish finish;      // LS_GOING while it runs
+    double prefill_ms;
+} ui_turn;
+
+typedef struct {
+    ls_command_kind kind;
+    char *text; // owned; may be NULL
+    int n;
+} ui_request;
+
+typedef struct {
+    // the run
+    bool has_header;
+    ls_run_header header;
+    ls_run_state run_state;
+    char stage[64];
+    double fraction;
+    ui_token *tokens; // by id
+    int32_t n_tokens;
+    ui_turn *turns;
+    size_t n_turns;
+    ls_step **steps; // of all turns
+    size_t n_steps, cap_steps;
+    ls_ids context; // committed tokens; -1 where unknown
+    // the view
+    ui_panel focus; // UI_NO_PANEL: the prompt line has the keys
+    ui_panel zoom;  // UI_NO_PANEL: all panels
+    bool live;      // look at the newest step
+    size_t view;    // else at this one
+    int scroll[UI_PANELS];   // lines from the natural position
+    bool tree_full, brackets, help, ascii, pasting, typing_command, redraw, suspend;
+    int help_scroll;
+    ui_edit prompt, command;
+    char message[512];
+    bool message_is_error;
+    // for the application
+    ui_request outbox[8];
+    int n_outbox;
+    char *save_to; // file for the display; owned
+    bool quit;
+    int exit_code;
+    // statistics of the viewed turn up to the viewed step
+    ls_stats stats;
+    size_t stats_turn, stats_until; // until: first step not counted
+} ui_state;
+
+void ui_state_init(ui_state *s);
+void ui_state_free(ui_state *s);
+void ui_on_event(ui_state *s, ls_event *e); // takes the event
+// panel_at: the panel under the mouse, or UI_NO_PANEL; ignored for other keys.
+void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at);
+void ui_on_paste(ui_state *s, const char *text, size_t n);
+void ui_act(ui_state *s, ui_action a);
+
+// Reading
+const ls_step *ui_viewed(const ui_state *s);         // NULL before the first step
+size_t ui_viewed_index(const ui_state *s);           // valid if there is one
+const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
+const ls_stats *ui_stats(ui_state *s);               // of the viewed turn, up to the viewed step
+const ui_token *ui_token_of(const ui_state *s, int32_t id); // never NULL
+bool ui_busy(const ui_state *s);                     // a turn is being answered

@@ -1,0 +1,213 @@
+#include "ui/term_curses.h"
+
+#include <curses.h>
+#include <fcntl.h>
+#include <langinfo.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <termios.h>
+#include <unistd.h>
+
+enum { PASTE_BEGIN = KEY_MAX + 1, PASTE_END };
+
+static struct {
+    SCREEN *screen;
+    FILE *out;
+    int saved[2], caught; // descriptors 1 and 2 as they were; the hidden file
+    int wake[2];
+    volatile sig_atomic_t signal;
+    struct termios tty;
+    const ui_theme *theme;
+    int colors; // 0: none
+} term;
+
+static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
+
+static void on_signal(int number) {
+    term.signal = number;
+    if (write(term.wake[1], "!", 1) < 0) return;
+}
+
+// Only calls that are safe here: a fixed string that leaves curses' screen, and the tty's modes.
+static void on_crash(int number) {
+    static const char restore[] = "\033[?2004l\033[?1000l\033[?1002l\033[?1006l\033[0m\033[?1049l\033[?25h\r\n";
+    if (write(term.saved[0], restore, sizeof restore - 1) < 0) term.signal = number;
+    tcsetattr(STDIN_FILENO, TCSANOW, &term.tty);
+    raise(number); // SA_RESETHAND: the default action, with the right status
+}
+
+static void handle(int number, void (*handler)(int), int flags) {
+    struct sigaction a = {.sa_handler = handler, .sa_flags = flags};
+    sigaction(number, &a, NULL);
+}
+
+static void init_colors(bool color) {
+    term.colors = 0;
+    if (!color || !has_colors()) return;
+    start_color();
+    use_default_colors();
+    term.colors = COLORS >= 256 ? 256 : COLORS >= 8 ? 16 : 0;
+    for (int r = 0; r < UI_ROLES && term.colors; r++) {
+        const ui_style *s = &term.theme->style[r];
+        init_pair((short)(r + 1), term.colors == 256 ? s->fg256 : s->fg16, term.colors == 256 ? s->bg256 : s->bg16);
+    }
+}
+
+ls_code ui_term_open(const ui_term_options *o, ls_err *err) {
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+        return ls_fail(err, LS_E_IO, "the screen needs a terminal; 'logitspec generate' works without one");
+    memset(&term, 0, sizeof term);
+    term.theme = o->theme;
+    tcgetattr(STDIN_FILENO, &term.tty);
+    term.saved[0] = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    term.saved[1] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    term.caught = memfd_create("logitspec-output", MFD_CLOEXEC);
+    term.out = fdopen(dup(STDOUT_FILENO), "w");
+    if (pipe2(term.wake, O_CLOEXEC | O_NONBLOCK) || !term.out)
+        return ls_fail(err, LS_E_IO, "the screen cannot start: no file descriptors are left");
+    set_escdelay(25);
+    term.screen = newterm(NULL, term.out, stdin);
+    if (!term.screen)
+        return ls_fail(err, LS_E_IO, "this terminal (TERM=%s) cannot be driven; 'logitspec generate' works without a screen",
+                       getenv("TERM") ? getenv("TERM") : "");
+    if (term.caught >= 0) {
+        fflush(NULL);
+        dup2(term.caught, STDOUT_FILENO);
+        dup2(term.caught, STDERR_FILENO);
+    }
+    raw();
+    noecho();
+    nonl();
+    keypad(stdscr, TRUE);
+    nodelay(stdscr, TRUE);
+    intrflush(stdscr, FALSE);
+    if (o->mouse) {
+        mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
+        mouseinterval(0);
+    }
+    define_key("\033[200~", PASTE_BEGIN);
+    define_key("\033[201~", PASTE_END);
+    fputs(paste_on, term.out);
+    fflush(term.out);
+    init_colors(o->color);
+    const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT}, crashes[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) handle(ends[i], on_signal, SA_RESTART);
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) handle(crashes[i], on_crash, (int)SA_RESETHAND);
+    signal(SIGPIPE, SIG_IGN);
+    return LS_OK;
+}
+
+void ui_term_close(void) {
+    if (!term.screen) return;
+    fputs(paste_off, term.out);
+    endwin();
+    delscreen(term.screen);
+    fclose(term.out);
+    fflush(NULL);
+    dup2(term.saved[0], STDOUT_FILENO);
+    dup2(term.saved[1], STDERR_FILENO);
+    char text[4096];
+    ssize_t n = term.caught >= 0 ? pread(term.caught, text, sizeof text, 0) : 0;
+    if (n > 0) fwrite(text, 1, (size_t)n, stderr);
+    close(term.caught);
+    close(term.saved[0]);
+    close(term.saved[1]);
+    const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) signal(ends[i], SIG_DFL);
+    close(term.wake[0]);
+    close(term.wake[1]);
+    term.screen = NULL;
+}
+
+bool ui_term_is_utf8(void) {
+    return !strcmp(nl_langinfo(CODESET), "UTF-8");
+}
+
+void ui_term_size(int *rows, int *cols) {
+    getmaxyx(stdscr, *rows, *cols);
+}
+
+static attr_t marks(int m) {
+    return (m & UI_BOLD ? A_BOLD : 0) | (m & UI_UNDERLINE ? A_UNDERLINE : 0) | (m & UI_REVERSE ? A_REVERSE : 0) |
+           (m & UI_FAINT ? A_DIM : 0);
+}
+
+void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col) {
+    char run[4096];
+    for (int row = 0; row < c->rows; row++) {
+        const ui_cell *cell = c->cells + row * c->cols;
+        for (int col = 0; col < c->cols;) { // cells of one look together
+            int start = col;
+            size_t n = 0;
+            for (; col < c->cols && cell[col].role == cell[start].role && cell[col].mark == cell[start].mark &&
+                   n + UI_GLYPH_BYTES < sizeof run;
+                 col++) {
+                size_t len = strlen(cell[col].glyph);
+                memcpy(run + n, cell[col].glyph, len);
+                n += len;
+            }
+            const ui_style *s = &term.theme->style[cell[start].role];
+            attr_set(marks(cell[start].mark | (term.colors ? s->mark : s->mono)),
+                     (short)(term.colors ? cell[start].role + 1 : 0), NULL);
+            mvaddnstr(row, start, run, (int)n);
+        }
+    }
+    curs_set(cursor_row >= 0);
+    if (cursor_row >= 0) move(cursor_row, cursor_col);
+    refresh();
+}
+
+void ui_term_redraw(void) {
+    clearok(stdscr, TRUE);
+}
+
+void ui_term_suspend(void) {
+    fputs(paste_off, term.out);
+    fflush(term.out);
+    raise(SIGTSTP); // curses has a handler that restores the terminal, and one for coming back
+    fputs(paste_on, term.out);
+    fflush(term.out);
+    ui_term_redraw();
+}
+
+int ui_term_signal_fd(void) {
+    return term.wake[0];
+}
+
+int ui_term_signal(void) {
+    return term.signal;
+}
+
+static ui_key mouse_key(void) {
+    MEVENT m;
+    if (getmouse(&m) != OK) return (ui_key){UI_KEY_RESIZE, 0, 0, 0}; // nothing of ours: draws again
+    ui_mouse_kind kind = m.bstate & BUTTON4_PRESSED   ? UI_MOUSE_WHEEL_UP
+                         : m.bstate & BUTTON5_PRESSED ? UI_MOUSE_WHEEL_DOWN
+                                                      : UI_MOUSE_CLICK;
+    return (ui_key){UI_KEY_MOUSE, kind, m.y, m.x};
+}
+
+ui_key ui_term_key(void) {
+    static const struct {
+        int curses, ours;
+    } named[] = {{KEY_UP, UI_KEY_UP},           {KEY_DOWN, UI_KEY_DOWN},       {KEY_LEFT, UI_KEY_LEFT},
+                 {KEY_RIGHT, UI_KEY_RIGHT},     {KEY_PPAGE, UI_KEY_PAGE_UP},   {KEY_NPAGE, UI_KEY_PAGE_DOWN},
+                 {KEY_HOME, UI_KEY_HOME},       {KEY_END, UI_KEY_END},         {KEY_BTAB, UI_KEY_BACKTAB},
+                 {KEY_BACKSPACE, UI_KEY_BACKSPACE}, {KEY_DC, UI_KEY_DELETE},   {KEY_RESIZE, UI_KEY_RESIZE},
+                 {KEY_ENTER, UI_KEY_ENTER},     {PASTE_BEGIN, UI_KEY_PASTE_BEGIN}, {PASTE_END, UI_KEY_PASTE_END}};
+    wint_t c;
+    int kind = get_wch(&c);
+    if (kind == ERR) return (ui_key){0};
+    if (kind != KEY_CODE_YES) {
+        int code = c == 127 || c == 8 ? UI_KEY_BACKSPACE : c == 10 ? UI_KEY_ENTER : (int)c;
+        return (ui_key){code, 0, 0, 0};
+    }
+    if (c == KEY_MOUSE) return mouse_key();
+    if (c > KEY_F(0) && c <= KEY_F(12)) return (ui_key){UI_KEY_F0 + (int)(c - KEY_F(0)), 0, 0, 0};
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if ((int)c == named[i].curses) return (ui_key){named[i].ours, 0, 0, 0};
+    return (ui_key){UI_KEY_RESIZE, 0, 0, 0}; // a key that means nothing: draw, so that reading goes on
+}

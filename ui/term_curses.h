@@ -1,0 +1,26 @@
+// The terminal, by ncurses (its only user). While it is open, file descriptors 1 and 2 go to a hidden file, so that
+// nothing a library prints can disturb the screen; what was caught goes to standard error when it closes.
+// The terminal is restored on close, and on a crash.
+#pragma once
+#include "base/err.h"
+#include "ui/canvas.h"
+#include "ui/keys.h"
+
+typedef struct {
+    const ui_theme *theme;
+    bool color, mouse;
+} ui_term_options;
+
+// LS_E_IO where standard input and output are no terminal, or one that curses cannot drive.
+ls_code ui_term_open(const ui_term_options *o, ls_err *err);
+void ui_term_close(void);
+bool ui_term_is_utf8(void);
+void ui_term_size(int *rows, int *cols);
+// Copies the canvas; only what changed is sent. cursor_row -1 hides the cursor.
+void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col);
+void ui_term_redraw(void);  // everything is sent again by the next show
+void ui_term_suspend(void); // stops the process as Ctrl-Z does; returns when it goes on
+ui_key ui_term_key(void);   // the next key, UI_KEY_NONE when none waits
+// A descriptor that polls readable after SIGTERM, SIGHUP or SIGINT; ui_term_signal is then its number.
+int ui_term_signal_fd(void);
+int ui_term_signal(void);

@@ -1,0 +1,62 @@
+#include "ui/theme.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static const ui_theme themes[] = {
+    {"default",
+     {
+         [UI_TEXT] = {-1, -1, -1, -1, 0, 0},
+         [UI_DIM] = {244, -1, 7, -1, 0, UI_FAINT},
+         [UI_TITLE] = {231, 24, 7, 4, UI_BOLD, UI_REVERSE},
+         [UI_FRAME] = {240, -1, -1, -1, 0, 0},
+         [UI_FOCUS] = {39, -1, 6, -1, UI_BOLD, UI_BOLD},
+         [UI_LABEL] = {109, -1, 6, -1, 0, 0},
+         [UI_NUMBER] = {-1, -1, -1, -1, UI_BOLD, UI_BOLD},
+         [UI_PROMPT] = {250, -1, 7, -1, 0, UI_FAINT},
+         [UI_ROOT] = {-1, -1, -1, -1, 0, 0},
+         [UI_RETRIEVED] = {114, -1, 2, -1, UI_UNDERLINE, UI_UNDERLINE},
+         [UI_GUESS] = {221, -1, 3, -1, UI_UNDERLINE, UI_UNDERLINE | UI_BOLD},
+         [UI_TAIL] = {80, -1, 6, -1, UI_UNDERLINE, UI_UNDERLINE},
+         [UI_CORRECTED] = {209, -1, 1, -1, 0, UI_BOLD},
+         [UI_GOOD] = {114, -1, 2, -1, 0, UI_BOLD},
+         [UI_BAD] = {203, -1, 1, -1, 0, UI_BOLD},
+         [UI_BAR] = {75, -1, 4, -1, 0, 0},
+         [UI_KEY] = {-1, -1, -1, -1, UI_BOLD, UI_BOLD},
+         [UI_KEY_LABEL] = {16, 37, 0, 6, 0, UI_REVERSE},
+     }},
+    {"light",
+     {
+         [UI_TEXT] = {-1, -1, -1, -1, 0, 0},
+         [UI_DIM] = {245, -1, 0, -1, 0, UI_FAINT},
+         [UI_TITLE] = {231, 25, 7, 4, UI_BOLD, UI_REVERSE},
+         [UI_FRAME] = {249, -1, -1, -1, 0, 0},
+         [UI_FOCUS] = {25, -1, 4, -1, UI_BOLD, UI_BOLD},
+         [UI_LABEL] = {24, -1, 4, -1, 0, 0},
+         [UI_NUMBER] = {-1, -1, -1, -1, UI_BOLD, UI_BOLD},
+         [UI_PROMPT] = {240, -1, 0, -1, 0, UI_FAINT},
+         [UI_ROOT] = {-1, -1, -1, -1, 0, 0},
+         [UI_RETRIEVED] = {28, -1, 2, -1, UI_UNDERLINE, UI_UNDERLINE},
+         [UI_GUESS] = {130, -1, 3, -1, UI_UNDERLINE, UI_UNDERLINE | UI_BOLD},
+         [UI_TAIL] = {30, -1, 6, -1, UI_UNDERLINE, UI_UNDERLINE},
+         [UI_CORRECTED] = {160, -1, 1, -1, 0, UI_BOLD},
+         [UI_GOOD] = {28, -1, 2, -1, 0, UI_BOLD},
+         [UI_BAD] = {160, -1, 1, -1, 0, UI_BOLD},
+         [UI_BAR] = {25, -1, 4, -1, 0, 0},
+         [UI_KEY] = {-1, -1, -1, -1, UI_BOLD, UI_BOLD},
+         [UI_KEY_LABEL] = {231, 25, 7, 4, 0, UI_REVERSE},
+     }},
+};
+
+const ui_theme *ui_theme_find(const char *name) {
+    if (!strcmp(name, "mono")) return &themes[0]; // the same marks; the terminal layer leaves the colours out
+    for (size_t i = 0; i < sizeof themes / sizeof *themes; i++)
+        if (!strcmp(themes[i].name, name)) return &themes[i];
+    return NULL;
+}
+
+char ui_role_letter(ui_role r) {
+    static const char letters[] = "tdTfFlnpRrgcxGBbkK";
+    _Static_assert(sizeof letters - 1 == UI_ROLES, "a letter for every role");
+    return letters[r];
+}

@@ -1,0 +1,42 @@
+// Colours by role. Each role has a 256-colour, a 16-colour and a monochrome form; none relies on colour alone to say
+// something (signs, brackets and underlines say it too). The terminal's own background is kept.
+#pragma once
+#include <stdint.h>
+
+typedef enum {
+    UI_TEXT,     // ordinary text
+    UI_DIM,      // less important
+    UI_TITLE,    // the top line
+    UI_FRAME,    // lines of a panel
+    UI_FOCUS,    // lines of the panel that has the keys
+    UI_LABEL,    // names of numbers, headings
+    UI_NUMBER,   // numbers
+    UI_PROMPT,   // what the user wrote
+    UI_ROOT,     // token that is the target's own choice
+    UI_RETRIEVED, // accepted: continuation of an n-gram after the root
+    UI_GUESS,    // accepted: next-next-token guess from the last logits
+    UI_TAIL,     // accepted: continuation after such a guess
+    UI_CORRECTED, // the target's choice where a draft was rejected
+    UI_GOOD,     // accepted, faster
+    UI_BAD,      // rejected, error
+    UI_BAR,      // bars and sparklines
+    UI_KEY,      // a key in the key bar
+    UI_KEY_LABEL,
+    UI_ROLES
+} ui_role;
+
+enum { UI_BOLD = 1, UI_UNDERLINE = 2, UI_REVERSE = 4, UI_FAINT = 8 }; // ui_mark
+
+typedef struct {
+    int16_t fg256, bg256; // -1: the terminal's own
+    int8_t fg16, bg16;
+    uint8_t mark, mono; // marks with colours, and without
+} ui_style;
+
+typedef struct {
+    const char *name;
+    ui_style style[UI_ROLES];
+} ui_theme;
+
+const ui_theme *ui_theme_find(const char *name); // NULL: unknown
+char ui_role_letter(ui_role r);                  // for dumps

@@ -1,0 +1,215 @@
+// Keys and actions: how the user changes what is shown, and what is asked of the source.
+#include "base/mem.h"
+#include "ui/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE = 10, EXIT_INTERRUPTED = 130 };
+
+static void say(ui_state *s, const char *text, bool is_error) {
+    snprintf(s->message, sizeof s->message, "%s", text);
+    s->message_is_error = is_error;
+}
+
+static void request(ui_state *s, ls_command_kind kind, char *text, int n) {
+    if (s->n_outbox == (int)(sizeof s->outbox / sizeof *s->outbox)) {
+        free(text);
+        return;
+    }
+    s->outbox[s->n_outbox++] = (ui_request){kind, text, n};
+}
+
+static void look_at(ui_state *s, int64_t step) {
+    if (!s->n_steps) {
+        say(s, "there is no step yet: type a prompt first", false);
+        return;
+    }
+    if (step < 0) step = 0;
+    s->live = step >= (int64_t)s->n_steps - 1;
+    s->view = s->live ? s->n_steps - 1 : (size_t)step;
+    s->scroll[UI_OUTPUT] = s->scroll[UI_LOGITS] = s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = 0;
+}
+
+static void move(ui_state *s, int64_t by) {
+    if (s->n_steps) look_at(s, (int64_t)ui_viewed_index(s) + by);
+    else look_at(s, 0);
+}
+
+static void scroll(ui_state *s, int by) {
+    ui_panel p = s->focus == UI_NO_PANEL ? UI_OUTPUT : s->focus;
+    if (s->help) {
+        s->help_scroll += by;
+        if (s->help_scroll < 0) s->help_scroll = 0;
+        return;
+    }
+    if (p == UI_OUTPUT) by = -by; // its natural position is the end
+    s->scroll[p] += by;
+    if (s->scroll[p] < 0) s->scroll[p] = 0;
+}
+
+static void focus(ui_state *s, ui_panel p) {
+    s->focus = p;
+    if (s->zoom != UI_NO_PANEL) s->zoom = p;
+}
+
+static void close_top(ui_state *s) {
+    if (s->help) s->help = false;
+    else if (s->zoom != UI_NO_PANEL) s->zoom = UI_NO_PANEL;
+    else s->quit = true;
+}
+
+void ui_act(ui_state *s, ui_action a) {
+    switch (a) {
+    case UI_ACT_HELP:
+        s->help = !s->help;
+        s->help_scroll = 0;
+        break;
+    case UI_ACT_PROMPT:
+        s->focus = UI_NO_PANEL;
+        s->zoom = UI_NO_PANEL;
+        break;
+    case UI_ACT_RUN_PAUSE:
+        request(s, s->run_state == LS_STATE_PAUSED ? LS_CMD_RUN : LS_CMD_PAUSE, NULL, 0);
+        if (s->run_state == LS_STATE_PAUSED) s->live = true;
+        else if (!ui_busy(s)) say(s, "the next answer will start paused: F6 or s makes one step", false);
+        break;
+    case UI_ACT_STEP:
+    case UI_ACT_STEP_10:
+        if (!ui_busy(s)) say(s, "nothing is being decoded: type a prompt first", false);
+        else {
+            s->live = true;
+            request(s, LS_CMD_STEP, NULL, a == UI_ACT_STEP ? 1 : 10);
+        }
+        break;
+    case UI_ACT_BACK: move(s, -1); break;
+    case UI_ACT_FORWARD: move(s, 1); break;
+    case UI_ACT_BACK_10: move(s, -10); break;
+    case UI_ACT_FORWARD_10: move(s, 10); break;
+    case UI_ACT_FIRST: look_at(s, 0); break;
+    case UI_ACT_LIVE: look_at(s, (int64_t)s->n_steps); break;
+    case UI_ACT_STOP:
+        if (ui_busy(s)) request(s, LS_CMD_STOP, NULL, 0);
+        else say(s, "nothing is being decoded", false);
+        break;
+    case UI_ACT_NEXT_PANEL: focus(s, (ui_panel)((s->focus + 1) % UI_PANELS)); break;
+    case UI_ACT_PREV_PANEL: focus(s, s->focus <= 0 ? UI_PANELS - 1 : s->focus - 1); break;
+    case UI_ACT_PANEL_1:
+    case UI_ACT_PANEL_2:
+    case UI_ACT_PANEL_3:
+    case UI_ACT_PANEL_4:
+    case UI_ACT_PANEL_5: focus(s, (ui_panel)(a - UI_ACT_PANEL_1)); break;
+    case UI_ACT_ZOOM:
+        s->zoom = s->zoom == UI_NO_PANEL ? (s->focus == UI_NO_PANEL ? UI_OUTPUT : s->focus) : UI_NO_PANEL;
+        break;
+    case UI_ACT_UP: scroll(s, -1); break;
+    case UI_ACT_DOWN: scroll(s, 1); break;
+    case UI_ACT_PAGE_UP: scroll(s, -PAGE); break;
+    case UI_ACT_PAGE_DOWN: scroll(s, PAGE); break;
+    case UI_ACT_TOP: scroll(s, -(1 << 20)); break;
+    case UI_ACT_BOTTOM: scroll(s, 1 << 20); break;
+    case UI_ACT_TREE_MODE:
+        s->tree_full = !s->tree_full;
+        s->scroll[UI_TREE] = 0;
+        break;
+    case UI_ACT_BRACKETS: s->brackets = !s->brackets; break;
+    case UI_ACT_ASCII: s->ascii = !s->ascii; break;
+    case UI_ACT_COMMAND:
+        s->typing_command = true;
+        ui_edit_clear(&s->command);
+        break;
+    case UI_ACT_NEW: request(s, LS_CMD_RESET, NULL, 0); break;
+    case UI_ACT_REDRAW: s->redraw = true; break;
+    case UI_ACT_SUSPEND: s->suspend = true; break;
+    case UI_ACT_CLOSE: close_top(s); break;
+    case UI_ACT_QUIT: s->quit = true; break;
+    case UI_ACT_NONE: break;
+    }
+}
+
+static void send_prompt(ui_state *s) {
+    if (!s->prompt.text.n) return;
+    if (s->run_state == LS_STATE_FAILED) {
+        say(s, "the model is not loaded; what you typed is kept", true);
+        return;
+    }
+    if (ui_busy(s)) {
+        say(s, "the answer is still being written (^X stops it); what you typed is kept", false);
+        return;
+    }
+    request(s, LS_CMD_PROMPT, ui_edit_take(&s->prompt), 0);
+    if (s->run_state == LS_STATE_LOADING) say(s, "the model is loading; the prompt waits", false);
+}
+
+static void run_command(ui_state *s) {
+    char *text = ui_edit_take(&s->command), *word = text + strspn(text, " ");
+    s->typing_command = false;
+    ui_action a = ui_action_named(word);
+    if (!*word) {
+    } else if (!strncmp(word, "set ", 4)) request(s, LS_CMD_SET, ls_strdup(word + 4), 0);
+    else if (!strncmp(word, "save-display ", 13)) {
+        free(s->save_to);
+        s->save_to = ls_strdup(word + 13);
+    } else if (a != UI_ACT_NONE) ui_act(s, a);
+    else {
+        char line[200];
+        snprintf(line, sizeof line, "no command '%.80s' (F1 lists them)", word);
+        say(s, line, true);
+    }
+    free(text);
+}
+
+static void type_command(ui_state *s, int key) {
+    if (key == UI_KEY_ENTER) run_command(s);
+    else if (key == UI_KEY_ESC || (key == UI_KEY_BACKSPACE && !s->command.text.n)) s->typing_command = false;
+    else ui_edit_key(&s->command, key);
+}
+
+static void on_mouse(ui_state *s, ui_key k, ui_panel at) {
+    if (at == UI_NO_PANEL) return;
+    ui_panel before = s->focus;
+    if (k.mouse == UI_MOUSE_CLICK) {
+        focus(s, at);
+        return;
+    }
+    s->focus = at; // the wheel scrolls what it is over and leaves the keys where they are
+    scroll(s, k.mouse == UI_MOUSE_WHEEL_UP ? -3 : 3);
+    s->focus = before;
+}
+
+void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
+    const int key = k.code;
+    if (key == UI_CTRL('C')) {
+        s->quit = true;
+        s->exit_code = EXIT_INTERRUPTED;
+        return;
+    }
+    if (key == UI_KEY_MOUSE) {
+        on_mouse(s, k, panel_at);
+        return;
+    }
+    *s->message = 0;
+    const bool typing = s->typing_command || s->focus == UI_NO_PANEL;
+    ui_action a = ui_action_of(key, typing && !s->help);
+    if (s->help) {
+        bool scrolls = a == UI_ACT_UP || a == UI_ACT_DOWN || a == UI_ACT_PAGE_UP || a == UI_ACT_PAGE_DOWN;
+        if (scrolls) ui_act(s, a);
+        else s->help = false;
+    } else if (s->typing_command) type_command(s, key);
+    else if (key == UI_KEY_ESC) {
+        if (s->focus == UI_NO_PANEL) s->focus = UI_OUTPUT;
+        else s->zoom = UI_NO_PANEL;
+    } else if (s->focus != UI_NO_PANEL) ui_act(s, a);
+    else if (key == UI_KEY_ENTER) send_prompt(s);
+    else if (key == UI_KEY_UP || key == UI_KEY_DOWN || a == UI_ACT_NONE) ui_edit_key(&s->prompt, key);
+    else ui_act(s, a);
+}
+
+void ui_on_paste(ui_state *s, const char *text, size_t n) {
+    if (s->typing_command) ui_edit_insert(&s->command, text, n);
+    else {
+        s->focus = UI_NO_PANEL; // what is pasted is a prompt, wherever the keys were
+        ui_edit_insert(&s->prompt, text, n);
+    }
+}

@@ -1,0 +1,73 @@
+#include "ui/widgets.h"
+
+#include <math.h>
+#include <string.h>
+
+void ui_bar(ui_pen *p, int cells, double fraction) {
+    static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    if (!(fraction > 0)) fraction = 0;
+    if (fraction > 1) fraction = 1;
+    int units = (int)lround(fraction * cells * 8), start = p->col;
+    for (int i = 0; i < units / 8; i++) ui_print(p, p->canvas->ascii ? "#" : "█");
+    if (p->canvas->ascii) {
+        if (units % 8 >= 4) ui_print(p, "#");
+    } else if (units % 8) ui_print(p, "%s", eighths[units % 8]);
+    ui_pad(p, start + cells);
+}
+
+void ui_spark(ui_pen *p, int cells, const double *values, size_t n, double max) {
+    static const char *const levels[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    size_t from = n > (size_t)cells ? n - (size_t)cells : 0;
+    int start = p->col;
+    for (size_t i = from; i < n; i++) {
+        double v = values[i];
+        if (p->canvas->ascii) {
+            if (v >= 10) ui_print(p, "+");
+            else ui_print(p, "%d", (int)v);
+        } else ui_print(p, "%s", levels[max > 0 ? (int)fmin(7, fmax(0, ceil(v / max * 8) - 1)) : 0]);
+    }
+    ui_pad(p, start + cells);
+}
+
+void ui_token_text(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out) {
+    const ui_token *t = ui_token_of(s, id);
+    if (c->ascii) ls_buf_char(out, '"');
+    for (int32_t i = 0; i < t->n; i++) {
+        if (t->bytes[i] == ' ' && !c->ascii) ls_buf_str(out, "·");
+        else ls_buf_char(out, t->bytes[i]);
+    }
+    if (c->ascii) ls_buf_char(out, '"');
+}
+
+bool ui_draw_token(ui_pen *p, const ui_state *s, int32_t id) {
+    ls_buf text = {0};
+    ui_token_text(p->canvas, s, id, &text);
+    bool fits = ui_draw(p, text.n ? text.p : "", text.n);
+    ls_buf_free(&text);
+    return fits;
+}
+
+void ui_draw_match(ui_pen *p, int match_n, int32_t match_pos) {
+    if (match_n > 0) ui_print(p, "%d@%d", match_n, match_pos);
+    else ui_print(p, "-");
+}
+
+double ui_prob(float logit, float lse) {
+    return exp((double)logit - (double)lse);
+}
+
+void ui_draw_prob(ui_pen *p, double prob) {
+    if (isnan(prob)) ui_print(p, "   -");
+    else if (prob >= 0.9995) ui_print(p, "1.00");
+    else if (prob < 0.0005) ui_print(p, "<.00");
+    else ui_print(p, ".%03d", (int)lround(prob * 1000));
+}
+
+ui_role ui_from_role(ls_from from, bool corrected) {
+    switch (from) {
+    case LS_FROM_RETRIEVED: return UI_RETRIEVED;
+    case LS_FROM_LAST_LOGIT: return UI_GUESS;
+    case LS_FROM_GUESS_TAIL: return UI_TAIL;
+    default: return corrected ? UI_CORRECTED : UI_ROOT;
+    }
+}

@@ -1,0 +1,17 @@
+// Small things that panels share.
+#pragma once
+#include "ui/canvas.h"
+#include "ui/state.h"
+
+void ui_bar(ui_pen *p, int cells, double fraction); // filled from the left, in eighths of a cell
+// The last values that fit, one cell each, scaled to `max`; in ASCII as digits (+ for ten or more).
+void ui_spark(ui_pen *p, int cells, const double *values, size_t n, double max);
+// A token as one word: blanks visible, in ASCII between quotes; broken UTF-8 as <XX>.
+bool ui_draw_token(ui_pen *p, const ui_state *s, int32_t id);
+void ui_token_text(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out);
+// "3@104": n-gram length and position; "-" without a match.
+void ui_draw_match(ui_pen *p, int match_n, int32_t match_pos);
+double ui_prob(float logit, float lse);
+// Draws a probability in four cells: " .83", " 1.0", "<.01".
+void ui_draw_prob(ui_pen *p, double prob);
+ui_role ui_from_role(ls_from from, bool corrected);

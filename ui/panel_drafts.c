@@ -79,5 +79,6 @@ void ui_panel_drafts(ui_panel_view *v) {
                            : step->budget <= 1 ? "no draft: one row is what pays here, or what was asked for"
                                                : "no draft: no candidate");
     }
-    snprintf(v->right, UI_RIGHT_BYTES, "%d branches, %d drafted, %d accepted", step->n_branches, drafted, step->n_path - 1);
+    snprintf(v->right, UI_RIGHT_BYTES, "%d branch%s, %d drafted, %d accepted", step->n_branches,
+             step->n_branches == 1 ? "" : "es", drafted, step->n_path - 1);
 }

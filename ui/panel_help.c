@@ -54,26 +54,26 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     const ls_node *root = &step->nodes[0];
     ls_buf_fmt(out, "step %u: root ", step->index);
     quote(c, s, root->token, out);
-    ls_buf_fmt(out, " p %.2f", (double)root->p);
-    if (step->corrected) ls_buf_str(out, " (in place of a rejected draft)");
+    ls_buf_fmt(out, " %.2f", (double)root->p);
+    if (step->corrected) ls_buf_str(out, " (for a rejected draft)");
     if (!step->forward) {
         ls_buf_fmt(out, "; the answer ends here: %s", ls_finish_name(step->finish));
         return;
     }
     if (step->n_nodes == 1) {
-        ls_buf_str(out, "; nothing was drafted, so one token");
+        ls_buf_str(out, "; nothing drafted, so one token");
         return;
     }
-    ls_buf_fmt(out, " + %d of %d drafted", step->n_path - 1, step->n_nodes - 1);
+    ls_buf_fmt(out, ", +%d of %d drafted", step->n_path - 1, step->n_nodes - 1);
     const ls_node *last = &step->nodes[step->path[step->n_path - 1]];
     if (step->n_path > 1) {
         const ls_branch *b = &step->branches[last->branch];
-        if (b->match_n) ls_buf_fmt(out, " by a %d-gram of position %d", b->match_n, b->match_pos);
-        else ls_buf_fmt(out, " by rank %d of the last logits", b->rank);
+        if (b->match_n) ls_buf_fmt(out, " (%d-gram at %d)", b->match_n, b->match_pos);
+        else ls_buf_fmt(out, " (rank %d of the last logits)", b->rank);
     }
     bool tried = false;
     for (int i = 1; i < step->n_nodes && !tried; i++) tried = step->nodes[i].parent == step->path[step->n_path - 1];
-    ls_buf_str(out, tried ? "; then the target wants " : "; the draft ended, next is ");
+    ls_buf_str(out, tried ? "; then the target wants " : "; next ");
     quote(c, s, last->target, out);
-    ls_buf_fmt(out, " p %.2f", (double)last->target_p);
+    ls_buf_fmt(out, " %.2f", (double)last->target_p);
 }

@@ -57,11 +57,17 @@ static void draft_line(out *o, const ls_stats *st) {
     number(&p, "", a, " nodes accepted");
     if (st->drafted) ui_print(&p, " (%.0f%%)", 100.0 * (double)st->accepted / (double)st->drafted);
     snprintf(a, sizeof a, "%llu of %llu", (unsigned long long)st->steps_with_accept, (unsigned long long)st->steps);
-    number(&p, ", helped in ", a, " steps");
+    number(&p, "; helped in ", a, " steps");
+}
+
+static void source_line(out *o, const ls_stats *st) {
+    ui_pen p = next_line(o, "by source");
     for (int f = 1; f < LS_FROM_COUNT; f++)
         if (st->from[f].of)
-            ui_print(&p, ", %s %llu/%llu", ls_from_name((ls_from)f), (unsigned long long)st->from[f].n,
+            ui_print(&p, "%s %llu/%llu  ", ls_from_name((ls_from)f), (unsigned long long)st->from[f].n,
                      (unsigned long long)st->from[f].of);
+    p.role = UI_DIM;
+    ui_print(&p, "nodes accepted/verified");
 }
 
 static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
@@ -154,8 +160,9 @@ void ui_panel_stats(ui_panel_view *v) {
     speed_line(&o, st, step);
     time_line(&o, st);
     if (v->area.rows > 4) depth_line(&o, st);
-    if (v->area.rows > 5) length_line(&o, st);
-    if (v->area.rows > 6) cost_line(&o);
+    if (v->area.rows > 5) source_line(&o, st);
+    if (v->area.rows > 6) length_line(&o, st);
+    if (v->area.rows > 7) cost_line(&o);
     snprintf(v->right, UI_RIGHT_BYTES, "%llu steps, budget %d rows, %d n-grams", (unsigned long long)st->steps,
              step->budget, step->pool_size);
 }

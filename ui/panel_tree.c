@@ -115,7 +115,7 @@ void ui_panel_tree(ui_panel_view *v) {
             ui_print(&p, v->canvas->ascii ? "... %d more lines (t: other view)" : "… %d more lines (t: other view)", t.n - top - i);
         } else draw_row(&p, s, &t, &t.rows[top + i]);
     }
-    snprintf(v->right, UI_RIGHT_BYTES, "%d node%s, %d accepted%s", step->n_nodes, step->n_nodes == 1 ? "" : "s",
-             step->n_path, step->forward ? "" : ", no forward");
+    if (!step->forward) snprintf(v->right, UI_RIGHT_BYTES, "the root only: no forward");
+    else snprintf(v->right, UI_RIGHT_BYTES, "%d node%s, root + %d accepted", step->n_nodes, step->n_nodes == 1 ? "" : "s", step->n_path - 1);
     free(t.rows);
 }

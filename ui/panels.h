@@ -20,5 +20,5 @@ enum { UI_RIGHT_BYTES = 128 };
 
 // Cuts a scroll position so that the last of n lines stays in sight; returns the first line to draw.
 int ui_scroll_top(int *scroll, int n_lines, int rows);
-// One sentence about what a step did and why.
+// One sentence about what a step did and why; the numbers behind tokens are probabilities.
 void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out);

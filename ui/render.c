@@ -22,8 +22,12 @@ static void separator(ui_pen *p) {
 
 static void title(ui_state *s, ui_canvas *c, ui_rect r) {
     ui_pen p = ui_pen_at(c, r, 0, UI_TITLE);
+    const bool wide = r.cols >= 110; // else the least important facts are left out
     ui_print(&p, " LogitSpec ");
-    if (s->has_header) ui_print(&p, " %s %s %s", s->header.model, s->header.dtype, s->header.device);
+    if (s->has_header) {
+        ui_print(&p, " %.*s %s", wide ? 64 : 12, s->header.model, s->header.dtype);
+        if (wide) ui_print(&p, " %s", s->header.device);
+    }
     separator(&p);
     ui_print(&p, "%s", state_name(s));
     const ls_step *step = ui_viewed(s);
@@ -31,14 +35,18 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
         separator(&p);
         if (s->live) ui_print(&p, "step %u", step->index);
         else ui_print(&p, "step %u, %zu behind", step->index, s->n_steps - 1 - ui_viewed_index(s));
-        separator(&p);
-        ui_print(&p, "ctx %d/%d", step->context_len, s->header.n_context);
+        if (wide) {
+            separator(&p);
+            ui_print(&p, "ctx %d/%d", step->context_len, s->header.n_context);
+        }
         const ls_stats *st = ui_stats(s);
-        separator(&p);
-        ui_print(&p, "%.0f tok/s", ls_stats_tokens_per_s(st));
+        if (wide || s->live) {
+            separator(&p);
+            ui_print(&p, "%.0f tok/s", ls_stats_tokens_per_s(st));
+        }
         if (ls_stats_speedup(st) > 0) {
             separator(&p);
-            ui_print(&p, "%s%.2f vs plain", c->ascii ? "x" : "×", ls_stats_speedup(st));
+            ui_print(&p, "%s%.2f%s", c->ascii ? "x" : "×", ls_stats_speedup(st), r.cols >= 140 ? " vs plain (measured)" : " vs plain");
         }
     }
     if (s->has_header && !s->header.exact) {
@@ -116,11 +124,9 @@ static void key_bar(ui_state *s, ui_canvas *c, ui_rect r) {
         }
         if (p.col + (int)strlen(key) + (int)strlen(label) + 2 > p.end) break; // whole entries only
         p.role = UI_KEY;
-        ui_print(&p, "%s", key);
+        ui_print(&p, " %s ", key);
         p.role = UI_KEY_LABEL;
         ui_print(&p, "%s", label);
-        p.role = UI_TEXT;
-        ui_print(&p, " ");
     }
 }
 

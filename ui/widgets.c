@@ -57,10 +57,10 @@ double ui_prob(float logit, float lse) {
 }
 
 void ui_draw_prob(ui_pen *p, double prob) {
-    if (isnan(prob)) ui_print(p, "   -");
-    else if (prob >= 0.9995) ui_print(p, "1.00");
-    else if (prob < 0.0005) ui_print(p, "<.00");
-    else ui_print(p, ".%03d", (int)lround(prob * 1000));
+    if (isnan(prob)) ui_print(p, "    -");
+    else if (prob >= 0.9995) ui_print(p, " 1.00");
+    else if (prob < 0.0005) ui_print(p, "<.001");
+    else ui_print(p, " .%03d", (int)lround(prob * 1000));
 }
 
 ui_role ui_from_role(ls_from from, bool corrected) {

@@ -12,6 +12,6 @@ void ui_token_text(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *ou
 // "3@104": n-gram length and position; "-" without a match.
 void ui_draw_match(ui_pen *p, int match_n, int32_t match_pos);
 double ui_prob(float logit, float lse);
-// Draws a probability in four cells: " .83", " 1.0", "<.01".
+// Draws a probability in five cells: " .831", " 1.00", "<.001".
 void ui_draw_prob(ui_pen *p, double prob);
 ui_role ui_from_role(ls_from from, bool corrected);

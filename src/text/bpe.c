@@ -65,21 +65,23 @@ static void offer(encoder *e, int32_t at) {
         heap_push(e, (join){rank, at, e->sym[at].id, e->sym[next].id});
 }
 
-static ls_code encode_piece(encoder *e, const char *piece, size_t n, ls_err *err) {
+static void encode_piece(encoder *e, const char *piece, size_t n) {
     if (n > e->cap) { // every join queues at most two more, so twice the symbols and the first pairs suffice
         e->cap = n * 2;
         e->sym = ls_realloc(e->sym, e->cap * sizeof *e->sym);
         e->heap = ls_realloc(e->heap, 3 * e->cap * sizeof *e->heap);
     }
-    for (size_t i = 0; i < n; i++) {
+    int32_t count = 0;
+    for (size_t i = 0; i < n; i++) { // a byte that the vocabulary cannot say is left out, as the reference does
         int32_t id = e->v->byte_id[(unsigned char)piece[i]];
-        if (id < 0)
-            return ls_fail(err, LS_E_UNSUPPORTED, "the vocabulary has no token for the byte 0x%02x",
-                           (unsigned char)piece[i]);
-        e->sym[i] = (symbol){id, (int32_t)i - 1, i + 1 < n ? (int32_t)i + 1 : -1};
+        if (id < 0) continue;
+        e->sym[count] = (symbol){id, count - 1, count + 1};
+        count++;
     }
+    if (!count) return;
+    e->sym[count - 1].next = -1;
     e->n_heap = 0;
-    for (size_t i = 0; i + 1 < n; i++) offer(e, (int32_t)i);
+    for (int32_t i = 0; i + 1 < count; i++) offer(e, i);
     while (e->n_heap) {
         join j = heap_pop(e);
         symbol *s = &e->sym[j.at];
@@ -93,10 +95,10 @@ static ls_code encode_piece(encoder *e, const char *piece, size_t n, ls_err *err
         offer(e, j.at);
     }
     for (int32_t i = 0; i >= 0; i = e->sym[i].next) ls_ids_push(e->out, e->sym[i].id);
-    return LS_OK;
 }
 
 static ls_code on_piece(void *ud, const char *piece, size_t n, ls_err *err) {
+    (void)err;
     encoder *e = ud;
     int32_t i;
     uint64_t h = ls_hash_bytes(piece, n);
@@ -107,8 +109,8 @@ static ls_code on_piece(void *ud, const char *piece, size_t n, ls_err *err) {
         return LS_OK;
     }
     size_t first = e->out->n;
-    ls_code code = encode_piece(e, piece, n, err);
-    if (code || met) return code;
+    encode_piece(e, piece, n);
+    if (met) return LS_OK;
     if (e->n_entries == e->cap_entries) {
         e->cap_entries = e->cap_entries * 2 + 64;
         e->entries = ls_realloc(e->entries, e->cap_entries * sizeof *e->entries);

@@ -31,7 +31,9 @@ bool ls_vocab_is_special(const ls_vocab *v, int32_t id);
 int32_t ls_vocab_special(const ls_vocab *v, const char *s, size_t n);
 
 // Appends the ids of text[0..n) (any bytes) to out. With parse_special, spelled-out special tokens in the
-// text become their id (longest first, as Hugging Face's added tokens); without, they are plain text.
+// text become their id (longest first, as Hugging Face's added tokens); without, they are plain text. Bytes that
+// the vocabulary has no token for (the default model: some control characters and bytes that UTF-8 never uses) are
+// left out, as the reference does.
 ls_code ls_encode(const ls_vocab *v, const char *text, size_t n, bool parse_special, ls_ids *out, ls_err *err);
 
 // Streaming decoding: bytes of tokens in, whole UTF-8 characters out. Bytes that can never become a character

@@ -1,0 +1,214 @@
+// YAML, configuration layers, flags: values, origins, and one clear line for everything that is wrong.
+#include "base/mem.h"
+#include "base/yaml.h"
+#include "cli/options.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static void yaml_errors_have_a_place(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"a: 1\na: 2\n", "f:2:1: this key occurs twice"},
+        {"a: &x 1\n", "f:1:4: anchors are not supported"},
+        {"a: *x\n", "f:1:4: aliases are not supported"},
+        {"a: 1\n---\nb: 2\n", "f:2:1: only one document is possible"},
+        {"a: [1, 2\n", "f:2:1: did not find expected ',' or ']'"},
+        {"a:\n\t- 1\n", "f:2:1: found character that cannot start any token"},
+        {"[a]: 1\n", "f:1:1: a key must be a plain word"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_yaml *y;
+        ls_err err;
+        assert_int_equal(ls_yaml_parse(&y, cases[i].text, strlen(cases[i].text), "f", &err), LS_E_USAGE);
+        assert_string_equal(err.msg, cases[i].message);
+        assert_null(y);
+    }
+    char deep[200];
+    memset(deep, '[', sizeof deep);
+    ls_yaml *y;
+    ls_err err;
+    assert_int_equal(ls_yaml_parse(&y, deep, sizeof deep, "f", &err), LS_E_USAGE);
+    assert_non_null(strstr(err.msg, "nested too deeply"));
+    assert_int_equal(ls_yaml_parse(&y, "", 0, "f", &err), LS_OK);
+    assert_int_equal(y->n_items, 0);
+    ls_yaml_free(y);
+}
+
+static char *temporary(const char *text) {
+    char path[] = "/tmp/logitspec-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    return strdup(path);
+}
+
+static void configuration_errors(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *message; // what follows the file's name
+    } cases[] = {
+        {"decode:\n  budgt: 3\n", ":2:3: unknown key 'decode.budgt' (did you mean 'decode.budget'?)"},
+        {"budget: 3\n", ":1:1: unknown key 'budget' (did you mean 'decode.budget'?)"},
+        {"decode:\n  budget: 0\n", ":2:11: decode.budget is '0', expected auto or 1 to 256"},
+        {"decode:\n  budget: [1]\n", ":2:11: decode.budget is one value, not a list"},
+        {"decode:\n  temperature: warm\n", ":2:16: decode.temperature is 'warm', expected a number from 0 to 100"},
+        {"decode:\n  method: logitspek\n", ":2:11: decode.method is 'logitspek', expected " LS_METHOD_NAMES
+                                           " (did you mean 'logitspec'?)"},
+        {"decode: 3\n", ":1:9: 'decode' is a section of keys, not a value"},
+        {"ui:\n  mouse: maybe\n", ":2:10: ui.mouse is 'maybe', expected yes or no"},
+        {"decode:\n  temperature: nan\n", ":2:16: decode.temperature is 'nan', expected a number from 0 to 100"},
+        {"zzzzzz: 1\n", ":1:1: unknown key 'zzzzzz' ('logitspec config show' lists them)"},
+        {"- a\n", ":1:1: keys are expected, such as 'decode:'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_options o;
+        ls_err err = {0};
+        char *path = temporary(cases[i].text);
+        ls_options_init(&o);
+        assert_int_equal(ls_options_file(&o, path, true, &err), LS_E_USAGE);
+        assert_memory_equal(err.msg, path, strlen(path));
+        assert_string_equal(err.msg + strlen(path), cases[i].message);
+        ls_options_free(&o);
+        unlink(path);
+        free(path);
+    }
+}
+
+static ls_code parse(ls_command_line *c, char *const *env, ls_err *err, const char *line) {
+    static char copy[512];
+    static char *argv[40];
+    int argc = 0;
+    snprintf(copy, sizeof copy, "%s", line);
+    for (char *p = strtok(copy, " "); p; p = strtok(NULL, " ")) argv[argc++] = p;
+    argv[argc] = NULL;
+    return ls_command_line_read(c, argc, argv, env, err);
+}
+
+static const char *origin(const ls_options *o, const char *key) {
+    for (int i = 0; i < LS_OPT_COUNT; i++)
+        if (!strcmp(ls_options_key(i), key)) return o->origin[i];
+    return "";
+}
+
+static void layers_in_order(void **state) {
+    (void)state;
+    char *file = temporary("decode:\n  budget: 10\n  max_tokens: 10\n  top_k: 10\n  stop: [a, b]\nprompt:\n  system:\n"), line[300];
+    char *env[] = {"LOGITSPEC_SET_DECODE__MAX_TOKENS=20", "LOGITSPEC_SET_DECODE__TOP_K=20", "LOGITSPEC_OTHER=1", NULL};
+    ls_command_line c;
+    ls_err err = {0};
+    snprintf(line, sizeof line, "logitspec generate --config %s --top-k 30 --set decode.top_p=0.5 --stop x --stop y --raw", file);
+    if (parse(&c, env, &err, line)) fail_msg("%s", err.msg);
+    assert_string_equal(c.command, "generate");
+    assert_int_equal(c.options.budget, 10);
+    assert_int_equal(c.options.max_tokens, 20);
+    assert_int_equal(c.options.top_k, 30);
+    assert_true(c.options.top_p == 0.5);
+    assert_int_equal(c.options.stop.n, 2);
+    assert_string_equal(c.options.stop.p[1], "y");
+    assert_null(c.options.stop.p[2]);
+    assert_string_equal(c.options.format, "raw");
+    assert_null(c.options.system);
+    assert_non_null(strstr(origin(&c.options, "decode.budget"), ":2:11"));
+    assert_string_equal(origin(&c.options, "decode.max_tokens"), "environment LOGITSPEC_SET_DECODE__MAX_TOKENS");
+    assert_string_equal(origin(&c.options, "decode.top_k"), "--top-k");
+    ls_options copy;
+    ls_options_copy(&copy, &c.options);
+    assert_string_equal(copy.stop.p[0], "x");
+    assert_ptr_not_equal(copy.stop.p[0], c.options.stop.p[0]);
+    ls_options_free(&copy);
+    ls_command_line_free(&c);
+    unlink(file);
+    free(file);
+}
+
+static void command_line_errors(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *message;
+    } cases[] = {
+        {"logitspec generat", "unknown command 'generat' (did you mean 'generate'?)"},
+        {"logitspec generate --promt x", "unknown flag '--promt' (did you mean '--prompt'?)"},
+        {"logitspec generate --budget", "flag '--budget' needs a value"},
+        {"logitspec generate --budget 300", "--budget: decode.budget is '300', expected auto or 1 to 256"},
+        {"logitspec tokenize --budget 3", "'logitspec tokenize' has no flag '--budget'"},
+        {"logitspec generate --prompt x --prompt-file y", "--prompt and --prompt-file exclude each other"},
+        {"logitspec generate --set x", "--set x: KEY=VALUE is expected"},
+        {"logitspec generate --config /nonexistent", "/nonexistent: No such file or directory"},
+    };
+    char *env[] = {NULL};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_command_line c;
+        ls_err err = {0};
+        assert_int_equal(parse(&c, env, &err, cases[i].line), LS_E_USAGE);
+        assert_string_equal(err.msg, cases[i].message);
+    }
+}
+
+// configs/default.yaml holds every option, with the built-in value.
+static void shipped_file_equals_the_defaults(void **state) {
+    (void)state;
+    ls_options built_in, shipped;
+    ls_err err = {0};
+    ls_options_init(&built_in);
+    ls_options_init(&shipped);
+    if (ls_options_file(&shipped, "configs/default.yaml", true, &err)) fail_msg("%s", err.msg);
+    for (int i = 0; i < LS_OPT_COUNT; i++) {
+        ls_buf a = {0}, b = {0};
+        ls_options_value(&built_in, i, &a);
+        ls_options_value(&shipped, i, &b);
+        assert_string_equal(a.p, b.p);
+        if (!strncmp(shipped.origin[i], "default", 7)) fail_msg("%s is not in configs/default.yaml", ls_options_key(i));
+        ls_buf_free(&a);
+        ls_buf_free(&b);
+    }
+    ls_options_free(&built_in);
+    ls_options_free(&shipped);
+}
+
+// What `config show` prints is a configuration that gives the same values.
+static void shown_configuration_reads_back(void **state) {
+    (void)state;
+    ls_options a, b;
+    ls_err err = {0};
+    ls_buf text = {0}, again = {0};
+    ls_options_init(&a);
+    assert_int_equal(ls_options_set(&a, "decode.stop", "a \"quoted\"\n\x01 text \xC3\xA9", "t", &err), LS_OK);
+    assert_int_equal(ls_options_set(&a, "prompt.system", "", "t", &err), LS_OK);
+    assert_int_equal(ls_options_set(&a, "decode.seed", "9007199254740992", "t", &err), LS_OK);
+    ls_options_show(&a, &text);
+    char *path = temporary(text.p);
+    ls_options_init(&b);
+    if (ls_options_file(&b, path, true, &err)) fail_msg("%s", err.msg);
+    for (int i = 0; i < LS_OPT_COUNT; i++) {
+        ls_buf_clear(&text);
+        ls_buf_clear(&again);
+        ls_options_value(&a, i, &text);
+        ls_options_value(&b, i, &again);
+        assert_string_equal(text.p, again.p);
+    }
+    ls_options_free(&a);
+    ls_options_free(&b);
+    ls_buf_free(&text);
+    ls_buf_free(&again);
+    unlink(path);
+    free(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(yaml_errors_have_a_place), cmocka_unit_test(configuration_errors), cmocka_unit_test(layers_in_order),
+        cmocka_unit_test(command_line_errors), cmocka_unit_test(shipped_file_equals_the_defaults),
+        cmocka_unit_test(shown_configuration_reads_back),
+    };
+    setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

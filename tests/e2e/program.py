@@ -1,0 +1,131 @@
+"""What the end-to-end tests share: the program, a check against a JSON Schema, a terminal to drive."""
+import json
+import os
+import shutil
+import subprocess
+import time
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("LOGITSPEC_BUILD", os.path.join(ROOT, "build"))
+PROGRAM = os.path.join(BUILD, "logitspec")
+MODEL = os.path.join(ROOT, "models", "smollm2-135m-instruct.Q4_1.gguf")
+# settings of the user who runs the tests must not matter
+ENV = {k: v for k, v in os.environ.items() if not k.startswith("LOGITSPEC_SET_") and k not in ("NO_COLOR", "COLUMNS", "LINES")}
+ENV.update(LANG="C.UTF-8", LC_ALL="C.UTF-8", XDG_CONFIG_HOME="/nonexistent")
+# the sanitizer build loads a library (libtorch) that it does not instrument
+HAS_ENGINE = os.path.exists(MODEL) and os.path.exists(os.path.join(ROOT, "build", "liblstorch.so")) and "san" not in BUILD
+needs_model = unittest.skipUnless(HAS_ENGINE, "needs:model")
+
+
+def run(*args, **kw):
+    kw.setdefault("timeout", 120)
+    kw.setdefault("stdin", subprocess.DEVNULL)
+    if "input" in kw:
+        kw.pop("stdin")
+    env = dict(ENV, **kw.pop("env", {}))
+    return subprocess.run([PROGRAM, *args], capture_output=True, text=True, env=env, **kw)
+
+
+TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
+
+
+def has_type(value, name):
+    if name == "integer":
+        return isinstance(value, int) and not isinstance(value, bool)
+    if name == "number":
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, TYPES[name])
+
+
+def check(value, schema, root, where="line"):
+    """The part of JSON Schema that our schemas use; raises AssertionError with the place."""
+    if "$ref" in schema:
+        check(value, root["$defs"][schema["$ref"].rsplit("/", 1)[1]], root, where)
+    if "oneOf" in schema:
+        kinds = {root["$defs"][s["$ref"].rsplit("/", 1)[1]]["properties"]["type"]["const"]: s for s in schema["oneOf"]}
+        assert value.get("type") in kinds, f"{where}: type {value.get('type')!r}"
+        check(value, kinds[value["type"]], root, where)
+    if "type" in schema:
+        names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        assert any(has_type(value, n) for n in names), f"{where}: {value!r} is not {names}"
+    if "const" in schema:
+        assert value == schema["const"], f"{where}: {value!r}"
+    if "enum" in schema:
+        assert value in schema["enum"], f"{where}: {value!r}"
+    if "minimum" in schema and value is not None:
+        assert value >= schema["minimum"], f"{where}: {value!r}"
+    if isinstance(value, dict):
+        for key in schema.get("required", []):
+            assert key in value, f"{where}: no {key}"
+        for key, v in value.items():
+            part = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
+            assert part is not False, f"{where}: unexpected {key}"
+            if part:
+                check(v, part, root, f"{where}.{key}")
+    if isinstance(value, list) and "items" in schema:
+        assert schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", 1 << 30), where
+        for i, v in enumerate(value):
+            check(v, schema["items"], root, f"{where}[{i}]")
+
+
+def read_trace(text):
+    """Lines of a trace, each checked against the schema."""
+    with open(os.path.join(ROOT, "src/run/trace_schema.json"), encoding="utf-8") as f:
+        schema = json.load(f)
+    lines = [json.loads(line) for line in text.splitlines()]
+    for i, line in enumerate(lines):
+        check(line, schema, schema, f"line {i + 1}")
+    return lines
+
+
+class Screen:
+    """The program in a real pseudo-terminal (tmux): keys in, cells out."""
+
+    def __init__(self, *args, cols=80, rows=24, env=None, before=""):
+        if not shutil.which("tmux"):
+            raise unittest.SkipTest("needs:tmux")
+        self.tmux = ["tmux", "-u", "-L", f"logitspec-test-{os.getpid()}-{id(self)}", "-f", "/dev/null"]
+        e = dict(ENV, TERM="xterm-256color", **(env or {}))
+        command = f"{before} {PROGRAM} {' '.join(args)}; rc=$?; echo; echo exit=$rc; stty -a | grep -c -- '-echo '; sleep 60"
+        subprocess.run(self.tmux + ["new-session", "-d", "-s", "s", "-x", str(cols), "-y", str(rows), command],
+                       env=e, check=True, stdin=subprocess.DEVNULL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run(self.tmux + ["kill-server"], capture_output=True, check=False)
+
+    def keys(self, *names):
+        subprocess.run(self.tmux + ["send-keys", "-t", "s", *names], check=True)
+
+    def type(self, text):
+        subprocess.run(self.tmux + ["send-keys", "-t", "s", "-l", text], check=True)
+
+    def paste(self, text):
+        subprocess.run(self.tmux + ["set-buffer", text], check=True)
+        subprocess.run(self.tmux + ["paste-buffer", "-p", "-t", "s"], check=True)
+
+    def resize(self, cols, rows):
+        subprocess.run(self.tmux + ["resize-window", "-t", "s", "-x", str(cols), "-y", str(rows)], check=True)
+
+    def text(self, *flags):
+        return subprocess.run(self.tmux + ["capture-pane", "-p", "-t", "s", *flags], capture_output=True, text=True,
+                              check=True).stdout
+
+    def wait(self, *words, absent=(), seconds=30):
+        """Waits until every word is on the screen (and none of `absent`), else fails with what is there."""
+        end = time.monotonic() + seconds
+        while True:
+            now = self.text()
+            if all(w in now for w in words) and not any(w in now for w in absent):
+                return now
+            if time.monotonic() > end:
+                raise AssertionError(f"not on the screen: {words} (absent: {absent})\n{now}")
+            time.sleep(0.05)
+
+    def signal(self, name):
+        pid = subprocess.run(self.tmux + ["display-message", "-p", "-t", "s", "#{pane_pid}"], capture_output=True,
+                             text=True, check=True).stdout.strip()
+        subprocess.run(["pkill", f"-{name}", "-P", pid, "-f", "logitspec"], check=True)

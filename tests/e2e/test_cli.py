@@ -1,0 +1,243 @@
+"""The command line as a user meets it: output, exit codes, one line for what is wrong."""
+import base64
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from program import ENV, MODEL, PROGRAM, needs_model, read_trace, run
+
+SCRIPT = ["--model", "script"]
+
+
+class Generate(unittest.TestCase):
+    def check_object(self, o):
+        self.assertEqual(set(o), set("model sha256 method device dtype exact seed prompt_tokens output_tokens text finish_reason "
+                                     "steps emitted mat draft_verified draft_accepted emitted_per_step prefill_ms decode_ms "
+                                     "tokens_per_s ar_tokens_per_s speedup".split()))
+        self.assertEqual(o["emitted"], len(o["output_tokens"]))
+        self.assertEqual(o["emitted"], sum(o["emitted_per_step"]))
+        self.assertEqual(o["steps"], len(o["emitted_per_step"]))
+        self.assertAlmostEqual(o["mat"], o["emitted"] / o["steps"], places=4)
+        self.assertAlmostEqual(o["tokens_per_s"] * o["decode_ms"] / 1000, o["emitted"], delta=0.01 * o["emitted"])
+        self.assertLessEqual(o["draft_accepted"], o["draft_verified"])
+
+    def test_json_object(self):
+        r = run("generate", *SCRIPT, "--prompt", "def fib(n):", "--json", "--max-tokens", "100", "--seed", "7")
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        o = json.loads(r.stdout)
+        self.check_object(o)
+        self.assertEqual(o["seed"], 7)
+        self.assertEqual(o["finish_reason"], "length")
+        self.assertEqual(bytes(t for t in o["output_tokens"]).decode("utf-8", "replace"), o["text"])
+
+    def test_every_method_gives_the_same_text(self):
+        for extra in [], ["--temperature", "0.9", "--seed", "3"]:
+            texts = {m: json.loads(run("generate", *SCRIPT, "--prompt", "One fish", "--json", "--method", m, *extra).stdout)["output_tokens"]
+                     for m in ("ar", "logitspec", "logitspec-paper")}
+            self.assertEqual(texts["ar"], texts["logitspec"])
+            self.assertEqual(texts["ar"], texts["logitspec-paper"])
+
+    def test_plain_text_streams_without_escape_codes(self):
+        r = run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "50", "-q")
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        self.assertNotIn("\x1b", r.stdout)
+        self.assertTrue(r.stdout.endswith("\n"))
+
+    def test_summary_says_what_the_speedup_is_against(self):
+        r = run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "200")
+        self.assertIn("plain decoding", r.stderr)
+        self.assertIn("speedup x", r.stderr)
+        self.assertIn("draft nodes accepted", r.stderr)
+
+    def test_prompt_from_standard_input_and_file(self):
+        a = run("tokenize", *SCRIPT, "--prompt-file", "-", "--json", input="a\nb")
+        self.assertEqual(json.loads(a.stdout)["ids"], [97, 10, 98])
+        with tempfile.NamedTemporaryFile("w") as f:
+            f.write("xy")
+            f.flush()
+            self.assertEqual(json.loads(run("tokenize", *SCRIPT, "--prompt-file", f.name, "--json").stdout)["tokens"], ["x", "y"])
+
+    def test_stop_string_never_shows(self):
+        whole = run("generate", *SCRIPT, "--prompt", "Retrieval", "--raw", "--max-tokens", "120", "-q").stdout
+        stop = whole[40:44]
+        r = run("generate", *SCRIPT, "--prompt", "Retrieval", "--raw", "--max-tokens", "120", "--json", "--stop", stop)
+        o = json.loads(r.stdout)
+        self.assertEqual(o["finish_reason"], "stop")
+        self.assertEqual(o["text"], whole[:whole.index(stop)])
+        streamed = run("generate", *SCRIPT, "--prompt", "Retrieval", "--raw", "--max-tokens", "120", "-q", "--stop", stop)
+        self.assertEqual(streamed.stdout, o["text"] + "\n")
+
+    def test_trace_is_valid_and_adds_up(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "t.jsonl")
+            o = json.loads(run("generate", *SCRIPT, "--prompt", "def fib(n):", "--json", "--max-tokens", "80", "--trace", path,
+                               "--method", "logitspec-paper").stdout)
+            with open(path, encoding="utf-8") as f:
+                lines = read_trace(f.read())
+        self.assertEqual(lines[0]["type"], "header")
+        self.assertEqual(lines[0]["prompt_ids"], o["prompt_tokens"])
+        self.assertEqual(lines[-1]["type"], "end")
+        steps = [x for x in lines if x["type"] == "step"]
+        self.assertEqual([len(s["emitted"]) for s in steps], o["emitted_per_step"])
+        self.assertEqual([t for s in steps for t in s["emitted"]], o["output_tokens"])
+        self.assertEqual(lines[-1]["totals"]["steps"], o["steps"])
+        known = {}
+        for x in lines:  # bytes come before the first use of an id
+            if x["type"] == "tokens":
+                known.update({int(k): base64.b64decode(v) for k, v in x["bytes"].items()})
+            if x["type"] == "step":
+                for n in x["nodes"]:
+                    self.assertIn(n["token"], known)
+                self.assertEqual(x["rows"], len(x["nodes"]))
+                for i, n in enumerate(x["nodes"]):
+                    self.assertLess(n["parent"], i)
+                for p, q in zip(x["path"], x["path"][1:]):
+                    self.assertEqual(x["nodes"][q]["parent"], p)
+                    self.assertEqual(x["nodes"][p]["target"], x["nodes"][q]["token"])
+        self.assertEqual(b"".join(known[t] for t in o["output_tokens"]).decode("utf-8", "replace"), o["text"])
+
+    def test_trace_on_standard_output(self):
+        r = run("generate", *SCRIPT, "--prompt", "x", "--max-tokens", "5", "--trace", "-", "-q")
+        self.assertEqual(read_trace(r.stdout)[-1]["type"], "end")
+
+    def test_interrupt_gives_the_partial_object_and_a_whole_trace(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "t.jsonl")
+            p = subprocess.Popen([PROGRAM, "generate", "--model", "script:20", "--prompt", "x", "--json", "--trace", path,
+                                  "--max-tokens", "100000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
+            end = time.monotonic() + 30
+            while time.monotonic() < end and not (os.path.exists(path) and os.path.getsize(path) > 50000):
+                time.sleep(0.05)
+            p.send_signal(signal.SIGINT)
+            out, _ = p.communicate(timeout=30)
+            self.assertEqual(p.returncode, 130)
+            o = json.loads(out)
+            self.check_object(o)
+            self.assertEqual(o["finish_reason"], "interrupted")
+            with open(path, encoding="utf-8") as f:
+                self.assertEqual(read_trace(f.read())[-1]["reason"], "interrupted")
+
+    def test_a_failed_start_keeps_an_old_trace(self):
+        with tempfile.NamedTemporaryFile("w+") as f:
+            f.write("precious")
+            f.flush()
+            self.assertEqual(run("generate", "--model", "/nonexistent.gguf", "--prompt", "x", "--trace", f.name).returncode, 1)
+            f.seek(0)
+            self.assertEqual(f.read(), "precious")
+
+    def test_full_disk_is_reported_once_and_decoding_goes_on(self):
+        r = run("generate", *SCRIPT, "--prompt", "x", "--max-tokens", "30", "--trace", "/dev/full", "-q")
+        self.assertEqual(r.returncode, 0)
+        self.assertEqual(r.stderr, "logitspec: the trace /dev/full ends here: No space left on device\n")
+        self.assertTrue(r.stdout)
+
+    def test_closed_standard_output(self):
+        with open("/dev/full", "w") as full:
+            p = subprocess.run([PROGRAM, "generate", *SCRIPT, "--prompt", "x", "-q"], stdout=full, stderr=subprocess.PIPE, env=ENV,
+                               text=True, timeout=60, check=False)
+        self.assertEqual(p.returncode, 1)
+        self.assertEqual(p.stderr, "logitspec: cannot write to standard output: No space left on device\n")
+
+
+class BadInput(unittest.TestCase):
+    def one_line(self, status, part, *args, **kw):
+        r = run(*args, **kw)
+        self.assertEqual(r.returncode, status, r.stderr)
+        self.assertEqual(r.stdout, "")
+        self.assertEqual(r.stderr.count("\n"), 1, r.stderr)
+        self.assertTrue(r.stderr.startswith("logitspec: "), r.stderr)
+        self.assertIn(part, r.stderr)
+
+    def test_usage(self):
+        self.one_line(2, "did you mean 'generate'", "generat")
+        self.one_line(2, "did you mean '--prompt'", "generate", "--promt", "x")
+        self.one_line(2, "a prompt is needed", "generate", *SCRIPT)
+        self.one_line(2, "the prompt is empty", "generate", *SCRIPT, "--prompt", "")
+        self.one_line(2, "did you mean 'logitspec'", "generate", *SCRIPT, "--prompt", "x", "--method", "logitspc")
+        self.one_line(2, "goes into --prompt", "generate", *SCRIPT, "hello")
+        self.one_line(2, "--json and --trace -", "generate", *SCRIPT, "--prompt", "x", "--json", "--trace", "-")
+        self.one_line(2, "needs a terminal", "chat", *SCRIPT)
+        self.one_line(2, "only form", "config")
+        self.one_line(2, "expected auto or 1 to 256", "generate", "--prompt", "x",
+                      env={"LOGITSPEC_SET_DECODE__BUDGET": "many"})
+
+    def test_files(self):
+        self.one_line(1, "no model file '/nonexistent.gguf'", "generate", "--model", "/nonexistent.gguf", "--prompt", "x")
+        self.one_line(1, "cannot read the prompt", "generate", *SCRIPT, "--prompt-file", "/nonexistent")
+        self.one_line(1, "cannot write the trace", "generate", *SCRIPT, "--prompt", "x", "--trace", "/nonexistent/t")
+        with tempfile.NamedTemporaryFile("wb") as f:
+            f.write(b"GGUF\x03\x00\x00\x00")
+            f.flush()
+            self.one_line(1, "the file ends inside", "generate", "--model", f.name, "--prompt", "x")
+            self.one_line(1, "the file ends inside", "tokenize", "--model", f.name, "--prompt", "x")
+
+    def test_prompt_longer_than_the_context(self):
+        self.one_line(1, "shorten it", "generate", *SCRIPT, "--prompt-file", "-", input="x" * 100000)
+
+    def test_without_a_terminal_a_prompt_is_answered_as_text(self):
+        r = run("chat", *SCRIPT, "--prompt", "x", "--max-tokens", "5")
+        self.assertEqual(r.returncode, 0)
+        self.assertNotIn("\x1b", r.stdout)
+
+
+class Other(unittest.TestCase):
+    def test_help_and_version(self):
+        for args in ["--help"], ["generate", "--help"], ["chat", "-h"], ["--version"], ["-V"]:
+            r = run(*args)
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            self.assertTrue(r.stdout)
+        self.assertIn("--budget", run("generate", "--help").stdout)
+
+    def test_config_show_has_origins(self):
+        r = run("config", "show", "--budget", "9", env={"LOGITSPEC_SET_DECODE__TOP_K": "4"})
+        self.assertRegex(r.stdout, r"budget: 9 +# --budget")
+        self.assertRegex(r.stdout, r"top_k: 4 +# environment LOGITSPEC_SET_DECODE__TOP_K")
+        self.assertRegex(r.stdout, r"method: logitspec +# .*default.yaml:\d+:\d+")
+
+    def test_doctor(self):
+        r = run("doctor", *SCRIPT, "--json")
+        checks = {c["check"]: c for c in json.loads(r.stdout)}
+        self.assertTrue(checks["model"]["ok"])
+        self.assertEqual(r.returncode, 0 if checks["compute"]["ok"] else 1)
+
+
+@needs_model
+class RealModel(unittest.TestCase):
+    def test_tokens_steps_and_a_measured_speedup(self):
+        r = run("generate", "--model", "default", "--prompt", "Repeat: one fish, two fish, red fish, blue fish.", "--chat",
+                "--method", "logitspec", "--json")
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        o = json.loads(r.stdout)
+        Generate.check_object(self, o)
+        self.assertTrue(o["exact"])
+        self.assertEqual(o["dtype"], "f32")
+        self.assertEqual(len(o["sha256"]), 64)
+        self.assertGreater(o["speedup"], 0)
+        self.assertGreater(o["ar_tokens_per_s"], 0)
+        ar = json.loads(run("generate", "--prompt", "Repeat: one fish, two fish, red fish, blue fish.", "--method", "ar", "--json").stdout)
+        self.assertEqual(ar["output_tokens"], o["output_tokens"])
+        self.assertEqual(ar["mat"], 1)
+
+    def test_bf16_runs_and_says_that_it_is_not_exact(self):
+        o = json.loads(run("generate", "--prompt", "What is the capital of France?", "--dtype", "bf16", "--json").stdout)
+        self.assertFalse(o["exact"])
+        self.assertEqual(o["dtype"], "bf16")
+        self.assertIn("Paris", o["text"])
+
+    def test_damaged_model_files(self):
+        with open(MODEL, "rb") as f:
+            head = f.read(3 << 20)
+        with tempfile.NamedTemporaryFile("wb", suffix=".gguf") as f:
+            f.write(head)
+            f.flush()
+            r = run("generate", "--model", f.name, "--prompt", "x")
+            self.assertEqual(r.returncode, 1)
+            self.assertEqual(r.stderr.count("\n"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,185 @@
+"""The screen in a real pseudo-terminal: keys in, cells out, and a terminal that is whole afterwards."""
+import time
+import unittest
+
+from program import Screen, needs_model
+
+SCRIPT = ["--model", "script:20", "--max-tokens", "400"]
+
+
+class Keys(unittest.TestCase):
+    def test_prompt_run_pause_step_back_and_quit(self):
+        with Screen(*SCRIPT, cols=120, rows=36) as s:
+            first = s.wait("READY", "type a prompt", "1 Output", "2 Logits", "3 Drafts", "4 Tree", "5 Stats")
+            self.assertIn("Type a prompt and press Enter", first)
+            s.type("def fib(n):")  # the prompt line has the focus: letters are text
+            s.wait("› def fib(n):")
+            s.keys("Enter")
+            s.wait("│ RUN │", "vs plain", "speedup x")
+            s.keys("F5")
+            s.wait("│ PAUSED │")
+            at = self.step(s)
+            time.sleep(0.2)
+            self.assertEqual(self.step(s), at)  # it stands still
+            s.keys("F6")
+            s.wait(f"│ step {at + 1} │")
+            s.keys("Escape")
+            s.keys("s")
+            s.wait(f"│ step {at + 2} │")
+            s.keys("[")
+            s.wait(f"step {at + 1}, 1 behind")
+            s.keys("[", "[")
+            s.wait(f"step {at - 1}, 3 behind", "history")
+            s.keys("G")
+            s.wait(f"│ step {at + 2} │", "follow")
+            s.keys("z")
+            s.wait("1 Output", absent=["2 Logits"])
+            s.keys("Escape")
+            s.wait("2 Logits")
+            s.keys("Space")
+            s.wait("│ RUN │")
+            s.keys("x")
+            s.wait("│ READY │")
+            s.keys("q")
+            s.wait("exit=0")
+
+    def step(self, s):
+        title = s.text().splitlines()[0]
+        return int(title.split("│ step ")[1].split()[0])
+
+    def test_ctrl_c_leaves_at_once_with_130(self):
+        with Screen(*SCRIPT) as s:
+            s.wait("READY")
+            s.type("hello")
+            s.keys("Enter")
+            s.wait("RUN")
+            s.keys("C-c")
+            s.wait("exit=130")
+
+    def test_typing_while_loading_is_kept(self):
+        with Screen(*SCRIPT) as s:
+            s.type("early bird")
+            s.wait("READY", "early bird")
+
+    def test_help_lists_keys_and_closes(self):
+        with Screen(*SCRIPT) as s:
+            s.wait("READY")
+            s.keys("F1")
+            s.wait("Help", "run-pause", "decode one step")
+            s.keys("Escape")
+            s.wait("1 Output", absent=["run-pause"])
+
+    def test_commands(self):
+        with Screen(*SCRIPT, cols=120, rows=36) as s:
+            s.wait("READY")
+            s.keys("Escape", ":")
+            s.type("set decode.budget=24")
+            s.keys("Enter")
+            s.wait("decode.budget=24")
+            s.keys(":")
+            s.type("set decode.bugdet=24")
+            s.keys("Enter")
+            s.wait("did you mean 'decode.budget'")
+            s.keys(":")
+            s.type("frobnicate")
+            s.keys("Enter")
+            s.wait("no command 'frobnicate'")
+            s.keys("p")
+            s.type("def fib(n):")
+            s.keys("Enter")
+            s.wait("budget 24 rows")
+
+    def test_pasted_lines_are_one_prompt(self):
+        with Screen(*SCRIPT, cols=120, rows=36) as s:
+            s.wait("READY")
+            s.paste("first line\nsecond line")
+            s.wait("first line⏎second line")
+            s.keys("Enter")
+            s.wait("› first line", "second line", "RUN")
+
+    def test_new_conversation_and_second_turn(self):
+        with Screen("--model", "script:1", "--max-tokens", "20", cols=120, rows=36) as s:
+            s.wait("READY")
+            for text in "alpha", "beta":
+                s.type(text)
+                s.keys("Enter")
+                s.wait(f"› {text}", "20 tokens", "│ READY │")
+            s.wait("› alpha", "› beta")
+            s.keys("Up")
+            s.wait("› beta")
+            s.keys("C-u", "C-n")
+            s.wait("Type a prompt and press Enter", absent=["alpha"])
+
+
+class Looks(unittest.TestCase):
+    def test_sizes_and_resizing(self):
+        with Screen(*SCRIPT) as s:
+            s.wait("READY")
+            s.type("def fib(n):")
+            s.keys("Enter")
+            s.wait("5 Stats", "emitted", absent=["3 Drafts"])
+            for cols, rows, word in [(120, 36, "3 Drafts"), (200, 50, "matched n-gram"), (79, 24, "needs 80x24, have 79x24"),
+                                     (20, 5, "needs 80x24"), (80, 24, "2 Logits")]:
+                s.resize(cols, rows)
+                s.wait(word)
+            for i in range(30):  # a storm of size changes
+                s.resize(80 + i % 7 * 20, 24 + i % 5 * 6)
+            s.resize(120, 36)
+            s.wait("1 Output", "3 Drafts", "5 Stats")
+
+    def test_monochrome_and_ascii(self):
+        with Screen(*SCRIPT, "--ascii", env={"NO_COLOR": "1"}) as s:
+            s.wait("READY")
+            s.type("def fib(n):")
+            s.keys("Enter")
+            s.wait("+- 1 Output", "<", ">")
+            self.assertTrue(s.text().isascii())
+            self.assertNotRegex(s.text("-e"), r"\x1b\[[0-9;]*\b[34][0-8]\b")  # no colours
+
+    def test_a_locale_without_utf8(self):
+        with Screen(*SCRIPT, env={"LANG": "C", "LC_ALL": "C"}) as s:
+            s.wait("READY", "+- 1 Output")
+            self.assertTrue(s.text().isascii())
+
+    def test_an_unknown_terminal_is_one_line(self):
+        with Screen(*SCRIPT, before="TERM=nonsense") as s:
+            s.wait("cannot be driven", "exit=1")
+
+
+class Endings(unittest.TestCase):
+    def ends(self, name, status):
+        with Screen(*SCRIPT) as s:
+            s.wait("READY")
+            s.type("hello")
+            s.keys("Enter")
+            s.wait("RUN")
+            s.signal(name)
+            after = s.wait(f"exit={status}")
+            self.assertNotIn("1 Output", after)  # the terminal's own screen is back
+            self.assertEqual(after.split(f"exit={status}")[1].strip()[:1], "0")  # and echoes
+
+    def test_sigterm(self):
+        self.ends("TERM", 143)
+
+    def test_crash(self):
+        self.ends("SEGV", 139)
+
+    def test_missing_model(self):
+        with Screen("--model", "/nonexistent.gguf") as s:
+            s.wait("FAILED", "no model file '/nonexistent.gguf'")
+            s.keys("Escape", "q")
+            s.wait("exit=0")
+
+
+@needs_model
+class RealModel(unittest.TestCase):
+    def test_an_answer(self):
+        with Screen(cols=120, rows=36) as s:
+            s.wait("READY", "ms by rows", seconds=60)
+            s.type("What is the capital of France?")
+            s.keys("Enter")
+            s.wait("Paris", "│ READY │", "speedup x", "root", seconds=60)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,180 @@
+// The GGUF reader: what a good file says, one clear error for each kind of bad one, and no crash on any bytes.
+#include "base/buf.h"
+#include "base/rng.h"
+#include "model/gguf.h"
+#include "model/hparams.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void u32(ls_buf *b, uint32_t v) {
+    ls_buf_add(b, &v, 4);
+}
+static void u64(ls_buf *b, uint64_t v) {
+    ls_buf_add(b, &v, 8);
+}
+static void str(ls_buf *b, const char *s) {
+    u64(b, strlen(s));
+    ls_buf_str(b, s);
+}
+
+enum { U32 = 4, F32 = 6, STRING = 8, ARRAY = 9 };
+
+static void key_u32(ls_buf *b, const char *key, uint32_t v) {
+    str(b, key);
+    u32(b, U32);
+    u32(b, v);
+}
+
+static void tensor(ls_buf *b, const char *name, int type, uint64_t d0, uint64_t d1, uint64_t offset) {
+    str(b, name);
+    u32(b, d1 ? 2 : 1);
+    u64(b, d0);
+    if (d1) u64(b, d1);
+    u32(b, (uint32_t)type);
+    u64(b, offset);
+}
+
+typedef struct {
+    uint64_t n_tensors, n_keys, offset2, d0;
+    int type;
+    const char *name2;
+} variant;
+static const variant good = {2, 4, 256, 32, LS_GGML_F32, "b"};
+
+// Two tensors, "a" of 32 x 2 f32 (256 bytes) and "b" of 32 q8_0 (34 bytes).
+static ls_buf make(variant v) {
+    ls_buf b = {0};
+    ls_buf_str(&b, "GGUF");
+    u32(&b, 3);
+    u64(&b, v.n_tensors);
+    u64(&b, v.n_keys);
+    key_u32(&b, "n", 7);
+    str(&b, "s");
+    u32(&b, STRING);
+    str(&b, "text");
+    str(&b, "list");
+    u32(&b, ARRAY);
+    u32(&b, STRING);
+    u64(&b, 2);
+    str(&b, "x");
+    str(&b, "yy");
+    str(&b, "f");
+    u32(&b, F32);
+    float f = 0.5f;
+    ls_buf_add(&b, &f, 4);
+    tensor(&b, "a", v.type, v.d0, 2, 0);
+    tensor(&b, v.name2, LS_GGML_Q8_0, 32, 0, v.offset2);
+    while (b.n % 32) ls_buf_char(&b, 0);
+    for (int i = 0; i < 256 + 34; i++) ls_buf_char(&b, (char)i);
+    return b;
+}
+
+static void a_good_file(void **state) {
+    (void)state;
+    ls_buf b = make(good);
+    ls_gguf *g;
+    ls_err err = {0};
+    if (ls_gguf_parse(&g, (const unsigned char *)b.p, b.n, &err)) fail_msg("%s", err.msg);
+    uint32_t n;
+    float f;
+    ls_str s, *list;
+    size_t count;
+    assert_int_equal(ls_gguf_u32(g, "n", &n, &err), LS_OK);
+    assert_int_equal(n, 7);
+    assert_int_equal(ls_gguf_f32(g, "f", &f, &err), LS_OK);
+    assert_true(f == 0.5f);
+    assert_int_equal(ls_gguf_str(g, "s", &s, &err), LS_OK);
+    assert_int_equal(s.n, 4);
+    assert_int_equal(ls_gguf_str_array(g, "list", &list, &count, &err), LS_OK);
+    assert_int_equal(count, 2);
+    assert_memory_equal(list[1].p, "yy", 2);
+    free(list);
+    assert_int_equal(ls_gguf_u32(g, "s", &n, &err), LS_E_PARSE);
+    assert_int_equal(ls_gguf_u32(g, "absent", &n, &err), LS_E_PARSE);
+    const ls_gguf_tensor *t = ls_gguf_find(g, "b");
+    assert_non_null(t);
+    assert_int_equal(t->n_bytes, 34);
+    assert_true(t->data + 34 == (const unsigned char *)b.p + b.n);
+    ls_gguf_free(g);
+    ls_buf_free(&b);
+}
+
+static void each_lie_is_named(void **state) {
+    (void)state;
+    static const struct {
+        variant v;
+        const char *part; // of the message
+    } cases[] = {
+        {{2, 4, 224, 32, LS_GGML_F32, "b"}, "overlap"},
+        {{2, 4, 1 << 20, 32, LS_GGML_F32, "b"}, "'b'"},
+        {{2, 4, UINT64_MAX - 31, 32, LS_GGML_F32, "b"}, "'b'"},
+        {{2, 4, 257, 32, LS_GGML_F32, "b"}, "'b'"},
+        {{2, 4, 256, UINT64_C(1) << 62, LS_GGML_F32, "b"}, "'a'"},
+        {{2, 4, 256, 0, LS_GGML_F32, "b"}, "'a'"},
+        {{2, 4, 256, 31, LS_GGML_Q8_0, "b"}, "'a'"},
+        {{2, 4, 256, 32, 77, "b"}, "'a'"},
+        {{2, 4, 256, 32, LS_GGML_F32, "a"}, "'a'"},
+        {{UINT64_MAX, 4, 256, 32, LS_GGML_F32, "b"}, "tensors"},
+        {{2, UINT64_MAX, 256, 32, LS_GGML_F32, "b"}, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_buf b = make(cases[i].v);
+        ls_gguf *g = NULL;
+        ls_err err = {0};
+        if (!ls_gguf_parse(&g, (const unsigned char *)b.p, b.n, &err)) fail_msg("case %zu was accepted", i);
+        assert_null(g);
+        assert_true(*err.msg);
+        assert_null(strchr(err.msg, '\n'));
+        if (!strstr(err.msg, cases[i].part)) fail_msg("case %zu: %s", i, err.msg);
+        ls_buf_free(&b);
+    }
+}
+
+// Parses a private copy, so that a read beyond its end is seen by the sanitizer.
+static void try_bytes(const char *p, size_t n) {
+    unsigned char *copy = malloc(n ? n : 1);
+    memcpy(copy, p, n);
+    ls_gguf *g = NULL;
+    ls_err err = {0};
+    if (!ls_gguf_parse(&g, copy, n, &err)) {
+        volatile unsigned sum = 0;
+        for (int i = 0; i < ls_gguf_n_tensors(g); i++) {
+            const ls_gguf_tensor *t = ls_gguf_tensor_at(g, i);
+            assert_true(t->data >= copy && t->n_bytes <= n && t->data + t->n_bytes <= copy + n);
+            if (t->n_bytes) sum += t->data[t->n_bytes - 1];
+        }
+        ls_hparams hp;
+        ls_hparams_read(&hp, g, &err);
+        ls_gguf_free(g);
+    } else assert_true(*err.msg);
+    free(copy);
+}
+
+static void no_bytes_crash_it(void **state) {
+    (void)state;
+    ls_buf b = make(good);
+    for (size_t n = 0; n <= b.n; n++) try_bytes(b.p, n);
+    for (uint64_t round = 0; round < 20000; round++) {
+        char *copy = malloc(b.n);
+        memcpy(copy, b.p, b.n);
+        int changes = 1 + (int)(ls_uniform_at(1, round * 16) * 4);
+        for (int i = 0; i < changes; i++) {
+            size_t at = (size_t)(ls_uniform_at(1, round * 16 + 2 * (uint64_t)i + 1) * (double)(b.n - 290));
+            static const unsigned char values[] = {0, 1, 0x7f, 0x80, 0xff, 3, 8, 9, 32};
+            copy[at] = (char)values[(size_t)(ls_uniform_at(1, round * 16 + 2 * (uint64_t)i + 2) * sizeof values)];
+        }
+        try_bytes(copy, b.n);
+        free(copy);
+    }
+    ls_buf_free(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_good_file), cmocka_unit_test(each_lie_is_named),
+                                       cmocka_unit_test(no_bytes_crash_it)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -18,7 +18,7 @@ typedef struct {
 typedef struct {
     int rows, cols;
     bool utf8;  // the terminal shows UTF-8; else anything beyond ASCII is drawn as '?'
-    bool ascii; // lines, bars and signs in ASCII
+    bool ascii; // lines, bars and signs in ASCII (to be set where utf8 is not)
     bool ambiguous_wide;
     ui_cell *cells;
 } ui_canvas;

@@ -44,13 +44,14 @@ void ui_panel_logits(ui_panel_view *v) {
         return;
     }
     const int rows = v->area.rows - 1, bar = v->area.cols >= 50 ? 12 : v->area.cols >= 40 ? 6 : 0;
-    const int token_cells = v->area.cols - 4 - 6 - (bar ? bar + 1 : 0) - 15;
+    const int draft = v->area.cols >= 40 ? 17 : 15;
+    const int token_cells = v->area.cols - 4 - 6 - (bar ? bar + 1 : 0) - draft;
     int top = ui_scroll_top(&v->state->scroll[UI_LOGITS], step->n_top, rows);
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
     ui_print(&head, " rk token");
     ui_pad(&head, v->area.col + 4 + token_cells);
     ui_print(&head, "    p");
-    ui_pad(&head, v->area.col + v->area.cols - 15);
+    ui_pad(&head, v->area.col + v->area.cols - draft);
     ui_print(&head, "draft n@pos +n");
     for (int i = 0; i < rows && top + i < step->n_top; i++) {
         int rank = top + i;

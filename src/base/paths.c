@@ -23,8 +23,8 @@ const char *ls_exe_dir(void) {
 }
 
 char *ls_data_path(const char *rel) {
-    static const char *const places[] = {"../", "../../", "../share/logitspec/"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const places[] = {"../", "../../", "../../../", "../share/logitspec/"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         char *p = ls_format("%s/%s%s", ls_exe_dir(), places[i], rel), *real = realpath(p, NULL);
         free(p);
         if (real) return real;

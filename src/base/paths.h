@@ -2,6 +2,7 @@
 #pragma once
 
 const char *ls_exe_dir(void); // folder of the running executable, no trailing slash; valid for the process's life
-// Path of a shipped file such as "configs/default.yaml": the first that exists of <exe>/../REL, <exe>/../../REL and
-// <exe>/../share/logitspec/REL; the first of these where none does. Owned by the caller.
+// Path of a shipped file such as "configs/default.yaml": the first that exists one to three folders above the
+// executable (a checkout: build/, build/tests/, build/san/tests/) or in ../share/logitspec; where none does, one
+// folder above. Owned by the caller.
 char *ls_data_path(const char *rel);

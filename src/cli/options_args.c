@@ -135,7 +135,10 @@ static ls_code apply_layers(ls_options *o, const char *config, char *const *envi
             continue;
         }
         const char *eq = strchr(settings[i].value, '='); // --set
-        if (!eq) return ls_fail(err, LS_E_USAGE, "--set %.80s: KEY=VALUE is expected", settings[i].value);
+        if (!eq) {
+            code = ls_fail(err, LS_E_USAGE, "--set %.80s: KEY=VALUE is expected", settings[i].value);
+            break;
+        }
         char *key = ls_strndup(settings[i].value, (size_t)(eq - settings[i].value));
         code = ls_options_set(o, key, eq + 1, "--set", err);
         free(key);

@@ -1,4 +1,5 @@
 """What the end-to-end tests share: the program, a check against a JSON Schema, a terminal to drive."""
+import itertools
 import json
 import os
 import shutil
@@ -13,8 +14,7 @@ MODEL = os.path.join(ROOT, "models", "smollm2-135m-instruct.Q4_1.gguf")
 # settings of the user who runs the tests must not matter
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("LOGITSPEC_SET_") and k not in ("NO_COLOR", "COLUMNS", "LINES")}
 ENV.update(LANG="C.UTF-8", LC_ALL="C.UTF-8", XDG_CONFIG_HOME="/nonexistent")
-# the sanitizer build loads a library (libtorch) that it does not instrument
-HAS_ENGINE = os.path.exists(MODEL) and os.path.exists(os.path.join(ROOT, "build", "liblstorch.so")) and "san" not in BUILD
+HAS_ENGINE = os.path.exists(MODEL) and os.path.exists(os.path.join(ROOT, "build", "liblstorch.so"))
 needs_model = unittest.skipUnless(HAS_ENGINE, "needs:model")
 
 
@@ -82,12 +82,14 @@ def read_trace(text):
 class Screen:
     """The program in a real pseudo-terminal (tmux): keys in, cells out."""
 
+    number = itertools.count()  # a server that is going away must not be met again
+
     def __init__(self, *args, cols=80, rows=24, env=None, before=""):
         if not shutil.which("tmux"):
             raise unittest.SkipTest("needs:tmux")
-        self.tmux = ["tmux", "-u", "-L", f"logitspec-test-{os.getpid()}-{id(self)}", "-f", "/dev/null"]
+        self.tmux = ["tmux", "-u", "-L", f"logitspec-test-{os.getpid()}-{next(Screen.number)}", "-f", "/dev/null"]
         e = dict(ENV, TERM="xterm-256color", **(env or {}))
-        command = f"{before} {PROGRAM} {' '.join(args)}; rc=$?; echo; echo exit=$rc; stty -a | grep -c -- '-echo '; sleep 60"
+        command = f"{before} {PROGRAM} {' '.join(args)}; rc=$?; echo; echo exit=$rc echo=$(stty -a | grep -c -- '[^-]echo '); sleep 60"
         subprocess.run(self.tmux + ["new-session", "-d", "-s", "s", "-x", str(cols), "-y", str(rows), command],
                        env=e, check=True, stdin=subprocess.DEVNULL)
 

@@ -1,0 +1,274 @@
+// The screen without a terminal: layout, canvas, whole frames against tests/golden (UPDATE=1 writes them), random keys.
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/utf8.h"
+#include "run/source_live.h"
+#include "ui/render.h"
+
+#include <locale.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+#include <cmocka.h>
+
+static void layout_covers_the_window(void **state) {
+    (void)state;
+    for (int rows = 1; rows <= 80; rows++)
+        for (int cols = 1; cols <= 250; cols += 3)
+            for (int focus = -1; focus < UI_PANELS; focus++)
+                for (int zoom = -1; zoom < UI_PANELS; zoom += 3) {
+                    ui_layout l = ui_layout_of(rows, cols, (ui_panel)focus, (ui_panel)zoom);
+                    assert_int_equal(l.too_small, rows < UI_MIN_ROWS || cols < UI_MIN_COLS);
+                    if (l.too_small) continue;
+                    int cells = 0;
+                    for (int p = 0; p < UI_PANELS; p++) {
+                        ui_rect r = l.panel[p];
+                        if (!r.rows) continue;
+                        assert_true(r.rows >= 4 && r.cols >= 20);
+                        assert_true(r.row >= 1 && r.row + r.rows <= rows - 3 && r.col >= 0 && r.col + r.cols <= cols);
+                        cells += r.rows * r.cols;
+                        for (int q = 0; q < p; q++) {
+                            ui_rect o = l.panel[q];
+                            bool apart = !o.rows || r.row >= o.row + o.rows || o.row >= r.row + r.rows ||
+                                         r.col >= o.col + o.cols || o.col >= r.col + r.cols;
+                            assert_true(apart);
+                        }
+                    }
+                    assert_int_equal(cells, (rows - 4) * cols); // no gap, no overlap
+                    if (focus >= 0 && zoom < 0) assert_true(l.panel[focus].rows > 0); // what has the keys is seen
+                }
+}
+
+// Whatever bytes are drawn, a row holds exactly its cells and nothing that a terminal would obey.
+static void hostile_text_stays_in_its_cells(void **state) {
+    (void)state;
+    static const char *const pieces[] = {"\033[2J", "a", "\n", "\t", "\xE6\x97\xA5", "\xF0\x9F\x98\x80", "e\xCC\x81", "\xE2\x80\xAE",
+                                         "\xD7\xA9", "\xFF", "\xE6\x97", "\x7F", "\xC2\x9B", "\xE2\x80\x8B", "\xEF\xB8\x8F", "  "};
+    ui_canvas c = {.utf8 = true};
+    for (uint64_t round = 0; round < 4000; round++) {
+        c.ambiguous_wide = round % 5 == 0;
+        c.utf8 = round % 7 != 0;
+        c.ascii = !c.utf8 || round % 3 == 0;
+        ui_canvas_resize(&c, 2, 30);
+        ls_buf text = {0};
+        for (uint64_t i = 0; i < 12; i++)
+            ls_buf_str(&text, pieces[(size_t)(ls_uniform_at(round, i) * (sizeof pieces / sizeof *pieces))]);
+        ui_rect r = {0, 3, 1, 20};
+        ui_pen p = ui_pen_at(&c, r, 0, UI_TEXT);
+        ui_draw(&p, text.p, text.n);
+        p = ui_pen_at(&c, (ui_rect){0, 3 + (int)(round % 19), 1, 1}, 0, UI_TEXT); // one cell over what may be half of a wide one
+        ui_draw(&p, "#", 1);
+        int col = 0;
+        for (; col < 30; col++) {
+            const ui_cell *cell = &c.cells[col];
+            assert_true(ls_utf8_valid(cell->glyph, strlen(cell->glyph)));
+            uint32_t cp = ' ';
+            if (!*cell->glyph) {
+                assert_true(col > 0 && *cell[-1].glyph); // second half of something
+                continue;
+            }
+            ls_utf8_decode(cell->glyph, strlen(cell->glyph), &cp);
+            assert_true(cp >= 32 && cp != 127 && !(cp >= 0x80 && cp < 0xA0) && !(cp >= 0x202A && cp <= 0x202E));
+            if (!c.utf8) assert_true(cp < 127);
+            if (!c.ambiguous_wide && wcwidth((wchar_t)cp) == 2) assert_true(col + 1 < 30 && !*cell[1].glyph);
+            if (col < 3 || col >= 23) assert_string_equal(cell->glyph, " ");
+        }
+        ls_buf_free(&text);
+    }
+    ui_canvas_free(&c);
+}
+
+// A conversation on the scripted model, with every time replaced by a fixed one.
+static void converse(ui_state *s, const char *prompt, const char *method, int max_tokens) {
+    ls_live_options o = {.setup = {.model = {.name = "script", .backend = {.device = "cpu", .dtype = "auto"}},
+                                   .decode = {.method = method, .max_tokens = max_tokens, .sampling = {.top_p = 1}},
+                                   .format = LS_FORMAT_RAW}};
+    ls_source *source = ls_source_live(&o);
+    assert_non_null(source);
+    assert_int_equal(source->command(source, &(ls_command){LS_CMD_PROMPT, prompt, 0}, NULL), LS_OK);
+    for (bool ended = false; !ended || s->run_state != LS_STATE_IDLE;) {
+        struct pollfd fd = {source->wake_fd(source), POLLIN, 0};
+        assert_true(poll(&fd, 1, 20000) >= 0);
+        for (ls_event *e; (e = source->next(source));) {
+            if (e->kind == LS_EV_HEADER)
+                for (int i = 0; i < e->header->n_cost; i++) e->header->cost_ms[i] = 3 + 0.5 * e->header->cost_rows[i];
+            if (e->kind == LS_EV_STEP) {
+                ls_step *t = e->step;
+                t->t_draft_us = 20, t->t_verify_us = 5, t->t_commit_us = 10;
+                t->t_forward_us = t->forward ? 3000 + 100 * t->n_nodes : 0;
+                t->t_total_us = t->t_forward_us + 40;
+                t->ar_us = 3000;
+            }
+            assert_false(e->kind == LS_EV_MESSAGE && e->message.is_error);
+            ended |= e->kind == LS_EV_END;
+            ui_on_event(s, e);
+        }
+    }
+    source->close(source);
+}
+
+static void key(ui_state *s, int code) {
+    ui_on_key(s, (ui_key){code, 0, 0, 0}, UI_NO_PANEL);
+}
+
+static void compare(ui_state *s, const char *name, int rows, int cols, bool ascii) {
+    ui_canvas c = {.utf8 = true, .ascii = ascii};
+    int row, col;
+    ls_buf got = {0}, want = {0};
+    ui_canvas_resize(&c, rows, cols);
+    ui_render(s, &c, &row, &col);
+    ui_canvas_text(&c, false, &got);
+    ls_buf_str(&got, "roles\n");
+    ui_canvas_text(&c, true, &got);
+    ui_canvas_free(&c);
+    char path[128];
+    snprintf(path, sizeof path, "tests/golden/%s.txt", name);
+    if (getenv("UPDATE")) {
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        fwrite(got.p, 1, got.n, f);
+        fclose(f);
+    }
+    FILE *f = fopen(path, "r");
+    if (!f) fail_msg("%s is missing; UPDATE=1 writes it", path);
+    char block[4096];
+    for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;) ls_buf_add(&want, block, n);
+    fclose(f);
+    if (want.n != got.n || memcmp(want.p, got.p, got.n)) {
+        print_message("%s differs (UPDATE=1 rewrites it if the new one is right); got:\n%s\n", path, got.p);
+        fail();
+    }
+    ls_buf_free(&got);
+    ls_buf_free(&want);
+}
+
+static void frames_equal_the_golden_ones(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    compare(&s, "ui_start_80x24", 24, 80, false);
+    converse(&s, "One fish, two fish. One", "logitspec-paper", 160);
+    compare(&s, "ui_end_120x36", 36, 120, false);
+    key(&s, UI_KEY_ESC);
+    s.view = 20; // a step in the middle
+    s.live = false;
+    compare(&s, "ui_history_80x24_ascii", 24, 80, true);
+    s.brackets = true;
+    compare(&s, "ui_history_200x50", 50, 200, false);
+    key(&s, '3');
+    compare(&s, "ui_drafts_80x24", 24, 80, false);
+    key(&s, '4');
+    key(&s, 't');
+    key(&s, 'z');
+    compare(&s, "ui_tree_zoomed_80x24", 24, 80, false);
+    key(&s, UI_KEY_ESC);
+    key(&s, '?');
+    compare(&s, "ui_help_120x36", 36, 120, false);
+    key(&s, UI_KEY_ESC);
+    key(&s, ':');
+    for (const char *p = "set decode.budget=8"; *p; p++) key(&s, *p);
+    compare(&s, "ui_command_80x24", 24, 80, false);
+    key(&s, UI_KEY_ENTER);
+    assert_int_equal(s.n_outbox, 1);
+    assert_int_equal(s.outbox[0].kind, LS_CMD_SET);
+    assert_string_equal(s.outbox[0].text, "decode.budget=8");
+    compare(&s, "ui_small_79x23", 23, 79, false);
+    ui_state_free(&s);
+}
+
+static void statistics_follow_the_view(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    converse(&s, "One fish", "logitspec-paper", 100);
+    uint64_t steps = ui_stats(&s)->steps, emitted = ui_stats(&s)->emitted;
+    assert_int_equal(steps, s.n_steps);
+    assert_int_equal(emitted, 100);
+    assert_int_equal(s.context.n, s.turns[0].n_ids + 100);
+    key(&s, UI_KEY_ESC);
+    key(&s, '[');
+    assert_int_equal(ui_stats(&s)->steps, steps - 1);
+    key(&s, 'g');
+    assert_int_equal(ui_stats(&s)->steps, 1);
+    key(&s, '}');
+    assert_int_equal(ui_stats(&s)->steps, 11);
+    key(&s, 'G');
+    assert_int_equal(ui_stats(&s)->emitted, emitted);
+    ui_state_free(&s);
+}
+
+static void the_line_editor(void **state) {
+    (void)state;
+    ui_edit e = {0};
+    ui_edit_insert(&e, "h\xC3\xA9llo\033 w\xFFrld", 13);
+    assert_string_equal(e.text.p, "h\xC3\xA9llo wrld"); // what cannot be shown is left out
+    ui_edit_key(&e, UI_KEY_HOME);
+    ui_edit_key(&e, UI_KEY_RIGHT);
+    ui_edit_key(&e, UI_KEY_DELETE);
+    assert_string_equal(e.text.p, "hllo wrld");
+    ui_edit_key(&e, 0x1F600);
+    ui_edit_key(&e, UI_KEY_BACKSPACE);
+    ui_edit_key(&e, UI_KEY_END);
+    ui_edit_key(&e, UI_CTRL('W'));
+    assert_string_equal(e.text.p, "hllo ");
+    char *first = ui_edit_take(&e);
+    ui_edit_insert(&e, "new", 3);
+    ui_edit_key(&e, UI_KEY_UP);
+    assert_string_equal(e.text.p, first);
+    ui_edit_key(&e, UI_KEY_DOWN);
+    assert_string_equal(e.text.p, "new");
+    free(first);
+    ui_edit_free(&e);
+}
+
+static void random_keys_and_sizes(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    converse(&s, "def fib(n):", "logitspec", 60);
+    converse(&s, "zzz", "ar", 10);
+    ui_canvas c = {.utf8 = true};
+    for (uint64_t i = 0; i < 6000; i++) {
+        double u = ls_uniform_at(5, i), v = ls_uniform_at(6, i);
+        int code = u < 0.6 ? (int)(v * 128) : UI_KEY_FIRST + (int)(v * (UI_KEY_LAST - UI_KEY_FIRST + 1));
+        ui_on_key(&s, (ui_key){code, (ui_mouse_kind)(i % 3), (int)(v * 50), (int)(u * 200)}, (ui_panel)((int)(v * 6) - 1));
+        s.quit = false;
+        while (s.n_outbox) free(s.outbox[--s.n_outbox].text);
+        if (i % 3) continue;
+        int row, col;
+        ui_canvas_resize(&c, (int)(ls_uniform_at(7, i) * 70), (int)(ls_uniform_at(8, i) * 240));
+        c.ascii = s.ascii;
+        ui_render(&s, &c, &row, &col);
+        assert_true(row < c.rows && col < c.cols);
+    }
+    ui_canvas_free(&c);
+    ui_state_free(&s);
+}
+
+static void every_action_has_a_key_of_its_own(void **state) {
+    (void)state;
+    for (int key_code = 1; key_code < UI_KEY_LAST; key_code++) {
+        ui_action a = ui_action_of(key_code, false);
+        if (a != UI_ACT_NONE) assert_true(ui_action_named(ui_actions[a].name) == a);
+        if (key_code == 128) key_code = UI_KEY_FIRST - 1;
+    }
+    for (int a = 0; a < UI_ACTIONS; a++)
+        for (int b = 0; b < a; b++) assert_string_not_equal(ui_actions[a].name, ui_actions[b].name);
+    assert_int_equal(ui_action_of('s', true), UI_ACT_NONE); // a letter is text while typing
+    assert_int_equal(ui_action_of(UI_KEY_F0 + 6, true), UI_ACT_STEP);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layout_covers_the_window), cmocka_unit_test(hostile_text_stays_in_its_cells),
+        cmocka_unit_test(frames_equal_the_golden_ones), cmocka_unit_test(statistics_follow_the_view),
+        cmocka_unit_test(the_line_editor), cmocka_unit_test(random_keys_and_sizes),
+        cmocka_unit_test(every_action_has_a_key_of_its_own),
+    };
+    setlocale(LC_CTYPE, "C.UTF-8");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -5,7 +5,7 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
-.PHONY: all run test setup test-setup clean help install lint format unit
+.PHONY: all run test bench setup test-setup clean help install lint format unit
 
 CC ?= gcc
 ifeq ($(origin CC),default)
@@ -93,7 +93,8 @@ build/obj/pic/%.o: %.c
 build/liblstorch.so: $(TORCH_OBJ) $(TORCH_KERNEL_OBJ) $(addprefix build/obj/pic/src/base/,rng.o clock.o sample.o mem.o) src/torch/lst.map
 	@echo '  LINK $@'
 	$(Q)$(CXX) -shared -o $@ $(filter %.o,$^) -Wl,--version-script=src/torch/lst.map \
-	  -Wl,-rpath,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -fopenmp -Wl,-rpath-link,$(TORCH_DIR)/lib
+	  -Wl,-rpath,'$$ORIGIN' -Wl,-rpath,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -fopenmp \
+	  -Wl,-rpath-link,$(TORCH_DIR)/lib
 
 # ---- tests
 $(B)/tests/%: $(B)/obj/tests/unit/%.o $(call obj,$(TEST_LIB_SRC)) $(CORE_OBJ) $(UI_OBJ) $(CLI_LIB_OBJ) $(KERNEL_OBJ)
@@ -107,6 +108,16 @@ unit: $(TEST_BIN)
 test: test-setup
 	@$(MAKE) all unit
 	@python3 tests/run.py $(B) $(PATTERN)
+
+# Ratios of one run, on this machine; PROMPTS=FILE has one prompt a line.
+bench: setup
+	@$(MAKE) all build/tests/torch_linear
+	@python3 tests/bench/run.py $(PROMPTS)
+build/tests/torch_linear: tests/bench/torch_linear.cpp build/obj/torch-dir
+	@mkdir -p $(@D)
+	@echo '  CXX  $<'
+	$(Q)$(CXX) $(TORCH_CXXFLAGS) -o $@ $< -Wl,-rpath,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -fopenmp \
+	  -Wl,-rpath-link,$(TORCH_DIR)/lib
 
 lint:
 	@python3 tests/tools/lint.py
@@ -149,6 +160,7 @@ help:
 	@echo 'make run          set up, build, open the screen (without a terminal: stream a demo)'
 	@echo 'make test         set up, build, run every test; PATTERN=word selects'
 	@echo 'make setup        packages, libtorch and the default model only'
+	@echo 'make bench        measure on this machine; PROMPTS=FILE has one prompt a line'
 	@echo 'make lint         which folder may include which; one user for each library'
 	@echo 'make format       clang-format over the sources'
 	@echo 'make install      PREFIX=$(PREFIX), DESTDIR='

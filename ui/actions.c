@@ -14,8 +14,8 @@ static int key_of(const char *name, size_t n) {
     static const struct {
         const char *name;
         int key;
-    } named[] = {{"Space", ' '},           {"Tab", UI_KEY_TAB},         {"S-Tab", UI_KEY_BACKTAB}, {"Up", UI_KEY_UP},
-                 {"Down", UI_KEY_DOWN},    {"PgUp", UI_KEY_PAGE_UP},    {"PgDn", UI_KEY_PAGE_DOWN}, {"Home", UI_KEY_HOME},
+    } named[] = {{"Space", ' '},        {"Tab", UI_KEY_TAB},      {"S-Tab", UI_KEY_BACKTAB},  {"Up", UI_KEY_UP},
+                 {"Down", UI_KEY_DOWN}, {"PgUp", UI_KEY_PAGE_UP}, {"PgDn", UI_KEY_PAGE_DOWN}, {"Home", UI_KEY_HOME},
                  {"End", UI_KEY_END}};
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         if (strlen(named[i].name) == n && !memcmp(named[i].name, name, n)) return named[i].key;

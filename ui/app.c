@@ -85,8 +85,8 @@ static void save_display(app *a) {
     FILE *f = fopen(path, "we");
     bool ok = f && fwrite(text.p, 1, text.n, f) == text.n;
     if (f && fclose(f)) ok = false;
-    snprintf(a->state.message, sizeof a->state.message, "%s %.300s%s%s", ok ? "saved" : "cannot write", path, ok ? "" : ": ",
-             ok ? "" : strerror(errno));
+    snprintf(a->state.message, sizeof a->state.message, "%s %.300s%s%s", ok ? "saved" : "cannot write", path,
+             ok ? "" : ": ", ok ? "" : strerror(errno));
     a->state.message_is_error = !ok;
     ls_buf_free(&text);
     free(a->state.save_to);
@@ -102,8 +102,8 @@ static int wait_ms(const app *a) {
 static void loop(app *a) {
     draw(a);
     while (!a->state.quit) {
-        struct pollfd fds[] = {{STDIN_FILENO, POLLIN, 0}, {a->source->wake_fd(a->source), POLLIN, 0},
-                               {ui_term_signal_fd(), POLLIN, 0}};
+        struct pollfd fds[] = {
+            {STDIN_FILENO, POLLIN, 0}, {a->source->wake_fd(a->source), POLLIN, 0}, {ui_term_signal_fd(), POLLIN, 0}};
         if (poll(fds, 3, wait_ms(a)) < 0 && errno != EINTR) break;
         if (ui_term_signal()) break;
         take_events(a);

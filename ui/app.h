@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 typedef struct {
-    const char *theme;  // a name of ui_theme_find
+    const char *theme; // a name of ui_theme_find
     bool color, mouse, ambiguous_wide;
     bool ascii;         // draw with ASCII only (always where the terminal shows no UTF-8)
     const char *prompt; // sent at once; NULL: none

@@ -31,7 +31,8 @@ void ui_edit_insert(ui_edit *e, const char *p, size_t n) {
     for (size_t i = 0; i < n;) {
         uint32_t cp;
         int len = ls_utf8_decode(p + i, n - i, &cp);
-        if (len > 0 && (cp >= 32 || cp == '\n' || cp == '\t') && !(cp >= 127 && cp < 160)) ls_buf_add(&clean, p + i, (size_t)len);
+        if (len > 0 && (cp >= 32 || cp == '\n' || cp == '\t') && !(cp >= 127 && cp < 160))
+            ls_buf_add(&clean, p + i, (size_t)len);
         i += (size_t)(len > 0 ? len : 1);
     }
     if (clean.n) {
@@ -45,7 +46,8 @@ void ui_edit_insert(ui_edit *e, const char *p, size_t n) {
 
 static size_t before(const ui_edit *e) {
     size_t i = e->cursor;
-    while (i > 0 && ((unsigned char)e->text.p[--i] & 0xC0) == 0x80) {}
+    while (i > 0 && ((unsigned char)e->text.p[--i] & 0xC0) == 0x80) {
+    }
     return i;
 }
 

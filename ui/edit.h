@@ -5,8 +5,8 @@
 #include <stdbool.h>
 
 typedef struct {
-    ls_buf text;    // UTF-8; may hold newlines (pasted, or Alt-Enter)
-    size_t cursor;  // byte, at the beginning of a character
+    ls_buf text;   // UTF-8; may hold newlines (pasted, or Alt-Enter)
+    size_t cursor; // byte, at the beginning of a character
     char **history;
     size_t n_history, at; // at == n_history: the new line
     char *draft;          // the new line while an old one is shown

@@ -25,7 +25,7 @@ enum {
     UI_KEY_F0, // UI_KEY_F0 + n is function key n, up to 12
     UI_KEY_LAST = UI_KEY_F0 + 12,
 };
-#define UI_CTRL(letter) ((letter) & 31)
+#define UI_CTRL(letter) ((letter)&31)
 
 typedef enum { UI_MOUSE_CLICK, UI_MOUSE_WHEEL_UP, UI_MOUSE_WHEEL_DOWN } ui_mouse_kind;
 

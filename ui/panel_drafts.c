@@ -21,7 +21,8 @@ static void draw_ngram(ui_pen *p, const ui_state *s, const ls_step *step, const 
     int32_t tail[8], n = 0;
     if (b->rank >= 0) tail[n++] = step->nodes[b->first_node].token;
     tail[n++] = step->nodes[0].token;
-    for (int32_t at = step->context_len - 1; n < 8 && at >= 0 && (size_t)at < s->context.n; at--) tail[n++] = s->context.p[at];
+    for (int32_t at = step->context_len - 1; n < 8 && at >= 0 && (size_t)at < s->context.n; at--)
+        tail[n++] = s->context.p[at];
     for (int i = b->match_n - 1; i >= 0 && i < n; i--) {
         if (!ui_draw_token(p, s, tail[i])) return;
         ui_print(p, i ? " " : "");
@@ -75,9 +76,10 @@ void ui_panel_drafts(ui_panel_view *v) {
     }
     if (!step->n_branches) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 1, UI_DIM);
-        ui_print(&p, "%s", !step->forward ? "no draft: nothing follows this token"
-                           : step->budget <= 1 ? "no draft: one row is what pays here, or what was asked for"
-                                               : "no draft: no candidate");
+        ui_print(&p, "%s",
+                 !step->forward      ? "no draft: nothing follows this token"
+                 : step->budget <= 1 ? "no draft: one row is what pays here, or what was asked for"
+                                     : "no draft: no candidate");
     }
     snprintf(v->right, UI_RIGHT_BYTES, "%d branch%s, %d drafted, %d accepted", step->n_branches,
              step->n_branches == 1 ? "" : "es", drafted, step->n_path - 1);

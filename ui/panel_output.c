@@ -105,8 +105,10 @@ void ui_panel_output(ui_panel_view *v) {
     }
     if (!s->n_turns) {
         add_str(&f, "Type a prompt and press Enter.\n\n", UI_TEXT);
-        add_str(&f, "Each step drafts a tree of likely next tokens from text that is already here, and one pass of "
-                    "the model checks all of it. Colours say where a token came from: ", UI_DIM);
+        add_str(&f,
+                "Each step drafts a tree of likely next tokens from text that is already here, and one pass of "
+                "the model checks all of it. Colours say where a token came from: ",
+                UI_DIM);
         add_str(&f, "the model's own choice", UI_ROOT);
         add_str(&f, ", ", UI_DIM);
         add_str(&f, "retrieved", UI_RETRIEVED);

@@ -112,10 +112,13 @@ void ui_panel_tree(ui_panel_view *v) {
         ui_pen p = ui_pen_at(v->canvas, v->area, i, UI_TEXT);
         if (i == v->area.rows - 1 && top + i < t.n - 1) {
             p.role = UI_DIM;
-            ui_print(&p, v->canvas->ascii ? "... %d more lines (t: other view)" : "… %d more lines (t: other view)", t.n - top - i);
+            ui_print(&p, v->canvas->ascii ? "... %d more lines (t: other view)" : "… %d more lines (t: other view)",
+                     t.n - top - i);
         } else draw_row(&p, s, &t, &t.rows[top + i]);
     }
     if (!step->forward) snprintf(v->right, UI_RIGHT_BYTES, "the root only: no forward");
-    else snprintf(v->right, UI_RIGHT_BYTES, "%d node%s, root + %d accepted", step->n_nodes, step->n_nodes == 1 ? "" : "s", step->n_path - 1);
+    else
+        snprintf(v->right, UI_RIGHT_BYTES, "%d node%s, root + %d accepted", step->n_nodes,
+                 step->n_nodes == 1 ? "" : "s", step->n_path - 1);
     free(t.rows);
 }

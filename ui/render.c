@@ -46,7 +46,8 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
         }
         if (ls_stats_speedup(st) > 0) {
             separator(&p);
-            ui_print(&p, "%s%.2f%s", c->ascii ? "x" : "×", ls_stats_speedup(st), r.cols >= 140 ? " vs plain (measured)" : " vs plain");
+            ui_print(&p, "%s%.2f%s", c->ascii ? "x" : "×", ls_stats_speedup(st),
+                     r.cols >= 140 ? " vs plain (measured)" : " vs plain");
         }
     }
     if (s->has_header && !s->header.exact) {
@@ -89,7 +90,8 @@ static void edit_line(ui_canvas *c, ui_rect r, const char *sign, const ui_edit *
     const char *text = e->text.n ? e->text.p : "";
     int start = p.col, room = p.end - p.col - 1;
     size_t from = 0;
-    while (ui_text_cells(c, text + from, e->cursor - from) > room) from += ui_next_glyph(c, text + from, e->text.n - from).n;
+    while (ui_text_cells(c, text + from, e->cursor - from) > room)
+        from += ui_next_glyph(c, text + from, e->text.n - from).n;
     p.role = active ? UI_TEXT : UI_DIM;
     if (e->text.n) ui_draw(&p, text + from, e->text.n - from);
     else {
@@ -102,10 +104,10 @@ static void edit_line(ui_canvas *c, ui_rect r, const char *sign, const ui_edit *
 }
 
 static void key_bar(ui_state *s, ui_canvas *c, ui_rect r) {
-    static const ui_action typing[] = {UI_ACT_HELP, UI_ACT_RUN_PAUSE, UI_ACT_STEP, UI_ACT_BACK, UI_ACT_FORWARD, UI_ACT_STOP,
-                                       UI_ACT_NEXT_PANEL};
-    static const ui_action panels[] = {UI_ACT_HELP, UI_ACT_RUN_PAUSE, UI_ACT_STEP, UI_ACT_BACK, UI_ACT_FORWARD, UI_ACT_STOP,
-                                       UI_ACT_NEXT_PANEL, UI_ACT_ZOOM, UI_ACT_PROMPT, UI_ACT_CLOSE};
+    static const ui_action typing[] = {UI_ACT_HELP,    UI_ACT_RUN_PAUSE, UI_ACT_STEP,      UI_ACT_BACK,
+                                       UI_ACT_FORWARD, UI_ACT_STOP,      UI_ACT_NEXT_PANEL};
+    static const ui_action panels[] = {UI_ACT_HELP, UI_ACT_RUN_PAUSE,  UI_ACT_STEP, UI_ACT_BACK,   UI_ACT_FORWARD,
+                                       UI_ACT_STOP, UI_ACT_NEXT_PANEL, UI_ACT_ZOOM, UI_ACT_PROMPT, UI_ACT_CLOSE};
     bool types = s->focus == UI_NO_PANEL;
     const ui_action *list = types ? typing : panels;
     size_t n = types ? sizeof typing / sizeof *typing : sizeof panels / sizeof *panels;
@@ -117,7 +119,9 @@ static void key_bar(ui_state *s, ui_canvas *c, ui_rect r) {
             const char *keys = ui_actions[list[i]].keys, *blank = strchr(keys, ' ');
             if (!types && blank && list[i] != UI_ACT_HELP) keys = blank + 1; // the letter is shorter
             snprintf(key, sizeof key, "%.*s", (int)strcspn(keys, " "), keys);
-            snprintf(label, sizeof label, "%s", list[i] == UI_ACT_RUN_PAUSE ? (s->run_state == LS_STATE_PAUSED ? "Run" : "Pause") : ui_actions[list[i]].label);
+            snprintf(label, sizeof label, "%s",
+                     list[i] == UI_ACT_RUN_PAUSE ? (s->run_state == LS_STATE_PAUSED ? "Run" : "Pause")
+                                                 : ui_actions[list[i]].label);
         } else {
             snprintf(key, sizeof key, "%s", fixed[i - n][0]);
             snprintf(label, sizeof label, "%s", fixed[i - n][1]);
@@ -140,8 +144,11 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
     static const struct {
         const char *title;
         void (*draw)(ui_panel_view *v);
-    } panels[UI_PANELS] = {{"1 Output", ui_panel_output}, {"2 Logits", ui_panel_logits}, {"3 Drafts", ui_panel_drafts},
-                           {"4 Tree", ui_panel_tree}, {"5 Stats", ui_panel_stats}};
+    } panels[UI_PANELS] = {{"1 Output", ui_panel_output},
+                           {"2 Logits", ui_panel_logits},
+                           {"3 Drafts", ui_panel_drafts},
+                           {"4 Tree", ui_panel_tree},
+                           {"5 Stats", ui_panel_stats}};
     *cursor_row = *cursor_col = -1;
     ui_layout l = ui_layout_of(c->rows, c->cols, s->focus, s->zoom);
     if (l.too_small) {
@@ -159,7 +166,8 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
     if (s->typing_command) edit_line(c, l.prompt, ":", &s->command, true, "", cursor_row, cursor_col);
     else
         edit_line(c, l.prompt, c->ascii ? ">" : "›", &s->prompt, s->focus == UI_NO_PANEL,
-                  s->focus == UI_NO_PANEL ? "type a prompt, Enter sends it" : "p: type a prompt", cursor_row, cursor_col);
+                  s->focus == UI_NO_PANEL ? "type a prompt, Enter sends it" : "p: type a prompt", cursor_row,
+                  cursor_col);
     key_bar(s, c, l.keys);
     if (!s->help) return;
     ui_rect body = {1, 0, c->rows - 4, c->cols};

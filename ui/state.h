@@ -16,12 +16,12 @@ typedef struct {
 } ui_token;
 
 typedef struct {
-    char *text;            // what the user wrote
-    int32_t first_id;      // context position of the first token that this turn added
+    char *text;       // what the user wrote
+    int32_t first_id; // context position of the first token that this turn added
     int32_t n_ids;
-    size_t first_step;     // index into steps
+    size_t first_step; // index into steps
     size_t n_steps;
-    ls_finish finish;      // LS_GOING while it runs
+    ls_finish finish; // LS_GOING while it runs
     double prefill_ms;
 } ui_turn;
 
@@ -46,11 +46,11 @@ typedef struct {
     size_t n_steps, cap_steps;
     ls_ids context; // committed tokens; -1 where unknown
     // the view
-    ui_panel focus; // UI_NO_PANEL: the prompt line has the keys
-    ui_panel zoom;  // UI_NO_PANEL: all panels
-    bool live;      // look at the newest step
-    size_t view;    // else at this one
-    int scroll[UI_PANELS];   // lines from the natural position
+    ui_panel focus;        // UI_NO_PANEL: the prompt line has the keys
+    ui_panel zoom;         // UI_NO_PANEL: all panels
+    bool live;             // look at the newest step
+    size_t view;           // else at this one
+    int scroll[UI_PANELS]; // lines from the natural position
     bool tree_full, brackets, help, ascii, pasting, typing_command, redraw, suspend;
     int help_scroll;
     ui_edit prompt, command;
@@ -76,9 +76,9 @@ void ui_on_paste(ui_state *s, const char *text, size_t n);
 void ui_act(ui_state *s, ui_action a);
 
 // Reading
-const ls_step *ui_viewed(const ui_state *s);         // NULL before the first step
-size_t ui_viewed_index(const ui_state *s);           // valid if there is one
+const ls_step *ui_viewed(const ui_state *s); // NULL before the first step
+size_t ui_viewed_index(const ui_state *s);   // valid if there is one
 const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
-const ls_stats *ui_stats(ui_state *s);               // of the viewed turn, up to the viewed step
+const ls_stats *ui_stats(ui_state *s);                      // of the viewed turn, up to the viewed step
 const ui_token *ui_token_of(const ui_state *s, int32_t id); // never NULL
-bool ui_busy(const ui_state *s);                     // a turn is being answered
+bool ui_busy(const ui_state *s);                            // a turn is being answered

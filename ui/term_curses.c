@@ -71,7 +71,8 @@ ls_code ui_term_open(const ui_term_options *o, ls_err *err) {
     set_escdelay(25);
     term.screen = newterm(NULL, term.out, stdin);
     if (!term.screen)
-        return ls_fail(err, LS_E_IO, "this terminal (TERM=%s) cannot be driven; 'logitspec generate' works without a screen",
+        return ls_fail(err, LS_E_IO,
+                       "this terminal (TERM=%s) cannot be driven; 'logitspec generate' works without a screen",
                        getenv("TERM") ? getenv("TERM") : "");
     if (term.caught >= 0) {
         fflush(NULL);
@@ -193,11 +194,14 @@ static ui_key mouse_key(void) {
 ui_key ui_term_key(void) {
     static const struct {
         int curses, ours;
-    } named[] = {{KEY_UP, UI_KEY_UP},           {KEY_DOWN, UI_KEY_DOWN},       {KEY_LEFT, UI_KEY_LEFT},
-                 {KEY_RIGHT, UI_KEY_RIGHT},     {KEY_PPAGE, UI_KEY_PAGE_UP},   {KEY_NPAGE, UI_KEY_PAGE_DOWN},
-                 {KEY_HOME, UI_KEY_HOME},       {KEY_END, UI_KEY_END},         {KEY_BTAB, UI_KEY_BACKTAB},
-                 {KEY_BACKSPACE, UI_KEY_BACKSPACE}, {KEY_DC, UI_KEY_DELETE},   {KEY_RESIZE, UI_KEY_RESIZE},
-                 {KEY_ENTER, UI_KEY_ENTER},     {PASTE_BEGIN, UI_KEY_PASTE_BEGIN}, {PASTE_END, UI_KEY_PASTE_END}};
+    } named[] = {{KEY_UP, UI_KEY_UP},          {KEY_DOWN, UI_KEY_DOWN},
+                 {KEY_LEFT, UI_KEY_LEFT},      {KEY_RIGHT, UI_KEY_RIGHT},
+                 {KEY_PPAGE, UI_KEY_PAGE_UP},  {KEY_NPAGE, UI_KEY_PAGE_DOWN},
+                 {KEY_HOME, UI_KEY_HOME},      {KEY_END, UI_KEY_END},
+                 {KEY_BTAB, UI_KEY_BACKTAB},   {KEY_BACKSPACE, UI_KEY_BACKSPACE},
+                 {KEY_DC, UI_KEY_DELETE},      {KEY_RESIZE, UI_KEY_RESIZE},
+                 {KEY_ENTER, UI_KEY_ENTER},    {PASTE_BEGIN, UI_KEY_PASTE_BEGIN},
+                 {PASTE_END, UI_KEY_PASTE_END}};
     wint_t c;
     int kind = get_wch(&c);
     if (kind == ERR) return (ui_key){0};

@@ -10,8 +10,8 @@ typedef struct {
     bool comma; // a value was written at this level: the next one needs a comma
 } ls_jsonw;
 
-void ls_jw_open(ls_jsonw *w, char bracket);  // '{' or '['
-void ls_jw_close(ls_jsonw *w, char bracket); // '}' or ']'
+void ls_jw_open(ls_jsonw *w, char bracket);   // '{' or '['
+void ls_jw_close(ls_jsonw *w, char bracket);  // '}' or ']'
 void ls_jw_key(ls_jsonw *w, const char *key); // key is plain ASCII
 void ls_jw_int(ls_jsonw *w, int64_t v);
 void ls_jw_u64(ls_jsonw *w, uint64_t v);

@@ -52,8 +52,7 @@ static ls_yaml *add(ls_yaml *parent) {
 
 static ls_code take_text(reader *r, const yaml_event_t *e, char **out) {
     const char *s = (const char *)e->data.scalar.value;
-    if (memchr(s, 0, e->data.scalar.length))
-        return fail_at(r, e->start_mark, "a NUL character is not possible here");
+    if (memchr(s, 0, e->data.scalar.length)) return fail_at(r, e->start_mark, "a NUL character is not possible here");
     *out = ls_strndup(s, e->data.scalar.length);
     return LS_OK;
 }
@@ -76,8 +75,7 @@ static ls_code read_items(reader *r, ls_yaml *out, yaml_event_type_t end, int de
             if (e.type != YAML_SCALAR_EVENT) code = fail_at(r, e.start_mark, "a key must be a plain word");
             else code = take_text(r, &e, &item->key);
             for (size_t i = 0; !code && i + 1 < out->n_items; i++)
-                if (!strcmp(out->items[i].key, item->key))
-                    code = fail_at(r, e.start_mark, "this key occurs twice");
+                if (!strcmp(out->items[i].key, item->key)) code = fail_at(r, e.start_mark, "this key occurs twice");
             yaml_event_delete(&e);
             if (code || (code = next(r, &e))) return code;
         }
@@ -127,8 +125,7 @@ static ls_code read_stream(reader *r, ls_yaml *out) {
             seen = true;
             break;
         default:
-            if (e.type == YAML_SCALAR_EVENT && !e.data.scalar.length &&
-                e.data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+            if (e.type == YAML_SCALAR_EVENT && !e.data.scalar.length && e.data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
                 break;
             code = read_node(r, &e, out, 0);
         }

@@ -15,9 +15,9 @@ struct ls_yaml {
     int line, column; // 1-based
     char *key;        // inside a mapping: its key, NUL-terminated (keys with NULs are refused)
     int key_line, key_column;
-    char *text;       // scalar, NUL-terminated
-    bool plain;       // scalar without quotes
-    ls_yaml *items;   // sequence or mapping
+    char *text;     // scalar, NUL-terminated
+    bool plain;     // scalar without quotes
+    ls_yaml *items; // sequence or mapping
     size_t n_items, cap;
 };
 

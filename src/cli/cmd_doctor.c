@@ -42,8 +42,8 @@ static void check_model(report *r, const char *name) {
         say(r, "model", false, true, err.msg);
         return;
     }
-    char *detail = ls_format("%s: %d tokens of vocabulary, chat frame %s", *m.file ? m.file : m.name, ls_vocab_size(m.vocab),
-                             m.chat ? ls_chat_name(m.chat) : m.chat_problem);
+    char *detail = ls_format("%s: %d tokens of vocabulary, chat frame %s", *m.file ? m.file : m.name,
+                             ls_vocab_size(m.vocab), m.chat ? ls_chat_name(m.chat) : m.chat_problem);
     say(r, "model", true, true, detail);
     free(detail);
     ls_model_free(&m);
@@ -52,8 +52,9 @@ static void check_model(report *r, const char *name) {
 static void check_terminal(report *r) {
     const char *term = getenv("TERM"), *charset = nl_langinfo(CODESET);
     bool ok = term && *term && strcmp(term, "dumb") && !strcmp(charset, "UTF-8");
-    char *detail = ls_format("TERM=%s, characters %s%s", term ? term : "(unset)", charset,
-                             strcmp(charset, "UTF-8") ? ": drawing with ASCII; a UTF-8 locale (LANG=C.UTF-8) shows more" : "");
+    char *detail =
+        ls_format("TERM=%s, characters %s%s", term ? term : "(unset)", charset,
+                  strcmp(charset, "UTF-8") ? ": drawing with ASCII; a UTF-8 locale (LANG=C.UTF-8) shows more" : "");
     say(r, "terminal", ok, false, detail);
     free(detail);
 }
@@ -71,8 +72,9 @@ int ls_cmd_doctor(const ls_command_line *c) {
     report r = {0};
     r.json.out = &r.json_text;
     ls_jw_open(&r.json, '[');
-    char *detail = ls_format("%s, %ld processors, %ld MiB of memory", "logitspec " LS_VERSION, sysconf(_SC_NPROCESSORS_ONLN),
-                             sysconf(_SC_PHYS_PAGES) / 1024 * (sysconf(_SC_PAGE_SIZE) / 1024));
+    char *detail =
+        ls_format("%s, %ld processors, %ld MiB of memory", "logitspec " LS_VERSION, sysconf(_SC_NPROCESSORS_ONLN),
+                  sysconf(_SC_PHYS_PAGES) / 1024 * (sysconf(_SC_PAGE_SIZE) / 1024));
     say(&r, "program", true, true, detail);
     free(detail);
     check_compute(&r);

@@ -100,8 +100,8 @@ static void report_trace(run *r) {
 
 static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
     ls_code code;
-    if ((code = ls_prompt_encode(&r->model, r->setup.s.format, r->setup.s.system, true, prompt->p, prompt->n, &r->prompt,
-                                 err)) ||
+    if ((code = ls_prompt_encode(&r->model, r->setup.s.format, r->setup.s.system, true, prompt->p, prompt->n,
+                                 &r->prompt, err)) ||
         (code = ls_session_new(&r->session, &r->model, &r->setup.s.decode, err)) ||
         (code = ls_session_calibrate(r->session, on_progress, &r->progress, err)) ||
         (code = ls_session_begin(r->session, r->prompt.p, (int32_t)r->prompt.n, on_progress, &r->progress,
@@ -109,7 +109,8 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
         return code;
     gauge_clear(&r->progress);
     if (r->trace)
-        ls_trace_begin(r->trace, &r->model, r->session, &r->setup.s.decode, r->setup.s.config, 0, prompt->p, r->prefill_ms);
+        ls_trace_begin(r->trace, &r->model, r->session, &r->setup.s.decode, r->setup.s.config, 0, prompt->p,
+                       r->prefill_ms);
     ls_step *step = ls_malloc(sizeof *step);
     while (!r->finish && !code && !r->output_failed) {
         if (interrupted) {
@@ -188,8 +189,8 @@ static void write_summary(const run *r) {
     if (st->ar_forwards && strcmp(r->setup.s.decode.method, "ar"))
         fprintf(stderr, "; plain decoding %.1f (single-row forwards timed in this run): speedup x%.2f",
                 ls_stats_ar_tokens_per_s(st), ls_stats_speedup(st));
-    fprintf(stderr, "%s\n%s# %s %s on %s, %d thread%s, method %s, %s; ended by %s", plain, dim, r->model.name, b->dtype, b->device,
-            b->threads, b->threads == 1 ? "" : "s", r->setup.s.decode.method,
+    fprintf(stderr, "%s\n%s# %s %s on %s, %d thread%s, method %s, %s; ended by %s", plain, dim, r->model.name, b->dtype,
+            b->device, b->threads, b->threads == 1 ? "" : "s", r->setup.s.decode.method,
             b->exact ? "exact (the text is plain decoding's)" : "not exact (rows may differ in their last bits)",
             ls_finish_name(r->finish));
     if (r->setup.s.decode.sampling.temperature > 0)

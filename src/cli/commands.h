@@ -16,7 +16,7 @@ int ls_report(const ls_err *err);
 
 // What the options say, in the words of the modules that decode. Borrows from the options.
 typedef struct {
-    ls_setup s; // the seed is drawn where none was given
+    ls_setup s;    // the seed is drawn where none was given
     ls_buf values; // owns the values that s.config points to
     const char *config[2 * LS_OPT_COUNT + 1];
 } ls_run_setup;

@@ -17,7 +17,7 @@ static const struct {
     size_t at;
     double lo, hi;
 } table[] = {
-#define OPTION(field, type, key, flag, arg, def, lo, hi, choices, help)                                      \
+#define OPTION(field, type, key, flag, arg, def, lo, hi, choices, help)                                                \
     {key, def, choices, type, offsetof(ls_options, field), lo, hi},
 #include "cli/options.def"
 #undef OPTION
@@ -85,8 +85,8 @@ static ls_code parse_int(int i, const char *value, const char *where, int64_t *o
     char *end, wanted[80];
     errno = 0;
     long long v = strtoll(value, &end, 10);
-    snprintf(wanted, sizeof wanted, "%s%.0f to %.0f",
-             table[i].type == AUTO || table[i].type == SEED ? "auto or " : "", table[i].lo, table[i].hi);
+    snprintf(wanted, sizeof wanted, "%s%.0f to %.0f", table[i].type == AUTO || table[i].type == SEED ? "auto or " : "",
+             table[i].lo, table[i].hi);
     if (end == value || *end || errno || isspace((unsigned char)*value) || (double)v < table[i].lo ||
         (double)v > table[i].hi)
         return bad_value(i, value, where, wanted, err);
@@ -95,8 +95,7 @@ static ls_code parse_int(int i, const char *value, const char *where, int64_t *o
 }
 
 static ls_code parse_bool(int i, const char *value, const char *where, bool *out, ls_err *err) {
-    bool yes = !strcmp(value, "yes") || !strcmp(value, "true"),
-         no = !strcmp(value, "no") || !strcmp(value, "false");
+    bool yes = !strcmp(value, "yes") || !strcmp(value, "true"), no = !strcmp(value, "no") || !strcmp(value, "false");
     if (!yes && !no) return bad_value(i, value, where, "yes or no", err);
     *out = yes;
     return LS_OK;
@@ -170,8 +169,7 @@ static ls_code set_value(ls_options *o, int i, const char *value, const char *wh
     case BOOL: code = parse_bool(i, value, where, (bool *)field(o, i), err); break;
     case LIST: {
         ls_opt_LIST *l = field(o, i);
-        if (!o->origin[i] || strcmp(o->origin[i], where))
-            list_clear(l); // another layer replaces, the same one adds
+        if (!o->origin[i] || strcmp(o->origin[i], where)) list_clear(l); // another layer replaces, the same one adds
         if (*value) list_add(l, value);
         break;
     }
@@ -220,8 +218,7 @@ static int find_key(const char *key) {
 static ls_code unknown_key(const char *key, const char *where, ls_err *err) {
     const char *near = nearest_key(key);
     return near ? ls_fail(err, LS_E_USAGE, "%s: unknown key '%.80s' (did you mean '%s'?)", where, key, near)
-                : ls_fail(err, LS_E_USAGE, "%s: unknown key '%.80s' ('logitspec config show' lists them)",
-                          where, key);
+                : ls_fail(err, LS_E_USAGE, "%s: unknown key '%.80s' ('logitspec config show' lists them)", where, key);
 }
 
 ls_code ls_options_set(ls_options *o, const char *key, const char *value, const char *where, ls_err *err) {
@@ -229,8 +226,7 @@ ls_code ls_options_set(ls_options *o, const char *key, const char *value, const 
     return i < 0 ? unknown_key(key, where, err) : set_value(o, i, value, where, err);
 }
 
-static ls_code apply_tree(ls_options *o, const ls_yaml *y, const char *prefix, const char *file,
-                          ls_err *err) {
+static ls_code apply_tree(ls_options *o, const ls_yaml *y, const char *prefix, const char *file, ls_err *err) {
     for (size_t k = 0; k < y->n_items; k++) {
         const ls_yaml *item = &y->items[k];
         char *key = prefix ? ls_format("%s.%s", prefix, item->key) : ls_strdup(item->key);
@@ -247,8 +243,7 @@ static ls_code apply_tree(ls_options *o, const ls_yaml *y, const char *prefix, c
             else if (item->kind != LS_YAML_SCALAR || *item->text)
                 code = ls_fail(err, LS_E_USAGE, "%s: '%s' is a section of keys, not a value", at, key);
         } else if (item->kind == LS_YAML_SCALAR) {
-            bool nothing =
-                item->plain && (!*item->text || !strcmp(item->text, "~") || !strcmp(item->text, "null"));
+            bool nothing = item->plain && (!*item->text || !strcmp(item->text, "~") || !strcmp(item->text, "null"));
             if (nothing && table[i].type == STR && !table[i].fallback) { // "system:" without a value: absent
                 free(*(char **)field(o, i));
                 *(char **)field(o, i) = NULL;
@@ -273,9 +268,7 @@ static ls_code apply_tree(ls_options *o, const ls_yaml *y, const char *prefix, c
 
 ls_code ls_options_file(ls_options *o, const char *path, bool must_exist, ls_err *err) {
     FILE *f = fopen(path, "re");
-    if (!f)
-        return must_exist || errno != ENOENT ? ls_fail(err, LS_E_USAGE, "%s: %s", path, strerror(errno))
-                                             : LS_OK;
+    if (!f) return must_exist || errno != ENOENT ? ls_fail(err, LS_E_USAGE, "%s: %s", path, strerror(errno)) : LS_OK;
     ls_buf text = {0};
     ls_yaml *y = NULL;
     ls_code code = ls_read_all(&text, f, path, 1 << 21, err);
@@ -301,8 +294,8 @@ ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *
             else key[n++] = (char)tolower((unsigned char)*p);
         }
         key[n] = 0;
-        snprintf(where, sizeof where, "environment %.*s",
-                 (int)(eq - *environment < 120 ? eq - *environment : 120), *environment);
+        snprintf(where, sizeof where, "environment %.*s", (int)(eq - *environment < 120 ? eq - *environment : 120),
+                 *environment);
         ls_code code = ls_options_set(o, key, eq + 1, where, err);
         if (code) return code;
     }

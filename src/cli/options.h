@@ -53,8 +53,8 @@ void ls_options_show(const ls_options *o, ls_buf *out); // YAML with the origin 
 // The command line.
 typedef struct {
     ls_options options;
-    const char *command;   // "" when none was given; else a name of ls_commands
-    const char **args;     // positional arguments, borrowed from argv
+    const char *command; // "" when none was given; else a name of ls_commands
+    const char **args;   // positional arguments, borrowed from argv
     int n_args;
     const char *prompt, *prompt_file; // borrowed; NULL: not given
     bool json, quiet, help, version;

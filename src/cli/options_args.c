@@ -17,8 +17,7 @@ const ls_command_info ls_commands[] = {
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file color theme ascii no-mouse " COMMON_FLAGS},
     {"generate", "[FLAGS]", "answer one prompt as plain text or JSON",
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file json quiet color " COMMON_FLAGS},
-    {"tokenize", "[FLAGS]", "token ids of a text",
-     "model prompt prompt-file chat raw system json " COMMON_FLAGS},
+    {"tokenize", "[FLAGS]", "token ids of a text", "model prompt prompt-file chat raw system json " COMMON_FLAGS},
     {"doctor", "[FLAGS]", "what this machine has and what is missing", MODEL_FLAGS "json " COMMON_FLAGS},
     {"config", "show [FLAGS]", "the effective configuration and where each value came from",
      MODEL_FLAGS DECODE_FLAGS "color theme ascii no-mouse " COMMON_FLAGS},
@@ -74,13 +73,12 @@ static void help_line(ls_buf *out, const char *flag, const char *arg, const char
 void ls_help(const char *command, ls_buf *out) {
     const ls_command_info *c = command && *command ? find_command(command) : NULL;
     if (!c) {
-        ls_buf_str(
-            out,
-            "logitspec: watch a language model decode by LogitSpec (retrieval-based speculative decoding)\n\n"
-            "  logitspec                                   open the screen on the default model\n"
-            "  logitspec generate --prompt \"Why is the sky blue?\"\n"
-            "  echo \"Summarise: ...\" | logitspec generate --prompt-file - --json\n"
-            "  logitspec --model script                    try the screen on a fake model\n\nCommands:\n");
+        ls_buf_str(out,
+                   "logitspec: watch a language model decode by LogitSpec (retrieval-based speculative decoding)\n\n"
+                   "  logitspec                                   open the screen on the default model\n"
+                   "  logitspec generate --prompt \"Why is the sky blue?\"\n"
+                   "  echo \"Summarise: ...\" | logitspec generate --prompt-file - --json\n"
+                   "  logitspec --model script                    try the screen on a fake model\n\nCommands:\n");
         for (c = ls_commands; c->name; c++) ls_buf_fmt(out, "  %-10s %s\n", c->name, c->summary);
         ls_buf_str(out, "\n'logitspec COMMAND --help' lists the flags of a command.\n"
                         "Exit codes: 0 done, 1 failed, 2 usage or configuration, 130 interrupted.\n");
@@ -90,8 +88,7 @@ void ls_help(const char *command, ls_buf *out) {
     if (!strcmp(c->name, "generate"))
         ls_buf_str(out, "  logitspec generate --prompt \"Write a haiku\" --method logitspec-paper\n"
                         "  logitspec generate --prompt-file question.txt --json --trace run.jsonl\n\n");
-    if (!strcmp(c->name, "tokenize"))
-        ls_buf_str(out, "  logitspec tokenize --prompt \"Hello, world\" --raw\n\n");
+    if (!strcmp(c->name, "tokenize")) ls_buf_str(out, "  logitspec tokenize --prompt \"Hello, world\" --raw\n\n");
     for (size_t i = 0; i < LS_OPT_COUNT; i++)
         if (keyed[i].flag && has_word(c->flags, keyed[i].flag))
             help_line(out, keyed[i].flag, keyed[i].arg, keyed[i].help);
@@ -119,8 +116,8 @@ static ls_code unknown_flag(const char *arg, ls_err *err) {
                 : ls_fail(err, LS_E_USAGE, "unknown flag '%.80s' ('logitspec --help' lists them)", arg);
 }
 
-static ls_code apply_layers(ls_options *o, const char *config, char *const *environment, setting *settings,
-                            int n, ls_err *err) {
+static ls_code apply_layers(ls_options *o, const char *config, char *const *environment, setting *settings, int n,
+                            ls_err *err) {
     char *shipped = ls_data_path("configs/default.yaml"), *user = NULL;
     const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     if (xdg && *xdg) user = ls_format("%s/logitspec/config.yaml", xdg);
@@ -148,16 +145,14 @@ static ls_code apply_layers(ls_options *o, const char *config, char *const *envi
     return code;
 }
 
-ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment,
-                             ls_err *err) {
+ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment, ls_err *err) {
     *c = (ls_command_line){.command = ""};
     ls_options_init(&c->options);
     c->args = ls_calloc((size_t)argc + 1, sizeof *c->args);
     struct option longs[LS_OPT_COUNT + N_EXTRA + 1] = {0};
     int n = 0, source[LS_OPT_COUNT + N_EXTRA];
     for (int i = 0; i < LS_OPT_COUNT; i++)
-        if (keyed[i].flag)
-            source[n] = i, longs[n++] = (struct option){keyed[i].flag, required_argument, NULL, 0};
+        if (keyed[i].flag) source[n] = i, longs[n++] = (struct option){keyed[i].flag, required_argument, NULL, 0};
     for (int i = 0; i < N_EXTRA; i++)
         source[n] = LS_OPT_COUNT + i,
         longs[n++] = (struct option){extra[i].flag, extra[i].arg ? required_argument : no_argument, NULL, 0};
@@ -184,8 +179,8 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
             if (s < LS_OPT_COUNT)
                 settings[n_settings++] = (setting){ls_options_key(s), optarg, ls_format("--%s", flag)};
             else if (extra[s - LS_OPT_COUNT].key)
-                settings[n_settings++] = (setting){extra[s - LS_OPT_COUNT].key, extra[s - LS_OPT_COUNT].value,
-                                                   ls_format("--%s", flag)};
+                settings[n_settings++] =
+                    (setting){extra[s - LS_OPT_COUNT].key, extra[s - LS_OPT_COUNT].value, ls_format("--%s", flag)};
             else if (!strcmp(flag, "set")) settings[n_settings++] = (setting){NULL, optarg, NULL};
             else if (!strcmp(flag, "config")) config = optarg;
             else if (!strcmp(flag, "prompt")) c->prompt = optarg;
@@ -203,9 +198,9 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
             const char *names[16] = {0};
             for (int i = 0; ls_commands[i].name; i++) names[i] = ls_commands[i].name;
             const char *near = ls_nearest(argv[optind], names);
-            code = ls_fail(err, LS_E_USAGE, "unknown command '%.80s' (%s%s%s)", argv[optind],
-                           near ? "did you mean '" : "'logitspec --help' lists them", near ? near : "",
-                           near ? "'?" : "");
+            code =
+                ls_fail(err, LS_E_USAGE, "unknown command '%.80s' (%s%s%s)", argv[optind],
+                        near ? "did you mean '" : "'logitspec --help' lists them", near ? near : "", near ? "'?" : "");
         }
         for (int i = optind + 1; i < argc; i++) c->args[c->n_args++] = argv[i];
     }

@@ -12,9 +12,7 @@ enum { MAX_PROMPT_BYTES = 64 << 20 };
 
 int ls_report(const ls_err *err) {
     fprintf(stderr, "logitspec: %s\n", err->msg);
-    return err->code == LS_E_USAGE       ? LS_EXIT_USAGE
-           : err->code == LS_E_CANCELLED ? LS_EXIT_INTERRUPTED
-                                         : LS_EXIT_FAILED;
+    return err->code == LS_E_USAGE ? LS_EXIT_USAGE : err->code == LS_E_CANCELLED ? LS_EXIT_INTERRUPTED : LS_EXIT_FAILED;
 }
 
 void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
@@ -62,9 +60,10 @@ ls_code ls_read_prompt(const ls_command_line *c, bool required, ls_buf *out, ls_
         if (code) return code;
     }
     if (!out->n && required)
-        return ls_fail(err, LS_E_USAGE, c->prompt || c->prompt_file
-                                            ? "the prompt is empty"
-                                            : "a prompt is needed: --prompt TEXT or --prompt-file FILE (- is standard input)");
+        return ls_fail(err, LS_E_USAGE,
+                       c->prompt || c->prompt_file
+                           ? "the prompt is empty"
+                           : "a prompt is needed: --prompt TEXT or --prompt-file FILE (- is standard input)");
     return LS_OK;
 }
 

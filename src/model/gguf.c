@@ -51,8 +51,8 @@ static ls_code take_str(reader *r, ls_str *out, uint64_t max, const char *what) 
     ls_code code = take(r, &len, 8, what);
     if (code) return code;
     if (len > max || len > r->n - r->at)
-        return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s claims a length of %" PRIu64 ", %zu bytes are left",
-                       start, what, len, r->n - r->at);
+        return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s claims a length of %" PRIu64 ", %zu bytes are left", start,
+                       what, len, r->n - r->at);
     *out = (ls_str){(const char *)r->base + r->at, (size_t)len};
     r->at += (size_t)len;
     return LS_OK;
@@ -71,9 +71,8 @@ static ls_code skip_value(reader *r, uint32_t type, uint64_t count, const char *
     }
     size_t size = scalar_size[type];
     if (count > (r->n - r->at) / size)
-        return ls_fail(r->err, LS_E_PARSE,
-                       "byte %zu: %s claims %" PRIu64 " values of %zu bytes, %zu bytes are left", r->at, what,
-                       count, size, r->n - r->at);
+        return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s claims %" PRIu64 " values of %zu bytes, %zu bytes are left",
+                       r->at, what, count, size, r->n - r->at);
     r->at += (size_t)count * size;
     return LS_OK;
 }
@@ -102,8 +101,7 @@ static ls_code read_kv(ls_gguf *g, reader *r, int i) {
     if (e->type == T_ARR) {
         if ((code = take(r, &e->elem, 4, what)) || (code = take(r, &e->count, 8, what))) return code;
         if (e->elem == T_ARR || e->elem >= T_COUNT)
-            return ls_fail(r->err, LS_E_UNSUPPORTED, "byte %zu: %s is an array of type %u", r->at, what,
-                           e->elem);
+            return ls_fail(r->err, LS_E_UNSUPPORTED, "byte %zu: %s is an array of type %u", r->at, what, e->elem);
         e->value = r->base + r->at;
         return skip_value(r, e->elem, e->count, what);
     }
@@ -139,9 +137,8 @@ static ls_code read_tensor(ls_gguf *g, reader *r, int i, uint64_t *offset) {
     int name_n = (int)t->name.n;
     if ((code = take(r, &n_dims, 4, "a tensor's shape"))) return code;
     if (n_dims < 1 || n_dims > 4)
-        return ls_fail(r->err, LS_E_PARSE,
-                       "byte %zu: tensor '%.*s' claims %u dimensions (1 to 4 are possible)", r->at, name_n,
-                       t->name.p, n_dims);
+        return ls_fail(r->err, LS_E_PARSE, "byte %zu: tensor '%.*s' claims %u dimensions (1 to 4 are possible)", r->at,
+                       name_n, t->name.p, n_dims);
     t->n_dims = (int)n_dims;
     uint64_t values = 1;
     for (int d = 0; d < 4; d++) {
@@ -150,21 +147,20 @@ static ls_code read_tensor(ls_gguf *g, reader *r, int i, uint64_t *offset) {
         if ((code = take(r, &t->dim[d], 8, "a tensor's shape"))) return code;
         if (t->dim[d] == 0 || t->dim[d] > INT64_MAX / values)
             return ls_fail(r->err, LS_E_PARSE,
-                           "byte %zu: tensor '%.*s' has an impossible shape (dimension %d is %" PRIu64 ")",
-                           r->at, name_n, t->name.p, d, t->dim[d]);
+                           "byte %zu: tensor '%.*s' has an impossible shape (dimension %d is %" PRIu64 ")", r->at,
+                           name_n, t->name.p, d, t->dim[d]);
         values *= t->dim[d];
     }
-    if ((code = take(r, &type, 4, "a tensor's type")) || (code = take(r, offset, 8, "a tensor's offset")))
-        return code;
+    if ((code = take(r, &type, 4, "a tensor's type")) || (code = take(r, offset, 8, "a tensor's offset"))) return code;
     t->type = type > INT32_MAX ? -1 : (int)type;
     int block_values, block_bytes;
     if (!ls_ggml_type_info(t->type, &block_values, &block_bytes))
         return ls_fail(r->err, LS_E_UNSUPPORTED,
-                       "tensor '%.*s' is %s (number %u); readable are F32, F16, BF16, Q8_0, Q4_0, Q4_1",
-                       name_n, t->name.p, ls_ggml_type_name(t->type), type);
+                       "tensor '%.*s' is %s (number %u); readable are F32, F16, BF16, Q8_0, Q4_0, Q4_1", name_n,
+                       t->name.p, ls_ggml_type_name(t->type), type);
     if (t->dim[0] % (uint64_t)block_values)
-        return ls_fail(r->err, LS_E_PARSE, "tensor '%.*s' (%s): rows of %" PRIu64 " are no multiple of %d",
-                       name_n, t->name.p, ls_ggml_type_name(t->type), t->dim[0], block_values);
+        return ls_fail(r->err, LS_E_PARSE, "tensor '%.*s' (%s): rows of %" PRIu64 " are no multiple of %d", name_n,
+                       t->name.p, ls_ggml_type_name(t->type), t->dim[0], block_values);
     uint64_t blocks = values / (uint64_t)block_values;
     if (blocks > UINT64_MAX / (uint64_t)block_bytes)
         return ls_fail(r->err, LS_E_PARSE, "tensor '%.*s' is impossibly large", name_n, t->name.p);
@@ -207,8 +203,7 @@ static ls_code place_tensors(ls_gguf *g, reader *r, const uint64_t *offsets, uin
         for (int i = 1; i < g->n_tensors && !code; i++)
             if (ext[i].from < ext[i - 1].to) {
                 ls_str a = g->tensors[ext[i - 1].tensor].name, b = g->tensors[ext[i].tensor].name;
-                code = ls_fail(r->err, LS_E_PARSE, "tensors '%.*s' and '%.*s' overlap", (int)a.n, a.p,
-                               (int)b.n, b.p);
+                code = ls_fail(r->err, LS_E_PARSE, "tensors '%.*s' and '%.*s' overlap", (int)a.n, a.p, (int)b.n, b.p);
             }
     }
     free(ext);
@@ -224,24 +219,20 @@ static ls_code parse(ls_gguf *g, reader *r) {
     if ((code = take(r, magic, 4, "the header")) || (code = take(r, &version, 4, "the header")) ||
         (code = take(r, &n_tensors, 8, "the header")) || (code = take(r, &n_kvs, 8, "the header")))
         return code;
-    if (version != 3)
-        return ls_fail(r->err, LS_E_UNSUPPORTED, "GGUF version %u; only version 3 is read", version);
+    if (version != 3) return ls_fail(r->err, LS_E_UNSUPPORTED, "GGUF version %u; only version 3 is read", version);
     // the shortest metadata entry takes 13 bytes, the shortest tensor entry 32
-    if (n_kvs > (r->n - r->at) / 13 || n_tensors > (r->n - r->at) / 32 || n_kvs > INT32_MAX ||
-        n_tensors > INT32_MAX)
+    if (n_kvs > (r->n - r->at) / 13 || n_tensors > (r->n - r->at) / 32 || n_kvs > INT32_MAX || n_tensors > INT32_MAX)
         return ls_fail(r->err, LS_E_PARSE,
-                       "the header claims %" PRIu64 " metadata entries and %" PRIu64 " tensors in %zu bytes",
-                       n_kvs, n_tensors, r->n);
+                       "the header claims %" PRIu64 " metadata entries and %" PRIu64 " tensors in %zu bytes", n_kvs,
+                       n_tensors, r->n);
     g->kvs = ls_calloc((size_t)n_kvs, sizeof *g->kvs);
     for (; g->n_kvs < (int)n_kvs; g->n_kvs++)
         if ((code = read_kv(g, r, g->n_kvs))) return code;
     uint32_t alignment = DEFAULT_ALIGNMENT;
-    if (ls_gguf_has(g, "general.alignment") &&
-        (code = ls_gguf_u32(g, "general.alignment", &alignment, r->err)))
+    if (ls_gguf_has(g, "general.alignment") && (code = ls_gguf_u32(g, "general.alignment", &alignment, r->err)))
         return code;
     if (alignment == 0 || (alignment & (alignment - 1)) || alignment > MAX_ALIGNMENT)
-        return ls_fail(r->err, LS_E_PARSE, "general.alignment is %u, not a power of two up to 1 MiB",
-                       alignment);
+        return ls_fail(r->err, LS_E_PARSE, "general.alignment is %u, not a power of two up to 1 MiB", alignment);
     g->tensors = ls_calloc((size_t)n_tensors, sizeof *g->tensors);
     uint64_t *offsets = ls_calloc((size_t)n_tensors, sizeof *offsets);
     for (; g->n_tensors < (int)n_tensors; g->n_tensors++)
@@ -318,9 +309,8 @@ static ls_code need(const ls_gguf *g, const char *key, const kv **e, ls_err *err
 }
 
 static ls_code wrong(const char *key, const kv *e, const char *wanted, ls_err *err) {
-    return ls_fail(err, LS_E_PARSE, "metadata '%s' is %s%s, expected %s", key,
-                   e->type == T_ARR ? "an array of " : "", type_names[e->type == T_ARR ? e->elem : e->type],
-                   wanted);
+    return ls_fail(err, LS_E_PARSE, "metadata '%s' is %s%s, expected %s", key, e->type == T_ARR ? "an array of " : "",
+                   type_names[e->type == T_ARR ? e->elem : e->type], wanted);
 }
 
 // The integer at p of the given type; false if the type is none of the integers.

@@ -21,17 +21,14 @@ static ls_code expect(const ls_gguf *g, const char *name, int64_t dim0, int64_t 
     if (!t) return ls_fail(err, LS_E_PARSE, "tensor '%s' is missing", name);
     if (t->n_dims != (dim1 ? 2 : 1) || t->dim[0] != (uint64_t)dim0 || (dim1 && t->dim[1] != (uint64_t)dim1))
         return ls_fail(err, LS_E_PARSE, "tensor '%s' has shape %llu x %llu, expected %lld x %lld", name,
-                       (unsigned long long)t->dim[0], (unsigned long long)t->dim[1], (long long)dim0,
-                       (long long)dim1);
+                       (unsigned long long)t->dim[0], (unsigned long long)t->dim[1], (long long)dim0, (long long)dim1);
     if (!dim1 && t->type != LS_GGML_F32)
-        return ls_fail(err, LS_E_UNSUPPORTED, "tensor '%s' is %s, expected F32", name,
-                       ls_ggml_type_name(t->type));
+        return ls_fail(err, LS_E_UNSUPPORTED, "tensor '%s' is %s, expected F32", name, ls_ggml_type_name(t->type));
     return LS_OK;
 }
 
 static ls_code check_tensors(const ls_hparams *h, const ls_gguf *g, ls_err *err) {
-    const int64_t d = h->n_embd, q = (int64_t)h->n_heads * h->head_dim,
-                  kv = (int64_t)h->n_kv_heads * h->head_dim;
+    const int64_t d = h->n_embd, q = (int64_t)h->n_heads * h->head_dim, kv = (int64_t)h->n_kv_heads * h->head_dim;
     const struct {
         const char *name;
         int64_t dim0, dim1;
@@ -76,35 +73,31 @@ ls_code ls_hparams_read(ls_hparams *out, const ls_gguf *g, ls_err *err) {
         (code = get_int(g, "llama.attention.head_count_kv", 1, h.n_heads, &h.n_kv_heads, err)))
         return code;
     if (h.n_heads % h.n_kv_heads)
-        return ls_fail(err, LS_E_PARSE, "%d attention heads cannot share %d key/value heads", h.n_heads,
-                       h.n_kv_heads);
+        return ls_fail(err, LS_E_PARSE, "%d attention heads cannot share %d key/value heads", h.n_heads, h.n_kv_heads);
     h.head_dim = h.n_embd / h.n_heads;
     if (ls_gguf_has(g, "llama.attention.key_length") &&
         (code = get_int(g, "llama.attention.key_length", 2, 1024, &h.head_dim, err)))
         return code;
     if (h.head_dim % 16 || h.head_dim > 256 || h.n_embd % 32 || h.n_ff % 32)
-        return ls_fail(
-            err, LS_E_UNSUPPORTED,
-            "head size %d (a multiple of 16 up to 256 is needed), width %d or feed-forward width %d "
-            "(multiples of 32 are needed)",
-            h.head_dim, h.n_embd, h.n_ff);
+        return ls_fail(err, LS_E_UNSUPPORTED,
+                       "head size %d (a multiple of 16 up to 256 is needed), width %d or feed-forward width %d "
+                       "(multiples of 32 are needed)",
+                       h.head_dim, h.n_embd, h.n_ff);
     int32_t rope_dims = h.head_dim;
     if (ls_gguf_has(g, "llama.rope.dimension_count") &&
         (code = get_int(g, "llama.rope.dimension_count", 1, 1024, &rope_dims, err)))
         return code;
     if (rope_dims != h.head_dim)
-        return ls_fail(err, LS_E_UNSUPPORTED, "rotary embedding over %d of %d dimensions", rope_dims,
-                       h.head_dim);
+        return ls_fail(err, LS_E_UNSUPPORTED, "rotary embedding over %d of %d dimensions", rope_dims, h.head_dim);
     if (ls_gguf_has(g, "llama.rope.scaling.type"))
         return ls_fail(err, LS_E_UNSUPPORTED, "rotary scaling is not supported");
     h.rope_base = 10000.0f; // the format's default
-    if (ls_gguf_has(g, "llama.rope.freq_base") &&
-        (code = ls_gguf_f32(g, "llama.rope.freq_base", &h.rope_base, err)))
+    if (ls_gguf_has(g, "llama.rope.freq_base") && (code = ls_gguf_f32(g, "llama.rope.freq_base", &h.rope_base, err)))
         return code;
     if ((code = ls_gguf_f32(g, "llama.attention.layer_norm_rms_epsilon", &h.rms_eps, err))) return code;
     if (!(h.rope_base >= 1 && isfinite(h.rope_base)) || !(h.rms_eps > 0 && h.rms_eps < 1))
-        return ls_fail(err, LS_E_RANGE, "rotary base %g or norm epsilon %g is not possible",
-                       (double)h.rope_base, (double)h.rms_eps);
+        return ls_fail(err, LS_E_RANGE, "rotary base %g or norm epsilon %g is not possible", (double)h.rope_base,
+                       (double)h.rms_eps);
     const ls_gguf_tensor *embd = ls_gguf_find(g, "token_embd.weight");
     if (!embd) return ls_fail(err, LS_E_PARSE, "tensor 'token_embd.weight' is missing");
     if (embd->n_dims != 2 || embd->dim[1] < 2 || embd->dim[1] > 1 << 22)

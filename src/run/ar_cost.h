@@ -4,8 +4,8 @@
 #include "run/backend.h"
 
 typedef struct {
-    double us;        // smoothed; 0: not measured yet
-    int32_t at;       // context length of the last measurement
+    double us;  // smoothed; 0: not measured yet
+    int32_t at; // context length of the last measurement
     uint64_t n_probes;
 } ls_ar_cost;
 

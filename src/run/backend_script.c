@@ -114,13 +114,12 @@ static void set_last(script *s, const float *logits) {
     s->last_known = true;
 }
 
-static ls_code prefill(ls_backend *b, const int32_t *ids, int32_t n, const lst_sampling *sampling,
-                       lst_row *last, ls_progress progress, void *ud, ls_err *err) {
+static ls_code prefill(ls_backend *b, const int32_t *ids, int32_t n, const lst_sampling *sampling, lst_row *last,
+                       ls_progress progress, void *ud, ls_err *err) {
     script *s = (script *)b;
     ls_code code = check_ids(ids, n, err);
     if (code) return code;
-    if (n > CONTEXT - s->n)
-        return ls_fail(err, LS_E_RANGE, "%d more tokens do not fit a context of %d", n, CONTEXT);
+    if (n > CONTEXT - s->n) return ls_fail(err, LS_E_RANGE, "%d more tokens do not fit a context of %d", n, CONTEXT);
     if (progress && !progress(ud, "prefill", 0)) return ls_fail(err, LS_E_CANCELLED, "prefill was cancelled");
     nap(s->delay_ms);
     memcpy(s->text + s->n, ids, (size_t)n * sizeof *ids);
@@ -147,8 +146,7 @@ static ls_code forward_tree(ls_backend *b, const int32_t *ids, const int32_t *pa
         s->tree[i] = ids[i];
         s->parent[i] = parents[i];
         depth[i] = i ? depth[parents[i]] + 1 : 0;
-        if (s->n + depth[i] >= CONTEXT)
-            return ls_fail(err, LS_E_RANGE, "a tree node lies beyond the context");
+        if (s->n + depth[i] >= CONTEXT) return ls_fail(err, LS_E_RANGE, "a tree node lies beyond the context");
         float *logits = s->logits + (size_t)i * N_VOCAB;
         predict(s, i, logits);
         describe(logits, (uint64_t)(s->n + depth[i] + 1), sampling, &rows[i]);
@@ -247,6 +245,5 @@ ls_code ls_script_vocab(ls_vocab **out, ls_err *err) {
     tokens[IM_START] = (ls_str){"<|im_start|>", 12};
     tokens[IM_END] = (ls_str){"<|im_end|>", 10};
     types[IM_START] = types[IM_END] = 3;
-    return ls_vocab_new(out, &(ls_vocab_source){tokens, N_VOCAB, types, NULL, 0, "gpt-2", IM_START, IM_END},
-                        err);
+    return ls_vocab_new(out, &(ls_vocab_source){tokens, N_VOCAB, types, NULL, 0, "gpt-2", IM_START, IM_END}, err);
 }

@@ -8,10 +8,11 @@
 #include <string.h>
 
 // Every function of lst.h that is used, once: the table, the loading and the types come from this list.
-#define LST_FUNCTIONS(X)                                                                                     \
-    X(abi_version)                                                                                           \
-    X(last_error) X(cpu_level) X(model_open) X(model_info) X(model_close) X(session_new) X(session_free)     \
-        X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path) X(rewind)
+#define LST_FUNCTIONS(X)                                                                                               \
+    X(abi_version)                                                                                                     \
+    X(last_error)                                                                                                      \
+    X(cpu_level) X(model_open) X(model_info) X(model_close) X(session_new) X(session_free) X(length) X(prefill)        \
+        X(forward_tree) X(row_top) X(keep_path) X(rewind)
 
 typedef struct {
     void *handle;
@@ -45,25 +46,22 @@ static ls_code load_library(library *lib, ls_err *err) {
                        "and 'make', or set LIBTORCH=",
                        dlerror());
     const char *missing = NULL;
-#define X(name)                                                                                              \
-    lib->name = (__typeof__(&lst_##name))(uintptr_t)dlsym(lib->handle, "lst_" #name);                        \
+#define X(name)                                                                                                        \
+    lib->name = (__typeof__(&lst_##name))(uintptr_t)dlsym(lib->handle, "lst_" #name);                                  \
     if (!lib->name) missing = "lst_" #name;
     LST_FUNCTIONS(X)
 #undef X
     if (missing) return ls_fail(err, LS_E_BACKEND, "liblstorch.so lacks %s: rebuild it with 'make'", missing);
     if (lib->abi_version() != LST_ABI_VERSION)
-        return ls_fail(
-            err, LS_E_BACKEND,
-            "liblstorch.so has interface version %d, this program needs %d: rebuild it with 'make'",
-            lib->abi_version(), LST_ABI_VERSION);
+        return ls_fail(err, LS_E_BACKEND,
+                       "liblstorch.so has interface version %d, this program needs %d: rebuild it with 'make'",
+                       lib->abi_version(), LST_ABI_VERSION);
     return LS_OK;
 }
 
 static ls_code failed(const torch_backend *b, int code, ls_err *err) {
-    static const ls_code map[] = {LS_OK,        LS_E_RANGE,     LS_E_BACKEND,
-                                  LS_E_BACKEND, LS_E_CANCELLED, LS_E_BACKEND};
-    return ls_fail(err, code <= 0 && code >= LST_E_NAN ? map[-code] : LS_E_BACKEND, "%s",
-                   b->lib.last_error());
+    static const ls_code map[] = {LS_OK, LS_E_RANGE, LS_E_BACKEND, LS_E_BACKEND, LS_E_CANCELLED, LS_E_BACKEND};
+    return ls_fail(err, code <= 0 && code >= LST_E_NAN ? map[-code] : LS_E_BACKEND, "%s", b->lib.last_error());
 }
 
 typedef struct {
@@ -122,8 +120,7 @@ static void close_backend(ls_backend *base) {
     free(b);
 }
 
-static int open_model(torch_backend *b, const ls_gguf *g, const ls_hparams *hp,
-                      const ls_backend_options *opt) {
+static int open_model(torch_backend *b, const ls_gguf *g, const ls_hparams *hp, const ls_backend_options *opt) {
     int n = ls_gguf_n_tensors(g);
     lst_tensor *t = ls_calloc((size_t)n, sizeof *t);
     char **names = ls_calloc((size_t)n, sizeof *names);
@@ -145,8 +142,8 @@ static int open_model(torch_backend *b, const ls_gguf *g, const ls_hparams *hp,
     return code ? code : b->lib.session_new(&b->session, b->model, hp->n_context);
 }
 
-ls_code ls_backend_torch_open(ls_backend **out, const ls_gguf *g, const ls_hparams *hp,
-                              const ls_backend_options *opt, ls_err *err) {
+ls_code ls_backend_torch_open(ls_backend **out, const ls_gguf *g, const ls_hparams *hp, const ls_backend_options *opt,
+                              ls_err *err) {
     *out = NULL;
     torch_backend *b = ls_calloc(1, sizeof *b);
     b->base = (ls_backend){.prefill = prefill,

@@ -46,8 +46,8 @@ static ls_code read_vocab(ls_vocab **out, const ls_gguf *g, ls_err *err) {
     } else if (n_types != n_tokens)
         code = ls_fail(err, LS_E_PARSE, "the file has %zu tokens but %zu token types", n_tokens, n_types);
     else if ((has_bos && bos >= n_tokens) || (has_eos && eos >= n_tokens))
-        code = ls_fail(err, LS_E_PARSE, "the begin or end token (%u, %u) is outside the vocabulary of %zu",
-                       bos, eos, n_tokens);
+        code = ls_fail(err, LS_E_PARSE, "the begin or end token (%u, %u) is outside the vocabulary of %zu", bos, eos,
+                       n_tokens);
     else
         code = ls_vocab_new(out,
                             &(ls_vocab_source){tokens, n_tokens, types, merges, n_merges, pre_name,
@@ -69,8 +69,8 @@ static ls_code load_text(ls_model *m, ls_hparams *hp, const char *path, ls_err *
         return code;
     }
     if (ls_vocab_size(m->vocab) != hp->n_vocab)
-        return ls_fail(err, LS_E_PARSE, "%s: %d tokens for an embedding of %d rows", path,
-                       ls_vocab_size(m->vocab), hp->n_vocab);
+        return ls_fail(err, LS_E_PARSE, "%s: %d tokens for an embedding of %d rows", path, ls_vocab_size(m->vocab),
+                       hp->n_vocab);
     if (hp->n_vocab >= 1 << 21)
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: a vocabulary of %d tokens", path, hp->n_vocab);
     snprintf(m->file, sizeof m->file, "%s", path);

@@ -23,9 +23,9 @@ struct ls_session {
     ls_buf text;
     ls_detok detok;
     bool started, active;
-    int32_t uncommitted;   // a turn's last token when it ended the turn without a forward; -1: none
-    lst_row last;   // row that predicts the next root
-    bool corrected; // that row's draft children were all rejected
+    int32_t uncommitted; // a turn's last token when it ended the turn without a forward; -1: none
+    lst_row last;        // row that predicts the next root
+    bool corrected;      // that row's draft children were all rejected
     uint32_t turn, step;
     ls_sizing sizing;
     ls_ar_cost ar;
@@ -113,8 +113,7 @@ bool ls_session_started(const ls_session *s) {
 ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err) {
     enum { REPEATS = 3 };
     int32_t ids[LST_MAX_ROWS], parents[LST_MAX_ROWS];
-    for (int32_t i = 0; i < ls_size_rows[LS_SIZES - 1];
-         i++) { // a root with branches of four, as drafts have them
+    for (int32_t i = 0; i < ls_size_rows[LS_SIZES - 1]; i++) { // a root with branches of four, as drafts have them
         ids[i] = i % s->b->n_vocab;
         parents[i] = i == 0 ? -1 : i % 4 == 1 ? 0 : i - 1;
     }
@@ -141,8 +140,7 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
                          double *prefill_ms, ls_err *err) {
     if (n < 1) return ls_fail(err, LS_E_RANGE, "the prompt is empty");
     if (n + (s->uncommitted >= 0) >= s->b->n_context - (int32_t)s->context.n)
-        return ls_fail(err, LS_E_RANGE,
-                       "the prompt has %d tokens; %d of the context's %d are left: shorten it%s", n,
+        return ls_fail(err, LS_E_RANGE, "the prompt has %d tokens; %d of the context's %d are left: shorten it%s", n,
                        s->b->n_context - (int32_t)s->context.n, s->b->n_context,
                        s->started ? " or start a new conversation" : "");
     // a token that ended the previous turn without a forward belongs to the conversation
@@ -150,8 +148,8 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     if (s->uncommitted >= 0) ls_ids_push(&s->context, s->uncommitted);
     ls_ids_add(&s->context, ids, (size_t)n);
     uint64_t start = ls_now_ns();
-    ls_code code = s->b->prefill(s->b, s->context.p + committed, (int32_t)(s->context.n - committed), &s->sampling, &s->last,
-                                 progress, ud, err);
+    ls_code code = s->b->prefill(s->b, s->context.p + committed, (int32_t)(s->context.n - committed), &s->sampling,
+                                 &s->last, progress, ud, err);
     if (code) {
         s->context.n = committed;
         return code;
@@ -192,8 +190,7 @@ static void trim_to_context(ls_session *s) {
         }
 }
 
-static void record_last(const ls_session *s, ls_step *out, const int32_t *ids, const float *logits,
-                        int32_t n) {
+static void record_last(const ls_session *s, ls_step *out, const int32_t *ids, const float *logits, int32_t n) {
     out->n_top = (int16_t)(n < LS_MAX_TOP ? n : LS_MAX_TOP);
     for (int32_t i = 0; i < out->n_top; i++) out->top[i] = (ls_top_entry){ids[i], logits[i]};
     out->top_lse = s->last.lse;
@@ -250,8 +247,7 @@ static void record_tree(const ls_session *s, ls_step *out, const int32_t *path, 
     out->n_branches = (int16_t)t->n_branches;
     for (int32_t i = 0; i < t->n_branches; i++) {
         const ls_tree_branch *b = &t->branches[i];
-        out->branches[i] =
-            (ls_branch){b->rank, b->match_n, b->match_pos, b->found, b->first_row, b->n_rows, 0};
+        out->branches[i] = (ls_branch){b->rank, b->match_n, b->match_pos, b->found, b->first_row, b->n_rows, 0};
         for (int32_t r = b->first_row; r < b->first_row + b->n_rows; r++)
             out->branches[i].accepted =
                 (int16_t)(out->branches[i].accepted + (out->nodes[r].state == LS_NODE_ACCEPTED));
@@ -331,8 +327,8 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     const int32_t context = (int32_t)s->context.n, root = s->last.chosen;
     int32_t top_ids[LST_MAX_ROWS];
     float top_logits[LST_MAX_ROWS];
-    const bool ends_on_root = root == ls_vocab_eos(s->model->vocab) ||
-                              (int64_t)s->output.n + 1 >= s->max_tokens || context + 1 >= s->b->n_context;
+    const bool ends_on_root = root == ls_vocab_eos(s->model->vocab) || (int64_t)s->output.n + 1 >= s->max_tokens ||
+                              context + 1 >= s->b->n_context;
     if (!ends_on_root && ls_ar_due(&s->ar, context) && s->drafter &&
         (code = ls_ar_probe(&s->ar, s->b, root, &s->sampling, s->host_us, err)))
         return code;
@@ -368,8 +364,7 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     out->t_draft_us = us_since(start);
 
     uint64_t t = ls_now_ns();
-    if ((code =
-             s->b->forward_tree(s->b, s->tree.token, s->tree.parent, s->tree.n, &s->sampling, s->rows, err)))
+    if ((code = s->b->forward_tree(s->b, s->tree.token, s->tree.parent, s->tree.n, &s->sampling, s->rows, err)))
         return code;
     out->forward = true;
     out->t_forward_us = us_since(t);

@@ -12,10 +12,10 @@
 #include "spec/sizing.h"
 
 typedef struct {
-    const char *method;    // a name of ls_methods
-    int32_t budget;        // rows of a step's tree, root included; 0: the method's own choice
-    int32_t max_tokens;    // output tokens of a turn
-    lst_sampling sampling; // temperature 0: greedy
+    const char *method;       // a name of ls_methods
+    int32_t budget;           // rows of a step's tree, root included; 0: the method's own choice
+    int32_t max_tokens;       // output tokens of a turn
+    lst_sampling sampling;    // temperature 0: greedy
     const char *const *stops; // stop strings, NULL-terminated; NULL: none
 } ls_decode_options;
 

@@ -186,8 +186,7 @@ static void begin_turn(live *l, const char *text) {
     bool first = !ls_session_started(l->session);
     send_status(l, LS_STATE_PREFILL, "reading the prompt", 0);
     ls_code code = ls_prompt_encode(&l->model, s->format, s->system, first, text, strlen(text), &ids, &err);
-    if (!code)
-        code = ls_session_begin(l->session, ids.p, (int32_t)ids.n, on_prefill, l, &prefill_ms, &err);
+    if (!code) code = ls_session_begin(l->session, ids.p, (int32_t)ids.n, on_prefill, l, &prefill_ms, &err);
     if (code) {
         send_message(l, code != LS_E_CANCELLED, err.msg);
         send_status(l, LS_STATE_IDLE, "", -1);

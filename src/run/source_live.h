@@ -7,10 +7,10 @@
 
 // What to run. Everything is borrowed.
 typedef struct {
-    ls_model_options model;   // progress is set by the source
+    ls_model_options model; // progress is set by the source
     ls_decode_options decode;
     ls_prompt_format format;
-    const char *system;       // as in ls_prompt_encode
+    const char *system;        // as in ls_prompt_encode
     const char *const *config; // key, value, ..., NULL: the effective configuration, for traces
 } ls_setup;
 

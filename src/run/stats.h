@@ -9,16 +9,16 @@ typedef struct {
 } ls_ratio;
 
 typedef struct {
-    uint64_t steps;     // decode steps, those that ended on their root included
-    uint64_t emitted;   // tokens emitted
-    uint64_t forwards;  // steps that ran a forward
-    uint64_t drafted;   // verified draft nodes (roots excluded)
-    uint64_t accepted;  // accepted draft nodes
+    uint64_t steps;    // decode steps, those that ended on their root included
+    uint64_t emitted;  // tokens emitted
+    uint64_t forwards; // steps that ran a forward
+    uint64_t drafted;  // verified draft nodes (roots excluded)
+    uint64_t accepted; // accepted draft nodes
     uint64_t steps_with_draft, steps_with_accept;
     uint64_t by_emitted[LS_STATS_HIST + 1]; // steps that emitted i tokens (the last slot: that many or more)
-    ls_ratio depth[LS_STATS_DEPTHS]; // [d]: steps whose path holds depth d, of steps whose tree had a node there
-    ls_ratio rank[LS_STATS_RANKS];   // [r]: branches of rank r with an accepted node, of branches of rank r
-    ls_ratio from[LS_FROM_COUNT];    // accepted of verified nodes by source
+    ls_ratio depth[LS_STATS_DEPTHS];        // [d]: steps whose path holds depth d, of steps whose tree had a node there
+    ls_ratio rank[LS_STATS_RANKS];          // [r]: branches of rank r with an accepted node, of branches of rank r
+    ls_ratio from[LS_FROM_COUNT];           // accepted of verified nodes by source
     double draft_us, forward_us, verify_us, commit_us, total_us; // sums
     // speed against plain decoding, over the steps where the plain cost is known
     double ar_us;         // what plain decoding would have taken: its forwards for the same tokens x measured time
@@ -27,7 +27,7 @@ typedef struct {
 } ls_stats;
 
 void ls_stats_add(ls_stats *st, const ls_step *s);
-double ls_stats_mat(const ls_stats *st);        // emitted / steps; 0 before the first step
+double ls_stats_mat(const ls_stats *st);             // emitted / steps; 0 before the first step
 double ls_stats_tokens_per_s(const ls_stats *st);    // emitted / total step time; 0 if unknown
 double ls_stats_ar_tokens_per_s(const ls_stats *st); // of measured single-row steps; 0 if unknown
 double ls_stats_speedup(const ls_stats *st);         // ar_us / ar_against_us; 0 if unknown

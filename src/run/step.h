@@ -49,19 +49,19 @@ typedef struct {
     float target_p;    // its probability
     float entropy;     // nats, of the target's distribution after this node
     ls_top_entry top[LS_ROW_TOP]; // the target's best tokens after this node, best first
-    float lse;         // log-sum-exp of the raw logits after this node (p = exp(logit - lse))
+    float lse;                    // log-sum-exp of the raw logits after this node (p = exp(logit - lse))
 } ls_node;
 
 // One branch under the root, in drafting order. With equal prefixes merged, a branch owns only the nodes
 // that it added: rows first_node .. first_node + n_nodes - 1.
 typedef struct {
-    int16_t rank;       // rank of its first token in the last logits; -1: the root's own continuation
-    int16_t match_n;    // n-gram length that gave the continuation; 0: none was found
-    int32_t match_pos;  // context position of the first copied token; -1: none
-    int16_t found;      // continuation tokens found, before any cut
+    int16_t rank;      // rank of its first token in the last logits; -1: the root's own continuation
+    int16_t match_n;   // n-gram length that gave the continuation; 0: none was found
+    int32_t match_pos; // context position of the first copied token; -1: none
+    int16_t found;     // continuation tokens found, before any cut
     int16_t first_node;
     int16_t n_nodes;
-    int16_t accepted;   // how many of its nodes were accepted
+    int16_t accepted; // how many of its nodes were accepted
 } ls_branch;
 
 typedef enum {
@@ -77,23 +77,23 @@ const char *ls_finish_name(ls_finish f); // "eos", "stop", ...; "" for LS_GOING
 const char *ls_from_name(ls_from f);     // "root", "retrieved", "last-logit", "guess-tail"
 
 typedef struct {
-    uint32_t turn;        // conversation turn, from 0
-    uint32_t index;       // step within the turn, from 0
-    int32_t context_len;  // committed tokens before this step (prompt and output, root not included)
-    int32_t output_pos;   // output tokens of this turn before this step
-    bool forward;         // false: the step ended on its root and ran no forward
-    bool corrected;       // the root replaced a draft node that the previous step rejected
-    bool exact;           // the backend promises that this equals plain decoding
-    uint8_t finish;       // ls_finish
-    int16_t budget;       // rows asked for (root included)
+    uint32_t turn;       // conversation turn, from 0
+    uint32_t index;      // step within the turn, from 0
+    int32_t context_len; // committed tokens before this step (prompt and output, root not included)
+    int32_t output_pos;  // output tokens of this turn before this step
+    bool forward;        // false: the step ended on its root and ran no forward
+    bool corrected;      // the root replaced a draft node that the previous step rejected
+    bool exact;          // the backend promises that this equals plain decoding
+    uint8_t finish;      // ls_finish
+    int16_t budget;      // rows asked for (root included)
     // last logits: what predicted the root
     int16_t n_top;
     float top_lse, top_entropy; // over the vocabulary, nats
     ls_top_entry top[LS_MAX_TOP];
     // outcome
-    int16_t n_path;                // accepted rows in order; path[0] is the root (row 0)
+    int16_t n_path; // accepted rows in order; path[0] is the root (row 0)
     int16_t path[LS_MAX_ROWS];
-    int16_t n_emitted;             // tokens emitted (the last step of a turn may be cut short of n_path)
+    int16_t n_emitted; // tokens emitted (the last step of a turn may be cut short of n_path)
     // time, microseconds; total is the wall time of the whole step, so it holds a little more than the sum
     double t_draft_us, t_forward_us, t_verify_us, t_commit_us, t_total_us;
     double ar_us;      // measured time of one plain (single-row) decode step at this context; 0: not known
@@ -108,23 +108,38 @@ ls_step *ls_step_copy(const ls_step *s); // owned by the caller (free); holds on
 
 // Facts about the run, sent once before the first prompt.
 typedef struct {
-    char program[32];      // program version
-    char model[64];        // name to show
+    char program[32]; // program version
+    char model[64];   // name to show
     char model_file[256];
-    char sha256[65];       // of the model file; "" if not computed
+    char sha256[65]; // of the model file; "" if not computed
     char device[32], dtype[16];
-    char cpu[80];          // processor and kernel in use
+    char cpu[80]; // processor and kernel in use
     int32_t threads;
     int32_t n_vocab, n_context;
-    bool exact;            // output equals plain decoding bit for bit
+    bool exact; // output equals plain decoding bit for bit
     char method[32];
     // measured at start: milliseconds of one forward by rows, at the context length given
     int32_t n_cost, cost_rows[16], cost_context;
     double cost_ms[16];
 } ls_run_header;
 
-typedef enum { LS_EV_STATUS, LS_EV_HEADER, LS_EV_TOKENS, LS_EV_PROMPT, LS_EV_STEP, LS_EV_END, LS_EV_MESSAGE } ls_event_kind;
-typedef enum { LS_STATE_LOADING, LS_STATE_IDLE, LS_STATE_PREFILL, LS_STATE_RUNNING, LS_STATE_PAUSED, LS_STATE_FAILED } ls_run_state;
+typedef enum {
+    LS_EV_STATUS,
+    LS_EV_HEADER,
+    LS_EV_TOKENS,
+    LS_EV_PROMPT,
+    LS_EV_STEP,
+    LS_EV_END,
+    LS_EV_MESSAGE
+} ls_event_kind;
+typedef enum {
+    LS_STATE_LOADING,
+    LS_STATE_IDLE,
+    LS_STATE_PREFILL,
+    LS_STATE_RUNNING,
+    LS_STATE_PAUSED,
+    LS_STATE_FAILED
+} ls_run_state;
 
 // One heap object an event; ls_event_free releases it with all it owns.
 typedef struct {
@@ -139,13 +154,13 @@ typedef struct {
         struct { // bytes of tokens, before the first use of each id
             int32_t n;
             int32_t *ids;
-            int32_t *ends; // token i is bytes[ends[i-1] .. ends[i]), ends[-1] = 0
-            char *bytes;   // any bytes: may be half a UTF-8 sequence, may hold NUL
+            int32_t *ends;    // token i is bytes[ends[i-1] .. ends[i]), ends[-1] = 0
+            char *bytes;      // any bytes: may be half a UTF-8 sequence, may hold NUL
             uint8_t *special; // 1: a control token such as <|im_end|>
         } tokens;
         struct { // a turn begins
             uint32_t turn;
-            int32_t n_ids;       // tokens that this turn appends to the context (template included)
+            int32_t n_ids; // tokens that this turn appends to the context (template included)
             int32_t *ids;
             char *text;          // what the user typed, UTF-8, NUL-terminated
             int32_t context_len; // committed tokens after the prefill

@@ -15,7 +15,8 @@
 
 typedef struct ls_trace ls_trace;
 
-// Creates the file (an earlier one is emptied by the first line written); "-" is standard output. LS_E_IO with the reason.
+// Creates the file (an earlier one is emptied by the first line written); "-" is standard output. LS_E_IO with the
+// reason.
 ls_code ls_trace_open(ls_trace **out, const char *path, ls_err *err);
 // One turn begins. config: key, value, key, value, ..., NULL (the effective configuration); context: all tokens
 // before the turn's output; text: what was typed.

@@ -7,8 +7,7 @@ const ls_method ls_methods[] = {
     {"ar", "plain decoding, one token a step", 1, false, NULL},
     {"logitspec", "the paper's candidates, equal prefixes merged, tree sized by measured cost", 0, true,
      ls_draft_logitspec},
-    {"logitspec-paper", "LogitSpec exactly as published (arXiv 2507.01449)", 64, true,
-     ls_draft_logitspec_paper},
+    {"logitspec-paper", "LogitSpec exactly as published (arXiv 2507.01449)", 64, true, ls_draft_logitspec_paper},
     {0},
 };
 

@@ -21,10 +21,8 @@ double ls_sizing_cost_ms(const ls_sizing *z, int32_t rows, int32_t context) {
     for (int i = 0; i < LS_SIZES && rows >= ls_size_rows[i]; i++) {
         base = z->base_ms[i];
         if (i + 1 < LS_SIZES && rows < ls_size_rows[i + 1])
-            base += (z->base_ms[i + 1] - base) * (rows - ls_size_rows[i]) /
-                    (ls_size_rows[i + 1] - ls_size_rows[i]);
-        else if (i + 1 == LS_SIZES)
-            base *= (double)rows / ls_size_rows[i]; // beyond the largest: in proportion
+            base += (z->base_ms[i + 1] - base) * (rows - ls_size_rows[i]) / (ls_size_rows[i + 1] - ls_size_rows[i]);
+        else if (i + 1 == LS_SIZES) base *= (double)rows / ls_size_rows[i]; // beyond the largest: in proportion
     }
     if (base <= 0) return 0;
     double more = z->slope_ms * rows * (context - z->cost_context);
@@ -50,8 +48,7 @@ int32_t ls_sizing_choose(ls_sizing *z, int32_t context) {
     return ls_size_rows[best];
 }
 
-void ls_sizing_observe(ls_sizing *z, int32_t n_rows, const int32_t *path, int32_t n_path, int32_t context,
-                       double ms) {
+void ls_sizing_observe(ls_sizing *z, int32_t n_rows, const int32_t *path, int32_t n_path, int32_t context, double ms) {
     double seen = n_path, seen_prior = 1;
     for (int i = 0; i < LS_SIZES; i++) {
         double emitted = 1;

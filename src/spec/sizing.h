@@ -10,15 +10,15 @@ enum { LS_SIZES = 9 };
 extern const int32_t ls_size_rows[LS_SIZES]; // 1, 2, 4, 8, 16, 24, 32, 48, 64
 
 typedef struct {
-    double base_ms[LS_SIZES];    // forward of that many rows at cost_context; 0: not measured
+    double base_ms[LS_SIZES]; // forward of that many rows at cost_context; 0: not measured
     int32_t cost_context;
-    double slope_ms;             // per row and context token beyond cost_context
+    double slope_ms;                            // per row and context token beyond cost_context
     double emitted[LS_SIZES], weight[LS_SIZES]; // decayed sums: tokens emitted with this budget, and steps
     uint64_t steps;
     int32_t last_size;
 } ls_sizing;
 
-void ls_sizing_init(ls_sizing *z); // priors only; costs are to be filled in
+void ls_sizing_init(ls_sizing *z);                                           // priors only; costs are to be filled in
 double ls_sizing_cost_ms(const ls_sizing *z, int32_t rows, int32_t context); // interpolated; 0 if not measured
 double ls_sizing_expected(const ls_sizing *z, int i_size);                   // tokens a step with that budget
 int32_t ls_sizing_choose(ls_sizing *z, int32_t context);                     // rows, root included

@@ -18,8 +18,7 @@ static int32_t child_with(const ls_tree *t, int32_t parent, int32_t token) {
     return -1;
 }
 
-int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget, bool merge,
-                    ls_tree_branch info) {
+int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget, bool merge, ls_tree_branch info) {
     const int32_t first = t->n, n_guess = info.rank >= 0 ? 1 : 0;
     int32_t at = 0; // current row
     if (t->n_branches == LS_TREE_BRANCHES) return 0;

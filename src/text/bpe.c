@@ -104,8 +104,7 @@ static ls_code on_piece(void *ud, const char *piece, size_t n, ls_err *err) {
     uint64_t h = ls_hash_bytes(piece, n);
     bool met = ls_map_get(&e->cache, h, &i);
     if (met && e->entries[i].n == n && !memcmp(e->entries[i].piece, piece, n)) {
-        for (size_t k = 0; k < e->entries[i].count; k++)
-            ls_ids_push(e->out, e->out->p[e->entries[i].first + k]);
+        for (size_t k = 0; k < e->entries[i].count; k++) ls_ids_push(e->out, e->out->p[e->entries[i].first + k]);
         return LS_OK;
     }
     size_t first = e->out->n;
@@ -137,8 +136,7 @@ static int32_t next_special(const ls_vocab *v, const char *text, size_t n, size_
     return -1;
 }
 
-ls_code ls_encode(const ls_vocab *v, const char *text, size_t n, bool parse_special, ls_ids *out,
-                  ls_err *err) {
+ls_code ls_encode(const ls_vocab *v, const char *text, size_t n, bool parse_special, ls_ids *out, ls_err *err) {
     if (n > INT32_MAX / 2) return ls_fail(err, LS_E_RANGE, "a text of %zu bytes is too long", n);
     const size_t had = out->n;
     encoder e = {.v = v, .out = out};

@@ -31,15 +31,12 @@ static char *default_system(const char *tmpl, size_t n) {
 
 ls_code ls_chat_new(ls_chat **out, const ls_vocab *v, const char *tmpl, size_t n, ls_err *err) {
     *out = NULL;
-    if (!find(tmpl, n, "<|im_start|>") || !find(tmpl, n, "<|im_end|>") ||
-        !find(tmpl, n, "add_generation_prompt"))
-        return ls_fail(err, LS_E_UNSUPPORTED,
-                       "the model's chat template is not recognised (known: chatml); use --raw");
+    if (!find(tmpl, n, "<|im_start|>") || !find(tmpl, n, "<|im_end|>") || !find(tmpl, n, "add_generation_prompt"))
+        return ls_fail(err, LS_E_UNSUPPORTED, "the model's chat template is not recognised (known: chatml); use --raw");
     int32_t start = ls_vocab_special(v, "<|im_start|>", 12), stop = ls_vocab_special(v, "<|im_end|>", 10);
     if (start < 0 || stop < 0)
-        return ls_fail(
-            err, LS_E_UNSUPPORTED,
-            "the chat template uses <|im_start|> and <|im_end|>, which are no special tokens here");
+        return ls_fail(err, LS_E_UNSUPPORTED,
+                       "the chat template uses <|im_start|> and <|im_end|>, which are no special tokens here");
     ls_chat *c = ls_calloc(1, sizeof *c);
     *c = (ls_chat){v, start, stop, default_system(tmpl, n)};
     *out = c;
@@ -61,8 +58,7 @@ const char *ls_chat_default_system(const ls_chat *c) {
     return c->system;
 }
 
-static ls_code message(const ls_chat *c, const char *role, const char *text, size_t n, ls_ids *out,
-                       ls_err *err) {
+static ls_code message(const ls_chat *c, const char *role, const char *text, size_t n, ls_ids *out, ls_err *err) {
     ls_buf run = {0}; // role and content are one run of text, as in the rendered template
     ls_buf_str(&run, role);
     ls_buf_char(&run, '\n');
@@ -75,8 +71,8 @@ static ls_code message(const ls_chat *c, const char *role, const char *text, siz
     return ls_encode(c->vocab, "\n", 1, false, out, err);
 }
 
-ls_code ls_chat_turn(const ls_chat *c, bool first, const char *system, const char *user, size_t n_user,
-                     ls_ids *out, ls_err *err) {
+ls_code ls_chat_turn(const ls_chat *c, bool first, const char *system, const char *user, size_t n_user, ls_ids *out,
+                     ls_err *err) {
     const size_t had = out->n;
     ls_code code = LS_OK;
     if (first) {

@@ -15,5 +15,5 @@ const char *ls_chat_default_system(const ls_chat *c); // NULL: the template has 
 // (system NULL: the template's default; "": none at all) and the user message with the generation prompt;
 // on later turns the end of the previous answer (its end-of-turn token is not in the context), then the user
 // message and the generation prompt. Spelled-out special tokens inside system or user stay plain text.
-ls_code ls_chat_turn(const ls_chat *c, bool first, const char *system, const char *user, size_t n_user,
-                     ls_ids *out, ls_err *err);
+ls_code ls_chat_turn(const ls_chat *c, bool first, const char *system, const char *user, size_t n_user, ls_ids *out,
+                     ls_err *err);

@@ -10,8 +10,8 @@
 #include <string.h>
 
 // \s is spelled out as White_Space: PCRE2's \s under UCP also takes U+180E, which Unicode does not.
-#define GPT2                                                                                                 \
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\p{White_Space}\\p{L}\\p{N}]+"                         \
+#define GPT2                                                                                                           \
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\p{White_Space}\\p{L}\\p{N}]+"                                   \
     "|\\p{White_Space}+(?!\\P{White_Space})|\\p{White_Space}+"
 #define DIGITS "\\P{N}+|\\p{N}"
 
@@ -26,11 +26,11 @@ struct ls_pretok {
 static ls_code compile(pcre2_code **out, const char *pattern, ls_err *err) {
     int code;
     PCRE2_SIZE at;
-    *out = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-                         PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK, &code, &at, NULL);
+    *out = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK, &code,
+                         &at, NULL);
     if (!*out)
-        return ls_fail(err, LS_E_UNSUPPORTED, "PCRE2 (error %d at %zu) cannot compile the pre-tokenizer",
-                       code, (size_t)at);
+        return ls_fail(err, LS_E_UNSUPPORTED, "PCRE2 (error %d at %zu) cannot compile the pre-tokenizer", code,
+                       (size_t)at);
     pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE); // optional: without it matching is slower, not different
     return LS_OK;
 }
@@ -69,20 +69,18 @@ static ls_code each_match(splitter *s, const pcre2_code *code, const char *text,
     const pcre2_code *inner = s->p->inner;
     for (size_t at = 0; at < n;) {
         size_t end = n;
-        if (pcre2_match(code, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, s->match, NULL) >
-            0)
+        if (pcre2_match(code, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, s->match, NULL) > 0)
             end = pcre2_get_ovector_pointer(s->match)[1];
         if (end <= at) end = n;
-        ls_code result = outer ? each_match(s, inner, text + at, end - at, false)
-                               : s->fn(s->ud, text + at, end - at, s->err);
+        ls_code result =
+            outer ? each_match(s, inner, text + at, end - at, false) : s->fn(s->ud, text + at, end - at, s->err);
         if (result) return result;
         at = end;
     }
     return LS_OK;
 }
 
-ls_code ls_pretok_split(const ls_pretok *p, const char *text, size_t n, ls_piece_fn fn, void *ud,
-                        ls_err *err) {
+ls_code ls_pretok_split(const ls_pretok *p, const char *text, size_t n, ls_piece_fn fn, void *ud, ls_err *err) {
     splitter s = {p, pcre2_match_data_create(1, NULL), fn, ud, err};
     if (!s.match) return ls_fail(err, LS_E_IO, "out of memory for matching");
     ls_code code = LS_OK;

@@ -79,8 +79,7 @@ static void sort_specials(ls_vocab *v) {
 ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
     *out = NULL;
     if (src->n_tokens < 1 || src->n_tokens >= INT32_MAX / 2 || src->n_merges >= INT32_MAX / 2)
-        return ls_fail(err, LS_E_RANGE, "a vocabulary of %zu tokens and %zu merges", src->n_tokens,
-                       src->n_merges);
+        return ls_fail(err, LS_E_RANGE, "a vocabulary of %zu tokens and %zu merges", src->n_tokens, src->n_merges);
     ls_vocab *v = ls_calloc(1, sizeof *v);
     v->n = (int32_t)src->n_tokens;
     v->eos = src->eos;

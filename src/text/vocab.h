@@ -13,8 +13,8 @@ typedef struct {
     const int32_t *types; // GGUF token types: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
     const ls_str *merges; // "left right"
     size_t n_merges;
-    const char *pre;      // pre-tokenizer name, e.g. "smollm", "gpt-2"
-    int32_t bos, eos;     // -1: none
+    const char *pre;  // pre-tokenizer name, e.g. "smollm", "gpt-2"
+    int32_t bos, eos; // -1: none
 } ls_vocab_source;
 
 typedef struct ls_vocab ls_vocab;

@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 #define LST_ABI_VERSION 1
-#define LST_ROW_TOP 8   /* ranks returned for every row */
+#define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one forward_tree */
 
 enum { LST_OK = 0, LST_E_ARG = -1, LST_E_MEMORY = -2, LST_E_BACKEND = -3, LST_E_CANCELLED = -4, LST_E_NAN = -5 };
@@ -44,9 +44,9 @@ typedef int (*lst_progress)(void *ud, const char *stage, double fraction);
 
 typedef struct {
     uint32_t size;
-    const char *device; /* "auto" or "cpu" */
-    const char *dtype;  /* "auto", "f32", "bf16" */
-    int32_t threads;    /* 0: the processors this process may use */
+    const char *device;    /* "auto" or "cpu" */
+    const char *dtype;     /* "auto", "f32", "bf16" */
+    int32_t threads;       /* 0: the processors this process may use */
     lst_progress progress; /* may be NULL */
     void *ud;
 } lst_open_options;
@@ -57,7 +57,7 @@ typedef struct {
     char kernel[64]; /* e.g. "avx512 f32 from packed weights" */
     char torch_version[32];
     int32_t threads;
-    int32_t exact;   /* 1: a row's bits depend on its token, position and ancestors only */
+    int32_t exact; /* 1: a row's bits depend on its token, position and ancestors only */
     uint64_t weight_bytes;
 } lst_model_info_t;
 

@@ -53,7 +53,7 @@ struct Linear {
     int32_t n_in = 0, n_out = 0;
     at::Tensor packed_bytes; // uint8 storage behind `packed`
     lsk_matrix packed{};
-    at::Tensor bf16;         // oneDNN's layout
+    at::Tensor bf16; // oneDNN's layout
 };
 
 struct Layer {

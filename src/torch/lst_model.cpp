@@ -26,10 +26,8 @@ struct Loader {
         auto it = table.find(name);
         if (it == table.end()) throw lst::Error(LST_E_ARG, "tensor '" + name + "' is missing");
         const lst_tensor &t = *it->second;
-        if (t.n_in != n_in || t.n_out != n_out || lsk_row_bytes(t.type, n_in) * (size_t)n_out != t.n_bytes ||
-            !t.data)
-            throw lst::Error(LST_E_ARG,
-                             "tensor '" + name + "' has another shape or type than the model needs");
+        if (t.n_in != n_in || t.n_out != n_out || lsk_row_bytes(t.type, n_in) * (size_t)n_out != t.n_bytes || !t.data)
+            throw lst::Error(LST_E_ARG, "tensor '" + name + "' has another shape or type than the model needs");
         if (!lsk_finite(t.type, t.data, n_out, n_in))
             throw lst::Error(LST_E_NAN, "tensor '" + name + "' holds NaN, infinite or unusable scale values");
         return t;
@@ -78,8 +76,7 @@ struct Loader {
             if (type == 0 && t->type != 0) { // mixed formats: as plain floats
                 std::vector<float> plain((size_t)t->n_in);
                 for (int64_t r = 0; r < t->n_out; r++) {
-                    lsk_dequant_row(t->type,
-                                    (const char *)t->data + (size_t)r * lsk_row_bytes(t->type, t->n_in),
+                    lsk_dequant_row(t->type, (const char *)t->data + (size_t)r * lsk_row_bytes(t->type, t->n_in),
                                     t->n_in, plain.data());
                     lsk_pack_rows(&l.packed, row + r, 0, plain.data(), 1);
                 }
@@ -94,8 +91,8 @@ struct Loader {
         float *out = w.data_ptr<float>();
         for (auto *t : ts)
             for (int64_t r = 0; r < t->n_out; r++, out += l.n_in)
-                lsk_dequant_row(t->type, (const char *)t->data + (size_t)r * lsk_row_bytes(t->type, t->n_in),
-                                t->n_in, out);
+                lsk_dequant_row(t->type, (const char *)t->data + (size_t)r * lsk_row_bytes(t->type, t->n_in), t->n_in,
+                                out);
         static auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("mkldnn::_reorder_linear_weight", "")
                              .typed<at::Tensor(const at::Tensor &, std::optional<int64_t>)>();
@@ -128,8 +125,7 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     for (int32_t i = 0; i < n; i++) table[tensors[i].name] = &tensors[i];
     Loader load{m, table, opt};
     for (int32_t i = 0; i < n; i++) load.total += tensors[i].n_bytes;
-    const int64_t d = hp.n_embd, q = (int64_t)hp.n_heads * hp.head_dim,
-                  kv = (int64_t)hp.n_kv_heads * hp.head_dim;
+    const int64_t d = hp.n_embd, q = (int64_t)hp.n_heads * hp.head_dim, kv = (int64_t)hp.n_kv_heads * hp.head_dim;
     const lst_tensor &embd = load.find("token_embd.weight", d, hp.n_vocab);
     m.embd_type = embd.type;
     m.embd = (const unsigned char *)embd.data;
@@ -140,8 +136,7 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
         lst::Layer &l = m.layers[(size_t)i];
         l.attn_norm = load.vector(p + "attn_norm.weight", d);
         l.ffn_norm = load.vector(p + "ffn_norm.weight", d);
-        load.linear(l.qkv, {{p + "attn_q.weight", q}, {p + "attn_k.weight", kv}, {p + "attn_v.weight", kv}},
-                    d);
+        load.linear(l.qkv, {{p + "attn_q.weight", q}, {p + "attn_k.weight", kv}, {p + "attn_v.weight", kv}}, d);
         load.linear(l.out, {{p + "attn_output.weight", d}}, q);
         load.linear(l.gate_up, {{p + "ffn_gate.weight", hp.n_ff}, {p + "ffn_up.weight", hp.n_ff}}, d);
         load.linear(l.down, {{p + "ffn_down.weight", d}}, hp.n_ff);
@@ -170,13 +165,12 @@ LST_API const char *lst_cpu_level(void) {
     return lsk_pick()->name;
 }
 
-LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors,
-                           int32_t n_tensors, const lst_open_options *opt) {
+LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
+                           const lst_open_options *opt) {
     if (out) *out = nullptr;
     return lst::guard([&] {
         if (!out || !hp || !tensors || !opt || hp->size < sizeof *hp || opt->size < sizeof *opt)
-            throw lst::Error(LST_E_ARG,
-                             "lst_model_open: a required argument is missing or of an older version");
+            throw lst::Error(LST_E_ARG, "lst_model_open: a required argument is missing or of an older version");
         if (hp->head_dim % LSK_TILE || hp->head_dim < LSK_TILE || hp->n_embd % 32 || hp->n_ff % 32 ||
             hp->n_layers < 1 || hp->n_heads < 1 || hp->n_kv_heads < 1 || hp->n_heads % hp->n_kv_heads ||
             hp->n_vocab < 1)
@@ -189,12 +183,11 @@ LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_ten
 
 LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
     return lst::guard([&] {
-        if (!m || !info || info->size < sizeof *info)
-            throw lst::Error(LST_E_ARG, "lst_model_info: bad arguments");
+        if (!m || !info || info->size < sizeof *info) throw lst::Error(LST_E_ARG, "lst_model_info: bad arguments");
         snprintf(info->device, sizeof info->device, "cpu");
         snprintf(info->dtype, sizeof info->dtype, m->bf16 ? "bf16" : "f32");
-        snprintf(info->kernel, sizeof info->kernel,
-                 m->bf16 ? "%s, oneDNN bf16 linear" : "%s, f32 from packed weights", m->kernels->name);
+        snprintf(info->kernel, sizeof info->kernel, m->bf16 ? "%s, oneDNN bf16 linear" : "%s, f32 from packed weights",
+                 m->kernels->name);
         snprintf(info->torch_version, sizeof info->torch_version, "%s", TORCH_VERSION);
         info->threads = m->threads;
         info->exact = !m->bf16;

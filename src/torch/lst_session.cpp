@@ -17,8 +17,8 @@ struct lst_session {
     lst_model *m;
     int32_t n_context, capacity; // capacity: cache columns (context + one tree, whole blocks)
     int32_t length = 0;
-    at::Tensor k, v; // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
-    std::vector<float> rope;                               // [capacity][head_dim]: cos, sin, cos, sin, ...
+    at::Tensor k, v;         // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
+    std::vector<float> rope; // [capacity][head_dim]: cos, sin, cos, sin, ...
     at::Tensor x, xn, qkv, att, tmp, gate_up, act, logits; // [rows][...], grown on demand
     int32_t rows_cap = 0, logit_rows_cap = 0;
     at::Tensor scratch; // [thread][...]
@@ -61,10 +61,8 @@ struct FusedTeam {
 #pragma omp barrier
     }
     void linear(const lst_session &s, const lst::Linear &l, const float *x, float *y, int32_t rows) {
-        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = 4,
-                      units = (tiles + unit - 1) / unit;
-        const int32_t a = (int32_t)((int64_t)units * t / n) * unit,
-                      b = (int32_t)((int64_t)units * (t + 1) / n) * unit;
+        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = 4, units = (tiles + unit - 1) / unit;
+        const int32_t a = (int32_t)((int64_t)units * t / n) * unit, b = (int32_t)((int64_t)units * (t + 1) / n) * unit;
         s.m->kernels->matmul(&l.packed, x, l.n_in, y, l.n_out, rows, a, std::min(b, tiles),
                              fm(s.scratch) + (int64_t)t * s.scratch_floats);
 #pragma omp barrier
@@ -86,8 +84,7 @@ struct SplitTeam {
                                   c10::string_view, c10::List<std::optional<at::Scalar>>,
                                   std::optional<c10::string_view>)>();
         at::Tensor in = at::from_blob((void *)x, {rows, l.n_in}, at::kFloat).to(at::kBFloat16);
-        at::Tensor out =
-            op.call(in, l.bf16, std::nullopt, "none", c10::List<std::optional<at::Scalar>>(), "");
+        at::Tensor out = op.call(in, l.bf16, std::nullopt, "none", c10::List<std::optional<at::Scalar>>(), "");
         at::from_blob(y, {rows, l.n_out}, at::kFloat).copy_(out);
     }
 };
@@ -104,11 +101,11 @@ void write_kv(const lst_session &s, int layer, int32_t row, int32_t column) {
     const int64_t hd = hp.head_dim, cap = s.capacity;
     const float *kv = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + (int64_t)hp.n_heads * hd;
     for (int h = 0; h < hp.n_kv_heads; h++) {
-        float *k = fm(s.k) + ((int64_t)layer * hp.n_kv_heads + h) * cap * hd +
-                   (column / LSK_TILE) * hd * LSK_TILE + column % LSK_TILE;
+        float *k = fm(s.k) + ((int64_t)layer * hp.n_kv_heads + h) * cap * hd + (column / LSK_TILE) * hd * LSK_TILE +
+                   column % LSK_TILE;
         for (int64_t d = 0; d < hd; d++) k[d * LSK_TILE] = kv[h * hd + d];
-        std::memcpy(fm(s.v) + (((int64_t)layer * hp.n_kv_heads + h) * cap + column) * hd,
-                    kv + (hp.n_kv_heads + h) * hd, (size_t)hd * sizeof(float));
+        std::memcpy(fm(s.v) + (((int64_t)layer * hp.n_kv_heads + h) * cap + column) * hd, kv + (hp.n_kv_heads + h) * hd,
+                    (size_t)hd * sizeof(float));
     }
 }
 
@@ -208,8 +205,8 @@ void run_block(lst_session &s, const Block &b) {
         s.logit_rows_cap = logit_rows;
     }
     const int64_t columns = (s.length + b.n + 2 * LSK_TILE) / LSK_TILE * LSK_TILE;
-    const int64_t floats = std::max({(int64_t)64 * std::max(hp.n_ff, hp.n_embd),
-                                     64 * (int64_t)hp.n_heads * hp.head_dim, 2 * columns + 2 * LSK_TILE});
+    const int64_t floats = std::max({(int64_t)64 * std::max(hp.n_ff, hp.n_embd), 64 * (int64_t)hp.n_heads * hp.head_dim,
+                                     2 * columns + 2 * LSK_TILE});
     if (floats > s.scratch_floats) {
         s.scratch_floats = floats * 3 / 2 / 16 * 16;
         s.scratch = at::empty({s.m->threads, s.scratch_floats}, at::kFloat);
@@ -222,15 +219,14 @@ void run_block(lst_session &s, const Block &b) {
     forward(s, b, FusedTeam{omp_get_thread_num(), omp_get_num_threads()});
 }
 
-void describe_row(const lst_session &s, const float *logits, uint64_t next_position,
-                  const lst_sampling *sampling, lst_row *out) {
+void describe_row(const lst_session &s, const float *logits, uint64_t next_position, const lst_sampling *sampling,
+                  lst_row *out) {
     const int32_t n = s.m->hp.n_vocab;
     if (s.m->kernels->row_stats(logits, n, out))
         throw lst::Error(LST_E_NAN, "the model produced a logit that is not a finite number");
-    out->chosen = sampling && sampling->temperature > 0
-                      ? ls_sample(logits, n, sampling->temperature, sampling->top_k, sampling->top_p, sampling->seed,
-                                  next_position)
-                      : out->top_id[0];
+    out->chosen = sampling && sampling->temperature > 0 ? ls_sample(logits, n, sampling->temperature, sampling->top_k,
+                                                                    sampling->top_p, sampling->seed, next_position)
+                                                        : out->top_id[0];
     out->chosen_logit = logits[out->chosen];
     out->parent_logit = out->parent_lse = NAN;
 }
@@ -238,8 +234,7 @@ void describe_row(const lst_session &s, const float *logits, uint64_t next_posit
 void check_tokens(const lst_session &s, const int32_t *tokens, int32_t n) {
     for (int32_t i = 0; i < n; i++)
         if (tokens[i] < 0 || tokens[i] >= s.m->hp.n_vocab)
-            throw lst::Error(LST_E_ARG,
-                             "token id " + std::to_string(tokens[i]) + " is outside the vocabulary");
+            throw lst::Error(LST_E_ARG, "token id " + std::to_string(tokens[i]) + " is outside the vocabulary");
 }
 
 void set_last(lst_session &s, const float *logits, float lse) {
@@ -298,8 +293,8 @@ void forward_tree(lst_session &s, const int32_t *tokens, const int32_t *parents,
         }
         s.tail.push_back(s.length + i);
         if (s.length + s.depth[(size_t)i] >= s.n_context)
-            throw lst::Error(LST_E_ARG, "a tree node lies beyond the context of " +
-                                            std::to_string(s.n_context) + " tokens");
+            throw lst::Error(LST_E_ARG,
+                             "a tree node lies beyond the context of " + std::to_string(s.n_context) + " tokens");
     }
     run_block(s, {n, tokens, true, -1});
     s.row_lse.resize((size_t)n);
@@ -309,8 +304,7 @@ void forward_tree(lst_session &s, const int32_t *tokens, const int32_t *parents,
 #pragma omp parallel for num_threads(s.m->threads) schedule(dynamic) if (n > 1)
     for (int32_t i = 0; i < n; i++) {
         try {
-            describe_row(s, logits + i * vocab, (uint64_t)(s.length + s.depth[(size_t)i] + 1), sampling,
-                         &rows[i]);
+            describe_row(s, logits + i * vocab, (uint64_t)(s.length + s.depth[(size_t)i] + 1), sampling, &rows[i]);
             s.row_lse[(size_t)i] = rows[i].lse;
         } catch (...) { // an exception must not leave the region
             bad = true;
@@ -328,8 +322,7 @@ void forward_tree(lst_session &s, const int32_t *tokens, const int32_t *parents,
 
 const float *row_logits(const lst_session &s, int32_t row) {
     if (row == -1) {
-        if (!s.last_known)
-            throw lst::Error(LST_E_ARG, "the last committed row is not known (after a rewind)");
+        if (!s.last_known) throw lst::Error(LST_E_ARG, "the last committed row is not known (after a rewind)");
         return s.last_logits.data();
     }
     if (row < 0 || row >= s.n_rows) throw lst::Error(LST_E_ARG, "no such row in the last forward");
@@ -343,8 +336,7 @@ void keep_path(lst_session &s, const int32_t *rows, int32_t n) {
             throw lst::Error(LST_E_ARG, "kept rows are not a path from the root");
     const lst_hparams &hp = s.m->hp;
     const int64_t hd = hp.head_dim, cap = s.capacity;
-    for (int32_t i = 0; i < n;
-         i++) { // rows[i] >= i, so copying in order overwrites nothing that is still needed
+    for (int32_t i = 0; i < n; i++) { // rows[i] >= i, so copying in order overwrites nothing that is still needed
         const int64_t from = s.length + rows[i], to = s.length + i;
         if (from == to) continue;
         for (int64_t p = 0; p < (int64_t)hp.n_layers * hp.n_kv_heads; p++) {
@@ -398,8 +390,8 @@ LST_API int32_t lst_length(const lst_session *s) {
     return s->length;
 }
 
-LST_API int lst_prefill(lst_session *s, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
-                        lst_row *last, lst_progress progress, void *ud) {
+LST_API int lst_prefill(lst_session *s, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last,
+                        lst_progress progress, void *ud) {
     return lst::guard([&] { prefill(*s, tokens, n, sampling, last, progress, ud); });
 }
 
@@ -410,15 +402,13 @@ LST_API int lst_forward_tree(lst_session *s, const int32_t *tokens, const int32_
 
 LST_API int lst_row_top(lst_session *s, int32_t row, int32_t k, int32_t *ids, float *logits) {
     return lst::guard([&] {
-        if (k < 1 || k > 256 || k > s->m->hp.n_vocab)
-            throw lst::Error(LST_E_ARG, "lst_row_top: k is out of range");
+        if (k < 1 || k > 256 || k > s->m->hp.n_vocab) throw lst::Error(LST_E_ARG, "lst_row_top: k is out of range");
         s->m->kernels->top(row_logits(*s, row), s->m->hp.n_vocab, k, ids, logits);
     });
 }
 
 LST_API int lst_row_logits(lst_session *s, int32_t row, float *logits) {
-    return lst::guard(
-        [&] { std::memcpy(logits, row_logits(*s, row), (size_t)s->m->hp.n_vocab * sizeof(float)); });
+    return lst::guard([&] { std::memcpy(logits, row_logits(*s, row), (size_t)s->m->hp.n_vocab * sizeof(float)); });
 }
 
 LST_API int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n) {

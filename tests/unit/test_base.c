@@ -88,7 +88,7 @@ static void philox_matches_known_answers(void **state) {
 static void sampling_follows_its_definition(void **state) {
     (void)state;
     const float x[6] = {1, 3, 2, 3, -1, 0};
-        assert_int_equal(ls_sample(x, 6, 0, 0, 1, 0, 5), 1); // ties: the lower id
+    assert_int_equal(ls_sample(x, 6, 0, 0, 1, 0, 5), 1); // ties: the lower id
     int counts[6] = {0}, n = 20000;
     for (int i = 0; i < n; i++) counts[ls_sample(x, 6, 1, 0, 1, 3, (uint64_t)i)]++;
     double sum = 0;
@@ -107,10 +107,8 @@ static void sampling_follows_its_definition(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(map_keeps_what_was_put),
-        cmocka_unit_test(utf8_follows_the_standard),
-        cmocka_unit_test(buf_formats_and_grows),
-        cmocka_unit_test(sampling_follows_its_definition),
+        cmocka_unit_test(map_keeps_what_was_put),       cmocka_unit_test(utf8_follows_the_standard),
+        cmocka_unit_test(buf_formats_and_grows),        cmocka_unit_test(sampling_follows_its_definition),
         cmocka_unit_test(philox_matches_known_answers),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

@@ -39,7 +39,8 @@ static FILE *golden(void) {
 
 static ls_ids ids_of(json_t *array) {
     ls_ids out = {0};
-    for (size_t i = 0; i < json_array_size(array); i++) ls_ids_push(&out, (int32_t)json_integer_value(json_array_get(array, i)));
+    for (size_t i = 0; i < json_array_size(array); i++)
+        ls_ids_push(&out, (int32_t)json_integer_value(json_array_get(array, i)));
     return out;
 }
 
@@ -92,7 +93,8 @@ static void golden_prompts_logits_outputs_and_steps(void **state) {
         ls_err err = {0};
         json_t *j = json_loads(line, 0, NULL);
         assert_non_null(j);
-        const char *name = json_string_value(json_object_get(j, "name")), *user = json_string_value(json_object_get(j, "user"));
+        const char *name = json_string_value(json_object_get(j, "name")),
+                   *user = json_string_value(json_object_get(j, "user"));
         json_t *ties = json_object_get(j, "near_ties");
         ls_ids prompt = ids_of(json_object_get(j, "prompt_ids")), want = ids_of(json_object_get(j, "output_ids"));
         ls_ids steps = ids_of(json_object_get(j, "paper_emitted_per_step")), chat = {0}, per_step = {0};
@@ -103,10 +105,12 @@ static void golden_prompts_logits_outputs_and_steps(void **state) {
         lst_sampling greedy = {.top_p = 1};
         lst_row row;
         model.backend->rewind(model.backend, 0, NULL);
-        assert_int_equal(model.backend->prefill(model.backend, prompt.p, (int32_t)prompt.n, &greedy, &row, NULL, NULL, &err), LS_OK);
+        assert_int_equal(
+            model.backend->prefill(model.backend, prompt.p, (int32_t)prompt.n, &greedy, &row, NULL, NULL, &err), LS_OK);
         json_t *tops = json_object_get(j, "top10");
         for (size_t i = 0; i < json_array_size(tops) && i < want.n; i++) {
-            json_t *top = json_array_get(tops, i), *ids = json_object_get(top, "ids"), *logits = json_object_get(top, "logits");
+            json_t *top = json_array_get(tops, i), *ids = json_object_get(top, "ids"),
+                   *logits = json_object_get(top, "logits");
             int32_t got_ids[16], zero = 0, parent = -1;
             float got[16];
             assert_int_equal(model.backend->row_top(model.backend, -1, 16, got_ids, got, &err), LS_OK);
@@ -119,7 +123,8 @@ static void golden_prompts_logits_outputs_and_steps(void **state) {
             }
             double d = fabs((double)row.lse - json_number_value(json_object_get(top, "logsumexp")));
             if (d > worst) worst = d;
-            assert_int_equal(model.backend->forward_tree(model.backend, &want.p[i], &parent, 1, &greedy, &row, &err), LS_OK);
+            assert_int_equal(model.backend->forward_tree(model.backend, &want.p[i], &parent, 1, &greedy, &row, &err),
+                             LS_OK);
             assert_int_equal(model.backend->keep_path(model.backend, &zero, 1, &err), LS_OK);
         }
         assert_true(worst < 1e-3);
@@ -134,7 +139,8 @@ static void golden_prompts_logits_outputs_and_steps(void **state) {
         for (size_t i = 0; i < per_step.n; i++) { // the recorded last step may run past the end
             int32_t recorded = i < steps.n ? steps.p[i] : -1;
             if (i + 1 < per_step.n ? recorded != per_step.p[i] : recorded < per_step.p[i]) {
-                if (!near_tie_at_or_before(ties, at)) fail_msg("%s: step %zu emitted %d, recorded %d", name, i, per_step.p[i], recorded);
+                if (!near_tie_at_or_before(ties, at))
+                    fail_msg("%s: step %zu emitted %d, recorded %d", name, i, per_step.p[i], recorded);
                 break;
             }
             at += (size_t)per_step.p[i];
@@ -150,9 +156,10 @@ static void golden_prompts_logits_outputs_and_steps(void **state) {
     }
     free(line);
     fclose(f);
-    print_message("%zu prompts; largest logit difference %.2g; logitspec-paper MAT %.3f (%llu tokens / %llu steps), logitspec MAT %.3f\n",
-                  prompts, worst, ls_stats_mat(&paper), (unsigned long long)paper.emitted, (unsigned long long)paper.steps,
-                  ls_stats_mat(&tuned));
+    print_message("%zu prompts; largest logit difference %.2g; logitspec-paper MAT %.3f (%llu tokens / %llu steps), "
+                  "logitspec MAT %.3f\n",
+                  prompts, worst, ls_stats_mat(&paper), (unsigned long long)paper.emitted,
+                  (unsigned long long)paper.steps, ls_stats_mat(&tuned));
     assert_true(prompts >= 19);
 }
 
@@ -166,7 +173,8 @@ static ls_ids chat_prompt(const char *text) {
 static void sampling_equals_plain_sampling(void **state) {
     (void)state;
     need_model();
-    const lst_sampling ways[] = {{.temperature = 0.7, .top_p = 1, .seed = 3}, {.temperature = 1, .top_k = 40, .top_p = 0.9, .seed = 4}};
+    const lst_sampling ways[] = {{.temperature = 0.7, .top_p = 1, .seed = 3},
+                                 {.temperature = 1, .top_k = 40, .top_p = 0.9, .seed = 4}};
     ls_ids prompt = chat_prompt("List five fruits, then list them again in reverse order.");
     for (size_t w = 0; w < 2; w++) {
         ls_decode_options o = {.method = "ar", .max_tokens = 80, .sampling = ways[w]};
@@ -208,8 +216,10 @@ static void rows_are_bitwise_independent_of_their_company(void **state) {
             int32_t path[LST_MAX_ROWS], depth = 0, zero = 0, root = -1;
             for (int32_t r = (int32_t)(ls_uniform_at(4, counter++) * n); r >= 0; r = parents[r]) path[depth++] = r;
             assert_int_equal(b->rewind(b, 0, &err), LS_OK);
-            assert_int_equal(b->prefill(b, prompt.p, 5, &greedy, &last, NULL, NULL, &err), LS_OK); // and in two prefills
-            assert_int_equal(b->prefill(b, prompt.p + 5, (int32_t)prompt.n - 5, &greedy, &last, NULL, NULL, &err), LS_OK);
+            assert_int_equal(b->prefill(b, prompt.p, 5, &greedy, &last, NULL, NULL, &err),
+                             LS_OK); // and in two prefills
+            assert_int_equal(b->prefill(b, prompt.p + 5, (int32_t)prompt.n - 5, &greedy, &last, NULL, NULL, &err),
+                             LS_OK);
             for (int32_t i = depth - 1; i >= 0; i--) {
                 assert_int_equal(b->forward_tree(b, &tokens[path[i]], &root, 1, &greedy, &alone, &err), LS_OK);
                 assert_int_equal(b->keep_path(b, &zero, 1, &err), LS_OK);

@@ -13,8 +13,12 @@
 static const char *const levels[] = {"portable", "avx2", "avx512"};
 
 static uint64_t counter;
-static float rnd(void) { return (float)(ls_uniform_at(7, counter++) * 2 - 1); }
-static uint32_t rnd_int(uint32_t n) { return (uint32_t)(ls_uniform_at(11, counter++) * n); }
+static float rnd(void) {
+    return (float)(ls_uniform_at(7, counter++) * 2 - 1);
+}
+static uint32_t rnd_int(uint32_t n) {
+    return (uint32_t)(ls_uniform_at(11, counter++) * n);
+}
 
 static uint16_t half_from_float(float f) { // good enough for normal values: truncates
     uint32_t b;
@@ -107,7 +111,8 @@ static void attention_sees_ancestors_only_and_is_independent_of_company(void **s
     for (size_t l = 0; l < 3; l++) {
         const lsk_table *t = lsk_level(levels[l]);
         if (!t) continue;
-        float *k = aligned(sizeof(float) * HD * COLS), *v = aligned(sizeof(float) * HD * COLS), q[HD], out[HD], alone[HD];
+        float *k = aligned(sizeof(float) * HD * COLS), *v = aligned(sizeof(float) * HD * COLS), q[HD], out[HD],
+              alone[HD];
         float *scratch = aligned(sizeof(float) * 4 * (COLS + 32));
         for (int i = 0; i < HD * COLS; i++) k[i] = rnd(), v[i] = rnd();
         for (int i = 0; i < HD; i++) q[i] = rnd();

@@ -20,10 +20,11 @@ static ls_code set(void *ud, const char *assignment, ls_setup *setup, ls_err *er
 }
 
 static ls_source *open_source(const char *model, const char *trace, int max_tokens) {
-    ls_live_options o = {.setup = {.model = {.name = model, .backend = {.device = "cpu", .dtype = "auto"}},
-                                   .decode = {.method = "logitspec-paper", .max_tokens = max_tokens, .sampling = {.top_p = 1}}},
-                         .trace = trace,
-                         .set = set};
+    ls_live_options o = {
+        .setup = {.model = {.name = model, .backend = {.device = "cpu", .dtype = "auto"}},
+                  .decode = {.method = "logitspec-paper", .max_tokens = max_tokens, .sampling = {.top_p = 1}}},
+        .trace = trace,
+        .set = set};
     ls_source *s = ls_source_live(&o);
     assert_non_null(s);
     return s;
@@ -187,6 +188,7 @@ static void closing_at_any_moment(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_conversation), cmocka_unit_test(pause_step_set_stop),
-                                       cmocka_unit_test(failures_arrive_as_events), cmocka_unit_test(closing_at_any_moment)};
+                                       cmocka_unit_test(failures_arrive_as_events),
+                                       cmocka_unit_test(closing_at_any_moment)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,8 +61,8 @@ static void configuration_errors(void **state) {
         {"decode:\n  budget: 0\n", ":2:11: decode.budget is '0', expected auto or 1 to 256"},
         {"decode:\n  budget: [1]\n", ":2:11: decode.budget is one value, not a list"},
         {"decode:\n  temperature: warm\n", ":2:16: decode.temperature is 'warm', expected a number from 0 to 100"},
-        {"decode:\n  method: logitspek\n", ":2:11: decode.method is 'logitspek', expected " LS_METHOD_NAMES
-                                           " (did you mean 'logitspec'?)"},
+        {"decode:\n  method: logitspek\n",
+         ":2:11: decode.method is 'logitspek', expected " LS_METHOD_NAMES " (did you mean 'logitspec'?)"},
         {"decode: 3\n", ":1:9: 'decode' is a section of keys, not a value"},
         {"ui:\n  mouse: maybe\n", ":2:10: ui.mouse is 'maybe', expected yes or no"},
         {"decode:\n  temperature: nan\n", ":2:16: decode.temperature is 'nan', expected a number from 0 to 100"},
@@ -101,11 +101,14 @@ static const char *origin(const ls_options *o, const char *key) {
 
 static void layers_in_order(void **state) {
     (void)state;
-    char *file = temporary("decode:\n  budget: 10\n  max_tokens: 10\n  top_k: 10\n  stop: [a, b]\nprompt:\n  system:\n"), line[300];
+    char *file =
+             temporary("decode:\n  budget: 10\n  max_tokens: 10\n  top_k: 10\n  stop: [a, b]\nprompt:\n  system:\n"),
+         line[300];
     char *env[] = {"LOGITSPEC_SET_DECODE__MAX_TOKENS=20", "LOGITSPEC_SET_DECODE__TOP_K=20", "LOGITSPEC_OTHER=1", NULL};
     ls_command_line c;
     ls_err err = {0};
-    snprintf(line, sizeof line, "logitspec generate --config %s --top-k 30 --set decode.top_p=0.5 --stop x --stop y --raw", file);
+    snprintf(line, sizeof line,
+             "logitspec generate --config %s --top-k 30 --set decode.top_p=0.5 --stop x --stop y --raw", file);
     if (parse(&c, env, &err, line)) fail_msg("%s", err.msg);
     assert_string_equal(c.command, "generate");
     assert_int_equal(c.options.budget, 10);
@@ -205,8 +208,11 @@ static void shown_configuration_reads_back(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(yaml_errors_have_a_place), cmocka_unit_test(configuration_errors), cmocka_unit_test(layers_in_order),
-        cmocka_unit_test(command_line_errors), cmocka_unit_test(shipped_file_equals_the_defaults),
+        cmocka_unit_test(yaml_errors_have_a_place),
+        cmocka_unit_test(configuration_errors),
+        cmocka_unit_test(layers_in_order),
+        cmocka_unit_test(command_line_errors),
+        cmocka_unit_test(shipped_file_equals_the_defaults),
         cmocka_unit_test(shown_configuration_reads_back),
     };
     setenv("XDG_CONFIG_HOME", "/nonexistent", 1);

@@ -37,7 +37,8 @@ static result run(const char *prompt, ls_decode_options o) {
         emitted += (size_t)step->n_emitted;
         assert_int_equal(emitted, ls_session_output(s)->n);
         for (int i = 0; i < step->n_emitted; i++) // what the record says was emitted is what was emitted
-            assert_int_equal(step->nodes[step->path[i]].token, ls_session_output(s)->p[emitted - (size_t)step->n_emitted + (size_t)i]);
+            assert_int_equal(step->nodes[step->path[i]].token,
+                             ls_session_output(s)->p[emitted - (size_t)step->n_emitted + (size_t)i]);
         for (int i = 1; i < step->n_nodes; i++) assert_true(step->nodes[i].parent < i);
         // the KV cache holds what the conversation holds
         assert_int_equal(model.backend->length(model.backend), (int32_t)ls_session_context(s)->n);
@@ -58,8 +59,10 @@ static void drop(result *r) {
 
 static void all_methods_equal_plain_decoding(void **state) {
     (void)state;
-    const char *const prompts[] = {"def fib(n):\n", "One fish, two", "Retrieval finds", "zzz qqq", "When the text is new"};
-    const lst_sampling ways[] = {{.temperature = 0, .top_p = 1}, {.temperature = 0.8, .top_p = 1, .seed = 11},
+    const char *const prompts[] = {"def fib(n):\n", "One fish, two", "Retrieval finds", "zzz qqq",
+                                   "When the text is new"};
+    const lst_sampling ways[] = {{.temperature = 0, .top_p = 1},
+                                 {.temperature = 0.8, .top_p = 1, .seed = 11},
                                  {.temperature = 1.2, .top_k = 20, .top_p = 0.9, .seed = 5}};
     const int32_t budgets[] = {0, 1, 2, 7, 64, 256};
     for (size_t p = 0; p < sizeof prompts / sizeof *prompts; p++)
@@ -173,7 +176,8 @@ static void a_second_turn_continues_the_first(void **state) {
         do assert_int_equal(ls_session_step(s, step, &err), LS_OK);
         while (!step->finish);
         for (size_t i = 0; i < ls_session_output(s)->n; i++)
-            if (ls_session_output(s)->p[i] != ls_vocab_eos(model.vocab)) ls_ids_push(&whole, ls_session_output(s)->p[i]);
+            if (ls_session_output(s)->p[i] != ls_vocab_eos(model.vocab))
+                ls_ids_push(&whole, ls_session_output(s)->p[i]);
         turn.n = 0;
         assert_int_equal(ls_chat_turn(model.chat, false, NULL, "def fib", 7, &turn, &err), LS_OK);
         ls_ids_add(&whole, turn.p, turn.n);
@@ -211,10 +215,8 @@ static int unload(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_methods_equal_plain_decoding),
-        cmocka_unit_test(drafting_saves_steps_on_repetitive_text),
-        cmocka_unit_test(turns_end_for_the_right_reason),
-        cmocka_unit_test(too_long_a_prompt_changes_nothing),
+        cmocka_unit_test(all_methods_equal_plain_decoding),  cmocka_unit_test(drafting_saves_steps_on_repetitive_text),
+        cmocka_unit_test(turns_end_for_the_right_reason),    cmocka_unit_test(too_long_a_prompt_changes_nothing),
         cmocka_unit_test(a_second_turn_continues_the_first),
     };
     return cmocka_run_group_tests_name("session", tests, load, unload);

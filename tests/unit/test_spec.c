@@ -14,7 +14,7 @@ static void pool_prefers_long_matches_and_full_continuations(void **state) {
     (void)state;
     ls_pool p = {0};
     int32_t text[64], n = 0;
-    for (int i = 0; i < 30; i++) text[n++] = i;              // 0 1 2 ... 29
+    for (int i = 0; i < 30; i++) text[n++] = i;                  // 0 1 2 ... 29
     text[n++] = 5, text[n++] = 6, text[n++] = 7, text[n++] = 90; // 5 6 7 again, then something else
     ls_pool_update(&p, text, (size_t)n);
     ls_match m = ls_pool_find(&p, (int32_t[]){5, 6, 7}, 3);

@@ -38,7 +38,7 @@ static void layout_covers_the_window(void **state) {
                             assert_true(apart);
                         }
                     }
-                    assert_int_equal(cells, (rows - 4) * cols); // no gap, no overlap
+                    assert_int_equal(cells, (rows - 4) * cols);                       // no gap, no overlap
                     if (focus >= 0 && zoom < 0) assert_true(l.panel[focus].rows > 0); // what has the keys is seen
                 }
 }
@@ -46,8 +46,9 @@ static void layout_covers_the_window(void **state) {
 // Whatever bytes are drawn, a row holds exactly its cells and nothing that a terminal would obey.
 static void hostile_text_stays_in_its_cells(void **state) {
     (void)state;
-    static const char *const pieces[] = {"\033[2J", "a", "\n", "\t", "\xE6\x97\xA5", "\xF0\x9F\x98\x80", "e\xCC\x81", "\xE2\x80\xAE",
-                                         "\xD7\xA9", "\xFF", "\xE6\x97", "\x7F", "\xC2\x9B", "\xE2\x80\x8B", "\xEF\xB8\x8F", "  "};
+    static const char *const pieces[] = {
+        "\033[2J",  "a",    "\n",       "\t",   "\xE6\x97\xA5", "\xF0\x9F\x98\x80", "e\xCC\x81",    "\xE2\x80\xAE",
+        "\xD7\xA9", "\xFF", "\xE6\x97", "\x7F", "\xC2\x9B",     "\xE2\x80\x8B",     "\xEF\xB8\x8F", "  "};
     ui_canvas c = {.utf8 = true};
     for (uint64_t round = 0; round < 4000; round++) {
         c.ambiguous_wide = round % 5 == 0;
@@ -60,7 +61,8 @@ static void hostile_text_stays_in_its_cells(void **state) {
         ui_rect r = {0, 3, 1, 20};
         ui_pen p = ui_pen_at(&c, r, 0, UI_TEXT);
         ui_draw(&p, text.p, text.n);
-        p = ui_pen_at(&c, (ui_rect){0, 3 + (int)(round % 19), 1, 1}, 0, UI_TEXT); // one cell over what may be half of a wide one
+        p = ui_pen_at(&c, (ui_rect){0, 3 + (int)(round % 19), 1, 1}, 0,
+                      UI_TEXT); // one cell over what may be half of a wide one
         ui_draw(&p, "#", 1);
         int col = 0;
         for (; col < 30; col++) {
@@ -235,7 +237,8 @@ static void random_keys_and_sizes(void **state) {
     for (uint64_t i = 0; i < 6000; i++) {
         double u = ls_uniform_at(5, i), v = ls_uniform_at(6, i);
         int code = u < 0.6 ? (int)(v * 128) : UI_KEY_FIRST + (int)(v * (UI_KEY_LAST - UI_KEY_FIRST + 1));
-        ui_on_key(&s, (ui_key){code, (ui_mouse_kind)(i % 3), (int)(v * 50), (int)(u * 200)}, (ui_panel)((int)(v * 6) - 1));
+        ui_on_key(&s, (ui_key){code, (ui_mouse_kind)(i % 3), (int)(v * 50), (int)(u * 200)},
+                  (ui_panel)((int)(v * 6) - 1));
         s.quit = false;
         while (s.n_outbox) free(s.outbox[--s.n_outbox].text);
         if (i % 3) continue;
@@ -264,9 +267,12 @@ static void every_action_has_a_key_of_its_own(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layout_covers_the_window), cmocka_unit_test(hostile_text_stays_in_its_cells),
-        cmocka_unit_test(frames_equal_the_golden_ones), cmocka_unit_test(statistics_follow_the_view),
-        cmocka_unit_test(the_line_editor), cmocka_unit_test(random_keys_and_sizes),
+        cmocka_unit_test(layout_covers_the_window),
+        cmocka_unit_test(hostile_text_stays_in_its_cells),
+        cmocka_unit_test(frames_equal_the_golden_ones),
+        cmocka_unit_test(statistics_follow_the_view),
+        cmocka_unit_test(the_line_editor),
+        cmocka_unit_test(random_keys_and_sizes),
         cmocka_unit_test(every_action_has_a_key_of_its_own),
     };
     setlocale(LC_CTYPE, "C.UTF-8");

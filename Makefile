@@ -69,6 +69,7 @@ $(B)/obj/%.o: %.c
 # Kernels: one source a CPU level; no -ffast-math, so that sums keep the order in which they are written.
 $(B)/obj/src/torch/kernels/%.o: CFLAGS += -O3 -fPIC -fvisibility=hidden -fno-math-errno
 kernels_avx512_CFLAGS := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mavx2 -mf16c -mprefer-vector-width=512
+kernels_avx512vnni_CFLAGS := $(kernels_avx512_CFLAGS) -mavx512vnni
 kernels_avx2_CFLAGS := -mavx2 -mfma -mf16c
 kernels_portable_CFLAGS := -ffp-contract=off
 

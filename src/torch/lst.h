@@ -45,7 +45,7 @@ typedef int (*lst_progress)(void *ud, const char *stage, double fraction);
 typedef struct {
     uint32_t size;
     const char *device;    /* "auto" or "cpu" */
-    const char *dtype;     /* "auto", "f32", "bf16" */
+    const char *dtype;     /* "auto", "f32", "i16" (matmul inputs as 16-bit integers), "bf16" (oneDNN, not exact) */
     int32_t threads;       /* 0: the processors this process may use */
     lst_progress progress; /* may be NULL */
     void *ud;
@@ -54,7 +54,7 @@ typedef struct {
 typedef struct {
     uint32_t size;
     char device[32], dtype[16];
-    char kernel[64]; /* e.g. "avx512 f32 from packed weights" */
+    char kernel[64]; /* e.g. "avx512, f32 by packed weights" */
     char torch_version[32];
     int32_t threads;
     int32_t exact; /* 1: a row's bits depend on its token, position and ancestors only */
@@ -84,7 +84,7 @@ typedef struct {
 
 int32_t lst_abi_version(void);
 const char *lst_last_error(void);
-const char *lst_cpu_level(void); /* kernel level chosen for this CPU: "avx512", "avx2", "portable" */
+const char *lst_cpu_level(void); /* kernel level chosen for this CPU: "avx512vnni", "avx512", "avx2", "portable" */
 
 int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
                    const lst_open_options *opt);

@@ -66,7 +66,8 @@ struct Layer {
 struct lst_model {
     lst_hparams hp{};
     const lsk_table *kernels = nullptr;
-    bool bf16 = false;
+    bool bf16 = false;             // matmuls by oneDNN, not exact
+    lsk_arith arith = LSK_ARITH_F32; // of our own kernels
     int threads = 1;
     std::vector<lst::Layer> layers;
     lst::Linear head;

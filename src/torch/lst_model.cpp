@@ -66,10 +66,10 @@ struct Loader {
     }
 
     void pack(lst::Linear &l, const std::vector<const lst_tensor *> &ts, int type) {
-        const size_t bytes = lsk_pack_bytes(type, l.n_out, l.n_in);
+        const size_t bytes = lsk_pack_bytes(type, l.n_out, l.n_in, m.arith);
         if (!bytes) throw lst::Error(LST_E_ARG, std::string("tensor '") + ts[0]->name + "' cannot be packed");
         l.packed_bytes = at::zeros({(int64_t)bytes}, at::kByte);
-        lsk_pack_init(&l.packed, type, l.n_out, l.n_in);
+        lsk_pack_init(&l.packed, type, l.n_out, l.n_in, m.arith);
         l.packed.data = l.packed_bytes.data_ptr<uint8_t>();
         int64_t row = 0;
         for (auto *t : ts) {
@@ -112,13 +112,17 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     const std::string device = opt.device ? opt.device : "auto", dtype = opt.dtype ? opt.dtype : "auto";
     if (device != "auto" && device != "cpu")
         throw lst::Error(LST_E_ARG, "device '" + device + "' is not available in this build (only cpu)");
-    if (dtype != "auto" && dtype != "f32" && dtype != "bf16")
-        throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' is unknown (auto, f32, bf16)");
+    if (dtype != "auto" && dtype != "f32" && dtype != "i16" && dtype != "bf16")
+        throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' is unknown (auto, f32, i16, bf16)");
+    const bool can_i16 = hp.head_dim % 32 == 0; // a group of 32 inputs belongs to one attention head
+    if (dtype == "i16" && !can_i16)
+        throw lst::Error(LST_E_ARG, "dtype 'i16' needs heads of a multiple of 32 values; use f32");
     m.hp = hp;
     m.kernels = lsk_pick();
-    // auto: f32 straight from the packed weights reads a quarter of the memory that bf16 weights need, and is
-    // exact
+    // auto: i16 where integer dot products make it the fastest (its perplexity is f32's), else f32; both straight from
+    // the packed weights, and exact
     m.bf16 = dtype == "bf16";
+    if (dtype == "i16" || (dtype == "auto" && can_i16 && m.kernels->fast_i16)) m.arith = LSK_ARITH_I16;
     m.threads = opt.threads > 0 ? std::min(opt.threads, usable_processors()) : usable_processors();
     at::set_num_threads(m.threads);
     Table table;
@@ -185,8 +189,8 @@ LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
     return lst::guard([&] {
         if (!m || !info || info->size < sizeof *info) throw lst::Error(LST_E_ARG, "lst_model_info: bad arguments");
         snprintf(info->device, sizeof info->device, "cpu");
-        snprintf(info->dtype, sizeof info->dtype, m->bf16 ? "bf16" : "f32");
-        snprintf(info->kernel, sizeof info->kernel, m->bf16 ? "%s, oneDNN bf16 linear" : "%s, f32 from packed weights",
+        snprintf(info->dtype, sizeof info->dtype, m->bf16 ? "bf16" : m->arith == LSK_ARITH_I16 ? "i16" : "f32");
+        snprintf(info->kernel, sizeof info->kernel, m->bf16 ? "%s, oneDNN bf16 linear" : m->arith == LSK_ARITH_I16 ? "%s, 16-bit integers by packed weights" : "%s, f32 by packed weights",
                  m->kernels->name);
         snprintf(info->torch_version, sizeof info->torch_version, "%s", TORCH_VERSION);
         info->threads = m->threads;

@@ -1,6 +1,6 @@
 // A timeline: KV cache, the forward over a block of rows, commit and rewind.
 //
-// The forward is written once, over an executor. Exact f32 runs it inside one parallel region (every thread
+// The forward is written once, over an executor. Our own kernels (exact) run it inside one parallel region (every thread
 // walks the same code, a barrier after each phase); bf16 runs it on one thread that opens a region a phase
 // and hands matmuls to oneDNN. Everything but the matmuls is the same kernels in both.
 #include "torch/lst_internal.h"
@@ -20,6 +20,7 @@ struct lst_session {
     at::Tensor k, v;         // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
     std::vector<float> rope; // [capacity][head_dim]: cos, sin, cos, sin, ...
     at::Tensor x, xn, qkv, att, tmp, gate_up, act, logits; // [rows][...], grown on demand
+    std::vector<lsk_group> xn_groups, att_groups, act_groups; // the same as matmul inputs in i16 arithmetic
     int32_t rows_cap = 0, logit_rows_cap = 0;
     at::Tensor scratch; // [thread][...]
     int64_t scratch_floats = 0;
@@ -53,6 +54,12 @@ struct Block {
     int32_t head_row; // -1: logits of every row; else of this row only
 };
 
+// A matmul's input: rows of floats, and in i16 arithmetic the same as groups of 32.
+struct Input {
+    const float *x;
+    const lsk_group *groups;
+};
+
 // Every thread runs the forward; phases end at a barrier.
 struct FusedTeam {
     int t, n;
@@ -60,11 +67,14 @@ struct FusedTeam {
         body(t, n);
 #pragma omp barrier
     }
-    void linear(const lst_session &s, const lst::Linear &l, const float *x, float *y, int32_t rows) {
+    void linear(const lst_session &s, const lst::Linear &l, Input in, float *y, int32_t rows) {
         const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = 4, units = (tiles + unit - 1) / unit;
         const int32_t a = (int32_t)((int64_t)units * t / n) * unit, b = (int32_t)((int64_t)units * (t + 1) / n) * unit;
-        s.m->kernels->matmul(&l.packed, x, l.n_in, y, l.n_out, rows, a, std::min(b, tiles),
-                             fm(s.scratch) + (int64_t)t * s.scratch_floats);
+        if (l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I)
+            s.m->kernels->matmul_i16(&l.packed, in.groups, l.n_in / 32, y, l.n_out, rows, a, std::min(b, tiles));
+        else
+            s.m->kernels->matmul(&l.packed, in.x, l.n_in, y, l.n_out, rows, a, std::min(b, tiles),
+                                 fm(s.scratch) + (int64_t)t * s.scratch_floats);
 #pragma omp barrier
     }
 };
@@ -76,14 +86,14 @@ struct SplitTeam {
 #pragma omp parallel num_threads(n)
         body(omp_get_thread_num(), omp_get_num_threads());
     }
-    void linear(const lst_session &, const lst::Linear &l, const float *x, float *y, int32_t rows) {
+    void linear(const lst_session &, const lst::Linear &l, Input input, float *y, int32_t rows) {
         static auto op =
             c10::Dispatcher::singleton()
                 .findSchemaOrThrow("mkldnn::_linear_pointwise", "")
                 .typed<at::Tensor(const at::Tensor &, const at::Tensor &, const std::optional<at::Tensor> &,
                                   c10::string_view, c10::List<std::optional<at::Scalar>>,
                                   std::optional<c10::string_view>)>();
-        at::Tensor in = at::from_blob((void *)x, {rows, l.n_in}, at::kFloat).to(at::kBFloat16);
+        at::Tensor in = at::from_blob((void *)input.x, {rows, l.n_in}, at::kFloat).to(at::kBFloat16);
         at::Tensor out = op.call(in, l.bf16, std::nullopt, "none", c10::List<std::optional<at::Scalar>>(), "");
         at::from_blob(y, {rows, l.n_out}, at::kFloat).copy_(out);
     }
@@ -109,21 +119,22 @@ void write_kv(const lst_session &s, int layer, int32_t row, int32_t column) {
     }
 }
 
-void attend(const lst_session &s, const Block &b, int layer, int32_t row, int head, int thread) {
+// All query heads of a row that share one key/value head.
+void attend(const lst_session &s, const Block &b, int layer, int32_t row, int kv_head, int thread) {
     const lst_hparams &hp = s.m->hp;
-    const int64_t hd = hp.head_dim, cap = s.capacity;
-    const int kvh = head / (hp.n_heads / hp.n_kv_heads);
+    const int64_t hd = hp.head_dim, cap = s.capacity, group = hp.n_heads / hp.n_kv_heads;
     lsk_attention a;
-    a.q = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + head * hd;
-    a.k = f(s.k) + ((int64_t)layer * hp.n_kv_heads + kvh) * cap * hd;
-    a.v = f(s.v) + ((int64_t)layer * hp.n_kv_heads + kvh) * cap * hd;
+    a.q = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + kv_head * group * hd;
+    a.k = f(s.k) + ((int64_t)layer * hp.n_kv_heads + kv_head) * cap * hd;
+    a.v = f(s.v) + ((int64_t)layer * hp.n_kv_heads + kv_head) * cap * hd;
+    a.n_heads = (int32_t)group;
     a.head_dim = hp.head_dim;
     a.n_columns = s.length + row + 1; // ancestors stand before the row
     a.n_context = b.tree ? s.length : a.n_columns;
     a.tail = b.tree ? s.tail.data() + s.tail_begin[(size_t)row] : nullptr;
     a.n_tail = b.tree ? s.depth[(size_t)row] + 1 : 0;
     a.scratch = fm(s.scratch) + (int64_t)thread * s.scratch_floats;
-    a.out = fm(s.att) + ((int64_t)row * hp.n_heads + head) * hd;
+    a.out = fm(s.att) + ((int64_t)row * hp.n_heads + kv_head * group) * hd;
     s.m->kernels->attention(&a);
 }
 
@@ -134,6 +145,8 @@ template <class Team> void forward(lst_session &s, const Block &b, Team team) {
     const int64_t d = hp.n_embd, hd = hp.head_dim, nqkv = m.layers[0].qkv.n_out;
     const float scale = 1.0f / std::sqrt((float)hd);
     float *x = fm(s.x), *xn = fm(s.xn), *qkv = fm(s.qkv), *tmp = fm(s.tmp);
+    const bool i16 = m.arith == LSK_ARITH_I16;
+    lsk_group *gx = s.xn_groups.data(), *ga = s.att_groups.data(), *gf = s.act_groups.data();
     auto position = [&](int32_t row) { return s.length + (b.tree ? s.depth[(size_t)row] : row); };
     // x += tmp (but for the first time), then the norm that the next matmul reads
     auto add_norm = [&](bool add, const at::Tensor &w) {
@@ -144,6 +157,7 @@ template <class Team> void forward(lst_session &s, const Block &b, Team team) {
                 if (add)
                     for (int64_t j = 0; j < d; j++) xi[j] += tmp[i * d + j];
                 k.rmsnorm(xi, f(w), (int32_t)d, hp.rms_eps, xn + i * d);
+                if (i16) k.quantize(xn + i * d, (int32_t)d, gx + i * d / 32);
             }
         });
     };
@@ -155,7 +169,7 @@ template <class Team> void forward(lst_session &s, const Block &b, Team team) {
     for (int layer = 0; layer < hp.n_layers; layer++) {
         const lst::Layer &l = m.layers[(size_t)layer];
         add_norm(layer > 0, l.attn_norm);
-        team.linear(s, l.qkv, xn, qkv, b.n);
+        team.linear(s, l.qkv, {xn, gx}, qkv, b.n);
         team.each([&](int t, int n) {
             Range r = share(b.n, t, n);
             for (int32_t i = r.from; i < r.to; i++) {
@@ -167,26 +181,32 @@ template <class Team> void forward(lst_session &s, const Block &b, Team team) {
             }
         });
         team.each([&](int t, int n) {
-            Range r = share((int64_t)b.n * hp.n_heads, t, n);
-            for (int32_t i = r.from; i < r.to; i++) attend(s, b, layer, i / hp.n_heads, i % hp.n_heads, t);
+            Range r = share((int64_t)b.n * hp.n_kv_heads, t, n);
+            const int64_t width = (int64_t)hp.n_heads / hp.n_kv_heads * hd; // outputs of one key/value head
+            for (int64_t i = r.from; i < r.to; i++) {
+                attend(s, b, layer, (int32_t)(i / hp.n_kv_heads), (int)(i % hp.n_kv_heads), t);
+                if (i16) k.quantize(f(s.att) + i * width, (int32_t)width, ga + i * width / 32);
+            }
         });
-        team.linear(s, l.out, f(s.att), tmp, b.n);
+        team.linear(s, l.out, {f(s.att), ga}, tmp, b.n);
         add_norm(true, l.ffn_norm);
-        team.linear(s, l.gate_up, xn, fm(s.gate_up), b.n);
+        team.linear(s, l.gate_up, {xn, gx}, fm(s.gate_up), b.n);
         team.each([&](int t, int n) {
             const int64_t width = 32, per_row = hp.n_ff / width;
             Range r = share(b.n * per_row, t, n);
             for (int64_t u = r.from; u < r.to; u++) {
                 const int64_t row = u / per_row, at = u % per_row * width;
                 const float *gate = f(s.gate_up) + row * 2 * hp.n_ff + at;
-                k.silu_mul(gate, gate + hp.n_ff, (int32_t)width, fm(s.act) + row * hp.n_ff + at);
+                float *act = fm(s.act) + row * hp.n_ff + at;
+                k.silu_mul(gate, gate + hp.n_ff, (int32_t)width, act);
+                if (i16) k.quantize(act, (int32_t)width, gf + (row * hp.n_ff + at) / width);
             }
         });
-        team.linear(s, l.down, f(s.act), tmp, b.n);
+        team.linear(s, l.down, {f(s.act), gf}, tmp, b.n);
     }
     add_norm(true, m.output_norm);
     const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
-    team.linear(s, m.head, xn + from * d, fm(s.logits), count);
+    team.linear(s, m.head, {xn + from * d, gx + from * d / 32}, fm(s.logits), count);
 }
 
 void run_block(lst_session &s, const Block &b) {
@@ -197,6 +217,11 @@ void run_block(lst_session &s, const Block &b) {
         s.qkv = rows(s.m->layers[0].qkv.n_out);
         s.att = rows((int64_t)hp.n_heads * hp.head_dim);
         s.gate_up = rows(2 * (int64_t)hp.n_ff), s.act = rows(hp.n_ff);
+        if (s.m->arith == LSK_ARITH_I16) {
+            s.xn_groups.resize((size_t)b.n * (size_t)hp.n_embd / 32);
+            s.att_groups.resize((size_t)b.n * (size_t)(hp.n_heads * hp.head_dim) / 32);
+            s.act_groups.resize((size_t)b.n * (size_t)hp.n_ff / 32);
+        }
         s.rows_cap = b.n;
     }
     const int32_t logit_rows = b.head_row < 0 ? b.n : 1;
@@ -206,7 +231,7 @@ void run_block(lst_session &s, const Block &b) {
     }
     const int64_t columns = (s.length + b.n + 2 * LSK_TILE) / LSK_TILE * LSK_TILE;
     const int64_t floats = std::max({(int64_t)64 * std::max(hp.n_ff, hp.n_embd), 64 * (int64_t)hp.n_heads * hp.head_dim,
-                                     2 * columns + 2 * LSK_TILE});
+                                     lsk_attention_scratch(columns)});
     if (floats > s.scratch_floats) {
         s.scratch_floats = floats * 3 / 2 / 16 * 16;
         s.scratch = at::empty({s.m->threads, s.scratch_floats}, at::kFloat);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const char *const levels[] = {"portable", "avx2", "avx512"};
+static const char *const levels[] = {"portable", "avx2", "avx512", "avx512vnni"};
 
 static uint64_t counter;
 static float rnd(void) {
@@ -63,7 +63,7 @@ static void matmul_is_right_and_row_independent(void **state) {
     (void)state;
     const int types[] = {0, 1, 2, 3, 8, 30};
     int seen = 0;
-    for (size_t l = 0; l < 3; l++) {
+    for (size_t l = 0; l < 4; l++) {
         const lsk_table *k = lsk_level(levels[l]);
         if (!k) continue;
         seen++;
@@ -71,8 +71,8 @@ static void matmul_is_right_and_row_independent(void **state) {
             const int64_t n_in = 96, n_out = 77; // an odd last tile
             unsigned char *raw = random_raw(types[t], n_out, n_in);
             lsk_matrix m;
-            lsk_pack_init(&m, types[t], n_out, n_in);
-            m.data = aligned(lsk_pack_bytes(types[t], n_out, n_in));
+            lsk_pack_init(&m, types[t], n_out, n_in, LSK_ARITH_F32);
+            m.data = aligned(lsk_pack_bytes(types[t], n_out, n_in, LSK_ARITH_F32));
             lsk_pack_rows(&m, 0, types[t], raw, n_out);
             enum { ROWS = 70 };
             float x[ROWS * 96], *y = malloc(sizeof(float) * ROWS * 80), *one = malloc(sizeof(float) * 80), w[96];
@@ -105,51 +105,122 @@ static void matmul_is_right_and_row_independent(void **state) {
     assert_true(seen >= 1);
 }
 
-static void attention_sees_ancestors_only_and_is_independent_of_company(void **state) {
+// i16: every level equals the plain twin bit for bit, whatever the company, and is as right as 16 bits allow.
+static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
     (void)state;
-    enum { HD = 32, CTX = 37, ROWS = 9, COLS = 64 };
-    for (size_t l = 0; l < 3; l++) {
-        const lsk_table *t = lsk_level(levels[l]);
-        if (!t) continue;
-        float *k = aligned(sizeof(float) * HD * COLS), *v = aligned(sizeof(float) * HD * COLS), q[HD], out[HD],
-              alone[HD];
-        float *scratch = aligned(sizeof(float) * 4 * (COLS + 32));
-        for (int i = 0; i < HD * COLS; i++) k[i] = rnd(), v[i] = rnd();
-        for (int i = 0; i < HD; i++) q[i] = rnd();
-        const int32_t tail[] = {CTX, CTX + 3, CTX + 7}; // a path through a tree of 9 rows
-        lsk_attention a = {q, k, v, HD, CTX, tail, 3, CTX + ROWS, scratch, out};
-        t->attention(&a);
-        double score[CTX + 3], max = -1e30, sum = 0, want[HD] = {0};
+    const int types[] = {2, 3, 8};
+    enum { N_IN = 96, N_OUT = 77, ROWS = 40, LDY = 80, GROUPS = N_IN / 32 };
+    for (size_t t = 0; t < 3; t++) {
+        unsigned char *raw = random_raw(types[t], N_OUT, N_IN);
+        lsk_matrix m;
+        lsk_pack_init(&m, types[t], N_OUT, N_IN, LSK_ARITH_I16);
+        m.data = aligned(lsk_pack_bytes(types[t], N_OUT, N_IN, LSK_ARITH_I16));
+        lsk_pack_rows(&m, 0, types[t], raw, N_OUT);
+        float x[ROWS * N_IN], y[ROWS * LDY], z[ROWS * LDY], w[N_IN];
+        lsk_group plain[ROWS * GROUPS], other[ROWS * GROUPS];
+        for (int i = 0; i < ROWS * N_IN; i++) x[i] = rnd() * (i % 7 ? 1 : 20); // outliers
+        for (int i = 0; i < 32; i++) x[i] = 0, x[N_IN + i] = 1e-42f;          // a group of zeros, one of subnormals
+        lsk_plain_quantize(x, ROWS * N_IN, plain);
+        lsk_plain_matmul_i16(&m, plain, GROUPS, y, LDY, ROWS, 0, 5);
+        for (int64_t o = 0; o < N_OUT; o++) {
+            lsk_dequant_row(types[t], raw + (size_t)o * lsk_row_bytes(types[t], N_IN), N_IN, w);
+            for (int r = 0; r < ROWS; r++) {
+                double want = 0, allowed = 1e-6;
+                for (int i = 0; i < N_IN; i++) {
+                    want += (double)w[i] * (double)x[r * N_IN + i];
+                    allowed += fabs((double)w[i]) * (0.51 * (double)plain[r * GROUPS + i / 32].scale + 2e-6 * fabs((double)x[r * N_IN + i]));
+                }
+                assert_true(fabs(want - (double)y[r * LDY + o]) <= allowed);
+            }
+        }
+        for (size_t l = 0; l < 4; l++) {
+            const lsk_table *k = lsk_level(levels[l]);
+            if (!k) continue;
+            k->quantize(x, ROWS * N_IN, other);
+            assert_memory_equal(other, plain, sizeof plain);
+            for (int rows = 1; rows <= ROWS; rows += rows < 14 ? 1 : 13)
+                for (int first = 0; first + rows <= ROWS; first += 11) {
+                    k->matmul_i16(&m, other + first * GROUPS, GROUPS, z, LDY, rows, 0, 2); // split, as threads do
+                    k->matmul_i16(&m, other + first * GROUPS, GROUPS, z, LDY, rows, 2, 5);
+                    for (int r = 0; r < rows; r++)
+                        assert_memory_equal(z + r * LDY, y + (first + r) * LDY, N_OUT * sizeof(float));
+                }
+        }
+        free(raw), free(m.data);
+    }
+}
+
+static void a_bad_number_is_not_rounded_into_silence(void **state) {
+    (void)state;
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (size_t l = 0; l < 4; l++)
+        for (int b = 0; b < 3; b++)
+            for (int at = 0; at < 32; at++) {
+                const lsk_table *k = lsk_level(levels[l]);
+                float x[32];
+                lsk_group g;
+                if (!k) continue;
+                for (int i = 0; i < 32; i++) x[i] = rnd();
+                x[at] = bad[b];
+                k->quantize(x, 32, &g);
+                assert_true(isnan(g.scale) && isnan(g.sum));
+            }
+}
+
+static void attention_of(const lsk_table *t, int HD, int HEADS) {
+    enum { CTX = 37, ROWS = 9, COLS = 64 };
+    float *k = aligned(sizeof(float) * (size_t)HD * COLS), *v = aligned(sizeof(float) * (size_t)HD * COLS);
+    float q[8 * 64], out[8 * 64], alone[8 * 64], one[64];
+    float *scratch = aligned(sizeof(float) * (size_t)lsk_attention_scratch(COLS));
+    for (int i = 0; i < HD * COLS; i++) k[i] = rnd(), v[i] = rnd();
+    for (int i = 0; i < HEADS * HD; i++) q[i] = rnd();
+    const int32_t tail[] = {CTX, CTX + 3, CTX + 7}; // a path through a tree of 9 rows
+    lsk_attention a = {q, k, v, HEADS, HD, CTX, tail, 3, CTX + ROWS, scratch, out};
+    t->attention(&a);
+    for (int h = 0; h < HEADS; h++) {
+        double score[CTX + 3], max = -1e30, sum = 0, want[64] = {0};
         for (int p = 0; p < CTX + 3; p++) {
             int c = p < CTX ? p : tail[p - CTX];
             score[p] = 0;
-            for (int d = 0; d < HD; d++) score[p] += (double)q[d] * (double)k[(c / 16 * HD + d) * 16 + c % 16];
+            for (int d = 0; d < HD; d++) score[p] += (double)q[h * HD + d] * (double)k[(c / 16 * HD + d) * 16 + c % 16];
             if (score[p] > max) max = score[p];
         }
         for (int p = 0; p < CTX + 3; p++) sum += score[p] = exp(score[p] - max);
         for (int p = 0; p < CTX + 3; p++)
             for (int d = 0; d < HD; d++) want[d] += score[p] / sum * (double)v[(p < CTX ? p : tail[p - CTX]) * HD + d];
-        for (int d = 0; d < HD; d++) assert_true(fabs(want[d] - (double)out[d]) < 1e-5);
-        // the same tokens committed one by one: columns CTX, CTX+1, CTX+2
-        for (int i = 1; i < 3; i++)
-            for (int d = 0; d < HD; d++) {
-                int from = tail[i], to = CTX + i;
-                k[(to / 16 * HD + d) * 16 + to % 16] = k[(from / 16 * HD + d) * 16 + from % 16];
-                v[to * HD + d] = v[from * HD + d];
-            }
-        const int32_t self[] = {CTX + 2};
-        a = (lsk_attention){q, k, v, HD, CTX + 2, self, 1, CTX + 3, scratch, alone};
-        t->attention(&a);
-        assert_memory_equal(out, alone, sizeof out);
-        free(k), free(v), free(scratch);
+        for (int d = 0; d < HD; d++) assert_true(fabs(want[d] - (double)out[h * HD + d]) < 1e-5);
+        // a head's bits do not depend on the heads beside it
+        lsk_attention b = {q + h * HD, k, v, 1, HD, CTX, tail, 3, CTX + ROWS, scratch, one};
+        t->attention(&b);
+        assert_memory_equal(one, out + h * HD, (size_t)HD * sizeof(float));
     }
+    // the same tokens committed one by one: columns CTX, CTX+1, CTX+2
+    for (int i = 1; i < 3; i++)
+        for (int d = 0; d < HD; d++) {
+            int from = tail[i], to = CTX + i;
+            k[(to / 16 * HD + d) * 16 + to % 16] = k[(from / 16 * HD + d) * 16 + from % 16];
+            v[to * HD + d] = v[from * HD + d];
+        }
+    const int32_t self[] = {CTX + 2};
+    a = (lsk_attention){q, k, v, HEADS, HD, CTX + 2, self, 1, CTX + 3, scratch, alone};
+    t->attention(&a);
+    assert_memory_equal(out, alone, (size_t)(HEADS * HD) * sizeof(float));
+    free(k), free(v), free(scratch);
+}
+
+static void attention_sees_ancestors_only_and_is_independent_of_company(void **state) {
+    (void)state;
+    for (size_t l = 0; l < 4; l++)
+        for (int hd = 16; hd <= 64; hd += 16)
+            for (int heads = 1; heads <= 8; heads++)
+                if (lsk_level(levels[l])) attention_of(lsk_level(levels[l]), hd, heads);
 }
 
 static void row_statistics_match_doubles(void **state) {
     (void)state;
     enum { N = 4096 };
     float *x = aligned(sizeof(float) * N);
-    for (size_t l = 0; l < 3; l++) {
+    for (size_t l = 0; l < 4; l++) {
         const lsk_table *t = lsk_level(levels[l]);
         if (!t) continue;
         for (int i = 0; i < N; i++) x[i] = 12 * rnd();
@@ -188,6 +259,8 @@ static void half_conversion_is_exact(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matmul_is_right_and_row_independent),
+        cmocka_unit_test(integer_matmul_is_right_and_the_same_everywhere),
+        cmocka_unit_test(a_bad_number_is_not_rounded_into_silence),
         cmocka_unit_test(attention_sees_ancestors_only_and_is_independent_of_company),
         cmocka_unit_test(row_statistics_match_doubles),
         cmocka_unit_test(half_conversion_is_exact),

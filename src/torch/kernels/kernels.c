@@ -6,7 +6,7 @@
 
 extern const lsk_table lsk_portable;
 #if defined(__x86_64__)
-extern const lsk_table lsk_avx2, lsk_avx512;
+extern const lsk_table lsk_avx2, lsk_avx512, lsk_avx512vnni;
 #endif
 
 const lsk_table *lsk_level(const char *name) {
@@ -16,6 +16,8 @@ const lsk_table *lsk_level(const char *name) {
         __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
     int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    if (!strcmp(name, "avx512vnni"))
+        return avx512 && __builtin_cpu_supports("avx512vnni") ? &lsk_avx512vnni : NULL;
     if (!strcmp(name, "avx512")) return avx512 ? &lsk_avx512 : NULL;
     if (!strcmp(name, "avx2")) return avx2 ? &lsk_avx2 : NULL;
 #endif
@@ -23,14 +25,14 @@ const lsk_table *lsk_level(const char *name) {
 }
 
 const lsk_table *lsk_pick(void) {
-    static const char *const levels[] = {"avx512", "avx2", "portable"};
+    static const char *const levels[] = {"avx512vnni", "avx512", "avx2", "portable"};
+    enum { N = sizeof levels / sizeof *levels };
     const char *wanted = getenv("LOGITSPEC_CPU");
     int first = 0;
-    for (int i = 0; wanted && i < 3; i++)
+    for (int i = 0; wanted && i < N; i++)
         if (!strcmp(wanted, levels[i])) first = i;
-    for (int i = first; i < 2; i++)
-        if (lsk_level(levels[i])) return lsk_level(levels[i]);
-    return &lsk_portable;
+    while (!lsk_level(levels[first])) first++; /* the portable one is always there */
+    return lsk_level(levels[first]);
 }
 
 float lsk_half_to_float(uint16_t h) {
@@ -131,25 +133,39 @@ void lsk_dequant_row(int type, const void *raw, int64_t n, float *out) {
     }
 }
 
-static lsk_format format_of(int type) {
-    return type == 2 || type == 3 ? LSK_Q4 : type == 8 ? LSK_Q8 : LSK_F32;
+static lsk_format format_of(int type, lsk_arith arith) {
+    if (type == 2 || type == 3) return arith == LSK_ARITH_I16 ? LSK_Q4I : LSK_Q4;
+    if (type == 8) return arith == LSK_ARITH_I16 ? LSK_Q8I : LSK_Q8;
+    return LSK_F32;
 }
 
 static size_t tile_bytes(lsk_format f, int64_t n_in) {
     size_t groups = (size_t)n_in / 32;
-    return f == LSK_Q4 ? groups * 320 : f == LSK_Q8 ? groups * 544 : (size_t)n_in * 64;
+    if (f == LSK_F32) return (size_t)n_in * 64;
+    return groups * (f == LSK_Q4 || f == LSK_Q4I ? 320 : 544);
 }
 
-size_t lsk_pack_bytes(int type, int64_t n_out, int64_t n_in) {
+size_t lsk_pack_bytes(int type, int64_t n_out, int64_t n_in, lsk_arith arith) {
     if (n_out < 1 || n_in < 1 || n_in % 32 || !lsk_row_bytes(type, n_in)) return 0;
-    return (size_t)((n_out + LSK_TILE - 1) / LSK_TILE) * tile_bytes(format_of(type), n_in);
+    return (size_t)((n_out + LSK_TILE - 1) / LSK_TILE) * tile_bytes(format_of(type, arith), n_in);
 }
 
-void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in) {
-    m->format = format_of(type);
+void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in, lsk_arith arith) {
+    m->format = format_of(type, arith);
     m->n_out = (int32_t)n_out;
     m->n_in = (int32_t)n_in;
     m->tile_bytes = tile_bytes(m->format, n_in);
+}
+
+/* Where the 4-bit value (low or high half of a byte) or the byte of input k (of 32) and an output stands in a group:
+ * f32 keeps the outputs of one input together, i16 four inputs of one output. */
+static size_t q4_at(lsk_format f, int k, int64_t lane, int *high) {
+    if (f == LSK_Q4) {
+        *high = k & 1;
+        return 64 + (size_t)(k / 2) * 16 + (size_t)lane;
+    }
+    *high = k >= 16;
+    return 64 + (size_t)(k % 16) / 4 * 64 + (size_t)lane * 4 + (size_t)k % 4;
 }
 
 void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, int64_t n_rows) {
@@ -163,11 +179,13 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, 
             lsk_dequant_row(type, src, m->n_in, plain);
             for (int32_t k = 0; k < m->n_in; k++)
                 memcpy(tile + ((size_t)k * 16 + (size_t)lane) * 4, plain + k, 4);
-        } else if (m->format == LSK_Q8) {
+        } else if (m->format == LSK_Q8 || m->format == LSK_Q8I) {
             for (int32_t g = 0; g < m->n_in / 32; g++, src += 34) {
                 unsigned char *p = tile + (size_t)g * 544;
                 memcpy(p + 2 * lane, src, 2);
-                for (int k = 0; k < 32; k++) p[32 + k * 16 + lane] = src[2 + k];
+                for (int k = 0; k < 32; k++)
+                    if (m->format == LSK_Q8) p[32 + k * 16 + lane] = src[2 + k];
+                    else p[32 + k / 4 * 64 + lane * 4 + k % 4] = (unsigned char)(src[2 + k] ^ 0x80); /* q + 128 */
             }
         } else {
             for (int32_t g = 0; g < m->n_in / 32; g++, src += type == 2 ? 18 : 20) {
@@ -179,10 +197,11 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, 
                 else memcpy(&min, src + 2, 2);
                 memcpy(p + 2 * lane, &d, 2);
                 memcpy(p + 32 + 2 * lane, &min, 2);
-                for (int k = 0; k < 32; k += 2) {
-                    unsigned lo = k < 16 ? q[k] & 15 : q[k - 16] >> 4;
-                    unsigned hi = k + 1 < 16 ? q[k + 1] & 15 : q[k + 1 - 16] >> 4;
-                    p[64 + k * 8 + lane] = (unsigned char)(lo | hi << 4);
+                for (int k = 0; k < 32; k++) {
+                    int high;
+                    unsigned char *at = p + q4_at(m->format, k, lane, &high);
+                    const unsigned v = k < 16 ? q[k] & 15u : q[k - 16] >> 4;
+                    *at = (unsigned char)(high ? (*at & 15u) | v << 4 : (*at & 0xF0u) | v);
                 }
             }
         }

@@ -17,7 +17,22 @@ typedef enum {
     LSK_Q4,  /* 4-bit q, weight = scale * q + minimum, f16 scale and minimum per 32 inputs (Q4_0, Q4_1) */
     LSK_Q8,  /* 8-bit q, weight = scale * q, f16 scale per 32 inputs (Q8_0) */
     LSK_F32, /* plain floats (F32, F16, BF16) */
+    LSK_Q4I, /* Q4 and Q8 with their bytes ordered for integer dot products */
+    LSK_Q8I,
 } lsk_format;
+
+/* The arithmetic that a matrix is packed for. f32: floats throughout. i16: a matmul's input is rounded to 16-bit
+ * integers, 32 values to a scale, and multiplied by the stored weight integers exactly; plain-float weights keep f32. */
+typedef enum { LSK_ARITH_F32, LSK_ARITH_I16 } lsk_arith;
+
+/* 32 values of a matmul's input in i16 arithmetic: value = scale * (256 * hi + lo). */
+typedef struct {
+    int8_t hi[32], lo[32];
+    float scale; /* largest magnitude / 32512; NaN if a value is not finite */
+    float sum;   /* scale * total */
+    int32_t total; /* sum of the 16-bit integers */
+    int32_t reserved;
+} lsk_group;
 
 /* A [n_out, n_in] matrix repacked for the kernels: tiles of 16 outputs; inside a tile k runs slowest, so that
  * the 16 weights of one k are one vector. Weights keep exactly the values that the file's format defines. */
@@ -29,10 +44,10 @@ typedef struct {
 } lsk_matrix;
 
 /* Bytes that packing needs; 0 if the type or shape cannot be packed. */
-size_t lsk_pack_bytes(int ggml_type, int64_t n_out, int64_t n_in);
+size_t lsk_pack_bytes(int ggml_type, int64_t n_out, int64_t n_in, lsk_arith arith);
 /* Packs raw GGUF rows into m->data (allocated by the caller). m->format, n_out, n_in, tile_bytes are set by
  * lsk_pack_init. Rows below row_begin of m are left alone: several tensors can be stacked into one matrix. */
-void lsk_pack_init(lsk_matrix *m, int ggml_type, int64_t n_out, int64_t n_in);
+void lsk_pack_init(lsk_matrix *m, int ggml_type, int64_t n_out, int64_t n_in, lsk_arith arith);
 void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int ggml_type, const void *raw, int64_t n_rows);
 /* One row of a raw GGUF tensor as floats. */
 void lsk_dequant_row(int ggml_type, const void *raw_row, int64_t n, float *out);
@@ -44,23 +59,35 @@ size_t lsk_row_bytes(int ggml_type, int64_t n); /* 0: unknown type or n not a mu
 /* K cache of one layer and one key/value head: blocks of 16 positions, [block][head_dim][16], so that one vector
  * holds one dimension of 16 positions. V: [position][head_dim]. */
 typedef struct {
-    const float *q;     /* [head_dim], already rotated and scaled by 1/sqrt(head_dim) */
+    const float *q;     /* [n_heads][head_dim], already rotated and scaled by 1/sqrt(head_dim) */
     const float *k, *v;
+    int32_t n_heads;    /* query heads that share this key/value head */
     int32_t head_dim;
     int32_t n_context;  /* committed positions: cache columns 0 .. n_context-1 */
     const int32_t *tail; /* cache columns of the row's ancestors and itself, in order */
     int32_t n_tail;
     int32_t n_columns;  /* columns written so far (all tree rows included) */
-    float *scratch;     /* 2 * (n_columns + 16) floats rounded up to 16, 64-byte aligned */
-    float *out;         /* [head_dim] */
+    float *scratch;     /* lsk_attention_scratch(n_columns) floats, 64-byte aligned */
+    float *out;         /* [n_heads][head_dim] */
 } lsk_attention;
+
+enum { LSK_HEADS = 4 }; /* heads taken at once */
+static inline int64_t lsk_attention_scratch(int64_t n_columns) {
+    return 2 * LSK_HEADS * ((n_columns + LSK_TILE - 1) / LSK_TILE + 1) * LSK_TILE;
+}
 
 typedef struct {
     const char *name;
+    int fast_i16; /* matmul_i16 is faster than matmul here */
     /* y[r * ldy + o] = sum over k of x[r * ldx + k] * w[o][k] for the outputs of tiles [tile_begin, tile_end).
      * scratch: n_in * 64 floats, 64-byte aligned, one a thread. */
     void (*matmul)(const lsk_matrix *w, const float *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                    int32_t tile_begin, int32_t tile_end, float *scratch);
+    /* The same for LSK_Q4I and LSK_Q8I; ldx counts groups. Inside a group the sum is over integers and so exact;
+     * groups are added in order. Every level gives the same bits. */
+    void (*matmul_i16)(const lsk_matrix *w, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
+                       int32_t tile_begin, int32_t tile_end);
+    void (*quantize)(const float *x, int32_t n, lsk_group *out); /* n a multiple of 32 */
     void (*rmsnorm)(const float *x, const float *weight, int32_t n, float eps, float *out);
     /* interleaved pairs, as GGUF stores Llama: (x[2i], x[2i+1]) turned by angle i; cs holds cos, sin, cos, sin.. */
     void (*rope)(float *x, int32_t head_dim, const float *cs, float scale);
@@ -72,7 +99,13 @@ typedef struct {
     void (*top)(const float *logits, int32_t n, int32_t k, int32_t *ids, float *values);
 } lsk_table;
 
-/* The best level that this CPU has; the environment variable LOGITSPEC_CPU (portable, avx2, avx512) lowers it. */
+/* Plain twins of matmul_i16 and quantize, used by levels that have no integer dot products. */
+void lsk_plain_matmul_i16(const lsk_matrix *w, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
+                          int32_t tile_begin, int32_t tile_end);
+void lsk_plain_quantize(const float *x, int32_t n, lsk_group *out);
+
+/* The best level that this CPU has; the environment variable LOGITSPEC_CPU (portable, avx2, avx512, avx512vnni)
+ * lowers it. */
 const lsk_table *lsk_pick(void);
 /* A level by name, NULL if unknown or not available here. */
 const lsk_table *lsk_level(const char *name);

@@ -298,33 +298,81 @@ static void k_silu_mul(const float *gate, const float *up, int32_t n, float *out
     }
 }
 
-/* ---- attention of one row and one head */
+/* ---- attention of one row and the query heads that share a key/value head
+ *
+ * Like the matmul, with heads as rows, so that keys and values are loaded once for all of them: scores walk the head's
+ * dimensions, values walk positions. Each score and each output is one chain of multiply-adds in that order. */
 
-INLINE void score_blocks(const lsk_attention *a, int n_blocks, int32_t block, float *score) {
-    vf acc[n_blocks * NV];
-    for (int i = 0; i < n_blocks * NV; i++) acc[i] = vf_set(0);
-    const float *k = a->k + (size_t)block * a->head_dim * LSK_TILE;
-    for (int32_t d = 0; d < a->head_dim; d++) {
-        vf q = vf_set(a->q[d]);
-        for (int b = 0; b < n_blocks; b++)
-            for (int v = 0; v < NV; v++)
-                acc[b * NV + v] = vf_fma(
-                    vf_load(k + ((size_t)b * a->head_dim + d) * LSK_TILE + v * W), q, acc[b * NV + v]);
+#define SAVE1(r) vf_store(y + (r) * ldy, a[r][0]);
+#define SAVE2(r) SAVE1(r) vf_store(y + (r) * ldy + W, a[r][1]);
+#define SAVE4(r) SAVE2(r) vf_store(y + (r) * ldy + 2 * W, a[r][2]); vf_store(y + (r) * ldy + 3 * W, a[r][3]);
+
+/* Scores of C / NV blocks of 16 cache columns. */
+#define LOAD_K(c) w[c] = vf_load(k + (((c) / NV) * (size_t)hd + (size_t)d) * LSK_TILE + LANE(c));
+#define SCORES(R, C) \
+    static __attribute__((noinline)) void scores_##R##_##C(const float *k, int32_t hd, const float *x, float *y, int64_t ldy) { \
+        const int64_t ldx = hd; \
+        vf a[R][C], w[C]; \
+        REP##R(ZERO##C) \
+        for (int32_t d = 0; d < hd; d++) { \
+            const float *xk = x + d; \
+            REP##C(LOAD_K) \
+            REP##R(FMA##C) \
+        } \
+        REP##R(SAVE##C) \
     }
-    for (int i = 0; i < n_blocks * NV; i++) vf_store(score + i * W, acc[i]);
-}
 
-/* Scores for every cache column (each its own chain over d), then only the visible ones in logical order:
- * committed positions, ancestors, self. So a row in a tree and the same row alone do identical arithmetic. */
-static void k_attention(const lsk_attention *a) {
-    const int32_t n = a->n_context + a->n_tail, hd = a->head_dim;
-    int32_t blocks = (a->n_columns + LSK_TILE - 1) / LSK_TILE, b = 0;
-    float *raw = a->scratch, *w = a->scratch + (size_t)blocks * LSK_TILE + LSK_TILE;
-    for (; b + 4 <= blocks; b += 4) score_blocks(a, 4, b, raw + b * LSK_TILE);
-    for (; b < blocks; b++) score_blocks(a, 1, b, raw + b * LSK_TILE);
-    memcpy(w, raw, (size_t)a->n_context * sizeof *w);
-    for (int32_t i = 0; i < a->n_tail; i++) w[a->n_context + i] = raw[a->tail[i]];
-    int32_t padded = (n + LSK_TILE - 1) / LSK_TILE * LSK_TILE;
+/* Sums of C vectors of values, weighted; first the committed positions, then the row's own path. */
+#define LOAD_V(c) w[c] = vf_load(v + (c) * W);
+#define VALUES(R, C) \
+    static __attribute__((noinline)) void values_##R##_##C(const lsk_attention *t, int32_t dim, const float *x, int64_t ldx, \
+                                                           float *y, int64_t ldy) { \
+        vf a[R][C], w[C]; \
+        const float *xk = x, *v = t->v + dim; \
+        REP##R(ZERO##C) \
+        for (int32_t p = 0; p < t->n_context; p++, xk++, v += t->head_dim) { \
+            REP##C(LOAD_V) \
+            REP##R(FMA##C) \
+        } \
+        for (int32_t i = 0; i < t->n_tail; i++, xk++) { \
+            v = t->v + (size_t)t->tail[i] * (size_t)t->head_dim + dim; \
+            REP##C(LOAD_V) \
+            REP##R(FMA##C) \
+        } \
+        REP##R(SAVE##C) \
+    }
+
+typedef void (*scores_fn)(const float *, int32_t, const float *, float *, int64_t);
+typedef void (*values_fn)(const lsk_attention *, int32_t, const float *, int64_t, float *, int64_t);
+
+#if W == 16
+#define ONE_BLOCK 1
+#elif W == 8
+#define ONE_BLOCK 2
+#else
+#define ONE_BLOCK 4
+#endif
+#define ATTEND_(R, C) SCORES(R, C) VALUES(R, C)
+#define ATTEND(R, C) ATTEND_(R, C)
+#define ENTRY_(kind, R, C) kind##_##R##_##C
+#define ENTRY(kind, R, C) ENTRY_(kind, R, C)
+ATTEND(1, 4)
+ATTEND(2, 4)
+ATTEND(3, 4)
+ATTEND(4, 4)
+#if W > 4
+ATTEND(1, ONE_BLOCK)
+ATTEND(2, ONE_BLOCK)
+ATTEND(3, ONE_BLOCK)
+ATTEND(4, ONE_BLOCK)
+#endif
+#define BOTH(kind, R) {ENTRY(kind, R, 4), ENTRY(kind, R, ONE_BLOCK)}
+static const scores_fn score_kernels[5][2] = {{0}, BOTH(scores, 1), BOTH(scores, 2), BOTH(scores, 3), BOTH(scores, 4)};
+static const values_fn value_kernels[5][2] = {{0}, BOTH(values, 1), BOTH(values, 2), BOTH(values, 3), BOTH(values, 4)};
+
+/* w[0..n) becomes e^(w - max); returns 1 / their sum. Room up to a multiple of 16. */
+static float softmax(float *w, int32_t n) {
+    const int32_t padded = (n + LSK_TILE - 1) / LSK_TILE * LSK_TILE;
     for (int32_t i = n; i < padded; i++) w[i] = -INFINITY;
     vf top[NV], sum[NV];
     for (int v = 0; v < NV; v++) top[v] = vf_set(-INFINITY), sum[v] = vf_set(0);
@@ -342,25 +390,36 @@ static void k_attention(const lsk_attention *a) {
         }
     for (int v = 0; v < NV; v++) vf_store(lanes + v * W, sum[v]);
     for (int i = 0; i < LSK_TILE; i++) total += lanes[i];
-    const float inv = 1.0f / total;
-    for (int32_t d = 0; d < hd; d += LSK_TILE * 2) { /* head_dim is a multiple of 16; 32 at a time where it is of 32 */
-        int nv = hd - d >= 2 * LSK_TILE ? 2 * NV : NV;
-        vf acc[2 * NV];
-        for (int v = 0; v < 2 * NV; v++) acc[v] = vf_set(0);
-        if (nv == 2 * NV) {
-            for (int32_t p = 0; p < n; p++) {
-                int32_t col = p < a->n_context ? p : a->tail[p - a->n_context];
-                vf wp = vf_set(w[p]);
-                for (int v = 0; v < 2 * NV; v++) acc[v] = vf_fma(vf_load(a->v + (size_t)col * hd + d + v * W), wp, acc[v]);
-            }
-        } else {
-            for (int32_t p = 0; p < n; p++) {
-                int32_t col = p < a->n_context ? p : a->tail[p - a->n_context];
-                vf wp = vf_set(w[p]);
-                for (int v = 0; v < NV; v++) acc[v] = vf_fma(vf_load(a->v + (size_t)col * hd + d + v * W), wp, acc[v]);
-            }
+    return 1.0f / total;
+}
+
+/* Scores for every cache column (each its own chain over d), then only the visible ones in logical order:
+ * committed positions, ancestors, self. So a row in a tree and the same row alone do identical arithmetic. */
+static void k_attention(const lsk_attention *a) {
+    const int32_t n = a->n_context + a->n_tail, hd = a->head_dim, blocks = (a->n_columns + LSK_TILE - 1) / LSK_TILE;
+    const int64_t ld = ((int64_t)blocks + 1) * LSK_TILE;
+    for (int32_t h = 0; h < a->n_heads;) {
+        const int32_t left = a->n_heads - h, heads = left < LSK_HEADS ? left : LSK_HEADS;
+        const float *q = a->q + (size_t)h * (size_t)hd;
+        float *raw = a->scratch, *w = raw + heads * ld, *out = a->out + (size_t)h * (size_t)hd, inverse[LSK_HEADS];
+        int32_t b = 0;
+        for (; b + G <= blocks; b += G)
+            score_kernels[heads][0](a->k + (size_t)b * (size_t)hd * LSK_TILE, hd, q, raw + b * LSK_TILE, ld);
+        for (; b < blocks; b++) score_kernels[heads][1](a->k + (size_t)b * (size_t)hd * LSK_TILE, hd, q, raw + b * LSK_TILE, ld);
+        for (int32_t i = 0; i < heads; i++) {
+            float *wi = w + i * ld;
+            memcpy(wi, raw + i * ld, (size_t)a->n_context * sizeof *wi);
+            for (int32_t j = 0; j < a->n_tail; j++) wi[a->n_context + j] = raw[i * ld + a->tail[j]];
+            inverse[i] = softmax(wi, n);
         }
-        for (int v = 0; v < nv; v++) vf_store(a->out + d + v * W, acc[v] * vf_set(inv));
+        for (int32_t d = 0; d < hd;) {
+            const int wide = d + 4 * W <= hd;
+            value_kernels[heads][!wide](a, d, w, ld, out + d, hd);
+            d += wide ? 4 * W : LSK_TILE;
+        }
+        for (int32_t i = 0; i < heads; i++)
+            for (int32_t d = 0; d < hd; d += W) vf_store(out + i * hd + d, vf_load(out + i * hd + d) * vf_set(inverse[i]));
+        h += heads;
     }
 }
 
@@ -423,5 +482,10 @@ static int k_row_stats(const float *logits, int32_t n, lst_row *row) {
     return isfinite(max) && isfinite(row->lse) ? 0 : -1;
 }
 
-const lsk_table LEVEL = {LEVEL_NAME, k_matmul,    k_rmsnorm,   k_rope, k_silu_mul,
-                         k_attention, k_row_stats, k_top};
+#ifndef FAST_I16
+#define FAST_I16 0
+#define MATMUL_I16 lsk_plain_matmul_i16
+#define QUANTIZE lsk_plain_quantize
+#endif
+const lsk_table LEVEL = {LEVEL_NAME, FAST_I16,   k_matmul,    MATMUL_I16,  QUANTIZE, k_rmsnorm,
+                         k_rope,     k_silu_mul, k_attention, k_row_stats, k_top};

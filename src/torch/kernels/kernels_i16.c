@@ -1,0 +1,61 @@
+/* i16 arithmetic in plain C: the twin of the integer dot product kernels, equal to them bit for bit. */
+#include "torch/kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+void lsk_plain_quantize(const float *x, int32_t n, lsk_group *out) {
+    for (int32_t i = 0; i < n; i += 32, x += 32, out++) {
+        float max = 0;
+        int finite = 1;
+        for (int k = 0; k < 32; k++) {
+            finite &= isfinite(x[k]) != 0;
+            max = fmaxf(max, fabsf(x[k]));
+        }
+        out->scale = finite ? max / 32512.0f : NAN;
+        float inverse = finite && max > 0 ? 32512.0f / max : 0;
+        if (!isfinite(inverse)) inverse = 0; /* a subnormal maximum: such values count as zero */
+        out->total = 0;
+        for (int k = 0; k < 32; k++) {
+            const int32_t v = finite ? (int32_t)lrintf(x[k] * inverse) : 0, hi = (v + 128) >> 8;
+            out->hi[k] = (int8_t)hi;
+            out->lo[k] = (int8_t)(v - hi * 256);
+            out->total += v;
+        }
+        out->sum = out->scale * (float)out->total;
+        out->reserved = 0;
+    }
+}
+
+static float half_at(const unsigned char *p) {
+    uint16_t h;
+    memcpy(&h, p, 2);
+    return lsk_half_to_float(h);
+}
+
+static void one_tile(const lsk_matrix *m, const lsk_group *x, float *y, int32_t tile) {
+    const unsigned char *p = m->data + (size_t)tile * m->tile_bytes;
+    const int q4 = m->format == LSK_Q4I;
+    float sum[LSK_TILE] = {0};
+    for (int32_t g = 0; g < m->n_in / 32; g++, x++, p += q4 ? 320 : 544)
+        for (int o = 0; o < LSK_TILE; o++) {
+            int32_t dot = 0;
+            for (int k = 0; k < 32; k++) {
+                const int a = 256 * x->hi[k] + x->lo[k];
+                if (q4) {
+                    const unsigned char b = p[64 + (k % 16) / 4 * 64 + o * 4 + k % 4];
+                    dot += a * (k < 16 ? b & 15 : b >> 4);
+                } else dot += a * (p[32 + k / 4 * 64 + o * 4 + k % 4] - 128);
+            }
+            sum[o] = fmaf((float)dot, half_at(p + 2 * o) * x->scale, sum[o]);
+            if (q4) sum[o] = fmaf(half_at(p + 32 + 2 * o), x->sum, sum[o]);
+        }
+    const int n = m->n_out - tile * LSK_TILE < LSK_TILE ? m->n_out - tile * LSK_TILE : LSK_TILE;
+    memcpy(y + tile * LSK_TILE, sum, (size_t)n * sizeof(float));
+}
+
+void lsk_plain_matmul_i16(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
+                          int32_t t0, int32_t t1) {
+    for (int32_t t = t0; t < t1; t++)
+        for (int32_t r = 0; r < rows; r++) one_tile(m, x + r * ldx, y + r * ldy, t);
+}

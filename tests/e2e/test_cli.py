@@ -214,7 +214,7 @@ class RealModel(unittest.TestCase):
         o = json.loads(r.stdout)
         Generate.check_object(self, o)
         self.assertTrue(o["exact"])
-        self.assertEqual(o["dtype"], "f32")
+        self.assertIn(o["dtype"], ("f32", "i16"))  # auto: by what the CPU has
         self.assertEqual(len(o["sha256"]), 64)
         self.assertGreater(o["speedup"], 0)
         self.assertGreater(o["ar_tokens_per_s"], 0)

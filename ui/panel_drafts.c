@@ -54,14 +54,14 @@ void ui_panel_drafts(ui_panel_view *v) {
         const ls_branch *b = &step->branches[top + i];
         ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_TEXT);
         int end = p.end;
-        if (b->rank < 0) ui_print(&p, "  R  ");
+        if (b->rank < 0) ui_print(&p, b->match_n ? "  R  " : "  M  ");
         else ui_print(&p, "%3d  ", b->rank);
         p.role = UI_DIM;
         if (b->match_n) {
             // the matched n-gram ends before match_pos: before this turn's output it was part of a prompt
             ui_print(&p, "%s ", turn && b->match_pos >= turn->first_id + turn->n_ids ? "output" : "prompt");
             ui_draw_match(&p, b->match_n, b->match_pos);
-        } else ui_print(&p, "guess");
+        } else ui_print(&p, step->nodes[b->first_node].from == LS_FROM_REMEMBERED ? "remembered" : "guess");
         p.end = at_len - 1;
         ui_pad(&p, at_ngram);
         if (ngram && b->match_n) draw_ngram(&p, s, step, b);

@@ -5,7 +5,8 @@
 
 static const char *const words[] = {
     "root: the model's own next token, always right.  draft: a guess at what follows it.",
-    "R: what followed this text before.  #n: rank n of the last logits, and what followed that before.",
+    "R: what followed this text before.  M: what the target said here before (remembered).",
+    "#n: rank n of the last logits, a guess at the next-next token, and what followed that before.",
     "n@pos: an n-gram of that length matched; its continuation was copied from that position.",
     "accepted (* or a dot), rejected (! or a cross), not reached (o): said by sign, not by colour alone.",
     "MAT: tokens emitted / decode steps; plain decoding has 1.  Speedup: against plain decoding timed here.",
@@ -69,6 +70,7 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     if (step->n_path > 1) {
         const ls_branch *b = &step->branches[last->branch];
         if (b->match_n) ls_buf_fmt(out, " (%d-gram at %d)", b->match_n, b->match_pos);
+        else if (b->rank < 0) ls_buf_str(out, " (remembered)");
         else ls_buf_fmt(out, " (rank %d of the last logits)", b->rank);
     }
     bool tried = false;

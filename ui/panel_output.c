@@ -117,6 +117,8 @@ void ui_panel_output(ui_panel_view *v) {
         add_str(&f, ", ", UI_DIM);
         add_str(&f, "what followed a guess", UI_TAIL);
         add_str(&f, ", ", UI_DIM);
+        add_str(&f, "remembered", UI_REMEMBERED);
+        add_str(&f, ", ", UI_DIM);
         add_str(&f, "chosen where a draft was wrong", UI_CORRECTED);
         add_str(&f, ".", UI_DIM);
     }

@@ -79,7 +79,7 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
         ui_draw_prob(p, (double)first->p);
     } else if (step->branches[first->branch].first_node == head) {
         const ls_branch *b = &step->branches[first->branch];
-        if (b->rank < 0) ui_print(p, "  R ");
+        if (b->rank < 0) ui_print(p, b->match_n ? "  R " : "  M ");
         else ui_print(p, "  #%d ", b->rank);
         if (b->match_n) ui_draw_match(p, b->match_n, b->match_pos);
     }

@@ -18,6 +18,7 @@ static const ui_theme themes[] = {
          [UI_RETRIEVED] = {114, -1, 2, -1, UI_UNDERLINE, UI_UNDERLINE},
          [UI_GUESS] = {221, -1, 3, -1, UI_UNDERLINE, UI_UNDERLINE | UI_BOLD},
          [UI_TAIL] = {80, -1, 6, -1, UI_UNDERLINE, UI_UNDERLINE},
+         [UI_REMEMBERED] = {176, -1, 5, -1, UI_UNDERLINE, UI_UNDERLINE},
          [UI_CORRECTED] = {209, -1, 1, -1, 0, UI_BOLD},
          [UI_GOOD] = {114, -1, 2, -1, 0, UI_BOLD},
          [UI_BAD] = {203, -1, 1, -1, 0, UI_BOLD},
@@ -39,6 +40,7 @@ static const ui_theme themes[] = {
          [UI_RETRIEVED] = {28, -1, 2, -1, UI_UNDERLINE, UI_UNDERLINE},
          [UI_GUESS] = {130, -1, 3, -1, UI_UNDERLINE, UI_UNDERLINE | UI_BOLD},
          [UI_TAIL] = {30, -1, 6, -1, UI_UNDERLINE, UI_UNDERLINE},
+         [UI_REMEMBERED] = {127, -1, 5, -1, UI_UNDERLINE, UI_UNDERLINE},
          [UI_CORRECTED] = {160, -1, 1, -1, 0, UI_BOLD},
          [UI_GOOD] = {28, -1, 2, -1, 0, UI_BOLD},
          [UI_BAD] = {160, -1, 1, -1, 0, UI_BOLD},
@@ -56,7 +58,7 @@ const ui_theme *ui_theme_find(const char *name) {
 }
 
 char ui_role_letter(ui_role r) {
-    static const char letters[] = "tdTfFlnpRrgcxGBbkK";
+    static const char letters[] = "tdTfFlnpRrgcmxGBbkK";
     _Static_assert(sizeof letters - 1 == UI_ROLES, "a letter for every role");
     return letters[r];
 }

@@ -16,6 +16,7 @@ typedef enum {
     UI_RETRIEVED, // accepted: continuation of an n-gram after the root
     UI_GUESS,     // accepted: next-next-token guess from the last logits
     UI_TAIL,      // accepted: continuation after such a guess
+    UI_REMEMBERED, // accepted: what the target said here before
     UI_CORRECTED, // the target's choice where a draft was rejected
     UI_GOOD,      // accepted, faster
     UI_BAD,       // rejected, error

@@ -68,6 +68,7 @@ ui_role ui_from_role(ls_from from, bool corrected) {
     case LS_FROM_RETRIEVED: return UI_RETRIEVED;
     case LS_FROM_LAST_LOGIT: return UI_GUESS;
     case LS_FROM_GUESS_TAIL: return UI_TAIL;
+    case LS_FROM_REMEMBERED: return UI_REMEMBERED;
     default: return corrected ? UI_CORRECTED : UI_ROOT;
     }
 }

@@ -32,7 +32,10 @@ struct ls_session {
     double host_us; // smoothed host work of a step
     ls_tree tree;
     lst_row rows[LST_MAX_ROWS];
+    int32_t row_top_id[LST_MAX_ROWS][LS_SUCCESSORS]; // of the verified rows, for the drafter
+    float row_top_p[LST_MAX_ROWS][LS_SUCCESSORS];
 };
+_Static_assert(LST_ROW_TOP >= LS_SUCCESSORS, "a row's best tokens are what is remembered");
 
 static double us_since(uint64_t start) {
     return (double)(ls_now_ns() - start) / 1e3;
@@ -65,7 +68,6 @@ ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_option
     s->model = model;
     s->b = model->backend;
     s->uncommitted = -1;
-    ls_sizing_init(&s->sizing);
     ls_code code = ls_session_set(s, opt, err);
     if (code) ls_session_free(s);
     else *out = s;
@@ -111,7 +113,7 @@ bool ls_session_started(const ls_session *s) {
 }
 
 ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err) {
-    enum { REPEATS = 3 };
+    enum { REPEATS = 3, REPEATS_LARGE = 2, LARGE = 16 };
     int32_t ids[LST_MAX_ROWS], parents[LST_MAX_ROWS];
     for (int32_t i = 0; i < ls_size_rows[LS_SIZES - 1]; i++) { // a root with branches of four, as drafts have them
         ids[i] = i % s->b->n_vocab;
@@ -124,13 +126,14 @@ ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_e
         if (progress && !progress(ud, "measuring forwards", (double)i / LS_SIZES))
             return ls_fail(err, LS_E_CANCELLED, "calibration was cancelled");
         double best = 0;
-        for (int r = 0; r < REPEATS && !code; r++) {
+        for (int r = 0; r < (ls_size_rows[i] < LARGE ? REPEATS : REPEATS_LARGE) && !code; r++) {
             uint64_t start = ls_now_ns();
             code = s->b->forward_tree(s->b, ids, parents, ls_size_rows[i], &greedy, s->rows, err);
             double ms = us_since(start) / 1e3;
             if (r == 0 || ms < best) best = ms;
         }
-        s->sizing.base_ms[i] = best;
+        // a larger forward cannot be cheaper: what says so is noise
+        s->sizing.base_ms[i] = i && best < s->sizing.base_ms[i - 1] ? s->sizing.base_ms[i - 1] : best;
     }
     s->sizing.cost_context = s->b->length(s->b);
     return code;
@@ -167,11 +170,12 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     return LS_OK;
 }
 
-static int32_t budget_of(ls_session *s) {
-    int32_t context = (int32_t)s->context.n;
+// Rows of the next tree at most; *sized: fewer where they do not pay.
+static int32_t budget_of(const ls_session *s, bool *sized) {
+    const int32_t most = ls_size_rows[LS_SIZES - 1];
+    *sized = s->drafter && s->budget <= 0 && !s->method->default_budget;
     if (!s->drafter) return 1;
-    if (s->budget > 0) return s->budget;
-    return s->method->default_budget ? s->method->default_budget : ls_sizing_choose(&s->sizing, context);
+    return s->budget > 0 ? s->budget : s->method->default_budget ? s->method->default_budget : most;
 }
 
 // Drops what does not fit: nodes beyond the context (a node's position is the context plus its depth).
@@ -232,7 +236,7 @@ static void record_tree(const ls_session *s, ls_step *out, const int32_t *path, 
                           .state = LS_NODE_NOT_REACHED,
                           .match_n = t->match_n[i],
                           .match_pos = t->match_pos[i],
-                          .est_p = NAN,
+                          .est_p = t->est[i],
                           .p = expf(r->parent_logit - r->parent_lse),
                           .target = r->chosen,
                           .target_p = expf(r->chosen_logit - r->lse),
@@ -322,6 +326,17 @@ static void finish_step(ls_session *s, ls_step *out, ls_finish finish, uint64_t 
     s->step++;
 }
 
+static void teach(ls_session *s, const int32_t *path, int32_t n_path) {
+    for (int32_t i = 0; i < s->tree.n; i++)
+        for (int j = 0; j < LS_SUCCESSORS; j++) {
+            s->row_top_id[i][j] = s->rows[i].top_id[j];
+            s->row_top_p[i][j] = expf(s->rows[i].top_logit[j] - s->rows[i].lse);
+        }
+    s->drafter->learn(s->drafter, &(ls_draft_result){s->context.p, s->context.n, &s->tree, path, n_path,
+                                                     (const int32_t(*)[LS_SUCCESSORS])s->row_top_id,
+                                                     (const float(*)[LS_SUCCESSORS])s->row_top_p});
+}
+
 static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     ls_code code;
     const int32_t context = (int32_t)s->context.n, root = s->last.chosen;
@@ -340,7 +355,8 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
                      .corrected = s->corrected,
                      .exact = s->b->exact,
                      .ar_us = s->ar.us};
-    out->budget = (int16_t)budget_of(s);
+    bool sized;
+    out->budget = (int16_t)budget_of(s, &sized);
     int32_t n_top = out->budget > LS_MAX_TOP ? out->budget : LS_MAX_TOP;
     if (n_top > s->b->n_vocab) n_top = s->b->n_vocab;
     if ((code = s->b->row_top(s->b, -1, n_top, top_ids, top_logits, err))) return code;
@@ -356,10 +372,14 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
         finish_step(s, out, finish, start);
         return LS_OK;
     }
-    if (s->drafter)
-        s->drafter->propose(s->drafter, &(ls_draft_state){s->context.p, s->context.n, root, top_ids, n_top},
+    if (s->drafter) {
+        float top_p[LST_MAX_ROWS];
+        for (int32_t i = 0; i < n_top; i++) top_p[i] = expf(top_logits[i] - s->last.lse);
+        s->drafter->propose(s->drafter,
+                            &(ls_draft_state){s->context.p, s->context.n, root, top_ids, top_p, n_top, sized ? &s->sizing : NULL},
                             out->budget, &s->tree);
-    else ls_tree_start(&s->tree, root);
+        if (sized) out->budget = (int16_t)s->tree.n;
+    } else ls_tree_start(&s->tree, root);
     trim_to_context(s);
     out->t_draft_us = us_since(start);
 
@@ -383,6 +403,7 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     // the end-of-sequence token is emitted but not committed: the next turn's frame brings it back
     int32_t n_keep = finish == LS_FINISH_EOS ? n_emitted - 1 : n_emitted;
     if ((code = s->b->keep_path(s->b, path, n_keep, err))) return code;
+    if (s->drafter && s->drafter->learn) teach(s, path, n_path);
     ls_ids_add(&s->context, ids, (size_t)n_keep);
     if (s->drafter) s->drafter->observe(s->drafter, s->context.p, s->context.n, false);
     s->last = s->rows[path[n_keep - 1]];
@@ -391,7 +412,7 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     if (!finish && (int32_t)s->context.n >= s->b->n_context) finish = LS_FINISH_CONTEXT;
     out->t_commit_us = us_since(t);
     finish_step(s, out, finish, start);
-    ls_sizing_observe(&s->sizing, s->tree.n, path, n_path, context, out->t_forward_us / 1e3);
+    ls_sizing_observe(&s->sizing, s->tree.n, context, out->t_forward_us / 1e3);
     double host = out->t_total_us - out->t_forward_us;
     s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;
     if (!s->drafter) out->ar_us = out->t_total_us; // a plain step is its own baseline

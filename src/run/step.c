@@ -10,7 +10,7 @@ const char *ls_finish_name(ls_finish f) {
 }
 
 const char *ls_from_name(ls_from f) {
-    static const char *const names[] = {"root", "retrieved", "last-logit", "guess-tail"};
+    static const char *const names[] = {"root", "retrieved", "last-logit", "guess-tail", "remembered"};
     return names[f];
 }
 

@@ -25,6 +25,7 @@ typedef enum {
     LS_FROM_RETRIEVED,  // continuation of an n-gram that ends in the root
     LS_FROM_LAST_LOGIT, // next-next-token guess: another token of the last logits' top-k
     LS_FROM_GUESS_TAIL, // continuation of an n-gram that ends in such a guess
+    LS_FROM_REMEMBERED, // what the target said the last time these tokens were a verified row
     LS_FROM_COUNT
 } ls_from;
 
@@ -74,7 +75,7 @@ typedef enum {
     LS_FINISH_ERROR,
 } ls_finish;
 const char *ls_finish_name(ls_finish f); // "eos", "stop", ...; "" for LS_GOING
-const char *ls_from_name(ls_from f);     // "root", "retrieved", "last-logit", "guess-tail"
+const char *ls_from_name(ls_from f);     // "root", "retrieved", "last-logit", "guess-tail", "remembered"
 
 typedef struct {
     uint32_t turn;       // conversation turn, from 0

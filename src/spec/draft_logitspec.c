@@ -8,7 +8,6 @@
 typedef struct {
     ls_drafter base;
     ls_pool pool;
-    bool merge;
 } drafter;
 
 // Tokens that a guess of this rank may take, itself included.
@@ -32,7 +31,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     // (a) what followed the longest n-gram that ends in the root
     ls_match m = ls_pool_find(&d->pool, tail, (size_t)n);
     if (m.n)
-        ls_tree_add(tree, s->context + m.pos, m.len, budget, d->merge,
+        ls_tree_add(tree, s->context + m.pos, m.len, budget,
                     (ls_tree_branch){.rank = -1, .match_n = (int16_t)m.n, .match_pos = m.pos, .found = (int16_t)m.len});
     // (b) next-next-token guesses: the other likely tokens at the root's place tend to come right after it
     for (int32_t rank = 0; rank < s->n_top && rank < budget && tree->n < budget; rank++) {
@@ -42,7 +41,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
         m = ls_pool_find(&d->pool, tail, (size_t)n + 1);
         if (m.n) memcpy(chain + 1, s->context + m.pos, (size_t)m.len * sizeof *chain);
         int32_t len = 1 + m.len, most = branch_length(rank);
-        ls_tree_add(tree, chain, len < most ? len : most, budget, d->merge,
+        ls_tree_add(tree, chain, len < most ? len : most, budget,
                     (ls_tree_branch){
                         .rank = (int16_t)rank, .match_n = (int16_t)m.n, .match_pos = m.pos, .found = (int16_t)m.len});
     }
@@ -57,16 +56,8 @@ static void free_drafter(ls_drafter *base) {
     free(base);
 }
 
-static ls_drafter *make(bool merge) {
-    drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){observe, propose, pool_size, free_drafter};
-    d->merge = merge;
-    return &d->base;
-}
-
 ls_drafter *ls_draft_logitspec_paper(void) {
-    return make(false);
-}
-ls_drafter *ls_draft_logitspec(void) {
-    return make(true);
+    drafter *d = ls_calloc(1, sizeof *d);
+    d->base = (ls_drafter){.observe = observe, .propose = propose, .pool_size = pool_size, .free = free_drafter};
+    return &d->base;
 }

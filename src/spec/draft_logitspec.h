@@ -2,5 +2,4 @@
 #pragma once
 #include "spec/drafter.h"
 
-ls_drafter *ls_draft_logitspec_paper(void); // equal prefixes are repeated, as the authors' code does
-ls_drafter *ls_draft_logitspec(void);       // equal prefixes are merged and the freed budget refilled
+ls_drafter *ls_draft_logitspec_paper(void);

@@ -1,12 +1,12 @@
 #include "spec/drafter.h"
 #include "spec/draft_logitspec.h"
+#include "spec/draft_tuned.h"
 
 #include <string.h>
 
 const ls_method ls_methods[] = {
     {"ar", "plain decoding, one token a step", 1, false, NULL},
-    {"logitspec", "the paper's candidates, equal prefixes merged, tree sized by measured cost", 0, true,
-     ls_draft_logitspec},
+    {"logitspec", "LogitSpec and remembered choices in a best-first tree, sized by measured cost", 0, true, ls_draft_tuned},
     {"logitspec-paper", "LogitSpec exactly as published (arXiv 2507.01449)", 64, true, ls_draft_logitspec_paper},
     {0},
 };

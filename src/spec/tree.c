@@ -1,5 +1,7 @@
 #include "spec/tree.h"
 
+#include <math.h>
+
 void ls_tree_start(ls_tree *t, int32_t root) {
     t->n = 1;
     t->token[0] = root;
@@ -9,25 +11,16 @@ void ls_tree_start(ls_tree *t, int32_t root) {
     t->from[0] = LS_TREE_ROOT;
     t->match_n[0] = 0;
     t->match_pos[0] = -1;
+    t->est[0] = NAN;
+    t->key[0] = -1;
     t->n_branches = 0;
 }
 
-static int32_t child_with(const ls_tree *t, int32_t parent, int32_t token) {
-    for (int32_t i = parent + 1; i < t->n; i++)
-        if (t->parent[i] == parent && t->token[i] == token) return i;
-    return -1;
-}
-
-int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget, bool merge, ls_tree_branch info) {
+int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget, ls_tree_branch info) {
     const int32_t first = t->n, n_guess = info.rank >= 0 ? 1 : 0;
     int32_t at = 0; // current row
     if (t->n_branches == LS_TREE_BRANCHES) return 0;
     for (int32_t i = 0; i < n; i++) {
-        int32_t same = merge ? child_with(t, at, tokens[i]) : -1;
-        if (same >= 0) {
-            at = same;
-            continue;
-        }
         if (t->n >= budget || t->n >= LS_TREE_MAX) break;
         int32_t r = t->n++;
         t->token[r] = tokens[i];
@@ -37,6 +30,8 @@ int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget
         t->from[r] = i < n_guess ? LS_TREE_LAST_LOGIT : n_guess ? LS_TREE_GUESS_TAIL : LS_TREE_RETRIEVED;
         t->match_n[r] = i < n_guess ? 0 : info.match_n;
         t->match_pos[r] = i < n_guess ? -1 : info.match_pos + i - n_guess;
+        t->est[r] = NAN;
+        t->key[r] = -1;
         at = r;
     }
     if (t->n == first) return 0;

@@ -6,7 +6,13 @@
 enum { LS_TREE_MAX = 256, LS_TREE_BRANCHES = 256 };
 
 // Where a row's token came from; the same numbers as ls_from in run/step.h.
-typedef enum { LS_TREE_ROOT, LS_TREE_RETRIEVED, LS_TREE_LAST_LOGIT, LS_TREE_GUESS_TAIL } ls_tree_from;
+typedef enum {
+    LS_TREE_ROOT,
+    LS_TREE_RETRIEVED,
+    LS_TREE_LAST_LOGIT,
+    LS_TREE_GUESS_TAIL,
+    LS_TREE_REMEMBERED
+} ls_tree_from;
 
 typedef struct {
     int16_t rank;      // of its first token in the last logits; -1: the root's own continuation
@@ -25,16 +31,17 @@ typedef struct {
     uint8_t from[LS_TREE_MAX];
     int16_t match_n[LS_TREE_MAX];
     int32_t match_pos[LS_TREE_MAX]; // context position the token was copied from; -1: none
+    float est[LS_TREE_MAX];    // estimated chance of being right, given the parent; NAN: no estimate
+    int16_t key[LS_TREE_MAX];  // the drafter's own note about the row
     int32_t n_branches;
     ls_tree_branch branches[LS_TREE_BRANCHES];
 } ls_tree;
 
 void ls_tree_start(ls_tree *t, int32_t root);
 // Hangs a chain of tokens under the root, at most until the tree has `budget` rows. The first n_guess tokens are
-// the branch's own (0 or 1: a guess from the last logits), the rest continue an n-gram match. With merge, tokens
-// that already stand at the same place are shared instead of repeated. Returns the rows added; a branch that adds
-// none is not listed.
-int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget, bool merge, ls_tree_branch info);
+// the branch's own (0 or 1: a guess from the last logits), the rest continue an n-gram match. Equal prefixes are not
+// merged, as in the authors' program. Returns the rows added; a branch that adds none is not listed.
+int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget, ls_tree_branch info);
 
 // The verified path: chosen[r] is what the target chose after row r. Fills rows[0..] with the deepest path from
 // the root on which every token equals its parent's choice (of equals the first), returns its length (>= 1).

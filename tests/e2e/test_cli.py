@@ -48,7 +48,7 @@ class Generate(unittest.TestCase):
         self.assertTrue(r.stdout.endswith("\n"))
 
     def test_summary_says_what_the_speedup_is_against(self):
-        r = run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "200")
+        r = run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "200", "--budget", "16")
         self.assertIn("plain decoding", r.stderr)
         self.assertIn("speedup x", r.stderr)
         self.assertIn("draft nodes accepted", r.stderr)

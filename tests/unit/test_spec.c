@@ -1,6 +1,8 @@
 // Pool, tree, verification, drafters, sizing: integers only.
+#include "base/rng.h"
 #include "spec/drafter.h"
 #include "spec/pool.h"
+#include "spec/rates.h"
 #include "spec/sizing.h"
 #include "spec/tree.h"
 
@@ -57,9 +59,9 @@ static void verify_takes_the_longest_agreeing_path(void **state) {
     ls_tree t;
     ls_tree_start(&t, 1);
     ls_tree_branch b = {.rank = -1, .match_n = 2, .match_pos = 10, .found = 3};
-    assert_int_equal(ls_tree_add(&t, (int32_t[]){2, 3, 4}, 3, 64, false, b), 3); // rows 1 2 3
+    assert_int_equal(ls_tree_add(&t, (int32_t[]){2, 3, 4}, 3, 64, b), 3); // rows 1 2 3
     b.rank = 1;
-    assert_int_equal(ls_tree_add(&t, (int32_t[]){2, 3, 9, 8}, 4, 64, false, b), 4); // rows 4 5 6 7, same prefix
+    assert_int_equal(ls_tree_add(&t, (int32_t[]){2, 3, 9, 8}, 4, 64, b), 4); // rows 4 5 6 7, same prefix
     int32_t chosen[8] = {2, 3, 9, 0, 3, 9, 8, 7}, path[8];
     assert_int_equal(ls_tree_verify(&t, chosen, path), 5);
     const int32_t want[] = {0, 4, 5, 6, 7};
@@ -78,21 +80,6 @@ static void verify_takes_the_longest_agreeing_path(void **state) {
     assert_int_equal(t.from[5], LS_TREE_GUESS_TAIL);
 }
 
-static void merging_shares_prefixes(void **state) {
-    (void)state;
-    ls_tree t;
-    ls_tree_start(&t, 1);
-    ls_tree_branch b = {.rank = -1};
-    ls_tree_add(&t, (int32_t[]){2, 3, 4}, 3, 64, true, b);
-    b.rank = 1;
-    assert_int_equal(ls_tree_add(&t, (int32_t[]){2, 3, 9}, 3, 64, true, b), 1);
-    assert_int_equal(t.parent[4], 2);
-    assert_int_equal(ls_tree_add(&t, (int32_t[]){2, 3}, 2, 64, true, b), 0); // adds nothing: no branch
-    assert_int_equal(t.n_branches, 2);
-    assert_int_equal(ls_tree_add(&t, (int32_t[]){7, 7, 7, 7}, 4, 6, true, b), 1); // the budget cuts
-    assert_int_equal(t.n, 6);
-}
-
 // The paper's rule on a worked example: the retrieved continuation first, then guesses by rank with their lengths.
 static void paper_rule_lengths_and_order(void **state) {
     (void)state;
@@ -105,7 +92,7 @@ static void paper_rule_lengths_and_order(void **state) {
     top[3] = 110; // a guess with a continuation
     top[9] = 115; // rank 9: three tokens
     ls_tree t;
-    ls_draft_state s = {text, (size_t)n, 105, top, 64};
+    ls_draft_state s = {text, (size_t)n, 105, top, NULL, 64, NULL};
     d->propose(d, &s, 64, &t);
     assert_int_equal(t.n, 64);
     assert_int_equal(t.branches[0].rank, -1);
@@ -128,22 +115,208 @@ static void paper_rule_lengths_and_order(void **state) {
     d->free(d);
 }
 
+static ls_sizing costs(double fixed, double per_row) {
+    ls_sizing z = {0};
+    for (int i = 0; i < LS_SIZES; i++) z.base_ms[i] = fixed + per_row * ls_size_rows[i];
+    return z;
+}
+
 static void sizing_follows_measured_costs(void **state) {
     (void)state;
-    ls_sizing z;
-    ls_sizing_init(&z);
-    for (int i = 0; i < LS_SIZES; i++) z.base_ms[i] = ls_size_rows[i]; // a row costs as much as a step: never draft
-    assert_int_equal(ls_sizing_choose(&z, 100), 1);
-    for (int i = 0; i < LS_SIZES; i++) z.base_ms[i] = 10 + 0.001 * ls_size_rows[i]; // rows are free: the largest tree
-    assert_int_equal(ls_sizing_choose(&z, 100), 64);
-    assert_true(ls_sizing_cost_ms(&z, 12, 0) > z.base_ms[3] && ls_sizing_cost_ms(&z, 12, 0) < z.base_ms[4]);
-    // drafts that are never right: plain decoding, even with nearly free rows
-    int32_t path[1] = {0};
-    for (int i = 0; i < LS_SIZES; i++) z.base_ms[i] = 10 + 0.02 * ls_size_rows[i];
-    for (int i = 0; i < 300; i++) ls_sizing_observe(&z, 64, path, 1, 100, 11);
-    int plain = 0;
-    for (int i = 0; i < 48; i++) plain += ls_sizing_choose(&z, 100) == 1;
-    assert_true(plain >= 46); // all but the explorations
+    double path[64] = {1}, even[64];
+    for (int i = 1; i < 64; i++) path[i] = path[i - 1] * 0.8, even[i] = 0.3;
+    even[0] = 1;
+    const ls_sizing dear = costs(0, 1), free_rows = costs(10, 1e-9), usual = costs(10, 1);
+    assert_int_equal(ls_sizing_choose(&dear, path, 64, 0), 1); // a row costs as much as a step: plain decoding
+    assert_int_equal(ls_sizing_choose(&free_rows, path, 64, 0), 64);
+    // in between: against every other size
+    const int32_t n = ls_sizing_choose(&usual, path, 64, 0);
+    double sum = 0, best = 0;
+    int32_t want = 0;
+    for (int32_t k = 1; k <= 64; k++) {
+        sum += path[k - 1];
+        if (sum / (10 + k) > best) best = sum / (10 + k), want = k;
+    }
+    assert_int_equal(n, want);
+    assert_true(n > 4 && n < 20);
+    // stairs: rows up to 8 cost nothing, more cost much: exactly the stair is filled
+    ls_sizing stairs = {0};
+    for (int i = 0; i < LS_SIZES; i++) stairs.base_ms[i] = ls_size_rows[i] <= 8 ? 4 : 4 * ls_size_rows[i];
+    assert_int_equal(ls_sizing_choose(&stairs, even, 64, 0), 8);
+    // the search for candidates ends only where nothing can pay
+    for (int32_t k = 1; k < n; k++) assert_true(ls_sizing_may_pay(&usual, path[k], k, 0));
+    assert_false(ls_sizing_may_pay(&usual, 0.01, n, 0));
+    // nothing measured: everything is offered
+    const ls_sizing none = {0};
+    assert_int_equal(ls_sizing_choose(&none, even, 64, 0), 64);
+    assert_true(ls_sizing_may_pay(&none, 1e-4, 60, 0));
+}
+
+static void costs_interpolate_and_learn_the_context(void **state) {
+    (void)state;
+    ls_sizing z = costs(10, 1);
+    z.cost_context = 100;
+    assert_float_equal(ls_sizing_cost_ms(&z, 20, 100), 30, 1e-9);
+    assert_float_equal(ls_sizing_cost_ms(&z, 128, 100), 148, 1e-9); // beyond the largest: in proportion
+    for (int i = 0; i < 200; i++) ls_sizing_observe(&z, 4, 1100, 14 + 4 * 1000 * 0.001);
+    assert_float_equal(ls_sizing_cost_ms(&z, 4, 1100), 18, 0.01);
+    assert_float_equal(ls_sizing_cost_ms(&z, 8, 600), 18 + 8 * 500 * 0.001, 0.01);
+    assert_float_equal(ls_sizing_cost_ms(&z, 4, 10), 14, 1e-9); // a shorter context is not extrapolated
+}
+
+static void successors_remember_the_last_word(void **state) {
+    (void)state;
+    ls_successors s = {0};
+    int32_t a[LS_SUCCESSORS], b[LS_SUCCESSORS];
+    float p[LS_SUCCESSORS];
+    for (int i = 0; i < LS_SUCCESSORS; i++) a[i] = i, b[i] = 50 + i, p[i] = 0.1f;
+    assert_null(ls_successors_get(&s, 3, 4));
+    ls_successors_put(&s, 3, 4, a, p);
+    ls_successors_put(&s, -1, 4, b, p);
+    assert_int_equal(ls_successors_get(&s, 3, 4)->id[1], 1);
+    assert_int_equal(ls_successors_get(&s, -1, 4)->id[1], 51);
+    assert_null(ls_successors_get(&s, 4, 3));
+    ls_successors_put(&s, 3, 4, b, p);
+    assert_int_equal(ls_successors_get(&s, 3, 4)->id[0], 50);
+    int32_t lost = 0;
+    for (int32_t i = 0; i < 20000; i++) { // many keys: an answer is the key's own or none
+        a[0] = i;
+        ls_successors_put(&s, i, 7, a, p);
+        const ls_successor *e = ls_successors_get(&s, i / 2, 7);
+        if (e) assert_int_equal(e->id[0], i / 2);
+        else lost++;
+    }
+    assert_true(lost < 10000);
+    ls_successors_free(&s);
+}
+
+static void rates_learn_and_forget(void **state) {
+    (void)state;
+    ls_rates r;
+    ls_rates_init(&r);
+    bool seen[LS_RATE_KEYS] = {0};
+    for (int agree = 0; agree < 20; agree++)
+        for (int known = 0; known < 2; known++)
+            for (int pair = 0; pair <= known; pair++)
+                for (int rank = -1; rank < (known ? LS_SUCCESSORS : 0); rank++)
+                    for (int last = -1; last < 70; last++)
+                        for (int pp = 0; pp < 5; pp++) {
+                            const float p[] = {0.001f, 0.03f, 0.1f, 0.3f, 0.9f};
+                            const ls_features f = {agree, known, pair, rank, p[pp], last, p[pp]};
+                            if (!agree && rank < 0 && last < 0) continue; // came from nowhere
+                            const int32_t k = ls_rate_key(&f);
+                            assert_in_range(k, 0, LS_RATE_KEYS - 1);
+                            seen[k] = true;
+                            assert_true(ls_rate(&r, k) > 0 && ls_rate(&r, k) < 1);
+                        }
+    int unused = 0;
+    for (int k = 0; k < LS_RATE_KEYS; k++) unused += !seen[k];
+    assert_int_equal(unused, 0);
+    const int32_t k = ls_rate_key(&(ls_features){.agree = 4, .succ_rank = -1, .last_rank = -1});
+    for (int i = 0; i < 2000; i++) ls_rates_learn(&r, k, i % 4 == 0);
+    assert_float_equal(ls_rate(&r, k), 0.25, 0.02);
+    for (int i = 0; i < 2000; i++) ls_rates_learn(&r, k, true); // what is long ago counts little
+    assert_true(ls_rate(&r, k) > 0.95);
+}
+
+// Trees of every method on texts with much and little repetition: valid, within the budget, the same each time.
+static void trees_of_every_method_are_valid(void **state) {
+    (void)state;
+    uint64_t counter = 0;
+    for (const ls_method *m = ls_methods; m->name; m++) {
+        if (!m->make) continue;
+        const bool repeats_siblings = !strcmp(m->name, "logitspec-paper"); // as published
+        for (int round = 0; round < 40; round++) {
+            ls_drafter *d = m->make(), *twin = m->make();
+            const int32_t kinds = round % 2 ? 12 : 400;
+            int32_t text[600], n = 3 + round * 2;
+            for (int32_t i = 0; i < n; i++) text[i] = (int32_t)(ls_uniform_at(5, counter++) * kinds);
+            d->observe(d, text, (size_t)n, true);
+            twin->observe(twin, text, (size_t)n, true);
+            for (int step = 0; step < 10; step++) {
+                int32_t top[LS_TREE_MAX];
+                float top_p[LS_TREE_MAX];
+                for (int32_t i = 0; i < LS_TREE_MAX; i++) top[i] = (i * 7 + step) % 500, top_p[i] = 0.5f / (float)(i + 1);
+                const int32_t budget = 1 + (int32_t)(ls_uniform_at(6, counter++) * (step == 9 ? 256 : 64));
+                const ls_sizing sizing = costs(10, 0.5);
+                const ls_draft_state s = {text, (size_t)n, top[step % 3], top, top_p, LS_TREE_MAX, step % 2 ? &sizing : NULL};
+                ls_tree t, again;
+                d->propose(d, &s, budget, &t);
+                twin->propose(twin, &s, budget, &again);
+                if (s.sizing) assert_true(t.n >= 1 && t.n <= budget);
+                else assert_int_equal(t.n, budget); // 255 guesses: candidates suffice
+                assert_int_equal(t.token[0], s.root);
+                assert_int_equal(t.parent[0], -1);
+                int32_t listed = 1;
+                for (int32_t b = 0; b < t.n_branches; b++) { // branches are runs of rows, in order
+                    assert_int_equal(t.branches[b].first_row, listed);
+                    listed += t.branches[b].n_rows;
+                }
+                assert_int_equal(listed, t.n);
+                for (int32_t i = 1; i < t.n; i++) {
+                    assert_in_range(t.parent[i], 0, i - 1);
+                    assert_int_equal(t.depth[i], t.depth[t.parent[i]] + 1);
+                    const ls_tree_branch *b = &t.branches[t.branch[i]];
+                    assert_in_range(i, b->first_row, b->first_row + b->n_rows - 1);
+                    if (t.match_pos[i] >= 0) assert_int_equal(t.token[i], text[t.match_pos[i]]);
+                    if (!repeats_siblings)
+                        for (int32_t k = 1; k < i; k++)
+                            assert_false(t.parent[k] == t.parent[i] && t.token[k] == t.token[i]);
+                }
+                assert_int_equal(again.n, t.n);
+                assert_memory_equal(again.token, t.token, (size_t)t.n * sizeof *t.token);
+                assert_memory_equal(again.parent, t.parent, (size_t)t.n * sizeof *t.parent);
+                // verify against a target that likes small tokens, teach, go on
+                int32_t chosen[LS_TREE_MAX], path[LS_TREE_MAX];
+                static int32_t top_id[LS_TREE_MAX][LS_SUCCESSORS];
+                static float succ_p[LS_TREE_MAX][LS_SUCCESSORS];
+                for (int32_t i = 0; i < t.n; i++) {
+                    chosen[i] = (t.token[i] * 3 + 1) % kinds;
+                    for (int j = 0; j < LS_SUCCESSORS; j++) top_id[i][j] = chosen[i] + j, succ_p[i][j] = 0.5f / (float)(1 << j);
+                }
+                const int32_t n_path = ls_tree_verify(&t, chosen, path);
+                const ls_draft_result r = {text, (size_t)n, &t, path, n_path, (const int32_t(*)[LS_SUCCESSORS])top_id,
+                                           (const float(*)[LS_SUCCESSORS])succ_p};
+                if (d->learn) d->learn(d, &r), twin->learn(twin, &r);
+                for (int32_t i = 0; i < n_path; i++) text[n++] = t.token[path[i]];
+                d->observe(d, text, (size_t)n, false);
+                twin->observe(twin, text, (size_t)n, false);
+            }
+            d->free(d);
+            twin->free(twin);
+        }
+    }
+}
+
+// On a target that always says the same after a token, remembered choices reach further than any retrieval.
+static void tuned_drafter_learns_from_rejected_rows(void **state) {
+    (void)state;
+    ls_drafter *d = ls_method_find("logitspec")->make();
+    int32_t text[200] = {1, 2, 3}, n = 3, top[64];
+    float top_p[64];
+    size_t emitted = 0;
+    for (int step = 0; step < 20; step++) {
+        const int32_t root = (text[n - 1] * 5 + 3) % 97;
+        for (int32_t i = 0; i < 64; i++) top[i] = (root + i) % 97, top_p[i] = i ? 0.005f : 0.7f;
+        const ls_draft_state s = {text, (size_t)n, root, top, top_p, 64, NULL};
+        ls_tree t;
+        d->propose(d, &s, 16, &t);
+        int32_t chosen[LS_TREE_MAX], path[LS_TREE_MAX];
+        int32_t top_id[LS_TREE_MAX][LS_SUCCESSORS];
+        float p[LS_TREE_MAX][LS_SUCCESSORS];
+        for (int32_t i = 0; i < t.n; i++) {
+            chosen[i] = (t.token[i] * 5 + 3) % 97;
+            for (int j = 0; j < LS_SUCCESSORS; j++) top_id[i][j] = (chosen[i] + j) % 97, p[i][j] = j ? 0.03f : 0.7f;
+        }
+        const int32_t n_path = ls_tree_verify(&t, chosen, path);
+        d->learn(d, &(ls_draft_result){text, (size_t)n, &t, path, n_path, (const int32_t(*)[LS_SUCCESSORS])top_id,
+                                       (const float(*)[LS_SUCCESSORS])p});
+        for (int32_t i = 0; i < n_path && n < 190; i++) text[n++] = t.token[path[i]];
+        d->observe(d, text, (size_t)n, false);
+        emitted += step >= 10 ? (size_t)n_path : 0;
+    }
+    assert_true(emitted >= 30); // the last ten steps: three tokens a step, although hardly any text repeats
+    d->free(d);
 }
 
 int main(void) {
@@ -151,9 +324,13 @@ int main(void) {
         cmocka_unit_test(pool_prefers_long_matches_and_full_continuations),
         cmocka_unit_test(short_texts_are_fine),
         cmocka_unit_test(verify_takes_the_longest_agreeing_path),
-        cmocka_unit_test(merging_shares_prefixes),
         cmocka_unit_test(paper_rule_lengths_and_order),
         cmocka_unit_test(sizing_follows_measured_costs),
+        cmocka_unit_test(costs_interpolate_and_learn_the_context),
+        cmocka_unit_test(successors_remember_the_last_word),
+        cmocka_unit_test(rates_learn_and_forget),
+        cmocka_unit_test(trees_of_every_method_are_valid),
+        cmocka_unit_test(tuned_drafter_learns_from_rejected_rows),
     };
     return cmocka_run_group_tests_name("spec", tests, NULL, NULL);
 }

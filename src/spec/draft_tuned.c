@@ -1,0 +1,237 @@
+#include "spec/draft_tuned.h"
+#include "base/mem.h"
+#include "spec/pool.h"
+#include "spec/rates.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CANDIDATES = 2048, MAX_GUESSES = LS_TREE_MAX - 1, MAX_CHILDREN = MAX_GUESSES + LS_SUCCESSORS + 2, MAX_AGREE = 16 };
+static const double LEAST = 1e-5; // sized trees: a path less likely than this is not worth a row, however cheap
+
+typedef struct {
+    ls_drafter base;
+    ls_pool pool;
+    ls_successors successors;
+    ls_rates rates;
+} drafter;
+
+// A possible row. Those that were taken form the tree.
+typedef struct {
+    int32_t token, parent, depth;
+    int32_t match_n, match_pos, agree; // copied from match_pos (-1: it is not); agree tokens before it were the same
+    int32_t rank;                      // in the last logits, where that is what it came from; -1
+    uint8_t from;
+    int16_t key;
+    double est, path; // chance given the parent, and of the whole path
+} candidate;
+
+typedef struct {
+    const drafter *d;
+    const ls_draft_state *s;
+    candidate c[MAX_CANDIDATES];
+    int32_t n, heap[MAX_CANDIDATES], n_heap;
+} search;
+
+static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
+    drafter *d = (drafter *)base;
+    if (reset) ls_pool_clear(&d->pool); // rates and remembered choices are about the model, and stay
+    ls_pool_update(&d->pool, context, n);
+}
+
+static void heap_push(search *q, int32_t c) {
+    int32_t i = q->n_heap++;
+    for (; i > 0 && q->c[q->heap[(i - 1) / 2]].path < q->c[c].path; i = (i - 1) / 2) q->heap[i] = q->heap[(i - 1) / 2];
+    q->heap[i] = c;
+}
+
+static int32_t heap_pop(search *q) {
+    int32_t top = q->heap[0], last = q->heap[--q->n_heap], i = 0;
+    for (;;) {
+        int32_t k = 2 * i + 1;
+        if (k >= q->n_heap) break;
+        if (k + 1 < q->n_heap && q->c[q->heap[k + 1]].path > q->c[q->heap[k]].path) k++;
+        if (q->c[q->heap[k]].path <= q->c[last].path) break;
+        q->heap[i] = q->heap[k];
+        i = k;
+    }
+    q->heap[i] = last;
+    return top;
+}
+
+// The last `most` tokens up to and including candidate c; returns how many there are.
+static int32_t tail_of(const search *q, int32_t c, int32_t *tail, int32_t most) {
+    int32_t n = 0;
+    for (; c >= 0 && n < most; c = q->c[c].parent) tail[most - ++n] = q->c[c].token;
+    for (size_t i = q->s->n_context; i > 0 && n < most; i--) tail[most - ++n] = q->s->context[i - 1];
+    memmove(tail, tail + most - n, (size_t)n * sizeof *tail);
+    return n;
+}
+
+typedef struct {
+    int32_t token, match_n, match_pos;
+    ls_features f;
+} child;
+
+static child *child_of(child *list, int32_t *n, int32_t token) {
+    for (int32_t i = 0; i < *n; i++)
+        if (list[i].token == token) return &list[i];
+    list[*n] = (child){.token = token, .match_pos = -1, .f = {.succ_rank = -1, .last_rank = -1}};
+    return &list[(*n)++];
+}
+
+static void add_copy(const search *q, child *list, int32_t *n, int32_t match_n, int32_t pos, const int32_t *tail, int32_t n_tail) {
+    int32_t agree = 0;
+    while (agree < n_tail && agree < pos && q->s->context[pos - 1 - agree] == tail[n_tail - 1 - agree]) agree++;
+    child *c = child_of(list, n, q->s->context[pos]);
+    if (agree <= c->f.agree) return;
+    c->f.agree = agree;
+    c->match_n = match_n;
+    c->match_pos = pos;
+}
+
+// What may follow candidate c: what followed the same tokens before, what the target said there before, and, after the
+// root, the other tokens of the last logits.
+static void expand(search *q, int32_t at) {
+    child list[MAX_CHILDREN];
+    int32_t n = 0, tail[MAX_AGREE];
+    const candidate *c = &q->c[at];
+    const int32_t n_tail = tail_of(q, at, tail, MAX_AGREE);
+    if (c->match_pos >= 0 && (size_t)c->match_pos + 1 < q->s->n_context)
+        add_copy(q, list, &n, c->match_n, c->match_pos + 1, tail, n_tail); // the copy goes on
+    const ls_match m = ls_pool_find(&q->d->pool, tail, (size_t)n_tail);
+    if (m.n) add_copy(q, list, &n, m.n, m.pos, tail, n_tail);
+    const ls_successor *pair = n_tail > 1 ? ls_successors_get(&q->d->successors, tail[n_tail - 2], tail[n_tail - 1]) : NULL;
+    const ls_successor *known = pair ? pair : ls_successors_get(&q->d->successors, -1, tail[n_tail - 1]);
+    for (int32_t i = 0; known && i < LS_SUCCESSORS && known->id[i] >= 0; i++) {
+        child *k = child_of(list, &n, known->id[i]);
+        k->f.succ_rank = i;
+        k->f.succ_p = known->p[i];
+    }
+    if (at == 0) {
+        float root_p = 0;
+        for (int32_t r = 0; r < q->s->n_top; r++)
+            if (q->s->top_ids[r] == q->s->root) root_p = q->s->top_p[r];
+        for (int32_t r = 0, guesses = 0; r < q->s->n_top && guesses < MAX_GUESSES; r++) {
+            if (q->s->top_ids[r] == q->s->root) continue;
+            child *k = child_of(list, &n, q->s->top_ids[r]);
+            k->f.last_rank = r;
+            k->f.last_p = q->s->top_p[r] / (1 - root_p + 1e-6f);
+            guesses++;
+        }
+    }
+    double est[MAX_CHILDREN], sum = 0;
+    int16_t key[MAX_CHILDREN];
+    for (int32_t i = 0; i < n; i++) {
+        list[i].f.known = known != NULL;
+        list[i].f.pair = pair != NULL;
+        key[i] = (int16_t)ls_rate_key(&list[i].f);
+        sum += est[i] = ls_rate(&q->d->rates, key[i]);
+    }
+    bool under_guess = false;
+    for (int32_t a = at; a > 0; a = q->c[a].parent) under_guess |= q->c[a].from == LS_TREE_LAST_LOGIT;
+    for (int32_t i = 0; i < n && q->n < MAX_CANDIDATES; i++) {
+        const ls_features *f = &list[i].f;
+        const double p = sum > 1 ? est[i] / sum : est[i]; // one of them at most comes true
+        const uint8_t from = f->agree ? (under_guess ? LS_TREE_GUESS_TAIL : LS_TREE_RETRIEVED)
+                             : f->succ_rank >= 0 ? LS_TREE_REMEMBERED
+                                                 : LS_TREE_LAST_LOGIT;
+        if (q->s->sizing && c->path * p < LEAST) continue;
+        q->c[q->n] = (candidate){.token = list[i].token, .parent = at, .depth = c->depth + 1, .match_n = list[i].match_n,
+                                 .match_pos = list[i].match_pos, .agree = f->agree,
+                                 .rank = from == LS_TREE_LAST_LOGIT ? f->last_rank : -1,
+                                 .from = from, .key = key[i], .est = p, .path = c->path * p};
+        heap_push(q, q->n++);
+    }
+}
+
+// Lays the taken candidates out so that the rows under each child of the root stand together.
+static void lay_out(const search *q, const int32_t *taken, int32_t n, ls_tree *t) {
+    int32_t row_of[MAX_CANDIDATES], first[LS_TREE_MAX], next[LS_TREE_MAX], last[LS_TREE_MAX], at[MAX_CANDIDATES];
+    for (int32_t i = 0; i < n; i++) first[i] = next[i] = last[i] = -1, at[taken[i]] = i;
+    for (int32_t i = 1; i < n; i++) { // children in the order in which they were taken
+        int32_t parent = at[q->c[taken[i]].parent];
+        if (first[parent] < 0) first[parent] = i;
+        else next[last[parent]] = i;
+        last[parent] = i;
+    }
+    int32_t stack[LS_TREE_MAX], depth = 0, i = first[0];
+    row_of[taken[0]] = 0;
+    while (i >= 0) {
+        const candidate *c = &q->c[taken[i]];
+        const int32_t r = t->n++;
+        row_of[taken[i]] = r;
+        if (c->parent == 0)
+            t->branches[t->n_branches++] = (ls_tree_branch){.rank = (int16_t)c->rank, .match_n = (int16_t)c->match_n,
+                                                            .match_pos = c->match_pos, .first_row = (int16_t)r};
+        ls_tree_branch *b = &t->branches[t->n_branches - 1];
+        b->n_rows++;
+        b->found++;
+        t->token[r] = c->token;
+        t->parent[r] = row_of[c->parent];
+        t->depth[r] = c->depth;
+        t->branch[r] = (int16_t)(t->n_branches - 1);
+        t->from[r] = c->from;
+        t->match_n[r] = (int16_t)c->match_n;
+        t->match_pos[r] = c->match_pos;
+        t->est[r] = (float)c->est;
+        t->key[r] = c->key;
+        if (next[i] >= 0) stack[depth++] = next[i];
+        i = first[i] >= 0 ? first[i] : depth > 0 ? stack[--depth] : -1;
+    }
+}
+
+static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+    static _Thread_local search q; // large, and used here only
+    int32_t taken[LS_TREE_MAX], n = 0;
+    double path[LS_TREE_MAX];
+    q.d = (const drafter *)base;
+    q.s = s;
+    q.c[0] = (candidate){.token = s->root, .parent = -1, .match_pos = -1, .rank = -1, .path = 1};
+    q.n = 1;
+    q.n_heap = 0;
+    ls_tree_start(tree, s->root);
+    if (budget > LS_TREE_MAX) budget = LS_TREE_MAX;
+    const int32_t context = (int32_t)s->n_context;
+    for (int32_t c = 0;; c = heap_pop(&q)) {
+        path[n] = q.c[c].path;
+        taken[n++] = c;
+        if (n == budget) break;
+        expand(&q, c);
+        if (!q.n_heap || (s->sizing && !ls_sizing_may_pay(s->sizing, q.c[q.heap[0]].path, n, context))) break;
+    }
+    if (s->sizing) n = ls_sizing_choose(s->sizing, path, n, context);
+    lay_out(&q, taken, n, tree);
+}
+
+static void learn(ls_drafter *base, const ls_draft_result *r) {
+    drafter *d = (drafter *)base;
+    const ls_tree *t = r->tree;
+    bool accepted[LS_TREE_MAX] = {0};
+    for (int32_t i = 0; i < r->n_path; i++) accepted[r->path[i]] = true;
+    for (int32_t i = 0; i < t->n; i++) {
+        if (i && accepted[t->parent[i]] && t->key[i] >= 0) ls_rates_learn(&d->rates, t->key[i], accepted[i]);
+        const int32_t before = i ? t->token[t->parent[i]] : r->n_context ? r->context[r->n_context - 1] : -1;
+        if (before >= 0) ls_successors_put(&d->successors, before, t->token[i], r->top_id[i], r->top_p[i]);
+        ls_successors_put(&d->successors, -1, t->token[i], r->top_id[i], r->top_p[i]);
+    }
+}
+
+static int32_t pool_size(const ls_drafter *base) {
+    return ls_pool_size(&((const drafter *)base)->pool);
+}
+
+static void free_drafter(ls_drafter *base) {
+    drafter *d = (drafter *)base;
+    ls_pool_free(&d->pool);
+    ls_successors_free(&d->successors);
+    free(d);
+}
+
+ls_drafter *ls_draft_tuned(void) {
+    drafter *d = ls_calloc(1, sizeof *d);
+    d->base = (ls_drafter){observe, propose, learn, pool_size, free_drafter};
+    ls_rates_init(&d->rates);
+    return &d->base;
+}

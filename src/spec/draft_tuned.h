@@ -1,0 +1,8 @@
+// LogitSpec's sources of drafts (retrieval for the root, next-next-token guesses from the last logits) and the target's
+// own remembered choices, in one best-first tree: each candidate's chance of being right is estimated from how often
+// candidates like it were (rates.h), and the likeliest paths are taken until the budget is full, or until another row
+// would cost more time than it is expected to save.
+#pragma once
+#include "spec/drafter.h"
+
+ls_drafter *ls_draft_tuned(void);

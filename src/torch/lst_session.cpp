@@ -54,10 +54,11 @@ struct Block {
     int32_t head_row; // -1: logits of every row; else of this row only
 };
 
-// A matmul's input: rows of floats, and in i16 arithmetic the same as groups of 32.
+// A matmul's input: rows of floats, and in i16 arithmetic the same as groups of 32: group g of row r at [g * stride + r].
 struct Input {
     const float *x;
     const lsk_group *groups;
+    int64_t stride;
 };
 
 // Every thread runs the forward; phases end at a barrier.
@@ -68,10 +69,10 @@ struct FusedTeam {
 #pragma omp barrier
     }
     void linear(const lst_session &s, const lst::Linear &l, Input in, float *y, int32_t rows) {
-        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = 4, units = (tiles + unit - 1) / unit;
+        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = 2, units = (tiles + unit - 1) / unit;
         const int32_t a = (int32_t)((int64_t)units * t / n) * unit, b = (int32_t)((int64_t)units * (t + 1) / n) * unit;
         if (l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I)
-            s.m->kernels->matmul_i16(&l.packed, in.groups, l.n_in / 32, y, l.n_out, rows, a, std::min(b, tiles));
+            s.m->kernels->matmul_i16(&l.packed, in.groups, in.stride, y, l.n_out, rows, a, std::min(b, tiles));
         else
             s.m->kernels->matmul(&l.packed, in.x, l.n_in, y, l.n_out, rows, a, std::min(b, tiles),
                                  fm(s.scratch) + (int64_t)t * s.scratch_floats);
@@ -119,22 +120,22 @@ void write_kv(const lst_session &s, int layer, int32_t row, int32_t column) {
     }
 }
 
-// All query heads of a row that share one key/value head.
-void attend(const lst_session &s, const Block &b, int layer, int32_t row, int kv_head, int thread) {
+// Query heads [head, head + n_heads) of a row; all of them share one key/value head.
+void attend(const lst_session &s, const Block &b, int layer, int32_t row, int32_t head, int32_t n_heads, int thread) {
     const lst_hparams &hp = s.m->hp;
-    const int64_t hd = hp.head_dim, cap = s.capacity, group = hp.n_heads / hp.n_kv_heads;
+    const int64_t hd = hp.head_dim, cap = s.capacity, kv_head = head / (hp.n_heads / hp.n_kv_heads);
     lsk_attention a;
-    a.q = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + kv_head * group * hd;
+    a.q = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + head * hd;
     a.k = f(s.k) + ((int64_t)layer * hp.n_kv_heads + kv_head) * cap * hd;
     a.v = f(s.v) + ((int64_t)layer * hp.n_kv_heads + kv_head) * cap * hd;
-    a.n_heads = (int32_t)group;
+    a.n_heads = n_heads;
     a.head_dim = hp.head_dim;
     a.n_columns = s.length + row + 1; // ancestors stand before the row
     a.n_context = b.tree ? s.length : a.n_columns;
     a.tail = b.tree ? s.tail.data() + s.tail_begin[(size_t)row] : nullptr;
     a.n_tail = b.tree ? s.depth[(size_t)row] + 1 : 0;
     a.scratch = fm(s.scratch) + (int64_t)thread * s.scratch_floats;
-    a.out = fm(s.att) + ((int64_t)row * hp.n_heads + kv_head * group) * hd;
+    a.out = fm(s.att) + ((int64_t)row * hp.n_heads + head) * hd;
     s.m->kernels->attention(&a);
 }
 
@@ -157,7 +158,7 @@ template <class Team> void forward(lst_session &s, const Block &b, Team team) {
                 if (add)
                     for (int64_t j = 0; j < d; j++) xi[j] += tmp[i * d + j];
                 k.rmsnorm(xi, f(w), (int32_t)d, hp.rms_eps, xn + i * d);
-                if (i16) k.quantize(xn + i * d, (int32_t)d, gx + i * d / 32);
+                if (i16) k.quantize(xn + i * d, (int32_t)d, gx + i, b.n);
             }
         });
     };
@@ -169,7 +170,7 @@ template <class Team> void forward(lst_session &s, const Block &b, Team team) {
     for (int layer = 0; layer < hp.n_layers; layer++) {
         const lst::Layer &l = m.layers[(size_t)layer];
         add_norm(layer > 0, l.attn_norm);
-        team.linear(s, l.qkv, {xn, gx}, qkv, b.n);
+        team.linear(s, l.qkv, {xn, gx, b.n}, qkv, b.n);
         team.each([&](int t, int n) {
             Range r = share(b.n, t, n);
             for (int32_t i = r.from; i < r.to; i++) {
@@ -181,16 +182,18 @@ template <class Team> void forward(lst_session &s, const Block &b, Team team) {
             }
         });
         team.each([&](int t, int n) {
-            Range r = share((int64_t)b.n * hp.n_kv_heads, t, n);
-            const int64_t width = (int64_t)hp.n_heads / hp.n_kv_heads * hd; // outputs of one key/value head
-            for (int64_t i = r.from; i < r.to; i++) {
-                attend(s, b, layer, (int32_t)(i / hp.n_kv_heads), (int)(i % hp.n_kv_heads), t);
-                if (i16) k.quantize(f(s.att) + i * width, (int32_t)width, ga + i * width / 32);
+            const Range r = share((int64_t)b.n * hp.n_heads, t, n);
+            const int32_t group = hp.n_heads / hp.n_kv_heads; // query heads that share a key/value head
+            for (int32_t i = r.from, heads; i < r.to; i += heads) {
+                const int32_t row = i / hp.n_heads, head = i % hp.n_heads;
+                heads = std::min(group - head % group, r.to - i);
+                attend(s, b, layer, row, head, heads, t);
+                if (i16) k.quantize(f(s.att) + i * hd, (int32_t)(heads * hd), ga + head * hd / 32 * b.n + row, b.n);
             }
         });
-        team.linear(s, l.out, {f(s.att), ga}, tmp, b.n);
+        team.linear(s, l.out, {f(s.att), ga, b.n}, tmp, b.n);
         add_norm(true, l.ffn_norm);
-        team.linear(s, l.gate_up, {xn, gx}, fm(s.gate_up), b.n);
+        team.linear(s, l.gate_up, {xn, gx, b.n}, fm(s.gate_up), b.n);
         team.each([&](int t, int n) {
             const int64_t width = 32, per_row = hp.n_ff / width;
             Range r = share(b.n * per_row, t, n);
@@ -199,14 +202,14 @@ template <class Team> void forward(lst_session &s, const Block &b, Team team) {
                 const float *gate = f(s.gate_up) + row * 2 * hp.n_ff + at;
                 float *act = fm(s.act) + row * hp.n_ff + at;
                 k.silu_mul(gate, gate + hp.n_ff, (int32_t)width, act);
-                if (i16) k.quantize(act, (int32_t)width, gf + (row * hp.n_ff + at) / width);
+                if (i16) k.quantize(act, (int32_t)width, gf + at / width * b.n + row, b.n);
             }
         });
-        team.linear(s, l.down, {f(s.act), gf}, tmp, b.n);
+        team.linear(s, l.down, {f(s.act), gf, b.n}, tmp, b.n);
     }
     add_norm(true, m.output_norm);
     const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
-    team.linear(s, m.head, {xn + from * d, gx + from * d / 32}, fm(s.logits), count);
+    team.linear(s, m.head, {xn + from * d, gx + from, b.n}, fm(s.logits), count);
 }
 
 void run_block(lst_session &s, const Block &b) {

@@ -120,15 +120,15 @@ static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
         lsk_group plain[ROWS * GROUPS], other[ROWS * GROUPS];
         for (int i = 0; i < ROWS * N_IN; i++) x[i] = rnd() * (i % 7 ? 1 : 20); // outliers
         for (int i = 0; i < 32; i++) x[i] = 0, x[N_IN + i] = 1e-42f;          // a group of zeros, one of subnormals
-        lsk_plain_quantize(x, ROWS * N_IN, plain);
-        lsk_plain_matmul_i16(&m, plain, GROUPS, y, LDY, ROWS, 0, 5);
+        for (int r = 0; r < ROWS; r++) lsk_plain_quantize(x + r * N_IN, N_IN, plain + r, ROWS);
+        lsk_plain_matmul_i16(&m, plain, ROWS, y, LDY, ROWS, 0, 5);
         for (int64_t o = 0; o < N_OUT; o++) {
             lsk_dequant_row(types[t], raw + (size_t)o * lsk_row_bytes(types[t], N_IN), N_IN, w);
             for (int r = 0; r < ROWS; r++) {
                 double want = 0, allowed = 1e-6;
                 for (int i = 0; i < N_IN; i++) {
                     want += (double)w[i] * (double)x[r * N_IN + i];
-                    allowed += fabs((double)w[i]) * (0.51 * (double)plain[r * GROUPS + i / 32].scale + 2e-6 * fabs((double)x[r * N_IN + i]));
+                    allowed += fabs((double)w[i]) * (0.51 * (double)plain[i / 32 * ROWS + r].scale + 2e-6 * fabs((double)x[r * N_IN + i]));
                 }
                 assert_true(fabs(want - (double)y[r * LDY + o]) <= allowed);
             }
@@ -136,12 +136,12 @@ static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
         for (size_t l = 0; l < 4; l++) {
             const lsk_table *k = lsk_level(levels[l]);
             if (!k) continue;
-            k->quantize(x, ROWS * N_IN, other);
+            for (int r = 0; r < ROWS; r++) k->quantize(x + r * N_IN, N_IN, other + r, ROWS);
             assert_memory_equal(other, plain, sizeof plain);
             for (int rows = 1; rows <= ROWS; rows += rows < 14 ? 1 : 13)
                 for (int first = 0; first + rows <= ROWS; first += 11) {
-                    k->matmul_i16(&m, other + first * GROUPS, GROUPS, z, LDY, rows, 0, 2); // split, as threads do
-                    k->matmul_i16(&m, other + first * GROUPS, GROUPS, z, LDY, rows, 2, 5);
+                    k->matmul_i16(&m, other + first, ROWS, z, LDY, rows, 0, 2); // split, as threads do
+                    k->matmul_i16(&m, other + first, ROWS, z, LDY, rows, 2, 5);
                     for (int r = 0; r < rows; r++)
                         assert_memory_equal(z + r * LDY, y + (first + r) * LDY, N_OUT * sizeof(float));
                 }
@@ -162,7 +162,7 @@ static void a_bad_number_is_not_rounded_into_silence(void **state) {
                 if (!k) continue;
                 for (int i = 0; i < 32; i++) x[i] = rnd();
                 x[at] = bad[b];
-                k->quantize(x, 32, &g);
+                k->quantize(x, 32, &g, 1);
                 assert_true(isnan(g.scale) && isnan(g.sum));
             }
 }

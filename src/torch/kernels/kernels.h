@@ -29,8 +29,8 @@ typedef enum { LSK_ARITH_F32, LSK_ARITH_I16 } lsk_arith;
 typedef struct {
     int8_t hi[32], lo[32];
     float scale; /* largest magnitude / 32512; NaN if a value is not finite */
-    float sum;   /* scale * total */
-    int32_t total; /* sum of the 16-bit integers */
+    float sum;   /* scale * (sum of the 16-bit integers) */
+    int32_t total128; /* 128 * (sum of the 16-bit integers) */
     int32_t reserved;
 } lsk_group;
 
@@ -83,11 +83,11 @@ typedef struct {
      * scratch: n_in * 64 floats, 64-byte aligned, one a thread. */
     void (*matmul)(const lsk_matrix *w, const float *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                    int32_t tile_begin, int32_t tile_end, float *scratch);
-    /* The same for LSK_Q4I and LSK_Q8I; ldx counts groups. Inside a group the sum is over integers and so exact;
-     * groups are added in order. Every level gives the same bits. */
+    /* The same for LSK_Q4I and LSK_Q8I; group g of row r is x[g * ldx + r]. Inside a group the sum is over integers and
+     * so exact; groups are added in order. Every level gives the same bits. */
     void (*matmul_i16)(const lsk_matrix *w, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                        int32_t tile_begin, int32_t tile_end);
-    void (*quantize)(const float *x, int32_t n, lsk_group *out); /* n a multiple of 32 */
+    void (*quantize)(const float *x, int32_t n, lsk_group *out, int64_t stride); /* n / 32 groups, stride apart */
     void (*rmsnorm)(const float *x, const float *weight, int32_t n, float eps, float *out);
     /* interleaved pairs, as GGUF stores Llama: (x[2i], x[2i+1]) turned by angle i; cs holds cos, sin, cos, sin.. */
     void (*rope)(float *x, int32_t head_dim, const float *cs, float scale);
@@ -102,7 +102,7 @@ typedef struct {
 /* Plain twins of matmul_i16 and quantize, used by levels that have no integer dot products. */
 void lsk_plain_matmul_i16(const lsk_matrix *w, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                           int32_t tile_begin, int32_t tile_end);
-void lsk_plain_quantize(const float *x, int32_t n, lsk_group *out);
+void lsk_plain_quantize(const float *x, int32_t n, lsk_group *out, int64_t stride);
 
 /* The best level that this CPU has; the environment variable LOGITSPEC_CPU (portable, avx2, avx512, avx512vnni)
  * lowers it. */

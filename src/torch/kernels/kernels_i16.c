@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-void lsk_plain_quantize(const float *x, int32_t n, lsk_group *out) {
-    for (int32_t i = 0; i < n; i += 32, x += 32, out++) {
+void lsk_plain_quantize(const float *x, int32_t n, lsk_group *out, int64_t stride) {
+    for (int32_t i = 0; i < n; i += 32, x += 32, out += stride) {
         float max = 0;
         int finite = 1;
         for (int k = 0; k < 32; k++) {
@@ -15,14 +15,15 @@ void lsk_plain_quantize(const float *x, int32_t n, lsk_group *out) {
         out->scale = finite ? max / 32512.0f : NAN;
         float inverse = finite && max > 0 ? 32512.0f / max : 0;
         if (!isfinite(inverse)) inverse = 0; /* a subnormal maximum: such values count as zero */
-        out->total = 0;
+        int32_t total = 0;
         for (int k = 0; k < 32; k++) {
             const int32_t v = finite ? (int32_t)lrintf(x[k] * inverse) : 0, hi = (v + 128) >> 8;
             out->hi[k] = (int8_t)hi;
             out->lo[k] = (int8_t)(v - hi * 256);
-            out->total += v;
+            total += v;
         }
-        out->sum = out->scale * (float)out->total;
+        out->sum = out->scale * (float)total;
+        out->total128 = 128 * total;
         out->reserved = 0;
     }
 }
@@ -33,11 +34,11 @@ static float half_at(const unsigned char *p) {
     return lsk_half_to_float(h);
 }
 
-static void one_tile(const lsk_matrix *m, const lsk_group *x, float *y, int32_t tile) {
+static void one_tile(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float *y, int32_t tile) {
     const unsigned char *p = m->data + (size_t)tile * m->tile_bytes;
     const int q4 = m->format == LSK_Q4I;
     float sum[LSK_TILE] = {0};
-    for (int32_t g = 0; g < m->n_in / 32; g++, x++, p += q4 ? 320 : 544)
+    for (int32_t g = 0; g < m->n_in / 32; g++, x += ldx, p += q4 ? 320 : 544)
         for (int o = 0; o < LSK_TILE; o++) {
             int32_t dot = 0;
             for (int k = 0; k < 32; k++) {
@@ -57,5 +58,5 @@ static void one_tile(const lsk_matrix *m, const lsk_group *x, float *y, int32_t 
 void lsk_plain_matmul_i16(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                           int32_t t0, int32_t t1) {
     for (int32_t t = t0; t < t1; t++)
-        for (int32_t r = 0; r < rows; r++) one_tile(m, x + r * ldx, y + r * ldy, t);
+        for (int32_t r = 0; r < rows; r++) one_tile(m, x + r, ldx, y + r * ldy, t);
 }

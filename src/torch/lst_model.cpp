@@ -112,17 +112,19 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     const std::string device = opt.device ? opt.device : "auto", dtype = opt.dtype ? opt.dtype : "auto";
     if (device != "auto" && device != "cpu")
         throw lst::Error(LST_E_ARG, "device '" + device + "' is not available in this build (only cpu)");
-    if (dtype != "auto" && dtype != "f32" && dtype != "i16" && dtype != "bf16")
-        throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' is unknown (auto, f32, i16, bf16)");
-    const bool can_i16 = hp.head_dim % 32 == 0; // a group of 32 inputs belongs to one attention head
-    if (dtype == "i16" && !can_i16)
-        throw lst::Error(LST_E_ARG, "dtype 'i16' needs heads of a multiple of 32 values; use f32");
+    if (dtype != "auto" && dtype != "f32" && dtype != "i16" && dtype != "i8" && dtype != "bf16")
+        throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' is unknown (auto, f32, i16, i8, bf16)");
+    const bool integers = dtype == "i16" || dtype == "i8";
+    const bool can_integers = hp.head_dim % 32 == 0; // a group of 32 inputs belongs to one attention head
+    if (integers && !can_integers)
+        throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' needs heads of a multiple of 32 values; use f32");
     m.hp = hp;
     m.kernels = lsk_pick();
     // auto: i16 where integer dot products make it the fastest (its perplexity is f32's), else f32; both straight from
     // the packed weights, and exact
     m.bf16 = dtype == "bf16";
-    if (dtype == "i16" || (dtype == "auto" && can_i16 && m.kernels->fast_i16)) m.arith = LSK_ARITH_I16;
+    if (dtype == "i8") m.arith = LSK_ARITH_I8;
+    if (dtype == "i16" || (dtype == "auto" && can_integers && m.kernels->fast_int)) m.arith = LSK_ARITH_I16;
     m.threads = opt.threads > 0 ? std::min(opt.threads, usable_processors()) : usable_processors();
     at::set_num_threads(m.threads);
     Table table;
@@ -189,9 +191,11 @@ LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
     return lst::guard([&] {
         if (!m || !info || info->size < sizeof *info) throw lst::Error(LST_E_ARG, "lst_model_info: bad arguments");
         snprintf(info->device, sizeof info->device, "cpu");
-        snprintf(info->dtype, sizeof info->dtype, m->bf16 ? "bf16" : m->arith == LSK_ARITH_I16 ? "i16" : "f32");
-        snprintf(info->kernel, sizeof info->kernel, m->bf16 ? "%s, oneDNN bf16 linear" : m->arith == LSK_ARITH_I16 ? "%s, 16-bit integers by packed weights" : "%s, f32 by packed weights",
-                 m->kernels->name);
+        static const struct {
+            const char *dtype, *kernel;
+        } names[] = {{"f32", "f32 by packed weights"}, {"i16", "16-bit integers by packed weights"}, {"i8", "8-bit integers by packed weights"}};
+        snprintf(info->dtype, sizeof info->dtype, "%s", m->bf16 ? "bf16" : names[m->arith].dtype);
+        snprintf(info->kernel, sizeof info->kernel, "%s, %s", m->kernels->name, m->bf16 ? "oneDNN bf16 linear" : names[m->arith].kernel);
         snprintf(info->torch_version, sizeof info->torch_version, "%s", TORCH_VERSION);
         info->threads = m->threads;
         info->exact = !m->bf16;

@@ -20,7 +20,7 @@ struct lst_session {
     at::Tensor k, v;         // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
     std::vector<float> rope; // [capacity][head_dim]: cos, sin, cos, sin, ...
     at::Tensor x, xn, qkv, att, tmp, gate_up, act, logits; // [rows][...], grown on demand
-    std::vector<lsk_group> xn_groups, att_groups, act_groups; // the same as matmul inputs in i16 arithmetic
+    std::vector<lsk_group> xn_groups, att_groups, act_groups; // the same as matmul inputs in integer arithmetic
     int32_t rows_cap = 0, logit_rows_cap = 0;
     at::Tensor scratch; // [thread][...]
     int64_t scratch_floats = 0;
@@ -54,7 +54,7 @@ struct Block {
     int32_t head_row; // -1: logits of every row; else of this row only
 };
 
-// A matmul's input: rows of floats, and in i16 arithmetic the same as groups of 32: group g of row r at [g * stride + r].
+// A matmul's input: rows of floats, and in integer arithmetic the same as groups of 32: group g of row r at [g * stride + r].
 struct Input {
     const float *x;
     const lsk_group *groups;
@@ -72,7 +72,7 @@ struct FusedTeam {
         const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = 2, units = (tiles + unit - 1) / unit;
         const int32_t a = (int32_t)((int64_t)units * t / n) * unit, b = (int32_t)((int64_t)units * (t + 1) / n) * unit;
         if (l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I)
-            s.m->kernels->matmul_i16(&l.packed, in.groups, in.stride, y, l.n_out, rows, a, std::min(b, tiles));
+            s.m->kernels->matmul_int(&l.packed, s.m->arith, in.groups, in.stride, y, l.n_out, rows, a, std::min(b, tiles));
         else
             s.m->kernels->matmul(&l.packed, in.x, l.n_in, y, l.n_out, rows, a, std::min(b, tiles),
                                  fm(s.scratch) + (int64_t)t * s.scratch_floats);
@@ -146,7 +146,7 @@ template <class Team> void forward(lst_session &s, const Block &b, Team team) {
     const int64_t d = hp.n_embd, hd = hp.head_dim, nqkv = m.layers[0].qkv.n_out;
     const float scale = 1.0f / std::sqrt((float)hd);
     float *x = fm(s.x), *xn = fm(s.xn), *qkv = fm(s.qkv), *tmp = fm(s.tmp);
-    const bool i16 = m.arith == LSK_ARITH_I16;
+    const bool integers = m.arith != LSK_ARITH_F32;
     lsk_group *gx = s.xn_groups.data(), *ga = s.att_groups.data(), *gf = s.act_groups.data();
     auto position = [&](int32_t row) { return s.length + (b.tree ? s.depth[(size_t)row] : row); };
     // x += tmp (but for the first time), then the norm that the next matmul reads
@@ -158,7 +158,7 @@ template <class Team> void forward(lst_session &s, const Block &b, Team team) {
                 if (add)
                     for (int64_t j = 0; j < d; j++) xi[j] += tmp[i * d + j];
                 k.rmsnorm(xi, f(w), (int32_t)d, hp.rms_eps, xn + i * d);
-                if (i16) k.quantize(xn + i * d, (int32_t)d, gx + i, b.n);
+                if (integers) k.quantize(xn + i * d, (int32_t)d, m.arith, gx + i, b.n);
             }
         });
     };
@@ -188,7 +188,7 @@ template <class Team> void forward(lst_session &s, const Block &b, Team team) {
                 const int32_t row = i / hp.n_heads, head = i % hp.n_heads;
                 heads = std::min(group - head % group, r.to - i);
                 attend(s, b, layer, row, head, heads, t);
-                if (i16) k.quantize(f(s.att) + i * hd, (int32_t)(heads * hd), ga + head * hd / 32 * b.n + row, b.n);
+                if (integers) k.quantize(f(s.att) + i * hd, (int32_t)(heads * hd), m.arith, ga + head * hd / 32 * b.n + row, b.n);
             }
         });
         team.linear(s, l.out, {f(s.att), ga, b.n}, tmp, b.n);
@@ -202,7 +202,7 @@ template <class Team> void forward(lst_session &s, const Block &b, Team team) {
                 const float *gate = f(s.gate_up) + row * 2 * hp.n_ff + at;
                 float *act = fm(s.act) + row * hp.n_ff + at;
                 k.silu_mul(gate, gate + hp.n_ff, (int32_t)width, act);
-                if (i16) k.quantize(act, (int32_t)width, gf + at / width * b.n + row, b.n);
+                if (integers) k.quantize(act, (int32_t)width, m.arith, gf + at / width * b.n + row, b.n);
             }
         });
         team.linear(s, l.down, {f(s.act), gf, b.n}, tmp, b.n);
@@ -220,7 +220,7 @@ void run_block(lst_session &s, const Block &b) {
         s.qkv = rows(s.m->layers[0].qkv.n_out);
         s.att = rows((int64_t)hp.n_heads * hp.head_dim);
         s.gate_up = rows(2 * (int64_t)hp.n_ff), s.act = rows(hp.n_ff);
-        if (s.m->arith == LSK_ARITH_I16) {
+        if (s.m->arith != LSK_ARITH_F32) {
             s.xn_groups.resize((size_t)b.n * (size_t)hp.n_embd / 32);
             s.att_groups.resize((size_t)b.n * (size_t)(hp.n_heads * hp.head_dim) / 32);
             s.act_groups.resize((size_t)b.n * (size_t)hp.n_ff / 32);

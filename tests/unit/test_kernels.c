@@ -105,25 +105,27 @@ static void matmul_is_right_and_row_independent(void **state) {
     assert_true(seen >= 1);
 }
 
-// i16: every level equals the plain twin bit for bit, whatever the company, and is as right as 16 bits allow.
+// i16, i8: every level equals the plain twin bit for bit, whatever the company, and is as right as the bits allow.
 static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
     (void)state;
     const int types[] = {2, 3, 8};
     enum { N_IN = 96, N_OUT = 77, ROWS = 40, LDY = 80, GROUPS = N_IN / 32 };
-    for (size_t t = 0; t < 3; t++) {
-        unsigned char *raw = random_raw(types[t], N_OUT, N_IN);
+    for (size_t t = 0; t < 6; t++) {
+        const int type = types[t % 3];
+        const lsk_arith arith = t < 3 ? LSK_ARITH_I16 : LSK_ARITH_I8;
+        unsigned char *raw = random_raw(type, N_OUT, N_IN);
         lsk_matrix m;
-        lsk_pack_init(&m, types[t], N_OUT, N_IN, LSK_ARITH_I16);
-        m.data = aligned(lsk_pack_bytes(types[t], N_OUT, N_IN, LSK_ARITH_I16));
-        lsk_pack_rows(&m, 0, types[t], raw, N_OUT);
+        lsk_pack_init(&m, type, N_OUT, N_IN, arith);
+        m.data = aligned(lsk_pack_bytes(type, N_OUT, N_IN, arith));
+        lsk_pack_rows(&m, 0, type, raw, N_OUT);
         float x[ROWS * N_IN], y[ROWS * LDY], z[ROWS * LDY], w[N_IN];
         lsk_group plain[ROWS * GROUPS], other[ROWS * GROUPS];
         for (int i = 0; i < ROWS * N_IN; i++) x[i] = rnd() * (i % 7 ? 1 : 20); // outliers
         for (int i = 0; i < 32; i++) x[i] = 0, x[N_IN + i] = 1e-42f;          // a group of zeros, one of subnormals
-        for (int r = 0; r < ROWS; r++) lsk_plain_quantize(x + r * N_IN, N_IN, plain + r, ROWS);
-        lsk_plain_matmul_i16(&m, plain, ROWS, y, LDY, ROWS, 0, 5);
+        for (int r = 0; r < ROWS; r++) lsk_plain_quantize(x + r * N_IN, N_IN, arith, plain + r, ROWS);
+        lsk_plain_matmul_int(&m, arith, plain, ROWS, y, LDY, ROWS, 0, 5);
         for (int64_t o = 0; o < N_OUT; o++) {
-            lsk_dequant_row(types[t], raw + (size_t)o * lsk_row_bytes(types[t], N_IN), N_IN, w);
+            lsk_dequant_row(type, raw + (size_t)o * lsk_row_bytes(type, N_IN), N_IN, w);
             for (int r = 0; r < ROWS; r++) {
                 double want = 0, allowed = 1e-6;
                 for (int i = 0; i < N_IN; i++) {
@@ -136,12 +138,18 @@ static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
         for (size_t l = 0; l < 4; l++) {
             const lsk_table *k = lsk_level(levels[l]);
             if (!k) continue;
-            for (int r = 0; r < ROWS; r++) k->quantize(x + r * N_IN, N_IN, other + r, ROWS);
-            assert_memory_equal(other, plain, sizeof plain);
+            for (int r = 0; r < ROWS; r++) k->quantize(x + r * N_IN, N_IN, arith, other + r, ROWS);
+            for (int g = 0; g < ROWS * GROUPS; g++) {
+                assert_memory_equal(other[g].hi, plain[g].hi, sizeof plain->hi);
+                if (arith == LSK_ARITH_I16) assert_memory_equal(other[g].lo, plain[g].lo, sizeof plain->lo);
+                assert_memory_equal(&other[g].scale, &plain[g].scale, sizeof plain->scale);
+                assert_memory_equal(&other[g].sum, &plain[g].sum, sizeof plain->sum);
+                assert_int_equal(other[g].total128, plain[g].total128);
+            }
             for (int rows = 1; rows <= ROWS; rows += rows < 14 ? 1 : 13)
                 for (int first = 0; first + rows <= ROWS; first += 11) {
-                    k->matmul_i16(&m, other + first, ROWS, z, LDY, rows, 0, 2); // split, as threads do
-                    k->matmul_i16(&m, other + first, ROWS, z, LDY, rows, 2, 5);
+                    k->matmul_int(&m, arith, other + first, ROWS, z, LDY, rows, 0, 2); // split, as threads do
+                    k->matmul_int(&m, arith, other + first, ROWS, z, LDY, rows, 2, 5);
                     for (int r = 0; r < rows; r++)
                         assert_memory_equal(z + r * LDY, y + (first + r) * LDY, N_OUT * sizeof(float));
                 }
@@ -162,7 +170,7 @@ static void a_bad_number_is_not_rounded_into_silence(void **state) {
                 if (!k) continue;
                 for (int i = 0; i < 32; i++) x[i] = rnd();
                 x[at] = bad[b];
-                k->quantize(x, 32, &g, 1);
+                k->quantize(x, 32, at % 2 ? LSK_ARITH_I16 : LSK_ARITH_I8, &g, 1);
                 assert_true(isnan(g.scale) && isnan(g.sum));
             }
 }

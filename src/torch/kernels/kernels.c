@@ -134,8 +134,8 @@ void lsk_dequant_row(int type, const void *raw, int64_t n, float *out) {
 }
 
 static lsk_format format_of(int type, lsk_arith arith) {
-    if (type == 2 || type == 3) return arith == LSK_ARITH_I16 ? LSK_Q4I : LSK_Q4;
-    if (type == 8) return arith == LSK_ARITH_I16 ? LSK_Q8I : LSK_Q8;
+    if (type == 2 || type == 3) return arith != LSK_ARITH_F32 ? LSK_Q4I : LSK_Q4;
+    if (type == 8) return arith != LSK_ARITH_F32 ? LSK_Q8I : LSK_Q8;
     return LSK_F32;
 }
 
@@ -158,7 +158,7 @@ void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in, lsk_ari
 }
 
 /* Where the 4-bit value (low or high half of a byte) or the byte of input k (of 32) and an output stands in a group:
- * f32 keeps the outputs of one input together, i16 four inputs of one output. */
+ * f32 keeps the outputs of one input together, integers four inputs of one output. */
 static size_t q4_at(lsk_format f, int k, int64_t lane, int *high) {
     if (f == LSK_Q4) {
         *high = k & 1;

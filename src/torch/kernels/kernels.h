@@ -21,18 +21,24 @@ typedef enum {
     LSK_Q8I,
 } lsk_format;
 
-/* The arithmetic that a matrix is packed for. f32: floats throughout. i16: a matmul's input is rounded to 16-bit
- * integers, 32 values to a scale, and multiplied by the stored weight integers exactly; plain-float weights keep f32. */
-typedef enum { LSK_ARITH_F32, LSK_ARITH_I16 } lsk_arith;
+/* The arithmetic that a matrix is packed for. f32: floats throughout. i16 and i8: a matmul's input is rounded to 16-bit
+ * or 8-bit integers, 32 values to a scale, and multiplied by the stored weight integers exactly; plain-float weights
+ * keep f32. */
+typedef enum { LSK_ARITH_F32, LSK_ARITH_I16, LSK_ARITH_I8 } lsk_arith;
 
-/* 32 values of a matmul's input in i16 arithmetic: value = scale * (256 * hi + lo). */
+/* 32 values of a matmul's input as integers v: value = scale * v, v = 256 * hi + lo in i16, v = hi in i8. */
 typedef struct {
     int8_t hi[32], lo[32];
-    float scale; /* largest magnitude / 32512; NaN if a value is not finite */
-    float sum;   /* scale * (sum of the 16-bit integers) */
-    int32_t total128; /* 128 * (sum of the 16-bit integers) */
-    int32_t reserved;
+    float scale;      /* largest magnitude / lsk_steps; NaN if a value is not finite */
+    float sum;        /* scale * (sum of v) */
+    int32_t total128; /* 128 * (sum of v) */
+    int32_t reserved; /* keeps groups 16 bytes aligned */
 } lsk_group;
+
+/* The integer that a group's largest magnitude becomes. */
+static inline int32_t lsk_steps(lsk_arith arith) {
+    return arith == LSK_ARITH_I16 ? 32512 : 127; /* 32512 = 127 * 256: both halves are signed bytes */
+}
 
 /* A [n_out, n_in] matrix repacked for the kernels: tiles of 16 outputs; inside a tile k runs slowest, so that
  * the 16 weights of one k are one vector. Weights keep exactly the values that the file's format defines. */
@@ -78,16 +84,16 @@ static inline int64_t lsk_attention_scratch(int64_t n_columns) {
 
 typedef struct {
     const char *name;
-    int fast_i16; /* matmul_i16 is faster than matmul here */
+    int fast_int; /* matmul_int is faster than matmul here */
     /* y[r * ldy + o] = sum over k of x[r * ldx + k] * w[o][k] for the outputs of tiles [tile_begin, tile_end).
      * scratch: n_in * 64 floats, 64-byte aligned, one a thread. */
     void (*matmul)(const lsk_matrix *w, const float *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                    int32_t tile_begin, int32_t tile_end, float *scratch);
     /* The same for LSK_Q4I and LSK_Q8I; group g of row r is x[g * ldx + r]. Inside a group the sum is over integers and
      * so exact; groups are added in order. Every level gives the same bits. */
-    void (*matmul_i16)(const lsk_matrix *w, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                       int32_t tile_begin, int32_t tile_end);
-    void (*quantize)(const float *x, int32_t n, lsk_group *out, int64_t stride); /* n / 32 groups, stride apart */
+    void (*matmul_int)(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
+                       int32_t rows, int32_t tile_begin, int32_t tile_end);
+    void (*quantize)(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride); /* groups: stride apart */
     void (*rmsnorm)(const float *x, const float *weight, int32_t n, float eps, float *out);
     /* interleaved pairs, as GGUF stores Llama: (x[2i], x[2i+1]) turned by angle i; cs holds cos, sin, cos, sin.. */
     void (*rope)(float *x, int32_t head_dim, const float *cs, float scale);
@@ -99,10 +105,10 @@ typedef struct {
     void (*top)(const float *logits, int32_t n, int32_t k, int32_t *ids, float *values);
 } lsk_table;
 
-/* Plain twins of matmul_i16 and quantize, used by levels that have no integer dot products. */
-void lsk_plain_matmul_i16(const lsk_matrix *w, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                          int32_t tile_begin, int32_t tile_end);
-void lsk_plain_quantize(const float *x, int32_t n, lsk_group *out, int64_t stride);
+/* Plain twins of matmul_int and quantize, used by levels that have no integer dot products. */
+void lsk_plain_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
+                          int32_t rows, int32_t tile_begin, int32_t tile_end);
+void lsk_plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride);
 
 /* The best level that this CPU has; the environment variable LOGITSPEC_CPU (portable, avx2, avx512, avx512vnni)
  * lowers it. */

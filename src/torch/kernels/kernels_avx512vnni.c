@@ -1,12 +1,12 @@
 /* AVX-512 with integer dot products (VNNI): vpdpbusd adds four products of an unsigned and a signed byte to each of
- * 16 integers. Weights are the unsigned bytes (16 outputs x 4 inputs a vector), the two halves of the 16-bit inputs
- * the signed ones: 256 * (w . hi) + w . lo. */
+ * 16 integers. Weights are the unsigned bytes (16 outputs x 4 inputs a vector), the inputs the signed ones; 16-bit
+ * inputs come as two halves: 256 * (w . hi) + w . lo. */
 #define LEVEL lsk_avx512vnni
 #define LEVEL_NAME "avx512vnni"
 #include "torch/kernels/vector_avx512.h"
 
-#define FAST_I16 1
-#define MATMUL_I16 vnni_matmul
+#define FAST_INT 1
+#define MATMUL_INT vnni_matmul
 #define QUANTIZE vnni_quantize
 
 /* Lists of rows. */
@@ -14,35 +14,47 @@
 #define R0_1(X) X(0) X(1)
 #define R0_2(X) X(0) X(1) X(2)
 #define R0_3(X) X(0) X(1) X(2) X(3)
+#define R0_4(X) X(0) X(1) X(2) X(3) X(4)
+#define R0_5(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#define R0_6(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6)
+#define R0_7(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #define R4_4(X) X(4)
 #define R4_5(X) X(4) X(5)
 #define R4_6(X) X(4) X(5) X(6)
 #define R4_7(X) X(4) X(5) X(6) X(7)
+#define R6_8(X) X(6) X(7) X(8)
+#define R6_9(X) X(6) X(7) X(8) X(9)
+#define R6_10(X) X(6) X(7) X(8) X(9) X(10)
+#define R6_11(X) X(6) X(7) X(8) X(9) X(10) X(11)
 #define R8_8(X) X(8)
 #define R8_9(X) X(8) X(9)
 #define R8_10(X) X(8) X(9) X(10)
 #define R8_11(X) X(8) X(9) X(10) X(11)
 
-/* Rows go in blocks of four: eight independent chains of dot products (w . hi and w . lo) hide the latency of one, and
- * their sums fit the registers beside the weights. */
-#define CLEAR(r) hi[r] = lo[r] = _mm512_setzero_si512();
-#define DOTS(r) DOT(hi[r], w[j], x[r].hi + 4 * j) DOT(lo[r], w[j], x[r].lo + 4 * j)
-#define JOIN(r) lo[r] = _mm512_add_epi32(_mm512_slli_epi32(hi[r], 8), lo[r]);
+/* Rows go in blocks with six to eight independent chains of dot products, which hide the latency of one; their sums fit
+ * the registers beside the weights. */
+#define CLEAR_I16(r) hi[r] = lo[r] = _mm512_setzero_si512();
+#define DOTS_I16(r) DOT(hi[r], w[j], x[r].hi + 4 * j) DOT(lo[r], w[j], x[r].lo + 4 * j)
+#define JOIN_I16(r) hi[r] = _mm512_add_epi32(_mm512_slli_epi32(hi[r], 8), lo[r]);
+#define CLEAR_I8(r) hi[r] = _mm512_setzero_si512();
+#define DOTS_I8(r) DOT(hi[r], w[j], x[r].hi + 4 * j)
+#define JOIN_I8(r)
 #define ADD_Q4(r) { \
-        f[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(lo[r]), _mm512_mul_ps(d, _mm512_set1_ps(x[r].scale)), f[r]); \
+        f[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(hi[r]), _mm512_mul_ps(d, _mm512_set1_ps(x[r].scale)), f[r]); \
         f[r] = _mm512_fmadd_ps(min, _mm512_set1_ps(x[r].sum), f[r]); \
     }
 #define ADD_Q8(r) { /* the bytes hold q + 128 */ \
-        lo[r] = _mm512_sub_epi32(lo[r], _mm512_set1_epi32(x[r].total128)); \
-        f[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(lo[r]), _mm512_mul_ps(d, _mm512_set1_ps(x[r].scale)), f[r]); \
+        hi[r] = _mm512_sub_epi32(hi[r], _mm512_set1_epi32(x[r].total128)); \
+        f[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(hi[r]), _mm512_mul_ps(d, _mm512_set1_ps(x[r].scale)), f[r]); \
     }
 #define STORE(r) _mm512_mask_storeu_ps(y + (r) * ldy + tile * LSK_TILE, keep, f[r]);
 
-#define BLOCK(EACH, ADD) { \
+#define BLOCK(EACH, ARITH, ADD) { \
         __m512i hi[12], lo[12]; \
-        EACH(CLEAR) \
-        _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) { EACH(DOTS) } \
-        EACH(JOIN) \
+        (void)lo; \
+        EACH(CLEAR_##ARITH) \
+        _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) { EACH(DOTS_##ARITH) } \
+        EACH(JOIN_##ARITH) \
         EACH(ADD) \
     }
 
@@ -55,14 +67,14 @@ static inline void prefetch(const unsigned char *p, int bytes) {
     for (int i = 0; i < bytes; i += 64) _mm_prefetch((const char *)p + 4096 + i, _MM_HINT_T0);
 }
 
-#define KERNEL(ROWS, SUMS) \
-    static __attribute__((noinline)) void rows_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float *y, \
-                                                      int64_t ldy, int32_t tile, __mmask16 keep) { \
+#define KERNEL(ROWS, ARITH, SUMS) \
+    static __attribute__((noinline)) void ARITH##_rows_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
+                                                                float *y, int64_t ldy, int32_t tile, __mmask16 keep) { \
         const unsigned char *p = m->data + (size_t)tile * m->tile_bytes; \
         const __m512i low = _mm512_set1_epi8(15); \
         __m512 f[ROWS]; \
         __m512i w[8]; \
-        for (int r = 0; r < ROWS; r++) f[r] = _mm512_setzero_ps(); \
+        _Pragma("GCC unroll 12") for (int r = 0; r < ROWS; r++) f[r] = _mm512_setzero_ps(); \
         if (m->format == LSK_Q4I) { \
             for (int g = 0; g < m->n_in / 32; g++, p += 320, x += ldx) { \
                 const __m512 d = vf_half(p), min = vf_half(p + 32); \
@@ -82,72 +94,107 @@ static inline void prefetch(const unsigned char *p, int bytes) {
                 SUMS(ADD_Q8) \
             } \
         } \
-        for (int r = 0; r < ROWS; r++) STORE(r) \
+        _Pragma("GCC unroll 12") for (int r = 0; r < ROWS; r++) STORE(r) \
     }
-#define SUMS_1(ADD) BLOCK(R0_0, ADD)
-#define SUMS_2(ADD) BLOCK(R0_1, ADD)
-#define SUMS_3(ADD) BLOCK(R0_2, ADD)
-#define SUMS_4(ADD) BLOCK(R0_3, ADD)
-#define SUMS_5(ADD) BLOCK(R0_3, ADD) BLOCK(R4_4, ADD)
-#define SUMS_6(ADD) BLOCK(R0_3, ADD) BLOCK(R4_5, ADD)
-#define SUMS_7(ADD) BLOCK(R0_3, ADD) BLOCK(R4_6, ADD)
-#define SUMS_8(ADD) BLOCK(R0_3, ADD) BLOCK(R4_7, ADD)
-#define SUMS_9(ADD) BLOCK(R0_3, ADD) BLOCK(R4_7, ADD) BLOCK(R8_8, ADD)
-#define SUMS_10(ADD) BLOCK(R0_3, ADD) BLOCK(R4_7, ADD) BLOCK(R8_9, ADD)
-#define SUMS_11(ADD) BLOCK(R0_3, ADD) BLOCK(R4_7, ADD) BLOCK(R8_10, ADD)
-#define SUMS_12(ADD) BLOCK(R0_3, ADD) BLOCK(R4_7, ADD) BLOCK(R8_11, ADD)
-KERNEL(1, SUMS_1)
-KERNEL(2, SUMS_2)
-KERNEL(3, SUMS_3)
-KERNEL(4, SUMS_4)
-KERNEL(5, SUMS_5)
-KERNEL(6, SUMS_6)
-KERNEL(7, SUMS_7)
-KERNEL(8, SUMS_8)
-KERNEL(9, SUMS_9)
-KERNEL(10, SUMS_10)
-KERNEL(11, SUMS_11)
-KERNEL(12, SUMS_12)
+#define I16_SUMS_1(ADD) BLOCK(R0_0, I16, ADD)
+#define I16_SUMS_2(ADD) BLOCK(R0_1, I16, ADD)
+#define I16_SUMS_3(ADD) BLOCK(R0_2, I16, ADD)
+#define I16_SUMS_4(ADD) BLOCK(R0_3, I16, ADD)
+#define I16_SUMS_5(ADD) BLOCK(R0_3, I16, ADD) BLOCK(R4_4, I16, ADD)
+#define I16_SUMS_6(ADD) BLOCK(R0_3, I16, ADD) BLOCK(R4_5, I16, ADD)
+#define I16_SUMS_7(ADD) BLOCK(R0_3, I16, ADD) BLOCK(R4_6, I16, ADD)
+#define I16_SUMS_8(ADD) BLOCK(R0_3, I16, ADD) BLOCK(R4_7, I16, ADD)
+#define I16_SUMS_9(ADD) BLOCK(R0_3, I16, ADD) BLOCK(R4_7, I16, ADD) BLOCK(R8_8, I16, ADD)
+#define I16_SUMS_10(ADD) BLOCK(R0_3, I16, ADD) BLOCK(R4_7, I16, ADD) BLOCK(R8_9, I16, ADD)
+#define I16_SUMS_11(ADD) BLOCK(R0_3, I16, ADD) BLOCK(R4_7, I16, ADD) BLOCK(R8_10, I16, ADD)
+#define I16_SUMS_12(ADD) BLOCK(R0_3, I16, ADD) BLOCK(R4_7, I16, ADD) BLOCK(R8_11, I16, ADD)
+#define I8_SUMS_1(ADD) BLOCK(R0_0, I8, ADD)
+#define I8_SUMS_2(ADD) BLOCK(R0_1, I8, ADD)
+#define I8_SUMS_3(ADD) BLOCK(R0_2, I8, ADD)
+#define I8_SUMS_4(ADD) BLOCK(R0_3, I8, ADD)
+#define I8_SUMS_5(ADD) BLOCK(R0_4, I8, ADD)
+#define I8_SUMS_6(ADD) BLOCK(R0_5, I8, ADD)
+#define I8_SUMS_7(ADD) BLOCK(R0_6, I8, ADD)
+#define I8_SUMS_8(ADD) BLOCK(R0_7, I8, ADD)
+#define I8_SUMS_9(ADD) BLOCK(R0_5, I8, ADD) BLOCK(R6_8, I8, ADD)
+#define I8_SUMS_10(ADD) BLOCK(R0_5, I8, ADD) BLOCK(R6_9, I8, ADD)
+#define I8_SUMS_11(ADD) BLOCK(R0_5, I8, ADD) BLOCK(R6_10, I8, ADD)
+#define I8_SUMS_12(ADD) BLOCK(R0_5, I8, ADD) BLOCK(R6_11, I8, ADD)
 
-static void vnni_matmul(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                        int32_t t0, int32_t t1) {
-    static void (*const kernels[])(const lsk_matrix *, const lsk_group *, int64_t, float *, int64_t, int32_t,
-                                   __mmask16) = {rows_1, rows_2, rows_3, rows_4,  rows_5,  rows_6,
-                                                 rows_7, rows_8, rows_9, rows_10, rows_11, rows_12};
+KERNEL(1, I16, I16_SUMS_1)
+KERNEL(2, I16, I16_SUMS_2)
+KERNEL(3, I16, I16_SUMS_3)
+KERNEL(4, I16, I16_SUMS_4)
+KERNEL(5, I16, I16_SUMS_5)
+KERNEL(6, I16, I16_SUMS_6)
+KERNEL(7, I16, I16_SUMS_7)
+KERNEL(8, I16, I16_SUMS_8)
+KERNEL(9, I16, I16_SUMS_9)
+KERNEL(10, I16, I16_SUMS_10)
+KERNEL(11, I16, I16_SUMS_11)
+KERNEL(12, I16, I16_SUMS_12)
+
+KERNEL(1, I8, I8_SUMS_1)
+KERNEL(2, I8, I8_SUMS_2)
+KERNEL(3, I8, I8_SUMS_3)
+KERNEL(4, I8, I8_SUMS_4)
+KERNEL(5, I8, I8_SUMS_5)
+KERNEL(6, I8, I8_SUMS_6)
+KERNEL(7, I8, I8_SUMS_7)
+KERNEL(8, I8, I8_SUMS_8)
+KERNEL(9, I8, I8_SUMS_9)
+KERNEL(10, I8, I8_SUMS_10)
+KERNEL(11, I8, I8_SUMS_11)
+KERNEL(12, I8, I8_SUMS_12)
+
+static void vnni_matmul(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
+                        int32_t rows, int32_t t0, int32_t t1) {
     enum { MOST = 12 };
+    static void (*const kernels[2][MOST])(const lsk_matrix *, const lsk_group *, int64_t, float *, int64_t, int32_t,
+                                          __mmask16) = {
+        {I16_rows_1, I16_rows_2, I16_rows_3, I16_rows_4, I16_rows_5, I16_rows_6, I16_rows_7, I16_rows_8, I16_rows_9,
+         I16_rows_10, I16_rows_11, I16_rows_12},
+        {I8_rows_1, I8_rows_2, I8_rows_3, I8_rows_4, I8_rows_5, I8_rows_6, I8_rows_7, I8_rows_8, I8_rows_9, I8_rows_10,
+         I8_rows_11, I8_rows_12},
+    };
     const int32_t passes = (rows + MOST - 1) / MOST;
     for (int32_t t = t0; t < t1; t++) {
         const int32_t left_out = m->n_out - t * LSK_TILE;
         const __mmask16 keep = left_out >= LSK_TILE ? 0xFFFF : (__mmask16)((1u << left_out) - 1);
         for (int32_t i = 0; i < passes; i++) {
             const int32_t from = rows * i / passes, to = rows * (i + 1) / passes;
-            kernels[to - from - 1](m, x + from, ldx, y + from * ldy, ldy, t, keep);
+            kernels[arith == LSK_ARITH_I8][to - from - 1](m, x + from, ldx, y + from * ldy, ldy, t, keep);
         }
     }
 }
 
-static void vnni_quantize(const float *x, int32_t n, lsk_group *out, int64_t stride) {
-    const __m512 most = _mm512_set1_ps(3.40282347e38f);
+static void vnni_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride) {
+    const __m512 largest = _mm512_set1_ps(3.40282347e38f);
+    const float steps = (float)lsk_steps(arith);
     for (int32_t i = 0; i < n; i += 32, out += stride) {
         const __m512 a = _mm512_loadu_ps(x + i), b = _mm512_loadu_ps(x + i + 16);
         const __m512 abs_a = _mm512_abs_ps(a), abs_b = _mm512_abs_ps(b);
-        const int finite = (_mm512_cmp_ps_mask(abs_a, most, _CMP_LE_OQ) & _mm512_cmp_ps_mask(abs_b, most, _CMP_LE_OQ)) == 0xFFFF;
+        const int finite =
+            (_mm512_cmp_ps_mask(abs_a, largest, _CMP_LE_OQ) & _mm512_cmp_ps_mask(abs_b, largest, _CMP_LE_OQ)) == 0xFFFF;
         const float max = _mm512_reduce_max_ps(_mm512_max_ps(abs_a, abs_b));
-        const float scale = finite ? max / 32512.0f : __builtin_nanf(""), inverse = finite && max > 0 ? 32512.0f / max : 0;
+        const float scale = finite ? max / steps : __builtin_nanf(""), inverse = finite && max > 0 ? steps / max : 0;
         /* a subnormal maximum has an infinite inverse: such values count as zero */
         const __m512 s = _mm512_set1_ps(inverse <= 3.40282347e38f ? inverse : 0);
         const __m512i va = _mm512_cvtps_epi32(_mm512_mul_ps(a, s)), vb = _mm512_cvtps_epi32(_mm512_mul_ps(b, s));
-        const __m512i half = _mm512_set1_epi32(128);
-        const __m512i ha = _mm512_srai_epi32(_mm512_add_epi32(va, half), 8), hb = _mm512_srai_epi32(_mm512_add_epi32(vb, half), 8);
+        __m512i ha = va, hb = vb;
+        if (arith == LSK_ARITH_I16) {
+            const __m512i half = _mm512_set1_epi32(128);
+            ha = _mm512_srai_epi32(_mm512_add_epi32(va, half), 8), hb = _mm512_srai_epi32(_mm512_add_epi32(vb, half), 8);
+            _mm_storeu_si128((__m128i *)out->lo, _mm512_cvtepi32_epi8(_mm512_sub_epi32(va, _mm512_slli_epi32(ha, 8))));
+            _mm_storeu_si128((__m128i *)(out->lo + 16),
+                             _mm512_cvtepi32_epi8(_mm512_sub_epi32(vb, _mm512_slli_epi32(hb, 8))));
+        }
         _mm_storeu_si128((__m128i *)out->hi, _mm512_cvtepi32_epi8(ha));
         _mm_storeu_si128((__m128i *)(out->hi + 16), _mm512_cvtepi32_epi8(hb));
-        _mm_storeu_si128((__m128i *)out->lo, _mm512_cvtepi32_epi8(_mm512_sub_epi32(va, _mm512_slli_epi32(ha, 8))));
-        _mm_storeu_si128((__m128i *)(out->lo + 16), _mm512_cvtepi32_epi8(_mm512_sub_epi32(vb, _mm512_slli_epi32(hb, 8))));
         const int32_t total = finite ? _mm512_reduce_add_epi32(_mm512_add_epi32(va, vb)) : 0;
         out->scale = scale;
         out->sum = scale * (float)total;
         out->total128 = 128 * total;
-        out->reserved = 0;
     }
 }
 

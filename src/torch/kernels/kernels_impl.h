@@ -482,10 +482,10 @@ static int k_row_stats(const float *logits, int32_t n, lst_row *row) {
     return isfinite(max) && isfinite(row->lse) ? 0 : -1;
 }
 
-#ifndef FAST_I16
-#define FAST_I16 0
-#define MATMUL_I16 lsk_plain_matmul_i16
+#ifndef FAST_INT
+#define FAST_INT 0
+#define MATMUL_INT lsk_plain_matmul_int
 #define QUANTIZE lsk_plain_quantize
 #endif
-const lsk_table LEVEL = {LEVEL_NAME, FAST_I16,   k_matmul,    MATMUL_I16,  QUANTIZE, k_rmsnorm,
+const lsk_table LEVEL = {LEVEL_NAME, FAST_INT,   k_matmul,    MATMUL_INT,  QUANTIZE, k_rmsnorm,
                          k_rope,     k_silu_mul, k_attention, k_row_stats, k_top};

@@ -1,10 +1,11 @@
-/* i16 arithmetic in plain C: the twin of the integer dot product kernels, equal to them bit for bit. */
+/* i16 and i8 arithmetic in plain C: the twin of the integer dot product kernels, equal to them bit for bit. */
 #include "torch/kernels/kernels.h"
 
 #include <math.h>
 #include <string.h>
 
-void lsk_plain_quantize(const float *x, int32_t n, lsk_group *out, int64_t stride) {
+void lsk_plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride) {
+    const float steps = (float)lsk_steps(arith);
     for (int32_t i = 0; i < n; i += 32, x += 32, out += stride) {
         float max = 0;
         int finite = 1;
@@ -12,19 +13,18 @@ void lsk_plain_quantize(const float *x, int32_t n, lsk_group *out, int64_t strid
             finite &= isfinite(x[k]) != 0;
             max = fmaxf(max, fabsf(x[k]));
         }
-        out->scale = finite ? max / 32512.0f : NAN;
-        float inverse = finite && max > 0 ? 32512.0f / max : 0;
+        out->scale = finite ? max / steps : NAN;
+        float inverse = finite && max > 0 ? steps / max : 0;
         if (!isfinite(inverse)) inverse = 0; /* a subnormal maximum: such values count as zero */
         int32_t total = 0;
         for (int k = 0; k < 32; k++) {
-            const int32_t v = finite ? (int32_t)lrintf(x[k] * inverse) : 0, hi = (v + 128) >> 8;
+            const int32_t v = finite ? (int32_t)lrintf(x[k] * inverse) : 0, hi = arith == LSK_ARITH_I16 ? (v + 128) >> 8 : v;
             out->hi[k] = (int8_t)hi;
-            out->lo[k] = (int8_t)(v - hi * 256);
+            if (arith == LSK_ARITH_I16) out->lo[k] = (int8_t)(v - hi * 256);
             total += v;
         }
         out->sum = out->scale * (float)total;
         out->total128 = 128 * total;
-        out->reserved = 0;
     }
 }
 
@@ -34,7 +34,7 @@ static float half_at(const unsigned char *p) {
     return lsk_half_to_float(h);
 }
 
-static void one_tile(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float *y, int32_t tile) {
+static void one_tile(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int32_t tile) {
     const unsigned char *p = m->data + (size_t)tile * m->tile_bytes;
     const int q4 = m->format == LSK_Q4I;
     float sum[LSK_TILE] = {0};
@@ -42,7 +42,7 @@ static void one_tile(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float
         for (int o = 0; o < LSK_TILE; o++) {
             int32_t dot = 0;
             for (int k = 0; k < 32; k++) {
-                const int a = 256 * x->hi[k] + x->lo[k];
+                const int a = arith == LSK_ARITH_I16 ? 256 * x->hi[k] + x->lo[k] : x->hi[k];
                 if (q4) {
                     const unsigned char b = p[64 + (k % 16) / 4 * 64 + o * 4 + k % 4];
                     dot += a * (k < 16 ? b & 15 : b >> 4);
@@ -55,8 +55,8 @@ static void one_tile(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float
     memcpy(y + tile * LSK_TILE, sum, (size_t)n * sizeof(float));
 }
 
-void lsk_plain_matmul_i16(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                          int32_t t0, int32_t t1) {
+void lsk_plain_matmul_int(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
+                          int32_t rows, int32_t t0, int32_t t1) {
     for (int32_t t = t0; t < t1; t++)
-        for (int32_t r = 0; r < rows; r++) one_tile(m, x + r, ldx, y + r * ldy, t);
+        for (int32_t r = 0; r < rows; r++) one_tile(m, arith, x + r, ldx, y + r * ldy, t);
 }

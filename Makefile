@@ -70,6 +70,7 @@ $(B)/obj/%.o: %.c
 $(B)/obj/src/torch/kernels/%.o: CFLAGS += -O3 -fPIC -fvisibility=hidden -fno-math-errno
 kernels_avx512_CFLAGS := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mavx2 -mf16c -mprefer-vector-width=512
 kernels_avx512vnni_CFLAGS := $(kernels_avx512_CFLAGS) -mavx512vnni
+kernels_amx_CFLAGS := -mamx-tile -mamx-bf16
 kernels_avx2_CFLAGS := -mavx2 -mfma -mf16c
 kernels_portable_CFLAGS := -ffp-contract=off
 
@@ -119,6 +120,11 @@ build/tests/torch_linear: tests/bench/torch_linear.cpp build/obj/torch-dir
 	@echo '  CXX  $<'
 	$(Q)$(CXX) $(TORCH_CXXFLAGS) -o $@ $< -Wl,-rpath,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -fopenmp \
 	  -Wl,-rpath-link,$(TORCH_DIR)/lib
+
+build/tests/perplexity: build/obj/tests/bench/perplexity.o $(call obj,$(CORE_SRC))
+	@mkdir -p $(@D)
+	@echo '  LINK $@'
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 lint:
 	@python3 tests/tools/lint.py

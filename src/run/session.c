@@ -375,9 +375,10 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     if (s->drafter) {
         float top_p[LST_MAX_ROWS];
         for (int32_t i = 0; i < n_top; i++) top_p[i] = expf(top_logits[i] - s->last.lse);
-        s->drafter->propose(s->drafter,
-                            &(ls_draft_state){s->context.p, s->context.n, root, top_ids, top_p, n_top, sized ? &s->sizing : NULL},
-                            out->budget, &s->tree);
+        s->drafter->propose(
+            s->drafter,
+            &(ls_draft_state){s->context.p, s->context.n, root, top_ids, top_p, n_top, sized ? &s->sizing : NULL},
+            out->budget, &s->tree);
         if (sized) out->budget = (int16_t)s->tree.n;
     } else ls_tree_start(&s->tree, root);
     trim_to_context(s);

@@ -7,7 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CANDIDATES = 2048, MAX_GUESSES = LS_TREE_MAX - 1, MAX_CHILDREN = MAX_GUESSES + LS_SUCCESSORS + 2, MAX_AGREE = 16 };
+enum {
+    MAX_CANDIDATES = 2048,
+    MAX_GUESSES = LS_TREE_MAX - 1,
+    MAX_CHILDREN = MAX_GUESSES + LS_SUCCESSORS + 2,
+    MAX_AGREE = 16
+};
 static const double LEAST = 1e-5; // sized trees: a path less likely than this is not worth a row, however cheap
 
 typedef struct {
@@ -81,7 +86,8 @@ static child *child_of(child *list, int32_t *n, int32_t token) {
     return &list[(*n)++];
 }
 
-static void add_copy(const search *q, child *list, int32_t *n, int32_t match_n, int32_t pos, const int32_t *tail, int32_t n_tail) {
+static void add_copy(const search *q, child *list, int32_t *n, int32_t match_n, int32_t pos, const int32_t *tail,
+                     int32_t n_tail) {
     int32_t agree = 0;
     while (agree < n_tail && agree < pos && q->s->context[pos - 1 - agree] == tail[n_tail - 1 - agree]) agree++;
     child *c = child_of(list, n, q->s->context[pos]);
@@ -102,7 +108,8 @@ static void expand(search *q, int32_t at) {
         add_copy(q, list, &n, c->match_n, c->match_pos + 1, tail, n_tail); // the copy goes on
     const ls_match m = ls_pool_find(&q->d->pool, tail, (size_t)n_tail);
     if (m.n) add_copy(q, list, &n, m.n, m.pos, tail, n_tail);
-    const ls_successor *pair = n_tail > 1 ? ls_successors_get(&q->d->successors, tail[n_tail - 2], tail[n_tail - 1]) : NULL;
+    const ls_successor *pair =
+        n_tail > 1 ? ls_successors_get(&q->d->successors, tail[n_tail - 2], tail[n_tail - 1]) : NULL;
     const ls_successor *known = pair ? pair : ls_successors_get(&q->d->successors, -1, tail[n_tail - 1]);
     for (int32_t i = 0; known && i < LS_SUCCESSORS && known->id[i] >= 0; i++) {
         child *k = child_of(list, &n, known->id[i]);
@@ -134,14 +141,21 @@ static void expand(search *q, int32_t at) {
     for (int32_t i = 0; i < n && q->n < MAX_CANDIDATES; i++) {
         const ls_features *f = &list[i].f;
         const double p = sum > 1 ? est[i] / sum : est[i]; // one of them at most comes true
-        const uint8_t from = f->agree ? (under_guess ? LS_TREE_GUESS_TAIL : LS_TREE_RETRIEVED)
+        const uint8_t from = f->agree            ? (under_guess ? LS_TREE_GUESS_TAIL : LS_TREE_RETRIEVED)
                              : f->succ_rank >= 0 ? LS_TREE_REMEMBERED
                                                  : LS_TREE_LAST_LOGIT;
         if (q->s->sizing && c->path * p < LEAST) continue;
-        q->c[q->n] = (candidate){.token = list[i].token, .parent = at, .depth = c->depth + 1, .match_n = list[i].match_n,
-                                 .match_pos = list[i].match_pos, .agree = f->agree,
+        q->c[q->n] = (candidate){.token = list[i].token,
+                                 .parent = at,
+                                 .depth = c->depth + 1,
+                                 .match_n = list[i].match_n,
+                                 .match_pos = list[i].match_pos,
+                                 .agree = f->agree,
                                  .rank = from == LS_TREE_LAST_LOGIT ? f->last_rank : -1,
-                                 .from = from, .key = key[i], .est = p, .path = c->path * p};
+                                 .from = from,
+                                 .key = key[i],
+                                 .est = p,
+                                 .path = c->path * p};
         heap_push(q, q->n++);
     }
 }
@@ -163,8 +177,10 @@ static void lay_out(const search *q, const int32_t *taken, int32_t n, ls_tree *t
         const int32_t r = t->n++;
         row_of[taken[i]] = r;
         if (c->parent == 0)
-            t->branches[t->n_branches++] = (ls_tree_branch){.rank = (int16_t)c->rank, .match_n = (int16_t)c->match_n,
-                                                            .match_pos = c->match_pos, .first_row = (int16_t)r};
+            t->branches[t->n_branches++] = (ls_tree_branch){.rank = (int16_t)c->rank,
+                                                            .match_n = (int16_t)c->match_n,
+                                                            .match_pos = c->match_pos,
+                                                            .first_row = (int16_t)r};
         ls_tree_branch *b = &t->branches[t->n_branches - 1];
         b->n_rows++;
         b->found++;

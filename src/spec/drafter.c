@@ -6,7 +6,8 @@
 
 const ls_method ls_methods[] = {
     {"ar", "plain decoding, one token a step", 1, false, NULL},
-    {"logitspec", "LogitSpec and remembered choices in a best-first tree, sized by measured cost", 0, true, ls_draft_tuned},
+    {"logitspec", "LogitSpec and remembered choices in a best-first tree, sized by measured cost", 0, true,
+     ls_draft_tuned},
     {"logitspec-paper", "LogitSpec exactly as published (arXiv 2507.01449)", 64, true, ls_draft_logitspec_paper},
     {0},
 };

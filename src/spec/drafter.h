@@ -36,7 +36,7 @@ struct ls_drafter {
     // Fills tree (root included) with at most budget rows, exactly budget where candidates suffice.
     void (*propose)(ls_drafter *d, const ls_draft_state *s, int32_t budget, ls_tree *tree);
     void (*learn)(ls_drafter *d, const ls_draft_result *r); // NULL: learns nothing
-    int32_t (*pool_size)(const ls_drafter *d); // entries remembered
+    int32_t (*pool_size)(const ls_drafter *d);              // entries remembered
     void (*free)(ls_drafter *d);
 };
 

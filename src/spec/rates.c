@@ -8,8 +8,9 @@ enum { COPIED = 0, REMEMBERED = 28, GUESSED = 28 + 80 };
 // Copied tokens by length of agreement (1, 2, 3, 4, 5-6, 7-9, 10 or more) and what the remembered choices say
 // (nothing known, not among them, first, among them).
 static const float copied_prior[7][4] = {
-    {0.27f, 0.10f, 0.65f, 0.25f}, {0.50f, 0.20f, 0.80f, 0.35f}, {0.72f, 0.35f, 0.90f, 0.50f}, {0.80f, 0.45f, 0.93f, 0.55f},
-    {0.86f, 0.50f, 0.95f, 0.60f}, {0.90f, 0.55f, 0.96f, 0.65f}, {0.95f, 0.60f, 0.98f, 0.70f},
+    {0.27f, 0.10f, 0.65f, 0.25f}, {0.50f, 0.20f, 0.80f, 0.35f}, {0.72f, 0.35f, 0.90f, 0.50f},
+    {0.80f, 0.45f, 0.93f, 0.55f}, {0.86f, 0.50f, 0.95f, 0.60f}, {0.90f, 0.55f, 0.96f, 0.65f},
+    {0.95f, 0.60f, 0.98f, 0.70f},
 };
 // Remembered tokens by rank (0, 1, 2, 3-4, 5-7) and probability (below .05, .2, .5, above), after the same pair.
 static const float remembered_prior[5][4] = {
@@ -19,8 +20,8 @@ static const float remembered_prior[5][4] = {
 // Guesses from the last logits by rank (1, 2, 3-4, 5-8, 9-16, 17-32, beyond) and share of what is left beside the root
 // (below .01, .05, .2, above): measured on the paper's trees.
 static const float guessed_prior[7][4] = {
-    {0.01f, 0.02f, 0.029f, 0.056f},   {0.02f, 0.036f, 0.032f, 0.035f}, {0.016f, 0.021f, 0.023f, 0.06f},
-    {0.014f, 0.011f, 0.021f, 0.02f},  {0.009f, 0.007f, 0.01f, 0.01f},  {0.005f, 0.0034f, 0.004f, 0.004f},
+    {0.01f, 0.02f, 0.029f, 0.056f},    {0.02f, 0.036f, 0.032f, 0.035f}, {0.016f, 0.021f, 0.023f, 0.06f},
+    {0.014f, 0.011f, 0.021f, 0.02f},   {0.009f, 0.007f, 0.01f, 0.01f},  {0.005f, 0.0034f, 0.004f, 0.004f},
     {0.0022f, 0.002f, 0.002f, 0.002f},
 };
 

@@ -12,13 +12,13 @@ typedef struct {
 
 // What is known about a candidate token at its place.
 typedef struct {
-    int32_t agree;      // tokens before it that agree with the place it is copied from; 0: it is not copied
-    bool known;         // the target's choices at this place are remembered
-    bool pair;          // ... after this very pair of tokens, not only after the last one
-    int32_t succ_rank;  // its rank among them; -1: it is not there
-    float succ_p;       // its probability there
-    int32_t last_rank;  // at the root: its rank in the last logits; -1: it is not there
-    float last_p;       // its probability there, of what is left beside the root
+    int32_t agree;     // tokens before it that agree with the place it is copied from; 0: it is not copied
+    bool known;        // the target's choices at this place are remembered
+    bool pair;         // ... after this very pair of tokens, not only after the last one
+    int32_t succ_rank; // its rank among them; -1: it is not there
+    float succ_p;      // its probability there
+    int32_t last_rank; // at the root: its rank in the last logits; -1: it is not there
+    float last_p;      // its probability there, of what is left beside the root
 } ls_features;
 
 void ls_rates_init(ls_rates *r);

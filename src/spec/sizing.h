@@ -12,7 +12,7 @@ extern const int32_t ls_size_rows[LS_SIZES]; // 1, 2, 3, 4, 6, 8, 12, 16, 24, 32
 typedef struct {
     double base_ms[LS_SIZES]; // forward of that many rows at cost_context; 0: not measured
     int32_t cost_context;
-    double slope_ms;          // per row and context token beyond cost_context
+    double slope_ms; // per row and context token beyond cost_context
 } ls_sizing;
 
 double ls_sizing_cost_ms(const ls_sizing *z, int32_t rows, int32_t context); // interpolated; 0 if not measured

@@ -6,7 +6,7 @@
 enum { LS_SUCCESSORS = 8 };
 
 typedef struct {
-    uint64_t key; // 0: empty
+    uint64_t key;              // 0: empty
     int32_t id[LS_SUCCESSORS]; // best first; -1: no more
     float p[LS_SUCCESSORS];
 } ls_successor;

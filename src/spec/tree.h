@@ -31,8 +31,8 @@ typedef struct {
     uint8_t from[LS_TREE_MAX];
     int16_t match_n[LS_TREE_MAX];
     int32_t match_pos[LS_TREE_MAX]; // context position the token was copied from; -1: none
-    float est[LS_TREE_MAX];    // estimated chance of being right, given the parent; NAN: no estimate
-    int16_t key[LS_TREE_MAX];  // the drafter's own note about the row
+    float est[LS_TREE_MAX];         // estimated chance of being right, given the parent; NAN: no estimate
+    int16_t key[LS_TREE_MAX];       // the drafter's own note about the row
     int32_t n_branches;
     ls_tree_branch branches[LS_TREE_BRANCHES];
 } ls_tree;

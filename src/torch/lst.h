@@ -45,7 +45,7 @@ typedef int (*lst_progress)(void *ud, const char *stage, double fraction);
 typedef struct {
     uint32_t size;
     const char *device;    /* "auto" or "cpu" */
-    const char *dtype;     /* "auto", "f32", "i16", "i8" (matmul inputs as integers), "bf16" (oneDNN, not exact) */
+    const char *dtype;     /* "auto", "f32", "i16", "i8" (matmul inputs as integers), "bf16"; all of them exact */
     int32_t threads;       /* 0: the processors this process may use */
     lst_progress progress; /* may be NULL */
     void *ud;

@@ -48,12 +48,12 @@ template <class F> int guard(F &&body) noexcept {
     }
 }
 
-// A weight matrix in one of two forms: packed for our kernels (exact), or reordered by oneDNN for bf16.
+// A weight matrix, packed for our kernels, and the arithmetic of its input.
 struct Linear {
     int32_t n_in = 0, n_out = 0;
-    at::Tensor packed_bytes; // uint8 storage behind `packed`
+    lsk_arith arith = LSK_ARITH_F32;
+    at::Tensor bytes; // uint8 storage behind `packed`
     lsk_matrix packed{};
-    at::Tensor bf16; // oneDNN's layout
 };
 
 struct Layer {
@@ -66,8 +66,7 @@ struct Layer {
 struct lst_model {
     lst_hparams hp{};
     const lsk_table *kernels = nullptr;
-    bool bf16 = false;             // matmuls by oneDNN, not exact
-    lsk_arith arith = LSK_ARITH_F32; // of our own kernels
+    const char *dtype = "f32", *kernel = "";
     int threads = 1;
     std::vector<lst::Layer> layers;
     lst::Linear head;

@@ -1,13 +1,15 @@
-// Opening a model: tensors are checked, packed for the kernels (or reordered by oneDNN), with progress.
+// Opening a model: tensors are checked and packed for the kernels, with progress.
 #include "torch/lst_internal.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/version.h>
 
 #include <sched.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <fstream>
 #include <unordered_map>
 
 namespace {
@@ -47,7 +49,8 @@ struct Loader {
     }
 
     // Several tensors of one input stacked along their outputs.
-    void linear(lst::Linear &l, std::initializer_list<std::pair<std::string, int64_t>> parts, int64_t n_in) {
+    void linear(lst::Linear &l, lsk_arith arith, std::initializer_list<std::pair<std::string, int64_t>> parts,
+                int64_t n_in) {
         std::vector<const lst_tensor *> ts;
         int64_t n_out = 0;
         bool same = true;
@@ -60,17 +63,17 @@ struct Loader {
         }
         l.n_in = (int32_t)n_in;
         l.n_out = (int32_t)n_out;
-        if (m.bf16) reorder(l, ts);
-        else pack(l, ts, same ? ts[0]->type : 0);
+        l.arith = arith;
+        pack(l, ts, same ? ts[0]->type : 0);
         for (auto *t : ts) progress(t->n_bytes);
     }
 
     void pack(lst::Linear &l, const std::vector<const lst_tensor *> &ts, int type) {
-        const size_t bytes = lsk_pack_bytes(type, l.n_out, l.n_in, m.arith);
+        const size_t bytes = lsk_pack_bytes(type, l.n_out, l.n_in, l.arith);
         if (!bytes) throw lst::Error(LST_E_ARG, std::string("tensor '") + ts[0]->name + "' cannot be packed");
-        l.packed_bytes = at::zeros({(int64_t)bytes}, at::kByte);
-        lsk_pack_init(&l.packed, type, l.n_out, l.n_in, m.arith);
-        l.packed.data = l.packed_bytes.data_ptr<uint8_t>();
+        l.bytes = at::zeros({(int64_t)bytes}, at::kByte);
+        lsk_pack_init(&l.packed, type, l.n_out, l.n_in, l.arith);
+        l.packed.data = l.bytes.data_ptr<uint8_t>();
         int64_t row = 0;
         for (auto *t : ts) {
             if (type == 0 && t->type != 0) { // mixed formats: as plain floats
@@ -85,26 +88,48 @@ struct Loader {
         }
         m.weight_bytes += bytes;
     }
-
-    void reorder(lst::Linear &l, const std::vector<const lst_tensor *> &ts) {
-        at::Tensor w = at::empty({l.n_out, l.n_in}, at::kFloat);
-        float *out = w.data_ptr<float>();
-        for (auto *t : ts)
-            for (int64_t r = 0; r < t->n_out; r++, out += l.n_in)
-                lsk_dequant_row(t->type, (const char *)t->data + (size_t)r * lsk_row_bytes(t->type, t->n_in), t->n_in,
-                                out);
-        static auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("mkldnn::_reorder_linear_weight", "")
-                             .typed<at::Tensor(const at::Tensor &, std::optional<int64_t>)>();
-        l.bf16 = op.call(w.to(at::kBFloat16), std::nullopt);
-        m.weight_bytes += (uint64_t)l.n_out * (uint64_t)l.n_in * 2;
-    }
 };
 
+// Processors that this process may use: its affinity mask, cut by a cgroup's quota (v2 cpu.max, v1 cpu.cfs_quota_us).
 int usable_processors() {
     cpu_set_t set;
     CPU_ZERO(&set);
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    double quota = 0, period = 0;
+    if (std::ifstream v2{"/sys/fs/cgroup/cpu.max"}; v2) {
+        if (!(v2 >> quota >> period)) quota = 0; // "max": no limit
+    } else {
+        std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") >> quota;
+        std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_period_us") >> period;
+    }
+    if (quota > 0 && period > 0) n = std::min(n, std::max(1, (int)std::ceil(quota / period)));
+    return n;
+}
+
+// What a dtype means for the inputs of the matmuls.
+struct Arithmetic {
+    const char *dtype, *kernel;
+    lsk_arith usual, careful; // careful: q/k/v and the down projection, which lose most by rounding
+};
+const Arithmetic arithmetics[] = {
+    {"f32", "f32 from packed weights", LSK_ARITH_F32, LSK_ARITH_F32},
+    {"i16", "16-bit integer inputs", LSK_ARITH_I16, LSK_ARITH_I16},
+    {"i8", "8-bit integer inputs, 16-bit for q/k/v and down", LSK_ARITH_I8, LSK_ARITH_I16},
+    {"bf16", "bf16 weights and inputs", LSK_ARITH_BF16, LSK_ARITH_BF16},
+};
+
+// auto: i8 where integer dot products make it the fastest, else f32. Its perplexity on the default model is within 0.3%
+// of f32's (tests/bench/results).
+const Arithmetic &choose(std::string dtype, bool can_integers, bool fast_integers) {
+    if (dtype == "auto") dtype = can_integers && fast_integers ? "i8" : "f32";
+    for (const Arithmetic &a : arithmetics)
+        if (dtype == a.dtype) {
+            if ((a.usual == LSK_ARITH_I8 || a.usual == LSK_ARITH_I16) &&
+                !can_integers) // a group of 32 stays in one head
+                throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' needs heads of a multiple of 32 values; use f32");
+            return a;
+        }
+    throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' is unknown (auto, f32, i16, i8, bf16)");
 }
 
 void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, int32_t n,
@@ -112,19 +137,11 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     const std::string device = opt.device ? opt.device : "auto", dtype = opt.dtype ? opt.dtype : "auto";
     if (device != "auto" && device != "cpu")
         throw lst::Error(LST_E_ARG, "device '" + device + "' is not available in this build (only cpu)");
-    if (dtype != "auto" && dtype != "f32" && dtype != "i16" && dtype != "i8" && dtype != "bf16")
-        throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' is unknown (auto, f32, i16, i8, bf16)");
-    const bool integers = dtype == "i16" || dtype == "i8";
-    const bool can_integers = hp.head_dim % 32 == 0; // a group of 32 inputs belongs to one attention head
-    if (integers && !can_integers)
-        throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' needs heads of a multiple of 32 values; use f32");
     m.hp = hp;
     m.kernels = lsk_pick();
-    // auto: i16 where integer dot products make it the fastest (its perplexity is f32's), else f32; both straight from
-    // the packed weights, and exact
-    m.bf16 = dtype == "bf16";
-    if (dtype == "i8") m.arith = LSK_ARITH_I8;
-    if (dtype == "i16" || (dtype == "auto" && can_integers && m.kernels->fast_int)) m.arith = LSK_ARITH_I16;
+    const Arithmetic &a = choose(dtype, hp.head_dim % 32 == 0, m.kernels->fast_int);
+    m.dtype = a.dtype;
+    m.kernel = a.kernel;
     m.threads = opt.threads > 0 ? std::min(opt.threads, usable_processors()) : usable_processors();
     at::set_num_threads(m.threads);
     Table table;
@@ -142,13 +159,14 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
         lst::Layer &l = m.layers[(size_t)i];
         l.attn_norm = load.vector(p + "attn_norm.weight", d);
         l.ffn_norm = load.vector(p + "ffn_norm.weight", d);
-        load.linear(l.qkv, {{p + "attn_q.weight", q}, {p + "attn_k.weight", kv}, {p + "attn_v.weight", kv}}, d);
-        load.linear(l.out, {{p + "attn_output.weight", d}}, q);
-        load.linear(l.gate_up, {{p + "ffn_gate.weight", hp.n_ff}, {p + "ffn_up.weight", hp.n_ff}}, d);
-        load.linear(l.down, {{p + "ffn_down.weight", d}}, hp.n_ff);
+        load.linear(l.qkv, a.careful, {{p + "attn_q.weight", q}, {p + "attn_k.weight", kv}, {p + "attn_v.weight", kv}},
+                    d);
+        load.linear(l.out, a.usual, {{p + "attn_output.weight", d}}, q);
+        load.linear(l.gate_up, a.usual, {{p + "ffn_gate.weight", hp.n_ff}, {p + "ffn_up.weight", hp.n_ff}}, d);
+        load.linear(l.down, a.careful, {{p + "ffn_down.weight", d}}, hp.n_ff);
     }
     m.output_norm = load.vector("output_norm.weight", d);
-    load.linear(m.head, {{hp.tied ? "token_embd.weight" : "output.weight", hp.n_vocab}}, d);
+    load.linear(m.head, a.usual, {{hp.tied ? "token_embd.weight" : "output.weight", hp.n_vocab}}, d);
 }
 
 } // namespace
@@ -191,14 +209,11 @@ LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
     return lst::guard([&] {
         if (!m || !info || info->size < sizeof *info) throw lst::Error(LST_E_ARG, "lst_model_info: bad arguments");
         snprintf(info->device, sizeof info->device, "cpu");
-        static const struct {
-            const char *dtype, *kernel;
-        } names[] = {{"f32", "f32 by packed weights"}, {"i16", "16-bit integers by packed weights"}, {"i8", "8-bit integers by packed weights"}};
-        snprintf(info->dtype, sizeof info->dtype, "%s", m->bf16 ? "bf16" : names[m->arith].dtype);
-        snprintf(info->kernel, sizeof info->kernel, "%s, %s", m->kernels->name, m->bf16 ? "oneDNN bf16 linear" : names[m->arith].kernel);
+        snprintf(info->dtype, sizeof info->dtype, "%s", m->dtype);
+        snprintf(info->kernel, sizeof info->kernel, "%s, %s", m->kernels->name, m->kernel);
         snprintf(info->torch_version, sizeof info->torch_version, "%s", TORCH_VERSION);
         info->threads = m->threads;
-        info->exact = !m->bf16;
+        info->exact = 1;
         info->weight_bytes = m->weight_bytes;
     });
 }

@@ -1,17 +1,27 @@
 // A timeline: KV cache, the forward over a block of rows, commit and rewind.
 //
-// The forward is written once, over an executor. Our own kernels (exact) run it inside one parallel region (every thread
-// walks the same code, a barrier after each phase); bf16 runs it on one thread that opens a region a phase
-// and hands matmuls to oneDNN. Everything but the matmuls is the same kernels in both.
+// The forward runs inside one parallel region: every thread walks the same code, with a barrier after each phase.
 #include "torch/lst_internal.h"
-
-#include <ATen/core/dispatch/Dispatcher.h>
 
 #include <omp.h>
 
 #include <atomic>
 #include <cmath>
 #include <cstring>
+
+// Matmul inputs other than plain floats, written beside them: in integer arithmetic group g of row r at [g * rows + r],
+// in bf16 row after row.
+struct Prepared {
+    std::vector<lsk_group> groups;
+    std::vector<uint16_t> bf16;
+    int32_t n_in = 0;
+
+    void resize(int32_t rows, int64_t n) {
+        n_in = (int32_t)n;
+        groups.resize((size_t)rows * (size_t)n / 32);
+        bf16.resize((size_t)rows * (size_t)n);
+    }
+};
 
 struct lst_session {
     lst_model *m;
@@ -20,7 +30,10 @@ struct lst_session {
     at::Tensor k, v;         // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
     std::vector<float> rope; // [capacity][head_dim]: cos, sin, cos, sin, ...
     at::Tensor x, xn, qkv, att, tmp, gate_up, act, logits; // [rows][...], grown on demand
-    std::vector<lsk_group> xn_groups, att_groups, act_groups; // the same as matmul inputs in integer arithmetic
+    Prepared xn_in, att_in, act_in;
+    // set to find where a value that is not finite comes from: 2 * layer, + 1 after its feed-forward part
+    bool searching = false;
+    std::atomic<int32_t> first_bad{INT32_MAX};
     int32_t rows_cap = 0, logit_rows_cap = 0;
     at::Tensor scratch; // [thread][...]
     int64_t scratch_floats = 0;
@@ -54,51 +67,38 @@ struct Block {
     int32_t head_row; // -1: logits of every row; else of this row only
 };
 
-// A matmul's input: rows of floats, and in integer arithmetic the same as groups of 32: group g of row r at [g * stride + r].
-struct Input {
-    const float *x;
-    const lsk_group *groups;
-    int64_t stride;
-};
-
-// Every thread runs the forward; phases end at a barrier.
-struct FusedTeam {
+// One of the threads that run the forward; phases end at a barrier.
+struct Team {
     int t, n;
     template <class F> void each(F &&body) {
         body(t, n);
 #pragma omp barrier
     }
-    void linear(const lst_session &s, const lst::Linear &l, Input in, float *y, int32_t rows) {
+    // y = x . l for rows of x from `first` on, of `rows` that were prepared.
+    void linear(const lst_session &s, const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows,
+                int32_t first = 0, int32_t count = -1) {
+        if (count < 0) count = rows;
+        const lsk_table &k = *s.m->kernels;
         const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = 2, units = (tiles + unit - 1) / unit;
-        const int32_t a = (int32_t)((int64_t)units * t / n) * unit, b = (int32_t)((int64_t)units * (t + 1) / n) * unit;
+        const int32_t a = (int32_t)((int64_t)units * t / n) * unit,
+                      b = std::min((int32_t)((int64_t)units * (t + 1) / n) * unit, tiles);
+        x += (int64_t)first * l.n_in;
         if (l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I)
-            s.m->kernels->matmul_int(&l.packed, s.m->arith, in.groups, in.stride, y, l.n_out, rows, a, std::min(b, tiles));
-        else
-            s.m->kernels->matmul(&l.packed, in.x, l.n_in, y, l.n_out, rows, a, std::min(b, tiles),
-                                 fm(s.scratch) + (int64_t)t * s.scratch_floats);
+            k.matmul_int(&l.packed, l.arith, p.groups.data() + first, rows, y, l.n_out, count, a, b);
+        else if (l.packed.format == LSK_BF16 && k.matmul_bf16)
+            k.matmul_bf16(&l.packed, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, y, l.n_out, count, a, b);
+        else k.matmul(&l.packed, x, l.n_in, y, l.n_out, count, a, b, fm(s.scratch) + (int64_t)t * s.scratch_floats);
 #pragma omp barrier
     }
 };
 
-// One thread runs the forward; each phase opens a parallel region, matmuls are libtorch's.
-struct SplitTeam {
-    int n;
-    template <class F> void each(F &&body) {
-#pragma omp parallel num_threads(n)
-        body(omp_get_thread_num(), omp_get_num_threads());
-    }
-    void linear(const lst_session &, const lst::Linear &l, Input input, float *y, int32_t rows) {
-        static auto op =
-            c10::Dispatcher::singleton()
-                .findSchemaOrThrow("mkldnn::_linear_pointwise", "")
-                .typed<at::Tensor(const at::Tensor &, const at::Tensor &, const std::optional<at::Tensor> &,
-                                  c10::string_view, c10::List<std::optional<at::Scalar>>,
-                                  std::optional<c10::string_view>)>();
-        at::Tensor in = at::from_blob((void *)input.x, {rows, l.n_in}, at::kFloat).to(at::kBFloat16);
-        at::Tensor out = op.call(in, l.bf16, std::nullopt, "none", c10::List<std::optional<at::Scalar>>(), "");
-        at::from_blob(y, {rows, l.n_out}, at::kFloat).copy_(out);
-    }
-};
+// Columns [at, at + n) of a row of a matmul's input: x holds the floats.
+void prepare(const lst_session &s, lsk_arith arith, Prepared &p, int32_t rows, int32_t row, float *x, int32_t at,
+             int32_t n) {
+    if (arith == LSK_ARITH_I16 || arith == LSK_ARITH_I8)
+        s.m->kernels->quantize(x, n, arith, p.groups.data() + (int64_t)at / 32 * rows + row, rows);
+    else if (arith == LSK_ARITH_BF16) s.m->kernels->to_bf16(x, n, p.bf16.data() + (int64_t)row * p.n_in + at);
+}
 
 struct Range {
     int32_t from, to;
@@ -139,26 +139,35 @@ void attend(const lst_session &s, const Block &b, int layer, int32_t row, int32_
     s.m->kernels->attention(&a);
 }
 
-template <class Team> void forward(lst_session &s, const Block &b, Team team) {
+void note_bad(lst_session &s, int32_t stage, const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (!std::isfinite(x[i])) {
+            for (int32_t old = s.first_bad; stage < old && !s.first_bad.compare_exchange_weak(old, stage);) {
+            }
+            return;
+        }
+}
+
+void forward(lst_session &s, const Block &b, Team team) {
     const lst_model &m = *s.m;
     const lst_hparams &hp = m.hp;
     const lsk_table &k = *m.kernels;
     const int64_t d = hp.n_embd, hd = hp.head_dim, nqkv = m.layers[0].qkv.n_out;
     const float scale = 1.0f / std::sqrt((float)hd);
     float *x = fm(s.x), *xn = fm(s.xn), *qkv = fm(s.qkv), *tmp = fm(s.tmp);
-    const bool integers = m.arith != LSK_ARITH_F32;
-    lsk_group *gx = s.xn_groups.data(), *ga = s.att_groups.data(), *gf = s.act_groups.data();
     auto position = [&](int32_t row) { return s.length + (b.tree ? s.depth[(size_t)row] : row); };
     // x += tmp (but for the first time), then the norm that the next matmul reads
-    auto add_norm = [&](bool add, const at::Tensor &w) {
+    int32_t stage = -1;
+    auto add_norm = [&](bool add, const at::Tensor &w, const lst::Linear &next) {
         team.each([&](int t, int n) {
             Range r = share(b.n, t, n);
             for (int32_t i = r.from; i < r.to; i++) {
                 float *xi = x + i * d;
                 if (add)
                     for (int64_t j = 0; j < d; j++) xi[j] += tmp[i * d + j];
+                if (s.searching) note_bad(s, stage, xi, d);
                 k.rmsnorm(xi, f(w), (int32_t)d, hp.rms_eps, xn + i * d);
-                if (integers) k.quantize(xn + i * d, (int32_t)d, m.arith, gx + i, b.n);
+                prepare(s, next.arith, s.xn_in, b.n, i, xn + i * d, 0, (int32_t)d);
             }
         });
     };
@@ -169,8 +178,9 @@ template <class Team> void forward(lst_session &s, const Block &b, Team team) {
     });
     for (int layer = 0; layer < hp.n_layers; layer++) {
         const lst::Layer &l = m.layers[(size_t)layer];
-        add_norm(layer > 0, l.attn_norm);
-        team.linear(s, l.qkv, {xn, gx, b.n}, qkv, b.n);
+        add_norm(layer > 0, l.attn_norm, l.qkv);
+        stage++;
+        team.linear(s, l.qkv, xn, s.xn_in, qkv, b.n);
         team.each([&](int t, int n) {
             Range r = share(b.n, t, n);
             for (int32_t i = r.from; i < r.to; i++) {
@@ -188,12 +198,14 @@ template <class Team> void forward(lst_session &s, const Block &b, Team team) {
                 const int32_t row = i / hp.n_heads, head = i % hp.n_heads;
                 heads = std::min(group - head % group, r.to - i);
                 attend(s, b, layer, row, head, heads, t);
-                if (integers) k.quantize(f(s.att) + i * hd, (int32_t)(heads * hd), m.arith, ga + head * hd / 32 * b.n + row, b.n);
+                prepare(s, l.out.arith, s.att_in, b.n, row, fm(s.att) + i * hd, (int32_t)(head * hd),
+                        (int32_t)(heads * hd));
             }
         });
-        team.linear(s, l.out, {f(s.att), ga, b.n}, tmp, b.n);
-        add_norm(true, l.ffn_norm);
-        team.linear(s, l.gate_up, {xn, gx, b.n}, fm(s.gate_up), b.n);
+        team.linear(s, l.out, f(s.att), s.att_in, tmp, b.n);
+        add_norm(true, l.ffn_norm, l.gate_up);
+        stage++;
+        team.linear(s, l.gate_up, xn, s.xn_in, fm(s.gate_up), b.n);
         team.each([&](int t, int n) {
             const int64_t width = 32, per_row = hp.n_ff / width;
             Range r = share(b.n * per_row, t, n);
@@ -202,14 +214,14 @@ template <class Team> void forward(lst_session &s, const Block &b, Team team) {
                 const float *gate = f(s.gate_up) + row * 2 * hp.n_ff + at;
                 float *act = fm(s.act) + row * hp.n_ff + at;
                 k.silu_mul(gate, gate + hp.n_ff, (int32_t)width, act);
-                if (integers) k.quantize(act, (int32_t)width, m.arith, gf + at / width * b.n + row, b.n);
+                prepare(s, l.down.arith, s.act_in, b.n, (int32_t)row, act, (int32_t)at, (int32_t)width);
             }
         });
-        team.linear(s, l.down, {f(s.act), gf, b.n}, tmp, b.n);
+        team.linear(s, l.down, f(s.act), s.act_in, tmp, b.n);
     }
-    add_norm(true, m.output_norm);
+    add_norm(true, m.output_norm, m.head);
     const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
-    team.linear(s, m.head, {xn + from * d, gx + from, b.n}, fm(s.logits), count);
+    team.linear(s, m.head, xn, s.xn_in, fm(s.logits), b.n, from, count);
 }
 
 void run_block(lst_session &s, const Block &b) {
@@ -220,11 +232,9 @@ void run_block(lst_session &s, const Block &b) {
         s.qkv = rows(s.m->layers[0].qkv.n_out);
         s.att = rows((int64_t)hp.n_heads * hp.head_dim);
         s.gate_up = rows(2 * (int64_t)hp.n_ff), s.act = rows(hp.n_ff);
-        if (s.m->arith != LSK_ARITH_F32) {
-            s.xn_groups.resize((size_t)b.n * (size_t)hp.n_embd / 32);
-            s.att_groups.resize((size_t)b.n * (size_t)(hp.n_heads * hp.head_dim) / 32);
-            s.act_groups.resize((size_t)b.n * (size_t)hp.n_ff / 32);
-        }
+        s.xn_in.resize(b.n, hp.n_embd);
+        s.att_in.resize(b.n, (int64_t)hp.n_heads * hp.head_dim);
+        s.act_in.resize(b.n, hp.n_ff);
         s.rows_cap = b.n;
     }
     const int32_t logit_rows = b.head_row < 0 ? b.n : 1;
@@ -239,24 +249,35 @@ void run_block(lst_session &s, const Block &b) {
         s.scratch_floats = floats * 3 / 2 / 16 * 16;
         s.scratch = at::empty({s.m->threads, s.scratch_floats}, at::kFloat);
     }
-    if (s.m->bf16) {
-        forward(s, b, SplitTeam{s.m->threads});
-        return;
-    }
 #pragma omp parallel num_threads(s.m->threads)
-    forward(s, b, FusedTeam{omp_get_thread_num(), omp_get_num_threads()});
+    forward(s, b, Team{omp_get_thread_num(), omp_get_num_threads()});
 }
 
-void describe_row(const lst_session &s, const float *logits, uint64_t next_position, const lst_sampling *sampling,
+// A logit of block b was not finite: runs it again to find the layer, and says so.
+[[noreturn]] void bad_logit(lst_session &s, const Block &b) {
+    s.searching = true;
+    s.first_bad = INT32_MAX;
+    run_block(s, b);
+    s.searching = false;
+    const int32_t stage = s.first_bad;
+    std::string where = "the output head";
+    if (stage != INT32_MAX)
+        where = "layer " + std::to_string(stage / 2) + (stage % 2 ? ", feed-forward" : ", attention");
+    throw lst::Error(LST_E_NAN, "the model produced a logit that is not a finite number; the first bad value is in " +
+                                    where + ": its weights are damaged or too large");
+}
+
+// False: a logit is not finite.
+bool describe_row(const lst_session &s, const float *logits, uint64_t next_position, const lst_sampling *sampling,
                   lst_row *out) {
     const int32_t n = s.m->hp.n_vocab;
-    if (s.m->kernels->row_stats(logits, n, out))
-        throw lst::Error(LST_E_NAN, "the model produced a logit that is not a finite number");
+    if (s.m->kernels->row_stats(logits, n, out)) return false;
     out->chosen = sampling && sampling->temperature > 0 ? ls_sample(logits, n, sampling->temperature, sampling->top_k,
                                                                     sampling->top_p, sampling->seed, next_position)
                                                         : out->top_id[0];
     out->chosen_logit = logits[out->chosen];
     out->parent_logit = out->parent_lse = NAN;
+    return true;
 }
 
 void check_tokens(const lst_session &s, const int32_t *tokens, int32_t n) {
@@ -285,14 +306,17 @@ void prefill(lst_session &s, const int32_t *tokens, int32_t n, const lst_samplin
             if (progress && progress(ud, "prefill", (double)done / n))
                 throw lst::Error(LST_E_CANCELLED, "prefill was cancelled");
             const int32_t rows = std::min<int32_t>(PREFILL_ROWS, n - done);
-            run_block(s, {rows, tokens + done, false, rows - 1});
-            s.length += rows;
+            const Block block{rows, tokens + done, false, rows - 1};
+            run_block(s, block);
             done += rows;
+            lst_row row;
+            if (!describe_row(s, f(s.logits), (uint64_t)(s.length + rows), done < n ? nullptr : sampling, &row))
+                bad_logit(s, block);
+            s.length += rows;
+            if (done < n) continue;
+            set_last(s, f(s.logits), row.lse);
+            if (last) *last = row;
         }
-        lst_row row;
-        describe_row(s, f(s.logits), (uint64_t)s.length, sampling, &row);
-        set_last(s, f(s.logits), row.lse);
-        if (last) *last = row;
     } catch (...) {
         s.length = start;
         s.last_known = false;
@@ -324,21 +348,19 @@ void forward_tree(lst_session &s, const int32_t *tokens, const int32_t *parents,
             throw lst::Error(LST_E_ARG,
                              "a tree node lies beyond the context of " + std::to_string(s.n_context) + " tokens");
     }
-    run_block(s, {n, tokens, true, -1});
+    const Block block{n, tokens, true, -1};
+    run_block(s, block);
     s.row_lse.resize((size_t)n);
     const int64_t vocab = s.m->hp.n_vocab;
     const float *logits = f(s.logits);
     std::atomic<bool> bad{false};
 #pragma omp parallel for num_threads(s.m->threads) schedule(dynamic) if (n > 1)
     for (int32_t i = 0; i < n; i++) {
-        try {
-            describe_row(s, logits + i * vocab, (uint64_t)(s.length + s.depth[(size_t)i] + 1), sampling, &rows[i]);
-            s.row_lse[(size_t)i] = rows[i].lse;
-        } catch (...) { // an exception must not leave the region
+        if (!describe_row(s, logits + i * vocab, (uint64_t)(s.length + s.depth[(size_t)i] + 1), sampling, &rows[i]))
             bad = true;
-        }
+        s.row_lse[(size_t)i] = rows[i].lse;
     }
-    if (bad) throw lst::Error(LST_E_NAN, "the model produced a logit that is not a finite number");
+    if (bad) bad_logit(s, block);
     for (int32_t i = 0; i < n; i++) {
         const int32_t p = parents[i];
         if (p < 0 && !s.last_known) continue;

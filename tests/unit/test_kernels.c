@@ -1,7 +1,7 @@
 // CPU kernels: every level against a plain reference, and the promise that a row's bits do not depend on what
 // else is computed with it.
 #include "torch/kernels/kernels.h"
-#include "base/rng.h"
+#include "tests/unit/random_tensor.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -10,48 +10,11 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const char *const levels[] = {"portable", "avx2", "avx512", "avx512vnni"};
+static const char *const levels[] = {"portable", "avx2", "avx512", "avx512vnni", "amx"};
+enum { LEVELS = sizeof levels / sizeof *levels };
 
-static uint64_t counter;
-static float rnd(void) {
-    return (float)(ls_uniform_at(7, counter++) * 2 - 1);
-}
-static uint32_t rnd_int(uint32_t n) {
-    return (uint32_t)(ls_uniform_at(11, counter++) * n);
-}
-
-static uint16_t half_from_float(float f) { // good enough for normal values: truncates
-    uint32_t b;
-    memcpy(&b, &f, 4);
-    return (uint16_t)((b >> 16 & 0x8000) | ((b >> 23 & 255) - 112) << 10 | (b >> 13 & 0x3FF));
-}
-
-static unsigned char *random_raw(int type, int64_t n_out, int64_t n_in) {
-    size_t row = lsk_row_bytes(type, n_in);
-    unsigned char *raw = malloc(row * (size_t)n_out);
-    for (size_t i = 0; i < row * (size_t)n_out; i++) raw[i] = (unsigned char)rnd_int(256);
-    if (type == 0)
-        for (int64_t i = 0; i < n_in * n_out; i++) {
-            float f = rnd();
-            memcpy(raw + i * 4, &f, 4);
-        }
-    int block = type == 2 ? 18 : type == 3 ? 20 : type == 8 ? 34 : 0;
-    for (size_t at = 0; block && at < row * (size_t)n_out; at += (size_t)block) {
-        uint16_t d = half_from_float(0.01f + 0.02f * (rnd() + 1)), m = half_from_float(-0.1f + 0.05f * rnd());
-        memcpy(raw + at, &d, 2);
-        if (type == 3) memcpy(raw + at + 2, &m, 2);
-    }
-    if (type == 1 || type == 30)
-        for (int64_t i = 0; i < n_in * n_out; i++) {
-            float f = rnd();
-            if (fabsf(f) < 0.01f) f = 0.01f; // half_from_float knows normal halves only
-            uint32_t b;
-            memcpy(&b, &f, 4);
-            uint16_t h = type == 1 ? half_from_float(f) : (uint16_t)(b >> 16);
-            memcpy(raw + i * 2, &h, 2);
-        }
-    return raw;
-}
+void emulated_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
+                              int32_t tile_begin, int32_t tile_end);
 
 static void *aligned(size_t n) {
     void *p = aligned_alloc(64, (n + 63) / 64 * 64);
@@ -63,25 +26,30 @@ static void matmul_is_right_and_row_independent(void **state) {
     (void)state;
     const int types[] = {0, 1, 2, 3, 8, 30};
     int seen = 0;
-    for (size_t l = 0; l < 4; l++) {
+    for (size_t l = 0; l < LEVELS; l++) {
         const lsk_table *k = lsk_level(levels[l]);
         if (!k) continue;
         seen++;
-        for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        for (size_t t = 0; t < 2 * sizeof types / sizeof *types; t++) {
             const int64_t n_in = 96, n_out = 77; // an odd last tile
-            unsigned char *raw = random_raw(types[t], n_out, n_in);
+            const int type = types[t / 2];
+            const lsk_arith arith = t % 2 ? LSK_ARITH_BF16 : LSK_ARITH_F32;
+            unsigned char *raw = random_raw(type, n_out, n_in);
             lsk_matrix m;
-            lsk_pack_init(&m, types[t], n_out, n_in, LSK_ARITH_F32);
-            m.data = aligned(lsk_pack_bytes(types[t], n_out, n_in, LSK_ARITH_F32));
-            lsk_pack_rows(&m, 0, types[t], raw, n_out);
+            lsk_pack_init(&m, type, n_out, n_in, arith);
+            m.data = aligned(lsk_pack_bytes(type, n_out, n_in, arith));
+            lsk_pack_rows(&m, 0, type, raw, n_out);
             enum { ROWS = 70 };
             float x[ROWS * 96], *y = malloc(sizeof(float) * ROWS * 80), *one = malloc(sizeof(float) * 80), w[96];
             float *scratch = aligned(sizeof(float) * 96 * 64);
+            uint16_t bits[ROWS * 96];
             for (int i = 0; i < ROWS * 96; i++) x[i] = rnd();
+            if (arith == LSK_ARITH_BF16) k->to_bf16(x, ROWS * 96, bits);
             k->matmul(&m, x, n_in, y, 80, ROWS, 0, 2, scratch); // split over tiles, as threads do
             k->matmul(&m, x, n_in, y, 80, ROWS, 2, 5, scratch);
             for (int64_t o = 0; o < n_out; o++) {
-                lsk_dequant_row(types[t], raw + (size_t)o * lsk_row_bytes(types[t], n_in), n_in, w);
+                lsk_dequant_row(type, raw + (size_t)o * lsk_row_bytes(type, n_in), n_in, w);
+                if (arith == LSK_ARITH_BF16) k->to_bf16(w, (int32_t)n_in, bits);
                 for (int r = 0; r < ROWS; r += 23) {
                     double want = 0, size = 0;
                     for (int64_t i = 0; i < n_in; i++) {
@@ -121,7 +89,7 @@ static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
         float x[ROWS * N_IN], y[ROWS * LDY], z[ROWS * LDY], w[N_IN];
         lsk_group plain[ROWS * GROUPS], other[ROWS * GROUPS];
         for (int i = 0; i < ROWS * N_IN; i++) x[i] = rnd() * (i % 7 ? 1 : 20); // outliers
-        for (int i = 0; i < 32; i++) x[i] = 0, x[N_IN + i] = 1e-42f;          // a group of zeros, one of subnormals
+        for (int i = 0; i < 32; i++) x[i] = 0, x[N_IN + i] = 1e-42f;           // a group of zeros, one of subnormals
         for (int r = 0; r < ROWS; r++) lsk_plain_quantize(x + r * N_IN, N_IN, arith, plain + r, ROWS);
         lsk_plain_matmul_int(&m, arith, plain, ROWS, y, LDY, ROWS, 0, 5);
         for (int64_t o = 0; o < N_OUT; o++) {
@@ -130,12 +98,13 @@ static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
                 double want = 0, allowed = 1e-6;
                 for (int i = 0; i < N_IN; i++) {
                     want += (double)w[i] * (double)x[r * N_IN + i];
-                    allowed += fabs((double)w[i]) * (0.51 * (double)plain[i / 32 * ROWS + r].scale + 2e-6 * fabs((double)x[r * N_IN + i]));
+                    allowed += fabs((double)w[i]) *
+                               (0.51 * (double)plain[i / 32 * ROWS + r].scale + 2e-6 * fabs((double)x[r * N_IN + i]));
                 }
                 assert_true(fabs(want - (double)y[r * LDY + o]) <= allowed);
             }
         }
-        for (size_t l = 0; l < 4; l++) {
+        for (size_t l = 0; l < LEVELS; l++) {
             const lsk_table *k = lsk_level(levels[l]);
             if (!k) continue;
             for (int r = 0; r < ROWS; r++) k->quantize(x + r * N_IN, N_IN, arith, other + r, ROWS);
@@ -158,10 +127,47 @@ static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
     }
 }
 
+// The tile kernel: right, and a row's bits do not depend on how many rows there are or where it stands.
+static void tiles_are_right_and_row_independent(void **state) {
+    (void)state;
+    enum { N_IN = 96, N_OUT = 77, ROWS = 150, LDY = 80 };
+    unsigned char *raw = random_raw(3, N_OUT, N_IN);
+    lsk_matrix m;
+    lsk_pack_init(&m, 3, N_OUT, N_IN, LSK_ARITH_BF16);
+    m.data = aligned(lsk_pack_bytes(3, N_OUT, N_IN, LSK_ARITH_BF16) + 4096); // prefetches reach beyond
+    lsk_pack_rows(&m, 0, 3, raw, N_OUT);
+    const lsk_table *plain = lsk_level("portable");
+    static float x[ROWS * N_IN], y[ROWS * LDY], z[ROWS * LDY], w[N_IN];
+    static uint16_t bits[ROWS * N_IN], w_bits[N_IN];
+    for (int i = 0; i < ROWS * N_IN; i++) x[i] = rnd();
+    plain->to_bf16(x, ROWS * N_IN, bits);
+    emulated_amx_matmul_bf16(&m, bits, N_IN, y, LDY, ROWS, 0, 3);
+    emulated_amx_matmul_bf16(&m, bits, N_IN, y, LDY, ROWS, 3, 5);
+    for (int64_t o = 0; o < N_OUT; o++) {
+        lsk_dequant_row(3, raw + (size_t)o * lsk_row_bytes(3, N_IN), N_IN, w);
+        plain->to_bf16(w, N_IN, w_bits);
+        for (int r = 0; r < ROWS; r++) {
+            double want = 0, size = 0;
+            for (int i = 0; i < N_IN; i++) {
+                want += (double)w[i] * (double)x[r * N_IN + i];
+                size += fabs((double)w[i] * (double)x[r * N_IN + i]);
+            }
+            assert_true(fabs(want - (double)y[r * LDY + o]) < 2e-6 * size);
+        }
+    }
+    for (int rows = 1; rows <= 70; rows += rows < 34 ? 1 : 7)
+        for (int first = 0; first + rows <= ROWS; first += 37) {
+            emulated_amx_matmul_bf16(&m, bits + first * N_IN, N_IN, z, LDY, rows, 0, 5);
+            for (int r = 0; r < rows; r++)
+                assert_memory_equal(z + r * LDY, y + (first + r) * LDY, N_OUT * sizeof(float));
+        }
+    free(raw), free(m.data);
+}
+
 static void a_bad_number_is_not_rounded_into_silence(void **state) {
     (void)state;
     const float bad[] = {NAN, INFINITY, -INFINITY};
-    for (size_t l = 0; l < 4; l++)
+    for (size_t l = 0; l < LEVELS; l++)
         for (int b = 0; b < 3; b++)
             for (int at = 0; at < 32; at++) {
                 const lsk_table *k = lsk_level(levels[l]);
@@ -218,7 +224,7 @@ static void attention_of(const lsk_table *t, int HD, int HEADS) {
 
 static void attention_sees_ancestors_only_and_is_independent_of_company(void **state) {
     (void)state;
-    for (size_t l = 0; l < 4; l++)
+    for (size_t l = 0; l < LEVELS; l++)
         for (int hd = 16; hd <= 64; hd += 16)
             for (int heads = 1; heads <= 8; heads++)
                 if (lsk_level(levels[l])) attention_of(lsk_level(levels[l]), hd, heads);
@@ -228,7 +234,7 @@ static void row_statistics_match_doubles(void **state) {
     (void)state;
     enum { N = 4096 };
     float *x = aligned(sizeof(float) * N);
-    for (size_t l = 0; l < 4; l++) {
+    for (size_t l = 0; l < LEVELS; l++) {
         const lsk_table *t = lsk_level(levels[l]);
         if (!t) continue;
         for (int i = 0; i < N; i++) x[i] = 12 * rnd();
@@ -257,8 +263,29 @@ static void row_statistics_match_doubles(void **state) {
     free(x);
 }
 
-static void half_conversion_is_exact(void **state) {
+static void silu_takes_any_number(void **state) {
     (void)state;
+    for (size_t l = 0; l < LEVELS; l++) {
+        const lsk_table *k = lsk_level(levels[l]);
+        if (!k) continue;
+        float gate[32], up[32], out[32];
+        for (int i = 0; i < 32; i++) gate[i] = i < 16 ? 8 * rnd() : (i % 2 ? 1e30f : -1e30f), up[i] = rnd();
+        gate[16] = -100, gate[18] = -88, gate[20] = -87.5f;
+        k->silu_mul(gate, up, 32, out);
+        for (int i = 0; i < 32; i++) {
+            const double want = gate[i] < -200 ? 0 : (double)gate[i] / (1 + exp(-(double)gate[i])) * (double)up[i];
+            assert_true(fabs(want - (double)out[i]) <= 1e-6 * fabs(want) + 1e-30 * fabs((double)gate[i]));
+        }
+    }
+}
+
+static void conversions_are_exact(void **state) {
+    (void)state;
+    assert_int_equal(lsk_float_to_bf16(1.0f), 0x3F80);
+    assert_int_equal(lsk_float_to_bf16(1.00390625f), 0x3F80); // halfway: to even
+    assert_int_equal(lsk_float_to_bf16(1.01171875f), 0x3F82);
+    assert_int_equal(lsk_float_to_bf16(3.4e38f), 0x7F80); // beyond the largest
+    assert_true((lsk_float_to_bf16(NAN) & 0x7FFF) > 0x7F80);
     assert_true(lsk_half_to_float(0x3C00) == 1.0f && lsk_half_to_float(0xC000) == -2.0f);
     assert_true(lsk_half_to_float(0x0001) == 0x1p-24f && lsk_half_to_float(0x7BFF) == 65504.0f);
     assert_true(isinf(lsk_half_to_float(0x7C00)) && isnan(lsk_half_to_float(0x7E00)));
@@ -268,10 +295,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matmul_is_right_and_row_independent),
         cmocka_unit_test(integer_matmul_is_right_and_the_same_everywhere),
+        cmocka_unit_test(tiles_are_right_and_row_independent),
         cmocka_unit_test(a_bad_number_is_not_rounded_into_silence),
         cmocka_unit_test(attention_sees_ancestors_only_and_is_independent_of_company),
         cmocka_unit_test(row_statistics_match_doubles),
-        cmocka_unit_test(half_conversion_is_exact),
+        cmocka_unit_test(silu_takes_any_number),
+        cmocka_unit_test(conversions_are_exact),
     };
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

@@ -236,10 +236,12 @@ static void trees_of_every_method_are_valid(void **state) {
             for (int step = 0; step < 10; step++) {
                 int32_t top[LS_TREE_MAX];
                 float top_p[LS_TREE_MAX];
-                for (int32_t i = 0; i < LS_TREE_MAX; i++) top[i] = (i * 7 + step) % 500, top_p[i] = 0.5f / (float)(i + 1);
+                for (int32_t i = 0; i < LS_TREE_MAX; i++)
+                    top[i] = (i * 7 + step) % 500, top_p[i] = 0.5f / (float)(i + 1);
                 const int32_t budget = 1 + (int32_t)(ls_uniform_at(6, counter++) * (step == 9 ? 256 : 64));
                 const ls_sizing sizing = costs(10, 0.5);
-                const ls_draft_state s = {text, (size_t)n, top[step % 3], top, top_p, LS_TREE_MAX, step % 2 ? &sizing : NULL};
+                const ls_draft_state s = {
+                    text, (size_t)n, top[step % 3], top, top_p, LS_TREE_MAX, step % 2 ? &sizing : NULL};
                 ls_tree t, again;
                 d->propose(d, &s, budget, &t);
                 twin->propose(twin, &s, budget, &again);
@@ -272,10 +274,16 @@ static void trees_of_every_method_are_valid(void **state) {
                 static float succ_p[LS_TREE_MAX][LS_SUCCESSORS];
                 for (int32_t i = 0; i < t.n; i++) {
                     chosen[i] = (t.token[i] * 3 + 1) % kinds;
-                    for (int j = 0; j < LS_SUCCESSORS; j++) top_id[i][j] = chosen[i] + j, succ_p[i][j] = 0.5f / (float)(1 << j);
+                    for (int j = 0; j < LS_SUCCESSORS; j++)
+                        top_id[i][j] = chosen[i] + j, succ_p[i][j] = 0.5f / (float)(1 << j);
                 }
                 const int32_t n_path = ls_tree_verify(&t, chosen, path);
-                const ls_draft_result r = {text, (size_t)n, &t, path, n_path, (const int32_t(*)[LS_SUCCESSORS])top_id,
+                const ls_draft_result r = {text,
+                                           (size_t)n,
+                                           &t,
+                                           path,
+                                           n_path,
+                                           (const int32_t(*)[LS_SUCCESSORS])top_id,
                                            (const float(*)[LS_SUCCESSORS])succ_p};
                 if (d->learn) d->learn(d, &r), twin->learn(twin, &r);
                 for (int32_t i = 0; i < n_path; i++) text[n++] = t.token[path[i]];

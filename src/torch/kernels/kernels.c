@@ -16,8 +16,15 @@ const lsk_table *lsk_level(const char *name) {
         __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
     int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-    if (!strcmp(name, "avx512vnni"))
-        return avx512 && __builtin_cpu_supports("avx512vnni") ? &lsk_avx512vnni : NULL;
+    int vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+    if (!strcmp(name, "amx")) { /* the vnni level, with bf16 by tiles */
+        static lsk_table amx;
+        amx = lsk_avx512vnni;
+        amx.name = "amx";
+        amx.matmul_bf16 = lsk_amx_matmul_bf16;
+        return vnni && lsk_amx_usable() ? &amx : NULL;
+    }
+    if (!strcmp(name, "avx512vnni")) return vnni ? &lsk_avx512vnni : NULL;
     if (!strcmp(name, "avx512")) return avx512 ? &lsk_avx512 : NULL;
     if (!strcmp(name, "avx2")) return avx2 ? &lsk_avx2 : NULL;
 #endif
@@ -25,7 +32,7 @@ const lsk_table *lsk_level(const char *name) {
 }
 
 const lsk_table *lsk_pick(void) {
-    static const char *const levels[] = {"avx512vnni", "avx512", "avx2", "portable"};
+    static const char *const levels[] = {"amx", "avx512vnni", "avx512", "avx2", "portable"};
     enum { N = sizeof levels / sizeof *levels };
     const char *wanted = getenv("LOGITSPEC_CPU");
     int first = 0;
@@ -46,6 +53,13 @@ float lsk_half_to_float(uint16_t h) {
     float out;
     memcpy(&out, &bits, 4);
     return out;
+}
+
+uint16_t lsk_float_to_bf16(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    if ((bits & 0x7FFFFFFF) > 0x7F800000) return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
 static float half_at(const unsigned char *p) {
@@ -134,6 +148,7 @@ void lsk_dequant_row(int type, const void *raw, int64_t n, float *out) {
 }
 
 static lsk_format format_of(int type, lsk_arith arith) {
+    if (arith == LSK_ARITH_BF16) return LSK_BF16;
     if (type == 2 || type == 3) return arith != LSK_ARITH_F32 ? LSK_Q4I : LSK_Q4;
     if (type == 8) return arith != LSK_ARITH_F32 ? LSK_Q8I : LSK_Q8;
     return LSK_F32;
@@ -142,6 +157,7 @@ static lsk_format format_of(int type, lsk_arith arith) {
 static size_t tile_bytes(lsk_format f, int64_t n_in) {
     size_t groups = (size_t)n_in / 32;
     if (f == LSK_F32) return (size_t)n_in * 64;
+    if (f == LSK_BF16) return (size_t)n_in * 32;
     return groups * (f == LSK_Q4 || f == LSK_Q4I ? 320 : 544);
 }
 
@@ -170,7 +186,7 @@ static size_t q4_at(lsk_format f, int k, int64_t lane, int *high) {
 
 void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, int64_t n_rows) {
     const size_t row_bytes = lsk_row_bytes(type, m->n_in);
-    float *plain = m->format == LSK_F32 ? malloc((size_t)m->n_in * sizeof *plain) : NULL;
+    float *plain = m->format == LSK_F32 || m->format == LSK_BF16 ? malloc((size_t)m->n_in * sizeof *plain) : NULL;
     for (int64_t r = 0; r < n_rows; r++) {
         const unsigned char *src = (const unsigned char *)raw + (size_t)r * row_bytes;
         const int64_t row = row_begin + r, lane = row % LSK_TILE;
@@ -179,6 +195,12 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, 
             lsk_dequant_row(type, src, m->n_in, plain);
             for (int32_t k = 0; k < m->n_in; k++)
                 memcpy(tile + ((size_t)k * 16 + (size_t)lane) * 4, plain + k, 4);
+        } else if (m->format == LSK_BF16) {
+            lsk_dequant_row(type, src, m->n_in, plain);
+            for (int32_t k = 0; k < m->n_in; k++) {
+                const uint16_t bits = lsk_float_to_bf16(plain[k]);
+                memcpy(tile + ((size_t)(k / 2) * 32 + (size_t)lane * 2 + (size_t)k % 2) * 2, &bits, 2);
+            }
         } else if (m->format == LSK_Q8 || m->format == LSK_Q8I) {
             for (int32_t g = 0; g < m->n_in / 32; g++, src += 34) {
                 unsigned char *p = tile + (size_t)g * 544;

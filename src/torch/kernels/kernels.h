@@ -19,12 +19,13 @@ typedef enum {
     LSK_F32, /* plain floats (F32, F16, BF16) */
     LSK_Q4I, /* Q4 and Q8 with their bytes ordered for integer dot products */
     LSK_Q8I,
+    LSK_BF16, /* bf16 pairs: [n_in / 2][16 outputs][2] */
 } lsk_format;
 
 /* The arithmetic that a matrix is packed for. f32: floats throughout. i16 and i8: a matmul's input is rounded to 16-bit
  * or 8-bit integers, 32 values to a scale, and multiplied by the stored weight integers exactly; plain-float weights
- * keep f32. */
-typedef enum { LSK_ARITH_F32, LSK_ARITH_I16, LSK_ARITH_I8 } lsk_arith;
+ * keep f32. bf16: weights and a matmul's input are rounded to bf16, sums are f32. */
+typedef enum { LSK_ARITH_F32, LSK_ARITH_I16, LSK_ARITH_I8, LSK_ARITH_BF16 } lsk_arith;
 
 /* 32 values of a matmul's input as integers v: value = scale * v, v = 256 * hi + lo in i16, v = hi in i8. */
 typedef struct {
@@ -58,6 +59,7 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int ggml_type, const void *
 /* One row of a raw GGUF tensor as floats. */
 void lsk_dequant_row(int ggml_type, const void *raw_row, int64_t n, float *out);
 float lsk_half_to_float(uint16_t h); /* IEEE binary16 bits */
+uint16_t lsk_float_to_bf16(float x);  /* rounded to nearest, ties to even; NaN stays NaN */
 /* 1 if every value of the raw rows is finite (and every Q4_0 scale can be multiplied by -8 in f16), else 0. */
 int lsk_finite(int ggml_type, const void *raw, int64_t n_rows, int64_t n_in);
 size_t lsk_row_bytes(int ggml_type, int64_t n); /* 0: unknown type or n not a multiple of the block */
@@ -94,6 +96,11 @@ typedef struct {
     void (*matmul_int)(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
                        int32_t rows, int32_t tile_begin, int32_t tile_end);
     void (*quantize)(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride); /* groups: stride apart */
+    /* Rounds x to bf16 in place and writes the bits beside; matmul then takes x. */
+    void (*to_bf16)(float *x, int32_t n, uint16_t *bits);
+    /* NULL, or for LSK_BF16: faster than matmul, from the bits of x. Its sums run over pairs of inputs. */
+    void (*matmul_bf16)(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
+                        int32_t tile_begin, int32_t tile_end);
     void (*rmsnorm)(const float *x, const float *weight, int32_t n, float eps, float *out);
     /* interleaved pairs, as GGUF stores Llama: (x[2i], x[2i+1]) turned by angle i; cs holds cos, sin, cos, sin.. */
     void (*rope)(float *x, int32_t head_dim, const float *cs, float scale);
@@ -110,7 +117,12 @@ void lsk_plain_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group 
                           int32_t rows, int32_t tile_begin, int32_t tile_end);
 void lsk_plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride);
 
-/* The best level that this CPU has; the environment variable LOGITSPEC_CPU (portable, avx2, avx512, avx512vnni)
+/* matmul_bf16 by AMX tiles; whether this CPU and kernel let us use them and they compute what they should. */
+void lsk_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
+                         int32_t tile_begin, int32_t tile_end);
+int lsk_amx_usable(void);
+
+/* The best level that this CPU has; the environment variable LOGITSPEC_CPU (portable, avx2, avx512, avx512vnni, amx)
  * lowers it. */
 const lsk_table *lsk_pick(void);
 /* A level by name, NULL if unknown or not available here. */

@@ -13,6 +13,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 typedef int32_t vi __attribute__((vector_size(W * 4)));
+typedef uint32_t vu __attribute__((vector_size(W * 4)));
 
 /* ---- matmul
  *
@@ -71,6 +72,13 @@ INLINE void store_outputs(const lsk_matrix *m, float *y, int32_t tile, int n, co
 #define LOAD_Q4(c) vf_u4(q[c] + k * 8, &w[c], &hi[c]);
 #define LOAD_Q8(c) w[c] = vf_i8(q[c] + k * 16) * scale[c];
 #define LOAD_F32(c) w[c] = vf_load((const float *)GROUP_AT(c, 0, 0) + (size_t)k * LSK_TILE + LANE(c));
+#define LOAD_BF16(c) { /* the even input of a pair in the low half */ \
+        vu two_; \
+        memcpy(&two_, GROUP_AT(c, 0, 0) + (size_t)k * (LSK_TILE * 2) + LANE(c) * 4, sizeof two_); \
+        w[c] = (vf)(two_ << 16); \
+        hi[c] = (vf)(two_ & 0xFFFF0000u); \
+    }
+#define SECOND_BF16(c) w[c] = hi[c];
 #define UNPACK_Q4(c) w[c] = vf_fma(w[c], scale[c], min[c]);
 #define UNPACK_HI(c) w[c] = vf_fma(hi[c], scale[c], min[c]);
 #define SCALE_Q4(c) \
@@ -116,6 +124,15 @@ INLINE void prefetch(const unsigned char *p, int bytes) {
                     REP##C(LOAD_Q8) \
                     REP##R(FMA##C) \
                 } \
+            } \
+        } else if (m->format == LSK_BF16) { \
+            for (int k = 0; k < m->n_in; k += 2) { \
+                const float *xk = x + k; \
+                REP##C(LOAD_BF16) \
+                REP##R(FMA##C) \
+                xk++; \
+                REP##C(SECOND_BF16) \
+                REP##R(FMA##C) \
             } \
         } else { \
             for (int k = 0; k < m->n_in; k++) { \
@@ -218,7 +235,7 @@ static void k_matmul(const lsk_matrix *m, const float *x, int64_t ldx, float *y,
     for (int32_t t = t0; t < t1;) {
         const int wide = t + G <= t1, tiles = wide ? G : 1;
         /* with few rows unpacking on the way is cheaper than a trip through the cache */
-        const int use_panel = rows > FUSED_MAX && m->format != LSK_F32;
+        const int use_panel = rows > FUSED_MAX && (m->format == LSK_Q4 || m->format == LSK_Q8);
         if (use_panel) fill_panel(m, t, tiles, scratch);
         for (int32_t r = 0; r < rows;) {
             const int32_t left = rows - r, n = block_of[left < R_MAX ? left : R_MAX];
@@ -241,7 +258,7 @@ INLINE float vf_sum(vf a) {
     return t[0];
 }
 
-/* e^x, Cephes' expf polynomial (about 1 ulp); 0 below -87. */
+/* e^x for x <= 88, Cephes' expf polynomial (about 1 ulp); 0 below -87. */
 INLINE vf vf_exp(vf x) {
     vf lo = vf_set(-87.3f);
     vi under = x < lo;
@@ -291,10 +308,10 @@ static void k_rope(float *x, int32_t head_dim, const float *cs, float scale) {
 }
 
 static void k_silu_mul(const float *gate, const float *up, int32_t n, float *out) {
-    vf one = vf_set(1.0f), zero = vf_set(0);
+    const vf one = vf_set(1.0f), zero = vf_set(0), least = vf_set(-87.0f); /* e^87 is still finite */
     for (int32_t i = 0; i < n; i += W) {
         vf g = vf_load(gate + i);
-        vf_store(out + i, g / (one + vf_exp(zero - g)) * vf_load(up + i));
+        vf_store(out + i, g / (one + vf_exp(zero - vf_max(g, least))) * vf_load(up + i));
     }
 }
 
@@ -482,10 +499,18 @@ static int k_row_stats(const float *logits, int32_t n, lst_row *row) {
     return isfinite(max) && isfinite(row->lse) ? 0 : -1;
 }
 
+static void k_to_bf16(float *x, int32_t n, uint16_t *bits) {
+    for (int32_t i = 0; i < n; i++) {
+        bits[i] = lsk_float_to_bf16(x[i]);
+        const uint32_t wide = (uint32_t)bits[i] << 16;
+        memcpy(&x[i], &wide, 4);
+    }
+}
+
 #ifndef FAST_INT
 #define FAST_INT 0
 #define MATMUL_INT lsk_plain_matmul_int
 #define QUANTIZE lsk_plain_quantize
 #endif
-const lsk_table LEVEL = {LEVEL_NAME, FAST_INT,   k_matmul,    MATMUL_INT,  QUANTIZE, k_rmsnorm,
-                         k_rope,     k_silu_mul, k_attention, k_row_stats, k_top};
+const lsk_table LEVEL = {LEVEL_NAME, FAST_INT, k_matmul,   MATMUL_INT,  QUANTIZE,    k_to_bf16, NULL,
+                         k_rmsnorm,  k_rope,   k_silu_mul, k_attention, k_row_stats, k_top};

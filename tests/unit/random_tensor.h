@@ -1,0 +1,8 @@
+// Seeded random numbers and tensors in GGUF's formats.
+#pragma once
+#include <stdint.h>
+
+float rnd(void); // -1 .. 1
+uint32_t rnd_int(uint32_t n);
+// n_out rows of n_in values of a ggml type, all finite. Owned by the caller.
+unsigned char *random_raw(int type, int64_t n_out, int64_t n_in);

@@ -1,0 +1,267 @@
+// The compute library on small random models: a row's bits depend on its token, position and ancestors only, at every
+// CPU level, dtype, weight format and number of threads. Needs the library (needs:libtorch), no model file.
+#include "tests/unit/random_tensor.h"
+#include "torch/kernels/kernels.h"
+#include "torch/lst.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define CALLS(X)                                                                                                       \
+    X(lst_model_open)                                                                                                  \
+    X(lst_model_info) X(lst_model_close) X(lst_session_new) X(lst_session_free) X(lst_prefill) X(lst_forward_tree)     \
+        X(lst_row_logits) X(lst_keep_path) X(lst_last_error)
+#define POINTER(name) static __typeof__(&name) p_##name;
+CALLS(POINTER)
+
+enum {
+    LAYERS = 2,
+    EMBD = 64,
+    FF = 96,
+    HEADS = 4,
+    KV_HEADS = 2,
+    HEAD_DIM = 32,
+    VOCAB = 208,
+    CONTEXT = 256,
+    MAX_ROWS = 64
+};
+
+static char missing[300];
+
+static int load(void **state) {
+    (void)state;
+    const char *path = getenv("LOGITSPEC_LSTORCH");
+    void *lib = dlopen(path ? path : "build/liblstorch.so", RTLD_NOW);
+    if (!lib) {
+        snprintf(missing, sizeof missing, "%s", dlerror());
+        return 0;
+    }
+#define FIND(name)                                                                                                     \
+    if (!(p_##name = (__typeof__(&name))dlsym(lib, #name))) return -1;
+    CALLS(FIND)
+    return 0;
+}
+
+static void need_library(void) {
+    if (missing[0]) {
+        print_message("needs:libtorch: %s\n", missing);
+        skip();
+    }
+}
+
+typedef struct {
+    lst_tensor t[3 + 9 * LAYERS];
+    char names[3 + 9 * LAYERS][40];
+    int n;
+} weights;
+
+static void add(weights *w, const char *name, int type, int64_t n_in, int64_t n_out) {
+    unsigned char *raw = random_raw(type, n_out, n_in);
+    if (n_out == 1) // norms
+        for (int64_t i = 0; i < n_in; i++) memcpy(raw + i * 4, &(float){1}, 4);
+    snprintf(w->names[w->n], sizeof w->names[0], "%s", name);
+    w->t[w->n] = (lst_tensor){w->names[w->n], type, n_in, n_out, raw, lsk_row_bytes(type, n_in) * (size_t)n_out};
+    w->n++;
+}
+
+static weights *random_weights(int type) {
+    static const struct {
+        const char *name;
+        int n_in, n_out;
+    } of_layer[] = {{"attn_q", EMBD, HEADS * HEAD_DIM},
+                    {"attn_k", EMBD, KV_HEADS * HEAD_DIM},
+                    {"attn_v", EMBD, KV_HEADS * HEAD_DIM},
+                    {"attn_output", HEADS * HEAD_DIM, EMBD},
+                    {"ffn_gate", EMBD, FF},
+                    {"ffn_up", EMBD, FF},
+                    {"ffn_down", FF, EMBD},
+                    {"attn_norm", EMBD, 1},
+                    {"ffn_norm", EMBD, 1}};
+    weights *w = calloc(1, sizeof *w);
+    add(w, "token_embd.weight", 8, EMBD, VOCAB);
+    add(w, "output.weight", type, EMBD, VOCAB);
+    add(w, "output_norm.weight", 0, EMBD, 1);
+    for (int l = 0; l < LAYERS; l++)
+        for (size_t i = 0; i < sizeof of_layer / sizeof *of_layer; i++) {
+            char name[40];
+            snprintf(name, sizeof name, "blk.%d.%s.weight", l, of_layer[i].name);
+            add(w, name, of_layer[i].n_out == 1 ? 0 : type, of_layer[i].n_in, of_layer[i].n_out);
+        }
+    return w;
+}
+
+static void free_weights(weights *w) {
+    for (int i = 0; i < w->n; i++) free((void *)(uintptr_t)w->t[i].data);
+    free(w);
+}
+
+typedef struct {
+    lst_model *m;
+    lst_session *s;
+} engine;
+
+// False: this CPU has no such level.
+static bool open_engine(engine *e, const weights *w, const char *level, const char *dtype, int threads) {
+    lst_hparams hp = {sizeof hp, LAYERS, EMBD, FF, HEADS, KV_HEADS, HEAD_DIM, VOCAB, 10000, 1e-5f, 0};
+    lst_open_options o = {sizeof o, "cpu", dtype, threads, NULL, NULL};
+    lst_model_info_t info = {.size = sizeof info};
+    if (level) setenv("LOGITSPEC_CPU", level, 1);
+    assert_int_equal(p_lst_model_open(&e->m, &hp, w->t, w->n, &o), LST_OK);
+    if (level) unsetenv("LOGITSPEC_CPU");
+    assert_int_equal(p_lst_model_info(e->m, &info), LST_OK);
+    assert_int_equal(info.exact, 1);
+    if (level && (strncmp(info.kernel, level, strlen(level)) || info.kernel[strlen(level)] != ',')) {
+        p_lst_model_close(e->m);
+        return false;
+    }
+    assert_int_equal(p_lst_session_new(&e->s, e->m, CONTEXT), LST_OK);
+    return true;
+}
+
+static void close_engine(engine *e) {
+    p_lst_session_free(e->s);
+    p_lst_model_close(e->m);
+}
+
+static const lst_sampling greedy = {.top_p = 1};
+
+static void prefill_in_pieces(lst_session *s, const int32_t *ids, int32_t n) {
+    for (int32_t at = 0, piece; at < n; at += piece) {
+        piece = 1 + (int32_t)rnd_int((uint32_t)(n - at));
+        if (p_lst_prefill(s, ids + at, piece, &greedy, NULL, NULL, NULL)) fail_msg("%s", p_lst_last_error());
+    }
+}
+
+// The same tree with its rows in another valid order; row i of the old one is row at[i] of the new one.
+static void permute(const int32_t *tokens, const int32_t *parents, int32_t n, int32_t *new_tokens, int32_t *new_parents,
+                    int32_t *at) {
+    for (int32_t i = 0; i < n; i++) at[i] = -1;
+    for (int32_t placed = 0; placed < n;) {
+        const int32_t i = placed ? (int32_t)rnd_int((uint32_t)n) : 0;
+        if (at[i] >= 0 || (i && at[parents[i]] < 0)) continue;
+        at[i] = placed;
+        new_tokens[placed] = tokens[i];
+        new_parents[placed] = i ? at[parents[i]] : -1;
+        placed++;
+    }
+}
+
+static void check_model(const weights *w, const char *level, const char *dtype, bool *there) {
+    engine tree, line;
+    *there = open_engine(&tree, w, level, dtype, 1 + (int)rnd_int(3));
+    if (!*there) return;
+    assert_true(open_engine(&line, w, level, dtype, 1 + (int)rnd_int(3)));
+    int32_t context[100], tokens[MAX_ROWS], parents[MAX_ROWS], tokens2[MAX_ROWS], parents2[MAX_ROWS], at[MAX_ROWS],
+        root = -1, zero = 0;
+    static float logits[MAX_ROWS][VOCAB], other[VOCAB];
+    static lst_row rows[MAX_ROWS], rows2[MAX_ROWS], alone;
+    const int32_t n_context = 1 + (int32_t)rnd_int(100), n = 2 + (int32_t)rnd_int(MAX_ROWS - 1);
+    for (int32_t i = 0; i < n_context; i++) context[i] = (int32_t)rnd_int(VOCAB);
+    for (int32_t i = 0; i < n; i++)
+        tokens[i] = (int32_t)rnd_int(VOCAB), parents[i] = i ? (int32_t)rnd_int((uint32_t)i) : -1;
+    prefill_in_pieces(tree.s, context, n_context);
+    assert_int_equal(p_lst_forward_tree(tree.s, tokens, parents, n, &greedy, rows), LST_OK);
+    for (int32_t i = 0; i < n; i++) assert_int_equal(p_lst_row_logits(tree.s, i, logits[i]), LST_OK);
+    // in another order
+    permute(tokens, parents, n, tokens2, parents2, at);
+    assert_int_equal(p_lst_forward_tree(tree.s, tokens2, parents2, n, &greedy, rows2), LST_OK);
+    for (int32_t i = 0; i < n; i++) {
+        assert_int_equal(p_lst_row_logits(tree.s, at[i], other), LST_OK);
+        assert_memory_equal(other, logits[i], sizeof other);
+        assert_memory_equal(&rows2[at[i]], &rows[i], sizeof *rows);
+    }
+    // token by token, as plain decoding
+    for (int k = 0; k < 3; k++) {
+        int32_t path[MAX_ROWS], depth = 0;
+        for (int32_t r = (int32_t)rnd_int((uint32_t)n); r >= 0; r = parents[r]) path[depth++] = r;
+        p_lst_session_free(line.s);
+        assert_int_equal(p_lst_session_new(&line.s, line.m, CONTEXT), LST_OK);
+        prefill_in_pieces(line.s, context, n_context);
+        for (int32_t i = depth - 1; i >= 0; i--) {
+            assert_int_equal(p_lst_forward_tree(line.s, &tokens[path[i]], &root, 1, &greedy, &alone), LST_OK);
+            assert_int_equal(p_lst_row_logits(line.s, 0, other), LST_OK);
+            assert_memory_equal(other, logits[path[i]], sizeof other);
+            assert_memory_equal(&alone, &rows[path[i]], sizeof alone);
+            assert_int_equal(p_lst_keep_path(line.s, &zero, 1), LST_OK);
+        }
+        // the path committed from the tree leads on to the same bits as the path decoded alone
+        if (k == 0) {
+            int32_t kept[MAX_ROWS], next = (int32_t)rnd_int(VOCAB);
+            for (int32_t i = 0; i < depth; i++) kept[i] = at[path[depth - 1 - i]];
+            assert_int_equal(p_lst_forward_tree(line.s, &next, &root, 1, &greedy, &alone), LST_OK);
+            assert_int_equal(p_lst_row_logits(line.s, 0, other), LST_OK);
+            assert_int_equal(p_lst_keep_path(tree.s, kept, depth), LST_OK);
+            assert_int_equal(p_lst_forward_tree(tree.s, &next, &root, 1, &greedy, rows2), LST_OK);
+            assert_memory_equal(rows2, &alone, sizeof alone);
+            assert_int_equal(p_lst_row_logits(tree.s, 0, logits[0]), LST_OK);
+            assert_memory_equal(other, logits[0], sizeof other);
+            break; // the tree is gone
+        }
+    }
+    close_engine(&tree);
+    close_engine(&line);
+}
+
+static void rows_do_not_depend_on_their_company(void **state) {
+    (void)state;
+    need_library();
+    static const char *const levels[] = {NULL, "portable", "avx2", "avx512", "avx512vnni", "amx"};
+    static const char *const dtypes[] = {"f32", "i16", "i8", "bf16"};
+    static const int types[] = {3, 8, 2, 0};
+    for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+        bool there = true;
+        for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes && there; d++)
+            for (size_t t = 0; t < sizeof types / sizeof *types && there; t++)
+                for (int round = 0; round < 3 && there; round++) {
+                    weights *w = random_weights(types[t]);
+                    check_model(w, levels[l], dtypes[d], &there);
+                    free_weights(w);
+                }
+        if (levels[l]) print_message("LOGITSPEC_CPU=%s: %s\n", levels[l], there ? "checked" : "not on this CPU");
+    }
+}
+
+static void a_bad_logit_names_its_layer(void **state) {
+    (void)state;
+    need_library();
+    weights *w = random_weights(0);
+    for (int i = 0; i < w->n; i++)
+        if (!strcmp(w->names[i], "blk.1.ffn_down.weight"))
+            for (uint64_t k = 0; k < w->t[i].n_bytes / 4; k++)
+                ((float *)(uintptr_t)w->t[i].data)[k] = 3e38f; // finite, but sums are not
+    static const char *const dtypes[] = {"f32", "i8", "bf16"};
+    for (int d = 0; d < 3; d++) {
+        engine e;
+        int32_t tokens[] = {1, 2, 3}, parents[] = {-1, 0, 0};
+        lst_row rows[3];
+        assert_true(open_engine(&e, w, NULL, dtypes[d], 2));
+        assert_int_equal(p_lst_prefill(e.s, tokens, 3, &greedy, NULL, NULL, NULL), LST_E_NAN);
+        assert_non_null(strstr(p_lst_last_error(), "layer 1, feed-forward"));
+        assert_int_equal(p_lst_forward_tree(e.s, tokens, parents, 3, &greedy, rows), LST_E_NAN);
+        assert_non_null(strstr(p_lst_last_error(), "layer 1, feed-forward"));
+        close_engine(&e);
+    }
+    // and a value that is not finite is refused at load, with the tensor's name
+    ((float *)(uintptr_t)w->t[1].data)[5] = NAN;
+    lst_hparams hp = {sizeof hp, LAYERS, EMBD, FF, HEADS, KV_HEADS, HEAD_DIM, VOCAB, 10000, 1e-5f, 0};
+    lst_open_options o = {sizeof o, "cpu", "f32", 1, NULL, NULL};
+    lst_model *m;
+    assert_int_equal(p_lst_model_open(&m, &hp, w->t, w->n, &o), LST_E_NAN);
+    assert_non_null(strstr(p_lst_last_error(), "output.weight"));
+    free_weights(w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_do_not_depend_on_their_company),
+        cmocka_unit_test(a_bad_logit_names_its_layer),
+    };
+    return cmocka_run_group_tests_name("lst", tests, load, NULL);
+}

@@ -30,7 +30,7 @@ WARN := -Wall -Wextra -Werror
 CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -Wshadow -Wstrict-prototypes -Isrc -I. -pthread \
   -DLS_VERSION='"$(VERSION)"' $(SANFLAGS) $(EXTRA_CFLAGS)
 LDFLAGS := -pthread $(SANFLAGS)
-LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lcrypto -ldl -lm
+LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lcrypto -ljansson -ldl -lm
 
 CORE_SRC := $(wildcard src/base/*.c src/text/*.c src/model/*.c src/spec/*.c src/run/*.c)
 UI_SRC := $(wildcard ui/*.c)
@@ -102,7 +102,7 @@ build/liblstorch.so: $(TORCH_OBJ) $(TORCH_KERNEL_OBJ) $(addprefix build/obj/pic/
 $(B)/tests/%: $(B)/obj/tests/unit/%.o $(call obj,$(TEST_LIB_SRC)) $(CORE_OBJ) $(UI_OBJ) $(CLI_LIB_OBJ) $(KERNEL_OBJ)
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka -ljansson
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
 
 unit: $(TEST_BIN)
 

@@ -3,7 +3,9 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "cli/commands.h"
+#include "cli/progress.h"
 #include "run/backend_torch.h"
+#include "run/costs.h"
 
 #include <langinfo.h>
 #include <stdio.h>
@@ -68,6 +70,32 @@ static void check_config(report *r) {
     free(path);
 }
 
+// What forwards cost here: measured now, and kept for later runs.
+static void calibrate(report *r, const ls_command_line *c) {
+    ls_model m = {0};
+    ls_err err = {0};
+    ls_sizing z;
+    ls_gauge gauge = ls_gauge_start(c->quiet || c->json);
+    ls_run_setup setup;
+    ls_run_setup_init(&setup, &c->options);
+    ls_code code = ls_model_load(&m, &setup.s.model, &err);
+    if (!code) code = ls_costs_get(&z, &m, true, ls_gauge_show, &gauge, &err);
+    ls_gauge_clear(&gauge);
+    if (code) say(r, "costs", false, true, err.msg);
+    else {
+        ls_buf text = {0};
+        ls_buf_fmt(&text, "%s, %d threads, %s: one row %.2f ms at %d tokens of context;", m.backend->dtype, m.backend->threads,
+                   m.backend->kernel, z.base_ms[0], z.cost_context);
+        for (int i = 1; i < LS_SIZES; i++)
+            ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_size_rows[i], z.base_ms[i] / z.base_ms[0]);
+        ls_buf_fmt(&text, "; %.3f ms more a row and 1000 tokens of context", 1e3 * z.slope_ms);
+        say(r, "costs", true, true, text.p);
+        ls_buf_free(&text);
+    }
+    ls_model_free(&m);
+    ls_run_setup_free(&setup);
+}
+
 int ls_cmd_doctor(const ls_command_line *c) {
     report r = {0};
     r.json.out = &r.json_text;
@@ -81,6 +109,7 @@ int ls_cmd_doctor(const ls_command_line *c) {
     check_model(&r, c->options.model);
     check_config(&r);
     check_terminal(&r);
+    if (c->calibrate) calibrate(&r, c);
     ls_jw_close(&r.json, ']');
     ls_buf_char(&r.json_text, '\n');
     bool failed = fputs(c->json ? r.json_text.p : r.text.p, stdout) < 0 || fflush(stdout);

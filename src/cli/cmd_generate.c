@@ -1,8 +1,8 @@
 // One prompt, answered as streaming text or as one JSON object, without a screen.
-#include "base/clock.h"
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/progress.h"
 #include "run/stats.h"
 #include "run/trace.h"
 
@@ -14,46 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t interrupted; // number of the signal that asked for the end
-
-static void on_signal(int signal) {
-    interrupted = signal;
-}
-
-// The first signal ends the turn cleanly, a second one the process.
-static void catch_signals(void) {
-    const int which[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction a = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
-        struct sigaction old;
-        sigaction(which[i], NULL, &old);
-        if (old.sa_handler != SIG_IGN) sigaction(which[i], &a, NULL); // nohup stays in force
-    }
-    signal(SIGPIPE, SIG_IGN);
-}
-
-typedef struct {
-    bool quiet, tty, shown;
-    uint64_t last_ns;
-} gauge;
-
-static bool on_progress(void *ud, const char *stage, double fraction) {
-    gauge *g = ud;
-    uint64_t now = ls_now_ns();
-    if (!g->last_ns) g->last_ns = now;
-    if (!g->quiet && now - g->last_ns > (g->tty ? 200000000u : 2000000000u)) {
-        fprintf(stderr, g->tty ? "\r\033[K%s %.0f%%" : "%s %.0f%%\n", stage, 100 * fraction);
-        g->last_ns = now;
-        g->shown = g->tty;
-    }
-    return !interrupted;
-}
-
-static void gauge_clear(gauge *g) {
-    if (g->shown) fputs("\r\033[K", stderr);
-    g->shown = false;
-}
-
 typedef struct {
     const ls_command_line *line;
     ls_run_setup setup;
@@ -62,7 +22,7 @@ typedef struct {
     ls_trace *trace;
     ls_stats stats;
     ls_ids prompt, per_step;
-    gauge progress;
+    ls_gauge progress;
     double prefill_ms;
     ls_finish finish;
     size_t printed; // bytes of the text that are on standard output
@@ -103,17 +63,17 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
     if ((code = ls_prompt_encode(&r->model, r->setup.s.format, r->setup.s.system, true, prompt->p, prompt->n,
                                  &r->prompt, err)) ||
         (code = ls_session_new(&r->session, &r->model, &r->setup.s.decode, err)) ||
-        (code = ls_session_calibrate(r->session, on_progress, &r->progress, err)) ||
-        (code = ls_session_begin(r->session, r->prompt.p, (int32_t)r->prompt.n, on_progress, &r->progress,
+        (code = ls_session_calibrate(r->session, ls_gauge_show, &r->progress, err)) ||
+        (code = ls_session_begin(r->session, r->prompt.p, (int32_t)r->prompt.n, ls_gauge_show, &r->progress,
                                  &r->prefill_ms, err)))
         return code;
-    gauge_clear(&r->progress);
+    ls_gauge_clear(&r->progress);
     if (r->trace)
         ls_trace_begin(r->trace, &r->model, r->session, &r->setup.s.decode, r->setup.s.config, 0, prompt->p,
                        r->prefill_ms);
     ls_step *step = ls_malloc(sizeof *step);
     while (!r->finish && !code && !r->output_failed) {
-        if (interrupted) {
+        if (ls_interrupted) {
             ls_session_stop(r->session);
             r->finish = LS_FINISH_INTERRUPTED;
         } else if ((code = ls_session_step(r->session, step, err))) {
@@ -210,16 +170,16 @@ int ls_cmd_generate(const ls_command_line *c) {
         ls_buf_free(&prompt);
         return ls_report(&err);
     }
-    catch_signals();
+    ls_catch_signals();
     run r = {.line = c, .streams = !c->json && !trace_on_stdout};
-    r.progress = (gauge){.quiet = c->quiet || c->json, .tty = isatty(STDERR_FILENO)};
+    r.progress = ls_gauge_start(c->quiet || c->json);
     ls_run_setup_init(&r.setup, &c->options);
-    r.setup.s.model.backend.progress = on_progress;
+    r.setup.s.model.backend.progress = ls_gauge_show;
     r.setup.s.model.backend.ud = &r.progress;
     if (trace) code = ls_trace_open(&r.trace, trace, &err);
     if (!code) code = ls_model_load(&r.model, &r.setup.s.model, &err);
     if (!code) code = decode(&r, &prompt, &err);
-    gauge_clear(&r.progress);
+    ls_gauge_clear(&r.progress);
     bool began = r.finish != LS_GOING; // something to show, even if an error ended it
     if (began && c->json) write_json(&r);
     else if (began && r.streams && r.printed && !r.output_failed) write_text(&r, "\n", 1);
@@ -228,7 +188,7 @@ int ls_cmd_generate(const ls_command_line *c) {
     if (code == LS_E_CANCELLED) fprintf(stderr, "logitspec: interrupted\n"), status = LS_EXIT_INTERRUPTED;
     else if (code) status = ls_report(&err);
     else if (r.output_failed) status = LS_EXIT_FAILED;
-    else if (interrupted) status = LS_EXIT_INTERRUPTED;
+    else if (ls_interrupted) status = LS_EXIT_INTERRUPTED;
     ls_trace_close(r.trace);
     ls_session_free(r.session);
     ls_model_free(&r.model);
@@ -236,9 +196,9 @@ int ls_cmd_generate(const ls_command_line *c) {
     ls_ids_free(&r.prompt);
     ls_ids_free(&r.per_step);
     ls_buf_free(&prompt);
-    if (interrupted && interrupted != SIGINT) {
-        signal(interrupted, SIG_DFL);
-        raise(interrupted);
+    if (ls_interrupted && ls_interrupted != SIGINT) {
+        signal(ls_interrupted, SIG_DFL);
+        raise(ls_interrupted);
     }
     return status;
 }

@@ -18,6 +18,7 @@ int main(int argc, char **argv) {
         int (*run)(const ls_command_line *c);
     } commands[] = {{"chat", ls_cmd_chat},
                     {"generate", ls_cmd_generate},
+                    {"compare", ls_cmd_compare},
                     {"tokenize", ls_cmd_tokenize},
                     {"doctor", ls_cmd_doctor},
                     {"config", ls_cmd_config}};

@@ -56,8 +56,8 @@ typedef struct {
     const char *command; // "" when none was given; else a name of ls_commands
     const char **args;   // positional arguments, borrowed from argv
     int n_args;
-    const char *prompt, *prompt_file; // borrowed; NULL: not given
-    bool json, quiet, help, version;
+    const char *prompt, *prompt_file, *suite, *methods; // borrowed; NULL: not given
+    bool json, quiet, calibrate, help, version;
 } ls_command_line;
 
 typedef struct {

@@ -17,8 +17,10 @@ const ls_command_info ls_commands[] = {
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file color theme ascii no-mouse " COMMON_FLAGS},
     {"generate", "[FLAGS]", "answer one prompt as plain text or JSON",
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file json quiet color " COMMON_FLAGS},
+    {"compare", "[FLAGS]", "the same prompts by several methods: equal outputs, MAT, speed",
+     MODEL_FLAGS DECODE_FLAGS "prompt prompt-file suite methods json quiet " COMMON_FLAGS},
     {"tokenize", "[FLAGS]", "token ids of a text", "model prompt prompt-file chat raw system json " COMMON_FLAGS},
-    {"doctor", "[FLAGS]", "what this machine has and what is missing", MODEL_FLAGS "json " COMMON_FLAGS},
+    {"doctor", "[FLAGS]", "what this machine has and what is missing", MODEL_FLAGS "json calibrate " COMMON_FLAGS},
     {"config", "show [FLAGS]", "the effective configuration and where each value came from",
      MODEL_FLAGS DECODE_FLAGS "color theme ascii no-mouse " COMMON_FLAGS},
     {0},
@@ -36,6 +38,9 @@ static const struct {
     {"set", "KEY=VALUE", NULL, NULL, "set a configuration key (may be repeated)"},
     {"prompt", "TEXT", NULL, NULL, "the prompt"},
     {"prompt-file", "FILE|-", NULL, NULL, "read the prompt from a file or standard input"},
+    {"suite", "FILE|-", NULL, NULL, "prompts as JSON lines: {\"prompt\": ..., \"category\": ...}"},
+    {"methods", "LIST", NULL, NULL, "methods to compare, by commas; NAME:ROWS fixes the tree size"},
+    {"calibrate", NULL, NULL, NULL, "measure what forwards cost here, anew, and show it"},
     {"json", NULL, NULL, NULL, "one JSON object on standard output"},
     {"quiet", NULL, NULL, NULL, "no progress and no summary (-q)"},
     {"help", NULL, NULL, NULL, "this text (-h)"},
@@ -81,13 +86,16 @@ void ls_help(const char *command, ls_buf *out) {
                    "  logitspec --model script                    try the screen on a fake model\n\nCommands:\n");
         for (c = ls_commands; c->name; c++) ls_buf_fmt(out, "  %-10s %s\n", c->name, c->summary);
         ls_buf_str(out, "\n'logitspec COMMAND --help' lists the flags of a command.\n"
-                        "Exit codes: 0 done, 1 failed, 2 usage or configuration, 130 interrupted.\n");
+                        "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 outputs differ, 130 interrupted.\n");
         return;
     }
     ls_buf_fmt(out, "logitspec %s %s\n%s\n\n", c->name, c->usage, c->summary);
     if (!strcmp(c->name, "generate"))
         ls_buf_str(out, "  logitspec generate --prompt \"Write a haiku\" --method logitspec-paper\n"
                         "  logitspec generate --prompt-file question.txt --json --trace run.jsonl\n\n");
+    if (!strcmp(c->name, "compare"))
+        ls_buf_str(out, "  logitspec compare --prompt \"Count to twenty.\" --methods ar,logitspec,logitspec:16\n"
+                        "  logitspec compare --suite demos/prompts/suite.jsonl --max-tokens 128\n\n");
     if (!strcmp(c->name, "tokenize")) ls_buf_str(out, "  logitspec tokenize --prompt \"Hello, world\" --raw\n\n");
     for (size_t i = 0; i < LS_OPT_COUNT; i++)
         if (keyed[i].flag && has_word(c->flags, keyed[i].flag))
@@ -185,6 +193,9 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
             else if (!strcmp(flag, "config")) config = optarg;
             else if (!strcmp(flag, "prompt")) c->prompt = optarg;
             else if (!strcmp(flag, "prompt-file")) c->prompt_file = optarg;
+            else if (!strcmp(flag, "suite")) c->suite = optarg;
+            else if (!strcmp(flag, "methods")) c->methods = optarg;
+            else if (!strcmp(flag, "calibrate")) c->calibrate = true;
             else if (!strcmp(flag, "json")) c->json = true;
             else if (!strcmp(flag, "quiet")) c->quiet = true;
             else if (!strcmp(flag, "help")) c->help = true;

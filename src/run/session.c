@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "run/ar_cost.h"
+#include "run/costs.h"
 #include "spec/drafter.h"
 
 #include <math.h>
@@ -113,30 +114,7 @@ bool ls_session_started(const ls_session *s) {
 }
 
 ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err) {
-    enum { REPEATS = 3, REPEATS_LARGE = 2, LARGE = 16 };
-    int32_t ids[LST_MAX_ROWS], parents[LST_MAX_ROWS];
-    for (int32_t i = 0; i < ls_size_rows[LS_SIZES - 1]; i++) { // a root with branches of four, as drafts have them
-        ids[i] = i % s->b->n_vocab;
-        parents[i] = i == 0 ? -1 : i % 4 == 1 ? 0 : i - 1;
-    }
-    lst_sampling greedy = {.top_p = 1};
-    // once more than counted, and the largest first: threads, pages and buffers are touched before timing
-    ls_code code = s->b->forward_tree(s->b, ids, parents, ls_size_rows[LS_SIZES - 1], &greedy, s->rows, err);
-    for (int i = 0; i < LS_SIZES && !code; i++) {
-        if (progress && !progress(ud, "measuring forwards", (double)i / LS_SIZES))
-            return ls_fail(err, LS_E_CANCELLED, "calibration was cancelled");
-        double best = 0;
-        for (int r = 0; r < (ls_size_rows[i] < LARGE ? REPEATS : REPEATS_LARGE) && !code; r++) {
-            uint64_t start = ls_now_ns();
-            code = s->b->forward_tree(s->b, ids, parents, ls_size_rows[i], &greedy, s->rows, err);
-            double ms = us_since(start) / 1e3;
-            if (r == 0 || ms < best) best = ms;
-        }
-        // a larger forward cannot be cheaper: what says so is noise
-        s->sizing.base_ms[i] = i && best < s->sizing.base_ms[i - 1] ? s->sizing.base_ms[i - 1] : best;
-    }
-    s->sizing.cost_context = s->b->length(s->b);
-    return code;
+    return ls_costs_get(&s->sizing, s->model, false, progress, ud, err);
 }
 
 ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
@@ -344,9 +322,10 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     float top_logits[LST_MAX_ROWS];
     const bool ends_on_root = root == ls_vocab_eos(s->model->vocab) || (int64_t)s->output.n + 1 >= s->max_tokens ||
                               context + 1 >= s->b->n_context;
-    if (!ends_on_root && ls_ar_due(&s->ar, context) && s->drafter &&
-        (code = ls_ar_probe(&s->ar, s->b, root, &s->sampling, s->host_us, err)))
-        return code;
+    if (!ends_on_root && ls_ar_due(&s->ar, context) && s->drafter) {
+        if ((code = ls_ar_probe(&s->ar, s->b, root, &s->sampling, s->host_us, err))) return code;
+        ls_sizing_observe(&s->sizing, 1, context, (s->ar.us - s->host_us) / 1e3);
+    }
     uint64_t start = ls_now_ns();
     *out = (ls_step){.turn = s->turn,
                      .index = s->step,

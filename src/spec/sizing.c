@@ -2,6 +2,8 @@
 
 const int32_t ls_size_rows[LS_SIZES] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
+static const double LEARN = 0.05; // share of a step's deviation that is believed
+
 double ls_sizing_cost_ms(const ls_sizing *z, int32_t rows, int32_t context) {
     int i = 0;
     while (i + 1 < LS_SIZES && rows >= ls_size_rows[i + 1]) i++;
@@ -10,8 +12,8 @@ double ls_sizing_cost_ms(const ls_sizing *z, int32_t rows, int32_t context) {
         base += (z->base_ms[i + 1] - base) * (rows - ls_size_rows[i]) / (ls_size_rows[i + 1] - ls_size_rows[i]);
     else base *= (double)rows / ls_size_rows[i]; // beyond the largest: in proportion
     if (base <= 0) return 0;
-    double more = z->slope_ms * rows * (context - z->cost_context);
-    return base + (more > 0 ? more : 0);
+    const double ms = base + z->slope_ms * rows * (context - z->cost_context);
+    return ms > base / 2 ? ms : base / 2; // a straight line is believed only so far
 }
 
 int32_t ls_sizing_choose(const ls_sizing *z, const double *path, int32_t n, int32_t context) {
@@ -37,9 +39,18 @@ bool ls_sizing_may_pay(const ls_sizing *z, double path, int32_t n, int32_t conte
 }
 
 void ls_sizing_observe(ls_sizing *z, int32_t n_rows, int32_t context, double ms) {
+    const double expected = ls_sizing_cost_ms(z, n_rows, context);
     const int32_t more = context - z->cost_context;
-    const double base = ls_sizing_cost_ms(z, n_rows, z->cost_context);
-    if (base <= 0 || more < 64) return;
-    const double slope = (ms - base) / ((double)n_rows * more);
-    z->slope_ms += 0.1 * ((slope > 0 ? slope : 0) - z->slope_ms);
+    if (expected <= 0) return;
+    double error = ms / expected - 1;
+    if (error > 1) error = 1; // an interruption
+    if (more > 512) { // far away the context is what is known least
+        const double slope = z->slope_ms + LEARN * error * expected / ((double)n_rows * more);
+        z->slope_ms = slope > 0 ? slope : 0;
+        return;
+    }
+    int i = 0;
+    while (i + 1 < LS_SIZES && n_rows >= ls_size_rows[i + 1]) i++;
+    z->base_ms[i] *= 1 + LEARN * error;
+    if (n_rows > ls_size_rows[i] && i + 1 < LS_SIZES) z->base_ms[i + 1] *= 1 + LEARN * error;
 }

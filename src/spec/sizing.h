@@ -1,7 +1,7 @@
 // Tree sizing by measured cost: the number of rows with the most expected tokens per millisecond.
 //
-// Costs come from timed forwards of this machine: T(rows, context) = base(rows) + slope * rows * context, with the
-// slope learned from the steps themselves.
+// Costs come from timed forwards of this machine (run/costs.h): T(rows, context) = base(rows) + slope * rows * (context -
+// the context of the measurement), corrected by the steps themselves.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,5 +22,5 @@ int32_t ls_sizing_choose(const ls_sizing *z, const double *path, int32_t n, int3
 // Whether a row of this chance could be worth its cost behind n others, or open the way to rows that are. False ends
 // the search for candidates.
 bool ls_sizing_may_pay(const ls_sizing *z, double path, int32_t n, int32_t context);
-// A step verified n_rows rows; its forward took ms.
+// A forward of n_rows rows took ms.
 void ls_sizing_observe(ls_sizing *z, int32_t n_rows, int32_t context, double ms);

@@ -21,6 +21,7 @@ ALLOWED = {
 # header prefix -> the only source folder or files that may include it
 USERS = {
     "yaml.h": ["src/base/yaml.c"],
+    "jansson.h": ["src/base/json.c"],
     "pcre2.h": ["src/text/pretok.c"],
     "openssl/": ["src/base/sha256.c"],
     "curses.h": ["ui/term_curses.c"],

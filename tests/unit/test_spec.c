@@ -152,16 +152,26 @@ static void sizing_follows_measured_costs(void **state) {
     assert_true(ls_sizing_may_pay(&none, 1e-4, 60, 0));
 }
 
-static void costs_interpolate_and_learn_the_context(void **state) {
+static void costs_interpolate_and_learn(void **state) {
     (void)state;
     ls_sizing z = costs(10, 1);
     z.cost_context = 100;
+    z.slope_ms = 0.001;
     assert_float_equal(ls_sizing_cost_ms(&z, 20, 100), 30, 1e-9);
     assert_float_equal(ls_sizing_cost_ms(&z, 128, 100), 148, 1e-9); // beyond the largest: in proportion
-    for (int i = 0; i < 200; i++) ls_sizing_observe(&z, 4, 1100, 14 + 4 * 1000 * 0.001);
-    assert_float_equal(ls_sizing_cost_ms(&z, 4, 1100), 18, 0.01);
-    assert_float_equal(ls_sizing_cost_ms(&z, 8, 600), 18 + 8 * 500 * 0.001, 0.01);
-    assert_float_equal(ls_sizing_cost_ms(&z, 4, 10), 14, 1e-9); // a shorter context is not extrapolated
+    assert_float_equal(ls_sizing_cost_ms(&z, 20, 600), 40, 1e-9);
+    assert_float_equal(ls_sizing_cost_ms(&z, 20, 0), 28, 1e-9);
+    z.slope_ms = 1;
+    assert_float_equal(ls_sizing_cost_ms(&z, 20, 0), 15, 1e-9); // not below half
+    z.slope_ms = 0;
+    for (int i = 0; i < 500; i++) ls_sizing_observe(&z, 4, 1100, 14 + 4 * 1000 * 0.001); // far away: the slope
+    assert_float_equal(ls_sizing_cost_ms(&z, 4, 1100), 18, 0.05);
+    assert_float_equal(ls_sizing_cost_ms(&z, 4, 100), 14, 1e-9);
+    z.slope_ms = 0;
+    for (int i = 0; i < 500; i++) ls_sizing_observe(&z, 7, 150, 40); // near: the costs of that size
+    assert_float_equal(ls_sizing_cost_ms(&z, 7, 150), 40, 0.5);
+    assert_float_equal(ls_sizing_cost_ms(&z, 1, 150), 11, 1e-9);
+    assert_float_equal(ls_sizing_cost_ms(&z, 64, 150), 74, 1e-9);
 }
 
 static void successors_remember_the_last_word(void **state) {
@@ -334,7 +344,7 @@ int main(void) {
         cmocka_unit_test(verify_takes_the_longest_agreeing_path),
         cmocka_unit_test(paper_rule_lengths_and_order),
         cmocka_unit_test(sizing_follows_measured_costs),
-        cmocka_unit_test(costs_interpolate_and_learn_the_context),
+        cmocka_unit_test(costs_interpolate_and_learn),
         cmocka_unit_test(successors_remember_the_last_word),
         cmocka_unit_test(rates_learn_and_forget),
         cmocka_unit_test(trees_of_every_method_are_valid),

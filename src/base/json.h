@@ -1,0 +1,19 @@
+// Reading JSON documents (jansson's only user). Values are borrowed from the document that holds them.
+#pragma once
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct json_t ls_json;
+
+// One document. LS_E_PARSE with "line:column: what"; `where` (a file and line, say) is put in front. ls_json_free it.
+ls_code ls_json_parse(ls_json **out, const char *text, size_t n, const char *where, ls_err *err);
+void ls_json_free(ls_json *doc);
+
+const ls_json *ls_json_get(const ls_json *object, const char *key); // NULL: not an object, or no such key
+const char *ls_json_str(const ls_json *v, size_t *n);               // NULL: not a string (v may be NULL)
+bool ls_json_int(const ls_json *v, int64_t *out);
+size_t ls_json_count(const ls_json *array); // 0 where it is not an array
+const ls_json *ls_json_at(const ls_json *array, size_t i);

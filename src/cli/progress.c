@@ -1,0 +1,43 @@
+#include "cli/progress.h"
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+volatile sig_atomic_t ls_interrupted;
+
+static void on_signal(int signal) {
+    ls_interrupted = signal;
+}
+
+void ls_catch_signals(void) {
+    const int which[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction a = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
+        struct sigaction old;
+        sigaction(which[i], NULL, &old);
+        if (old.sa_handler != SIG_IGN) sigaction(which[i], &a, NULL); // nohup stays in force
+    }
+    signal(SIGPIPE, SIG_IGN);
+}
+
+ls_gauge ls_gauge_start(bool quiet) {
+    return (ls_gauge){.quiet = quiet, .tty = isatty(STDERR_FILENO)};
+}
+
+bool ls_gauge_show(void *gauge, const char *stage, double fraction) {
+    ls_gauge *g = gauge;
+    uint64_t now = ls_now_ns();
+    if (!g->last_ns) g->last_ns = now;
+    if (!g->quiet && now - g->last_ns > (g->tty ? 200000000u : 2000000000u)) {
+        fprintf(stderr, g->tty ? "\r\033[K%s %.0f%%" : "%s %.0f%%\n", stage, 100 * fraction);
+        g->last_ns = now;
+        g->shown = g->tty;
+    }
+    return !ls_interrupted;
+}
+
+void ls_gauge_clear(ls_gauge *g) {
+    if (g->shown) fputs("\r\033[K", stderr);
+    g->shown = false;
+}

@@ -1,0 +1,19 @@
+// A progress line on standard error, and the signals that ask a command to end.
+#pragma once
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+extern volatile sig_atomic_t ls_interrupted; // number of the signal that asked for the end; 0: none
+// The first SIGINT, SIGTERM or SIGHUP sets ls_interrupted, a second one ends the process. SIGPIPE is ignored.
+void ls_catch_signals(void);
+
+typedef struct {
+    bool quiet, tty, shown;
+    uint64_t last_ns;
+} ls_gauge;
+
+ls_gauge ls_gauge_start(bool quiet);
+// An ls_progress function over an ls_gauge: shows what takes long; false once interrupted.
+bool ls_gauge_show(void *gauge, const char *stage, double fraction);
+void ls_gauge_clear(ls_gauge *g);

@@ -1,0 +1,149 @@
+#include "run/costs.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CONTEXT = 256, MAX_KEY = 1200 };
+static const char magic[] = "logitspec-costs 1";
+
+// ---- measuring
+
+static ls_code time_forward(ls_backend *b, int32_t rows, int repeats, double *best_ms, ls_err *err) {
+    static const lst_sampling greedy = {.top_p = 1};
+    int32_t ids[LST_MAX_ROWS], parents[LST_MAX_ROWS];
+    lst_row *out = ls_malloc(sizeof *out * LST_MAX_ROWS);
+    for (int32_t i = 0; i < rows; i++) { // a root with branches of four, as drafts have them
+        ids[i] = i % b->n_vocab;
+        parents[i] = i == 0 ? -1 : i % 4 == 1 ? 0 : i - 1;
+    }
+    ls_code code = LS_OK;
+    for (int r = 0; r < repeats && !code; r++) {
+        const uint64_t start = ls_now_ns();
+        code = b->forward_tree(b, ids, parents, rows, &greedy, out, err);
+        const double ms = (double)(ls_now_ns() - start) / 1e6;
+        if (r == 0 || ms < *best_ms) *best_ms = ms;
+    }
+    free(out);
+    return code;
+}
+
+static ls_code measure(ls_sizing *z, ls_backend *b, ls_progress progress, void *ud, ls_err *err) {
+    enum { REPEATS = 4, REPEATS_LARGE = 2, LARGE = 16, SLOPE_ROWS = 16 };
+    static const lst_sampling greedy = {.top_p = 1};
+    const int32_t most = ls_size_rows[LS_SIZES - 1];
+    int32_t context = CONTEXT, filler[CONTEXT];
+    if (context > b->n_context - most) context = b->n_context > most ? b->n_context - most : 1;
+    for (int32_t i = 0; i < context; i++) filler[i] = i % b->n_vocab;
+    double ms, short_ms = 0, long_ms = 0;
+    lst_row last;
+    *z = (ls_sizing){.cost_context = context};
+    // the largest forward comes first and does not count: threads, pages and buffers are touched before timing
+    ls_code code = time_forward(b, most, 1, &ms, err);
+    if (!code) code = time_forward(b, SLOPE_ROWS, REPEATS, &short_ms, err);
+    if (!code) code = b->prefill(b, filler, context, &greedy, &last, NULL, NULL, err);
+    for (int i = 0; i < LS_SIZES && !code; i++) {
+        if (progress && !progress(ud, "measuring forwards", (double)i / LS_SIZES))
+            code = ls_fail(err, LS_E_CANCELLED, "the measurement of forwards was cancelled");
+        else code = time_forward(b, ls_size_rows[i], ls_size_rows[i] < LARGE ? REPEATS : REPEATS_LARGE, &ms, err);
+        // a larger forward cannot be cheaper: what says so is noise
+        z->base_ms[i] = i && ms < z->base_ms[i - 1] ? z->base_ms[i - 1] : ms;
+    }
+    if (!code) code = time_forward(b, SLOPE_ROWS, REPEATS, &long_ms, err);
+    if (long_ms > short_ms) z->slope_ms = (long_ms - short_ms) / SLOPE_ROWS / context;
+    ls_err ignored;
+    if (b->rewind(b, 0, code ? &ignored : err) && !code) code = err->code;
+    return code;
+}
+
+// ---- the cache: a text file a key
+
+static void processor_name(char *out, size_t size) {
+    char line[512];
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    snprintf(out, size, "unknown processor");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
+            line[strcspn(line, "\n")] = 0;
+            snprintf(out, size, "%s", strchr(line, ':') + 2);
+            break;
+        }
+    if (f) fclose(f);
+}
+
+// Everything that the costs depend on, one line.
+static void key_of(const ls_model *m, char key[MAX_KEY]) {
+    char cpu[256];
+    processor_name(cpu, sizeof cpu);
+    const ls_backend *b = m->backend;
+    snprintf(key, MAX_KEY, "%s | %s | %s | %s | %s | %s | %d threads | %s", LS_VERSION, m->sha256, b->device, b->dtype, b->kernel,
+             b->version, b->threads, cpu);
+}
+
+// NULL: nothing is to be cached. Owned by the caller.
+static char *path_of(const ls_model *m, const char *key) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (!*m->file || ((!cache || *cache != '/') && (!home || *home != '/'))) return NULL;
+    uint32_t hash = 2166136261u; // FNV-1a; the file repeats the key, so a collision is only a miss
+    for (const char *p = key; *p; p++) hash = (hash ^ (unsigned char)*p) * 16777619u;
+    return ls_format("%s%s/logitspec/costs/%.12s-%s-%08x.txt", cache && *cache == '/' ? cache : home,
+                     cache && *cache == '/' ? "" : "/.cache", m->sha256, m->backend->dtype, hash);
+}
+
+static bool load(ls_sizing *z, const char *path, const char *key) {
+    char line[MAX_KEY + 8];
+    ls_sizing in = {0};
+    FILE *f = fopen(path, "re");
+    if (!f) return false;
+    bool ok = fgets(line, sizeof line, f) && !strncmp(line, magic, strlen(magic)) && fgets(line, sizeof line, f) &&
+              !strncmp(line, key, strlen(key)) && line[strlen(key)] == '\n' &&
+              fscanf(f, "context %d slope %lf", &in.cost_context, &in.slope_ms) == 2 && in.cost_context >= 0 &&
+              in.slope_ms >= 0 && in.slope_ms < 1e3;
+    for (int i = 0; ok && i < LS_SIZES; i++) {
+        int rows;
+        ok = fscanf(f, "%d %lf", &rows, &in.base_ms[i]) == 2 && rows == ls_size_rows[i] && in.base_ms[i] > 0 &&
+             in.base_ms[i] < 1e7;
+    }
+    fclose(f);
+    if (ok) *z = in;
+    return ok;
+}
+
+static void make_folders(char *path) {
+    for (char *p = path + 1; (p = strchr(p, '/')); p++) {
+        *p = 0;
+        mkdir(path, 0777);
+        *p = '/';
+    }
+}
+
+static void save(const ls_sizing *z, char *path, const char *key) {
+    make_folders(path);
+    char *part = ls_format("%s.%d", path, (int)getpid());
+    FILE *f = fopen(part, "we");
+    if (f) {
+        fprintf(f, "%s\n%s\ncontext %d slope %.9g\n", magic, key, z->cost_context, z->slope_ms);
+        for (int i = 0; i < LS_SIZES; i++) fprintf(f, "%d %.6g\n", ls_size_rows[i], z->base_ms[i]);
+        const bool whole = !ferror(f);
+        if (fclose(f) || !whole || rename(part, path)) unlink(part);
+    }
+    free(part);
+}
+
+ls_code ls_costs_get(ls_sizing *out, const ls_model *m, bool again, ls_progress progress, void *ud, ls_err *err) {
+    char key[MAX_KEY];
+    key_of(m, key);
+    char *path = path_of(m, key);
+    ls_code code = LS_OK;
+    if (again || !path || !load(out, path, key)) {
+        code = measure(out, m->backend, progress, ud, err);
+        if (!code && path) save(out, path, key);
+    }
+    free(path);
+    return code;
+}

@@ -87,7 +87,7 @@ static ls_code open_sessions(comparison *k, ls_err *err) {
     return LS_OK;
 }
 
-static ls_code run_one(comparison *k, const ls_ids *prompt, contender *c, result *r, ls_err *err) {
+static ls_code run_one(const ls_ids *prompt, contender *c, result *r, ls_err *err) {
     ls_session_reset(c->session);
     ls_code code = ls_session_begin(c->session, prompt->p, (int32_t)prompt->n, NULL, NULL, &r->prefill_ms, err);
     ls_step *step = ls_malloc(sizeof *step);
@@ -109,7 +109,7 @@ static ls_code run_prompt(comparison *k, size_t at, ls_err *err) {
     ls_code code = ls_prompt_encode(&k->model, k->setup.s.format, k->setup.s.system, true, item->prompt, item->n_prompt, &prompt, err);
     for (int j = 0; j < k->n && !code; j++) { // each method goes first equally often
         const int i = (int)((at + (size_t)j) % (size_t)k->n);
-        code = run_one(k, &prompt, &k->c[i], result_of(k, at, i), err);
+        code = run_one(&prompt, &k->c[i], result_of(k, at, i), err);
     }
     ls_ids_free(&prompt);
     const ls_ids *want = &result_of(k, at, 0)->output;

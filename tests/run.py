@@ -21,7 +21,8 @@ class Count:
 def run_unit(program):
     name = os.path.basename(program)
     start = time.monotonic()
-    env = dict(os.environ, UBSAN_OPTIONS="print_stacktrace=1")
+    env = dict(os.environ, UBSAN_OPTIONS="print_stacktrace=1",
+               XDG_CACHE_HOME=os.path.join(os.path.dirname(os.path.abspath(program)), "cache"))
     p = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
                        cwd=os.path.dirname(HERE), text=True, errors="replace")
     passed = len(re.findall(r"^\[\s+OK \]", p.stdout, re.M))

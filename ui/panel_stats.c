@@ -131,15 +131,23 @@ static void length_line(out *o, const ls_stats *st) {
     ui_print(&p, "steps by tokens emitted");
 }
 
+// What more rows cost, as multiples of one row: a tree pays when it brings more tokens than that.
 static void cost_line(out *o) {
     const ls_run_header *h = &o->v->state->header;
+    if (!h->n_cost || h->cost_ms[0] <= 0) return;
     ui_pen p = next_line(o, "forward");
-    for (int i = 0; i < h->n_cost; i++) {
-        if (p.end - p.col < 14) break;
-        ui_print(&p, "%s%d:%.1f", i ? "  " : "", h->cost_rows[i], h->cost_ms[i]);
+    char a[32];
+    snprintf(a, sizeof a, "%.2f ms", h->cost_ms[0]);
+    number(&p, "1 row ", a, "; ");
+    double x = 0;
+    int rows = 0;
+    for (int i = 1; i < h->n_cost && p.end - p.col >= 60; i++) {
+        x = h->cost_ms[i] / h->cost_ms[0];
+        rows = h->cost_rows[i];
+        ui_print(&p, "%s%d rows x%.1f", i > 1 ? ", " : "", rows, x);
     }
     p.role = UI_DIM;
-    ui_print(&p, "  ms by rows, measured at start");
+    if (rows) ui_print(&p, " of one: %d must bring %.1f tokens a step to pay", rows, x);
 }
 
 void ui_panel_stats(ui_panel_view *v) {

@@ -40,7 +40,7 @@ typedef struct {
     ls_suite suite;
     contender c[MAX_CONTENDERS];
     int n;
-    long ar; // the contender that decodes plainly; -1: none
+    long ar;         // the contender that decodes plainly; -1: none
     result *results; // [prompt][contender]
     size_t done;     // prompts
     ls_gauge gauge;
@@ -55,7 +55,8 @@ static ls_code parse_methods(comparison *k, const char *list, ls_err *err) {
         const size_t n = strcspn(p, ",");
         contender *c = &k->c[k->n];
         if (k->n == MAX_CONTENDERS) return ls_fail(err, LS_E_USAGE, "--methods: at most %d methods", MAX_CONTENDERS);
-        if (!n || n >= sizeof c->label) return ls_fail(err, LS_E_USAGE, "--methods: NAME[:ROWS] separated by commas, not '%.60s'", list);
+        if (!n || n >= sizeof c->label)
+            return ls_fail(err, LS_E_USAGE, "--methods: NAME[:ROWS] separated by commas, not '%.60s'", list);
         snprintf(c->label, sizeof c->label, "%.*s", (int)n, p);
         char name[64], *colon, *end;
         snprintf(name, sizeof name, "%s", c->label);
@@ -63,7 +64,8 @@ static ls_code parse_methods(comparison *k, const char *list, ls_err *err) {
             *colon = 0;
             const long rows = strtol(colon + 1, &end, 10);
             if (!colon[1] || *end || rows < 1 || rows > LS_TREE_MAX)
-                return ls_fail(err, LS_E_USAGE, "--methods: '%.60s' asks for trees of 1 to %d rows", c->label, LS_TREE_MAX);
+                return ls_fail(err, LS_E_USAGE, "--methods: '%.60s' asks for trees of 1 to %d rows", c->label,
+                               LS_TREE_MAX);
             c->budget = (int32_t)rows;
         } else c->budget = k->setup.s.decode.budget;
         if (!(c->method = ls_method_find(name)))
@@ -106,7 +108,8 @@ static ls_code run_one(const ls_ids *prompt, contender *c, result *r, ls_err *er
 static ls_code run_prompt(comparison *k, size_t at, ls_err *err) {
     const ls_suite_item *item = &k->suite.items[at];
     ls_ids prompt = {0};
-    ls_code code = ls_prompt_encode(&k->model, k->setup.s.format, k->setup.s.system, true, item->prompt, item->n_prompt, &prompt, err);
+    ls_code code = ls_prompt_encode(&k->model, k->setup.s.format, k->setup.s.system, true, item->prompt, item->n_prompt,
+                                    &prompt, err);
     for (int j = 0; j < k->n && !code; j++) { // each method goes first equally often
         const int i = (int)((at + (size_t)j) % (size_t)k->n);
         code = run_one(&prompt, &k->c[i], result_of(k, at, i), err);
@@ -171,7 +174,8 @@ static total total_of(const comparison *k, int method, const char *category) {
         for (int s = 0; s < RESAMPLES; s++) {
             total one = {0};
             for (size_t i = 0; i < n; i++)
-                add_to(&one, k, result_of(k, members[(size_t)(ls_uniform_at(1, (uint64_t)s * n + i) * (double)n)], method));
+                add_to(&one, k,
+                       result_of(k, members[(size_t)(ls_uniform_at(1, (uint64_t)s * n + i) * (double)n)], method));
             sample[s] = speedup(&one);
         }
         qsort(sample, RESAMPLES, sizeof *sample, by_value);
@@ -204,22 +208,25 @@ static double per(double a, uint64_t b) {
 
 static void table(const comparison *k, ls_buf *out) {
     const ls_backend *b = k->model.backend;
-    ls_buf_fmt(out, "%s, %s on %s, %d threads (%s); %zu prompts, at most %d new tokens\n\n", k->model.name, b->dtype, b->device,
-               b->threads, b->kernel, k->done, k->setup.s.decode.max_tokens);
-    ls_buf_fmt(out, "%-20s %6s %17s %9s %8s %15s %9s %9s  %s\n", "method", "MAT", "accepted/verified", "tokens/s", "speedup", "95%",
-               "draft", "host", "output");
+    ls_buf_fmt(out, "%s, %s on %s, %d threads (%s); %zu prompts, at most %d new tokens\n\n", k->model.name, b->dtype,
+               b->device, b->threads, b->kernel, k->done, k->setup.s.decode.max_tokens);
+    ls_buf_fmt(out, "%-20s %6s %17s %9s %8s %15s %9s %9s  %s\n", "method", "MAT", "accepted/verified", "tokens/s",
+               "speedup", "95%", "draft", "host", "output");
     for (int i = 0; i < k->n; i++) {
         const total t = total_of(k, i, NULL);
         char interval[40] = "", rate[40];
         if (isfinite(t.low)) snprintf(interval, sizeof interval, "%.2f - %.2f", t.low, t.high);
         snprintf(rate, sizeof rate, "%llu/%llu", (unsigned long long)t.accepted, (unsigned long long)t.drafted);
-        ls_buf_fmt(out, "%-20s %6.2f %17s %9.1f %8.2f %15s %6.0f us %6.0f us  ", k->c[i].label, per((double)t.emitted, t.steps), rate,
-                   t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0, speedup(&t), interval, per(t.draft_us, t.forwards),
-                   per(t.decode_us - t.forward_us, t.forwards));
-        if (t.different) ls_buf_fmt(out, "DIFFERS in %llu of %llu\n", (unsigned long long)t.different, (unsigned long long)t.prompts);
+        ls_buf_fmt(out, "%-20s %6.2f %17s %9.1f %8.2f %15s %6.0f us %6.0f us  ", k->c[i].label,
+                   per((double)t.emitted, t.steps), rate, t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0,
+                   speedup(&t), interval, per(t.draft_us, t.forwards), per(t.decode_us - t.forward_us, t.forwards));
+        if (t.different)
+            ls_buf_fmt(out, "DIFFERS in %llu of %llu\n", (unsigned long long)t.different,
+                       (unsigned long long)t.prompts);
         else ls_buf_str(out, i ? "equal\n" : "reference\n");
     }
-    ls_buf_str(out, k->ar >= 0 ? "\nspeedup: against `ar`, run here on the same prompts in turn" : "\nspeedup: against single-row forwards timed in the same runs");
+    ls_buf_str(out, k->ar >= 0 ? "\nspeedup: against `ar`, run here on the same prompts in turn"
+                               : "\nspeedup: against single-row forwards timed in the same runs");
     ls_buf_str(out, "; 95%: resampling prompts; draft and host: a step with a forward\n");
     const char **names = categories(k);
     if (names[0] && names[1]) {
@@ -340,7 +347,8 @@ static ls_code run_all(comparison *k, ls_err *err) {
         if (!(code = ls_read_prompt(c, true, &prompt, err))) ls_suite_add(&k->suite, "1", "", prompt.p, prompt.n);
         ls_buf_free(&prompt);
     }
-    if (code || (code = ls_model_load(&k->model, &k->setup.s.model, err)) || (code = open_sessions(k, err))) return code;
+    if (code || (code = ls_model_load(&k->model, &k->setup.s.model, err)) || (code = open_sessions(k, err)))
+        return code;
     k->results = ls_calloc(k->suite.n * (size_t)k->n, sizeof *k->results);
     for (size_t p = 0; p < k->suite.n && !code; p++) {
         ls_gauge_show(&k->gauge, "comparing", (double)p / (double)k->suite.n);

@@ -84,8 +84,8 @@ static void calibrate(report *r, const ls_command_line *c) {
     if (code) say(r, "costs", false, true, err.msg);
     else {
         ls_buf text = {0};
-        ls_buf_fmt(&text, "%s, %d threads, %s: one row %.2f ms at %d tokens of context;", m.backend->dtype, m.backend->threads,
-                   m.backend->kernel, z.base_ms[0], z.cost_context);
+        ls_buf_fmt(&text, "%s, %d threads, %s: one row %.2f ms at %d tokens of context;", m.backend->dtype,
+                   m.backend->threads, m.backend->kernel, z.base_ms[0], z.cost_context);
         for (int i = 1; i < LS_SIZES; i++)
             ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_size_rows[i], z.base_ms[i] / z.base_ms[0]);
         ls_buf_fmt(&text, "; %.3f ms more a row and 1000 tokens of context", 1e3 * z.slope_ms);

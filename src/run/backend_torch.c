@@ -12,8 +12,9 @@
     X(abi_version)                                                                                                     \
     X(last_error)                                                                                                      \
     X(cpu_level)                                                                                                       \
-    X(model_open) X(model_info) X(model_close) X(session_new) X(session_free) X(length) X(prefill) X(forward_tree)     \
-        X(row_top) X(keep_path) X(rewind)
+    X(model_open)                                                                                                      \
+    X(model_info) X(model_close) X(session_new) X(session_free) X(length) X(prefill) X(forward_tree) X(row_top)        \
+        X(keep_path) X(rewind)
 
 typedef struct {
     void *handle;
@@ -39,6 +40,10 @@ static ls_code load_library(library *lib, ls_err *err) {
         tries[n++] = ls_format("%s/../liblstorch.so", ls_exe_dir()); // build/san, build/tests
         tries[n++] = ls_format("%s/../lib/logitspec/liblstorch.so", ls_exe_dir());
     }
+    // Threads meet some 200 times a forward. OpenMP's default is to spin there for milliseconds, which on a machine
+    // that does other work too costs whole time slices (measured: 84 ms a forward for 5). The runtime reads this as it
+    // loads.
+    if (!getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "2000", 0);
     for (int i = 0; i < n && !lib->handle; i++) lib->handle = dlopen(tries[i], RTLD_NOW | RTLD_LOCAL);
     for (int i = 0; i < n; i++) free(tries[i]);
     if (!lib->handle)

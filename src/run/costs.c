@@ -81,8 +81,8 @@ static void key_of(const ls_model *m, char key[MAX_KEY]) {
     char cpu[256];
     processor_name(cpu, sizeof cpu);
     const ls_backend *b = m->backend;
-    snprintf(key, MAX_KEY, "%s | %s | %s | %s | %s | %s | %d threads | %s", LS_VERSION, m->sha256, b->device, b->dtype, b->kernel,
-             b->version, b->threads, cpu);
+    snprintf(key, MAX_KEY, "%s | %s | %s | %s | %s | %s | %d threads | %s", LS_VERSION, m->sha256, b->device, b->dtype,
+             b->kernel, b->version, b->threads, cpu);
 }
 
 // NULL: nothing is to be cached. Owned by the caller.

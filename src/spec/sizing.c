@@ -44,7 +44,7 @@ void ls_sizing_observe(ls_sizing *z, int32_t n_rows, int32_t context, double ms)
     if (expected <= 0) return;
     double error = ms / expected - 1;
     if (error > 1) error = 1; // an interruption
-    if (more > 512) { // far away the context is what is known least
+    if (more > 512) {         // far away the context is what is known least
         const double slope = z->slope_ms + LEARN * error * expected / ((double)n_rows * more);
         z->slope_ms = slope > 0 ? slope : 0;
         return;

@@ -1,7 +1,7 @@
 // Tree sizing by measured cost: the number of rows with the most expected tokens per millisecond.
 //
-// Costs come from timed forwards of this machine (run/costs.h): T(rows, context) = base(rows) + slope * rows * (context -
-// the context of the measurement), corrected by the steps themselves.
+// Costs come from timed forwards of this machine (run/costs.h): T(rows, context) = base(rows) + slope * rows * (context
+// - the context of the measurement), corrected by the steps themselves.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

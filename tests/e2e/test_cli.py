@@ -184,6 +184,48 @@ class BadInput(unittest.TestCase):
         self.assertNotIn("\x1b", r.stdout)
 
 
+class Compare(unittest.TestCase):
+    def test_table_says_what_is_compared(self):
+        r = run("compare", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "80", "--methods", "ar,logitspec:16,logitspec-paper", "-q")
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        rows = [line.split() for line in r.stdout.split("\n")]
+        named = {row[0]: row for row in rows if row}
+        self.assertEqual(named["ar"][1], "1.00")
+        self.assertGreater(float(named["logitspec:16"][1]), 1.2)
+        self.assertEqual(named["ar"][-1], "reference")
+        self.assertEqual(named["logitspec-paper"][-1], "equal")
+        self.assertIn("against `ar`", r.stdout)
+
+    def test_json_adds_up(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as f:
+            for i in range(4):
+                f.write(json.dumps({"prompt": f"One fish, {i} fish", "category": "ab"[i % 2], "id": f"q{i}"}) + "\n")
+            f.flush()
+            r = run("compare", *SCRIPT, "--suite", f.name, "--max-tokens", "60", "--methods", "ar,logitspec:8", "--json")
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        o = json.loads(r.stdout)
+        self.assertTrue(o["equal"])
+        self.assertEqual(len(o["runs"]), 8)
+        for m in o["methods"]:
+            mine = [x for x in o["runs"] if x["method"] == m["method"]]
+            self.assertEqual(m["emitted"], sum(x["emitted"] for x in mine))
+            self.assertAlmostEqual(m["decode_ms"], sum(x["decode_ms"] for x in mine), delta=0.01)
+            self.assertEqual([c["category"] for c in m["categories"]], ["a", "b"])
+            self.assertEqual(m["emitted"], sum(c["emitted"] for c in m["categories"]))
+        base, spec = o["methods"]
+        self.assertAlmostEqual(spec["speedup"], base["decode_ms"] / spec["decode_ms"], places=3)
+        self.assertLessEqual(spec["speedup_low"], spec["speedup"])
+
+    def test_bad_input(self):
+        for args, what in ((["--methods", "ar,nonsense", "--prompt", "x"], "nonsense"), (["--methods", "logitspec:0", "--prompt", "x"], "1 to 256"),
+                           (["--methods", "", "--prompt", "x"], "no method"), (["--suite", "/nonexistent"], "cannot read"),
+                           (["--suite", "x", "--prompt", "y"], "exclude"), ([], "a prompt is needed")):
+            r = run("compare", *SCRIPT, *args)
+            self.assertIn(r.returncode, (1, 2))
+            self.assertEqual(r.stderr.count("\n"), 1)
+            self.assertIn(what, r.stderr)
+
+
 class Other(unittest.TestCase):
     def test_help_and_version(self):
         for args in ["--help"], ["generate", "--help"], ["chat", "-h"], ["--version"], ["-V"]:
@@ -227,6 +269,12 @@ class RealModel(unittest.TestCase):
         self.assertTrue(o["exact"])
         self.assertEqual(o["dtype"], "bf16")
         self.assertIn("Paris", o["text"])
+
+    def test_doctor_measures_costs(self):
+        o = json.loads(run("doctor", "--calibrate", "--json").stdout)
+        detail = {c["check"]: c["detail"] for c in o}["costs"]
+        self.assertRegex(detail, r"one row \d+\.\d+ ms at 256 tokens of context; 2 rows x\d")
+        self.assertRegex(detail, r"64 rows x\d")
 
     def test_damaged_model_files(self):
         with open(MODEL, "rb") as f:

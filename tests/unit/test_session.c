@@ -1,13 +1,17 @@
 // The step loop on the scripted model: every method emits what plain decoding emits, whatever ends the turn.
+#include "run/costs.h"
 #include "run/session.h"
 #include "run/stats.h"
+#include "run/suite.h"
 #include "spec/drafter.h"
 #include "base/mem.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 typedef struct {
@@ -201,6 +205,103 @@ static void a_second_turn_continues_the_first(void **state) {
     ls_ids_free(&kept), ls_ids_free(&fresh), ls_ids_free(&whole), ls_ids_free(&turn);
 }
 
+// Costs are measured once, then read back; a damaged or foreign cache is measured again.
+static void costs_are_kept_for_the_next_run(void **state) {
+    (void)state;
+    ls_err err = {0};
+    char dir[] = "/tmp/logitspec-costs-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    char *old = getenv("XDG_CACHE_HOME") ? ls_strdup(getenv("XDG_CACHE_HOME")) : NULL;
+    setenv("XDG_CACHE_HOME", dir, 1);
+    ls_model m = model; // with a file, as a real model has one
+    snprintf(m.file, sizeof m.file, "some.gguf");
+    snprintf(m.sha256, sizeof m.sha256, "%064d", 1);
+    ls_sizing first, z;
+    assert_int_equal(m.backend->rewind(m.backend, 0, &err), LS_OK);
+    assert_int_equal(ls_costs_get(&first, &m, false, NULL, NULL, &err), LS_OK);
+    assert_int_equal(m.backend->length(m.backend), 0);
+    assert_true(first.cost_context > 0);
+    for (int i = 0; i < LS_SIZES; i++)
+        assert_true(first.base_ms[i] > 0 && (!i || first.base_ms[i] >= first.base_ms[i - 1]));
+    char *find = ls_format("ls %s/logitspec/costs/*.txt", dir), path[512];
+    FILE *f = popen(find, "r");
+    assert_non_null(fgets(path, sizeof path, f));
+    pclose(f);
+    path[strcspn(path, "\n")] = 0;
+    // what is read is what is written there
+    char text[4096];
+    f = fopen(path, "r");
+    const size_t n = fread(text, 1, sizeof text - 1, f);
+    text[n] = 0;
+    fclose(f);
+    char *one = strstr(text, "\n1 ");
+    assert_non_null(one);
+    f = fopen(path, "w");
+    fprintf(f, "%.*s\n1 0.123\n%s", (int)(one - text), text, strchr(one + 1, '\n') + 1);
+    fclose(f);
+    assert_int_equal(ls_costs_get(&z, &m, false, NULL, NULL, &err), LS_OK);
+    assert_float_equal(z.base_ms[0], 0.123, 1e-9);
+    assert_float_equal(z.base_ms[LS_SIZES - 1], first.base_ms[LS_SIZES - 1], 1e-4 * first.base_ms[LS_SIZES - 1]);
+    // asked for anew, of another model, cut short: measured
+    snprintf(m.sha256, sizeof m.sha256, "%064d", 2);
+    assert_int_equal(ls_costs_get(&z, &m, false, NULL, NULL, &err), LS_OK);
+    assert_true(z.base_ms[0] < 0.12 || z.base_ms[0] > 0.124);
+    snprintf(m.sha256, sizeof m.sha256, "%064d", 1);
+    for (size_t cut = 0; cut < n; cut += 7) {
+        f = fopen(path, "w");
+        fwrite(text, 1, cut, f);
+        fclose(f);
+        assert_int_equal(ls_costs_get(&z, &m, false, NULL, NULL, &err), LS_OK);
+        for (int i = 0; i < LS_SIZES; i++) assert_true(z.base_ms[i] > 0);
+    }
+    free(find);
+    char *remove = ls_format("rm -r %s", dir);
+    assert_int_equal(system(remove), 0);
+    free(remove);
+    if (old) setenv("XDG_CACHE_HOME", old, 1);
+    else unsetenv("XDG_CACHE_HOME");
+    free(old);
+}
+
+static void suites_are_read_line_by_line(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *error;
+        size_t n;
+    } cases[] = {
+        {"{\"prompt\": \"a\"}\n\n{\"turns\": [\"b\", \"c\"], \"category\": \"k\", \"question_id\": 7}\r\n", NULL, 2},
+        {"{\"prompt\": \"no newline\", \"id\": \"x\"}", NULL, 1},
+        {"", "has no prompts", 0},
+        {"{\"prompt\": \"a\"}\n{\"prompt\": \"\"}\n", ":2: neither", 0},
+        {"{\"prompt\": 3}\n", ":1: neither", 0},
+        {"{\"prompt\": \"a\"}\n{\"prompt\": \"a\"\n", ":2: 1:", 0},
+        {"[1]\n", ":1: neither", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[] = "/tmp/logitspec-suite-XXXXXX";
+        const int fd = mkstemp(path);
+        assert_true(fd >= 0 && write(fd, cases[i].text, strlen(cases[i].text)) == (ssize_t)strlen(cases[i].text));
+        close(fd);
+        ls_suite s;
+        ls_err err = {0};
+        const ls_code code = ls_suite_read(&s, path, &err);
+        unlink(path);
+        assert_int_equal(code != LS_OK, cases[i].error != NULL);
+        assert_int_equal(s.n, cases[i].n);
+        if (cases[i].error && !strstr(err.msg, cases[i].error)) fail_msg("'%s' lacks '%s'", err.msg, cases[i].error);
+        if (i == 0) {
+            assert_string_equal(s.items[0].name, "1");
+            assert_string_equal(s.items[1].name, "7");
+            assert_string_equal(s.items[1].category, "k");
+            assert_string_equal(s.items[1].prompt, "b");
+        }
+        ls_suite_free(&s);
+    }
+    ls_suite s;
+    ls_err err = {0};
+    assert_int_equal(ls_suite_read(&s, "/nonexistent", &err), LS_E_IO);
+}
+
 static int load(void **state) {
     (void)state;
     ls_err err;
@@ -217,7 +318,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_methods_equal_plain_decoding),  cmocka_unit_test(drafting_saves_steps_on_repetitive_text),
         cmocka_unit_test(turns_end_for_the_right_reason),    cmocka_unit_test(too_long_a_prompt_changes_nothing),
-        cmocka_unit_test(a_second_turn_continues_the_first),
+        cmocka_unit_test(a_second_turn_continues_the_first), cmocka_unit_test(costs_are_kept_for_the_next_run),
+        cmocka_unit_test(suites_are_read_line_by_line),
     };
     return cmocka_run_group_tests_name("session", tests, load, unload);
 }

@@ -5,7 +5,7 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
-.PHONY: all run test bench setup test-setup clean help install lint format unit
+.PHONY: all run test bench-cpu setup test-setup clean help install lint format unit
 
 CC ?= gcc
 ifeq ($(origin CC),default)
@@ -111,17 +111,15 @@ test: test-setup
 	@$(MAKE) all unit
 	@python3 tests/run.py $(B) $(PATTERN)
 
-# Ratios of one run, on this machine; PROMPTS=FILE has one prompt a line.
-bench: setup
-	@$(MAKE) all build/tests/torch_linear
-	@python3 tests/bench/run.py $(PROMPTS)
-build/tests/torch_linear: tests/bench/torch_linear.cpp build/obj/torch-dir
+# Ratios of one run, on this machine. SUITE=FILE, LLAMA=DIR, TOKENS=, PER_GROUP=: see tests/bench/run.py.
+bench-cpu: setup
+	@$(MAKE) all build/tests/perplexity build/tests/peak
+	@SUITE='$(SUITE)' LLAMA='$(LLAMA)' TOKENS='$(TOKENS)' PER_GROUP='$(PER_GROUP)' python3 tests/bench/run.py
+build/tests/peak: tests/bench/peak.c
 	@mkdir -p $(@D)
-	@echo '  CXX  $<'
-	$(Q)$(CXX) $(TORCH_CXXFLAGS) -o $@ $< -Wl,-rpath,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -fopenmp \
-	  -Wl,-rpath-link,$(TORCH_DIR)/lib
-
-build/tests/perplexity: build/obj/tests/bench/perplexity.o $(call obj,$(CORE_SRC))
+	@echo '  CC   $<'
+	$(Q)$(CC) -O3 -march=native -ffp-contract=fast -mprefer-vector-width=512 $(WARN) -pthread -o $@ $<
+build/tests/perplexity build/tests/fit_priors: build/tests/%: build/obj/tests/bench/%.o $(call obj,$(CORE_SRC))
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
@@ -167,7 +165,7 @@ help:
 	@echo 'make run          set up, build, open the screen (without a terminal: stream a demo)'
 	@echo 'make test         set up, build, run every test; PATTERN=word selects'
 	@echo 'make setup        packages, libtorch and the default model only'
-	@echo 'make bench        measure on this machine; PROMPTS=FILE has one prompt a line'
+	@echo 'make bench-cpu    measure on this machine; SUITE=FILE has prompts as JSON lines'
 	@echo 'make lint         which folder may include which; one user for each library'
 	@echo 'make format       clang-format over the sources'
 	@echo 'make install      PREFIX=$(PREFIX), DESTDIR='

@@ -100,6 +100,9 @@ void ls_session_reset(ls_session *s) {
 const ls_sizing *ls_session_sizing(const ls_session *s) {
     return &s->sizing;
 }
+const ls_drafter *ls_session_drafter(const ls_session *s) {
+    return s->drafter;
+}
 const ls_ids *ls_session_context(const ls_session *s) {
     return &s->context;
 }

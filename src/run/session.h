@@ -29,6 +29,7 @@ void ls_session_free(ls_session *s);
 // needed before the first step of a method that sizes its trees. Only on an empty session.
 ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err);
 const ls_sizing *ls_session_sizing(const ls_session *s);
+const struct ls_drafter *ls_session_drafter(const ls_session *s); // NULL for plain decoding
 
 // Starts a turn: prefills ids on top of the conversation. A prompt that does not fit is LS_E_RANGE and changes
 // nothing. *prefill_ms may be NULL.

@@ -1,7 +1,6 @@
 #include "spec/draft_tuned.h"
 #include "base/mem.h"
 #include "spec/pool.h"
-#include "spec/rates.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -250,4 +249,8 @@ ls_drafter *ls_draft_tuned(void) {
     d->base = (ls_drafter){observe, propose, learn, pool_size, free_drafter};
     ls_rates_init(&d->rates);
     return &d->base;
+}
+
+const ls_rates *ls_draft_tuned_rates(const ls_drafter *d) {
+    return &((const drafter *)d)->rates;
 }

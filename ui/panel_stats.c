@@ -141,10 +141,13 @@ static void cost_line(out *o) {
     number(&p, "1 row ", a, "; ");
     double x = 0;
     int rows = 0;
-    for (int i = 1; i < h->n_cost && p.end - p.col >= 60; i++) {
+    const bool narrow = o->v->area.cols < 150;
+    for (int i = 1; i < h->n_cost; i++) {
+        const int n = h->cost_rows[i];
+        if (narrow && n != 4 && n != 8 && n != 16 && n != 64) continue;
         x = h->cost_ms[i] / h->cost_ms[0];
-        rows = h->cost_rows[i];
-        ui_print(&p, "%s%d rows x%.1f", i > 1 ? ", " : "", rows, x);
+        ui_print(&p, "%s%d%s x%.1f", rows ? ", " : "", n, rows ? "" : " rows", x);
+        rows = n;
     }
     p.role = UI_DIM;
     if (rows) ui_print(&p, " of one: %d must bring %.1f tokens a step to pay", rows, x);

@@ -174,7 +174,7 @@ class Endings(unittest.TestCase):
 class RealModel(unittest.TestCase):
     def test_an_answer(self):
         with Screen(cols=120, rows=36) as s:
-            s.wait("READY", "ms by rows", seconds=60)
+            s.wait("READY", "64 must bring", seconds=60)
             s.type("What is the capital of France?")
             s.keys("Enter")
             s.wait("Paris", "│ READY │", "speedup x", "root", seconds=60)

@@ -9,6 +9,10 @@ bool ls_ar_due(const ls_ar_cost *a, int32_t context) {
     return !a->n_probes || abs(context - a->at) >= PROBE_EVERY;
 }
 
+void ls_ar_bound(ls_ar_cost *a, double step_us) {
+    if (step_us < a->us) a->us = step_us;
+}
+
 ls_code ls_ar_probe(ls_ar_cost *a, ls_backend *b, int32_t token, const lst_sampling *s, double host_us, ls_err *err) {
     double t[3];
     const int32_t parent = -1;

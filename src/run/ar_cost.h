@@ -11,6 +11,8 @@ typedef struct {
 
 // True when the context moved far enough from the last measurement (64 tokens).
 bool ls_ar_due(const ls_ar_cost *a, int32_t context);
+// A whole step of one or more rows took step_us: a plain one takes no longer, whatever the probes met.
+void ls_ar_bound(ls_ar_cost *a, double step_us);
 // Times three single-row forwards of `token` on top of the committed context (nothing is committed); keeps the
 // median. host_us: what a plain step does besides the forward.
 ls_code ls_ar_probe(ls_ar_cost *a, ls_backend *b, int32_t token, const lst_sampling *s, double host_us, ls_err *err);

@@ -397,8 +397,9 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     finish_step(s, out, finish, start);
     ls_sizing_observe(&s->sizing, s->tree.n, context, out->t_forward_us / 1e3);
     double host = out->t_total_us - out->t_forward_us;
+    ls_ar_bound(&s->ar, out->t_total_us);
     s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;
-    if (!s->drafter) out->ar_us = out->t_total_us; // a plain step is its own baseline
+    out->ar_us = s->drafter ? s->ar.us : out->t_total_us; // a plain step is its own baseline
     return LS_OK;
 }
 

@@ -44,6 +44,8 @@ static result run(const char *prompt, ls_decode_options o) {
             assert_int_equal(step->nodes[step->path[i]].token,
                              ls_session_output(s)->p[emitted - (size_t)step->n_emitted + (size_t)i]);
         for (int i = 1; i < step->n_nodes; i++) assert_true(step->nodes[i].parent < i);
+        // no step is said to be faster than its tokens: plain decoding is at most as slow as a step
+        if (step->forward) assert_true(step->ar_us <= step->t_total_us);
         // the KV cache holds what the conversation holds
         assert_int_equal(model.backend->length(model.backend), (int32_t)ls_session_context(s)->n);
     } while (!step->finish);

@@ -9,8 +9,17 @@ bool ls_ar_due(const ls_ar_cost *a, int32_t context) {
     return !a->n_probes || abs(context - a->at) >= PROBE_EVERY;
 }
 
+static void insert(double *sorted, int n, double v) {
+    for (; n > 0 && v < sorted[n - 1]; n--) sorted[n] = sorted[n - 1];
+    sorted[n] = v;
+}
+
 void ls_ar_bound(ls_ar_cost *a, double step_us) {
-    if (step_us < a->us) a->us = step_us;
+    double sorted[LS_AR_RECENT];
+    a->recent[a->n_steps++ % LS_AR_RECENT] = step_us;
+    if (a->n_steps < LS_AR_RECENT) return;
+    for (int i = 0; i < LS_AR_RECENT; i++) insert(sorted, i, a->recent[i]);
+    if (sorted[LS_AR_RECENT / 2] < a->us) a->us = sorted[LS_AR_RECENT / 2];
 }
 
 ls_code ls_ar_probe(ls_ar_cost *a, ls_backend *b, int32_t token, const lst_sampling *s, double host_us, ls_err *err) {
@@ -21,12 +30,7 @@ ls_code ls_ar_probe(ls_ar_cost *a, ls_backend *b, int32_t token, const lst_sampl
         uint64_t start = ls_now_ns();
         ls_code code = b->forward_tree(b, &token, &parent, 1, s, &row, err);
         if (code) return code;
-        t[i] = (double)(ls_now_ns() - start) / 1e3;
-        for (int j = i; j > 0 && t[j] < t[j - 1]; j--) {
-            double swap = t[j];
-            t[j] = t[j - 1];
-            t[j - 1] = swap;
-        }
+        insert(t, i, (double)(ls_now_ns() - start) / 1e3);
     }
     double us = t[1] + host_us;
     a->us = a->us > 0 ? 0.5 * a->us + 0.5 * us : us; // two neighbouring points share one machine's noise

@@ -13,8 +13,9 @@
     X(last_error)                                                                                                      \
     X(cpu_level)                                                                                                       \
     X(model_open)                                                                                                      \
-    X(model_info) X(model_close) X(session_new) X(session_free) X(length) X(prefill) X(forward_tree) X(row_top)        \
-        X(keep_path) X(rewind)
+    X(model_info)                                                                                                      \
+    X(model_close) X(session_new) X(session_free) X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path)         \
+        X(rewind)
 
 typedef struct {
     void *handle;

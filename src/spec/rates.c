@@ -5,10 +5,11 @@ static const float PRIOR_TRIALS = 12, MEMORY = 400;
 
 enum { COPIED = 0, REMEMBERED = 28, GUESSED = 28 + 80 };
 
-// Copied tokens by length of agreement (1, 2, 3, 4, 5-6, 7-9, 10 or more) and what the remembered choices say (nothing known,
-// not among them, first, among them); remembered tokens by key (one token, one and in the last logits, a pair, a pair and in
-// the last logits), rank (0, 1, 2, 3-4, 5-7) and probability (below .05, .2, .5, above); guesses from the last logits by rank
-// (1, 2, 3-4, 5-8, 9-16, 17-32, beyond) and share of what is left beside the root (below .01, .05, .2, above).
+// Copied tokens by length of agreement (1, 2, 3, 4, 5-6, 7-9, 10 or more) and what the remembered choices say (nothing
+// known, not among them, first, among them); remembered tokens by key (one token, one and in the last logits, a pair, a
+// pair and in the last logits), rank (0, 1, 2, 3-4, 5-7) and probability (below .05, .2, .5, above); guesses from the
+// last logits by rank (1, 2, 3-4, 5-8, 9-16, 17-32, beyond) and share of what is left beside the root (below .01, .05,
+// .2, above).
 static const float prior[LS_RATE_KEYS] = {
 #include "spec/rates_prior.inc"
 };

@@ -7,7 +7,7 @@
 enum { LS_RATE_KEYS = 28 + 80 + 28 };
 
 typedef struct {
-    float hit[LS_RATE_KEYS], trial[LS_RATE_KEYS];   // with the prior, and fading
+    float hit[LS_RATE_KEYS], trial[LS_RATE_KEYS];      // with the prior, and fading
     uint32_t hits[LS_RATE_KEYS], trials[LS_RATE_KEYS]; // all that were counted, for fitting priors
 } ls_rates;
 

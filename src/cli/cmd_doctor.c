@@ -31,10 +31,13 @@ static void say(report *r, const char *what, bool ok, bool needed, const char *d
 }
 
 static void check_compute(report *r) {
-    char level[256];
+    char level[256] = "";
     ls_err err = {0};
     bool ok = !ls_backend_torch_probe(level, sizeof level, &err);
-    say(r, "compute", ok, true, ok ? level : err.msg);
+    char *detail = ls_format("kernels for %s%s", level,
+                             strcmp(level, "portable") ? "" : ": plain C for any CPU, several times slower than with AVX2");
+    say(r, "compute", ok, true, ok ? detail : err.msg);
+    free(detail);
 }
 
 static void check_model(report *r, const char *name) {

@@ -188,6 +188,9 @@ ls_code ls_backend_torch_open(ls_backend **out, const ls_gguf *g, const ls_hpara
 ls_code ls_backend_torch_probe(char *level, size_t n, ls_err *err) {
     library lib = {0};
     ls_code code = load_library(&lib, err);
-    if (!code) snprintf(level, n, "%s", lib.cpu_level());
-    return code;
+    if (code) return code;
+    snprintf(level, n, "%s", lib.cpu_level());
+    return *level ? LS_OK
+                  : ls_fail(err, LS_E_USAGE, "LOGITSPEC_CPU='%.40s' is no CPU level (portable, avx2, avx512, avx512vnni, amx)",
+                            getenv("LOGITSPEC_CPU"));
 }

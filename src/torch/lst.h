@@ -84,7 +84,7 @@ typedef struct {
 
 int32_t lst_abi_version(void);
 const char *lst_last_error(void);
-const char *lst_cpu_level(void); /* kernel level chosen for this CPU: "avx512vnni", "avx512", "avx2", "portable" */
+const char *lst_cpu_level(void); /* of the kernels, by CPU and LOGITSPEC_CPU: "amx" ... "portable"; "": no such level */
 
 int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
                    const lst_open_options *opt);

@@ -139,6 +139,9 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
         throw lst::Error(LST_E_ARG, "device '" + device + "' is not available in this build (only cpu)");
     m.hp = hp;
     m.kernels = lsk_pick();
+    if (!m.kernels)
+        throw lst::Error(LST_E_ARG, std::string("LOGITSPEC_CPU='") + getenv("LOGITSPEC_CPU") +
+                                        "' is no CPU level (portable, avx2, avx512, avx512vnni, amx)");
     const Arithmetic &a = choose(dtype, hp.head_dim % 32 == 0, m.kernels->fast_int);
     m.dtype = a.dtype;
     m.kernel = a.kernel;
@@ -186,7 +189,7 @@ LST_API const char *lst_last_error(void) {
     return last_error.c_str();
 }
 LST_API const char *lst_cpu_level(void) {
-    return lsk_pick()->name;
+    return lsk_pick() ? lsk_pick()->name : "";
 }
 
 LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,

@@ -270,6 +270,20 @@ class RealModel(unittest.TestCase):
         self.assertEqual(o["dtype"], "bf16")
         self.assertIn("Paris", o["text"])
 
+    def test_cpu_levels(self):
+        def compute(level):
+            r = run("doctor", "--json", env={"LOGITSPEC_CPU": level})
+            return {c["check"]: (c["ok"], c["detail"]) for c in json.loads(r.stdout)}["compute"]
+        self.assertIn("several times slower", compute("portable")[1])
+        self.assertEqual(compute("nonsense")[0], False)
+        r = run("generate", "--prompt", "x", env={"LOGITSPEC_CPU": "nonsense"})
+        self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
+        self.assertIn("no CPU level", r.stderr)
+        # another level, the same greedy text in f32: sums differ in their last bits only
+        texts = {run("generate", "--prompt", "What is the capital of France?", "--dtype", "f32", "--max-tokens", "12", "-q",
+                     env={"LOGITSPEC_CPU": level}).stdout for level in ("portable", "avx2", "")}
+        self.assertEqual(len(texts), 1)
+
     def test_doctor_measures_costs(self):
         o = json.loads(run("doctor", "--calibrate", "--json").stdout)
         detail = {c["check"]: c["detail"] for c in o}["costs"]

@@ -36,8 +36,8 @@ const lsk_table *lsk_pick(void) {
     enum { N = sizeof levels / sizeof *levels };
     const char *wanted = getenv("LOGITSPEC_CPU");
     int first = 0;
-    for (int i = 0; wanted && i < N; i++)
-        if (!strcmp(wanted, levels[i])) first = i;
+    while (wanted && *wanted && first < N && strcmp(wanted, levels[first])) first++;
+    if (first == N) return NULL;
     while (!lsk_level(levels[first])) first++; /* the portable one is always there */
     return lsk_level(levels[first]);
 }

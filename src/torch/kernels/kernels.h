@@ -123,7 +123,7 @@ void lsk_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, fl
 int lsk_amx_usable(void);
 
 /* The best level that this CPU has; the environment variable LOGITSPEC_CPU (portable, avx2, avx512, avx512vnni, amx)
- * lowers it. */
+ * lowers it. NULL: that names no level. */
 const lsk_table *lsk_pick(void);
 /* A level by name, NULL if unknown or not available here. */
 const lsk_table *lsk_level(const char *name);

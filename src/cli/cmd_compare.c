@@ -69,7 +69,7 @@ static ls_code parse_methods(comparison *k, const char *list, ls_err *err) {
             c->budget = (int32_t)rows;
         } else c->budget = k->setup.s.decode.budget;
         if (!(c->method = ls_method_find(name)))
-            return ls_fail(err, LS_E_USAGE, "--methods: unknown method '%.60s' (" LS_METHOD_NAMES ")", name);
+            return ls_fail(err, LS_E_USAGE, "--methods: unknown method '%.60s' (%s)", name, ls_method_names);
         if (!c->method->drafts && k->ar < 0) k->ar = k->n;
         k->n++;
         p += n + (p[n] == ',');

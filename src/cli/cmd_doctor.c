@@ -34,8 +34,9 @@ static void check_compute(report *r) {
     char level[256] = "";
     ls_err err = {0};
     bool ok = !ls_backend_torch_probe(level, sizeof level, &err);
-    char *detail = ls_format("kernels for %s%s", level,
-                             strcmp(level, "portable") ? "" : ": plain C for any CPU, several times slower than with AVX2");
+    char *detail =
+        ls_format("kernels for %s%s", level,
+                  strcmp(level, "portable") ? "" : ": plain C for any CPU, several times slower than with AVX2");
     say(r, "compute", ok, true, ok ? detail : err.msg);
     free(detail);
 }

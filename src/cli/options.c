@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/yaml.h"
+#include "spec/drafter.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -6,8 +6,6 @@
 
 #include <stdbool.h>
 
-#define LS_METHOD_NAMES "ar|logitspec|logitspec-paper"
-
 typedef char *ls_opt_STR;
 typedef char *ls_opt_ENUM;
 typedef int32_t ls_opt_INT, ls_opt_AUTO;

@@ -14,8 +14,7 @@
     X(cpu_level)                                                                                                       \
     X(model_open)                                                                                                      \
     X(model_info)                                                                                                      \
-    X(model_close) X(session_new) X(session_free) X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path)         \
-        X(rewind)
+    X(model_close) X(session_new) X(session_free) X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path) X(rewind)
 
 typedef struct {
     void *handle;
@@ -191,6 +190,7 @@ ls_code ls_backend_torch_probe(char *level, size_t n, ls_err *err) {
     if (code) return code;
     snprintf(level, n, "%s", lib.cpu_level());
     return *level ? LS_OK
-                  : ls_fail(err, LS_E_USAGE, "LOGITSPEC_CPU='%.40s' is no CPU level (portable, avx2, avx512, avx512vnni, amx)",
+                  : ls_fail(err, LS_E_USAGE,
+                            "LOGITSPEC_CPU='%.40s' is no CPU level (portable, avx2, avx512, avx512vnni, amx)",
                             getenv("LOGITSPEC_CPU"));
 }

@@ -1,5 +1,7 @@
-#include "spec/draft_logitspec.h"
+// LogitSpec as published: arXiv 2507.01449, section 3, and the authors' program. Two ablations keep one half of it
+// each.
 #include "base/mem.h"
+#include "spec/drafter.h"
 #include "spec/pool.h"
 
 #include <stdlib.h>
@@ -8,6 +10,7 @@
 typedef struct {
     ls_drafter base;
     ls_pool pool;
+    bool guesses, retrieval;
 } drafter;
 
 // Tokens that a guess of this rank may take, itself included.
@@ -29,16 +32,17 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     for (size_t i = s->n_context > 2 ? s->n_context - 2 : 0; i < s->n_context; i++) tail[n++] = s->context[i];
     tail[n++] = s->root;
     // (a) what followed the longest n-gram that ends in the root
-    ls_match m = ls_pool_find(&d->pool, tail, (size_t)n);
+    ls_match m = {0};
+    if (d->retrieval) m = ls_pool_find(&d->pool, tail, (size_t)n);
     if (m.n)
         ls_tree_add(tree, s->context + m.pos, m.len, budget,
                     (ls_tree_branch){.rank = -1, .match_n = (int16_t)m.n, .match_pos = m.pos, .found = (int16_t)m.len});
     // (b) next-next-token guesses: the other likely tokens at the root's place tend to come right after it
-    for (int32_t rank = 0; rank < s->n_top && rank < budget && tree->n < budget; rank++) {
+    for (int32_t rank = 0; d->guesses && rank < s->n_top && rank < budget && tree->n < budget; rank++) {
         int32_t chain[1 + LS_POOL_SPAN], x = s->top_ids[rank];
         if (x == s->root) continue;
         tail[n] = chain[0] = x;
-        m = ls_pool_find(&d->pool, tail, (size_t)n + 1);
+        m = d->retrieval ? ls_pool_find(&d->pool, tail, (size_t)n + 1) : (ls_match){.pos = -1};
         if (m.n) memcpy(chain + 1, s->context + m.pos, (size_t)m.len * sizeof *chain);
         int32_t len = 1 + m.len, most = branch_length(rank);
         ls_tree_add(tree, chain, len < most ? len : most, budget,
@@ -56,8 +60,22 @@ static void free_drafter(ls_drafter *base) {
     free(base);
 }
 
-ls_drafter *ls_draft_logitspec_paper(void) {
+static ls_drafter *make(bool guesses, bool retrieval) {
     drafter *d = ls_calloc(1, sizeof *d);
     d->base = (ls_drafter){.observe = observe, .propose = propose, .pool_size = pool_size, .free = free_drafter};
+    d->guesses = guesses;
+    d->retrieval = retrieval;
     return &d->base;
+}
+
+ls_drafter *ls_draft_logitspec_paper(void) {
+    return make(true, true);
+}
+
+ls_drafter *ls_draft_logit_only(void) {
+    return make(true, false);
+}
+
+ls_drafter *ls_draft_retrieval_only(void) {
+    return make(false, true);
 }

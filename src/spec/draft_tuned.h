@@ -6,5 +6,4 @@
 #include "spec/drafter.h"
 #include "spec/rates.h"
 
-ls_drafter *ls_draft_tuned(void);
 const ls_rates *ls_draft_tuned_rates(const ls_drafter *d); // what it has learnt; d comes from ls_draft_tuned

@@ -1,16 +1,20 @@
 #include "spec/drafter.h"
-#include "spec/draft_logitspec.h"
-#include "spec/draft_tuned.h"
 
 #include <string.h>
 
 const ls_method ls_methods[] = {
     {"ar", "plain decoding, one token a step", 1, false, NULL},
-    {"logitspec", "LogitSpec and remembered choices in a best-first tree, sized by measured cost", 0, true,
-     ls_draft_tuned},
-    {"logitspec-paper", "LogitSpec exactly as published (arXiv 2507.01449)", 64, true, ls_draft_logitspec_paper},
+#define METHOD(name, make, budget, summary) {name, summary, budget, true, make},
+#include "spec/methods.def"
+#undef METHOD
     {0},
 };
+
+const char ls_method_names[] = "ar"
+#define METHOD(name, make, budget, summary) "|" name
+#include "spec/methods.def"
+#undef METHOD
+    ;
 
 const ls_method *ls_method_find(const char *name) {
     for (const ls_method *m = ls_methods; m->name; m++)

@@ -1,5 +1,5 @@
 // Drafters propose the tree that one forward verifies. Integers and floats only: no model, no strings.
-// A new method is one file draft_*.c and one line in drafter.c.
+// A new method is one file draft_*.c and one line in methods.def.
 #pragma once
 #include "base/err.h"
 #include "spec/sizing.h"
@@ -49,4 +49,8 @@ typedef struct {
 
 // NULL-name terminated table of every method.
 extern const ls_method ls_methods[];
+extern const char ls_method_names[]; // "ar|logitspec|..."
+#define METHOD(name, make, budget, summary) ls_drafter *make(void);
+#include "spec/methods.def"
+#undef METHOD
 const ls_method *ls_method_find(const char *name); // NULL: unknown

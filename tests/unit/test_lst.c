@@ -18,8 +18,8 @@
     X(lst_model_open)                                                                                                  \
     X(lst_model_info)                                                                                                  \
     X(lst_model_close)                                                                                                 \
-    X(lst_session_new) X(lst_session_free) X(lst_prefill) X(lst_forward_tree) X(lst_row_logits) X(lst_keep_path)       \
-        X(lst_last_error)
+    X(lst_session_new)                                                                                                 \
+    X(lst_session_free) X(lst_prefill) X(lst_forward_tree) X(lst_row_logits) X(lst_keep_path) X(lst_last_error)
 #define POINTER(name) static __typeof__(&name) p_##name;
 CALLS(POINTER)
 

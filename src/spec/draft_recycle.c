@@ -1,0 +1,114 @@
+// Token Recycling (arXiv 2408.08696): for every token the target's eight best tokens the last time that it was a row,
+// accepted or rejected; each step hangs them under the root in a tree of fixed shape, six levels deep. The matrix is
+// kept across prompts. The published shape is not stated as numbers in the paper; here it is the likeliest rows under
+// fixed chances of the ranks.
+#include "base/mem.h"
+#include "spec/drafter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEVELS = 6, WIDTH = LS_SUCCESSORS };
+
+typedef struct {
+    int32_t (*next)[WIDTH]; // by token id; -1: not known
+    int32_t n;              // token ids that there is room for
+    int32_t known;          // that have successors
+    int32_t shape_parent[LS_TREE_MAX], shape_rank[LS_TREE_MAX], shape_depth[LS_TREE_MAX];
+} matrix;
+
+typedef struct {
+    ls_drafter base;
+    matrix m;
+} drafter;
+
+// Rows in order of the product of their ranks' chances, so that any budget takes the first rows.
+static void make_shape(matrix *m) {
+    static const double chance[WIDTH] = {0.45, 0.14, 0.07, 0.045, 0.03, 0.022, 0.018, 0.015};
+    double path[LS_TREE_MAX] = {1};
+    int32_t taken[LS_TREE_MAX] = {0}; // children that a row has already
+    m->shape_parent[0] = m->shape_rank[0] = -1;
+    m->shape_depth[0] = 0;
+    for (int32_t n = 1; n < LS_TREE_MAX; n++) {
+        int32_t best = -1;
+        double most = 0;
+        for (int32_t i = 0; i < n; i++) {
+            if (taken[i] == WIDTH || m->shape_depth[i] == LEVELS) continue;
+            const double p = path[i] * chance[taken[i]];
+            if (p > most) most = p, best = i;
+        }
+        m->shape_parent[n] = best;
+        m->shape_rank[n] = taken[best]++;
+        m->shape_depth[n] = m->shape_depth[best] + 1;
+        path[n] = most;
+    }
+}
+
+static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
+    (void)base, (void)context, (void)n, (void)reset; // it learns from rows, not from the text
+}
+
+static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+    const matrix *m = &((drafter *)base)->m;
+    int32_t token_of[LS_TREE_MAX], row_of[LS_TREE_MAX];
+    ls_tree_start(tree, s->root);
+    token_of[0] = s->root;
+    for (int32_t i = 1; i < budget && i < LS_TREE_MAX; i++) {
+        const int32_t before = token_of[m->shape_parent[i]];
+        token_of[i] = before >= 0 && before < m->n ? m->next[before][m->shape_rank[i]] : -1;
+    }
+    // branch by branch: the rows under each child of the root stand together
+    row_of[0] = 0;
+    for (int32_t first = 1; first < budget && first < LS_TREE_MAX; first++) {
+        if (m->shape_parent[first] != 0 || token_of[first] < 0) continue;
+        tree->branches[tree->n_branches] = (ls_tree_branch){.rank = -1, .match_pos = -1, .first_row = (int16_t)tree->n};
+        for (int32_t i = first, top[LS_TREE_MAX]; i < budget && i < LS_TREE_MAX; i++) {
+            top[i] = m->shape_parent[i] == 0 ? i : m->shape_parent[i] < first ? -1 : top[m->shape_parent[i]];
+            if (top[i] != first || token_of[i] < 0) continue;
+            const int32_t r = row_of[i] = tree->n++;
+            tree->token[r] = token_of[i];
+            tree->parent[r] = row_of[m->shape_parent[i]];
+            tree->depth[r] = m->shape_depth[i];
+            tree->branch[r] = (int16_t)tree->n_branches;
+            tree->from[r] = LS_TREE_REMEMBERED;
+            tree->match_n[r] = 0;
+            tree->match_pos[r] = -1;
+            tree->est[r] = tree->est[0];
+            tree->branches[tree->n_branches].n_rows++;
+            tree->branches[tree->n_branches].found++;
+        }
+        tree->n_branches++;
+    }
+}
+
+static void learn(ls_drafter *base, const ls_draft_result *r) {
+    matrix *m = &((drafter *)base)->m;
+    for (int32_t i = 0; i < r->tree->n; i++) {
+        const int32_t token = r->tree->token[i];
+        if (token >= m->n) {
+            int32_t n = m->n ? m->n : 1024;
+            while (n <= token) n *= 2;
+            m->next = ls_realloc(m->next, (size_t)n * sizeof *m->next);
+            memset(m->next + m->n, -1, (size_t)(n - m->n) * sizeof *m->next);
+            m->n = n;
+        }
+        m->known += m->next[token][0] < 0;
+        memcpy(m->next[token], r->top_id[i], sizeof *m->next);
+    }
+}
+
+static int32_t pool_size(const ls_drafter *base) {
+    return ((const drafter *)base)->m.known;
+}
+
+static void free_drafter(ls_drafter *base) {
+    free(((drafter *)base)->m.next);
+    free(base);
+}
+
+ls_drafter *ls_draft_recycle(void) {
+    drafter *d = ls_calloc(1, sizeof *d);
+    d->base = (ls_drafter){observe, propose, learn, pool_size, free_drafter};
+    make_shape(&d->m);
+    return &d->base;
+}

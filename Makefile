@@ -5,7 +5,7 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
-.PHONY: all run test bench-cpu setup test-setup clean help install lint format unit
+.PHONY: all run test embed bench-cpu setup test-setup clean help install lint format unit
 
 CC ?= gcc
 ifeq ($(origin CC),default)
@@ -104,7 +104,7 @@ $(B)/tests/%: $(B)/obj/tests/unit/%.o $(call obj,$(TEST_LIB_SRC)) $(CORE_OBJ) $(
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
 
-unit: $(TEST_BIN)
+unit: $(TEST_BIN) $(B)/embed
 
 # PATTERN=word runs the test programs whose name holds it.
 test: test-setup
@@ -119,6 +119,16 @@ build/tests/peak: tests/bench/peak.c
 	@mkdir -p $(@D)
 	@echo '  CC   $<'
 	$(Q)$(CC) -O3 -march=native -ffp-contract=fast -mprefer-vector-width=512 $(WARN) -pthread -o $@ $<
+# The drafters alone, for other engines, and an example of such an engine.
+embed: $(B)/embed
+SPEC_LIB_SRC := $(wildcard src/spec/*.c) src/base/map.c src/base/mem.c
+$(B)/libspec.a: $(call obj,$(SPEC_LIB_SRC))
+	@echo '  AR   $@'
+	$(Q)rm -f $@ && ar rcs $@ $^
+$(B)/embed: $(B)/obj/demos/embed.o $(B)/libspec.a
+	@echo '  LINK $@'
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lm
+
 build/tests/perplexity build/tests/fit_priors: build/tests/%: build/obj/tests/bench/%.o $(call obj,$(CORE_SRC))
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
@@ -166,6 +176,7 @@ help:
 	@echo 'make test         set up, build, run every test; PATTERN=word selects'
 	@echo 'make setup        packages, libtorch and the default model only'
 	@echo 'make bench-cpu    measure on this machine; SUITE=FILE has prompts as JSON lines'
+	@echo 'make embed        build/libspec.a, the drafters alone, and an example that uses them'
 	@echo 'make lint         which folder may include which; one user for each library'
 	@echo 'make format       clang-format over the sources'
 	@echo 'make install      PREFIX=$(PREFIX), DESTDIR='

@@ -27,10 +27,6 @@ bool ls_json_int(const ls_json *v, int64_t *out) {
     return json_is_integer(v);
 }
 
-size_t ls_json_count(const ls_json *array) {
-    return json_array_size(array);
-}
-
 const ls_json *ls_json_at(const ls_json *array, size_t i) {
     return json_array_get(array, i);
 }

@@ -15,5 +15,4 @@ void ls_json_free(ls_json *doc);
 const ls_json *ls_json_get(const ls_json *object, const char *key); // NULL: not an object, or no such key
 const char *ls_json_str(const ls_json *v, size_t *n);               // NULL: not a string (v may be NULL)
 bool ls_json_int(const ls_json *v, int64_t *out);
-size_t ls_json_count(const ls_json *array); // 0 where it is not an array
-const ls_json *ls_json_at(const ls_json *array, size_t i);
+const ls_json *ls_json_at(const ls_json *array, size_t i); // NULL: not an array, or shorter

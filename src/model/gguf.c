@@ -355,14 +355,6 @@ ls_code ls_gguf_f32(const ls_gguf *g, const char *key, float *v, ls_err *err) {
     return LS_OK;
 }
 
-ls_code ls_gguf_bool(const ls_gguf *g, const char *key, bool *v, ls_err *err) {
-    const kv *e;
-    ls_code code = need(g, key, &e, err);
-    if (code) return code;
-    if (e->type != T_BOOL) return wrong(key, e, "a bool", err);
-    *v = e->value[0] != 0;
-    return LS_OK;
-}
 
 static ls_str str_at(const unsigned char *p) {
     uint64_t n;

@@ -47,7 +47,6 @@ const ls_gguf_tensor *ls_gguf_find(const ls_gguf *g, const char *name); // NULL:
 // Metadata. Each returns LS_OK, LS_E_PARSE (missing: "no metadata key ..."; or of another type).
 ls_code ls_gguf_u32(const ls_gguf *g, const char *key, uint32_t *v, ls_err *err); // any integer that fits
 ls_code ls_gguf_f32(const ls_gguf *g, const char *key, float *v, ls_err *err);    // f32 or f64
-ls_code ls_gguf_bool(const ls_gguf *g, const char *key, bool *v, ls_err *err);
 ls_code ls_gguf_str(const ls_gguf *g, const char *key, ls_str *v, ls_err *err);
 bool ls_gguf_has(const ls_gguf *g, const char *key);
 // Arrays: *out is allocated (free by the caller), elements are borrowed.

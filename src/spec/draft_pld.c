@@ -1,8 +1,8 @@
 // Prompt lookup decoding (Saxena 2023; Hugging Face's prompt_lookup_num_tokens): the tokens that followed the earliest
 // place where the last n tokens, root included, stood before; n = 3, then 2, then 1.
-#include "base/map.h"
 #include "base/mem.h"
 #include "spec/drafter.h"
+#include "spec/pool.h"
 
 #include <stdlib.h>
 
@@ -14,12 +14,6 @@ typedef struct {
     size_t indexed;
 } drafter;
 
-static uint64_t pack(const int32_t *gram, size_t n) { // token ids are below 2^21
-    uint64_t key = 0;
-    for (size_t i = 0; i < n; i++) key = key << 21 | (uint32_t)gram[i];
-    return key;
-}
-
 static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
     drafter *d = (drafter *)base;
     if (reset) {
@@ -29,7 +23,7 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
     for (size_t at = d->indexed ? d->indexed : 1; at < n; at++) // context[at] follows the n-grams that end before it
         for (size_t k = 1; k <= ORDER && k <= at; k++) {
             int32_t old;
-            const uint64_t key = pack(context + at - k, k);
+            const uint64_t key = ls_gram_key(context + at - k, k);
             if (!ls_map_get(&d->first[k - 1], key, &old)) ls_map_put(&d->first[k - 1], key, (int32_t)at);
         }
     d->indexed = n;
@@ -44,7 +38,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     tail[n++] = s->root;
     for (int32_t k = n; k > 0; k--) {
         int32_t pos;
-        if (!ls_map_get(&d->first[k - 1], pack(tail + n - k, (size_t)k), &pos)) continue;
+        if (!ls_map_get(&d->first[k - 1], ls_gram_key(tail + n - k, (size_t)k), &pos)) continue;
         const int32_t left = (int32_t)s->n_context - pos, len = left < COPIED ? left : COPIED;
         ls_tree_add(tree, s->context + pos, len, budget,
                     (ls_tree_branch){.rank = -1, .match_n = (int16_t)k, .match_pos = pos, .found = (int16_t)len});

@@ -1,11 +1,5 @@
 #include "spec/pool.h"
 
-static uint64_t pack(const int32_t *gram, size_t n) {
-    uint64_t key = 0;
-    for (size_t i = 0; i < n; i++) key = key << 21 | (uint32_t)gram[i];
-    return key;
-}
-
 void ls_pool_clear(ls_pool *p) {
     for (int i = 0; i < LS_POOL_ORDER; i++) ls_map_clear(&p->tables[i]);
     p->indexed = 0;
@@ -24,7 +18,7 @@ void ls_pool_update(ls_pool *p, const int32_t *text, size_t n) {
     for (size_t i = first; i < n; i++)
         for (size_t k = 1; k <= LS_POOL_ORDER && i + k < n; k++) {
             size_t pos = i + k, len = n - pos < LS_POOL_SPAN ? n - pos : LS_POOL_SPAN;
-            uint64_t key = pack(text + i, k);
+            uint64_t key = ls_gram_key(text + i, k);
             int32_t old;
             if (ls_map_get(&p->tables[k - 1], key, &old) && (old & 31) > (int32_t)len) continue;
             ls_map_put(&p->tables[k - 1], key, (int32_t)(pos << 5 | len));
@@ -35,7 +29,7 @@ void ls_pool_update(ls_pool *p, const int32_t *text, size_t n) {
 ls_match ls_pool_find(const ls_pool *p, const int32_t *tail, size_t n) {
     for (size_t k = n < LS_POOL_ORDER ? n : LS_POOL_ORDER; k > 0; k--) {
         int32_t v;
-        if (ls_map_get(&p->tables[k - 1], pack(tail + n - k, k), &v)) return (ls_match){(int32_t)k, v >> 5, v & 31};
+        if (ls_map_get(&p->tables[k - 1], ls_gram_key(tail + n - k, k), &v)) return (ls_match){(int32_t)k, v >> 5, v & 31};
     }
     return (ls_match){0, -1, 0};
 }

@@ -18,7 +18,14 @@ typedef struct {
     int32_t len; // 1 .. LS_POOL_SPAN
 } ls_match;
 
-// Token ids must be below 2^21, the text shorter than 2^26 tokens.
+// An n-gram of at most three tokens as a key; token ids must be below 2^21.
+static inline uint64_t ls_gram_key(const int32_t *gram, size_t n) {
+    uint64_t key = 0;
+    for (size_t i = 0; i < n; i++) key = key << 21 | (uint32_t)gram[i];
+    return key;
+}
+
+// The text must be shorter than 2^26 tokens.
 void ls_pool_clear(ls_pool *p);
 void ls_pool_free(ls_pool *p);
 // Indexes what was appended since the last update; text is everything so far.

@@ -8,7 +8,7 @@ import tempfile
 import time
 import unittest
 
-from program import ENV, MODEL, PROGRAM, needs_model, read_trace, run
+from program import BUILD, ENV, MODEL, PROGRAM, needs_model, read_trace, run
 
 SCRIPT = ["--model", "script"]
 
@@ -227,6 +227,12 @@ class Compare(unittest.TestCase):
 
 
 class Other(unittest.TestCase):
+    def test_drafters_alone_in_another_engine(self):
+        r = subprocess.run([os.path.join(BUILD, "embed")], capture_output=True, text=True, timeout=30)
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        self.assertRegex(r.stdout, r"0 differ from plain decoding")
+        self.assertGreater(float(r.stdout.split("MAT ")[1].split(";")[0]), 1.5)
+
     def test_help_and_version(self):
         for args in ["--help"], ["generate", "--help"], ["chat", "-h"], ["--version"], ["-V"]:
             r = run(*args)

@@ -138,7 +138,7 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     if (device != "auto" && device != "cpu")
         throw lst::Error(LST_E_ARG, "device '" + device + "' is not available in this build (only cpu)");
     m.hp = hp;
-    m.kernels = lsk_pick();
+    m.kernels = lsk_pick(dtype == "bf16");
     if (!m.kernels)
         throw lst::Error(LST_E_ARG, std::string("LOGITSPEC_CPU='") + getenv("LOGITSPEC_CPU") +
                                         "' is no CPU level (portable, avx2, avx512, avx512vnni, amx)");
@@ -189,7 +189,7 @@ LST_API const char *lst_last_error(void) {
     return last_error.c_str();
 }
 LST_API const char *lst_cpu_level(void) {
-    return lsk_pick() ? lsk_pick()->name : "";
+    return lsk_pick(0) ? lsk_pick(0)->name : "";
 }
 
 LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,

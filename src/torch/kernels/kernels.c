@@ -31,11 +31,11 @@ const lsk_table *lsk_level(const char *name) {
     return strcmp(name, "portable") ? NULL : &lsk_portable;
 }
 
-const lsk_table *lsk_pick(void) {
+const lsk_table *lsk_pick(int tiles) {
     static const char *const levels[] = {"amx", "avx512vnni", "avx512", "avx2", "portable"};
     enum { N = sizeof levels / sizeof *levels };
     const char *wanted = getenv("LOGITSPEC_CPU");
-    int first = 0;
+    int first = tiles || (wanted && *wanted) ? 0 : 1;
     while (wanted && *wanted && first < N && strcmp(wanted, levels[first])) first++;
     if (first == N) return NULL;
     while (!lsk_level(levels[first])) first++; /* the portable one is always there */

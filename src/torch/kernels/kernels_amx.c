@@ -9,6 +9,8 @@
 #include LSK_AMX_EMULATED /* the tile functions in plain C, for tests */
 #elif defined(__x86_64__)
 #include <immintrin.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #define HAVE_TILES 1
@@ -109,13 +111,28 @@ static int right(void) {
     return 1;
 }
 
+static sigjmp_buf refused;
+static void on_refusal(int signal) {
+    (void)signal;
+    siglongjmp(refused, 1);
+}
+
+/* The check, survived: a unit that is listed but refuses its instructions is not used. */
+static int right_and_alive(void) {
+    struct sigaction a = {.sa_handler = on_refusal}, old;
+    sigaction(SIGILL, &a, &old);
+    const int ok = sigsetjmp(refused, 1) ? 0 : right();
+    sigaction(SIGILL, &old, NULL);
+    return ok;
+}
+
 int lsk_amx_usable(void) {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };
     static int answer = -1;
     __builtin_cpu_init();
     if (answer < 0)
         answer = __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
-                 !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) && right();
+                 !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) && right_and_alive();
     return answer;
 }
 #elif !defined(LSK_AMX_EMULATED)

@@ -355,7 +355,6 @@ ls_code ls_gguf_f32(const ls_gguf *g, const char *key, float *v, ls_err *err) {
     return LS_OK;
 }
 
-
 static ls_str str_at(const unsigned char *p) {
     uint64_t n;
     memcpy(&n, p, 8);

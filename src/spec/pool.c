@@ -29,7 +29,8 @@ void ls_pool_update(ls_pool *p, const int32_t *text, size_t n) {
 ls_match ls_pool_find(const ls_pool *p, const int32_t *tail, size_t n) {
     for (size_t k = n < LS_POOL_ORDER ? n : LS_POOL_ORDER; k > 0; k--) {
         int32_t v;
-        if (ls_map_get(&p->tables[k - 1], ls_gram_key(tail + n - k, k), &v)) return (ls_match){(int32_t)k, v >> 5, v & 31};
+        if (ls_map_get(&p->tables[k - 1], ls_gram_key(tail + n - k, k), &v))
+            return (ls_match){(int32_t)k, v >> 5, v & 31};
     }
     return (ls_match){0, -1, 0};
 }

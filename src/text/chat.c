@@ -54,7 +54,6 @@ const char *ls_chat_name(const ls_chat *c) {
     return "chatml";
 }
 
-
 static ls_code message(const ls_chat *c, const char *role, const char *text, size_t n, ls_ids *out, ls_err *err) {
     ls_buf run = {0}; // role and content are one run of text, as in the rendered template
     ls_buf_str(&run, role);

@@ -8,7 +8,7 @@ typedef struct ls_chat ls_chat;
 // The default system message is the template's own.
 ls_code ls_chat_new(ls_chat **out, const ls_vocab *v, const char *tmpl, size_t n, ls_err *err);
 void ls_chat_free(ls_chat *c);
-const char *ls_chat_name(const ls_chat *c);           // "chatml"
+const char *ls_chat_name(const ls_chat *c); // "chatml"
 
 // Appends the ids that one more user turn adds to a conversation: on the first turn the system message
 // (system NULL: the template's default; "": none at all) and the user message with the generation prompt;

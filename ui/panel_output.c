@@ -109,17 +109,19 @@ void ui_panel_output(ui_panel_view *v) {
                 "Each step drafts a tree of likely next tokens from text that is already here, and one pass of "
                 "the model checks all of it. Colours say where a token came from: ",
                 UI_DIM);
-        add_str(&f, "the model's own choice", UI_ROOT);
-        add_str(&f, ", ", UI_DIM);
-        add_str(&f, "retrieved", UI_RETRIEVED);
-        add_str(&f, ", ", UI_DIM);
-        add_str(&f, "guessed from the last logits", UI_GUESS);
-        add_str(&f, ", ", UI_DIM);
-        add_str(&f, "what followed a guess", UI_TAIL);
-        add_str(&f, ", ", UI_DIM);
-        add_str(&f, "remembered", UI_REMEMBERED);
-        add_str(&f, ", ", UI_DIM);
-        add_str(&f, "chosen where a draft was wrong", UI_CORRECTED);
+        static const struct {
+            const char *name;
+            ui_role role;
+        } sources[] = {{"the model's own choice", UI_ROOT},
+                       {"retrieved", UI_RETRIEVED},
+                       {"guessed from the last logits", UI_GUESS},
+                       {"what followed a guess", UI_TAIL},
+                       {"remembered", UI_REMEMBERED},
+                       {"chosen where a draft was wrong", UI_CORRECTED}};
+        for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+            if (i) add_str(&f, ", ", UI_DIM);
+            add_str(&f, sources[i].name, sources[i].role);
+        }
         add_str(&f, ".", UI_DIM);
     }
     size_t n;

@@ -7,5 +7,5 @@
 
 // Fills *out. The model's timeline must be empty, and is empty afterwards. again: measure even if costs are cached. The
 // scripted model is never cached. Errors: those of the forwards; LS_E_CANCELLED. A cache that cannot be read or written
-// is only a lost minute.
+// is only a measurement more.
 ls_code ls_costs_get(ls_sizing *out, const ls_model *m, bool again, ls_progress progress, void *ud, ls_err *err);

@@ -25,8 +25,8 @@ typedef struct ls_session ls_session;
 ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_options *opt, ls_err *err);
 void ls_session_free(ls_session *s);
 
-// Times forwards of 1, 2, 4 ... 64 rows on this machine (about a quarter of a second for the default model);
-// needed before the first step of a method that sizes its trees. Only on an empty session.
+// What forwards of 1 to 64 rows cost on this machine, from the cache or measured (run/costs.h); needed before the first
+// step of a method that sizes its trees. Only on an empty session.
 ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err);
 const ls_sizing *ls_session_sizing(const ls_session *s);
 const struct ls_drafter *ls_session_drafter(const ls_session *s); // NULL for plain decoding

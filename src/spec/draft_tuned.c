@@ -2,7 +2,6 @@
 #include "base/mem.h"
 #include "spec/pool.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,8 +23,8 @@ typedef struct {
 // A possible row. Those that were taken form the tree.
 typedef struct {
     int32_t token, parent, depth;
-    int32_t match_n, match_pos, agree; // copied from match_pos (-1: it is not); agree tokens before it were the same
-    int32_t rank;                      // in the last logits, where that is what it came from; -1
+    int32_t match_n, match_pos; // copied from match_pos (-1: it is not) after an n-gram of match_n tokens
+    int32_t rank;               // in the last logits, where that is what it came from; -1
     uint8_t from;
     int16_t key;
     double est, path; // chance given the parent, and of the whole path
@@ -149,7 +148,6 @@ static void expand(search *q, int32_t at) {
                                  .depth = c->depth + 1,
                                  .match_n = list[i].match_n,
                                  .match_pos = list[i].match_pos,
-                                 .agree = f->agree,
                                  .rank = from == LS_TREE_LAST_LOGIT ? f->last_rank : -1,
                                  .from = from,
                                  .key = key[i],
@@ -226,7 +224,7 @@ static void learn(ls_drafter *base, const ls_draft_result *r) {
     bool accepted[LS_TREE_MAX] = {0};
     for (int32_t i = 0; i < r->n_path; i++) accepted[r->path[i]] = true;
     for (int32_t i = 0; i < t->n; i++) {
-        if (i && accepted[t->parent[i]] && t->key[i] >= 0) ls_rates_learn(&d->rates, t->key[i], accepted[i]);
+        if (i && accepted[t->parent[i]]) ls_rates_learn(&d->rates, t->key[i], accepted[i]);
         const int32_t before = i ? t->token[t->parent[i]] : r->n_context ? r->context[r->n_context - 1] : -1;
         if (before >= 0) ls_successors_put(&d->successors, before, t->token[i], r->top_id[i], r->top_p[i]);
         ls_successors_put(&d->successors, -1, t->token[i], r->top_id[i], r->top_p[i]);

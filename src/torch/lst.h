@@ -54,7 +54,7 @@ typedef struct {
 typedef struct {
     uint32_t size;
     char device[32], dtype[16];
-    char kernel[64]; /* e.g. "avx512, f32 by packed weights" */
+    char kernel[64]; /* e.g. "avx512, f32 from packed weights" */
     char torch_version[32];
     int32_t threads;
     int32_t exact; /* 1: a row's bits depend on its token, position and ancestors only */

@@ -121,7 +121,7 @@ build/tests/peak: tests/bench/peak.c
 	$(Q)$(CC) -O3 -march=native -ffp-contract=fast -mprefer-vector-width=512 $(WARN) -pthread -o $@ $<
 # The drafters alone, for other engines, and an example of such an engine.
 embed: $(B)/embed
-SPEC_LIB_SRC := $(wildcard src/spec/*.c) src/base/map.c src/base/mem.c
+SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(addprefix src/base/,buf.c err.c file.c map.c mem.c)
 $(B)/libspec.a: $(call obj,$(SPEC_LIB_SRC))
 	@echo '  AR   $@'
 	$(Q)rm -f $@ && ar rcs $@ $^
@@ -161,6 +161,8 @@ install: all
 	  $(DESTDIR)$(PREFIX)/share/logitspec/models
 	install -m 755 build/logitspec $(DESTDIR)$(PREFIX)/bin
 	install -m 644 configs/*.yaml $(DESTDIR)$(PREFIX)/share/logitspec/configs
+	install -d $(DESTDIR)$(PREFIX)/share/logitspec/configs/methods
+	install -m 644 configs/methods/*.yaml $(DESTDIR)$(PREFIX)/share/logitspec/configs/methods
 ifneq ($(TORCH_DIR),)
 	install -m 755 build/liblstorch.so $(DESTDIR)$(PREFIX)/lib/logitspec
 	cp -a $(TORCH_DIR)/lib/*.so* $(DESTDIR)$(PREFIX)/lib/logitspec/

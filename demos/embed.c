@@ -15,7 +15,8 @@ static void target(int32_t before, int32_t token, int32_t *id, float *p) {
 }
 
 int main(void) {
-    ls_drafter *drafter = ls_method_find("logitspec")->make();
+    ls_drafter *drafter;
+    if (ls_method_make(&drafter, ls_method_find("logitspec"), NULL)) return 1;
     int32_t text[2 * TOKENS] = {3, 1}, n = 2, top[TOP], steps = 0;
     float top_p[TOP];
     drafter->observe(drafter, text, 2, true); // the prompt

@@ -50,9 +50,9 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
                      r.cols >= 140 ? " vs plain (measured)" : " vs plain");
         }
     }
-    if (s->has_header && !s->header.exact) {
+    if (s->has_header && (!s->header.exact || (step && !step->exact))) {
         separator(&p);
-        ui_print(&p, "NOT EXACT");
+        ui_print(&p, s->header.exact ? "LOSSY" : "NOT EXACT");
     }
     ui_pad(&p, r.cols);
 }

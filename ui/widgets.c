@@ -65,8 +65,11 @@ void ui_draw_prob(ui_pen *p, double prob) {
 
 ui_role ui_from_role(ls_from from, bool corrected) {
     switch (from) {
-    case LS_FROM_RETRIEVED: return UI_RETRIEVED;
-    case LS_FROM_LAST_LOGIT: return UI_GUESS;
+    case LS_FROM_RETRIEVED:
+    case LS_FROM_HISTORY:
+    case LS_FROM_CORPUS: return UI_RETRIEVED;
+    case LS_FROM_LAST_LOGIT:
+    case LS_FROM_WINDOW: return UI_GUESS;
     case LS_FROM_GUESS_TAIL: return UI_TAIL;
     case LS_FROM_REMEMBERED: return UI_REMEMBERED;
     default: return corrected ? UI_CORRECTED : UI_ROOT;

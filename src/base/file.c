@@ -1,7 +1,9 @@
 #include "base/file.h"
+#include "base/mem.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -38,4 +40,28 @@ ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *
     }
     if (ferror(f)) return ls_fail(err, LS_E_IO, "%s: %s", name, strerror(errno));
     return LS_OK;
+}
+
+ls_code ls_replace_open(ls_replacement *r, const char *path, ls_err *err) {
+    *r = (ls_replacement){.path = ls_strdup(path), .part = ls_format("%s.part%d", path, (int)getpid())};
+    if ((r->f = fopen(r->part, "we"))) return LS_OK;
+    const ls_code code = ls_fail(err, LS_E_IO, "cannot write %s: %s", path, strerror(errno));
+    free(r->path);
+    free(r->part);
+    return code;
+}
+
+ls_code ls_replace_close(ls_replacement *r, bool keep, ls_err *err) {
+    errno = 0;
+    const bool whole = !fflush(r->f) && !ferror(r->f);
+    const int reason = errno;
+    ls_code code = LS_OK;
+    if (fclose(r->f) || !whole)
+        code = ls_fail(err, LS_E_IO, "cannot write %s: %s", r->path, strerror(reason ? reason : EIO));
+    else if (keep && rename(r->part, r->path))
+        code = ls_fail(err, LS_E_IO, "cannot write %s: %s", r->path, strerror(errno));
+    if (code || !keep) unlink(r->part);
+    free(r->path);
+    free(r->part);
+    return code;
 }

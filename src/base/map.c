@@ -36,15 +36,20 @@ static void grow(ls_map *m) {
     free(old.used);
 }
 
-void ls_map_put(ls_map *m, uint64_t key, int32_t value) {
+int32_t *ls_map_at(ls_map *m, uint64_t key, int32_t fallback) {
     if ((m->n + 1) * 5 > m->cap * 3) grow(m);
-    size_t i = slot_of(m, key);
+    const size_t i = slot_of(m, key);
     if (!m->used[i]) {
         m->used[i] = 1;
         m->keys[i] = key;
+        m->values[i] = fallback;
         m->n++;
     }
-    m->values[i] = value;
+    return &m->values[i];
+}
+
+void ls_map_put(ls_map *m, uint64_t key, int32_t value) {
+    *ls_map_at(m, key, value) = value;
 }
 
 bool ls_map_get(const ls_map *m, uint64_t key, int32_t *value) {
@@ -72,4 +77,8 @@ uint64_t ls_hash_bytes(const void *p, size_t n) {
     uint64_t h = 0xcbf29ce484222325u;
     for (size_t i = 0; i < n; i++) h = (h ^ s[i]) * 0x100000001b3u;
     return mix(h);
+}
+
+size_t ls_map_bytes(const ls_map *m) {
+    return m->cap * (sizeof *m->keys + sizeof *m->values + sizeof *m->used);
 }

@@ -1,4 +1,5 @@
 // The screen.
+#include "base/mem.h"
 #include "cli/commands.h"
 #include "ui/app.h"
 
@@ -7,28 +8,43 @@
 #include <unistd.h>
 
 typedef struct {
-    ls_options options; // the source's thread has its own: they change while it runs
+    ls_options options, before; // the source's thread has its own: they change while it runs
     ls_run_setup setup;
 } live_options;
 
-static ls_code change(void *ud, const char *assignment, ls_setup *setup, ls_err *err) {
-    live_options *l = ud;
-    const char *eq = strchr(assignment, '=');
-    if (!eq) return ls_fail(err, LS_E_USAGE, "set KEY=VALUE is expected, such as 'set decode.budget=16'");
-    char *key = strndup(assignment, (size_t)(eq - assignment));
-    ls_code code;
-    if (strncmp(key, "decode.", 7) && strncmp(key, "prompt.", 7))
-        code = ls_fail(err, LS_E_USAGE, "%s: only decode.* and prompt.* change while it runs", key);
-    else code = ls_options_set(&l->options, key, eq + 1, "set", err);
-    free(key);
-    if (code) return code;
-    ls_setup before = *setup;
+// Fills setup from the options as they are now.
+static void refresh(live_options *l, ls_setup *setup) {
+    const ls_setup before = *setup;
     ls_run_setup_free(&l->setup);
     ls_run_setup_init(&l->setup, &l->options);
     if (!l->options.seed.set) l->setup.s.decode.sampling.seed = before.decode.sampling.seed; // drawn once
     l->setup.s.model = before.model;
+    l->setup.s.decode.note = before.decode.note;
+    l->setup.s.decode.ud = before.decode.ud;
     *setup = l->setup.s;
-    return LS_OK;
+}
+
+static ls_code change(void *ud, const char *assignment, ls_setup *setup, ls_err *err) {
+    static const char *const fixed[] = {"model.", "trace.", "ui."};
+    live_options *l = ud;
+    if (!assignment) { // what was set last has no effect
+        ls_options_free(&l->options);
+        ls_options_copy(&l->options, &l->before);
+        refresh(l, setup);
+        return LS_OK;
+    }
+    const char *eq = strchr(assignment, '=');
+    if (!eq) return ls_fail(err, LS_E_USAGE, "set KEY=VALUE is expected, such as 'set decode.budget=16'");
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (!strncmp(assignment, fixed[i], strlen(fixed[i])))
+            return ls_fail(err, LS_E_USAGE, "model.*, trace.* and ui.* do not change while it runs");
+    ls_options_free(&l->before);
+    ls_options_copy(&l->before, &l->options);
+    char *key = ls_strndup(assignment, (size_t)(eq - assignment));
+    const ls_code code = ls_options_set(&l->options, key, eq + 1, "set", err);
+    free(key);
+    if (!code) refresh(l, setup);
+    return code;
 }
 
 int ls_cmd_chat(const ls_command_line *c) {
@@ -66,6 +82,7 @@ int ls_cmd_chat(const ls_command_line *c) {
     if (code) status = ls_report(&err);
     ls_run_setup_free(&live.setup);
     ls_options_free(&live.options);
+    ls_options_free(&live.before);
     ls_buf_free(&prompt);
     return status;
 }

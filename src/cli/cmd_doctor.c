@@ -78,7 +78,7 @@ static void check_config(report *r) {
 static void calibrate(report *r, const ls_command_line *c) {
     ls_model m = {0};
     ls_err err = {0};
-    ls_sizing z;
+    ls_cost_curve z;
     ls_gauge gauge = ls_gauge_start(c->quiet || c->json);
     ls_run_setup setup;
     ls_run_setup_init(&setup, &c->options);
@@ -90,8 +90,8 @@ static void calibrate(report *r, const ls_command_line *c) {
         ls_buf text = {0};
         ls_buf_fmt(&text, "%s, %d threads, %s: one row %.2f ms at %d tokens of context;", m.backend->dtype,
                    m.backend->threads, m.backend->kernel, z.base_ms[0], z.cost_context);
-        for (int i = 1; i < LS_SIZES; i++)
-            ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_size_rows[i], z.base_ms[i] / z.base_ms[0]);
+        for (int i = 1; i < LS_COST_SIZES; i++)
+            ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_cost_rows[i], z.base_ms[i] / z.base_ms[0]);
         ls_buf_fmt(&text, "; %.3f ms more a row and 1000 tokens of context", 1e3 * z.slope_ms);
         say(r, "costs", true, true, text.p);
         ls_buf_free(&text);

@@ -22,6 +22,7 @@ typedef struct {
     ls_trace *trace;
     ls_stats stats;
     ls_ids prompt, per_step;
+    ls_ids loose; // output positions of tokens that are not the target's own choice
     ls_gauge progress;
     double prefill_ms;
     ls_finish finish;
@@ -82,6 +83,8 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
         } else {
             ls_stats_add(&r->stats, step);
             ls_ids_push(&r->per_step, step->n_emitted);
+            int at[LS_MAX_ROWS];
+            for (int i = 0, n = ls_step_loose(step, at); i < n; i++) ls_ids_push(&r->loose, step->output_pos + at[i]);
             r->finish = step->finish;
             if (r->trace) ls_trace_step(r->trace, step);
         }
@@ -107,13 +110,14 @@ static void write_json(run *r) {
     const ls_ids *output = ls_session_output(r->session);
     const ls_buf *text = ls_session_text(r->session);
     const ls_backend *b = r->model.backend;
+    const bool lossy = ls_accept_is_lossy(&r->setup.s.decode.accept);
     ls_jw_open(&w, '{');
     ls_jw_key(&w, "model"), ls_jw_str(&w, r->model.name);
     ls_jw_key(&w, "sha256"), ls_jw_str(&w, r->model.sha256);
     ls_jw_key(&w, "method"), ls_jw_str(&w, r->setup.s.decode.method);
     ls_jw_key(&w, "device"), ls_jw_str(&w, b->device);
     ls_jw_key(&w, "dtype"), ls_jw_str(&w, b->dtype);
-    ls_jw_key(&w, "exact"), ls_jw_bool(&w, b->exact);
+    ls_jw_key(&w, "exact"), ls_jw_bool(&w, b->exact && !lossy);
     ls_jw_key(&w, "seed"), ls_jw_u64(&w, r->setup.s.decode.sampling.seed);
     ls_jw_key(&w, "prompt_tokens"), ls_jw_ids(&w, r->prompt.p, r->prompt.n);
     ls_jw_key(&w, "output_tokens"), ls_jw_ids(&w, output->p, output->n);
@@ -130,6 +134,10 @@ static void write_json(run *r) {
     key_measured(&w, "tokens_per_s", st->total_us > 0, ls_stats_tokens_per_s(st));
     key_measured(&w, "ar_tokens_per_s", st->ar_forwards > 0, ls_stats_ar_tokens_per_s(st));
     key_measured(&w, "speedup", st->ar_forwards > 0, ls_stats_speedup(st));
+    if (lossy) { // which output tokens are not the target's own choice, given the text before them
+        ls_jw_key(&w, "acceptance"), ls_jw_str(&w, r->line->options.acceptance);
+        ls_jw_key(&w, "tokens_not_chosen"), ls_jw_ids(&w, r->loose.p, r->loose.n);
+    }
     ls_jw_close(&w, '}');
     ls_buf_char(&out, '\n');
     if (fwrite(out.p, 1, out.n, stdout) != out.n || fflush(stdout)) output_failed(r);
@@ -151,8 +159,17 @@ static void write_summary(const run *r) {
                 ls_stats_ar_tokens_per_s(st), ls_stats_speedup(st));
     fprintf(stderr, "%s\n%s# %s %s on %s, %d thread%s, method %s, %s; ended by %s", plain, dim, r->model.name, b->dtype,
             b->device, b->threads, b->threads == 1 ? "" : "s", r->setup.s.decode.method,
-            b->exact ? "exact (the text is plain decoding's)" : "not exact (rows may differ in their last bits)",
+            ls_accept_is_lossy(&r->setup.s.decode.accept) ? "LOSSY (not plain decoding's text)"
+            : b->exact                                    ? "exact (the text is plain decoding's)"
+                                                          : "not exact (rows may differ in their last bits)",
             ls_finish_name(r->finish));
+    if (ls_accept_is_lossy(&r->setup.s.decode.accept)) {
+        fprintf(stderr, "%s\n%s# acceptance %s: %zu of %llu tokens are not the target's own choice", plain, dim,
+                r->line->options.acceptance, r->loose.n, (unsigned long long)st->emitted);
+        for (size_t i = 0; i < r->loose.n && i < 16; i++)
+            fprintf(stderr, "%s %d", i ? "," : "; at output tokens", r->loose.p[i]);
+        if (r->loose.n > 16) fprintf(stderr, ", ...");
+    }
     if (r->setup.s.decode.sampling.temperature > 0)
         fprintf(stderr, ", seed %llu", (unsigned long long)r->setup.s.decode.sampling.seed);
     fprintf(stderr, "%s\n", plain);
@@ -195,6 +212,7 @@ int ls_cmd_generate(const ls_command_line *c) {
     ls_run_setup_free(&r.setup);
     ls_ids_free(&r.prompt);
     ls_ids_free(&r.per_step);
+    ls_ids_free(&r.loose);
     ls_buf_free(&prompt);
     if (ls_interrupted && ls_interrupted != SIGINT) {
         signal(ls_interrupted, SIG_DFL);

@@ -8,6 +8,7 @@ enum { LS_EXIT_OK = 0, LS_EXIT_FAILED = 1, LS_EXIT_USAGE = 2, LS_EXIT_DIFFER = 3
 int ls_cmd_chat(const ls_command_line *c);
 int ls_cmd_generate(const ls_command_line *c);
 int ls_cmd_compare(const ls_command_line *c);
+int ls_cmd_corpus(const ls_command_line *c);
 int ls_cmd_tokenize(const ls_command_line *c);
 int ls_cmd_doctor(const ls_command_line *c);
 int ls_cmd_config(const ls_command_line *c);
@@ -17,12 +18,13 @@ int ls_report(const ls_err *err);
 
 // What the options say, in the words of the modules that decode. Borrows from the options.
 typedef struct {
-    ls_setup s;    // the seed is drawn where none was given
-    ls_buf values; // owns the values that s.config points to
-    const char *config[2 * LS_OPT_COUNT + 1];
+    ls_setup s;          // the seed is drawn where none was given
+    ls_buf values;       // owns the values that s.config points to
+    const char **config; // key, value, ..., NULL
 } ls_run_setup;
 void ls_run_setup_init(ls_run_setup *r, const ls_options *o);
 void ls_run_setup_free(ls_run_setup *r);
+void ls_settle_seed(ls_options *o); // draws a seed where none was given, so that several runs share it
 
 // The prompt of --prompt or --prompt-file ("-": standard input), owned by the caller. LS_E_USAGE when there is none
 // and `required`.

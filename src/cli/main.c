@@ -16,8 +16,9 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(const ls_command_line *c);
-    } commands[] = {{"chat", ls_cmd_chat},         {"generate", ls_cmd_generate}, {"compare", ls_cmd_compare},
-                    {"tokenize", ls_cmd_tokenize}, {"doctor", ls_cmd_doctor},     {"config", ls_cmd_config}};
+    } commands[] = {{"chat", ls_cmd_chat},     {"generate", ls_cmd_generate}, {"compare", ls_cmd_compare},
+                    {"corpus", ls_cmd_corpus}, {"tokenize", ls_cmd_tokenize}, {"doctor", ls_cmd_doctor},
+                    {"config", ls_cmd_config}};
     setlocale(LC_CTYPE, ""); // widths and line drawing; numbers keep the C locale
     ls_command_line c;
     ls_err err = {0};
@@ -32,7 +33,7 @@ int main(int argc, char **argv) {
         status = print(&text);
     } else {
         const char *name = *c.command ? c.command : "chat";
-        if (c.n_args && strcmp(name, "config")) {
+        if (c.n_args && !ls_command_takes_arguments(name)) {
             ls_fail(&err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; a prompt goes into --prompt", name,
                     c.args[0]);
             status = ls_report(&err);

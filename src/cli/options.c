@@ -2,7 +2,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/yaml.h"
+#include "spec/accept.h"
 #include "spec/drafter.h"
+#include "spec/sizing.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -10,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum { STR, ENUM, INT, NUM, BOOL, AUTO, SEED, LIST } kind;
+typedef enum { STR, ENUM, INT, NUM, BOOL, AUTO, SEED, LIST, SIZING, ACCEPT } kind;
 
 static const struct {
     const char *key, *fallback, *choices;
@@ -24,8 +26,15 @@ static const struct {
 #undef OPTION
 };
 
+int ls_options_count(void) {
+    return LS_OPT_COUNT + (int)ls_knob_count();
+}
+
 const char *ls_options_key(int i) {
-    return table[i].key;
+    return i < LS_OPT_COUNT ? table[i].key : ls_knob_at((size_t)(i - LS_OPT_COUNT))->key;
+}
+static bool is_text(int i) { // a string on the heap
+    return table[i].type == STR || table[i].type == ENUM || table[i].type == SIZING || table[i].type == ACCEPT;
 }
 static void *field(ls_options *o, int i) {
     return (char *)o + table[i].at;
@@ -63,10 +72,12 @@ const char *ls_nearest(const char *word, const char *const *candidates) {
 }
 
 static const char *nearest_key(const char *word) {
-    const char *keys[LS_OPT_COUNT + 1];
-    for (int i = 0; i < LS_OPT_COUNT; i++) keys[i] = table[i].key;
-    keys[LS_OPT_COUNT] = NULL;
-    return ls_nearest(word, keys);
+    const int n = ls_options_count();
+    const char **keys = ls_calloc((size_t)n + 1, sizeof *keys);
+    for (int i = 0; i < n; i++) keys[i] = ls_options_key(i);
+    const char *near = ls_nearest(word, keys);
+    free(keys);
+    return near;
 }
 
 static bool is_choice(const char *choices, const char *value) {
@@ -120,33 +131,56 @@ static void set_origin(ls_options *o, int i, const char *where) {
     o->origin[i] = copy;
 }
 
+static void set_text(char **to, const char *value) {
+    char *copy = ls_strdup(value);
+    free(*to);
+    *to = copy;
+}
+
+static ls_code set_knob(ls_options *o, int i, const char *value, const char *where, ls_err *err) {
+    const size_t k = (size_t)(i - LS_OPT_COUNT);
+    ls_knob_value v;
+    ls_code code = ls_knob_read(ls_knob_at(k), where, value, &v, err);
+    if (code) return code;
+    if (v.text) v.text = ls_strdup(v.text);
+    free((char *)o->knobs[k].text);
+    o->knobs[k] = v;
+    set_origin(o, i, where);
+    return LS_OK;
+}
+
 static ls_code set_value(ls_options *o, int i, const char *value, const char *where, ls_err *err) {
+    if (i >= LS_OPT_COUNT) return set_knob(o, i, value, where, err);
+    char what[300];
+    snprintf(what, sizeof what, "%s: %s", where, table[i].key);
     ls_code code = LS_OK;
     int64_t n = 0;
     bool is_auto = !strcmp(value, "auto");
     switch (table[i].type) {
     case ENUM:
         if (!is_choice(table[i].choices, value)) {
-            char names[16][32];
-            const char *list[17] = {0};
+            char names[32][32];
+            const char *list[33] = {0};
             int k = 0;
-            for (const char *p = table[i].choices; p && k < 16; p = strchr(p, '|')) {
+            for (const char *p = table[i].choices; p && k < 32; p = strchr(p, '|')) {
                 if (*p == '|') p++;
                 snprintf(names[k], sizeof names[k], "%.*s", (int)strcspn(p, "|"), p);
                 list[k] = names[k];
                 k++;
             }
             const char *near = ls_nearest(value, list);
-            char wanted[200];
+            char wanted[300];
             snprintf(wanted, sizeof wanted, "%s%s%s%s", table[i].choices, near ? " (did you mean '" : "",
                      near ? near : "", near ? "'?)" : "");
             return bad_value(i, value, where, wanted, err);
         }
         // fall through
-    case STR:
-        value = ls_strdup(value);
-        free(*(char **)field(o, i));
-        *(char **)field(o, i) = (char *)value;
+    case STR: set_text(field(o, i), value); break;
+    case SIZING:
+        if (!(code = ls_sizing_read(&(ls_sizing){0}, what, value, err))) set_text(field(o, i), value);
+        break;
+    case ACCEPT:
+        if (!(code = ls_accept_read(&(ls_accept){0}, what, value, err))) set_text(field(o, i), value);
         break;
     case INT:
         if (!(code = parse_int(i, value, where, &n, err))) *(int32_t *)field(o, i) = (int32_t)n;
@@ -180,7 +214,11 @@ static ls_code set_value(ls_options *o, int i, const char *value, const char *wh
 }
 
 void ls_options_init(ls_options *o) {
-    *o = (ls_options){0};
+    const size_t n_knobs = ls_knob_count();
+    *o = (ls_options){.knobs = ls_calloc(n_knobs + 1, sizeof *o->knobs),
+                      .origin = ls_calloc((size_t)ls_options_count(), sizeof *o->origin)};
+    ls_knob_defaults(o->knobs);
+    for (int i = LS_OPT_COUNT; i < ls_options_count(); i++) set_origin(o, i, "default");
     for (int i = 0; i < LS_OPT_COUNT; i++) {
         if (table[i].fallback) set_value(o, i, table[i].fallback, "default", NULL);
         else set_origin(o, i, "default");
@@ -189,19 +227,29 @@ void ls_options_init(ls_options *o) {
 
 void ls_options_free(ls_options *o) {
     for (int i = 0; i < LS_OPT_COUNT; i++) {
-        if (table[i].type == STR || table[i].type == ENUM) free(*(char **)field(o, i));
+        if (is_text(i)) free(*(char **)field(o, i));
         if (table[i].type == LIST) list_clear(field(o, i));
-        free(o->origin[i]);
     }
+    for (size_t i = 0; o->knobs && i < ls_knob_count(); i++) free((char *)o->knobs[i].text);
+    for (int i = 0; o->origin && i < ls_options_count(); i++) free(o->origin[i]);
+    free(o->knobs);
+    free(o->origin);
     *o = (ls_options){0};
 }
 
 void ls_options_copy(ls_options *to, const ls_options *from) {
     *to = *from;
+    const size_t n_knobs = ls_knob_count();
+    to->knobs = ls_calloc(n_knobs + 1, sizeof *to->knobs);
+    to->origin = ls_calloc((size_t)ls_options_count(), sizeof *to->origin);
+    for (int i = 0; i < ls_options_count(); i++) to->origin[i] = ls_strdup(from->origin[i]);
+    for (size_t i = 0; i < n_knobs; i++) {
+        to->knobs[i] = from->knobs[i];
+        if (to->knobs[i].text) to->knobs[i].text = ls_strdup(to->knobs[i].text);
+    }
     for (int i = 0; i < LS_OPT_COUNT; i++) {
-        to->origin[i] = ls_strdup(from->origin[i]);
         char **text = field(to, i);
-        if ((table[i].type == STR || table[i].type == ENUM) && *text) *text = ls_strdup(*text);
+        if (is_text(i) && *text) *text = ls_strdup(*text);
         if (table[i].type == LIST) {
             ls_opt_LIST old = *(ls_opt_LIST *)field(to, i), *l = field(to, i);
             *l = (ls_opt_LIST){0};
@@ -211,8 +259,8 @@ void ls_options_copy(ls_options *to, const ls_options *from) {
 }
 
 static int find_key(const char *key) {
-    for (int i = 0; i < LS_OPT_COUNT; i++)
-        if (!strcmp(table[i].key, key)) return i;
+    for (int i = 0; i < ls_options_count(); i++)
+        if (!strcmp(ls_options_key(i), key)) return i;
     return -1;
 }
 
@@ -237,8 +285,8 @@ static ls_code apply_tree(ls_options *o, const ls_yaml *y, const char *prefix, c
         ls_code code = LS_OK;
         if (i < 0) {
             bool section = false; // "decode" is a section if some key begins with "decode."
-            for (int j = 0; j < LS_OPT_COUNT; j++)
-                section |= !strncmp(table[j].key, key, strlen(key)) && table[j].key[strlen(key)] == '.';
+            for (int j = 0; j < ls_options_count(); j++)
+                section |= !strncmp(ls_options_key(j), key, strlen(key)) && ls_options_key(j)[strlen(key)] == '.';
             if (!section) code = unknown_key(key, at_key, err);
             else if (item->kind == LS_YAML_MAPPING) code = apply_tree(o, item, key, file, err);
             else if (item->kind != LS_YAML_SCALAR || *item->text)
@@ -316,14 +364,27 @@ static void quoted(const char *s, ls_buf *out) {
     ls_buf_char(out, '"');
 }
 
+static void knob_value(const ls_options *o, size_t k, ls_buf *out) {
+    const ls_knob_value *v = &o->knobs[k];
+    if (ls_knob_at(k)->kind != LS_KNOB_FILE) ls_buf_fmt(out, "%.10g", v->number);
+    else if (v->text && *v->text) quoted(v->text, out);
+    else ls_buf_char(out, '~');
+}
+
 void ls_options_value(const ls_options *o, int i, ls_buf *out) {
+    if (i >= LS_OPT_COUNT) {
+        knob_value(o, (size_t)(i - LS_OPT_COUNT), out);
+        return;
+    }
     const void *p = (const char *)o + table[i].at;
     switch (table[i].type) {
     case STR:
         if (*(char *const *)p) quoted(*(char *const *)p, out);
         else ls_buf_char(out, '~');
         break;
-    case ENUM: ls_buf_str(out, *(char *const *)p); break;
+    case ENUM:
+    case SIZING:
+    case ACCEPT: ls_buf_str(out, *(char *const *)p); break;
     case INT: ls_buf_fmt(out, "%d", *(const int32_t *)p); break;
     case AUTO:
         if (*(const int32_t *)p) ls_buf_fmt(out, "%d", *(const int32_t *)p);
@@ -352,11 +413,11 @@ void ls_options_value(const ls_options *o, int i, ls_buf *out) {
 
 void ls_options_show(const ls_options *o, ls_buf *out) {
     char section[32] = "";
-    for (int i = 0; i < LS_OPT_COUNT; i++) {
-        const char *dot = strchr(table[i].key, '.');
-        int n = (int)(dot - table[i].key);
-        if (strncmp(section, table[i].key, (size_t)n) || section[n]) {
-            snprintf(section, sizeof section, "%.*s", n, table[i].key);
+    for (int i = 0; i < ls_options_count(); i++) {
+        const char *key = ls_options_key(i), *dot = strchr(key, '.');
+        int n = (int)(dot - key);
+        if (strncmp(section, key, (size_t)n) || section[n]) {
+            snprintf(section, sizeof section, "%.*s", n, key);
             ls_buf_fmt(out, "%s:\n", section);
         }
         ls_buf line = {0};

@@ -3,11 +3,14 @@
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
+#include "spec/knobs.h"
 
 #include <stdbool.h>
 
 typedef char *ls_opt_STR;
 typedef char *ls_opt_ENUM;
+typedef char *ls_opt_SIZING;
+typedef char *ls_opt_ACCEPT;
 typedef int32_t ls_opt_INT, ls_opt_AUTO;
 typedef double ls_opt_NUM;
 typedef bool ls_opt_BOOL;
@@ -31,8 +34,11 @@ typedef struct {
 #define OPTION(field, type, ...) ls_opt_##type field;
 #include "cli/options.def"
 #undef OPTION
-    char *origin[LS_OPT_COUNT]; // "default", "FILE:LINE:COL", "environment NAME", "--flag"
+    ls_knob_value *knobs; // of all methods; texts owned
+    char **origin;        // of each option, then of each knob: "default", "FILE:LINE:COL", "environment NAME", "--flag"
 } ls_options;
+
+int ls_options_count(void); // options and knobs
 
 void ls_options_init(ls_options *o); // built-in values
 void ls_options_free(ls_options *o);
@@ -54,7 +60,7 @@ typedef struct {
     const char *command; // "" when none was given; else a name of ls_commands
     const char **args;   // positional arguments, borrowed from argv
     int n_args;
-    const char *prompt, *prompt_file, *suite, *methods; // borrowed; NULL: not given
+    const char *prompt, *prompt_file, *suite, *methods, *out; // borrowed; NULL: not given
     bool json, quiet, calibrate, help, version;
 } ls_command_line;
 
@@ -62,6 +68,8 @@ typedef struct {
     const char *name, *usage, *summary, *flags; // flags: space-separated, of those it takes
 } ls_command_info;
 extern const ls_command_info ls_commands[]; // ends with a NULL name
+
+bool ls_command_takes_arguments(const char *name); // other than flags
 
 // Parses flags and applies all layers. LS_E_USAGE with one line.
 ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment, ls_err *err);

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define MODEL_FLAGS "model device dtype threads "
-#define DECODE_FLAGS "method budget max-tokens temperature top-k top-p seed stop chat raw system trace "
+#define DECODE_FLAGS                                                                                                   \
+    "method budget sizing acceptance max-tokens temperature top-k top-p seed stop chat raw system trace "
 #define COMMON_FLAGS "config set help version "
 
 const ls_command_info ls_commands[] = {
@@ -19,6 +20,8 @@ const ls_command_info ls_commands[] = {
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file json quiet color " COMMON_FLAGS},
     {"compare", "[FLAGS]", "the same prompts by several methods: equal outputs, MAT, speed",
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file suite methods json quiet " COMMON_FLAGS},
+    {"corpus", "build FILE|FOLDER... --out FILE | info FILE", "a corpus of your texts or code, for the method rest",
+     "model threads out quiet " COMMON_FLAGS},
     {"tokenize", "[FLAGS]", "token ids of a text", "model prompt prompt-file chat raw system json " COMMON_FLAGS},
     {"doctor", "[FLAGS]", "what this machine has and what is missing", MODEL_FLAGS "json calibrate " COMMON_FLAGS},
     {"config", "show [FLAGS]", "the effective configuration and where each value came from",
@@ -39,7 +42,9 @@ static const struct {
     {"prompt", "TEXT", NULL, NULL, "the prompt"},
     {"prompt-file", "FILE|-", NULL, NULL, "read the prompt from a file or standard input"},
     {"suite", "FILE|-", NULL, NULL, "prompts as JSON lines: {\"prompt\": ..., \"category\": ...}"},
-    {"methods", "LIST", NULL, NULL, "methods to compare, by commas; NAME:ROWS fixes the tree size"},
+    {"methods", "LIST", NULL, NULL,
+     "methods to compare, by commas: NAME[:ROWS][/SIZING][@ACCEPTANCE][+KNOB=VALUE], or a YAML file"},
+    {"out", "FILE", NULL, NULL, "write there"},
     {"calibrate", NULL, NULL, NULL, "measure what forwards cost here, anew, and show it"},
     {"json", NULL, NULL, NULL, "one JSON object on standard output"},
     {"quiet", NULL, NULL, NULL, "no progress and no summary (-q)"},
@@ -60,6 +65,10 @@ static const ls_command_info *find_command(const char *name) {
     for (const ls_command_info *c = ls_commands; c->name; c++)
         if (!strcmp(c->name, name)) return c;
     return NULL;
+}
+
+bool ls_command_takes_arguments(const char *name) {
+    return strcmp(find_command(name)->usage, "[FLAGS]") != 0;
 }
 
 static bool has_word(const char *words, const char *w) {
@@ -195,6 +204,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
             else if (!strcmp(flag, "prompt-file")) c->prompt_file = optarg;
             else if (!strcmp(flag, "suite")) c->suite = optarg;
             else if (!strcmp(flag, "methods")) c->methods = optarg;
+            else if (!strcmp(flag, "out")) c->out = optarg;
             else if (!strcmp(flag, "calibrate")) c->calibrate = true;
             else if (!strcmp(flag, "json")) c->json = true;
             else if (!strcmp(flag, "quiet")) c->quiet = true;

@@ -30,7 +30,9 @@ bool ls_gauge_show(void *gauge, const char *stage, double fraction) {
     uint64_t now = ls_now_ns();
     if (!g->last_ns) g->last_ns = now;
     if (!g->quiet && now - g->last_ns > (g->tty ? 200000000u : 2000000000u)) {
-        fprintf(stderr, g->tty ? "\r\033[K%s %.0f%%" : "%s %.0f%%\n", stage, 100 * fraction);
+        char percent[16] = "";
+        if (fraction >= 0) snprintf(percent, sizeof percent, " %.0f%%", 100 * fraction);
+        fprintf(stderr, g->tty ? "\r\033[K%s%s" : "%s%s\n", stage, percent);
         g->last_ns = now;
         g->shown = g->tty;
     }

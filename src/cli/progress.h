@@ -14,6 +14,7 @@ typedef struct {
 } ls_gauge;
 
 ls_gauge ls_gauge_start(bool quiet);
-// An ls_progress function over an ls_gauge: shows what takes long; false once interrupted.
+// An ls_progress function over an ls_gauge: shows what takes long (fraction below zero: unknown); false once
+// interrupted.
 bool ls_gauge_show(void *gauge, const char *stage, double fraction);
 void ls_gauge_clear(ls_gauge *g);

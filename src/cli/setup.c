@@ -1,4 +1,5 @@
 #include "base/file.h"
+#include "base/mem.h"
 #include "base/rng.h"
 #include "cli/commands.h"
 
@@ -15,37 +16,55 @@ int ls_report(const ls_err *err) {
     return err->code == LS_E_USAGE ? LS_EXIT_USAGE : err->code == LS_E_CANCELLED ? LS_EXIT_INTERRUPTED : LS_EXIT_FAILED;
 }
 
+static void print_note(void *ud, const char *text) {
+    (void)ud;
+    fprintf(stderr, "logitspec: %s\n", text);
+}
+
+static uint64_t draw_seed(void) {
+    return ls_seed_draw() >> 11; // exact in any JSON reader
+}
+
+void ls_settle_seed(ls_options *o) {
+    if (!o->seed.set) o->seed = (ls_opt_SEED){true, draw_seed()};
+}
+
 void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
     *r = (ls_run_setup){0};
     r->s = (ls_setup){
         .model = {.name = o->model, .backend = {.device = o->device, .dtype = o->dtype, .threads = o->threads}},
         .decode = {.method = o->method,
                    .budget = o->budget,
+                   .knobs = o->knobs,
+                   .note = print_note,
                    .max_tokens = o->max_tokens,
                    .sampling = {.temperature = o->temperature,
                                 .top_k = o->top_k,
                                 .top_p = o->top_p,
-                                .seed = o->seed.set ? o->seed.value : ls_seed_draw() >> 11}, // exact in any JSON reader
+                                .seed = o->seed.set ? o->seed.value : draw_seed()},
                    .stops = (const char *const *)o->stop.p},
         .format = !strcmp(o->format, "chat")  ? LS_FORMAT_CHAT
                   : !strcmp(o->format, "raw") ? LS_FORMAT_RAW
                                               : LS_FORMAT_AUTO,
         .system = o->system,
-        .config = r->config,
     };
-    size_t at[LS_OPT_COUNT];
-    for (int i = 0; i < LS_OPT_COUNT; i++) {
-        at[i] = r->values.n;
+    ls_sizing_read(&r->s.decode.sizing, "", o->sizing, NULL); // they were checked when they were set
+    ls_accept_read(&r->s.decode.accept, "", o->acceptance, NULL);
+    const int n = ls_options_count();
+    r->s.config = r->config = ls_calloc(2 * (size_t)n + 1, sizeof *r->config);
+    for (int i = 0; i < n; i++) {
         ls_options_value(o, i, &r->values);
         ls_buf_char(&r->values, 0);
     }
-    for (int i = 0; i < LS_OPT_COUNT; i++) {
+    for (int i = 0, at = 0; i < n; i++) {
         r->config[2 * i] = ls_options_key(i);
-        r->config[2 * i + 1] = r->values.p + at[i];
+        r->config[2 * i + 1] = r->values.p + at;
+        at += (int)strlen(r->values.p + at) + 1;
     }
 }
 
 void ls_run_setup_free(ls_run_setup *r) {
+    free(r->config);
     ls_buf_free(&r->values);
 }
 

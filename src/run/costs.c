@@ -1,5 +1,6 @@
 #include "run/costs.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
 
@@ -7,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { CONTEXT = 256, MAX_KEY = 1200 };
 static const char magic[] = "logitspec-costs 1";
@@ -33,24 +33,24 @@ static ls_code time_forward(ls_backend *b, int32_t rows, int repeats, double *be
     return code;
 }
 
-static ls_code measure(ls_sizing *z, ls_backend *b, ls_progress progress, void *ud, ls_err *err) {
+static ls_code measure(ls_cost_curve *z, ls_backend *b, ls_progress progress, void *ud, ls_err *err) {
     enum { REPEATS = 4, REPEATS_LARGE = 2, LARGE = 16, SLOPE_ROWS = 16 };
     static const lst_sampling greedy = {.top_p = 1};
-    const int32_t most = ls_size_rows[LS_SIZES - 1];
+    const int32_t most = ls_cost_rows[LS_COST_SIZES - 1];
     int32_t context = CONTEXT, filler[CONTEXT];
     if (context > b->n_context - most) context = b->n_context > most ? b->n_context - most : 1;
     for (int32_t i = 0; i < context; i++) filler[i] = i % b->n_vocab;
     double ms, short_ms = 0, long_ms = 0;
     lst_row last;
-    *z = (ls_sizing){.cost_context = context};
+    *z = (ls_cost_curve){.cost_context = context};
     // the largest forward comes first and does not count: threads, pages and buffers are touched before timing
     ls_code code = time_forward(b, most, 1, &ms, err);
     if (!code) code = time_forward(b, SLOPE_ROWS, REPEATS, &short_ms, err);
     if (!code) code = b->prefill(b, filler, context, &greedy, &last, NULL, NULL, err);
-    for (int i = 0; i < LS_SIZES && !code; i++) {
-        if (progress && !progress(ud, "measuring forwards", (double)i / LS_SIZES))
+    for (int i = 0; i < LS_COST_SIZES && !code; i++) {
+        if (progress && !progress(ud, "measuring forwards", (double)i / LS_COST_SIZES))
             code = ls_fail(err, LS_E_CANCELLED, "the measurement of forwards was cancelled");
-        else code = time_forward(b, ls_size_rows[i], ls_size_rows[i] < LARGE ? REPEATS : REPEATS_LARGE, &ms, err);
+        else code = time_forward(b, ls_cost_rows[i], ls_cost_rows[i] < LARGE ? REPEATS : REPEATS_LARGE, &ms, err);
         // a larger forward cannot be cheaper: what says so is noise
         z->base_ms[i] = i && ms < z->base_ms[i - 1] ? z->base_ms[i - 1] : ms;
     }
@@ -95,18 +95,18 @@ static char *path_of(const ls_model *m, const char *key) {
                      cache && *cache == '/' ? "" : "/.cache", m->sha256, m->backend->dtype, hash);
 }
 
-static bool load(ls_sizing *z, const char *path, const char *key) {
+static bool load(ls_cost_curve *z, const char *path, const char *key) {
     char line[MAX_KEY + 8];
-    ls_sizing in = {0};
+    ls_cost_curve in = {0};
     FILE *f = fopen(path, "re");
     if (!f) return false;
     bool ok = fgets(line, sizeof line, f) && !strncmp(line, magic, strlen(magic)) && fgets(line, sizeof line, f) &&
               !strncmp(line, key, strlen(key)) && line[strlen(key)] == '\n' &&
               fscanf(f, "context %d slope %lf", &in.cost_context, &in.slope_ms) == 2 && in.cost_context >= 0 &&
               in.slope_ms >= 0 && in.slope_ms < 1e3;
-    for (int i = 0; ok && i < LS_SIZES; i++) {
+    for (int i = 0; ok && i < LS_COST_SIZES; i++) {
         int rows;
-        ok = fscanf(f, "%d %lf", &rows, &in.base_ms[i]) == 2 && rows == ls_size_rows[i] && in.base_ms[i] > 0 &&
+        ok = fscanf(f, "%d %lf", &rows, &in.base_ms[i]) == 2 && rows == ls_cost_rows[i] && in.base_ms[i] > 0 &&
              in.base_ms[i] < 1e7;
     }
     fclose(f);
@@ -122,20 +122,16 @@ static void make_folders(char *path) {
     }
 }
 
-static void save(const ls_sizing *z, char *path, const char *key) {
+static void save(const ls_cost_curve *z, char *path, const char *key) {
+    ls_replacement r;
     make_folders(path);
-    char *part = ls_format("%s.%d", path, (int)getpid());
-    FILE *f = fopen(part, "we");
-    if (f) {
-        fprintf(f, "%s\n%s\ncontext %d slope %.9g\n", magic, key, z->cost_context, z->slope_ms);
-        for (int i = 0; i < LS_SIZES; i++) fprintf(f, "%d %.6g\n", ls_size_rows[i], z->base_ms[i]);
-        const bool whole = !ferror(f);
-        if (fclose(f) || !whole || rename(part, path)) unlink(part);
-    }
-    free(part);
+    if (ls_replace_open(&r, path, NULL)) return; // measured again next time
+    fprintf(r.f, "%s\n%s\ncontext %d slope %.9g\n", magic, key, z->cost_context, z->slope_ms);
+    for (int i = 0; i < LS_COST_SIZES; i++) fprintf(r.f, "%d %.6g\n", ls_cost_rows[i], z->base_ms[i]);
+    ls_replace_close(&r, true, NULL);
 }
 
-ls_code ls_costs_get(ls_sizing *out, const ls_model *m, bool again, ls_progress progress, void *ud, ls_err *err) {
+ls_code ls_costs_get(ls_cost_curve *out, const ls_model *m, bool again, ls_progress progress, void *ud, ls_err *err) {
     char key[MAX_KEY];
     key_of(m, key);
     char *path = path_of(m, key);

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "run/ar_cost.h"
 #include "run/costs.h"
-#include "spec/drafter.h"
+#include "spec/scores.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +14,11 @@ struct ls_session {
     ls_backend *b;
     // settings
     const ls_method *method;
-    ls_drafter *drafter; // NULL for plain decoding
+    ls_drafter *drafter;  // NULL for plain decoding
+    ls_knob_value *knobs; // that the drafter was made with; texts owned
+    ls_sizing sizing;     // settled
+    char sizing_asked[40];
+    ls_accept accept;
     int32_t budget, max_tokens;
     lst_sampling sampling;
     ls_ids stop_ends; // end of each stop string in stop_bytes
@@ -28,7 +32,8 @@ struct ls_session {
     lst_row last;        // row that predicts the next root
     bool corrected;      // that row's draft children were all rejected
     uint32_t turn, step;
-    ls_sizing sizing;
+    ls_cost_curve costs;
+    ls_scores *scores; // for methods without estimates of their own
     ls_ar_cost ar;
     double host_us; // smoothed host work of a step
     ls_tree tree;
@@ -42,15 +47,83 @@ static double us_since(uint64_t start) {
     return (double)(ls_now_ns() - start) / 1e3;
 }
 
+static void free_knobs(ls_knob_value *knobs, const ls_method *m) {
+    for (size_t i = 0; m && m->knobs && m->knobs[i].key; i++) free((char *)knobs[i].text);
+    free(knobs);
+}
+
+// The method's values of all knobs, texts owned.
+static ls_knob_value *copy_knobs(const ls_knob_value *all, const ls_method *m) {
+    ls_knob_value *k = ls_calloc(ls_knob_count() + 1, sizeof *k);
+    if (all) memcpy(k, all, ls_knob_count() * sizeof *k);
+    else ls_knob_defaults(k);
+    memmove(k, k + ls_knob_offset(m), (ls_knob_count() - ls_knob_offset(m)) * sizeof *k);
+    for (size_t i = 0; m->knobs && m->knobs[i].key; i++) k[i].text = k[i].text ? ls_strdup(k[i].text) : NULL;
+    return k;
+}
+
+static bool same_knobs(const ls_knob_value *a, const ls_knob_value *b, const ls_method *m) {
+    for (size_t i = 0; m->knobs && m->knobs[i].key; i++) {
+        const char *x = a[i].text ? a[i].text : "", *y = b[i].text ? b[i].text : "";
+        if (a[i].number < b[i].number || a[i].number > b[i].number || strcmp(x, y)) return false;
+    }
+    return true;
+}
+
+static void free_drafter(ls_session *s) {
+    if (s->drafter) s->drafter->free(s->drafter);
+    free_knobs(s->knobs, s->method);
+    free(s->scores);
+    s->drafter = NULL;
+    s->knobs = NULL;
+    s->scores = NULL;
+}
+
+// A drafter that is kept keeps what it learnt.
+static ls_code set_method(ls_session *s, const ls_method *m, const ls_decode_options *opt, ls_err *err) {
+    ls_knob_value *knobs = copy_knobs(opt->knobs, m);
+    ls_drafter *drafter = NULL;
+    ls_code code = LS_OK;
+    if (m == s->method && same_knobs(knobs, s->knobs, m)) {
+        free_knobs(knobs, m);
+        return LS_OK;
+    }
+    if (m->make)
+        code = m->make(&drafter,
+                       &(ls_draft_setup){.knobs = knobs,
+                                         .tokenizer = s->model->name,
+                                         .n_vocab = s->b->n_vocab,
+                                         .tokenizer_id = ls_vocab_id(s->model->vocab),
+                                         .note = opt->note,
+                                         .ud = opt->ud},
+                       err);
+    if (code) {
+        free_knobs(knobs, m);
+        return code;
+    }
+    free_drafter(s);
+    s->drafter = drafter;
+    s->knobs = knobs;
+    s->method = m;
+    if (!m->scored) s->scores = ls_calloc(1, sizeof *s->scores);
+    if (drafter) drafter->observe(drafter, s->context.p, s->context.n, true);
+    return LS_OK;
+}
+
 ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err) {
     const ls_method *m = ls_method_find(opt->method);
     if (!m) return ls_fail(err, LS_E_USAGE, "unknown method '%s'", opt->method);
-    if (m != s->method) {
-        if (s->drafter) s->drafter->free(s->drafter);
-        s->drafter = m->make ? m->make() : NULL;
-        s->method = m;
-        if (s->drafter) s->drafter->observe(s->drafter, s->context.p, s->context.n, true);
+    const ls_method *before = s->method;
+    ls_code code = set_method(s, m, opt, err);
+    if (code) return code;
+    char asked[sizeof s->sizing_asked];
+    ls_sizing_write(&opt->sizing, asked, sizeof asked);
+    if (m != before || opt->budget != s->budget || strcmp(asked, s->sizing_asked)) { // else it keeps what it learnt
+        s->sizing = opt->sizing;
+        ls_sizing_settle(&s->sizing, m, opt->budget);
+        memcpy(s->sizing_asked, asked, sizeof asked);
     }
+    s->accept = opt->accept;
     s->budget = opt->budget;
     s->max_tokens = opt->max_tokens;
     s->sampling = opt->sampling;
@@ -77,7 +150,7 @@ ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_option
 
 void ls_session_free(ls_session *s) {
     if (!s) return;
-    if (s->drafter) s->drafter->free(s->drafter);
+    free_drafter(s);
     ls_ids_free(&s->stop_ends);
     ls_buf_free(&s->stop_bytes);
     ls_ids_free(&s->context);
@@ -97,8 +170,8 @@ void ls_session_reset(ls_session *s) {
     if (s->drafter) s->drafter->observe(s->drafter, s->context.p, 0, true);
 }
 
-const ls_sizing *ls_session_sizing(const ls_session *s) {
-    return &s->sizing;
+const ls_cost_curve *ls_session_costs(const ls_session *s) {
+    return &s->costs;
 }
 const ls_drafter *ls_session_drafter(const ls_session *s) {
     return s->drafter;
@@ -117,7 +190,7 @@ bool ls_session_started(const ls_session *s) {
 }
 
 ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err) {
-    return ls_costs_get(&s->sizing, s->model, false, progress, ud, err);
+    return ls_costs_get(&s->costs, s->model, false, progress, ud, err);
 }
 
 ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
@@ -151,28 +224,34 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     return LS_OK;
 }
 
-// Rows of the next tree at most; *sized: fewer where they do not pay.
-static int32_t budget_of(const ls_session *s, bool *sized) {
-    const int32_t most = ls_size_rows[LS_SIZES - 1];
-    *sized = s->drafter && s->budget <= 0 && !s->method->default_budget;
-    if (!s->drafter) return 1;
-    return s->budget > 0 ? s->budget : s->method->default_budget ? s->method->default_budget : most;
-}
-
 // Drops what does not fit: nodes beyond the context (a node's position is the context plus its depth).
 static void trim_to_context(ls_session *s) {
     ls_tree *t = &s->tree;
-    int32_t room = s->b->n_context - (int32_t)s->context.n;
-    for (int32_t i = 1; i < t->n; i++)
-        if (t->depth[i] >= room) { // later rows hang off earlier ones, so cutting the tail keeps a tree
-            t->n = i;
-            while (t->n_branches && t->branches[t->n_branches - 1].first_row >= i) t->n_branches--;
-            if (t->n_branches) {
-                ls_tree_branch *b = &t->branches[t->n_branches - 1];
-                if (b->first_row + b->n_rows > i) b->n_rows = (int16_t)(i - b->first_row);
-            }
-            return;
-        }
+    const int32_t room = s->b->n_context - (int32_t)s->context.n;
+    bool keep[LS_TREE_MAX], fits = true;
+    for (int32_t i = 0; i < t->n; i++) fits &= keep[i] = t->depth[i] < room;
+    if (!fits) ls_tree_keep(t, keep);
+}
+
+// The tree that is verified next. Returns the rows that were asked for.
+static int32_t draft(ls_session *s, const int32_t *top_ids, const float *top_logits, int32_t n_top, int32_t ask) {
+    const int32_t root = s->last.chosen, context = (int32_t)s->context.n;
+    if (!s->drafter) {
+        ls_tree_start(&s->tree, root);
+        return 1;
+    }
+    float top_p[LST_MAX_ROWS];
+    for (int32_t i = 0; i < n_top; i++) top_p[i] = expf(top_logits[i] - s->last.lse);
+    const bool by_cost = s->sizing.rule->by_cost;
+    s->drafter->propose(
+        s->drafter,
+        &(ls_draft_state){s->context.p, s->context.n, root, top_ids, top_p, n_top, by_cost ? &s->costs : NULL}, ask,
+        &s->tree);
+    if (s->scores) ls_scores_fill(s->scores, &s->tree);
+    trim_to_context(s);
+    if (!s->sizing.rule->cut) return ask;
+    ls_sizing_cut(&s->sizing, &s->tree, &s->costs, context, s->budget);
+    return s->tree.n;
 }
 
 static void record_last(const ls_session *s, ls_step *out, const int32_t *ids, const float *logits, int32_t n) {
@@ -308,14 +387,32 @@ static void finish_step(ls_session *s, ls_step *out, ls_finish finish, uint64_t 
 }
 
 static void teach(ls_session *s, const int32_t *path, int32_t n_path) {
-    for (int32_t i = 0; i < s->tree.n; i++)
+    ls_sizing_learn(&s->sizing, &s->tree, n_path);
+    if (s->scores) ls_scores_learn(s->scores, &s->tree, path, n_path);
+    if (s->drafter->learn)
+        s->drafter->learn(s->drafter, &(ls_draft_result){s->context.p, s->context.n, &s->tree, path, n_path,
+                                                         (const int32_t(*)[LS_SUCCESSORS])s->row_top_id,
+                                                         (const float(*)[LS_SUCCESSORS])s->row_top_p});
+}
+
+// The path whose rows stand. Fills what drafters and acceptance rules read of the rows.
+static int32_t verify(ls_session *s, int32_t *path) {
+    int32_t chosen[LST_MAX_ROWS];
+    float p[LST_MAX_ROWS], entropy[LST_MAX_ROWS];
+    for (int32_t i = 0; i < s->tree.n; i++) {
+        const lst_row *r = &s->rows[i];
+        chosen[i] = r->chosen;
+        p[i] = expf(r->parent_logit - r->parent_lse);
+        entropy[i] = r->entropy;
         for (int j = 0; j < LS_SUCCESSORS; j++) {
-            s->row_top_id[i][j] = s->rows[i].top_id[j];
-            s->row_top_p[i][j] = expf(s->rows[i].top_logit[j] - s->rows[i].lse);
+            s->row_top_id[i][j] = r->top_id[j];
+            s->row_top_p[i][j] = expf(r->top_logit[j] - r->lse);
         }
-    s->drafter->learn(s->drafter, &(ls_draft_result){s->context.p, s->context.n, &s->tree, path, n_path,
-                                                     (const int32_t(*)[LS_SUCCESSORS])s->row_top_id,
-                                                     (const float(*)[LS_SUCCESSORS])s->row_top_p});
+    }
+    return ls_accept_path(&s->accept, &s->tree,
+                          &(ls_accept_rows){chosen, p, entropy, (const int32_t(*)[LS_SUCCESSORS])s->row_top_id,
+                                            (const float(*)[LS_SUCCESSORS])s->row_top_p},
+                          path);
 }
 
 static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
@@ -327,7 +424,7 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
                               context + 1 >= s->b->n_context;
     if (!ends_on_root && ls_ar_due(&s->ar, context) && s->drafter) {
         if ((code = ls_ar_probe(&s->ar, s->b, root, &s->sampling, s->host_us, err))) return code;
-        ls_sizing_observe(&s->sizing, 1, context, (s->ar.us - s->host_us) / 1e3);
+        ls_cost_observe(&s->costs, 1, context, (s->ar.us - s->host_us) / 1e3);
     }
     uint64_t start = ls_now_ns();
     *out = (ls_step){.turn = s->turn,
@@ -335,10 +432,9 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
                      .context_len = context,
                      .output_pos = (int32_t)s->output.n,
                      .corrected = s->corrected,
-                     .exact = s->b->exact,
+                     .exact = s->b->exact && !ls_accept_is_lossy(&s->accept),
                      .ar_us = s->ar.us};
-    bool sized;
-    out->budget = (int16_t)budget_of(s, &sized);
+    out->budget = (int16_t)(s->drafter ? ls_sizing_ask(&s->sizing, s->method, s->budget) : 1);
     int32_t n_top = out->budget > LS_MAX_TOP ? out->budget : LS_MAX_TOP;
     if (n_top > s->b->n_vocab) n_top = s->b->n_vocab;
     if ((code = s->b->row_top(s->b, -1, n_top, top_ids, top_logits, err))) return code;
@@ -354,16 +450,7 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
         finish_step(s, out, finish, start);
         return LS_OK;
     }
-    if (s->drafter) {
-        float top_p[LST_MAX_ROWS];
-        for (int32_t i = 0; i < n_top; i++) top_p[i] = expf(top_logits[i] - s->last.lse);
-        s->drafter->propose(
-            s->drafter,
-            &(ls_draft_state){s->context.p, s->context.n, root, top_ids, top_p, n_top, sized ? &s->sizing : NULL},
-            out->budget, &s->tree);
-        if (sized) out->budget = (int16_t)s->tree.n;
-    } else ls_tree_start(&s->tree, root);
-    trim_to_context(s);
+    out->budget = (int16_t)draft(s, top_ids, top_logits, n_top, out->budget);
     out->t_draft_us = us_since(start);
 
     uint64_t t = ls_now_ns();
@@ -373,9 +460,8 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     out->t_forward_us = us_since(t);
 
     t = ls_now_ns();
-    int32_t chosen[LST_MAX_ROWS], path[LST_MAX_ROWS], ids[LST_MAX_ROWS];
-    for (int32_t i = 0; i < s->tree.n; i++) chosen[i] = s->rows[i].chosen;
-    int32_t n_path = ls_tree_verify(&s->tree, chosen, path);
+    int32_t path[LST_MAX_ROWS], ids[LST_MAX_ROWS];
+    const int32_t n_path = verify(s, path);
     record_tree(s, out, path, n_path);
     for (int32_t i = 0; i < n_path; i++) ids[i] = s->tree.token[path[i]];
     int32_t n_emitted = emit(s, ids, n_path, &finish);
@@ -386,7 +472,7 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     // the end-of-sequence token is emitted but not committed: the next turn's frame brings it back
     int32_t n_keep = finish == LS_FINISH_EOS ? n_emitted - 1 : n_emitted;
     if ((code = s->b->keep_path(s->b, path, n_keep, err))) return code;
-    if (s->drafter && s->drafter->learn) teach(s, path, n_path);
+    if (s->drafter) teach(s, path, n_path);
     ls_ids_add(&s->context, ids, (size_t)n_keep);
     if (s->drafter) s->drafter->observe(s->drafter, s->context.p, s->context.n, false);
     s->last = s->rows[path[n_keep - 1]];
@@ -395,7 +481,7 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     if (!finish && (int32_t)s->context.n >= s->b->n_context) finish = LS_FINISH_CONTEXT;
     out->t_commit_us = us_since(t);
     finish_step(s, out, finish, start);
-    ls_sizing_observe(&s->sizing, s->tree.n, context, out->t_forward_us / 1e3);
+    ls_cost_observe(&s->costs, s->tree.n, context, out->t_forward_us / 1e3);
     double host = out->t_total_us - out->t_forward_us;
     ls_ar_bound(&s->ar, out->t_total_us);
     s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;

@@ -9,13 +9,21 @@
 #include "base/buf.h"
 #include "run/load.h"
 #include "run/step.h"
+#include "spec/accept.h"
+#include "spec/drafter.h"
 #include "spec/sizing.h"
 
 typedef struct {
-    const char *method;       // a name of ls_methods
-    int32_t budget;           // rows of a step's tree, root included; 0: the method's own choice
-    int32_t max_tokens;       // output tokens of a turn
-    lst_sampling sampling;    // temperature 0: greedy
+    const char *method;         // a name of ls_methods
+    int32_t budget;             // rows of a step's tree, root included; 0: as the sizing says
+    ls_sizing sizing;           // how trees are cut; zero: `default`
+    ls_accept accept;           // which drafts are right; zero: exact
+    const ls_knob_value *knobs; // of all methods (spec/knobs.h); NULL: defaults
+    int32_t max_tokens;         // output tokens of a turn
+    lst_sampling sampling;      // temperature 0: greedy
+    void (*note)(void *ud,
+                 const char *text); // a drafter has a line for the user, also when it is freed; NULL: nobody listens
+    void *ud;
     const char *const *stops; // stop strings, NULL-terminated; NULL: none
 } ls_decode_options;
 
@@ -28,8 +36,8 @@ void ls_session_free(ls_session *s);
 // What forwards of 1 to 64 rows cost on this machine, from the cache or measured (run/costs.h); needed before the first
 // step of a method that sizes its trees. Only on an empty session.
 ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err);
-const ls_sizing *ls_session_sizing(const ls_session *s);
-const struct ls_drafter *ls_session_drafter(const ls_session *s); // NULL for plain decoding
+const ls_cost_curve *ls_session_costs(const ls_session *s);
+const ls_drafter *ls_session_drafter(const ls_session *s); // NULL for plain decoding
 
 // Starts a turn: prefills ids on top of the conversation. A prompt that does not fit is LS_E_RANGE and changes
 // nothing. *prefill_ms may be NULL.

@@ -82,6 +82,10 @@ static void send_message(live *l, bool is_error, const char *text) {
     send(l, e);
 }
 
+static void on_note(void *ud, const char *text) {
+    send_message(ud, false, text);
+}
+
 static void send_tokens(live *l, ls_ids *fresh) {
     if (fresh->n) {
         ls_event *e = ls_event_new(LS_EV_TOKENS);
@@ -108,7 +112,7 @@ static void send_header(live *l) {
     ls_event *e = ls_event_new(LS_EV_HEADER);
     ls_run_header *h = e->header = ls_calloc(1, sizeof *h);
     const ls_backend *b = l->model.backend;
-    const ls_sizing *z = ls_session_sizing(l->session);
+    const ls_cost_curve *z = ls_session_costs(l->session);
     snprintf(h->program, sizeof h->program, "%s", LS_VERSION);
     snprintf(h->model, sizeof h->model, "%s", l->model.name);
     snprintf(h->model_file, sizeof h->model_file, "%.255s", l->model.file);
@@ -122,8 +126,8 @@ static void send_header(live *l) {
     h->exact = b->exact;
     snprintf(h->method, sizeof h->method, "%s", l->opt.setup.decode.method);
     h->cost_context = z->cost_context;
-    for (int i = 0; i < LS_SIZES; i++, h->n_cost++) {
-        h->cost_rows[i] = ls_size_rows[i];
+    for (int i = 0; i < LS_COST_SIZES; i++, h->n_cost++) {
+        h->cost_rows[i] = ls_cost_rows[i];
         h->cost_ms[i] = z->base_ms[i];
     }
     send(l, e);
@@ -151,6 +155,8 @@ static ls_code start(live *l, ls_err *err) {
     ls_setup *s = &l->opt.setup;
     s->model.backend.progress = on_load;
     s->model.backend.ud = l;
+    s->decode.note = on_note;
+    s->decode.ud = l;
     ls_code code;
     if ((l->opt.trace && (code = ls_trace_open(&l->trace, l->opt.trace, err))) ||
         (code = ls_model_load(&l->model, &s->model, err)) ||
@@ -235,7 +241,8 @@ static void change(live *l, const char *assignment) {
     ls_err err = {0};
     ls_code code = l->opt.set ? l->opt.set(l->opt.ud, assignment, &l->opt.setup, &err)
                               : ls_fail(&err, LS_E_UNSUPPORTED, "nothing can be set here");
-    if (!code) code = ls_session_set(l->session, &l->opt.setup.decode, &err);
+    if (!code && (code = ls_session_set(l->session, &l->opt.setup.decode, &err)))
+        l->opt.set(l->opt.ud, NULL, &l->opt.setup, NULL);
     send_message(l, code != LS_OK, code ? err.msg : assignment);
 }
 

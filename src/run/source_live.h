@@ -17,7 +17,8 @@ typedef struct {
 typedef struct {
     ls_setup setup;
     const char *trace; // file to record into; NULL: none
-    // Carries out LS_CMD_SET ("key=value") and fills setup anew. Called in the source's thread, between steps.
+    // Carries out LS_CMD_SET ("key=value") and fills setup anew; NULL takes the last change back (it could not be put
+    // into effect). Called in the source's thread, between steps.
     ls_code (*set)(void *ud, const char *assignment, ls_setup *setup, ls_err *err);
     void *ud;
 } ls_live_options;

@@ -17,6 +17,7 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
         st->ar_forwards += (uint64_t)(s->n_emitted - no_forward);
     }
     if (!s->forward) return;
+    st->loose += (uint64_t)ls_step_loose(s, NULL);
     st->forwards++;
     st->drafted += (uint64_t)(s->n_nodes - 1);
     st->accepted += (uint64_t)(s->n_path - 1);

@@ -14,6 +14,7 @@ typedef struct {
     uint64_t forwards; // steps that ran a forward
     uint64_t drafted;  // verified draft nodes (roots excluded)
     uint64_t accepted; // accepted draft nodes
+    uint64_t loose;    // emitted tokens that are not the target's own choice (lossy acceptance only)
     uint64_t steps_with_draft, steps_with_accept;
     uint64_t by_emitted[LS_STATS_HIST + 1]; // steps that emitted i tokens (the last slot: that many or more)
     ls_ratio depth[LS_STATS_DEPTHS];        // [d]: steps whose path holds depth d, of steps whose tree had a node there

@@ -10,8 +10,19 @@ const char *ls_finish_name(ls_finish f) {
 }
 
 const char *ls_from_name(ls_from f) {
-    static const char *const names[] = {"root", "retrieved", "last-logit", "guess-tail", "remembered"};
+    static const char *const names[] = {"root",       "retrieved", "last-logit", "guess-tail",
+                                        "remembered", "history",   "corpus",     "window"};
     return names[f];
+}
+
+int ls_step_loose(const ls_step *s, int *at) {
+    int n = 0;
+    for (int i = 1; s->forward && i < s->n_emitted; i++)
+        if (s->nodes[s->path[i]].token != s->nodes[s->path[i - 1]].target) {
+            if (at) at[n] = i;
+            n++;
+        }
+    return n;
 }
 
 ls_step *ls_step_copy(const ls_step *s) {

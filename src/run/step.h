@@ -26,6 +26,9 @@ typedef enum {
     LS_FROM_LAST_LOGIT, // next-next-token guess: another token of the last logits' top-k
     LS_FROM_GUESS_TAIL, // continuation of an n-gram that ends in such a guess
     LS_FROM_REMEMBERED, // what the target said the last time these tokens were a verified row
+    LS_FROM_HISTORY,    // what followed these tokens in this or an earlier conversation, by a drafter's own memory
+    LS_FROM_CORPUS,     // what followed them in the user's corpus
+    LS_FROM_WINDOW,     // a lookahead row: guesses that are refined in place, rarely right where they stand
     LS_FROM_COUNT
 } ls_from;
 
@@ -75,7 +78,7 @@ typedef enum {
     LS_FINISH_ERROR,
 } ls_finish;
 const char *ls_finish_name(ls_finish f); // "eos", "stop", ...; "" for LS_GOING
-const char *ls_from_name(ls_from f);     // "root", "retrieved", "last-logit", "guess-tail", "remembered"
+const char *ls_from_name(ls_from f);     // "root", "retrieved", "last-logit", ...
 
 typedef struct {
     uint32_t turn;       // conversation turn, from 0
@@ -104,6 +107,10 @@ typedef struct {
     ls_branch branches[LS_MAX_ROWS];
     ls_node nodes[LS_MAX_ROWS]; // last, so that a copy may stop after n_nodes
 } ls_step;
+
+// Emitted tokens that are not the target's own choice (a lossy acceptance let them stand). Fills at[] (LS_MAX_ROWS, may
+// be NULL) with their places among the step's emitted tokens; returns how many.
+int ls_step_loose(const ls_step *s, int *at);
 
 ls_step *ls_step_copy(const ls_step *s); // owned by the caller (free); holds only the first n_nodes nodes
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,7 +126,7 @@ static void write_tokens(ls_trace *t, ls_ids *fresh) {
     ls_ids_free(fresh);
 }
 
-static void write_calibration(ls_jsonw *w, const ls_sizing *z) {
+static void write_calibration(ls_jsonw *w, const ls_cost_curve *z) {
     ls_jw_key(w, "calibration");
     if (z->base_ms[0] <= 0) {
         ls_jw_null(w);
@@ -134,10 +135,10 @@ static void write_calibration(ls_jsonw *w, const ls_sizing *z) {
     ls_jw_open(w, '{');
     key_int(w, "context_len", z->cost_context);
     ls_jw_key(w, "rows");
-    ls_jw_ids(w, ls_size_rows, LS_SIZES);
+    ls_jw_ids(w, ls_cost_rows, LS_COST_SIZES);
     ls_jw_key(w, "ms");
     ls_jw_open(w, '[');
-    for (int i = 0; i < LS_SIZES; i++) ls_jw_num(w, z->base_ms[i], 5);
+    for (int i = 0; i < LS_COST_SIZES; i++) ls_jw_num(w, z->base_ms[i], 5);
     ls_jw_close(w, ']');
     ls_jw_close(w, '}');
 }
@@ -147,6 +148,7 @@ void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const l
     ls_jsonw *w = &t->w;
     const ls_backend *b = m->backend;
     const ls_ids *context = ls_session_context(s);
+    char tokenizer[20];
     if (t->vocab != m->vocab) { // the first turn
         empty_file(t);
         t->vocab = m->vocab;
@@ -163,6 +165,8 @@ void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const l
     key_int(w, "vocab", b->n_vocab);
     key_int(w, "context", b->n_context);
     key_int(w, "eos", ls_vocab_eos(m->vocab));
+    snprintf(tokenizer, sizeof tokenizer, "%016" PRIx64, ls_vocab_id(m->vocab));
+    key_str(w, "tokenizer", tokenizer);
     ls_jw_close(w, '}');
     ls_jw_key(w, "backend");
     ls_jw_open(w, '{');
@@ -173,7 +177,10 @@ void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const l
     key_int(w, "threads", b->threads);
     key_bool(w, "exact", b->exact);
     ls_jw_close(w, '}');
+    char rule[64];
     key_str(w, "method", opt->method);
+    ls_accept_write(&opt->accept, rule, sizeof rule);
+    key_str(w, "acceptance", rule);
     ls_jw_key(w, "seed");
     ls_jw_u64(w, opt->sampling.seed);
     ls_jw_key(w, "config");
@@ -185,7 +192,7 @@ void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const l
     ls_jw_key(w, "prompt_ids");
     ls_jw_ids(w, context->p, context->n);
     key_num(w, "prefill_ms", prefill_ms, 6);
-    write_calibration(w, ls_session_sizing(s));
+    write_calibration(w, ls_session_costs(s));
     end_line(t);
     ls_ids fresh = {0};
     ls_seen_ids(&t->seen, context->p, context->n, &fresh);

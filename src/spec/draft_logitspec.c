@@ -60,22 +60,55 @@ static void free_drafter(ls_drafter *base) {
     free(base);
 }
 
-static ls_drafter *make(bool guesses, bool retrieval) {
+static size_t bytes(const ls_drafter *base) {
+    return sizeof(drafter) + ls_pool_bytes(&((const drafter *)base)->pool);
+}
+
+static ls_code make(ls_drafter **out, bool guesses, bool retrieval) {
     drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){.observe = observe, .propose = propose, .pool_size = pool_size, .free = free_drafter};
+    d->base = (ls_drafter){observe, propose, NULL, pool_size, bytes, free_drafter};
     d->guesses = guesses;
     d->retrieval = retrieval;
-    return &d->base;
+    *out = &d->base;
+    return LS_OK;
 }
 
-ls_drafter *ls_draft_logitspec_paper(void) {
-    return make(true, true);
+static ls_code make_paper(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    (void)setup, (void)err;
+    return make(out, true, true);
 }
 
-ls_drafter *ls_draft_logit_only(void) {
-    return make(true, false);
+static ls_code make_guesses(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    (void)setup, (void)err;
+    return make(out, true, false);
 }
 
-ls_drafter *ls_draft_retrieval_only(void) {
-    return make(false, true);
+static ls_code make_retrieval(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    (void)setup, (void)err;
+    return make(out, false, true);
 }
+
+const ls_method ls_method_logitspec_paper = {
+    .name = "logitspec-paper",
+    .summary = "LogitSpec exactly as published",
+    .source = "arXiv 2507.01449, section 3, and the authors' program",
+    .rows = 64,
+    .shares_prefixes = true,
+    .make = make_paper,
+};
+
+const ls_method ls_method_logit_only = {
+    .name = "logit-only",
+    .summary = "its guesses from the last logits alone, without retrieval",
+    .source = "arXiv 2507.01449, one half",
+    .rows = 64,
+    .make = make_guesses,
+};
+
+const ls_method ls_method_retrieval_only = {
+    .name = "retrieval-only",
+    .summary = "its retrieval for the root alone, without guesses",
+    .source = "arXiv 2507.01449, the other half",
+    .rows = 1 + LS_POOL_SPAN,
+    .make = make_retrieval,
+};

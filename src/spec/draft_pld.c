@@ -6,12 +6,13 @@
 
 #include <stdlib.h>
 
-enum { ORDER = 3, COPIED = 10 };
+enum { ORDER = 3 }; // an n-gram is a key of 64 bits
 
 typedef struct {
     ls_drafter base;
     ls_map first[ORDER]; // n-gram -> position after its first occurrence
     size_t indexed;
+    int32_t order, tokens; // knobs
 } drafter;
 
 static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
@@ -21,7 +22,7 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
         d->indexed = 0;
     }
     for (size_t at = d->indexed ? d->indexed : 1; at < n; at++) // context[at] follows the n-grams that end before it
-        for (size_t k = 1; k <= ORDER && k <= at; k++) {
+        for (size_t k = 1; k <= (size_t)d->order && k <= at; k++) {
             int32_t old;
             const uint64_t key = ls_gram_key(context + at - k, k);
             if (!ls_map_get(&d->first[k - 1], key, &old)) ls_map_put(&d->first[k - 1], key, (int32_t)at);
@@ -36,10 +37,10 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     for (size_t i = s->n_context > ORDER - 1 ? s->n_context - (ORDER - 1) : 0; i < s->n_context; i++)
         tail[n++] = s->context[i];
     tail[n++] = s->root;
-    for (int32_t k = n; k > 0; k--) {
+    for (int32_t k = n < d->order ? n : d->order; k > 0; k--) {
         int32_t pos;
         if (!ls_map_get(&d->first[k - 1], ls_gram_key(tail + n - k, (size_t)k), &pos)) continue;
-        const int32_t left = (int32_t)s->n_context - pos, len = left < COPIED ? left : COPIED;
+        const int32_t left = (int32_t)s->n_context - pos, len = left < d->tokens ? left : d->tokens;
         ls_tree_add(tree, s->context + pos, len, budget,
                     (ls_tree_branch){.rank = -1, .match_n = (int16_t)k, .match_pos = pos, .found = (int16_t)len});
         return;
@@ -58,8 +59,34 @@ static void free_drafter(ls_drafter *base) {
     free(base);
 }
 
-ls_drafter *ls_draft_pld(void) {
-    drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){.observe = observe, .propose = propose, .pool_size = pool_size, .free = free_drafter};
-    return &d->base;
+static size_t bytes(const ls_drafter *base) {
+    size_t n = sizeof(drafter);
+    for (int k = 0; k < ORDER; k++) n += ls_map_bytes(&((const drafter *)base)->first[k]);
+    return n;
 }
+
+enum { NGRAM, TOKENS };
+static const ls_knob knobs[] = {
+    [NGRAM] = {"pld.ngram", LS_KNOB_INT, 3, 1, ORDER, "longest n-gram that is looked up"},
+    [TOKENS] = {"pld.tokens", LS_KNOB_INT, 10, 1, LS_TREE_MAX - 1, "tokens copied after a match"},
+    {0},
+};
+
+static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    (void)err;
+    drafter *d = ls_calloc(1, sizeof *d);
+    d->base = (ls_drafter){observe, propose, NULL, pool_size, bytes, free_drafter};
+    d->order = (int32_t)setup->knobs[NGRAM].number;
+    d->tokens = (int32_t)setup->knobs[TOKENS].number;
+    *out = &d->base;
+    return LS_OK;
+}
+
+const ls_method ls_method_pld = {
+    .name = "pld",
+    .summary = "prompt lookup: what followed the earliest match of the last three tokens, two or one",
+    .source = "Saxena 2023, prompt lookup decoding",
+    .rows = 1 + 10,
+    .knobs = knobs,
+    .make = make,
+};

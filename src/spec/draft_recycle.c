@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "spec/drafter.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,41 +51,24 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
 
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
     const matrix *m = &((drafter *)base)->m;
-    int32_t token_of[LS_TREE_MAX], row_of[LS_TREE_MAX];
-    ls_tree_start(tree, s->root);
-    token_of[0] = s->root;
-    for (int32_t i = 1; i < budget && i < LS_TREE_MAX; i++) {
-        const int32_t before = token_of[m->shape_parent[i]];
-        token_of[i] = before >= 0 && before < m->n ? m->next[before][m->shape_rank[i]] : -1;
+    ls_tree_node nodes[LS_TREE_MAX] = {{.token = s->root, .parent = -1, .match_pos = -1, .est = NAN}};
+    int32_t index[LS_TREE_MAX] = {0}, n = 1; // of the shape's rows; -1: nothing is known there
+    for (int32_t i = 1; i < LS_TREE_MAX && i < budget; i++) {
+        const int32_t parent = index[m->shape_parent[i]], before = parent < 0 ? m->n : nodes[parent].token;
+        const int32_t token = before >= 0 && before < m->n ? m->next[before][m->shape_rank[i]] : -1;
+        index[i] = token < 0 ? -1 : n;
+        if (token < 0) continue;
+        nodes[n++] = (ls_tree_node){
+            .token = token, .parent = parent, .rank = -1, .match_pos = -1, .from = LS_TREE_REMEMBERED, .est = NAN};
     }
-    // branch by branch: the rows under each child of the root stand together
-    row_of[0] = 0;
-    for (int32_t first = 1; first < budget && first < LS_TREE_MAX; first++) {
-        if (m->shape_parent[first] != 0 || token_of[first] < 0) continue;
-        tree->branches[tree->n_branches] = (ls_tree_branch){.rank = -1, .match_pos = -1, .first_row = (int16_t)tree->n};
-        for (int32_t i = first, top[LS_TREE_MAX]; i < budget && i < LS_TREE_MAX; i++) {
-            top[i] = m->shape_parent[i] == 0 ? i : m->shape_parent[i] < first ? -1 : top[m->shape_parent[i]];
-            if (top[i] != first || token_of[i] < 0) continue;
-            const int32_t r = row_of[i] = tree->n++;
-            tree->token[r] = token_of[i];
-            tree->parent[r] = row_of[m->shape_parent[i]];
-            tree->depth[r] = m->shape_depth[i];
-            tree->branch[r] = (int16_t)tree->n_branches;
-            tree->from[r] = LS_TREE_REMEMBERED;
-            tree->match_n[r] = 0;
-            tree->match_pos[r] = -1;
-            tree->est[r] = tree->est[0];
-            tree->branches[tree->n_branches].n_rows++;
-            tree->branches[tree->n_branches].found++;
-        }
-        tree->n_branches++;
-    }
+    ls_tree_lay_out(tree, nodes, n);
 }
 
 static void learn(ls_drafter *base, const ls_draft_result *r) {
     matrix *m = &((drafter *)base)->m;
     for (int32_t i = 0; i < r->tree->n; i++) {
         const int32_t token = r->tree->token[i];
+        if (r->top_id[i][0] < 0) continue;
         if (token >= m->n) {
             int32_t n = m->n ? m->n : 1024;
             while (n <= token) n *= 2;
@@ -106,9 +90,23 @@ static void free_drafter(ls_drafter *base) {
     free(base);
 }
 
-ls_drafter *ls_draft_recycle(void) {
-    drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){observe, propose, learn, pool_size, free_drafter};
-    make_shape(&d->m);
-    return &d->base;
+static size_t bytes(const ls_drafter *base) {
+    return sizeof(drafter) + (size_t)((const drafter *)base)->m.n * sizeof(int32_t[WIDTH]);
 }
+
+static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    (void)setup, (void)err;
+    drafter *d = ls_calloc(1, sizeof *d);
+    d->base = (ls_drafter){observe, propose, learn, pool_size, bytes, free_drafter};
+    make_shape(&d->m);
+    *out = &d->base;
+    return LS_OK;
+}
+
+const ls_method ls_method_recycle = {
+    .name = "recycle",
+    .summary = "Token Recycling: what the target said last after each token, in a fixed tree",
+    .source = "arXiv 2408.08696",
+    .rows = 80,
+    .make = make,
+};

@@ -1,12 +1,13 @@
 #include "spec/draft_tuned.h"
 #include "base/mem.h"
+#include "spec/frontier.h"
 #include "spec/pool.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    MAX_CANDIDATES = 2048,
+    MAX_CANDIDATES = LS_FRONTIER_MAX,
     MAX_GUESSES = LS_TREE_MAX - 1,
     MAX_CHILDREN = MAX_GUESSES + LS_SUCCESSORS + 2,
     MAX_AGREE = 16
@@ -22,7 +23,7 @@ typedef struct {
 
 // A possible row. Those that were taken form the tree.
 typedef struct {
-    int32_t token, parent, depth;
+    int32_t token, parent;
     int32_t match_n, match_pos; // copied from match_pos (-1: it is not) after an n-gram of match_n tokens
     int32_t rank;               // in the last logits, where that is what it came from; -1
     uint8_t from;
@@ -34,33 +35,14 @@ typedef struct {
     const drafter *d;
     const ls_draft_state *s;
     candidate c[MAX_CANDIDATES];
-    int32_t n, heap[MAX_CANDIDATES], n_heap;
+    int32_t n;
+    ls_frontier open;
 } search;
 
 static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
     drafter *d = (drafter *)base;
     if (reset) ls_pool_clear(&d->pool); // rates and remembered choices are about the model, and stay
     ls_pool_update(&d->pool, context, n);
-}
-
-static void heap_push(search *q, int32_t c) {
-    int32_t i = q->n_heap++;
-    for (; i > 0 && q->c[q->heap[(i - 1) / 2]].path < q->c[c].path; i = (i - 1) / 2) q->heap[i] = q->heap[(i - 1) / 2];
-    q->heap[i] = c;
-}
-
-static int32_t heap_pop(search *q) {
-    int32_t top = q->heap[0], last = q->heap[--q->n_heap], i = 0;
-    for (;;) {
-        int32_t k = 2 * i + 1;
-        if (k >= q->n_heap) break;
-        if (k + 1 < q->n_heap && q->c[q->heap[k + 1]].path > q->c[q->heap[k]].path) k++;
-        if (q->c[q->heap[k]].path <= q->c[last].path) break;
-        q->heap[i] = q->heap[k];
-        i = k;
-    }
-    q->heap[i] = last;
-    return top;
 }
 
 // The last `most` tokens up to and including candidate c; returns how many there are.
@@ -142,10 +124,9 @@ static void expand(search *q, int32_t at) {
         const uint8_t from = f->agree            ? (under_guess ? LS_TREE_GUESS_TAIL : LS_TREE_RETRIEVED)
                              : f->succ_rank >= 0 ? LS_TREE_REMEMBERED
                                                  : LS_TREE_LAST_LOGIT;
-        if (q->s->sizing && c->path * p < LEAST) continue;
+        if (q->s->costs && c->path * p < LEAST) continue;
         q->c[q->n] = (candidate){.token = list[i].token,
                                  .parent = at,
-                                 .depth = c->depth + 1,
                                  .match_n = list[i].match_n,
                                  .match_pos = list[i].match_pos,
                                  .rank = from == LS_TREE_LAST_LOGIT ? f->last_rank : -1,
@@ -153,69 +134,37 @@ static void expand(search *q, int32_t at) {
                                  .key = key[i],
                                  .est = p,
                                  .path = c->path * p};
-        heap_push(q, q->n++);
-    }
-}
-
-// Lays the taken candidates out so that the rows under each child of the root stand together.
-static void lay_out(const search *q, const int32_t *taken, int32_t n, ls_tree *t) {
-    int32_t row_of[MAX_CANDIDATES], first[LS_TREE_MAX], next[LS_TREE_MAX], last[LS_TREE_MAX], at[MAX_CANDIDATES];
-    for (int32_t i = 0; i < n; i++) first[i] = next[i] = last[i] = -1, at[taken[i]] = i;
-    for (int32_t i = 1; i < n; i++) { // children in the order in which they were taken
-        int32_t parent = at[q->c[taken[i]].parent];
-        if (first[parent] < 0) first[parent] = i;
-        else next[last[parent]] = i;
-        last[parent] = i;
-    }
-    int32_t stack[LS_TREE_MAX], depth = 0, i = first[0];
-    row_of[taken[0]] = 0;
-    while (i >= 0) {
-        const candidate *c = &q->c[taken[i]];
-        const int32_t r = t->n++;
-        row_of[taken[i]] = r;
-        if (c->parent == 0)
-            t->branches[t->n_branches++] = (ls_tree_branch){.rank = (int16_t)c->rank,
-                                                            .match_n = (int16_t)c->match_n,
-                                                            .match_pos = c->match_pos,
-                                                            .first_row = (int16_t)r};
-        ls_tree_branch *b = &t->branches[t->n_branches - 1];
-        b->n_rows++;
-        b->found++;
-        t->token[r] = c->token;
-        t->parent[r] = row_of[c->parent];
-        t->depth[r] = c->depth;
-        t->branch[r] = (int16_t)(t->n_branches - 1);
-        t->from[r] = c->from;
-        t->match_n[r] = (int16_t)c->match_n;
-        t->match_pos[r] = c->match_pos;
-        t->est[r] = (float)c->est;
-        t->key[r] = c->key;
-        if (next[i] >= 0) stack[depth++] = next[i];
-        i = first[i] >= 0 ? first[i] : depth > 0 ? stack[--depth] : -1;
+        ls_frontier_push(&q->open, q->n, q->c[q->n].path);
+        q->n++;
     }
 }
 
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
     static _Thread_local search q; // large, and used here only
-    int32_t taken[LS_TREE_MAX], n = 0;
-    double path[LS_TREE_MAX];
+    ls_tree_node taken[LS_TREE_MAX];
+    int32_t row[MAX_CANDIDATES], n = 0;
     q.d = (const drafter *)base;
     q.s = s;
     q.c[0] = (candidate){.token = s->root, .parent = -1, .match_pos = -1, .rank = -1, .path = 1};
     q.n = 1;
-    q.n_heap = 0;
-    ls_tree_start(tree, s->root);
-    if (budget > LS_TREE_MAX) budget = LS_TREE_MAX;
+    q.open.n = 0;
     const int32_t context = (int32_t)s->n_context;
-    for (int32_t c = 0;; c = heap_pop(&q)) {
-        path[n] = q.c[c].path;
-        taken[n++] = c;
+    for (int32_t at = 0; at >= 0; at = ls_frontier_pop(&q.open, NULL)) {
+        const candidate *c = &q.c[at];
+        if (n && s->costs && !ls_cost_may_pay(s->costs, c->path, n, context)) break;
+        row[at] = n;
+        taken[n++] = (ls_tree_node){.token = c->token,
+                                    .parent = at ? row[c->parent] : -1,
+                                    .rank = (int16_t)c->rank,
+                                    .match_n = (int16_t)c->match_n,
+                                    .match_pos = c->match_pos,
+                                    .from = c->from,
+                                    .key = c->key,
+                                    .est = (float)c->est};
         if (n == budget) break;
-        expand(&q, c);
-        if (!q.n_heap || (s->sizing && !ls_sizing_may_pay(s->sizing, q.c[q.heap[0]].path, n, context))) break;
+        expand(&q, at);
     }
-    if (s->sizing) n = ls_sizing_choose(s->sizing, path, n, context);
-    lay_out(&q, taken, n, tree);
+    ls_tree_lay_out(tree, taken, n);
 }
 
 static void learn(ls_drafter *base, const ls_draft_result *r) {
@@ -235,6 +184,11 @@ static int32_t pool_size(const ls_drafter *base) {
     return ls_pool_size(&((const drafter *)base)->pool);
 }
 
+static size_t bytes(const ls_drafter *base) {
+    const drafter *d = (const drafter *)base;
+    return sizeof *d + ls_pool_bytes(&d->pool) + ls_successors_bytes(&d->successors);
+}
+
 static void free_drafter(ls_drafter *base) {
     drafter *d = (drafter *)base;
     ls_pool_free(&d->pool);
@@ -242,12 +196,33 @@ static void free_drafter(ls_drafter *base) {
     free(d);
 }
 
-ls_drafter *ls_draft_tuned(void) {
+enum { MEMORY };
+static const ls_knob knobs[] = {
+    [MEMORY] = {"logitspec.memory", LS_KNOB_INT, 32, 1, 4096,
+                "megabytes of remembered choices at most; the oldest are forgotten"},
+    {0},
+};
+
+static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    (void)err;
     drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){observe, propose, learn, pool_size, free_drafter};
+    d->base = (ls_drafter){observe, propose, learn, pool_size, bytes, free_drafter};
+    d->successors.limit = (size_t)setup->knobs[MEMORY].number << 20;
     ls_rates_init(&d->rates);
-    return &d->base;
+    *out = &d->base;
+    return LS_OK;
 }
+
+const ls_method ls_method_logitspec = {
+    .name = "logitspec",
+    .summary = "LogitSpec and remembered choices in a best-first tree, sized by measured cost",
+    .source = "after arXiv 2507.01449; the tree and the estimates are this program's own",
+    .rows = 64,
+    .sized = true,
+    .scored = true,
+    .knobs = knobs,
+    .make = make,
+};
 
 const ls_rates *ls_draft_tuned_rates(const ls_drafter *d) {
     return &((const drafter *)d)->rates;

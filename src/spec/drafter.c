@@ -1,23 +1,42 @@
 #include "spec/drafter.h"
+#include "base/mem.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-const ls_method ls_methods[] = {
-    {"ar", "plain decoding, one token a step", 1, false, NULL},
-#define METHOD(name, make, budget, summary) {name, summary, budget, true, make},
+#define METHOD(name, method) extern const ls_method method;
 #include "spec/methods.def"
 #undef METHOD
-    {0},
+
+static const ls_method plain = {
+    .name = "ar", .summary = "plain decoding, one token a step", .source = "the baseline", .rows = 1, .scored = true};
+
+const ls_method *const ls_methods[] = {
+    &plain,
+#define METHOD(name, method) &method,
+#include "spec/methods.def"
+#undef METHOD
+    NULL,
 };
 
 const char ls_method_names[] = "ar"
-#define METHOD(name, make, budget, summary) "|" name
+#define METHOD(name, method) "|" name
 #include "spec/methods.def"
 #undef METHOD
     ;
 
 const ls_method *ls_method_find(const char *name) {
-    for (const ls_method *m = ls_methods; m->name; m++)
-        if (!strcmp(m->name, name)) return m;
+    for (const ls_method *const *m = ls_methods; *m; m++)
+        if (!strcmp((*m)->name, name)) return *m;
     return NULL;
+}
+
+ls_code ls_method_make(ls_drafter **out, const ls_method *m, ls_err *err) {
+    ls_knob_value *knobs = ls_calloc(ls_knob_count() + 1, sizeof *knobs);
+    ls_knob_defaults(knobs);
+    *out = NULL;
+    const ls_code code =
+        m->make ? m->make(out, &(ls_draft_setup){.knobs = knobs + ls_knob_offset(m), .tokenizer = ""}, err) : LS_OK;
+    free(knobs);
+    return code;
 }

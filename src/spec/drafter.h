@@ -1,8 +1,10 @@
-// Drafters propose the tree that one forward verifies. Integers and floats only: no model, no strings.
-// A new method is one file draft_*.c and one line in methods.def.
+// Drafters propose the tree that one forward verifies. Integers and floats only: no model, no strings of text.
+// A new method is one file draft_*.c, which holds its ls_method, and one line in methods.def. A drafter is used by one
+// thread; what it learnt lives as long as it does, across conversations, in bounded memory (`bytes`).
 #pragma once
 #include "base/err.h"
-#include "spec/sizing.h"
+#include "spec/cost_curve.h"
+#include "spec/knobs.h"
 #include "spec/successors.h"
 #include "spec/tree.h"
 
@@ -15,10 +17,11 @@ typedef struct {
     const int32_t *top_ids; // the last logits' best tokens, best first (raw logits, before any sampling)
     const float *top_p;     // their probabilities
     int32_t n_top;
-    const ls_sizing *sizing; // not NULL: as many rows as pay by these costs, at most the budget
+    const ls_cost_curve *costs; // not NULL: rows that cannot pay by these costs need not be looked for
 } ls_draft_state;
 
-// What a verified tree taught. path: the accepted rows, root first. Per row: the target's best tokens after it.
+// What a verified tree taught. path: the accepted rows, root first. Per row: the target's best tokens after it; an id
+// of -1 ends them early (a simulation does not know every row).
 typedef struct {
     const int32_t *context; // before the tree
     size_t n_context;
@@ -33,24 +36,38 @@ typedef struct ls_drafter ls_drafter;
 struct ls_drafter {
     // The committed text changed: it is now context[0..n). It may have grown, or been cut or replaced (reset).
     void (*observe)(ls_drafter *d, const int32_t *context, size_t n, bool reset);
-    // Fills tree (root included) with at most budget rows, exactly budget where candidates suffice.
+    // Fills tree (root included) with at most budget rows, 1..LS_TREE_MAX; exactly budget where candidates suffice.
     void (*propose)(ls_drafter *d, const ls_draft_state *s, int32_t budget, ls_tree *tree);
-    void (*learn)(ls_drafter *d, const ls_draft_result *r); // NULL: learns nothing
+    void (*learn)(ls_drafter *d, const ls_draft_result *r); // NULL: learns nothing from rows
     int32_t (*pool_size)(const ls_drafter *d);              // entries remembered
+    size_t (*bytes)(const ls_drafter *d);                   // memory of what is remembered
     void (*free)(ls_drafter *d);
 };
 
+// What a drafter may know about where it works.
 typedef struct {
-    const char *name, *summary;
-    int32_t default_budget; // 0: sized from measured costs
-    bool drafts;            // false: plain decoding
-    ls_drafter *(*make)(void);
-} ls_method;
+    const ls_knob_value *knobs; // of its method, in their order
+    const char *tokenizer;      // name of the vocabulary, for messages
+    int32_t n_vocab;            // 0: not known
+    uint64_t tokenizer_id;      // tells vocabularies apart: what was remembered on disk is for one of them
+    void (*note)(void *ud, const char *text); // one line for the user, now or when it is freed; NULL: nobody listens
+    void *ud;
+} ls_draft_setup;
 
-// NULL-name terminated table of every method.
-extern const ls_method ls_methods[];
-extern const char ls_method_names[]; // "ar|logitspec|..."
-#define METHOD(name, make, budget, summary) ls_drafter *make(void);
-#include "spec/methods.def"
-#undef METHOD
+struct ls_method {
+    const char *name, *summary;
+    const char *source;   // where it was published
+    int32_t rows;         // of the tree in its paper (sizing `paper`)
+    bool sized;           // sized by cost unless asked otherwise (sizing `auto`)
+    bool scored;          // its estimates are acceptance rates; others are refined by hit rates (spec/scores.h)
+    bool shares_prefixes; // siblings may hold the same token, as published
+    const ls_knob *knobs; // NULL: none
+    ls_code (*make)(ls_drafter **out, const ls_draft_setup *s, ls_err *err); // NULL: plain decoding
+};
+typedef struct ls_method ls_method;
+
+extern const ls_method *const ls_methods[];        // NULL-terminated; plain decoding first
+extern const char ls_method_names[];               // "ar|logitspec|..."
 const ls_method *ls_method_find(const char *name); // NULL: unknown
+// A drafter with default knobs, knowing nothing about its tokenizer.
+ls_code ls_method_make(ls_drafter **out, const ls_method *m, ls_err *err);

@@ -11,18 +11,19 @@ void ls_pool_free(ls_pool *p) {
 }
 
 void ls_pool_update(ls_pool *p, const int32_t *text, size_t n) {
-    const size_t window = 2 * LS_POOL_SPAN;
+    const size_t window = 2 * LS_POOL_SPAN, old = p->indexed;
     // A decode step re-indexes the window before the new end, as the reference does; a longer addition (a
     // prompt) re-indexes the window before the old end.
-    size_t end = n - p->indexed > LS_POOL_SPAN + 1 ? p->indexed : n, first = end > window ? end - window : 0;
-    for (size_t i = first; i < n; i++)
-        for (size_t k = 1; k <= LS_POOL_ORDER && i + k < n; k++) {
-            size_t pos = i + k, len = n - pos < LS_POOL_SPAN ? n - pos : LS_POOL_SPAN;
-            uint64_t key = ls_gram_key(text + i, k);
-            int32_t old;
-            if (ls_map_get(&p->tables[k - 1], key, &old) && (old & 31) > (int32_t)len) continue;
-            ls_map_put(&p->tables[k - 1], key, (int32_t)(pos << 5 | len));
+    const size_t end = n - old > LS_POOL_SPAN + 1 ? old : n, first = end > window ? end - window : 0;
+    for (size_t k = 1; k <= LS_POOL_ORDER; k++) {
+        // a continuation that was whole before is indexed as it is: only what can have grown is looked at
+        const size_t whole = old > LS_POOL_SPAN + k ? old - LS_POOL_SPAN - k + 1 : 0;
+        for (size_t i = first > whole ? first : whole; i + k < n; i++) {
+            const size_t pos = i + k, len = n - pos < LS_POOL_SPAN ? n - pos : LS_POOL_SPAN;
+            int32_t *value = ls_map_at(&p->tables[k - 1], ls_gram_key(text + i, k), 0);
+            if ((*value & 31) <= (int32_t)len) *value = (int32_t)(pos << 5 | len);
         }
+    }
     p->indexed = n;
 }
 
@@ -39,4 +40,10 @@ int32_t ls_pool_size(const ls_pool *p) {
     size_t n = 0;
     for (int i = 0; i < LS_POOL_ORDER; i++) n += p->tables[i].n;
     return (int32_t)n;
+}
+
+size_t ls_pool_bytes(const ls_pool *p) {
+    size_t n = 0;
+    for (int i = 0; i < LS_POOL_ORDER; i++) n += ls_map_bytes(&p->tables[i]);
+    return n;
 }

@@ -1,56 +1,74 @@
 #include "spec/sizing.h"
 
-const int32_t ls_size_rows[LS_SIZES] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+#include <stdio.h>
+#include <string.h>
 
-static const double LEARN = 0.05; // share of a step's deviation that is believed
+#define SIZING(rule) extern const ls_sizing_rule rule;
+#include "spec/sizings.def"
+#undef SIZING
 
-double ls_sizing_cost_ms(const ls_sizing *z, int32_t rows, int32_t context) {
-    int i = 0;
-    while (i + 1 < LS_SIZES && rows >= ls_size_rows[i + 1]) i++;
-    double base = z->base_ms[i];
-    if (i + 1 < LS_SIZES)
-        base += (z->base_ms[i + 1] - base) * (rows - ls_size_rows[i]) / (ls_size_rows[i + 1] - ls_size_rows[i]);
-    else base *= (double)rows / ls_size_rows[i]; // beyond the largest: in proportion
-    if (base <= 0) return 0;
-    const double ms = base + z->slope_ms * rows * (context - z->cost_context);
-    return ms > base / 2 ? ms : base / 2; // a straight line is believed only so far
+static const ls_sizing_rule *const rules[] = {
+#define SIZING(rule) &rule,
+#include "spec/sizings.def"
+#undef SIZING
+    NULL,
+};
+
+const ls_rule *ls_sizing_at(int i) {
+    return rules[i] ? &rules[i]->is : NULL;
 }
 
-int32_t ls_sizing_choose(const ls_sizing *z, const double *path, int32_t n, int32_t context) {
-    double expected = 0, most = 0;
-    int32_t best = 1;
-    for (int32_t k = 1; k <= n; k++) {
-        expected += path[k - 1];
-        const double ms = ls_sizing_cost_ms(z, k, context);
-        if (ms <= 0) return n; // nothing measured: nothing to decide by
-        if (expected / ms > most) most = expected / ms, best = k;
+ls_code ls_sizing_read(ls_sizing *out, const char *what, const char *text, ls_err *err) {
+    *out = (ls_sizing){0};
+    if (!strcmp(text, "default")) return LS_OK;
+    int i;
+    const ls_code code = ls_rule_read(ls_sizing_at, what, text, &i, &out->value, err);
+    if (!code) out->rule = rules[i];
+    return code;
+}
+
+void ls_sizing_settle(ls_sizing *z, const ls_method *m, int32_t budget) {
+    if (z->rule) return;
+    ls_sizing_read(z, "", budget > 0 ? "fixed" : m->sized ? "auto" : "paper", NULL);
+    if (budget > 0) z->value = budget;
+}
+
+int32_t ls_sizing_ask(const ls_sizing *z, const ls_method *m, int32_t budget) {
+    int32_t rows = z->rule->ask(z, m);
+    if (budget > 0 && rows > budget && !z->rule->picks) rows = budget;
+    return rows < 1 ? 1 : rows > LS_TREE_MAX ? LS_TREE_MAX : rows;
+}
+
+void ls_sizing_order(const ls_tree *t, const double *path, int32_t *order) {
+    for (int32_t i = 0; i < t->n; i++) { // by insertion: a row is no likelier than its parent, which comes earlier
+        int32_t at = i;
+        for (; at > 0 && path[order[at - 1]] < path[i]; at--) order[at] = order[at - 1];
+        order[at] = i;
     }
-    return best;
 }
 
-bool ls_sizing_may_pay(const ls_sizing *z, double path, int32_t n, int32_t context) {
-    // Costs rise in stairs: a row may be nearly free, the next dear. The next 16 rows together are the measure: even if
-    // all of them were as likely as this one, would they bring more than they cost?
-    enum { AHEAD = 16 };
-    const double now = ls_sizing_cost_ms(z, n, context), then = ls_sizing_cost_ms(z, n + AHEAD, context);
-    if (now <= 0) return true;
-    const double least = (then - now) / now / AHEAD; // tokens a row must bring, if a step brings one
-    return path > least;
-}
-
-void ls_sizing_observe(ls_sizing *z, int32_t n_rows, int32_t context, double ms) {
-    const double expected = ls_sizing_cost_ms(z, n_rows, context);
-    const int32_t more = context - z->cost_context;
-    if (expected <= 0) return;
-    double error = ms / expected - 1;
-    if (error > 1) error = 1; // an interruption
-    if (more > 512) {         // far away the context is what is known least
-        const double slope = z->slope_ms + LEARN * error * expected / ((double)n_rows * more);
-        z->slope_ms = slope > 0 ? slope : 0;
-        return;
+void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, int32_t context, int32_t budget) {
+    if (!z->rule->cut) return;
+    double path[LS_TREE_MAX];
+    bool keep[LS_TREE_MAX];
+    int32_t order[LS_TREE_MAX], kept = 0;
+    for (int32_t i = 0; i < t->n; i++) {
+        path[i] = i ? path[t->parent[i]] * (double)t->est[i] : 1;
+        keep[i] = true;
     }
-    int i = 0;
-    while (i + 1 < LS_SIZES && n_rows >= ls_size_rows[i + 1]) i++;
-    z->base_ms[i] *= 1 + LEARN * error;
-    if (n_rows > ls_size_rows[i] && i + 1 < LS_SIZES) z->base_ms[i + 1] *= 1 + LEARN * error;
+    z->rule->cut(z, t, path, costs, context, keep);
+    if (z->rule->picks && budget > 0) {
+        ls_sizing_order(t, path, order);
+        for (int32_t i = 0; i < t->n; i++) keep[order[i]] &= kept < budget, kept += keep[order[i]];
+    }
+    ls_tree_keep(t, keep);
+}
+
+void ls_sizing_learn(ls_sizing *z, const ls_tree *t, int32_t n_path) {
+    if (z->rule->learn) z->rule->learn(z, t, n_path);
+}
+
+void ls_sizing_write(const ls_sizing *z, char *out, size_t size) {
+    if (z->rule) ls_rule_write(&z->rule->is, z->value, out, size);
+    else snprintf(out, size, "default");
 }

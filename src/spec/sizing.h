@@ -1,26 +1,49 @@
-// Tree sizing by measured cost: the number of rows with the most expected tokens per millisecond.
-//
-// Costs come from timed forwards of this machine (run/costs.h): T(rows, context) = base(rows) + slope * rows * (context
-// - the context of the measurement), corrected by the steps themselves.
+// How many rows of a proposed tree are verified. A sizing rule asks the drafter for rows and cuts the tree by the
+// estimates that it carries. A new rule is one file size_*.c, which holds its ls_sizing_rule, and one line in
+// sizings.def.
 #pragma once
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/err.h"
+#include "spec/cost_curve.h"
+#include "spec/drafter.h"
+#include "spec/rule.h"
+#include "spec/tree.h"
 
-enum { LS_SIZES = 12 };
-extern const int32_t ls_size_rows[LS_SIZES]; // 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64
+#include <stddef.h>
+
+typedef struct ls_sizing ls_sizing;
 
 typedef struct {
-    double base_ms[LS_SIZES]; // forward of that many rows at cost_context; 0: not measured
-    int32_t cost_context;
-    double slope_ms; // per row and context token beyond cost_context
-} ls_sizing;
+    ls_rule is;
+    bool picks;   // it asks for more rows than it keeps: a budget binds what is kept
+    bool by_cost; // it decides by what rows cost: the drafter may leave out what cannot pay
+    // Rows to ask of the drafter, root included.
+    int32_t (*ask)(const ls_sizing *z, const ls_method *m);
+    // Marks the rows to verify; keep comes all true. path[i]: chance that the whole path to row i is right. The root
+    // and the ancestors of what is kept stay in any case. NULL: verifies all.
+    void (*cut)(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs, int32_t context,
+                bool *keep);
+    void (*learn)(ls_sizing *z, const ls_tree *t, int32_t n_path); // NULL: learns nothing
+} ls_sizing_rule;
 
-double ls_sizing_cost_ms(const ls_sizing *z, int32_t rows, int32_t context); // interpolated; 0 if not measured
-// path[0..n): chances that the rows' whole paths are right, best first; path[0] is the root's and 1. Returns how many
-// of them to verify: 1 where no draft pays.
-int32_t ls_sizing_choose(const ls_sizing *z, const double *path, int32_t n, int32_t context);
-// Whether a row of this chance could be worth its cost behind n others, or open the way to rows that are. False ends
-// the search for candidates.
-bool ls_sizing_may_pay(const ls_sizing *z, double path, int32_t n, int32_t context);
-// A forward of n_rows rows took ms.
-void ls_sizing_observe(ls_sizing *z, int32_t n_rows, int32_t context, double ms);
+struct ls_sizing {
+    const ls_sizing_rule *rule;   // NULL: `default`
+    double value;                 // the rule's number
+    double acceptance, threshold; // adaedl's running state
+};
+
+const ls_rule *ls_sizing_at(int i); // the rules, as a list
+// "default" (see ls_sizing_settle) or a rule. LS_E_USAGE with what is allowed; what: for the message.
+ls_code ls_sizing_read(ls_sizing *out, const char *what, const char *text, ls_err *err);
+// What `default` means: exactly `budget` rows where one was asked for (not 0); else by cost or the paper's rows, as the
+// method says.
+void ls_sizing_settle(ls_sizing *z, const ls_method *m, int32_t budget);
+// Rows to ask the drafter for. budget: the most that are wanted; 0: no limit.
+int32_t ls_sizing_ask(const ls_sizing *z, const ls_method *m, int32_t budget);
+// Cuts the tree, to `budget` rows at most (0: no limit). Every row but the root must carry an estimate.
+void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, int32_t context, int32_t budget);
+void ls_sizing_learn(ls_sizing *z, const ls_tree *t, int32_t n_path);
+// As it is in force, and as it can be read again.
+void ls_sizing_write(const ls_sizing *z, char *out, size_t size);
+
+// For rules: the rows by path, likeliest first (of equals the earlier). Any first k of them are a tree.
+void ls_sizing_order(const ls_tree *t, const double *path, int32_t *order);

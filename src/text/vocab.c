@@ -132,6 +132,13 @@ void ls_vocab_free(ls_vocab *v) {
 int32_t ls_vocab_size(const ls_vocab *v) {
     return v->n;
 }
+uint64_t ls_vocab_id(const ls_vocab *v) {
+    const uint64_t parts[] = {ls_hash_bytes(v->bytes.p, v->bytes.n),
+                              ls_hash_bytes(v->starts, ((size_t)v->n + 1) * sizeof *v->starts),
+                              ls_hash_bytes(v->special, (size_t)v->n)};
+    return ls_hash_bytes(parts, sizeof parts);
+}
+
 int32_t ls_vocab_eos(const ls_vocab *v) {
     return v->eos;
 }

@@ -24,6 +24,8 @@ ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err);
 void ls_vocab_free(ls_vocab *v);
 int32_t ls_vocab_size(const ls_vocab *v);
 int32_t ls_vocab_eos(const ls_vocab *v);
+// Tells vocabularies apart: a hash of every token's bytes and kind. Takes about a millisecond.
+uint64_t ls_vocab_id(const ls_vocab *v);
 // Decoded bytes of a token, borrowed for v's life; *n = 0 and "" for an id out of range.
 const char *ls_vocab_bytes(const ls_vocab *v, int32_t id, size_t *n);
 bool ls_vocab_is_special(const ls_vocab *v, int32_t id);

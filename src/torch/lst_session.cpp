@@ -23,6 +23,11 @@ struct Prepared {
     }
 };
 
+// A row's keys and values go from one cache column to another.
+struct Move {
+    int64_t from, to;
+};
+
 struct lst_session {
     lst_model *m;
     int32_t n_context, capacity; // capacity: cache columns (context + one tree, whole blocks)
@@ -42,6 +47,7 @@ struct lst_session {
     std::vector<int32_t> tokens, parents, depth, tail,
         tail_begin; // tail: columns of ancestors and self, per row
     std::vector<float> row_lse;
+    std::vector<Move> moves; // of keep_path, carried out by the next forward
     // the last committed row
     std::vector<float> last_logits;
     float last_lse = NAN;
@@ -120,6 +126,21 @@ void write_kv(const lst_session &s, int layer, int32_t row, int32_t column) {
     }
 }
 
+// Carries out the moves of keep_path in the key/value heads [from, to) of a layer.
+void move_kv(const lst_session &s, int layer, int32_t first_head, int32_t end_head) {
+    const int64_t hd = s.m->hp.head_dim, cap = s.capacity;
+    for (int32_t h = first_head; h < end_head; h++) {
+        const int64_t plane = ((int64_t)layer * s.m->hp.n_kv_heads + h) * cap * hd;
+        float *k = fm(s.k) + plane, *v = fm(s.v) + plane;
+        for (const Move &m : s.moves) {
+            const float *src = k + m.from / LSK_TILE * hd * LSK_TILE + m.from % LSK_TILE;
+            float *dst = k + m.to / LSK_TILE * hd * LSK_TILE + m.to % LSK_TILE;
+            for (int64_t d = 0; d < hd; d++) dst[d * LSK_TILE] = src[d * LSK_TILE];
+            std::memcpy(v + m.to * hd, v + m.from * hd, (size_t)hd * sizeof(float));
+        }
+    }
+}
+
 // Query heads [head, head + n_heads) of a row; all of them share one key/value head.
 void attend(const lst_session &s, const Block &b, int layer, int32_t row, int32_t head, int32_t n_heads, int thread) {
     const lst_hparams &hp = s.m->hp;
@@ -178,6 +199,9 @@ void forward(lst_session &s, const Block &b, Team team) {
     });
     for (int layer = 0; layer < hp.n_layers; layer++) {
         const lst::Layer &l = m.layers[(size_t)layer];
+        // rows that the last tree left behind go to their places beside the norm, where few rows leave threads idle
+        const Range heads_to_move = share(hp.n_kv_heads, team.n - 1 - team.t, team.n);
+        move_kv(s, layer, heads_to_move.from, heads_to_move.to);
         add_norm(layer > 0, l.attn_norm, l.qkv);
         stage++;
         team.linear(s, l.qkv, xn, s.xn_in, qkv, b.n);
@@ -251,6 +275,7 @@ void run_block(lst_session &s, const Block &b) {
     }
 #pragma omp parallel num_threads(s.m->threads)
     forward(s, b, Team{omp_get_thread_num(), omp_get_num_threads()});
+    s.moves.clear();
 }
 
 // A logit of block b was not finite: runs it again to find the layer, and says so.
@@ -384,19 +409,8 @@ void keep_path(lst_session &s, const int32_t *rows, int32_t n) {
     for (int32_t i = 0; i < n; i++)
         if (rows[i] < 0 || rows[i] >= s.n_rows || s.parents[(size_t)rows[i]] != (i ? rows[i - 1] : -1))
             throw lst::Error(LST_E_ARG, "kept rows are not a path from the root");
-    const lst_hparams &hp = s.m->hp;
-    const int64_t hd = hp.head_dim, cap = s.capacity;
-    for (int32_t i = 0; i < n; i++) { // rows[i] >= i, so copying in order overwrites nothing that is still needed
-        const int64_t from = s.length + rows[i], to = s.length + i;
-        if (from == to) continue;
-        for (int64_t p = 0; p < (int64_t)hp.n_layers * hp.n_kv_heads; p++) {
-            float *k = fm(s.k) + p * cap * hd, *v = fm(s.v) + p * cap * hd;
-            const float *src = k + from / LSK_TILE * hd * LSK_TILE + from % LSK_TILE;
-            float *dst = k + to / LSK_TILE * hd * LSK_TILE + to % LSK_TILE;
-            for (int64_t d = 0; d < hd; d++) dst[d * LSK_TILE] = src[d * LSK_TILE];
-            std::memcpy(v + to * hd, v + from * hd, (size_t)hd * sizeof(float));
-        }
-    }
+    for (int32_t i = 0; i < n; i++) // in order: rows[i] >= i, so nothing that is still needed is overwritten
+        if (rows[i] != i) s.moves.push_back({s.length + rows[i], s.length + i});
     set_last(s, row_logits(s, rows[n - 1]), s.row_lse[(size_t)rows[n - 1]]);
     s.length += n;
     s.n_rows = 0;
@@ -469,6 +483,8 @@ LST_API int lst_rewind(lst_session *s, int32_t n) {
     return lst::guard([&] {
         if (n < 0 || n > s->length) throw lst::Error(LST_E_ARG, "lst_rewind: more tokens than are committed");
         if (n < s->length) s->last_known = false;
+        s->moves.erase(std::remove_if(s->moves.begin(), s->moves.end(), [&](Move m) { return m.to >= n; }),
+                       s->moves.end());
         s->length = n;
         s->n_rows = 0;
     });

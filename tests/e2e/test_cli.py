@@ -218,12 +218,98 @@ class Compare(unittest.TestCase):
 
     def test_bad_input(self):
         for args, what in ((["--methods", "ar,nonsense", "--prompt", "x"], "nonsense"), (["--methods", "logitspec:0", "--prompt", "x"], "1 to 256"),
-                           (["--methods", "", "--prompt", "x"], "no method"), (["--suite", "/nonexistent"], "cannot read"),
+                           (["--methods", "", "--prompt", "x"], "METHOD[:ROWS]"), (["--methods", "ar,pld+ngram=9", "--prompt", "x"], "from 1 to 3"),
+                           (["--methods", "ar,pld+depth=9", "--prompt", "x"], "pld.depth"), (["--methods", "ar/some", "--prompt", "x"], "expected one of auto"),
+                           (["--methods", "ar@loose", "--prompt", "x"], "expected one of exact"), (["--methods", "rest", "--prompt", "x"], "needs a corpus"),
+                           (["--methods", "nothing.yaml", "--prompt", "x"], "nothing.yaml"), (["--suite", "/nonexistent"], "cannot read"),
                            (["--suite", "x", "--prompt", "y"], "exclude"), ([], "a prompt is needed")):
             r = run("compare", *SCRIPT, *args)
             self.assertIn(r.returncode, (1, 2))
             self.assertEqual(r.stderr.count("\n"), 1)
             self.assertIn(what, r.stderr)
+
+
+    def test_every_way_to_write_a_contender(self):
+        with tempfile.TemporaryDirectory() as d:
+            mine = os.path.join(d, "mine.yaml")
+            with open(mine, "w") as f:
+                f.write("decode:\n  method: suffix\n  sizing: tetris:5\nsuffix:\n  min_p: 0.02\n")
+            words = ["ar", "logitspec:9", "pld/auto", "logitspec/specdec++:0.8", "pld+ngram=2+tokens=3", "cacheback:4/paper+leader=1", mine]
+            o = json.loads(run("compare", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--methods", ",".join(words), "--json").stdout)
+        self.assertEqual([m["method"] for m in o["methods"]], words)
+        self.assertTrue(o["equal"])
+        drafted = {m["method"]: m["draft_verified"] / m["steps"] for m in o["methods"]}
+        self.assertLessEqual(drafted["pld+ngram=2+tokens=3"], 3)
+        self.assertLessEqual(drafted["cacheback:4/paper+leader=1"], 3)
+        self.assertGreater(drafted["logitspec:9"], 7.5)
+        self.assertLessEqual(drafted[mine], 4)
+
+    def test_all_methods(self):
+        r = run("compare", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "40", "--methods", "all", "-q")
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        for m in "ar logitspec logitspec-paper logit-only retrieval-only pld recycle cacheback suffix lookahead".split():
+            self.assertRegex(r.stdout, rf"(?m)^{m} .*(equal|reference)$")
+
+    def test_lossy_is_told_and_is_no_failure(self):
+        args = [*SCRIPT, "--prompt", "One fish", "--max-tokens", "100"]
+        r = run("compare", *args, "--methods", "ar,logitspec-paper@typical:0", "--json")
+        self.assertEqual(r.returncode, 0)
+        o = json.loads(r.stdout)
+        self.assertTrue(o["equal"])  # of the exact ones
+        self.assertTrue(o["methods"][1]["lossy"])
+        self.assertGreater(o["methods"][1]["tokens_not_chosen"], 3)
+        self.assertRegex(run("compare", *args, "--methods", "ar,logitspec-paper@typical:0", "-q").stdout, r"LOSSY: \d+ of \d+ tokens")
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "t.jsonl")
+            g = json.loads(run("generate", *args, "--method", "logitspec-paper", "--acceptance", "typical:0", "--json", "--trace", path).stdout)
+            with open(path, encoding="utf-8") as f:
+                lines = read_trace(f.read())
+        self.assertFalse(g["exact"])
+        self.assertEqual(g["acceptance"], "typical:0")
+        self.assertEqual(lines[0]["acceptance"], "typical:0")
+        found = []  # the trace says the same: emitted tokens that are not what the target chose
+        for s in (x for x in lines if x["type"] == "step" and x["forward"]):
+            for k in range(1, len(s["emitted"])):
+                if s["nodes"][s["path"][k]]["token"] != s["nodes"][s["path"][k - 1]]["target"]:
+                    found.append(s["output_pos"] + k)
+        self.assertEqual(g["tokens_not_chosen"], found)
+        self.assertGreater(len(found), 3)
+        self.assertIn("LOSSY", run("generate", *args, "--method", "logitspec-paper", "--acceptance", "typical:0").stderr)
+
+
+class Corpus(unittest.TestCase):
+    def test_build_and_draft_from_it(self):
+        with tempfile.TemporaryDirectory() as d:
+            answer = json.loads(run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "200", "--json").stdout)["text"]
+            os.mkdir(os.path.join(d, "texts"))
+            for name, data in (("a.txt", answer.encode()), ("b.bin", b"\0\1"), ("empty", b""), (".hidden", b"no")):
+                with open(os.path.join(d, "texts", name), "wb") as f:
+                    f.write(data)
+            path = os.path.join(d, "my.corpus")
+            r = run("corpus", "build", os.path.join(d, "texts"), "--out", path, "--model", "script")
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            self.assertIn("of 1 files", r.stdout)
+            self.assertIn("2 empty or binary files were left out", r.stdout)
+            self.assertIn("script", run("corpus", "info", path).stdout)
+            o = json.loads(run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "200", "--json", "--method", "rest",
+                               "--set", f"rest.corpus={path}").stdout)
+            self.assertEqual(o["text"], answer)
+            self.assertGreater(o["mat"], 4)  # it has seen the answer
+
+    def test_bad_input(self):
+        with tempfile.TemporaryDirectory() as d:
+            for name, data in (("binary", b"a\0b"), ("empty", b"")):
+                with open(os.path.join(d, name), "wb") as f:
+                    f.write(data)
+            out = os.path.join(d, "c")
+            for args, what in ((["build", "--out", out], "is expected"), (["build", "x"], "is expected"), (["build", "/nowhere", "--out", out], "No such file"),
+                               (["build", os.path.join(d, "binary"), "--out", out], "binary"), (["build", os.path.join(d, "empty"), "--out", out], "empty"),
+                               (["build", d, "--out", out], "no text"), (["info", os.path.join(d, "binary")], "not a corpus"), (["sort"], "corpus build"), ([], "corpus build")):
+                r = run("corpus", *args, *(["--model", "script"] if args[:1] == ["build"] else []))
+                self.assertIn(r.returncode, (1, 2), args)
+                self.assertEqual(r.stderr.count("\n"), 1)
+                self.assertIn(what, r.stderr)
+                self.assertFalse(os.path.exists(out))
 
 
 class Other(unittest.TestCase):

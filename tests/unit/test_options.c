@@ -2,6 +2,8 @@
 #include "base/mem.h"
 #include "base/yaml.h"
 #include "cli/options.h"
+#include "spec/drafter.h"
+#include "spec/sizing.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,7 +64,8 @@ static void configuration_errors(void **state) {
         {"decode:\n  budget: [1]\n", ":2:11: decode.budget is one value, not a list"},
         {"decode:\n  temperature: warm\n", ":2:16: decode.temperature is 'warm', expected a number from 0 to 100"},
         {"decode:\n  method: logitspek\n", ":2:11: decode.method is 'logitspek', expected "
-                                           "ar|logitspec|logitspec-paper|logit-only|retrieval-only|pld|recycle "
+                                           "ar|logitspec|logitspec-paper|logit-only|retrieval-only|pld|recycle|rest|"
+                                           "cacheback|suffix|lookahead "
                                            "(did you mean 'logitspec'?)"},
         {"decode: 3\n", ":1:9: 'decode' is a section of keys, not a value"},
         {"ui:\n  mouse: maybe\n", ":2:10: ui.mouse is 'maybe', expected yes or no"},
@@ -95,7 +98,7 @@ static ls_code parse(ls_command_line *c, char *const *env, ls_err *err, const ch
 }
 
 static const char *origin(const ls_options *o, const char *key) {
-    for (int i = 0; i < LS_OPT_COUNT; i++)
+    for (int i = 0; i < ls_options_count(); i++)
         if (!strcmp(ls_options_key(i), key)) return o->origin[i];
     return "";
 }
@@ -178,6 +181,35 @@ static void shipped_file_equals_the_defaults(void **state) {
     ls_options_free(&shipped);
 }
 
+// Each method has a file that names it, the sizing that it has by default, and all of its knobs with their defaults.
+static void method_files_hold_their_defaults(void **state) {
+    (void)state;
+    for (const ls_method *const *m = ls_methods; *m; m++) {
+        ls_options o;
+        ls_err err = {0};
+        char path[100];
+        ls_options_init(&o);
+        snprintf(path, sizeof path, "configs/methods/%s.yaml", (*m)->name);
+        if (ls_options_file(&o, path, true, &err)) fail_msg("%s", err.msg);
+        assert_string_equal(o.method, (*m)->name);
+        assert_string_equal(o.acceptance, "exact");
+        ls_sizing z = {0};
+        char rule[40];
+        ls_sizing_settle(&z, *m, 0);
+        ls_sizing_write(&z, rule, sizeof rule);
+        assert_string_equal(o.sizing, rule);
+        ls_knob_value fallback[64];
+        ls_knob_defaults(fallback);
+        const size_t first = ls_knob_offset(*m);
+        for (size_t i = 0; (*m)->knobs && (*m)->knobs[i].key; i++) {
+            assert_string_not_equal(o.origin[LS_OPT_COUNT + first + i], "default"); // the file has it
+            assert_true(o.knobs[first + i].number >= fallback[first + i].number &&
+                        o.knobs[first + i].number <= fallback[first + i].number);
+        }
+        ls_options_free(&o);
+    }
+}
+
 // What `config show` prints is a configuration that gives the same values.
 static void shown_configuration_reads_back(void **state) {
     (void)state;
@@ -214,6 +246,7 @@ int main(void) {
         cmocka_unit_test(layers_in_order),
         cmocka_unit_test(command_line_errors),
         cmocka_unit_test(shipped_file_equals_the_defaults),
+        cmocka_unit_test(method_files_hold_their_defaults),
         cmocka_unit_test(shown_configuration_reads_back),
     };
     setenv("XDG_CONFIG_HOME", "/nonexistent", 1);

@@ -4,7 +4,7 @@
 #include "run/session.h"
 #include "run/stats.h"
 #include "run/suite.h"
-#include "spec/drafter.h"
+#include "drafters.h"
 #include "base/mem.h"
 
 #include <setjmp.h>
@@ -30,6 +30,7 @@ static result run(const char *prompt, ls_decode_options o) {
     ls_session *s;
     ls_ids ids = {0};
     model.backend->rewind(model.backend, 0, NULL);
+    if (!strcmp(o.method, "rest")) o.knobs = test_knobs(ls_vocab_size(model.vocab), ls_vocab_id(model.vocab));
     assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
     assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
     assert_int_equal(ls_encode(model.vocab, prompt, strlen(prompt), true, &ids, &err), LS_OK);
@@ -45,6 +46,7 @@ static result run(const char *prompt, ls_decode_options o) {
             assert_int_equal(step->nodes[step->path[i]].token,
                              ls_session_output(s)->p[emitted - (size_t)step->n_emitted + (size_t)i]);
         for (int i = 1; i < step->n_nodes; i++) assert_true(step->nodes[i].parent < i);
+        assert_int_equal(step->exact, !ls_accept_is_lossy(&o.accept));
         // the KV cache holds what the conversation holds
         assert_int_equal(model.backend->length(model.backend), (int32_t)ls_session_context(s)->n);
     } while (!step->finish);
@@ -72,12 +74,13 @@ static void all_methods_equal_plain_decoding(void **state) {
     const int32_t budgets[] = {0, 1, 2, 7, 64, 256};
     for (size_t p = 0; p < sizeof prompts / sizeof *prompts; p++)
         for (size_t w = 0; w < 3; w++) {
-            ls_decode_options o = {.method = "ar", .max_tokens = 300, .sampling = ways[w]};
+            ls_decode_options o = {.method = "ar", .max_tokens = 200, .sampling = ways[w]};
             result ar = run(prompts[p], o);
             assert_true(ls_stats_mat(&ar.stats) == 1.0);
-            for (const ls_method *m = ls_methods; m->name; m++)
+            for (const ls_method *const *m = ls_methods; *m; m++)
                 for (size_t b = 0; b < sizeof budgets / sizeof *budgets; b++) {
-                    o.method = m->name;
+                    if (strncmp((*m)->name, "logitspec", 9) && budgets[b] != 0 && budgets[b] != 7) continue;
+                    o.method = (*m)->name;
                     o.budget = budgets[b];
                     result r = run(prompts[p], o);
                     assert_int_equal(r.out.n, ar.out.n);
@@ -88,6 +91,52 @@ static void all_methods_equal_plain_decoding(void **state) {
                 }
             drop(&ar);
         }
+}
+
+static void all_sizings_equal_plain_decoding(void **state) {
+    (void)state;
+    static const char *const methods[] = {"logitspec", "logitspec-paper", "pld", "suffix", "cacheback", "lookahead"};
+    const lst_sampling sampling = {.temperature = 0.6, .top_p = 1, .seed = 2};
+    ls_decode_options o = {.method = "ar", .max_tokens = 150, .sampling = sampling};
+    result ar = run("for i in range(10):\n", o);
+    uint64_t rows_by_rule = 0;
+    for (int k = 0; ls_sizing_at(k); k++) {
+        uint64_t rows = 0;
+        for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+            o.method = methods[m];
+            assert_int_equal(ls_sizing_read(&o.sizing, "", ls_sizing_at(k)->name, NULL), LS_OK);
+            for (o.budget = 0; o.budget <= 5; o.budget += 5) {
+                result r = run("for i in range(10):\n", o);
+                assert_int_equal(r.out.n, ar.out.n);
+                assert_memory_equal(r.out.p, ar.out.p, ar.out.n * sizeof *ar.out.p);
+                if (o.budget) assert_true(r.stats.drafted <= 4 * r.stats.forwards);
+                rows += r.stats.drafted;
+                drop(&r);
+            }
+        }
+        assert_true(rows != rows_by_rule); // the rules differ
+        rows_by_rule = rows;
+    }
+    drop(&ar);
+}
+
+// LOSSY: what is not the target's own choice is counted, and nothing else is.
+static void lossy_acceptance_says_what_it_let_stand(void **state) {
+    (void)state;
+    ls_decode_options o = {.method = "logitspec-paper", .max_tokens = 120, .sampling = {.top_p = 1}};
+    result exact = run("One fish, two", o);
+    assert_int_equal(exact.stats.loose, 0);
+    assert_int_equal(ls_accept_read(&o.accept, "", "typical:0", NULL), LS_OK); // lets everything stand
+    result all = run("One fish, two", o);
+    assert_true(all.stats.loose > 5);
+    assert_true(ls_stats_mat(&all.stats) > ls_stats_mat(&exact.stats));
+    assert_true(all.out.n != exact.out.n || memcmp(all.out.p, exact.out.p, all.out.n * sizeof *all.out.p));
+    assert_int_equal(ls_accept_read(&o.accept, "", "fuzzy-tv:0", NULL), LS_OK); // lets nothing stand
+    result none = run("One fish, two", o);
+    assert_int_equal(none.stats.loose, 0);
+    assert_int_equal(none.out.n, exact.out.n);
+    assert_memory_equal(none.out.p, exact.out.p, none.out.n * sizeof *none.out.p);
+    drop(&exact), drop(&all), drop(&none);
 }
 
 static void drafting_saves_steps_on_repetitive_text(void **state) {
@@ -102,8 +151,8 @@ static void drafting_saves_steps_on_repetitive_text(void **state) {
 
 static void turns_end_for_the_right_reason(void **state) {
     (void)state;
-    for (const ls_method *m = ls_methods; m->name; m++) {
-        ls_decode_options o = {.method = m->name, .max_tokens = 7, .sampling = {.top_p = 1}};
+    for (const ls_method *const *m = ls_methods; *m; m++) {
+        ls_decode_options o = {.method = (*m)->name, .max_tokens = 7, .sampling = {.top_p = 1}};
         result r = run("def fact(n):", o);
         assert_int_equal(r.finish, LS_FINISH_LENGTH);
         assert_int_equal(r.out.n, 7);
@@ -217,12 +266,12 @@ static void costs_are_kept_for_the_next_run(void **state) {
     ls_model m = model; // with a file, as a real model has one
     snprintf(m.file, sizeof m.file, "some.gguf");
     snprintf(m.sha256, sizeof m.sha256, "%064d", 1);
-    ls_sizing first, z;
+    ls_cost_curve first, z;
     assert_int_equal(m.backend->rewind(m.backend, 0, &err), LS_OK);
     assert_int_equal(ls_costs_get(&first, &m, false, NULL, NULL, &err), LS_OK);
     assert_int_equal(m.backend->length(m.backend), 0);
     assert_true(first.cost_context > 0);
-    for (int i = 0; i < LS_SIZES; i++)
+    for (int i = 0; i < LS_COST_SIZES; i++)
         assert_true(first.base_ms[i] > 0 && (!i || first.base_ms[i] >= first.base_ms[i - 1]));
     char *find = ls_format("ls %s/logitspec/costs/*.txt", dir), path[512];
     FILE *f = popen(find, "r");
@@ -242,7 +291,8 @@ static void costs_are_kept_for_the_next_run(void **state) {
     fclose(f);
     assert_int_equal(ls_costs_get(&z, &m, false, NULL, NULL, &err), LS_OK);
     assert_float_equal(z.base_ms[0], 0.123, 1e-9);
-    assert_float_equal(z.base_ms[LS_SIZES - 1], first.base_ms[LS_SIZES - 1], 1e-4 * first.base_ms[LS_SIZES - 1]);
+    assert_float_equal(z.base_ms[LS_COST_SIZES - 1], first.base_ms[LS_COST_SIZES - 1],
+                       1e-4 * first.base_ms[LS_COST_SIZES - 1]);
     // asked for anew, of another model, cut short: measured
     snprintf(m.sha256, sizeof m.sha256, "%064d", 2);
     assert_int_equal(ls_costs_get(&z, &m, false, NULL, NULL, &err), LS_OK);
@@ -253,7 +303,7 @@ static void costs_are_kept_for_the_next_run(void **state) {
         fwrite(text, 1, cut, f);
         fclose(f);
         assert_int_equal(ls_costs_get(&z, &m, false, NULL, NULL, &err), LS_OK);
-        for (int i = 0; i < LS_SIZES; i++) assert_true(z.base_ms[i] > 0);
+        for (int i = 0; i < LS_COST_SIZES; i++) assert_true(z.base_ms[i] > 0);
     }
     free(find);
     char *remove = ls_format("rm -r %s", dir);
@@ -331,6 +381,8 @@ static int unload(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_methods_equal_plain_decoding),
+        cmocka_unit_test(all_sizings_equal_plain_decoding),
+        cmocka_unit_test(lossy_acceptance_says_what_it_let_stand),
         cmocka_unit_test(drafting_saves_steps_on_repetitive_text),
         cmocka_unit_test(turns_end_for_the_right_reason),
         cmocka_unit_test(too_long_a_prompt_changes_nothing),

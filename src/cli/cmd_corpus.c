@@ -1,0 +1,138 @@
+// `corpus build`: texts and code of the user's own become a corpus for the method `rest`; `corpus info` says what one
+// holds.
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "spec/corpus.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_FILE = 1 << 30, MAX_DEPTH = 64 };
+
+typedef struct {
+    const ls_model *model;
+    ls_ids tokens;
+    size_t files, skipped, bytes;
+    ls_gauge *gauge;
+} builder;
+
+// inside: found in a folder, where what is no text is passed over.
+static ls_code add_file(builder *b, const char *path, bool inside, ls_err *err) {
+    ls_mapping m;
+    ls_code code = ls_map_open(&m, path, err);
+    if (code) return code;
+    if (m.n > MAX_FILE)
+        code = ls_fail(err, LS_E_RANGE, "%s: %zu bytes in one file; split it (at most %d)", path, m.n, MAX_FILE);
+    else if (!m.n || memchr(m.p, 0, m.n)) {
+        if (inside) b->skipped++;
+        else code = ls_fail(err, LS_E_PARSE, "%s: %s", path, m.n ? "binary, not text" : "empty");
+    } else if (b->tokens.n + m.n > INT32_MAX)
+        code = ls_fail(err, LS_E_RANGE, "%s: the corpus grows beyond what one file can hold; build several", path);
+    else if (!(code = ls_encode(b->model->vocab, (const char *)m.p, m.n, false, &b->tokens, err))) {
+        ls_ids_push(&b->tokens, LS_CORPUS_BREAK);
+        b->files++;
+        b->bytes += m.n;
+    }
+    ls_map_close(&m);
+    if (!code && !ls_gauge_show(b->gauge, "reading texts", -1)) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
+    return code;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static ls_code add_path(builder *b, const char *path, int depth, ls_err *err);
+
+// In order of names, so that the same folder gives the same corpus; hidden files are left out.
+static ls_code add_folder(builder *b, const char *path, int depth, ls_err *err) {
+    DIR *d = opendir(path);
+    if (!d) return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
+    char **names = NULL;
+    size_t n = 0;
+    for (struct dirent *e; (e = readdir(d));)
+        if (*e->d_name != '.') {
+            names = ls_realloc(names, (n + 1) * sizeof *names);
+            names[n++] = ls_format("%s/%s", path, e->d_name);
+        }
+    closedir(d);
+    if (n) qsort(names, n, sizeof *names, by_name);
+    ls_code code = LS_OK;
+    for (size_t i = 0; i < n; i++) {
+        if (!code) code = add_path(b, names[i], depth + 1, err);
+        free(names[i]);
+    }
+    free(names);
+    return code;
+}
+
+static ls_code add_path(builder *b, const char *path, int depth, ls_err *err) {
+    struct stat st;
+    if (depth ? lstat(path, &st) : stat(path, &st)) return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
+    if (S_ISDIR(st.st_mode) && depth < MAX_DEPTH) return add_folder(b, path, depth, err);
+    if (depth && !S_ISREG(st.st_mode)) return LS_OK; // a link, a socket
+    return add_file(b, path, depth > 0, err);
+}
+
+static ls_code build(const ls_command_line *c, ls_gauge *gauge, ls_err *err) {
+    if (c->n_args < 2 || !c->out)
+        return ls_fail(err, LS_E_USAGE, "'logitspec corpus build FILE|FOLDER... --out FILE' is expected");
+    const uint64_t start = ls_now_ns();
+    ls_model model = {0};
+    builder b = {.model = &model, .gauge = gauge};
+    ls_code code = ls_model_load_text(&model, c->options.model, err);
+    for (int i = 1; i < c->n_args && !code; i++) code = add_path(&b, c->args[i], 0, err);
+    if (!code && !b.files) code = ls_fail(err, LS_E_RANGE, "no text was found");
+    if (!code) {
+        ls_corpus_facts facts = {
+            .n = (int64_t)b.tokens.n, .n_vocab = ls_vocab_size(model.vocab), .tokenizer_id = ls_vocab_id(model.vocab)};
+        snprintf(facts.tokenizer, sizeof facts.tokenizer, "%s", model.name);
+        const int32_t threads = c->options.threads ? c->options.threads : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+        code = ls_corpus_write(c->out, b.tokens.p, &facts, threads, ls_gauge_show, gauge, err);
+    }
+    ls_gauge_clear(gauge);
+    if (!code && !c->quiet) {
+        printf("%s: %zu tokens of %zu files (%.1f MB of text) in %.1f s", c->out, b.tokens.n - b.files, b.files,
+               (double)b.bytes / 1e6, (double)(ls_now_ns() - start) / 1e9);
+        if (b.skipped) printf("; %zu empty or binary files were left out", b.skipped);
+        printf("\nuse it: logitspec --method rest --set rest.corpus=%s\n", c->out);
+    }
+    ls_ids_free(&b.tokens);
+    ls_model_free(&model);
+    return code;
+}
+
+static ls_code info(const ls_command_line *c, ls_err *err) {
+    ls_corpus *corpus;
+    if (c->n_args != 2) return ls_fail(err, LS_E_USAGE, "'logitspec corpus info FILE' is expected");
+    const ls_code code = ls_corpus_open(&corpus, c->args[1], err);
+    if (code) return code;
+    const ls_corpus_facts *f = ls_corpus_get_facts(corpus);
+    printf("%s: %" PRId64 " tokens, breaks between texts included; tokenizer of %s, %d tokens (%016" PRIx64 ")\n",
+           c->args[1], f->n, f->tokenizer, f->n_vocab, f->tokenizer_id);
+    ls_corpus_close(corpus);
+    return LS_OK;
+}
+
+int ls_cmd_corpus(const ls_command_line *c) {
+    ls_err err = {0};
+    ls_gauge gauge = ls_gauge_start(c->quiet);
+    ls_catch_signals();
+    const char *verb = c->n_args ? c->args[0] : "";
+    const ls_code code = !strcmp(verb, "build") ? build(c, &gauge, &err)
+                         : !strcmp(verb, "info")
+                             ? info(c, &err)
+                             : ls_fail(&err, LS_E_USAGE, "'logitspec corpus build' or 'corpus info'");
+    ls_gauge_clear(&gauge);
+    if (code) return ls_report(&err);
+    return fflush(stdout) ? LS_EXIT_FAILED : LS_EXIT_OK;
+}

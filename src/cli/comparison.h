@@ -1,0 +1,57 @@
+// Several ways to decode, run in turn on one engine over the same prompts, and what came out.
+#pragma once
+#include "cli/contender.h"
+#include "cli/progress.h"
+#include "run/stats.h"
+#include "run/suite.h"
+
+typedef struct {
+    ls_stats stats;
+    double prefill_ms, ar_us; // ar_us: plain decoding's time for the same tokens; 0: not known
+    ls_ids output;
+    long first_difference; // from the reference's output; -1: equal
+    ls_finish finish;
+} ls_result;
+
+typedef struct {
+    ls_contender *c;
+    int n;
+    ls_session **sessions; // of each contender: what a drafter learns on one prompt it keeps for the next
+    ls_model model;
+    ls_suite suite;
+    int reference;      // the contender whose output the others must equal: the first that is exact; -1: none
+    int ar;             // the contender that decodes plainly; -1: none
+    ls_result *results; // [prompt][contender]
+    size_t done;        // prompts
+    ls_gauge *gauge;
+    // Told of every step, if not NULL: for recordings.
+    void (*on_step)(void *ud, size_t prompt, int contender, const ls_step *step);
+    // Told before the first step of a run: all tokens before the output.
+    void (*on_begin)(void *ud, size_t prompt, int contender, const ls_ids *context);
+    void *ud;
+} ls_comparison;
+
+// The prompts of --suite, or the one of --prompt or --prompt-file.
+ls_code ls_comparison_prompts(ls_comparison *k, const ls_command_line *c, ls_err *err);
+// Takes the contenders (owned from now on), loads the model if none is loaded, makes the sessions.
+ls_code ls_comparison_open(ls_comparison *k, ls_contender *c, int n, ls_err *err);
+// Runs every prompt; what is `done` is there even after an error or an interruption.
+ls_code ls_comparison_run(ls_comparison *k, ls_err *err);
+// Frees contenders, sessions and results; keeps model and prompts for another round.
+void ls_comparison_close(ls_comparison *k);
+void ls_comparison_free(ls_comparison *k);
+
+ls_result *ls_comparison_result(const ls_comparison *k, size_t prompt, int contender);
+bool ls_comparison_lossy(const ls_comparison *k, int contender);
+
+typedef struct {
+    uint64_t prompts, emitted, steps, forwards, drafted, accepted, different, loose;
+    double decode_us, draft_us, forward_us, prefill_ms, ar_us, against_us;
+    double low, high; // of the speedup: 95% interval by resampling prompts; NAN below three prompts
+} ls_total;
+
+// Over the prompts of a category (NULL: all).
+ls_total ls_comparison_total(const ls_comparison *k, int contender, const char *category);
+double ls_total_speedup(const ls_total *t); // NAN: not known
+// The categories in order of appearance, NULL-terminated; owned by the caller, the names borrowed.
+const char **ls_comparison_categories(const ls_comparison *k);

@@ -1,0 +1,112 @@
+#include "cli/contender.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CONTENDERS = 64 };
+static const char marks[] = ":/@+";
+
+static bool is_file(const char *text) {
+    const size_t n = strlen(text);
+    return n > 5 && (!strcmp(text + n - 5, ".yaml") || !strcmp(text + n - 4, ".yml"));
+}
+
+// One part, which its mark introduces; part[0..n).
+static ls_code set_part(ls_contender *c, char mark, const char *part, size_t n, const char *method, ls_err *err) {
+    char *value = ls_strndup(part, n), *key = NULL;
+    const char *where = c->label;
+    ls_code code;
+    if (mark == ':') code = ls_options_set(&c->options, "decode.budget", value, where, err);
+    else if (mark == '/') code = ls_options_set(&c->options, "decode.sizing", value, where, err);
+    else if (mark == '@') code = ls_options_set(&c->options, "decode.acceptance", value, where, err);
+    else if (!strchr(value, '='))
+        code = ls_fail(err, LS_E_USAGE, "%s: +KNOB=VALUE is expected after the method", where);
+    else {
+        key = ls_format("%s.%.*s", method, (int)strcspn(value, "="), value);
+        code = ls_options_set(&c->options, key, strchr(value, '=') + 1, where, err);
+    }
+    free(key);
+    free(value);
+    return code;
+}
+
+static ls_code read_word(ls_contender *c, const char *text, ls_err *err) {
+    size_t n = strcspn(text, marks);
+    char *method = ls_strndup(text, n);
+    ls_code code = ls_options_set(&c->options, "decode.method", method, c->label, err);
+    while (!code && text[n]) {
+        const char mark = text[n], *part = text + n + 1;
+        // a rule's own number follows a colon: "/fixed:8"
+        const size_t len = strcspn(part, mark == ':' ? "/@+" : mark == '+' ? "+" : "/@+");
+        // the two plus signs of specdec++ belong to its name
+        const size_t extra = mark == '/' && !strncmp(part, "specdec++", 9) ? 9 + strcspn(part + 9, "/@+") : len;
+        code = set_part(c, mark, part, extra, method, err);
+        n += 1 + extra;
+    }
+    free(method);
+    return code;
+}
+
+ls_code ls_contender_read(ls_contender *out, const char *text, const ls_options *base, ls_err *err) {
+    *out = (ls_contender){0};
+    if (!*text || strlen(text) >= sizeof out->label)
+        return ls_fail(err, LS_E_USAGE, "'%.60s' is not METHOD[:ROWS][/SIZING][@ACCEPTANCE][+KNOB=VALUE]", text);
+    snprintf(out->label, sizeof out->label, "%s", text);
+    ls_options_copy(&out->options, base);
+    const ls_code code = is_file(text) ? ls_options_file(&out->options, text, true, err) : read_word(out, text, err);
+    if (code) {
+        ls_options_free(&out->options);
+        return code;
+    }
+    out->method = ls_method_find(out->options.method);
+    ls_run_setup_init(&out->setup, &out->options);
+    return LS_OK;
+}
+
+void ls_contender_free(ls_contender *c) {
+    ls_run_setup_free(&c->setup);
+    ls_options_free(&c->options);
+}
+
+static bool needs_file(const ls_method *m) { // it cannot be made as it is
+    ls_drafter *d;
+    const bool fails = ls_method_make(&d, m, NULL) != LS_OK;
+    if (!fails && d) d->free(d);
+    return fails;
+}
+
+ls_code ls_contenders_read(ls_contender **out, int *n, const char *what, const char *list, const ls_options *base,
+                           ls_err *err) {
+    ls_buf all = {0};
+    *n = 0;
+    *out = ls_calloc(MAX_CONTENDERS, sizeof **out);
+    if (!strcmp(list, "all")) {
+        for (const ls_method *const *m = ls_methods; *m; m++)
+            if (!needs_file(*m)) ls_buf_fmt(&all, "%s%s", all.n ? "," : "", (*m)->name);
+        list = all.p;
+    }
+    ls_code code = LS_OK;
+    for (const char *p = list; !code && (*p || !*n);) {
+        const size_t len = strcspn(p, ",");
+        char *word = ls_strndup(p, len);
+        if (*n == MAX_CONTENDERS) code = ls_fail(err, LS_E_USAGE, "%s: at most %d", what, MAX_CONTENDERS);
+        else if (!(code = ls_contender_read(&(*out)[*n], word, base, err))) ++*n;
+        else ls_err_prefix(err, "%s", what);
+        free(word);
+        p += len + (p[len] == ',');
+    }
+    ls_buf_free(&all);
+    if (code) {
+        ls_contenders_free(*out, *n);
+        *out = NULL;
+        *n = 0;
+    }
+    return code;
+}
+
+void ls_contenders_free(ls_contender *c, int n) {
+    for (int i = 0; i < n; i++) ls_contender_free(&c[i]);
+    free(c);
+}

@@ -1,0 +1,21 @@
+// One way to decode, written in a word: METHOD[:ROWS][/SIZING][@ACCEPTANCE][+KNOB=VALUE]..., such as "pld+ngram=2",
+// "logitspec/specdec++:0.8" or "suffix:16"; or the name of a YAML file, as for --config.
+#pragma once
+#include "cli/commands.h"
+#include "spec/drafter.h"
+
+typedef struct {
+    char label[80]; // as it was written
+    const ls_method *method;
+    ls_options options; // the setup borrows from them: a contender does not move
+    ls_run_setup setup;
+} ls_contender;
+
+// Starts from `base`. LS_E_USAGE with what is wrong; out then needs no freeing.
+ls_code ls_contender_read(ls_contender *out, const char *text, const ls_options *base, ls_err *err);
+void ls_contender_free(ls_contender *c);
+// A list separated by commas; "all": every method that runs without further files. *out is an array of *n, owned by the
+// caller, LS_E_USAGE: nothing is owned.
+ls_code ls_contenders_read(ls_contender **out, int *n, const char *what, const char *list, const ls_options *base,
+                           ls_err *err);
+void ls_contenders_free(ls_contender *c, int n);

@@ -1,0 +1,54 @@
+#include "spec/accept.h"
+
+#include <stdio.h>
+
+#define ACCEPT(rule) extern const ls_accept_rule rule;
+#include "spec/accepts.def"
+#undef ACCEPT
+
+const ls_accept_rule ls_accept_exact = {
+    .is = {.name = "exact", .summary = "the target's own choice only: the text is plain decoding's"},
+};
+
+static const ls_accept_rule *const rules[] = {
+#define ACCEPT(rule) &rule,
+#include "spec/accepts.def"
+#undef ACCEPT
+    NULL,
+};
+
+const ls_rule *ls_accept_at(int i) {
+    return rules[i] ? &rules[i]->is : NULL;
+}
+
+ls_code ls_accept_read(ls_accept *out, const char *what, const char *text, ls_err *err) {
+    int i;
+    *out = (ls_accept){0};
+    const ls_code code = ls_rule_read(ls_accept_at, what, text, &i, &out->value, err);
+    if (!code && rules[i]->stands) out->rule = rules[i];
+    return code;
+}
+
+void ls_accept_write(const ls_accept *a, char *out, size_t size) {
+    ls_rule_write(a->rule ? &a->rule->is : &ls_accept_exact.is, a->value, out, size);
+}
+
+bool ls_accept_is_lossy(const ls_accept *a) {
+    return a->rule != NULL;
+}
+
+int32_t ls_accept_path(const ls_accept *a, const ls_tree *t, const ls_accept_rows *r, int32_t *rows) {
+    if (!a->rule) return ls_tree_verify(t, r->chosen, rows);
+    bool has_choice[LS_TREE_MAX] = {0}, stands[LS_TREE_MAX] = {true};
+    int32_t best = 0;
+    for (int32_t i = 1; i < t->n; i++) has_choice[t->parent[i]] |= t->token[i] == r->chosen[t->parent[i]];
+    for (int32_t i = 1; i < t->n; i++) {
+        const int32_t parent = t->parent[i];
+        stands[i] =
+            stands[parent] && (has_choice[parent] ? t->token[i] == r->chosen[parent] : a->rule->stands(a, t, r, i));
+        if (stands[i] && t->depth[i] > t->depth[best]) best = i;
+    }
+    const int32_t n = t->depth[best] + 1;
+    for (int32_t i = n - 1, at = best; i >= 0; i--, at = t->parent[at]) rows[i] = at;
+    return n;
+}

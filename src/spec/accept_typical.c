@@ -1,0 +1,23 @@
+// Typical acceptance (Medusa, arXiv 2401.10774): a draft stands if the target gives it at least min(epsilon, delta
+// exp(-H)), H the entropy of its distribution there in nats; delta = 0.3.
+#include "spec/accept.h"
+
+#include <math.h>
+
+static const double DELTA = 0.3;
+
+static bool stands(const ls_accept *a, const ls_tree *t, const ls_accept_rows *r, int32_t i) {
+    const double by_entropy = DELTA * exp(-(double)r->entropy[t->parent[i]]);
+    return (double)r->p[i] >= (a->value < by_entropy ? a->value : by_entropy);
+}
+
+const ls_accept_rule ls_accept_typical = {
+    .is = {.name = "typical",
+           .summary = "LOSSY: whatever the target finds likely enough, min(EPSILON, 0.3 exp(-H))",
+           .source = "arXiv 2401.10774",
+           .value = "EPSILON",
+           .fallback = 0.09,
+           .lo = 0,
+           .hi = 1},
+    .stands = stands,
+};

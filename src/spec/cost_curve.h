@@ -1,0 +1,26 @@
+// What rows cost, and the number of rows with the most expected tokens per millisecond.
+//
+// Costs come from timed forwards of this machine (run/costs.h): T(rows, context) = base(rows) + slope * rows * (context
+// - the context of the measurement), corrected by the steps themselves.
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { LS_COST_SIZES = 12 };
+extern const int32_t ls_cost_rows[LS_COST_SIZES]; // 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64
+
+typedef struct {
+    double base_ms[LS_COST_SIZES]; // forward of that many rows at cost_context; 0: not measured
+    int32_t cost_context;
+    double slope_ms; // per row and context token beyond cost_context
+} ls_cost_curve;
+
+double ls_cost_ms(const ls_cost_curve *z, int32_t rows, int32_t context); // interpolated; 0 if not measured
+// path[0..n): chances that the rows' whole paths are right, best first; path[0] is the root's and 1. Returns how many
+// of them to verify: 1 where no draft pays, n where nothing was measured.
+int32_t ls_cost_choose(const ls_cost_curve *z, const double *path, int32_t n, int32_t context);
+// Whether a row of this chance could be worth its cost behind n others, or open the way to rows that are. False ends
+// the search for candidates.
+bool ls_cost_may_pay(const ls_cost_curve *z, double path, int32_t n, int32_t context);
+// A forward of n_rows rows took ms.
+void ls_cost_observe(ls_cost_curve *z, int32_t n_rows, int32_t context, double ms);

@@ -1,0 +1,157 @@
+// Lookahead decoding (arXiv 2402.02057): a window of guesses is refined in place by the same forward that verifies
+// (Jacobi iteration); what the window said on its way is harvested as n-grams, and n-grams that begin with the root are
+// the branches that can be accepted.
+//
+// The window has `window` columns and ngram - 1 levels. Level 0 is a chain under the root; level j of a column hangs
+// off level j - 1 of that column. That is a tree, so the paper's attention mask is the mask of a draft tree, and one
+// forward does both: the target's choice after the lowest level of a column is the column's next token, then each level
+// moves up. The rows of the window are verified like any other: one that is right is accepted.
+#include "base/mem.h"
+#include "spec/drafter.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_WINDOW = 32, MAX_NGRAM = 8, MAX_GUESSES = 32, LEADERS = 4096 };
+
+typedef struct {
+    int32_t token;                            // that the n-grams begin with; -1: none
+    int32_t n;                                // n-grams, latest first
+    int32_t gram[MAX_GUESSES][MAX_NGRAM - 1]; // without their first token
+} leader;
+
+typedef struct {
+    ls_drafter base;
+    int32_t window, ngram, guesses;      // knobs
+    int32_t cell[MAX_NGRAM][MAX_WINDOW]; // [level][column]
+    int32_t node[MAX_NGRAM][MAX_WINDOW]; // key of its row in the last tree
+    bool filled;
+    leader *leaders[LEADERS]; // by token; a token that collides takes the place
+    int32_t n_grams, n_leaders;
+    size_t harvested; // tokens of the text
+} drafter;
+
+static void harvest(drafter *d, const int32_t *gram) {
+    leader **slot = &d->leaders[(uint32_t)gram[0] % LEADERS], *l = *slot;
+    if (!l) l = *slot = ls_calloc(1, sizeof *l), l->token = -1, d->n_leaders++;
+    if (l->token != gram[0]) {
+        d->n_grams -= l->n;
+        l->token = gram[0];
+        l->n = 0;
+    }
+    const size_t size = (size_t)(d->ngram - 1) * sizeof *gram;
+    int32_t at = 0;
+    while (at < l->n && memcmp(l->gram[at], gram + 1, size)) at++;
+    if (at == l->n && l->n < d->guesses) l->n++, d->n_grams++;
+    if (at == d->guesses) at--;
+    memmove(l->gram[1], l->gram[0], (size_t)at * sizeof l->gram[0]);
+    memcpy(l->gram[0], gram + 1, size);
+}
+
+static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
+    drafter *d = (drafter *)base;
+    if (reset) d->harvested = 0, d->filled = false; // n-grams stay
+    const size_t len = (size_t)d->ngram;
+    for (size_t at = d->harvested > len - 1 ? d->harvested - (len - 1) : 0; at + len <= n; at++)
+        harvest(d, context + at);
+    d->harvested = n;
+    if (d->filled || !n) return;
+    for (int32_t j = 0; j < d->ngram - 1; j++) // the first guesses: tokens of the prompt
+        for (int32_t i = 0; i < d->window; i++) d->cell[j][i] = context[(size_t)(i * 7 + j * 3) % n];
+    d->filled = true;
+}
+
+typedef struct {
+    ls_tree_node nodes[LS_TREE_MAX];
+    int32_t n, budget;
+} growth;
+
+// The child of `parent` that holds the token: an old one, a new one, or -1 where the budget is used up.
+static int32_t child(growth *g, int32_t parent, int32_t token, uint8_t from, int32_t match_n) {
+    for (int32_t i = parent + 1; i < g->n; i++)
+        if (g->nodes[i].parent == parent && g->nodes[i].token == token) return i;
+    if (g->n >= g->budget) return -1;
+    g->nodes[g->n] = (ls_tree_node){.token = token,
+                                    .parent = parent,
+                                    .rank = -1,
+                                    .match_n = (int16_t)match_n,
+                                    .match_pos = -1,
+                                    .from = from,
+                                    .key = (int16_t)g->n,
+                                    .est = NAN};
+    return g->n++;
+}
+
+static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+    drafter *d = (drafter *)base;
+    growth g = {.nodes = {{.token = s->root, .parent = -1}}, .n = 1, .budget = budget};
+    const leader *l = d->leaders[(uint32_t)s->root % LEADERS];
+    for (int32_t k = 0; l && l->token == s->root && k < l->n; k++)
+        for (int32_t i = 0, at = 0; i < d->ngram - 1 && at >= 0; i++)
+            at = child(&g, at, l->gram[k][i], LS_TREE_HISTORY, 1);
+    for (int32_t j = 0; j < d->ngram - 1; j++)
+        for (int32_t i = 0; i < d->window; i++) {
+            const int32_t parent = j ? d->node[j - 1][i] : i ? d->node[0][i - 1] : 0;
+            d->node[j][i] = d->filled && parent >= 0 ? child(&g, parent, d->cell[j][i], LS_TREE_WINDOW, 0) : -1;
+        }
+    ls_tree_lay_out(tree, g.nodes, g.n);
+}
+
+static void learn(ls_drafter *base, const ls_draft_result *r) {
+    drafter *d = (drafter *)base;
+    int32_t row_of[LS_TREE_MAX];
+    const int32_t lowest = d->ngram - 2;
+    memset(row_of, -1, sizeof row_of);
+    for (int32_t i = 1; i < r->tree->n; i++) row_of[r->tree->key[i]] = i;
+    for (int32_t i = 0; i < d->window; i++) {
+        const int32_t row = d->node[lowest][i] < 0 ? -1 : row_of[d->node[lowest][i]];
+        if (row < 0 || r->top_id[row][0] < 0) continue; // it was cut off
+        int32_t gram[MAX_NGRAM];
+        for (int32_t j = 0; j <= lowest; j++) gram[j] = d->cell[j][i];
+        gram[lowest + 1] = r->top_id[row][0];
+        harvest(d, gram);
+        for (int32_t j = 0; j <= lowest; j++) d->cell[j][i] = gram[j + 1];
+    }
+}
+
+static int32_t pool_size(const ls_drafter *base) {
+    return ((const drafter *)base)->n_grams;
+}
+
+static size_t bytes(const ls_drafter *base) {
+    return sizeof(drafter) + (size_t)((const drafter *)base)->n_leaders * sizeof(leader);
+}
+
+static void free_drafter(ls_drafter *base) {
+    for (int i = 0; i < LEADERS; i++) free(((drafter *)base)->leaders[i]);
+    free(base);
+}
+
+enum { WINDOW, NGRAM, GUESSES };
+static const ls_knob knobs[] = {
+    [WINDOW] = {"lookahead.window", LS_KNOB_INT, 15, 1, MAX_WINDOW, "columns of the window"},
+    [NGRAM] = {"lookahead.ngram", LS_KNOB_INT, 5, 2, MAX_NGRAM, "tokens of a harvested n-gram, its first included"},
+    [GUESSES] = {"lookahead.guesses", LS_KNOB_INT, 15, 1, MAX_GUESSES, "n-grams that are verified at once"},
+    {0},
+};
+
+static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    (void)err;
+    drafter *d = ls_calloc(1, sizeof *d);
+    d->base = (ls_drafter){observe, propose, learn, pool_size, bytes, free_drafter};
+    d->window = (int32_t)setup->knobs[WINDOW].number;
+    d->ngram = (int32_t)setup->knobs[NGRAM].number;
+    d->guesses = (int32_t)setup->knobs[GUESSES].number;
+    *out = &d->base;
+    return LS_OK;
+}
+
+const ls_method ls_method_lookahead = {
+    .name = "lookahead",
+    .summary = "Lookahead decoding: n-grams harvested from a window of guesses in the same forward",
+    .source = "arXiv 2402.02057",
+    .rows = 1 + 15 * 4 + 15 * 4,
+    .knobs = knobs,
+    .make = make,
+};

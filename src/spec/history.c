@@ -1,0 +1,102 @@
+#include "spec/history.h"
+#include "base/file.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char magic[] = "logitspec-history 1\n";
+enum { MAX_HEADER = 256 };
+
+static ls_code read_file(ls_history *h, ls_err *err) {
+    ls_mapping m;
+    if (access(h->path, F_OK)) return LS_OK; // the first run
+    ls_code code = ls_map_open(&m, h->path, err);
+    if (code) return code;
+    char header[MAX_HEADER];
+    const size_t most = m.n < MAX_HEADER - 1 ? m.n : MAX_HEADER - 1, after = sizeof magic - 1;
+    if (most) memcpy(header, m.p, most);
+    header[most] = 0;
+    uint64_t tokenizer, n, sum;
+    int used = 0;
+    const bool ours = !strncmp(header, magic, after);
+    if (!ours) code = ls_fail(err, LS_E_PARSE, "%s: not a history of this version", h->path);
+    else if (sscanf(header + after, "%16" SCNx64 " %10" SCNu64 " %16" SCNx64 "%n", &tokenizer, &n, &sum, &used) != 3 ||
+             header[after + (size_t)used] != '\n')
+        code = ls_fail(err, LS_E_PARSE, "%s: damaged", h->path);
+    else if (tokenizer != h->setup.tokenizer_id)
+        code = ls_fail(err, LS_E_PARSE, "%s: not of the tokenizer of %s", h->path, h->tokenizer);
+    else {
+        const size_t at = after + (size_t)used + 1, size = m.n - at;
+        if (size != n * sizeof(int32_t)) code = ls_fail(err, LS_E_PARSE, "%s: cut short", h->path);
+        else if (ls_hash_bytes(m.p + at, size) != sum) code = ls_fail(err, LS_E_PARSE, "%s: damaged", h->path);
+        else
+            for (size_t i = n > h->limit ? n - h->limit : 0; i < n; i++) {
+                int32_t id;
+                memcpy(&id, m.p + at + i * sizeof id, sizeof id);
+                if (id < LS_HISTORY_BREAK || (h->setup.n_vocab && id >= h->setup.n_vocab)) id = LS_HISTORY_BREAK;
+                ls_ids_push(&h->ids, id);
+            }
+    }
+    ls_map_close(&m);
+    return code;
+}
+
+static ls_code write_file(const ls_history *h, ls_err *err) {
+    ls_replacement r;
+    const size_t n = h->ids.n < h->limit ? h->ids.n : h->limit;
+    const int32_t *ids = h->ids.p + (h->ids.n - n);
+    ls_code code = ls_replace_open(&r, h->path, err);
+    if (code) return code;
+    fprintf(r.f, "%s%016" PRIx64 " %zu %016" PRIx64 "\n", magic, h->setup.tokenizer_id, n,
+            ls_hash_bytes(ids, n * sizeof *ids));
+    if (n) fwrite(ids, sizeof *ids, n, r.f);
+    return ls_replace_close(&r, true, err);
+}
+
+static void note(const ls_history *h, const char *text) {
+    if (h->setup.note) h->setup.note(h->setup.ud, text);
+}
+
+void ls_history_open(ls_history *h, const char *path, size_t limit, const ls_draft_setup *setup) {
+    *h = (ls_history){.limit = limit, .setup = *setup, .tokenizer = ls_strdup(setup->tokenizer)};
+    if (!path || !*path) return;
+    ls_err err = {0};
+    h->path = ls_strdup(path);
+    if (read_file(h, &err)) {
+        char text[600];
+        snprintf(text, sizeof text, "%s; it is left out, and written anew at the end", err.msg);
+        h->ids.n = 0;
+        note(h, text);
+    }
+}
+
+size_t ls_history_observe(ls_history *h, const int32_t *context, size_t n, bool reset) {
+    size_t added = 0;
+    if (reset || n < h->context) {
+        if (h->ids.n && h->ids.p[h->ids.n - 1] != LS_HISTORY_BREAK) ls_ids_push(&h->ids, LS_HISTORY_BREAK), added++;
+        h->context = 0;
+    }
+    ls_ids_add(&h->ids, context + h->context, n - h->context);
+    added += n - h->context;
+    h->context = n;
+    if (h->ids.n > 2 * h->limit) {
+        const size_t keep = h->limit > added ? h->limit : added;
+        memmove(h->ids.p, h->ids.p + (h->ids.n - keep), keep * sizeof *h->ids.p);
+        h->ids.n = keep;
+    }
+    return added;
+}
+
+void ls_history_close(ls_history *h) {
+    ls_err err = {0};
+    if (h->path && write_file(h, &err)) note(h, err.msg);
+    ls_ids_free(&h->ids);
+    free(h->path);
+    free(h->tokenizer);
+    *h = (ls_history){0};
+}

@@ -1,0 +1,25 @@
+// The text that a drafter remembers across conversations, and across runs where a file is named: what `observe` is told
+// becomes one stream of tokens, with LS_HISTORY_BREAK between conversations, cut to its newest part.
+//
+// The file: a text header, then little-endian int32 tokens. One of another version, of another vocabulary, cut short or
+// damaged is left out with one line to the user, and replaced at the end.
+#pragma once
+#include "base/buf.h"
+#include "spec/drafter.h"
+
+enum { LS_HISTORY_BREAK = -1 };
+
+typedef struct {
+    ls_ids ids;     // at most twice the limit
+    size_t limit;   // newest tokens that are kept for certain, and saved
+    size_t context; // tokens of the current conversation that were taken
+    char *path;     // NULL: not on disk
+    char *tokenizer;
+    ls_draft_setup setup;
+} ls_history;
+
+// path NULL or "": memory only.
+void ls_history_open(ls_history *h, const char *path, size_t limit, const ls_draft_setup *setup);
+// Takes what is new in the conversation. Returns how many tokens that put at the end of ids (a break counts).
+size_t ls_history_observe(ls_history *h, const int32_t *context, size_t n, bool reset);
+void ls_history_close(ls_history *h); // saves it where it has a file

@@ -1,0 +1,47 @@
+#include "spec/knobs.h"
+#include "spec/drafter.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static size_t count(const ls_method *m) {
+    size_t n = 0;
+    while (m->knobs && m->knobs[n].key) n++;
+    return n;
+}
+
+size_t ls_knob_count(void) {
+    return ls_knob_offset(NULL);
+}
+
+size_t ls_knob_offset(const ls_method *m) {
+    size_t n = 0;
+    for (const ls_method *const *p = ls_methods; *p && *p != m; p++) n += count(*p);
+    return n;
+}
+
+const ls_knob *ls_knob_at(size_t i) {
+    const ls_method *const *m = ls_methods;
+    for (; i >= count(*m); m++) i -= count(*m);
+    return &(*m)->knobs[i];
+}
+
+void ls_knob_defaults(ls_knob_value *values) {
+    for (const ls_method *const *p = ls_methods; *p; p++)
+        for (const ls_knob *k = (*p)->knobs; k && k->key; k++) *values++ = (ls_knob_value){k->fallback, NULL};
+}
+
+ls_code ls_knob_read(const ls_knob *k, const char *where, const char *text, ls_knob_value *out, ls_err *err) {
+    char *end;
+    if (k->kind == LS_KNOB_FILE) {
+        *out = (ls_knob_value){0, text};
+        return LS_OK;
+    }
+    const double v = strtod(text, &end);
+    if (end == text || *end || !(v >= k->lo && v <= k->hi) || (k->kind == LS_KNOB_INT && v != floor(v)))
+        return ls_fail(err, LS_E_USAGE, "%s: %s is '%.80s', expected %s from %.10g to %.10g (%s)", where, k->key, text,
+                       k->kind == LS_KNOB_INT ? "a whole number" : "a number", k->lo, k->hi, k->help);
+    *out = (ls_knob_value){v, NULL};
+    return LS_OK;
+}

@@ -1,0 +1,30 @@
+// Numbers and file names that a drafter can be asked for. Each method declares its own (ls_method.knobs); here they are
+// one list.
+#pragma once
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum { LS_KNOB_INT, LS_KNOB_NUMBER, LS_KNOB_FILE } ls_knob_kind;
+
+typedef struct {
+    const char *key; // "pld.ngram": the method's name, a dot, its own; NULL ends a list
+    ls_knob_kind kind;
+    double fallback, lo, hi; // LS_KNOB_FILE: unused, its default is no file
+    const char *help;
+} ls_knob;
+
+typedef struct {
+    double number;
+    const char *text; // LS_KNOB_FILE: a path, NULL or "" for none; borrowed
+} ls_knob_value;
+
+struct ls_method;
+size_t ls_knob_count(void);          // of all methods
+const ls_knob *ls_knob_at(size_t i); // of that list
+// Index of the method's first knob in that list.
+size_t ls_knob_offset(const struct ls_method *m);
+void ls_knob_defaults(ls_knob_value *values); // ls_knob_count() of them
+// Reads a value. LS_E_USAGE with the range; where: begins the message. out->text borrows from text.
+ls_code ls_knob_read(const ls_knob *k, const char *where, const char *text, ls_knob_value *out, ls_err *err);

@@ -1,0 +1,60 @@
+// AdaEDL, arXiv 2410.18351: stop drafting where a lower bound of the acceptance rate, 1 - sqrt(gamma H), falls below a
+// threshold. H is the entropy of the draft's distribution at a node: here the estimates of its children and the rest as
+// one more outcome. The threshold follows the running acceptance: it rises while fewer than TARGET of the drafted
+// levels are accepted and falls while more are.
+#include "spec/sizing.h"
+
+#include <math.h>
+
+static const double GAMMA = 0.2, TARGET = 0.9, SMOOTH_ACCEPTANCE = 0.5, SMOOTH_THRESHOLD = 0.9, STEP = 0.01;
+
+static int32_t ask(const ls_sizing *z, const ls_method *m) {
+    (void)z;
+    return m->rows;
+}
+
+static void cut(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs, int32_t context,
+                bool *keep) {
+    (void)costs, (void)context;
+    double entropy[LS_TREE_MAX] = {0}, rest[LS_TREE_MAX];
+    for (int32_t i = 0; i < t->n; i++) rest[i] = 1;
+    for (int32_t i = 1; i < t->n; i++) {
+        const double p = (double)t->est[i];
+        if (p > 0) entropy[t->parent[i]] -= p * log(p);
+        rest[t->parent[i]] -= p;
+    }
+    for (int32_t i = 0; i < t->n; i++)
+        if (rest[i] > 0) entropy[i] -= rest[i] * log(rest[i]);
+    const double threshold = z->threshold > 0 ? z->threshold : z->value;
+    int32_t first = 0; // the likeliest token after the root is drafted in any case, as in the paper
+    for (int32_t i = 1; i < t->n; i++) {
+        if (t->parent[i] == 0 && (!first || path[i] > path[first])) first = i;
+        keep[i] = 1 - sqrt(GAMMA * entropy[t->parent[i]]) >= threshold;
+    }
+    keep[first] = true;
+}
+
+static void learn(ls_sizing *z, const ls_tree *t, int32_t n_path) {
+    int32_t levels = 0;
+    for (int32_t i = 1; i < t->n; i++) levels = t->depth[i] > levels ? t->depth[i] : levels;
+    if (!levels) return; // nothing was drafted: nothing is known
+    const double rate = (double)(n_path - 1) / levels, old = z->threshold > 0 ? z->threshold : z->value;
+    z->acceptance = SMOOTH_ACCEPTANCE * z->acceptance + (1 - SMOOTH_ACCEPTANCE) * rate;
+    const double moved = old + (z->acceptance < TARGET ? STEP : -STEP);
+    z->threshold = SMOOTH_THRESHOLD * old + (1 - SMOOTH_THRESHOLD) * moved;
+    if (z->threshold < STEP) z->threshold = STEP;
+    if (z->threshold > 1 - STEP) z->threshold = 1 - STEP;
+}
+
+const ls_sizing_rule ls_size_adaedl = {
+    .is = {.name = "adaedl",
+           .summary = "stops a branch where 1 - sqrt(0.2 H) falls below a threshold that follows the acceptance",
+           .source = "arXiv 2410.18351",
+           .value = "THRESHOLD",
+           .fallback = 0.6,
+           .lo = 0,
+           .hi = 1},
+    .ask = ask,
+    .cut = cut,
+    .learn = learn,
+};

@@ -1,0 +1,29 @@
+// Trees of one size: what was asked for, or what the method's paper verifies.
+#include "spec/sizing.h"
+
+static int32_t ask_value(const ls_sizing *z, const ls_method *m) {
+    (void)m;
+    return (int32_t)z->value;
+}
+
+static int32_t ask_paper(const ls_sizing *z, const ls_method *m) {
+    (void)z;
+    return m->rows;
+}
+
+const ls_sizing_rule ls_size_fixed = {
+    .is = {.name = "fixed",
+           .summary = "as many rows as that, wherever candidates suffice",
+           .source = "",
+           .value = "ROWS",
+           .fallback = 64,
+           .lo = 1,
+           .hi = LS_TREE_MAX,
+           .whole = true},
+    .ask = ask_value,
+};
+
+const ls_sizing_rule ls_size_paper = {
+    .is = {.name = "paper", .summary = "as many rows as the method's paper verifies", .source = "the method's"},
+    .ask = ask_paper,
+};

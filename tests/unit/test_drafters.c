@@ -1,0 +1,444 @@
+// What holds for the drafts of every method, and the rules of those that came after the first (test_spec.c).
+#include "base/mem.h"
+#include "base/rng.h"
+#include "drafters.h"
+#include "spec/automaton.h"
+#include "spec/history.h"
+#include "spec/scores.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static void check_tree(const ls_tree *t, const ls_draft_state *s, bool repeats_siblings) {
+    assert_int_equal(t->token[0], s->root);
+    assert_int_equal(t->parent[0], -1);
+    int32_t listed = 1;
+    for (int32_t b = 0; b < t->n_branches; b++) { // branches are runs of rows, in order
+        assert_int_equal(t->branches[b].first_row, listed);
+        assert_true(t->branches[b].n_rows > 0);
+        listed += t->branches[b].n_rows;
+    }
+    assert_int_equal(listed, t->n);
+    for (int32_t i = 1; i < t->n; i++) {
+        assert_in_range(t->parent[i], 0, i - 1);
+        assert_int_equal(t->depth[i], t->depth[t->parent[i]] + 1);
+        assert_true(t->token[i] >= 0);
+        assert_in_range(t->from[i], LS_TREE_ROOT + 1, LS_TREE_SOURCES - 1);
+        const ls_tree_branch *b = &t->branches[t->branch[i]];
+        assert_in_range(i, b->first_row, b->first_row + b->n_rows - 1);
+        if (t->match_pos[i] >= 0) assert_int_equal(t->token[i], s->context[t->match_pos[i]]);
+        if (!isnan(t->est[i])) assert_true(t->est[i] >= 0 && t->est[i] <= 1);
+        if (!repeats_siblings)
+            for (int32_t k = 1; k < i; k++) assert_false(t->parent[k] == t->parent[i] && t->token[k] == t->token[i]);
+    }
+}
+
+// On texts with much and little repetition: valid, within the budget, the same each time.
+static void trees_of_every_method_are_valid(void **state) {
+    (void)state;
+    uint64_t counter = 0;
+    for (const ls_method *const *at = ls_methods; *at; at++) {
+        const ls_method *m = *at;
+        if (!m->make) continue;
+        const bool plenty = !strncmp(m->name, "logit", 5); // 255 guesses: candidates suffice
+        int drafted = 0;
+        for (int round = 0; round < 40; round++) {
+            ls_drafter *d = test_drafter(m), *twin = test_drafter(m);
+            const int32_t kinds = round % 2 ? 12 : 400;
+            int32_t text[3000], n = 3 + round * 2;
+            for (int32_t i = 0; i < n; i++) text[i] = (int32_t)(ls_uniform_at(5, counter++) * kinds);
+            d->observe(d, text, (size_t)n, true);
+            twin->observe(twin, text, (size_t)n, true);
+            for (int step = 0; step < 10; step++) {
+                int32_t top[LS_TREE_MAX];
+                float top_p[LS_TREE_MAX];
+                for (int32_t i = 0; i < LS_TREE_MAX; i++)
+                    top[i] = (i * 7 + step % 3) % 500, top_p[i] = 0.5f / (float)(i + 1);
+                const int32_t budget = 1 + (int32_t)(ls_uniform_at(6, counter++) * (step == 9 ? 256 : 64));
+                ls_cost_curve costs = {0};
+                for (int i = 0; i < LS_COST_SIZES; i++) costs.base_ms[i] = 10 + 0.5 * ls_cost_rows[i];
+                const ls_draft_state s = {text,  (size_t)n,   top[step % 3],           top,
+                                          top_p, LS_TREE_MAX, step % 2 ? &costs : NULL};
+                ls_tree t, again;
+                d->propose(d, &s, budget, &t);
+                twin->propose(twin, &s, budget, &again);
+                if (plenty && !s.costs) assert_int_equal(t.n, budget);
+                else assert_in_range(t.n, 1, budget);
+                check_tree(&t, &s, m->shares_prefixes);
+                assert_int_equal(again.n, t.n);
+                assert_memory_equal(again.token, t.token, (size_t)t.n * sizeof *t.token);
+                assert_memory_equal(again.parent, t.parent, (size_t)t.n * sizeof *t.parent);
+                drafted += t.n - 1;
+                // verify against a target that likes small tokens, teach, go on
+                int32_t chosen[LS_TREE_MAX], path[LS_TREE_MAX];
+                static int32_t top_id[LS_TREE_MAX][LS_SUCCESSORS];
+                static float succ_p[LS_TREE_MAX][LS_SUCCESSORS];
+                for (int32_t i = 0; i < t.n; i++) {
+                    chosen[i] = (t.token[i] * 3 + 1) % kinds;
+                    for (int j = 0; j < LS_SUCCESSORS; j++)
+                        top_id[i][j] = chosen[i] + j, succ_p[i][j] = 0.5f / (float)(1 << j);
+                    if (i % 5 == 4) top_id[i][0] = -1; // nothing is known of this row
+                }
+                const int32_t n_path = ls_tree_verify(&t, chosen, path);
+                const ls_draft_result r = {text,
+                                           (size_t)n,
+                                           &t,
+                                           path,
+                                           n_path,
+                                           (const int32_t(*)[LS_SUCCESSORS])top_id,
+                                           (const float(*)[LS_SUCCESSORS])succ_p};
+                if (d->learn) d->learn(d, &r), twin->learn(twin, &r);
+                for (int32_t i = 0; i < n_path; i++) text[n++] = t.token[path[i]];
+                d->observe(d, text, (size_t)n, false);
+                twin->observe(twin, text, (size_t)n, false);
+            }
+            d->free(d);
+            twin->free(twin);
+        }
+        if (drafted <= 100) fail_msg("%s drafted %d rows only", m->name, drafted); // valid for lack of drafts
+    }
+}
+
+// A text of 8,000 tokens without any repetition, the worst case for tables of what was seen.
+static void what_drafters_remember_is_bounded(void **state) {
+    (void)state;
+    enum { N = 8000 };
+    int32_t *text = ls_malloc(N * sizeof *text);
+    for (int32_t i = 0; i < N; i++) text[i] = i;
+    for (const ls_method *const *m = ls_methods; *m; m++) {
+        if (!(*m)->make) continue;
+        ls_drafter *d = test_drafter(*m);
+        d->observe(d, text, 1, true);
+        const size_t before = d->bytes(d);
+        d->observe(d, text, N, false);
+        const size_t after = d->bytes(d);
+        const bool fixed = !strcmp((*m)->name, "lookahead") || !strcmp((*m)->name, "cacheback"); // tables of one size
+        if (!fixed && after - before > 200 * N) fail_msg("%s: %zu bytes a token", (*m)->name, (after - before) / N);
+        assert_in_range(after, 1, 16 << 20);
+        for (int i = 0; i < 60; i++) d->observe(d, text, N, true); // many conversations
+        assert_in_range(d->bytes(d), 1, 64 << 20);
+        assert_true(d->pool_size(d) >= 0);
+        d->free(d);
+    }
+    free(text);
+}
+
+// ---- suffix automaton
+
+static uint32_t occurrences(const int32_t *text, int32_t n, const int32_t *gram, int32_t len) {
+    uint32_t k = 0;
+    for (int32_t i = 0; i + len <= n; i++) k += !memcmp(text + i, gram, (size_t)len * sizeof *gram);
+    return k;
+}
+
+static void the_automaton_counts_every_substring(void **state) {
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        ls_automaton a = {0};
+        int32_t text[120];
+        const int32_t kinds = 2 + round % 4;
+        for (int32_t n = 0; n < 120; n++) {
+            text[n] = (int32_t)(ls_uniform_at(11, (uint64_t)(round * 1000 + n)) * kinds);
+            ls_automaton_add(&a, text[n]);
+        }
+        for (int32_t from = 0; from < 120; from += 3) {
+            ls_automaton_match m = {0};
+            for (int32_t len = 1; len <= 10 && from + len <= 120; len++) {
+                ls_automaton_follow(&a, &m, text[from + len - 1]);
+                assert_int_equal(m.length, len);
+                assert_int_equal(a.states[m.state].count, occurrences(text, 120, text + from, len));
+            }
+        }
+        assert_true(a.n_states <= 2 * 120 && a.n_edges <= 3 * 120);
+        ls_automaton_free(&a);
+    }
+}
+
+// The longest ending that occurred before, kept up while the text grows.
+static void matches_follow_a_growing_text(void **state) {
+    (void)state;
+    ls_automaton a = {0};
+    ls_automaton_match m = {0};
+    int32_t text[400];
+    for (int32_t n = 0; n < 400; n++) {
+        text[n] = (int32_t)(ls_uniform_at(12, (uint64_t)n) * 3);
+        ls_automaton_follow(&a, &m, text[n]);
+        ls_automaton_add(&a, text[n]);
+        ls_automaton_settle(&a, &m);
+        int32_t longest = 0;
+        while (longest < n && occurrences(text, n, text + n - longest, longest + 1)) longest++;
+        assert_int_equal(m.length, longest);
+        if (longest) // the state holds that ending: it has its count
+            assert_int_equal(a.states[m.state].count, occurrences(text, n + 1, text + n + 1 - longest, longest));
+    }
+    ls_automaton_free(&a);
+    assert_int_equal(ls_automaton_bytes(&a), 0);
+}
+
+static ls_tree draft_after(ls_drafter *d, const int32_t *text, size_t n, int32_t root, int32_t budget) {
+    ls_tree t;
+    d->propose(d, &(ls_draft_state){text, n, root, NULL, NULL, 0, NULL}, budget, &t);
+    return t;
+}
+
+static void suffix_drafts_by_counts_and_length(void **state) {
+    (void)state;
+    ls_drafter *d = test_drafter_named("suffix");
+    // after 1 2: three times 3 4 5, once 6
+    const int32_t text[] = {1, 2, 3, 4, 5, 90, 1, 2, 6, 91, 1, 2, 3, 4, 5, 92, 1, 2, 3, 4, 5, 93, 1};
+    const size_t n = sizeof text / sizeof *text;
+    d->observe(d, text, n, true);
+    ls_tree t = draft_after(d, text, n, 2, 64);
+    assert_int_equal(t.token[1], 3);
+    assert_float_equal(t.est[1], 0.75, 1e-6);
+    assert_int_equal(t.from[1], LS_TREE_HISTORY);
+    bool has_six = false;
+    for (int32_t i = 1; i < t.n; i++) has_six |= t.token[i] == 6 && t.parent[i] == 0;
+    assert_true(has_six);
+    assert_true(t.n <= 1 + 2 * 4); // two tokens matched, four drafts each
+    // another conversation: what was learnt is still there
+    const int32_t other[] = {50, 51, 1};
+    d->observe(d, other, 3, true);
+    t = draft_after(d, other, 3, 2, 64);
+    assert_int_equal(t.token[1], 3);
+    assert_int_equal(draft_after(d, other, 3, 77, 64).n, 1);
+    d->free(d);
+}
+
+static void cacheback_asks_again_after_each_follower(void **state) {
+    (void)state;
+    ls_drafter *d = test_drafter_named("cacheback");
+    const int32_t text[] = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 30, 31, 32, 33, 1};
+    const size_t n = sizeof text / sizeof *text;
+    d->observe(d, text, n, true);
+    ls_tree t = draft_after(d, text, n, 2, 64);
+    assert_int_equal(t.token[1], 30); // the most recent follower comes first
+    assert_int_equal(t.match_n[1], 2);
+    int32_t first = 0;
+    for (int32_t i = 1; i < t.n; i++)
+        if (t.parent[i] == 0 && t.token[i] == 3) first = i;
+    assert_true(first > 0);                        // the older one stands beside it
+    int32_t chain[] = {4, 5, 6, 7, 8}, at = first; // and goes on where its follower ended: 3 4 5 | 6 7 8
+    for (int k = 0; k < 5; k++) {
+        int32_t next = -1;
+        for (int32_t i = at + 1; i < t.n; i++)
+            if (t.parent[i] == at && t.token[i] == chain[k]) next = i;
+        assert_true(next > 0);
+        at = next;
+    }
+    d->free(d);
+}
+
+static void cacheback_forgets_the_leader_used_longest_ago(void **state) {
+    (void)state;
+    ls_knob_value knobs[] = {{1, NULL}, {1, NULL}, {16, NULL}, {0, NULL}}; // leader, length, leaders, file
+    ls_drafter *d;
+    const ls_draft_setup setup = {.knobs = knobs, .tokenizer = "test"};
+    assert_int_equal(ls_method_find("cacheback")->make(&d, &setup, NULL), LS_OK);
+    int32_t text[100];
+    for (int32_t i = 0; i < 100; i++) text[i] = i;
+    text[90] = 80; // 80 is used again
+    d->observe(d, text, 100, true);
+    assert_int_equal(d->pool_size(d), 16);
+    assert_int_equal(draft_after(d, text, 100, 10, 8).n, 1); // forgotten
+    assert_true(draft_after(d, text, 100, 95, 8).n > 1);
+    assert_int_equal(draft_after(d, text, 100, 80, 8).token[1], 91);
+    d->free(d);
+}
+
+// Lookahead on a target whose next token is a function of the last: the window's guesses become right n-grams.
+static void lookahead_harvests_what_its_window_said(void **state) {
+    (void)state;
+    ls_drafter *d = test_drafter_named("lookahead");
+    int32_t text[2000], n = 0; // nothing to retrieve in the prompt
+    size_t late = 0;
+    while (n < 60) text[n] = (n * 331) % 997, n++;
+    d->observe(d, text, (size_t)n, true);
+    for (int step = 0; step < 60; step++) {
+        const int32_t root = (text[n - 1] * 11 + 5) % 997;
+        ls_tree t = draft_after(d, text, (size_t)n, root, 121);
+        static int32_t top_id[LS_TREE_MAX][LS_SUCCESSORS];
+        static float p[LS_TREE_MAX][LS_SUCCESSORS];
+        int32_t chosen[LS_TREE_MAX], path[LS_TREE_MAX];
+        for (int32_t i = 0; i < t.n; i++) chosen[i] = top_id[i][0] = (t.token[i] * 11 + 5) % 997;
+        const int32_t n_path = ls_tree_verify(&t, chosen, path);
+        d->learn(d, &(ls_draft_result){text, (size_t)n, &t, path, n_path, (const int32_t(*)[LS_SUCCESSORS])top_id,
+                                       (const float(*)[LS_SUCCESSORS])p});
+        for (int32_t i = 0; i < n_path; i++) text[n++] = t.token[path[i]];
+        d->observe(d, text, (size_t)n, false);
+        if (step >= 30) late += (size_t)n_path;
+    }
+    assert_true(late > 60); // more than two tokens a step
+    d->free(d);
+}
+
+// ---- memory on disk
+
+static char noted[700];
+
+static void take_note(void *ud, const char *text) {
+    (void)ud;
+    snprintf(noted, sizeof noted, "%s", text);
+}
+
+static ls_drafter *with_file(const char *method, const char *key, const char *path, uint64_t tokenizer_id) {
+    static ls_knob_value knobs[64];
+    ls_knob_defaults(knobs);
+    for (size_t i = 0; i < ls_knob_count(); i++)
+        if (!strcmp(ls_knob_at(i)->key, key)) knobs[i].text = path;
+    const ls_method *m = ls_method_find(method);
+    ls_drafter *d;
+    const ls_draft_setup setup = {.knobs = knobs + ls_knob_offset(m),
+                                  .tokenizer = "test",
+                                  .n_vocab = 100,
+                                  .tokenizer_id = tokenizer_id,
+                                  .note = take_note};
+    *noted = 0;
+    assert_int_equal(m->make(&d, &setup, NULL), LS_OK);
+    return d;
+}
+
+static void histories_outlive_a_run(void **state) {
+    (void)state;
+    static const char *const methods[][2] = {{"suffix", "suffix.file"}, {"cacheback", "cacheback.file"}};
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/logitspec-test-%d.history", (int)getpid());
+    for (int k = 0; k < 2; k++) {
+        const int32_t text[] = {1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6}, other[] = {40, 1};
+        unlink(path);
+        ls_drafter *d = with_file(methods[k][0], methods[k][1], path, 5);
+        assert_string_equal(noted, ""); // the first run
+        d->observe(d, text, 12, true);
+        d->free(d);
+        d = with_file(methods[k][0], methods[k][1], path, 5); // the second run
+        assert_string_equal(noted, "");
+        d->observe(d, other, 2, true);
+        ls_tree t = draft_after(d, other, 2, 2, 16);
+        assert_int_equal(t.token[1], 3);
+        d->free(d);
+        // another vocabulary, a cut file, a damaged one, another version: one line, nothing used
+        d = with_file(methods[k][0], methods[k][1], path, 6);
+        assert_non_null(strstr(noted, "not of the tokenizer of test; it is left out"));
+        d->observe(d, other, 2, true);
+        assert_int_equal(draft_after(d, other, 2, 2, 16).n, 1);
+        d->observe(d, text, 12, true);
+        d->free(d);
+        struct {
+            long at;
+            const char *bytes, *message;
+        } const damage[] = {
+            {-1, NULL, "cut short"}, {60, "\xff\xff\xff\x7f", "damaged"}, {17, "X", "not a history of this version"}};
+        for (int i = 0; i < 3; i++) {
+            d = with_file(methods[k][0], methods[k][1], path, 6); // whole again: the last run wrote it
+            assert_string_equal(noted, "");
+            d->observe(d, text, 12, true);
+            d->free(d);
+            FILE *f = fopen(path, "r+");
+            assert_non_null(f);
+            if (damage[i].bytes) {
+                fseek(f, damage[i].at, SEEK_SET);
+                fwrite(damage[i].bytes, 1, strlen(damage[i].bytes), f);
+            } else {
+                fseek(f, 0, SEEK_END);
+                assert_int_equal(ftruncate(fileno(f), ftell(f) - 3), 0);
+            }
+            fclose(f);
+            d = with_file(methods[k][0], methods[k][1], path, 6);
+            assert_non_null(strstr(noted, damage[i].message));
+            d->observe(d, other, 2, true);
+            assert_int_equal(draft_after(d, other, 2, 2, 16).n, 1);
+            d->free(d);
+        }
+    }
+    unlink(path);
+    ls_drafter *d = with_file("suffix", "suffix.file", "/nowhere/x", 5);
+    d->free(d); // told when it cannot be written
+    assert_non_null(strstr(noted, "cannot write /nowhere/x"));
+}
+
+// ---- estimates for drafters without any
+
+static void scores_are_hit_rates(void **state) {
+    (void)state;
+    ls_scores *s = ls_calloc(1, sizeof *s);
+    ls_tree t;
+    float first = 0;
+    ls_tree_node nodes[4] = {{.token = 1, .parent = -1}};
+    for (int i = 1; i < 4; i++)
+        nodes[i] = (ls_tree_node){
+            .token = i + 1, .parent = i - 1, .rank = -1, .match_n = 2, .from = LS_TREE_HISTORY, .est = NAN};
+    for (int i = 0; i < 400; i++) { // chains of three: the first token is right in one of two, the rest always
+        const int32_t path[] = {0, 1, 2, 3};
+        ls_tree_lay_out(&t, nodes, 4);
+        ls_scores_fill(s, &t);
+        if (!i) first = t.est[1];
+        ls_scores_learn(s, &t, path, i % 2 ? 4 : 1);
+    }
+    ls_tree_lay_out(&t, nodes, 4);
+    ls_scores_fill(s, &t);
+    assert_true(first > 0.1 && first < 0.9);
+    assert_float_equal(t.est[1], 0.5, 0.05);
+    assert_true(t.est[2] > 0.9 && t.est[3] > 0.9);
+    // siblings add up to 1 at most
+    ls_tree_node wide[6] = {{.token = 1, .parent = -1}};
+    for (int i = 1; i < 6; i++)
+        wide[i] = (ls_tree_node){.token = i + 1, .parent = 0, .rank = -1, .from = LS_TREE_CORPUS, .est = 0.9f};
+    ls_tree_lay_out(&t, wide, 6);
+    ls_scores_fill(s, &t);
+    float sum = 0;
+    for (int i = 1; i < 6; i++) sum += t.est[i];
+    assert_true(sum <= 1.0001f);
+    free(s);
+}
+
+static void knobs_have_ranges(void **state) {
+    (void)state;
+    ls_err err;
+    ls_knob_value v;
+    size_t numbers = 0;
+    for (size_t i = 0; i < ls_knob_count(); i++) {
+        const ls_knob *k = ls_knob_at(i);
+        char text[64];
+        const char *dot = strchr(k->key, '.');
+        char method[64];
+        snprintf(method, sizeof method, "%.*s", (int)(dot - k->key), k->key);
+        assert_non_null(ls_method_find(method));
+        assert_true(strlen(k->help) > 5);
+        if (k->kind == LS_KNOB_FILE) continue;
+        numbers++;
+        snprintf(text, sizeof text, "%.10g", k->fallback);
+        assert_int_equal(ls_knob_read(k, "here", text, &v, &err), LS_OK);
+        assert_true(v.number >= k->lo && v.number <= k->hi);
+        snprintf(text, sizeof text, "%.10g", k->hi + 1);
+        assert_int_equal(ls_knob_read(k, "here", text, &v, &err), LS_E_USAGE);
+        assert_non_null(strstr(err.msg, k->key));
+        assert_int_equal(ls_knob_read(k, "here", "many", &v, &err), LS_E_USAGE);
+        assert_int_equal(ls_knob_read(k, "here", "nan", &v, &err), LS_E_USAGE);
+        assert_int_equal(ls_knob_read(k, "here", "", &v, &err), LS_E_USAGE);
+        if (k->kind == LS_KNOB_INT) assert_int_equal(ls_knob_read(k, "here", "1.5", &v, &err), LS_E_USAGE);
+    }
+    assert_true(numbers >= 10);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trees_of_every_method_are_valid),
+        cmocka_unit_test(what_drafters_remember_is_bounded),
+        cmocka_unit_test(the_automaton_counts_every_substring),
+        cmocka_unit_test(matches_follow_a_growing_text),
+        cmocka_unit_test(suffix_drafts_by_counts_and_length),
+        cmocka_unit_test(cacheback_asks_again_after_each_follower),
+        cmocka_unit_test(cacheback_forgets_the_leader_used_longest_ago),
+        cmocka_unit_test(lookahead_harvests_what_its_window_said),
+        cmocka_unit_test(histories_outlive_a_run),
+        cmocka_unit_test(scores_are_hit_rates),
+        cmocka_unit_test(knobs_have_ranges),
+    };
+    return cmocka_run_group_tests_name("drafters", tests, NULL, NULL);
+}

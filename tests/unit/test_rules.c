@@ -1,0 +1,340 @@
+// Sizing and acceptance rules: each where it changes what is verified or what stands.
+#include "spec/accept.h"
+#include "spec/sizing.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+// A root with a likely chain (0.9 each, rows 1-6) and a fan of unlikely tokens (0.04, 0.03, rows 7-8; 0.5 below the
+// first).
+static ls_tree chain_and_fan(void) {
+    ls_tree t;
+    ls_tree_node n[10] = {{.token = 1, .parent = -1}};
+    for (int i = 1; i <= 6; i++)
+        n[i] = (ls_tree_node){.token = 10 + i, .parent = i - 1, .rank = -1, .from = LS_TREE_RETRIEVED, .est = 0.9f};
+    n[7] = (ls_tree_node){.token = 20, .parent = 0, .rank = 1, .from = LS_TREE_LAST_LOGIT, .est = 0.04f};
+    n[8] = (ls_tree_node){.token = 21, .parent = 0, .rank = 2, .from = LS_TREE_LAST_LOGIT, .est = 0.03f};
+    n[9] = (ls_tree_node){.token = 22, .parent = 7, .rank = -1, .from = LS_TREE_GUESS_TAIL, .est = 0.5f};
+    ls_tree_lay_out(&t, n, 10);
+    return t;
+}
+
+static ls_sizing sizing(const char *text) {
+    ls_sizing z;
+    ls_err err;
+    if (ls_sizing_read(&z, "sizing", text, &err)) fail_msg("%s", err.msg);
+    return z;
+}
+
+static bool holds(const ls_tree *t, int32_t token) {
+    for (int32_t i = 0; i < t->n; i++)
+        if (t->token[i] == token) return true;
+    return false;
+}
+
+static ls_tree cut(ls_sizing z, const ls_cost_curve *costs, int32_t budget) {
+    ls_tree t = chain_and_fan();
+    ls_sizing_cut(&z, &t, costs, 0, budget);
+    for (int32_t i = 1; i < t.n; i++) {
+        assert_in_range(t.parent[i], 0, i - 1);
+        assert_int_equal(t.depth[i], t.depth[t.parent[i]] + 1);
+        assert_in_range(t.branch[i], 0, t.n_branches - 1);
+    }
+    int32_t listed = 1;
+    for (int32_t b = 0; b < t.n_branches; b++) {
+        assert_int_equal(t.branches[b].first_row, listed);
+        listed += t.branches[b].n_rows;
+    }
+    assert_int_equal(listed, t.n);
+    return t;
+}
+
+static const ls_cost_curve no_costs;
+
+static void trees_are_laid_out_branch_by_branch(void **state) {
+    (void)state;
+    const ls_tree t = chain_and_fan();
+    assert_int_equal(t.n, 10);
+    assert_int_equal(t.n_branches, 3);
+    assert_int_equal(t.branches[1].n_rows, 2);
+    assert_int_equal(t.token[8], 22); // under row 7, which is of the second branch
+    assert_int_equal(t.parent[8], 7);
+    ls_tree less = t;
+    bool keep[10] = {true, true, true,  false, true,
+                     true, true, false, true,  true}; // what hangs off a dropped row goes too
+    ls_tree_keep(&less, keep);
+    assert_int_equal(less.n, 4);
+    assert_int_equal(less.token[3], 21);
+    assert_int_equal(less.n_branches, 2);
+    assert_int_equal(less.branches[1].rank, 2);
+    assert_int_equal(less.branches[0].n_rows, 2);
+}
+
+static void fixed_and_paper_take_all(void **state) {
+    (void)state;
+    assert_int_equal(cut(sizing("fixed:4"), &no_costs, 0).n, 10); // the drafter was asked for so many, it is not cut
+    ls_sizing z = sizing("fixed:12");
+    const ls_method *m = ls_method_find("logitspec-paper");
+    assert_int_equal(ls_sizing_ask(&z, m, 0), 12);
+    assert_int_equal(ls_sizing_ask(&z, m, 8), 8);
+    z = sizing("paper");
+    assert_int_equal(ls_sizing_ask(&z, m, 0), 64);
+    assert_int_equal(ls_sizing_ask(&z, ls_method_find("recycle"), 0), 80);
+    assert_int_equal(ls_sizing_ask(&z, ls_method_find("recycle"), 10), 10);
+}
+
+static void default_depends_on_budget_and_method(void **state) {
+    (void)state;
+    struct {
+        const char *method, *rule;
+        int32_t budget;
+    } const cases[] = {
+        {"logitspec", "auto", 0}, {"logitspec", "fixed:9", 9}, {"pld", "paper", 0}, {"pld", "fixed:5", 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_sizing z = sizing("default");
+        char text[40];
+        ls_sizing_write(&z, text, sizeof text);
+        assert_string_equal(text, "default");
+        ls_sizing_settle(&z, ls_method_find(cases[i].method), cases[i].budget);
+        ls_sizing_write(&z, text, sizeof text);
+        assert_string_equal(text, cases[i].rule);
+    }
+}
+
+static void auto_takes_what_pays(void **state) {
+    (void)state;
+    ls_cost_curve costs = {0}, free_rows = {0};
+    for (int i = 0; i < LS_COST_SIZES; i++) costs.base_ms[i] = 10 + 2 * ls_cost_rows[i], free_rows.base_ms[i] = 10;
+    assert_int_equal(cut(sizing("auto"), &free_rows, 0).n, 10);
+    const ls_tree t = cut(sizing("auto"), &costs, 0);
+    assert_true(t.n >= 4 && t.n <= 7);
+    assert_false(holds(&t, 20));
+    assert_int_equal(cut(sizing("auto"), &no_costs, 0).n, 10); // nothing measured, nothing cut
+}
+
+static void specdec_stops_where_a_rejection_is_likely(void **state) {
+    (void)state;
+    ls_tree t = cut(sizing("specdec++"), &no_costs, 0); // 1 - 0.9^k <= 0.7: all six; 0.04 is not
+    assert_int_equal(t.n, 7);
+    assert_false(holds(&t, 20));
+    assert_int_equal(cut(sizing("specdec++:0.2"), &no_costs, 0).n, 3); // 1 - 0.9^2 = 0.19
+    assert_int_equal(cut(sizing("specdec++:0.999"), &no_costs, 0).n, 10);
+}
+
+static void tetris_takes_the_largest_products(void **state) {
+    (void)state;
+    ls_tree t = cut(sizing("tetris:8"), &no_costs, 0);
+    assert_int_equal(t.n, 8);
+    assert_true(holds(&t, 16) && holds(&t, 20) && !holds(&t, 21)); // 0.53 ... 0.04 > 0.03 > 0.02
+    t = cut(sizing("tetris:8"), &no_costs, 3);                     // a budget binds what is kept
+    assert_int_equal(t.n, 3);
+    assert_true(holds(&t, 12));
+    const ls_sizing z = sizing("tetris:8");
+    assert_int_equal(ls_sizing_ask(&z, ls_method_find("pld"), 3), LS_TREE_MAX);
+}
+
+static void adaedl_stops_where_entropy_is_high(void **state) {
+    (void)state;
+    // after each row of the chain: 0.9 and 0.1, 0.33 nats, bound 0.75; after the root four outcomes, bound 0.70; after
+    // the first unlikely token 0.5 and 0.5, bound 0.63
+    ls_tree t = cut(sizing("adaedl:0.65"), &no_costs, 0);
+    assert_int_equal(t.n, 9);
+    assert_false(holds(&t, 22));
+    t = cut(sizing("adaedl:0.72"), &no_costs, 0); // nothing beside the likeliest after the root
+    assert_int_equal(t.n, 7);
+    assert_false(holds(&t, 20));
+    t = cut(sizing("adaedl:0.8"), &no_costs, 0); // the likeliest token is drafted in any case
+    assert_int_equal(t.n, 2);
+    // the threshold rises while little is accepted, and falls again
+    ls_sizing z = sizing("adaedl:0.6");
+    t = chain_and_fan();
+    for (int i = 0; i < 150; i++) ls_sizing_learn(&z, &t, 1);
+    const double risen = z.threshold;
+    assert_true(risen > 0.7);
+    t = chain_and_fan();
+    ls_sizing_cut(&z, &t, &no_costs, 0, 0);
+    assert_true(t.n < 9);
+    t = chain_and_fan();
+    for (int i = 0; i < 100; i++) ls_sizing_learn(&z, &t, 7);
+    assert_true(z.threshold < risen - 0.05);
+    t.n = 1; // nothing drafted says nothing
+    const double before = z.threshold;
+    ls_sizing_learn(&z, &t, 1);
+    assert_true(z.threshold == before);
+}
+
+static void rules_are_read_and_refused(void **state) {
+    (void)state;
+    ls_sizing z;
+    ls_accept a;
+    ls_err err;
+    char text[64];
+    for (int i = 0; ls_sizing_at(i); i++) {
+        assert_int_equal(ls_sizing_read(&z, "x", ls_sizing_at(i)->name, &err), LS_OK);
+        ls_sizing_write(&z, text, sizeof text);
+        assert_int_equal(ls_sizing_read(&z, "x", text, &err), LS_OK); // what is written can be read
+    }
+    for (int i = 0; ls_accept_at(i); i++) {
+        assert_int_equal(ls_accept_read(&a, "x", ls_accept_at(i)->name, &err), LS_OK);
+        assert_int_equal(ls_accept_is_lossy(&a), i > 0);
+        ls_accept_write(&a, text, sizeof text);
+        assert_int_equal(ls_accept_read(&a, "x", text, &err), LS_OK);
+    }
+    assert_int_equal(ls_sizing_read(&z, "here: decode.sizing", "tetris:300", &err), LS_E_USAGE);
+    assert_string_equal(err.msg,
+                        "here: decode.sizing is 'tetris:300', expected tetris:ROWS, a whole number from 1 to 256");
+    assert_int_equal(ls_sizing_read(&z, "x", "auto:3", &err), LS_E_USAGE);
+    assert_string_equal(err.msg, "x is 'auto:3', but auto takes no value");
+    assert_int_equal(ls_sizing_read(&z, "x", "specdec", &err), LS_E_USAGE);
+    assert_non_null(strstr(err.msg, "expected one of auto, fixed[:ROWS], paper, adaedl[:THRESHOLD]"));
+    static const char *const bad[] = {"", ":", "fixed:", "fixed:x", "fixed:1.5", "fixed:8 ", "tetris:nan", "adaedl:-1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(ls_sizing_read(&z, "x", bad[i], &err), LS_E_USAGE);
+    assert_int_equal(ls_accept_read(&a, "x", "typical:2", &err), LS_E_USAGE);
+    assert_int_equal(ls_accept_read(&a, "x", "loose", &err), LS_E_USAGE);
+}
+
+// ---- acceptance
+
+// A chain of nine tokens after the root, 11 .. 19; what the target says can be set row by row.
+typedef struct {
+    ls_tree t;
+    int32_t chosen[10], top_id[10][LS_SUCCESSORS];
+    float p[10], entropy[10], top_p[10][LS_SUCCESSORS];
+} scene;
+
+static scene agreeing(void) {
+    scene s = {0};
+    ls_tree_node n[10] = {{.token = 10, .parent = -1}};
+    for (int i = 1; i < 10; i++)
+        n[i] = (ls_tree_node){.token = 10 + i, .parent = i - 1, .rank = -1, .from = LS_TREE_RETRIEVED, .est = 0.6f};
+    ls_tree_lay_out(&s.t, n, 10);
+    for (int i = 0; i < 10; i++) {
+        s.chosen[i] = 11 + i;
+        s.p[i] = 0.9f;
+        s.entropy[i] = 0.1f;
+        for (int k = 0; k < LS_SUCCESSORS; k++) s.top_id[i][k] = k ? 100 + k : 11 + i;
+    }
+    return s;
+}
+
+// At row i the target wants token 99; the draft ranks second with probability p.
+static void disagree(scene *s, int i, float p, float entropy) {
+    s->chosen[i] = s->top_id[i][0] = 99;
+    s->top_id[i][1] = s->t.token[i + 1];
+    s->p[i + 1] = p;
+    s->entropy[i] = entropy;
+}
+
+static int32_t accepted(const scene *s, const char *rule) {
+    ls_accept a;
+    int32_t path[LS_TREE_MAX];
+    ls_err err;
+    if (ls_accept_read(&a, "acceptance", rule, &err)) fail_msg("%s", err.msg);
+    const int32_t n =
+        ls_accept_path(&a, &s->t,
+                       &(ls_accept_rows){s->chosen, s->p, s->entropy, (const int32_t(*)[LS_SUCCESSORS])s->top_id,
+                                         (const float(*)[LS_SUCCESSORS])s->top_p},
+                       path);
+    for (int32_t i = 0; i < n; i++) assert_int_equal(s->t.parent[path[i]], i ? path[i - 1] : -1);
+    return n - 1;
+}
+
+static void exact_stops_at_the_first_mismatch(void **state) {
+    (void)state;
+    scene s = agreeing();
+    for (int i = 0; ls_accept_at(i); i++) assert_int_equal(accepted(&s, ls_accept_at(i)->name), 9); // all agree
+    disagree(&s, 1, 0.45f, 0.7f);
+    assert_int_equal(accepted(&s, "exact"), 1);
+}
+
+static void typical_asks_how_likely(void **state) {
+    (void)state;
+    scene s = agreeing();
+    disagree(&s, 1, 0.10f, 0.7f); // min(0.09, 0.3 exp(-0.7) = 0.149)
+    assert_int_equal(accepted(&s, "typical"), 9);
+    s.p[2] = 0.08f;
+    assert_int_equal(accepted(&s, "typical"), 1);
+    s.entropy[1] = 2; // 0.3 exp(-2) = 0.041
+    assert_int_equal(accepted(&s, "typical"), 9);
+    assert_int_equal(accepted(&s, "typical:0.01"), 9);
+    s.p[2] = 0.005f;
+    assert_int_equal(accepted(&s, "typical"), 1);
+}
+
+static void fly_asks_what_comes_after(void **state) {
+    (void)state;
+    scene s = agreeing();
+    disagree(&s, 1, 0.3f, 0.7f); // seven agree after it
+    assert_int_equal(accepted(&s, "fly"), 9);
+    s.entropy[1] = 0.2f; // decided
+    assert_int_equal(accepted(&s, "fly"), 1);
+    assert_int_equal(accepted(&s, "fly:0.1"), 9);
+    s.entropy[1] = 0.7f;
+    s.top_id[1][1] = 98; // not among the best three
+    assert_int_equal(accepted(&s, "fly"), 1);
+    s = agreeing();
+    disagree(&s, 3, 0.3f, 0.7f); // five agree after it: not enough is known
+    assert_int_equal(accepted(&s, "fly"), 3);
+    s = agreeing();
+    disagree(&s, 1, 0.3f, 0.7f);
+    disagree(&s, 5, 0.3f, 0.7f); // it is corrected within the window
+    assert_int_equal(accepted(&s, "fly"), 1);
+}
+
+static void fuzzy_asks_how_near_the_distributions_are(void **state) {
+    (void)state;
+    scene s = agreeing();
+    disagree(&s, 1, 0.45f, 0.7f);                  // the drafter said 0.6
+    assert_int_equal(accepted(&s, "fuzzy-tv"), 9); // 0.15
+    assert_int_equal(accepted(&s, "fuzzy-js"), 9);
+    assert_int_equal(accepted(&s, "fuzzy-kl"), 9);
+    assert_int_equal(accepted(&s, "fuzzy-tv:0.1"), 1);
+    s.p[2] = 0.02f; // far from 0.6
+    assert_int_equal(accepted(&s, "fuzzy-tv"), 1);
+    assert_int_equal(accepted(&s, "fuzzy-js"), 1);
+    assert_int_equal(accepted(&s, "fuzzy-kl"), 1);
+    // KL(p || q) by hand: p = (0.02, 0.98), q = (0.6, 0.4): 0.02 ln(1/30) + 0.98 ln(2.45) = 0.810
+    assert_int_equal(accepted(&s, "fuzzy-kl:0.811"), 9);
+    assert_int_equal(accepted(&s, "fuzzy-kl:0.809"), 1);
+}
+
+static void the_targets_own_choice_goes_first(void **state) {
+    (void)state;
+    scene s = agreeing();
+    ls_tree_node n[6] = {{.token = 10, .parent = -1},
+                         {.token = 11, .parent = 0, .est = 0.5f},
+                         {.token = 12, .parent = 1, .est = 0.5f},
+                         {.token = 13, .parent = 2, .est = 0.5f},
+                         {.token = 50, .parent = 0, .est = 0.5f}};
+    ls_tree_lay_out(&s.t, n, 5); // a longer branch that is likely, a short one that is the choice
+    s.chosen[0] = 50;
+    s.p[1] = 0.4f;
+    assert_int_equal(accepted(&s, "typical"), 1);
+    s.chosen[0] = 51;
+    assert_int_equal(accepted(&s, "typical"), 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trees_are_laid_out_branch_by_branch),
+        cmocka_unit_test(fixed_and_paper_take_all),
+        cmocka_unit_test(default_depends_on_budget_and_method),
+        cmocka_unit_test(auto_takes_what_pays),
+        cmocka_unit_test(specdec_stops_where_a_rejection_is_likely),
+        cmocka_unit_test(tetris_takes_the_largest_products),
+        cmocka_unit_test(adaedl_stops_where_entropy_is_high),
+        cmocka_unit_test(rules_are_read_and_refused),
+        cmocka_unit_test(exact_stops_at_the_first_mismatch),
+        cmocka_unit_test(typical_asks_how_likely),
+        cmocka_unit_test(fly_asks_what_comes_after),
+        cmocka_unit_test(fuzzy_asks_how_near_the_distributions_are),
+        cmocka_unit_test(the_targets_own_choice_goes_first),
+    };
+    return cmocka_run_group_tests_name("rules", tests, NULL, NULL);
+}

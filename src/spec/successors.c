@@ -1,63 +1,99 @@
 #include "spec/successors.h"
 #include "base/mem.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WAYS = 4 };
-
-typedef struct ls_successor_set {
-    uint64_t key[WAYS]; // 0: empty
-    uint32_t put[WAYS]; // when: the count of puts
-    ls_successor entry[WAYS];
-} set;
+typedef struct ls_successor_entry {
+    uint64_t key;
+    int32_t chain; // next entry of the bucket; -1: none
+    bool again;    // put again since the hand passed
+    ls_successor said;
+} entry;
 
 static uint64_t key_of(int32_t before, int32_t token) {
-    return ((uint64_t)(uint32_t)(before + 1) << 32 | (uint32_t)token) + 1;
+    return (uint64_t)(uint32_t)before << 32 | (uint32_t)token;
 }
 
-static set *set_of(const ls_successors *s, uint64_t key) {
-    return &s->sets[(key * 0x9E3779B97F4A7C15u >> 32) * s->n_sets >> 32];
+static int32_t *bucket_of(const ls_successors *s, uint64_t key) {
+    const uint64_t h = key * 0x9E3779B97F4A7C15u;
+    return &s->buckets[(h ^ h >> 32) & (uint64_t)(s->n_buckets - 1)];
+}
+
+static int32_t find(const ls_successors *s, uint64_t key) { // -1: not there
+    if (!s->n_buckets) return -1;
+    int32_t i = *bucket_of(s, key);
+    while (i >= 0 && s->entries[i].key != key) i = s->entries[i].chain;
+    return i;
+}
+
+static int32_t most(const ls_successors *s) { // entries that the limit allows, with as many buckets
+    const size_t n = s->limit / (sizeof(entry) + 2 * sizeof(int32_t));
+    return n < 64 ? 64 : n > INT32_MAX / 2 ? INT32_MAX / 2 : (int32_t)n;
+}
+
+static void link_all(ls_successors *s) {
+    s->n_buckets = s->n_buckets ? s->n_buckets * 2 : 1024;
+    s->buckets = ls_realloc(s->buckets, (size_t)s->n_buckets * sizeof *s->buckets);
+    memset(s->buckets, -1, (size_t)s->n_buckets * sizeof *s->buckets);
+    for (int32_t i = 0; i < s->n; i++) {
+        int32_t *bucket = bucket_of(s, s->entries[i].key);
+        s->entries[i].chain = *bucket;
+        *bucket = i;
+    }
+}
+
+static int32_t take(ls_successors *s) { // a free place
+    if (s->n < most(s)) {
+        if (s->n == s->cap) {
+            s->cap = s->cap ? s->cap + s->cap / 4 : 1024;
+            if (s->cap > most(s)) s->cap = most(s);
+            s->entries = ls_realloc(s->entries, (size_t)s->cap * sizeof *s->entries);
+        }
+        if (s->n >= s->n_buckets) link_all(s);
+        return s->n++;
+    }
+    while (s->entries[s->hand].again) {
+        s->entries[s->hand].again = false;
+        s->hand = (s->hand + 1) % s->n;
+    }
+    const int32_t i = s->hand;
+    int32_t *p = bucket_of(s, s->entries[i].key);
+    while (*p != i) p = &s->entries[*p].chain;
+    *p = s->entries[i].chain;
+    s->hand = (s->hand + 1) % s->n;
+    return i;
 }
 
 void ls_successors_free(ls_successors *s) {
-    free(s->sets);
+    free(s->entries);
+    free(s->buckets);
     *s = (ls_successors){.limit = s->limit};
 }
 
 void ls_successors_put(ls_successors *s, int32_t before, int32_t token, const int32_t *id, const float *p) {
     if (id[0] < 0) return;
-    if (!s->sets) { // zeroed pages cost nothing until they are used
-        s->n_sets = s->limit > sizeof(set) ? (uint32_t)(s->limit / sizeof(set)) : 1;
-        s->sets = ls_calloc(s->n_sets, sizeof *s->sets);
-    }
     const uint64_t key = key_of(before, token);
-    set *e = set_of(s, key);
-    int way = 0; // its own place, else an empty one, else the oldest
-    for (int i = 0; i < WAYS; i++) {
-        if (e->key[i] == key) {
-            way = i;
-            break;
-        }
-        if (e->put[i] < e->put[way]) way = i;
+    int32_t i = find(s, key);
+    if (i >= 0) s->entries[i].again = true;
+    else {
+        i = take(s);
+        int32_t *bucket = bucket_of(s, key);
+        s->entries[i].key = key;
+        s->entries[i].chain = *bucket;
+        s->entries[i].again = false;
+        *bucket = i;
     }
-    e->key[way] = key;
-    e->put[way] = ++s->puts;
-    memcpy(e->entry[way].id, id, sizeof e->entry[way].id);
-    memcpy(e->entry[way].p, p, sizeof e->entry[way].p);
+    memcpy(s->entries[i].said.id, id, sizeof s->entries[i].said.id);
+    memcpy(s->entries[i].said.p, p, sizeof s->entries[i].said.p);
 }
 
 const ls_successor *ls_successors_get(const ls_successors *s, int32_t before, int32_t token) {
-    if (!s->sets) return NULL;
-    const uint64_t key = key_of(before, token);
-    const set *e = set_of(s, key);
-    for (int i = 0; i < WAYS; i++)
-        if (e->key[i] == key) return &e->entry[i];
-    return NULL;
+    const int32_t i = find(s, key_of(before, token));
+    return i < 0 ? NULL : &s->entries[i].said;
 }
 
 size_t ls_successors_bytes(const ls_successors *s) {
-    size_t used = 0;
-    for (uint32_t i = 0; i < s->n_sets; i++) used += s->sets[i].key[0] ? sizeof(set) : 0;
-    return used;
+    return (size_t)s->cap * sizeof *s->entries + (size_t)s->n_buckets * sizeof *s->buckets;
 }

@@ -1,5 +1,6 @@
 // What the target said before: its best tokens the last time that a pair of tokens (else a single token) was a verified
-// row, accepted or rejected. A table of fixed size in sets of four; a full set forgets what was put longest ago.
+// row, accepted or rejected. Bounded: when it is full, what was neither put nor put again for longest is forgotten
+// (second chance). Memory is taken as it fills, in one piece after another.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -13,12 +14,13 @@ typedef struct {
 
 typedef struct {
     size_t limit; // bytes at most; set before the first put
-    struct ls_successor_set *sets;
-    uint32_t n_sets, puts;
+    struct ls_successor_entry *entries;
+    int32_t *buckets; // first entry of each chain; -1: none
+    int32_t n, cap, n_buckets, hand;
 } ls_successors;
 
 void ls_successors_free(ls_successors *s);
 // before: the token before `token`; -1: a single token's entry. Nothing is put where id[0] is -1.
 void ls_successors_put(ls_successors *s, int32_t before, int32_t token, const int32_t *id, const float *p);
 const ls_successor *ls_successors_get(const ls_successors *s, int32_t before, int32_t token); // NULL: nothing known
-size_t ls_successors_bytes(const ls_successors *s); // memory of the entries in use
+size_t ls_successors_bytes(const ls_successors *s); // memory taken

@@ -279,7 +279,7 @@ static void successors_remember_the_last_word(void **state) {
         if (e) assert_int_equal(e->id[0], i / 2);
         else lost++;
     }
-    assert_true(lost < 1000); // 1 MB holds about 13,800: what is younger is there
+    assert_true(lost < 1000); // 1 MB holds about 11,900: what is younger is there
     assert_true(ls_successors_bytes(&s) > (1 << 19) && ls_successors_bytes(&s) <= 1 << 20);
     int32_t recent = 0; // what was put last is there
     for (int32_t i = 15000; i < 20000; i++) recent += ls_successors_get(&s, i, 7) != NULL;

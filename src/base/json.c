@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include <jansson.h>
+#include <math.h>
 
 ls_code ls_json_parse(ls_json **out, const char *text, size_t n, const char *where, ls_err *err) {
     json_error_t e;
@@ -25,6 +26,29 @@ const char *ls_json_str(const ls_json *v, size_t *n) {
 bool ls_json_int(const ls_json *v, int64_t *out) {
     if (json_is_integer(v)) *out = json_integer_value(v);
     return json_is_integer(v);
+}
+
+bool ls_json_num(const ls_json *v, double *out) {
+    if (json_is_number(v)) *out = json_number_value(v);
+    if (json_is_null(v)) *out = (double)NAN;
+    return json_is_number(v) || json_is_null(v);
+}
+
+bool ls_json_bool(const ls_json *v, bool *out) {
+    if (json_is_boolean(v)) *out = json_is_true(v);
+    return json_is_boolean(v);
+}
+
+bool ls_json_is_null(const ls_json *v) {
+    return json_is_null(v);
+}
+
+size_t ls_json_size(const ls_json *array) {
+    return json_array_size(array);
+}
+
+bool ls_json_is_array(const ls_json *v) {
+    return json_is_array(v);
 }
 
 const ls_json *ls_json_at(const ls_json *array, size_t i) {

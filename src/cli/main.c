@@ -16,9 +16,9 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(const ls_command_line *c);
-    } commands[] = {{"chat", ls_cmd_chat},     {"generate", ls_cmd_generate}, {"compare", ls_cmd_compare},
-                    {"corpus", ls_cmd_corpus}, {"tokenize", ls_cmd_tokenize}, {"doctor", ls_cmd_doctor},
-                    {"config", ls_cmd_config}};
+    } commands[] = {{"chat", ls_cmd_chat},         {"generate", ls_cmd_generate}, {"compare", ls_cmd_compare},
+                    {"simulate", ls_cmd_simulate}, {"tune", ls_cmd_tune},         {"corpus", ls_cmd_corpus},
+                    {"tokenize", ls_cmd_tokenize}, {"doctor", ls_cmd_doctor},     {"config", ls_cmd_config}};
     setlocale(LC_CTYPE, ""); // widths and line drawing; numbers keep the C locale
     ls_command_line c;
     ls_err err = {0};

@@ -20,6 +20,11 @@ const ls_command_info ls_commands[] = {
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file json quiet color " COMMON_FLAGS},
     {"compare", "[FLAGS]", "the same prompts by several methods: equal outputs, MAT, speed",
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file suite methods json quiet " COMMON_FLAGS},
+    {"simulate", "TRACE... [FLAGS]", "what other methods would have done on recorded outputs, without a model",
+     "methods budget sizing json quiet " COMMON_FLAGS},
+    {"tune", "[FLAGS]", "find what is fastest here on your own prompts, and write it as a configuration file",
+     MODEL_FLAGS "max-tokens temperature top-k top-p seed chat raw system prompt prompt-file suite methods out "
+                 "quiet " COMMON_FLAGS},
     {"corpus", "build FILE|FOLDER... --out FILE | info FILE", "a corpus of your texts or code, for the method rest",
      "model threads out quiet " COMMON_FLAGS},
     {"tokenize", "[FLAGS]", "token ids of a text", "model prompt prompt-file chat raw system json " COMMON_FLAGS},
@@ -105,6 +110,16 @@ void ls_help(const char *command, ls_buf *out) {
     if (!strcmp(c->name, "compare"))
         ls_buf_str(out, "  logitspec compare --prompt \"Count to twenty.\" --methods ar,logitspec,logitspec:16\n"
                         "  logitspec compare --suite demos/prompts/suite.jsonl --max-tokens 128\n\n");
+    if (!strcmp(c->name, "simulate"))
+        ls_buf_str(out,
+                   "  logitspec generate --prompt \"Count to twenty.\" --method ar --trace run.jsonl\n"
+                   "  logitspec simulate run.jsonl --methods logitspec,logitspec:32,pld/auto,suffix+min_p=0.05\n\n");
+    if (!strcmp(c->name, "tune"))
+        ls_buf_str(out, "  logitspec tune --suite demos/prompts/suite.jsonl --max-tokens 128 --out tuned.yaml\n"
+                        "  logitspec --config tuned.yaml\n\n");
+    if (!strcmp(c->name, "corpus"))
+        ls_buf_str(out, "  logitspec corpus build ~/src/project README.md --out project.corpus\n"
+                        "  logitspec generate --prompt \"...\" --method rest --set rest.corpus=project.corpus\n\n");
     if (!strcmp(c->name, "tokenize")) ls_buf_str(out, "  logitspec tokenize --prompt \"Hello, world\" --raw\n\n");
     for (size_t i = 0; i < LS_OPT_COUNT; i++)
         if (keyed[i].flag && has_word(c->flags, keyed[i].flag))

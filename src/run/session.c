@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "run/ar_cost.h"
 #include "run/costs.h"
-#include "spec/scores.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,13 +12,9 @@ struct ls_session {
     ls_model *model;
     ls_backend *b;
     // settings
-    const ls_method *method;
-    ls_drafter *drafter;  // NULL for plain decoding
-    ls_knob_value *knobs; // that the drafter was made with; texts owned
-    ls_sizing sizing;     // settled
-    char sizing_asked[40];
+    ls_drafting drafting;
     ls_accept accept;
-    int32_t budget, max_tokens;
+    int32_t max_tokens;
     lst_sampling sampling;
     ls_ids stop_ends; // end of each stop string in stop_bytes
     ls_buf stop_bytes;
@@ -33,7 +28,6 @@ struct ls_session {
     bool corrected;      // that row's draft children were all rejected
     uint32_t turn, step;
     ls_cost_curve costs;
-    ls_scores *scores; // for methods without estimates of their own
     ls_ar_cost ar;
     double host_us; // smoothed host work of a step
     ls_tree tree;
@@ -47,84 +41,12 @@ static double us_since(uint64_t start) {
     return (double)(ls_now_ns() - start) / 1e3;
 }
 
-static void free_knobs(ls_knob_value *knobs, const ls_method *m) {
-    for (size_t i = 0; m && m->knobs && m->knobs[i].key; i++) free((char *)knobs[i].text);
-    free(knobs);
-}
-
-// The method's values of all knobs, texts owned.
-static ls_knob_value *copy_knobs(const ls_knob_value *all, const ls_method *m) {
-    ls_knob_value *k = ls_calloc(ls_knob_count() + 1, sizeof *k);
-    if (all) memcpy(k, all, ls_knob_count() * sizeof *k);
-    else ls_knob_defaults(k);
-    memmove(k, k + ls_knob_offset(m), (ls_knob_count() - ls_knob_offset(m)) * sizeof *k);
-    for (size_t i = 0; m->knobs && m->knobs[i].key; i++) k[i].text = k[i].text ? ls_strdup(k[i].text) : NULL;
-    return k;
-}
-
-static bool same_knobs(const ls_knob_value *a, const ls_knob_value *b, const ls_method *m) {
-    for (size_t i = 0; m->knobs && m->knobs[i].key; i++) {
-        const char *x = a[i].text ? a[i].text : "", *y = b[i].text ? b[i].text : "";
-        if (a[i].number < b[i].number || a[i].number > b[i].number || strcmp(x, y)) return false;
-    }
-    return true;
-}
-
-static void free_drafter(ls_session *s) {
-    if (s->drafter) s->drafter->free(s->drafter);
-    free_knobs(s->knobs, s->method);
-    free(s->scores);
-    s->drafter = NULL;
-    s->knobs = NULL;
-    s->scores = NULL;
-}
-
-// A drafter that is kept keeps what it learnt.
-static ls_code set_method(ls_session *s, const ls_method *m, const ls_decode_options *opt, ls_err *err) {
-    ls_knob_value *knobs = copy_knobs(opt->knobs, m);
-    ls_drafter *drafter = NULL;
-    ls_code code = LS_OK;
-    if (m == s->method && same_knobs(knobs, s->knobs, m)) {
-        free_knobs(knobs, m);
-        return LS_OK;
-    }
-    if (m->make)
-        code = m->make(&drafter,
-                       &(ls_draft_setup){.knobs = knobs,
-                                         .tokenizer = s->model->name,
-                                         .n_vocab = s->b->n_vocab,
-                                         .tokenizer_id = ls_vocab_id(s->model->vocab),
-                                         .note = opt->note,
-                                         .ud = opt->ud},
-                       err);
-    if (code) {
-        free_knobs(knobs, m);
-        return code;
-    }
-    free_drafter(s);
-    s->drafter = drafter;
-    s->knobs = knobs;
-    s->method = m;
-    if (!m->scored) s->scores = ls_calloc(1, sizeof *s->scores);
-    if (drafter) drafter->observe(drafter, s->context.p, s->context.n, true);
-    return LS_OK;
-}
-
 ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err) {
-    const ls_method *m = ls_method_find(opt->method);
-    if (!m) return ls_fail(err, LS_E_USAGE, "unknown method '%s'", opt->method);
-    const ls_method *before = s->method;
-    ls_code code = set_method(s, m, opt, err);
+    const ls_draft_setup place = {
+        .tokenizer = s->model->name, .n_vocab = s->b->n_vocab, .tokenizer_id = ls_vocab_id(s->model->vocab)};
+    const ls_code code = ls_drafting_set(&s->drafting, opt, &place, s->context.p, s->context.n, err);
     if (code) return code;
-    char asked[sizeof s->sizing_asked];
-    ls_sizing_write(&opt->sizing, asked, sizeof asked);
-    if (m != before || opt->budget != s->budget || strcmp(asked, s->sizing_asked)) { // else it keeps what it learnt
-        s->sizing = opt->sizing;
-        ls_sizing_settle(&s->sizing, m, opt->budget);
-        memcpy(s->sizing_asked, asked, sizeof asked);
-    }
     s->accept = opt->accept;
-    s->budget = opt->budget;
     s->max_tokens = opt->max_tokens;
     s->sampling = opt->sampling;
     s->stop_ends.n = 0;
@@ -150,7 +72,7 @@ ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_option
 
 void ls_session_free(ls_session *s) {
     if (!s) return;
-    free_drafter(s);
+    ls_drafting_free(&s->drafting);
     ls_ids_free(&s->stop_ends);
     ls_buf_free(&s->stop_bytes);
     ls_ids_free(&s->context);
@@ -167,14 +89,14 @@ void ls_session_reset(ls_session *s) {
     s->started = s->active = s->corrected = false;
     s->turn = s->step = 0;
     s->uncommitted = -1;
-    if (s->drafter) s->drafter->observe(s->drafter, s->context.p, 0, true);
+    ls_drafting_observe(&s->drafting, s->context.p, 0, true);
 }
 
 const ls_cost_curve *ls_session_costs(const ls_session *s) {
     return &s->costs;
 }
 const ls_drafter *ls_session_drafter(const ls_session *s) {
-    return s->drafter;
+    return s->drafting.drafter;
 }
 const ls_ids *ls_session_context(const ls_session *s) {
     return &s->context;
@@ -213,7 +135,7 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     }
     s->uncommitted = -1;
     if (prefill_ms) *prefill_ms = us_since(start) / 1e3;
-    if (s->drafter) s->drafter->observe(s->drafter, s->context.p, s->context.n, false);
+    ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);
     if (s->started) s->turn++;
     s->output.n = 0;
     ls_buf_clear(&s->text);
@@ -222,36 +144,6 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     s->corrected = false;
     s->started = s->active = true;
     return LS_OK;
-}
-
-// Drops what does not fit: nodes beyond the context (a node's position is the context plus its depth).
-static void trim_to_context(ls_session *s) {
-    ls_tree *t = &s->tree;
-    const int32_t room = s->b->n_context - (int32_t)s->context.n;
-    bool keep[LS_TREE_MAX], fits = true;
-    for (int32_t i = 0; i < t->n; i++) fits &= keep[i] = t->depth[i] < room;
-    if (!fits) ls_tree_keep(t, keep);
-}
-
-// The tree that is verified next. Returns the rows that were asked for.
-static int32_t draft(ls_session *s, const int32_t *top_ids, const float *top_logits, int32_t n_top, int32_t ask) {
-    const int32_t root = s->last.chosen, context = (int32_t)s->context.n;
-    if (!s->drafter) {
-        ls_tree_start(&s->tree, root);
-        return 1;
-    }
-    float top_p[LST_MAX_ROWS];
-    for (int32_t i = 0; i < n_top; i++) top_p[i] = expf(top_logits[i] - s->last.lse);
-    const bool by_cost = s->sizing.rule->by_cost;
-    s->drafter->propose(
-        s->drafter,
-        &(ls_draft_state){s->context.p, s->context.n, root, top_ids, top_p, n_top, by_cost ? &s->costs : NULL}, ask,
-        &s->tree);
-    if (s->scores) ls_scores_fill(s->scores, &s->tree);
-    trim_to_context(s);
-    if (!s->sizing.rule->cut) return ask;
-    ls_sizing_cut(&s->sizing, &s->tree, &s->costs, context, s->budget);
-    return s->tree.n;
 }
 
 static void record_last(const ls_session *s, ls_step *out, const int32_t *ids, const float *logits, int32_t n) {
@@ -386,15 +278,6 @@ static void finish_step(ls_session *s, ls_step *out, ls_finish finish, uint64_t 
     s->step++;
 }
 
-static void teach(ls_session *s, const int32_t *path, int32_t n_path) {
-    ls_sizing_learn(&s->sizing, &s->tree, n_path);
-    if (s->scores) ls_scores_learn(s->scores, &s->tree, path, n_path);
-    if (s->drafter->learn)
-        s->drafter->learn(s->drafter, &(ls_draft_result){s->context.p, s->context.n, &s->tree, path, n_path,
-                                                         (const int32_t(*)[LS_SUCCESSORS])s->row_top_id,
-                                                         (const float(*)[LS_SUCCESSORS])s->row_top_p});
-}
-
 // The path whose rows stand. Fills what drafters and acceptance rules read of the rows.
 static int32_t verify(ls_session *s, int32_t *path) {
     int32_t chosen[LST_MAX_ROWS];
@@ -418,11 +301,12 @@ static int32_t verify(ls_session *s, int32_t *path) {
 static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     ls_code code;
     const int32_t context = (int32_t)s->context.n, root = s->last.chosen;
+    const ls_drafter *drafter = s->drafting.drafter; // NULL: plain decoding
     int32_t top_ids[LST_MAX_ROWS];
     float top_logits[LST_MAX_ROWS];
     const bool ends_on_root = root == ls_vocab_eos(s->model->vocab) || (int64_t)s->output.n + 1 >= s->max_tokens ||
                               context + 1 >= s->b->n_context;
-    if (!ends_on_root && ls_ar_due(&s->ar, context) && s->drafter) {
+    if (!ends_on_root && ls_ar_due(&s->ar, context) && drafter) {
         if ((code = ls_ar_probe(&s->ar, s->b, root, &s->sampling, s->host_us, err))) return code;
         ls_cost_observe(&s->costs, 1, context, (s->ar.us - s->host_us) / 1e3);
     }
@@ -434,13 +318,13 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
                      .corrected = s->corrected,
                      .exact = s->b->exact && !ls_accept_is_lossy(&s->accept),
                      .ar_us = s->ar.us};
-    out->budget = (int16_t)(s->drafter ? ls_sizing_ask(&s->sizing, s->method, s->budget) : 1);
+    out->budget = (int16_t)ls_drafting_rows(&s->drafting);
     int32_t n_top = out->budget > LS_MAX_TOP ? out->budget : LS_MAX_TOP;
     if (n_top > s->b->n_vocab) n_top = s->b->n_vocab;
     if ((code = s->b->row_top(s->b, -1, n_top, top_ids, top_logits, err))) return code;
     record_last(s, out, top_ids, top_logits, n_top);
     record_root(s, out);
-    if (s->drafter) out->pool_size = s->drafter->pool_size(s->drafter);
+    if (drafter) out->pool_size = drafter->pool_size(drafter);
     ls_finish finish = LS_GOING;
     if (ends_on_root) { // nothing follows this token, so no forward is run for it
         emit(s, &root, 1, &finish);
@@ -450,7 +334,10 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
         finish_step(s, out, finish, start);
         return LS_OK;
     }
-    out->budget = (int16_t)draft(s, top_ids, top_logits, n_top, out->budget);
+    float top_p[LST_MAX_ROWS];
+    for (int32_t i = 0; i < n_top; i++) top_p[i] = expf(top_logits[i] - s->last.lse);
+    const ls_draft_state state = {s->context.p, s->context.n, root, top_ids, top_p, n_top, NULL};
+    out->budget = (int16_t)ls_drafting_propose(&s->drafting, &state, &s->costs, s->b->n_context - context, &s->tree);
     out->t_draft_us = us_since(start);
 
     uint64_t t = ls_now_ns();
@@ -472,9 +359,11 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     // the end-of-sequence token is emitted but not committed: the next turn's frame brings it back
     int32_t n_keep = finish == LS_FINISH_EOS ? n_emitted - 1 : n_emitted;
     if ((code = s->b->keep_path(s->b, path, n_keep, err))) return code;
-    if (s->drafter) teach(s, path, n_path);
+    ls_drafting_learn(&s->drafting, &(ls_draft_result){s->context.p, s->context.n, &s->tree, path, n_path,
+                                                       (const int32_t(*)[LS_SUCCESSORS])s->row_top_id,
+                                                       (const float(*)[LS_SUCCESSORS])s->row_top_p});
     ls_ids_add(&s->context, ids, (size_t)n_keep);
-    if (s->drafter) s->drafter->observe(s->drafter, s->context.p, s->context.n, false);
+    ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);
     s->last = s->rows[path[n_keep - 1]];
     s->corrected = false;
     for (int32_t i = 1; i < s->tree.n; i++) s->corrected |= s->tree.parent[i] == path[n_path - 1];
@@ -485,7 +374,7 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     double host = out->t_total_us - out->t_forward_us;
     ls_ar_bound(&s->ar, out->t_total_us);
     s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;
-    out->ar_us = s->drafter ? s->ar.us : out->t_total_us; // a plain step is its own baseline
+    out->ar_us = drafter ? s->ar.us : out->t_total_us; // a plain step is its own baseline
     return LS_OK;
 }
 

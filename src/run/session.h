@@ -7,25 +7,9 @@
 // plain decoding emits, given a backend that is exact.
 #pragma once
 #include "base/buf.h"
+#include "run/drafting.h"
 #include "run/load.h"
 #include "run/step.h"
-#include "spec/accept.h"
-#include "spec/drafter.h"
-#include "spec/sizing.h"
-
-typedef struct {
-    const char *method;         // a name of ls_methods
-    int32_t budget;             // rows of a step's tree, root included; 0: as the sizing says
-    ls_sizing sizing;           // how trees are cut; zero: `default`
-    ls_accept accept;           // which drafts are right; zero: exact
-    const ls_knob_value *knobs; // of all methods (spec/knobs.h); NULL: defaults
-    int32_t max_tokens;         // output tokens of a turn
-    lst_sampling sampling;      // temperature 0: greedy
-    void (*note)(void *ud,
-                 const char *text); // a drafter has a line for the user, also when it is freed; NULL: nobody listens
-    void *ud;
-    const char *const *stops; // stop strings, NULL-terminated; NULL: none
-} ls_decode_options;
 
 typedef struct ls_session ls_session;
 

@@ -15,6 +15,11 @@ const char *ls_from_name(ls_from f) {
     return names[f];
 }
 
+const char *ls_node_state_name(ls_node_state s) {
+    static const char *const names[] = {"accepted", "rejected", "not-reached"};
+    return names[s];
+}
+
 int ls_step_loose(const ls_step *s, int *at) {
     int n = 0;
     for (int i = 1; s->forward && i < s->n_emitted; i++)

@@ -77,8 +77,9 @@ typedef enum {
     LS_FINISH_INTERRUPTED,
     LS_FINISH_ERROR,
 } ls_finish;
-const char *ls_finish_name(ls_finish f); // "eos", "stop", ...; "" for LS_GOING
-const char *ls_from_name(ls_from f);     // "root", "retrieved", "last-logit", ...
+const char *ls_finish_name(ls_finish f);         // "eos", "stop", ...; "" for LS_GOING
+const char *ls_node_state_name(ls_node_state s); // "accepted", "rejected", "not-reached"
+const char *ls_from_name(ls_from f);             // "root", "retrieved", "last-logit", ...
 
 typedef struct {
     uint32_t turn;       // conversation turn, from 0

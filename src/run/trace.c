@@ -24,11 +24,6 @@ struct ls_trace {
     bool reported;
 };
 
-const char *ls_node_state_name(ls_node_state s) {
-    static const char *const names[] = {"accepted", "rejected", "not-reached"};
-    return names[s];
-}
-
 ls_code ls_trace_open(ls_trace **out, const char *path, ls_err *err) {
     *out = NULL;
     FILE *f = stdout;
@@ -140,6 +135,7 @@ static void write_calibration(ls_jsonw *w, const ls_cost_curve *z) {
     ls_jw_open(w, '[');
     for (int i = 0; i < LS_COST_SIZES; i++) ls_jw_num(w, z->base_ms[i], 5);
     ls_jw_close(w, ']');
+    key_num(w, "slope_ms", z->slope_ms, 5);
     ls_jw_close(w, '}');
 }
 

@@ -27,5 +27,3 @@ void ls_trace_end(ls_trace *t, uint32_t turn, ls_finish reason, const ls_stats *
 // True once, after the first failed write (disk full, closed pipe): decoding goes on, what was written stays valid.
 bool ls_trace_failed(ls_trace *t, ls_err *err);
 void ls_trace_close(ls_trace *t); // accepts NULL
-// "accepted", "rejected", "not-reached"
-const char *ls_node_state_name(ls_node_state s);

@@ -23,4 +23,4 @@ void ls_successors_free(ls_successors *s);
 // before: the token before `token`; -1: a single token's entry. Nothing is put where id[0] is -1.
 void ls_successors_put(ls_successors *s, int32_t before, int32_t token, const int32_t *id, const float *p);
 const ls_successor *ls_successors_get(const ls_successors *s, int32_t before, int32_t token); // NULL: nothing known
-size_t ls_successors_bytes(const ls_successors *s); // memory taken
+size_t ls_successors_bytes(const ls_successors *s);                                           // memory taken

@@ -1,0 +1,208 @@
+// `simulate TRACE...`: what other methods would have done on recorded outputs, without a model.
+#include "base/clock.h"
+#include "base/jsonw.h"
+#include "base/mem.h"
+#include "cli/contender.h"
+#include "cli/progress.h"
+#include "run/simulate.h"
+#include "run/trace_read.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    ls_recording **turns;
+    size_t n;
+    // of the first header; the others must be of the same vocabulary
+    char model[64], file[256], recorded_by[32];
+    int32_t n_vocab;
+    uint64_t tokenizer_id;
+    ls_cost_curve costs;
+    double recorded_ms;
+    uint64_t steps, emitted; // as recorded
+    bool torn;
+} recordings;
+
+typedef struct {
+    ls_simulated total;
+    double seconds;
+} outcome;
+
+static ls_code add_header(recordings *all, const ls_trace_header *h, const char *path, ls_err *err) {
+    if (strcmp(h->acceptance, "exact"))
+        return ls_fail(err, LS_E_USAGE,
+                       "%s: recorded with the lossy acceptance %s; only exact outputs say what others would do", path,
+                       h->acceptance);
+    if (!all->n) {
+        snprintf(all->model, sizeof all->model, "%s", h->model);
+        snprintf(all->file, sizeof all->file, "%s", path);
+        snprintf(all->recorded_by, sizeof all->recorded_by, "%s", h->method);
+        all->n_vocab = h->n_vocab;
+        all->tokenizer_id = h->tokenizer_id;
+        all->costs = h->costs;
+    } else if (h->tokenizer_id != all->tokenizer_id)
+        return ls_fail(err, LS_E_USAGE, "%s: of another tokenizer than %s", path, all->file);
+    all->turns = ls_realloc(all->turns, (all->n + 1) * sizeof *all->turns);
+    all->turns[all->n++] = ls_recording_new(h->prompt.p, h->prompt.n, h->n_context);
+    return LS_OK;
+}
+
+static ls_code load(recordings *all, const char *path, ls_err *err) {
+    ls_trace_reader *r;
+    ls_trace_line line;
+    ls_code code = ls_trace_read_open(&r, path, err);
+    if (code) return code;
+    while (!(code = ls_trace_read_next(r, &line, err)) && line != LS_TRACE_NONE) {
+        if (line == LS_TRACE_HEADER && (code = add_header(all, ls_trace_read_header(r), path, err))) break;
+        if (line != LS_TRACE_STEP) continue;
+        const ls_step *s = ls_trace_read_step(r);
+        ls_recording_add(all->turns[all->n - 1], s);
+        all->steps++;
+        all->emitted += (uint64_t)s->n_emitted;
+        all->recorded_ms += s->t_total_us / 1e3;
+    }
+    all->torn |= ls_trace_read_torn(r);
+    ls_trace_read_close(r);
+    return code;
+}
+
+static ls_code run(const recordings *all, const ls_contender *c, outcome *out, ls_err *err) {
+    ls_simulator *s;
+    const ls_draft_setup place = {.tokenizer = all->model, .n_vocab = all->n_vocab, .tokenizer_id = all->tokenizer_id};
+    ls_code code = ls_simulator_new(&s, &c->setup.s.decode, &place, &all->costs, err);
+    if (code) return ls_err_prefix(err, "%s", c->label);
+    const uint64_t start = ls_now_ns();
+    for (size_t i = 0; i < all->n && !code; i++) {
+        ls_simulate(s, all->turns[i], &out->total);
+        if (ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
+    }
+    out->seconds = (double)(ls_now_ns() - start) / 1e9;
+    ls_simulator_free(s);
+    return code;
+}
+
+static double per(double a, uint64_t b) {
+    return b ? a / (double)b : NAN;
+}
+
+static double speedup(const ls_simulated *t) {
+    return t->cost_ms > 0 ? t->ar_ms / (t->cost_ms + t->draft_us / 1e3) : NAN;
+}
+
+static void table(const recordings *all, const ls_contender *c, const outcome *o, int n, ls_buf *out) {
+    ls_buf_fmt(out, "%s: %zu turn%s, %llu tokens, recorded with %s: MAT %.2f\n\n", all->model, all->n,
+               all->n == 1 ? "" : "s", (unsigned long long)all->emitted, all->recorded_by,
+               per((double)all->emitted, all->steps));
+    ls_buf_fmt(out, "%-28s %6s %17s %9s %8s %8s %9s %10s\n", "method", "MAT", "accepted/verified", "rows/step", "draft",
+               "speedup", "known", "steps/s");
+    for (int i = 0; i < n; i++) {
+        const ls_simulated *t = &o[i].total;
+        char rate[48], known[24];
+        snprintf(rate, sizeof rate, "%llu/%llu", (unsigned long long)t->accepted, (unsigned long long)t->drafted);
+        snprintf(known, sizeof known, "%.0f%%", 100 * per((double)t->rows_known, t->rows));
+        ls_buf_fmt(out, "%-28s %6.2f %17s %9.1f %5.0f us %8.2f %9s %10.0f\n", c[i].label,
+                   per((double)t->emitted, t->steps), rate, per((double)(t->drafted + t->forwards), t->forwards),
+                   per(t->draft_us, t->forwards), speedup(t), known,
+                   o[i].seconds > 0 ? (double)t->steps / o[i].seconds : 0);
+    }
+    const ls_simulated *t = &o[0].total;
+    ls_buf_fmt(out, "\nspeedup: over plain decoding, %s\n",
+               all->costs.base_ms[0] > 0
+                   ? "by the recorded costs of forwards (an estimate) and the drafting measured here"
+                   : "not known: the trace holds no costs, and sizing by cost takes all it can");
+    ls_buf_fmt(
+        out,
+        "known: verified rows whose best tokens the trace holds; drafters learn nothing from the others. The last\n"
+        "logits are known to rank 64 in %llu of %llu steps (to rank 8 or not at all elsewhere): a trace of method ar\n"
+        "knows them everywhere, one of the method itself knows all rows.\n",
+        (unsigned long long)t->lasts_whole, (unsigned long long)t->lasts);
+}
+
+static void key_num(ls_jsonw *w, const char *key, double v) {
+    ls_jw_key(w, key);
+    ls_jw_num(w, v, 6);
+}
+
+static void key_int(ls_jsonw *w, const char *key, uint64_t v) {
+    ls_jw_key(w, key);
+    ls_jw_u64(w, v);
+}
+
+static void json(const recordings *all, const ls_contender *c, const outcome *o, int n, ls_buf *out) {
+    ls_jsonw w = {.out = out};
+    ls_jw_open(&w, '{');
+    ls_jw_key(&w, "model"), ls_jw_str(&w, all->model);
+    ls_jw_key(&w, "recorded_with"), ls_jw_str(&w, all->recorded_by);
+    key_int(&w, "turns", all->n);
+    key_int(&w, "recorded_steps", all->steps);
+    key_int(&w, "recorded_tokens", all->emitted);
+    ls_jw_key(&w, "methods"), ls_jw_open(&w, '[');
+    for (int i = 0; i < n; i++) {
+        const ls_simulated *t = &o[i].total;
+        ls_jw_open(&w, '{');
+        ls_jw_key(&w, "method"), ls_jw_str(&w, c[i].label);
+        key_int(&w, "steps", t->steps);
+        key_int(&w, "emitted", t->emitted);
+        key_num(&w, "mat", per((double)t->emitted, t->steps));
+        key_int(&w, "draft_verified", t->drafted);
+        key_int(&w, "draft_accepted", t->accepted);
+        key_num(&w, "draft_us_per_step", per(t->draft_us, t->forwards));
+        key_num(&w, "estimated_speedup", speedup(t));
+        key_int(&w, "rows_known", t->rows_known);
+        key_int(&w, "rows", t->rows);
+        key_int(&w, "last_logits_whole", t->lasts_whole);
+        key_int(&w, "last_logits", t->lasts);
+        key_num(&w, "steps_per_s", o[i].seconds > 0 ? (double)t->steps / o[i].seconds : NAN);
+        ls_jw_close(&w, '}');
+    }
+    ls_jw_close(&w, ']');
+    ls_jw_close(&w, '}');
+    ls_buf_char(out, '\n');
+}
+
+int ls_cmd_simulate(const ls_command_line *c) {
+    ls_err err = {0};
+    recordings all = {0};
+    ls_contender *contenders = NULL;
+    outcome *out = NULL;
+    int n = 0;
+    ls_code code = LS_OK;
+    ls_gauge gauge = ls_gauge_start(c->quiet || c->json);
+    ls_catch_signals();
+    if (!c->n_args) code = ls_fail(&err, LS_E_USAGE, "'logitspec simulate TRACE...' is expected: a file of --trace");
+    if (!code)
+        code = ls_contenders_read(&contenders, &n, "--methods", c->methods ? c->methods : "all", &c->options, &err);
+    for (int i = 0; i < c->n_args && !code; i++) {
+        ls_gauge_show(&gauge, "reading traces", (double)i / c->n_args);
+        code = load(&all, c->args[i], &err);
+    }
+    if (!code && !all.emitted) code = ls_fail(&err, LS_E_RANGE, "the traces hold no output");
+    if (!code) out = ls_calloc((size_t)n, sizeof *out);
+    for (int i = 0; i < n && !code; i++) {
+        ls_gauge_show(&gauge, "simulating", (double)i / n);
+        code = run(&all, &contenders[i], &out[i], &err);
+    }
+    ls_gauge_clear(&gauge);
+    int status = LS_EXIT_OK;
+    if (code) status = ls_report(&err);
+    else {
+        ls_buf text = {0};
+        if (all.torn) fprintf(stderr, "logitspec: the last line of a trace was cut short and is left out\n");
+        if (c->json) json(&all, contenders, out, n, &text);
+        else table(&all, contenders, out, n, &text);
+        if (fwrite(text.p, 1, text.n, stdout) != text.n || fflush(stdout)) {
+            fprintf(stderr, "logitspec: cannot write to standard output: %s\n", strerror(errno));
+            status = LS_EXIT_FAILED;
+        }
+        ls_buf_free(&text);
+    }
+    free(out);
+    ls_contenders_free(contenders, n);
+    for (size_t i = 0; i < all.n; i++) ls_recording_free(all.turns[i]);
+    free(all.turns);
+    return status;
+}

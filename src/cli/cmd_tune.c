@@ -1,0 +1,258 @@
+// `tune`: which method, how many rows and which knobs are fastest here on the user's own prompts. Plain decoding
+// records the texts and one wide draft what the target says off them; many ways are simulated on that under the
+// measured costs; the best of them are run for real, and the fastest that was measured is written as a configuration
+// file.
+#include "base/file.h"
+#include "base/mem.h"
+#include "cli/comparison.h"
+#include "run/simulate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_WAYS = 1024, WORD = 80, FINALISTS = 5, OF_ONE_METHOD = 2 };
+
+typedef struct {
+    char word[WORD];
+    const ls_method *method;
+    double ms_per_token, mat; // simulated
+} way;
+
+typedef struct {
+    const ls_command_line *line;
+    ls_options base; // with one seed for all
+    ls_comparison k;
+    ls_cost_curve costs;
+    ls_recording **turns; // by prompt
+    way ways[MAX_WAYS];
+    int n_ways;
+} tuning;
+
+// ---- recording
+
+static void begin_text(void *ud, size_t prompt, int contender, const ls_ids *context) {
+    tuning *t = ud;
+    (void)contender;
+    t->turns[prompt] = ls_recording_new(context->p, context->n, t->k.model.backend->n_context);
+}
+
+static void add_text(void *ud, size_t prompt, int contender, const ls_step *step) {
+    (void)contender;
+    ls_recording_add(((tuning *)ud)->turns[prompt], step);
+}
+
+static void add_rows(void *ud, size_t prompt, int contender, const ls_step *step) {
+    (void)contender;
+    ls_recording_more(((tuning *)ud)->turns[prompt], (size_t)step->output_pos, step);
+}
+
+// Runs the list on all prompts; the sessions stay open.
+static ls_code run(tuning *t, const char *list, ls_err *err) {
+    ls_contender *c;
+    int n;
+    ls_code code = ls_contenders_read(&c, &n, "tune", list, &t->base, err);
+    if (!code) code = ls_comparison_open(&t->k, c, n, err);
+    return code ? code : ls_comparison_run(&t->k, err);
+}
+
+static ls_code record(tuning *t, ls_err *err) {
+    t->turns = ls_calloc(t->k.suite.n, sizeof *t->turns);
+    t->k.ud = t;
+    t->k.on_begin = begin_text;
+    t->k.on_step = add_text;
+    ls_code code = run(t, "ar", err);
+    if (t->k.sessions && t->k.sessions[0]) t->costs = *ls_session_costs(t->k.sessions[0]);
+    ls_comparison_close(&t->k);
+    if (code) return code;
+    t->k.on_begin = NULL;
+    t->k.on_step = add_rows;
+    code = run(t, "logitspec:32", err);
+    ls_comparison_close(&t->k);
+    t->k.on_step = NULL;
+    return code;
+}
+
+// ---- simulating
+
+// "pld+ngram=2" and ":8" is "pld:8+ngram=2".
+static void with_sizing(char out[WORD], const char *word, const char *sizing) {
+    const int name = (int)strcspn(word, "+");
+    snprintf(out, WORD, "%.*s%s%s", name, word, sizing, word + name);
+}
+
+static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
+    ls_contender c;
+    ls_simulator *s = NULL;
+    ls_code code = ls_contender_read(&c, word, &t->base, err);
+    if (code) return code;
+    const ls_model *m = &t->k.model;
+    const ls_draft_setup place = {
+        .tokenizer = m->name, .n_vocab = m->backend->n_vocab, .tokenizer_id = ls_vocab_id(m->vocab)};
+    ls_simulated total = {0};
+    if (!(code = ls_simulator_new(&s, &c.setup.s.decode, &place, &t->costs, err))) {
+        for (size_t p = 0; p < t->k.suite.n; p++) ls_simulate(s, t->turns[p], &total);
+        if (t->n_ways < MAX_WAYS && total.emitted) {
+            way *w = &t->ways[t->n_ways++];
+            snprintf(w->word, sizeof w->word, "%s", word);
+            w->method = c.method;
+            w->ms_per_token = (total.cost_ms + total.draft_us / 1e3) / (double)total.emitted;
+            w->mat = (double)total.emitted / (double)total.steps;
+        }
+    }
+    ls_simulator_free(s);
+    ls_contender_free(&c);
+    return code;
+}
+
+static ls_code simulate_all(tuning *t, ls_err *err) {
+    static const char *const words[] = {"logitspec",
+                                        "logitspec-paper",
+                                        "logit-only",
+                                        "retrieval-only",
+                                        "recycle",
+                                        "lookahead",
+                                        "pld",
+                                        "pld+ngram=2",
+                                        "pld+tokens=4",
+                                        "suffix",
+                                        "suffix+min_p=0.02",
+                                        "suffix+factor=1",
+                                        "cacheback",
+                                        "cacheback+leader=1",
+                                        "cacheback+leader=3",
+                                        "cacheback+length=1",
+                                        NULL};
+    static const char *const sizings[] = {
+        "/auto",          ":2",      ":3", ":4", ":6", ":8", ":12", ":16", ":24", ":32", ":64", "/specdec++",
+        "/specdec++:0.9", "/adaedl", NULL};
+    ls_contender *mine = NULL;
+    int n_mine = 0;
+    ls_code code = LS_OK;
+    if (t->line->methods) code = ls_contenders_read(&mine, &n_mine, "--methods", t->line->methods, &t->base, err);
+    for (int i = 0; !code && (mine ? i < n_mine : words[i] != NULL); i++) {
+        const char *word = mine ? mine[i].label : words[i];
+        ls_gauge_show(t->k.gauge, "simulating", (double)i / (mine ? n_mine : (int)(sizeof words / sizeof *words)));
+        // what was written with a size of its own, or as a file, is taken as it is
+        if (strpbrk(word, ":/@") || strstr(word, ".y")) code = simulate_way(t, word, err);
+        else
+            for (const char *const *z = sizings; *z && !code; z++) {
+                char sized[WORD];
+                with_sizing(sized, word, *z);
+                code = simulate_way(t, sized, err);
+                if (ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
+            }
+    }
+    ls_contenders_free(mine, n_mine);
+    return code;
+}
+
+static int by_time(const void *a, const void *b) {
+    const double x = ((const way *)a)->ms_per_token, y = ((const way *)b)->ms_per_token;
+    return (x > y) - (x < y);
+}
+
+// The best by simulation, not all of one method, and what one would run without tuning.
+static void choose_finalists(tuning *t, ls_buf *list) {
+    qsort(t->ways, (size_t)t->n_ways, sizeof *t->ways, by_time);
+    ls_buf_str(list, "ar,logitspec");
+    for (int i = 0, taken = 0; i < t->n_ways && taken < FINALISTS; i++) {
+        int same = 0;
+        for (int j = 0; j < i; j++) same += t->ways[j].method == t->ways[i].method;
+        if (same >= OF_ONE_METHOD || !strcmp(t->ways[i].word, "logitspec/auto")) continue; // that is logitspec
+        ls_buf_fmt(list, ",%s", t->ways[i].word);
+        taken++;
+    }
+}
+
+// ---- the winner
+
+static double tokens_per_s(const ls_comparison *k, int i) {
+    const ls_total t = ls_comparison_total(k, i, NULL);
+    return t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0;
+}
+
+static void write_config(const tuning *t, int winner, const char *now, FILE *f) {
+    const ls_comparison *k = &t->k;
+    const ls_contender *c = &k->c[winner];
+    const ls_backend *b = k->model.backend;
+    fprintf(f,
+            "# Written by logitspec tune %s. %s, %s on %s, %d threads; %zu prompts.\n# Measured, tokens a second:", now,
+            k->model.name, b->dtype, b->device, b->threads, k->done);
+    for (int i = 0; i < k->n; i++) fprintf(f, "%s %s %.0f", i ? "," : "", k->c[i].label, tokens_per_s(k, i));
+    fprintf(f, ".\n");
+    const char *section = "";
+    for (int i = 0; i < ls_options_count(); i++) {
+        const char *key = ls_options_key(i), *dot = strchr(key, '.');
+        const size_t n = (size_t)(dot - key), m = strlen(c->method->name);
+        const bool decides = !strcmp(key, "decode.method") || !strcmp(key, "decode.budget") ||
+                             !strcmp(key, "decode.sizing") || (n == m && !strncmp(key, c->method->name, n));
+        if (!decides) continue;
+        if (strncmp(section, key, n + 1)) fprintf(f, "%.*s:\n", (int)n, key);
+        section = key;
+        ls_buf value = {0};
+        ls_options_value(&c->options, i, &value);
+        fprintf(f, "  %s: %s\n", dot + 1, value.p);
+        ls_buf_free(&value);
+    }
+}
+
+static ls_code conclude(const tuning *t, ls_err *err) {
+    const ls_comparison *k = &t->k;
+    int winner = 0;
+    printf("%-34s %8s %10s %8s  %s\n", "run for real", "MAT", "tokens/s", "speedup", "95%");
+    for (int i = 0; i < k->n; i++) {
+        const ls_total total = ls_comparison_total(k, i, NULL);
+        if (!total.different && tokens_per_s(k, i) > tokens_per_s(k, winner)) winner = i;
+        printf("%-34s %8.2f %10.1f %8.2f", k->c[i].label, (double)total.emitted / (double)total.steps,
+               tokens_per_s(k, i), ls_total_speedup(&total));
+        if (k->done >= 3) printf("  %.2f - %.2f", total.low, total.high);
+        printf("%s\n", total.different ? "  DIFFERS" : "");
+    }
+    printf("\nfastest: %s (of %d ways that were simulated, %d that were run)\n", k->c[winner].label, t->n_ways, k->n);
+    if (!t->line->out) {
+        printf("\n");
+        write_config(t, winner, LS_VERSION, stdout);
+        return LS_OK;
+    }
+    ls_replacement r;
+    ls_code code = ls_replace_open(&r, t->line->out, err);
+    if (code) return code;
+    write_config(t, winner, LS_VERSION, r.f);
+    if (!(code = ls_replace_close(&r, true, err))) printf("use it: logitspec --config %s\n", t->line->out);
+    return code;
+}
+
+int ls_cmd_tune(const ls_command_line *c) {
+    ls_err err = {0};
+    ls_gauge gauge = ls_gauge_start(c->quiet);
+    tuning *t = ls_calloc(1, sizeof *t);
+    ls_buf finalists = {0};
+    t->line = c;
+    t->k.gauge = &gauge;
+    ls_catch_signals();
+    ls_options_copy(&t->base, &c->options);
+    ls_settle_seed(&t->base);
+    ls_code code = ls_comparison_prompts(&t->k, c, &err);
+    if (!code) code = record(t, &err);
+    if (!code) code = simulate_all(t, &err);
+    if (!code) {
+        choose_finalists(t, &finalists);
+        code = run(t, finalists.p, &err);
+    }
+    ls_gauge_clear(&gauge);
+    if (!code) code = conclude(t, &err);
+    int status = code ? ls_report(&err) : LS_EXIT_OK;
+    if (!code && fflush(stdout)) {
+        fprintf(stderr, "logitspec: cannot write to standard output: %s\n", strerror(errno));
+        status = LS_EXIT_FAILED;
+    }
+    for (size_t i = 0; t->turns && i < t->k.suite.n; i++) ls_recording_free(t->turns[i]);
+    free(t->turns);
+    ls_buf_free(&finalists);
+    ls_options_free(&t->base);
+    ls_comparison_free(&t->k);
+    free(t);
+    return status;
+}

@@ -1,0 +1,49 @@
+// Everything between the target's last logits and the tree that is verified: a method's drafter, estimates for drafters
+// without any, and the sizing rule. The step loop and simulations share it.
+#pragma once
+#include "spec/accept.h"
+#include "spec/drafter.h"
+#include "spec/scores.h"
+#include "spec/sizing.h"
+#include "torch/lst.h"
+
+// How a session decodes.
+typedef struct {
+    const char *method;         // a name of ls_methods
+    int32_t budget;             // rows of a step's tree, root included; 0: as the sizing says
+    ls_sizing sizing;           // how trees are cut; zero: `default`
+    ls_accept accept;           // which drafts stand; zero: exact
+    const ls_knob_value *knobs; // of all methods (spec/knobs.h); NULL: defaults
+    int32_t max_tokens;         // output tokens of a turn
+    lst_sampling sampling;      // temperature 0: greedy
+    const char *const *stops;   // stop strings, NULL-terminated; NULL: none
+    // A drafter has a line for the user, perhaps only when it is freed; NULL: nobody listens.
+    void (*note)(void *ud, const char *text);
+    void *ud;
+} ls_decode_options;
+
+// Zero-initialise; ls_drafting_free releases it.
+typedef struct {
+    const ls_method *method;
+    ls_drafter *drafter;  // NULL for plain decoding
+    ls_knob_value *knobs; // that the drafter was made with; texts owned
+    ls_scores *scores;    // for methods without estimates of their own
+    ls_sizing sizing;     // settled
+    char asked[40];       // the sizing before it was settled
+    int32_t budget;
+} ls_drafting;
+
+// Takes method, knobs, sizing and budget from opt, vocabulary facts from place. What stays as it was keeps what it
+// learnt; a new drafter is shown the conversation context[0..n). On error nothing changes. LS_E_USAGE, or what the
+// method says.
+ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_draft_setup *place,
+                        const int32_t *context, size_t n, ls_err *err);
+void ls_drafting_free(ls_drafting *d);
+int32_t ls_drafting_rows(const ls_drafting *d); // that the next draft asks for, root included
+// Fills tree with what is to be verified; s->costs is set here. room: positions that are left, the root's included.
+// Returns the rows that were wanted.
+int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const ls_cost_curve *costs, int32_t room,
+                            ls_tree *tree);
+void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r);
+// The committed text is now context[0..n); reset: it is another conversation.
+void ls_drafting_observe(ls_drafting *d, const int32_t *context, size_t n, bool reset);

@@ -1,0 +1,39 @@
+// Reading trace files (run/trace.h has the format): line by line, each checked, so that what is wrong is named with
+// file, line and field. Nothing of a model is needed. One thread.
+#pragma once
+#include "base/buf.h"
+#include "base/err.h"
+#include "run/step.h"
+#include "spec/cost_curve.h"
+
+#include <stdbool.h>
+
+typedef enum { LS_TRACE_NONE, LS_TRACE_HEADER, LS_TRACE_TOKENS, LS_TRACE_STEP, LS_TRACE_END } ls_trace_line;
+
+// What a header says: one turn begins.
+typedef struct {
+    char program[64], model[64], sha256[65], method[32], acceptance[64];
+    char device[32], dtype[16], kernel[128];
+    int32_t n_vocab, n_context, eos, threads;
+    uint64_t tokenizer_id, seed;
+    bool exact;
+    uint32_t turn;
+    ls_buf prompt_text; // what was typed
+    ls_ids prompt;      // all tokens before the turn's output
+    double prefill_ms;
+    ls_cost_curve costs; // base_ms[0] is 0 where none were measured
+} ls_trace_header;
+
+typedef struct ls_trace_reader ls_trace_reader;
+
+ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err); // "-": standard input
+void ls_trace_read_close(ls_trace_reader *r);                                     // accepts NULL
+// The next line; LS_TRACE_NONE at the end. LS_E_PARSE: "FILE:LINE: what"; LS_E_UNSUPPORTED: another major version. A
+// last line that was cut short is left out, see ls_trace_read_torn.
+ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *line, ls_err *err);
+bool ls_trace_read_torn(const ls_trace_reader *r);
+
+// Of the last line of that kind; valid until the next of its kind.
+const ls_trace_header *ls_trace_read_header(const ls_trace_reader *r);
+const ls_step *ls_trace_read_step(const ls_trace_reader *r);
+ls_finish ls_trace_read_finish(const ls_trace_reader *r); // of the last end line

@@ -2,6 +2,7 @@
 import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -275,6 +276,68 @@ class Compare(unittest.TestCase):
         self.assertEqual(g["tokens_not_chosen"], found)
         self.assertGreater(len(found), 3)
         self.assertIn("LOSSY", run("generate", *args, "--method", "logitspec-paper", "--acceptance", "typical:0").stderr)
+
+
+class Simulate(unittest.TestCase):
+    def test_a_method_on_its_own_trace_is_repeated(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "t.jsonl")
+            o = json.loads(run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "150", "--json", "--method", "suffix", "--trace", path).stdout)
+            r = run("simulate", path, "--methods", "suffix,pld,logitspec/auto", "--json")
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            s = json.loads(r.stdout)
+            self.assertEqual(s["recorded_with"], "suffix")
+            mine = s["methods"][0]
+            self.assertEqual([mine[k] for k in ("steps", "emitted", "mat", "draft_verified", "draft_accepted")],
+                             [o[k] for k in ("steps", "emitted", "mat", "draft_verified", "draft_accepted")])
+            self.assertEqual(mine["rows_known"], mine["rows"])
+            self.assertIsNotNone(mine["estimated_speedup"])
+            text = run("simulate", path, path).stdout  # two traces of the same: what was learnt helps the second
+            self.assertIn("2 turns, 300 tokens, recorded with suffix", text)
+            self.assertRegex(text, r"(?m)^suffix ")
+            with open(path, "rb+") as f:
+                f.truncate(os.path.getsize(path) - 40)
+            r = run("simulate", path, "--methods", "pld")
+            self.assertEqual(r.returncode, 0)
+            self.assertIn("cut short", r.stderr)
+
+    def test_bad_input(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as f:
+            f.write('{"type":"step"}\n')
+            f.flush()
+            for args, what in (([], "TRACE"), (["/nowhere"], "cannot read"), ([f.name], ":1: a 'step' line before any header"), ([f.name, "--methods", "x"], "x")):
+                r = run("simulate", *args)
+                self.assertIn(r.returncode, (1, 2))
+                self.assertEqual(r.stderr.count("\n"), 1)
+                self.assertIn(what, r.stderr)
+
+
+class Tune(unittest.TestCase):
+    def test_it_writes_a_configuration_that_decodes(self):
+        with tempfile.TemporaryDirectory() as d:
+            suite, out = os.path.join(d, "s.jsonl"), os.path.join(d, "tuned.yaml")
+            with open(suite, "w") as f:
+                for p in ("def fib(n):", "One fish", "for i in range"):
+                    f.write(json.dumps({"prompt": p}) + "\n")
+            r = run("tune", *SCRIPT, "--suite", suite, "--max-tokens", "60", "--out", out, "-q")
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            winner = re.search(r"(?m)^fastest: (\S+) \(of (\d+) ways that were simulated, (\d+) that were run\)$", r.stdout)
+            self.assertGreater(int(winner[2]), 150)
+            self.assertEqual(int(winner[3]), 7)
+            self.assertIn(f"use it: logitspec --config {out}", r.stdout)
+            measured = {m[0]: float(m[1]) for m in re.findall(r"(?m)^(\S+) +[\d.]+ +([\d.]+) +[\d.]+ ", r.stdout)}
+            self.assertEqual(max(measured, key=measured.get), winner[1])
+            with open(out) as f:
+                text = f.read()
+            self.assertIn("method: " + re.split("[:/+]", winner[1])[0], text)
+            a = json.loads(run("generate", *SCRIPT, "--prompt", "One fish", "--json", "--max-tokens", "60").stdout)
+            b = json.loads(run("generate", *SCRIPT, "--prompt", "One fish", "--json", "--max-tokens", "60", "--config", out).stdout)
+            self.assertEqual(a["text"], b["text"])
+            self.assertEqual(b["method"], re.split("[:/+]", winner[1])[0])
+            only = run("tune", *SCRIPT, "--suite", suite, "--max-tokens", "40", "--methods", "pld,suffix:3", "-q").stdout
+            self.assertIn("decode:\n", only)  # without --out: shown
+            self.assertIn("(of 15 ways", only)
+            self.assertNotIn("cacheback", only)
 
 
 class Corpus(unittest.TestCase):

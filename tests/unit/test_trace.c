@@ -1,0 +1,382 @@
+// Traces: what was written is read back, what is wrong is named; simulations on recorded outputs.
+#include "base/buf.h"
+#include "base/mem.h"
+#include "drafters.h"
+#include "run/session.h"
+#include "run/simulate.h"
+#include "run/trace.h"
+#include "run/trace_read.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { MAX_STEPS = 400 };
+static ls_model model;
+static char path[64];
+static ls_step *steps[MAX_STEPS];
+static int n_steps;
+
+static void forget_steps(void) {
+    while (n_steps) free(steps[--n_steps]);
+}
+
+// One recorded turn on the scripted model; its steps are kept too. turns > 1: a conversation.
+static void record(const char *prompt, ls_decode_options o, int turns) {
+    ls_err err = {0};
+    ls_session *s;
+    ls_trace *t;
+    static const char *const config[] = {"decode.method", "x", NULL};
+    ls_step *step = ls_malloc(sizeof *step);
+    forget_steps();
+    model.backend->rewind(model.backend, 0, NULL);
+    assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
+    assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
+    assert_int_equal(ls_trace_open(&t, path, &err), LS_OK);
+    for (int turn = 0; turn < turns; turn++) {
+        ls_ids ids = {0};
+        ls_stats stats = {0};
+        assert_int_equal(ls_encode(model.vocab, prompt, strlen(prompt), true, &ids, &err), LS_OK);
+        assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
+        ls_trace_begin(t, &model, s, &o, config, (uint32_t)turn, prompt, 1.5);
+        do {
+            assert_int_equal(ls_session_step(s, step, &err), LS_OK);
+            ls_stats_add(&stats, step);
+            ls_trace_step(t, step);
+            assert_true(n_steps < MAX_STEPS);
+            steps[n_steps++] = ls_step_copy(step);
+        } while (!step->finish);
+        ls_trace_end(t, (uint32_t)turn, step->finish, &stats);
+        ls_ids_free(&ids);
+    }
+    ls_trace_close(t);
+    ls_session_free(s);
+    free(step);
+}
+
+static ls_decode_options options(const char *method, int32_t budget, int32_t tokens) {
+    return (ls_decode_options){.method = method, .budget = budget, .max_tokens = tokens, .sampling = {.top_p = 1}};
+}
+
+static bool same_float(float a, float b) {
+    return (isnan(a) && isnan(b)) || fabsf(a - b) <= 1e-5f * fabsf(a) + 1e-12f;
+}
+
+static void what_is_written_is_read_back(void **state) {
+    (void)state;
+    static const char *const methods[] = {"ar", "logitspec", "logitspec-paper", "suffix", "lookahead", "pld"};
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        record("def fib(n):\n", options(methods[m], 0, 90), 2);
+        ls_trace_reader *r;
+        ls_trace_line line;
+        ls_err err = {0};
+        int at = 0, headers = 0, ends = 0;
+        assert_int_equal(ls_trace_read_open(&r, path, &err), LS_OK);
+        for (;;) {
+            if (ls_trace_read_next(r, &line, &err)) fail_msg("%s", err.msg);
+            if (line == LS_TRACE_NONE) break;
+            if (line == LS_TRACE_HEADER) {
+                const ls_trace_header *h = ls_trace_read_header(r);
+                assert_string_equal(h->method, methods[m]);
+                assert_string_equal(h->acceptance, "exact");
+                assert_int_equal(h->turn, headers);
+                assert_int_equal(h->n_vocab, model.backend->n_vocab);
+                assert_true(h->tokenizer_id == ls_vocab_id(model.vocab));
+                assert_string_equal(h->prompt_text.p, "def fib(n):\n");
+                if (!headers) assert_int_equal(h->prompt.n, 12);
+                else assert_true(h->prompt.n > 100);
+                assert_true(h->costs.base_ms[0] > 0 && h->costs.base_ms[LS_COST_SIZES - 1] > 0);
+                headers++;
+            }
+            ends += line == LS_TRACE_END;
+            if (line != LS_TRACE_STEP) continue;
+            const ls_step *got = ls_trace_read_step(r), *want = steps[at++];
+            assert_int_equal(got->context_len, want->context_len);
+            assert_int_equal(got->output_pos, want->output_pos);
+            assert_int_equal(got->turn, want->turn);
+            assert_int_equal(got->index, want->index);
+            assert_int_equal(got->budget, want->budget);
+            assert_int_equal(got->forward, want->forward);
+            assert_int_equal(got->corrected, want->corrected);
+            assert_int_equal(got->exact, want->exact);
+            assert_int_equal(got->finish, want->finish);
+            assert_int_equal(got->n_top, want->n_top);
+            assert_int_equal(got->n_nodes, want->n_nodes);
+            assert_int_equal(got->n_branches, want->n_branches);
+            assert_int_equal(got->n_path, want->n_path);
+            assert_int_equal(got->n_emitted, want->n_emitted);
+            assert_memory_equal(got->path, want->path, (size_t)want->n_path * sizeof *want->path);
+            assert_true(fabs(got->t_total_us - want->t_total_us) <= 1e-4 * want->t_total_us);
+            for (int i = 0; i < want->n_top; i++) {
+                assert_int_equal(got->top[i].id, want->top[i].id);
+                assert_true(same_float(got->top[i].logit, want->top[i].logit));
+            }
+            for (int i = 0; i < want->n_branches; i++)
+                assert_memory_equal(&got->branches[i], &want->branches[i], sizeof(ls_branch));
+            for (int i = 0; i < want->n_nodes; i++) {
+                const ls_node *a = &got->nodes[i], *b = &want->nodes[i];
+                assert_int_equal(a->token, b->token);
+                assert_int_equal(a->parent, b->parent);
+                assert_int_equal(a->depth, b->depth);
+                assert_int_equal(a->branch, b->branch);
+                assert_int_equal(a->from, b->from);
+                assert_int_equal(a->state, b->state);
+                assert_int_equal(a->match_pos, b->match_pos);
+                assert_int_equal(a->target, b->target);
+                assert_true(same_float(a->p, b->p) && same_float(a->est_p, b->est_p) && same_float(a->entropy, b->entropy));
+                for (int k = 0; k < LS_ROW_TOP; k++) assert_int_equal(a->top[k].id, b->top[k].id);
+            }
+        }
+        assert_int_equal(at, n_steps);
+        assert_int_equal(headers, 2);
+        assert_int_equal(ends, 2);
+        assert_false(ls_trace_read_torn(r));
+        ls_trace_read_close(r);
+    }
+}
+
+static ls_buf slurp(void) {
+    ls_buf b = {0};
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    for (int c; (c = fgetc(f)) != EOF;) ls_buf_char(&b, (char)c);
+    fclose(f);
+    return b;
+}
+
+static void spill(const char *text, size_t n) {
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fwrite(text, 1, n, f);
+    fclose(f);
+}
+
+// Reads the file to its end. Returns the steps that could be read.
+static int read_all(ls_code *code, bool *torn, ls_err *err) {
+    ls_trace_reader *r;
+    ls_trace_line line;
+    int n = 0;
+    *err = (ls_err){0};
+    assert_int_equal(ls_trace_read_open(&r, path, err), LS_OK);
+    while (!(*code = ls_trace_read_next(r, &line, err)) && line != LS_TRACE_NONE) n += line == LS_TRACE_STEP;
+    *torn = ls_trace_read_torn(r);
+    ls_trace_read_close(r);
+    return n;
+}
+
+static void a_cut_file_is_read_to_its_last_whole_line(void **state) {
+    (void)state;
+    record("One fish, two", options("logitspec", 9, 30), 1);
+    ls_buf whole = slurp();
+    size_t lines = 0, header = (size_t)(strchr(whole.p, '\n') - whole.p);
+    for (size_t i = 0; i < whole.n; i++) lines += whole.p[i] == '\n';
+    for (size_t cut = header + 1; cut < whole.n; cut += 97) {
+        ls_code code;
+        bool torn;
+        ls_err err;
+        spill(whole.p, cut);
+        read_all(&code, &torn, &err);
+        if (code) fail_msg("cut at %zu: %s", cut, err.msg);
+        // a line that is whole but for its end is read; any other is torn
+        if (whole.p[cut - 1] != '\n' && whole.p[cut] != '\n') assert_true(torn);
+    }
+    ls_buf_free(&whole);
+}
+
+static void what_is_wrong_is_named(void **state) {
+    (void)state;
+    record("One fish, two", options("logitspec-paper", 9, 30), 1);
+    ls_buf whole = slurp();
+    static const struct {
+        const char *from, *to, *message;
+    } cases[] = {
+        {"\"version\":1", "\"version\":2", ":1: a trace of version 2; this program reads version 1"},
+        {"logitspec-trace", "logitspec-tract", ":1: format is not logitspec-trace"},
+        {"\"type\":\"header\"", "\"type\":\"footer\"", ":1: a 'footer' line before any header: not a logitspec trace"},
+        {"\"depth\":0", "\"depth\":1", "depth is not one more than the parent's"},
+        {"\"depth\":1", "\"depth\":7", "depth is not one more than the parent's"},
+        {"\"parent\":-1", "\"parent\":00", "not JSON"},
+        {"\"parent\":-1", "\"parent\":99", "parent is not a whole number from -1 to -1"},
+        {"\"source\":\"root\"", "\"source\":\"boot\"", "source is not a name that is known"},
+        {"\"forward\":true", "\"forward\":null", "forward is not true or false"},
+        {"\"emitted\":[", "\"emitted\":[7,", "emitted is not"},
+        {"\"path\":[0", "\"path\":[1", "path is not a path from the root"},
+        {"\"path\":[0", "\"path\":\"0", "not JSON"},
+        {"\"us\":{\"draft\"", "\"us\":{\"shaft\"", "draft is not a number"},
+        {"\"prompt_ids\":[", "\"prompt_ids\":[-5,", "prompt_ids is not a list of ids or rows in range"},
+        {"\"token\":", "\"token\":99999", "token is not a whole number from 0 to"},
+        {"\"rows\":[1,", "\"rows\":[0,", "rows is not a list of ids or rows in range"},
+        {"\"seed\":0", "\"seed\":-1", "seed is not a whole number"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *at = strstr(whole.p, cases[i].from);
+        if (!at) fail_msg("no %s in the trace", cases[i].from);
+        ls_buf text = {0};
+        ls_buf_add(&text, whole.p, (size_t)(at - whole.p));
+        ls_buf_str(&text, cases[i].to);
+        ls_buf_str(&text, at + strlen(cases[i].from));
+        spill(text.p, text.n);
+        ls_code code;
+        bool torn;
+        ls_err err;
+        read_all(&code, &torn, &err);
+        if (!code || !strstr(err.msg, cases[i].message)) fail_msg("%s: '%s'", cases[i].to, err.msg);
+        assert_true(strstr(err.msg, path) == err.msg); // the file first
+        ls_buf_free(&text);
+    }
+    ls_buf_free(&whole);
+    ls_code code;
+    bool torn;
+    ls_err err;
+    spill("", 0);
+    read_all(&code, &torn, &err);
+    assert_non_null(strstr(err.msg, "empty, not a logitspec trace"));
+    spill("hello\n", 6);
+    read_all(&code, &torn, &err);
+    assert_int_equal(code, LS_E_PARSE);
+    spill("[1]\n", 4);
+    read_all(&code, &torn, &err);
+    assert_int_equal(code, LS_E_PARSE);
+}
+
+// Bytes changed at random: an error or a trace, never a crash.
+static void damaged_files_are_survived(void **state) {
+    (void)state;
+    record("One fish, two", options("logitspec", 9, 12), 1);
+    ls_buf whole = slurp();
+    for (unsigned i = 0; i < 1500; i++) {
+        ls_buf text = {0};
+        ls_buf_add(&text, whole.p, whole.n);
+        for (unsigned k = 0; k <= i % 3; k++) {
+            static const char bytes[] = "0123456789-[]{},:\"ae.\n";
+            text.p[(i * 7919u + k * 104729u) % text.n] = bytes[(i * 31u + k) % (sizeof bytes - 1)];
+        }
+        spill(text.p, text.n);
+        ls_code code;
+        bool torn;
+        ls_err err;
+        read_all(&code, &torn, &err);
+        ls_buf_free(&text);
+    }
+    ls_buf_free(&whole);
+}
+
+// ---- simulation
+
+static ls_recording *recording_of_steps(void) { // of a single turn
+    ls_ids prompt = {0};
+    ls_trace_reader *r;
+    ls_trace_line line;
+    assert_int_equal(ls_trace_read_open(&r, path, NULL), LS_OK);
+    assert_int_equal(ls_trace_read_next(r, &line, NULL), LS_OK);
+    ls_ids_add(&prompt, ls_trace_read_header(r)->prompt.p, ls_trace_read_header(r)->prompt.n);
+    ls_trace_read_close(r);
+    ls_recording *out = ls_recording_new(prompt.p, prompt.n, model.backend->n_context);
+    for (int i = 0; i < n_steps; i++) ls_recording_add(out, steps[i]);
+    ls_ids_free(&prompt);
+    return out;
+}
+
+static ls_simulated simulate(const ls_recording *r, ls_decode_options o) {
+    ls_simulator *s;
+    ls_err err = {0};
+    ls_cost_curve costs = {0};
+    ls_simulated total = {0};
+    for (int i = 0; i < LS_COST_SIZES; i++) costs.base_ms[i] = 2 + 0.1 * ls_cost_rows[i];
+    const ls_draft_setup place = {.tokenizer = "script", .n_vocab = model.backend->n_vocab, .tokenizer_id = ls_vocab_id(model.vocab)};
+    if (!strcmp(o.method, "rest")) o.knobs = test_knobs(place.n_vocab, place.tokenizer_id);
+    if (ls_simulator_new(&s, &o, &place, &costs, &err)) fail_msg("%s", err.msg);
+    ls_simulate(s, r, &total);
+    ls_simulator_free(s);
+    return total;
+}
+
+// Every method, simulated on its own trace, does what it did: the same steps, the same trees.
+static void simulating_a_method_on_its_own_trace_repeats_it(void **state) {
+    (void)state;
+    for (const ls_method *const *m = ls_methods; *m; m++)
+        for (int32_t budget = 9; budget <= 40; budget += 31) {
+            ls_decode_options o = options((*m)->name, budget, 150);
+            if (!strcmp(o.method, "rest")) o.knobs = test_knobs(model.backend->n_vocab, ls_vocab_id(model.vocab));
+            record("for i in range(10):\n", o, 1);
+            ls_recording *r = recording_of_steps();
+            const ls_simulated t = simulate(r, o);
+            uint64_t emitted = 0, drafted = 0, forwards = 0, by_emitted[LS_MAX_ROWS + 1] = {0};
+            for (int i = 0; i < n_steps; i++) {
+                emitted += (uint64_t)steps[i]->n_emitted;
+                forwards += steps[i]->forward;
+                drafted += steps[i]->forward ? (uint64_t)(steps[i]->n_nodes - 1) : 0;
+                by_emitted[steps[i]->n_emitted]++;
+            }
+            if (t.steps != (uint64_t)n_steps || t.drafted != drafted) fail_msg("%s:%d: %d steps, %llu drafted; simulated %llu, %llu", o.method, budget, n_steps, (unsigned long long)drafted, (unsigned long long)t.steps, (unsigned long long)t.drafted);
+            assert_int_equal(t.emitted, emitted);
+            assert_int_equal(t.forwards, forwards);
+            assert_int_equal(t.rows_known, t.rows);
+            assert_memory_equal(t.by_emitted, by_emitted, sizeof by_emitted);
+            ls_recording_free(r);
+        }
+}
+
+// On a plain trace: retrieval is exact, and what is not known is counted.
+static void retrieval_is_simulated_on_any_trace(void **state) {
+    (void)state;
+    const char *prompt = "def fib(n):\n    if n < 2: return n\n";
+    static const char *const methods[] = {"pld", "suffix", "cacheback", "retrieval-only", "logitspec-paper", "logit-only"};
+    record(prompt, options("ar", 0, 200), 1);
+    ls_recording *plain = recording_of_steps();
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        const ls_simulated t = simulate(plain, options(methods[m], 24, 200));
+        record(prompt, options(methods[m], 24, 200), 1);
+        assert_int_equal(t.steps, n_steps);
+        assert_int_equal(t.emitted, 200);
+        assert_int_equal(t.lasts_whole, t.lasts); // a plain trace knows every last logits
+        assert_true(t.rows_known < t.rows);       // but nothing of rows off the text
+        assert_true(t.cost_ms > 0 && t.ar_ms > t.cost_ms / 10);
+    }
+    // a wide trace on top of it knows more
+    record(prompt, options("logitspec", 32, 200), 1);
+    const ls_simulated before = simulate(plain, options("logitspec", 8, 200));
+    for (int i = 0; i < n_steps; i++) ls_recording_more(plain, (size_t)steps[i]->output_pos, steps[i]);
+    const ls_simulated after = simulate(plain, options("logitspec", 8, 200));
+    assert_true((double)after.rows_known / (double)after.rows > (double)before.rows_known / (double)before.rows);
+    ls_recording_free(plain);
+    ls_simulator *s;
+    ls_err err;
+    ls_decode_options lossy = options("pld", 0, 10);
+    assert_int_equal(ls_accept_read(&lossy.accept, "", "typical", NULL), LS_OK);
+    assert_int_equal(ls_simulator_new(&s, &lossy, &(ls_draft_setup){.tokenizer = ""}, &(ls_cost_curve){0}, &err), LS_E_USAGE);
+    assert_non_null(strstr(err.msg, "lossy"));
+}
+
+static int set_up(void **state) {
+    (void)state;
+    ls_err err;
+    const ls_model_options o = {.name = "script", .backend = {.device = "cpu", .dtype = "auto"}};
+    snprintf(path, sizeof path, "/tmp/logitspec-trace-%d.jsonl", (int)getpid());
+    return ls_model_load(&model, &o, &err);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    forget_steps();
+    unlink(path);
+    ls_model_free(&model);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_is_read_back),
+        cmocka_unit_test(a_cut_file_is_read_to_its_last_whole_line),
+        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(damaged_files_are_survived),
+        cmocka_unit_test(simulating_a_method_on_its_own_trace_repeats_it),
+        cmocka_unit_test(retrieval_is_simulated_on_any_trace),
+    };
+    return cmocka_run_group_tests_name("trace", tests, set_up, tear_down);
+}

@@ -54,14 +54,21 @@ void ui_panel_drafts(ui_panel_view *v) {
         const ls_branch *b = &step->branches[top + i];
         ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_TEXT);
         int end = p.end;
-        if (b->rank < 0) ui_print(&p, b->match_n ? "  R  " : "  M  ");
+        const ls_from from = step->nodes[b->first_node].from;
+        if (b->rank < 0) ui_print(&p, "  %s  ", ui_branch_letter(step, b));
         else ui_print(&p, "%3d  ", b->rank);
         p.role = UI_DIM;
-        if (b->match_n) {
+        if (b->match_n && b->match_pos >= 0) {
             // the matched n-gram ends before match_pos: before this turn's output it was part of a prompt
             ui_print(&p, "%s ", turn && b->match_pos >= turn->first_id + turn->n_ids ? "output" : "prompt");
             ui_draw_match(&p, b->match_n, b->match_pos);
-        } else ui_print(&p, step->nodes[b->first_node].from == LS_FROM_REMEMBERED ? "remembered" : "guess");
+        } else {
+            ui_print(&p, "%s", from == LS_FROM_LAST_LOGIT ? "guess" : ls_from_name(from));
+            if (b->match_n) {
+                ui_print(&p, " ");
+                ui_draw_match(&p, b->match_n, b->match_pos);
+            }
+        }
         p.end = at_len - 1;
         ui_pad(&p, at_ngram);
         if (ngram && b->match_n) draw_ngram(&p, s, step, b);

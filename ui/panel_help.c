@@ -6,9 +6,11 @@
 static const char *const words[] = {
     "root: the model's own next token, always right.  draft: a guess at what follows it.",
     "R: what followed this text before.  M: what the target said here before (remembered).",
+    "H: what followed it in this or an earlier conversation.  C: in your corpus.  W: a window of guesses (lookahead).",
     "#n: rank n of the last logits, a guess at the next-next token, and what followed that before.",
-    "n@pos: an n-gram of that length matched; its continuation was copied from that position.",
+    "n@pos: an n-gram of that length matched; its continuation was copied from that position (=n: from elsewhere).",
     "accepted (* or a dot), rejected (! or a cross), not reached (o): said by sign, not by colour alone.",
+    "LOSSY: a draft may stand that is not the target's own choice (~ or a double wave); the text is then another one.",
     "MAT: tokens emitted / decode steps; plain decoding has 1.  Speedup: against plain decoding timed here.",
 };
 
@@ -69,10 +71,12 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     const ls_node *last = &step->nodes[step->path[step->n_path - 1]];
     if (step->n_path > 1) {
         const ls_branch *b = &step->branches[last->branch];
-        if (b->match_n) ls_buf_fmt(out, " (%d-gram at %d)", b->match_n, b->match_pos);
-        else if (b->rank < 0) ls_buf_str(out, " (remembered)");
+        if (b->match_n && b->match_pos >= 0) ls_buf_fmt(out, " (%d-gram at %d)", b->match_n, b->match_pos);
+        else if (b->rank < 0) ls_buf_fmt(out, " (%s)", ls_from_name(step->nodes[b->first_node].from));
         else ls_buf_fmt(out, " (rank %d of the last logits)", b->rank);
     }
+    const int loose = ls_step_loose(step, NULL);
+    if (loose) ls_buf_fmt(out, ", %d of them not the target's choice", loose);
     bool tried = false;
     for (int i = 1; i < step->n_nodes && !tried; i++) tried = step->nodes[i].parent == step->path[step->n_path - 1];
     ls_buf_str(out, tried ? "; then the target wants " : "; next ");

@@ -53,7 +53,9 @@ static void add_node(tree *t, int node, const char *prefix, const char *below) {
 static const char *sign(const ls_step *step, const ls_node *n, bool ascii) {
     if (!step->forward) return ascii ? "*" : "●";
     switch (n->state) {
-    case LS_NODE_ACCEPTED: return ascii ? "*" : "●";
+    case LS_NODE_ACCEPTED:
+        if (n->parent >= 0 && step->nodes[n->parent].target != n->token) return ascii ? "~" : "≈"; // let stand
+        return ascii ? "*" : "●";
     case LS_NODE_REJECTED: return ascii ? "!" : "✗";
     default: return ascii ? "." : "○";
     }
@@ -79,7 +81,7 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
         ui_draw_prob(p, (double)first->p);
     } else if (step->branches[first->branch].first_node == head) {
         const ls_branch *b = &step->branches[first->branch];
-        if (b->rank < 0) ui_print(p, b->match_n ? "  R " : "  M ");
+        if (b->rank < 0) ui_print(p, "  %s ", ui_branch_letter(step, b));
         else ui_print(p, "  #%d ", b->rank);
         if (b->match_n) ui_draw_match(p, b->match_n, b->match_pos);
     }

@@ -47,8 +47,19 @@ bool ui_draw_token(ui_pen *p, const ui_state *s, int32_t id) {
     return fits;
 }
 
+const char *ui_branch_letter(const ls_step *step, const ls_branch *b) {
+    switch ((ls_from)step->nodes[b->first_node].from) {
+    case LS_FROM_REMEMBERED: return "M";
+    case LS_FROM_HISTORY: return "H";
+    case LS_FROM_CORPUS: return "C";
+    case LS_FROM_WINDOW: return "W";
+    default: return "R";
+    }
+}
+
 void ui_draw_match(ui_pen *p, int match_n, int32_t match_pos) {
-    if (match_n > 0) ui_print(p, "%d@%d", match_n, match_pos);
+    if (match_n > 0 && match_pos >= 0) ui_print(p, "%d@%d", match_n, match_pos);
+    else if (match_n > 0) ui_print(p, "=%d", match_n);
     else ui_print(p, "-");
 }
 

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 enum { CONTEXT = 256, MAX_KEY = 1200 };
-static const char magic[] = "logitspec-costs 1";
+static const char magic[] = "logitspec-costs 2";
 
 // ---- measuring
 
@@ -46,7 +46,9 @@ static ls_code measure(ls_cost_curve *z, ls_backend *b, ls_progress progress, vo
     // the largest forward comes first and does not count: threads, pages and buffers are touched before timing
     ls_code code = time_forward(b, most, 1, &ms, err);
     if (!code) code = time_forward(b, SLOPE_ROWS, REPEATS, &short_ms, err);
+    const uint64_t start = ls_now_ns();
     if (!code) code = b->prefill(b, filler, context, &greedy, &last, NULL, NULL, err);
+    z->prefill_ms = (double)(ls_now_ns() - start) / 1e6 / context;
     for (int i = 0; i < LS_COST_SIZES && !code; i++) {
         if (progress && !progress(ud, "measuring forwards", (double)i / LS_COST_SIZES))
             code = ls_fail(err, LS_E_CANCELLED, "the measurement of forwards was cancelled");
@@ -102,8 +104,9 @@ static bool load(ls_cost_curve *z, const char *path, const char *key) {
     if (!f) return false;
     bool ok = fgets(line, sizeof line, f) && !strncmp(line, magic, strlen(magic)) && fgets(line, sizeof line, f) &&
               !strncmp(line, key, strlen(key)) && line[strlen(key)] == '\n' &&
-              fscanf(f, "context %d slope %lf", &in.cost_context, &in.slope_ms) == 2 && in.cost_context >= 0 &&
-              in.slope_ms >= 0 && in.slope_ms < 1e3;
+              fscanf(f, "context %d slope %lf prefill %lf", &in.cost_context, &in.slope_ms, &in.prefill_ms) == 3 &&
+              in.cost_context >= 0 && in.prefill_ms >= 0 && in.prefill_ms < 1e6 && in.slope_ms >= 0 &&
+              in.slope_ms < 1e3;
     for (int i = 0; ok && i < LS_COST_SIZES; i++) {
         int rows;
         ok = fscanf(f, "%d %lf", &rows, &in.base_ms[i]) == 2 && rows == ls_cost_rows[i] && in.base_ms[i] > 0 &&
@@ -126,7 +129,8 @@ static void save(const ls_cost_curve *z, char *path, const char *key) {
     ls_replacement r;
     make_folders(path);
     if (ls_replace_open(&r, path, NULL)) return; // measured again next time
-    fprintf(r.f, "%s\n%s\ncontext %d slope %.9g\n", magic, key, z->cost_context, z->slope_ms);
+    fprintf(r.f, "%s\n%s\ncontext %d slope %.9g prefill %.6g\n", magic, key, z->cost_context, z->slope_ms,
+            z->prefill_ms);
     for (int i = 0; i < LS_COST_SIZES; i++) fprintf(r.f, "%d %.6g\n", ls_cost_rows[i], z->base_ms[i]);
     ls_replace_close(&r, true, NULL);
 }

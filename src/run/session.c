@@ -115,6 +115,50 @@ ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_e
     return ls_costs_get(&s->costs, s->model, false, progress, ud, err);
 }
 
+// Whether the drafter is to learn from the prompt's rows: what they cost more than reading alone, against what plain
+// decoding of the answer would take.
+static bool rows_of_prompt_pay(const ls_session *s, size_t n) {
+    enum { ANSWER = 256 }; // tokens that are expected at most
+    const ls_drafter *d = s->drafting.drafter;
+    const int32_t most = ls_cost_rows[LS_COST_SIZES - 1], answer = s->max_tokens < ANSWER ? s->max_tokens : ANSWER;
+    if (!d || !d->read || d->read_share <= 0 || s->costs.base_ms[0] <= 0) return false;
+    const double more = s->costs.base_ms[LS_COST_SIZES - 1] / most - s->costs.prefill_ms;
+    return more * (double)n <= d->read_share * answer * s->costs.base_ms[0];
+}
+
+static void rows_best(ls_session *s, int32_t n) { // what drafters and acceptance rules read of the rows
+    for (int32_t i = 0; i < n; i++)
+        for (int j = 0; j < LS_SUCCESSORS; j++) {
+            s->row_top_id[i][j] = s->rows[i].top_id[j];
+            s->row_top_p[i][j] = expf(s->rows[i].top_logit[j] - s->rows[i].lse);
+        }
+}
+
+// Reads context[from..) as chains of rows, each of which tells the drafter what the target said after it.
+static ls_code read_rows(ls_session *s, size_t from, ls_progress progress, void *ud, ls_err *err) {
+    int32_t parents[LST_MAX_ROWS], path[LST_MAX_ROWS];
+    const int32_t most = ls_cost_rows[LS_COST_SIZES - 1];
+    ls_code code = LS_OK;
+    for (int32_t i = 0; i < most; i++) parents[i] = i - 1, path[i] = i;
+    for (size_t at = from; at < s->context.n && !code;) {
+        const size_t left = s->context.n - at;
+        const int32_t n = left < (size_t)most ? (int32_t)left : most;
+        if (progress && !progress(ud, "prefill", (double)(at - from) / (double)(s->context.n - from)))
+            code = ls_fail(err, LS_E_CANCELLED, "reading the prompt was cancelled");
+        if (!code) code = s->b->forward_tree(s->b, s->context.p + at, parents, n, &s->sampling, s->rows, err);
+        if (!code) code = s->b->keep_path(s->b, path, n, err);
+        if (code) break;
+        rows_best(s, n);
+        s->drafting.drafter->read(s->drafting.drafter, s->context.p, at, (size_t)n,
+                                  (const int32_t(*)[LS_SUCCESSORS])s->row_top_id,
+                                  (const float(*)[LS_SUCCESSORS])s->row_top_p);
+        s->last = s->rows[n - 1];
+        at += (size_t)n;
+    }
+    if (code) s->b->rewind(s->b, (int32_t)from, NULL);
+    return code;
+}
+
 ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
                          double *prefill_ms, ls_err *err) {
     if (n < 1) return ls_fail(err, LS_E_RANGE, "the prompt is empty");
@@ -127,8 +171,10 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     if (s->uncommitted >= 0) ls_ids_push(&s->context, s->uncommitted);
     ls_ids_add(&s->context, ids, (size_t)n);
     uint64_t start = ls_now_ns();
-    ls_code code = s->b->prefill(s->b, s->context.p + committed, (int32_t)(s->context.n - committed), &s->sampling,
-                                 &s->last, progress, ud, err);
+    const size_t more = s->context.n - committed;
+    ls_code code = rows_of_prompt_pay(s, more) ? read_rows(s, committed, progress, ud, err)
+                                               : s->b->prefill(s->b, s->context.p + committed, (int32_t)more,
+                                                               &s->sampling, &s->last, progress, ud, err);
     if (code) {
         s->context.n = committed;
         return code;
@@ -287,11 +333,8 @@ static int32_t verify(ls_session *s, int32_t *path) {
         chosen[i] = r->chosen;
         p[i] = expf(r->parent_logit - r->parent_lse);
         entropy[i] = r->entropy;
-        for (int j = 0; j < LS_SUCCESSORS; j++) {
-            s->row_top_id[i][j] = r->top_id[j];
-            s->row_top_p[i][j] = expf(r->top_logit[j] - r->lse);
-        }
     }
+    rows_best(s, s->tree.n);
     return ls_accept_path(&s->accept, &s->tree,
                           &(ls_accept_rows){chosen, p, entropy, (const int32_t(*)[LS_SUCCESSORS])s->row_top_id,
                                             (const float(*)[LS_SUCCESSORS])s->row_top_p},

@@ -12,7 +12,8 @@ extern const int32_t ls_cost_rows[LS_COST_SIZES]; // 1, 2, 3, 4, 6, 8, 12, 16, 2
 typedef struct {
     double base_ms[LS_COST_SIZES]; // forward of that many rows at cost_context; 0: not measured
     int32_t cost_context;
-    double slope_ms; // per row and context token beyond cost_context
+    double slope_ms;   // per row and context token beyond cost_context
+    double prefill_ms; // a prompt's token, read without its logits; 0: not measured
 } ls_cost_curve;
 
 double ls_cost_ms(const ls_cost_curve *z, int32_t rows, int32_t context); // interpolated; 0 if not measured

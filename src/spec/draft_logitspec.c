@@ -66,7 +66,8 @@ static size_t bytes(const ls_drafter *base) {
 
 static ls_code make(ls_drafter **out, bool guesses, bool retrieval) {
     drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){observe, propose, NULL, pool_size, bytes, free_drafter};
+    d->base = (ls_drafter){
+        .observe = observe, .propose = propose, .pool_size = pool_size, .bytes = bytes, .free = free_drafter};
     d->guesses = guesses;
     d->retrieval = retrieval;
     *out = &d->base;

@@ -139,7 +139,12 @@ static const ls_knob knobs[] = {
 static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     (void)err;
     drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){observe, propose, learn, pool_size, bytes, free_drafter};
+    d->base = (ls_drafter){.observe = observe,
+                           .propose = propose,
+                           .learn = learn,
+                           .pool_size = pool_size,
+                           .bytes = bytes,
+                           .free = free_drafter};
     d->window = (int32_t)setup->knobs[WINDOW].number;
     d->ngram = (int32_t)setup->knobs[NGRAM].number;
     d->guesses = (int32_t)setup->knobs[GUESSES].number;

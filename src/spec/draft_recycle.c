@@ -97,7 +97,12 @@ static size_t bytes(const ls_drafter *base) {
 static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     (void)setup, (void)err;
     drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){observe, propose, learn, pool_size, bytes, free_drafter};
+    d->base = (ls_drafter){.observe = observe,
+                           .propose = propose,
+                           .learn = learn,
+                           .pool_size = pool_size,
+                           .bytes = bytes,
+                           .free = free_drafter};
     make_shape(&d->m);
     *out = &d->base;
     return LS_OK;

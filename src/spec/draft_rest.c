@@ -113,7 +113,8 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
         return code;
     }
     drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){observe, propose, NULL, pool_size, bytes, free_drafter};
+    d->base = (ls_drafter){
+        .observe = observe, .propose = propose, .pool_size = pool_size, .bytes = bytes, .free = free_drafter};
     d->corpus = corpus;
     d->ngram = (int32_t)setup->knobs[NGRAM].number;
     d->tokens = (int32_t)setup->knobs[TOKENS].number;

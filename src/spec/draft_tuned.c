@@ -180,6 +180,15 @@ static void learn(ls_drafter *base, const ls_draft_result *r) {
     }
 }
 
+static void read_prompt(ls_drafter *base, const int32_t *context, size_t at, size_t n,
+                        const int32_t (*top_id)[LS_SUCCESSORS], const float (*top_p)[LS_SUCCESSORS]) {
+    drafter *d = (drafter *)base;
+    for (size_t i = 0; i < n; i++) {
+        if (at + i > 0) ls_successors_put(&d->successors, context[at + i - 1], context[at + i], top_id[i], top_p[i]);
+        ls_successors_put(&d->successors, -1, context[at + i], top_id[i], top_p[i]);
+    }
+}
+
 static int32_t pool_size(const ls_drafter *base) {
     return ls_pool_size(&((const drafter *)base)->pool);
 }
@@ -196,17 +205,26 @@ static void free_drafter(ls_drafter *base) {
     free(d);
 }
 
-enum { MEMORY };
+enum { MEMORY, READ };
 static const ls_knob knobs[] = {
     [MEMORY] = {"logitspec.memory", LS_KNOB_INT, 32, 1, 4096,
                 "megabytes of remembered choices at most; the oldest are forgotten"},
+    [READ] = {"logitspec.read_prompt", LS_KNOB_NUMBER, 0.01, 0, 1000,
+              "learn from the prompt's rows too, where that costs at most this share of the answer's time"},
     {0},
 };
 
 static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     (void)err;
     drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){observe, propose, learn, pool_size, bytes, free_drafter};
+    d->base = (ls_drafter){.observe = observe,
+                           .propose = propose,
+                           .learn = learn,
+                           .read = read_prompt,
+                           .read_share = setup->knobs[READ].number,
+                           .pool_size = pool_size,
+                           .bytes = bytes,
+                           .free = free_drafter};
     d->successors.limit = (size_t)setup->knobs[MEMORY].number << 20;
     ls_rates_init(&d->rates);
     *out = &d->base;

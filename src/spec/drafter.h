@@ -39,8 +39,13 @@ struct ls_drafter {
     // Fills tree (root included) with at most budget rows, 1..LS_TREE_MAX; exactly budget where candidates suffice.
     void (*propose)(ls_drafter *d, const ls_draft_state *s, int32_t budget, ls_tree *tree);
     void (*learn)(ls_drafter *d, const ls_draft_result *r); // NULL: learns nothing from rows
-    int32_t (*pool_size)(const ls_drafter *d);              // entries remembered
-    size_t (*bytes)(const ls_drafter *d);                   // memory of what is remembered
+    // What the target said after each of the n tokens from context[at] on, a prompt's. NULL: learns nothing from
+    // prompts.
+    void (*read)(ls_drafter *d, const int32_t *context, size_t at, size_t n, const int32_t (*top_id)[LS_SUCCESSORS],
+                 const float (*top_p)[LS_SUCCESSORS]);
+    double read_share;                         // of the answer's expected time that reading may take; 0: none
+    int32_t (*pool_size)(const ls_drafter *d); // entries remembered
+    size_t (*bytes)(const ls_drafter *d);      // memory of what is remembered
     void (*free)(ls_drafter *d);
 };
 

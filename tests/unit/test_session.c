@@ -120,6 +120,45 @@ static void all_sizings_equal_plain_decoding(void **state) {
     drop(&ar);
 }
 
+// A prompt that is read row by row, where that is asked for: the same text, and a drafter that has learnt from it.
+static void prompts_can_be_read_row_by_row(void **state) {
+    (void)state;
+    static ls_knob_value knobs[64];
+    ls_buf prompt = {0};
+    for (int i = 0; i < 30; i++) ls_buf_str(&prompt, "for i in range(10):\n"); // several forwards of 64 rows
+    ls_ids ids = {0};
+    assert_int_equal(ls_encode(model.vocab, prompt.p, prompt.n, true, &ids, NULL), LS_OK);
+    size_t bytes[2];
+    ls_ids out[2] = {{0}};
+    for (int k = 0; k < 2; k++) {
+        ls_err err;
+        ls_session *s;
+        ls_knob_defaults(knobs);
+        for (size_t i = 0; i < ls_knob_count(); i++)
+            if (!strcmp(ls_knob_at(i)->key, "logitspec.read_prompt")) knobs[i].number = k ? 1000 : 0;
+        const ls_decode_options o = {.method = "logitspec", .max_tokens = 80, .knobs = knobs, .sampling = {.temperature = 0.7, .top_p = 1, .seed = 4}};
+        model.backend->rewind(model.backend, 0, NULL);
+        assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
+        assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
+        for (int turn = 0; turn < 2; turn++) {
+            assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
+            if (!turn) bytes[k] = ls_session_drafter(s)->bytes(ls_session_drafter(s));
+            ls_step *step = ls_malloc(sizeof *step);
+            do assert_int_equal(ls_session_step(s, step, &err), LS_OK);
+            while (!step->finish);
+            free(step);
+            ls_ids_add(&out[k], ls_session_output(s)->p, ls_session_output(s)->n);
+        }
+        assert_int_equal(model.backend->length(model.backend), (int32_t)ls_session_context(s)->n);
+        ls_session_free(s);
+    }
+    assert_true(bytes[1] > bytes[0]);
+    assert_int_equal(out[0].n, out[1].n);
+    assert_memory_equal(out[0].p, out[1].p, out[0].n * sizeof *out[0].p);
+    ls_ids_free(&out[0]), ls_ids_free(&out[1]), ls_ids_free(&ids);
+    ls_buf_free(&prompt);
+}
+
 // LOSSY: what is not the target's own choice is counted, and nothing else is.
 static void lossy_acceptance_says_what_it_let_stand(void **state) {
     (void)state;
@@ -382,6 +421,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_methods_equal_plain_decoding),
         cmocka_unit_test(all_sizings_equal_plain_decoding),
+        cmocka_unit_test(prompts_can_be_read_row_by_row),
         cmocka_unit_test(lossy_acceptance_says_what_it_let_stand),
         cmocka_unit_test(drafting_saves_steps_on_repetitive_text),
         cmocka_unit_test(turns_end_for_the_right_reason),

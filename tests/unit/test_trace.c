@@ -128,7 +128,8 @@ static void what_is_written_is_read_back(void **state) {
                 assert_int_equal(a->state, b->state);
                 assert_int_equal(a->match_pos, b->match_pos);
                 assert_int_equal(a->target, b->target);
-                assert_true(same_float(a->p, b->p) && same_float(a->est_p, b->est_p) && same_float(a->entropy, b->entropy));
+                assert_true(same_float(a->p, b->p) && same_float(a->est_p, b->est_p) &&
+                            same_float(a->entropy, b->entropy));
                 for (int k = 0; k < LS_ROW_TOP; k++) assert_int_equal(a->top[k].id, b->top[k].id);
             }
         }
@@ -288,7 +289,8 @@ static ls_simulated simulate(const ls_recording *r, ls_decode_options o) {
     ls_cost_curve costs = {0};
     ls_simulated total = {0};
     for (int i = 0; i < LS_COST_SIZES; i++) costs.base_ms[i] = 2 + 0.1 * ls_cost_rows[i];
-    const ls_draft_setup place = {.tokenizer = "script", .n_vocab = model.backend->n_vocab, .tokenizer_id = ls_vocab_id(model.vocab)};
+    const ls_draft_setup place = {
+        .tokenizer = "script", .n_vocab = model.backend->n_vocab, .tokenizer_id = ls_vocab_id(model.vocab)};
     if (!strcmp(o.method, "rest")) o.knobs = test_knobs(place.n_vocab, place.tokenizer_id);
     if (ls_simulator_new(&s, &o, &place, &costs, &err)) fail_msg("%s", err.msg);
     ls_simulate(s, r, &total);
@@ -313,7 +315,9 @@ static void simulating_a_method_on_its_own_trace_repeats_it(void **state) {
                 drafted += steps[i]->forward ? (uint64_t)(steps[i]->n_nodes - 1) : 0;
                 by_emitted[steps[i]->n_emitted]++;
             }
-            if (t.steps != (uint64_t)n_steps || t.drafted != drafted) fail_msg("%s:%d: %d steps, %llu drafted; simulated %llu, %llu", o.method, budget, n_steps, (unsigned long long)drafted, (unsigned long long)t.steps, (unsigned long long)t.drafted);
+            if (t.steps != (uint64_t)n_steps || t.drafted != drafted)
+                fail_msg("%s:%d: %d steps, %llu drafted; simulated %llu, %llu", o.method, budget, n_steps,
+                         (unsigned long long)drafted, (unsigned long long)t.steps, (unsigned long long)t.drafted);
             assert_int_equal(t.emitted, emitted);
             assert_int_equal(t.forwards, forwards);
             assert_int_equal(t.rows_known, t.rows);
@@ -326,7 +330,8 @@ static void simulating_a_method_on_its_own_trace_repeats_it(void **state) {
 static void retrieval_is_simulated_on_any_trace(void **state) {
     (void)state;
     const char *prompt = "def fib(n):\n    if n < 2: return n\n";
-    static const char *const methods[] = {"pld", "suffix", "cacheback", "retrieval-only", "logitspec-paper", "logit-only"};
+    static const char *const methods[] = {"pld",       "suffix", "cacheback", "retrieval-only", "logitspec-paper",
+                                          "logit-only"};
     record(prompt, options("ar", 0, 200), 1);
     ls_recording *plain = recording_of_steps();
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
@@ -349,7 +354,8 @@ static void retrieval_is_simulated_on_any_trace(void **state) {
     ls_err err;
     ls_decode_options lossy = options("pld", 0, 10);
     assert_int_equal(ls_accept_read(&lossy.accept, "", "typical", NULL), LS_OK);
-    assert_int_equal(ls_simulator_new(&s, &lossy, &(ls_draft_setup){.tokenizer = ""}, &(ls_cost_curve){0}, &err), LS_E_USAGE);
+    assert_int_equal(ls_simulator_new(&s, &lossy, &(ls_draft_setup){.tokenizer = ""}, &(ls_cost_curve){0}, &err),
+                     LS_E_USAGE);
     assert_non_null(strstr(err.msg, "lossy"));
 }
 

@@ -9,8 +9,8 @@ void ui_spark(ui_pen *p, int cells, const double *values, size_t n, double max);
 // A token as one word: blanks visible, in ASCII between quotes; broken UTF-8 as <XX>.
 bool ui_draw_token(ui_pen *p, const ui_state *s, int32_t id);
 void ui_token_text(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out);
-// Where a branch under the root comes from, by its first node: "R" retrieved, "M" remembered, "H" history, "C" corpus, "W"
-// window; a rank of the last logits has no letter.
+// Where a branch under the root comes from, by its first node: "R" retrieved, "M" remembered, "H" history, "C" corpus,
+// "W" window; a rank of the last logits has no letter.
 const char *ui_branch_letter(const ls_step *step, const ls_branch *b);
 // "3@104": n-gram length and position; "=3" where the place is outside this conversation; "-" without a match.
 void ui_draw_match(ui_pen *p, int match_n, int32_t match_pos);

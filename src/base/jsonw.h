@@ -22,3 +22,10 @@ void ls_jw_strn(ls_jsonw *w, const char *s, size_t n); // invalid UTF-8 becomes 
 void ls_jw_str(ls_jsonw *w, const char *s);
 void ls_jw_base64(ls_jsonw *w, const char *s, size_t n);
 void ls_jw_ids(ls_jsonw *w, const int32_t *ids, size_t n); // an array of integers
+
+// A key and its value.
+void ls_jw_field_int(ls_jsonw *w, const char *key, int64_t v);
+void ls_jw_field_u64(ls_jsonw *w, const char *key, uint64_t v);
+void ls_jw_field_num(ls_jsonw *w, const char *key, double v, int digits);
+void ls_jw_field_bool(ls_jsonw *w, const char *key, bool v);
+void ls_jw_field_str(ls_jsonw *w, const char *key, const char *s);

@@ -8,10 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double per(double a, uint64_t b) {
-    return b ? a / (double)b : NAN;
-}
-
 static void table(const ls_comparison *k, ls_buf *out) {
     const ls_backend *b = k->model.backend;
     ls_buf_fmt(out, "%s, %s on %s, %d threads (%s); %zu prompts, at most %d new tokens\n\n", k->model.name, b->dtype,
@@ -24,9 +20,9 @@ static void table(const ls_comparison *k, ls_buf *out) {
         if (isfinite(t.low)) snprintf(interval, sizeof interval, "%.2f - %.2f", t.low, t.high);
         snprintf(rate, sizeof rate, "%llu/%llu", (unsigned long long)t.accepted, (unsigned long long)t.drafted);
         ls_buf_fmt(out, "%-20s %6.2f %17s %9.1f %8.2f %15s %6.0f us %6.0f us  ", k->c[i].label,
-                   per((double)t.emitted, t.steps), rate, t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0,
-                   ls_total_speedup(&t), interval, per(t.draft_us, t.forwards),
-                   per(t.decode_us - t.forward_us, t.forwards));
+                   ls_per((double)t.emitted, t.steps), rate,
+                   t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0, ls_total_speedup(&t), interval,
+                   ls_per(t.draft_us, t.forwards), ls_per(t.decode_us - t.forward_us, t.forwards));
         if (ls_comparison_lossy(k, i))
             ls_buf_fmt(out, "LOSSY: %llu of %llu tokens not the target's choice, ", (unsigned long long)t.loose,
                        (unsigned long long)t.emitted);
@@ -51,7 +47,7 @@ static void table(const ls_comparison *k, ls_buf *out) {
             for (int c = 0; names[c]; c++) {
                 const ls_total t = ls_comparison_total(k, i, names[c]);
                 char cell[40];
-                snprintf(cell, sizeof cell, "%.2f  x%.2f", per((double)t.emitted, t.steps), ls_total_speedup(&t));
+                snprintf(cell, sizeof cell, "%.2f  x%.2f", ls_per((double)t.emitted, t.steps), ls_total_speedup(&t));
                 ls_buf_fmt(out, " %15s", cell);
             }
             ls_buf_char(out, '\n');
@@ -60,33 +56,23 @@ static void table(const ls_comparison *k, ls_buf *out) {
     free(names);
 }
 
-static void key_num(ls_jsonw *w, const char *key, double v) {
-    ls_jw_key(w, key);
-    ls_jw_num(w, v, 6);
-}
-
-static void key_int(ls_jsonw *w, const char *key, uint64_t v) {
-    ls_jw_key(w, key);
-    ls_jw_u64(w, v);
-}
-
 static void write_total(ls_jsonw *w, const ls_total *t) {
-    key_int(w, "prompts", t->prompts);
-    key_int(w, "emitted", t->emitted);
-    key_int(w, "steps", t->steps);
-    key_num(w, "mat", per((double)t->emitted, t->steps));
-    key_int(w, "draft_verified", t->drafted);
-    key_int(w, "draft_accepted", t->accepted);
-    key_num(w, "decode_ms", t->decode_us / 1e3);
-    key_num(w, "prefill_ms", t->prefill_ms);
-    key_num(w, "tokens_per_s", t->decode_us > 0 ? 1e6 * (double)t->emitted / t->decode_us : NAN);
-    key_num(w, "speedup", ls_total_speedup(t));
-    key_num(w, "speedup_low", t->low);
-    key_num(w, "speedup_high", t->high);
-    key_num(w, "draft_us_per_step", per(t->draft_us, t->forwards));
-    key_num(w, "host_us_per_step", per(t->decode_us - t->forward_us, t->forwards));
-    key_int(w, "different", t->different);
-    key_int(w, "tokens_not_chosen", t->loose);
+    ls_jw_field_u64(w, "prompts", t->prompts);
+    ls_jw_field_u64(w, "emitted", t->emitted);
+    ls_jw_field_u64(w, "steps", t->steps);
+    ls_jw_field_num(w, "mat", ls_per((double)t->emitted, t->steps), 6);
+    ls_jw_field_u64(w, "draft_verified", t->drafted);
+    ls_jw_field_u64(w, "draft_accepted", t->accepted);
+    ls_jw_field_num(w, "decode_ms", t->decode_us / 1e3, 6);
+    ls_jw_field_num(w, "prefill_ms", t->prefill_ms, 6);
+    ls_jw_field_num(w, "tokens_per_s", t->decode_us > 0 ? 1e6 * (double)t->emitted / t->decode_us : NAN, 6);
+    ls_jw_field_num(w, "speedup", ls_total_speedup(t), 6);
+    ls_jw_field_num(w, "speedup_low", t->low, 6);
+    ls_jw_field_num(w, "speedup_high", t->high, 6);
+    ls_jw_field_num(w, "draft_us_per_step", ls_per(t->draft_us, t->forwards), 6);
+    ls_jw_field_num(w, "host_us_per_step", ls_per(t->decode_us - t->forward_us, t->forwards), 6);
+    ls_jw_field_u64(w, "different", t->different);
+    ls_jw_field_u64(w, "tokens_not_chosen", t->loose);
 }
 
 static void json(const ls_comparison *k, ls_buf *out) {
@@ -94,29 +80,29 @@ static void json(const ls_comparison *k, ls_buf *out) {
     const ls_backend *b = k->model.backend;
     const char **names = ls_comparison_categories(k);
     ls_jw_open(&w, '{');
-    ls_jw_key(&w, "model"), ls_jw_str(&w, k->model.name);
-    ls_jw_key(&w, "sha256"), ls_jw_str(&w, k->model.sha256);
-    ls_jw_key(&w, "device"), ls_jw_str(&w, b->device);
-    ls_jw_key(&w, "dtype"), ls_jw_str(&w, b->dtype);
-    ls_jw_key(&w, "kernel"), ls_jw_str(&w, b->kernel);
-    ls_jw_key(&w, "threads"), ls_jw_int(&w, b->threads);
-    ls_jw_key(&w, "exact"), ls_jw_bool(&w, b->exact);
-    ls_jw_key(&w, "max_tokens"), ls_jw_int(&w, k->c[0].setup.s.decode.max_tokens);
-    ls_jw_key(&w, "speedup_against"), ls_jw_str(&w, k->ar >= 0 ? "ar" : "single-row forwards");
+    ls_jw_field_str(&w, "model", k->model.name);
+    ls_jw_field_str(&w, "sha256", k->model.sha256);
+    ls_jw_field_str(&w, "device", b->device);
+    ls_jw_field_str(&w, "dtype", b->dtype);
+    ls_jw_field_str(&w, "kernel", b->kernel);
+    ls_jw_field_int(&w, "threads", b->threads);
+    ls_jw_field_bool(&w, "exact", b->exact);
+    ls_jw_field_int(&w, "max_tokens", k->c[0].setup.s.decode.max_tokens);
+    ls_jw_field_str(&w, "speedup_against", k->ar >= 0 ? "ar" : "single-row forwards");
     bool equal = true; // of the exact ones
     ls_jw_key(&w, "methods"), ls_jw_open(&w, '[');
     for (int i = 0; i < k->n; i++) {
         const ls_total t = ls_comparison_total(k, i, NULL);
         if (!ls_comparison_lossy(k, i)) equal &= !t.different;
         ls_jw_open(&w, '{');
-        ls_jw_key(&w, "method"), ls_jw_str(&w, k->c[i].label);
-        ls_jw_key(&w, "lossy"), ls_jw_bool(&w, ls_comparison_lossy(k, i));
+        ls_jw_field_str(&w, "method", k->c[i].label);
+        ls_jw_field_bool(&w, "lossy", ls_comparison_lossy(k, i));
         write_total(&w, &t);
         ls_jw_key(&w, "categories"), ls_jw_open(&w, '[');
         for (int c = 0; names[c]; c++) {
             const ls_total part = ls_comparison_total(k, i, names[c]);
             ls_jw_open(&w, '{');
-            ls_jw_key(&w, "category"), ls_jw_str(&w, names[c]);
+            ls_jw_field_str(&w, "category", names[c]);
             write_total(&w, &part);
             ls_jw_close(&w, '}');
         }
@@ -124,21 +110,21 @@ static void json(const ls_comparison *k, ls_buf *out) {
         ls_jw_close(&w, '}');
     }
     ls_jw_close(&w, ']');
-    ls_jw_key(&w, "equal"), ls_jw_bool(&w, equal);
+    ls_jw_field_bool(&w, "equal", equal);
     ls_jw_key(&w, "runs"), ls_jw_open(&w, '[');
     for (size_t p = 0; p < k->done; p++)
         for (int i = 0; i < k->n; i++) {
             const ls_result *r = ls_comparison_result(k, p, i);
             ls_jw_open(&w, '{');
-            ls_jw_key(&w, "prompt"), ls_jw_str(&w, k->suite.items[p].name);
-            ls_jw_key(&w, "category"), ls_jw_str(&w, k->suite.items[p].category);
-            ls_jw_key(&w, "method"), ls_jw_str(&w, k->c[i].label);
-            key_int(&w, "emitted", r->stats.emitted);
-            key_int(&w, "steps", r->stats.steps);
-            key_num(&w, "decode_ms", r->stats.total_us / 1e3);
-            key_num(&w, "prefill_ms", r->prefill_ms);
-            key_num(&w, "ar_ms", r->ar_us / 1e3);
-            ls_jw_key(&w, "finish_reason"), ls_jw_str(&w, ls_finish_name(r->finish));
+            ls_jw_field_str(&w, "prompt", k->suite.items[p].name);
+            ls_jw_field_str(&w, "category", k->suite.items[p].category);
+            ls_jw_field_str(&w, "method", k->c[i].label);
+            ls_jw_field_u64(&w, "emitted", r->stats.emitted);
+            ls_jw_field_u64(&w, "steps", r->stats.steps);
+            ls_jw_field_num(&w, "decode_ms", r->stats.total_us / 1e3, 6);
+            ls_jw_field_num(&w, "prefill_ms", r->prefill_ms, 6);
+            ls_jw_field_num(&w, "ar_ms", r->ar_us / 1e3, 6);
+            ls_jw_field_str(&w, "finish_reason", ls_finish_name(r->finish));
             ls_jw_key(&w, "first_difference");
             if (r->first_difference < 0) ls_jw_null(&w);
             else ls_jw_int(&w, r->first_difference);

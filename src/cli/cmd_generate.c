@@ -98,11 +98,6 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
     return code;
 }
 
-static void key_measured(ls_jsonw *w, const char *key, bool known, double v) {
-    ls_jw_key(w, key);
-    ls_jw_num(w, known ? v : NAN, 6);
-}
-
 static void write_json(run *r) {
     ls_buf out = {0};
     ls_jsonw w = {.out = &out};
@@ -112,30 +107,30 @@ static void write_json(run *r) {
     const ls_backend *b = r->model.backend;
     const bool lossy = ls_accept_is_lossy(&r->setup.s.decode.accept);
     ls_jw_open(&w, '{');
-    ls_jw_key(&w, "model"), ls_jw_str(&w, r->model.name);
-    ls_jw_key(&w, "sha256"), ls_jw_str(&w, r->model.sha256);
-    ls_jw_key(&w, "method"), ls_jw_str(&w, r->setup.s.decode.method);
-    ls_jw_key(&w, "device"), ls_jw_str(&w, b->device);
-    ls_jw_key(&w, "dtype"), ls_jw_str(&w, b->dtype);
-    ls_jw_key(&w, "exact"), ls_jw_bool(&w, b->exact && !lossy);
-    ls_jw_key(&w, "seed"), ls_jw_u64(&w, r->setup.s.decode.sampling.seed);
+    ls_jw_field_str(&w, "model", r->model.name);
+    ls_jw_field_str(&w, "sha256", r->model.sha256);
+    ls_jw_field_str(&w, "method", r->setup.s.decode.method);
+    ls_jw_field_str(&w, "device", b->device);
+    ls_jw_field_str(&w, "dtype", b->dtype);
+    ls_jw_field_bool(&w, "exact", b->exact && !lossy);
+    ls_jw_field_u64(&w, "seed", r->setup.s.decode.sampling.seed);
     ls_jw_key(&w, "prompt_tokens"), ls_jw_ids(&w, r->prompt.p, r->prompt.n);
     ls_jw_key(&w, "output_tokens"), ls_jw_ids(&w, output->p, output->n);
     ls_jw_key(&w, "text"), ls_jw_strn(&w, text->p, text->n);
-    ls_jw_key(&w, "finish_reason"), ls_jw_str(&w, ls_finish_name(r->finish));
-    ls_jw_key(&w, "steps"), ls_jw_int(&w, (int64_t)st->steps);
-    ls_jw_key(&w, "emitted"), ls_jw_int(&w, (int64_t)st->emitted);
-    key_measured(&w, "mat", st->steps > 0, ls_stats_mat(st));
-    ls_jw_key(&w, "draft_verified"), ls_jw_int(&w, (int64_t)st->drafted);
-    ls_jw_key(&w, "draft_accepted"), ls_jw_int(&w, (int64_t)st->accepted);
+    ls_jw_field_str(&w, "finish_reason", ls_finish_name(r->finish));
+    ls_jw_field_int(&w, "steps", (int64_t)st->steps);
+    ls_jw_field_int(&w, "emitted", (int64_t)st->emitted);
+    ls_jw_field_num(&w, "mat", st->steps > 0 ? ls_stats_mat(st) : NAN, 6);
+    ls_jw_field_int(&w, "draft_verified", (int64_t)st->drafted);
+    ls_jw_field_int(&w, "draft_accepted", (int64_t)st->accepted);
     ls_jw_key(&w, "emitted_per_step"), ls_jw_ids(&w, r->per_step.p, r->per_step.n);
-    key_measured(&w, "prefill_ms", true, r->prefill_ms);
-    key_measured(&w, "decode_ms", true, st->total_us / 1e3);
-    key_measured(&w, "tokens_per_s", st->total_us > 0, ls_stats_tokens_per_s(st));
-    key_measured(&w, "ar_tokens_per_s", st->ar_forwards > 0, ls_stats_ar_tokens_per_s(st));
-    key_measured(&w, "speedup", st->ar_forwards > 0, ls_stats_speedup(st));
+    ls_jw_field_num(&w, "prefill_ms", r->prefill_ms, 6);
+    ls_jw_field_num(&w, "decode_ms", st->total_us / 1e3, 6);
+    ls_jw_field_num(&w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 6);
+    ls_jw_field_num(&w, "ar_tokens_per_s", st->ar_forwards > 0 ? ls_stats_ar_tokens_per_s(st) : NAN, 6);
+    ls_jw_field_num(&w, "speedup", st->ar_forwards > 0 ? ls_stats_speedup(st) : NAN, 6);
     if (lossy) { // which output tokens are not the target's own choice, given the text before them
-        ls_jw_key(&w, "acceptance"), ls_jw_str(&w, r->line->options.acceptance);
+        ls_jw_field_str(&w, "acceptance", r->line->options.acceptance);
         ls_jw_key(&w, "tokens_not_chosen"), ls_jw_ids(&w, r->loose.p, r->loose.n);
     }
     ls_jw_close(&w, '}');

@@ -5,6 +5,7 @@
 #include "cli/contender.h"
 #include "cli/progress.h"
 #include "run/simulate.h"
+#include "run/stats.h"
 #include "run/trace_read.h"
 
 #include <errno.h>
@@ -85,10 +86,6 @@ static ls_code run(const recordings *all, const ls_contender *c, outcome *out, l
     return code;
 }
 
-static double per(double a, uint64_t b) {
-    return b ? a / (double)b : NAN;
-}
-
 static double speedup(const ls_simulated *t) {
     return t->cost_ms > 0 ? t->ar_ms / (t->cost_ms + t->draft_us / 1e3) : NAN;
 }
@@ -96,17 +93,17 @@ static double speedup(const ls_simulated *t) {
 static void table(const recordings *all, const ls_contender *c, const outcome *o, int n, ls_buf *out) {
     ls_buf_fmt(out, "%s: %zu turn%s, %llu tokens, recorded with %s: MAT %.2f\n\n", all->model, all->n,
                all->n == 1 ? "" : "s", (unsigned long long)all->emitted, all->recorded_by,
-               per((double)all->emitted, all->steps));
+               ls_per((double)all->emitted, all->steps));
     ls_buf_fmt(out, "%-28s %6s %17s %9s %8s %8s %9s %10s\n", "method", "MAT", "accepted/verified", "rows/step", "draft",
                "speedup", "known", "steps/s");
     for (int i = 0; i < n; i++) {
         const ls_simulated *t = &o[i].total;
         char rate[48], known[24];
         snprintf(rate, sizeof rate, "%llu/%llu", (unsigned long long)t->accepted, (unsigned long long)t->drafted);
-        snprintf(known, sizeof known, "%.0f%%", 100 * per((double)t->rows_known, t->rows));
+        snprintf(known, sizeof known, "%.0f%%", 100 * ls_per((double)t->rows_known, t->rows));
         ls_buf_fmt(out, "%-28s %6.2f %17s %9.1f %5.0f us %8.2f %9s %10.0f\n", c[i].label,
-                   per((double)t->emitted, t->steps), rate, per((double)(t->drafted + t->forwards), t->forwards),
-                   per(t->draft_us, t->forwards), speedup(t), known,
+                   ls_per((double)t->emitted, t->steps), rate, ls_per((double)(t->drafted + t->forwards), t->forwards),
+                   ls_per(t->draft_us, t->forwards), speedup(t), known,
                    o[i].seconds > 0 ? (double)t->steps / o[i].seconds : 0);
     }
     const ls_simulated *t = &o[0].total;
@@ -122,41 +119,31 @@ static void table(const recordings *all, const ls_contender *c, const outcome *o
         (unsigned long long)t->lasts_whole, (unsigned long long)t->lasts);
 }
 
-static void key_num(ls_jsonw *w, const char *key, double v) {
-    ls_jw_key(w, key);
-    ls_jw_num(w, v, 6);
-}
-
-static void key_int(ls_jsonw *w, const char *key, uint64_t v) {
-    ls_jw_key(w, key);
-    ls_jw_u64(w, v);
-}
-
 static void json(const recordings *all, const ls_contender *c, const outcome *o, int n, ls_buf *out) {
     ls_jsonw w = {.out = out};
     ls_jw_open(&w, '{');
-    ls_jw_key(&w, "model"), ls_jw_str(&w, all->model);
-    ls_jw_key(&w, "recorded_with"), ls_jw_str(&w, all->recorded_by);
-    key_int(&w, "turns", all->n);
-    key_int(&w, "recorded_steps", all->steps);
-    key_int(&w, "recorded_tokens", all->emitted);
+    ls_jw_field_str(&w, "model", all->model);
+    ls_jw_field_str(&w, "recorded_with", all->recorded_by);
+    ls_jw_field_u64(&w, "turns", all->n);
+    ls_jw_field_u64(&w, "recorded_steps", all->steps);
+    ls_jw_field_u64(&w, "recorded_tokens", all->emitted);
     ls_jw_key(&w, "methods"), ls_jw_open(&w, '[');
     for (int i = 0; i < n; i++) {
         const ls_simulated *t = &o[i].total;
         ls_jw_open(&w, '{');
-        ls_jw_key(&w, "method"), ls_jw_str(&w, c[i].label);
-        key_int(&w, "steps", t->steps);
-        key_int(&w, "emitted", t->emitted);
-        key_num(&w, "mat", per((double)t->emitted, t->steps));
-        key_int(&w, "draft_verified", t->drafted);
-        key_int(&w, "draft_accepted", t->accepted);
-        key_num(&w, "draft_us_per_step", per(t->draft_us, t->forwards));
-        key_num(&w, "estimated_speedup", speedup(t));
-        key_int(&w, "rows_known", t->rows_known);
-        key_int(&w, "rows", t->rows);
-        key_int(&w, "last_logits_whole", t->lasts_whole);
-        key_int(&w, "last_logits", t->lasts);
-        key_num(&w, "steps_per_s", o[i].seconds > 0 ? (double)t->steps / o[i].seconds : NAN);
+        ls_jw_field_str(&w, "method", c[i].label);
+        ls_jw_field_u64(&w, "steps", t->steps);
+        ls_jw_field_u64(&w, "emitted", t->emitted);
+        ls_jw_field_num(&w, "mat", ls_per((double)t->emitted, t->steps), 6);
+        ls_jw_field_u64(&w, "draft_verified", t->drafted);
+        ls_jw_field_u64(&w, "draft_accepted", t->accepted);
+        ls_jw_field_num(&w, "draft_us_per_step", ls_per(t->draft_us, t->forwards), 6);
+        ls_jw_field_num(&w, "estimated_speedup", speedup(t), 6);
+        ls_jw_field_u64(&w, "rows_known", t->rows_known);
+        ls_jw_field_u64(&w, "rows", t->rows);
+        ls_jw_field_u64(&w, "last_logits_whole", t->lasts_whole);
+        ls_jw_field_u64(&w, "last_logits", t->lasts);
+        ls_jw_field_num(&w, "steps_per_s", o[i].seconds > 0 ? (double)t->steps / o[i].seconds : NAN, 6);
         ls_jw_close(&w, '}');
     }
     ls_jw_close(&w, ']');

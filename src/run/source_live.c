@@ -1,48 +1,18 @@
 #include "run/source_live.h"
 #include "base/mem.h"
+#include "run/channel.h"
 #include "run/seen.h"
 #include "run/stats.h"
 #include "run/trace.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-enum { MAX_QUEUED = 512 }; // events waiting; the decoder waits for a listener that is further behind
-
-typedef struct command command;
-struct command {
-    command *next;
-    ls_command_kind kind;
-    char *text;
-    int n;
-};
-
-typedef struct node node;
-struct node {
-    node *next;
-    ls_event *event;
-};
 
 typedef struct {
-    ls_source base; // first: a source is one of these
+    ls_channel c; // first: a source is one of these
     ls_live_options opt;
-    pthread_t thread;
-    int wake;
-    // shared, under the lock
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    command *commands, **commands_end;
-    node *events, **events_end;
-    int n_events;
-    ls_run_state state;
-    bool closing, stopping; // stopping: the turn is to end (also interrupts a prefill)
-    // the decoder's own
     ls_model model;
     ls_session *session;
     ls_trace *trace;
@@ -53,37 +23,8 @@ typedef struct {
     int steps_left; // in pause: steps to run
 } live;
 
-static void send(live *l, ls_event *e) {
-    node *n = ls_calloc(1, sizeof *n);
-    n->event = e;
-    pthread_mutex_lock(&l->lock);
-    while (l->n_events >= MAX_QUEUED && !l->closing) pthread_cond_wait(&l->changed, &l->lock);
-    *l->events_end = n;
-    l->events_end = &n->next;
-    l->n_events++;
-    if (e->kind == LS_EV_STATUS) l->state = e->status.state;
-    pthread_mutex_unlock(&l->lock);
-    uint64_t one = 1;
-    if (write(l->wake, &one, sizeof one) < 0) return; // the counter is full: it is readable all the same
-}
-
-static void send_status(live *l, ls_run_state state, const char *stage, double fraction) {
-    ls_event *e = ls_event_new(LS_EV_STATUS);
-    e->status.state = state;
-    e->status.fraction = fraction;
-    snprintf(e->status.stage, sizeof e->status.stage, "%s", stage);
-    send(l, e);
-}
-
-static void send_message(live *l, bool is_error, const char *text) {
-    ls_event *e = ls_event_new(LS_EV_MESSAGE);
-    e->message.is_error = is_error;
-    snprintf(e->message.text, sizeof e->message.text, "%s", text);
-    send(l, e);
-}
-
 static void on_note(void *ud, const char *text) {
-    send_message(ud, false, text);
+    ls_channel_message(ud, false, text);
 }
 
 static void send_tokens(live *l, ls_ids *fresh) {
@@ -103,7 +44,7 @@ static void send_tokens(live *l, ls_ids *fresh) {
         e->tokens.bytes = bytes.p;
         e->tokens.ids = fresh->p;
         *fresh = (ls_ids){0};
-        send(l, e);
+        ls_channel_send(&l->c, e);
     }
     ls_ids_free(fresh);
 }
@@ -130,25 +71,19 @@ static void send_header(live *l) {
         h->cost_rows[i] = ls_cost_rows[i];
         h->cost_ms[i] = z->base_ms[i];
     }
-    send(l, e);
+    ls_channel_send(&l->c, e);
 }
 
 static bool on_load(void *ud, const char *stage, double fraction) {
     live *l = ud;
-    send_status(l, LS_STATE_LOADING, stage, fraction);
-    pthread_mutex_lock(&l->lock);
-    bool go = !l->closing;
-    pthread_mutex_unlock(&l->lock);
-    return go;
+    ls_channel_status(&l->c, LS_STATE_LOADING, stage, fraction);
+    return !ls_channel_closing(&l->c);
 }
 
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     live *l = ud;
-    send_status(l, LS_STATE_PREFILL, stage, fraction);
-    pthread_mutex_lock(&l->lock);
-    bool go = !l->closing && !l->stopping;
-    pthread_mutex_unlock(&l->lock);
-    return go;
+    ls_channel_status(&l->c, LS_STATE_PREFILL, stage, fraction);
+    return !ls_channel_stopping(&l->c);
 }
 
 static ls_code start(live *l, ls_err *err) {
@@ -168,7 +103,7 @@ static ls_code start(live *l, ls_err *err) {
 
 static void report_trace(live *l) {
     ls_err err;
-    if (l->trace && ls_trace_failed(l->trace, &err)) send_message(l, true, err.msg);
+    if (l->trace && ls_trace_failed(l->trace, &err)) ls_channel_message(&l->c, true, err.msg);
 }
 
 static void end_turn(live *l, ls_finish reason) {
@@ -180,8 +115,8 @@ static void end_turn(live *l, ls_finish reason) {
     ls_event *e = ls_event_new(LS_EV_END);
     e->end.turn = l->turn;
     e->end.finish = reason;
-    send(l, e);
-    send_status(l, LS_STATE_IDLE, "", -1);
+    ls_channel_send(&l->c, e);
+    ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
 }
 
 static void begin_turn(live *l, const char *text) {
@@ -190,12 +125,12 @@ static void begin_turn(live *l, const char *text) {
     ls_err err = {0};
     double prefill_ms = 0;
     bool first = !ls_session_started(l->session);
-    send_status(l, LS_STATE_PREFILL, "reading the prompt", 0);
+    ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the prompt", 0);
     ls_code code = ls_prompt_encode(&l->model, s->format, s->system, first, text, strlen(text), &ids, &err);
     if (!code) code = ls_session_begin(l->session, ids.p, (int32_t)ids.n, on_prefill, l, &prefill_ms, &err);
     if (code) {
-        send_message(l, code != LS_E_CANCELLED, err.msg);
-        send_status(l, LS_STATE_IDLE, "", -1);
+        ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
+        ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
         ls_ids_free(&ids);
         return;
     }
@@ -213,14 +148,14 @@ static void begin_turn(live *l, const char *text) {
     e->prompt.text = ls_strdup(text);
     e->prompt.context_len = (int32_t)ls_session_context(l->session)->n;
     e->prompt.prefill_ms = prefill_ms;
-    send(l, e);
-    send_status(l, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
+    ls_channel_send(&l->c, e);
+    ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
 }
 
 static void run_step(live *l, ls_step *step) {
     ls_err err = {0};
     if (ls_session_step(l->session, step, &err)) {
-        send_message(l, true, err.msg);
+        ls_channel_message(&l->c, true, err.msg);
         end_turn(l, LS_FINISH_ERROR);
         return;
     }
@@ -232,9 +167,9 @@ static void run_step(live *l, ls_step *step) {
     send_tokens(l, &fresh);
     ls_event *e = ls_event_new(LS_EV_STEP);
     e->step = ls_step_copy(step);
-    send(l, e);
+    ls_channel_send(&l->c, e);
     if (step->finish) end_turn(l, step->finish);
-    else if (l->paused && --l->steps_left == 0) send_status(l, LS_STATE_PAUSED, "", -1);
+    else if (l->paused && --l->steps_left == 0) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
 }
 
 static void change(live *l, const char *assignment) {
@@ -243,23 +178,23 @@ static void change(live *l, const char *assignment) {
                               : ls_fail(&err, LS_E_UNSUPPORTED, "nothing can be set here");
     if (!code && (code = ls_session_set(l->session, &l->opt.setup.decode, &err)))
         l->opt.set(l->opt.ud, NULL, &l->opt.setup, NULL);
-    send_message(l, code != LS_OK, code ? err.msg : assignment);
+    ls_channel_message(&l->c, code != LS_OK, code ? err.msg : assignment);
 }
 
-static void carry_out(live *l, const command *c) {
+static void carry_out(live *l, const ls_queued_command *c) {
     switch (c->kind) {
     case LS_CMD_PROMPT:
-        if (l->active) send_message(l, true, "the answer is still being written: stop it first");
+        if (l->active) ls_channel_message(&l->c, true, "the answer is still being written: stop it first");
         else begin_turn(l, c->text);
         break;
     case LS_CMD_RUN:
         l->paused = false;
-        if (l->active) send_status(l, LS_STATE_RUNNING, "", -1);
+        if (l->active) ls_channel_status(&l->c, LS_STATE_RUNNING, "", -1);
         break;
     case LS_CMD_PAUSE:
         l->paused = true;
         l->steps_left = 0;
-        if (l->active) send_status(l, LS_STATE_PAUSED, "", -1);
+        if (l->active) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
         break;
     case LS_CMD_STEP:
         l->paused = true;
@@ -275,23 +210,9 @@ static void carry_out(live *l, const command *c) {
     }
 }
 
-// Takes the next command; waits for one if there is nothing to decode. False: close.
-static bool take(live *l, command **out, bool failed) {
-    pthread_mutex_lock(&l->lock);
-    while (!l->closing && (failed || (!l->commands && !(l->active && (!l->paused || l->steps_left > 0)))))
-        pthread_cond_wait(&l->changed, &l->lock);
-    *out = l->commands;
-    if (*out && !(l->commands = (*out)->next)) l->commands_end = &l->commands;
-    if (*out && (*out)->kind == LS_CMD_STOP) l->stopping = false;
-    bool go = !l->closing;
-    pthread_mutex_unlock(&l->lock);
-    return go;
-}
-
-static void free_command(command *c) {
-    if (!c) return;
-    free(c->text);
-    free(c);
+// How long to wait for a command before the next step: as long as it takes where there is nothing to decode.
+static double patience(const live *l) {
+    return l->active && (!l->paused || l->steps_left > 0) ? 0 : -1;
 }
 
 static void *decoder(void *ud) {
@@ -300,19 +221,19 @@ static void *decoder(void *ud) {
     ls_step *step = ls_malloc(sizeof *step);
     bool failed = start(l, &err) != LS_OK;
     if (failed) {
-        send_message(l, true, err.msg);
-        send_status(l, LS_STATE_FAILED, "failed", -1);
+        ls_channel_message(&l->c, true, err.msg);
+        ls_channel_status(&l->c, LS_STATE_FAILED, "failed", -1);
     } else {
         send_header(l);
-        send_status(l, LS_STATE_IDLE, "", -1);
+        ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
     }
-    command *c;
-    while (take(l, &c, failed)) {
-        if (c) carry_out(l, c);
-        else run_step(l, step);
-        free_command(c);
+    ls_queued_command *c;
+    while (ls_channel_take(&l->c, &c, failed ? -1 : patience(l))) {
+        if (c && !failed) carry_out(l, c);
+        else if (!c) run_step(l, step);
+        ls_queued_command_free(c);
     }
-    free_command(c);
+    ls_queued_command_free(c);
     if (l->active && l->trace) ls_trace_end(l->trace, l->turn, LS_FINISH_INTERRUPTED, &l->stats);
     free(step);
     ls_trace_close(l->trace);
@@ -322,88 +243,26 @@ static void *decoder(void *ud) {
     return NULL;
 }
 
-static ls_event *live_next(ls_source *s) {
-    live *l = (live *)s;
-    ls_event *e = NULL;
-    pthread_mutex_lock(&l->lock);
-    node *n = l->events;
-    if (n) {
-        e = n->event;
-        if (!(l->events = n->next)) l->events_end = &l->events;
-        if (l->n_events-- == MAX_QUEUED) pthread_cond_signal(&l->changed);
-    } else {
-        uint64_t count; // nothing waits: the descriptor may become quiet
-        if (read(l->wake, &count, sizeof count) < 0) count = 0;
-    }
-    pthread_mutex_unlock(&l->lock);
-    free(n);
-    return e;
-}
-
-static int live_wake_fd(ls_source *s) {
-    return ((live *)s)->wake;
-}
-
 static ls_code live_command(ls_source *s, const ls_command *c, ls_err *err) {
     live *l = (live *)s;
     ls_code code = LS_OK;
-    pthread_mutex_lock(&l->lock);
-    bool busy = l->state == LS_STATE_PREFILL || l->state == LS_STATE_RUNNING || l->state == LS_STATE_PAUSED;
-    if (l->state == LS_STATE_FAILED) code = ls_fail(err, LS_E_UNSUPPORTED, "the model is not loaded");
+    pthread_mutex_lock(&l->c.lock);
+    const ls_run_state state = l->c.state;
+    const bool busy = state == LS_STATE_PREFILL || state == LS_STATE_RUNNING || state == LS_STATE_PAUSED;
+    if (state == LS_STATE_FAILED) code = ls_fail(err, LS_E_UNSUPPORTED, "the model is not loaded");
     else if (c->kind == LS_CMD_PROMPT && busy)
         code = ls_fail(err, LS_E_UNSUPPORTED, "the answer is still being written: stop it first");
     else if (c->kind == LS_CMD_STOP && !busy) code = ls_fail(err, LS_E_UNSUPPORTED, "nothing is being written");
-    else {
-        command *q = ls_calloc(1, sizeof *q);
-        *q = (command){NULL, c->kind, c->text ? ls_strdup(c->text) : NULL, c->n};
-        *l->commands_end = q;
-        l->commands_end = &q->next;
-        l->stopping |= c->kind == LS_CMD_STOP;
-        pthread_cond_signal(&l->changed);
-    }
-    pthread_mutex_unlock(&l->lock);
+    else ls_channel_put(&l->c, c);
+    pthread_mutex_unlock(&l->c.lock);
     return code;
-}
-
-static void live_close(ls_source *s) {
-    live *l = (live *)s;
-    pthread_mutex_lock(&l->lock);
-    l->closing = true;
-    pthread_cond_broadcast(&l->changed);
-    pthread_mutex_unlock(&l->lock);
-    pthread_join(l->thread, NULL);
-    for (node *n = l->events, *next; n; n = next) {
-        next = n->next;
-        ls_event_free(n->event);
-        free(n);
-    }
-    for (command *c = l->commands, *next; c; c = next) {
-        next = c->next;
-        free_command(c);
-    }
-    close(l->wake);
-    pthread_cond_destroy(&l->changed);
-    pthread_mutex_destroy(&l->lock);
-    free(l);
 }
 
 ls_source *ls_source_live(const ls_live_options *opt) {
     live *l = ls_calloc(1, sizeof *l);
-    l->base = (ls_source){live_next, live_wake_fd, live_command, live_close};
+    l->c.base.command = live_command;
     l->opt = *opt;
-    l->commands_end = &l->commands;
-    l->events_end = &l->events;
-    l->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    pthread_mutex_init(&l->lock, NULL);
-    pthread_cond_init(&l->changed, NULL);
-    // signals belong to the listener's thread; threads that the compute library starts inherit this mask
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&l->thread, NULL, decoder, l);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!failed) return &l->base;
-    close(l->wake);
+    if (ls_channel_open(&l->c, decoder)) return &l->c.base;
     free(l);
     return NULL;
 }

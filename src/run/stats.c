@@ -1,5 +1,7 @@
 #include "run/stats.h"
 
+#include <math.h>
+
 void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->steps++;
     st->emitted += (uint64_t)s->n_emitted;
@@ -55,4 +57,8 @@ double ls_stats_ar_tokens_per_s(const ls_stats *st) {
 
 double ls_stats_speedup(const ls_stats *st) {
     return st->ar_against_us > 0 ? st->ar_us / st->ar_against_us : 0;
+}
+
+double ls_per(double a, uint64_t n) {
+    return n ? a / (double)n : (double)NAN;
 }

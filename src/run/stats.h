@@ -32,3 +32,4 @@ double ls_stats_mat(const ls_stats *st);             // emitted / steps; 0 befor
 double ls_stats_tokens_per_s(const ls_stats *st);    // emitted / total step time; 0 if unknown
 double ls_stats_ar_tokens_per_s(const ls_stats *st); // of measured single-row steps; 0 if unknown
 double ls_stats_speedup(const ls_stats *st);         // ar_us / ar_against_us; 0 if unknown
+double ls_per(double a, uint64_t n);                 // a / n; NAN where n is 0

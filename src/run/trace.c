@@ -77,26 +77,6 @@ static void end_line(ls_trace *t) {
     if (fwrite(t->line.p, 1, t->line.n, t->f) != t->line.n || fflush(t->f)) t->error = errno ? errno : EIO;
 }
 
-static void key_int(ls_jsonw *w, const char *key, int64_t v) {
-    ls_jw_key(w, key);
-    ls_jw_int(w, v);
-}
-
-static void key_num(ls_jsonw *w, const char *key, double v, int digits) {
-    ls_jw_key(w, key);
-    ls_jw_num(w, v, digits);
-}
-
-static void key_str(ls_jsonw *w, const char *key, const char *v) {
-    ls_jw_key(w, key);
-    ls_jw_str(w, v);
-}
-
-static void key_bool(ls_jsonw *w, const char *key, bool v) {
-    ls_jw_key(w, key);
-    ls_jw_bool(w, v);
-}
-
 static void write_tokens(ls_trace *t, ls_ids *fresh) {
     if (fresh->n) {
         begin_line(t, "tokens");
@@ -128,14 +108,14 @@ static void write_calibration(ls_jsonw *w, const ls_cost_curve *z) {
         return;
     }
     ls_jw_open(w, '{');
-    key_int(w, "context_len", z->cost_context);
+    ls_jw_field_int(w, "context_len", z->cost_context);
     ls_jw_key(w, "rows");
     ls_jw_ids(w, ls_cost_rows, LS_COST_SIZES);
     ls_jw_key(w, "ms");
     ls_jw_open(w, '[');
     for (int i = 0; i < LS_COST_SIZES; i++) ls_jw_num(w, z->base_ms[i], 5);
     ls_jw_close(w, ']');
-    key_num(w, "slope_ms", z->slope_ms, 5);
+    ls_jw_field_num(w, "slope_ms", z->slope_ms, 5);
     ls_jw_close(w, '}');
 }
 
@@ -151,43 +131,43 @@ void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const l
         ls_seen_init(&t->seen, ls_vocab_size(m->vocab));
     }
     begin_line(t, "header");
-    key_str(w, "format", "logitspec-trace");
-    key_int(w, "version", 1);
-    key_str(w, "program", "logitspec " LS_VERSION);
+    ls_jw_field_str(w, "format", "logitspec-trace");
+    ls_jw_field_int(w, "version", 1);
+    ls_jw_field_str(w, "program", "logitspec " LS_VERSION);
     ls_jw_key(w, "model");
     ls_jw_open(w, '{');
-    key_str(w, "name", m->name);
-    key_str(w, "sha256", m->sha256);
-    key_int(w, "vocab", b->n_vocab);
-    key_int(w, "context", b->n_context);
-    key_int(w, "eos", ls_vocab_eos(m->vocab));
+    ls_jw_field_str(w, "name", m->name);
+    ls_jw_field_str(w, "sha256", m->sha256);
+    ls_jw_field_int(w, "vocab", b->n_vocab);
+    ls_jw_field_int(w, "context", b->n_context);
+    ls_jw_field_int(w, "eos", ls_vocab_eos(m->vocab));
     snprintf(tokenizer, sizeof tokenizer, "%016" PRIx64, ls_vocab_id(m->vocab));
-    key_str(w, "tokenizer", tokenizer);
+    ls_jw_field_str(w, "tokenizer", tokenizer);
     ls_jw_close(w, '}');
     ls_jw_key(w, "backend");
     ls_jw_open(w, '{');
-    key_str(w, "device", b->device);
-    key_str(w, "dtype", b->dtype);
-    key_str(w, "kernel", b->kernel);
-    key_str(w, "version", b->version);
-    key_int(w, "threads", b->threads);
-    key_bool(w, "exact", b->exact);
+    ls_jw_field_str(w, "device", b->device);
+    ls_jw_field_str(w, "dtype", b->dtype);
+    ls_jw_field_str(w, "kernel", b->kernel);
+    ls_jw_field_str(w, "version", b->version);
+    ls_jw_field_int(w, "threads", b->threads);
+    ls_jw_field_bool(w, "exact", b->exact);
     ls_jw_close(w, '}');
     char rule[64];
-    key_str(w, "method", opt->method);
+    ls_jw_field_str(w, "method", opt->method);
     ls_accept_write(&opt->accept, rule, sizeof rule);
-    key_str(w, "acceptance", rule);
+    ls_jw_field_str(w, "acceptance", rule);
     ls_jw_key(w, "seed");
     ls_jw_u64(w, opt->sampling.seed);
     ls_jw_key(w, "config");
     ls_jw_open(w, '{');
-    for (; config && config[0]; config += 2) key_str(w, config[0], config[1]);
+    for (; config && config[0]; config += 2) ls_jw_field_str(w, config[0], config[1]);
     ls_jw_close(w, '}');
-    key_int(w, "turn", turn);
-    key_str(w, "prompt_text", text);
+    ls_jw_field_int(w, "turn", turn);
+    ls_jw_field_str(w, "prompt_text", text);
     ls_jw_key(w, "prompt_ids");
     ls_jw_ids(w, context->p, context->n);
-    key_num(w, "prefill_ms", prefill_ms, 6);
+    ls_jw_field_num(w, "prefill_ms", prefill_ms, 6);
     write_calibration(w, ls_session_costs(s));
     end_line(t);
     ls_ids fresh = {0};
@@ -209,21 +189,21 @@ static void write_top(ls_jsonw *w, const ls_top_entry *top, int n) {
 
 static void write_node(ls_jsonw *w, const ls_step *s, const ls_node *n) {
     ls_jw_open(w, '{');
-    key_int(w, "token", n->token);
-    key_int(w, "parent", n->parent);
-    key_int(w, "depth", n->depth);
-    key_int(w, "branch", n->branch);
-    key_str(w, "source", ls_from_name(n->from));
-    key_int(w, "rank", n->branch >= 0 ? s->branches[n->branch].rank : 0);
-    key_int(w, "match_n", n->match_n);
-    key_int(w, "match_pos", n->match_pos);
-    key_num(w, "est_p", (double)n->est_p, 6);
-    key_num(w, "p", (double)n->p, 6);
-    key_int(w, "target", n->target);
-    key_num(w, "target_p", (double)n->target_p, 6);
-    key_num(w, "entropy", (double)n->entropy, 6);
-    key_num(w, "lse", (double)n->lse, 8);
-    key_str(w, "state", ls_node_state_name(n->state));
+    ls_jw_field_int(w, "token", n->token);
+    ls_jw_field_int(w, "parent", n->parent);
+    ls_jw_field_int(w, "depth", n->depth);
+    ls_jw_field_int(w, "branch", n->branch);
+    ls_jw_field_str(w, "source", ls_from_name(n->from));
+    ls_jw_field_int(w, "rank", n->branch >= 0 ? s->branches[n->branch].rank : 0);
+    ls_jw_field_int(w, "match_n", n->match_n);
+    ls_jw_field_int(w, "match_pos", n->match_pos);
+    ls_jw_field_num(w, "est_p", (double)n->est_p, 6);
+    ls_jw_field_num(w, "p", (double)n->p, 6);
+    ls_jw_field_int(w, "target", n->target);
+    ls_jw_field_num(w, "target_p", (double)n->target_p, 6);
+    ls_jw_field_num(w, "entropy", (double)n->entropy, 6);
+    ls_jw_field_num(w, "lse", (double)n->lse, 8);
+    ls_jw_field_str(w, "state", ls_node_state_name(n->state));
     write_top(w, n->top, LS_ROW_TOP);
     ls_jw_close(w, '}');
 }
@@ -234,19 +214,19 @@ void ls_trace_step(ls_trace *t, const ls_step *s) {
     ls_seen_step(&t->seen, s, &fresh);
     write_tokens(t, &fresh);
     begin_line(t, "step");
-    key_int(w, "turn", s->turn);
-    key_int(w, "index", s->index);
-    key_int(w, "context_len", s->context_len);
-    key_int(w, "output_pos", s->output_pos);
-    key_int(w, "budget", s->budget);
-    key_int(w, "rows", s->n_nodes);
-    key_bool(w, "forward", s->forward);
-    key_bool(w, "corrected", s->corrected);
-    key_int(w, "root", s->nodes[0].token);
+    ls_jw_field_int(w, "turn", s->turn);
+    ls_jw_field_int(w, "index", s->index);
+    ls_jw_field_int(w, "context_len", s->context_len);
+    ls_jw_field_int(w, "output_pos", s->output_pos);
+    ls_jw_field_int(w, "budget", s->budget);
+    ls_jw_field_int(w, "rows", s->n_nodes);
+    ls_jw_field_bool(w, "forward", s->forward);
+    ls_jw_field_bool(w, "corrected", s->corrected);
+    ls_jw_field_int(w, "root", s->nodes[0].token);
     ls_jw_key(w, "last");
     ls_jw_open(w, '{');
-    key_num(w, "lse", (double)s->top_lse, 8);
-    key_num(w, "entropy", (double)s->top_entropy, 6);
+    ls_jw_field_num(w, "lse", (double)s->top_lse, 8);
+    ls_jw_field_num(w, "entropy", (double)s->top_entropy, 6);
     write_top(w, s->top, s->n_top);
     ls_jw_close(w, '}');
     ls_jw_key(w, "branches");
@@ -254,13 +234,13 @@ void ls_trace_step(ls_trace *t, const ls_step *s) {
     for (int i = 0; i < s->n_branches; i++) {
         const ls_branch *b = &s->branches[i];
         ls_jw_open(w, '{');
-        key_int(w, "rank", b->rank);
-        key_int(w, "match_n", b->match_n);
-        key_int(w, "match_pos", b->match_pos);
-        key_int(w, "found", b->found);
-        key_int(w, "first_node", b->first_node);
-        key_int(w, "n_nodes", b->n_nodes);
-        key_int(w, "accepted", b->accepted);
+        ls_jw_field_int(w, "rank", b->rank);
+        ls_jw_field_int(w, "match_n", b->match_n);
+        ls_jw_field_int(w, "match_pos", b->match_pos);
+        ls_jw_field_int(w, "found", b->found);
+        ls_jw_field_int(w, "first_node", b->first_node);
+        ls_jw_field_int(w, "n_nodes", b->n_nodes);
+        ls_jw_field_int(w, "accepted", b->accepted);
         ls_jw_close(w, '}');
     }
     ls_jw_close(w, ']');
@@ -278,34 +258,34 @@ void ls_trace_step(ls_trace *t, const ls_step *s) {
     ls_jw_close(w, ']');
     ls_jw_key(w, "us");
     ls_jw_open(w, '{');
-    key_num(w, "draft", s->t_draft_us, 6);
-    key_num(w, "forward", s->t_forward_us, 6);
-    key_num(w, "verify", s->t_verify_us, 6);
-    key_num(w, "commit", s->t_commit_us, 6);
-    key_num(w, "total", s->t_total_us, 6);
+    ls_jw_field_num(w, "draft", s->t_draft_us, 6);
+    ls_jw_field_num(w, "forward", s->t_forward_us, 6);
+    ls_jw_field_num(w, "verify", s->t_verify_us, 6);
+    ls_jw_field_num(w, "commit", s->t_commit_us, 6);
+    ls_jw_field_num(w, "total", s->t_total_us, 6);
     ls_jw_close(w, '}');
-    key_num(w, "ar_us", s->ar_us > 0 ? s->ar_us : NAN, 6);
-    key_int(w, "pool_size", s->pool_size);
-    key_str(w, "finish", ls_finish_name(s->finish));
+    ls_jw_field_num(w, "ar_us", s->ar_us > 0 ? s->ar_us : NAN, 6);
+    ls_jw_field_int(w, "pool_size", s->pool_size);
+    ls_jw_field_str(w, "finish", ls_finish_name(s->finish));
     end_line(t);
 }
 
 void ls_trace_end(ls_trace *t, uint32_t turn, ls_finish reason, const ls_stats *st) {
     ls_jsonw *w = &t->w;
     begin_line(t, "end");
-    key_int(w, "turn", turn);
-    key_str(w, "reason", ls_finish_name(reason));
+    ls_jw_field_int(w, "turn", turn);
+    ls_jw_field_str(w, "reason", ls_finish_name(reason));
     ls_jw_key(w, "totals");
     ls_jw_open(w, '{');
-    key_int(w, "steps", (int64_t)st->steps);
-    key_int(w, "emitted", (int64_t)st->emitted);
-    key_int(w, "draft_verified", (int64_t)st->drafted);
-    key_int(w, "draft_accepted", (int64_t)st->accepted);
-    key_num(w, "mat", st->steps ? ls_stats_mat(st) : NAN, 6);
-    key_num(w, "decode_ms", st->total_us / 1e3, 7);
-    key_num(w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 6);
-    key_num(w, "ar_tokens_per_s", st->ar_us > 0 ? ls_stats_ar_tokens_per_s(st) : NAN, 6);
-    key_num(w, "speedup", st->ar_us > 0 ? ls_stats_speedup(st) : NAN, 6);
+    ls_jw_field_int(w, "steps", (int64_t)st->steps);
+    ls_jw_field_int(w, "emitted", (int64_t)st->emitted);
+    ls_jw_field_int(w, "draft_verified", (int64_t)st->drafted);
+    ls_jw_field_int(w, "draft_accepted", (int64_t)st->accepted);
+    ls_jw_field_num(w, "mat", st->steps ? ls_stats_mat(st) : NAN, 6);
+    ls_jw_field_num(w, "decode_ms", st->total_us / 1e3, 7);
+    ls_jw_field_num(w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 6);
+    ls_jw_field_num(w, "ar_tokens_per_s", st->ar_us > 0 ? ls_stats_ar_tokens_per_s(st) : NAN, 6);
+    ls_jw_field_num(w, "speedup", st->ar_us > 0 ? ls_stats_speedup(st) : NAN, 6);
     ls_jw_close(w, '}');
     end_line(t);
 }

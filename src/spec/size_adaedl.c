@@ -8,11 +8,6 @@
 
 static const double GAMMA = 0.2, TARGET = 0.9, SMOOTH_ACCEPTANCE = 0.5, SMOOTH_THRESHOLD = 0.9, STEP = 0.01;
 
-static int32_t ask(const ls_sizing *z, const ls_method *m) {
-    (void)z;
-    return m->rows;
-}
-
 static void cut(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs, int32_t context,
                 bool *keep) {
     (void)costs, (void)context;
@@ -54,7 +49,7 @@ const ls_sizing_rule ls_size_adaedl = {
            .fallback = 0.6,
            .lo = 0,
            .hi = 1},
-    .ask = ask,
+    .ask = ls_sizing_paper_rows,
     .cut = cut,
     .learn = learn,
 };

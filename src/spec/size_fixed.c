@@ -6,7 +6,7 @@ static int32_t ask_value(const ls_sizing *z, const ls_method *m) {
     return (int32_t)z->value;
 }
 
-static int32_t ask_paper(const ls_sizing *z, const ls_method *m) {
+int32_t ls_sizing_paper_rows(const ls_sizing *z, const ls_method *m) {
     (void)z;
     return m->rows;
 }
@@ -25,5 +25,5 @@ const ls_sizing_rule ls_size_fixed = {
 
 const ls_sizing_rule ls_size_paper = {
     .is = {.name = "paper", .summary = "as many rows as the method's paper verifies", .source = "the method's"},
-    .ask = ask_paper,
+    .ask = ls_sizing_paper_rows,
 };

@@ -2,11 +2,6 @@
 // a threshold. The paper's trained head is replaced by the estimates of the drafter, or by hit rates counted online.
 #include "spec/sizing.h"
 
-static int32_t ask(const ls_sizing *z, const ls_method *m) {
-    (void)z;
-    return m->rows;
-}
-
 static void cut(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs, int32_t context,
                 bool *keep) {
     (void)costs, (void)context;
@@ -21,6 +16,6 @@ const ls_sizing_rule ls_size_specdec = {
            .fallback = 0.7,
            .lo = 0,
            .hi = 1},
-    .ask = ask,
+    .ask = ls_sizing_paper_rows,
     .cut = cut,
 };

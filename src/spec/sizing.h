@@ -47,3 +47,4 @@ void ls_sizing_write(const ls_sizing *z, char *out, size_t size);
 
 // For rules: the rows by path, likeliest first (of equals the earlier). Any first k of them are a tree.
 void ls_sizing_order(const ls_tree *t, const double *path, int32_t *order);
+int32_t ls_sizing_paper_rows(const ls_sizing *z, const ls_method *m); // an `ask`: the rows of the method's paper

@@ -136,7 +136,10 @@ static void prompts_can_be_read_row_by_row(void **state) {
         ls_knob_defaults(knobs);
         for (size_t i = 0; i < ls_knob_count(); i++)
             if (!strcmp(ls_knob_at(i)->key, "logitspec.read_prompt")) knobs[i].number = k ? 1000 : 0;
-        const ls_decode_options o = {.method = "logitspec", .max_tokens = 80, .knobs = knobs, .sampling = {.temperature = 0.7, .top_p = 1, .seed = 4}};
+        const ls_decode_options o = {.method = "logitspec",
+                                     .max_tokens = 80,
+                                     .knobs = knobs,
+                                     .sampling = {.temperature = 0.7, .top_p = 1, .seed = 4}};
         model.backend->rewind(model.backend, 0, NULL);
         assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
         assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);

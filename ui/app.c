@@ -136,6 +136,8 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     a.canvas.ambiguous_wide = o->ambiguous_wide;
     a.state.ascii = o->ascii;
     a.state.brackets = !o->color;
+    a.state.recording = o->recording;
+    if (o->recording) a.state.focus = UI_OUTPUT; // keys act on the panels
     if (o->prompt) {
         ui_on_paste(&a.state, o->prompt, strlen(o->prompt));
         ui_on_key(&a.state, (ui_key){UI_KEY_ENTER, 0, 0, 0}, UI_NO_PANEL);

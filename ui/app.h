@@ -8,6 +8,7 @@ typedef struct {
     const char *theme; // a name of ui_theme_find
     bool color, mouse, ambiguous_wide;
     bool ascii;         // draw with ASCII only (always where the terminal shows no UTF-8)
+    bool recording;     // the source plays a recording: it takes no prompts
     const char *prompt; // sent at once; NULL: none
 } ui_options;
 

@@ -7,7 +7,7 @@
 static const char *state_name(const ui_state *s) {
     switch (s->run_state) {
     case LS_STATE_LOADING: return "LOADING";
-    case LS_STATE_IDLE: return "READY";
+    case LS_STATE_IDLE: return s->recording ? "ENDED" : "READY";
     case LS_STATE_PREFILL: return "READING";
     case LS_STATE_RUNNING: return "RUN";
     case LS_STATE_PAUSED: return "PAUSED";
@@ -29,7 +29,7 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
         if (wide) ui_print(&p, " %s", s->header.device);
     }
     separator(&p);
-    ui_print(&p, "%s", state_name(s));
+    ui_print(&p, "%s%s", s->recording ? "REPLAY " : "", state_name(s));
     const ls_step *step = ui_viewed(s);
     if (step) {
         separator(&p);
@@ -166,7 +166,10 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
     if (s->typing_command) edit_line(c, l.prompt, ":", &s->command, true, "", cursor_row, cursor_col);
     else
         edit_line(c, l.prompt, c->ascii ? ">" : "›", &s->prompt, s->focus == UI_NO_PANEL,
-                  s->focus == UI_NO_PANEL ? "type a prompt, Enter sends it" : "p: type a prompt", cursor_row,
+                  s->recording                ? "a recording: Space runs and pauses, s steps, [ and ] go through what was shown"
+                  : s->focus == UI_NO_PANEL ? "type a prompt, Enter sends it"
+                                            : "p: type a prompt",
+                  cursor_row,
                   cursor_col);
     key_bar(s, c, l.keys);
     if (!s->help) return;

@@ -34,6 +34,7 @@ typedef struct {
 typedef struct {
     // the run
     bool has_header;
+    bool recording; // it is played, not decoded: prompts make no sense
     ls_run_header header;
     ls_run_state run_state;
     char stage[64];

@@ -60,6 +60,12 @@ static void close_top(ui_state *s) {
     else s->quit = true;
 }
 
+static bool ended(ui_state *s) { // a recording that was played to its end
+    const bool yes = s->recording && s->has_header && s->run_state == LS_STATE_IDLE;
+    if (yes) say(s, "the recording has ended: ^N plays it again, [ and ] go through its steps", false);
+    return yes;
+}
+
 void ui_act(ui_state *s, ui_action a) {
     switch (a) {
     case UI_ACT_HELP:
@@ -67,16 +73,22 @@ void ui_act(ui_state *s, ui_action a) {
         s->help_scroll = 0;
         break;
     case UI_ACT_PROMPT:
+        if (s->recording) {
+            say(s, "this is a recording: it takes no prompts", false);
+            break;
+        }
         s->focus = UI_NO_PANEL;
         s->zoom = UI_NO_PANEL;
         break;
     case UI_ACT_RUN_PAUSE:
+        if (ended(s)) break;
         request(s, s->run_state == LS_STATE_PAUSED ? LS_CMD_RUN : LS_CMD_PAUSE, NULL, 0);
         if (s->run_state == LS_STATE_PAUSED) s->live = true;
         else if (!ui_busy(s)) say(s, "the next answer will start paused: F6 or s makes one step", false);
         break;
     case UI_ACT_STEP:
     case UI_ACT_STEP_10:
+        if (ended(s)) break;
         if (!ui_busy(s)) say(s, "nothing is being decoded: type a prompt first", false);
         else {
             s->live = true;
@@ -208,7 +220,7 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
 
 void ui_on_paste(ui_state *s, const char *text, size_t n) {
     if (s->typing_command) ui_edit_insert(&s->command, text, n);
-    else {
+    else if (!s->recording) {
         s->focus = UI_NO_PANEL; // what is pasted is a prompt, wherever the keys were
         ui_edit_insert(&s->prompt, text, n);
     }

@@ -54,3 +54,11 @@ bool ls_json_is_array(const ls_json *v) {
 const ls_json *ls_json_at(const ls_json *array, size_t i) {
     return json_array_get(array, i);
 }
+
+bool ls_json_each(const ls_json *object, void (*fn)(void *ud, const char *key, const ls_json *value), void *ud) {
+    if (!json_is_object(object)) return false;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value) fn(ud, key, value);
+    return true;
+}

@@ -60,8 +60,8 @@ typedef struct {
     const char *command; // "" when none was given; else a name of ls_commands
     const char **args;   // positional arguments, borrowed from argv
     int n_args;
-    const char *prompt, *prompt_file, *suite, *methods, *out; // borrowed; NULL: not given
-    bool json, quiet, calibrate, help, version;
+    const char *prompt, *prompt_file, *suite, *methods, *out, *speed, *step, *turn; // borrowed; NULL: not given
+    bool paused, json, quiet, calibrate, help, version;
 } ls_command_line;
 
 typedef struct {

@@ -20,6 +20,10 @@ const ls_command_info ls_commands[] = {
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file json quiet color " COMMON_FLAGS},
     {"compare", "[FLAGS]", "the same prompts by several methods: equal outputs, MAT, speed",
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file suite methods json quiet " COMMON_FLAGS},
+    {"replay", "TRACE|- [FLAGS]", "the screen on a recording: the same steps, without a model",
+     "speed paused color theme ascii no-mouse " COMMON_FLAGS},
+    {"inspect", "TRACE [FLAGS]", "one recorded step in words, with its logits, drafts and tree", "step turn ascii " COMMON_FLAGS},
+    {"diff", "A B", "two recordings of one prompt: where they part, and which was ahead where", COMMON_FLAGS},
     {"simulate", "TRACE... [FLAGS]", "what other methods would have done on recorded outputs, without a model",
      "methods budget sizing json quiet " COMMON_FLAGS},
     {"tune", "[FLAGS]", "find what is fastest here on your own prompts, and write it as a configuration file",
@@ -50,6 +54,10 @@ static const struct {
     {"methods", "LIST", NULL, NULL,
      "methods to compare, by commas: NAME[:ROWS][/SIZING][@ACCEPTANCE][+KNOB=VALUE], or a YAML file"},
     {"out", "FILE", NULL, NULL, "write there"},
+    {"speed", "X|max", NULL, NULL, "1: as recorded, 2: twice as fast, max: at once"},
+    {"paused", NULL, NULL, NULL, "start in pause"},
+    {"step", "N", NULL, NULL, "the step's number in its turn, from 0"},
+    {"turn", "N", NULL, NULL, "the turn of the conversation, from 0"},
     {"calibrate", NULL, NULL, NULL, "measure what forwards cost here, anew, and show it"},
     {"json", NULL, NULL, NULL, "one JSON object on standard output"},
     {"quiet", NULL, NULL, NULL, "no progress and no summary (-q)"},
@@ -110,6 +118,10 @@ void ls_help(const char *command, ls_buf *out) {
     if (!strcmp(c->name, "compare"))
         ls_buf_str(out, "  logitspec compare --prompt \"Count to twenty.\" --methods ar,logitspec,logitspec:16\n"
                         "  logitspec compare --suite demos/prompts/suite.jsonl --max-tokens 128\n\n");
+    if (!strcmp(c->name, "replay"))
+        ls_buf_str(out, "  logitspec generate --prompt \"Count to twenty.\" --trace run.jsonl\n"
+                        "  logitspec replay run.jsonl --speed 0.5\n"
+                        "  ssh machine logitspec generate --prompt Hi --trace - | logitspec replay -\n\n");
     if (!strcmp(c->name, "simulate"))
         ls_buf_str(out,
                    "  logitspec generate --prompt \"Count to twenty.\" --method ar --trace run.jsonl\n"
@@ -220,6 +232,10 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
             else if (!strcmp(flag, "suite")) c->suite = optarg;
             else if (!strcmp(flag, "methods")) c->methods = optarg;
             else if (!strcmp(flag, "out")) c->out = optarg;
+            else if (!strcmp(flag, "speed")) c->speed = optarg;
+            else if (!strcmp(flag, "step")) c->step = optarg;
+            else if (!strcmp(flag, "turn")) c->turn = optarg;
+            else if (!strcmp(flag, "paused")) c->paused = true;
             else if (!strcmp(flag, "calibrate")) c->calibrate = true;
             else if (!strcmp(flag, "json")) c->json = true;
             else if (!strcmp(flag, "quiet")) c->quiet = true;
@@ -231,7 +247,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
         const ls_command_info *info = find_command(argv[optind]);
         if (info) c->command = info->name;
         else {
-            const char *names[16] = {0};
+            const char *names[32] = {0};
             for (int i = 0; ls_commands[i].name; i++) names[i] = ls_commands[i].name;
             const char *near = ls_nearest(argv[optind], names);
             code =

@@ -175,13 +175,15 @@ void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const l
     write_tokens(t, &fresh);
 }
 
+enum { DIGITS = 9 }; // a float survives; so a replay draws what the run drew
+
 static void write_top(ls_jsonw *w, const ls_top_entry *top, int n) {
     ls_jw_key(w, "top");
     ls_jw_open(w, '[');
     for (int i = 0; i < n && top[i].id >= 0; i++) {
         ls_jw_open(w, '[');
         ls_jw_int(w, top[i].id);
-        ls_jw_num(w, (double)top[i].logit, 8);
+        ls_jw_num(w, (double)top[i].logit, DIGITS);
         ls_jw_close(w, ']');
     }
     ls_jw_close(w, ']');
@@ -197,12 +199,12 @@ static void write_node(ls_jsonw *w, const ls_step *s, const ls_node *n) {
     ls_jw_field_int(w, "rank", n->branch >= 0 ? s->branches[n->branch].rank : 0);
     ls_jw_field_int(w, "match_n", n->match_n);
     ls_jw_field_int(w, "match_pos", n->match_pos);
-    ls_jw_field_num(w, "est_p", (double)n->est_p, 6);
-    ls_jw_field_num(w, "p", (double)n->p, 6);
+    ls_jw_field_num(w, "est_p", (double)n->est_p, DIGITS);
+    ls_jw_field_num(w, "p", (double)n->p, DIGITS);
     ls_jw_field_int(w, "target", n->target);
-    ls_jw_field_num(w, "target_p", (double)n->target_p, 6);
-    ls_jw_field_num(w, "entropy", (double)n->entropy, 6);
-    ls_jw_field_num(w, "lse", (double)n->lse, 8);
+    ls_jw_field_num(w, "target_p", (double)n->target_p, DIGITS);
+    ls_jw_field_num(w, "entropy", (double)n->entropy, DIGITS);
+    ls_jw_field_num(w, "lse", (double)n->lse, DIGITS);
     ls_jw_field_str(w, "state", ls_node_state_name(n->state));
     write_top(w, n->top, LS_ROW_TOP);
     ls_jw_close(w, '}');
@@ -225,8 +227,8 @@ void ls_trace_step(ls_trace *t, const ls_step *s) {
     ls_jw_field_int(w, "root", s->nodes[0].token);
     ls_jw_key(w, "last");
     ls_jw_open(w, '{');
-    ls_jw_field_num(w, "lse", (double)s->top_lse, 8);
-    ls_jw_field_num(w, "entropy", (double)s->top_entropy, 6);
+    ls_jw_field_num(w, "lse", (double)s->top_lse, DIGITS);
+    ls_jw_field_num(w, "entropy", (double)s->top_entropy, DIGITS);
     write_top(w, s->top, s->n_top);
     ls_jw_close(w, '}');
     ls_jw_key(w, "branches");
@@ -258,13 +260,13 @@ void ls_trace_step(ls_trace *t, const ls_step *s) {
     ls_jw_close(w, ']');
     ls_jw_key(w, "us");
     ls_jw_open(w, '{');
-    ls_jw_field_num(w, "draft", s->t_draft_us, 6);
-    ls_jw_field_num(w, "forward", s->t_forward_us, 6);
-    ls_jw_field_num(w, "verify", s->t_verify_us, 6);
-    ls_jw_field_num(w, "commit", s->t_commit_us, 6);
-    ls_jw_field_num(w, "total", s->t_total_us, 6);
+    ls_jw_field_num(w, "draft", s->t_draft_us, DIGITS);
+    ls_jw_field_num(w, "forward", s->t_forward_us, DIGITS);
+    ls_jw_field_num(w, "verify", s->t_verify_us, DIGITS);
+    ls_jw_field_num(w, "commit", s->t_commit_us, DIGITS);
+    ls_jw_field_num(w, "total", s->t_total_us, DIGITS);
     ls_jw_close(w, '}');
-    ls_jw_field_num(w, "ar_us", s->ar_us > 0 ? s->ar_us : NAN, 6);
+    ls_jw_field_num(w, "ar_us", s->ar_us > 0 ? s->ar_us : NAN, DIGITS);
     ls_jw_field_int(w, "pool_size", s->pool_size);
     ls_jw_field_str(w, "finish", ls_finish_name(s->finish));
     end_line(t);

@@ -16,6 +16,7 @@ struct ls_trace_reader {
     ls_trace_header header;
     ls_step step;
     ls_finish finish;
+    ls_event *tokens; // of the last tokens line
 };
 
 // One line being read. The first thing that is wrong is kept; what follows is not looked at.
@@ -255,6 +256,59 @@ static void read_step(reading *g, const ls_json *doc, ls_step *s) {
     s->pool_size = (int32_t)get_int(g, doc, "pool_size", 0, INT32_MAX);
 }
 
+// ---- tokens
+
+typedef struct {
+    reading *g;
+    ls_ids ids, ends;
+    ls_buf bytes;
+} token_list;
+
+static bool add_base64(const char *s, size_t n, ls_buf *out) {
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint32_t bits = 0;
+    int have = 0;
+    while (n && s[n - 1] == '=') n--;
+    for (size_t i = 0; i < n; i++) {
+        const char *at = s[i] ? strchr(alphabet, s[i]) : NULL;
+        if (!at) return false;
+        bits = bits << 6 | (uint32_t)(at - alphabet);
+        if ((have += 6) >= 8) ls_buf_char(out, (char)(bits >> (have -= 8) & 255));
+    }
+    return true;
+}
+
+static void add_token(void *ud, const char *key, const ls_json *value) {
+    token_list *l = ud;
+    size_t n = 0;
+    char *end;
+    const char *text = ls_json_str(value, &n);
+    const long id = strtol(key, &end, 10);
+    if (end == key || *end || id < 0 || id >= l->g->r->header.n_vocab) wrong(l->g, "bytes", "an object of token ids");
+    else if (!text || !add_base64(text, n, &l->bytes)) wrong(l->g, "bytes", "an object of base64 texts");
+    else {
+        ls_ids_push(&l->ids, (int32_t)id);
+        ls_ids_push(&l->ends, (int32_t)l->bytes.n);
+    }
+}
+
+static ls_event *read_tokens(reading *g, const ls_json *doc) {
+    token_list l = {.g = g};
+    const ls_json *special = get_array(g, doc, "special", (size_t)g->r->header.n_vocab);
+    if (!g->code && !ls_json_each(ls_json_get(doc, "bytes"), add_token, &l)) wrong(g, "bytes", "an object");
+    ls_event *e = ls_event_new(LS_EV_TOKENS);
+    e->tokens.n = (int32_t)l.ids.n;
+    e->tokens.ids = l.ids.p;
+    e->tokens.ends = l.ends.p;
+    e->tokens.bytes = l.bytes.p;
+    e->tokens.special = ls_calloc(l.ids.n + 1, 1);
+    for (size_t i = 0; i < ls_json_size(special) && !g->code; i++) {
+        const int32_t id = item_int(g, special, i, "special", 0, g->r->header.n_vocab - 1);
+        for (size_t k = 0; k < l.ids.n; k++) e->tokens.special[k] |= l.ids.p[k] == id;
+    }
+    return e;
+}
+
 ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err) {
     *out = NULL;
     FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
@@ -271,6 +325,7 @@ void ls_trace_read_close(ls_trace_reader *r) {
     if (r->f != stdin) fclose(r->f);
     ls_ids_free(&r->header.prompt);
     ls_buf_free(&r->header.prompt_text);
+    ls_event_free(r->tokens);
     free(r->line);
     free(r->path);
     free(r);
@@ -297,7 +352,12 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
         r->finish = (ls_finish)get_name(g, doc, "reason", finish_name, LS_FINISH_ERROR + 1);
         return LS_TRACE_END;
     }
-    return LS_TRACE_TOKENS; // and lines that a later minor version may add
+    if (!strcmp(type, "tokens")) {
+        ls_event_free(r->tokens);
+        r->tokens = read_tokens(g, doc);
+        return LS_TRACE_TOKENS;
+    }
+    return LS_TRACE_OTHER;
 }
 
 ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *line, ls_err *err) {
@@ -338,4 +398,9 @@ const ls_step *ls_trace_read_step(const ls_trace_reader *r) {
 }
 ls_finish ls_trace_read_finish(const ls_trace_reader *r) {
     return r->finish;
+}
+ls_event *ls_trace_read_tokens(ls_trace_reader *r) {
+    ls_event *e = r->tokens;
+    r->tokens = NULL;
+    return e;
 }

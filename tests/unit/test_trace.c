@@ -4,8 +4,10 @@
 #include "drafters.h"
 #include "run/session.h"
 #include "run/simulate.h"
+#include "run/source_replay.h"
 #include "run/trace.h"
-#include "run/trace_read.h"
+#include "run/trace_events.h"
+#include "ui/render.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -267,6 +269,137 @@ static void damaged_files_are_survived(void **state) {
     ls_buf_free(&whole);
 }
 
+// ---- replay
+
+static void frame(ui_state *s, ls_buf *out) {
+    ui_canvas c = {.utf8 = true};
+    int row, col;
+    ui_canvas_resize(&c, 36, 120);
+    ui_render(s, &c, &row, &col);
+    ls_buf_clear(out);
+    ui_canvas_text(&c, false, out);
+    ui_canvas_text(&c, true, out);
+    ui_canvas_free(&c);
+}
+
+// The screen shows a recorded step as it showed the step itself, to the last cell.
+static void a_replay_draws_what_the_run_drew(void **state) {
+    (void)state;
+    static const char *const methods[] = {"logitspec", "logitspec-paper", "suffix", "lookahead", "recycle"};
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        record("def fib(n):\n", options(methods[m], 0, 60), 2);
+        ls_trace_events *t;
+        ls_event *e;
+        ls_err err;
+        ui_state replayed, lived;
+        ls_buf a = {0}, b = {0};
+        int at = 0;
+        ui_state_init(&replayed);
+        ui_state_init(&lived);
+        assert_int_equal(ls_trace_events_open(&t, path, &err), LS_OK);
+        while (!ls_trace_events_next(t, &e, &err) && e) {
+            const ls_event_kind kind = e->kind;
+            ui_on_event(&replayed, e);
+            if (kind != LS_EV_STEP) continue;
+            e = ls_event_new(LS_EV_STEP); // the step as the session made it
+            e->step = ls_step_copy(steps[at++]);
+            ui_on_event(&lived, e);
+        }
+        assert_int_equal(at, n_steps);
+        ls_trace_events_close(t);
+        // everything else came from the trace; give the other screen the same, then its own steps
+        ui_state_free(&lived);
+        ui_state_init(&lived);
+        at = 0;
+        assert_int_equal(ls_trace_events_open(&t, path, &err), LS_OK);
+        while (!ls_trace_events_next(t, &e, &err) && e) {
+            if (e->kind == LS_EV_STEP) {
+                ls_event_free(e);
+                e = ls_event_new(LS_EV_STEP);
+                e->step = ls_step_copy(steps[at++]);
+            }
+            ui_on_event(&lived, e);
+        }
+        ls_trace_events_close(t);
+        assert_int_equal(replayed.n_turns, 2);
+        assert_int_equal(replayed.n_steps, (size_t)n_steps);
+        replayed.live = lived.live = false;
+        for (size_t i = 0; i < replayed.n_steps; i++) {
+            replayed.view = lived.view = i;
+            frame(&replayed, &a);
+            frame(&lived, &b);
+            if (strcmp(a.p, b.p)) {
+                size_t at_byte = 0;
+                while (a.p[at_byte] == b.p[at_byte]) at_byte++;
+                fail_msg("%s, step %zu: ...%.60s | ...%.60s", methods[m], i, a.p + (at_byte > 20 ? at_byte - 20 : 0), b.p + (at_byte > 20 ? at_byte - 20 : 0));
+            }
+        }
+        ls_buf_free(&a), ls_buf_free(&b);
+        ui_state_free(&replayed);
+        ui_state_free(&lived);
+    }
+}
+
+static ls_event *wait_event(ls_source *s) {
+    for (int i = 0; i < 4000; i++) {
+        ls_event *e = s->next(s);
+        if (e) return e;
+        usleep(500);
+    }
+    fail_msg("no event came");
+    return NULL;
+}
+
+static ls_event_kind skip_to(ls_source *s, ls_event_kind kind, ls_run_state run_state) {
+    for (;;) {
+        ls_event *e = wait_event(s);
+        const ls_event_kind got = e->kind;
+        const bool there = got == kind && (kind != LS_EV_STATUS || e->status.state == run_state);
+        ls_event_free(e);
+        if (there) return got;
+    }
+}
+
+static void nothing_is_shown(ls_source *s) { // tokens of the next step may come
+    usleep(20000);
+    for (ls_event *e; (e = s->next(s)); ls_event_free(e)) assert_int_equal(e->kind, LS_EV_TOKENS);
+}
+
+static void a_replay_obeys(void **state) {
+    (void)state;
+    record("One fish, two", options("logitspec", 0, 40), 1);
+    ls_err err;
+    assert_null(ls_source_replay(&(ls_replay_options){"/nowhere", 0, false}, &err));
+    ls_source *s = ls_source_replay(&(ls_replay_options){path, 0, true}, &err);
+    assert_non_null(s);
+    skip_to(s, LS_EV_HEADER, 0);
+    skip_to(s, LS_EV_STATUS, LS_STATE_PAUSED); // it waits before the first step
+    nothing_is_shown(s);
+    assert_int_equal(s->command(s, &(ls_command){LS_CMD_STEP, NULL, 2}, &err), LS_OK);
+    skip_to(s, LS_EV_STEP, 0);
+    skip_to(s, LS_EV_STEP, 0);
+    skip_to(s, LS_EV_STATUS, LS_STATE_PAUSED);
+    nothing_is_shown(s);
+    assert_int_equal(s->command(s, &(ls_command){LS_CMD_PROMPT, "x", 0}, &err), LS_E_UNSUPPORTED);
+    assert_int_equal(s->command(s, &(ls_command){LS_CMD_SET, "decode.budget=3", 0}, &err), LS_OK);
+    skip_to(s, LS_EV_MESSAGE, 0);
+    assert_int_equal(s->command(s, &(ls_command){LS_CMD_RUN, NULL, 0}, &err), LS_OK);
+    skip_to(s, LS_EV_END, 0);
+    skip_to(s, LS_EV_STATUS, LS_STATE_IDLE);
+    assert_int_equal(s->command(s, &(ls_command){LS_CMD_RESET, NULL, 0}, &err), LS_OK); // once more
+    skip_to(s, LS_EV_HEADER, 0);
+    skip_to(s, LS_EV_END, 0);
+    s->close(s);
+    ls_buf whole = slurp();
+    spill(whole.p, whole.n - 30); // cut short: the steps before it, and a line about it
+    ls_buf_free(&whole);
+    s = ls_source_replay(&(ls_replay_options){path, 0, false}, &err);
+    skip_to(s, LS_EV_STEP, 0);
+    skip_to(s, LS_EV_MESSAGE, 0);
+    skip_to(s, LS_EV_STATUS, LS_STATE_IDLE);
+    s->close(s);
+}
+
 // ---- simulation
 
 static ls_recording *recording_of_steps(void) { // of a single turn
@@ -381,6 +514,8 @@ int main(void) {
         cmocka_unit_test(a_cut_file_is_read_to_its_last_whole_line),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(damaged_files_are_survived),
+        cmocka_unit_test(a_replay_draws_what_the_run_drew),
+        cmocka_unit_test(a_replay_obeys),
         cmocka_unit_test(simulating_a_method_on_its_own_trace_repeats_it),
         cmocka_unit_test(retrieval_is_simulated_on_any_trace),
     };

@@ -1,0 +1,47 @@
+// `replay TRACE`: the screen on a recording, without a model.
+#include "cli/commands.h"
+#include "run/source_replay.h"
+#include "ui/app.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int ls_cmd_replay(const ls_command_line *c) {
+    ls_err err = {0};
+    ls_replay_options opt = {.path = c->n_args == 1 ? c->args[0] : NULL, .speed = 1, .paused = c->paused};
+    char *end = NULL;
+    ls_code code = LS_OK;
+    if (!opt.path) code = ls_fail(&err, LS_E_USAGE, "'logitspec replay TRACE' is expected: a file of --trace");
+    else if (c->speed && strcmp(c->speed, "max")) {
+        opt.speed = strtod(c->speed, &end);
+        if (end == c->speed || *end || !(opt.speed > 0 && opt.speed <= 1e6))
+            code = ls_fail(&err, LS_E_USAGE, "--speed is '%.40s', expected a number above 0 (1: as recorded) or max", c->speed);
+    } else if (c->speed) opt.speed = 0;
+    if (!code && (!isatty(STDOUT_FILENO) || (!isatty(STDIN_FILENO) && strcmp(opt.path, "-"))))
+        code = ls_fail(&err, LS_E_USAGE, "the screen needs a terminal; 'logitspec inspect' shows a step without one");
+    char from_pipe[32];
+    if (!code && !strcmp(opt.path, "-")) { // keys come from the terminal itself
+        const int trace = dup(STDIN_FILENO), keys = open("/dev/tty", O_RDWR | O_CLOEXEC);
+        if (trace < 0 || keys < 0 || dup2(keys, STDIN_FILENO) < 0)
+            code = ls_fail(&err, LS_E_IO, "there is no terminal to read keys from");
+        snprintf(from_pipe, sizeof from_pipe, "/dev/fd/%d", trace);
+        opt.path = from_pipe;
+    }
+    ls_source *source = code ? NULL : ls_source_replay(&opt, &err);
+    if (!source) return ls_report(&err);
+    const ls_options *o = &c->options;
+    int status = LS_EXIT_OK;
+    if (ui_run(source,
+               &(ui_options){.theme = o->theme,
+                             .color = ls_wants_color(o, STDOUT_FILENO),
+                             .mouse = o->mouse,
+                             .ambiguous_wide = !strcmp(o->ambiguous_width, "wide"),
+                             .ascii = o->ascii,
+                             .recording = true},
+               &status, &err))
+        status = ls_report(&err);
+    return status;
+}

@@ -1,0 +1,158 @@
+#include "run/source_replay.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "run/channel.h"
+#include "run/trace_events.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    ls_channel c; // first: a source is one of these
+    char *path;
+    ls_trace_events *t;
+    double speed, due_ms; // due_ms: when the next step is to be seen, on the clock below
+    bool paused, ended;
+    int steps_left;
+    ls_event *next; // read, and waiting for its time
+} replay;
+
+static double now_ms(void) {
+    return (double)ls_now_ns() / 1e6;
+}
+
+static void set_speed(replay *r, const char *text) {
+    static const char key[] = "replay.speed=";
+    char *end = NULL;
+    const double v = strncmp(text, key, sizeof key - 1) ? -1 : strtod(text + sizeof key - 1, &end);
+    if (!(v >= 0 && v <= 1e6) || !end || *end || end == text + sizeof key - 1) {
+        ls_channel_message(&r->c, true, "a recording knows 'set replay.speed=X' only (1: as recorded, 0: at once)");
+        return;
+    }
+    r->speed = v;
+    r->due_ms = now_ms();
+    ls_channel_message(&r->c, false, text);
+}
+
+static void start_again(replay *r) {
+    ls_err err;
+    ls_trace_events *t;
+    if (!strncmp(r->path, "/dev/fd/", 8)) {
+        ls_channel_message(&r->c, true, "what came through a pipe cannot be played again");
+        return;
+    }
+    if (ls_trace_events_open(&t, r->path, &err)) {
+        ls_channel_message(&r->c, true, err.msg);
+        return;
+    }
+    ls_trace_events_close(r->t);
+    ls_event_free(r->next);
+    r->t = t;
+    r->next = NULL;
+    r->ended = false;
+    r->due_ms = now_ms();
+}
+
+static void carry_out(replay *r, const ls_queued_command *c) {
+    switch (c->kind) {
+    case LS_CMD_RUN:
+        r->paused = false;
+        r->due_ms = now_ms();
+        if (!r->ended) ls_channel_status(&r->c, LS_STATE_RUNNING, "", -1);
+        break;
+    case LS_CMD_PAUSE:
+    case LS_CMD_STEP:
+        r->paused = true;
+        r->steps_left = c->kind == LS_CMD_STEP ? c->n : 0;
+        if (!r->ended && !r->steps_left) ls_channel_status(&r->c, LS_STATE_PAUSED, "", -1);
+        break;
+    case LS_CMD_SET: set_speed(r, c->text); break;
+    case LS_CMD_RESET: start_again(r); break;
+    case LS_CMD_PROMPT:
+    case LS_CMD_STOP: break; // refused when they were given
+    }
+}
+
+static void end(replay *r, const ls_err *err) {
+    r->ended = true;
+    if (err) ls_channel_message(&r->c, true, err->msg);
+    else if (ls_trace_read_torn(ls_trace_events_reader(r->t)))
+        ls_channel_message(&r->c, false, "the recording was cut short within its last line, which is left out");
+    ls_channel_status(&r->c, LS_STATE_IDLE, "", -1);
+}
+
+// Milliseconds until the next event is due; negative: not before a command.
+static double patience(replay *r) {
+    if (r->ended) return -1;
+    if (!r->next || r->next->kind != LS_EV_STEP) return 0;
+    if (r->paused) return r->steps_left > 0 ? 0 : -1;
+    const double left = r->speed > 0 ? r->due_ms - now_ms() : 0;
+    return left > 0 ? left : 0;
+}
+
+static void play(replay *r) {
+    ls_err err;
+    ls_event *e = r->next;
+    r->next = NULL;
+    if (e) {
+        const ls_event_kind kind = e->kind;
+        const double ms = kind == LS_EV_STEP ? e->step->t_total_us / 1e3 : 0;
+        ls_channel_send(&r->c, e);
+        if (kind == LS_EV_PROMPT) {
+            r->due_ms = now_ms();
+            ls_channel_status(&r->c, r->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
+        }
+        if (kind == LS_EV_STEP) {
+            if (r->speed > 0 && isfinite(ms)) r->due_ms += ms / r->speed;
+            if (r->due_ms < now_ms() - 100) r->due_ms = now_ms(); // far behind: it does not rush to catch up
+            if (r->paused && --r->steps_left == 0) ls_channel_status(&r->c, LS_STATE_PAUSED, "", -1);
+        }
+    }
+    const ls_code code = ls_trace_events_next(r->t, &r->next, &err);
+    if (code) end(r, &err);
+    else if (!r->next) end(r, NULL);
+}
+
+static void *player(void *ud) {
+    replay *r = ud;
+    ls_queued_command *c;
+    r->due_ms = now_ms();
+    while (ls_channel_take(&r->c, &c, patience(r))) {
+        if (c) carry_out(r, c);
+        else if (patience(r) == 0) play(r);
+        ls_queued_command_free(c);
+    }
+    ls_queued_command_free(c);
+    ls_trace_events_close(r->t);
+    ls_event_free(r->next);
+    free(r->path);
+    return NULL;
+}
+
+static ls_code replay_command(ls_source *s, const ls_command *c, ls_err *err) {
+    replay *r = (replay *)s;
+    if (c->kind == LS_CMD_PROMPT || c->kind == LS_CMD_STOP)
+        return ls_fail(err, LS_E_UNSUPPORTED, "this is a recording: it can be run, paused and stepped through");
+    pthread_mutex_lock(&r->c.lock);
+    ls_channel_put(&r->c, c);
+    pthread_mutex_unlock(&r->c.lock);
+    return LS_OK;
+}
+
+ls_source *ls_source_replay(const ls_replay_options *opt, ls_err *err) {
+    ls_trace_events *t;
+    if (ls_trace_events_open(&t, opt->path, err)) return NULL;
+    replay *r = ls_calloc(1, sizeof *r);
+    r->c.base.command = replay_command;
+    r->path = ls_strdup(opt->path);
+    r->t = t;
+    r->speed = opt->speed;
+    r->paused = opt->paused;
+    if (ls_channel_open(&r->c, player)) return &r->c.base;
+    ls_fail(err, LS_E_IO, "the system refuses another thread");
+    ls_trace_events_close(t);
+    free(r->path);
+    free(r);
+    return NULL;
+}

@@ -1,0 +1,138 @@
+#include "run/trace_events.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ls_trace_events {
+    ls_trace_reader *r;
+    ls_event *header, *prompt; // wait to be taken: the header goes first, the prompt after the tokens that it uses
+    ls_ids context;            // of the conversation
+    char sha256[65], model[64];
+    bool begun;
+    ls_event *next; // read ahead of the prompt
+};
+
+ls_code ls_trace_events_open(ls_trace_events **out, const char *path, ls_err *err) {
+    ls_trace_reader *r;
+    *out = NULL;
+    const ls_code code = ls_trace_read_open(&r, path, err);
+    if (code) return code;
+    *out = ls_calloc(1, sizeof **out);
+    (*out)->r = r;
+    return LS_OK;
+}
+
+void ls_trace_events_close(ls_trace_events *t) {
+    if (!t) return;
+    ls_trace_read_close(t->r);
+    ls_event_free(t->header);
+    ls_event_free(t->prompt);
+    ls_event_free(t->next);
+    ls_ids_free(&t->context);
+    free(t);
+}
+
+const ls_trace_reader *ls_trace_events_reader(const ls_trace_events *t) {
+    return t->r;
+}
+
+static ls_event *header_event(const ls_trace_header *h) {
+    ls_event *e = ls_event_new(LS_EV_HEADER);
+    ls_run_header *o = e->header = ls_calloc(1, sizeof *o);
+    snprintf(o->program, sizeof o->program, "%.31s", h->program);
+    snprintf(o->model, sizeof o->model, "%s", h->model);
+    snprintf(o->sha256, sizeof o->sha256, "%s", h->sha256);
+    snprintf(o->device, sizeof o->device, "%s", h->device);
+    snprintf(o->dtype, sizeof o->dtype, "%.15s", h->dtype);
+    snprintf(o->cpu, sizeof o->cpu, "%.79s", h->kernel);
+    snprintf(o->method, sizeof o->method, "%s", h->method);
+    o->threads = h->threads;
+    o->n_vocab = h->n_vocab;
+    o->n_context = h->n_context;
+    o->exact = h->exact;
+    o->cost_context = h->costs.cost_context;
+    for (int i = 0; i < LS_COST_SIZES && h->costs.base_ms[0] > 0; i++, o->n_cost++) {
+        o->cost_rows[i] = ls_cost_rows[i];
+        o->cost_ms[i] = h->costs.base_ms[i];
+    }
+    return e;
+}
+
+// A turn begins: what it adds to the conversation, as far as that is one.
+static void begin_turn(ls_trace_events *t) {
+    const ls_trace_header *h = ls_trace_read_header(t->r);
+    const bool same_model = t->begun && !strcmp(t->sha256, h->sha256) && !strcmp(t->model, h->model);
+    const bool goes_on = same_model && h->turn > 0 && t->context.n <= h->prompt.n &&
+                         !memcmp(t->context.p, h->prompt.p, t->context.n * sizeof *t->context.p);
+    if (!goes_on) {
+        t->header = header_event(h); // another conversation
+        t->context.n = 0;
+    }
+    snprintf(t->sha256, sizeof t->sha256, "%s", h->sha256);
+    snprintf(t->model, sizeof t->model, "%s", h->model);
+    t->begun = true;
+    ls_ids added = {0};
+    ls_ids_add(&added, h->prompt.p + t->context.n, h->prompt.n - t->context.n);
+    ls_event *e = t->prompt = ls_event_new(LS_EV_PROMPT);
+    e->prompt.turn = h->turn;
+    e->prompt.n_ids = (int32_t)added.n;
+    e->prompt.ids = added.p;
+    e->prompt.text = ls_strdup(h->prompt_text.n ? h->prompt_text.p : "");
+    e->prompt.context_len = (int32_t)h->prompt.n;
+    e->prompt.prefill_ms = h->prefill_ms;
+    ls_ids_add(&t->context, added.p, added.n);
+}
+
+static ls_event *step_event(ls_trace_events *t) {
+    const ls_step *s = ls_trace_read_step(t->r);
+    ls_event *e = ls_event_new(LS_EV_STEP);
+    e->step = ls_step_copy(s);
+    for (int i = 0; i < s->n_emitted; i++) ls_ids_push(&t->context, s->nodes[s->path[i]].token);
+    return e;
+}
+
+static ls_code read_line(ls_trace_events *t, ls_event **out, ls_trace_line *line, ls_err *err) {
+    const ls_code code = ls_trace_read_next(t->r, line, err);
+    *out = NULL;
+    if (code) return code;
+    switch (*line) {
+    case LS_TRACE_HEADER: begin_turn(t); break;
+    case LS_TRACE_TOKENS: *out = ls_trace_read_tokens(t->r); break;
+    case LS_TRACE_STEP: *out = step_event(t); break;
+    case LS_TRACE_END:
+        *out = ls_event_new(LS_EV_END);
+        (*out)->end.turn = ls_trace_read_header(t->r)->turn;
+        (*out)->end.finish = ls_trace_read_finish(t->r);
+        break;
+    case LS_TRACE_NONE:
+    case LS_TRACE_OTHER: break;
+    }
+    return LS_OK;
+}
+
+static ls_event *take(ls_event **e) {
+    ls_event *out = *e;
+    *e = NULL;
+    return out;
+}
+
+ls_code ls_trace_events_next(ls_trace_events *t, ls_event **out, ls_err *err) {
+    ls_trace_line line = LS_TRACE_HEADER;
+    if (t->header) return *out = take(&t->header), LS_OK;
+    if (t->next && !t->prompt) return *out = take(&t->next), LS_OK;
+    *out = NULL;
+    while (!*out) {
+        const ls_code code = read_line(t, out, &line, err);
+        if (code) return code;
+        if (t->prompt && line != LS_TRACE_TOKENS && line != LS_TRACE_HEADER && line != LS_TRACE_OTHER) { // the tokens that it uses have come
+            t->next = *out;
+            *out = take(&t->prompt);
+            return LS_OK;
+        }
+        if (t->header) return *out = take(&t->header), LS_OK;
+        if (line == LS_TRACE_NONE) return LS_OK;
+    }
+    return LS_OK;
+}

@@ -166,11 +166,10 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
     if (s->typing_command) edit_line(c, l.prompt, ":", &s->command, true, "", cursor_row, cursor_col);
     else
         edit_line(c, l.prompt, c->ascii ? ">" : "›", &s->prompt, s->focus == UI_NO_PANEL,
-                  s->recording                ? "a recording: Space runs and pauses, s steps, [ and ] go through what was shown"
+                  s->recording ? "a recording: Space runs and pauses, s steps, [ and ] go through what was shown"
                   : s->focus == UI_NO_PANEL ? "type a prompt, Enter sends it"
                                             : "p: type a prompt",
-                  cursor_row,
-                  cursor_col);
+                  cursor_row, cursor_col);
     key_bar(s, c, l.keys);
     if (!s->help) return;
     ui_rect body = {1, 0, c->rows - 4, c->cols};

@@ -1,4 +1,5 @@
-// `diff A B`: two recordings of the same prompt: where the texts part, where one method was ahead, and what it was worth.
+// `diff A B`: two recordings of the same prompt: where the texts part, where one method was ahead, and what it was
+// worth.
 #include "cli/recorded.h"
 #include "run/stats.h"
 
@@ -11,9 +12,9 @@ enum { SHOWN = 8, QUOTED = 48 };
 typedef struct {
     ui_state s;
     const char *path;
-    size_t n;       // steps of the first turn
-    ls_ids output;  // its tokens
-    ls_ids prompt;  // tokens before it
+    size_t n;      // steps of the first turn
+    ls_ids output; // its tokens
+    ls_ids prompt; // tokens before it
     ls_stats stats;
 } side;
 
@@ -88,10 +89,13 @@ static void quote(const side *x, size_t from, size_t to, ls_buf *out) {
 
 static void describe(const side *x, char name, ls_buf *out) {
     const ls_stats *st = &x->stats;
-    ls_buf_fmt(out, "%c  %s: %s on %s, %s; %llu tokens in %llu steps, MAT %.2f, %llu of %llu drafts accepted, %.1f ms (%.0f tokens/s)\n",
-               name, x->path, x->s.header.model, x->s.header.device, x->s.header.method, (unsigned long long)st->emitted,
-               (unsigned long long)st->steps, ls_stats_mat(st), (unsigned long long)st->accepted,
-               (unsigned long long)st->drafted, st->total_us / 1e3, ls_stats_tokens_per_s(st));
+    ls_buf_fmt(out,
+               "%c  %s: %s on %s, %s; %llu tokens in %llu steps, MAT %.2f, %llu of %llu drafts accepted, %.1f ms (%.0f "
+               "tokens/s)\n",
+               name, x->path, x->s.header.model, x->s.header.device, x->s.header.method,
+               (unsigned long long)st->emitted, (unsigned long long)st->steps, ls_stats_mat(st),
+               (unsigned long long)st->accepted, (unsigned long long)st->drafted, st->total_us / 1e3,
+               ls_stats_tokens_per_s(st));
 }
 
 static void compare(const side x[2], ls_buf *out) {
@@ -128,7 +132,8 @@ static void compare(const side x[2], ls_buf *out) {
     for (size_t i = 0; i < n && i < SHOWN && all[i].steps[0] != all[i].steps[1]; i++) {
         char range[40];
         snprintf(range, sizeof range, "%zu-%zu", all[i].from, all[i].to - 1);
-        ls_buf_fmt(out, "%-13s %8d %8d %9.2f %9.2f  ", range, all[i].steps[0], all[i].steps[1], all[i].ms[0], all[i].ms[1]);
+        ls_buf_fmt(out, "%-13s %8d %8d %9.2f %9.2f  ", range, all[i].steps[0], all[i].steps[1], all[i].ms[0],
+                   all[i].ms[1]);
         quote(&x[0], all[i].from, all[i].to, out);
         ls_buf_char(out, '\n');
     }
@@ -149,7 +154,8 @@ int ls_cmd_diff(const ls_command_line *c) {
         code = load(&x[1], c->args[1], &err);
     }
     if (!code && (x[0].prompt.n != x[1].prompt.n || shared(&x[0].prompt, &x[1].prompt) != x[0].prompt.n))
-        code = ls_fail(&err, LS_E_USAGE, "%s and %s begin with other prompts: there is nothing to align", c->args[0], c->args[1]);
+        code = ls_fail(&err, LS_E_USAGE, "%s and %s begin with other prompts: there is nothing to align", c->args[0],
+                       c->args[1]);
     int status = LS_EXIT_OK;
     if (code) status = ls_report(&err);
     else {

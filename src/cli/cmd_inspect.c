@@ -61,7 +61,8 @@ int ls_cmd_inspect(const ls_command_line *c) {
         s.tree_full = true;
         if (torn) fprintf(stderr, "logitspec: the last line of the trace was cut short and is left out\n");
         ui_narrate(&canvas, &s, step, &out);
-        ls_buf_fmt(&out, "\nturn %u, context %d tokens, method %s, budget %d rows; %.3f ms (draft %.3f, forward %.3f)\n",
+        ls_buf_fmt(&out,
+                   "\nturn %u, context %d tokens, method %s, budget %d rows; %.3f ms (draft %.3f, forward %.3f)\n",
                    step->turn, step->context_len, s.header.method, step->budget, step->t_total_us / 1e3,
                    step->t_draft_us / 1e3, step->t_forward_us / 1e3);
         draw(&s, "Last logits", ui_panel_logits, LOGIT_ROWS, ascii, &out);

@@ -18,7 +18,8 @@ int ls_cmd_replay(const ls_command_line *c) {
     else if (c->speed && strcmp(c->speed, "max")) {
         opt.speed = strtod(c->speed, &end);
         if (end == c->speed || *end || !(opt.speed > 0 && opt.speed <= 1e6))
-            code = ls_fail(&err, LS_E_USAGE, "--speed is '%.40s', expected a number above 0 (1: as recorded) or max", c->speed);
+            code = ls_fail(&err, LS_E_USAGE, "--speed is '%.40s', expected a number above 0 (1: as recorded) or max",
+                           c->speed);
     } else if (c->speed) opt.speed = 0;
     if (!code && (!isatty(STDOUT_FILENO) || (!isatty(STDIN_FILENO) && strcmp(opt.path, "-"))))
         code = ls_fail(&err, LS_E_USAGE, "the screen needs a terminal; 'logitspec inspect' shows a step without one");

@@ -1,13 +1,15 @@
 // Trace files: `logitspec-trace` version 1, JSON Lines. Every line is an object with a `type`:
 //
-//   header  format, version, program, model, backend, config, turn, prompt_text, prompt_ids, calibration
+//   header  format, version, program, model, backend, method, acceptance, seed, config, turn, prompt_text, prompt_ids,
+//           calibration
 //   tokens  bytes: {"ID": base64}, special: [ID...]; precedes the first use of each id, so a reader needs no tokenizer
 //   step    one verified tree; fields as in ls_step (run/step.h), listed in trace_schema.json beside this file
 //   end     turn, reason, totals
 //
 // A conversation is a header..end group a turn; prompt_ids is then everything before the turn's output. Lines are
 // written as they happen and flushed, so a file cut off anywhere is valid up to its last whole line. Unknown fields
-// are to be ignored by readers, unknown major versions refused.
+// are to be ignored by readers, unknown major versions refused. Floats have nine digits, so that they come back as they
+// were. run/trace_read.h reads it.
 #pragma once
 #include "run/load.h"
 #include "run/session.h"

@@ -126,7 +126,8 @@ ls_code ls_trace_events_next(ls_trace_events *t, ls_event **out, ls_err *err) {
     while (!*out) {
         const ls_code code = read_line(t, out, &line, err);
         if (code) return code;
-        if (t->prompt && line != LS_TRACE_TOKENS && line != LS_TRACE_HEADER && line != LS_TRACE_OTHER) { // the tokens that it uses have come
+        if (t->prompt && line != LS_TRACE_TOKENS && line != LS_TRACE_HEADER &&
+            line != LS_TRACE_OTHER) { // the tokens that it uses have come
             t->next = *out;
             *out = take(&t->prompt);
             return LS_OK;

@@ -8,7 +8,14 @@
 
 #include <stdbool.h>
 
-typedef enum { LS_TRACE_NONE, LS_TRACE_HEADER, LS_TRACE_TOKENS, LS_TRACE_STEP, LS_TRACE_END, LS_TRACE_OTHER } ls_trace_line; // other: of a later minor version, to be left out
+typedef enum {
+    LS_TRACE_NONE,
+    LS_TRACE_HEADER,
+    LS_TRACE_TOKENS,
+    LS_TRACE_STEP,
+    LS_TRACE_END,
+    LS_TRACE_OTHER
+} ls_trace_line; // other: of a later minor version, to be left out
 
 // What a header says: one turn begins.
 typedef struct {
@@ -37,4 +44,4 @@ bool ls_trace_read_torn(const ls_trace_reader *r);
 const ls_trace_header *ls_trace_read_header(const ls_trace_reader *r);
 const ls_step *ls_trace_read_step(const ls_trace_reader *r);
 ls_finish ls_trace_read_finish(const ls_trace_reader *r); // of the last end line
-ls_event *ls_trace_read_tokens(ls_trace_reader *r);       // of the last tokens line, as its event; to be taken once, owned
+ls_event *ls_trace_read_tokens(ls_trace_reader *r); // of the last tokens line, as its event; to be taken once, owned

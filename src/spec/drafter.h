@@ -1,6 +1,11 @@
 // Drafters propose the tree that one forward verifies. Integers and floats only: no model, no strings of text.
-// A new method is one file draft_*.c, which holds its ls_method, and one line in methods.def. A drafter is used by one
-// thread; what it learnt lives as long as it does, across conversations, in bounded memory (`bytes`).
+//
+// A new method is one file draft_*.c, which holds its ls_method (name, source, knobs, make), and one line in
+// methods.def; then --method, compare, simulate, tune, the help, the configuration keys of its knobs and the tests of
+// every method know it (a test asks for configs/methods/NAME.yaml with its knobs). draft_pld.c is a short one to start
+// from.
+//
+// A drafter is used by one thread; what it learnt lives as long as it does, across conversations, in bounded memory.
 #pragma once
 #include "base/err.h"
 #include "spec/cost_curve.h"

@@ -219,7 +219,7 @@ def main():
         path, prompts = take(suite, per_group, scratch)
         r["prompts"] = [f"{o['category']}-{o['id']}" for o in prompts]
         say("costs of forwards")
-        r["peak_gmacs"] = float(call(os.path.join(TOOLS, "peak"), THREADS))
+        r["peak_gmacs"] = max(float(call(os.path.join(TOOLS, "peak"), THREADS)) for _ in range(3))
         r["costs"] = {d: costs(d) for d in DTYPES}
         say("perplexity")
         lines = call(os.path.join(TOOLS, "perplexity"), "default", os.path.join(ROOT, "tests/bench/perplexity.txt"), *DTYPES)

@@ -278,6 +278,61 @@ class Compare(unittest.TestCase):
         self.assertIn("LOSSY", run("generate", *args, "--method", "logitspec-paper", "--acceptance", "typical:0").stderr)
 
 
+class Recorded(unittest.TestCase):
+    def record(self, d, name, *args):
+        path = os.path.join(d, name)
+        o = json.loads(run("generate", *SCRIPT, "--json", "--trace", path, *args).stdout)
+        with open(path, encoding="utf-8") as f:
+            return path, o, [x for x in map(json.loads, f) if x["type"] == "step"]
+
+    def test_inspect_shows_a_step_in_words_and_as_a_tree(self):
+        with tempfile.TemporaryDirectory() as d:
+            path, _, steps = self.record(d, "a.jsonl", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "12")
+            n, step = max(enumerate(steps), key=lambda x: len(x[1]["path"]))
+            r = run("inspect", path, "--step", str(n), "--ascii")
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            self.assertIn(f"step {n}: root ", r.stdout)
+            self.assertIn(f"+{len(step['path']) - 1} of {step['rows'] - 1} drafted", r.stdout)
+            self.assertIn(f"Tree: {step['rows']} nodes, root + {len(step['path']) - 1} accepted", r.stdout)
+            tree = r.stdout[r.stdout.index("\nTree"):]
+            self.assertEqual(tree.count("*"), len(step["path"]))  # accepted nodes by sign
+            self.assertNotIn("\x1b", r.stdout)
+            for args, what in (([path, "--step", "999"], "has steps 0 to"), ([path, "--step", "x"], "expected a step's number"),
+                               ([path, "--turn", "3"], "turns 0 to 0"), ([], "TRACE"), (["/nowhere"], "cannot read")):
+                r = run("inspect", *args)
+                self.assertIn(r.returncode, (1, 2))
+                self.assertEqual(r.stderr.count("\n"), 1)
+                self.assertIn(what, r.stderr)
+
+    def test_diff_aligns_two_methods(self):
+        with tempfile.TemporaryDirectory() as d:
+            a, x, sa = self.record(d, "a.jsonl", "--prompt", "def fib(n):", "--max-tokens", "80", "--method", "ar")
+            b, y, sb = self.record(d, "b.jsonl", "--prompt", "def fib(n):", "--max-tokens", "80", "--method", "logitspec-paper")
+            r = run("diff", a, b)
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            self.assertIn("the texts are equal, 80 tokens", r.stdout)
+            self.assertIn(f"80 tokens in {x['steps']} steps, MAT 1.00", r.stdout)
+            self.assertIn(f"80 tokens in {y['steps']} steps, MAT {y['mat']:.2f}", r.stdout)
+            self.assertIn(f"both began a step at {len(sb)} common places", r.stdout)  # plain decoding begins one everywhere
+            widest = max(len(s["emitted"]) for s in sb)
+            self.assertRegex(r.stdout, rf"(?m)^\d+-\d+ +{widest} +1 ")
+            c, z, _ = self.record(d, "c.jsonl", "--prompt", "def fib(n):", "--max-tokens", "80", "--temperature", "1.5", "--seed", "3")
+            part = next(i for i, (p, q) in enumerate(zip(x["output_tokens"], z["output_tokens"])) if p != q)
+            self.assertIn(f"the texts part at output token {part}: A ", run("diff", a, c).stdout)
+            other, _, _ = self.record(d, "d.jsonl", "--prompt", "One fish", "--max-tokens", "20")
+            r = run("diff", a, other)
+            self.assertEqual((r.returncode, r.stdout), (2, ""))
+            self.assertIn("begin with other prompts", r.stderr)
+            self.assertEqual(run("diff", a).returncode, 2)
+
+    def test_replay_needs_a_terminal_and_a_trace(self):
+        for args, what in (([], "TRACE"), (["x", "--speed", "0"], "--speed"), (["x"], "terminal")):
+            r = run("replay", *args)
+            self.assertEqual(r.returncode, 2)
+            self.assertEqual(r.stderr.count("\n"), 1)
+            self.assertIn(what, r.stderr)
+
+
 class Simulate(unittest.TestCase):
     def test_a_method_on_its_own_trace_is_repeated(self):
         with tempfile.TemporaryDirectory() as d:

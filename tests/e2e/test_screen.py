@@ -1,8 +1,10 @@
 """The screen in a real pseudo-terminal: keys in, cells out, and a terminal that is whole afterwards."""
+import os
+import tempfile
 import time
 import unittest
 
-from program import Screen, needs_model
+from program import Screen, needs_model, run
 
 SCRIPT = ["--model", "script:20", "--max-tokens", "400"]
 
@@ -42,6 +44,27 @@ class Keys(unittest.TestCase):
             s.wait("│ READY │")
             s.keys("q")
             s.wait("exit=0")
+
+    def test_a_replay_is_the_run_again_without_a_model(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "t.jsonl")
+            run("generate", "--model", "script", "--prompt", "def fib(n):", "--max-tokens", "60", "--trace", path)
+            with Screen("replay", path, "--paused", cols=120, rows=36, env={"LOGITSPEC_LIB": "/nowhere"}) as s:
+                s.wait("REPLAY PAUSED", "a recording: Space runs")
+                s.keys("s", "s", "s")
+                s.wait("│ step 2 │")
+                s.keys("p")
+                s.wait("it takes no prompts")
+                s.keys("Space")
+                s.wait("REPLAY ENDED", "60 tokens")
+                s.keys("[", "[")
+                s.wait("2 behind")
+                s.keys("Space")
+                s.wait("the recording has ended")
+                s.keys("C-n")
+                s.wait("REPLAY ENDED", "60 tokens", "follow")
+                s.keys("q")
+                s.wait("exit=0")
 
     def step(self, s):
         title = s.text().splitlines()[0]

@@ -331,7 +331,8 @@ static void a_replay_draws_what_the_run_drew(void **state) {
             if (strcmp(a.p, b.p)) {
                 size_t at_byte = 0;
                 while (a.p[at_byte] == b.p[at_byte]) at_byte++;
-                fail_msg("%s, step %zu: ...%.60s | ...%.60s", methods[m], i, a.p + (at_byte > 20 ? at_byte - 20 : 0), b.p + (at_byte > 20 ? at_byte - 20 : 0));
+                fail_msg("%s, step %zu: ...%.60s | ...%.60s", methods[m], i, a.p + (at_byte > 20 ? at_byte - 20 : 0),
+                         b.p + (at_byte > 20 ? at_byte - 20 : 0));
             }
         }
         ls_buf_free(&a), ls_buf_free(&b);

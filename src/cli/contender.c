@@ -70,11 +70,12 @@ void ls_contender_free(ls_contender *c) {
     ls_options_free(&c->options);
 }
 
-static bool needs_file(const ls_method *m) { // it cannot be made as it is
-    ls_drafter *d;
-    const bool fails = ls_method_make(&d, m, NULL) != LS_OK;
-    if (!fails && d) d->free(d);
-    return fails;
+static bool can_be_made(const ls_method *m, const ls_options *o) { // with the files that the options name
+    ls_drafter *d = NULL;
+    const ls_draft_setup setup = {.knobs = o->knobs + ls_knob_offset(m), .tokenizer = ""};
+    const bool ok = !m->make || !m->make(&d, &setup, NULL);
+    if (d) d->free(d);
+    return ok;
 }
 
 ls_code ls_contenders_read(ls_contender **out, int *n, const char *what, const char *list, const ls_options *base,
@@ -84,7 +85,7 @@ ls_code ls_contenders_read(ls_contender **out, int *n, const char *what, const c
     *out = ls_calloc(MAX_CONTENDERS, sizeof **out);
     if (!strcmp(list, "all")) {
         for (const ls_method *const *m = ls_methods; *m; m++)
-            if (!needs_file(*m)) ls_buf_fmt(&all, "%s%s", all.n ? "," : "", (*m)->name);
+            if (can_be_made(*m, base)) ls_buf_fmt(&all, "%s%s", all.n ? "," : "", (*m)->name);
         list = all.p;
     }
     ls_code code = LS_OK;

@@ -31,7 +31,10 @@ int ls_options_count(void) {
 }
 
 const char *ls_options_key(int i) {
-    return i < LS_OPT_COUNT ? table[i].key : ls_knob_at((size_t)(i - LS_OPT_COUNT))->key;
+    return i >= LS_OPT_COUNT ? ls_knob_at((size_t)(i - LS_OPT_COUNT))->key : table[i].key;
+}
+static bool is_knob(int i) {
+    return i >= LS_OPT_COUNT;
 }
 static bool is_text(int i) { // a string on the heap
     return table[i].type == STR || table[i].type == ENUM || table[i].type == SIZING || table[i].type == ACCEPT;
@@ -150,7 +153,7 @@ static ls_code set_knob(ls_options *o, int i, const char *value, const char *whe
 }
 
 static ls_code set_value(ls_options *o, int i, const char *value, const char *where, ls_err *err) {
-    if (i >= LS_OPT_COUNT) return set_knob(o, i, value, where, err);
+    if (is_knob(i)) return set_knob(o, i, value, where, err);
     char what[300];
     snprintf(what, sizeof what, "%s: %s", where, table[i].key);
     ls_code code = LS_OK;
@@ -293,12 +296,15 @@ static ls_code apply_tree(ls_options *o, const ls_yaml *y, const char *prefix, c
                 code = ls_fail(err, LS_E_USAGE, "%s: '%s' is a section of keys, not a value", at, key);
         } else if (item->kind == LS_YAML_SCALAR) {
             bool nothing = item->plain && (!*item->text || !strcmp(item->text, "~") || !strcmp(item->text, "null"));
-            if (nothing && table[i].type == STR && !table[i].fallback) { // "system:" without a value: absent
+            const bool is_file = is_knob(i) && ls_knob_at((size_t)(i - LS_OPT_COUNT))->kind == LS_KNOB_FILE;
+            if (nothing && is_file) code = set_value(o, i, "", at, err); // no file
+            else if (nothing && !is_knob(i) && table[i].type == STR &&
+                     !table[i].fallback) { // "system:" without a value: absent
                 free(*(char **)field(o, i));
                 *(char **)field(o, i) = NULL;
                 set_origin(o, i, at);
             } else code = set_value(o, i, item->text, at, err);
-        } else if (item->kind == LS_YAML_SEQUENCE && table[i].type == LIST) {
+        } else if (item->kind == LS_YAML_SEQUENCE && !is_knob(i) && table[i].type == LIST) {
             code = set_value(o, i, "", at, err);
             for (size_t j = 0; j < item->n_items && !code; j++)
                 code = item->items[j].kind == LS_YAML_SCALAR
@@ -372,7 +378,7 @@ static void knob_value(const ls_options *o, size_t k, ls_buf *out) {
 }
 
 void ls_options_value(const ls_options *o, int i, ls_buf *out) {
-    if (i >= LS_OPT_COUNT) {
+    if (is_knob(i)) {
         knob_value(o, (size_t)(i - LS_OPT_COUNT), out);
         return;
     }

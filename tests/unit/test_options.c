@@ -62,6 +62,12 @@ static void configuration_errors(void **state) {
         {"budget: 3\n", ":1:1: unknown key 'budget' (did you mean 'decode.budget'?)"},
         {"decode:\n  budget: 0\n", ":2:11: decode.budget is '0', expected auto or 1 to 256"},
         {"decode:\n  budget: [1]\n", ":2:11: decode.budget is one value, not a list"},
+        {"pld:\n  ngram: [1]\n", ":2:10: pld.ngram is one value, not a list"},
+        {"pld:\n  ngram: 9\n",
+         ":2:10: pld.ngram is '9', expected a whole number from 1 to 3 (longest n-gram that is looked up)"},
+        {"decode:\n  sizing: auto:2\n", ":2:11: decode.sizing is 'auto:2', but auto takes no value"},
+        {"decode:\n  acceptance: typical:7\n",
+         ":2:15: decode.acceptance is 'typical:7', expected typical:EPSILON, a number from 0 to 1"},
         {"decode:\n  temperature: warm\n", ":2:16: decode.temperature is 'warm', expected a number from 0 to 100"},
         {"decode:\n  method: logitspek\n", ":2:11: decode.method is 'logitspek', expected "
                                            "ar|logitspec|logitspec-paper|logit-only|retrieval-only|pld|recycle|rest|"
@@ -203,6 +209,7 @@ static void method_files_hold_their_defaults(void **state) {
         const size_t first = ls_knob_offset(*m);
         for (size_t i = 0; (*m)->knobs && (*m)->knobs[i].key; i++) {
             assert_string_not_equal(o.origin[LS_OPT_COUNT + first + i], "default"); // the file has it
+            if ((*m)->knobs[i].kind == LS_KNOB_FILE) assert_string_equal(o.knobs[first + i].text, ""); // ~: none
             assert_true(o.knobs[first + i].number >= fallback[first + i].number &&
                         o.knobs[first + i].number <= fallback[first + i].number);
         }

@@ -91,17 +91,18 @@ static double speedup(const ls_simulated *t) {
 }
 
 static void table(const recordings *all, const ls_contender *c, const outcome *o, int n, ls_buf *out) {
+    const int width = ls_contenders_width(c, n);
     ls_buf_fmt(out, "%s: %zu turn%s, %llu tokens, recorded with %s: MAT %.2f\n\n", all->model, all->n,
                all->n == 1 ? "" : "s", (unsigned long long)all->emitted, all->recorded_by,
                ls_per((double)all->emitted, all->steps));
-    ls_buf_fmt(out, "%-28s %6s %17s %9s %8s %8s %9s %10s\n", "method", "MAT", "accepted/verified", "rows/step", "draft",
-               "speedup", "known", "steps/s");
+    ls_buf_fmt(out, "%-*s %6s %17s %9s %8s %8s %9s %10s\n", width, "method", "MAT", "accepted/verified", "rows/step",
+               "draft", "speedup", "known", "steps/s");
     for (int i = 0; i < n; i++) {
         const ls_simulated *t = &o[i].total;
         char rate[48], known[24];
         snprintf(rate, sizeof rate, "%llu/%llu", (unsigned long long)t->accepted, (unsigned long long)t->drafted);
         snprintf(known, sizeof known, "%.0f%%", 100 * ls_per((double)t->rows_known, t->rows));
-        ls_buf_fmt(out, "%-28s %6.2f %17s %9.1f %5.0f us %8.2f %9s %10.0f\n", c[i].label,
+        ls_buf_fmt(out, "%-*s %6.2f %17s %9.1f %5.0f us %8.2f %9s %10.0f\n", width, c[i].label,
                    ls_per((double)t->emitted, t->steps), rate, ls_per((double)(t->drafted + t->forwards), t->forwards),
                    ls_per(t->draft_us, t->forwards), speedup(t), known,
                    o[i].seconds > 0 ? (double)t->steps / o[i].seconds : 0);

@@ -200,12 +200,13 @@ static void write_config(const tuning *t, int winner, const char *now, FILE *f) 
 
 static ls_code conclude(const tuning *t, ls_err *err) {
     const ls_comparison *k = &t->k;
+    const int width = ls_contenders_width(k->c, k->n);
     int winner = 0;
-    printf("%-34s %8s %10s %8s  %s\n", "run for real", "MAT", "tokens/s", "speedup", "95%");
+    printf("%-*s %8s %10s %8s  %s\n", width, "run for real", "MAT", "tokens/s", "speedup", "95%");
     for (int i = 0; i < k->n; i++) {
         const ls_total total = ls_comparison_total(k, i, NULL);
         if (!total.different && tokens_per_s(k, i) > tokens_per_s(k, winner)) winner = i;
-        printf("%-34s %8.2f %10.1f %8.2f", k->c[i].label, (double)total.emitted / (double)total.steps,
+        printf("%-*s %8.2f %10.1f %8.2f", width, k->c[i].label, (double)total.emitted / (double)total.steps,
                tokens_per_s(k, i), ls_total_speedup(&total));
         if (k->done >= 3) printf("  %.2f - %.2f", total.low, total.high);
         printf("%s\n", total.different ? "  DIFFERS" : "");

@@ -14,8 +14,9 @@ typedef struct {
 // Starts from `base`. LS_E_USAGE with what is wrong; out then needs no freeing.
 ls_code ls_contender_read(ls_contender *out, const char *text, const ls_options *base, ls_err *err);
 void ls_contender_free(ls_contender *c);
-// A list separated by commas; "all": every method that needs no file, or whose file the options name. *out is an array of *n, owned by the
-// caller, LS_E_USAGE: nothing is owned.
+// A list separated by commas; "all": every method that needs no file, or whose file the options name. *out is an array
+// of *n, owned by the caller, LS_E_USAGE: nothing is owned.
 ls_code ls_contenders_read(ls_contender **out, int *n, const char *what, const char *list, const ls_options *base,
                            ls_err *err);
+int ls_contenders_width(const ls_contender *c, int n); // cells of the longest label, at least 20
 void ls_contenders_free(ls_contender *c, int n);

@@ -5,7 +5,7 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
-.PHONY: all run test embed bench-cpu setup test-setup clean help install lint format unit
+.PHONY: all run test embed fuzz bench-cpu setup test-setup clean help install lint format unit
 
 CC ?= gcc
 ifeq ($(origin CC),default)
@@ -119,6 +119,19 @@ build/tests/peak: tests/bench/peak.c
 	@mkdir -p $(@D)
 	@echo '  CC   $<'
 	$(Q)$(CC) -O3 -march=native -ffp-contract=fast -mprefer-vector-width=512 $(WARN) -pthread -o $@ $<
+# Fuzzing with clang: `make fuzz TARGET=trace SECONDS=600`. Inputs that found something stay in tests/fuzz/NAME.
+TARGET ?= trace
+SECONDS ?= 60
+FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -Isrc -I. \
+  -pthread -DLS_VERSION='"$(VERSION)"'
+build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(CORE_SRC) $(UI_SRC)
+	@mkdir -p $(@D)
+	@echo '  FUZZ $@'
+	$(Q)clang $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(LDLIBS)
+fuzz: build/fuzz/fuzz_$(TARGET)
+	@mkdir -p build/fuzz/found-$(TARGET)
+	cd build/fuzz && ./fuzz_$(TARGET) -max_total_time=$(SECONDS) -max_len=65536 -timeout=20 -rss_limit_mb=4096 \
+	  found-$(TARGET) ../../tests/fuzz/$(TARGET)
 # The drafters alone, for other engines, and an example of such an engine.
 embed: $(B)/embed
 SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(addprefix src/base/,buf.c err.c file.c map.c mem.c)
@@ -179,6 +192,7 @@ help:
 	@echo 'make setup        packages, libtorch and the default model only'
 	@echo 'make bench-cpu    measure on this machine; SUITE=FILE has prompts as JSON lines'
 	@echo 'make embed        build/libspec.a, the drafters alone, and an example that uses them'
+	@echo 'make fuzz         clang and libFuzzer on what reads files: TARGET=trace, SECONDS=60'
 	@echo 'make lint         which folder may include which; one user for each library'
 	@echo 'make format       clang-format over the sources'
 	@echo 'make install      PREFIX=$(PREFIX), DESTDIR='

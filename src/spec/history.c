@@ -81,7 +81,7 @@ size_t ls_history_observe(ls_history *h, const int32_t *context, size_t n, bool 
         if (h->ids.n && h->ids.p[h->ids.n - 1] != LS_HISTORY_BREAK) ls_ids_push(&h->ids, LS_HISTORY_BREAK), added++;
         h->context = 0;
     }
-    ls_ids_add(&h->ids, context + h->context, n - h->context);
+    if (n > h->context) ls_ids_add(&h->ids, context + h->context, n - h->context);
     added += n - h->context;
     h->context = n;
     if (h->ids.n > 2 * h->limit) {

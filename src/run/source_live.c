@@ -197,8 +197,8 @@ static void carry_out(live *l, const ls_queued_command *c) {
         if (l->active) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
         break;
     case LS_CMD_STEP:
+        l->steps_left = l->active ? (l->paused ? l->steps_left : 0) + c->n : 0; // keys may come faster than steps
         l->paused = true;
-        l->steps_left = l->active ? c->n : 0;
         break;
     case LS_CMD_STOP: end_turn(l, LS_FINISH_INTERRUPTED); break;
     case LS_CMD_SET: change(l, c->text); break;

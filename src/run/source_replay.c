@@ -63,8 +63,8 @@ static void carry_out(replay *r, const ls_queued_command *c) {
         break;
     case LS_CMD_PAUSE:
     case LS_CMD_STEP:
+        r->steps_left = c->kind == LS_CMD_STEP ? (r->paused ? r->steps_left : 0) + c->n : 0; // keys may come faster
         r->paused = true;
-        r->steps_left = c->kind == LS_CMD_STEP ? c->n : 0;
         if (!r->ended && !r->steps_left) ls_channel_status(&r->c, LS_STATE_PAUSED, "", -1);
         break;
     case LS_CMD_SET: set_speed(r, c->text); break;

@@ -376,9 +376,9 @@ static void a_replay_obeys(void **state) {
     skip_to(s, LS_EV_HEADER, 0);
     skip_to(s, LS_EV_STATUS, LS_STATE_PAUSED); // it waits before the first step
     nothing_is_shown(s);
-    assert_int_equal(s->command(s, &(ls_command){LS_CMD_STEP, NULL, 2}, &err), LS_OK);
-    skip_to(s, LS_EV_STEP, 0);
-    skip_to(s, LS_EV_STEP, 0);
+    for (int i = 0; i < 3; i++) // faster than it can draw: none is lost
+        assert_int_equal(s->command(s, &(ls_command){LS_CMD_STEP, NULL, 1 + (i == 2)}, &err), LS_OK);
+    for (int i = 0; i < 4; i++) skip_to(s, LS_EV_STEP, 0);
     skip_to(s, LS_EV_STATUS, LS_STATE_PAUSED);
     nothing_is_shown(s);
     assert_int_equal(s->command(s, &(ls_command){LS_CMD_PROMPT, "x", 0}, &err), LS_E_UNSUPPORTED);

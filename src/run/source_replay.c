@@ -35,6 +35,10 @@ static void set_speed(replay *r, const char *text) {
     ls_channel_message(&r->c, false, text);
 }
 
+static bool closing(void *ud) {
+    return ls_channel_closing(ud);
+}
+
 static void start_again(replay *r) {
     ls_err err;
     ls_trace_events *t;
@@ -49,6 +53,7 @@ static void start_again(replay *r) {
     ls_trace_events_close(r->t);
     ls_event_free(r->next);
     r->t = t;
+    ls_trace_read_stop(ls_trace_events_reader(t), closing, &r->c);
     r->next = NULL;
     r->ended = false;
     r->due_ms = now_ms();
@@ -116,6 +121,7 @@ static void play(replay *r) {
 
 static void *player(void *ud) {
     replay *r = ud;
+    ls_trace_read_stop(ls_trace_events_reader(r->t), closing, &r->c);
     ls_queued_command *c;
     r->due_ms = now_ms();
     while (ls_channel_take(&r->c, &c, patience(r))) {

@@ -34,7 +34,7 @@ void ls_trace_events_close(ls_trace_events *t) {
     free(t);
 }
 
-const ls_trace_reader *ls_trace_events_reader(const ls_trace_events *t) {
+ls_trace_reader *ls_trace_events_reader(const ls_trace_events *t) {
     return t->r;
 }
 

@@ -8,4 +8,4 @@ ls_code ls_trace_events_open(ls_trace_events **out, const char *path, ls_err *er
 void ls_trace_events_close(ls_trace_events *t);                                     // accepts NULL
 // The next event, owned by the caller; NULL at the end. The header comes once, and again where another model's begins.
 ls_code ls_trace_events_next(ls_trace_events *t, ls_event **out, ls_err *err);
-const ls_trace_reader *ls_trace_events_reader(const ls_trace_events *t);
+ls_trace_reader *ls_trace_events_reader(const ls_trace_events *t); // borrowed

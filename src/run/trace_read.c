@@ -3,15 +3,21 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct ls_trace_reader {
-    FILE *f;
-    char *path, *line;
-    size_t line_cap, number; // number: of the line, from 1
+    int fd;
+    bool (*stop)(void *ud); // asked while a pipe is silent; NULL: waits as long as it takes
+    void *ud;
+    char *path;
+    ls_buf bytes;      // read, and not yet taken from `at` on
+    size_t at, number; // number: of the line, from 1
     bool torn, has_header;
     ls_trace_header header;
     ls_step step;
@@ -311,24 +317,72 @@ static ls_event *read_tokens(reading *g, const ls_json *doc) {
 
 ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err) {
     *out = NULL;
-    FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
-    if (!f) return ls_fail(err, LS_E_IO, "cannot read the trace %s: %s", path, strerror(errno));
+    const int fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+    if (fd < 0) return ls_fail(err, LS_E_IO, "cannot read the trace %s: %s", path, strerror(errno));
     ls_trace_reader *r = ls_calloc(1, sizeof *r);
-    r->f = f;
+    r->fd = fd;
     r->path = ls_strdup(strcmp(path, "-") ? path : "standard input");
+    ls_buf_str(&r->bytes, ""); // never NULL
     *out = r;
     return LS_OK;
 }
 
 void ls_trace_read_close(ls_trace_reader *r) {
     if (!r) return;
-    if (r->f != stdin) fclose(r->f);
+    if (r->fd != STDIN_FILENO) close(r->fd);
     ls_ids_free(&r->header.prompt);
     ls_buf_free(&r->header.prompt_text);
     ls_event_free(r->tokens);
-    free(r->line);
+    ls_buf_free(&r->bytes);
     free(r->path);
     free(r);
+}
+
+void ls_trace_read_stop(ls_trace_reader *r, bool (*stop)(void *ud), void *ud) {
+    r->stop = stop;
+    r->ud = ud;
+}
+
+// More bytes; *n 0 at the end.
+static ls_code fill(ls_trace_reader *r, size_t *n, ls_err *err) {
+    enum { CHUNK = 1 << 16, PATIENCE_MS = 100 };
+    static _Thread_local char chunk[CHUNK];
+    struct pollfd p = {r->fd, POLLIN, 0};
+    while (r->stop && poll(&p, 1, PATIENCE_MS) == 0)
+        if (r->stop(r->ud)) return ls_fail(err, LS_E_CANCELLED, "reading the trace was stopped");
+    ssize_t got;
+    while ((got = read(r->fd, chunk, sizeof chunk)) < 0 && errno == EINTR) {
+    }
+    if (got < 0) return ls_fail(err, LS_E_IO, "cannot read the trace %s: %s", r->path, strerror(errno));
+    ls_buf_add(&r->bytes, chunk, (size_t)got);
+    *n = (size_t)got;
+    return LS_OK;
+}
+
+// The next line without its newline, valid until the next call; *line NULL at the end. whole: it had one.
+static ls_code next_line(ls_trace_reader *r, const char **line, size_t *n, bool *whole, ls_err *err) {
+    *line = NULL;
+    for (size_t searched = 0;;) { // of what is left
+        const size_t left = r->bytes.n - r->at;
+        const char *from = r->bytes.p + r->at,
+                   *end = left > searched ? memchr(from + searched, '\n', left - searched) : NULL;
+        size_t more = 0;
+        if (!end) { // what was taken makes room
+            if (r->at) memmove(r->bytes.p, from, left);
+            r->bytes.n = left;
+            r->at = 0;
+            const ls_code code = fill(r, &more, err);
+            if (code) return code;
+            searched = left;
+            if (more) continue;
+            from = r->bytes.p;
+        }
+        *whole = end != NULL;
+        *n = end ? (size_t)(end - from) : left;
+        if (*n || end) *line = from;
+        r->at += *n + *whole;
+        return LS_OK;
+    }
 }
 
 static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json *doc) {
@@ -361,20 +415,18 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
 }
 
 ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *line, ls_err *err) {
+    const char *text;
+    size_t n = 0;
+    bool whole = false;
     *line = LS_TRACE_NONE;
-    errno = 0;
-    const ssize_t n = getline(&r->line, &r->line_cap, r->f);
-    if (n < 0) {
-        if (ferror(r->f)) return ls_fail(err, LS_E_IO, "cannot read the trace %s: %s", r->path, strerror(errno));
-        if (!r->number) return ls_fail(err, LS_E_PARSE, "%s: empty, not a logitspec trace", r->path);
-        return LS_OK;
-    }
+    ls_code code = next_line(r, &text, &n, &whole, err);
+    if (code) return code;
+    if (!text) return r->number ? LS_OK : ls_fail(err, LS_E_PARSE, "%s: empty, not a logitspec trace", r->path);
     r->number++;
-    const bool whole = r->line[n - 1] == '\n';
     char where[600];
     snprintf(where, sizeof where, "%.500s:%zu", r->path, r->number);
     ls_json *doc;
-    ls_code code = ls_json_parse(&doc, r->line, (size_t)n, where, err);
+    code = ls_json_parse(&doc, text, n, where, err);
     if (code && !whole && r->has_header) { // the writer was stopped within the line
         r->torn = true;
         return LS_OK;

@@ -35,6 +35,8 @@ typedef struct ls_trace_reader ls_trace_reader;
 
 ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err); // "-": standard input
 void ls_trace_read_close(ls_trace_reader *r);                                     // accepts NULL
+// A silent pipe is given up (LS_E_CANCELLED) when stop says so.
+void ls_trace_read_stop(ls_trace_reader *r, bool (*stop)(void *ud), void *ud);
 // The next line; LS_TRACE_NONE at the end. LS_E_PARSE: "FILE:LINE: what"; LS_E_UNSUPPORTED: another major version. A
 // last line that was cut short is left out, see ls_trace_read_torn.
 ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *line, ls_err *err);

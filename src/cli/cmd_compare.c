@@ -2,7 +2,6 @@
 #include "base/jsonw.h"
 #include "cli/comparison.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,11 +164,7 @@ int ls_cmd_compare(const ls_command_line *c) {
         ls_buf out = {0};
         if (c->json) json(&k, &out);
         else table(&k, &out);
-        if (fwrite(out.p, 1, out.n, stdout) != out.n || fflush(stdout)) {
-            fprintf(stderr, "logitspec: cannot write to standard output: %s\n", strerror(errno));
-            status = LS_EXIT_FAILED;
-        }
-        ls_buf_free(&out);
+        if (!ls_print(&out)) status = LS_EXIT_FAILED;
     }
     if (code) status = ls_report(&err);
     for (size_t p = 0; p < k.done && !status; p++)

@@ -1,7 +1,6 @@
 // `config show`: the effective value of every option and where it came from.
 #include "cli/commands.h"
 
-#include <stdio.h>
 #include <string.h>
 
 int ls_cmd_config(const ls_command_line *c) {
@@ -12,8 +11,5 @@ int ls_cmd_config(const ls_command_line *c) {
     }
     ls_buf out = {0};
     ls_options_show(&c->options, &out);
-    bool failed = fputs(out.p, stdout) < 0 || fflush(stdout);
-    ls_buf_free(&out);
-    if (failed) perror("logitspec: cannot write to standard output");
-    return failed ? LS_EXIT_FAILED : LS_EXIT_OK;
+    return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
 }

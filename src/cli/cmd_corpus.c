@@ -134,5 +134,5 @@ int ls_cmd_corpus(const ls_command_line *c) {
                              : ls_fail(&err, LS_E_USAGE, "'logitspec corpus build' or 'corpus info'");
     ls_gauge_clear(&gauge);
     if (code) return ls_report(&err);
-    return fflush(stdout) ? LS_EXIT_FAILED : LS_EXIT_OK;
+    return ls_print(&(ls_buf){0}) ? LS_EXIT_OK : LS_EXIT_FAILED; // what was printed
 }

@@ -162,7 +162,6 @@ int ls_cmd_diff(const ls_command_line *c) {
         ls_buf out = {0};
         compare(x, &out);
         if (!ls_print(&out)) status = LS_EXIT_FAILED;
-        ls_buf_free(&out);
     }
     unload(&x[0]);
     unload(&x[1]);

@@ -116,9 +116,7 @@ int ls_cmd_doctor(const ls_command_line *c) {
     if (c->calibrate) calibrate(&r, c);
     ls_jw_close(&r.json, ']');
     ls_buf_char(&r.json_text, '\n');
-    bool failed = fputs(c->json ? r.json_text.p : r.text.p, stdout) < 0 || fflush(stdout);
-    if (failed) perror("logitspec: cannot write to standard output");
-    ls_buf_free(&r.text);
-    ls_buf_free(&r.json_text);
-    return failed || r.failed ? LS_EXIT_FAILED : LS_EXIT_OK;
+    const bool printed = ls_print(c->json ? &r.json_text : &r.text);
+    ls_buf_free(c->json ? &r.text : &r.json_text);
+    return !printed || r.failed ? LS_EXIT_FAILED : LS_EXIT_OK;
 }

@@ -135,8 +135,7 @@ static void write_json(run *r) {
     }
     ls_jw_close(&w, '}');
     ls_buf_char(&out, '\n');
-    if (fwrite(out.p, 1, out.n, stdout) != out.n || fflush(stdout)) output_failed(r);
-    ls_buf_free(&out);
+    r->output_failed |= !ls_print(&out);
 }
 
 static void write_summary(const run *r) {

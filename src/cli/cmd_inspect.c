@@ -69,7 +69,6 @@ int ls_cmd_inspect(const ls_command_line *c) {
         draw(&s, "Drafts", ui_panel_drafts, step->n_branches + 2, ascii, &out);
         draw(&s, "Tree", ui_panel_tree, MOST_ROWS, ascii, &out);
         if (!ls_print(&out)) status = LS_EXIT_FAILED;
-        ls_buf_free(&out);
     }
     ui_state_free(&s);
     return status;

@@ -8,7 +8,6 @@
 #include "run/stats.h"
 #include "run/trace_read.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -182,11 +181,7 @@ int ls_cmd_simulate(const ls_command_line *c) {
         if (all.torn) fprintf(stderr, "logitspec: the last line of a trace was cut short and is left out\n");
         if (c->json) json(&all, contenders, out, n, &text);
         else table(&all, contenders, out, n, &text);
-        if (fwrite(text.p, 1, text.n, stdout) != text.n || fflush(stdout)) {
-            fprintf(stderr, "logitspec: cannot write to standard output: %s\n", strerror(errno));
-            status = LS_EXIT_FAILED;
-        }
-        ls_buf_free(&text);
+        if (!ls_print(&text)) status = LS_EXIT_FAILED;
     }
     free(out);
     ls_contenders_free(contenders, n);

@@ -60,10 +60,7 @@ int ls_cmd_tokenize(const ls_command_line *c) {
         }
     }
     int status = code ? ls_report(&err) : LS_EXIT_OK;
-    if (!code && (fflush(stdout) || ferror(stdout))) {
-        perror("logitspec: cannot write to standard output");
-        status = LS_EXIT_FAILED;
-    }
+    if (!code && !ls_print(&(ls_buf){0})) status = LS_EXIT_FAILED; // what was printed
     ls_buf_free(&prompt);
     ls_buf_free(&json);
     ls_ids_free(&ids);

@@ -21,6 +21,10 @@ int ls_cmd_config(const ls_command_line *c);
 // "logitspec: MESSAGE" on standard error; the exit code that goes with the error.
 int ls_report(const ls_err *err);
 
+// Puts text on standard output, behind what was printed before, and frees it. False, with one line on standard error,
+// where any of it failed.
+bool ls_print(ls_buf *text);
+
 // What the options say, in the words of the modules that decode. Borrows from the options.
 typedef struct {
     ls_setup s;          // the seed is drawn where none was given

@@ -6,12 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static int print(ls_buf *text) {
-    bool failed = fputs(text->p, stdout) < 0 || fflush(stdout);
-    ls_buf_free(text);
-    return failed ? LS_EXIT_FAILED : LS_EXIT_OK;
-}
-
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
@@ -28,10 +22,10 @@ int main(int argc, char **argv) {
     int status = LS_EXIT_USAGE;
     if (c.help) {
         ls_help(c.command, &text);
-        status = print(&text);
+        status = ls_print(&text) ? LS_EXIT_OK : LS_EXIT_FAILED;
     } else if (c.version) {
         ls_buf_str(&text, "logitspec " LS_VERSION "\n");
-        status = print(&text);
+        status = ls_print(&text) ? LS_EXIT_OK : LS_EXIT_FAILED;
     } else {
         const char *name = *c.command ? c.command : "chat";
         if (c.n_args && !ls_command_takes_arguments(name)) {

@@ -2,10 +2,6 @@
 #include "run/trace_events.h"
 #include "ui/widgets.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 ls_code ls_recorded_load(ui_state *out, const char *path, bool *torn, ls_err *err) {
     ls_trace_events *t;
     ls_event *e;
@@ -22,10 +18,4 @@ ls_code ls_recorded_load(ui_state *out, const char *path, bool *torn, ls_err *er
 void ls_recorded_token(const ui_state *s, int32_t id, ls_buf *out) {
     const ui_canvas canvas = {.utf8 = true};
     ui_token_text(&canvas, s, id, out);
-}
-
-bool ls_print(const ls_buf *text) {
-    if (fwrite(text->n ? text->p : "", 1, text->n, stdout) == text->n && !fflush(stdout)) return true;
-    fprintf(stderr, "logitspec: cannot write to standard output: %s\n", strerror(errno));
-    return false;
 }

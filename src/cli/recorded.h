@@ -7,5 +7,3 @@
 ls_code ls_recorded_load(ui_state *out, const char *path, bool *torn, ls_err *err);
 // The text of a token, as on the screen.
 void ls_recorded_token(const ui_state *s, int32_t id, ls_buf *out);
-// Prints what a panel or a sentence drew; false where standard output fails.
-bool ls_print(const ls_buf *text);

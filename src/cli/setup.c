@@ -16,6 +16,13 @@ int ls_report(const ls_err *err) {
     return err->code == LS_E_USAGE ? LS_EXIT_USAGE : err->code == LS_E_CANCELLED ? LS_EXIT_INTERRUPTED : LS_EXIT_FAILED;
 }
 
+bool ls_print(ls_buf *text) {
+    const bool ok = fwrite(text->n ? text->p : "", 1, text->n, stdout) == text->n && !fflush(stdout) && !ferror(stdout);
+    if (!ok) fprintf(stderr, "logitspec: cannot write to standard output: %s\n", strerror(errno));
+    ls_buf_free(text);
+    return ok;
+}
+
 static void print_note(void *ud, const char *text) {
     (void)ud;
     fprintf(stderr, "logitspec: %s\n", text);

@@ -67,9 +67,11 @@ static void begin_turn(ls_trace_events *t) {
     const bool goes_on = same_model && h->turn > 0 && t->context.n <= h->prompt.n &&
                          !memcmp(t->context.p, h->prompt.p, t->context.n * sizeof *t->context.p);
     if (!goes_on) {
+        ls_event_free(t->header);
         t->header = header_event(h); // another conversation
         t->context.n = 0;
     }
+    ls_event_free(t->prompt); // a turn that was never begun
     snprintf(t->sha256, sizeof t->sha256, "%s", h->sha256);
     snprintf(t->model, sizeof t->model, "%s", h->model);
     t->begun = true;

@@ -9,6 +9,7 @@
 #include "run/trace_events.h"
 #include "ui/render.h"
 
+#include <glob.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -269,6 +270,25 @@ static void damaged_files_are_survived(void **state) {
     ls_buf_free(&whole);
 }
 
+// What the fuzzer starts from and what it found: read to the end or to one clear error.
+static void fuzzed_files_are_survived(void **state) {
+    (void)state;
+    glob_t files;
+    assert_int_equal(glob("tests/fuzz/trace/*", 0, NULL, &files), 0);
+    assert_true(files.gl_pathc >= 4);
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        ls_trace_events *t;
+        ls_event *e;
+        ls_err err = {0};
+        ls_code code;
+        assert_int_equal(ls_trace_events_open(&t, files.gl_pathv[i], &err), LS_OK);
+        while (!(code = ls_trace_events_next(t, &e, &err)) && e) ls_event_free(e);
+        if (code) assert_true(*err.msg && !strchr(err.msg, '\n'));
+        ls_trace_events_close(t);
+    }
+    globfree(&files);
+}
+
 // ---- replay
 
 static void frame(ui_state *s, ls_buf *out) {
@@ -515,6 +535,7 @@ int main(void) {
         cmocka_unit_test(a_cut_file_is_read_to_its_last_whole_line),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(damaged_files_are_survived),
+        cmocka_unit_test(fuzzed_files_are_survived),
         cmocka_unit_test(a_replay_draws_what_the_run_drew),
         cmocka_unit_test(a_replay_obeys),
         cmocka_unit_test(simulating_a_method_on_its_own_trace_repeats_it),

@@ -1,5 +1,6 @@
 // `diff A B`: two recordings of the same prompt: where the texts part, where one method was ahead, and what it was
 // worth.
+#include "base/mem.h"
 #include "cli/recorded.h"
 #include "run/stats.h"
 
@@ -112,8 +113,7 @@ static void compare(const side x[2], ls_buf *out) {
         }
         ls_buf_char(out, '\n');
     }
-    stretch *all = calloc(same + 1, sizeof *all);
-    if (!all) return;
+    stretch *all = ls_calloc(same + 1, sizeof *all);
     const size_t n = stretches(x, same, all);
     size_t ahead[2] = {0, 0};
     double ms[2] = {0, 0};

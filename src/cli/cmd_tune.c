@@ -16,7 +16,7 @@ enum { MAX_WAYS = 1024, WORD = 80, FINALISTS = 5, OF_ONE_METHOD = 2 };
 typedef struct {
     char word[WORD];
     const ls_method *method;
-    double ms_per_token, mat; // simulated
+    double ms_per_token; // simulated
 } way;
 
 typedef struct {
@@ -97,7 +97,6 @@ static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
             snprintf(w->word, sizeof w->word, "%s", word);
             w->method = c.method;
             w->ms_per_token = (total.cost_ms + total.draft_us / 1e3) / (double)total.emitted;
-            w->mat = (double)total.emitted / (double)total.steps;
         }
     }
     ls_simulator_free(s);
@@ -172,13 +171,12 @@ static double tokens_per_s(const ls_comparison *k, int i) {
     return t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0;
 }
 
-static void write_config(const tuning *t, int winner, const char *now, FILE *f) {
+static void write_config(const tuning *t, int winner, FILE *f) {
     const ls_comparison *k = &t->k;
     const ls_contender *c = &k->c[winner];
     const ls_backend *b = k->model.backend;
-    fprintf(f,
-            "# Written by logitspec tune %s. %s, %s on %s, %d threads; %zu prompts.\n# Measured, tokens a second:", now,
-            k->model.name, b->dtype, b->device, b->threads, k->done);
+    fprintf(f, "# Written by logitspec tune %s. %s, %s on %s, %d threads; %zu prompts.\n# Measured, tokens a second:",
+            LS_VERSION, k->model.name, b->dtype, b->device, b->threads, k->done);
     for (int i = 0; i < k->n; i++) fprintf(f, "%s %s %.0f", i ? "," : "", k->c[i].label, tokens_per_s(k, i));
     fprintf(f, ".\n");
     const char *section = "";
@@ -213,13 +211,13 @@ static ls_code conclude(const tuning *t, ls_err *err) {
     printf("\nfastest: %s (of %d ways that were simulated, %d that were run)\n", k->c[winner].label, t->n_ways, k->n);
     if (!t->line->out) {
         printf("\n");
-        write_config(t, winner, LS_VERSION, stdout);
+        write_config(t, winner, stdout);
         return LS_OK;
     }
     ls_replacement r;
     ls_code code = ls_replace_open(&r, t->line->out, err);
     if (code) return code;
-    write_config(t, winner, LS_VERSION, r.f);
+    write_config(t, winner, r.f);
     if (!(code = ls_replace_close(&r, true, err))) printf("use it: logitspec --config %s\n", t->line->out);
     return code;
 }

@@ -167,6 +167,12 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     ls_tree_lay_out(tree, taken, n);
 }
 
+// before: the token before `token`; -1: none.
+static void remember(drafter *d, int32_t before, int32_t token, const int32_t *id, const float *p) {
+    if (before >= 0) ls_successors_put(&d->successors, before, token, id, p);
+    ls_successors_put(&d->successors, -1, token, id, p);
+}
+
 static void learn(ls_drafter *base, const ls_draft_result *r) {
     drafter *d = (drafter *)base;
     const ls_tree *t = r->tree;
@@ -175,18 +181,15 @@ static void learn(ls_drafter *base, const ls_draft_result *r) {
     for (int32_t i = 0; i < t->n; i++) {
         if (i && accepted[t->parent[i]]) ls_rates_learn(&d->rates, t->key[i], accepted[i]);
         const int32_t before = i ? t->token[t->parent[i]] : r->n_context ? r->context[r->n_context - 1] : -1;
-        if (before >= 0) ls_successors_put(&d->successors, before, t->token[i], r->top_id[i], r->top_p[i]);
-        ls_successors_put(&d->successors, -1, t->token[i], r->top_id[i], r->top_p[i]);
+        remember(d, before, t->token[i], r->top_id[i], r->top_p[i]);
     }
 }
 
 static void read_prompt(ls_drafter *base, const int32_t *context, size_t at, size_t n,
                         const int32_t (*top_id)[LS_SUCCESSORS], const float (*top_p)[LS_SUCCESSORS]) {
     drafter *d = (drafter *)base;
-    for (size_t i = 0; i < n; i++) {
-        if (at + i > 0) ls_successors_put(&d->successors, context[at + i - 1], context[at + i], top_id[i], top_p[i]);
-        ls_successors_put(&d->successors, -1, context[at + i], top_id[i], top_p[i]);
-    }
+    for (size_t i = at; i < at + n; i++)
+        remember(d, i ? context[i - 1] : -1, context[i], top_id[i - at], top_p[i - at]);
 }
 
 static int32_t pool_size(const ls_drafter *base) {

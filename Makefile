@@ -30,7 +30,7 @@ WARN := -Wall -Wextra -Werror
 CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -Wshadow -Wstrict-prototypes -Isrc -I. -pthread \
   -DLS_VERSION='"$(VERSION)"' $(SANFLAGS) $(EXTRA_CFLAGS)
 LDFLAGS := -pthread $(SANFLAGS)
-LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lcrypto -ljansson -ldl -lm
+LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lcrypto -ljansson -lzstd -ldl -lm
 
 CORE_SRC := $(wildcard src/base/*.c src/text/*.c src/model/*.c src/spec/*.c src/run/*.c)
 UI_SRC := $(wildcard ui/*.c)
@@ -142,7 +142,7 @@ $(B)/embed: $(B)/obj/demos/embed.o $(B)/libspec.a
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lm
 
-build/tests/perplexity build/tests/fit_priors: build/tests/%: build/obj/tests/bench/%.o $(call obj,$(CORE_SRC))
+build/tests/perplexity build/tests/fit_priors build/tests/trace: build/tests/%: build/obj/tests/bench/%.o $(call obj,$(CORE_SRC))
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)

@@ -48,8 +48,7 @@ void ui_panel_drafts(ui_panel_view *v) {
     ui_print(&head, "len acc");
     ui_pad(&head, at_tokens);
     ui_print(&head, "tokens");
-    int top = ui_scroll_top(&s->scroll[UI_DRAFTS], step->n_branches, rows), drafted = 0;
-    for (int i = 0; i < step->n_branches; i++) drafted += step->branches[i].n_nodes;
+    int top = ui_scroll_top(&s->scroll[UI_DRAFTS], step->n_branches, rows);
     for (int i = 0; i < rows && top + i < step->n_branches; i++) {
         const ls_branch *b = &step->branches[top + i];
         ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_TEXT);
@@ -84,10 +83,11 @@ void ui_panel_drafts(ui_panel_view *v) {
     if (!step->n_branches) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 1, UI_DIM);
         ui_print(&p, "%s",
-                 !step->forward      ? "no draft: nothing follows this token"
+                 step->rows > 1      ? "the recording keeps only what was accepted (trace level steps)"
+                 : !step->forward    ? "no draft: nothing follows this token"
                  : step->budget <= 1 ? "no draft: one row is what pays here, or what was asked for"
                                      : "no draft: no candidate");
     }
     snprintf(v->right, UI_RIGHT_BYTES, "%d branch%s, %d drafted, %d accepted", step->n_branches,
-             step->n_branches == 1 ? "" : "es", drafted, step->n_path - 1);
+             step->n_branches == 1 ? "" : "es", step->rows - 1, step->n_path - 1);
 }

@@ -1,6 +1,7 @@
 // What every key does, from the table of actions; and one sentence about a step.
 #include "ui/panels.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char *const words[] = {
@@ -53,25 +54,30 @@ static void quote(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out
     if (!c->ascii) ls_buf_char(out, '"');
 }
 
+static void chance(float p, ls_buf *out) {
+    if (!isnan(p)) ls_buf_fmt(out, " %.2f", (double)p); // not recorded at every level
+}
+
 void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
     const ls_node *root = &step->nodes[0];
     ls_buf_fmt(out, "step %u: root ", step->index);
     quote(c, s, root->token, out);
-    ls_buf_fmt(out, " %.2f", (double)root->p);
+    chance(root->p, out);
     if (step->corrected) ls_buf_str(out, " (for a rejected draft)");
     if (!step->forward) {
         ls_buf_fmt(out, "; the answer ends here: %s", ls_finish_name(step->finish));
         return;
     }
-    if (step->n_nodes == 1) {
+    if (step->rows == 1) {
         ls_buf_str(out, "; nothing drafted, so one token");
         return;
     }
-    ls_buf_fmt(out, ", +%d of %d drafted", step->n_path - 1, step->n_nodes - 1);
+    ls_buf_fmt(out, ", +%d of %d drafted", step->n_path - 1, step->rows - 1);
     const ls_node *last = &step->nodes[step->path[step->n_path - 1]];
     if (step->n_path > 1) {
-        const ls_branch *b = &step->branches[last->branch];
-        if (b->match_n && b->match_pos >= 0) ls_buf_fmt(out, " (%d-gram at %d)", b->match_n, b->match_pos);
+        const ls_branch *b = ls_branch_of(step, last);
+        if (!b) ls_buf_fmt(out, " (%s)", ls_from_name(last->from));
+        else if (b->match_n && b->match_pos >= 0) ls_buf_fmt(out, " (%d-gram at %d)", b->match_n, b->match_pos);
         else if (b->rank < 0) ls_buf_fmt(out, " (%s)", ls_from_name(step->nodes[b->first_node].from));
         else ls_buf_fmt(out, " (rank %d of the last logits)", b->rank);
     }
@@ -81,5 +87,5 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     for (int i = 1; i < step->n_nodes && !tried; i++) tried = step->nodes[i].parent == step->path[step->n_path - 1];
     ls_buf_str(out, tried ? "; then the target wants " : "; next ");
     quote(c, s, last->target, out);
-    ls_buf_fmt(out, " %.2f", (double)last->target_p);
+    chance(last->target_p, out);
 }

@@ -76,5 +76,6 @@ void ui_panel_logits(ui_panel_view *v) {
         }
         draw_draft(&p, step, rank, is_root);
     }
-    snprintf(v->right, UI_RIGHT_BYTES, "top %d, entropy %.2f nat", step->n_top, (double)step->top_entropy);
+    if (!step->n_top) snprintf(v->right, UI_RIGHT_BYTES, "not recorded");
+    else snprintf(v->right, UI_RIGHT_BYTES, "top %d, entropy %.2f nat", step->n_top, (double)step->top_entropy);
 }

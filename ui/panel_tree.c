@@ -75,12 +75,12 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
     }
     const int head = t->order[r->at];
     const ls_node *first = &step->nodes[head];
+    const ls_branch *b = ls_branch_of(step, first);
     p->role = UI_DIM;
     if (head == 0) {
         ui_print(p, "  root p");
         ui_draw_prob(p, (double)first->p);
-    } else if (step->branches[first->branch].first_node == head) {
-        const ls_branch *b = &step->branches[first->branch];
+    } else if (b && b->first_node == head) {
         if (b->rank < 0) ui_print(p, "  %s ", ui_branch_letter(step, b));
         else ui_print(p, "  #%d ", b->rank);
         if (b->match_n) ui_draw_match(p, b->match_n, b->match_pos);
@@ -120,7 +120,7 @@ void ui_panel_tree(ui_panel_view *v) {
     }
     if (!step->forward) snprintf(v->right, UI_RIGHT_BYTES, "the root only: no forward");
     else
-        snprintf(v->right, UI_RIGHT_BYTES, "%d node%s, root + %d accepted", step->n_nodes,
-                 step->n_nodes == 1 ? "" : "s", step->n_path - 1);
+        snprintf(v->right, UI_RIGHT_BYTES, "%d node%s, root + %d accepted%s", step->rows, step->rows == 1 ? "" : "s",
+                 step->n_path - 1, step->n_nodes < step->rows ? " (the others were not recorded)" : "");
     free(t.rows);
 }

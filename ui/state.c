@@ -77,6 +77,7 @@ static void add_step(ui_state *s, ls_event *e) {
     const ls_step *step = s->steps[s->n_steps++] = e->step;
     e->step = NULL;
     s->turns[s->n_turns - 1].n_steps++;
+    while (s->context.n < (size_t)step->context_len) ls_ids_push(&s->context, -1); // steps that were left out
     int keep = step->n_emitted - (step->finish == LS_FINISH_EOS);
     for (int i = 0; i < keep; i++) ls_ids_push(&s->context, step->nodes[step->path[i]].token);
     if (s->live) s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = s->scroll[UI_LOGITS] = 0;

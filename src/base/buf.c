@@ -12,6 +12,11 @@ static void buf_reserve(ls_buf *b, size_t extra) {
     b->p = ls_realloc(b->p, b->cap);
 }
 
+char *ls_buf_room(ls_buf *b, size_t n) {
+    buf_reserve(b, n);
+    return b->p + b->n;
+}
+
 void ls_buf_add(ls_buf *b, const void *p, size_t n) {
     buf_reserve(b, n);
     if (n) memcpy(b->p + b->n, p, n);

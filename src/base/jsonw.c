@@ -50,12 +50,47 @@ void ls_jw_int(ls_jsonw *w, int64_t v) {
     add_u64(w->out, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
+// What printf's %.*g writes, ten times as fast, for most numbers: 0 if it is not one of those. The one rounding of the
+// product is far below the last digit.
+static int fast_number(char *out, double v, int digits) {
+    enum { EXACT = 23, MOST_DIGITS = 9 }; // powers of ten that a double holds exactly
+    static const double powers[EXACT] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                         1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    const double a = fabs(v);
+    if (digits > MOST_DIGITS || !(a >= 1e-13 && a < 1e15)) return 0;
+    int two;
+    frexp(a, &two);
+    int e = (int)floor((two - 1) * 0.30102999566398120); // of ten; may be one too small
+    uint64_t n = 0;
+    for (int tries = 0; tries < 2; tries++) {
+        const int shift = digits - 1 - e;
+        if (shift >= EXACT) return 0;
+        n = (uint64_t)(shift < 0 ? a / powers[-shift] + 0.5 : a * powers[shift] + 0.5);
+        if (n < (uint64_t)powers[digits]) break;
+        e++;
+    }
+    if (e < -4 || e >= digits) return 0; // with an exponent
+    while (digits > 1 && digits > e + 1 && n % 10 == 0) n /= 10, digits--;
+    char t[24];
+    for (int i = digits; i-- > 0; n /= 10) t[i] = (char)('0' + n % 10);
+    char *p = out;
+    if (v < 0) *p++ = '-';
+    if (e < 0) {
+        *p++ = '0', *p++ = '.';
+        for (int i = -1; i > e; i--) *p++ = '0';
+    }
+    for (int i = 0; i < digits; i++) {
+        if (e >= 0 && i == e + 1) *p++ = '.';
+        *p++ = t[i];
+    }
+    return (int)(p - out);
+}
+
 void ls_jw_num(ls_jsonw *w, double v, int digits) {
     value(w);
     char t[40];
-    int n = isfinite(v) ? snprintf(t, sizeof t, "%.*g", digits, v) : snprintf(t, sizeof t, "null");
-    for (int i = 0; i < n; i++)
-        if (t[i] == ',') t[i] = '.'; // whatever the locale says
+    int n = fast_number(t, v, digits);
+    if (!n) n = isfinite(v) ? snprintf(t, sizeof t, "%.*g", digits, v) : snprintf(t, sizeof t, "null");
     ls_buf_add(w->out, t, (size_t)n);
 }
 

@@ -66,7 +66,11 @@ int ls_cmd_chat(const ls_command_line *c) {
     live_options live = {0};
     ls_options_copy(&live.options, o);
     ls_run_setup_init(&live.setup, &live.options);
-    ls_live_options opt = {.setup = live.setup.s, .trace = live.options.trace, .set = change, .ud = &live};
+    ls_live_options opt = {.setup = live.setup.s,
+                           .trace = live.options.trace,
+                           .trace_level = ls_trace_level_named(live.options.trace_level),
+                           .set = change,
+                           .ud = &live};
     ls_source *source = ls_source_live(&opt);
     ls_code code = source ? LS_OK : ls_fail(&err, LS_E_IO, "the system refuses another thread");
     int status = LS_EXIT_OK;

@@ -187,7 +187,7 @@ int ls_cmd_generate(const ls_command_line *c) {
     ls_run_setup_init(&r.setup, &c->options);
     r.setup.s.model.backend.progress = ls_gauge_show;
     r.setup.s.model.backend.ud = &r.progress;
-    if (trace) code = ls_trace_open(&r.trace, trace, &err);
+    if (trace) code = ls_trace_open(&r.trace, trace, ls_trace_level_named(c->options.trace_level), &err);
     if (!code) code = ls_model_load(&r.model, &r.setup.s.model, &err);
     if (!code) code = decode(&r, &prompt, &err);
     ls_gauge_clear(&r.progress);
@@ -200,7 +200,7 @@ int ls_cmd_generate(const ls_command_line *c) {
     else if (code) status = ls_report(&err);
     else if (r.output_failed) status = LS_EXIT_FAILED;
     else if (ls_interrupted) status = LS_EXIT_INTERRUPTED;
-    ls_trace_close(r.trace);
+    if (!ls_trace_close(r.trace, &err)) fprintf(stderr, "logitspec: %s\n", err.msg);
     ls_session_free(r.session);
     ls_model_free(&r.model);
     ls_run_setup_free(&r.setup);

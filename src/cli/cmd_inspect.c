@@ -1,7 +1,9 @@
-// `inspect TRACE --step N`: one recorded step in words, with its last logits, its drafts and its tree, as plain text.
-#include "cli/recorded.h"
+// `inspect TRACE --step LIST`: recorded steps in words, with their last logits, drafts and trees, as plain text.
+#include "cli/commands.h"
+#include "run/trace_index.h"
 #include "ui/panels.h"
 
+#include <ctype.h>
 #include <langinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,52 +26,85 @@ static void draw(ui_state *s, const char *title, void (*panel)(ui_panel_view *v)
     ui_canvas_free(&canvas);
 }
 
-static ls_code find_step(const ui_state *s, const ls_command_line *c, size_t *at, ls_err *err) {
+// The next "N" or "N-M" of a list; *rest goes behind it. Numbers from 0 to n - 1.
+static ls_code read_range(const char **rest, size_t n, size_t *first, size_t *last, ls_err *err) {
     char *end;
-    const long step = c->step ? strtol(c->step, &end, 10) : 0;
-    if (c->step && (end == c->step || *end || step < 0))
-        return ls_fail(err, LS_E_USAGE, "--step is '%.40s', expected a step's number, from 0", c->step);
-    const long turn = c->turn ? strtol(c->turn, &end, 10) : 0;
-    if (c->turn && (end == c->turn || *end || turn < 0 || (size_t)turn >= s->n_turns))
-        return ls_fail(err, LS_E_USAGE, "--turn is '%.40s'; the trace has turns 0 to %zu", c->turn, s->n_turns - 1);
-    const size_t first = s->turns[turn].first_step,
-                 last = (size_t)turn + 1 < s->n_turns ? s->turns[turn + 1].first_step : s->n_steps;
-    if ((size_t)step >= last - first)
-        return ls_fail(err, LS_E_USAGE, "--step %ld: turn %ld has steps 0 to %zu", step, turn, last - first - 1);
-    *at = first + (size_t)step;
+    const char *p = *rest;
+    unsigned long a = isdigit((unsigned char)*p) ? strtoul(p, &end, 10) : n, b = a;
+    if (a < n && *end == '-' && isdigit((unsigned char)end[1])) b = strtoul(end + 1, &end, 10);
+    if (a >= n || b >= n || b < a || (*end && (*end != ',' || !end[1])))
+        return ls_fail(err, LS_E_USAGE,
+                       "--step '%.40s': expected steps such as 5 or 5,17,20-22; this turn has 0 to %zu", p, n - 1);
+    *first = a;
+    *last = b;
+    *rest = end + (*end == ',');
     return LS_OK;
+}
+
+static void describe(ui_state *s, bool ascii, ls_buf *out) {
+    const ui_canvas canvas = {.utf8 = !ascii, .ascii = ascii};
+    const ls_step *step = s->steps[s->view];
+    s->tree_full = true;
+    ui_narrate(&canvas, s, step, out);
+    ls_buf_fmt(out, "\nturn %u, context %d tokens, method %s, budget %d rows; %.3f ms (draft %.3f, forward %.3f)\n",
+               step->turn, step->context_len, s->header.method, step->budget, step->t_total_us / 1e3,
+               step->t_draft_us / 1e3, step->t_forward_us / 1e3);
+    draw(s, "Last logits", ui_panel_logits, LOGIT_ROWS, ascii, out);
+    draw(s, "Drafts", ui_panel_drafts, step->n_branches + 2, ascii, out);
+    draw(s, "Tree", ui_panel_tree, MOST_ROWS, ascii, out);
+}
+
+static ls_code show(ls_trace_index *x, size_t turn, size_t step, bool ascii, ls_buf *out, ls_err *err) {
+    enum { BEFORE = 8 }; // steps: they hold the tokens of a matched n-gram
+    ls_trace_events *t;
+    ls_event *e;
+    ui_state s;
+    ls_code code = ls_trace_index_events(x, turn, step, BEFORE, &t, err);
+    if (code) return code;
+    ui_state_init(&s);
+    while (!(code = ls_trace_events_next(t, &e, err)) && e) ui_on_event(&s, e);
+    s.live = false;
+    s.view = s.n_steps - 1;
+    if (!code) describe(&s, ascii, out);
+    ui_state_free(&s);
+    ls_trace_events_close(t);
+    return code;
+}
+
+static ls_code inspect(const ls_command_line *c, ls_trace_index *x, ls_buf *out, ls_err *err) {
+    const bool ascii = c->options.ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
+    char *end = NULL;
+    const size_t turns = ls_trace_index_turns(x), turn = c->turn ? strtoul(c->turn, &end, 10) : 0;
+    if (c->turn && (!isdigit((unsigned char)*c->turn) || *end || turn >= turns))
+        return ls_fail(err, LS_E_USAGE, "--turn is '%.40s'; the trace has turns 0 to %zu", c->turn, turns - 1);
+    const size_t n = ls_trace_index_steps(x, turn);
+    if (!n) return ls_fail(err, LS_E_RANGE, "%s: the turn holds no step", c->args[0]);
+    const char *rest = c->step ? c->step : "0";
+    ls_code code = LS_OK;
+    do {
+        size_t first = 0, last = 0;
+        if ((code = read_range(&rest, n, &first, &last, err))) return code;
+        for (size_t i = first; i <= last && !code; i++) {
+            if (out->n) ls_buf_str(out, "\n\n");
+            code = show(x, turn, i, ascii, out, err);
+        }
+    } while (!code && *rest);
+    return code;
 }
 
 int ls_cmd_inspect(const ls_command_line *c) {
     ls_err err = {0};
-    ui_state s;
-    bool torn = false;
-    if (c->n_args != 1) {
-        ls_fail(&err, LS_E_USAGE, "'logitspec inspect TRACE --step N' is expected: a file of --trace");
-        return ls_report(&err);
-    }
-    ls_code code = ls_recorded_load(&s, c->args[0], &torn, &err);
-    if (!code) code = find_step(&s, c, &s.view, &err);
-    int status = LS_EXIT_OK;
-    if (code) status = ls_report(&err);
-    else {
-        const bool ascii = c->options.ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
-        const ui_canvas canvas = {.utf8 = !ascii, .ascii = ascii};
-        const ls_step *step = s.steps[s.view];
-        ls_buf out = {0};
-        s.live = false;
-        s.tree_full = true;
-        if (torn) fprintf(stderr, "logitspec: the last line of the trace was cut short and is left out\n");
-        ui_narrate(&canvas, &s, step, &out);
-        ls_buf_fmt(&out,
-                   "\nturn %u, context %d tokens, method %s, budget %d rows; %.3f ms (draft %.3f, forward %.3f)\n",
-                   step->turn, step->context_len, s.header.method, step->budget, step->t_total_us / 1e3,
-                   step->t_draft_us / 1e3, step->t_forward_us / 1e3);
-        draw(&s, "Last logits", ui_panel_logits, LOGIT_ROWS, ascii, &out);
-        draw(&s, "Drafts", ui_panel_drafts, step->n_branches + 2, ascii, &out);
-        draw(&s, "Tree", ui_panel_tree, MOST_ROWS, ascii, &out);
-        if (!ls_print(&out)) status = LS_EXIT_FAILED;
-    }
-    ui_state_free(&s);
-    return status;
+    ls_trace_index *x = NULL;
+    ls_buf out = {0};
+    ls_code code = LS_OK;
+    if (c->n_args != 1)
+        code = ls_fail(&err, LS_E_USAGE, "'logitspec inspect TRACE --step N' is expected: a file of --trace");
+    if (!code) code = ls_trace_index_open(&x, c->args[0], &err);
+    if (!code) code = inspect(c, x, &out, &err);
+    if (!code && ls_trace_index_torn(x))
+        fprintf(stderr, "logitspec: the last line of the trace was cut short and is left out\n");
+    ls_trace_index_close(x);
+    if (!code) return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
+    ls_buf_free(&out);
+    return ls_report(&err);
 }

@@ -89,6 +89,12 @@ static double speedup(const ls_simulated *t) {
     return t->cost_ms > 0 ? t->ar_ms / (t->cost_ms + t->draft_us / 1e3) : NAN;
 }
 
+// Whether the recording holds all that this method looks at: then its drafts are those of a real run.
+static bool is_exact(const ls_contender *c, const ls_simulated *t) {
+    const ls_method *m = ls_method_find(c->setup.s.decode.method);
+    return !m->make || m->text_only || (t->rows_known == t->rows && t->lasts_whole == t->lasts);
+}
+
 static void table(const recordings *all, const ls_contender *c, const outcome *o, int n, ls_buf *out) {
     const int width = ls_contenders_width(c, n);
     ls_buf_fmt(out, "%s: %zu turn%s, %llu tokens, recorded with %s: MAT %.2f\n\n", all->model, all->n,
@@ -100,7 +106,8 @@ static void table(const recordings *all, const ls_contender *c, const outcome *o
         const ls_simulated *t = &o[i].total;
         char rate[48], known[24];
         snprintf(rate, sizeof rate, "%llu/%llu", (unsigned long long)t->accepted, (unsigned long long)t->drafted);
-        snprintf(known, sizeof known, "%.0f%%", 100 * ls_per((double)t->rows_known, t->rows));
+        if (is_exact(&c[i], t)) snprintf(known, sizeof known, "all");
+        else snprintf(known, sizeof known, "%.0f%%", 100 * ls_per((double)t->rows_known, t->rows));
         ls_buf_fmt(out, "%-*s %6.2f %17s %9.1f %5.0f us %8.2f %9s %10.0f\n", width, c[i].label,
                    ls_per((double)t->emitted, t->steps), rate, ls_per((double)(t->drafted + t->forwards), t->forwards),
                    ls_per(t->draft_us, t->forwards), speedup(t), known,
@@ -113,9 +120,12 @@ static void table(const recordings *all, const ls_contender *c, const outcome *o
                    : "not known: the trace holds no costs, and sizing by cost takes all it can");
     ls_buf_fmt(
         out,
-        "known: verified rows whose best tokens the trace holds; drafters learn nothing from the others. The last\n"
-        "logits are known to rank 64 in %llu of %llu steps (to rank 8 or not at all elsewhere): a trace of method ar\n"
-        "knows them everywhere, one of the method itself knows all rows.\n",
+        "known: verified rows whose best tokens the trace holds; drafters learn nothing from the others. 'all': the "
+        "trace\n"
+        "holds whatever the method looks at, so it drafts what it would have drafted in a real run. The last logits "
+        "are\n"
+        "known to rank 64 in %llu of %llu steps (to rank 8 or not at all elsewhere): a trace of method ar knows them\n"
+        "everywhere, one of the method itself knows all rows. Levels steps and nodes keep less (--trace-level).\n",
         (unsigned long long)t->lasts_whole, (unsigned long long)t->lasts);
 }
 
@@ -139,6 +149,7 @@ static void json(const recordings *all, const ls_contender *c, const outcome *o,
         ls_jw_field_u64(&w, "draft_accepted", t->accepted);
         ls_jw_field_num(&w, "draft_us_per_step", ls_per(t->draft_us, t->forwards), 6);
         ls_jw_field_num(&w, "estimated_speedup", speedup(t), 6);
+        ls_jw_field_bool(&w, "drafts_exact", is_exact(&c[i], t));
         ls_jw_field_u64(&w, "rows_known", t->rows_known);
         ls_jw_field_u64(&w, "rows", t->rows);
         ls_jw_field_u64(&w, "last_logits_whole", t->lasts_whole);

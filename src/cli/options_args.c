@@ -10,7 +10,7 @@
 
 #define MODEL_FLAGS "model device dtype threads "
 #define DECODE_FLAGS                                                                                                   \
-    "method budget sizing acceptance max-tokens temperature top-k top-p seed stop chat raw system trace "
+    "method budget sizing acceptance max-tokens temperature top-k top-p seed stop chat raw system trace trace-level "
 #define COMMON_FLAGS "config set help version "
 
 const ls_command_info ls_commands[] = {
@@ -22,7 +22,7 @@ const ls_command_info ls_commands[] = {
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file suite methods json quiet " COMMON_FLAGS},
     {"replay", "TRACE|- [FLAGS]", "the screen on a recording: the same steps, without a model",
      "speed paused color theme ascii no-mouse " COMMON_FLAGS},
-    {"inspect", "TRACE [FLAGS]", "one recorded step in words, with its logits, drafts and tree",
+    {"inspect", "TRACE [FLAGS]", "recorded steps in words, with their logits, drafts and trees",
      "step turn ascii " COMMON_FLAGS},
     {"diff", "A B", "two recordings of one prompt: where they part, and which was ahead where", COMMON_FLAGS},
     {"simulate", "TRACE... [FLAGS]", "what other methods would have done on recorded outputs, without a model",
@@ -57,8 +57,8 @@ static const struct {
     {"out", "FILE", NULL, NULL, "write there"},
     {"speed", "X|max", NULL, NULL, "1: as recorded, 2: twice as fast, max: at once"},
     {"paused", NULL, NULL, NULL, "start in pause"},
-    {"step", "N", NULL, NULL, "the step's number in its turn, from 0"},
-    {"turn", "N", NULL, NULL, "the turn of the conversation, from 0"},
+    {"step", "LIST", NULL, NULL, "numbers of steps in their turn, from 0: 5 or 5,17,20-22"},
+    {"turn", "N", NULL, NULL, "the turn in the file, from 0"},
     {"calibrate", NULL, NULL, NULL, "measure what forwards cost here, anew, and show it"},
     {"json", NULL, NULL, NULL, "one JSON object on standard output"},
     {"quiet", NULL, NULL, NULL, "no progress and no summary (-q)"},

@@ -1,8 +1,8 @@
 #include "run/channel.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -73,14 +73,9 @@ bool ls_channel_open(ls_channel *c, void *(*run)(void *channel)) {
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    // signals belong to the listener's thread; threads that the compute library starts inherit this mask
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&c->thread, NULL, run, c);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) close(c->wake);
-    return !failed;
+    const bool started = ls_thread_start(&c->thread, run, c);
+    if (!started) close(c->wake);
+    return started;
 }
 
 void ls_channel_put(ls_channel *c, const ls_command *command) {

@@ -200,7 +200,7 @@ static void record_last(const ls_session *s, ls_step *out, const int32_t *ids, c
 }
 
 static void record_root(const ls_session *s, ls_step *out) {
-    out->n_nodes = 1;
+    out->n_nodes = out->rows = 1;
     ls_node *root = &out->nodes[0];
     *root = (ls_node){.token = s->last.chosen,
                       .parent = -1,
@@ -220,7 +220,7 @@ static void record_root(const ls_session *s, ls_step *out) {
 
 static void record_tree(const ls_session *s, ls_step *out, const int32_t *path, int32_t n_path) {
     const ls_tree *t = &s->tree;
-    out->n_nodes = (int16_t)t->n;
+    out->n_nodes = out->rows = (int16_t)t->n;
     out->n_path = (int16_t)n_path;
     for (int32_t i = 0; i < n_path; i++) out->path[i] = (int16_t)path[i];
     for (int32_t i = 0; i < t->n; i++) {

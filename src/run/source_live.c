@@ -93,7 +93,7 @@ static ls_code start(live *l, ls_err *err) {
     s->decode.note = on_note;
     s->decode.ud = l;
     ls_code code;
-    if ((l->opt.trace && (code = ls_trace_open(&l->trace, l->opt.trace, err))) ||
+    if ((l->opt.trace && (code = ls_trace_open(&l->trace, l->opt.trace, l->opt.trace_level, err))) ||
         (code = ls_model_load(&l->model, &s->model, err)) ||
         (code = ls_session_new(&l->session, &l->model, &s->decode, err)))
         return code;
@@ -236,7 +236,7 @@ static void *decoder(void *ud) {
     ls_queued_command_free(c);
     if (l->active && l->trace) ls_trace_end(l->trace, l->turn, LS_FINISH_INTERRUPTED, &l->stats);
     free(step);
-    ls_trace_close(l->trace);
+    if (!ls_trace_close(l->trace, &err)) fprintf(stderr, "logitspec: %s\n", err.msg); // the screen is gone by now
     ls_session_free(l->session);
     ls_model_free(&l->model);
     ls_seen_free(&l->seen);

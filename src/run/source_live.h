@@ -4,6 +4,7 @@
 #include "run/prompt.h"
 #include "run/session.h"
 #include "run/source.h"
+#include "run/trace_level.h"
 
 // What to run. Everything is borrowed.
 typedef struct {
@@ -17,6 +18,7 @@ typedef struct {
 typedef struct {
     ls_setup setup;
     const char *trace; // file to record into; NULL: none
+    ls_trace_level trace_level;
     // Carries out LS_CMD_SET ("key=value") and fills setup anew; NULL takes the last change back (it could not be put
     // into effect). Called in the source's thread, between steps.
     ls_code (*set)(void *ud, const char *assignment, ls_setup *setup, ls_err *err);

@@ -21,10 +21,12 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     if (!s->forward) return;
     st->loose += (uint64_t)ls_step_loose(s, NULL);
     st->forwards++;
-    st->drafted += (uint64_t)(s->n_nodes - 1);
+    st->drafted += (uint64_t)(s->rows - 1);
     st->accepted += (uint64_t)(s->n_path - 1);
-    st->steps_with_draft += s->n_nodes > 1;
+    st->steps_with_draft += s->rows > 1;
     st->steps_with_accept += s->n_path > 1;
+    if (s->n_nodes < s->rows) return; // who was rejected is not known
+    st->described++;
     int deepest = 0;
     for (int i = 1; i < s->n_nodes; i++) {
         if (s->nodes[i].depth > deepest) deepest = s->nodes[i].depth;

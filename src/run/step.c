@@ -30,6 +30,10 @@ int ls_step_loose(const ls_step *s, int *at) {
     return n;
 }
 
+const ls_branch *ls_branch_of(const ls_step *s, const ls_node *n) {
+    return n->branch >= 0 ? &s->branches[n->branch] : NULL;
+}
+
 ls_step *ls_step_copy(const ls_step *s) {
     size_t n = offsetof(ls_step, nodes) + (size_t)s->n_nodes * sizeof s->nodes[0];
     return memcpy(ls_malloc(n), s, n);

@@ -104,7 +104,8 @@ typedef struct {
     double ar_us;      // measured time of one plain (single-row) decode step at this context; 0: not known
     int32_t pool_size; // n-grams in the drafter's pool
     int16_t n_branches;
-    int16_t n_nodes; // rows of the tree, root included (1: no draft)
+    int16_t rows;    // of the tree that was verified, root included (1: no draft)
+    int16_t n_nodes; // of those, the ones that are described: all but in a trace of level `steps`, which keeps the path
     ls_branch branches[LS_MAX_ROWS];
     ls_node nodes[LS_MAX_ROWS]; // last, so that a copy may stop after n_nodes
 } ls_step;
@@ -113,6 +114,7 @@ typedef struct {
 // be NULL) with their places among the step's emitted tokens; returns how many.
 int ls_step_loose(const ls_step *s, int *at);
 
+const ls_branch *ls_branch_of(const ls_step *s, const ls_node *n); // NULL: the root, or not recorded
 ls_step *ls_step_copy(const ls_step *s); // owned by the caller (free); holds only the first n_nodes nodes
 
 // Facts about the run, sent once before the first prompt.

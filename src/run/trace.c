@@ -1,65 +1,59 @@
 #include "run/trace.h"
 #include "base/jsonw.h"
 #include "base/mem.h"
+#include "base/sink.h"
 #include "run/seen.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct ls_trace {
-    FILE *f;
+    ls_sink *sink;
     char *path;
+    ls_trace_level level;
     const ls_vocab *vocab;
     ls_seen seen; // ids whose bytes were written
     ls_buf line;
     ls_jsonw w;
-    int error;
     bool reported;
 };
 
-ls_code ls_trace_open(ls_trace **out, const char *path, ls_err *err) {
+ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls_err *err) {
+    ls_sink *sink;
     *out = NULL;
-    FILE *f = stdout;
-    if (strcmp(path, "-")) { // emptied when there is something to write: a run that fails to start loses nothing
-        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-        f = fd < 0 ? NULL : fdopen(fd, "w");
-    }
-    if (!f) return ls_fail(err, LS_E_IO, "cannot write the trace %s: %s", path, strerror(errno));
+    const ls_code code = ls_sink_open(&sink, path, err);
+    if (code) return code;
     ls_trace *t = ls_calloc(1, sizeof *t);
-    t->f = f;
+    t->sink = sink;
     t->path = ls_strdup(path);
+    t->level = level;
     t->w.out = &t->line;
     *out = t;
     return LS_OK;
 }
 
-void ls_trace_close(ls_trace *t) {
-    if (!t) return;
-    if (t->f != stdout) fclose(t->f);
+static bool failed(ls_trace *t, int error, ls_err *err) {
+    if (!error || t->reported) return false;
+    t->reported = true;
+    ls_fail(err, LS_E_IO, "the trace %s ends here: %s", t->path, strerror(error));
+    return true;
+}
+
+bool ls_trace_failed(ls_trace *t, ls_err *err) {
+    return failed(t, ls_sink_error(t->sink), err);
+}
+
+bool ls_trace_close(ls_trace *t, ls_err *err) {
+    if (!t) return true;
+    const bool whole = !failed(t, ls_sink_close(t->sink), err);
     ls_buf_free(&t->line);
     ls_seen_free(&t->seen);
     free(t->path);
     free(t);
-}
-
-bool ls_trace_failed(ls_trace *t, ls_err *err) {
-    if (!t->error || t->reported) return false;
-    t->reported = true;
-    ls_fail(err, LS_E_IO, "the trace %s ends here: %s", t->path, strerror(t->error));
-    return true;
-}
-
-static void empty_file(ls_trace *t) {
-    struct stat st;
-    int fd = fileno(t->f);
-    if (t->f != stdout && !fstat(fd, &st) && S_ISREG(st.st_mode) && ftruncate(fd, 0)) t->error = errno;
+    return whole;
 }
 
 static void begin_line(ls_trace *t, const char *type) {
@@ -73,8 +67,7 @@ static void begin_line(ls_trace *t, const char *type) {
 static void end_line(ls_trace *t) {
     ls_jw_close(&t->w, '}');
     ls_buf_char(&t->line, '\n');
-    if (t->error) return;
-    if (fwrite(t->line.p, 1, t->line.n, t->f) != t->line.n || fflush(t->f)) t->error = errno ? errno : EIO;
+    ls_sink_put(t->sink, t->line.p, t->line.n);
 }
 
 static void write_tokens(ls_trace *t, ls_ids *fresh) {
@@ -125,15 +118,13 @@ void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const l
     const ls_backend *b = m->backend;
     const ls_ids *context = ls_session_context(s);
     char tokenizer[20];
-    if (t->vocab != m->vocab) { // the first turn
-        empty_file(t);
-        t->vocab = m->vocab;
-        ls_seen_init(&t->seen, ls_vocab_size(m->vocab));
-    }
+    t->vocab = m->vocab;
+    if (turn == 0 || !t->seen.known) ls_seen_init(&t->seen, ls_vocab_size(m->vocab)); // a conversation stands alone
     begin_line(t, "header");
     ls_jw_field_str(w, "format", "logitspec-trace");
     ls_jw_field_int(w, "version", 1);
     ls_jw_field_str(w, "program", "logitspec " LS_VERSION);
+    ls_jw_field_str(w, "level", ls_trace_level_name(t->level));
     ls_jw_key(w, "model");
     ls_jw_open(w, '{');
     ls_jw_field_str(w, "name", m->name);
@@ -189,48 +180,34 @@ static void write_top(ls_jsonw *w, const ls_top_entry *top, int n) {
     ls_jw_close(w, ']');
 }
 
-static void write_node(ls_jsonw *w, const ls_step *s, const ls_node *n) {
+static void write_node(const ls_trace *t, ls_jsonw *w, const ls_step *s, const ls_node *n, int parent) {
+    const bool steps = t->level == LS_LEVEL_STEPS;
+    const ls_branch *b = ls_branch_of(s, n);
     ls_jw_open(w, '{');
     ls_jw_field_int(w, "token", n->token);
-    ls_jw_field_int(w, "parent", n->parent);
+    ls_jw_field_int(w, "parent", parent);
     ls_jw_field_int(w, "depth", n->depth);
-    ls_jw_field_int(w, "branch", n->branch);
+    ls_jw_field_int(w, "branch", steps ? -1 : n->branch);
     ls_jw_field_str(w, "source", ls_from_name(n->from));
-    ls_jw_field_int(w, "rank", n->branch >= 0 ? s->branches[n->branch].rank : 0);
+    ls_jw_field_int(w, "rank", b ? b->rank : 0);
     ls_jw_field_int(w, "match_n", n->match_n);
     ls_jw_field_int(w, "match_pos", n->match_pos);
-    ls_jw_field_num(w, "est_p", (double)n->est_p, DIGITS);
-    ls_jw_field_num(w, "p", (double)n->p, DIGITS);
-    ls_jw_field_int(w, "target", n->target);
-    ls_jw_field_num(w, "target_p", (double)n->target_p, DIGITS);
-    ls_jw_field_num(w, "entropy", (double)n->entropy, DIGITS);
-    ls_jw_field_num(w, "lse", (double)n->lse, DIGITS);
     ls_jw_field_str(w, "state", ls_node_state_name(n->state));
-    write_top(w, n->top, LS_ROW_TOP);
+    ls_jw_field_int(w, "target", n->target);
+    if (!steps) {
+        ls_jw_field_num(w, "est_p", (double)n->est_p, DIGITS);
+        ls_jw_field_num(w, "p", (double)n->p, DIGITS);
+        ls_jw_field_num(w, "target_p", (double)n->target_p, DIGITS);
+        ls_jw_field_num(w, "entropy", (double)n->entropy, DIGITS);
+    }
+    if (t->level == LS_LEVEL_FULL) {
+        ls_jw_field_num(w, "lse", (double)n->lse, DIGITS);
+        write_top(w, n->top, LS_ROW_TOP);
+    }
     ls_jw_close(w, '}');
 }
 
-void ls_trace_step(ls_trace *t, const ls_step *s) {
-    ls_jsonw *w = &t->w;
-    ls_ids fresh = {0};
-    ls_seen_step(&t->seen, s, &fresh);
-    write_tokens(t, &fresh);
-    begin_line(t, "step");
-    ls_jw_field_int(w, "turn", s->turn);
-    ls_jw_field_int(w, "index", s->index);
-    ls_jw_field_int(w, "context_len", s->context_len);
-    ls_jw_field_int(w, "output_pos", s->output_pos);
-    ls_jw_field_int(w, "budget", s->budget);
-    ls_jw_field_int(w, "rows", s->n_nodes);
-    ls_jw_field_bool(w, "forward", s->forward);
-    ls_jw_field_bool(w, "corrected", s->corrected);
-    ls_jw_field_int(w, "root", s->nodes[0].token);
-    ls_jw_key(w, "last");
-    ls_jw_open(w, '{');
-    ls_jw_field_num(w, "lse", (double)s->top_lse, DIGITS);
-    ls_jw_field_num(w, "entropy", (double)s->top_entropy, DIGITS);
-    write_top(w, s->top, s->n_top);
-    ls_jw_close(w, '}');
+static void write_branches(ls_jsonw *w, const ls_step *s) {
     ls_jw_key(w, "branches");
     ls_jw_open(w, '[');
     for (int i = 0; i < s->n_branches; i++) {
@@ -246,14 +223,61 @@ void ls_trace_step(ls_trace *t, const ls_step *s) {
         ls_jw_close(w, '}');
     }
     ls_jw_close(w, ']');
+}
+
+static void write_tree(const ls_trace *t, ls_jsonw *w, const ls_step *s) {
+    const bool all = t->level > LS_LEVEL_STEPS;
+    if (all) write_branches(w, s);
     ls_jw_key(w, "nodes");
     ls_jw_open(w, '[');
-    for (int i = 0; i < s->n_nodes; i++) write_node(w, s, &s->nodes[i]);
+    for (int i = 0; i < (all ? s->n_nodes : s->n_path); i++)
+        if (all) write_node(t, w, s, &s->nodes[i], s->nodes[i].parent);
+        else write_node(t, w, s, &s->nodes[s->path[i]], i - 1);
     ls_jw_close(w, ']');
     ls_jw_key(w, "path");
     ls_jw_open(w, '[');
-    for (int i = 0; i < s->n_path; i++) ls_jw_int(w, s->path[i]);
+    for (int i = 0; i < s->n_path; i++) ls_jw_int(w, all ? s->path[i] : i);
     ls_jw_close(w, ']');
+}
+
+// The ids that the step's line will use, as far as they are new.
+static void note_ids(ls_trace *t, const ls_step *s, ls_ids *fresh) {
+    if (t->level == LS_LEVEL_FULL) {
+        ls_seen_step(&t->seen, s, fresh);
+        return;
+    }
+    const bool all = t->level == LS_LEVEL_NODES;
+    for (int i = 0; all && i < s->n_top && i < LS_ROW_TOP; i++) ls_seen_ids(&t->seen, &s->top[i].id, 1, fresh);
+    for (int i = 0; i < (all ? s->n_nodes : s->n_path); i++) {
+        const ls_node *n = &s->nodes[all ? i : s->path[i]];
+        ls_seen_ids(&t->seen, (const int32_t[]){n->token, n->target}, 2, fresh);
+    }
+}
+
+void ls_trace_step(ls_trace *t, const ls_step *s) {
+    ls_jsonw *w = &t->w;
+    ls_ids fresh = {0};
+    note_ids(t, s, &fresh);
+    write_tokens(t, &fresh);
+    begin_line(t, "step");
+    ls_jw_field_int(w, "turn", s->turn);
+    ls_jw_field_int(w, "index", s->index);
+    ls_jw_field_int(w, "context_len", s->context_len);
+    ls_jw_field_int(w, "output_pos", s->output_pos);
+    ls_jw_field_int(w, "budget", s->budget);
+    ls_jw_field_int(w, "rows", s->rows);
+    ls_jw_field_bool(w, "forward", s->forward);
+    ls_jw_field_bool(w, "corrected", s->corrected);
+    ls_jw_field_int(w, "root", s->nodes[0].token);
+    if (t->level > LS_LEVEL_STEPS) {
+        ls_jw_key(w, "last");
+        ls_jw_open(w, '{');
+        ls_jw_field_num(w, "lse", (double)s->top_lse, DIGITS);
+        ls_jw_field_num(w, "entropy", (double)s->top_entropy, DIGITS);
+        write_top(w, s->top, t->level == LS_LEVEL_FULL || s->n_top < LS_ROW_TOP ? s->n_top : LS_ROW_TOP);
+        ls_jw_close(w, '}');
+    }
+    write_tree(t, w, s);
     ls_jw_key(w, "emitted");
     ls_jw_open(w, '[');
     for (int i = 0; i < s->n_emitted; i++) ls_jw_int(w, s->nodes[s->path[i]].token);

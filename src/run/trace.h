@@ -2,24 +2,29 @@
 //
 //   header  format, version, program, model, backend, method, acceptance, seed, config, turn, prompt_text, prompt_ids,
 //           calibration
-//   tokens  bytes: {"ID": base64}, special: [ID...]; precedes the first use of each id, so a reader needs no tokenizer
+//   tokens  bytes: {"ID": base64}, special: [ID...]; precedes the first use of each id in a conversation, so a
+//           reader needs no tokenizer
 //   step    one verified tree; fields as in ls_step (run/step.h), listed in trace_schema.json beside this file
 //   end     turn, reason, totals
 //
-// A conversation is a header..end group a turn; prompt_ids is then everything before the turn's output. Lines are
-// written as they happen and flushed, so a file cut off anywhere is valid up to its last whole line. Unknown fields
-// are to be ignored by readers, unknown major versions refused. Floats have nine digits, so that they come back as they
-// were. run/trace_read.h reads it.
+// Levels: `full`; `nodes` leaves out the best tokens of every row and keeps eight of the last logits; `steps` also
+// leaves out the branches, the last logits and every node that was not accepted. trace_format.md says what that costs.
+//
+// A conversation is a header..end group a turn, from turn 0 on; prompt_ids is then everything before the turn's output.
+// Lines are written as they happen and flushed, so a file cut off anywhere is valid up to its last whole line. Unknown
+// fields are to be ignored by readers, unknown major versions refused. Floats have nine digits, so that they come back
+// as they were. run/trace_read.h reads it.
 #pragma once
 #include "run/load.h"
 #include "run/session.h"
 #include "run/stats.h"
+#include "run/trace_level.h"
 
 typedef struct ls_trace ls_trace;
 
-// Creates the file (an earlier one is emptied by the first line written); "-" is standard output. LS_E_IO with the
-// reason.
-ls_code ls_trace_open(ls_trace **out, const char *path, ls_err *err);
+// Creates the file, see base/sink.h: "-" is standard output, .zst is compressed. LS_E_IO with the reason. The caller's
+// thread only formats; another one writes.
+ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls_err *err);
 // One turn begins. config: key, value, key, value, ..., NULL (the effective configuration); context: all tokens
 // before the turn's output; text: what was typed.
 void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const ls_decode_options *opt,
@@ -28,4 +33,5 @@ void ls_trace_step(ls_trace *t, const ls_step *s);
 void ls_trace_end(ls_trace *t, uint32_t turn, ls_finish reason, const ls_stats *st);
 // True once, after the first failed write (disk full, closed pipe): decoding goes on, what was written stays valid.
 bool ls_trace_failed(ls_trace *t, ls_err *err);
-void ls_trace_close(ls_trace *t); // accepts NULL
+// Writes what is left. False: a write failed, and ls_trace_failed has not said so yet: err does. Accepts NULL.
+bool ls_trace_close(ls_trace *t, ls_err *err);

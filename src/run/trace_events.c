@@ -19,9 +19,14 @@ ls_code ls_trace_events_open(ls_trace_events **out, const char *path, ls_err *er
     *out = NULL;
     const ls_code code = ls_trace_read_open(&r, path, err);
     if (code) return code;
-    *out = ls_calloc(1, sizeof **out);
-    (*out)->r = r;
+    *out = ls_trace_events_of(r);
     return LS_OK;
+}
+
+ls_trace_events *ls_trace_events_of(ls_trace_reader *r) {
+    ls_trace_events *t = ls_calloc(1, sizeof *t);
+    t->r = r;
+    return t;
 }
 
 void ls_trace_events_close(ls_trace_events *t) {

@@ -5,6 +5,7 @@
 typedef struct ls_trace_events ls_trace_events;
 
 ls_code ls_trace_events_open(ls_trace_events **out, const char *path, ls_err *err); // "-": standard input
+ls_trace_events *ls_trace_events_of(ls_trace_reader *r);                            // takes the reader
 void ls_trace_events_close(ls_trace_events *t);                                     // accepts NULL
 // The next event, owned by the caller; NULL at the end. The header comes once, and again where another model's begins.
 ls_code ls_trace_events_next(ls_trace_events *t, ls_event **out, ls_err *err);

@@ -2,22 +2,16 @@
 #include "base/json.h"
 #include "base/mem.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct ls_trace_reader {
-    int fd;
-    bool (*stop)(void *ud); // asked while a pipe is silent; NULL: waits as long as it takes
-    void *ud;
-    char *path;
-    ls_buf bytes;      // read, and not yet taken from `at` on
-    size_t at, number; // number: of the line, from 1
+    ls_lines *lines;
+    ls_line line;                 // the last that was read
+    const ls_trace_place *places; // NULL: one after another
+    size_t n_places, at_place;
     bool torn, has_header;
     ls_trace_header header;
     ls_step step;
@@ -34,7 +28,8 @@ typedef struct {
 
 static void wrong(reading *g, const char *field, const char *what) {
     if (g->code) return;
-    g->code = ls_fail(g->err, LS_E_PARSE, "%s:%zu: %s is not %s", g->r->path, g->r->number, field, what);
+    g->code =
+        ls_fail(g->err, LS_E_PARSE, "%s:%zu: %s is not %s", ls_lines_name(g->r->lines), g->r->line.number, field, what);
 }
 
 static int64_t get_int(reading *g, const ls_json *o, const char *field, int64_t lo, int64_t hi) {
@@ -50,6 +45,10 @@ static double get_num(reading *g, const ls_json *o, const char *field) {
     double v = NAN;
     if (!ls_json_num(ls_json_get(o, field), &v)) wrong(g, field, "a number");
     return v;
+}
+
+static double get_maybe(reading *g, const ls_json *o, const char *field) { // NAN where a lower level left it out
+    return ls_json_get(o, field) ? get_num(g, o, field) : NAN;
 }
 
 static bool get_bool(reading *g, const ls_json *o, const char *field) {
@@ -94,6 +93,10 @@ static const char *state_name(int i) {
     return ls_node_state_name((ls_node_state)i);
 }
 
+static const char *level_name(int i) {
+    return ls_trace_level_name((ls_trace_level)i);
+}
+
 static uint64_t get_u64(reading *g, const ls_json *o, const char *field) {
     return (uint64_t)get_int(g, o, field, 0, INT64_MAX);
 }
@@ -129,23 +132,38 @@ static void read_costs(reading *g, const ls_json *doc, ls_cost_curve *out) {
     }
 }
 
+static void add_config(void *ud, const char *key, const ls_json *value) {
+    const char *text = ls_json_str(value, NULL);
+    ls_buf_fmt(ud, "%s%c%s%c", key, 0, text ? text : "", 0);
+}
+
+const char *ls_trace_config(const ls_trace_header *h, const char *key) {
+    for (const char *p = h->config.p, *end = p + h->config.n; p < end;) {
+        const char *value = p + strlen(p) + 1;
+        if (!strcmp(p, key)) return value;
+        p = value + strlen(value) + 1;
+    }
+    return "";
+}
+
 static void read_header(reading *g, const ls_json *doc, ls_trace_header *h) {
     const ls_json *model = ls_json_get(doc, "model"), *backend = ls_json_get(doc, "backend");
     ls_ids_free(&h->prompt);
     ls_buf_free(&h->prompt_text);
+    ls_buf_free(&h->config);
     *h = (ls_trace_header){0};
     if (strcmp(get_str(g, doc, "format", NULL), "logitspec-trace")) wrong(g, "format", "logitspec-trace");
     const int64_t version = get_int(g, doc, "version", 1, INT32_MAX);
     if (!g->code && version != 1) {
         g->code = ls_fail(g->err, LS_E_UNSUPPORTED, "%s:%zu: a trace of version %lld; this program reads version 1",
-                          g->r->path, g->r->number, (long long)version);
+                          ls_lines_name(g->r->lines), g->r->line.number, (long long)version);
         return;
     }
     copy_str(g, doc, "program", h->program, sizeof h->program);
     copy_str(g, model, "name", h->model, sizeof h->model);
     copy_str(g, model, "sha256", h->sha256, sizeof h->sha256);
     h->n_vocab = (int32_t)get_int(g, model, "vocab", 1, 1 << 24);
-    h->n_context = (int32_t)get_int(g, model, "context", 1, INT32_MAX);
+    h->n_context = (int32_t)get_int(g, model, "context", 1, 1 << 24);
     h->eos = (int32_t)get_int(g, model, "eos", -1, h->n_vocab - 1);
     h->tokenizer_id = strtoull(get_str(g, model, "tokenizer", NULL), NULL, 16);
     copy_str(g, backend, "device", h->device, sizeof h->device);
@@ -156,6 +174,9 @@ static void read_header(reading *g, const ls_json *doc, ls_trace_header *h) {
     copy_str(g, doc, "method", h->method, sizeof h->method);
     copy_str(g, doc, "acceptance", h->acceptance, sizeof h->acceptance);
     h->seed = get_u64(g, doc, "seed");
+    h->level = LS_LEVEL_FULL;
+    if (ls_json_get(doc, "level")) h->level = (ls_trace_level)get_name(g, doc, "level", level_name, LS_LEVEL_FULL + 1);
+    ls_json_each(ls_json_get(doc, "config"), add_config, &h->config);
     h->turn = (uint32_t)get_int(g, doc, "turn", 0, UINT32_MAX);
     h->prefill_ms = get_num(g, doc, "prefill_ms");
     size_t n;
@@ -168,7 +189,7 @@ static void read_header(reading *g, const ls_json *doc, ls_trace_header *h) {
 }
 
 static int read_top(reading *g, const ls_json *o, ls_top_entry *out, int most) {
-    const ls_json *top = get_array(g, o, "top", (size_t)most);
+    const ls_json *top = ls_json_get(o, "top") ? get_array(g, o, "top", (size_t)most) : NULL; // a lower level
     const int n = (int)ls_json_size(top);
     for (int i = 0; i < n && !g->code; i++) {
         const ls_json *pair = ls_json_at(top, (size_t)i);
@@ -189,17 +210,18 @@ static void read_node(reading *g, const ls_json *o, int row, ls_step *s) {
     n->depth = (int16_t)get_int(g, o, "depth", 0, LS_MAX_ROWS);
     if (!g->code && n->depth != (row ? s->nodes[n->parent].depth + 1 : 0))
         wrong(g, "depth", "one more than the parent's");
-    n->branch = (int16_t)get_int(g, o, "branch", -1, s->n_branches - 1);
+    n->branch =
+        (int16_t)get_int(g, o, "branch", row && g->r->header.level > LS_LEVEL_STEPS ? 0 : -1, s->n_branches - 1);
     n->from = (uint8_t)get_name(g, o, "source", from_name, LS_FROM_COUNT);
     n->state = (uint8_t)get_name(g, o, "state", state_name, LS_NODE_NOT_REACHED + 1);
     n->match_n = (int16_t)get_int(g, o, "match_n", 0, INT16_MAX);
     n->match_pos = (int32_t)get_int(g, o, "match_pos", -1, s->context_len - 1);
-    n->est_p = (float)get_num(g, o, "est_p");
-    n->p = (float)get_num(g, o, "p");
+    n->est_p = (float)get_maybe(g, o, "est_p");
+    n->p = (float)get_maybe(g, o, "p");
     n->target = (int32_t)get_int(g, o, "target", -1, n_vocab - 1);
-    n->target_p = (float)get_num(g, o, "target_p");
-    n->entropy = (float)get_num(g, o, "entropy");
-    n->lse = (float)get_num(g, o, "lse");
+    n->target_p = (float)get_maybe(g, o, "target_p");
+    n->entropy = (float)get_maybe(g, o, "entropy");
+    n->lse = (float)get_maybe(g, o, "lse");
     read_top(g, o, n->top, LS_ROW_TOP);
 }
 
@@ -234,20 +256,23 @@ static void read_step(reading *g, const ls_json *doc, ls_step *s) {
     *s = (ls_step){.exact = g->r->header.exact && !strcmp(g->r->header.acceptance, "exact")};
     s->turn = (uint32_t)get_int(g, doc, "turn", 0, UINT32_MAX);
     s->index = (uint32_t)get_int(g, doc, "index", 0, UINT32_MAX);
-    s->context_len = (int32_t)get_int(g, doc, "context_len", 0, INT32_MAX);
+    s->context_len = (int32_t)get_int(g, doc, "context_len", 0, g->r->header.n_context);
     s->output_pos = (int32_t)get_int(g, doc, "output_pos", 0, INT32_MAX);
     s->budget = (int16_t)get_int(g, doc, "budget", 1, LS_MAX_ROWS);
     s->forward = get_bool(g, doc, "forward");
     s->corrected = get_bool(g, doc, "corrected");
     s->finish = (uint8_t)get_name(g, doc, "finish", finish_name, LS_FINISH_ERROR + 1);
-    s->top_lse = (float)get_num(g, last, "lse");
-    s->top_entropy = (float)get_num(g, last, "entropy");
+    s->top_lse = (float)get_maybe(g, last, "lse");
+    s->top_entropy = (float)get_maybe(g, last, "entropy");
     s->n_top = (int16_t)read_top(g, last, s->top, LS_MAX_TOP);
-    const ls_json *branches = get_array(g, doc, "branches", LS_MAX_ROWS),
+    const bool all = g->r->header.level > LS_LEVEL_STEPS;
+    const ls_json *branches = all ? get_array(g, doc, "branches", LS_MAX_ROWS) : NULL,
                   *nodes = get_array(g, doc, "nodes", LS_MAX_ROWS);
     s->n_branches = (int16_t)ls_json_size(branches);
     s->n_nodes = (int16_t)ls_json_size(nodes);
-    if (!g->code && s->n_nodes < 1) wrong(g, "nodes", "a tree with a root");
+    s->rows = (int16_t)get_int(g, doc, "rows", 1, LS_MAX_ROWS);
+    if (!g->code && (s->n_nodes < 1 || s->n_nodes > s->rows || (all && s->n_nodes < s->rows)))
+        wrong(g, "nodes", "a tree of that many rows");
     for (int i = 0; i < s->n_branches && !g->code; i++)
         read_branch(g, ls_json_at(branches, (size_t)i), s->n_nodes, &s->branches[i]);
     for (int i = 0; i < s->n_nodes && !g->code; i++) read_node(g, ls_json_at(nodes, (size_t)i), i, s);
@@ -315,74 +340,32 @@ static ls_event *read_tokens(reading *g, const ls_json *doc) {
     return e;
 }
 
-ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err) {
-    *out = NULL;
-    const int fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
-    if (fd < 0) return ls_fail(err, LS_E_IO, "cannot read the trace %s: %s", path, strerror(errno));
+ls_trace_reader *ls_trace_read_of(ls_lines *lines) {
     ls_trace_reader *r = ls_calloc(1, sizeof *r);
-    r->fd = fd;
-    r->path = ls_strdup(strcmp(path, "-") ? path : "standard input");
-    ls_buf_str(&r->bytes, ""); // never NULL
-    *out = r;
-    return LS_OK;
+    r->lines = lines;
+    return r;
+}
+
+ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err) {
+    ls_lines *lines;
+    *out = NULL;
+    const ls_code code = ls_lines_open(&lines, path, err);
+    if (!code) *out = ls_trace_read_of(lines);
+    return code;
 }
 
 void ls_trace_read_close(ls_trace_reader *r) {
     if (!r) return;
-    if (r->fd != STDIN_FILENO) close(r->fd);
+    ls_lines_close(r->lines);
     ls_ids_free(&r->header.prompt);
     ls_buf_free(&r->header.prompt_text);
+    ls_buf_free(&r->header.config);
     ls_event_free(r->tokens);
-    ls_buf_free(&r->bytes);
-    free(r->path);
     free(r);
 }
 
 void ls_trace_read_stop(ls_trace_reader *r, bool (*stop)(void *ud), void *ud) {
-    r->stop = stop;
-    r->ud = ud;
-}
-
-// More bytes; *n 0 at the end.
-static ls_code fill(ls_trace_reader *r, size_t *n, ls_err *err) {
-    enum { CHUNK = 1 << 16, PATIENCE_MS = 100 };
-    static _Thread_local char chunk[CHUNK];
-    struct pollfd p = {r->fd, POLLIN, 0};
-    while (r->stop && poll(&p, 1, PATIENCE_MS) == 0)
-        if (r->stop(r->ud)) return ls_fail(err, LS_E_CANCELLED, "reading the trace was stopped");
-    ssize_t got;
-    while ((got = read(r->fd, chunk, sizeof chunk)) < 0 && errno == EINTR) {
-    }
-    if (got < 0) return ls_fail(err, LS_E_IO, "cannot read the trace %s: %s", r->path, strerror(errno));
-    ls_buf_add(&r->bytes, chunk, (size_t)got);
-    *n = (size_t)got;
-    return LS_OK;
-}
-
-// The next line without its newline, valid until the next call; *line NULL at the end. whole: it had one.
-static ls_code next_line(ls_trace_reader *r, const char **line, size_t *n, bool *whole, ls_err *err) {
-    *line = NULL;
-    for (size_t searched = 0;;) { // of what is left
-        const size_t left = r->bytes.n - r->at;
-        const char *from = r->bytes.p + r->at,
-                   *end = left > searched ? memchr(from + searched, '\n', left - searched) : NULL;
-        size_t more = 0;
-        if (!end) { // what was taken makes room
-            if (r->at) memmove(r->bytes.p, from, left);
-            r->bytes.n = left;
-            r->at = 0;
-            const ls_code code = fill(r, &more, err);
-            if (code) return code;
-            searched = left;
-            if (more) continue;
-            from = r->bytes.p;
-        }
-        *whole = end != NULL;
-        *n = end ? (size_t)(end - from) : left;
-        if (*n || end) *line = from;
-        r->at += *n + *whole;
-        return LS_OK;
-    }
+    ls_lines_stop(r->lines, stop, ud);
 }
 
 static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json *doc) {
@@ -395,7 +378,7 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
     }
     if (!r->has_header) {
         g->code = ls_fail(g->err, LS_E_PARSE, "%s:%zu: a '%.20s' line before any header: not a logitspec trace",
-                          r->path, r->number, type);
+                          ls_lines_name(r->lines), r->line.number, type);
         return LS_TRACE_NONE;
     }
     if (!strcmp(type, "step")) {
@@ -414,29 +397,83 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
     return LS_TRACE_OTHER;
 }
 
-ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *line, ls_err *err) {
-    const char *text;
-    size_t n = 0;
-    bool whole = false;
-    *line = LS_TRACE_NONE;
-    ls_code code = next_line(r, &text, &n, &whole, err);
-    if (code) return code;
-    if (!text) return r->number ? LS_OK : ls_fail(err, LS_E_PARSE, "%s: empty, not a logitspec trace", r->path);
-    r->number++;
+static ls_code next_line(ls_trace_reader *r, ls_err *err) {
+    if (r->places && r->at_place == r->n_places) return r->line.p = NULL, LS_OK;
+    if (r->places) {
+        const ls_trace_place *p = &r->places[r->at_place++];
+        ls_lines_seek(r->lines, p->offset, p->number);
+    }
+    const size_t before = r->line.number;
+    const ls_code code = ls_lines_next(r->lines, &r->line, err);
+    if (!r->line.p) r->line.number = before; // an end is no line
+    return code;
+}
+
+static ls_code parse(const ls_trace_reader *r, ls_json **doc, ls_err *err) {
     char where[600];
-    snprintf(where, sizeof where, "%.500s:%zu", r->path, r->number);
+    snprintf(where, sizeof where, "%.500s:%zu", ls_lines_name(r->lines), r->line.number);
+    return ls_json_parse(doc, r->line.p, r->line.n, where, err);
+}
+
+ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err) {
+    *kind = LS_TRACE_NONE;
+    ls_code code = next_line(r, err);
+    if (code) return code;
+    if (!r->line.p)
+        return r->line.number ? LS_OK
+                              : ls_fail(err, LS_E_PARSE, "%s: empty, not a logitspec trace", ls_lines_name(r->lines));
     ls_json *doc;
-    code = ls_json_parse(&doc, text, n, where, err);
-    if (code && !whole && r->has_header) { // the writer was stopped within the line
+    code = parse(r, &doc, err);
+    if (code && !r->line.whole && r->has_header) { // the writer was stopped within the line
         r->torn = true;
         return LS_OK;
     }
     if (code) return code;
     reading g = {r, err, LS_OK};
-    *line = read_document(&g, r, doc);
+    *kind = read_document(&g, r, doc);
     ls_json_free(doc);
-    if (g.code) *line = LS_TRACE_NONE;
+    if (g.code) *kind = LS_TRACE_NONE;
     return g.code;
+}
+
+// ---- passing over lines
+
+static ls_trace_line kind_named(const char *name, size_t n) {
+    static const char *const names[] = {"", "header", "tokens", "step", "end"};
+    for (int i = LS_TRACE_HEADER; i <= LS_TRACE_END; i++)
+        if (strlen(names[i]) == n && !memcmp(names[i], name, n)) return (ls_trace_line)i;
+    return LS_TRACE_OTHER;
+}
+
+ls_code ls_trace_read_pass(ls_trace_reader *r, ls_trace_line *kind, ls_line *line, ls_err *err) {
+    static const char begin[] = "{\"type\":\"";
+    enum { SKIP = sizeof begin - 1 };
+    *kind = LS_TRACE_NONE;
+    ls_code code = next_line(r, err);
+    *line = r->line;
+    if (code || !line->p) return code;
+    const char *end = NULL;
+    if (line->whole && line->n > SKIP && !memcmp(line->p, begin, SKIP)) // as our writer has it
+        end = memchr(line->p + SKIP, '"', line->n - SKIP);
+    if (end) return *kind = kind_named(line->p + SKIP, (size_t)(end - line->p) - SKIP), LS_OK;
+    ls_json *doc;
+    code = parse(r, &doc, err);
+    if (code && !line->whole) {
+        r->torn = true;
+        line->p = NULL;
+        return LS_OK;
+    }
+    if (code) return code;
+    const char *type = ls_json_str(ls_json_get(doc, "type"), NULL);
+    *kind = type ? kind_named(type, strlen(type)) : LS_TRACE_OTHER;
+    ls_json_free(doc);
+    return LS_OK;
+}
+
+void ls_trace_read_places(ls_trace_reader *r, const ls_trace_place *places, size_t n) {
+    r->places = places;
+    r->n_places = n;
+    r->at_place = 0;
 }
 
 bool ls_trace_read_torn(const ls_trace_reader *r) {

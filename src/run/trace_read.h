@@ -3,7 +3,9 @@
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/lines.h"
 #include "run/step.h"
+#include "run/trace_level.h"
 #include "spec/cost_curve.h"
 
 #include <stdbool.h>
@@ -19,6 +21,7 @@ typedef enum {
 
 // What a header says: one turn begins.
 typedef struct {
+    ls_trace_level level;
     char program[64], model[64], sha256[65], method[32], acceptance[64];
     char device[32], dtype[16], kernel[128];
     int32_t n_vocab, n_context, eos, threads;
@@ -29,18 +32,34 @@ typedef struct {
     ls_ids prompt;      // all tokens before the turn's output
     double prefill_ms;
     ls_cost_curve costs; // base_ms[0] is 0 where none were measured
+    ls_buf config;       // key, NUL, value, NUL, ...: the effective configuration
 } ls_trace_header;
+const char *ls_trace_config(const ls_trace_header *h, const char *key); // "" where it is not there
 
 typedef struct ls_trace_reader ls_trace_reader;
 
-ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err); // "-": standard input
-void ls_trace_read_close(ls_trace_reader *r);                                     // accepts NULL
+// "-": standard input. Zstandard is recognised by its first bytes.
+ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err);
+void ls_trace_read_close(ls_trace_reader *r); // accepts NULL
 // A silent pipe is given up (LS_E_CANCELLED) when stop says so.
 void ls_trace_read_stop(ls_trace_reader *r, bool (*stop)(void *ud), void *ud);
 // The next line; LS_TRACE_NONE at the end. LS_E_PARSE: "FILE:LINE: what"; LS_E_UNSUPPORTED: another major version. A
 // last line that was cut short is left out, see ls_trace_read_torn.
-ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *line, ls_err *err);
+ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err);
 bool ls_trace_read_torn(const ls_trace_reader *r);
+
+// ---- without reading all of it (run/trace_index.h)
+
+typedef struct {
+    uint64_t offset; // bytes of text before the line
+    size_t number;   // of the line, from 1
+} ls_trace_place;
+
+ls_trace_reader *ls_trace_read_of(ls_lines *lines); // takes them
+// Passes over the next line: its kind and where it is (line->p is NULL at the end); nothing of it is read.
+ls_code ls_trace_read_pass(ls_trace_reader *r, ls_trace_line *kind, ls_line *line, ls_err *err);
+// From now on the next lines are those at places[0..n), borrowed, in that order: for lines that seek.
+void ls_trace_read_places(ls_trace_reader *r, const ls_trace_place *places, size_t n);
 
 // Of the last line of that kind; valid until the next of its kind.
 const ls_trace_header *ls_trace_read_header(const ls_trace_reader *r);

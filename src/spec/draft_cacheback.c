@@ -197,6 +197,7 @@ const ls_method ls_method_cacheback = {
     .summary = "Cacheback: tables of what came next, least recently used first out",
     .source = "arXiv 2511.21699",
     .rows = 64,
+    .text_only = true,
     .knobs = knobs,
     .make = make,
 };

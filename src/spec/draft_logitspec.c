@@ -111,5 +111,6 @@ const ls_method ls_method_retrieval_only = {
     .summary = "its retrieval for the root alone, without guesses",
     .source = "arXiv 2507.01449, the other half",
     .rows = 1 + LS_POOL_SPAN,
+    .text_only = true,
     .make = make_retrieval,
 };

@@ -88,6 +88,7 @@ const ls_method ls_method_pld = {
     .summary = "prompt lookup: what followed the earliest match of the last three tokens, two or one",
     .source = "Saxena 2023, prompt lookup decoding",
     .rows = 1 + 10,
+    .text_only = true,
     .knobs = knobs,
     .make = make,
 };

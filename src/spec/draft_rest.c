@@ -127,6 +127,7 @@ const ls_method ls_method_rest = {
     .summary = "REST: what followed the longest ending of the text in your corpus, by counts",
     .source = "arXiv 2311.08252",
     .rows = 64,
+    .text_only = true,
     .knobs = knobs,
     .make = make,
 };

@@ -160,6 +160,7 @@ const ls_method ls_method_suffix = {
     .summary = "SuffixDecoding: what followed the longest endings of the text before, by counts",
     .source = "arXiv 2411.04975",
     .rows = 64,
+    .text_only = true,
     .knobs = knobs,
     .make = make,
 };

@@ -70,6 +70,7 @@ struct ls_method {
     int32_t rows;         // of the tree in its paper (sizing `paper`)
     bool sized;           // sized by cost unless asked otherwise (sizing `auto`)
     bool scored;          // its estimates are acceptance rates; others are refined by hit rates (spec/scores.h)
+    bool text_only;       // its drafts follow from the text alone, not from what the target thinks of other tokens
     bool shares_prefixes; // siblings may hold the same token, as published
     const ls_knob *knobs; // NULL: none
     ls_code (*make)(ls_drafter **out, const ls_draft_setup *s, ls_err *err); // NULL: plain decoding

@@ -169,7 +169,7 @@ class BadInput(unittest.TestCase):
     def test_files(self):
         self.one_line(1, "no model file '/nonexistent.gguf'", "generate", "--model", "/nonexistent.gguf", "--prompt", "x")
         self.one_line(1, "cannot read the prompt", "generate", *SCRIPT, "--prompt-file", "/nonexistent")
-        self.one_line(1, "cannot write the trace", "generate", *SCRIPT, "--prompt", "x", "--trace", "/nonexistent/t")
+        self.one_line(1, "cannot write", "generate", *SCRIPT, "--prompt", "x", "--trace", "/nonexistent/t")
         with tempfile.NamedTemporaryFile("wb") as f:
             f.write(b"GGUF\x03\x00\x00\x00")
             f.flush()
@@ -288,6 +288,11 @@ class Recorded(unittest.TestCase):
     def test_inspect_shows_a_step_in_words_and_as_a_tree(self):
         with tempfile.TemporaryDirectory() as d:
             path, _, steps = self.record(d, "a.jsonl", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "12")
+            alone = [run("inspect", path, "--step", str(i), "--ascii").stdout for i in (4, 2, 3)]
+            r = run("inspect", path, "--step", "4,2-3", "--ascii")
+            self.assertEqual(r.stdout, "\n\n".join(alone))
+            with open(path) as f:
+                self.assertEqual(run("inspect", "-", "--step", "4,2-3", "--ascii", stdin=f).stdout, r.stdout)
             n, step = max(enumerate(steps), key=lambda x: len(x[1]["path"]))
             r = run("inspect", path, "--step", str(n), "--ascii")
             self.assertEqual((r.returncode, r.stderr), (0, ""))
@@ -297,12 +302,38 @@ class Recorded(unittest.TestCase):
             tree = r.stdout[r.stdout.index("\nTree"):]
             self.assertEqual(tree.count("*"), len(step["path"]))  # accepted nodes by sign
             self.assertNotIn("\x1b", r.stdout)
-            for args, what in (([path, "--step", "999"], "has steps 0 to"), ([path, "--step", "x"], "expected a step's number"),
+            for args, what in (([path, "--step", "999"], "this turn has 0 to"), ([path, "--step", "x"], "expected steps such as"),
+                               ([path, "--step", "2-1"], "expected steps such as"), ([path, "--step", "1,"], "expected steps such as"),
                                ([path, "--turn", "3"], "turns 0 to 0"), ([], "TRACE"), (["/nowhere"], "cannot read")):
                 r = run("inspect", *args)
                 self.assertIn(r.returncode, (1, 2))
                 self.assertEqual(r.stderr.count("\n"), 1)
                 self.assertIn(what, r.stderr)
+
+    def test_levels_and_compression(self):
+        with tempfile.TemporaryDirectory() as d:
+            seen, sizes = set(), []
+            for level in ("steps", "nodes", "full"):
+                path, o, steps = self.record(d, "t.jsonl", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "9",
+                                             "--seed", "1", "--trace-level", level)
+                with open(path, encoding="utf-8") as f:
+                    lines = read_trace(f.read())
+                self.assertEqual(lines[0]["level"], level)
+                self.assertEqual([t for s in steps for t in s["emitted"]], o["output_tokens"])
+                for s in steps:
+                    self.assertEqual("last" in s, level != "steps")
+                    self.assertEqual(len(s["nodes"]), len(s["path"]) if level == "steps" else s["rows"])
+                    self.assertTrue(all(("p" in n, "top" in n) == (level != "steps", level == "full") for n in s["nodes"]))
+                seen.add((sum(s["rows"] for s in steps), o["draft_accepted"]))
+                sizes.append(os.path.getsize(path))
+                packed, _, _ = path + ".zst", run("generate", *SCRIPT, "-q", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget",
+                                                  "9", "--seed", "1", "--trace-level", level, "--trace", path + ".zst"), 0
+                self.assertLess(os.path.getsize(packed), sizes[-1] / 2)
+                drop = lambda text: re.sub(r"[\d.]+ ms \(.*\)", "", text)  # times differ from run to run
+                self.assertEqual(drop(run("inspect", packed, "--step", "1-4").stdout), drop(run("inspect", path, "--step", "1-4").stdout))
+                self.assertIn(f"recorded with logitspec: MAT {o['mat']:.2f}", run("simulate", packed, "--methods", "pld").stdout)
+            self.assertEqual(len(seen), 1)
+            self.assertEqual(sizes, sorted(sizes))
 
     def test_diff_aligns_two_methods(self):
         with tempfile.TemporaryDirectory() as d:

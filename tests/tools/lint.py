@@ -22,6 +22,7 @@ ALLOWED = {
 USERS = {
     "yaml.h": ["src/base/yaml.c"],
     "jansson.h": ["src/base/json.c"],
+    "zstd.h": ["src/base/zst.c"],
     "pcre2.h": ["src/text/pretok.c"],
     "openssl/": ["src/base/sha256.c"],
     "curses.h": ["ui/term_curses.c"],

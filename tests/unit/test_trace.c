@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "drafters.h"
+#include "recorded.h"
 #include "run/session.h"
 #include "run/simulate.h"
 #include "run/source_replay.h"
@@ -18,53 +19,6 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-enum { MAX_STEPS = 400 };
-static ls_model model;
-static char path[64];
-static ls_step *steps[MAX_STEPS];
-static int n_steps;
-
-static void forget_steps(void) {
-    while (n_steps) free(steps[--n_steps]);
-}
-
-// One recorded turn on the scripted model; its steps are kept too. turns > 1: a conversation.
-static void record(const char *prompt, ls_decode_options o, int turns) {
-    ls_err err = {0};
-    ls_session *s;
-    ls_trace *t;
-    static const char *const config[] = {"decode.method", "x", NULL};
-    ls_step *step = ls_malloc(sizeof *step);
-    forget_steps();
-    model.backend->rewind(model.backend, 0, NULL);
-    assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
-    assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
-    assert_int_equal(ls_trace_open(&t, path, &err), LS_OK);
-    for (int turn = 0; turn < turns; turn++) {
-        ls_ids ids = {0};
-        ls_stats stats = {0};
-        assert_int_equal(ls_encode(model.vocab, prompt, strlen(prompt), true, &ids, &err), LS_OK);
-        assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
-        ls_trace_begin(t, &model, s, &o, config, (uint32_t)turn, prompt, 1.5);
-        do {
-            assert_int_equal(ls_session_step(s, step, &err), LS_OK);
-            ls_stats_add(&stats, step);
-            ls_trace_step(t, step);
-            assert_true(n_steps < MAX_STEPS);
-            steps[n_steps++] = ls_step_copy(step);
-        } while (!step->finish);
-        ls_trace_end(t, (uint32_t)turn, step->finish, &stats);
-        ls_ids_free(&ids);
-    }
-    ls_trace_close(t);
-    ls_session_free(s);
-    free(step);
-}
-
-static ls_decode_options options(const char *method, int32_t budget, int32_t tokens) {
-    return (ls_decode_options){.method = method, .budget = budget, .max_tokens = tokens, .sampling = {.top_p = 1}};
-}
 
 static bool same_float(float a, float b) {
     return (isnan(a) && isnan(b)) || fabsf(a - b) <= 1e-5f * fabsf(a) + 1e-12f;
@@ -142,35 +96,6 @@ static void what_is_written_is_read_back(void **state) {
         assert_false(ls_trace_read_torn(r));
         ls_trace_read_close(r);
     }
-}
-
-static ls_buf slurp(void) {
-    ls_buf b = {0};
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    for (int c; (c = fgetc(f)) != EOF;) ls_buf_char(&b, (char)c);
-    fclose(f);
-    return b;
-}
-
-static void spill(const char *text, size_t n) {
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fwrite(text, 1, n, f);
-    fclose(f);
-}
-
-// Reads the file to its end. Returns the steps that could be read.
-static int read_all(ls_code *code, bool *torn, ls_err *err) {
-    ls_trace_reader *r;
-    ls_trace_line line;
-    int n = 0;
-    *err = (ls_err){0};
-    assert_int_equal(ls_trace_read_open(&r, path, err), LS_OK);
-    while (!(*code = ls_trace_read_next(r, &line, err)) && line != LS_TRACE_NONE) n += line == LS_TRACE_STEP;
-    *torn = ls_trace_read_torn(r);
-    ls_trace_read_close(r);
-    return n;
 }
 
 static void a_cut_file_is_read_to_its_last_whole_line(void **state) {
@@ -503,22 +428,6 @@ static void retrieval_is_simulated_on_any_trace(void **state) {
     assert_non_null(strstr(err.msg, "lossy"));
 }
 
-static int set_up(void **state) {
-    (void)state;
-    ls_err err;
-    const ls_model_options o = {.name = "script", .backend = {.device = "cpu", .dtype = "auto"}};
-    snprintf(path, sizeof path, "/tmp/logitspec-trace-%d.jsonl", (int)getpid());
-    return ls_model_load(&model, &o, &err);
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    forget_steps();
-    unlink(path);
-    ls_model_free(&model);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read_back),
@@ -531,5 +440,5 @@ int main(void) {
         cmocka_unit_test(simulating_a_method_on_its_own_trace_repeats_it),
         cmocka_unit_test(retrieval_is_simulated_on_any_trace),
     };
-    return cmocka_run_group_tests_name("trace", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("trace", tests, recorded_set_up, recorded_tear_down);
 }

@@ -1,0 +1,167 @@
+#include "base/lines.h"
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/zst.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_LINE = 16 << 20, CHUNK = 1 << 16 };
+
+struct ls_lines {
+    int fd;
+    bool (*stop)(void *ud); // asked while a pipe is silent; NULL: waits as long as it takes
+    void *ud;
+    char *name;
+    ls_buf bytes; // read, and not yet taken from `at` on
+    size_t at;
+    uint64_t taken; // bytes of text before `at`
+    size_t number;  // of the last line
+    bool sniffed;
+    ls_zst_decoder *zst; // NULL: as it is
+    ls_buf packed;       // read, and not yet decoded from packed_at on
+    size_t packed_at;
+};
+
+ls_code ls_lines_of(ls_lines **out, int fd, const char *name, ls_err *err) {
+    *out = NULL;
+    if (fd < 0) return ls_fail(err, LS_E_IO, "cannot read %s: %s", name, strerror(errno));
+    ls_lines *l = ls_calloc(1, sizeof *l);
+    l->fd = fd;
+    l->name = ls_strdup(name);
+    ls_buf_str(&l->bytes, ""); // never NULL
+    *out = l;
+    return LS_OK;
+}
+
+ls_code ls_lines_open(ls_lines **out, const char *path, ls_err *err) {
+    if (!strcmp(path, "-")) return ls_lines_of(out, STDIN_FILENO, "standard input", err);
+    return ls_lines_of(out, open(path, O_RDONLY | O_CLOEXEC), path, err);
+}
+
+void ls_lines_close(ls_lines *l) {
+    if (!l) return;
+    if (l->fd != STDIN_FILENO) close(l->fd);
+    ls_zst_decoder_free(l->zst);
+    ls_buf_free(&l->packed);
+    ls_buf_free(&l->bytes);
+    free(l->name);
+    free(l);
+}
+
+int ls_lines_fd(const ls_lines *l) {
+    return l->fd;
+}
+
+const char *ls_lines_name(const ls_lines *l) {
+    return l->name;
+}
+
+void ls_lines_stop(ls_lines *l, bool (*stop)(void *ud), void *ud) {
+    l->stop = stop;
+    l->ud = ud;
+}
+
+bool ls_lines_seek_works(const ls_lines *l) {
+    return !l->zst && lseek(l->fd, 0, SEEK_CUR) >= 0;
+}
+
+void ls_lines_seek(ls_lines *l, uint64_t offset, size_t number) {
+    l->number = number - 1;
+    if (offset == l->taken && l->sniffed) return; // it is the next one anyway
+    l->sniffed = true;                            // what seeks is plain
+    lseek(l->fd, (off_t)offset, SEEK_SET);
+    l->bytes.n = l->at = 0;
+    l->taken = offset;
+}
+
+// More of the file into b; *n 0 at the end.
+static ls_code read_some(ls_lines *l, ls_buf *b, size_t *n, ls_err *err) {
+    enum { PATIENCE_MS = 100 };
+    struct pollfd p = {l->fd, POLLIN, 0};
+    while (l->stop && poll(&p, 1, PATIENCE_MS) == 0)
+        if (l->stop(l->ud)) return ls_fail(err, LS_E_CANCELLED, "reading %s was stopped", l->name);
+    ssize_t got;
+    while ((got = read(l->fd, ls_buf_room(b, CHUNK), CHUNK)) < 0 && errno == EINTR) {
+    }
+    if (got < 0) return ls_fail(err, LS_E_IO, "cannot read %s: %s", l->name, strerror(errno));
+    b->n += *n = (size_t)got;
+    return LS_OK;
+}
+
+static ls_code sniff(ls_lines *l, ls_err *err) {
+    enum { MAGIC = 4 };
+    ls_buf b = {0};
+    size_t n = 1;
+    ls_code code = LS_OK;
+    while (!code && n && b.n < MAGIC) code = read_some(l, &b, &n, err);
+    l->sniffed = true;
+    if (ls_zst_is(b.p, b.n)) {
+        l->zst = ls_zst_decoder_new();
+        l->packed = b;
+    } else {
+        ls_buf_free(&l->bytes);
+        l->bytes = b;
+    }
+    return code;
+}
+
+// More text; *n 0 at the end.
+static ls_code fill(ls_lines *l, size_t *n, ls_err *err) {
+    if (!l->sniffed) {
+        const size_t before = l->bytes.n;
+        const ls_code code = sniff(l, err);
+        *n = l->bytes.n - before;
+        if (code || *n || !l->zst) return code;
+    }
+    if (!l->zst) return read_some(l, &l->bytes, n, err);
+    for (;;) { // at most a chunk, however well it was compressed
+        size_t taken, more;
+        const char *wrong;
+        *n = ls_zst_decode(l->zst, l->packed.p + l->packed_at, l->packed.n - l->packed_at, &taken,
+                           ls_buf_room(&l->bytes, CHUNK), CHUNK, &wrong);
+        l->packed_at += taken;
+        l->bytes.n += *n;
+        if (wrong) return ls_fail(err, LS_E_PARSE, "%s: not a whole Zstandard stream: %s", l->name, wrong);
+        if (*n) return LS_OK;
+        if (l->packed_at == l->packed.n) l->packed.n = l->packed_at = 0;
+        const ls_code code = read_some(l, &l->packed, &more, err);
+        if (code || !more) return code;
+    }
+}
+
+ls_code ls_lines_next(ls_lines *l, ls_line *out, ls_err *err) {
+    *out = (ls_line){.offset = l->taken};
+    for (size_t searched = 0;;) { // of what is left
+        const size_t left = l->bytes.n - l->at;
+        const char *from = l->bytes.p + l->at,
+                   *end = left > searched ? memchr(from + searched, '\n', left - searched) : NULL;
+        size_t more = 0;
+        if (!end) { // what was taken makes room
+            if (left > MOST_LINE)
+                return ls_fail(err, LS_E_PARSE, "%s:%zu: a line of more than %d MiB", l->name, l->number + 1,
+                               MOST_LINE >> 20);
+            if (l->at) memmove(l->bytes.p, from, left);
+            l->bytes.n = left;
+            l->at = 0;
+            const ls_code code = fill(l, &more, err);
+            if (code) return code;
+            searched = left;
+            if (more) continue;
+            from = l->bytes.p;
+        }
+        out->whole = end != NULL;
+        out->n = end ? (size_t)(end - from) : left;
+        if (end || left) {
+            out->p = from;
+            out->number = ++l->number;
+        }
+        l->at += out->n + out->whole;
+        l->taken += out->n + out->whole;
+        return LS_OK;
+    }
+}

@@ -1,0 +1,32 @@
+// A text file line by line, in bounded memory: plain or a Zstandard stream (told by its first bytes), a regular file or
+// a pipe. One thread.
+#pragma once
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    const char *p; // without its newline; NULL: there are no more
+    size_t n;
+    bool whole;      // it had a newline
+    uint64_t offset; // bytes of text before it
+    size_t number;   // from 1
+} ls_line;
+
+typedef struct ls_lines ls_lines;
+
+// path "-": standard input. LS_E_IO with the reason.
+ls_code ls_lines_open(ls_lines **out, const char *path, ls_err *err);
+ls_code ls_lines_of(ls_lines **out, int fd, const char *name, ls_err *err); // takes the descriptor
+void ls_lines_close(ls_lines *l);                                           // accepts NULL
+const char *ls_lines_name(const ls_lines *l);                               // for messages
+int ls_lines_fd(const ls_lines *l);                                         // borrowed
+// A silent pipe is given up (LS_E_CANCELLED) when stop says so.
+void ls_lines_stop(ls_lines *l, bool (*stop)(void *ud), void *ud);
+// The next line, valid until the next call. A line of more than 16 MiB is LS_E_PARSE.
+ls_code ls_lines_next(ls_lines *l, ls_line *out, ls_err *err);
+// Whether lines can be read in any order: not in pipes and compressed files. Known once a line was read.
+bool ls_lines_seek_works(const ls_lines *l);
+void ls_lines_seek(ls_lines *l, uint64_t offset, size_t number); // the next line is that one

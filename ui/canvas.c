@@ -179,27 +179,32 @@ void ui_canvas_text(const ui_canvas *c, bool roles, ls_buf *out) {
     }
 }
 
+void ui_canvas_ansi_row(const ui_canvas *c, int row, const ui_theme *t, ls_buf *out) {
+    int role = -1, mark = -1;
+    for (int col = 0; col < c->cols; col++) {
+        const ui_cell *cell = &c->cells[row * c->cols + col];
+        if (cell->role != role || cell->mark != mark) {
+            const ui_style *s = &t->style[cell->role];
+            int m = s->mark | cell->mark;
+            ls_buf_str(out, "\033[0");
+            if (m & UI_BOLD) ls_buf_str(out, ";1");
+            if (m & UI_FAINT) ls_buf_str(out, ";2");
+            if (m & UI_UNDERLINE) ls_buf_str(out, ";4");
+            if (m & UI_REVERSE) ls_buf_str(out, ";7");
+            if (s->fg256 >= 0) ls_buf_fmt(out, ";38;5;%d", s->fg256);
+            if (s->bg256 >= 0) ls_buf_fmt(out, ";48;5;%d", s->bg256);
+            ls_buf_char(out, 'm');
+            role = cell->role;
+            mark = cell->mark;
+        }
+        ls_buf_str(out, cell->glyph);
+    }
+    ls_buf_str(out, "\033[0m");
+}
+
 void ui_canvas_ansi(const ui_canvas *c, const ui_theme *t, ls_buf *out) {
     for (int row = 0; row < c->rows; row++) {
-        int role = -1, mark = -1;
-        for (int col = 0; col < c->cols; col++) {
-            const ui_cell *cell = &c->cells[row * c->cols + col];
-            if (cell->role != role || cell->mark != mark) {
-                const ui_style *s = &t->style[cell->role];
-                int m = s->mark | cell->mark;
-                ls_buf_str(out, "\033[0");
-                if (m & UI_BOLD) ls_buf_str(out, ";1");
-                if (m & UI_FAINT) ls_buf_str(out, ";2");
-                if (m & UI_UNDERLINE) ls_buf_str(out, ";4");
-                if (m & UI_REVERSE) ls_buf_str(out, ";7");
-                if (s->fg256 >= 0) ls_buf_fmt(out, ";38;5;%d", s->fg256);
-                if (s->bg256 >= 0) ls_buf_fmt(out, ";48;5;%d", s->bg256);
-                ls_buf_char(out, 'm');
-                role = cell->role;
-                mark = cell->mark;
-            }
-            ls_buf_str(out, cell->glyph);
-        }
-        ls_buf_str(out, "\033[0m\n");
+        ui_canvas_ansi_row(c, row, t, out);
+        ls_buf_char(out, '\n');
     }
 }

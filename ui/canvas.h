@@ -60,4 +60,5 @@ ui_rect ui_inside(ui_rect r);
 // The canvas as lines of text, trailing blanks removed; roles: one letter a cell in place of the glyphs.
 void ui_canvas_text(const ui_canvas *c, bool roles, ls_buf *out);
 // The canvas with ANSI colours (256), for pictures and recordings.
+void ui_canvas_ansi_row(const ui_canvas *c, int row, const ui_theme *t, ls_buf *out);
 void ui_canvas_ansi(const ui_canvas *c, const ui_theme *t, ls_buf *out);

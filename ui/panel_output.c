@@ -25,7 +25,7 @@ static void add_str(flow *f, const char *s, ui_role role) {
 static void add_step(flow *f, const ui_state *s, const ls_step *step, bool viewed, bool brackets, bool ascii) {
     for (int i = 0; i < step->n_emitted; i++) {
         const ls_node *node = &step->nodes[step->path[i]];
-        const ui_token *t = ui_token_of(s, node->token);
+        const ls_token *t = ls_token_of(&s->tokens, node->token);
         ui_role role = ui_from_role(node->from, step->corrected && i == 0);
         bool shown = !t->special;
         if (viewed && brackets && (i == 0 || (i == 1 && step->n_emitted > 1)))

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TOKEN_ID = 1 << 24 };
-
 void ui_state_init(ui_state *s) {
     *s = (ui_state){.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL, .live = true, .fraction = -1};
 }
@@ -24,9 +22,8 @@ static void forget_conversation(ui_state *s) {
 
 void ui_state_free(ui_state *s) {
     forget_conversation(s);
-    for (int32_t i = 0; i < s->n_tokens; i++) free(s->tokens[i].bytes);
+    ls_tokens_free(&s->tokens);
     for (int i = 0; i < s->n_outbox; i++) free(s->outbox[i].text);
-    free(s->tokens);
     free(s->turns);
     free(s->steps);
     free(s->save_to);
@@ -34,21 +31,6 @@ void ui_state_free(ui_state *s) {
     ui_edit_free(&s->prompt);
     ui_edit_free(&s->command);
     *s = (ui_state){0};
-}
-
-static void learn_tokens(ui_state *s, const ls_event *e) {
-    for (int32_t i = 0; i < e->tokens.n; i++) {
-        int32_t id = e->tokens.ids[i], from = i ? e->tokens.ends[i - 1] : 0;
-        if (id < 0 || id > MAX_TOKEN_ID) continue;
-        if (id >= s->n_tokens) {
-            s->tokens = ls_realloc(s->tokens, (size_t)(id + 1024) * sizeof *s->tokens);
-            memset(s->tokens + s->n_tokens, 0, (size_t)(id + 1024 - s->n_tokens) * sizeof *s->tokens);
-            s->n_tokens = id + 1024;
-        }
-        free(s->tokens[id].bytes);
-        s->tokens[id] = (ui_token){ls_strndup(e->tokens.bytes + from, (size_t)(e->tokens.ends[i] - from)),
-                                   e->tokens.ends[i] - from, e->tokens.special[i]};
-    }
 }
 
 static void begin_turn(ui_state *s, ls_event *e) {
@@ -95,7 +77,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
         s->header = *e->header;
         s->has_header = true;
         break;
-    case LS_EV_TOKENS: learn_tokens(s, e); break;
+    case LS_EV_TOKENS: ls_tokens_learn(&s->tokens, e); break;
     case LS_EV_PROMPT: begin_turn(s, e); break;
     case LS_EV_STEP: add_step(s, e); break;
     case LS_EV_END:
@@ -136,11 +118,6 @@ const ls_stats *ui_stats(ui_state *s) {
     }
     for (; s->stats_until <= view; s->stats_until++) ls_stats_add(&s->stats, s->steps[s->stats_until]);
     return &s->stats;
-}
-
-const ui_token *ui_token_of(const ui_state *s, int32_t id) {
-    static const ui_token unknown = {.bytes = "?", .n = 1};
-    return id >= 0 && id < s->n_tokens && s->tokens[id].bytes ? &s->tokens[id] : &unknown;
 }
 
 bool ui_busy(const ui_state *s) {

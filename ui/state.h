@@ -3,17 +3,12 @@
 #pragma once
 #include "run/source.h"
 #include "run/stats.h"
+#include "run/tokens.h"
 #include "ui/actions.h"
 #include "ui/edit.h"
 #include "ui/keys.h"
 
 typedef enum { UI_OUTPUT, UI_LOGITS, UI_DRAFTS, UI_TREE, UI_STATS, UI_PANELS, UI_NO_PANEL = -1 } ui_panel;
-
-typedef struct {
-    char *bytes; // NULL: not known
-    int32_t n;
-    bool special;
-} ui_token;
 
 typedef struct {
     char *text;       // what the user wrote
@@ -39,8 +34,7 @@ typedef struct {
     ls_run_state run_state;
     char stage[64];
     double fraction;
-    ui_token *tokens; // by id
-    int32_t n_tokens;
+    ls_tokens tokens;
     ui_turn *turns;
     size_t n_turns;
     ls_step **steps; // of all turns
@@ -80,6 +74,5 @@ void ui_act(ui_state *s, ui_action a);
 const ls_step *ui_viewed(const ui_state *s); // NULL before the first step
 size_t ui_viewed_index(const ui_state *s);   // valid if there is one
 const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
-const ls_stats *ui_stats(ui_state *s);                      // of the viewed turn, up to the viewed step
-const ui_token *ui_token_of(const ui_state *s, int32_t id); // never NULL
-bool ui_busy(const ui_state *s);                            // a turn is being answered
+const ls_stats *ui_stats(ui_state *s); // of the viewed turn, up to the viewed step
+bool ui_busy(const ui_state *s);       // a turn is being answered

@@ -30,7 +30,7 @@ void ui_spark(ui_pen *p, int cells, const double *values, size_t n, double max) 
 }
 
 void ui_token_text(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out) {
-    const ui_token *t = ui_token_of(s, id);
+    const ls_token *t = ls_token_of(&s->tokens, id);
     if (c->ascii) ls_buf_char(out, '"');
     for (int32_t i = 0; i < t->n; i++) {
         if (t->bytes[i] == ' ' && !c->ascii) ls_buf_str(out, "·");

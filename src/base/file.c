@@ -65,3 +65,11 @@ ls_code ls_replace_close(ls_replacement *r, bool keep, ls_err *err) {
     free(r->part);
     return code;
 }
+
+ls_code ls_write_file(const char *path, const ls_buf *bytes, ls_err *err) {
+    ls_replacement r;
+    const ls_code code = ls_replace_open(&r, path, err);
+    if (code) return code;
+    fwrite(bytes->n ? bytes->p : "", 1, bytes->n, r.f);
+    return ls_replace_close(&r, true, err);
+}

@@ -17,6 +17,8 @@ void ls_map_close(ls_mapping *m);
 // Appends everything from f to b, at most `limit` bytes (more is LS_E_RANGE). `name` is for messages.
 ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *err);
 
+ls_code ls_write_file(const char *path, const ls_buf *bytes, ls_err *err); // whole or not at all, as below
+
 // A file that takes its place only when it is whole: written beside it under another name, then renamed.
 typedef struct {
     FILE *f; // write to this

@@ -52,15 +52,15 @@ int ls_cmd_chat(const ls_command_line *c) {
     ls_buf prompt = {0};
     if (c->prompt_file && !strcmp(c->prompt_file, "-")) {
         ls_fail(&err, LS_E_USAGE, "the screen reads keys from standard input; give the prompt by --prompt or a file");
-        return ls_report(&err);
+        return ls_complain(&err);
     }
-    if (ls_read_prompt(c, false, &prompt, &err)) return ls_report(&err);
+    if (ls_read_prompt(c, false, &prompt, &err)) return ls_complain(&err);
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
         bool has_prompt = prompt.n > 0;
         ls_buf_free(&prompt);
         if (has_prompt) return ls_cmd_generate(c); // without a terminal: plain streaming text
         ls_fail(&err, LS_E_USAGE, "the screen needs a terminal; without one: logitspec generate --prompt TEXT");
-        return ls_report(&err);
+        return ls_complain(&err);
     }
     const ls_options *o = &c->options;
     live_options live = {0};
@@ -83,7 +83,7 @@ int ls_cmd_chat(const ls_command_line *c) {
                                     .ascii = o->ascii,
                                     .prompt = prompt.n ? prompt.p : NULL},
                       &status, &err);
-    if (code) status = ls_report(&err);
+    if (code) status = ls_complain(&err);
     ls_run_setup_free(&live.setup);
     ls_options_free(&live.options);
     ls_options_free(&live.before);

@@ -166,7 +166,7 @@ int ls_cmd_compare(const ls_command_line *c) {
         else table(&k, &out);
         if (!ls_print(&out)) status = LS_EXIT_FAILED;
     }
-    if (code) status = ls_report(&err);
+    if (code) status = ls_complain(&err);
     for (size_t p = 0; p < k.done && !status; p++)
         for (int i = 0; i < k.n; i++)
             if (k.model.backend->exact && !ls_comparison_lossy(&k, i) &&

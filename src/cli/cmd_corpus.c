@@ -133,6 +133,6 @@ int ls_cmd_corpus(const ls_command_line *c) {
                              ? info(c, &err)
                              : ls_fail(&err, LS_E_USAGE, "'logitspec corpus build' or 'corpus info'");
     ls_gauge_clear(&gauge);
-    if (code) return ls_report(&err);
+    if (code) return ls_complain(&err);
     return ls_print(&(ls_buf){0}) ? LS_EXIT_OK : LS_EXIT_FAILED; // what was printed
 }

@@ -145,7 +145,7 @@ int ls_cmd_diff(const ls_command_line *c) {
     side x[2] = {{.n = 0}, {.n = 0}};
     if (c->n_args != 2) {
         ls_fail(&err, LS_E_USAGE, "'logitspec diff A B' is expected: two files of --trace");
-        return ls_report(&err);
+        return ls_complain(&err);
     }
     ui_state_init(&x[1].s); // freed in any case
     ls_code code = load(&x[0], c->args[0], &err);
@@ -157,7 +157,7 @@ int ls_cmd_diff(const ls_command_line *c) {
         code = ls_fail(&err, LS_E_USAGE, "%s and %s begin with other prompts: there is nothing to align", c->args[0],
                        c->args[1]);
     int status = LS_EXIT_OK;
-    if (code) status = ls_report(&err);
+    if (code) status = ls_complain(&err);
     else {
         ls_buf out = {0};
         compare(x, &out);

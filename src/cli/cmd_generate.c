@@ -179,7 +179,7 @@ int ls_cmd_generate(const ls_command_line *c) {
         code = ls_fail(&err, LS_E_USAGE, "--json and --trace - would both write to standard output");
     if (code || (code = ls_read_prompt(c, true, &prompt, &err))) {
         ls_buf_free(&prompt);
-        return ls_report(&err);
+        return ls_complain(&err);
     }
     ls_catch_signals();
     run r = {.line = c, .streams = !c->json && !trace_on_stdout};
@@ -197,7 +197,7 @@ int ls_cmd_generate(const ls_command_line *c) {
     if (began && !c->json && !c->quiet) write_summary(&r);
     int status = LS_EXIT_OK;
     if (code == LS_E_CANCELLED) fprintf(stderr, "logitspec: interrupted\n"), status = LS_EXIT_INTERRUPTED;
-    else if (code) status = ls_report(&err);
+    else if (code) status = ls_complain(&err);
     else if (r.output_failed) status = LS_EXIT_FAILED;
     else if (ls_interrupted) status = LS_EXIT_INTERRUPTED;
     if (!ls_trace_close(r.trace, &err)) fprintf(stderr, "logitspec: %s\n", err.msg);

@@ -1,5 +1,6 @@
 // `inspect TRACE --step LIST`: recorded steps in words, with their last logits, drafts and trees, as plain text.
 #include "cli/commands.h"
+#include "cli/step_list.h"
 #include "run/trace_index.h"
 #include "ui/panels.h"
 
@@ -24,21 +25,6 @@ static void draw(ui_state *s, const char *title, void (*panel)(ui_panel_view *v)
     ls_buf_char(out, '\n');
     ls_buf_free(&text);
     ui_canvas_free(&canvas);
-}
-
-// The next "N" or "N-M" of a list; *rest goes behind it. Numbers from 0 to n - 1.
-static ls_code read_range(const char **rest, size_t n, size_t *first, size_t *last, ls_err *err) {
-    char *end;
-    const char *p = *rest;
-    unsigned long a = isdigit((unsigned char)*p) ? strtoul(p, &end, 10) : n, b = a;
-    if (a < n && *end == '-' && isdigit((unsigned char)end[1])) b = strtoul(end + 1, &end, 10);
-    if (a >= n || b >= n || b < a || (*end && (*end != ',' || !end[1])))
-        return ls_fail(err, LS_E_USAGE,
-                       "--step '%.40s': expected steps such as 5 or 5,17,20-22; this turn has 0 to %zu", p, n - 1);
-    *first = a;
-    *last = b;
-    *rest = end + (*end == ',');
-    return LS_OK;
 }
 
 static void describe(ui_state *s, bool ascii, ls_buf *out) {
@@ -79,16 +65,14 @@ static ls_code inspect(const ls_command_line *c, ls_trace_index *x, ls_buf *out,
         return ls_fail(err, LS_E_USAGE, "--turn is '%.40s'; the trace has turns 0 to %zu", c->turn, turns - 1);
     const size_t n = ls_trace_index_steps(x, turn);
     if (!n) return ls_fail(err, LS_E_RANGE, "%s: the turn holds no step", c->args[0]);
-    const char *rest = c->step ? c->step : "0";
-    ls_code code = LS_OK;
-    do {
-        size_t first = 0, last = 0;
-        if ((code = read_range(&rest, n, &first, &last, err))) return code;
-        for (size_t i = first; i <= last && !code; i++) {
+    ls_step_list list;
+    ls_code code = ls_step_list_read(&list, c->step ? c->step : "0", n, err);
+    for (size_t i = 0; i < list.n && !code; i++)
+        for (size_t step = list.ranges[i].first; step <= list.ranges[i].last && !code; step++) {
             if (out->n) ls_buf_str(out, "\n\n");
-            code = show(x, turn, i, ascii, out, err);
+            code = show(x, turn, step, ascii, out, err);
         }
-    } while (!code && *rest);
+    ls_step_list_free(&list);
     return code;
 }
 
@@ -106,5 +90,5 @@ int ls_cmd_inspect(const ls_command_line *c) {
     ls_trace_index_close(x);
     if (!code) return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
     ls_buf_free(&out);
-    return ls_report(&err);
+    return ls_complain(&err);
 }

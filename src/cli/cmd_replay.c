@@ -11,16 +11,10 @@
 
 int ls_cmd_replay(const ls_command_line *c) {
     ls_err err = {0};
-    ls_replay_options opt = {.path = c->n_args == 1 ? c->args[0] : NULL, .speed = 1, .paused = c->paused};
-    char *end = NULL;
+    ls_replay_options opt = {.path = c->n_args == 1 ? c->args[0] : NULL, .paused = c->paused};
     ls_code code = LS_OK;
     if (!opt.path) code = ls_fail(&err, LS_E_USAGE, "'logitspec replay TRACE' is expected: a file of --trace");
-    else if (c->speed && strcmp(c->speed, "max")) {
-        opt.speed = strtod(c->speed, &end);
-        if (end == c->speed || *end || !(opt.speed > 0 && opt.speed <= 1e6))
-            code = ls_fail(&err, LS_E_USAGE, "--speed is '%.40s', expected a number above 0 (1: as recorded) or max",
-                           c->speed);
-    } else if (c->speed) opt.speed = 0;
+    else code = ls_speed_read(c->speed, true, &opt.speed, &err);
     if (!code && (!isatty(STDOUT_FILENO) || (!isatty(STDIN_FILENO) && strcmp(opt.path, "-"))))
         code = ls_fail(&err, LS_E_USAGE, "the screen needs a terminal; 'logitspec inspect' shows a step without one");
     char from_pipe[32];
@@ -32,7 +26,7 @@ int ls_cmd_replay(const ls_command_line *c) {
         opt.path = from_pipe;
     }
     ls_source *source = code ? NULL : ls_source_replay(&opt, &err);
-    if (!source) return ls_report(&err);
+    if (!source) return ls_complain(&err);
     const ls_options *o = &c->options;
     int status = LS_EXIT_OK;
     if (ui_run(source,
@@ -43,6 +37,6 @@ int ls_cmd_replay(const ls_command_line *c) {
                              .ascii = o->ascii,
                              .recording = true},
                &status, &err))
-        status = ls_report(&err);
+        status = ls_complain(&err);
     return status;
 }

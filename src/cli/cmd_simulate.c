@@ -186,7 +186,7 @@ int ls_cmd_simulate(const ls_command_line *c) {
     }
     ls_gauge_clear(&gauge);
     int status = LS_EXIT_OK;
-    if (code) status = ls_report(&err);
+    if (code) status = ls_complain(&err);
     else {
         ls_buf text = {0};
         if (all.torn) fprintf(stderr, "logitspec: the last line of a trace was cut short and is left out\n");

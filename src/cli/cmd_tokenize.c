@@ -59,7 +59,7 @@ int ls_cmd_tokenize(const ls_command_line *c) {
             print_token(ids.p[i], p, n);
         }
     }
-    int status = code ? ls_report(&err) : LS_EXIT_OK;
+    int status = code ? ls_complain(&err) : LS_EXIT_OK;
     if (!code && !ls_print(&(ls_buf){0})) status = LS_EXIT_FAILED; // what was printed
     ls_buf_free(&prompt);
     ls_buf_free(&json);

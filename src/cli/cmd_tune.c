@@ -241,7 +241,7 @@ int ls_cmd_tune(const ls_command_line *c) {
     }
     ls_gauge_clear(&gauge);
     if (!code) code = conclude(t, &err);
-    int status = code ? ls_report(&err) : LS_EXIT_OK;
+    int status = code ? ls_complain(&err) : LS_EXIT_OK;
     if (!code && !ls_print(&(ls_buf){0})) status = LS_EXIT_FAILED; // what was printed
     for (size_t i = 0; t->turns && i < t->k.suite.n; i++) ls_recording_free(t->turns[i]);
     free(t->turns);

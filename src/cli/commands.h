@@ -11,6 +11,8 @@ int ls_cmd_compare(const ls_command_line *c);
 int ls_cmd_replay(const ls_command_line *c);
 int ls_cmd_inspect(const ls_command_line *c);
 int ls_cmd_diff(const ls_command_line *c);
+int ls_cmd_report(const ls_command_line *c);
+int ls_cmd_export(const ls_command_line *c);
 int ls_cmd_simulate(const ls_command_line *c);
 int ls_cmd_tune(const ls_command_line *c);
 int ls_cmd_corpus(const ls_command_line *c);
@@ -19,7 +21,7 @@ int ls_cmd_doctor(const ls_command_line *c);
 int ls_cmd_config(const ls_command_line *c);
 
 // "logitspec: MESSAGE" on standard error; the exit code that goes with the error.
-int ls_report(const ls_err *err);
+int ls_complain(const ls_err *err);
 
 // Puts text on standard output, behind what was printed before, and frees it. False, with one line on standard error,
 // where any of it failed.
@@ -38,5 +40,7 @@ void ls_settle_seed(ls_options *o); // draws a seed where none was given, so tha
 // The prompt of --prompt or --prompt-file ("-": standard input), owned by the caller. LS_E_USAGE when there is none
 // and `required`.
 ls_code ls_read_prompt(const ls_command_line *c, bool required, ls_buf *out, ls_err *err);
+// The factor of --speed, 1 where none was given; "max" is 0 where that is allowed.
+ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err);
 // Colour on this stream? By --color, NO_COLOR and whether it is a terminal.
 bool ls_wants_color(const ls_options *o, int fd);

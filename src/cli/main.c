@@ -10,15 +10,16 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(const ls_command_line *c);
-    } commands[] = {{"chat", ls_cmd_chat},         {"generate", ls_cmd_generate}, {"compare", ls_cmd_compare},
-                    {"replay", ls_cmd_replay},     {"inspect", ls_cmd_inspect},   {"diff", ls_cmd_diff},
-                    {"simulate", ls_cmd_simulate}, {"tune", ls_cmd_tune},         {"corpus", ls_cmd_corpus},
-                    {"tokenize", ls_cmd_tokenize}, {"doctor", ls_cmd_doctor},     {"config", ls_cmd_config}};
+    } commands[] = {{"chat", ls_cmd_chat},     {"generate", ls_cmd_generate}, {"compare", ls_cmd_compare},
+                    {"replay", ls_cmd_replay}, {"inspect", ls_cmd_inspect},   {"diff", ls_cmd_diff},
+                    {"report", ls_cmd_report}, {"export", ls_cmd_export},     {"simulate", ls_cmd_simulate},
+                    {"tune", ls_cmd_tune},     {"corpus", ls_cmd_corpus},     {"tokenize", ls_cmd_tokenize},
+                    {"doctor", ls_cmd_doctor}, {"config", ls_cmd_config}};
     setlocale(LC_CTYPE, ""); // widths and line drawing; numbers keep the C locale
     ls_command_line c;
     ls_err err = {0};
     ls_buf text = {0};
-    if (ls_command_line_read(&c, argc, argv, environ, &err)) return ls_report(&err);
+    if (ls_command_line_read(&c, argc, argv, environ, &err)) return ls_complain(&err);
     int status = LS_EXIT_USAGE;
     if (c.help) {
         ls_help(c.command, &text);
@@ -31,7 +32,7 @@ int main(int argc, char **argv) {
         if (c.n_args && !ls_command_takes_arguments(name)) {
             ls_fail(&err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; a prompt goes into --prompt", name,
                     c.args[0]);
-            status = ls_report(&err);
+            status = ls_complain(&err);
         } else
             for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
                 if (!strcmp(commands[i].name, name)) status = commands[i].run(&c);

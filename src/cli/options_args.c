@@ -25,6 +25,11 @@ const ls_command_info ls_commands[] = {
     {"inspect", "TRACE [FLAGS]", "recorded steps in words, with their logits, drafts and trees",
      "step turn ascii " COMMON_FLAGS},
     {"diff", "A B", "two recordings of one prompt: where they part, and which was ahead where", COMMON_FLAGS},
+    {"report", "TRACE... --out FILE.html|.md|.csv|.json|.svg", "recordings as a page, tables or plots, side by side",
+     "out step quiet " COMMON_FLAGS},
+    {"export", "TRACE... --out FILE.jsonl|.cast|.json",
+     "recordings as Spec-Bench answers, asciicast or Chrome trace events",
+     "out suite speed size theme ascii " COMMON_FLAGS},
     {"simulate", "TRACE... [FLAGS]", "what other methods would have done on recorded outputs, without a model",
      "methods budget sizing json quiet " COMMON_FLAGS},
     {"tune", "[FLAGS]", "find what is fastest here on your own prompts, and write it as a configuration file",
@@ -54,11 +59,12 @@ static const struct {
     {"suite", "FILE|-", NULL, NULL, "prompts as JSON lines: {\"prompt\": ..., \"category\": ...}"},
     {"methods", "LIST", NULL, NULL,
      "methods to compare, by commas: NAME[:ROWS][/SIZING][@ACCEPTANCE][+KNOB=VALUE], or a YAML file"},
-    {"out", "FILE", NULL, NULL, "write there"},
+    {"out", "FILE", NULL, NULL, "write there (-o)"},
     {"speed", "X|max", NULL, NULL, "1: as recorded, 2: twice as fast, max: at once"},
     {"paused", NULL, NULL, NULL, "start in pause"},
     {"step", "LIST", NULL, NULL, "numbers of steps in their turn, from 0: 5 or 5,17,20-22"},
     {"turn", "N", NULL, NULL, "the turn in the file, from 0"},
+    {"size", "COLSxROWS", NULL, NULL, "of the film, 120x36 where none is given"},
     {"calibrate", NULL, NULL, NULL, "measure what forwards cost here, anew, and show it"},
     {"json", NULL, NULL, NULL, "one JSON object on standard output"},
     {"quiet", NULL, NULL, NULL, "no progress and no summary (-q)"},
@@ -123,6 +129,15 @@ void ls_help(const char *command, ls_buf *out) {
         ls_buf_str(out, "  logitspec generate --prompt \"Count to twenty.\" --trace run.jsonl\n"
                         "  logitspec replay run.jsonl --speed 0.5\n"
                         "  ssh machine logitspec generate --prompt Hi --trace - | logitspec replay -\n\n");
+    if (!strcmp(c->name, "report"))
+        ls_buf_str(out, "  logitspec generate --prompt \"Count to twenty.\" --trace a.jsonl\n"
+                        "  logitspec generate --prompt \"Count to twenty.\" --method suffix --trace b.jsonl\n"
+                        "  logitspec report a.jsonl b.jsonl -o out.html\n\n");
+    if (!strcmp(c->name, "export"))
+        ls_buf_str(
+            out, "  logitspec export run.jsonl -o run.cast --size 120x36 --speed 0.5    (asciinema play run.cast)\n"
+                 "  logitspec export run.jsonl -o run.json                              (open it in ui.perfetto.dev)\n"
+                 "  logitspec export traces/*.jsonl -o answers.jsonl --suite question.jsonl\n\n");
     if (!strcmp(c->name, "simulate"))
         ls_buf_str(out,
                    "  logitspec generate --prompt \"Count to twenty.\" --method ar --trace run.jsonl\n"
@@ -208,7 +223,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
     ls_code code = LS_OK;
     optind = 0; // GNU: a full restart, so that tests can parse more than one line
     opterr = 0;
-    while (!code && (got = getopt_long(argc, argv, ":qhV", longs, &index)) != -1) {
+    while (!code && (got = getopt_long(argc, argv, ":qhVo:", longs, &index)) != -1) {
         const char *flag = got ? NULL : longs[index].name;
         if (got == ':') code = ls_fail(err, LS_E_USAGE, "flag '%.80s' needs a value", argv[optind - 1]);
         else if (got == '?') {
@@ -218,6 +233,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
         else if (got == 'q') c->quiet = true;
         else if (got == 'h') c->help = true;
         else if (got == 'V') c->version = true;
+        else if (got == 'o') used[n_used++] = "out", c->out = optarg;
         else {
             used[n_used++] = flag;
             int s = source[index];
@@ -236,6 +252,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
             else if (!strcmp(flag, "speed")) c->speed = optarg;
             else if (!strcmp(flag, "step")) c->step = optarg;
             else if (!strcmp(flag, "turn")) c->turn = optarg;
+            else if (!strcmp(flag, "size")) c->size = optarg;
             else if (!strcmp(flag, "paused")) c->paused = true;
             else if (!strcmp(flag, "calibrate")) c->calibrate = true;
             else if (!strcmp(flag, "json")) c->json = true;

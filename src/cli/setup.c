@@ -11,7 +11,7 @@
 
 enum { MAX_PROMPT_BYTES = 64 << 20 };
 
-int ls_report(const ls_err *err) {
+int ls_complain(const ls_err *err) {
     fprintf(stderr, "logitspec: %s\n", err->msg);
     return err->code == LS_E_USAGE ? LS_EXIT_USAGE : err->code == LS_E_CANCELLED ? LS_EXIT_INTERRUPTED : LS_EXIT_FAILED;
 }
@@ -91,6 +91,17 @@ ls_code ls_read_prompt(const ls_command_line *c, bool required, ls_buf *out, ls_
                            ? "the prompt is empty"
                            : "a prompt is needed: --prompt TEXT or --prompt-file FILE (- is standard input)");
     return LS_OK;
+}
+
+ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err) {
+    char *end = NULL;
+    *out = 1;
+    if (!text) return LS_OK;
+    if (max && !strcmp(text, "max")) return *out = 0, LS_OK;
+    *out = strtod(text, &end);
+    if (end != text && !*end && *out > 0 && *out <= 1e6) return LS_OK;
+    return ls_fail(err, LS_E_USAGE, "--speed is '%.40s', expected a number above 0 (1: as recorded)%s", text,
+                   max ? " or max" : "");
 }
 
 bool ls_wants_color(const ls_options *o, int fd) {

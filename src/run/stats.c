@@ -2,6 +2,11 @@
 
 #include <math.h>
 
+int ls_plain_forwards(const ls_step *s) {
+    return s->n_emitted -
+           (s->finish == LS_FINISH_EOS || s->finish == LS_FINISH_LENGTH || s->finish == LS_FINISH_CONTEXT);
+}
+
 void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->steps++;
     st->emitted += (uint64_t)s->n_emitted;
@@ -12,11 +17,9 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->commit_us += s->t_commit_us;
     st->total_us += s->t_total_us;
     if (s->ar_us > 0) {
-        // plain decoding needs no forward after the last token of a turn either (but to notice a stop string)
-        bool no_forward = s->finish == LS_FINISH_EOS || s->finish == LS_FINISH_LENGTH || s->finish == LS_FINISH_CONTEXT;
-        st->ar_us += s->ar_us * (s->n_emitted - no_forward);
+        st->ar_us += s->ar_us * ls_plain_forwards(s);
         st->ar_against_us += s->t_total_us;
-        st->ar_forwards += (uint64_t)(s->n_emitted - no_forward);
+        st->ar_forwards += (uint64_t)ls_plain_forwards(s);
     }
     if (!s->forward) return;
     st->loose += (uint64_t)ls_step_loose(s, NULL);

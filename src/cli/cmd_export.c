@@ -1,0 +1,132 @@
+// `export TRACE... -o FILE`: recordings in other programs' formats.
+#include "report/export.h"
+#include "base/file.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "ui/cast.h"
+#include "ui/render.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {
+    ls_code code = LS_OK;
+    for (int i = 0; i < c->n_args && !code; i++) code = ls_report_add(r, c->args[i], NULL, NULL, err);
+    return code ? code : ls_report_finish(r, err);
+}
+
+static ls_code spec_bench(const ls_command_line *c, ls_buf *out, ls_err *err) {
+    ls_report r;
+    ls_suite suite = {0};
+    ls_report_init(&r);
+    ls_code code = c->suite ? ls_suite_read(&suite, c->suite, err) : LS_OK;
+    if (!code) code = gather(c, &r, err);
+    if (!code) ls_export_spec_bench(&r, c->suite ? &suite : NULL, out);
+    ls_suite_free(&suite);
+    ls_report_free(&r);
+    return code;
+}
+
+static ls_code chrome(const ls_command_line *c, ls_buf *out, ls_err *err) {
+    ls_report r;
+    ls_report_init(&r);
+    ls_code code = gather(c, &r, err);
+    if (!code) ls_export_chrome(&r, out);
+    ls_report_free(&r);
+    return code;
+}
+
+// ---- asciicast
+
+enum { FRAMES_PER_S = 30, HOLD_S = 2 };
+
+typedef struct {
+    ui_state state;
+    ui_canvas canvas;
+    const ui_theme *theme;
+    ui_cast cast;
+    double now, shown; // seconds; shown: of the last frame
+} film;
+
+static void frame(film *f) {
+    int row, col;
+    ui_canvas_resize(&f->canvas, f->canvas.rows, f->canvas.cols);
+    ui_render(&f->state, &f->canvas, &row, &col);
+    ui_cast_frame(&f->cast, &f->canvas, f->theme, f->now);
+    f->shown = f->now;
+}
+
+// What the event brings is seen when its time has passed, as in a replay.
+static void play(film *f, ls_event *e, double speed) {
+    const ls_event_kind kind = e->kind;
+    double ms = 0;
+    if (kind == LS_EV_PROMPT) ms = e->prompt.prefill_ms;
+    if (kind == LS_EV_STEP) ms = e->step->t_total_us / 1e3;
+    ui_on_event(&f->state, e);
+    f->state.run_state = kind == LS_EV_END ? LS_STATE_IDLE : LS_STATE_RUNNING;
+    if (ms > 0 && isfinite(ms)) f->now += ms / 1e3 / speed;
+    if (kind == LS_EV_END || kind == LS_EV_PROMPT || f->now - f->shown >= 1.0 / FRAMES_PER_S) frame(f);
+}
+
+static ls_code film_size(const char *text, ui_canvas *c, ls_err *err) {
+    int cols, rows, end = 0;
+    if (sscanf(text, "%4dx%4d%n", &cols, &rows, &end) != 2 || text[end] || cols < UI_MIN_COLS || rows < UI_MIN_ROWS ||
+        cols > 500 || rows > 200)
+        return ls_fail(err, LS_E_USAGE, "--size is '%.40s', expected COLSxROWS from %dx%d to 500x200", text,
+                       UI_MIN_COLS, UI_MIN_ROWS);
+    ui_canvas_resize(c, rows, cols);
+    return LS_OK;
+}
+
+static ls_code cast(const ls_command_line *c, ls_buf *out, ls_err *err) {
+    film f = {.canvas = {.utf8 = true, .ascii = c->options.ascii}, .theme = ui_theme_find(c->options.theme)};
+    double speed = 1;
+    ls_trace_events *t = NULL;
+    ls_event *e;
+    f.canvas.utf8 = !c->options.ascii;
+    ls_code code = film_size(c->size ? c->size : "120x36", &f.canvas, err);
+    if (!code) code = ls_speed_read(c->speed, false, &speed, err);
+    if (!code && c->n_args != 1)
+        code = ls_fail(err, LS_E_USAGE, "a .cast is a film of one recording; %d were given", c->n_args);
+    if (!code) code = ls_trace_events_open(&t, c->args[0], err);
+    ui_state_init(&f.state);
+    f.state.recording = true;
+    f.state.focus = UI_OUTPUT;
+    f.state.ascii = c->options.ascii;
+    if (!code) {
+        ui_cast_begin(&f.cast, f.canvas.rows, f.canvas.cols, c->args[0], out);
+        while (!(code = ls_trace_events_next(t, &e, err)) && e) play(&f, e, speed);
+        if (!code && !f.state.n_steps) code = ls_fail(err, LS_E_RANGE, "%s: the trace holds no step", c->args[0]);
+        f.state.run_state = LS_STATE_IDLE;
+        if (!code) frame(&f);
+        ui_cast_end(&f.cast, f.now + HOLD_S);
+    }
+    ls_trace_events_close(t);
+    ui_state_free(&f.state);
+    ui_canvas_free(&f.canvas);
+    return code;
+}
+
+int ls_cmd_export(const ls_command_line *c) {
+    static const struct {
+        const char *ending;
+        ls_code (*write)(const ls_command_line *c, ls_buf *out, ls_err *err);
+    } forms[] = {{".jsonl", spec_bench}, {".cast", cast}, {".json", chrome}};
+    ls_err err = {0};
+    ls_buf out = {0};
+    const char *ending = c->out ? strrchr(c->out, '.') : NULL;
+    size_t form = 0;
+    while (ending && form < 3 && strcmp(ending, forms[form].ending)) form++;
+    ls_code code = LS_OK;
+    if (!c->n_args || !ending || form == 3)
+        code = ls_fail(&err, LS_E_USAGE,
+                       "'logitspec export TRACE... -o FILE' is expected; FILE ends in .jsonl (Spec-Bench answers), "
+                       ".cast (asciicast) or "
+                       ".json (Chrome trace events)");
+    if (!code) code = forms[form].write(c, &out, &err);
+    if (!code) code = ls_write_file(c->out, &out, &err);
+    ls_buf_free(&out);
+    return code ? ls_complain(&err) : LS_EXIT_OK;
+}

@@ -1,0 +1,72 @@
+// `report TRACE... -o FILE`: recordings as a page, a document, tables or plots.
+#include "base/file.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "cli/step_list.h"
+#include "report/report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const char *name;
+    void (*write)(const ls_report *r, ls_buf *out);
+} form;
+
+static const form forms[] = {{"html", ls_report_html},
+                             {"md", ls_report_markdown},
+                             {"csv", ls_report_csv},
+                             {"json", ls_report_json},
+                             {"svg", ls_report_svg}};
+
+static ls_code find_form(const char *out, const form **found, ls_err *err) {
+    const char *dot = strrchr(out, '.');
+    for (size_t i = 0; dot && i < sizeof forms / sizeof *forms; i++)
+        if (!strcmp(dot + 1, forms[i].name)) return *found = &forms[i], LS_OK;
+    return ls_fail(err, LS_E_USAGE, "--out '%.200s': its name must end in .html, .md, .csv, .json or .svg", out);
+}
+
+static bool wanted(void *ud, size_t step) {
+    return ls_step_list_has(ud, step);
+}
+
+static ls_code gather(const ls_command_line *c, ls_report *r, ls_gauge *gauge, ls_err *err) {
+    ls_step_list list = {0};
+    ls_code code = c->step ? ls_step_list_read(&list, c->step, SIZE_MAX, err) : LS_OK;
+    for (int i = 0; i < c->n_args && !code; i++) {
+        ls_gauge_show(gauge, "reading traces", (double)i / c->n_args);
+        code = ls_report_add(r, c->args[i], c->step ? wanted : NULL, &list, err);
+        if (!code && ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
+    }
+    ls_step_list_free(&list);
+    return code ? code : ls_report_finish(r, err);
+}
+
+int ls_cmd_report(const ls_command_line *c) {
+    ls_err err = {0};
+    const form *f = NULL;
+    ls_report r;
+    ls_buf text = {0};
+    ls_gauge gauge = ls_gauge_start(c->quiet);
+    ls_report_init(&r);
+    ls_catch_signals();
+    ls_code code = LS_OK;
+    if (!c->n_args || !c->out)
+        code = ls_fail(&err, LS_E_USAGE,
+                       "'logitspec report TRACE... -o FILE.html' is expected (or .md, .csv, .json, .svg)");
+    if (!code) code = find_form(c->out, &f, &err);
+    if (!code) code = gather(c, &r, &gauge, &err);
+    ls_gauge_clear(&gauge);
+    if (!code) {
+        f->write(&r, &text);
+        code = ls_write_file(c->out, &text, &err);
+    }
+    if (!code && r.n_torn) fprintf(stderr, "logitspec: the last line of a trace was cut short and is left out\n");
+    if (!code && !c->quiet)
+        printf("%s: %zu turn%s of %zu recording%s, %zu way%s to decode\n", c->out, r.n_turns, r.n_turns == 1 ? "" : "s",
+               r.n_files, r.n_files == 1 ? "" : "s", r.n_groups, r.n_groups == 1 ? "" : "s");
+    ls_buf_free(&text);
+    ls_report_free(&r);
+    return code ? ls_complain(&err) : LS_EXIT_OK;
+}

@@ -1,0 +1,18 @@
+// Numbers of steps as a user writes them: 5 or 5,17,20-22.
+#pragma once
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct {
+    struct {
+        size_t first, last;
+    } * ranges; // in the order written
+    size_t n;
+} ls_step_list;
+
+// n_steps: numbers are below it; SIZE_MAX: any. LS_E_USAGE with what is allowed; out needs no freeing then.
+ls_code ls_step_list_read(ls_step_list *out, const char *text, size_t n_steps, ls_err *err);
+void ls_step_list_free(ls_step_list *l);
+bool ls_step_list_has(const ls_step_list *l, size_t step);

@@ -1,0 +1,92 @@
+// Why a step was worth what it was: against plain decoding, against the usual cost of its rows, and in what the target
+// wanted.
+#include "base/mem.h"
+#include "report/markup.h"
+#include "report/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int by_value(const void *a, const void *b) {
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+// The median time of a forward of that many rows in the group; 0 where fewer than five were seen.
+static double usual_forward_us(const ls_report *r, size_t group, int rows) {
+    enum { FEW = 5 };
+    size_t n = 0, cap = 0;
+    float *list = NULL;
+    for (size_t i = 0; i < r->n_turns; i++) {
+        const ls_report_turn *t = &r->turns[i];
+        for (size_t k = 0; t->group == group && k < t->n_steps; k++) {
+            if (t->steps[k].rows != rows || !t->steps[k].forward) continue;
+            if (n == cap) list = ls_realloc(list, (cap = 2 * cap + 64) * sizeof *list);
+            list[n++] = t->steps[k].forward_us;
+        }
+    }
+    if (n) qsort(list, n, sizeof *list, by_value);
+    const double median = n < FEW ? 0 : (double)list[n / 2];
+    free(list);
+    return median;
+}
+
+static void chance(float p, const char *what, ls_buf *out) {
+    if (!isnan(p)) ls_buf_fmt(out, "%s%.2f", what, (double)p);
+}
+
+static void token(const ls_tokens *t, int32_t id, ls_buf *out) {
+    ls_buf_str(out, "“");
+    ls_label_token(out, t, id);
+    ls_buf_str(out, "”");
+}
+
+// What the target chose where the path ended, and what was drafted there instead.
+static void where_it_ended(const ls_tokens *t, const ls_step *s, ls_buf *out) {
+    const int at = s->path[s->n_path - 1];
+    const ls_node *last = &s->nodes[at], *tried = NULL;
+    for (int i = 1; i < s->n_nodes; i++) {
+        const ls_node *n = &s->nodes[i];
+        if (n->parent == at && (!tried || n->est_p > tried->est_p)) tried = n;
+    }
+    if (last->target < 0) return;
+    ls_buf_str(out, " After ");
+    token(t, last->token, out);
+    ls_buf_str(out, " the target chose ");
+    token(t, last->target, out);
+    chance(last->target_p, " with p ", out);
+    if (!tried) {
+        ls_buf_str(out, s->n_nodes < s->rows ? "." : "; nothing was drafted there.");
+        return;
+    }
+    ls_buf_str(out, "; drafted was ");
+    token(t, tried->token, out);
+    chance(tried->est_p, ", estimated at ", out);
+    chance(tried->p, ", to which it gave ", out);
+    ls_buf_char(out, '.');
+}
+
+void ls_report_explain(const ls_report *r, const ls_report_tree *tree, ls_buf *out) {
+    const ls_report_turn *t = &r->turns[tree->turn];
+    const ls_step *s = tree->step;
+    const double ms = s->t_total_us / 1e3, usual = usual_forward_us(r, t->group, s->rows);
+    if (!isnan(tree->gain_us))
+        ls_buf_fmt(out, "%s %.2f ms against plain decoding: %.2f ms for %d token%s %.2f ms one by one.",
+                   tree->gain_us < 0 ? "Lost" : "Gained", fabs(tree->gain_us) / 1e3, ms, s->n_emitted,
+                   s->n_emitted == 1 ? " that takes" : "s that take", s->ar_us * ls_plain_forwards(s) / 1e3);
+    else ls_buf_fmt(out, "%.2f ms for %d token%s.", ms, s->n_emitted, s->n_emitted == 1 ? "" : "s");
+    if (!s->forward) {
+        ls_buf_str(out, " It ended on its root and ran no forward.");
+        return;
+    }
+    if (usual > 0 && s->t_forward_us > 1.5 * usual)
+        ls_buf_fmt(out, " Its forward took %.1f times the %.2f ms that %d row%s usually take: the machine was busy.",
+                   s->t_forward_us / usual, usual / 1e3, s->rows, s->rows == 1 ? "" : "s");
+    else if (s->ar_us > 0 && s->rows > 1)
+        ls_buf_fmt(out, " %d rows cost %.1f plain steps.", s->rows, s->t_total_us / s->ar_us);
+    if (s->t_draft_us > 0.2 * s->t_total_us)
+        ls_buf_fmt(out, " Drafting took %.0f%% of it.", 100 * s->t_draft_us / s->t_total_us);
+    if (s->rows == 1) ls_buf_str(out, " Nothing was drafted.");
+    else ls_buf_fmt(out, " %d of %d drafts were accepted.", s->n_path - 1, s->rows - 1);
+    where_it_ended(t->tokens, s, out);
+}

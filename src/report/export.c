@@ -1,0 +1,202 @@
+#include "report/export.h"
+#include "base/jsonw.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- Spec-Bench
+
+static const ls_suite_item *item_of(const ls_suite *suite, const ls_buf *prompt) {
+    for (size_t i = 0; suite && i < suite->n; i++)
+        if (suite->items[i].n_prompt == prompt->n && !memcmp(suite->items[i].prompt, prompt->p, prompt->n))
+            return &suite->items[i];
+    return NULL;
+}
+
+static bool is_number(const char *s) {
+    const size_t n = strlen(s);
+    return n && n < 16 && strspn(s, "0123456789") == n;
+}
+
+static void answer(const ls_report_turn *t, ls_buf *out) {
+    for (size_t i = 0; i < t->n_text; i++) {
+        const ls_token *token = ls_token_of(t->tokens, t->text[i].id);
+        if (!token->special) ls_buf_add(out, token->bytes, (size_t)token->n);
+    }
+}
+
+// Turns first..end - 1 are one conversation.
+static void conversation(const ls_report *r, size_t first, size_t end, size_t number, const ls_suite *suite,
+                         ls_buf *out) {
+    const ls_report_turn *t = &r->turns[first];
+    const ls_suite_item *item = item_of(suite, &t->header.prompt_text);
+    ls_jsonw w = {.out = out};
+    ls_jw_open(&w, '{');
+    if (item && !is_number(item->name)) ls_jw_field_str(&w, "question_id", item->name);
+    else ls_jw_field_int(&w, "question_id", item ? atoll(item->name) : (long long)number);
+    ls_jw_field_str(&w, "category", item ? item->category : "");
+    ls_jw_field_str(&w, "answer_id", t->file);
+    ls_jw_key(&w, "model_id");
+    ls_buf id = {0};
+    ls_buf_fmt(&id, "%s-%s", t->header.model, r->groups[t->group].label);
+    ls_jw_strn(&w, id.p, id.n);
+    ls_buf_free(&id);
+    ls_jw_key(&w, "choices");
+    ls_jw_open(&w, '[');
+    ls_jw_open(&w, '{');
+    ls_jw_field_int(&w, "index", 0);
+    ls_jw_key(&w, "turns");
+    ls_jw_open(&w, '[');
+    for (size_t i = first; i < end; i++) {
+        ls_buf text = {0};
+        answer(&r->turns[i], &text);
+        ls_jw_strn(&w, text.n ? text.p : "", text.n);
+        ls_buf_free(&text);
+    }
+    ls_jw_close(&w, ']');
+    ls_jw_key(&w, "decoding_steps");
+    ls_jw_open(&w, '[');
+    for (size_t i = first; i < end; i++) ls_jw_u64(&w, r->turns[i].stats.steps);
+    ls_jw_close(&w, ']');
+    ls_jw_key(&w, "new_tokens");
+    ls_jw_open(&w, '[');
+    for (size_t i = first; i < end; i++) ls_jw_u64(&w, r->turns[i].stats.emitted);
+    ls_jw_close(&w, ']');
+    ls_jw_key(&w, "wall_time");
+    ls_jw_open(&w, '[');
+    for (size_t i = first; i < end; i++) {
+        const double prefill = r->turns[i].header.prefill_ms;
+        ls_jw_num(&w, (isfinite(prefill) ? prefill / 1e3 : 0) + r->turns[i].stats.total_us / 1e6, 9);
+    }
+    ls_jw_close(&w, ']');
+    ls_jw_key(&w, "accept_lengths");
+    ls_jw_open(&w, '[');
+    for (size_t i = first; i < end; i++)
+        for (size_t k = 0; k < r->turns[i].n_steps; k++) ls_jw_int(&w, r->turns[i].steps[k].n_emitted);
+    ls_jw_close(&w, ']');
+    ls_jw_close(&w, '}');
+    ls_jw_close(&w, ']');
+    ls_jw_close(&w, '}');
+    ls_buf_char(out, '\n');
+}
+
+void ls_export_spec_bench(const ls_report *r, const ls_suite *suite, ls_buf *out) {
+    size_t number = 0;
+    for (size_t i = 0, end; i < r->n_turns; i = end) {
+        for (end = i + 1; end < r->n_turns && r->turns[end].header.turn > 0; end++) {
+        }
+        conversation(r, i, end, ++number, suite, out);
+    }
+}
+
+// ---- Chrome
+
+typedef struct {
+    ls_jsonw w;
+    size_t process;
+} events;
+
+static void begin_event(events *e, const char *name, char phase, double ts) {
+    const char ph[2] = {phase, 0};
+    ls_jw_open(&e->w, '{');
+    ls_jw_field_str(&e->w, "name", name);
+    ls_jw_field_str(&e->w, "ph", ph);
+    ls_jw_field_u64(&e->w, "pid", e->process);
+    ls_jw_field_int(&e->w, "tid", 1);
+    ls_jw_key(&e->w, "ts");
+    ls_jw_num(&e->w, ts, 15); // microseconds of a whole recording, to the thousandth
+}
+
+static void span(events *e, const char *name, double ts, double us) {
+    begin_event(e, name, 'X', ts);
+    ls_jw_field_num(&e->w, "dur", us, 7);
+}
+
+static void counter(events *e, const char *name, double ts, double value) {
+    begin_event(e, name, 'C', ts);
+    ls_jw_key(&e->w, "args");
+    ls_jw_open(&e->w, '{');
+    ls_jw_field_num(&e->w, name, value, 9);
+    ls_jw_close(&e->w, '}');
+    ls_jw_close(&e->w, '}');
+}
+
+static void named(events *e, const char *kind, const char *name) {
+    begin_event(e, kind, 'M', 0);
+    ls_jw_key(&e->w, "args");
+    ls_jw_open(&e->w, '{');
+    ls_jw_field_str(&e->w, "name", name);
+    ls_jw_close(&e->w, '}');
+    ls_jw_close(&e->w, '}');
+}
+
+static void parts(events *e, const ls_report_step *s, double ts) {
+    const struct {
+        const char *name;
+        float us;
+    } list[] = {{"draft", s->draft_us}, {"forward", s->forward_us}, {"verify", s->verify_us}, {"commit", s->commit_us}};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        if (!(list[i].us > 0)) continue;
+        span(e, list[i].name, ts, (double)list[i].us);
+        ls_jw_close(&e->w, '}');
+        ts += (double)list[i].us;
+    }
+}
+
+static void step(events *e, const ls_report_turn *t, const ls_report_step *s, double ts) {
+    span(e, s->forward ? "step" : "end", ts, (double)s->total_us);
+    ls_jw_key(&e->w, "args");
+    ls_jw_open(&e->w, '{');
+    ls_jw_field_int(&e->w, "turn", t->header.turn);
+    ls_jw_field_int(&e->w, "step", s->index);
+    ls_jw_field_int(&e->w, "rows", s->rows);
+    ls_jw_field_int(&e->w, "accepted", s->n_path - 1);
+    ls_jw_field_int(&e->w, "emitted", s->n_emitted);
+    ls_jw_field_int(&e->w, "context_len", s->context_len);
+    if (s->ar_us > 0) ls_jw_field_num(&e->w, "plain_step_us", (double)s->ar_us, 7);
+    ls_jw_close(&e->w, '}');
+    ls_jw_close(&e->w, '}');
+    parts(e, s, ts);
+    counter(e, "rows", ts, s->rows);
+    counter(e, "emitted", ts, s->n_emitted);
+}
+
+void ls_export_chrome(const ls_report *r, ls_buf *out) {
+    events e = {.w = {.out = out}};
+    double ts = 0;
+    ls_jw_open(&e.w, '{');
+    ls_jw_field_str(&e.w, "displayTimeUnit", "ms");
+    ls_jw_key(&e.w, "traceEvents");
+    ls_jw_open(&e.w, '[');
+    for (size_t i = 0; i < r->n_turns; i++) {
+        const ls_report_turn *t = &r->turns[i];
+        if (!i || t->header.turn == 0) { // another conversation: its own clock
+            ls_buf name = {0};
+            ls_buf_fmt(&name, "%s: %s", r->groups[t->group].label, t->file);
+            ts = 0;
+            e.process++;
+            named(&e, "process_name", name.p);
+            named(&e, "thread_name", "decoder");
+            ls_buf_free(&name);
+        }
+        if (isfinite(t->header.prefill_ms) && t->header.prefill_ms > 0) {
+            span(&e, "prompt", ts, 1e3 * t->header.prefill_ms);
+            ls_jw_key(&e.w, "args");
+            ls_jw_open(&e.w, '{');
+            ls_jw_field_u64(&e.w, "context_len", t->header.prompt.n);
+            ls_jw_close(&e.w, '}');
+            ls_jw_close(&e.w, '}');
+            ts += 1e3 * t->header.prefill_ms;
+        }
+        for (size_t k = 0; k < t->n_steps; k++) {
+            const ls_report_step *s = &t->steps[k];
+            step(&e, t, s, ts);
+            if (isfinite(s->total_us) && s->total_us > 0) ts += (double)s->total_us;
+        }
+    }
+    ls_jw_close(&e.w, ']');
+    ls_jw_close(&e.w, '}');
+    ls_buf_char(out, '\n');
+}

@@ -1,0 +1,17 @@
+// The table of a report: a row for each fact, a column for each way to decode. HTML and Markdown share it.
+#pragma once
+#include "report/report.h"
+
+typedef struct {
+    const char *name;
+    const char *of;                                                           // what the number is of
+    void (*write)(const ls_report *r, const ls_report_group *g, ls_buf *out); // plain text; "-": not known
+    bool (*applies)(const ls_report *r);                                      // NULL: always
+} ls_fact;
+
+extern const ls_fact ls_facts[]; // ends with a NULL name
+
+// Configuration: every key of any turn's, and whether the groups differ in it. Calls row for each, those that differ
+// first. values[g] is the group's.
+void ls_settings(const ls_report *r, void (*row)(void *ud, const char *key, const char *const *values, bool differ),
+                 void *ud);

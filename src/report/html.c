@@ -1,0 +1,293 @@
+// The report as one page that needs nothing else: no script, no network, readable and printable.
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "report/facts.h"
+#include "report/markup.h"
+#include "report/plots.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char style[] =
+    ":root{color-scheme:light dark}"
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:84em;margin:0 auto;padding:1em 1.5em}"
+    "h1{font-size:1.6em;margin:.2em 0}h2{font-size:1.25em;margin:1.8em 0 .4em}h3{font-size:1em;margin:1.2em 0 .3em}"
+    "table{border-collapse:collapse;margin:.5em 0}"
+    "th,td{text-align:left;padding:.15em .9em .15em 0;border-bottom:1px solid #8884;vertical-align:top}"
+    "td{font-variant-numeric:tabular-nums;max-width:24em;overflow-wrap:anywhere}"
+    ".of,figcaption,.note{color:#777;font-size:.85em}"
+    ".scroll{overflow-x:auto}"
+    ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(34em,1fr));gap:1em}"
+    "figure{margin:0;break-inside:avoid}figure h3{margin:.4em 0}svg.plot{max-width:100%;height:auto}"
+    ".sides{display:grid;grid-template-columns:repeat(auto-fit,minmax(22em,1fr));gap:1.2em}"
+    ".text{white-space:pre-wrap;overflow-wrap:anywhere;font:14px/1.6 ui-monospace,monospace;border-left:3px solid "
+    "#8884;"
+    "padding-left:.8em}"
+    ".prompt{white-space:pre-wrap;overflow-wrap:anywhere;color:#777;max-height:12em;overflow:auto}"
+    ".text span:hover{outline:1px solid}"
+    ".c{color:#b00020;font-weight:600}.r{background:#0072b233;border-bottom:2px solid #0072b2}"
+    ".g{background:#e69f0033;border-bottom:2px dotted #e69f00}.t{background:#cc79a733;border-bottom:2px dashed #cc79a7}"
+    ".m{background:#009e7333;border-bottom:2px double #009e73}.l{outline:2px solid #b00020}"
+    "[data-special]::after{content:attr(data-special);opacity:.6}"
+    ".warn{color:#b00020;font-weight:600}"
+    "@media print{body{max-width:none;font-size:11px}details{break-inside:avoid}.prompt{max-height:none}}";
+
+static void tag(ls_buf *out, const char *name, const char *text) {
+    ls_buf_fmt(out, "<%s>", name);
+    ls_markup_str(out, text);
+    ls_buf_fmt(out, "</%s>\n", name);
+}
+
+// ---- tables
+
+static void summary(const ls_report *r, ls_buf *out) {
+    ls_buf_str(out, "<h2>Summary</h2>\n<div class=\"scroll\"><table id=\"summary\"><thead><tr><th></th>");
+    for (size_t g = 0; g < r->n_groups; g++) {
+        ls_buf_fmt(out, "<th><span style=\"color:%s\">■</span> ", ls_plot_color(g));
+        ls_markup_str(out, r->groups[g].label);
+        ls_buf_str(out, "</th>");
+    }
+    ls_buf_str(out, "<th></th></tr></thead><tbody>\n");
+    for (const ls_fact *f = ls_facts; f->name; f++) {
+        if (f->applies && !f->applies(r)) continue;
+        ls_buf_str(out, "<tr><th>");
+        ls_markup_str(out, f->name);
+        ls_buf_str(out, "</th>");
+        for (size_t g = 0; g < r->n_groups; g++) {
+            ls_buf value = {0};
+            f->write(r, &r->groups[g], &value);
+            ls_buf_str(out, "<td>");
+            ls_markup(out, value.p, value.n);
+            ls_buf_str(out, "</td>");
+            ls_buf_free(&value);
+        }
+        ls_buf_str(out, "<td class=\"of\">");
+        ls_markup_str(out, f->of);
+        ls_buf_str(out, "</td></tr>\n");
+    }
+    ls_buf_str(out, "</tbody></table></div>\n");
+}
+
+typedef struct {
+    ls_buf *out;
+    size_t n;
+    bool differ; // rows that are wanted
+} settings;
+
+static void setting_row(void *ud, const char *key, const char *const *values, bool differ) {
+    settings *s = ud;
+    if (differ != s->differ) return;
+    ls_buf_str(s->out, "<tr><th>");
+    ls_markup_str(s->out, key);
+    ls_buf_str(s->out, "</th>");
+    for (size_t g = 0; g < (differ ? s->n : 1); g++) {
+        ls_buf_str(s->out, "<td>");
+        ls_markup_str(s->out, values[g]);
+        ls_buf_str(s->out, "</td>");
+    }
+    ls_buf_str(s->out, "</tr>\n");
+}
+
+static void configuration(const ls_report *r, ls_buf *out) {
+    ls_buf_str(out, "<h2>Configuration</h2>\n");
+    if (r->n_groups > 1) {
+        ls_buf_str(out, "<div class=\"scroll\"><table><tr><th>differs</th>");
+        for (size_t g = 0; g < r->n_groups; g++) tag(out, "th", r->groups[g].label);
+        ls_buf_str(out, "</tr>\n");
+        ls_settings(r, setting_row, &(settings){out, r->n_groups, true});
+        ls_buf_str(out, "</table></div>\n");
+    }
+    ls_buf_fmt(out, "<details><summary>%s</summary><table>\n", r->n_groups > 1 ? "the same everywhere" : "all keys");
+    ls_settings(r, setting_row, &(settings){out, r->n_groups, false});
+    ls_buf_str(out, "</table></details>\n");
+}
+
+// ---- text
+
+static const char *class_of(const ls_report_token *t) {
+    switch ((ls_from)t->from) {
+    case LS_FROM_RETRIEVED:
+    case LS_FROM_HISTORY:
+    case LS_FROM_CORPUS: return "r";
+    case LS_FROM_LAST_LOGIT:
+    case LS_FROM_WINDOW: return "g";
+    case LS_FROM_GUESS_TAIL: return "t";
+    case LS_FROM_REMEMBERED: return "m";
+    case LS_FROM_ROOT:
+    case LS_FROM_COUNT: break;
+    }
+    return t->corrected ? "c" : NULL;
+}
+
+static void hover(const ls_report_turn *turn, size_t at, ls_buf *out) {
+    const ls_report_token *t = &turn->text[at];
+    ls_buf b = {0};
+    ls_buf_fmt(&b, "token %zu (id %d), step %u", at, t->id, turn->steps[t->step].index);
+    if (t->depth == 0)
+        ls_buf_fmt(&b, ": root%s", t->corrected ? ", chosen where a draft was rejected" : ", the target's own choice");
+    else {
+        ls_buf_fmt(&b, ", depth %d: %s", t->depth, ls_from_name((ls_from)t->from));
+        if (t->rank >= 0) ls_buf_fmt(&b, ", rank %d", t->rank);
+        if (t->match_n) ls_buf_fmt(&b, ", %d-gram", t->match_n);
+        if (t->match_pos >= 0) ls_buf_fmt(&b, " at %d", t->match_pos);
+        if (!isnan(t->est_p)) ls_buf_fmt(&b, ", estimated %.3f", (double)t->est_p);
+    }
+    if (!isnan(t->p)) ls_buf_fmt(&b, ", p %.3f", (double)t->p);
+    if (t->loose) ls_buf_str(&b, "; LET STAND: the target chose another token");
+    ls_markup(out, b.p, b.n);
+    ls_buf_free(&b);
+}
+
+// Bytes that begin a character which the next token ends wait for it.
+static void answer(const ls_report_turn *turn, ls_buf *out) {
+    ls_buf wait = {0};
+    ls_buf_str(out, "<div class=\"text\">");
+    for (size_t i = 0; i < turn->n_text; i++) {
+        const ls_report_token *t = &turn->text[i];
+        const ls_token *token = ls_token_of(turn->tokens, t->id);
+        const char *class = class_of(t);
+        if (!token->special) ls_buf_add(&wait, token->bytes, (size_t)token->n); // those are no text
+        size_t whole = 0;
+        for (int len; whole < wait.n && (len = ls_utf8_decode(wait.p + whole, wait.n - whole, NULL)) != 0;)
+            whole += len > 0 ? (size_t)len : 1;
+        if (i + 1 == turn->n_text) whole = wait.n;
+        ls_buf_fmt(out, "<span data-id=\"%d\"", t->id);
+        if (class || t->loose) ls_buf_fmt(out, " class=\"%s%s\"", class ? class : "", t->loose ? " l" : "");
+        if (token->special) {
+            ls_buf_str(out, " data-special=\"");
+            ls_markup(out, token->bytes, (size_t)token->n);
+            ls_buf_char(out, '"');
+        }
+        ls_buf_str(out, " title=\"");
+        hover(turn, i, out);
+        ls_buf_str(out, "\">");
+        ls_markup(out, wait.p, whole);
+        ls_buf_str(out, "</span>");
+        memmove(wait.p, wait.p + whole, wait.n -= whole);
+    }
+    ls_buf_str(out, "</div>\n");
+    ls_buf_free(&wait);
+}
+
+static void turn_facts(const ls_report_turn *t, ls_buf *out) {
+    const ls_stats *st = &t->stats;
+    ls_buf_str(out, "<p class=\"note\">");
+    ls_markup_fmt(out, "%s, turn %u: %llu tokens in %llu steps, MAT %.2f; %llu of %llu drafts accepted; %.1f ms",
+                  t->file, t->header.turn, (unsigned long long)st->emitted, (unsigned long long)st->steps,
+                  ls_stats_mat(st), (unsigned long long)st->accepted, (unsigned long long)st->drafted,
+                  st->total_us / 1e3);
+    if (st->ar_us > 0) ls_markup_fmt(out, " (%.2f x plain)", ls_stats_speedup(st));
+    ls_markup_fmt(out, "; ended by %s", t->finish ? ls_finish_name(t->finish) : "the end of the recording");
+    ls_buf_str(out, "</p>\n");
+}
+
+static void texts(const ls_report *r, ls_buf *out) {
+    ls_buf_str(out, "<h2>Text</h2>\n<p class=\"note\">Point at a token to see where it came from: "
+                    "the model's own choice; <span class=\"c\">chosen where a draft was rejected</span>; "
+                    "<span class=\"r\">retrieved</span>; <span class=\"g\">guessed from the last logits</span>; "
+                    "<span class=\"t\">what followed a guess</span>; <span class=\"m\">remembered</span>; "
+                    "<span class=\"l\">let stand by a lossy rule</span>.</p>\n");
+    for (size_t i = 0; i < r->n_prompts; i++) {
+        const ls_report_prompt *p = &r->prompts[i];
+        ls_buf_fmt(out, "<details class=\"turn\"%s><summary>", r->n_prompts == 1 ? " open" : "");
+        const size_t n = strlen(p->text), shown = strcspn(p->text, "\n");
+        ls_markup_fmt(out, "%zu. ", i + 1);
+        size_t cut = shown < 100 ? shown : 100;
+        while (cut && ((unsigned char)p->text[cut] & 0xC0) == 0x80) cut--;
+        ls_markup(out, p->text, cut);
+        ls_buf_str(out, cut < n ? " …</summary>\n<div class=\"prompt\">" : "</summary>\n<div class=\"prompt\">");
+        if (cut < n) ls_markup(out, p->text, n);
+        ls_buf_str(out, "</div>\n<div class=\"sides\">\n");
+        for (size_t k = 0; k < p->n_turns; k++) {
+            const ls_report_turn *t = &r->turns[p->turns[k]];
+            ls_buf_fmt(out, "<section data-turn=\"%zu\">", p->turns[k]);
+            if (r->n_groups > 1) tag(out, "h3", r->groups[t->group].label);
+            turn_facts(t, out);
+            answer(t, out);
+            ls_buf_str(out, "</section>\n");
+        }
+        ls_buf_str(out, "</div></details>\n");
+    }
+}
+
+// ---- steps
+
+static void tree(const ls_report *r, const ls_report_tree *t, ls_buf *out) {
+    const ls_report_turn *turn = &r->turns[t->turn];
+    ls_buf why = {0};
+    ls_report_explain(r, t, &why);
+    ls_buf_str(out, "<details class=\"step\"><summary>");
+    ls_markup_fmt(out, "%s, step %u", turn->file, t->step->index);
+    if (turn->header.turn) ls_markup_fmt(out, " of turn %u", turn->header.turn);
+    if (!isnan(t->gain_us)) ls_markup_fmt(out, " (%+.2f ms)", t->gain_us / 1e3);
+    ls_buf_str(out, "</summary>\n<p>");
+    ls_markup(out, why.p, why.n);
+    ls_buf_str(out, "</p>\n<div class=\"scroll\">");
+    if (t->step->n_nodes < t->step->rows)
+        ls_buf_str(out, "<p class=\"note\">The recording keeps only what was accepted.</p>");
+    ls_tree_draw(r, t, out);
+    ls_buf_str(out, "</div></details>\n");
+    ls_buf_free(&why);
+}
+
+static void steps(const ls_report *r, ls_buf *out) {
+    bool any = r->n_asked > 0;
+    for (size_t g = 0; g < r->n_groups; g++) any |= r->groups[g].n_worst || r->groups[g].n_best;
+    if (!any) return;
+    ls_buf_str(out,
+               "<h2>Steps</h2>\n<p class=\"note\">● accepted, ✗ rejected, ○ not reached. In brackets: gained or lost "
+               "against plain decoding of the same tokens.</p>\n");
+    if (r->n_asked) ls_buf_str(out, "<h3>Asked for</h3>\n");
+    for (size_t i = 0; i < r->n_asked; i++) tree(r, &r->asked[i], out);
+    for (size_t g = 0; g < r->n_groups; g++) {
+        const ls_report_group *o = &r->groups[g];
+        for (int which = 0; which < 2; which++) {
+            const int n = which ? o->n_best : o->n_worst;
+            if (!n) continue;
+            ls_buf_str(out, "<h3>");
+            if (r->n_groups > 1) ls_markup_fmt(out, "%s: ", o->label);
+            ls_buf_fmt(out, "%s</h3>\n", which ? "most gained" : "most lost");
+            for (int i = 0; i < n; i++) tree(r, which ? &o->best[i] : &o->worst[i], out);
+        }
+    }
+}
+
+static void figures(const ls_report *r, ls_buf *out) {
+    ls_buf_str(out, "<h2>Plots</h2>\n<div class=\"plots\">\n");
+    for (ls_plot p = 0; p < LS_PLOTS; p++) {
+        ls_buf_str(out, "<figure>");
+        tag(out, "h3", ls_plot_title(p));
+        if (!ls_plot_draw(r, p, out)) ls_buf_str(out, "<p class=\"note\">not in these recordings</p>\n");
+        tag(out, "figcaption", ls_plot_caption(p));
+        ls_buf_str(out, "</figure>\n");
+    }
+    ls_buf_str(out, "</div>\n");
+}
+
+void ls_report_html(const ls_report *r, ls_buf *out) {
+    bool lossy = false;
+    for (size_t g = 0; g < r->n_groups; g++) lossy |= r->groups[g].lossy;
+    ls_buf_str(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                    "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+                    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+                    "'unsafe-inline'; img-src data:\">\n"
+                    "<link rel=\"icon\" href=\"data:,\">\n"
+                    "<title>logitspec report</title>\n<style>");
+    ls_buf_str(out, style);
+    ls_buf_str(out, "</style></head><body>\n<h1>logitspec report</h1>\n<p>");
+    ls_markup_fmt(out, "%zu turn%s of %zu recording%s, %zu prompt%s", r->n_turns, r->n_turns == 1 ? "" : "s",
+                  r->n_files, r->n_files == 1 ? "" : "s", r->n_prompts, r->n_prompts == 1 ? "" : "s");
+    if (r->n_groups > 1) ls_markup_fmt(out, ", decoded in %zu ways", r->n_groups);
+    ls_markup_fmt(out, "; recorded by %s", r->turns[0].header.program);
+    if (r->n_torn) ls_markup_fmt(out, "; %zu of them cut short within a line, which is left out", r->n_torn);
+    ls_buf_str(out, "</p>\n");
+    if (lossy)
+        ls_buf_str(out, "<p class=\"warn\">LOSSY: a rule let drafts stand that the target did not choose.</p>\n");
+    summary(r, out);
+    figures(r, out);
+    texts(r, out);
+    steps(r, out);
+    configuration(r, out);
+    ls_buf_str(out, "</body></html>\n");
+}

@@ -1,0 +1,27 @@
+// The plots of a report as SVG, each a figure of its own that needs nothing else: no script, no style sheet, no font
+// but the viewer's. Marks carry what they stand for (data-group, data-x, data-n, data-of or data-value) and say it when
+// pointed at.
+#pragma once
+#include "report/report.h"
+
+typedef enum {
+    LS_PLOT_EMITTED,     // steps by tokens emitted
+    LS_PLOT_DEPTH,       // acceptance by depth
+    LS_PLOT_RANK,        // by rank in the last logits
+    LS_PLOT_SOURCE,      // by where the draft came from
+    LS_PLOT_CALIBRATION, // estimated against real acceptance
+    LS_PLOT_SPEEDUP,     // over plain decoding, as the output grows
+    LS_PLOT_TIME,        // where a step's time goes
+    LS_PLOTS
+} ls_plot;
+
+const char *ls_plot_title(ls_plot p);   // in words
+const char *ls_plot_caption(ls_plot p); // what the numbers are of
+// False: the traces do not hold what it takes, and nothing was drawn.
+bool ls_plot_draw(const ls_report *r, ls_plot p, ls_buf *out);
+int ls_plot_height(const ls_report *r, ls_plot p); // of the figure, in pixels; every one is LS_PLOT_WIDTH wide
+enum { LS_PLOT_WIDTH = 640 };
+const char *ls_plot_color(size_t group); // the same in every plot
+
+// A verified tree: parents left of children, the accepted path bold.
+void ls_tree_draw(const ls_report *r, const ls_report_tree *t, ls_buf *out);

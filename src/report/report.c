@@ -1,0 +1,342 @@
+#include "report/report.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ls_report_init(ls_report *r) {
+    *r = (ls_report){0};
+}
+
+static void free_trees(ls_report_tree *t, size_t n) {
+    for (size_t i = 0; i < n; i++) free(t[i].step);
+}
+
+void ls_report_free(ls_report *r) {
+    for (size_t i = 0; i < r->n_turns; i++) {
+        ls_report_turn *t = &r->turns[i];
+        ls_ids_free(&t->header.prompt);
+        ls_buf_free(&t->header.prompt_text);
+        ls_buf_free(&t->header.config);
+        free(t->file);
+        free(t->text);
+        free(t->steps);
+    }
+    for (size_t i = 0; i < r->n_groups; i++) {
+        ls_report_group *g = &r->groups[i];
+        free_trees(g->worst, (size_t)g->n_worst);
+        free_trees(g->best, (size_t)g->n_best);
+        free(g->key);
+        free(g->label);
+    }
+    for (size_t i = 0; i < r->n_prompts; i++) free(r->prompts[i].turns);
+    for (size_t i = 0; i < r->n_vocabularies; i++) {
+        ls_tokens_free(&r->vocabularies[i]->tokens);
+        free(r->vocabularies[i]);
+    }
+    free_trees(r->asked, r->n_asked);
+    free(r->asked);
+    free(r->turns);
+    free(r->groups);
+    free(r->prompts);
+    free(r->vocabularies);
+    *r = (ls_report){0};
+}
+
+// ---- reading
+
+static ls_tokens *vocabulary(ls_report *r, uint64_t tokenizer) {
+    for (size_t i = 0; i < r->n_vocabularies; i++)
+        if (r->vocabularies[i]->tokenizer == tokenizer) return &r->vocabularies[i]->tokens;
+    r->vocabularies = ls_realloc(r->vocabularies, (r->n_vocabularies + 1) * sizeof *r->vocabularies);
+    ls_report_vocabulary *v = r->vocabularies[r->n_vocabularies++] = ls_calloc(1, sizeof *v);
+    v->tokenizer = tokenizer;
+    return &v->tokens;
+}
+
+// What does not make another way to decode.
+static bool is_incidental(const char *key) {
+    static const char *const prefixes[] = {"trace.", "ui.", "prompt."};
+    static const char *const keys[] = {"decode.seed", "decode.max_tokens", "decode.stop", "model.name"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (!strncmp(key, prefixes[i], strlen(prefixes[i]))) return true;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(key, keys[i])) return true;
+    return false;
+}
+
+static void next_setting(const char **key, const char **value, const ls_buf *config) {
+    const char *end = config->p + config->n;
+    *key = *key ? *value + strlen(*value) + 1 : config->p;
+    if (!config->n || *key >= end) *key = NULL;
+    else *value = *key + strlen(*key) + 1;
+}
+
+static size_t group_of(ls_report *r, const ls_trace_header *h) {
+    ls_buf key = {0};
+    ls_buf_fmt(&key, "%s\n%s\n%s\n%s\n%s\n%d\n%s\n%s\n", h->model, h->sha256, h->device, h->dtype, h->kernel,
+               h->threads, h->method, h->acceptance);
+    for (const char *k = NULL, *v = NULL; next_setting(&k, &v, &h->config), k;)
+        if (!is_incidental(k)) ls_buf_fmt(&key, "%s=%s\n", k, v);
+    for (size_t i = 0; i < r->n_groups; i++)
+        if (!strcmp(r->groups[i].key, key.p)) return ls_buf_free(&key), i;
+    r->groups = ls_realloc(r->groups, (r->n_groups + 1) * sizeof *r->groups);
+    r->groups[r->n_groups] = (ls_report_group){
+        .key = key.p, .first_turn = r->n_turns, .exact = h->exact, .lossy = strcmp(h->acceptance, "exact") != 0};
+    return r->n_groups++;
+}
+
+static void begin_turn(ls_report *r, const char *file, const ls_trace_header *h) {
+    const size_t group = group_of(r, h);
+    r->turns = ls_realloc(r->turns, (r->n_turns + 1) * sizeof *r->turns);
+    ls_report_turn *t = &r->turns[r->n_turns++];
+    *t = (ls_report_turn){.file = ls_strdup(file), .header = *h, .group = group};
+    t->header.prompt = (ls_ids){0};
+    t->header.prompt_text = t->header.config = (ls_buf){0};
+    ls_ids_add(&t->header.prompt, h->prompt.p, h->prompt.n);
+    ls_buf_add(&t->header.prompt_text, h->prompt_text.p, h->prompt_text.n);
+    ls_buf_add(&t->header.config, h->config.p, h->config.n);
+    t->tokens = vocabulary(r, h->tokenizer_id);
+    r->groups[group].n_turns++;
+    r->groups[group].prefill_ms += isfinite(h->prefill_ms) ? h->prefill_ms : 0;
+}
+
+static void add_text(ls_report_turn *t, const ls_step *s) {
+    int loose[LS_MAX_ROWS], n_loose = ls_step_loose(s, loose), at_loose = 0;
+    for (int i = 0; i < s->n_emitted; i++) {
+        const ls_node *n = &s->nodes[s->path[i]];
+        const ls_branch *b = ls_branch_of(s, n);
+        if (t->n_text == t->cap_text) {
+            t->cap_text = 2 * t->cap_text + 256;
+            t->text = ls_realloc(t->text, t->cap_text * sizeof *t->text);
+        }
+        const bool is_loose = at_loose < n_loose && loose[at_loose] == i;
+        at_loose += is_loose;
+        t->text[t->n_text++] = (ls_report_token){.id = n->token,
+                                                 .step = (uint32_t)t->n_steps,
+                                                 .depth = n->depth,
+                                                 .rank = b ? b->rank : -1,
+                                                 .match_n = n->match_n,
+                                                 .from = n->from,
+                                                 .corrected = s->corrected && i == 0,
+                                                 .loose = is_loose,
+                                                 .match_pos = n->match_pos,
+                                                 .est_p = n->est_p,
+                                                 .p = n->p};
+    }
+}
+
+static double gain_us(const ls_step *s) {
+    return s->ar_us > 0 ? s->ar_us * ls_plain_forwards(s) - s->t_total_us : NAN;
+}
+
+// Keeps the step where it is among the `most` of the greatest value. list is sorted, greatest first.
+static void keep(ls_report_tree *list, int *n, int most, double value, double sign, ls_report_tree t,
+                 const ls_step *s) {
+    int at = *n;
+    while (at > 0 && value > sign * list[at - 1].gain_us) at--;
+    if (at == most) return;
+    if (*n == most) free(list[--*n].step);
+    memmove(&list[at + 1], &list[at], (size_t)(*n - at) * sizeof *list);
+    t.step = ls_step_copy(s);
+    list[at] = t;
+    ++*n;
+}
+
+static void add_estimates(ls_report_group *g, const ls_step *s) {
+    if (s->n_nodes < s->rows) return;
+    for (int i = 1; i < s->n_nodes; i++) {
+        const ls_node *n = &s->nodes[i];
+        if (n->state == LS_NODE_NOT_REACHED || !(n->est_p >= 0 && n->est_p <= 1)) continue;
+        int bin = (int)(n->est_p * LS_REPORT_BINS);
+        if (bin == LS_REPORT_BINS) bin--;
+        g->estimated[bin].of++;
+        g->estimated[bin].n += n->state == LS_NODE_ACCEPTED;
+        g->estimate_sum[bin] += (double)n->est_p;
+    }
+}
+
+static void add_step(ls_report *r, const ls_step *s, bool asked) {
+    ls_report_turn *t = &r->turns[r->n_turns - 1];
+    ls_report_group *g = &r->groups[t->group];
+    add_text(t, s);
+    if (t->n_steps == t->cap_steps) {
+        t->cap_steps = 2 * t->cap_steps + 128;
+        t->steps = ls_realloc(t->steps, t->cap_steps * sizeof *t->steps);
+    }
+    t->steps[t->n_steps++] = (ls_report_step){.index = s->index,
+                                              .context_len = s->context_len,
+                                              .output_pos = s->output_pos,
+                                              .root = s->nodes[0].token,
+                                              .budget = s->budget,
+                                              .rows = s->rows,
+                                              .n_path = s->n_path,
+                                              .n_emitted = s->n_emitted,
+                                              .n_plain = (int16_t)ls_plain_forwards(s),
+                                              .forward = s->forward,
+                                              .corrected = s->corrected,
+                                              .draft_us = (float)s->t_draft_us,
+                                              .forward_us = (float)s->t_forward_us,
+                                              .verify_us = (float)s->t_verify_us,
+                                              .commit_us = (float)s->t_commit_us,
+                                              .total_us = (float)s->t_total_us,
+                                              .ar_us = (float)s->ar_us};
+    ls_stats_add(&t->stats, s);
+    ls_stats_add(&g->stats, s);
+    add_estimates(g, s);
+    ls_report_tree tree = {.turn = r->n_turns - 1, .gain_us = gain_us(s), .asked = asked};
+    if (asked) {
+        r->asked = ls_realloc(r->asked, (r->n_asked + 1) * sizeof *r->asked);
+        tree.step = ls_step_copy(s);
+        r->asked[r->n_asked++] = tree;
+    }
+    tree.asked = false;
+    if (isnan(tree.gain_us) || !s->forward || s->rows == 1) return; // a plain step is no draft that failed
+    if (tree.gain_us < 0) keep(g->worst, &g->n_worst, LS_REPORT_WORST, -tree.gain_us, -1, tree, s);
+    else keep(g->best, &g->n_best, LS_REPORT_BEST, tree.gain_us, 1, tree, s);
+}
+
+ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, size_t step), void *ud, ls_err *err) {
+    ls_trace_reader *reader;
+    ls_code code = ls_trace_read_open(&reader, path, err);
+    if (code) return code;
+    bool first = true;
+    for (;;) {
+        ls_trace_line kind;
+        if ((code = ls_trace_read_next(reader, &kind, err)) || kind == LS_TRACE_NONE) break;
+        switch (kind) {
+        case LS_TRACE_HEADER:
+            begin_turn(r, path, ls_trace_read_header(reader));
+            first = false;
+            break;
+        case LS_TRACE_TOKENS: {
+            ls_event *e = ls_trace_read_tokens(reader);
+            ls_tokens_learn(vocabulary(r, ls_trace_read_header(reader)->tokenizer_id), e);
+            ls_event_free(e);
+            break;
+        }
+        case LS_TRACE_STEP: {
+            const ls_step *s = ls_trace_read_step(reader);
+            add_step(r, s, wanted && wanted(ud, s->index));
+            break;
+        }
+        case LS_TRACE_END:
+            if (!first) r->turns[r->n_turns - 1].finish = ls_trace_read_finish(reader);
+            break;
+        case LS_TRACE_OTHER:
+        case LS_TRACE_NONE: break;
+        }
+    }
+    r->n_files++;
+    r->n_torn += ls_trace_read_torn(reader);
+    ls_trace_read_close(reader);
+    return code;
+}
+
+// ---- when all were read
+
+static const char *setting(const ls_report *r, size_t group, const char *key) {
+    return ls_trace_config(&r->turns[r->groups[group].first_turn].header, key);
+}
+
+static bool differs(const ls_report *r, const char *key) {
+    const char *first = "";
+    for (size_t i = 0; i < r->n_groups; i++) {
+        const char *v = setting(r, i, key); // "": a version that did not know the key
+        if (*v && *first && strcmp(v, first)) return true;
+        if (*v) first = v;
+    }
+    return false;
+}
+
+// The method, and what else tells the groups apart.
+static void name_groups(ls_report *r) {
+    for (size_t i = 0; i < r->n_groups; i++) {
+        const ls_trace_header *h = &r->turns[r->groups[i].first_turn].header, *h0 = &r->turns[0].header;
+        ls_buf b = {0};
+        ls_buf_str(&b, h->method);
+        if (strcmp(setting(r, i, "decode.budget"), "auto") && *setting(r, i, "decode.budget"))
+            ls_buf_fmt(&b, ":%s", setting(r, i, "decode.budget"));
+        if (strcmp(setting(r, i, "decode.sizing"), "default") && *setting(r, i, "decode.sizing"))
+            ls_buf_fmt(&b, "/%s", setting(r, i, "decode.sizing"));
+        if (r->groups[i].lossy) ls_buf_fmt(&b, "@%s", h->acceptance);
+        for (const char *k = NULL, *v = NULL; next_setting(&k, &v, &h->config), k;) // knobs of this method
+            if (!strncmp(k, h->method, strlen(h->method)) && k[strlen(h->method)] == '.' && differs(r, k))
+                ls_buf_fmt(&b, "+%s=%s", k + strlen(h->method) + 1, v);
+        if (differs(r, "decode.temperature")) ls_buf_fmt(&b, " T=%s", setting(r, i, "decode.temperature"));
+        bool model = false, dtype = false, device = false, threads = false;
+        for (size_t j = 0; j < r->n_turns; j++) {
+            const ls_trace_header *o = &r->turns[j].header;
+            model |= strcmp(o->model, h0->model) != 0 || strcmp(o->sha256, h0->sha256) != 0;
+            dtype |= strcmp(o->dtype, h0->dtype) != 0;
+            device |= strcmp(o->device, h0->device) != 0 || strcmp(o->kernel, h0->kernel) != 0;
+            threads |= o->threads != h0->threads;
+        }
+        if (model) ls_buf_fmt(&b, " %s", h->model);
+        if (dtype) ls_buf_fmt(&b, " %s", h->dtype);
+        if (device) ls_buf_fmt(&b, " %s", h->device);
+        if (threads) ls_buf_fmt(&b, " %d threads", h->threads);
+        size_t same = 1;
+        for (size_t j = 0; j < i; j++)
+            same += !strncmp(r->groups[j].label, b.p, b.n) &&
+                    (!r->groups[j].label[b.n] || !strncmp(r->groups[j].label + b.n, " #", 2));
+        if (same > 1) ls_buf_fmt(&b, " #%zu", same);
+        r->groups[i].label = b.p;
+    }
+}
+
+static void add_to_prompt(ls_report *r, size_t turn) {
+    ls_report_turn *t = &r->turns[turn];
+    const ls_ids *ids = &t->header.prompt;
+    size_t at = 0;
+    while (at < r->n_prompts &&
+           (r->prompts[at].n != ids->n || memcmp(r->prompts[at].ids, ids->p, ids->n * sizeof *ids->p) ||
+            r->turns[r->prompts[at].turns[0]].header.tokenizer_id != t->header.tokenizer_id))
+        at++;
+    if (at == r->n_prompts) {
+        r->prompts = ls_realloc(r->prompts, (r->n_prompts + 1) * sizeof *r->prompts);
+        r->prompts[r->n_prompts++] = (ls_report_prompt){
+            .ids = ids->p, .n = ids->n, .text = t->header.prompt_text.n ? t->header.prompt_text.p : ""};
+    }
+    ls_report_prompt *p = &r->prompts[at];
+    p->turns = ls_realloc(p->turns, (p->n_turns + 1) * sizeof *p->turns);
+    size_t place = p->n_turns++;
+    for (; place > 0 && r->turns[p->turns[place - 1]].group > t->group; place--) p->turns[place] = p->turns[place - 1];
+    p->turns[place] = turn;
+    t->prompt = at;
+}
+
+static bool same_text(const ls_report_turn *a, const ls_report_turn *b) {
+    bool same = a->n_text == b->n_text;
+    for (size_t i = 0; i < a->n_text && same; i++) same = a->text[i].id == b->text[i].id;
+    return same;
+}
+
+// The first group's turn of the same prompt, if both ended.
+static void compare_with_first(ls_report *r) {
+    for (size_t i = 0; i < r->n_prompts; i++) {
+        const ls_report_prompt *p = &r->prompts[i];
+        const ls_report_turn *first = &r->turns[p->turns[0]];
+        if (first->group != 0 || !first->finish) continue;
+        for (size_t k = 1; k < p->n_turns; k++) {
+            const ls_report_turn *t = &r->turns[p->turns[k]];
+            ls_report_group *g = &r->groups[t->group];
+            if (t->group == 0 || !t->finish) continue;
+            g->shared++;
+            g->equal += same_text(first, t);
+            g->shared_us += t->stats.total_us;
+            g->first_us += first->stats.total_us;
+        }
+    }
+}
+
+ls_code ls_report_finish(ls_report *r, ls_err *err) {
+    size_t steps = 0;
+    for (size_t i = 0; i < r->n_turns; i++) steps += r->turns[i].n_steps;
+    if (!steps) return ls_fail(err, LS_E_RANGE, "the trace%s no step", r->n_files == 1 ? " holds" : "s hold");
+    name_groups(r);
+    for (size_t i = 0; i < r->n_turns; i++) add_to_prompt(r, i);
+    compare_with_first(r);
+    return LS_OK;
+}

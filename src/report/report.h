@@ -1,0 +1,115 @@
+// What traces say, gathered for reports: turns by prompt, and ways to decode side by side. Traces are read one line at
+// a time; kept are a few numbers for each step and token, and the whole trees of a few steps. One thread.
+#pragma once
+#include "run/stats.h"
+#include "run/tokens.h"
+#include "run/trace_events.h"
+
+enum { LS_REPORT_BINS = 10, LS_REPORT_WORST = 5, LS_REPORT_BEST = 2 };
+
+// An output token and where it came from.
+typedef struct {
+    int32_t id;
+    uint32_t step; // of its turn
+    int16_t depth; // 0: a root
+    int16_t rank;  // of its branch in the last logits; -1: the root's continuation, or not known
+    int16_t match_n;
+    uint8_t from;          // ls_from
+    bool corrected, loose; // chosen where a draft was rejected; let stand though the target chose another
+    int32_t match_pos;
+    float est_p, p;
+} ls_report_token;
+
+// A step without its tree.
+typedef struct {
+    uint32_t index;
+    int32_t context_len, output_pos, root;
+    int16_t budget, rows, n_path, n_emitted;
+    int16_t n_plain; // forwards that plain decoding needs for the same tokens
+    bool forward, corrected;
+    float draft_us, forward_us, verify_us, commit_us, total_us, ar_us; // ar_us 0: not known
+} ls_report_step;
+
+// A step with its tree, shown because it is remarkable or was asked for.
+typedef struct {
+    size_t turn;    // index into ls_report.turns
+    ls_step *step;  // owned
+    double gain_us; // against plain decoding of its tokens; NAN: not known
+    bool asked;
+} ls_report_tree;
+
+// One turn of one trace.
+typedef struct {
+    char *file;
+    ls_trace_header header; // owned
+    size_t group, prompt;   // indexes into ls_report.groups and .prompts
+    const ls_tokens *tokens;
+    ls_report_token *text;
+    size_t n_text, cap_text;
+    ls_report_step *steps;
+    size_t n_steps, cap_steps;
+    ls_stats stats;
+    ls_finish finish; // LS_GOING: the trace ends before the turn does
+} ls_report_turn;
+
+// Turns that were decoded in the same way: model, device, method, settings.
+typedef struct {
+    char *key, *label;
+    size_t n_turns;
+    size_t first_turn;
+    ls_stats stats; // pooled
+    double prefill_ms;
+    // drafts whose parent was accepted, by their estimate: in bin i those from i / 10 on
+    ls_ratio estimated[LS_REPORT_BINS]; // accepted of all
+    double estimate_sum[LS_REPORT_BINS];
+    bool lossy, exact;
+    ls_report_tree worst[LS_REPORT_WORST], best[LS_REPORT_BEST]; // by gain; n below
+    int n_worst, n_best;
+    // against the first group, on prompts that both answered
+    size_t shared, equal;       // turns, and those with the same text
+    double shared_us, first_us; // decode time of these turns here and there
+} ls_report_group;
+
+typedef struct {
+    const int32_t *ids; // all tokens before the output
+    size_t n;
+    const char *text; // of the first turn that has it
+    size_t *turns;    // that answered it, in the order of the groups
+    size_t n_turns;
+} ls_report_prompt;
+
+typedef struct {
+    uint64_t tokenizer;
+    ls_tokens tokens;
+} ls_report_vocabulary;
+
+typedef struct {
+    ls_report_turn *turns;
+    size_t n_turns;
+    ls_report_group *groups;
+    size_t n_groups;
+    ls_report_prompt *prompts;
+    size_t n_prompts;
+    ls_report_tree *asked;
+    size_t n_asked;
+    size_t n_files, n_torn; // files whose last line was cut short
+    ls_report_vocabulary **vocabularies;
+    size_t n_vocabularies;
+} ls_report;
+
+void ls_report_init(ls_report *r);
+void ls_report_free(ls_report *r);
+// Reads one trace ("-": standard input). wanted: whether this step of a turn shall be shown; may be NULL.
+ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, size_t step), void *ud, ls_err *err);
+// After the last trace: labels, prompts, comparisons. LS_E_RANGE where there is no step.
+ls_code ls_report_finish(ls_report *r, ls_err *err);
+
+// Why a step went as it did, in a sentence or two, plain text. Token texts are as in ls_label_token.
+void ls_report_explain(const ls_report *r, const ls_report_tree *t, ls_buf *out);
+
+// ---- the forms of a report, appended to out
+void ls_report_html(const ls_report *r, ls_buf *out);     // one self-contained page
+void ls_report_markdown(const ls_report *r, ls_buf *out); // the tables
+void ls_report_csv(const ls_report *r, ls_buf *out);      // a line for each step
+void ls_report_json(const ls_report *r, ls_buf *out);     // the numbers of every table and plot
+void ls_report_svg(const ls_report *r, ls_buf *out);      // the plots

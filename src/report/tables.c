@@ -1,0 +1,300 @@
+// The report for other programs and for documents: Markdown, CSV, JSON, and the plots alone.
+#include "base/jsonw.h"
+#include "report/facts.h"
+#include "report/markup.h"
+#include "report/plots.h"
+
+#include <math.h>
+#include <string.h>
+
+// ---- Markdown
+
+// Entities are never syntax, so what could be is written as one.
+static void md_text(ls_buf *out, const char *p, size_t n) {
+    ls_buf b = {0};
+    ls_markup(&b, p, n);
+    for (size_t i = 0; i < b.n; i++)
+        if (strchr("|*_`[]\\~", b.p[i])) ls_buf_fmt(out, "&#%d;", b.p[i]);
+        else ls_buf_char(out, b.p[i] == '\n' || b.p[i] == '\t' ? ' ' : b.p[i]);
+    ls_buf_free(&b);
+}
+
+static void md_str(ls_buf *out, const char *s) {
+    md_text(out, s, strlen(s));
+}
+
+static void md_head(const ls_report *r, const char *first, ls_buf *out) {
+    ls_buf_fmt(out, "\n| %s |", first);
+    for (size_t g = 0; g < r->n_groups; g++) {
+        ls_buf_char(out, ' ');
+        md_str(out, r->groups[g].label);
+        ls_buf_str(out, " |");
+    }
+    ls_buf_str(out, "\n|---|");
+    for (size_t g = 0; g < r->n_groups; g++) ls_buf_str(out, "---|");
+    ls_buf_char(out, '\n');
+}
+
+static void md_ratio(ls_buf *out, ls_ratio v) {
+    if (v.of)
+        ls_buf_fmt(out, " %llu of %llu (%.0f%%) |", (unsigned long long)v.n, (unsigned long long)v.of,
+                   100 * (double)v.n / (double)v.of);
+    else ls_buf_str(out, " - |");
+}
+
+static void md_emitted(const ls_report *r, ls_buf *out) {
+    ls_buf_fmt(out, "\n## %s\n\n%s\n", ls_plot_title(LS_PLOT_EMITTED), ls_plot_caption(LS_PLOT_EMITTED));
+    md_head(r, "tokens", out);
+    for (int i = 1; i <= LS_STATS_HIST; i++) {
+        bool any = false;
+        for (size_t g = 0; g < r->n_groups; g++) any |= r->groups[g].stats.by_emitted[i] > 0;
+        if (!any) continue;
+        ls_buf_fmt(out, "| %d |", i);
+        for (size_t g = 0; g < r->n_groups; g++)
+            md_ratio(out, (ls_ratio){r->groups[g].stats.by_emitted[i], r->groups[g].stats.steps});
+        ls_buf_char(out, '\n');
+    }
+}
+
+static void md_depths(const ls_report *r, ls_buf *out) {
+    ls_buf_fmt(out, "\n## %s\n\n%s\n", ls_plot_title(LS_PLOT_DEPTH), ls_plot_caption(LS_PLOT_DEPTH));
+    md_head(r, "depth", out);
+    for (int d = 1; d < LS_STATS_DEPTHS; d++) {
+        bool any = false;
+        for (size_t g = 0; g < r->n_groups; g++) any |= r->groups[g].stats.depth[d].of > 0;
+        if (!any) break;
+        ls_buf_fmt(out, "| %d |", d);
+        for (size_t g = 0; g < r->n_groups; g++) md_ratio(out, r->groups[g].stats.depth[d]);
+        ls_buf_char(out, '\n');
+    }
+}
+
+static void md_sources(const ls_report *r, ls_buf *out) {
+    ls_buf_fmt(out, "\n## %s\n\n%s\n", ls_plot_title(LS_PLOT_SOURCE), ls_plot_caption(LS_PLOT_SOURCE));
+    md_head(r, "source", out);
+    for (int i = 0; i < LS_FROM_COUNT; i++) {
+        bool any = false;
+        for (size_t g = 0; g < r->n_groups; g++) any |= r->groups[g].stats.from[i].of > 0;
+        if (!any) continue;
+        ls_buf_fmt(out, "| %s |", ls_from_name((ls_from)i));
+        for (size_t g = 0; g < r->n_groups; g++) md_ratio(out, r->groups[g].stats.from[i]);
+        ls_buf_char(out, '\n');
+    }
+}
+
+static void md_step(const ls_report *r, const ls_report_tree *t, ls_buf *out) {
+    ls_buf why = {0};
+    const ls_report_turn *turn = &r->turns[t->turn];
+    ls_report_explain(r, t, &why);
+    ls_buf_str(out, "* ");
+    md_str(out, turn->file);
+    ls_buf_fmt(out, ", turn %u, step %u: ", turn->header.turn, t->step->index);
+    md_text(out, why.p, why.n);
+    ls_buf_char(out, '\n');
+    ls_buf_free(&why);
+}
+
+void ls_report_markdown(const ls_report *r, ls_buf *out) {
+    ls_buf_fmt(out, "# logitspec report\n\n%zu turns of %zu recordings, %zu prompts\n", r->n_turns, r->n_files,
+               r->n_prompts);
+    md_head(r, "", out);
+    for (const ls_fact *f = ls_facts; f->name; f++) {
+        if (f->applies && !f->applies(r)) continue;
+        ls_buf_fmt(out, "| %s |", f->name);
+        for (size_t g = 0; g < r->n_groups; g++) {
+            ls_buf value = {0};
+            f->write(r, &r->groups[g], &value);
+            ls_buf_char(out, ' ');
+            md_text(out, value.p, value.n);
+            ls_buf_str(out, " |");
+            ls_buf_free(&value);
+        }
+        ls_buf_char(out, '\n');
+    }
+    ls_buf_char(out, '\n');
+    for (const ls_fact *f = ls_facts; f->name; f++)
+        if (*f->of && (!f->applies || f->applies(r))) ls_buf_fmt(out, "%s: %s. ", f->name, f->of);
+    ls_buf_char(out, '\n');
+    md_emitted(r, out);
+    md_depths(r, out);
+    md_sources(r, out);
+    for (size_t i = 0; i < r->n_asked; i++) {
+        if (!i) ls_buf_str(out, "\n## Steps asked for\n\n");
+        md_step(r, &r->asked[i], out);
+    }
+    for (size_t g = 0; g < r->n_groups; g++) {
+        const ls_report_group *o = &r->groups[g];
+        if (o->n_worst) {
+            ls_buf_str(out, "\n## Most lost: ");
+            md_str(out, o->label);
+            ls_buf_str(out, "\n\n");
+        }
+        for (int i = 0; i < o->n_worst; i++) md_step(r, &o->worst[i], out);
+    }
+}
+
+// ---- CSV (RFC 4180)
+
+static void csv_str(ls_buf *out, const char *s) {
+    ls_buf_char(out, '"');
+    for (; *s; s++) {
+        if (*s == '"') ls_buf_char(out, '"');
+        ls_buf_char(out, *s);
+    }
+    ls_buf_char(out, '"');
+}
+
+static void csv_us(ls_buf *out, float v) {
+    if (isfinite(v)) ls_buf_fmt(out, ",%.3f", (double)v);
+    else ls_buf_char(out, ',');
+}
+
+void ls_report_csv(const ls_report *r, ls_buf *out) {
+    ls_buf_str(out, "file,turn,method,step,context_len,output_pos,budget,rows,forward,corrected,accepted,emitted,root,"
+                    "draft_us,forward_us,verify_us,commit_us,total_us,plain_us\r\n");
+    for (size_t i = 0; i < r->n_turns; i++) {
+        const ls_report_turn *t = &r->turns[i];
+        for (size_t k = 0; k < t->n_steps; k++) {
+            const ls_report_step *s = &t->steps[k];
+            csv_str(out, t->file);
+            ls_buf_fmt(out, ",%u,", t->header.turn);
+            csv_str(out, r->groups[t->group].label);
+            ls_buf_fmt(out, ",%u,%d,%d,%d,%d,%d,%d,%d,%d,%d", s->index, s->context_len, s->output_pos, s->budget,
+                       s->rows, s->forward, s->corrected, s->n_path - 1, s->n_emitted, s->root);
+            const float us[] = {s->draft_us,  s->forward_us, s->verify_us,
+                                s->commit_us, s->total_us,   s->ar_us > 0 ? s->ar_us : (float)NAN};
+            for (int j = 0; j < 6; j++) csv_us(out, us[j]);
+            ls_buf_str(out, "\r\n");
+        }
+    }
+}
+
+// ---- JSON
+
+static void json_ratios(ls_jsonw *w, const char *key, const ls_ratio *v, int n) {
+    ls_jw_key(w, key);
+    ls_jw_open(w, '[');
+    for (int i = 0; i < n; i++) {
+        ls_jw_open(w, '[');
+        ls_jw_u64(w, v[i].n);
+        ls_jw_u64(w, v[i].of);
+        ls_jw_close(w, ']');
+    }
+    ls_jw_close(w, ']');
+}
+
+static int used(const ls_ratio *v, int n) {
+    while (n && !v[n - 1].of) n--;
+    return n;
+}
+
+static void json_group(ls_jsonw *w, const ls_report *r, const ls_report_group *g) {
+    const ls_stats *st = &g->stats;
+    const ls_trace_header *h = &r->turns[g->first_turn].header;
+    ls_jw_open(w, '{');
+    ls_jw_field_str(w, "label", g->label);
+    ls_jw_field_str(w, "model", h->model);
+    ls_jw_field_str(w, "method", h->method);
+    ls_jw_field_str(w, "acceptance", h->acceptance);
+    ls_jw_field_str(w, "device", h->device);
+    ls_jw_field_str(w, "dtype", h->dtype);
+    ls_jw_field_bool(w, "exact", g->exact && !g->lossy);
+    ls_jw_field_u64(w, "turns", g->n_turns);
+    ls_jw_field_u64(w, "steps", st->steps);
+    ls_jw_field_u64(w, "emitted", st->emitted);
+    ls_jw_field_num(w, "mat", ls_per((double)st->emitted, st->steps), 7);
+    ls_jw_field_u64(w, "draft_verified", st->drafted);
+    ls_jw_field_u64(w, "draft_accepted", st->accepted);
+    ls_jw_field_u64(w, "not_chosen", st->loose);
+    ls_jw_field_num(w, "decode_ms", st->total_us / 1e3, 9);
+    ls_jw_field_num(w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 7);
+    ls_jw_field_num(w, "ar_tokens_per_s", st->ar_us > 0 ? ls_stats_ar_tokens_per_s(st) : NAN, 7);
+    ls_jw_field_num(w, "speedup", st->ar_against_us > 0 ? ls_stats_speedup(st) : NAN, 7);
+    ls_jw_key(w, "us");
+    ls_jw_open(w, '{');
+    ls_jw_field_num(w, "draft", st->draft_us, 9);
+    ls_jw_field_num(w, "forward", st->forward_us, 9);
+    ls_jw_field_num(w, "verify", st->verify_us, 9);
+    ls_jw_field_num(w, "commit", st->commit_us, 9);
+    ls_jw_field_num(w, "total", st->total_us, 9);
+    ls_jw_close(w, '}');
+    int most = LS_STATS_HIST;
+    while (most && !st->by_emitted[most]) most--;
+    ls_jw_key(w, "steps_by_emitted");
+    ls_jw_open(w, '[');
+    for (int i = 0; i <= most; i++) ls_jw_u64(w, st->by_emitted[i]);
+    ls_jw_close(w, ']');
+    json_ratios(w, "by_depth", st->depth, used(st->depth, LS_STATS_DEPTHS));
+    json_ratios(w, "by_rank", st->rank, used(st->rank, LS_STATS_RANKS));
+    ls_jw_key(w, "by_source");
+    ls_jw_open(w, '{');
+    for (int i = 0; i < LS_FROM_COUNT; i++)
+        if (st->from[i].of) json_ratios(w, ls_from_name((ls_from)i), &st->from[i], 1);
+    ls_jw_close(w, '}');
+    json_ratios(w, "by_estimate", g->estimated, LS_REPORT_BINS);
+    ls_jw_key(w, "mean_estimate");
+    ls_jw_open(w, '[');
+    for (int i = 0; i < LS_REPORT_BINS; i++) ls_jw_num(w, ls_per(g->estimate_sum[i], g->estimated[i].of), 7);
+    ls_jw_close(w, ']');
+    ls_jw_field_u64(w, "shared_with_first", g->shared);
+    ls_jw_field_u64(w, "equal_to_first", g->equal);
+    ls_jw_close(w, '}');
+}
+
+void ls_report_json(const ls_report *r, ls_buf *out) {
+    ls_jsonw w = {.out = out};
+    ls_jw_open(&w, '{');
+    ls_jw_field_str(&w, "format", "logitspec-report");
+    ls_jw_field_int(&w, "version", 1);
+    ls_jw_key(&w, "groups");
+    ls_jw_open(&w, '[');
+    for (size_t g = 0; g < r->n_groups; g++) json_group(&w, r, &r->groups[g]);
+    ls_jw_close(&w, ']');
+    ls_jw_key(&w, "turns");
+    ls_jw_open(&w, '[');
+    for (size_t i = 0; i < r->n_turns; i++) {
+        const ls_report_turn *t = &r->turns[i];
+        ls_jw_open(&w, '{');
+        ls_jw_field_str(&w, "file", t->file);
+        ls_jw_field_int(&w, "turn", t->header.turn);
+        ls_jw_field_u64(&w, "group", t->group);
+        ls_jw_field_u64(&w, "prompt", t->prompt);
+        ls_jw_field_u64(&w, "steps", t->stats.steps);
+        ls_jw_field_u64(&w, "emitted", t->stats.emitted);
+        ls_jw_field_num(&w, "mat", ls_per((double)t->stats.emitted, t->stats.steps), 7);
+        ls_jw_field_num(&w, "decode_ms", t->stats.total_us / 1e3, 9);
+        ls_jw_field_num(&w, "speedup", t->stats.ar_against_us > 0 ? ls_stats_speedup(&t->stats) : NAN, 7);
+        ls_jw_field_str(&w, "reason", ls_finish_name(t->finish));
+        ls_jw_close(&w, '}');
+    }
+    ls_jw_close(&w, ']');
+    ls_jw_close(&w, '}');
+    ls_buf_char(out, '\n');
+}
+
+// ---- SVG
+
+void ls_report_svg(const ls_report *r, ls_buf *out) {
+    enum { TITLE = 26, GAP = 10 };
+    int height = 0;
+    ls_buf body = {0}, plot = {0};
+    for (ls_plot p = 0; p < LS_PLOTS; p++) {
+        ls_buf_clear(&plot);
+        if (!ls_plot_draw(r, p, &plot)) continue;
+        ls_buf_fmt(&body, "<text x=\"8\" y=\"%d\" font-size=\"14\" font-weight=\"bold\">", height + 18);
+        ls_markup_str(&body, ls_plot_title(p));
+        ls_buf_fmt(&body, "</text>\n<g transform=\"translate(0 %d)\">\n", height + TITLE);
+        ls_buf_add(&body, plot.p, plot.n);
+        ls_buf_str(&body, "</g>\n");
+        height += TITLE + ls_plot_height(r, p) + GAP;
+    }
+    ls_buf_fmt(out,
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+               "font-family=\"sans-serif\" color=\"#222\" fill=\"#222\">\n<rect width=\"100%%\" height=\"100%%\" "
+               "fill=\"#fff\"/>\n",
+               LS_PLOT_WIDTH, height, LS_PLOT_WIDTH, height);
+    ls_buf_add(out, body.p, body.n);
+    ls_buf_str(out, "</svg>\n");
+    ls_buf_free(&body);
+    ls_buf_free(&plot);
+}

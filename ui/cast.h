@@ -1,0 +1,14 @@
+// The screen as a film: asciicast v2 (docs.asciinema.org/manual/asciicast/v2), without a terminal. Only rows that
+// changed are written.
+#pragma once
+#include "ui/canvas.h"
+
+typedef struct {
+    ui_canvas shown; // what the viewer sees
+    ls_buf *out;     // borrowed
+} ui_cast;
+
+void ui_cast_begin(ui_cast *c, int rows, int cols, const char *title, ls_buf *out);
+// The screen looks like that from `seconds` on (not before the frame before it). The canvas has the size of the film.
+void ui_cast_frame(ui_cast *c, const ui_canvas *now, const ui_theme *t, double seconds);
+void ui_cast_end(ui_cast *c, double seconds); // the last frame stays until then

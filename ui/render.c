@@ -30,6 +30,7 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
     }
     separator(&p);
     ui_print(&p, "%s%s", s->recording ? "REPLAY " : "", state_name(s));
+    if (s->recording && s->fraction >= 0) ui_print(&p, " %.0f%%", 100 * s->fraction); // of the file
     const ls_step *step = ui_viewed(s);
     if (step) {
         separator(&p);
@@ -166,7 +167,7 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
     if (s->typing_command) edit_line(c, l.prompt, ":", &s->command, true, "", cursor_row, cursor_col);
     else
         edit_line(c, l.prompt, c->ascii ? ">" : "›", &s->prompt, s->focus == UI_NO_PANEL,
-                  s->recording ? "a recording: Space runs and pauses, s steps, [ and ] go through what was shown"
+                  s->recording ? "a recording: Space runs and pauses, s steps, [ and ] go back and on, G to its end"
                   : s->focus == UI_NO_PANEL ? "type a prompt, Enter sends it"
                                             : "p: type a prompt",
                   cursor_row, cursor_col);

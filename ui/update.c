@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 10, EXIT_INTERRUPTED = 130 };
+enum { PAGE = 10, EXIT_INTERRUPTED = 130, ALL_STEPS = 1 << 30 };
 
 static void say(ui_state *s, const char *text, bool is_error) {
     snprintf(s->message, sizeof s->message, "%s", text);
@@ -66,6 +66,13 @@ static bool ended(ui_state *s) { // a recording that was played to its end
     return yes;
 }
 
+// What was not played yet of a recording lies ahead of its newest step.
+static bool play_on(ui_state *s, int steps) {
+    if (!s->recording || !s->live || !ui_busy(s)) return false;
+    request(s, LS_CMD_STEP, NULL, steps);
+    return true;
+}
+
 void ui_act(ui_state *s, ui_action a) {
     switch (a) {
     case UI_ACT_HELP:
@@ -96,11 +103,17 @@ void ui_act(ui_state *s, ui_action a) {
         }
         break;
     case UI_ACT_BACK: move(s, -1); break;
-    case UI_ACT_FORWARD: move(s, 1); break;
+    case UI_ACT_FORWARD:
+        if (!play_on(s, 1)) move(s, 1);
+        break;
     case UI_ACT_BACK_10: move(s, -10); break;
-    case UI_ACT_FORWARD_10: move(s, 10); break;
+    case UI_ACT_FORWARD_10:
+        if (!play_on(s, 10)) move(s, 10);
+        break;
     case UI_ACT_FIRST: look_at(s, 0); break;
-    case UI_ACT_LIVE: look_at(s, (int64_t)s->n_steps); break;
+    case UI_ACT_LIVE:
+        if (!play_on(s, ALL_STEPS)) look_at(s, (int64_t)s->n_steps);
+        break;
     case UI_ACT_STOP:
         if (ui_busy(s)) request(s, LS_CMD_STOP, NULL, 0);
         else say(s, "nothing is being decoded", false);

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MOST_LINE = 16 << 20, CHUNK = 1 << 16 };
@@ -64,6 +65,14 @@ const char *ls_lines_name(const ls_lines *l) {
 void ls_lines_stop(ls_lines *l, bool (*stop)(void *ud), void *ud) {
     l->stop = stop;
     l->ud = ud;
+}
+
+double ls_lines_progress(const ls_lines *l) {
+    struct stat st;
+    const off_t at = lseek(l->fd, 0, SEEK_CUR);
+    if (at < 0 || fstat(l->fd, &st) || !S_ISREG(st.st_mode) || st.st_size <= 0) return -1;
+    const size_t waits = l->zst ? l->packed.n - l->packed_at : l->bytes.n - l->at; // read, but not yet taken
+    return ((double)at - (double)waits) / (double)st.st_size;
 }
 
 bool ls_lines_seek_works(const ls_lines *l) {

@@ -27,6 +27,7 @@ int ls_lines_fd(const ls_lines *l);                                         // b
 void ls_lines_stop(ls_lines *l, bool (*stop)(void *ud), void *ud);
 // The next line, valid until the next call. A line of more than 16 MiB is LS_E_PARSE.
 ls_code ls_lines_next(ls_lines *l, ls_line *out, ls_err *err);
+double ls_lines_progress(const ls_lines *l); // how much of a regular file was read, 0..1; negative: not known
 // Whether lines can be read in any order: not in pipes and compressed files. Known once a line was read.
 bool ls_lines_seek_works(const ls_lines *l);
 void ls_lines_seek(ls_lines *l, uint64_t offset, size_t number); // the next line is that one

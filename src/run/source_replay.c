@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_STEPS = 1 << 30 }; // that keys can ask for ahead
+
 typedef struct {
     ls_channel c; // first: a source is one of these
     char *path;
@@ -15,6 +17,7 @@ typedef struct {
     double speed, due_ms; // due_ms: when the next step is to be seen, on the clock below
     bool paused, ended;
     int steps_left;
+    int percent;    // of the file, as last told; -1: not known
     ls_event *next; // read, and waiting for its time
 } replay;
 
@@ -59,18 +62,24 @@ static void start_again(replay *r) {
     r->due_ms = now_ms();
 }
 
+static void tell_progress(replay *r, ls_run_state state) {
+    ls_channel_status(&r->c, state, "", r->percent < 0 ? -1 : r->percent / 100.0);
+}
+
 static void carry_out(replay *r, const ls_queued_command *c) {
     switch (c->kind) {
     case LS_CMD_RUN:
         r->paused = false;
         r->due_ms = now_ms();
-        if (!r->ended) ls_channel_status(&r->c, LS_STATE_RUNNING, "", -1);
+        if (!r->ended) tell_progress(r, LS_STATE_RUNNING);
         break;
     case LS_CMD_PAUSE:
     case LS_CMD_STEP:
-        r->steps_left = c->kind == LS_CMD_STEP ? (r->paused ? r->steps_left : 0) + c->n : 0; // keys may come faster
+        if (!r->paused || c->kind == LS_CMD_PAUSE) r->steps_left = 0;
+        if (c->kind == LS_CMD_STEP) // keys may come faster than steps
+            r->steps_left += c->n < MOST_STEPS - r->steps_left ? c->n : MOST_STEPS - r->steps_left;
         r->paused = true;
-        if (!r->ended && !r->steps_left) ls_channel_status(&r->c, LS_STATE_PAUSED, "", -1);
+        if (!r->ended && !r->steps_left) tell_progress(r, LS_STATE_PAUSED);
         break;
     case LS_CMD_SET: set_speed(r, c->text); break;
     case LS_CMD_RESET: start_again(r); break;
@@ -106,12 +115,18 @@ static void play(replay *r) {
         ls_channel_send(&r->c, e);
         if (kind == LS_EV_PROMPT) {
             r->due_ms = now_ms();
-            ls_channel_status(&r->c, r->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
+            tell_progress(r, r->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING);
         }
         if (kind == LS_EV_STEP) {
             if (r->speed > 0 && isfinite(ms)) r->due_ms += ms / r->speed;
             if (r->due_ms < now_ms() - 100) r->due_ms = now_ms(); // far behind: it does not rush to catch up
-            if (r->paused && --r->steps_left == 0) ls_channel_status(&r->c, LS_STATE_PAUSED, "", -1);
+            const double read = ls_trace_read_progress(ls_trace_events_reader(r->t));
+            const int percent = read < 0 ? -1 : (int)(100 * read);
+            const bool stops = r->paused && --r->steps_left == 0;
+            if (stops || percent != r->percent) {
+                r->percent = percent;
+                tell_progress(r, r->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING);
+            }
         }
     }
     const ls_code code = ls_trace_events_next(r->t, &r->next, &err);

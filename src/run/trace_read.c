@@ -368,6 +368,10 @@ void ls_trace_read_stop(ls_trace_reader *r, bool (*stop)(void *ud), void *ud) {
     ls_lines_stop(r->lines, stop, ud);
 }
 
+double ls_trace_read_progress(const ls_trace_reader *r) {
+    return ls_lines_progress(r->lines);
+}
+
 static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json *doc) {
     const char *type = get_str(g, doc, "type", NULL);
     if (g->code) return LS_TRACE_NONE;

@@ -1,4 +1,5 @@
 #include "base/json.h"
+#include "base/utf8.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -6,7 +7,9 @@
 ls_code ls_json_parse(ls_json **out, const char *text, size_t n, const char *where, ls_err *err) {
     json_error_t e;
     *out = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
-    return *out ? LS_OK : ls_fail(err, LS_E_PARSE, "%s: %d:%d: not JSON: %.200s", where, e.line, e.column, e.text);
+    if (*out) return LS_OK;
+    ls_utf8_tame(e.text); // it quotes the file
+    return ls_fail(err, LS_E_PARSE, "%s: %d:%d: not JSON: %.200s", where, e.line, e.column, e.text);
 }
 
 void ls_json_free(ls_json *doc) {

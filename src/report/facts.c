@@ -137,7 +137,7 @@ void ls_settings(const ls_report *r, void (*row)(void *ud, const char *key, cons
     size_t n = 0;
     for (size_t g = 0; g < r->n_groups; g++) {
         const ls_buf *c = &header(r, &r->groups[g])->config;
-        for (const char *k = c->p, *end = c->p + c->n; k < end; k += strlen(k) + 1, k += strlen(k) + 1) {
+        for (const char *k = c->p; c->n && k < c->p + c->n; k += strlen(k) + 1, k += strlen(k) + 1) {
             bool known = false;
             for (size_t i = 0; i < n && !known; i++) known = !strcmp(keys[i], k);
             if (known) continue;

@@ -13,18 +13,27 @@ static bool is_hidden(uint32_t cp) {
            (cp >= 0xFFF0 && cp <= 0xFFFB) || (cp & 0xFFFE) == 0xFFFE || (cp >= 0xE0000 && cp <= 0xE0FFF);
 }
 
-void ls_markup(ls_buf *out, const char *p, size_t n) {
+static void put(ls_buf *out, const char *p, size_t n, bool html) {
+    const char *open = html ? "&lt;" : "<", *close = html ? "&gt;" : ">";
     for (size_t i = 0; i < n;) {
         uint32_t cp = 0;
         const int len = ls_utf8_decode(p + i, n - i, &cp);
-        if (len <= 0) ls_buf_fmt(out, "&lt;%02X&gt;", (unsigned char)p[i]);
+        if (len <= 0) ls_buf_fmt(out, "%s%02X%s", open, (unsigned char)p[i], close);
         else if (cp == '\n' || cp == '\t') ls_buf_char(out, p[i]);
-        else if (cp < 0x20 || cp == 0x7F) ls_buf_fmt(out, "&lt;%02X&gt;", (unsigned)cp);
-        else if (is_hidden(cp)) ls_buf_fmt(out, "&lt;U+%04X&gt;", (unsigned)cp);
-        else if (strchr("<>&\"'", p[i])) ls_buf_fmt(out, "&#%u;", (unsigned)cp);
+        else if (cp < 0x20 || cp == 0x7F) ls_buf_fmt(out, "%s%02X%s", open, (unsigned)cp, close);
+        else if (is_hidden(cp)) ls_buf_fmt(out, "%sU+%04X%s", open, (unsigned)cp, close);
+        else if (html && strchr("<>&\"'", p[i])) ls_buf_fmt(out, "&#%u;", (unsigned)cp);
         else ls_buf_add(out, p + i, (size_t)len);
         i += len > 0 ? (size_t)len : 1;
     }
+}
+
+void ls_markup(ls_buf *out, const char *p, size_t n) {
+    put(out, p, n, true);
+}
+
+void ls_label_safe(ls_buf *out, const char *p, size_t n) {
+    put(out, p, n, false);
 }
 
 void ls_markup_str(ls_buf *out, const char *s) {

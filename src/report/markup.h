@@ -10,4 +10,5 @@ void ls_markup_str(ls_buf *out, const char *s);
 void ls_markup_fmt(ls_buf *out, const char *fmt, ...) __attribute__((format(printf, 2, 3))); // its result is escaped
 // A token as one visible word, not escaped: blanks as a dot, newlines as an arrow.
 void ls_label_token(ls_buf *out, const ls_tokens *t, int32_t id);
-size_t ls_label_cells(const char *p, size_t n); // characters of a label
+void ls_label_safe(ls_buf *out, const char *p, size_t n); // as ls_markup, for a terminal: codes, but no entities
+size_t ls_label_cells(const char *p, size_t n);           // characters of a label

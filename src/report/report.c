@@ -67,9 +67,8 @@ static bool is_incidental(const char *key) {
 }
 
 static void next_setting(const char **key, const char **value, const ls_buf *config) {
-    const char *end = config->p + config->n;
     *key = *key ? *value + strlen(*value) + 1 : config->p;
-    if (!config->n || *key >= end) *key = NULL;
+    if (!config->n || *key == config->p + config->n) *key = NULL;
     else *value = *key + strlen(*key) + 1;
 }
 

@@ -200,7 +200,8 @@ static int32_t simulate_step(ls_simulator *s, const ls_recording *r, size_t posi
     total->steps++;
     if (left == 1) return 1; // nothing follows: no forward
     const best b = position < r->n_at ? r->at[position] : (best){0};
-    const ls_draft_state state = {r->text.p, n_context, next[0], r->ids + b.first, r->p + b.first, b.n, NULL};
+    ls_draft_state state = {.context = r->text.p, .n_context = n_context, .root = next[0], .n_top = b.n};
+    if (b.n) state.top_ids = r->ids + b.first, state.top_p = r->p + b.first;
     const uint64_t start = ls_now_ns();
     ls_drafting_propose(&s->drafting, &state, &s->costs, r->capacity - (int32_t)n_context, &s->tree);
     total->draft_us += (double)(ls_now_ns() - start) / 1e3;

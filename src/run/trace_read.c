@@ -1,6 +1,7 @@
 #include "run/trace_read.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -65,6 +66,7 @@ static const char *get_str(reading *g, const ls_json *o, const char *field, size
 
 static void copy_str(reading *g, const ls_json *o, const char *field, char *out, size_t size) {
     snprintf(out, size, "%s", get_str(g, o, field, NULL));
+    ls_utf8_tame(out); // it will be shown
 }
 
 static const ls_json *get_array(reading *g, const ls_json *o, const char *field, size_t most) {
@@ -138,7 +140,7 @@ static void add_config(void *ud, const char *key, const ls_json *value) {
 }
 
 const char *ls_trace_config(const ls_trace_header *h, const char *key) {
-    for (const char *p = h->config.p, *end = p + h->config.n; p < end;) {
+    for (const char *p = h->config.p; h->config.n && p < h->config.p + h->config.n;) {
         const char *value = p + strlen(p) + 1;
         if (!strcmp(p, key)) return value;
         p = value + strlen(value) + 1;
@@ -381,8 +383,11 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
         return LS_TRACE_HEADER;
     }
     if (!r->has_header) {
-        g->code = ls_fail(g->err, LS_E_PARSE, "%s:%zu: a '%.20s' line before any header: not a logitspec trace",
-                          ls_lines_name(r->lines), r->line.number, type);
+        char shown[24];
+        snprintf(shown, sizeof shown, "%.20s", type);
+        ls_utf8_tame(shown);
+        g->code = ls_fail(g->err, LS_E_PARSE, "%s:%zu: a '%s' line before any header: not a logitspec trace",
+                          ls_lines_name(r->lines), r->line.number, shown);
         return LS_TRACE_NONE;
     }
     if (!strcmp(type, "step")) {

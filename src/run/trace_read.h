@@ -40,7 +40,7 @@ typedef struct ls_trace_reader ls_trace_reader;
 
 // "-": standard input. Zstandard is recognised by its first bytes.
 ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err);
-void ls_trace_read_close(ls_trace_reader *r); // accepts NULL
+void ls_trace_read_close(ls_trace_reader *r);            // accepts NULL
 double ls_trace_read_progress(const ls_trace_reader *r); // 0..1; negative: not known
 // A silent pipe is given up (LS_E_CANCELLED) when stop says so.
 void ls_trace_read_stop(ls_trace_reader *r, bool (*stop)(void *ud), void *ud);

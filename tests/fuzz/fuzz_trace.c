@@ -1,13 +1,10 @@
 // libFuzzer on the trace reader and what reads from it: any bytes are a trace or one clear error, on the screen too.
 #include "run/simulate.h"
 #include "run/trace_events.h"
+#include "tests/fuzz/input.h"
 #include "ui/render.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 static void draw(ui_state *s) {
     static const int sizes[][2] = {{24, 80}, {36, 120}, {9, 31}};
@@ -35,17 +32,12 @@ static void simulate(const ls_recording *r, const ls_trace_header *h) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    static int fd = -1;
-    char path[40];
-    if (fd < 0) fd = memfd_create("trace", 0);
-    if (fd < 0 || ftruncate(fd, 0) || pwrite(fd, data, n, 0) != (ssize_t)n) abort();
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     ls_trace_events *t;
     ls_event *e;
     ls_err err = {0};
     ui_state s;
     ls_recording *r = NULL;
-    if (ls_trace_events_open(&t, path, &err)) abort();
+    if (ls_trace_events_open(&t, fuzz_file(data, n), &err)) abort();
     ui_state_init(&s);
     ls_code code;
     while (!(code = ls_trace_events_next(t, &e, &err)) && e) {

@@ -141,6 +141,14 @@ static void what_is_wrong_is_named(void **state) {
         {"\"token\":", "\"token\":99999", "token is not a whole number from 0 to"},
         {"\"rows\":[1,", "\"rows\":[0,", "rows is not a list of ids or rows in range"},
         {"\"seed\":0", "\"seed\":-1", "seed is not a whole number"},
+        {"\"type\":\"header\"", "\"type\":\"\\u001b[2J\"",
+         ":1: a '?[2J' line before any header"}, // not to the terminal
+        {"{\"type\":\"header\"", "{\x1b[2J", "not JSON: string or '}' expected near '?'"},
+        {"\"level\":\"full\"", "\"level\":\"half\"", "level is not a name that is known"},
+        {"\"context\":", "\"context\":99999999", "context is not a whole number from 1 to 16777216"},
+        {"\"branch\":0", "\"branch\":-1", "branch is not a whole number from 0 to"},
+        {"\"context_len\":", "\"context_len\":9999999", "context_len is not a whole number from 0 to"},
+        {"\"rows\":9", "\"rows\":8", "nodes is not a tree of that many rows"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *at = strstr(whole.p, cases[i].from);

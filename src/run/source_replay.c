@@ -59,6 +59,7 @@ static void start_again(replay *r) {
     ls_trace_read_stop(ls_trace_events_reader(t), closing, &r->c);
     r->next = NULL;
     r->ended = false;
+    r->steps_left = 0;
     r->due_ms = now_ms();
 }
 

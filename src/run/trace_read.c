@@ -247,6 +247,13 @@ static void read_path(reading *g, const ls_json *doc, ls_step *s) {
         if (!g->code && s->nodes[s->path[i]].parent != (i ? s->path[i - 1] : -1))
             wrong(g, "path", "a path from the root");
     }
+    bool on_path[LS_MAX_ROWS] = {0};
+    for (int i = 0; i < s->n_path && !g->code; i++) on_path[s->path[i]] = true;
+    for (int i = 0; i < s->n_nodes && !g->code; i++) {
+        const bool reached = i == 0 || on_path[s->nodes[i].parent];
+        if (s->nodes[i].state != (on_path[i] ? LS_NODE_ACCEPTED : reached ? LS_NODE_REJECTED : LS_NODE_NOT_REACHED))
+            wrong(g, "state", "what the path says");
+    }
     if (!g->code && (s->n_emitted < 1 || s->n_emitted > s->n_path)) wrong(g, "emitted", "one to as many as the path");
     for (int i = 0; i < s->n_emitted && !g->code; i++)
         if (item_int(g, emitted, (size_t)i, "emitted", 0, INT32_MAX) != s->nodes[s->path[i]].token)

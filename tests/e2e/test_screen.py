@@ -48,13 +48,23 @@ class Keys(unittest.TestCase):
     def test_a_replay_is_the_run_again_without_a_model(self):
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, "t.jsonl")
-            run("generate", "--model", "script", "--prompt", "def fib(n):", "--max-tokens", "60", "--trace", path)
+            run("generate", "--model", "script", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "3", "--trace", path)
             with Screen("replay", path, "--paused", cols=120, rows=36, env={"LOGITSPEC_LIB": "/nowhere"}) as s:
                 s.wait("REPLAY PAUSED", "a recording: Space runs")
                 s.keys("s", "s", "s")
                 s.wait("│ step 2 │")
                 s.keys("p")
                 s.wait("it takes no prompts")
+                s.keys("]")  # ahead of the newest step lies what was not played yet
+                self.assertRegex(s.wait("│ step 3 │"), r"REPLAY PAUSED [1-9]\d?% ")  # of the file
+                s.keys("}")
+                s.wait("│ step 13 │")
+                s.keys("[", "[", "]")
+                s.wait("│ step 12, 1 behind │")
+                s.keys("G", "G")  # the newest, then the end
+                s.wait("REPLAY ENDED", "60 tokens", "follow")
+                s.keys("C-n")
+                s.wait("REPLAY PAUSED", "a recording")
                 s.keys("Space")
                 s.wait("REPLAY ENDED", "60 tokens")
                 s.keys("[", "[")

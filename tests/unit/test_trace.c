@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "drafters.h"
 #include "recorded.h"
+#include "report/report.h"
 #include "run/session.h"
 #include "run/simulate.h"
 #include "run/source_replay.h"
@@ -145,6 +146,7 @@ static void what_is_wrong_is_named(void **state) {
          ":1: a '?[2J' line before any header"}, // not to the terminal
         {"{\"type\":\"header\"", "{\x1b[2J", "not JSON: string or '}' expected near '?'"},
         {"\"level\":\"full\"", "\"level\":\"half\"", "level is not a name that is known"},
+        {"\"state\":\"accepted\"", "\"state\":\"rejected\"", "state is not what the path says"},
         {"\"context\":", "\"context\":99999999", "context is not a whole number from 1 to 16777216"},
         {"\"branch\":0", "\"branch\":-1", "branch is not a whole number from 0 to"},
         {"\"context_len\":", "\"context_len\":9999999", "context_len is not a whole number from 0 to"},
@@ -218,6 +220,16 @@ static void fuzzed_files_are_survived(void **state) {
         while (!(code = ls_trace_events_next(t, &e, &err)) && e) ls_event_free(e);
         if (code) assert_true(*err.msg && !strchr(err.msg, '\n'));
         ls_trace_events_close(t);
+        ls_report r;
+        ls_buf page = {0};
+        ls_report_init(&r);
+        if (!ls_report_add(&r, files.gl_pathv[i], NULL, NULL, &err) && !ls_report_finish(&r, &err)) {
+            ls_report_html(&r, &page);
+            assert_null(strstr(page.p, "<script"));
+            assert_non_null(strstr(page.p, "</html>"));
+        }
+        ls_buf_free(&page);
+        ls_report_free(&r);
     }
     globfree(&files);
 }

@@ -334,6 +334,7 @@ static void add_token(void *ud, const char *key, const ls_json *value) {
 
 static ls_event *read_tokens(reading *g, const ls_json *doc) {
     token_list l = {.g = g};
+    ls_buf_str(&l.bytes, ""); // never NULL
     const ls_json *special = get_array(g, doc, "special", (size_t)g->r->header.n_vocab);
     if (!g->code && !ls_json_each(ls_json_get(doc, "bytes"), add_token, &l)) wrong(g, "bytes", "an object");
     ls_event *e = ls_event_new(LS_EV_TOKENS);

@@ -14,9 +14,10 @@ static int key_of(const char *name, size_t n) {
     static const struct {
         const char *name;
         int key;
-    } named[] = {{"Space", ' '},        {"Tab", UI_KEY_TAB},      {"S-Tab", UI_KEY_BACKTAB},  {"Up", UI_KEY_UP},
-                 {"Down", UI_KEY_DOWN}, {"PgUp", UI_KEY_PAGE_UP}, {"PgDn", UI_KEY_PAGE_DOWN}, {"Home", UI_KEY_HOME},
-                 {"End", UI_KEY_END}};
+    } named[] = {
+        {"Space", ' '},           {"Tab", UI_KEY_TAB},        {"S-Tab", UI_KEY_BACKTAB}, {"Up", UI_KEY_UP},
+        {"Down", UI_KEY_DOWN},    {"Left", UI_KEY_LEFT},      {"Right", UI_KEY_RIGHT},   {"Enter", UI_KEY_ENTER},
+        {"PgUp", UI_KEY_PAGE_UP}, {"PgDn", UI_KEY_PAGE_DOWN}, {"Home", UI_KEY_HOME},     {"End", UI_KEY_END}};
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         if (strlen(named[i].name) == n && !memcmp(named[i].name, name, n)) return named[i].key;
     if (n == 2 && name[0] == '^') return UI_CTRL(name[1]);
@@ -25,7 +26,8 @@ static int key_of(const char *name, size_t n) {
 }
 
 ui_action ui_action_of(int key, int typing) {
-    if (typing && (key == UI_KEY_HOME || key == UI_KEY_END || key == UI_CTRL('U') || key == UI_CTRL('D')))
+    if (typing && (key == UI_KEY_LEFT || key == UI_KEY_RIGHT || key == UI_KEY_ENTER || key == UI_KEY_HOME ||
+                   key == UI_KEY_END || key == UI_CTRL('U') || key == UI_CTRL('D')))
         return UI_ACT_NONE; // the line editor's
     if (typing && key >= 32 && key < UI_KEY_FIRST) return UI_ACT_NONE;
     for (int a = 0; a < UI_ACTIONS; a++)

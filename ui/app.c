@@ -57,7 +57,9 @@ static void take_key(app *a, ui_key k) {
         int code = k.code == UI_KEY_ENTER ? '\n' : k.code;
         ls_buf_add(&a->paste, utf8, (size_t)ls_utf8_encode((uint32_t)code, utf8));
     } else if (k.code != UI_KEY_RESIZE) {
-        ui_layout l = ui_layout_of(a->canvas.rows, a->canvas.cols, a->state.focus, a->state.zoom);
+        ui_layout l = ui_layout_of(a->canvas.rows, a->canvas.cols, &a->state.shown);
+        if (k.code == UI_KEY_MOUSE && k.row < a->canvas.rows && k.col < a->canvas.cols)
+            k.tag = a->canvas.cells[k.row * a->canvas.cols + k.col].tag;
         ui_on_key(&a->state, k, ui_panel_at(&l, k.row, k.col));
     }
 }
@@ -137,10 +139,10 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     a.state.ascii = o->ascii;
     a.state.brackets = !o->color;
     a.state.recording = o->recording;
-    if (o->recording) a.state.focus = UI_OUTPUT; // keys act on the panels
+    if (o->recording) a.state.shown.focus = UI_OUTPUT; // keys act on the panels
     if (o->prompt) {
         ui_on_paste(&a.state, o->prompt, strlen(o->prompt));
-        ui_on_key(&a.state, (ui_key){UI_KEY_ENTER, 0, 0, 0}, UI_NO_PANEL);
+        ui_on_key(&a.state, (ui_key){.code = UI_KEY_ENTER}, UI_NO_PANEL);
         send_requests(&a);
     }
     loop(&a);

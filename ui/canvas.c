@@ -86,7 +86,7 @@ int ui_text_cells(const ui_canvas *c, const char *text, size_t n) {
 }
 
 ui_pen ui_pen_at(ui_canvas *c, ui_rect r, int row, ui_role role) {
-    ui_pen p = {c, r.row + row, r.col, r.col + r.cols, (uint8_t)role, 0};
+    ui_pen p = {c, r.row + row, r.col, r.col + r.cols, (uint8_t)role, 0, 0};
     if (row < 0 || row >= r.rows || p.row < 0 || p.row >= c->rows) p.end = p.col;
     if (p.end > c->cols) p.end = c->cols;
     if (p.col < 0) p.col = 0;
@@ -97,7 +97,7 @@ static void put(ui_pen *p, const char *glyph, size_t n, int cells) {
     ui_canvas *c = p->canvas;
     ui_cell *cell = &c->cells[p->row * c->cols + p->col];
     if (!*cell->glyph && p->col > 0) memcpy(cell[-1].glyph, " ", 2); // half of a wide character is overwritten
-    for (int i = 0; i < cells; i++) cell[i] = (ui_cell){.role = p->role, .mark = p->mark};
+    for (int i = 0; i < cells; i++) cell[i] = (ui_cell){.role = p->role, .mark = p->mark, .tag = p->tag};
     memcpy(cell->glyph, glyph, n);
     cell->glyph[n] = 0;
     if (p->col + cells < c->cols && !*cell[cells].glyph) memcpy(cell[cells].glyph, " ", 2);

@@ -13,6 +13,7 @@ typedef struct {
     char glyph[UI_GLYPH_BYTES]; // UTF-8, NUL-terminated; "" in the second cell of a wide character
     uint8_t role;               // ui_role
     uint8_t mark;               // ui_mark bits
+    int32_t tag;                // what a click there means to its panel; 0: nothing
 } ui_cell;
 
 typedef struct {
@@ -35,6 +36,7 @@ typedef struct {
     ui_canvas *canvas;
     int row, col, end; // next cell, and the first cell beyond
     uint8_t role, mark;
+    int32_t tag;
 } ui_pen;
 
 ui_pen ui_pen_at(ui_canvas *c, ui_rect r, int row, ui_role role); // row of the rectangle; beyond it nothing is drawn

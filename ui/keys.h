@@ -33,4 +33,5 @@ typedef struct {
     int code;
     ui_mouse_kind mouse; // of UI_KEY_MOUSE
     int row, col;
+    int tag; // of the canvas there
 } ui_key;

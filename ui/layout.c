@@ -1,39 +1,43 @@
 #include "ui/layout.h"
 
-static void small(ui_layout *l, ui_rect b, ui_panel focus) {
+static void small(ui_layout *l, ui_rect b, const ui_shown *w) {
     int stats = b.rows >= 24 ? 6 : 5, middle = (b.rows - stats) * 8 / 15, top = b.rows - stats - middle;
     l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, b.cols};
     ui_rect mid = {b.row + top, b.col, middle, b.cols};
-    int left = b.cols * 36 / 80;
-    if (focus == UI_DRAFTS) l->panel[UI_DRAFTS] = mid;
+    int left = b.cols * (w->inspect ? 40 : 36) / 80;
+    if (w->focus == UI_DRAFTS) l->panel[UI_DRAFTS] = mid;
     else {
-        l->panel[UI_LOGITS] = (ui_rect){mid.row, mid.col, mid.rows, left};
+        const ui_panel beside = w->inspect && w->focus != UI_LOGITS ? UI_INSPECT : UI_LOGITS;
+        l->panel[beside] = (ui_rect){mid.row, mid.col, mid.rows, left};
         l->panel[UI_TREE] = (ui_rect){mid.row, mid.col + left, mid.rows, mid.cols - left};
     }
     l->panel[UI_STATS] = (ui_rect){b.row + top + middle, b.col, stats, b.cols};
 }
 
-static void medium(ui_layout *l, ui_rect b) {
+static void medium(ui_layout *l, ui_rect b, const ui_shown *w) {
     int stats = 8, middle = (b.rows - stats) * 12 / 25, top = b.rows - stats - middle;
     int logits = b.cols * 42 / 100 < 56 ? b.cols * 42 / 100 : 56, half = b.cols / 2;
     l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, b.cols - logits};
     l->panel[UI_LOGITS] = (ui_rect){b.row, b.col + b.cols - logits, top, logits};
-    l->panel[UI_DRAFTS] = (ui_rect){b.row + top, b.col, middle, half};
+    l->panel[w->inspect && w->focus != UI_DRAFTS ? UI_INSPECT : UI_DRAFTS] =
+        (ui_rect){b.row + top, b.col, middle, half};
     l->panel[UI_TREE] = (ui_rect){b.row + top, b.col + half, middle, b.cols - half};
     l->panel[UI_STATS] = (ui_rect){b.row + top + middle, b.col, stats, b.cols};
 }
 
-static void large(ui_layout *l, ui_rect b) {
+static void large(ui_layout *l, ui_rect b, const ui_shown *w) {
     int stats = 10, drafts = b.rows / 4, top = b.rows - stats - drafts;
     int logits = 56, output = (b.cols - logits) * 11 / 20;
     l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, output};
     l->panel[UI_LOGITS] = (ui_rect){b.row, b.col + output, top, logits};
     l->panel[UI_TREE] = (ui_rect){b.row, b.col + output + logits, top, b.cols - output - logits};
-    l->panel[UI_DRAFTS] = (ui_rect){b.row + top, b.col, drafts, b.cols};
+    const int inspect = w->inspect ? b.cols * 2 / 5 : 0;
+    l->panel[UI_DRAFTS] = (ui_rect){b.row + top, b.col, drafts, b.cols - inspect};
+    if (inspect) l->panel[UI_INSPECT] = (ui_rect){b.row + top, b.col + b.cols - inspect, drafts, inspect};
     l->panel[UI_STATS] = (ui_rect){b.row + top + drafts, b.col, stats, b.cols};
 }
 
-ui_layout ui_layout_of(int rows, int cols, ui_panel focus, ui_panel zoom) {
+ui_layout ui_layout_of(int rows, int cols, const ui_shown *w) {
     ui_layout l = {.too_small = rows < UI_MIN_ROWS || cols < UI_MIN_COLS};
     if (l.too_small) return l;
     l.title = (ui_rect){0, 0, 1, cols};
@@ -41,10 +45,10 @@ ui_layout ui_layout_of(int rows, int cols, ui_panel focus, ui_panel zoom) {
     l.prompt = (ui_rect){rows - 2, 0, 1, cols};
     l.keys = (ui_rect){rows - 1, 0, 1, cols};
     ui_rect body = {1, 0, rows - 4, cols};
-    if (zoom != UI_NO_PANEL) l.panel[zoom] = body;
-    else if (rows >= 44 && cols >= 170) large(&l, body);
-    else if (rows >= 32 && cols >= 110) medium(&l, body);
-    else small(&l, body, focus);
+    if (w->zoom != UI_NO_PANEL) l.panel[w->zoom] = body;
+    else if (rows >= 44 && cols >= 170) large(&l, body, w);
+    else if (rows >= 32 && cols >= 110) medium(&l, body, w);
+    else small(&l, body, w);
     return l;
 }
 

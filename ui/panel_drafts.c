@@ -53,6 +53,7 @@ void ui_panel_drafts(ui_panel_view *v) {
         const ls_branch *b = &step->branches[top + i];
         ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_TEXT);
         int end = p.end;
+        p.tag = top + i + 1;
         const ls_from from = step->nodes[b->first_node].from;
         if (b->rank < 0) ui_print(&p, "  %s  ", ui_branch_letter(step, b));
         else ui_print(&p, "%3d  ", b->rank);

@@ -60,6 +60,7 @@ void ui_panel_logits(ui_panel_view *v) {
         double prob = ui_prob(e->logit, step->top_lse);
         ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_DIM);
         int col = p.col, end = p.end;
+        p.tag = rank + 1;
         ui_print(&p, "%3d ", rank);
         p.role = is_root ? UI_NUMBER : UI_TEXT;
         p.end = col + 4 + token_cells - 1;

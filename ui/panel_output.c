@@ -8,6 +8,8 @@
 
 typedef struct {
     ls_buf text, roles, marks; // a role and marks for every byte
+    ls_ids tags;               // and the token that it belongs to
+    int32_t tag;               // of what is added
 } flow;
 
 static void add(flow *f, const char *p, size_t n, ui_role role, int mark) {
@@ -15,6 +17,7 @@ static void add(flow *f, const char *p, size_t n, ui_role role, int mark) {
     for (size_t i = 0; i < n; i++) {
         ls_buf_char(&f->roles, (char)role);
         ls_buf_char(&f->marks, (char)mark);
+        ls_ids_push(&f->tags, f->tag);
     }
 }
 
@@ -22,15 +25,33 @@ static void add_str(flow *f, const char *s, ui_role role) {
     add(f, s, strlen(s), role, 0);
 }
 
-static void add_step(flow *f, const ui_state *s, const ls_step *step, bool viewed, bool brackets, bool ascii) {
+// What the inspected draft was copied from: positions of the context.
+typedef struct {
+    int32_t from, to;
+} source;
+
+static source source_of(const ui_state *s) {
+    const ls_step *step = s->shown.inspect ? ui_viewed(s) : NULL;
+    const ls_node *n = step ? &step->nodes[ui_inspected(s)] : NULL;
+    if (!n || n->match_pos < 0) return (source){0, 0};
+    return (source){n->match_pos - n->match_n, n->match_pos + 1};
+}
+
+static void add_step(flow *f, const ui_state *s, size_t index, source src, bool viewed, bool brackets, bool ascii) {
+    const ls_step *step = s->steps[index];
     for (int i = 0; i < step->n_emitted; i++) {
         const ls_node *node = &step->nodes[step->path[i]];
         const ls_token *t = ls_token_of(&s->tokens, node->token);
         ui_role role = ui_from_role(node->from, step->corrected && i == 0);
+        const int32_t position = step->context_len + i;
+        if (position >= src.from && position < src.to) role = UI_SPAN;
+        if (viewed && s->node == step->path[i]) role = UI_CURSOR;
+        f->tag = (int32_t)index * LS_MAX_ROWS + step->path[i] + 1;
         bool shown = !t->special;
         if (viewed && brackets && (i == 0 || (i == 1 && step->n_emitted > 1)))
             add_str(f, i ? (ascii ? "[" : "«") : ascii ? "<" : "‹", UI_LABEL);
-        if (shown) add(f, t->bytes, (size_t)t->n, role, viewed ? UI_REVERSE : 0);
+        if (shown) add(f, t->bytes, (size_t)t->n, role, viewed && role != UI_CURSOR ? UI_REVERSE : 0);
+        f->tag = 0;
         if (viewed && brackets && (i == 0 || i == step->n_emitted - 1))
             add_str(f, i ? (ascii ? "]" : "»") : ascii ? ">" : "›", UI_LABEL);
     }
@@ -79,6 +100,7 @@ static void draw_line(ui_pen *p, const flow *f, line l) {
         ui_glyph g = ui_next_glyph(p->canvas, f->text.p + i, l.to - i);
         p->role = (uint8_t)f->roles.p[i];
         p->mark = (uint8_t)f->marks.p[i];
+        p->tag = f->tags.p[i];
         ui_draw(p, f->text.p + i, g.n);
         i += g.n;
     }
@@ -89,6 +111,7 @@ void ui_panel_output(ui_panel_view *v) {
     flow f = {0};
     size_t viewed = s->n_steps ? ui_viewed_index(s) : 0, emitted = 0, viewed_end = 0;
     const bool ascii = v->canvas->ascii;
+    const source src = source_of(s);
     for (size_t t = 0; t < s->n_turns; t++) {
         const ui_turn *turn = &s->turns[t];
         if (t) add_str(&f, "\n\n", UI_TEXT);
@@ -98,7 +121,7 @@ void ui_panel_output(ui_panel_view *v) {
         emitted = 0;
         for (size_t i = turn->first_step; i < turn->first_step + turn->n_steps; i++) {
             bool is_viewed = i == viewed && (!s->live || ui_busy(s));
-            add_step(&f, s, s->steps[i], is_viewed, s->brackets, ascii);
+            add_step(&f, s, i, src, is_viewed, s->brackets, ascii);
             emitted += (size_t)s->steps[i]->n_emitted;
             if (i == viewed) viewed_end = f.text.n;
         }
@@ -146,4 +169,5 @@ void ui_panel_output(ui_panel_view *v) {
     ls_buf_free(&f.text);
     ls_buf_free(&f.roles);
     ls_buf_free(&f.marks);
+    ls_ids_free(&f.tags);
 }

@@ -83,7 +83,11 @@ static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
         p.role = x >= 1 ? UI_GOOD : UI_BAD;
         ui_print(&p, "%s", b);
         p.role = UI_DIM;
-        ui_print(&p, step->budget <= 1 ? "; a draft would not pay now" : "");
+        if (step->budget <= 1) ui_print(&p, "; a draft would not pay now");
+        else { // a step that takes as long as that many plain ones
+            const double even = ls_per(st->total_us, st->steps) / ls_per(st->ar_us, st->ar_forwards);
+            ui_print(&p, "; even at MAT %.2f: %s", even, ls_stats_mat(st) >= even ? "it pays" : "it does not pay here");
+        }
     } else {
         p.role = UI_DIM;
         ui_print(&p, "; plain decoding not measured yet");

@@ -18,7 +18,7 @@ typedef struct {
     row *rows;
     int n, cap;
     int16_t order[LS_MAX_ROWS]; // nodes, chain after chain
-    int n_order;
+    int n_order, cursor;        // cursor: the node that is shown; -1: none
 } tree;
 
 static int children(const ls_step *s, int parent, int16_t *out) {
@@ -50,6 +50,18 @@ static void add_node(tree *t, int node, const char *prefix, const char *below) {
     }
 }
 
+static void visit(const ls_step *s, int node, int16_t *order, int *n) {
+    int16_t kids[LS_MAX_ROWS];
+    order[(*n)++] = (int16_t)node;
+    const int m = children(s, node, kids);
+    for (int i = 0; i < m; i++) visit(s, kids[i], order, n);
+}
+
+void ui_tree_order(const ls_step *step, int16_t *order) {
+    int n = 0;
+    visit(step, 0, order, &n);
+}
+
 static const char *sign(const ls_step *step, const ls_node *n, bool ascii) {
     if (!step->forward) return ascii ? "*" : "●";
     switch (n->state) {
@@ -70,9 +82,13 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
         const ls_node *n = &step->nodes[t->order[r->at + i]];
         p->role = n->state == LS_NODE_ACCEPTED ? UI_GOOD : n->state == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
         if (n->state == LS_NODE_REJECTED) broke = n;
-        ui_print(p, "%s%s", i ? " " : "", sign(step, n, t->ascii));
+        p->tag = t->order[r->at + i] + 1;
+        if (i) ui_print(p, " ");
+        if (t->order[r->at + i] == t->cursor) p->role = UI_CURSOR;
+        ui_print(p, "%s", sign(step, n, t->ascii));
         if (!ui_draw_token(p, s, n->token)) return;
     }
+    p->tag = 0;
     const int head = t->order[r->at];
     const ls_node *first = &step->nodes[head];
     const ls_branch *b = ls_branch_of(step, first);
@@ -107,8 +123,15 @@ void ui_panel_tree(ui_panel_view *v) {
         ui_print(&p, "the tree that one pass of the model checked");
         return;
     }
-    tree t = {.step = step, .full = s->tree_full, .ascii = v->canvas->ascii};
+    const bool chosen = s->node >= 0 || s->shown.inspect || s->shown.focus == UI_TREE;
+    tree t = {.step = step, .full = s->tree_full, .ascii = v->canvas->ascii, .cursor = chosen ? ui_inspected(s) : -1};
     add_node(&t, 0, "", "");
+    for (int i = 0; i < t.n; i++) // the cursor stays in sight
+        for (int k = 0; k < t.rows[i].n && chosen; k++)
+            if (t.order[t.rows[i].at + k] == t.cursor) {
+                if (i < s->scroll[UI_TREE]) s->scroll[UI_TREE] = i;
+                if (i > s->scroll[UI_TREE] + v->area.rows - 2) s->scroll[UI_TREE] = i - v->area.rows + 2;
+            }
     int top = ui_scroll_top(&s->scroll[UI_TREE], t.n, v->area.rows);
     for (int i = 0; i < v->area.rows && top + i < t.n; i++) {
         ui_pen p = ui_pen_at(v->canvas, v->area, i, UI_TEXT);

@@ -15,9 +15,13 @@ void ui_panel_logits(ui_panel_view *v);
 void ui_panel_drafts(ui_panel_view *v);
 void ui_panel_tree(ui_panel_view *v);
 void ui_panel_stats(ui_panel_view *v);
+void ui_panel_inspect(ui_panel_view *v);
 void ui_panel_help(ui_panel_view *v);
+
 enum { UI_RIGHT_BYTES = 128 };
 
+// The rows of a tree as the Tree panel lists them, from top to bottom: order[0 .. step->n_nodes).
+void ui_tree_order(const ls_step *step, int16_t *order);
 // Cuts a scroll position so that the last of n lines stays in sight; returns the first line to draw.
 int ui_scroll_top(int *scroll, int n_lines, int rows);
 // One sentence about what a step did and why; the numbers behind tokens are probabilities.

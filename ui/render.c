@@ -23,10 +23,14 @@ static void separator(ui_pen *p) {
 static void title(ui_state *s, ui_canvas *c, ui_rect r) {
     ui_pen p = ui_pen_at(c, r, 0, UI_TITLE);
     const bool wide = r.cols >= 110; // else the least important facts are left out
-    ui_print(&p, " LogitSpec ");
+    ui_print(&p, " %s ", wide || !s->has_header ? "LogitSpec" : s->header.method);
     if (s->has_header) {
         ui_print(&p, " %.*s %s", wide ? 64 : 12, s->header.model, s->header.dtype);
-        if (wide) ui_print(&p, " %s", s->header.device);
+        if (r.cols >= 140) ui_print(&p, " %s", s->header.device);
+        if (wide) {
+            separator(&p);
+            ui_print(&p, "%s", s->header.method);
+        }
     }
     separator(&p);
     ui_print(&p, "%s%s", s->recording ? "REPLAY " : "", state_name(s));
@@ -109,7 +113,7 @@ static void key_bar(ui_state *s, ui_canvas *c, ui_rect r) {
                                        UI_ACT_FORWARD, UI_ACT_STOP,      UI_ACT_NEXT_PANEL};
     static const ui_action panels[] = {UI_ACT_HELP, UI_ACT_RUN_PAUSE,  UI_ACT_STEP, UI_ACT_BACK,   UI_ACT_FORWARD,
                                        UI_ACT_STOP, UI_ACT_NEXT_PANEL, UI_ACT_ZOOM, UI_ACT_PROMPT, UI_ACT_CLOSE};
-    bool types = s->focus == UI_NO_PANEL;
+    bool types = s->shown.focus == UI_NO_PANEL;
     const ui_action *list = types ? typing : panels;
     size_t n = types ? sizeof typing / sizeof *typing : sizeof panels / sizeof *panels;
     ui_pen p = ui_pen_at(c, r, 0, UI_KEY);
@@ -145,13 +149,11 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
     static const struct {
         const char *title;
         void (*draw)(ui_panel_view *v);
-    } panels[UI_PANELS] = {{"1 Output", ui_panel_output},
-                           {"2 Logits", ui_panel_logits},
-                           {"3 Drafts", ui_panel_drafts},
-                           {"4 Tree", ui_panel_tree},
-                           {"5 Stats", ui_panel_stats}};
+    } panels[UI_PANELS] = {{"1 Output", ui_panel_output}, {"2 Logits", ui_panel_logits},
+                           {"3 Drafts", ui_panel_drafts}, {"4 Tree", ui_panel_tree},
+                           {"5 Stats", ui_panel_stats},   {"6 Inspect", ui_panel_inspect}};
     *cursor_row = *cursor_col = -1;
-    ui_layout l = ui_layout_of(c->rows, c->cols, s->focus, s->zoom);
+    ui_layout l = ui_layout_of(c->rows, c->cols, &s->shown);
     if (l.too_small) {
         too_small(c);
         return;
@@ -161,15 +163,16 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
         char right[UI_RIGHT_BYTES] = "";
         if (!l.panel[i].rows) continue;
         panels[i].draw(&(ui_panel_view){c, s, ui_inside(l.panel[i]), right});
-        ui_box(c, l.panel[i], panels[i].title, right, (int)s->focus == i);
+        ui_box(c, l.panel[i], panels[i].title, right, (int)s->shown.focus == i);
     }
     message(s, c, l.message);
-    if (s->typing_command) edit_line(c, l.prompt, ":", &s->command, true, "", cursor_row, cursor_col);
+    const char sign[2] = {s->typing, 0};
+    if (s->typing) edit_line(c, l.prompt, sign, &s->command, true, "", cursor_row, cursor_col);
     else
-        edit_line(c, l.prompt, c->ascii ? ">" : "›", &s->prompt, s->focus == UI_NO_PANEL,
+        edit_line(c, l.prompt, c->ascii ? ">" : "›", &s->prompt, s->shown.focus == UI_NO_PANEL,
                   s->recording ? "a recording: Space runs and pauses, s steps, [ and ] go back and on, G to its end"
-                  : s->focus == UI_NO_PANEL ? "type a prompt, Enter sends it"
-                                            : "p: type a prompt",
+                  : s->shown.focus == UI_NO_PANEL ? "type a prompt, Enter sends it"
+                                                  : "p: type a prompt",
                   cursor_row, cursor_col);
     key_bar(s, c, l.keys);
     if (!s->help) return;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 void ui_state_init(ui_state *s) {
-    *s = (ui_state){.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL, .live = true, .fraction = -1};
+    *s = (ui_state){.shown = {UI_NO_PANEL, UI_NO_PANEL, false}, .live = true, .node = -1, .fraction = -1};
 }
 
 static void forget_conversation(ui_state *s) {
@@ -27,6 +27,7 @@ void ui_state_free(ui_state *s) {
     free(s->turns);
     free(s->steps);
     free(s->save_to);
+    free(s->sought);
     ls_ids_free(&s->context);
     ui_edit_free(&s->prompt);
     ui_edit_free(&s->command);
@@ -62,7 +63,9 @@ static void add_step(ui_state *s, ls_event *e) {
     while (s->context.n < (size_t)step->context_len) ls_ids_push(&s->context, -1); // steps that were left out
     int keep = step->n_emitted - (step->finish == LS_FINISH_EOS);
     for (int i = 0; i < keep; i++) ls_ids_push(&s->context, step->nodes[step->path[i]].token);
-    if (s->live) s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = s->scroll[UI_LOGITS] = 0;
+    if (!s->live) return;
+    s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = s->scroll[UI_LOGITS] = 0;
+    s->node = -1;
 }
 
 void ui_on_event(ui_state *s, ls_event *e) {
@@ -97,6 +100,17 @@ size_t ui_viewed_index(const ui_state *s) {
 
 const ls_step *ui_viewed(const ui_state *s) {
     return s->n_steps ? s->steps[ui_viewed_index(s)] : NULL;
+}
+
+// Where nothing was chosen: the draft that was refused where the path ended, the likeliest; else the path's last.
+int ui_inspected(const ui_state *s) {
+    const ls_step *step = ui_viewed(s);
+    if (s->node >= 0 && s->node < step->n_nodes) return s->node;
+    const int last = step->path[step->n_path - 1];
+    int best = -1;
+    for (int i = 1; i < step->n_nodes; i++)
+        if (step->nodes[i].parent == last && (best < 0 || step->nodes[i].est_p > step->nodes[best].est_p)) best = i;
+    return best >= 0 ? best : last;
 }
 
 const ui_turn *ui_turn_of(const ui_state *s, size_t i_step) {

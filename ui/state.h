@@ -8,7 +8,7 @@
 #include "ui/edit.h"
 #include "ui/keys.h"
 
-typedef enum { UI_OUTPUT, UI_LOGITS, UI_DRAFTS, UI_TREE, UI_STATS, UI_PANELS, UI_NO_PANEL = -1 } ui_panel;
+typedef enum { UI_OUTPUT, UI_LOGITS, UI_DRAFTS, UI_TREE, UI_STATS, UI_INSPECT, UI_PANELS, UI_NO_PANEL = -1 } ui_panel;
 
 typedef struct {
     char *text;       // what the user wrote
@@ -19,6 +19,13 @@ typedef struct {
     ls_finish finish; // LS_GOING while it runs
     double prefill_ms;
 } ui_turn;
+
+// Which panels are wanted; the layout makes room for them.
+typedef struct {
+    ui_panel focus; // UI_NO_PANEL: the prompt line has the keys
+    ui_panel zoom;  // UI_NO_PANEL: all panels
+    bool inspect;
+} ui_shown;
 
 typedef struct {
     ls_command_kind kind;
@@ -41,12 +48,14 @@ typedef struct {
     size_t n_steps, cap_steps;
     ls_ids context; // committed tokens; -1 where unknown
     // the view
-    ui_panel focus;        // UI_NO_PANEL: the prompt line has the keys
-    ui_panel zoom;         // UI_NO_PANEL: all panels
+    ui_shown shown;
     bool live;             // look at the newest step
     size_t view;           // else at this one
+    int node;              // row of the viewed tree that is inspected; -1: the most telling one
     int scroll[UI_PANELS]; // lines from the natural position
-    bool tree_full, brackets, help, ascii, pasting, typing_command, redraw, suspend;
+    bool tree_full, brackets, mask, help, ascii, pasting, redraw, suspend;
+    char typing;  // what is typed below: 0 (the prompt), ':' a command, '/' a search
+    char *sought; // the last search; owned, may be NULL
     int help_scroll;
     ui_edit prompt, command;
     char message[512];
@@ -72,6 +81,7 @@ void ui_act(ui_state *s, ui_action a);
 
 // Reading
 const ls_step *ui_viewed(const ui_state *s); // NULL before the first step
+int ui_inspected(const ui_state *s);         // row of the viewed tree; valid if there is one
 size_t ui_viewed_index(const ui_state *s);   // valid if there is one
 const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
 const ls_stats *ui_stats(ui_state *s); // of the viewed turn, up to the viewed step

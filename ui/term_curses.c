@@ -184,11 +184,11 @@ int ui_term_signal(void) {
 
 static ui_key mouse_key(void) {
     MEVENT m;
-    if (getmouse(&m) != OK) return (ui_key){UI_KEY_RESIZE, 0, 0, 0}; // nothing of ours: draws again
+    if (getmouse(&m) != OK) return (ui_key){.code = UI_KEY_RESIZE}; // nothing of ours: draws again
     ui_mouse_kind kind = m.bstate & BUTTON4_PRESSED   ? UI_MOUSE_WHEEL_UP
                          : m.bstate & BUTTON5_PRESSED ? UI_MOUSE_WHEEL_DOWN
                                                       : UI_MOUSE_CLICK;
-    return (ui_key){UI_KEY_MOUSE, kind, m.y, m.x};
+    return (ui_key){UI_KEY_MOUSE, kind, m.y, m.x, 0};
 }
 
 ui_key ui_term_key(void) {
@@ -207,11 +207,11 @@ ui_key ui_term_key(void) {
     if (kind == ERR) return (ui_key){0};
     if (kind != KEY_CODE_YES) {
         int code = c == 127 || c == 8 ? UI_KEY_BACKSPACE : c == 10 ? UI_KEY_ENTER : (int)c;
-        return (ui_key){code, 0, 0, 0};
+        return (ui_key){.code = code};
     }
     if (c == KEY_MOUSE) return mouse_key();
-    if (c > KEY_F(0) && c <= KEY_F(12)) return (ui_key){UI_KEY_F0 + (int)(c - KEY_F(0)), 0, 0, 0};
+    if (c > KEY_F(0) && c <= KEY_F(12)) return (ui_key){.code = UI_KEY_F0 + (int)(c - KEY_F(0))};
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        if ((int)c == named[i].curses) return (ui_key){named[i].ours, 0, 0, 0};
-    return (ui_key){UI_KEY_RESIZE, 0, 0, 0}; // a key that means nothing: draw, so that reading goes on
+        if ((int)c == named[i].curses) return (ui_key){.code = named[i].ours};
+    return (ui_key){.code = UI_KEY_RESIZE}; // a key that means nothing: draw, so that reading goes on
 }

@@ -23,6 +23,8 @@ static const ui_theme themes[] = {
          [UI_GOOD] = {114, -1, 2, -1, 0, UI_BOLD},
          [UI_BAD] = {203, -1, 1, -1, 0, UI_BOLD},
          [UI_BAR] = {75, -1, 4, -1, 0, 0},
+         [UI_CURSOR] = {16, 220, 0, 3, UI_BOLD, UI_REVERSE | UI_BOLD},
+         [UI_SPAN] = {231, 60, 7, 5, 0, UI_BOLD | UI_UNDERLINE},
          [UI_KEY] = {-1, -1, -1, -1, UI_BOLD, UI_BOLD},
          [UI_KEY_LABEL] = {16, 37, 0, 6, 0, UI_REVERSE},
      }},
@@ -45,6 +47,8 @@ static const ui_theme themes[] = {
          [UI_GOOD] = {28, -1, 2, -1, 0, UI_BOLD},
          [UI_BAD] = {160, -1, 1, -1, 0, UI_BOLD},
          [UI_BAR] = {25, -1, 4, -1, 0, 0},
+         [UI_CURSOR] = {16, 220, 0, 3, UI_BOLD, UI_REVERSE | UI_BOLD},
+         [UI_SPAN] = {16, 183, 0, 5, 0, UI_BOLD | UI_UNDERLINE},
          [UI_KEY] = {-1, -1, -1, -1, UI_BOLD, UI_BOLD},
          [UI_KEY_LABEL] = {231, 25, 7, 4, 0, UI_REVERSE},
      }},
@@ -58,7 +62,7 @@ const ui_theme *ui_theme_find(const char *name) {
 }
 
 char ui_role_letter(ui_role r) {
-    static const char letters[] = "tdTfFlnpRrgcmxGBbkK";
+    static const char letters[] = "tdTfFlnpRrgcmxGBbuskK";
     _Static_assert(sizeof letters - 1 == UI_ROLES, "a letter for every role");
     return letters[r];
 }

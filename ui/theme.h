@@ -21,6 +21,8 @@ typedef enum {
     UI_GOOD,       // accepted, faster
     UI_BAD,        // rejected, error
     UI_BAR,        // bars and sparklines
+    UI_CURSOR,     // what is inspected
+    UI_SPAN,       // the text that it was copied from
     UI_KEY,        // a key in the key bar
     UI_KEY_LABEL,
     UI_ROLES

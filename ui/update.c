@@ -1,6 +1,7 @@
 // Keys and actions: how the user changes what is shown, and what is asked of the source.
 #include "base/mem.h"
-#include "ui/state.h"
+#include "ui/history.h"
+#include "ui/panels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,75 @@ static void look_at(ui_state *s, int64_t step) {
     if (step < 0) step = 0;
     s->live = step >= (int64_t)s->n_steps - 1;
     s->view = s->live ? s->n_steps - 1 : (size_t)step;
+    s->node = -1;
     s->scroll[UI_OUTPUT] = s->scroll[UI_LOGITS] = s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = 0;
+}
+
+static void jump(ui_state *s, int64_t step, const char *none) {
+    if (step >= 0) look_at(s, step);
+    else say(s, s->n_steps ? none : "there is no step yet: type a prompt first", false);
+}
+
+static void search(ui_state *s, int by) {
+    int node = -1;
+    if (!s->sought || !*s->sought) {
+        say(s, "nothing was looked for yet: / and a text", false);
+        return;
+    }
+    const int64_t step = ui_search(s, s->sought, by, &node);
+    char none[160];
+    snprintf(none, sizeof none, "the output does not hold '%.100s'", s->sought);
+    jump(s, step, none);
+    if (step >= 0) s->live = false, s->node = node;
+}
+
+// ---- the cursor on a node
+
+// Up and down as the Tree panel lists them.
+static void move_node(ui_state *s, int by) {
+    int16_t order[LS_MAX_ROWS];
+    const ls_step *step = ui_viewed(s);
+    if (!step) return;
+    ui_tree_order(step, order);
+    int at = 0;
+    while (order[at] != ui_inspected(s)) at++;
+    at += by;
+    s->node = order[at < 0 ? 0 : at >= step->n_nodes ? step->n_nodes - 1 : at];
+}
+
+// To the parent or the first child.
+static void move_deeper(ui_state *s, bool deeper) {
+    const ls_step *step = ui_viewed(s);
+    if (!step) return;
+    const int node = ui_inspected(s);
+    s->node = node;
+    if (!deeper && node > 0) s->node = step->nodes[node].parent;
+    for (int i = node + 1; deeper && i < step->n_nodes; i++)
+        if (step->nodes[i].parent == node) {
+            s->node = i;
+            break;
+        }
+}
+
+// To the token before or after in the output, and to the step that made it.
+static void move_token(ui_state *s, int by) {
+    const ls_step *step = ui_viewed(s);
+    if (!step) return;
+    int at = s->node >= 0 ? 0 : by > 0 ? -1 : step->n_emitted; // without a cursor: into the step
+    for (int i = 0; s->node >= 0 && i < step->n_emitted; i++)
+        if (step->path[i] == s->node) at = i;
+    at += by;
+    int64_t view = (int64_t)ui_viewed_index(s);
+    if (at < 0 || at >= step->n_emitted) {
+        view += by;
+        if (view < 0 || view >= (int64_t)s->n_steps) return;
+        look_at(s, view);
+        step = s->steps[view];
+        at = by > 0 ? 0 : step->n_emitted - 1;
+    }
+    s->view = (size_t)view;
+    s->live = false;
+    s->node = step->path[at];
 }
 
 static void move(ui_state *s, int64_t by) {
@@ -38,10 +107,14 @@ static void move(ui_state *s, int64_t by) {
 }
 
 static void scroll(ui_state *s, int by) {
-    ui_panel p = s->focus == UI_NO_PANEL ? UI_OUTPUT : s->focus;
+    ui_panel p = s->shown.focus == UI_NO_PANEL ? UI_OUTPUT : s->shown.focus;
     if (s->help) {
         s->help_scroll += by;
         if (s->help_scroll < 0) s->help_scroll = 0;
+        return;
+    }
+    if (p == UI_TREE && (by == 1 || by == -1)) {
+        move_node(s, by);
         return;
     }
     if (p == UI_OUTPUT) by = -by; // its natural position is the end
@@ -50,14 +123,33 @@ static void scroll(ui_state *s, int by) {
 }
 
 static void focus(ui_state *s, ui_panel p) {
-    s->focus = p;
-    if (s->zoom != UI_NO_PANEL) s->zoom = p;
+    s->shown.focus = p;
+    if (s->shown.zoom != UI_NO_PANEL) s->shown.zoom = p;
+}
+
+static void open_inspect(ui_state *s, bool open) {
+    s->shown.inspect = open;
+    if (!open && s->shown.focus == UI_INSPECT) s->shown.focus = UI_TREE;
+    if (!open && s->shown.zoom == UI_INSPECT) s->shown.zoom = UI_NO_PANEL;
 }
 
 static void close_top(ui_state *s) {
     if (s->help) s->help = false;
-    else if (s->zoom != UI_NO_PANEL) s->zoom = UI_NO_PANEL;
+    else if (s->shown.zoom != UI_NO_PANEL) s->shown.zoom = UI_NO_PANEL;
+    else if (s->shown.inspect) open_inspect(s, false);
     else s->quit = true;
+}
+
+static void cycle_focus(ui_state *s, int by) {
+    int p = s->shown.focus;
+    do p = (p + by + UI_PANELS) % UI_PANELS;
+    while (p == UI_INSPECT && !s->shown.inspect);
+    focus(s, (ui_panel)p);
+}
+
+static void type_line(ui_state *s, char sign) {
+    s->typing = sign;
+    ui_edit_clear(&s->command);
 }
 
 static bool ended(ui_state *s) { // a recording that was played to its end
@@ -84,8 +176,8 @@ void ui_act(ui_state *s, ui_action a) {
             say(s, "this is a recording: it takes no prompts", false);
             break;
         }
-        s->focus = UI_NO_PANEL;
-        s->zoom = UI_NO_PANEL;
+        s->shown.focus = UI_NO_PANEL;
+        s->shown.zoom = UI_NO_PANEL;
         break;
     case UI_ACT_RUN_PAUSE:
         if (ended(s)) break;
@@ -118,15 +210,41 @@ void ui_act(ui_state *s, ui_action a) {
         if (ui_busy(s)) request(s, LS_CMD_STOP, NULL, 0);
         else say(s, "nothing is being decoded", false);
         break;
-    case UI_ACT_NEXT_PANEL: focus(s, (ui_panel)((s->focus + 1) % UI_PANELS)); break;
-    case UI_ACT_PREV_PANEL: focus(s, s->focus <= 0 ? UI_PANELS - 1 : s->focus - 1); break;
+    case UI_ACT_NEXT_REJECTION:
+        jump(s, ui_find_step(s, UI_FIND_REJECTION, 1), "no later step had a draft rejected");
+        break;
+    case UI_ACT_PREV_REJECTION:
+        jump(s, ui_find_step(s, UI_FIND_REJECTION, -1), "no earlier step had a draft rejected");
+        break;
+    case UI_ACT_NEXT_LOSSY:
+        jump(s, ui_find_step(s, UI_FIND_LOSSY, 1), "no later step let a draft stand that the target did not choose");
+        break;
+    case UI_ACT_WORST: jump(s, ui_extreme_step(s, -1), "no step is worse, or plain decoding was not measured"); break;
+    case UI_ACT_BEST: jump(s, ui_extreme_step(s, 1), "no step is better, or plain decoding was not measured"); break;
+    case UI_ACT_SEARCH: type_line(s, '/'); break;
+    case UI_ACT_SEARCH_NEXT: search(s, 1); break;
+    case UI_ACT_SEARCH_PREV: search(s, -1); break;
+    case UI_ACT_NEXT_PANEL: cycle_focus(s, 1); break;
+    case UI_ACT_PREV_PANEL: cycle_focus(s, -1); break;
+    case UI_ACT_PANEL_6:
+        open_inspect(s, true);
+        focus(s, UI_INSPECT);
+        break;
+    case UI_ACT_INSPECT: open_inspect(s, !s->shown.inspect); break;
+    case UI_ACT_LEFT:
+    case UI_ACT_RIGHT:
+        if (s->shown.focus == UI_TREE || s->shown.focus == UI_INSPECT) move_deeper(s, a == UI_ACT_RIGHT);
+        else move_token(s, a == UI_ACT_RIGHT ? 1 : -1);
+        break;
+    case UI_ACT_MASK: s->mask = !s->mask; break;
     case UI_ACT_PANEL_1:
     case UI_ACT_PANEL_2:
     case UI_ACT_PANEL_3:
     case UI_ACT_PANEL_4:
     case UI_ACT_PANEL_5: focus(s, (ui_panel)(a - UI_ACT_PANEL_1)); break;
     case UI_ACT_ZOOM:
-        s->zoom = s->zoom == UI_NO_PANEL ? (s->focus == UI_NO_PANEL ? UI_OUTPUT : s->focus) : UI_NO_PANEL;
+        s->shown.zoom =
+            s->shown.zoom == UI_NO_PANEL ? (s->shown.focus == UI_NO_PANEL ? UI_OUTPUT : s->shown.focus) : UI_NO_PANEL;
         break;
     case UI_ACT_UP: scroll(s, -1); break;
     case UI_ACT_DOWN: scroll(s, 1); break;
@@ -140,10 +258,7 @@ void ui_act(ui_state *s, ui_action a) {
         break;
     case UI_ACT_BRACKETS: s->brackets = !s->brackets; break;
     case UI_ACT_ASCII: s->ascii = !s->ascii; break;
-    case UI_ACT_COMMAND:
-        s->typing_command = true;
-        ui_edit_clear(&s->command);
-        break;
+    case UI_ACT_COMMAND: type_line(s, ':'); break;
     case UI_ACT_NEW: request(s, LS_CMD_RESET, NULL, 0); break;
     case UI_ACT_REDRAW: s->redraw = true; break;
     case UI_ACT_SUSPEND: s->suspend = true; break;
@@ -167,12 +282,32 @@ static void send_prompt(ui_state *s) {
     if (s->run_state == LS_STATE_LOADING) say(s, "the model is loading; the prompt waits", false);
 }
 
+static void goto_step(ui_state *s, const char *text) {
+    char *end;
+    const unsigned long n = strtoul(text, &end, 10);
+    const ui_turn *t = s->n_steps ? ui_turn_of(s, ui_viewed_index(s)) : NULL;
+    char line[120];
+    if (!t) look_at(s, 0);
+    else if (end == text || *end || n >= t->n_steps) {
+        snprintf(line, sizeof line, "goto '%.20s': this turn has steps 0 to %zu", text, t->n_steps - 1);
+        say(s, line, true);
+    } else look_at(s, (int64_t)(t->first_step + n));
+}
+
 static void run_command(ui_state *s) {
     char *text = ui_edit_take(&s->command), *word = text + strspn(text, " ");
-    s->typing_command = false;
+    const char sign = s->typing;
+    s->typing = 0;
+    if (sign == '/') {
+        free(s->sought);
+        s->sought = text;
+        search(s, 1);
+        return;
+    }
     ui_action a = ui_action_named(word);
     if (!*word) {
     } else if (!strncmp(word, "set ", 4)) request(s, LS_CMD_SET, ls_strdup(word + 4), 0);
+    else if (!strncmp(word, "goto ", 5)) goto_step(s, word + 5);
     else if (!strncmp(word, "save-display ", 13)) {
         free(s->save_to);
         s->save_to = ls_strdup(word + 13);
@@ -187,20 +322,37 @@ static void run_command(ui_state *s) {
 
 static void type_command(ui_state *s, int key) {
     if (key == UI_KEY_ENTER) run_command(s);
-    else if (key == UI_KEY_ESC || (key == UI_KEY_BACKSPACE && !s->command.text.n)) s->typing_command = false;
+    else if (key == UI_KEY_ESC || (key == UI_KEY_BACKSPACE && !s->command.text.n)) s->typing = 0;
     else ui_edit_key(&s->command, key);
+}
+
+// What the panels put into their cells.
+static void click(ui_state *s, ui_panel at, int what) {
+    const ls_step *step = ui_viewed(s);
+    if (at == UI_OUTPUT && (size_t)(what / LS_MAX_ROWS) < s->n_steps) {
+        look_at(s, what / LS_MAX_ROWS);
+        s->live = false;
+        s->node = what % LS_MAX_ROWS;
+        return;
+    }
+    if (!step) return;
+    if ((at == UI_TREE || at == UI_INSPECT) && what < step->n_nodes) s->node = what;
+    if (at == UI_DRAFTS && what < step->n_branches) s->node = step->branches[what].first_node;
+    for (int b = 0; at == UI_LOGITS && b < step->n_branches; b++)
+        if (step->branches[b].rank == what) s->node = step->branches[b].first_node;
 }
 
 static void on_mouse(ui_state *s, ui_key k, ui_panel at) {
     if (at == UI_NO_PANEL) return;
-    ui_panel before = s->focus;
+    ui_panel before = s->shown.focus;
     if (k.mouse == UI_MOUSE_CLICK) {
         focus(s, at);
+        if (k.tag > 0) click(s, at, k.tag - 1);
         return;
     }
-    s->focus = at; // the wheel scrolls what it is over and leaves the keys where they are
+    s->shown.focus = at; // the wheel scrolls what it is over and leaves the keys where they are
     scroll(s, k.mouse == UI_MOUSE_WHEEL_UP ? -3 : 3);
-    s->focus = before;
+    s->shown.focus = before;
 }
 
 void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
@@ -215,26 +367,26 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
         return;
     }
     *s->message = 0;
-    const bool typing = s->typing_command || s->focus == UI_NO_PANEL;
+    const bool typing = s->typing || s->shown.focus == UI_NO_PANEL;
     ui_action a = ui_action_of(key, typing && !s->help);
     if (s->help) {
         bool scrolls = a == UI_ACT_UP || a == UI_ACT_DOWN || a == UI_ACT_PAGE_UP || a == UI_ACT_PAGE_DOWN;
         if (scrolls) ui_act(s, a);
         else s->help = false;
-    } else if (s->typing_command) type_command(s, key);
+    } else if (s->typing) type_command(s, key);
     else if (key == UI_KEY_ESC) {
-        if (s->focus == UI_NO_PANEL) s->focus = UI_OUTPUT;
-        else s->zoom = UI_NO_PANEL;
-    } else if (s->focus != UI_NO_PANEL) ui_act(s, a);
+        if (s->shown.focus == UI_NO_PANEL) s->shown.focus = UI_OUTPUT;
+        else s->shown.zoom = UI_NO_PANEL;
+    } else if (s->shown.focus != UI_NO_PANEL) ui_act(s, a);
     else if (key == UI_KEY_ENTER) send_prompt(s);
     else if (key == UI_KEY_UP || key == UI_KEY_DOWN || a == UI_ACT_NONE) ui_edit_key(&s->prompt, key);
     else ui_act(s, a);
 }
 
 void ui_on_paste(ui_state *s, const char *text, size_t n) {
-    if (s->typing_command) ui_edit_insert(&s->command, text, n);
+    if (s->typing) ui_edit_insert(&s->command, text, n);
     else if (!s->recording) {
-        s->focus = UI_NO_PANEL; // what is pasted is a prompt, wherever the keys were
+        s->shown.focus = UI_NO_PANEL; // what is pasted is a prompt, wherever the keys were
         ui_edit_insert(&s->prompt, text, n);
     }
 }

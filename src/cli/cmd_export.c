@@ -93,7 +93,7 @@ static ls_code cast(const ls_command_line *c, ls_buf *out, ls_err *err) {
     if (!code) code = ls_trace_events_open(&t, c->args[0], err);
     ui_state_init(&f.state);
     f.state.recording = true;
-    f.state.focus = UI_OUTPUT;
+    f.state.shown.focus = UI_OUTPUT;
     f.state.ascii = c->options.ascii;
     if (!code) {
         ui_cast_begin(&f.cast, f.canvas.rows, f.canvas.cols, c->args[0], out);

@@ -20,8 +20,10 @@ static void layout_covers_the_window(void **state) {
     for (int rows = 1; rows <= 80; rows++)
         for (int cols = 1; cols <= 250; cols += 3)
             for (int focus = -1; focus < UI_PANELS; focus++)
-                for (int zoom = -1; zoom < UI_PANELS; zoom += 3) {
-                    ui_layout l = ui_layout_of(rows, cols, (ui_panel)focus, (ui_panel)zoom);
+                for (int more = 0; more < 6; more++) {
+                    const int zoom = more / 2 == 0 ? -1 : more / 2 * 3 - 3;
+                    const bool inspect = more % 2 || focus == UI_INSPECT; // what has the keys is open
+                    ui_layout l = ui_layout_of(rows, cols, &(ui_shown){(ui_panel)focus, (ui_panel)zoom, inspect});
                     assert_int_equal(l.too_small, rows < UI_MIN_ROWS || cols < UI_MIN_COLS);
                     if (l.too_small) continue;
                     int cells = 0;
@@ -114,7 +116,7 @@ static void converse(ui_state *s, const char *prompt, const char *method, int ma
 }
 
 static void key(ui_state *s, int code) {
-    ui_on_key(s, (ui_key){code, 0, 0, 0}, UI_NO_PANEL);
+    ui_on_key(s, (ui_key){.code = code}, UI_NO_PANEL);
 }
 
 static void compare(ui_state *s, const char *name, int rows, int cols, bool ascii) {
@@ -203,6 +205,120 @@ static void statistics_follow_the_view(void **state) {
     ui_state_free(&s);
 }
 
+static void type_keys(ui_state *s, const char *keys) {
+    for (; *keys; keys++) key(s, *keys);
+}
+
+static void history_is_gone_through_by_what_happened(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    converse(&s, "One fish, two fish. One", "logitspec-paper", 160);
+    key(&s, UI_KEY_ESC);
+    key(&s, 'g');
+    int rejected = 0;
+    for (size_t i = 1; i < s.n_steps; i++) rejected += s.steps[i]->forward && s.steps[i]->n_path < s.steps[i]->n_nodes;
+    int found = 0;
+    for (size_t before = 0; key(&s, ')'), ui_viewed_index(&s) > before; before = ui_viewed_index(&s)) found++;
+    assert_int_equal(found, rejected);
+    assert_true(found > 5 && strstr(s.message, "no later step"));
+    for (size_t before = s.n_steps; key(&s, '('), ui_viewed_index(&s) < before; before = ui_viewed_index(&s)) found--;
+    assert_true(found <= 1); // the one that it began at
+    // worst and best, in order
+    double gain[400], seen = -1e18;
+    for (size_t i = 0; i < s.n_steps; i++)
+        gain[i] = s.steps[i]->ar_us * ls_plain_forwards(s.steps[i]) - s.steps[i]->t_total_us;
+    key(&s, 'G');
+    for (size_t n = 0; n < s.n_steps; n++) {
+        key(&s, 'w');
+        if (s.live) break; // the newest is the next worst
+        assert_true(gain[s.view] >= seen);
+        for (size_t i = 0; n == 0 && i < s.n_steps; i++) assert_true(gain[i] >= gain[s.view]);
+        seen = gain[s.view];
+    }
+    key(&s, 'g');
+    type_keys(&s, "/TWO dogs");
+    key(&s, UI_KEY_ENTER);
+    for (int round = 0; round < 3; round++) {
+        const ls_step *step = ui_viewed(&s);
+        const ls_token *t = ls_token_of(&s.tokens, step->nodes[ui_inspected(&s)].token);
+        assert_string_equal(t->bytes, "t");
+        key(&s, round == 1 ? 'N' : 'n');
+    }
+    type_keys(&s, "/zebra");
+    key(&s, UI_KEY_ENTER);
+    assert_non_null(strstr(s.message, "does not hold 'zebra'"));
+    type_keys(&s, ":goto 7");
+    key(&s, UI_KEY_ENTER);
+    assert_int_equal(ui_viewed(&s)->index, 7);
+    type_keys(&s, ":goto 7000");
+    key(&s, UI_KEY_ENTER);
+    assert_true(s.message_is_error && ui_viewed(&s)->index == 7);
+    ui_state_free(&s);
+}
+
+// Every cell that says what a click there means leads to it; arrows move the same cursor.
+static void what_is_clicked_is_inspected(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    converse(&s, "One fish, two fish. One", "logitspec-paper", 100);
+    key(&s, UI_KEY_ESC);
+    key(&s, 'i');
+    s.live = false;
+    s.view = 12;
+    ui_canvas c = {.utf8 = true};
+    int row, col, clicks[UI_PANELS] = {0};
+    for (int cell = 0; cell < 50 * 200; cell += 3) {
+        ui_canvas_resize(&c, 50, 200);
+        ui_render(&s, &c, &row, &col);
+        const ui_layout l = ui_layout_of(50, 200, &s.shown);
+        const int tag = c.cells[cell].tag;
+        const ui_panel at = ui_panel_at(&l, cell / 200, cell % 200);
+        if (!tag) continue;
+        assert_true(at != UI_NO_PANEL && at != UI_STATS);
+        ui_on_key(&s, (ui_key){UI_KEY_MOUSE, UI_MOUSE_CLICK, cell / 200, cell % 200, tag}, at);
+        clicks[at]++;
+        const ls_step *step = ui_viewed(&s);
+        if (at == UI_OUTPUT) {
+            assert_int_equal(ui_viewed_index(&s), (tag - 1) / LS_MAX_ROWS);
+            assert_int_equal(step->nodes[s.node].state, LS_NODE_ACCEPTED);
+        }
+        if (at == UI_TREE) assert_int_equal(ui_inspected(&s), tag - 1);
+        if (at == UI_DRAFTS) assert_int_equal(s.node, step->branches[tag - 1].first_node);
+        s.view = 12, s.live = false;
+    }
+    assert_true(clicks[UI_OUTPUT] > 25 && clicks[UI_TREE] > 20 && clicks[UI_DRAFTS] > 20 && clicks[UI_LOGITS] > 20);
+    // down through the tree meets every row once
+    bool met[LS_MAX_ROWS] = {0};
+    key(&s, '4');
+    s.node = 0;
+    for (int i = 0; i < s.steps[12]->n_nodes; i++) {
+        assert_false(met[ui_inspected(&s)]);
+        met[ui_inspected(&s)] = true;
+        key(&s, 'j');
+    }
+    key(&s, 'h');
+    const int parent = ui_inspected(&s);
+    key(&s, 'l');
+    assert_int_equal(s.steps[12]->nodes[ui_inspected(&s)].parent, parent);
+    // and left through the output every token
+    key(&s, '1');
+    key(&s, 'G');
+    int tokens = 0;
+    for (int32_t position = INT32_MAX;; tokens++) {
+        key(&s, UI_KEY_LEFT);
+        const ls_step *step = ui_viewed(&s);
+        const int32_t now = step->context_len + step->nodes[ui_inspected(&s)].depth;
+        if (now == position) break;
+        assert_true(now < position);
+        position = now;
+    }
+    assert_in_range(tokens, 99, 100);
+    ui_canvas_free(&c);
+    ui_state_free(&s);
+}
+
 static void the_line_editor(void **state) {
     (void)state;
     ui_edit e = {0};
@@ -237,7 +353,7 @@ static void random_keys_and_sizes(void **state) {
     for (uint64_t i = 0; i < 6000; i++) {
         double u = ls_uniform_at(5, i), v = ls_uniform_at(6, i);
         int code = u < 0.6 ? (int)(v * 128) : UI_KEY_FIRST + (int)(v * (UI_KEY_LAST - UI_KEY_FIRST + 1));
-        ui_on_key(&s, (ui_key){code, (ui_mouse_kind)(i % 3), (int)(v * 50), (int)(u * 200)},
+        ui_on_key(&s, (ui_key){code, (ui_mouse_kind)(i % 3), (int)(v * 50), (int)(u * 200), (int)(v * 5000) - 50},
                   (ui_panel)((int)(v * 6) - 1));
         s.quit = false;
         while (s.n_outbox) free(s.outbox[--s.n_outbox].text);
@@ -271,6 +387,8 @@ int main(void) {
         cmocka_unit_test(hostile_text_stays_in_its_cells),
         cmocka_unit_test(frames_equal_the_golden_ones),
         cmocka_unit_test(statistics_follow_the_view),
+        cmocka_unit_test(history_is_gone_through_by_what_happened),
+        cmocka_unit_test(what_is_clicked_is_inspected),
         cmocka_unit_test(the_line_editor),
         cmocka_unit_test(random_keys_and_sizes),
         cmocka_unit_test(every_action_has_a_key_of_its_own),

@@ -1,0 +1,188 @@
+// One draft: what the target thought where it stood, what became of it and why, where it was copied from, what it saw.
+#include "ui/panels.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct {
+    ui_panel_view *v;
+    const ls_step *step;
+    const ls_node *node;
+    int row, line; // of the tree; of the panel
+} out;
+
+static ui_pen next_line(out *o, ui_role role) {
+    return ui_pen_at(o->v->canvas, o->v->area, o->line++, role);
+}
+
+static void prob(ui_pen *p, double v) {
+    if (isnan(v)) ui_print(p, " -");
+    else ui_draw_prob(p, v);
+}
+
+// In one sentence what became of the draft.
+static void verdict(out *o) {
+    const ui_state *s = o->v->state;
+    const ls_node *n = o->node;
+    ui_pen p = next_line(o, n->state == LS_NODE_ACCEPTED ? UI_GOOD : n->state == LS_NODE_REJECTED ? UI_BAD : UI_DIM);
+    ui_draw_token(&p, s, n->token);
+    p.role = UI_TEXT;
+    if (o->row == 0) {
+        ui_print(&p, o->step->corrected ? " is the target's own choice where a draft was rejected"
+                                        : " is the target's own choice: the root is always emitted");
+        return;
+    }
+    const ls_node *parent = &o->step->nodes[n->parent];
+    if (n->state == LS_NODE_NOT_REACHED) {
+        ui_print(&p, " was not reached: an ancestor was rejected");
+        return;
+    }
+    const bool chosen = parent->target == n->token;
+    if (n->state == LS_NODE_ACCEPTED) {
+        ui_print(&p, chosen ? " was accepted: the target chose the same" : " was let stand (LOSSY); the target chose ");
+        if (!chosen) ui_draw_token(&p, s, parent->target);
+        return;
+    }
+    ui_print(&p, chosen ? " was rejected: another branch with the same token went further"
+                        : " was rejected: the target chose ");
+    if (!chosen) ui_draw_token(&p, s, parent->target);
+}
+
+static void estimates(out *o) {
+    const ls_node *n = o->node;
+    ui_pen p = next_line(o, UI_TEXT);
+    if (o->row == 0) {
+        ui_print(&p, "probability");
+        prob(&p, (double)n->p);
+        ui_print(&p, " in the last logits");
+        return;
+    }
+    ui_print(&p, "estimated");
+    prob(&p, (double)n->est_p);
+    ui_print(&p, ", the target gave it");
+    prob(&p, (double)n->p);
+}
+
+static bool is_drafted(const ls_step *step, int parent, int32_t token) {
+    for (int i = parent + 1; i < step->n_nodes; i++)
+        if (step->nodes[i].parent == parent && step->nodes[i].token == token) return true;
+    return false;
+}
+
+// The target's best tokens where this one was drafted.
+static void alternatives(out *o, int rows) {
+    const ui_state *s = o->v->state;
+    const int parent = o->node->parent;
+    const ls_top_entry *top = parent < 0 ? o->step->top : o->step->nodes[parent].top;
+    const double lse = (double)(parent < 0 ? o->step->top_lse : o->step->nodes[parent].lse);
+    const int32_t choice = parent < 0 ? o->step->nodes[0].token : o->step->nodes[parent].target;
+    const int most = parent < 0 ? o->step->n_top : LS_ROW_TOP;
+    ui_pen head = next_line(o, UI_LABEL);
+    if (!most || top[0].id < 0 || isnan(lse)) {
+        ui_print(&head, "the target's best tokens there were not recorded");
+        return;
+    }
+    ui_print(&head, "the target's best there");
+    const int bar = o->v->area.cols >= 60 ? 16 : 8, token = o->v->area.cols - 8 - bar - 20;
+    for (int i = 0; i < most && i < rows - 1 && top[i].id >= 0; i++) {
+        ui_pen p = next_line(o, top[i].id == o->node->token ? UI_CURSOR : UI_TEXT);
+        const int col = p.col, end = p.end;
+        p.end = col + (token > 6 ? token : 6);
+        ui_draw_token(&p, s, top[i].id);
+        p.role = UI_TEXT;
+        p.end = end;
+        ui_pad(&p, col + (token > 6 ? token : 6) + 1);
+        const double v = exp((double)top[i].logit - lse);
+        prob(&p, v);
+        ui_print(&p, " ");
+        p.role = UI_BAR;
+        ui_bar(&p, bar, v);
+        p.role = top[i].id == choice ? UI_GOOD : UI_DIM;
+        ui_print(&p, "%s%s", top[i].id == choice ? " chosen" : "",
+                 parent >= 0 && is_drafted(o->step, parent, top[i].id) ? " drafted" : "");
+    }
+}
+
+static void context_text(ui_pen *p, const ui_state *s, int32_t from, int32_t to) {
+    for (int32_t i = from; i < to && (size_t)i < s->context.n; i++)
+        if (!ui_draw_token(p, s, s->context.p[i])) return;
+}
+
+static void origin(out *o) {
+    enum { AROUND = 12 };
+    const ui_state *s = o->v->state;
+    const ls_node *n = o->node;
+    if (o->row == 0) return;
+    ui_pen p = next_line(o, UI_TEXT);
+    const ls_branch *b = ls_branch_of(o->step, n);
+    if (n->match_pos >= 0) {
+        ui_print(&p, "copied from position %d", n->match_pos);
+        if (n->match_n) ui_print(&p, ", after a %d-gram that matched", n->match_n);
+        p = next_line(o, UI_DIM);
+        ui_print(&p, "  ");
+        context_text(&p, s, n->match_pos > AROUND ? n->match_pos - AROUND : 0, n->match_pos - n->match_n);
+        p.role = UI_SPAN;
+        context_text(&p, s, n->match_pos - n->match_n > 0 ? n->match_pos - n->match_n : 0, n->match_pos);
+        p.role = UI_CURSOR;
+        context_text(&p, s, n->match_pos, n->match_pos + 1);
+        p.role = UI_DIM;
+        context_text(&p, s, n->match_pos + 1, n->match_pos + AROUND);
+        return;
+    }
+    switch ((ls_from)n->from) {
+    case LS_FROM_LAST_LOGIT: ui_print(&p, "guessed: rank %d of the last logits", b ? b->rank : 0); break;
+    case LS_FROM_REMEMBERED: ui_print(&p, "remembered: what the target said the last time after these tokens"); break;
+    case LS_FROM_HISTORY: ui_print(&p, "what followed these tokens in this or an earlier conversation"); break;
+    case LS_FROM_CORPUS: ui_print(&p, "what followed these tokens in your corpus"); break;
+    case LS_FROM_WINDOW: ui_print(&p, "a row of the lookahead window"); break;
+    default: ui_print(&p, "%s", ls_from_name((ls_from)n->from)); break;
+    }
+    if (b && b->rank >= 0 && n->from != LS_FROM_LAST_LOGIT) ui_print(&p, "; in the branch of rank %d", b->rank);
+}
+
+static void attention(out *o) {
+    const ui_state *s = o->v->state;
+    ui_pen p = next_line(o, UI_TEXT);
+    ui_print(&p, "position %d: it saw %d committed tokens and %d rows of the tree",
+             o->step->context_len + o->node->depth, o->step->context_len, o->node->depth + 1);
+    if (!s->mask) {
+        p.role = UI_DIM;
+        ui_print(&p, " (m: which)");
+        return;
+    }
+    bool seen[LS_MAX_ROWS] = {0};
+    for (int i = o->row; i >= 0; i = o->step->nodes[i].parent) seen[i] = true;
+    for (int i = 0; i < o->step->n_nodes;) {
+        p = next_line(o, UI_DIM);
+        for (int k = 0; k < o->v->area.cols && i < o->step->n_nodes; k++, i++) {
+            p.role = i == o->row ? UI_CURSOR : seen[i] ? UI_GOOD : UI_DIM;
+            p.tag = i + 1;
+            ui_print(&p, "%s", seen[i] ? (p.canvas->ascii ? "#" : "■") : p.canvas->ascii ? "." : "·");
+        }
+    }
+}
+
+void ui_panel_inspect(ui_panel_view *v) {
+    const ls_step *step = ui_viewed(v->state);
+    if (!step) {
+        ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
+        ui_print(&p, "one draft: what the target thought of it");
+        return;
+    }
+    const int row = ui_inspected(v->state);
+    out o = {v, step, &step->nodes[row], row, 0};
+    verdict(&o);
+    estimates(&o);
+    const int below = (row > 0) + (o.node->match_pos >= 0) + (v->area.rows > 8) +
+                      (v->state->mask ? 1 + step->n_nodes / v->area.cols : 0);
+    alternatives(&o, v->area.rows - o.line - below);
+    origin(&o);
+    attention(&o);
+    const ls_branch *b = ls_branch_of(step, o.node);
+    if (!b) snprintf(v->right, UI_RIGHT_BYTES, row ? "row %d, depth %d" : "root", row, o.node->depth);
+    else if (b->rank < 0)
+        snprintf(v->right, UI_RIGHT_BYTES, "row %d, depth %d, branch %s", row, o.node->depth,
+                 ui_branch_letter(step, b));
+    else snprintf(v->right, UI_RIGHT_BYTES, "row %d, depth %d, branch #%d", row, o.node->depth, b->rank);
+}

@@ -5,7 +5,7 @@ static void small(ui_layout *l, ui_rect b, const ui_shown *w) {
     l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, b.cols};
     ui_rect mid = {b.row + top, b.col, middle, b.cols};
     int left = b.cols * (w->inspect ? 40 : 36) / 80;
-    if (w->focus == UI_DRAFTS) l->panel[UI_DRAFTS] = mid;
+    if (w->focus == UI_DRAFTS || w->focus == UI_COMPARE) l->panel[w->focus] = mid;
     else {
         const ui_panel beside = w->inspect && w->focus != UI_LOGITS ? UI_INSPECT : UI_LOGITS;
         l->panel[beside] = (ui_rect){mid.row, mid.col, mid.rows, left};
@@ -14,13 +14,18 @@ static void small(ui_layout *l, ui_rect b, const ui_shown *w) {
     l->panel[UI_STATS] = (ui_rect){b.row + top + middle, b.col, stats, b.cols};
 }
 
+// Which of them has the place that they share: the one with the keys, else the one that was opened last.
+static ui_panel sharing(const ui_shown *w) {
+    if (w->focus == UI_DRAFTS || w->focus == UI_INSPECT || w->focus == UI_COMPARE) return w->focus;
+    return w->compare ? UI_COMPARE : w->inspect ? UI_INSPECT : UI_DRAFTS;
+}
+
 static void medium(ui_layout *l, ui_rect b, const ui_shown *w) {
     int stats = 8, middle = (b.rows - stats) * 12 / 25, top = b.rows - stats - middle;
     int logits = b.cols * 42 / 100 < 56 ? b.cols * 42 / 100 : 56, half = b.cols / 2;
     l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, b.cols - logits};
     l->panel[UI_LOGITS] = (ui_rect){b.row, b.col + b.cols - logits, top, logits};
-    l->panel[w->inspect && w->focus != UI_DRAFTS ? UI_INSPECT : UI_DRAFTS] =
-        (ui_rect){b.row + top, b.col, middle, half};
+    l->panel[sharing(w)] = (ui_rect){b.row + top, b.col, middle, half};
     l->panel[UI_TREE] = (ui_rect){b.row + top, b.col + half, middle, b.cols - half};
     l->panel[UI_STATS] = (ui_rect){b.row + top + middle, b.col, stats, b.cols};
 }
@@ -34,7 +39,9 @@ static void large(ui_layout *l, ui_rect b, const ui_shown *w) {
     const int inspect = w->inspect ? b.cols * 2 / 5 : 0;
     l->panel[UI_DRAFTS] = (ui_rect){b.row + top, b.col, drafts, b.cols - inspect};
     if (inspect) l->panel[UI_INSPECT] = (ui_rect){b.row + top, b.col + b.cols - inspect, drafts, inspect};
-    l->panel[UI_STATS] = (ui_rect){b.row + top + drafts, b.col, stats, b.cols};
+    const int compare = w->compare ? b.cols / 3 : 0;
+    l->panel[UI_STATS] = (ui_rect){b.row + top + drafts, b.col, stats, b.cols - compare};
+    if (compare) l->panel[UI_COMPARE] = (ui_rect){b.row + top + drafts, b.col + b.cols - compare, stats, compare};
 }
 
 ui_layout ui_layout_of(int rows, int cols, const ui_shown *w) {

@@ -11,6 +11,7 @@ static const char *state_name(const ui_state *s) {
     case LS_STATE_PREFILL: return "READING";
     case LS_STATE_RUNNING: return "RUN";
     case LS_STATE_PAUSED: return "PAUSED";
+    case LS_STATE_COMPARING: return "COMPARE";
     case LS_STATE_FAILED: return "FAILED";
     }
     return "";
@@ -69,7 +70,7 @@ static void message(ui_state *s, ui_canvas *c, ui_rect r) {
         ui_print(&p, " %s%s", s->message_is_error ? "! " : "", s->message);
         return;
     }
-    if (s->run_state == LS_STATE_LOADING || s->run_state == LS_STATE_PREFILL) {
+    if (s->run_state == LS_STATE_LOADING || s->run_state == LS_STATE_PREFILL || s->run_state == LS_STATE_COMPARING) {
         ui_print(&p, " %s ", *s->stage ? s->stage : "starting");
         if (s->fraction >= 0) {
             p.role = UI_BAR;
@@ -149,9 +150,10 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
     static const struct {
         const char *title;
         void (*draw)(ui_panel_view *v);
-    } panels[UI_PANELS] = {{"1 Output", ui_panel_output}, {"2 Logits", ui_panel_logits},
-                           {"3 Drafts", ui_panel_drafts}, {"4 Tree", ui_panel_tree},
-                           {"5 Stats", ui_panel_stats},   {"6 Inspect", ui_panel_inspect}};
+    } panels[UI_PANELS] = {{"1 Output", ui_panel_output},  {"2 Logits", ui_panel_logits},
+                           {"3 Drafts", ui_panel_drafts},  {"4 Tree", ui_panel_tree},
+                           {"5 Stats", ui_panel_stats},    {"6 Inspect", ui_panel_inspect},
+                           {"7 Compare", ui_panel_compare}};
     *cursor_row = *cursor_col = -1;
     ui_layout l = ui_layout_of(c->rows, c->cols, &s->shown);
     if (l.too_small) {

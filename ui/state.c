@@ -6,10 +6,18 @@
 #include <string.h>
 
 void ui_state_init(ui_state *s) {
-    *s = (ui_state){.shown = {UI_NO_PANEL, UI_NO_PANEL, false}, .live = true, .node = -1, .fraction = -1};
+    *s = (ui_state){.shown = {UI_NO_PANEL, UI_NO_PANEL, false, false}, .live = true, .node = -1, .fraction = -1};
+}
+
+static void forget_rival(ui_rival *r) {
+    ls_ids_free(&r->text);
+    ls_ids_free(&r->tokens);
+    free(r->us);
+    *r = (ui_rival){0};
 }
 
 static void forget_conversation(ui_state *s) {
+    forget_rival(&s->rival);
     for (size_t i = 0; i < s->n_turns; i++) free(s->turns[i].text);
     for (size_t i = 0; i < s->n_steps; i++) free(s->steps[i]);
     s->n_turns = s->n_steps = 0;
@@ -68,6 +76,31 @@ static void add_step(ui_state *s, ls_event *e) {
     s->node = -1;
 }
 
+static void on_rival(ui_state *s, const ls_event *e) {
+    ui_rival *r = &s->rival;
+    if (e->rival.what == LS_RIVAL_BEGINS) {
+        forget_rival(r);
+        if (!s->n_turns) return;
+        r->known = true;
+        r->turn = s->n_turns - 1;
+        memcpy(r->method, e->rival.method, sizeof r->method);
+    } else if (e->rival.what == LS_RIVAL_ENDS) {
+        r->done = true;
+        r->finish = e->rival.finish;
+    } else if (r->known) {
+        const ls_step *step = e->rival.step;
+        if (r->n_steps == r->cap_steps) {
+            r->cap_steps = 2 * r->cap_steps + 256;
+            r->us = ls_realloc(r->us, r->cap_steps * sizeof *r->us);
+        }
+        for (int i = 0; i < step->n_emitted; i++) ls_ids_push(&r->text, step->nodes[step->path[i]].token);
+        r->us[r->n_steps] = (r->n_steps ? r->us[r->n_steps - 1] : 0) + step->t_total_us;
+        ls_ids_push(&r->tokens, (int32_t)r->text.n);
+        r->n_steps++;
+        r->forwards += step->forward;
+    }
+}
+
 void ui_on_event(ui_state *s, ls_event *e) {
     switch (e->kind) {
     case LS_EV_STATUS:
@@ -86,6 +119,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
     case LS_EV_END:
         if (s->n_turns) s->turns[s->n_turns - 1].finish = e->end.finish;
         break;
+    case LS_EV_RIVAL: on_rival(s, e); break;
     case LS_EV_MESSAGE:
         snprintf(s->message, sizeof s->message, "%s", e->message.text);
         s->message_is_error = e->message.is_error;

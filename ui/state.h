@@ -8,7 +8,17 @@
 #include "ui/edit.h"
 #include "ui/keys.h"
 
-typedef enum { UI_OUTPUT, UI_LOGITS, UI_DRAFTS, UI_TREE, UI_STATS, UI_INSPECT, UI_PANELS, UI_NO_PANEL = -1 } ui_panel;
+typedef enum {
+    UI_OUTPUT,
+    UI_LOGITS,
+    UI_DRAFTS,
+    UI_TREE,
+    UI_STATS,
+    UI_INSPECT,
+    UI_COMPARE,
+    UI_PANELS,
+    UI_NO_PANEL = -1
+} ui_panel;
 
 typedef struct {
     char *text;       // what the user wrote
@@ -24,8 +34,20 @@ typedef struct {
 typedef struct {
     ui_panel focus; // UI_NO_PANEL: the prompt line has the keys
     ui_panel zoom;  // UI_NO_PANEL: all panels
-    bool inspect;
+    bool inspect, compare;
 } ui_shown;
+
+// Another method's answer to a turn's prompt.
+typedef struct {
+    bool known, done;
+    char method[64];
+    size_t turn; // index into turns
+    ls_finish finish;
+    ls_ids text;   // tokens emitted
+    double *us;    // [step]: time up to its end
+    ls_ids tokens; // [step]: tokens up to its end
+    size_t n_steps, cap_steps, forwards;
+} ui_rival;
 
 typedef struct {
     ls_command_kind kind;
@@ -47,6 +69,7 @@ typedef struct {
     ls_step **steps; // of all turns
     size_t n_steps, cap_steps;
     ls_ids context; // committed tokens; -1 where unknown
+    ui_rival rival;
     // the view
     ui_shown shown;
     bool live;             // look at the newest step

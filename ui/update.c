@@ -133,9 +133,22 @@ static void open_inspect(ui_state *s, bool open) {
     if (!open && s->shown.zoom == UI_INSPECT) s->shown.zoom = UI_NO_PANEL;
 }
 
+static void open_compare(ui_state *s, bool open) {
+    s->shown.compare = open;
+    if (open && s->shown.focus != UI_NO_PANEL) s->shown.focus = UI_COMPARE;
+    if (!open && s->shown.focus == UI_COMPARE) s->shown.focus = UI_STATS;
+    if (!open && s->shown.zoom == UI_COMPARE) s->shown.zoom = UI_NO_PANEL;
+}
+
+static void ask_rival(ui_state *s, const char *method) {
+    request(s, LS_CMD_RIVAL, ls_strdup(method), 0);
+    open_compare(s, true);
+}
+
 static void close_top(ui_state *s) {
     if (s->help) s->help = false;
     else if (s->shown.zoom != UI_NO_PANEL) s->shown.zoom = UI_NO_PANEL;
+    else if (s->shown.compare) open_compare(s, false);
     else if (s->shown.inspect) open_inspect(s, false);
     else s->quit = true;
 }
@@ -143,7 +156,7 @@ static void close_top(ui_state *s) {
 static void cycle_focus(ui_state *s, int by) {
     int p = s->shown.focus;
     do p = (p + by + UI_PANELS) % UI_PANELS;
-    while (p == UI_INSPECT && !s->shown.inspect);
+    while ((p == UI_INSPECT && !s->shown.inspect) || (p == UI_COMPARE && !s->shown.compare));
     focus(s, (ui_panel)p);
 }
 
@@ -230,6 +243,15 @@ void ui_act(ui_state *s, ui_action a) {
         open_inspect(s, true);
         focus(s, UI_INSPECT);
         break;
+    case UI_ACT_PANEL_7:
+        open_compare(s, true);
+        focus(s, UI_COMPARE);
+        break;
+    case UI_ACT_COMPARE:
+        if (s->shown.compare) open_compare(s, false);
+        else if (s->rival.known && s->rival.turn + 1 == s->n_turns) open_compare(s, true);
+        else ask_rival(s, "ar");
+        break;
     case UI_ACT_INSPECT: open_inspect(s, !s->shown.inspect); break;
     case UI_ACT_LEFT:
     case UI_ACT_RIGHT:
@@ -307,6 +329,7 @@ static void run_command(ui_state *s) {
     ui_action a = ui_action_named(word);
     if (!*word) {
     } else if (!strncmp(word, "set ", 4)) request(s, LS_CMD_SET, ls_strdup(word + 4), 0);
+    else if (!strncmp(word, "compare ", 8)) ask_rival(s, word + 8 + strspn(word + 8, " "));
     else if (!strncmp(word, "goto ", 5)) goto_step(s, word + 5);
     else if (!strncmp(word, "save-display ", 13)) {
         free(s->save_to);

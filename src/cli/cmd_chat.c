@@ -1,6 +1,7 @@
 // The screen.
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/contender.h"
 #include "ui/app.h"
 
 #include <stdlib.h>
@@ -10,6 +11,8 @@
 typedef struct {
     ls_options options, before; // the source's thread has its own: they change while it runs
     ls_run_setup setup;
+    ls_contender *rival; // the last that was asked for
+    int n_rivals;
 } live_options;
 
 // Fills setup from the options as they are now.
@@ -47,6 +50,23 @@ static ls_code change(void *ud, const char *assignment, ls_setup *setup, ls_err 
     return code;
 }
 
+// Another way to decode with everything else as it is now.
+static ls_code rival(void *ud, const char *text, const ls_setup *setup, ls_decode_options *out, ls_err *err) {
+    live_options *l = ud;
+    ls_contenders_free(l->rival, l->n_rivals);
+    l->rival = NULL;
+    l->n_rivals = 0;
+    const ls_code code = ls_contenders_read(&l->rival, &l->n_rivals, "compare", text, &l->options, err);
+    if (code) return code;
+    if (l->n_rivals != 1)
+        return ls_fail(err, LS_E_USAGE, "compare takes one way to decode, such as 'compare suffix:16'");
+    *out = l->rival[0].setup.s.decode;
+    out->max_tokens = setup->decode.max_tokens;
+    out->sampling = setup->decode.sampling;
+    out->stops = setup->decode.stops;
+    return LS_OK;
+}
+
 int ls_cmd_chat(const ls_command_line *c) {
     ls_err err = {0};
     ls_buf prompt = {0};
@@ -70,6 +90,7 @@ int ls_cmd_chat(const ls_command_line *c) {
                            .trace = live.options.trace,
                            .trace_level = ls_trace_level_named(live.options.trace_level),
                            .set = change,
+                           .rival = rival,
                            .ud = &live};
     ls_source *source = ls_source_live(&opt);
     ls_code code = source ? LS_OK : ls_fail(&err, LS_E_IO, "the system refuses another thread");
@@ -84,6 +105,7 @@ int ls_cmd_chat(const ls_command_line *c) {
                                     .prompt = prompt.n ? prompt.p : NULL},
                       &status, &err);
     if (code) status = ls_complain(&err);
+    ls_contenders_free(live.rival, live.n_rivals);
     ls_run_setup_free(&live.setup);
     ls_options_free(&live.options);
     ls_options_free(&live.before);

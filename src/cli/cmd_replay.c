@@ -11,9 +11,11 @@
 
 int ls_cmd_replay(const ls_command_line *c) {
     ls_err err = {0};
-    ls_replay_options opt = {.path = c->n_args == 1 ? c->args[0] : NULL, .paused = c->paused};
+    ls_replay_options opt = {.path = c->n_args ? c->args[0] : NULL, .paused = c->paused};
     ls_code code = LS_OK;
-    if (!opt.path) code = ls_fail(&err, LS_E_USAGE, "'logitspec replay TRACE' is expected: a file of --trace");
+    if (c->n_args == 2) opt.rival = c->args[1];
+    if (!opt.path || c->n_args > 2)
+        code = ls_fail(&err, LS_E_USAGE, "'logitspec replay TRACE [RIVAL]' is expected: files of --trace");
     else code = ls_speed_read(c->speed, true, &opt.speed, &err);
     if (!code && (!isatty(STDOUT_FILENO) || (!isatty(STDIN_FILENO) && strcmp(opt.path, "-"))))
         code = ls_fail(&err, LS_E_USAGE, "the screen needs a terminal; 'logitspec inspect' shows a step without one");

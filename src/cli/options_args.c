@@ -20,7 +20,7 @@ const ls_command_info ls_commands[] = {
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file json quiet color " COMMON_FLAGS},
     {"compare", "[FLAGS]", "the same prompts by several methods: equal outputs, MAT, speed",
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file suite methods json quiet " COMMON_FLAGS},
-    {"replay", "TRACE|- [FLAGS]", "the screen on a recording: the same steps, without a model",
+    {"replay", "TRACE|- [RIVAL] [FLAGS]", "the screen on a recording, without a model; raced with another one",
      "speed paused color theme ascii no-mouse " COMMON_FLAGS},
     {"inspect", "TRACE [FLAGS]", "recorded steps in words, with their logits, drafts and trees",
      "step turn ascii " COMMON_FLAGS},

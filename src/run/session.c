@@ -192,6 +192,13 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     return LS_OK;
 }
 
+ls_code ls_session_reload(ls_session *s, ls_progress progress, void *ud, ls_err *err) {
+    lst_row last;
+    const ls_code code = s->b->rewind(s->b, 0, err);
+    if (code || !s->context.n) return code;
+    return s->b->prefill(s->b, s->context.p, (int32_t)s->context.n, &s->sampling, &last, progress, ud, err);
+}
+
 static void record_last(const ls_session *s, ls_step *out, const int32_t *ids, const float *logits, int32_t n) {
     out->n_top = (int16_t)(n < LS_MAX_TOP ? n : LS_MAX_TOP);
     for (int32_t i = 0; i < out->n_top; i++) out->top[i] = (ls_top_entry){ids[i], logits[i]};

@@ -21,6 +21,11 @@ typedef struct {
     uint32_t turn;
     bool paused, active;
     int steps_left; // in pause: steps to run
+    // the last turn, and who answers its prompt too
+    size_t turn_context; // tokens before its output
+    size_t turn_output;
+    ls_finish turn_finish;
+    ls_session *rival; // NULL: nobody
 } live;
 
 static void on_note(void *ud, const char *text) {
@@ -106,9 +111,81 @@ static void report_trace(live *l) {
     if (l->trace && ls_trace_failed(l->trace, &err)) ls_channel_message(&l->c, true, err.msg);
 }
 
+static void send_rival(live *l, int what, const char *method, ls_step *step, ls_finish finish) {
+    ls_event *e = ls_event_new(LS_EV_RIVAL);
+    e->rival.turn = l->turn;
+    e->rival.what = what;
+    snprintf(e->rival.method, sizeof e->rival.method, "%s", method);
+    e->rival.step = step;
+    e->rival.finish = finish;
+    ls_channel_send(&l->c, e);
+}
+
+static bool on_reload(void *ud, const char *stage, double fraction) {
+    live *l = ud;
+    (void)stage;
+    ls_channel_status(&l->c, LS_STATE_COMPARING, "reading the conversation again", fraction);
+    return !ls_channel_closing(&l->c);
+}
+
+// The engine goes back to the conversation.
+static void end_rival(live *l, ls_finish finish) {
+    ls_err err;
+    if (!l->rival) return;
+    ls_session_free(l->rival);
+    l->rival = NULL;
+    send_rival(l, LS_RIVAL_ENDS, "", NULL, finish);
+    if (ls_session_reload(l->session, on_reload, l, &err)) ls_channel_message(&l->c, true, err.msg);
+    ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
+}
+
+static bool on_rival(void *ud, const char *stage, double fraction) {
+    live *l = ud;
+    (void)stage;
+    ls_channel_status(&l->c, LS_STATE_COMPARING, "the same prompt is read for the other method", fraction);
+    return !ls_channel_stopping(&l->c);
+}
+
+static void begin_rival(live *l, const char *text) {
+    ls_err err = {0};
+    ls_decode_options opt = {0};
+    const ls_ids *context = ls_session_context(l->session);
+    ls_code code = LS_OK;
+    if (!ls_session_started(l->session) || l->active || !l->turn_output)
+        code = ls_fail(&err, LS_E_UNSUPPORTED, "there is no answer to compare with yet");
+    else if (!l->opt.rival) code = ls_fail(&err, LS_E_UNSUPPORTED, "nothing can be compared here");
+    if (!code) code = l->opt.rival(l->opt.ud, text, &l->opt.setup, &opt, &err);
+    if (!code) {
+        if (l->turn_finish == LS_FINISH_INTERRUPTED)
+            opt.max_tokens = (int32_t)l->turn_output; // as far as this one came
+        opt.note = on_note;
+        opt.ud = l;
+        code = ls_session_new(&l->rival, &l->model, &opt, &err);
+    }
+    ls_ids prompt = {0};
+    if (!code) {
+        ls_ids_add(&prompt, context->p, l->turn_context);
+        code = ls_session_calibrate(l->rival, on_rival, l, &err);
+        if (!code) code = l->model.backend->rewind(l->model.backend, 0, &err);
+        if (!code) code = ls_session_begin(l->rival, prompt.p, (int32_t)prompt.n, on_rival, l, NULL, &err);
+    }
+    ls_ids_free(&prompt);
+    if (!code) {
+        send_rival(l, LS_RIVAL_BEGINS, text, NULL, LS_GOING);
+        return;
+    }
+    ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
+    if (l->rival) {
+        send_rival(l, LS_RIVAL_BEGINS, text, NULL, LS_GOING);
+        end_rival(l, LS_FINISH_ERROR);
+    }
+}
+
 static void end_turn(live *l, ls_finish reason) {
     if (!l->active) return;
     l->active = false;
+    l->turn_output = ls_session_output(l->session)->n;
+    l->turn_finish = reason;
     ls_session_stop(l->session);
     if (l->trace) ls_trace_end(l->trace, l->turn, reason, &l->stats);
     report_trace(l);
@@ -125,6 +202,7 @@ static void begin_turn(live *l, const char *text) {
     ls_err err = {0};
     double prefill_ms = 0;
     bool first = !ls_session_started(l->session);
+    end_rival(l, LS_FINISH_INTERRUPTED);
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the prompt", 0);
     ls_code code = ls_prompt_encode(&l->model, s->format, s->system, first, text, strlen(text), &ids, &err);
     if (!code) code = ls_session_begin(l->session, ids.p, (int32_t)ids.n, on_prefill, l, &prefill_ms, &err);
@@ -137,6 +215,8 @@ static void begin_turn(live *l, const char *text) {
     l->turn = first ? 0 : l->turn + 1;
     l->stats = (ls_stats){0};
     l->active = true;
+    l->turn_context = ls_session_context(l->session)->n;
+    l->turn_output = 0;
     if (l->trace) ls_trace_begin(l->trace, &l->model, l->session, &s->decode, s->config, l->turn, text, prefill_ms);
     report_trace(l);
     ls_seen_ids(&l->seen, ids.p, ids.n, &fresh);
@@ -172,6 +252,22 @@ static void run_step(live *l, ls_step *step) {
     else if (l->paused && --l->steps_left == 0) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
 }
 
+static void run_rival(live *l, ls_step *step) {
+    ls_err err = {0};
+    if (ls_session_step(l->rival, step, &err)) {
+        ls_channel_message(&l->c, true, err.msg);
+        end_rival(l, LS_FINISH_ERROR);
+        return;
+    }
+    ls_ids fresh = {0};
+    ls_seen_step(&l->seen, step, &fresh);
+    send_tokens(l, &fresh);
+    send_rival(l, LS_RIVAL_STEP, "", ls_step_copy(step), LS_GOING);
+    ls_channel_status(&l->c, LS_STATE_COMPARING, "the other method answers the same prompt",
+                      fmin(1, (double)(step->output_pos + step->n_emitted) / (double)l->turn_output));
+    if (step->finish) end_rival(l, step->finish);
+}
+
 static void change(live *l, const char *assignment) {
     ls_err err = {0};
     ls_code code = l->opt.set ? l->opt.set(l->opt.ud, assignment, &l->opt.setup, &err)
@@ -200,11 +296,17 @@ static void carry_out(live *l, const ls_queued_command *c) {
         l->steps_left = l->active ? (l->paused ? l->steps_left : 0) + c->n : 0; // keys may come faster than steps
         l->paused = true;
         break;
-    case LS_CMD_STOP: end_turn(l, LS_FINISH_INTERRUPTED); break;
+    case LS_CMD_STOP:
+        end_turn(l, LS_FINISH_INTERRUPTED);
+        end_rival(l, LS_FINISH_INTERRUPTED);
+        break;
+    case LS_CMD_RIVAL: begin_rival(l, c->text); break;
     case LS_CMD_SET: change(l, c->text); break;
     case LS_CMD_RESET:
         end_turn(l, LS_FINISH_INTERRUPTED);
+        end_rival(l, LS_FINISH_INTERRUPTED);
         ls_session_reset(l->session);
+        l->turn_output = 0;
         send_header(l);
         break;
     }
@@ -212,7 +314,7 @@ static void carry_out(live *l, const ls_queued_command *c) {
 
 // How long to wait for a command before the next step: as long as it takes where there is nothing to decode.
 static double patience(const live *l) {
-    return l->active && (!l->paused || l->steps_left > 0) ? 0 : -1;
+    return l->rival || (l->active && (!l->paused || l->steps_left > 0)) ? 0 : -1;
 }
 
 static void *decoder(void *ud) {
@@ -230,12 +332,14 @@ static void *decoder(void *ud) {
     ls_queued_command *c;
     while (ls_channel_take(&l->c, &c, failed ? -1 : patience(l))) {
         if (c && !failed) carry_out(l, c);
+        else if (!c && l->rival) run_rival(l, step);
         else if (!c) run_step(l, step);
         ls_queued_command_free(c);
     }
     ls_queued_command_free(c);
     if (l->active && l->trace) ls_trace_end(l->trace, l->turn, LS_FINISH_INTERRUPTED, &l->stats);
     free(step);
+    ls_session_free(l->rival);
     if (!ls_trace_close(l->trace, &err)) fprintf(stderr, "logitspec: %s\n", err.msg); // the screen is gone by now
     ls_session_free(l->session);
     ls_model_free(&l->model);
@@ -248,10 +352,12 @@ static ls_code live_command(ls_source *s, const ls_command *c, ls_err *err) {
     ls_code code = LS_OK;
     pthread_mutex_lock(&l->c.lock);
     const ls_run_state state = l->c.state;
-    const bool busy = state == LS_STATE_PREFILL || state == LS_STATE_RUNNING || state == LS_STATE_PAUSED;
+    const bool answers = state == LS_STATE_PREFILL || state == LS_STATE_RUNNING || state == LS_STATE_PAUSED;
+    const bool busy = answers || state == LS_STATE_COMPARING;
     if (state == LS_STATE_FAILED) code = ls_fail(err, LS_E_UNSUPPORTED, "the model is not loaded");
-    else if (c->kind == LS_CMD_PROMPT && busy)
+    else if ((c->kind == LS_CMD_PROMPT || c->kind == LS_CMD_RIVAL) && answers)
         code = ls_fail(err, LS_E_UNSUPPORTED, "the answer is still being written: stop it first");
+    else if (c->kind == LS_CMD_RIVAL && busy) code = ls_fail(err, LS_E_UNSUPPORTED, "a comparison runs already");
     else if (c->kind == LS_CMD_STOP && !busy) code = ls_fail(err, LS_E_UNSUPPORTED, "nothing is being written");
     else ls_channel_put(&l->c, c);
     pthread_mutex_unlock(&l->c.lock);

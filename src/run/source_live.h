@@ -22,6 +22,9 @@ typedef struct {
     // Carries out LS_CMD_SET ("key=value") and fills setup anew; NULL takes the last change back (it could not be put
     // into effect). Called in the source's thread, between steps.
     ls_code (*set)(void *ud, const char *assignment, ls_setup *setup, ls_err *err);
+    // Reads the text of LS_CMD_RIVAL: how it differs from setup. What out borrows lives until the next call. NULL: no
+    // comparisons.
+    ls_code (*rival)(void *ud, const char *text, const ls_setup *setup, ls_decode_options *out, ls_err *err);
     void *ud;
 } ls_live_options;
 

@@ -5,17 +5,18 @@
 #include "run/trace_events.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_STEPS = 1 << 30 }; // that keys can ask for ahead
 
 typedef struct {
-    ls_channel c; // first: a source is one of these
-    char *path;
+    ls_channel c;       // first: a source is one of these
+    char *path, *rival; // rival: NULL: none
     ls_trace_events *t;
     double speed, due_ms; // due_ms: when the next step is to be seen, on the clock below
-    bool paused, ended;
+    bool paused, ended, rival_sent;
     int steps_left;
     int percent;    // of the file, as last told; -1: not known
     ls_event *next; // read, and waiting for its time
@@ -60,7 +61,50 @@ static void start_again(replay *r) {
     r->next = NULL;
     r->ended = false;
     r->steps_left = 0;
+    r->rival_sent = false;
     r->due_ms = now_ms();
+}
+
+static void send_rival(replay *r, int what, const char *method, ls_step *step, ls_finish finish) {
+    ls_event *e = ls_event_new(LS_EV_RIVAL);
+    e->rival.what = what;
+    snprintf(e->rival.method, sizeof e->rival.method, "%s", method);
+    e->rival.step = step;
+    e->rival.finish = finish;
+    ls_channel_send(&r->c, e);
+}
+
+static void send_whole_rival(replay *r) {
+    ls_trace_events *t;
+    ls_event *e = NULL;
+    ls_err err;
+    ls_code code = ls_trace_events_open(&t, r->rival, &err);
+    ls_finish finish = LS_GOING;
+    bool more = !code;
+    while (more && !(code = ls_trace_events_next(t, &e, &err)) && e) {
+        const ls_event_kind kind = e->kind;
+        if (kind == LS_EV_PROMPT) {
+            const ls_trace_header *h = ls_trace_read_header(ls_trace_events_reader(t)),
+                                  *mine = ls_trace_read_header(ls_trace_events_reader(r->t));
+            if (h->prompt.n != mine->prompt.n ||
+                memcmp(h->prompt.p, mine->prompt.p, h->prompt.n * sizeof *h->prompt.p)) {
+                code = ls_fail(&err, LS_E_USAGE, "%s: of another prompt: there is nothing to compare", r->rival);
+                ls_event_free(e);
+                break;
+            }
+            send_rival(r, LS_RIVAL_BEGINS, h->method, NULL, LS_GOING);
+        }
+        if (kind == LS_EV_STEP) {
+            send_rival(r, LS_RIVAL_STEP, "", e->step, LS_GOING);
+            e->step = NULL;
+        }
+        if (kind == LS_EV_END) finish = e->end.finish, more = false; // the first turn is compared
+        if (kind == LS_EV_TOKENS) ls_channel_send(&r->c, e);
+        else ls_event_free(e);
+    }
+    if (code) ls_channel_message(&r->c, true, err.msg);
+    send_rival(r, LS_RIVAL_ENDS, "", NULL, finish);
+    ls_trace_events_close(t);
 }
 
 static void tell_progress(replay *r, ls_run_state state) {
@@ -85,6 +129,7 @@ static void carry_out(replay *r, const ls_queued_command *c) {
     case LS_CMD_SET: set_speed(r, c->text); break;
     case LS_CMD_RESET: start_again(r); break;
     case LS_CMD_PROMPT:
+    case LS_CMD_RIVAL:
     case LS_CMD_STOP: break; // refused when they were given
     }
 }
@@ -116,6 +161,8 @@ static void play(replay *r) {
         ls_channel_send(&r->c, e);
         if (kind == LS_EV_PROMPT) {
             r->due_ms = now_ms();
+            if (r->rival && !r->rival_sent) send_whole_rival(r);
+            r->rival_sent = true;
             tell_progress(r, r->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING);
         }
         if (kind == LS_EV_STEP) {
@@ -149,11 +196,14 @@ static void *player(void *ud) {
     ls_trace_events_close(r->t);
     ls_event_free(r->next);
     free(r->path);
+    free(r->rival);
     return NULL;
 }
 
 static ls_code replay_command(ls_source *s, const ls_command *c, ls_err *err) {
     replay *r = (replay *)s;
+    if (c->kind == LS_CMD_RIVAL)
+        return ls_fail(err, LS_E_UNSUPPORTED, "this is a recording: 'logitspec replay A B' compares it with another");
     if (c->kind == LS_CMD_PROMPT || c->kind == LS_CMD_STOP)
         return ls_fail(err, LS_E_UNSUPPORTED, "this is a recording: it can be run, paused and stepped through");
     pthread_mutex_lock(&r->c.lock);
@@ -168,6 +218,7 @@ ls_source *ls_source_replay(const ls_replay_options *opt, ls_err *err) {
     replay *r = ls_calloc(1, sizeof *r);
     r->c.base.command = replay_command;
     r->path = ls_strdup(opt->path);
+    r->rival = opt->rival ? ls_strdup(opt->rival) : NULL;
     r->t = t;
     r->speed = opt->speed;
     r->paused = opt->paused;
@@ -175,6 +226,7 @@ ls_source *ls_source_replay(const ls_replay_options *opt, ls_err *err) {
     ls_fail(err, LS_E_IO, "the system refuses another thread");
     ls_trace_events_close(t);
     free(r->path);
+    free(r->rival);
     free(r);
     return NULL;
 }

@@ -4,8 +4,9 @@
 #include "run/source.h"
 
 typedef struct {
-    const char *path; // /dev/fd/N: what comes through a pipe
-    double speed;     // 1: as recorded, 2: twice as fast; 0: as fast as it is read
+    const char *path;  // /dev/fd/N: what comes through a pipe
+    const char *rival; // another recording of the same prompt; NULL: none
+    double speed;      // 1: as recorded, 2: twice as fast; 0: as fast as it is read
     bool paused;
 } ls_replay_options;
 

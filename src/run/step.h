@@ -141,6 +141,7 @@ typedef enum {
     LS_EV_PROMPT,
     LS_EV_STEP,
     LS_EV_END,
+    LS_EV_RIVAL,
     LS_EV_MESSAGE
 } ls_event_kind;
 typedef enum {
@@ -149,6 +150,7 @@ typedef enum {
     LS_STATE_PREFILL,
     LS_STATE_RUNNING,
     LS_STATE_PAUSED,
+    LS_STATE_COMPARING, // another method answers the last prompt
     LS_STATE_FAILED
 } ls_run_state;
 
@@ -182,6 +184,13 @@ typedef struct {
             uint32_t turn;
             ls_finish finish;
         } end;
+        struct { // another method's answer to a turn's prompt: it begins, its steps, it ends
+            uint32_t turn;
+            enum { LS_RIVAL_BEGINS, LS_RIVAL_STEP, LS_RIVAL_ENDS } what;
+            char method[64];  // begins
+            ls_step *step;    // step
+            ls_finish finish; // ends; LS_FINISH_INTERRUPTED: it was stopped
+        } rival;
         struct {
             bool is_error;
             char text[512];

@@ -76,6 +76,59 @@ class Keys(unittest.TestCase):
                 s.keys("q")
                 s.wait("exit=0")
 
+    def test_a_race_with_plain_decoding_and_with_another_recording(self):
+        with Screen(*SCRIPT, "--max-tokens", "60", cols=120, rows=36) as s:
+            s.wait("READY")
+            s.keys("Escape", "c")
+            s.wait("there is no answer to compare with yet")
+            s.keys("c", "p")
+            s.type("def fib(n):")
+            s.keys("Enter")
+            s.wait("60 tokens", "READY")
+            s.keys("Escape", "c")
+            text = s.wait("7 Compare", "against ar ", "the same, 60 of 60 tokens", "READY")
+            self.assertIn("59 there in all", text)  # a forward a token, but none after the last
+            s.type(":compare pld:8")
+            s.keys("Enter")
+            s.wait("against pld:8 ", "the same, 60 of 60 tokens", "READY")
+            s.type(":compare nonsense")
+            s.keys("Enter")
+            s.wait("nonsense")
+            s.keys("p")
+            s.type("more")  # the conversation goes on as if nothing had been
+            s.keys("Enter")
+            s.wait("│› more", "READY")
+            s.keys("Escape", "c", "q")
+            s.wait("exit=0")
+        with tempfile.TemporaryDirectory() as d:
+            paths = [os.path.join(d, m + ".jsonl") for m in ("logitspec", "ar", "other")]
+            for path, prompt in zip(paths, ("def fib(n):", "def fib(n):", "One fish")):
+                run("generate", "--model", "script", "--prompt", prompt, "--max-tokens", "60", "--method",
+                    "ar" if "ar." in path else "logitspec", "--trace", path)
+            with Screen("replay", paths[0], paths[1], "--speed", "max", cols=120, rows=36) as s:
+                s.wait("REPLAY ENDED")
+                s.keys("c")
+                s.wait("against ar ", "the same, 60 of 60 tokens")
+            with Screen("replay", paths[0], paths[2], "--speed", "max", cols=120, rows=36) as s:
+                s.wait("of another prompt")
+
+    def test_the_conversation_after_a_race_is_unchanged(self):
+        texts = []
+        for race in (False, True):
+            with Screen(*SCRIPT, "--max-tokens", "30", "--temperature", "0.7", "--seed", "3", cols=120, rows=36) as s:
+                s.wait("READY")
+                for prompt in ("Retrieval", "more"):
+                    s.type(prompt)
+                    s.keys("Enter")
+                    s.wait("│› " + prompt, "30 tokens", "READY")
+                    if race and prompt == "Retrieval":
+                        s.keys("Escape", "c")
+                        s.wait("the same, 30 of 30 tokens", "READY")
+                        s.keys("p")
+                s.keys("Escape", "1")
+                texts.append([line[:70] for line in s.wait("30 tokens").splitlines()[1:13]])
+        self.assertEqual(*texts)
+
     def step(self, s):
         title = s.text().splitlines()[0]
         return int(title.split("│ step ")[1].split()[0])

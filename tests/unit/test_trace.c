@@ -325,8 +325,8 @@ static void a_replay_obeys(void **state) {
     (void)state;
     record("One fish, two", options("logitspec", 0, 40), 1);
     ls_err err;
-    assert_null(ls_source_replay(&(ls_replay_options){"/nowhere", 0, false}, &err));
-    ls_source *s = ls_source_replay(&(ls_replay_options){path, 0, true}, &err);
+    assert_null(ls_source_replay(&(ls_replay_options){.path = "/nowhere"}, &err));
+    ls_source *s = ls_source_replay(&(ls_replay_options){.path = path, .paused = true}, &err);
     assert_non_null(s);
     skip_to(s, LS_EV_HEADER, 0);
     skip_to(s, LS_EV_STATUS, LS_STATE_PAUSED); // it waits before the first step
@@ -349,7 +349,7 @@ static void a_replay_obeys(void **state) {
     ls_buf whole = slurp();
     spill(whole.p, whole.n - 30); // cut short: the steps before it, and a line about it
     ls_buf_free(&whole);
-    s = ls_source_replay(&(ls_replay_options){path, 0, false}, &err);
+    s = ls_source_replay(&(ls_replay_options){.path = path}, &err);
     skip_to(s, LS_EV_STEP, 0);
     skip_to(s, LS_EV_MESSAGE, 0);
     skip_to(s, LS_EV_STATUS, LS_STATE_IDLE);

@@ -23,7 +23,8 @@ static void layout_covers_the_window(void **state) {
                 for (int more = 0; more < 6; more++) {
                     const int zoom = more / 2 == 0 ? -1 : more / 2 * 3 - 3;
                     const bool inspect = more % 2 || focus == UI_INSPECT; // what has the keys is open
-                    ui_layout l = ui_layout_of(rows, cols, &(ui_shown){(ui_panel)focus, (ui_panel)zoom, inspect});
+                    const bool race = rows % 2 || focus == UI_COMPARE;
+                    ui_layout l = ui_layout_of(rows, cols, &(ui_shown){(ui_panel)focus, (ui_panel)zoom, inspect, race});
                     assert_int_equal(l.too_small, rows < UI_MIN_ROWS || cols < UI_MIN_COLS);
                     if (l.too_small) continue;
                     int cells = 0;

@@ -1,0 +1,141 @@
+// The same prompt answered by another method, raced on one clock: the recorded times of both. And whether the texts are
+// equal.
+#include "ui/panels.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LABEL = 16 };
+
+typedef struct {
+    ui_panel_view *v;
+    int line;
+} out;
+
+static ui_pen next_line(out *o, const char *label) {
+    ui_pen p = ui_pen_at(o->v->canvas, o->v->area, o->line++, UI_LABEL);
+    const int col = p.col, end = p.end;
+    p.end = col + LABEL - 1 < end ? col + LABEL - 1 : end;
+    ui_print(&p, "%s", label);
+    p.end = end;
+    ui_pad(&p, col + LABEL);
+    p.role = UI_TEXT;
+    return p;
+}
+
+// Tokens that the rival had after so long.
+static int32_t tokens_at(const ui_rival *r, double us) {
+    int32_t n = 0;
+    for (size_t i = 0; i < r->n_steps && r->us[i] <= us; i++) n = r->tokens.p[i];
+    return n;
+}
+
+// Time that the rival needed for that many; NAN: it has not come so far.
+static double time_of(const ui_rival *r, int32_t tokens) {
+    for (size_t i = 0; i < r->n_steps; i++)
+        if (r->tokens.p[i] >= tokens) return r->us[i];
+    return (double)NAN;
+}
+
+static void lane(out *o, const char *name, int32_t tokens, int32_t of, double us, ui_role role) {
+    ui_pen p = next_line(o, name);
+    const int room = o->v->area.cols - LABEL - 26;
+    p.role = role;
+    ui_bar(&p, room > 4 ? room : 4, of ? (double)tokens / of : 0);
+    p.role = UI_TEXT;
+    ui_print(&p, " %5d tok  at %.2f s", tokens, us / 1e6);
+}
+
+// The token that the turn's output has at that place, its probability there, and how near the second best was.
+typedef struct {
+    int32_t id;
+    double p, gap;
+} choice;
+
+static choice choice_at(const ui_state *s, const ui_turn *t, int32_t position) {
+    for (size_t i = t->first_step; i < t->first_step + t->n_steps; i++) {
+        const ls_step *step = s->steps[i];
+        const int k = position - step->output_pos;
+        if (k < 0 || k >= step->n_emitted) continue;
+        const ls_node *n = &step->nodes[step->path[k]];
+        const ls_top_entry *top = k ? step->nodes[n->parent].top : step->top;
+        const float lse = k ? step->nodes[n->parent].lse : step->top_lse;
+        const bool known = (k || step->n_top > 1) && top[0].id >= 0 && top[1].id >= 0 && !isnan(lse);
+        return (choice){n->token, (double)n->p,
+                        known ? ui_prob(top[0].logit, lse) - ui_prob(top[1].logit, lse) : (double)NAN};
+    }
+    return (choice){-1, (double)NAN, (double)NAN};
+}
+
+static void equality(out *o, const ui_turn *t, int32_t mine) {
+    const ui_state *s = o->v->state;
+    const ui_rival *r = &s->rival;
+    const int32_t n = mine < (int32_t)r->text.n ? mine : (int32_t)r->text.n;
+    int32_t same = 0;
+    double closest = 2;
+    int32_t at = 0;
+    choice c = {0};
+    for (; same < n; same++) {
+        c = choice_at(s, t, same);
+        if (c.id != r->text.p[same]) break;
+        if (c.gap < closest) closest = c.gap, at = same;
+    }
+    ui_pen p = next_line(o, "text");
+    if (same < n) {
+        p.role = UI_BAD;
+        ui_print(&p, "parts at token %d: ", same);
+        p.role = UI_TEXT;
+        ui_draw_token(&p, s, c.id);
+        ui_print(&p, " here (p");
+        ui_draw_prob(&p, c.p);
+        ui_print(&p, "), ");
+        ui_draw_token(&p, s, r->text.p[same]);
+        ui_print(&p, " there");
+        if (!isnan(c.gap)) ui_print(&p, "; %.3f apart", c.gap);
+        return;
+    }
+    p.role = UI_GOOD;
+    ui_print(&p, "the same, %d of %d tokens%s", same,
+             r->done ? (mine > (int32_t)r->text.n ? mine : (int32_t)r->text.n) : mine, r->done ? "" : " so far");
+    p = next_line(o, "");
+    p.role = UI_DIM;
+    if (closest <= 1) ui_print(&p, "closest choice: %.3f apart, at token %d", closest, at);
+}
+
+void ui_panel_compare(ui_panel_view *v) {
+    const ui_state *s = v->state;
+    const ui_rival *r = &s->rival;
+    out o = {v, 0};
+    if (!r->known || !s->n_steps) {
+        ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
+        ui_print(&p, s->recording ? "'logitspec replay A B' compares two recordings"
+                                  : "c: let plain decoding answer the last prompt too");
+        return;
+    }
+    const ui_turn *t = &s->turns[r->turn];
+    const size_t view = ui_viewed_index(s), last = t->first_step + t->n_steps;
+    const bool inside = view >= t->first_step && view < last;
+    double us = 0, all_us = 0;
+    int32_t mine = 0, all = 0, forwards = 0;
+    for (size_t i = t->first_step; i < last; i++) {
+        all_us += s->steps[i]->t_total_us;
+        all += s->steps[i]->n_emitted;
+        if (inside && i > view) continue;
+        us = all_us;
+        mine = all;
+        forwards += s->steps[i]->forward;
+    }
+    const int32_t theirs = tokens_at(r, us), of = all > (int32_t)r->text.n ? all : (int32_t)r->text.n;
+    const double their_us = time_of(r, mine);
+    lane(&o, s->header.method, mine, of, us, UI_GOOD);
+    lane(&o, r->method, theirs, of, us, UI_BAR);
+    ui_pen p = next_line(&o, "");
+    if (!isnan(their_us) && us > 0)
+        ui_print(&p, "%d tokens took it %.2f s: x%.2f", mine, their_us / 1e6, their_us / us);
+    else ui_print(&p, "%s has %zu tokens%s", r->method, r->text.n, r->done ? " in all" : " so far");
+    p = next_line(&o, "forwards");
+    ui_print(&p, "%d here so far, %zu there in all", forwards, r->forwards);
+    equality(&o, t, all);
+    snprintf(v->right, UI_RIGHT_BYTES, "%s%.40s%s", "against ", r->method, r->done ? "" : ", running");
+}

@@ -275,24 +275,29 @@ void ls_report_json(const ls_report *r, ls_buf *out) {
 // ---- SVG
 
 void ls_report_svg(const ls_report *r, ls_buf *out) {
-    enum { TITLE = 26, GAP = 10 };
-    int height = 0;
+    enum { TITLE = 26, GAP = 14, COLUMNS = 2 };
+    int height[COLUMNS] = {0};
     ls_buf body = {0}, plot = {0};
     for (ls_plot p = 0; p < LS_PLOTS; p++) {
         ls_buf_clear(&plot);
         if (!ls_plot_draw(r, p, &plot)) continue;
-        ls_buf_fmt(&body, "<text x=\"8\" y=\"%d\" font-size=\"14\" font-weight=\"bold\">", height + 18);
+        const int c = height[1] < height[0]; // the shorter one
+        ls_buf_fmt(&body,
+                   "<g transform=\"translate(%d %d)\">\n<text x=\"8\" y=\"18\" font-size=\"14\" font-weight=\"bold\">",
+                   c * LS_PLOT_WIDTH, height[c]);
         ls_markup_str(&body, ls_plot_title(p));
-        ls_buf_fmt(&body, "</text>\n<g transform=\"translate(0 %d)\">\n", height + TITLE);
+        ls_buf_fmt(&body, "</text>\n<g transform=\"translate(0 %d)\">\n", TITLE);
         ls_buf_add(&body, plot.p, plot.n);
-        ls_buf_str(&body, "</g>\n");
-        height += TITLE + ls_plot_height(r, p) + GAP;
+        ls_buf_str(&body, "</g></g>\n");
+        height[c] += TITLE + ls_plot_height(r, p) + GAP;
     }
+    const int w = height[1] ? COLUMNS * LS_PLOT_WIDTH : LS_PLOT_WIDTH,
+              h = height[0] > height[1] ? height[0] : height[1];
     ls_buf_fmt(out,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
                "font-family=\"sans-serif\" color=\"#222\" fill=\"#222\">\n<rect width=\"100%%\" height=\"100%%\" "
                "fill=\"#fff\"/>\n",
-               LS_PLOT_WIDTH, height, LS_PLOT_WIDTH, height);
+               w, h, w, h);
     ls_buf_add(out, body.p, body.n);
     ls_buf_str(out, "</svg>\n");
     ls_buf_free(&body);

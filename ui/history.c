@@ -7,8 +7,9 @@
 
 static bool has(const ls_step *step, ui_find what) {
     if (what == UI_FIND_LOSSY) return ls_step_loose(step, NULL) > 0;
-    return step->forward && step->n_path - 1 < step->rows - 1 && step->n_path < step->n_nodes &&
-           (step->n_nodes < step->rows || step->nodes[step->path[step->n_path - 1]].target >= 0);
+    bool tried = !ls_step_described(step) && step->n_path < step->rows; // where it was is not recorded
+    for (int i = 1; i < step->n_nodes; i++) tried |= step->nodes[i].state == LS_NODE_REJECTED;
+    return step->forward && tried;
 }
 
 int64_t ui_find_step(const ui_state *s, ui_find what, int by) {

@@ -56,7 +56,7 @@ static void where_it_ended(const ls_tokens *t, const ls_step *s, ls_buf *out) {
     token(t, last->target, out);
     chance(last->target_p, " with p ", out);
     if (!tried) {
-        ls_buf_str(out, s->n_nodes < s->rows ? "." : "; nothing was drafted there.");
+        ls_buf_str(out, !ls_step_described(s) ? "." : "; nothing was drafted there.");
         return;
     }
     ls_buf_str(out, "; drafted was ");

@@ -224,7 +224,7 @@ static void tree(const ls_report *r, const ls_report_tree *t, ls_buf *out) {
     ls_buf_str(out, "</summary>\n<p>");
     ls_markup(out, why.p, why.n);
     ls_buf_str(out, "</p>\n<div class=\"scroll\">");
-    if (t->step->n_nodes < t->step->rows)
+    if (!ls_step_described(t->step))
         ls_buf_str(out, "<p class=\"note\">The recording keeps only what was accepted.</p>");
     ls_tree_draw(r, t, out);
     ls_buf_str(out, "</div></details>\n");

@@ -144,7 +144,7 @@ static void keep(ls_report_tree *list, int *n, int most, double value, double si
 }
 
 static void add_estimates(ls_report_group *g, const ls_step *s) {
-    if (s->n_nodes < s->rows) return;
+    if (!ls_step_described(s)) return;
     for (int i = 1; i < s->n_nodes; i++) {
         const ls_node *n = &s->nodes[i];
         if (n->state == LS_NODE_NOT_REACHED || !(n->est_p >= 0 && n->est_p <= 1)) continue;

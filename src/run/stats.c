@@ -28,7 +28,7 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->accepted += (uint64_t)(s->n_path - 1);
     st->steps_with_draft += s->rows > 1;
     st->steps_with_accept += s->n_path > 1;
-    if (s->n_nodes < s->rows) return; // who was rejected is not known
+    if (!ls_step_described(s)) return; // who was rejected is not known
     st->described++;
     int deepest = 0;
     for (int i = 1; i < s->n_nodes; i++) {

@@ -30,6 +30,10 @@ int ls_step_loose(const ls_step *s, int *at) {
     return n;
 }
 
+bool ls_step_described(const ls_step *s) {
+    return s->n_nodes == s->rows && (s->rows == 1 || s->n_branches > 0);
+}
+
 const ls_branch *ls_branch_of(const ls_step *s, const ls_node *n) {
     return n->branch >= 0 ? &s->branches[n->branch] : NULL;
 }

@@ -114,6 +114,8 @@ typedef struct {
 // be NULL) with their places among the step's emitted tokens; returns how many.
 int ls_step_loose(const ls_step *s, int *at);
 
+// Whether the whole tree is known: not in a trace of level `steps`, even where all of it was accepted.
+bool ls_step_described(const ls_step *s);
 const ls_branch *ls_branch_of(const ls_step *s, const ls_node *n); // NULL: the root, or not recorded
 ls_step *ls_step_copy(const ls_step *s); // owned by the caller (free); holds only the first n_nodes nodes
 

@@ -326,13 +326,15 @@ class Report(unittest.TestCase):
     def test_lower_levels_and_lossy_runs_say_so(self):
         d = self.dir.name
         low, lossy = os.path.join(d, "low.jsonl.zst"), os.path.join(d, "lossy.jsonl")
-        run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--trace", low, "--trace-level", "steps", "-q")
+        run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--trace", low, "--trace-level", "steps", "-q",
+            "--budget", "8")
         run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--trace", lossy, "--acceptance", "typical:0",
             "--temperature", "1", "--seed", "2", "--budget", "16", "-q")
         text = self.report("low.html", files=[low])
         self.assertEqual(text.count("not in these recordings"), 4)  # depth, rank, source, calibration
+        self.assertTrue("keeps only what was accepted" in self.report("low.html", "--step", "0-50", files=[low]))
         text = self.report("lossy.html", files=[lossy])
-        self.assertIn("LOSSY", text)
+        self.assertTrue("LOSSY" in text)
         page = Page(text)
         loose = sum(s["nodes"][s["path"][k]]["token"] != s["nodes"][s["path"][k - 1]]["target"]
                     for s in steps_of(load(lossy)) if s["forward"] for k in range(1, len(s["emitted"])))

@@ -177,6 +177,9 @@ install: all
 	install -m 644 configs/*.yaml $(DESTDIR)$(PREFIX)/share/logitspec/configs
 	install -d $(DESTDIR)$(PREFIX)/share/logitspec/configs/methods
 	install -m 644 configs/methods/*.yaml $(DESTDIR)$(PREFIX)/share/logitspec/configs/methods
+	install -d $(DESTDIR)$(PREFIX)/share/logitspec/demos/traces
+	install -m 644 demos/*.yaml $(DESTDIR)$(PREFIX)/share/logitspec/demos
+	install -m 644 demos/traces/* $(DESTDIR)$(PREFIX)/share/logitspec/demos/traces
 ifneq ($(TORCH_DIR),)
 	install -m 755 build/liblstorch.so $(DESTDIR)$(PREFIX)/lib/logitspec
 	cp -a $(TORCH_DIR)/lib/*.so* $(DESTDIR)$(PREFIX)/lib/logitspec/

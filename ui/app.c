@@ -1,6 +1,8 @@
 #include "ui/app.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/utf8.h"
+#include "ui/demo.h"
 #include "ui/render.h"
 #include "ui/term_curses.h"
 
@@ -96,9 +98,14 @@ static void save_display(app *a) {
 }
 
 static int wait_ms(const app *a) {
-    if (!a->dirty) return -1;
+    const int demo = ui_demo_wait_ms(&a->state, ls_now_ns());
+    if (!a->dirty) return demo;
     int64_t since = (int64_t)((ls_now_ns() - a->last_frame_ns) / 1000000);
     return since >= FRAME_MS ? 0 : (int)(FRAME_MS - since);
+}
+
+static bool is_time(const app *a) { // for another frame
+    return ls_now_ns() - a->last_frame_ns >= FRAME_MS * 1000000ull;
 }
 
 static void loop(app *a) {
@@ -112,12 +119,13 @@ static void loop(app *a) {
         ui_key k;
         while (!a->state.quit && (k = ui_term_key()).code != UI_KEY_NONE) take_key(a, k);
         if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) break; // the terminal is gone
+        ui_demo_is_due(&a->state, ls_now_ns());
         send_requests(a);
         if (a->state.suspend) {
             a->state.suspend = false;
             ui_term_suspend();
         }
-        if (a->dirty && wait_ms(a) == 0) draw(a);
+        if (a->dirty && is_time(a)) draw(a);
         if (a->state.save_to) {
             save_display(a);
             a->dirty = true;
@@ -140,11 +148,13 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     a.state.brackets = !o->color;
     a.state.recording = o->recording;
     if (o->recording) a.state.shown.focus = UI_OUTPUT; // keys act on the panels
-    if (o->prompt) {
+    if (o->demo) ui_demo_begin(&a.state, o->demo);
+    if (o->prompt && o->demo) ui_request_of(&a.state, LS_CMD_PROMPT, ls_strdup(o->prompt), 0);
+    else if (o->prompt) {
         ui_on_paste(&a.state, o->prompt, strlen(o->prompt));
         ui_on_key(&a.state, (ui_key){.code = UI_KEY_ENTER}, UI_NO_PANEL);
-        send_requests(&a);
     }
+    send_requests(&a);
     loop(&a);
     int signal_number = ui_term_signal();
     ui_term_close();

@@ -7,9 +7,10 @@
 typedef struct {
     const char *theme; // a name of ui_theme_find
     bool color, mouse, ambiguous_wide;
-    bool ascii;         // draw with ASCII only (always where the terminal shows no UTF-8)
-    bool recording;     // the source plays a recording: it takes no prompts
-    const char *prompt; // sent at once; NULL: none
+    bool ascii;                 // draw with ASCII only (always where the terminal shows no UTF-8)
+    bool recording;             // the source plays a recording: it takes no prompts
+    const char *prompt;         // sent at once; NULL: none
+    const struct ui_demo *demo; // played; NULL: none
 } ui_options;
 
 // Takes the source (closed on return, the terminal is restored before that). *exit_code: of the program.

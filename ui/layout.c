@@ -1,17 +1,21 @@
 #include "ui/layout.h"
 
 static void small(ui_layout *l, ui_rect b, const ui_shown *w) {
-    int stats = b.rows >= 24 ? 6 : 5, middle = (b.rows - stats) * 8 / 15, top = b.rows - stats - middle;
+    // beside a note there is room for two rows of panels: Stats waits for the keys
+    int stats = b.rows < 16    ? 0
+                : b.rows >= 24 ? 6
+                               : 5,
+        middle = (b.rows - stats) * 8 / 15, top = b.rows - stats - middle;
     l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, b.cols};
     ui_rect mid = {b.row + top, b.col, middle, b.cols};
     int left = b.cols * (w->inspect ? 40 : 36) / 80;
-    if (w->focus == UI_DRAFTS || w->focus == UI_COMPARE) l->panel[w->focus] = mid;
+    if (w->focus == UI_DRAFTS || w->focus == UI_COMPARE || (w->focus == UI_STATS && !stats)) l->panel[w->focus] = mid;
     else {
         const ui_panel beside = w->inspect && w->focus != UI_LOGITS ? UI_INSPECT : UI_LOGITS;
         l->panel[beside] = (ui_rect){mid.row, mid.col, mid.rows, left};
         l->panel[UI_TREE] = (ui_rect){mid.row, mid.col + left, mid.rows, mid.cols - left};
     }
-    l->panel[UI_STATS] = (ui_rect){b.row + top + middle, b.col, stats, b.cols};
+    if (stats) l->panel[UI_STATS] = (ui_rect){b.row + top + middle, b.col, stats, b.cols};
 }
 
 // Which of them has the place that they share: the one with the keys, else the one that was opened last.
@@ -51,7 +55,9 @@ ui_layout ui_layout_of(int rows, int cols, const ui_shown *w) {
     l.message = (ui_rect){rows - 3, 0, 1, cols};
     l.prompt = (ui_rect){rows - 2, 0, 1, cols};
     l.keys = (ui_rect){rows - 1, 0, 1, cols};
-    ui_rect body = {1, 0, rows - 4, cols};
+    const int note = !w->note ? 0 : rows >= 32 ? 6 : 7;
+    ui_rect body = {1, 0, rows - 4 - note, cols};
+    l.note = (ui_rect){body.row + body.rows, 0, note, cols};
     if (w->zoom != UI_NO_PANEL) l.panel[w->zoom] = body;
     else if (rows >= 44 && cols >= 170) large(&l, body, w);
     else if (rows >= 32 && cols >= 110) medium(&l, body, w);

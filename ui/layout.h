@@ -8,6 +8,7 @@ enum { UI_MIN_ROWS = 24, UI_MIN_COLS = 80 };
 typedef struct {
     bool too_small;
     ui_rect title, message, prompt, keys;
+    ui_rect note;             // rows == 0: not shown
     ui_rect panel[UI_PANELS]; // rows == 0: not shown
 } ui_layout;
 

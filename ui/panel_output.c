@@ -57,45 +57,7 @@ static void add_step(flow *f, const ui_state *s, size_t index, source src, bool 
     }
 }
 
-typedef struct {
-    size_t from, to;
-} line;
-
-// Breaks at newlines, and at blanks where a word does not fit.
-static line *wrap(const ui_canvas *c, const ls_buf *text, int cols, size_t *n_lines) {
-    size_t cap = 64, n = 0, start = 0, i = 0, blank = 0;
-    int used = 0;
-    line *lines = ls_malloc(cap * sizeof *lines);
-    while (i <= text->n) {
-        bool end = i == text->n;
-        ui_glyph g = {.n = 1};
-        if (!end) g = ui_next_glyph(c, text->p + i, text->n - i);
-        bool full = !end && !g.newline && used + g.cells > cols;
-        if (end || g.newline || full) {
-            if (n == cap) lines = ls_realloc(lines, (cap *= 2) * sizeof *lines);
-            size_t stop = full && blank > start ? blank : i;
-            lines[n++] = (line){start, stop};
-            if (end) break;
-            start = g.newline ? i + g.n : stop;
-            if (full) { // the next line starts behind the blank, and the word is measured again
-                i = start;
-                used = 0;
-                blank = start;
-                continue;
-            }
-            used = 0;
-            blank = start;
-        } else {
-            used += g.cells;
-            if (g.space) blank = i + g.n;
-        }
-        i += g.n;
-    }
-    *n_lines = n;
-    return lines;
-}
-
-static void draw_line(ui_pen *p, const flow *f, line l) {
+static void draw_line(ui_pen *p, const flow *f, ui_line l) {
     for (size_t i = l.from; i < l.to;) {
         ui_glyph g = ui_next_glyph(p->canvas, f->text.p + i, l.to - i);
         p->role = (uint8_t)f->roles.p[i];
@@ -148,7 +110,7 @@ void ui_panel_output(ui_panel_view *v) {
         add_str(&f, ".", UI_DIM);
     }
     size_t n;
-    line *lines = wrap(v->canvas, &f.text, v->area.cols, &n);
+    ui_line *lines = ui_wrap(v->canvas, f.text.n ? f.text.p : "", f.text.n, v->area.cols, &n);
     size_t bottom = n; // line after the last one shown, when not scrolled
     if (!s->live && s->n_steps) {
         for (bottom = 0; bottom < n && lines[bottom].to < viewed_end;) bottom++;

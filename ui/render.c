@@ -1,4 +1,5 @@
 #include "ui/render.h"
+#include "ui/demo.h"
 #include "ui/panels.h"
 
 #include <stdio.h>
@@ -34,9 +35,13 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
         }
     }
     separator(&p);
+    const ls_step *step = ui_viewed(s);
+    if (s->has_header && (!s->header.exact || (step && !step->exact))) {
+        ui_print(&p, s->header.exact ? "LOSSY" : "NOT EXACT");
+        separator(&p);
+    }
     ui_print(&p, "%s%s", s->recording ? "REPLAY " : "", state_name(s));
     if (s->recording && s->fraction >= 0) ui_print(&p, " %.0f%%", 100 * s->fraction); // of the file
-    const ls_step *step = ui_viewed(s);
     if (step) {
         separator(&p);
         if (s->live) ui_print(&p, "step %u", step->index);
@@ -55,10 +60,6 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
             ui_print(&p, "%s%.2f%s", c->ascii ? "x" : "×", ls_stats_speedup(st),
                      r.cols >= 140 ? " vs plain (measured)" : " vs plain");
         }
-    }
-    if (s->has_header && (!s->header.exact || (step && !step->exact))) {
-        separator(&p);
-        ui_print(&p, s->header.exact ? "LOSSY" : "NOT EXACT");
     }
     ui_pad(&p, r.cols);
 }
@@ -166,6 +167,12 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
         if (!l.panel[i].rows) continue;
         panels[i].draw(&(ui_panel_view){c, s, ui_inside(l.panel[i]), right});
         ui_box(c, l.panel[i], panels[i].title, right, (int)s->shown.focus == i);
+    }
+    if (l.note.rows) {
+        char right[UI_RIGHT_BYTES] = "", heading[96];
+        snprintf(heading, sizeof heading, "Demo: %.80s", s->demo ? s->demo->title : "");
+        ui_panel_note(&(ui_panel_view){c, s, ui_inside(l.note), right});
+        ui_box(c, l.note, heading, right, ui_demo_note(s) != NULL);
     }
     message(s, c, l.message);
     const char sign[2] = {s->typing, 0};

@@ -1,4 +1,5 @@
 #include "ui/state.h"
+#include "ui/demo.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -6,7 +7,7 @@
 #include <string.h>
 
 void ui_state_init(ui_state *s) {
-    *s = (ui_state){.shown = {UI_NO_PANEL, UI_NO_PANEL, false, false}, .live = true, .node = -1, .fraction = -1};
+    *s = (ui_state){.shown = {UI_NO_PANEL, UI_NO_PANEL, false, false, false}, .live = true, .node = -1, .fraction = -1};
 }
 
 static void forget_rival(ui_rival *r) {
@@ -36,6 +37,8 @@ void ui_state_free(ui_state *s) {
     free(s->steps);
     free(s->save_to);
     free(s->sought);
+    free(s->demo_told);
+    free(s->demo_waiting);
     ls_ids_free(&s->context);
     ui_edit_free(&s->prompt);
     ui_edit_free(&s->command);
@@ -114,10 +117,17 @@ void ui_on_event(ui_state *s, ls_event *e) {
         s->has_header = true;
         break;
     case LS_EV_TOKENS: ls_tokens_learn(&s->tokens, e); break;
-    case LS_EV_PROMPT: begin_turn(s, e); break;
-    case LS_EV_STEP: add_step(s, e); break;
+    case LS_EV_PROMPT:
+        begin_turn(s, e);
+        ui_demo_on_start(s);
+        break;
+    case LS_EV_STEP:
+        add_step(s, e);
+        if (s->n_steps) ui_demo_on_step(s, s->steps[s->n_steps - 1]);
+        break;
     case LS_EV_END:
         if (s->n_turns) s->turns[s->n_turns - 1].finish = e->end.finish;
+        ui_demo_on_end(s);
         break;
     case LS_EV_RIVAL: on_rival(s, e); break;
     case LS_EV_MESSAGE:

@@ -35,6 +35,7 @@ typedef struct {
     ui_panel focus; // UI_NO_PANEL: the prompt line has the keys
     ui_panel zoom;  // UI_NO_PANEL: all panels
     bool inspect, compare;
+    bool note; // room for what a demo says
 } ui_shown;
 
 // Another method's answer to a turn's prompt.
@@ -54,6 +55,8 @@ typedef struct {
     char *text; // owned; may be NULL
     int n;
 } ui_request;
+
+typedef struct ui_demo ui_demo; // ui/demo.h
 
 typedef struct {
     // the run
@@ -83,6 +86,14 @@ typedef struct {
     ui_edit prompt, command;
     char message[512];
     bool message_is_error;
+    // a demo that is played; borrowed, NULL: none
+    const ui_demo *demo;
+    char *demo_told;   // [note]: it was shown; owned
+    int *demo_waiting; // notes to be read, the first is shown; owned
+    size_t n_demo_waiting;
+    int demo_last;   // note that was read last; -1: none
+    bool demo_asked; // for a step that has not come yet
+    uint64_t demo_due_ns;
     // for the application
     ui_request outbox[8];
     int n_outbox;
@@ -101,6 +112,7 @@ void ui_on_event(ui_state *s, ls_event *e); // takes the event
 void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at);
 void ui_on_paste(ui_state *s, const char *text, size_t n);
 void ui_act(ui_state *s, ui_action a);
+void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n); // takes text
 
 // Reading
 const ls_step *ui_viewed(const ui_state *s); // NULL before the first step

@@ -1,5 +1,6 @@
 // Keys and actions: how the user changes what is shown, and what is asked of the source.
 #include "base/mem.h"
+#include "ui/demo.h"
 #include "ui/history.h"
 #include "ui/panels.h"
 
@@ -14,7 +15,7 @@ static void say(ui_state *s, const char *text, bool is_error) {
     s->message_is_error = is_error;
 }
 
-static void request(ui_state *s, ls_command_kind kind, char *text, int n) {
+void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n) {
     if (s->n_outbox == (int)(sizeof s->outbox / sizeof *s->outbox)) {
         free(text);
         return;
@@ -141,7 +142,7 @@ static void open_compare(ui_state *s, bool open) {
 }
 
 static void ask_rival(ui_state *s, const char *method) {
-    request(s, LS_CMD_RIVAL, ls_strdup(method), 0);
+    ui_request_of(s, LS_CMD_RIVAL, ls_strdup(method), 0);
     open_compare(s, true);
 }
 
@@ -174,7 +175,7 @@ static bool ended(ui_state *s) { // a recording that was played to its end
 // What was not played yet of a recording lies ahead of its newest step.
 static bool play_on(ui_state *s, int steps) {
     if (!s->recording || !s->live || !ui_busy(s)) return false;
-    request(s, LS_CMD_STEP, NULL, steps);
+    ui_request_of(s, LS_CMD_STEP, NULL, steps);
     return true;
 }
 
@@ -194,7 +195,7 @@ void ui_act(ui_state *s, ui_action a) {
         break;
     case UI_ACT_RUN_PAUSE:
         if (ended(s)) break;
-        request(s, s->run_state == LS_STATE_PAUSED ? LS_CMD_RUN : LS_CMD_PAUSE, NULL, 0);
+        ui_request_of(s, s->run_state == LS_STATE_PAUSED ? LS_CMD_RUN : LS_CMD_PAUSE, NULL, 0);
         if (s->run_state == LS_STATE_PAUSED) s->live = true;
         else if (!ui_busy(s)) say(s, "the next answer will start paused: F6 or s makes one step", false);
         break;
@@ -204,7 +205,7 @@ void ui_act(ui_state *s, ui_action a) {
         if (!ui_busy(s)) say(s, "nothing is being decoded: type a prompt first", false);
         else {
             s->live = true;
-            request(s, LS_CMD_STEP, NULL, a == UI_ACT_STEP ? 1 : 10);
+            ui_request_of(s, LS_CMD_STEP, NULL, a == UI_ACT_STEP ? 1 : 10);
         }
         break;
     case UI_ACT_BACK: move(s, -1); break;
@@ -220,7 +221,7 @@ void ui_act(ui_state *s, ui_action a) {
         if (!play_on(s, ALL_STEPS)) look_at(s, (int64_t)s->n_steps);
         break;
     case UI_ACT_STOP:
-        if (ui_busy(s)) request(s, LS_CMD_STOP, NULL, 0);
+        if (ui_busy(s)) ui_request_of(s, LS_CMD_STOP, NULL, 0);
         else say(s, "nothing is being decoded", false);
         break;
     case UI_ACT_NEXT_REJECTION:
@@ -281,7 +282,7 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_BRACKETS: s->brackets = !s->brackets; break;
     case UI_ACT_ASCII: s->ascii = !s->ascii; break;
     case UI_ACT_COMMAND: type_line(s, ':'); break;
-    case UI_ACT_NEW: request(s, LS_CMD_RESET, NULL, 0); break;
+    case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;
     case UI_ACT_REDRAW: s->redraw = true; break;
     case UI_ACT_SUSPEND: s->suspend = true; break;
     case UI_ACT_CLOSE: close_top(s); break;
@@ -300,7 +301,7 @@ static void send_prompt(ui_state *s) {
         say(s, "the answer is still being written (^X stops it); what you typed is kept", false);
         return;
     }
-    request(s, LS_CMD_PROMPT, ui_edit_take(&s->prompt), 0);
+    ui_request_of(s, LS_CMD_PROMPT, ui_edit_take(&s->prompt), 0);
     if (s->run_state == LS_STATE_LOADING) say(s, "the model is loading; the prompt waits", false);
 }
 
@@ -328,7 +329,7 @@ static void run_command(ui_state *s) {
     }
     ui_action a = ui_action_named(word);
     if (!*word) {
-    } else if (!strncmp(word, "set ", 4)) request(s, LS_CMD_SET, ls_strdup(word + 4), 0);
+    } else if (!strncmp(word, "set ", 4)) ui_request_of(s, LS_CMD_SET, ls_strdup(word + 4), 0);
     else if (!strncmp(word, "compare ", 8)) ask_rival(s, word + 8 + strspn(word + 8, " "));
     else if (!strncmp(word, "goto ", 5)) goto_step(s, word + 5);
     else if (!strncmp(word, "save-display ", 13)) {
@@ -397,7 +398,8 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
         if (scrolls) ui_act(s, a);
         else s->help = false;
     } else if (s->typing) type_command(s, key);
-    else if (key == UI_KEY_ESC) {
+    else if ((key == UI_KEY_ENTER || key == ' ') && s->shown.focus != UI_NO_PANEL && ui_demo_go_on(s)) {
+    } else if (key == UI_KEY_ESC) {
         if (s->shown.focus == UI_NO_PANEL) s->shown.focus = UI_OUTPUT;
         else s->shown.zoom = UI_NO_PANEL;
     } else if (s->shown.focus != UI_NO_PANEL) ui_act(s, a);

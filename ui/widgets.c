@@ -1,4 +1,5 @@
 #include "ui/widgets.h"
+#include "base/mem.h"
 
 #include <math.h>
 #include <string.h>
@@ -85,4 +86,37 @@ ui_role ui_from_role(ls_from from, bool corrected) {
     case LS_FROM_REMEMBERED: return UI_REMEMBERED;
     default: return corrected ? UI_CORRECTED : UI_ROOT;
     }
+}
+
+ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, size_t *n_lines) {
+    size_t cap = 64, n = 0, start = 0, i = 0, blank = 0;
+    int used = 0;
+    ui_line *lines = ls_malloc(cap * sizeof *lines);
+    while (i <= n_text) {
+        bool end = i == n_text;
+        ui_glyph g = {.n = 1};
+        if (!end) g = ui_next_glyph(c, text + i, n_text - i);
+        bool full = !end && !g.newline && used + g.cells > cols;
+        if (end || g.newline || full) {
+            if (n == cap) lines = ls_realloc(lines, (cap *= 2) * sizeof *lines);
+            size_t stop = full && blank > start ? blank : i;
+            lines[n++] = (ui_line){start, stop};
+            if (end) break;
+            start = g.newline ? i + g.n : stop;
+            if (full) { // the next line starts behind the blank, and the word is measured again
+                i = start;
+                used = 0;
+                blank = start;
+                continue;
+            }
+            used = 0;
+            blank = start;
+        } else {
+            used += g.cells;
+            if (g.space) blank = i + g.n;
+        }
+        i += g.n;
+    }
+    *n_lines = n;
+    return lines;
 }

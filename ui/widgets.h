@@ -3,6 +3,13 @@
 #include "ui/canvas.h"
 #include "ui/state.h"
 
+// One line of wrapped text: bytes from .. to - 1.
+typedef struct {
+    size_t from, to;
+} ui_line;
+// Breaks at newlines, and at blanks where a word does not fit. Owned by the caller.
+ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, size_t *n_lines);
+
 void ui_bar(ui_pen *p, int cells, double fraction); // filled from the left, in eighths of a cell
 // The last values that fit, one cell each, scaled to `max`; in ASCII as digits (+ for ten or more).
 void ui_spark(ui_pen *p, int cells, const double *values, size_t n, double max);

@@ -1,7 +1,9 @@
 #include "base/yaml.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
@@ -148,4 +150,22 @@ ls_code ls_yaml_parse(ls_yaml **out, const char *p, size_t n, const char *name, 
     if (code) ls_yaml_free(y);
     else *out = y;
     return code;
+}
+
+ls_code ls_yaml_read(ls_yaml **out, const char *path, ls_err *err) {
+    *out = NULL;
+    FILE *f = fopen(path, "re");
+    if (!f) return ls_fail(err, LS_E_USAGE, "%s: %s", path, strerror(errno));
+    ls_buf text = {0};
+    ls_code code = ls_read_all(&text, f, path, 2 * MAX_BYTES, err);
+    fclose(f);
+    if (!code) code = ls_yaml_parse(out, text.n ? text.p : "", text.n, path, err);
+    ls_buf_free(&text);
+    return code;
+}
+
+const ls_yaml *ls_yaml_get(const ls_yaml *y, const char *key) {
+    for (size_t i = 0; y && y->kind == LS_YAML_MAPPING && i < y->n_items; i++)
+        if (!strcmp(y->items[i].key, key)) return &y->items[i];
+    return NULL;
 }

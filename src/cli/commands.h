@@ -13,6 +13,7 @@ int ls_cmd_inspect(const ls_command_line *c);
 int ls_cmd_diff(const ls_command_line *c);
 int ls_cmd_report(const ls_command_line *c);
 int ls_cmd_export(const ls_command_line *c);
+int ls_cmd_demo(const ls_command_line *c);
 int ls_cmd_simulate(const ls_command_line *c);
 int ls_cmd_tune(const ls_command_line *c);
 int ls_cmd_corpus(const ls_command_line *c);

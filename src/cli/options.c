@@ -1,5 +1,4 @@
 #include "cli/options.h"
-#include "base/file.h"
 #include "base/mem.h"
 #include "base/yaml.h"
 #include "spec/accept.h"
@@ -9,8 +8,10 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef enum { STR, ENUM, INT, NUM, BOOL, AUTO, SEED, LIST, SIZING, ACCEPT } kind;
 
@@ -322,19 +323,18 @@ static ls_code apply_tree(ls_options *o, const ls_yaml *y, const char *prefix, c
 }
 
 ls_code ls_options_file(ls_options *o, const char *path, bool must_exist, ls_err *err) {
-    FILE *f = fopen(path, "re");
-    if (!f) return must_exist || errno != ENOENT ? ls_fail(err, LS_E_USAGE, "%s: %s", path, strerror(errno)) : LS_OK;
-    ls_buf text = {0};
     ls_yaml *y = NULL;
-    ls_code code = ls_read_all(&text, f, path, 1 << 21, err);
-    fclose(f);
-    if (!code) code = ls_yaml_parse(&y, text.n ? text.p : "", text.n, path, err);
-    if (!code && y->kind != LS_YAML_MAPPING)
-        code = ls_fail(err, LS_E_USAGE, "%s:1:1: keys are expected, such as 'decode:'", path);
-    if (!code) code = apply_tree(o, y, NULL, path, err);
+    if (!must_exist && access(path, F_OK) && errno == ENOENT) return LS_OK;
+    ls_code code = ls_yaml_read(&y, path, err);
+    if (!code) code = ls_options_yaml(o, y, path, err);
     ls_yaml_free(y);
-    ls_buf_free(&text);
     return code;
+}
+
+ls_code ls_options_yaml(ls_options *o, const ls_yaml *y, const char *file, ls_err *err) {
+    if (y->kind != LS_YAML_MAPPING)
+        return ls_fail(err, LS_E_USAGE, "%s:%d:%d: keys are expected, such as 'decode:'", file, y->line, y->column);
+    return apply_tree(o, y, NULL, file, err);
 }
 
 ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *err) {

@@ -47,6 +47,9 @@ void ls_options_copy(ls_options *to, const ls_options *from); // values and orig
 ls_code ls_options_set(ls_options *o, const char *key, const char *value, const char *where, ls_err *err);
 // A whole YAML file. must_exist: else a missing file is no error.
 ls_code ls_options_file(ls_options *o, const char *path, bool must_exist, ls_err *err);
+// A mapping of a YAML document; file: its name, for messages and origins.
+typedef struct ls_yaml ls_yaml;
+ls_code ls_options_yaml(ls_options *o, const ls_yaml *y, const char *file, ls_err *err);
 // LOGITSPEC_SET_A__B=v sets a.b; other variables are left alone.
 ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *err);
 // The value as `config show` and traces write it, appended to out.
@@ -61,7 +64,7 @@ typedef struct {
     const char **args;   // positional arguments, borrowed from argv
     int n_args;
     const char *prompt, *prompt_file, *suite, *methods, *out, *speed, *step, *turn, *size; // borrowed; NULL: not given
-    bool paused, json, quiet, calibrate, help, version;
+    bool paused, live, json, quiet, calibrate, help, version;
 } ls_command_line;
 
 typedef struct {

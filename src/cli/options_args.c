@@ -20,6 +20,8 @@ const ls_command_info ls_commands[] = {
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file json quiet color " COMMON_FLAGS},
     {"compare", "[FLAGS]", "the same prompts by several methods: equal outputs, MAT, speed",
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file suite methods json quiet " COMMON_FLAGS},
+    {"demo", "[NAME|FILE.yaml] [FLAGS]", "guided runs: what to look at, and why it happens; without a name: the list",
+     MODEL_FLAGS "trace trace-level live color theme ascii no-mouse " COMMON_FLAGS},
     {"replay", "TRACE|- [RIVAL] [FLAGS]", "the screen on a recording, without a model; raced with another one",
      "speed paused color theme ascii no-mouse " COMMON_FLAGS},
     {"inspect", "TRACE [FLAGS]", "recorded steps in words, with their logits, drafts and trees",
@@ -62,6 +64,7 @@ static const struct {
     {"out", "FILE", NULL, NULL, "write there (-o)"},
     {"speed", "X|max", NULL, NULL, "1: as recorded, 2: twice as fast, max: at once"},
     {"paused", NULL, NULL, NULL, "start in pause"},
+    {"live", NULL, NULL, NULL, "decode it here, instead of playing the recording that comes with it"},
     {"step", "LIST", NULL, NULL, "numbers of steps in their turn, from 0: 5 or 5,17,20-22"},
     {"turn", "N", NULL, NULL, "the turn in the file, from 0"},
     {"size", "COLSxROWS", NULL, NULL, "of the film, 120x36 where none is given"},
@@ -254,6 +257,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
             else if (!strcmp(flag, "turn")) c->turn = optarg;
             else if (!strcmp(flag, "size")) c->size = optarg;
             else if (!strcmp(flag, "paused")) c->paused = true;
+            else if (!strcmp(flag, "live")) c->live = true;
             else if (!strcmp(flag, "calibrate")) c->calibrate = true;
             else if (!strcmp(flag, "json")) c->json = true;
             else if (!strcmp(flag, "quiet")) c->quiet = true;

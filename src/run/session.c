@@ -199,6 +199,13 @@ ls_code ls_session_reload(ls_session *s, ls_progress progress, void *ud, ls_err 
     return s->b->prefill(s->b, s->context.p, (int32_t)s->context.n, &s->sampling, &last, progress, ud, err);
 }
 
+void ls_session_warm(ls_session *s) {
+    const int32_t parent = -1;
+    lst_row row;
+    if (s->active && (int32_t)s->context.n + 1 < s->b->n_context)
+        s->b->forward_tree(s->b, &s->last.chosen, &parent, 1, &s->sampling, &row, NULL);
+}
+
 static void record_last(const ls_session *s, ls_step *out, const int32_t *ids, const float *logits, int32_t n) {
     out->n_top = (int16_t)(n < LS_MAX_TOP ? n : LS_MAX_TOP);
     for (int32_t i = 0; i < out->n_top; i++) out->top[i] = (ls_top_entry){ids[i], logits[i]};

@@ -29,6 +29,8 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
                          double *prefill_ms, ls_err *err);
 // Between turns: another session has used the engine in between; reads the conversation again.
 ls_code ls_session_reload(ls_session *s, ls_progress progress, void *ud, ls_err *err);
+// A forward that changes nothing, so that a step after a long pause is not timed with cold caches and sleeping threads.
+void ls_session_warm(ls_session *s);
 // One decode step of the current turn into *out (finish is set on the last). After an error the turn is over.
 ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err);
 // Takes effect from the next step. LS_E_USAGE if the method is unknown.

@@ -1,4 +1,5 @@
 #include "run/source_live.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "run/channel.h"
 #include "run/seen.h"
@@ -25,8 +26,11 @@ typedef struct {
     size_t turn_context; // tokens before its output
     size_t turn_output;
     ls_finish turn_finish;
-    ls_session *rival; // NULL: nobody
+    ls_session *rival;  // NULL: nobody
+    uint64_t worked_ns; // when the last step ended
 } live;
+
+enum { COLD_NS = 20000000 };
 
 static void on_note(void *ud, const char *text) {
     ls_channel_message(ud, false, text);
@@ -151,7 +155,8 @@ static void begin_rival(live *l, const char *text) {
     ls_decode_options opt = {0};
     const ls_ids *context = ls_session_context(l->session);
     ls_code code = LS_OK;
-    if (!ls_session_started(l->session) || l->active || !l->turn_output)
+    if (l->active) code = ls_fail(&err, LS_E_UNSUPPORTED, "the answer is still being written: stop it first");
+    else if (!ls_session_started(l->session) || !l->turn_output)
         code = ls_fail(&err, LS_E_UNSUPPORTED, "there is no answer to compare with yet");
     else if (!l->opt.rival) code = ls_fail(&err, LS_E_UNSUPPORTED, "nothing can be compared here");
     if (!code) code = l->opt.rival(l->opt.ud, text, &l->opt.setup, &opt, &err);
@@ -234,11 +239,13 @@ static void begin_turn(live *l, const char *text) {
 
 static void run_step(live *l, ls_step *step) {
     ls_err err = {0};
+    if (ls_now_ns() - l->worked_ns > COLD_NS) ls_session_warm(l->session);
     if (ls_session_step(l->session, step, &err)) {
         ls_channel_message(&l->c, true, err.msg);
         end_turn(l, LS_FINISH_ERROR);
         return;
     }
+    l->worked_ns = ls_now_ns();
     ls_stats_add(&l->stats, step);
     if (l->trace) ls_trace_step(l->trace, step);
     report_trace(l);
@@ -355,9 +362,10 @@ static ls_code live_command(ls_source *s, const ls_command *c, ls_err *err) {
     const bool answers = state == LS_STATE_PREFILL || state == LS_STATE_RUNNING || state == LS_STATE_PAUSED;
     const bool busy = answers || state == LS_STATE_COMPARING;
     if (state == LS_STATE_FAILED) code = ls_fail(err, LS_E_UNSUPPORTED, "the model is not loaded");
-    else if ((c->kind == LS_CMD_PROMPT || c->kind == LS_CMD_RIVAL) && answers)
+    else if (c->kind == LS_CMD_PROMPT && answers)
         code = ls_fail(err, LS_E_UNSUPPORTED, "the answer is still being written: stop it first");
-    else if (c->kind == LS_CMD_RIVAL && busy) code = ls_fail(err, LS_E_UNSUPPORTED, "a comparison runs already");
+    else if (c->kind == LS_CMD_RIVAL && state == LS_STATE_COMPARING)
+        code = ls_fail(err, LS_E_UNSUPPORTED, "a comparison runs already");
     else if (c->kind == LS_CMD_STOP && !busy) code = ls_fail(err, LS_E_UNSUPPORTED, "nothing is being written");
     else ls_channel_put(&l->c, c);
     pthread_mutex_unlock(&l->c.lock);

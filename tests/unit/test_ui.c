@@ -24,7 +24,9 @@ static void layout_covers_the_window(void **state) {
                     const int zoom = more / 2 == 0 ? -1 : more / 2 * 3 - 3;
                     const bool inspect = more % 2 || focus == UI_INSPECT; // what has the keys is open
                     const bool race = rows % 2 || focus == UI_COMPARE;
-                    ui_layout l = ui_layout_of(rows, cols, &(ui_shown){(ui_panel)focus, (ui_panel)zoom, inspect, race});
+                    const bool note = more % 3 == 2;
+                    ui_layout l =
+                        ui_layout_of(rows, cols, &(ui_shown){(ui_panel)focus, (ui_panel)zoom, inspect, race, note});
                     assert_int_equal(l.too_small, rows < UI_MIN_ROWS || cols < UI_MIN_COLS);
                     if (l.too_small) continue;
                     int cells = 0;
@@ -32,7 +34,8 @@ static void layout_covers_the_window(void **state) {
                         ui_rect r = l.panel[p];
                         if (!r.rows) continue;
                         assert_true(r.rows >= 4 && r.cols >= 20);
-                        assert_true(r.row >= 1 && r.row + r.rows <= rows - 3 && r.col >= 0 && r.col + r.cols <= cols);
+                        assert_true(r.row >= 1 && r.row + r.rows <= rows - 3 - l.note.rows && r.col >= 0 &&
+                                    r.col + r.cols <= cols);
                         cells += r.rows * r.cols;
                         for (int q = 0; q < p; q++) {
                             ui_rect o = l.panel[q];
@@ -41,7 +44,8 @@ static void layout_covers_the_window(void **state) {
                             assert_true(apart);
                         }
                     }
-                    assert_int_equal(cells, (rows - 4) * cols);                       // no gap, no overlap
+                    assert_true(note ? l.note.rows >= 6 : !l.note.rows);
+                    assert_int_equal(cells, (rows - 4 - l.note.rows) * cols);         // no gap, no overlap
                     if (focus >= 0 && zoom < 0) assert_true(l.panel[focus].rows > 0); // what has the keys is seen
                 }
 }

@@ -1,0 +1,198 @@
+#include "cli/demo_file.h"
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/paths.h"
+#include "base/yaml.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const panels[] = {"output", "logits", "drafts", "tree", "stats", "inspect", "compare"};
+_Static_assert(sizeof panels / sizeof *panels == UI_PANELS, "a name for every panel");
+
+static ls_code wrong(const ls_demo *d, const ls_yaml *at, ls_err *err, const char *what) {
+    return ls_fail(err, LS_E_USAGE, "%s:%d:%d: %s", d->file, at->line, at->column, what);
+}
+
+static ls_code text_of(const ls_demo *d, const ls_yaml *y, char **out, ls_err *err) {
+    if (y->kind != LS_YAML_SCALAR) return wrong(d, y, err, "a text is expected");
+    size_t n = strlen(y->text);
+    while (n && isspace((unsigned char)y->text[n - 1])) n--; // block scalars end with a newline
+    free(*out);
+    *out = ls_strndup(y->text, n);
+    return LS_OK;
+}
+
+// "accepted 3", "source remembered", "end": a word and perhaps its number or name.
+static ls_code read_when(const ls_demo *d, const ls_yaml *y, ui_note *out, ls_err *err) {
+    static const struct {
+        const char *word;
+        ui_when when;
+        int least, fallback; // of its number; fallback -1: it must be given; least -1: it has none
+    } words[] = {{"start", UI_WHEN_START, -1, 0},         {"step", UI_WHEN_STEP, 0, -1},
+                 {"accepted", UI_WHEN_ACCEPTED, 1, 1},    {"rejected", UI_WHEN_REJECTED, 1, 1},
+                 {"corrected", UI_WHEN_CORRECTED, -1, 0}, {"lossy", UI_WHEN_LOSSY, -1, 0},
+                 {"no-draft", UI_WHEN_NO_DRAFT, -1, 0},   {"slower", UI_WHEN_SLOWER, 0, 0},
+                 {"faster", UI_WHEN_FASTER, 0, 0},        {"end", UI_WHEN_END, -1, 0}};
+    static const char usage[] =
+        "when is one of: start, step N, accepted [N], rejected [N], source NAME, corrected, lossy, no-draft, "
+        "slower [PERCENT], faster [PERCENT], end";
+    if (y->kind != LS_YAML_SCALAR) return wrong(d, y, err, usage);
+    const char *rest = y->text + strcspn(y->text, " ");
+    const size_t n = (size_t)(rest - y->text);
+    rest += strspn(rest, " ");
+    if (n == 6 && !strncmp(y->text, "source", n)) {
+        for (int f = 1; f < LS_FROM_COUNT; f++)
+            if (!strcmp(ls_from_name((ls_from)f), rest)) {
+                out->when = UI_WHEN_SOURCE;
+                out->source = (ls_from)f;
+                return LS_OK;
+            }
+        return wrong(d, y, err,
+                     "source is followed by retrieved, last-logit, guess-tail, remembered, history, corpus or window");
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strlen(words[i].word) != n || strncmp(words[i].word, y->text, n)) continue;
+        char *end = NULL;
+        out->when = words[i].when;
+        out->n = *rest ? (int)strtol(rest, &end, 10) : words[i].fallback;
+        if ((*rest && (words[i].least < 0 || *end || out->n < words[i].least || out->n > 1000000)) || out->n < 0) break;
+        return LS_OK;
+    }
+    return wrong(d, y, err, usage);
+}
+
+static ls_code read_note(ls_demo *d, const ls_yaml *y, ls_err *err) {
+    ui_note *n = &d->play.notes[d->play.n_notes++];
+    *n = (ui_note){.look = UI_NO_PANEL};
+    if (y->kind != LS_YAML_MAPPING)
+        return wrong(d, y, err, "a note has the keys when and say, and perhaps look, from and go-on");
+    bool has_when = false;
+    ls_code code = LS_OK;
+    for (size_t i = 0; i < y->n_items && !code; i++) {
+        const ls_yaml *v = &y->items[i];
+        if (!strcmp(v->key, "when")) has_when = true, code = read_when(d, v, n, err);
+        else if (!strcmp(v->key, "say")) code = text_of(d, v, &n->say, err);
+        else if (!strcmp(v->key, "look")) {
+            for (int p = 0; p < UI_PANELS; p++)
+                if (v->kind == LS_YAML_SCALAR && !strcmp(v->text, panels[p])) n->look = (ui_panel)p;
+            if (n->look == UI_NO_PANEL)
+                code = wrong(d, v, err, "look is output, logits, drafts, tree, stats, inspect or compare");
+        } else if (!strcmp(v->key, "go-on")) {
+            n->go_on = v->kind == LS_YAML_SCALAR && !strcmp(v->text, "yes");
+            if (!n->go_on && strcmp(v->text ? v->text : "", "no")) code = wrong(d, v, err, "go-on is yes or no");
+        } else if (!strcmp(v->key, "from")) {
+            char *end = NULL;
+            const long from = v->kind == LS_YAML_SCALAR ? strtol(v->text, &end, 10) : -1;
+            n->from = (uint32_t)from;
+            if (!end || end == v->text || *end || from < 0 || from > 1000000)
+                code = wrong(d, v, err, "from is the number of a step");
+        } else code = wrong(d, v, err, "a note has the keys when, say, look, from and go-on");
+    }
+    if (!code && (!has_when || !n->say || !*n->say)) code = wrong(d, y, err, "a note needs when and say");
+    return code;
+}
+
+static ls_code read_document(ls_demo *d, ls_err *err) {
+    const ls_yaml *y = d->document;
+    ls_code code = LS_OK;
+    if (y->kind != LS_YAML_MAPPING) return wrong(d, y, err, "keys are expected: title, about, prompt, settings, notes");
+    for (size_t i = 0; i < y->n_items && !code; i++) {
+        ls_yaml *v = &y->items[i];
+        if (!strcmp(v->key, "title")) code = text_of(d, v, &d->play.title, err);
+        else if (!strcmp(v->key, "about")) code = text_of(d, v, &d->about, err);
+        else if (!strcmp(v->key, "prompt")) code = text_of(d, v, &d->prompt, err);
+        else if (!strcmp(v->key, "rival")) code = text_of(d, v, &d->play.rival, err);
+        else if (!strcmp(v->key, "pace")) {
+            char *end = NULL;
+            d->play.pace = v->kind == LS_YAML_SCALAR ? strtod(v->text, &end) : -1;
+            if (!end || end == v->text || *end || !(d->play.pace >= 0 && d->play.pace <= 60))
+                code = wrong(d, v, err, "pace is a number of seconds a step, 0 to 60");
+        } else if (!strcmp(v->key, "settings")) {
+            if (v->kind == LS_YAML_MAPPING) d->settings = v;
+            else code = wrong(d, v, err, "settings are keys as in a configuration file");
+        } else if (!strcmp(v->key, "notes")) {
+            if (v->kind != LS_YAML_SEQUENCE) return wrong(d, v, err, "notes are a list");
+            d->play.notes = ls_calloc(v->n_items + 1, sizeof *d->play.notes);
+            for (size_t k = 0; k < v->n_items && !code; k++) code = read_note(d, &v->items[k], err);
+        } else code = wrong(d, v, err, "unknown key; known are title, about, prompt, settings, pace, rival and notes");
+    }
+    if (!code && (!d->play.title || !d->prompt || !d->play.n_notes))
+        code = wrong(d, y, err, "title, prompt and notes are needed");
+    return code;
+}
+
+static char *beside(const ls_demo *d, const char *suffix) { // NULL where it is not there
+    const char *slash = strrchr(d->file, '/');
+    char *path = ls_format("%.*straces/%s%s", slash ? (int)(slash + 1 - d->file) : 0, d->file, d->name, suffix);
+    if (!access(path, R_OK)) return path;
+    free(path);
+    return NULL;
+}
+
+ls_code ls_demo_read(ls_demo *out, const char *name, ls_err *err) {
+    *out = (ls_demo){.play.pace = 0.25};
+    if (strchr(name, '/') || strstr(name, ".yaml")) out->file = ls_strdup(name);
+    else {
+        char *rel = ls_format("demos/%s.yaml", name);
+        out->file = ls_data_path(rel);
+        free(rel);
+        if (access(out->file, R_OK)) {
+            ls_fail(err, LS_E_USAGE, "there is no demo '%.60s' ('logitspec demo' lists them)", name);
+            free(out->file);
+            out->file = NULL;
+            return LS_E_USAGE;
+        }
+    }
+    const char *base = strrchr(out->file, '/'), *dot;
+    base = base ? base + 1 : out->file;
+    dot = strstr(base, ".yaml");
+    out->name = ls_strndup(base, dot ? (size_t)(dot - base) : strlen(base));
+    ls_code code = ls_yaml_read(&out->document, out->file, err);
+    if (!code) code = read_document(out, err);
+    if (code) {
+        ls_demo_free(out);
+        return code;
+    }
+    out->trace = beside(out, ".jsonl.zst");
+    out->rival_trace = beside(out, ".rival.jsonl.zst");
+    return LS_OK;
+}
+
+void ls_demo_free(ls_demo *d) {
+    for (size_t i = 0; i < d->play.n_notes; i++) free(d->play.notes[i].say);
+    free(d->play.notes);
+    free(d->play.title);
+    free(d->play.rival);
+    free(d->name);
+    free(d->about);
+    free(d->prompt);
+    free(d->trace);
+    free(d->rival_trace);
+    free(d->file);
+    ls_yaml_free(d->document);
+    *d = (ls_demo){0};
+}
+
+static int is_demo(const struct dirent *e) {
+    const size_t n = strlen(e->d_name);
+    return n > 5 && !strcmp(e->d_name + n - 5, ".yaml");
+}
+
+char **ls_demo_names(void) {
+    char *folder = ls_data_path("demos");
+    struct dirent **list = NULL;
+    const int n = scandir(folder, &list, is_demo, alphasort);
+    char **names = ls_calloc((size_t)(n > 0 ? n : 0) + 1, sizeof *names);
+    for (int i = 0; i < n; i++) {
+        names[i] = ls_strndup(list[i]->d_name, strlen(list[i]->d_name) - 5);
+        free(list[i]);
+    }
+    free(list);
+    free(folder);
+    return names;
+}

@@ -1,0 +1,16 @@
+// Live decoding for the screen, with settings that change while it runs and rivals by name.
+#pragma once
+#include "cli/commands.h"
+#include "cli/contender.h"
+#include "run/source_live.h"
+
+typedef struct {
+    ls_options options, before; // the source's thread has its own: they change while it runs
+    ls_run_setup setup;
+    ls_contender *rival; // the last that was asked for
+    int n_rivals;
+} ls_live;
+
+// Starts loading. l must stay where it is until ls_live_free, after the source was closed.
+ls_source *ls_live_open(ls_live *l, const ls_options *o, ls_err *err);
+void ls_live_free(ls_live *l);

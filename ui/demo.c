@@ -1,0 +1,109 @@
+#include "ui/demo.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool ui_note_applies(const ui_note *n, const ls_step *step) {
+    if (step->index < n->from) return false;
+    const int accepted = step->n_path - 1, drafted = step->rows - 1;
+    switch (n->when) {
+    case UI_WHEN_STEP: return (int)step->index == n->n;
+    case UI_WHEN_ACCEPTED: return accepted >= n->n;
+    case UI_WHEN_REJECTED: return drafted >= n->n && accepted == 0;
+    case UI_WHEN_SOURCE:
+        for (int i = 1; i < step->n_path; i++)
+            if (step->nodes[step->path[i]].from == n->source) return true;
+        return false;
+    case UI_WHEN_CORRECTED: return step->corrected;
+    case UI_WHEN_LOSSY: return ls_step_loose(step, NULL) > 0;
+    case UI_WHEN_NO_DRAFT: return step->forward && drafted == 0;
+    case UI_WHEN_SLOWER:
+        return step->ar_us > 0 && step->forward &&
+               step->t_total_us > step->ar_us * ls_plain_forwards(step) * (1 + n->n / 100.0);
+    case UI_WHEN_FASTER:
+        return step->ar_us > 0 && step->forward &&
+               step->t_total_us * (1 + n->n / 100.0) < step->ar_us * ls_plain_forwards(step);
+    case UI_WHEN_START:
+    case UI_WHEN_END: break;
+    }
+    return false;
+}
+
+void ui_demo_begin(ui_state *s, const ui_demo *d) {
+    s->demo = d;
+    s->demo_last = -1;
+    s->demo_told = ls_calloc(d->n_notes + 1, 1);
+    s->demo_waiting = ls_calloc(d->n_notes + 1, sizeof *s->demo_waiting);
+    s->shown.note = true;
+    s->shown.focus = UI_OUTPUT;
+    ui_request_of(s, LS_CMD_PAUSE, NULL, 0); // every step is asked for
+}
+
+const ui_note *ui_demo_note(const ui_state *s) {
+    return s->demo && s->n_demo_waiting ? &s->demo->notes[s->demo_waiting[0]] : NULL;
+}
+
+static void look(ui_state *s) {
+    const ui_note *n = ui_demo_note(s);
+    if (!n || n->look == UI_NO_PANEL) return;
+    s->shown.focus = n->look;
+    s->shown.inspect |= n->look == UI_INSPECT;
+    s->shown.compare |= n->look == UI_COMPARE;
+}
+
+static void tell(ui_state *s, size_t i) {
+    const ui_note *shown = ui_demo_note(s);
+    if (shown && shown->go_on) ui_demo_go_on(s); // it was only by the way
+    s->demo_told[i] = 1;
+    s->demo_waiting[s->n_demo_waiting++] = (int)i;
+    look(s);
+}
+
+static void tell_all(ui_state *s, ui_when when) {
+    for (size_t i = 0; s->demo && i < s->demo->n_notes; i++)
+        if (s->demo->notes[i].when == when && !s->demo_told[i]) tell(s, i);
+}
+
+void ui_demo_on_start(ui_state *s) {
+    tell_all(s, UI_WHEN_START);
+}
+
+void ui_demo_on_step(ui_state *s, const ls_step *step) {
+    s->demo_asked = false;
+    for (size_t i = 0; s->demo && i < s->demo->n_notes; i++)
+        if (!s->demo_told[i] && ui_note_applies(&s->demo->notes[i], step)) tell(s, i);
+}
+
+void ui_demo_on_end(ui_state *s) {
+    tell_all(s, UI_WHEN_END);
+    if (!s->demo || !s->demo->rival) return;
+    s->shown.compare = true;
+    if (!s->recording) ui_request_of(s, LS_CMD_RIVAL, ls_strdup(s->demo->rival), 0);
+}
+
+bool ui_demo_go_on(ui_state *s) {
+    if (!ui_demo_note(s)) return false;
+    s->demo_last = s->demo_waiting[0];
+    memmove(s->demo_waiting, s->demo_waiting + 1, --s->n_demo_waiting * sizeof *s->demo_waiting);
+    look(s);
+    return true;
+}
+
+static bool is_waiting(const ui_state *s) { // for the user
+    const ui_note *n = ui_demo_note(s);
+    return n && !n->go_on;
+}
+
+int ui_demo_wait_ms(const ui_state *s, uint64_t now_ns) {
+    if (!s->demo || is_waiting(s) || s->demo_asked || s->run_state != LS_STATE_PAUSED || !s->live) return -1;
+    return now_ns >= s->demo_due_ns ? 0 : (int)((s->demo_due_ns - now_ns) / 1000000) + 1;
+}
+
+bool ui_demo_is_due(ui_state *s, uint64_t now_ns) {
+    if (ui_demo_wait_ms(s, now_ns) != 0) return false;
+    s->demo_asked = true;
+    s->demo_due_ns = now_ns + (uint64_t)(s->demo->pace * 1e9);
+    ui_request_of(s, LS_CMD_STEP, NULL, 1);
+    return true;
+}

@@ -1,4 +1,6 @@
 #include "ui/actions.h"
+#include "base/buf.h"
+#include "base/mem.h"
 #include "ui/keys.h"
 
 #include <stdlib.h>
@@ -9,6 +11,12 @@ const ui_action_info ui_actions[UI_ACTIONS] = {
 #include "ui/actions.def"
 #undef ACTION
 };
+
+static char *bound[UI_ACTIONS]; // NULL: as shipped
+
+const char *ui_action_keys(ui_action a) {
+    return bound[a] ? bound[a] : ui_actions[a].keys;
+}
 
 static int key_of(const char *name, size_t n) {
     static const struct {
@@ -22,7 +30,7 @@ static int key_of(const char *name, size_t n) {
         if (strlen(named[i].name) == n && !memcmp(named[i].name, name, n)) return named[i].key;
     if (n == 2 && name[0] == '^') return UI_CTRL(name[1]);
     if (n > 1 && name[0] == 'F') return UI_KEY_F0 + atoi(name + 1);
-    return n == 1 ? (unsigned char)name[0] : UI_KEY_NONE;
+    return n == 1 && *name > 32 && *name < 127 ? *name : UI_KEY_NONE;
 }
 
 ui_action ui_action_of(int key, int typing) {
@@ -31,7 +39,7 @@ ui_action ui_action_of(int key, int typing) {
         return UI_ACT_NONE; // the line editor's
     if (typing && key >= 32 && key < UI_KEY_FIRST) return UI_ACT_NONE;
     for (int a = 0; a < UI_ACTIONS; a++)
-        for (const char *p = ui_actions[a].keys; *p;) {
+        for (const char *p = ui_action_keys((ui_action)a); *p;) {
             size_t n = strcspn(p, " ");
             if (key_of(p, n) == key) return (ui_action)a;
             p += n + strspn(p + n, " ");
@@ -43,4 +51,49 @@ ui_action ui_action_named(const char *name) {
     for (int a = 0; a < UI_ACTIONS; a++)
         if (!strcmp(ui_actions[a].name, name)) return (ui_action)a;
     return UI_ACT_NONE;
+}
+
+void ui_bind_defaults(void) {
+    for (int a = 0; a < UI_ACTIONS; a++) {
+        free(bound[a]);
+        bound[a] = NULL;
+    }
+}
+
+// The keys of an action without one of them.
+static void unbind(int action, int key) {
+    const char *keys = ui_action_keys((ui_action)action);
+    ls_buf left = {0};
+    for (const char *p = keys; *p;) {
+        const size_t n = strcspn(p, " ");
+        if (key_of(p, n) != key) ls_buf_fmt(&left, "%s%.*s", left.n ? " " : "", (int)n, p);
+        p += n + strspn(p + n, " ");
+    }
+    ls_buf_str(&left, "");
+    free(bound[action]);
+    bound[action] = left.p;
+}
+
+ls_code ui_bind(const char *text, ls_err *err) {
+    const char *eq = strchr(text, '=');
+    char *name = ls_strndup(text, eq ? (size_t)(eq - text) : strlen(text));
+    const ui_action a = ui_action_named(name);
+    free(name);
+    if (!eq || a == UI_ACT_NONE)
+        return ls_fail(err, LS_E_USAGE, "'%.60s': expected ACTION=KEYS, such as 'worst=W F4' (F1 lists the actions)",
+                       text);
+    for (const char *p = eq + 1 + strspn(eq + 1, " "); *p;) {
+        const size_t n = strcspn(p, " ");
+        const int key = key_of(p, n);
+        if (key == UI_KEY_NONE || key > UI_KEY_LAST)
+            return ls_fail(err, LS_E_USAGE,
+                           "'%.60s': '%.*s' is no key; keys are letters, ^X, F1 to F12, Space, Tab, Up, PgDn, ...",
+                           text, (int)n, p);
+        for (int other = 0; other < UI_ACTIONS; other++)
+            if (other != (int)a) unbind(other, key);
+        p += n + strspn(p + n, " ");
+    }
+    free(bound[a]);
+    bound[a] = ls_strdup(eq + 1 + strspn(eq + 1, " "));
+    return LS_OK;
 }

@@ -1,8 +1,10 @@
 #include "ui/app.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "ui/demo.h"
+#include "ui/prompt_history.h"
 #include "ui/render.h"
 #include "ui/term_curses.h"
 
@@ -14,10 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FRAME_MS = 33, EVENTS_AT_ONCE = 4096 };
+enum { FRAME_MS = 33, EVENTS_AT_ONCE = 4096, MOST_PROMPT = 64 << 20 };
 
 typedef struct {
     ls_source *source;
+    const ui_theme *theme;
     ui_state state;
     ui_canvas canvas;
     ls_buf paste;
@@ -84,7 +87,7 @@ static void save_display(app *a) {
     ls_buf text = {0};
     const char *path = a->state.save_to;
     size_t n = strlen(path);
-    if (n > 5 && !strcmp(path + n - 5, ".ansi")) ui_canvas_ansi(&a->canvas, ui_theme_find("default"), &text);
+    if (n > 5 && !strcmp(path + n - 5, ".ansi")) ui_canvas_ansi(&a->canvas, a->theme, &text);
     else ui_canvas_text(&a->canvas, false, &text);
     FILE *f = fopen(path, "we");
     bool ok = f && fwrite(text.p, 1, text.n, f) == text.n;
@@ -95,6 +98,43 @@ static void save_display(app *a) {
     ls_buf_free(&text);
     free(a->state.save_to);
     a->state.save_to = NULL;
+}
+
+// The prompt as a file in the user's own editor. A failed editor changes nothing.
+static void edit_outside(app *a) {
+    a->state.want_editor = false;
+    char path[] = "/tmp/logitspec-prompt-XXXXXX";
+    const char *editor = getenv("VISUAL");
+    if (!editor || !*editor) editor = getenv("EDITOR");
+    if (!editor || !*editor) editor = "vi";
+    const int fd = mkstemp(path);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    ls_buf text = {0};
+    ls_err err = {0};
+    bool ok = f && fwrite(a->state.prompt.text.n ? a->state.prompt.text.p : "", 1, a->state.prompt.text.n, f) ==
+                       a->state.prompt.text.n;
+    if (f && fclose(f)) ok = false;
+    char *command = ls_format("%s %s", editor, path);
+    if (!ok) ls_fail(&err, LS_E_IO, "cannot write %s: %s", path, strerror(errno));
+    else if (ui_term_run(command)) ls_fail(&err, LS_E_IO, "the editor '%.80s' failed; the prompt is as it was", editor);
+    else if (!(f = fopen(path, "re"))) ls_fail(&err, LS_E_IO, "cannot read %s: %s", path, strerror(errno));
+    else {
+        ls_read_all(&text, f, path, MOST_PROMPT, &err);
+        fclose(f);
+    }
+    if (err.code) {
+        snprintf(a->state.message, sizeof a->state.message, "%s", err.msg);
+        a->state.message_is_error = true;
+    } else {
+        while (text.n && text.p[text.n - 1] == '\n') text.n--; // editors add one
+        ui_edit_clear(&a->state.prompt);
+        ui_on_paste(&a->state, text.n ? text.p : "", text.n);
+        a->state.shown.focus = UI_NO_PANEL;
+    }
+    unlink(path);
+    free(command);
+    ls_buf_free(&text);
+    a->dirty = true;
 }
 
 static int wait_ms(const app *a) {
@@ -121,6 +161,7 @@ static void loop(app *a) {
         if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) break; // the terminal is gone
         ui_demo_is_due(&a->state, ls_now_ns());
         send_requests(a);
+        if (a->state.want_editor) edit_outside(a);
         if (a->state.suspend) {
             a->state.suspend = false;
             ui_term_suspend();
@@ -134,13 +175,12 @@ static void loop(app *a) {
 }
 
 ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *err) {
-    const ui_theme *theme = ui_theme_find(o->theme);
-    ls_code code = ui_term_open(&(ui_term_options){theme, o->color && strcmp(o->theme, "mono"), o->mouse}, err);
+    ls_code code = ui_term_open(&(ui_term_options){o->theme, o->color, o->mouse}, err);
     if (code) {
         source->close(source);
         return code;
     }
-    app a = {.source = source};
+    app a = {.source = source, .theme = o->theme};
     ui_state_init(&a.state);
     a.canvas.utf8 = ui_term_is_utf8();
     a.canvas.ambiguous_wide = o->ambiguous_wide;
@@ -148,6 +188,7 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     a.state.brackets = !o->color;
     a.state.recording = o->recording;
     if (o->recording) a.state.shown.focus = UI_OUTPUT; // keys act on the panels
+    if (o->history) ui_history_load(&a.state.prompt, o->history);
     if (o->demo) ui_demo_begin(&a.state, o->demo);
     if (o->prompt && o->demo) ui_request_of(&a.state, LS_CMD_PROMPT, ls_strdup(o->prompt), 0);
     else if (o->prompt) {
@@ -159,6 +200,7 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     int signal_number = ui_term_signal();
     ui_term_close();
     source->close(source);
+    if (o->history) ui_history_save(&a.state.prompt, o->history);
     *exit_code = a.state.exit_code;
     ui_state_free(&a.state);
     ui_canvas_free(&a.canvas);

@@ -1,15 +1,17 @@
 // The screen as a program: a source of events in, keys in, frames out, until the user leaves.
 #pragma once
 #include "run/source.h"
+#include "ui/theme.h"
 
 #include <stdbool.h>
 
 typedef struct {
-    const char *theme; // a name of ui_theme_find
+    const ui_theme *theme;
     bool color, mouse, ambiguous_wide;
     bool ascii;                 // draw with ASCII only (always where the terminal shows no UTF-8)
     bool recording;             // the source plays a recording: it takes no prompts
     const char *prompt;         // sent at once; NULL: none
+    const char *history;        // file of earlier prompts; NULL: none
     const struct ui_demo *demo; // played; NULL: none
 } ui_options;
 

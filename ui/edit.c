@@ -20,7 +20,7 @@ void ui_edit_clear(ui_edit *e) {
     e->at = e->n_history;
 }
 
-static void replace(ui_edit *e, const char *text) {
+void ui_edit_set(ui_edit *e, const char *text) {
     ls_buf_clear(&e->text);
     ls_buf_str(&e->text, text);
     e->cursor = e->text.n;
@@ -80,7 +80,29 @@ static void recall(ui_edit *e, size_t at) {
         e->draft = ls_strndup(e->text.n ? e->text.p : "", e->text.n);
     }
     e->at = at;
-    replace(e, at < e->n_history ? e->history[at] : e->draft);
+    ui_edit_set(e, at < e->n_history ? e->history[at] : e->draft);
+}
+
+static size_t line_begin(const ui_edit *e, size_t at) {
+    while (at > 0 && e->text.p[at - 1] != '\n') at--;
+    return at;
+}
+
+static size_t line_end(const ui_edit *e, size_t at) {
+    while (at < e->text.n && e->text.p[at] != '\n') at++;
+    return at;
+}
+
+// To the same place of the line above or below. False: there is none.
+static bool move_line(ui_edit *e, int by) {
+    const size_t begin = line_begin(e, e->cursor), column = e->cursor - begin;
+    size_t to;
+    if (by < 0 ? begin == 0 : line_end(e, e->cursor) == e->text.n) return false;
+    to = by < 0 ? line_begin(e, begin - 1) : line_end(e, e->cursor) + 1;
+    const size_t end = line_end(e, to);
+    e->cursor = to + column < end ? to + column : end;
+    while (e->cursor > to && e->cursor < e->text.n && ((unsigned char)e->text.p[e->cursor] & 0xC0) == 0x80) e->cursor--;
+    return true;
 }
 
 bool ui_edit_key(ui_edit *e, int key) {
@@ -89,13 +111,16 @@ bool ui_edit_key(ui_edit *e, int key) {
     case UI_KEY_LEFT: e->cursor = before(e); return true;
     case UI_KEY_RIGHT: e->cursor = after(e); return true;
     case UI_KEY_HOME:
-    case UI_CTRL('A'): e->cursor = 0; return true;
+    case UI_CTRL('A'): e->cursor = line_begin(e, e->cursor); return true;
     case UI_KEY_END:
-    case UI_CTRL('E'): e->cursor = e->text.n; return true;
+    case UI_CTRL('E'): e->cursor = line_end(e, e->cursor); return true;
     case UI_KEY_UP:
-        if (e->at > 0) recall(e, e->at - 1);
+        if (!move_line(e, -1) && e->at > 0) recall(e, e->at - 1);
         return true;
-    case UI_KEY_DOWN: recall(e, e->at + 1); return true;
+    case UI_KEY_DOWN:
+        if (!move_line(e, 1)) recall(e, e->at + 1);
+        return true;
+    case UI_KEY_NEWLINE: ui_edit_insert(e, "\n", 1); return true;
     case UI_KEY_BACKSPACE: cut(e, before(e), e->cursor); return true;
     case UI_CTRL('D'):
     case UI_KEY_DELETE: {
@@ -104,8 +129,8 @@ bool ui_edit_key(ui_edit *e, int key) {
         e->cursor = cursor;
         return true;
     }
-    case UI_CTRL('U'): cut(e, 0, e->cursor); return true;
-    case UI_CTRL('K'): cut(e, e->cursor, e->text.n); return true;
+    case UI_CTRL('U'): cut(e, line_begin(e, e->cursor), e->cursor); return true;
+    case UI_CTRL('K'): cut(e, e->cursor, line_end(e, e->cursor)); return true;
     case UI_CTRL('W'): cut(e, word_before(e), e->cursor); return true;
     default: break;
     }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 typedef struct {
-    ls_buf text;   // UTF-8; may hold newlines (pasted, or Alt-Enter)
+    ls_buf text;   // UTF-8; may hold newlines (pasted, or Ctrl-J)
     size_t cursor; // byte, at the beginning of a character
     char **history;
     size_t n_history, at; // at == n_history: the new line
@@ -15,6 +15,7 @@ typedef struct {
 void ui_edit_free(ui_edit *e);
 void ui_edit_insert(ui_edit *e, const char *p, size_t n); // invalid UTF-8 and control characters are left out
 bool ui_edit_key(ui_edit *e, int key);                    // false: not a key of the editor
+void ui_edit_set(ui_edit *e, const char *text);           // instead of what is there
 // Takes the text (owned by the caller), remembers it, and empties the line.
 char *ui_edit_take(ui_edit *e);
 void ui_edit_clear(ui_edit *e);

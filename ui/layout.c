@@ -52,11 +52,14 @@ ui_layout ui_layout_of(int rows, int cols, const ui_shown *w) {
     ui_layout l = {.too_small = rows < UI_MIN_ROWS || cols < UI_MIN_COLS};
     if (l.too_small) return l;
     l.title = (ui_rect){0, 0, 1, cols};
-    l.message = (ui_rect){rows - 3, 0, 1, cols};
-    l.prompt = (ui_rect){rows - 2, 0, 1, cols};
+    const int most = rows >= 32 ? 8 : 4, prompt = w->prompt_rows < 1      ? 1
+                                                  : w->prompt_rows < most ? w->prompt_rows
+                                                                          : most;
+    l.message = (ui_rect){rows - 2 - prompt, 0, 1, cols};
+    l.prompt = (ui_rect){rows - 1 - prompt, 0, prompt, cols};
     l.keys = (ui_rect){rows - 1, 0, 1, cols};
     const int note = !w->note ? 0 : rows >= 32 ? 6 : 7;
-    ui_rect body = {1, 0, rows - 4 - note, cols};
+    ui_rect body = {1, 0, rows - 3 - prompt - note, cols};
     l.note = (ui_rect){body.row + body.rows, 0, note, cols};
     if (w->zoom != UI_NO_PANEL) l.panel[w->zoom] = body;
     else if (rows >= 44 && cols >= 170) large(&l, body, w);

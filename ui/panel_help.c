@@ -24,11 +24,11 @@ void ui_panel_help(ui_panel_view *v) {
         int col = p.col;
         if (line < UI_ACTIONS) {
             const ui_action_info *a = &ui_actions[line];
-            ui_print(&p, "  %s", a->keys);
+            ui_print(&p, "  %s", ui_action_keys((ui_action)line));
             ui_pad(&p, col + 14);
             p.role = UI_LABEL;
             ui_print(&p, "%s", a->name);
-            ui_pad(&p, col + 27);
+            ui_pad(&p, col + 34);
             p.role = UI_TEXT;
             ui_print(&p, "%s", a->help);
         } else if (line == UI_ACTIONS) {
@@ -36,7 +36,7 @@ void ui_panel_help(ui_panel_view *v) {
             ui_pad(&p, col + 14);
             p.role = UI_LABEL;
             ui_print(&p, "send");
-            ui_pad(&p, col + 27);
+            ui_pad(&p, col + 34);
             p.role = UI_TEXT;
             ui_print(&p, "send the prompt (Esc leaves the prompt line for the panels)");
         } else if (line == UI_ACTIONS + 1) {

@@ -89,25 +89,41 @@ static void message(ui_state *s, ui_canvas *c, ui_rect r) {
     ls_buf_free(&text);
 }
 
-// The text scrolls sideways so that the cursor stays in sight.
+// One line scrolls sideways so that the cursor stays in sight; several scroll up and down.
 static void edit_line(ui_canvas *c, ui_rect r, const char *sign, const ui_edit *e, bool active, const char *hint,
                       int *cursor_row, int *cursor_col) {
-    ui_pen p = ui_pen_at(c, r, 0, active ? UI_FOCUS : UI_DIM);
-    ui_print(&p, " %s ", sign);
     const char *text = e->text.n ? e->text.p : "";
-    int start = p.col, room = p.end - p.col - 1;
-    size_t from = 0;
-    while (ui_text_cells(c, text + from, e->cursor - from) > room)
-        from += ui_next_glyph(c, text + from, e->text.n - from).n;
-    p.role = active ? UI_TEXT : UI_DIM;
-    if (e->text.n) ui_draw(&p, text + from, e->text.n - from);
-    else {
-        p.role = UI_DIM;
-        ui_print(&p, "%s", hint);
+    int line = 0, lines = 1; // of the cursor; of all
+    for (size_t i = 0; i < e->text.n; i++) {
+        lines += text[i] == '\n';
+        line += text[i] == '\n' && i < e->cursor;
     }
-    if (!active) return;
-    *cursor_row = r.row;
-    *cursor_col = start + ui_text_cells(c, text + from, e->cursor - from);
+    const int top = line - r.rows + 1 > 0 ? line - r.rows + 1 : 0;
+    size_t from = 0;
+    for (int i = 0; i < lines; i++) {
+        size_t end = from;
+        while (end < e->text.n && text[end] != '\n') end++;
+        if (i >= top && i < top + r.rows) {
+            ui_pen p = ui_pen_at(c, r, i - top, active ? UI_FOCUS : UI_DIM);
+            ui_print(&p, " %s ", i == top ? sign : " ");
+            const int start = p.col, room = p.end - p.col - 1;
+            size_t shown = from;
+            const size_t cursor = i == line ? e->cursor : from;
+            while (ui_text_cells(c, text + shown, cursor - shown) > room)
+                shown += ui_next_glyph(c, text + shown, end - shown).n;
+            p.role = active ? UI_TEXT : UI_DIM;
+            ui_draw(&p, text + shown, end - shown);
+            if (active && i == line) {
+                *cursor_row = r.row + i - top;
+                *cursor_col = start + ui_text_cells(c, text + shown, cursor - shown);
+            }
+            if (!e->text.n) {
+                p.role = UI_DIM;
+                ui_print(&p, "%s", hint);
+            }
+        }
+        from = end + 1;
+    }
 }
 
 static void key_bar(ui_state *s, ui_canvas *c, ui_rect r) {
@@ -123,7 +139,7 @@ static void key_bar(ui_state *s, ui_canvas *c, ui_rect r) {
     for (size_t i = 0; i < n + (types ? 3 : 0); i++) {
         char key[16], label[24];
         if (i < n) {
-            const char *keys = ui_actions[list[i]].keys, *blank = strchr(keys, ' ');
+            const char *keys = ui_action_keys(list[i]), *blank = strchr(keys, ' ');
             if (!types && blank && list[i] != UI_ACT_HELP) keys = blank + 1; // the letter is shorter
             snprintf(key, sizeof key, "%.*s", (int)strcspn(keys, " "), keys);
             snprintf(label, sizeof label, "%s",
@@ -156,6 +172,7 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
                            {"5 Stats", ui_panel_stats},    {"6 Inspect", ui_panel_inspect},
                            {"7 Compare", ui_panel_compare}};
     *cursor_row = *cursor_col = -1;
+    s->shown.prompt_rows = ui_prompt_rows(s);
     ui_layout l = ui_layout_of(c->rows, c->cols, &s->shown);
     if (l.too_small) {
         too_small(c);
@@ -176,9 +193,15 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
     }
     message(s, c, l.message);
     const char sign[2] = {s->typing, 0};
+    char replacing[24];
+    snprintf(replacing, sizeof replacing, "%d%s", s->editing, c->ascii ? ">" : "›");
     if (s->typing) edit_line(c, l.prompt, sign, &s->command, true, "", cursor_row, cursor_col);
     else
-        edit_line(c, l.prompt, c->ascii ? ">" : "›", &s->prompt, s->shown.focus == UI_NO_PANEL,
+        edit_line(c, l.prompt,
+                  s->editing >= 0 ? replacing
+                  : c->ascii      ? ">"
+                                  : "›",
+                  &s->prompt, s->shown.focus == UI_NO_PANEL,
                   s->recording ? "a recording: Space runs and pauses, s steps, [ and ] go back and on, G to its end"
                   : s->shown.focus == UI_NO_PANEL ? "type a prompt, Enter sends it"
                                                   : "p: type a prompt",

@@ -7,7 +7,11 @@
 #include <string.h>
 
 void ui_state_init(ui_state *s) {
-    *s = (ui_state){.shown = {UI_NO_PANEL, UI_NO_PANEL, false, false, false}, .live = true, .node = -1, .fraction = -1};
+    *s = (ui_state){.shown = {UI_NO_PANEL, UI_NO_PANEL, false, false, false},
+                    .live = true,
+                    .editing = -1,
+                    .node = -1,
+                    .fraction = -1};
 }
 
 static void forget_rival(ui_rival *r) {
@@ -45,7 +49,20 @@ void ui_state_free(ui_state *s) {
     *s = (ui_state){0};
 }
 
+// Forgets a turn and those after it: they are answered anew.
+static void cut_turns(ui_state *s, size_t turn) {
+    if (turn >= s->n_turns) return;
+    if (s->rival.known && s->rival.turn >= turn) forget_rival(&s->rival);
+    for (size_t i = s->turns[turn].first_step; i < s->n_steps; i++) free(s->steps[i]);
+    s->n_steps = s->turns[turn].first_step;
+    for (; s->n_turns > turn; s->n_turns--) free(s->turns[s->n_turns - 1].text);
+    s->view = 0;
+    s->stats = (ls_stats){0};
+    s->stats_turn = s->stats_until = 0;
+}
+
 static void begin_turn(ui_state *s, ls_event *e) {
+    cut_turns(s, e->prompt.turn);
     s->turns = ls_realloc(s->turns, (s->n_turns + 1) * sizeof *s->turns);
     int32_t first = e->prompt.context_len - e->prompt.n_ids;
     s->turns[s->n_turns++] = (ui_turn){.text = e->prompt.text,
@@ -176,6 +193,13 @@ const ls_stats *ui_stats(ui_state *s) {
     }
     for (; s->stats_until <= view; s->stats_until++) ls_stats_add(&s->stats, s->steps[s->stats_until]);
     return &s->stats;
+}
+
+int ui_prompt_rows(const ui_state *s) {
+    const ls_buf *t = s->typing ? &s->command.text : &s->prompt.text;
+    int rows = 1;
+    for (size_t i = 0; i < t->n; i++) rows += t->p[i] == '\n';
+    return rows;
 }
 
 bool ui_busy(const ui_state *s) {

@@ -35,7 +35,8 @@ typedef struct {
     ui_panel focus; // UI_NO_PANEL: the prompt line has the keys
     ui_panel zoom;  // UI_NO_PANEL: all panels
     bool inspect, compare;
-    bool note; // room for what a demo says
+    bool note;       // room for what a demo says
+    int prompt_rows; // lines of the prompt; 0: one
 } ui_shown;
 
 // Another method's answer to a turn's prompt.
@@ -80,8 +81,10 @@ typedef struct {
     int node;              // row of the viewed tree that is inspected; -1: the most telling one
     int scroll[UI_PANELS]; // lines from the natural position
     bool tree_full, brackets, mask, help, ascii, pasting, redraw, suspend;
-    char typing;  // what is typed below: 0 (the prompt), ':' a command, '/' a search
-    char *sought; // the last search; owned, may be NULL
+    int editing;      // turn whose prompt is being changed; -1: a new one is written
+    bool want_editor; // the prompt goes to the user's own editor
+    char typing;      // what is typed below: 0 (the prompt), ':' a command, '/' a search
+    char *sought;     // the last search; owned, may be NULL
     int help_scroll;
     ui_edit prompt, command;
     char message[512];
@@ -120,4 +123,5 @@ int ui_inspected(const ui_state *s);         // row of the viewed tree; valid if
 size_t ui_viewed_index(const ui_state *s);   // valid if there is one
 const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
 const ls_stats *ui_stats(ui_state *s); // of the viewed turn, up to the viewed step
+int ui_prompt_rows(const ui_state *s); // lines that the prompt line wants
 bool ui_busy(const ui_state *s);       // a turn is being answered

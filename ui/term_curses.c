@@ -1,6 +1,7 @@
 #include "ui/term_curses.h"
 
 #include <curses.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <langinfo.h>
 #include <signal.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -174,6 +176,33 @@ void ui_term_suspend(void) {
     ui_term_redraw();
 }
 
+int ui_term_run(const char *command) {
+    fputs(paste_off, term.out);
+    fflush(term.out);
+    def_prog_mode();
+    endwin();
+    const pid_t child = fork();
+    if (child == 0) {
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        for (int i = 1; i < NSIG; i++) signal(i, SIG_DFL);
+        dup2(term.saved[0], STDOUT_FILENO);
+        dup2(term.saved[1], STDERR_FILENO);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    int status = -1;
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    reset_prog_mode();
+    fputs(paste_on, term.out);
+    fflush(term.out);
+    ui_term_redraw();
+    refresh();
+    return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 int ui_term_signal_fd(void) {
     return term.wake[0];
 }
@@ -206,7 +235,7 @@ ui_key ui_term_key(void) {
     int kind = get_wch(&c);
     if (kind == ERR) return (ui_key){0};
     if (kind != KEY_CODE_YES) {
-        int code = c == 127 || c == 8 ? UI_KEY_BACKSPACE : c == 10 ? UI_KEY_ENTER : (int)c;
+        int code = c == 127 || c == 8 ? UI_KEY_BACKSPACE : (int)c;
         return (ui_key){.code = code};
     }
     if (c == KEY_MOUSE) return mouse_key();

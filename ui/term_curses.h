@@ -20,7 +20,9 @@ void ui_term_size(int *rows, int *cols);
 void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col);
 void ui_term_redraw(void);  // everything is sent again by the next show
 void ui_term_suspend(void); // stops the process as Ctrl-Z does; returns when it goes on
-ui_key ui_term_key(void);   // the next key, UI_KEY_NONE when none waits
+// Runs a shell command with the real terminal, then comes back. Its exit status; -1: it could not be run.
+int ui_term_run(const char *command);
+ui_key ui_term_key(void); // the next key, UI_KEY_NONE when none waits
 // A descriptor that polls readable after SIGTERM, SIGHUP or SIGINT; ui_term_signal is then its number.
 int ui_term_signal_fd(void);
 int ui_term_signal(void);

@@ -1,6 +1,8 @@
 #include "ui/theme.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const ui_theme themes[] = {
@@ -65,4 +67,52 @@ char ui_role_letter(ui_role r) {
     static const char letters[] = "tdTfFlnpRrgcmxGBbuskK";
     _Static_assert(sizeof letters - 1 == UI_ROLES, "a letter for every role");
     return letters[r];
+}
+
+static const char *const role_names[] = {"text",   "dim",  "title",     "frame",  "focus", "label",      "number",
+                                         "prompt", "root", "retrieved", "guess",  "tail",  "remembered", "corrected",
+                                         "good",   "bad",  "bar",       "cursor", "span",  "key",        "key-label"};
+_Static_assert(sizeof role_names / sizeof *role_names == UI_ROLES, "a name for every role");
+
+ls_code ui_theme_set(ui_theme *t, const char *text, ls_err *err) {
+    static const struct {
+        const char *name;
+        int mark;
+    } marks[] = {{"bold", UI_BOLD}, {"underline", UI_UNDERLINE}, {"reverse", UI_REVERSE}, {"faint", UI_FAINT}};
+    const char *eq = strchr(text, '=');
+    int role = 0;
+    while (eq && role < UI_ROLES &&
+           (strlen(role_names[role]) != (size_t)(eq - text) || strncmp(role_names[role], text, (size_t)(eq - text))))
+        role++;
+    if (!eq || role == UI_ROLES)
+        return ls_fail(
+            err, LS_E_USAGE,
+            "'%.60s': expected ROLE=COLOUR; roles are text, dim, title, frame, focus, label, number, prompt, "
+            "root, retrieved, guess, tail, remembered, corrected, good, bad, bar, cursor, span, key, key-label",
+            text);
+    ui_style s = {.fg256 = -1, .bg256 = -1, .fg16 = -1, .bg16 = -1, .mono = t->style[role].mono};
+    bool back = false;
+    for (const char *p = eq + 1 + strspn(eq + 1, " "); *p;) {
+        const size_t n = strcspn(p, " ");
+        char *end;
+        const long color = strtol(p, &end, 10);
+        bool known = n == 2 && !strncmp(p, "on", 2);
+        back |= known;
+        for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+            if (strlen(marks[i].name) == n && !strncmp(marks[i].name, p, n))
+                s.mark |= (uint8_t)marks[i].mark, known = true;
+        if (!known && end == p + n && color >= 0 && color < 256) {
+            known = true;
+            // of 16 colours the nearest is not known: only the first 16 are kept there
+            *(back ? &s.bg256 : &s.fg256) = (int16_t)color;
+            *(back ? &s.bg16 : &s.fg16) = (int8_t)(color < 16 ? color % 8 : -1);
+        }
+        if (!known)
+            return ls_fail(err, LS_E_USAGE,
+                           "'%.60s': '%.*s' is neither bold, underline, reverse, faint, on nor a colour from 0 to 255",
+                           text, (int)n, p);
+        p += n + strspn(p + n, " ");
+    }
+    t->style[role] = s;
+    return LS_OK;
 }

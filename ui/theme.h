@@ -1,6 +1,8 @@
 // Colours by role. Each role has a 256-colour, a 16-colour and a monochrome form; none relies on colour alone to say
 // something (signs, brackets and underlines say it too). The terminal's own background is kept.
 #pragma once
+#include "base/err.h"
+
 #include <stdint.h>
 
 typedef enum {
@@ -42,4 +44,7 @@ typedef struct {
 } ui_theme;
 
 const ui_theme *ui_theme_find(const char *name); // NULL: unknown
-char ui_role_letter(ui_role r);                  // for dumps
+// "ROLE=[MARK...] [COLOUR] [on COLOUR]" in a copy of a theme: marks bold, underline, reverse, faint; colours 0 to 255,
+// or none. LS_E_USAGE with what is wrong.
+ls_code ui_theme_set(ui_theme *t, const char *text, ls_err *err);
+char ui_role_letter(ui_role r); // for dumps

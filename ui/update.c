@@ -179,6 +179,15 @@ static bool play_on(ui_state *s, int steps) {
     return true;
 }
 
+static bool can_send(ui_state *s) {
+    const bool recording = s->recording;
+    if (recording) say(s, "this is a recording: it takes no prompts", false);
+    else if (s->run_state == LS_STATE_FAILED) say(s, "the model is not loaded; what you typed is kept", true);
+    else if (ui_busy(s)) say(s, "the answer is still being written (^X stops it); what you typed is kept", false);
+    else return true;
+    return false;
+}
+
 void ui_act(ui_state *s, ui_action a) {
     switch (a) {
     case UI_ACT_HELP:
@@ -282,6 +291,23 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_BRACKETS: s->brackets = !s->brackets; break;
     case UI_ACT_ASCII: s->ascii = !s->ascii; break;
     case UI_ACT_COMMAND: type_line(s, ':'); break;
+    case UI_ACT_REGENERATE:
+        if (can_send(s) && s->n_turns)
+            ui_request_of(s, LS_CMD_EDIT, ls_strdup(s->turns[s->n_turns - 1].text), (int)s->n_turns - 1);
+        break;
+    case UI_ACT_EDIT_TURN:
+        if (s->recording || !s->n_turns) {
+            say(s, s->recording ? "this is a recording: it takes no prompts" : "there is no prompt yet", false);
+            break;
+        }
+        s->editing = s->n_steps ? (int)(ui_turn_of(s, ui_viewed_index(s)) - s->turns) : (int)s->n_turns - 1;
+        ui_edit_set(&s->prompt, s->turns[s->editing].text);
+        s->shown.focus = s->shown.zoom = UI_NO_PANEL;
+        break;
+    case UI_ACT_EDITOR:
+        if (s->recording) say(s, "this is a recording: it takes no prompts", false);
+        else s->want_editor = true;
+        break;
     case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;
     case UI_ACT_REDRAW: s->redraw = true; break;
     case UI_ACT_SUSPEND: s->suspend = true; break;
@@ -292,16 +318,10 @@ void ui_act(ui_state *s, ui_action a) {
 }
 
 static void send_prompt(ui_state *s) {
-    if (!s->prompt.text.n) return;
-    if (s->run_state == LS_STATE_FAILED) {
-        say(s, "the model is not loaded; what you typed is kept", true);
-        return;
-    }
-    if (ui_busy(s)) {
-        say(s, "the answer is still being written (^X stops it); what you typed is kept", false);
-        return;
-    }
-    ui_request_of(s, LS_CMD_PROMPT, ui_edit_take(&s->prompt), 0);
+    if (!s->prompt.text.n || !can_send(s)) return;
+    if (s->editing >= 0) ui_request_of(s, LS_CMD_EDIT, ui_edit_take(&s->prompt), s->editing);
+    else ui_request_of(s, LS_CMD_PROMPT, ui_edit_take(&s->prompt), 0);
+    s->editing = -1;
     if (s->run_state == LS_STATE_LOADING) say(s, "the model is loading; the prompt waits", false);
 }
 
@@ -400,6 +420,10 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
     } else if (s->typing) type_command(s, key);
     else if ((key == UI_KEY_ENTER || key == ' ') && s->shown.focus != UI_NO_PANEL && ui_demo_go_on(s)) {
     } else if (key == UI_KEY_ESC) {
+        if (s->editing >= 0) {
+            s->editing = -1; // it stays as it was
+            ui_edit_clear(&s->prompt);
+        }
         if (s->shown.focus == UI_NO_PANEL) s->shown.focus = UI_OUTPUT;
         else s->shown.zoom = UI_NO_PANEL;
     } else if (s->shown.focus != UI_NO_PANEL) ui_act(s, a);

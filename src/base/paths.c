@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char exe_dir[4096] = ".";
@@ -34,4 +35,20 @@ char *ls_data_path(const char *rel) {
     char *p = ls_format("%s/%s", parent, rel);
     free(parent);
     return p;
+}
+
+char *ls_user_path(const char *variable, const char *fallback, const char *name) {
+    const char *xdg = getenv(variable), *home = getenv("HOME");
+    if (xdg && *xdg == '/') return ls_format("%s/logitspec/%s", xdg, name);
+    return home && *home == '/' ? ls_format("%s/%s/logitspec/%s", home, fallback, name) : NULL;
+}
+
+void ls_make_folders(const char *path) {
+    char *copy = ls_strdup(path);
+    for (char *p = copy + 1; (p = strchr(p, '/')); p++) {
+        *p = 0;
+        mkdir(copy, 0700);
+        *p = '/';
+    }
+    free(copy);
 }

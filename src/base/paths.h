@@ -2,6 +2,11 @@
 #pragma once
 
 const char *ls_exe_dir(void); // folder of the running executable, no trailing slash; valid for the process's life
+// Path of a file of the user's: $VARIABLE/logitspec/name, where that is no absolute path ~/fallback/logitspec/name
+// (such as XDG_STATE_HOME, .local/state). Owned by the caller; NULL where there is no such place.
+char *ls_user_path(const char *variable, const char *fallback, const char *name);
+void ls_make_folders(const char *path); // those that the file lies in, for the user only
+
 // Path of a shipped file such as "configs/default.yaml": the first that exists one to three folders above the
 // executable (a checkout: build/, build/tests/, build/san/tests/) or in ../share/logitspec; where none does, one
 // folder above. Owned by the caller.

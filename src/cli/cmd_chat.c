@@ -1,4 +1,5 @@
 // The screen.
+#include "base/paths.h"
 #include "cli/live.h"
 #include "ui/app.h"
 
@@ -26,17 +27,17 @@ int ls_cmd_chat(const ls_command_line *c) {
     ls_source *source = ls_live_open(&live, o, &err);
     ls_code code = source ? LS_OK : err.code;
     int status = LS_EXIT_OK;
-    if (source)
-        code = ui_run(source,
-                      &(ui_options){.theme = o->theme,
-                                    .color = ls_wants_color(o, STDOUT_FILENO),
-                                    .mouse = o->mouse,
-                                    .ambiguous_wide = !strcmp(o->ambiguous_width, "wide"),
-                                    .ascii = o->ascii,
-                                    .prompt = prompt.n ? prompt.p : NULL},
-                      &status, &err);
+    char *history = o->history ? ls_user_path("XDG_STATE_HOME", ".local/state", "history") : NULL;
+    ui_options screen;
+    if (!code && (code = ls_screen_options(o, &screen, &err))) source->close(source);
+    if (!code) {
+        screen.history = history;
+        screen.prompt = prompt.n ? prompt.p : NULL;
+        code = ui_run(source, &screen, &status, &err);
+    }
     if (code) status = ls_complain(&err);
     ls_live_free(&live);
+    free(history);
     ls_buf_free(&prompt);
     return status;
 }

@@ -112,19 +112,15 @@ static int play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_er
             ? ls_live_open(&live, o, err)
             : ls_source_replay(&(ls_replay_options){.path = d->trace, .rival = d->rival_trace, .paused = true}, err);
     if (!source) return ls_complain(err);
-    ls_code code;
-    if (screen)
-        code = ui_run(source,
-                      &(ui_options){.theme = o->theme,
-                                    .color = ls_wants_color(o, STDOUT_FILENO),
-                                    .mouse = o->mouse,
-                                    .ambiguous_wide = !strcmp(o->ambiguous_width, "wide"),
-                                    .ascii = o->ascii,
-                                    .recording = !live_run,
-                                    .demo = &d->play,
-                                    .prompt = live_run ? d->prompt : NULL},
-                      &status, err);
-    else {
+    ls_code code = LS_OK;
+    ui_options options;
+    if (screen && (code = ls_screen_options(o, &options, err))) source->close(source);
+    else if (screen) {
+        options.recording = !live_run;
+        options.demo = &d->play;
+        options.prompt = live_run ? d->prompt : NULL;
+        code = ui_run(source, &options, &status, err);
+    } else {
         ls_buf out = {0};
         ls_catch_signals();
         code = tell(source, d, !live_run, &out, err);

@@ -29,16 +29,10 @@ int ls_cmd_replay(const ls_command_line *c) {
     }
     ls_source *source = code ? NULL : ls_source_replay(&opt, &err);
     if (!source) return ls_complain(&err);
-    const ls_options *o = &c->options;
     int status = LS_EXIT_OK;
-    if (ui_run(source,
-               &(ui_options){.theme = o->theme,
-                             .color = ls_wants_color(o, STDOUT_FILENO),
-                             .mouse = o->mouse,
-                             .ambiguous_wide = !strcmp(o->ambiguous_width, "wide"),
-                             .ascii = o->ascii,
-                             .recording = true},
-               &status, &err))
-        status = ls_complain(&err);
+    ui_options screen;
+    if ((code = ls_screen_options(&c->options, &screen, &err))) source->close(source);
+    screen.recording = true;
+    if (code || ui_run(source, &screen, &status, &err)) status = ls_complain(&err);
     return status;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "cli/options.h"
 #include "run/source_live.h"
+#include "ui/app.h"
 
 enum { LS_EXIT_OK = 0, LS_EXIT_FAILED = 1, LS_EXIT_USAGE = 2, LS_EXIT_DIFFER = 3, LS_EXIT_INTERRUPTED = 130 };
 
@@ -43,5 +44,7 @@ void ls_settle_seed(ls_options *o); // draws a seed where none was given, so tha
 ls_code ls_read_prompt(const ls_command_line *c, bool required, ls_buf *out, ls_err *err);
 // The factor of --speed, 1 where none was given; "max" is 0 where that is allowed.
 ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err);
+// What the options say of the screen. keys and colours are put into force. LS_E_USAGE with what is wrong.
+ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err);
 // Colour on this stream? By --color, NO_COLOR and whether it is a terminal.
 bool ls_wants_color(const ls_options *o, int fd);

@@ -181,10 +181,8 @@ static ls_code unknown_flag(const char *arg, ls_err *err) {
 
 static ls_code apply_layers(ls_options *o, const char *config, char *const *environment, setting *settings, int n,
                             ls_err *err) {
-    char *shipped = ls_data_path("configs/default.yaml"), *user = NULL;
-    const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    if (xdg && *xdg) user = ls_format("%s/logitspec/config.yaml", xdg);
-    else if (home && *home) user = ls_format("%s/.config/logitspec/config.yaml", home);
+    char *shipped = ls_data_path("configs/default.yaml"),
+         *user = ls_user_path("XDG_CONFIG_HOME", ".config", "config.yaml");
     ls_code code = ls_options_file(o, shipped, false, err);
     if (!code && user) code = ls_options_file(o, user, false, err);
     if (!code && config) code = ls_options_file(o, config, true, err);

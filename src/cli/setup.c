@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "cli/commands.h"
+#include "ui/actions.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -102,6 +103,23 @@ ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err) {
     if (end != text && !*end && *out > 0 && *out <= 1e6) return LS_OK;
     return ls_fail(err, LS_E_USAGE, "--speed is '%.40s', expected a number above 0 (1: as recorded)%s", text,
                    max ? " or max" : "");
+}
+
+ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
+    static ui_theme theme; // there is one screen
+    ls_code code = LS_OK;
+    theme = *ui_theme_find(o->theme);
+    for (size_t i = 0; i < o->colors.n && !code; i++)
+        if ((code = ui_theme_set(&theme, o->colors.p[i], err))) ls_err_prefix(err, "ui.colors");
+    ui_bind_defaults();
+    for (size_t i = 0; i < o->keys.n && !code; i++)
+        if ((code = ui_bind(o->keys.p[i], err))) ls_err_prefix(err, "ui.keys");
+    *out = (ui_options){.theme = &theme,
+                        .color = ls_wants_color(o, STDOUT_FILENO) && strcmp(o->theme, "mono"),
+                        .mouse = o->mouse,
+                        .ambiguous_wide = !strcmp(o->ambiguous_width, "wide"),
+                        .ascii = o->ascii};
+    return code;
 }
 
 bool ls_wants_color(const ls_options *o, int fd) {

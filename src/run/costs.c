@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/paths.h"
 #include "base/str.h"
 
 #include <stdio.h>
@@ -89,12 +90,13 @@ static void key_of(const ls_model *m, char key[MAX_KEY]) {
 
 // NULL: nothing is to be cached. Owned by the caller.
 static char *path_of(const ls_model *m, const char *key) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (!*m->file || ((!cache || *cache != '/') && (!home || *home != '/'))) return NULL;
+    if (!*m->file) return NULL;
     uint32_t hash = 2166136261u; // FNV-1a; the file repeats the key, so a collision is only a miss
     for (const char *p = key; *p; p++) hash = (hash ^ (unsigned char)*p) * 16777619u;
-    return ls_format("%s%s/logitspec/costs/%.12s-%s-%08x.txt", cache && *cache == '/' ? cache : home,
-                     cache && *cache == '/' ? "" : "/.cache", m->sha256, m->backend->dtype, hash);
+    char *name = ls_format("costs/%.12s-%s-%08x.txt", m->sha256, m->backend->dtype, hash);
+    char *path = ls_user_path("XDG_CACHE_HOME", ".cache", name);
+    free(name);
+    return path;
 }
 
 static bool load(ls_cost_curve *z, const char *path, const char *key) {
@@ -117,17 +119,9 @@ static bool load(ls_cost_curve *z, const char *path, const char *key) {
     return ok;
 }
 
-static void make_folders(char *path) {
-    for (char *p = path + 1; (p = strchr(p, '/')); p++) {
-        *p = 0;
-        mkdir(path, 0777);
-        *p = '/';
-    }
-}
-
-static void save(const ls_cost_curve *z, char *path, const char *key) {
+static void save(const ls_cost_curve *z, const char *path, const char *key) {
     ls_replacement r;
-    make_folders(path);
+    ls_make_folders(path);
     if (ls_replace_open(&r, path, NULL)) return; // measured again next time
     fprintf(r.f, "%s\n%s\ncontext %d slope %.9g prefill %.6g\n", magic, key, z->cost_context, z->slope_ms,
             z->prefill_ms);

@@ -24,6 +24,7 @@ struct ls_session {
     ls_detok detok;
     bool started, active;
     int32_t uncommitted; // a turn's last token when it ended the turn without a forward; -1: none
+    ls_ids starts;       // of each turn: tokens committed before it, and the uncommitted one
     lst_row last;        // row that predicts the next root
     bool corrected;      // that row's draft children were all rejected
     uint32_t turn, step;
@@ -77,19 +78,38 @@ void ls_session_free(ls_session *s) {
     ls_buf_free(&s->stop_bytes);
     ls_ids_free(&s->context);
     ls_ids_free(&s->output);
+    ls_ids_free(&s->starts);
     ls_buf_free(&s->text);
     free(s);
 }
 
 void ls_session_reset(ls_session *s) {
     s->b->rewind(s->b, 0, NULL);
-    s->context.n = s->output.n = 0;
+    s->context.n = s->output.n = s->starts.n = 0;
     ls_buf_clear(&s->text);
     s->detok = (ls_detok){0};
     s->started = s->active = s->corrected = false;
     s->turn = s->step = 0;
     s->uncommitted = -1;
     ls_drafting_observe(&s->drafting, s->context.p, 0, true);
+}
+
+bool ls_session_cut(ls_session *s, uint32_t turn) {
+    if (s->active || 2 * (size_t)turn >= s->starts.n) return false;
+    if (turn == 0) {
+        ls_session_reset(s);
+        return true;
+    }
+    s->context.n = (size_t)s->starts.p[2 * turn];
+    s->uncommitted = s->starts.p[2 * turn + 1];
+    s->starts.n = 2 * (size_t)turn;
+    s->b->rewind(s->b, (int32_t)s->context.n, NULL);
+    s->output.n = 0;
+    ls_buf_clear(&s->text);
+    s->turn = turn - 1;
+    s->corrected = false;
+    ls_drafting_observe(&s->drafting, s->context.p, s->context.n, true);
+    return true;
 }
 
 const ls_cost_curve *ls_session_costs(const ls_session *s) {
@@ -168,6 +188,7 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
                        s->started ? " or start a new conversation" : "");
     // a token that ended the previous turn without a forward belongs to the conversation
     size_t committed = s->context.n;
+    const int32_t before[2] = {(int32_t)committed, s->uncommitted};
     if (s->uncommitted >= 0) ls_ids_push(&s->context, s->uncommitted);
     ls_ids_add(&s->context, ids, (size_t)n);
     uint64_t start = ls_now_ns();
@@ -180,6 +201,7 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
         return code;
     }
     s->uncommitted = -1;
+    ls_ids_add(&s->starts, before, 2);
     if (prefill_ms) *prefill_ms = us_since(start) / 1e3;
     ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);
     if (s->started) s->turn++;

@@ -38,6 +38,8 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
 // Ends the turn between steps (the user stopped it); what was emitted stays.
 void ls_session_stop(ls_session *s);
 void ls_session_reset(ls_session *s); // forgets the conversation
+// Forgets turn `turn` and those after it. False: there is no such turn, or one is being decoded.
+bool ls_session_cut(ls_session *s, uint32_t turn);
 
 // Borrowed until the next call.
 const ls_ids *ls_session_context(const ls_session *s); // committed tokens

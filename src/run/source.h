@@ -12,6 +12,7 @@ typedef enum {
     LS_CMD_STOP,   // end the turn now, keep what was emitted
     LS_CMD_SET,    // text: "key=value", takes effect from the next step
     LS_CMD_RESET,  // forget the conversation; the header comes again
+    LS_CMD_EDIT,   // text, n: forget turn n and those after it, and send this message in its place
     LS_CMD_RIVAL,  // text: a way to decode, such as "ar"; it answers the last prompt too, see LS_EV_RIVAL
 } ls_command_kind;
 

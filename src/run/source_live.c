@@ -290,6 +290,15 @@ static void carry_out(live *l, const ls_queued_command *c) {
         if (l->active) ls_channel_message(&l->c, true, "the answer is still being written: stop it first");
         else begin_turn(l, c->text);
         break;
+    case LS_CMD_EDIT:
+        end_rival(l, LS_FINISH_INTERRUPTED);
+        if (l->active) ls_channel_message(&l->c, true, "the answer is still being written: stop it first");
+        else if (!ls_session_cut(l->session, (uint32_t)c->n)) ls_channel_message(&l->c, true, "there is no such turn");
+        else {
+            l->turn = c->n ? (uint32_t)c->n - 1 : 0;
+            begin_turn(l, c->text);
+        }
+        break;
     case LS_CMD_RUN:
         l->paused = false;
         if (l->active) ls_channel_status(&l->c, LS_STATE_RUNNING, "", -1);
@@ -362,7 +371,7 @@ static ls_code live_command(ls_source *s, const ls_command *c, ls_err *err) {
     const bool answers = state == LS_STATE_PREFILL || state == LS_STATE_RUNNING || state == LS_STATE_PAUSED;
     const bool busy = answers || state == LS_STATE_COMPARING;
     if (state == LS_STATE_FAILED) code = ls_fail(err, LS_E_UNSUPPORTED, "the model is not loaded");
-    else if (c->kind == LS_CMD_PROMPT && answers)
+    else if ((c->kind == LS_CMD_PROMPT || c->kind == LS_CMD_EDIT) && answers)
         code = ls_fail(err, LS_E_UNSUPPORTED, "the answer is still being written: stop it first");
     else if (c->kind == LS_CMD_RIVAL && state == LS_STATE_COMPARING)
         code = ls_fail(err, LS_E_UNSUPPORTED, "a comparison runs already");

@@ -9,6 +9,7 @@ struct ls_trace_events {
     ls_trace_reader *r;
     ls_event *header, *prompt; // wait to be taken: the header goes first, the prompt after the tokens that it uses
     ls_ids context;            // of the conversation
+    ls_ids starts;             // of each of its turns: tokens before it
     char sha256[65], model[64];
     bool begun;
     ls_event *next; // read ahead of the prompt
@@ -36,6 +37,7 @@ void ls_trace_events_close(ls_trace_events *t) {
     ls_event_free(t->prompt);
     ls_event_free(t->next);
     ls_ids_free(&t->context);
+    ls_ids_free(&t->starts);
     free(t);
 }
 
@@ -69,13 +71,18 @@ static ls_event *header_event(const ls_trace_header *h) {
 static void begin_turn(ls_trace_events *t) {
     const ls_trace_header *h = ls_trace_read_header(t->r);
     const bool same_model = t->begun && !strcmp(t->sha256, h->sha256) && !strcmp(t->model, h->model);
+    if (same_model && h->turn > 0 && h->turn < t->starts.n) { // it was edited: the later ones are gone
+        t->context.n = (size_t)t->starts.p[h->turn];
+        t->starts.n = h->turn;
+    }
     const bool goes_on = same_model && h->turn > 0 && t->context.n <= h->prompt.n &&
                          !memcmp(t->context.p, h->prompt.p, t->context.n * sizeof *t->context.p);
     if (!goes_on) {
         ls_event_free(t->header);
         t->header = header_event(h); // another conversation
-        t->context.n = 0;
+        t->context.n = t->starts.n = 0;
     }
+    ls_ids_push(&t->starts, (int32_t)t->context.n);
     ls_event_free(t->prompt); // a turn that was never begun
     snprintf(t->sha256, sizeof t->sha256, "%s", h->sha256);
     snprintf(t->model, sizeof t->model, "%s", h->model);

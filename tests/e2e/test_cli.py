@@ -109,7 +109,8 @@ class Generate(unittest.TestCase):
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, "t.jsonl")
             p = subprocess.Popen([PROGRAM, "generate", "--model", "script:20", "--prompt", "x", "--json", "--trace", path,
-                                  "--budget", "3", "--max-tokens", "100000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
+                                  "--budget", "3", "--max-tokens", "100000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV,
+                                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # ignored in the background
             end = time.monotonic() + 30
             while time.monotonic() < end and not (os.path.exists(path) and os.path.getsize(path) > 50000):
                 time.sleep(0.05)

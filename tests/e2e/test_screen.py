@@ -1,4 +1,5 @@
 """The screen in a real pseudo-terminal: keys in, cells out, and a terminal that is whole afterwards."""
+import json
 import os
 import tempfile
 import time
@@ -75,6 +76,52 @@ class Keys(unittest.TestCase):
                 s.wait("REPLAY ENDED", "60 tokens", "follow")
                 s.keys("q")
                 s.wait("exit=0")
+
+    def test_a_prompt_of_several_lines_is_changed_and_answered_anew(self):
+        with tempfile.TemporaryDirectory() as d:
+            env = {"XDG_STATE_HOME": d, "VISUAL": "sed -i s/cat/dog/"}
+            trace = os.path.join(d, "t.jsonl")
+            with Screen(*SCRIPT, "--max-tokens", "30", "--trace", trace, cols=120, rows=36, env=env) as s:
+                s.wait("READY")
+                s.type("One fish")
+                s.keys("C-j")
+                s.type("two cat")
+                s.wait("› One fish", "   two cat")
+                s.keys("F3")
+                s.wait("   two dog")
+                s.keys("Enter")
+                s.wait("│› One fish", "│two dog", "30 tokens", "READY")
+                s.type("more")
+                s.keys("Enter")
+                first = s.wait("│› more", "30 tokens", "READY").splitlines()[1:13]
+                s.keys("Escape", "r")
+                time.sleep(0.5)
+                again = s.wait("│› more", "30 tokens", "READY").splitlines()[1:13]
+                self.assertEqual([x[:70] for x in first], [x[:70] for x in again])
+                s.keys("g", "E")
+                s.wait(" 0› One fish")
+                s.keys("Escape")
+                s.wait(absent=(" 0› One fish",))
+                s.keys("E", "C-e", "BSpace", "BSpace", "BSpace", "Enter")
+                s.wait("│› One ", "READY", "30 tokens", absent=("│› more",))
+                s.keys("Escape", "q")
+                s.wait("exit=0")
+            with open(os.path.join(d, "logitspec", "history"), encoding="utf-8") as f:
+                self.assertEqual([json.loads(x)[0] for x in f][:2], ["One fish\ntwo dog", "more"])
+            self.assertEqual(os.stat(os.path.join(d, "logitspec", "history")).st_mode & 0o077, 0)
+            with open(trace, encoding="utf-8") as f:
+                self.assertEqual([x["turn"] for x in map(json.loads, f) if x["type"] == "header"], [0, 1, 1, 0])
+            with Screen("replay", trace, "--speed", "max", cols=120, rows=36) as s:  # as the screen was at the end
+                s.wait("REPLAY ENDED", "30 tokens", absent=("│› more",))
+            with Screen(*SCRIPT, cols=120, rows=36, env=env) as s:
+                s.wait("READY")
+                s.keys("Up", "Up", "Up")  # the last one has two lines
+                s.wait(" › more")
+                s.keys("Up")
+                s.wait("› One fish", "   two dog")
+            for setting, what in (("ui.keys=wurst=W", "wurst"), ("ui.colors=good=blue", "blue")):
+                with Screen(*SCRIPT, "--set", setting, cols=120) as s:
+                    s.wait("exit=2", what)
 
     def test_a_race_with_plain_decoding_and_with_another_recording(self):
         with Screen(*SCRIPT, "--max-tokens", "60", cols=120, rows=36) as s:
@@ -179,7 +226,7 @@ class Keys(unittest.TestCase):
         with Screen(*SCRIPT, cols=120, rows=36) as s:
             s.wait("READY")
             s.paste("first line\nsecond line")
-            s.wait("first line⏎second line")
+            s.wait("› first line", "   second line")
             s.keys("Enter")
             s.wait("› first line", "second line", "RUN")
 

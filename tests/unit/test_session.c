@@ -298,6 +298,71 @@ static void a_second_turn_continues_the_first(void **state) {
 }
 
 // Costs are measured once, then read back; a damaged or foreign cache is measured again.
+// A turn that is answered anew, or changed, gives what it would have given in the first place; and a session whose
+// engine was lent to another goes on as if nothing had been.
+static void turns_can_be_taken_back(void **state) {
+    (void)state;
+    static const char *const said[] = {"Retrieval ", "One fish ", "def fib "};
+    for (int way = 0; way < 6; way++) {
+        const ls_decode_options o = {.method = way % 2 ? "logitspec" : "logitspec-paper",
+                                     .budget = 9,
+                                     .max_tokens = 25,
+                                     .sampling = {.temperature = way / 2 * 0.4, .top_p = 1, .seed = 4}};
+        ls_err err = {0};
+        ls_session *s, *other;
+        ls_ids first[3] = {{0}}, context = {0}, all = {0};
+        ls_step *step = malloc(sizeof *step);
+        model.backend->rewind(model.backend, 0, NULL);
+        assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
+        assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
+        for (int round = 0; round < 3; round++) { // 0: as it is; 1: from turn 1 on anew; 2: after the engine was lent
+            if (round == 1) {
+                assert_true(ls_session_cut(s, 1));
+                assert_false(ls_session_cut(s, 1));
+                assert_int_equal(model.backend->length(model.backend), (int32_t)ls_session_context(s)->n);
+            }
+            if (round == 2) {
+                assert_true(ls_session_cut(s, 2));
+                ls_ids_add(&context, ls_session_context(s)->p, ls_session_context(s)->n);
+                assert_int_equal(ls_session_new(&other, &model, &o, &err), LS_OK);
+                assert_int_equal(ls_session_calibrate(other, NULL, NULL, &err), LS_OK);
+                assert_int_equal(model.backend->rewind(model.backend, 0, &err), LS_OK);
+                assert_int_equal(ls_session_begin(other, context.p, 9, NULL, NULL, NULL, &err), LS_OK);
+                do assert_int_equal(ls_session_step(other, step, &err), LS_OK);
+                while (!step->finish);
+                ls_session_free(other);
+                assert_int_equal(ls_session_reload(s, NULL, NULL, &err), LS_OK);
+                assert_int_equal(ls_session_context(s)->n, context.n);
+                assert_memory_equal(ls_session_context(s)->p, context.p, context.n * sizeof *context.p);
+                ls_ids_free(&context);
+            }
+            for (int turn = round; turn < 3; turn++) {
+                ls_ids ids = {0};
+                assert_int_equal(ls_encode(model.vocab, said[turn], strlen(said[turn]), false, &ids, &err), LS_OK);
+                assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
+                assert_false(ls_session_cut(s, 0)); // not while it is being decoded
+                do assert_int_equal(ls_session_step(s, step, &err), LS_OK);
+                while (!step->finish);
+                assert_int_equal(step->turn, turn);
+                const ls_ids *out = ls_session_output(s);
+                if (round == 0) ls_ids_add(&first[turn], out->p, out->n);
+                assert_int_equal(out->n, first[turn].n);
+                assert_memory_equal(out->p, first[turn].p, out->n * sizeof *out->p);
+                ls_ids_free(&ids);
+            }
+            if (round == 0) ls_ids_add(&all, ls_session_context(s)->p, ls_session_context(s)->n);
+            assert_int_equal(ls_session_context(s)->n, all.n);
+            assert_memory_equal(ls_session_context(s)->p, all.p, all.n * sizeof *all.p);
+        }
+        assert_true(ls_session_cut(s, 0));
+        assert_int_equal(model.backend->length(model.backend), 0);
+        ls_session_free(s);
+        for (int i = 0; i < 3; i++) ls_ids_free(&first[i]);
+        ls_ids_free(&all);
+        free(step);
+    }
+}
+
 static void costs_are_kept_for_the_next_run(void **state) {
     (void)state;
     ls_err err = {0};
@@ -430,6 +495,7 @@ int main(void) {
         cmocka_unit_test(turns_end_for_the_right_reason),
         cmocka_unit_test(too_long_a_prompt_changes_nothing),
         cmocka_unit_test(a_second_turn_continues_the_first),
+        cmocka_unit_test(turns_can_be_taken_back),
         cmocka_unit_test(costs_are_kept_for_the_next_run),
         cmocka_unit_test(suites_are_read_line_by_line),
         cmocka_unit_test(plain_decoding_is_never_slower_than_steps),

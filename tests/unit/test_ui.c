@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "base/utf8.h"
 #include "run/source_live.h"
+#include "ui/prompt_history.h"
 #include "ui/render.h"
 
 #include <locale.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <wchar.h>
 #include <cmocka.h>
 
@@ -25,8 +27,9 @@ static void layout_covers_the_window(void **state) {
                     const bool inspect = more % 2 || focus == UI_INSPECT; // what has the keys is open
                     const bool race = rows % 2 || focus == UI_COMPARE;
                     const bool note = more % 3 == 2;
-                    ui_layout l =
-                        ui_layout_of(rows, cols, &(ui_shown){(ui_panel)focus, (ui_panel)zoom, inspect, race, note});
+                    const int lines = note ? 0 : cols % 7; // of the prompt
+                    ui_layout l = ui_layout_of(
+                        rows, cols, &(ui_shown){(ui_panel)focus, (ui_panel)zoom, inspect, race, note, lines});
                     assert_int_equal(l.too_small, rows < UI_MIN_ROWS || cols < UI_MIN_COLS);
                     if (l.too_small) continue;
                     int cells = 0;
@@ -34,8 +37,8 @@ static void layout_covers_the_window(void **state) {
                         ui_rect r = l.panel[p];
                         if (!r.rows) continue;
                         assert_true(r.rows >= 4 && r.cols >= 20);
-                        assert_true(r.row >= 1 && r.row + r.rows <= rows - 3 - l.note.rows && r.col >= 0 &&
-                                    r.col + r.cols <= cols);
+                        assert_true(r.row >= 1 && r.row + r.rows <= rows - 2 - l.prompt.rows - l.note.rows &&
+                                    r.col >= 0 && r.col + r.cols <= cols);
                         cells += r.rows * r.cols;
                         for (int q = 0; q < p; q++) {
                             ui_rect o = l.panel[q];
@@ -45,7 +48,7 @@ static void layout_covers_the_window(void **state) {
                         }
                     }
                     assert_true(note ? l.note.rows >= 6 : !l.note.rows);
-                    assert_int_equal(cells, (rows - 4 - l.note.rows) * cols);         // no gap, no overlap
+                    assert_int_equal(cells, (rows - 3 - l.prompt.rows - l.note.rows) * cols); // no gap, no overlap
                     if (focus >= 0 && zoom < 0) assert_true(l.panel[focus].rows > 0); // what has the keys is seen
                 }
 }
@@ -345,7 +348,68 @@ static void the_line_editor(void **state) {
     ui_edit_key(&e, UI_KEY_DOWN);
     assert_string_equal(e.text.p, "new");
     free(first);
+    ui_edit_set(&e, "one\ntwo three\nh\xC3\xA9");
+    ui_edit_key(&e, UI_KEY_UP); // lines before history
+    ui_edit_key(&e, UI_CTRL('K'));
+    ui_edit_key(&e, UI_KEY_NEWLINE);
+    ui_edit_key(&e, 'X');
+    assert_string_equal(e.text.p, "one\ntwo\nX\nh\xC3\xA9");
+    ui_edit_key(&e, UI_KEY_DOWN);
+    ui_edit_key(&e, UI_KEY_RIGHT);
+    ui_edit_key(&e, UI_KEY_UP);
+    ui_edit_key(&e, UI_CTRL('A'));
+    ui_edit_key(&e, UI_KEY_DOWN);
+    ui_edit_key(&e, 'Y');
+    assert_string_equal(e.text.p, "one\ntwo\nX\nYh\xC3\xA9");
+    char path[] = "/tmp/logitspec-history-XXXXXX";
+    close(mkstemp(path));
+    free(ui_edit_take(&e));
+    ui_history_save(&e, path);
+    ui_edit again = {0};
+    ui_history_load(&again, path);
+    assert_int_equal(again.n_history, e.n_history);
+    for (size_t i = 0; i < e.n_history; i++) assert_string_equal(again.history[i], e.history[i]);
+    FILE *f = fopen(path, "a"); // what is damaged is left out
+    fputs("{}\n[7]\n[\"x\\u0000y\"]\nnonsense\n[\"last\"]", f);
+    fclose(f);
+    ui_edit_free(&again);
+    ui_history_load(&again, path);
+    assert_int_equal(again.n_history, e.n_history + 1);
+    assert_string_equal(again.history[e.n_history], "last");
+    unlink(path);
+    ui_edit_free(&again);
     ui_edit_free(&e);
+}
+
+static void keys_and_colours_can_be_others(void **state) {
+    (void)state;
+    ls_err err;
+    assert_int_equal(ui_bind("worst=W F4 s", &err), LS_OK);
+    assert_int_equal(ui_action_of('W', false), UI_ACT_WORST);
+    assert_int_equal(ui_action_of(UI_KEY_F0 + 4, true), UI_ACT_WORST);
+    assert_int_equal(ui_action_of('s', false), UI_ACT_WORST); // it was step's
+    assert_int_equal(ui_action_of(UI_KEY_F0 + 6, false), UI_ACT_STEP);
+    assert_int_equal(ui_action_of('w', false), UI_ACT_NONE);
+    assert_string_equal(ui_action_keys(UI_ACT_STEP), "F6");
+    assert_int_equal(ui_bind("help=", &err), LS_OK);
+    assert_int_equal(ui_action_of('?', false), UI_ACT_NONE);
+    static const char *const bad[] = {"worst", "wurst=W", "worst=F13", "worst=Nonsense", "=W"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(ui_bind(bad[i], &err), LS_E_USAGE);
+        assert_non_null(strstr(err.msg, bad[i]));
+    }
+    ui_bind_defaults();
+    assert_int_equal(ui_action_of('s', false), UI_ACT_STEP);
+    ui_theme t = *ui_theme_find("default");
+    assert_int_equal(ui_theme_set(&t, "retrieved=bold underline 226 on 17", &err), LS_OK);
+    assert_int_equal(t.style[UI_RETRIEVED].fg256, 226);
+    assert_int_equal(t.style[UI_RETRIEVED].bg256, 17);
+    assert_int_equal(t.style[UI_RETRIEVED].mark, UI_BOLD | UI_UNDERLINE);
+    assert_int_equal(ui_theme_set(&t, "key-label=", &err), LS_OK);
+    assert_int_equal(t.style[UI_KEY_LABEL].bg256, -1);
+    static const char *const wrong[] = {"nonsense=3", "good=256", "good=blue", "good"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(ui_theme_set(&t, wrong[i], &err), LS_E_USAGE);
 }
 
 static void random_keys_and_sizes(void **state) {
@@ -395,6 +459,7 @@ int main(void) {
         cmocka_unit_test(history_is_gone_through_by_what_happened),
         cmocka_unit_test(what_is_clicked_is_inspected),
         cmocka_unit_test(the_line_editor),
+        cmocka_unit_test(keys_and_colours_can_be_others),
         cmocka_unit_test(random_keys_and_sizes),
         cmocka_unit_test(every_action_has_a_key_of_its_own),
     };

@@ -143,6 +143,10 @@ $(B)/embed: $(B)/obj/demos/embed.o $(B)/libspec.a
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lm
 
+build/tests/screen: build/obj/tests/bench/screen.o $(CORE_OBJ) $(UI_OBJ)
+	@mkdir -p $(@D)
+	@echo '  LINK $@'
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 build/tests/perplexity build/tests/fit_priors build/tests/trace: build/tests/%: build/obj/tests/bench/%.o $(call obj,$(CORE_SRC))
 	@mkdir -p $(@D)
 	@echo '  LINK $@'

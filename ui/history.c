@@ -15,22 +15,18 @@ static bool has(const ls_step *step, ui_find what) {
 int64_t ui_find_step(const ui_state *s, ui_find what, int by) {
     if (!s->n_steps) return -1;
     for (int64_t i = (int64_t)ui_viewed_index(s) + by; i >= 0 && i < (int64_t)s->n_steps; i += by)
-        if (has(s->steps[i], what)) return i;
+        if (has(ui_step(s, i), what)) return i;
     return -1;
-}
-
-double ui_gain_us(const ls_step *step) {
-    return step->ar_us > 0 ? step->ar_us * ls_plain_forwards(step) - step->t_total_us : (double)NAN;
 }
 
 int64_t ui_extreme_step(const ui_state *s, int sign) {
     if (!s->n_steps) return -1;
     const size_t view = ui_viewed_index(s);
     double limit = (double)INFINITY, found = -(double)INFINITY;
-    if (!isnan(ui_gain_us(s->steps[view])) && !s->live) limit = sign * ui_gain_us(s->steps[view]);
+    if (!isnan(ls_step_gain_us(ui_step(s, view))) && !s->live) limit = sign * ls_step_gain_us(ui_step(s, view));
     int64_t at = -1;
     for (size_t i = 0; i < s->n_steps; i++) {
-        const double v = sign * ui_gain_us(s->steps[i]);
+        const double v = sign * ls_step_gain_us(ui_step(s, i));
         if (isnan(v) || v <= found || v > limit || (v == limit && i <= view)) continue;
         found = v;
         at = (int64_t)i;
@@ -50,7 +46,7 @@ typedef struct {
 
 static void add_tokens(output *o, const ui_state *s) {
     for (size_t i = 0; i < s->n_steps; i++) {
-        const ls_step *step = s->steps[i];
+        const ls_step *step = ui_step(s, i);
         for (int k = 0; k < step->n_emitted; k++) {
             const ls_token *t = ls_token_of(&s->tokens, step->nodes[step->path[k]].token);
             if (o->n == o->cap) {

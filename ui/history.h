@@ -12,5 +12,3 @@ int64_t ui_extreme_step(const ui_state *s, int sign);
 // The next place of the output that holds the text, capitals or not, around the end if need be: its step, and in *node
 // the row of its token. -1: nowhere.
 int64_t ui_search(const ui_state *s, const char *text, int by, int *node);
-// Against plain decoding of the step's tokens, microseconds; NAN: not known.
-double ui_gain_us(const ls_step *step);

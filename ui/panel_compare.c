@@ -47,25 +47,19 @@ static void lane(out *o, const char *name, int32_t tokens, int32_t of, double us
     ui_print(&p, " %5d tok  at %.2f s", tokens, us / 1e6);
 }
 
-// The token that the turn's output has at that place, its probability there, and how near the second best was.
+// A token of the turn's output, its probability there, and how near the second best was.
 typedef struct {
     int32_t id;
     double p, gap;
 } choice;
 
-static choice choice_at(const ui_state *s, const ui_turn *t, int32_t position) {
-    for (size_t i = t->first_step; i < t->first_step + t->n_steps; i++) {
-        const ls_step *step = s->steps[i];
-        const int k = position - step->output_pos;
-        if (k < 0 || k >= step->n_emitted) continue;
-        const ls_node *n = &step->nodes[step->path[k]];
-        const ls_top_entry *top = k ? step->nodes[n->parent].top : step->top;
-        const float lse = k ? step->nodes[n->parent].lse : step->top_lse;
-        const bool known = (k || step->n_top > 1) && top[0].id >= 0 && top[1].id >= 0 && !isnan(lse);
-        return (choice){n->token, (double)n->p,
-                        known ? ui_prob(top[0].logit, lse) - ui_prob(top[1].logit, lse) : (double)NAN};
-    }
-    return (choice){-1, (double)NAN, (double)NAN};
+static choice choice_of(const ls_step *step, int k) {
+    const ls_node *n = &step->nodes[step->path[k]];
+    const ls_top_entry *top = k ? step->nodes[n->parent].top : step->top;
+    const float lse = k ? step->nodes[n->parent].lse : step->top_lse;
+    const bool known = (k || step->n_top > 1) && top[0].id >= 0 && top[1].id >= 0 && !isnan(lse);
+    return (choice){n->token, (double)n->p,
+                    known ? ui_prob(top[0].logit, lse) - ui_prob(top[1].logit, lse) : (double)NAN};
 }
 
 static void equality(out *o, const ui_turn *t, int32_t mine) {
@@ -76,10 +70,15 @@ static void equality(out *o, const ui_turn *t, int32_t mine) {
     double closest = 2;
     int32_t at = 0;
     choice c = {0};
-    for (; same < n; same++) {
-        c = choice_at(s, t, same);
-        if (c.id != r->text.p[same]) break;
-        if (c.gap < closest) closest = c.gap, at = same;
+    bool equal = true;
+    for (size_t i = t->first_step; i < t->first_step + t->n_steps && equal && same < n; i++) {
+        const ls_step *step = ui_step(s, i);
+        for (int k = 0; k < step->n_emitted && equal && same < n; k++) {
+            c = choice_of(step, k);
+            equal = c.id == r->text.p[same];
+            if (equal && c.gap < closest) closest = c.gap, at = same;
+            same += equal;
+        }
     }
     ui_pen p = next_line(o, "text");
     if (same < n) {
@@ -119,12 +118,12 @@ void ui_panel_compare(ui_panel_view *v) {
     double us = 0, all_us = 0;
     int32_t mine = 0, all = 0, forwards = 0;
     for (size_t i = t->first_step; i < last; i++) {
-        all_us += s->steps[i]->t_total_us;
-        all += s->steps[i]->n_emitted;
+        all_us += ui_step(s, i)->t_total_us;
+        all += ui_step(s, i)->n_emitted;
         if (inside && i > view) continue;
         us = all_us;
         mine = all;
-        forwards += s->steps[i]->forward;
+        forwards += ui_step(s, i)->forward;
     }
     const int32_t theirs = tokens_at(r, us), of = all > (int32_t)r->text.n ? all : (int32_t)r->text.n;
     const double their_us = time_of(r, mine);

@@ -38,7 +38,7 @@ static source source_of(const ui_state *s) {
 }
 
 static void add_step(flow *f, const ui_state *s, size_t index, source src, bool viewed, bool brackets, bool ascii) {
-    const ls_step *step = s->steps[index];
+    const ls_step *step = ui_step(s, index);
     for (int i = 0; i < step->n_emitted; i++) {
         const ls_node *node = &step->nodes[step->path[i]];
         const ls_token *t = ls_token_of(&s->tokens, node->token);
@@ -68,26 +68,80 @@ static void draw_line(ui_pen *p, const flow *f, ui_line l) {
     }
 }
 
+// The steps whose text may be in sight: a long conversation is not laid out as a whole for every frame.
+typedef struct {
+    size_t turn;       // the first that is laid out
+    size_t first, end; // steps; first is of that turn, or before it: with its prompt
+} window;
+
+static size_t bytes_of(const ui_state *s, size_t i, bool *ends_line) {
+    const ls_step *step = ui_step(s, i);
+    size_t n = 0;
+    for (int k = 0; k < step->n_emitted; k++) {
+        const ls_token *t = ls_token_of(&s->tokens, step->nodes[step->path[k]].token);
+        n += (size_t)t->n;
+        if (t->n) *ends_line = t->bytes[t->n - 1] == '\n';
+    }
+    return n;
+}
+
+static window window_of(const ui_state *s, int rows, int cols) {
+    enum { BYTES = 4, FAR = 1 << 16 }; // of a cell at most; without a line's end it begins anywhere
+    window w = {0, 0, s->n_steps};
+    if (!s->n_steps) return w;
+    const size_t screen = (size_t)rows * (size_t)cols * BYTES;
+    const size_t wanted = screen * 2 + (size_t)s->scroll[UI_OUTPUT] * (size_t)cols * BYTES;
+    size_t i = ui_viewed_index(s), n = 0;
+    bool ends_line = false;
+    if (!s->live) {
+        for (w.end = i + 1; w.end < s->n_steps && n < screen; w.end++) n += bytes_of(s, w.end, &ends_line);
+        n = 0;
+    } else i = s->n_steps - 1;
+    size_t turn = (size_t)(ui_turn_of(s, i) - s->turns);
+    for (;; i--) {
+        ends_line = false;
+        if (i == s->turns[turn].first_step) { // its prompt comes along
+            n += strlen(s->turns[turn].text) + (size_t)cols;
+            if (n >= wanted || !turn) return (window){turn, i, w.end};
+            while (turn && s->turns[--turn].n_steps == 0) n += strlen(s->turns[turn].text) + (size_t)cols;
+            if (!s->turns[turn].n_steps) return (window){0, 0, w.end};
+            n += bytes_of(s, i, &ends_line);
+            continue;
+        }
+        n += bytes_of(s, i, &ends_line);
+        if (n < wanted) continue;
+        bytes_of(s, i - 1, &ends_line);
+        if (ends_line || n > wanted + FAR) return (window){turn, i, w.end};
+    }
+}
+
 void ui_panel_output(ui_panel_view *v) {
     ui_state *s = v->state;
     flow f = {0};
-    size_t viewed = s->n_steps ? ui_viewed_index(s) : 0, emitted = 0, viewed_end = 0;
+    const size_t viewed = s->n_steps ? ui_viewed_index(s) : 0;
+    size_t viewed_end = 0;
     const bool ascii = v->canvas->ascii;
     const source src = source_of(s);
-    for (size_t t = 0; t < s->n_turns; t++) {
+    const window w = window_of(s, v->area.rows, v->area.cols);
+    for (size_t t = w.turn; t < s->n_turns; t++) {
         const ui_turn *turn = &s->turns[t];
-        if (t) add_str(&f, "\n\n", UI_TEXT);
-        add_str(&f, ascii ? "> " : "› ", UI_LABEL);
-        add(&f, turn->text, strlen(turn->text), UI_PROMPT, 0);
-        add_str(&f, "\n", UI_TEXT);
-        emitted = 0;
-        for (size_t i = turn->first_step; i < turn->first_step + turn->n_steps; i++) {
+        size_t i = turn->first_step;
+        if (t == w.turn && w.first > i) i = w.first; // the prompt and what was before is out of sight
+        else {
+            if (t) add_str(&f, "\n\n", UI_TEXT);
+            add_str(&f, ascii ? "> " : "› ", UI_LABEL);
+            add(&f, turn->text, strlen(turn->text), UI_PROMPT, 0);
+            add_str(&f, "\n", UI_TEXT);
+        }
+        for (; i < turn->first_step + turn->n_steps && i < w.end; i++) {
             bool is_viewed = i == viewed && (!s->live || ui_busy(s));
             add_step(&f, s, i, src, is_viewed, s->brackets, ascii);
-            emitted += (size_t)s->steps[i]->n_emitted;
             if (i == viewed) viewed_end = f.text.n;
         }
+        if (w.end < s->n_steps && i >= w.end) break; // what follows is out of sight
     }
+    const ls_step *last = s->n_steps ? ui_step(s, s->n_steps - 1) : NULL;
+    const int32_t emitted = last && s->turns[s->n_turns - 1].n_steps ? last->output_pos + last->n_emitted : 0;
     if (!s->n_turns) {
         add_str(&f, "Type a prompt and press Enter.\n\n", UI_TEXT);
         add_str(&f,
@@ -126,7 +180,7 @@ void ui_panel_output(ui_panel_view *v) {
         draw_line(&p, &f, lines[top + row]);
     }
     const char *follow = s->scroll[UI_OUTPUT] ? "scrolled" : s->live ? "follow" : "history";
-    snprintf(v->right, UI_RIGHT_BYTES, "%zu tokens, %s", emitted, follow);
+    snprintf(v->right, UI_RIGHT_BYTES, "%d tokens, %s", emitted, follow);
     free(lines);
     ls_buf_free(&f.text);
     ls_buf_free(&f.roles);

@@ -36,7 +36,7 @@ static void emitted_line(out *o, const ls_stats *st, const ls_step *step) {
     size_t view = ui_viewed_index(s), first = ui_turn_of(s, view)->first_step, n = 0;
     if (view + 1 - first > HISTORY) first = view + 1 - HISTORY;
     for (size_t i = first; i <= view; i++) {
-        values[n++] = s->steps[i]->n_emitted;
+        values[n++] = ui_step(s, i)->n_emitted;
         if (values[n - 1] > max) max = values[n - 1];
     }
     ui_pen p = next_line(o, "emitted");

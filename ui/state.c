@@ -24,12 +24,12 @@ static void forget_rival(ui_rival *r) {
 static void forget_conversation(ui_state *s) {
     forget_rival(&s->rival);
     for (size_t i = 0; i < s->n_turns; i++) free(s->turns[i].text);
-    for (size_t i = 0; i < s->n_steps; i++) free(s->steps[i]);
+    ui_steps_cut(&s->steps, 0);
     s->n_turns = s->n_steps = 0;
     s->context.n = 0;
     s->live = true;
     s->stats = (ls_stats){0};
-    s->stats_turn = s->stats_until = 0;
+    s->stats_turn = s->stats_until = s->n_marks = 0;
     memset(s->scroll, 0, sizeof s->scroll);
 }
 
@@ -38,7 +38,8 @@ void ui_state_free(ui_state *s) {
     ls_tokens_free(&s->tokens);
     for (int i = 0; i < s->n_outbox; i++) free(s->outbox[i].text);
     free(s->turns);
-    free(s->steps);
+    ui_steps_free(&s->steps);
+    free(s->marks);
     free(s->save_to);
     free(s->sought);
     free(s->demo_told);
@@ -53,12 +54,12 @@ void ui_state_free(ui_state *s) {
 static void cut_turns(ui_state *s, size_t turn) {
     if (turn >= s->n_turns) return;
     if (s->rival.known && s->rival.turn >= turn) forget_rival(&s->rival);
-    for (size_t i = s->turns[turn].first_step; i < s->n_steps; i++) free(s->steps[i]);
     s->n_steps = s->turns[turn].first_step;
+    ui_steps_cut(&s->steps, s->n_steps);
     for (; s->n_turns > turn; s->n_turns--) free(s->turns[s->n_turns - 1].text);
     s->view = 0;
     s->stats = (ls_stats){0};
-    s->stats_turn = s->stats_until = 0;
+    s->stats_turn = s->stats_until = s->n_marks = 0;
 }
 
 static void begin_turn(ui_state *s, ls_event *e) {
@@ -81,12 +82,9 @@ static void begin_turn(ui_state *s, ls_event *e) {
 
 static void add_step(ui_state *s, ls_event *e) {
     if (!s->n_turns) return;
-    if (s->n_steps == s->cap_steps) {
-        s->cap_steps = s->cap_steps * 2 + 256;
-        s->steps = ls_realloc(s->steps, s->cap_steps * sizeof *s->steps);
-    }
-    const ls_step *step = s->steps[s->n_steps++] = e->step;
-    e->step = NULL;
+    const ls_step *step = e->step;
+    ui_steps_add(&s->steps, step);
+    s->n_steps++;
     s->turns[s->n_turns - 1].n_steps++;
     while (s->context.n < (size_t)step->context_len) ls_ids_push(&s->context, -1); // steps that were left out
     int keep = step->n_emitted - (step->finish == LS_FINISH_EOS);
@@ -140,7 +138,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
         break;
     case LS_EV_STEP:
         add_step(s, e);
-        if (s->n_steps) ui_demo_on_step(s, s->steps[s->n_steps - 1]);
+        if (s->n_steps) ui_demo_on_step(s, ui_step(s, s->n_steps - 1));
         break;
     case LS_EV_END:
         if (s->n_turns) s->turns[s->n_turns - 1].finish = e->end.finish;
@@ -159,8 +157,12 @@ size_t ui_viewed_index(const ui_state *s) {
     return s->live || s->view >= s->n_steps ? s->n_steps - 1 : s->view;
 }
 
+const ls_step *ui_step(const ui_state *s, size_t i) {
+    return ui_steps_at(&s->steps, i);
+}
+
 const ls_step *ui_viewed(const ui_state *s) {
-    return s->n_steps ? s->steps[ui_viewed_index(s)] : NULL;
+    return s->n_steps ? ui_steps_pin(&s->steps, ui_viewed_index(s)) : NULL;
 }
 
 // Where nothing was chosen: the draft that was refused where the path ended, the likeliest; else the path's last.
@@ -185,13 +187,26 @@ const ls_stats *ui_stats(ui_state *s) {
         s->stats = (ls_stats){0};
         return &s->stats;
     }
-    size_t view = ui_viewed_index(s), turn = (size_t)(ui_turn_of(s, view) - s->turns);
-    if (turn != s->stats_turn || view + 1 < s->stats_until || s->stats_until < s->turns[turn].first_step) {
+    const size_t view = ui_viewed_index(s), turn = (size_t)(ui_turn_of(s, view) - s->turns);
+    const size_t first = s->turns[turn].first_step;
+    if (turn != s->stats_turn || s->stats_until < first) {
+        s->n_marks = 0;
         s->stats = (ls_stats){0};
         s->stats_turn = turn;
-        s->stats_until = s->turns[turn].first_step;
+        s->stats_until = first;
     }
-    for (; s->stats_until <= view; s->stats_until++) ls_stats_add(&s->stats, s->steps[s->stats_until]);
+    if (view + 1 < s->stats_until) { // back to the mark before it
+        const size_t mark = (view + 1 - first) / UI_STATS_EVERY;
+        s->stats = mark ? s->marks[mark - 1] : (ls_stats){0};
+        s->stats_until = first + mark * UI_STATS_EVERY;
+    }
+    while (s->stats_until <= view) {
+        ls_stats_add(&s->stats, ui_step(s, s->stats_until++));
+        const size_t done = s->stats_until - first;
+        if (done % UI_STATS_EVERY || done / UI_STATS_EVERY <= s->n_marks) continue;
+        s->marks = ls_realloc(s->marks, (s->n_marks + 1) * sizeof *s->marks);
+        s->marks[s->n_marks++] = s->stats;
+    }
     return &s->stats;
 }
 

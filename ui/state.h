@@ -7,6 +7,7 @@
 #include "ui/actions.h"
 #include "ui/edit.h"
 #include "ui/keys.h"
+#include "ui/steps.h"
 
 typedef enum {
     UI_OUTPUT,
@@ -59,6 +60,8 @@ typedef struct {
 
 typedef struct ui_demo ui_demo; // ui/demo.h
 
+enum { UI_STATS_EVERY = 128 };
+
 typedef struct {
     // the run
     bool has_header;
@@ -70,8 +73,8 @@ typedef struct {
     ls_tokens tokens;
     ui_turn *turns;
     size_t n_turns;
-    ls_step **steps; // of all turns
-    size_t n_steps, cap_steps;
+    ui_steps steps; // of all turns, see ui_step
+    size_t n_steps;
     ls_ids context; // committed tokens; -1 where unknown
     ui_rival rival;
     // the view
@@ -106,6 +109,8 @@ typedef struct {
     // statistics of the viewed turn up to the viewed step
     ls_stats stats;
     size_t stats_turn, stats_until; // until: first step not counted
+    ls_stats *marks;                // every UI_STATS_EVERY steps of that turn, so that going back is no new beginning
+    size_t n_marks;
 } ui_state;
 
 void ui_state_init(ui_state *s);
@@ -118,9 +123,10 @@ void ui_act(ui_state *s, ui_action a);
 void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n); // takes text
 
 // Reading
-const ls_step *ui_viewed(const ui_state *s); // NULL before the first step
-int ui_inspected(const ui_state *s);         // row of the viewed tree; valid if there is one
-size_t ui_viewed_index(const ui_state *s);   // valid if there is one
+const ls_step *ui_viewed(const ui_state *s);         // NULL before the first step
+int ui_inspected(const ui_state *s);                 // row of the viewed tree; valid if there is one
+const ls_step *ui_step(const ui_state *s, size_t i); // for a moment, see ui_steps_at
+size_t ui_viewed_index(const ui_state *s);           // valid if there is one
 const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
 const ls_stats *ui_stats(ui_state *s); // of the viewed turn, up to the viewed step
 int ui_prompt_rows(const ui_state *s); // lines that the prompt line wants

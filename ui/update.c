@@ -94,7 +94,7 @@ static void move_token(ui_state *s, int by) {
         view += by;
         if (view < 0 || view >= (int64_t)s->n_steps) return;
         look_at(s, view);
-        step = s->steps[view];
+        step = ui_step(s, view);
         at = by > 0 ? 0 : step->n_emitted - 1;
     }
     s->view = (size_t)view;

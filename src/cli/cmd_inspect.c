@@ -29,7 +29,7 @@ static void draw(ui_state *s, const char *title, void (*panel)(ui_panel_view *v)
 
 static void describe(ui_state *s, bool ascii, ls_buf *out) {
     const ui_canvas canvas = {.utf8 = !ascii, .ascii = ascii};
-    const ls_step *step = s->steps[s->view];
+    const ls_step *step = ui_step(s, s->view);
     s->tree_full = true;
     ui_narrate(&canvas, s, step, out);
     ls_buf_fmt(out, "\nturn %u, context %d tokens, method %s, budget %d rows; %.3f ms (draft %.3f, forward %.3f)\n",

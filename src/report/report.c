@@ -126,10 +126,6 @@ static void add_text(ls_report_turn *t, const ls_step *s) {
     }
 }
 
-static double gain_us(const ls_step *s) {
-    return s->ar_us > 0 ? s->ar_us * ls_plain_forwards(s) - s->t_total_us : NAN;
-}
-
 // Keeps the step where it is among the `most` of the greatest value. list is sorted, greatest first.
 static void keep(ls_report_tree *list, int *n, int most, double value, double sign, ls_report_tree t,
                  const ls_step *s) {
@@ -184,13 +180,12 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
     ls_stats_add(&t->stats, s);
     ls_stats_add(&g->stats, s);
     add_estimates(g, s);
-    ls_report_tree tree = {.turn = r->n_turns - 1, .gain_us = gain_us(s), .asked = asked};
+    ls_report_tree tree = {.turn = r->n_turns - 1, .gain_us = ls_step_gain_us(s)};
     if (asked) {
         r->asked = ls_realloc(r->asked, (r->n_asked + 1) * sizeof *r->asked);
         tree.step = ls_step_copy(s);
         r->asked[r->n_asked++] = tree;
     }
-    tree.asked = false;
     if (isnan(tree.gain_us) || !s->forward || s->rows == 1) return; // a plain step is no draft that failed
     if (tree.gain_us < 0) keep(g->worst, &g->n_worst, LS_REPORT_WORST, -tree.gain_us, -1, tree, s);
     else keep(g->best, &g->n_best, LS_REPORT_BEST, tree.gain_us, 1, tree, s);

@@ -34,8 +34,7 @@ typedef struct {
 typedef struct {
     size_t turn;    // index into ls_report.turns
     ls_step *step;  // owned
-    double gain_us; // against plain decoding of its tokens; NAN: not known
-    bool asked;
+    double gain_us; // ls_step_gain_us
 } ls_report_tree;
 
 // One turn of one trace.

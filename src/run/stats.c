@@ -7,6 +7,10 @@ int ls_plain_forwards(const ls_step *s) {
            (s->finish == LS_FINISH_EOS || s->finish == LS_FINISH_LENGTH || s->finish == LS_FINISH_CONTEXT);
 }
 
+double ls_step_gain_us(const ls_step *s) {
+    return s->ar_us > 0 ? s->ar_us * ls_plain_forwards(s) - s->t_total_us : (double)NAN;
+}
+
 void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->steps++;
     st->emitted += (uint64_t)s->n_emitted;

@@ -225,7 +225,8 @@ static void history_is_gone_through_by_what_happened(void **state) {
     key(&s, UI_KEY_ESC);
     key(&s, 'g');
     int rejected = 0;
-    for (size_t i = 1; i < s.n_steps; i++) rejected += s.steps[i]->forward && s.steps[i]->n_path < s.steps[i]->n_nodes;
+    for (size_t i = 1; i < s.n_steps; i++)
+        rejected += ui_step(&s, i)->forward && ui_step(&s, i)->n_path < ui_step(&s, i)->n_nodes;
     int found = 0;
     for (size_t before = 0; key(&s, ')'), ui_viewed_index(&s) > before; before = ui_viewed_index(&s)) found++;
     assert_int_equal(found, rejected);
@@ -235,7 +236,7 @@ static void history_is_gone_through_by_what_happened(void **state) {
     // worst and best, in order
     double gain[400], seen = -1e18;
     for (size_t i = 0; i < s.n_steps; i++)
-        gain[i] = s.steps[i]->ar_us * ls_plain_forwards(s.steps[i]) - s.steps[i]->t_total_us;
+        gain[i] = ui_step(&s, i)->ar_us * ls_plain_forwards(ui_step(&s, i)) - ui_step(&s, i)->t_total_us;
     key(&s, 'G');
     for (size_t n = 0; n < s.n_steps; n++) {
         key(&s, 'w');
@@ -301,7 +302,7 @@ static void what_is_clicked_is_inspected(void **state) {
     bool met[LS_MAX_ROWS] = {0};
     key(&s, '4');
     s.node = 0;
-    for (int i = 0; i < s.steps[12]->n_nodes; i++) {
+    for (int i = 0; i < ui_step(&s, 12)->n_nodes; i++) {
         assert_false(met[ui_inspected(&s)]);
         met[ui_inspected(&s)] = true;
         key(&s, 'j');
@@ -309,7 +310,7 @@ static void what_is_clicked_is_inspected(void **state) {
     key(&s, 'h');
     const int parent = ui_inspected(&s);
     key(&s, 'l');
-    assert_int_equal(s.steps[12]->nodes[ui_inspected(&s)].parent, parent);
+    assert_int_equal(ui_step(&s, 12)->nodes[ui_inspected(&s)].parent, parent);
     // and left through the output every token
     key(&s, '1');
     key(&s, 'G');

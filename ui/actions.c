@@ -22,15 +22,30 @@ static int key_of(const char *name, size_t n) {
     static const struct {
         const char *name;
         int key;
-    } named[] = {
-        {"Space", ' '},           {"Tab", UI_KEY_TAB},        {"S-Tab", UI_KEY_BACKTAB}, {"Up", UI_KEY_UP},
-        {"Down", UI_KEY_DOWN},    {"Left", UI_KEY_LEFT},      {"Right", UI_KEY_RIGHT},   {"Enter", UI_KEY_ENTER},
-        {"PgUp", UI_KEY_PAGE_UP}, {"PgDn", UI_KEY_PAGE_DOWN}, {"Home", UI_KEY_HOME},     {"End", UI_KEY_END}};
+    } named[] = {{"Space", ' '},
+                 {"Tab", UI_KEY_TAB},
+                 {"S-Tab", UI_KEY_BACKTAB},
+                 {"Up", UI_KEY_UP},
+                 {"Down", UI_KEY_DOWN},
+                 {"Left", UI_KEY_LEFT},
+                 {"Right", UI_KEY_RIGHT},
+                 {"Enter", UI_KEY_ENTER},
+                 {"Esc", UI_KEY_ESC},
+                 {"Backspace", UI_KEY_BACKSPACE},
+                 {"Delete", UI_KEY_DELETE},
+                 {"PgUp", UI_KEY_PAGE_UP},
+                 {"PgDn", UI_KEY_PAGE_DOWN},
+                 {"Home", UI_KEY_HOME},
+                 {"End", UI_KEY_END}};
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         if (strlen(named[i].name) == n && !memcmp(named[i].name, name, n)) return named[i].key;
     if (n == 2 && name[0] == '^') return UI_CTRL(name[1]);
     if (n > 1 && name[0] == 'F') return UI_KEY_F0 + atoi(name + 1);
     return n == 1 && *name > 32 && *name < 127 ? *name : UI_KEY_NONE;
+}
+
+int ui_key_named(const char *name) {
+    return key_of(name, strlen(name));
 }
 
 ui_action ui_action_of(int key, int typing) {

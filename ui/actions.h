@@ -21,6 +21,7 @@ const char *ui_action_keys(ui_action a); // in force: names separated by blanks;
 ls_code ui_bind(const char *text, ls_err *err);
 void ui_bind_defaults(void);
 
+int ui_key_named(const char *name); // "F5", "Space", "^X", "s", ...; UI_KEY_NONE: no key
 // The action of a key; while typing only keys that are no text count.
 ui_action ui_action_of(int key, int typing);
 ui_action ui_action_named(const char *name); // UI_ACT_NONE: unknown

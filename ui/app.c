@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "ui/demo.h"
+#include "ui/picture.h"
 #include "ui/prompt_history.h"
 #include "ui/render.h"
 #include "ui/term_curses.h"
@@ -29,6 +30,10 @@ typedef struct {
 } app;
 
 static void draw(app *a) {
+    ls_buf printed = {0};
+    ui_term_caught(&printed);
+    ui_log(&a->state, printed.n ? printed.p : "", printed.n);
+    ls_buf_free(&printed);
     int rows, cols, cursor_row, cursor_col;
     ui_term_size(&rows, &cols);
     ui_canvas_resize(&a->canvas, rows, cols);
@@ -69,33 +74,25 @@ static void take_key(app *a, ui_key k) {
     }
 }
 
-static void send_requests(app *a) {
-    for (int i = 0; i < a->state.n_outbox; i++) {
-        ui_request *r = &a->state.outbox[i];
+void ui_send_requests(ui_state *s, ls_source *source) {
+    for (int i = 0; i < s->n_outbox; i++) {
+        ui_request *r = &s->outbox[i];
         ls_err err;
-        if (a->source->command(a->source, &(ls_command){r->kind, r->text, r->n}, &err)) {
-            snprintf(a->state.message, sizeof a->state.message, "%s", err.msg);
-            a->state.message_is_error = true;
+        if (source->command(source, &(ls_command){r->kind, r->text, r->n}, &err)) {
+            snprintf(s->message, sizeof s->message, "%s", err.msg);
+            s->message_is_error = true;
         }
         free(r->text);
     }
-    a->state.n_outbox = 0;
+    s->n_outbox = 0;
 }
 
-// The display as text, or with colours where the name ends in ".ansi".
 static void save_display(app *a) {
-    ls_buf text = {0};
+    ls_err err;
     const char *path = a->state.save_to;
-    size_t n = strlen(path);
-    if (n > 5 && !strcmp(path + n - 5, ".ansi")) ui_canvas_ansi(&a->canvas, a->theme, &text);
-    else ui_canvas_text(&a->canvas, false, &text);
-    FILE *f = fopen(path, "we");
-    bool ok = f && fwrite(text.p, 1, text.n, f) == text.n;
-    if (f && fclose(f)) ok = false;
-    snprintf(a->state.message, sizeof a->state.message, "%s %.300s%s%s", ok ? "saved" : "cannot write", path,
-             ok ? "" : ": ", ok ? "" : strerror(errno));
+    const bool ok = !ui_canvas_save(&a->canvas, a->theme, path, &err);
+    snprintf(a->state.message, sizeof a->state.message, "%s%.300s", ok ? "saved " : "", ok ? path : err.msg);
     a->state.message_is_error = !ok;
-    ls_buf_free(&text);
     free(a->state.save_to);
     a->state.save_to = NULL;
 }
@@ -160,7 +157,7 @@ static void loop(app *a) {
         while (!a->state.quit && (k = ui_term_key()).code != UI_KEY_NONE) take_key(a, k);
         if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) break; // the terminal is gone
         ui_demo_is_due(&a->state, ls_now_ns());
-        send_requests(a);
+        ui_send_requests(&a->state, a->source);
         if (a->state.want_editor) edit_outside(a);
         if (a->state.suspend) {
             a->state.suspend = false;
@@ -174,6 +171,21 @@ static void loop(app *a) {
     }
 }
 
+void ui_begin(ui_state *s, const ui_options *o) {
+    s->ascii = o->ascii;
+    s->words = o->words;
+    s->brackets = !o->color;
+    s->recording = o->recording;
+    if (o->recording) s->shown.focus = UI_OUTPUT; // keys act on the panels
+    if (o->history) ui_history_load(&s->prompt, o->history);
+    if (o->demo) ui_demo_begin(s, o->demo);
+    if (o->prompt && o->demo) ui_request_of(s, LS_CMD_PROMPT, ls_strdup(o->prompt), 0);
+    else if (o->prompt) {
+        ui_on_paste(s, o->prompt, strlen(o->prompt));
+        ui_on_key(s, (ui_key){.code = UI_KEY_ENTER}, UI_NO_PANEL);
+    }
+}
+
 ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *err) {
     ls_code code = ui_term_open(&(ui_term_options){o->theme, o->color, o->mouse}, err);
     if (code) {
@@ -184,18 +196,8 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     ui_state_init(&a.state);
     a.canvas.utf8 = ui_term_is_utf8();
     a.canvas.ambiguous_wide = o->ambiguous_wide;
-    a.state.ascii = o->ascii;
-    a.state.brackets = !o->color;
-    a.state.recording = o->recording;
-    if (o->recording) a.state.shown.focus = UI_OUTPUT; // keys act on the panels
-    if (o->history) ui_history_load(&a.state.prompt, o->history);
-    if (o->demo) ui_demo_begin(&a.state, o->demo);
-    if (o->prompt && o->demo) ui_request_of(&a.state, LS_CMD_PROMPT, ls_strdup(o->prompt), 0);
-    else if (o->prompt) {
-        ui_on_paste(&a.state, o->prompt, strlen(o->prompt));
-        ui_on_key(&a.state, (ui_key){.code = UI_KEY_ENTER}, UI_NO_PANEL);
-    }
-    send_requests(&a);
+    ui_begin(&a.state, o);
+    ui_send_requests(&a.state, source);
     loop(&a);
     int signal_number = ui_term_signal();
     ui_term_close();

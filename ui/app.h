@@ -1,6 +1,7 @@
 // The screen as a program: a source of events in, keys in, frames out, until the user leaves.
 #pragma once
 #include "run/source.h"
+#include "ui/state.h"
 #include "ui/theme.h"
 
 #include <stdbool.h>
@@ -8,12 +9,17 @@
 typedef struct {
     const ui_theme *theme;
     bool color, mouse, ambiguous_wide;
-    bool ascii;                 // draw with ASCII only (always where the terminal shows no UTF-8)
-    bool recording;             // the source plays a recording: it takes no prompts
-    const char *prompt;         // sent at once; NULL: none
-    const char *history;        // file of earlier prompts; NULL: none
-    const struct ui_demo *demo; // played; NULL: none
+    bool ascii;               // draw with ASCII only (always where the terminal shows no UTF-8)
+    bool recording;           // the source plays a recording: it takes no prompts
+    const char *prompt;       // sent at once; NULL: none
+    const char *const *words; // that commands complete to, besides actions; ends with NULL; may be NULL
+    const char *history;      // file of earlier prompts; NULL: none
+    const ui_demo *demo;      // played; NULL: none
 } ui_options;
+
+// ---- what every way to run the screen shares
+void ui_begin(ui_state *s, const ui_options *o);       // a fresh state, as the options say
+void ui_send_requests(ui_state *s, ls_source *source); // what waits in the outbox; refusals become messages
 
 // Takes the source (closed on return, the terminal is restored before that). *exit_code: of the program.
 // LS_E_IO where there is no terminal to use; the source is closed then too.

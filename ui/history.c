@@ -19,15 +19,13 @@ int64_t ui_find_step(const ui_state *s, ui_find what, int by) {
     return -1;
 }
 
-int64_t ui_extreme_step(const ui_state *s, int sign) {
-    if (!s->n_steps) return -1;
-    const size_t view = ui_viewed_index(s);
-    double limit = (double)INFINITY, found = -(double)INFINITY;
-    if (!isnan(ls_step_gain_us(ui_step(s, view))) && !s->live) limit = sign * ls_step_gain_us(ui_step(s, view));
+int64_t ui_extreme_step(const ui_state *s, int sign, int64_t after) {
+    const double limit = after < 0 ? (double)INFINITY : sign * ls_step_gain_us(ui_step(s, (size_t)after));
+    double found = -(double)INFINITY;
     int64_t at = -1;
     for (size_t i = 0; i < s->n_steps; i++) {
         const double v = sign * ls_step_gain_us(ui_step(s, i));
-        if (isnan(v) || v <= found || v > limit || (v == limit && i <= view)) continue;
+        if (isnan(v) || v <= found || v > limit || (v == limit && (int64_t)i <= after)) continue;
         found = v;
         at = (int64_t)i;
     }

@@ -18,6 +18,7 @@ void ui_panel_stats(ui_panel_view *v);
 void ui_panel_inspect(ui_panel_view *v);
 void ui_panel_compare(ui_panel_view *v);
 void ui_panel_note(ui_panel_view *v);
+void ui_panel_log(ui_panel_view *v);
 void ui_panel_help(ui_panel_view *v);
 
 enum { UI_RIGHT_BYTES = 128 };

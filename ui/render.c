@@ -163,6 +163,18 @@ static void too_small(ui_canvas *c) {
     ui_print(&p, "needs %dx%d, have %dx%d", UI_MIN_COLS, UI_MIN_ROWS, c->cols, c->rows);
 }
 
+// Over the panels.
+static void overlay(ui_state *s, ui_canvas *c, const char *name, void (*draw)(ui_panel_view *v)) {
+    const ui_rect body = {1, 0, c->rows - 4, c->cols};
+    for (int row = 0; row < body.rows; row++) {
+        ui_pen p = ui_pen_at(c, body, row, UI_TEXT);
+        ui_pad(&p, c->cols);
+    }
+    char right[UI_RIGHT_BYTES] = "";
+    draw(&(ui_panel_view){c, s, ui_inside(body), right});
+    ui_box(c, body, name, right, true);
+}
+
 void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
     static const struct {
         const char *title;
@@ -207,14 +219,7 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
                                                   : "p: type a prompt",
                   cursor_row, cursor_col);
     key_bar(s, c, l.keys);
-    if (!s->help) return;
-    ui_rect body = {1, 0, c->rows - 4, c->cols};
-    for (int row = 0; row < body.rows; row++) {
-        ui_pen p = ui_pen_at(c, body, row, UI_TEXT);
-        ui_pad(&p, c->cols);
-    }
-    char right[UI_RIGHT_BYTES] = "";
-    ui_panel_help(&(ui_panel_view){c, s, ui_inside(body), right});
-    ui_box(c, body, "Help", right, true);
-    *cursor_row = -1;
+    if (s->show_log) overlay(s, c, "Log", ui_panel_log);
+    if (s->help) overlay(s, c, "Help", ui_panel_help);
+    if (s->help || s->show_log) *cursor_row = -1;
 }

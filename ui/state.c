@@ -14,6 +14,20 @@ void ui_state_init(ui_state *s) {
                     .fraction = -1};
 }
 
+void ui_log(ui_state *s, const char *text, size_t n) {
+    for (size_t from = 0; from < n;) {
+        size_t end = from;
+        while (end < n && text[end] != '\n') end++;
+        char **place = &s->log[s->n_log % UI_LOG_LINES];
+        if (end > from) {
+            free(*place);
+            *place = ls_strndup(text + from, end - from);
+            s->n_log++;
+        }
+        from = end + 1;
+    }
+}
+
 static void forget_rival(ui_rival *r) {
     ls_ids_free(&r->text);
     ls_ids_free(&r->tokens);
@@ -42,6 +56,7 @@ void ui_state_free(ui_state *s) {
     free(s->marks);
     free(s->save_to);
     free(s->sought);
+    for (int i = 0; i < UI_LOG_LINES; i++) free(s->log[i]);
     free(s->demo_told);
     free(s->demo_waiting);
     ls_ids_free(&s->context);
@@ -148,6 +163,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
     case LS_EV_MESSAGE:
         snprintf(s->message, sizeof s->message, "%s", e->message.text);
         s->message_is_error = e->message.is_error;
+        ui_log(s, s->message, strlen(s->message));
         break;
     }
     ls_event_free(e);

@@ -60,7 +60,7 @@ typedef struct {
 
 typedef struct ui_demo ui_demo; // ui/demo.h
 
-enum { UI_STATS_EVERY = 128 };
+enum { UI_STATS_EVERY = 128, UI_LOG_LINES = 500 };
 
 typedef struct {
     // the run
@@ -87,11 +87,18 @@ typedef struct {
     int editing;      // turn whose prompt is being changed; -1: a new one is written
     bool want_editor; // the prompt goes to the user's own editor
     char typing;      // what is typed below: 0 (the prompt), ':' a command, '/' a search
-    char *sought;     // the last search; owned, may be NULL
+    int extreme;      // the last jump to a worst (-1) or best (1) step, and where it led
+    size_t extreme_at;
+    char *sought; // the last search; owned, may be NULL
     int help_scroll;
     ui_edit prompt, command;
     char message[512];
     bool message_is_error;
+    char *log[UI_LOG_LINES]; // messages and foreign output, the newest at n_log - 1 (modulo); owned
+    size_t n_log;
+    bool show_log;
+    int log_scroll;
+    const char *const *words; // that commands complete to, besides actions; borrowed, ends with NULL; may be NULL
     // a demo that is played; borrowed, NULL: none
     const ui_demo *demo;
     char *demo_told;   // [note]: it was shown; owned
@@ -120,6 +127,7 @@ void ui_on_event(ui_state *s, ls_event *e); // takes the event
 void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at);
 void ui_on_paste(ui_state *s, const char *text, size_t n);
 void ui_act(ui_state *s, ui_action a);
+void ui_log(ui_state *s, const char *text, size_t n);                     // every line of it
 void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n); // takes text
 
 // Reading

@@ -19,6 +19,7 @@ static struct {
     SCREEN *screen;
     FILE *out;
     int saved[2], caught; // descriptors 1 and 2 as they were; the hidden file
+    off_t told;           // of the hidden file: bytes that are in the log
     int wake[2];
     volatile sig_atomic_t signal;
     struct termios tty;
@@ -127,6 +128,15 @@ void ui_term_close(void) {
 
 bool ui_term_is_utf8(void) {
     return !strcmp(nl_langinfo(CODESET), "UTF-8");
+}
+
+void ui_term_caught(ls_buf *out) {
+    char text[4096];
+    ssize_t n;
+    while (term.caught >= 0 && (n = pread(term.caught, text, sizeof text, term.told)) > 0) {
+        ls_buf_add(out, text, (size_t)n);
+        term.told += n;
+    }
 }
 
 void ui_term_size(int *rows, int *cols) {

@@ -15,6 +15,8 @@ typedef struct {
 ls_code ui_term_open(const ui_term_options *o, ls_err *err);
 void ui_term_close(void);
 bool ui_term_is_utf8(void);
+// What was printed to standard output and error since the last call.
+void ui_term_caught(ls_buf *out);
 void ui_term_size(int *rows, int *cols);
 // Copies the canvas; only what changed is sent. cursor_row -1 hides the cursor.
 void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col);

@@ -40,6 +40,16 @@ static void jump(ui_state *s, int64_t step, const char *none) {
     else say(s, s->n_steps ? none : "there is no step yet: type a prompt first", false);
 }
 
+// Again and again: the next in that order.
+static void jump_extreme(ui_state *s, int sign) {
+    const bool again = s->extreme == sign && s->n_steps && ui_viewed_index(s) == s->extreme_at;
+    const int64_t step = ui_extreme_step(s, sign, again ? (int64_t)s->extreme_at : -1);
+    jump(s, step, again ? "that was the last of them" : "plain decoding was not measured");
+    if (step < 0) return;
+    s->extreme = sign;
+    s->extreme_at = (size_t)step;
+}
+
 static void search(ui_state *s, int by) {
     int node = -1;
     if (!s->sought || !*s->sought) {
@@ -109,6 +119,11 @@ static void move(ui_state *s, int64_t by) {
 
 static void scroll(ui_state *s, int by) {
     ui_panel p = s->shown.focus == UI_NO_PANEL ? UI_OUTPUT : s->shown.focus;
+    if (s->show_log) {
+        s->log_scroll -= by;
+        if (s->log_scroll < 0) s->log_scroll = 0;
+        return;
+    }
     if (s->help) {
         s->help_scroll += by;
         if (s->help_scroll < 0) s->help_scroll = 0;
@@ -148,6 +163,7 @@ static void ask_rival(ui_state *s, const char *method) {
 
 static void close_top(ui_state *s) {
     if (s->help) s->help = false;
+    else if (s->show_log) s->show_log = false;
     else if (s->shown.zoom != UI_NO_PANEL) s->shown.zoom = UI_NO_PANEL;
     else if (s->shown.compare) open_compare(s, false);
     else if (s->shown.inspect) open_inspect(s, false);
@@ -242,8 +258,8 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_NEXT_LOSSY:
         jump(s, ui_find_step(s, UI_FIND_LOSSY, 1), "no later step let a draft stand that the target did not choose");
         break;
-    case UI_ACT_WORST: jump(s, ui_extreme_step(s, -1), "no step is worse, or plain decoding was not measured"); break;
-    case UI_ACT_BEST: jump(s, ui_extreme_step(s, 1), "no step is better, or plain decoding was not measured"); break;
+    case UI_ACT_WORST: jump_extreme(s, -1); break;
+    case UI_ACT_BEST: jump_extreme(s, 1); break;
     case UI_ACT_SEARCH: type_line(s, '/'); break;
     case UI_ACT_SEARCH_NEXT: search(s, 1); break;
     case UI_ACT_SEARCH_PREV: search(s, -1); break;
@@ -309,6 +325,10 @@ void ui_act(ui_state *s, ui_action a) {
         else s->want_editor = true;
         break;
     case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;
+    case UI_ACT_LOG:
+        s->show_log = !s->show_log;
+        s->log_scroll = 0;
+        break;
     case UI_ACT_REDRAW: s->redraw = true; break;
     case UI_ACT_SUSPEND: s->suspend = true; break;
     case UI_ACT_CLOSE: close_top(s); break;
@@ -364,8 +384,37 @@ static void run_command(ui_state *s) {
     free(text);
 }
 
+// The letters that all candidates have in common; what they are, where there are several.
+static void complete(ui_state *s) {
+    static const char *const verbs[] = {"set ", "goto ", "compare ", "save-display ", NULL};
+    const char *typed = s->command.text.n ? s->command.text.p : "", *first = NULL;
+    const size_t n = strlen(typed);
+    size_t common = 0, found = 0;
+    ls_buf list = {0};
+    for (int source = 0; source < 3; source++)
+        for (int i = 0;; i++) {
+            const char *word = source == 0   ? (i < UI_ACTIONS ? ui_actions[i].name : NULL)
+                               : source == 1 ? verbs[i]
+                                             : (s->words ? s->words[i] : NULL);
+            if (!word) break;
+            if (strncmp(word, typed, n)) continue;
+            size_t same = strlen(word);
+            if (first)
+                for (same = 0; same < common && first[same] == word[same];) same++;
+            else first = word;
+            common = same;
+            found++;
+            ls_buf_fmt(&list, "%s%s", list.n ? "  " : "", word);
+        }
+    if (common > n) ui_edit_insert(&s->command, first + n, common - n);
+    if (found > 1) say(s, list.p, false);
+    else if (!found) say(s, "nothing begins like this", false);
+    ls_buf_free(&list);
+}
+
 static void type_command(ui_state *s, int key) {
     if (key == UI_KEY_ENTER) run_command(s);
+    else if (key == UI_KEY_TAB && s->typing == ':') complete(s);
     else if (key == UI_KEY_ESC || (key == UI_KEY_BACKSPACE && !s->command.text.n)) s->typing = 0;
     else ui_edit_key(&s->command, key);
 }
@@ -413,7 +462,8 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
     *s->message = 0;
     const bool typing = s->typing || s->shown.focus == UI_NO_PANEL;
     ui_action a = ui_action_of(key, typing && !s->help);
-    if (s->help) {
+    if (s->show_log && !s->typing && (key == UI_KEY_ESC || a == UI_ACT_CLOSE)) s->show_log = false;
+    else if (s->help) {
         bool scrolls = a == UI_ACT_UP || a == UI_ACT_DOWN || a == UI_ACT_PAGE_UP || a == UI_ACT_PAGE_DOWN;
         if (scrolls) ui_act(s, a);
         else s->help = false;

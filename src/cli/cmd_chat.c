@@ -15,7 +15,7 @@ int ls_cmd_chat(const ls_command_line *c) {
         return ls_complain(&err);
     }
     if (ls_read_prompt(c, false, &prompt, &err)) return ls_complain(&err);
-    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
+    if (!ls_is_scripted(c) && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))) {
         bool has_prompt = prompt.n > 0;
         ls_buf_free(&prompt);
         if (has_prompt) return ls_cmd_generate(c); // without a terminal: plain streaming text
@@ -33,7 +33,7 @@ int ls_cmd_chat(const ls_command_line *c) {
     if (!code) {
         screen.history = history;
         screen.prompt = prompt.n ? prompt.p : NULL;
-        code = ui_run(source, &screen, &status, &err);
+        code = ls_show(source, &screen, c, &status, &err);
     }
     if (code) status = ls_complain(&err);
     ls_live_free(&live);

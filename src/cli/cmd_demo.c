@@ -81,12 +81,7 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
     if (!recorded) ui_request_of(&s, LS_CMD_PROMPT, ls_strdup(d->prompt), 0);
     for (bool ended = false; !ended && !code;) {
         struct pollfd fd = {source->wake_fd(source), POLLIN, 0};
-        for (int i = 0; i < s.n_outbox; i++) {
-            if (!code)
-                code = source->command(source, &(ls_command){s.outbox[i].kind, s.outbox[i].text, s.outbox[i].n}, err);
-            free(s.outbox[i].text);
-        }
-        s.n_outbox = 0;
+        ui_send_requests(&s, source);
         if (poll(&fd, 1, 200) < 0 && ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
         for (ls_event *e; !ended && (e = source->next(source));) {
             ended = e->kind == LS_EV_END;
@@ -104,7 +99,8 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
 }
 
 static int play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_err *err) {
-    const bool live_run = c->live || !d->trace, screen = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    const bool live_run = c->live || !d->trace,
+               screen = ls_is_scripted(c) || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
     ls_live live = {0};
     int status = LS_EXIT_OK;
     ls_source *source =
@@ -119,7 +115,7 @@ static int play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_er
         options.recording = !live_run;
         options.demo = &d->play;
         options.prompt = live_run ? d->prompt : NULL;
-        code = ui_run(source, &options, &status, err);
+        code = ls_show(source, &options, c, &status, err);
     } else {
         ls_buf out = {0};
         ls_catch_signals();

@@ -70,23 +70,15 @@ static void play(film *f, ls_event *e, double speed) {
     if (kind == LS_EV_END || kind == LS_EV_PROMPT || f->now - f->shown >= 1.0 / FRAMES_PER_S) frame(f);
 }
 
-static ls_code film_size(const char *text, ui_canvas *c, ls_err *err) {
-    int cols, rows, end = 0;
-    if (sscanf(text, "%4dx%4d%n", &cols, &rows, &end) != 2 || text[end] || cols < UI_MIN_COLS || rows < UI_MIN_ROWS ||
-        cols > 500 || rows > 200)
-        return ls_fail(err, LS_E_USAGE, "--size is '%.40s', expected COLSxROWS from %dx%d to 500x200", text,
-                       UI_MIN_COLS, UI_MIN_ROWS);
-    ui_canvas_resize(c, rows, cols);
-    return LS_OK;
-}
-
 static ls_code cast(const ls_command_line *c, ls_buf *out, ls_err *err) {
     film f = {.canvas = {.utf8 = true, .ascii = c->options.ascii}, .theme = ui_theme_find(c->options.theme)};
     double speed = 1;
     ls_trace_events *t = NULL;
     ls_event *e;
     f.canvas.utf8 = !c->options.ascii;
-    ls_code code = film_size(c->size ? c->size : "120x36", &f.canvas, err);
+    int cols, rows;
+    ls_code code = ls_size_read(c->size, &cols, &rows, err);
+    if (!code) ui_canvas_resize(&f.canvas, rows, cols);
     if (!code) code = ls_speed_read(c->speed, false, &speed, err);
     if (!code && c->n_args != 1)
         code = ls_fail(err, LS_E_USAGE, "a .cast is a film of one recording; %d were given", c->n_args);

@@ -17,10 +17,10 @@ int ls_cmd_replay(const ls_command_line *c) {
     if (!opt.path || c->n_args > 2)
         code = ls_fail(&err, LS_E_USAGE, "'logitspec replay TRACE [RIVAL]' is expected: files of --trace");
     else code = ls_speed_read(c->speed, true, &opt.speed, &err);
-    if (!code && (!isatty(STDOUT_FILENO) || (!isatty(STDIN_FILENO) && strcmp(opt.path, "-"))))
+    if (!code && !ls_is_scripted(c) && (!isatty(STDOUT_FILENO) || (!isatty(STDIN_FILENO) && strcmp(opt.path, "-"))))
         code = ls_fail(&err, LS_E_USAGE, "the screen needs a terminal; 'logitspec inspect' shows a step without one");
     char from_pipe[32];
-    if (!code && !strcmp(opt.path, "-")) { // keys come from the terminal itself
+    if (!code && !strcmp(opt.path, "-") && !ls_is_scripted(c)) { // keys come from the terminal itself
         const int trace = dup(STDIN_FILENO), keys = open("/dev/tty", O_RDWR | O_CLOEXEC);
         if (trace < 0 || keys < 0 || dup2(keys, STDIN_FILENO) < 0)
             code = ls_fail(&err, LS_E_IO, "there is no terminal to read keys from");
@@ -33,6 +33,6 @@ int ls_cmd_replay(const ls_command_line *c) {
     ui_options screen;
     if ((code = ls_screen_options(&c->options, &screen, &err))) source->close(source);
     screen.recording = true;
-    if (code || ui_run(source, &screen, &status, &err)) status = ls_complain(&err);
+    if (code || ls_show(source, &screen, c, &status, &err)) status = ls_complain(&err);
     return status;
 }

@@ -46,5 +46,9 @@ ls_code ls_read_prompt(const ls_command_line *c, bool required, ls_buf *out, ls_
 ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err);
 // What the options say of the screen. keys and colours are put into force. LS_E_USAGE with what is wrong.
 ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err);
+ls_code ls_size_read(const char *text, int *cols, int *rows, ls_err *err); // COLSxROWS; NULL: 120x36
+bool ls_is_scripted(const ls_command_line *c);                             // no terminal is needed: --script, --cast
+// The screen, on the terminal or by a script. Takes the source.
+ls_code ls_show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err);
 // Colour on this stream? By --color, NO_COLOR and whether it is a terminal.
 bool ls_wants_color(const ls_options *o, int fd);

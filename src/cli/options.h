@@ -63,7 +63,8 @@ typedef struct {
     const char *command; // "" when none was given; else a name of ls_commands
     const char **args;   // positional arguments, borrowed from argv
     int n_args;
-    const char *prompt, *prompt_file, *suite, *methods, *out, *speed, *step, *turn, *size; // borrowed; NULL: not given
+    const char *prompt, *prompt_file, *suite, *methods, *out, *speed, *step, *turn, *size, *script,
+        *cast; // borrowed; NULL: not given
     bool paused, live, json, quiet, calibrate, help, version;
 } ls_command_line;
 

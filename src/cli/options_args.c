@@ -15,15 +15,15 @@
 
 const ls_command_info ls_commands[] = {
     {"chat", "[FLAGS]", "the screen: prompt, watch, step (also without a command)",
-     MODEL_FLAGS DECODE_FLAGS "prompt prompt-file color theme ascii no-mouse " COMMON_FLAGS},
+     MODEL_FLAGS DECODE_FLAGS "prompt prompt-file color theme ascii no-mouse script cast size " COMMON_FLAGS},
     {"generate", "[FLAGS]", "answer one prompt as plain text or JSON",
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file json quiet color " COMMON_FLAGS},
     {"compare", "[FLAGS]", "the same prompts by several methods: equal outputs, MAT, speed",
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file suite methods json quiet " COMMON_FLAGS},
     {"demo", "[NAME|FILE.yaml] [FLAGS]", "guided runs: what to look at, and why it happens; without a name: the list",
-     MODEL_FLAGS "trace trace-level live color theme ascii no-mouse " COMMON_FLAGS},
+     MODEL_FLAGS "trace trace-level live color theme ascii no-mouse script cast size " COMMON_FLAGS},
     {"replay", "TRACE|- [RIVAL] [FLAGS]", "the screen on a recording, without a model; raced with another one",
-     "speed paused color theme ascii no-mouse " COMMON_FLAGS},
+     "speed paused color theme ascii no-mouse script cast size " COMMON_FLAGS},
     {"inspect", "TRACE [FLAGS]", "recorded steps in words, with their logits, drafts and trees",
      "step turn ascii " COMMON_FLAGS},
     {"diff", "A B", "two recordings of one prompt: where they part, and which was ahead where", COMMON_FLAGS},
@@ -67,7 +67,9 @@ static const struct {
     {"live", NULL, NULL, NULL, "decode it here, instead of playing the recording that comes with it"},
     {"step", "LIST", NULL, NULL, "numbers of steps in their turn, from 0: 5 or 5,17,20-22"},
     {"turn", "N", NULL, NULL, "the turn in the file, from 0"},
-    {"size", "COLSxROWS", NULL, NULL, "of the film, 120x36 where none is given"},
+    {"size", "COLSxROWS", NULL, NULL, "of a film or of the screen of a script, 120x36 where none is given"},
+    {"script", "FILE", NULL, NULL, "drive the screen by a script, without a terminal (ui/script.h)"},
+    {"cast", "FILE", NULL, NULL, "write a film of it (asciicast), without a terminal"},
     {"calibrate", NULL, NULL, NULL, "measure what forwards cost here, anew, and show it"},
     {"json", NULL, NULL, NULL, "one JSON object on standard output"},
     {"quiet", NULL, NULL, NULL, "no progress and no summary (-q)"},
@@ -254,6 +256,8 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
             else if (!strcmp(flag, "step")) c->step = optarg;
             else if (!strcmp(flag, "turn")) c->turn = optarg;
             else if (!strcmp(flag, "size")) c->size = optarg;
+            else if (!strcmp(flag, "script")) c->script = optarg;
+            else if (!strcmp(flag, "cast")) c->cast = optarg;
             else if (!strcmp(flag, "paused")) c->paused = true;
             else if (!strcmp(flag, "live")) c->live = true;
             else if (!strcmp(flag, "calibrate")) c->calibrate = true;

@@ -2,7 +2,10 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "cli/commands.h"
+#include "spec/drafter.h"
 #include "ui/actions.h"
+#include "ui/layout.h"
+#include "ui/script.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -105,6 +108,19 @@ ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err) {
                    max ? " or max" : "");
 }
 
+// What commands complete to. Made once: keys and methods do not change.
+static const char *const *command_words(void) {
+    enum { MOST = 200 };
+    static char *words[MOST + 1];
+    int n = 0;
+    if (words[0]) return (const char *const *)words;
+    for (int i = 0; i < ls_options_count() && n < MOST; i++)
+        if (!strncmp(ls_options_key(i), "decode.", 7) || !strncmp(ls_options_key(i), "prompt.", 7) || i >= LS_OPT_COUNT)
+            words[n++] = ls_format("set %s=", ls_options_key(i));
+    for (const ls_method *const *m = ls_methods; *m && n < MOST; m++) words[n++] = ls_format("compare %s", (*m)->name);
+    return (const char *const *)words;
+}
+
 ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
     static ui_theme theme; // there is one screen
     ls_code code = LS_OK;
@@ -114,11 +130,37 @@ ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
     ui_bind_defaults();
     for (size_t i = 0; i < o->keys.n && !code; i++)
         if ((code = ui_bind(o->keys.p[i], err))) ls_err_prefix(err, "ui.keys");
-    *out = (ui_options){.theme = &theme,
+    *out = (ui_options){.words = command_words(),
+                        .theme = &theme,
                         .color = ls_wants_color(o, STDOUT_FILENO) && strcmp(o->theme, "mono"),
                         .mouse = o->mouse,
                         .ambiguous_wide = !strcmp(o->ambiguous_width, "wide"),
                         .ascii = o->ascii};
+    return code;
+}
+
+ls_code ls_size_read(const char *text, int *cols, int *rows, ls_err *err) {
+    int end = 0;
+    *cols = 120, *rows = 36;
+    if (!text || (sscanf(text, "%4dx%4d%n", cols, rows, &end) == 2 && !text[end] && *cols >= UI_MIN_COLS &&
+                  *rows >= UI_MIN_ROWS && *cols <= 500 && *rows <= 200))
+        return LS_OK;
+    return ls_fail(err, LS_E_USAGE, "--size is '%.40s', expected COLSxROWS from %dx%d to 500x200", text, UI_MIN_COLS,
+                   UI_MIN_ROWS);
+}
+
+bool ls_is_scripted(const ls_command_line *c) {
+    return c->script || c->cast;
+}
+
+ls_code ls_show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err) {
+    if (!ls_is_scripted(c)) return ui_run(source, o, status, err);
+    ui_options drawn = *o; // pictures have colours though nothing here is a terminal
+    drawn.color = strcmp(c->options.color, "never") && strcmp(c->options.theme, "mono");
+    ui_play play = {.script = c->script, .cast = c->cast};
+    const ls_code code = ls_size_read(c->size, &play.cols, &play.rows, err);
+    if (!code) return ui_run_script(source, &drawn, &play, status, err);
+    source->close(source);
     return code;
 }
 

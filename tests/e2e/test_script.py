@@ -1,0 +1,112 @@
+"""The screen by script, without a terminal: what scripts can say, films, pictures."""
+import json
+import os
+import re
+import tempfile
+import unittest
+import xml.etree.ElementTree as ET
+
+from program import run
+
+SCRIPT = ["--model", "script", "--max-tokens", "40", "--temperature", "0.7", "--seed", "3"]
+
+
+class Script(unittest.TestCase):
+    def play(self, d, text, *args, command="chat"):
+        path = os.path.join(d, "keys.script")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        return run(command, *args, "--script", path), path
+
+    def test_a_script_drives_the_screen_and_saves_it(self):
+        with tempfile.TemporaryDirectory() as d:
+            r, _ = self.play(d, f"""# a comment
+wait READY
+type Retrieval
+expect › Retrieval
+key Enter
+wait 40 tokens
+wait READY
+key Esc g
+expect behind
+reject follow
+size 80x24
+save {d}/a.txt
+save {d}/a.svg
+size 200x50
+key i
+save {d}/b.ansi
+key ] : g o t o Space 3 Enter
+expect step 3,
+key L
+expect Log
+key L F1
+expect run-pause
+""", *SCRIPT)
+            self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
+            with open(os.path.join(d, "a.txt"), encoding="utf-8") as f:
+                lines = f.read().splitlines()
+            self.assertEqual(len(lines), 24)
+            self.assertTrue(lines[0].startswith(" logitspec  script f32 │ READY │ step 0"))
+            svg = ET.parse(os.path.join(d, "a.svg")).getroot()
+            texts = "".join(e.text or "" for e in svg.iter() if e.tag.endswith("text"))
+            self.assertIn("1 Output", texts)
+            with open(os.path.join(d, "b.ansi"), encoding="utf-8") as f:
+                ansi = f.read()
+            self.assertIn("6 Inspect", re.sub(r"\x1b\[[0-9;]*m", "", ansi))
+
+    def test_what_is_not_so_is_named_with_the_screen(self):
+        with tempfile.TemporaryDirectory() as d:
+            for text, code, what in (("wait READY\nexpect nonsense\n", 1, ":2: the screen does not show 'nonsense'"),
+                                     ("wait READY\nreject READY\n", 1, ":2: the screen shows 'READY'"),
+                                     ("jump up\n", 2, ":1: expected size, type"), ("key Nonsense\n", 2, ":1: 'Nonsense' is no key"),
+                                     ("size 0x0\n", 2, ":1: size is"), ("pause soon\n", 2, ":1: pause takes seconds"),
+                                     ("wait READY\nsave /nonexistent/x.txt\n", 1, "cannot write")):
+                r, path = self.play(d, text, *SCRIPT)
+                self.assertEqual(r.returncode, code, r.stderr)
+                self.assertIn(what, r.stderr.splitlines()[-1])
+                if "screen" in what:
+                    self.assertIn("1 Output", r.stderr)
+
+    def test_commands_are_completed(self):
+        with tempfile.TemporaryDirectory() as d:
+            r, _ = self.play(d, """wait READY
+key Esc :
+type set decode.bu
+key Tab
+type 5
+key Enter
+wait decode.budget=5
+key Esc :
+type wor
+key Tab Enter
+expect there is no step yet
+key Esc :
+type next-
+key Tab
+expect next-rejection  next-lossy
+""", *SCRIPT)
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+
+    def test_films_of_runs_recordings_and_demos(self):
+        with tempfile.TemporaryDirectory() as d:
+            cast, trace = os.path.join(d, "x.cast"), os.path.join(d, "t.jsonl")
+            r = run("chat", *SCRIPT, "--prompt", "Retrieval", "--trace", trace, "--cast", cast, "--size", "90x30")
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            for args in (None, ("replay", trace, "--speed", "max"), ("demo", "arithmetic", "--live", "--model", "script")):
+                if args:
+                    r = run(*args, "--cast", cast, "--size", "90x30")
+                    self.assertEqual((r.returncode, r.stderr), (0, ""))
+                with open(cast, encoding="utf-8") as f:
+                    lines = [json.loads(x) for x in f]
+                self.assertEqual((lines[0]["version"], lines[0]["width"], lines[0]["height"]), (2, 90, 30))
+                times = [x[0] for x in lines[1:]]
+                self.assertEqual(times, sorted(times))
+                shown = "".join(x[2] for x in lines[1:])
+                self.assertIn("1 Output", shown)
+            r = run("replay", trace, "--cast", cast, "--size", "9x9")
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (2, 1))
+
+
+if __name__ == "__main__":
+    unittest.main()

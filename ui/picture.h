@@ -1,0 +1,8 @@
+// The screen as a file.
+#pragma once
+#include "base/err.h"
+#include "ui/canvas.h"
+
+void ui_canvas_svg(const ui_canvas *c, const ui_theme *t, ls_buf *out); // on a dark ground, in any monospaced font
+// By the end of its name: .svg, .ansi, else plain text. LS_E_IO with the reason.
+ls_code ui_canvas_save(const ui_canvas *c, const ui_theme *t, const char *path, ls_err *err);

@@ -1,0 +1,204 @@
+#include "ui/script.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/lines.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "ui/cast.h"
+#include "ui/demo.h"
+#include "ui/picture.h"
+#include "ui/render.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FRAME_MS = 33, PATIENCE_S = 60, HOLD_S = 2 };
+
+typedef struct {
+    ls_source *source;
+    ui_state state;
+    ui_canvas canvas;
+    const ui_theme *theme;
+    ui_cast cast;
+    ls_buf film; // of the cast
+    bool filming, ended;
+    uint64_t start_ns, frame_ns;
+} player;
+
+static void draw(player *p) {
+    int row, col;
+    ui_canvas_resize(&p->canvas, p->canvas.rows, p->canvas.cols);
+    p->canvas.ascii = p->state.ascii || !p->canvas.utf8;
+    ui_render(&p->state, &p->canvas, &row, &col);
+    p->frame_ns = ls_now_ns();
+    if (p->filming) ui_cast_frame(&p->cast, &p->canvas, p->theme, (double)(p->frame_ns - p->start_ns) / 1e9);
+}
+
+// Takes what the source sends, for so long at most.
+static void go_on(player *p, int ms) {
+    struct pollfd fd = {p->source->wake_fd(p->source), POLLIN, 0};
+    const int demo = ui_demo_wait_ms(&p->state, ls_now_ns());
+    ui_send_requests(&p->state, p->source);
+    poll(&fd, 1, demo >= 0 && demo < ms ? demo : ms);
+    for (ls_event *e; (e = p->source->next(p->source));) {
+        p->ended |= e->kind == LS_EV_END;
+        ui_on_event(&p->state, e);
+    }
+    ui_demo_is_due(&p->state, ls_now_ns());
+    ui_send_requests(&p->state, p->source);
+    if (ls_now_ns() - p->frame_ns >= FRAME_MS * 1000000ull) draw(p);
+}
+
+static bool shows(player *p, const char *text) {
+    ls_buf screen = {0};
+    draw(p);
+    ui_canvas_text(&p->canvas, false, &screen);
+    const bool found = strstr(screen.n ? screen.p : "", text) != NULL;
+    ls_buf_free(&screen);
+    return found;
+}
+
+static void press(player *p, int key) {
+    ui_on_key(&p->state, (ui_key){.code = key}, UI_NO_PANEL);
+    ui_send_requests(&p->state, p->source);
+}
+
+static ls_code press_keys(player *p, const char *names, const char *where, ls_err *err) {
+    for (const char *at = names; *at;) {
+        const size_t n = strcspn(at, " ");
+        char *name = ls_strndup(at, n);
+        const int key = ui_key_named(name);
+        free(name);
+        if (!key) return ls_fail(err, LS_E_USAGE, "%s: '%.*s' is no key", where, (int)n, at);
+        press(p, key);
+        at += n + strspn(at + n, " ");
+    }
+    return LS_OK;
+}
+
+static void type(player *p, const char *text) {
+    for (const char *at = text; *at;) {
+        uint32_t cp = '?';
+        const int n = ls_utf8_decode(at, strlen(at), &cp);
+        press(p, (int)cp);
+        at += n > 0 ? n : 1;
+    }
+}
+
+static ls_code not_as_said(player *p, const char *where, const char *what, const char *text, ls_err *err) {
+    ls_buf screen = {0};
+    ui_canvas_text(&p->canvas, false, &screen);
+    fprintf(stderr, "%s", screen.n ? screen.p : "");
+    ls_buf_free(&screen);
+    return ls_fail(err, LS_E_RANGE, "%s: the screen %s '%.200s'", where, what, text);
+}
+
+static ls_code wait_for(player *p, const char *text, const char *where, ls_err *err) {
+    const uint64_t end = ls_now_ns() + PATIENCE_S * 1000000000ull;
+    while (!shows(p, text)) {
+        if (ls_now_ns() > end || p->state.quit) return not_as_said(p, where, "never shows", text, err);
+        go_on(p, FRAME_MS);
+    }
+    return LS_OK;
+}
+
+static ls_code pause_for(player *p, const char *text, const char *where, ls_err *err) {
+    char *end;
+    const double s = strtod(text, &end);
+    if (end == text || *end || !(s >= 0 && s <= 3600))
+        return ls_fail(err, LS_E_USAGE, "%s: pause takes seconds", where);
+    for (const uint64_t until = ls_now_ns() + (uint64_t)(s * 1e9); ls_now_ns() < until;) {
+        const uint64_t left = (until - ls_now_ns()) / 1000000 + 1;
+        go_on(p, left < FRAME_MS ? (int)left : FRAME_MS);
+    }
+    return LS_OK;
+}
+
+static ls_code resize(player *p, const char *text, const char *where, ls_err *err) {
+    int cols, rows, end = 0;
+    if (p->filming) return ls_fail(err, LS_E_USAGE, "%s: a film has one size (--size)", where);
+    if (sscanf(text, "%4dx%4d%n", &cols, &rows, &end) != 2 || text[end] || cols < 1 || rows < 1 || cols > 500 ||
+        rows > 200)
+        return ls_fail(err, LS_E_USAGE, "%s: size is COLSxROWS, up to 500x200", where);
+    ui_canvas_resize(&p->canvas, rows, cols);
+    return LS_OK;
+}
+
+static ls_code command(player *p, const char *line, const char *where, ls_err *err) {
+    const size_t n = strcspn(line, " ");
+    const char *rest = line + n + strspn(line + n, " ");
+    static const char *const words[] = {"size", "type", "key", "wait", "expect", "reject", "pause", "save"};
+    size_t w = 0;
+    while (w < sizeof words / sizeof *words && (strlen(words[w]) != n || strncmp(words[w], line, n))) w++;
+    if (w == sizeof words / sizeof *words || !*rest)
+        return ls_fail(err, LS_E_USAGE, "%s: expected size, type, key, wait, expect, reject, pause or save, and what",
+                       where);
+    switch (w) {
+    case 0: return resize(p, rest, where, err);
+    case 1: type(p, rest); return LS_OK;
+    case 2: return press_keys(p, rest, where, err);
+    case 3: return wait_for(p, rest, where, err);
+    case 4: return shows(p, rest) ? LS_OK : not_as_said(p, where, "does not show", rest, err);
+    case 5: return shows(p, rest) ? not_as_said(p, where, "shows", rest, err) : LS_OK;
+    case 6: return pause_for(p, rest, where, err);
+    default: draw(p); return ui_canvas_save(&p->canvas, p->theme, rest, err);
+    }
+}
+
+static ls_code follow(player *p, const char *script, ls_err *err) {
+    ls_lines *l;
+    ls_line line;
+    ls_code code = ls_lines_open(&l, script, err);
+    if (code) return code;
+    while (!code && !(code = ls_lines_next(l, &line, err)) && line.p && !p->state.quit) {
+        char *text = ls_strndup(line.p, line.n), *word = text + strspn(text, " \t");
+        char *where = ls_format("%s:%zu", script, line.number);
+        if (*word && *word != '#') code = command(p, word, where, err);
+        go_on(p, 0);
+        free(text);
+        free(where);
+    }
+    ls_lines_close(l);
+    return code;
+}
+
+// Until the answer is there, or the recording has been played.
+static void go_to_end(player *p, bool has_prompt) {
+    while (!p->state.quit && p->state.run_state != LS_STATE_FAILED) {
+        const bool idle = p->state.has_header && p->state.run_state == LS_STATE_IDLE;
+        if (idle && (p->state.recording || p->ended || !has_prompt)) break;
+        if (ui_demo_note(&p->state) && !ui_demo_note(&p->state)->go_on) {
+            for (const uint64_t until = ls_now_ns() + HOLD_S * 1000000000ull; ls_now_ns() < until;)
+                go_on(p, FRAME_MS); // to be read
+            ui_demo_go_on(&p->state);
+        }
+        go_on(p, FRAME_MS);
+    }
+}
+
+ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *play, int *exit_code, ls_err *err) {
+    player p = {.source = source, .theme = o->theme, .filming = play->cast != NULL, .start_ns = ls_now_ns()};
+    p.canvas = (ui_canvas){.utf8 = !o->ascii, .ambiguous_wide = o->ambiguous_wide};
+    ui_canvas_resize(&p.canvas, play->rows, play->cols);
+    ui_state_init(&p.state);
+    ui_begin(&p.state, o);
+    if (p.filming) ui_cast_begin(&p.cast, play->rows, play->cols, o->demo ? o->demo->title : "logitspec", &p.film);
+    draw(&p);
+    ls_code code = LS_OK;
+    if (play->script) code = follow(&p, play->script, err);
+    else go_to_end(&p, o->prompt != NULL);
+    draw(&p);
+    if (!code && p.state.run_state == LS_STATE_FAILED) code = ls_fail(err, LS_E_BACKEND, "%s", p.state.message);
+    if (p.filming) {
+        ui_cast_end(&p.cast, (double)(ls_now_ns() - p.start_ns) / 1e9 + HOLD_S);
+        if (!code) code = ls_write_file(play->cast, &p.film, err);
+    }
+    source->close(source);
+    *exit_code = p.state.exit_code;
+    ui_state_free(&p.state);
+    ui_canvas_free(&p.canvas);
+    ls_buf_free(&p.film);
+    return code;
+}

@@ -174,6 +174,8 @@ static void loop(app *a) {
 void ui_begin(ui_state *s, const ui_options *o) {
     s->ascii = o->ascii;
     s->words = o->words;
+    for (const ui_setting *t = o->settings; t && t->key && s->n_settings < UI_SETTINGS; t++)
+        s->settings[s->n_settings++] = *t;
     s->brackets = !o->color;
     s->recording = o->recording;
     if (o->recording) s->shown.focus = UI_OUTPUT; // keys act on the panels

@@ -9,12 +9,13 @@
 typedef struct {
     const ui_theme *theme;
     bool color, mouse, ambiguous_wide;
-    bool ascii;               // draw with ASCII only (always where the terminal shows no UTF-8)
-    bool recording;           // the source plays a recording: it takes no prompts
-    const char *prompt;       // sent at once; NULL: none
-    const char *const *words; // that commands complete to, besides actions; ends with NULL; may be NULL
-    const char *history;      // file of earlier prompts; NULL: none
-    const ui_demo *demo;      // played; NULL: none
+    bool ascii;                 // draw with ASCII only (always where the terminal shows no UTF-8)
+    bool recording;             // the source plays a recording: it takes no prompts
+    const char *prompt;         // sent at once; NULL: none
+    const ui_setting *settings; // that can be changed while it runs; ends with a NULL key; may be NULL
+    const char *const *words;   // that commands complete to, besides actions; ends with NULL; may be NULL
+    const char *history;        // file of earlier prompts; NULL: none
+    const ui_demo *demo;        // played; NULL: none
 } ui_options;
 
 // ---- what every way to run the screen shares

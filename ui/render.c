@@ -220,6 +220,7 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
                   cursor_row, cursor_col);
     key_bar(s, c, l.keys);
     if (s->show_log) overlay(s, c, "Log", ui_panel_log);
+    if (s->show_setup) overlay(s, c, "Setup", ui_panel_setup);
     if (s->help) overlay(s, c, "Help", ui_panel_help);
-    if (s->help || s->show_log) *cursor_row = -1;
+    if (s->help || ((s->show_log || s->show_setup) && !s->typing)) *cursor_row = -1;
 }

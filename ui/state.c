@@ -164,6 +164,14 @@ void ui_on_event(ui_state *s, ls_event *e) {
         snprintf(s->message, sizeof s->message, "%s", e->message.text);
         s->message_is_error = e->message.is_error;
         ui_log(s, s->message, strlen(s->message));
+        for (int i = 0; i < s->n_settings; i++) {
+            ui_setting *t = &s->settings[i];
+            *t->asked = 0;
+            if (s->message_is_error) continue; // else "key=value": it is in force
+            const size_t n = strlen(t->key);
+            if (!strncmp(s->message, t->key, n) && s->message[n] == '=')
+                snprintf(t->value, sizeof t->value, "%s", s->message + n + 1);
+        }
         break;
     }
     ls_event_free(e);

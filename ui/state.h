@@ -52,6 +52,15 @@ typedef struct {
     size_t n_steps, cap_steps, forwards;
 } ui_rival;
 
+enum { UI_SETTINGS = 16, UI_CHOICES = 32 };
+
+// A setting that can be changed while it runs.
+typedef struct {
+    const char *key, *help, *choices; // choices: usual values, "a|b|c"
+    char value[48];
+    char asked[48]; // asked for and not yet answered; "": nothing
+} ui_setting;
+
 typedef struct {
     ls_command_kind kind;
     char *text; // owned; may be NULL
@@ -96,7 +105,9 @@ typedef struct {
     bool message_is_error;
     char *log[UI_LOG_LINES]; // messages and foreign output, the newest at n_log - 1 (modulo); owned
     size_t n_log;
-    bool show_log;
+    bool show_log, show_setup;
+    ui_setting settings[UI_SETTINGS];
+    int n_settings, setting; // setting: the chosen one
     int log_scroll;
     const char *const *words; // that commands complete to, besides actions; borrowed, ends with NULL; may be NULL
     // a demo that is played; borrowed, NULL: none

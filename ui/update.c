@@ -325,6 +325,7 @@ void ui_act(ui_state *s, ui_action a) {
         else s->want_editor = true;
         break;
     case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;
+    case UI_ACT_SETUP: s->show_setup = !s->show_setup; break;
     case UI_ACT_LOG:
         s->show_log = !s->show_log;
         s->log_scroll = 0;
@@ -435,6 +436,26 @@ static void click(ui_state *s, ui_panel at, int what) {
         if (step->branches[b].rank == what) s->node = step->branches[b].first_node;
 }
 
+// Keys while the settings are shown.
+static void set_up(ui_state *s, int key, ui_action a) {
+    ui_setting *t = &s->settings[s->setting];
+    char value[sizeof t->value], line[128];
+    const int by = key == UI_KEY_RIGHT || a == UI_ACT_RIGHT ? 1 : key == UI_KEY_LEFT || a == UI_ACT_LEFT ? -1 : 0;
+    if (!s->n_settings || key == UI_KEY_ESC || a == UI_ACT_CLOSE || a == UI_ACT_SETUP) s->show_setup = false;
+    else if (key == UI_KEY_UP || a == UI_ACT_UP) s->setting = (s->setting + s->n_settings - 1) % s->n_settings;
+    else if (key == UI_KEY_DOWN || a == UI_ACT_DOWN) s->setting = (s->setting + 1) % s->n_settings;
+    else if (s->recording) say(s, "this is a recording: it was decoded as it was", false);
+    else if (by && ui_setting_choice(t, by, value, sizeof value)) {
+        snprintf(line, sizeof line, "%s=%s", t->key, value);
+        snprintf(t->asked, sizeof t->asked, "%s", value);
+        ui_request_of(s, LS_CMD_SET, ls_strdup(line), 0);
+    } else if (key == UI_KEY_ENTER) {
+        snprintf(line, sizeof line, "set %s=", t->key);
+        type_line(s, ':');
+        ui_edit_set(&s->command, line);
+    } else if (a == UI_ACT_HELP) ui_act(s, a);
+}
+
 static void on_mouse(ui_state *s, ui_key k, ui_panel at) {
     if (at == UI_NO_PANEL) return;
     ui_panel before = s->shown.focus;
@@ -462,7 +483,8 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
     *s->message = 0;
     const bool typing = s->typing || s->shown.focus == UI_NO_PANEL;
     ui_action a = ui_action_of(key, typing && !s->help);
-    if (s->show_log && !s->typing && (key == UI_KEY_ESC || a == UI_ACT_CLOSE)) s->show_log = false;
+    if (s->show_setup && !s->typing && a != UI_ACT_QUIT && !s->help) set_up(s, key, a);
+    else if (s->show_log && !s->typing && (key == UI_KEY_ESC || a == UI_ACT_CLOSE)) s->show_log = false;
     else if (s->help) {
         bool scrolls = a == UI_ACT_UP || a == UI_ACT_DOWN || a == UI_ACT_PAGE_UP || a == UI_ACT_PAGE_DOWN;
         if (scrolls) ui_act(s, a);

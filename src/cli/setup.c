@@ -121,6 +121,37 @@ static const char *const *command_words(void) {
     return (const char *const *)words;
 }
 
+// What can be changed while it runs, with values that are worth trying.
+static const ui_setting *live_settings(const ls_options *o) {
+    static const struct {
+        const char *key, *choices, *help;
+    } usual[] = {
+        {"decode.method", ls_method_names, "how drafts are made"},
+        {"decode.budget", "auto|1|2|4|8|16|32|64", "rows of a step's tree, root included"},
+        {"decode.sizing", "default|auto|paper|adaedl|specdec++|tetris:16|fixed:8",
+         "how many rows of a draft are verified"},
+        {"decode.acceptance", "exact|fly|typical|fuzzy-js|fuzzy-kl|fuzzy-tv", "which drafts stand: exact, or LOSSY"},
+        {"decode.temperature", "0|0.2|0.5|0.7|1|1.3", "0: greedy; else seeded sampling"},
+        {"decode.top_k", "0|10|40|100", "sample from the best tokens only; 0: all"},
+        {"decode.top_p", "1|0.95|0.9|0.5", "sample from the smallest set of that probability"},
+        {"decode.seed", "auto|1|2|3", "of sampling"},
+        {"decode.max_tokens", "64|128|256|512|1024|4096", "output tokens of a turn at most"},
+        {"prompt.format", "auto|chat|raw", "chat template around the prompt"}};
+    static ui_setting out[UI_SETTINGS];
+    int n = 0;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        for (int k = 0; k < ls_options_count(); k++) {
+            if (strcmp(ls_options_key(k), usual[i].key)) continue;
+            ls_buf value = {0};
+            ls_options_value(o, k, &value);
+            out[n] = (ui_setting){.key = usual[i].key, .help = usual[i].help, .choices = usual[i].choices};
+            snprintf(out[n++].value, sizeof out->value, "%s", value.n ? value.p : "");
+            ls_buf_free(&value);
+        }
+    out[n] = (ui_setting){0};
+    return out;
+}
+
 ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
     static ui_theme theme; // there is one screen
     ls_code code = LS_OK;
@@ -131,6 +162,7 @@ ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
     for (size_t i = 0; i < o->keys.n && !code; i++)
         if ((code = ui_bind(o->keys.p[i], err))) ls_err_prefix(err, "ui.keys");
     *out = (ui_options){.words = command_words(),
+                        .settings = live_settings(o),
                         .theme = &theme,
                         .color = ls_wants_color(o, STDOUT_FILENO) && strcmp(o->theme, "mono"),
                         .mouse = o->mouse,

@@ -88,6 +88,31 @@ expect next-rejection  next-lossy
 """, *SCRIPT)
             self.assertEqual((r.returncode, r.stderr), (0, ""))
 
+    def test_settings_are_changed_while_it_runs(self):
+        with tempfile.TemporaryDirectory() as d:
+            r, _ = self.play(d, """wait READY
+key F2
+expect decode.method         logitspec
+key Right
+wait decode.method         logitspec-paper
+key Down Right Right Right Left
+wait decode.budget         2
+key Enter
+type 7
+key Enter
+wait decode.budget         7
+key Right
+wait decode.budget         auto
+key Enter
+type x
+key Enter
+wait decode.budget is 'x'
+expect decode.budget         auto
+key F2
+reject decode.budget         auto
+""", *SCRIPT)
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+
     def test_films_of_runs_recordings_and_demos(self):
         with tempfile.TemporaryDirectory() as d:
             cast, trace = os.path.join(d, "x.cast"), os.path.join(d, "t.jsonl")

@@ -371,6 +371,8 @@ static void run_command(ui_state *s) {
     ui_action a = ui_action_named(word);
     if (!*word) {
     } else if (!strncmp(word, "set ", 4)) ui_request_of(s, LS_CMD_SET, ls_strdup(word + 4), 0);
+    else if (!strncmp(word, "save ", 5)) ui_request_of(s, LS_CMD_SAVE, ls_strdup(word + 5 + strspn(word + 5, " ")), 0);
+    else if (!strncmp(word, "load ", 5)) ui_request_of(s, LS_CMD_LOAD, ls_strdup(word + 5 + strspn(word + 5, " ")), 0);
     else if (!strncmp(word, "compare ", 8)) ask_rival(s, word + 8 + strspn(word + 8, " "));
     else if (!strncmp(word, "goto ", 5)) goto_step(s, word + 5);
     else if (!strncmp(word, "save-display ", 13)) {
@@ -387,7 +389,7 @@ static void run_command(ui_state *s) {
 
 // The letters that all candidates have in common; what they are, where there are several.
 static void complete(ui_state *s) {
-    static const char *const verbs[] = {"set ", "goto ", "compare ", "save-display ", NULL};
+    static const char *const verbs[] = {"set ", "goto ", "compare ", "save ", "load ", "save-display ", NULL};
     const char *typed = s->command.text.n ? s->command.text.p : "", *first = NULL;
     const size_t n = strlen(typed);
     size_t common = 0, found = 0;

@@ -214,6 +214,22 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     return LS_OK;
 }
 
+ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, const ls_ids *starts,
+                           ls_progress progress, void *ud, ls_err *err) {
+    ls_session_reset(s);
+    if (context->n < 1 || context->n + 1 >= (size_t)s->b->n_context)
+        return ls_fail(err, LS_E_RANGE, "the conversation has %zu tokens, the context %d", context->n, s->b->n_context);
+    ls_ids_add(&s->context, context->p, context->n);
+    ls_ids_add(&s->starts, starts->p, starts->n);
+    s->uncommitted = uncommitted;
+    s->turn = (uint32_t)(starts->n / 2) - 1;
+    s->started = true;
+    const ls_code code = ls_session_reload(s, progress, ud, err);
+    if (code) ls_session_reset(s);
+    else ls_drafting_observe(&s->drafting, s->context.p, s->context.n, true);
+    return code;
+}
+
 ls_code ls_session_reload(ls_session *s, ls_progress progress, void *ud, ls_err *err) {
     lst_row last;
     const ls_code code = s->b->rewind(s->b, 0, err);

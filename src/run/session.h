@@ -27,6 +27,11 @@ const ls_drafter *ls_session_drafter(const ls_session *s); // NULL for plain dec
 // nothing. *prefill_ms may be NULL.
 ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
                          double *prefill_ms, ls_err *err);
+// A conversation that was had before, in place of this one: tokens committed, the uncommitted one (-1: none), and of
+// each turn what ls_session_cut needs: tokens committed before it and the uncommitted one. Reads it; on an error the
+// conversation is empty.
+ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, const ls_ids *starts,
+                           ls_progress progress, void *ud, ls_err *err);
 // Between turns: another session has used the engine in between; reads the conversation again.
 ls_code ls_session_reload(ls_session *s, ls_progress progress, void *ud, ls_err *err);
 // A forward that changes nothing, so that a step after a long pause is not timed with cold caches and sleeping threads.

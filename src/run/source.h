@@ -13,6 +13,8 @@ typedef enum {
     LS_CMD_SET,    // text: "key=value", takes effect from the next step
     LS_CMD_RESET,  // forget the conversation; the header comes again
     LS_CMD_EDIT,   // text, n: forget turn n and those after it, and send this message in its place
+    LS_CMD_SAVE,   // text: the conversation into that file, a trace
+    LS_CMD_LOAD,   // text: the last conversation of that trace takes the place of this one
     LS_CMD_RIVAL,  // text: a way to decode, such as "ar"; it answers the last prompt too, see LS_EV_RIVAL
 } ls_command_kind;
 

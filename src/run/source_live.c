@@ -5,6 +5,7 @@
 #include "run/seen.h"
 #include "run/stats.h"
 #include "run/trace.h"
+#include "run/trace_events.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@ typedef struct {
     ls_live_options opt;
     ls_model model;
     ls_session *session;
-    ls_trace *trace;
+    ls_trace *trace, *kept; // kept: the conversation, to be saved
     ls_seen seen;
     ls_stats stats;
     uint32_t turn;
@@ -193,6 +194,7 @@ static void end_turn(live *l, ls_finish reason) {
     l->turn_finish = reason;
     ls_session_stop(l->session);
     if (l->trace) ls_trace_end(l->trace, l->turn, reason, &l->stats);
+    ls_trace_end(l->kept, l->turn, reason, &l->stats);
     report_trace(l);
     ls_event *e = ls_event_new(LS_EV_END);
     e->end.turn = l->turn;
@@ -223,6 +225,7 @@ static void begin_turn(live *l, const char *text) {
     l->turn_context = ls_session_context(l->session)->n;
     l->turn_output = 0;
     if (l->trace) ls_trace_begin(l->trace, &l->model, l->session, &s->decode, s->config, l->turn, text, prefill_ms);
+    ls_trace_begin(l->kept, &l->model, l->session, &s->decode, s->config, l->turn, text, prefill_ms);
     report_trace(l);
     ls_seen_ids(&l->seen, ids.p, ids.n, &fresh);
     send_tokens(l, &fresh);
@@ -248,6 +251,7 @@ static void run_step(live *l, ls_step *step) {
     l->worked_ns = ls_now_ns();
     ls_stats_add(&l->stats, step);
     if (l->trace) ls_trace_step(l->trace, step);
+    ls_trace_step(l->kept, step);
     report_trace(l);
     ls_ids fresh = {0};
     ls_seen_step(&l->seen, step, &fresh);
@@ -284,11 +288,92 @@ static void change(live *l, const char *assignment) {
     ls_channel_message(&l->c, code != LS_OK, code ? err.msg : assignment);
 }
 
+static void save(live *l, const char *path) {
+    ls_err err;
+    char text[300];
+    snprintf(text, sizeof text, "saved %.280s", path);
+    const ls_code code = ls_trace_save(l->kept, path, &err);
+    ls_channel_message(&l->c, code != LS_OK, code ? err.msg : text);
+}
+
+// ---- a conversation of a trace
+
+typedef struct {
+    ls_ids context, starts;
+    int32_t uncommitted;
+    size_t turns;
+} saved;
+
+static void saved_begin(saved *v, const ls_trace_header *h) {
+    if (h->turn == 0) v->starts.n = 0;
+    if (2 * (size_t)h->turn < v->starts.n) v->starts.n = 2 * (size_t)h->turn; // it was edited
+    const int32_t before = h->turn == 0                                        ? 0
+                           : v->starts.n && 2 * (size_t)h->turn == v->starts.n ? (int32_t)v->context.n
+                                                                               : 0;
+    ls_ids_push(&v->starts, before);
+    ls_ids_push(&v->starts, before ? v->uncommitted : -1);
+    v->context.n = 0;
+    ls_ids_add(&v->context, h->prompt.p, h->prompt.n);
+    v->uncommitted = -1;
+    v->turns = v->starts.n / 2;
+}
+
+static void saved_step(saved *v, const ls_step *s) {
+    const int keep = !s->forward ? 0 : s->n_emitted - (s->finish == LS_FINISH_EOS);
+    for (int i = 0; i < keep; i++) ls_ids_push(&v->context, s->nodes[s->path[i]].token);
+    if (!s->forward && s->finish != LS_FINISH_EOS) v->uncommitted = s->nodes[0].token;
+}
+
+// Reads the trace; the events of it go to the listener when tell is set.
+static ls_code read_saved(live *l, const char *path, bool tell, saved *v, ls_err *err) {
+    ls_trace_events *t;
+    ls_event *e;
+    const ls_trace_header *h;
+    ls_code code = ls_trace_events_open(&t, path, err);
+    if (code) return code;
+    while (!(code = ls_trace_events_next(t, &e, err)) && e) {
+        h = ls_trace_read_header(ls_trace_events_reader(t));
+        if (h->tokenizer_id != ls_vocab_id(l->model.vocab))
+            code = ls_fail(err, LS_E_USAGE, "%s: a conversation with %s, whose vocabulary is another", path, h->model);
+        if (!code && e->kind == LS_EV_PROMPT) saved_begin(v, h);
+        if (!code && e->kind == LS_EV_STEP) saved_step(v, e->step);
+        if (code || !tell || e->kind == LS_EV_HEADER) {
+            if (!code && tell) send_header(l); // of this engine; the conversation begins anew
+            ls_event_free(e);
+            if (code) break;
+        } else ls_channel_send(&l->c, e);
+    }
+    ls_trace_events_close(t);
+    if (!code && !v->turns) code = ls_fail(err, LS_E_RANGE, "%s: there is no conversation in it", path);
+    return code;
+}
+
+static void load(live *l, const char *path) {
+    ls_err err;
+    saved v = {.uncommitted = -1}, again = {.uncommitted = -1};
+    ls_code code = read_saved(l, path, false, &v, &err);
+    if (!code && !(code = ls_session_restore(l->session, &v.context, v.uncommitted, &v.starts, on_prefill, l, &err))) {
+        l->turn = (uint32_t)v.turns - 1;
+        l->turn_output = 0;
+        ls_seen_init(&l->seen, l->model.backend->n_vocab);
+        code = read_saved(l, path, true, &again, &err);
+    }
+    if (code) ls_channel_message(&l->c, true, err.msg);
+    ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
+    ls_ids_free(&v.context), ls_ids_free(&v.starts), ls_ids_free(&again.context), ls_ids_free(&again.starts);
+}
+
 static void carry_out(live *l, const ls_queued_command *c) {
     switch (c->kind) {
     case LS_CMD_PROMPT:
         if (l->active) ls_channel_message(&l->c, true, "the answer is still being written: stop it first");
         else begin_turn(l, c->text);
+        break;
+    case LS_CMD_SAVE: save(l, c->text); break;
+    case LS_CMD_LOAD:
+        end_rival(l, LS_FINISH_INTERRUPTED);
+        if (l->active) ls_channel_message(&l->c, true, "the answer is still being written: stop it first");
+        else load(l, c->text);
         break;
     case LS_CMD_EDIT:
         end_rival(l, LS_FINISH_INTERRUPTED);
@@ -337,6 +422,7 @@ static void *decoder(void *ud) {
     live *l = ud;
     ls_err err = {0};
     ls_step *step = ls_malloc(sizeof *step);
+    l->kept = ls_trace_open_memory();
     bool failed = start(l, &err) != LS_OK;
     if (failed) {
         ls_channel_message(&l->c, true, err.msg);
@@ -356,6 +442,7 @@ static void *decoder(void *ud) {
     if (l->active && l->trace) ls_trace_end(l->trace, l->turn, LS_FINISH_INTERRUPTED, &l->stats);
     free(step);
     ls_session_free(l->rival);
+    ls_trace_close(l->kept, &err);
     if (!ls_trace_close(l->trace, &err)) fprintf(stderr, "logitspec: %s\n", err.msg); // the screen is gone by now
     ls_session_free(l->session);
     ls_model_free(&l->model);

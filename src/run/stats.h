@@ -32,7 +32,7 @@ void ls_stats_add(ls_stats *st, const ls_step *s);
 // Forwards that plain decoding needs for the tokens of this step: none after the last token of a turn either (but to
 // notice a stop string).
 int ls_plain_forwards(const ls_step *s);
-double ls_step_gain_us(const ls_step *s); // against plain decoding of its tokens; NAN: not known
+double ls_step_gain_us(const ls_step *s);            // against plain decoding of its tokens; NAN: not known
 double ls_stats_mat(const ls_stats *st);             // emitted / steps; 0 before the first step
 double ls_stats_tokens_per_s(const ls_stats *st);    // emitted / total step time; 0 if unknown
 double ls_stats_ar_tokens_per_s(const ls_stats *st); // of measured single-row steps; 0 if unknown

@@ -1,7 +1,9 @@
 #include "run/trace.h"
+#include "base/file.h"
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "base/sink.h"
+#include "base/zst.h"
 #include "run/seen.h"
 
 #include <inttypes.h>
@@ -11,7 +13,8 @@
 #include <string.h>
 
 struct ls_trace {
-    ls_sink *sink;
+    ls_sink *sink; // NULL: in memory
+    ls_buf memory;
     char *path;
     ls_trace_level level;
     const ls_vocab *vocab;
@@ -35,6 +38,26 @@ ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls
     return LS_OK;
 }
 
+ls_trace *ls_trace_open_memory(void) {
+    ls_trace *t = ls_calloc(1, sizeof *t);
+    t->level = LS_LEVEL_FULL;
+    t->w.out = &t->line;
+    return t;
+}
+
+ls_code ls_trace_save(ls_trace *t, const char *path, ls_err *err) {
+    const size_t n = strlen(path);
+    if (!t->memory.n) return ls_fail(err, LS_E_RANGE, "there is no conversation to save yet");
+    if (n < 4 || strcmp(path + n - 4, ".zst")) return ls_write_file(path, &t->memory, err);
+    ls_buf packed = {0};
+    ls_zst_encoder *z = ls_zst_encoder_new();
+    ls_zst_encode(z, t->memory.p, t->memory.n, true, &packed);
+    const ls_code code = ls_write_file(path, &packed, err);
+    ls_zst_encoder_free(z);
+    ls_buf_free(&packed);
+    return code;
+}
+
 static bool failed(ls_trace *t, int error, ls_err *err) {
     if (!error || t->reported) return false;
     t->reported = true;
@@ -43,13 +66,14 @@ static bool failed(ls_trace *t, int error, ls_err *err) {
 }
 
 bool ls_trace_failed(ls_trace *t, ls_err *err) {
-    return failed(t, ls_sink_error(t->sink), err);
+    return t->sink && failed(t, ls_sink_error(t->sink), err);
 }
 
 bool ls_trace_close(ls_trace *t, ls_err *err) {
     if (!t) return true;
     const bool whole = !failed(t, ls_sink_close(t->sink), err);
     ls_buf_free(&t->line);
+    ls_buf_free(&t->memory);
     ls_seen_free(&t->seen);
     free(t->path);
     free(t);
@@ -67,7 +91,8 @@ static void begin_line(ls_trace *t, const char *type) {
 static void end_line(ls_trace *t) {
     ls_jw_close(&t->w, '}');
     ls_buf_char(&t->line, '\n');
-    ls_sink_put(t->sink, t->line.p, t->line.n);
+    if (t->sink) ls_sink_put(t->sink, t->line.p, t->line.n);
+    else ls_buf_add(&t->memory, t->line.p, t->line.n);
 }
 
 static void write_tokens(ls_trace *t, ls_ids *fresh) {
@@ -119,6 +144,7 @@ void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const l
     const ls_ids *context = ls_session_context(s);
     char tokenizer[20];
     t->vocab = m->vocab;
+    if (turn == 0) ls_buf_clear(&t->memory);
     if (turn == 0 || !t->seen.known) ls_seen_init(&t->seen, ls_vocab_size(m->vocab)); // a conversation stands alone
     begin_line(t, "header");
     ls_jw_field_str(w, "format", "logitspec-trace");

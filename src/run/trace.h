@@ -25,6 +25,10 @@ typedef struct ls_trace ls_trace;
 // Creates the file, see base/sink.h: "-" is standard output, .zst is compressed. LS_E_IO with the reason. The caller's
 // thread only formats; another one writes.
 ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls_err *err);
+// The current conversation in memory: nothing is written before ls_trace_save, every conversation begins anew.
+ls_trace *ls_trace_open_memory(void);
+// Of a trace in memory: the file, whole or not at all (.zst: compressed). LS_E_RANGE where there is nothing to save.
+ls_code ls_trace_save(ls_trace *t, const char *path, ls_err *err);
 // One turn begins. config: key, value, key, value, ..., NULL (the effective configuration); context: all tokens
 // before the turn's output; text: what was typed.
 void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const ls_decode_options *opt,

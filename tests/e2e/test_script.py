@@ -113,6 +113,25 @@ reject decode.budget         auto
 """, *SCRIPT)
             self.assertEqual((r.returncode, r.stderr), (0, ""))
 
+    def test_a_conversation_is_saved_and_goes_on_later(self):
+        with tempfile.TemporaryDirectory() as d:
+            shown = []
+            for name, script in (("one", "type Retrieval\nkey Enter\nwait › Retrieval\nwait 40 tokens\nwait READY\n"
+                                         f"key Esc :\ntype save {d}/c.jsonl.zst\nkey Enter\nwait saved\nkey p\n"),
+                                 ("two", f"key Esc :\ntype load {d}/c.jsonl.zst\nkey Enter\nwait │› Retrieval\nwait 40 tokens\nkey p\n")):
+                r, _ = self.play(d, "wait READY\n" + script + f"type more\nkey Enter\nwait │› more\nwait READY\nwait 40 tokens\n"
+                                 f"key Esc 1 r\npause 0.3\nwait READY\nsave {d}/{name}.txt\n"
+                                 f"key g E\nwait 0› Retrieval\nkey Esc 1 G\nwait follow\n", *SCRIPT)
+                self.assertEqual((r.returncode, r.stderr), (0, ""))
+                with open(os.path.join(d, name + ".txt"), encoding="utf-8") as f:
+                    shown.append([x[:68] for x in f.read().splitlines()[1:13]])
+            self.assertEqual(*shown)  # the answer to the second prompt is the same
+            for path, what in (("/nowhere", "cannot read"), (os.devnull, "empty")):
+                r, _ = self.play(d, f"wait READY\nkey Esc :\ntype load {path}\nkey Enter\nwait {what}\n", *SCRIPT)
+                self.assertEqual((r.returncode, r.stderr), (0, ""))
+            r, _ = self.play(d, "wait READY\nkey Esc :\ntype save /tmp/x\nkey Enter\nwait no conversation to save\n", *SCRIPT)
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+
     def test_films_of_runs_recordings_and_demos(self):
         with tempfile.TemporaryDirectory() as d:
             cast, trace = os.path.join(d, "x.cast"), os.path.join(d, "t.jsonl")

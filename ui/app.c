@@ -25,11 +25,12 @@ typedef struct {
     ui_state state;
     ui_canvas canvas;
     ls_buf paste;
-    bool pasting, dirty;
-    uint64_t last_frame_ns;
+    bool pasting, dirty, urgent;     // urgent: a key was pressed, its effect is to be seen at once
+    uint64_t last_frame_ns, draw_ns; // draw_ns: what a frame takes, smoothed
 } app;
 
 static void draw(app *a) {
+    const uint64_t start = ls_now_ns();
     ls_buf printed = {0};
     ui_term_caught(&printed);
     ui_log(&a->state, printed.n ? printed.p : "", printed.n);
@@ -43,7 +44,8 @@ static void draw(app *a) {
     a->state.redraw = false;
     ui_term_show(&a->canvas, cursor_row, cursor_col);
     a->last_frame_ns = ls_now_ns();
-    a->dirty = false;
+    a->draw_ns = (3 * a->draw_ns + (a->last_frame_ns - start)) / 4;
+    a->dirty = a->urgent = false;
 }
 
 static void take_events(app *a) {
@@ -55,7 +57,7 @@ static void take_events(app *a) {
 }
 
 static void take_key(app *a, ui_key k) {
-    a->dirty = true;
+    a->dirty = a->urgent = true;
     if (k.code == UI_KEY_PASTE_BEGIN) {
         a->pasting = true;
         ls_buf_clear(&a->paste);
@@ -134,15 +136,22 @@ static void edit_outside(app *a) {
     a->dirty = true;
 }
 
+// Between frames: the decoder keeps its processors, drawing takes a fiftieth of one.
+static uint64_t frame_ns(const app *a) {
+    enum { SHARE = 50, LONGEST_MS = 250 };
+    const uint64_t least = FRAME_MS * 1000000ull, fair = SHARE * a->draw_ns, most = LONGEST_MS * 1000000ull;
+    return a->urgent || fair < least ? least : fair < most ? fair : most;
+}
+
 static int wait_ms(const app *a) {
     const int demo = ui_demo_wait_ms(&a->state, ls_now_ns());
     if (!a->dirty) return demo;
-    int64_t since = (int64_t)((ls_now_ns() - a->last_frame_ns) / 1000000);
-    return since >= FRAME_MS ? 0 : (int)(FRAME_MS - since);
+    const uint64_t since = ls_now_ns() - a->last_frame_ns, due = frame_ns(a);
+    return since >= due ? 0 : (int)((due - since) / 1000000) + 1;
 }
 
 static bool is_time(const app *a) { // for another frame
-    return ls_now_ns() - a->last_frame_ns >= FRAME_MS * 1000000ull;
+    return ls_now_ns() - a->last_frame_ns >= frame_ns(a);
 }
 
 static void loop(app *a) {

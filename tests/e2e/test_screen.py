@@ -1,11 +1,12 @@
 """The screen in a real pseudo-terminal: keys in, cells out, and a terminal that is whole afterwards."""
 import json
 import os
+import subprocess
 import tempfile
 import time
 import unittest
 
-from program import Screen, needs_model, run
+from program import PROGRAM, Screen, needs_model, run
 
 SCRIPT = ["--model", "script:20", "--max-tokens", "400"]
 
@@ -295,6 +296,48 @@ class Endings(unittest.TestCase):
 
     def test_crash(self):
         self.ends("SEGV", 139)
+
+    def test_a_vanished_terminal_ends_the_program(self):
+        with tempfile.TemporaryDirectory() as d:
+            trace = os.path.join(d, "t.jsonl")
+            s = Screen(*SCRIPT, "--max-tokens", "4000", "--method", "ar", "--trace", trace)
+            s.wait("READY")
+            s.type("hello")
+            s.keys("Enter")
+            s.wait("RUN")
+            pids = subprocess.run(["pgrep", "-f", trace], capture_output=True, text=True, check=True).stdout.split()
+            subprocess.run(s.tmux + ["kill-server"], check=True)
+            end = time.monotonic() + 10
+            while any(os.path.exists(f"/proc/{p}") for p in pids) and time.monotonic() < end:
+                time.sleep(0.05)
+            self.assertFalse([p for p in pids if os.path.exists(f"/proc/{p}")])
+            with open(trace, encoding="utf-8") as f:  # whole lines to the last
+                self.assertTrue(all(json.loads(x)["type"] for x in f))
+
+    def test_stopped_and_continued(self):
+        with Screen(*SCRIPT, before="PS1='$ ' bash --norc -i;") as s:  # a shell with job control
+            s.wait("$")
+            s.type(f"{PROGRAM} {' '.join(SCRIPT)}")
+            s.keys("Enter")
+            s.wait("READY")
+            s.type("hello")
+            s.keys("C-z")
+            s.wait("Stopped", absent=("1 Output",))
+            s.type("fg")
+            s.keys("Enter")
+            s.wait("1 Output", "› hello")
+
+    def test_a_storm_of_sizes(self):
+        with Screen(*SCRIPT, cols=120, rows=36) as s:
+            s.wait("READY")
+            s.type("hello")
+            s.keys("Enter")
+            for i in range(40):
+                s.resize(20 + i * 37 % 200, 5 + i * 13 % 60)
+            s.resize(120, 36)
+            s.wait("1 Output", "5 Stats", "hello", "RUN")
+            s.keys("C-c")
+            s.wait("exit=130")
 
     def test_missing_model(self):
         with Screen("--model", "/nonexistent.gguf") as s:

@@ -25,6 +25,7 @@ typedef struct {
     ui_state state;
     ui_canvas canvas;
     ls_buf paste;
+    bool mono, color, mouse;
     bool pasting, dirty, urgent;     // urgent: a key was pressed, its effect is to be seen at once
     uint64_t last_frame_ns, draw_ns; // draw_ns: what a frame takes, smoothed
 } app;
@@ -136,6 +137,18 @@ static void edit_outside(app *a) {
     a->dirty = true;
 }
 
+// Another theme, with or without the mouse.
+static void look_otherwise(app *a) {
+    for (; a->state.themes > 0; a->state.themes--) {
+        const char *next = ui_theme_after(a->mono ? "mono" : a->theme->name);
+        a->mono = !strcmp(next, "mono");
+        a->theme = ui_theme_find(next);
+        ui_term_colors(a->theme, a->color && !a->mono);
+        a->state.brackets = !a->color || a->mono;
+    }
+    for (; a->state.mice > 0; a->state.mice--) ui_term_mouse(a->mouse = !a->mouse);
+}
+
 // Between frames: the decoder keeps its processors, drawing takes a fiftieth of one.
 static uint64_t frame_ns(const app *a) {
     enum { SHARE = 50, LONGEST_MS = 250 };
@@ -168,6 +181,7 @@ static void loop(app *a) {
         ui_demo_is_due(&a->state, ls_now_ns());
         ui_send_requests(&a->state, a->source);
         if (a->state.want_editor) edit_outside(a);
+        look_otherwise(a);
         if (a->state.suspend) {
             a->state.suspend = false;
             ui_term_suspend();
@@ -203,7 +217,7 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
         source->close(source);
         return code;
     }
-    app a = {.source = source, .theme = o->theme};
+    app a = {.source = source, .theme = o->theme, .color = o->color, .mono = !o->color, .mouse = o->mouse};
     ui_state_init(&a.state);
     a.canvas.utf8 = ui_term_is_utf8();
     a.canvas.ambiguous_wide = o->ambiguous_wide;

@@ -35,7 +35,7 @@ static void medium(ui_layout *l, ui_rect b, const ui_shown *w) {
 }
 
 static void large(ui_layout *l, ui_rect b, const ui_shown *w) {
-    int stats = 10, drafts = b.rows / 4, top = b.rows - stats - drafts;
+    int stats = 11, drafts = b.rows / 4, top = b.rows - stats - drafts;
     int logits = 56, output = (b.cols - logits) * 11 / 20;
     l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, output};
     l->panel[UI_LOGITS] = (ui_rect){b.row, b.col + output, top, logits};

@@ -39,13 +39,13 @@ void ui_panel_drafts(ui_panel_view *v) {
     }
     const ui_turn *turn = ui_turn_of(s, ui_viewed_index(s));
     const int rows = v->area.rows - 1, ngram = v->area.cols >= 100 ? 24 : v->area.cols >= 70 ? 16 : 0;
-    const int at_ngram = v->area.col + 19, at_len = at_ngram + (ngram ? ngram + 1 : 0), at_tokens = at_len + 10;
+    const int at_ngram = v->area.col + 19, at_len = at_ngram + (ngram ? ngram + 1 : 0), at_tokens = at_len + 14;
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
     ui_print(&head, " rk  source");
     ui_pad(&head, at_ngram);
     if (ngram) ui_print(&head, "matched n-gram");
     ui_pad(&head, at_len);
-    ui_print(&head, "len acc");
+    ui_print(&head, "len cut acc");
     ui_pad(&head, at_tokens);
     ui_print(&head, "tokens");
     int top = ui_scroll_top(&s->scroll[UI_DRAFTS], step->n_branches, rows);
@@ -76,6 +76,10 @@ void ui_panel_drafts(ui_panel_view *v) {
         ui_pad(&p, at_len);
         p.role = UI_TEXT;
         ui_print(&p, "%3d ", b->n_nodes);
+        p.role = UI_DIM; // found behind its first token, but not drafted: the budget was used up
+        const int found = b->found + (b->rank >= 0), cut = found > b->n_nodes ? found - b->n_nodes : 0;
+        if (cut) ui_print(&p, "%3d ", cut);
+        else ui_print(&p, "  - ");
         p.role = b->accepted ? UI_GOOD : UI_DIM;
         ui_print(&p, "%3d", b->accepted);
         ui_pad(&p, at_tokens);

@@ -119,6 +119,20 @@ static void depth_line(out *o, const ls_stats *st) {
     ui_print(&p, "  steps accepted/with a node there");
 }
 
+static void rank_line(out *o, const ls_stats *st) {
+    ui_pen p = next_line(o, "by rank");
+    int shown = 0;
+    for (int r = 0; r < LS_STATS_RANKS; r++) {
+        if (!st->rank[r].of) continue;
+        if (p.end - p.col < 18) break;
+        ui_print(&p, "%s#%d %llu/%llu", shown++ ? "  " : "", r, (unsigned long long)st->rank[r].n,
+                 (unsigned long long)st->rank[r].of);
+    }
+    p.role = UI_DIM;
+    ui_print(&p,
+             shown ? "  branches with an accepted node/branches" : "no branch began with a token of the last logits");
+}
+
 static void length_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "lengths");
     for (int i = 1; i <= LS_STATS_HIST; i++) {
@@ -178,6 +192,7 @@ void ui_panel_stats(ui_panel_view *v) {
     if (v->area.rows > 5) source_line(&o, st);
     if (v->area.rows > 6) length_line(&o, st);
     if (v->area.rows > 7) cost_line(&o);
+    if (v->area.rows > 8) rank_line(&o, st);
     snprintf(v->right, UI_RIGHT_BYTES, "%llu steps, budget %d rows, %d n-grams", (unsigned long long)st->steps,
              step->budget, step->pool_size);
 }

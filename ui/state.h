@@ -94,6 +94,7 @@ typedef struct {
     int scroll[UI_PANELS]; // lines from the natural position
     bool tree_full, brackets, mask, help, ascii, pasting, redraw, suspend;
     int editing;      // turn whose prompt is being changed; -1: a new one is written
+    int themes, mice; // how often the next one was asked for; the application looks
     bool want_editor; // the prompt goes to the user's own editor
     char typing;      // what is typed below: 0 (the prompt), ':' a command, '/' a search
     int extreme;      // the last jump to a worst (-1) or best (1) step, and where it led

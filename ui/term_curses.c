@@ -88,10 +88,7 @@ ls_code ui_term_open(const ui_term_options *o, ls_err *err) {
     keypad(stdscr, TRUE);
     nodelay(stdscr, TRUE);
     intrflush(stdscr, FALSE);
-    if (o->mouse) {
-        mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
-        mouseinterval(0);
-    }
+    if (o->mouse) ui_term_mouse(true);
     define_key("\033[200~", PASTE_BEGIN);
     define_key("\033[201~", PASTE_END);
     fputs(paste_on, term.out);
@@ -171,6 +168,17 @@ void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col) {
     curs_set(cursor_row >= 0);
     if (cursor_row >= 0) move(cursor_row, cursor_col);
     refresh();
+}
+
+void ui_term_colors(const ui_theme *theme, bool color) {
+    term.theme = theme;
+    init_colors(color);
+    ui_term_redraw();
+}
+
+void ui_term_mouse(bool on) {
+    mousemask(on ? BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED : 0, NULL);
+    mouseinterval(0);
 }
 
 void ui_term_redraw(void) {

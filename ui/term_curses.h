@@ -20,6 +20,8 @@ void ui_term_caught(ls_buf *out);
 void ui_term_size(int *rows, int *cols);
 // Copies the canvas; only what changed is sent. cursor_row -1 hides the cursor.
 void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col);
+void ui_term_colors(const ui_theme *theme, bool color); // from the next frame on
+void ui_term_mouse(bool on);
 void ui_term_redraw(void);  // everything is sent again by the next show
 void ui_term_suspend(void); // stops the process as Ctrl-Z does; returns when it goes on
 // Runs a shell command with the real terminal, then comes back. Its exit status; -1: it could not be run.

@@ -63,6 +63,10 @@ const ui_theme *ui_theme_find(const char *name) {
     return NULL;
 }
 
+const char *ui_theme_after(const char *name) {
+    return !strcmp(name, "default") ? "light" : !strcmp(name, "light") ? "mono" : "default";
+}
+
 char ui_role_letter(ui_role r) {
     static const char letters[] = "tdTfFlnpRrgcmxGBbuskK";
     _Static_assert(sizeof letters - 1 == UI_ROLES, "a letter for every role");

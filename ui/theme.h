@@ -43,6 +43,7 @@ typedef struct {
     ui_style style[UI_ROLES];
 } ui_theme;
 
+const char *ui_theme_after(const char *name);    // default, light, mono, default, ...
 const ui_theme *ui_theme_find(const char *name); // NULL: unknown
 // "ROLE=[MARK...] [COLOUR] [on COLOUR]" in a copy of a theme: marks bold, underline, reverse, faint; colours 0 to 255,
 // or none. LS_E_USAGE with what is wrong.

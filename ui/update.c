@@ -326,6 +326,8 @@ void ui_act(ui_state *s, ui_action a) {
         break;
     case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;
     case UI_ACT_SETUP: s->show_setup = !s->show_setup; break;
+    case UI_ACT_THEME: s->themes++; break;
+    case UI_ACT_MOUSE: s->mice++; break;
     case UI_ACT_LOG:
         s->show_log = !s->show_log;
         s->log_scroll = 0;

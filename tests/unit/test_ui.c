@@ -170,8 +170,14 @@ static void frames_equal_the_golden_ones(void **state) {
     s.view = 20; // a step in the middle
     s.live = false;
     compare(&s, "ui_history_80x24_ascii", 24, 80, true);
+    compare(&s, "ui_history_120x36_ascii", 36, 120, true);
     s.brackets = true;
     compare(&s, "ui_history_200x50", 50, 200, false);
+    key(&s, 'i');
+    compare(&s, "ui_inspect_200x50_ascii", 50, 200, true);
+    compare(&s, "ui_inspect_120x36", 36, 120, false);
+    compare(&s, "ui_inspect_80x24", 24, 80, false);
+    key(&s, 'i');
     key(&s, '3');
     compare(&s, "ui_drafts_80x24", 24, 80, false);
     key(&s, '4');

@@ -1,5 +1,6 @@
 // The branches under the root: where each came from, what n-gram matched, what became of it.
 #include "ui/panels.h"
+#include "ui/rows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,12 +49,16 @@ void ui_panel_drafts(ui_panel_view *v) {
     ui_print(&head, "len cut acc");
     ui_pad(&head, at_tokens);
     ui_print(&head, "tokens");
-    int top = ui_scroll_top(&s->scroll[UI_DRAFTS], step->n_branches, rows);
-    for (int i = 0; i < rows && top + i < step->n_branches; i++) {
-        const ls_branch *b = &step->branches[top + i];
+    int16_t order[LS_MAX_ROWS];
+    const int n = ui_rows_of(s, step, UI_DRAFTS, order);
+    int top = ui_scroll_top(&s->scroll[UI_DRAFTS], n, rows);
+    for (int i = 0; i < rows && top + i < n; i++) {
+        const int row = order[top + i];
+        const ls_branch *b = &step->branches[row];
         ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_TEXT);
         int end = p.end;
-        p.tag = top + i + 1;
+        p.tag = row + 1;
+        if (row == s->found[UI_DRAFTS]) p.role = UI_CURSOR;
         const ls_from from = step->nodes[b->first_node].from;
         if (b->rank < 0) ui_print(&p, "  %s  ", ui_branch_letter(step, b));
         else ui_print(&p, "%3d  ", b->rank);
@@ -95,4 +100,5 @@ void ui_panel_drafts(ui_panel_view *v) {
     }
     snprintf(v->right, UI_RIGHT_BYTES, "%d branch%s, %d drafted, %d accepted", step->n_branches,
              step->n_branches == 1 ? "" : "es", step->rows - 1, step->n_path - 1);
+    ui_rows_title(s, UI_DRAFTS, n, step->n_branches, v->right, UI_RIGHT_BYTES);
 }

@@ -1,5 +1,6 @@
 // The last logits: the target's best tokens, which became branches, and which of those were right.
 #include "ui/panels.h"
+#include "ui/rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -46,15 +47,17 @@ void ui_panel_logits(ui_panel_view *v) {
     const int rows = v->area.rows - 1, bar = v->area.cols >= 50 ? 12 : v->area.cols >= 40 ? 6 : 0;
     const int draft = v->area.cols >= 40 ? 17 : 15;
     const int token_cells = v->area.cols - 4 - 6 - (bar ? bar + 1 : 0) - draft;
-    int top = ui_scroll_top(&v->state->scroll[UI_LOGITS], step->n_top, rows);
+    int16_t order[LS_MAX_ROWS];
+    const int n = ui_rows_of(v->state, step, UI_LOGITS, order);
+    int top = ui_scroll_top(&v->state->scroll[UI_LOGITS], n, rows);
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
     ui_print(&head, " rk token");
     ui_pad(&head, v->area.col + 4 + token_cells);
     ui_print(&head, "    p");
     ui_pad(&head, v->area.col + v->area.cols - draft);
     ui_print(&head, "draft n@pos +n");
-    for (int i = 0; i < rows && top + i < step->n_top; i++) {
-        int rank = top + i;
+    for (int i = 0; i < rows && top + i < n; i++) {
+        int rank = order[top + i];
         const ls_top_entry *e = &step->top[rank];
         bool is_root = e->id == step->nodes[0].token;
         double prob = ui_prob(e->logit, step->top_lse);
@@ -62,7 +65,7 @@ void ui_panel_logits(ui_panel_view *v) {
         int col = p.col, end = p.end;
         p.tag = rank + 1;
         ui_print(&p, "%3d ", rank);
-        p.role = is_root ? UI_NUMBER : UI_TEXT;
+        p.role = rank == v->state->found[UI_LOGITS] ? UI_CURSOR : is_root ? UI_NUMBER : UI_TEXT;
         p.end = col + 4 + token_cells - 1;
         ui_draw_token(&p, v->state, e->id);
         p.end = end;
@@ -79,4 +82,5 @@ void ui_panel_logits(ui_panel_view *v) {
     }
     if (!step->n_top) snprintf(v->right, UI_RIGHT_BYTES, "not recorded");
     else snprintf(v->right, UI_RIGHT_BYTES, "top %d, entropy %.2f nat", step->n_top, (double)step->top_entropy);
+    ui_rows_title(v->state, UI_LOGITS, n, step->n_top, v->right, UI_RIGHT_BYTES);
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HISTORY = 256 };
+enum { HISTORY = 512 };
 
 typedef struct {
     ui_panel_view *v;
@@ -30,19 +30,33 @@ static void number(ui_pen *p, const char *before, const char *value, const char 
     ui_print(p, "%s", after);
 }
 
-static void emitted_line(out *o, const ls_stats *st, const ls_step *step) {
-    const ui_state *s = o->v->state;
-    double values[HISTORY], max = 4;
-    size_t view = ui_viewed_index(s), first = ui_turn_of(s, view)->first_step, n = 0;
-    if (view + 1 - first > HISTORY) first = view + 1 - HISTORY;
-    for (size_t i = first; i <= view; i++) {
-        values[n++] = ui_step(s, i)->n_emitted;
-        if (values[n - 1] > max) max = values[n - 1];
+// The last steps of the viewed turn up to the viewed one.
+typedef struct {
+    double emitted[HISTORY], ms[HISTORY];
+    double most_emitted, most_ms;
+    size_t n;
+} past;
+
+static void remember(past *p, const ui_state *s, size_t n_most) {
+    const size_t view = ui_viewed_index(s);
+    size_t first = ui_turn_of(s, view)->first_step;
+    if (view + 1 - first > n_most) first = view + 1 - n_most;
+    p->n = 0;
+    p->most_emitted = p->most_ms = 0;
+    for (size_t i = first; i <= view; i++, p->n++) {
+        const ls_step *step = ui_step(s, i);
+        p->emitted[p->n] = step->n_emitted;
+        p->ms[p->n] = step->t_total_us / 1e3;
+        p->most_emitted = fmax(p->most_emitted, p->emitted[p->n]);
+        p->most_ms = fmax(p->most_ms, p->ms[p->n]);
     }
+}
+
+static void emitted_line(out *o, const ls_stats *st, const ls_step *step, const past *before) {
     ui_pen p = next_line(o, "emitted");
-    int cells = o->v->area.cols - 10 - 42;
+    const int cells = o->v->area.cols - 10 - 42;
     p.role = UI_BAR;
-    ui_spark(&p, cells > 8 ? (cells < HISTORY ? cells : HISTORY) : 8, values, n, max);
+    ui_spark(&p, cells > 8 ? (cells < HISTORY ? cells : HISTORY) : 8, before->emitted, before->n, fmax(4, before->most_emitted));
     char a[16], b[16];
     snprintf(a, sizeof a, "%d", step->n_emitted);
     snprintf(b, sizeof b, "%.2f", ls_stats_mat(st));
@@ -171,6 +185,28 @@ static void cost_line(out *o) {
     if (rows) ui_print(&p, " of one: %d must bring %.1f tokens a step to pay", rows, x);
 }
 
+// In what is left of a large panel: every step as a bar.
+static void graphs(out *o, const ls_stats *st, const past *b) {
+    const ui_rect area = o->v->area;
+    const int high = (area.rows - o->row - 2) / 2;
+    char a[32], most[32];
+    if (high < 3) return;
+    for (int which = 0; which < 2; which++) {
+        ui_pen p = next_line(o, which ? "ms/step" : "tokens/step");
+        snprintf(a, sizeof a, which ? "%.1f" : "%.0f", which ? b->ms[b->n - 1] : b->emitted[b->n - 1]);
+        snprintf(most, sizeof most, which ? "%.1f" : "%.0f", which ? b->most_ms : b->most_emitted);
+        number(&p, " now ", a, "");
+        number(&p, ", highest ", most, "");
+        if (which && st->ar_forwards)
+            ui_print(&p, "; a plain one takes %.1f (measured here)", ls_per(st->ar_us, st->ar_forwards) / 1e3);
+        p.role = UI_DIM;
+        ui_print(&p, "; a bar a step, the newest at the right end of the bars");
+        ui_graph(o->v->canvas, (ui_rect){area.row + o->row, area.col, high, area.cols}, which ? b->ms : b->emitted,
+                 b->n, which ? b->most_ms : b->most_emitted);
+        o->row += high;
+    }
+}
+
 void ui_panel_stats(ui_panel_view *v) {
     ui_state *s = v->state;
     const ls_step *step = ui_viewed(s);
@@ -184,7 +220,10 @@ void ui_panel_stats(ui_panel_view *v) {
         return;
     }
     const ls_stats *st = ui_stats(s);
-    emitted_line(&o, st, step);
+    past b;
+    const size_t fits = (size_t)v->area.cols * 2;
+    remember(&b, s, fits < HISTORY ? fits : HISTORY);
+    emitted_line(&o, st, step, &b);
     draft_line(&o, st);
     speed_line(&o, st, step);
     time_line(&o, st);
@@ -193,6 +232,7 @@ void ui_panel_stats(ui_panel_view *v) {
     if (v->area.rows > 6) length_line(&o, st);
     if (v->area.rows > 7) cost_line(&o);
     if (v->area.rows > 8) rank_line(&o, st);
+    graphs(&o, st, &b);
     snprintf(v->right, UI_RIGHT_BYTES, "%llu steps, budget %d rows, %d n-grams", (unsigned long long)st->steps,
              step->budget, step->pool_size);
 }

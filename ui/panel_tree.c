@@ -1,5 +1,6 @@
 // The verified tree. One line a chain (a run of nodes with one child each), or one line a node.
 #include "ui/panels.h"
+#include "ui/rows.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -15,6 +16,7 @@ typedef struct {
 typedef struct {
     const ls_step *step;
     bool full, ascii;
+    bool shown[LS_MAX_ROWS]; // a filter may leave branches out
     row *rows;
     int n, cap;
     int16_t order[LS_MAX_ROWS]; // nodes, chain after chain
@@ -41,6 +43,10 @@ static void add_node(tree *t, int node, const char *prefix, const char *below) {
         n = children(t->step, kids[0], kids);
     }
     r->n = t->n_order - r->at;
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (t->shown[kids[i]]) kids[kept++] = kids[i];
+    n = kept;
     for (int i = 0; i < n; i++) {
         bool end = i == n - 1;
         char head[160], next[160];
@@ -125,6 +131,7 @@ void ui_panel_tree(ui_panel_view *v) {
     }
     const bool chosen = s->node >= 0 || s->shown.inspect || s->shown.focus == UI_TREE;
     tree t = {.step = step, .full = s->tree_full, .ascii = v->canvas->ascii, .cursor = chosen ? ui_inspected(s) : -1};
+    ui_rows_tree(s, step, t.shown);
     add_node(&t, 0, "", "");
     for (int i = 0; i < t.n; i++) // the cursor stays in sight
         for (int k = 0; k < t.rows[i].n && chosen; k++)
@@ -145,5 +152,6 @@ void ui_panel_tree(ui_panel_view *v) {
     else
         snprintf(v->right, UI_RIGHT_BYTES, "%d node%s, root + %d accepted%s", step->rows, step->rows == 1 ? "" : "s",
                  step->n_path - 1, step->n_nodes < step->rows ? " (the others were not recorded)" : "");
+    ui_rows_title(s, UI_TREE, t.n_order, step->n_nodes, v->right, UI_RIGHT_BYTES);
     free(t.rows);
 }

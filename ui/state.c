@@ -12,6 +12,11 @@ void ui_state_init(ui_state *s) {
                     .editing = -1,
                     .node = -1,
                     .fraction = -1};
+    ui_find_nothing(s);
+}
+
+void ui_find_nothing(ui_state *s) {
+    for (int p = 0; p < UI_PANELS; p++) s->found[p] = -1;
 }
 
 void ui_log(ui_state *s, const char *text, size_t n) {
@@ -56,6 +61,7 @@ void ui_state_free(ui_state *s) {
     free(s->marks);
     free(s->save_to);
     free(s->sought);
+    for (int p = 0; p < UI_PANELS; p++) free(s->filter[p]);
     for (int i = 0; i < UI_LOG_LINES; i++) free(s->log[i]);
     free(s->demo_told);
     free(s->demo_waiting);
@@ -107,6 +113,7 @@ static void add_step(ui_state *s, ls_event *e) {
     if (!s->live) return;
     s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = s->scroll[UI_LOGITS] = 0;
     s->node = -1;
+    ui_find_nothing(s);
 }
 
 static void on_rival(ui_state *s, const ls_event *e) {

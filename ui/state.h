@@ -96,10 +96,15 @@ typedef struct {
     int editing;      // turn whose prompt is being changed; -1: a new one is written
     int themes, mice; // how often the next one was asked for; the application looks
     bool want_editor; // the prompt goes to the user's own editor
-    char typing;      // what is typed below: 0 (the prompt), ':' a command, '/' a search
+    char typing;      // what is typed below: 0 (the prompt), ':' a command, '/' a search, '\\' a filter
     int extreme;      // the last jump to a worst (-1) or best (1) step, and where it led
     size_t extreme_at;
     char *sought; // the last search; owned, may be NULL
+    // of the panels that list rows, see ui/rows.h
+    char *filter[UI_PANELS]; // only rows with this text; owned, NULL: all
+    int order[UI_PANELS];    // the column that they are sorted by
+    bool reversed[UI_PANELS];
+    int found[UI_PANELS]; // row that a search led to; -1: none
     int help_scroll;
     ui_edit prompt, command;
     char message[512];
@@ -139,6 +144,7 @@ void ui_on_event(ui_state *s, ls_event *e); // takes the event
 void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at);
 void ui_on_paste(ui_state *s, const char *text, size_t n);
 void ui_act(ui_state *s, ui_action a);
+void ui_find_nothing(ui_state *s); // the rows that searches led to are others now
 void ui_log(ui_state *s, const char *text, size_t n);                     // every line of it
 void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n); // takes text
 

@@ -3,6 +3,7 @@
 #include "ui/demo.h"
 #include "ui/history.h"
 #include "ui/panels.h"
+#include "ui/rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ static void look_at(ui_state *s, int64_t step) {
     s->live = step >= (int64_t)s->n_steps - 1;
     s->view = s->live ? s->n_steps - 1 : (size_t)step;
     s->node = -1;
+    ui_find_nothing(s);
     s->scroll[UI_OUTPUT] = s->scroll[UI_LOGITS] = s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = 0;
 }
 
@@ -50,10 +52,40 @@ static void jump_extreme(ui_state *s, int sign) {
     s->extreme_at = (size_t)step;
 }
 
+// A row of Logits, Drafts or Tree becomes the one that the other panels speak of.
+static void choose_row(ui_state *s, ui_panel p, int row) {
+    const ls_step *step = ui_viewed(s);
+    if (!step) return;
+    if ((p == UI_TREE || p == UI_INSPECT) && row < step->n_nodes) s->node = row;
+    if (p == UI_DRAFTS && row < step->n_branches) s->node = step->branches[row].first_node;
+    for (int b = 0; p == UI_LOGITS && b < step->n_branches; b++)
+        if (step->branches[b].rank == row) s->node = step->branches[b].first_node;
+}
+
+static void search_rows(ui_state *s, ui_panel p, int by) {
+    const int row = ui_rows_find(s, p, s->sought, by);
+    int16_t rows[LS_MAX_ROWS];
+    if (row < 0) {
+        char none[160];
+        snprintf(none, sizeof none, "no row of this panel holds '%.100s'", s->sought);
+        say(s, none, false);
+        return;
+    }
+    s->found[p] = row;
+    choose_row(s, p, row);
+    const int n = p == UI_TREE ? 0 : ui_rows_of(s, ui_viewed(s), p, rows);
+    for (int i = 0; i < n; i++)
+        if (rows[i] == row) s->scroll[p] = i;
+}
+
 static void search(ui_state *s, int by) {
     int node = -1;
     if (!s->sought || !*s->sought) {
         say(s, "nothing was looked for yet: / and a text", false);
+        return;
+    }
+    if (ui_rows_in(s->shown.focus)) {
+        search_rows(s, s->shown.focus, by);
         return;
     }
     const int64_t step = ui_search(s, s->sought, by, &node);
@@ -68,13 +100,20 @@ static void search(ui_state *s, int by) {
 // Up and down as the Tree panel lists them.
 static void move_node(ui_state *s, int by) {
     int16_t order[LS_MAX_ROWS];
+    bool shown[LS_MAX_ROWS];
     const ls_step *step = ui_viewed(s);
     if (!step) return;
     ui_tree_order(step, order);
+    ui_rows_tree(s, step, shown);
+    const int from = ui_inspected(s);
     int at = 0;
-    while (order[at] != ui_inspected(s)) at++;
-    at += by;
-    s->node = order[at < 0 ? 0 : at >= step->n_nodes ? step->n_nodes - 1 : at];
+    while (order[at] != from) at++;
+    s->node = from;
+    for (at += by; at >= 0 && at < step->n_nodes; at += by)
+        if (shown[order[at]]) {
+            s->node = order[at];
+            break;
+        }
 }
 
 // To the parent or the first child.
@@ -182,6 +221,19 @@ static void type_line(ui_state *s, char sign) {
     ui_edit_clear(&s->command);
 }
 
+static void set_filter(ui_state *s, ui_panel p, const char *text) {
+    free(s->filter[p]);
+    s->filter[p] = *text ? ls_strdup(text) : NULL;
+    s->scroll[p] = 0;
+}
+
+static void sort_rows(ui_state *s, bool reverse) {
+    const ui_panel p = s->shown.focus;
+    if (p != UI_LOGITS && p != UI_DRAFTS) say(s, "rows are sorted in Logits (2) and Drafts (3)", false);
+    else if (reverse) s->reversed[p] = !s->reversed[p];
+    else ui_rows_sort(s, p);
+}
+
 static bool ended(ui_state *s) { // a recording that was played to its end
     const bool yes = s->recording && s->has_header && s->run_state == LS_STATE_IDLE;
     if (yes) say(s, "the recording has ended: ^N plays it again, [ and ] go through its steps", false);
@@ -263,6 +315,16 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_SEARCH: type_line(s, '/'); break;
     case UI_ACT_SEARCH_NEXT: search(s, 1); break;
     case UI_ACT_SEARCH_PREV: search(s, -1); break;
+    case UI_ACT_FILTER:
+        if (!ui_rows_in(s->shown.focus)) {
+            say(s, "rows are filtered in Logits (2), Drafts (3) and Tree (4)", false);
+            break;
+        }
+        type_line(s, '\\');
+        if (s->filter[s->shown.focus]) ui_edit_set(&s->command, s->filter[s->shown.focus]);
+        break;
+    case UI_ACT_SORT: sort_rows(s, false); break;
+    case UI_ACT_REVERSE: sort_rows(s, true); break;
     case UI_ACT_NEXT_PANEL: cycle_focus(s, 1); break;
     case UI_ACT_PREV_PANEL: cycle_focus(s, -1); break;
     case UI_ACT_PANEL_6:
@@ -364,6 +426,10 @@ static void run_command(ui_state *s) {
     char *text = ui_edit_take(&s->command), *word = text + strspn(text, " ");
     const char sign = s->typing;
     s->typing = 0;
+    if (sign == '\\') { // it was in force while it was typed
+        free(text);
+        return;
+    }
     if (sign == '/') {
         free(s->sought);
         s->sought = text;
@@ -418,26 +484,24 @@ static void complete(ui_state *s) {
 }
 
 static void type_command(ui_state *s, int key) {
+    const bool filters = s->typing == '\\' && key != UI_KEY_ENTER;
     if (key == UI_KEY_ENTER) run_command(s);
     else if (key == UI_KEY_TAB && s->typing == ':') complete(s);
     else if (key == UI_KEY_ESC || (key == UI_KEY_BACKSPACE && !s->command.text.n)) s->typing = 0;
     else ui_edit_key(&s->command, key);
+    if (filters && ui_rows_in(s->shown.focus))
+        set_filter(s, s->shown.focus, key == UI_KEY_ESC || !s->command.text.n ? "" : s->command.text.p);
 }
 
 // What the panels put into their cells.
 static void click(ui_state *s, ui_panel at, int what) {
-    const ls_step *step = ui_viewed(s);
     if (at == UI_OUTPUT && (size_t)(what / LS_MAX_ROWS) < s->n_steps) {
         look_at(s, what / LS_MAX_ROWS);
         s->live = false;
         s->node = what % LS_MAX_ROWS;
         return;
     }
-    if (!step) return;
-    if ((at == UI_TREE || at == UI_INSPECT) && what < step->n_nodes) s->node = what;
-    if (at == UI_DRAFTS && what < step->n_branches) s->node = step->branches[what].first_node;
-    for (int b = 0; at == UI_LOGITS && b < step->n_branches; b++)
-        if (step->branches[b].rank == what) s->node = step->branches[b].first_node;
+    choose_row(s, at, what);
 }
 
 // Keys while the settings are shown.
@@ -500,7 +564,9 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
             s->editing = -1; // it stays as it was
             ui_edit_clear(&s->prompt);
         }
-        if (s->shown.focus == UI_NO_PANEL) s->shown.focus = UI_OUTPUT;
+        const ui_panel p = s->shown.focus;
+        if (p == UI_NO_PANEL) s->shown.focus = UI_OUTPUT;
+        else if (s->filter[p]) set_filter(s, p, "");
         else s->shown.zoom = UI_NO_PANEL;
     } else if (s->shown.focus != UI_NO_PANEL) ui_act(s, a);
     else if (key == UI_KEY_ENTER) send_prompt(s);

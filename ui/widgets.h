@@ -13,6 +13,9 @@ ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, 
 void ui_bar(ui_pen *p, int cells, double fraction); // filled from the left, in eighths of a cell
 // The last values that fit, one cell each, scaled to `max`; in ASCII as digits (+ for ten or more).
 void ui_spark(ui_pen *p, int cells, const double *values, size_t n, double max);
+// The last values that fit as bars over the rectangle's whole height: two a cell, four steps high (braille); in ASCII
+// one a cell. Few values get wide bars.
+void ui_graph(ui_canvas *c, ui_rect r, const double *values, size_t n, double max);
 // A token as one word: blanks visible, in ASCII between quotes; broken UTF-8 as <XX>.
 bool ui_draw_token(ui_pen *p, const ui_state *s, int32_t id);
 void ui_token_text(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out);

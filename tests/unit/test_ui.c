@@ -5,8 +5,11 @@
 #include "base/utf8.h"
 #include "run/source_live.h"
 #include "ui/prompt_history.h"
+#include "ui/panels.h"
 #include "ui/render.h"
+#include "ui/rows.h"
 
+#include <ctype.h>
 #include <locale.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -185,6 +188,21 @@ static void frames_equal_the_golden_ones(void **state) {
     key(&s, 'z');
     compare(&s, "ui_tree_zoomed_80x24", 24, 80, false);
     key(&s, UI_KEY_ESC);
+    key(&s, '5');
+    key(&s, 'z');
+    key(&s, 'G');
+    compare(&s, "ui_stats_zoomed_120x36", 36, 120, false);
+    compare(&s, "ui_stats_zoomed_80x24_ascii", 24, 80, true);
+    s.view = 20;
+    s.live = false;
+    key(&s, 'z');
+    key(&s, '2');
+    key(&s, 'o');
+    key(&s, '\\');
+    key(&s, 'o');
+    compare(&s, "ui_filter_120x36", 36, 120, false);
+    key(&s, UI_KEY_ESC);
+    key(&s, '4');
     key(&s, '?');
     compare(&s, "ui_help_120x36", 36, 120, false);
     key(&s, UI_KEY_ESC);
@@ -335,6 +353,90 @@ static void what_is_clicked_is_inspected(void **state) {
     ui_state_free(&s);
 }
 
+// Filter, order and search of the rows of a step.
+static void rows_are_filtered_sorted_and_found(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    converse(&s, "One fish, two fish. One", "logitspec-paper", 100);
+    key(&s, UI_KEY_ESC);
+    s.live = false;
+    s.view = 12;
+    const ls_step *step = ui_viewed(&s);
+    int16_t rows[LS_MAX_ROWS], tree[LS_MAX_ROWS];
+    assert_int_equal(ui_rows_of(&s, step, UI_DRAFTS, rows), step->n_branches);
+    for (int i = 0; i < step->n_branches; i++) assert_int_equal(rows[i], i);
+    key(&s, '3');
+    key(&s, 'o');
+    assert_int_equal(ui_rows_of(&s, step, UI_DRAFTS, rows), step->n_branches);
+    for (int i = 1; i < step->n_branches; i++) { // the longest first, equal ones as they were
+        const int a = step->branches[rows[i - 1]].n_nodes, b = step->branches[rows[i]].n_nodes;
+        assert_true(a > b || (a == b && rows[i - 1] < rows[i]));
+    }
+    key(&s, 'O');
+    const int16_t longest = rows[0];
+    ui_rows_of(&s, step, UI_DRAFTS, rows);
+    assert_int_equal(rows[step->n_branches - 1], longest);
+    for (int i = 0; i < 3; i++) key(&s, 'o'); // accepted, match, rank
+    key(&s, 'O');
+    assert_int_equal(s.order[UI_DRAFTS], 0);
+
+    const char *word = NULL; // a letter that begins a guess
+    for (int b = 1; b < step->n_branches && !word; b++) {
+        const char *bytes = ls_token_of(&s.tokens, step->nodes[step->branches[b].first_node].token)->bytes;
+        if (isalpha((unsigned char)*bytes)) word = bytes;
+    }
+    assert_non_null(word);
+    key(&s, '2');
+    int holding = 0;
+    for (int i = 0; i < step->n_top; i++) holding += !!strcasestr(ls_token_of(&s.tokens, step->top[i].id)->bytes, word);
+    assert_true(holding > 0 && holding < step->n_top);
+    key(&s, '\\');
+    type_keys(&s, word);
+    assert_int_equal(ui_rows_of(&s, step, UI_LOGITS, rows), holding); // in force while it is typed
+    key(&s, UI_KEY_ENTER);
+    assert_int_equal(ui_rows_of(&s, step, UI_LOGITS, rows), holding);
+    for (int i = 0; i < holding; i++)
+        assert_non_null(strcasestr(ls_token_of(&s.tokens, step->top[rows[i]].id)->bytes, word));
+    key(&s, UI_KEY_ESC);
+    assert_int_equal(ui_rows_of(&s, step, UI_LOGITS, rows), step->n_top);
+    key(&s, '/');
+    type_keys(&s, word);
+    key(&s, UI_KEY_ENTER);
+    bool met[LS_MAX_ROWS] = {false};
+    for (int i = 0; i < holding; i++) { // every one once, then around
+        assert_false(met[s.found[UI_LOGITS]]);
+        met[s.found[UI_LOGITS]] = true;
+        key(&s, 'n');
+    }
+    assert_true(met[s.found[UI_LOGITS]]);
+
+    key(&s, '4'); // of the tree whole branches stay
+    key(&s, '\\');
+    type_keys(&s, word);
+    key(&s, UI_KEY_ENTER);
+    bool shown[LS_MAX_ROWS];
+    ui_rows_tree(&s, step, shown);
+    int left = 0;
+    for (int i = 1; i < step->n_nodes; i++) {
+        const int parent = step->nodes[i].parent;
+        left += shown[i];
+        if (parent > 0) assert_int_equal(shown[i], shown[parent]);
+        if (strcasestr(ls_token_of(&s.tokens, step->nodes[i].token)->bytes, word)) assert_true(shown[i]);
+    }
+    assert_true(shown[0] && left > 0 && left < step->n_nodes - 1);
+    s.node = 0;
+    ui_tree_order(step, tree);
+    for (int i = 0; i < step->n_nodes; i++, key(&s, 'j')) assert_true(shown[ui_inspected(&s)]);
+    key(&s, UI_KEY_ESC);
+    ui_rows_tree(&s, step, shown);
+    for (int i = 0; i < step->n_nodes; i++) assert_true(shown[i]);
+    key(&s, '1');
+    key(&s, '\\');
+    assert_non_null(strstr(s.message, "filtered in"));
+    ui_state_free(&s);
+}
+
 static void the_line_editor(void **state) {
     (void)state;
     ui_edit e = {0};
@@ -467,6 +569,7 @@ int main(void) {
         cmocka_unit_test(statistics_follow_the_view),
         cmocka_unit_test(history_is_gone_through_by_what_happened),
         cmocka_unit_test(what_is_clicked_is_inspected),
+        cmocka_unit_test(rows_are_filtered_sorted_and_found),
         cmocka_unit_test(the_line_editor),
         cmocka_unit_test(keys_and_colours_can_be_others),
         cmocka_unit_test(random_keys_and_sizes),

@@ -1,0 +1,138 @@
+#include "ui/rows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BY_PLACE, BY_LENGTH, BY_ACCEPTED, BY_MATCH };
+
+static const struct {
+    ui_panel panel;
+    int column;
+    const char *name;
+} orders[] = {
+    {UI_LOGITS, BY_PLACE, "rank"}, {UI_LOGITS, BY_LENGTH, "draft length"}, {UI_LOGITS, BY_ACCEPTED, "accepted"},
+    {UI_DRAFTS, BY_PLACE, "rank"}, {UI_DRAFTS, BY_LENGTH, "length"},       {UI_DRAFTS, BY_ACCEPTED, "accepted"},
+    {UI_DRAFTS, BY_MATCH, "match"}};
+enum { ORDERS = sizeof orders / sizeof *orders };
+
+bool ui_rows_in(ui_panel p) {
+    return p == UI_LOGITS || p == UI_DRAFTS || p == UI_TREE;
+}
+
+static void add_token(const ui_state *s, int32_t id, ls_buf *out) {
+    const ls_token *t = ls_token_of(&s->tokens, id);
+    for (int32_t i = 0; i < t->n; i++) ls_buf_char(out, t->bytes[i] ? t->bytes[i] : ' ');
+}
+
+// The text that a row stands for.
+static bool holds(const ui_state *s, const ls_step *step, ui_panel p, int row, const char *text) {
+    ls_buf b = {0};
+    if (p == UI_LOGITS) add_token(s, step->top[row].id, &b);
+    else if (p == UI_DRAFTS) {
+        const ls_branch *br = &step->branches[row];
+        for (int i = br->first_node; i < br->first_node + br->n_nodes; i++) add_token(s, step->nodes[i].token, &b);
+    } else {
+        int path[LS_MAX_ROWS], n = 0;
+        for (int i = row; i >= 0 && n < LS_MAX_ROWS; i = step->nodes[i].parent) path[n++] = i;
+        while (n > 0) add_token(s, step->nodes[path[--n]].token, &b);
+    }
+    const bool found = b.n && strcasestr(b.p, text);
+    ls_buf_free(&b);
+    return found;
+}
+
+static const ls_branch *branch_of_row(const ls_step *step, ui_panel p, int row) {
+    if (p == UI_DRAFTS) return &step->branches[row];
+    const bool is_root = step->top[row].id == step->nodes[0].token;
+    for (int b = 0; b < step->n_branches; b++)
+        if (step->branches[b].rank == (is_root ? -1 : row)) return &step->branches[b];
+    return NULL;
+}
+
+static int value(const ls_step *step, ui_panel p, int row, int column) {
+    const ls_branch *b = branch_of_row(step, p, row);
+    if (!b) return -1;
+    return column == BY_LENGTH ? b->n_nodes : column == BY_ACCEPTED ? b->accepted : b->match_n;
+}
+
+static int order_of(const ui_state *s, ui_panel p) { // index into orders; -1: the panel has none
+    for (int i = 0; i < ORDERS; i++)
+        if (orders[i].panel == p && orders[i].column == s->order[p]) return i;
+    return -1;
+}
+
+int ui_rows_of(const ui_state *s, const ls_step *step, ui_panel p, int16_t *rows) {
+    const int all = p == UI_LOGITS ? step->n_top : step->n_branches, column = s->order[p];
+    int values[LS_MAX_ROWS], n = 0;
+    for (int row = 0; row < all && n < LS_MAX_ROWS; row++) {
+        if (s->filter[p] && !holds(s, step, p, row, s->filter[p])) continue;
+        const int v = column == BY_PLACE ? -row : value(step, p, row, column);
+        int at = n++; // few rows: equal ones keep their order
+        for (; at > 0 && values[at - 1] < v; at--) values[at] = values[at - 1], rows[at] = rows[at - 1];
+        values[at] = v;
+        rows[at] = (int16_t)row;
+    }
+    for (int i = 0; s->reversed[p] && i < n / 2; i++) {
+        const int16_t other = rows[i];
+        rows[i] = rows[n - 1 - i];
+        rows[n - 1 - i] = other;
+    }
+    return n;
+}
+
+void ui_rows_tree(const ui_state *s, const ls_step *step, bool *shown) {
+    const char *filter = s->filter[UI_TREE];
+    int16_t top[LS_MAX_ROWS]; // the child of the root that a node hangs from
+    bool kept[LS_MAX_ROWS] = {false};
+    for (int i = 0; i < step->n_nodes; i++) {
+        const int parent = step->nodes[i].parent;
+        top[i] = (int16_t)(parent <= 0 ? i : top[parent]);
+        kept[top[i]] |= !filter || i == 0 || holds(s, step, UI_TREE, i, filter);
+    }
+    for (int i = 0; i < step->n_nodes; i++) shown[i] = kept[top[i]];
+}
+
+int ui_rows_find(const ui_state *s, ui_panel p, const char *text, int by) {
+    const ls_step *step = ui_viewed(s);
+    int16_t rows[LS_MAX_ROWS];
+    int n = 0, from = -1;
+    if (!step || !*text) return -1;
+    if (p == UI_TREE) {
+        bool shown[LS_MAX_ROWS];
+        ui_rows_tree(s, step, shown);
+        for (int i = 0; i < step->n_nodes; i++) // where the text is completed, not everywhere behind it
+            if (shown[i] && holds(s, step, p, i, text) &&
+                (step->nodes[i].parent < 0 || !holds(s, step, p, step->nodes[i].parent, text)))
+                rows[n++] = (int16_t)i;
+        for (int i = 0; i < n; i++)
+            if (rows[i] == s->found[p]) from = i;
+    } else {
+        int16_t all[LS_MAX_ROWS];
+        const int m = ui_rows_of(s, step, p, all);
+        for (int i = 0; i < m; i++) {
+            if (!holds(s, step, p, all[i], text)) continue;
+            if (all[i] == s->found[p]) from = n;
+            rows[n++] = all[i];
+        }
+    }
+    if (!n) return -1;
+    return rows[from < 0 ? (by > 0 ? 0 : n - 1) : (from + by + n) % n];
+}
+
+bool ui_rows_sort(ui_state *s, ui_panel p) {
+    const int at = order_of(s, p);
+    if (at < 0) return false;
+    const bool last = at + 1 == ORDERS || orders[at + 1].panel != p;
+    s->order[p] = last ? BY_PLACE : orders[at + 1].column;
+    return true;
+}
+
+void ui_rows_title(const ui_state *s, ui_panel p, int n, int of, char *right, size_t size) {
+    const int at = order_of(s, p);
+    char order[48] = "", filter[64] = "";
+    if (at >= 0 && (s->order[p] != BY_PLACE || s->reversed[p]))
+        snprintf(order, sizeof order, "by %s%s", orders[at].name, s->reversed[p] ? ", reversed" : "");
+    if (s->filter[p]) snprintf(filter, sizeof filter, "'%.20s': %d of %d", s->filter[p], n, of);
+    if (*order || *filter) snprintf(right, size, "%s%s%s", order, *order && *filter ? ", " : "", filter);
+}

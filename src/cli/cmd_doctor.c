@@ -74,6 +74,26 @@ static void check_config(report *r) {
     free(path);
 }
 
+// Where the user's own files are, or would be.
+static void check_files(report *r) {
+    static const struct {
+        const char *what, *variable, *fallback, *name;
+    } places[] = {{"settings", "XDG_CONFIG_HOME", ".config", "config.yaml"},
+                  {"prompts", "XDG_STATE_HOME", ".local/state", "history"},
+                  {"costs", "XDG_CACHE_HOME", ".cache", "costs"}};
+    ls_buf text = {0};
+    bool ok = true;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char *path = ls_user_path(places[i].variable, places[i].fallback, places[i].name);
+        ok &= path != NULL;
+        ls_buf_fmt(&text, "%s%s %s%s", i ? "; " : "", places[i].what, path ? path : "nowhere (HOME is not set)",
+                   path && access(path, F_OK) ? " (none yet)" : "");
+        free(path);
+    }
+    say(r, "your files", ok, false, text.p);
+    ls_buf_free(&text);
+}
+
 // What forwards cost here: measured now, and kept for later runs.
 static void calibrate(report *r, const ls_command_line *c) {
     ls_model m = {0};
@@ -112,6 +132,7 @@ int ls_cmd_doctor(const ls_command_line *c) {
     check_compute(&r);
     check_model(&r, c->options.model);
     check_config(&r);
+    check_files(&r);
     check_terminal(&r);
     if (c->calibrate) calibrate(&r, c);
     ls_jw_close(&r.json, ']');

@@ -1,6 +1,7 @@
 // One prompt, answered as streaming text or as one JSON object, without a screen.
 #include "base/jsonw.h"
 #include "base/mem.h"
+#include "cli/alternatives.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "run/stats.h"
@@ -27,6 +28,7 @@ typedef struct {
     double prefill_ms;
     ls_finish finish;
     size_t printed; // bytes of the text that are on standard output
+    int alternatives; // lines of tokens instead of the text, with so many others; 0: the text
     bool streams, output_failed;
 } run;
 
@@ -49,9 +51,18 @@ static void write_text(run *r, const char *p, size_t n) {
 static void stream(run *r) {
     const ls_buf *text = ls_session_text(r->session);
     size_t settled = ls_session_settled(r->session);
-    if (!r->streams || settled <= r->printed) return;
+    if (!r->streams || r->alternatives || settled <= r->printed) return;
     write_text(r, text->p + r->printed, settled - r->printed);
     r->printed = settled;
+}
+
+static void print_alternatives(run *r, const ls_step *step) {
+    ls_buf out = {0};
+    if (!r->streams || !r->alternatives) return;
+    if (!step->output_pos) ls_alternatives_head(&out);
+    ls_alternatives(step, r->model.vocab, r->alternatives, &out);
+    if (fwrite(out.p, 1, out.n, stdout) != out.n || fflush(stdout)) output_failed(r);
+    ls_buf_free(&out);
 }
 
 static void report_trace(run *r) {
@@ -87,6 +98,7 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
             for (int i = 0, n = ls_step_loose(step, at); i < n; i++) ls_ids_push(&r->loose, step->output_pos + at[i]);
             r->finish = step->finish;
             if (r->trace) ls_trace_step(r->trace, step);
+            print_alternatives(r, step);
         }
         report_trace(r);
         stream(r);
@@ -175,14 +187,20 @@ int ls_cmd_generate(const ls_command_line *c) {
     const char *trace = c->options.trace;
     const bool trace_on_stdout = trace && !strcmp(trace, "-");
     ls_code code = LS_OK;
+    char *end;
     if (trace_on_stdout && c->json)
         code = ls_fail(&err, LS_E_USAGE, "--json and --trace - would both write to standard output");
+    const long alternatives = c->alt ? strtol(c->alt, &end, 10) : 0;
+    if (!code && c->alt && (end == c->alt || *end || alternatives < 1 || alternatives > LS_ROW_TOP))
+        code = ls_fail(&err, LS_E_USAGE, "--alt %.40s: expected a number from 1 to %d", c->alt, LS_ROW_TOP);
+    if (!code && c->alt && (c->json || trace_on_stdout))
+        code = ls_fail(&err, LS_E_USAGE, "--alt writes lines to be read; for programs, --trace FILE holds all of it");
     if (code || (code = ls_read_prompt(c, true, &prompt, &err))) {
         ls_buf_free(&prompt);
         return ls_complain(&err);
     }
     ls_catch_signals();
-    run r = {.line = c, .streams = !c->json && !trace_on_stdout};
+    run r = {.line = c, .streams = !c->json && !trace_on_stdout, .alternatives = (int)alternatives};
     r.progress = ls_gauge_start(c->quiet || c->json);
     ls_run_setup_init(&r.setup, &c->options);
     r.setup.s.model.backend.progress = ls_gauge_show;

@@ -8,6 +8,7 @@ enum { LS_EXIT_OK = 0, LS_EXIT_FAILED = 1, LS_EXIT_USAGE = 2, LS_EXIT_DIFFER = 3
 
 int ls_cmd_chat(const ls_command_line *c);
 int ls_cmd_generate(const ls_command_line *c);
+int ls_cmd_bench(const ls_command_line *c);
 int ls_cmd_compare(const ls_command_line *c);
 int ls_cmd_replay(const ls_command_line *c);
 int ls_cmd_inspect(const ls_command_line *c);

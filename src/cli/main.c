@@ -10,7 +10,8 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(const ls_command_line *c);
-    } commands[] = {{"chat", ls_cmd_chat},         {"generate", ls_cmd_generate}, {"compare", ls_cmd_compare},
+    } commands[] = {{"chat", ls_cmd_chat},         {"generate", ls_cmd_generate}, {"bench", ls_cmd_bench},
+    {"compare", ls_cmd_compare},
                     {"demo", ls_cmd_demo},         {"replay", ls_cmd_replay},     {"inspect", ls_cmd_inspect},
                     {"diff", ls_cmd_diff},         {"report", ls_cmd_report},     {"export", ls_cmd_export},
                     {"simulate", ls_cmd_simulate}, {"tune", ls_cmd_tune},         {"corpus", ls_cmd_corpus},

@@ -63,7 +63,7 @@ typedef struct {
     const char *command; // "" when none was given; else a name of ls_commands
     const char **args;   // positional arguments, borrowed from argv
     int n_args;
-    const char *prompt, *prompt_file, *suite, *methods, *out, *speed, *step, *turn, *size, *script,
+    const char *prompt, *prompt_file, *suite, *methods, *out, *speed, *step, *turn, *size, *alt, *script,
         *cast; // borrowed; NULL: not given
     bool paused, live, json, quiet, calibrate, help, version;
 } ls_command_line;

@@ -17,9 +17,11 @@ const ls_command_info ls_commands[] = {
     {"chat", "[FLAGS]", "the screen: prompt, watch, step (also without a command)",
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file color theme ascii no-mouse script cast size " COMMON_FLAGS},
     {"generate", "[FLAGS]", "answer one prompt as plain text or JSON",
-     MODEL_FLAGS DECODE_FLAGS "prompt prompt-file json quiet color " COMMON_FLAGS},
+     MODEL_FLAGS DECODE_FLAGS "prompt prompt-file alt json quiet color " COMMON_FLAGS},
     {"compare", "[FLAGS]", "the same prompts by several methods: equal outputs, MAT, speed",
      MODEL_FLAGS DECODE_FLAGS "prompt prompt-file suite methods json quiet " COMMON_FLAGS},
+    {"bench", "[FLAGS]", "what reading a prompt and forwards of 1 to 64 rows cost here",
+     MODEL_FLAGS "out json quiet " COMMON_FLAGS},
     {"demo", "[NAME|FILE.yaml] [FLAGS]", "guided runs: what to look at, and why it happens; without a name: the list",
      MODEL_FLAGS "trace trace-level live color theme ascii no-mouse script cast size " COMMON_FLAGS},
     {"replay", "TRACE|- [RIVAL] [FLAGS]", "the screen on a recording, without a model; raced with another one",
@@ -61,6 +63,7 @@ static const struct {
     {"suite", "FILE|-", NULL, NULL, "prompts as JSON lines: {\"prompt\": ..., \"category\": ...}"},
     {"methods", "LIST", NULL, NULL,
      "methods to compare, by commas: NAME[:ROWS][/SIZING][@ACCEPTANCE][+KNOB=VALUE], or a YAML file"},
+    {"alt", "N", NULL, NULL, "a line a token: its probability, who drafted it, and up to N (1 to 8) other choices"},
     {"out", "FILE", NULL, NULL, "write there (-o)"},
     {"speed", "X|max", NULL, NULL, "1: as recorded, 2: twice as fast, max: at once"},
     {"paused", NULL, NULL, NULL, "start in pause"},
@@ -126,7 +129,11 @@ void ls_help(const char *command, ls_buf *out) {
     ls_buf_fmt(out, "logitspec %s %s\n%s\n\n", c->name, c->usage, c->summary);
     if (!strcmp(c->name, "generate"))
         ls_buf_str(out, "  logitspec generate --prompt \"Write a haiku\" --method logitspec-paper\n"
-                        "  logitspec generate --prompt-file question.txt --json --trace run.jsonl\n\n");
+                        "  logitspec generate --prompt-file question.txt --json --trace run.jsonl\n"
+                        "  logitspec generate --prompt \"The capital of France is\" --raw --max-tokens 20 --alt 3\n\n");
+    if (!strcmp(c->name, "bench"))
+        ls_buf_str(out, "  logitspec bench\n"
+                        "  logitspec bench --model my.gguf --threads 4 -o bench.csv\n\n");
     if (!strcmp(c->name, "compare"))
         ls_buf_str(out, "  logitspec compare --prompt \"Count to twenty.\" --methods ar,logitspec,logitspec:16\n"
                         "  logitspec compare --suite demos/prompts/suite.jsonl --max-tokens 128\n\n");
@@ -255,6 +262,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
             else if (!strcmp(flag, "speed")) c->speed = optarg;
             else if (!strcmp(flag, "step")) c->step = optarg;
             else if (!strcmp(flag, "turn")) c->turn = optarg;
+            else if (!strcmp(flag, "alt")) c->alt = optarg;
             else if (!strcmp(flag, "size")) c->size = optarg;
             else if (!strcmp(flag, "script")) c->script = optarg;
             else if (!strcmp(flag, "cast")) c->cast = optarg;

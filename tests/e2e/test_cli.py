@@ -54,6 +54,26 @@ class Generate(unittest.TestCase):
         self.assertIn("speedup x", r.stderr)
         self.assertIn("draft nodes accepted", r.stderr)
 
+    def test_alternatives_are_lines_of_tokens(self):
+        args = ["generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "-q"]
+        r = run(*args, "--alt", "2")
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        head, *lines = r.stdout.splitlines()
+        self.assertEqual(head.split()[:5], ["token", "step", "from", "text", "p"])
+        self.assertEqual([int(line.split()[0]) for line in lines], list(range(60)))
+        trace = read_trace(run(*args, "--trace", "-").stdout)
+        steps = [t for t in trace if t["type"] == "step"]
+        said = [(t["index"], t["nodes"][row]["source"]) for t in steps for row in t["path"]][:60]
+        self.assertEqual([(int(line.split()[1]), line.split()[2]) for line in lines], said)
+        for line in lines:
+            chances = [float(x) for x in re.findall(r'" +([01]\.\d{3})', line)]
+            self.assertEqual(len(chances), 3)  # its own and two others
+            self.assertLessEqual(sum(chances), 1.002)
+            self.assertEqual(chances, sorted(chances, reverse=True))  # greedy: it was the best
+        for bad in ["0", "9", "x"]:
+            self.assertIn(f"--alt {bad}: expected a number from 1 to 8", run(*args, "--alt", bad).stderr)
+        self.assertEqual(run(*args, "--alt", "2", "--json").returncode, 2)
+
     def test_prompt_from_standard_input_and_file(self):
         a = run("tokenize", *SCRIPT, "--prompt-file", "-", "--json", input="a\nb")
         self.assertEqual(json.loads(a.stdout)["ids"], [97, 10, 98])
@@ -487,6 +507,27 @@ class Other(unittest.TestCase):
         checks = {c["check"]: c for c in json.loads(r.stdout)}
         self.assertTrue(checks["model"]["ok"])
         self.assertEqual(r.returncode, 0 if checks["compute"]["ok"] else 1)
+
+
+    def test_bench_in_every_form(self):
+        with tempfile.TemporaryDirectory() as d:
+            o = json.loads(run("bench", "--model", "script:2", "--json").stdout)
+            cells = {(c["what"], c["context"], c["rows"]): c for c in o["results"]}
+            self.assertEqual(len(cells), len(o["results"]))
+            self.assertEqual({rows for what, _, rows in cells if what == "forward"}, {1, 2, 4, 8, 16, 32, 64})
+            for c in o["results"]:
+                self.assertTrue(0 < c["low_ms"] <= c["median_ms"] <= c["high_ms"])
+            self.assertGreaterEqual(cells["forward", 64, 1]["low_ms"], 2)  # that long the fake model sleeps
+            self.assertEqual(cells["forward", 64, 1]["of_one_row"], 1)
+            for name, first in [("b.md", "script"), ("b.csv", "model,device")]:
+                path = os.path.join(d, name)
+                self.assertEqual(run("bench", *SCRIPT, "-q", "-o", path).returncode, 0)
+                with open(path, encoding="utf-8") as f:
+                    text = f.read()
+                self.assertTrue(text.startswith(first), text)
+                self.assertEqual(text.count("forward"), sum(what == "forward" for what, _, _ in cells))
+            r = run("bench", *SCRIPT, "-o", os.path.join(d, "b.txt"))
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (2, 1))
 
 
 @needs_model

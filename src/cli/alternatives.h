@@ -1,0 +1,9 @@
+// Beside each token that was emitted: how likely it was, who drafted it, and what else the target thought of.
+#pragma once
+#include "base/buf.h"
+#include "run/step.h"
+#include "text/vocab.h"
+
+void ls_alternatives_head(ls_buf *out);
+// A line for each emitted token, with up to n (1..LS_ROW_TOP) others, best first.
+void ls_alternatives(const ls_step *s, const ls_vocab *v, int n, ls_buf *out);

@@ -6,13 +6,13 @@
 
 bool ui_note_applies(const ui_note *n, const ls_step *step) {
     if (step->index < n->from) return false;
-    const int accepted = step->n_path - 1, drafted = step->rows - 1;
+    const int accepted = ls_step_accepted(step), drafted = step->rows - 1;
     switch (n->when) {
     case UI_WHEN_STEP: return (int)step->index == n->n;
     case UI_WHEN_ACCEPTED: return accepted >= n->n;
     case UI_WHEN_REJECTED: return drafted >= n->n && accepted == 0;
     case UI_WHEN_SOURCE:
-        for (int i = 1; i < step->n_path; i++)
+        for (int i = 1; i <= accepted; i++)
             if (step->nodes[step->path[i]].from == n->source) return true;
         return false;
     case UI_WHEN_CORRECTED: return step->corrected;
@@ -20,10 +20,10 @@ bool ui_note_applies(const ui_note *n, const ls_step *step) {
     case UI_WHEN_NO_DRAFT: return step->forward && drafted == 0;
     case UI_WHEN_SLOWER:
         return step->ar_us > 0 && step->forward &&
-               step->t_total_us > step->ar_us * ls_plain_forwards(step) * (1 + n->n / 100.0);
+               step->t_total_us > ls_step_plain_us(step) * ls_plain_forwards(step) * (1 + n->n / 100.0);
     case UI_WHEN_FASTER:
         return step->ar_us > 0 && step->forward &&
-               step->t_total_us * (1 + n->n / 100.0) < step->ar_us * ls_plain_forwards(step);
+               step->t_total_us * (1 + n->n / 100.0) < ls_step_plain_us(step) * ls_plain_forwards(step);
     case UI_WHEN_START:
     case UI_WHEN_END: break;
     }
@@ -86,6 +86,7 @@ bool ui_demo_go_on(ui_state *s) {
     if (!ui_demo_note(s)) return false;
     s->demo_last = s->demo_waiting[0];
     memmove(s->demo_waiting, s->demo_waiting + 1, --s->n_demo_waiting * sizeof *s->demo_waiting);
+    s->demo_held = false;
     look(s);
     return true;
 }
@@ -95,8 +96,19 @@ static bool is_waiting(const ui_state *s) { // for the user
     return n && !n->go_on;
 }
 
+bool ui_demo_plays(const ui_state *s) {
+    return s->demo && !is_waiting(s) && !s->demo_held && s->run_state == LS_STATE_PAUSED && s->live;
+}
+
+bool ui_demo_hold(ui_state *s) {
+    if (!s->demo || s->run_state != LS_STATE_PAUSED) return false;
+    s->demo_held = ui_demo_plays(s);
+    s->live = true;
+    return true;
+}
+
 int ui_demo_wait_ms(const ui_state *s, uint64_t now_ns) {
-    if (!s->demo || is_waiting(s) || s->demo_asked || s->run_state != LS_STATE_PAUSED || !s->live) return -1;
+    if (!ui_demo_plays(s) || s->demo_asked) return -1;
     return now_ns >= s->demo_due_ns ? 0 : (int)((s->demo_due_ns - now_ns) / 1000000) + 1;
 }
 

@@ -9,6 +9,10 @@ static void small(ui_layout *l, ui_rect b, const ui_shown *w) {
     l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, b.cols};
     ui_rect mid = {b.row + top, b.col, middle, b.cols};
     int left = b.cols * (w->inspect ? 40 : 36) / 80;
+    if (!stats && w->focus == UI_STATS) { // its lines are many
+        l->panel[UI_OUTPUT].rows = 4;
+        mid = (ui_rect){b.row + 4, b.col, b.rows - 4, b.cols};
+    }
     if (w->focus == UI_DRAFTS || w->focus == UI_COMPARE || (w->focus == UI_STATS && !stats)) l->panel[w->focus] = mid;
     else {
         const ui_panel beside = w->inspect && w->focus != UI_LOGITS ? UI_INSPECT : UI_LOGITS;
@@ -25,7 +29,7 @@ static ui_panel sharing(const ui_shown *w) {
 }
 
 static void medium(ui_layout *l, ui_rect b, const ui_shown *w) {
-    int stats = 8, middle = (b.rows - stats) * 12 / 25, top = b.rows - stats - middle;
+    int stats = w->focus == UI_STATS ? 11 : 8, middle = (b.rows - stats) * 12 / 25, top = b.rows - stats - middle;
     int logits = b.cols * 42 / 100 < 56 ? b.cols * 42 / 100 : 56, half = b.cols / 2;
     l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, b.cols - logits};
     l->panel[UI_LOGITS] = (ui_rect){b.row, b.col + b.cols - logits, top, logits};

@@ -97,9 +97,9 @@ static void equality(out *o, const ui_turn *t, int32_t mine) {
     p.role = UI_GOOD;
     ui_print(&p, "the same, %d of %d tokens%s", same,
              r->done ? (mine > (int32_t)r->text.n ? mine : (int32_t)r->text.n) : mine, r->done ? "" : " so far");
-    p = next_line(o, "");
-    p.role = UI_DIM;
-    if (closest <= 1) ui_print(&p, "closest choice: %.3f apart, at token %d", closest, at);
+    if (closest > 1) return;
+    p = next_line(o, "closest choice");
+    ui_print(&p, "%.3f apart, at token %d", closest, at);
 }
 
 void ui_panel_compare(ui_panel_view *v) {
@@ -127,14 +127,14 @@ void ui_panel_compare(ui_panel_view *v) {
     }
     const int32_t theirs = tokens_at(r, us), of = all > (int32_t)r->text.n ? all : (int32_t)r->text.n;
     const double their_us = time_of(r, mine);
-    lane(&o, s->header.method, mine, of, us, UI_GOOD);
+    lane(&o, t->method, mine, of, us, UI_GOOD);
     lane(&o, r->method, theirs, of, us, UI_BAR);
-    ui_pen p = next_line(&o, "");
+    equality(&o, t, all);
+    ui_pen p = next_line(&o, "time");
     if (!isnan(their_us) && us > 0)
-        ui_print(&p, "%d tokens took it %.2f s: x%.2f", mine, their_us / 1e6, their_us / us);
+        ui_print(&p, "%d tokens took %s %.2f s in this race: x%.2f", mine, r->method, their_us / 1e6, their_us / us);
     else ui_print(&p, "%s has %zu tokens%s", r->method, r->text.n, r->done ? " in all" : " so far");
     p = next_line(&o, "forwards");
     ui_print(&p, "%d here so far, %zu there in all", forwards, r->forwards);
-    equality(&o, t, all);
     snprintf(v->right, UI_RIGHT_BYTES, "%s%.40s%s", "against ", r->method, r->done ? "" : ", running");
 }

@@ -5,16 +5,23 @@
 #include <stdio.h>
 #include <string.h>
 
-// Draws nodes of a branch from its first on, in the colours of what happened to them.
+// Draws the nodes of a branch, those of the path first, in the colours of what happened to them. A stroke stands where a
+// node does not follow the one before it.
 static void draw_tokens(ui_pen *p, const ui_state *s, const ls_step *step, const ls_branch *b) {
-    for (int i = b->first_node; i < b->first_node + b->n_nodes; i++) {
-        const ls_node *n = &step->nodes[i];
-        p->role = n->state == LS_NODE_ACCEPTED ? UI_GOOD : n->state == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
-        const char *sign = n->state == LS_NODE_REJECTED ? (p->canvas->ascii ? "!" : "✗") : "";
-        ui_print(p, "%s", sign);
-        if (!ui_draw_token(p, s, n->token)) return;
-        ui_print(p, " ");
-    }
+    int before = -1;
+    for (int round = 0; round < 2; round++)
+        for (int i = b->first_node; i < b->first_node + b->n_nodes; i++) {
+            const ls_node *n = &step->nodes[i];
+            if ((n->state == LS_NODE_ACCEPTED) == (round == 1)) continue;
+            p->role = UI_FRAME;
+            if (before >= 0 && n->parent != before) ui_print(p, p->canvas->ascii ? "| " : "│ ");
+            before = i;
+            p->role = n->state == LS_NODE_ACCEPTED ? UI_GOOD : n->state == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
+            const char *sign = n->state == LS_NODE_REJECTED ? (p->canvas->ascii ? "!" : "✗") : "";
+            ui_print(p, "%s", sign);
+            if (!ui_draw_token(p, s, n->token)) return;
+            ui_print(p, " ");
+        }
 }
 
 // The n-gram that matched: the last tokens before the continuation.
@@ -68,7 +75,7 @@ void ui_panel_drafts(ui_panel_view *v) {
             ui_print(&p, "%s ", turn && b->match_pos >= turn->first_id + turn->n_ids ? "output" : "prompt");
             ui_draw_match(&p, b->match_n, b->match_pos);
         } else {
-            ui_print(&p, "%s", from == LS_FROM_LAST_LOGIT ? "guess" : ls_from_name(from));
+            ui_print(&p, "%s", ls_from_name(from));
             if (b->match_n) {
                 ui_print(&p, " ");
                 ui_draw_match(&p, b->match_n, b->match_pos);
@@ -99,6 +106,6 @@ void ui_panel_drafts(ui_panel_view *v) {
                                      : "no draft: no candidate");
     }
     snprintf(v->right, UI_RIGHT_BYTES, "%d branch%s, %d drafted, %d accepted", step->n_branches,
-             step->n_branches == 1 ? "" : "es", step->rows - 1, step->n_path - 1);
+             step->n_branches == 1 ? "" : "es", step->rows - 1, ls_step_accepted(step));
     ui_rows_title(s, UI_DRAFTS, n, step->n_branches, v->right, UI_RIGHT_BYTES);
 }

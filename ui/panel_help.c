@@ -12,11 +12,22 @@ static const char *const words[] = {
     "n@pos: an n-gram of that length matched; its continuation was copied from that position (=n: from elsewhere).",
     "accepted (* or a dot), rejected (! or a cross), not reached (o): said by sign, not by colour alone.",
     "LOSSY: a draft may stand that is not the target's own choice (~ or a double wave); the text is then another one.",
+    "cut: tokens that were found behind a branch but not drafted: the rows of the step were used up.",
     "MAT: tokens emitted / decode steps; plain decoding has 1.  Speedup: against plain decoding timed here.",
 };
 
+static const char *const verbs[][2] = {
+    {"set KEY=VALUE", "any setting that can change while it runs, such as decode.budget=16"},
+    {"goto STEP", "a step of the turn that is looked at"},
+    {"compare METHOD", "let it answer the last prompt too and race it, such as suffix:16"},
+    {"save FILE", "the conversation, as a trace (.zst: compressed)"},
+    {"load FILE", "such a conversation, to go on with"},
+    {"save-display FILE", "this screen: .txt, .ansi or .svg"},
+};
+
 void ui_panel_help(ui_panel_view *v) {
-    const int n_words = (int)(sizeof words / sizeof *words), n = UI_ACTIONS + n_words + 3;
+    const int n_words = (int)(sizeof words / sizeof *words), n_verbs = (int)(sizeof verbs / sizeof *verbs);
+    const int n = UI_ACTIONS + n_verbs + n_words + 3;
     int top = ui_scroll_top(&v->state->help_scroll, n, v->area.rows);
     for (int i = 0; i < v->area.rows && top + i < n; i++) {
         int line = top + i;
@@ -39,13 +50,17 @@ void ui_panel_help(ui_panel_view *v) {
             ui_pad(&p, col + 34);
             p.role = UI_TEXT;
             ui_print(&p, "send the prompt (Esc leaves the prompt line for the panels)");
-        } else if (line == UI_ACTIONS + 1) {
-        } else if (line < n - 1) {
+        } else if (line <= UI_ACTIONS + n_verbs) {
+            ui_print(&p, "  :%s", verbs[line - UI_ACTIONS - 1][0]);
+            ui_pad(&p, col + 34);
             p.role = UI_TEXT;
-            ui_print(&p, "  %s", words[line - UI_ACTIONS - 2]);
+            ui_print(&p, "%s", verbs[line - UI_ACTIONS - 1][1]);
+        } else if (line > UI_ACTIONS + n_verbs + 1 && line < n - 1) {
+            p.role = UI_TEXT;
+            ui_print(&p, "  %s", words[line - UI_ACTIONS - n_verbs - 2]);
         }
     }
-    strcpy(v->right, top + v->area.rows < n ? "j/k scrolls, any other key closes" : "any key closes");
+    strcpy(v->right, top + v->area.rows < n ? "j, k and page keys scroll, any other closes" : "any other key closes");
 }
 
 static void quote(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out) {
@@ -68,13 +83,11 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
         ls_buf_fmt(out, "; the answer ends here: %s", ls_finish_name(step->finish));
         return;
     }
-    if (step->rows == 1) {
-        ls_buf_str(out, "; nothing drafted, so one token");
-        return;
-    }
-    ls_buf_fmt(out, ", +%d of %d drafted", step->n_path - 1, step->rows - 1);
-    const ls_node *last = &step->nodes[step->path[step->n_path - 1]];
-    if (step->n_path > 1) {
+    const int accepted = ls_step_accepted(step);
+    if (step->rows == 1) ls_buf_str(out, "; nothing drafted, so one token");
+    else ls_buf_fmt(out, ", +%d of %d drafted", accepted, step->rows - 1);
+    const ls_node *last = &step->nodes[step->path[accepted]];
+    if (accepted > 0) {
         const ls_branch *b = ls_branch_of(step, last);
         if (!b) ls_buf_fmt(out, " (%s)", ls_from_name(last->from));
         else if (b->match_n && b->match_pos >= 0) ls_buf_fmt(out, " (%d-gram at %d)", b->match_n, b->match_pos);
@@ -83,6 +96,11 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     }
     const int loose = ls_step_loose(step, NULL);
     if (loose) ls_buf_fmt(out, ", %d of them not the target's choice", loose);
+    if (step->finish) {
+        ls_buf_fmt(out, "; the answer ends here: %s", ls_finish_name(step->finish));
+        return;
+    }
+    if (step->rows == 1) return;
     bool tried = false;
     for (int i = 1; i < step->n_nodes && !tried; i++) tried = step->nodes[i].parent == step->path[step->n_path - 1];
     ls_buf_str(out, tried ? "; then the target wants " : "; next ");

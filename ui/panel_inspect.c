@@ -17,7 +17,7 @@ static ui_pen next_line(out *o, ui_role role) {
 }
 
 static void prob(ui_pen *p, double v) {
-    if (isnan(v)) ui_print(p, " -");
+    if (isnan(v)) ui_print(p, "-");
     else ui_draw_prob(p, v);
 }
 
@@ -29,23 +29,23 @@ static void verdict(out *o) {
     ui_draw_token(&p, s, n->token);
     p.role = UI_TEXT;
     if (o->row == 0) {
-        ui_print(&p, o->step->corrected ? " is the target's own choice where a draft was rejected"
-                                        : " is the target's own choice: the root is always emitted");
+        ui_print(&p, o->step->corrected ? ": the target's choice where a draft was rejected"
+                                        : ": the target's choice; the root is always emitted");
         return;
     }
     const ls_node *parent = &o->step->nodes[n->parent];
     if (n->state == LS_NODE_NOT_REACHED) {
-        ui_print(&p, " was not reached: an ancestor was rejected");
+        ui_print(&p, " not reached: an ancestor was rejected");
         return;
     }
     const bool chosen = parent->target == n->token;
     if (n->state == LS_NODE_ACCEPTED) {
-        ui_print(&p, chosen ? " was accepted: the target chose the same" : " was let stand (LOSSY); the target chose ");
+        ui_print(&p, chosen ? " accepted: the target chose the same" : " let stand (LOSSY); the target chose ");
         if (!chosen) ui_draw_token(&p, s, parent->target);
         return;
     }
-    ui_print(&p, chosen ? " was rejected: another branch with the same token went further"
-                        : " was rejected: the target chose ");
+    ui_print(&p, chosen ? " rejected: another branch with the same token went further"
+                        : " rejected: the target chose ");
     if (!chosen) ui_draw_token(&p, s, parent->target);
 }
 
@@ -53,14 +53,15 @@ static void estimates(out *o) {
     const ls_node *n = o->node;
     ui_pen p = next_line(o, UI_TEXT);
     if (o->row == 0) {
-        ui_print(&p, "probability");
+        ui_print(&p, "probability ");
         prob(&p, (double)n->p);
-        ui_print(&p, " in the last logits");
+        ui_print(&p, " in the last logits%s",
+                 o->step->n_top && o->step->top[0].id != n->token ? ": drawn at random (sampling), seeded" : "");
         return;
     }
-    ui_print(&p, "estimated");
+    ui_print(&p, "p estimated ");
     prob(&p, (double)n->est_p);
-    ui_print(&p, ", the target gave it");
+    ui_print(&p, ", the target's ");
     prob(&p, (double)n->p);
 }
 
@@ -132,7 +133,7 @@ static void origin(out *o) {
     }
     switch ((ls_from)n->from) {
     case LS_FROM_LAST_LOGIT: ui_print(&p, "guessed: rank %d of the last logits", b ? b->rank : 0); break;
-    case LS_FROM_REMEMBERED: ui_print(&p, "remembered: what the target said the last time after these tokens"); break;
+    case LS_FROM_REMEMBERED: ui_print(&p, "remembered: said here the last time"); break;
     case LS_FROM_HISTORY: ui_print(&p, "what followed these tokens in this or an earlier conversation"); break;
     case LS_FROM_CORPUS: ui_print(&p, "what followed these tokens in your corpus"); break;
     case LS_FROM_WINDOW: ui_print(&p, "a row of the lookahead window"); break;
@@ -144,7 +145,7 @@ static void origin(out *o) {
 static void attention(out *o) {
     const ui_state *s = o->v->state;
     ui_pen p = next_line(o, UI_TEXT);
-    ui_print(&p, "position %d: it saw %d committed tokens and %d rows of the tree",
+    ui_print(&p, "position %d; it saw %d tokens and %d rows of the tree",
              o->step->context_len + o->node->depth, o->step->context_len, o->node->depth + 1);
     if (!s->mask) {
         p.role = UI_DIM;
@@ -180,9 +181,7 @@ void ui_panel_inspect(ui_panel_view *v) {
     origin(&o);
     attention(&o);
     const ls_branch *b = ls_branch_of(step, o.node);
-    if (!b) snprintf(v->right, UI_RIGHT_BYTES, row ? "row %d, depth %d" : "root", row, o.node->depth);
-    else if (b->rank < 0)
-        snprintf(v->right, UI_RIGHT_BYTES, "row %d, depth %d, branch %s", row, o.node->depth,
-                 ui_branch_letter(step, b));
-    else snprintf(v->right, UI_RIGHT_BYTES, "row %d, depth %d, branch #%d", row, o.node->depth, b->rank);
+    if (!row) snprintf(v->right, UI_RIGHT_BYTES, "root");
+    else if (b && b->rank >= 0) snprintf(v->right, UI_RIGHT_BYTES, "row %d, depth %d, branch #%d", row, o.node->depth, b->rank);
+    else snprintf(v->right, UI_RIGHT_BYTES, "row %d, depth %d", row, o.node->depth);
 }

@@ -12,15 +12,9 @@ int ui_scroll_top(int *scroll, int n_lines, int rows) {
     return *scroll;
 }
 
-static const ls_branch *branch_of_rank(const ls_step *step, int rank) {
-    for (int b = 0; b < step->n_branches; b++)
-        if (step->branches[b].rank == rank) return &step->branches[b];
-    return NULL;
-}
-
 static void draw_draft(ui_pen *p, const ls_step *step, int rank, bool is_root) {
     const bool ascii = p->canvas->ascii;
-    const ls_branch *b = branch_of_rank(step, is_root ? -1 : rank);
+    const ls_branch *b = ui_branch_of_rank(step, is_root ? -1 : rank);
     if (is_root) {
         p->role = UI_ROOT;
         ui_print(p, "root");

@@ -9,13 +9,16 @@
 void ui_panel_note(ui_panel_view *v) {
     const ui_state *s = v->state;
     const ui_note *n = ui_demo_note(s);
-    const bool waits = n != NULL;
-    if (!n && s->demo && s->demo_last >= 0) n = &s->demo->notes[s->demo_last]; // still to be seen
+    const bool over = s->n_turns && s->turns[s->n_turns - 1].finish;
+    if (!n && over && s->demo_last >= 0) n = &s->demo->notes[s->demo_last]; // still to be seen
     if (!n) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
-        ui_print(&p, s->run_state == LS_STATE_LOADING ? "the model is loading" : "");
+        ui_print(&p, "%s", s->run_state == LS_STATE_LOADING ? "The model is loading."
+                           : ui_demo_plays(s) ? "It plays on to the next thing to look at. Space stops it here, [ goes back."
+                                              : "Space lets it play on, s makes one step, ] goes to the newest.");
         return;
     }
+    const bool waits = ui_demo_note(s) != NULL;
     size_t lines;
     ui_line *line = ui_wrap(v->canvas, n->say, strlen(n->say), v->area.cols, &lines);
     for (size_t i = 0; i < lines && (int)i < v->area.rows; i++) {

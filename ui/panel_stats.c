@@ -74,14 +74,19 @@ static void draft_line(out *o, const ls_stats *st) {
     number(&p, "; helped in ", a, " steps");
 }
 
+static void legend(ui_pen *p, const char *text) { // of what the numbers behind it are a part
+    p->role = UI_DIM;
+    ui_print(p, "%s  ", text);
+    p->role = UI_TEXT;
+}
+
 static void source_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "by source");
+    legend(&p, "of nodes verified:");
     for (int f = 1; f < LS_FROM_COUNT; f++)
         if (st->from[f].of)
             ui_print(&p, "%s %llu/%llu  ", ls_from_name((ls_from)f), (unsigned long long)st->from[f].n,
                      (unsigned long long)st->from[f].of);
-    p.role = UI_DIM;
-    ui_print(&p, "nodes accepted/verified");
 }
 
 static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
@@ -89,18 +94,18 @@ static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
     double x = ls_stats_speedup(st);
     char a[32], b[32];
     snprintf(a, sizeof a, "%.1f", ls_stats_tokens_per_s(st));
-    number(&p, "", a, " tokens/s");
+    number(&p, "", a, " tok/s");
     if (x > 0) {
         snprintf(a, sizeof a, "%.1f", ls_stats_ar_tokens_per_s(st));
         snprintf(b, sizeof b, "x%.2f", x);
-        number(&p, "; plain ", a, " (measured here): speedup ");
+        number(&p, "; plain ", a, " (timed): ");
         p.role = x >= 1 ? UI_GOOD : UI_BAD;
-        ui_print(&p, "%s", b);
+        ui_print(&p, "%s%s", b, x >= 1 ? ", a gain" : ", a loss");
         p.role = UI_DIM;
         if (step->budget <= 1) ui_print(&p, "; a draft would not pay now");
         else { // a step that takes as long as that many plain ones
             const double even = ls_per(st->total_us, st->steps) / ls_per(st->ar_us, st->ar_forwards);
-            ui_print(&p, "; even at MAT %.2f: %s", even, ls_stats_mat(st) >= even ? "it pays" : "it does not pay here");
+            ui_print(&p, "; even at MAT %.2f", even);
         }
     } else {
         p.role = UI_DIM;
@@ -123,32 +128,31 @@ static void time_line(out *o, const ls_stats *st) {
 
 static void depth_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "by depth");
+    legend(&p, "of steps with a node there:");
     for (int d = 1; d < LS_STATS_DEPTHS && st->depth[d].of; d++) {
         int room = p.end - p.col;
         if (room < 18) break;
         ui_print(&p, "%sd%d %llu/%llu", d > 1 ? "  " : "", d, (unsigned long long)st->depth[d].n,
                  (unsigned long long)st->depth[d].of);
     }
-    p.role = UI_DIM;
-    ui_print(&p, "  steps accepted/with a node there");
 }
 
 static void rank_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "by rank");
     int shown = 0;
+    legend(&p, "of branches that began with that rank:");
     for (int r = 0; r < LS_STATS_RANKS; r++) {
         if (!st->rank[r].of) continue;
         if (p.end - p.col < 18) break;
         ui_print(&p, "%s#%d %llu/%llu", shown++ ? "  " : "", r, (unsigned long long)st->rank[r].n,
                  (unsigned long long)st->rank[r].of);
     }
-    p.role = UI_DIM;
-    ui_print(&p,
-             shown ? "  branches with an accepted node/branches" : "no branch began with a token of the last logits");
+    if (!shown) ui_print(&p, "none yet");
 }
 
 static void length_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "lengths");
+    legend(&p, "steps by tokens emitted:");
     for (int i = 1; i <= LS_STATS_HIST; i++) {
         if (!st->by_emitted[i]) continue;
         if (p.end - p.col < 16) break;
@@ -159,8 +163,6 @@ static void length_line(out *o, const ls_stats *st) {
         p.role = UI_TEXT;
         ui_print(&p, "%llu  ", (unsigned long long)st->by_emitted[i]);
     }
-    p.role = UI_DIM;
-    ui_print(&p, "steps by tokens emitted");
 }
 
 // What more rows cost, as multiples of one row: a tree pays when it brings more tokens than that.
@@ -200,7 +202,7 @@ static void graphs(out *o, const ls_stats *st, const past *b) {
         if (which && st->ar_forwards)
             ui_print(&p, "; a plain one takes %.1f (measured here)", ls_per(st->ar_us, st->ar_forwards) / 1e3);
         p.role = UI_DIM;
-        ui_print(&p, "; a bar a step, the newest at the right end of the bars");
+        ui_print(&p, "; a bar a step");
         ui_graph(o->v->canvas, (ui_rect){area.row + o->row, area.col, high, area.cols}, which ? b->ms : b->emitted,
                  b->n, which ? b->most_ms : b->most_emitted);
         o->row += high;

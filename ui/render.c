@@ -8,10 +8,10 @@
 static const char *state_name(const ui_state *s) {
     switch (s->run_state) {
     case LS_STATE_LOADING: return "LOADING";
-    case LS_STATE_IDLE: return s->recording ? "ENDED" : "READY";
+    case LS_STATE_IDLE: return s->recording ? "ENDED" : s->starts_paused ? "READY, starts paused" : "READY";
     case LS_STATE_PREFILL: return "READING";
     case LS_STATE_RUNNING: return "RUN";
-    case LS_STATE_PAUSED: return "PAUSED";
+    case LS_STATE_PAUSED: return ui_demo_plays(s) ? "PLAYING" : ui_demo_note(s) ? "LOOK" : "PAUSED";
     case LS_STATE_COMPARING: return "COMPARE";
     case LS_STATE_FAILED: return "FAILED";
     }
@@ -25,30 +25,33 @@ static void separator(ui_pen *p) {
 static void title(ui_state *s, ui_canvas *c, ui_rect r) {
     ui_pen p = ui_pen_at(c, r, 0, UI_TITLE);
     const bool wide = r.cols >= 110; // else the least important facts are left out
-    ui_print(&p, " %s ", wide || !s->has_header ? "LogitSpec" : s->header.method);
+    const ls_step *step = ui_viewed(s);
+    const ui_turn *turn = step ? ui_turn_of(s, ui_viewed_index(s)) : s->n_turns ? &s->turns[s->n_turns - 1] : NULL;
+    const char *method = turn && *turn->method ? turn->method : s->header.method;
+    ui_print(&p, " %s ", wide || !s->has_header ? "LogitSpec" : method);
     if (s->has_header) {
         ui_print(&p, " %.*s %s", wide ? 64 : 12, s->header.model, s->header.dtype);
         if (r.cols >= 140) ui_print(&p, " %s", s->header.device);
         if (wide) {
             separator(&p);
-            ui_print(&p, "%s", s->header.method);
+            ui_print(&p, "%s", method);
+            if (turn && turn->temperature > 0) ui_print(&p, ", T %.3g", turn->temperature);
         }
     }
     separator(&p);
-    const ls_step *step = ui_viewed(s);
     if (s->has_header && (!s->header.exact || (step && !step->exact))) {
         ui_print(&p, s->header.exact ? "LOSSY" : "NOT EXACT");
         separator(&p);
     }
     ui_print(&p, "%s%s", s->recording ? "REPLAY " : "", state_name(s));
-    if (s->recording && s->fraction >= 0) ui_print(&p, " %.0f%%", 100 * s->fraction); // of the file
     if (step) {
         separator(&p);
-        if (s->live) ui_print(&p, "step %u", step->index);
-        else ui_print(&p, "step %u, %zu behind", step->index, s->n_steps - 1 - ui_viewed_index(s));
+        if (s->n_turns > 1) ui_print(&p, "turn %td, ", turn - s->turns + 1);
+        ui_print(&p, "step %u", step->index);
+        if (!s->live) ui_print(&p, ", %zu behind", s->n_steps - 1 - ui_viewed_index(s));
         if (wide) {
             separator(&p);
-            ui_print(&p, "ctx %d/%d", step->context_len, s->header.n_context);
+            ui_print(&p, "ctx %d/%d", step->context_len + step->n_emitted, s->header.n_context);
         }
         const ls_stats *st = ui_stats(s);
         if (wide || s->live) {
@@ -56,9 +59,12 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
             ui_print(&p, "%.0f tok/s", ls_stats_tokens_per_s(st));
         }
         if (ls_stats_speedup(st) > 0) {
+            static const char *const against[] = {" vs plain (measured)", " vs plain", ""};
+            size_t i = 0;
             separator(&p);
-            ui_print(&p, "%s%.2f%s", c->ascii ? "x" : "×", ls_stats_speedup(st),
-                     r.cols >= 140 ? " vs plain (measured)" : " vs plain");
+            ui_print(&p, "%s%.2f", c->ascii ? "x" : "×", ls_stats_speedup(st));
+            while ((int)strlen(against[i]) > p.end - p.col) i++; // as much as there is room for
+            ui_print(&p, "%s", against[i]);
         }
     }
     ui_pad(&p, r.cols);
@@ -129,8 +135,11 @@ static void edit_line(ui_canvas *c, ui_rect r, const char *sign, const ui_edit *
 static void key_bar(ui_state *s, ui_canvas *c, ui_rect r) {
     static const ui_action typing[] = {UI_ACT_HELP,    UI_ACT_RUN_PAUSE, UI_ACT_STEP,      UI_ACT_BACK,
                                        UI_ACT_FORWARD, UI_ACT_STOP,      UI_ACT_NEXT_PANEL};
-    static const ui_action panels[] = {UI_ACT_HELP, UI_ACT_RUN_PAUSE,  UI_ACT_STEP, UI_ACT_BACK,   UI_ACT_FORWARD,
-                                       UI_ACT_STOP, UI_ACT_NEXT_PANEL, UI_ACT_ZOOM, UI_ACT_PROMPT, UI_ACT_CLOSE};
+    static const ui_action panels[] = {UI_ACT_HELP,    UI_ACT_RUN_PAUSE,  UI_ACT_STEP, UI_ACT_BACK,
+                                       UI_ACT_FORWARD, UI_ACT_NEXT_PANEL, UI_ACT_ZOOM, UI_ACT_CLOSE,
+                                       UI_ACT_PROMPT,  UI_ACT_STOP};
+    const bool goes = s->run_state == LS_STATE_RUNNING || s->run_state == LS_STATE_PREFILL || ui_demo_plays(s);
+    const char *run = goes ? "Pause" : s->run_state == LS_STATE_PAUSED ? "Run" : ui_actions[UI_ACT_RUN_PAUSE].label;
     bool types = s->shown.focus == UI_NO_PANEL;
     const ui_action *list = types ? typing : panels;
     size_t n = types ? sizeof typing / sizeof *typing : sizeof panels / sizeof *panels;
@@ -142,9 +151,7 @@ static void key_bar(ui_state *s, ui_canvas *c, ui_rect r) {
             const char *keys = ui_action_keys(list[i]), *blank = strchr(keys, ' ');
             if (!types && blank && list[i] != UI_ACT_HELP) keys = blank + 1; // the letter is shorter
             snprintf(key, sizeof key, "%.*s", (int)strcspn(keys, " "), keys);
-            snprintf(label, sizeof label, "%s",
-                     list[i] == UI_ACT_RUN_PAUSE ? (s->run_state == LS_STATE_PAUSED ? "Run" : "Pause")
-                                                 : ui_actions[list[i]].label);
+            snprintf(label, sizeof label, "%s", list[i] == UI_ACT_RUN_PAUSE ? run : ui_actions[list[i]].label);
         } else {
             snprintf(key, sizeof key, "%s", fixed[i - n][0]);
             snprintf(label, sizeof label, "%s", fixed[i - n][1]);
@@ -214,7 +221,7 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
                   : c->ascii      ? ">"
                                   : "›",
                   &s->prompt, s->shown.focus == UI_NO_PANEL,
-                  s->recording ? "a recording: Space runs and pauses, s steps, [ and ] go back and on, G to its end"
+                  s->recording ? "a recording: Space plays, s steps, [ ] back and on, G to its end, q leaves"
                   : s->shown.focus == UI_NO_PANEL ? "type a prompt, Enter sends it"
                                                   : "p: type a prompt",
                   cursor_row, cursor_col);

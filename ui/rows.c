@@ -1,4 +1,5 @@
 #include "ui/rows.h"
+#include "ui/widgets.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@ static const struct {
     int column;
     const char *name;
 } orders[] = {
-    {UI_LOGITS, BY_PLACE, "rank"}, {UI_LOGITS, BY_LENGTH, "draft length"}, {UI_LOGITS, BY_ACCEPTED, "accepted"},
+    {UI_LOGITS, BY_PLACE, "rank"}, {UI_LOGITS, BY_LENGTH, "length"}, {UI_LOGITS, BY_ACCEPTED, "accepted"},
     {UI_DRAFTS, BY_PLACE, "rank"}, {UI_DRAFTS, BY_LENGTH, "length"},       {UI_DRAFTS, BY_ACCEPTED, "accepted"},
     {UI_DRAFTS, BY_MATCH, "match"}};
 enum { ORDERS = sizeof orders / sizeof *orders };
@@ -45,9 +46,7 @@ static bool holds(const ui_state *s, const ls_step *step, ui_panel p, int row, c
 static const ls_branch *branch_of_row(const ls_step *step, ui_panel p, int row) {
     if (p == UI_DRAFTS) return &step->branches[row];
     const bool is_root = step->top[row].id == step->nodes[0].token;
-    for (int b = 0; b < step->n_branches; b++)
-        if (step->branches[b].rank == (is_root ? -1 : row)) return &step->branches[b];
-    return NULL;
+    return ui_branch_of_rank(step, is_root ? -1 : row);
 }
 
 static int value(const ls_step *step, ui_panel p, int row, int column) {
@@ -132,7 +131,7 @@ void ui_rows_title(const ui_state *s, ui_panel p, int n, int of, char *right, si
     const int at = order_of(s, p);
     char order[48] = "", filter[64] = "";
     if (at >= 0 && (s->order[p] != BY_PLACE || s->reversed[p]))
-        snprintf(order, sizeof order, "by %s%s", orders[at].name, s->reversed[p] ? ", reversed" : "");
-    if (s->filter[p]) snprintf(filter, sizeof filter, "'%.20s': %d of %d", s->filter[p], n, of);
+        snprintf(order, sizeof order, "by %s%s", orders[at].name, s->reversed[p] ? " reversed" : "");
+    if (s->filter[p]) snprintf(filter, sizeof filter, "'%.12s' %d of %d", s->filter[p], n, of);
     if (*order || *filter) snprintf(right, size, "%s%s%s", order, *order && *filter ? ", " : "", filter);
 }

@@ -91,7 +91,9 @@ static void begin_turn(ui_state *s, ls_event *e) {
                                        .first_id = first,
                                        .n_ids = e->prompt.n_ids,
                                        .first_step = s->n_steps,
-                                       .prefill_ms = e->prompt.prefill_ms};
+                                       .prefill_ms = e->prompt.prefill_ms,
+                                       .temperature = e->prompt.temperature};
+    memcpy(s->turns[s->n_turns - 1].method, e->prompt.method, sizeof e->prompt.method);
     e->prompt.text = NULL;
     if ((int64_t)s->context.n > first) s->context.n = first > 0 ? (size_t)first : 0;
     while ((int64_t)s->context.n < first) ls_ids_push(&s->context, -1);
@@ -147,6 +149,8 @@ void ui_on_event(ui_state *s, ls_event *e) {
         s->run_state = e->status.state;
         memcpy(s->stage, e->status.stage, sizeof s->stage);
         s->fraction = e->status.fraction;
+        if (s->run_state == LS_STATE_PAUSED || s->run_state == LS_STATE_RUNNING)
+            s->starts_paused = s->run_state == LS_STATE_PAUSED;
         break;
     case LS_EV_HEADER:
         forget_conversation(s);
@@ -178,6 +182,9 @@ void ui_on_event(ui_state *s, ls_event *e) {
             const size_t n = strlen(t->key);
             if (!strncmp(s->message, t->key, n) && s->message[n] == '=')
                 snprintf(t->value, sizeof t->value, "%s", s->message + n + 1);
+            else continue;
+            if (!strcmp(t->key, "decode.method") && ui_busy(s)) // from the next step
+                snprintf(s->turns[s->n_turns - 1].method, sizeof s->turns->method, "%s", t->value);
         }
         break;
     }

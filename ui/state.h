@@ -29,6 +29,8 @@ typedef struct {
     size_t n_steps;
     ls_finish finish; // LS_GOING while it runs
     double prefill_ms;
+    char method[32];
+    double temperature; // 0: greedy
 } ui_turn;
 
 // Which panels are wanted; the layout makes room for them.
@@ -74,7 +76,8 @@ enum { UI_STATS_EVERY = 128, UI_LOG_LINES = 500 };
 typedef struct {
     // the run
     bool has_header;
-    bool recording; // it is played, not decoded: prompts make no sense
+    bool recording;     // it is played, not decoded: prompts make no sense
+    bool starts_paused; // the next answer
     ls_run_header header;
     ls_run_state run_state;
     char stage[64];
@@ -123,6 +126,7 @@ typedef struct {
     size_t n_demo_waiting;
     int demo_last;   // note that was read last; -1: none
     bool demo_asked; // for a step that has not come yet
+    bool demo_held;  // the user stopped its pace
     uint64_t demo_due_ns;
     // for the application
     ui_request outbox[8];

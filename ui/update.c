@@ -272,16 +272,22 @@ void ui_act(ui_state *s, ui_action a) {
         break;
     case UI_ACT_RUN_PAUSE:
         if (ended(s)) break;
+        if (ui_demo_hold(s)) break;
+        if (!ui_busy(s)) {
+            s->starts_paused = !s->starts_paused;
+            say(s, s->starts_paused ? "the next answer starts paused: s (F6) makes one step" : "the next answer runs", false);
+            ui_request_of(s, s->starts_paused ? LS_CMD_PAUSE : LS_CMD_RUN, NULL, 0);
+            break;
+        }
         ui_request_of(s, s->run_state == LS_STATE_PAUSED ? LS_CMD_RUN : LS_CMD_PAUSE, NULL, 0);
         if (s->run_state == LS_STATE_PAUSED) s->live = true;
-        else if (!ui_busy(s)) say(s, "the next answer will start paused: F6 or s makes one step", false);
         break;
     case UI_ACT_STEP:
     case UI_ACT_STEP_10:
         if (ended(s)) break;
         if (!ui_busy(s)) say(s, "nothing is being decoded: type a prompt first", false);
         else {
-            s->live = true;
+            s->live = s->demo_held = true;
             ui_request_of(s, LS_CMD_STEP, NULL, a == UI_ACT_STEP ? 1 : 10);
         }
         break;
@@ -298,8 +304,11 @@ void ui_act(ui_state *s, ui_action a) {
         if (!play_on(s, ALL_STEPS)) look_at(s, (int64_t)s->n_steps);
         break;
     case UI_ACT_STOP:
-        if (ui_busy(s)) ui_request_of(s, LS_CMD_STOP, NULL, 0);
-        else say(s, "nothing is being decoded", false);
+        if (s->recording) say(s, "this is a recording: Space pauses it", false);
+        else if (ui_busy(s) || s->run_state == LS_STATE_COMPARING) {
+            ui_request_of(s, LS_CMD_STOP, NULL, 0);
+            say(s, "stopped; what was written stays", false);
+        } else say(s, "nothing is being decoded", false);
         break;
     case UI_ACT_NEXT_REJECTION:
         jump(s, ui_find_step(s, UI_FIND_REJECTION, 1), "no later step had a draft rejected");
@@ -336,8 +345,10 @@ void ui_act(ui_state *s, ui_action a) {
         focus(s, UI_COMPARE);
         break;
     case UI_ACT_COMPARE:
-        if (s->shown.compare) open_compare(s, false);
-        else if (s->rival.known && s->rival.turn + 1 == s->n_turns) open_compare(s, true);
+        if (s->rival.known && s->rival.turn + 1 == s->n_turns) open_compare(s, !s->shown.compare);
+        else if (s->recording || s->run_state == LS_STATE_COMPARING) open_compare(s, !s->shown.compare);
+        else if (ui_busy(s)) say(s, "the answer is still being written: c races it when it has ended", false);
+        else if (!s->n_turns) say(s, "there is no answer to compare with yet", false);
         else ask_rival(s, "ar");
         break;
     case UI_ACT_INSPECT: open_inspect(s, !s->shown.inspect); break;
@@ -381,6 +392,7 @@ void ui_act(ui_state *s, ui_action a) {
         s->editing = s->n_steps ? (int)(ui_turn_of(s, ui_viewed_index(s)) - s->turns) : (int)s->n_turns - 1;
         ui_edit_set(&s->prompt, s->turns[s->editing].text);
         s->shown.focus = s->shown.zoom = UI_NO_PANEL;
+        say(s, "change the prompt: Enter answers it anew (what came after it is forgotten), Esc leaves it as it was", false);
         break;
     case UI_ACT_EDITOR:
         if (s->recording) say(s, "this is a recording: it takes no prompts", false);
@@ -417,7 +429,7 @@ static void goto_step(ui_state *s, const char *text) {
     char line[120];
     if (!t) look_at(s, 0);
     else if (end == text || *end || n >= t->n_steps) {
-        snprintf(line, sizeof line, "goto '%.20s': this turn has steps 0 to %zu", text, t->n_steps - 1);
+        snprintf(line, sizeof line, "goto '%.20s': turn %td, which is looked at, has steps 0 to %zu", text, t - s->turns + 1, t->n_steps - 1);
         say(s, line, true);
     } else look_at(s, (int64_t)(t->first_step + n));
 }

@@ -80,6 +80,14 @@ const char *ui_branch_letter(const ls_step *step, const ls_branch *b) {
     }
 }
 
+const ls_branch *ui_branch_of_rank(const ls_step *step, int rank) {
+    const ls_branch *best = NULL;
+    for (int b = 0; b < step->n_branches; b++)
+        if (step->branches[b].rank == rank && (!best || step->branches[b].accepted > best->accepted))
+            best = &step->branches[b];
+    return best;
+}
+
 void ui_draw_match(ui_pen *p, int match_n, int32_t match_pos) {
     if (match_n > 0 && match_pos >= 0) ui_print(p, "%d@%d", match_n, match_pos);
     else if (match_n > 0) ui_print(p, "=%d", match_n);

@@ -73,7 +73,7 @@ void ls_report_explain(const ls_report *r, const ls_report_tree *tree, ls_buf *o
     if (!isnan(tree->gain_us))
         ls_buf_fmt(out, "%s %.2f ms against plain decoding: %.2f ms for %d token%s %.2f ms one by one.",
                    tree->gain_us < 0 ? "Lost" : "Gained", fabs(tree->gain_us) / 1e3, ms, s->n_emitted,
-                   s->n_emitted == 1 ? " that takes" : "s that take", s->ar_us * ls_plain_forwards(s) / 1e3);
+                   s->n_emitted == 1 ? " that takes" : "s that take", ls_step_plain_us(s) * ls_plain_forwards(s) / 1e3);
     else ls_buf_fmt(out, "%.2f ms for %d token%s.", ms, s->n_emitted, s->n_emitted == 1 ? "" : "s");
     if (!s->forward) {
         ls_buf_str(out, " It ended on its root and ran no forward.");
@@ -83,10 +83,10 @@ void ls_report_explain(const ls_report *r, const ls_report_tree *tree, ls_buf *o
         ls_buf_fmt(out, " Its forward took %.1f times the %.2f ms that %d row%s usually take: the machine was busy.",
                    s->t_forward_us / usual, usual / 1e3, s->rows, s->rows == 1 ? "" : "s");
     else if (s->ar_us > 0 && s->rows > 1)
-        ls_buf_fmt(out, " %d rows cost %.1f plain steps.", s->rows, s->t_total_us / s->ar_us);
+        ls_buf_fmt(out, " %d rows cost %.1f plain steps.", s->rows, s->t_total_us / ls_step_plain_us(s));
     if (s->t_draft_us > 0.2 * s->t_total_us)
         ls_buf_fmt(out, " Drafting took %.0f%% of it.", 100 * s->t_draft_us / s->t_total_us);
     if (s->rows == 1) ls_buf_str(out, " Nothing was drafted.");
-    else ls_buf_fmt(out, " %d of %d drafts were accepted.", s->n_path - 1, s->rows - 1);
+    else ls_buf_fmt(out, " %d of %d drafts were accepted.", ls_step_accepted(s), s->rows - 1);
     where_it_ended(t->tokens, s, out);
 }

@@ -166,7 +166,7 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
                                               .root = s->nodes[0].token,
                                               .budget = s->budget,
                                               .rows = s->rows,
-                                              .n_path = s->n_path,
+                                              .n_path = (int16_t)(ls_step_accepted(s) + 1),
                                               .n_emitted = s->n_emitted,
                                               .n_plain = (int16_t)ls_plain_forwards(s),
                                               .forward = s->forward,
@@ -176,7 +176,7 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
                                               .verify_us = (float)s->t_verify_us,
                                               .commit_us = (float)s->t_commit_us,
                                               .total_us = (float)s->t_total_us,
-                                              .ar_us = (float)s->ar_us};
+                                              .ar_us = (float)ls_step_plain_us(s)};
     ls_stats_add(&t->stats, s);
     ls_stats_add(&g->stats, s);
     add_estimates(g, s);

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "run/ar_cost.h"
 #include "run/costs.h"
+#include "run/stats.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -433,7 +434,7 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     for (int32_t i = 0; i < n_top; i++) top_p[i] = expf(top_logits[i] - s->last.lse);
     const ls_draft_state state = {s->context.p, s->context.n, root, top_ids, top_p, n_top, NULL};
     out->budget = (int16_t)ls_drafting_propose(&s->drafting, &state, &s->costs, s->b->n_context - context, &s->tree);
-    out->t_draft_us = us_since(start);
+    out->t_draft_us = drafter ? us_since(start) : 0;
 
     uint64_t t = ls_now_ns();
     if ((code = s->b->forward_tree(s->b, s->tree.token, s->tree.parent, s->tree.n, &s->sampling, s->rows, err)))
@@ -469,7 +470,8 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     double host = out->t_total_us - out->t_forward_us;
     ls_ar_bound(&s->ar, out->t_total_us);
     s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;
-    out->ar_us = drafter ? s->ar.us : out->t_total_us; // a plain step is its own baseline
+    out->ar_us = s->ar.us; // now known, if it was not
+    out->ar_us = drafter ? ls_step_plain_us(out) : out->t_total_us; // a plain step is its own baseline
     return LS_OK;
 }
 

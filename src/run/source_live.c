@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct {
     ls_channel c; // first: a source is one of these
@@ -236,6 +237,8 @@ static void begin_turn(live *l, const char *text) {
     e->prompt.text = ls_strdup(text);
     e->prompt.context_len = (int32_t)ls_session_context(l->session)->n;
     e->prompt.prefill_ms = prefill_ms;
+    snprintf(e->prompt.method, sizeof e->prompt.method, "%s", s->decode.method);
+    e->prompt.temperature = (double)s->decode.sampling.temperature;
     ls_channel_send(&l->c, e);
     ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
 }
@@ -290,8 +293,9 @@ static void change(live *l, const char *assignment) {
 
 static void save(live *l, const char *path) {
     ls_err err;
-    char text[300];
-    snprintf(text, sizeof text, "saved %.280s", path);
+    char text[400];
+    snprintf(text, sizeof text, "saved %.280s%s", path,
+             access(path, F_OK) ? "" : ", in place of the file that was there");
     const ls_code code = ls_trace_save(l->kept, path, &err);
     ls_channel_message(&l->c, code != LS_OK, code ? err.msg : text);
 }
@@ -358,7 +362,10 @@ static void load(live *l, const char *path) {
         ls_seen_init(&l->seen, l->model.backend->n_vocab);
         code = read_saved(l, path, true, &again, &err);
     }
-    if (code) ls_channel_message(&l->c, true, err.msg);
+    char text[320];
+    snprintf(text, sizeof text, "loaded %.240s, %zu turn%s: the next prompt goes on with it", path, v.turns,
+             v.turns == 1 ? "" : "s");
+    ls_channel_message(&l->c, code != LS_OK, code ? err.msg : text);
     ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
     ls_ids_free(&v.context), ls_ids_free(&v.starts), ls_ids_free(&again.context), ls_ids_free(&again.starts);
 }

@@ -7,8 +7,14 @@ int ls_plain_forwards(const ls_step *s) {
            (s->finish == LS_FINISH_EOS || s->finish == LS_FINISH_LENGTH || s->finish == LS_FINISH_CONTEXT);
 }
 
+double ls_step_plain_us(const ls_step *s) {
+    const double own = s->t_total_us - s->t_draft_us;
+    if (s->ar_us <= 0) return 0;
+    return s->forward && (s->rows == 1 || own < s->ar_us) ? own : s->ar_us;
+}
+
 double ls_step_gain_us(const ls_step *s) {
-    return s->ar_us > 0 ? s->ar_us * ls_plain_forwards(s) - s->t_total_us : (double)NAN;
+    return s->ar_us > 0 ? ls_step_plain_us(s) * ls_plain_forwards(s) - s->t_total_us : (double)NAN;
 }
 
 void ls_stats_add(ls_stats *st, const ls_step *s) {
@@ -21,7 +27,8 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->commit_us += s->t_commit_us;
     st->total_us += s->t_total_us;
     if (s->ar_us > 0) {
-        st->ar_us += s->ar_us * ls_plain_forwards(s);
+        st->ar_us += ls_step_plain_us(s) * ls_plain_forwards(s);
+        st->ar_tokens += (uint64_t)s->n_emitted;
         st->ar_against_us += s->t_total_us;
         st->ar_forwards += (uint64_t)ls_plain_forwards(s);
     }
@@ -29,20 +36,21 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->loose += (uint64_t)ls_step_loose(s, NULL);
     st->forwards++;
     st->drafted += (uint64_t)(s->rows - 1);
-    st->accepted += (uint64_t)(s->n_path - 1);
+    const int accepted = ls_step_accepted(s);
+    st->accepted += (uint64_t)accepted;
     st->steps_with_draft += s->rows > 1;
-    st->steps_with_accept += s->n_path > 1;
+    st->steps_with_accept += accepted > 0;
     if (!ls_step_described(s)) return; // who was rejected is not known
     st->described++;
     int deepest = 0;
     for (int i = 1; i < s->n_nodes; i++) {
         if (s->nodes[i].depth > deepest) deepest = s->nodes[i].depth;
         st->from[s->nodes[i].from].of++;
-        st->from[s->nodes[i].from].n += s->nodes[i].state == LS_NODE_ACCEPTED;
+        st->from[s->nodes[i].from].n += s->nodes[i].state == LS_NODE_ACCEPTED && s->nodes[i].depth <= accepted;
     }
     for (int d = 1; d <= deepest && d < LS_STATS_DEPTHS; d++) {
         st->depth[d].of++;
-        st->depth[d].n += d < s->n_path;
+        st->depth[d].n += d <= accepted;
     }
     for (int b = 0; b < s->n_branches; b++) {
         int r = s->branches[b].rank;
@@ -61,7 +69,7 @@ double ls_stats_tokens_per_s(const ls_stats *st) {
 }
 
 double ls_stats_ar_tokens_per_s(const ls_stats *st) {
-    return st->ar_us > 0 ? 1e6 * (double)st->ar_forwards / st->ar_us : 0;
+    return st->ar_us > 0 ? 1e6 * (double)st->ar_tokens / st->ar_us : 0;
 }
 
 double ls_stats_speedup(const ls_stats *st) {

@@ -13,7 +13,7 @@ typedef struct {
     uint64_t emitted;  // tokens emitted
     uint64_t forwards; // steps that ran a forward
     uint64_t drafted;  // verified draft nodes (roots excluded)
-    uint64_t accepted; // accepted draft nodes
+    uint64_t accepted; // accepted draft nodes, those behind the end of a turn left out: steps + accepted = emitted
     uint64_t loose;    // emitted tokens that are not the target's own choice (lossy acceptance only)
     uint64_t steps_with_draft, steps_with_accept;
     uint64_t described;                     // forwards whose whole tree is known: the rates below are over these
@@ -26,15 +26,19 @@ typedef struct {
     double ar_us;         // what plain decoding would have taken: its forwards for the same tokens x measured time
     double ar_against_us; // sum of step times of those same steps
     uint64_t ar_forwards; // those forwards
+    uint64_t ar_tokens;   // emitted by those steps
 } ls_stats;
 
 void ls_stats_add(ls_stats *st, const ls_step *s);
 // Forwards that plain decoding needs for the tokens of this step: none after the last token of a turn either (but to
 // notice a stop string).
 int ls_plain_forwards(const ls_step *s);
+// What one plain step costs there: as measured with single rows, but never more than this very step without its draft; a
+// step of one row is a plain one. 0: not known.
+double ls_step_plain_us(const ls_step *s);
 double ls_step_gain_us(const ls_step *s);            // against plain decoding of its tokens; NAN: not known
 double ls_stats_mat(const ls_stats *st);             // emitted / steps; 0 before the first step
 double ls_stats_tokens_per_s(const ls_stats *st);    // emitted / total step time; 0 if unknown
-double ls_stats_ar_tokens_per_s(const ls_stats *st); // of measured single-row steps; 0 if unknown
+double ls_stats_ar_tokens_per_s(const ls_stats *st); // the same tokens / ar_us; 0 if unknown
 double ls_stats_speedup(const ls_stats *st);         // ar_us / ar_against_us; 0 if unknown
 double ls_per(double a, uint64_t n);                 // a / n; NAN where n is 0

@@ -30,6 +30,10 @@ int ls_step_loose(const ls_step *s, int *at) {
     return n;
 }
 
+int ls_step_accepted(const ls_step *s) {
+    return (s->n_path < s->n_emitted ? s->n_path : s->n_emitted) - 1;
+}
+
 bool ls_step_described(const ls_step *s) {
     return s->n_nodes == s->rows && (s->rows == 1 || s->n_branches > 0);
 }

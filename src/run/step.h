@@ -114,6 +114,9 @@ typedef struct {
 // be NULL) with their places among the step's emitted tokens; returns how many.
 int ls_step_loose(const ls_step *s, int *at);
 
+// Drafts that were accepted and emitted: the path may go on behind the end of the turn.
+int ls_step_accepted(const ls_step *s);
+
 // Whether the whole tree is known: not in a trace of level `steps`, even where all of it was accepted.
 bool ls_step_described(const ls_step *s);
 const ls_branch *ls_branch_of(const ls_step *s, const ls_node *n); // NULL: the root, or not recorded
@@ -180,6 +183,8 @@ typedef struct {
             char *text;          // what the user typed, UTF-8, NUL-terminated
             int32_t context_len; // committed tokens after the prefill
             double prefill_ms;
+            char method[32];
+            double temperature; // 0: greedy
         } prompt;
         ls_step *step;
         struct { // a turn is over

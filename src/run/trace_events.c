@@ -96,6 +96,8 @@ static void begin_turn(ls_trace_events *t) {
     e->prompt.text = ls_strdup(h->prompt_text.n ? h->prompt_text.p : "");
     e->prompt.context_len = (int32_t)h->prompt.n;
     e->prompt.prefill_ms = h->prefill_ms;
+    memcpy(e->prompt.method, h->method, sizeof e->prompt.method);
+    e->prompt.temperature = strtod(ls_trace_config(h, "decode.temperature"), NULL);
     ls_ids_add(&t->context, added.p, added.n);
 }
 

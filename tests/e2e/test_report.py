@@ -94,6 +94,11 @@ def steps_of(lines):
     return [x for x in lines if x["type"] == "step"]
 
 
+def accepted(step):
+    """Drafts that were accepted and emitted: the path may go on behind the end of the answer."""
+    return min(len(step["path"]), len(step["emitted"])) - 1
+
+
 def counted(groups):
     """The numbers of every plot, straight from the steps of each group."""
     out = {k: {} for k in ("emitted", "depth", "rank", "source", "calibration", "speedup", "time")}
@@ -110,12 +115,12 @@ def counted(groups):
         for s in (s for s in steps if s["forward"] and len(s["nodes"]) == s["rows"]):
             for d in range(1, max(n["depth"] for n in s["nodes"]) + 1):
                 if d <= 31:
-                    add("depth", g, str(d), d < len(s["path"]))
+                    add("depth", g, str(d), d <= accepted(s))
             for b in s["branches"]:
                 if 0 <= b["rank"] < 32:
                     add("rank", g, str(b["rank"]), b["accepted"] > 0)
             for n in s["nodes"][1:]:
-                add("source", g, n["source"], n["state"] == "accepted")
+                add("source", g, n["source"], n["state"] == "accepted" and n["depth"] <= accepted(s))
                 if n["state"] != "not-reached" and n["est_p"] is not None:
                     bins.setdefault(min(9, int(n["est_p"] * 10)), []).append((n["est_p"], n["state"] == "accepted"))
         for b in bins.values():
@@ -247,11 +252,11 @@ class Report(unittest.TestCase):
         for g, steps in enumerate(self.groups):
             tokens = sum(len(s["emitted"]) for s in steps)
             drafted = sum(s["rows"] - 1 for s in steps)
-            accepted = sum(len(s["path"]) - 1 for s in steps)
+            good = sum(map(accepted, steps))
             self.assertEqual(rows["tokens"][g], str(tokens))
             self.assertEqual(rows["steps"][g], str(len(steps)))
             self.assertEqual(rows["MAT"][g], f"{tokens / len(steps):.3f}")
-            self.assertTrue(rows["drafts accepted"][g].startswith(f"{accepted} of {drafted} (") or not drafted)
+            self.assertTrue(rows["drafts accepted"][g].startswith(f"{good} of {drafted} (") or not drafted)
 
     def test_other_forms_say_the_same(self):
         want = counted(self.groups)
@@ -271,7 +276,7 @@ class Report(unittest.TestCase):
         every = [s for f in self.files for s in steps_of(load(f))]
         for row, s in zip(rows, every):
             self.assertEqual((int(row["step"]), int(row["rows"]), int(row["accepted"]), int(row["emitted"]), int(row["root"])),
-                             (s["index"], s["rows"], len(s["path"]) - 1, len(s["emitted"]), s["root"]))
+                             (s["index"], s["rows"], accepted(s), len(s["emitted"]), s["root"]))
             self.assertAlmostEqual(float(row["total_us"]), s["us"]["total"], delta=1e-6 * s["us"]["total"] + 1e-3)
         text = self.report("r.md")
         self.assertIn("| steps | " + " | ".join(str(len(g)) for g in self.groups) + " |", text)

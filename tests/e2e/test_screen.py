@@ -19,7 +19,7 @@ class Keys(unittest.TestCase):
             s.type("def fib(n):")  # the prompt line has the focus: letters are text
             s.wait("› def fib(n):")
             s.keys("Enter")
-            s.wait("│ RUN │", "vs plain", "speedup x")
+            s.wait("│ RUN │", "vs plain", "(timed): x")
             s.keys("F5")
             s.wait("│ PAUSED │")
             at = self.step(s)
@@ -52,7 +52,7 @@ class Keys(unittest.TestCase):
             path = os.path.join(d, "t.jsonl")
             run("generate", "--model", "script", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "3", "--trace", path)
             with Screen("replay", path, "--paused", cols=120, rows=36, env={"LOGITSPEC_LIB": "/nowhere"}) as s:
-                s.wait("REPLAY PAUSED", "a recording: Space runs")
+                s.wait("REPLAY PAUSED", "a recording: Space plays")
                 s.keys("s", "s", "s")
                 s.wait("│ step 2 │")
                 s.keys("p")
@@ -129,7 +129,7 @@ class Keys(unittest.TestCase):
             s.wait("READY")
             s.keys("Escape", "c")
             s.wait("there is no answer to compare with yet")
-            s.keys("c", "p")
+            s.keys("p")
             s.type("def fib(n):")
             s.keys("Enter")
             s.wait("60 tokens", "READY")
@@ -146,7 +146,9 @@ class Keys(unittest.TestCase):
             s.type("more")  # the conversation goes on as if nothing had been
             s.keys("Enter")
             s.wait("│› more", "READY")
-            s.keys("Escape", "c", "q")
+            s.keys("Escape", "c")  # the panel is open, and knows the answer before
+            s.wait("against ar ", "the same, 60 of 60 tokens", "READY")
+            s.keys("q", "q")
             s.wait("exit=0")
         with tempfile.TemporaryDirectory() as d:
             paths = [os.path.join(d, m + ".jsonl") for m in ("logitspec", "ar", "other")]
@@ -353,7 +355,7 @@ class RealModel(unittest.TestCase):
             s.wait("READY", "64 must bring", seconds=60)
             s.type("What is the capital of France?")
             s.keys("Enter")
-            s.wait("Paris", "│ READY │", "speedup x", "root", seconds=60)
+            s.wait("Paris", "│ READY │", "(timed): x", "root", seconds=60)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
         separator(&p);
     }
     ui_print(&p, "%s%s", s->recording ? "REPLAY " : "", state_name(s));
+    if (s->recording && s->fraction >= 0) ui_print(&p, " %.0f%%", 100 * s->fraction); // of the file
     if (step) {
         separator(&p);
         if (s->n_turns > 1) ui_print(&p, "turn %td, ", turn - s->turns + 1);

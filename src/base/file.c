@@ -9,6 +9,53 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+ls_code ls_file_open(ls_file *out, const char *path, ls_err *err) {
+    *out = (ls_file){.fd = open(path, O_RDONLY | O_CLOEXEC)};
+    if (out->fd < 0) return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
+    struct stat st;
+    ls_code code = LS_OK;
+    if (fstat(out->fd, &st) < 0) code = ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
+    else if (!S_ISREG(st.st_mode)) code = ls_fail(err, LS_E_IO, "%s: not a regular file", path);
+    if (code) {
+        close(out->fd);
+        out->fd = -1;
+        return code;
+    }
+    out->n_bytes = (uint64_t)st.st_size;
+    out->changed_s = st.st_mtim.tv_sec;
+    out->changed_ns = st.st_mtim.tv_nsec;
+    out->path = ls_strdup(path);
+    return LS_OK;
+}
+
+ls_code ls_file_read(const ls_file *f, uint64_t offset, void *out, size_t n, ls_err *err) {
+    for (size_t done = 0; done < n;) {
+        const size_t most = (size_t)1 << 30, want = n - done < most ? n - done : most;
+        const ssize_t got = pread(f->fd, (char *)out + done, want, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return ls_fail(err, LS_E_IO, "%s: %s", f->path, strerror(errno));
+        if (got == 0)
+            return ls_fail(err, LS_E_IO, "%s: ends at byte %llu: it was cut since it was opened", f->path,
+                           (unsigned long long)(offset + done));
+        done += (size_t)got;
+    }
+    return LS_OK;
+}
+
+ls_code ls_file_unchanged(const ls_file *f, ls_err *err) {
+    struct stat st;
+    if (fstat(f->fd, &st) < 0) return ls_fail(err, LS_E_IO, "%s: %s", f->path, strerror(errno));
+    if ((uint64_t)st.st_size != f->n_bytes || st.st_mtim.tv_sec != f->changed_s || st.st_mtim.tv_nsec != f->changed_ns)
+        return ls_fail(err, LS_E_IO, "%s: was written to while it was read", f->path);
+    return LS_OK;
+}
+
+void ls_file_close(ls_file *f) {
+    if (f->path) close(f->fd);
+    free(f->path);
+    *f = (ls_file){.fd = -1};
+}
+
 ls_code ls_map_open(ls_mapping *out, const char *path, ls_err *err) {
     *out = (ls_mapping){0};
     int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -11,6 +11,20 @@ typedef struct {
     size_t n;
 } ls_mapping;
 
+// A file that is read in places. A file that was cut or changed since it was opened is an error, never a signal.
+typedef struct {
+    int fd;
+    uint64_t n_bytes;
+    int64_t changed_s, changed_ns; // modification time when it was opened
+    char *path;
+} ls_file;
+
+ls_code ls_file_open(ls_file *out, const char *path, ls_err *err);
+// All n bytes from offset on, or LS_E_IO with path and reason.
+ls_code ls_file_read(const ls_file *f, uint64_t offset, void *out, size_t n, ls_err *err);
+ls_code ls_file_unchanged(const ls_file *f, ls_err *err); // LS_E_IO: it was written to since
+void ls_file_close(ls_file *f);
+
 // Maps path read-only. Errors: LS_E_IO with path and reason.
 ls_code ls_map_open(ls_mapping *out, const char *path, ls_err *err);
 void ls_map_close(ls_mapping *m);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { T_U8, T_I8, T_U16, T_I16, T_U32, T_I32, T_F32, T_BOOL, T_STR, T_ARR, T_U64, T_I64, T_F64, T_COUNT };
-enum { MAX_KEY = 65535, MAX_TENSOR_NAME = 255, MAX_ALIGNMENT = 1 << 20, DEFAULT_ALIGNMENT = 32 };
+enum { MAX_KEY = 65535, MAX_TENSOR_NAME = 255, MAX_ALIGNMENT = 1 << 20, DEFAULT_ALIGNMENT = 32, MAX_ENTRIES = 1 << 18, HEAD_BYTES = 4 << 20 };
 
 static const uint8_t scalar_size[T_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 static const char *const type_names[T_COUNT] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
@@ -21,7 +21,7 @@ typedef struct {
 } kv;
 
 struct ls_gguf {
-    ls_mapping map;
+    ls_buf head; // of a file that was opened
     kv *kvs;
     ls_gguf_tensor *tensors;
     int n_kvs, n_tensors;
@@ -31,10 +31,18 @@ struct ls_gguf {
 typedef struct {
     const unsigned char *base;
     size_t at, n;
+    uint64_t n_file;
+    bool cut; // the header goes on behind n, and the file too
     ls_err *err;
 } reader;
 
+// Bytes of the file behind the reader, read or not.
+static uint64_t left(const reader *r) {
+    return r->n_file - r->at;
+}
+
 static ls_code cut_off(reader *r, const char *what) {
+    r->cut = r->n < r->n_file;
     return ls_fail(r->err, LS_E_PARSE, "byte %zu: the file ends inside %s (truncated?)", r->at, what);
 }
 
@@ -50,9 +58,10 @@ static ls_code take_str(reader *r, ls_str *out, uint64_t max, const char *what) 
     size_t start = r->at;
     ls_code code = take(r, &len, 8, what);
     if (code) return code;
-    if (len > max || len > r->n - r->at)
-        return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s claims a length of %" PRIu64 ", %zu bytes are left", start,
-                       what, len, r->n - r->at);
+    if (len > max || len > left(r))
+        return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s claims a length of %" PRIu64 ", %" PRIu64 " bytes are left",
+                       start, what, len, left(r));
+    if (len > r->n - r->at) return cut_off(r, what);
     *out = (ls_str){(const char *)r->base + r->at, (size_t)len};
     r->at += (size_t)len;
     return LS_OK;
@@ -60,7 +69,7 @@ static ls_code take_str(reader *r, ls_str *out, uint64_t max, const char *what) 
 
 static ls_code skip_value(reader *r, uint32_t type, uint64_t count, const char *what) {
     if (type == T_STR) {
-        if (count > (r->n - r->at) / 8)
+        if (count > left(r) / 8)
             return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s claims %" PRIu64 " strings", r->at, what, count);
         for (uint64_t i = 0; i < count; i++) {
             ls_str s;
@@ -70,9 +79,11 @@ static ls_code skip_value(reader *r, uint32_t type, uint64_t count, const char *
         return LS_OK;
     }
     size_t size = scalar_size[type];
-    if (count > (r->n - r->at) / size)
-        return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s claims %" PRIu64 " values of %zu bytes, %zu bytes are left",
-                       r->at, what, count, size, r->n - r->at);
+    if (count > left(r) / size)
+        return ls_fail(r->err, LS_E_PARSE,
+                       "byte %zu: %s claims %" PRIu64 " values of %zu bytes, %" PRIu64 " bytes are left", r->at, what,
+                       count, size, left(r));
+    if (count > (r->n - r->at) / size) return cut_off(r, what);
     r->at += (size_t)count * size;
     return LS_OK;
 }
@@ -116,7 +127,14 @@ bool ls_ggml_type_info(int type, int *block_values, int *block_bytes) {
     case LS_GGML_BF16: *block_values = 1, *block_bytes = 2; return true;
     case LS_GGML_Q4_0: *block_values = 32, *block_bytes = 18; return true;
     case LS_GGML_Q4_1: *block_values = 32, *block_bytes = 20; return true;
+    case LS_GGML_Q5_0: *block_values = 32, *block_bytes = 22; return true;
+    case LS_GGML_Q5_1: *block_values = 32, *block_bytes = 24; return true;
     case LS_GGML_Q8_0: *block_values = 32, *block_bytes = 34; return true;
+    case LS_GGML_Q2_K: *block_values = 256, *block_bytes = 84; return true;
+    case LS_GGML_Q3_K: *block_values = 256, *block_bytes = 110; return true;
+    case LS_GGML_Q4_K: *block_values = 256, *block_bytes = 144; return true;
+    case LS_GGML_Q5_K: *block_values = 256, *block_bytes = 176; return true;
+    case LS_GGML_Q6_K: *block_values = 256, *block_bytes = 210; return true;
     default: return false;
     }
 }
@@ -156,7 +174,7 @@ static ls_code read_tensor(ls_gguf *g, reader *r, int i, uint64_t *offset) {
     int block_values, block_bytes;
     if (!ls_ggml_type_info(t->type, &block_values, &block_bytes))
         return ls_fail(r->err, LS_E_UNSUPPORTED,
-                       "tensor '%.*s' is %s (number %u); readable are F32, F16, BF16, Q8_0, Q4_0, Q4_1", name_n,
+                       "tensor '%.*s' is %s (number %u); readable are F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K", name_n,
                        t->name.p, ls_ggml_type_name(t->type), type);
     if (t->dim[0] % (uint64_t)block_values)
         return ls_fail(r->err, LS_E_PARSE, "tensor '%.*s' (%s): rows of %" PRIu64 " are no multiple of %d", name_n,
@@ -178,9 +196,10 @@ static int by_start(const void *a, const void *b) {
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-// Turns offsets into pointers, refusing what lies outside the file or on top of another tensor.
+// Turns offsets into places of the file, refusing what lies outside the file or on top of another tensor.
 static ls_code place_tensors(ls_gguf *g, reader *r, const uint64_t *offsets, uint64_t alignment) {
-    uint64_t start = (r->at + alignment - 1) / alignment * alignment, room = start <= r->n ? r->n - start : 0;
+    const uint64_t start = (r->at + alignment - 1) / alignment * alignment;
+    const uint64_t room = start <= r->n_file ? r->n_file - start : 0;
     extent *ext = ls_malloc((size_t)g->n_tensors * sizeof *ext);
     ls_code code = LS_OK;
     for (int i = 0; i < g->n_tensors && !code; i++) {
@@ -194,7 +213,7 @@ static ls_code place_tensors(ls_gguf *g, reader *r, const uint64_t *offsets, uin
                            " (truncated file?)",
                            (int)t->name.n, t->name.p, offsets[i], t->n_bytes, room);
         else {
-            t->data = r->base + start + offsets[i];
+            t->offset = start + offsets[i];
             ext[i] = (extent){offsets[i], offsets[i] + t->n_bytes, i};
         }
     }
@@ -221,10 +240,10 @@ static ls_code parse(ls_gguf *g, reader *r) {
         return code;
     if (version != 3) return ls_fail(r->err, LS_E_UNSUPPORTED, "GGUF version %u; only version 3 is read", version);
     // the shortest metadata entry takes 13 bytes, the shortest tensor entry 32
-    if (n_kvs > (r->n - r->at) / 13 || n_tensors > (r->n - r->at) / 32 || n_kvs > INT32_MAX || n_tensors > INT32_MAX)
+    if (n_kvs > left(r) / 13 || n_tensors > left(r) / 32 || n_kvs > MAX_ENTRIES || n_tensors > MAX_ENTRIES)
         return ls_fail(r->err, LS_E_PARSE,
-                       "the header claims %" PRIu64 " metadata entries and %" PRIu64 " tensors in %zu bytes", n_kvs,
-                       n_tensors, r->n);
+                       "the header claims %" PRIu64 " metadata entries and %" PRIu64 " tensors in %" PRIu64 " bytes",
+                       n_kvs, n_tensors, r->n_file);
     g->kvs = ls_calloc((size_t)n_kvs, sizeof *g->kvs);
     for (; g->n_kvs < (int)n_kvs; g->n_kvs++)
         if ((code = read_kv(g, r, g->n_kvs))) return code;
@@ -242,11 +261,12 @@ static ls_code parse(ls_gguf *g, reader *r) {
     return code;
 }
 
-ls_code ls_gguf_parse(ls_gguf **out, const unsigned char *p, size_t n, ls_err *err) {
+ls_code ls_gguf_parse(ls_gguf **out, const unsigned char *p, size_t n, uint64_t n_file, bool *more, ls_err *err) {
     *out = NULL;
     ls_gguf *g = ls_calloc(1, sizeof *g);
-    reader r = {p, 0, n, err};
+    reader r = {.base = p, .n = n, .n_file = n_file, .err = err};
     ls_code code = parse(g, &r);
+    if (more) *more = r.cut;
     if (code) ls_gguf_free(g);
     else *out = g;
     return code;
@@ -254,16 +274,24 @@ ls_code ls_gguf_parse(ls_gguf **out, const unsigned char *p, size_t n, ls_err *e
 
 ls_code ls_gguf_open(ls_gguf **out, const char *path, ls_err *err) {
     *out = NULL;
-    ls_mapping map;
-    ls_code code = ls_map_open(&map, path, err);
+    ls_file f;
+    ls_code code = ls_file_open(&f, path, err);
     if (code) return code;
-    if ((code = ls_gguf_parse(out, map.p, map.n, err))) {
-        ls_err_prefix(err, "%s", path);
-        ls_map_close(&map);
-        return code;
+    ls_buf head = {0};
+    bool more = true;
+    for (size_t n = HEAD_BYTES; more && !code; n *= 4) { // until the header is whole
+        const size_t want = n < f.n_bytes ? n : (size_t)f.n_bytes, had = head.n;
+        code = ls_file_read(&f, had, ls_buf_room(&head, want - had), want - had, err);
+        if (code) break;
+        head.n = want;
+        code = ls_gguf_parse(out, (const unsigned char *)head.p, head.n, f.n_bytes, &more, err);
+        if (code) ls_err_prefix(err, "%s", path);
+        if (more) code = LS_OK;
     }
-    (*out)->map = map;
-    return LS_OK;
+    ls_file_close(&f);
+    if (code) ls_buf_free(&head);
+    else (*out)->head = head;
+    return code;
 }
 
 void ls_gguf_free(ls_gguf *g) {
@@ -272,7 +300,7 @@ void ls_gguf_free(ls_gguf *g) {
     free(g->tensors);
     ls_map_free(&g->key_index);
     ls_map_free(&g->tensor_index);
-    ls_map_close(&g->map);
+    ls_buf_free(&g->head);
     free(g);
 }
 
@@ -382,6 +410,26 @@ ls_code ls_gguf_str_array(const ls_gguf *g, const char *key, ls_str **out, size_
         (*out)[i] = str_at(p);
         p += 8 + (*out)[i].n;
     }
+    return LS_OK;
+}
+
+ls_code ls_gguf_bool(const ls_gguf *g, const char *key, bool *v, ls_err *err) {
+    const kv *e;
+    ls_code code = need(g, key, &e, err);
+    if (code) return code;
+    if (e->type != T_BOOL) return wrong(key, e, "true or false", err);
+    *v = *e->value != 0;
+    return LS_OK;
+}
+
+ls_code ls_gguf_f32_array(const ls_gguf *g, const char *key, float **out, size_t *n, ls_err *err) {
+    const kv *e;
+    ls_code code = need(g, key, &e, err);
+    if (code) return code;
+    if (e->type != T_ARR || e->elem != T_F32) return wrong(key, e, "an array of f32", err);
+    *n = (size_t)e->count;
+    *out = ls_malloc(*n * sizeof **out);
+    memcpy(*out, e->value, *n * sizeof **out);
     return LS_OK;
 }
 

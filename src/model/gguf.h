@@ -1,4 +1,4 @@
-// GGUF v3 files, read from memory (format: "GGUF" specification, ggml docs/gguf.md). Nothing in the file is
+// GGUF v3 files: the header, read from memory (format: "GGUF" specification, ggml docs/gguf.md). Nothing in the file is
 // trusted: after a successful parse every string, array and tensor lies inside the file, tensors do not
 // overlap, sizes do not overflow, and names are unique.
 #pragma once
@@ -15,7 +15,14 @@ typedef enum {
     LS_GGML_F16 = 1,
     LS_GGML_Q4_0 = 2,
     LS_GGML_Q4_1 = 3,
+    LS_GGML_Q5_0 = 6,
+    LS_GGML_Q5_1 = 7,
     LS_GGML_Q8_0 = 8,
+    LS_GGML_Q2_K = 10,
+    LS_GGML_Q3_K = 11,
+    LS_GGML_Q4_K = 12,
+    LS_GGML_Q5_K = 13,
+    LS_GGML_Q6_K = 14,
     LS_GGML_BF16 = 30,
 } ls_ggml_type;
 
@@ -28,16 +35,17 @@ typedef struct {
     int type;                  // ls_ggml_type
     int n_dims;                // 1..4
     uint64_t dim[4];           // dim[0] varies fastest: a [out, in] matrix has dim[0] = in; unused ones are 1
-    const unsigned char *data; // borrowed from the mapping
+    uint64_t offset;  // of its first byte in the file
     uint64_t n_bytes;
 } ls_gguf_tensor;
 
 typedef struct ls_gguf ls_gguf;
 
-// Maps and parses a file. Messages start with the path.
+// Reads and parses the header of a file; tensors stay where they are. Messages start with the path.
 ls_code ls_gguf_open(ls_gguf **out, const char *path, ls_err *err);
-// Parses bytes that stay valid and unchanged until ls_gguf_free (for tests and fuzzing).
-ls_code ls_gguf_parse(ls_gguf **out, const unsigned char *p, size_t n, ls_err *err);
+// Parses the first n of a file's n_file bytes, which stay valid and unchanged until ls_gguf_free (for tests and
+// fuzzing). *more, if not NULL: it failed only because the header goes on behind them.
+ls_code ls_gguf_parse(ls_gguf **out, const unsigned char *p, size_t n, uint64_t n_file, bool *more, ls_err *err);
 void ls_gguf_free(ls_gguf *g);
 
 int ls_gguf_n_tensors(const ls_gguf *g);
@@ -46,9 +54,11 @@ const ls_gguf_tensor *ls_gguf_find(const ls_gguf *g, const char *name); // NULL:
 
 // Metadata. Each returns LS_OK, LS_E_PARSE (missing: "no metadata key ..."; or of another type).
 ls_code ls_gguf_u32(const ls_gguf *g, const char *key, uint32_t *v, ls_err *err); // any integer that fits
+ls_code ls_gguf_bool(const ls_gguf *g, const char *key, bool *v, ls_err *err);
 ls_code ls_gguf_f32(const ls_gguf *g, const char *key, float *v, ls_err *err);    // f32 or f64
 ls_code ls_gguf_str(const ls_gguf *g, const char *key, ls_str *v, ls_err *err);
 bool ls_gguf_has(const ls_gguf *g, const char *key);
 // Arrays: *out is allocated (free by the caller), elements are borrowed.
 ls_code ls_gguf_str_array(const ls_gguf *g, const char *key, ls_str **out, size_t *n, ls_err *err);
+ls_code ls_gguf_f32_array(const ls_gguf *g, const char *key, float **out, size_t *n, ls_err *err);
 ls_code ls_gguf_i32_array(const ls_gguf *g, const char *key, int32_t **out, size_t *n, ls_err *err);

@@ -1,13 +1,54 @@
-// Hyper-parameters of a Llama-family decoder, read from GGUF metadata and checked against the tensors.
+// What a decoder of the Llama family is made of, read from GGUF metadata or from a Hugging Face config.json, and the
+// table of the architectures. Sources: llama.cpp's gguf-py constants and the config classes of transformers.
 #pragma once
+#include "base/json.h"
 #include "model/gguf.h"
 
+enum { LS_MAX_LAYERS = 1024, LS_MAX_ROPE = 128 };
+
+typedef enum { LS_ACT_SILU, LS_ACT_GELU_TANH } ls_activation;
+typedef enum { LS_QK_NORM_NONE, LS_QK_NORM_HEAD, LS_QK_NORM_WHOLE } ls_qk_norm;
+
+// An architecture: what its checkpoints do not say themselves.
 typedef struct {
+    const char *gguf;             // general.architecture
+    const char *hf;               // model_type of config.json
+    bool gguf_interleaved;        // GGUF stores rotary pairs side by side (Llama); Hugging Face never does
+    bool norm_before, norm_after; // of each sublayer
+    ls_qk_norm qk_norm;
+    ls_activation activation;
+    bool gemma;      // scaled embeddings, norm weights less one in Hugging Face's checkpoints
+    int pattern;     // with a sliding window: every pattern-th layer sees everything; 0: none does
+    bool fused;      // q, k, v in one tensor, and gate and up
+    float local_rope; // base of the local layers' rotary embedding; 0: that of all
+} ls_arch;
+
+extern const ls_arch ls_archs[]; // ends with a NULL name
+
+typedef struct {
+    const ls_arch *arch;
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_context;
-    float rope_base, rms_eps;
     bool tied; // the output head is the token embedding
+    float rms_eps, norm_offset;
+    float embd_scale, attn_scale, residual_scale, logit_scale; // multipliers
+    float attn_softcap, logit_softcap;                         // 0: none
+    bool rope_interleaved;
+    int32_t rope_dims;
+    float rope_freq[2][LS_MAX_ROPE], rope_magnitude[2]; // of the layers that see everything, and of the local ones
+    int32_t window;                                     // of local layers; 0: there are none
+    uint8_t local[LS_MAX_LAYERS];
 } ls_hparams;
 
-// Reads and validates; afterwards every tensor the decoder needs exists with the expected shape.
-// LS_E_UNSUPPORTED for other architectures, LS_E_PARSE for missing or inconsistent values.
-ls_code ls_hparams_read(ls_hparams *out, const ls_gguf *g, ls_err *err);
+// Reads what metadata say; n_vocab and tied come from the tensors (ls_checkpoint_open). LS_E_UNSUPPORTED names what
+// is not known and what is.
+ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err);
+// config: a parsed config.json. Factors of long-context rotary embeddings are those for the original context, which is
+// then the model's context.
+ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err);
+
+// Shared by both.
+ls_code ls_hparams_check(ls_hparams *h, ls_err *err);
+const ls_arch *ls_arch_find(const char *name, size_t n, bool hf); // NULL: not known
+void ls_arch_list(bool hf, char *out, size_t size);               // names, by commas
+// Frequencies of `kind`: base^(-2i / dims), each divided by factor.
+void ls_rope_plain(ls_hparams *h, int kind, double base, double factor);

@@ -14,29 +14,51 @@
 extern "C" {
 #endif
 
-#define LST_ABI_VERSION 1
+#define LST_ABI_VERSION 2
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one forward_tree */
 
-enum { LST_OK = 0, LST_E_ARG = -1, LST_E_MEMORY = -2, LST_E_BACKEND = -3, LST_E_CANCELLED = -4, LST_E_NAN = -5 };
+enum { LST_OK = 0, LST_E_ARG = -1, LST_E_MEMORY = -2, LST_E_BACKEND = -3, LST_E_CANCELLED = -4, LST_E_NAN = -5, LST_E_READ = -6 };
 
 typedef struct lst_model lst_model;
 typedef struct lst_session lst_session;
 
 typedef struct {
     const char *name; /* GGUF name, NUL-terminated */
-    int32_t type;     /* ggml type number: F32 0, F16 1, Q4_0 2, Q4_1 3, Q8_0 8, BF16 30 */
+    int32_t type;     /* ggml type number: F32 0, F16 1, Q4_0 2, Q4_1 3, Q5_0 6, Q5_1 7, Q8_0 8, Q2_K .. Q6_K 10 .. 14,
+                         BF16 30 */
     int64_t n_in;     /* values of a row (the fastest dimension) */
     int64_t n_out;    /* rows; 1 for a vector */
-    const void *data;
+    const void *data; /* NULL: read by lst_open_options.read */
     uint64_t n_bytes;
 } lst_tensor;
 
+enum { LST_ACT_SILU, LST_ACT_GELU_TANH };
+/* RMS norm of queries and keys: none, of each head, or of all heads together. */
+enum { LST_QK_NORM_NONE, LST_QK_NORM_HEAD, LST_QK_NORM_WHOLE };
+
+/* A decoder of the Llama family. Tensors are found by their GGUF names; a bias, and a norm before or after a sublayer,
+ * is used where its tensor is there. */
 typedef struct {
     uint32_t size; /* sizeof(lst_hparams) */
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab;
-    float rope_base, rms_eps;
     int32_t tied; /* the output head is token_embd.weight */
+    int32_t activation, qk_norm;
+    float rms_eps;
+    float norm_offset;    /* added to every norm's weights (Gemma's checkpoints hold them less one) */
+    float embd_scale;     /* of token embeddings */
+    float attn_scale;     /* of queries */
+    float residual_scale; /* of what a sublayer adds */
+    float logit_scale;    /* of logits */
+    float attn_softcap, logit_softcap; /* cap * tanh(x / cap); 0: none */
+    /* Rotary embedding of the first rope_dims values of a head: pairs (2i, 2i + 1) where interleaved, else
+     * (i, i + rope_dims / 2), turned by position * rope_freq[i]; cosine and sine times rope_magnitude. Two kinds: layers
+     * that are local use the second. */
+    int32_t rope_interleaved, rope_dims;
+    const float *rope_freq[2]; /* [rope_dims / 2] */
+    float rope_magnitude[2];
+    int32_t window;       /* local layers see the last `window` positions, the row's own included */
+    const uint8_t *local; /* [n_layers] */
 } lst_hparams;
 
 /* Returns 0 to go on; anything else cancels the call (LST_E_CANCELLED). fraction is 0..1. */
@@ -46,8 +68,13 @@ typedef struct {
     uint32_t size;
     const char *device;    /* "auto" or "cpu" */
     const char *dtype;     /* "auto", "f32", "i16", "i8" (matmul inputs as integers), "bf16"; all of them exact */
+    /* How weights are kept: "auto" (as the file has them), or "f32", "bf16", "f16", "q8" (8 bits and a scale for 32),
+     * "q4" (4 bits, a scale and a least value for 32). */
+    const char *weights;
     int32_t threads;       /* 0: the processors this process may use */
     lst_progress progress; /* may be NULL */
+    /* Puts all bytes of tensors[i] into dst; returns 0, or anything else where it could not (LST_E_READ). */
+    int (*read)(void *ud, int32_t i, void *dst);
     void *ud;
 } lst_open_options;
 
@@ -55,6 +82,7 @@ typedef struct {
     uint32_t size;
     char device[32], dtype[16];
     char kernel[64]; /* e.g. "avx512, f32 from packed weights" */
+    char weights[16];
     char torch_version[32];
     int32_t threads;
     int32_t exact; /* 1: a row's bits depend on its token, position and ancestors only */
@@ -113,6 +141,9 @@ int lst_row_logits(lst_session *s, int32_t row, float *logits);
 int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n);
 /* Forgets all but the first n committed tokens (row -1 is then unknown). */
 int lst_rewind(lst_session *s, int32_t n);
+/* From now on the last row of every block that is run leaves what it was after the embedding and after each layer
+ * ([n_layers + 1][n_embd] floats, owned by the caller; NULL: no longer); for tests and tools. */
+int lst_probe(lst_session *s, float *layers);
 
 #ifdef __cplusplus
 }

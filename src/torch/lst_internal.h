@@ -53,12 +53,15 @@ struct Linear {
     int32_t n_in = 0, n_out = 0;
     lsk_arith arith = LSK_ARITH_F32;
     at::Tensor bytes; // uint8 storage behind `packed`
+    at::Tensor bias;  // f32 [n_out]; undefined: none
     lsk_matrix packed{};
 };
 
 struct Layer {
     Linear qkv, out, gate_up, down;
-    at::Tensor attn_norm, ffn_norm; // f32 [n_embd]
+    // f32 [n_embd]; undefined where the architecture has none: before a sublayer, and of what it adds
+    at::Tensor attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;
+    at::Tensor q_norm, k_norm; // f32, of a head or of all of them
 };
 
 } // namespace lst
@@ -66,13 +69,15 @@ struct Layer {
 struct lst_model {
     lst_hparams hp{};
     const lsk_table *kernels = nullptr;
-    const char *dtype = "f32", *kernel = "";
+    const char *dtype = "f32", *kernel = "", *weights = "auto";
+    std::vector<uint8_t> local;      // [n_layers]
+    std::vector<float> rope_freq[2]; // [rope_dims / 2]
     int threads = 1;
     std::vector<lst::Layer> layers;
     lst::Linear head;
     at::Tensor output_norm;
     int embd_type = 0;
-    const unsigned char *embd = nullptr; // raw rows, owned by the caller of lst_model_open
+    std::vector<uint8_t> embd; // raw rows
     size_t embd_row_bytes = 0;
     uint64_t weight_bytes = 0;
 };

@@ -2,6 +2,7 @@
 #include "torch/lst_internal.h"
 
 #include <ATen/Parallel.h>
+#include <omp.h>
 #include <torch/version.h>
 
 #include <sched.h>
@@ -18,75 +19,130 @@ thread_local std::string last_error;
 
 using Table = std::unordered_map<std::string, const lst_tensor *>;
 
+// How weights are kept.
+struct Keeping {
+    const char *name;
+    int type; // ggml number; -1: as the file has them
+};
+const Keeping keepings[] = {{"auto", -1}, {"f32", 0}, {"f16", 1}, {"bf16", 30}, {"q8", 8}, {"q4", 3}};
+
 struct Loader {
     lst_model &m;
     const Table &table;
+    const lst_tensor *tensors;
     const lst_open_options &opt;
+    int keep = -1;
     uint64_t done = 0, total = 0;
+    std::vector<uint8_t> bytes, kept; // of one tensor, as in the file and as it is kept
+
+    bool has(const std::string &name) const { return table.count(name) > 0; }
 
     const lst_tensor &find(const std::string &name, int64_t n_in, int64_t n_out) const {
         auto it = table.find(name);
         if (it == table.end()) throw lst::Error(LST_E_ARG, "tensor '" + name + "' is missing");
         const lst_tensor &t = *it->second;
-        if (t.n_in != n_in || t.n_out != n_out || lsk_row_bytes(t.type, n_in) * (size_t)n_out != t.n_bytes || !t.data)
+        if (t.n_in != n_in || t.n_out != n_out || lsk_row_bytes(t.type, n_in) * (size_t)n_out != t.n_bytes ||
+            !t.n_bytes || (!t.data && !opt.read))
             throw lst::Error(LST_E_ARG, "tensor '" + name + "' has another shape or type than the model needs");
-        if (!lsk_finite(t.type, t.data, n_out, n_in))
-            throw lst::Error(LST_E_NAN, "tensor '" + name + "' holds NaN, infinite or unusable scale values");
         return t;
     }
 
-    void progress(uint64_t bytes) {
-        done += bytes;
+    // All bytes of a tensor, valid until the next call.
+    const uint8_t *read(const lst_tensor &t) {
+        const uint8_t *p = (const uint8_t *)t.data;
+        if (!p) {
+            if (bytes.size() < t.n_bytes) bytes.resize(t.n_bytes);
+            if (opt.read(opt.ud, (int32_t)(&t - tensors), bytes.data()))
+                throw lst::Error(LST_E_READ, std::string("tensor '") + t.name + "' could not be read");
+            p = bytes.data();
+        }
+        if (!lsk_finite(t.type, p, t.n_out, t.n_in))
+            throw lst::Error(LST_E_NAN,
+                             std::string("tensor '") + t.name + "' holds NaN, infinite or unusable scale values");
+        return p;
+    }
+
+    void progress(uint64_t n) {
+        done += n;
         if (opt.progress && opt.progress(opt.ud, "loading weights", total ? (double)done / (double)total : 1))
             throw lst::Error(LST_E_CANCELLED, "loading was cancelled");
     }
 
-    at::Tensor vector(const std::string &name, int64_t n) {
+    at::Tensor vector(const std::string &name, int64_t n, float offset = 0) {
         const lst_tensor &t = find(name, n, 1);
         at::Tensor v = at::empty({n}, at::kFloat);
-        lsk_dequant_row(t.type, t.data, n, v.data_ptr<float>());
+        lsk_dequant_row(t.type, read(t), n, v.data_ptr<float>());
+        if (offset != 0) v.add_(offset);
         return v;
     }
 
-    // Several tensors of one input stacked along their outputs.
+    at::Tensor norm(const std::string &name, int64_t n) {
+        return has(name) ? vector(name, n, m.hp.norm_offset) : at::Tensor();
+    }
+
+    // The type that a matrix of the file is kept in. A vocabulary's rows need not be a multiple of anything.
+    int kept_type(int type) const { return keep < 0 ? type : keep; }
+
+    // Several tensors of one input stacked along their outputs, with their biases.
     void linear(lst::Linear &l, lsk_arith arith, std::initializer_list<std::pair<std::string, int64_t>> parts,
                 int64_t n_in) {
         std::vector<const lst_tensor *> ts;
         int64_t n_out = 0;
-        bool same = true;
+        bool same = true, biased = false;
         for (auto &[name, n] : parts) {
-            ts.push_back(&find(name, n_in, n));
+            ts.push_back(&find(name + ".weight", n_in, n));
+            biased |= has(name + ".bias");
             n_out += n;
             // Q4_0 and Q4_1 share a packed form; other formats do not mix
-            auto form = [](int type) { return type == 2 ? 3 : type; };
+            auto form = [&](int type) { return kept_type(type) == 2 ? 3 : kept_type(type); };
             same = same && form(ts.back()->type) == form(ts[0]->type);
         }
         l.n_in = (int32_t)n_in;
         l.n_out = (int32_t)n_out;
-        l.arith = arith;
-        pack(l, ts, same ? ts[0]->type : 0);
-        for (auto *t : ts) progress(t->n_bytes);
+        pack(l, arith, ts, same ? kept_type(ts[0]->type) : 0);
+        if (biased) {
+            l.bias = at::zeros({n_out}, at::kFloat);
+            int64_t at = 0;
+            for (auto &[name, n] : parts) {
+                if (has(name + ".bias")) l.bias.slice(0, at, at + n).copy_(vector(name + ".bias", n));
+                at += n;
+            }
+        }
     }
 
-    void pack(lst::Linear &l, const std::vector<const lst_tensor *> &ts, int type) {
-        const size_t bytes = lsk_pack_bytes(type, l.n_out, l.n_in, l.arith);
-        if (!bytes) throw lst::Error(LST_E_ARG, std::string("tensor '") + ts[0]->name + "' cannot be packed");
-        l.bytes = at::zeros({(int64_t)bytes}, at::kByte);
-        lsk_pack_init(&l.packed, type, l.n_out, l.n_in, l.arith);
+    void pack(lst::Linear &l, lsk_arith arith, const std::vector<const lst_tensor *> &ts, int type) {
+        const size_t packed = lsk_pack_bytes(type, l.n_out, l.n_in, arith);
+        if (!packed) throw lst::Error(LST_E_ARG, std::string("tensor '") + ts[0]->name + "' cannot be packed");
+        l.bytes = at::zeros({(int64_t)packed}, at::kByte);
+        lsk_pack_init(&l.packed, type, l.n_out, l.n_in, arith);
         l.packed.data = l.bytes.data_ptr<uint8_t>();
+        const bool integers = l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I;
+        l.arith = integers || arith == LSK_ARITH_BF16 ? arith : LSK_ARITH_F32;
         int64_t row = 0;
         for (auto *t : ts) {
-            if (type == 0 && t->type != 0) { // mixed formats: as plain floats
-                std::vector<float> plain((size_t)t->n_in);
-                for (int64_t r = 0; r < t->n_out; r++) {
-                    lsk_dequant_row(t->type, (const char *)t->data + (size_t)r * lsk_row_bytes(t->type, t->n_in),
-                                    t->n_in, plain.data());
-                    lsk_pack_rows(&l.packed, row + r, 0, plain.data(), 1);
+            const uint8_t *raw = read(*t);
+            const size_t in_bytes = lsk_row_bytes(t->type, t->n_in), out_bytes = lsk_row_bytes(type, t->n_in);
+            const bool as_is = t->type == type || (type == 3 && t->type == 2) || (type == 2 && t->type == 3);
+            const int64_t tiles = (t->n_out + LSK_TILE - 1) / LSK_TILE;
+#pragma omp parallel for num_threads(m.threads) schedule(static)
+            for (int64_t tile = 0; tile < tiles; tile++) { // rows are apart in memory: any split gives the same bytes
+                const int64_t from = tile * LSK_TILE, n = std::min<int64_t>(LSK_TILE, t->n_out - from);
+                if (as_is) {
+                    lsk_pack_rows(&l.packed, row + from, t->type, raw + (size_t)from * in_bytes, n);
+                    continue;
                 }
-            } else lsk_pack_rows(&l.packed, row, t->type, t->data, t->n_out);
+                std::vector<float> plain((size_t)t->n_in);
+                std::vector<uint8_t> other(out_bytes);
+                for (int64_t r = 0; r < n; r++) {
+                    lsk_dequant_row(t->type, raw + (size_t)(from + r) * in_bytes, t->n_in, plain.data());
+                    lsk_quantize_row(type, plain.data(), t->n_in, other.data());
+                    lsk_pack_rows(&l.packed, row + from + r, type, other.data(), 1);
+                }
+            }
             row += t->n_out;
+            progress(t->n_bytes);
         }
-        m.weight_bytes += bytes;
+        m.weight_bytes += packed;
     }
 };
 
@@ -132,6 +188,15 @@ const Arithmetic &choose(std::string dtype, bool can_integers, bool fast_integer
     throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' is unknown (auto, f32, i16, i8, bf16)");
 }
 
+int choose_keeping(lst_model &m, const char *weights) {
+    for (const Keeping &k : keepings)
+        if (!strcmp(weights ? weights : "auto", k.name)) {
+            m.weights = k.name;
+            return k.type;
+        }
+    throw lst::Error(LST_E_ARG, std::string("weights '") + weights + "' are unknown (auto, f32, f16, bf16, q8, q4)");
+}
+
 void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, int32_t n,
                 const lst_open_options &opt) {
     const std::string device = opt.device ? opt.device : "auto", dtype = opt.dtype ? opt.dtype : "auto";
@@ -149,27 +214,40 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     at::set_num_threads(m.threads);
     Table table;
     for (int32_t i = 0; i < n; i++) table[tensors[i].name] = &tensors[i];
-    Loader load{m, table, opt};
+    Loader load{m, table, tensors, opt};
+    load.keep = choose_keeping(m, opt.weights);
     for (int32_t i = 0; i < n; i++) load.total += tensors[i].n_bytes;
+    m.local.assign(hp.local, hp.local + hp.n_layers);
+    for (int k = 0; k < 2; k++) m.rope_freq[k].assign(hp.rope_freq[k], hp.rope_freq[k] + hp.rope_dims / 2);
     const int64_t d = hp.n_embd, q = (int64_t)hp.n_heads * hp.head_dim, kv = (int64_t)hp.n_kv_heads * hp.head_dim;
+    const bool whole = hp.qk_norm == LST_QK_NORM_WHOLE;
     const lst_tensor &embd = load.find("token_embd.weight", d, hp.n_vocab);
     m.embd_type = embd.type;
-    m.embd = (const unsigned char *)embd.data;
     m.embd_row_bytes = lsk_row_bytes(embd.type, d);
+    const uint8_t *rows = load.read(embd);
+    m.embd.assign(rows, rows + embd.n_bytes);
     m.layers.resize((size_t)hp.n_layers);
     for (int i = 0; i < hp.n_layers; i++) {
         const std::string p = "blk." + std::to_string(i) + ".";
         lst::Layer &l = m.layers[(size_t)i];
-        l.attn_norm = load.vector(p + "attn_norm.weight", d);
-        l.ffn_norm = load.vector(p + "ffn_norm.weight", d);
-        load.linear(l.qkv, a.careful, {{p + "attn_q.weight", q}, {p + "attn_k.weight", kv}, {p + "attn_v.weight", kv}},
-                    d);
-        load.linear(l.out, a.usual, {{p + "attn_output.weight", d}}, q);
-        load.linear(l.gate_up, a.usual, {{p + "ffn_gate.weight", hp.n_ff}, {p + "ffn_up.weight", hp.n_ff}}, d);
-        load.linear(l.down, a.careful, {{p + "ffn_down.weight", d}}, hp.n_ff);
+        l.attn_norm = load.norm(p + "attn_norm.weight", d);
+        l.attn_post_norm = load.norm(p + "post_attention_norm.weight", d);
+        l.ffn_norm = load.norm(p + "ffn_norm.weight", d);
+        l.ffn_post_norm = load.norm(p + "post_ffw_norm.weight", d);
+        if (hp.qk_norm != LST_QK_NORM_NONE) {
+            l.q_norm = load.norm(p + "attn_q_norm.weight", whole ? q : hp.head_dim);
+            l.k_norm = load.norm(p + "attn_k_norm.weight", whole ? kv : hp.head_dim);
+        }
+        if (load.has(p + "attn_qkv.weight")) load.linear(l.qkv, a.careful, {{p + "attn_qkv", q + 2 * kv}}, d);
+        else load.linear(l.qkv, a.careful, {{p + "attn_q", q}, {p + "attn_k", kv}, {p + "attn_v", kv}}, d);
+        load.linear(l.out, a.usual, {{p + "attn_output", d}}, q);
+        if (load.has(p + "ffn_gate.weight"))
+            load.linear(l.gate_up, a.usual, {{p + "ffn_gate", hp.n_ff}, {p + "ffn_up", hp.n_ff}}, d);
+        else load.linear(l.gate_up, a.usual, {{p + "ffn_up", 2 * (int64_t)hp.n_ff}}, d); // the gate first
+        load.linear(l.down, a.careful, {{p + "ffn_down", d}}, hp.n_ff);
     }
-    m.output_norm = load.vector("output_norm.weight", d);
-    load.linear(m.head, a.usual, {{hp.tied ? "token_embd.weight" : "output.weight", hp.n_vocab}}, d);
+    m.output_norm = load.vector("output_norm.weight", d, hp.norm_offset);
+    load.linear(m.head, a.usual, {{hp.tied ? "token_embd" : "output", hp.n_vocab}}, d);
 }
 
 } // namespace
@@ -200,7 +278,8 @@ LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_ten
             throw lst::Error(LST_E_ARG, "lst_model_open: a required argument is missing or of an older version");
         if (hp->head_dim % LSK_TILE || hp->head_dim < LSK_TILE || hp->n_embd % 32 || hp->n_ff % 32 ||
             hp->n_layers < 1 || hp->n_heads < 1 || hp->n_kv_heads < 1 || hp->n_heads % hp->n_kv_heads ||
-            hp->n_vocab < 1)
+            hp->n_vocab < 1 || hp->rope_dims < 2 || hp->rope_dims > hp->head_dim || hp->rope_dims % 2 || !hp->rope_freq[0] ||
+            !hp->rope_freq[1] || !hp->local || hp->window < 0)
             throw lst::Error(LST_E_ARG, "lst_model_open: impossible model dimensions");
         auto m = std::make_unique<lst_model>();
         open_model(*m, *hp, tensors, n_tensors, *opt);
@@ -215,6 +294,7 @@ LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
         snprintf(info->dtype, sizeof info->dtype, "%s", m->dtype);
         snprintf(info->kernel, sizeof info->kernel, "%s, %s", m->kernels->name, m->kernel);
         snprintf(info->torch_version, sizeof info->torch_version, "%s", TORCH_VERSION);
+        snprintf(info->weights, sizeof info->weights, "%s", m->weights);
         info->threads = m->threads;
         info->exact = 1;
         info->weight_bytes = m->weight_bytes;

@@ -33,7 +33,8 @@ struct lst_session {
     int32_t n_context, capacity; // capacity: cache columns (context + one tree, whole blocks)
     int32_t length = 0;
     at::Tensor k, v;         // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
-    std::vector<float> rope; // [capacity][head_dim]: cos, sin, cos, sin, ...
+    std::vector<float> rope[2]; // [capacity][rope_dims]: cos, sin, cos, sin, ...; of the usual and of the local layers
+    float *probe = nullptr;     // see lst_probe
     at::Tensor x, xn, qkv, att, tmp, gate_up, act, logits; // [rows][...], grown on demand
     Prepared xn_in, att_in, act_in;
     // set to find where a value that is not finite comes from: 2 * layer, + 1 after its feed-forward part
@@ -91,7 +92,7 @@ struct Team {
         x += (int64_t)first * l.n_in;
         if (l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I)
             k.matmul_int(&l.packed, l.arith, p.groups.data() + first, rows, y, l.n_out, count, a, b);
-        else if (l.packed.format == LSK_BF16 && k.matmul_bf16)
+        else if (l.arith == LSK_ARITH_BF16 && k.matmul_bf16)
             k.matmul_bf16(&l.packed, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, y, l.n_out, count, a, b);
         else k.matmul(&l.packed, x, l.n_in, y, l.n_out, count, a, b, fm(s.scratch) + (int64_t)t * s.scratch_floats);
 #pragma omp barrier
@@ -152,6 +153,9 @@ void attend(const lst_session &s, const Block &b, int layer, int32_t row, int32_
     a.n_heads = n_heads;
     a.head_dim = hp.head_dim;
     a.n_columns = s.length + row + 1; // ancestors stand before the row
+    a.softcap = hp.attn_softcap;
+    const int32_t position = s.length + (b.tree ? s.depth[(size_t)row] : row);
+    a.first = hp.window && s.m->local[(size_t)layer] ? std::max(0, position + 1 - hp.window) : 0;
     a.n_context = b.tree ? s.length : a.n_columns;
     a.tail = b.tree ? s.tail.data() + s.tail_begin[(size_t)row] : nullptr;
     a.n_tail = b.tree ? s.depth[(size_t)row] + 1 : 0;
@@ -169,49 +173,96 @@ void note_bad(lst_session &s, int32_t stage, const float *x, int64_t n) {
         }
 }
 
+void add_bias(float *x, const float *bias, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] += bias[i];
+}
+
+void finish_logits(const lst_model &m, float *logits) {
+    const int32_t n = m.hp.n_vocab, whole = n / LSK_TILE * LSK_TILE;
+    if (m.head.bias.defined()) add_bias(logits, f(m.head.bias), n);
+    if (m.hp.logit_scale != 1)
+        for (int32_t i = 0; i < n; i++) logits[i] *= m.hp.logit_scale;
+    if (m.hp.logit_softcap <= 0) return;
+    m.kernels->softcap(logits, whole, m.hp.logit_softcap);
+    float rest[LSK_TILE] = {0};
+    std::memcpy(rest, logits + whole, (size_t)(n - whole) * sizeof(float));
+    m.kernels->softcap(rest, LSK_TILE, m.hp.logit_softcap);
+    std::memcpy(logits + whole, rest, (size_t)(n - whole) * sizeof(float));
+}
+
 void forward(lst_session &s, const Block &b, Team team) {
     const lst_model &m = *s.m;
     const lst_hparams &hp = m.hp;
     const lsk_table &k = *m.kernels;
     const int64_t d = hp.n_embd, hd = hp.head_dim, nqkv = m.layers[0].qkv.n_out;
-    const float scale = 1.0f / std::sqrt((float)hd);
     float *x = fm(s.x), *xn = fm(s.xn), *qkv = fm(s.qkv), *tmp = fm(s.tmp);
     auto position = [&](int32_t row) { return s.length + (b.tree ? s.depth[(size_t)row] : row); };
-    // x += tmp (but for the first time), then the norm that the next matmul reads
+    // x += tmp (but for the first time), through the norm of what is added where there is one; then what the next matmul
+    // reads: x through its norm, or as it is
     int32_t stage = -1;
-    auto add_norm = [&](bool add, const at::Tensor &w, const lst::Linear &next) {
+    auto add_norm = [&](const lst::Linear *added, const at::Tensor &post, const at::Tensor &pre,
+                        const lst::Linear &next) {
         team.each([&](int t, int n) {
             Range r = share(b.n, t, n);
             for (int32_t i = r.from; i < r.to; i++) {
-                float *xi = x + i * d;
-                if (add)
-                    for (int64_t j = 0; j < d; j++) xi[j] += tmp[i * d + j];
+                float *xi = x + i * d, *ti = tmp + i * d;
+                if (added) {
+                    if (added->bias.defined()) add_bias(ti, f(added->bias), d);
+                    if (post.defined()) k.rmsnorm(ti, f(post), (int32_t)d, hp.rms_eps, ti);
+                    if (hp.residual_scale != 1)
+                        for (int64_t j = 0; j < d; j++) ti[j] *= hp.residual_scale;
+                    for (int64_t j = 0; j < d; j++) xi[j] += ti[j];
+                }
                 if (s.searching) note_bad(s, stage, xi, d);
-                k.rmsnorm(xi, f(w), (int32_t)d, hp.rms_eps, xn + i * d);
+                if (pre.defined()) k.rmsnorm(xi, f(pre), (int32_t)d, hp.rms_eps, xn + i * d);
+                else std::memcpy(xn + i * d, xi, (size_t)d * sizeof(float));
                 prepare(s, next.arith, s.xn_in, b.n, i, xn + i * d, 0, (int32_t)d);
             }
         });
     };
+    auto probe = [&](int32_t layer) { // after the barrier that follows x's last change
+        if (s.probe && team.t == 0)
+            std::memcpy(s.probe + (int64_t)layer * d, x + (int64_t)(b.n - 1) * d, (size_t)d * sizeof(float));
+    };
     team.each([&](int t, int n) {
         Range r = share(b.n, t, n);
-        for (int32_t i = r.from; i < r.to; i++)
-            lsk_dequant_row(m.embd_type, m.embd + (size_t)b.tokens[i] * m.embd_row_bytes, d, x + i * d);
+        for (int32_t i = r.from; i < r.to; i++) {
+            lsk_dequant_row(m.embd_type, m.embd.data() + (size_t)b.tokens[i] * m.embd_row_bytes, d, x + i * d);
+            if (hp.embd_scale != 1)
+                for (int64_t j = 0; j < d; j++) x[i * d + j] *= hp.embd_scale;
+        }
     });
+    const at::Tensor none;
     for (int layer = 0; layer < hp.n_layers; layer++) {
         const lst::Layer &l = m.layers[(size_t)layer];
         // rows that the last tree left behind go to their places beside the norm, where few rows leave threads idle
         const Range heads_to_move = share(hp.n_kv_heads, team.n - 1 - team.t, team.n);
         move_kv(s, layer, heads_to_move.from, heads_to_move.to);
-        add_norm(layer > 0, l.attn_norm, l.qkv);
+        const lst::Layer *before = layer ? &m.layers[(size_t)layer - 1] : nullptr;
+        add_norm(before ? &before->down : nullptr, before ? before->ffn_post_norm : none, l.attn_norm, l.qkv);
+        probe(layer);
         stage++;
         team.linear(s, l.qkv, xn, s.xn_in, qkv, b.n);
         team.each([&](int t, int n) {
             Range r = share(b.n, t, n);
             for (int32_t i = r.from; i < r.to; i++) {
-                const float *cs = s.rope.data() + (int64_t)position(i) * hd;
-                for (int h = 0; h < hp.n_heads; h++) k.rope(qkv + i * nqkv + h * hd, (int32_t)hd, cs, scale);
-                for (int h = 0; h < hp.n_kv_heads; h++)
-                    k.rope(qkv + i * nqkv + (hp.n_heads + h) * hd, (int32_t)hd, cs, 1);
+                float *row = qkv + i * nqkv;
+                const int kind = m.local[(size_t)layer] ? 1 : 0;
+                const float *cs = s.rope[kind].data() + (int64_t)position(i) * hp.rope_dims;
+                if (l.qkv.bias.defined()) add_bias(row, f(l.qkv.bias), nqkv);
+                if (hp.qk_norm == LST_QK_NORM_WHOLE) {
+                    k.rmsnorm(row, f(l.q_norm), (int32_t)(hp.n_heads * hd), hp.rms_eps, row);
+                    k.rmsnorm(row + hp.n_heads * hd, f(l.k_norm), (int32_t)(hp.n_kv_heads * hd), hp.rms_eps,
+                              row + hp.n_heads * hd);
+                }
+                for (int h = 0; h < hp.n_heads + hp.n_kv_heads; h++) {
+                    const bool query = h < hp.n_heads;
+                    float *head = row + h * hd;
+                    if (hp.qk_norm == LST_QK_NORM_HEAD)
+                        k.rmsnorm(head, f(query ? l.q_norm : l.k_norm), (int32_t)hd, hp.rms_eps, head);
+                    k.rope(head, hp.rope_dims, hp.rope_interleaved, cs, query ? hp.attn_scale : 1);
+                    for (int64_t j = hp.rope_dims; j < hd && query; j++) head[j] *= hp.attn_scale;
+                }
                 write_kv(s, layer, i, s.length + i);
             }
         });
@@ -227,7 +278,7 @@ void forward(lst_session &s, const Block &b, Team team) {
             }
         });
         team.linear(s, l.out, f(s.att), s.att_in, tmp, b.n);
-        add_norm(true, l.ffn_norm, l.gate_up);
+        add_norm(&l.out, l.attn_post_norm, l.ffn_norm, l.gate_up);
         stage++;
         team.linear(s, l.gate_up, xn, s.xn_in, fm(s.gate_up), b.n);
         team.each([&](int t, int n) {
@@ -235,17 +286,28 @@ void forward(lst_session &s, const Block &b, Team team) {
             Range r = share(b.n * per_row, t, n);
             for (int64_t u = r.from; u < r.to; u++) {
                 const int64_t row = u / per_row, at = u % per_row * width;
-                const float *gate = f(s.gate_up) + row * 2 * hp.n_ff + at;
+                float *gate = fm(s.gate_up) + row * 2 * hp.n_ff + at, *up = gate + hp.n_ff;
                 float *act = fm(s.act) + row * hp.n_ff + at;
-                k.silu_mul(gate, gate + hp.n_ff, (int32_t)width, act);
+                if (l.gate_up.bias.defined()) {
+                    add_bias(gate, f(l.gate_up.bias) + at, width);
+                    add_bias(up, f(l.gate_up.bias) + hp.n_ff + at, width);
+                }
+                (hp.activation == LST_ACT_SILU ? k.silu_mul : k.gelu_mul)(gate, up, (int32_t)width, act);
                 prepare(s, l.down.arith, s.act_in, b.n, (int32_t)row, act, (int32_t)at, (int32_t)width);
             }
         });
         team.linear(s, l.down, f(s.act), s.act_in, tmp, b.n);
     }
-    add_norm(true, m.output_norm, m.head);
+    const lst::Layer &last = m.layers.back();
+    add_norm(&last.down, last.ffn_post_norm, m.output_norm, m.head);
+    probe(hp.n_layers);
     const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
     team.linear(s, m.head, xn, s.xn_in, fm(s.logits), b.n, from, count);
+    if (hp.logit_scale == 1 && hp.logit_softcap <= 0 && !m.head.bias.defined()) return;
+    team.each([&](int t, int n) {
+        const Range r = share(count, t, n);
+        for (int32_t i = r.from; i < r.to; i++) finish_logits(m, fm(s.logits) + (int64_t)i * hp.n_vocab);
+    });
 }
 
 void run_block(lst_session &s, const Block &b) {
@@ -433,16 +495,18 @@ LST_API int lst_session_new(lst_session **out, lst_model *m, int32_t n_context) 
         const int64_t floats = (int64_t)hp.n_layers * hp.n_kv_heads * s->capacity * hp.head_dim;
         s->k = at::empty({floats}, at::kFloat); // pages are touched as the context grows
         s->v = at::empty({floats}, at::kFloat);
-        s->rope.resize((size_t)s->capacity * (size_t)hp.head_dim);
-        std::vector<float> freq((size_t)hp.head_dim / 2);
-        for (size_t i = 0; i < freq.size(); i++)
-            freq[i] = (float)std::pow((double)hp.rope_base, -2.0 * (double)i / hp.head_dim);
-        for (int64_t p = 0; p < s->capacity; p++)
-            for (size_t i = 0; i < freq.size(); i++) {
-                const float angle = (float)p * freq[i]; // rounded to f32 as the reference implementation does
-                s->rope[(size_t)p * (size_t)hp.head_dim + 2 * i] = (float)std::cos((double)angle);
-                s->rope[(size_t)p * (size_t)hp.head_dim + 2 * i + 1] = (float)std::sin((double)angle);
-            }
+        const size_t dims = (size_t)hp.rope_dims;
+        for (int kind = 0; kind < 2; kind++) {
+            const std::vector<float> &freq = m->rope_freq[kind];
+            const double magnitude = (double)hp.rope_magnitude[kind];
+            s->rope[kind].resize((size_t)s->capacity * dims);
+            for (int64_t p = 0; p < s->capacity; p++)
+                for (size_t i = 0; i < freq.size(); i++) {
+                    const float angle = (float)p * freq[i]; // rounded to f32 as the reference implementation does
+                    s->rope[kind][(size_t)p * dims + 2 * i] = (float)(std::cos((double)angle) * magnitude);
+                    s->rope[kind][(size_t)p * dims + 2 * i + 1] = (float)(std::sin((double)angle) * magnitude);
+                }
+        }
         *out = s.release();
     });
 }
@@ -477,6 +541,10 @@ LST_API int lst_row_logits(lst_session *s, int32_t row, float *logits) {
 
 LST_API int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n) {
     return lst::guard([&] { keep_path(*s, rows, n); });
+}
+
+LST_API int lst_probe(lst_session *s, float *layers) {
+    return lst::guard([&] { s->probe = layers; });
 }
 
 LST_API int lst_rewind(lst_session *s, int32_t n) {

@@ -1,6 +1,7 @@
 /* What does not depend on the CPU level: choosing a level, unpacking GGUF formats, packing. */
 #include "torch/kernels/kernels.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,86 +80,243 @@ static uint16_t half_times_minus8(uint16_t h) {
     return (uint16_t)(sign | (1 + shift) << 10 | (m & 0x3FF));
 }
 
+/* ggml's block layouts: values and bytes of a block, and where its f16 numbers stand (n_halves of them, one after
+ * another). A type without blocks has one value. */
+typedef struct {
+    int type, values, bytes, halves_at, n_halves;
+} layout;
+static const layout layouts[] = {
+    {0, 1, 4, 0, 0},       {1, 1, 2, 0, 1},      {30, 1, 2, 0, 0},      {2, 32, 18, 0, 1},    {3, 32, 20, 0, 2},
+    {6, 32, 22, 0, 1},     {7, 32, 24, 0, 2},    {8, 32, 34, 0, 1},     {10, 256, 84, 80, 2}, {11, 256, 110, 108, 1},
+    {12, 256, 144, 0, 2},  {13, 256, 176, 0, 2}, {14, 256, 210, 208, 1}};
+
+static const layout *layout_of(int type) {
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+        if (layouts[i].type == type) return &layouts[i];
+    return NULL;
+}
+
 size_t lsk_row_bytes(int type, int64_t n) {
-    switch (type) {
-    case 0: return (size_t)n * 4;
-    case 1:
-    case 30: return (size_t)n * 2;
-    case 2: return n % 32 ? 0 : (size_t)n / 32 * 18;
-    case 3: return n % 32 ? 0 : (size_t)n / 32 * 20;
-    case 8: return n % 32 ? 0 : (size_t)n / 32 * 34;
-    default: return 0;
-    }
+    const layout *l = layout_of(type);
+    return !l || n % l->values ? 0 : (size_t)(n / l->values) * (size_t)l->bytes;
 }
 
 int lsk_finite(int type, const void *raw, int64_t n_rows, int64_t n_in) {
+    const layout *l = layout_of(type);
     const unsigned char *p = raw;
-    size_t step = type == 0 ? 4 : type == 2 ? 18 : type == 3 ? 20 : type == 8 ? 34 : 2;
-    size_t n = lsk_row_bytes(type, n_in) * (size_t)n_rows / step;
+    const size_t n = lsk_row_bytes(type, n_in) * (size_t)n_rows / (size_t)l->bytes;
     int ok = 1;
-    for (size_t i = 0; i < n; i++, p += step) {
-        uint16_t h, m;
-        memcpy(&h, type == 0 ? p + 2 : p, 2);
-        if (type == 0 || type == 30) ok &= (h & 0x7F80) != 0x7F80;
-        else if (type == 2) ok &= (h >> 10 & 31) < 28; /* -8 d stays finite */
-        else ok &= (h >> 10 & 31) != 31;
-        if (type == 3) {
-            memcpy(&m, p + 2, 2);
-            ok &= (m >> 10 & 31) != 31;
+    for (size_t i = 0; i < n; i++, p += l->bytes) {
+        uint16_t h;
+        if (type == 0 || type == 30) {
+            memcpy(&h, type == 0 ? p + 2 : p, 2);
+            ok &= (h & 0x7F80) != 0x7F80;
+        }
+        for (int k = 0; k < l->n_halves; k++) {
+            memcpy(&h, p + l->halves_at + 2 * k, 2);
+            ok &= type == 2 ? (h >> 10 & 31) < 28 : (h >> 10 & 31) != 31; /* Q4_0: -8 d stays finite */
         }
     }
     return ok;
 }
 
-/* ggml's block layouts: Q4_0 {f16 d; 16 bytes}, Q4_1 {f16 d, m; 16 bytes}: value i in the low nibble of byte
- * i, value i + 16 in its high nibble; Q8_0 {f16 d; 32 int8}. */
+/* ---- one block as integers with a scale and a minimum for every 16 of them: value = scale * q + min. Every product of
+ * an f16 and a block's small integers is exact in a float. */
+
+typedef struct {
+    int8_t q[256];
+    float scale[16], min[16];
+} block;
+
+/* 6-bit scales and minima of Q4_K and Q5_K. */
+static void scale_min(const unsigned char *s, int j, int *scale, int *min) {
+    if (j < 4) *scale = s[j] & 63, *min = s[j + 4] & 63;
+    else {
+        *scale = (s[j + 4] & 15) | (s[j - 4] >> 6) << 4;
+        *min = s[j + 4] >> 4 | (s[j] >> 6) << 4;
+    }
+}
+
+static void block_q2_k(const unsigned char *p, block *b) {
+    const float d = half_at(p + 80), dmin = half_at(p + 82);
+    for (int g = 0; g < 16; g++) {
+        const unsigned char *q = p + 16 + g / 8 * 32 + g % 2 * 16;
+        b->scale[g] = d * (float)(p[g] & 15);
+        b->min[g] = 0 - dmin * (float)(p[g] >> 4);
+        for (int i = 0; i < 16; i++) b->q[g * 16 + i] = (int8_t)(q[i] >> g % 8 / 2 * 2 & 3);
+    }
+}
+
+static void block_q3_k(const unsigned char *p, block *b) {
+    const float d = half_at(p + 108);
+    const unsigned char *s = p + 96;
+    for (int g = 0; g < 16; g++) {
+        const int low = g < 8 ? s[g] & 15 : s[g - 8] >> 4, high = s[8 + g % 4] >> g / 4 * 2 & 3;
+        const unsigned char *q = p + 32 + g / 8 * 32 + g % 2 * 16, *mask = p + g % 2 * 16;
+        b->scale[g] = d * (float)((low | high << 4) - 32);
+        b->min[g] = 0;
+        for (int i = 0; i < 16; i++)
+            b->q[g * 16 + i] = (int8_t)((q[i] >> g % 8 / 2 * 2 & 3) - (mask[i] >> g / 2 & 1 ? 0 : 4));
+    }
+}
+
+static void block_q45_k(const unsigned char *p, int five, block *b) {
+    const float d = half_at(p), dmin = half_at(p + 2);
+    const unsigned char *qh = p + 16, *qs = five ? p + 48 : p + 16;
+    for (int j = 0; j < 8; j++) {
+        int scale, min;
+        scale_min(p + 4, j, &scale, &min);
+        b->scale[2 * j] = b->scale[2 * j + 1] = d * (float)scale;
+        b->min[2 * j] = b->min[2 * j + 1] = 0 - dmin * (float)min;
+        for (int i = 0; i < 32; i++) {
+            const int q = j % 2 ? qs[j / 2 * 32 + i] >> 4 : qs[j / 2 * 32 + i] & 15;
+            b->q[j * 32 + i] = (int8_t)(q + (five && qh[i] >> j & 1 ? 16 : 0));
+        }
+    }
+}
+
+static void block_q6_k(const unsigned char *p, block *b) {
+    const float d = half_at(p + 208);
+    for (int g = 0; g < 16; g++) {
+        b->scale[g] = d * (float)(signed char)p[192 + g];
+        b->min[g] = 0;
+        for (int i = 0; i < 16; i++) {
+            const int part = g % 8 / 2, l = g % 2 * 16 + i; /* of 128 values: four parts of 32 */
+            const unsigned char ql = p[g / 8 * 64 + part % 2 * 32 + l], qh = p[128 + g / 8 * 32 + l];
+            b->q[g * 16 + i] = (int8_t)(((part < 2 ? ql & 15 : ql >> 4) | (qh >> part * 2 & 3) << 4) - 32);
+        }
+    }
+}
+
+/* Q4_0, Q4_1, Q5_0, Q5_1: value i in the low nibble of byte i, value i + 16 in its high nibble. */
+static void block_small(const unsigned char *p, int type, block *b) {
+    const int one = type == 3 || type == 7, five = type >= 6;
+    const unsigned char *qs = p + (one ? 4 : 2) + (five ? 4 : 0);
+    uint32_t high = 0;
+    if (five) memcpy(&high, p + (one ? 4 : 2), 4);
+    for (int g = 0; g < 2; g++) {
+        b->scale[g] = half_at(p);
+        b->min[g] = one ? half_at(p + 2) : type == 2 ? -8 * b->scale[g] : 0;
+        for (int i = 0; i < 16; i++) {
+            const int q = (g ? qs[i] >> 4 : qs[i] & 15) | (int)(high >> (g * 16 + i) & 1) << 4;
+            b->q[g * 16 + i] = (int8_t)(type == 6 ? q - 16 : q);
+        }
+    }
+}
+
+static void read_block(int type, const unsigned char *p, block *b) {
+    if (type == 8) {
+        memcpy(b->q, p + 2, 32);
+        b->scale[0] = b->scale[1] = half_at(p);
+        b->min[0] = b->min[1] = 0;
+    } else if (type == 10) block_q2_k(p, b);
+    else if (type == 11) block_q3_k(p, b);
+    else if (type == 12 || type == 13) block_q45_k(p, type == 13, b);
+    else if (type == 14) block_q6_k(p, b);
+    else block_small(p, type, b);
+}
+
 void lsk_dequant_row(int type, const void *raw, int64_t n, float *out) {
     const unsigned char *p = raw;
-    switch (type) {
-    case 0: memcpy(out, p, (size_t)n * 4); break;
-    case 1:
+    if (type == 0) memcpy(out, p, (size_t)n * 4);
+    else if (type == 1)
         for (int64_t i = 0; i < n; i++) out[i] = half_at(p + 2 * i);
-        break;
-    case 30:
+    else if (type == 30)
         for (int64_t i = 0; i < n; i++) {
             uint32_t bits = (uint32_t)p[2 * i] << 16 | (uint32_t)p[2 * i + 1] << 24;
             memcpy(out + i, &bits, 4);
         }
-        break;
-    case 2:
-    case 3:
-        for (int64_t b = 0; b < n / 32; b++, p += type == 2 ? 18 : 20) {
-            float d = half_at(p), m = type == 2 ? -8 * d : half_at(p + 2);
-            const unsigned char *q = p + (type == 2 ? 2 : 4);
-            for (int i = 0; i < 16; i++) {
-                out[b * 32 + i] =
-                    (float)(q[i] & 15) * d + m; /* the product is exact, so fusing changes nothing */
-                out[b * 32 + 16 + i] = (float)(q[i] >> 4) * d + m;
+    else {
+        const layout *l = layout_of(type);
+        block b;
+        for (int64_t at = 0; at < n; at += l->values, p += l->bytes) {
+            read_block(type, p, &b);
+            for (int i = 0; i < l->values; i++) /* exact products, but for Q6_K's, whose minimum is 0 */
+                out[at + i] = (float)b.q[i] * b.scale[i / 16] + b.min[i / 16];
+        }
+    }
+}
+
+/* ---- other types from floats */
+
+uint16_t lsk_float_to_half(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    const uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
+    if (magnitude > 0x7F800000) return (uint16_t)(sign | 0x7E00);
+    if (magnitude >= 0x477FF000) return (uint16_t)(sign | 0x7C00); /* rounds beyond 65504 */
+    if (magnitude < 0x38800000) {                                  /* subnormal: steps of 2^-24, ties to even */
+        float f;
+        memcpy(&f, &magnitude, 4);
+        f = f * 0x1p24f + 0x1p23f;
+        uint32_t n;
+        memcpy(&n, &f, 4);
+        return (uint16_t)(sign | (n & 0x7FFFFF));
+    }
+    return (uint16_t)(sign | (magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1)) >> 13);
+}
+
+void lsk_quantize_row(int type, const float *x, int64_t n, void *out) {
+    unsigned char *p = out;
+    if (type == 0) memcpy(out, x, (size_t)n * 4);
+    for (int64_t i = 0; i < n && (type == 1 || type == 30); i++) {
+        const uint16_t h = type == 1 ? lsk_float_to_half(x[i]) : lsk_float_to_bf16(x[i]);
+        memcpy(p + 2 * i, &h, 2);
+    }
+    for (int64_t b = 0; b < n / 32 && (type == 3 || type == 8); b++, x += 32) {
+        float low = x[0], high = x[0];
+        for (int i = 1; i < 32; i++) low = x[i] < low ? x[i] : low, high = x[i] > high ? x[i] : high;
+        if (type == 8) {
+            const float most = high > -low ? high : -low;
+            const uint16_t d = lsk_float_to_half(most / 127);
+            const float scale = lsk_half_to_float(d), inverse = scale > 0 ? 1 / scale : 0;
+            memcpy(p, &d, 2);
+            for (int i = 0; i < 32; i++) {
+                const float q = rintf(x[i] * inverse);
+                p[2 + i] = (unsigned char)(signed char)(q > 127 ? 127 : q < -127 ? -127 : q);
             }
+            p += 34;
+            continue;
         }
-        break;
-    case 8:
-        for (int64_t b = 0; b < n / 32; b++, p += 34) {
-            float d = half_at(p);
-            for (int i = 0; i < 32; i++) out[b * 32 + i] = (float)(signed char)p[2 + i] * d;
+        const uint16_t d = lsk_float_to_half((high - low) / 15), m = lsk_float_to_half(low);
+        const float scale = lsk_half_to_float(d), min = lsk_half_to_float(m), inverse = scale > 0 ? 1 / scale : 0;
+        memcpy(p, &d, 2);
+        memcpy(p + 2, &m, 2);
+        for (int i = 0; i < 16; i++) {
+            int q[2];
+            for (int k = 0; k < 2; k++) {
+                const float v = rintf((x[i + 16 * k] - min) * inverse);
+                q[k] = v > 15 ? 15 : v < 0 ? 0 : (int)v;
+            }
+            p[4 + i] = (unsigned char)(q[0] | q[1] << 4);
         }
-        break;
-    default: break;
+        p += 20;
     }
 }
 
 static lsk_format format_of(int type, lsk_arith arith) {
     if (arith == LSK_ARITH_BF16) return LSK_BF16;
-    if (type == 2 || type == 3) return arith != LSK_ARITH_F32 ? LSK_Q4I : LSK_Q4;
-    if (type == 8) return arith != LSK_ARITH_F32 ? LSK_Q8I : LSK_Q8;
-    return LSK_F32;
+    switch (type) {
+    case 1: return LSK_F16;
+    case 2:
+    case 3: return arith != LSK_ARITH_F32 ? LSK_Q4I : LSK_Q4;
+    case 8: return arith != LSK_ARITH_F32 ? LSK_Q8I : LSK_Q8;
+    case 12: return LSK_Q4S;
+    case 30: return LSK_BF16;
+    default: return type == 0 ? LSK_F32 : LSK_Q8S;
+    }
 }
 
 static size_t tile_bytes(lsk_format f, int64_t n_in) {
-    size_t groups = (size_t)n_in / 32;
-    if (f == LSK_F32) return (size_t)n_in * 64;
-    if (f == LSK_BF16) return (size_t)n_in * 32;
-    return groups * (f == LSK_Q4 || f == LSK_Q4I ? 320 : 544);
+    const size_t groups = (size_t)n_in / 32;
+    switch (f) {
+    case LSK_F32: return (size_t)n_in * 64;
+    case LSK_BF16:
+    case LSK_F16: return (size_t)n_in * 32;
+    case LSK_Q4S: return groups * LSK_Q4S_BYTES;
+    case LSK_Q8S: return groups * 2 * LSK_Q8S_BYTES;
+    default: return groups * (f == LSK_Q4 || f == LSK_Q4I ? 320 : 544);
+    }
 }
 
 size_t lsk_pack_bytes(int type, int64_t n_out, int64_t n_in, lsk_arith arith) {
@@ -176,12 +334,36 @@ void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in, lsk_ari
 /* Where the 4-bit value (low or high half of a byte) or the byte of input k (of 32) and an output stands in a group:
  * f32 keeps the outputs of one input together, integers four inputs of one output. */
 static size_t q4_at(lsk_format f, int k, int64_t lane, int *high) {
-    if (f == LSK_Q4) {
+    if (f != LSK_Q4I) {
         *high = k & 1;
-        return 64 + (size_t)(k / 2) * 16 + (size_t)lane;
+        return (f == LSK_Q4S ? 128 : 64) + (size_t)(k / 2) * 16 + (size_t)lane;
     }
     *high = k >= 16;
     return 64 + (size_t)(k % 16) / 4 * 64 + (size_t)lane * 4 + (size_t)k % 4;
+}
+
+/* A row of a type that is kept with f32 scales. */
+static void pack_scaled(const lsk_matrix *m, const layout *l, const unsigned char *src, unsigned char *tile,
+                        int64_t lane) {
+    const int wide = m->format == LSK_Q4S ? 32 : 16; /* values of a group */
+    block b;
+    for (int32_t at = 0; at < m->n_in; at += l->values, src += l->bytes) {
+        read_block(l->type, src, &b);
+        for (int i = 0; i < l->values; i++) {
+            const int k = i % wide;
+            unsigned char *p = tile + (size_t)((at + i) / wide) * LSK_Q8S_BYTES;
+            if (k == 0) {
+                memcpy(p + 4 * lane, &b.scale[i / 16], 4);
+                memcpy(p + 64 + 4 * lane, &b.min[i / 16], 4);
+            }
+            if (wide == 16) p[128 + k * 16 + lane] = (unsigned char)b.q[i];
+            else {
+                int high;
+                unsigned char *to = p + q4_at(LSK_Q4S, k, lane, &high);
+                *to = (unsigned char)(high ? (*to & 15u) | (unsigned)b.q[i] << 4 : (*to & 0xF0u) | (unsigned)b.q[i]);
+            }
+        }
+    }
 }
 
 void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, int64_t n_rows) {
@@ -195,6 +377,10 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, 
             lsk_dequant_row(type, src, m->n_in, plain);
             for (int32_t k = 0; k < m->n_in; k++)
                 memcpy(tile + ((size_t)k * 16 + (size_t)lane) * 4, plain + k, 4);
+        } else if (m->format == LSK_F16) {
+            for (int32_t k = 0; k < m->n_in; k++) memcpy(tile + ((size_t)k * 16 + (size_t)lane) * 2, src + 2 * k, 2);
+        } else if (m->format == LSK_Q4S || m->format == LSK_Q8S) {
+            pack_scaled(m, layout_of(type), src, tile, lane);
         } else if (m->format == LSK_BF16) {
             lsk_dequant_row(type, src, m->n_in, plain);
             for (int32_t k = 0; k < m->n_in; k++) {

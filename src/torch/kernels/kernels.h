@@ -20,9 +20,12 @@ typedef enum {
     LSK_Q4I, /* Q4 and Q8 with their bytes ordered for integer dot products */
     LSK_Q8I,
     LSK_BF16, /* bf16 pairs: [n_in / 2][16 outputs][2] */
+    LSK_F16,  /* [n_in][16 outputs] */
+    LSK_Q4S,  /* as Q4 with f32 scale and minimum (Q4_K) */
+    LSK_Q8S,  /* signed 8-bit q, weight = scale * q + minimum, f32 scale and minimum per 16 inputs (Q5, K formats) */
 } lsk_format;
 
-/* The arithmetic that a matrix is packed for. f32: floats throughout. i16 and i8: a matmul's input is rounded to 16-bit
+/* The arithmetic that a matrix is packed for. f32: floats throughout, from weights as they are. i16 and i8: a matmul's input is rounded to 16-bit
  * or 8-bit integers, 32 values to a scale, and multiplied by the stored weight integers exactly; plain-float weights
  * keep f32. bf16: weights and a matmul's input are rounded to bf16, sums are f32. */
 typedef enum { LSK_ARITH_F32, LSK_ARITH_I16, LSK_ARITH_I8, LSK_ARITH_BF16 } lsk_arith;
@@ -40,6 +43,8 @@ typedef struct {
 static inline int32_t lsk_steps(lsk_arith arith) {
     return arith == LSK_ARITH_I16 ? 32512 : 127; /* 32512 = 127 * 256: both halves are signed bytes */
 }
+
+enum { LSK_Q4S_BYTES = 384, LSK_Q8S_BYTES = 384 }; /* of a group: 32 or 16 inputs of 16 outputs */
 
 /* A [n_out, n_in] matrix repacked for the kernels: tiles of 16 outputs; inside a tile k runs slowest, so that
  * the 16 weights of one k are one vector. Weights keep exactly the values that the file's format defines. */
@@ -59,6 +64,10 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int ggml_type, const void *
 /* One row of a raw GGUF tensor as floats. */
 void lsk_dequant_row(int ggml_type, const void *raw_row, int64_t n, float *out);
 float lsk_half_to_float(uint16_t h); /* IEEE binary16 bits */
+uint16_t lsk_float_to_half(float x);  /* rounded to nearest, ties to even */
+/* n floats (a multiple of 32) as F32, F16, BF16, Q8_0 or Q4_1; the latter by the largest magnitude of 32, and by their
+ * least and largest value. */
+void lsk_quantize_row(int ggml_type, const float *x, int64_t n, void *out);
 uint16_t lsk_float_to_bf16(float x);  /* rounded to nearest, ties to even; NaN stays NaN */
 /* 1 if every value of the raw rows is finite (and every Q4_0 scale can be multiplied by -8 in f16), else 0. */
 int lsk_finite(int ggml_type, const void *raw, int64_t n_rows, int64_t n_in);
@@ -75,6 +84,8 @@ typedef struct {
     const int32_t *tail; /* cache columns of the row's ancestors and itself, in order */
     int32_t n_tail;
     int32_t n_columns;  /* columns written so far (all tree rows included) */
+    int32_t first;      /* logical position before which nothing is seen (sliding window) */
+    float softcap;      /* scores become cap * tanh(score / cap); 0: they stay */
     float *scratch;     /* lsk_attention_scratch(n_columns) floats, 64-byte aligned */
     float *out;         /* [n_heads][head_dim] */
 } lsk_attention;
@@ -102,9 +113,12 @@ typedef struct {
     void (*matmul_bf16)(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                         int32_t tile_begin, int32_t tile_end);
     void (*rmsnorm)(const float *x, const float *weight, int32_t n, float eps, float *out);
-    /* interleaved pairs, as GGUF stores Llama: (x[2i], x[2i+1]) turned by angle i; cs holds cos, sin, cos, sin.. */
-    void (*rope)(float *x, int32_t head_dim, const float *cs, float scale);
+    /* Pairs turned by angle i, all of it scaled: (x[2i], x[2i+1]) where interleaved, else (x[i], x[i + dims/2]); cs holds
+     * cos, sin, cos, sin.. */
+    void (*rope)(float *x, int32_t dims, int interleaved, const float *cs, float scale);
     void (*silu_mul)(const float *gate, const float *up, int32_t n, float *out); /* silu(gate) * up */
+    void (*gelu_mul)(const float *gate, const float *up, int32_t n, float *out); /* gelu(gate) by tanh, * up */
+    void (*softcap)(float *x, int32_t n, float cap);                             /* n a multiple of 16 */
     void (*attention)(const lsk_attention *a);
     /* n a multiple of 16. Fills lse, entropy, top_* of row; returns 0, or -1 if a logit is NaN or +inf. */
     int (*row_stats)(const float *logits, int32_t n, lst_row *row);

@@ -79,6 +79,15 @@ INLINE void store_outputs(const lsk_matrix *m, float *y, int32_t tile, int n, co
         hi[c] = (vf)(two_ & 0xFFFF0000u); \
     }
 #define SECOND_BF16(c) w[c] = hi[c];
+#define LOAD_F16(c) w[c] = vf_half(GROUP_AT(c, 0, 0) + ((size_t)k * LSK_TILE + LANE(c)) * 2);
+/* f32 scales and minima: 64 bytes each, then the integers */
+#define SCALE_S(c, bytes) \
+    scale[c] = vf_load((const float *)GROUP_AT(c, g, bytes) + LANE(c)); \
+    min[c] = vf_load((const float *)(GROUP_AT(c, g, bytes) + 64) + LANE(c)); \
+    q[c] = GROUP_AT(c, g, bytes) + 128 + LANE(c);
+#define SCALE_Q4S(c) SCALE_S(c, LSK_Q4S_BYTES)
+#define SCALE_Q8S(c) SCALE_S(c, LSK_Q8S_BYTES)
+#define LOAD_Q8S(c) w[c] = vf_fma(vf_i8(q[c] + k * 16), scale[c], min[c]);
 #define UNPACK_Q4(c) w[c] = vf_fma(w[c], scale[c], min[c]);
 #define UNPACK_HI(c) w[c] = vf_fma(hi[c], scale[c], min[c]);
 #define SCALE_Q4(c) \
@@ -125,6 +134,36 @@ INLINE void prefetch(const unsigned char *p, int bytes) {
                     REP##R(FMA##C) \
                 } \
             } \
+        } else if (m->format == LSK_Q4S) { \
+            for (int g = 0; g < m->n_in / 32; g++) { \
+                REP##C(SCALE_Q4S) \
+                for (int t = 0; t < (C + NV - 1) / NV; t++) prefetch(GROUP_AT(t * NV, g, LSK_Q4S_BYTES), LSK_Q4S_BYTES); \
+                for (int k = 0; k < 32; k += 2) { \
+                    const float *xk = x + g * 32 + k; \
+                    REP##C(LOAD_Q4) \
+                    REP##C(UNPACK_Q4) \
+                    REP##R(FMA##C) \
+                    xk++; \
+                    REP##C(UNPACK_HI) \
+                    REP##R(FMA##C) \
+                } \
+            } \
+        } else if (m->format == LSK_Q8S) { \
+            for (int g = 0; g < m->n_in / 16; g++) { \
+                REP##C(SCALE_Q8S) \
+                for (int t = 0; t < (C + NV - 1) / NV; t++) prefetch(GROUP_AT(t * NV, g, LSK_Q8S_BYTES), LSK_Q8S_BYTES); \
+                for (int k = 0; k < 16; k++) { \
+                    const float *xk = x + g * 16 + k; \
+                    REP##C(LOAD_Q8S) \
+                    REP##R(FMA##C) \
+                } \
+            } \
+        } else if (m->format == LSK_F16) { \
+            for (int k = 0; k < m->n_in; k++) { \
+                const float *xk = x + k; \
+                REP##C(LOAD_F16) \
+                REP##R(FMA##C) \
+            } \
         } else if (m->format == LSK_BF16) { \
             for (int k = 0; k < m->n_in; k += 2) { \
                 const float *xk = x + k; \
@@ -165,19 +204,30 @@ static void fill_panel(const lsk_matrix *m, int32_t tile, int tiles, float *pane
     const unsigned char *base = m->data + (size_t)tile * m->tile_bytes;
     for (int c = 0; c < vectors; c++) {
         float *out = panel + c * W;
-        if (m->format == LSK_F32) {
+        if (m->format == LSK_F16) {
             for (int k = 0; k < m->n_in; k++, out += ld)
-                vf_store(out, vf_load((const float *)GROUP_AT(c, 0, 0) + (size_t)k * LSK_TILE + LANE(c)));
+                vf_store(out, vf_half(GROUP_AT(c, 0, 0) + ((size_t)k * LSK_TILE + LANE(c)) * 2));
+            continue;
+        }
+        if (m->format == LSK_Q8S) {
+            for (int g = 0; g < m->n_in / 16; g++) {
+                const unsigned char *p = GROUP_AT(c, g, LSK_Q8S_BYTES);
+                const vf scale = vf_load((const float *)p + LANE(c)), min = vf_load((const float *)(p + 64) + LANE(c));
+                for (int k = 0; k < 16; k++, out += ld)
+                    vf_store(out, vf_fma(vf_i8(p + 128 + k * 16 + LANE(c)), scale, min));
+            }
             continue;
         }
         for (int g = 0; g < m->n_in / 32; g++) {
-            const unsigned char *p = GROUP_AT(c, g, m->format == LSK_Q4 ? 320 : 544);
-            const vf scale = vf_half(p + LANE(c) * 2);
-            if (m->format == LSK_Q4) {
-                const vf min = vf_half(p + 32 + LANE(c) * 2);
+            const int wide = m->format == LSK_Q4S; /* f32 scales */
+            const unsigned char *p = GROUP_AT(c, g, wide ? LSK_Q4S_BYTES : m->format == LSK_Q4 ? 320 : 544);
+            const vf scale = wide ? vf_load((const float *)p + LANE(c)) : vf_half(p + LANE(c) * 2);
+            if (m->format == LSK_Q4 || wide) {
+                const vf min = wide ? vf_load((const float *)(p + 64) + LANE(c)) : vf_half(p + 32 + LANE(c) * 2);
+                const unsigned char *q = p + (wide ? 128 : 64) + LANE(c);
                 for (int k = 0; k < 32; k += 2, out += 2 * ld) {
                     vf lo, hi;
-                    vf_u4(p + 64 + k * 8 + LANE(c), &lo, &hi);
+                    vf_u4(q + k * 8, &lo, &hi);
                     vf_store(out, vf_fma(lo, scale, min));
                     vf_store(out + ld, vf_fma(hi, scale, min));
                 }
@@ -235,7 +285,7 @@ static void k_matmul(const lsk_matrix *m, const float *x, int64_t ldx, float *y,
     for (int32_t t = t0; t < t1;) {
         const int wide = t + G <= t1, tiles = wide ? G : 1;
         /* with few rows unpacking on the way is cheaper than a trip through the cache */
-        const int use_panel = rows > FUSED_MAX && (m->format == LSK_Q4 || m->format == LSK_Q8);
+        const int use_panel = rows > FUSED_MAX && m->format != LSK_F32 && m->format != LSK_BF16;
         if (use_panel) fill_panel(m, t, tiles, scratch);
         for (int32_t r = 0; r < rows;) {
             const int32_t left = rows - r, n = block_of[left < R_MAX ? left : R_MAX];
@@ -299,8 +349,17 @@ static void k_rmsnorm(const float *x, const float *weight, int32_t n, float eps,
     for (i = 0; i < n; i += W) vf_store(out + i, vf_load(x + i) * s * vf_load(weight + i));
 }
 
-static void k_rope(float *x, int32_t head_dim, const float *cs, float scale) {
-    for (int32_t i = 0; i < head_dim; i += 2) {
+static void k_rope(float *x, int32_t dims, int interleaved, const float *cs, float scale) {
+    if (!interleaved) {
+        float *y = x + dims / 2;
+        for (int32_t i = 0; i < dims / 2; i++) {
+            const float a = x[i], b = y[i], c = cs[2 * i], s = cs[2 * i + 1];
+            x[i] = (a * c - b * s) * scale;
+            y[i] = (a * s + b * c) * scale;
+        }
+        return;
+    }
+    for (int32_t i = 0; i < dims; i += 2) {
         float a = x[i], b = x[i + 1], c = cs[i], s = cs[i + 1];
         x[i] = (a * c - b * s) * scale;
         x[i + 1] = (a * s + b * c) * scale;
@@ -313,6 +372,28 @@ static void k_silu_mul(const float *gate, const float *up, int32_t n, float *out
         vf g = vf_load(gate + i);
         vf_store(out + i, g / (one + vf_exp(zero - vf_max(g, least))) * vf_load(up + i));
     }
+}
+
+/* (1 - e^-2|x|) / (1 + e^-2|x|), with x's sign */
+INLINE vf vf_tanh(vf x) {
+    const vf one = vf_set(1.0f), zero = vf_set(0);
+    const vf e = vf_exp(vf_set(-2.0f) * vf_max(x, zero - x));
+    const vf t = (one - e) / (one + e);
+    const vi negative = x < zero;
+    return (vf)(((vi)t & ~negative) | ((vi)(zero - t) & negative));
+}
+
+static void k_gelu_mul(const float *gate, const float *up, int32_t n, float *out) {
+    const vf one = vf_set(1.0f), half = vf_set(0.5f), a = vf_set(0.044715f), b = vf_set(0.79788456080286536f);
+    for (int32_t i = 0; i < n; i += W) {
+        const vf g = vf_load(gate + i), inner = b * vf_fma(a * g * g, g, g);
+        vf_store(out + i, half * g * (one + vf_tanh(inner)) * vf_load(up + i));
+    }
+}
+
+static void k_softcap(float *x, int32_t n, float cap) {
+    const vf c = vf_set(cap), inverse = vf_set(1.0f / cap);
+    for (int32_t i = 0; i < n; i += W) vf_store(x + i, c * vf_tanh(vf_load(x + i) * inverse));
 }
 
 /* ---- attention of one row and the query heads that share a key/value head
@@ -339,15 +420,23 @@ static void k_silu_mul(const float *gate, const float *up, int32_t n, float *out
         REP##R(SAVE##C) \
     }
 
+/* The committed position where the work begins: whole tiles that the window hides are left out. What is hidden in the
+ * rest has weight 0, and adding nothing to a sum that began at 0 changes no bit. */
+INLINE int32_t window_start(const lsk_attention *a) {
+    const int32_t from = a->first / LSK_TILE * LSK_TILE, last = a->n_context / LSK_TILE * LSK_TILE;
+    return from < last ? from : last;
+}
+
 /* Sums of C vectors of values, weighted; first the committed positions, then the row's own path. */
 #define LOAD_V(c) w[c] = vf_load(v + (c) * W);
 #define VALUES(R, C) \
     static __attribute__((noinline)) void values_##R##_##C(const lsk_attention *t, int32_t dim, const float *x, int64_t ldx, \
                                                            float *y, int64_t ldy) { \
         vf a[R][C], w[C]; \
-        const float *xk = x, *v = t->v + dim; \
+        const int32_t from = window_start(t); \
+        const float *xk = x + from, *v = t->v + (size_t)from * (size_t)t->head_dim + dim; \
         REP##R(ZERO##C) \
-        for (int32_t p = 0; p < t->n_context; p++, xk++, v += t->head_dim) { \
+        for (int32_t p = from; p < t->n_context; p++, xk++, v += t->head_dim) { \
             REP##C(LOAD_V) \
             REP##R(FMA##C) \
         } \
@@ -419,15 +508,21 @@ static void k_attention(const lsk_attention *a) {
         const int32_t left = a->n_heads - h, heads = left < LSK_HEADS ? left : LSK_HEADS;
         const float *q = a->q + (size_t)h * (size_t)hd;
         float *raw = a->scratch, *w = raw + heads * ld, *out = a->out + (size_t)h * (size_t)hd, inverse[LSK_HEADS];
-        int32_t b = 0;
+        const int32_t from = window_start(a);
+        int32_t b = from / LSK_TILE;
         for (; b + G <= blocks; b += G)
             score_kernels[heads][0](a->k + (size_t)b * (size_t)hd * LSK_TILE, hd, q, raw + b * LSK_TILE, ld);
         for (; b < blocks; b++) score_kernels[heads][1](a->k + (size_t)b * (size_t)hd * LSK_TILE, hd, q, raw + b * LSK_TILE, ld);
         for (int32_t i = 0; i < heads; i++) {
             float *wi = w + i * ld;
-            memcpy(wi, raw + i * ld, (size_t)a->n_context * sizeof *wi);
+            memcpy(wi + from, raw + i * ld + from, (size_t)(a->n_context - from) * sizeof *wi);
             for (int32_t j = 0; j < a->n_tail; j++) wi[a->n_context + j] = raw[i * ld + a->tail[j]];
-            inverse[i] = softmax(wi, n);
+            if (a->softcap > 0) {
+                for (int32_t j = n; j % LSK_TILE; j++) wi[j] = 0;
+                k_softcap(wi + from, (n - from + LSK_TILE - 1) / LSK_TILE * LSK_TILE, a->softcap);
+            }
+            for (int32_t j = from; j < a->first; j++) wi[j] = -INFINITY;
+            inverse[i] = softmax(wi + from, n - from);
         }
         for (int32_t d = 0; d < hd;) {
             const int wide = d + 4 * W <= hd;
@@ -513,4 +608,4 @@ static void k_to_bf16(float *x, int32_t n, uint16_t *bits) {
 #define QUANTIZE lsk_plain_quantize
 #endif
 const lsk_table LEVEL = {LEVEL_NAME, FAST_INT, k_matmul,   MATMUL_INT,  QUANTIZE,    k_to_bf16, NULL,
-                         k_rmsnorm,  k_rope,   k_silu_mul, k_attention, k_row_stats, k_top};
+                         k_rmsnorm,  k_rope,   k_silu_mul, k_gelu_mul, k_softcap, k_attention, k_row_stats, k_top};

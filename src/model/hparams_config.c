@@ -1,0 +1,197 @@
+#include "model/hparams.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct {
+    const ls_json *j;
+    ls_err *err;
+} source;
+
+static const ls_json *get(const ls_json *j, const char *key) { // NULL: not there, or null
+    const ls_json *v = ls_json_get(j, key);
+    return ls_json_is_null(v) ? NULL : v;
+}
+
+static ls_code may_int(source *s, const char *key, int64_t lo, int64_t hi, int32_t *out) {
+    const ls_json *v = get(s->j, key);
+    int64_t n;
+    if (!v) return LS_OK;
+    if (!ls_json_int(v, &n) || n < lo || n > hi)
+        return ls_fail(s->err, LS_E_RANGE, "'%s' is no integer from %lld to %lld", key, (long long)lo, (long long)hi);
+    *out = (int32_t)n;
+    return LS_OK;
+}
+
+static ls_code get_int(source *s, const char *key, int64_t lo, int64_t hi, int32_t *out) {
+    if (!get(s->j, key)) return ls_fail(s->err, LS_E_PARSE, "no '%s'", key);
+    return may_int(s, key, lo, hi, out);
+}
+
+static double number(const ls_json *j, const char *key, double otherwise) {
+    double v;
+    const ls_json *n = get(j, key);
+    return n && ls_json_num(n, &v) ? v : otherwise;
+}
+
+static bool is(const ls_json *v, const char *text) {
+    size_t n;
+    const char *p = ls_json_str(v, &n);
+    return p && n == strlen(text) && !memcmp(p, text, n);
+}
+
+// Llama 3's: low frequencies are divided, high ones stay, between them it goes over smoothly.
+static void rope_llama3(ls_hparams *h, const ls_json *r) {
+    const double factor = number(r, "factor", 8), low = number(r, "low_freq_factor", 1),
+                 high = number(r, "high_freq_factor", 4), old = number(r, "original_max_position_embeddings", 8192);
+    for (int i = 0; i < h->rope_dims / 2; i++) {
+        const double f = (double)h->rope_freq[0][i], turns = old * f / (2 * M_PI);
+        const double smooth = (turns - low) / (high - low);
+        if (turns < low) h->rope_freq[0][i] = (float)(f / factor);
+        else if (turns <= high) h->rope_freq[0][i] = (float)((1 - smooth) * f / factor + smooth * f);
+    }
+}
+
+static ls_code rope_long(ls_hparams *h, const ls_json *r, source *s) {
+    const ls_json *factors = get(r, "short_factor");
+    if ((int)ls_json_size(factors) != h->rope_dims / 2)
+        return ls_fail(s->err, LS_E_PARSE, "'short_factor' holds %zu numbers, %d are needed", ls_json_size(factors),
+                       h->rope_dims / 2);
+    for (int i = 0; i < h->rope_dims / 2; i++) {
+        double v;
+        if (!ls_json_num(ls_json_at(factors, (size_t)i), &v) || !(v > 0))
+            return ls_fail(s->err, LS_E_PARSE, "'short_factor' holds something else than positive numbers");
+        h->rope_freq[0][i] = (float)((double)h->rope_freq[0][i] / v);
+    }
+    const double old = number(r, "original_max_position_embeddings",
+                              number(s->j, "original_max_position_embeddings", h->n_context));
+    const double grown = number(r, "factor", h->n_context / old);
+    const double magnitude = grown <= 1 ? 1 : sqrt(1 + log(grown) / log(old));
+    h->rope_magnitude[0] = (float)number(r, "attention_factor", magnitude);
+    if (old >= 16 && old < h->n_context) h->n_context = (int32_t)old;
+    return LS_OK;
+}
+
+// One kind of rotary embedding; r: its parameters, NULL: none.
+static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, source *s) {
+    const ls_json *type = get(r, "rope_type") ? get(r, "rope_type") : get(r, "type");
+    size_t n = 0;
+    const char *name = ls_json_str(type, &n);
+    if (!(base >= 1 && isfinite(base))) return ls_fail(s->err, LS_E_RANGE, "'rope_theta' is %g", base);
+    ls_rope_plain(h, 0, base, 1);
+    if (!name || is(type, "default")) return LS_OK;
+    if (is(type, "linear")) {
+        const double factor = number(r, "factor", 1);
+        if (!(factor > 0)) return ls_fail(s->err, LS_E_RANGE, "'rope_scaling' has the factor %g", factor);
+        ls_rope_plain(h, 0, base, factor);
+    } else if (is(type, "llama3")) rope_llama3(h, r);
+    else if (is(type, "longrope") || is(type, "su")) return rope_long(h, r, s);
+    else
+        return ls_fail(s->err, LS_E_UNSUPPORTED,
+                       "rotary scaling '%.*s'; readable are default, linear, llama3, longrope",
+                       (int)(n < 40 ? n : 40), name);
+    return LS_OK;
+}
+
+static ls_code read_rope(ls_hparams *h, source *s) {
+    // transformers 5 has rope_parameters, of each type of layer where they differ
+    const ls_json *all = get(s->j, "rope_parameters"), *full = get(all, "full_attention");
+    const ls_json *local = get(all, "sliding_attention"), *r = full ? full : all ? all : get(s->j, "rope_scaling");
+    const double usual = !strcmp(h->arch->hf, "gemma3_text") ? 1e6 : 10000;
+    double base = number(r, "rope_theta", number(s->j, "rope_theta", usual));
+    h->rope_dims = (int32_t)(h->head_dim * number(s->j, "partial_rotary_factor", number(r, "partial_rotary_factor", 1)));
+    if (h->rope_dims < 2 || h->rope_dims > 2 * LS_MAX_ROPE || h->rope_dims > h->head_dim)
+        return ls_fail(s->err, LS_E_UNSUPPORTED, "rotary embedding over %d of %d dimensions", h->rope_dims, h->head_dim);
+    ls_code code = LS_OK;
+    if (h->arch->local_rope > 0) { // of the local layers, never scaled
+        base = number(local, "rope_theta", number(s->j, "rope_local_base_freq", (double)h->arch->local_rope));
+        ls_rope_plain(h, 1, base, 1);
+        base = number(r, "rope_theta", number(s->j, "rope_theta", usual));
+    }
+    if ((code = read_rope_kind(h, r, base, s))) return code;
+    if (h->arch->local_rope > 0) return LS_OK;
+    memcpy(h->rope_freq[1], h->rope_freq[0], sizeof h->rope_freq[1]);
+    h->rope_magnitude[1] = h->rope_magnitude[0];
+    return LS_OK;
+}
+
+// Which layers see a window only.
+static ls_code read_window(ls_hparams *h, source *s) {
+    const ls_json *types = get(s->j, "layer_types");
+    bool used = true; // Qwen's have a window that is switched off
+    const bool has_switch = ls_json_bool(get(s->j, "use_sliding_window"), &used), qwen = !strncmp(h->arch->hf, "qwen", 4);
+    int32_t from = h->n_layers, pattern = h->arch->pattern;
+    ls_code code;
+    if ((qwen && !has_switch) || !used) return LS_OK;
+    if ((code = may_int(s, "sliding_window", 1, 1 << 24, &h->window)) ||
+        (code = may_int(s, "max_window_layers", 0, LS_MAX_LAYERS, &from)) ||
+        (code = may_int(s, "sliding_window_pattern", 1, LS_MAX_LAYERS, &pattern)))
+        return code;
+    for (int i = 0; i < h->n_layers && h->window; i++)
+        h->local[i] = ls_json_is_array(types) ? is(ls_json_at(types, (size_t)i), "sliding_attention")
+                      : qwen                  ? i >= from
+                                              : !pattern || (i + 1) % pattern != 0;
+    return LS_OK;
+}
+
+static ls_code read_sizes(ls_hparams *h, source *s) {
+    ls_code code;
+    if ((code = get_int(s, "num_hidden_layers", 1, LS_MAX_LAYERS, &h->n_layers)) ||
+        (code = get_int(s, "hidden_size", 32, 1 << 16, &h->n_embd)) ||
+        (code = get_int(s, "intermediate_size", 32, 1 << 18, &h->n_ff)) ||
+        (code = get_int(s, "num_attention_heads", 1, 1024, &h->n_heads)))
+        return code;
+    h->n_kv_heads = h->n_heads;
+    h->n_context = 2048;
+    h->head_dim = h->arch->gemma ? 256 : !strcmp(h->arch->hf, "qwen3") ? 128 : h->n_embd / h->n_heads;
+    h->rms_eps = (float)number(s->j, "rms_norm_eps", 1e-6);
+    if ((code = may_int(s, "num_key_value_heads", 1, h->n_heads, &h->n_kv_heads)) ||
+        (code = may_int(s, "head_dim", 2, 1024, &h->head_dim)))
+        return code;
+    return may_int(s, "max_position_embeddings", 16, 1 << 22, &h->n_context);
+}
+
+ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
+    ls_hparams h = {.residual_scale = 1, .logit_scale = 1, .embd_scale = 1};
+    source s = {config, err};
+    char known[160];
+    size_t n = 0;
+    if (get(config, "text_config")) s.j = config = get(config, "text_config"); // a model that sees too: its text part
+    const char *type = ls_json_str(get(config, "model_type"), &n);
+    if (!type) return ls_fail(err, LS_E_PARSE, "no 'model_type'");
+    h.arch = ls_arch_find(type, n, true);
+    if (!h.arch) {
+        ls_arch_list(true, known, sizeof known);
+        return ls_fail(err, LS_E_UNSUPPORTED, "model_type '%.*s'; readable are %s", (int)(n < 64 ? n : 64), type, known);
+    }
+    if (get(config, "quantization_config"))
+        return ls_fail(err, LS_E_UNSUPPORTED, "the weights are quantised (quantization_config); take the plain ones, or a GGUF file");
+    ls_code code;
+    if ((code = read_sizes(&h, &s)) || (code = read_rope(&h, &s)) || (code = read_window(&h, &s))) return code;
+    const ls_json *act = get(config, "hidden_activation") ? get(config, "hidden_activation") : get(config, "hidden_act");
+    const bool gelu = is(act, "gelu_pytorch_tanh") || (h.arch->gemma && (!act || is(act, "gelu")));
+    if (act && !gelu && !is(act, "silu")) {
+        type = ls_json_str(act, &n);
+        return ls_fail(err, LS_E_UNSUPPORTED, "activation '%.*s'; readable are silu and gelu_pytorch_tanh",
+                       (int)(type && n < 40 ? n : 0), type ? type : "");
+    }
+    if (gelu != (h.arch->activation == LS_ACT_GELU_TANH))
+        return ls_fail(err, LS_E_UNSUPPORTED, "an activation that %s does not have", h.arch->hf);
+    h.norm_offset = h.arch->gemma ? 1 : 0;
+    if (h.arch->gemma) h.embd_scale = sqrtf((float)h.n_embd);
+    const bool scalar = !strcmp(h.arch->hf, "gemma2") || !strcmp(h.arch->hf, "gemma3_text");
+    h.attn_scale = (float)(1 / sqrt(scalar ? number(config, "query_pre_attn_scalar", 256) : h.head_dim));
+    if (!strcmp(h.arch->hf, "gemma2")) {
+        h.attn_softcap = (float)number(config, "attn_logit_softcapping", 0);
+        h.logit_softcap = (float)number(config, "final_logit_softcapping", 0);
+    } else if (!strcmp(h.arch->hf, "granite")) {
+        h.embd_scale = (float)number(config, "embedding_multiplier", 1);
+        h.attn_scale = (float)number(config, "attention_multiplier", 1);
+        h.residual_scale = (float)number(config, "residual_multiplier", 1);
+        h.logit_scale = (float)(1 / number(config, "logits_scaling", 1));
+    }
+    if ((code = ls_hparams_check(&h, err))) return code;
+    *out = h;
+    return LS_OK;
+}

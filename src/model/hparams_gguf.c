@@ -1,0 +1,124 @@
+#include "model/hparams.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const ls_gguf *g;
+    char key[128]; // of the last one looked at
+    ls_err *err;
+} source;
+
+static const char *key_of(source *s, const char *name) {
+    ls_str arch = {"", 0};
+    ls_gguf_str(s->g, "general.architecture", &arch, NULL);
+    snprintf(s->key, sizeof s->key, "%.*s.%s", (int)(arch.n < 40 ? arch.n : 40), arch.p, name);
+    return s->key;
+}
+
+static bool has(source *s, const char *name) {
+    return ls_gguf_has(s->g, key_of(s, name));
+}
+
+static ls_code get_int(source *s, const char *name, int64_t lo, int64_t hi, int32_t *out) {
+    uint32_t v = 0;
+    const char *key = key_of(s, name);
+    const ls_code code = ls_gguf_u32(s->g, key, &v, s->err);
+    if (code) return code;
+    if (v < lo || v > hi)
+        return ls_fail(s->err, LS_E_RANGE, "metadata '%s' is %u, expected %lld to %lld", key, v, (long long)lo,
+                       (long long)hi);
+    *out = (int32_t)v;
+    return LS_OK;
+}
+
+// Where the key is there; else *out stays.
+static ls_code may_int(source *s, const char *name, int64_t lo, int64_t hi, int32_t *out) {
+    return has(s, name) ? get_int(s, name, lo, hi, out) : LS_OK;
+}
+static ls_code may_num(source *s, const char *name, float *out) {
+    return has(s, name) ? ls_gguf_f32(s->g, key_of(s, name), out, s->err) : LS_OK;
+}
+
+static ls_code read_rope(ls_hparams *h, source *s) {
+    float base = 10000, factor = 1, magnitude = 1; // the format's defaults
+    ls_str kind = {"none", 4};
+    ls_code code;
+    if ((code = may_int(s, "rope.dimension_count", 1, 1024, &h->rope_dims)) ||
+        (code = may_num(s, "rope.freq_base", &base)) || (code = may_num(s, "rope.scaling.factor", &factor)) ||
+        (code = may_num(s, "rope.scaling.attn_factor", &magnitude)) ||
+        (has(s, "rope.scaling.type") && (code = ls_gguf_str(s->g, key_of(s, "rope.scaling.type"), &kind, s->err))))
+        return code;
+    const bool linear = kind.n == 6 && !memcmp(kind.p, "linear", 6),
+               plain = kind.n == 4 && !memcmp(kind.p, "none", 4), // rope_freqs.weight may still divide (Llama 3)
+        longrope = kind.n == 8 && !memcmp(kind.p, "longrope", 8);
+    if (!linear && !plain && !longrope)
+        return ls_fail(s->err, LS_E_UNSUPPORTED, "rotary scaling '%.*s'; readable are none, linear, longrope",
+                       (int)(kind.n < 40 ? kind.n : 40), kind.p);
+    if (h->rope_dims > h->head_dim || h->rope_dims > 2 * LS_MAX_ROPE || !(base >= 1 && isfinite(base)) || !(factor > 0))
+        return ls_fail(s->err, LS_E_RANGE, "rotary embedding over %d of %d dimensions, base %g, factor %g",
+                       h->rope_dims, h->head_dim, (double)base, (double)factor);
+    ls_rope_plain(h, 0, (double)base, linear ? (double)factor : 1);
+    ls_rope_plain(h, 1, h->arch->local_rope > 0 ? (double)h->arch->local_rope : (double)base,
+                  h->arch->local_rope > 0 || !linear ? 1 : (double)factor);
+    int32_t original = h->n_context;
+    if ((code = may_int(s, "rope.scaling.original_context_length", 16, 1 << 22, &original))) return code;
+    if (longrope || (h->arch->fused && original < h->n_context)) {
+        h->rope_magnitude[0] = h->rope_magnitude[1] = magnitude;
+        if (original < h->n_context) h->n_context = original;
+    }
+    return LS_OK;
+}
+
+static ls_code read_sizes(ls_hparams *h, source *s) {
+    ls_code code;
+    if ((code = get_int(s, "block_count", 1, LS_MAX_LAYERS, &h->n_layers)) ||
+        (code = get_int(s, "embedding_length", 32, 1 << 16, &h->n_embd)) ||
+        (code = get_int(s, "feed_forward_length", 32, 1 << 18, &h->n_ff)) ||
+        (code = get_int(s, "attention.head_count", 1, 1024, &h->n_heads)) ||
+        (code = get_int(s, "context_length", 16, 1 << 22, &h->n_context)))
+        return code;
+    h->n_kv_heads = h->n_heads;
+    if ((code = may_int(s, "attention.head_count_kv", 1, h->n_heads, &h->n_kv_heads))) return code;
+    h->head_dim = h->n_embd / h->n_heads;
+    if ((code = may_int(s, "attention.key_length", 2, 1024, &h->head_dim))) return code;
+    h->rope_dims = h->head_dim;
+    return ls_gguf_f32(s->g, key_of(s, "attention.layer_norm_rms_epsilon"), &h->rms_eps, s->err);
+}
+
+ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err) {
+    ls_hparams h = {.embd_scale = 1, .residual_scale = 1, .logit_scale = 1};
+    source s = {.g = g, .err = err};
+    ls_str arch;
+    char known[160];
+    ls_code code;
+    if ((code = ls_gguf_str(g, "general.architecture", &arch, err))) return code;
+    h.arch = ls_arch_find(arch.p, arch.n, false);
+    if (!h.arch) {
+        ls_arch_list(false, known, sizeof known);
+        return ls_fail(err, LS_E_UNSUPPORTED, "architecture '%.*s'; readable are %s",
+                       (int)(arch.n < 64 ? arch.n : 64), arch.p, known);
+    }
+    if ((code = read_sizes(&h, &s)) || (code = read_rope(&h, &s))) return code;
+    h.rope_interleaved = h.arch->gguf_interleaved;
+    h.attn_scale = 1 / sqrtf((float)h.head_dim);
+    if (h.arch->gemma) h.embd_scale = sqrtf((float)h.n_embd);
+    // the largest Gemma 2 and 3 scale by width, which their metadata do not say
+    if ((!strcmp(h.arch->gguf, "gemma2") && h.n_layers == 46) || (!strcmp(h.arch->gguf, "gemma3") && h.n_layers == 62))
+        h.attn_scale = 1 / sqrtf((float)h.n_embd / (float)h.n_heads);
+    float divisor = 1;
+    if ((code = may_num(&s, "attn_logit_softcapping", &h.attn_softcap)) ||
+        (code = may_num(&s, "final_logit_softcapping", &h.logit_softcap)) ||
+        (code = may_num(&s, "attention.scale", &h.attn_scale)) ||
+        (code = may_num(&s, "embedding_scale", &h.embd_scale)) ||
+        (code = may_num(&s, "residual_scale", &h.residual_scale)) || (code = may_num(&s, "logit_scale", &divisor)) ||
+        (code = may_int(&s, "attention.sliding_window", 0, 1 << 24, &h.window)))
+        return code;
+    h.logit_scale = 1 / divisor;
+    for (int i = 0; i < h.n_layers && h.window; i++) h.local[i] = !h.arch->pattern || (i + 1) % h.arch->pattern != 0;
+    if ((code = ls_hparams_check(&h, err))) return code;
+    *out = h;
+    return LS_OK;
+}

@@ -179,6 +179,8 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     if (gelu != (h.arch->activation == LS_ACT_GELU_TANH))
         return ls_fail(err, LS_E_UNSUPPORTED, "an activation that %s does not have", h.arch->hf);
     h.norm_offset = h.arch->gemma ? 1 : 0;
+    h.tied = h.arch->gemma;
+    ls_json_bool(get(config, "tie_word_embeddings"), &h.tied);
     if (h.arch->gemma) h.embd_scale = sqrtf((float)h.n_embd);
     const bool scalar = !strcmp(h.arch->hf, "gemma2") || !strcmp(h.arch->hf, "gemma3_text");
     h.attn_scale = (float)(1 / sqrt(scalar ? number(config, "query_pre_attn_scalar", 256) : h.head_dim));

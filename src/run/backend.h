@@ -24,12 +24,18 @@ struct ls_backend {
     ls_code (*keep_path)(ls_backend *b, const int32_t *rows, int32_t n, ls_err *err);
     ls_code (*rewind)(ls_backend *b, int32_t n, ls_err *err);
     int32_t (*length)(const ls_backend *b);
+    // For tools; NULL: there are none. All raw logits of a row, and what lst_probe leaves from now on.
+    ls_code (*row_logits)(ls_backend *b, int32_t row, float *logits, ls_err *err);
+    ls_code (*probe)(ls_backend *b, float *layers, ls_err *err);
     void (*close)(ls_backend *b);
 };
 
+enum { LS_MIN_CONTEXT = 512 }; // that is given whatever the memory
+
 typedef struct {
-    const char *device, *dtype;
+    const char *device, *dtype, *weights;
     int32_t threads; // 0: the processors this process may use
+    int32_t context; // tokens; 0: the model's, as far as memory allows
     ls_progress progress;
     void *ud;
 } ls_backend_options;

@@ -1,8 +1,10 @@
 #include "run/backend_torch.h"
 #include "base/mem.h"
 #include "base/paths.h"
+#include "base/sysmem.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,9 @@
     X(cpu_level)                                                                                                       \
     X(model_open)                                                                                                      \
     X(model_info)                                                                                                      \
-    X(model_close) X(session_new) X(session_free) X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path) X(rewind)
+    X(model_close)                                                                                                     \
+    X(session_new) X(session_free) X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path) X(rewind)              \
+    X(row_logits) X(probe)
 
 typedef struct {
     void *handle;
@@ -26,7 +30,7 @@ typedef struct {
 typedef struct {
     ls_backend base;
     library lib;
-    lst_model *model;
+    struct shared_model *shared;
     lst_session *session;
 } torch_backend;
 
@@ -66,8 +70,9 @@ static ls_code load_library(library *lib, ls_err *err) {
 }
 
 static ls_code failed(const torch_backend *b, int code, ls_err *err) {
-    static const ls_code map[] = {LS_OK, LS_E_RANGE, LS_E_BACKEND, LS_E_BACKEND, LS_E_CANCELLED, LS_E_BACKEND};
-    return ls_fail(err, code <= 0 && code >= LST_E_NAN ? map[-code] : LS_E_BACKEND, "%s", b->lib.last_error());
+    static const ls_code map[] = {LS_OK, LS_E_RANGE, LS_E_BACKEND, LS_E_BACKEND, LS_E_CANCELLED, LS_E_BACKEND,
+                                  LS_E_IO};
+    return ls_fail(err, code <= 0 && code >= LST_E_READ ? map[-code] : LS_E_BACKEND, "%s", b->lib.last_error());
 }
 
 typedef struct {
@@ -113,43 +118,159 @@ static ls_code rewind_to(ls_backend *base, int32_t n, ls_err *err) {
     return code ? failed(b, code, err) : LS_OK;
 }
 
+static ls_code row_logits(ls_backend *base, int32_t row, float *logits, ls_err *err) {
+    torch_backend *b = (torch_backend *)base;
+    int code = b->lib.row_logits(b->session, row, logits);
+    return code ? failed(b, code, err) : LS_OK;
+}
+
+static ls_code probe(ls_backend *base, float *layers, ls_err *err) {
+    torch_backend *b = (torch_backend *)base;
+    int code = b->lib.probe(b->session, layers);
+    return code ? failed(b, code, err) : LS_OK;
+}
+
 static int32_t length(const ls_backend *base) {
     const torch_backend *b = (const torch_backend *)base;
     return b->lib.length(b->session);
+}
+
+// ---- open models: the same one with the same settings is there once
+
+typedef struct shared_model {
+    struct shared_model *next;
+    char *key; // files as they were when it was opened, and settings
+    lst_model *model;
+    int users;
+} shared_model;
+
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER; // over the list, and over opening
+static shared_model *shared_models;
+
+static char *key_of(const ls_checkpoint *c, const ls_backend_options *opt) {
+    ls_buf key = {0};
+    ls_buf_fmt(&key, "%s %s %s %d", opt->device, opt->dtype, opt->weights, opt->threads);
+    for (int i = 0; i < c->n_files; i++)
+        ls_buf_fmt(&key, " %llu %lld.%09lld %s", (unsigned long long)c->files[i].n_bytes, (long long)c->files[i].changed_s,
+                   (long long)c->files[i].changed_ns, c->files[i].path);
+    return key.p;
+}
+
+typedef struct {
+    relay progress; // first: progress calls get this
+    const ls_checkpoint *c;
+    ls_err err; // of the last read
+} loading;
+
+static int read_tensor(void *ud, int32_t i, void *dst) {
+    loading *l = ud;
+    return ls_checkpoint_read(l->c, i, dst, &l->err) != LS_OK;
+}
+
+static ls_code open_weights(torch_backend *b, const ls_checkpoint *c, const ls_backend_options *opt, lst_model **out,
+                            ls_err *err) {
+    const ls_hparams *h = &c->hparams;
+    lst_tensor *t = ls_calloc((size_t)c->n_tensors, sizeof *t);
+    for (int i = 0; i < c->n_tensors; i++) {
+        const ls_tensor *s = &c->tensors[i];
+        t[i] = (lst_tensor){s->name, s->type, (int64_t)s->n_in, (int64_t)s->n_out, NULL, s->n_bytes};
+    }
+    const lst_hparams hp = {.size = sizeof hp,
+                            .n_layers = h->n_layers,
+                            .n_embd = h->n_embd,
+                            .n_ff = h->n_ff,
+                            .n_heads = h->n_heads,
+                            .n_kv_heads = h->n_kv_heads,
+                            .head_dim = h->head_dim,
+                            .n_vocab = h->n_vocab,
+                            .tied = h->tied,
+                            .activation = h->arch->activation == LS_ACT_SILU ? LST_ACT_SILU : LST_ACT_GELU_TANH,
+                            .qk_norm = (int32_t)h->arch->qk_norm, // the same numbers
+                            .rms_eps = h->rms_eps,
+                            .norm_offset = h->norm_offset,
+                            .embd_scale = h->embd_scale,
+                            .attn_scale = h->attn_scale,
+                            .residual_scale = h->residual_scale,
+                            .logit_scale = h->logit_scale,
+                            .attn_softcap = h->attn_softcap,
+                            .logit_softcap = h->logit_softcap,
+                            .rope_interleaved = h->rope_interleaved,
+                            .rope_dims = h->rope_dims,
+                            .rope_freq = {h->rope_freq[0], h->rope_freq[1]},
+                            .rope_magnitude = {h->rope_magnitude[0], h->rope_magnitude[1]},
+                            .window = h->window,
+                            .local = h->local};
+    loading l = {{opt->progress, opt->ud}, c, {0}};
+    const lst_open_options o = {sizeof o,     opt->device,    opt->dtype,  opt->weights,
+                                opt->threads, relay_progress, read_tensor, &l};
+    const int failure = b->lib.model_open(out, &hp, t, c->n_tensors, &o);
+    free(t);
+    if (failure == LST_E_READ) {
+        *err = l.err;
+        return LS_E_IO;
+    }
+    if (failure) return failed(b, failure, err);
+    return ls_checkpoint_unchanged(c, err);
+}
+
+static ls_code open_shared(torch_backend *b, const ls_checkpoint *c, const ls_backend_options *opt, ls_err *err) {
+    ls_code code = LS_OK;
+    char *key = key_of(c, opt);
+    pthread_mutex_lock(&shared_lock);
+    shared_model *s = shared_models;
+    while (s && strcmp(s->key, key)) s = s->next;
+    if (!s) {
+        lst_model *model = NULL;
+        code = open_weights(b, c, opt, &model, err);
+        if (!code) {
+            s = ls_malloc(sizeof *s);
+            *s = (shared_model){shared_models, key, model, 0};
+            shared_models = s;
+            key = NULL;
+        } else b->lib.model_close(model);
+    }
+    if (s) {
+        s->users++;
+        b->shared = s;
+    }
+    pthread_mutex_unlock(&shared_lock);
+    free(key);
+    return code;
+}
+
+static void close_shared(const torch_backend *b) {
+    pthread_mutex_lock(&shared_lock);
+    shared_model **at = &shared_models, *s = b->shared;
+    if (--s->users == 0) {
+        while (*at != s) at = &(*at)->next;
+        *at = s->next;
+        b->lib.model_close(s->model);
+        free(s->key);
+        free(s);
+    }
+    pthread_mutex_unlock(&shared_lock);
 }
 
 // The library stays loaded: libtorch does not support being unloaded.
 static void close_backend(ls_backend *base) {
     torch_backend *b = (torch_backend *)base;
     if (b->session) b->lib.session_free(b->session);
-    if (b->model) b->lib.model_close(b->model);
+    if (b->shared) close_shared(b);
     free(b);
 }
 
-static int open_model(torch_backend *b, const ls_gguf *g, const ls_hparams *hp, const ls_backend_options *opt) {
-    int n = ls_gguf_n_tensors(g);
-    lst_tensor *t = ls_calloc((size_t)n, sizeof *t);
-    char **names = ls_calloc((size_t)n, sizeof *names);
-    for (int i = 0; i < n; i++) {
-        const ls_gguf_tensor *src = ls_gguf_tensor_at(g, i);
-        names[i] = ls_strndup(src->name.p, src->name.n);
-        t[i] = (lst_tensor){
-            names[i],  src->type,   (int64_t)src->dim[0], (int64_t)(src->dim[1] * src->dim[2] * src->dim[3]),
-            src->data, src->n_bytes};
-    }
-    lst_hparams h = {sizeof h,     hp->n_layers, hp->n_embd,    hp->n_ff,    hp->n_heads, hp->n_kv_heads,
-                     hp->head_dim, hp->n_vocab,  hp->rope_base, hp->rms_eps, hp->tied};
-    relay r = {opt->progress, opt->ud};
-    lst_open_options o = {sizeof o, opt->device, opt->dtype, opt->threads, relay_progress, &r};
-    int code = b->lib.model_open(&b->model, &h, t, n, &o);
-    for (int i = 0; i < n; i++) free(names[i]);
-    free(names);
-    free(t);
-    return code ? code : b->lib.session_new(&b->session, b->model, hp->n_context);
+// Tokens of context: as asked for, else the model's as far as half of the free memory holds their keys and values.
+static ls_code choose_context(const ls_hparams *h, int32_t asked, int32_t *out, ls_err *err) {
+    if (asked > h->n_context)
+        return ls_fail(err, LS_E_RANGE, "a context of %d tokens was asked for, the model has %d", asked, h->n_context);
+    const uint64_t room = ls_memory_free() / 2 / ls_hparams_kv_bytes(h);
+    *out = asked ? asked : h->n_context;
+    if (!asked && room && room < (uint64_t)*out) *out = room < LS_MIN_CONTEXT ? LS_MIN_CONTEXT : (int32_t)room;
+    if (*out > h->n_context) *out = h->n_context;
+    return LS_OK;
 }
 
-ls_code ls_backend_torch_open(ls_backend **out, const ls_gguf *g, const ls_hparams *hp, const ls_backend_options *opt,
-                              ls_err *err) {
+ls_code ls_backend_torch_open(ls_backend **out, const ls_checkpoint *c, const ls_backend_options *opt, ls_err *err) {
     *out = NULL;
     torch_backend *b = ls_calloc(1, sizeof *b);
     b->base = (ls_backend){.prefill = prefill,
@@ -158,26 +279,27 @@ ls_code ls_backend_torch_open(ls_backend **out, const ls_gguf *g, const ls_hpara
                            .keep_path = keep_path,
                            .rewind = rewind_to,
                            .length = length,
+                           .probe = probe,
+                           .row_logits = row_logits,
                            .close = close_backend};
-    ls_code code = load_library(&b->lib, err);
-    if (code) {
-        free(b);
-        return code;
-    }
-    int failure = open_model(b, g, hp, opt);
     lst_model_info_t info = {.size = sizeof info};
-    if (!failure) failure = b->lib.model_info(b->model, &info);
-    if (failure) {
-        code = failed(b, failure, err);
+    ls_code code = load_library(&b->lib, err);
+    if (!code) code = choose_context(&c->hparams, opt->context, &b->base.n_context, err);
+    if (!code) code = open_shared(b, c, opt, err);
+    int failure = 0;
+    if (!code && (failure = b->lib.session_new(&b->session, b->shared->model, b->base.n_context)) == 0)
+        failure = b->lib.model_info(b->shared->model, &info);
+    if (failure) code = failed(b, failure, err);
+    if (code) {
         close_backend(&b->base);
         return code;
     }
-    b->base.n_vocab = hp->n_vocab;
-    b->base.n_context = hp->n_context;
+    b->base.n_vocab = c->hparams.n_vocab;
     b->base.threads = info.threads;
     b->base.exact = info.exact;
     snprintf(b->base.device, sizeof b->base.device, "%s", info.device);
-    snprintf(b->base.dtype, sizeof b->base.dtype, "%s", info.dtype);
+    if (strcmp(info.weights, "auto")) snprintf(b->base.dtype, sizeof b->base.dtype, "%.6s %.8s", info.weights, info.dtype);
+    else snprintf(b->base.dtype, sizeof b->base.dtype, "%s", info.dtype);
     snprintf(b->base.kernel, sizeof b->base.kernel, "%s", info.kernel);
     snprintf(b->base.version, sizeof b->base.version, "libtorch %s", info.torch_version);
     *out = &b->base;

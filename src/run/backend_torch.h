@@ -1,11 +1,10 @@
 // The target model on libtorch and our kernels, through liblstorch.so (found beside the program, in
 // ../lib/logitspec, or at LOGITSPEC_LSTORCH).
 #pragma once
-#include "model/hparams.h"
+#include "model/checkpoint.h"
 #include "run/backend.h"
 
-// The GGUF must stay open until close: embeddings are read from it.
-ls_code ls_backend_torch_open(ls_backend **out, const ls_gguf *g, const ls_hparams *hp, const ls_backend_options *opt,
-                              ls_err *err);
+// Reads the weights; the checkpoint may be closed then. The same files opened again with the same settings share them.
+ls_code ls_backend_torch_open(ls_backend **out, const ls_checkpoint *c, const ls_backend_options *opt, ls_err *err);
 // Loads the library only; version gets its libtorch version and CPU level. For `doctor`.
 ls_code ls_backend_torch_probe(char *level, size_t n, ls_err *err);

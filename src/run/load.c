@@ -59,32 +59,32 @@ static ls_code read_vocab(ls_vocab **out, const ls_gguf *g, ls_err *err) {
     return code;
 }
 
-// Everything but the weights: hyper-parameters, vocabulary, chat frame.
-static ls_code load_text(ls_model *m, ls_hparams *hp, const char *path, ls_err *err) {
+static ls_code read_chat(ls_model *m, const ls_gguf *g) {
     ls_str s;
-    ls_code code = ls_gguf_open(&m->gguf, path, err);
+    ls_err why = {0};
+    if (!ls_gguf_has(g, "tokenizer.chat_template"))
+        snprintf(m->chat_problem, sizeof m->chat_problem, "the model file has no chat template");
+    else if (ls_gguf_str(g, "tokenizer.chat_template", &s, &why) || ls_chat_new(&m->chat, m->vocab, s.p, s.n, &why))
+        snprintf(m->chat_problem, sizeof m->chat_problem, "%.255s", why.msg);
+    return LS_OK;
+}
+
+// Everything but the weights: hyper-parameters, vocabulary, chat frame.
+static ls_code load_text(ls_model *m, const char *path, ls_err *err) {
+    ls_code code = ls_checkpoint_open(&m->checkpoint, path, err);
     if (code) return code;
-    if ((code = ls_hparams_read(hp, m->gguf, err)) || (code = read_vocab(&m->vocab, m->gguf, err))) {
+    const ls_checkpoint *c = m->checkpoint;
+    code = c->gguf ? read_vocab(&m->vocab, c->gguf, err) : ls_fail(err, LS_E_UNSUPPORTED, "no tokenizer yet");
+    if (code) {
         ls_err_prefix(err, "%s", path);
         return code;
     }
-    if (ls_vocab_size(m->vocab) != hp->n_vocab)
-        return ls_fail(err, LS_E_PARSE, "%s: %d tokens for an embedding of %d rows", path, ls_vocab_size(m->vocab),
-                       hp->n_vocab);
-    if (hp->n_vocab >= 1 << 21)
-        return ls_fail(err, LS_E_UNSUPPORTED, "%s: a vocabulary of %d tokens", path, hp->n_vocab);
     snprintf(m->file, sizeof m->file, "%s", path);
     const char *base = strrchr(path, '/');
     snprintf(m->name, sizeof m->name, "%s", base ? base + 1 : path);
     char *ext = strstr(m->name, ".gguf");
     if (ext) *ext = 0;
-    ls_err why = {0};
-    if (!ls_gguf_has(m->gguf, "tokenizer.chat_template"))
-        snprintf(m->chat_problem, sizeof m->chat_problem, "the model file has no chat template");
-    else if (ls_gguf_str(m->gguf, "tokenizer.chat_template", &s, &why) ||
-             ls_chat_new(&m->chat, m->vocab, s.p, s.n, &why))
-        snprintf(m->chat_problem, sizeof m->chat_problem, "%.255s", why.msg);
-    return LS_OK;
+    return read_chat(m, c->gguf);
 }
 
 static ls_code hash_file(ls_model *m, const char *path, ls_err *err) {
@@ -98,18 +98,17 @@ static ls_code hash_file(ls_model *m, const char *path, ls_err *err) {
 
 static ls_code load_file(ls_model *m, const char *name, const ls_backend_options *b, ls_err *err) {
     char *path = ls_model_path(name);
-    ls_hparams hp;
     ls_code code;
     if (access(path, R_OK))
         code = strcmp(name, "default")
                    ? ls_fail(err, LS_E_IO, "no model file '%s' (a GGUF file or 'default' is expected)", path)
                    : ls_fail(err, LS_E_IO, "the default model is not here yet (%s): run 'make setup'", path);
-    else code = load_text(m, &hp, path, err);
+    else code = load_text(m, path, err);
     if (!code && b) {
         if (b->progress && !b->progress(b->ud, "checking the model file", 0))
             code = ls_fail(err, LS_E_CANCELLED, "loading was cancelled");
         if (!code) code = hash_file(m, path, err);
-        if (!code) code = ls_backend_torch_open(&m->backend, m->gguf, &hp, b, err);
+        if (!code) code = ls_backend_torch_open(&m->backend, m->checkpoint, b, err);
     }
     free(path);
     return code;
@@ -142,6 +141,6 @@ void ls_model_free(ls_model *m) {
     if (m->backend) m->backend->close(m->backend);
     ls_chat_free(m->chat);
     ls_vocab_free(m->vocab);
-    ls_gguf_free(m->gguf);
+    ls_checkpoint_close(m->checkpoint);
     *m = (ls_model){0};
 }

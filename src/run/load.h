@@ -12,7 +12,7 @@ typedef struct {
     char name[64];  // to show: "SmolLM2-135M-Instruct"-like, from the file
     char file[512]; // "" for the scripted model
     char sha256[65];
-    struct ls_gguf *gguf; // owned; the backend reads embeddings from it
+    struct ls_checkpoint *checkpoint; // NULL: the scripted model
 } ls_model;
 
 typedef struct {

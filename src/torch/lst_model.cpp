@@ -33,7 +33,7 @@ struct Loader {
     const lst_open_options &opt;
     int keep = -1;
     uint64_t done = 0, total = 0;
-    std::vector<uint8_t> bytes, kept; // of one tensor, as in the file and as it is kept
+    std::vector<uint8_t> bytes; // of one tensor
 
     bool has(const std::string &name) const { return table.count(name) > 0; }
 
@@ -214,7 +214,7 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     at::set_num_threads(m.threads);
     Table table;
     for (int32_t i = 0; i < n; i++) table[tensors[i].name] = &tensors[i];
-    Loader load{m, table, tensors, opt};
+    Loader load{m, table, tensors, opt, -1, 0, 0, {}};
     load.keep = choose_keeping(m, opt.weights);
     for (int32_t i = 0; i < n; i++) load.total += tensors[i].n_bytes;
     m.local.assign(hp.local, hp.local + hp.n_layers);

@@ -1,0 +1,138 @@
+#include "model/checkpoint_internal.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "model/tensor_names.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+ls_code ls_checkpoint_add_file(ls_checkpoint *c, const char *path, ls_err *err) {
+    c->files = ls_realloc(c->files, ((size_t)c->n_files + 1) * sizeof *c->files);
+    const ls_code code = ls_file_open(&c->files[c->n_files], path, err);
+    c->n_files += !code;
+    return code;
+}
+
+void ls_checkpoint_add(ls_checkpoint *c, ls_tensor t) {
+    if (!(c->n_tensors & (c->n_tensors - 1))) // a power of two: it is full
+        c->tensors = ls_realloc(c->tensors, (c->n_tensors ? 2 * (size_t)c->n_tensors : 1) * sizeof *c->tensors);
+    c->tensors[c->n_tensors++] = t;
+    c->n_bytes += t.n_bytes;
+}
+
+const ls_tensor *ls_checkpoint_find(const ls_checkpoint *c, const char *name) {
+    for (int i = 0; i < c->n_tensors; i++)
+        if (!strcmp(c->tensors[i].name, name)) return &c->tensors[i];
+    return NULL;
+}
+
+uint64_t ls_checkpoint_parameters(const ls_checkpoint *c) {
+    uint64_t n = 0;
+    for (int i = 0; i < c->n_tensors; i++)
+        if (strncmp(c->tensors[i].name, "rope_", 5)) n += c->tensors[i].n_in * c->tensors[i].n_out;
+    return n;
+}
+
+// No name twice, and none that the decoder would leave out without a word.
+static ls_code check_names(const ls_checkpoint *c, ls_err *err) {
+    ls_map seen = {0};
+    ls_code code = LS_OK;
+    int32_t other;
+    for (int i = 0; i < c->n_tensors && !code; i++) {
+        const ls_tensor *t = &c->tensors[i];
+        const uint64_t key = ls_hash_bytes(t->name, strlen(t->name));
+        if (ls_map_get(&seen, key, &other) && !strcmp(c->tensors[other].name, t->name))
+            code = ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' is there twice", c->files[t->file].path, t->name);
+        else if (!ls_tensor_known(t->name, c->hparams.n_layers))
+            code = ls_fail(err, LS_E_UNSUPPORTED, "%s: a %s has no tensor '%.80s'", c->files[t->file].path,
+                           c->hparams.arch->gguf, t->name);
+        ls_map_put(&seen, key, i);
+    }
+    ls_map_free(&seen);
+    return code;
+}
+
+static ls_code check_size(const ls_checkpoint *c, const char *name, int64_t n_in, int64_t n_out, ls_err *err) {
+    const ls_tensor *t = ls_checkpoint_find(c, name);
+    if (!t) return ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
+    if (t->n_in != (uint64_t)n_in || t->n_out != (uint64_t)n_out)
+        return ls_fail(err, LS_E_PARSE, "%s: tensor '%s' is %llu x %llu, expected %lld x %lld", c->files[t->file].path,
+                       name, (unsigned long long)t->n_out, (unsigned long long)t->n_in, (long long)n_out,
+                       (long long)n_in);
+    return LS_OK;
+}
+
+// Factors that divide the rotary frequencies (Llama 3's in rope_freqs, Phi-3's for the original context).
+static ls_code rope_factors(ls_checkpoint *c, ls_err *err) {
+    ls_hparams *h = &c->hparams;
+    float factors[LS_MAX_ROPE];
+    const ls_tensor *t = ls_checkpoint_find(c, "rope_freqs.weight");
+    if (!t) t = ls_checkpoint_find(c, "rope_factors_short.weight");
+    if (!t) return LS_OK;
+    if (t->type != LS_GGML_F32 || t->n_out != 1 || t->n_in != (uint64_t)h->rope_dims / 2)
+        return ls_fail(err, LS_E_PARSE, "%s: tensor '%s' is not %d numbers of f32", c->files[t->file].path, t->name,
+                       h->rope_dims / 2);
+    const ls_code code = ls_checkpoint_read(c, (int)(t - c->tensors), factors, err);
+    for (int i = 0; i < h->rope_dims / 2 && !code; i++) {
+        if (!(factors[i] > 0))
+            return ls_fail(err, LS_E_RANGE, "%s: tensor '%s' holds %g", c->files[t->file].path, t->name,
+                           (double)factors[i]);
+        h->rope_freq[0][i] /= factors[i];
+        if (h->arch->local_rope <= 0) h->rope_freq[1][i] = h->rope_freq[0][i];
+    }
+    return code;
+}
+
+static ls_code complete(ls_checkpoint *c, ls_err *err) {
+    ls_hparams *h = &c->hparams;
+    const ls_tensor *embd = ls_checkpoint_find(c, "token_embd.weight");
+    ls_code code;
+    if ((code = check_names(c, err))) return code;
+    if (!embd) return ls_fail(err, LS_E_PARSE, "%s: no tensor 'token_embd.weight'", c->files[0].path);
+    if (embd->n_out >= 1 << 21)
+        return ls_fail(err, LS_E_UNSUPPORTED, "%s: a vocabulary of %llu tokens", c->files[0].path,
+                       (unsigned long long)embd->n_out);
+    h->n_vocab = (int32_t)embd->n_out;
+    h->tied |= !ls_checkpoint_find(c, "output.weight");
+    // the whole decoder is checked when it is opened; these are asked for before
+    if ((code = check_size(c, "token_embd.weight", h->n_embd, h->n_vocab, err)) ||
+        (code = check_size(c, "output_norm.weight", h->n_embd, 1, err)) ||
+        (!h->tied && (code = check_size(c, "output.weight", h->n_embd, h->n_vocab, err))))
+        return code;
+    return rope_factors(c, err);
+}
+
+ls_code ls_checkpoint_open(ls_checkpoint **out, const char *path, ls_err *err) {
+    struct stat st;
+    ls_checkpoint *c = ls_calloc(1, sizeof *c);
+    *out = NULL;
+    const bool folder = !stat(path, &st) && S_ISDIR(st.st_mode);
+    ls_code code = folder ? ls_checkpoint_of_folder(c, path, err) : ls_checkpoint_of_gguf(c, path, err);
+    if (!code) code = complete(c, err);
+    if (code) ls_checkpoint_close(c);
+    else *out = c;
+    return code;
+}
+
+void ls_checkpoint_close(ls_checkpoint *c) {
+    if (!c) return;
+    for (int i = 0; i < c->n_tensors; i++) free(c->tensors[i].name);
+    for (int i = 0; i < c->n_files; i++) ls_file_close(&c->files[i]);
+    free(c->tensors);
+    free(c->files);
+    free(c->folder);
+    ls_gguf_free(c->gguf);
+    free(c);
+}
+
+ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, void *dst, ls_err *err) {
+    const ls_tensor *t = &c->tensors[i];
+    return ls_file_read(&c->files[t->file], t->offset, dst, t->n_bytes, err);
+}
+
+ls_code ls_checkpoint_unchanged(const ls_checkpoint *c, ls_err *err) {
+    ls_code code = LS_OK;
+    for (int i = 0; i < c->n_files && !code; i++) code = ls_file_unchanged(&c->files[i], err);
+    return code;
+}

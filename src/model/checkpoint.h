@@ -1,0 +1,39 @@
+// The weights of a model wherever they come from: a GGUF file (or one file of a split one), or a Hugging Face folder
+// with config.json and safetensors. Opened, it knows hyper-parameters and where every tensor is; tensors are read one by
+// one. All of it is checked: names belong to the architecture, and sizes fit the files.
+#pragma once
+#include "base/file.h"
+#include "model/gguf.h"
+#include "model/hparams.h"
+
+typedef struct {
+    char *name; // GGUF's, whatever the source calls it
+    int type;   // ls_ggml_type
+    uint64_t n_in, n_out; // values of a row, and rows; n_out 1: a vector
+    int file;
+    uint64_t offset, n_bytes;
+} ls_tensor;
+
+typedef struct ls_checkpoint {
+    ls_hparams hparams;
+    ls_tensor *tensors;
+    int n_tensors;
+    ls_file *files; // that hold tensors
+    int n_files;
+    ls_gguf *gguf; // metadata of a GGUF file, else NULL
+    char *folder;  // of a Hugging Face model, else NULL
+    uint64_t n_bytes; // of all tensors
+} ls_checkpoint;
+
+// Errors begin with the file's path.
+ls_code ls_checkpoint_open(ls_checkpoint **out, const char *path, ls_err *err);
+void ls_checkpoint_close(ls_checkpoint *c); // accepts NULL
+// All bytes of tensor i into dst.
+ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, void *dst, ls_err *err);
+// LS_E_IO: a file was written to since it was opened.
+ls_code ls_checkpoint_unchanged(const ls_checkpoint *c, ls_err *err);
+const ls_tensor *ls_checkpoint_find(const ls_checkpoint *c, const char *name); // NULL: not there
+uint64_t ls_checkpoint_parameters(const ls_checkpoint *c);
+
+// A file of a Hugging Face folder, whole: at most `most` bytes. *there false (and LS_OK): it is not there.
+ls_code ls_folder_read(const char *folder, const char *name, size_t most, ls_buf *out, bool *there, ls_err *err);

@@ -1,0 +1,139 @@
+#include "base/json.h"
+#include "base/mem.h"
+#include "model/checkpoint_internal.h"
+#include "model/safetensors.h"
+#include "model/tensor_names.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CONFIG_BYTES = 16 << 20, INDEX_BYTES = 64 << 20, HEADER_BYTES = 100 << 20 }; // 100 MB: the format's own limit
+
+ls_code ls_folder_read(const char *folder, const char *name, size_t most, ls_buf *out, bool *there, ls_err *err) {
+    char *path = ls_format("%s/%s", folder, name);
+    FILE *f = fopen(path, "re");
+    ls_code code = LS_OK;
+    *there = f != NULL;
+    if (!f && errno != ENOENT) code = ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
+    if (f) {
+        code = ls_read_all(out, f, path, most, err);
+        fclose(f);
+    }
+    free(path);
+    return code;
+}
+
+static ls_code add_tensor(ls_checkpoint *c, const ls_safetensor *t, ls_err *err) {
+    char name[96];
+    const char *path = c->files[c->n_files - 1].path;
+    if (!ls_tensor_name(c->hparams.arch, t->name, name, sizeof name))
+        return ls_fail(err, LS_E_UNSUPPORTED, "%s: a %s has no tensor '%.80s'", path, c->hparams.arch->hf, t->name);
+    if (!*name || (c->hparams.tied && !strcmp(name, "output.weight"))) return LS_OK;
+    if (t->n_dims < 1 || t->n_dims > 2)
+        return ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' has %d dimensions", path, t->name, t->n_dims);
+    ls_checkpoint_add(c, (ls_tensor){.name = ls_strdup(name),
+                                     .type = t->type,
+                                     .n_in = t->dim[t->n_dims - 1],
+                                     .n_out = t->n_dims == 2 ? t->dim[0] : 1,
+                                     .file = c->n_files - 1,
+                                     .offset = t->offset,
+                                     .n_bytes = t->n_bytes});
+    return LS_OK;
+}
+
+static ls_code add_file(ls_checkpoint *c, const char *path, ls_err *err) {
+    ls_safetensors s = {0};
+    ls_buf text = {0};
+    unsigned char head[8];
+    uint64_t n = 0;
+    ls_code code = ls_checkpoint_add_file(c, path, err);
+    if (code) return code;
+    const ls_file *f = &c->files[c->n_files - 1];
+    if (f->n_bytes < sizeof head) return ls_fail(err, LS_E_PARSE, "%s: too short for safetensors", path);
+    if ((code = ls_file_read(f, 0, head, sizeof head, err))) return code;
+    for (int i = 7; i >= 0; i--) n = n << 8 | head[i];
+    if (n < 2 || n > f->n_bytes - 8 || n > HEADER_BYTES)
+        return ls_fail(err, LS_E_PARSE, "%s: no safetensors file (a header of %llu bytes)", path, (unsigned long long)n);
+    code = ls_file_read(f, 8, ls_buf_room(&text, n), n, err);
+    if (!code && (code = ls_safetensors_parse(&s, text.p, n, f->n_bytes, err))) ls_err_prefix(err, "%s", path);
+    for (size_t i = 0; i < s.n && !code; i++) code = add_tensor(c, &s.tensors[i], err);
+    ls_safetensors_free(&s);
+    ls_buf_free(&text);
+    return code;
+}
+
+typedef struct {
+    ls_checkpoint *c;
+    const char *folder;
+    char **names; // of the files
+    size_t n;
+    ls_code code;
+    ls_err *err;
+} shards;
+
+static void on_shard(void *ud, const char *tensor, const ls_json *value) {
+    shards *s = ud;
+    size_t n;
+    const char *name = ls_json_str(value, &n);
+    if (s->code) return;
+    if (!name || !n || n > 200 || strlen(name) != n || strchr(name, '/') || *name == '.') {
+        s->code = ls_fail(s->err, LS_E_PARSE, "the file of tensor '%.80s' is no plain name", tensor);
+        return;
+    }
+    for (size_t i = s->n; i > 0; i--)
+        if (!strcmp(s->names[i - 1], name)) return;
+    s->names = ls_realloc(s->names, (s->n + 1) * sizeof *s->names);
+    s->names[s->n++] = ls_strdup(name);
+}
+
+static ls_code add_shards(ls_checkpoint *c, const char *folder, const ls_buf *index, ls_err *err) {
+    ls_json *doc = NULL;
+    shards s = {.c = c, .folder = folder, .err = err};
+    s.code = ls_json_parse(&doc, index->p, index->n, "model.safetensors.index.json", err);
+    if (!s.code && !ls_json_each(ls_json_get(doc, "weight_map"), on_shard, &s))
+        s.code = ls_fail(err, LS_E_PARSE, "model.safetensors.index.json has no weight_map");
+    if (s.code) ls_err_prefix(err, "%s", folder);
+    for (size_t i = 0; i < s.n; i++) {
+        char *path = ls_format("%s/%s", folder, s.names[i]);
+        if (!s.code) s.code = add_file(c, path, err);
+        free(path);
+        free(s.names[i]);
+    }
+    free(s.names);
+    ls_json_free(doc);
+    return s.code;
+}
+
+static ls_code read_config(ls_checkpoint *c, const char *folder, const ls_buf *text, ls_err *err) {
+    ls_json *doc;
+    char *where = ls_format("%s/config.json", folder);
+    ls_code code = ls_json_parse(&doc, text->p, text->n, where, err);
+    if (!code && (code = ls_hparams_config(&c->hparams, doc, err))) ls_err_prefix(err, "%s", where);
+    free(where);
+    ls_json_free(doc);
+    return code;
+}
+
+ls_code ls_checkpoint_of_folder(ls_checkpoint *c, const char *folder, ls_err *err) {
+    ls_buf text = {0};
+    bool there;
+    c->folder = ls_strdup(folder);
+    ls_code code = ls_folder_read(folder, "config.json", CONFIG_BYTES, &text, &there, err);
+    if (!code && !there)
+        code = ls_fail(err, LS_E_IO, "%s: no config.json (a Hugging Face folder or a GGUF file is expected)", folder);
+    if (!code) code = read_config(c, folder, &text, err);
+    ls_buf_clear(&text);
+    if (!code) code = ls_folder_read(folder, "model.safetensors.index.json", INDEX_BYTES, &text, &there, err);
+    if (!code && there) code = add_shards(c, folder, &text, err);
+    else if (!code) {
+        char *path = ls_format("%s/model.safetensors", folder);
+        code = access(path, R_OK) ? ls_fail(err, LS_E_IO, "%s: no model.safetensors (weights in other formats are not read)", folder)
+                                  : add_file(c, path, err);
+        free(path);
+    }
+    ls_buf_free(&text);
+    return code;
+}

@@ -1,0 +1,61 @@
+#include "base/mem.h"
+#include "model/checkpoint_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add_tensors(ls_checkpoint *c, const ls_gguf *g, int file) {
+    for (int i = 0; i < ls_gguf_n_tensors(g); i++) {
+        const ls_gguf_tensor *t = ls_gguf_tensor_at(g, i);
+        ls_checkpoint_add(c, (ls_tensor){.name = ls_strndup(t->name.p, t->name.n),
+                                         .type = t->type,
+                                         .n_in = t->dim[0],
+                                         .n_out = t->dim[1] * t->dim[2] * t->dim[3],
+                                         .file = file,
+                                         .offset = t->offset,
+                                         .n_bytes = t->n_bytes});
+    }
+}
+
+// NAME-00002-of-00003.gguf: where the number stands; 0: it is not so called.
+static size_t split_number(const char *path) {
+    const size_t n = strlen(path), tail = strlen("-00001-of-00001.gguf");
+    int end = 0;
+    unsigned no, of;
+    if (n < tail || sscanf(path + n - tail, "-%5u-of-%5u.gguf%n", &no, &of, &end) != 2 || (size_t)end != tail) return 0;
+    return n - tail + 1;
+}
+
+ls_code ls_checkpoint_of_gguf(ls_checkpoint *c, const char *path, ls_err *err) {
+    uint32_t count = 1;
+    char *first = ls_strdup(path);
+    const size_t at = split_number(path);
+    if (at) memcpy(first + at, "00001", 5); // it has the metadata
+    ls_code code = ls_gguf_open(&c->gguf, first, err);
+    if (!code && ls_gguf_has(c->gguf, "split.count")) {
+        code = ls_gguf_u32(c->gguf, "split.count", &count, err);
+        if (!code && (!count || count > 99999 || (count > 1 && !at)))
+            code = ls_fail(err, LS_E_PARSE, "it is one of %u parts, but not called NAME-00001-of-%05u.gguf", count, count);
+    }
+    if (!code) code = ls_hparams_gguf(&c->hparams, c->gguf, err);
+    if (code) ls_err_prefix(err, "%s", first);
+    for (uint32_t i = 0; i < count && !code; i++) {
+        ls_gguf *part = NULL;
+        if (i) {
+            char number[12];
+            snprintf(number, sizeof number, "%05u", i + 1);
+            memcpy(first + at, number, 5);
+        }
+        code = ls_checkpoint_add_file(c, first, err);
+        if (!code && i) code = ls_gguf_open(&part, first, err);
+        if (!code) add_tensors(c, part ? part : c->gguf, c->n_files - 1);
+        ls_gguf_free(part);
+    }
+    uint32_t tensors = (uint32_t)c->n_tensors;
+    if (!code && count > 1 && ls_gguf_has(c->gguf, "split.tensors.count") &&
+        !(code = ls_gguf_u32(c->gguf, "split.tensors.count", &tensors, err)) && tensors != (uint32_t)c->n_tensors)
+        code = ls_fail(err, LS_E_PARSE, "%s: the parts hold %d tensors of %u", path, c->n_tensors, tensors);
+    free(first);
+    return code;
+}

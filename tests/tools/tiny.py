@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+"""Writes tiny seeded checkpoints of every architecture, as a Hugging Face folder and as a GGUF file with the same weights.
+
+    tests/tools/tiny.py DIR [NAME...]     -> DIR/NAME/{config.json,model.safetensors} and DIR/NAME.gguf
+
+Nothing but the standard library: the same bytes everywhere. What the reference library says about them is committed in
+tests/vectors/models.json (made by tests/vectors/gen_models.py).
+"""
+import json
+import math
+import os
+import struct
+import sys
+
+F32, F16, BF16, Q8_0 = 0, 1, 30, 8
+VOCAB = 128
+
+BASE = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "vocab_size": VOCAB, "max_position_embeddings": 512, "rms_norm_eps": 1e-5,
+        "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": False, "bos_token_id": 0, "eos_token_id": 1,
+        "pad_token_id": 2}
+GEMMA = {"hidden_activation": "gelu_pytorch_tanh", "hidden_act": "gelu_pytorch_tanh", "head_dim": 32,
+         "tie_word_embeddings": True, "rms_norm_eps": 1e-6}
+# name -> what differs from BASE in config.json
+MODELS = {
+    "llama2": {"model_type": "llama"},
+    "llama3": {"model_type": "llama", "tie_word_embeddings": True, "rope_theta": 500000.0, "num_key_value_heads": 1,
+               "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                "original_max_position_embeddings": 64}},
+    "linear": {"model_type": "llama", "rope_scaling": {"rope_type": "linear", "factor": 4.0}, "attention_bias": True,
+               "mlp_bias": True, "num_key_value_heads": 4},
+    "mistral": {"model_type": "mistral", "sliding_window": 12, "head_dim": 32},
+    "qwen2": {"model_type": "qwen2", "tie_word_embeddings": True, "use_sliding_window": False, "sliding_window": 12},
+    "qwen3": {"model_type": "qwen3", "head_dim": 32, "attention_bias": False},
+    "gemma": {"model_type": "gemma", **GEMMA},
+    "gemma2": {"model_type": "gemma2", **GEMMA, "sliding_window": 12, "query_pre_attn_scalar": 32,
+               "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0, "num_hidden_layers": 4},
+    "gemma3": {"model_type": "gemma3_text", **GEMMA, "sliding_window": 12, "query_pre_attn_scalar": 32,
+               "num_hidden_layers": 7, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0,
+               "sliding_window_pattern": 6},
+    "phi3": {"model_type": "phi3", "num_key_value_heads": 4, "original_max_position_embeddings": 512,
+             "sliding_window": 20},
+    "phi4": {"model_type": "phi3", "tie_word_embeddings": True, "head_dim": 32, "partial_rotary_factor": 0.5,
+             "original_max_position_embeddings": 384, "hidden_size": 128,
+             "rope_scaling": {"type": "longrope", "short_factor": [1.0 + 0.05 * i for i in range(8)],
+                              "long_factor": [1.0 + 2.0 * i for i in range(8)]}},
+    "granite": {"model_type": "granite", "tie_word_embeddings": True, "embedding_multiplier": 12.0,
+                "attention_multiplier": 0.0725, "residual_multiplier": 0.22, "logits_scaling": 0.0625},
+    "olmo2": {"model_type": "olmo2"},
+}
+SEEDS = {name: i + 1 for i, name in enumerate(MODELS)}
+KEPT = {"mistral": BF16, "qwen2": F16}  # else F32
+
+
+def config_of(name):
+    c = {**BASE, **MODELS[name]}
+    if c["model_type"] == "gemma3_text":
+        n = c["sliding_window_pattern"]
+        c["layer_types"] = ["full_attention" if (i + 1) % n == 0 else "sliding_attention"
+                            for i in range(c["num_hidden_layers"])]
+    return c
+
+
+def rounded(x):  # to single precision
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+class Random:
+    """A 64-bit linear congruential generator's upper bits: uniform in -1..1."""
+
+    def __init__(self, seed):
+        self.state = seed * 0x9E3779B97F4A7C15 & (1 << 64) - 1
+
+    def values(self, n, scale, offset=0.0):
+        s, out = self.state, []
+        for _ in range(n):
+            s = s * 6364136223846793005 + 1442695040888963407 & (1 << 64) - 1
+            out.append(rounded(offset + scale * ((s >> 40) / (1 << 23) - 1)))
+        self.state = s
+        return out
+
+
+def to_type(values, kind):
+    """The bytes, and the values that they stand for."""
+    if kind == F32:
+        return struct.pack(f"<{len(values)}f", *values), values
+    if kind == F16:
+        data = struct.pack(f"<{len(values)}e", *values)
+        return data, list(struct.unpack(f"<{len(values)}e", data))
+    words = [struct.unpack("<I", struct.pack("<f", v))[0] >> 16 for v in values]
+    return struct.pack(f"<{len(words)}H", *words), [struct.unpack("<f", struct.pack("<I", w << 16))[0] for w in words]
+
+
+def tensors_of(name):
+    """[(name, shape, values)] with Hugging Face's names, values as the file will hold them."""
+    c, r = config_of(name), Random(SEEDS[name])
+    d, ff, kind = c["hidden_size"], c["intermediate_size"], c["model_type"]
+    heads, kv = c["num_attention_heads"], c["num_key_value_heads"]
+    hd = c.get("head_dim") or d // heads
+    gemma, out = kind.startswith("gemma"), []
+    # a tied model that does not move far from its embeddings would only repeat what it reads
+    embd = 0.006 if kind == "granite" else 0.03 if gemma else 0.2 if c["tie_word_embeddings"] else 1.0
+
+    def add(key, *shape):
+        n = math.prod(shape)
+        if len(shape) == 2:
+            values = r.values(n, 2.0 / math.sqrt(shape[1]) if key != "model.embed_tokens.weight" else embd)
+        elif key.endswith("bias"):
+            values = r.values(n, 0.3)
+        else:
+            values = r.values(n, 0.3, 0.0 if gemma else 1.0)
+        out.append((key, shape, to_type(values, KEPT.get(name, F32))[1]))
+
+    add("model.embed_tokens.weight", c["vocab_size"], d)
+    for i in range(c["num_hidden_layers"]):
+        p = f"model.layers.{i}."
+        q_bias = kind == "qwen2" or c.get("attention_bias")
+        if kind != "olmo2":
+            add(p + "input_layernorm.weight", d)
+        if kind == "phi3":
+            add(p + "self_attn.qkv_proj.weight", (heads + 2 * kv) * hd, d)
+        else:
+            for part, n in (("q", heads), ("k", kv), ("v", kv)):
+                add(p + f"self_attn.{part}_proj.weight", n * hd, d)
+                if q_bias:
+                    add(p + f"self_attn.{part}_proj.bias", n * hd)
+        if kind in ("qwen3", "gemma3_text"):
+            add(p + "self_attn.q_norm.weight", hd)
+            add(p + "self_attn.k_norm.weight", hd)
+        if kind == "olmo2":
+            add(p + "self_attn.q_norm.weight", heads * hd)
+            add(p + "self_attn.k_norm.weight", kv * hd)
+        add(p + "self_attn.o_proj.weight", d, heads * hd)
+        if kind == "llama" and c.get("attention_bias"):
+            add(p + "self_attn.o_proj.bias", d)
+        add(p + "post_attention_layernorm.weight", d)
+        if kind in ("gemma2", "gemma3_text"):
+            add(p + "pre_feedforward_layernorm.weight", d)
+        if kind in ("gemma2", "gemma3_text", "olmo2"):
+            add(p + "post_feedforward_layernorm.weight", d)
+        if kind == "phi3":
+            add(p + "mlp.gate_up_proj.weight", 2 * ff, d)
+        for part, a, b in (("gate", ff, d), ("up", ff, d), ("down", d, ff)):
+            if kind == "phi3" and part != "down":
+                continue
+            add(p + f"mlp.{part}_proj.weight", a, b)
+            if c.get("mlp_bias"):
+                add(p + f"mlp.{part}_proj.bias", a)
+    add("model.norm.weight", d)
+    if not c["tie_word_embeddings"]:
+        add("lm_head.weight", c["vocab_size"], d)
+    return out
+
+
+def write_folder(folder, name, tensors):
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+        json.dump(config_of(name), f, indent=1)
+    kind = KEPT.get(name, F32)
+    header, data = {}, b""
+    for key, shape, values in tensors:
+        raw = to_type(values, kind)[0]
+        header[key] = {"dtype": {F32: "F32", F16: "F16", BF16: "BF16"}[kind], "shape": list(shape),
+                       "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(os.path.join(folder, "model.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+         "self_attn.qkv_proj": "attn_qkv", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
+         "self_attn.k_norm": "attn_k_norm", "input_layernorm": "attn_norm", "pre_feedforward_layernorm": "ffn_norm",
+         "post_feedforward_layernorm": "post_ffw_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+         "mlp.gate_up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+ARCH = {"llama": "llama", "mistral": "llama", "gemma3_text": "gemma3"}
+
+
+def gguf_name(key, kind):
+    key = key.removeprefix("model.")
+    if not key.startswith("layers."):
+        return {"embed_tokens.weight": "token_embd.weight", "norm.weight": "output_norm.weight",
+                "lm_head.weight": "output.weight"}[key]
+    _, layer, rest = key.split(".", 2)
+    part, last = rest.rsplit(".", 1)
+    if part == "post_attention_layernorm":
+        part = "post_attention_norm" if kind in ("gemma2", "gemma3_text", "olmo2") else "ffn_norm"
+    return f"blk.{layer}.{NAMES.get(part, part)}.{last}"
+
+
+def paired(values, shape, heads):
+    """Rotary pairs side by side, as Llama's GGUF files have them."""
+    width = shape[1] if len(shape) == 2 else 1
+    hd = shape[0] // heads
+    rows = [values[i * width:(i + 1) * width] for i in range(shape[0])]
+    out = []
+    for h in range(heads):
+        for i in range(hd // 2):
+            out += rows[h * hd + i] + rows[h * hd + hd // 2 + i]
+    return out
+
+
+def metadata(name):
+    c = config_of(name)
+    kind = c["model_type"]
+    arch = ARCH.get(kind, kind)
+    hd = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    rope = c.get("rope_scaling") or {}
+    m = {"general.architecture": arch, "block_count": c["num_hidden_layers"], "embedding_length": c["hidden_size"],
+         "feed_forward_length": c["intermediate_size"], "attention.head_count": c["num_attention_heads"],
+         "attention.head_count_kv": c["num_key_value_heads"], "context_length": c["max_position_embeddings"],
+         "attention.layer_norm_rms_epsilon": c["rms_norm_eps"], "rope.freq_base": c["rope_theta"],
+         "rope.dimension_count": int(hd * c.get("partial_rotary_factor", 1)), "attention.key_length": hd,
+         "attention.value_length": hd}
+    if kind != "qwen2" and c.get("sliding_window"):
+        m["attention.sliding_window"] = c["sliding_window"]
+    if rope.get("rope_type") == "linear":
+        m |= {"rope.scaling.type": "linear", "rope.scaling.factor": rope["factor"]}
+    if rope.get("type") == "longrope":
+        old = c["original_max_position_embeddings"]
+        grown = c["max_position_embeddings"] / old
+        m |= {"rope.scaling.original_context_length": old,
+              "rope.scaling.attn_factor": math.sqrt(1 + math.log(grown) / math.log(old))}
+    if kind == "gemma2":
+        m |= {"attn_logit_softcapping": c["attn_logit_softcapping"],
+              "final_logit_softcapping": c["final_logit_softcapping"]}
+    if kind == "granite":
+        m |= {"embedding_scale": c["embedding_multiplier"], "attention.scale": c["attention_multiplier"],
+              "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]}
+    return {k if k.startswith("general.") else f"{arch}.{k}": v for k, v in m.items()}
+
+
+def llama3_factors(c):
+    """What divides each rotary frequency (what convert_hf_to_gguf.py writes as rope_freqs.weight)."""
+    r, out = c["rope_scaling"], []
+    hd = c["hidden_size"] // c["num_attention_heads"]
+    low, high, old = r["low_freq_factor"], r["high_freq_factor"], r["original_max_position_embeddings"]
+    for i in range(hd // 2):
+        wave = 2 * math.pi * c["rope_theta"] ** (2 * i / hd)
+        if wave < old / high:
+            out.append(1.0)
+        elif wave > old / low:
+            out.append(r["factor"])
+        else:
+            smooth = (old / wave - low) / (high - low)
+            out.append(1 / ((1 - smooth) / r["factor"] + smooth))
+    return out
+
+
+def write_gguf(path, name, tensors):
+    c = config_of(name)
+    kind, scaling = c["model_type"], c.get("rope_scaling") or {}
+    out = []
+    for key, shape, values in tensors:
+        if kind in ("llama", "mistral", "granite") and ("q_proj" in key or "k_proj" in key):
+            values = paired(values, shape, c["num_attention_heads" if "q_proj" in key else "num_key_value_heads"])
+        if kind.startswith("gemma") and "norm" in key:
+            values = [rounded(v + 1) for v in values]
+        out.append((gguf_name(key, kind), shape, values, KEPT.get(name, F32) if len(shape) == 2 else F32))
+    if scaling.get("rope_type") == "llama3":
+        factors = llama3_factors(c)
+        out.append(("rope_freqs.weight", (len(factors),), factors, F32))
+    if scaling.get("type") == "longrope":
+        for length in ("long", "short"):
+            factors = scaling[length + "_factor"]
+            out.append((f"rope_factors_{length}.weight", (len(factors),), factors, F32))
+
+    def string(s):
+        return struct.pack("<Q", len(s)) + s.encode()
+
+    def value(v):
+        if isinstance(v, str):
+            return struct.pack("<I", 8) + string(v)
+        return struct.pack("<II", 4, v) if isinstance(v, int) else struct.pack("<If", 6, v)
+
+    meta = metadata(name)
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(out), len(meta)) + b"".join(string(k) + value(v) for k, v in meta.items())
+    data = b""
+    for key, shape, values, form in out:
+        raw = to_type(values, form)[0]
+        head += string(key) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), form, len(data))
+        data += raw + b"\0" * (-len(raw) % 32)
+    with open(path, "wb") as f:
+        f.write(head + b"\0" * (-len(head) % 32) + data)
+
+
+def write(folder, name):
+    tensors = tensors_of(name)
+    write_folder(os.path.join(folder, name), name, tensors)
+    write_gguf(os.path.join(folder, name + ".gguf"), name, tensors)
+
+
+if __name__ == "__main__":
+    for model in sys.argv[2:] or MODELS:
+        write(sys.argv[1], model)

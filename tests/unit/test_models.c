@@ -1,0 +1,279 @@
+// Every architecture: tiny seeded checkpoints (tests/tools/tiny.py), from a Hugging Face folder and from GGUF, give the
+// logits and the greedy tokens of the reference (tests/vectors/models.json), and logitspec gives those of plain decoding.
+// Needs the compute library and python3.
+#include "base/file.h"
+#include "base/mem.h"
+#include "model/checkpoint.h"
+#include "run/backend_torch.h"
+#include "run/session.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char folder[64], missing[600];
+static json_t *vectors;
+static ls_step *step;
+
+static void need(void) {
+    if (!missing[0]) return;
+    print_message("needs:libtorch: %s\n", missing);
+    skip();
+}
+
+static char *tiny(const char *name, bool gguf) {
+    return ls_format("%s/%s%s", folder, name, gguf ? ".gguf" : "");
+}
+
+static ls_backend *open_backend(const char *path, const char *weights, const char *dtype) {
+    ls_err err = {0};
+    ls_checkpoint *c;
+    ls_backend *b = NULL;
+    if (ls_checkpoint_open(&c, path, &err)) fail_msg("%s", err.msg);
+    if (ls_backend_torch_open(
+            &b, c, &(ls_backend_options){.device = "cpu", .dtype = dtype, .weights = weights, .threads = 2}, &err))
+        fail_msg("%s", err.msg);
+    ls_checkpoint_close(c);
+    return b;
+}
+
+static ls_ids ids_of(const json_t *array) {
+    ls_ids out = {0};
+    for (size_t i = 0; i < json_array_size(array); i++)
+        ls_ids_push(&out, (int32_t)json_integer_value(json_array_get(array, i)));
+    return out;
+}
+
+// Of the row after ids[0 .. n).
+static void check_row(ls_backend *b, const char *what, const ls_ids *prompt, size_t n, const json_t *want) {
+    ls_err err = {0};
+    lst_row last;
+    float *logits = ls_malloc((size_t)b->n_vocab * sizeof *logits);
+    double worst = 0, largest = 0;
+    b->rewind(b, 0, NULL);
+    if (b->prefill(b, prompt->p, (int32_t)n, &(lst_sampling){0}, &last, NULL, NULL, &err)) fail_msg("%s", err.msg);
+    assert_int_equal(b->row_logits(b, -1, logits, &err), LS_OK);
+    assert_int_equal(json_array_size(want), b->n_vocab);
+    for (int i = 0; i < b->n_vocab; i++) {
+        const double w = json_number_value(json_array_get(want, (size_t)i));
+        worst = fmax(worst, fabs((double)logits[i] - w));
+        largest = fmax(largest, fabs(w));
+    }
+    free(logits);
+    if (worst > 1e-4 * fmin(1, largest)) fail_msg("%s, row %zu: logits differ by %g of %g", what, n - 1, worst, largest);
+}
+
+static ls_ids decode(ls_backend *b, const ls_ids *prompt, const char *method, int budget) {
+    ls_err err = {0};
+    ls_session *s;
+    ls_ids out = {0};
+    ls_str names[128];
+    int32_t types[128];
+    char text[128][8];
+    for (int i = 0; i < 128; i++) {
+        snprintf(text[i], sizeof text[i], "t%d", i);
+        names[i] = (ls_str){text[i], strlen(text[i])};
+        types[i] = 1;
+    }
+    ls_model m = {.backend = b};
+    const ls_vocab_source source = {names, 128, types, NULL, 0, "gpt-2", -1, -1};
+    if (ls_vocab_new(&m.vocab, &source, &err)) fail_msg("%s", err.msg);
+    b->rewind(b, 0, NULL);
+    const ls_decode_options o = {.method = method, .budget = budget, .max_tokens = 200};
+    if (ls_session_new(&s, &m, &o, &err)) fail_msg("%s", err.msg);
+    if (ls_session_begin(s, prompt->p, (int32_t)prompt->n, NULL, NULL, NULL, &err)) fail_msg("%s", err.msg);
+    do
+        if (ls_session_step(s, step, &err)) fail_msg("%s", err.msg);
+    while (!step->finish);
+    ls_ids_add(&out, ls_session_output(s)->p, ls_session_output(s)->n);
+    ls_session_free(s);
+    ls_vocab_free(m.vocab);
+    return out;
+}
+
+static void check_text(const char *what, const ls_ids *got, const ls_ids *want) {
+    for (size_t i = 0; i < want->n; i++)
+        if (i >= got->n || got->p[i] != want->p[i])
+            fail_msg("%s: token %zu is %d, expected %d", what, i, i < got->n ? got->p[i] : -1, want->p[i]);
+    assert_int_equal(got->n, want->n);
+}
+
+static void each_model_equals_the_reference(void **state) {
+    (void)state;
+    need();
+    const char *name, *row;
+    json_t *v, *want;
+    json_object_foreach(vectors, name, v) {
+        ls_ids prompt = ids_of(json_object_get(v, "prompt")), greedy = ids_of(json_object_get(v, "greedy"));
+        for (int gguf = 0; gguf < 2; gguf++) {
+            char *path = tiny(name, gguf);
+            ls_backend *b = open_backend(path, "auto", "f32");
+            json_object_foreach(json_object_get(v, "rows"), row, want) check_row(b, path, &prompt, strtoul(row, NULL, 10) + 1,
+                                                                                 want);
+            ls_ids ar = decode(b, &prompt, "ar", 1), spec = decode(b, &prompt, "logitspec", 16);
+            check_text(path, &ar, &greedy);
+            check_text(path, &spec, &ar);
+            ls_ids_free(&ar), ls_ids_free(&spec);
+            b->close(b);
+            free(path);
+        }
+        ls_ids_free(&prompt), ls_ids_free(&greedy);
+    }
+}
+
+// However the weights are kept, speculative decoding equals plain decoding.
+static void kept_in_fewer_bits(void **state) {
+    (void)state;
+    need();
+    static const char *const kept[] = {"f32", "f16", "bf16", "q8", "q4"};
+    ls_ids prompt = ids_of(json_object_get(json_object_get(vectors, "qwen3"), "prompt"));
+    char *path = tiny("qwen3", false);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        for (int integers = 0; integers < 2; integers++) {
+            ls_backend *b = open_backend(path, kept[i], integers ? "i8" : "f32");
+            ls_ids ar = decode(b, &prompt, "ar", 1), spec = decode(b, &prompt, "logitspec", 16);
+            assert_int_equal(ar.n, 200);
+            check_text(kept[i], &spec, &ar);
+            ls_ids_free(&ar), ls_ids_free(&spec);
+            b->close(b);
+        }
+    free(path);
+    ls_ids_free(&prompt);
+}
+
+static void rewrite(const char *path, const char *old, const char *new) {
+    ls_err err;
+    ls_buf text = {0};
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_int_equal(ls_read_all(&text, f, path, 1 << 24, &err), LS_OK);
+    fclose(f);
+    char *at = memmem(text.p, text.n, old, strlen(old));
+    assert_non_null(at);
+    assert_int_equal(strlen(old), strlen(new));
+    memcpy(at, new, strlen(new));
+    assert_int_equal(ls_write_file(path, &text, &err), LS_OK);
+    ls_buf_free(&text);
+}
+
+static void refused(const char *path, ls_code code, const char *why) {
+    ls_err err = {0};
+    ls_checkpoint *c = NULL;
+    const ls_code got = ls_checkpoint_open(&c, path, &err);
+    if (!got) fail_msg("%s is taken", path);
+    if (got != code || !strstr(err.msg, why) || !strstr(err.msg, folder)) fail_msg("'%s' (%d), expected '%s'", err.msg, got, why);
+    assert_null(c);
+}
+
+static void damaged_checkpoints_are_named(void **state) {
+    (void)state;
+    char *path = tiny("llama2", false), *config = ls_format("%s/config.json", path),
+         *weights = ls_format("%s/model.safetensors", path), *gone = ls_format("%s.gone", weights);
+    const char *const changes[][3] = {
+        {"\"llama\"", "\"lamma\"", "model_type 'lamma'; readable are llama, mistral,"},
+        {"\"silu\"", "\"relu\"", "activation 'relu'"},
+        {"\"hidden_size\"", "\"hidden_sizf\"", "no 'hidden_size'"},
+        {"\"num_attention_heads\": 4", "\"num_attention_heads\": 0", "num_attention_heads"},
+        {"\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "4 attention heads cannot share 3"},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        rewrite(config, changes[i][0], changes[i][1]);
+        ls_err err = {0};
+        ls_checkpoint *c = NULL;
+        assert_int_not_equal(ls_checkpoint_open(&c, path, &err), LS_OK);
+        if (!strstr(err.msg, changes[i][2])) fail_msg("'%s', expected '%s'", err.msg, changes[i][2]);
+        rewrite(config, changes[i][1], changes[i][0]);
+    }
+    rewrite(weights, "layers.1.mlp.up_proj", "layers.1.mlp.up_proy");
+    refused(path, LS_E_UNSUPPORTED, "a llama has no tensor 'model.layers.1.mlp.up_proy.weight'");
+    rewrite(weights, "layers.1.mlp.up_proy", "layers.1.mlp.up_proj");
+    rewrite(weights, "\"dtype\": \"F32\"", "\"dtype\": \"I32\"");
+    refused(path, LS_E_UNSUPPORTED, "is of type 'I32'; readable are F32, F16, BF16");
+    rewrite(weights, "\"dtype\": \"I32\"", "\"dtype\": \"F32\"");
+    assert_int_equal(rename(weights, gone), 0);
+    refused(path, LS_E_IO, "no model.safetensors");
+    assert_int_equal(rename(gone, weights), 0);
+    assert_int_equal(truncate(weights, 5000), 0);
+    refused(path, LS_E_RANGE, "is larger than its file");
+    free(path), free(config), free(weights), free(gone);
+}
+
+// A file that is cut after it was opened is an error, not a signal.
+static void a_file_that_is_cut_while_it_is_read(void **state) {
+    (void)state;
+    ls_err err = {0};
+    ls_checkpoint *c;
+    char *path = tiny("olmo2", true);
+    assert_int_equal(ls_checkpoint_open(&c, path, &err), LS_OK);
+    assert_int_equal(truncate(path, 100000), 0);
+    if (!missing[0]) {
+        ls_backend *b = NULL;
+        assert_int_equal(ls_backend_torch_open(&b, c, &(ls_backend_options){"cpu", "f32", "auto", .threads = 2}, &err), LS_E_IO);
+        assert_non_null(strstr(err.msg, "it was cut since it was opened"));
+    }
+    assert_int_equal(ls_checkpoint_unchanged(c, &err), LS_E_IO);
+    ls_checkpoint_close(c);
+    free(path);
+}
+
+static void opened_twice_it_is_there_once(void **state) {
+    (void)state;
+    need();
+    char *path = tiny("phi4", false);
+    ls_backend *a = open_backend(path, "auto", "f32");
+    const char *was = getenv("LOGITSPEC_CPU");
+    setenv("LOGITSPEC_CPU", "nonsense", 1); // a second reading would fail
+    ls_backend *b = open_backend(path, "auto", "f32");
+    if (was) setenv("LOGITSPEC_CPU", was, 1);
+    else unsetenv("LOGITSPEC_CPU");
+    a->close(a);
+    ls_ids prompt = ids_of(json_object_get(json_object_get(vectors, "phi4"), "prompt"));
+    ls_ids out = decode(b, &prompt, "ar", 1);
+    assert_int_equal(out.n, 200);
+    ls_ids_free(&out), ls_ids_free(&prompt);
+    b->close(b);
+    free(path);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    ls_err err = {0};
+    char level[32];
+    json_error_t e;
+    step = ls_malloc(sizeof *step);
+    vectors = json_load_file("tests/vectors/models.json", 0, &e);
+    if (ls_backend_torch_probe(level, sizeof level, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
+    snprintf(folder, sizeof folder, "/tmp/logitspec-models-XXXXXX");
+    if (!vectors || !mkdtemp(folder)) return -1;
+    char *command = ls_format("python3 tests/tools/tiny.py %s", folder);
+    const int failed = system(command);
+    free(command);
+    return failed;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    char *command = ls_format("rm -r %s", folder);
+    const int failed = system(command);
+    free(command);
+    json_decref(vectors);
+    free(step);
+    return failed;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_model_equals_the_reference),
+        cmocka_unit_test(kept_in_fewer_bits),
+        cmocka_unit_test(opened_twice_it_is_there_once),
+        cmocka_unit_test(damaged_checkpoints_are_named),
+        cmocka_unit_test(a_file_that_is_cut_while_it_is_read),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -3,6 +3,7 @@
 #include "torch/kernels/kernels.h"
 #include "tests/unit/random_tensor.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,15 +25,16 @@ static void *aligned(size_t n) {
 
 static void matmul_is_right_and_row_independent(void **state) {
     (void)state;
-    const int types[] = {0, 1, 2, 3, 8, 30};
+    const int types[] = {0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 30};
     int seen = 0;
     for (size_t l = 0; l < LEVELS; l++) {
         const lsk_table *k = lsk_level(levels[l]);
         if (!k) continue;
         seen++;
         for (size_t t = 0; t < 2 * sizeof types / sizeof *types; t++) {
-            const int64_t n_in = 96, n_out = 77; // an odd last tile
             const int type = types[t / 2];
+            enum { MOST = 256 };
+            const int64_t n_in = lsk_row_bytes(type, 96) ? 96 : MOST, n_out = 77; // an odd last tile
             const lsk_arith arith = t % 2 ? LSK_ARITH_BF16 : LSK_ARITH_F32;
             unsigned char *raw = random_raw(type, n_out, n_in);
             lsk_matrix m;
@@ -40,11 +42,11 @@ static void matmul_is_right_and_row_independent(void **state) {
             m.data = aligned(lsk_pack_bytes(type, n_out, n_in, arith));
             lsk_pack_rows(&m, 0, type, raw, n_out);
             enum { ROWS = 70 };
-            float x[ROWS * 96], *y = malloc(sizeof(float) * ROWS * 80), *one = malloc(sizeof(float) * 80), w[96];
-            float *scratch = aligned(sizeof(float) * 96 * 64);
-            uint16_t bits[ROWS * 96];
-            for (int i = 0; i < ROWS * 96; i++) x[i] = rnd();
-            if (arith == LSK_ARITH_BF16) k->to_bf16(x, ROWS * 96, bits);
+            float x[ROWS * MOST], *y = malloc(sizeof(float) * ROWS * 80), w[MOST];
+            float *scratch = aligned(sizeof(float) * MOST * 64);
+            uint16_t bits[ROWS * MOST];
+            for (int i = 0; i < ROWS * n_in; i++) x[i] = rnd();
+            if (arith == LSK_ARITH_BF16) k->to_bf16(x, (int32_t)(ROWS * n_in), bits);
             k->matmul(&m, x, n_in, y, 80, ROWS, 0, 2, scratch); // split over tiles, as threads do
             k->matmul(&m, x, n_in, y, 80, ROWS, 2, 5, scratch);
             for (int64_t o = 0; o < n_out; o++) {
@@ -67,7 +69,7 @@ static void matmul_is_right_and_row_independent(void **state) {
                         assert_memory_equal(z + r * 80, y + (first + r) * 80, (size_t)n_out * sizeof(float));
                     free(z);
                 }
-            free(raw), free(m.data), free(y), free(one), free(scratch);
+            free(raw), free(m.data), free(y), free(scratch);
         }
     }
     assert_true(seen >= 1);
@@ -181,7 +183,7 @@ static void a_bad_number_is_not_rounded_into_silence(void **state) {
             }
 }
 
-static void attention_of(const lsk_table *t, int HD, int HEADS) {
+static void attention_of(const lsk_table *t, int HD, int HEADS, int first, float cap) {
     enum { CTX = 37, ROWS = 9, COLS = 64 };
     float *k = aligned(sizeof(float) * (size_t)HD * COLS), *v = aligned(sizeof(float) * (size_t)HD * COLS);
     float q[8 * 64], out[8 * 64], alone[8 * 64], one[64];
@@ -189,22 +191,38 @@ static void attention_of(const lsk_table *t, int HD, int HEADS) {
     for (int i = 0; i < HD * COLS; i++) k[i] = rnd(), v[i] = rnd();
     for (int i = 0; i < HEADS * HD; i++) q[i] = rnd();
     const int32_t tail[] = {CTX, CTX + 3, CTX + 7}; // a path through a tree of 9 rows
-    lsk_attention a = {q, k, v, HEADS, HD, CTX, tail, 3, CTX + ROWS, scratch, out};
+    const lsk_attention a = {.q = q,
+                             .k = k,
+                             .v = v,
+                             .n_heads = HEADS,
+                             .head_dim = HD,
+                             .n_context = CTX,
+                             .tail = tail,
+                             .n_tail = 3,
+                             .n_columns = CTX + ROWS,
+                             .first = first,
+                             .softcap = cap,
+                             .scratch = scratch,
+                             .out = out};
     t->attention(&a);
     for (int h = 0; h < HEADS; h++) {
         double score[CTX + 3], max = -1e30, sum = 0, want[64] = {0};
-        for (int p = 0; p < CTX + 3; p++) {
+        for (int p = first; p < CTX + 3; p++) {
             int c = p < CTX ? p : tail[p - CTX];
             score[p] = 0;
             for (int d = 0; d < HD; d++) score[p] += (double)q[h * HD + d] * (double)k[(c / 16 * HD + d) * 16 + c % 16];
+            if (cap > 0) score[p] = (double)cap * tanh(score[p] / (double)cap);
             if (score[p] > max) max = score[p];
         }
-        for (int p = 0; p < CTX + 3; p++) sum += score[p] = exp(score[p] - max);
-        for (int p = 0; p < CTX + 3; p++)
+        for (int p = first; p < CTX + 3; p++) sum += score[p] = exp(score[p] - max);
+        for (int p = first; p < CTX + 3; p++)
             for (int d = 0; d < HD; d++) want[d] += score[p] / sum * (double)v[(p < CTX ? p : tail[p - CTX]) * HD + d];
         for (int d = 0; d < HD; d++) assert_true(fabs(want[d] - (double)out[h * HD + d]) < 1e-5);
         // a head's bits do not depend on the heads beside it
-        lsk_attention b = {q + h * HD, k, v, 1, HD, CTX, tail, 3, CTX + ROWS, scratch, one};
+        lsk_attention b = a;
+        b.q = q + h * HD;
+        b.n_heads = 1;
+        b.out = one;
         t->attention(&b);
         assert_memory_equal(one, out + h * HD, (size_t)HD * sizeof(float));
     }
@@ -216,18 +234,25 @@ static void attention_of(const lsk_table *t, int HD, int HEADS) {
             v[to * HD + d] = v[from * HD + d];
         }
     const int32_t self[] = {CTX + 2};
-    a = (lsk_attention){q, k, v, HEADS, HD, CTX + 2, self, 1, CTX + 3, scratch, alone};
-    t->attention(&a);
+    lsk_attention c = a;
+    c.n_context = CTX + 2;
+    c.tail = self;
+    c.n_tail = 1;
+    c.n_columns = CTX + 3;
+    c.out = alone;
+    t->attention(&c);
     assert_memory_equal(out, alone, (size_t)(HEADS * HD) * sizeof(float));
     free(k), free(v), free(scratch);
 }
 
 static void attention_sees_ancestors_only_and_is_independent_of_company(void **state) {
     (void)state;
+    static const int firsts[] = {0, 1, 15, 16, 30, 37, 39}; // windows: of the context, and of the tree too
     for (size_t l = 0; l < LEVELS; l++)
         for (int hd = 16; hd <= 64; hd += 16)
             for (int heads = 1; heads <= 8; heads++)
-                if (lsk_level(levels[l])) attention_of(lsk_level(levels[l]), hd, heads);
+                for (int i = 0; i < 7 && lsk_level(levels[l]); i++)
+                    attention_of(lsk_level(levels[l]), hd, heads, firsts[i], heads % 2 ? 0 : 2.5f);
 }
 
 static void row_statistics_match_doubles(void **state) {
@@ -291,6 +316,98 @@ static void conversions_are_exact(void **state) {
     assert_true(isinf(lsk_half_to_float(0x7C00)) && isnan(lsk_half_to_float(0x7E00)));
 }
 
+static void every_half_survives(void **state) {
+    (void)state;
+    for (uint32_t h = 0; h < 1 << 16; h++) {
+        const float x = lsk_half_to_float((uint16_t)h);
+        if (!isnan(x)) assert_int_equal(lsk_float_to_half(x), h);
+    }
+    assert_int_equal(lsk_float_to_half(1.00048828125f), 0x3C00); // halfway: to even
+    assert_int_equal(lsk_float_to_half(1.00146484375f), 0x3C02);
+    assert_int_equal(lsk_float_to_half(65520.0f), 0x7C00);
+    assert_int_equal(lsk_float_to_half(0x1p-25f), 0);
+    assert_true((lsk_float_to_half(NAN) & 0x7FFF) > 0x7C00);
+}
+
+// Blocks of every format and what they stand for, by the reference's own package.
+static void formats_are_those_of_the_reference(void **state) {
+    (void)state;
+    json_error_t e;
+    json_t *all = json_load_file("tests/vectors/quants.json", 0, &e), *one;
+    assert_non_null(all);
+    const char *name;
+    json_object_foreach(all, name, one) {
+        const int type = (int)json_integer_value(json_object_get(one, "type"));
+        const char *hex = json_string_value(json_object_get(one, "raw"));
+        const json_t *want = json_object_get(one, "values");
+        const size_t n = json_array_size(want), bytes = strlen(hex) / 2;
+        unsigned char raw[4096];
+        float got[1024];
+        assert_true(n <= 1024 && bytes <= sizeof raw && lsk_row_bytes(type, (int64_t)n) == bytes);
+        for (size_t i = 0; i < bytes; i++) raw[i] = (unsigned char)strtoul((char[]){hex[2 * i], hex[2 * i + 1], 0}, NULL, 16);
+        lsk_dequant_row(type, raw, (int64_t)n, got);
+        for (size_t i = 0; i < n; i++) {
+            const double w = json_number_value(json_array_get(want, i));
+            if (fabs((double)got[i] - w) > 1e-6 * fabs(w) + 1e-9)
+                fail_msg("%s, value %zu: %.9g, expected %.9g", name, i, (double)got[i], w);
+        }
+    }
+    json_decref(all);
+}
+
+static void quantising_rounds_to_the_nearest(void **state) {
+    (void)state;
+    enum { N = 256 };
+    const struct {
+        int type;
+        float most; // error, as a part of what 32 values span
+    } kinds[] = {{0, 0}, {1, 0.0005f}, {30, 0.004f}, {8, 0.0041f}, {3, 0.035f}};
+    float x[N], y[N];
+    unsigned char raw[4 * N];
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (int round = 0; round < 50; round++) {
+            for (int i = 0; i < N; i++) x[i] = round ? rnd() * powf(10, (float)(round % 7) - 3) : 0; // all zero, too
+            lsk_quantize_row(kinds[k].type, x, N, raw);
+            lsk_dequant_row(kinds[k].type, raw, N, y);
+            for (int i = 0; i < N; i += 32) {
+                float low = 0, high = 0;
+                for (int j = i; j < i + 32; j++) low = fminf(low, x[j]), high = fmaxf(high, x[j]);
+                for (int j = i; j < i + 32; j++) assert_true(fabsf(x[j] - y[j]) <= kinds[k].most * (high - low) + 1e-7f);
+            }
+        }
+}
+
+static void small_kernels_match_doubles(void **state) {
+    (void)state;
+    enum { N = 64 };
+    for (size_t l = 0; l < LEVELS; l++) {
+        const lsk_table *t = lsk_level(levels[l]);
+        float gate[N], up[N], out[N], x[N], cs[N];
+        if (!t) continue;
+        for (int i = 0; i < N; i++) gate[i] = 9 * rnd(), up[i] = rnd(), x[i] = 60 * rnd(), cs[i] = rnd();
+        t->gelu_mul(gate, up, N, out);
+        for (int i = 0; i < N; i++) {
+            const double g = (double)gate[i], want = 0.5 * g * (1 + tanh(sqrt(2 / M_PI) * (g + 0.044715 * g * g * g)));
+            assert_true(fabs((double)out[i] - want * (double)up[i]) < 1e-5);
+        }
+        memcpy(out, x, sizeof x);
+        t->softcap(out, N, 30);
+        for (int i = 0; i < N; i++) assert_true(fabs((double)out[i] - 30 * tanh((double)x[i] / 30)) < 1e-4);
+        for (int interleaved = 0; interleaved < 2; interleaved++)
+            for (int dims = 2; dims <= N; dims += 2) {
+                memcpy(out, x, sizeof x);
+                t->rope(out, dims, interleaved, cs, 0.5f);
+                for (int i = 0; i < dims / 2; i++) {
+                    const int a = interleaved ? 2 * i : i, b = interleaved ? a + 1 : i + dims / 2;
+                    const double c = (double)cs[2 * i], s = (double)cs[2 * i + 1];
+                    assert_true(fabs((double)out[a] - 0.5 * ((double)x[a] * c - (double)x[b] * s)) < 1e-5);
+                    assert_true(fabs((double)out[b] - 0.5 * ((double)x[a] * s + (double)x[b] * c)) < 1e-5);
+                }
+                for (int i = dims; i < N; i++) assert_true(out[i] == x[i]);
+            }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matmul_is_right_and_row_independent),
@@ -301,6 +418,10 @@ int main(void) {
         cmocka_unit_test(row_statistics_match_doubles),
         cmocka_unit_test(silu_takes_any_number),
         cmocka_unit_test(conversions_are_exact),
+        cmocka_unit_test(every_half_survives),
+        cmocka_unit_test(formats_are_those_of_the_reference),
+        cmocka_unit_test(quantising_rounds_to_the_nearest),
+        cmocka_unit_test(small_kernels_match_doubles),
     };
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

@@ -109,10 +109,34 @@ typedef struct {
     lst_session *s;
 } engine;
 
+static lst_hparams shape(void) {
+    static const uint8_t local[LAYERS];
+    static float freq[HEAD_DIM / 2];
+    for (int i = 0; i < HEAD_DIM / 2; i++) freq[i] = powf(10000, -2.0f * (float)i / HEAD_DIM);
+    return (lst_hparams){.size = sizeof(lst_hparams),
+                         .n_layers = LAYERS,
+                         .n_embd = EMBD,
+                         .n_ff = FF,
+                         .n_heads = HEADS,
+                         .n_kv_heads = KV_HEADS,
+                         .head_dim = HEAD_DIM,
+                         .n_vocab = VOCAB,
+                         .rms_eps = 1e-5f,
+                         .embd_scale = 1,
+                         .attn_scale = 1 / sqrtf(HEAD_DIM),
+                         .residual_scale = 1,
+                         .logit_scale = 1,
+                         .rope_interleaved = 1,
+                         .rope_dims = HEAD_DIM,
+                         .rope_freq = {freq, freq},
+                         .rope_magnitude = {1, 1},
+                         .local = local};
+}
+
 // False: this CPU has no such level.
 static bool open_engine(engine *e, const weights *w, const char *level, const char *dtype, int threads) {
-    lst_hparams hp = {sizeof hp, LAYERS, EMBD, FF, HEADS, KV_HEADS, HEAD_DIM, VOCAB, 10000, 1e-5f, 0};
-    lst_open_options o = {sizeof o, "cpu", dtype, threads, NULL, NULL};
+    const lst_hparams hp = shape();
+    const lst_open_options o = {.size = sizeof o, .device = "cpu", .dtype = dtype, .threads = threads};
     lst_model_info_t info = {.size = sizeof info};
     if (level) setenv("LOGITSPEC_CPU", level, 1);
     assert_int_equal(p_lst_model_open(&e->m, &hp, w->t, w->n, &o), LST_OK);
@@ -251,8 +275,8 @@ static void a_bad_logit_names_its_layer(void **state) {
     }
     // and a value that is not finite is refused at load, with the tensor's name
     ((float *)(uintptr_t)w->t[1].data)[5] = NAN;
-    lst_hparams hp = {sizeof hp, LAYERS, EMBD, FF, HEADS, KV_HEADS, HEAD_DIM, VOCAB, 10000, 1e-5f, 0};
-    lst_open_options o = {sizeof o, "cpu", "f32", 1, NULL, NULL};
+    const lst_hparams hp = shape();
+    const lst_open_options o = {.size = sizeof o, .device = "cpu", .dtype = "f32", .threads = 1};
     lst_model *m;
     assert_int_equal(p_lst_model_open(&m, &hp, w->t, w->n, &o), LST_E_NAN);
     assert_non_null(strstr(p_lst_last_error(), "output.weight"));

@@ -5,7 +5,7 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
-.PHONY: all run test embed fuzz bench-cpu setup test-setup clean help install lint format unit
+.PHONY: all run test embed fuzz check-model bench-cpu setup test-setup clean help install lint format unit
 
 CC ?= gcc
 ifeq ($(origin CC),default)
@@ -119,9 +119,9 @@ build/tests/peak: tests/bench/peak.c
 	@mkdir -p $(@D)
 	@echo '  CC   $<'
 	$(Q)$(CC) -O3 -march=native -ffp-contract=fast -mprefer-vector-width=512 $(WARN) -pthread -o $@ $<
-# Fuzzing with clang: `make fuzz TARGET=trace SECONDS=600`, or TARGET=report: both read traces. Inputs that found something
-# stay in tests/fuzz/trace.
+# Fuzzing with clang: `make fuzz TARGET=trace SECONDS=600`; targets and what they begin with are in tests/fuzz/README.md.
 TARGET ?= trace
+SEEDS := $(if $(filter report,$(TARGET)),trace,$(TARGET))
 SECONDS ?= 60
 FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -Isrc -I. \
   -pthread -DLS_VERSION='"$(VERSION)"'
@@ -132,7 +132,7 @@ build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(CORE_SRC) $(UI_SRC)
 fuzz: build/fuzz/fuzz_$(TARGET)
 	@mkdir -p build/fuzz/found-$(TARGET)
 	cd build/fuzz && ./fuzz_$(TARGET) -max_total_time=$(SECONDS) -max_len=65536 -timeout=20 -rss_limit_mb=4096 \
-	  -dict=../../tests/fuzz/trace.dict found-$(TARGET) ../../tests/fuzz/trace
+	  -dict=../../tests/fuzz/$(SEEDS).dict found-$(TARGET) ../../tests/fuzz/$(SEEDS)
 # The drafters alone, for other engines, and an example of such an engine.
 embed: $(B)/embed
 SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(addprefix src/base/,buf.c err.c file.c map.c mem.c)
@@ -144,6 +144,16 @@ $(B)/embed: $(B)/obj/demos/embed.o $(B)/libspec.a
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lm
 
 build/tests/screen: build/obj/tests/bench/screen.o $(CORE_OBJ) $(UI_OBJ)
+	@mkdir -p $(@D)
+	@echo '  LINK $@'
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+# A model against Hugging Face transformers, which PYTHON must have: ids, logits and every layer.
+PYTHON ?= python3
+check-model: all build/tests/probe
+	@test -n '$(MODEL)' || { echo 'check-model: MODEL=FOLDER or MODEL=FILE.gguf'; exit 2; }
+	@$(PYTHON) tests/tools/check_model.py '$(MODEL)' --build $(B) $(if $(WEIGHTS),--weights $(WEIGHTS)) \
+	  $(if $(DTYPE),--dtype $(DTYPE)) $(if $(TEXT),--text '$(TEXT)')
+build/tests/probe: build/obj/tests/tools/probe.o $(CORE_OBJ)
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)

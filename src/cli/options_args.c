@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MODEL_FLAGS "model device dtype threads "
+#define MODEL_FLAGS "model device dtype weights threads context "
 #define DECODE_FLAGS                                                                                                   \
     "method budget sizing acceptance max-tokens temperature top-k top-p seed stop chat raw system trace trace-level "
 #define COMMON_FLAGS "config set help version "

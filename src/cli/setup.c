@@ -40,10 +40,19 @@ void ls_settle_seed(ls_options *o) {
     if (!o->seed.set) o->seed = (ls_opt_SEED){true, draw_seed()};
 }
 
+static ls_backend_options backend_of(const ls_options *o) {
+    const bool kept = !strcmp(o->dtype, "f16") || !strcmp(o->dtype, "q8") || !strcmp(o->dtype, "q4");
+    return (ls_backend_options){.device = o->device,
+                                .dtype = kept ? "auto" : o->dtype,
+                                .weights = kept ? o->dtype : o->weights,
+                                .threads = o->threads,
+                                .context = o->context};
+}
+
 void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
     *r = (ls_run_setup){0};
     r->s = (ls_setup){
-        .model = {.name = o->model, .backend = {.device = o->device, .dtype = o->dtype, .threads = o->threads}},
+        .model = {.name = o->model, .backend = backend_of(o)},
         .decode = {.method = o->method,
                    .budget = o->budget,
                    .knobs = o->knobs,

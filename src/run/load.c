@@ -1,10 +1,9 @@
 #include "run/load.h"
-#include "base/file.h"
 #include "base/mem.h"
 #include "base/paths.h"
-#include "base/sha256.h"
 #include "run/backend_script.h"
 #include "run/backend_torch.h"
+#include "run/model_hash.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -87,15 +86,6 @@ static ls_code load_text(ls_model *m, const char *path, ls_err *err) {
     return read_chat(m, c->gguf);
 }
 
-static ls_code hash_file(ls_model *m, const char *path, ls_err *err) {
-    ls_mapping file;
-    ls_code code = ls_map_open(&file, path, err);
-    if (code) return code;
-    ls_sha256_hex(file.p, file.n, m->sha256);
-    ls_map_close(&file);
-    return LS_OK;
-}
-
 static ls_code load_file(ls_model *m, const char *name, const ls_backend_options *b, ls_err *err) {
     char *path = ls_model_path(name);
     ls_code code;
@@ -105,9 +95,7 @@ static ls_code load_file(ls_model *m, const char *name, const ls_backend_options
                    : ls_fail(err, LS_E_IO, "the default model is not here yet (%s): run 'make setup'", path);
     else code = load_text(m, path, err);
     if (!code && b) {
-        if (b->progress && !b->progress(b->ud, "checking the model file", 0))
-            code = ls_fail(err, LS_E_CANCELLED, "loading was cancelled");
-        if (!code) code = hash_file(m, path, err);
+        code = ls_model_hash(m->checkpoint, m->sha256, b->progress, b->ud, err);
         if (!code) code = ls_backend_torch_open(&m->backend, m->checkpoint, b, err);
     }
     free(path);

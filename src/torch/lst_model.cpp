@@ -32,6 +32,7 @@ struct Loader {
     const lst_tensor *tensors;
     const lst_open_options &opt;
     int keep = -1;
+    bool integers = false; // a matmul takes integers
     uint64_t done = 0, total = 0;
     std::vector<uint8_t> bytes; // of one tensor
 
@@ -116,8 +117,9 @@ struct Loader {
         l.bytes = at::zeros({(int64_t)packed}, at::kByte);
         lsk_pack_init(&l.packed, type, l.n_out, l.n_in, arith);
         l.packed.data = l.bytes.data_ptr<uint8_t>();
-        const bool integers = l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I;
-        l.arith = integers || arith == LSK_ARITH_BF16 ? arith : LSK_ARITH_F32;
+        const bool takes_integers = l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I;
+        integers |= takes_integers;
+        l.arith = takes_integers || arith == LSK_ARITH_BF16 ? arith : LSK_ARITH_F32;
         int64_t row = 0;
         for (auto *t : ts) {
             const uint8_t *raw = read(*t);
@@ -208,13 +210,11 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
         throw lst::Error(LST_E_ARG, std::string("LOGITSPEC_CPU='") + getenv("LOGITSPEC_CPU") +
                                         "' is no CPU level (portable, avx2, avx512, avx512vnni, amx)");
     const Arithmetic &a = choose(dtype, hp.head_dim % 32 == 0, m.kernels->fast_int);
-    m.dtype = a.dtype;
-    m.kernel = a.kernel;
     m.threads = opt.threads > 0 ? std::min(opt.threads, usable_processors()) : usable_processors();
     at::set_num_threads(m.threads);
     Table table;
     for (int32_t i = 0; i < n; i++) table[tensors[i].name] = &tensors[i];
-    Loader load{m, table, tensors, opt, -1, 0, 0, {}};
+    Loader load{m, table, tensors, opt, -1, false, 0, 0, {}};
     load.keep = choose_keeping(m, opt.weights);
     for (int32_t i = 0; i < n; i++) load.total += tensors[i].n_bytes;
     m.local.assign(hp.local, hp.local + hp.n_layers);
@@ -248,6 +248,10 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     }
     m.output_norm = load.vector("output_norm.weight", d, hp.norm_offset);
     load.linear(m.head, a.usual, {{hp.tied ? "token_embd" : "output", hp.n_vocab}}, d);
+    const bool asked = a.usual == LSK_ARITH_I8 || a.usual == LSK_ARITH_I16;
+    const Arithmetic &used = asked && !load.integers ? arithmetics[0] : a; // plain weights keep f32
+    m.dtype = used.dtype;
+    m.kernel = used.kernel;
 }
 
 } // namespace

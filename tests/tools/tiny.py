@@ -152,11 +152,24 @@ def tensors_of(name):
     return out
 
 
-def write_folder(folder, name, tensors):
+def write_folder(folder, name, tensors, shards=1):
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
         json.dump(config_of(name), f, indent=1)
     kind = KEPT.get(name, F32)
+    if shards == 1:
+        write_safetensors(os.path.join(folder, "model.safetensors"), kind, tensors)
+        return
+    names = {}
+    for i in range(shards):
+        file = f"model-{i + 1:05}-of-{shards:05}.safetensors"
+        write_safetensors(os.path.join(folder, file), kind, tensors[i::shards])
+        names |= {t[0]: file for t in tensors[i::shards]}
+    with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as f:
+        json.dump({"metadata": {}, "weight_map": names}, f)
+
+
+def write_safetensors(path, kind, tensors):
     header, data = {}, b""
     for key, shape, values in tensors:
         raw = to_type(values, kind)[0]
@@ -165,7 +178,7 @@ def write_folder(folder, name, tensors):
         data += raw
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    with open(os.path.join(folder, "model.safetensors"), "wb") as f:
+    with open(path, "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text + data)
 
 
@@ -248,7 +261,7 @@ def llama3_factors(c):
     return out
 
 
-def write_gguf(path, name, tensors):
+def write_gguf(path, name, tensors, parts=1):
     c = config_of(name)
     kind, scaling = c["model_type"], c.get("rope_scaling") or {}
     out = []
@@ -266,6 +279,16 @@ def write_gguf(path, name, tensors):
             factors = scaling[length + "_factor"]
             out.append((f"rope_factors_{length}.weight", (len(factors),), factors, F32))
 
+    if parts == 1:
+        write_gguf_file(path, metadata(name), out)
+        return
+    for i in range(parts):
+        split = {"split.no": i, "split.count": parts, "split.tensors.count": len(out)}
+        write_gguf_file(path.replace(".gguf", f"-{i + 1:05}-of-{parts:05}.gguf"), split | (metadata(name) if i == 0 else {}),
+                        out[i::parts])
+
+
+def write_gguf_file(path, meta, out):
     def string(s):
         return struct.pack("<Q", len(s)) + s.encode()
 
@@ -274,7 +297,6 @@ def write_gguf(path, name, tensors):
             return struct.pack("<I", 8) + string(v)
         return struct.pack("<II", 4, v) if isinstance(v, int) else struct.pack("<If", 6, v)
 
-    meta = metadata(name)
     head = b"GGUF" + struct.pack("<IQQ", 3, len(out), len(meta)) + b"".join(string(k) + value(v) for k, v in meta.items())
     data = b""
     for key, shape, values, form in out:
@@ -294,3 +316,6 @@ def write(folder, name):
 if __name__ == "__main__":
     for model in sys.argv[2:] or MODELS:
         write(sys.argv[1], model)
+    if len(sys.argv) == 2:  # the same in several files
+        write_folder(os.path.join(sys.argv[1], "sharded"), "qwen3", tensors_of("qwen3"), 3)
+        write_gguf(os.path.join(sys.argv[1], "split.gguf"), "llama3", tensors_of("llama3"), 3)

@@ -147,6 +147,30 @@ static void kept_in_fewer_bits(void **state) {
     ls_ids_free(&prompt);
 }
 
+static void weights_in_several_files(void **state) {
+    (void)state;
+    need();
+    static const char *const of[][2] = {
+        {"sharded", "qwen3"}, {"split-00001-of-00003.gguf", "llama3"}, {"split-00003-of-00003.gguf", "llama3"}};
+    for (int i = 0; i < 3; i++) {
+        const json_t *v = json_object_get(vectors, of[i][1]);
+        ls_ids prompt = ids_of(json_object_get(v, "prompt"));
+        char *path = tiny(of[i][0], false);
+        ls_backend *b = open_backend(path, "auto", "f32");
+        check_row(b, path, &prompt, 60, json_object_get(json_object_get(v, "rows"), "59"));
+        b->close(b);
+        free(path);
+        ls_ids_free(&prompt);
+    }
+    char *part = tiny("split-00002-of-00003.gguf", false), *whole = tiny("split-00001-of-00003.gguf", false);
+    assert_int_equal(unlink(part), 0);
+    ls_err err = {0};
+    ls_checkpoint *c;
+    assert_int_equal(ls_checkpoint_open(&c, whole, &err), LS_E_IO);
+    assert_non_null(strstr(err.msg, "split-00002-of-00003.gguf: No such file"));
+    free(part), free(whole);
+}
+
 static void rewrite(const char *path, const char *old, const char *new) {
     ls_err err;
     ls_buf text = {0};
@@ -272,6 +296,7 @@ int main(void) {
         cmocka_unit_test(each_model_equals_the_reference),
         cmocka_unit_test(kept_in_fewer_bits),
         cmocka_unit_test(opened_twice_it_is_there_once),
+        cmocka_unit_test(weights_in_several_files),
         cmocka_unit_test(damaged_checkpoints_are_named),
         cmocka_unit_test(a_file_that_is_cut_while_it_is_read),
     };

@@ -259,14 +259,16 @@ static void close_backend(ls_backend *base) {
     free(b);
 }
 
-// Tokens of context: as asked for, else the model's as far as half of the free memory holds their keys and values.
+int32_t ls_context_for(const ls_hparams *h, uint64_t memory) {
+    const uint64_t room = memory / 2 / ls_hparams_kv_bytes(h);
+    if (!memory || room >= (uint64_t)h->n_context || h->n_context <= LS_MIN_CONTEXT) return h->n_context;
+    return room < LS_MIN_CONTEXT ? LS_MIN_CONTEXT : (int32_t)room;
+}
+
 static ls_code choose_context(const ls_hparams *h, int32_t asked, int32_t *out, ls_err *err) {
     if (asked > h->n_context)
         return ls_fail(err, LS_E_RANGE, "a context of %d tokens was asked for, the model has %d", asked, h->n_context);
-    const uint64_t room = ls_memory_free() / 2 / ls_hparams_kv_bytes(h);
-    *out = asked ? asked : h->n_context;
-    if (!asked && room && room < (uint64_t)*out) *out = room < LS_MIN_CONTEXT ? LS_MIN_CONTEXT : (int32_t)room;
-    if (*out > h->n_context) *out = h->n_context;
+    *out = asked ? asked : ls_context_for(h, ls_memory_free());
     return LS_OK;
 }
 

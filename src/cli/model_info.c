@@ -1,0 +1,147 @@
+// What a model is: architecture, parameters, what its weights and its context take, tokenizer, chat frame, and whether it
+// can run here.
+#include "base/jsonw.h"
+#include "base/sysmem.h"
+#include "cli/commands.h"
+#include "run/backend_torch.h"
+#include "run/load.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Bytes that the kernels keep of a value of a matrix, by the format of the file.
+static const struct {
+    int type;
+    double bytes;
+} packed[] = {{LS_GGML_F32, 4},         {LS_GGML_F16, 2},   {LS_GGML_BF16, 2}, {LS_GGML_Q4_0, 20. / 32}, {LS_GGML_Q4_1, 20. / 32},
+              {LS_GGML_Q8_0, 34. / 32}, {LS_GGML_Q4_K, .75}, {LS_GGML_Q5_0, 1.5}, {LS_GGML_Q5_1, 1.5},      {LS_GGML_Q2_K, 1.5},
+              {LS_GGML_Q3_K, 1.5},      {LS_GGML_Q5_K, 1.5}, {LS_GGML_Q6_K, 1.5}};
+static const struct {
+    const char *name;
+    int type; // -1: as the file has them
+} kept[] = {{"auto", -1}, {"f32", LS_GGML_F32}, {"bf16", LS_GGML_BF16}, {"q8", LS_GGML_Q8_0}, {"q4", LS_GGML_Q4_1}};
+enum { KEPT = sizeof kept / sizeof *kept, TYPES = 32 };
+
+typedef struct {
+    uint64_t parameters, weights[KEPT], context_bytes, free;
+    int n_of[TYPES]; // tensors by ggml type
+    int context;     // that would be given
+} facts;
+
+static double bytes_of(int type) {
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
+        if (packed[i].type == type) return packed[i].bytes;
+    return 4;
+}
+
+static void collect(facts *f, const ls_checkpoint *c) {
+    f->parameters = ls_checkpoint_parameters(c);
+    f->context_bytes = ls_hparams_kv_bytes(&c->hparams);
+    f->free = ls_memory_free();
+    f->context = ls_context_for(&c->hparams, f->free);
+    for (int i = 0; i < c->n_tensors; i++) {
+        const ls_tensor *t = &c->tensors[i];
+        const bool embedding = !strcmp(t->name, "token_embd.weight"), matrix = t->n_out > 1;
+        if (t->type >= 0 && t->type < TYPES) f->n_of[t->type]++;
+        for (int k = 0; k < KEPT; k++) {
+            if (embedding) f->weights[k] += t->n_bytes; // rows are read from it as they are
+            if (embedding && !c->hparams.tied) continue;
+            const int type = kept[k].type < 0 ? t->type : kept[k].type;
+            f->weights[k] += (uint64_t)((double)(t->n_in * t->n_out) * (matrix ? bytes_of(type) : 4));
+        }
+    }
+}
+
+static void write_json(const ls_model *m, const facts *f, ls_buf *out) {
+    const ls_hparams *h = &m->checkpoint->hparams;
+    ls_jsonw w = {.out = out};
+    ls_jw_open(&w, '{');
+    ls_jw_field_str(&w, "architecture", h->arch->hf);
+    ls_jw_field_u64(&w, "parameters", f->parameters);
+    ls_jw_field_int(&w, "layers", h->n_layers);
+    ls_jw_field_int(&w, "width", h->n_embd);
+    ls_jw_field_int(&w, "feed_forward", h->n_ff);
+    ls_jw_field_int(&w, "heads", h->n_heads);
+    ls_jw_field_int(&w, "kv_heads", h->n_kv_heads);
+    ls_jw_field_int(&w, "head_dim", h->head_dim);
+    ls_jw_field_int(&w, "vocab", h->n_vocab);
+    ls_jw_field_int(&w, "context", h->n_context);
+    ls_jw_field_int(&w, "window", h->window);
+    ls_jw_field_u64(&w, "file_bytes", m->checkpoint->n_bytes);
+    ls_jw_key(&w, "tensors");
+    ls_jw_open(&w, '{');
+    for (int i = 0; i < TYPES; i++)
+        if (f->n_of[i]) ls_jw_field_int(&w, ls_ggml_type_name(i), f->n_of[i]);
+    ls_jw_close(&w, '}');
+    ls_jw_key(&w, "weight_bytes");
+    ls_jw_open(&w, '{');
+    for (int k = 0; k < KEPT; k++) ls_jw_field_u64(&w, kept[k].name, f->weights[k]);
+    ls_jw_close(&w, '}');
+    ls_jw_field_u64(&w, "context_token_bytes", f->context_bytes);
+    ls_jw_field_u64(&w, "memory_free", f->free);
+    ls_jw_field_int(&w, "context_here", f->context);
+    ls_jw_field_str(&w, "tokenizer", ls_vocab_kind(m->vocab));
+    ls_jw_key(&w, "chat");
+    if (m->chat) ls_jw_str(&w, ls_chat_name(m->chat));
+    else ls_jw_null(&w);
+    ls_jw_field_bool(&w, "fits", !f->free || f->weights[0] < f->free);
+    ls_jw_close(&w, '}');
+}
+
+static void size(ls_buf *out, double bytes) {
+    if (bytes >= 1e9) ls_buf_fmt(out, "%.2f GB", bytes / 1e9);
+    else ls_buf_fmt(out, "%.0f MB", ceil(bytes / 1e6));
+}
+
+static void write_text(const ls_model *m, const facts *f, ls_buf *out) {
+    const ls_checkpoint *c = m->checkpoint;
+    const ls_hparams *h = &c->hparams;
+    ls_buf_fmt(out, "architecture  %s, %.3g %s parameters in %d layers\n", h->arch->hf,
+               (double)f->parameters / (f->parameters >= 1000000000 ? 1e9 : 1e6),
+               f->parameters >= 1000000000 ? "billion" : "million", h->n_layers);
+    ls_buf_fmt(out, "shape         width %d, feed-forward %d, %d heads of %d (%d for keys and values)\n", h->n_embd,
+               h->n_ff, h->n_heads, h->head_dim, h->n_kv_heads);
+    ls_buf_fmt(out, "tokens        %d, %s\n", h->n_vocab, ls_vocab_kind(m->vocab));
+    ls_buf_fmt(out, "chat          %s\n", m->chat ? ls_chat_name(m->chat) : m->chat_problem);
+    ls_buf_fmt(out, "context       %d tokens, %.0f KB each", h->n_context, (double)f->context_bytes / 1e3);
+    if (h->window) ls_buf_fmt(out, "; some layers see the last %d only", h->window);
+    ls_buf_fmt(out, "; %d would be given now\n", f->context);
+    ls_buf_str(out, "file          ");
+    size(out, (double)c->n_bytes);
+    for (int i = 0, n = 0; i < TYPES; i++)
+        if (f->n_of[i]) ls_buf_fmt(out, "%s %d tensors in %s", n++ ? "," : ":", f->n_of[i], ls_ggml_type_name(i));
+    ls_buf_str(out, "\nmemory        weights about");
+    for (int k = 0; k < KEPT; k++) {
+        ls_buf_str(out, k ? ", " : " ");
+        size(out, (double)f->weights[k]);
+        ls_buf_fmt(out, " %s%s", k ? "as " : "(as they are)", k ? kept[k].name : "");
+    }
+    ls_buf_str(out, "\nhere          ");
+    if (f->free && f->weights[0] >= f->free) {
+        ls_buf_str(out, "it does not fit: ");
+        size(out, (double)f->free);
+        ls_buf_str(out, f->weights[KEPT - 1] < f->free ? " are free; --weights q4 would\n" : " are free\n");
+    } else {
+        ls_buf_str(out, "it can run");
+        if (f->free) {
+            ls_buf_str(out, " (");
+            size(out, (double)f->free);
+            ls_buf_str(out, " of memory are free)");
+        }
+        ls_buf_char(out, '\n');
+    }
+}
+
+ls_code ls_model_describe(const char *path, ls_buf *out, bool json, ls_err *err) {
+    ls_model m;
+    facts f = {0};
+    const ls_code code = ls_model_load_text(&m, path, err);
+    if (code) return code;
+    collect(&f, m.checkpoint);
+    if (json) write_json(&m, &f, out);
+    else write_text(&m, &f, out);
+    ls_model_free(&m);
+    return LS_OK;
+}

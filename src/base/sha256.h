@@ -1,5 +1,12 @@
-// SHA-256 of memory, by libcrypto (its only user).
+// SHA-256 by libcrypto (its only user).
 #pragma once
+#include "base/err.h"
+
+#include <stdbool.h>
 #include <stddef.h>
 
 void ls_sha256_hex(const void *p, size_t n, char out[65]); // lower-case hex, NUL-terminated; "" if libcrypto fails
+// Of a file of any size, read in pieces. progress (NULL: none) gets the name and the fraction; false of it is
+// LS_E_CANCELLED.
+ls_code ls_sha256_file(const char *path, char out[65], bool (*progress)(void *ud, const char *stage, double fraction),
+                       void *ud, ls_err *err);

@@ -121,7 +121,7 @@ static ls_code find(const ls_registry_entry **out, ls_registry *r, const char *n
                    "no model '%.100s' ('logitspec models list' shows all; hf:OWNER/REPO is possible too)", name);
 }
 
-// Runs models/fetch on this terminal. It ends by itself on Ctrl-C, which this process ignores meanwhile.
+// Runs models/fetch on this terminal; where it fails it has said why, and err stays empty. It ends by itself on Ctrl-C, which this process ignores meanwhile.
 static ls_code run_fetch(char *const *arguments, ls_err *err) {
     pid_t pid;
     int status;
@@ -145,8 +145,8 @@ static ls_code run_fetch(char *const *arguments, ls_err *err) {
     sigaction(SIGINT, &old, NULL);
     if (WIFEXITED(status) && !WEXITSTATUS(status)) return LS_OK;
     if ((WIFEXITED(status) && WEXITSTATUS(status) == LS_EXIT_INTERRUPTED) || WIFSIGNALED(status))
-        return ls_fail(err, LS_E_CANCELLED, "fetching was interrupted; the same command goes on");
-    return ls_fail(err, LS_E_IO, "fetching failed");
+        return LS_E_CANCELLED;
+    return LS_E_IO;
 }
 
 static ls_code fetch(ls_registry *r, const char *name, ls_err *err) {
@@ -380,6 +380,7 @@ int ls_cmd_models(const ls_command_line *c) {
     if (code) {
         ls_buf_free(&out);
         fflush(stdout);
+        if (!*err.msg) return code == LS_E_CANCELLED ? LS_EXIT_INTERRUPTED : LS_EXIT_FAILED;
         return ls_complain(&err);
     }
     return ls_print(&out) && !wrong ? LS_EXIT_OK : LS_EXIT_FAILED;

@@ -9,6 +9,7 @@ import json
 import os
 import pty
 import re
+import resource
 import signal
 import subprocess
 import tempfile
@@ -262,7 +263,8 @@ class Models(unittest.TestCase):
     def interrupt(self):
         self.server.stall = 120_000
         p = subprocess.Popen([PROGRAM, "models", "fetch", "hf:o/m"], env=dict(ENV, **self.env), stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE, text=True, start_new_session=True)
+                             stderr=subprocess.PIPE, text=True, start_new_session=True,
+                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a background job ignores it
         self.assertTrue(self.server.stalled.wait(20))
         part = os.path.join(self.folder(), "model.safetensors.part")
         end = time.monotonic() + 10
@@ -358,6 +360,15 @@ class Models(unittest.TestCase):
         self.server.info = info
         self.assertFails(self.fetch(), "MiB of disk space are needed")
         self.assertEqual(self.server.asked("cdn"), [])
+
+    def test_a_full_disk_keeps_what_was_fetched(self):
+        part = os.path.join(self.folder(), "model.safetensors.part")
+        r = self.fetch(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000)))
+        self.assertFails(r, f"cannot write {part}", "what is there is kept")
+        self.assertEqual(os.path.getsize(part), 150_000)
+        self.assertEqual(self.fetch().returncode, 0)
+        self.assertWhole()
+        self.assertEqual([h.get("Range") for _, h in self.server.asked("cdn")], [None, "bytes=150000-"])
 
     def test_python_is_needed_to_fetch(self):
         self.assertFails(self.fetch(env={"PATH": "/nonexistent"}), "python3 is not found in PATH")

@@ -121,7 +121,8 @@ static ls_code find(const ls_registry_entry **out, ls_registry *r, const char *n
                    "no model '%.100s' ('logitspec models list' shows all; hf:OWNER/REPO is possible too)", name);
 }
 
-// Runs models/fetch on this terminal; where it fails it has said why, and err stays empty. It ends by itself on Ctrl-C, which this process ignores meanwhile.
+// Runs models/fetch on this terminal; where it fails it has said why, and err stays empty. It ends by itself on Ctrl-C,
+// which this process ignores meanwhile.
 static ls_code run_fetch(char *const *arguments, ls_err *err) {
     pid_t pid;
     int status;
@@ -144,8 +145,7 @@ static ls_code run_fetch(char *const *arguments, ls_err *err) {
     }
     sigaction(SIGINT, &old, NULL);
     if (WIFEXITED(status) && !WEXITSTATUS(status)) return LS_OK;
-    if ((WIFEXITED(status) && WEXITSTATUS(status) == LS_EXIT_INTERRUPTED) || WIFSIGNALED(status))
-        return LS_E_CANCELLED;
+    if ((WIFEXITED(status) && WEXITSTATUS(status) == LS_EXIT_INTERRUPTED) || WIFSIGNALED(status)) return LS_E_CANCELLED;
     return LS_E_IO;
 }
 

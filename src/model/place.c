@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/sha256.h"
+#include "base/utf8.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -49,9 +50,11 @@ static char *text_of(const ls_json *v) {
     size_t n;
     const char *s = ls_json_str(v, &n);
     if (!s || strlen(s) != n) return NULL;
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f) return NULL; // it goes to a terminal
-    return ls_strdup(s);
+    char *copy = ls_strdup(s);
+    ls_utf8_tame(copy); // it goes to a terminal
+    if (!strcmp(copy, s)) return copy;
+    free(copy);
+    return NULL;
 }
 
 static bool take_file(ls_model_file *f, const ls_json *v) {

@@ -271,7 +271,8 @@ static void add_folders(ls_registry *r) {
     for (struct dirent *e; d && (e = readdir(d));) {
         struct stat st;
         char *path = ls_format("%s/%s", folder, e->d_name);
-        if (*e->d_name != '.' && !stat(path, &st) && S_ISDIR(st.st_mode) && !find(r, e->d_name)) {
+        if (*e->d_name != '.' && ls_model_file_name_ok(e->d_name) && !stat(path, &st) && S_ISDIR(st.st_mode) &&
+            !find(r, e->d_name)) {
             ls_registry_entry *found = ls_calloc(1, sizeof *found);
             *found = (ls_registry_entry){.name = ls_strdup(e->d_name),
                                          .from = LS_FROM_FOLDER,

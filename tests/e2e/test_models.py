@@ -327,7 +327,7 @@ class Models(unittest.TestCase):
 
     def test_hostile_names(self):
         for name in ["../tokenizer.json", "/etc/tokenizer.json", "a/../../tokenizer.json", "tokenizer\x1b[2J", "tokenizer\\..\\x",
-                     "tokenizer/", "./tokenizer.json", "logitspec.lock", "tokenizer.part", "config.json"]:
+                     "tokenizer/", "./tokenizer.json", "logitspec.lock", "tokenizer.part", "config.json", "tokenizer\ud800", "tokenizer\x9b2J"]:
             with self.subTest(name):
                 info = self.server.describe()
                 info["siblings"].append({"rfilename": name, "size": 2, "blobId": git_hash(b"{}")})
@@ -340,15 +340,16 @@ class Models(unittest.TestCase):
 
     def test_nonsense_from_the_server(self):
         good = self.server.describe()
-        for info in [[], {"sha": "main", "siblings": []}, {"sha": COMMIT}, dict(good, sha="../../x"),
+        for info in [[], {"sha": "main", "siblings": []}, {"sha": COMMIT}, dict(good, sha="../../x"), dict(good, sha=5), dict(good, siblings=[5]), dict(good, cardData=[5]),
                      dict(good, siblings=[{"rfilename": "config.json"}, {"rfilename": "model.safetensors", "size": "1"}])]:
             with self.subTest(str(info)[:40]):
                 self.server.info = info
                 self.assertFails(self.fetch(), "fetch: ")
 
     def test_a_redirect_to_no_web_address_is_refused(self):
-        self.server.to = "ftp://127.0.0.1/x"
-        self.assertFails(self.fetch(), "refused")
+        for to in "ftp://127.0.0.1/x", "file:///etc/passwd", "http://127.0.0.1:99999/x":
+            self.server.to = to
+            self.assertFails(self.fetch(), "fetch: ")
 
     def test_no_network(self):
         self.assertFails(self.fetch(env={"HF_ENDPOINT": "http://127.0.0.1:9"}), "cannot be reached")

@@ -137,6 +137,7 @@ static ls_code run_fetch(char *const *arguments, ls_err *err) {
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
     const int failed = posix_spawnp(&pid, "python3", NULL, &attributes, arguments, environ);
     posix_spawnattr_destroy(&attributes);
+    if (failed) sigaction(SIGINT, &old, NULL);
     if (failed == ENOENT)
         return ls_fail(err, LS_E_IO,
                        "python3 is not found in PATH: fetching needs it (Debian: apt-get install python3)");

@@ -420,13 +420,13 @@ class Models(unittest.TestCase):
         self.assertEqual(self.fetch().returncode, 0)
         path = os.path.join(self.folder(), "logitspec.lock")
         good = self.lock()
-        for bad in ["", "{", "{}", json.dumps(dict(good, files=[])),
+        for bad in ["", "{", "{}", "[]", json.dumps(dict(good, files=[{"name": "config.json", "size": 2}])), json.dumps(dict(good, files=[])),
                     json.dumps(dict(good, files=[dict(good["files"][0], name="../../x")]))]:
             with open(path, "w", encoding="utf-8") as f:
                 f.write(bad)
             self.assertEqual(self.listed()["state"], "broken", bad)
             self.assertEqual(self.logitspec("verify").returncode, 1)
-        self.assertFails(self.fetch(), "damaged")
+            self.assertFails(self.fetch(), "damaged")
 
     def test_remove(self):
         self.assertEqual(self.fetch().returncode, 0)

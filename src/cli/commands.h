@@ -22,9 +22,13 @@ int ls_cmd_corpus(const ls_command_line *c);
 int ls_cmd_tokenize(const ls_command_line *c);
 int ls_cmd_doctor(const ls_command_line *c);
 int ls_cmd_config(const ls_command_line *c);
+int ls_cmd_models(const ls_command_line *c);
 
 // "logitspec: MESSAGE" on standard error; the exit code that goes with the error.
 int ls_complain(const ls_err *err);
+
+// What a model file or folder says of itself: lines of text, or one JSON object.
+ls_code ls_model_describe(const char *path, ls_buf *out, bool json, ls_err *err);
 
 // Puts text on standard output, behind what was printed before, and frees it. False, with one line on standard error,
 // where any of it failed.

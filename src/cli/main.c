@@ -15,7 +15,8 @@ int main(int argc, char **argv) {
                     {"demo", ls_cmd_demo},         {"replay", ls_cmd_replay},     {"inspect", ls_cmd_inspect},
                     {"diff", ls_cmd_diff},         {"report", ls_cmd_report},     {"export", ls_cmd_export},
                     {"simulate", ls_cmd_simulate}, {"tune", ls_cmd_tune},         {"corpus", ls_cmd_corpus},
-                    {"tokenize", ls_cmd_tokenize}, {"doctor", ls_cmd_doctor},     {"config", ls_cmd_config}};
+                    {"tokenize", ls_cmd_tokenize}, {"doctor", ls_cmd_doctor},     {"config", ls_cmd_config},
+                    {"models", ls_cmd_models}};
     setlocale(LC_CTYPE, ""); // widths and line drawing; numbers keep the C locale
     ls_command_line c;
     ls_err err = {0};

@@ -65,7 +65,7 @@ typedef struct {
     int n_args;
     const char *prompt, *prompt_file, *suite, *methods, *out, *speed, *step, *turn, *size, *alt, *script,
         *cast; // borrowed; NULL: not given
-    bool paused, live, json, quiet, calibrate, help, version;
+    bool paused, live, json, quiet, calibrate, yes, help, version;
 } ls_command_line;
 
 typedef struct {

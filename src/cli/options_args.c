@@ -42,6 +42,9 @@ const ls_command_info ls_commands[] = {
     {"corpus", "build FILE|FOLDER... --out FILE | info FILE", "a corpus of your texts or code, for the method rest",
      "model threads out quiet " COMMON_FLAGS},
     {"tokenize", "[FLAGS]", "token ids of a text", "model prompt prompt-file chat raw system json " COMMON_FLAGS},
+    {"models", "list | fetch NAME|hf:OWNER/REPO[@REV] | info NAME|PATH | verify [NAME...] | remove NAME",
+     "models by name: which there are, getting them, whether their files are what they should be",
+     "json yes " COMMON_FLAGS},
     {"doctor", "[FLAGS]", "what this machine has and what is missing", MODEL_FLAGS "json calibrate " COMMON_FLAGS},
     {"config", "show [FLAGS]", "the effective configuration and where each value came from",
      MODEL_FLAGS DECODE_FLAGS "color theme ascii no-mouse " COMMON_FLAGS},
@@ -73,6 +76,7 @@ static const struct {
     {"size", "COLSxROWS", NULL, NULL, "of a film or of the screen of a script, 120x36 where none is given"},
     {"script", "FILE", NULL, NULL, "drive the screen by a script, without a terminal (ui/script.h)"},
     {"cast", "FILE", NULL, NULL, "write a film of it (asciicast), without a terminal"},
+    {"yes", NULL, NULL, NULL, "remove without asking"},
     {"calibrate", NULL, NULL, NULL, "measure what forwards cost here, anew, and show it"},
     {"json", NULL, NULL, NULL, "one JSON object on standard output"},
     {"quiet", NULL, NULL, NULL, "no progress and no summary (-q)"},
@@ -160,6 +164,10 @@ void ls_help(const char *command, ls_buf *out) {
     if (!strcmp(c->name, "corpus"))
         ls_buf_str(out, "  logitspec corpus build ~/src/project README.md --out project.corpus\n"
                         "  logitspec generate --prompt \"...\" --method rest --set rest.corpus=project.corpus\n\n");
+    if (!strcmp(c->name, "models"))
+        ls_buf_str(out, "  logitspec models list\n"
+                        "  logitspec models fetch qwen2.5-0.5b-instruct && logitspec --model qwen2.5-0.5b-instruct\n"
+                        "  HF_TOKEN=... logitspec models fetch hf:google/gemma-3-1b-it@main\n\n");
     if (!strcmp(c->name, "tokenize")) ls_buf_str(out, "  logitspec tokenize --prompt \"Hello, world\" --raw\n\n");
     for (size_t i = 0; i < LS_OPT_COUNT; i++)
         if (keyed[i].flag && has_word(c->flags, keyed[i].flag))
@@ -268,6 +276,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
             else if (!strcmp(flag, "cast")) c->cast = optarg;
             else if (!strcmp(flag, "paused")) c->paused = true;
             else if (!strcmp(flag, "live")) c->live = true;
+            else if (!strcmp(flag, "yes")) c->yes = true;
             else if (!strcmp(flag, "calibrate")) c->calibrate = true;
             else if (!strcmp(flag, "json")) c->json = true;
             else if (!strcmp(flag, "quiet")) c->quiet = true;

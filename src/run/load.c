@@ -1,15 +1,12 @@
 #include "run/load.h"
 #include "base/mem.h"
-#include "base/paths.h"
+#include "model/registry.h"
 #include "run/backend_script.h"
 #include "run/backend_torch.h"
 #include "run/model_hash.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-static const char default_file[] = "models/smollm2-135m-instruct.Q4_1.gguf";
 
 static bool is_script(const char *name) {
     return !strcmp(name, "script") || !strncmp(name, "script:", 7);
@@ -17,7 +14,8 @@ static bool is_script(const char *name) {
 
 char *ls_model_path(const char *name) {
     if (is_script(name)) return NULL;
-    return strcmp(name, "default") ? ls_strdup(name) : ls_data_path(default_file);
+    char *path = ls_registry_path(name);
+    return path ? path : ls_strdup(name);
 }
 
 static ls_code read_vocab(ls_vocab **out, const ls_gguf *g, ls_err *err) {
@@ -88,12 +86,8 @@ static ls_code load_text(ls_model *m, const char *path, ls_err *err) {
 
 static ls_code load_file(ls_model *m, const char *name, const ls_backend_options *b, ls_err *err) {
     char *path = ls_model_path(name);
-    ls_code code;
-    if (access(path, R_OK))
-        code = strcmp(name, "default")
-                   ? ls_fail(err, LS_E_IO, "no model file '%s' (a GGUF file or 'default' is expected)", path)
-                   : ls_fail(err, LS_E_IO, "the default model is not here yet (%s): run 'make setup'", path);
-    else code = load_text(m, path, err);
+    ls_code code = ls_registry_ready(name, err);
+    if (!code) code = load_text(m, path, err);
     if (!code && b) {
         code = ls_model_hash(m->checkpoint, m->sha256, b->progress, b->ud, err);
         if (!code) code = ls_backend_torch_open(&m->backend, m->checkpoint, b, err);

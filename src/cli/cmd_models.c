@@ -1,0 +1,388 @@
+// `models`: which models there are by name, getting them, what is known of one, whether the files are what they should
+// be, and removing them.
+#include "base/jsonw.h"
+#include "base/mem.h"
+#include "base/paths.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "model/place.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *state_of(const ls_model_place *p) {
+    return !p->here ? "absent" : *p->problem ? "broken" : p->n_files ? "here" : "unchecked";
+}
+
+static void amount(int64_t n, char out[32]) {
+    if (n < 0) snprintf(out, 32, "?");
+    else if (n >= 1000000000) snprintf(out, 32, "%.1f GB", (double)n / 1e9);
+    else if (n >= 1000000) snprintf(out, 32, "%.1f MB", (double)n / 1e6);
+    else snprintf(out, 32, "%" PRId64 " bytes", n);
+}
+
+static const char *licence_of(const ls_registry_entry *e, const ls_model_place *p) {
+    return e->licence ? e->licence : p->licence ? p->licence : "";
+}
+
+static void field(ls_jsonw *w, const char *key, const char *value) {
+    ls_jw_key(w, key);
+    if (value) ls_jw_str(w, value);
+    else ls_jw_null(w);
+}
+
+static void add_fields(ls_jsonw *w, const ls_registry_entry *e, const ls_model_place *p) {
+    static const char *const from[] = {"pypi", "huggingface", "path", "folder"};
+    field(w, "what", e->what);
+    field(w, "licence", *licence_of(e, p) ? licence_of(e, p) : NULL);
+    ls_jw_field_bool(w, "gated", e->gated);
+    field(w, "from", from[e->from]);
+    field(w, "repository", e->repository ? e->repository : p->repository);
+    field(w, "revision", e->revision ? e->revision : p->revision);
+    field(w, "commit", p->commit);
+    ls_jw_key(w, "size");
+    if (p->size < 0) ls_jw_null(w);
+    else ls_jw_int(w, p->size);
+    field(w, "state", state_of(p));
+    field(w, "problem", *p->problem ? p->problem : NULL);
+    field(w, "path", p->path);
+}
+
+static void list_json(ls_registry *r, ls_buf *out) {
+    ls_jsonw w = {.out = out};
+    char *folder = ls_models_folder();
+    ls_jw_open(&w, '{');
+    field(&w, "folder", folder);
+    ls_jw_key(&w, "models");
+    ls_jw_open(&w, '[');
+    for (size_t i = 0; i < r->n; i++) {
+        const ls_registry_entry *e = ls_registry_get(r, r->entries[i]->name);
+        ls_model_place p;
+        ls_model_place_find(&p, e);
+        ls_jw_open(&w, '{');
+        field(&w, "name", r->entries[i]->name);
+        field(&w, "alias", r->entries[i]->alias);
+        add_fields(&w, e, &p);
+        ls_jw_close(&w, '}');
+        ls_model_place_free(&p);
+    }
+    ls_jw_close(&w, ']');
+    ls_jw_close(&w, '}');
+    ls_buf_char(out, '\n');
+    free(folder);
+}
+
+static void list_text(ls_registry *r, ls_buf *out) {
+    char *folder = ls_models_folder();
+    ls_buf_fmt(out, "%-26s %9s  %-9s %-27s %s\n", "name", "size", "", "licence", "what");
+    for (size_t i = 0; i < r->n; i++) {
+        const ls_registry_entry *e = r->entries[i];
+        ls_model_place p;
+        char size[32] = "";
+        if (e->alias) {
+            ls_buf_fmt(out, "%-26s %9s  %-9s %-27s = %s\n", e->name, "", "", "", e->alias);
+            continue;
+        }
+        ls_model_place_find(&p, e);
+        if (p.size >= 0) amount(p.size, size);
+        ls_buf_fmt(out, "%-26s %9s  %-9s %-27s %s\n", e->name, size,
+                   p.here     ? state_of(&p)
+                   : e->gated ? "gated"
+                              : "",
+                   licence_of(e, &p),
+                   e->what        ? e->what
+                   : p.repository ? p.repository
+                                  : "");
+        ls_model_place_free(&p);
+    }
+    ls_buf_fmt(out,
+               "\n'logitspec models fetch NAME' gets one into %s;\nits size is known then. "
+               "'gated': accept the licence on its page first, and set HF_TOKEN.\n",
+               folder ? folder : "(no HOME)");
+    free(folder);
+}
+
+// A name of the registry, an address, or a path with a lock.
+static ls_code find(const ls_registry_entry **out, ls_registry *r, const char *name, ls_err *err) {
+    *out = ls_registry_get(r, name);
+    if (!*out) *out = ls_registry_at(r, name);
+    if (*out) return LS_OK;
+    if (!strncmp(name, "hf:", 3))
+        return ls_fail(err, LS_E_USAGE, "'%.200s': hf:OWNER/REPO[@REVISION] is expected", name);
+    return ls_fail(err, LS_E_USAGE,
+                   "no model '%.100s' ('logitspec models list' shows all; hf:OWNER/REPO is possible too)", name);
+}
+
+// Runs models/fetch on this terminal; where it fails it has said why, and err stays empty. It ends by itself on Ctrl-C,
+// which this process ignores meanwhile.
+static ls_code run_fetch(char *const *arguments, ls_err *err) {
+    pid_t pid;
+    int status;
+    posix_spawnattr_t attributes;
+    sigset_t defaults;
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, old;
+    sigaction(SIGINT, &ignore, &old);
+    posix_spawnattr_init(&attributes);
+    sigemptyset(&defaults);
+    if (old.sa_handler != SIG_IGN) sigaddset(&defaults, SIGINT);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    const int failed = posix_spawnp(&pid, "python3", NULL, &attributes, arguments, environ);
+    posix_spawnattr_destroy(&attributes);
+    if (failed) sigaction(SIGINT, &old, NULL);
+    if (failed == ENOENT)
+        return ls_fail(err, LS_E_IO,
+                       "python3 is not found in PATH: fetching needs it (Debian: apt-get install python3)");
+    if (failed) return ls_fail(err, LS_E_IO, "python3 cannot be started: %s", strerror(failed));
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    sigaction(SIGINT, &old, NULL);
+    if (WIFEXITED(status) && !WEXITSTATUS(status)) return LS_OK;
+    if ((WIFEXITED(status) && WEXITSTATUS(status) == LS_EXIT_INTERRUPTED) || WIFSIGNALED(status)) return LS_E_CANCELLED;
+    return LS_E_IO;
+}
+
+static ls_code fetch(ls_registry *r, const char *name, ls_err *err) {
+    const ls_registry_entry *e;
+    ls_code code = find(&e, r, name, err);
+    if (code) return code;
+    ls_model_place p;
+    ls_model_place_find(&p, e);
+    char *script = ls_data_path("models/fetch");
+    ls_buf json = {0};
+    ls_registry_json(e, &json);
+    char *installed[] = {"python3", script, "default", p.path, NULL},
+         *into_folder[] = {"python3", script, "model", json.p, p.folder, NULL};
+    if (e->from == LS_FROM_PATH || (e->from == LS_FROM_FOLDER && !p.repository))
+        code = ls_fail(err, LS_E_USAGE, "'%s' is a path (%s): there is nowhere to fetch it from", name, e->path);
+    else if (e->from == LS_FROM_FOLDER)
+        code = ls_fail(err, LS_E_USAGE, "'%s' is not in the registry: fetch it as hf:%s@%s", name, p.repository,
+                       p.revision ? p.revision : "main");
+    else if (!*p.folder) code = ls_fail(err, LS_E_IO, "there is no folder for models: set HOME or LOGITSPEC_MODELS");
+    else if (access(script, R_OK)) code = ls_fail(err, LS_E_IO, "%s: %s", script, strerror(errno));
+    else code = run_fetch(p.installed ? installed : into_folder, err);
+    if (!code && p.installed) code = ls_registry_ready(name, err); // what was there already
+    if (!code) printf("use it: logitspec --model %s\n", name);
+    ls_buf_free(&json);
+    free(script);
+    ls_model_place_free(&p);
+    return code;
+}
+
+static void info_text(const ls_registry_entry *e, const ls_model_place *p, ls_buf *out) {
+    char size[32];
+    ls_buf_fmt(out, "%-13s %s\n", "name", e->name);
+    if (e->what) ls_buf_fmt(out, "%-13s %s\n", "what", e->what);
+    if (*licence_of(e, p)) ls_buf_fmt(out, "%-13s %s%s\n", "licence", licence_of(e, p), e->gated ? " (gated)" : "");
+    if (e->from == LS_FROM_PYPI) ls_buf_fmt(out, "%-13s PyPI: %s, %s\n", "from", e->requirement, e->member);
+    else if (e->repository || p->repository)
+        ls_buf_fmt(out, "%-13s Hugging Face: %s at %s\n", "from", e->repository ? e->repository : p->repository,
+                   p->commit     ? p->commit
+                   : e->revision ? e->revision
+                                 : "?");
+    ls_buf_fmt(out, "%-13s %s (%s)\n", "path", p->path, state_of(p));
+    if (p->fetched) ls_buf_fmt(out, "%-13s %s\n", "fetched", p->fetched);
+    if (*p->problem) ls_buf_fmt(out, "%-13s %s\n", "problem", p->problem);
+    if (!p->n_files && e->from == LS_FROM_HUGGINGFACE)
+        ls_buf_fmt(out, "%-13s %s\n", "files", "known when it is fetched, and pinned then");
+    for (size_t i = 0; i < p->n_files; i++) {
+        amount(p->files[i].size, size);
+        ls_buf_fmt(out, "%-13s %s, %s, sha256 %s%s\n", i ? "" : "files", p->files[i].name, size, p->files[i].sha256,
+                   !p->files[i].mtime_ns ? ""
+                   : *p->problem         ? ""
+                                         : ", verified");
+    }
+}
+
+static ls_code info(ls_registry *r, const char *name, bool json, ls_buf *out, ls_err *err) {
+    const ls_registry_entry *e;
+    ls_model_place p = {0};
+    ls_err why = {0};
+    ls_buf about = {0};
+    const bool plain = find(&e, r, name, err) != LS_OK;
+    if (plain && access(name, F_OK)) return LS_E_USAGE;
+    if (!plain) ls_model_place_find(&p, e);
+    const char *path = plain ? name : p.path;
+    const bool here = plain || (p.here && !p.misfit);
+    const ls_code code = here ? ls_model_describe(path, &about, json, &why) : LS_OK;
+    if (json) {
+        ls_jsonw w = {.out = out};
+        ls_jw_open(&w, '{');
+        field(&w, "name", plain ? NULL : e->name);
+        if (plain) field(&w, "path", path);
+        else add_fields(&w, e, &p);
+        ls_jw_key(&w, "files");
+        ls_jw_open(&w, '[');
+        for (size_t i = 0; i < p.n_files; i++) {
+            ls_jw_open(&w, '{');
+            ls_jw_field_str(&w, "name", p.files[i].name);
+            ls_jw_field_int(&w, "size", p.files[i].size);
+            ls_jw_field_str(&w, "sha256", p.files[i].sha256);
+            ls_jw_close(&w, '}');
+        }
+        ls_jw_close(&w, ']');
+        ls_jw_key(&w, "model");
+        ls_buf_str(out, about.n && !code ? about.p : "null");
+        w.comma = true;
+        ls_jw_close(&w, '}');
+        ls_buf_char(out, '\n');
+    } else {
+        if (!plain) info_text(e, &p, out);
+        if (code) ls_buf_fmt(out, "%-13s %s\n", "model", why.msg);
+        else if (about.n) ls_buf_add(out, about.p, about.n);
+    }
+    ls_buf_free(&about);
+    ls_model_place_free(&p);
+    if (code && plain) { // nothing else is known
+        *err = why;
+        return code;
+    }
+    return LS_OK;
+}
+
+typedef struct {
+    ls_gauge gauge;
+    const char *name;
+} verifier;
+
+static bool show(void *ud, const char *stage, double fraction) {
+    return ls_gauge_show(&((verifier *)ud)->gauge, stage, fraction);
+}
+
+static void differs(void *ud, const char *line) {
+    verifier *v = ud;
+    ls_gauge_clear(&v->gauge);
+    printf("%s: %s\n", v->name, line);
+}
+
+static ls_code verify_one(const ls_registry_entry *e, const char *name, bool asked, size_t *wrong, ls_err *err) {
+    verifier v = {.gauge = ls_gauge_start(false), .name = name};
+    ls_model_place p;
+    size_t bad = 0;
+    char size[32];
+    ls_code code = LS_OK;
+    ls_model_place_find(&p, e);
+    const char *problem = !p.here               ? "not here"
+                          : p.misfit            ? p.problem
+                          : !p.n_files && asked ? "no lock, so nothing to compare with"
+                                                : NULL;
+    if (!p.here && !asked) goto end;
+    if (problem) differs(&v, problem), bad = 1;
+    else if (p.n_files) {
+        code = ls_model_verify(&p, &bad, &(ls_model_verify_options){show, differs, &v}, err);
+        ls_gauge_clear(&v.gauge);
+        amount(p.size, size);
+        if (!code && !bad)
+            printf("%s: %zu file%s, %s: as they should be\n", name, p.n_files, p.n_files == 1 ? "" : "s", size);
+    }
+    *wrong += bad;
+end:
+    ls_model_place_free(&p);
+    return code;
+}
+
+static ls_code verify(ls_registry *r, const char *const *names, int n, size_t *wrong, ls_err *err) {
+    const ls_registry_entry *e;
+    ls_code code = LS_OK;
+    for (int i = 0; i < n && !code; i++)
+        if (!(code = find(&e, r, names[i], err))) code = verify_one(e, names[i], true, wrong, err);
+    for (size_t i = 0; !n && i < r->n && !code; i++)
+        if (!r->entries[i]->alias) code = verify_one(r->entries[i], r->entries[i]->name, false, wrong, err);
+    return code;
+}
+
+static int remove_path(const char *path, const struct stat *st, int flag, struct FTW *ftw) {
+    (void)st, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+// A folder right in the models folder, itself no link to elsewhere.
+static bool is_ours(const char *folder) {
+    char *models = ls_models_folder(), *real = realpath(folder, NULL), *parent = models ? realpath(models, NULL) : NULL;
+    char *slash = real ? strrchr(real, '/') : NULL;
+    struct stat st;
+    const bool ours = slash && parent && !lstat(folder, &st) && S_ISDIR(st.st_mode) &&
+                      strlen(parent) == (size_t)(slash - real) && !strncmp(parent, real, strlen(parent));
+    free(models);
+    free(real);
+    free(parent);
+    return ours;
+}
+
+static ls_code confirm(const char *what, const ls_model_place *p, bool yes, ls_err *err) {
+    char size[32], answer[16] = "";
+    if (yes) return LS_OK;
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return ls_fail(err, LS_E_USAGE, "no terminal to ask on: add --yes to remove %s", what);
+    amount(p->size, size);
+    fprintf(stderr, "remove %s (%s)? [y/N] ", what, size);
+    if (!fgets(answer, sizeof answer, stdin) || (*answer != 'y' && *answer != 'Y'))
+        return ls_fail(err, LS_E_CANCELLED, "nothing was removed");
+    return LS_OK;
+}
+
+static ls_code remove_model(ls_registry *r, const char *name, bool yes, ls_err *err) {
+    const ls_registry_entry *e;
+    ls_code code = find(&e, r, name, err);
+    if (code) return code;
+    ls_model_place p;
+    ls_model_place_find(&p, e);
+    const char *what = p.installed ? p.path : p.folder;
+    struct stat st;
+    if (!p.here && lstat(what, &st)) code = ls_fail(err, LS_E_IO, "'%s' is not here (%s)", name, what);
+    else if (e->from == LS_FROM_PATH || (!p.installed && !is_ours(p.folder)))
+        code = ls_fail(err, LS_E_IO, "%s lies outside the models folder; it stays",
+                       e->from == LS_FROM_PATH ? p.path : what);
+    else if ((code = confirm(what, &p, yes, err))) {
+    } else if (p.installed ? unlink(what) : nftw(what, remove_path, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT))
+        code = ls_fail(err, LS_E_IO, "%s: %s", what, strerror(errno));
+    else {
+        const bool folder = e->from == LS_FROM_FOLDER;
+        printf("removed %s%s", what, folder && !p.repository ? "" : "; ");
+        if (p.installed) printf("'make setup' or ");
+        if (!folder) printf("'logitspec models fetch %s' brings it back", name);
+        else if (p.repository) printf("'logitspec models fetch hf:%s' brings it back", p.repository);
+        printf("\n");
+    }
+    ls_model_place_free(&p);
+    return code;
+}
+
+int ls_cmd_models(const ls_command_line *c) {
+    const char *verb = c->n_args ? c->args[0] : "list";
+    const int n = c->n_args > 0 ? c->n_args - 1 : 0;
+    const char *const *names = c->args + 1;
+    ls_err err = {0};
+    ls_registry r = {0};
+    ls_buf out = {0};
+    size_t wrong = 0;
+    ls_code code = ls_registry_read(&r, &err);
+    if (code) {
+    } else if (!strcmp(verb, "list") && !n) (c->json ? list_json : list_text)(&r, &out);
+    else if (!strcmp(verb, "fetch") && n == 1) code = fetch(&r, names[0], &err);
+    else if (!strcmp(verb, "info") && n == 1) code = info(&r, names[0], c->json, &out, &err);
+    else if (!strcmp(verb, "verify")) {
+        ls_catch_signals();
+        code = verify(&r, names, n, &wrong, &err);
+    } else if (!strcmp(verb, "remove") && n == 1) code = remove_model(&r, names[0], c->yes, &err);
+    else
+        code = ls_fail(&err, LS_E_USAGE,
+                       "'logitspec models list', 'fetch NAME', 'info NAME', 'verify [NAME...]' or "
+                       "'remove NAME' is expected");
+    ls_registry_free(&r);
+    if (code) {
+        ls_buf_free(&out);
+        fflush(stdout);
+        if (!*err.msg) return code == LS_E_CANCELLED ? LS_EXIT_INTERRUPTED : LS_EXIT_FAILED;
+        return ls_complain(&err);
+    }
+    return ls_print(&out) && !wrong ? LS_EXIT_OK : LS_EXIT_FAILED;
+}

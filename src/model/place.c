@@ -1,0 +1,347 @@
+#include "model/place.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/jsonw.h"
+#include "base/mem.h"
+#include "base/paths.h"
+#include "base/sha256.h"
+#include "base/utf8.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char lock_name[] = "logitspec.lock";
+
+void ls_model_place_free(ls_model_place *p) {
+    char *owned[] = {p->path,   p->folder,  p->from,    p->repository, p->revision,
+                     p->commit, p->licence, p->fetched, p->requirement};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
+    for (size_t i = 0; i < p->n_files; i++) free(p->files[i].name);
+    free(p->files);
+    for (size_t i = 0; p->wanted && p->wanted[i]; i++) free(p->wanted[i]);
+    free(p->wanted);
+    *p = (ls_model_place){0};
+}
+
+static bool exists(const char *folder, const char *name) {
+    char *path = ls_format("%s/%s", folder, name);
+    const bool yes = !access(path, F_OK);
+    free(path);
+    return yes;
+}
+
+static char *folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? ls_strndup(path, slash > path ? (size_t)(slash - path) : 1) : ls_strdup(".");
+}
+
+static bool ends_with(const char *s, const char *end) {
+    const size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+static char *text_of(const ls_json *v) {
+    size_t n;
+    const char *s = ls_json_str(v, &n);
+    if (!s || strlen(s) != n) return NULL;
+    char *copy = ls_strdup(s);
+    ls_utf8_tame(copy); // it goes to a terminal
+    if (!strcmp(copy, s)) return copy;
+    free(copy);
+    return NULL;
+}
+
+static bool take_file(ls_model_file *f, const ls_json *v) {
+    char *sha256 = text_of(ls_json_get(v, "sha256"));
+    *f = (ls_model_file){.name = text_of(ls_json_get(v, "name"))};
+    const bool ok = f->name && ls_model_file_name_ok(f->name) && ls_json_int(ls_json_get(v, "size"), &f->size) &&
+                    f->size >= 0 && ls_json_int(ls_json_get(v, "mtime_ns"), &f->mtime_ns) && sha256 &&
+                    strlen(sha256) == 64 && strspn(sha256, "0123456789abcdef") == 64;
+    if (ok) memcpy(f->sha256, sha256, 65);
+    free(sha256);
+    return ok;
+}
+
+// False: it cannot be read, and problem says so.
+static bool read_lock(ls_model_place *p) {
+    ls_buf text = {0};
+    ls_json *doc = NULL;
+    ls_err err = {0};
+    char *path = ls_format("%s/%s", p->folder, lock_name);
+    FILE *f = fopen(path, "re");
+    bool ok = f && !ls_read_all(&text, f, path, 16 << 20, &err) &&
+              !ls_json_parse(&doc, text.n ? text.p : "", text.n, path, &err);
+    if (f) fclose(f);
+    if (ok) {
+        p->from = text_of(ls_json_get(doc, "from"));
+        p->repository = text_of(ls_json_get(doc, "repository"));
+        p->revision = text_of(ls_json_get(doc, "revision"));
+        p->commit = text_of(ls_json_get(doc, "commit"));
+        p->licence = text_of(ls_json_get(doc, "licence"));
+        p->fetched = text_of(ls_json_get(doc, "fetched"));
+        p->requirement = text_of(ls_json_get(doc, "requirement"));
+        const ls_json *files = ls_json_get(doc, "files"), *wanted = ls_json_get(doc, "wanted");
+        const size_t n = ls_json_size(files), n_wanted = ls_json_size(wanted);
+        p->files = ls_calloc(n, sizeof *p->files);
+        p->wanted = ls_calloc(n_wanted + 1, sizeof *p->wanted);
+        ok = n > 0;
+        for (size_t i = 0; i < n && ok; i++) {
+            p->n_files = i + 1;
+            ok = take_file(&p->files[i], ls_json_at(files, i));
+        }
+        for (size_t i = 0; i < n_wanted && ok; i++) ok = (p->wanted[i] = text_of(ls_json_at(wanted, i))) != NULL;
+    }
+    if (!ok) snprintf(p->problem, sizeof p->problem, "%.300s is damaged: delete it and fetch again", path);
+    ls_json_free(doc);
+    ls_buf_free(&text);
+    free(path);
+    return ok;
+}
+
+static void put(ls_jsonw *w, const char *key, const char *value) {
+    if (value) ls_jw_field_str(w, key, value);
+}
+
+static ls_code write_lock(const ls_model_place *p, ls_err *err) {
+    ls_buf text = {0};
+    ls_jsonw w = {.out = &text};
+    ls_jw_open(&w, '{');
+    ls_jw_field_int(&w, "format", 1);
+    put(&w, "from", p->from);
+    put(&w, "repository", p->repository);
+    put(&w, "revision", p->revision);
+    put(&w, "requirement", p->requirement);
+    ls_jw_key(&w, "wanted");
+    ls_jw_open(&w, '[');
+    for (size_t i = 0; p->wanted && p->wanted[i]; i++) ls_jw_str(&w, p->wanted[i]);
+    ls_jw_close(&w, ']');
+    put(&w, "commit", p->commit);
+    put(&w, "licence", p->licence);
+    ls_jw_key(&w, "files");
+    ls_jw_open(&w, '[');
+    for (size_t i = 0; i < p->n_files; i++) {
+        ls_jw_open(&w, '{');
+        ls_jw_field_str(&w, "name", p->files[i].name);
+        ls_jw_field_int(&w, "size", p->files[i].size);
+        ls_jw_field_str(&w, "sha256", p->files[i].sha256);
+        ls_jw_field_int(&w, "mtime_ns", p->files[i].mtime_ns);
+        ls_jw_close(&w, '}');
+    }
+    ls_jw_close(&w, ']');
+    put(&w, "fetched", p->fetched);
+    ls_jw_close(&w, '}');
+    ls_buf_char(&text, '\n');
+    char *path = ls_format("%s/%s", p->folder, lock_name);
+    const ls_code code = ls_write_file(path, &text, err);
+    free(path);
+    ls_buf_free(&text);
+    return code;
+}
+
+static void take_pins(ls_model_place *p, const ls_registry_entry *e) {
+    p->files = ls_calloc(e->n_files, sizeof *p->files);
+    for (size_t i = 0; i < e->n_files; i++)
+        if (*e->files[i].sha256) {
+            p->files[p->n_files] = e->files[i];
+            p->files[p->n_files++].name = ls_strdup(e->files[i].name);
+        }
+}
+
+static int64_t mtime_ns(const struct stat *st) {
+    return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
+// Size and time of change; the bytes are read by ls_model_verify alone.
+static void check_files(ls_model_place *p, const ls_registry_entry *e) {
+    for (size_t i = 0; i < p->n_files && !*p->problem; i++) {
+        const ls_model_file *f = &p->files[i];
+        struct stat st;
+        char *path = ls_format("%s/%s", p->folder, f->name);
+        if (stat(path, &st))
+            snprintf(p->problem, sizeof p->problem, "%.200s: %s; 'logitspec models fetch %s' gets it again", path,
+                     strerror(errno), e->name);
+        else if (!S_ISREG(st.st_mode) || st.st_size != f->size)
+            snprintf(p->problem, sizeof p->problem,
+                     "%.200s has %" PRId64 " bytes instead of %" PRId64 "; 'logitspec models fetch %s' gets it again",
+                     path, (int64_t)st.st_size, f->size, e->name);
+        else if (f->mtime_ns && f->mtime_ns != mtime_ns(&st))
+            snprintf(p->problem, sizeof p->problem,
+                     "%.200s was changed since it was verified; 'logitspec models verify %s' reads it again", path,
+                     e->name);
+        free(path);
+    }
+}
+
+static void compare(ls_model_place *p, const ls_registry_entry *e) {
+    if (e->from == LS_FROM_HUGGINGFACE &&
+        (!p->repository || strcmp(p->repository, e->repository) || !p->revision || strcmp(p->revision, e->revision)))
+        snprintf(p->problem, sizeof p->problem,
+                 "%.150s holds %.80s, not what %.80s says; 'logitspec models remove %s' and fetch it again", p->folder,
+                 p->repository ? p->repository : "another model", e->where, e->name);
+    for (size_t i = 0; i < e->n_files && !*p->problem; i++) {
+        bool same = !*e->files[i].sha256;
+        for (size_t j = 0; j < p->n_files && !same; j++)
+            same = !strcmp(e->files[i].name, p->files[j].name) && !strcmp(e->files[i].sha256, p->files[j].sha256);
+        if (!same)
+            snprintf(p->problem, sizeof p->problem, "%.200s/%s does not have the '%.80s' that %.80s pins", p->folder,
+                     lock_name, e->files[i].name, e->where);
+    }
+}
+
+// A folder stands for its GGUF file where it has one: the first by name, of one in pieces.
+static char *path_in(const ls_model_place *p) {
+    const char *best = NULL;
+    for (size_t i = 0; i < p->n_files; i++)
+        if (ends_with(p->files[i].name, ".gguf") && (!best || strcmp(p->files[i].name, best) < 0))
+            best = p->files[i].name;
+    if (p->n_files) return best ? ls_format("%s/%s", p->folder, best) : ls_strdup(p->folder);
+    char *found = NULL;
+    DIR *d = exists(p->folder, "config.json") ? NULL : opendir(p->folder);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (*e->d_name != '.' && ends_with(e->d_name, ".gguf") && (!found || strcmp(e->d_name, found) < 0)) {
+            free(found);
+            found = ls_strdup(e->d_name);
+        }
+    if (d) closedir(d);
+    char *path = found ? ls_format("%s/%s", p->folder, found) : ls_strdup(p->folder);
+    free(found);
+    return path;
+}
+
+// The folder of the program's own models, where the default one is in a checkout.
+static bool find_installed(ls_model_place *p, const ls_registry_entry *e) {
+    char *user = ls_models_folder(), *registry = ls_data_path("models/registry.yaml");
+    char *folder = folder_of(registry), *mine = user ? ls_format("%s/%s", user, e->name) : NULL;
+    const bool here = exists(folder, e->files[0].name);
+    // where it is not yet: there if that is possible
+    p->installed = here || !mine || (!exists(mine, lock_name) && !access(folder, W_OK));
+    if (p->installed) {
+        p->folder = ls_strdup(folder);
+        p->path = ls_format("%s/%s", folder, e->files[0].name);
+        p->here = here;
+        take_pins(p, e);
+        if (here) check_files(p, e);
+    }
+    free(user);
+    free(registry);
+    free(folder);
+    free(mine);
+    return p->installed;
+}
+
+static void find_folder(ls_model_place *p, const ls_registry_entry *e) {
+    char *models = ls_models_folder();
+    if (e->path) p->folder = ls_strdup(e->path);
+    else p->folder = models ? ls_format("%s/%s", models, e->name) : ls_strdup("");
+    free(models);
+    if (exists(p->folder, lock_name)) {
+        p->here = p->locked = true;
+        if (read_lock(p)) compare(p, e);
+        p->misfit = *p->problem;
+        check_files(p, e);
+    } else if (e->from == LS_FROM_FOLDER && !exists(p->folder, "logitspec.lock.part")) p->here = true; // the user's own
+    else {
+        take_pins(p, e);
+        p->here = p->misfit = exists(p->folder, "logitspec.lock.part");
+        if (p->here)
+            snprintf(p->problem, sizeof p->problem, "%.100s is not complete: 'logitspec models fetch %s' goes on",
+                     e->name, e->name);
+    }
+    p->path = path_in(p);
+}
+
+void ls_model_place_find(ls_model_place *p, const ls_registry_entry *e) {
+    *p = (ls_model_place){.size = -1};
+    struct stat st;
+    if (e->from == LS_FROM_PATH) {
+        p->path = ls_strdup(e->path);
+        p->here = !stat(e->path, &st);
+        p->folder = p->here && S_ISDIR(st.st_mode) ? ls_strdup(e->path) : folder_of(e->path);
+        take_pins(p, e);
+        if (p->here) check_files(p, e);
+    } else if (!(e->from == LS_FROM_PYPI && e->shipped && find_installed(p, e))) find_folder(p, e);
+    for (size_t i = 0; i < p->n_files; i++) p->size = (i ? p->size : 0) + p->files[i].size;
+}
+
+ls_code ls_model_verify(ls_model_place *p, size_t *wrong, const ls_model_verify_options *o, ls_err *err) {
+    ls_code code = LS_OK;
+    bool moved = false;
+    *wrong = 0;
+    for (size_t i = 0; i < p->n_files; i++) {
+        ls_model_file *f = &p->files[i];
+        char *path = ls_format("%s/%s", p->folder, f->name), *line = NULL, sha256[65];
+        struct stat st = {0};
+        ls_err why = {0};
+        if (stat(path, &st)) line = ls_format("%s: %s", path, strerror(errno));
+        else if (st.st_size != f->size)
+            line = ls_format("%s: %" PRId64 " bytes instead of %" PRId64, path, (int64_t)st.st_size, f->size);
+        else if ((code = ls_sha256_file(path, sha256, o->progress, o->ud, &why)) == LS_E_CANCELLED) {
+            free(path);
+            return ls_fail(err, code, "%s", why.msg);
+        } else if (code) line = ls_strdup(why.msg);
+        else if (strcmp(sha256, f->sha256)) line = ls_format("%s: sha256 %s instead of %s", path, sha256, f->sha256);
+        if (line) {
+            o->differs(o->ud, line);
+            ++*wrong;
+        } else if (f->mtime_ns != mtime_ns(&st)) {
+            f->mtime_ns = mtime_ns(&st); // of before it was read: a change meanwhile shows next time
+            moved = true;
+        }
+        free(line);
+        free(path);
+    }
+    return p->locked && moved && !*wrong ? write_lock(p, err) : LS_OK;
+}
+
+char *ls_registry_path(const char *name) {
+    ls_registry r;
+    ls_model_place p = {0};
+    const ls_registry_entry *e = ls_registry_read(&r, NULL) ? NULL : ls_registry_get(&r, name);
+    if (e) ls_model_place_find(&p, e);
+    char *path = p.path;
+    p.path = NULL;
+    ls_model_place_free(&p);
+    ls_registry_free(&r);
+    return path;
+}
+
+static ls_code not_here(const ls_registry *r, const ls_registry_entry *e, const ls_model_place *p, const char *name,
+                        ls_err *err) {
+    if (e && p->installed)
+        return ls_fail(err, LS_E_IO,
+                       "the default model is not here yet (%s): run 'make setup' or "
+                       "'logitspec models fetch %s'",
+                       p->path, name);
+    if (e && e->from == LS_FROM_PATH) return ls_fail(err, LS_E_IO, "%s: '%s' is not there", e->where, e->path);
+    if (e) return ls_fail(err, LS_E_IO, "model '%s' is not here yet: 'logitspec models fetch %s' gets it", name, name);
+    ls_buf names = {0};
+    for (size_t i = 0; i < r->n && names.n < 250; i++) ls_buf_fmt(&names, "%s, ", r->entries[i]->name);
+    const ls_code code = ls_fail(err, LS_E_IO,
+                                 "no model '%.100s' (a path, hf:OWNER/REPO, or one of: %s...; "
+                                 "'logitspec models list' shows all)",
+                                 name, names.n ? names.p : "");
+    ls_buf_free(&names);
+    return code;
+}
+
+ls_code ls_registry_ready(const char *name, ls_err *err) {
+    ls_registry r;
+    ls_code code = ls_registry_read(&r, err);
+    const ls_registry_entry *e = code ? NULL : ls_registry_get(&r, name);
+    if (!code && !e) e = ls_registry_at(&r, name);
+    if (!code && (e || access(name, F_OK))) { // a path without a lock: nothing was promised
+        ls_model_place p = {0};
+        if (e) ls_model_place_find(&p, e);
+        if (!p.here) code = not_here(&r, e, &p, name, err);
+        else if (*p.problem) code = ls_fail(err, LS_E_IO, "%s", p.problem);
+        ls_model_place_free(&p);
+    }
+    ls_registry_free(&r);
+    return code;
+}

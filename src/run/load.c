@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "run/backend_script.h"
 #include "run/backend_torch.h"
+#include "run/vocab_gguf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,50 +22,12 @@ char *ls_model_path(const char *name) {
     return strcmp(name, "default") ? ls_strdup(name) : ls_data_path(default_file);
 }
 
-static ls_code read_vocab(ls_vocab **out, const ls_gguf *g, ls_err *err) {
-    ls_str *tokens = NULL, *merges = NULL, kind, pre;
-    int32_t *types = NULL;
-    size_t n_tokens = 0, n_types = 0, n_merges = 0;
-    uint32_t bos = 0, eos = 0;
-    ls_code code;
-    if ((code = ls_gguf_str(g, "tokenizer.ggml.model", &kind, err))) return code;
-    if (kind.n != 4 || memcmp(kind.p, "gpt2", 4))
-        return ls_fail(err, LS_E_UNSUPPORTED, "tokenizer '%.*s'; only byte-level BPE ('gpt2') is supported",
-                       (int)(kind.n < 64 ? kind.n : 64), kind.p);
-    char pre_name[64] = "gpt-2";
-    if (ls_gguf_has(g, "tokenizer.ggml.pre")) {
-        if ((code = ls_gguf_str(g, "tokenizer.ggml.pre", &pre, err))) return code;
-        snprintf(pre_name, sizeof pre_name, "%.*s", (int)(pre.n < 63 ? pre.n : 63), pre.p);
-    }
-    bool has_bos = ls_gguf_has(g, "tokenizer.ggml.bos_token_id"),
-         has_eos = ls_gguf_has(g, "tokenizer.ggml.eos_token_id");
-    if ((has_bos && (code = ls_gguf_u32(g, "tokenizer.ggml.bos_token_id", &bos, err))) ||
-        (has_eos && (code = ls_gguf_u32(g, "tokenizer.ggml.eos_token_id", &eos, err))) ||
-        (code = ls_gguf_str_array(g, "tokenizer.ggml.tokens", &tokens, &n_tokens, err)) ||
-        (code = ls_gguf_i32_array(g, "tokenizer.ggml.token_type", &types, &n_types, err)) ||
-        (code = ls_gguf_str_array(g, "tokenizer.ggml.merges", &merges, &n_merges, err))) {
-    } else if (n_types != n_tokens)
-        code = ls_fail(err, LS_E_PARSE, "the file has %zu tokens but %zu token types", n_tokens, n_types);
-    else if ((has_bos && bos >= n_tokens) || (has_eos && eos >= n_tokens))
-        code = ls_fail(err, LS_E_PARSE, "the begin or end token (%u, %u) is outside the vocabulary of %zu", bos, eos,
-                       n_tokens);
-    else
-        code = ls_vocab_new(out,
-                            &(ls_vocab_source){tokens, n_tokens, types, merges, n_merges, pre_name,
-                                               has_bos ? (int32_t)bos : -1, has_eos ? (int32_t)eos : -1},
-                            err);
-    free(tokens);
-    free(types);
-    free(merges);
-    return code;
-}
-
 // Everything but the weights: hyper-parameters, vocabulary, chat frame.
 static ls_code load_text(ls_model *m, ls_hparams *hp, const char *path, ls_err *err) {
     ls_str s;
     ls_code code = ls_gguf_open(&m->gguf, path, err);
     if (code) return code;
-    if ((code = ls_hparams_read(hp, m->gguf, err)) || (code = read_vocab(&m->vocab, m->gguf, err))) {
+    if ((code = ls_hparams_read(hp, m->gguf, err)) || (code = ls_vocab_gguf(&m->vocab, m->gguf, err))) {
         ls_err_prefix(err, "%s", path);
         return code;
     }

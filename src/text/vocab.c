@@ -272,6 +272,43 @@ ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
     return code;
 }
 
+ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source *src, ls_err *err) {
+    *out = NULL;
+    ls_vocab_parts parts = {
+        .kind = src->unigram ? LS_UNIGRAM : LS_SCORE_BPE,
+        .tokens = src->tokens,
+        .types = src->types,
+        .scores = src->scores,
+        .n_tokens = src->n_tokens,
+        .bos = src->bos,
+        .eos = src->eos,
+        .unk = -1,
+        .byte_fallback = src->byte_fallback,
+        .fuse_unk = true,
+        .sentencepiece = true,
+        .spaces = src->escape,
+    };
+    ls_added *added = ls_calloc(src->n_tokens, sizeof *added);
+    for (size_t i = 0; i < src->n_tokens; i++) {
+        if (src->types[i] == LS_UNKNOWN && parts.unk < 0) parts.unk = (int32_t)i;
+        if (src->types[i] == LS_CONTROL || src->types[i] == LS_UNKNOWN)
+            added[parts.n_added++] = (ls_added){.id = (int32_t)i, .special = true};
+    }
+    parts.added = added;
+    parts.normalizer = ls_normalizer_new();
+    parts.pretok = ls_pretok_new();
+    const ls_sentencepiece_rules rules = {src->charsmap,     src->n_charsmap, src->dummy_prefix,
+                                          src->remove_extra, src->escape,     src->suffix};
+    ls_code code = ls_normalizer_add_sentencepiece(parts.normalizer, &rules, err);
+    if (!code) code = ls_vocab_build(out, &parts, err);
+    else {
+        ls_normalizer_free(parts.normalizer);
+        ls_pretok_free(parts.pretok);
+    }
+    free(added);
+    return code;
+}
+
 void ls_vocab_free(ls_vocab *v) {
     if (!v) return;
     ls_pretok_free(v->pretok);

@@ -18,10 +18,25 @@ typedef struct {
     int32_t bos, eos; // -1: none
 } ls_vocab_source;
 
+// What sentencepiece's models say; GGUF files of the kinds llama and t5 hold the same.
+typedef struct {
+    const ls_str *tokens; // borrowed for the call, as all that follows
+    const int32_t *types; // as above; sentencepiece's numbers are the same
+    const double *scores;
+    size_t n_tokens;
+    bool unigram; // else BPE by scores
+    bool byte_fallback;
+    bool dummy_prefix, remove_extra, escape, suffix; // normalizer_spec; suffix: the dummy space comes last
+    const void *charsmap;                            // precompiled_charsmap; NULL: none
+    size_t n_charsmap;
+    int32_t bos, eos; // -1: none
+} ls_sentencepiece_source;
+
 typedef struct ls_vocab ls_vocab;
 
 // Byte-level BPE. Errors: LS_E_PARSE / LS_E_RANGE / LS_E_UNSUPPORTED with what and which entry.
 ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err);
+ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source *src, ls_err *err);
 // From the contents of tokenizer.json and of tokenizer_config.json (NULL: none; then there is no end token). Where the
 // configuration gives a token other flags than the tokenizer does, it is the one believed, as AutoTokenizer does.
 ls_code ls_tokenizer_json(ls_vocab **out, const char *text, size_t n, const char *config, size_t n_config, ls_err *err);

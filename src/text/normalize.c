@@ -109,7 +109,10 @@ bool ls_is_space(uint32_t cp) {
 }
 
 bool ls_is_word(uint32_t cp) {
-    if (cp == 0x200C || cp == 0x200D) return true;
+    static const uint32_t more[][2] = {{0x200C, 0x200D}, {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, // joiners; letters in
+                                       {0x1F150, 0x1F169}, {0x1F170, 0x1F189}}; // circles and squares, symbols by category
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        if (cp >= more[i][0] && cp <= more[i][1]) return true;
     switch (utf8proc_category((utf8proc_int32_t)cp)) {
     case UTF8PROC_CATEGORY_LU:
     case UTF8PROC_CATEGORY_LL:

@@ -24,7 +24,7 @@ static const char *class_escape(char c) {
     switch (c) {
     case 's': return "\\p{White_Space}";
     case 'S': return "\\P{White_Space}";
-    case 'w': return "\\p{L}\\p{M}\\p{Nd}\\p{Pc}";
+    case 'w': return "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
     default: return NULL;
     }
 }
@@ -34,7 +34,7 @@ static size_t escape(ls_buf *out, const char *p, size_t n, bool in_class) {
     const char next = n > 1 ? p[1] : 0;
     const char *as = class_escape(next);
     if (!next || strchr("hHRX", next) || (next == 'W' && in_class)) return 0;
-    if (next == 'W') ls_buf_str(out, "[^\\p{L}\\p{M}\\p{Nd}\\p{Pc}]");
+    if (next == 'W') ls_buf_str(out, "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]");
     else if (as) ls_buf_fmt(out, in_class || next != 'w' ? "%s" : "[%s]", as);
     if (as || next == 'W') return 2;
     const char *close = strchr("pPx", next) && n > 2 && p[2] == '{' ? memchr(p, '}', n) : NULL;

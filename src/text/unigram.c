@@ -5,12 +5,9 @@
 #include "text/vocab_internal.h"
 
 static void reach(const ls_vocab *v, ls_path_end *end, double score, int32_t id, size_t start) {
+    if (v->sentencepiece) score = (double)(float)score;
     if (end->start >= 0 && !(score > end->score)) return;
-    *end = (ls_path_end){v->sentencepiece ? (double)(float)score : score, id, (int32_t)start};
-}
-
-static double score_of(const ls_vocab *v, int32_t id, size_t n) {
-    return v->sentencepiece && v->types[id] == LS_USER_DEFINED ? (double)n * v->best_score - 0.1 : v->scores[id];
+    *end = (ls_path_end){score, id, (int32_t)start};
 }
 
 void ls_unigram_encode(ls_encoder *e, const char *p, size_t n) {
@@ -29,13 +26,13 @@ void ls_unigram_encode(ls_encoder *e, const char *p, size_t n) {
         for (size_t i = at; i < n && (node = ls_trie_step(&v->pieces, node, p[i])) >= 0; i++) {
             const int32_t id = v->pieces.value.p[node];
             if (id < 0) continue;
-            reach(v, &ends[i + 1], score + score_of(v, id, i + 1 - at), id, at);
+            reach(v, &ends[i + 1], score + v->scores[id], id, at);
             single = single || i + 1 - at == character;
         }
         if (!single) reach(v, &ends[at + character], score + v->unk_score, -1, at);
         at += character;
     }
-    // the path is known from its end: linked backwards, then walked forwards by the starts' `id` of the place before
+    // the path is known from its end: linked backwards, then walked forwards with `start` as the next place
     size_t next = n;
     for (size_t at = n; at > 0;) {
         const size_t start = (size_t)ends[at].start;

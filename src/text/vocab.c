@@ -158,17 +158,15 @@ static ls_code add_scores(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
         return LS_OK;
     }
     v->scores = ls_calloc((size_t)v->n, sizeof *v->scores);
-    double worst = INFINITY, best = -INFINITY;
+    double worst = INFINITY;
     for (int32_t i = 0; i < v->n; i++) {
         v->scores[i] = src->scores[i];
         if (!in_text(v, i)) continue;
         ls_trie_add(&v->pieces, v->raw[i].p, v->raw[i].n, i);
         if (v->sentencepiece && v->types[i] != LS_NORMAL) continue;
         worst = fmin(worst, src->scores[i]);
-        best = fmax(best, src->scores[i]);
     }
     v->unk_score = v->sentencepiece ? (double)((float)worst - (float)UNKNOWN_PENALTY) : worst - UNKNOWN_PENALTY;
-    v->best_score = best;
     return LS_OK;
 }
 

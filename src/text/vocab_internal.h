@@ -59,7 +59,7 @@ struct ls_vocab {
     int32_t *merged_id;   // [rank] id of the joined token
     int32_t *score_rank;  // [n] LS_SCORE_BPE: 0 for the best score, equal for equal ones
     double *scores;       // [n] LS_UNIGRAM
-    double unk_score, best_score;
+    double unk_score;
     ls_trie pieces;       // LS_UNIGRAM: spelling -> id
     ls_trie kept;         // sentencepiece's user-defined symbols -> id
     ls_map neighbours;    // characters that stand side by side in some token: elsewhere nothing ever joins

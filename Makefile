@@ -30,7 +30,7 @@ WARN := -Wall -Wextra -Werror
 CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -Wshadow -Wstrict-prototypes -Isrc -I. -pthread \
   -DLS_VERSION='"$(VERSION)"' $(SANFLAGS) $(EXTRA_CFLAGS)
 LDFLAGS := -pthread $(SANFLAGS)
-LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lcrypto -ljansson -lzstd -ldl -lm
+LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lutf8proc -lcrypto -ljansson -lzstd -ldl -lm
 
 CORE_SRC := $(wildcard src/base/*.c src/text/*.c src/model/*.c src/spec/*.c src/run/*.c src/report/*.c)
 UI_SRC := $(wildcard ui/*.c)

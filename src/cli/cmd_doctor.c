@@ -41,10 +41,10 @@ static void check_compute(report *r) {
     free(detail);
 }
 
-static void check_model(report *r, const char *name) {
+static void check_model(report *r, const ls_model_options *model) {
     ls_model m;
     ls_err err = {0};
-    if (ls_model_load_text(&m, name, &err)) {
+    if (ls_model_load_text(&m, model, &err)) {
         say(r, "model", false, true, err.msg);
         return;
     }
@@ -130,7 +130,10 @@ int ls_cmd_doctor(const ls_command_line *c) {
     say(&r, "program", true, true, detail);
     free(detail);
     check_compute(&r);
-    check_model(&r, c->options.model);
+    ls_run_setup setup;
+    ls_run_setup_init(&setup, &c->options);
+    check_model(&r, &setup.s.model);
+    ls_run_setup_free(&setup);
     check_config(&r);
     check_files(&r);
     check_terminal(&r);

@@ -137,7 +137,7 @@ static void write_text(const ls_model *m, const facts *f, ls_buf *out) {
 ls_code ls_model_describe(const char *path, ls_buf *out, bool json, ls_err *err) {
     ls_model m;
     facts f = {0};
-    const ls_code code = ls_model_load_text(&m, path, err);
+    const ls_code code = ls_model_load_text(&m, &(ls_model_options){.name = path}, err);
     if (code) return code;
     collect(&f, m.checkpoint);
     if (json) write_json(&m, &f, out);

@@ -1,5 +1,6 @@
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/paths.h"
 #include "base/rng.h"
 #include "cli/commands.h"
 #include "spec/drafter.h"
@@ -49,10 +50,21 @@ static ls_backend_options backend_of(const ls_options *o) {
                                 .context = o->context};
 }
 
+// A file, or the name of a shipped one.
+static char *template_file(const char *value) {
+    if (!value) return NULL;
+    if (strchr(value, '/') || !access(value, F_OK)) return ls_strdup(value);
+    char *rel = ls_format("configs/chat/%s.jinja", value), *path = ls_data_path(rel);
+    free(rel);
+    if (!access(path, F_OK)) return path;
+    free(path);
+    return ls_strdup(value);
+}
+
 void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
-    *r = (ls_run_setup){0};
+    *r = (ls_run_setup){.chat_template = template_file(o->chat_template)};
     r->s = (ls_setup){
-        .model = {.name = o->model, .backend = backend_of(o)},
+        .model = {.name = o->model, .chat_template = r->chat_template, .backend = backend_of(o)},
         .decode = {.method = o->method,
                    .budget = o->budget,
                    .knobs = o->knobs,
@@ -85,6 +97,7 @@ void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
 
 void ls_run_setup_free(ls_run_setup *r) {
     free(r->config);
+    free(r->chat_template);
     ls_buf_free(&r->values);
 }
 

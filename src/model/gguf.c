@@ -413,26 +413,6 @@ ls_code ls_gguf_str_array(const ls_gguf *g, const char *key, ls_str **out, size_
     return LS_OK;
 }
 
-ls_code ls_gguf_bool(const ls_gguf *g, const char *key, bool *v, ls_err *err) {
-    const kv *e;
-    ls_code code = need(g, key, &e, err);
-    if (code) return code;
-    if (e->type != T_BOOL) return wrong(key, e, "true or false", err);
-    *v = *e->value != 0;
-    return LS_OK;
-}
-
-ls_code ls_gguf_f32_array(const ls_gguf *g, const char *key, float **out, size_t *n, ls_err *err) {
-    const kv *e;
-    ls_code code = need(g, key, &e, err);
-    if (code) return code;
-    if (e->type != T_ARR || e->elem != T_F32) return wrong(key, e, "an array of f32", err);
-    *n = (size_t)e->count;
-    *out = ls_malloc(*n * sizeof **out);
-    memcpy(*out, e->value, *n * sizeof **out);
-    return LS_OK;
-}
-
 ls_code ls_gguf_i32_array(const ls_gguf *g, const char *key, int32_t **out, size_t *n, ls_err *err) {
     const kv *e;
     int64_t x;
@@ -446,5 +426,25 @@ ls_code ls_gguf_i32_array(const ls_gguf *g, const char *key, int32_t **out, size
         integer_at(e->value + i * scalar_size[e->elem], e->elem, &x);
         (*out)[i] = x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : (int32_t)x;
     }
+    return LS_OK;
+}
+
+ls_code ls_gguf_f32_array(const ls_gguf *g, const char *key, float **out, size_t *n, ls_err *err) {
+    const kv *e;
+    ls_code code = need(g, key, &e, err);
+    if (code) return code;
+    if (e->type != T_ARR || e->elem != T_F32) return wrong(key, e, "an array of f32", err);
+    *n = (size_t)e->count;
+    *out = ls_malloc(*n * sizeof **out);
+    if (*n) memcpy(*out, e->value, *n * sizeof **out);
+    return LS_OK;
+}
+
+ls_code ls_gguf_bool(const ls_gguf *g, const char *key, bool *v, ls_err *err) {
+    const kv *e;
+    ls_code code = need(g, key, &e, err);
+    if (code) return code;
+    if (e->type != T_BOOL) return wrong(key, e, "a bool", err);
+    *v = *e->value != 0;
     return LS_OK;
 }

@@ -16,7 +16,9 @@ typedef struct {
 } ls_model;
 
 typedef struct {
-    const char *name; // "default", "script[:MS]" (a fake model, MS milliseconds a forward), or a path to a GGUF file
+    const char *name; // "default", "script[:MS]" (a fake model, MS milliseconds a forward), a name of the registry,
+                      // a GGUF file, or a Hugging Face folder
+    const char *chat_template; // a file to use instead of the model's own; NULL: none
     ls_backend_options backend;
 } ls_model_options;
 
@@ -24,5 +26,5 @@ typedef struct {
 char *ls_model_path(const char *name);
 ls_code ls_model_load(ls_model *out, const ls_model_options *opt, ls_err *err);
 // Vocabulary and chat frame only: no checksum, no backend, no compute library.
-ls_code ls_model_load_text(ls_model *out, const char *name, ls_err *err);
+ls_code ls_model_load_text(ls_model *out, const ls_model_options *opt, ls_err *err);
 void ls_model_free(ls_model *m);

@@ -329,7 +329,7 @@ static long find_stop(const ls_session *s, size_t before) {
 static int32_t emit(ls_session *s, const int32_t *ids, int32_t n, ls_finish *finish) {
     for (int32_t i = 0; i < n; i++) {
         ls_ids_push(&s->output, ids[i]);
-        if (ids[i] == ls_vocab_eos(s->model->vocab)) {
+        if (ls_vocab_is_end(s->model->vocab, ids[i])) {
             *finish = LS_FINISH_EOS;
             return i + 1;
         }
@@ -400,7 +400,7 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     const ls_drafter *drafter = s->drafting.drafter; // NULL: plain decoding
     int32_t top_ids[LST_MAX_ROWS];
     float top_logits[LST_MAX_ROWS];
-    const bool ends_on_root = root == ls_vocab_eos(s->model->vocab) || (int64_t)s->output.n + 1 >= s->max_tokens ||
+    const bool ends_on_root = ls_vocab_is_end(s->model->vocab, root) || (int64_t)s->output.n + 1 >= s->max_tokens ||
                               context + 1 >= s->b->n_context;
     if (!ends_on_root && ls_ar_due(&s->ar, context) && drafter) {
         if ((code = ls_ar_probe(&s->ar, s->b, root, &s->sampling, s->host_us, err))) return code;

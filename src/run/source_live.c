@@ -436,6 +436,11 @@ static void *decoder(void *ud) {
         ls_channel_status(&l->c, LS_STATE_FAILED, "failed", -1);
     } else {
         send_header(l);
+        if (*l->model.chat_problem) {
+            char text[300];
+            snprintf(text, sizeof text, "%s; prompts are used as they are", l->model.chat_problem);
+            ls_channel_message(&l->c, false, text);
+        }
         ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
     }
     ls_queued_command *c;

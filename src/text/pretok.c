@@ -1,99 +1,210 @@
 #include "text/pretok.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-// \s is spelled out as White_Space: PCRE2's \s under UCP also takes U+180E, which Unicode does not.
-#define GPT2                                                                                                           \
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\p{White_Space}\\p{L}\\p{N}]+"                                   \
-    "|\\p{White_Space}+(?!\\P{White_Space})|\\p{White_Space}+"
-#define DIGITS "\\P{N}+|\\p{N}"
+#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+#define CL100K(digits)                                                                                                 \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"               \
+    "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define O200K(ending, digits)                                                                                          \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" ending "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" ending "|" digits  \
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define DEEPSEEK                                                                                                       \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"                   \
+    "| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+const char ls_gpt2_pattern[] = GPT2;
 
 static const struct {
-    const char *name, *outer, *inner; // outer NULL: none
-} known[] = {{"smollm", DIGITS, GPT2}, {"gpt-2", NULL, GPT2}};
-
-struct ls_pretok {
-    pcre2_code *outer, *inner;
+    const char *name, *split[3];
+    bool nfc, whole;
+} known[] = {
+    {"gpt-2", {GPT2}, false, false},
+    {"default", {GPT2}, false, false},
+    {"olmo", {GPT2}, false, false},
+    {"phi-2", {GPT2}, false, false},
+    {"smollm", {"\\p{N}", GPT2}, false, false},
+    {"refact", {"\\p{N}", GPT2}, false, false},
+    {"starcoder", {"\\p{N}", GPT2}, false, false},
+    {"granite", {"\\p{N}", GPT2}, false, false},
+    {"command-r", {"\\p{N}", GPT2}, true, false},
+    {"llama-bpe", {CL100K("\\p{N}{1,3}")}, false, true},
+    {"llama3", {CL100K("\\p{N}{1,3}")}, false, true},
+    {"llama-v3", {CL100K("\\p{N}{1,3}")}, false, true},
+    {"dbrx", {CL100K("\\p{N}{1,3}")}, false, false},
+    {"qwen2", {CL100K("\\p{N}")}, true, false},
+    {"deepseek-r1-qwen", {CL100K("\\p{N}")}, true, false},
+    {"stablelm2", {CL100K("\\p{N}")}, true, false},
+    {"tekken", {O200K("", "\\p{N}")}, false, true},
+    {"gpt-4o", {O200K("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\p{N}{1,3}")}, false, false},
+    {"deepseek-v3", {"\\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", DEEPSEEK}, false, false},
 };
 
-static ls_code compile(pcre2_code **out, const char *pattern, ls_err *err) {
-    int code;
-    PCRE2_SIZE at;
-    *out = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK, &code,
-                         &at, NULL);
-    if (!*out)
-        return ls_fail(err, LS_E_UNSUPPORTED, "PCRE2 (error %d at %zu) cannot compile the pre-tokenizer", code,
-                       (size_t)at);
-    pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE); // optional: without it matching is slower, not different
-    return LS_OK;
-}
+typedef struct {
+    enum { SPLIT, METASPACE, PREFIX_SPACE } kind;
+    ls_regex *regex;
+    ls_behavior behavior;
+    bool invert;
+    ls_prepend prepend;
+    char mark[5];
+} step;
 
-ls_code ls_pretok_new(ls_pretok **out, const char *name, ls_err *err) {
-    *out = NULL;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(known[i].name, name)) continue;
-        ls_pretok *p = ls_calloc(1, sizeof *p);
-        ls_code code = compile(&p->inner, known[i].inner, err);
-        if (!code && known[i].outer) code = compile(&p->outer, known[i].outer, err);
-        if (code) ls_pretok_free(p);
-        else *out = p;
-        return code;
-    }
-    return ls_fail(err, LS_E_UNSUPPORTED, "pre-tokenizer '%.64s' is not known (known: smollm, gpt-2)", name);
+struct ls_pretok {
+    step steps[LS_PRETOK_STEPS];
+    int n;
+};
+
+ls_pretok *ls_pretok_new(void) {
+    return ls_calloc(1, sizeof(ls_pretok));
 }
 
 void ls_pretok_free(ls_pretok *p) {
     if (!p) return;
-    pcre2_code_free(p->outer);
-    pcre2_code_free(p->inner);
+    for (int i = 0; i < p->n; i++) ls_regex_free(p->steps[i].regex);
     free(p);
+}
+
+void ls_pretok_scratch_free(ls_pretok_scratch *s) {
+    ls_regex_scratch_free(s->regex);
+    for (int i = 0; i < LS_PRETOK_STEPS; i++) ls_buf_free(&s->text[i]);
+}
+
+static ls_code add(ls_pretok *p, step s, ls_err *err) {
+    if (p->n == LS_PRETOK_STEPS) {
+        ls_regex_free(s.regex);
+        return ls_fail(err, LS_E_UNSUPPORTED, "a pre-tokenizer of more than %d steps", LS_PRETOK_STEPS);
+    }
+    p->steps[p->n++] = s;
+    return LS_OK;
+}
+
+ls_code ls_pretok_add_split(ls_pretok *p, const char *pattern, size_t n, bool literal, ls_behavior behavior,
+                            bool invert, ls_err *err) {
+    step s = {.kind = SPLIT, .behavior = behavior, .invert = invert};
+    ls_code code = ls_regex_new(&s.regex, pattern, n, literal, err);
+    return code ? code : add(p, s, err);
+}
+
+ls_code ls_pretok_add_metaspace(ls_pretok *p, const char *mark, size_t n, ls_prepend prepend, ls_err *err) {
+    step s = {.kind = METASPACE, .prepend = prepend};
+    if (!n || n >= sizeof s.mark) return ls_fail(err, LS_E_PARSE, "a Metaspace replacement of %zu bytes", n);
+    memcpy(s.mark, mark, n);
+    return add(p, s, err);
+}
+
+ls_code ls_pretok_add_prefix_space(ls_pretok *p, ls_err *err) {
+    return add(p, (step){.kind = PREFIX_SPACE}, err);
+}
+
+ls_code ls_pretok_named(ls_pretok *p, const char *name, bool *nfc, bool *whole, ls_err *err) {
+    ls_buf names = {0};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        ls_buf_fmt(&names, "%s%s", i ? ", " : "", known[i].name);
+        if (strcmp(known[i].name, name)) continue;
+        ls_buf_free(&names);
+        ls_code code = LS_OK;
+        for (int k = 0; k < 3 && known[i].split[k] && !code; k++)
+            code = ls_pretok_add_split(p, known[i].split[k], strlen(known[i].split[k]), false, LS_ISOLATED, false, err);
+        *nfc = known[i].nfc;
+        *whole = known[i].whole;
+        return code;
+    }
+    ls_fail(err, LS_E_UNSUPPORTED, "pre-tokenizer '%.64s' is not known (known: %s)", name, names.p);
+    ls_buf_free(&names);
+    return LS_E_UNSUPPORTED;
 }
 
 typedef struct {
     const ls_pretok *p;
-    pcre2_match_data *match;
+    ls_pretok_scratch *scratch;
     ls_piece_fn fn;
     void *ud;
     ls_err *err;
 } splitter;
 
-// Every match of code in text; both patterns match at every position, so the matches tile the text.
-static ls_code each_match(splitter *s, const pcre2_code *code, const char *text, size_t n, bool outer) {
-    const pcre2_code *inner = s->p->inner;
-    for (size_t at = 0; at < n;) {
-        size_t end = n;
-        if (pcre2_match(code, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, s->match, NULL) > 0)
-            end = pcre2_get_ovector_pointer(s->match)[1];
-        if (end <= at) end = n;
-        ls_code result =
-            outer ? each_match(s, inner, text + at, end - at, false) : s->fn(s->ud, text + at, end - at, s->err);
-        if (result) return result;
-        at = end;
-    }
-    return LS_OK;
+static ls_code run(splitter *s, int i, const char *text, size_t n, bool first);
+
+// A stretch that matches or the one between two matches; `held` is what could still be joined.
+typedef struct {
+    size_t start, end;
+    bool any, match;
+} stretch;
+
+static ls_code give(splitter *s, int i, const char *text, bool first, stretch *held) {
+    if (!held->any) return LS_OK;
+    held->any = false;
+    return run(s, i + 1, text + held->start, held->end - held->start, first && !held->start);
 }
 
-ls_code ls_pretok_split(const ls_pretok *p, const char *text, size_t n, ls_piece_fn fn, void *ud, ls_err *err) {
-    splitter s = {p, pcre2_match_data_create(1, NULL), fn, ud, err};
-    if (!s.match) return ls_fail(err, LS_E_IO, "out of memory for matching");
+static ls_code on_stretch(splitter *s, int i, const char *text, bool first, stretch *held, size_t start, size_t end,
+                          bool match) {
+    const step *st = &s->p->steps[i];
+    match = match != st->invert;
+    if (start == end || (st->behavior == LS_REMOVED && match)) return LS_OK;
+    bool joins = false;
+    if (held->any) switch (st->behavior) {
+        case LS_MERGED_WITH_PREVIOUS: joins = match && !held->match; break;
+        case LS_MERGED_WITH_NEXT: joins = !match && held->match; break;
+        case LS_CONTIGUOUS: joins = match == held->match; break;
+        default: break;
+        }
     ls_code code = LS_OK;
-    for (size_t at = 0; at < n && !code;) {
-        size_t valid = at, bad;
-        int len;
-        while (valid < n && (len = ls_utf8_decode(text + valid, n - valid, NULL)) > 0) valid += (size_t)len;
-        code = each_match(&s, p->outer ? p->outer : p->inner, text + at, valid - at, p->outer != NULL);
-        bad = valid;
-        while (bad < n && ls_utf8_decode(text + bad, n - bad, NULL) <= 0) bad++;
-        if (!code && bad > valid) code = fn(ud, text + valid, bad - valid, err);
-        at = bad;
+    if (!joins) {
+        code = give(s, i, text, first, held);
+        *held = (stretch){start, end, true, match};
+    } else {
+        held->end = end;
+        held->match = match;
     }
-    pcre2_match_data_free(s.match);
     return code;
+}
+
+static ls_code split(splitter *s, int i, const char *text, size_t n, bool first) {
+    stretch held = {0};
+    ls_code code = LS_OK;
+    size_t at = 0, start, end;
+    while (at < n && !code && ls_regex_find(s->p->steps[i].regex, s->scratch->regex, text, n, at, &start, &end)) {
+        code = on_stretch(s, i, text, first, &held, at, start, false);
+        if (!code) code = on_stretch(s, i, text, first, &held, start, end, true);
+        at = end;
+    }
+    if (!code) code = on_stretch(s, i, text, first, &held, at, n, false);
+    return code ? code : give(s, i, text, first, &held);
+}
+
+static ls_code run(splitter *s, int i, const char *text, size_t n, bool first) {
+    if (i == s->p->n) return s->fn(s->ud, text, n, s->err);
+    const step *st = &s->p->steps[i];
+    if (st->kind == SPLIT) return split(s, i, text, n, first);
+    if (st->kind == PREFIX_SPACE && text[0] == ' ') return run(s, i + 1, text, n, first);
+    ls_buf *b = &s->scratch->text[i];
+    ls_buf_clear(b);
+    const size_t n_mark = strlen(st->mark);
+    if (st->kind == PREFIX_SPACE) {
+        ls_buf_char(b, ' ');
+        ls_buf_add(b, text, n);
+        return run(s, i + 1, b->p, b->n, first);
+    }
+    const bool has = text[0] == ' ' || (n >= n_mark && !memcmp(text, st->mark, n_mark));
+    if (!has && (st->prepend == LS_PREPEND_ALWAYS || (st->prepend == LS_PREPEND_FIRST && first)))
+        ls_buf_add(b, st->mark, n_mark);
+    for (size_t at = 0; at < n;) {
+        const char *space = memchr(text + at, ' ', n - at);
+        const size_t end = space ? (size_t)(space - text) : n;
+        ls_buf_add(b, text + at, end - at);
+        if (space) ls_buf_add(b, st->mark, n_mark);
+        at = end + (space != NULL);
+    }
+    return run(s, i + 1, b->p, b->n, first);
+}
+
+ls_code ls_pretok_split(const ls_pretok *p, ls_pretok_scratch *s, const char *text, size_t n, bool first,
+                        ls_piece_fn fn, void *ud, ls_err *err) {
+    if (!n) return LS_OK;
+    if (!s->regex) s->regex = ls_regex_scratch_new();
+    return run(&(splitter){p, s, fn, ud, err}, 0, text, n, first);
 }

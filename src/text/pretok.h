@@ -1,16 +1,38 @@
-// Splitting text into the pieces that BPE works on, with PCRE2 (its only user). Reference: Hugging Face tokenizers'
-// ByteLevel (GPT-2's pattern) and, for "smollm", Digits(individual_digits) before it.
+// Splitting text into the pieces that BPE or Unigram works on, in steps. Reference: Hugging Face tokenizers'
+// pre_tokenizers.
 #pragma once
-#include "base/err.h"
+#include "base/buf.h"
+#include "text/regex.h"
 
-#include <stddef.h>
+typedef enum { LS_ISOLATED, LS_REMOVED, LS_MERGED_WITH_PREVIOUS, LS_MERGED_WITH_NEXT, LS_CONTIGUOUS } ls_behavior;
+typedef enum { LS_PREPEND_NEVER, LS_PREPEND_FIRST, LS_PREPEND_ALWAYS } ls_prepend;
 
+enum { LS_PRETOK_STEPS = 16 };
 typedef struct ls_pretok ls_pretok;
 typedef ls_code (*ls_piece_fn)(void *ud, const char *piece, size_t n, ls_err *err);
 
-// LS_E_UNSUPPORTED for an unknown name, listing those known. Immutable afterwards: threads may share it.
-ls_code ls_pretok_new(ls_pretok **out, const char *name, ls_err *err);
+ls_pretok *ls_pretok_new(void); // no steps: the text is one piece
 void ls_pretok_free(ls_pretok *p);
-// Calls fn for each piece in order; together the pieces are the text. Any bytes are allowed: a run of bytes that are
-// not UTF-8 is a piece of its own, and splits the text around it as an end of text would.
-ls_code ls_pretok_split(const ls_pretok *p, const char *text, size_t n, ls_piece_fn fn, void *ud, ls_err *err);
+// Each step works on every piece of the step before. LS_E_UNSUPPORTED: an expression that cannot be compiled, or more
+// than LS_PRETOK_STEPS steps.
+ls_code ls_pretok_add_split(ls_pretok *p, const char *pattern, size_t n, bool literal, ls_behavior behavior,
+                            bool invert, ls_err *err);
+// Spaces become mark (UTF-8), and where a piece does not begin with mark it is put there: to each, or to the piece
+// that the whole text begins with.
+ls_code ls_pretok_add_metaspace(ls_pretok *p, const char *mark, size_t n, ls_prepend prepend, ls_err *err);
+ls_code ls_pretok_add_prefix_space(ls_pretok *p, ls_err *err); // a space before each piece without one
+
+extern const char ls_gpt2_pattern[]; // of ByteLevel with use_regex
+// The steps that a GGUF file's tokenizer.ggml.pre stands for. LS_E_UNSUPPORTED for an unknown name, listing those known.
+// *nfc: the family normalises its text; *whole: a piece that is a token is that token, whatever the merges say.
+ls_code ls_pretok_named(ls_pretok *p, const char *name, bool *nfc, bool *whole, ls_err *err);
+
+// Memory of one caller's splitting.
+typedef struct {
+    ls_regex_scratch *regex;
+    ls_buf text[LS_PRETOK_STEPS];
+} ls_pretok_scratch;
+void ls_pretok_scratch_free(ls_pretok_scratch *s);
+// Calls fn for each piece of text[0..n), which must be UTF-8, in order. first: the whole text begins here.
+ls_code ls_pretok_split(const ls_pretok *p, ls_pretok_scratch *s, const char *text, size_t n, bool first,
+                        ls_piece_fn fn, void *ud, ls_err *err);

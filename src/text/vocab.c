@@ -2,10 +2,11 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONTROL = 3, USER_DEFINED = 4 };
+static const double UNKNOWN_PENALTY = 10; // sentencepiece's kUnkPenalty, below the worst score
 
 // GPT-2's byte alphabet (encoder.py, bytes_to_unicode): printable Latin-1 stands for itself, the others in
 // order for U+0100 onwards. Fills cp_of[byte].
@@ -23,70 +24,48 @@ int32_t ls_vocab_find(const ls_vocab *v, const char *raw, size_t n) {
     return v->raw[id].n == n && !memcmp(v->raw[id].p, raw, n) ? id : -1;
 }
 
-static ls_code add_token(ls_vocab *v, int32_t id, ls_str raw, const int16_t byte_of[512], ls_err *err) {
-    size_t start = v->bytes.n;
-    v->starts[id] = start;
-    if (!ls_utf8_valid(raw.p, raw.n)) return ls_fail(err, LS_E_PARSE, "token %d is not valid UTF-8", id);
-    if (v->special[id]) ls_buf_add(&v->bytes, raw.p, raw.n);
-    else
+static int hex_byte(ls_str s) { // <0x0A>; -1: not so spelled
+    static const char digits[] = "0123456789ABCDEF";
+    if (s.n != 6 || memcmp(s.p, "<0x", 3) || s.p[5] != '>' || !s.p[3] || !s.p[4]) return -1;
+    const char *high = strchr(digits, s.p[3]), *low = strchr(digits, s.p[4]);
+    return high && low ? (int)(high - digits) * 16 + (int)(low - digits) : -1;
+}
+
+static void add_bytes_of(ls_vocab *v, int32_t id, bool spaces, bool as_spelled, const int16_t byte_of[512]) {
+    const ls_str raw = v->raw[id];
+    const size_t start = v->bytes.n;
+    if (as_spelled) ls_buf_add(&v->bytes, raw.p, raw.n);
+    else if (v->kind == LS_BYTE_BPE) {
         for (size_t i = 0; i < raw.n;) {
             uint32_t cp = 0;
             i += (size_t)ls_utf8_decode(raw.p + i, raw.n - i, &cp);
-            if (cp >= 512 || byte_of[cp] < 0)
-                return ls_fail(err, LS_E_PARSE, "token %d ('%.*s') is not spelled in the byte alphabet", id,
-                               (int)(raw.n < 40 ? raw.n : 40), raw.p);
+            if (cp >= 512 || byte_of[cp] < 0) { // not in the alphabet: no text encodes to it, and it is what it says
+                v->bytes.n = start;
+                ls_buf_add(&v->bytes, raw.p, raw.n);
+                return;
+            }
             ls_buf_char(&v->bytes, (char)byte_of[cp]);
         }
-    if (!raw.n) return LS_OK; // an empty token can never be produced by encoding
-    if (ls_vocab_find(v, raw.p, raw.n) < 0) ls_map_put(&v->by_raw, ls_hash_bytes(raw.p, raw.n), id);
-    if (v->special[id]) ls_ids_push(&v->specials, id);
-    else if (v->bytes.n == start + 1) v->byte_id[(unsigned char)v->bytes.p[start]] = id;
-    return LS_OK;
-}
-
-static ls_code add_merge(ls_vocab *v, size_t rank, ls_str m, ls_err *err) {
-    const char *space = m.n > 2 ? memchr(m.p + 1, ' ', m.n - 1) : NULL;
-    int32_t left = -1, right = -1, joined = -1;
-    char both[512];
-    if (space && m.n <= sizeof both) {
-        size_t nl = (size_t)(space - m.p), nr = m.n - nl - 1;
-        left = ls_vocab_find(v, m.p, nl);
-        right = ls_vocab_find(v, space + 1, nr);
-        memcpy(both, m.p, nl);
-        memcpy(both + nl, space + 1, nr);
-        joined = ls_vocab_find(v, both, nl + nr);
-    }
-    if (left < 0 || right < 0 || joined < 0)
-        return ls_fail(err, LS_E_PARSE, "merge %zu ('%.*s') names tokens that the vocabulary lacks", rank,
-                       (int)(m.n < 60 ? m.n : 60), m.p);
-    int32_t other;
-    uint64_t key = ls_pair_key(left, right);
-    if (!ls_map_get(&v->merge_rank, key, &other)) ls_map_put(&v->merge_rank, key, (int32_t)rank);
-    v->merged_id[rank] = joined;
-    return LS_OK;
-}
-
-// Longest first, so that at one place the longest spelling wins.
-static void sort_specials(ls_vocab *v) {
-    for (size_t i = 1; i < v->specials.n; i++)
-        for (size_t j = i; j > 0 && v->raw[v->specials.p[j]].n > v->raw[v->specials.p[j - 1]].n; j--) {
-            int32_t t = v->specials.p[j];
-            v->specials.p[j] = v->specials.p[j - 1];
-            v->specials.p[j - 1] = t;
+        if (v->types[id] == LS_NORMAL && v->bytes.n == start + 1) {
+            int32_t *one = &v->byte_id[(unsigned char)v->bytes.p[start]];
+            if (*one < 0) *one = id;
+        }
+    } else if (v->types[id] == LS_BYTE || (v->byte_fallback && v->types[id] == LS_NORMAL && hex_byte(raw) >= 0)) {
+        const int b = hex_byte(raw);
+        if (b < 0) ls_buf_add(&v->bytes, raw.p, raw.n);
+        else {
+            ls_buf_char(&v->bytes, (char)b);
+            v->byte_id[b] = id;
+        }
+    } else
+        for (size_t i = 0; i < raw.n;) {
+            const bool space = spaces && raw.n - i >= 3 && !memcmp(raw.p + i, "\u2581", 3);
+            ls_buf_char(&v->bytes, space ? ' ' : raw.p[i]);
+            i += space ? 3 : 1;
         }
 }
 
-ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
-    *out = NULL;
-    if (src->n_tokens < 1 || src->n_tokens >= INT32_MAX / 2 || src->n_merges >= INT32_MAX / 2)
-        return ls_fail(err, LS_E_RANGE, "a vocabulary of %zu tokens and %zu merges", src->n_tokens, src->n_merges);
-    ls_vocab *v = ls_calloc(1, sizeof *v);
-    v->n = (int32_t)src->n_tokens;
-    v->eos = src->eos;
-    v->starts = ls_calloc(src->n_tokens + 1, sizeof *v->starts);
-    v->special = ls_calloc(src->n_tokens, 1);
-    v->merged_id = ls_calloc(src->n_merges, sizeof *v->merged_id);
-    v->raw = ls_calloc(src->n_tokens, sizeof *v->raw);
+static ls_code add_tokens(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
     uint32_t cp_of[256];
     int16_t byte_of[512];
     byte_alphabet(cp_of);
@@ -94,53 +73,318 @@ ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
     for (int b = 0; b < 256; b++) {
         byte_of[cp_of[b]] = (int16_t)b;
         v->byte_id[b] = -1;
+        v->spelled[b][2] = (char)ls_utf8_encode(cp_of[b], v->spelled[b]);
     }
-    ls_code code = ls_pretok_new(&v->pretok, src->pre, err);
     for (size_t i = 0; i < src->n_tokens; i++) ls_buf_add(&v->raw_bytes, src->tokens[i].p, src->tokens[i].n);
-    for (size_t i = 0, at = 0; i < src->n_tokens; at += src->tokens[i++].n)
-        v->raw[i] = (ls_str){v->raw_bytes.p + at, src->tokens[i].n};
+    uint8_t *as_spelled = ls_calloc(src->n_tokens, 1);
+    for (size_t i = 0; i < src->n_added; i++) {
+        as_spelled[src->added[i].id] = 1;
+        v->special[src->added[i].id] = src->added[i].special;
+    }
+    ls_code code = LS_OK;
+    size_t at = 0;
     for (int32_t i = 0; i < v->n && !code; i++) {
-        v->special[i] = src->types[i] == CONTROL || src->types[i] == USER_DEFINED;
-        code = add_token(v, i, v->raw[i], byte_of, err);
+        v->raw[i] = (ls_str){v->raw_bytes.p + at, src->tokens[i].n};
+        at += src->tokens[i].n;
+        v->types[i] = (uint8_t)(src->types[i] >= LS_NORMAL && src->types[i] <= LS_BYTE ? src->types[i] : LS_UNUSED);
+        if (v->types[i] == LS_CONTROL || v->types[i] == LS_UNKNOWN) v->special[i] = as_spelled[i] = 1;
+        v->starts[i] = v->bytes.n;
+        if (!ls_utf8_valid(v->raw[i].n ? v->raw[i].p : "", v->raw[i].n))
+            code = ls_fail(err, LS_E_PARSE, "token %d is not valid UTF-8", i);
+        else if (v->raw[i].n) { // an empty token can never be produced by encoding
+            add_bytes_of(v, i, src->spaces, as_spelled[i], byte_of);
+            if (ls_vocab_find(v, v->raw[i].p, v->raw[i].n) < 0)
+                ls_map_put(&v->by_raw, ls_hash_bytes(v->raw[i].p, v->raw[i].n), i);
+            if (v->raw[i].n > v->longest) v->longest = v->raw[i].n;
+        }
     }
     v->starts[v->n] = v->bytes.n;
+    free(as_spelled);
+    return code;
+}
+
+static ls_code add_merge(ls_vocab *v, size_t rank, const ls_str m[2], ls_err *err) {
+    char both[1024];
+    int32_t left = -1, right = -1, joined = -1;
+    if (m[0].n && m[1].n && m[0].n + m[1].n <= sizeof both) {
+        left = ls_vocab_find(v, m[0].p, m[0].n);
+        right = ls_vocab_find(v, m[1].p, m[1].n);
+        memcpy(both, m[0].p, m[0].n);
+        memcpy(both + m[0].n, m[1].p, m[1].n);
+        joined = ls_vocab_find(v, both, m[0].n + m[1].n);
+    }
+    if (left < 0 || right < 0 || joined < 0)
+        return ls_fail(err, LS_E_PARSE, "merge %zu ('%.*s %.*s') names tokens that the vocabulary lacks", rank,
+                       (int)(m[0].n < 30 ? m[0].n : 30), m[0].n ? m[0].p : "", (int)(m[1].n < 30 ? m[1].n : 30),
+                       m[1].n ? m[1].p : "");
+    ls_map_put(&v->merge_rank, ls_pair_key(left, right), (int32_t)rank);
+    v->merged_id[rank] = joined;
+    return LS_OK;
+}
+
+static int by_score(const void *a, const void *b, void *scores) {
+    const double x = ((const double *)scores)[*(const int32_t *)a], y = ((const double *)scores)[*(const int32_t *)b];
+    return x > y ? -1 : x < y;
+}
+
+static void rank_scores(ls_vocab *v, const double *scores) {
+    v->score_rank = ls_calloc((size_t)v->n, sizeof *v->score_rank);
+    int32_t *order = ls_calloc((size_t)v->n, sizeof *order);
+    for (int32_t i = 0; i < v->n; i++) order[i] = i;
+    qsort_r(order, (size_t)v->n, sizeof *order, by_score, (void *)scores);
+    for (int32_t i = 1; i < v->n; i++)
+        v->score_rank[order[i]] = scores[order[i]] == scores[order[i - 1]] ? v->score_rank[order[i - 1]] : i;
+    free(order);
+}
+
+static bool in_text(const ls_vocab *v, int32_t id) { // what the model itself may find
+    return v->raw[id].n && (v->types[id] == LS_NORMAL || v->types[id] == LS_USER_DEFINED);
+}
+
+static void add_neighbours(ls_vocab *v, ls_str s) {
+    uint32_t last = 0, cp = 0;
+    for (size_t i = 0; i < s.n; last = cp) {
+        const size_t at = i;
+        i += (size_t)ls_utf8_decode(s.p + i, s.n - i, &cp);
+        if (at) ls_map_put(&v->neighbours, (uint64_t)last << 32 | cp, 1);
+    }
+}
+
+static ls_code add_scores(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
+    for (int32_t i = 0; i < v->n; i++)
+        if (!isfinite(src->scores[i])) return ls_fail(err, LS_E_PARSE, "token %d has no finite score", i);
+    if (v->kind == LS_SCORE_BPE) {
+        rank_scores(v, src->scores);
+        return LS_OK;
+    }
+    v->scores = ls_calloc((size_t)v->n, sizeof *v->scores);
+    double worst = INFINITY;
+    for (int32_t i = 0; i < v->n; i++) {
+        v->scores[i] = src->scores[i];
+        if (!in_text(v, i)) continue;
+        ls_trie_add(&v->pieces, v->raw[i].p, v->raw[i].n, i);
+        if (v->sentencepiece && v->types[i] != LS_NORMAL) continue;
+        worst = fmin(worst, src->scores[i]);
+    }
+    v->unk_score = v->sentencepiece ? (double)((float)worst - (float)UNKNOWN_PENALTY) : worst - UNKNOWN_PENALTY;
+    return LS_OK;
+}
+
+static void add_added(ls_vocab *v, const ls_vocab_parts *src) {
+    v->added = ls_calloc(src->n_added + 1, sizeof *v->added);
+    ls_regex_scratch *scratch = ls_regex_scratch_new();
+    for (size_t i = 0; i < src->n_added; i++) {
+        v->added[i] = src->added[i];
+        const ls_str s = v->raw[src->added[i].id];
+        if (!src->added[i].normalized) {
+            ls_trie_add(&v->plain, s.p, s.n, (int32_t)i);
+            continue;
+        }
+        ls_marked m = {0};
+        ls_marked_add(&m, s.p, s.n, 0);
+        ls_normalize(v->normalizer, scratch, NULL, &m);
+        if (m.text.n) ls_trie_add(&v->normalized, m.text.p, m.text.n, (int32_t)i);
+        ls_marked_free(&m);
+    }
+    ls_regex_scratch_free(scratch);
+}
+
+ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *src, ls_err *err) {
+    *out = NULL;
+    ls_vocab *v = ls_calloc(1, sizeof *v);
+    v->normalizer = src->normalizer;
+    v->pretok = src->pretok;
+    if (src->n_tokens < 1 || src->n_tokens >= INT32_MAX / 2 || src->n_merges >= INT32_MAX / 2) {
+        ls_vocab_free(v);
+        return ls_fail(err, LS_E_RANGE, "a vocabulary of %zu tokens and %zu merges", src->n_tokens, src->n_merges);
+    }
+    v->n = (int32_t)src->n_tokens;
+    v->bos = src->bos;
+    v->eos = src->eos;
+    v->unk = src->unk;
+    v->kind = src->kind;
+    v->byte_fallback = src->byte_fallback;
+    v->fuse_unk = src->fuse_unk;
+    v->whole = src->whole;
+    v->sentencepiece = src->sentencepiece;
+    v->starts = ls_calloc(src->n_tokens + 1, sizeof *v->starts);
+    v->special = ls_calloc(src->n_tokens, 1);
+    v->types = ls_calloc(src->n_tokens, 1);
+    v->raw = ls_calloc(src->n_tokens, sizeof *v->raw);
+    v->merged_id = ls_calloc(src->n_merges, sizeof *v->merged_id);
+    ls_code code = add_tokens(v, src, err);
     for (size_t i = 0; i < src->n_merges && !code; i++) code = add_merge(v, i, src->merges[i], err);
+    if (!code && src->scores) code = add_scores(v, src, err);
     if (code) {
         ls_vocab_free(v);
         return code;
     }
-    sort_specials(v);
+    for (int32_t i = 0; i < v->n; i++) {
+        if (v->kind != LS_BYTE_BPE && v->kind != LS_UNIGRAM && in_text(v, i)) add_neighbours(v, v->raw[i]);
+        if (v->sentencepiece && v->types[i] == LS_USER_DEFINED) ls_trie_add(&v->kept, v->raw[i].p, v->raw[i].n, i);
+    }
+    add_added(v, src);
+    ls_vocab_add_end(v, v->eos);
     *out = v;
     return LS_OK;
+}
+
+ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
+    *out = NULL;
+    ls_vocab_parts parts = {
+        .kind = LS_BYTE_BPE,
+        .tokens = src->tokens,
+        .types = src->types,
+        .n_tokens = src->n_tokens,
+        .n_merges = src->n_merges,
+        .bos = src->bos,
+        .eos = src->eos,
+        .unk = -1,
+    };
+    ls_str(*merges)[2] = ls_calloc(src->n_merges, sizeof *merges);
+    ls_added *added = ls_calloc(src->n_tokens, sizeof *added);
+    for (size_t i = 0; i < src->n_merges; i++) {
+        const ls_str m = src->merges[i];
+        const char *space = m.n > 2 ? memchr(m.p + 1, ' ', m.n - 1) : NULL;
+        const size_t left = space ? (size_t)(space - m.p) : m.n;
+        merges[i][0] = (ls_str){m.p, left};
+        merges[i][1] = (ls_str){m.p + left + (space != NULL), m.n - left - (space != NULL)};
+    }
+    for (size_t i = 0; i < src->n_tokens; i++)
+        if (src->types[i] >= LS_UNKNOWN && src->types[i] <= LS_USER_DEFINED)
+            added[parts.n_added++] = (ls_added){.id = (int32_t)i, .special = src->types[i] != LS_USER_DEFINED};
+    parts.merges = (const ls_str(*)[2])merges;
+    parts.added = added;
+    parts.pretok = ls_pretok_new();
+    parts.normalizer = ls_normalizer_new();
+    bool nfc = false;
+    ls_code code = ls_pretok_named(parts.pretok, src->pre, &nfc, &parts.whole, err);
+    if (!code && nfc) code = ls_normalizer_add_form(parts.normalizer, LS_NFC, err);
+    if (!code) code = ls_vocab_build(out, &parts, err);
+    else {
+        ls_pretok_free(parts.pretok);
+        ls_normalizer_free(parts.normalizer);
+    }
+    free(merges);
+    free(added);
+    return code;
+}
+
+ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source *src, ls_err *err) {
+    *out = NULL;
+    ls_vocab_parts parts = {
+        .kind = src->unigram ? LS_UNIGRAM : LS_SCORE_BPE,
+        .tokens = src->tokens,
+        .types = src->types,
+        .scores = src->scores,
+        .n_tokens = src->n_tokens,
+        .bos = src->bos,
+        .eos = src->eos,
+        .unk = -1,
+        .byte_fallback = src->byte_fallback,
+        .fuse_unk = true,
+        .sentencepiece = true,
+        .spaces = src->escape,
+    };
+    ls_added *added = ls_calloc(src->n_tokens, sizeof *added);
+    for (size_t i = 0; i < src->n_tokens; i++) {
+        if (src->types[i] == LS_UNKNOWN && parts.unk < 0) parts.unk = (int32_t)i;
+        if (src->types[i] == LS_CONTROL || src->types[i] == LS_UNKNOWN)
+            added[parts.n_added++] = (ls_added){.id = (int32_t)i, .special = true};
+    }
+    parts.added = added;
+    parts.normalizer = ls_normalizer_new();
+    parts.pretok = ls_pretok_new();
+    const ls_sentencepiece_rules rules = {src->charsmap,     src->n_charsmap, src->dummy_prefix,
+                                          src->remove_extra, src->escape,     src->suffix};
+    ls_code code = ls_normalizer_add_sentencepiece(parts.normalizer, &rules, err);
+    if (!code) code = ls_vocab_build(out, &parts, err);
+    else {
+        ls_normalizer_free(parts.normalizer);
+        ls_pretok_free(parts.pretok);
+    }
+    free(added);
+    return code;
 }
 
 void ls_vocab_free(ls_vocab *v) {
     if (!v) return;
     ls_pretok_free(v->pretok);
+    ls_normalizer_free(v->normalizer);
     ls_buf_free(&v->bytes);
     ls_buf_free(&v->raw_bytes);
     ls_map_free(&v->by_raw);
     ls_map_free(&v->merge_rank);
-    ls_ids_free(&v->specials);
+    ls_map_free(&v->neighbours);
+    ls_trie_free(&v->pieces);
+    ls_trie_free(&v->kept);
+    ls_trie_free(&v->plain);
+    ls_trie_free(&v->normalized);
+    ls_ids_free(&v->ends);
     free(v->starts);
     free(v->special);
+    free(v->types);
     free(v->merged_id);
+    free(v->score_rank);
+    free(v->scores);
+    free(v->added);
     free(v->raw);
     free(v);
+}
+
+const char *ls_vocab_kind(const ls_vocab *v) {
+    switch (v->kind) {
+    case LS_BYTE_BPE: return "byte-level BPE";
+    case LS_CHAR_BPE: return "BPE over characters";
+    case LS_SCORE_BPE: return "sentencepiece BPE";
+    case LS_UNIGRAM: return "Unigram";
+    }
+    return "";
 }
 
 int32_t ls_vocab_size(const ls_vocab *v) {
     return v->n;
 }
+int32_t ls_vocab_bos(const ls_vocab *v) {
+    return v->bos;
+}
+int32_t ls_vocab_eos(const ls_vocab *v) {
+    return v->eos;
+}
+
+bool ls_vocab_is_end(const ls_vocab *v, int32_t id) {
+    for (size_t i = 0; i < v->ends.n; i++)
+        if (v->ends.p[i] == id) return true;
+    return false;
+}
+
+void ls_vocab_add_end(ls_vocab *v, int32_t id) {
+    if (id >= 0 && id < v->n && !ls_vocab_is_end(v, id)) ls_ids_push(&v->ends, id);
+}
+
+ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err) {
+    if (n_rows < v->n)
+        return ls_fail(err, LS_E_PARSE, "%d tokens for an embedding of %d rows", v->n, n_rows);
+    const size_t n = (size_t)n_rows, had = (size_t)v->n;
+    v->starts = ls_realloc(v->starts, (n + 1) * sizeof *v->starts);
+    v->special = ls_realloc(v->special, n);
+    v->types = ls_realloc(v->types, n);
+    v->raw = ls_realloc(v->raw, n * sizeof *v->raw);
+    for (size_t i = had; i < n; i++) {
+        v->starts[i + 1] = v->bytes.n;
+        v->special[i] = 1;
+        v->types[i] = LS_UNUSED;
+        v->raw[i] = (ls_str){NULL, 0};
+    }
+    v->n = n_rows;
+    return LS_OK;
+}
+
 uint64_t ls_vocab_id(const ls_vocab *v) {
     const uint64_t parts[] = {ls_hash_bytes(v->bytes.p, v->bytes.n),
                               ls_hash_bytes(v->starts, ((size_t)v->n + 1) * sizeof *v->starts),
                               ls_hash_bytes(v->special, (size_t)v->n)};
     return ls_hash_bytes(parts, sizeof parts);
-}
-
-int32_t ls_vocab_eos(const ls_vocab *v) {
-    return v->eos;
 }
 
 const char *ls_vocab_bytes(const ls_vocab *v, int32_t id, size_t *n) {

@@ -1,5 +1,6 @@
-// The token table: bytes of every id, special tokens, and the merges of byte-level BPE.
-// Source: GGUF metadata tokenizer.ggml.{tokens,token_type,merges,pre}; byte alphabet of GPT-2's encoder.py.
+// The token table: bytes of every id, special tokens, and what text is encoded with: byte-level BPE, BPE over characters
+// or Unigram. Sources: GGUF metadata tokenizer.ggml.* (run/vocab_gguf.h), Hugging Face's tokenizer.json, sentencepiece's
+// tokenizer.model.
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -17,25 +18,63 @@ typedef struct {
     int32_t bos, eos; // -1: none
 } ls_vocab_source;
 
+// What sentencepiece's models say; GGUF files of the kinds llama and t5 hold the same.
+typedef struct {
+    const ls_str *tokens; // borrowed for the call, as all that follows
+    const int32_t *types; // as above; sentencepiece's numbers are the same
+    const double *scores;
+    size_t n_tokens;
+    bool unigram; // else BPE by scores
+    bool byte_fallback;
+    bool dummy_prefix, remove_extra, escape, suffix; // normalizer_spec; suffix: the dummy space comes last
+    const void *charsmap;                            // precompiled_charsmap; NULL: none
+    size_t n_charsmap;
+    int32_t bos, eos; // -1: none
+} ls_sentencepiece_source;
+
 typedef struct ls_vocab ls_vocab;
 
-// Errors: LS_E_PARSE / LS_E_RANGE / LS_E_UNSUPPORTED with what and which entry.
+// Byte-level BPE. Errors: LS_E_PARSE / LS_E_RANGE / LS_E_UNSUPPORTED with what and which entry.
 ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err);
+ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source *src, ls_err *err);
+// From the contents of tokenizer.json and of tokenizer_config.json (NULL: none; then there is no end token). Where the
+// configuration gives a token other flags than the tokenizer does, it is the one believed, as AutoTokenizer does.
+ls_code ls_tokenizer_json(ls_vocab **out, const char *text, size_t n, const char *config, size_t n_config, ls_err *err);
+// From the contents of sentencepiece's tokenizer.model. Texts begin with its BOS where the model is BPE.
+ls_code ls_tokenizer_model(ls_vocab **out, const void *p, size_t n, ls_err *err);
 void ls_vocab_free(ls_vocab *v);
 int32_t ls_vocab_size(const ls_vocab *v);
-int32_t ls_vocab_eos(const ls_vocab *v);
+const char *ls_vocab_kind(const ls_vocab *v); // "byte-level BPE", ...
+int32_t ls_vocab_bos(const ls_vocab *v); // the token that raw text begins with; -1: none is added. ls_encode never adds it
+int32_t ls_vocab_eos(const ls_vocab *v); // -1: none
+// Tokens that end an answer: the vocabulary's eos, and those that the caller knows of.
+bool ls_vocab_is_end(const ls_vocab *v, int32_t id);
+void ls_vocab_add_end(ls_vocab *v, int32_t id); // an id out of range is left out
+// An embedding may have more rows than there are tokens: the further ids are empty special tokens that no text encodes
+// to. Fewer rows than tokens is LS_E_PARSE.
+ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err);
 // Tells vocabularies apart: a hash of every token's bytes and kind. Takes about a millisecond.
 uint64_t ls_vocab_id(const ls_vocab *v);
-// Decoded bytes of a token, borrowed for v's life; *n = 0 and "" for an id out of range.
+// Decoded bytes of a token, borrowed for v's life or until ls_vocab_pad; *n = 0 and "" for an id out of range.
 const char *ls_vocab_bytes(const ls_vocab *v, int32_t id, size_t *n);
 bool ls_vocab_is_special(const ls_vocab *v, int32_t id);
 // Id of the special token spelled s[0..n), or -1.
 int32_t ls_vocab_special(const ls_vocab *v, const char *s, size_t n);
 
-// Appends the ids of text[0..n) (any bytes) to out. With parse_special, spelled-out special tokens in the
-// text become their id (longest first, as Hugging Face's added tokens); without, they are plain text. Bytes that
-// the vocabulary has no token for (the default model: some control characters and bytes that UTF-8 never uses) are
-// left out, as the reference does.
+// One text in parts. A spelled-out special token becomes its id only where all of its bytes are trusted (longest first,
+// as Hugging Face's added tokens); elsewhere it is plain text. Added tokens that are not special (a `<think>`) are
+// recognised anywhere. What lies between recognised tokens is encoded as one run across the borders of parts.
+typedef struct {
+    const char *p;
+    size_t n;
+    bool trusted;
+} ls_text_part;
+
+// Appends the ids of the parts (any bytes) to out. Bytes that are not UTF-8 stay as they are in byte-level BPE; in the
+// others each is U+FFFD, as sentencepiece does. Bytes that a byte-level vocabulary has no token for (the default model:
+// some control characters and bytes that UTF-8 never uses) are left out, as the reference does.
+ls_code ls_encode_parts(const ls_vocab *v, const ls_text_part *parts, size_t n_parts, ls_ids *out, ls_err *err);
+// One part, trusted with parse_special.
 ls_code ls_encode(const ls_vocab *v, const char *text, size_t n, bool parse_special, ls_ids *out, ls_err *err);
 
 // Streaming decoding: bytes of tokens in, whole UTF-8 characters out. Bytes that can never become a character

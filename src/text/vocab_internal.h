@@ -1,25 +1,120 @@
-// The token table's insides, shared by vocab.c (building) and bpe.c (encoding).
+// The token table's insides, shared by what builds it (vocab.c, tokenizer_json.c, tokenizer_model.c) and what encodes
+// with it (encode.c, bpe.c, unigram.c).
 #pragma once
 #include "base/map.h"
+#include "text/normalize.h"
 #include "text/pretok.h"
 #include "text/vocab.h"
 
+// The numbers that GGUF and sentencepiece share.
+enum { LS_NORMAL = 1, LS_UNKNOWN, LS_CONTROL, LS_USER_DEFINED, LS_UNUSED, LS_BYTE };
+
+typedef enum {
+    LS_BYTE_BPE,  // merges over bytes, tokens spelled in GPT-2's byte alphabet
+    LS_CHAR_BPE,  // merges over characters
+    LS_SCORE_BPE, // sentencepiece: any two neighbours that are a token together join, the best score first
+    LS_UNIGRAM
+} ls_subwords;
+
+typedef struct { // a token that is looked for in the text before anything else is done to it
+    int32_t id;
+    bool special, lstrip, rstrip, single_word;
+    bool normalized; // looked for in normalised text instead
+} ls_added;
+
+// What every source of a vocabulary comes down to. Pointers are borrowed for the call, but for the two that are taken.
+typedef struct {
+    ls_subwords kind;
+    const ls_str *tokens;
+    const int32_t *types;
+    const double *scores; // LS_SCORE_BPE, LS_UNIGRAM
+    size_t n_tokens;
+    const ls_str (*merges)[2];
+    size_t n_merges;
+    const ls_added *added;
+    size_t n_added;
+    int32_t bos, eos, unk;
+    bool byte_fallback, fuse_unk, whole;
+    bool sentencepiece; // its own encoder: user-defined symbols inside the text, sums of scores in single precision
+    bool spaces;        // in decoded bytes U+2581 is a space
+    ls_normalizer *normalizer;
+    ls_pretok *pretok;
+} ls_vocab_parts;
+
 struct ls_vocab {
-    int32_t n, eos;
+    int32_t n, bos, eos, unk;
+    ls_subwords kind;
+    bool byte_fallback, fuse_unk, whole, sentencepiece;
+    ls_normalizer *normalizer;
     ls_pretok *pretok;
     ls_buf bytes;         // decoded bytes of all tokens, one after another
     size_t *starts;       // [n + 1] into bytes
-    uint8_t *special;     // [n] control and user-defined tokens
+    uint8_t *special;     // [n]
+    uint8_t *types;       // [n]
     ls_buf raw_bytes;     // the file's spelling
     ls_str *raw;          // [n] into raw_bytes
+    size_t longest;       // bytes of the longest spelling
     ls_map by_raw;        // hash of the spelling -> id
     ls_map merge_rank;    // pair of ids -> rank
     int32_t *merged_id;   // [rank] id of the joined token
+    int32_t *score_rank;  // [n] LS_SCORE_BPE: 0 for the best score, equal for equal ones
+    double *scores;       // [n] LS_UNIGRAM
+    double unk_score;
+    ls_trie pieces;       // LS_UNIGRAM: spelling -> id
+    ls_trie kept;         // sentencepiece's user-defined symbols -> id
+    ls_map neighbours;    // characters that stand side by side in some token: elsewhere nothing ever joins
     int32_t byte_id[256]; // id of the one-byte token; -1: none
-    ls_ids specials;      // longest spelling first
+    char spelled[256][3]; // LS_BYTE_BPE: the byte alphabet, each with its length last
+    ls_added *added;
+    ls_trie plain, normalized; // spelling -> index into added, in text as it came and as it was normalised
+    ls_ids ends;
 };
 
 static inline uint64_t ls_pair_key(int32_t left, int32_t right) {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
+// Takes parts->normalizer and parts->pretok whatever comes of it.
+ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *parts, ls_err *err);
 int32_t ls_vocab_find(const ls_vocab *v, const char *raw, size_t n); // by the file's spelling; -1: none
+
+// One call of ls_encode_parts.
+typedef struct {
+    int32_t id; // -1: the vocabulary lacks this character
+    int32_t prev, next; // neighbours by index; -1: none
+    uint32_t at, n; // of the piece; n = 0: joined into its left neighbour
+} ls_symbol;
+
+typedef struct {
+    int32_t rank, at, id; // join symbol `at` with its right neighbour, to id
+} ls_join;
+
+typedef struct {
+    double score;
+    int32_t id, start; // start -1: nothing ends here yet
+} ls_path_end;
+
+typedef struct {
+    const ls_vocab *v;
+    ls_ids *out;
+    size_t piece_start; // in out: unknown tokens are fused only within a piece
+    ls_pretok_scratch pretok;
+    ls_symbol *sym;
+    ls_join *heap;
+    size_t cap, n_heap;
+    ls_path_end *ends;
+    size_t cap_ends;
+    // stretches met before in this call: most words of a text repeat
+    ls_map cache; // hash of the stretch -> index into entries
+    struct {
+        size_t key, n;       // in keys
+        size_t first, count; // in cached
+    } * entries;
+    size_t n_entries, cap_entries;
+    ls_buf keys;
+    ls_ids cached;
+} ls_encoder;
+
+void ls_push_id(ls_encoder *e, int32_t id);                            // fuses unknown tokens
+void ls_push_unknown(ls_encoder *e, const char *p, size_t n);          // bytes, or the unknown token, or nothing
+void ls_bpe_encode(ls_encoder *e, const char *p, size_t n);            // one piece
+void ls_unigram_encode(ls_encoder *e, const char *p, size_t n);

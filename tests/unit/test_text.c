@@ -17,7 +17,7 @@ static ls_err why;
 
 static int load(void **state) {
     (void)state;
-    ls_model_load_text(&model, "default", &why);
+    ls_model_load_text(&model, &(ls_model_options){.name = "default"}, &why);
     return 0;
 }
 static int unload(void **state) {

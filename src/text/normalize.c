@@ -1,0 +1,312 @@
+#include "text/normalize.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+typedef struct {
+    enum { FORM, LOWERCASE, STRIP_ACCENTS, STRIP, PREPEND, REPLACE, PRECOMPILED, SENTENCEPIECE } kind;
+    ls_form form;
+    bool left, right;
+    ls_regex *regex;
+    char *by;
+    size_t n_by;
+    ls_charsmap *charsmap;
+    ls_sentencepiece_rules rules;
+} step;
+
+struct ls_normalizer {
+    step steps[LS_NORMALIZER_STEPS];
+    int n;
+};
+
+void ls_marked_add(ls_marked *m, const char *p, size_t n, char marks) {
+    ls_buf_add(&m->text, p, n);
+    memset(ls_buf_room(&m->marks, n), marks, n);
+    m->marks.n += n;
+}
+
+void ls_marked_free(ls_marked *m) {
+    ls_buf_free(&m->text);
+    ls_buf_free(&m->marks);
+}
+
+ls_normalizer *ls_normalizer_new(void) {
+    return ls_calloc(1, sizeof(ls_normalizer));
+}
+
+static void free_step(step *s) {
+    ls_regex_free(s->regex);
+    ls_charsmap_free(s->charsmap);
+    free(s->by);
+}
+
+void ls_normalizer_free(ls_normalizer *z) {
+    if (!z) return;
+    for (int i = 0; i < z->n; i++) free_step(&z->steps[i]);
+    free(z);
+}
+
+bool ls_normalizer_is_empty(const ls_normalizer *z) {
+    return !z->n;
+}
+
+static ls_code add(ls_normalizer *z, step s, ls_err *err) {
+    if (z->n == LS_NORMALIZER_STEPS) {
+        free_step(&s);
+        return ls_fail(err, LS_E_UNSUPPORTED, "a normalizer of more than %d steps", LS_NORMALIZER_STEPS);
+    }
+    z->steps[z->n++] = s;
+    return LS_OK;
+}
+
+ls_code ls_normalizer_add_form(ls_normalizer *z, ls_form form, ls_err *err) {
+    return add(z, (step){.kind = FORM, .form = form}, err);
+}
+ls_code ls_normalizer_add_lowercase(ls_normalizer *z, ls_err *err) {
+    return add(z, (step){.kind = LOWERCASE}, err);
+}
+ls_code ls_normalizer_add_strip_accents(ls_normalizer *z, ls_err *err) {
+    return add(z, (step){.kind = STRIP_ACCENTS}, err);
+}
+ls_code ls_normalizer_add_strip(ls_normalizer *z, bool left, bool right, ls_err *err) {
+    return add(z, (step){.kind = STRIP, .left = left, .right = right}, err);
+}
+ls_code ls_normalizer_add_prepend(ls_normalizer *z, const char *p, size_t n, ls_err *err) {
+    return add(z, (step){.kind = PREPEND, .by = ls_strndup(p, n), .n_by = n}, err);
+}
+
+ls_code ls_normalizer_add_replace(ls_normalizer *z, const char *pattern, size_t n, bool literal, const char *by,
+                                  size_t n_by, ls_err *err) {
+    step s = {.kind = REPLACE, .n_by = n_by};
+    ls_code code = ls_regex_new(&s.regex, pattern, n, literal, err);
+    if (code) return code;
+    s.by = ls_calloc(n_by + 1, 1); // it may hold NULs
+    if (n_by) memcpy(s.by, by, n_by);
+    return add(z, s, err);
+}
+
+ls_code ls_normalizer_add_precompiled(ls_normalizer *z, const void *blob, size_t n, ls_err *err) {
+    step s = {.kind = PRECOMPILED};
+    ls_code code = ls_charsmap_new(&s.charsmap, blob, n, err);
+    return code ? code : add(z, s, err);
+}
+
+ls_code ls_normalizer_add_sentencepiece(ls_normalizer *z, const ls_sentencepiece_rules *rules, ls_err *err) {
+    step s = {.kind = SENTENCEPIECE, .rules = *rules};
+    ls_code code = LS_OK;
+    if (rules->n_charsmap) code = ls_charsmap_new(&s.charsmap, rules->charsmap, rules->n_charsmap, err);
+    s.rules.charsmap = NULL;
+    return code ? code : add(z, s, err);
+}
+
+bool ls_is_space(uint32_t cp) {
+    return (cp >= 9 && cp <= 13) || cp == 0x20 || cp == 0x85 || cp == 0xA0 || cp == 0x1680 ||
+           (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 || cp == 0x202F || cp == 0x205F ||
+           cp == 0x3000;
+}
+
+bool ls_is_word(uint32_t cp) {
+    static const uint32_t more[][2] = {{0x200C, 0x200D}, {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, // joiners; letters in
+                                       {0x1F150, 0x1F169}, {0x1F170, 0x1F189}}; // circles and squares, symbols by category
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        if (cp >= more[i][0] && cp <= more[i][1]) return true;
+    switch (utf8proc_category((utf8proc_int32_t)cp)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC: return true;
+    default: return false;
+    }
+}
+
+static char all_of(const char *marks, size_t n) { // trusted where every byte is; first where the first is
+    char m = n ? marks[0] : 0;
+    for (size_t i = 1; i < n; i++)
+        if (!(marks[i] & LS_MARK_TRUSTED)) m &= ~LS_MARK_TRUSTED;
+    return m;
+}
+
+// Nothing before an ASCII character changes what comes of those after it, so only the stretches around others are
+// given to utf8proc.
+static void to_form(ls_form form, const ls_marked *in, ls_marked *out) {
+    const utf8proc_option_t how = UTF8PROC_STABLE |
+                                  (form == LS_NFC || form == LS_NFKC ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) |
+                                  (form == LS_NFKC || form == LS_NFKD ? UTF8PROC_COMPAT : 0);
+    const char *p = in->text.p, *marks = in->marks.p;
+    for (size_t at = 0, n = in->text.n; at < n;) {
+        size_t ascii = at;
+        while (ascii < n && !(p[ascii] & 0x80)) ascii++;
+        const size_t plain = ascii == n || ascii == at ? ascii : ascii - 1; // the last may be what a mark goes on
+        ls_buf_add(&out->text, p + at, plain - at);
+        ls_buf_add(&out->marks, marks + at, plain - at);
+        if (ascii == n) return;
+        size_t end = ascii;
+        while (end < n && (p[end] & 0x80)) end++;
+        utf8proc_uint8_t *made = NULL;
+        const utf8proc_ssize_t len =
+            utf8proc_map((const utf8proc_uint8_t *)p + plain, (utf8proc_ssize_t)(end - plain), &made, how);
+        if (len >= 0) ls_marked_add(out, (char *)made, (size_t)len, all_of(marks + plain, end - plain));
+        else ls_marked_add(out, p + plain, end - plain, all_of(marks + plain, end - plain));
+        free(made);
+        at = end;
+    }
+}
+
+static void each_character(const step *s, const ls_marked *in, ls_marked *out) {
+    for (size_t at = 0; at < in->text.n;) {
+        uint32_t cp = 0;
+        const int len = ls_utf8_decode(in->text.p + at, in->text.n - at, &cp);
+        const char mark = in->marks.p[at];
+        char made[4];
+        if (s->kind == STRIP_ACCENTS) {
+            const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
+            if (c != UTF8PROC_CATEGORY_MN && c != UTF8PROC_CATEGORY_MC && c != UTF8PROC_CATEGORY_ME)
+                ls_marked_add(out, in->text.p + at, (size_t)len, mark);
+        } else if (cp == 0x130) ls_marked_add(out, "i\u0307", 3, mark); // the one that becomes two
+        else ls_marked_add(out, made, (size_t)ls_utf8_encode((uint32_t)utf8proc_tolower((utf8proc_int32_t)cp), made), mark);
+        at += (size_t)len;
+    }
+}
+
+static void strip(const step *s, const ls_marked *in, ls_marked *out) {
+    size_t start = in->text.n, end = 0;
+    for (size_t at = 0; at < in->text.n;) {
+        uint32_t cp = 0;
+        const int len = ls_utf8_decode(in->text.p + at, in->text.n - at, &cp);
+        if (!ls_is_space(cp)) {
+            if (start == in->text.n) start = at;
+            end = at + (size_t)len;
+        }
+        at += (size_t)len;
+    }
+    if (!s->left) start = 0;
+    if (!s->right) end = in->text.n;
+    if (start >= end) return;
+    ls_buf_add(&out->text, in->text.p + start, end - start);
+    ls_buf_add(&out->marks, in->marks.p + start, end - start);
+}
+
+static void replace(const step *s, ls_regex_scratch *scratch, const ls_marked *in, ls_marked *out) {
+    size_t at = 0, start, end;
+    while (at < in->text.n && ls_regex_find(s->regex, scratch, in->text.p, in->text.n, at, &start, &end)) {
+        ls_buf_add(&out->text, in->text.p + at, start - at);
+        ls_buf_add(&out->marks, in->marks.p + at, start - at);
+        ls_marked_add(out, s->by, s->n_by, all_of(in->marks.p + start, end - start));
+        at = end;
+    }
+    ls_buf_add(&out->text, in->text.p + at, in->text.n - at);
+    ls_buf_add(&out->marks, in->marks.p + at, in->text.n - at);
+}
+
+static size_t grapheme_end(const char *p, size_t n) {
+    uint32_t cp = 0, next;
+    utf8proc_int32_t state = 0;
+    size_t at = (size_t)ls_utf8_decode(p, n, &cp);
+    while (at < n) {
+        const int len = ls_utf8_decode(p + at, n - at, &next);
+        if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)cp, (utf8proc_int32_t)next, &state)) break;
+        cp = next;
+        at += (size_t)len;
+    }
+    return at;
+}
+
+// As tokenizers does it: a short cluster that begins with a rule is wholly what the shortest such rule says, else each
+// of its characters goes by itself.
+static void precompiled(const step *s, const ls_marked *in, ls_marked *out) {
+    const char *p = in->text.p;
+    size_t taken, n_by;
+    for (size_t at = 0; at < in->text.n;) {
+        const size_t cluster = grapheme_end(p + at, in->text.n - at);
+        const char *by = cluster < 6 ? ls_charsmap_find(s->charsmap, p + at, cluster, false, &taken, &n_by) : NULL;
+        if (by) ls_marked_add(out, by, n_by, all_of(in->marks.p + at, cluster));
+        for (size_t i = at; !by && i < at + cluster;) {
+            const size_t len = (size_t)ls_utf8_decode(p + i, in->text.n - i, NULL);
+            const char *one = ls_charsmap_find(s->charsmap, p + i, len, false, &taken, &n_by);
+            ls_marked_add(out, one ? one : p + i, one ? n_by : len, in->marks.p[i]);
+            i += len;
+        }
+        at += cluster;
+    }
+}
+
+static void put_escaped(const step *s, const char *p, size_t n, char mark, ls_marked *out) {
+    for (size_t i = 0; i < n;) {
+        const char *space = s->rules.escape ? memchr(p + i, ' ', n - i) : NULL;
+        const size_t end = space ? (size_t)(space - p) : n;
+        ls_marked_add(out, p + i, end - i, mark);
+        if (space) ls_marked_add(out, "\u2581", 3, mark);
+        i = end + (space != NULL);
+    }
+}
+
+static void sentencepiece(const step *s, const ls_trie *kept, const ls_marked *in, ls_marked *out) {
+    const char *p = in->text.p;
+    const size_t n = in->text.n;
+    const bool remove = s->rules.remove_extra;
+    bool after_space = remove, begun = false;
+    for (size_t at = 0; at < n;) {
+        size_t taken = 0, n_by = 0;
+        const char *by = NULL;
+        if (kept && kept->value.n && ls_trie_longest(kept, p + at, n - at, &taken) >= 0) by = p + at, n_by = taken;
+        else if (s->charsmap) by = ls_charsmap_find(s->charsmap, p + at, n - at, true, &taken, &n_by);
+        if (!by) {
+            taken = n_by = (size_t)ls_utf8_decode(p + at, n - at, NULL);
+            by = p + at;
+        }
+        const char mark = all_of(in->marks.p + at, taken);
+        const bool only_space = n_by == 1 && *by == ' ';
+        at += taken;
+        if (!begun) {
+            if (remove && only_space) continue; // leading spaces, before the dummy one
+            begun = true;
+            if (s->rules.dummy_prefix && !s->rules.suffix) put_escaped(s, " ", 1, mark, out);
+        }
+        while (after_space && n_by && *by == ' ') by++, n_by--;
+        if (n_by) {
+            put_escaped(s, by, n_by, mark, out);
+            after_space = remove && by[n_by - 1] == ' ';
+        }
+    }
+    if (!begun) return;
+    const char *space = s->rules.escape ? "\u2581" : " ";
+    const size_t n_space = strlen(space);
+    while (remove && out->text.n >= n_space && !memcmp(out->text.p + out->text.n - n_space, space, n_space)) {
+        out->text.n -= n_space;
+        out->marks.n -= n_space;
+    }
+    if (s->rules.dummy_prefix && s->rules.suffix) put_escaped(s, " ", 1, 0, out);
+}
+
+void ls_normalize(const ls_normalizer *z, ls_regex_scratch *scratch, const ls_trie *kept, ls_marked *text) {
+    for (int i = 0; i < z->n && text->text.n; i++) {
+        const step *s = &z->steps[i];
+        ls_marked out = {0};
+        switch (s->kind) {
+        case FORM: to_form(s->form, text, &out); break;
+        case LOWERCASE:
+        case STRIP_ACCENTS: each_character(s, text, &out); break;
+        case STRIP: strip(s, text, &out); break;
+        case PREPEND:
+            ls_marked_add(&out, s->by, s->n_by, text->marks.p[0]);
+            ls_buf_add(&out.text, text->text.p, text->text.n);
+            ls_buf_add(&out.marks, text->marks.p, text->marks.n);
+            break;
+        case REPLACE: replace(s, scratch, text, &out); break;
+        case PRECOMPILED: precompiled(s, text, &out); break;
+        case SENTENCEPIECE: sentencepiece(s, kept, text, &out); break;
+        }
+        ls_marked_free(text);
+        *text = out;
+    }
+}

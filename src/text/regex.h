@@ -1,0 +1,19 @@
+// Regular expressions as tokenizers write them, with PCRE2 (its only user). Reference: Oniguruma with Ruby's syntax and
+// Unicode, which Hugging Face tokenizers uses.
+#pragma once
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct ls_regex ls_regex;             // immutable: threads may share it
+typedef struct ls_regex_scratch ls_regex_scratch; // one a thread, for any expression
+
+// LS_E_UNSUPPORTED with the place that cannot be compiled. literal: the pattern is a plain string.
+ls_code ls_regex_new(ls_regex **out, const char *pattern, size_t n, bool literal, ls_err *err);
+void ls_regex_free(ls_regex *r);
+ls_regex_scratch *ls_regex_scratch_new(void);
+void ls_regex_scratch_free(ls_regex_scratch *s);
+// The first match in text[0..n), which must be UTF-8, that begins at `at` or later and is not empty.
+bool ls_regex_find(const ls_regex *r, ls_regex_scratch *s, const char *text, size_t n, size_t at, size_t *start,
+                   size_t *end);

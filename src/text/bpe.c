@@ -158,3 +158,26 @@ ls_code ls_encode(const ls_vocab *v, const char *text, size_t n, bool parse_spec
     ls_map_free(&e.cache);
     return code;
 }
+
+ls_code ls_encode_parts(const ls_vocab *v, const ls_text_part *parts, size_t n_parts, ls_ids *out, ls_err *err) {
+    const size_t had = out->n;
+    ls_buf run = {0}; // what has come since the last special token
+    ls_code code = LS_OK;
+    for (size_t i = 0; i < n_parts && !code; i++)
+        for (size_t at = 0; at < parts[i].n && !code;) {
+            size_t end = parts[i].n;
+            int32_t special = parts[i].trusted ? next_special(v, parts[i].p, parts[i].n, at, &end) : -1;
+            ls_buf_add(&run, parts[i].p + at, end - at);
+            if (special >= 0) {
+                code = ls_encode(v, run.n ? run.p : "", run.n, false, out, err);
+                ls_buf_clear(&run);
+                if (!code) ls_ids_push(out, special);
+                end += v->raw[special].n;
+            }
+            at = end;
+        }
+    if (!code) code = ls_encode(v, run.n ? run.p : "", run.n, false, out, err);
+    if (code) out->n = had;
+    ls_buf_free(&run);
+    return code;
+}

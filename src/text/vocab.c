@@ -82,6 +82,7 @@ ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
         return ls_fail(err, LS_E_RANGE, "a vocabulary of %zu tokens and %zu merges", src->n_tokens, src->n_merges);
     ls_vocab *v = ls_calloc(1, sizeof *v);
     v->n = (int32_t)src->n_tokens;
+    v->bos = src->bos;
     v->eos = src->eos;
     v->starts = ls_calloc(src->n_tokens + 1, sizeof *v->starts);
     v->special = ls_calloc(src->n_tokens, 1);
@@ -141,6 +142,10 @@ uint64_t ls_vocab_id(const ls_vocab *v) {
 
 int32_t ls_vocab_eos(const ls_vocab *v) {
     return v->eos;
+}
+
+int32_t ls_vocab_bos(const ls_vocab *v) {
+    return v->bos;
 }
 
 const char *ls_vocab_bytes(const ls_vocab *v, int32_t id, size_t *n) {

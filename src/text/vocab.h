@@ -24,6 +24,7 @@ ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err);
 void ls_vocab_free(ls_vocab *v);
 int32_t ls_vocab_size(const ls_vocab *v);
 int32_t ls_vocab_eos(const ls_vocab *v);
+int32_t ls_vocab_bos(const ls_vocab *v); // the token that raw text begins with; -1: none
 // Tells vocabularies apart: a hash of every token's bytes and kind. Takes about a millisecond.
 uint64_t ls_vocab_id(const ls_vocab *v);
 // Decoded bytes of a token, borrowed for v's life; *n = 0 and "" for an id out of range.
@@ -37,6 +38,15 @@ int32_t ls_vocab_special(const ls_vocab *v, const char *s, size_t n);
 // the vocabulary has no token for (the default model: some control characters and bytes that UTF-8 never uses) are
 // left out, as the reference does.
 ls_code ls_encode(const ls_vocab *v, const char *text, size_t n, bool parse_special, ls_ids *out, ls_err *err);
+
+// Encodes parts that are one text together. A spelled-out special token is recognised only where it lies wholly inside
+// a trusted part; everything between recognised ones is one run, across the borders of parts.
+typedef struct {
+    const char *p;
+    size_t n;
+    bool trusted;
+} ls_text_part;
+ls_code ls_encode_parts(const ls_vocab *v, const ls_text_part *parts, size_t n_parts, ls_ids *out, ls_err *err);
 
 // Streaming decoding: bytes of tokens in, whole UTF-8 characters out. Bytes that can never become a character
 // come out as U+FFFD, one per maximal invalid prefix; an incomplete character waits for the next token.

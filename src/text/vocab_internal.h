@@ -5,7 +5,7 @@
 #include "text/vocab.h"
 
 struct ls_vocab {
-    int32_t n, eos;
+    int32_t n, bos, eos;
     ls_pretok *pretok;
     ls_buf bytes;         // decoded bytes of all tokens, one after another
     size_t *starts;       // [n + 1] into bytes

@@ -2,7 +2,6 @@
 
 #define CHATML(ROLE) "<|im_start|>" ROLE "\n"
 #define LLAMA3(ROLE) "<|start_header_id|>" ROLE "<|end_header_id|>\n\n"
-#define LLAMA4(ROLE) "<|header_start|>" ROLE "<|header_end|>\n\n"
 #define GRANITE(ROLE) "<|start_of_role|>" ROLE "<|end_of_role|>"
 #define COMMAND(ROLE) "<|START_OF_TURN_TOKEN|><|" ROLE "_TOKEN|>"
 #define KNOWLEDGE "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"
@@ -20,9 +19,6 @@ const ls_chat_frame ls_chat_frames[] = {
     {"llama-3.1", LS_SYSTEM_BLOCK, {LLAMA3("system") KNOWLEDGE, "<|eot_id|>"},
      {LLAMA3("user"), "<|eot_id|>" LLAMA3("assistant")}, "<|eot_id|>", "<|eot_id|>",
      "<|start_header_id|> <|end_header_id|> <|eot_id|>"},
-    {"llama-4", LS_SYSTEM_BLOCK, {LLAMA4("system"), "<|eot|>"},
-     {LLAMA4("user"), "<|eot|>" LLAMA4("assistant")}, "<|eot|>", "<|eot|>",
-     "<|header_start|> <|header_end|> <|eot|>"},
     {"llama-2", LS_SYSTEM_FIRST, {"<<SYS>>\n", "\n<</SYS>>\n\n"}, {"[INST] ", " [/INST]"}, " \2\1", "\2", ""},
     {"llama-2-one-bos", LS_SYSTEM_FIRST, {"<<SYS>>\n", "\n<</SYS>>\n\n"}, {"[INST] ", " [/INST]"}, " \2", "\2", ""},
     {"mistral-v0", LS_SYSTEM_FIRST, {"", "\n\n"}, {"[INST] ", " [/INST]"}, "\2", "\2", ""},

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 60, MAX_TEXT = 1 << 24 };
+enum { MAX_DEPTH = 100, MAX_TEXT = 1 << 24 };
 
 static bool equals(ls_str s, const char *what) {
     return s.n == strlen(what) && !memcmp(s.p, what, s.n);
@@ -531,16 +531,22 @@ static jvalue postfix(jvm *m) {
     return v;
 }
 
+// Counts one more level; false, at the end of the tag and with an error set, when there are too many.
+static bool deeper(jvm *m) {
+    if (++m->depth <= MAX_DEPTH) return true;
+    j_fail(m, LS_E_RANGE, "an expression that is nested too deep");
+    m->p = m->end;
+    return false;
+}
+
 // What binds tighter than any operator: filters and tests.
 static jvalue filtered(jvm *m) {
-    if (++m->depth > MAX_DEPTH) {
-        j_fail(m, LS_E_RANGE, "an expression that is nested too deep");
-        m->p = m->end;
-        m->depth--;
-        return (jvalue){0};
-    }
-    jvalue v;
+    jvalue v = {0};
     arguments a;
+    if (!deeper(m)) {
+        m->depth--;
+        return v;
+    }
     if (j_take(m, "-")) {
         v = filtered(m);
         if (v.kind != J_INT) j_fail(m, LS_E_UNSUPPORTED, "'-' of this value");
@@ -669,21 +675,23 @@ static jvalue disjunction(jvm *m) {
     return v;
 }
 
-jvalue j_expr(jvm *m, bool conditional) {
-    if (m->depth > MAX_DEPTH) { // the error is set: get to the end of the tag
-        m->p = m->end;
-        return (jvalue){0};
-    }
+static jvalue choice(jvm *m) {
     ls_code had = m->code;
     jvalue v = disjunction(m);
-    if (!conditional || !j_word(m, "if")) return v;
+    if (!j_word(m, "if")) return v;
     ls_code then = m->code;
     m->code = had;
-    jvalue when = disjunction(m);
+    jvalue when = disjunction(m), otherwise = {0};
     ls_code decided = m->code;
-    jvalue otherwise = {0};
     if (j_word(m, "else")) otherwise = j_expr(m, true);
     if (!j_true(&when)) return otherwise;
     m->code = decided ? decided : then;
+    return v;
+}
+
+jvalue j_expr(jvm *m, bool conditional) {
+    jvalue v = {0};
+    if (deeper(m)) v = conditional ? choice(m) : disjunction(m);
+    m->depth--;
     return v;
 }

@@ -19,7 +19,7 @@ struct ls_chat {
     const ls_vocab *vocab;
     const ls_chat_frame *frame;
     char *start, *system[2], *user[2], *answer, *end; // the frame's strings with this model's tokens
-    char *standard; // the template's default system message; NULL: none
+    char *standard;                                   // the template's default system message; NULL: none
     size_t n_standard;
     bool no_system; // the template refuses a system message, or leaves it out
     bool trim_system;
@@ -60,7 +60,8 @@ static parts turn(const ls_chat *c, bool first, const ls_text_part *system, cons
         if (text.n) text = (ls_str){user, (size_t)(text.p + text.n - user)}; // blanks before it are in the middle
         else { // and here what came before it is at the end
             ls_text_part *last = &t.p[t.n - 1];
-            last->n = ls_strip((ls_str){last->p, last->n}).p + ls_strip((ls_str){last->p, last->n}).n - last->p;
+            ls_str kept = ls_strip((ls_str){last->p, last->n});
+            last->n = (size_t)(kept.p + kept.n - last->p);
         }
     }
     add(&t, text.p, text.n, false);
@@ -75,7 +76,8 @@ static void write_parts(const parts *t, ls_buf *out) {
 // ---- recognising
 
 enum { MAX_MESSAGES = 6 };
-static const char system_text[] = " \nBe \xc3\xa9l\xc3\xa9gant.\t\n", user_text[] = "\n Is 1 < 2 \n?\t ", answer_text[] = "Yes,\nit is.";
+static const char system_text[] = " \nBe \xc3\xa9l\xc3\xa9gant.\t\n", user_text[] = "\n Is 1 < 2 \n?\t ",
+                  answer_text[] = "Yes,\nit is.";
 // the conversations that a template is run on
 static const struct {
     bool system;
@@ -107,8 +109,7 @@ static bool is(const ls_buf *text, const ls_buf *other) {
     return text->n == other->n && (!text->n || !memcmp(text->p, other->p, text->n));
 }
 
-// What the frame as it is set up in c writes for a probe, the answers with `lead` before them, is it what the template
-// wrote?
+// Did the template write for a probe what the frame as it is set up in c writes, with `lead` before the answers?
 static bool agrees(const ls_chat *c, const reference *r, int k, const char *lead) {
     ls_buf text = {0};
     const ls_text_part given = {system_text, sizeof system_text - 1, false}, own = {c->standard, c->n_standard, true};
@@ -204,8 +205,8 @@ static ls_code check_tokens(const ls_chat *c, ls_err *err) {
         size_t n = strcspn(p, " ");
         if (ls_vocab_special(c->vocab, p, n) < 0)
             return ls_fail(err, LS_E_UNSUPPORTED,
-                           "the chat template (%s) uses %.*s, which is no special token of this vocabulary", c->frame->name,
-                           (int)n, p);
+                           "the chat template (%s) uses %.*s, which is no special token of this vocabulary",
+                           c->frame->name, (int)n, p);
         p += n + (p[n] == ' ');
     }
     if (!*c->end)
@@ -234,7 +235,8 @@ ls_code ls_chat_new(ls_chat **out, const ls_vocab *v, const char *tmpl, size_t n
         code = ls_fail(err, LS_E_UNSUPPORTED,
                        "the model's chat template cannot be followed (%.200s): use --raw (known: %s)", why.msg, known);
     else if (!find_frame(c, &r, bos, eos))
-        code = ls_fail(err, LS_E_UNSUPPORTED, "the model's chat template is not recognised: use --raw (known: %s)", known);
+        code =
+            ls_fail(err, LS_E_UNSUPPORTED, "the model's chat template is not recognised: use --raw (known: %s)", known);
     else code = check_tokens(c, err);
     for (int k = 0; k < N_PROBES; k++) ls_buf_free(&r.text[k]);
     free(bos);
@@ -268,14 +270,16 @@ void ls_chat_list(char *out, size_t size) {
 static parts user_turn(const ls_chat *c, bool first, const char *system, const char *user, size_t n_user) {
     ls_text_part message = {system, system ? strlen(system) : 0, false};
     if (!system) message = (ls_text_part){c->standard, c->standard ? c->n_standard : 0, true};
-    bool carries = (first || c->frame->place == LS_SYSTEM_LATEST) && (system ? *system && !c->no_system : c->standard != NULL);
+    bool carries =
+        (first || c->frame->place == LS_SYSTEM_LATEST) && (system ? *system && !c->no_system : c->standard != NULL);
     return turn(c, first, carries ? &message : NULL, user, n_user);
 }
 
 ls_code ls_chat_turn(const ls_chat *c, bool first, const char *system, const char *user, size_t n_user, ls_ids *out,
                      ls_err *err) {
     if (first && system && *system && c->no_system)
-        return ls_fail(err, LS_E_USAGE, "the model's chat template (%s) has no place for a system message", c->frame->name);
+        return ls_fail(err, LS_E_USAGE, "the model's chat template (%s) has no place for a system message",
+                       c->frame->name);
     parts t = user_turn(c, first, system, user, n_user);
     return ls_encode_parts(c->vocab, t.p, t.n, out, err);
 }

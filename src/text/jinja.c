@@ -396,8 +396,7 @@ static size_t statement(run *r, size_t at, bool live) {
 }
 
 static bool closes(run *r, size_t at) {
-    static const char *const names[] = {"elif",   "else",     "endif",        "endfor",
-                                        "endset", "endmacro", "endgeneration"};
+    static const char *const names[] = {"elif", "else", "endif", "endfor", "endset", "endmacro", "endgeneration"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (is_tag(r, at, names[i])) return true;
     return false;
@@ -447,8 +446,8 @@ static void context(run *r, const ls_jinja_message *messages, size_t n, const ch
     set_var(m, lit("documents"), (jvalue){.kind = J_NONE});
 }
 
-ls_code ls_jinja_render(const char *tmpl, size_t n, const ls_jinja_message *messages, size_t n_messages, const char *bos,
-                        const char *eos, ls_buf *out, ls_err *err) {
+ls_code ls_jinja_render(const char *tmpl, size_t n, const ls_jinja_message *messages, size_t n_messages,
+                        const char *bos, const char *eos, ls_buf *out, ls_err *err) {
     if (n > MAX_TEMPLATE) return ls_fail(err, LS_E_RANGE, "line 1: a template of %zu bytes", n);
     ls_buf text = {0}; // as Jinja reads it: line breaks are "\n", and one at the very end does not count
     for (size_t i = 0; i < n; i++)

@@ -18,8 +18,8 @@ typedef struct {
 // LS_E_USAGE: the template itself refused the conversation (raise_exception); LS_E_RANGE: too much of something. The
 // message begins with "line N: ". strftime_now counts as not defined, so that a template with a fixed date to fall back
 // on uses it; called all the same, it gives 26 July 2024: the same prompt always gives the same tokens.
-ls_code ls_jinja_render(const char *tmpl, size_t n, const ls_jinja_message *messages, size_t n_messages, const char *bos,
-                        const char *eos, ls_buf *out, ls_err *err);
+ls_code ls_jinja_render(const char *tmpl, size_t n, const ls_jinja_message *messages, size_t n_messages,
+                        const char *bos, const char *eos, ls_buf *out, ls_err *err);
 
 // Python's str.strip(): what is left without the white space at either end.
 ls_str ls_strip(ls_str s);

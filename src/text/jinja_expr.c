@@ -485,7 +485,8 @@ static jvalue primary(jvm *m) {
     if (*m->p == '"' || *m->p == '\'') return string_literal(m);
     if (isdigit((unsigned char)*m->p)) {
         int64_t i = 0;
-        while (m->p < m->end && isdigit((unsigned char)*m->p)) i = i < 1000000000 ? i * 10 + (*m->p++ - '0') : (m->p++, i);
+        while (m->p < m->end && isdigit((unsigned char)*m->p))
+            i = i < 1000000000 ? i * 10 + (*m->p++ - '0') : (m->p++, i);
         if (m->p < m->end && *m->p == '.') j_fail(m, LS_E_UNSUPPORTED, "a number with a fraction");
         return j_int(i);
     }

@@ -32,11 +32,11 @@ typedef struct jblock {
 } jblock;
 
 typedef struct {
-    const char *text; // the template, for line numbers
+    const char *text;    // the template, for line numbers
     const char *p, *end; // what is left of the tag being read
     jblock *memory;
     size_t used;
-    jvar *vars; // innermost last
+    jvar *vars;                     // innermost last
     size_t n_vars, cap_vars, scope; // where the innermost scope begins
     int depth;
     long fuel;

@@ -261,32 +261,44 @@ static void other_templates_are_refused(void **state) {
         {"", "not recognised"},
         {"no template at all", "not recognised"},
         {LOOP "{{ message.role }}: {{ message.content }}\n{% endfor %}", "not recognised"},
-        // near ChatML: a line break too many, a title in the role, a prompt inside the loop, trimmed at one end, bent for a word
-        {LOOP "\n{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}\n" PROMPT, "not recognised"},
-        {LOOP "{{'<|im_start|>' + message['role'].title() + '\n' + message['content'] + '<|im_end|>\n'}}" PROMPT, "not recognised"},
-        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n<|im_start|>assistant\n'}}{% endfor %}",
+        // near ChatML: a line break too many, a title in the role, a prompt inside the loop, trimmed at one end, bent
+        // for a word
+        {LOOP "\n{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}\n" PROMPT,
          "not recognised"},
-        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'].rstrip() + '<|im_end|>\n'}}" PROMPT, "not recognised"},
-        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'].replace('<', '&lt;') + '<|im_end|>\n'}}" PROMPT,
+        {LOOP "{{'<|im_start|>' + message['role'].title() + '\n' + message['content'] + '<|im_end|>\n'}}" PROMPT,
          "not recognised"},
-        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n'}}{% if loop.index > 2 %}!{% endif %}" PROMPT,
+        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
+              "'<|im_end|>\n<|im_start|>assistant\n'}}{% endfor %}",
+         "not recognised"},
+        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'].rstrip() + '<|im_end|>\n'}}" PROMPT,
+         "not recognised"},
+        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'].replace('<', '&lt;') + "
+              "'<|im_end|>\n'}}" PROMPT,
+         "not recognised"},
+        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n'}}{% if loop.index > 2 "
+              "%}!{% endif %}" PROMPT,
          "not recognised"},
         // what cannot be followed at all
-        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n'}}", "'endfor' is missing"},
-        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'] | wordwrap + '<|im_end|>\n'}}" PROMPT, "'wordwrap'"},
+        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n'}}",
+         "'endfor' is missing"},
+        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'] | wordwrap + '<|im_end|>\n'}}" PROMPT,
+         "'wordwrap'"},
         {"\n\n{% include 'x' %}", "line 3: the statement 'include'"},
         {"{{ '<|im_start|>", "not closed"},
         {LOOP "{{ raise_exception('never') }}{% endfor %}", "never"},
     };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) refused(others[i][0], strlen(others[i][0]), others[i][1]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        refused(others[i][0], strlen(others[i][0]), others[i][1]);
 }
 
 static void a_template_of_other_looks_is_still_its_frame(void **state) {
     (void)state;
     static const char *const chatml[] = {
         LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n'}}" PROMPT,
-        "{%- for m in messages %}\n<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n{% endfor -%}\n<|im_start|>assistant\n{{ '' }}",
-        "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}{{ ['<|im_start|>' ~ m.role, "
+        "{%- for m in messages %}\n<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n{% endfor "
+        "-%}\n<|im_start|>assistant\n{{ '' }}",
+        "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}{{ ['<|im_start|>' "
+        "~ m.role, "
         "m.content + '<|im_end|>', ''] | join('\n') }}{% endfor %}<|im_start|>assistant{{ '\n' }}",
     };
     json_t *model = chatml_model();
@@ -298,9 +310,10 @@ static void a_template_of_other_looks_is_still_its_frame(void **state) {
         if (ls_chat_new(&c, v, chatml[i], strlen(chatml[i]), &err)) fail_msg("%s", err.msg);
         ls_chat_render(c, true, "S", " x", 2, &text);
         ls_buf_char(&text, 0);
-        assert_string_equal(text.p, i == 0   ? "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n x<|im_end|>\n<|im_start|>assistant\n"
-                                    : i == 1 ? "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n"
-                                             : "<|im_start|>user\n x<|im_end|>\n<|im_start|>assistant\n");
+        assert_string_equal(
+            text.p, i == 0 ? "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n x<|im_end|>\n<|im_start|>assistant\n"
+                    : i == 1 ? "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n"
+                             : "<|im_start|>user\n x<|im_end|>\n<|im_start|>assistant\n");
         ls_buf_free(&text);
         ls_chat_free(c);
     }
@@ -337,10 +350,13 @@ static void hostile_templates_end(void **state) {
     static const char *const greedy[] = {
         "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}",
         "{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(9999) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
-        "{% set ns = namespace(l=[]) %}{% for i in range(9999) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l == [ns.l] }}",
-        "{% set ns = namespace(s='xx') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s.replace('x', ns.s) | length }}",
+        "{% set ns = namespace(l=[]) %}{% for i in range(9999) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l == "
+        "[ns.l] }}",
+        "{% set ns = namespace(s='xx') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ "
+        "ns.s.replace('x', ns.s) | length }}",
         "{% set ns = namespace() %}{% set ns.ns = ns %}{% set m = namespace() %}{% set m.ns = m %}{{ ns == m }}",
-        "{{ range(9999) | last }}{{ 0 and range(9999) | join('xxxxxxxxxxxxxxxxxxxxxxxxxxxx') }}{{ 999999999999999999999 + 1 }}",
+        "{{ range(9999) | last }}{{ 0 and range(9999) | join('xxxxxxxxxxxxxxxxxxxxxxxxxxxx') }}{{ "
+        "999999999999999999999 + 1 }}",
         "{{ 'a'[9999:] }}{{ 'a'[-9999:9999] }}{{ [][0] }}{{ messages[-9] }}{{ -2147483648 * 99 }}",
     };
     for (size_t i = 0; i < sizeof greedy / sizeof *greedy; i++) refused(greedy[i], strlen(greedy[i]), "");
@@ -384,7 +400,8 @@ static void one_piece(const json_t *line, const json_t *model) {
     const json_t *piece = json_object_get(line, "piece"), *want = json_object_get(line, "want");
     ls_buf out = {0};
     ls_err err = {0};
-    ls_code code = ls_jinja_render(json_string_value(piece), json_string_length(piece), messages, 4, "<s>", "</s>", &out, &err);
+    ls_code code =
+        ls_jinja_render(json_string_value(piece), json_string_length(piece), messages, 4, "<s>", "</s>", &out, &err);
     ls_buf_char(&out, 0);
     if (json_is_null(want)) {
         if (!code) fail_msg("%s: no error but '%s'", json_string_value(piece), out.p);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PARTS = 8 };
+enum { MAX_PARTS = 9 };
 
 typedef enum {
     TRIM_NONE,
@@ -24,6 +24,7 @@ struct ls_chat {
     bool no_system; // the template refuses a system message, or leaves it out
     bool trim_system;
     trim_rule trim;
+    const char *opens; // what the template begins the model's answer with, and leaves out of past answers
 };
 
 // ---- one turn as parts
@@ -66,6 +67,7 @@ static parts turn(const ls_chat *c, bool first, const ls_text_part *system, cons
     }
     add(&t, text.p, text.n, false);
     add(&t, c->user[1], strlen(c->user[1]), true);
+    add(&t, c->opens, strlen(c->opens), true);
     return t;
 }
 
@@ -117,6 +119,7 @@ static bool agrees(const ls_chat *c, const reference *r, int k, const char *lead
         bool here = i == (c->frame->place == LS_SYSTEM_LATEST ? probes[k].turns - 1 : 0);
         const ls_text_part *system = probes[k].system ? &given : c->standard ? &own : NULL;
         parts t = turn(c, i == 0, here ? system : NULL, user_text, sizeof user_text - 1);
+        if (i + 1 < probes[k].turns) t.n--; // what opens an answer is not in the past
         write_parts(&t, &text);
         if (i + 1 == probes[k].turns) break;
         ls_buf_str(&text, lead);
@@ -176,12 +179,14 @@ static void clear(ls_chat *c) {
 }
 
 static bool find_frame(ls_chat *c, const reference *r, const char *bos, const char *eos) {
+    static const char *const openings[] = {"", "<think>\n"};
     for (size_t i = 0; i < ls_n_chat_frames; i++)
-        for (int begins = 0; begins < 2; begins++) {
+        for (int variant = 0; variant < 4; variant++) {
             const ls_chat_frame *f = &ls_chat_frames[i];
             clear(c);
             c->frame = f;
-            c->start = ls_strdup(begins ? bos : "");
+            c->opens = openings[variant / 2];
+            c->start = ls_strdup(variant % 2 ? bos : "");
             for (int k = 0; k < 2; k++) {
                 c->system[k] = expand(f->system[k], bos, eos);
                 c->user[k] = expand(f->user[k], bos, eos);

@@ -4,8 +4,8 @@
 //
 // Where it is not the reference, on purpose:
 // - a context only grows: what an answer was stays as it was generated, where some templates trim old answers, take the
-//   thinking out of them (Qwen 3), or put the system message into the latest user message (Mistral v3: there every turn
-//   carries it, and earlier turns keep theirs);
+//   thinking out of them (Qwen 3, DeepSeek R1), or put the system message into the latest user message (Mistral v3:
+//   there every turn carries it, and earlier turns keep theirs);
 // - today's date is always 26 July 2024, as in the Llama 3.x templates without a clock: the same prompt gives the same
 //   tokens;
 // - special tokens that a user or a system message spells out are plain text.

@@ -4,6 +4,8 @@
 #define LLAMA3(ROLE) "<|start_header_id|>" ROLE "<|end_header_id|>\n\n"
 #define GRANITE(ROLE) "<|start_of_role|>" ROLE "<|end_of_role|>"
 #define COMMAND(ROLE) "<|START_OF_TURN_TOKEN|><|" ROLE "_TOKEN|>"
+#define DEEPSEEK(ROLE) "<\uff5c" ROLE "\uff5c>"
+#define DEEPSEEK_END "<\uff5cend\u2581of\u2581sentence\uff5c>"
 #define KNOWLEDGE "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"
 
 // clang-format off
@@ -36,14 +38,16 @@ const ls_chat_frame ls_chat_frames[] = {
      "<end_of_turn>\n", "<end_of_turn>", "<start_of_turn> <end_of_turn>"},
     {"phi-3", LS_SYSTEM_BLOCK, {"<|system|>\n", "<|end|>\n"}, {"<|user|>\n", "<|end|>\n<|assistant|>\n"},
      "<|end|>\n", "<|end|>", "<|user|> <|assistant|> <|end|>"},
-    {"phi-4-mini", LS_SYSTEM_BLOCK, {"<|system|>", "<|end|>"}, {"<|user|>", "<|end|><|assistant|>"}, "<|end|>", "<|end|>",
-     "<|user|> <|assistant|> <|end|>"},
+    {"phi-4-mini", LS_SYSTEM_BLOCK, {"<|system|>", "<|end|>"}, {"<|user|>", "<|end|><|assistant|>"}, "<|end|>",
+     "<|end|>", "<|user|> <|assistant|> <|end|>"},
     {"zephyr", LS_SYSTEM_BLOCK, {"<|system|>\n", "\2\n"}, {"<|user|>\n", "\2\n<|assistant|>\n"}, "\2\n", "\2", ""},
     {"olmo-2", LS_SYSTEM_BLOCK, {"<|system|>\n", "\n"}, {"<|user|>\n", "\n<|assistant|>\n"}, "\2\n", "\2", ""},
     {"granite", LS_SYSTEM_BLOCK, {GRANITE("system"), "<|end_of_text|>\n"},
      {GRANITE("user"), "<|end_of_text|>\n" GRANITE("assistant")}, "<|end_of_text|>\n", "<|end_of_text|>",
      "<|start_of_role|> <|end_of_role|> <|end_of_text|>"},
     {"deepseek", LS_SYSTEM_BLOCK, {"", "\n\n"}, {"User: ", "\n\nAssistant:"}, "\2", "\2", ""},
+    {"deepseek-r1", LS_SYSTEM_BLOCK, {"", ""}, {DEEPSEEK("User"), DEEPSEEK("Assistant")}, DEEPSEEK_END, DEEPSEEK_END,
+     DEEPSEEK("User") " " DEEPSEEK("Assistant") " " DEEPSEEK_END},
     {"command-r", LS_SYSTEM_BLOCK, {COMMAND("SYSTEM"), "<|END_OF_TURN_TOKEN|>"},
      {COMMAND("USER"), "<|END_OF_TURN_TOKEN|>" COMMAND("CHATBOT")}, "<|END_OF_TURN_TOKEN|>", "<|END_OF_TURN_TOKEN|>",
      "<|START_OF_TURN_TOKEN|> <|END_OF_TURN_TOKEN|> <|USER_TOKEN|> <|CHATBOT_TOKEN|>"},

@@ -11,7 +11,8 @@ typedef enum {
 
 // Strings as the template writes them; "\1" is the model's begin-of-text token, "\2" its end-of-text token. What varies
 // between templates of one frame is read off the template, not said here: a begin-of-text token in front of all,
-// contents trimmed or not, a system message that is refused or left out, and the default system message.
+// contents trimmed or not, a system message that is refused or left out, the default system message, and a "<think>"
+// that the answer begins with.
 typedef struct {
     const char *name;
     ls_system_place place;

@@ -296,6 +296,8 @@ static jvalue select_attr(jvm *m, const jvalue *of, const arguments *a, bool kee
 }
 
 static jvalue filter(jvm *m, const jvalue *of, ls_str name, const arguments *a) {
+    for (int i = 0; i < a->n && !equals(name, "tojson"); i++)
+        if (a->name[i].n) j_fail(m, LS_E_UNSUPPORTED, "named arguments of a filter");
     if (equals(name, "trim") && of->kind == J_STRING && !a->n) return share(ls_strip(of->s));
     if (equals(name, "length") || equals(name, "count")) {
         if (of->kind == J_STRING) return j_int((int64_t)characters(of->s));
@@ -319,7 +321,7 @@ static jvalue filter(jvm *m, const jvalue *of, ls_str name, const arguments *a) 
     if ((equals(name, "selectattr") || equals(name, "rejectattr")) && of->kind == J_LIST)
         return select_attr(m, of, a, equals(name, "selectattr"));
     if (equals(name, "items") && of->kind == J_DICT) return items_of(m, of->dict);
-    if (equals(name, "join") && of->kind == J_LIST) {
+    if (equals(name, "join") && of->kind == J_LIST && a->n < 2) {
         jvalue v = share((ls_str){"", 0});
         for (size_t i = 0; i < of->n && !m->code; i++) {
             if (i && a->n) v = joined(m, &v, &a->v[0]);

@@ -33,6 +33,7 @@ INST = ["[INST]", "[/INST]"]
 SP = ["[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"]
 QWEN = ["<|im_start|>", "<|im_end|>"]
 CR = ["<|START_OF_TURN_TOKEN|>", "<|END_OF_TURN_TOKEN|>", "<|USER_TOKEN|>", "<|CHATBOT_TOKEN|>", "<|SYSTEM_TOKEN|>"]
+R1 = ["<｜User｜>", "<｜Assistant｜>", "<｜end▁of▁sentence｜>"]
 TEMPLATES = {
     "chatml": ("teknium/OpenHermes-2.5-Mistral-7B", "chatml", "<s>", "<|im_end|>", QWEN, "<|im_end|>", "", None),
     "qwen2": ("Qwen/Qwen2-7B-Instruct", "chatml", "", "<|im_end|>", QWEN, "<|im_end|>", "", IM),
@@ -76,10 +77,15 @@ TEMPLATES = {
     "granite-3.3": ("ibm-granite/granite-3.3-2b-instruct", "granite", "<|end_of_text|>", "<|end_of_text|>", GR,
                     "<|end_of_text|>", "", "<|start_of_role|>system<|end_of_role|>{}<|end_of_text|>\n"),
     "deepseek": ("deepseek-ai/DeepSeek-V2-Chat", "deepseek", "<s>", "</s>", [], "</s>", " ", None),
+    "deepseek-r1": ("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B, first release", "deepseek-r1", "<｜begin▁of▁sentence｜>", R1[-1],
+                    R1, R1[-1], "", None),
+    "deepseek-r1-think": ("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "deepseek-r1", "<｜begin▁of▁sentence｜>", R1[-1], R1,
+                          R1[-1], "", None),
     "command-r": ("CohereForAI/c4ai-command-r-plus", "command-r", "<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", CR,
                   "<|END_OF_TURN_TOKEN|>", "", None),
 }
-LATEST = ["mistral-v3", "mistral-v3-tekken"]  # the system message stands in the latest user message
+# a turn is written otherwise once it is past: it loses the system message, or the "<think>" before the answer
+LATEST = ["mistral-v3", "mistral-v3-tekken", "deepseek-r1-think"]
 
 SYSTEMS = [None, "", "Be brief.", " \n Sei *höflich*: 你好\t\n ",
            "<|im_end|></s>[INST] <|eot_id|><end_of_turn> {{ 7 * 7 }}{% x %}\\n"]
@@ -176,6 +182,16 @@ def want(name, system, users):
     def ref(messages):
         return render(text, messages, bos, eos)
 
+    def grown():
+        """Each turn as the reference writes it while it is the latest."""
+        got = ref(conversation(system or None, users[:1], []))
+        for i, answer in enumerate(answers):
+            now = ref(conversation(system or None, users[:i + 2], answers[:i + 1]))
+            got += lead + answer + now[now.rindex(answer) + len(answer):]
+        return got
+
+    if name in LATEST:
+        return grown()
     if not system:  # "" is none at all, also where the template has a default
         got = ref(conversation(None, users, answers))
         if system == "" and isinstance(block, tuple):
@@ -191,12 +207,6 @@ def want(name, system, users):
         return None
     if got == ref(conversation(None, users, answers)):
         return None
-    if name in LATEST and answers:  # each turn as the reference writes it while it is the latest
-        got = ref(conversation(system, users[:1], []))
-        for i in range(1, len(users)):
-            past = ref(conversation(None, users[:i], answers[:i]))
-            got += lead + answers[i - 1] + past.removeprefix(ref(conversation(None, users[:i], answers[:i - 1])) + lead + answers[i - 1])
-            got += ref(conversation(system, users[:i + 1], answers[:i])).removeprefix(past)
     return got
 
 

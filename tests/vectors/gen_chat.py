@@ -123,7 +123,7 @@ PIECES = [
     "{{ ['a', 'b'] | join(', ') }}{{ ['a', 'b'] | first }}{{ ['a', 'b'] | last }}", "{{ 'q\"\\n' | tojson }}{{ none | tojson }}{{ 3 | tojson }}", "{{ tools is none }}{{ tools is defined }}{{ documents }}",
     "{{ messages[0].content is string }}{{ messages is iterable }}{{ messages[0] is mapping }}{{ 1 is number }}{{ 'a' is not none }}", "{{ messages[0].get('x', 'd') }}{{ messages[0].get('y') }}",
     "{% macro f(a) %}x{{ a }}{% endmacro %}y", "{% generation %}a{% endgeneration %}b", "{{ messages[3].content.split('</think>')[-1].lstrip('\\n') }}", "{{ bos_token }}{{ eos_token }}{{ add_generation_prompt }}",
-    "{% if a %}", "{% endif %}", "{{ 1 + }}", "{{ (1 }}", "{{ 'a }}", "{% for %}{% endfor %}", "{{ a b }}", "{{ x.y }}", "{% unknown %}", "{{ 'a' | unknown }}", "{{ unknown('a') }}", "{{ [1, 2 }}", "{% set a = 1 2 %}",
+    "{% if a %}", "{% endif %}", "{{ 1 + }}", "{{ (1 }}", "{{ 'a }}", "{% for %}{% endfor %}", "{{ a b }}", "{{ x.y }}", "{{ none.y is defined }}{{ 'a'.y is defined }}", "{{ ['a'] | join(', ', 'b') }}{{ x.y }}", "{% unknown %}", "{{ 'a' | unknown }}", "{{ unknown('a') }}", "{{ [1, 2 }}", "{% set a = 1 2 %}",
 ]
 
 

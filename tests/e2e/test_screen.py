@@ -343,7 +343,7 @@ class Endings(unittest.TestCase):
 
     def test_missing_model(self):
         with Screen("--model", "/nonexistent.gguf") as s:
-            s.wait("FAILED", "no model file '/nonexistent.gguf'")
+            s.wait("FAILED", "no model '/nonexistent.gguf'")
             s.keys("Escape", "q")
             s.wait("exit=0")
 

@@ -119,8 +119,8 @@ build/tests/peak: tests/bench/peak.c
 	@mkdir -p $(@D)
 	@echo '  CC   $<'
 	$(Q)$(CC) -O3 -march=native -ffp-contract=fast -mprefer-vector-width=512 $(WARN) -pthread -o $@ $<
-# Fuzzing with clang: `make fuzz TARGET=trace SECONDS=600`, or TARGET=report: both read traces. Inputs that found something
-# stay in tests/fuzz/trace.
+# Fuzzing with clang: `make fuzz TARGET=trace SECONDS=600`, or TARGET=report: both read traces, or TARGET=tokenizer. Inputs
+# that found something stay in tests/fuzz/trace and tests/fuzz/tokenizer.
 TARGET ?= trace
 SECONDS ?= 60
 FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -Isrc -I. \
@@ -129,10 +129,12 @@ build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(CORE_SRC) $(UI_SRC)
 	@mkdir -p $(@D)
 	@echo '  FUZZ $@'
 	$(Q)clang $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(LDLIBS)
+FUZZ_KIND := $(if $(filter tokenizer,$(TARGET)),tokenizer,trace)
+FUZZ_SEEDS := ../../tests/fuzz/$(FUZZ_KIND) $(if $(filter tokenizer,$(TARGET)),../../tests/vectors/tokenizers)
 fuzz: build/fuzz/fuzz_$(TARGET)
 	@mkdir -p build/fuzz/found-$(TARGET)
 	cd build/fuzz && ./fuzz_$(TARGET) -max_total_time=$(SECONDS) -max_len=65536 -timeout=20 -rss_limit_mb=4096 \
-	  -dict=../../tests/fuzz/trace.dict found-$(TARGET) ../../tests/fuzz/trace
+	  -dict=../../tests/fuzz/$(FUZZ_KIND).dict found-$(TARGET) $(FUZZ_SEEDS)
 # The drafters alone, for other engines, and an example of such an engine.
 embed: $(B)/embed
 SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(addprefix src/base/,buf.c err.c file.c map.c mem.c)
@@ -200,7 +202,7 @@ help:
 	@echo 'make setup        packages, libtorch and the default model only'
 	@echo 'make bench-cpu    measure on this machine; SUITE=FILE has prompts as JSON lines'
 	@echo 'make embed        build/libspec.a, the drafters alone, and an example that uses them'
-	@echo 'make fuzz         clang and libFuzzer on what reads files: TARGET=trace or report, SECONDS=60'
+	@echo 'make fuzz         clang and libFuzzer on what reads files: TARGET=trace, report or tokenizer, SECONDS=60'
 	@echo 'make lint         which folder may include which; one user for each library'
 	@echo 'make format       clang-format over the sources'
 	@echo 'make install      PREFIX=$(PREFIX), DESTDIR='

@@ -1,5 +1,6 @@
 #include "run/vocab_gguf.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,9 +120,9 @@ ls_code ls_vocab_gguf(ls_vocab **out, const ls_gguf *g, ls_err *err) {
     if (code) return code;
     const bool bytes = is(kind, "gpt2"), llama = is(kind, "llama"), t5 = is(kind, "t5");
     if (!bytes && !llama && !t5)
-        return ls_fail(err, LS_E_UNSUPPORTED, "tokenizer '%.*s' is not supported (supported: gpt2, llama, t5)",
+        code = ls_fail(err, LS_E_UNSUPPORTED, "tokenizer '%.*s' is not supported (supported: gpt2, llama, t5)",
                        (int)(kind.n < 64 ? kind.n : 64), kind.p);
-    code = read_common(&c, g, err);
+    if (!code) code = read_common(&c, g, err);
     if (!code) code = bytes ? byte_level(out, &c, g, err) : sentencepiece(out, &c, g, t5, err);
     if (!code) {
         static const char *const ends[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
@@ -138,5 +139,6 @@ ls_code ls_vocab_gguf(ls_vocab **out, const ls_gguf *g, ls_err *err) {
     free(c.tokens);
     free(c.types);
     free(c.merges);
+    if (code && err) ls_utf8_tame(err->msg); // it may quote the file
     return code;
 }

@@ -131,7 +131,7 @@ static void stretch(ls_encoder *e, const char *p, size_t n) {
         e->entries[e->n_entries].first = e->cached.n;
         e->entries[e->n_entries].count = count;
         ls_buf_add(&e->keys, p, n);
-        ls_ids_add(&e->cached, e->out->p + first, count);
+        if (count) ls_ids_add(&e->cached, e->out->p + first, count);
         ls_map_put(&e->cache, h, (int32_t)e->n_entries++);
     }
     if (e->v->fuse_unk && count && first > piece_start && e->out->p[first] == e->v->unk &&

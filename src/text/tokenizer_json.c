@@ -2,6 +2,7 @@
 // PreTrainedTokenizerFast, which puts the configuration's tokens and flags over the tokenizer's.
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "text/vocab_internal.h"
 
 #include <stdlib.h>
@@ -107,8 +108,13 @@ static ls_code put_added(reader *r, const ls_json *t, int64_t id) {
                        (int)(s.n < 60 ? s.n : 60), s.p, (long long)id);
     r->tokens[id] = s;
     if (r->types[id] != LS_NORMAL) r->types[id] = LS_UNUSED; // not the model's: no piece of text becomes it
+    // the last to speak of a token is believed, but for where it is looked for: tokenizers keeps its first entry
     if (!r->added_at[id]) r->added_at[id] = (int32_t)++r->parts.n_added;
-    r->added[r->added_at[id] - 1] = a; // the last to speak of a token is believed
+    else {
+        const ls_added *had = &r->added[r->added_at[id] - 1];
+        a.normalized = had->normalized && (a.normalized || had->special);
+    }
+    r->added[r->added_at[id] - 1] = a;
     return LS_OK;
 }
 
@@ -448,5 +454,6 @@ ls_code ls_tokenizer_json(ls_vocab **out, const char *text, size_t n, const char
     }
     ls_json_free(doc);
     ls_json_free(conf);
+    if (code && err) ls_utf8_tame(err->msg); // it may quote the file
     return code;
 }

@@ -54,13 +54,14 @@ static ls_code byte_level(ls_vocab **out, common *c, const ls_gguf *g, ls_err *e
     ls_str pre;
     ls_code code;
     // what llama.cpp does where the file says nothing of a first token
-    static const char *const begin[] = {"llama-bpe", "llama3", "llama-v3", "tekken"};
+    static const char *const begin[] = {"llama-bpe", "llama3", "llama-v3", "falcon3", "lfm2", "tekken"};
     if (ls_gguf_has(g, "tokenizer.ggml.pre")) {
         if ((code = ls_gguf_str(g, "tokenizer.ggml.pre", &pre, err))) return code;
         snprintf(pre_name, sizeof pre_name, "%.*s", (int)(pre.n < 63 ? pre.n : 63), pre.p);
     }
     if (!ls_gguf_has(g, "tokenizer.ggml.add_bos_token"))
-        for (size_t i = 0; i < sizeof begin / sizeof *begin; i++) c->add_bos = c->add_bos || !strcmp(begin[i], pre_name);
+        for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+            c->add_bos = c->add_bos || !strcmp(begin[i], pre_name);
     if ((code = ls_gguf_str_array(g, "tokenizer.ggml.merges", &c->merges, &c->n_merges, err))) return code;
     return ls_vocab_new(out,
                         &(ls_vocab_source){c->tokens, c->n_tokens, c->types, c->merges, c->n_merges, pre_name,

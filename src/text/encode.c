@@ -154,7 +154,8 @@ static void gather(const ls_vocab *v, const ls_text_part *parts, size_t n_parts,
         ls_marked_free(out);
         *out = good;
     }
-    for (size_t i = 0; i < out->text.n && (!i || (out->text.p[i] & 0xC0) == 0x80); i++) out->marks.p[i] |= LS_MARK_FIRST;
+    for (size_t i = 0; i < out->text.n && (!i || (out->text.p[i] & 0xC0) == 0x80); i++)
+        out->marks.p[i] |= LS_MARK_FIRST;
 }
 
 ls_code ls_encode_parts(const ls_vocab *v, const ls_text_part *parts, size_t n_parts, ls_ids *out, ls_err *err) {

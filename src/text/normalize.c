@@ -109,8 +109,11 @@ bool ls_is_space(uint32_t cp) {
 }
 
 bool ls_is_word(uint32_t cp) {
-    static const uint32_t more[][2] = {{0x200C, 0x200D}, {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, // joiners; letters in
-                                       {0x1F150, 0x1F169}, {0x1F170, 0x1F189}}; // circles and squares, symbols by category
+    static const uint32_t more[][2] = {{0x200C, 0x200D},
+                                       {0x24B6, 0x24E9},
+                                       {0x1F130, 0x1F149}, // joiners; letters in
+                                       {0x1F150, 0x1F169},
+                                       {0x1F170, 0x1F189}}; // circles and squares, symbols by category
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         if (cp >= more[i][0] && cp <= more[i][1]) return true;
     switch (utf8proc_category((utf8proc_int32_t)cp)) {
@@ -173,7 +176,9 @@ static void each_character(const step *s, const ls_marked *in, ls_marked *out) {
             if (c != UTF8PROC_CATEGORY_MN && c != UTF8PROC_CATEGORY_MC && c != UTF8PROC_CATEGORY_ME)
                 ls_marked_add(out, in->text.p + at, (size_t)len, mark);
         } else if (cp == 0x130) ls_marked_add(out, "i\u0307", 3, mark); // the one that becomes two
-        else ls_marked_add(out, made, (size_t)ls_utf8_encode((uint32_t)utf8proc_tolower((utf8proc_int32_t)cp), made), mark);
+        else
+            ls_marked_add(out, made, (size_t)ls_utf8_encode((uint32_t)utf8proc_tolower((utf8proc_int32_t)cp), made),
+                          mark);
         at += (size_t)len;
     }
 }

@@ -353,8 +353,7 @@ void ls_vocab_add_end(ls_vocab *v, int32_t id) {
 }
 
 ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err) {
-    if (n_rows < v->n)
-        return ls_fail(err, LS_E_PARSE, "%d tokens for an embedding of %d rows", v->n, n_rows);
+    if (n_rows < v->n) return ls_fail(err, LS_E_PARSE, "%d tokens for an embedding of %d rows", v->n, n_rows);
     const size_t n = (size_t)n_rows, had = (size_t)v->n;
     v->starts = ls_realloc(v->starts, (n + 1) * sizeof *v->starts);
     v->special = ls_realloc(v->special, n);

@@ -1,5 +1,5 @@
-// libFuzzer on tokenizer.json, tokenizer.model and GGUF vocabularies: any bytes are a vocabulary or one clear error, and
-// whatever a vocabulary holds, text becomes ids of it.
+// libFuzzer on tokenizer.json, tokenizer.model and GGUF vocabularies: any bytes are a vocabulary or one clear error,
+// and whatever a vocabulary holds, text becomes ids of it.
 #include "base/mem.h"
 #include "run/vocab_gguf.h"
 
@@ -8,7 +8,8 @@
 #include <string.h>
 
 static ls_code parse(ls_vocab **v, const char *p, size_t n, ls_err *err) {
-    static const char config[] = "{\"eos_token\":\"</s>\",\"tokenizer_class\":\"LlamaTokenizer\",\"bos_token\":\"<s>\"}";
+    static const char config[] =
+        "{\"eos_token\":\"</s>\",\"tokenizer_class\":\"LlamaTokenizer\",\"bos_token\":\"<s>\"}";
     if (n && *p == '{') return ls_tokenizer_json(v, p, n, n % 2 ? config : NULL, sizeof config - 1, err);
     if (n < 4 || memcmp(p, "GGUF", 4)) return ls_tokenizer_model(v, p, n, err);
     ls_gguf *g;
@@ -21,7 +22,8 @@ static ls_code parse(ls_vocab **v, const char *p, size_t n, ls_err *err) {
 
 static void encode(const ls_vocab *v, const char *text, size_t n) {
     const size_t third = n / 3;
-    const ls_text_part parts[] = {{text, third, true}, {text + third, third, false}, {text + 2 * third, n - 2 * third, true}};
+    const ls_text_part parts[] = {
+        {text, third, true}, {text + third, third, false}, {text + 2 * third, n - 2 * third, true}};
     ls_ids ids = {0};
     ls_buf shown = {0};
     ls_detok d = {0};
@@ -39,7 +41,8 @@ static void encode(const ls_vocab *v, const char *text, size_t n) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    static const char text[] = "The <s>quick</s> 'LL \xe2\x96\x81\xe2\x96\x81""fox  jumps\r\n\t12345 e\xcc\x81 \xef\xac\x81\xe4\xb8\x96 \xff\xc3 [INST]<think> a_b";
+    static const char text[] = "The <s>quick</s> 'LL \xe2\x96\x81\xe2\x96\x81"
+                               "fox  jumps\r\n\t12345 e\xcc\x81 \xef\xac\x81\xe4\xb8\x96 \xff\xc3 [INST]<think> a_b";
     char *copy = ls_malloc(n); // its end is the allocation's
     ls_vocab *v = NULL;
     ls_err err = {0};

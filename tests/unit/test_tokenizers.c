@@ -88,8 +88,7 @@ static void ids_equal_the_reference(void **state) {
             ls_ids got = {0};
             assert_int_equal(ls_encode(v, json_string_value(text), json_string_length(text), true, &got, NULL), LS_OK);
             bool equal = got.n == json_array_size(want);
-            for (size_t k = 0; equal && k < got.n; k++)
-                equal = got.p[k] == json_integer_value(json_array_get(want, k));
+            for (size_t k = 0; equal && k < got.n; k++) equal = got.p[k] == json_integer_value(json_array_get(want, k));
             if (!equal) fail_msg("%s: text %zu differs", e->d_name, i);
             ls_ids_free(&got);
         }
@@ -110,7 +109,8 @@ static void ids_equal_the_reference(void **state) {
     "{\"added_tokens\":[{\"id\":6,\"content\":\"<s>\",\"special\":true,\"normalized\":false},"                         \
     "{\"id\":7,\"content\":\"<think>\",\"special\":false,\"normalized\":false}],"                                      \
     "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"use_regex\":true},"                         \
-    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}}," \
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}" \
+    "},"                                                                                                               \
     "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}]},"                                                                   \
     "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"\\u0120\":3,\"<\":4,\"s\":5},"                  \
     "\"merges\":[[\"a\",\"b\"]]}}"
@@ -132,7 +132,8 @@ static void expect_parts(const ls_vocab *v, const ls_text_part *parts, size_t n,
 #define EXPECT(v, parts, ...)                                                                                          \
     expect_parts(v, parts, sizeof(parts) / sizeof *(parts), (const int32_t[]){__VA_ARGS__},                            \
                  sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
-#define PART(s, trusted) {s, sizeof(s) - 1, trusted}
+#define PART(s, trusted)                                                                                               \
+    { s, sizeof(s) - 1, trusted }
 
 static void parts_are_one_text(void **state) {
     (void)state;
@@ -157,7 +158,8 @@ static void parts_are_one_text(void **state) {
 
 static void configurations_are_believed(void **state) {
     (void)state;
-    ls_vocab *v = from_json(BYTES, "{\"eos_token\":{\"content\":\"<s>\"},\"bos_token\":\"<s>\",\"add_bos_token\":false}");
+    ls_vocab *v =
+        from_json(BYTES, "{\"eos_token\":{\"content\":\"<s>\"},\"bos_token\":\"<s>\",\"add_bos_token\":false}");
     assert_int_equal(ls_vocab_bos(v), 6); // only some classes read add_bos_token
     assert_int_equal(ls_vocab_eos(v), 6);
     assert_true(ls_vocab_is_end(v, 6));
@@ -232,7 +234,8 @@ static void first_tokens(void **state) {
         const char *file;
         int32_t bos, eos;
     } cases[] = {
-        {"llama2.json", 1, -1}, {"sp_llama.model", 1, 2}, {"sp_unigram.model", -1, 2}, {"sp_llama.gguf", 1, 2}, {"qwen2.gguf", -1, -1},
+        {"llama2.json", 1, -1},  {"sp_llama.model", 1, 2}, {"sp_unigram.model", -1, 2},
+        {"sp_llama.gguf", 1, 2}, {"qwen2.gguf", -1, -1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *path = ls_format(FOLDER "%s", cases[i].file);
@@ -260,7 +263,8 @@ static void what_is_not_supported_is_named(void **state) {
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}", LS_E_PARSE, "merge 0"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", LS_E_PARSE, "two tokens"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":99999999},\"merges\":[]}}", LS_E_PARSE, "possible id"},
-        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"normalizer\":{\"type\":\"BertNormalizer\"}}",
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"normalizer\":{\"type\":\"BertNormalizer\"}"
+         "}",
          LS_E_UNSUPPORTED, "'BertNormalizer'"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"Fancy\"}}",
          LS_E_UNSUPPORTED, "'Fancy'"},
@@ -281,7 +285,8 @@ static void what_is_not_supported_is_named(void **state) {
     const int32_t type = 1;
     ls_vocab *v = NULL;
     ls_err err = {0};
-    assert_int_equal(ls_vocab_new(&v, &(ls_vocab_source){&token, 1, &type, NULL, 0, "new", -1, -1}, &err), LS_E_UNSUPPORTED);
+    assert_int_equal(ls_vocab_new(&v, &(ls_vocab_source){&token, 1, &type, NULL, 0, "new", -1, -1}, &err),
+                     LS_E_UNSUPPORTED);
     assert_non_null(strstr(err.msg, "llama-bpe, llama3"));
 }
 
@@ -300,7 +305,8 @@ static void damaged_files(void **state) {
             memcpy(copy, m.p, m.n);
             if (round % 2) n = (size_t)(ls_uniform_at(round, 0) * (double)n);
             for (uint64_t k = 1; k < round; k++)
-                copy[(size_t)(ls_uniform_at(round, 2 * k) * (double)m.n)] = (char)(ls_uniform_at(round, 2 * k + 1) * 256);
+                copy[(size_t)(ls_uniform_at(round, 2 * k) * (double)m.n)] =
+                    (char)(ls_uniform_at(round, 2 * k + 1) * 256);
             ls_vocab *v = NULL;
             ls_err err = {0};
             if (parse(&v, path, copy, n, &err)) assert_true(*err.msg && !strchr(err.msg, '\n') && !v);
@@ -341,10 +347,14 @@ static void long_text_in_linear_time(void **state) { // one piece of a megabyte
 int main(int argc, char **argv) {
     if (argc == 3 && !strcmp(argv[1], "encode")) return encode_lines(argv[2]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ids_equal_the_reference), cmocka_unit_test(parts_are_one_text),
-        cmocka_unit_test(configurations_are_believed), cmocka_unit_test(bytes_of_tokens),
-        cmocka_unit_test(first_tokens), cmocka_unit_test(what_is_not_supported_is_named),
-        cmocka_unit_test(damaged_files), cmocka_unit_test(long_text_in_linear_time),
+        cmocka_unit_test(ids_equal_the_reference),
+        cmocka_unit_test(parts_are_one_text),
+        cmocka_unit_test(configurations_are_believed),
+        cmocka_unit_test(bytes_of_tokens),
+        cmocka_unit_test(first_tokens),
+        cmocka_unit_test(what_is_not_supported_is_named),
+        cmocka_unit_test(damaged_files),
+        cmocka_unit_test(long_text_in_linear_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,9 +201,10 @@ static void strip(const step *s, const ls_marked *in, ls_marked *out) {
     ls_buf_add(&out->marks, in->marks.p + start, end - start);
 }
 
-static void replace(const step *s, ls_regex_scratch *scratch, const ls_marked *in, ls_marked *out) {
+static void replace(const step *s, ls_regex_scratch *scratch, const ls_marked *in, size_t limit, ls_marked *out) {
     size_t at = 0, start, end;
-    while (at < in->text.n && ls_regex_find(s->regex, scratch, in->text.p, in->text.n, at, &start, &end)) {
+    while (at < in->text.n && out->text.n <= limit &&
+           ls_regex_find(s->regex, scratch, in->text.p, in->text.n, at, &start, &end)) {
         ls_buf_add(&out->text, in->text.p + at, start - at);
         ls_buf_add(&out->marks, in->marks.p + at, start - at);
         ls_marked_add(out, s->by, s->n_by, all_of(in->marks.p + start, end - start));
@@ -228,10 +229,10 @@ static size_t grapheme_end(const char *p, size_t n) {
 
 // As tokenizers does it: a short cluster that begins with a rule is wholly what the shortest such rule says, else each
 // of its characters goes by itself.
-static void precompiled(const step *s, const ls_marked *in, ls_marked *out) {
+static void precompiled(const step *s, const ls_marked *in, size_t limit, ls_marked *out) {
     const char *p = in->text.p;
     size_t taken, n_by;
-    for (size_t at = 0; at < in->text.n;) {
+    for (size_t at = 0; at < in->text.n && out->text.n <= limit;) {
         const size_t cluster = grapheme_end(p + at, in->text.n - at);
         const char *by = cluster < 6 ? ls_charsmap_find(s->charsmap, p + at, cluster, false, &taken, &n_by) : NULL;
         if (by) ls_marked_add(out, by, n_by, all_of(in->marks.p + at, cluster));
@@ -255,12 +256,12 @@ static void put_escaped(const step *s, const char *p, size_t n, char mark, ls_ma
     }
 }
 
-static void sentencepiece(const step *s, const ls_trie *kept, const ls_marked *in, ls_marked *out) {
+static void sentencepiece(const step *s, const ls_trie *kept, const ls_marked *in, size_t limit, ls_marked *out) {
     const char *p = in->text.p;
     const size_t n = in->text.n;
     const bool remove = s->rules.remove_extra;
     bool after_space = remove, begun = false;
-    for (size_t at = 0; at < n;) {
+    for (size_t at = 0; at < n && out->text.n <= limit;) {
         size_t taken = 0, n_by = 0;
         const char *by = NULL;
         if (kept && kept->value.n && ls_trie_longest(kept, p + at, n - at, &taken) >= 0) by = p + at, n_by = taken;
@@ -293,7 +294,8 @@ static void sentencepiece(const step *s, const ls_trie *kept, const ls_marked *i
     if (s->rules.dummy_prefix && s->rules.suffix) put_escaped(s, " ", 1, 0, out);
 }
 
-void ls_normalize(const ls_normalizer *z, ls_regex_scratch *scratch, const ls_trie *kept, ls_marked *text) {
+bool ls_normalize(const ls_normalizer *z, ls_regex_scratch *scratch, const ls_trie *kept, ls_marked *text) {
+    const size_t most = text->text.n * 64 + 4096, limit = most < INT32_MAX / 4 ? most : INT32_MAX / 4;
     for (int i = 0; i < z->n && text->text.n; i++) {
         const step *s = &z->steps[i];
         ls_marked out = {0};
@@ -307,11 +309,13 @@ void ls_normalize(const ls_normalizer *z, ls_regex_scratch *scratch, const ls_tr
             ls_buf_add(&out.text, text->text.p, text->text.n);
             ls_buf_add(&out.marks, text->marks.p, text->marks.n);
             break;
-        case REPLACE: replace(s, scratch, text, &out); break;
-        case PRECOMPILED: precompiled(s, text, &out); break;
-        case SENTENCEPIECE: sentencepiece(s, kept, text, &out); break;
+        case REPLACE: replace(s, scratch, text, limit, &out); break;
+        case PRECOMPILED: precompiled(s, text, limit, &out); break;
+        case SENTENCEPIECE: sentencepiece(s, kept, text, limit, &out); break;
         }
         ls_marked_free(text);
         *text = out;
+        if (text->text.n > limit) return false;
     }
+    return true;
 }

@@ -28,7 +28,7 @@ static void encode(const ls_vocab *v, const char *text, size_t n) {
     ls_buf shown = {0};
     ls_detok d = {0};
     ls_err err = {0};
-    if (ls_encode_parts(v, parts, 3, &ids, &err)) abort();
+    if (ls_encode_parts(v, parts, 3, &ids, &err) && err.code != LS_E_RANGE) abort(); // rules that make it too long
     for (size_t i = 0; i < ids.n; i++) {
         size_t len;
         if (ids.p[i] < 0 || ids.p[i] >= ls_vocab_size(v)) abort();

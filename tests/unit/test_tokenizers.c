@@ -322,6 +322,24 @@ static void what_fuzzing_found(void **state) {
     closedir(d);
 }
 
+static void rules_cannot_make_a_text_endless(void **state) {
+    (void)state;
+    ls_buf json = {0};
+    ls_ids ids = {0};
+    ls_err err = {0};
+    ls_buf_str(&json, "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"normalizer\":{\"type\":"
+                      "\"Sequence\",\"normalizers\":[");
+    for (int i = 0; i < 30; i++)
+        ls_buf_fmt(&json, "%s{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aaaaaaaaaaaaaaaa\"}",
+                   i ? "," : "");
+    ls_buf_str(&json, "]}}");
+    ls_vocab *v = from_json(json.p, NULL);
+    assert_int_equal(ls_encode(v, "aaaa", 4, true, &ids, &err), LS_E_RANGE);
+    assert_int_equal(ids.n, 0);
+    ls_vocab_free(v);
+    ls_buf_free(&json);
+}
+
 // Cut off anywhere and with bytes changed: one error line or a vocabulary that works, never a crash.
 static void damaged_files(void **state) {
     (void)state;
@@ -375,6 +393,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(bytes_of_tokens),
         cmocka_unit_test(first_tokens),
         cmocka_unit_test(what_is_not_supported_is_named),
+        cmocka_unit_test(rules_cannot_make_a_text_endless),
         cmocka_unit_test(damaged_files),
         cmocka_unit_test(what_fuzzing_found),
         cmocka_unit_test(long_text_in_linear_time),

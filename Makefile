@@ -121,7 +121,6 @@ build/tests/peak: tests/bench/peak.c
 	$(Q)$(CC) -O3 -march=native -ffp-contract=fast -mprefer-vector-width=512 $(WARN) -pthread -o $@ $<
 # Fuzzing with clang: `make fuzz TARGET=trace SECONDS=600`; targets and what they begin with are in tests/fuzz/README.md.
 TARGET ?= trace
-SEEDS := $(if $(filter report,$(TARGET)),trace,$(TARGET))
 SECONDS ?= 60
 FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -Isrc -I. \
   -pthread -DLS_VERSION='"$(VERSION)"'
@@ -129,10 +128,12 @@ build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(CORE_SRC) $(UI_SRC)
 	@mkdir -p $(@D)
 	@echo '  FUZZ $@'
 	$(Q)clang $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(LDLIBS)
+FUZZ_KIND := $(if $(filter report,$(TARGET)),trace,$(TARGET))
+FUZZ_SEEDS := ../../tests/fuzz/$(FUZZ_KIND) $(if $(filter tokenizer,$(TARGET)),../../tests/vectors/tokenizers)
 fuzz: build/fuzz/fuzz_$(TARGET)
 	@mkdir -p build/fuzz/found-$(TARGET)
 	cd build/fuzz && ./fuzz_$(TARGET) -max_total_time=$(SECONDS) -max_len=65536 -timeout=20 -rss_limit_mb=4096 \
-	  -dict=../../tests/fuzz/$(SEEDS).dict found-$(TARGET) ../../tests/fuzz/$(SEEDS)
+	  -dict=../../tests/fuzz/$(FUZZ_KIND).dict found-$(TARGET) $(FUZZ_SEEDS)
 # The drafters alone, for other engines, and an example of such an engine.
 embed: $(B)/embed
 SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(addprefix src/base/,buf.c err.c file.c map.c mem.c)
@@ -212,7 +213,7 @@ help:
 	@echo 'make setup        packages, libtorch and the default model only'
 	@echo 'make bench-cpu    measure on this machine; SUITE=FILE has prompts as JSON lines'
 	@echo 'make embed        build/libspec.a, the drafters alone, and an example that uses them'
-	@echo 'make fuzz         clang and libFuzzer on what reads files: TARGET=trace or report, SECONDS=60'
+	@echo 'make fuzz         clang and libFuzzer on what reads files: TARGET=trace, report or tokenizer, SECONDS=60'
 	@echo 'make lint         which folder may include which; one user for each library'
 	@echo 'make format       clang-format over the sources'
 	@echo 'make install      PREFIX=$(PREFIX), DESTDIR='

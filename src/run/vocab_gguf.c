@@ -1,5 +1,6 @@
 #include "run/vocab_gguf.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,13 +54,14 @@ static ls_code byte_level(ls_vocab **out, common *c, const ls_gguf *g, ls_err *e
     ls_str pre;
     ls_code code;
     // what llama.cpp does where the file says nothing of a first token
-    static const char *const begin[] = {"llama-bpe", "llama3", "llama-v3", "tekken"};
+    static const char *const begin[] = {"llama-bpe", "llama3", "llama-v3", "falcon3", "lfm2", "tekken"};
     if (ls_gguf_has(g, "tokenizer.ggml.pre")) {
         if ((code = ls_gguf_str(g, "tokenizer.ggml.pre", &pre, err))) return code;
         snprintf(pre_name, sizeof pre_name, "%.*s", (int)(pre.n < 63 ? pre.n : 63), pre.p);
     }
     if (!ls_gguf_has(g, "tokenizer.ggml.add_bos_token"))
-        for (size_t i = 0; i < sizeof begin / sizeof *begin; i++) c->add_bos = c->add_bos || !strcmp(begin[i], pre_name);
+        for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+            c->add_bos = c->add_bos || !strcmp(begin[i], pre_name);
     if ((code = ls_gguf_str_array(g, "tokenizer.ggml.merges", &c->merges, &c->n_merges, err))) return code;
     return ls_vocab_new(out,
                         &(ls_vocab_source){c->tokens, c->n_tokens, c->types, c->merges, c->n_merges, pre_name,
@@ -119,9 +121,9 @@ ls_code ls_vocab_gguf(ls_vocab **out, const ls_gguf *g, ls_err *err) {
     if (code) return code;
     const bool bytes = is(kind, "gpt2"), llama = is(kind, "llama"), t5 = is(kind, "t5");
     if (!bytes && !llama && !t5)
-        return ls_fail(err, LS_E_UNSUPPORTED, "tokenizer '%.*s' is not supported (supported: gpt2, llama, t5)",
+        code = ls_fail(err, LS_E_UNSUPPORTED, "tokenizer '%.*s' is not supported (supported: gpt2, llama, t5)",
                        (int)(kind.n < 64 ? kind.n : 64), kind.p);
-    code = read_common(&c, g, err);
+    if (!code) code = read_common(&c, g, err);
     if (!code) code = bytes ? byte_level(out, &c, g, err) : sentencepiece(out, &c, g, t5, err);
     if (!code) {
         static const char *const ends[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
@@ -138,5 +140,6 @@ ls_code ls_vocab_gguf(ls_vocab **out, const ls_gguf *g, ls_err *err) {
     free(c.tokens);
     free(c.types);
     free(c.merges);
+    if (code && err) ls_utf8_tame(err->msg); // it may quote the file
     return code;
 }

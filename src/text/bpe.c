@@ -131,7 +131,7 @@ static void stretch(ls_encoder *e, const char *p, size_t n) {
         e->entries[e->n_entries].first = e->cached.n;
         e->entries[e->n_entries].count = count;
         ls_buf_add(&e->keys, p, n);
-        ls_ids_add(&e->cached, e->out->p + first, count);
+        if (count) ls_ids_add(&e->cached, e->out->p + first, count);
         ls_map_put(&e->cache, h, (int32_t)e->n_entries++);
     }
     if (e->v->fuse_unk && count && first > piece_start && e->out->p[first] == e->v->unk &&
@@ -175,8 +175,7 @@ void ls_bpe_encode(ls_encoder *e, const char *p, size_t n) {
         const int32_t kept = v->kept.value.n ? ls_trie_longest(&v->kept, p + at, n - at, &kept_len) : -1;
         const size_t len = (size_t)ls_utf8_decode(p + at, n - at, &cp);
         int32_t side_by_side;
-        if (at > start &&
-            (kept >= 0 || !ls_map_get(&v->neighbours, (uint64_t)last << 32 | cp, &side_by_side))) {
+        if (at > start && (kept >= 0 || !ls_map_get(&v->neighbours, (uint64_t)last << 32 | cp, &side_by_side))) {
             stretch(e, p + start, at - start);
             start = at;
         }

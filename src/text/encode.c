@@ -115,8 +115,10 @@ static ls_code normalise(ls_encoder *e, span s, ls_err *err) {
     ls_marked m = {0};
     ls_buf_add(&m.text, s.p, s.n);
     ls_buf_add(&m.marks, s.marks, s.n);
-    ls_normalize(v->normalizer, e->pretok.regex, &v->kept, &m);
-    ls_code code = m.text.n ? cut(e, &v->normalized, (span){m.text.p, m.marks.p, m.text.n}, split, err) : LS_OK;
+    ls_code code = LS_OK;
+    if (!ls_normalize(v->normalizer, e->pretok.regex, &v->kept, &m))
+        code = ls_fail(err, LS_E_RANGE, "the tokenizer's rules make a text of %zu bytes too long", s.n);
+    else if (m.text.n) code = cut(e, &v->normalized, (span){m.text.p, m.marks.p, m.text.n}, split, err);
     ls_marked_free(&m);
     return code;
 }
@@ -154,7 +156,8 @@ static void gather(const ls_vocab *v, const ls_text_part *parts, size_t n_parts,
         ls_marked_free(out);
         *out = good;
     }
-    for (size_t i = 0; i < out->text.n && (!i || (out->text.p[i] & 0xC0) == 0x80); i++) out->marks.p[i] |= LS_MARK_FIRST;
+    for (size_t i = 0; i < out->text.n && (!i || (out->text.p[i] & 0xC0) == 0x80); i++)
+        out->marks.p[i] |= LS_MARK_FIRST;
 }
 
 ls_code ls_encode_parts(const ls_vocab *v, const ls_text_part *parts, size_t n_parts, ls_ids *out, ls_err *err) {

@@ -109,8 +109,11 @@ bool ls_is_space(uint32_t cp) {
 }
 
 bool ls_is_word(uint32_t cp) {
-    static const uint32_t more[][2] = {{0x200C, 0x200D}, {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, // joiners; letters in
-                                       {0x1F150, 0x1F169}, {0x1F170, 0x1F189}}; // circles and squares, symbols by category
+    static const uint32_t more[][2] = {{0x200C, 0x200D},
+                                       {0x24B6, 0x24E9},
+                                       {0x1F130, 0x1F149}, // joiners; letters in
+                                       {0x1F150, 0x1F169},
+                                       {0x1F170, 0x1F189}}; // circles and squares, symbols by category
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         if (cp >= more[i][0] && cp <= more[i][1]) return true;
     switch (utf8proc_category((utf8proc_int32_t)cp)) {
@@ -173,7 +176,9 @@ static void each_character(const step *s, const ls_marked *in, ls_marked *out) {
             if (c != UTF8PROC_CATEGORY_MN && c != UTF8PROC_CATEGORY_MC && c != UTF8PROC_CATEGORY_ME)
                 ls_marked_add(out, in->text.p + at, (size_t)len, mark);
         } else if (cp == 0x130) ls_marked_add(out, "i\u0307", 3, mark); // the one that becomes two
-        else ls_marked_add(out, made, (size_t)ls_utf8_encode((uint32_t)utf8proc_tolower((utf8proc_int32_t)cp), made), mark);
+        else
+            ls_marked_add(out, made, (size_t)ls_utf8_encode((uint32_t)utf8proc_tolower((utf8proc_int32_t)cp), made),
+                          mark);
         at += (size_t)len;
     }
 }
@@ -196,9 +201,10 @@ static void strip(const step *s, const ls_marked *in, ls_marked *out) {
     ls_buf_add(&out->marks, in->marks.p + start, end - start);
 }
 
-static void replace(const step *s, ls_regex_scratch *scratch, const ls_marked *in, ls_marked *out) {
+static void replace(const step *s, ls_regex_scratch *scratch, const ls_marked *in, size_t limit, ls_marked *out) {
     size_t at = 0, start, end;
-    while (at < in->text.n && ls_regex_find(s->regex, scratch, in->text.p, in->text.n, at, &start, &end)) {
+    while (at < in->text.n && out->text.n <= limit &&
+           ls_regex_find(s->regex, scratch, in->text.p, in->text.n, at, &start, &end)) {
         ls_buf_add(&out->text, in->text.p + at, start - at);
         ls_buf_add(&out->marks, in->marks.p + at, start - at);
         ls_marked_add(out, s->by, s->n_by, all_of(in->marks.p + start, end - start));
@@ -223,10 +229,10 @@ static size_t grapheme_end(const char *p, size_t n) {
 
 // As tokenizers does it: a short cluster that begins with a rule is wholly what the shortest such rule says, else each
 // of its characters goes by itself.
-static void precompiled(const step *s, const ls_marked *in, ls_marked *out) {
+static void precompiled(const step *s, const ls_marked *in, size_t limit, ls_marked *out) {
     const char *p = in->text.p;
     size_t taken, n_by;
-    for (size_t at = 0; at < in->text.n;) {
+    for (size_t at = 0; at < in->text.n && out->text.n <= limit;) {
         const size_t cluster = grapheme_end(p + at, in->text.n - at);
         const char *by = cluster < 6 ? ls_charsmap_find(s->charsmap, p + at, cluster, false, &taken, &n_by) : NULL;
         if (by) ls_marked_add(out, by, n_by, all_of(in->marks.p + at, cluster));
@@ -250,12 +256,12 @@ static void put_escaped(const step *s, const char *p, size_t n, char mark, ls_ma
     }
 }
 
-static void sentencepiece(const step *s, const ls_trie *kept, const ls_marked *in, ls_marked *out) {
+static void sentencepiece(const step *s, const ls_trie *kept, const ls_marked *in, size_t limit, ls_marked *out) {
     const char *p = in->text.p;
     const size_t n = in->text.n;
     const bool remove = s->rules.remove_extra;
     bool after_space = remove, begun = false;
-    for (size_t at = 0; at < n;) {
+    for (size_t at = 0; at < n && out->text.n <= limit;) {
         size_t taken = 0, n_by = 0;
         const char *by = NULL;
         if (kept && kept->value.n && ls_trie_longest(kept, p + at, n - at, &taken) >= 0) by = p + at, n_by = taken;
@@ -288,7 +294,8 @@ static void sentencepiece(const step *s, const ls_trie *kept, const ls_marked *i
     if (s->rules.dummy_prefix && s->rules.suffix) put_escaped(s, " ", 1, 0, out);
 }
 
-void ls_normalize(const ls_normalizer *z, ls_regex_scratch *scratch, const ls_trie *kept, ls_marked *text) {
+bool ls_normalize(const ls_normalizer *z, ls_regex_scratch *scratch, const ls_trie *kept, ls_marked *text) {
+    const size_t most = text->text.n * 64 + 4096, limit = most < INT32_MAX / 4 ? most : INT32_MAX / 4;
     for (int i = 0; i < z->n && text->text.n; i++) {
         const step *s = &z->steps[i];
         ls_marked out = {0};
@@ -302,11 +309,13 @@ void ls_normalize(const ls_normalizer *z, ls_regex_scratch *scratch, const ls_tr
             ls_buf_add(&out.text, text->text.p, text->text.n);
             ls_buf_add(&out.marks, text->marks.p, text->marks.n);
             break;
-        case REPLACE: replace(s, scratch, text, &out); break;
-        case PRECOMPILED: precompiled(s, text, &out); break;
-        case SENTENCEPIECE: sentencepiece(s, kept, text, &out); break;
+        case REPLACE: replace(s, scratch, text, limit, &out); break;
+        case PRECOMPILED: precompiled(s, text, limit, &out); break;
+        case SENTENCEPIECE: sentencepiece(s, kept, text, limit, &out); break;
         }
         ls_marked_free(text);
         *text = out;
+        if (text->text.n > limit) return false;
     }
+    return true;
 }

@@ -42,10 +42,12 @@ ls_code ls_normalizer_add_strip(ls_normalizer *z, bool left, bool right, ls_err 
 ls_code ls_normalizer_add_prepend(ls_normalizer *z, const char *p, size_t n, ls_err *err);
 ls_code ls_normalizer_add_replace(ls_normalizer *z, const char *pattern, size_t n, bool literal, const char *by,
                                   size_t n_by, ls_err *err);
-ls_code ls_normalizer_add_precompiled(ls_normalizer *z, const void *blob, size_t n, ls_err *err); // as tokenizers reads it
+ls_code ls_normalizer_add_precompiled(ls_normalizer *z, const void *blob, size_t n,
+                                      ls_err *err); // as tokenizers reads it
 ls_code ls_normalizer_add_sentencepiece(ls_normalizer *z, const ls_sentencepiece_rules *rules, ls_err *err);
 bool ls_normalizer_is_empty(const ls_normalizer *z);
-// text must be UTF-8; so is what comes out. kept (may be NULL): symbols that sentencepiece's rules leave alone.
-void ls_normalize(const ls_normalizer *z, ls_regex_scratch *s, const ls_trie *kept, ls_marked *text);
+// text must be UTF-8; so is what comes out. kept (may be NULL): symbols that sentencepiece's rules leave alone. False:
+// the rules, which a file gave, make the text more than 64 times as long.
+bool ls_normalize(const ls_normalizer *z, ls_regex_scratch *s, const ls_trie *kept, ls_marked *text);
 bool ls_is_space(uint32_t cp); // Unicode's White_Space
 bool ls_is_word(uint32_t cp);  // \w of Unicode's regular expressions

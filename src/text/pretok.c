@@ -6,15 +6,15 @@
 
 #define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define CL100K(digits)                                                                                                 \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"               \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"             \
     "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define O200K(ending, digits)                                                                                          \
-    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" ending "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" ending "|" digits  \
-    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" ending "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" ending           \
+    "|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define DEEPSEEK                                                                                                       \
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"                   \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"                \
     "| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 const char ls_gpt2_pattern[] = GPT2;
@@ -26,21 +26,28 @@ static const struct {
     {"gpt-2", {GPT2}, false, false},
     {"default", {GPT2}, false, false},
     {"olmo", {GPT2}, false, false},
+    {"mpt", {GPT2}, false, false},
     {"phi-2", {GPT2}, false, false},
     {"smollm", {"\\p{N}", GPT2}, false, false},
     {"refact", {"\\p{N}", GPT2}, false, false},
     {"starcoder", {"\\p{N}", GPT2}, false, false},
     {"granite", {"\\p{N}", GPT2}, false, false},
+    {"exaone", {"\\p{N}", GPT2}, false, false},
     {"command-r", {"\\p{N}", GPT2}, true, false},
     {"llama-bpe", {CL100K("\\p{N}{1,3}")}, false, true},
     {"llama3", {CL100K("\\p{N}{1,3}")}, false, true},
     {"llama-v3", {CL100K("\\p{N}{1,3}")}, false, true},
+    {"falcon3", {CL100K("\\p{N}{1,3}")}, false, true},
+    {"lfm2", {CL100K("\\p{N}{1,3}")}, false, true},
     {"dbrx", {CL100K("\\p{N}{1,3}")}, false, false},
+    {"smaug-bpe", {CL100K("\\p{N}{1,3}")}, false, false},
+    {"glm4", {CL100K("\\p{N}{1,3}")}, false, false},
     {"qwen2", {CL100K("\\p{N}")}, true, false},
     {"deepseek-r1-qwen", {CL100K("\\p{N}")}, true, false},
     {"stablelm2", {CL100K("\\p{N}")}, true, false},
     {"tekken", {O200K("", "\\p{N}")}, false, true},
     {"gpt-4o", {O200K("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\p{N}{1,3}")}, false, false},
+    {"llama4", {O200K("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\p{N}{1,3}")}, false, false},
     {"deepseek-v3", {"\\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", DEEPSEEK}, false, false},
 };
 

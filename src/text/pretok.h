@@ -23,8 +23,8 @@ ls_code ls_pretok_add_metaspace(ls_pretok *p, const char *mark, size_t n, ls_pre
 ls_code ls_pretok_add_prefix_space(ls_pretok *p, ls_err *err); // a space before each piece without one
 
 extern const char ls_gpt2_pattern[]; // of ByteLevel with use_regex
-// The steps that a GGUF file's tokenizer.ggml.pre stands for. LS_E_UNSUPPORTED for an unknown name, listing those known.
-// *nfc: the family normalises its text; *whole: a piece that is a token is that token, whatever the merges say.
+// The steps that a GGUF file's tokenizer.ggml.pre stands for. LS_E_UNSUPPORTED for an unknown name, listing those
+// known. *nfc: the family normalises its text; *whole: a piece that is a token is that token, whatever the merges say.
 ls_code ls_pretok_named(ls_pretok *p, const char *name, bool *nfc, bool *whole, ls_err *err);
 
 // Memory of one caller's splitting.

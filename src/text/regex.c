@@ -69,7 +69,8 @@ static ls_code translate(ls_buf *out, const char *p, size_t n, ls_err *err) {
             ls_buf_char(out, p[i]);
         }
         if (wrong)
-            return ls_fail(err, LS_E_UNSUPPORTED, "the tokenizer's expression '%.*s' has %s at %zu that is not supported",
+            return ls_fail(err, LS_E_UNSUPPORTED,
+                           "the tokenizer's expression '%.*s' has %s at %zu that is not supported",
                            (int)(n < 80 ? n : 80), p, wrong, i);
     }
     return LS_OK;
@@ -90,8 +91,8 @@ ls_code ls_regex_new(ls_regex **out, const char *pattern, size_t n, bool literal
         const uint32_t how = literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
         compiled = pcre2_compile((PCRE2_SPTR)p.p, p.n, PCRE2_UTF | how, &error, &at, NULL);
         if (!compiled)
-            code = ls_fail(err, LS_E_UNSUPPORTED, "PCRE2 (error %d at %zu) cannot compile the tokenizer's '%.*s'", error,
-                           (size_t)at, (int)(n < 80 ? n : 80), pattern);
+            code = ls_fail(err, LS_E_UNSUPPORTED, "PCRE2 (error %d at %zu) cannot compile the tokenizer's '%.*s'",
+                           error, (size_t)at, (int)(n < 80 ? n : 80), pattern);
     }
     ls_buf_free(&p);
     if (code) return code;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef struct ls_regex ls_regex;             // immutable: threads may share it
+typedef struct ls_regex ls_regex;                 // immutable: threads may share it
 typedef struct ls_regex_scratch ls_regex_scratch; // one a thread, for any expression
 
 // LS_E_UNSUPPORTED with the place that cannot be compiled. literal: the pattern is a plain string.

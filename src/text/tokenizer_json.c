@@ -2,6 +2,7 @@
 // PreTrainedTokenizerFast, which puts the configuration's tokens and flags over the tokenizer's.
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "text/vocab_internal.h"
 
 #include <stdlib.h>
@@ -107,8 +108,13 @@ static ls_code put_added(reader *r, const ls_json *t, int64_t id) {
                        (int)(s.n < 60 ? s.n : 60), s.p, (long long)id);
     r->tokens[id] = s;
     if (r->types[id] != LS_NORMAL) r->types[id] = LS_UNUSED; // not the model's: no piece of text becomes it
+    // the last to speak of a token is believed, but for where it is looked for: tokenizers keeps its first entry
     if (!r->added_at[id]) r->added_at[id] = (int32_t)++r->parts.n_added;
-    r->added[r->added_at[id] - 1] = a; // the last to speak of a token is believed
+    else {
+        const ls_added *had = &r->added[r->added_at[id] - 1];
+        a.normalized = had->normalized && (a.normalized || had->special);
+    }
+    r->added[r->added_at[id] - 1] = a;
     return LS_OK;
 }
 
@@ -123,7 +129,8 @@ static void on_decoder_entry(void *ud, const char *key, const ls_json *value) { 
     const long long id = strtoll(key, &end, 10);
     if (p->r->code) return;
     if (!*key || *end || id < 0 || (size_t)id >= p->r->limit)
-        p->r->code = ls_fail(p->r->err, LS_E_PARSE, "tokenizer_config.json has an added token with the id '%.20s'", key);
+        p->r->code =
+            ls_fail(p->r->err, LS_E_PARSE, "tokenizer_config.json has an added token with the id '%.20s'", key);
     else if (!p->count) p->r->code = put_added(p->r, value, id);
     else if ((size_t)id >= p->r->parts.n_tokens) p->r->parts.n_tokens = (size_t)id + 1;
 }
@@ -133,7 +140,8 @@ static ls_code read_tokens(reader *r) {
     const size_t n_list = ls_json_size(list);
     int64_t id;
     if (r->unigram) r->parts.n_tokens = ls_json_size(r->vocab);
-    else if (!ls_json_each(r->vocab, count_id, r)) return ls_fail(r->err, LS_E_PARSE, "the tokenizer has no vocabulary");
+    else if (!ls_json_each(r->vocab, count_id, r))
+        return ls_fail(r->err, LS_E_PARSE, "the tokenizer has no vocabulary");
     for (size_t i = 0; i < n_list && !r->code; i++) count_id(r, "", ls_json_get(ls_json_at(list, i), "id"));
     ls_json_each(more, on_decoder_entry, &(decoder_pass){r, true});
     if (r->code) return r->code;
@@ -231,8 +239,10 @@ static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
         if (is(type, forms[i].name)) return ls_normalizer_add_form(to, forms[i].form, r->err);
     if (is(type, "Sequence")) {
         const ls_json *list = ls_json_get(z, "normalizers");
-        if (depth == MAX_DEPTH) return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's sequences are nested too deep");
-        for (size_t i = 0; i < ls_json_size(list) && !code; i++) code = read_normalizer(r, ls_json_at(list, i), depth + 1);
+        if (depth == MAX_DEPTH)
+            return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's sequences are nested too deep");
+        for (size_t i = 0; i < ls_json_size(list) && !code; i++)
+            code = read_normalizer(r, ls_json_at(list, i), depth + 1);
         return code;
     }
     if (is(type, "Lowercase")) return ls_normalizer_add_lowercase(to, r->err);
@@ -282,7 +292,7 @@ static ls_code read_metaspace(reader *r, const ls_json *p) {
     const ls_json *scheme = ls_json_get(p, "prepend_scheme");
     const ls_prepend prepend = is(scheme, "never") || (!scheme && !flag(p, "add_prefix_space", true)) ? LS_PREPEND_NEVER
                                : is(scheme, "first")                                                  ? LS_PREPEND_FIRST
-                                                                                                      : LS_PREPEND_ALWAYS;
+                                                     : LS_PREPEND_ALWAYS;
     if (!mark.p) mark = (ls_str){"\u2581", 3};
     ls_code code = ls_pretok_add_metaspace(r->parts.pretok, mark.p, mark.n, prepend, r->err);
     if (!code && flag(p, "split", true))
@@ -296,7 +306,8 @@ static ls_code read_pretokenizer(reader *r, const ls_json *p, int depth) {
     if (!p || ls_json_is_null(p)) return LS_OK;
     if (is(type, "Sequence")) {
         const ls_json *list = ls_json_get(p, "pretokenizers");
-        if (depth == MAX_DEPTH) return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's sequences are nested too deep");
+        if (depth == MAX_DEPTH)
+            return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's sequences are nested too deep");
         for (size_t i = 0; i < ls_json_size(list) && !code; i++)
             code = read_pretokenizer(r, ls_json_at(list, i), depth + 1);
         return code;
@@ -340,7 +351,8 @@ static bool decodes_spaces(const ls_json *d, int depth) {
     const ls_json *list = ls_json_get(d, "decoders"), *type = ls_json_get(d, "type");
     for (size_t i = 0; i < ls_json_size(list) && depth < MAX_DEPTH; i++)
         if (decodes_spaces(ls_json_at(list, i), depth + 1)) return true;
-    return is(type, "Metaspace") || (is(type, "Replace") && is(ls_json_get(ls_json_get(d, "pattern"), "String"), "\u2581"));
+    return is(type, "Metaspace") ||
+           (is(type, "Replace") && is(ls_json_get(ls_json_get(d, "pattern"), "String"), "\u2581"));
 }
 
 // The special token that a text begins with, by the post-processor.
@@ -403,8 +415,9 @@ static ls_code read_all(reader *r) {
         p->unk = -1;
         if (ls_json_int(ls_json_get(r->model, "unk_id"), &unk)) {
             if (unk < 0 || (size_t)unk >= p->n_tokens)
-                return ls_fail(r->err, LS_E_PARSE, "the tokenizer's unknown token %lld is outside its vocabulary of %zu",
-                               (long long)unk, p->n_tokens);
+                return ls_fail(r->err, LS_E_PARSE,
+                               "the tokenizer's unknown token %lld is outside its vocabulary of %zu", (long long)unk,
+                               p->n_tokens);
             p->unk = (int32_t)unk;
         }
     }
@@ -421,7 +434,8 @@ static ls_code read_all(reader *r) {
     return LS_OK;
 }
 
-ls_code ls_tokenizer_json(ls_vocab **out, const char *text, size_t n, const char *config, size_t n_config, ls_err *err) {
+ls_code ls_tokenizer_json(ls_vocab **out, const char *text, size_t n, const char *config, size_t n_config,
+                          ls_err *err) {
     ls_json *doc = NULL, *conf = NULL;
     *out = NULL;
     ls_code code = ls_json_parse(&doc, text, n, "tokenizer.json", err);
@@ -448,5 +462,6 @@ ls_code ls_tokenizer_json(ls_vocab **out, const char *text, size_t n, const char
     }
     ls_json_free(doc);
     ls_json_free(conf);
+    if (code && err) ls_utf8_tame(err->msg); // it may quote the file
     return code;
 }

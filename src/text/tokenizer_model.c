@@ -145,7 +145,8 @@ static ls_code read_all(reader *r, wire w, ls_err *err) {
 
 ls_code ls_tokenizer_model(ls_vocab **out, const void *p, size_t n, ls_err *err) {
     // the format's defaults
-    reader r = {.model_type = 1, .bos = 1, .eos = 2, .src = {.dummy_prefix = true, .remove_extra = true, .escape = true}};
+    reader r = {
+        .model_type = 1, .bos = 1, .eos = 2, .src = {.dummy_prefix = true, .remove_extra = true, .escape = true}};
     *out = NULL;
     ls_code code = read_all(&r, (wire){p, n, false}, err);
     if (!code) code = ls_vocab_new_sentencepiece(out, &r.src, err);

@@ -4,8 +4,8 @@
 #include "base/map.h"
 
 typedef struct {
-    ls_map next;      // node and byte -> node
-    ls_ids value;     // [node]; -1: no string ends there
+    ls_map next;       // node and byte -> node
+    ls_ids value;      // [node]; -1: no string ends there
     int32_t root[256]; // the first step, which most walks end with; 0: none
 } ls_trie;
 

@@ -170,10 +170,11 @@ static ls_code add_scores(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
     return LS_OK;
 }
 
-static void add_added(ls_vocab *v, const ls_vocab_parts *src) {
+static ls_code add_added(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
+    ls_code code = LS_OK;
     v->added = ls_calloc(src->n_added + 1, sizeof *v->added);
     ls_regex_scratch *scratch = ls_regex_scratch_new();
-    for (size_t i = 0; i < src->n_added; i++) {
+    for (size_t i = 0; i < src->n_added && !code; i++) {
         v->added[i] = src->added[i];
         const ls_str s = v->raw[src->added[i].id];
         if (!src->added[i].normalized) {
@@ -182,11 +183,13 @@ static void add_added(ls_vocab *v, const ls_vocab_parts *src) {
         }
         ls_marked m = {0};
         ls_marked_add(&m, s.p, s.n, 0);
-        ls_normalize(v->normalizer, scratch, NULL, &m);
-        if (m.text.n) ls_trie_add(&v->normalized, m.text.p, m.text.n, (int32_t)i);
+        if (!ls_normalize(v->normalizer, scratch, NULL, &m) || m.text.n > 16 * s.n + 64)
+            code = ls_fail(err, LS_E_RANGE, "the tokenizer's rules make token %d too long", src->added[i].id);
+        else if (m.text.n) ls_trie_add(&v->normalized, m.text.p, m.text.n, (int32_t)i);
         ls_marked_free(&m);
     }
     ls_regex_scratch_free(scratch);
+    return code;
 }
 
 ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *src, ls_err *err) {
@@ -215,6 +218,7 @@ ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *src, ls_err *err) {
     ls_code code = add_tokens(v, src, err);
     for (size_t i = 0; i < src->n_merges && !code; i++) code = add_merge(v, i, src->merges[i], err);
     if (!code && src->scores) code = add_scores(v, src, err);
+    if (!code) code = add_added(v, src, err);
     if (code) {
         ls_vocab_free(v);
         return code;
@@ -223,7 +227,6 @@ ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *src, ls_err *err) {
         if (v->kind != LS_BYTE_BPE && v->kind != LS_UNIGRAM && in_text(v, i)) add_neighbours(v, v->raw[i]);
         if (v->sentencepiece && v->types[i] == LS_USER_DEFINED) ls_trie_add(&v->kept, v->raw[i].p, v->raw[i].n, i);
     }
-    add_added(v, src);
     ls_vocab_add_end(v, v->eos);
     *out = v;
     return LS_OK;
@@ -363,8 +366,7 @@ void ls_vocab_add_end(ls_vocab *v, int32_t id) {
 }
 
 ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err) {
-    if (n_rows < v->n)
-        return ls_fail(err, LS_E_PARSE, "%d tokens for an embedding of %d rows", v->n, n_rows);
+    if (n_rows < v->n) return ls_fail(err, LS_E_PARSE, "%d tokens for an embedding of %d rows", v->n, n_rows);
     const size_t n = (size_t)n_rows, had = (size_t)v->n;
     v->starts = ls_realloc(v->starts, (n + 1) * sizeof *v->starts);
     v->special = ls_realloc(v->special, n);

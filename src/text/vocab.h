@@ -1,6 +1,6 @@
-// The token table: bytes of every id, special tokens, and what text is encoded with: byte-level BPE, BPE over characters
-// or Unigram. Sources: GGUF metadata tokenizer.ggml.* (run/vocab_gguf.h), Hugging Face's tokenizer.json, sentencepiece's
-// tokenizer.model.
+// The token table: bytes of every id, special tokens, and what text is encoded with: byte-level BPE, BPE over
+// characters or Unigram. Sources: GGUF metadata tokenizer.ggml.* (run/vocab_gguf.h), Hugging Face's tokenizer.json,
+// sentencepiece's tokenizer.model.
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -45,7 +45,7 @@ ls_code ls_tokenizer_model(ls_vocab **out, const void *p, size_t n, ls_err *err)
 void ls_vocab_free(ls_vocab *v);
 int32_t ls_vocab_size(const ls_vocab *v);
 const char *ls_vocab_kind(const ls_vocab *v); // "byte-level BPE", ...
-int32_t ls_vocab_bos(const ls_vocab *v); // the token that raw text begins with; -1: none is added. ls_encode never adds it
+int32_t ls_vocab_bos(const ls_vocab *v); // what raw text begins with; -1: nothing is added. ls_encode never adds it
 int32_t ls_vocab_eos(const ls_vocab *v); // -1: none
 // Tokens that end an answer: the vocabulary's eos, and those that the caller knows of.
 bool ls_vocab_is_end(const ls_vocab *v, int32_t id);

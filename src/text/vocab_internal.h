@@ -47,18 +47,18 @@ struct ls_vocab {
     bool byte_fallback, fuse_unk, whole, sentencepiece;
     ls_normalizer *normalizer;
     ls_pretok *pretok;
-    ls_buf bytes;         // decoded bytes of all tokens, one after another
-    size_t *starts;       // [n + 1] into bytes
-    uint8_t *special;     // [n]
-    uint8_t *types;       // [n]
-    ls_buf raw_bytes;     // the file's spelling
-    ls_str *raw;          // [n] into raw_bytes
-    size_t longest;       // bytes of the longest spelling
-    ls_map by_raw;        // hash of the spelling -> id
-    ls_map merge_rank;    // pair of ids -> rank
-    int32_t *merged_id;   // [rank] id of the joined token
-    int32_t *score_rank;  // [n] LS_SCORE_BPE: 0 for the best score, equal for equal ones
-    double *scores;       // [n] LS_UNIGRAM
+    ls_buf bytes;        // decoded bytes of all tokens, one after another
+    size_t *starts;      // [n + 1] into bytes
+    uint8_t *special;    // [n]
+    uint8_t *types;      // [n]
+    ls_buf raw_bytes;    // the file's spelling
+    ls_str *raw;         // [n] into raw_bytes
+    size_t longest;      // bytes of the longest spelling
+    ls_map by_raw;       // hash of the spelling -> id
+    ls_map merge_rank;   // pair of ids -> rank
+    int32_t *merged_id;  // [rank] id of the joined token
+    int32_t *score_rank; // [n] LS_SCORE_BPE: 0 for the best score, equal for equal ones
+    double *scores;      // [n] LS_UNIGRAM
     double unk_score;
     ls_trie pieces;       // LS_UNIGRAM: spelling -> id
     ls_trie kept;         // sentencepiece's user-defined symbols -> id
@@ -79,9 +79,9 @@ int32_t ls_vocab_find(const ls_vocab *v, const char *raw, size_t n); // by the f
 
 // One call of ls_encode_parts.
 typedef struct {
-    int32_t id; // -1: the vocabulary lacks this character
+    int32_t id;         // -1: the vocabulary lacks this character
     int32_t prev, next; // neighbours by index; -1: none
-    uint32_t at, n; // of the piece; n = 0: joined into its left neighbour
+    uint32_t at, n;     // of the piece; n = 0: joined into its left neighbour
 } ls_symbol;
 
 typedef struct {
@@ -114,7 +114,7 @@ typedef struct {
     ls_ids cached;
 } ls_encoder;
 
-void ls_push_id(ls_encoder *e, int32_t id);                            // fuses unknown tokens
-void ls_push_unknown(ls_encoder *e, const char *p, size_t n);          // bytes, or the unknown token, or nothing
-void ls_bpe_encode(ls_encoder *e, const char *p, size_t n);            // one piece
+void ls_push_id(ls_encoder *e, int32_t id);                   // fuses unknown tokens
+void ls_push_unknown(ls_encoder *e, const char *p, size_t n); // bytes, or the unknown token, or nothing
+void ls_bpe_encode(ls_encoder *e, const char *p, size_t n);   // one piece
 void ls_unigram_encode(ls_encoder *e, const char *p, size_t n);

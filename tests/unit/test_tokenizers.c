@@ -88,8 +88,7 @@ static void ids_equal_the_reference(void **state) {
             ls_ids got = {0};
             assert_int_equal(ls_encode(v, json_string_value(text), json_string_length(text), true, &got, NULL), LS_OK);
             bool equal = got.n == json_array_size(want);
-            for (size_t k = 0; equal && k < got.n; k++)
-                equal = got.p[k] == json_integer_value(json_array_get(want, k));
+            for (size_t k = 0; equal && k < got.n; k++) equal = got.p[k] == json_integer_value(json_array_get(want, k));
             if (!equal) fail_msg("%s: text %zu differs", e->d_name, i);
             ls_ids_free(&got);
         }
@@ -104,10 +103,300 @@ static void ids_equal_the_reference(void **state) {
     assert_true(families >= 20);
 }
 
+// ---- small tokenizers, written out
+
+#define BYTES                                                                                                          \
+    "{\"added_tokens\":[{\"id\":6,\"content\":\"<s>\",\"special\":true,\"normalized\":false},"                         \
+    "{\"id\":7,\"content\":\"<think>\",\"special\":false,\"normalized\":false}],"                                      \
+    "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"use_regex\":true},"                         \
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}" \
+    "},"                                                                                                               \
+    "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}]},"                                                                   \
+    "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"\\u0120\":3,\"<\":4,\"s\":5},"                  \
+    "\"merges\":[[\"a\",\"b\"]]}}"
+
+static ls_vocab *from_json(const char *text, const char *config) {
+    ls_vocab *v = NULL;
+    ls_err err = {0};
+    if (ls_tokenizer_json(&v, text, strlen(text), config, config ? strlen(config) : 0, &err)) fail_msg("%s", err.msg);
+    return v;
+}
+
+static void expect_parts(const ls_vocab *v, const ls_text_part *parts, size_t n, const int32_t *want, size_t n_want) {
+    ls_ids got = {0};
+    assert_int_equal(ls_encode_parts(v, parts, n, &got, NULL), LS_OK);
+    assert_int_equal(got.n, n_want);
+    if (n_want) assert_memory_equal(got.p, want, n_want * sizeof *want);
+    ls_ids_free(&got);
+}
+#define EXPECT(v, parts, ...)                                                                                          \
+    expect_parts(v, parts, sizeof(parts) / sizeof *(parts), (const int32_t[]){__VA_ARGS__},                            \
+                 sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
+#define PART(s, trusted)                                                                                               \
+    { s, sizeof(s) - 1, trusted }
+
+static void parts_are_one_text(void **state) {
+    (void)state;
+    ls_vocab *v = from_json(BYTES, "{}"); // the configuration's add_prefix_space is false unless it says otherwise
+    const ls_text_part joined[] = {PART("a", true), PART("b", false)};
+    EXPECT(v, joined, 2);
+    const ls_text_part trusted[] = {PART("<s>a", true), PART("b<s>", true)};
+    EXPECT(v, trusted, 6, 2, 6);
+    const ls_text_part mixed[] = {PART("<s>", false), PART("<s>", true), PART("<s", true), PART(">", false)};
+    EXPECT(v, mixed, 4, 5, 6, 4, 5);
+    const ls_text_part straddling[] = {PART("<", false), PART("s>b", true)};
+    EXPECT(v, straddling, 4, 5, 1);
+    const ls_text_part plain[] = {PART("a<think>b", false)}; // not special: found anywhere
+    EXPECT(v, plain, 0, 7, 1);
+    const ls_text_part empty[] = {PART("", true), PART("", false)};
+    expect_parts(v, empty, 2, NULL, 0);
+    ls_vocab_free(v);
+    v = from_json(BYTES, NULL); // without a configuration the file's own flag holds
+    EXPECT(v, joined, 3, 2);
+    ls_vocab_free(v);
+}
+
+static void configurations_are_believed(void **state) {
+    (void)state;
+    ls_vocab *v =
+        from_json(BYTES, "{\"eos_token\":{\"content\":\"<s>\"},\"bos_token\":\"<s>\",\"add_bos_token\":false}");
+    assert_int_equal(ls_vocab_bos(v), 6); // only some classes read add_bos_token
+    assert_int_equal(ls_vocab_eos(v), 6);
+    assert_true(ls_vocab_is_end(v, 6));
+    assert_false(ls_vocab_is_end(v, 7));
+    ls_vocab_add_end(v, 7);
+    ls_vocab_add_end(v, 99);
+    assert_true(ls_vocab_is_end(v, 7));
+    assert_false(ls_vocab_is_end(v, 99));
+    assert_true(ls_vocab_is_special(v, 6));
+    assert_false(ls_vocab_is_special(v, 7));
+    assert_int_equal(ls_vocab_special(v, "<s>", 3), 6);
+    assert_int_equal(ls_vocab_special(v, "<think>", 7), -1);
+    ls_vocab_free(v);
+    v = from_json(BYTES, "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"bos_token\":\"<s>\",\"add_bos_token\":false,"
+                         "\"added_tokens_decoder\":{\"7\":{\"content\":\"<think>\",\"special\":true,\"rstrip\":true},"
+                         "\"9\":{\"content\":\"<new>\",\"special\":true}}}");
+    assert_int_equal(ls_vocab_bos(v), -1);
+    assert_int_equal(ls_vocab_eos(v), -1);
+    assert_int_equal(ls_vocab_size(v), 10);
+    assert_true(ls_vocab_is_special(v, 7));
+    const ls_text_part text[] = {PART("a<think> \tb<new>", true)};
+    EXPECT(v, text, 0, 7, 1, 9);
+    ls_err err;
+    size_t n;
+    assert_int_equal(ls_vocab_pad(v, 9, &err), LS_E_PARSE);
+    assert_int_equal(ls_vocab_pad(v, 12, &err), LS_OK);
+    assert_int_equal(ls_vocab_size(v), 12);
+    assert_true(ls_vocab_is_special(v, 11));
+    ls_vocab_bytes(v, 11, &n);
+    assert_int_equal(n, 0);
+    ls_vocab_bytes(v, 8, &n); // an id that no token has
+    assert_int_equal(n, 0);
+    ls_vocab_free(v);
+}
+
+// Bytes of all ids together are the text again, and bytes that are no UTF-8 do what vocab.h says.
+static void bytes_of_tokens(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *text, *want;
+    } cases[] = {
+        {"qwen2.json", "a \xff\xfe\xc3 b\x80", "a \xff\xfe\xc3 b\x80"},
+        {"llama2.json", "a \xff\xc3 b", " a \uFFFD\uFFFD b"},
+        {"sp_llama.model", "a \xff\xc3 b", " a \uFFFD\uFFFD b"},
+        {"sp_llama.gguf", "Gr\u00fc\u00dfe, \u4e16\u754c \U0001F600\n", " Gr\u00fc\u00dfe, \u4e16\u754c \U0001F600\n"},
+        {"gemma.json", "a  b\n\nc\u1234", "a  b\n\nc\u1234"},
+        {"mistral.json", "[INST] a[/INST]", "[INST] a[/INST]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *path = ls_format(FOLDER "%s", cases[i].file);
+        ls_vocab *v = open_vocab(path);
+        ls_ids ids = {0};
+        ls_buf back = {0};
+        assert_non_null(v);
+        assert_int_equal(ls_encode(v, cases[i].text, strlen(cases[i].text), true, &ids, NULL), LS_OK);
+        for (size_t k = 0; k < ids.n; k++) {
+            size_t n;
+            const char *p = ls_vocab_bytes(v, ids.p[k], &n);
+            ls_buf_add(&back, p, n);
+        }
+        assert_string_equal(back.p, cases[i].want);
+        ls_ids_free(&ids);
+        ls_buf_free(&back);
+        ls_vocab_free(v);
+        free(path);
+    }
+}
+
+static void first_tokens(void **state) {
+    (void)state;
+    static const struct {
+        const char *file;
+        int32_t bos, eos;
+    } cases[] = {
+        {"llama2.json", 1, -1},  {"sp_llama.model", 1, 2}, {"sp_unigram.model", -1, 2},
+        {"sp_llama.gguf", 1, 2}, {"qwen2.gguf", -1, -1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *path = ls_format(FOLDER "%s", cases[i].file);
+        ls_vocab *v = open_vocab(path);
+        assert_non_null(v);
+        assert_int_equal(ls_vocab_bos(v), cases[i].bos);
+        assert_int_equal(ls_vocab_eos(v), cases[i].eos);
+        ls_vocab_free(v);
+        free(path);
+    }
+}
+
+static void what_is_not_supported_is_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        ls_code code;
+        const char *says;
+    } cases[] = {
+        {"", LS_E_PARSE, "not JSON"},
+        {"[]", LS_E_UNSUPPORTED, "BPE, Unigram"},
+        {"{\"model\":{\"type\":\"WordPiece\"}}", LS_E_UNSUPPORTED, "'WordPiece'"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{}}}", LS_E_PARSE, "no tokens"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}", LS_E_PARSE, "no merges"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}", LS_E_PARSE, "merge 0"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", LS_E_PARSE, "two tokens"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":99999999},\"merges\":[]}}", LS_E_PARSE, "possible id"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"normalizer\":{\"type\":\"BertNormalizer\"}"
+         "}",
+         LS_E_UNSUPPORTED, "'BertNormalizer'"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"Fancy\"}}",
+         LS_E_UNSUPPORTED, "'Fancy'"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"Split\","
+         "\"pattern\":{\"Regex\":\"[a[b]]\"},\"behavior\":\"Isolated\"}}",
+         LS_E_UNSUPPORTED, "a nested class"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0]],\"unk_id\":7}}", LS_E_PARSE, "outside its vocabulary"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",null]],\"unk_id\":0}}", LS_E_PARSE, "finite score"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_vocab *v = NULL;
+        ls_err err = {0};
+        assert_int_equal(ls_tokenizer_json(&v, cases[i].text, strlen(cases[i].text), NULL, 0, &err), cases[i].code);
+        assert_null(v);
+        if (!strstr(err.msg, cases[i].says)) fail_msg("%zu: %s", i, err.msg);
+    }
+    const ls_str token = {"a", 1};
+    const int32_t type = 1;
+    ls_vocab *v = NULL;
+    ls_err err = {0};
+    assert_int_equal(ls_vocab_new(&v, &(ls_vocab_source){&token, 1, &type, NULL, 0, "new", -1, -1}, &err),
+                     LS_E_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "llama-bpe, llama3"));
+}
+
+static void expect_harmless(const char *path, const char *p, size_t n) {
+    static const char text[] = "The quick \u2581brown <s>fox</s> 123 \xff\u3042";
+    ls_vocab *v = NULL;
+    ls_err err = {0};
+    ls_ids ids = {0};
+    if (parse(&v, path, p, n, &err)) {
+        assert_true(*err.msg && !v);
+        assert_true(ends_in(path, ".gguf") || !strchr(err.msg, '\n')); // GGUF's own errors quote names
+        return;
+    }
+    ls_encode(v, text, sizeof text - 1, true, &ids, NULL);
+    for (size_t i = 0; i < ids.n; i++) assert_in_range(ids.p[i], 0, ls_vocab_size(v) - 1);
+    ls_ids_free(&ids);
+    ls_vocab_free(v);
+}
+
+static void what_fuzzing_found(void **state) {
+    (void)state;
+    DIR *d = opendir("tests/fuzz/tokenizer");
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d));) {
+        if (*e->d_name == '.') continue;
+        char *path = ls_format("tests/fuzz/tokenizer/%s", e->d_name);
+        ls_mapping m;
+        assert_int_equal(ls_map_open(&m, path, NULL), LS_OK);
+        expect_harmless(path, (const char *)m.p, m.n);
+        ls_map_close(&m);
+        free(path);
+    }
+    closedir(d);
+}
+
+static void rules_cannot_make_a_text_endless(void **state) {
+    (void)state;
+    ls_buf json = {0};
+    ls_ids ids = {0};
+    ls_err err = {0};
+    ls_buf_str(&json, "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"normalizer\":{\"type\":"
+                      "\"Sequence\",\"normalizers\":[");
+    for (int i = 0; i < 30; i++)
+        ls_buf_fmt(&json, "%s{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aaaaaaaaaaaaaaaa\"}",
+                   i ? "," : "");
+    ls_buf_str(&json, "]}}");
+    ls_vocab *v = from_json(json.p, NULL);
+    assert_int_equal(ls_encode(v, "aaaa", 4, true, &ids, &err), LS_E_RANGE);
+    assert_int_equal(ids.n, 0);
+    ls_vocab_free(v);
+    ls_buf_free(&json);
+}
+
+// Cut off anywhere and with bytes changed: one error line or a vocabulary that works, never a crash.
+static void damaged_files(void **state) {
+    (void)state;
+    static const char *const files[] = {"sp_llama.model", "sp_unigram.model", "qwen2.gguf", "sp_llama.gguf", "t5.json"};
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        char *path = ls_format(FOLDER "%s", files[f]);
+        ls_mapping m;
+        assert_int_equal(ls_map_open(&m, path, NULL), LS_OK);
+        for (uint64_t round = 0; round < 60; round++) {
+            char *copy = ls_malloc(m.n);
+            size_t n = m.n;
+            memcpy(copy, m.p, m.n);
+            if (round % 2) n = (size_t)(ls_uniform_at(round, 0) * (double)n);
+            for (uint64_t k = 1; k < round; k++)
+                copy[(size_t)(ls_uniform_at(round, 2 * k) * (double)m.n)] =
+                    (char)(ls_uniform_at(round, 2 * k + 1) * 256);
+            expect_harmless(path, copy, n);
+            free(copy);
+        }
+        ls_map_close(&m);
+        free(path);
+    }
+}
+
+static void long_text_in_linear_time(void **state) { // one piece of a megabyte
+    (void)state;
+    static const char *const files[] = {"llama3.json", "llama2.json", "sp_llama.model", "sp_unigram.model"};
+    static const char *const units[] = {" ", "a", "ab", "=", "\u4e16", "A", "<|", "1"};
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        char *path = ls_format(FOLDER "%s", files[f]);
+        ls_vocab *v = open_vocab(path);
+        for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+            ls_buf text = {0};
+            ls_ids ids = {0};
+            while (text.n < 1 << 20) ls_buf_str(&text, units[u]);
+            assert_int_equal(ls_encode(v, text.p, text.n, true, &ids, NULL), LS_OK);
+            ls_buf_free(&text);
+            ls_ids_free(&ids);
+        }
+        ls_vocab_free(v);
+        free(path);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc == 3 && !strcmp(argv[1], "encode")) return encode_lines(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_equal_the_reference),
+        cmocka_unit_test(parts_are_one_text),
+        cmocka_unit_test(configurations_are_believed),
+        cmocka_unit_test(bytes_of_tokens),
+        cmocka_unit_test(first_tokens),
+        cmocka_unit_test(what_is_not_supported_is_named),
+        cmocka_unit_test(rules_cannot_make_a_text_endless),
+        cmocka_unit_test(damaged_files),
+        cmocka_unit_test(what_fuzzing_found),
+        cmocka_unit_test(long_text_in_linear_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

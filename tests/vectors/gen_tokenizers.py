@@ -294,11 +294,11 @@ def bpe_gguf(path, t, pre):
     write_gguf(path, "gpt2", [t.id_to_token(i).encode() for i in range(n)], types, merges, add_tokenizer_pre=pre)
 
 
-# families that a GGUF file can hold: name -> (the family, its tokenizer.ggml.pre)
+# families that a GGUF file can hold: name -> (the family, its tokenizer.ggml.pre); those that are kept share the family's ids
 GGUF = {"gguf_qwen2": ("qwen2", "qwen2"), "gguf_llama3": ("llama3", "llama-bpe"), "gguf_gpt2": ("gpt2", "gpt-2"), "gguf_smollm": ("smollm", "smollm"),
         "gguf_starcoder": ("smollm", "starcoder"), "gguf_refact": ("smollm", "refact"), "gguf_tekken": ("tekken", "tekken"), "gguf_gpt4o": ("o200k", "gpt-4o"),
         "gguf_deepseek": ("deepseek", "deepseek-v3")}
-KEPT_GGUF = ["gguf_qwen2", "gguf_llama"]
+KEPT_GGUF = {"gguf_qwen2": "qwen2", "gguf_llama": "sp_llama"}
 
 
 def build(folder, full):
@@ -368,7 +368,7 @@ def write():
     rng = random.Random(20260101)
     lines = ["", " ", "  ", "a", " a", "a ", "Hello, world!", "\x00", "a\x00b", "\n", "a\nb", "aa" * 60, "日本語" * 9]
     lines += [x for x in BITS if len(x) < 30][:: 3]
-    while len(lines) < 150:
+    while len(lines) < 130:
         x = line(rng)
         if len(x) <= 60:
             lines.append(x)
@@ -380,8 +380,10 @@ def write():
                 continue
             with open(path, "rb") as f:
                 data = f.read()
-            with open(os.path.join(OUT, os.path.basename(path)), "wb") as f:
+            with open(os.path.join(OUT, KEPT_GGUF.get(name, name) + os.path.splitext(path)[1]), "wb") as f:
                 f.write(data)
+            if name in KEPT_GGUF:
+                continue
             ids = [reference(x) if comparable(name, x) else None for x in lines]
             with open(os.path.join(OUT, name + ".ids"), "w", encoding="utf-8") as f:
                 json.dump(ids, f, separators=(",", ":"))

@@ -1,0 +1,61 @@
+// libFuzzer on tokenizer.json, tokenizer.model and GGUF vocabularies: any bytes are a vocabulary or one clear error,
+// and whatever a vocabulary holds, text becomes ids of it.
+#include "base/mem.h"
+#include "run/vocab_gguf.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ls_code parse(ls_vocab **v, const char *p, size_t n, ls_err *err) {
+    static const char config[] =
+        "{\"eos_token\":\"</s>\",\"tokenizer_class\":\"LlamaTokenizer\",\"bos_token\":\"<s>\"}";
+    if (n && *p == '{') return ls_tokenizer_json(v, p, n, n % 2 ? config : NULL, sizeof config - 1, err);
+    if (n < 4 || memcmp(p, "GGUF", 4)) return ls_tokenizer_model(v, p, n, err);
+    ls_gguf *g;
+    ls_code code = ls_gguf_parse(&g, (const unsigned char *)p, n, NULL);
+    if (code) return ls_fail(err, code, "no GGUF file");
+    code = ls_vocab_gguf(v, g, err);
+    ls_gguf_free(g);
+    return code;
+}
+
+static void encode(const ls_vocab *v, const char *text, size_t n) {
+    const size_t third = n / 3;
+    const ls_text_part parts[] = {
+        {text, third, true}, {text + third, third, false}, {text + 2 * third, n - 2 * third, true}};
+    ls_ids ids = {0};
+    ls_buf shown = {0};
+    ls_detok d = {0};
+    ls_err err = {0};
+    if (ls_encode_parts(v, parts, 3, &ids, &err) && err.code != LS_E_RANGE) abort(); // rules that make it too long
+    for (size_t i = 0; i < ids.n; i++) {
+        size_t len;
+        if (ids.p[i] < 0 || ids.p[i] >= ls_vocab_size(v)) abort();
+        const char *p = ls_vocab_bytes(v, ids.p[i], &len);
+        ls_detok_push(&d, p, len, &shown);
+    }
+    ls_detok_flush(&d, &shown);
+    ls_buf_free(&shown);
+    ls_ids_free(&ids);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    static const char text[] = "The <s>quick</s> 'LL \xe2\x96\x81\xe2\x96\x81"
+                               "fox  jumps\r\n\t12345 e\xcc\x81 \xef\xac\x81\xe4\xb8\x96 \xff\xc3 [INST]<think> a_b";
+    char *copy = ls_malloc(n); // its end is the allocation's
+    ls_vocab *v = NULL;
+    ls_err err = {0};
+    if (n) memcpy(copy, data, n);
+    if (parse(&v, copy, n, &err)) {
+        if (v || !*err.msg || strchr(err.msg, '\n')) abort();
+    } else {
+        encode(v, text, sizeof text - 1);
+        encode(v, copy, n < 2000 ? n : 2000);
+        if (ls_vocab_pad(v, ls_vocab_size(v) + 3, &err)) abort();
+        ls_vocab_id(v);
+        ls_vocab_free(v);
+    }
+    free(copy);
+    return 0;
+}

@@ -5,8 +5,12 @@
 #include <math.h>
 
 ls_code ls_json_parse(ls_json **out, const char *text, size_t n, const char *where, ls_err *err) {
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
     json_error_t e;
-    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    *out = json_loadb(text, n, flags, &e);
+    // an integer beyond 64 bits ("model_max_length": 1000000000000000019884624838656): all of them are read as reals then
+    if (!*out && json_error_code(&e) == json_error_numeric_overflow)
+        *out = json_loadb(text, n, flags | JSON_DECODE_INT_AS_REAL, &e);
     if (*out) return LS_OK;
     ls_utf8_tame(e.text); // it quotes the file
     return ls_fail(err, LS_E_PARSE, "%s: %d:%d: not JSON: %.200s", where, e.line, e.column, e.text);
@@ -27,8 +31,11 @@ const char *ls_json_str(const ls_json *v, size_t *n) {
 }
 
 bool ls_json_int(const ls_json *v, int64_t *out) {
+    const double real = json_real_value(v); // 0 where it is none
     if (json_is_integer(v)) *out = json_integer_value(v);
-    return json_is_integer(v);
+    else if (json_is_real(v) && fabs(real) <= 0x1p53 && real == trunc(real)) *out = (int64_t)real;
+    else return false;
+    return true;
 }
 
 bool ls_json_num(const ls_json *v, double *out) {

@@ -49,7 +49,7 @@ def ours(command, text):
 def compare_ids(tokenizer, program, path, texts):
     bad = 0
     for text in texts:
-        want = tokenizer(text, add_special_tokens=False)["input_ids"]
+        want = tokenizer(text)["input_ids"]
         got = ours([program, "tokenize", "--model", path, "--prompt-file", "-", "--raw", "--json"], text)["ids"]
         same = got == want
         at = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), min(len(got), len(want)))

@@ -362,6 +362,7 @@ bool ls_vocab_is_end(const ls_vocab *v, int32_t id) {
 }
 
 void ls_vocab_add_end(ls_vocab *v, int32_t id) {
+    if (v->eos < 0 && id >= 0 && id < v->n) v->eos = id;
     if (id >= 0 && id < v->n && !ls_vocab_is_end(v, id)) ls_ids_push(&v->ends, id);
 }
 

@@ -49,7 +49,7 @@ int32_t ls_vocab_bos(const ls_vocab *v); // what raw text begins with; -1: nothi
 int32_t ls_vocab_eos(const ls_vocab *v); // -1: none
 // Tokens that end an answer: the vocabulary's eos, and those that the caller knows of.
 bool ls_vocab_is_end(const ls_vocab *v, int32_t id);
-void ls_vocab_add_end(ls_vocab *v, int32_t id); // an id out of range is left out
+void ls_vocab_add_end(ls_vocab *v, int32_t id); // the eos too where there was none; an id out of range is left out
 // An embedding may have more rows than there are tokens: the further ids are empty special tokens that no text encodes
 // to. Fewer rows than tokens is LS_E_PARSE.
 ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err);

@@ -1,0 +1,121 @@
+"""Models of one's own: folders as Hugging Face has them, with tokenizer, chat template and several end tokens."""
+import json
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+
+from program import HAS_ENGINE, ROOT, run
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
+import tiny  # noqa: E402
+
+VECTORS = os.path.join(ROOT, "tests", "vectors")
+ROWS = 832  # of the embedding: more than there are tokens
+
+
+def folder(parent, name, tokenizer, template=None, config=None, generation=None):
+    path = os.path.join(parent, name + "-" + tokenizer.replace(".", "-"))
+    tiny.BASE["vocab_size"] = ROWS
+    tiny.write_folder(path, name, tiny.tensors_of(name))
+    tiny.BASE["vocab_size"] = tiny.VOCAB
+    kind = tokenizer.split(".")[-1]
+    shutil.copy(os.path.join(VECTORS, "tokenizers", tokenizer), os.path.join(path, "tokenizer." + kind))
+    if template:
+        shutil.copy(os.path.join(VECTORS, "chat", template + ".jinja"), os.path.join(path, "chat_template.jinja"))
+    for file, value in (("tokenizer_config.json", config), ("generation_config.json", generation)):
+        if value:
+            with open(os.path.join(path, file), "w", encoding="utf-8") as f:
+                json.dump(value, f)
+    return path
+
+
+@unittest.skipUnless(HAS_ENGINE, "needs:model")
+class Folders(unittest.TestCase):
+    def setUp(self):
+        self.tmp = tempfile.TemporaryDirectory()
+        self.dir = self.tmp.name
+
+    def tearDown(self):
+        self.tmp.cleanup()
+
+    def answer(self, path, *args):
+        r = run("generate", "--model", path, "--json", "--max-tokens", "60", *args)
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        return json.loads(r.stdout)
+
+    def tokens(self, path, text, *args):
+        return json.loads(run("tokenize", "--model", path, "--prompt", text, "--json", *args).stdout)
+
+    def test_a_chat_model(self):
+        path = folder(self.dir, "qwen3", "qwen2.json", "qwen2.5",
+                      {"eos_token": "<|im_end|>", "model_max_length": 1000000000000000019884624838656},
+                      {"eos_token_id": [562, 560]})
+        about = json.loads(run("models", "info", path, "--json").stdout)
+        inner = about.get("model", about)
+        text = json.dumps(inner)
+        for part in ('"qwen3"', '"chatml"', '"byte-level BPE"', str(ROWS)):
+            self.assertIn(part, text)
+        t = self.tokens(path, "Hi <|im_end|>", "--chat")
+        self.assertEqual(t["tokens"][0], "<|im_start|>")
+        self.assertEqual([i for i in t["ids"] if i == 562], [562, 562])  # of system and user; the user's own is text
+        spec, ar = self.answer(path, "--prompt", "Tell me."), self.answer(path, "--prompt", "Tell me.", "--method", "ar")
+        self.assertEqual(spec["output_tokens"], ar["output_tokens"])
+        self.assertTrue(spec["exact"])
+        self.assertEqual(len(spec["sha256"]), 64)
+        # the same from a template in tokenizer_config.json, and with a slash behind the name
+        os.remove(os.path.join(path, "chat_template.jinja"))
+        with open(os.path.join(VECTORS, "chat", "qwen2.5.jinja"), encoding="utf-8") as f:
+            template = f.read()
+        with open(os.path.join(path, "tokenizer_config.json"), "w", encoding="utf-8") as f:
+            json.dump({"eos_token": "<|im_end|>", "chat_template": [{"name": "default", "template": template}]}, f)
+        again = self.answer(path + "/", "--prompt", "Tell me.")
+        self.assertEqual((again["output_tokens"], again["model"]), (spec["output_tokens"], spec["model"]))
+
+    def test_an_end_token_of_generation_config(self):
+        path = folder(self.dir, "qwen3", "qwen2.json")
+        out = self.answer(path, "--prompt", "Tell me.", "--raw")["output_tokens"]
+        end = out[20]
+        with open(os.path.join(path, "generation_config.json"), "w", encoding="utf-8") as f:
+            json.dump({"eos_token_id": [end, 560]}, f)
+        o = self.answer(path, "--prompt", "Tell me.", "--raw")
+        self.assertEqual((o["finish_reason"], o["output_tokens"]), ("eos", out[:out.index(end) + 1]))
+
+    def test_sentencepiece_without_a_template(self):
+        path = folder(self.dir, "mistral", "sp_llama.model")
+        r = run("generate", "--model", path, "--prompt", "Hello", "--max-tokens", "5")
+        self.assertEqual(r.returncode, 0)
+        self.assertIn("the model has no chat template (--template FILE gives it one); the prompt is used as it is", r.stderr)
+        ids = self.tokens(path, "Hello", "--raw")["ids"]
+        self.assertEqual(ids[0], 1)  # <s>
+        chat = self.tokens(path, "Hello", "--chat", "--template", "vicuna")
+        self.assertEqual(chat["tokens"][0], "<s>")
+        self.assertIn("ASSISTANT:", "".join(chat["tokens"]))
+        r = run("tokenize", "--model", path, "--prompt", "x", "--chat")
+        self.assertEqual((r.returncode, r.stderr.count("\n")), (2, 1))
+        r = run("tokenize", "--model", path, "--prompt", "x", "--chat", "--template", "nonsense")
+        self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
+        self.assertIn("the chat template nonsense: No such file", r.stderr)
+
+    def test_what_is_wrong_is_named(self):
+        path = folder(self.dir, "llama2", "llama2.json", "llama-2")
+        self.assertEqual(self.tokens(path, "Hi", "--chat")["tokens"][0], "<s>")
+        with open(os.path.join(path, "chat_template.jinja"), "w", encoding="utf-8") as f:
+            f.write("{% for m in messages %}{{ m.role }} says {{ m.content }}{% endfor %}")
+        r = run("generate", "--model", path, "--prompt", "Hi", "--max-tokens", "3")
+        self.assertEqual(r.returncode, 0)
+        self.assertIn("the model's chat template is not recognised: use --raw (known: chatml, ", r.stderr)
+        os.remove(os.path.join(path, "tokenizer.json"))
+        r = run("generate", "--model", path, "--prompt", "Hi")
+        self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
+        self.assertIn("no tokenizer.json and no tokenizer.model", r.stderr)
+        small = folder(self.dir, "gemma2", "gemma.json")
+        shutil.copy(os.path.join(path, "model.safetensors"), small)
+        r = run("generate", "--model", small, "--prompt", "Hi")
+        self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
+        self.assertIn("a gemma2 has no tensor 'lm_head.weight'" if "lm_head" in r.stderr else "tensor", r.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

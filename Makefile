@@ -129,7 +129,8 @@ build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(CORE_SRC) $(UI_SRC)
 	@echo '  FUZZ $@'
 	$(Q)clang $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(LDLIBS)
 FUZZ_KIND := $(if $(filter report,$(TARGET)),trace,$(TARGET))
-FUZZ_SEEDS := ../../tests/fuzz/$(FUZZ_KIND) $(if $(filter tokenizer,$(TARGET)),../../tests/vectors/tokenizers)
+FUZZ_SEEDS := $(if $(filter chat,$(TARGET)),../../tests/vectors/chat,../../tests/fuzz/$(FUZZ_KIND)) \
+  $(if $(filter tokenizer,$(TARGET)),../../tests/vectors/tokenizers)
 fuzz: build/fuzz/fuzz_$(TARGET)
 	@mkdir -p build/fuzz/found-$(TARGET)
 	cd build/fuzz && ./fuzz_$(TARGET) -max_total_time=$(SECONDS) -max_len=65536 -timeout=20 -rss_limit_mb=4096 \

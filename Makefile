@@ -193,6 +193,8 @@ install: all
 	install -m 644 configs/*.yaml $(DESTDIR)$(PREFIX)/share/logitspec/configs
 	install -d $(DESTDIR)$(PREFIX)/share/logitspec/configs/methods
 	install -m 644 configs/methods/*.yaml $(DESTDIR)$(PREFIX)/share/logitspec/configs/methods
+	install -d $(DESTDIR)$(PREFIX)/share/logitspec/configs/chat
+	install -m 644 configs/chat/*.jinja $(DESTDIR)$(PREFIX)/share/logitspec/configs/chat
 	install -d $(DESTDIR)$(PREFIX)/share/logitspec/demos/traces
 	install -m 644 demos/*.yaml $(DESTDIR)$(PREFIX)/share/logitspec/demos
 	install -m 644 demos/traces/* $(DESTDIR)$(PREFIX)/share/logitspec/demos/traces
@@ -214,7 +216,7 @@ help:
 	@echo 'make setup        packages, libtorch and the default model only'
 	@echo 'make bench-cpu    measure on this machine; SUITE=FILE has prompts as JSON lines'
 	@echo 'make embed        build/libspec.a, the drafters alone, and an example that uses them'
-	@echo 'make fuzz         clang and libFuzzer on what reads files: TARGET=trace, report or tokenizer, SECONDS=60'
+	@echo 'make fuzz         clang and libFuzzer on what reads files: TARGET=trace, report, model, tokenizer or chat; SECONDS=60'
 	@echo 'make lint         which folder may include which; one user for each library'
 	@echo 'make format       clang-format over the sources'
 	@echo 'make install      PREFIX=$(PREFIX), DESTDIR='

@@ -44,8 +44,8 @@ void ui_demo_begin(ui_state *s, const ui_demo *d); // before anything else happe
 void ui_demo_on_start(ui_state *s);
 void ui_demo_on_step(ui_state *s, const ls_step *step);
 void ui_demo_on_end(ui_state *s);
-bool ui_demo_go_on(ui_state *s); // the user has read; false: nothing waits
-bool ui_demo_hold(ui_state *s);  // stops its pace, or lets it go on; false: there is none
+bool ui_demo_go_on(ui_state *s);       // the user has read; false: nothing waits
+bool ui_demo_hold(ui_state *s);        // stops its pace, or lets it go on; false: there is none
 bool ui_demo_plays(const ui_state *s); // step after step, until there is something to look at
 // True when the next step is due; then the demo asks for it.
 bool ui_demo_is_due(ui_state *s, uint64_t now_ns);

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// Draws the nodes of a branch, those of the path first, in the colours of what happened to them. A stroke stands where a
-// node does not follow the one before it.
+// Draws the nodes of a branch, those of the path first, in the colours of what happened to them. A stroke stands where
+// a node does not follow the one before it.
 static void draw_tokens(ui_pen *p, const ui_state *s, const ls_step *step, const ls_branch *b) {
     int before = -1;
     for (int round = 0; round < 2; round++)

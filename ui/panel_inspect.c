@@ -44,8 +44,8 @@ static void verdict(out *o) {
         if (!chosen) ui_draw_token(&p, s, parent->target);
         return;
     }
-    ui_print(&p, chosen ? " rejected: another branch with the same token went further"
-                        : " rejected: the target chose ");
+    ui_print(&p,
+             chosen ? " rejected: another branch with the same token went further" : " rejected: the target chose ");
     if (!chosen) ui_draw_token(&p, s, parent->target);
 }
 
@@ -145,8 +145,8 @@ static void origin(out *o) {
 static void attention(out *o) {
     const ui_state *s = o->v->state;
     ui_pen p = next_line(o, UI_TEXT);
-    ui_print(&p, "position %d; it saw %d tokens and %d rows of the tree",
-             o->step->context_len + o->node->depth, o->step->context_len, o->node->depth + 1);
+    ui_print(&p, "position %d; it saw %d tokens and %d rows of the tree", o->step->context_len + o->node->depth,
+             o->step->context_len, o->node->depth + 1);
     if (!s->mask) {
         p.role = UI_DIM;
         ui_print(&p, " (m: which)");
@@ -182,6 +182,7 @@ void ui_panel_inspect(ui_panel_view *v) {
     attention(&o);
     const ls_branch *b = ls_branch_of(step, o.node);
     if (!row) snprintf(v->right, UI_RIGHT_BYTES, "root");
-    else if (b && b->rank >= 0) snprintf(v->right, UI_RIGHT_BYTES, "row %d, depth %d, branch #%d", row, o.node->depth, b->rank);
+    else if (b && b->rank >= 0)
+        snprintf(v->right, UI_RIGHT_BYTES, "row %d, depth %d, branch #%d", row, o.node->depth, b->rank);
     else snprintf(v->right, UI_RIGHT_BYTES, "row %d, depth %d", row, o.node->depth);
 }

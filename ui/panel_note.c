@@ -13,9 +13,10 @@ void ui_panel_note(ui_panel_view *v) {
     if (!n && over && s->demo_last >= 0) n = &s->demo->notes[s->demo_last]; // still to be seen
     if (!n) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
-        ui_print(&p, "%s", s->run_state == LS_STATE_LOADING ? "The model is loading."
-                           : ui_demo_plays(s) ? "It plays on to the next thing to look at. Space stops it here, [ goes back."
-                                              : "Space lets it play on, s makes one step, ] goes to the newest.");
+        ui_print(&p, "%s",
+                 s->run_state == LS_STATE_LOADING ? "The model is loading."
+                 : ui_demo_plays(s) ? "It plays on to the next thing to look at. Space stops it here, [ goes back."
+                                    : "Space lets it play on, s makes one step, ] goes to the newest.");
         return;
     }
     const bool waits = ui_demo_note(s) != NULL;

@@ -56,7 +56,8 @@ static void emitted_line(out *o, const ls_stats *st, const ls_step *step, const 
     ui_pen p = next_line(o, "emitted");
     const int cells = o->v->area.cols - 10 - 42;
     p.role = UI_BAR;
-    ui_spark(&p, cells > 8 ? (cells < HISTORY ? cells : HISTORY) : 8, before->emitted, before->n, fmax(4, before->most_emitted));
+    ui_spark(&p, cells > 8 ? (cells < HISTORY ? cells : HISTORY) : 8, before->emitted, before->n,
+             fmax(4, before->most_emitted));
     char a[16], b[16];
     snprintf(a, sizeof a, "%d", step->n_emitted);
     snprintf(b, sizeof b, "%.2f", ls_stats_mat(st));

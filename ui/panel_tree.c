@@ -152,7 +152,7 @@ void ui_panel_tree(ui_panel_view *v) {
     else
         snprintf(v->right, UI_RIGHT_BYTES, "%d node%s, root + %d accepted%s", step->rows, step->rows == 1 ? "" : "s",
                  ls_step_accepted(step),
-                 step->n_nodes < step->rows          ? " (the others were not recorded)"
+                 step->n_nodes < step->rows       ? " (the others were not recorded)"
                  : step->n_path > step->n_emitted ? ", more behind the end"
                                                   : "");
     ui_rows_title(s, UI_TREE, t.n_order, step->n_nodes, v->right, UI_RIGHT_BYTES);

@@ -11,10 +11,9 @@ static const struct {
     ui_panel panel;
     int column;
     const char *name;
-} orders[] = {
-    {UI_LOGITS, BY_PLACE, "rank"}, {UI_LOGITS, BY_LENGTH, "length"}, {UI_LOGITS, BY_ACCEPTED, "accepted"},
-    {UI_DRAFTS, BY_PLACE, "rank"}, {UI_DRAFTS, BY_LENGTH, "length"},       {UI_DRAFTS, BY_ACCEPTED, "accepted"},
-    {UI_DRAFTS, BY_MATCH, "match"}};
+} orders[] = {{UI_LOGITS, BY_PLACE, "rank"}, {UI_LOGITS, BY_LENGTH, "length"}, {UI_LOGITS, BY_ACCEPTED, "accepted"},
+              {UI_DRAFTS, BY_PLACE, "rank"}, {UI_DRAFTS, BY_LENGTH, "length"}, {UI_DRAFTS, BY_ACCEPTED, "accepted"},
+              {UI_DRAFTS, BY_MATCH, "match"}};
 enum { ORDERS = sizeof orders / sizeof *orders };
 
 bool ui_rows_in(ui_panel p) {

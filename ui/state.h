@@ -148,8 +148,8 @@ void ui_on_event(ui_state *s, ls_event *e); // takes the event
 void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at);
 void ui_on_paste(ui_state *s, const char *text, size_t n);
 void ui_act(ui_state *s, ui_action a);
-void ui_find_nothing(ui_state *s); // the rows that searches led to are others now
-void ui_log(ui_state *s, const char *text, size_t n);                     // every line of it
+void ui_find_nothing(ui_state *s);                    // the rows that searches led to are others now
+void ui_log(ui_state *s, const char *text, size_t n); // every line of it
 void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n); // takes text
 
 // Reading

@@ -275,7 +275,8 @@ void ui_act(ui_state *s, ui_action a) {
         if (ui_demo_hold(s)) break;
         if (!ui_busy(s)) {
             s->starts_paused = !s->starts_paused;
-            say(s, s->starts_paused ? "the next answer starts paused: s (F6) makes one step" : "the next answer runs", false);
+            say(s, s->starts_paused ? "the next answer starts paused: s (F6) makes one step" : "the next answer runs",
+                false);
             ui_request_of(s, s->starts_paused ? LS_CMD_PAUSE : LS_CMD_RUN, NULL, 0);
             break;
         }
@@ -392,7 +393,8 @@ void ui_act(ui_state *s, ui_action a) {
         s->editing = s->n_steps ? (int)(ui_turn_of(s, ui_viewed_index(s)) - s->turns) : (int)s->n_turns - 1;
         ui_edit_set(&s->prompt, s->turns[s->editing].text);
         s->shown.focus = s->shown.zoom = UI_NO_PANEL;
-        say(s, "change the prompt: Enter answers it anew (what came after it is forgotten), Esc leaves it as it was", false);
+        say(s, "change the prompt: Enter answers it anew (what came after it is forgotten), Esc leaves it as it was",
+            false);
         break;
     case UI_ACT_EDITOR:
         if (s->recording) say(s, "this is a recording: it takes no prompts", false);
@@ -429,7 +431,8 @@ static void goto_step(ui_state *s, const char *text) {
     char line[120];
     if (!t) look_at(s, 0);
     else if (end == text || *end || n >= t->n_steps) {
-        snprintf(line, sizeof line, "goto '%.20s': turn %td, which is looked at, has steps 0 to %zu", text, t - s->turns + 1, t->n_steps - 1);
+        snprintf(line, sizeof line, "goto '%.20s': turn %td, which is looked at, has steps 0 to %zu", text,
+                 t - s->turns + 1, t->n_steps - 1);
         say(s, line, true);
     } else look_at(s, (int64_t)(t->first_step + n));
 }

@@ -8,7 +8,8 @@ ls_code ls_json_parse(ls_json **out, const char *text, size_t n, const char *whe
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
     json_error_t e;
     *out = json_loadb(text, n, flags, &e);
-    // an integer beyond 64 bits ("model_max_length": 1000000000000000019884624838656): all of them are read as reals then
+    // an integer beyond 64 bits ("model_max_length": 1000000000000000019884624838656): all of them are read as reals
+    // then
     if (!*out && json_error_code(&e) == json_error_numeric_overflow)
         *out = json_loadb(text, n, flags | JSON_DECODE_INT_AS_REAL, &e);
     if (*out) return LS_OK;

@@ -71,7 +71,7 @@ double ls_lines_progress(const ls_lines *l) {
     struct stat st;
     const off_t at = lseek(l->fd, 0, SEEK_CUR);
     if (at < 0 || fstat(l->fd, &st) || !S_ISREG(st.st_mode) || st.st_size <= 0) return -1;
-    if (l->zst && st.st_size < 1 << 20) return -1; // it is unpacked in few pieces
+    if (l->zst && st.st_size < 1 << 20) return -1;                                 // it is unpacked in few pieces
     const size_t waits = l->zst ? l->packed.n - l->packed_at : l->bytes.n - l->at; // read, but not yet taken
     return ((double)at - (double)waits) / (double)st.st_size;
 }

@@ -17,7 +17,8 @@ static uint64_t number_in(const char *path, const char *key) {
 
 uint64_t ls_memory_free(void) {
     uint64_t n = 1024 * number_in("/proc/meminfo", "MemAvailable:");
-    const uint64_t limit = number_in("/sys/fs/cgroup/memory.max", ""), used = number_in("/sys/fs/cgroup/memory.current", "");
+    const uint64_t limit = number_in("/sys/fs/cgroup/memory.max", ""),
+                   used = number_in("/sys/fs/cgroup/memory.current", "");
     if (limit && used < limit && (!n || limit - used < n)) n = limit - used;
     return n;
 }

@@ -27,7 +27,7 @@ typedef struct {
     ls_gauge progress;
     double prefill_ms;
     ls_finish finish;
-    size_t printed; // bytes of the text that are on standard output
+    size_t printed;   // bytes of the text that are on standard output
     int alternatives; // lines of tokens instead of the text, with so many others; 0: the text
     bool streams, output_failed;
 } run;

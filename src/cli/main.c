@@ -10,13 +10,12 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(const ls_command_line *c);
-    } commands[] = {{"chat", ls_cmd_chat},         {"generate", ls_cmd_generate}, {"bench", ls_cmd_bench},
-    {"compare", ls_cmd_compare},
-                    {"demo", ls_cmd_demo},         {"replay", ls_cmd_replay},     {"inspect", ls_cmd_inspect},
-                    {"diff", ls_cmd_diff},         {"report", ls_cmd_report},     {"export", ls_cmd_export},
-                    {"simulate", ls_cmd_simulate}, {"tune", ls_cmd_tune},         {"corpus", ls_cmd_corpus},
-                    {"tokenize", ls_cmd_tokenize}, {"doctor", ls_cmd_doctor},     {"config", ls_cmd_config},
-                    {"models", ls_cmd_models}};
+    } commands[] = {{"chat", ls_cmd_chat},       {"generate", ls_cmd_generate}, {"bench", ls_cmd_bench},
+                    {"compare", ls_cmd_compare}, {"demo", ls_cmd_demo},         {"replay", ls_cmd_replay},
+                    {"inspect", ls_cmd_inspect}, {"diff", ls_cmd_diff},         {"report", ls_cmd_report},
+                    {"export", ls_cmd_export},   {"simulate", ls_cmd_simulate}, {"tune", ls_cmd_tune},
+                    {"corpus", ls_cmd_corpus},   {"tokenize", ls_cmd_tokenize}, {"doctor", ls_cmd_doctor},
+                    {"config", ls_cmd_config},   {"models", ls_cmd_models}};
     setlocale(LC_CTYPE, ""); // widths and line drawing; numbers keep the C locale
     ls_command_line c;
     ls_err err = {0};

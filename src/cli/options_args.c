@@ -10,7 +10,8 @@
 
 #define MODEL_FLAGS "model device dtype weights threads context "
 #define DECODE_FLAGS                                                                                                   \
-    "method budget sizing acceptance max-tokens temperature top-k top-p seed stop chat raw template system trace trace-level "
+    "method budget sizing acceptance max-tokens temperature top-k top-p seed stop chat raw template system trace "     \
+    "trace-level "
 #define COMMON_FLAGS "config set help version "
 
 const ls_command_info ls_commands[] = {
@@ -37,11 +38,13 @@ const ls_command_info ls_commands[] = {
     {"simulate", "TRACE... [FLAGS]", "what other methods would have done on recorded outputs, without a model",
      "methods budget sizing json quiet " COMMON_FLAGS},
     {"tune", "[FLAGS]", "find what is fastest here on your own prompts, and write it as a configuration file",
-     MODEL_FLAGS "max-tokens temperature top-k top-p seed chat raw template system prompt prompt-file suite methods out "
-                 "quiet " COMMON_FLAGS},
+     MODEL_FLAGS
+     "max-tokens temperature top-k top-p seed chat raw template system prompt prompt-file suite methods out "
+     "quiet " COMMON_FLAGS},
     {"corpus", "build FILE|FOLDER... --out FILE | info FILE", "a corpus of your texts or code, for the method rest",
      "model threads out quiet " COMMON_FLAGS},
-    {"tokenize", "[FLAGS]", "token ids of a text", "model prompt prompt-file chat raw template system json " COMMON_FLAGS},
+    {"tokenize", "[FLAGS]", "token ids of a text",
+     "model prompt prompt-file chat raw template system json " COMMON_FLAGS},
     {"models", "list | fetch NAME|hf:OWNER/REPO[@REV] | info NAME|PATH | verify [NAME...] | remove NAME",
      "models by name: which there are, getting them, whether their files are what they should be",
      "json yes " COMMON_FLAGS},

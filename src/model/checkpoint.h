@@ -1,14 +1,14 @@
 // The weights of a model wherever they come from: a GGUF file (or one file of a split one), or a Hugging Face folder
-// with config.json and safetensors. Opened, it knows hyper-parameters and where every tensor is; tensors are read one by
-// one. All of it is checked: names belong to the architecture, and sizes fit the files.
+// with config.json and safetensors. Opened, it knows hyper-parameters and where every tensor is; tensors are read one
+// by one. All of it is checked: names belong to the architecture, and sizes fit the files.
 #pragma once
 #include "base/file.h"
 #include "model/gguf.h"
 #include "model/hparams.h"
 
 typedef struct {
-    char *name; // GGUF's, whatever the source calls it
-    int type;   // ls_ggml_type
+    char *name;           // GGUF's, whatever the source calls it
+    int type;             // ls_ggml_type
     uint64_t n_in, n_out; // values of a row, and rows; n_out 1: a vector
     int file;
     uint64_t offset, n_bytes;
@@ -20,8 +20,8 @@ typedef struct ls_checkpoint {
     int n_tensors;
     ls_file *files; // that hold tensors
     int n_files;
-    ls_gguf *gguf; // metadata of a GGUF file, else NULL
-    char *folder;  // of a Hugging Face model, else NULL
+    ls_gguf *gguf;    // metadata of a GGUF file, else NULL
+    char *folder;     // of a Hugging Face model, else NULL
     uint64_t n_bytes; // of all tensors
 } ls_checkpoint;
 

@@ -56,7 +56,8 @@ static ls_code add_file(ls_checkpoint *c, const char *path, ls_err *err) {
     if ((code = ls_file_read(f, 0, head, sizeof head, err))) return code;
     for (int i = 7; i >= 0; i--) n = n << 8 | head[i];
     if (n < 2 || n > f->n_bytes - 8 || n > HEADER_BYTES)
-        return ls_fail(err, LS_E_PARSE, "%s: no safetensors file (a header of %llu bytes)", path, (unsigned long long)n);
+        return ls_fail(err, LS_E_PARSE, "%s: no safetensors file (a header of %llu bytes)", path,
+                       (unsigned long long)n);
     code = ls_file_read(f, 8, ls_buf_room(&text, n), n, err);
     if (!code && (code = ls_safetensors_parse(&s, text.p, n, f->n_bytes, err))) ls_err_prefix(err, "%s", path);
     for (size_t i = 0; i < s.n && !code; i++) code = add_tensor(c, &s.tensors[i], err);
@@ -130,8 +131,9 @@ ls_code ls_checkpoint_of_folder(ls_checkpoint *c, const char *folder, ls_err *er
     if (!code && there) code = add_shards(c, folder, &text, err);
     else if (!code) {
         char *path = ls_format("%s/model.safetensors", folder);
-        code = access(path, R_OK) ? ls_fail(err, LS_E_IO, "%s: no model.safetensors (weights in other formats are not read)", folder)
-                                  : add_file(c, path, err);
+        code = access(path, R_OK)
+                   ? ls_fail(err, LS_E_IO, "%s: no model.safetensors (weights in other formats are not read)", folder)
+                   : add_file(c, path, err);
         free(path);
     }
     ls_buf_free(&text);

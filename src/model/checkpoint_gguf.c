@@ -36,7 +36,8 @@ ls_code ls_checkpoint_of_gguf(ls_checkpoint *c, const char *path, ls_err *err) {
     if (!code && ls_gguf_has(c->gguf, "split.count")) {
         code = ls_gguf_u32(c->gguf, "split.count", &count, err);
         if (!code && (!count || count > 99999 || (count > 1 && !at)))
-            code = ls_fail(err, LS_E_PARSE, "it is one of %u parts, but not called NAME-00001-of-%05u.gguf", count, count);
+            code =
+                ls_fail(err, LS_E_PARSE, "it is one of %u parts, but not called NAME-00001-of-%05u.gguf", count, count);
     }
     if (!code) code = ls_hparams_gguf(&c->hparams, c->gguf, err);
     if (code) ls_err_prefix(err, "%s", first);

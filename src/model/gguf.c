@@ -7,7 +7,14 @@
 #include <string.h>
 
 enum { T_U8, T_I8, T_U16, T_I16, T_U32, T_I32, T_F32, T_BOOL, T_STR, T_ARR, T_U64, T_I64, T_F64, T_COUNT };
-enum { MAX_KEY = 65535, MAX_TENSOR_NAME = 255, MAX_ALIGNMENT = 1 << 20, DEFAULT_ALIGNMENT = 32, MAX_ENTRIES = 1 << 18, HEAD_BYTES = 4 << 20 };
+enum {
+    MAX_KEY = 65535,
+    MAX_TENSOR_NAME = 255,
+    MAX_ALIGNMENT = 1 << 20,
+    DEFAULT_ALIGNMENT = 32,
+    MAX_ENTRIES = 1 << 18,
+    HEAD_BYTES = 4 << 20
+};
 
 static const uint8_t scalar_size[T_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 static const char *const type_names[T_COUNT] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
@@ -173,9 +180,10 @@ static ls_code read_tensor(ls_gguf *g, reader *r, int i, uint64_t *offset) {
     t->type = type > INT32_MAX ? -1 : (int)type;
     int block_values, block_bytes;
     if (!ls_ggml_type_info(t->type, &block_values, &block_bytes))
-        return ls_fail(r->err, LS_E_UNSUPPORTED,
-                       "tensor '%.*s' is %s (number %u); readable are F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K", name_n,
-                       t->name.p, ls_ggml_type_name(t->type), type);
+        return ls_fail(
+            r->err, LS_E_UNSUPPORTED,
+            "tensor '%.*s' is %s (number %u); readable are F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K",
+            name_n, t->name.p, ls_ggml_type_name(t->type), type);
     if (t->dim[0] % (uint64_t)block_values)
         return ls_fail(r->err, LS_E_PARSE, "tensor '%.*s' (%s): rows of %" PRIu64 " are no multiple of %d", name_n,
                        t->name.p, ls_ggml_type_name(t->type), t->dim[0], block_values);

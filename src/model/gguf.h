@@ -32,10 +32,10 @@ bool ls_ggml_type_info(int type, int *block_values, int *block_bytes);
 
 typedef struct {
     ls_str name;
-    int type;                  // ls_ggml_type
-    int n_dims;                // 1..4
-    uint64_t dim[4];           // dim[0] varies fastest: a [out, in] matrix has dim[0] = in; unused ones are 1
-    uint64_t offset;  // of its first byte in the file
+    int type;        // ls_ggml_type
+    int n_dims;      // 1..4
+    uint64_t dim[4]; // dim[0] varies fastest: a [out, in] matrix has dim[0] = in; unused ones are 1
+    uint64_t offset; // of its first byte in the file
     uint64_t n_bytes;
 } ls_gguf_tensor;
 

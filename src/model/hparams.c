@@ -63,7 +63,8 @@ uint64_t ls_hparams_kv_bytes(const ls_hparams *h) {
 
 ls_code ls_hparams_check(ls_hparams *h, ls_err *err) {
     if (h->n_heads % h->n_kv_heads)
-        return ls_fail(err, LS_E_PARSE, "%d attention heads cannot share %d key/value heads", h->n_heads, h->n_kv_heads);
+        return ls_fail(err, LS_E_PARSE, "%d attention heads cannot share %d key/value heads", h->n_heads,
+                       h->n_kv_heads);
     if (h->head_dim % 16 || h->head_dim > 2 * LS_MAX_ROPE || h->n_embd % 32 || h->n_ff % 32)
         return ls_fail(err, LS_E_UNSUPPORTED,
                        "head size %d (a multiple of 16 up to 256 is needed), width %d or feed-forward width %d "

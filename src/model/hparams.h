@@ -17,9 +17,9 @@ typedef struct {
     bool norm_before, norm_after; // of each sublayer
     ls_qk_norm qk_norm;
     ls_activation activation;
-    bool gemma;      // scaled embeddings, norm weights less one in Hugging Face's checkpoints
-    int pattern;     // with a sliding window: every pattern-th layer sees everything; 0: none does
-    bool fused;      // q, k, v in one tensor, and gate and up
+    bool gemma;       // scaled embeddings, norm weights less one in Hugging Face's checkpoints
+    int pattern;      // with a sliding window: every pattern-th layer sees everything; 0: none does
+    bool fused;       // q, k, v in one tensor, and gate and up
     float local_rope; // base of the local layers' rotary embedding; 0: that of all
 } ls_arch;
 
@@ -28,7 +28,8 @@ extern const ls_arch ls_archs[]; // ends with a NULL name
 typedef struct {
     const ls_arch *arch;
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_context;
-    bool tied; // the output head is the token embedding; n_vocab and, but for config.json's word, this come from the tensors
+    bool tied; // the output head is the token embedding; n_vocab and, but for config.json's word, this come from the
+               // tensors
     float rms_eps, norm_offset;
     float embd_scale, attn_scale, residual_scale, logit_scale; // multipliers
     float attn_softcap, logit_softcap;                         // 0: none
@@ -50,6 +51,6 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err);
 ls_code ls_hparams_check(ls_hparams *h, ls_err *err);
 const ls_arch *ls_arch_find(const char *name, size_t n, bool hf); // NULL: not known
 void ls_arch_list(bool hf, char *out, size_t size);               // names, by commas
-uint64_t ls_hparams_kv_bytes(const ls_hparams *h); // of one token of context
+uint64_t ls_hparams_kv_bytes(const ls_hparams *h);                // of one token of context
 // Frequencies of `kind`: base^(-2i / dims), each divided by factor.
 void ls_rope_plain(ls_hparams *h, int kind, double base, double factor);

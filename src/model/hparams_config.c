@@ -64,8 +64,8 @@ static ls_code rope_long(ls_hparams *h, const ls_json *r, source *s) {
             return ls_fail(s->err, LS_E_PARSE, "'short_factor' holds something else than positive numbers");
         h->rope_freq[0][i] = (float)((double)h->rope_freq[0][i] / v);
     }
-    const double old = number(r, "original_max_position_embeddings",
-                              number(s->j, "original_max_position_embeddings", h->n_context));
+    const double old =
+        number(r, "original_max_position_embeddings", number(s->j, "original_max_position_embeddings", h->n_context));
     const double grown = number(r, "factor", h->n_context / old);
     const double magnitude = grown <= 1 ? 1 : sqrt(1 + log(grown) / log(old));
     h->rope_magnitude[0] = (float)number(r, "attention_factor", magnitude);
@@ -89,8 +89,8 @@ static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, sour
     else if (is(type, "longrope") || is(type, "su")) return rope_long(h, r, s);
     else
         return ls_fail(s->err, LS_E_UNSUPPORTED,
-                       "rotary scaling '%.*s'; readable are default, linear, llama3, longrope",
-                       (int)(n < 40 ? n : 40), name);
+                       "rotary scaling '%.*s'; readable are default, linear, llama3, longrope", (int)(n < 40 ? n : 40),
+                       name);
     return LS_OK;
 }
 
@@ -100,9 +100,11 @@ static ls_code read_rope(ls_hparams *h, source *s) {
     const ls_json *local = get(all, "sliding_attention"), *r = full ? full : all ? all : get(s->j, "rope_scaling");
     const double usual = !strcmp(h->arch->hf, "gemma3_text") ? 1e6 : 10000;
     double base = number(r, "rope_theta", number(s->j, "rope_theta", usual));
-    h->rope_dims = (int32_t)(h->head_dim * number(s->j, "partial_rotary_factor", number(r, "partial_rotary_factor", 1)));
+    h->rope_dims =
+        (int32_t)(h->head_dim * number(s->j, "partial_rotary_factor", number(r, "partial_rotary_factor", 1)));
     if (h->rope_dims < 2 || h->rope_dims > 2 * LS_MAX_ROPE || h->rope_dims > h->head_dim)
-        return ls_fail(s->err, LS_E_UNSUPPORTED, "rotary embedding over %d of %d dimensions", h->rope_dims, h->head_dim);
+        return ls_fail(s->err, LS_E_UNSUPPORTED, "rotary embedding over %d of %d dimensions", h->rope_dims,
+                       h->head_dim);
     ls_code code = LS_OK;
     if (h->arch->local_rope > 0) { // of the local layers, never scaled
         base = number(local, "rope_theta", number(s->j, "rope_local_base_freq", (double)h->arch->local_rope));
@@ -120,7 +122,8 @@ static ls_code read_rope(ls_hparams *h, source *s) {
 static ls_code read_window(ls_hparams *h, source *s) {
     const ls_json *types = get(s->j, "layer_types");
     bool used = true; // Qwen's have a window that is switched off
-    const bool has_switch = ls_json_bool(get(s->j, "use_sliding_window"), &used), qwen = !strncmp(h->arch->hf, "qwen", 4);
+    const bool has_switch = ls_json_bool(get(s->j, "use_sliding_window"), &used),
+               qwen = !strncmp(h->arch->hf, "qwen", 4);
     int32_t from = h->n_layers, pattern = h->arch->pattern;
     ls_code code;
     if ((qwen && !has_switch) || !used) return LS_OK;
@@ -163,13 +166,16 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     h.arch = ls_arch_find(type, n, true);
     if (!h.arch) {
         ls_arch_list(true, known, sizeof known);
-        return ls_fail(err, LS_E_UNSUPPORTED, "model_type '%.*s'; readable are %s", (int)(n < 64 ? n : 64), type, known);
+        return ls_fail(err, LS_E_UNSUPPORTED, "model_type '%.*s'; readable are %s", (int)(n < 64 ? n : 64), type,
+                       known);
     }
     if (get(config, "quantization_config"))
-        return ls_fail(err, LS_E_UNSUPPORTED, "the weights are quantised (quantization_config); take the plain ones, or a GGUF file");
+        return ls_fail(err, LS_E_UNSUPPORTED,
+                       "the weights are quantised (quantization_config); take the plain ones, or a GGUF file");
     ls_code code;
     if ((code = read_sizes(&h, &s)) || (code = read_rope(&h, &s)) || (code = read_window(&h, &s))) return code;
-    const ls_json *act = get(config, "hidden_activation") ? get(config, "hidden_activation") : get(config, "hidden_act");
+    const ls_json *act =
+        get(config, "hidden_activation") ? get(config, "hidden_activation") : get(config, "hidden_act");
     const bool gelu = is(act, "gelu_pytorch_tanh") || (h.arch->gemma && (!act || is(act, "gelu")));
     if (act && !gelu && !is(act, "silu")) {
         type = ls_json_str(act, &n);

@@ -98,8 +98,8 @@ ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err) {
     h.arch = ls_arch_find(arch.p, arch.n, false);
     if (!h.arch) {
         ls_arch_list(false, known, sizeof known);
-        return ls_fail(err, LS_E_UNSUPPORTED, "architecture '%.*s'; readable are %s",
-                       (int)(arch.n < 64 ? arch.n : 64), arch.p, known);
+        return ls_fail(err, LS_E_UNSUPPORTED, "architecture '%.*s'; readable are %s", (int)(arch.n < 64 ? arch.n : 64),
+                       arch.p, known);
     }
     if ((code = read_sizes(&h, &s)) || (code = read_rope(&h, &s))) return code;
     h.rope_interleaved = h.arch->gguf_interleaved;

@@ -31,7 +31,8 @@ static const char *behind(const char *name, const char *prefix) { // NULL: it do
 }
 
 bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size) {
-    static const char *const prefixes[] = {"language_model.model.", "model.language_model.", "model.", "language_model.", ""};
+    static const char *const prefixes[] = {"language_model.model.", "model.language_model.", "model.",
+                                           "language_model.", ""};
     const char *name = NULL;
     *out = 0;
     for (size_t i = 0; !name; i++) name = behind(hf, prefixes[i]);
@@ -62,12 +63,13 @@ bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size)
 }
 
 bool ls_tensor_known(const char *name, int n_layers) {
-    static const char *const single[] = {"token_embd.weight", "output_norm.weight", "output.weight", "output.bias",
-                                         "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};
-    static const char *const norms[] = {"attn_norm", "ffn_norm", "attn_q_norm", "attn_k_norm", "post_attention_norm",
-                                        "post_ffw_norm"};
-    static const char *const matrices[] = {"attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output",
-                                           "ffn_gate", "ffn_up", "ffn_down"};
+    static const char *const single[] = {
+        "token_embd.weight",        "output_norm.weight",       "output.weight", "output.bias", "rope_freqs.weight",
+        "rope_factors_long.weight", "rope_factors_short.weight"};
+    static const char *const norms[] = {"attn_norm",           "ffn_norm",     "attn_q_norm", "attn_k_norm",
+                                        "post_attention_norm", "post_ffw_norm"};
+    static const char *const matrices[] = {"attn_q",      "attn_k",   "attn_v", "attn_qkv",
+                                           "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
     for (size_t i = 0; i < sizeof single / sizeof *single; i++)
         if (!strcmp(name, single[i])) return true;
     char *end = NULL;

@@ -17,8 +17,8 @@
     X(model_open)                                                                                                      \
     X(model_info)                                                                                                      \
     X(model_close)                                                                                                     \
-    X(session_new) X(session_free) X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path) X(rewind)              \
-    X(row_logits) X(probe)
+    X(session_new)                                                                                                     \
+    X(session_free) X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path) X(rewind) X(row_logits) X(probe)
 
 typedef struct {
     void *handle;
@@ -70,8 +70,7 @@ static ls_code load_library(library *lib, ls_err *err) {
 }
 
 static ls_code failed(const torch_backend *b, int code, ls_err *err) {
-    static const ls_code map[] = {LS_OK, LS_E_RANGE, LS_E_BACKEND, LS_E_BACKEND, LS_E_CANCELLED, LS_E_BACKEND,
-                                  LS_E_IO};
+    static const ls_code map[] = {LS_OK, LS_E_RANGE, LS_E_BACKEND, LS_E_BACKEND, LS_E_CANCELLED, LS_E_BACKEND, LS_E_IO};
     return ls_fail(err, code <= 0 && code >= LST_E_READ ? map[-code] : LS_E_BACKEND, "%s", b->lib.last_error());
 }
 
@@ -151,8 +150,8 @@ static char *key_of(const ls_checkpoint *c, const ls_backend_options *opt) {
     ls_buf key = {0};
     ls_buf_fmt(&key, "%s %s %s %d", opt->device, opt->dtype, opt->weights, opt->threads);
     for (int i = 0; i < c->n_files; i++)
-        ls_buf_fmt(&key, " %llu %lld.%09lld %s", (unsigned long long)c->files[i].n_bytes, (long long)c->files[i].changed_s,
-                   (long long)c->files[i].changed_ns, c->files[i].path);
+        ls_buf_fmt(&key, " %llu %lld.%09lld %s", (unsigned long long)c->files[i].n_bytes,
+                   (long long)c->files[i].changed_s, (long long)c->files[i].changed_ns, c->files[i].path);
     return key.p;
 }
 
@@ -300,7 +299,8 @@ ls_code ls_backend_torch_open(ls_backend **out, const ls_checkpoint *c, const ls
     b->base.threads = info.threads;
     b->base.exact = info.exact;
     snprintf(b->base.device, sizeof b->base.device, "%s", info.device);
-    if (strcmp(info.weights, "auto")) snprintf(b->base.dtype, sizeof b->base.dtype, "%.6s %.8s", info.weights, info.dtype);
+    if (strcmp(info.weights, "auto"))
+        snprintf(b->base.dtype, sizeof b->base.dtype, "%.6s %.8s", info.weights, info.dtype);
     else snprintf(b->base.dtype, sizeof b->base.dtype, "%s", info.dtype);
     snprintf(b->base.kernel, sizeof b->base.kernel, "%s", info.kernel);
     snprintf(b->base.version, sizeof b->base.version, "libtorch %s", info.torch_version);

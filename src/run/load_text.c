@@ -17,7 +17,8 @@ static ls_code vocab_of_folder(ls_vocab **out, const char *folder, const ls_buf 
         if (code) ls_err_prefix(err, "%s/tokenizer.json", folder);
     } else if (!code && !(code = ls_folder_read(folder, "tokenizer.model", TOKENIZER_BYTES, &text, &there, err))) {
         if (!there) code = ls_fail(err, LS_E_IO, "%s: no tokenizer.json and no tokenizer.model", folder);
-        else if ((code = ls_tokenizer_model(out, text.p, text.n, err))) ls_err_prefix(err, "%s/tokenizer.model", folder);
+        else if ((code = ls_tokenizer_model(out, text.p, text.n, err)))
+            ls_err_prefix(err, "%s/tokenizer.model", folder);
     }
     ls_buf_free(&text);
     return code;
@@ -69,7 +70,8 @@ static ls_code read_template(ls_buf *out, const ls_checkpoint *c, const char *fi
         return code;
     }
     if (c->gguf) {
-        if (ls_gguf_has(c->gguf, "tokenizer.chat_template") && !ls_gguf_str(c->gguf, "tokenizer.chat_template", &s, err))
+        if (ls_gguf_has(c->gguf, "tokenizer.chat_template") &&
+            !ls_gguf_str(c->gguf, "tokenizer.chat_template", &s, err))
             ls_buf_add(out, s.p, s.n);
         return LS_OK;
     }
@@ -83,7 +85,8 @@ static ls_code make_chat(ls_model *m, const ls_checkpoint *c, const char *file, 
     ls_err why = {0};
     ls_code code = read_template(&text, c, file, config, err);
     if (!code && !text.n)
-        snprintf(m->chat_problem, sizeof m->chat_problem, "the model has no chat template (--template FILE gives it one)");
+        snprintf(m->chat_problem, sizeof m->chat_problem,
+                 "the model has no chat template (--template FILE gives it one)");
     else if (!code && ls_chat_new(&m->chat, m->vocab, text.p, text.n, &why)) {
         snprintf(m->chat_problem, sizeof m->chat_problem, "%.*s", (int)sizeof m->chat_problem - 1, why.msg);
         if (file) code = ls_fail(err, LS_E_UNSUPPORTED, "%s: %s", file, why.msg);

@@ -33,8 +33,8 @@ void ls_stats_add(ls_stats *st, const ls_step *s);
 // Forwards that plain decoding needs for the tokens of this step: none after the last token of a turn either (but to
 // notice a stop string).
 int ls_plain_forwards(const ls_step *s);
-// What one plain step costs there: as measured with single rows, but never more than this very step without its draft; a
-// step of one row is a plain one. 0: not known.
+// What one plain step costs there: as measured with single rows, but never more than this very step without its draft;
+// a step of one row is a plain one. 0: not known.
 double ls_step_plain_us(const ls_step *s);
 double ls_step_gain_us(const ls_step *s);            // against plain decoding of its tokens; NAN: not known
 double ls_stats_mat(const ls_stats *st);             // emitted / steps; 0 before the first step

@@ -363,8 +363,7 @@ static jvalue attribute(jvm *m, const jvalue *of, ls_str name) {
         const jvalue *v = j_get(of->dict, name.p, name.n);
         return v ? *v : (jvalue){0};
     }
-    if (of->kind == J_UNDEFINED)
-        j_fail(m, LS_E_USAGE, "'%.*s' of nothing", (int)(name.n < 40 ? name.n : 40), name.p);
+    if (of->kind == J_UNDEFINED) j_fail(m, LS_E_USAGE, "'%.*s' of nothing", (int)(name.n < 40 ? name.n : 40), name.p);
     return (jvalue){0};
 }
 

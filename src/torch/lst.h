@@ -18,7 +18,15 @@ extern "C" {
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one forward_tree */
 
-enum { LST_OK = 0, LST_E_ARG = -1, LST_E_MEMORY = -2, LST_E_BACKEND = -3, LST_E_CANCELLED = -4, LST_E_NAN = -5, LST_E_READ = -6 };
+enum {
+    LST_OK = 0,
+    LST_E_ARG = -1,
+    LST_E_MEMORY = -2,
+    LST_E_BACKEND = -3,
+    LST_E_CANCELLED = -4,
+    LST_E_NAN = -5,
+    LST_E_READ = -6
+};
 
 typedef struct lst_model lst_model;
 typedef struct lst_session lst_session;
@@ -45,15 +53,15 @@ typedef struct {
     int32_t tied; /* the output head is token_embd.weight */
     int32_t activation, qk_norm;
     float rms_eps;
-    float norm_offset;    /* added to every norm's weights (Gemma's checkpoints hold them less one) */
-    float embd_scale;     /* of token embeddings */
-    float attn_scale;     /* of queries */
-    float residual_scale; /* of what a sublayer adds */
-    float logit_scale;    /* of logits */
+    float norm_offset;                 /* added to every norm's weights (Gemma's checkpoints hold them less one) */
+    float embd_scale;                  /* of token embeddings */
+    float attn_scale;                  /* of queries */
+    float residual_scale;              /* of what a sublayer adds */
+    float logit_scale;                 /* of logits */
     float attn_softcap, logit_softcap; /* cap * tanh(x / cap); 0: none */
     /* Rotary embedding of the first rope_dims values of a head: pairs (2i, 2i + 1) where interleaved, else
-     * (i, i + rope_dims / 2), turned by position * rope_freq[i]; cosine and sine times rope_magnitude. Two kinds: layers
-     * that are local use the second. */
+     * (i, i + rope_dims / 2), turned by position * rope_freq[i]; cosine and sine times rope_magnitude. Two kinds:
+     * layers that are local use the second. */
     int32_t rope_interleaved, rope_dims;
     const float *rope_freq[2]; /* [rope_dims / 2] */
     float rope_magnitude[2];
@@ -66,8 +74,8 @@ typedef int (*lst_progress)(void *ud, const char *stage, double fraction);
 
 typedef struct {
     uint32_t size;
-    const char *device;    /* "auto" or "cpu" */
-    const char *dtype;     /* "auto", "f32", "i16", "i8" (matmul inputs as integers), "bf16"; all of them exact */
+    const char *device; /* "auto" or "cpu" */
+    const char *dtype;  /* "auto", "f32", "i16", "i8" (matmul inputs as integers), "bf16"; all of them exact */
     /* How weights are kept: "auto" (as the file has them), or "f32", "bf16", "f16", "q8" (8 bits and a scale for 32),
      * "q4" (4 bits, a scale and a least value for 32). */
     const char *weights;

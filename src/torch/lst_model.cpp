@@ -282,8 +282,8 @@ LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_ten
             throw lst::Error(LST_E_ARG, "lst_model_open: a required argument is missing or of an older version");
         if (hp->head_dim % LSK_TILE || hp->head_dim < LSK_TILE || hp->n_embd % 32 || hp->n_ff % 32 ||
             hp->n_layers < 1 || hp->n_heads < 1 || hp->n_kv_heads < 1 || hp->n_heads % hp->n_kv_heads ||
-            hp->n_vocab < 1 || hp->rope_dims < 2 || hp->rope_dims > hp->head_dim || hp->rope_dims % 2 || !hp->rope_freq[0] ||
-            !hp->rope_freq[1] || !hp->local || hp->window < 0)
+            hp->n_vocab < 1 || hp->rope_dims < 2 || hp->rope_dims > hp->head_dim || hp->rope_dims % 2 ||
+            !hp->rope_freq[0] || !hp->rope_freq[1] || !hp->local || hp->window < 0)
             throw lst::Error(LST_E_ARG, "lst_model_open: impossible model dimensions");
         auto m = std::make_unique<lst_model>();
         open_model(*m, *hp, tensors, n_tensors, *opt);

@@ -32,7 +32,7 @@ struct lst_session {
     lst_model *m;
     int32_t n_context, capacity; // capacity: cache columns (context + one tree, whole blocks)
     int32_t length = 0;
-    at::Tensor k, v;         // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
+    at::Tensor k, v;            // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
     std::vector<float> rope[2]; // [capacity][rope_dims]: cos, sin, cos, sin, ...; of the usual and of the local layers
     float *probe = nullptr;     // see lst_probe
     at::Tensor x, xn, qkv, att, tmp, gate_up, act, logits; // [rows][...], grown on demand
@@ -197,8 +197,8 @@ void forward(lst_session &s, const Block &b, Team team) {
     const int64_t d = hp.n_embd, hd = hp.head_dim, nqkv = m.layers[0].qkv.n_out;
     float *x = fm(s.x), *xn = fm(s.xn), *qkv = fm(s.qkv), *tmp = fm(s.tmp);
     auto position = [&](int32_t row) { return s.length + (b.tree ? s.depth[(size_t)row] : row); };
-    // x += tmp (but for the first time), through the norm of what is added where there is one; then what the next matmul
-    // reads: x through its norm, or as it is
+    // x += tmp (but for the first time), through the norm of what is added where there is one; then what the next
+    // matmul reads: x through its norm, or as it is
     int32_t stage = -1;
     auto add_norm = [&](const lst::Linear *added, const at::Tensor &post, const at::Tensor &pre,
                         const lst::Linear &next) {

@@ -16,8 +16,8 @@ uint32_t rnd_int(uint32_t n) {
 // Where a block's half-precision numbers stand: its scale, and its least value (-1: none).
 static const struct {
     int type, bytes, scale, least;
-} blocks[] = {{2, 18, 0, -1},   {3, 20, 0, 2},     {6, 22, 0, -1},  {7, 24, 0, 2},   {8, 34, 0, -1},  {10, 84, 80, 82},
-              {11, 110, 108, -1}, {12, 144, 0, 2}, {13, 176, 0, 2}, {14, 210, 208, -1}};
+} blocks[] = {{2, 18, 0, -1},   {3, 20, 0, 2},      {6, 22, 0, -1},  {7, 24, 0, 2},   {8, 34, 0, -1},
+              {10, 84, 80, 82}, {11, 110, 108, -1}, {12, 144, 0, 2}, {13, 176, 0, 2}, {14, 210, 208, -1}};
 
 unsigned char *random_raw(int type, int64_t n_out, int64_t n_in) {
     size_t row = lsk_row_bytes(type, n_in);
@@ -30,7 +30,8 @@ unsigned char *random_raw(int type, int64_t n_out, int64_t n_in) {
         }
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++)
         for (size_t at = 0; blocks[k].type == type && at < row * (size_t)n_out; at += (size_t)blocks[k].bytes) {
-            const uint16_t d = lsk_float_to_half(0.01f + 0.02f * (rnd() + 1)), m = lsk_float_to_half(-0.1f + 0.05f * rnd());
+            const uint16_t d = lsk_float_to_half(0.01f + 0.02f * (rnd() + 1)),
+                           m = lsk_float_to_half(-0.1f + 0.05f * rnd());
             memcpy(raw + at + blocks[k].scale, &d, 2);
             if (blocks[k].least >= 0) memcpy(raw + at + blocks[k].least, &m, 2);
         }

@@ -344,7 +344,8 @@ static void formats_are_those_of_the_reference(void **state) {
         unsigned char raw[4096];
         float got[1024];
         assert_true(n <= 1024 && bytes <= sizeof raw && lsk_row_bytes(type, (int64_t)n) == bytes);
-        for (size_t i = 0; i < bytes; i++) raw[i] = (unsigned char)strtoul((char[]){hex[2 * i], hex[2 * i + 1], 0}, NULL, 16);
+        for (size_t i = 0; i < bytes; i++)
+            raw[i] = (unsigned char)strtoul((char[]){hex[2 * i], hex[2 * i + 1], 0}, NULL, 16);
         lsk_dequant_row(type, raw, (int64_t)n, got);
         for (size_t i = 0; i < n; i++) {
             const double w = json_number_value(json_array_get(want, i));
@@ -372,7 +373,8 @@ static void quantising_rounds_to_the_nearest(void **state) {
             for (int i = 0; i < N; i += 32) {
                 float low = 0, high = 0;
                 for (int j = i; j < i + 32; j++) low = fminf(low, x[j]), high = fmaxf(high, x[j]);
-                for (int j = i; j < i + 32; j++) assert_true(fabsf(x[j] - y[j]) <= kinds[k].most * (high - low) + 1e-7f);
+                for (int j = i; j < i + 32; j++)
+                    assert_true(fabsf(x[j] - y[j]) <= kinds[k].most * (high - low) + 1e-7f);
             }
         }
 }

@@ -1,6 +1,6 @@
 // Every architecture: tiny seeded checkpoints (tests/tools/tiny.py), from a Hugging Face folder and from GGUF, give the
-// logits and the greedy tokens of the reference (tests/vectors/models.json), and logitspec gives those of plain decoding.
-// Needs the compute library and python3.
+// logits and the greedy tokens of the reference (tests/vectors/models.json), and logitspec gives those of plain
+// decoding. Needs the compute library and python3.
 #include "base/file.h"
 #include "base/mem.h"
 #include "model/checkpoint.h"
@@ -66,7 +66,8 @@ static void check_row(ls_backend *b, const char *what, const ls_ids *prompt, siz
         largest = fmax(largest, fabs(w));
     }
     free(logits);
-    if (worst > 1e-4 * fmin(1, largest)) fail_msg("%s, row %zu: logits differ by %g of %g", what, n - 1, worst, largest);
+    if (worst > 1e-4 * fmin(1, largest))
+        fail_msg("%s, row %zu: logits differ by %g of %g", what, n - 1, worst, largest);
 }
 
 static ls_ids decode(ls_backend *b, const ls_ids *prompt, const char *method, int budget) {
@@ -114,8 +115,8 @@ static void each_model_equals_the_reference(void **state) {
         for (int gguf = 0; gguf < 2; gguf++) {
             char *path = tiny(name, gguf);
             ls_backend *b = open_backend(path, "auto", "f32");
-            json_object_foreach(json_object_get(v, "rows"), row, want) check_row(b, path, &prompt, strtoul(row, NULL, 10) + 1,
-                                                                                 want);
+            json_object_foreach(json_object_get(v, "rows"), row, want)
+                check_row(b, path, &prompt, strtoul(row, NULL, 10) + 1, want);
             ls_ids ar = decode(b, &prompt, "ar", 1), spec = decode(b, &prompt, "logitspec", 16);
             check_text(path, &ar, &greedy);
             check_text(path, &spec, &ar);
@@ -191,7 +192,8 @@ static void refused(const char *path, ls_code code, const char *why) {
     ls_checkpoint *c = NULL;
     const ls_code got = ls_checkpoint_open(&c, path, &err);
     if (!got) fail_msg("%s is taken", path);
-    if (got != code || !strstr(err.msg, why) || !strstr(err.msg, folder)) fail_msg("'%s' (%d), expected '%s'", err.msg, got, why);
+    if (got != code || !strstr(err.msg, why) || !strstr(err.msg, folder))
+        fail_msg("'%s' (%d), expected '%s'", err.msg, got, why);
     assert_null(c);
 }
 
@@ -238,7 +240,8 @@ static void a_file_that_is_cut_while_it_is_read(void **state) {
     assert_int_equal(truncate(path, 100000), 0);
     if (!missing[0]) {
         ls_backend *b = NULL;
-        assert_int_equal(ls_backend_torch_open(&b, c, &(ls_backend_options){"cpu", "f32", "auto", .threads = 2}, &err), LS_E_IO);
+        assert_int_equal(ls_backend_torch_open(&b, c, &(ls_backend_options){"cpu", "f32", "auto", .threads = 2}, &err),
+                         LS_E_IO);
         assert_non_null(strstr(err.msg, "it was cut since it was opened"));
     }
     assert_int_equal(ls_checkpoint_unchanged(c, &err), LS_E_IO);
@@ -293,12 +296,9 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_model_equals_the_reference),
-        cmocka_unit_test(kept_in_fewer_bits),
-        cmocka_unit_test(opened_twice_it_is_there_once),
-        cmocka_unit_test(weights_in_several_files),
-        cmocka_unit_test(damaged_checkpoints_are_named),
-        cmocka_unit_test(a_file_that_is_cut_while_it_is_read),
+        cmocka_unit_test(each_model_equals_the_reference), cmocka_unit_test(kept_in_fewer_bits),
+        cmocka_unit_test(opened_twice_it_is_there_once),   cmocka_unit_test(weights_in_several_files),
+        cmocka_unit_test(damaged_checkpoints_are_named),   cmocka_unit_test(a_file_that_is_cut_while_it_is_read),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -208,7 +208,7 @@ int ls_cmd_generate(const ls_command_line *c) {
     if (trace) code = ls_trace_open(&r.trace, trace, ls_trace_level_named(c->options.trace_level), &err);
     if (!code) code = ls_model_load(&r.model, &r.setup.s.model, &err);
     if (!code && !c->quiet && !c->json && r.setup.s.format == LS_FORMAT_AUTO && *r.model.chat_problem)
-        fprintf(stderr, "logitspec: %s; the prompt is used as it is\n", r.model.chat_problem);
+        fprintf(stderr, "logitspec: the prompt is used as it is: %s\n", r.model.chat_problem);
     if (!code) code = decode(&r, &prompt, &err);
     ls_gauge_clear(&r.progress);
     bool began = r.finish != LS_GOING; // something to show, even if an error ended it

@@ -438,7 +438,7 @@ static void *decoder(void *ud) {
         send_header(l);
         if (*l->model.chat_problem) {
             char text[300];
-            snprintf(text, sizeof text, "%s; prompts are used as they are", l->model.chat_problem);
+            snprintf(text, sizeof text, "prompts are used as they are: %s", l->model.chat_problem);
             ls_channel_message(&l->c, false, text);
         }
         ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);

@@ -18,7 +18,7 @@ static const struct {
 } packed[] = {{LS_GGML_F32, 4},         {LS_GGML_F16, 2},         {LS_GGML_BF16, 2},   {LS_GGML_Q4_0, 20. / 32},
               {LS_GGML_Q4_1, 20. / 32}, {LS_GGML_Q8_0, 34. / 32}, {LS_GGML_Q4_K, .75}, {LS_GGML_Q5_0, 1.5},
               {LS_GGML_Q5_1, 1.5},      {LS_GGML_Q2_K, 1.5},      {LS_GGML_Q3_K, 1.5}, {LS_GGML_Q5_K, 1.5},
-              {LS_GGML_Q6_K, 1.5}};
+              {LS_GGML_Q6_K, 1.5},      {LS_GGML_IQ4_NL, 1.5}};
 static const struct {
     const char *name;
     int type; // -1: as the file has them

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "model/tensor_names.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -44,7 +45,7 @@ static ls_code check_names(const ls_checkpoint *c, ls_err *err) {
         const uint64_t key = ls_hash_bytes(t->name, strlen(t->name));
         if (ls_map_get(&seen, key, &other) && !strcmp(c->tensors[other].name, t->name))
             code = ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' is there twice", c->files[t->file].path, t->name);
-        else if (!ls_tensor_known(t->name, c->hparams.n_layers))
+        else if (!ls_tensor_known(c->hparams.arch, t->name, c->hparams.n_layers))
             code = ls_fail(err, LS_E_UNSUPPORTED, "%s: a %s has no tensor '%.80s'", c->files[t->file].path,
                            c->hparams.arch->gguf, t->name);
         ls_map_put(&seen, key, i);
@@ -95,6 +96,13 @@ static ls_code complete(ls_checkpoint *c, ls_err *err) {
                        (unsigned long long)embd->n_out);
     h->n_vocab = (int32_t)embd->n_out;
     h->tied |= !ls_checkpoint_find(c, "output.weight");
+    for (int layer = 0; layer < h->n_layers; layer++)
+        for (int i = 0; ls_arch_norm(h->arch, i); i++) {
+            char name[64];
+            snprintf(name, sizeof name, "blk.%d.%s.weight", layer, ls_arch_norm(h->arch, i));
+            if (!ls_checkpoint_find(c, name))
+                return ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
+        }
     // the whole decoder is checked when it is opened; these are asked for before
     if ((code = check_size(c, "token_embd.weight", h->n_embd, h->n_vocab, err)) ||
         (code = check_size(c, "output_norm.weight", h->n_embd, 1, err)) ||

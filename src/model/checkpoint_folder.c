@@ -1,4 +1,5 @@
 #include "base/json.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "model/checkpoint_internal.h"
 #include "model/safetensors.h"
@@ -29,9 +30,12 @@ ls_code ls_folder_read(const char *folder, const char *name, size_t most, ls_buf
 static ls_code add_tensor(ls_checkpoint *c, const ls_safetensor *t, ls_err *err) {
     char name[96];
     const char *path = c->files[c->n_files - 1].path;
-    if (!ls_tensor_name(c->hparams.arch, t->name, name, sizeof name))
+    if (!ls_tensor_name(c->hparams.arch, c->hparams.partial, t->name, name, sizeof name))
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: a %s has no tensor '%.80s'", path, c->hparams.arch->hf, t->name);
     if (!*name || (c->hparams.tied && !strcmp(name, "output.weight"))) return LS_OK;
+    if (t->type < 0)
+        return ls_fail(err, LS_E_UNSUPPORTED, "%s: tensor '%.80s' is of type '%s'; readable are F32, F16, BF16", path,
+                       t->name, t->dtype);
     if (t->n_dims < 1 || t->n_dims > 2)
         return ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' has %d dimensions", path, t->name, t->n_dims);
     ls_checkpoint_add(c, (ls_tensor){.name = ls_strdup(name),
@@ -96,6 +100,8 @@ static ls_code add_shards(ls_checkpoint *c, const char *folder, const ls_buf *in
     s.code = ls_json_parse(&doc, index->p, index->n, "model.safetensors.index.json", err);
     if (!s.code && !ls_json_each(ls_json_get(doc, "weight_map"), on_shard, &s))
         s.code = ls_fail(err, LS_E_PARSE, "model.safetensors.index.json has no weight_map");
+    if (!s.code && !s.n)
+        s.code = ls_fail(err, LS_E_PARSE, "the weight_map of model.safetensors.index.json names no file");
     if (s.code) ls_err_prefix(err, "%s", folder);
     for (size_t i = 0; i < s.n; i++) {
         char *path = ls_format("%s/%s", folder, s.names[i]);
@@ -126,6 +132,7 @@ ls_code ls_checkpoint_of_folder(ls_checkpoint *c, const char *folder, ls_err *er
     if (!code && !there)
         code = ls_fail(err, LS_E_IO, "%s: no config.json (a Hugging Face folder or a GGUF file is expected)", folder);
     if (!code) code = read_config(c, folder, &text, err);
+    if (!code) c->config_hash = ls_hash_bytes(text.p, text.n);
     ls_buf_clear(&text);
     if (!code) code = ls_folder_read(folder, "model.safetensors.index.json", INDEX_BYTES, &text, &there, err);
     if (!code && there) code = add_shards(c, folder, &text, err);

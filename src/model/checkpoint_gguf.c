@@ -33,6 +33,7 @@ ls_code ls_checkpoint_of_gguf(ls_checkpoint *c, const char *path, ls_err *err) {
     const size_t at = split_number(path);
     if (at) memcpy(first + at, "00001", 5); // it has the metadata
     ls_code code = ls_gguf_open(&c->gguf, first, err);
+    const bool opened = !code;
     if (!code && ls_gguf_has(c->gguf, "split.count")) {
         code = ls_gguf_u32(c->gguf, "split.count", &count, err);
         if (!code && (!count || count > 99999 || (count > 1 && !at)))
@@ -40,7 +41,7 @@ ls_code ls_checkpoint_of_gguf(ls_checkpoint *c, const char *path, ls_err *err) {
                 ls_fail(err, LS_E_PARSE, "it is one of %u parts, but not called NAME-00001-of-%05u.gguf", count, count);
     }
     if (!code) code = ls_hparams_gguf(&c->hparams, c->gguf, err);
-    if (code) ls_err_prefix(err, "%s", first);
+    if (code && opened) ls_err_prefix(err, "%s", first);
     for (uint32_t i = 0; i < count && !code; i++) {
         ls_gguf *part = NULL;
         if (i) {

@@ -132,6 +132,7 @@ bool ls_ggml_type_info(int type, int *block_values, int *block_bytes) {
     case LS_GGML_F32: *block_values = 1, *block_bytes = 4; return true;
     case LS_GGML_F16:
     case LS_GGML_BF16: *block_values = 1, *block_bytes = 2; return true;
+    case LS_GGML_IQ4_NL:
     case LS_GGML_Q4_0: *block_values = 32, *block_bytes = 18; return true;
     case LS_GGML_Q4_1: *block_values = 32, *block_bytes = 20; return true;
     case LS_GGML_Q5_0: *block_values = 32, *block_bytes = 22; return true;
@@ -147,10 +148,11 @@ bool ls_ggml_type_info(int type, int *block_values, int *block_bytes) {
 }
 
 const char *ls_ggml_type_name(int type) {
-    static const char *const names[] = {"F32",  "F16",  "Q4_0", "Q4_1", "type 4", "type 5", "Q5_0", "Q5_1",
-                                        "Q8_0", "Q8_1", "Q2_K", "Q3_K", "Q4_K",   "Q5_K",   "Q6_K", "Q8_K"};
-    if (type >= 0 && type < (int)(sizeof names / sizeof *names)) return names[type];
-    return type == LS_GGML_BF16 ? "BF16" : "of an unknown type";
+    static const char *const names[] = {"F32",     "F16",    "Q4_0",    "Q4_1",  "Q4_2",   "Q4_3",  "Q5_0",  "Q5_1",
+                                        "Q8_0",    "Q8_1",   "Q2_K",    "Q3_K",  "Q4_K",   "Q5_K",  "Q6_K",  "Q8_K",
+                                        "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS",
+                                        "I8",      "I16",    "I32",     "I64",   "F64",    "IQ1_M", "BF16"};
+    return type >= 0 && type < (int)(sizeof names / sizeof *names) ? names[type] : "of an unknown type";
 }
 
 static ls_code read_tensor(ls_gguf *g, reader *r, int i, uint64_t *offset) {
@@ -180,10 +182,10 @@ static ls_code read_tensor(ls_gguf *g, reader *r, int i, uint64_t *offset) {
     t->type = type > INT32_MAX ? -1 : (int)type;
     int block_values, block_bytes;
     if (!ls_ggml_type_info(t->type, &block_values, &block_bytes))
-        return ls_fail(
-            r->err, LS_E_UNSUPPORTED,
-            "tensor '%.*s' is %s (number %u); readable are F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K",
-            name_n, t->name.p, ls_ggml_type_name(t->type), type);
+        return ls_fail(r->err, LS_E_UNSUPPORTED,
+                       "tensor '%.*s' is %s (number %u); readable are F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, "
+                       "Q2_K to Q6_K, IQ4_NL",
+                       name_n, t->name.p, ls_ggml_type_name(t->type), type);
     if (t->dim[0] % (uint64_t)block_values)
         return ls_fail(r->err, LS_E_PARSE, "tensor '%.*s' (%s): rows of %" PRIu64 " are no multiple of %d", name_n,
                        t->name.p, ls_ggml_type_name(t->type), t->dim[0], block_values);
@@ -246,7 +248,8 @@ static ls_code parse(ls_gguf *g, reader *r) {
     if ((code = take(r, magic, 4, "the header")) || (code = take(r, &version, 4, "the header")) ||
         (code = take(r, &n_tensors, 8, "the header")) || (code = take(r, &n_kvs, 8, "the header")))
         return code;
-    if (version != 3) return ls_fail(r->err, LS_E_UNSUPPORTED, "GGUF version %u; only version 3 is read", version);
+    if (version != 2 && version != 3) // they differ in byte order only, which here is the usual one
+        return ls_fail(r->err, LS_E_UNSUPPORTED, "GGUF version %u; readable are 2 and 3", version);
     // the shortest metadata entry takes 13 bytes, the shortest tensor entry 32
     if (n_kvs > left(r) / 13 || n_tensors > left(r) / 32 || n_kvs > MAX_ENTRIES || n_tensors > MAX_ENTRIES)
         return ls_fail(r->err, LS_E_PARSE,

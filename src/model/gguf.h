@@ -23,6 +23,7 @@ typedef enum {
     LS_GGML_Q4_K = 12,
     LS_GGML_Q5_K = 13,
     LS_GGML_Q6_K = 14,
+    LS_GGML_IQ4_NL = 20,
     LS_GGML_BF16 = 30,
 } ls_ggml_type;
 

@@ -21,6 +21,10 @@ typedef struct {
     int pattern;      // with a sliding window: every pattern-th layer sees everything; 0: none does
     bool fused;       // q, k, v in one tensor, and gate and up
     float local_rope; // base of the local layers' rotary embedding; 0: that of all
+    // what a config.json that is silent means (transformers' configuration classes); 0: no window, as many key/value
+    // heads as heads, a head size from the width
+    int32_t heads, kv_heads, head_dim, context, window;
+    float rms_eps;
 } ls_arch;
 
 extern const ls_arch ls_archs[]; // ends with a NULL name
@@ -28,8 +32,9 @@ extern const ls_arch ls_archs[]; // ends with a NULL name
 typedef struct {
     const ls_arch *arch;
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_context;
-    bool tied; // the output head is the token embedding; n_vocab and, but for config.json's word, this come from the
-               // tensors
+    bool partial; // the checkpoint holds more than this decoder: a model that sees too
+    bool tied;    // the output head is the token embedding; n_vocab and, but for config.json's word, this come from the
+                  // tensors
     float rms_eps, norm_offset;
     float embd_scale, attn_scale, residual_scale, logit_scale; // multipliers
     float attn_softcap, logit_softcap;                         // 0: none

@@ -6,6 +6,7 @@
 
 typedef struct {
     const ls_json *j;
+    const char *bad; // a key whose value is no number; NULL: none
     ls_err *err;
 } source;
 
@@ -29,10 +30,16 @@ static ls_code get_int(source *s, const char *key, int64_t lo, int64_t hi, int32
     return may_int(s, key, lo, hi, out);
 }
 
-static double number(const ls_json *j, const char *key, double otherwise) {
-    double v;
+static double number(source *s, const ls_json *j, const char *key, double otherwise) {
+    double v = otherwise;
     const ls_json *n = get(j, key);
-    return n && ls_json_num(n, &v) ? v : otherwise;
+    if (n && !ls_json_num(n, &v)) s->bad = key;
+    return v;
+}
+
+// Of something that null switches off and that has a default where it is not there at all.
+static double switched(source *s, const char *key, double otherwise) {
+    return number(s, s->j, key, ls_json_get(s->j, key) ? 0 : otherwise);
 }
 
 static bool is(const ls_json *v, const char *text) {
@@ -42,9 +49,10 @@ static bool is(const ls_json *v, const char *text) {
 }
 
 // Llama 3's: low frequencies are divided, high ones stay, between them it goes over smoothly.
-static void rope_llama3(ls_hparams *h, const ls_json *r) {
-    const double factor = number(r, "factor", 8), low = number(r, "low_freq_factor", 1),
-                 high = number(r, "high_freq_factor", 4), old = number(r, "original_max_position_embeddings", 8192);
+static void rope_llama3(ls_hparams *h, const ls_json *r, source *s) {
+    const double factor = number(s, r, "factor", 8), low = number(s, r, "low_freq_factor", 1),
+                 high = number(s, r, "high_freq_factor", 4),
+                 old = number(s, r, "original_max_position_embeddings", 8192);
     for (int i = 0; i < h->rope_dims / 2; i++) {
         const double f = (double)h->rope_freq[0][i], turns = old * f / (2 * M_PI);
         const double smooth = (turns - low) / (high - low);
@@ -65,10 +73,10 @@ static ls_code rope_long(ls_hparams *h, const ls_json *r, source *s) {
         h->rope_freq[0][i] = (float)((double)h->rope_freq[0][i] / v);
     }
     const double old =
-        number(r, "original_max_position_embeddings", number(s->j, "original_max_position_embeddings", h->n_context));
-    const double grown = number(r, "factor", h->n_context / old);
+        number(s, r, "original_max_position_embeddings", number(s, s->j, "original_max_position_embeddings", 4096));
+    const double grown = number(s, r, "factor", h->n_context / old);
     const double magnitude = grown <= 1 ? 1 : sqrt(1 + log(grown) / log(old));
-    h->rope_magnitude[0] = (float)number(r, "attention_factor", magnitude);
+    h->rope_magnitude[0] = (float)number(s, r, "attention_factor", magnitude);
     if (old >= 16 && old < h->n_context) h->n_context = (int32_t)old;
     return LS_OK;
 }
@@ -82,10 +90,10 @@ static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, sour
     ls_rope_plain(h, 0, base, 1);
     if (!name || is(type, "default")) return LS_OK;
     if (is(type, "linear")) {
-        const double factor = number(r, "factor", 1);
+        const double factor = number(s, r, "factor", 1);
         if (!(factor > 0)) return ls_fail(s->err, LS_E_RANGE, "'rope_scaling' has the factor %g", factor);
         ls_rope_plain(h, 0, base, factor);
-    } else if (is(type, "llama3")) rope_llama3(h, r);
+    } else if (is(type, "llama3")) rope_llama3(h, r, s);
     else if (is(type, "longrope") || is(type, "su")) return rope_long(h, r, s);
     else
         return ls_fail(s->err, LS_E_UNSUPPORTED,
@@ -99,17 +107,17 @@ static ls_code read_rope(ls_hparams *h, source *s) {
     const ls_json *all = get(s->j, "rope_parameters"), *full = get(all, "full_attention");
     const ls_json *local = get(all, "sliding_attention"), *r = full ? full : all ? all : get(s->j, "rope_scaling");
     const double usual = !strcmp(h->arch->hf, "gemma3_text") ? 1e6 : 10000;
-    double base = number(r, "rope_theta", number(s->j, "rope_theta", usual));
-    h->rope_dims =
-        (int32_t)(h->head_dim * number(s->j, "partial_rotary_factor", number(r, "partial_rotary_factor", 1)));
+    double base = number(s, r, "rope_theta", number(s, s->j, "rope_theta", usual));
+    const double part = number(s, s->j, "partial_rotary_factor", number(s, r, "partial_rotary_factor", 1));
+    h->rope_dims = part > 0 && part <= 1 ? (int32_t)(h->head_dim * part) : 0;
     if (h->rope_dims < 2 || h->rope_dims > 2 * LS_MAX_ROPE || h->rope_dims > h->head_dim)
         return ls_fail(s->err, LS_E_UNSUPPORTED, "rotary embedding over %d of %d dimensions", h->rope_dims,
                        h->head_dim);
     ls_code code = LS_OK;
     if (h->arch->local_rope > 0) { // of the local layers, never scaled
-        base = number(local, "rope_theta", number(s->j, "rope_local_base_freq", (double)h->arch->local_rope));
+        base = number(s, local, "rope_theta", number(s, s->j, "rope_local_base_freq", (double)h->arch->local_rope));
         ls_rope_plain(h, 1, base, 1);
-        base = number(r, "rope_theta", number(s->j, "rope_theta", usual));
+        base = number(s, r, "rope_theta", number(s, s->j, "rope_theta", usual));
     }
     if ((code = read_rope_kind(h, r, base, s))) return code;
     if (h->arch->local_rope > 0) return LS_OK;
@@ -124,9 +132,10 @@ static ls_code read_window(ls_hparams *h, source *s) {
     bool used = true; // Qwen's have a window that is switched off
     const bool has_switch = ls_json_bool(get(s->j, "use_sliding_window"), &used),
                qwen = !strncmp(h->arch->hf, "qwen", 4);
-    int32_t from = h->n_layers, pattern = h->arch->pattern;
+    int32_t from = 28, pattern = h->arch->pattern; // from: of the Qwens
     ls_code code;
     if ((qwen && !has_switch) || !used) return LS_OK;
+    if (!ls_json_get(s->j, "sliding_window")) h->window = h->arch->window; // null switches it off
     if ((code = may_int(s, "sliding_window", 1, 1 << 24, &h->window)) ||
         (code = may_int(s, "max_window_layers", 0, LS_MAX_LAYERS, &from)) ||
         (code = may_int(s, "sliding_window_pattern", 1, LS_MAX_LAYERS, &pattern)))
@@ -140,15 +149,17 @@ static ls_code read_window(ls_hparams *h, source *s) {
 
 static ls_code read_sizes(ls_hparams *h, source *s) {
     ls_code code;
+    h->n_heads = h->arch->heads;
     if ((code = get_int(s, "num_hidden_layers", 1, LS_MAX_LAYERS, &h->n_layers)) ||
         (code = get_int(s, "hidden_size", 32, 1 << 16, &h->n_embd)) ||
         (code = get_int(s, "intermediate_size", 32, 1 << 18, &h->n_ff)) ||
-        (code = get_int(s, "num_attention_heads", 1, 1024, &h->n_heads)))
+        (code = may_int(s, "num_attention_heads", 1, 1024, &h->n_heads)))
         return code;
-    h->n_kv_heads = h->n_heads;
-    h->n_context = 2048;
-    h->head_dim = h->arch->gemma ? 256 : !strcmp(h->arch->hf, "qwen3") ? 128 : h->n_embd / h->n_heads;
-    h->rms_eps = (float)number(s->j, "rms_norm_eps", 1e-6);
+    const ls_arch *a = h->arch;
+    h->n_kv_heads = a->kv_heads && !ls_json_get(s->j, "num_key_value_heads") ? a->kv_heads : h->n_heads;
+    h->n_context = a->context;
+    h->head_dim = a->head_dim ? a->head_dim : h->n_embd / h->n_heads;
+    h->rms_eps = (float)number(s, s->j, "rms_norm_eps", (double)a->rms_eps);
     if ((code = may_int(s, "num_key_value_heads", 1, h->n_heads, &h->n_kv_heads)) ||
         (code = may_int(s, "head_dim", 2, 1024, &h->head_dim)))
         return code;
@@ -157,10 +168,13 @@ static ls_code read_sizes(ls_hparams *h, source *s) {
 
 ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     ls_hparams h = {.residual_scale = 1, .logit_scale = 1, .embd_scale = 1};
-    source s = {config, err};
+    source s = {config, NULL, err};
     char known[160];
     size_t n = 0;
-    if (get(config, "text_config")) s.j = config = get(config, "text_config"); // a model that sees too: its text part
+    if (get(config, "text_config")) { // a model that sees too: its text part
+        h.partial = true;
+        s.j = config = get(config, "text_config");
+    }
     const char *type = ls_json_str(get(config, "model_type"), &n);
     if (!type) return ls_fail(err, LS_E_PARSE, "no 'model_type'");
     h.arch = ls_arch_find(type, n, true);
@@ -189,16 +203,17 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     ls_json_bool(get(config, "tie_word_embeddings"), &h.tied);
     if (h.arch->gemma) h.embd_scale = sqrtf((float)h.n_embd);
     const bool scalar = !strcmp(h.arch->hf, "gemma2") || !strcmp(h.arch->hf, "gemma3_text");
-    h.attn_scale = (float)(1 / sqrt(scalar ? number(config, "query_pre_attn_scalar", 256) : h.head_dim));
+    h.attn_scale = (float)(1 / sqrt(scalar ? number(&s, config, "query_pre_attn_scalar", 256) : h.head_dim));
     if (!strcmp(h.arch->hf, "gemma2")) {
-        h.attn_softcap = (float)number(config, "attn_logit_softcapping", 0);
-        h.logit_softcap = (float)number(config, "final_logit_softcapping", 0);
+        h.attn_softcap = (float)switched(&s, "attn_logit_softcapping", 50);
+        h.logit_softcap = (float)switched(&s, "final_logit_softcapping", 30);
     } else if (!strcmp(h.arch->hf, "granite")) {
-        h.embd_scale = (float)number(config, "embedding_multiplier", 1);
-        h.attn_scale = (float)number(config, "attention_multiplier", 1);
-        h.residual_scale = (float)number(config, "residual_multiplier", 1);
-        h.logit_scale = (float)(1 / number(config, "logits_scaling", 1));
+        h.embd_scale = (float)number(&s, config, "embedding_multiplier", 1);
+        h.attn_scale = (float)number(&s, config, "attention_multiplier", 1);
+        h.residual_scale = (float)number(&s, config, "residual_multiplier", 1);
+        h.logit_scale = (float)(1 / number(&s, config, "logits_scaling", 1));
     }
+    if (s.bad) return ls_fail(err, LS_E_PARSE, "'%s' is no number", s.bad);
     if ((code = ls_hparams_check(&h, err))) return code;
     *out = h;
     return LS_OK;

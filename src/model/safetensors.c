@@ -3,13 +3,18 @@
 #include "base/mem.h"
 #include "model/gguf.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const struct {
     const char *name;
     int type, bytes;
-} dtypes[] = {{"F32", LS_GGML_F32, 4}, {"F16", LS_GGML_F16, 2}, {"BF16", LS_GGML_BF16, 2}};
+} dtypes[] = {{"F32", LS_GGML_F32, 4}, {"F16", LS_GGML_F16, 2}, {"BF16", LS_GGML_BF16, 2},
+              {"F64", -1, 8},          {"I64", -1, 8},          {"U64", -1, 8},
+              {"I32", -1, 4},          {"U32", -1, 4},          {"I16", -1, 2},
+              {"U16", -1, 2},          {"I8", -1, 1},           {"U8", -1, 1},
+              {"BOOL", -1, 1},         {"F8_E4M3", -1, 1},      {"F8_E5M2", -1, 1}};
 
 typedef struct {
     ls_safetensors *out;
@@ -25,10 +30,11 @@ static ls_code read_type(parsing *p, const char *name, const ls_json *v, ls_safe
     for (size_t i = 0; dtype && i < sizeof dtypes / sizeof *dtypes; i++)
         if (strlen(dtypes[i].name) == n && !memcmp(dtypes[i].name, dtype, n)) {
             t->type = dtypes[i].type;
+            snprintf(t->dtype, sizeof t->dtype, "%s", dtypes[i].name);
             *bytes = dtypes[i].bytes;
             return LS_OK;
         }
-    return ls_fail(p->err, LS_E_UNSUPPORTED, "tensor '%.80s' is of type '%.*s'; readable are F32, F16, BF16", name,
+    return ls_fail(p->err, LS_E_UNSUPPORTED, "tensor '%.80s' is of an unknown type '%.*s'", name,
                    dtype ? (int)(n < 20 ? n : 20) : 1, dtype ? dtype : "?");
 }
 

@@ -30,13 +30,14 @@ static const char *behind(const char *name, const char *prefix) { // NULL: it do
     return strncmp(name, prefix, n) ? NULL : name + n;
 }
 
-bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size) {
+bool ls_tensor_name(const ls_arch *arch, bool sees, const char *hf, char *out, size_t size) {
     static const char *const prefixes[] = {"language_model.model.", "model.language_model.", "model.",
                                            "language_model.", ""};
     const char *name = NULL;
     *out = 0;
     for (size_t i = 0; !name; i++) name = behind(hf, prefixes[i]);
     if (strstr(name, "rotary_emb.inv_freq")) return true;
+    if (sees && (strstr(hf, "vision_tower.") || strstr(hf, "multi_modal_projector."))) return true;
     if (!strcmp(name, "lm_head.weight")) {
         snprintf(out, size, "output.weight");
         return true;
@@ -62,12 +63,25 @@ bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size)
     return false;
 }
 
-bool ls_tensor_known(const char *name, int n_layers) {
+const char *ls_arch_norm(const ls_arch *arch, int i) {
+    static const struct {
+        const char *name;
+        enum { BEFORE, AFTER, QK } which;
+    } norms[] = {{"attn_norm", BEFORE},    {"ffn_norm", BEFORE}, {"post_attention_norm", AFTER},
+                 {"post_ffw_norm", AFTER}, {"attn_q_norm", QK},  {"attn_k_norm", QK}};
+    for (size_t k = 0; k < sizeof norms / sizeof *norms; k++) {
+        const bool has = norms[k].which == BEFORE  ? arch->norm_before
+                         : norms[k].which == AFTER ? arch->norm_after
+                                                   : arch->qk_norm != LS_QK_NORM_NONE;
+        if (has && i-- == 0) return norms[k].name;
+    }
+    return NULL;
+}
+
+bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers) {
     static const char *const single[] = {
         "token_embd.weight",        "output_norm.weight",       "output.weight", "output.bias", "rope_freqs.weight",
         "rope_factors_long.weight", "rope_factors_short.weight"};
-    static const char *const norms[] = {"attn_norm",           "ffn_norm",     "attn_q_norm", "attn_k_norm",
-                                        "post_attention_norm", "post_ffw_norm"};
     static const char *const matrices[] = {"attn_q",      "attn_k",   "attn_v", "attn_qkv",
                                            "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
     for (size_t i = 0; i < sizeof single / sizeof *single; i++)
@@ -78,8 +92,9 @@ bool ls_tensor_known(const char *name, int n_layers) {
     if (!at || end == at || *end != '.' || layer < 0 || layer >= n_layers) return false;
     const char *kind = strrchr(end, '.');
     const size_t n = (size_t)(kind - end) - (kind > end);
-    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
-        if (strlen(norms[i]) == n && !memcmp(norms[i], end + 1, n)) return !strcmp(kind, ".weight");
+    for (int i = 0; ls_arch_norm(arch, i); i++)
+        if (strlen(ls_arch_norm(arch, i)) == n && !memcmp(ls_arch_norm(arch, i), end + 1, n))
+            return !strcmp(kind, ".weight");
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
         if (strlen(matrices[i]) == n && !memcmp(matrices[i], end + 1, n))
             return !strcmp(kind, ".weight") || !strcmp(kind, ".bias");

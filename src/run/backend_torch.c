@@ -148,7 +148,8 @@ static shared_model *shared_models;
 
 static char *key_of(const ls_checkpoint *c, const ls_backend_options *opt) {
     ls_buf key = {0};
-    ls_buf_fmt(&key, "%s %s %s %d", opt->device, opt->dtype, opt->weights, opt->threads);
+    ls_buf_fmt(&key, "%s %s %s %d %016llx", opt->device, opt->dtype, opt->weights, opt->threads,
+               (unsigned long long)c->config_hash);
     for (int i = 0; i < c->n_files; i++)
         ls_buf_fmt(&key, " %llu %lld.%09lld %s", (unsigned long long)c->files[i].n_bytes,
                    (long long)c->files[i].changed_s, (long long)c->files[i].changed_ns, c->files[i].path);

@@ -71,7 +71,7 @@ static const ls_added *added_at(const ls_vocab *v, const ls_trie *t, span s, siz
     for (size_t i = at; i < s.n && (node = ls_trie_step(t, node, s.p[i])) >= 0; i++) {
         trusted = trusted && s.marks[i] & LS_MARK_TRUSTED;
         const int32_t k = t->value.p[node];
-        if (k < 0 || (v->added[k].special && !trusted)) continue;
+        if (k < 0 || v->added[k].id >= v->n || (v->added[k].special && !trusted)) continue;
         found = &v->added[k];
         *len = i + 1 - at;
     }

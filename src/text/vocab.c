@@ -21,7 +21,7 @@ static void byte_alphabet(uint32_t cp_of[256]) {
 int32_t ls_vocab_find(const ls_vocab *v, const char *raw, size_t n) {
     int32_t id;
     if (!ls_map_get(&v->by_raw, ls_hash_bytes(raw, n), &id)) return -1;
-    return v->raw[id].n == n && !memcmp(v->raw[id].p, raw, n) ? id : -1;
+    return id < v->n && v->raw[id].n == n && !memcmp(v->raw[id].p, raw, n) ? id : -1;
 }
 
 static int hex_byte(ls_str s) { // <0x0A>; -1: not so spelled
@@ -173,6 +173,7 @@ static ls_code add_scores(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
 static ls_code add_added(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
     ls_code code = LS_OK;
     v->added = ls_calloc(src->n_added + 1, sizeof *v->added);
+    v->n_added = src->n_added;
     ls_regex_scratch *scratch = ls_regex_scratch_new();
     for (size_t i = 0; i < src->n_added && !code; i++) {
         v->added[i] = src->added[i];
@@ -367,7 +368,15 @@ void ls_vocab_add_end(ls_vocab *v, int32_t id) {
 }
 
 ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err) {
-    if (n_rows < v->n) return ls_fail(err, LS_E_PARSE, "%d tokens for an embedding of %d rows", v->n, n_rows);
+    if (n_rows < v->n) { // added tokens without a row (a [PAD] of a fine-tune, a place for pictures) are not there
+        int32_t beyond = 0;
+        for (size_t i = 0; i < v->n_added; i++) beyond += v->added[i].id >= n_rows;
+        if (n_rows < 1 || beyond != v->n - n_rows || v->eos >= n_rows || v->unk >= n_rows)
+            return ls_fail(err, LS_E_PARSE, "%d tokens for an embedding of %d rows", v->n, n_rows);
+        if (v->bos >= n_rows) v->bos = -1;
+        v->n = n_rows;
+        return LS_OK;
+    }
     const size_t n = (size_t)n_rows, had = (size_t)v->n;
     v->starts = ls_realloc(v->starts, (n + 1) * sizeof *v->starts);
     v->special = ls_realloc(v->special, n);

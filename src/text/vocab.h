@@ -51,7 +51,8 @@ int32_t ls_vocab_eos(const ls_vocab *v); // -1: none
 bool ls_vocab_is_end(const ls_vocab *v, int32_t id);
 void ls_vocab_add_end(ls_vocab *v, int32_t id); // the eos too where there was none; an id out of range is left out
 // An embedding may have more rows than there are tokens: the further ids are empty special tokens that no text encodes
-// to. Fewer rows than tokens is LS_E_PARSE.
+// to. Where there are fewer rows than tokens, added tokens without a row are as if they were not there; another token
+// without one is LS_E_PARSE.
 ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err);
 // Tells vocabularies apart: a hash of every token's bytes and kind. Takes about a millisecond.
 uint64_t ls_vocab_id(const ls_vocab *v);

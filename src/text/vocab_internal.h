@@ -66,6 +66,7 @@ struct ls_vocab {
     int32_t byte_id[256]; // id of the one-byte token; -1: none
     char spelled[256][3]; // LS_BYTE_BPE: the byte alphabet, each with its length last
     ls_added *added;
+    size_t n_added;
     ls_trie plain, normalized; // spelling -> index into added, in text as it came and as it was normalised
     ls_ids ends;
 };

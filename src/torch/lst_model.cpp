@@ -235,8 +235,8 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
         l.ffn_norm = load.norm(p + "ffn_norm.weight", d);
         l.ffn_post_norm = load.norm(p + "post_ffw_norm.weight", d);
         if (hp.qk_norm != LST_QK_NORM_NONE) {
-            l.q_norm = load.norm(p + "attn_q_norm.weight", whole ? q : hp.head_dim);
-            l.k_norm = load.norm(p + "attn_k_norm.weight", whole ? kv : hp.head_dim);
+            l.q_norm = load.vector(p + "attn_q_norm.weight", whole ? q : hp.head_dim, hp.norm_offset);
+            l.k_norm = load.vector(p + "attn_k_norm.weight", whole ? kv : hp.head_dim, hp.norm_offset);
         }
         if (load.has(p + "attn_qkv.weight")) load.linear(l.qkv, a.careful, {{p + "attn_qkv", q + 2 * kv}}, d);
         else load.linear(l.qkv, a.careful, {{p + "attn_q", q}, {p + "attn_k", kv}, {p + "attn_v", kv}}, d);

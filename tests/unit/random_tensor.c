@@ -16,8 +16,9 @@ uint32_t rnd_int(uint32_t n) {
 // Where a block's half-precision numbers stand: its scale, and its least value (-1: none).
 static const struct {
     int type, bytes, scale, least;
-} blocks[] = {{2, 18, 0, -1},   {3, 20, 0, 2},      {6, 22, 0, -1},  {7, 24, 0, 2},   {8, 34, 0, -1},
-              {10, 84, 80, 82}, {11, 110, 108, -1}, {12, 144, 0, 2}, {13, 176, 0, 2}, {14, 210, 208, -1}};
+} blocks[] = {{2, 18, 0, -1},  {3, 20, 0, 2},      {6, 22, 0, -1},     {7, 24, 0, 2},
+              {8, 34, 0, -1},  {10, 84, 80, 82},   {11, 110, 108, -1}, {12, 144, 0, 2},
+              {13, 176, 0, 2}, {14, 210, 208, -1}, {20, 18, 0, -1}};
 
 unsigned char *random_raw(int type, int64_t n_out, int64_t n_in) {
     size_t row = lsk_row_bytes(type, n_in);

@@ -206,6 +206,7 @@ static void damaged_checkpoints_are_named(void **state) {
         {"\"silu\"", "\"relu\"", "activation 'relu'"},
         {"\"hidden_size\"", "\"hidden_sizf\"", "no 'hidden_size'"},
         {"\"num_attention_heads\": 4", "\"num_attention_heads\": 0", "num_attention_heads"},
+        {"\"rope_theta\": 10000.0", "\"rope_theta\": \"10000\"", "'rope_theta' is no number"},
         {"\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "4 attention heads cannot share 3"},
     };
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
@@ -228,6 +229,48 @@ static void damaged_checkpoints_are_named(void **state) {
     assert_int_equal(truncate(weights, 5000), 0);
     refused(path, LS_E_RANGE, "is larger than its file");
     free(path), free(config), free(weights), free(gone);
+}
+
+static void write_text(const char *dir, const char *name, const char *text) {
+    ls_err err;
+    ls_buf b = {0};
+    char *path = ls_format("%s/%s", dir, name);
+    ls_buf_str(&b, text);
+    assert_int_equal(ls_write_file(path, &b, &err), LS_OK);
+    ls_buf_free(&b);
+    free(path);
+}
+
+// What real folders hold besides, and what they leave out.
+static void folders_as_they_are_published(void **state) {
+    (void)state;
+    ls_err err = {0};
+    ls_checkpoint *c;
+    char *gemma = tiny("gemma3", false), *qwen = tiny("qwen3", false), *sharded = tiny("sharded", false),
+         *weights = ls_format("%s/model.safetensors", gemma), *index = ls_format("%s/model.safetensors", qwen);
+    // a model that sees: its text part in text_config, most of it by default
+    write_text(gemma, "config.json",
+               "{\"model_type\":\"gemma3\",\"vision_config\":{},\"text_config\":{\"model_type\":\"gemma3_text\","
+               "\"hidden_size\":64,\"intermediate_size\":128,\"num_hidden_layers\":7,\"head_dim\":32,"
+               "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"rope_scaling\":{\"factor\":8.0,"
+               "\"rope_type\":\"linear\"}}}");
+    rewrite(weights, "\"model.layers.6.mlp.up_proj.weight\": {\"dtype\": \"F32\"",
+            "\"vision_tower.6.mlp.up_proj.weight\": {\"dtype\": \"I32\"");
+    assert_int_equal(ls_checkpoint_open(&c, gemma, &err), LS_OK); // (the decoder itself would miss that matrix)
+    assert_int_equal(c->hparams.n_context, 131072);
+    assert_int_equal(c->hparams.window, 4096);
+    assert_true(c->hparams.local[0] && !c->hparams.local[5] && c->hparams.attn_scale == 1 / 16.f);
+    assert_true(fabsf(c->hparams.rope_freq[0][0] - 1 / 8.f) < 1e-6f && c->hparams.rope_freq[1][0] == 1);
+    ls_checkpoint_close(c);
+    rewrite(index, "model.layers.1.self_attn.k_norm.weight", "model.layers.9.self_attn.k_norm.weight");
+    refused(qwen, LS_E_UNSUPPORTED, "has no tensor 'blk.9.attn_k_norm.weight'");
+    rewrite(index, "model.layers.9.self_attn.k_norm.weight\":", "rotary_emb.inv_freq.yers.1.norm.weight\":");
+    refused(qwen, LS_E_PARSE, "no tensor 'blk.1.attn_k_norm.weight'");
+    write_text(sharded, "model.safetensors.index.json", "{\"weight_map\":{}}");
+    refused(sharded, LS_E_PARSE, "names no file");
+    write_text(sharded, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"../model.safetensors\"}}");
+    refused(sharded, LS_E_PARSE, "is no plain name");
+    free(gemma), free(qwen), free(sharded), free(weights), free(index);
 }
 
 // A file that is cut after it was opened is an error, not a signal.
@@ -296,9 +339,10 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_model_equals_the_reference), cmocka_unit_test(kept_in_fewer_bits),
-        cmocka_unit_test(opened_twice_it_is_there_once),   cmocka_unit_test(weights_in_several_files),
-        cmocka_unit_test(damaged_checkpoints_are_named),   cmocka_unit_test(a_file_that_is_cut_while_it_is_read),
+        cmocka_unit_test(each_model_equals_the_reference),     cmocka_unit_test(kept_in_fewer_bits),
+        cmocka_unit_test(opened_twice_it_is_there_once),       cmocka_unit_test(weights_in_several_files),
+        cmocka_unit_test(damaged_checkpoints_are_named),       cmocka_unit_test(folders_as_they_are_published),
+        cmocka_unit_test(a_file_that_is_cut_while_it_is_read),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -184,7 +184,7 @@ static void configurations_are_believed(void **state) {
     EXPECT(v, text, 0, 7, 1, 9);
     ls_err err;
     size_t n;
-    assert_int_equal(ls_vocab_pad(v, 9, &err), LS_E_PARSE);
+    assert_int_equal(ls_vocab_pad(v, 5, &err), LS_E_PARSE); // not only added tokens would be without a row
     assert_int_equal(ls_vocab_pad(v, 12, &err), LS_OK);
     assert_int_equal(ls_vocab_size(v), 12);
     assert_true(ls_vocab_is_special(v, 11));
@@ -192,6 +192,26 @@ static void configurations_are_believed(void **state) {
     assert_int_equal(n, 0);
     ls_vocab_bytes(v, 8, &n); // an id that no token has
     assert_int_equal(n, 0);
+    ls_vocab_free(v);
+}
+
+// An added token that the embedding has no row for is as if it were not there.
+static void added_tokens_without_a_row(void **state) {
+    (void)state;
+    ls_err err;
+    ls_vocab *v;
+    ls_ids ids = {0};
+    v = open_vocab("tests/vectors/tokenizers/qwen2.json");
+    assert_int_equal(ls_vocab_size(v), 565);
+    assert_int_equal(ls_vocab_special(v, "<|im_end|>", 10), 562);
+    assert_int_equal(ls_vocab_pad(v, 559, &err), LS_E_PARSE);
+    assert_int_equal(ls_vocab_pad(v, 562, &err), LS_OK);
+    assert_int_equal(ls_vocab_special(v, "<|im_end|>", 10), -1);
+    assert_int_equal(ls_vocab_special(v, "<|im_start|>", 12), 561);
+    assert_int_equal(ls_encode(v, "<|im_start|>a<|im_end|><think>", 30, true, &ids, &err), LS_OK);
+    assert_int_equal(ids.p[0], 561);
+    for (size_t i = 1; i < ids.n; i++) assert_in_range(ids.p[i], 0, 559);
+    ls_ids_free(&ids);
     ls_vocab_free(v);
 }
 
@@ -390,6 +410,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(ids_equal_the_reference),
         cmocka_unit_test(parts_are_one_text),
         cmocka_unit_test(configurations_are_believed),
+        cmocka_unit_test(added_tokens_without_a_row),
         cmocka_unit_test(bytes_of_tokens),
         cmocka_unit_test(first_tokens),
         cmocka_unit_test(what_is_not_supported_is_named),

@@ -88,7 +88,7 @@ typedef struct {
 static const layout layouts[] = {
     {0, 1, 4, 0, 0},       {1, 1, 2, 0, 1},      {30, 1, 2, 0, 0},      {2, 32, 18, 0, 1},    {3, 32, 20, 0, 2},
     {6, 32, 22, 0, 1},     {7, 32, 24, 0, 2},    {8, 32, 34, 0, 1},     {10, 256, 84, 80, 2}, {11, 256, 110, 108, 1},
-    {12, 256, 144, 0, 2},  {13, 256, 176, 0, 2}, {14, 256, 210, 208, 1}};
+    {20, 32, 18, 0, 1},   {12, 256, 144, 0, 2},  {13, 256, 176, 0, 2}, {14, 256, 210, 208, 1}};
 
 static const layout *layout_of(int type) {
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
@@ -204,6 +204,17 @@ static void block_small(const unsigned char *p, int type, block *b) {
     }
 }
 
+/* IQ4_NL: as Q4_0, but the nibbles choose from sixteen values that lie closer near zero. */
+static void block_iq4_nl(const unsigned char *p, block *b) {
+    static const int8_t values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    b->scale[0] = b->scale[1] = half_at(p);
+    b->min[0] = b->min[1] = 0;
+    for (int i = 0; i < 16; i++) {
+        b->q[i] = values[p[2 + i] & 15];
+        b->q[16 + i] = values[p[2 + i] >> 4];
+    }
+}
+
 static void read_block(int type, const unsigned char *p, block *b) {
     if (type == 8) {
         memcpy(b->q, p + 2, 32);
@@ -213,6 +224,7 @@ static void read_block(int type, const unsigned char *p, block *b) {
     else if (type == 11) block_q3_k(p, b);
     else if (type == 12 || type == 13) block_q45_k(p, type == 13, b);
     else if (type == 14) block_q6_k(p, b);
+    else if (type == 20) block_iq4_nl(p, b);
     else block_small(p, type, b);
 }
 

@@ -497,13 +497,27 @@ class Models(unittest.TestCase):
 
     def test_a_repository_without_safetensors_says_what_it_has(self):
         self.server.files = {"config.json": b"{}", "q4.gguf": b"four", "q8.gguf": b"eight"}
-        self.assertFails(self.fetch(), "no weights as *.safetensors there; it has 'q4.gguf', 'q8.gguf'")
+        self.assertFails(self.fetch(), "no weights as model.safetensors there; it has 'q4.gguf', 'q8.gguf'")
+        self.server.files = {"config.json": b"{}", "adapter_model.safetensors": b"not a model"}
+        self.assertFails(self.fetch(), "no weights as model.safetensors there")
+
+    def test_a_token_does_not_travel_in_clear_text(self):
+        r = self.fetch(env={"HF_ENDPOINT": "http://mirror.example", "HF_TOKEN": TOKEN})
+        self.assertFails(r, "HF_TOKEN would travel in clear text")
 
     def test_pieces_by_their_index(self):
         self.server.files = {"config.json": b"{}", "model.safetensors.index.json": b"{}", "consolidated.safetensors": b"no",
                              "model-00001-of-00002.safetensors": b"1", "model-00002-of-00002.safetensors": b"2"}
         self.assertEqual(self.fetch().returncode, 0)
         self.assertWhole([n for n in self.server.files if n != "consolidated.safetensors"])
+
+    def test_an_index_beside_a_single_file_and_other_names_of_pieces(self):
+        for pieces in (("model.safetensors",), ("model.safetensors-00001-of-00002.safetensors",
+                                                "model.safetensors-00002-of-00002.safetensors")):
+            self.server.files = {"config.json": b"{}", "model.safetensors.index.json": b"{}", **{n: b"x" for n in pieces}}
+            self.assertEqual(self.fetch().returncode, 0)
+            self.assertWhole(list(self.server.files))
+            self.logitspec("remove", "o--m", "--yes")
 
     def test_the_two_readers_of_the_registry_agree(self):
         loader = importlib.machinery.SourceFileLoader("fetch", os.path.join(ROOT, "models", "fetch"))

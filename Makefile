@@ -214,6 +214,7 @@ help:
 	@echo 'make run          set up, build, open the screen (without a terminal: stream a demo)'
 	@echo 'make test         set up, build, run every test; PATTERN=word selects'
 	@echo 'make setup        packages, libtorch and the default model only'
+	@echo 'make check-model  MODEL=PATH against transformers, which PYTHON=... must have: ids, logits, every layer'
 	@echo 'make bench-cpu    measure on this machine; SUITE=FILE has prompts as JSON lines'
 	@echo 'make embed        build/libspec.a, the drafters alone, and an example that uses them'
 	@echo 'make fuzz         clang and libFuzzer on what reads files: TARGET=trace, report, model, tokenizer or chat; SECONDS=60'

@@ -2,23 +2,35 @@
 #include "ui/panels.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void ui_panel_log(ui_panel_view *v) {
     ui_state *s = v->state;
     const size_t kept = s->n_log < UI_LOG_LINES ? s->n_log : UI_LOG_LINES;
-    const int rows = v->area.rows;
-    int most = (int)kept > rows ? (int)kept - rows : 0;
+    ui_line *lines[UI_LOG_LINES];
+    size_t n[UI_LOG_LINES];
+    int total = 0, row = 0;
+    for (size_t i = 0; i < kept; i++) {
+        const char *text = s->log[(s->n_log - kept + i) % UI_LOG_LINES];
+        lines[i] = ui_wrap(v->canvas, text, strlen(text), v->area.cols, &n[i]);
+        total += (int)n[i];
+    }
+    const int most = total > v->area.rows ? total - v->area.rows : 0;
     if (s->log_scroll > most) s->log_scroll = most; // from the newest up
-    for (int i = 0; i < rows && (size_t)i < kept; i++) {
-        const size_t at = s->n_log - kept + (size_t)(most - s->log_scroll + i);
-        const char *line = s->log[at % UI_LOG_LINES];
-        ui_pen p = ui_pen_at(v->canvas, v->area, i, UI_TEXT);
-        ui_draw(&p, line, strlen(line));
+    for (size_t i = 0; i < kept; i++) {
+        const char *text = s->log[(s->n_log - kept + i) % UI_LOG_LINES];
+        for (size_t k = 0; k < n[i]; k++, row++) {
+            const int at = row - (most - s->log_scroll);
+            if (at < 0 || at >= v->area.rows) continue;
+            ui_pen p = ui_pen_at(v->canvas, v->area, at, UI_TEXT);
+            ui_draw(&p, text + lines[i][k].from, lines[i][k].to - lines[i][k].from);
+        }
+        free(lines[i]);
     }
     if (!kept) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
         ui_print(&p, "nothing was said yet");
     }
-    snprintf(v->right, UI_RIGHT_BYTES, "%zu lines, L closes", s->n_log);
+    snprintf(v->right, UI_RIGHT_BYTES, "%zu message%s, L closes", s->n_log, s->n_log == 1 ? "" : "s");
 }

@@ -222,8 +222,9 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
                                   : "›",
                   &s->prompt, s->shown.focus == UI_NO_PANEL,
                   s->recording ? "a recording: Space plays, s steps, [ ] back and on, G to its end, q leaves"
-                  : s->shown.focus == UI_NO_PANEL ? "type a prompt, Enter sends it"
-                                                  : "p: type a prompt",
+                  : s->run_state == LS_STATE_FAILED ? "Esc, then L shows the whole message, q leaves"
+                  : s->shown.focus == UI_NO_PANEL   ? "type a prompt, Enter sends it"
+                                                    : "p: type a prompt",
                   cursor_row, cursor_col);
     key_bar(s, c, l.keys);
     if (s->show_log) overlay(s, c, "Log", ui_panel_log);

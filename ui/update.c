@@ -200,13 +200,18 @@ static void ask_rival(ui_state *s, const char *method) {
     open_compare(s, true);
 }
 
+static void quit(ui_state *s) {
+    s->quit = true;
+    if (s->run_state == LS_STATE_FAILED) s->exit_code = 1; // as without a screen
+}
+
 static void close_top(ui_state *s) {
     if (s->help) s->help = false;
     else if (s->show_log) s->show_log = false;
     else if (s->shown.zoom != UI_NO_PANEL) s->shown.zoom = UI_NO_PANEL;
     else if (s->shown.compare) open_compare(s, false);
     else if (s->shown.inspect) open_inspect(s, false);
-    else s->quit = true;
+    else quit(s);
 }
 
 static void cycle_focus(ui_state *s, int by) {
@@ -411,7 +416,7 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_REDRAW: s->redraw = true; break;
     case UI_ACT_SUSPEND: s->suspend = true; break;
     case UI_ACT_CLOSE: close_top(s); break;
-    case UI_ACT_QUIT: s->quit = true; break;
+    case UI_ACT_QUIT: quit(s); break;
     case UI_ACT_NONE: break;
     }
 }

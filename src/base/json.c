@@ -7,6 +7,8 @@
 ls_code ls_json_parse(ls_json **out, const char *text, size_t n, const char *where, ls_err *err) {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
     json_error_t e;
+    *out = NULL;
+    if (!n) return ls_fail(err, LS_E_PARSE, "%s: is empty", where);
     *out = json_loadb(text, n, flags, &e);
     // an integer beyond 64 bits ("model_max_length": 1000000000000000019884624838656): all of them are read as reals
     // then

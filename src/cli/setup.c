@@ -45,7 +45,7 @@ static ls_backend_options backend_of(const ls_options *o) {
     const bool kept = !strcmp(o->dtype, "f16") || !strcmp(o->dtype, "q8") || !strcmp(o->dtype, "q4");
     return (ls_backend_options){.device = o->device,
                                 .dtype = kept ? "auto" : o->dtype,
-                                .weights = kept ? o->dtype : o->weights,
+                                .weights = kept && !strcmp(o->weights, "auto") ? o->dtype : o->weights,
                                 .threads = o->threads,
                                 .context = o->context};
 }

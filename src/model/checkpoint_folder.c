@@ -138,7 +138,7 @@ ls_code ls_checkpoint_of_folder(ls_checkpoint *c, const char *folder, ls_err *er
     if (!code && there) code = add_shards(c, folder, &text, err);
     else if (!code) {
         char *path = ls_format("%s/model.safetensors", folder);
-        code = access(path, R_OK)
+        code = access(path, F_OK)
                    ? ls_fail(err, LS_E_IO, "%s: no model.safetensors (weights in other formats are not read)", folder)
                    : add_file(c, path, err);
         free(path);

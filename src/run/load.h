@@ -8,7 +8,7 @@ typedef struct {
     ls_backend *backend;
     ls_vocab *vocab;
     ls_chat *chat; // NULL: the model has no chat template that is recognised; see chat_problem
-    char chat_problem[256];
+    char chat_problem[512];
     char name[64];  // to show: "SmolLM2-135M-Instruct"-like, from the file
     char file[512]; // "" for the scripted model
     char sha256[65];

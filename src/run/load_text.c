@@ -64,7 +64,9 @@ static ls_code read_template(ls_buf *out, const ls_checkpoint *c, const char *fi
     bool there;
     if (file) {
         FILE *f = fopen(file, "re");
-        if (!f) return ls_fail(err, LS_E_IO, "the chat template %s: %s", file, strerror(errno));
+        if (!f)
+            return ls_fail(err, LS_E_IO, "the chat template %s: %s (a Jinja file, or a name of configs/chat)", file,
+                           strerror(errno));
         const ls_code code = ls_read_all(out, f, file, CONFIG_BYTES, err);
         fclose(f);
         return code;
@@ -105,6 +107,8 @@ ls_code ls_load_text(ls_model *m, const ls_checkpoint *c, const char *chat_templ
     ls_code code = LS_OK;
     if (c->folder) code = ls_folder_read(c->folder, "tokenizer_config.json", CONFIG_BYTES, &config, &there, err);
     if (!code && c->folder) code = vocab_of_folder(&m->vocab, c->folder, &config, err);
+    else if (!code && !ls_gguf_has(c->gguf, "tokenizer.ggml.model"))
+        code = ls_fail(err, LS_E_PARSE, "%s: it has no tokenizer (metadata tokenizer.ggml.*)", c->files[0].path);
     else if (!code && (code = ls_vocab_gguf(&m->vocab, c->gguf, err))) ls_err_prefix(err, "%s", c->files[0].path);
     if (!code && (code = ls_vocab_pad(m->vocab, c->hparams.n_vocab, err))) ls_err_prefix(err, "%s", c->files[0].path);
     if (!code && c->folder) {

@@ -437,7 +437,7 @@ static void *decoder(void *ud) {
     } else {
         send_header(l);
         if (*l->model.chat_problem) {
-            char text[300];
+            char text[600];
             snprintf(text, sizeof text, "prompts are used as they are: %s", l->model.chat_problem);
             ls_channel_message(&l->c, false, text);
         }

@@ -248,6 +248,10 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     }
     m.output_norm = load.vector("output_norm.weight", d, hp.norm_offset);
     load.linear(m.head, a.usual, {{hp.tied ? "token_embd" : "output", hp.n_vocab}}, d);
+    if ((dtype == "i8" || dtype == "i16") && !load.integers)
+        throw lst::Error(LST_E_ARG, "dtype '" + dtype +
+                                        "' needs weights of 4 or 8 bits, which this model has not: add "
+                                        "--weights q8, or take another dtype");
     const bool asked = a.usual == LSK_ARITH_I8 || a.usual == LSK_ARITH_I16;
     const Arithmetic &used = asked && !load.integers ? arithmetics[0] : a; // plain weights keep f32
     m.dtype = used.dtype;

@@ -335,7 +335,7 @@ class Models(unittest.TestCase):
                 r = self.fetch()
                 self.assertFails(r, "the server lists a file", "refused")
                 self.assertNotIn("\x1b", r.stderr)
-                self.assertEqual(os.listdir(self.folder()), [])
+                self.assertFalse(os.path.exists(self.folder()))
                 self.assertEqual(os.listdir(self.tmp.name), ["models"])
 
     def test_nonsense_from_the_server(self):

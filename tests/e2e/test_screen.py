@@ -345,7 +345,7 @@ class Endings(unittest.TestCase):
         with Screen("--model", "/nonexistent.gguf") as s:
             s.wait("FAILED", "no model '/nonexistent.gguf'")
             s.keys("Escape", "q")
-            s.wait("exit=0")
+            s.wait("exit=1")
 
 
 @needs_model

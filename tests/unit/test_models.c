@@ -137,7 +137,7 @@ static void kept_in_fewer_bits(void **state) {
     char *path = tiny("qwen3", false);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         for (int integers = 0; integers < 2; integers++) {
-            ls_backend *b = open_backend(path, kept[i], integers ? "i8" : "f32");
+            ls_backend *b = open_backend(path, kept[i], integers ? "auto" : "f32");
             ls_ids ar = decode(b, &prompt, "ar", 1), spec = decode(b, &prompt, "logitspec", 16);
             assert_int_equal(ar.n, 200);
             check_text(kept[i], &spec, &ar);

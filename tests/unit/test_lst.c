@@ -243,7 +243,7 @@ static void rows_do_not_depend_on_their_company(void **state) {
     for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
         bool there = true;
         for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes && there; d++)
-            for (size_t t = 0; t < sizeof types / sizeof *types && there; t++)
+            for (size_t t = 0; t < sizeof types / sizeof *types && there && (types[t] || dtypes[d][0] != 'i'); t++)
                 for (int round = 0; round < 3 && there; round++) {
                     weights *w = random_weights(types[t]);
                     check_model(w, levels[l], dtypes[d], &there);
@@ -261,7 +261,7 @@ static void a_bad_logit_names_its_layer(void **state) {
         if (!strcmp(w->names[i], "blk.1.ffn_down.weight"))
             for (uint64_t k = 0; k < w->t[i].n_bytes / 4; k++)
                 ((float *)(uintptr_t)w->t[i].data)[k] = 3e38f; // finite, but sums are not
-    static const char *const dtypes[] = {"f32", "i8", "bf16"};
+    static const char *const dtypes[] = {"f32", "auto", "bf16"};
     for (int d = 0; d < 3; d++) {
         engine e;
         int32_t tokens[] = {1, 2, 3}, parents[] = {-1, 0, 0};
@@ -273,11 +273,15 @@ static void a_bad_logit_names_its_layer(void **state) {
         assert_non_null(strstr(p_lst_last_error(), "layer 1, feed-forward"));
         close_engine(&e);
     }
+    // integers need weights of few bits
+    lst_model *m;
+    const lst_hparams hp = shape();
+    lst_open_options o = {.size = sizeof o, .device = "cpu", .dtype = "i8", .threads = 1};
+    assert_int_equal(p_lst_model_open(&m, &hp, w->t, w->n, &o), LST_E_ARG);
+    assert_non_null(strstr(p_lst_last_error(), "add --weights q8"));
     // and a value that is not finite is refused at load, with the tensor's name
     ((float *)(uintptr_t)w->t[1].data)[5] = NAN;
-    const lst_hparams hp = shape();
-    const lst_open_options o = {.size = sizeof o, .device = "cpu", .dtype = "f32", .threads = 1};
-    lst_model *m;
+    o.dtype = "f32";
     assert_int_equal(p_lst_model_open(&m, &hp, w->t, w->n, &o), LST_E_NAN);
     assert_non_null(strstr(p_lst_last_error(), "output.weight"));
     free_weights(w);

@@ -275,7 +275,7 @@ static void what_is_not_supported_is_named(void **state) {
         ls_code code;
         const char *says;
     } cases[] = {
-        {"", LS_E_PARSE, "not JSON"},
+        {"", LS_E_PARSE, "is empty"},
         {"[]", LS_E_UNSUPPORTED, "BPE, Unigram"},
         {"{\"model\":{\"type\":\"WordPiece\"}}", LS_E_UNSUPPORTED, "'WordPiece'"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{}}}", LS_E_PARSE, "no tokens"},

@@ -71,8 +71,6 @@ static ls_code add_file(ls_checkpoint *c, const char *path, ls_err *err) {
 }
 
 typedef struct {
-    ls_checkpoint *c;
-    const char *folder;
     char **names; // of the files
     size_t n;
     ls_code code;
@@ -96,7 +94,7 @@ static void on_shard(void *ud, const char *tensor, const ls_json *value) {
 
 static ls_code add_shards(ls_checkpoint *c, const char *folder, const ls_buf *index, ls_err *err) {
     ls_json *doc = NULL;
-    shards s = {.c = c, .folder = folder, .err = err};
+    shards s = {.err = err};
     s.code = ls_json_parse(&doc, index->p, index->n, "model.safetensors.index.json", err);
     if (!s.code && !ls_json_each(ls_json_get(doc, "weight_map"), on_shard, &s))
         s.code = ls_fail(err, LS_E_PARSE, "model.safetensors.index.json has no weight_map");

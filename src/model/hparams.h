@@ -18,13 +18,14 @@ typedef struct {
     ls_qk_norm qk_norm;
     ls_activation activation;
     bool gemma;       // scaled embeddings, norm weights less one in Hugging Face's checkpoints
+    bool long_rope;   // where the original context is shorter, rotary factors are for it
     int pattern;      // with a sliding window: every pattern-th layer sees everything; 0: none does
-    bool fused;       // q, k, v in one tensor, and gate and up
+    int late_window;  // the window has a switch, and is of the layers from this one on; 0: it is not so
     float local_rope; // base of the local layers' rotary embedding; 0: that of all
     // what a config.json that is silent means (transformers' configuration classes); 0: no window, as many key/value
-    // heads as heads, a head size from the width
+    // heads as heads, a head size from the width, queries scaled by the head size, no cap, the usual base
     int32_t heads, kv_heads, head_dim, context, window;
-    float rms_eps;
+    float rms_eps, query_scalar, attn_softcap, logit_softcap, rope;
 } ls_arch;
 
 extern const ls_arch ls_archs[]; // ends with a NULL name

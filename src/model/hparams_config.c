@@ -106,35 +106,32 @@ static ls_code read_rope(ls_hparams *h, source *s) {
     // transformers 5 has rope_parameters, of each type of layer where they differ
     const ls_json *all = get(s->j, "rope_parameters"), *full = get(all, "full_attention");
     const ls_json *local = get(all, "sliding_attention"), *r = full ? full : all ? all : get(s->j, "rope_scaling");
-    const double usual = !strcmp(h->arch->hf, "gemma3_text") ? 1e6 : 10000;
-    double base = number(s, r, "rope_theta", number(s, s->j, "rope_theta", usual));
+    const double usual = h->arch->rope > 0 ? (double)h->arch->rope : 10000;
+    const double base = number(s, r, "rope_theta", number(s, s->j, "rope_theta", usual));
     const double part = number(s, s->j, "partial_rotary_factor", number(s, r, "partial_rotary_factor", 1));
     h->rope_dims = part > 0 && part <= 1 ? (int32_t)(h->head_dim * part) : 0;
     if (h->rope_dims < 2 || h->rope_dims > 2 * LS_MAX_ROPE || h->rope_dims > h->head_dim)
         return ls_fail(s->err, LS_E_UNSUPPORTED, "rotary embedding over %d of %d dimensions", h->rope_dims,
                        h->head_dim);
-    ls_code code = LS_OK;
+    const ls_code code = read_rope_kind(h, r, base, s);
     if (h->arch->local_rope > 0) { // of the local layers, never scaled
-        base = number(s, local, "rope_theta", number(s, s->j, "rope_local_base_freq", (double)h->arch->local_rope));
-        ls_rope_plain(h, 1, base, 1);
-        base = number(s, r, "rope_theta", number(s, s->j, "rope_theta", usual));
+        const double own = (double)h->arch->local_rope;
+        ls_rope_plain(h, 1, number(s, local, "rope_theta", number(s, s->j, "rope_local_base_freq", own)), 1);
+    } else {
+        memcpy(h->rope_freq[1], h->rope_freq[0], sizeof h->rope_freq[1]);
+        h->rope_magnitude[1] = h->rope_magnitude[0];
     }
-    if ((code = read_rope_kind(h, r, base, s))) return code;
-    if (h->arch->local_rope > 0) return LS_OK;
-    memcpy(h->rope_freq[1], h->rope_freq[0], sizeof h->rope_freq[1]);
-    h->rope_magnitude[1] = h->rope_magnitude[0];
-    return LS_OK;
+    return code;
 }
 
 // Which layers see a window only.
 static ls_code read_window(ls_hparams *h, source *s) {
     const ls_json *types = get(s->j, "layer_types");
-    bool used = true; // Qwen's have a window that is switched off
-    const bool has_switch = ls_json_bool(get(s->j, "use_sliding_window"), &used),
-               qwen = !strncmp(h->arch->hf, "qwen", 4);
-    int32_t from = 28, pattern = h->arch->pattern; // from: of the Qwens
+    int32_t from = h->arch->late_window, pattern = h->arch->pattern;
+    bool used = !from; // Qwen's is off unless it is switched on
     ls_code code;
-    if ((qwen && !has_switch) || !used) return LS_OK;
+    ls_json_bool(get(s->j, "use_sliding_window"), &used);
+    if (!used) return LS_OK;
     if (!ls_json_get(s->j, "sliding_window")) h->window = h->arch->window; // null switches it off
     if ((code = may_int(s, "sliding_window", 1, 1 << 24, &h->window)) ||
         (code = may_int(s, "max_window_layers", 0, LS_MAX_LAYERS, &from)) ||
@@ -142,7 +139,7 @@ static ls_code read_window(ls_hparams *h, source *s) {
         return code;
     for (int i = 0; i < h->n_layers && h->window; i++)
         h->local[i] = ls_json_is_array(types) ? is(ls_json_at(types, (size_t)i), "sliding_attention")
-                      : qwen                  ? i >= from
+                      : h->arch->late_window  ? i >= from
                                               : !pattern || (i + 1) % pattern != 0;
     return LS_OK;
 }
@@ -202,12 +199,11 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     h.tied = h.arch->gemma;
     ls_json_bool(get(config, "tie_word_embeddings"), &h.tied);
     if (h.arch->gemma) h.embd_scale = sqrtf((float)h.n_embd);
-    const bool scalar = !strcmp(h.arch->hf, "gemma2") || !strcmp(h.arch->hf, "gemma3_text");
-    h.attn_scale = (float)(1 / sqrt(scalar ? number(&s, config, "query_pre_attn_scalar", 256) : h.head_dim));
-    if (!strcmp(h.arch->hf, "gemma2")) {
-        h.attn_softcap = (float)switched(&s, "attn_logit_softcapping", 50);
-        h.logit_softcap = (float)switched(&s, "final_logit_softcapping", 30);
-    } else if (!strcmp(h.arch->hf, "granite")) {
+    const double scalar = h.arch->query_scalar > 0 ? (double)h.arch->query_scalar : h.head_dim;
+    h.attn_scale = (float)(1 / sqrt(number(&s, config, "query_pre_attn_scalar", scalar)));
+    h.attn_softcap = (float)switched(&s, "attn_logit_softcapping", (double)h.arch->attn_softcap);
+    h.logit_softcap = (float)switched(&s, "final_logit_softcapping", (double)h.arch->logit_softcap);
+    if (!strcmp(h.arch->hf, "granite")) {
         h.embd_scale = (float)number(&s, config, "embedding_multiplier", 1);
         h.attn_scale = (float)number(&s, config, "attention_multiplier", 1);
         h.residual_scale = (float)number(&s, config, "residual_multiplier", 1);

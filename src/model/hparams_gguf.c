@@ -65,7 +65,7 @@ static ls_code read_rope(ls_hparams *h, source *s) {
                   h->arch->local_rope > 0 || !linear ? 1 : (double)factor);
     int32_t original = h->n_context;
     if ((code = may_int(s, "rope.scaling.original_context_length", 16, 1 << 22, &original))) return code;
-    if (longrope || (h->arch->fused && original < h->n_context)) {
+    if (longrope || (h->arch->long_rope && original < h->n_context)) {
         h->rope_magnitude[0] = h->rope_magnitude[1] = magnitude;
         if (original < h->n_context) h->n_context = original;
     }

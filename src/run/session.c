@@ -470,8 +470,8 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     double host = out->t_total_us - out->t_forward_us;
     ls_ar_bound(&s->ar, out->t_total_us);
     s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;
-    out->ar_us = s->ar.us;                                          // now known, if it was not
-    out->ar_us = drafter ? ls_step_plain_us(out) : out->t_total_us; // a plain step is its own baseline
+    out->ar_us = drafter ? s->ar.us : out->t_total_us; // now known, if it was not; a plain step is its own baseline
+    out->ar_us = ls_step_plain_us(out);
     return LS_OK;
 }
 

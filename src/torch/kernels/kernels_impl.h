@@ -103,6 +103,21 @@ INLINE void prefetch(const unsigned char *p, int bytes) {
     for (int i = 0; i < bytes; i += 64) __builtin_prefetch(p + 4096 + i);
 }
 
+/* Groups of 32 inputs in four bits, two to a byte. */
+#define NIBBLES(R, C, SCALES, BYTES) \
+    for (int g = 0; g < m->n_in / 32; g++) { \
+        REP##C(SCALES) \
+        for (int t = 0; t < (C + NV - 1) / NV; t++) prefetch(GROUP_AT(t * NV, g, BYTES), BYTES); \
+        for (int k = 0; k < 32; k += 2) { \
+            const float *xk = x + g * 32 + k; \
+            REP##C(LOAD_Q4) \
+            REP##C(UNPACK_Q4) \
+            REP##R(FMA##C) \
+            xk++; \
+            REP##C(UNPACK_HI) \
+            REP##R(FMA##C) \
+        } \
+    }
 #define FUSED(R, C) \
     static __attribute__((noinline)) void fused_##R##_##C(const lsk_matrix *m, const float *x, int64_t ldx, float *y, \
                                                           int64_t ldy, int32_t tile) { \
@@ -111,19 +126,7 @@ INLINE void prefetch(const unsigned char *p, int bytes) {
         const unsigned char *q[C]; \
         REP##R(ZERO##C) \
         if (m->format == LSK_Q4) { \
-            for (int g = 0; g < m->n_in / 32; g++) { \
-                REP##C(SCALE_Q4) \
-                for (int t = 0; t < (C + NV - 1) / NV; t++) prefetch(GROUP_AT(t * NV, g, 320), 320); \
-                for (int k = 0; k < 32; k += 2) { \
-                    const float *xk = x + g * 32 + k; \
-                    REP##C(LOAD_Q4) \
-                    REP##C(UNPACK_Q4) \
-                    REP##R(FMA##C) \
-                    xk++; \
-                    REP##C(UNPACK_HI) \
-                    REP##R(FMA##C) \
-                } \
-            } \
+            NIBBLES(R, C, SCALE_Q4, 320) \
         } else if (m->format == LSK_Q8) { \
             for (int g = 0; g < m->n_in / 32; g++) { \
                 REP##C(SCALE_Q8) \
@@ -135,19 +138,7 @@ INLINE void prefetch(const unsigned char *p, int bytes) {
                 } \
             } \
         } else if (m->format == LSK_Q4S) { \
-            for (int g = 0; g < m->n_in / 32; g++) { \
-                REP##C(SCALE_Q4S) \
-                for (int t = 0; t < (C + NV - 1) / NV; t++) prefetch(GROUP_AT(t * NV, g, LSK_Q4S_BYTES), LSK_Q4S_BYTES); \
-                for (int k = 0; k < 32; k += 2) { \
-                    const float *xk = x + g * 32 + k; \
-                    REP##C(LOAD_Q4) \
-                    REP##C(UNPACK_Q4) \
-                    REP##R(FMA##C) \
-                    xk++; \
-                    REP##C(UNPACK_HI) \
-                    REP##R(FMA##C) \
-                } \
-            } \
+            NIBBLES(R, C, SCALE_Q4S, LSK_Q4S_BYTES) \
         } else if (m->format == LSK_Q8S) { \
             for (int g = 0; g < m->n_in / 16; g++) { \
                 REP##C(SCALE_Q8S) \

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "ui/demo.h"
 #include "ui/history.h"
+#include "ui/navigate.h"
 #include "ui/panels.h"
 #include "ui/rows.h"
 
@@ -11,149 +12,12 @@
 
 enum { PAGE = 10, EXIT_INTERRUPTED = 130, ALL_STEPS = 1 << 30 };
 
-static void say(ui_state *s, const char *text, bool is_error) {
-    snprintf(s->message, sizeof s->message, "%s", text);
-    s->message_is_error = is_error;
-}
-
 void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n) {
     if (s->n_outbox == (int)(sizeof s->outbox / sizeof *s->outbox)) {
         free(text);
         return;
     }
     s->outbox[s->n_outbox++] = (ui_request){kind, text, n};
-}
-
-static void look_at(ui_state *s, int64_t step) {
-    if (!s->n_steps) {
-        say(s, "there is no step yet: type a prompt first", false);
-        return;
-    }
-    if (step < 0) step = 0;
-    s->live = step >= (int64_t)s->n_steps - 1;
-    s->view = s->live ? s->n_steps - 1 : (size_t)step;
-    s->node = -1;
-    ui_find_nothing(s);
-    s->scroll[UI_OUTPUT] = s->scroll[UI_LOGITS] = s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = 0;
-}
-
-static void jump(ui_state *s, int64_t step, const char *none) {
-    if (step >= 0) look_at(s, step);
-    else say(s, s->n_steps ? none : "there is no step yet: type a prompt first", false);
-}
-
-// Again and again: the next in that order.
-static void jump_extreme(ui_state *s, int sign) {
-    const bool again = s->extreme == sign && s->n_steps && ui_viewed_index(s) == s->extreme_at;
-    const int64_t step = ui_extreme_step(s, sign, again ? (int64_t)s->extreme_at : -1);
-    jump(s, step, again ? "that was the last of them" : "plain decoding was not measured");
-    if (step < 0) return;
-    s->extreme = sign;
-    s->extreme_at = (size_t)step;
-}
-
-// A row of Logits, Drafts or Tree becomes the one that the other panels speak of.
-static void choose_row(ui_state *s, ui_panel p, int row) {
-    const ls_step *step = ui_viewed(s);
-    if (!step) return;
-    if ((p == UI_TREE || p == UI_INSPECT) && row < step->n_nodes) s->node = row;
-    if (p == UI_DRAFTS && row < step->n_branches) s->node = step->branches[row].first_node;
-    for (int b = 0; p == UI_LOGITS && b < step->n_branches; b++)
-        if (step->branches[b].rank == row) s->node = step->branches[b].first_node;
-}
-
-static void search_rows(ui_state *s, ui_panel p, int by) {
-    const int row = ui_rows_find(s, p, s->sought, by);
-    int16_t rows[LS_MAX_ROWS];
-    if (row < 0) {
-        char none[160];
-        snprintf(none, sizeof none, "no row of this panel holds '%.100s'", s->sought);
-        say(s, none, false);
-        return;
-    }
-    s->found[p] = row;
-    choose_row(s, p, row);
-    const int n = p == UI_TREE ? 0 : ui_rows_of(s, ui_viewed(s), p, rows);
-    for (int i = 0; i < n; i++)
-        if (rows[i] == row) s->scroll[p] = i;
-}
-
-static void search(ui_state *s, int by) {
-    int node = -1;
-    if (!s->sought || !*s->sought) {
-        say(s, "nothing was looked for yet: / and a text", false);
-        return;
-    }
-    if (ui_rows_in(s->shown.focus)) {
-        search_rows(s, s->shown.focus, by);
-        return;
-    }
-    const int64_t step = ui_search(s, s->sought, by, &node);
-    char none[160];
-    snprintf(none, sizeof none, "the output does not hold '%.100s'", s->sought);
-    jump(s, step, none);
-    if (step >= 0) s->live = false, s->node = node;
-}
-
-// ---- the cursor on a node
-
-// Up and down as the Tree panel lists them.
-static void move_node(ui_state *s, int by) {
-    int16_t order[LS_MAX_ROWS];
-    bool shown[LS_MAX_ROWS];
-    const ls_step *step = ui_viewed(s);
-    if (!step) return;
-    ui_tree_order(step, order);
-    ui_rows_tree(s, step, shown);
-    const int from = ui_inspected(s);
-    int at = 0;
-    while (order[at] != from) at++;
-    s->node = from;
-    for (at += by; at >= 0 && at < step->n_nodes; at += by)
-        if (shown[order[at]]) {
-            s->node = order[at];
-            break;
-        }
-}
-
-// To the parent or the first child.
-static void move_deeper(ui_state *s, bool deeper) {
-    const ls_step *step = ui_viewed(s);
-    if (!step) return;
-    const int node = ui_inspected(s);
-    s->node = node;
-    if (!deeper && node > 0) s->node = step->nodes[node].parent;
-    for (int i = node + 1; deeper && i < step->n_nodes; i++)
-        if (step->nodes[i].parent == node) {
-            s->node = i;
-            break;
-        }
-}
-
-// To the token before or after in the output, and to the step that made it.
-static void move_token(ui_state *s, int by) {
-    const ls_step *step = ui_viewed(s);
-    if (!step) return;
-    int at = s->node >= 0 ? 0 : by > 0 ? -1 : step->n_emitted; // without a cursor: into the step
-    for (int i = 0; s->node >= 0 && i < step->n_emitted; i++)
-        if (step->path[i] == s->node) at = i;
-    at += by;
-    int64_t view = (int64_t)ui_viewed_index(s);
-    if (at < 0 || at >= step->n_emitted) {
-        view += by;
-        if (view < 0 || view >= (int64_t)s->n_steps) return;
-        look_at(s, view);
-        step = ui_step(s, view);
-        at = by > 0 ? 0 : step->n_emitted - 1;
-    }
-    s->view = (size_t)view;
-    s->live = false;
-    s->node = step->path[at];
-}
-
-static void move(ui_state *s, int64_t by) {
-    if (s->n_steps) look_at(s, (int64_t)ui_viewed_index(s) + by);
-    else look_at(s, 0);
 }
 
 static void scroll(ui_state *s, int by) {
@@ -169,7 +33,7 @@ static void scroll(ui_state *s, int by) {
         return;
     }
     if (p == UI_TREE && (by == 1 || by == -1)) {
-        move_node(s, by);
+        ui_move_node(s, by);
         return;
     }
     if (p == UI_OUTPUT) by = -by; // its natural position is the end
@@ -234,14 +98,14 @@ static void set_filter(ui_state *s, ui_panel p, const char *text) {
 
 static void sort_rows(ui_state *s, bool reverse) {
     const ui_panel p = s->shown.focus;
-    if (p != UI_LOGITS && p != UI_DRAFTS) say(s, "rows are sorted in Logits (2) and Drafts (3)", false);
+    if (p != UI_LOGITS && p != UI_DRAFTS) ui_say(s, "rows are sorted in Logits (2) and Drafts (3)", false);
     else if (reverse) s->reversed[p] = !s->reversed[p];
     else ui_rows_sort(s, p);
 }
 
 static bool ended(ui_state *s) { // a recording that was played to its end
     const bool yes = s->recording && s->has_header && s->run_state == LS_STATE_IDLE;
-    if (yes) say(s, "the recording has ended: ^N plays it again, [ and ] go through its steps", false);
+    if (yes) ui_say(s, "the recording has ended: ^N plays it again, [ and ] go through its steps", false);
     return yes;
 }
 
@@ -254,9 +118,9 @@ static bool play_on(ui_state *s, int steps) {
 
 static bool can_send(ui_state *s) {
     const bool recording = s->recording;
-    if (recording) say(s, "this is a recording: it takes no prompts", false);
-    else if (s->run_state == LS_STATE_FAILED) say(s, "the model is not loaded; what you typed is kept", true);
-    else if (ui_busy(s)) say(s, "the answer is still being written (^X stops it); what you typed is kept", false);
+    if (recording) ui_say(s, "this is a recording: it takes no prompts", false);
+    else if (s->run_state == LS_STATE_FAILED) ui_say(s, "the model is not loaded; what you typed is kept", true);
+    else if (ui_busy(s)) ui_say(s, "the answer is still being written (^X stops it); what you typed is kept", false);
     else return true;
     return false;
 }
@@ -269,7 +133,7 @@ void ui_act(ui_state *s, ui_action a) {
         break;
     case UI_ACT_PROMPT:
         if (s->recording) {
-            say(s, "this is a recording: it takes no prompts", false);
+            ui_say(s, "this is a recording: it takes no prompts", false);
             break;
         }
         s->shown.focus = UI_NO_PANEL;
@@ -280,8 +144,9 @@ void ui_act(ui_state *s, ui_action a) {
         if (ui_demo_hold(s)) break;
         if (!ui_busy(s)) {
             s->starts_paused = !s->starts_paused;
-            say(s, s->starts_paused ? "the next answer starts paused: s (F6) makes one step" : "the next answer runs",
-                false);
+            ui_say(s,
+                   s->starts_paused ? "the next answer starts paused: s (F6) makes one step" : "the next answer runs",
+                   false);
             ui_request_of(s, s->starts_paused ? LS_CMD_PAUSE : LS_CMD_RUN, NULL, 0);
             break;
         }
@@ -291,48 +156,48 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_STEP:
     case UI_ACT_STEP_10:
         if (ended(s)) break;
-        if (!ui_busy(s)) say(s, "nothing is being decoded: type a prompt first", false);
+        if (!ui_busy(s)) ui_say(s, "nothing is being decoded: type a prompt first", false);
         else {
             s->live = s->demo_held = true;
             ui_request_of(s, LS_CMD_STEP, NULL, a == UI_ACT_STEP ? 1 : 10);
         }
         break;
-    case UI_ACT_BACK: move(s, -1); break;
+    case UI_ACT_BACK: ui_move(s, -1); break;
     case UI_ACT_FORWARD:
-        if (!play_on(s, 1)) move(s, 1);
+        if (!play_on(s, 1)) ui_move(s, 1);
         break;
-    case UI_ACT_BACK_10: move(s, -10); break;
+    case UI_ACT_BACK_10: ui_move(s, -10); break;
     case UI_ACT_FORWARD_10:
-        if (!play_on(s, 10)) move(s, 10);
+        if (!play_on(s, 10)) ui_move(s, 10);
         break;
-    case UI_ACT_FIRST: look_at(s, 0); break;
+    case UI_ACT_FIRST: ui_look_at(s, 0); break;
     case UI_ACT_LIVE:
-        if (!play_on(s, ALL_STEPS)) look_at(s, (int64_t)s->n_steps);
+        if (!play_on(s, ALL_STEPS)) ui_look_at(s, (int64_t)s->n_steps);
         break;
     case UI_ACT_STOP:
-        if (s->recording) say(s, "this is a recording: Space pauses it", false);
+        if (s->recording) ui_say(s, "this is a recording: Space pauses it", false);
         else if (ui_busy(s) || s->run_state == LS_STATE_COMPARING) {
             ui_request_of(s, LS_CMD_STOP, NULL, 0);
-            say(s, "stopped; what was written stays", false);
-        } else say(s, "nothing is being decoded", false);
+            ui_say(s, "stopped; what was written stays", false);
+        } else ui_say(s, "nothing is being decoded", false);
         break;
     case UI_ACT_NEXT_REJECTION:
-        jump(s, ui_find_step(s, UI_FIND_REJECTION, 1), "no later step had a draft rejected");
+        ui_jump(s, ui_find_step(s, UI_FIND_REJECTION, 1), "no later step had a draft rejected");
         break;
     case UI_ACT_PREV_REJECTION:
-        jump(s, ui_find_step(s, UI_FIND_REJECTION, -1), "no earlier step had a draft rejected");
+        ui_jump(s, ui_find_step(s, UI_FIND_REJECTION, -1), "no earlier step had a draft rejected");
         break;
     case UI_ACT_NEXT_LOSSY:
-        jump(s, ui_find_step(s, UI_FIND_LOSSY, 1), "no later step let a draft stand that the target did not choose");
+        ui_jump(s, ui_find_step(s, UI_FIND_LOSSY, 1), "no later step let a draft stand that the target did not choose");
         break;
-    case UI_ACT_WORST: jump_extreme(s, -1); break;
-    case UI_ACT_BEST: jump_extreme(s, 1); break;
+    case UI_ACT_WORST: ui_jump_extreme(s, -1); break;
+    case UI_ACT_BEST: ui_jump_extreme(s, 1); break;
     case UI_ACT_SEARCH: type_line(s, '/'); break;
-    case UI_ACT_SEARCH_NEXT: search(s, 1); break;
-    case UI_ACT_SEARCH_PREV: search(s, -1); break;
+    case UI_ACT_SEARCH_NEXT: ui_look_for(s, 1); break;
+    case UI_ACT_SEARCH_PREV: ui_look_for(s, -1); break;
     case UI_ACT_FILTER:
         if (!ui_rows_in(s->shown.focus)) {
-            say(s, "rows are filtered in Logits (2), Drafts (3) and Tree (4)", false);
+            ui_say(s, "rows are filtered in Logits (2), Drafts (3) and Tree (4)", false);
             break;
         }
         type_line(s, '\\');
@@ -353,15 +218,15 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_COMPARE:
         if (s->rival.known && s->rival.turn + 1 == s->n_turns) open_compare(s, !s->shown.compare);
         else if (s->recording || s->run_state == LS_STATE_COMPARING) open_compare(s, !s->shown.compare);
-        else if (ui_busy(s)) say(s, "the answer is still being written: c races it when it has ended", false);
-        else if (!s->n_turns) say(s, "there is no answer to compare with yet", false);
+        else if (ui_busy(s)) ui_say(s, "the answer is still being written: c races it when it has ended", false);
+        else if (!s->n_turns) ui_say(s, "there is no answer to compare with yet", false);
         else ask_rival(s, "ar");
         break;
     case UI_ACT_INSPECT: open_inspect(s, !s->shown.inspect); break;
     case UI_ACT_LEFT:
     case UI_ACT_RIGHT:
-        if (s->shown.focus == UI_TREE || s->shown.focus == UI_INSPECT) move_deeper(s, a == UI_ACT_RIGHT);
-        else move_token(s, a == UI_ACT_RIGHT ? 1 : -1);
+        if (s->shown.focus == UI_TREE || s->shown.focus == UI_INSPECT) ui_move_deeper(s, a == UI_ACT_RIGHT);
+        else ui_move_token(s, a == UI_ACT_RIGHT ? 1 : -1);
         break;
     case UI_ACT_MASK: s->mask = !s->mask; break;
     case UI_ACT_PANEL_1:
@@ -392,17 +257,17 @@ void ui_act(ui_state *s, ui_action a) {
         break;
     case UI_ACT_EDIT_TURN:
         if (s->recording || !s->n_turns) {
-            say(s, s->recording ? "this is a recording: it takes no prompts" : "there is no prompt yet", false);
+            ui_say(s, s->recording ? "this is a recording: it takes no prompts" : "there is no prompt yet", false);
             break;
         }
         s->editing = s->n_steps ? (int)(ui_turn_of(s, ui_viewed_index(s)) - s->turns) : (int)s->n_turns - 1;
         ui_edit_set(&s->prompt, s->turns[s->editing].text);
         s->shown.focus = s->shown.zoom = UI_NO_PANEL;
-        say(s, "change the prompt: Enter answers it anew (what came after it is forgotten), Esc leaves it as it was",
-            false);
+        ui_say(s, "change the prompt: Enter answers it anew (what came after it is forgotten), Esc leaves it as it was",
+               false);
         break;
     case UI_ACT_EDITOR:
-        if (s->recording) say(s, "this is a recording: it takes no prompts", false);
+        if (s->recording) ui_say(s, "this is a recording: it takes no prompts", false);
         else s->want_editor = true;
         break;
     case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;
@@ -426,7 +291,7 @@ static void send_prompt(ui_state *s) {
     if (s->editing >= 0) ui_request_of(s, LS_CMD_EDIT, ui_edit_take(&s->prompt), s->editing);
     else ui_request_of(s, LS_CMD_PROMPT, ui_edit_take(&s->prompt), 0);
     s->editing = -1;
-    if (s->run_state == LS_STATE_LOADING) say(s, "the model is loading; the prompt waits", false);
+    if (s->run_state == LS_STATE_LOADING) ui_say(s, "the model is loading; the prompt waits", false);
 }
 
 static void goto_step(ui_state *s, const char *text) {
@@ -434,12 +299,12 @@ static void goto_step(ui_state *s, const char *text) {
     const unsigned long n = strtoul(text, &end, 10);
     const ui_turn *t = s->n_steps ? ui_turn_of(s, ui_viewed_index(s)) : NULL;
     char line[120];
-    if (!t) look_at(s, 0);
+    if (!t) ui_look_at(s, 0);
     else if (end == text || *end || n >= t->n_steps) {
         snprintf(line, sizeof line, "goto '%.20s': turn %td, which is looked at, has steps 0 to %zu", text,
                  t - s->turns + 1, t->n_steps - 1);
-        say(s, line, true);
-    } else look_at(s, (int64_t)(t->first_step + n));
+        ui_say(s, line, true);
+    } else ui_look_at(s, (int64_t)(t->first_step + n));
 }
 
 static void run_command(ui_state *s) {
@@ -453,7 +318,7 @@ static void run_command(ui_state *s) {
     if (sign == '/') {
         free(s->sought);
         s->sought = text;
-        search(s, 1);
+        ui_look_for(s, 1);
         return;
     }
     ui_action a = ui_action_named(word);
@@ -470,7 +335,7 @@ static void run_command(ui_state *s) {
     else {
         char line[200];
         snprintf(line, sizeof line, "no command '%.80s' (F1 lists them)", word);
-        say(s, line, true);
+        ui_say(s, line, true);
     }
     free(text);
 }
@@ -498,8 +363,8 @@ static void complete(ui_state *s) {
             ls_buf_fmt(&list, "%s%s", list.n ? "  " : "", word);
         }
     if (common > n) ui_edit_insert(&s->command, first + n, common - n);
-    if (found > 1) say(s, list.p, false);
-    else if (!found) say(s, "nothing begins like this", false);
+    if (found > 1) ui_say(s, list.p, false);
+    else if (!found) ui_say(s, "nothing begins like this", false);
     ls_buf_free(&list);
 }
 
@@ -516,12 +381,12 @@ static void type_command(ui_state *s, int key) {
 // What the panels put into their cells.
 static void click(ui_state *s, ui_panel at, int what) {
     if (at == UI_OUTPUT && (size_t)(what / LS_MAX_ROWS) < s->n_steps) {
-        look_at(s, what / LS_MAX_ROWS);
+        ui_look_at(s, what / LS_MAX_ROWS);
         s->live = false;
         s->node = what % LS_MAX_ROWS;
         return;
     }
-    choose_row(s, at, what);
+    ui_choose_row(s, at, what);
 }
 
 // Keys while the settings are shown.
@@ -532,7 +397,7 @@ static void set_up(ui_state *s, int key, ui_action a) {
     if (!s->n_settings || key == UI_KEY_ESC || a == UI_ACT_CLOSE || a == UI_ACT_SETUP) s->show_setup = false;
     else if (key == UI_KEY_UP || a == UI_ACT_UP) s->setting = (s->setting + s->n_settings - 1) % s->n_settings;
     else if (key == UI_KEY_DOWN || a == UI_ACT_DOWN) s->setting = (s->setting + 1) % s->n_settings;
-    else if (s->recording) say(s, "this is a recording: it was decoded as it was", false);
+    else if (s->recording) ui_say(s, "this is a recording: it was decoded as it was", false);
     else if (by && ui_setting_choice(t, by, value, sizeof value)) {
         snprintf(line, sizeof line, "%s=%s", t->key, value);
         snprintf(t->asked, sizeof t->asked, "%s", value);

@@ -1,0 +1,143 @@
+#include "ui/navigate.h"
+#include "ui/history.h"
+#include "ui/panels.h"
+#include "ui/rows.h"
+
+#include <stdio.h>
+
+void ui_say(ui_state *s, const char *text, bool is_error) {
+    snprintf(s->message, sizeof s->message, "%s", text);
+    s->message_is_error = is_error;
+}
+
+void ui_look_at(ui_state *s, int64_t step) {
+    if (!s->n_steps) {
+        ui_say(s, "there is no step yet: type a prompt first", false);
+        return;
+    }
+    if (step < 0) step = 0;
+    s->live = step >= (int64_t)s->n_steps - 1;
+    s->view = s->live ? s->n_steps - 1 : (size_t)step;
+    s->node = -1;
+    ui_find_nothing(s);
+    s->scroll[UI_OUTPUT] = s->scroll[UI_LOGITS] = s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = 0;
+}
+
+void ui_jump(ui_state *s, int64_t step, const char *none) {
+    if (step >= 0) ui_look_at(s, step);
+    else ui_say(s, s->n_steps ? none : "there is no step yet: type a prompt first", false);
+}
+
+// Again and again: the next in that order.
+void ui_jump_extreme(ui_state *s, int sign) {
+    const bool again = s->extreme == sign && s->n_steps && ui_viewed_index(s) == s->extreme_at;
+    const int64_t step = ui_extreme_step(s, sign, again ? (int64_t)s->extreme_at : -1);
+    ui_jump(s, step, again ? "that was the last of them" : "plain decoding was not measured");
+    if (step < 0) return;
+    s->extreme = sign;
+    s->extreme_at = (size_t)step;
+}
+
+// A row of Logits, Drafts or Tree becomes the one that the other panels speak of.
+void ui_choose_row(ui_state *s, ui_panel p, int row) {
+    const ls_step *step = ui_viewed(s);
+    if (!step) return;
+    if ((p == UI_TREE || p == UI_INSPECT) && row < step->n_nodes) s->node = row;
+    if (p == UI_DRAFTS && row < step->n_branches) s->node = step->branches[row].first_node;
+    for (int b = 0; p == UI_LOGITS && b < step->n_branches; b++)
+        if (step->branches[b].rank == row) s->node = step->branches[b].first_node;
+}
+
+static void search_rows(ui_state *s, ui_panel p, int by) {
+    const int row = ui_rows_find(s, p, s->sought, by);
+    int16_t rows[LS_MAX_ROWS];
+    if (row < 0) {
+        char none[160];
+        snprintf(none, sizeof none, "no row of this panel holds '%.100s'", s->sought);
+        ui_say(s, none, false);
+        return;
+    }
+    s->found[p] = row;
+    ui_choose_row(s, p, row);
+    const int n = p == UI_TREE ? 0 : ui_rows_of(s, ui_viewed(s), p, rows);
+    for (int i = 0; i < n; i++)
+        if (rows[i] == row) s->scroll[p] = i;
+}
+
+void ui_look_for(ui_state *s, int by) {
+    int node = -1;
+    if (!s->sought || !*s->sought) {
+        ui_say(s, "nothing was looked for yet: / and a text", false);
+        return;
+    }
+    if (ui_rows_in(s->shown.focus)) {
+        search_rows(s, s->shown.focus, by);
+        return;
+    }
+    const int64_t step = ui_search(s, s->sought, by, &node);
+    char none[160];
+    snprintf(none, sizeof none, "the output does not hold '%.100s'", s->sought);
+    ui_jump(s, step, none);
+    if (step >= 0) s->live = false, s->node = node;
+}
+
+// ---- the cursor on a node
+
+// Up and down as the Tree panel lists them.
+void ui_move_node(ui_state *s, int by) {
+    int16_t order[LS_MAX_ROWS];
+    bool shown[LS_MAX_ROWS];
+    const ls_step *step = ui_viewed(s);
+    if (!step) return;
+    ui_tree_order(step, order);
+    ui_rows_tree(s, step, shown);
+    const int from = ui_inspected(s);
+    int at = 0;
+    while (order[at] != from) at++;
+    s->node = from;
+    for (at += by; at >= 0 && at < step->n_nodes; at += by)
+        if (shown[order[at]]) {
+            s->node = order[at];
+            break;
+        }
+}
+
+// To the parent or the first child.
+void ui_move_deeper(ui_state *s, bool deeper) {
+    const ls_step *step = ui_viewed(s);
+    if (!step) return;
+    const int node = ui_inspected(s);
+    s->node = node;
+    if (!deeper && node > 0) s->node = step->nodes[node].parent;
+    for (int i = node + 1; deeper && i < step->n_nodes; i++)
+        if (step->nodes[i].parent == node) {
+            s->node = i;
+            break;
+        }
+}
+
+// To the token before or after in the output, and to the step that made it.
+void ui_move_token(ui_state *s, int by) {
+    const ls_step *step = ui_viewed(s);
+    if (!step) return;
+    int at = s->node >= 0 ? 0 : by > 0 ? -1 : step->n_emitted; // without a cursor: into the step
+    for (int i = 0; s->node >= 0 && i < step->n_emitted; i++)
+        if (step->path[i] == s->node) at = i;
+    at += by;
+    int64_t view = (int64_t)ui_viewed_index(s);
+    if (at < 0 || at >= step->n_emitted) {
+        view += by;
+        if (view < 0 || view >= (int64_t)s->n_steps) return;
+        ui_look_at(s, view);
+        step = ui_step(s, view);
+        at = by > 0 ? 0 : step->n_emitted - 1;
+    }
+    s->view = (size_t)view;
+    s->live = false;
+    s->node = step->path[at];
+}
+
+void ui_move(ui_state *s, int64_t by) {
+    if (s->n_steps) ui_look_at(s, (int64_t)ui_viewed_index(s) + by);
+    else ui_look_at(s, 0);
+}

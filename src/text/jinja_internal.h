@@ -1,4 +1,4 @@
-// Shared by jinja.c (statements) and jinja_expr.c (expressions).
+// Shared by jinja.c (statements), jinja_expr.c (expressions) and jinja_value.c (what can be done with values).
 #pragma once
 #include "text/jinja.h"
 
@@ -62,3 +62,25 @@ bool j_take(jvm *m, const char *op);     // the operator op, if it is next
 bool j_word(jvm *m, const char *word);   // the name `word`, if it is next
 ls_str j_name(jvm *m);                   // any name; n 0: none is next
 jvalue j_expr(jvm *m, bool conditional); // conditional: "a if b else c" is allowed
+
+// ---- values
+
+enum { J_MAX_ARGS = 8 };
+typedef struct { // of a call: (a, b, name=c)
+    jvalue v[J_MAX_ARGS];
+    ls_str name[J_MAX_ARGS]; // n 0: by position
+    int n;
+} jarguments;
+
+bool j_equals(ls_str s, const char *what);
+bool j_same(const jvalue *a, const jvalue *b);
+bool j_contains(jvm *m, const jvalue *in, const jvalue *what);
+jvalue j_list(jvm *m, size_t n);
+jvalue j_joined(jvm *m, const jvalue *a, const jvalue *b);
+jvalue j_function(jvm *m, ls_str name, const jarguments *a);
+jvalue j_method(jvm *m, const jvalue *of, ls_str name, const jarguments *a);
+jvalue j_filter(jvm *m, const jvalue *of, ls_str name, const jarguments *a);
+bool j_test(jvm *m, const jvalue *v, ls_str name);
+jvalue j_attribute(jvm *m, const jvalue *of, ls_str name);
+jvalue j_element(jvm *m, const jvalue *of, const jvalue *at);
+jvalue j_slice(jvm *m, const jvalue *of, const jvalue *from, const jvalue *to, const jvalue *step);

@@ -53,10 +53,8 @@ class Folders(unittest.TestCase):
                       {"eos_token": "<|im_end|>", "model_max_length": 1000000000000000019884624838656},
                       {"eos_token_id": [562, 560]})
         about = json.loads(run("models", "info", path, "--json").stdout)
-        inner = about.get("model", about)
-        text = json.dumps(inner)
-        for part in ('"qwen3"', '"chatml"', '"byte-level BPE"', str(ROWS)):
-            self.assertIn(part, text)
+        self.assertEqual([about["model"][k] for k in ("architecture", "chat", "tokenizer", "vocab")],
+                         ["qwen3", "chatml", "byte-level BPE", ROWS])
         t = self.tokens(path, "Hi <|im_end|>", "--chat")
         self.assertEqual(t["tokens"][0], "<|im_start|>")
         self.assertEqual([i for i in t["ids"] if i == 562], [562, 562])  # of system and user; the user's own is text
@@ -114,7 +112,7 @@ class Folders(unittest.TestCase):
         shutil.copy(os.path.join(path, "model.safetensors"), small)
         r = run("generate", "--model", small, "--prompt", "Hi")
         self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
-        self.assertIn("a gemma2 has no tensor 'lm_head.weight'" if "lm_head" in r.stderr else "tensor", r.stderr)
+        self.assertIn("no tensor 'blk.0.ffn_norm.weight'", r.stderr)
 
 
 if __name__ == "__main__":

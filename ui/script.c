@@ -190,7 +190,8 @@ ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *pla
     if (play->script) code = follow(&p, play->script, err);
     else go_to_end(&p, o->prompt != NULL);
     draw(&p);
-    if (!code && p.state.run_state == LS_STATE_FAILED) code = ls_fail(err, LS_E_BACKEND, "%s", p.state.message);
+    if (!code && p.state.run_state == LS_STATE_FAILED) // the message line may have been cleared by a key
+        code = ls_fail(err, LS_E_BACKEND, "%s", p.state.n_log ? p.state.log[(p.state.n_log - 1) % UI_LOG_LINES] : "");
     if (p.filming) {
         ui_cast_end(&p.cast, (double)(ls_now_ns() - p.start_ns) / 1e9 + HOLD_S);
         if (!code) code = ls_write_file(play->cast, &p.film, err);

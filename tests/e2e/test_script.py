@@ -132,6 +132,12 @@ reject decode.budget         auto
             r, _ = self.play(d, "wait READY\nkey Esc :\ntype save /tmp/x\nkey Enter\nwait no conversation to save\n", *SCRIPT)
             self.assertEqual((r.returncode, r.stderr), (0, ""))
 
+    def test_a_model_that_cannot_be_loaded(self):
+        with tempfile.TemporaryDirectory() as d:
+            r, _ = self.play(d, "wait FAILED\nkey Esc L\nwait 1 message\n", "--model", "/nonexistent.gguf")
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
+            self.assertIn("logitspec: no model '/nonexistent.gguf'", r.stderr)
+
     def test_films_of_runs_recordings_and_demos(self):
         with tempfile.TemporaryDirectory() as d:
             cast, trace = os.path.join(d, "x.cast"), os.path.join(d, "t.jsonl")

@@ -5,7 +5,7 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
-.PHONY: all run test embed fuzz check-model bench-cpu setup test-setup clean help install lint format unit
+.PHONY: all run test cuda gpu-check gpu-bundle embed fuzz check-model bench-cpu setup test-setup clean help install lint format unit
 
 CC ?= gcc
 ifeq ($(origin CC),default)
@@ -76,9 +76,10 @@ kernels_portable_CFLAGS := -ffp-contract=off
 
 TORCH_CXXFLAGS := -std=c++20 -O2 -g $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden -fopenmp \
   -D_GLIBCXX_USE_CXX11_ABI=1 -Isrc -isystem $(TORCH_DIR)/include -isystem $(TORCH_DIR)/include/torch/csrc/api/include
-TORCH_SRC := $(wildcard src/torch/*.cpp)
-TORCH_OBJ := $(patsubst %.cpp,build/obj/%.o,$(TORCH_SRC))
-TORCH_KERNEL_OBJ := $(patsubst %.c,build/obj/%.o,$(KERNEL_SRC))
+torch_obj = $(patsubst %,build/obj/src/torch/%.o,$(1))
+# in every compute library: loading, timelines, what packs and unpacks weights
+TORCH_COMMON := $(call torch_obj,lst_open lst_session) $(patsubst %.c,build/obj/%.o,$(KERNEL_SRC)) \
+  $(addprefix build/obj/pic/src/base/,rng.o clock.o sample.o mem.o)
 
 # Objects depend on which libtorch they were compiled against.
 build/obj/torch-dir: FORCE
@@ -92,11 +93,53 @@ build/obj/pic/%.o: %.c
 	@mkdir -p $(@D)
 	@echo '  CC   $< (pic)'
 	$(Q)$(CC) $(CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
-build/liblstorch.so: $(TORCH_OBJ) $(TORCH_KERNEL_OBJ) $(addprefix build/obj/pic/src/base/,rng.o clock.o sample.o mem.o) src/torch/lst.map
+TORCH_LINK = $(CXX) -shared -o $@ $(filter %.o,$^) -Wl,--version-script=src/torch/lst.map \
+  -Wl,-rpath,'$$ORIGIN' -Wl,-rpath,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -fopenmp \
+  -Wl,-rpath-link,$(TORCH_DIR)/lib
+build/liblstorch.so: $(call torch_obj,lst_cpu) $(TORCH_COMMON) src/torch/lst.map
 	@echo '  LINK $@'
-	$(Q)$(CXX) -shared -o $@ $(filter %.o,$^) -Wl,--version-script=src/torch/lst.map \
-	  -Wl,-rpath,'$$ORIGIN' -Wl,-rpath,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -fopenmp \
-	  -Wl,-rpath-link,$(TORCH_DIR)/lib
+	$(Q)$(TORCH_LINK)
+
+# ---- the GPU library, by the CUDA toolkit's nvcc. Machine code for Ampere (8.x) and Hopper, PTX for what is newer;
+# CUDA_ARCH=all adds machine code for 8.6, 8.9, 10.0 and 12.0, CUDA_ARCH=90 is for that alone.
+NVCC ?= $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
+CUDA_HOME ?= $(if $(NVCC),$(abspath $(dir $(realpath $(NVCC)))..))
+CUDA_ARCH ?= default
+GPU_ARCHS := $(if $(filter default,$(CUDA_ARCH)),80 90,$(if $(filter all,$(CUDA_ARCH)),80 86 89 90 100 120,$(CUDA_ARCH)))
+GPU_CODE := $(foreach a,$(GPU_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+  $(foreach a,$(lastword $(GPU_ARCHS)),-gencode arch=compute_$(a),code=compute_$(a))
+GPU_SRC := $(wildcard src/torch/kernels/*.cu)
+# no contraction that is not written: a row's bits must not depend on which variant of a kernel computes it
+NVCCFLAGS := -std=c++17 -O3 --fmad=false -lineinfo -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Isrc $(GPU_CODE)
+cuda:
+	@test -n '$(NVCC)' || { echo "cuda: nvcc was not found: install the CUDA toolkit 13 (Debian: nvidia-cuda-toolkit, or NVIDIA's \
+	package), or set NVCC=PATH" >&2; exit 1; }
+	@test -n '$(TORCH_DIR)' || { echo "cuda: libtorch is not set up: 'make setup', or LIBTORCH=DIR" >&2; exit 1; }
+	@test -e $(TORCH_DIR)/lib/libc10_cuda.so || { echo "cuda: $(TORCH_DIR) is a libtorch without CUDA (no libc10_cuda.so)" >&2; exit 1; }
+	@$(MAKE) build/liblstorch_cuda.so
+build/obj/gpu-code: FORCE
+	@mkdir -p build/obj; echo '$(NVCC) $(NVCCFLAGS)' | cmp -s - $@ || echo '$(NVCC) $(NVCCFLAGS)' > $@
+build/obj/%.cu.o: %.cu build/obj/gpu-code
+	@mkdir -p $(@D)
+	@echo '  NVCC $<'
+	$(Q)$(NVCC) $(NVCCFLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $<
+$(call torch_obj,gpu_runtime): TORCH_CXXFLAGS += -isystem $(CUDA_HOME)/include
+build/liblstorch_cuda.so: $(call torch_obj,lst_cuda gpu_runtime) $(GPU_SRC:%.cu=build/obj/%.cu.o) $(TORCH_COMMON) src/torch/lst.map
+	@echo '  LINK $@'
+	$(Q)$(TORCH_LINK) -lc10_cuda -L$(CUDA_HOME)/lib64 -lcudart
+
+# The same library on a device that is emulated on the CPU, for tests: the kernels' sources as they are.
+EMULATED := $(patsubst %,$(B)/obj/emulated/%.o,$(GPU_SRC) $(wildcard tests/gpu/*.cpp))
+EMULATED_CXXFLAGS := -std=c++20 -O2 -g $(WARN) -Wno-unknown-pragmas -ffp-contract=off -fPIC -fvisibility=hidden -fopenmp -Isrc -I. \
+  -include tests/gpu/emulation.h $(SANFLAGS)
+$(B)/obj/emulated/%.o: %
+	@mkdir -p $(@D)
+	@echo '  CXX  $< (emulated device)'
+	$(Q)$(CXX) $(EMULATED_CXXFLAGS) -MMD -MP -x c++ -c -o $@ $<
+build/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda) $(EMULATED) $(TORCH_COMMON) src/torch/lst.map
+	@mkdir -p $(@D)
+	@echo '  LINK $@'
+	$(Q)$(TORCH_LINK)
 
 # ---- tests
 $(B)/tests/%: $(B)/obj/tests/unit/%.o $(call obj,$(TEST_LIB_SRC)) $(CORE_OBJ) $(UI_OBJ) $(CLI_LIB_OBJ) $(KERNEL_OBJ)
@@ -104,7 +147,13 @@ $(B)/tests/%: $(B)/obj/tests/unit/%.o $(call obj,$(TEST_LIB_SRC)) $(CORE_OBJ) $(
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
 
-unit: $(TEST_BIN) $(B)/embed
+# Kernels against their plain twins, on the emulated device.
+$(B)/tests/test_gpu_kernels: $(B)/obj/tests/gpu/kernels.o $(EMULATED) $(KERNEL_OBJ) $(CORE_OBJ) $(B)/obj/tests/unit/random_tensor.o
+	@mkdir -p $(@D)
+	@echo '  LINK $@'
+	$(Q)$(CXX) $(LDFLAGS) -fopenmp -o $@ $^ $(LDLIBS)
+
+unit: $(TEST_BIN) $(B)/tests/test_gpu_kernels $(B)/embed $(if $(TORCH_DIR),build/tests/liblstorch_emulated.so)
 
 # PATTERN=word runs the test programs whose name holds it.
 test: test-setup

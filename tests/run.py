@@ -21,7 +21,7 @@ class Count:
 def run_unit(program):
     name = os.path.basename(program)
     start = time.monotonic()
-    env = dict(os.environ, UBSAN_OPTIONS="print_stacktrace=1",
+    env = dict(os.environ, UBSAN_OPTIONS="print_stacktrace=1", GOMP_SPINCOUNT="2000",
                XDG_CACHE_HOME=os.path.join(os.path.dirname(os.path.abspath(program)), "cache"))
     p = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
                        cwd=os.path.dirname(HERE), text=True, errors="replace")
@@ -63,6 +63,7 @@ def main():
     build = sys.argv[1] if len(sys.argv) > 1 else "build"
     pattern = sys.argv[2] if len(sys.argv) > 2 else ""
     os.environ["LOGITSPEC_BUILD"] = os.path.abspath(build)
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # what runs here is the CPU, and a GPU that is emulated
     compute = os.path.join(os.path.dirname(HERE), "build", "liblstorch.so")  # the sanitizer build uses it too
     if os.path.exists(compute):
         os.environ["LOGITSPEC_LSTORCH"] = compute

@@ -41,17 +41,43 @@ static void check_compute(report *r) {
     free(detail);
 }
 
+// Whether a GPU will be used, and why not.
+static void check_device(report *r, const ls_checkpoint *c, const ls_backend_options *opt) {
+    ls_device_choice choice;
+    ls_err err = {0};
+    ls_gpus gpus;
+    ls_gpus_look(&gpus);
+    for (int i = 0; i < gpus.n; i++) {
+        char *what = ls_format("cuda:%d", i);
+        char *detail =
+            ls_format("%s; %llu of %llu MiB free", gpus.gpu[i].name, (unsigned long long)(gpus.gpu[i].free_bytes >> 20),
+                      (unsigned long long)(gpus.gpu[i].total_bytes >> 20));
+        say(r, what, true, false, detail);
+        free(detail);
+        free(what);
+    }
+    if (!gpus.n) say(r, "gpu", false, false, gpus.problem);
+    if (!c) return;
+    const bool ok = !ls_device_choose(&choice, c, opt, &err);
+    char *detail =
+        ok ? ls_format("--device %s runs on %s: %s", opt->device, choice.device, choice.why) : ls_strdup(err.msg);
+    say(r, "device", ok, true, detail);
+    free(detail);
+}
+
 static void check_model(report *r, const ls_model_options *model) {
     ls_model m;
     ls_err err = {0};
     if (ls_model_load_text(&m, model, &err)) {
         say(r, "model", false, true, err.msg);
+        check_device(r, NULL, &model->backend);
         return;
     }
     char *detail = ls_format("%s: %d tokens of vocabulary, chat frame %s", *m.file ? m.file : m.name,
                              ls_vocab_size(m.vocab), m.chat ? ls_chat_name(m.chat) : m.chat_problem);
     say(r, "model", true, true, detail);
     free(detail);
+    if (m.checkpoint) check_device(r, m.checkpoint, &model->backend);
     ls_model_free(&m);
 }
 

@@ -14,7 +14,7 @@ struct ls_backend {
     // facts
     int32_t n_vocab, n_context, threads;
     bool exact; // a row's bits do not depend on the rest of the forward
-    char device[32], dtype[16], kernel[80], version[48];
+    char device[32], dtype[16], kernel[128], version[48];
     // calls; see lst.h for the meaning of each
     ls_code (*prefill)(ls_backend *b, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
                        ls_progress progress, void *ud, ls_err *err);

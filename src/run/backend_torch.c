@@ -8,17 +8,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // Every function of lst.h that is used, once: the table, the loading and the types come from this list.
 #define LST_FUNCTIONS(X)                                                                                               \
     X(abi_version)                                                                                                     \
     X(last_error)                                                                                                      \
-    X(cpu_level)                                                                                                       \
+    X(device)                                                                                                          \
     X(model_open)                                                                                                      \
     X(model_info)                                                                                                      \
     X(model_close)                                                                                                     \
     X(session_new)                                                                                                     \
-    X(session_free) X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path) X(rewind) X(row_logits) X(probe)
+    X(session_free) X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path) X(rewind) X(row_logits) X(timings) X(probe)
+
+// One library a kind of device, so that a machine without a GPU loads nothing of CUDA.
+static const struct {
+    const char *file, *variable, *make;
+} flavours[] = {{"liblstorch.so", "LOGITSPEC_LSTORCH", "run 'make setup' and 'make', or set LIBTORCH="},
+                {"liblstorch_cuda.so", "LOGITSPEC_LSTORCH_CUDA", "run 'make cuda' (it needs the CUDA toolkit)"}};
+enum { ON_CPU, ON_GPU };
 
 typedef struct {
     void *handle;
@@ -34,15 +42,15 @@ typedef struct {
     lst_session *session;
 } torch_backend;
 
-static ls_code load_library(library *lib, ls_err *err) {
+static ls_code load_library(library *lib, int flavour, ls_err *err) {
     char *tries[4] = {0};
     int n = 0;
-    const char *set = getenv("LOGITSPEC_LSTORCH");
+    const char *set = getenv(flavours[flavour].variable), *file = flavours[flavour].file;
     if (set) tries[n++] = ls_strdup(set);
     else {
-        tries[n++] = ls_format("%s/liblstorch.so", ls_exe_dir());
-        tries[n++] = ls_format("%s/../liblstorch.so", ls_exe_dir()); // build/san, build/tests
-        tries[n++] = ls_format("%s/../lib/logitspec/liblstorch.so", ls_exe_dir());
+        tries[n++] = ls_format("%s/%s", ls_exe_dir(), file);
+        tries[n++] = ls_format("%s/../%s", ls_exe_dir(), file); // build/san, build/tests
+        tries[n++] = ls_format("%s/../lib/logitspec/%s", ls_exe_dir(), file);
     }
     // Threads meet some 200 times a forward. OpenMP's default is to spin there for milliseconds, which beside other
     // work costs whole time slices (measured on two cores beside another decoder: 245 ms a forward; with this 17). The
@@ -51,21 +59,19 @@ static ls_code load_library(library *lib, ls_err *err) {
     for (int i = 0; i < n && !lib->handle; i++) lib->handle = dlopen(tries[i], RTLD_NOW | RTLD_LOCAL);
     for (int i = 0; i < n; i++) free(tries[i]);
     if (!lib->handle)
-        return ls_fail(err, LS_E_BACKEND,
-                       "the compute library liblstorch.so cannot be loaded (%.300s): run 'make setup' "
-                       "and 'make', or set LIBTORCH=",
-                       dlerror());
+        return ls_fail(err, LS_E_BACKEND, "the compute library %s cannot be loaded (%.300s): %s", file, dlerror(),
+                       flavours[flavour].make);
     const char *missing = NULL;
 #define X(name)                                                                                                        \
     lib->name = (__typeof__(&lst_##name))(uintptr_t)dlsym(lib->handle, "lst_" #name);                                  \
     if (!lib->name) missing = "lst_" #name;
     LST_FUNCTIONS(X)
 #undef X
-    if (missing) return ls_fail(err, LS_E_BACKEND, "liblstorch.so lacks %s: rebuild it with 'make'", missing);
+    if (missing)
+        return ls_fail(err, LS_E_BACKEND, "%s lacks %s: rebuild it: %s", file, missing, flavours[flavour].make);
     if (lib->abi_version() != LST_ABI_VERSION)
-        return ls_fail(err, LS_E_BACKEND,
-                       "liblstorch.so has interface version %d, this program needs %d: rebuild it with 'make'",
-                       lib->abi_version(), LST_ABI_VERSION);
+        return ls_fail(err, LS_E_BACKEND, "%s has interface version %d, this program needs %d: rebuild it: %s", file,
+                       lib->abi_version(), LST_ABI_VERSION, flavours[flavour].make);
     return LS_OK;
 }
 
@@ -146,9 +152,9 @@ typedef struct shared_model {
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER; // over the list, and over opening
 static shared_model *shared_models;
 
-static char *key_of(const ls_checkpoint *c, const ls_backend_options *opt) {
+static char *key_of(const ls_checkpoint *c, const ls_backend_options *opt, const char *device) {
     ls_buf key = {0};
-    ls_buf_fmt(&key, "%s %s %s %d %016llx", opt->device, opt->dtype, opt->weights, opt->threads,
+    ls_buf_fmt(&key, "%s %s %s %d %016llx", device, opt->dtype, opt->weights, opt->threads,
                (unsigned long long)c->config_hash);
     for (int i = 0; i < c->n_files; i++)
         ls_buf_fmt(&key, " %llu %lld.%09lld %s", (unsigned long long)c->files[i].n_bytes,
@@ -167,8 +173,8 @@ static int read_tensor(void *ud, int32_t i, void *dst) {
     return ls_checkpoint_read(l->c, i, dst, &l->err) != LS_OK;
 }
 
-static ls_code open_weights(torch_backend *b, const ls_checkpoint *c, const ls_backend_options *opt, lst_model **out,
-                            ls_err *err) {
+static ls_code open_weights(torch_backend *b, const ls_checkpoint *c, const ls_backend_options *opt, const char *device,
+                            lst_model **out, ls_err *err) {
     const ls_hparams *h = &c->hparams;
     lst_tensor *t = ls_calloc((size_t)c->n_tensors, sizeof *t);
     for (int i = 0; i < c->n_tensors; i++) {
@@ -201,7 +207,7 @@ static ls_code open_weights(torch_backend *b, const ls_checkpoint *c, const ls_b
                             .window = h->window,
                             .local = h->local};
     loading l = {{opt->progress, opt->ud}, c, {0}};
-    const lst_open_options o = {sizeof o,     opt->device,    opt->dtype,  opt->weights,
+    const lst_open_options o = {sizeof o,     device,         opt->dtype,  opt->weights,
                                 opt->threads, relay_progress, read_tensor, &l};
     const int failure = b->lib.model_open(out, &hp, t, c->n_tensors, &o);
     free(t);
@@ -213,15 +219,16 @@ static ls_code open_weights(torch_backend *b, const ls_checkpoint *c, const ls_b
     return ls_checkpoint_unchanged(c, err);
 }
 
-static ls_code open_shared(torch_backend *b, const ls_checkpoint *c, const ls_backend_options *opt, ls_err *err) {
+static ls_code open_shared(torch_backend *b, const ls_checkpoint *c, const ls_backend_options *opt, const char *device,
+                           ls_err *err) {
     ls_code code = LS_OK;
-    char *key = key_of(c, opt);
+    char *key = key_of(c, opt, device);
     pthread_mutex_lock(&shared_lock);
     shared_model *s = shared_models;
     while (s && strcmp(s->key, key)) s = s->next;
     if (!s) {
         lst_model *model = NULL;
-        code = open_weights(b, c, opt, &model, err);
+        code = open_weights(b, c, opt, device, &model, err);
         if (!code) {
             s = ls_malloc(sizeof *s);
             *s = (shared_model){shared_models, key, model, 0};
@@ -259,16 +266,130 @@ static void close_backend(ls_backend *base) {
     free(b);
 }
 
-int32_t ls_context_for(const ls_hparams *h, uint64_t memory) {
-    const uint64_t room = memory / 2 / ls_hparams_kv_bytes(h);
-    if (!memory || room >= (uint64_t)h->n_context || h->n_context <= LS_MIN_CONTEXT) return h->n_context;
+static int32_t context_in(const ls_hparams *h, uint64_t room) {
+    if (room >= (uint64_t)h->n_context || h->n_context <= LS_MIN_CONTEXT) return h->n_context;
     return room < LS_MIN_CONTEXT ? LS_MIN_CONTEXT : (int32_t)room;
 }
 
-static ls_code choose_context(const ls_hparams *h, int32_t asked, int32_t *out, ls_err *err) {
+int32_t ls_context_for(const ls_hparams *h, uint64_t memory) {
+    return memory ? context_in(h, memory / 2 / ls_hparams_kv_bytes(h)) : h->n_context;
+}
+
+// ---- which device
+
+// A GPU's keys and values take half of the CPU's: they are bf16.
+static uint64_t gpu_kv_bytes(const ls_hparams *h) {
+    return ls_hparams_kv_bytes(h) / 2;
+}
+
+// Device memory that weights take, about, and that forwards do beside keys and values.
+static uint64_t gpu_weight_bytes(const ls_checkpoint *c, const char *weights) {
+    const double bits = !strcmp(weights, "q8") ? 8.5 : !strcmp(weights, "q4") ? 5 : strcmp(weights, "auto") ? 16 : 0;
+    uint64_t n = 0;
+    for (int i = 0; i < c->n_tensors; i++) {
+        const ls_tensor *t = &c->tensors[i];
+        n += bits > 0 && t->n_out > 1 ? (uint64_t)((double)(t->n_in * t->n_out) * bits / 8) : t->n_bytes;
+    }
+    return n;
+}
+static uint64_t gpu_work_bytes(const ls_hparams *h) {
+    return ((uint64_t)512 << 20) + (uint64_t)LST_MAX_ROWS * (uint64_t)h->n_vocab * sizeof(float);
+}
+
+static bool has_nvidia_device(void) {
+    static const char *const places[] = {"/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/nvhost-gpu"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (!access(places[i], F_OK)) return true;
+    return getenv(flavours[ON_GPU].variable) != NULL;
+}
+
+void ls_gpus_look(ls_gpus *out) {
+    *out = (ls_gpus){.present = has_nvidia_device()};
+    library lib = {0};
+    ls_err err = {0};
+    if (!out->present)
+        snprintf(out->problem, sizeof out->problem, "no NVIDIA GPU is in this machine (no /dev/nvidiactl)");
+    else if (load_library(&lib, ON_GPU, &err)) snprintf(out->problem, sizeof out->problem, "%s", err.msg);
+    else {
+        lst_device_info info = {.size = sizeof info};
+        while (out->n < LS_MAX_GPUS && !lib.device(out->n, &info)) {
+            ls_gpu *g = &out->gpu[out->n++];
+            snprintf(g->name, sizeof g->name, "%s", info.name);
+            g->free_bytes = info.free_bytes;
+            g->total_bytes = info.total_bytes;
+        }
+        if (!out->n) snprintf(out->problem, sizeof out->problem, "%s", lib.last_error());
+    }
+}
+
+static int gpu_number(const char *device) { // of "cuda" or "cuda:N"
+    return device[4] ? atoi(device + 5) : 0;
+}
+
+static bool gpu_fits(const ls_gpu *g, const ls_checkpoint *c, const ls_backend_options *opt, ls_err *err) {
+    const uint64_t weights = gpu_weight_bytes(c, opt->weights), work = gpu_work_bytes(&c->hparams),
+                   kv = gpu_kv_bytes(&c->hparams) * (uint64_t)(opt->context ? opt->context : LS_MIN_CONTEXT);
+    if (weights + work + kv <= g->free_bytes) return true;
+    ls_fail(err, LS_E_RANGE,
+            "the model needs about %llu MiB of GPU memory (weights %llu, %d tokens of context %llu, forwards %llu), "
+            "%llu are "
+            "free: %stake a shorter --context, or --device cpu",
+            (unsigned long long)((weights + work + kv) >> 20), (unsigned long long)(weights >> 20),
+            opt->context ? opt->context : LS_MIN_CONTEXT, (unsigned long long)(kv >> 20),
+            (unsigned long long)(work >> 20), (unsigned long long)(g->free_bytes >> 20),
+            strcmp(opt->weights, "q4") ? "take --weights q8 or q4, " : "");
+    return false;
+}
+
+ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls_backend_options *opt, ls_err *err) {
+    ls_err no_room;
+    *out = (ls_device_choice){0};
+    snprintf(out->device, sizeof out->device, "%s", opt->device);
+    snprintf(out->why, sizeof out->why, "it was asked for");
+    const bool is_auto = !strcmp(opt->device, "auto");
+    if (is_auto) {
+        snprintf(out->device, sizeof out->device, "cpu");
+        if (strcmp(opt->dtype, "auto") && strcmp(opt->dtype, "bf16")) {
+            snprintf(out->why, sizeof out->why, "dtype %.20s is the CPU's", opt->dtype);
+            return LS_OK;
+        }
+    } else if (!strcmp(opt->device, "cpu")) return LS_OK;
+    ls_gpus_look(&out->gpus);
+    const int number = is_auto ? 0 : gpu_number(opt->device), n = out->gpus.n;
+    if (!n) {
+        snprintf(out->why, sizeof out->why, "%s", out->gpus.problem);
+        return is_auto ? LS_OK
+                       : ls_fail(err, LS_E_BACKEND, "--device %s cannot be used: %s", opt->device, out->gpus.problem);
+    }
+    if (number >= n)
+        return ls_fail(err, LS_E_RANGE, "--device %s: there %s only %d GPU%s (cuda:0%s)", opt->device,
+                       n > 1 ? "are" : "is", n, n > 1 ? "s" : "", n > 1 ? " and on" : "");
+    if (!gpu_fits(&out->gpus.gpu[number], c, opt, &no_room)) {
+        snprintf(out->why, sizeof out->why, "%.580s", no_room.msg);
+        return is_auto ? LS_OK : ls_fail(err, no_room.code, "%s", no_room.msg);
+    }
+    if (is_auto) {
+        snprintf(out->device, sizeof out->device, "cuda");
+        snprintf(out->why, sizeof out->why, "a GPU can be used and the model fits into its memory");
+    }
+    return LS_OK;
+}
+
+// After the weights are there: what is left is known.
+static ls_code choose_context(const torch_backend *b, const ls_hparams *h, const char *device, int32_t asked,
+                              int32_t *out, ls_err *err) {
     if (asked > h->n_context)
         return ls_fail(err, LS_E_RANGE, "a context of %d tokens was asked for, the model has %d", asked, h->n_context);
-    *out = asked ? asked : ls_context_for(h, ls_memory_free());
+    *out = asked;
+    if (asked) return LS_OK;
+    if (!strcmp(device, "cpu")) {
+        *out = ls_context_for(h, ls_memory_free());
+        return LS_OK;
+    }
+    lst_device_info info = {.size = sizeof info};
+    if (b->lib.device(gpu_number(device), &info)) return failed(b, LST_E_BACKEND, err);
+    const uint64_t work = gpu_work_bytes(h), left = info.free_bytes > work ? info.free_bytes - work : 0;
+    *out = context_in(h, left / gpu_kv_bytes(h));
     return LS_OK;
 }
 
@@ -285,9 +406,13 @@ ls_code ls_backend_torch_open(ls_backend **out, const ls_checkpoint *c, const ls
                            .row_logits = row_logits,
                            .close = close_backend};
     lst_model_info_t info = {.size = sizeof info};
-    ls_code code = load_library(&b->lib, err);
-    if (!code) code = choose_context(&c->hparams, opt->context, &b->base.n_context, err);
-    if (!code) code = open_shared(b, c, opt, err);
+    ls_device_choice choice;
+    const char *const device = choice.device;
+    ls_code code = ls_device_choose(&choice, c, opt, err);
+    if (!code) code = load_library(&b->lib, strcmp(device, "cpu") ? ON_GPU : ON_CPU, err);
+    if (!code && opt->context) code = choose_context(b, &c->hparams, device, opt->context, &b->base.n_context, err);
+    if (!code) code = open_shared(b, c, opt, device, err);
+    if (!code) code = choose_context(b, &c->hparams, device, opt->context, &b->base.n_context, err);
     int failure = 0;
     if (!code && (failure = b->lib.session_new(&b->session, b->shared->model, b->base.n_context)) == 0)
         failure = b->lib.model_info(b->shared->model, &info);
@@ -304,18 +429,17 @@ ls_code ls_backend_torch_open(ls_backend **out, const ls_checkpoint *c, const ls
         snprintf(b->base.dtype, sizeof b->base.dtype, "%.6s %.8s", info.weights, info.dtype);
     else snprintf(b->base.dtype, sizeof b->base.dtype, "%s", info.dtype);
     snprintf(b->base.kernel, sizeof b->base.kernel, "%s", info.kernel);
-    snprintf(b->base.version, sizeof b->base.version, "libtorch %s", info.torch_version);
+    snprintf(b->base.version, sizeof b->base.version, "%s", info.version);
     *out = &b->base;
     return LS_OK;
 }
 
 ls_code ls_backend_torch_probe(char *level, size_t n, ls_err *err) {
     library lib = {0};
-    ls_code code = load_library(&lib, err);
+    ls_code code = load_library(&lib, ON_CPU, err);
     if (code) return code;
-    snprintf(level, n, "%s", lib.cpu_level());
-    return *level ? LS_OK
-                  : ls_fail(err, LS_E_USAGE,
-                            "LOGITSPEC_CPU='%.40s' is no CPU level (portable, avx2, avx512, avx512vnni, amx)",
-                            getenv("LOGITSPEC_CPU"));
+    lst_device_info info = {.size = sizeof info};
+    if (lib.device(0, &info)) return ls_fail(err, LS_E_USAGE, "%s", lib.last_error());
+    snprintf(level, n, "%s", info.name);
+    return LS_OK;
 }

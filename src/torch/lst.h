@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define LST_ABI_VERSION 2
+#define LST_ABI_VERSION 3
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one forward_tree */
 
@@ -74,8 +74,9 @@ typedef int (*lst_progress)(void *ud, const char *stage, double fraction);
 
 typedef struct {
     uint32_t size;
-    const char *device; /* "auto" or "cpu" */
-    const char *dtype;  /* "auto", "f32", "i16", "i8" (matmul inputs as integers), "bf16"; all of them exact */
+    const char *device; /* "auto" (the library's first), "cpu", "cuda", "cuda:1", ..: what the library is for */
+    /* On the CPU "auto", "f32", "i16", "i8" (matmul inputs as integers), "bf16"; on a GPU "auto", "bf16". All are exact. */
+    const char *dtype;
     /* How weights are kept: "auto" (as the file has them), or "f32", "bf16", "f16", "q8" (8 bits and a scale for 32),
      * "q4" (4 bits, a scale and a least value for 32). */
     const char *weights;
@@ -89,9 +90,9 @@ typedef struct {
 typedef struct {
     uint32_t size;
     char device[32], dtype[16];
-    char kernel[64]; /* e.g. "avx512, f32 from packed weights" */
+    char kernel[128]; /* e.g. "avx512, f32 from packed weights" */
     char weights[16];
-    char torch_version[32];
+    char version[48]; /* of what it runs on: libtorch, CUDA */
     int32_t threads;
     int32_t exact; /* 1: a row's bits depend on its token, position and ancestors only */
     uint64_t weight_bytes;
@@ -120,7 +121,14 @@ typedef struct {
 
 int32_t lst_abi_version(void);
 const char *lst_last_error(void);
-const char *lst_cpu_level(void); /* of the kernels, by CPU and LOGITSPEC_CPU: "amx" ... "portable"; "": no such level */
+
+typedef struct {
+    uint32_t size;
+    char name[128]; /* a GPU's, or the level of the CPU's kernels ("amx" ... "portable"; LOGITSPEC_CPU lowers it) */
+    uint64_t free_bytes, total_bytes; /* of its own memory; 0 on the CPU */
+} lst_device_info;
+/* Device i = 0, 1, ... of this library; LST_E_ARG where there is none: for i = 0 lst_last_error says why. */
+int lst_device(int32_t i, lst_device_info *info);
 
 int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
                    const lst_open_options *opt);
@@ -149,6 +157,12 @@ int lst_row_logits(lst_session *s, int32_t row, float *logits);
 int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n);
 /* Forgets all but the first n committed tokens (row -1 is then unknown). */
 int lst_rewind(lst_session *s, int32_t n);
+typedef struct {
+    uint32_t size;
+    double total_us;  /* of the last forward_tree */
+    double device_us; /* of these a GPU's, from the first copy to the last; NAN on the CPU */
+} lst_timing;
+int lst_timings(const lst_session *s, lst_timing *out);
 /* From now on the last row of every block that is run leaves what it was after the embedding and after each layer
  * ([n_layers + 1][n_embd] floats, owned by the caller; NULL: no longer); for tests and tools. */
 int lst_probe(lst_session *s, float *layers);

@@ -1,13 +1,20 @@
-// What the files of liblstorch share. C++ stays inside this folder.
+// What the files of the compute libraries share. C++ stays inside this folder.
+//
+// lst_open.cpp reads a model's tensors, lst_session.cpp keeps a timeline and checks what callers say; both are in every
+// library. What a device does behind them is a Model and its Engines: lst_cpu.cpp (liblstorch.so) or lst_cuda.cpp
+// (liblstorch_cuda.so).
 #pragma once
 #include <ATen/ATen.h>
 
+#include <cmath>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 extern "C" {
 #include "base/sample.h"
+#include "torch/kernels/gpu.h"
 #include "torch/kernels/kernels.h"
 #include "torch/lst.h"
 }
@@ -48,36 +55,84 @@ template <class F> int guard(F &&body) noexcept {
     }
 }
 
-// A weight matrix, packed for our kernels, and the arithmetic of its input.
+// A weight matrix as a device's kernels read it.
 struct Linear {
     int32_t n_in = 0, n_out = 0;
-    lsk_arith arith = LSK_ARITH_F32;
-    at::Tensor bytes; // uint8 storage behind `packed`
-    at::Tensor bias;  // f32 [n_out]; undefined: none
+    at::Tensor bias; // f32 [n_out], in host memory; undefined: none
+    // on the CPU
+    lsk_arith arith = LSK_ARITH_F32; // of its input
+    at::Tensor bytes;                // storage behind `packed`
     lsk_matrix packed{};
+    // on a GPU
+    lsg_matrix device{};
 };
 
+// Vectors are f32 in host memory.
 struct Layer {
     Linear qkv, out, gate_up, down;
-    // f32 [n_embd]; undefined where the architecture has none: before a sublayer, and of what it adds
+    // [n_embd]; undefined where the architecture has none: before a sublayer, and of what it adds
     at::Tensor attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;
-    at::Tensor q_norm, k_norm; // f32, of a head or of all of them
+    at::Tensor q_norm, k_norm; // of a head or of all of them
 };
+
+// How careful a matmul's input is rounded where the device's arithmetic has two ways.
+enum class Care { usual, more };
+
+// A session's KV cache and forwards. What it is called with was checked.
+class Engine {
+  public:
+    virtual ~Engine() = default;
+    // Rows of a block of a prompt, at most, when so many tokens are committed.
+    virtual int32_t prefill_rows(int32_t length) const = 0;
+    // Commits n tokens at positions length ..; *last describes the row of the last one (NULL: its logits need only be
+    // finite), which becomes row -1.
+    virtual void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
+                         lst_row *last) = 0;
+    // A forward over a tree; rows' parent_* are left NAN at the root where row -1 is not known.
+    virtual void forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
+                         const lst_sampling *sampling, bool last_known, lst_row *rows) = 0;
+    // Commits rows of the last forward, a path; its last one becomes row -1.
+    virtual void keep(int32_t length, const int32_t *rows, int32_t n) = 0;
+    // All but the first n of the committed tokens are forgotten.
+    virtual void rewind(int32_t n) = 0;
+    virtual void top(int32_t row, int32_t k, int32_t *ids, float *logits) = 0;
+    virtual void logits(int32_t row, float *out) = 0; // all of them
+    virtual void probe(float *layers) = 0;            // see lst_probe
+    virtual double device_us() const { return NAN; }  // of the last forward
+};
+
+// The error of a logit that is not finite. stage: 2 * layer, + 1 after its feed-forward part; INT32_MAX: none of them.
+Error bad_logit(int32_t stage);
 
 } // namespace lst
 
 struct lst_model {
     lst_hparams hp{};
-    const lsk_table *kernels = nullptr;
-    const char *dtype = "f32", *kernel = "", *weights = "auto";
+    const char *weights = "auto";
     std::vector<uint8_t> local;      // [n_layers]
     std::vector<float> rope_freq[2]; // [rope_dims / 2]
     int threads = 1;
     std::vector<lst::Layer> layers;
     lst::Linear head;
     at::Tensor output_norm;
-    int embd_type = 0;
-    std::vector<uint8_t> embd; // raw rows
-    size_t embd_row_bytes = 0;
     uint64_t weight_bytes = 0;
+
+    virtual ~lst_model() = default;
+    virtual void info(lst_model_info_t *info) const = 0;
+    virtual std::unique_ptr<lst::Engine> engine(int32_t n_context) = 0;
+
+    // ---- while it is loaded, in this order for each matrix
+    // Makes room; false: type or shape cannot be kept.
+    virtual bool matrix_begin(lst::Linear &l, int ggml_type, lst::Care care) = 0;
+    // Raw rows, a tile's at a time; several threads at once.
+    virtual void matrix_rows(lst::Linear &l, int64_t row, int ggml_type, const uint8_t *raw, int64_t n) = 0;
+    virtual void matrix_end(lst::Linear &l) = 0;
+    // The rows of the input embedding; kept_type: what the output head will be kept as, where it is the same tensor.
+    virtual void embedding(const lst_tensor &t, const uint8_t *raw, int kept_type) = 0;
+    virtual void loaded() = 0;
 };
+
+namespace lst {
+// An empty model on the device that opt names, with its arithmetic chosen (opt's fields are not NULL).
+std::unique_ptr<lst_model> make_model(const lst_hparams &hp, const lst_open_options &opt);
+} // namespace lst

@@ -1,5 +1,6 @@
-// The compute library on small random models: a row's bits depend on its token, position and ancestors only, at every
-// CPU level, dtype, weight format and number of threads. Needs the library (needs:libtorch), no model file.
+// The compute libraries on small random models: a row's bits depend on its token, position and ancestors only, at every
+// CPU level, dtype, weight format and number of threads, and on a GPU (emulated: tests/gpu/emulation.h). Needs the
+// libraries (needs:libtorch), no model file.
 #include "tests/unit/random_tensor.h"
 #include "torch/kernels/kernels.h"
 #include "torch/lst.h"
@@ -31,24 +32,28 @@ enum {
     KV_HEADS = 2,
     HEAD_DIM = 32,
     VOCAB = 208,
-    CONTEXT = 256,
+    CONTEXT = 768,
     MAX_ROWS = 64
 };
 
 static char missing[300];
+static const char *device = "cpu";
 
-static int load(void **state) {
-    (void)state;
-    const char *path = getenv("LOGITSPEC_LSTORCH");
-    void *lib = dlopen(path ? path : "build/liblstorch.so", RTLD_NOW);
+static void use(const char *path, const char *name) {
+    void *lib = dlopen(path, RTLD_NOW);
+    device = name;
+    missing[0] = 0;
     if (!lib) {
         snprintf(missing, sizeof missing, "%s", dlerror());
-        return 0;
+        return;
     }
-#define FIND(name)                                                                                                     \
-    if (!(p_##name = (__typeof__(&name))dlsym(lib, #name))) return -1;
+#define FIND(call) assert_non_null(p_##call = (__typeof__(&call))dlsym(lib, #call));
     CALLS(FIND)
-    return 0;
+}
+
+static void use_cpu(void) {
+    const char *path = getenv("LOGITSPEC_LSTORCH");
+    use(path ? path : "build/liblstorch.so", "cpu");
 }
 
 static void need_library(void) {
@@ -136,7 +141,7 @@ static lst_hparams shape(void) {
 // False: this CPU has no such level.
 static bool open_engine(engine *e, const weights *w, const char *level, const char *dtype, int threads) {
     const lst_hparams hp = shape();
-    const lst_open_options o = {.size = sizeof o, .device = "cpu", .dtype = dtype, .threads = threads};
+    const lst_open_options o = {.size = sizeof o, .device = device, .dtype = dtype, .threads = threads};
     lst_model_info_t info = {.size = sizeof info};
     if (level) setenv("LOGITSPEC_CPU", level, 1);
     assert_int_equal(p_lst_model_open(&e->m, &hp, w->t, w->n, &o), LST_OK);
@@ -156,7 +161,7 @@ static void close_engine(engine *e) {
     p_lst_model_close(e->m);
 }
 
-static const lst_sampling greedy = {.top_p = 1};
+static const lst_sampling greedy = {.top_p = 1}, sampled = {.temperature = 0.8, .top_k = 40, .top_p = 0.9, .seed = 7};
 
 static void prefill_in_pieces(lst_session *s, const int32_t *ids, int32_t n) {
     for (int32_t at = 0, piece; at < n; at += piece) {
@@ -179,39 +184,40 @@ static void permute(const int32_t *tokens, const int32_t *parents, int32_t n, in
     }
 }
 
-static void check_model(const weights *w, const char *level, const char *dtype, bool *there) {
+static void check_model(const weights *w, const char *level, const char *dtype, int32_t longest,
+                        const lst_sampling *how, bool *there) {
     engine tree, line;
     *there = open_engine(&tree, w, level, dtype, 1 + (int)rnd_int(3));
     if (!*there) return;
     assert_true(open_engine(&line, w, level, dtype, 1 + (int)rnd_int(3)));
-    int32_t context[100], tokens[MAX_ROWS], parents[MAX_ROWS], tokens2[MAX_ROWS], parents2[MAX_ROWS], at[MAX_ROWS],
+    int32_t context[CONTEXT], tokens[MAX_ROWS], parents[MAX_ROWS], tokens2[MAX_ROWS], parents2[MAX_ROWS], at[MAX_ROWS],
         root = -1, zero = 0;
     static float logits[MAX_ROWS][VOCAB], other[VOCAB];
     static lst_row rows[MAX_ROWS], rows2[MAX_ROWS], alone;
-    const int32_t n_context = 1 + (int32_t)rnd_int(100), n = 2 + (int32_t)rnd_int(MAX_ROWS - 1);
+    const int32_t n_context = longest - (int32_t)rnd_int(100), n = 2 + (int32_t)rnd_int(MAX_ROWS - 1);
     for (int32_t i = 0; i < n_context; i++) context[i] = (int32_t)rnd_int(VOCAB);
     for (int32_t i = 0; i < n; i++)
         tokens[i] = (int32_t)rnd_int(VOCAB), parents[i] = i ? (int32_t)rnd_int((uint32_t)i) : -1;
     prefill_in_pieces(tree.s, context, n_context);
-    assert_int_equal(p_lst_forward_tree(tree.s, tokens, parents, n, &greedy, rows), LST_OK);
+    assert_int_equal(p_lst_forward_tree(tree.s, tokens, parents, n, how, rows), LST_OK);
     for (int32_t i = 0; i < n; i++) assert_int_equal(p_lst_row_logits(tree.s, i, logits[i]), LST_OK);
     // in another order
     permute(tokens, parents, n, tokens2, parents2, at);
-    assert_int_equal(p_lst_forward_tree(tree.s, tokens2, parents2, n, &greedy, rows2), LST_OK);
+    assert_int_equal(p_lst_forward_tree(tree.s, tokens2, parents2, n, how, rows2), LST_OK);
     for (int32_t i = 0; i < n; i++) {
         assert_int_equal(p_lst_row_logits(tree.s, at[i], other), LST_OK);
         assert_memory_equal(other, logits[i], sizeof other);
         assert_memory_equal(&rows2[at[i]], &rows[i], sizeof *rows);
     }
     // token by token, as plain decoding
-    for (int k = 0; k < 3; k++) {
+    for (int k = longest > 100 ? 2 : 0; k < 3; k++) { // a long context is read once
         int32_t path[MAX_ROWS], depth = 0;
         for (int32_t r = (int32_t)rnd_int((uint32_t)n); r >= 0; r = parents[r]) path[depth++] = r;
         p_lst_session_free(line.s);
         assert_int_equal(p_lst_session_new(&line.s, line.m, CONTEXT), LST_OK);
         prefill_in_pieces(line.s, context, n_context);
         for (int32_t i = depth - 1; i >= 0; i--) {
-            assert_int_equal(p_lst_forward_tree(line.s, &tokens[path[i]], &root, 1, &greedy, &alone), LST_OK);
+            assert_int_equal(p_lst_forward_tree(line.s, &tokens[path[i]], &root, 1, how, &alone), LST_OK);
             assert_int_equal(p_lst_row_logits(line.s, 0, other), LST_OK);
             assert_memory_equal(other, logits[path[i]], sizeof other);
             assert_memory_equal(&alone, &rows[path[i]], sizeof alone);
@@ -221,10 +227,10 @@ static void check_model(const weights *w, const char *level, const char *dtype, 
         if (k == 2) {
             int32_t kept[MAX_ROWS], next = (int32_t)rnd_int(VOCAB);
             for (int32_t i = 0; i < depth; i++) kept[i] = at[path[depth - 1 - i]];
-            assert_int_equal(p_lst_forward_tree(line.s, &next, &root, 1, &greedy, &alone), LST_OK);
+            assert_int_equal(p_lst_forward_tree(line.s, &next, &root, 1, how, &alone), LST_OK);
             assert_int_equal(p_lst_row_logits(line.s, 0, other), LST_OK);
             assert_int_equal(p_lst_keep_path(tree.s, kept, depth), LST_OK);
-            assert_int_equal(p_lst_forward_tree(tree.s, &next, &root, 1, &greedy, rows2), LST_OK);
+            assert_int_equal(p_lst_forward_tree(tree.s, &next, &root, 1, how, rows2), LST_OK);
             assert_memory_equal(rows2, &alone, sizeof alone);
             assert_int_equal(p_lst_row_logits(tree.s, 0, logits[0]), LST_OK);
             assert_memory_equal(other, logits[0], sizeof other);
@@ -236,6 +242,7 @@ static void check_model(const weights *w, const char *level, const char *dtype, 
 
 static void rows_do_not_depend_on_their_company(void **state) {
     (void)state;
+    use_cpu();
     need_library();
     static const char *const levels[] = {NULL, "portable", "avx2", "avx512", "avx512vnni", "amx"};
     static const char *const dtypes[] = {"f32", "i16", "i8", "bf16"};
@@ -246,23 +253,41 @@ static void rows_do_not_depend_on_their_company(void **state) {
             for (size_t t = 0; t < sizeof types / sizeof *types && there && (types[t] || dtypes[d][0] != 'i'); t++)
                 for (int round = 0; round < 3 && there; round++) {
                     weights *w = random_weights(types[t]);
-                    check_model(w, levels[l], dtypes[d], &there);
+                    check_model(w, levels[l], dtypes[d], 100, round == 1 ? &sampled : &greedy, &there);
                     free_weights(w);
                 }
         if (levels[l]) print_message("LOGITSPEC_CPU=%s: %s\n", levels[l], there ? "checked" : "not on this CPU");
     }
 }
 
+static void nor_on_a_gpu(void **state) {
+    (void)state;
+    use("build/tests/liblstorch_emulated.so", "cuda");
+    need_library();
+    static const struct {
+        int type, longest;
+    } cases[] = {{3, 300}, {8, 100}, {1, 600}, {30, 100}, {6, 100}}; // 256 positions are a chunk of attention
+    bool there;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weights *w = random_weights(cases[i].type);
+        check_model(w, NULL, "auto", cases[i].longest, i % 2 ? &sampled : &greedy, &there);
+        free_weights(w);
+    }
+}
+
 static void a_bad_logit_names_its_layer(void **state) {
     (void)state;
+    use_cpu();
     need_library();
     weights *w = random_weights(0);
     for (int i = 0; i < w->n; i++)
         if (!strcmp(w->names[i], "blk.1.ffn_down.weight"))
             for (uint64_t k = 0; k < w->t[i].n_bytes / 4; k++)
                 ((float *)(uintptr_t)w->t[i].data)[k] = 3e38f; // finite, but sums are not
-    static const char *const dtypes[] = {"f32", "auto", "bf16"};
-    for (int d = 0; d < 3; d++) {
+    static const char *const dtypes[] = {"f32", "auto", "bf16", "bf16"};
+    for (int d = 0; d < 4; d++) {
+        if (d == 3) use("build/tests/liblstorch_emulated.so", "cuda");
+        need_library();
         engine e;
         int32_t tokens[] = {1, 2, 3}, parents[] = {-1, 0, 0};
         lst_row rows[3];
@@ -274,6 +299,7 @@ static void a_bad_logit_names_its_layer(void **state) {
         close_engine(&e);
     }
     // integers need weights of few bits
+    use_cpu();
     lst_model *m;
     const lst_hparams hp = shape();
     lst_open_options o = {.size = sizeof o, .device = "cpu", .dtype = "i8", .threads = 1};
@@ -290,7 +316,8 @@ static void a_bad_logit_names_its_layer(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_do_not_depend_on_their_company),
+        cmocka_unit_test(nor_on_a_gpu),
         cmocka_unit_test(a_bad_logit_names_its_layer),
     };
-    return cmocka_run_group_tests_name("lst", tests, load, NULL);
+    return cmocka_run_group_tests_name("lst", tests, NULL, NULL);
 }

@@ -31,16 +31,20 @@ static char *tiny(const char *name, bool gguf) {
     return ls_format("%s/%s%s", folder, name, gguf ? ".gguf" : "");
 }
 
-static ls_backend *open_backend(const char *path, const char *weights, const char *dtype) {
+static ls_backend *open_on(const char *device, const char *path, const char *weights, const char *dtype) {
     ls_err err = {0};
     ls_checkpoint *c;
     ls_backend *b = NULL;
     if (ls_checkpoint_open(&c, path, &err)) fail_msg("%s", err.msg);
     if (ls_backend_torch_open(
-            &b, c, &(ls_backend_options){.device = "cpu", .dtype = dtype, .weights = weights, .threads = 2}, &err))
+            &b, c, &(ls_backend_options){.device = device, .dtype = dtype, .weights = weights, .threads = 2}, &err))
         fail_msg("%s", err.msg);
     ls_checkpoint_close(c);
     return b;
+}
+
+static ls_backend *open_backend(const char *path, const char *weights, const char *dtype) {
+    return open_on("cpu", path, weights, dtype);
 }
 
 static ls_ids ids_of(const json_t *array) {
@@ -50,12 +54,13 @@ static ls_ids ids_of(const json_t *array) {
     return out;
 }
 
-// Of the row after ids[0 .. n).
-static void check_row(ls_backend *b, const char *what, const ls_ids *prompt, size_t n, const json_t *want) {
+// How far the logits of the row after ids[0 .. n) are from those wanted; *largest of these.
+static double row_error(ls_backend *b, const ls_ids *prompt, size_t n, const json_t *want, double *largest) {
     ls_err err = {0};
     lst_row last;
     float *logits = ls_malloc((size_t)b->n_vocab * sizeof *logits);
-    double worst = 0, largest = 0;
+    double worst = 0;
+    *largest = 0;
     b->rewind(b, 0, NULL);
     if (b->prefill(b, prompt->p, (int32_t)n, &(lst_sampling){0}, &last, NULL, NULL, &err)) fail_msg("%s", err.msg);
     assert_int_equal(b->row_logits(b, -1, logits, &err), LS_OK);
@@ -63,14 +68,21 @@ static void check_row(ls_backend *b, const char *what, const ls_ids *prompt, siz
     for (int i = 0; i < b->n_vocab; i++) {
         const double w = json_number_value(json_array_get(want, (size_t)i));
         worst = fmax(worst, fabs((double)logits[i] - w));
-        largest = fmax(largest, fabs(w));
+        *largest = fmax(*largest, fabs(w));
     }
     free(logits);
+    return worst;
+}
+
+static void check_row(ls_backend *b, const char *what, const ls_ids *prompt, size_t n, const json_t *want) {
+    double largest;
+    const double worst = row_error(b, prompt, n, want, &largest);
     if (worst > 1e-4 * fmin(1, largest))
         fail_msg("%s, row %zu: logits differ by %g of %g", what, n - 1, worst, largest);
 }
 
-static ls_ids decode(ls_backend *b, const ls_ids *prompt, const char *method, int budget) {
+static ls_ids decode_some(ls_backend *b, const ls_ids *prompt, const char *method, int budget, int tokens,
+                          double temperature) {
     ls_err err = {0};
     ls_session *s;
     ls_ids out = {0};
@@ -86,7 +98,10 @@ static ls_ids decode(ls_backend *b, const ls_ids *prompt, const char *method, in
     const ls_vocab_source source = {names, 128, types, NULL, 0, "gpt-2", -1, -1};
     if (ls_vocab_new(&m.vocab, &source, &err)) fail_msg("%s", err.msg);
     b->rewind(b, 0, NULL);
-    const ls_decode_options o = {.method = method, .budget = budget, .max_tokens = 200};
+    const ls_decode_options o = {.method = method,
+                                 .budget = budget,
+                                 .max_tokens = tokens,
+                                 .sampling = {.temperature = temperature, .top_p = 1, .seed = 3}};
     if (ls_session_new(&s, &m, &o, &err)) fail_msg("%s", err.msg);
     if (ls_session_begin(s, prompt->p, (int32_t)prompt->n, NULL, NULL, NULL, &err)) fail_msg("%s", err.msg);
     do
@@ -96,6 +111,10 @@ static ls_ids decode(ls_backend *b, const ls_ids *prompt, const char *method, in
     ls_session_free(s);
     ls_vocab_free(m.vocab);
     return out;
+}
+
+static ls_ids decode(ls_backend *b, const ls_ids *prompt, const char *method, int budget) {
+    return decode_some(b, prompt, method, budget, 200, 0);
 }
 
 static void check_text(const char *what, const ls_ids *got, const ls_ids *want) {
@@ -126,6 +145,43 @@ static void each_model_equals_the_reference(void **state) {
         }
         ls_ids_free(&prompt), ls_ids_free(&greedy);
     }
+}
+
+// The same on a GPU, which is emulated: its kernels round what they multiply to bf16, so logits are as near as the
+// CPU's are in bf16, and speculative decoding equals plain decoding, greedy and sampled.
+static void each_model_on_a_gpu(void **state) {
+    (void)state;
+    need();
+    enum { TOKENS = 40 };
+    const char *name, *row;
+    json_t *v, *want;
+    setenv("LOGITSPEC_LSTORCH_CUDA", "build/tests/liblstorch_emulated.so", 1);
+    json_object_foreach(vectors, name, v) {
+        ls_ids prompt = ids_of(json_object_get(v, "prompt"));
+        char *path = tiny(name, true);
+        ls_backend *b = open_on("cuda", path, "auto", "auto"), *cpu = open_on("cpu", path, "auto", "bf16");
+        assert_string_equal(b->device, "cuda");
+        double worst = 0, worst_cpu = 0, largest;
+        json_object_foreach(json_object_get(v, "rows"), row, want) {
+            worst = fmax(worst, row_error(b, &prompt, strtoul(row, NULL, 10) + 1, want, &largest));
+            worst_cpu = fmax(worst_cpu, row_error(cpu, &prompt, strtoul(row, NULL, 10) + 1, want, &largest));
+        }
+        if (worst > 2 * worst_cpu || worst > 0.05 * largest)
+            fail_msg("%s: logits differ by %g of %g, the CPU's in bf16 by %g", path, worst, largest, worst_cpu);
+        print_message("%s: logits differ by %.4f of %.1f, the CPU's in bf16 by %.4f\n", name, worst, largest,
+                      worst_cpu);
+        cpu->close(cpu);
+        for (int sampled = 0; sampled < 2; sampled++) {
+            ls_ids ar = decode_some(b, &prompt, "ar", 1, TOKENS, sampled),
+                   spec = decode_some(b, &prompt, "logitspec", 16, TOKENS, sampled);
+            check_text(path, &spec, &ar);
+            ls_ids_free(&ar), ls_ids_free(&spec);
+        }
+        b->close(b);
+        free(path);
+        ls_ids_free(&prompt);
+    }
+    unsetenv("LOGITSPEC_LSTORCH_CUDA");
 }
 
 // However the weights are kept, speculative decoding equals plain decoding.
@@ -339,9 +395,13 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_model_equals_the_reference),     cmocka_unit_test(kept_in_fewer_bits),
-        cmocka_unit_test(opened_twice_it_is_there_once),       cmocka_unit_test(weights_in_several_files),
-        cmocka_unit_test(damaged_checkpoints_are_named),       cmocka_unit_test(folders_as_they_are_published),
+        cmocka_unit_test(each_model_equals_the_reference),
+        cmocka_unit_test(each_model_on_a_gpu),
+        cmocka_unit_test(kept_in_fewer_bits),
+        cmocka_unit_test(opened_twice_it_is_there_once),
+        cmocka_unit_test(weights_in_several_files),
+        cmocka_unit_test(damaged_checkpoints_are_named),
+        cmocka_unit_test(folders_as_they_are_published),
         cmocka_unit_test(a_file_that_is_cut_while_it_is_read),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

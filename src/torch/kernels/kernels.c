@@ -249,6 +249,18 @@ void lsk_dequant_row(int type, const void *raw, int64_t n, float *out) {
     }
 }
 
+void lsk_unpack_row(int type, const void *raw, int64_t n, int8_t *q, float *scale, float *min) {
+    const layout *l = layout_of(type);
+    const unsigned char *p = raw;
+    block b;
+    for (int64_t at = 0; at < n; at += l->values, p += l->bytes) {
+        read_block(type, p, &b);
+        memcpy(q + at, b.q, (size_t)l->values);
+        memcpy(scale + at / 16, b.scale, (size_t)l->values / 16 * sizeof *scale);
+        memcpy(min + at / 16, b.min, (size_t)l->values / 16 * sizeof *min);
+    }
+}
+
 /* ---- other types from floats */
 
 uint16_t lsk_float_to_half(float x) {

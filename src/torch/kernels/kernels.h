@@ -63,6 +63,8 @@ void lsk_pack_init(lsk_matrix *m, int ggml_type, int64_t n_out, int64_t n_in, ls
 void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int ggml_type, const void *raw, int64_t n_rows);
 /* One row of a raw GGUF tensor as floats. */
 void lsk_dequant_row(int ggml_type, const void *raw_row, int64_t n, float *out);
+/* The same of a type that has blocks, as integers: value i = q[i] * scale[i / 16] + min[i / 16]. */
+void lsk_unpack_row(int ggml_type, const void *raw_row, int64_t n, int8_t *q, float *scale, float *min);
 float lsk_half_to_float(uint16_t h); /* IEEE binary16 bits */
 uint16_t lsk_float_to_half(float x);  /* rounded to nearest, ties to even */
 /* n floats (a multiple of 32) as F32, F16, BF16, Q8_0 or Q4_1; the latter by the largest magnitude of 32, and by their

@@ -1,9 +1,8 @@
-// Opening a model: tensors are checked and packed for the kernels, with progress.
+// Opening a model: tensors are checked, converted and given to the device's model, with progress.
 #include "torch/lst_internal.h"
 
 #include <ATen/Parallel.h>
 #include <omp.h>
-#include <torch/version.h>
 
 #include <sched.h>
 
@@ -32,7 +31,6 @@ struct Loader {
     const lst_tensor *tensors;
     const lst_open_options &opt;
     int keep = -1;
-    bool integers = false; // a matmul takes integers
     uint64_t done = 0, total = 0;
     std::vector<uint8_t> bytes; // of one tensor
 
@@ -85,7 +83,7 @@ struct Loader {
     int kept_type(int type) const { return keep < 0 ? type : keep; }
 
     // Several tensors of one input stacked along their outputs, with their biases.
-    void linear(lst::Linear &l, lsk_arith arith, std::initializer_list<std::pair<std::string, int64_t>> parts,
+    void linear(lst::Linear &l, lst::Care care, std::initializer_list<std::pair<std::string, int64_t>> parts,
                 int64_t n_in) {
         std::vector<const lst_tensor *> ts;
         int64_t n_out = 0;
@@ -100,7 +98,7 @@ struct Loader {
         }
         l.n_in = (int32_t)n_in;
         l.n_out = (int32_t)n_out;
-        pack(l, arith, ts, same ? kept_type(ts[0]->type) : 0);
+        pack(l, care, ts, same ? kept_type(ts[0]->type) : 0);
         if (biased) {
             l.bias = at::zeros({n_out}, at::kFloat);
             int64_t at = 0;
@@ -111,15 +109,9 @@ struct Loader {
         }
     }
 
-    void pack(lst::Linear &l, lsk_arith arith, const std::vector<const lst_tensor *> &ts, int type) {
-        const size_t packed = lsk_pack_bytes(type, l.n_out, l.n_in, arith);
-        if (!packed) throw lst::Error(LST_E_ARG, std::string("tensor '") + ts[0]->name + "' cannot be packed");
-        l.bytes = at::zeros({(int64_t)packed}, at::kByte);
-        lsk_pack_init(&l.packed, type, l.n_out, l.n_in, arith);
-        l.packed.data = l.bytes.data_ptr<uint8_t>();
-        const bool takes_integers = l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I;
-        integers |= takes_integers;
-        l.arith = takes_integers || arith == LSK_ARITH_BF16 ? arith : LSK_ARITH_F32;
+    void pack(lst::Linear &l, lst::Care care, const std::vector<const lst_tensor *> &ts, int type) {
+        if (!m.matrix_begin(l, type, care))
+            throw lst::Error(LST_E_ARG, std::string("tensor '") + ts[0]->name + "' cannot be packed");
         int64_t row = 0;
         for (auto *t : ts) {
             const uint8_t *raw = read(*t);
@@ -130,7 +122,7 @@ struct Loader {
             for (int64_t tile = 0; tile < tiles; tile++) { // rows are apart in memory: any split gives the same bytes
                 const int64_t from = tile * LSK_TILE, n = std::min<int64_t>(LSK_TILE, t->n_out - from);
                 if (as_is) {
-                    lsk_pack_rows(&l.packed, row + from, t->type, raw + (size_t)from * in_bytes, n);
+                    m.matrix_rows(l, row + from, t->type, raw + (size_t)from * in_bytes, n);
                     continue;
                 }
                 std::vector<float> plain((size_t)t->n_in);
@@ -138,13 +130,13 @@ struct Loader {
                 for (int64_t r = 0; r < n; r++) {
                     lsk_dequant_row(t->type, raw + (size_t)(from + r) * in_bytes, t->n_in, plain.data());
                     lsk_quantize_row(type, plain.data(), t->n_in, other.data());
-                    lsk_pack_rows(&l.packed, row + from + r, type, other.data(), 1);
+                    m.matrix_rows(l, row + from + r, type, other.data(), 1);
                 }
             }
             row += t->n_out;
             progress(t->n_bytes);
         }
-        m.weight_bytes += packed;
+        m.matrix_end(l);
     }
 };
 
@@ -164,32 +156,6 @@ int usable_processors() {
     return n;
 }
 
-// What a dtype means for the inputs of the matmuls.
-struct Arithmetic {
-    const char *dtype, *kernel;
-    lsk_arith usual, careful; // careful: q/k/v and the down projection, which lose most by rounding
-};
-const Arithmetic arithmetics[] = {
-    {"f32", "f32 from packed weights", LSK_ARITH_F32, LSK_ARITH_F32},
-    {"i16", "16-bit integer inputs", LSK_ARITH_I16, LSK_ARITH_I16},
-    {"i8", "8-bit integer inputs, 16-bit for q/k/v and down", LSK_ARITH_I8, LSK_ARITH_I16},
-    {"bf16", "bf16 weights and inputs", LSK_ARITH_BF16, LSK_ARITH_BF16},
-};
-
-// auto: i8 where integer dot products make it the fastest, else f32. Its perplexity on the default model is within 0.3%
-// of f32's (tests/bench/results).
-const Arithmetic &choose(std::string dtype, bool can_integers, bool fast_integers) {
-    if (dtype == "auto") dtype = can_integers && fast_integers ? "i8" : "f32";
-    for (const Arithmetic &a : arithmetics)
-        if (dtype == a.dtype) {
-            if ((a.usual == LSK_ARITH_I8 || a.usual == LSK_ARITH_I16) &&
-                !can_integers) // a group of 32 stays in one head
-                throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' needs heads of a multiple of 32 values; use f32");
-            return a;
-        }
-    throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' is unknown (auto, f32, i16, i8, bf16)");
-}
-
 int choose_keeping(lst_model &m, const char *weights) {
     for (const Keeping &k : keepings)
         if (!strcmp(weights ? weights : "auto", k.name)) {
@@ -201,20 +167,12 @@ int choose_keeping(lst_model &m, const char *weights) {
 
 void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, int32_t n,
                 const lst_open_options &opt) {
-    const std::string device = opt.device ? opt.device : "auto", dtype = opt.dtype ? opt.dtype : "auto";
-    if (device != "auto" && device != "cpu")
-        throw lst::Error(LST_E_ARG, "device '" + device + "' is not available in this build (only cpu)");
     m.hp = hp;
-    m.kernels = lsk_pick(dtype == "bf16");
-    if (!m.kernels)
-        throw lst::Error(LST_E_ARG, std::string("LOGITSPEC_CPU='") + getenv("LOGITSPEC_CPU") +
-                                        "' is no CPU level (portable, avx2, avx512, avx512vnni, amx)");
-    const Arithmetic &a = choose(dtype, hp.head_dim % 32 == 0, m.kernels->fast_int);
     m.threads = opt.threads > 0 ? std::min(opt.threads, usable_processors()) : usable_processors();
     at::set_num_threads(m.threads);
     Table table;
     for (int32_t i = 0; i < n; i++) table[tensors[i].name] = &tensors[i];
-    Loader load{m, table, tensors, opt, -1, false, 0, 0, {}};
+    Loader load{m, table, tensors, opt, -1, 0, 0, {}};
     load.keep = choose_keeping(m, opt.weights);
     for (int32_t i = 0; i < n; i++) load.total += tensors[i].n_bytes;
     m.local.assign(hp.local, hp.local + hp.n_layers);
@@ -222,10 +180,7 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     const int64_t d = hp.n_embd, q = (int64_t)hp.n_heads * hp.head_dim, kv = (int64_t)hp.n_kv_heads * hp.head_dim;
     const bool whole = hp.qk_norm == LST_QK_NORM_WHOLE;
     const lst_tensor &embd = load.find("token_embd.weight", d, hp.n_vocab);
-    m.embd_type = embd.type;
-    m.embd_row_bytes = lsk_row_bytes(embd.type, d);
-    const uint8_t *rows = load.read(embd);
-    m.embd.assign(rows, rows + embd.n_bytes);
+    m.embedding(embd, load.read(embd), load.kept_type(embd.type));
     m.layers.resize((size_t)hp.n_layers);
     for (int i = 0; i < hp.n_layers; i++) {
         const std::string p = "blk." + std::to_string(i) + ".";
@@ -238,24 +193,17 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
             l.q_norm = load.vector(p + "attn_q_norm.weight", whole ? q : hp.head_dim, hp.norm_offset);
             l.k_norm = load.vector(p + "attn_k_norm.weight", whole ? kv : hp.head_dim, hp.norm_offset);
         }
-        if (load.has(p + "attn_qkv.weight")) load.linear(l.qkv, a.careful, {{p + "attn_qkv", q + 2 * kv}}, d);
-        else load.linear(l.qkv, a.careful, {{p + "attn_q", q}, {p + "attn_k", kv}, {p + "attn_v", kv}}, d);
-        load.linear(l.out, a.usual, {{p + "attn_output", d}}, q);
+        if (load.has(p + "attn_qkv.weight")) load.linear(l.qkv, lst::Care::more, {{p + "attn_qkv", q + 2 * kv}}, d);
+        else load.linear(l.qkv, lst::Care::more, {{p + "attn_q", q}, {p + "attn_k", kv}, {p + "attn_v", kv}}, d);
+        load.linear(l.out, lst::Care::usual, {{p + "attn_output", d}}, q);
         if (load.has(p + "ffn_gate.weight"))
-            load.linear(l.gate_up, a.usual, {{p + "ffn_gate", hp.n_ff}, {p + "ffn_up", hp.n_ff}}, d);
-        else load.linear(l.gate_up, a.usual, {{p + "ffn_up", 2 * (int64_t)hp.n_ff}}, d); // the gate first
-        load.linear(l.down, a.careful, {{p + "ffn_down", d}}, hp.n_ff);
+            load.linear(l.gate_up, lst::Care::usual, {{p + "ffn_gate", hp.n_ff}, {p + "ffn_up", hp.n_ff}}, d);
+        else load.linear(l.gate_up, lst::Care::usual, {{p + "ffn_up", 2 * (int64_t)hp.n_ff}}, d); // the gate first
+        load.linear(l.down, lst::Care::more, {{p + "ffn_down", d}}, hp.n_ff);
     }
     m.output_norm = load.vector("output_norm.weight", d, hp.norm_offset);
-    load.linear(m.head, a.usual, {{hp.tied ? "token_embd" : "output", hp.n_vocab}}, d);
-    if ((dtype == "i8" || dtype == "i16") && !load.integers)
-        throw lst::Error(LST_E_ARG, "dtype '" + dtype +
-                                        "' needs weights of 4 or 8 bits, which this model has not: add "
-                                        "--weights q8, or take another dtype");
-    const bool asked = a.usual == LSK_ARITH_I8 || a.usual == LSK_ARITH_I16;
-    const Arithmetic &used = asked && !load.integers ? arithmetics[0] : a; // plain weights keep f32
-    m.dtype = used.dtype;
-    m.kernel = used.kernel;
+    load.linear(m.head, lst::Care::usual, {{hp.tied ? "token_embd" : "output", hp.n_vocab}}, d);
+    m.loaded();
 }
 
 } // namespace
@@ -274,9 +222,6 @@ LST_API int32_t lst_abi_version(void) {
 LST_API const char *lst_last_error(void) {
     return last_error.c_str();
 }
-LST_API const char *lst_cpu_level(void) {
-    return lsk_pick(0) ? lsk_pick(0)->name : "";
-}
 
 LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
                            const lst_open_options *opt) {
@@ -289,8 +234,12 @@ LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_ten
             hp->n_vocab < 1 || hp->rope_dims < 2 || hp->rope_dims > hp->head_dim || hp->rope_dims % 2 ||
             !hp->rope_freq[0] || !hp->rope_freq[1] || !hp->local || hp->window < 0)
             throw lst::Error(LST_E_ARG, "lst_model_open: impossible model dimensions");
-        auto m = std::make_unique<lst_model>();
-        open_model(*m, *hp, tensors, n_tensors, *opt);
+        lst_open_options o = *opt;
+        if (!o.device) o.device = "auto";
+        if (!o.dtype) o.dtype = "auto";
+        if (!o.weights) o.weights = "auto";
+        auto m = lst::make_model(*hp, o);
+        open_model(*m, *hp, tensors, n_tensors, o);
         *out = m.release();
     });
 }
@@ -298,14 +247,11 @@ LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_ten
 LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
     return lst::guard([&] {
         if (!m || !info || info->size < sizeof *info) throw lst::Error(LST_E_ARG, "lst_model_info: bad arguments");
-        snprintf(info->device, sizeof info->device, "cpu");
-        snprintf(info->dtype, sizeof info->dtype, "%s", m->dtype);
-        snprintf(info->kernel, sizeof info->kernel, "%s, %s", m->kernels->name, m->kernel);
-        snprintf(info->torch_version, sizeof info->torch_version, "%s", TORCH_VERSION);
         snprintf(info->weights, sizeof info->weights, "%s", m->weights);
         info->threads = m->threads;
         info->exact = 1;
         info->weight_bytes = m->weight_bytes;
+        m->info(info);
     });
 }
 

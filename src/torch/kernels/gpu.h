@@ -1,0 +1,177 @@
+/* CUDA kernels of the decoder: what they read and write, and the functions that launch them. gpu_plain.c says the same
+ * in plain C; the tests compare both.
+ *
+ * Batch invariance: what is written for a row depends on that row's token, position and ancestors only. Matmuls run on
+ * tensor-core tiles of 16 outputs by 8 rows, one element's sum always over the same inputs in the same order, whether 1
+ * row is there or 256; how a sum over inputs is split follows from the matrix's shape alone. Attention walks logical
+ * positions in chunks of LSG_CHUNK that are computed alike for a row in a tree and for the same row alone.
+ *
+ * Arithmetic ("bf16"): the input of a matmul, queries, keys, values and attention's weights are rounded to bf16; sums,
+ * norms and the residual stream are f32. Weights keep exactly the values of the file's format (plain f32 weights are
+ * rounded to bf16).
+ *
+ * All pointers in structures are the device's unless said otherwise. Every launch function returns 0 or a cudaError_t.
+ */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include "torch/lst.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef void *lsg_stream; /* cudaStream_t */
+
+enum {
+    LSG_TILE = 16,         /* outputs of a tile */
+    LSG_GROUP = 32,        /* inputs of a group: what one scale is for */
+    LSG_CHUNK = 256,       /* logical positions that one attention block sums */
+    LSG_PAGE = 1024,       /* cache columns of a page */
+    LSG_TOP = 256,         /* best tokens kept for the row that is likely to be the last kept */
+    LSG_SLICE = 4096,      /* logits that one block of the head's statistics reads */
+    LSG_PREFILL_ROWS = 128 /* rows of a block of a prompt, at most */
+};
+
+/* ---- weights */
+
+typedef enum {
+    LSG_BF16,
+    LSG_F16, /* a value is the sum of two bf16, so that it is exact */
+    LSG_Q4,  /* 4-bit q, weight = scale * q + minimum, both f16 for 32 inputs (Q4_0, Q4_1) */
+    LSG_Q8,  /* 8-bit q, weight = scale * q, f16 for 32 inputs (Q8_0) */
+    LSG_Q4S, /* as Q4 with f32 scale and minimum (Q4_K) */
+    LSG_Q8S, /* 8-bit q, weight = scale * q + minimum, f32 for 16 inputs (Q5, K formats, IQ4_NL) */
+} lsg_format;
+
+/* A [n_out, n_in] matrix: tiles of 16 outputs by 32 inputs, [tile of outputs][group of inputs], an even number of tiles,
+ * the last ones filled with zeros. Inside, BF16 and F16 are [half: outputs 0-7, 8-15][output][32 inputs]; bytes and
+ * nibbles stand so that a lane of a warp (output r, inputs 8c .. 8c+7; r = lane / 4, c = lane % 4) finds those of outputs
+ * r and r + 8 side by side. Scales are [tile][group][16 outputs] (Q8S: [2 halves of the group] before the outputs). */
+typedef struct {
+    lsg_format format;
+    int32_t n_out, n_in;
+    const uint8_t *weights, *scales;
+    /* how the work is split, from the shape: warps side by side over the outputs, the other ones of a block's four split
+     * each stage of inputs; chunks of inputs that blocks take */
+    int32_t warps_out, chunks, chunk_groups;
+} lsg_matrix;
+
+/* Sets all but the pointers. 0, or -1 if the shape or ggml type cannot be kept. */
+int lsg_matrix_init(lsg_matrix *m, int ggml_type, int64_t n_out, int64_t n_in);
+size_t lsg_weight_bytes(const lsg_matrix *m); /* a multiple of 256 */
+size_t lsg_scale_bytes(const lsg_matrix *m);
+/* Packs raw GGUF rows into host memory that holds weights and then scales, zeroed before. Calls for different tiles may
+ * run at once. */
+void lsg_pack_rows(const lsg_matrix *m, uint8_t *host, int64_t row_begin, int ggml_type, const void *raw, int64_t n_rows);
+
+/* y[chunk][r][o] = sum over the chunk's k of x[r][k] * w[o][k]: x bf16 [rows][n_in], y f32 [chunks][rows_y][n_out].
+ * Whoever reads y adds the chunks in order. rows: how many at most; step->n_rows are computed where step is given. */
+int lsg_matmul(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
+               lsg_stream stream);
+
+/* ---- a step */
+
+/* What a forward needs to know, uploaded in one copy. */
+typedef struct {
+    int32_t n_rows, length; /* rows of this block; committed tokens before it */
+    int32_t keep_row;       /* row of the forward before whose logits are now the last committed ones; -1: none */
+    int32_t last_known;     /* the logits of the last committed token are there */
+    float last_lse;
+    int32_t n_new, new_from; /* positions whose columns are new since the step before */
+    int32_t head_row;        /* the only row whose logits are wanted; -1: all */
+    int32_t sampled, top_k;  /* sampled 0: argmax; top_k 0: all */
+    double temperature, top_p;
+    double uniform[LST_MAX_ROWS]; /* the random number of the token that follows a row */
+    int32_t token[LST_MAX_ROWS], parent[LST_MAX_ROWS], depth[LST_MAX_ROWS];
+    int32_t column[LST_MAX_ROWS];     /* cache column of a row */
+    int32_t new_column[LST_MAX_ROWS]; /* of positions new_from .. */
+} lsg_step;
+
+/* What comes back, in one copy. */
+typedef struct {
+    int32_t bad;      /* a logit is not finite */
+    int32_t last_row; /* the last row of the path that the chosen tokens follow */
+    int32_t top_id[LSG_TOP]; /* of last_row, best first */
+    float top_logit[LSG_TOP];
+    lst_row row[LST_MAX_ROWS]; /* last, so that only as many as there are need to be copied */
+} lsg_result;
+
+/* Everything that lives as long as a session, and the sizes that kernels need. */
+typedef struct {
+    const lsg_step *step;
+    lsg_result *result;
+    int32_t rows;                                  /* rows that the launches are made for */
+    int32_t n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_layers;
+    int32_t *columns;                              /* [n_context]: cache column of a committed position */
+    int16_t *ancestors;                            /* [LST_MAX_ROWS][LST_MAX_ROWS]: row of each depth of a row's path */
+    uint16_t *const *pages;                        /* KV pages: [n_layers][2: K, V][n_kv_heads][LSG_PAGE][head_dim] bf16 */
+    float *x;                                      /* residual stream [rows][n_embd] */
+    uint16_t *xn;                                  /* bf16 input of the next matmul [rows][widest] */
+    uint16_t *q;                                   /* bf16 [rows][n_heads][head_dim], rotated and scaled */
+    float *y;                                      /* partial sums of a matmul */
+    float *part_o, *part_ml;                       /* attention: [chunk][rows][n_heads][head_dim]; [...][max, sum] */
+    float *logits, *last;                          /* [rows][n_vocab]; [n_vocab] of the last committed row */
+    uint64_t *keys;                                /* of the top lists */
+    float *slices;                                 /* of the head's statistics */
+} lsg_buffers;
+
+/* Sizes in elements of what buffers hold for so many rows and attention chunks. */
+size_t lsg_slices_floats(int32_t rows, int32_t n_vocab);
+size_t lsg_keys_count(int32_t rows, int32_t n_vocab);
+
+/* New columns, paths of the rows, and the logits of the row that was kept. */
+int lsg_begin(const lsg_buffers *b, lsg_stream stream);
+/* x[r] = row token[r] of the embedding, times scale. */
+int lsg_embed(const lsg_buffers *b, const lsg_matrix *embd, float scale, lsg_stream stream);
+/* What a sublayer added, from y: with bias, its norm and scale; then what the next matmul reads. Weights may be NULL. */
+typedef struct {
+    int32_t chunks; /* of y; 0: nothing is added */
+    const float *bias, *post_norm, *norm;
+    float residual_scale, eps;
+} lsg_add;
+int lsg_add_norm(const lsg_buffers *b, const lsg_add *a, lsg_stream stream);
+/* Queries, keys and values from y: bias, norms, rotation; keys and values go to the rows' columns. */
+typedef struct {
+    int32_t layer, chunks, qk_norm;
+    const float *bias, *q_norm, *k_norm;
+    float eps, attn_scale;
+    int32_t rope_dims, rope_interleaved;
+    const float *rope_freq;
+    float rope_magnitude;
+} lsg_rope;
+int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream stream);
+/* xn[r] = what each head sees: committed positions from `first` on, the row's ancestors and itself. chunks: of logical
+ * positions that may be there at most. */
+typedef struct {
+    int32_t layer, chunks, window; /* window 0: all positions */
+    float softcap;
+} lsg_attend;
+int lsg_attention(const lsg_buffers *b, const lsg_attend *a, lsg_stream stream);
+/* xn[r] = act(gate) * up from y. */
+int lsg_gate(const lsg_buffers *b, int32_t chunks, const float *bias, int32_t activation, lsg_stream stream);
+/* Logits from y (which may be the logits themselves), and what result holds of every row; where step->head_row is set,
+ * row 0 of the logits is that row and the only one. */
+typedef struct {
+    int32_t rows, chunks; /* rows: of y and logits */
+    const float *y, *bias;
+    float scale, softcap;
+    int32_t sampled; /* a token may be sampled, by what the step says */
+} lsg_head;
+int lsg_head_rows(const lsg_buffers *b, const lsg_head *h, lsg_stream stream);
+/* The LSG_TOP best of a row of logits into ids and values; row NULL: the first one. keys: scratch. */
+int lsg_top(const float *logits, int32_t n_vocab, const int32_t *row, uint64_t *keys, int32_t *ids, float *values,
+            lsg_stream stream);
+
+/* ---- plain twins, on host memory: every pointer, those inside structures too, is the host's */
+float lsg_value(const lsg_matrix *m, int64_t o, int64_t k); /* a weight */
+void lsg_plain_matmul(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows); /* y: [rows][n_out], chunks added */
+void lsg_plain_add_norm(const lsg_buffers *b, const lsg_add *a);
+void lsg_plain_rope_kv(const lsg_buffers *b, const lsg_rope *r);
+void lsg_plain_attention(const lsg_buffers *b, const lsg_attend *a); /* ancestors come from the step's parents */
+void lsg_plain_gate(const lsg_buffers *b, int32_t chunks, const float *bias, int32_t activation);
+
+#ifdef __cplusplus
+}
+#endif

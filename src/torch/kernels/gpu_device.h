@@ -1,0 +1,123 @@
+// What the kernels need from the machine: tensor-core products, warps, copies, launches. A host build that emulates the
+// device (tests/gpu) brings its own.
+#pragma once
+#include "torch/kernels/gpu.h"
+
+#ifndef LSG_EMULATED
+#include <cuda_runtime.h>
+
+#define LSG_DEVICE __device__ __forceinline__
+#define LSG_MEMBER __device__ __forceinline__
+#define LSG_SHARED(type, name)                                                                                         \
+    extern __shared__ __align__(16) unsigned char name##_bytes[];                                                      \
+    type *name = (type *)name##_bytes
+
+// d += a b for 16 outputs x 8 rows x 16 inputs of bf16 (PTX mma.m16n8k16).
+LSG_DEVICE void lsg_mma(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// Two floats as bf16, rounded to nearest even: lo in the low half.
+LSG_DEVICE uint32_t lsg_bf16x2(float lo, float hi) {
+    uint32_t out;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(hi), "f"(lo));
+    return out;
+}
+// Pairs of bf16: a - b, exact where the difference is a bf16.
+LSG_DEVICE uint32_t lsg_sub_bf16x2(uint32_t a, uint32_t b) {
+    uint32_t out;
+    asm("{ .reg .b32 one; mov.b32 one, 0xBF80BF80; fma.rn.bf16x2 %0, %2, one, %1; }" : "=r"(out) : "r"(a), "r"(b));
+    return out;
+}
+LSG_DEVICE float lsg_half(uint16_t h) {
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+    return f;
+}
+// bytes of (b:a) chosen by the nibbles of s
+LSG_DEVICE uint32_t lsg_permute(uint32_t a, uint32_t b, uint32_t s) {
+    return __byte_perm(a, b, s);
+}
+// Weights pass once: they need not stay in L1.
+LSG_DEVICE uint4 lsg_stream16(const void *p) {
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+    return v;
+}
+LSG_DEVICE uint2 lsg_stream8(const void *p) {
+    uint2 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+    return v;
+}
+// 16 bytes from global to shared memory, without registers; lsg_copies_wait<n> leaves the n newest commits under way.
+LSG_DEVICE void lsg_copy16(void *shared, const void *global) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)),
+                 "l"(global)
+                 : "memory");
+}
+LSG_DEVICE void lsg_copies_commit() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int N> LSG_DEVICE void lsg_copies_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+// Programmatic dependent launch: the next kernel may start now, and waits for this one's results where it says so.
+LSG_DEVICE void lsg_next_may_start() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+LSG_DEVICE void lsg_wait_before() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Sets what a kernel of so much shared memory needs, and launches it after what the stream holds.
+template <class... P, class... A>
+int lsg_launch(void (*kernel)(P...), dim3 grid, int threads, size_t shared, lsg_stream stream, A... args) {
+    if (shared > 48 << 10)
+        if (cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared))
+            return e;
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t c{};
+    c.gridDim = grid;
+    c.blockDim = dim3((unsigned)threads);
+    c.dynamicSmemBytes = shared;
+    c.stream = (cudaStream_t)stream;
+    static const bool can = [] {
+        int device = 0, major = 0;
+        return !cudaGetDevice(&device) && !cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) &&
+               major >= 9;
+    }();
+    c.attrs = &early;
+    c.numAttrs = can ? 1 : 0;
+    return cudaLaunchKernelEx(&c, kernel, P(args)...);
+}
+#endif
+
+// Sum and maximum over a warp: lanes pairwise, the same order in every lane.
+LSG_DEVICE float lsg_warp_sum(float v) {
+    for (int i = 16; i; i /= 2) v += __shfl_xor_sync(0xFFFFFFFFu, v, i);
+    return v;
+}
+LSG_DEVICE float lsg_warp_max(float v) {
+    for (int i = 16; i; i /= 2) v = fmaxf(v, __shfl_xor_sync(0xFFFFFFFFu, v, i));
+    return v;
+}
+// Sum over a block of at most 1024 threads; `place` is 32 floats of shared memory.
+LSG_DEVICE float lsg_block_sum(float v, float *place) {
+    v = lsg_warp_sum(v);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) place[threadIdx.x / 32] = v;
+    __syncthreads();
+    float sum = 0;
+    for (unsigned i = 0; i < blockDim.x / 32; i++) sum += place[i];
+    return sum;
+}

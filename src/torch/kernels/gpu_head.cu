@@ -1,0 +1,349 @@
+// What is said about each row's logits: the best tokens, log-sum-exp, entropy, the chosen token; the path that the
+// chosen tokens follow, and the best tokens of its last row.
+//
+// Tokens are ordered by keys: the logit's bits so that larger is more, below them the id so that the lower one wins.
+#include "torch/kernels/gpu_device.h"
+
+namespace {
+
+enum {
+    THREADS = 256,
+    EACH = LSG_SLICE / THREADS,
+    SLICE_FLOATS = 3,
+    SORT = 4096,
+    SORT_THREADS = 1024,
+    SAMPLE_THREADS = 1024
+};
+
+LSG_DEVICE uint64_t key_of(float x, int32_t id) {
+    const uint32_t bits = __float_as_uint(x + 0.0f); // -0 is 0
+    return (uint64_t)(bits & 0x80000000u ? ~bits : bits | 0x80000000u) << 32 | (0xFFFFFFFFu - (uint32_t)id);
+}
+LSG_DEVICE int32_t id_of(uint64_t key) {
+    return (int32_t)(0xFFFFFFFFu - (uint32_t)key);
+}
+LSG_DEVICE float logit_of(uint64_t key) {
+    const uint32_t bits = (uint32_t)(key >> 32);
+    return __uint_as_float(bits & 0x80000000u ? bits & 0x7FFFFFFFu : ~bits);
+}
+
+LSG_DEVICE uint64_t block_max(uint64_t v, uint64_t *place) {
+    for (int i = 16; i; i /= 2) {
+        const uint64_t o = __shfl_xor_sync(0xFFFFFFFFu, v, i);
+        v = o > v ? o : v;
+    }
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) place[threadIdx.x / 32] = v;
+    __syncthreads();
+    for (unsigned i = 0; i < blockDim.x / 32; i++) v = place[i] > v ? place[i] : v;
+    return v;
+}
+
+LSG_DEVICE int32_t logit_rows(const lsg_step &s) {
+    return s.head_row >= 0 ? 1 : s.n_rows;
+}
+
+__global__ void slice(lsg_buffers b, lsg_head h) {
+    LSG_SHARED(uint64_t, place);
+    lsg_next_may_start();
+    lsg_wait_before();
+    const int32_t r = (int32_t)blockIdx.y, n = b.n_vocab, t = (int32_t)threadIdx.x, slices = (int32_t)gridDim.x;
+    if (r >= logit_rows(*b.step)) return;
+    const int32_t begin = (int32_t)blockIdx.x * LSG_SLICE;
+    float x[EACH];
+    uint64_t mine = 0;
+    bool bad = false;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const int32_t o = begin + i * THREADS + t;
+        x[i] = -INFINITY;
+        if (o >= n) continue;
+        float v = h.y[(size_t)r * n + o];
+        for (int32_t c = 1; c < h.chunks; c++) v += h.y[((size_t)c * h.rows + r) * n + o];
+        if (h.bias) v += h.bias[o];
+        v *= h.scale;
+        if (h.softcap > 0) v = h.softcap * tanhf(v / h.softcap);
+        if (h.y != b.logits || h.chunks > 1 || h.bias || h.scale != 1 || h.softcap > 0) b.logits[(size_t)r * n + o] = v;
+        bad |= !(v < INFINITY);
+        x[i] = v;
+        const uint64_t key = bad ? 0 : key_of(v, o);
+        mine = key > mine ? key : mine;
+    }
+    if (bad) b.result->bad = 1;
+    uint64_t *best = b.keys + ((size_t)r * slices + blockIdx.x) * LST_ROW_TOP, bound = ~(uint64_t)0;
+    float most = 0, sum = 0, weighted = 0;
+    for (int k = 0; k < LST_ROW_TOP; k++) {
+        if (k) { // the best below the one before
+            mine = 0;
+#pragma unroll
+            for (int i = 0; i < EACH; i++) {
+                const int32_t o = begin + i * THREADS + t;
+                const uint64_t key = o < n ? key_of(x[i], o) : 0;
+                if (key < bound && key > mine) mine = key;
+            }
+        }
+        bound = block_max(mine, place);
+        if (t == 0) best[k] = bound;
+        if (k) continue;
+        most = logit_of(bound);
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        if (begin + i * THREADS + t >= n) continue;
+        const float d = fmaxf(x[i] - most, -80.0f), e = expf(d); // beyond -80 nothing can be seen in a float sum
+        sum += e;
+        weighted = fmaf(e, d, weighted);
+    }
+    sum = lsg_block_sum(sum, (float *)place);
+    weighted = lsg_block_sum(weighted, (float *)place);
+    if (t) return;
+    float *out = b.slices + ((size_t)r * slices + blockIdx.x) * SLICE_FLOATS;
+    out[0] = most;
+    out[1] = sum;
+    out[2] = weighted;
+}
+
+__global__ void describe(lsg_buffers b, int32_t slices) {
+    LSG_SHARED(uint64_t, place);
+    lsg_next_may_start();
+    lsg_wait_before();
+    const int32_t r = (int32_t)blockIdx.x, t = (int32_t)threadIdx.x;
+    if (r >= logit_rows(*b.step)) return;
+    const uint64_t *keys = b.keys + (size_t)r * slices * LST_ROW_TOP;
+    const float *part = b.slices + (size_t)r * slices * SLICE_FLOATS;
+    lst_row *row = &b.result->row[r];
+    uint64_t bound = ~(uint64_t)0;
+    for (int k = 0; k < LST_ROW_TOP; k++) {
+        uint64_t mine = 0;
+        for (int32_t i = t; i < slices * LST_ROW_TOP; i += THREADS)
+            if (keys[i] < bound && keys[i] > mine) mine = keys[i];
+        bound = block_max(mine, place);
+        if (t == 0) {
+            row->top_id[k] = bound ? id_of(bound) : -1;
+            row->top_logit[k] = bound ? logit_of(bound) : -INFINITY;
+        }
+    }
+    if (t) return;
+    const float most = row->top_logit[0];
+    float total = 0, weighted = 0;
+    for (int32_t i = 0; i < slices; i++) {
+        const float d = part[i * SLICE_FLOATS] - most, e = expf(fmaxf(d, -80.0f));
+        total = fmaf(e, part[i * SLICE_FLOATS + 1], total);
+        weighted = fmaf(e, part[i * SLICE_FLOATS + 2] + part[i * SLICE_FLOATS + 1] * fmaxf(d, -80.0f), weighted);
+    }
+    row->lse = most + logf(total);
+    row->entropy = logf(total) - weighted / total;
+    row->chosen = row->top_id[0];
+    row->chosen_logit = most;
+    if (!(fabsf(most) < INFINITY) || !(fabsf(row->lse) < INFINITY)) b.result->bad = 1;
+}
+
+// ---- sampling: masses are integers, so that their sums do not depend on the order in which they are added
+
+LSG_DEVICE uint64_t mass_of(float x, float most, float inverse) {
+    return (uint64_t)(expf(fmaxf((x - most) * inverse, -80.0f)) * 1099511627776.0f); // 2^40
+}
+
+// Where tokens with keys of at least `least` are taken from the largest key on, the key with which the sum of their
+// masses (by_mass) or their number first exceeds goal. by_id: the lowest id first.
+struct Choice {
+    uint64_t *bins; // [256], and 2 more
+    const float *logits;
+    int32_t n;
+    float most, inverse;
+
+    LSG_MEMBER uint64_t key(int32_t i, bool by_id) const {
+        return by_id ? 0xFFFFFFFFu - (uint32_t)i : key_of(logits[i], i);
+    }
+    LSG_MEMBER uint64_t amount(int32_t i, bool by_mass) const {
+        return by_mass ? mass_of(logits[i], most, inverse) : 1;
+    }
+
+    LSG_MEMBER uint64_t total(uint64_t least) const {
+        if (threadIdx.x == 0) bins[0] = 0;
+        __syncthreads();
+        uint64_t sum = 0;
+        for (int32_t i = (int32_t)threadIdx.x; i < n; i += SAMPLE_THREADS)
+            if (key_of(logits[i], i) >= least) sum += mass_of(logits[i], most, inverse);
+        atomicAdd((unsigned long long *)&bins[0], (unsigned long long)sum);
+        __syncthreads();
+        sum = bins[0];
+        __syncthreads();
+        return sum;
+    }
+
+    LSG_MEMBER uint64_t select(uint64_t goal, uint64_t least, bool by_mass, bool by_id) const {
+        uint64_t prefix = 0;
+        for (int shift = by_id ? 24 : 56; shift >= 0; shift -= 8) {
+            for (int32_t i = (int32_t)threadIdx.x; i < 256; i += SAMPLE_THREADS) bins[i] = 0;
+            __syncthreads();
+            for (int32_t i = (int32_t)threadIdx.x; i < n; i += SAMPLE_THREADS) {
+                const uint64_t k = key(i, by_id);
+                if (k < least || (shift < 56 && k >> (shift + 8) != prefix)) continue;
+                atomicAdd((unsigned long long *)&bins[k >> shift & 255], (unsigned long long)amount(i, by_mass));
+            }
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                uint64_t left = goal;
+                int digit = 255, last = 255; // last: the last one that holds anything
+                for (; digit >= 0; digit--) {
+                    if (bins[digit]) last = digit;
+                    if (bins[digit] > left) break;
+                    left -= bins[digit];
+                }
+                if (digit < 0) { // goal is the whole: the last token
+                    digit = last;
+                    left = bins[last] - 1;
+                }
+                bins[256] = left;
+                bins[257] = (uint64_t)digit;
+            }
+            __syncthreads();
+            goal = bins[256];
+            prefix = prefix << 8 | bins[257];
+            __syncthreads();
+        }
+        return prefix;
+    }
+};
+
+__global__ void __launch_bounds__(SAMPLE_THREADS) sample(lsg_buffers b) {
+    LSG_SHARED(uint64_t, bins);
+    lsg_next_may_start();
+    lsg_wait_before();
+    const lsg_step *s = b.step;
+    const int32_t r = (int32_t)blockIdx.x, n = b.n_vocab;
+    if (!s->sampled || r >= logit_rows(*s) || b.result->bad) return;
+    lst_row *row = &b.result->row[r];
+    const float *logits = b.logits + (size_t)r * n;
+    const Choice c{bins, logits, n, row->top_logit[0], (float)(1.0 / s->temperature)};
+    const double u = s->uniform[s->head_row >= 0 ? s->head_row : r];
+    const bool top_k = s->top_k > 0 && s->top_k < n, top_p = s->top_p < 1;
+    uint64_t least = 0;
+    if (top_k) least = c.select((uint64_t)s->top_k - 1, 0, false, false);
+    uint64_t mass = c.total(least);
+    if (top_p) {
+        const uint64_t wanted = (uint64_t)ceil((double)mass * s->top_p);
+        least = c.select(wanted ? wanted - 1 : 0, least, true, false);
+        mass = c.total(least);
+    }
+    const bool by_id = !top_k && !top_p;
+    const uint64_t chosen = c.select((uint64_t)((double)mass * u), by_id ? 0 : least, true, by_id);
+    if (threadIdx.x) return;
+    row->chosen = id_of(chosen);
+    row->chosen_logit = logits[row->chosen];
+}
+
+// ---- the path
+
+__global__ void walk(lsg_buffers b) {
+    LSG_SHARED(int32_t, reached); // [n_rows]: depth + 1 where every token on the way was chosen
+    lsg_next_may_start();
+    lsg_wait_before();
+    const lsg_step *s = b.step;
+    const int32_t n = logit_rows(*s);
+    lst_row *rows = b.result->row;
+    for (int32_t i = (int32_t)threadIdx.x; i < n; i += THREADS) {
+        const int32_t p = s->head_row >= 0 ? -1 : s->parent[i];
+        float logit = NAN, lse = NAN;
+        if (p >= 0) {
+            logit = b.logits[(size_t)p * b.n_vocab + s->token[i]];
+            lse = rows[p].lse;
+        } else if (s->last_known && s->head_row < 0) {
+            logit = b.last[s->token[i]];
+            lse = s->last_lse;
+        }
+        rows[i].parent_logit = logit;
+        rows[i].parent_lse = lse;
+    }
+    for (int32_t i = (int32_t)threadIdx.x; i < n; i += THREADS) // on the way are ancestors: each looks by itself
+    {
+        int32_t row = i;
+        while (row > 0 && s->head_row < 0 && rows[s->parent[row]].chosen == s->token[row]) row = s->parent[row];
+        reached[i] = row ? 0 : s->depth[i] + 1;
+    }
+    __syncthreads();
+    if (threadIdx.x) return;
+    int32_t last = 0;
+    for (int32_t i = 1; i < n; i++)
+        if (reached[i] > reached[last]) last = i;
+    b.result->last_row = last;
+}
+
+// ---- the best of a row: blocks sort SORT keys and keep LSG_TOP, until one block has seen them all
+
+__global__ void __launch_bounds__(SORT_THREADS)
+    best(const float *logits, int32_t n_vocab, const int32_t *row, const uint64_t *in, int32_t n, uint64_t *out,
+         int32_t *ids, float *values) {
+    LSG_SHARED(uint64_t, keys);
+    lsg_next_may_start();
+    lsg_wait_before();
+    const int32_t begin = (int32_t)blockIdx.x * SORT, t = (int32_t)threadIdx.x;
+    if (logits && row) logits += (size_t)*row * n_vocab;
+    int32_t size = 2 * LSG_TOP; // a power of two that holds all
+    while (size < SORT && size < n - begin) size *= 2;
+    for (int32_t i = t; i < size; i += SORT_THREADS)
+        keys[i] = begin + i >= n ? 0 : in ? in[begin + i] : key_of(logits[begin + i], begin + i);
+    for (int32_t k = 2; k <= size; k *= 2) // bitonic, largest first
+        for (int32_t j = k / 2; j; j /= 2) {
+            __syncthreads();
+            for (int32_t i = t; i < size; i += SORT_THREADS) {
+                const int32_t o = i ^ j;
+                if (o <= i) continue;
+                const uint64_t a = keys[i], c = keys[o];
+                if ((i & k) == 0 ? a < c : a > c) keys[i] = c, keys[o] = a;
+            }
+        }
+    __syncthreads();
+    for (int32_t i = t; i < LSG_TOP; i += SORT_THREADS) {
+        if (out) out[(size_t)blockIdx.x * LSG_TOP + i] = keys[i];
+        if (ids) {
+            ids[i] = keys[i] ? id_of(keys[i]) : -1;
+            values[i] = keys[i] ? logit_of(keys[i]) : -INFINITY;
+        }
+    }
+}
+
+int32_t n_slices(int32_t n_vocab) {
+    return (n_vocab + LSG_SLICE - 1) / LSG_SLICE;
+}
+
+} // namespace
+
+size_t lsg_slices_floats(int32_t rows, int32_t n_vocab) {
+    return (size_t)rows * n_slices(n_vocab) * SLICE_FLOATS;
+}
+size_t lsg_keys_count(int32_t rows, int32_t n_vocab) {
+    const size_t stats = (size_t)rows * n_slices(n_vocab) * LST_ROW_TOP;
+    const size_t lists = 2 * LSG_TOP * ((size_t)(n_vocab + SORT - 1) / SORT + 1);
+    return stats > lists ? stats : lists;
+}
+
+int lsg_top(const float *logits, int32_t n_vocab, const int32_t *row, uint64_t *keys, int32_t *ids, float *values,
+            lsg_stream s) {
+    const uint64_t *in = nullptr;
+    uint64_t *out = keys;
+    for (int32_t n = n_vocab;;) {
+        const int32_t blocks = (n + SORT - 1) / SORT;
+        const bool done = blocks == 1;
+        if (int e = lsg_launch(best, dim3((unsigned)blocks), SORT_THREADS, SORT * sizeof(uint64_t), s,
+                               in ? nullptr : logits, n_vocab, row, in, n, done ? nullptr : out, done ? ids : nullptr,
+                               done ? values : nullptr))
+            return e;
+        if (done) return 0;
+        in = out;
+        out += (size_t)blocks * LSG_TOP;
+        n = blocks * LSG_TOP;
+    }
+}
+
+int lsg_head_rows(const lsg_buffers *b, const lsg_head *h, lsg_stream s) {
+    const unsigned slices = (unsigned)n_slices(b->n_vocab), rows = (unsigned)h->rows;
+    int e = lsg_launch(slice, dim3(slices, rows), THREADS, 32 * sizeof(uint64_t), s, *b, *h);
+    if (!e) e = lsg_launch(describe, dim3(rows), THREADS, 32 * sizeof(uint64_t), s, *b, (int32_t)slices);
+    if (!e && h->sampled) e = lsg_launch(sample, dim3(rows), SAMPLE_THREADS, 258 * sizeof(uint64_t), s, *b);
+    if (!e) e = lsg_launch(walk, dim3(1), THREADS, LST_MAX_ROWS * sizeof(int32_t), s, *b);
+    if (!e)
+        e = lsg_top(b->logits, b->n_vocab, &b->result->last_row, b->keys, b->result->top_id, b->result->top_logit, s);
+    return e;
+}

@@ -117,8 +117,9 @@ static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
 static void time_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "time");
     double n = st->steps ? (double)st->steps : 1, ms = st->total_us / n / 1e3;
-    double host = st->total_us - st->forward_us;
+    const double host = st->total_us - (st->device_us > 0 ? st->device_us : st->forward_us); // what is not the forward itself
     ui_print(&p, "%.2f ms/step: forward %.2f ", ms, st->forward_us / n / 1e3);
+    if (st->device_us > 0) ui_print(&p, "(GPU %.2f) ", st->device_us / n / 1e3);
     p.role = UI_BAR;
     ui_bar(&p, o->v->area.cols >= 110 ? 20 : 8, st->total_us > 0 ? st->forward_us / st->total_us : 0);
     p.role = UI_TEXT;

@@ -32,9 +32,11 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
     const ls_step *step = ui_step(s, s->view);
     s->tree_full = true;
     ui_narrate(&canvas, s, step, out);
-    ls_buf_fmt(out, "\nturn %u, context %d tokens, method %s, budget %d rows; %.3f ms (draft %.3f, forward %.3f)\n",
+    ls_buf_fmt(out, "\nturn %u, context %d tokens, method %s, budget %d rows; %.3f ms (draft %.3f, forward %.3f",
                step->turn, step->context_len, s->header.method, step->budget, step->t_total_us / 1e3,
                step->t_draft_us / 1e3, step->t_forward_us / 1e3);
+    if (step->t_device_us > 0) ls_buf_fmt(out, ", of it %.3f on the GPU", step->t_device_us / 1e3);
+    ls_buf_str(out, ")\n");
     draw(s, "Last logits", ui_panel_logits, LOGIT_ROWS, ascii, out);
     draw(s, "Drafts", ui_panel_drafts, step->n_branches + 2, ascii, out);
     draw(s, "Tree", ui_panel_tree, MOST_ROWS, ascii, out);

@@ -24,6 +24,7 @@ struct ls_backend {
     ls_code (*keep_path)(ls_backend *b, const int32_t *rows, int32_t n, ls_err *err);
     ls_code (*rewind)(ls_backend *b, int32_t n, ls_err *err);
     int32_t (*length)(const ls_backend *b);
+    double (*device_us)(const ls_backend *b); // of the last forward_tree, on a GPU; 0: there is none
     // For tools; NULL: there are none. All raw logits of a row, and what lst_probe leaves from now on.
     ls_code (*row_logits)(ls_backend *b, int32_t row, float *logits, ls_err *err);
     ls_code (*probe)(ls_backend *b, float *layers, ls_err *err);

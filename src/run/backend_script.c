@@ -197,6 +197,10 @@ static ls_code rewind_to(ls_backend *b, int32_t n, ls_err *err) {
     return LS_OK;
 }
 
+static double device_us(const ls_backend *b) {
+    (void)b;
+    return 0;
+}
 static int32_t length(const ls_backend *b) {
     return ((const script *)b)->n;
 }
@@ -224,6 +228,7 @@ ls_backend *ls_backend_script_new(int delay_ms) {
                            .keep_path = keep_path,
                            .rewind = rewind_to,
                            .length = length,
+                           .device_us = device_us,
                            .close = close_script};
     s->delay_ms = delay_ms;
     s->text = ls_calloc(CONTEXT + LST_MAX_ROWS, sizeof *s->text);

@@ -140,6 +140,12 @@ static int32_t length(const ls_backend *base) {
     return b->lib.length(b->session);
 }
 
+static double device_us(const ls_backend *base) {
+    const torch_backend *b = (const torch_backend *)base;
+    lst_timing t = {.size = sizeof t};
+    return !b->lib.timings(b->session, &t) && t.device_us > 0 ? t.device_us : 0;
+}
+
 // ---- open models: the same one with the same settings is there once
 
 typedef struct shared_model {
@@ -402,6 +408,7 @@ ls_code ls_backend_torch_open(ls_backend **out, const ls_checkpoint *c, const ls
                            .keep_path = keep_path,
                            .rewind = rewind_to,
                            .length = length,
+                           .device_us = device_us,
                            .probe = probe,
                            .row_logits = row_logits,
                            .close = close_backend};

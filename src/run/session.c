@@ -441,6 +441,7 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
         return code;
     out->forward = true;
     out->t_forward_us = us_since(t);
+    out->t_device_us = s->b->device_us(s->b);
 
     t = ls_now_ns();
     int32_t path[LST_MAX_ROWS], ids[LST_MAX_ROWS];

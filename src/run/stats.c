@@ -23,6 +23,7 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->by_emitted[s->n_emitted < LS_STATS_HIST ? s->n_emitted : LS_STATS_HIST]++;
     st->draft_us += s->t_draft_us;
     st->forward_us += s->t_forward_us;
+    st->device_us += s->t_device_us;
     st->verify_us += s->t_verify_us;
     st->commit_us += s->t_commit_us;
     st->total_us += s->t_total_us;

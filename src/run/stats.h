@@ -22,6 +22,7 @@ typedef struct {
     ls_ratio rank[LS_STATS_RANKS];          // [r]: branches of rank r with an accepted node, of branches of rank r
     ls_ratio from[LS_FROM_COUNT];           // accepted of verified nodes by source
     double draft_us, forward_us, verify_us, commit_us, total_us; // sums
+    double device_us;                                            // of forwards, on a GPU; 0: on the CPU
     // speed against plain decoding, over the steps where the plain cost is known
     double ar_us;         // what plain decoding would have taken: its forwards for the same tokens x measured time
     double ar_against_us; // sum of step times of those same steps

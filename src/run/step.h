@@ -101,6 +101,7 @@ typedef struct {
     int16_t n_emitted; // tokens emitted (the last step of a turn may be cut short of n_path)
     // time, microseconds; total is the wall time of the whole step, so it holds a little more than the sum
     double t_draft_us, t_forward_us, t_verify_us, t_commit_us, t_total_us;
+    double t_device_us; // of the forward, on a GPU; 0: it ran on the CPU
     double ar_us;      // measured time of one plain (single-row) decode step at this context; 0: not known
     int32_t pool_size; // n-grams in the drafter's pool
     int16_t n_branches;

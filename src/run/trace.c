@@ -315,6 +315,7 @@ void ls_trace_step(ls_trace *t, const ls_step *s) {
     ls_jw_field_num(w, "verify", s->t_verify_us, DIGITS);
     ls_jw_field_num(w, "commit", s->t_commit_us, DIGITS);
     ls_jw_field_num(w, "total", s->t_total_us, DIGITS);
+    if (s->t_device_us > 0) ls_jw_field_num(w, "device", s->t_device_us, DIGITS);
     ls_jw_close(w, '}');
     ls_jw_field_num(w, "ar_us", s->ar_us > 0 ? s->ar_us : NAN, DIGITS);
     ls_jw_field_int(w, "pool_size", s->pool_size);

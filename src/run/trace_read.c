@@ -291,6 +291,8 @@ static void read_step(reading *g, const ls_json *doc, ls_step *s) {
     s->t_verify_us = get_num(g, us, "verify");
     s->t_commit_us = get_num(g, us, "commit");
     s->t_total_us = get_num(g, us, "total");
+    const double device_us = get_maybe(g, us, "device");
+    s->t_device_us = isnan(device_us) ? 0 : device_us;
     const double ar_us = get_num(g, doc, "ar_us");
     s->ar_us = isnan(ar_us) ? 0 : ar_us;
     s->pool_size = (int32_t)get_int(g, doc, "pool_size", 0, INT32_MAX);

@@ -53,7 +53,7 @@ int lsg_device_get(int32_t i, lsg_device *out) {
     out->major = 9;
     out->multiprocessors = 1;
     out->total_bytes = limit();
-    out->free_bytes = limit() - used;
+    out->free_bytes = limit() > used ? limit() - used : 0;
     return 0;
 }
 int lsg_use(int32_t i) {
@@ -61,7 +61,7 @@ int lsg_use(int32_t i) {
 }
 int lsg_alloc(void **out, size_t bytes) {
     *out = nullptr;
-    if (bytes > limit() - used || !(*out = malloc(bytes ? bytes : 1))) return 2;
+    if (used + bytes > limit() || !(*out = malloc(bytes ? bytes : 1))) return 2;
     memset(*out, 0xFF, bytes);
     blocks[*out] = bytes;
     used += bytes;

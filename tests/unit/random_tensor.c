@@ -12,6 +12,9 @@ float rnd(void) {
 uint32_t rnd_int(uint32_t n) {
     return (uint32_t)(ls_uniform_at(11, counter++) * n);
 }
+void rnd_restart(void) {
+    counter = 0;
+}
 
 // Where a block's half-precision numbers stand: its scale, and its least value (-1: none).
 static const struct {

@@ -51,6 +51,11 @@ static void use(const char *path, const char *name) {
     CALLS(FIND)
 }
 
+static void use_gpu(void) { // emulated, or LOGITSPEC_TEST_GPU's
+    const char *path = getenv("LOGITSPEC_TEST_GPU");
+    use(path ? path : "build/tests/liblstorch_emulated.so", "cuda");
+}
+
 static void use_cpu(void) {
     const char *path = getenv("LOGITSPEC_LSTORCH");
     use(path ? path : "build/liblstorch.so", "cpu");
@@ -262,7 +267,7 @@ static void rows_do_not_depend_on_their_company(void **state) {
 
 static void nor_on_a_gpu(void **state) {
     (void)state;
-    use("build/tests/liblstorch_emulated.so", "cuda");
+    use_gpu();
     need_library();
     static const struct {
         int type, longest;
@@ -286,7 +291,7 @@ static void a_bad_logit_names_its_layer(void **state) {
                 ((float *)(uintptr_t)w->t[i].data)[k] = 3e38f; // finite, but sums are not
     static const char *const dtypes[] = {"f32", "auto", "bf16", "bf16"};
     for (int d = 0; d < 4; d++) {
-        if (d == 3) use("build/tests/liblstorch_emulated.so", "cuda");
+        if (d == 3) use_gpu();
         need_library();
         engine e;
         int32_t tokens[] = {1, 2, 3}, parents[] = {-1, 0, 0};
@@ -313,11 +318,52 @@ static void a_bad_logit_names_its_layer(void **state) {
     free_weights(w);
 }
 
+// Where the context cannot grow, the call fails and the session goes on with what it has; so it does after room comes
+// back. Emulated only: a real device's memory is not ours to fill.
+static void a_full_gpu_is_an_error_that_leaves_the_session(void **state) {
+    (void)state;
+    if (getenv("LOGITSPEC_TEST_GPU")) skip();
+    use_gpu();
+    need_library();
+    enum { PAGE = 1024, LONG = 3 * PAGE };
+    weights *w = random_weights(8);
+    const lst_hparams hp = shape();
+    const lst_open_options o = {.size = sizeof o, .device = "cuda", .threads = 1};
+    lst_model *m;
+    lst_session *s;
+    int32_t ids[LONG], root = -1, token = 5, zero = 0;
+    static float before[VOCAB], after[VOCAB];
+    lst_row row;
+    for (int i = 0; i < LONG; i++) ids[i] = (int32_t)rnd_int(VOCAB);
+    setenv("LOGITSPEC_EMULATED_MEMORY", "1000", 1);
+    assert_int_equal(p_lst_model_open(&m, &hp, w->t, w->n, &o), LST_E_MEMORY);
+    assert_non_null(strstr(p_lst_last_error(), "--weights q8 or q4"));
+    unsetenv("LOGITSPEC_EMULATED_MEMORY");
+    assert_int_equal(p_lst_model_open(&m, &hp, w->t, w->n, &o), LST_OK);
+    assert_int_equal(p_lst_session_new(&s, m, LONG), LST_OK);
+    assert_int_equal(p_lst_prefill(s, ids, PAGE - 100, &greedy, NULL, NULL, NULL), LST_OK);
+    assert_int_equal(p_lst_forward_tree(s, &token, &root, 1, &greedy, &row), LST_OK);
+    assert_int_equal(p_lst_row_logits(s, 0, before), LST_OK);
+    setenv("LOGITSPEC_EMULATED_MEMORY", "1000", 1); // nothing is left: another page cannot be had
+    assert_int_equal(p_lst_prefill(s, ids, PAGE, &greedy, NULL, NULL, NULL), LST_E_MEMORY);
+    assert_non_null(strstr(p_lst_last_error(), "the GPU has no"));
+    assert_int_equal(p_lst_forward_tree(s, &token, &root, 1, &greedy, &row), LST_OK);
+    assert_int_equal(p_lst_row_logits(s, 0, after), LST_OK);
+    assert_memory_equal(before, after, sizeof before);
+    assert_int_equal(p_lst_keep_path(s, &zero, 1), LST_OK);
+    unsetenv("LOGITSPEC_EMULATED_MEMORY");
+    assert_int_equal(p_lst_prefill(s, ids, PAGE, &greedy, NULL, NULL, NULL), LST_OK);
+    p_lst_session_free(s);
+    p_lst_model_close(m);
+    free_weights(w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_do_not_depend_on_their_company),
         cmocka_unit_test(nor_on_a_gpu),
         cmocka_unit_test(a_bad_logit_names_its_layer),
+        cmocka_unit_test(a_full_gpu_is_an_error_that_leaves_the_session),
     };
     return cmocka_run_group_tests_name("lst", tests, NULL, NULL);
 }

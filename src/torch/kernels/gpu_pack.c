@@ -97,39 +97,47 @@ static unsigned char *scale_of(const lsg_matrix *m, unsigned char *scales, size_
     }
 }
 
+/* The scale (and minimum) of inputs k .. k + 15 of output o. */
+static void pack_scale(const lsg_matrix *m, unsigned char *to, float scale, float min) {
+    if (m->format == LSG_Q4S || m->format == LSG_Q8S) {
+        memcpy(to, &scale, 4);
+        memcpy(to + 4, &min, 4);
+        return;
+    }
+    /* they were f16 in the file, or eight times such a number */
+    const uint16_t s = lsk_float_to_half(scale), least = lsk_float_to_half(min);
+    memcpy(to, &s, 2);
+    if (m->format == LSG_Q4) memcpy(to + 2, &least, 2);
+}
+
 void lsg_pack_rows(const lsg_matrix *m, uint8_t *host, int64_t row_begin, int type, const void *raw, int64_t n_rows) {
     const size_t n = (size_t)m->n_in, row_bytes = lsk_row_bytes(type, m->n_in);
     uint8_t *scales = host + lsg_weight_bytes(m);
-    const int plain = m->format == LSG_BF16 || m->format == LSG_F16;
-    float *values = plain ? malloc(n * sizeof *values) : NULL;
+    const int plain = m->format == LSG_BF16 || m->format == LSG_F16, as_is = type == 1 || type == 30;
+    float *values = plain && !as_is ? malloc(n * sizeof *values) : NULL;
     int8_t *q = plain ? NULL : malloc(n);
     float *scale = plain ? NULL : malloc(n / 8 * sizeof *scale), *min = plain ? NULL : scale + n / 16;
     for (int64_t r = 0; r < n_rows; r++) {
         const unsigned char *src = (const unsigned char *)raw + (size_t)r * row_bytes;
         const int64_t o = row_begin + r;
-        if (m->format == LSG_BF16) lsk_dequant_row(type, src, m->n_in, values);
-        else if (!plain) lsk_unpack_row(type, src, m->n_in, q, scale, min);
-        for (int64_t k = 0; k < m->n_in; k++) {
+        if (!plain) lsk_unpack_row(type, src, m->n_in, q, scale, min);
+        else if (!as_is) lsk_dequant_row(type, src, m->n_in, values);
+        for (int64_t k = 0; k < m->n_in; k += 8) { /* what stands side by side */
             const place at = place_of(m, o, k);
-            if (plain) {
-                uint16_t bits;
-                if (m->format == LSG_BF16) bits = lsk_float_to_bf16(values[k]);
-                else memcpy(&bits, src + 2 * k, 2);
-                memcpy(host + at.byte, &bits, 2);
-                continue;
+            unsigned char *to = host + at.byte;
+            if (as_is) memcpy(to, src + 2 * k, 16);
+            else if (plain)
+                for (int j = 0; j < 8; j++) {
+                    const uint16_t bits = lsk_float_to_bf16(values[k + j]);
+                    memcpy(to + 2 * j, &bits, 2);
+                }
+            else if (m->format == LSG_Q8 || m->format == LSG_Q8S) memcpy(to, q + k, 8);
+            else {
+                uint32_t word = 0;
+                for (int j = 0; j < 8; j++) word |= (uint32_t)(q[k + j] & 15) << (2 * j + j % 2 * 14);
+                memcpy(to, &word, 4);
             }
-            if (m->format == LSG_Q8 || m->format == LSG_Q8S) host[at.byte] = (uint8_t)q[k];
-            else host[at.byte] = (uint8_t)(host[at.byte] | (q[k] & 15) << 4 * at.nibble);
-            if (k % 16) continue;
-            unsigned char *to = scale_of(m, scales, at.tile, o, k);
-            if (m->format == LSG_Q4S || m->format == LSG_Q8S) {
-                memcpy(to, scale + k / 16, 4);
-                memcpy(to + 4, min + k / 16, 4);
-            } else { /* they were f16 in the file, or eight times such a number */
-                const uint16_t s = lsk_float_to_half(scale[k / 16]), least = lsk_float_to_half(min[k / 16]);
-                memcpy(to, &s, 2);
-                if (m->format == LSG_Q4) memcpy(to + 2, &least, 2);
-            }
+            if (!plain && k % 16 == 0) pack_scale(m, scale_of(m, scales, at.tile, o, k), scale[k / 16], min[k / 16]);
         }
     }
     free(values);

@@ -176,8 +176,9 @@ void lsg_plain_gate(const lsg_buffers *b, int32_t chunks, const float *bias, int
     for (int32_t r = 0; r < b->step->n_rows; r++)
         for (int32_t i = 0; i < n; i++) {
             const double g = added(b->y, chunks, b->rows, 2 * n, bias, r, i),
-                         up = added(b->y, chunks, b->rows, 2 * n, bias, r, n + i), silu = g / (1 + exp(-g)),
-                         gelu = 0.5 * g * (1 + tanh(0.79788456080286536 * (g + 0.044715 * g * g * g)));
-            b->xn[(size_t)r * (size_t)n + (size_t)i] = bf16((activation == LST_ACT_SILU ? silu : gelu) * up);
+                         up = added(b->y, chunks, b->rows, 2 * n, bias, r, n + i);
+            /* gelu by tanh: g (1 + tanh(v / 2)) / 2 = g / (1 + e^-v), which keeps its digits far below 0 */
+            const double v = activation == LST_ACT_SILU ? g : 2 * 0.79788456080286536 * (g + 0.044715 * g * g * g);
+            b->xn[(size_t)r * (size_t)n + (size_t)i] = bf16(g / (1 + exp(-v)) * up);
         }
 }

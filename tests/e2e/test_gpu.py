@@ -1,0 +1,113 @@
+"""The program on a GPU, which is emulated here (tests/gpu/emulation.h): tiny models, whole ways through it."""
+import json
+import os
+import tempfile
+import unittest
+
+from program import HAS_ENGINE, ROOT, run
+from test_folders import folder
+
+EMULATED = os.path.join(ROOT, "build", "tests", "liblstorch_emulated.so")
+REAL = os.path.join(ROOT, "build", "liblstorch_cuda.so")
+CAT = "The cat sat on the mat. The cat sat on the mat. The cat"
+
+
+def gpu(*args, **env):
+    return run(*args, env={"LOGITSPEC_LSTORCH_CUDA": EMULATED, **env})
+
+
+@unittest.skipUnless(HAS_ENGINE and os.path.exists(EMULATED), "needs:libtorch")
+class Gpu(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tmp = tempfile.TemporaryDirectory()
+        cls.model = folder(cls.tmp.name, "qwen3", "qwen2.json")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.tmp.cleanup()
+
+    def answer(self, *args):
+        r = gpu("generate", "--model", self.model, "--raw", "--prompt", CAT, "--max-tokens", "40", "--json", *args)
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        return json.loads(r.stdout)
+
+    def test_every_method_says_what_plain_decoding_says(self):
+        for sampling in ([], ["--temperature", "0.9", "--seed", "5", "--top-p", "0.9"]):
+            plain = self.answer("--device", "cuda", "--method", "ar", *sampling)
+            self.assertEqual([plain[k] for k in ("device", "dtype", "exact")], ["cuda", "bf16", True])
+            for method in ("logitspec", "logitspec-paper", "pld", "recycle"):
+                got = self.answer("--device", "cuda", "--method", method, "--budget", "16", *sampling)
+                self.assertEqual(got["output_tokens"], plain["output_tokens"])
+                self.assertLess(got["steps"], 41 if sampling else 40)
+
+    def test_auto_takes_the_gpu_where_one_can_be_used(self):
+        self.assertEqual(self.answer("--max-tokens", "2")["device"], "cuda")
+        self.assertEqual(self.answer("--max-tokens", "2", "--dtype", "f32")["device"], "cpu")
+        self.assertEqual(self.answer("--max-tokens", "2", "--device", "cpu")["device"], "cpu")
+        r = gpu("generate", "--model", self.model, "--prompt", "x", "--max-tokens", "2", "--json",
+                LOGITSPEC_EMULATED_MEMORY="1000000")  # too small for anything: the CPU
+        self.assertEqual(json.loads(r.stdout)["device"], "cpu")
+
+    def test_a_trace_has_the_time_on_the_gpu(self):
+        trace = os.path.join(self.tmp.name, "gpu.jsonl")
+        self.answer("--device", "cuda", "--trace", trace)
+        with open(trace, encoding="utf-8") as f:
+            lines = [json.loads(line) for line in f]
+        steps = [x for x in lines if x["type"] == "step" and x["forward"]]
+        self.assertEqual(lines[0]["backend"]["device"], "cuda")
+        for step in steps:
+            self.assertTrue(0 < step["us"]["device"] <= step["us"]["forward"])
+        self.assertIn("on the GPU", run("inspect", trace, "--step", "0").stdout)
+
+    def test_what_cannot_be_is_one_line(self):
+        for args, env, want in [
+                (["--device", "cuda:1"], {}, "there is only 1 GPU"),
+                (["--device", "cuda", "--dtype", "i8"], {}, "dtype 'i8' is not for a GPU"),
+                (["--device", "cuda"], {"LOGITSPEC_EMULATED_MEMORY": "1000000"}, "MiB of GPU memory"),
+                (["--device", "cuda"], {"LOGITSPEC_EMULATED_ABSENT": "the driver is asleep"}, "cannot be used: the driver is asleep"),
+                (["--device", "cuda"], {"LOGITSPEC_LSTORCH_CUDA": "/nowhere.so"}, "make cuda"),
+                (["--device", "gpu"], {}, "auto|cpu|cuda")]:
+            r = gpu("generate", "--model", self.model, "--prompt", "x", *args, **env)
+            self.assertNotEqual(r.returncode, 0)
+            self.assertIn(want, r.stderr)
+            self.assertEqual(r.stderr.count("\n"), 1, r.stderr)
+
+    def test_doctor_says_whether_and_why(self):
+        def lines(*args, **env):
+            r = gpu("doctor", "--model", self.model, "--json", *args, **env)
+            return {c["check"]: c for c in json.loads(r.stdout)}, r.returncode
+        checks, code = lines()
+        self.assertEqual((code, checks["cuda:0"]["ok"]), (0, True))
+        self.assertIn("runs on cuda: a GPU can be used", checks["device"]["detail"])
+        checks, code = lines(LOGITSPEC_EMULATED_ABSENT="the driver is asleep")
+        self.assertEqual((code, checks["gpu"]["detail"]), (0, "the driver is asleep"))
+        self.assertIn("runs on cpu: the driver is asleep", checks["device"]["detail"])
+        checks, code = lines("--device", "cuda", LOGITSPEC_EMULATED_ABSENT="the driver is asleep")
+        self.assertEqual((code, checks["device"]["ok"]), (1, False))
+        checks, code = lines("--dtype", "f32")
+        self.assertIn("runs on cpu: dtype f32 is the CPU's", checks["device"]["detail"])
+
+    def test_a_conversation_on_the_screen(self):
+        script = os.path.join(self.tmp.name, "talk.script")
+        with open(script, "w", encoding="utf-8") as f:
+            f.write("size 80x24\nwait READY\ntype the cat\nkey Enter\nwait 12 tokens\nwait READY\ntype the mat\nkey Enter\nwait READY\n")
+        r = gpu("--model", self.model, "--device", "cuda", "--max-tokens", "12", "--budget", "8", "--script", script)
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+
+
+@unittest.skipUnless(os.path.exists(REAL), "needs:nvcc: build/liblstorch_cuda.so is not built")
+@unittest.skipUnless(HAS_ENGINE, "needs:libtorch")
+class Built(unittest.TestCase):
+    """The library for real GPUs, where there is none."""
+
+    @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "there is a GPU")
+    def test_it_loads_and_says_what_is_missing(self):
+        r = run("generate", "--device", "cuda", "--prompt", "x", env={"LOGITSPEC_LSTORCH_CUDA": REAL})
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("no NVIDIA driver is loaded", r.stderr)
+        self.assertEqual(r.stderr.count("\n"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -141,6 +141,32 @@ build/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda) $(EMULATED) $(TOR
 	@echo '  LINK $@'
 	$(Q)$(TORCH_LINK)
 
+# ---- the check on a GPU. `make gpu-check` is for a machine that has one (tests/gpu/README.md); `make gpu-bundle` packs what
+# such a machine needs into build/logitspec-gpu.tar.gz. MODEL=FILE.gguf adds the program on a real model.
+GPU_TEST_OBJ := $(patsubst %.c,build/obj/%.o,$(filter-out tests/gpu/bench.c,$(wildcard tests/gpu/*.c)))
+GPU_PLAIN_OBJ := $(patsubst %.c,build/obj/%.o,$(addprefix src/base/,rng.c clock.c sample.c mem.c) tests/unit/random_tensor.c)
+# libtorch_cpu is not linked: what of the runtime is used here is libc10_cuda's
+GPU_LINK = $(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,-rpath,$(TORCH_DIR)/lib -Wl,-rpath,$(CUDA_HOME)/lib64 \
+  -Wl,-rpath-link,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -lc10_cuda -lc10 -L$(CUDA_HOME)/lib64 -lcudart -fopenmp -ldl -lm
+build/tests/gpu_kernels: $(GPU_TEST_OBJ) $(GPU_PLAIN_OBJ) $(KERNEL_OBJ) $(call torch_obj,gpu_runtime) $(GPU_SRC:%.cu=build/obj/%.cu.o)
+	@mkdir -p $(@D)
+	@echo '  LINK $@'
+	$(Q)$(GPU_LINK)
+build/tests/gpu_bench: build/obj/tests/gpu/bench.o $(call torch_obj,gpu_runtime)
+	@mkdir -p $(@D)
+	@echo '  LINK $@'
+	$(Q)$(GPU_LINK)
+build/tests/gpu_bench_emulated: build/obj/tests/gpu/bench.o $(EMULATED) $(KERNEL_OBJ) $(GPU_PLAIN_OBJ)
+	@mkdir -p $(@D)
+	@echo '  LINK $@'
+	$(Q)$(CXX) $(LDFLAGS) -fopenmp -o $@ $^ -ldl -lm
+# The script calls make for what it builds, with flags of its own.
+gpu-check:
+	@env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS MAKE='$(firstword $(MAKE))' LIBTORCH='$(LIBTORCH)' $(PYTHON) tests/gpu/check.py \
+	  $(if $(OUT),--out '$(OUT)') $(if $(MODEL),--model '$(MODEL)') $(if $(STEPS),--steps '$(STEPS)') $(if $(QUICK),--quick)
+gpu-bundle: all build/tests/test_lst build/tests/test_models
+	@$(PYTHON) tests/gpu/check.py --bundle build/logitspec-gpu.tar.gz
+
 # ---- tests
 $(B)/tests/%: $(B)/obj/tests/unit/%.o $(call obj,$(TEST_LIB_SRC)) $(CORE_OBJ) $(UI_OBJ) $(CLI_LIB_OBJ) $(KERNEL_OBJ)
 	@mkdir -p $(@D)
@@ -148,7 +174,8 @@ $(B)/tests/%: $(B)/obj/tests/unit/%.o $(call obj,$(TEST_LIB_SRC)) $(CORE_OBJ) $(
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
 
 # Kernels against their plain twins, on the emulated device.
-$(B)/tests/test_gpu_kernels: $(B)/obj/tests/gpu/kernels.o $(EMULATED) $(KERNEL_OBJ) $(CORE_OBJ) $(B)/obj/tests/unit/random_tensor.o
+$(B)/tests/test_gpu_kernels: $(call obj,$(filter-out tests/gpu/bench.c,$(wildcard tests/gpu/*.c))) $(EMULATED) \
+  $(KERNEL_OBJ) $(CORE_OBJ) $(B)/obj/tests/unit/random_tensor.o
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(CXX) $(LDFLAGS) -fopenmp -o $@ $^ $(LDLIBS)
@@ -157,7 +184,7 @@ unit: $(TEST_BIN) $(B)/tests/test_gpu_kernels $(B)/embed $(if $(TORCH_DIR),build
 
 # PATTERN=word runs the test programs whose name holds it.
 test: test-setup
-	@$(MAKE) all unit
+	@$(MAKE) all unit $(if $(NVCC),cuda build/tests/gpu_kernels build/tests/gpu_bench)
 	@python3 tests/run.py $(B) $(PATTERN)
 
 # Ratios of one run, on this machine. SUITE=FILE, LLAMA=DIR, TOKENS=, PER_GROUP=: see tests/bench/run.py.
@@ -217,7 +244,7 @@ lint:
 	@python3 tests/tools/lint.py
 
 format:
-	clang-format -i $(wildcard src/*/*.[ch] src/torch/*.cpp ui/*.[ch] tests/unit/*.[ch])
+	clang-format -i $(wildcard src/*/*.[ch] src/torch/*.cpp src/torch/kernels/gpu* ui/*.[ch] tests/unit/*.[ch] tests/gpu/*.[ch] tests/gpu/*.cpp)
 
 # ---- set-up: packages, libtorch, the default model. Done once, it needs no network.
 setup:
@@ -249,6 +276,7 @@ install: all
 	install -m 644 demos/traces/* $(DESTDIR)$(PREFIX)/share/logitspec/demos/traces
 ifneq ($(TORCH_DIR),)
 	install -m 755 build/liblstorch.so $(DESTDIR)$(PREFIX)/lib/logitspec
+	[ ! -e build/liblstorch_cuda.so ] || install -m 755 build/liblstorch_cuda.so $(DESTDIR)$(PREFIX)/lib/logitspec
 	cp -a $(TORCH_DIR)/lib/*.so* $(DESTDIR)$(PREFIX)/lib/logitspec/
 endif
 	install -m 755 models/fetch $(DESTDIR)$(PREFIX)/share/logitspec/models
@@ -262,6 +290,9 @@ help:
 	@echo 'make              build the program (and the torch library where libtorch is set up)'
 	@echo 'make run          set up, build, open the screen (without a terminal: stream a demo)'
 	@echo 'make test         set up, build, run every test; PATTERN=word selects'
+	@echo 'make cuda         the library for NVIDIA GPUs; needs the CUDA toolkit 13. CUDA_ARCH=all: machine code for all GPUs'
+	@echo 'make gpu-check    on a machine with a GPU: build, test, measure; MODEL=FILE.gguf adds a real model'
+	@echo 'make gpu-bundle   an archive that runs gpu-check on a bare machine'
 	@echo 'make setup        packages, libtorch and the default model only'
 	@echo 'make check-model  MODEL=PATH against transformers, which PYTHON=... must have: ids, logits, every layer'
 	@echo 'make bench-cpu    measure on this machine; SUITE=FILE has prompts as JSON lines'

@@ -31,7 +31,7 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
     ui_print(&p, " %s ", wide || !s->has_header ? "LogitSpec" : method);
     if (s->has_header) {
         ui_print(&p, " %.*s %s", wide ? 64 : 12, s->header.model, s->header.dtype);
-        if (r.cols >= 140) ui_print(&p, " %s", s->header.device);
+        if (r.cols >= 140 || strcmp(s->header.device, "cpu")) ui_print(&p, " %s", s->header.device);
         if (wide) {
             separator(&p);
             ui_print(&p, "%s", method);

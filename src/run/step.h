@@ -130,7 +130,7 @@ typedef struct {
     char model_file[256];
     char sha256[65]; // of the model file; "" if not computed
     char device[32], dtype[16];
-    char cpu[80]; // processor and kernel in use
+    char cpu[128]; // processor and kernel in use
     int32_t threads;
     int32_t n_vocab, n_context;
     bool exact; // output equals plain decoding bit for bit

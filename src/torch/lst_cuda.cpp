@@ -172,6 +172,7 @@ struct CudaModel : lst_model {
         if (index) snprintf(info->device, sizeof info->device, "cuda:%d", index);
         else snprintf(info->device, sizeof info->device, "cuda");
         snprintf(info->dtype, sizeof info->dtype, "bf16");
+        info->threads = 1; // that decode
         snprintf(info->kernel, sizeof info->kernel, "%.90s, compute capability %d.%d", device.name, device.major,
                  device.minor);
         snprintf(info->version, sizeof info->version, "%s", lsg_runtime_name());

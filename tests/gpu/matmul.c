@@ -1,0 +1,203 @@
+// Packed weights, and products with them.
+#include "tests/gpu/check.h"
+#include "tests/gpu/session.h"
+#include "torch/kernels/kernels.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Memory for packed weights, zeroed.
+static uint8_t *weights_of(lsg_matrix *m) {
+    const size_t w = lsg_weight_bytes(m), s = lsg_scale_bytes(m);
+    CHECK(w % 256 == 0 && s % 256 == 0, "format %d: %zu and %zu bytes", (int)m->format, w, s);
+    uint8_t *host = memset(fresh(w + s), 0, w + s);
+    m->weights = host;
+    m->scales = host + w;
+    return host;
+}
+
+// Rows of m from `first` on are those of the file; raw NULL: zeros.
+static void check_rows(const lsg_matrix *m, int64_t first, int type, const unsigned char *raw, int64_t n) {
+    float *want = fresh((size_t)m->n_in * sizeof *want);
+    for (int64_t o = 0; o < n; o++) {
+        if (raw) lsk_dequant_row(type, raw + (size_t)o * lsk_row_bytes(type, m->n_in), m->n_in, want);
+        else memset(want, 0, (size_t)m->n_in * sizeof *want);
+        for (int64_t k = 0; k < m->n_in; k++) {
+            const float x = type ? want[k] : bf16_value(lsk_float_to_bf16(want[k])), v = lsg_value(m, first + o, k);
+            CHECK(v == x, "type %d, %d x %d: %g instead of %g at %d, %d", type, (int)m->n_out, (int)m->n_in, (double)v,
+                  (double)x, (int)(first + o), (int)k);
+        }
+    }
+}
+
+static void packed_values_are_those_of_the_file(void) {
+    const int64_t outs[] = {1, 7, 16, 40, 100}, ins[] = {32, 96, 256, 544, 768};
+    for (int t = 0; t < MATRIX_TYPES; t++)
+        for (size_t i = 0; i < 25; i++) {
+            const int64_t n_out = outs[i / 5], n_in = ins[i % 5];
+            const int type = matrix_types[t];
+            lsg_matrix m;
+            if (lsg_matrix_init(&m, type, n_out, n_in)) {
+                CHECK(n_in % 256 && type >= 10 && type <= 14, "type %d, %d inputs: not kept", type, (int)n_in);
+                continue;
+            }
+            CHECK(m.n_out == n_out && m.n_in == n_in && m.chunks >= 1 && m.chunk_groups * m.chunks * LSG_GROUP >= n_in,
+                  "type %d: a shape that does not hold %d inputs", type, (int)n_in);
+            unsigned char *raw = random_raw(type, n_out, n_in);
+            uint8_t *host = weights_of(&m);
+            for (int64_t o = n_out; o--;) // in any order
+                lsg_pack_rows(&m, host, o, type, raw + (size_t)o * lsk_row_bytes(type, n_in), 1);
+            check_rows(&m, 0, type, raw, n_out);
+            check_rows(&m, n_out, type, NULL, (n_out + 31) / 32 * 32 - n_out); // what fills the last tiles
+            free(raw);
+            release();
+        }
+    lsg_matrix m;
+    CHECK(lsg_matrix_init(&m, 0, 16, 33) && lsg_matrix_init(&m, 2, 16, 48) && lsg_matrix_init(&m, 12, 16, 96) &&
+              lsg_matrix_init(&m, 99, 16, 32) && lsg_matrix_init(&m, 8, 0, 32) && lsg_matrix_init(&m, 8, 16, 0) &&
+              lsg_matrix_init(&m, 8, (int64_t)1 << 40, 32),
+          "a shape or type that cannot be kept");
+}
+
+static void stacked_tensors_may_have_different_types(void) {
+    enum { N_OUT = 40, FIRST = 19, N_IN = 256 };
+    const int pairs[][2] = {{2, 3}, {3, 2}, {0, 30}, {6, 14}, {13, 10}, {11, 20}, {7, 6}};
+    for (size_t i = 0; i < LENGTH(pairs); i++) {
+        unsigned char *first = random_raw(pairs[i][0], FIRST, N_IN),
+                      *rest = random_raw(pairs[i][1], N_OUT - FIRST, N_IN);
+        lsg_matrix m;
+        CHECK(!lsg_matrix_init(&m, pairs[i][0], N_OUT, N_IN), "type %d is not kept", pairs[i][0]);
+        uint8_t *host = weights_of(&m);
+        lsg_pack_rows(&m, host, 0, pairs[i][0], first, FIRST);
+        lsg_pack_rows(&m, host, FIRST, pairs[i][1], rest, N_OUT - FIRST);
+        check_rows(&m, 0, pairs[i][0], first, FIRST);
+        check_rows(&m, FIRST, pairs[i][1], rest, N_OUT - FIRST);
+        free(first);
+        free(rest);
+    }
+}
+
+// ---- products
+
+enum { INPUTS = 12, MOST_ROWS = 130, MORE = 3 };
+
+// Each input alone, its chunks [n_out] one after another.
+static float *products_alone(const matrix *m, const uint16_t *inputs) {
+    const size_t n_in = (size_t)m->host.n_in, row = (size_t)(m->host.chunks * m->host.n_out);
+    float *alone = fresh(INPUTS * row * sizeof *alone);
+    for (size_t i = 0; i < INPUTS; i++) { // memory no larger than it must be
+        const uint16_t *x = put(inputs + i * n_in, n_in * sizeof *x);
+        float *y = room(row * sizeof *y);
+        MUST(lsg_matmul(&m->device, x, y, 1, 1, NULL, stream));
+        download(alone + i * row, y, row * sizeof *y);
+    }
+    return alone;
+}
+
+static void check_against_twin(const matrix *m, const uint16_t *inputs, const float *alone) {
+    const size_t n_out = (size_t)m->host.n_out, n_in = (size_t)m->host.n_in, row = (size_t)m->host.chunks * n_out;
+    float *want = fresh(INPUTS * n_out * sizeof *want);
+    lsg_plain_matmul(&m->host, inputs, want, INPUTS);
+    for (size_t o = 0; o < n_out; o++)
+        for (size_t i = 0; i < INPUTS; i++) {
+            double size = 0;
+            for (size_t k = 0; k < n_in; k++)
+                size += (double)fabsf(bf16_value(inputs[i * n_in + k]) * lsg_value(&m->host, (int64_t)o, (int64_t)k));
+            float sum = alone[i * row + o];
+            for (size_t c = n_out; c < row; c += n_out) sum += alone[i * row + c + o];
+            const double off = fabs((double)sum - (double)want[i * n_out + o]);
+            CHECK(off <= 1e-5 * size, "format %d, %d x %d: %g off of %g at output %d", (int)m->host.format, (int)n_out,
+                  (int)n_in, off, size, (int)o); // relative to the sum of the products' magnitudes
+        }
+}
+
+// A block of rows, any input at any place: the same bits as alone.
+static void check_block(const matrix *m, const uint16_t *inputs, const float *alone, int32_t rows, int32_t n) {
+    const size_t n_out = (size_t)m->host.n_out, n_in = (size_t)m->host.n_in, row = (size_t)m->host.chunks * n_out;
+    const int32_t rows_y = rows + (n % 2 ? MORE : 0), there = n % 3 ? rows : rows - rows / 3;
+    const size_t bytes = (size_t)rows_y * row * sizeof(float);
+    const float *const nan = fresh(n_out * sizeof *nan);
+    size_t of[MOST_ROWS];
+    uint16_t *x = fresh((size_t)rows * n_in * sizeof *x); // inputs beyond the rows that are there may be anything
+    for (int32_t r = 0; r < rows; r++) {
+        of[r] = rnd_int(INPUTS);
+        if (r < there) memcpy(x + (size_t)r * n_in, inputs + of[r] * n_in, n_in * sizeof *x);
+    }
+    float *y_device = room(bytes);
+    MUST(lsg_matmul(&m->device, put(x, (size_t)rows * n_in * sizeof *x), y_device, rows_y, rows,
+                    n % 3 == 1 ? NULL : put(&there, sizeof there), stream));
+    const float *y = take(y_device, bytes);
+    for (size_t c = 0; c < row; c += n_out)
+        for (int32_t r = 0; r < rows_y; r++) {
+            const float *got = y + c * (size_t)rows_y + (size_t)r * n_out,
+                        *want = r < there ? alone + of[r] * row + c : nan;
+            CHECK(!memcmp(got, want, n_out * sizeof *got), "format %d, %d x %d: row %d of %d, %d there, %s",
+                  (int)m->host.format, (int)n_out, (int)n_in, (int)r, (int)rows, (int)there,
+                  r < there ? "is not what it is alone" : "is written");
+        }
+}
+
+// Products of one matrix: each input alone against the twin, then blocks of any number of rows. The matrix ends.
+static void check_matmul(const matrix *m, const int32_t *counts, int32_t n_counts) {
+    uint16_t *inputs = fresh(INPUTS * (size_t)m->host.n_in * sizeof *inputs);
+    random_bf16(inputs, INPUTS * (size_t)m->host.n_in, 1);
+    const float *alone = products_alone(m, inputs);
+    check_against_twin(m, inputs, alone);
+    for (int32_t n = 0; n < n_counts; n++) check_block(m, inputs, alone, counts[n], n);
+    release();
+}
+
+static void matmul_of_a_row_is_the_same_in_any_block(void) {
+    const int of_format[] = {0, 1, 3, 8, 12, 14};
+    const int64_t shapes[][2] = {{16, 32}, {40, 96}, {208, 576}, {1, 1056}, {40, 256}, {208, 512}, {72, 1280}};
+    const int32_t counts[] = {1, 2, 3, 5, 8, 9, 12, 16, 17, 25, 32, 33, 47, 64, 65, 70, 130};
+    for (size_t t = 0; t < LENGTH(of_format); t++)
+        for (size_t i = 0; i < LENGTH(shapes); i++) {
+            lsg_matrix shape;
+            if (lsg_matrix_init(&shape, of_format[t], shapes[i][0], shapes[i][1])) continue;
+            const matrix m = random_matrix(of_format[t], shapes[i][0], shapes[i][1]);
+            check_matmul(&m, counts, LENGTH(counts));
+        }
+}
+
+static void matmul_of_other_types_and_large_shapes(void) {
+    const int32_t counts[] = {1, 7, 16, 30, 70};
+    for (int t = 0; t < MATRIX_TYPES; t++) {
+        const matrix m = random_matrix(matrix_types[t], 72, 512);
+        check_matmul(&m, counts, 3);
+    }
+    const int of_format[] = {30, 1, 2, 8, 12, 13};
+    for (size_t t = 0; t < LENGTH(of_format); t++) {
+        const matrix m = random_matrix(of_format[t], 600, 2048);
+        check_matmul(&m, counts, 5);
+    }
+    const matrix wide = random_matrix(3, 17000, 32); // all warps side by side
+    CHECK(wide.host.warps_out == 4 && wide.host.chunks == 1, "a wide matrix is split");
+    check_matmul(&wide, counts, 3);
+}
+
+// Every split of the work, whatever the shape would choose.
+static void matmul_is_right_in_any_split(void) {
+    const int of_format[] = {0, 1, 2, 8, 12, 11};
+    enum { GROUPS = 40 };
+    const int32_t counts[] = {4, 16, 21, 65}, chunk_groups[] = {5, 16, 27, GROUPS}; // from less than a stage to five
+    for (size_t t = 0; t < LENGTH(of_format); t++)
+        for (int32_t warps = 1; warps <= 4; warps *= 2)
+            for (size_t i = 0; i < LENGTH(chunk_groups); i++) {
+                matrix m = random_matrix(of_format[t], 104, GROUPS * LSG_GROUP);
+                m.host.warps_out = m.device.warps_out = warps;
+                m.host.chunk_groups = m.device.chunk_groups = chunk_groups[i];
+                m.host.chunks = m.device.chunks = (GROUPS + chunk_groups[i] - 1) / chunk_groups[i];
+                check_matmul(&m, counts, LENGTH(counts));
+            }
+}
+
+const gpu_test matmul_tests[] = {
+    TEST(packed_values_are_those_of_the_file),
+    TEST(stacked_tensors_may_have_different_types),
+    TEST(matmul_of_a_row_is_the_same_in_any_block),
+    TEST(matmul_of_other_types_and_large_shapes),
+    TEST(matmul_is_right_in_any_split),
+    {0},
+};

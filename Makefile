@@ -162,7 +162,7 @@ build/tests/gpu_bench_emulated: build/obj/tests/gpu/bench.o $(EMULATED) $(KERNEL
 	$(Q)$(CXX) $(LDFLAGS) -fopenmp -o $@ $^ -ldl -lm
 # The script calls make for what it builds, with flags of its own.
 gpu-check:
-	@env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS MAKE='$(firstword $(MAKE))' LIBTORCH='$(LIBTORCH)' $(PYTHON) tests/gpu/check.py \
+	@env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS LIBTORCH='$(LIBTORCH)' $(PYTHON) tests/gpu/check.py \
 	  $(if $(OUT),--out '$(OUT)') $(if $(MODEL),--model '$(MODEL)') $(if $(STEPS),--steps '$(STEPS)') $(if $(QUICK),--quick)
 gpu-bundle: all build/tests/test_lst build/tests/test_models
 	@$(PYTHON) tests/gpu/check.py --bundle build/logitspec-gpu.tar.gz

@@ -7,6 +7,7 @@
 #include <torch/version.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
 
 namespace {
@@ -20,6 +21,7 @@ enum { LEAST_MAJOR = 8 };
 
 // libtorch's calls throw; its errors become the one that callers can act on.
 template <class F> int no_throw(F &&body) {
+    cudaGetLastError(); // an older one must not be taken for this call's
     try {
         body();
         return cudaSuccess;
@@ -53,6 +55,7 @@ const char *lsg_runtime_name(void) {
 int32_t lsg_devices(char *why, size_t n) {
     int count = 0, driver = 0;
     if (n) *why = 0;
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0); // not at a kernel's first launch, which a graph may be recording
     const cudaError_t e = cudaGetDeviceCount(&count);
     cudaDriverGetVersion(&driver);
     cudaGetLastError(); // it is told here

@@ -272,6 +272,7 @@ CudaEngine::CudaEngine(CudaModel *model, int32_t n_context)
 
 CudaEngine::~CudaEngine() {
     lsg_use(m->index);
+    lsg_sync(stream.s); // memory goes before the stream does
     drop_graphs();
 }
 
@@ -483,18 +484,23 @@ void CudaEngine::run(int32_t length, const int32_t *tokens, const int32_t *paren
     const bool plain = head && head_row < 0 && !layers;
     if (plain && !(graph = graphs[{rows, chunks, s.sampled != 0}])) graph = record(rows, chunks, s.sampled);
     const Range range(plain ? "forward" : "prefill");
-    check(lsg_event_record(watch.from, stream.s), "a step");
-    if (plain) check(lsg_graph_launch(graph, stream.s), "a step");
-    else {
-        const size_t d = (size_t)m->hp.n_embd;
-        put(rows, chunks, head, s.sampled, [&](int32_t stage) {
-            if (layers && stage % 2) // after the embedding and after each layer
-                check(lsg_download(layers + (size_t)(stage + 1) / 2 * d, x.get() + (size_t)(n - 1) * d,
-                                   d * sizeof(float), stream.s),
-                      "a layer's values");
-        });
+    try {
+        check(lsg_event_record(watch.from, stream.s), "a step");
+        if (plain) check(lsg_graph_launch(graph, stream.s), "a step");
+        else {
+            const size_t d = (size_t)m->hp.n_embd;
+            put(rows, chunks, head, s.sampled, [&](int32_t stage) {
+                if (layers && stage % 2) // after the embedding and after each layer
+                    check(lsg_download(layers + (size_t)(stage + 1) / 2 * d, x.get() + (size_t)(n - 1) * d,
+                                       d * sizeof(float), stream.s),
+                          "a layer's values");
+            });
+        }
+        check(lsg_event_record(watch.to, stream.s), "a step");
+    } catch (...) {
+        lsg_sync(stream.s); // the step must stay as it is while it is copied
+        throw;
     }
-    check(lsg_event_record(watch.to, stream.s), "a step");
     check(lsg_sync(stream.s), "a step");
     check(lsg_event_ms(watch.from, watch.to, &ms), "a step");
     n_new = 0;

@@ -273,8 +273,10 @@ static int32_t time_steps(lst_session *s, const shape *of, const char *weights, 
     }
     const double mean_context = from + (n + 1) / 2.0; // of the cache that a step reads, its own row included
     const double kv_bytes = 4.0 * of->layers * of->kv_heads * of->head_dim * mean_context, us = median(device, n);
-    line("{\"kind\":\"step\",\"shape\":\"%s\",\"weights\":\"%s\",\"sampling\":\"%s\",\"context\":%d,\"mean_context\":%.1f,"
-         "\"steps\":%d,\"wall_us\":%.2f,\"device_us\":%.2f,\"host_us\":%.2f,\"weight_bytes_read\":%llu,\"kv_bytes_read\":%.0f,"
+    line("{\"kind\":\"step\",\"shape\":\"%s\",\"weights\":\"%s\",\"sampling\":\"%s\",\"context\":%d,\"mean_context\":%."
+         "1f,"
+         "\"steps\":%d,\"wall_us\":%.2f,\"device_us\":%.2f,\"host_us\":%.2f,\"weight_bytes_read\":%llu,\"kv_bytes_"
+         "read\":%.0f,"
          "\"bytes_per_s\":%.5g}",
          of->name, weights, sampling_name, context, mean_context, n, median(wall, n), us, median(host, n),
          (unsigned long long)step_bytes, kv_bytes, ((double)step_bytes + kv_bytes) / us * 1e6);
@@ -352,7 +354,9 @@ static void measure(const shape *of, const char *weights) {
         MUST(p_lst_prefill(s, ids + at, contexts[c] - at, &greedy, &last, NULL, NULL));
         time_rows(s, of, weights, contexts[c]);
         const int32_t token = time_steps(s, of, weights, "greedy", &greedy, contexts[c], last.chosen, step_bytes);
-        if (!c) time_steps(s, of, weights, "temperature 1, top-k 40, top-p 0.9", &cut_sampling, contexts[c], token, step_bytes);
+        if (!c)
+            time_steps(s, of, weights, "temperature 1, top-k 40, top-p 0.9", &cut_sampling, contexts[c], token,
+                       step_bytes);
     }
     p_lst_session_free(s);
     time_prefill(m, of, weights);
@@ -461,7 +465,10 @@ static int32_t draft(const plain_run *p, const shape *of, int32_t at, int32_t *t
     const int32_t left = p->n - at; // rows of a path at most
     const double wrong = errors[below(4)];
     int32_t depth[LST_MAX_ROWS], n = 1, chain = 0;
-    const int32_t most = chance(0.1) ? LST_MAX_ROWS : chance(0.5) ? 64 : 12, wanted = 1 + below(options.tiny ? 12 : most);
+    const int32_t most = chance(0.1)   ? LST_MAX_ROWS
+                         : chance(0.5) ? 64
+                                       : 12,
+                  wanted = 1 + below(options.tiny ? 12 : most);
     tokens[0] = p->token[at];
     parents[0] = -1;
     depth[0] = 0;
@@ -540,7 +547,8 @@ static void exact(void) {
     static const struct {
         const char *name;
         const lst_sampling *how;
-    } cases[] = {{"greedy", &greedy}, {"temperature 1", &plain_sampling}, {"temperature 1, top-k 40, top-p 0.9", &cut_sampling}};
+    } cases[] = {
+        {"greedy", &greedy}, {"temperature 1", &plain_sampling}, {"temperature 1, top-k 40, top-p 0.9", &cut_sampling}};
     enum { CASES = sizeof cases / sizeof *cases };
     const long wanted = options.tokens > 0 ? options.tokens : options.tiny ? 450 : 50000;
     const int32_t most_prompt = options.tiny ? 1000 : 1800, most = options.tiny ? 60 : 1600;
@@ -582,7 +590,8 @@ static void exact(void) {
         }
         const long bad = t.bad_tokens + t.bad_logits + t.bad_rows + t.bad_tops;
         line("{\"kind\":\"exact\",\"shape\":\"%s\",\"sampling\":\"%s\",\"tokens\":%ld,\"runs\":%ld,\"trees\":%ld,"
-             "\"rows_a_tree\":%.2f,\"largest_tree\":%ld,\"tokens_a_tree\":%.3f,\"longest_path\":%ld,\"longest_context\":%ld,"
+             "\"rows_a_tree\":%.2f,\"largest_tree\":%ld,\"tokens_a_tree\":%.3f,\"longest_path\":%ld,\"longest_"
+             "context\":%ld,"
              "\"different_tokens\":%ld,\"different_logits\":%ld,\"different_rows\":%ld,\"different_lists\":%ld,"
              "\"seconds\":%.1f}",
              of->name, cases[c].name, t.tokens, t.runs, t.trees, t.trees ? (double)t.rows / (double)t.trees : 0,
@@ -622,7 +631,9 @@ static void measure_shapes(void) {
             measure(&of[i], kept[k]);
             any = true;
         }
-    if (!any) die("no shape '%s' with weights '%s'", options.shape ? options.shape : "", options.weights ? options.weights : "");
+    if (!any)
+        die("no shape '%s' with weights '%s'", options.shape ? options.shape : "",
+            options.weights ? options.weights : "");
 }
 
 int main(int argc, char **argv) {

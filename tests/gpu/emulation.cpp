@@ -217,12 +217,24 @@ void warp_barrier() {
     meet(worker.warps[(size_t)current->warp], WARP, [] {});
 }
 
-uint32_t shuffle(uint32_t bits, int from) {
+// What each lane of the warp says.
+static const uint32_t *exchange(uint32_t bits) {
     Warp &w = worker.warps[(size_t)current->warp];
-    uint32_t *place = w.shuffled[self().reads++ % 2]; // the next shuffle writes elsewhere while slow lanes still read
+    uint32_t *place = w.shuffled[self().reads++ % 2]; // the next exchange writes elsewhere while slow lanes still read
     place[current->lane] = bits;
     meet(w, WARP, [] {});
-    return place[from];
+    return place;
+}
+
+uint32_t shuffle(uint32_t bits, int from) {
+    return exchange(bits)[from];
+}
+
+uint32_t ballot(bool yes) {
+    const uint32_t *said = exchange(yes);
+    uint32_t out = 0;
+    for (int i = 0; i < WARP; i++) out |= said[i] << i;
+    return out;
 }
 
 void copy_later(void *to, const void *from) {

@@ -36,6 +36,9 @@ struct uint4 {
 struct float2 {
     float x, y;
 };
+struct float4 {
+    float x, y, z, w;
+};
 static inline float2 make_float2(float x, float y) {
     return {x, y};
 }
@@ -53,6 +56,7 @@ void *shared_memory();
 void block_barrier();
 void warp_barrier();
 uint32_t shuffle(uint32_t bits, int from);
+uint32_t ballot(bool yes);
 // In every other pair of launches at once, else as late as they may: when a thread waits for their commit.
 void copy_later(void *shared, const void *global);
 void copies_commit();
@@ -83,6 +87,15 @@ template <class T> static inline T lsg_shuffle(T v, int from) {
 }
 template <class T> static inline T __shfl_xor_sync(uint32_t, T v, int mask) {
     return lsg_shuffle(v, emulated::current->lane ^ mask);
+}
+template <class T> static inline T __shfl_sync(uint32_t, T v, int from) {
+    return lsg_shuffle(v, from);
+}
+static inline uint32_t __ballot_sync(uint32_t, bool yes) {
+    return emulated::ballot(yes);
+}
+static inline int __ffs(uint32_t v) {
+    return __builtin_ffs((int)v);
 }
 template <class T> static inline T atomicAdd(T *p, T v) {
     const T old = *p;
@@ -148,10 +161,11 @@ static inline void lsg_copies_commit() {
 template <int N> static inline void lsg_copies_wait() {
     emulated::copies_wait(N);
 }
+static inline void lsg_prefetch(const void *) {}
 static inline void lsg_next_may_start() {}
 static inline void lsg_wait_before() {}
 
-template <class... P, class... A>
+template <bool AFTER_KERNEL = true, class... P, class... A>
 int lsg_launch(void (*kernel)(P...), dim3 grid, int threads, size_t shared, void *stream, A... args) {
     return emulated::launch(stream, grid, threads, shared, [=] { kernel(P(args)...); });
 }

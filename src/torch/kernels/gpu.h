@@ -27,6 +27,7 @@ typedef void *lsg_stream; /* cudaStream_t */
 enum {
     LSG_TILE = 16,         /* outputs of a tile */
     LSG_GROUP = 32,        /* inputs of a group: what one scale is for */
+    LSG_MATMUL_CHUNKS = 8, /* chunks of a matmul's inputs, at most */
     LSG_CHUNK = 256,       /* logical positions that one attention block sums */
     LSG_PAGE = 1024,       /* cache columns of a page */
     LSG_TOP = 256,         /* best tokens kept for the row that is likely to be the last kept */
@@ -45,16 +46,17 @@ typedef enum {
     LSG_Q8S, /* 8-bit q, weight = scale * q + minimum, f32 for 16 inputs (Q5, K formats, IQ4_NL) */
 } lsg_format;
 
-/* A [n_out, n_in] matrix: tiles of 16 outputs by 32 inputs, [tile of outputs][group of inputs], an even number of tiles,
- * the last ones filled with zeros. Inside, BF16 and F16 are [half: outputs 0-7, 8-15][output][32 inputs]; bytes and
- * nibbles stand so that a lane of a warp (output r, inputs 8c .. 8c+7; r = lane / 4, c = lane % 4) finds those of outputs
- * r and r + 8 side by side. Scales are [tile][group][16 outputs] (Q8S: [2 halves of the group] before the outputs). */
+/* A [n_out, n_in] matrix: tiles of 16 outputs by 32 inputs, [tile of outputs][group of inputs], an even number of
+ * tiles, the last ones filled with zeros. Inside, BF16 and F16 are [half: outputs 0-7, 8-15][output][32 inputs]; bytes
+ * and nibbles stand so that a lane of a warp (output r, inputs 8c .. 8c+7; r = lane / 4, c = lane % 4) finds those of
+ * outputs r and r + 8 side by side. Scales are [tile][group][16 outputs] (Q8S: [2 halves of the group] before the
+ * outputs). */
 typedef struct {
     lsg_format format;
     int32_t n_out, n_in;
     const uint8_t *weights, *scales;
-    /* how the work is split, from the shape: warps side by side over the outputs, the other ones of a block's four split
-     * each stage of inputs; chunks of inputs that blocks take */
+    /* how the work is split, from the shape: warps side by side over the outputs, the other ones of a block's four
+     * split each stage of inputs; chunks of inputs that blocks take */
     int32_t warps_out, chunks, chunk_groups;
 } lsg_matrix;
 
@@ -64,7 +66,8 @@ size_t lsg_weight_bytes(const lsg_matrix *m); /* a multiple of 256 */
 size_t lsg_scale_bytes(const lsg_matrix *m);
 /* Packs raw GGUF rows into host memory that holds weights and then scales, zeroed before. Calls for different tiles may
  * run at once. */
-void lsg_pack_rows(const lsg_matrix *m, uint8_t *host, int64_t row_begin, int ggml_type, const void *raw, int64_t n_rows);
+void lsg_pack_rows(const lsg_matrix *m, uint8_t *host, int64_t row_begin, int ggml_type, const void *raw,
+                   int64_t n_rows);
 
 /* y[chunk][r][o] = sum over the chunk's k of x[r][k] * w[o][k]: x bf16 [rows][n_in], y f32 [chunks][rows_y][n_out].
  * Whoever reads y adds the chunks in order. rows: how many at most; step->n_rows are computed where step is given. */
@@ -91,8 +94,8 @@ typedef struct {
 
 /* What comes back, in one copy. */
 typedef struct {
-    int32_t bad;      /* a logit is not finite */
-    int32_t last_row; /* the last row of the path that the chosen tokens follow */
+    int32_t bad;             /* a logit is not finite */
+    int32_t last_row;        /* the last row of the path that the chosen tokens follow */
     int32_t top_id[LSG_TOP]; /* of last_row, best first */
     float top_logit[LSG_TOP];
     lst_row row[LST_MAX_ROWS]; /* last, so that only as many as there are need to be copied */
@@ -102,19 +105,19 @@ typedef struct {
 typedef struct {
     const lsg_step *step;
     lsg_result *result;
-    int32_t rows;                                  /* rows that the launches are made for */
+    int32_t rows; /* rows that the launches are made for */
     int32_t n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_layers;
-    int32_t *columns;                              /* [n_context]: cache column of a committed position */
-    int16_t *ancestors;                            /* [LST_MAX_ROWS][LST_MAX_ROWS]: row of each depth of a row's path */
-    uint16_t *const *pages;                        /* KV pages: [n_layers][2: K, V][n_kv_heads][LSG_PAGE][head_dim] bf16 */
-    float *x;                                      /* residual stream [rows][n_embd] */
-    uint16_t *xn;                                  /* bf16 input of the next matmul [rows][widest] */
-    uint16_t *q;                                   /* bf16 [rows][n_heads][head_dim], rotated and scaled */
-    float *y;                                      /* partial sums of a matmul */
-    float *part_o, *part_ml;                       /* attention: [chunk][rows][n_heads][head_dim]; [...][max, sum] */
-    float *logits, *last;                          /* [rows][n_vocab]; [n_vocab] of the last committed row */
-    uint64_t *keys;                                /* of the top lists */
-    float *slices;                                 /* of the head's statistics */
+    int32_t *columns;        /* [n_context]: cache column of a committed position */
+    int16_t *ancestors;      /* [LST_MAX_ROWS][LST_MAX_ROWS]: row of each depth of a row's path */
+    uint16_t *const *pages;  /* KV pages: [n_layers][2: K, V][n_kv_heads][LSG_PAGE][head_dim] bf16 */
+    float *x;                /* residual stream [rows][n_embd] */
+    uint16_t *xn;            /* bf16 input of the next matmul [rows][widest] */
+    uint16_t *q;             /* bf16 [rows][n_heads][head_dim], rotated and scaled */
+    float *y;                /* partial sums of a matmul */
+    float *part_o, *part_ml; /* attention: [chunk][rows][n_heads][head_dim]; [...][max, sum] */
+    float *logits, *last;    /* [rows][n_vocab]; [n_vocab] of the last committed row */
+    uint64_t *keys;          /* of the top lists */
+    float *slices;           /* of the head's statistics */
 } lsg_buffers;
 
 /* Sizes in elements of what buffers hold for so many rows and attention chunks. */
@@ -125,7 +128,8 @@ size_t lsg_keys_count(int32_t rows, int32_t n_vocab);
 int lsg_begin(const lsg_buffers *b, lsg_stream stream);
 /* x[r] = row token[r] of the embedding, times scale. */
 int lsg_embed(const lsg_buffers *b, const lsg_matrix *embd, float scale, lsg_stream stream);
-/* What a sublayer added, from y: with bias, its norm and scale; then what the next matmul reads. Weights may be NULL. */
+/* What a sublayer added, from y: with bias, its norm and scale; then what the next matmul reads. Weights may be NULL.
+ */
 typedef struct {
     int32_t chunks; /* of y; 0: nothing is added */
     const float *bias, *post_norm, *norm;
@@ -166,7 +170,8 @@ int lsg_top(const float *logits, int32_t n_vocab, const int32_t *row, uint64_t *
 
 /* ---- plain twins, on host memory: every pointer, those inside structures too, is the host's */
 float lsg_value(const lsg_matrix *m, int64_t o, int64_t k); /* a weight */
-void lsg_plain_matmul(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows); /* y: [rows][n_out], chunks added */
+void lsg_plain_matmul(const lsg_matrix *m, const uint16_t *x, float *y,
+                      int32_t rows); /* y: [rows][n_out], chunks added */
 void lsg_plain_add_norm(const lsg_buffers *b, const lsg_add *a);
 void lsg_plain_rope_kv(const lsg_buffers *b, const lsg_rope *r);
 void lsg_plain_attention(const lsg_buffers *b, const lsg_attend *a); /* ancestors come from the step's parents */

@@ -12,7 +12,8 @@ namespace {
 enum {
     WARPS = 4,
     S_STRIDE = LSG_CHUNK + 4, // floats of a row of scores: lanes of a tile fall into different banks
-    Q_PAD = 8
+    Q_PAD = 8,
+    STEPS = 8 // of 16 dimensions or slots whose keys or values are on their way at once
 };
 
 LSG_DEVICE const uint16_t *keys_at(const lsg_buffers &b, int32_t layer, int32_t value, int32_t head, int32_t column) {
@@ -74,25 +75,32 @@ template <int QT> __global__ void __launch_bounds__(32 * WARPS) attend(lsg_buffe
         *(uint2 *)(queries + q * q_stride + d) = v;
     }
     __syncthreads();
-    // scores: a warp takes eight slots at a time; a lane has four values of a query or key for each step of 16
+    // scores: a warp takes eight slots at a time; a lane has four values of a query or key for each step of 16. The
+    // keys of STEPS steps are on their way at once.
     for (int32_t slot0 = warp * 8; slot0 < (seen + 7) / 8 * 8; slot0 += WARPS * 8) {
         const int32_t column = columns[slot0 + r];
         const uint16_t *key = column < 0 ? nullptr : keys_at(b, a.layer, 0, kv_head, column) + c * 4;
         float sum[QT][4];
 #pragma unroll
         for (int i = 0; i < QT * 4; i++) (&sum[0][0])[i] = 0;
-#pragma unroll 4
-        for (int32_t d = 0; d < hd; d += 16) {
-            uint2 k = {0, 0};
-            if (key) k = *(const uint2 *)(key + d);
+        for (int32_t base = 0; base < hd; base += 16 * STEPS) {
+            uint2 k[STEPS];
 #pragma unroll
-            for (int j = 0; j < QT; j++)
-                if (j < q_tiles) {
-                    const uint16_t *q = queries + (j * 16 + r) * q_stride + d + c * 4;
-                    const uint2 lo = *(const uint2 *)q, hi = *(const uint2 *)(q + 8 * q_stride);
-                    const uint32_t x[4] = {lo.x, hi.x, lo.y, hi.y};
-                    lsg_mma(sum[j], x, k.x, k.y);
-                }
+            for (int u = 0; u < STEPS; u++) {
+                k[u] = {0, 0};
+                if (key && base + 16 * u < hd) k[u] = *(const uint2 *)(key + base + 16 * u);
+            }
+#pragma unroll
+            for (int u = 0; u < STEPS; u++)
+                if (base + 16 * u < hd)
+#pragma unroll
+                    for (int j = 0; j < QT; j++)
+                        if (j < q_tiles) {
+                            const uint16_t *q = queries + (j * 16 + r) * q_stride + base + 16 * u + c * 4;
+                            const uint2 lo = *(const uint2 *)q, hi = *(const uint2 *)(q + 8 * q_stride);
+                            const uint32_t x[4] = {lo.x, hi.x, lo.y, hi.y};
+                            lsg_mma(sum[j], x, k[u].x, k[u].y);
+                        }
         }
 #pragma unroll
         for (int j = 0; j < QT; j++)
@@ -136,24 +144,33 @@ template <int QT> __global__ void __launch_bounds__(32 * WARPS) attend(lsg_buffe
         float out[QT][2][4];
 #pragma unroll
         for (int i = 0; i < QT * 8; i++) (&out[0][0][0])[i] = 0;
-#pragma unroll 2
-        for (int32_t slot0 = 0; slot0 < seen; slot0 += 16) {
-            uint32_t w[4];
+        for (int32_t base = 0; base < seen; base += 16 * STEPS) {
+            uint32_t w[STEPS][4];
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const int32_t column = columns[slot0 + c * 2 + i % 2 + i / 2 * 8];
-                w[i] = column < 0 ? 0 : *(const uint32_t *)(keys_at(b, a.layer, 1, kv_head, column) + d0 + r * 2);
-            }
-            const uint32_t even0 = lsg_permute(w[0], w[1], 0x5410), even1 = lsg_permute(w[2], w[3], 0x5410);
-            const uint32_t odd0 = lsg_permute(w[0], w[1], 0x7632), odd1 = lsg_permute(w[2], w[3], 0x7632);
+            for (int u = 0; u < STEPS; u++)
 #pragma unroll
-            for (int j = 0; j < QT; j++)
-                if (j < q_tiles) {
-                    const uint32_t *lo = (const uint32_t *)(scores + (j * 16 + r) * S_STRIDE) + slot0 / 2 + c;
-                    const uint32_t *hi = lo + 8 * S_STRIDE, x[4] = {lo[0], hi[0], lo[4], hi[4]};
-                    lsg_mma(out[j][0], x, even0, even1);
-                    lsg_mma(out[j][1], x, odd0, odd1);
+                for (int i = 0; i < 4; i++) {
+                    const int32_t column = columns[base + 16 * u + c * 2 + i % 2 + i / 2 * 8];
+                    w[u][i] =
+                        column < 0 ? 0 : *(const uint32_t *)(keys_at(b, a.layer, 1, kv_head, column) + d0 + r * 2);
                 }
+#pragma unroll
+            for (int u = 0; u < STEPS; u++) {
+                if (base + 16 * u >= seen) break;
+                const uint32_t even0 = lsg_permute(w[u][0], w[u][1], 0x5410),
+                               even1 = lsg_permute(w[u][2], w[u][3], 0x5410);
+                const uint32_t odd0 = lsg_permute(w[u][0], w[u][1], 0x7632),
+                               odd1 = lsg_permute(w[u][2], w[u][3], 0x7632);
+#pragma unroll
+                for (int j = 0; j < QT; j++)
+                    if (j < q_tiles) {
+                        const uint32_t *lo =
+                            (const uint32_t *)(scores + (j * 16 + r) * S_STRIDE) + base / 2 + 8 * u + c;
+                        const uint32_t *hi = lo + 8 * S_STRIDE, x[4] = {lo[0], hi[0], lo[4], hi[4]};
+                        lsg_mma(out[j][0], x, even0, even1);
+                        lsg_mma(out[j][1], x, odd0, odd1);
+                    }
+            }
         }
 #pragma unroll
         for (int j = 0; j < QT; j++)

@@ -6,6 +6,9 @@
 #ifndef LSG_EMULATED
 #include <cuda_runtime.h>
 
+#include <map>
+#include <utility>
+
 #define LSG_DEVICE __device__ __forceinline__
 #define LSG_MEMBER __device__ __forceinline__
 #define LSG_SHARED(type, name)                                                                                         \
@@ -77,27 +80,46 @@ LSG_DEVICE void lsg_wait_before() {
 #endif
 }
 
-// Sets what a kernel of so much shared memory needs, and launches it after what the stream holds.
-template <class... P, class... A>
+// A line of memory is asked for, so that it is near when it is read. A hint.
+LSG_DEVICE void lsg_prefetch(const void *p) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+}
+
+// Makes a kernel ready on the current device, once: it may take as much shared memory as there is (the limit belongs to
+// the kernel, and several threads launch it). Whether it may start before the kernel ahead of it has ended: the device
+// must know how, and the code must wait where it says so, which it does if it was compiled for 9.0 and up.
+inline cudaError_t lsg_prepare(const void *kernel, bool *early) {
+    static thread_local std::map<std::pair<const void *, int>, bool> known;
+    int device = 0, most = 48 << 10, major = 0;
+    cudaError_t e = cudaGetDevice(&device);
+    auto at = known.find({kernel, device});
+    if (!e && at == known.end()) {
+        cudaFuncAttributes f{};
+        e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+        if (!e) e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+        if (!e) e = cudaFuncGetAttributes(&f, kernel);
+        if (!e) e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+        if (!e) at = known.emplace(std::make_pair(kernel, device), major >= 9 && f.ptxVersion >= 90).first;
+    }
+    if (!e) *early = at->second;
+    return e;
+}
+
+// Launches a kernel after what the stream holds: after a kernel it may start early.
+template <bool AFTER_KERNEL = true, class... P, class... A>
 int lsg_launch(void (*kernel)(P...), dim3 grid, int threads, size_t shared, lsg_stream stream, A... args) {
-    if (shared > 48 << 10)
-        if (cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared))
-            return e;
-    cudaLaunchAttribute early{};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+    bool early = false;
+    if (cudaError_t e = lsg_prepare((const void *)kernel, &early)) return e;
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t c{};
     c.gridDim = grid;
     c.blockDim = dim3((unsigned)threads);
     c.dynamicSmemBytes = shared;
     c.stream = (cudaStream_t)stream;
-    static const bool can = [] {
-        int device = 0, major = 0;
-        return !cudaGetDevice(&device) && !cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) &&
-               major >= 9;
-    }();
-    c.attrs = &early;
-    c.numAttrs = can ? 1 : 0;
+    c.attrs = &attribute;
+    c.numAttrs = AFTER_KERNEL && early ? 1 : 0;
     return cudaLaunchKernelEx(&c, kernel, P(args)...);
 }
 #endif

@@ -177,10 +177,21 @@ struct Choice {
         for (int shift = by_id ? 24 : 56; shift >= 0; shift -= 8) {
             for (int32_t i = (int32_t)threadIdx.x; i < 256; i += SAMPLE_THREADS) bins[i] = 0;
             __syncthreads();
-            for (int32_t i = (int32_t)threadIdx.x; i < n; i += SAMPLE_THREADS) {
-                const uint64_t k = key(i, by_id);
-                if (k < least || (shift < 56 && k >> (shift + 8) != prefix)) continue;
-                atomicAdd((unsigned long long *)&bins[k >> shift & 255], (unsigned long long)amount(i, by_mass));
+            for (int32_t base = 0; base < n;
+                 base += SAMPLE_THREADS) { // lanes of the same bin add up first: few bins are hit
+                const int32_t i = base + (int32_t)threadIdx.x;
+                const uint64_t k = i < n ? key(i, by_id) : 0;
+                const bool take = i < n && k >= least && (shift == 56 || k >> (shift + 8) == prefix);
+                const int32_t mine = (int32_t)(k >> shift & 255);
+                const uint64_t own = take ? amount(i, by_mass) : 0;
+                for (uint32_t left = __ballot_sync(0xFFFFFFFFu, take); left;) {
+                    const int32_t bin = __shfl_sync(0xFFFFFFFFu, mine, __ffs(left) - 1);
+                    const bool same = take && mine == bin;
+                    uint64_t sum = same ? own : 0;
+                    for (int o = 16; o; o /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, o);
+                    if (threadIdx.x % 32 == 0) atomicAdd((unsigned long long *)&bins[bin], (unsigned long long)sum);
+                    left &= ~__ballot_sync(0xFFFFFFFFu, same);
+                }
             }
             __syncthreads();
             if (threadIdx.x == 0) {

@@ -11,7 +11,7 @@ namespace {
 
 enum {
     WARPS = 4,
-    AHEAD = 4,                         // groups of weights under way in a warp
+    NEAR = 12,                         // groups of weights asked for beyond those, while the kernel ahead ends
     STAGE = 8,                         // groups of inputs of a stage
     ROW_BYTES = STAGE * LSG_GROUP * 2, // of a row in a stage
     STRIDE = ROW_BYTES + 64            // eight lanes' 16 bytes fall into different banks
@@ -37,6 +37,13 @@ template <> struct Raw<LSG_Q8S> {
     uint4 w[2];
     float2 s[2][2][2];
 };
+
+// Groups of weights under way in a warp: about as many bytes of each format.
+template <int F> constexpr int ahead_of = F == LSG_Q4 ? 8 : F == LSG_Q8S ? 2 : 4;
+template <int F>
+constexpr int tile_bytes = F == LSG_BF16 || F == LSG_F16 ? 1024
+                           : F == LSG_Q4 || F == LSG_Q4S ? 256
+                                                         : 512;
 
 template <class T> LSG_DEVICE T at(const uint8_t *p, size_t i) {
     return ((const T *)p)[i];
@@ -164,21 +171,29 @@ template <int F> LSG_DEVICE void totals(float total[2][4], const uint4 &x) {
 template <int F, int NT>
 __global__ void __launch_bounds__(32 * WARPS)
     matmul(lsg_matrix m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows) {
+    constexpr int AHEAD = ahead_of<F>;
     LSG_SHARED(unsigned char, stages); // [2][8 NT rows][STRIDE]; afterwards the sums of warps
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, splits = WARPS / m.warps_out;
     const int32_t groups = m.n_in / LSG_GROUP, tile = ((int32_t)blockIdx.y * m.warps_out + warp % m.warps_out) * 2;
     const bool has_tile = tile * LSG_TILE < m.n_out;
     const int32_t first = (int32_t)blockIdx.z * m.chunk_groups, end = min(groups, first + m.chunk_groups);
     // a warp's n-th group: `per` of each stage
-    const int32_t per = STAGE / splits, own = warp / m.warps_out * per;
-    auto group_of = [&](int32_t n) { return first + n / per * STAGE + own + n % per; };
+    const int log_per = splits == 1 ? 3 : splits == 2 ? 2 : 1;
+    const int32_t per = 1 << log_per, own = warp / m.warps_out * per;
+    auto group_of = [&](int32_t n) { return first + (n >> log_per) * STAGE + own + (n & (per - 1)); };
     Raw<F> ahead[AHEAD];
     auto fetch = [&](int slot, int32_t n) {
         if (has_tile && group_of(n) < end) load<F>(ahead[slot], m, tile, group_of(n), groups, lane);
     };
     lsg_next_may_start();
 #pragma unroll
-    for (int i = 0; i < AHEAD; i++) fetch(i, i); // weights do not wait for the kernel before
+    for (int i = 0; i < AHEAD; i++) fetch(i, i);     // weights do not wait for the kernel before
+    for (int32_t n = AHEAD; n < AHEAD + NEAR; n++) { // a line a lane
+        constexpr int lines = tile_bytes<F> / 128;
+        if (has_tile && lane < 2 * lines && group_of(n) < end)
+            lsg_prefetch(m.weights + ((size_t)(tile + lane / lines) * groups + group_of(n)) * tile_bytes<F> +
+                         lane % lines * 128);
+    }
     lsg_wait_before();
     if (n_rows) rows = min(rows, *n_rows);
     const int32_t row0 = (int32_t)blockIdx.x * 8 * NT; // blocks of the same weights run side by side
@@ -188,10 +203,11 @@ __global__ void __launch_bounds__(32 * WARPS)
         if (s < n_stages) {
             const int32_t pieces = min((int32_t)STAGE, end - first - s * STAGE) * 4;
             unsigned char *to = stages + (size_t)(s % 2) * (8 * NT) * STRIDE;
-            for (int32_t i = (int32_t)threadIdx.x; i < 8 * nt * pieces; i += 32 * WARPS) {
-                const int32_t r = i / pieces, piece = i % pieces;
-                lsg_copy16(to + r * STRIDE + piece * 16, x + (size_t)min(row0 + r, rows - 1) * m.n_in +
-                                                             (size_t)(first + s * STAGE) * LSG_GROUP + piece * 8);
+            for (int32_t i = (int32_t)threadIdx.x; i < 8 * nt * STAGE * 4; i += 32 * WARPS) {
+                const int32_t r = i / (STAGE * 4), piece = i % (STAGE * 4);
+                if (piece < pieces)
+                    lsg_copy16(to + r * STRIDE + piece * 16, x + (size_t)min(row0 + r, rows - 1) * m.n_in +
+                                                                 (size_t)(first + s * STAGE) * LSG_GROUP + piece * 8);
             }
         }
         lsg_copies_commit();
@@ -209,8 +225,8 @@ __global__ void __launch_bounds__(32 * WARPS)
         for (int i = 0; i < AHEAD; i++) {
             const int32_t n = n0 + i, g = group_of(n);
             if (n >= n_stages * per) break;
-            if (n / per != staged) { // the same for all warps
-                __syncthreads();     // nobody reads the stage before any more
+            if (n >> log_per != staged) { // the same for all warps
+                __syncthreads();          // nobody reads the stage before any more
                 stage(staged + 2);
                 lsg_copies_wait<1>();
                 __syncthreads();

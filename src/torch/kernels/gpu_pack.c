@@ -43,13 +43,13 @@ size_t lsg_scale_bytes(const lsg_matrix *m) {
  * since every block reads all inputs of its chunk; chunks of at least eight groups, and few, since their sums are added
  * by the next kernel. */
 static void split(lsg_matrix *m) {
-    enum { ENOUGH = 132, WANTED = 264, LEAST_GROUPS = 8, MOST_CHUNKS = 8 };
+    enum { ENOUGH = 132, WANTED = 264, LEAST_GROUPS = 8 };
     const int32_t groups = m->n_in / LSG_GROUP, most = groups / LEAST_GROUPS < 1 ? 1 : groups / LEAST_GROUPS;
     for (m->warps_out = 4;; m->warps_out /= 2) {
         const int32_t blocks = (m->n_out + 32 * m->warps_out - 1) / (32 * m->warps_out);
         int32_t chunks = blocks >= ENOUGH ? 1 : (WANTED + blocks - 1) / blocks;
         if (chunks > most) chunks = most;
-        if (chunks > MOST_CHUNKS) chunks = MOST_CHUNKS;
+        if (chunks > LSG_MATMUL_CHUNKS) chunks = LSG_MATMUL_CHUNKS;
         m->chunk_groups = (groups + chunks - 1) / chunks;
         m->chunks = (groups + m->chunk_groups - 1) / m->chunk_groups;
         if (blocks * m->chunks >= ENOUGH || m->warps_out == 1) return;

@@ -12,6 +12,27 @@ LSG_DEVICE float added(const float *y, int32_t chunks, int32_t rows, int32_t wid
     return sum;
 }
 
+// Four neighbours of them, whose chunks are all on their way before the first is added. Widths are multiples of 4.
+LSG_DEVICE float4 added4(const float *y, int32_t chunks, int32_t rows, int32_t width, int32_t r, int32_t i,
+                         const float *bias) {
+    float4 part[LSG_MATMUL_CHUNKS];
+#pragma unroll
+    for (int c = 0; c < LSG_MATMUL_CHUNKS; c++)
+        if (c < chunks) part[c] = *(const float4 *)(y + ((size_t)c * rows + r) * width + i);
+    float4 sum = part[0];
+#pragma unroll
+    for (int c = 1; c < LSG_MATMUL_CHUNKS; c++)
+        if (c < chunks) sum.x += part[c].x, sum.y += part[c].y, sum.z += part[c].z, sum.w += part[c].w;
+    if (!bias) return sum;
+    const float4 more = *(const float4 *)(bias + i);
+    return {sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w};
+}
+
+// Asks for n floats that do not depend on the kernel ahead.
+LSG_DEVICE void ask_for(const float *p, int32_t n) {
+    for (int32_t i = (int32_t)threadIdx.x * 32; p && i < n; i += THREADS * 32) lsg_prefetch(p + i);
+}
+
 LSG_DEVICE uint16_t bf16(float x) {
     return (uint16_t)lsg_bf16x2(x, 0);
 }
@@ -83,18 +104,18 @@ LSG_DEVICE float inverse_rms(const float *v, int32_t n, float eps, float *place)
 __global__ void add_norm(lsg_buffers b, lsg_add a) {
     LSG_SHARED(float, v); // [n_embd], then 32 places for sums
     lsg_next_may_start();
+    ask_for(a.norm, b.n_embd);
+    ask_for(a.post_norm, b.n_embd);
+    ask_for(a.bias, b.n_embd);
     lsg_wait_before();
     const int32_t r = (int32_t)blockIdx.x, n = b.n_embd, t = (int32_t)threadIdx.x;
     if (r >= b.step->n_rows) return;
     float *x = b.x + (size_t)r * n, *place = v + n;
     if (a.chunks) {
-        for (int32_t i = t; i < n; i += THREADS)
-            v[i] = added(b.y, a.chunks, b.rows, n, r, i) + (a.bias ? a.bias[i] : 0);
-        float scale = 1;
-        if (a.post_norm) {
-            __syncthreads();
-            scale = inverse_rms(v, n, a.eps, place);
-        }
+        for (int32_t i = 4 * t; i < n; i += 4 * THREADS)
+            *(float4 *)(v + i) = added4(b.y, a.chunks, b.rows, n, r, i, a.bias);
+        __syncthreads();
+        const float scale = a.post_norm ? inverse_rms(v, n, a.eps, place) : 1;
         for (int32_t i = t; i < n; i += THREADS) {
             const float add = (a.post_norm ? v[i] * scale * a.post_norm[i] : v[i]) * a.residual_scale;
             v[i] = x[i] + add;
@@ -111,6 +132,8 @@ __global__ void rope_kv(lsg_buffers b, lsg_rope a) {
     const int32_t hd = b.head_dim, nq = b.n_heads * hd, nkv = b.n_kv_heads * hd, n = nq + 2 * nkv;
     LSG_SHARED(float, v); // [n] queries, keys, values; [rope_dims] cosines and sines; 32 places for sums
     lsg_next_may_start();
+    ask_for(a.bias, n);
+    ask_for(a.rope_freq, a.rope_dims / 2);
     lsg_wait_before();
     const int32_t r = (int32_t)blockIdx.x, t = (int32_t)threadIdx.x;
     const lsg_step *s = b.step;
@@ -122,7 +145,8 @@ __global__ void rope_kv(lsg_buffers b, lsg_rope a) {
         turn[2 * i] = (float)(cos((double)angle) * (double)a.rope_magnitude);
         turn[2 * i + 1] = (float)(sin((double)angle) * (double)a.rope_magnitude);
     }
-    for (int32_t i = t; i < n; i += THREADS) v[i] = added(b.y, a.chunks, b.rows, n, r, i) + (a.bias ? a.bias[i] : 0);
+    for (int32_t i = 4 * t; i < n; i += 4 * THREADS)
+        *(float4 *)(v + i) = added4(b.y, a.chunks, b.rows, n, r, i, a.bias);
     __syncthreads();
     if (a.qk_norm == LST_QK_NORM_WHOLE) {
         const float q = inverse_rms(v, nq, a.eps, place), k = inverse_rms(v + nq, nkv, a.eps, place);
@@ -179,8 +203,8 @@ unsigned blocks(int64_t n, int64_t of) {
 } // namespace
 
 int lsg_begin(const lsg_buffers *b, lsg_stream s) {
-    return lsg_launch(begin, dim3((unsigned)b->rows + 1 + blocks(b->n_vocab, THREADS)), THREADS,
-                      LST_MAX_ROWS * sizeof(int32_t), s, *b);
+    return lsg_launch<false>(begin, dim3((unsigned)b->rows + 1 + blocks(b->n_vocab, THREADS)), THREADS,
+                             LST_MAX_ROWS * sizeof(int32_t), s, *b);
 }
 int lsg_embed(const lsg_buffers *b, const lsg_matrix *m, float scale, lsg_stream s) {
     return lsg_launch(embed, dim3((unsigned)b->rows), THREADS, 0, s, *b, *m, scale);

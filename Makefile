@@ -112,8 +112,9 @@ GPU_SRC := $(wildcard src/torch/kernels/*.cu)
 # no contraction that is not written: a row's bits must not depend on which variant of a kernel computes it
 NVCCFLAGS := -std=c++17 -O3 --fmad=false -lineinfo -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Isrc $(GPU_CODE)
 cuda:
-	@test -n '$(NVCC)' || { echo "cuda: nvcc was not found: install the CUDA toolkit 13 (Debian: nvidia-cuda-toolkit, or NVIDIA's \
-	package), or set NVCC=PATH" >&2; exit 1; }
+	@test -n '$(NVCC)' || { echo "cuda: nvcc was not found: install NVIDIA's CUDA toolkit 13, or set NVCC=PATH" >&2; exit 1; }
+	@$(NVCC) --version | grep -q 'release 13' || { echo "cuda: $(NVCC) is not of CUDA 13, which libtorch here is built \
+	for: install that toolkit, or set NVCC=PATH" >&2; exit 1; }
 	@test -n '$(TORCH_DIR)' || { echo "cuda: libtorch is not set up: 'make setup', or LIBTORCH=DIR" >&2; exit 1; }
 	@test -e $(TORCH_DIR)/lib/libc10_cuda.so || { echo "cuda: $(TORCH_DIR) is a libtorch without CUDA (no libc10_cuda.so)" >&2; exit 1; }
 	@$(MAKE) build/liblstorch_cuda.so

@@ -1,6 +1,8 @@
 """The program on a GPU, which is emulated here (tests/gpu/emulation.h): tiny models, whole ways through it."""
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -94,6 +96,20 @@ class Gpu(unittest.TestCase):
             f.write("size 80x24\nwait READY\ntype the cat\nkey Enter\nwait 12 tokens\nwait READY\ntype the mat\nkey Enter\nwait READY\n")
         r = gpu("--model", self.model, "--device", "cuda", "--max-tokens", "12", "--budget", "8", "--script", script)
         self.assertEqual((r.returncode, r.stderr), (0, ""))
+
+
+    def test_the_check_of_a_gpu(self):
+        """`make gpu-check` from end to end, on tiny shapes: what is measured is written, and what is not is said."""
+        r = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "gpu", "check.py"), "--emulated", "--steps",
+                            "build,copy,shapes,exact", "--out", self.tmp.name], capture_output=True, text=True, timeout=400)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        with open(os.path.join(self.tmp.name, "gpu-check.json"), encoding="utf-8") as f:
+            report = json.load(f)
+        self.assertTrue(report["emulated"])
+        with open(os.path.join(self.tmp.name, "gpu-check.md"), encoding="utf-8") as f:
+            text = f.read()
+        for want in ("emulated", "bit for bit", "not measured"):
+            self.assertIn(want, text)
 
 
 @unittest.skipUnless(os.path.exists(REAL), "needs:nvcc: build/liblstorch_cuda.so is not built")

@@ -33,6 +33,8 @@ USERS = {
     "ATen/": ["src/torch"],
     "torch/": ["src/torch"],
     "c10/": ["src/torch"],
+    "cuda_runtime.h": ["src/torch"],
+    "nvtx3/": ["src/torch"],
     "getopt.h": ["src/cli/options_args.c"],
 }
 MAX_LINES = 800

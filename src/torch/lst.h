@@ -1,4 +1,5 @@
-/* The C interface of the compute library (liblstorch.so: libtorch plus our kernels), loaded with dlopen.
+/* The C interface of the compute libraries, loaded with dlopen: libtorch plus our kernels, for the CPU (liblstorch.so) or
+ * for GPUs (liblstorch_cuda.so).
  *
  * Rules: C types only; no exception crosses; every fallible call returns 0 or a negative LST_E_ code and
  * lst_last_error() then holds one line for the calling thread (valid until that thread's next call).

@@ -55,7 +55,7 @@ class Generate(unittest.TestCase):
         self.assertIn("draft nodes accepted", r.stderr)
 
     def test_alternatives_are_lines_of_tokens(self):
-        args = ["generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "-q"]
+        args = ["generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "8", "-q"]
         r = run(*args, "--alt", "2")
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         head, *lines = r.stdout.splitlines()

@@ -19,7 +19,8 @@
     X(model_info)                                                                                                      \
     X(model_close)                                                                                                     \
     X(session_new)                                                                                                     \
-    X(session_free) X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path) X(rewind) X(row_logits) X(timings) X(probe)
+    X(session_free)                                                                                                    \
+    X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path) X(rewind) X(row_logits) X(timings) X(probe)
 
 // One library a kind of device, so that a machine without a GPU loads nothing of CUDA.
 static const struct {
@@ -310,10 +311,10 @@ static bool has_nvidia_device(void) {
 }
 
 void ls_gpus_look(ls_gpus *out) {
-    *out = (ls_gpus){.present = has_nvidia_device()};
+    *out = (ls_gpus){0};
     library lib = {0};
     ls_err err = {0};
-    if (!out->present)
+    if (!has_nvidia_device())
         snprintf(out->problem, sizeof out->problem, "no NVIDIA GPU is in this machine (no /dev/nvidiactl)");
     else if (load_library(&lib, ON_GPU, &err)) snprintf(out->problem, sizeof out->problem, "%s", err.msg);
     else {
@@ -349,6 +350,7 @@ static bool gpu_fits(const ls_gpu *g, const ls_checkpoint *c, const ls_backend_o
 
 ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls_backend_options *opt, ls_err *err) {
     ls_err no_room;
+    ls_gpus gpus;
     *out = (ls_device_choice){0};
     snprintf(out->device, sizeof out->device, "%s", opt->device);
     snprintf(out->why, sizeof out->why, "it was asked for");
@@ -360,17 +362,17 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
             return LS_OK;
         }
     } else if (!strcmp(opt->device, "cpu")) return LS_OK;
-    ls_gpus_look(&out->gpus);
-    const int number = is_auto ? 0 : gpu_number(opt->device), n = out->gpus.n;
+    ls_gpus_look(&gpus);
+    const int number = is_auto ? 0 : gpu_number(opt->device), n = gpus.n;
     if (!n) {
-        snprintf(out->why, sizeof out->why, "%s", out->gpus.problem);
+        snprintf(out->why, sizeof out->why, "%s", gpus.problem);
         return is_auto ? LS_OK
-                       : ls_fail(err, LS_E_BACKEND, "--device %s cannot be used: %s", opt->device, out->gpus.problem);
+                       : ls_fail(err, LS_E_BACKEND, "--device %s cannot be used: %s", opt->device, gpus.problem);
     }
     if (number >= n)
         return ls_fail(err, LS_E_RANGE, "--device %s: there %s only %d GPU%s (cuda:0%s)", opt->device,
                        n > 1 ? "are" : "is", n, n > 1 ? "s" : "", n > 1 ? " and on" : "");
-    if (!gpu_fits(&out->gpus.gpu[number], c, opt, &no_room)) {
+    if (!gpu_fits(&gpus.gpu[number], c, opt, &no_room)) {
         snprintf(out->why, sizeof out->why, "%.580s", no_room.msg);
         return is_auto ? LS_OK : ls_fail(err, no_room.code, "%s", no_room.msg);
     }
@@ -381,13 +383,9 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
     return LS_OK;
 }
 
-// After the weights are there: what is left is known.
-static ls_code choose_context(const torch_backend *b, const ls_hparams *h, const char *device, int32_t asked,
-                              int32_t *out, ls_err *err) {
-    if (asked > h->n_context)
-        return ls_fail(err, LS_E_RANGE, "a context of %d tokens was asked for, the model has %d", asked, h->n_context);
-    *out = asked;
-    if (asked) return LS_OK;
+// The context that is given where none was asked for; after the weights are there, so that what is left is known.
+static ls_code choose_context(const torch_backend *b, const ls_hparams *h, const char *device, int32_t *out,
+                              ls_err *err) {
     if (!strcmp(device, "cpu")) {
         *out = ls_context_for(h, ls_memory_free());
         return LS_OK;
@@ -417,9 +415,12 @@ ls_code ls_backend_torch_open(ls_backend **out, const ls_checkpoint *c, const ls
     const char *const device = choice.device;
     ls_code code = ls_device_choose(&choice, c, opt, err);
     if (!code) code = load_library(&b->lib, strcmp(device, "cpu") ? ON_GPU : ON_CPU, err);
-    if (!code && opt->context) code = choose_context(b, &c->hparams, device, opt->context, &b->base.n_context, err);
+    if (!code && opt->context > c->hparams.n_context)
+        code = ls_fail(err, LS_E_RANGE, "a context of %d tokens was asked for, the model has %d", opt->context,
+                       c->hparams.n_context);
     if (!code) code = open_shared(b, c, opt, device, err);
-    if (!code) code = choose_context(b, &c->hparams, device, opt->context, &b->base.n_context, err);
+    b->base.n_context = opt->context;
+    if (!code && !opt->context) code = choose_context(b, &c->hparams, device, &b->base.n_context, err);
     int failure = 0;
     if (!code && (failure = b->lib.session_new(&b->session, b->shared->model, b->base.n_context)) == 0)
         failure = b->lib.model_info(b->shared->model, &info);

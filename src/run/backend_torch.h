@@ -18,8 +18,7 @@ typedef struct {
     uint64_t free_bytes, total_bytes;
 } ls_gpu;
 typedef struct {
-    bool present; // the machine has a device of NVIDIA's
-    int n;        // GPUs that can be used
+    int n; // GPUs that can be used
     ls_gpu gpu[LS_MAX_GPUS];
     char problem[600]; // why there are none
 } ls_gpus;
@@ -29,7 +28,6 @@ void ls_gpus_look(ls_gpus *out);
 typedef struct {
     char device[32]; // "cpu", "cuda" or "cuda:N"
     char why[600];
-    ls_gpus gpus; // looked at, where the choice depends on them
 } ls_device_choice;
 // Where a model will run: what "auto" means here, or whether what was asked for can be.
 ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls_backend_options *opt, ls_err *err);

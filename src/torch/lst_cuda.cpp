@@ -3,12 +3,11 @@
 // KV cache: pages of LSG_PAGE columns, allocated as the context grows. Which column a position is in stands in an
 // index: rows of a tree take free columns, a kept path enters its columns into the index, the others are free again.
 // Nothing is moved.
-#include "torch/lst_internal.h"
+#include "torch/lst_device.h"
 
 extern "C" {
 #include "base/rng.h"
 }
-#include "torch/kernels/gpu_runtime.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,81 +17,9 @@ extern "C" {
 #include <tuple>
 #include <utility>
 
+using namespace lst::device;
+
 namespace {
-
-void check(int code, const char *what) {
-    if (code) throw lst::Error(code == 2 ? LST_E_MEMORY : LST_E_BACKEND, std::string(what) + ": " + lsg_error(code));
-}
-
-std::string mib(uint64_t bytes) {
-    return std::to_string(bytes >> 20) + " MiB";
-}
-
-// Memory of the device, freed with its owner.
-template <class T> class Memory {
-    T *p = nullptr;
-
-  public:
-    Memory() = default;
-    Memory(size_t n, const char *what) {
-        void *out;
-        if (const int code = lsg_alloc(&out, n * sizeof(T)))
-            throw lst::Error(code == 2 ? LST_E_MEMORY : LST_E_BACKEND,
-                             "the GPU has no " + mib(n * sizeof(T)) + " left for " + what + ": " + lsg_error(code));
-        p = static_cast<T *>(out);
-    }
-    Memory(Memory &&other) noexcept : p(std::exchange(other.p, nullptr)) {}
-    Memory &operator=(Memory &&other) noexcept {
-        std::swap(p, other.p);
-        return *this;
-    }
-    ~Memory() { lsg_free(p); }
-    T *get() const { return p; }
-};
-
-// Page-locked memory of the host.
-template <class T> class Pinned {
-    T *p = nullptr;
-
-  public:
-    explicit Pinned(size_t n = 1) {
-        void *out;
-        check(lsg_alloc_host(&out, n * sizeof(T)), "page-locked memory");
-        p = static_cast<T *>(out);
-        std::memset(out, 0, n * sizeof(T));
-    }
-    Pinned(const Pinned &) = delete;
-    ~Pinned() { lsg_free_host(p); }
-    T *operator->() const { return p; }
-    T *get() const { return p; }
-};
-
-struct Stream {
-    lsg_stream s = nullptr;
-    Stream() { check(lsg_stream_new(&s), "a stream"); }
-    Stream(const Stream &) = delete;
-    ~Stream() { lsg_stream_free(s); }
-};
-
-// Two moments on a stream.
-struct Stopwatch {
-    lsg_event from = nullptr, to = nullptr;
-    Stopwatch() {
-        check(lsg_event_new(&from), "an event");
-        check(lsg_event_new(&to), "an event");
-    }
-    Stopwatch(const Stopwatch &) = delete;
-    ~Stopwatch() {
-        lsg_event_free(from);
-        lsg_event_free(to);
-    }
-};
-
-struct Range { // in a profile
-    explicit Range(const char *name) { lsg_range_push(name); }
-    Range(const Range &) = delete;
-    ~Range() { lsg_range_pop(); }
-};
 
 // ---- the model
 
@@ -228,7 +155,6 @@ struct CudaEngine : lst::Engine {
     double device_us() const override { return 1e3 * (double)ms; }
 
   private:
-    size_t row_width() const; // of the widest matmul input
     void take_columns(int32_t n);
     void make_room(int32_t rows, int32_t chunks, int32_t logit_rows);
     void drop_graphs();
@@ -248,13 +174,10 @@ struct CudaEngine : lst::Engine {
     void save_list(int32_t row);
 };
 
-int32_t up_to(int32_t n, int32_t multiple) {
-    return (n + multiple - 1) / multiple * multiple;
-}
-
 // Rows that a graph is made for.
 int32_t bucket(int32_t n) {
-    return n == 1 ? 1 : up_to(n, n <= 64 ? 8 : n <= 128 ? 16 : 32);
+    const int32_t multiple = n <= 64 ? 8 : n <= 128 ? 16 : 32;
+    return n == 1 ? 1 : (n + multiple - 1) / multiple * multiple;
 }
 // Chunks of attention that are wholly committed, at most.
 int32_t chunk_bucket(int32_t length) {
@@ -288,10 +211,6 @@ int32_t CudaEngine::prefill_rows(int32_t length) const {
     const size_t of_row =
         ((size_t)chunk_bucket(length) + 2) * (size_t)m->hp.n_heads * (size_t)m->hp.head_dim * sizeof(float);
     return std::clamp((int32_t)(part_bytes / of_row) / 8 * 8, 8, (int32_t)LSG_PREFILL_ROWS);
-}
-
-size_t CudaEngine::row_width() const {
-    return (size_t)std::max({m->hp.n_embd, m->hp.n_ff, m->hp.n_heads * m->hp.head_dim});
 }
 
 void CudaEngine::take_columns(int32_t n) {
@@ -337,7 +256,7 @@ void CudaEngine::make_room(int32_t rows, int32_t chunks, int32_t logit_rows) {
             for (const lst::Linear *a : {&l.qkv, &l.out, &l.gate_up, &l.down})
                 widest = std::max(widest, (size_t)a->device.chunks * (size_t)a->n_out);
         x = Memory<float>(r * (size_t)hp.n_embd, what);
-        xn = Memory<uint16_t>(r * row_width(), what);
+        xn = Memory<uint16_t>(r * std::max({(size_t)hp.n_embd, (size_t)hp.n_ff, heads * hd}), what);
         q = Memory<uint16_t>(r * heads * hd, what);
         y = Memory<float>(r * widest, what);
     }

@@ -7,9 +7,6 @@
 #include <mutex>
 #include <vector>
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/common_interface_defs.h>
-#endif
 #include "tests/gpu/emulated_stream.h"
 
 namespace emulated {

@@ -39,10 +39,6 @@ struct float2 {
 struct float4 {
     float x, y, z, w;
 };
-static inline float2 make_float2(float x, float y) {
-    return {x, y};
-}
-
 namespace emulated {
 struct Thread {
     dim3 index;
@@ -100,11 +96,6 @@ static inline int __ffs(uint32_t v) {
 template <class T> static inline T atomicAdd(T *p, T v) {
     const T old = *p;
     *p = old + v;
-    return old;
-}
-static inline unsigned atomicOr(unsigned *p, unsigned v) {
-    const unsigned old = *p;
-    *p = old | v;
     return old;
 }
 static inline uint32_t __float_as_uint(float f) {

@@ -1,4 +1,5 @@
 #include "ui/term_curses.h"
+#include "base/mem.h"
 
 #include <curses.h>
 #include <errno.h>
@@ -34,12 +35,23 @@ static void on_signal(int number) {
     if (write(term.wake[1], "!", 1) < 0) return;
 }
 
-// Only calls that are safe here: a fixed string that leaves curses' screen, and the tty's modes.
-static void on_crash(int number) {
+// Only calls that are safe in a signal handler: a fixed string that leaves curses' screen, and the tty's modes.
+static void leave(void) {
     static const char restore[] = "\033[?2004l\033[?1000l\033[?1002l\033[?1006l\033[0m\033[?1049l\033[?25h\r\n";
-    if (write(term.saved[0], restore, sizeof restore - 1) < 0) term.signal = number;
-    tcsetattr(STDIN_FILENO, TCSANOW, &term.tty);
+    if (write(term.saved[0], restore, sizeof restore - 1) >= 0) tcsetattr(STDIN_FILENO, TCSANOW, &term.tty);
+}
+
+static void on_crash(int number) {
+    leave();
     raise(number); // SA_RESETHAND: the default action, with the right status
+}
+
+// What is said now must reach the terminal.
+static void on_out_of_memory(void *ud, char *said, size_t n) {
+    (void)ud, (void)said, (void)n;
+    leave();
+    dup2(term.saved[0], STDOUT_FILENO);
+    dup2(term.saved[1], STDERR_FILENO);
 }
 
 static void handle(int number, void (*handler)(int), int flags) {
@@ -98,11 +110,13 @@ ls_code ui_term_open(const ui_term_options *o, ls_err *err) {
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) handle(ends[i], on_signal, SA_RESTART);
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) handle(crashes[i], on_crash, (int)SA_RESETHAND);
     signal(SIGPIPE, SIG_IGN);
+    ls_on_out_of_memory(on_out_of_memory, NULL);
     return LS_OK;
 }
 
 void ui_term_close(void) {
     if (!term.screen) return;
+    ls_not_on_out_of_memory(on_out_of_memory, NULL);
     fputs(paste_off, term.out);
     endwin();
     delscreen(term.screen);

@@ -1,13 +1,23 @@
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/utf8.h"
 
 #include <jansson.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+// Without memory jansson would call a document malformed.
+static void take_our_memory(void) {
+    json_set_alloc_funcs(ls_malloc, free);
+}
 
 ls_code ls_json_parse(ls_json **out, const char *text, size_t n, const char *where, ls_err *err) {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     json_error_t e;
     *out = NULL;
+    pthread_once(&once, take_our_memory);
     if (!n) return ls_fail(err, LS_E_PARSE, "%s: is empty", where);
     *out = json_loadb(text, n, flags, &e);
     // an integer beyond 64 bits ("model_max_length": 1000000000000000019884624838656): all of them are read as reals

@@ -14,7 +14,9 @@
 enum { MOST_LINE = 16 << 20, CHUNK = 1 << 16 };
 
 struct ls_lines {
-    int fd;
+    int fd;           // -1: in memory
+    const char *from; // there: what is not yet read
+    size_t n_from;
     bool (*stop)(void *ud); // asked while a pipe is silent; NULL: waits as long as it takes
     void *ud;
     char *name;
@@ -28,15 +30,26 @@ struct ls_lines {
     size_t packed_at;
 };
 
-ls_code ls_lines_of(ls_lines **out, int fd, const char *name, ls_err *err) {
-    *out = NULL;
-    if (fd < 0) return ls_fail(err, LS_E_IO, "cannot read %s: %s", name, strerror(errno));
+static ls_lines *make(int fd, const char *name) {
     ls_lines *l = ls_calloc(1, sizeof *l);
     l->fd = fd;
     l->name = ls_strdup(name);
     ls_buf_str(&l->bytes, ""); // never NULL
-    *out = l;
+    return l;
+}
+
+ls_code ls_lines_of(ls_lines **out, int fd, const char *name, ls_err *err) {
+    *out = NULL;
+    if (fd < 0) return ls_fail(err, LS_E_IO, "cannot read %s: %s", name, strerror(errno));
+    *out = make(fd, name);
     return LS_OK;
+}
+
+ls_lines *ls_lines_in(const void *p, size_t n, const char *name) {
+    ls_lines *l = make(-1, name);
+    l->from = p;
+    l->n_from = n;
+    return l;
 }
 
 ls_code ls_lines_open(ls_lines **out, const char *path, ls_err *err) {
@@ -46,7 +59,7 @@ ls_code ls_lines_open(ls_lines **out, const char *path, ls_err *err) {
 
 void ls_lines_close(ls_lines *l) {
     if (!l) return;
-    if (l->fd != STDIN_FILENO) close(l->fd);
+    if (l->fd > STDIN_FILENO) close(l->fd);
     ls_zst_decoder_free(l->zst);
     ls_buf_free(&l->packed);
     ls_buf_free(&l->bytes);
@@ -89,9 +102,16 @@ void ls_lines_seek(ls_lines *l, uint64_t offset, size_t number) {
     l->taken = offset;
 }
 
-// More of the file into b; *n 0 at the end.
+// More of the file or memory into b; *n 0 at the end.
 static ls_code read_some(ls_lines *l, ls_buf *b, size_t *n, ls_err *err) {
     enum { PATIENCE_MS = 100 };
+    if (l->fd < 0) {
+        *n = l->n_from < CHUNK ? l->n_from : CHUNK;
+        ls_buf_add(b, l->from, *n);
+        l->from += *n;
+        l->n_from -= *n;
+        return LS_OK;
+    }
     struct pollfd p = {l->fd, POLLIN, 0};
     while (l->stop && poll(&p, 1, PATIENCE_MS) == 0)
         if (l->stop(l->ud)) return ls_fail(err, LS_E_CANCELLED, "reading %s was stopped", l->name);

@@ -1,5 +1,5 @@
-// A text file line by line, in bounded memory: plain or a Zstandard stream (told by its first bytes), a regular file or
-// a pipe. One thread.
+// A text line by line, in bounded memory: plain or a Zstandard stream (told by its first bytes), from a regular file, a
+// pipe or memory. One thread.
 #pragma once
 #include "base/err.h"
 
@@ -20,6 +20,7 @@ typedef struct ls_lines ls_lines;
 // path "-": standard input. LS_E_IO with the reason.
 ls_code ls_lines_open(ls_lines **out, const char *path, ls_err *err);
 ls_code ls_lines_of(ls_lines **out, int fd, const char *name, ls_err *err); // takes the descriptor
+ls_lines *ls_lines_in(const void *p, size_t n, const char *name);           // borrows p[0..n) until it is closed
 void ls_lines_close(ls_lines *l);                                           // accepts NULL
 const char *ls_lines_name(const ls_lines *l);                               // for messages
 int ls_lines_fd(const ls_lines *l);                                         // borrowed

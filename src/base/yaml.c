@@ -23,6 +23,7 @@ static ls_code fail_at(reader *r, yaml_mark_t mark, const char *what) {
 static ls_code next(reader *r, yaml_event_t *e) {
     if (yaml_parser_parse(&r->parser, e)) return LS_OK;
     const yaml_parser_t *p = &r->parser;
+    if (p->error == YAML_MEMORY_ERROR) ls_out_of_memory(0);
     if (p->error == YAML_READER_ERROR)
         return ls_fail(r->err, LS_E_USAGE, "%s: byte %zu: %s", r->name, p->problem_offset,
                        p->problem ? p->problem : "unreadable");
@@ -141,7 +142,7 @@ ls_code ls_yaml_parse(ls_yaml **out, const char *p, size_t n, const char *name, 
     if (n > MAX_BYTES) return ls_fail(err, LS_E_USAGE, "%s: larger than 1 MiB", name);
     if (!ls_utf8_valid(p, n)) return ls_fail(err, LS_E_USAGE, "%s: not valid UTF-8", name);
     reader r = {.name = name, .err = err};
-    if (!yaml_parser_initialize(&r.parser)) return ls_fail(err, LS_E_IO, "%s: libyaml cannot start", name);
+    if (!yaml_parser_initialize(&r.parser)) ls_out_of_memory(0); // nothing else can fail
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)p, n);
     yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
     ls_yaml *y = ls_calloc(1, sizeof *y);

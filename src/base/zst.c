@@ -7,7 +7,7 @@
 enum { LEVEL = 3, MOST_WINDOW_LOG = 27 }; // 2 to that power: bytes that a decoder may be asked to keep
 
 static void *need(void *context) {
-    if (!context) abort(); // no memory
+    if (!context) ls_out_of_memory(0);
     return context;
 }
 
@@ -28,7 +28,7 @@ void ls_zst_encode(ls_zst_encoder *z, const void *p, size_t n, bool last, ls_buf
     for (size_t left = 1; left;) {
         ZSTD_outBuffer o = {chunk, sizeof chunk, 0};
         left = ZSTD_compressStream2((ZSTD_CCtx *)z, &o, &in, last ? ZSTD_e_end : ZSTD_e_flush);
-        if (ZSTD_isError(left)) abort(); // only memory can run out
+        if (ZSTD_isError(left)) ls_out_of_memory(0); // nothing else can fail
         ls_buf_add(out, chunk, o.pos);
     }
 }

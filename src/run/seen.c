@@ -7,16 +7,23 @@ void ls_seen_init(ls_seen *s, int32_t n_vocab) {
     free(s->known);
     s->known = ls_calloc((size_t)n_vocab, 1);
     s->n = n_vocab;
+    s->order.n = 0;
 }
 
 void ls_seen_free(ls_seen *s) {
     free(s->known);
+    ls_ids_free(&s->order);
     *s = (ls_seen){0};
+}
+
+void ls_seen_cut(ls_seen *s, size_t n) {
+    while (s->order.n > n) s->known[s->order.p[--s->order.n]] = 0;
 }
 
 static void note(ls_seen *s, int32_t id, ls_ids *fresh) {
     if (id < 0 || id >= s->n || s->known[id]) return;
     s->known[id] = 1;
+    ls_ids_push(&s->order, id);
     ls_ids_push(fresh, id);
 }
 

@@ -95,24 +95,6 @@ void ls_session_reset(ls_session *s) {
     ls_drafting_observe(&s->drafting, s->context.p, 0, true);
 }
 
-bool ls_session_cut(ls_session *s, uint32_t turn) {
-    if (s->active || 2 * (size_t)turn >= s->starts.n) return false;
-    if (turn == 0) {
-        ls_session_reset(s);
-        return true;
-    }
-    s->context.n = (size_t)s->starts.p[2 * turn];
-    s->uncommitted = s->starts.p[2 * turn + 1];
-    s->starts.n = 2 * (size_t)turn;
-    s->b->rewind(s->b, (int32_t)s->context.n, NULL);
-    s->output.n = 0;
-    ls_buf_clear(&s->text);
-    s->turn = turn - 1;
-    s->corrected = false;
-    ls_drafting_observe(&s->drafting, s->context.p, s->context.n, true);
-    return true;
-}
-
 const ls_cost_curve *ls_session_costs(const ls_session *s) {
     return &s->costs;
 }
@@ -215,19 +197,72 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     return LS_OK;
 }
 
+// ---- another past
+
+typedef struct {
+    ls_ids context, starts;
+    int32_t uncommitted;
+} past;
+
+static past past_of(const ls_session *s) {
+    past p = {.uncommitted = s->uncommitted};
+    ls_ids_add(&p.context, s->context.p, s->context.n);
+    ls_ids_add(&p.starts, s->starts.p, s->starts.n);
+    return p;
+}
+
+static void past_free(past *p) {
+    ls_ids_free(&p->context);
+    ls_ids_free(&p->starts);
+}
+
+// The engine has the first n_read tokens of it; the rest is read.
+static ls_code take_past(ls_session *s, const past *p, size_t n_read, ls_progress progress, void *ud, ls_err *err) {
+    lst_row last;
+    s->context.n = s->starts.n = s->output.n = 0;
+    ls_ids_add(&s->context, p->context.p, p->context.n);
+    ls_ids_add(&s->starts, p->starts.p, p->starts.n);
+    s->uncommitted = p->uncommitted;
+    ls_buf_clear(&s->text);
+    s->turn = p->starts.n ? (uint32_t)(p->starts.n / 2) - 1 : 0;
+    s->started = p->starts.n > 0;
+    s->active = s->corrected = false;
+    ls_code code = s->b->rewind(s->b, (int32_t)n_read, err);
+    if (!code && n_read < p->context.n)
+        code = s->b->prefill(s->b, p->context.p + n_read, (int32_t)(p->context.n - n_read), &s->sampling, &last,
+                             progress, ud, err);
+    ls_drafting_observe(&s->drafting, s->context.p, s->context.n, true);
+    return code;
+}
+
+static void bring_back(ls_session *s, const past *p, size_t n_read) {
+    if (take_past(s, p, n_read, NULL, NULL, NULL)) ls_session_reset(s);
+}
+
+ls_code ls_session_edit(ls_session *s, uint32_t turn, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
+                        double *prefill_ms, ls_err *err) {
+    if (s->active || 2 * (size_t)turn >= s->starts.n) return ls_fail(err, LS_E_RANGE, "there is no such turn");
+    past before = past_of(s);
+    const size_t kept = (size_t)s->starts.p[2 * turn];
+    const past until = {.context = {.p = before.context.p, .n = kept},
+                        .starts = {.p = before.starts.p, .n = 2 * (size_t)turn},
+                        .uncommitted = s->starts.p[2 * turn + 1]};
+    ls_code code = take_past(s, &until, kept, NULL, NULL, err);
+    if (!code) code = ls_session_begin(s, ids, n, progress, ud, prefill_ms, err);
+    if (code) bring_back(s, &before, kept);
+    past_free(&before);
+    return code;
+}
+
 ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, const ls_ids *starts,
                            ls_progress progress, void *ud, ls_err *err) {
-    ls_session_reset(s);
     if (context->n < 1 || context->n + 1 >= (size_t)s->b->n_context)
         return ls_fail(err, LS_E_RANGE, "the conversation has %zu tokens, the context %d", context->n, s->b->n_context);
-    ls_ids_add(&s->context, context->p, context->n);
-    ls_ids_add(&s->starts, starts->p, starts->n);
-    s->uncommitted = uncommitted;
-    s->turn = (uint32_t)(starts->n / 2) - 1;
-    s->started = true;
-    const ls_code code = ls_session_reload(s, progress, ud, err);
-    if (code) ls_session_reset(s);
-    else ls_drafting_observe(&s->drafting, s->context.p, s->context.n, true);
+    past before = past_of(s);
+    const past wanted = {.context = *context, .starts = *starts, .uncommitted = uncommitted};
+    const ls_code code = take_past(s, &wanted, 0, progress, ud, err);
+    if (code) bring_back(s, &before, 0);
+    past_free(&before);
     return code;
 }
 

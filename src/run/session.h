@@ -27,9 +27,13 @@ const ls_drafter *ls_session_drafter(const ls_session *s); // NULL for plain dec
 // nothing. *prefill_ms may be NULL.
 ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
                          double *prefill_ms, ls_err *err);
-// A conversation that was had before, in place of this one: tokens committed, the uncommitted one (-1: none), and of
-// each turn what ls_session_cut needs: tokens committed before it and the uncommitted one. Reads it; on an error the
-// conversation is empty.
+// The same, in place of turn `turn` and those after it. On an error they are read again and stay. LS_E_RANGE: there is
+// no such turn, or one is being decoded.
+ls_code ls_session_edit(ls_session *s, uint32_t turn, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
+                        double *prefill_ms, ls_err *err);
+// Puts an earlier conversation in place of this one: tokens committed, the uncommitted one (-1: none), and of each turn
+// the tokens committed before it and the uncommitted one. Reads it; on an error this conversation is read again and
+// stays.
 ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, const ls_ids *starts,
                            ls_progress progress, void *ud, ls_err *err);
 // Between turns: another session has used the engine in between; reads the conversation again.
@@ -43,8 +47,6 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
 // Ends the turn between steps (the user stopped it); what was emitted stays.
 void ls_session_stop(ls_session *s);
 void ls_session_reset(ls_session *s); // forgets the conversation
-// Forgets turn `turn` and those after it. False: there is no such turn, or one is being decoded.
-bool ls_session_cut(ls_session *s, uint32_t turn);
 
 // Borrowed until the next call.
 const ls_ids *ls_session_context(const ls_session *s); // committed tokens

@@ -1,16 +1,17 @@
 #include "run/source_live.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/paths.h"
 #include "run/channel.h"
+#include "run/saved.h"
 #include "run/seen.h"
-#include "run/stats.h"
-#include "run/trace.h"
 #include "run/trace_events.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct {
@@ -18,7 +19,7 @@ typedef struct {
     ls_live_options opt;
     ls_model model;
     ls_session *session;
-    ls_trace *trace, *kept; // kept: the conversation, to be saved
+    ls_trace *trace, *kept; // kept: the conversation, to be saved; NULL: no model is loaded
     ls_seen seen;
     ls_stats stats;
     uint32_t turn;
@@ -97,6 +98,35 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
     return !ls_channel_stopping(&l->c);
 }
 
+// Memory is out: the conversation is saved where the user's other files are, else in a folder of its own.
+static void rescue(void *ud, char *said, size_t n) {
+    ls_conversation *c = ud;
+    ls_err err;
+    char name[64], folder[] = "/tmp/logitspec-XXXXXX";
+    if (!ls_conversation_turns(c)) return;
+    snprintf(name, sizeof name, "conversation-%lld-%d.jsonl.zst", (long long)time(NULL), (int)getpid());
+    char *path = ls_user_path("XDG_STATE_HOME", ".local/state", name);
+    if (path) ls_make_folders(path);
+    ls_code code = path ? ls_conversation_rescue(c, path, &err) : LS_E_IO;
+    if (code && mkdtemp(folder)) {
+        free(path);
+        path = ls_format("%s/%s", folder, name);
+        code = ls_conversation_rescue(c, path, &err);
+    }
+    if (code) snprintf(said, n, "the conversation is lost: %s", err.msg);
+    else snprintf(said, n, "the conversation is saved: logitspec, then ':load %s'", path);
+    free(path);
+}
+
+static void keep(live *l, ls_trace *t) {
+    ls_trace *before = l->kept;
+    l->kept = t;
+    if (t) ls_on_out_of_memory(rescue, ls_trace_conversation(t));
+    if (!before) return;
+    ls_not_on_out_of_memory(rescue, ls_trace_conversation(before));
+    ls_trace_close(before, NULL);
+}
+
 static ls_code start(live *l, ls_err *err) {
     ls_setup *s = &l->opt.setup;
     s->model.backend.progress = on_load;
@@ -109,6 +139,7 @@ static ls_code start(live *l, ls_err *err) {
         (code = ls_session_new(&l->session, &l->model, &s->decode, err)))
         return code;
     ls_seen_init(&l->seen, l->model.backend->n_vocab);
+    keep(l, ls_trace_open_memory(l->model.vocab));
     return ls_session_calibrate(l->session, on_load, l, err);
 }
 
@@ -204,23 +235,26 @@ static void end_turn(live *l, ls_finish reason) {
     ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
 }
 
-static void begin_turn(live *l, const char *text) {
+// edited: the turn whose place it takes; negative: it is the next one.
+static void begin_turn(live *l, const char *text, int edited) {
     ls_setup *s = &l->opt.setup;
     ls_ids ids = {0}, fresh = {0};
     ls_err err = {0};
     double prefill_ms = 0;
-    bool first = !ls_session_started(l->session);
+    const bool first = !ls_session_started(l->session) || edited == 0;
     end_rival(l, LS_FINISH_INTERRUPTED);
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the prompt", 0);
     ls_code code = ls_prompt_encode(&l->model, s->format, s->system, first, text, strlen(text), &ids, &err);
-    if (!code) code = ls_session_begin(l->session, ids.p, (int32_t)ids.n, on_prefill, l, &prefill_ms, &err);
+    if (!code && edited >= 0)
+        code = ls_session_edit(l->session, (uint32_t)edited, ids.p, (int32_t)ids.n, on_prefill, l, &prefill_ms, &err);
+    else if (!code) code = ls_session_begin(l->session, ids.p, (int32_t)ids.n, on_prefill, l, &prefill_ms, &err);
     if (code) {
         ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
         ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
         ls_ids_free(&ids);
         return;
     }
-    l->turn = first ? 0 : l->turn + 1;
+    l->turn = first ? 0 : edited > 0 ? (uint32_t)edited : l->turn + 1;
     l->stats = (ls_stats){0};
     l->active = true;
     l->turn_context = ls_session_context(l->session)->n;
@@ -296,85 +330,62 @@ static void save(live *l, const char *path) {
     char text[400];
     snprintf(text, sizeof text, "saved %.280s%s", path,
              access(path, F_OK) ? "" : ", in place of the file that was there");
-    const ls_code code = ls_trace_save(l->kept, path, &err);
+    const ls_code code = ls_conversation_save(ls_trace_conversation(l->kept), path, &err);
     ls_channel_message(&l->c, code != LS_OK, code ? err.msg : text);
 }
 
-// ---- a conversation of a trace
-
-typedef struct {
-    ls_ids context, starts;
-    int32_t uncommitted;
-    size_t turns;
-} saved;
-
-static void saved_begin(saved *v, const ls_trace_header *h) {
-    if (h->turn == 0) v->starts.n = 0;
-    if (2 * (size_t)h->turn < v->starts.n) v->starts.n = 2 * (size_t)h->turn; // it was edited
-    const int32_t before = h->turn == 0                                        ? 0
-                           : v->starts.n && 2 * (size_t)h->turn == v->starts.n ? (int32_t)v->context.n
-                                                                               : 0;
-    ls_ids_push(&v->starts, before);
-    ls_ids_push(&v->starts, before ? v->uncommitted : -1);
-    v->context.n = 0;
-    ls_ids_add(&v->context, h->prompt.p, h->prompt.n);
-    v->uncommitted = -1;
-    v->turns = v->starts.n / 2;
-}
-
-static void saved_step(saved *v, const ls_step *s) {
-    const int keep = !s->forward ? 0 : s->n_emitted - (s->finish == LS_FINISH_EOS);
-    for (int i = 0; i < keep; i++) ls_ids_push(&v->context, s->nodes[s->path[i]].token);
-    if (!s->forward && s->finish != LS_FINISH_EOS) v->uncommitted = s->nodes[0].token;
-}
-
-// Reads the trace; the events of it go to the listener when tell is set.
-static ls_code read_saved(live *l, const char *path, bool tell, saved *v, ls_err *err) {
-    ls_trace_events *t;
+// The listener is told what is kept, so the screen shows what a save would write.
+static ls_code tell_kept(live *l, const char *path, ls_err *err) {
+    ls_trace_events *t =
+        ls_trace_events_of(ls_trace_read_of(ls_conversation_lines(ls_trace_conversation(l->kept), path)));
     ls_event *e;
-    const ls_trace_header *h;
-    ls_code code = ls_trace_events_open(&t, path, err);
-    if (code) return code;
+    ls_code code;
     while (!(code = ls_trace_events_next(t, &e, err)) && e) {
-        h = ls_trace_read_header(ls_trace_events_reader(t));
-        if (h->tokenizer_id != ls_vocab_id(l->model.vocab))
-            code = ls_fail(err, LS_E_USAGE, "%s: a conversation with %s, whose vocabulary is another", path, h->model);
-        if (!code && e->kind == LS_EV_PROMPT) saved_begin(v, h);
-        if (!code && e->kind == LS_EV_STEP) saved_step(v, e->step);
-        if (code || !tell || e->kind == LS_EV_HEADER) {
-            if (!code && tell) send_header(l); // of this engine; the conversation begins anew
+        if (e->kind == LS_EV_HEADER) {
+            send_header(l); // of this engine; the conversation begins anew
             ls_event_free(e);
-            if (code) break;
         } else ls_channel_send(&l->c, e);
     }
     ls_trace_events_close(t);
-    if (!code && !v->turns) code = ls_fail(err, LS_E_RANGE, "%s: there is no conversation in it", path);
     return code;
+}
+
+static bool stops(void *ud) {
+    live *l = ud;
+    return ls_channel_stopping(&l->c);
 }
 
 static void load(live *l, const char *path) {
     ls_err err;
-    saved v = {.uncommitted = -1}, again = {.uncommitted = -1};
-    ls_code code = read_saved(l, path, false, &v, &err);
-    if (!code && !(code = ls_session_restore(l->session, &v.context, v.uncommitted, &v.starts, on_prefill, l, &err))) {
-        l->turn = (uint32_t)v.turns - 1;
-        l->turn_output = 0;
-        ls_seen_init(&l->seen, l->model.backend->n_vocab);
-        code = read_saved(l, path, true, &again, &err);
+    ls_saved v;
+    char text[320] = "";
+    ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the saved conversation", 0);
+    ls_code code = ls_saved_read(&v, path, &l->model, stops, l, &err);
+    if (!code) {
+        code =
+            ls_session_restore(l->session, &v.turns.context, v.turns.uncommitted, &v.turns.starts, on_prefill, l, &err);
+        if (!code) {
+            const size_t turns = ls_turns_count(&v.turns);
+            keep(l, v.kept);
+            v.kept = NULL;
+            l->turn = (uint32_t)turns - 1;
+            l->turn_output = 0;
+            ls_seen_init(&l->seen, l->model.backend->n_vocab);
+            code = tell_kept(l, path, &err);
+            snprintf(text, sizeof text, "loaded %.240s, %zu turn%s: the next prompt goes on with it", path, turns,
+                     turns == 1 ? "" : "s");
+        }
+        ls_saved_free(&v);
     }
-    char text[320];
-    snprintf(text, sizeof text, "loaded %.240s, %zu turn%s: the next prompt goes on with it", path, v.turns,
-             v.turns == 1 ? "" : "s");
-    ls_channel_message(&l->c, code != LS_OK, code ? err.msg : text);
+    ls_channel_message(&l->c, code && code != LS_E_CANCELLED, code ? err.msg : text);
     ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
-    ls_ids_free(&v.context), ls_ids_free(&v.starts), ls_ids_free(&again.context), ls_ids_free(&again.starts);
 }
 
 static void carry_out(live *l, const ls_queued_command *c) {
     switch (c->kind) {
     case LS_CMD_PROMPT:
         if (l->active) ls_channel_message(&l->c, true, "the answer is still being written: stop it first");
-        else begin_turn(l, c->text);
+        else begin_turn(l, c->text, -1);
         break;
     case LS_CMD_SAVE: save(l, c->text); break;
     case LS_CMD_LOAD:
@@ -385,11 +396,7 @@ static void carry_out(live *l, const ls_queued_command *c) {
     case LS_CMD_EDIT:
         end_rival(l, LS_FINISH_INTERRUPTED);
         if (l->active) ls_channel_message(&l->c, true, "the answer is still being written: stop it first");
-        else if (!ls_session_cut(l->session, (uint32_t)c->n)) ls_channel_message(&l->c, true, "there is no such turn");
-        else {
-            l->turn = c->n ? (uint32_t)c->n - 1 : 0;
-            begin_turn(l, c->text);
-        }
+        else begin_turn(l, c->text, c->n);
         break;
     case LS_CMD_RUN:
         l->paused = false;
@@ -414,6 +421,7 @@ static void carry_out(live *l, const ls_queued_command *c) {
         end_turn(l, LS_FINISH_INTERRUPTED);
         end_rival(l, LS_FINISH_INTERRUPTED);
         ls_session_reset(l->session);
+        ls_trace_cut(l->kept, 0);
         l->turn_output = 0;
         send_header(l);
         break;
@@ -429,7 +437,6 @@ static void *decoder(void *ud) {
     live *l = ud;
     ls_err err = {0};
     ls_step *step = ls_malloc(sizeof *step);
-    l->kept = ls_trace_open_memory();
     bool failed = start(l, &err) != LS_OK;
     if (failed) {
         ls_channel_message(&l->c, true, err.msg);
@@ -454,7 +461,7 @@ static void *decoder(void *ud) {
     if (l->active && l->trace) ls_trace_end(l->trace, l->turn, LS_FINISH_INTERRUPTED, &l->stats);
     free(step);
     ls_session_free(l->rival);
-    ls_trace_close(l->kept, &err);
+    keep(l, NULL);
     if (!ls_trace_close(l->trace, &err)) fprintf(stderr, "logitspec: %s\n", err.msg); // the screen is gone by now
     ls_session_free(l->session);
     ls_model_free(&l->model);

@@ -1,9 +1,7 @@
 #include "run/trace.h"
-#include "base/file.h"
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "base/sink.h"
-#include "base/zst.h"
 #include "run/seen.h"
 
 #include <inttypes.h>
@@ -13,8 +11,11 @@
 #include <string.h>
 
 struct ls_trace {
-    ls_sink *sink; // NULL: in memory
-    ls_buf memory;
+    ls_sink *sink;         // NULL: in memory
+    ls_conversation *kept; // there
+    ls_ids marks;          // of each of its turns: how many ids were seen before it
+    uint32_t first;        // the number that its first turn has in its header: a recording may begin later than its
+                           // conversation
     char *path;
     ls_trace_level level;
     const ls_vocab *vocab;
@@ -38,24 +39,31 @@ ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls
     return LS_OK;
 }
 
-ls_trace *ls_trace_open_memory(void) {
+ls_trace *ls_trace_open_memory(const ls_vocab *vocab) {
     ls_trace *t = ls_calloc(1, sizeof *t);
+    t->kept = ls_conversation_new();
     t->level = LS_LEVEL_FULL;
+    t->vocab = vocab;
     t->w.out = &t->line;
+    ls_seen_init(&t->seen, ls_vocab_size(vocab));
     return t;
 }
 
-ls_code ls_trace_save(ls_trace *t, const char *path, ls_err *err) {
-    const size_t n = strlen(path);
-    if (!t->memory.n) return ls_fail(err, LS_E_RANGE, "there is no conversation to save yet");
-    if (n < 4 || strcmp(path + n - 4, ".zst")) return ls_write_file(path, &t->memory, err);
-    ls_buf packed = {0};
-    ls_zst_encoder *z = ls_zst_encoder_new();
-    ls_zst_encode(z, t->memory.p, t->memory.n, true, &packed);
-    const ls_code code = ls_write_file(path, &packed, err);
-    ls_zst_encoder_free(z);
-    ls_buf_free(&packed);
-    return code;
+ls_conversation *ls_trace_conversation(const ls_trace *t) {
+    return t->kept;
+}
+
+void ls_trace_cut(ls_trace *t, uint32_t turn) {
+    if (turn >= t->marks.n) return;
+    ls_conversation_cut(t->kept, turn);
+    ls_seen_cut(&t->seen, (size_t)t->marks.p[turn]);
+    t->marks.n = turn;
+}
+
+static void begin_kept(ls_trace *t, uint32_t turn) {
+    ls_trace_cut(t, turn);
+    ls_ids_push(&t->marks, (int32_t)t->seen.order.n);
+    ls_conversation_begin(t->kept);
 }
 
 static bool failed(ls_trace *t, int error, ls_err *err) {
@@ -73,7 +81,8 @@ bool ls_trace_close(ls_trace *t, ls_err *err) {
     if (!t) return true;
     const bool whole = !failed(t, ls_sink_close(t->sink), err);
     ls_buf_free(&t->line);
-    ls_buf_free(&t->memory);
+    ls_conversation_free(t->kept);
+    ls_ids_free(&t->marks);
     ls_seen_free(&t->seen);
     free(t->path);
     free(t);
@@ -88,11 +97,15 @@ static void begin_line(ls_trace *t, const char *type) {
     ls_jw_str(&t->w, type);
 }
 
+static void put(ls_trace *t, const char *line, size_t n) {
+    if (t->sink) ls_sink_put(t->sink, line, n);
+    else ls_conversation_add(t->kept, line, n);
+}
+
 static void end_line(ls_trace *t) {
     ls_jw_close(&t->w, '}');
     ls_buf_char(&t->line, '\n');
-    if (t->sink) ls_sink_put(t->sink, t->line.p, t->line.n);
-    else ls_buf_add(&t->memory, t->line.p, t->line.n);
+    put(t, t->line.p, t->line.n);
 }
 
 static void write_tokens(ls_trace *t, ls_ids *fresh) {
@@ -144,8 +157,11 @@ void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const l
     const ls_ids *context = ls_session_context(s);
     char tokenizer[20];
     t->vocab = m->vocab;
-    if (turn == 0) ls_buf_clear(&t->memory);
-    if (turn == 0 || !t->seen.known) ls_seen_init(&t->seen, ls_vocab_size(m->vocab)); // a conversation stands alone
+    if (t->kept) {
+        if (turn == 0) t->first = 0;
+        begin_kept(t, turn);
+    } else if (turn == 0 || !t->seen.known)
+        ls_seen_init(&t->seen, ls_vocab_size(m->vocab)); // a conversation stands alone
     begin_line(t, "header");
     ls_jw_field_str(w, "format", "logitspec-trace");
     ls_jw_field_int(w, "version", 1);
@@ -180,7 +196,7 @@ void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const l
     ls_jw_open(w, '{');
     for (; config && config[0]; config += 2) ls_jw_field_str(w, config[0], config[1]);
     ls_jw_close(w, '}');
-    ls_jw_field_int(w, "turn", turn);
+    ls_jw_field_int(w, "turn", t->first + turn);
     ls_jw_field_str(w, "prompt_text", text);
     ls_jw_key(w, "prompt_ids");
     ls_jw_ids(w, context->p, context->n);
@@ -286,7 +302,7 @@ void ls_trace_step(ls_trace *t, const ls_step *s) {
     note_ids(t, s, &fresh);
     write_tokens(t, &fresh);
     begin_line(t, "step");
-    ls_jw_field_int(w, "turn", s->turn);
+    ls_jw_field_int(w, "turn", t->first + s->turn);
     ls_jw_field_int(w, "index", s->index);
     ls_jw_field_int(w, "context_len", s->context_len);
     ls_jw_field_int(w, "output_pos", s->output_pos);
@@ -326,7 +342,7 @@ void ls_trace_step(ls_trace *t, const ls_step *s) {
 void ls_trace_end(ls_trace *t, uint32_t turn, ls_finish reason, const ls_stats *st) {
     ls_jsonw *w = &t->w;
     begin_line(t, "end");
-    ls_jw_field_int(w, "turn", turn);
+    ls_jw_field_int(w, "turn", t->first + turn);
     ls_jw_field_str(w, "reason", ls_finish_name(reason));
     ls_jw_key(w, "totals");
     ls_jw_open(w, '{');
@@ -341,4 +357,27 @@ void ls_trace_end(ls_trace *t, uint32_t turn, ls_finish reason, const ls_stats *
     ls_jw_field_num(w, "speedup", st->ar_us > 0 ? ls_stats_speedup(st) : NAN, 6);
     ls_jw_close(w, '}');
     end_line(t);
+}
+
+void ls_trace_copy(ls_trace *t, const ls_trace_reader *r, ls_trace_line kind, uint32_t turn) {
+    ls_ids fresh = {0};
+    const ls_trace_header *h = ls_trace_read_header(r);
+    size_t n;
+    const char *line = ls_trace_read_text(r, &n);
+    switch (kind) {
+    case LS_TRACE_HEADER:
+        if (turn == 0) t->first = h->turn;
+        begin_kept(t, turn);
+        ls_seen_ids(&t->seen, h->prompt.p, h->prompt.n, &fresh);
+        break;
+    case LS_TRACE_STEP: ls_seen_step(&t->seen, ls_trace_read_step(r), &fresh); break;
+    case LS_TRACE_TOKENS: // of a turn that may be cut: they come from the vocabulary where they are needed
+    case LS_TRACE_NONE: return;
+    case LS_TRACE_END:
+    case LS_TRACE_OTHER: break;
+    }
+    if (kind != LS_TRACE_HEADER) write_tokens(t, &fresh);
+    put(t, line, n);
+    put(t, "\n", 1);
+    if (kind == LS_TRACE_HEADER) write_tokens(t, &fresh);
 }

@@ -15,20 +15,27 @@
 // fields are to be ignored by readers, unknown major versions refused. Floats have nine digits, so that they come back
 // as they were. run/trace_read.h reads it.
 #pragma once
+#include "run/conversation.h"
 #include "run/load.h"
 #include "run/session.h"
 #include "run/stats.h"
 #include "run/trace_level.h"
+#include "run/trace_read.h"
 
 typedef struct ls_trace ls_trace;
 
 // Creates the file, see base/sink.h: "-" is standard output, .zst is compressed. LS_E_IO with the reason. The caller's
 // thread only formats; another one writes.
 ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls_err *err);
-// The current conversation in memory: nothing is written before ls_trace_save, every conversation begins anew.
-ls_trace *ls_trace_open_memory(void);
-// Of a trace in memory: the file, whole or not at all (.zst: compressed). LS_E_RANGE where there is nothing to save.
-ls_code ls_trace_save(ls_trace *t, const char *path, ls_err *err);
+// The current conversation in memory, see run/conversation.h: a turn that begins takes the place of those from its
+// number on. vocab is borrowed.
+ls_trace *ls_trace_open_memory(const ls_vocab *vocab);
+ls_conversation *ls_trace_conversation(const ls_trace *t); // borrowed; NULL: it is no trace in memory
+// Of a trace in memory: forgets turn `turn` and those after it.
+void ls_trace_cut(ls_trace *t, uint32_t turn);
+// Into a trace in memory: the line that r read last (of that kind) as it stands there, so that a turn which another
+// program or version recorded stays what it was. turn: the number of the turn that a header begins.
+void ls_trace_copy(ls_trace *t, const ls_trace_reader *r, ls_trace_line kind, uint32_t turn);
 // One turn begins. config: key, value, key, value, ..., NULL (the effective configuration); context: all tokens
 // before the turn's output; text: what was typed.
 void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const ls_decode_options *opt,

@@ -1,5 +1,6 @@
 #include "run/trace_events.h"
 #include "base/mem.h"
+#include "run/turns.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,11 +9,9 @@
 struct ls_trace_events {
     ls_trace_reader *r;
     ls_event *header, *prompt; // wait to be taken: the header goes first, the prompt after the tokens that it uses
-    ls_ids context;            // of the conversation
-    ls_ids starts;             // of each of its turns: tokens before it
-    char sha256[65], model[64];
-    bool begun;
-    ls_event *next; // read ahead of the prompt
+    ls_event *next;            // read ahead of the prompt
+    ls_turns turns;            // of the conversation
+    uint32_t turn;             // the last of them
 };
 
 ls_code ls_trace_events_open(ls_trace_events **out, const char *path, ls_err *err) {
@@ -36,8 +35,7 @@ void ls_trace_events_close(ls_trace_events *t) {
     ls_event_free(t->header);
     ls_event_free(t->prompt);
     ls_event_free(t->next);
-    ls_ids_free(&t->context);
-    ls_ids_free(&t->starts);
+    ls_turns_free(&t->turns);
     free(t);
 }
 
@@ -70,27 +68,18 @@ static ls_event *header_event(const ls_trace_header *h) {
 // A turn begins: what it adds to the conversation, as far as that is one.
 static void begin_turn(ls_trace_events *t) {
     const ls_trace_header *h = ls_trace_read_header(t->r);
-    const bool same_model = t->begun && !strcmp(t->sha256, h->sha256) && !strcmp(t->model, h->model);
-    if (same_model && h->turn > 0 && h->turn < t->starts.n) { // it was edited: the later ones are gone
-        t->context.n = (size_t)t->starts.p[h->turn];
-        t->starts.n = h->turn;
-    }
-    const bool goes_on = same_model && h->turn > 0 && t->context.n <= h->prompt.n &&
-                         !memcmp(t->context.p, h->prompt.p, t->context.n * sizeof *t->context.p);
-    if (!goes_on) {
+    t->turn = ls_turns_begin(&t->turns, h);
+    if (t->turn == 0) { // another conversation
         ls_event_free(t->header);
-        t->header = header_event(h); // another conversation
-        t->context.n = t->starts.n = 0;
+        t->header = header_event(h);
     }
-    ls_ids_push(&t->starts, (int32_t)t->context.n);
-    ls_event_free(t->prompt); // a turn that was never begun
-    snprintf(t->sha256, sizeof t->sha256, "%s", h->sha256);
-    snprintf(t->model, sizeof t->model, "%s", h->model);
-    t->begun = true;
+    const int32_t *start = t->turns.starts.p + 2 * t->turn;
+    const size_t before = (size_t)start[0] + (start[1] >= 0);
     ls_ids added = {0};
-    ls_ids_add(&added, h->prompt.p + t->context.n, h->prompt.n - t->context.n);
+    ls_event_free(t->prompt); // a turn that was never begun
+    ls_ids_add(&added, h->prompt.p + before, h->prompt.n - before);
     ls_event *e = t->prompt = ls_event_new(LS_EV_PROMPT);
-    e->prompt.turn = h->turn;
+    e->prompt.turn = t->turn;
     e->prompt.n_ids = (int32_t)added.n;
     e->prompt.ids = added.p;
     e->prompt.text = ls_strdup(h->prompt_text.n ? h->prompt_text.p : "");
@@ -98,14 +87,13 @@ static void begin_turn(ls_trace_events *t) {
     e->prompt.prefill_ms = h->prefill_ms;
     memcpy(e->prompt.method, h->method, sizeof e->prompt.method);
     e->prompt.temperature = strtod(ls_trace_config(h, "decode.temperature"), NULL);
-    ls_ids_add(&t->context, added.p, added.n);
 }
 
 static ls_event *step_event(ls_trace_events *t) {
     const ls_step *s = ls_trace_read_step(t->r);
     ls_event *e = ls_event_new(LS_EV_STEP);
     e->step = ls_step_copy(s);
-    for (int i = 0; i < s->n_emitted; i++) ls_ids_push(&t->context, s->nodes[s->path[i]].token);
+    ls_turns_step(&t->turns, s);
     return e;
 }
 
@@ -119,7 +107,7 @@ static ls_code read_line(ls_trace_events *t, ls_event **out, ls_trace_line *line
     case LS_TRACE_STEP: *out = step_event(t); break;
     case LS_TRACE_END:
         *out = ls_event_new(LS_EV_END);
-        (*out)->end.turn = ls_trace_read_header(t->r)->turn;
+        (*out)->end.turn = t->turn;
         (*out)->end.finish = ls_trace_read_finish(t->r);
         break;
     case LS_TRACE_NONE:

@@ -495,6 +495,10 @@ void ls_trace_read_places(ls_trace_reader *r, const ls_trace_place *places, size
     r->at_place = 0;
 }
 
+const char *ls_trace_read_text(const ls_trace_reader *r, size_t *n) {
+    *n = r->line.n;
+    return r->line.p;
+}
 bool ls_trace_read_torn(const ls_trace_reader *r) {
     return r->torn;
 }

@@ -62,6 +62,7 @@ ls_code ls_trace_read_pass(ls_trace_reader *r, ls_trace_line *kind, ls_line *lin
 // From now on the next lines are those at places[0..n), borrowed, in that order: for lines that seek.
 void ls_trace_read_places(ls_trace_reader *r, const ls_trace_place *places, size_t n);
 
+const char *ls_trace_read_text(const ls_trace_reader *r, size_t *n); // the last line as it stands, without its newline
 // Of the last line of that kind; valid until the next of its kind.
 const ls_trace_header *ls_trace_read_header(const ls_trace_reader *r);
 const ls_step *ls_trace_read_step(const ls_trace_reader *r);

@@ -158,6 +158,7 @@ static void to_form(ls_form form, const ls_marked *in, ls_marked *out) {
         utf8proc_uint8_t *made = NULL;
         const utf8proc_ssize_t len =
             utf8proc_map((const utf8proc_uint8_t *)p + plain, (utf8proc_ssize_t)(end - plain), &made, how);
+        if (len == UTF8PROC_ERROR_NOMEM) ls_out_of_memory(0);
         if (len >= 0) ls_marked_add(out, (char *)made, (size_t)len, all_of(marks + plain, end - plain));
         else ls_marked_add(out, p + plain, end - plain, all_of(marks + plain, end - plain));
         free(made);

@@ -90,6 +90,7 @@ ls_code ls_regex_new(ls_regex **out, const char *pattern, size_t n, bool literal
     if (!code) {
         const uint32_t how = literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
         compiled = pcre2_compile((PCRE2_SPTR)p.p, p.n, PCRE2_UTF | how, &error, &at, NULL);
+        if (!compiled && error == PCRE2_ERROR_HEAP_FAILED) ls_out_of_memory(0);
         if (!compiled)
             code = ls_fail(err, LS_E_UNSUPPORTED, "PCRE2 (error %d at %zu) cannot compile the tokenizer's '%.*s'",
                            error, (size_t)at, (int)(n < 80 ? n : 80), pattern);
@@ -112,7 +113,7 @@ ls_regex_scratch *ls_regex_scratch_new(void) {
     ls_regex_scratch *s = ls_malloc(sizeof *s);
     *s = (ls_regex_scratch){pcre2_match_data_create(1, NULL), pcre2_match_context_create(NULL),
                             pcre2_jit_stack_create(32 << 10, 1 << 20, NULL)};
-    if (!s->match || !s->context || !s->stack) abort();
+    if (!s->match || !s->context || !s->stack) ls_out_of_memory(0);
     pcre2_jit_stack_assign(s->context, NULL, s->stack);
     return s;
 }
@@ -131,6 +132,7 @@ bool ls_regex_find(const ls_regex *r, ls_regex_scratch *s, const char *text, siz
     int found = pcre2_match(r->code, (PCRE2_SPTR)text, n, at, how, s->match, s->context);
     if (found == PCRE2_ERROR_JIT_STACKLIMIT)
         found = pcre2_match(r->code, (PCRE2_SPTR)text, n, at, how | PCRE2_NO_JIT, s->match, s->context);
+    if (found == PCRE2_ERROR_NOMEMORY) ls_out_of_memory(0);
     if (found < 0) return false;
     *start = pcre2_get_ovector_pointer(s->match)[0];
     *end = pcre2_get_ovector_pointer(s->match)[1];

@@ -1,7 +1,9 @@
 // The live source on the scripted model: order of events, every command, closing at any moment.
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "run/source_live.h"
+#include "run/trace_read.h"
 
 #include <poll.h>
 #include <setjmp.h>
@@ -186,9 +188,203 @@ static void closing_at_any_moment(void **state) {
     }
 }
 
+// ---- saving and loading
+
+static void say(ls_source *s, seen *v, const char *prompt, int edited) {
+    assert_int_equal(command(s, edited < 0 ? LS_CMD_PROMPT : LS_CMD_EDIT, prompt, edited), LS_OK);
+    ls_event_free(await(s, v, LS_EV_END));
+    await_state(s, v, LS_STATE_IDLE);
+}
+
+// Sends the command and waits until it has been carried out; the error, or "".
+static void does(ls_source *s, ls_command_kind kind, const char *path, char error[200]) {
+    seen v = {0};
+    *error = 0;
+    assert_int_equal(command(s, kind, path, 0), LS_OK);
+    for (bool over = false; !over;) {
+        memset(v.known, 0, sizeof v.known); // a conversation that is loaded tells its tokens again
+        ls_event *e = await(s, &v, LS_EV_MESSAGE);
+        over = e->message.is_error || strstr(e->message.text, "saved ") || strstr(e->message.text, "loaded ");
+        if (e->message.is_error) snprintf(error, 200, "%.199s", e->message.text);
+        ls_event_free(e);
+    }
+    if (kind == LS_CMD_LOAD) await_state(s, &v, LS_STATE_IDLE);
+}
+
+static void must(ls_source *s, ls_command_kind kind, const char *path) {
+    char error[200];
+    does(s, kind, path, error);
+    assert_string_equal(error, "");
+}
+
+// What a trace holds: of each turn its number, prompt, every token before the answer and the answer's.
+static char *turns_in(const char *path) {
+    ls_trace_reader *r;
+    ls_trace_line line;
+    ls_err err = {0};
+    ls_buf out = {0};
+    if (ls_trace_read_open(&r, path, &err)) fail_msg("%s", err.msg);
+    while (!ls_trace_read_next(r, &line, &err) && line != LS_TRACE_NONE) {
+        const ls_trace_header *h = ls_trace_read_header(r);
+        const ls_step *t = ls_trace_read_step(r);
+        if (line == LS_TRACE_HEADER) {
+            ls_buf_fmt(&out, "\nturn %u '%s' after", h->turn, h->prompt_text.p);
+            for (size_t i = 0; i < h->prompt.n; i++) ls_buf_fmt(&out, " %d", h->prompt.p[i]);
+            ls_buf_str(&out, ":");
+        }
+        for (int i = 0; line == LS_TRACE_STEP && i < t->n_emitted; i++)
+            ls_buf_fmt(&out, " %d", t->nodes[t->path[i]].token);
+        if (line == LS_TRACE_END) ls_buf_fmt(&out, " %s", ls_finish_name(ls_trace_read_finish(r)));
+    }
+    if (err.code) fail_msg("%s", err.msg);
+    ls_trace_read_close(r);
+    return out.p;
+}
+
+static void same_turns(const char *a, const char *b) {
+    char *x = turns_in(a), *y = turns_in(b);
+    assert_string_equal(x, y);
+    free(x), free(y);
+}
+
+static ls_buf bytes_of(const char *path) {
+    ls_buf b = {0};
+    FILE *f = fopen(path, "re");
+    assert_non_null(f);
+    assert_int_equal(ls_read_all(&b, f, path, 1 << 30, NULL), LS_OK);
+    fclose(f);
+    return b;
+}
+
+static void same_bytes(const char *a, const char *b) {
+    ls_buf x = bytes_of(a), y = bytes_of(b);
+    assert_int_equal(x.n, y.n);
+    assert_memory_equal(x.p, y.p, x.n);
+    ls_buf_free(&x), ls_buf_free(&y);
+}
+
+static const char *const said[] = {"Retrieval one", "two fish", "def three", "four more"};
+
+// A conversation that was loaded is the conversation: what is said next and what is saved later hold all of it.
+static void loaded_conversations_are_kept(void **state) {
+    (void)state;
+    char dir[] = "/tmp/logitspec-saved-XXXXXX", path[4][80], error[200];
+    assert_non_null(mkdtemp(dir));
+    for (int i = 0; i < 4; i++) snprintf(path[i], sizeof path[i], "%s/%d.jsonl%s", dir, i, i == 1 ? ".zst" : "");
+    ls_source *s = open_source("script", NULL, 30);
+    seen v = {0};
+    does(s, LS_CMD_SAVE, path[0], error); // nothing was said yet
+    assert_non_null(strstr(error, "no conversation to save"));
+    for (int i = 0; i < 3; i++) say(s, &v, said[i], -1);
+    must(s, LS_CMD_SAVE, path[0]);
+    must(s, LS_CMD_SAVE, path[1]);
+    same_turns(path[0], path[1]);
+    say(s, &v, said[3], -1);
+    must(s, LS_CMD_SAVE, path[2]); // all four, never interrupted
+    s->close(s);
+    for (int before = 0; before < 2; before++) // loaded into an empty session, and in place of another conversation
+        for (int packed = 0; packed < 2; packed++) {
+            s = open_source("script", NULL, 30);
+            memset(&v, 0, sizeof v);
+            if (before) say(s, &v, "something else", -1), say(s, &v, "and more of it", -1);
+            must(s, LS_CMD_LOAD, path[packed]);
+            must(s, LS_CMD_SAVE, path[3]); // as it was
+            same_bytes(path[0], path[3]);
+            memset(&v, 0, sizeof v);
+            say(s, &v, said[3], -1);
+            must(s, LS_CMD_SAVE, path[3]);
+            same_turns(path[2], path[3]);
+            does(s, LS_CMD_LOAD, dir, error); // what cannot be loaded takes nothing away
+            assert_true(*error);
+            say(s, &v, "no", 1); // an answer is given anew, and what came after it is gone
+            must(s, LS_CMD_SAVE, path[3]);
+            char *turns = turns_in(path[3]);
+            assert_non_null(strstr(turns, "turn 0 'Retrieval one'"));
+            assert_non_null(strstr(turns, "turn 1 'no'"));
+            assert_null(strstr(turns, "turn 2"));
+            assert_null(strstr(turns, "two fish"));
+            free(turns);
+            assert_int_equal(command(s, LS_CMD_RESET, NULL, 0), LS_OK);
+            does(s, LS_CMD_SAVE, path[3], error);
+            assert_non_null(strstr(error, "no conversation to save"));
+            s->close(s);
+        }
+    for (int i = 0; i < 4; i++) unlink(path[i]);
+    rmdir(dir);
+}
+
+// Answers that are given anew do not pile up in what is saved; in a recording they do, and its last state is loaded.
+static void edited_turns_are_replaced(void **state) {
+    (void)state;
+    char dir[] = "/tmp/logitspec-edited-XXXXXX", trace[80], saved[80], again[80];
+    assert_non_null(mkdtemp(dir));
+    snprintf(trace, sizeof trace, "%s/trace.jsonl", dir);
+    snprintf(saved, sizeof saved, "%s/saved.jsonl", dir);
+    snprintf(again, sizeof again, "%s/again.jsonl", dir);
+    ls_source *s = open_source("script", trace, 20);
+    seen v = {0};
+    for (int i = 0; i < 3; i++) say(s, &v, said[i], -1);
+    must(s, LS_CMD_SAVE, saved);
+    ls_buf once = bytes_of(saved);
+    for (int i = 0; i < 20; i++) say(s, &v, said[2], 2); // as r does
+    for (int i = 0; i < 3; i++) say(s, &v, said[1], 1), say(s, &v, said[2], -1);
+    must(s, LS_CMD_SAVE, saved);
+    ls_buf many = bytes_of(saved);
+    assert_true(many.n < once.n * 11 / 10 + 2000);
+    say(s, &v, said[3], -1);
+    must(s, LS_CMD_SAVE, saved);
+    s->close(s);
+    s = open_source("script", trace, 20); // the recording is only emptied when there is something to record
+    must(s, LS_CMD_LOAD, trace);
+    must(s, LS_CMD_SAVE, again);
+    same_turns(saved, again);
+    s->close(s);
+    ls_buf_free(&once), ls_buf_free(&many);
+    unlink(trace), unlink(saved), unlink(again);
+    rmdir(dir);
+}
+
+// A recording that began later than its conversation: what came before is part of its first prompt.
+static void a_recording_may_begin_late(void **state) {
+    (void)state;
+    char dir[] = "/tmp/logitspec-late-XXXXXX", saved[80], trace[80], whole[80], last[80];
+    assert_non_null(mkdtemp(dir));
+    snprintf(saved, sizeof saved, "%s/saved.jsonl", dir);
+    snprintf(trace, sizeof trace, "%s/trace.jsonl", dir);
+    snprintf(whole, sizeof whole, "%s/whole.jsonl", dir);
+    snprintf(last, sizeof last, "%s/last.jsonl", dir);
+    seen v = {0};
+    ls_source *s = open_source("script", NULL, 20);
+    for (int i = 0; i < 2; i++) say(s, &v, said[i], -1);
+    must(s, LS_CMD_SAVE, saved);
+    for (int i = 2; i < 4; i++) say(s, &v, said[i], -1);
+    must(s, LS_CMD_SAVE, whole);
+    s->close(s);
+    s = open_source("script", trace, 20);
+    must(s, LS_CMD_LOAD, saved);
+    memset(&v, 0, sizeof v);
+    say(s, &v, said[2], -1);
+    s->close(s);
+    s = open_source("script", NULL, 20);
+    must(s, LS_CMD_LOAD, trace); // one turn, number 2
+    memset(&v, 0, sizeof v);
+    say(s, &v, said[3], -1);
+    must(s, LS_CMD_SAVE, last);
+    s->close(s);
+    char *all = turns_in(whole), *end = turns_in(last);
+    assert_string_equal(strstr(all, "\nturn 2"), end);
+    free(all), free(end);
+    unlink(saved), unlink(trace), unlink(whole), unlink(last);
+    rmdir(dir);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_conversation), cmocka_unit_test(pause_step_set_stop),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_conversation),
+                                       cmocka_unit_test(pause_step_set_stop),
                                        cmocka_unit_test(failures_arrive_as_events),
-                                       cmocka_unit_test(closing_at_any_moment)};
+                                       cmocka_unit_test(closing_at_any_moment),
+                                       cmocka_unit_test(loaded_conversations_are_kept),
+                                       cmocka_unit_test(edited_turns_are_replaced),
+                                       cmocka_unit_test(a_recording_may_begin_late)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -301,7 +301,30 @@ static void a_second_turn_continues_the_first(void **state) {
     ls_ids_free(&kept), ls_ids_free(&fresh), ls_ids_free(&whole), ls_ids_free(&turn);
 }
 
-// Costs are measured once, then read back; a damaged or foreign cache is measured again.
+static bool refuses(void *ud, const char *stage, double fraction) {
+    (void)ud, (void)stage, (void)fraction;
+    return false;
+}
+
+// An edit that cannot be done takes nothing away.
+static void edit_fails(ls_session *s, uint32_t turn) {
+    static const int32_t word[] = {'n', 'o'};
+    ls_ids before = {0}, endless = {0};
+    ls_err err = {0};
+    ls_ids_add(&before, ls_session_context(s)->p, ls_session_context(s)->n);
+    for (int32_t i = 0; i < model.backend->n_context; i++) ls_ids_push(&endless, 'a');
+    for (int why = 0; why < 3; why++) {
+        const ls_code code = why == 0 ? ls_session_edit(s, turn, endless.p, (int32_t)endless.n, NULL, NULL, NULL, &err)
+                             : why == 1 ? ls_session_edit(s, turn, word, 2, refuses, NULL, NULL, &err)
+                                        : ls_session_edit(s, 99, word, 2, NULL, NULL, NULL, &err);
+        assert_int_equal(code, why == 1 ? LS_E_CANCELLED : LS_E_RANGE);
+        assert_int_equal(ls_session_context(s)->n, before.n);
+        assert_memory_equal(ls_session_context(s)->p, before.p, before.n * sizeof *before.p);
+        assert_int_equal(model.backend->length(model.backend), (int32_t)before.n);
+    }
+    ls_ids_free(&before), ls_ids_free(&endless);
+}
+
 // A turn that is answered anew, or changed, gives what it would have given in the first place; and a session whose
 // engine was lent to another goes on as if nothing had been.
 static void turns_can_be_taken_back(void **state) {
@@ -320,13 +343,7 @@ static void turns_can_be_taken_back(void **state) {
         assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
         assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
         for (int round = 0; round < 3; round++) { // 0: as it is; 1: from turn 1 on anew; 2: after the engine was lent
-            if (round == 1) {
-                assert_true(ls_session_cut(s, 1));
-                assert_false(ls_session_cut(s, 1));
-                assert_int_equal(model.backend->length(model.backend), (int32_t)ls_session_context(s)->n);
-            }
             if (round == 2) {
-                assert_true(ls_session_cut(s, 2));
                 ls_ids_add(&context, ls_session_context(s)->p, ls_session_context(s)->n);
                 assert_int_equal(ls_session_new(&other, &model, &o, &err), LS_OK);
                 assert_int_equal(ls_session_calibrate(other, NULL, NULL, &err), LS_OK);
@@ -340,11 +357,16 @@ static void turns_can_be_taken_back(void **state) {
                 assert_memory_equal(ls_session_context(s)->p, context.p, context.n * sizeof *context.p);
                 ls_ids_free(&context);
             }
+            if (round) edit_fails(s, (uint32_t)round);
             for (int turn = round; turn < 3; turn++) {
                 ls_ids ids = {0};
                 assert_int_equal(ls_encode(model.vocab, said[turn], strlen(said[turn]), false, &ids, &err), LS_OK);
-                assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
-                assert_false(ls_session_cut(s, 0)); // not while it is being decoded
+                if (round && turn == round)
+                    assert_int_equal(ls_session_edit(s, (uint32_t)turn, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err),
+                                     LS_OK);
+                else assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
+                assert_int_equal(ls_session_edit(s, 0, ids.p, 1, NULL, NULL, NULL, &err),
+                                 LS_E_RANGE); // not while it is being decoded
                 do assert_int_equal(ls_session_step(s, step, &err), LS_OK);
                 while (!step->finish);
                 assert_int_equal(step->turn, turn);
@@ -358,8 +380,6 @@ static void turns_can_be_taken_back(void **state) {
             assert_int_equal(ls_session_context(s)->n, all.n);
             assert_memory_equal(ls_session_context(s)->p, all.p, all.n * sizeof *all.p);
         }
-        assert_true(ls_session_cut(s, 0));
-        assert_int_equal(model.backend->length(model.backend), 0);
         ls_session_free(s);
         for (int i = 0; i < 3; i++) ls_ids_free(&first[i]);
         ls_ids_free(&all);
@@ -367,6 +387,7 @@ static void turns_can_be_taken_back(void **state) {
     }
 }
 
+// Costs are measured once, then read back; a damaged or foreign cache is measured again.
 static void costs_are_kept_for_the_next_run(void **state) {
     (void)state;
     ls_err err = {0};

@@ -2,7 +2,6 @@
 #include "torch/kernels/gpu.h"
 #include "torch/kernels/kernels.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static lsg_format format_of(int type) {
@@ -111,38 +110,36 @@ static void pack_scale(const lsg_matrix *m, unsigned char *to, float scale, floa
 }
 
 void lsg_pack_rows(const lsg_matrix *m, uint8_t *host, int64_t row_begin, int type, const void *raw, int64_t n_rows) {
-    const size_t n = (size_t)m->n_in, row_bytes = lsk_row_bytes(type, m->n_in);
+    enum { PIECE = 256 }; /* values; whole blocks of every type */
+    const size_t row_bytes = lsk_row_bytes(type, m->n_in);
     uint8_t *scales = host + lsg_weight_bytes(m);
     const int plain = m->format == LSG_BF16 || m->format == LSG_F16, as_is = type == 1 || type == 30;
-    float *values = plain && !as_is ? malloc(n * sizeof *values) : NULL;
-    int8_t *q = plain ? NULL : malloc(n);
-    float *scale = plain ? NULL : malloc(n / 8 * sizeof *scale), *min = plain ? NULL : scale + n / 16;
+    float values[PIECE], scale[PIECE / 16], min[PIECE / 16];
+    int8_t q[PIECE];
     for (int64_t r = 0; r < n_rows; r++) {
         const unsigned char *src = (const unsigned char *)raw + (size_t)r * row_bytes;
         const int64_t o = row_begin + r;
-        if (!plain) lsk_unpack_row(type, src, m->n_in, q, scale, min);
-        else if (!as_is) lsk_dequant_row(type, src, m->n_in, values);
         for (int64_t k = 0; k < m->n_in; k += 8) { /* what stands side by side */
+            const int64_t i = k % PIECE, n = m->n_in - k < PIECE ? m->n_in - k : PIECE;
+            if (i == 0 && !plain) lsk_unpack_row(type, src + lsk_row_bytes(type, k), n, q, scale, min);
+            else if (i == 0 && !as_is) lsk_dequant_row(type, src + lsk_row_bytes(type, k), n, values);
             const place at = place_of(m, o, k);
             unsigned char *to = host + at.byte;
             if (as_is) memcpy(to, src + 2 * k, 16);
             else if (plain)
                 for (int j = 0; j < 8; j++) {
-                    const uint16_t bits = lsk_float_to_bf16(values[k + j]);
+                    const uint16_t bits = lsk_float_to_bf16(values[i + j]);
                     memcpy(to + 2 * j, &bits, 2);
                 }
-            else if (m->format == LSG_Q8 || m->format == LSG_Q8S) memcpy(to, q + k, 8);
+            else if (m->format == LSG_Q8 || m->format == LSG_Q8S) memcpy(to, q + i, 8);
             else {
                 uint32_t word = 0;
-                for (int j = 0; j < 8; j++) word |= (uint32_t)(q[k + j] & 15) << (2 * j + j % 2 * 14);
+                for (int j = 0; j < 8; j++) word |= (uint32_t)(q[i + j] & 15) << (2 * j + j % 2 * 14);
                 memcpy(to, &word, 4);
             }
-            if (!plain && k % 16 == 0) pack_scale(m, scale_of(m, scales, at.tile, o, k), scale[k / 16], min[k / 16]);
+            if (!plain && k % 16 == 0) pack_scale(m, scale_of(m, scales, at.tile, o, k), scale[i / 16], min[i / 16]);
         }
     }
-    free(values);
-    free(q);
-    free(scale);
 }
 
 float lsg_value(const lsg_matrix *m, int64_t o, int64_t k) {

@@ -13,8 +13,7 @@ extern const lsk_table lsk_avx2, lsk_avx512, lsk_avx512vnni;
 const lsk_table *lsk_level(const char *name) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    int avx2 =
-        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
     int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
     int vnni = avx512 && __builtin_cpu_supports("avx512vnni");
@@ -85,10 +84,10 @@ static uint16_t half_times_minus8(uint16_t h) {
 typedef struct {
     int type, values, bytes, halves_at, n_halves;
 } layout;
-static const layout layouts[] = {
-    {0, 1, 4, 0, 0},       {1, 1, 2, 0, 1},      {30, 1, 2, 0, 0},      {2, 32, 18, 0, 1},    {3, 32, 20, 0, 2},
-    {6, 32, 22, 0, 1},     {7, 32, 24, 0, 2},    {8, 32, 34, 0, 1},     {10, 256, 84, 80, 2}, {11, 256, 110, 108, 1},
-    {20, 32, 18, 0, 1},   {12, 256, 144, 0, 2},  {13, 256, 176, 0, 2}, {14, 256, 210, 208, 1}};
+static const layout layouts[] = {{0, 1, 4, 0, 0},      {1, 1, 2, 0, 1},        {30, 1, 2, 0, 0},   {2, 32, 18, 0, 1},
+                                 {3, 32, 20, 0, 2},    {6, 32, 22, 0, 1},      {7, 32, 24, 0, 2},  {8, 32, 34, 0, 1},
+                                 {10, 256, 84, 80, 2}, {11, 256, 110, 108, 1}, {20, 32, 18, 0, 1}, {12, 256, 144, 0, 2},
+                                 {13, 256, 176, 0, 2}, {14, 256, 210, 208, 1}};
 
 static const layout *layout_of(int type) {
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
@@ -390,27 +389,33 @@ static void pack_scaled(const lsk_matrix *m, const layout *l, const unsigned cha
     }
 }
 
+/* A row that is kept as f32 or bf16, piece by piece: 256 values are whole blocks of every type. */
+static void pack_floats(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
+    float plain[256];
+    for (int32_t at = 0; at < m->n_in; at += 256) {
+        const int32_t n = m->n_in - at < 256 ? m->n_in - at : 256;
+        lsk_dequant_row(type, src + lsk_row_bytes(type, at), n, plain);
+        for (int32_t i = 0; i < n; i++) {
+            const size_t k = (size_t)(at + i);
+            const uint16_t bits = lsk_float_to_bf16(plain[i]);
+            if (m->format == LSK_F32) memcpy(tile + (k * 16 + (size_t)lane) * 4, plain + i, 4);
+            else memcpy(tile + (k / 2 * 32 + (size_t)lane * 2 + k % 2) * 2, &bits, 2);
+        }
+    }
+}
+
 void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, int64_t n_rows) {
     const size_t row_bytes = lsk_row_bytes(type, m->n_in);
-    float *plain = m->format == LSK_F32 || m->format == LSK_BF16 ? malloc((size_t)m->n_in * sizeof *plain) : NULL;
     for (int64_t r = 0; r < n_rows; r++) {
         const unsigned char *src = (const unsigned char *)raw + (size_t)r * row_bytes;
         const int64_t row = row_begin + r, lane = row % LSK_TILE;
         unsigned char *tile = m->data + (size_t)(row / LSK_TILE) * m->tile_bytes;
-        if (m->format == LSK_F32) {
-            lsk_dequant_row(type, src, m->n_in, plain);
-            for (int32_t k = 0; k < m->n_in; k++)
-                memcpy(tile + ((size_t)k * 16 + (size_t)lane) * 4, plain + k, 4);
+        if (m->format == LSK_F32 || m->format == LSK_BF16) {
+            pack_floats(m, type, src, tile, lane);
         } else if (m->format == LSK_F16) {
             for (int32_t k = 0; k < m->n_in; k++) memcpy(tile + ((size_t)k * 16 + (size_t)lane) * 2, src + 2 * k, 2);
         } else if (m->format == LSK_Q4S || m->format == LSK_Q8S) {
             pack_scaled(m, layout_of(type), src, tile, lane);
-        } else if (m->format == LSK_BF16) {
-            lsk_dequant_row(type, src, m->n_in, plain);
-            for (int32_t k = 0; k < m->n_in; k++) {
-                const uint16_t bits = lsk_float_to_bf16(plain[k]);
-                memcpy(tile + ((size_t)(k / 2) * 32 + (size_t)lane * 2 + (size_t)k % 2) * 2, &bits, 2);
-            }
         } else if (m->format == LSK_Q8 || m->format == LSK_Q8I) {
             for (int32_t g = 0; g < m->n_in / 32; g++, src += 34) {
                 unsigned char *p = tile + (size_t)g * 544;
@@ -438,5 +443,4 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, 
             }
         }
     }
-    free(plain);
 }

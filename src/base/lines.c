@@ -54,7 +54,8 @@ ls_lines *ls_lines_in(const void *p, size_t n, const char *name) {
 
 ls_code ls_lines_open(ls_lines **out, const char *path, ls_err *err) {
     if (!strcmp(path, "-")) return ls_lines_of(out, STDIN_FILENO, "standard input", err);
-    return ls_lines_of(out, open(path, O_RDONLY | O_CLOEXEC), path, err);
+    // a FIFO without a writer must not hold the caller in open: reading waits, and can be stopped
+    return ls_lines_of(out, open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), path, err);
 }
 
 void ls_lines_close(ls_lines *l) {
@@ -112,12 +113,13 @@ static ls_code read_some(ls_lines *l, ls_buf *b, size_t *n, ls_err *err) {
         l->n_from -= *n;
         return LS_OK;
     }
-    struct pollfd p = {l->fd, POLLIN, 0};
-    while (l->stop && poll(&p, 1, PATIENCE_MS) == 0)
-        if (l->stop(l->ud)) return ls_fail(err, LS_E_CANCELLED, "reading %s was stopped", l->name);
     ssize_t got;
-    while ((got = read(l->fd, ls_buf_room(b, CHUNK), CHUNK)) < 0 && errno == EINTR) {
-    }
+    do { // a descriptor that was opened here does not block; one that was given may
+        struct pollfd p = {l->fd, POLLIN, 0};
+        while (poll(&p, 1, l->stop ? PATIENCE_MS : -1) == 0)
+            if (l->stop(l->ud)) return ls_fail(err, LS_E_CANCELLED, "reading %s was stopped", l->name);
+        got = read(l->fd, ls_buf_room(b, CHUNK), CHUNK);
+    } while (got < 0 && (errno == EINTR || errno == EAGAIN));
     if (got < 0) return ls_fail(err, LS_E_IO, "cannot read %s: %s", l->name, strerror(errno));
     b->n += *n = (size_t)got;
     return LS_OK;

@@ -359,6 +359,7 @@ static void load(live *l, const char *path) {
     ls_err err;
     ls_saved v;
     char text[320] = "";
+    if (!strcmp(path, "-")) path = "./-"; // standard input gives the screen its keys
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the saved conversation", 0);
     ls_code code = ls_saved_read(&v, path, &l->model, stops, l, &err);
     if (!code) {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -268,8 +269,10 @@ static const char *const said[] = {"Retrieval one", "two fish", "def three", "fo
 // A conversation that was loaded is the conversation: what is said next and what is saved later hold all of it.
 static void loaded_conversations_are_kept(void **state) {
     (void)state;
-    char dir[] = "/tmp/logitspec-saved-XXXXXX", path[4][80], error[200];
+    char dir[] = "/tmp/logitspec-saved-XXXXXX", path[4][80], fifo[80], error[200];
     assert_non_null(mkdtemp(dir));
+    snprintf(fifo, sizeof fifo, "%s/fifo", dir);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
     for (int i = 0; i < 4; i++) snprintf(path[i], sizeof path[i], "%s/%d.jsonl%s", dir, i, i == 1 ? ".zst" : "");
     ls_source *s = open_source("script", NULL, 30);
     seen v = {0};
@@ -296,6 +299,10 @@ static void loaded_conversations_are_kept(void **state) {
             same_turns(path[2], path[3]);
             does(s, LS_CMD_LOAD, dir, error); // what cannot be loaded takes nothing away
             assert_true(*error);
+            assert_int_equal(command(s, LS_CMD_LOAD, fifo, 0), LS_OK);
+            await_state(s, &v, LS_STATE_PREFILL);
+            assert_int_equal(command(s, LS_CMD_STOP, NULL, 0), LS_OK); // nobody writes to it
+            await_state(s, &v, LS_STATE_IDLE);
             say(s, &v, "no", 1); // an answer is given anew, and what came after it is gone
             must(s, LS_CMD_SAVE, path[3]);
             char *turns = turns_in(path[3]);
@@ -307,8 +314,10 @@ static void loaded_conversations_are_kept(void **state) {
             assert_int_equal(command(s, LS_CMD_RESET, NULL, 0), LS_OK);
             does(s, LS_CMD_SAVE, path[3], error);
             assert_non_null(strstr(error, "no conversation to save"));
-            s->close(s);
+            assert_int_equal(command(s, LS_CMD_LOAD, fifo, 0), LS_OK);
+            s->close(s); // does not wait for it
         }
+    unlink(fifo);
     for (int i = 0; i < 4; i++) unlink(path[i]);
     rmdir(dir);
 }

@@ -214,7 +214,7 @@ fuzz: build/fuzz/fuzz_$(TARGET)
 	  -dict=../../tests/fuzz/$(FUZZ_KIND).dict found-$(TARGET) $(FUZZ_SEEDS)
 # The drafters alone, for other engines, and an example of such an engine.
 embed: $(B)/embed
-SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(addprefix src/base/,buf.c err.c file.c map.c mem.c)
+SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(addprefix src/base/,buf.c clock.c err.c file.c map.c mem.c rng.c)
 $(B)/libspec.a: $(call obj,$(SPEC_LIB_SRC))
 	@echo '  AR   $@'
 	$(Q)rm -f $@ && ar rcs $@ $^

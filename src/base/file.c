@@ -1,10 +1,14 @@
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/rng.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -89,34 +93,201 @@ ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *
     return LS_OK;
 }
 
-ls_code ls_replace_open(ls_replacement *r, const char *path, ls_err *err) {
-    *r = (ls_replacement){.path = ls_strdup(path), .part = ls_format("%s.part%d", path, (int)getpid())};
-    if ((r->f = fopen(r->part, "we"))) return LS_OK;
-    const ls_code code = ls_fail(err, LS_E_IO, "cannot write %s: %s", path, strerror(errno));
+// ---- outputs
+
+enum { PATIENCE_MS = 30000, BEAT_MS = 50, CHUNK = 1 << 20, MOST_LINKS = 40 };
+
+int ls_open_output(const char *path, int flags, mode_t mode, ls_file_wait go_on, void *ud) {
+    for (int waited = 0;; waited += BEAT_MS) {
+        const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, mode);
+        struct stat st;
+        if (fd >= 0 || errno != ENXIO) return fd;
+        if (stat(path, &st) || !S_ISFIFO(st.st_mode)) return errno = ENXIO, -1;
+        if (go_on && !go_on(ud, "waiting for somebody to read what is written", -1)) return errno = ECANCELED, -1;
+        if (!go_on && waited >= PATIENCE_MS) return errno = ETIMEDOUT, -1;
+        if (poll(NULL, 0, BEAT_MS) < 0 && !go_on) return -1; // a signal
+    }
+}
+
+ssize_t ls_write_some(int fd, const void *p, size_t n, int wait_ms) {
+    struct stat st;
+    if (fstat(fd, &st)) return -1;
+    const size_t most = S_ISREG(st.st_mode) ? CHUNK : PIPE_BUF; // a pipe that has room at all has it for so many
+    if (!S_ISREG(st.st_mode)) {
+        struct pollfd room = {fd, POLLOUT, 0};
+        const int found = poll(&room, 1, wait_ms);
+        if (found <= 0) return found;
+    }
+    const ssize_t done = write(fd, p, n < most ? n : most);
+    if (done < 0 && errno == EAGAIN) return poll(NULL, 0, 1) < 0 ? -1 : 0;
+    if (done == 0 && n) return errno = EIO, -1;
+    return done;
+}
+
+const char *ls_write_reason(int error) {
+    switch (error) {
+    case ENOSPC: return "the disk is full";
+    case EDQUOT: return "the disk quota of this user is used up";
+    case EFBIG: return "the file would grow beyond what this process may write (ulimit -f)";
+    case ETIMEDOUT: return "nobody reads what is written";
+    default: return strerror(error ? error : EIO);
+    }
+}
+
+static bool is_file(const char *path, const struct stat *st) {
+    struct stat found;
+    return !stat(path, &found) && found.st_dev == st->st_dev && found.st_ino == st->st_ino;
+}
+
+bool ls_is_same_file(const char *a, const char *b) {
+    struct stat st;
+    return !stat(b, &st) && is_file(a, &st);
+}
+
+static ls_code cannot_write(const char *path, int error, ls_err *err) {
+    if (error == EINTR) return ls_fail(err, LS_E_CANCELLED, "interrupted; %s is not written", path);
+    return ls_fail(err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(error));
+}
+
+// Where links lead, whether or not something is there.
+static char *follow_links(const char *path) {
+    char *at = ls_strdup(path), to[PATH_MAX];
+    for (int i = 0; i < MOST_LINKS; i++) {
+        const ssize_t n = readlink(at, to, sizeof to - 1);
+        if (n <= 0) break;
+        to[n] = 0;
+        const char *slash = *to == '/' ? NULL : strrchr(at, '/');
+        char *next = ls_format("%.*s%s", slash ? (int)(slash + 1 - at) : 0, at, to);
+        free(at);
+        at = next;
+    }
+    return at;
+}
+
+static char *folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? ls_strndup(path, (size_t)(slash + 1 - path)) : ls_strdup("./");
+}
+
+static char *draw_name(const char *folder) {
+    return ls_format("%s.logitspec-%016llx.part", folder, (unsigned long long)ls_seed_draw());
+}
+
+// A file without a name is gone with the process, however that ends; where the system has none, the name is one that
+// nobody can foresee, and nothing may be there.
+static int create_part(ls_replacement *r, mode_t mode) {
+    char *folder = folder_of(r->target);
+    int fd = access("/proc/self/fd", X_OK) ? -1 : open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+    if (fd < 0) {
+        r->part = draw_name(folder);
+        fd = open(r->part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    }
+    free(folder);
+    return fd;
+}
+
+// A group that is not the old one gets what everybody had.
+static void keep_owner(int fd, const struct stat *old) {
+    mode_t mode = old->st_mode & 0777;
+    if (fchown(fd, old->st_uid, old->st_gid) && fchown(fd, (uid_t)-1, old->st_gid))
+        mode = (mode & ~(mode_t)070) | (mode & 07) << 3;
+    if (fchmod(fd, mode)) return; // a file system without modes
+}
+
+static ssize_t take_bytes(void *cookie, const char *p, size_t n) {
+    ls_replacement *r = cookie;
+    for (size_t done = 0; done < n && !r->error;) {
+        const ssize_t got = ls_write_some(r->fd, p + done, n - done, PATIENCE_MS);
+        if (got > 0) done += (size_t)got;
+        else r->error = got ? errno : ETIMEDOUT;
+    }
+    return r->error ? 0 : (ssize_t)n;
+}
+
+static void free_replacement(ls_replacement *r) {
+    if (r->fd >= 0) close(r->fd);
     free(r->path);
+    free(r->target);
     free(r->part);
+}
+
+// What is there already, or a file beside it. An errno, or 0.
+static int open_target(ls_replacement *r, mode_t mode) {
+    struct stat st, own;
+    r->fd = ls_open_output(r->path, 0, 0, NULL, NULL);
+    if (r->fd < 0 && errno != ENOENT) return errno;
+    r->target = follow_links(r->path);
+    if (r->fd < 0) return (r->fd = create_part(r, mode)) < 0 ? errno : 0;
+    if (fstat(r->fd, &st)) return errno;
+    const int there = r->fd;
+    r->in_place = !S_ISREG(st.st_mode) || !is_file(r->target, &st);
+    if (!fstat(STDOUT_FILENO, &own) && own.st_dev == st.st_dev && own.st_ino == st.st_ino) {
+        r->in_place = true; // the shell's own file: behind what is in it
+        r->fd = dup(STDOUT_FILENO);
+        close(there);
+        return r->fd < 0 ? errno : 0;
+    }
+    if (r->in_place) return S_ISREG(st.st_mode) && ftruncate(r->fd, 0) ? errno : 0;
+    const bool held = flock(there, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK; // a recording that goes on
+    r->fd = held ? -1 : create_part(r, LS_FILE_PRIVATE);
+    const int error = held ? ETXTBSY : r->fd < 0 ? errno : 0;
+    if (!error) keep_owner(r->fd, &st);
+    close(there);
+    return error;
+}
+
+ls_code ls_replace_open(ls_replacement *r, const char *path, mode_t mode, ls_err *err) {
+    *r = (ls_replacement){.fd = -1, .path = ls_strdup(path)};
+    const int error = open_target(r, mode);
+    if (!error && (r->f = fopencookie(r, "w", (cookie_io_functions_t){.write = take_bytes}))) return LS_OK;
+    const ls_code code = error == ETXTBSY
+                             ? ls_fail(err, LS_E_IO, "cannot write %s: a program is using it, or records into it", path)
+                             : cannot_write(path, error, err);
+    if (r->fd >= 0 && r->part) unlink(r->part);
+    free_replacement(r);
     return code;
+}
+
+// The whole file goes where it belongs, and is on the disk before its name is. An errno, or 0.
+static int put_in_place(ls_replacement *r) {
+    char *folder = folder_of(r->target), self[32];
+    int error = fsync(r->fd) && errno != EINVAL && errno != ENOTSUP ? errno : 0;
+    snprintf(self, sizeof self, "/proc/self/fd/%d", r->fd);
+    while (!error && !r->part) {
+        r->part = draw_name(folder);
+        if (!linkat(AT_FDCWD, self, AT_FDCWD, r->part, AT_SYMLINK_FOLLOW)) break;
+        error = errno == EEXIST ? 0 : errno;
+        free(r->part);
+        r->part = NULL;
+    }
+    if (!error && rename(r->part, r->target)) error = errno;
+    const int fd = error ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) fsync(fd), close(fd);
+    free(folder);
+    return error;
 }
 
 ls_code ls_replace_close(ls_replacement *r, bool keep, ls_err *err) {
-    errno = 0;
-    const bool whole = !fflush(r->f) && !ferror(r->f);
-    const int reason = errno;
-    ls_code code = LS_OK;
-    if (fclose(r->f) || !whole)
-        code = ls_fail(err, LS_E_IO, "cannot write %s: %s", r->path, strerror(reason ? reason : EIO));
-    else if (keep && rename(r->part, r->path))
-        code = ls_fail(err, LS_E_IO, "cannot write %s: %s", r->path, strerror(errno));
-    if (code || !keep) unlink(r->part);
-    free(r->path);
-    free(r->part);
+    if (fclose(r->f) && !r->error) r->error = errno;
+    if (!r->error && keep && !r->in_place) r->error = put_in_place(r);
+    const ls_code code = r->error ? cannot_write(r->path, r->error, err) : LS_OK;
+    if (r->part && (code || !keep)) unlink(r->part);
+    free_replacement(r);
     return code;
 }
 
-ls_code ls_write_file(const char *path, const ls_buf *bytes, ls_err *err) {
+static ls_code write_file(const char *path, const ls_buf *bytes, mode_t mode, ls_err *err) {
     ls_replacement r;
-    const ls_code code = ls_replace_open(&r, path, err);
+    const ls_code code = ls_replace_open(&r, path, mode, err);
     if (code) return code;
     fwrite(bytes->n ? bytes->p : "", 1, bytes->n, r.f);
     return ls_replace_close(&r, true, err);
+}
+
+ls_code ls_write_file(const char *path, const ls_buf *bytes, ls_err *err) {
+    return write_file(path, bytes, LS_FILE_SHARED, err);
+}
+
+ls_code ls_write_private(const char *path, const ls_buf *bytes, ls_err *err) {
+    return write_file(path, bytes, LS_FILE_PRIVATE, err);
 }

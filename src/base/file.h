@@ -1,10 +1,11 @@
-// Whole files: read-only mapping, reading a stream to its end, and replacing a file at once.
+// Whole files: read-only mapping, reading a stream to its end, outputs that replace a file at once.
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 typedef struct {
     const unsigned char *p; // NULL when empty
@@ -31,14 +32,32 @@ void ls_map_close(ls_mapping *m);
 // Appends everything from f to b, at most `limit` bytes (more is LS_E_RANGE). `name` is for messages.
 ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *err);
 
-ls_code ls_write_file(const char *path, const ls_buf *bytes, ls_err *err); // whole or not at all, as below
+// Opens path for writing (and what flags say), new files with mode. A FIFO that nobody reads yet is tried again while
+// go_on agrees; NULL: for half a minute. -1 with errno: ECANCELED where go_on does not, ETIMEDOUT.
+typedef bool (*ls_file_wait)(void *ud, const char *stage, double fraction);
+int ls_open_output(const char *path, int flags, mode_t mode, ls_file_wait go_on, void *ud);
+// Writes what fits, waiting at most wait_ms for a pipe or a device to take it. Bytes, 0 (it took nothing), -1 with
+// errno.
+ssize_t ls_write_some(int fd, const void *p, size_t n, int wait_ms);
+// What a failed write is called: "the disk is full", ...
+const char *ls_write_reason(int error);
+bool ls_is_same_file(const char *a, const char *b); // both are there, under one name or two
 
-// A file that takes its place only when it is whole: written beside it under another name, then renamed.
+// An output that takes its place only when it is whole: written beside its place, then renamed; the file that was there
+// keeps its mode and owner, a link stays a link. What is no regular file (a device, a FIFO) is written as it comes.
 typedef struct {
     FILE *f; // write to this
-    char *path, *part;
+    int fd, error;
+    bool in_place;
+    char *path, *target, *part; // as it was named; where that leads; NULL: has no name yet
 } ls_replacement;
 
-ls_code ls_replace_open(ls_replacement *r, const char *path, ls_err *err); // LS_E_IO with path and reason
-// keep false, or a failed write: the old file stays as it was.
+enum { LS_FILE_SHARED = 0666, LS_FILE_PRIVATE = 0600 }; // of a file that is new; the umask applies
+
+// LS_E_IO with path and reason. r must stay where it is.
+ls_code ls_replace_open(ls_replacement *r, const char *path, mode_t mode, ls_err *err);
+// keep false, or a failed write: the old file stays as it was. LS_E_CANCELLED: a signal came while a FIFO was full.
 ls_code ls_replace_close(ls_replacement *r, bool keep, ls_err *err);
+
+ls_code ls_write_file(const char *path, const ls_buf *bytes, ls_err *err);    // so, in one call
+ls_code ls_write_private(const char *path, const ls_buf *bytes, ls_err *err); // a new file is for its owner alone

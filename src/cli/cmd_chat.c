@@ -36,6 +36,7 @@ int ls_cmd_chat(const ls_command_line *c) {
         code = ls_show(source, &screen, c, &status, &err);
     }
     if (code) status = ls_complain(&err);
+    else if (!status && live.trace_failed) status = LS_EXIT_FAILED;
     ls_live_free(&live);
     free(history);
     ls_buf_free(&prompt);

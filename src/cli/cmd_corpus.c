@@ -20,6 +20,7 @@ enum { MAX_FILE = 1 << 30, MAX_DEPTH = 64 };
 
 typedef struct {
     const ls_model *model;
+    const char *out;
     ls_ids tokens;
     size_t files, skipped, bytes;
     ls_gauge *gauge;
@@ -35,7 +36,9 @@ static ls_code add_file(builder *b, const char *path, bool inside, ls_err *err) 
     else if (!m.n || memchr(m.p, 0, m.n)) {
         if (inside) b->skipped++;
         else code = ls_fail(err, LS_E_PARSE, "%s: %s", path, m.n ? "binary, not text" : "empty");
-    } else if (b->tokens.n + m.n > INT32_MAX)
+    } else if (ls_is_same_file(path, b->out))
+        code = ls_fail(err, LS_E_USAGE, "%s is read and would be overwritten; name another file to write", path);
+    else if (b->tokens.n + m.n > INT32_MAX)
         code = ls_fail(err, LS_E_RANGE, "%s: the corpus grows beyond what one file can hold; build several", path);
     else if (!(code = ls_encode(b->model->vocab, (const char *)m.p, m.n, false, &b->tokens, err))) {
         ls_ids_push(&b->tokens, LS_CORPUS_BREAK);
@@ -88,7 +91,7 @@ static ls_code build(const ls_command_line *c, ls_gauge *gauge, ls_err *err) {
         return ls_fail(err, LS_E_USAGE, "'logitspec corpus build FILE|FOLDER... --out FILE' is expected");
     const uint64_t start = ls_now_ns();
     ls_model model = {0};
-    builder b = {.model = &model, .gauge = gauge};
+    builder b = {.model = &model, .out = c->out, .gauge = gauge};
     ls_code code = ls_model_load_text(&model, &(ls_model_options){.name = c->options.model}, err);
     for (int i = 1; i < c->n_args && !code; i++) code = add_path(&b, c->args[i], 0, err);
     if (!code && !b.files) code = ls_fail(err, LS_E_RANGE, "no text was found");

@@ -13,7 +13,10 @@
 
 static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {
     ls_code code = LS_OK;
-    for (int i = 0; i < c->n_args && !code; i++) code = ls_report_add(r, c->args[i], NULL, NULL, err);
+    for (int i = 0; i < c->n_args && !code; i++) {
+        code = ls_report_add(r, c->args[i], NULL, NULL, err);
+        if (!code && ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
+    }
     return code ? code : ls_report_finish(r, err);
 }
 
@@ -89,7 +92,10 @@ static ls_code cast(const ls_command_line *c, ls_buf *out, ls_err *err) {
     f.state.ascii = c->options.ascii;
     if (!code) {
         ui_cast_begin(&f.cast, f.canvas.rows, f.canvas.cols, c->args[0], out);
-        while (!(code = ls_trace_events_next(t, &e, err)) && e) play(&f, e, speed);
+        while (!(code = ls_trace_events_next(t, &e, err)) && e) {
+            play(&f, e, speed);
+            if (ls_interrupted && (code = ls_fail(err, LS_E_CANCELLED, "interrupted"))) break;
+        }
         if (!code && !f.state.n_steps) code = ls_fail(err, LS_E_RANGE, "%s: the trace holds no step", c->args[0]);
         f.state.run_state = LS_STATE_IDLE;
         if (!code) frame(&f);
@@ -111,6 +117,7 @@ int ls_cmd_export(const ls_command_line *c) {
     const char *ending = c->out ? strrchr(c->out, '.') : NULL;
     size_t form = 0;
     while (ending && form < 3 && strcmp(ending, forms[form].ending)) form++;
+    ls_catch_signals();
     ls_code code = LS_OK;
     if (!c->n_args || !ending || form == 3)
         code = ls_fail(&err, LS_E_USAGE,

@@ -1,4 +1,5 @@
 // One prompt, answered as streaming text or as one JSON object, without a screen.
+#include "base/file.h"
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "cli/alternatives.h"
@@ -33,7 +34,7 @@ typedef struct {
 } run;
 
 static void output_failed(run *r) {
-    if (!r->output_failed) fprintf(stderr, "logitspec: cannot write to standard output: %s\n", strerror(errno));
+    if (!r->output_failed) fprintf(stderr, "logitspec: cannot write to standard output: %s\n", ls_write_reason(errno));
     r->output_failed = true;
 }
 
@@ -106,7 +107,6 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
     free(step);
     if (r->output_failed) r->finish = LS_FINISH_INTERRUPTED;
     if (r->trace) ls_trace_end(r->trace, 0, r->finish, &r->stats);
-    report_trace(r);
     return code;
 }
 
@@ -205,7 +205,9 @@ int ls_cmd_generate(const ls_command_line *c) {
     ls_run_setup_init(&r.setup, &c->options);
     r.setup.s.model.backend.progress = ls_gauge_show;
     r.setup.s.model.backend.ud = &r.progress;
-    if (trace) code = ls_trace_open(&r.trace, trace, ls_trace_level_named(c->options.trace_level), &err);
+    if (trace)
+        code = ls_trace_open(&r.trace, trace, ls_trace_level_named(c->options.trace_level), ls_gauge_show, &r.progress,
+                             &err);
     if (!code) code = ls_model_load(&r.model, &r.setup.s.model, &err);
     if (!code && !c->quiet && !c->json && r.setup.s.format == LS_FORMAT_AUTO && *r.model.chat_problem)
         fprintf(stderr, "logitspec: the prompt is used as it is: %s\n", r.model.chat_problem);
@@ -215,12 +217,16 @@ int ls_cmd_generate(const ls_command_line *c) {
     if (began && c->json) write_json(&r);
     else if (began && r.streams && r.printed && !r.output_failed) write_text(&r, "\n", 1);
     if (began && !c->json && !c->quiet) write_summary(&r);
+    ls_err lost;
+    const bool recorded = ls_trace_close(r.trace, &lost);
+    ls_gauge_clear(&r.progress);
+    if (!recorded) fprintf(stderr, "logitspec: %s\n", lost.msg);
     int status = LS_EXIT_OK;
     if (code == LS_E_CANCELLED) fprintf(stderr, "logitspec: interrupted\n"), status = LS_EXIT_INTERRUPTED;
     else if (code) status = ls_complain(&err);
     else if (r.output_failed) status = LS_EXIT_FAILED;
     else if (ls_interrupted) status = LS_EXIT_INTERRUPTED;
-    if (!ls_trace_close(r.trace, &err)) fprintf(stderr, "logitspec: %s\n", err.msg);
+    else if (!recorded) status = LS_EXIT_FAILED;
     ls_session_free(r.session);
     ls_model_free(&r.model);
     ls_run_setup_free(&r.setup);

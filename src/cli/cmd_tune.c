@@ -215,7 +215,7 @@ static ls_code conclude(const tuning *t, ls_err *err) {
         return LS_OK;
     }
     ls_replacement r;
-    ls_code code = ls_replace_open(&r, t->line->out, err);
+    ls_code code = ls_replace_open(&r, t->line->out, LS_FILE_SHARED, err);
     if (code) return code;
     write_config(t, winner, r.f);
     if (!(code = ls_replace_close(&r, true, err))) printf("use it: logitspec --config %s\n", t->line->out);

@@ -63,6 +63,7 @@ ls_source *ls_live_open(ls_live *l, const ls_options *o, ls_err *err) {
     const ls_live_options opt = {.setup = l->setup.s,
                                  .trace = l->options.trace,
                                  .trace_level = ls_trace_level_named(l->options.trace_level),
+                                 .trace_failed = &l->trace_failed,
                                  .set = change,
                                  .rival = rival,
                                  .ud = l};

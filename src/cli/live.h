@@ -9,6 +9,7 @@ typedef struct {
     ls_run_setup setup;
     ls_contender *rival; // the last that was asked for
     int n_rivals;
+    bool trace_failed; // known when the source is closed
 } ls_live;
 
 // Starts loading. l must stay where it is until ls_live_free, after the source was closed.

@@ -1,10 +1,42 @@
 // The program: a command line in, an exit code out.
+#include "base/file.h"
 #include "cli/commands.h"
 
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+static bool holds_something(const char *path) { // a terminal or /dev/null may be read and written at once
+    struct stat st;
+    return !stat(path, &st) && !S_ISCHR(st.st_mode);
+}
+
+// What a command writes must be none of the files that it reads, under whatever names.
+static ls_code refuse_own_input(const ls_command_line *c, const char *command, ls_err *err) {
+    const bool records = !strcmp(command, "chat") || !strcmp(command, "generate") || !strcmp(command, "demo");
+    const char *const outputs[] = {c->out, c->cast, records ? c->options.trace : NULL},
+                      *const inputs[] = {c->config, c->prompt_file,   c->suite,
+                                         c->script, c->options.model, c->options.chat_template};
+    enum { OUTPUTS = sizeof outputs / sizeof *outputs, INPUTS = sizeof inputs / sizeof *inputs };
+    for (int o = 0; o < OUTPUTS; o++) {
+        if (!outputs[o] || !strcmp(outputs[o], "-")) continue;
+        for (int other = 0; other < o; other++)
+            if (outputs[other] && (!strcmp(outputs[other], outputs[o]) ||
+                                   (holds_something(outputs[o]) && ls_is_same_file(outputs[other], outputs[o]))))
+                return ls_fail(err, LS_E_USAGE, "%s would be written twice, as two things", outputs[o]);
+        for (int i = 0; i < INPUTS + c->n_args; i++) {
+            const char *named = i < INPUTS ? inputs[i] : c->args[i - INPUTS],
+                       *input = named && !strcmp(named, "-") ? "/dev/stdin" : named;
+            if (input && holds_something(outputs[o]) && ls_is_same_file(input, outputs[o]))
+                return ls_fail(err, LS_E_USAGE, "%s is read and would be overwritten; name another file to write",
+                               outputs[o]);
+        }
+    }
+    return LS_OK;
+}
 
 int main(int argc, char **argv) {
     static const struct {
@@ -20,6 +52,7 @@ int main(int argc, char **argv) {
     ls_command_line c;
     ls_err err = {0};
     ls_buf text = {0};
+    signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an error like another
     if (ls_command_line_read(&c, argc, argv, environ, &err)) return ls_complain(&err);
     int status = LS_EXIT_USAGE;
     if (c.help) {
@@ -34,7 +67,8 @@ int main(int argc, char **argv) {
             ls_fail(&err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; a prompt goes into --prompt", name,
                     c.args[0]);
             status = ls_complain(&err);
-        } else
+        } else if (refuse_own_input(&c, name, &err)) status = ls_complain(&err);
+        else
             for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
                 if (!strcmp(commands[i].name, name)) status = commands[i].run(&c);
     }

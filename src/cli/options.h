@@ -63,7 +63,7 @@ typedef struct {
     const char *command; // "" when none was given; else a name of ls_commands
     const char **args;   // positional arguments, borrowed from argv
     int n_args;
-    const char *prompt, *prompt_file, *suite, *methods, *out, *speed, *step, *turn, *size, *alt, *script,
+    const char *config, *prompt, *prompt_file, *suite, *methods, *out, *speed, *step, *turn, *size, *alt, *script,
         *cast; // borrowed; NULL: not given
     bool paused, live, json, quiet, calibrate, yes, help, version;
 } ls_command_line;

@@ -240,7 +240,6 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
     setting settings[MAX_SETTINGS];
     const char *used[MAX_SETTINGS];
     int n_settings = 0, n_used = 0, index = 0, got;
-    const char *config = NULL;
     ls_code code = LS_OK;
     optind = 0; // GNU: a full restart, so that tests can parse more than one line
     opterr = 0;
@@ -264,7 +263,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
                 settings[n_settings++] =
                     (setting){extra[s - LS_OPT_COUNT].key, extra[s - LS_OPT_COUNT].value, ls_format("--%s", flag)};
             else if (!strcmp(flag, "set")) settings[n_settings++] = (setting){NULL, optarg, NULL};
-            else if (!strcmp(flag, "config")) config = optarg;
+            else if (!strcmp(flag, "config")) c->config = optarg;
             else if (!strcmp(flag, "prompt")) c->prompt = optarg;
             else if (!strcmp(flag, "prompt-file")) c->prompt_file = optarg;
             else if (!strcmp(flag, "suite")) c->suite = optarg;
@@ -307,7 +306,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
     if (!code && c->prompt && c->prompt_file)
         code = ls_fail(err, LS_E_USAGE, "--prompt and --prompt-file exclude each other");
     if (!code && !c->help && !c->version)
-        code = apply_layers(&c->options, config, environment, settings, n_settings, err);
+        code = apply_layers(&c->options, c->config, environment, settings, n_settings, err);
     for (int i = 0; i < n_settings; i++) free(settings[i].where);
     if (code) ls_command_line_free(c);
     return code;

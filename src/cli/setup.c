@@ -23,7 +23,7 @@ int ls_complain(const ls_err *err) {
 
 bool ls_print(ls_buf *text) {
     const bool ok = fwrite(text->n ? text->p : "", 1, text->n, stdout) == text->n && !fflush(stdout) && !ferror(stdout);
-    if (!ok) fprintf(stderr, "logitspec: cannot write to standard output: %s\n", strerror(errno));
+    if (!ok) fprintf(stderr, "logitspec: cannot write to standard output: %s\n", ls_write_reason(errno));
     ls_buf_free(text);
     return ok;
 }

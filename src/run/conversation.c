@@ -84,7 +84,7 @@ ls_lines *ls_conversation_lines(ls_conversation *c, const char *name) {
 static ls_code save_plain(ls_conversation *c, const char *path, ls_err *err) {
     ls_replacement r;
     ls_line line;
-    ls_code code = ls_replace_open(&r, path, err);
+    ls_code code = ls_replace_open(&r, path, LS_FILE_PRIVATE, err);
     if (code) return code;
     ls_lines *lines = ls_conversation_lines(c, path);
     while (!(code = ls_lines_next(lines, &line, err)) && line.p) {
@@ -103,7 +103,7 @@ ls_code ls_conversation_save(ls_conversation *c, const char *path, ls_err *err) 
     pthread_mutex_lock(&c->lock);
     pack(c);
     pthread_mutex_unlock(&c->lock);
-    return ls_write_file(path, &c->packed, err);
+    return ls_write_private(path, &c->packed, err);
 }
 
 ls_code ls_conversation_rescue(ls_conversation *c, const char *path, ls_err *err) {
@@ -118,7 +118,7 @@ ls_code ls_conversation_rescue(ls_conversation *c, const char *path, ls_err *err
     ls_zst_encode(z, c->tail.n ? c->tail.p : "", c->tail.n, true, &tail);
     ls_code code = c->n_turns ? LS_OK : ls_fail(err, LS_E_RANGE, "there is no conversation to save yet");
     ls_replacement r;
-    if (!code && !(code = ls_replace_open(&r, path, err))) {
+    if (!code && !(code = ls_replace_open(&r, path, LS_FILE_PRIVATE, err))) {
         if (c->n_whole) fwrite(c->packed.p, 1, c->n_whole, r.f);
         fwrite(tail.p, 1, tail.n, r.f);
         code = ls_replace_close(&r, true, err);

@@ -122,7 +122,7 @@ static bool load(ls_cost_curve *z, const char *path, const char *key) {
 static void save(const ls_cost_curve *z, const char *path, const char *key) {
     ls_replacement r;
     ls_make_folders(path);
-    if (ls_replace_open(&r, path, NULL)) return; // measured again next time
+    if (ls_replace_open(&r, path, LS_FILE_SHARED, NULL)) return; // measured again next time
     fprintf(r.f, "%s\n%s\ncontext %d slope %.9g prefill %.6g\n", magic, key, z->cost_context, z->slope_ms,
             z->prefill_ms);
     for (int i = 0; i < LS_COST_SIZES; i++) fprintf(r.f, "%d %.6g\n", ls_cost_rows[i], z->base_ms[i]);

@@ -23,7 +23,7 @@ typedef struct {
     ls_seen seen;
     ls_stats stats;
     uint32_t turn;
-    bool paused, active;
+    bool paused, active, waited;
     int steps_left; // in pause: steps to run
     // the last turn, and who answers its prompt too
     size_t turn_context; // tokens before its output
@@ -92,6 +92,15 @@ static bool on_load(void *ud, const char *stage, double fraction) {
     return !ls_channel_closing(&l->c);
 }
 
+// Nobody reads what is recorded: that is said once.
+static bool on_record(void *ud, const char *stage, double fraction) {
+    live *l = ud;
+    (void)fraction;
+    if (!l->waited) ls_channel_message(&l->c, false, stage);
+    l->waited = true;
+    return !ls_channel_closing(&l->c);
+}
+
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     live *l = ud;
     ls_channel_status(&l->c, LS_STATE_PREFILL, stage, fraction);
@@ -134,7 +143,7 @@ static ls_code start(live *l, ls_err *err) {
     s->decode.note = on_note;
     s->decode.ud = l;
     ls_code code;
-    if ((l->opt.trace && (code = ls_trace_open(&l->trace, l->opt.trace, l->opt.trace_level, err))) ||
+    if ((l->opt.trace && (code = ls_trace_open(&l->trace, l->opt.trace, l->opt.trace_level, on_record, l, err))) ||
         (code = ls_model_load(&l->model, &s->model, err)) ||
         (code = ls_session_new(&l->session, &l->model, &s->decode, err)))
         return code;
@@ -463,7 +472,10 @@ static void *decoder(void *ud) {
     free(step);
     ls_session_free(l->rival);
     keep(l, NULL);
-    if (!ls_trace_close(l->trace, &err)) fprintf(stderr, "logitspec: %s\n", err.msg); // the screen is gone by now
+    if (!ls_trace_close(l->trace, &err)) {
+        fprintf(stderr, "logitspec: %s\n", err.msg); // the screen is gone by now
+        if (l->opt.trace_failed) *l->opt.trace_failed = true;
+    }
     ls_session_free(l->session);
     ls_model_free(&l->model);
     ls_seen_free(&l->seen);

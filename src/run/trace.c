@@ -25,10 +25,11 @@ struct ls_trace {
     bool reported;
 };
 
-ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls_err *err) {
+ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls_progress go_on, void *ud,
+                      ls_err *err) {
     ls_sink *sink;
     *out = NULL;
-    const ls_code code = ls_sink_open(&sink, path, err);
+    const ls_code code = ls_sink_open(&sink, path, go_on, ud, err);
     if (code) return code;
     ls_trace *t = ls_calloc(1, sizeof *t);
     t->sink = sink;
@@ -66,27 +67,30 @@ static void begin_kept(ls_trace *t, uint32_t turn) {
     ls_conversation_begin(t->kept);
 }
 
-static bool failed(ls_trace *t, int error, ls_err *err) {
-    if (!error || t->reported) return false;
-    t->reported = true;
-    ls_fail(err, LS_E_IO, "the trace %s ends here: %s", t->path, strerror(error));
-    return true;
-}
-
 bool ls_trace_failed(ls_trace *t, ls_err *err) {
-    return t->sink && failed(t, ls_sink_error(t->sink), err);
+    const int error = t->sink && !t->reported ? ls_sink_error(t->sink) : 0;
+    if (!error) return false;
+    t->reported = true;
+    ls_fail(err, LS_E_IO, "the trace %s ends here: %s", t->path, ls_write_reason(error));
+    return true;
 }
 
 bool ls_trace_close(ls_trace *t, ls_err *err) {
     if (!t) return true;
-    const bool whole = !failed(t, ls_sink_close(t->sink), err);
+    uint64_t dropped;
+    const int error = ls_sink_close(t->sink, &dropped);
+    if (error && t->reported)
+        ls_fail(err, LS_E_IO, "the trace %s lacks the last %" PRIu64 " bytes: they were dropped", t->path, dropped);
+    else if (error)
+        ls_fail(err, LS_E_IO, "the trace %s is not whole: %s; %" PRIu64 " bytes were dropped", t->path,
+                ls_write_reason(error), dropped);
     ls_buf_free(&t->line);
     ls_conversation_free(t->kept);
     ls_ids_free(&t->marks);
     ls_seen_free(&t->seen);
     free(t->path);
     free(t);
-    return whole;
+    return !error;
 }
 
 static void begin_line(ls_trace *t, const char *type) {

@@ -24,9 +24,9 @@
 
 typedef struct ls_trace ls_trace;
 
-// Creates the file, see base/sink.h: "-" is standard output, .zst is compressed. LS_E_IO with the reason. The caller's
-// thread only formats; another one writes.
-ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls_err *err);
+// Creates the file, see base/sink.h: "-" is standard output, .zst is compressed; go_on (NULL: none) is asked while
+// nobody reads a pipe. LS_E_IO with the reason. The caller's thread only formats; another one writes.
+ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls_progress go_on, void *ud, ls_err *err);
 // The current conversation in memory, see run/conversation.h: a turn that begins takes the place of those from its
 // number on. vocab is borrowed.
 ls_trace *ls_trace_open_memory(const ls_vocab *vocab);
@@ -44,5 +44,5 @@ void ls_trace_step(ls_trace *t, const ls_step *s);
 void ls_trace_end(ls_trace *t, uint32_t turn, ls_finish reason, const ls_stats *st);
 // True once, after the first failed write (disk full, closed pipe): decoding goes on, what was written stays valid.
 bool ls_trace_failed(ls_trace *t, ls_err *err);
-// Writes what is left. False: a write failed, and ls_trace_failed has not said so yet: err does. Accepts NULL.
+// Writes what is left. False: the file is not whole, and err says why and how much is missing. Accepts NULL.
 bool ls_trace_close(ls_trace *t, ls_err *err);

@@ -1,4 +1,5 @@
 #include "run/trace_index.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
 
@@ -78,7 +79,7 @@ static ls_code pass(ls_trace_index *x, ls_trace_reader *r, const ls_lines *lines
         if (first && !ls_lines_seek_works(lines) && !(*copy = tmpfile()))
             return ls_fail(err, LS_E_IO, "no temporary file for %s: %s", x->name, strerror(errno));
         if (*copy && (fwrite(line.p, 1, line.n, *copy) != line.n || putc('\n', *copy) == EOF))
-            return ls_fail(err, LS_E_IO, "the temporary file for %s: %s", x->name, strerror(errno));
+            return ls_fail(err, LS_E_IO, "the temporary file for %s: %s", x->name, ls_write_reason(errno));
         add_line(x, kind, &line);
     }
 }
@@ -93,7 +94,7 @@ ls_code ls_trace_index_open(ls_trace_index **out, const char *path, ls_err *err)
     x->name = ls_strdup(ls_lines_name(lines));
     ls_trace_reader *r = ls_trace_read_of(lines);
     code = pass(x, r, lines, &copy, err);
-    if (!code && copy && fflush(copy)) code = ls_fail(err, LS_E_IO, "the temporary file: %s", strerror(errno));
+    if (!code && copy && fflush(copy)) code = ls_fail(err, LS_E_IO, "the temporary file: %s", ls_write_reason(errno));
     if (!code && !x->n_turns) code = ls_fail(err, LS_E_PARSE, "%s: empty, not a logitspec trace", x->name);
     x->torn = ls_trace_read_torn(r);
     x->fd = code ? -1 : dup(copy ? fileno(copy) : ls_lines_fd(lines));

@@ -108,7 +108,7 @@ static void sort_all(job *j, int32_t threads) {
 static ls_code write_file(const char *path, const header *h, const int32_t *tokens, const int32_t *suffixes,
                           const int32_t *first, ls_err *err) {
     ls_replacement r;
-    ls_code code = ls_replace_open(&r, path, err);
+    ls_code code = ls_replace_open(&r, path, LS_FILE_SHARED, err);
     if (code) return code;
     fwrite(h, sizeof *h, 1, r.f);
     fwrite(tokens, sizeof *tokens, (size_t)h->n, r.f);

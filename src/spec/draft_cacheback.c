@@ -175,7 +175,6 @@ static const ls_knob knobs[] = {
 };
 
 static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    (void)err;
     drafter *d = ls_calloc(1, sizeof *d);
     d->base = (ls_drafter){
         .observe = observe, .propose = propose, .pool_size = pool_size, .bytes = bytes, .free = free_drafter};
@@ -186,10 +185,12 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
     d->leaders = ls_calloc((size_t)d->limit, sizeof *d->leaders); // zeroed pages cost nothing until they are used
     d->buckets = ls_malloc((size_t)d->limit * sizeof *d->buckets);
     memset(d->buckets, -1, (size_t)d->limit * sizeof *d->buckets);
-    ls_history_open(&d->history, setup->knobs[FILE_NAME].text, (size_t)d->limit * TEXT_PER_LEADER, setup);
+    const ls_code code =
+        ls_history_open(&d->history, setup->knobs[FILE_NAME].text, (size_t)d->limit * TEXT_PER_LEADER, setup, err);
     for (size_t end = 1; end <= d->history.ids.n; end++) take(d, d->history.ids.p, end);
-    *out = &d->base;
-    return LS_OK;
+    *out = code ? NULL : &d->base;
+    if (code) free_drafter(&d->base);
+    return code;
 }
 
 const ls_method ls_method_cacheback = {

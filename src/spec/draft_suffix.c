@@ -143,16 +143,17 @@ static const ls_knob knobs[] = {
 };
 
 static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    (void)err;
     drafter *d = ls_calloc(1, sizeof *d);
     d->base = (ls_drafter){
         .observe = observe, .propose = propose, .pool_size = pool_size, .bytes = bytes, .free = free_drafter};
     d->factor = setup->knobs[FACTOR].number;
     d->least = setup->knobs[LEAST].number;
-    ls_history_open(&d->history, setup->knobs[FILE_NAME].text, (size_t)setup->knobs[TOKENS].number, setup);
+    const ls_code code =
+        ls_history_open(&d->history, setup->knobs[FILE_NAME].text, (size_t)setup->knobs[TOKENS].number, setup, err);
     for (size_t i = 0; i < d->history.ids.n; i++) add(d, d->history.ids.p[i]);
-    *out = &d->base;
-    return LS_OK;
+    *out = code ? NULL : &d->base;
+    if (code) free_drafter(&d->base);
+    return code;
 }
 
 const ls_method ls_method_suffix = {

@@ -3,34 +3,41 @@
 #include "base/map.h"
 #include "base/mem.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
-static const char magic[] = "logitspec-history 1\n";
+static const char kind[] = "logitspec-history ", magic[] = "logitspec-history 1\n";
 enum { MAX_HEADER = 256 };
 
+// LS_E_USAGE: no history at all; LS_E_UNSUPPORTED: one that belongs to others; LS_E_PARSE: one that is damaged.
 static ls_code read_file(ls_history *h, ls_err *err) {
     ls_mapping m;
-    if (access(h->path, F_OK)) return LS_OK; // the first run
-    ls_code code = ls_map_open(&m, h->path, err);
-    if (code) return code;
+    struct stat st;
+    if (stat(h->path, &st) && errno == ENOENT) return LS_OK; // the first run
+    if (ls_map_open(&m, h->path, err)) return LS_E_USAGE;
+    ls_code code = LS_OK;
     char header[MAX_HEADER];
     const size_t most = m.n < MAX_HEADER - 1 ? m.n : MAX_HEADER - 1, after = sizeof magic - 1;
     if (most) memcpy(header, m.p, most);
     header[most] = 0;
     uint64_t tokenizer, n, sum;
     int used = 0;
-    const bool ours = !strncmp(header, magic, after);
-    if (!ours) code = ls_fail(err, LS_E_PARSE, "%s: not a history of this version", h->path);
-    else if (sscanf(header + after, "%16" SCNx64 " %10" SCNu64 " %16" SCNx64 "%n", &tokenizer, &n, &sum, &used) != 3 ||
-             header[after + (size_t)used] != '\n')
+    if (m.n && strncmp(header, kind, sizeof kind - 1))
+        code = ls_fail(err, LS_E_USAGE, "%s: not a history of drafts, and it would be overwritten: name another file",
+                       h->path);
+    else if (m.n && strncmp(header, magic, after))
+        code = ls_fail(err, LS_E_UNSUPPORTED, "%s: not a history of this version", h->path);
+    else if (m.n &&
+             (sscanf(header + after, "%16" SCNx64 " %10" SCNu64 " %16" SCNx64 "%n", &tokenizer, &n, &sum, &used) != 3 ||
+              header[after + (size_t)used] != '\n'))
         code = ls_fail(err, LS_E_PARSE, "%s: damaged", h->path);
-    else if (tokenizer != h->setup.tokenizer_id)
-        code = ls_fail(err, LS_E_PARSE, "%s: not of the tokenizer of %s", h->path, h->tokenizer);
-    else {
+    else if (m.n && tokenizer != h->setup.tokenizer_id)
+        code = ls_fail(err, LS_E_UNSUPPORTED, "%s: not of the tokenizer of %s", h->path, h->tokenizer);
+    else if (m.n) {
         const size_t at = after + (size_t)used + 1, size = m.n - at;
         if (size != n * sizeof(int32_t)) code = ls_fail(err, LS_E_PARSE, "%s: cut short", h->path);
         else if (ls_hash_bytes(m.p + at, size) != sum) code = ls_fail(err, LS_E_PARSE, "%s: damaged", h->path);
@@ -50,7 +57,7 @@ static ls_code write_file(const ls_history *h, ls_err *err) {
     ls_replacement r;
     const size_t n = h->ids.n < h->limit ? h->ids.n : h->limit;
     const int32_t *ids = h->ids.p + (h->ids.n - n);
-    ls_code code = ls_replace_open(&r, h->path, err);
+    ls_code code = ls_replace_open(&r, h->path, LS_FILE_PRIVATE, err);
     if (code) return code;
     fprintf(r.f, "%s%016" PRIx64 " %zu %016" PRIx64 "\n", magic, h->setup.tokenizer_id, n,
             ls_hash_bytes(ids, n * sizeof *ids));
@@ -62,17 +69,21 @@ static void note(const ls_history *h, const char *text) {
     if (h->setup.note) h->setup.note(h->setup.ud, text);
 }
 
-void ls_history_open(ls_history *h, const char *path, size_t limit, const ls_draft_setup *setup) {
+ls_code ls_history_open(ls_history *h, const char *path, size_t limit, const ls_draft_setup *setup, ls_err *err) {
     *h = (ls_history){.limit = limit, .setup = *setup, .tokenizer = ls_strdup(setup->tokenizer)};
-    if (!path || !*path) return;
-    ls_err err = {0};
+    if (!path || !*path) return LS_OK;
+    ls_err why = {0};
     h->path = ls_strdup(path);
-    if (read_file(h, &err)) {
-        char text[600];
-        snprintf(text, sizeof text, "%s; it is left out, and written anew at the end", err.msg);
-        h->ids.n = 0;
-        note(h, text);
-    }
+    const ls_code code = read_file(h, &why);
+    if (!code) return LS_OK;
+    const bool kept = code != LS_E_PARSE; // its file stays as it is
+    if (kept) free(h->path), h->path = NULL;
+    if (code == LS_E_USAGE) return ls_fail(err, code, "%s", why.msg);
+    char text[600];
+    snprintf(text, sizeof text, "%s; it is left out, and %s", why.msg,
+             kept ? "kept: what this run brings is not saved" : "written anew at the end");
+    note(h, text);
+    return LS_OK;
 }
 
 size_t ls_history_observe(ls_history *h, const int32_t *context, size_t n, bool reset) {

@@ -1,8 +1,9 @@
 // The text that a drafter remembers across conversations, and across runs where a file is named: what `observe` is told
 // becomes one stream of tokens, with LS_HISTORY_BREAK between conversations, cut to its newest part.
 //
-// The file: a text header, then little-endian int32 tokens. One of another version, of another vocabulary, cut short or
-// damaged is left out with one line to the user, and replaced at the end.
+// The file: a text header, then little-endian int32 tokens. One that was cut short or damaged is left out with one line
+// to the user, and replaced at the end. One of another version or vocabulary is left out too, and kept: what this run
+// brings is not saved. A file of any other kind is refused.
 #pragma once
 #include "base/buf.h"
 #include "spec/drafter.h"
@@ -18,8 +19,8 @@ typedef struct {
     ls_draft_setup setup;
 } ls_history;
 
-// path NULL or "": memory only.
-void ls_history_open(ls_history *h, const char *path, size_t limit, const ls_draft_setup *setup);
+// path NULL or "": memory only. LS_E_USAGE: what is there is no history, or cannot be read.
+ls_code ls_history_open(ls_history *h, const char *path, size_t limit, const ls_draft_setup *setup, ls_err *err);
 // Takes what is new in the conversation. Returns how many tokens that put at the end of ids (a break counts).
 size_t ls_history_observe(ls_history *h, const int32_t *context, size_t n, bool reset);
 void ls_history_close(ls_history *h); // saves it where it has a file

@@ -30,7 +30,7 @@ void record(const char *prompt, ls_decode_options o, int turns) {
     model.backend->rewind(model.backend, 0, NULL);
     assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
     assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
-    assert_int_equal(ls_trace_open(&t, path, level, &err), LS_OK);
+    assert_int_equal(ls_trace_open(&t, path, level, NULL, NULL, &err), LS_OK);
     for (int turn = 0; turn < turns; turn++) {
         ls_ids ids = {0};
         ls_stats stats = {0};

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -287,21 +288,34 @@ static void take_note(void *ud, const char *text) {
     snprintf(noted, sizeof noted, "%s", text);
 }
 
-static ls_drafter *with_file(const char *method, const char *key, const char *path, uint64_t tokenizer_id) {
+static ls_code make_with_file(ls_drafter **out, const char *method, const char *key, const char *path,
+                              uint64_t tokenizer_id, ls_err *err) {
     static ls_knob_value knobs[64];
     ls_knob_defaults(knobs);
     for (size_t i = 0; i < ls_knob_count(); i++)
         if (!strcmp(ls_knob_at(i)->key, key)) knobs[i].text = path;
     const ls_method *m = ls_method_find(method);
-    ls_drafter *d;
     const ls_draft_setup setup = {.knobs = knobs + ls_knob_offset(m),
                                   .tokenizer = "test",
                                   .n_vocab = 100,
                                   .tokenizer_id = tokenizer_id,
                                   .note = take_note};
     *noted = 0;
-    assert_int_equal(m->make(&d, &setup, NULL), LS_OK);
+    return m->make(out, &setup, err);
+}
+
+static ls_drafter *with_file(const char *method, const char *key, const char *path, uint64_t tokenizer_id) {
+    ls_drafter *d;
+    assert_int_equal(make_with_file(&d, method, key, path, tokenizer_id, NULL), LS_OK);
     return d;
+}
+
+static void damage_at(const char *path, long at, const char *bytes) {
+    FILE *f = fopen(path, "r+");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, at, SEEK_SET), 0);
+    assert_int_equal(fwrite(bytes, 1, strlen(bytes), f), strlen(bytes));
+    assert_int_equal(fclose(f), 0);
 }
 
 static void histories_outlive_a_run(void **state) {
@@ -322,39 +336,54 @@ static void histories_outlive_a_run(void **state) {
         ls_tree t = draft_after(d, other, 2, 2, 16);
         assert_int_equal(t.token[1], 3);
         d->free(d);
-        // another vocabulary, a cut file, a damaged one, another version: one line, nothing used
-        d = with_file(methods[k][0], methods[k][1], path, 6);
-        assert_non_null(strstr(noted, "not of the tokenizer of test; it is left out"));
+        // another vocabulary, another version: one line, nothing used, the file as it was
+        for (int i = 0; i < 2; i++) {
+            if (i) damage_at(path, 18, "9");
+            d = with_file(methods[k][0], methods[k][1], path, i ? 5 : 6);
+            assert_non_null(strstr(noted, i ? "not a history of this version; it is left out, and kept"
+                                            : "not of the tokenizer of test; it is left out, and kept"));
+            d->observe(d, other, 2, true);
+            assert_int_equal(draft_after(d, other, 2, 2, 16).n, 1);
+            d->free(d);
+            if (i) damage_at(path, 18, "1");
+        }
+        d = with_file(methods[k][0], methods[k][1], path, 5);
+        assert_string_equal(noted, "");
         d->observe(d, other, 2, true);
-        assert_int_equal(draft_after(d, other, 2, 2, 16).n, 1);
-        d->observe(d, text, 12, true);
+        assert_int_equal(draft_after(d, other, 2, 2, 16).token[1], 3);
         d->free(d);
+        // a cut file, a damaged one: one line, nothing used, replaced
         struct {
             long at;
             const char *bytes, *message;
-        } const damage[] = {
-            {-1, NULL, "cut short"}, {60, "\xff\xff\xff\x7f", "damaged"}, {17, "X", "not a history of this version"}};
-        for (int i = 0; i < 3; i++) {
-            d = with_file(methods[k][0], methods[k][1], path, 6); // whole again: the last run wrote it
+        } const damage[] = {{-1, NULL, "cut short"}, {60, "\xff\xff\xff\x7f", "damaged"}};
+        for (int i = 0; i < 2; i++) {
+            d = with_file(methods[k][0], methods[k][1], path, 5); // whole again: the last run wrote it
             assert_string_equal(noted, "");
             d->observe(d, text, 12, true);
             d->free(d);
-            FILE *f = fopen(path, "r+");
-            assert_non_null(f);
-            if (damage[i].bytes) {
-                fseek(f, damage[i].at, SEEK_SET);
-                fwrite(damage[i].bytes, 1, strlen(damage[i].bytes), f);
-            } else {
-                fseek(f, 0, SEEK_END);
-                assert_int_equal(ftruncate(fileno(f), ftell(f) - 3), 0);
-            }
-            fclose(f);
-            d = with_file(methods[k][0], methods[k][1], path, 6);
+            struct stat st;
+            if (damage[i].bytes) damage_at(path, damage[i].at, damage[i].bytes);
+            else assert_int_equal(stat(path, &st) || truncate(path, st.st_size - 3), 0);
+            d = with_file(methods[k][0], methods[k][1], path, 5);
             assert_non_null(strstr(noted, damage[i].message));
             d->observe(d, other, 2, true);
             assert_int_equal(draft_after(d, other, 2, 2, 16).n, 1);
             d->free(d);
         }
+    }
+    // a file of the user's that is no history is refused, and stays
+    for (int k = 0; k < 2; k++) {
+        ls_drafter *d;
+        ls_err err;
+        struct stat st;
+        FILE *f = fopen(path, "w");
+        assert_true(f && fputs("Dear diary,\n", f) >= 0 && !fclose(f));
+        assert_int_equal(make_with_file(&d, methods[k][0], methods[k][1], path, 5, &err), LS_E_USAGE);
+        assert_non_null(strstr(err.msg, "not a history of drafts, and it would be overwritten: name another file"));
+        assert_null(d);
+        assert_int_equal(make_with_file(&d, methods[k][0], methods[k][1], "/tmp", 5, &err), LS_E_USAGE);
+        assert_true(!stat(path, &st) && st.st_size == 12);
     }
     unlink(path);
     ls_drafter *d = with_file("suffix", "suffix.file", "/nowhere/x", 5);

@@ -161,29 +161,33 @@ static void sinks_write_all_and_say_what_failed(void **state) {
     (void)state;
     ls_sink *s;
     ls_err err;
+    uint64_t dropped;
     ls_buf text = {0};
     spill("before", 6);
-    assert_int_equal(ls_sink_open(&s, path, &err), LS_OK);
-    assert_int_equal(ls_sink_close(s), 0);
+    assert_int_equal(ls_sink_open(&s, path, NULL, NULL, &err), LS_OK);
+    assert_int_equal(ls_sink_close(s, &dropped), 0);
+    assert_int_equal(dropped, 0);
     ls_buf old = slurp();
     assert_string_equal(old.p, "before"); // nothing was written: nothing is lost
     ls_buf_free(&old);
     for (int i = 0; i < 20000; i++) ls_buf_fmt(&text, "line %d\n", i);
-    assert_int_equal(ls_sink_open(&s, path, &err), LS_OK);
+    assert_int_equal(ls_sink_open(&s, path, NULL, NULL, &err), LS_OK);
     for (size_t at = 0; at < text.n; at += 10) ls_sink_put(s, text.p + at, text.n - at < 10 ? text.n - at : 10);
-    assert_int_equal(ls_sink_close(s), 0);
+    assert_int_equal(ls_sink_close(s, &dropped), 0);
+    assert_int_equal(dropped, 0);
     ls_buf back = slurp();
     assert_int_equal(back.n, text.n);
     assert_memory_equal(back.p, text.p, text.n);
     ls_buf_free(&back);
     ls_buf_free(&text);
-    assert_int_equal(ls_sink_open(&s, "/dev/full", &err), LS_OK);
+    assert_int_equal(ls_sink_open(&s, "/dev/full", NULL, NULL, &err), LS_OK);
     ls_sink_put(s, "x", 1);
     while (!ls_sink_error(s)) usleep(1000);
     assert_int_equal(ls_sink_error(s), ENOSPC);
     for (int i = 0; i < 100; i++) ls_sink_put(s, "x", 1); // dropped, and nobody waits
-    assert_int_equal(ls_sink_close(s), ENOSPC);
-    assert_int_equal(ls_sink_open(&s, "/nonexistent/file", &err), LS_E_IO);
+    assert_int_equal(ls_sink_close(s, &dropped), ENOSPC);
+    assert_int_equal(dropped, 101);
+    assert_int_equal(ls_sink_open(&s, "/nonexistent/file", NULL, NULL, &err), LS_E_IO);
     assert_null(s);
 }
 

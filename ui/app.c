@@ -25,7 +25,9 @@ typedef struct {
     ui_state state;
     ui_canvas canvas;
     ls_buf paste;
+    const char *history; // file of prompts; NULL: none
     bool mono, color, mouse;
+    bool history_failed;             // and that was said
     bool pasting, dirty, urgent;     // urgent: a key was pressed, its effect is to be seen at once
     uint64_t last_frame_ns, draw_ns; // draw_ns: what a frame takes, smoothed
 } app;
@@ -90,6 +92,17 @@ void ui_send_requests(ui_state *s, ls_source *source) {
     s->n_outbox = 0;
 }
 
+// Prompts are in the file before anything is done with them.
+static void send_requests(app *a) {
+    ls_err err;
+    ui_state *s = &a->state;
+    if (a->history && ui_history_add(&s->prompt, a->history, &err) && !a->history_failed) {
+        snprintf(s->message, sizeof s->message, "%s", err.msg);
+        s->message_is_error = a->history_failed = true;
+    }
+    ui_send_requests(s, a->source);
+}
+
 static void save_display(app *a) {
     ls_err err;
     const char *path = a->state.save_to;
@@ -115,7 +128,7 @@ static void edit_outside(app *a) {
                        a->state.prompt.text.n;
     if (f && fclose(f)) ok = false;
     char *command = ls_format("%s %s", editor, path);
-    if (!ok) ls_fail(&err, LS_E_IO, "cannot write %s: %s", path, strerror(errno));
+    if (!ok) ls_fail(&err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(errno));
     else if (ui_term_run(command)) ls_fail(&err, LS_E_IO, "the editor '%.80s' failed; the prompt is as it was", editor);
     else if (!(f = fopen(path, "re"))) ls_fail(&err, LS_E_IO, "cannot read %s: %s", path, strerror(errno));
     else {
@@ -179,7 +192,7 @@ static void loop(app *a) {
         while (!a->state.quit && (k = ui_term_key()).code != UI_KEY_NONE) take_key(a, k);
         if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) break; // the terminal is gone
         ui_demo_is_due(&a->state, ls_now_ns());
-        ui_send_requests(&a->state, a->source);
+        send_requests(a);
         if (a->state.want_editor) edit_outside(a);
         look_otherwise(a);
         if (a->state.suspend) {
@@ -221,13 +234,13 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     ui_state_init(&a.state);
     a.canvas.utf8 = ui_term_is_utf8();
     a.canvas.ambiguous_wide = o->ambiguous_wide;
+    a.history = o->history;
     ui_begin(&a.state, o);
-    ui_send_requests(&a.state, source);
+    send_requests(&a);
     loop(&a);
     int signal_number = ui_term_signal();
     ui_term_close();
     source->close(source);
-    if (o->history) ui_history_save(&a.state.prompt, o->history);
     *exit_code = a.state.exit_code;
     ui_state_free(&a.state);
     ui_canvas_free(&a.canvas);

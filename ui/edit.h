@@ -9,6 +9,7 @@ typedef struct {
     size_t cursor; // byte, at the beginning of a character
     char **history;
     size_t n_history, at; // at == n_history: the new line
+    size_t n_kept;        // of history: those that are in a file (ui/prompt_history.h)
     char *draft;          // the new line while an old one is shown
 } ui_edit;
 

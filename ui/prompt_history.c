@@ -5,19 +5,60 @@
 #include "base/lines.h"
 #include "base/paths.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-enum { MOST = 1000, MOST_BYTES = 1 << 20 };
+enum { MOST = 1000, MOST_BYTES = 1 << 20, LOCK_MS = 2000, BEAT_MS = 10 };
+
+// Who adds or cuts holds the lock of the file that has the name now: cutting puts another one in its place. -1 with
+// errno; EWOULDBLOCK: another screen has it and does not let go.
+static int open_locked(const char *path, int flags) {
+    for (int waited = 0;; waited += BEAT_MS) {
+        struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        struct stat st, named;
+        const int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, LS_FILE_PRIVATE);
+        if (fd < 0) return -1;
+        int error = fstat(fd, &st) ? errno : S_ISREG(st.st_mode) ? 0 : EINVAL;
+        if (!error && fcntl(fd, F_OFD_SETLK, &whole) && (errno == EAGAIN || errno == EACCES))
+            error = EWOULDBLOCK; // any other: there are no locks here
+        if (!error && !stat(path, &named) && named.st_ino == st.st_ino && named.st_dev == st.st_dev) return fd;
+        close(fd);
+        if ((error && error != EWOULDBLOCK) || waited >= LOCK_MS) return errno = error, -1;
+        poll(NULL, 0, BEAT_MS);
+    }
+}
+
+static void write_line(ls_buf *out, const char *prompt) {
+    ls_jsonw w = {.out = out};
+    ls_jw_open(&w, '[');
+    ls_jw_str(&w, prompt);
+    ls_jw_close(&w, ']');
+    ls_buf_char(out, '\n');
+}
+
+static void cut(const ui_edit *e, const char *path) {
+    ls_buf out = {0};
+    for (size_t i = e->n_history - MOST; i < e->n_history; i++) write_line(&out, e->history[i]);
+    ls_write_private(path, &out, NULL); // else the next session does
+    ls_buf_free(&out);
+}
 
 void ui_history_load(ui_edit *e, const char *path) {
     ls_lines *l;
     ls_line line;
-    if (ls_lines_open(&l, path, NULL)) return;
+    size_t lines = 0;
+    const int locked = open_locked(path, 0);
+    if (locked < 0 && errno != EWOULDBLOCK && errno != EACCES && errno != EROFS) return;
+    if (locked < 0 ? ls_lines_open(&l, path, NULL) : ls_lines_of(&l, locked, path, NULL)) return;
     while (!ls_lines_next(l, &line, NULL) && line.p) {
         ls_json *doc;
         size_t n = 0;
+        lines++;
         if (line.n > MOST_BYTES || ls_json_parse(&doc, line.p, line.n, "", NULL)) continue;
         const char *text = ls_json_str(ls_json_at(doc, 0), &n);
         if (text && n && strlen(text) == n) {
@@ -26,21 +67,38 @@ void ui_history_load(ui_edit *e, const char *path) {
         }
         ls_json_free(doc);
     }
-    ls_lines_close(l);
+    if (locked >= 0 && lines > MOST && e->n_history > MOST) cut(e, path);
+    ls_lines_close(l); // and with it the lock
     ui_edit_clear(e);
+    e->n_kept = e->n_history;
 }
 
-void ui_history_save(const ui_edit *e, const char *path) {
+static ls_code add(const char *path, const char *prompt, ls_err *err) {
     ls_buf out = {0};
-    for (size_t i = e->n_history > MOST ? e->n_history - MOST : 0; i < e->n_history; i++) {
-        ls_jsonw w = {.out = &out};
-        ls_jw_open(&w, '[');
-        ls_jw_str(&w, e->history[i]);
-        ls_jw_close(&w, ']');
-        ls_buf_char(&out, '\n');
+    struct stat st = {0};
+    char last = '\n';
+    ls_make_folders(path);
+    const int fd = open_locked(path, O_CREAT);
+    int error = fd < 0 || fstat(fd, &st) ? errno : 0;
+    if (st.st_size && pread(fd, &last, 1, st.st_size - 1) == 1 && last != '\n')
+        ls_buf_char(&out, '\n'); // who wrote that did not come to its end
+    write_line(&out, prompt);
+    const bool too_long = out.n > MOST_BYTES;
+    for (size_t done = 0; done < out.n && !error && !too_long;) {
+        const ssize_t got = ls_write_some(fd, out.p + done, out.n - done, 0);
+        if (got > 0) done += (size_t)got;
+        else if (got < 0 && errno != EINTR) error = errno;
     }
-    const mode_t before = umask(077);
-    if (out.n) ls_make_folders(path), ls_write_file(path, &out, NULL);
-    umask(before);
+    if (error && fd >= 0 && ftruncate(fd, st.st_size)) last = 0; // half a line is passed over
+    if (fd >= 0) close(fd);
     ls_buf_free(&out);
+    if (too_long) return ls_fail(err, LS_E_RANGE, "a prompt of more than 1 MiB is not kept for the next session");
+    return error ? ls_fail(err, LS_E_IO, "prompts are not kept: %s: %s", path, ls_write_reason(error)) : LS_OK;
+}
+
+ls_code ui_history_add(ui_edit *e, const char *path, ls_err *err) {
+    ls_code code = LS_OK;
+    for (; e->n_kept < e->n_history; e->n_kept++)
+        if (!code) code = add(path, e->history[e->n_kept], err);
+    return code;
 }

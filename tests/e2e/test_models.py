@@ -362,10 +362,26 @@ class Models(unittest.TestCase):
         self.assertFails(self.fetch(), "MiB of disk space are needed")
         self.assertEqual(self.server.asked("cdn"), [])
 
+    def test_a_planted_link_is_not_written_through(self):
+        with tempfile.TemporaryDirectory() as d:
+            victim = os.path.join(d, "victim")
+            for plant in os.symlink, os.link:
+                for name in "model.safetensors.part", "config.json.part.etag", "logitspec.lock.part.new", "logitspec.lock.new":
+                    with open(victim, "w", encoding="utf-8") as f:
+                        f.write("precious")
+                    os.makedirs(self.folder(), exist_ok=True)
+                    plant(victim, os.path.join(self.folder(), name))
+                r = self.fetch()
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertWhole()
+                with open(victim, encoding="utf-8") as f:
+                    self.assertEqual(f.read(), "precious")
+                self.assertEqual(run("models", "remove", "hf:o/m", "--yes", env=self.env).returncode, 0)
+
     def test_a_full_disk_keeps_what_was_fetched(self):
         part = os.path.join(self.folder(), "model.safetensors.part")
         r = self.fetch(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000)))
-        self.assertFails(r, f"cannot write {part}", "what is there is kept")
+        self.assertFails(r, f"cannot write {part}: the file would grow beyond", "what is there is kept")
         self.assertEqual(os.path.getsize(part), 150_000)
         self.assertEqual(self.fetch().returncode, 0)
         self.assertWhole()

@@ -1,6 +1,7 @@
 #include "ui/canvas.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "base/visible.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,15 +22,12 @@ void ui_canvas_free(ui_canvas *c) {
     c->cells = NULL;
 }
 
-// Cells of a code point; -1: not to be sent to a terminal. Characters that change the direction or join what stands
-// around them are not sent either: they would break the row.
-static int cells_of(const ui_canvas *c, uint32_t cp) {
-    if (cp < 32 || (cp >= 127 && cp < 160)) return -1;
+// Cells of a code point behind another; -1: not to be sent to a terminal. Nor are joiners, as text has them: what they
+// join would take fewer cells than the row counts.
+static int cells_of(const ui_canvas *c, uint32_t cp, uint32_t before) {
+    if (!ls_is_visible(cp, before) || cp == 0x200C || cp == 0x200D) return -1;
     if (cp < 127) return 1;
     if (!c->utf8) return -1;
-    if ((cp >= 0x200B && cp <= 0x200F) || (cp >= 0x2028 && cp <= 0x202E) || (cp >= 0x2060 && cp <= 0x206F) ||
-        cp == 0xFEFF || cp == 0xAD)
-        return -1;
     int w = wcwidth((wchar_t)cp);
     if (w == 1 && c->ambiguous_wide &&
         ((cp >= 0x2460 && cp <= 0x26FF) || (cp >= 0x2190 && cp <= 0x21FF) || (cp >= 0x370 && cp <= 0x451)))
@@ -41,33 +39,31 @@ ui_glyph ui_next_glyph(const ui_canvas *c, const char *text, size_t n) {
     ui_glyph g = {.n = 1, .cells = 1};
     uint32_t cp = 0;
     int len = ls_utf8_decode(text, n, &cp);
-    if (len <= 0) { // not a character, or one that is cut off
-        snprintf(g.glyph, sizeof g.glyph, "<%02X>", (unsigned char)*text);
-        g.cells = 4;
+    const int cells = len > 0 ? cells_of(c, cp, 0) : -1;
+    if (cells <= 0) { // also a combining character without one to join
         g.visible_form = true;
-        return g;
-    }
-    g.n = (size_t)len;
-    int cells = cells_of(c, cp);
-    if (cells <= 0) {
-        g.visible_form = true;
-        g.newline = cp == '\n';
-        if (cp == '\n' || cp == '\t')
-            snprintf(g.glyph, sizeof g.glyph, "%s", cp == '\n' ? (c->ascii ? "\\n" : "⏎") : c->ascii ? "\\t" : "⇥");
-        else if (cp < 32 || cp == 127) snprintf(g.glyph, sizeof g.glyph, "^%c", (char)(cp ^ 64));
-        else if (c->utf8) snprintf(g.glyph, sizeof g.glyph, "<%X>", cp);
-        else snprintf(g.glyph, sizeof g.glyph, "?");
+        g.newline = len > 0 && cp == '\n';
+        if (len <= 0) g.n = ls_visible_next(text, n, &(uint32_t){0}, g.glyph);
+        else {
+            g.n = (size_t)len;
+            if (c->ascii && (cp == '\n' || cp == '\t')) strcpy(g.glyph, cp == '\n' ? "\\n" : "\\t");
+            else if (c->utf8 || cp < 128) ls_visible_sign(cp, g.glyph);
+            else strcpy(g.glyph, "?");
+        }
         g.cells = 0;
         for (const char *q = g.glyph; *q; q += ls_utf8_decode(q, strlen(q), NULL)) g.cells++;
         return g;
     }
     g.space = cp == ' ';
+    g.n = (size_t)len;
     g.cells = cells;
     memcpy(g.glyph, text, (size_t)len);
     size_t used = (size_t)len;
+    uint32_t before = cp;
     while (g.n < n) { // combining characters join, as far as there is room
         int more = ls_utf8_decode(text + g.n, n - g.n, &cp);
-        if (more <= 0 || cells_of(c, cp) != 0 || used + (size_t)more >= sizeof g.glyph) break;
+        if (more <= 0 || cells_of(c, cp, before) != 0 || used + (size_t)more >= sizeof g.glyph) break;
+        before = cp;
         memcpy(g.glyph + used, text + g.n, (size_t)more);
         used += (size_t)more;
         g.n += (size_t)more;

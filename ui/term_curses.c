@@ -1,5 +1,6 @@
 #include "ui/term_curses.h"
 #include "base/mem.h"
+#include "base/visible.h"
 
 #include <curses.h>
 #include <errno.h>
@@ -126,7 +127,10 @@ void ui_term_close(void) {
     dup2(term.saved[1], STDERR_FILENO);
     char text[4096];
     ssize_t n = term.caught >= 0 ? pread(term.caught, text, sizeof text, 0) : 0;
-    if (n > 0) fwrite(text, 1, (size_t)n, stderr);
+    ls_buf shown = {0};
+    ls_visible_text(&shown, text, n > 0 ? (size_t)n : 0);
+    if (shown.n) fwrite(shown.p, 1, shown.n, stderr);
+    ls_buf_free(&shown);
     close(term.caught);
     close(term.saved[0]);
     close(term.saved[1]);

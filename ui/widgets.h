@@ -18,6 +18,7 @@ void ui_spark(ui_pen *p, int cells, const double *values, size_t n, double max);
 void ui_graph(ui_canvas *c, ui_rect r, const double *values, size_t n, double max);
 // A token as one word: blanks visible, in ASCII between quotes; broken UTF-8 as <XX>.
 bool ui_draw_token(ui_pen *p, const ui_state *s, int32_t id);
+// The same as text: what the canvas would show, and nothing else.
 void ui_token_text(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out);
 // Where a branch under the root comes from, by its first node: "R" retrieved, "M" remembered, "H" history, "C" corpus,
 // "W" window; a rank of the last logits has no letter.

@@ -1,6 +1,5 @@
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -25,7 +24,6 @@ ls_code ls_json_parse(ls_json **out, const char *text, size_t n, const char *whe
     if (!*out && json_error_code(&e) == json_error_numeric_overflow)
         *out = json_loadb(text, n, flags | JSON_DECODE_INT_AS_REAL, &e);
     if (*out) return LS_OK;
-    ls_utf8_tame(e.text); // it quotes the file
     return ls_fail(err, LS_E_PARSE, "%s: %d:%d: not JSON: %.200s", where, e.line, e.column, e.text);
 }
 

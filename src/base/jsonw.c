@@ -1,5 +1,6 @@
 #include "base/jsonw.h"
 #include "base/utf8.h"
+#include "base/visible.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -105,21 +106,21 @@ void ls_jw_null(ls_jsonw *w) {
 }
 
 void ls_jw_strn(ls_jsonw *w, const char *s, size_t n) {
+    uint32_t before = 0;
     value(w);
     ls_buf_char(w->out, '"');
     for (size_t i = 0; i < n;) {
-        uint32_t cp = 0;
-        int len = ls_utf8_decode(s + i, n - i, &cp);
-        if (len <= 0) {
-            ls_buf_str(w->out, "\xEF\xBF\xBD");
-            i++;
-            continue;
-        }
+        uint32_t cp = 0xFFFD;
+        const int len = ls_utf8_decode(s + i, n - i, &cp);
+        const bool plain = len <= 0 || ls_is_visible(cp, before);
         if (cp == '"' || cp == '\\') ls_buf_char(w->out, '\\');
-        if (cp == '\n') ls_buf_str(w->out, "\\n");
-        else if (cp < 0x20 || cp == 0x7F || cp == 0x2028 || cp == 0x2029) ls_buf_fmt(w->out, "\\u%04x", cp);
-        else ls_buf_add(w->out, s + i, (size_t)len);
-        i += (size_t)len;
+        if (len <= 0) ls_buf_str(w->out, "\xEF\xBF\xBD");
+        else if (plain) ls_buf_add(w->out, s + i, (size_t)len);
+        else if (cp == '\n') ls_buf_str(w->out, "\\n");
+        else if (cp < 0x10000) ls_buf_fmt(w->out, "\\u%04x", cp);
+        else ls_buf_fmt(w->out, "\\u%04x\\u%04x", 0xD7C0 + (cp >> 10), 0xDC00 + (cp & 0x3FF));
+        before = plain ? cp : 0;
+        i += len > 0 ? (size_t)len : 1;
     }
     ls_buf_char(w->out, '"');
 }

@@ -1,7 +1,5 @@
 #include "base/utf8.h"
 
-#include <string.h>
-
 int ls_utf8_decode(const char *s, size_t n, uint32_t *cp) {
     const unsigned char *p = (const unsigned char *)s;
     uint32_t c = p[0];
@@ -56,17 +54,4 @@ int ls_utf8_encode(uint32_t cp, char out[4]) {
     out[2] = (char)(0x80 | (cp >> 6 & 0x3F));
     out[3] = (char)(0x80 | (cp & 0x3F));
     return 4;
-}
-
-void ls_utf8_tame(char *s) {
-    char *to = s;
-    for (size_t n = strlen(s); n;) {
-        uint32_t cp = 0;
-        const int len = ls_utf8_decode(s, n, &cp), taken = len > 0 ? len : 1;
-        if (len <= 0 || cp < 0x20 || (cp >= 0x7F && cp < 0xA0)) *to++ = '?';
-        else memmove(to, s, (size_t)len), to += len;
-        s += taken;
-        n -= (size_t)taken;
-    }
-    *to = 0;
 }

@@ -10,5 +10,3 @@ int ls_utf8_decode(const char *p, size_t n, uint32_t *cp);
 bool ls_utf8_valid(const char *p, size_t n);
 // Writes cp to out (4 bytes of room) and returns its length; 0 for a surrogate or beyond U+10FFFF.
 int ls_utf8_encode(uint32_t cp, char out[4]);
-// Control characters and broken sequences become '?', so that text of unknown origin can go to a terminal as one line.
-void ls_utf8_tame(char *s);

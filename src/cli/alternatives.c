@@ -1,4 +1,5 @@
 #include "cli/alternatives.h"
+#include "base/visible.h"
 #include "report/markup.h"
 
 #include <math.h>
@@ -6,18 +7,13 @@
 
 enum { TOKEN_CELLS = 16 };
 
-// Between quotes, control characters and broken UTF-8 as codes.
+// Between quotes, on one line.
 static void put_token(const ls_vocab *v, int32_t id, size_t cells, ls_buf *out) {
     size_t n;
     const char *bytes = ls_vocab_bytes(v, id, &n);
     ls_buf label = {0};
     ls_buf_char(&label, '"');
-    for (size_t i = 0, from = 0; i <= n; i++) // a newline would end the line
-        if (i == n || bytes[i] == '\n') {
-            ls_label_safe(&label, bytes + from, i - from);
-            if (i < n) ls_buf_str(&label, "\\n");
-            from = i + 1;
-        }
+    ls_visible_line(&label, bytes, n);
     ls_buf_char(&label, '"');
     ls_buf_add(out, label.p, label.n);
     for (size_t used = ls_label_cells(label.p, label.n); used < cells; used++) ls_buf_char(out, ' ');

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
+#include "report/markup.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,8 +137,9 @@ static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
 
 static void markdown(const bench *b, ls_buf *out) {
     const ls_backend *e = b->model.backend;
-    ls_buf_fmt(out, "%s, %s on %s, %d threads (%s); loaded in %.0f ms; medians of %d rounds\n\n", b->model.name,
-               e->dtype, e->device, e->threads, e->kernel, b->load_ms, b->rounds);
+    ls_markdown_str(out, b->model.name);
+    ls_buf_fmt(out, ", %s on %s, %d threads (%s); loaded in %.0f ms; medians of %d rounds\n\n", e->dtype, e->device,
+               e->threads, e->kernel, b->load_ms, b->rounds);
     ls_buf_str(out, "| what    | context | rows |   median ms |    lowest |   highest |   rows/s | of one row |\n"
                     "|---------|--------:|-----:|------------:|----------:|----------:|---------:|-----------:|\n");
     for (int i = 0; i < b->n; i++) {
@@ -154,7 +156,8 @@ static void csv(const bench *b, ls_buf *out) {
     for (int i = 0; i < b->n; i++) {
         const cell *c = &b->cells[i];
         const ls_backend *e = b->model.backend;
-        ls_buf_fmt(out, "\"%s\",%s,%s,%d,%s,%d,%d,%.6g,%.6g,%.6g,%.6g,", b->model.name, e->device, e->dtype, e->threads,
+        ls_csv_str(out, b->model.name);
+        ls_buf_fmt(out, ",%s,%s,%d,%s,%d,%d,%.6g,%.6g,%.6g,%.6g,", e->device, e->dtype, e->threads,
                    c->rows ? "forward" : "read", c->context, c->tokens, c->median, c->low, c->high,
                    1e3 * c->tokens / c->median);
         if (c->rows) ls_buf_fmt(out, "%.6g", c->of_one);

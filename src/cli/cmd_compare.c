@@ -1,5 +1,6 @@
 // The same prompts by several methods, in turn, on one engine: are the outputs equal, and what does each method gain?
 #include "base/jsonw.h"
+#include "base/visible.h"
 #include "cli/comparison.h"
 
 #include <math.h>
@@ -10,19 +11,19 @@
 static void table(const ls_comparison *k, ls_buf *out) {
     const ls_backend *b = k->model.backend;
     const int width = ls_contenders_width(k->c, k->n);
-    ls_buf_fmt(out, "%s, %s on %s, %d threads (%s); %zu prompts, at most %d new tokens\n\n", k->model.name, b->dtype,
-               b->device, b->threads, b->kernel, k->done, k->c[0].setup.s.decode.max_tokens);
-    ls_buf_fmt(out, "%-*s %6s %17s %9s %8s %15s %9s %9s  %s\n", width, "method", "MAT", "accepted/verified", "tokens/s",
-               "speedup", "95%", "draft", "host", "output");
+    ls_visible_row(out, "%s, %s on %s, %d threads (%s); %zu prompts, at most %d new tokens", k->model.name, b->dtype,
+                   b->device, b->threads, b->kernel, k->done, k->c[0].setup.s.decode.max_tokens);
+    ls_buf_fmt(out, "\n%-*s %6s %17s %9s %8s %15s %9s %9s  %s\n", width, "method", "MAT", "accepted/verified",
+               "tokens/s", "speedup", "95%", "draft", "host", "output");
     for (int i = 0; i < k->n; i++) {
         const ls_total t = ls_comparison_total(k, i, NULL);
         char interval[40] = "", rate[40];
         if (isfinite(t.low)) snprintf(interval, sizeof interval, "%.2f - %.2f", t.low, t.high);
         snprintf(rate, sizeof rate, "%llu/%llu", (unsigned long long)t.accepted, (unsigned long long)t.drafted);
-        ls_buf_fmt(out, "%-*s %6.2f %17s %9.1f %8.2f %15s %6.0f us %6.0f us  ", width, k->c[i].label,
-                   ls_per((double)t.emitted, t.steps), rate,
-                   t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0, ls_total_speedup(&t), interval,
-                   ls_per(t.draft_us, t.forwards), ls_per(t.decode_us - t.forward_us, t.forwards));
+        ls_visible_fmt(out, "%-*s %6.2f %17s %9.1f %8.2f %15s %6.0f us %6.0f us  ", width, k->c[i].label,
+                       ls_per((double)t.emitted, t.steps), rate,
+                       t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0, ls_total_speedup(&t), interval,
+                       ls_per(t.draft_us, t.forwards), ls_per(t.decode_us - t.forward_us, t.forwards));
         if (ls_comparison_lossy(k, i))
             ls_buf_fmt(out, "LOSSY: %llu of %llu tokens not the target's choice, ", (unsigned long long)t.loose,
                        (unsigned long long)t.emitted);
@@ -40,10 +41,10 @@ static void table(const ls_comparison *k, ls_buf *out) {
     const char **names = ls_comparison_categories(k);
     if (names[0] && names[1]) {
         ls_buf_fmt(out, "\n%-*s", width, "MAT, speedup");
-        for (int c = 0; names[c]; c++) ls_buf_fmt(out, " %15.15s", names[c]);
+        for (int c = 0; names[c]; c++) ls_visible_fmt(out, " %15.15s", names[c]);
         ls_buf_char(out, '\n');
         for (int i = 0; i < k->n; i++) {
-            ls_buf_fmt(out, "%-*s", width, k->c[i].label);
+            ls_visible_fmt(out, "%-*s", width, k->c[i].label);
             for (int c = 0; names[c]; c++) {
                 const ls_total t = ls_comparison_total(k, i, names[c]);
                 char cell[40];

@@ -104,10 +104,11 @@ static ls_code build(const ls_command_line *c, ls_gauge *gauge, ls_err *err) {
     }
     ls_gauge_clear(gauge);
     if (!code && !c->quiet) {
-        printf("%s: %zu tokens of %zu files (%.1f MB of text) in %.1f s", c->out, b.tokens.n - b.files, b.files,
-               (double)b.bytes / 1e6, (double)(ls_now_ns() - start) / 1e9);
-        if (b.skipped) printf("; %zu empty or binary files were left out", b.skipped);
-        printf("\nuse it: logitspec --method rest --set rest.corpus=%s\n", c->out);
+        char skipped[64] = "";
+        if (b.skipped) snprintf(skipped, sizeof skipped, "; %zu empty or binary files were left out", b.skipped);
+        ls_say("%s: %zu tokens of %zu files (%.1f MB of text) in %.1f s%s", c->out, b.tokens.n - b.files, b.files,
+               (double)b.bytes / 1e6, (double)(ls_now_ns() - start) / 1e9, skipped);
+        ls_say("use it: logitspec --method rest --set rest.corpus=%s", c->out);
     }
     ls_ids_free(&b.tokens);
     ls_model_free(&model);
@@ -120,7 +121,7 @@ static ls_code info(const ls_command_line *c, ls_err *err) {
     const ls_code code = ls_corpus_open(&corpus, c->args[1], err);
     if (code) return code;
     const ls_corpus_facts *f = ls_corpus_get_facts(corpus);
-    printf("%s: %" PRId64 " tokens, breaks between texts included; tokenizer of %s, %d tokens (%016" PRIx64 ")\n",
+    ls_say("%s: %" PRId64 " tokens, breaks between texts included; tokenizer of %s, %d tokens (%016" PRIx64 ")",
            c->args[1], f->n, f->tokenizer, f->n_vocab, f->tokenizer_id);
     ls_corpus_close(corpus);
     return LS_OK;

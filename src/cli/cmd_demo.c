@@ -1,14 +1,15 @@
 // `demo [NAME]`: guided runs, on the screen; without a terminal as text. From the recording that comes with the demo
 // (no model is needed), or decoded here (--live).
 #include "base/mem.h"
+#include "base/visible.h"
 #include "cli/demo_file.h"
 #include "cli/live.h"
 #include "cli/progress.h"
-#include "report/markup.h"
 #include "run/source_replay.h"
 #include "ui/app.h"
 #include "ui/panels.h"
 
+#include <langinfo.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,10 +25,10 @@ static int list(void) {
     for (size_t i = 0; names[i]; i++) {
         ls_demo d;
         if (ls_demo_read(&d, names[i], &err)) {
-            fprintf(stderr, "logitspec: %s\n", err.msg);
+            ls_warn("%s", err.msg);
         } else {
-            ls_buf_fmt(&out, "  %-12s %s\n%s%s%s", names[i], d.play.title, d.about ? "               " : "",
-                       d.about ? d.about : "", d.about ? "\n" : "");
+            ls_visible_row(&out, "  %-12s %s", names[i], d.play.title);
+            if (d.about) ls_visible_row(&out, "               %s", d.about);
             ls_demo_free(&d);
         }
         free(names[i]);
@@ -40,7 +41,8 @@ static int list(void) {
 // ---- without a terminal
 
 static void speak(ui_state *s, ls_buf *out) {
-    const ui_canvas canvas = {.utf8 = true};
+    const bool utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8"); // wcwidth knows other characters then
+    const ui_canvas canvas = {.utf8 = utf8, .ascii = !utf8};
     for (const ui_note *n; (n = ui_demo_note(s)); ui_demo_go_on(s)) {
         const ls_step *step = ui_viewed(s);
         if (step && n->when != UI_WHEN_START && n->when != UI_WHEN_END) {
@@ -60,7 +62,7 @@ static void answer(ui_state *s, ls_buf *out) {
             if (!t->special) ls_buf_add(&text, t->bytes, (size_t)t->n);
         }
     const ls_stats *st = ui_stats(s);
-    ls_label_safe(out, text.n ? text.p : "", text.n);
+    ls_visible_text(out, text.p, text.n);
     ls_buf_fmt(out, "\n\n# %llu tokens in %llu steps: MAT %.2f", (unsigned long long)st->emitted,
                (unsigned long long)st->steps, ls_stats_mat(st));
     if (ls_stats_speedup(st) > 0) ls_buf_fmt(out, "; x%.2f against plain decoding (measured)", ls_stats_speedup(st));
@@ -76,7 +78,8 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
     play.rival = NULL; // a race is to be seen
     ui_state_init(&s);
     s.recording = recorded;
-    ls_buf_fmt(out, "%s\n\n> %s\n\n", d->play.title, d->prompt);
+    ls_visible_fmt(out, "%s", d->play.title);
+    ls_buf_fmt(out, "\n\n> %s\n\n", d->prompt);
     ui_demo_begin(&s, &play);
     if (!recorded) ui_request_of(&s, LS_CMD_PROMPT, ls_strdup(d->prompt), 0);
     for (bool ended = false; !ended && !code;) {

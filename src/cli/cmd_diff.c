@@ -1,6 +1,7 @@
 // `diff A B`: two recordings of the same prompt: where the texts part, where one method was ahead, and what it was
 // worth, region by region.
 #include "base/mem.h"
+#include "base/visible.h"
 #include "cli/commands.h"
 #include "report/markup.h"
 #include "report/report.h"
@@ -61,20 +62,20 @@ static int by_difference(const void *a, const void *b) {
 static void quote(const side *x, size_t from, size_t to, ls_buf *out) {
     ls_buf text = {0};
     for (size_t i = from; i < to && text.n < QUOTED; i++) ls_label_token(&text, x->t->tokens, x->t->text[i].id);
-    ls_label_safe(out, text.n ? text.p : "", text.n);
+    ls_visible_line(out, text.p, text.n);
     if (text.n >= QUOTED) ls_buf_str(out, "...");
     ls_buf_free(&text);
 }
 
 static void describe(const side *x, char name, ls_buf *out) {
     const ls_stats *st = &x->t->stats;
-    ls_buf_fmt(out,
-               "%c  %s: %s on %s, %s; %llu tokens in %llu steps, MAT %.2f, %llu of %llu drafts accepted, %.1f ms (%.0f "
-               "tokens/s)\n",
-               name, x->path, x->t->header.model, x->t->header.device, x->t->header.method,
-               (unsigned long long)st->emitted, (unsigned long long)st->steps, ls_stats_mat(st),
-               (unsigned long long)st->accepted, (unsigned long long)st->drafted, st->total_us / 1e3,
-               ls_stats_tokens_per_s(st));
+    ls_visible_row(out,
+                   "%c  %s: %s on %s, %s; %llu tokens in %llu steps, MAT %.2f, %llu of %llu drafts accepted, %.1f ms "
+                   "(%.0f tokens/s)",
+                   name, x->path, x->t->header.model, x->t->header.device, x->t->header.method,
+                   (unsigned long long)st->emitted, (unsigned long long)st->steps, ls_stats_mat(st),
+                   (unsigned long long)st->accepted, (unsigned long long)st->drafted, st->total_us / 1e3,
+                   ls_stats_tokens_per_s(st));
 }
 
 static stretch sum(const stretch *all, size_t n) {
@@ -163,8 +164,7 @@ static ls_code load(ls_report *r, const ls_command_line *c, side x[2], ls_err *e
         if (code) return code;
         if (r->n_turns == first[k] || !r->turns[first[k]].n_steps)
             return ls_fail(err, LS_E_RANGE, "%s: the trace holds no step", c->args[k]);
-        if (r->n_torn > torn)
-            fprintf(stderr, "logitspec: %s: its last line was cut short and is left out\n", c->args[k]);
+        if (r->n_torn > torn) ls_warn("%s: its last line was cut short and is left out", c->args[k]);
     }
     for (int k = 0; k < 2; k++) x[k] = (side){c->args[k], &r->turns[first[k]]}; // reading moves them
     const ls_ids *a = &x[0].t->header.prompt, *b = &x[1].t->header.prompt;

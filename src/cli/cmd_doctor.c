@@ -2,6 +2,7 @@
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "base/paths.h"
+#include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "run/backend_torch.h"
@@ -21,7 +22,7 @@ typedef struct {
 } report;
 
 static void say(report *r, const char *what, bool ok, bool needed, const char *detail) {
-    ls_buf_fmt(&r->text, "%-8s %-14s %s\n", ok ? "ok" : needed ? "MISSING" : "note", what, detail);
+    ls_visible_row(&r->text, "%-8s %-14s %s", ok ? "ok" : needed ? "MISSING" : "note", what, detail);
     ls_jw_open(&r->json, '{');
     ls_jw_key(&r->json, "check"), ls_jw_str(&r->json, what);
     ls_jw_key(&r->json, "ok"), ls_jw_bool(&r->json, ok);

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/jsonw.h"
 #include "base/mem.h"
+#include "base/visible.h"
 #include "cli/alternatives.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -28,32 +29,39 @@ typedef struct {
     ls_gauge progress;
     double prefill_ms;
     ls_finish finish;
-    size_t printed;   // bytes of the text that are on standard output
+    size_t printed; // bytes of the text that are on standard output
+    ls_visible_stream shown;
     int alternatives; // lines of tokens instead of the text, with so many others; 0: the text
     bool streams, output_failed;
 } run;
 
 static void output_failed(run *r) {
-    if (!r->output_failed) fprintf(stderr, "logitspec: cannot write to standard output: %s\n", ls_write_reason(errno));
+    if (!r->output_failed) ls_warn("cannot write to standard output: %s", ls_write_reason(errno));
     r->output_failed = true;
 }
 
-// A terminal gets no control characters from a model: they are shown as ^X.
-static void write_text(run *r, const char *p, size_t n) {
-    bool tty = isatty(STDOUT_FILENO);
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)p[i];
-        if (tty && ((c < 32 && c != '\n' && c != '\t') || c == 127)) printf("^%c", c ^ 64);
-        else putchar(c);
+static void write_bytes(run *r, const char *p, size_t n) {
+    if (fwrite(n ? p : "", 1, n, stdout) != n || fflush(stdout)) output_failed(r);
+}
+
+// A terminal gets the model's text as it can be seen; a pipe gets it byte by byte.
+static void write_text(run *r, const char *p, size_t n, bool last) {
+    ls_buf shown = {0};
+    if (!isatty(STDOUT_FILENO)) write_bytes(r, p, n);
+    else {
+        ls_visible_push(&r->shown, p, n, &shown);
+        if (last) ls_visible_end(&r->shown, &shown);
+        write_bytes(r, shown.p, shown.n);
     }
-    if (fflush(stdout) || ferror(stdout)) output_failed(r);
+    if (last) write_bytes(r, "\n", 1);
+    ls_buf_free(&shown);
 }
 
 static void stream(run *r) {
     const ls_buf *text = ls_session_text(r->session);
     size_t settled = ls_session_settled(r->session);
     if (!r->streams || r->alternatives || settled <= r->printed) return;
-    write_text(r, text->p + r->printed, settled - r->printed);
+    write_text(r, text->p + r->printed, settled - r->printed, false);
     r->printed = settled;
 }
 
@@ -62,13 +70,13 @@ static void print_alternatives(run *r, const ls_step *step) {
     if (!r->streams || !r->alternatives) return;
     if (!step->output_pos) ls_alternatives_head(&out);
     ls_alternatives(step, r->model.vocab, r->alternatives, &out);
-    if (fwrite(out.p, 1, out.n, stdout) != out.n || fflush(stdout)) output_failed(r);
+    write_bytes(r, out.p, out.n);
     ls_buf_free(&out);
 }
 
 static void report_trace(run *r) {
     ls_err err;
-    if (r->trace && ls_trace_failed(r->trace, &err)) fprintf(stderr, "logitspec: %s\n", err.msg);
+    if (r->trace && ls_trace_failed(r->trace, &err)) ls_warn("%s", err.msg);
 }
 
 static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
@@ -150,35 +158,50 @@ static void write_json(run *r) {
     r->output_failed |= !ls_print(&out);
 }
 
+// A line of the summary; clears what it took.
+static void write_note(const run *r, ls_buf *line) {
+    const char *dim = ls_wants_color(&r->line->options, STDERR_FILENO) ? "\033[2m" : "", *plain = *dim ? "\033[0m" : "";
+    ls_buf shown = {0};
+    ls_visible_line(&shown, line->p, line->n);
+    fprintf(stderr, "%s# %s%s\n", dim, shown.p, plain);
+    ls_buf_free(&shown);
+    ls_buf_clear(line);
+}
+
 static void write_summary(const run *r) {
     const ls_stats *st = &r->stats;
     const ls_backend *b = r->model.backend;
-    const char *dim = ls_wants_color(&r->line->options, STDERR_FILENO) ? "\033[2m" : "", *plain = *dim ? "\033[0m" : "";
-    fprintf(stderr, "%s# %llu tokens in %llu steps: MAT %.2f tokens/step", dim, (unsigned long long)st->emitted,
-            (unsigned long long)st->steps, ls_stats_mat(st));
+    const bool lossy = ls_accept_is_lossy(&r->setup.s.decode.accept);
+    ls_buf line = {0};
+    ls_buf_fmt(&line, "%llu tokens in %llu steps: MAT %.2f tokens/step", (unsigned long long)st->emitted,
+               (unsigned long long)st->steps, ls_stats_mat(st));
     if (st->drafted)
-        fprintf(stderr, ", %llu of %llu draft nodes accepted (%.1f%%)", (unsigned long long)st->accepted,
-                (unsigned long long)st->drafted, 100.0 * (double)st->accepted / (double)st->drafted);
-    fprintf(stderr, "%s\n%s# %.1f tokens/s", plain, dim, ls_stats_tokens_per_s(st));
+        ls_buf_fmt(&line, ", %llu of %llu draft nodes accepted (%.1f%%)", (unsigned long long)st->accepted,
+                   (unsigned long long)st->drafted, 100.0 * (double)st->accepted / (double)st->drafted);
+    write_note(r, &line);
+    ls_buf_fmt(&line, "%.1f tokens/s", ls_stats_tokens_per_s(st));
     if (st->ar_forwards && strcmp(r->setup.s.decode.method, "ar"))
-        fprintf(stderr, "; plain decoding %.1f (single-row forwards timed in this run): speedup x%.2f",
-                ls_stats_ar_tokens_per_s(st), ls_stats_speedup(st));
-    fprintf(stderr, "%s\n%s# %s %s on %s, %d thread%s, method %s, %s; ended by %s", plain, dim, r->model.name, b->dtype,
-            b->device, b->threads, b->threads == 1 ? "" : "s", r->setup.s.decode.method,
-            ls_accept_is_lossy(&r->setup.s.decode.accept) ? "LOSSY (not plain decoding's text)"
-            : b->exact                                    ? "exact (the text is plain decoding's)"
-                                                          : "not exact (rows may differ in their last bits)",
-            ls_finish_name(r->finish));
-    if (ls_accept_is_lossy(&r->setup.s.decode.accept)) {
-        fprintf(stderr, "%s\n%s# acceptance %s: %zu of %llu tokens are not the target's own choice", plain, dim,
-                r->line->options.acceptance, r->loose.n, (unsigned long long)st->emitted);
+        ls_buf_fmt(&line, "; plain decoding %.1f (single-row forwards timed in this run): speedup x%.2f",
+                   ls_stats_ar_tokens_per_s(st), ls_stats_speedup(st));
+    write_note(r, &line);
+    ls_buf_fmt(&line, "%s %s on %s, %d thread%s, method %s, %s; ended by %s", r->model.name, b->dtype, b->device,
+               b->threads, b->threads == 1 ? "" : "s", r->setup.s.decode.method,
+               lossy      ? "LOSSY (not plain decoding's text)"
+               : b->exact ? "exact (the text is plain decoding's)"
+                          : "not exact (rows may differ in their last bits)",
+               ls_finish_name(r->finish));
+    if (lossy) {
+        write_note(r, &line);
+        ls_buf_fmt(&line, "acceptance %s: %zu of %llu tokens are not the target's own choice",
+                   r->line->options.acceptance, r->loose.n, (unsigned long long)st->emitted);
         for (size_t i = 0; i < r->loose.n && i < 16; i++)
-            fprintf(stderr, "%s %d", i ? "," : "; at output tokens", r->loose.p[i]);
-        if (r->loose.n > 16) fprintf(stderr, ", ...");
+            ls_buf_fmt(&line, "%s %d", i ? "," : "; at output tokens", r->loose.p[i]);
+        if (r->loose.n > 16) ls_buf_str(&line, ", ...");
     }
     if (r->setup.s.decode.sampling.temperature > 0)
-        fprintf(stderr, ", seed %llu", (unsigned long long)r->setup.s.decode.sampling.seed);
-    fprintf(stderr, "%s\n", plain);
+        ls_buf_fmt(&line, ", seed %llu", (unsigned long long)r->setup.s.decode.sampling.seed);
+    write_note(r, &line);
+    ls_buf_free(&line);
 }
 
 int ls_cmd_generate(const ls_command_line *c) {
@@ -210,19 +233,19 @@ int ls_cmd_generate(const ls_command_line *c) {
                              &err);
     if (!code) code = ls_model_load(&r.model, &r.setup.s.model, &err);
     if (!code && !c->quiet && !c->json && r.setup.s.format == LS_FORMAT_AUTO && *r.model.chat_problem)
-        fprintf(stderr, "logitspec: the prompt is used as it is: %s\n", r.model.chat_problem);
+        ls_warn("the prompt is used as it is: %s", r.model.chat_problem);
     if (!code) code = decode(&r, &prompt, &err);
     ls_gauge_clear(&r.progress);
     bool began = r.finish != LS_GOING; // something to show, even if an error ended it
     if (began && c->json) write_json(&r);
-    else if (began && r.streams && r.printed && !r.output_failed) write_text(&r, "\n", 1);
+    else if (began && r.streams && r.printed && !r.output_failed) write_text(&r, NULL, 0, true);
     if (began && !c->json && !c->quiet) write_summary(&r);
     ls_err lost;
     const bool recorded = ls_trace_close(r.trace, &lost);
     ls_gauge_clear(&r.progress);
-    if (!recorded) fprintf(stderr, "logitspec: %s\n", lost.msg);
+    if (!recorded) ls_warn("%s", lost.msg);
     int status = LS_EXIT_OK;
-    if (code == LS_E_CANCELLED) fprintf(stderr, "logitspec: interrupted\n"), status = LS_EXIT_INTERRUPTED;
+    if (code == LS_E_CANCELLED) ls_warn("interrupted"), status = LS_EXIT_INTERRUPTED;
     else if (code) status = ls_complain(&err);
     else if (r.output_failed) status = LS_EXIT_FAILED;
     else if (ls_interrupted) status = LS_EXIT_INTERRUPTED;

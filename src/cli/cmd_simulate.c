@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/jsonw.h"
 #include "base/mem.h"
+#include "base/visible.h"
 #include "cli/contender.h"
 #include "cli/progress.h"
 #include "run/simulate.h"
@@ -97,10 +98,10 @@ static bool is_exact(const ls_contender *c, const ls_simulated *t) {
 
 static void table(const recordings *all, const ls_contender *c, const outcome *o, int n, ls_buf *out) {
     const int width = ls_contenders_width(c, n);
-    ls_buf_fmt(out, "%s: %zu turn%s, %llu tokens, recorded with %s: MAT %.2f\n\n", all->model, all->n,
-               all->n == 1 ? "" : "s", (unsigned long long)all->emitted, all->recorded_by,
-               ls_per((double)all->emitted, all->steps));
-    ls_buf_fmt(out, "%-*s %6s %17s %9s %8s %8s %9s %10s\n", width, "method", "MAT", "accepted/verified", "rows/step",
+    ls_visible_row(out, "%s: %zu turn%s, %llu tokens, recorded with %s: MAT %.2f", all->model, all->n,
+                   all->n == 1 ? "" : "s", (unsigned long long)all->emitted, all->recorded_by,
+                   ls_per((double)all->emitted, all->steps));
+    ls_buf_fmt(out, "\n%-*s %6s %17s %9s %8s %8s %9s %10s\n", width, "method", "MAT", "accepted/verified", "rows/step",
                "draft", "speedup", "known", "steps/s");
     for (int i = 0; i < n; i++) {
         const ls_simulated *t = &o[i].total;
@@ -108,10 +109,10 @@ static void table(const recordings *all, const ls_contender *c, const outcome *o
         snprintf(rate, sizeof rate, "%llu/%llu", (unsigned long long)t->accepted, (unsigned long long)t->drafted);
         if (is_exact(&c[i], t)) snprintf(known, sizeof known, "all");
         else snprintf(known, sizeof known, "%.0f%%", 100 * ls_per((double)t->rows_known, t->rows));
-        ls_buf_fmt(out, "%-*s %6.2f %17s %9.1f %5.0f us %8.2f %9s %10.0f\n", width, c[i].label,
-                   ls_per((double)t->emitted, t->steps), rate, ls_per((double)(t->drafted + t->forwards), t->forwards),
-                   ls_per(t->draft_us, t->forwards), speedup(t), known,
-                   o[i].seconds > 0 ? (double)t->steps / o[i].seconds : 0);
+        ls_visible_row(out, "%-*s %6.2f %17s %9.1f %5.0f us %8.2f %9s %10.0f", width, c[i].label,
+                       ls_per((double)t->emitted, t->steps), rate,
+                       ls_per((double)(t->drafted + t->forwards), t->forwards), ls_per(t->draft_us, t->forwards),
+                       speedup(t), known, o[i].seconds > 0 ? (double)t->steps / o[i].seconds : 0);
     }
     const ls_simulated *t = &o[0].total;
     ls_buf_fmt(out, "\nspeedup: over plain decoding, %s\n",
@@ -189,7 +190,7 @@ int ls_cmd_simulate(const ls_command_line *c) {
     if (code) status = ls_complain(&err);
     else {
         ls_buf text = {0};
-        if (all.torn) fprintf(stderr, "logitspec: the last line of a trace was cut short and is left out\n");
+        if (all.torn) ls_warn("the last line of a trace was cut short and is left out");
         if (c->json) json(&all, contenders, out, n, &text);
         else table(&all, contenders, out, n, &text);
         if (!ls_print(&text)) status = LS_EXIT_FAILED;

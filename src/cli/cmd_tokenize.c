@@ -1,34 +1,32 @@
 // Token ids of a text, one line a token: id and bytes. No compute library is loaded.
 #include "base/jsonw.h"
-#include "base/utf8.h"
+#include "base/visible.h"
 #include "cli/commands.h"
 #include "run/load.h"
 
-#include <stdio.h>
 #include <string.h>
 
 // Bytes that cannot be printed as they are become \xNN, quotes and backslashes are escaped.
-static void print_token(int32_t id, const char *p, size_t n) {
-    printf("%6d  \"", id);
+static void write_token(int32_t id, const char *p, size_t n, ls_buf *out) {
+    char sign[LS_VISIBLE_BYTES];
+    uint32_t before = 0;
+    ls_buf_fmt(out, "%6d  \"", id);
     for (size_t i = 0; i < n;) {
-        uint32_t cp;
-        int len = ls_utf8_decode(p + i, n - i, &cp);
-        if (len > 0 && cp >= 32 && cp != 127 && cp != '"' && cp != '\\' && !(cp >= 0x80 && cp < 0xa0))
-            fwrite(p + i, 1, (size_t)len, stdout);
-        else if (p[i] == '\n') fputs("\\n", stdout);
-        else if (p[i] == '\t') fputs("\\t", stdout);
-        else if (p[i] == '"' || p[i] == '\\') printf("\\%c", p[i]);
-        else {
-            for (int j = 0; j < (len > 0 ? len : 1); j++) printf("\\x%02x", (unsigned char)p[i + (size_t)j]);
-        }
-        i += (size_t)(len > 0 ? len : 1);
+        const size_t taken = ls_visible_next(p + i, n - i, &before, sign);
+        if (p[i] == '\n') ls_buf_str(out, "\\n");
+        else if (p[i] == '\t') ls_buf_str(out, "\\t");
+        else if (p[i] == '"' || p[i] == '\\') ls_buf_fmt(out, "\\%c", p[i]);
+        else if (!*sign) ls_buf_add(out, p + i, taken);
+        else
+            for (size_t j = 0; j < taken; j++) ls_buf_fmt(out, "\\x%02x", (unsigned char)p[i + j]);
+        i += taken;
     }
-    puts("\"");
+    ls_buf_str(out, "\"\n");
 }
 
 int ls_cmd_tokenize(const ls_command_line *c) {
     ls_err err = {0};
-    ls_buf prompt = {0}, json = {0};
+    ls_buf prompt = {0}, out = {0};
     ls_ids ids = {0};
     ls_model m = {0};
     ls_run_setup setup;
@@ -38,7 +36,7 @@ int ls_cmd_tokenize(const ls_command_line *c) {
     if (!code) code = ls_model_load_text(&m, &setup.s.model, &err);
     if (!code) code = ls_prompt_encode(&m, setup.s.format, setup.s.system, true, prompt.p, prompt.n, &ids, &err);
     if (!code && c->json) {
-        ls_jsonw w = {.out = &json};
+        ls_jsonw w = {.out = &out};
         ls_jw_open(&w, '{');
         ls_jw_key(&w, "ids");
         ls_jw_ids(&w, ids.p, ids.n);
@@ -51,18 +49,18 @@ int ls_cmd_tokenize(const ls_command_line *c) {
         }
         ls_jw_close(&w, ']');
         ls_jw_close(&w, '}');
-        puts(json.p);
+        ls_buf_char(&out, '\n');
     } else if (!code) {
         for (size_t i = 0; i < ids.n; i++) {
             size_t n;
             const char *p = ls_vocab_bytes(m.vocab, ids.p[i], &n);
-            print_token(ids.p[i], p, n);
+            write_token(ids.p[i], p, n, &out);
         }
     }
     int status = code ? ls_complain(&err) : LS_EXIT_OK;
-    if (!code && !ls_print(&(ls_buf){0})) status = LS_EXIT_FAILED; // what was printed
+    if (!code && !ls_print(&out)) status = LS_EXIT_FAILED;
     ls_buf_free(&prompt);
-    ls_buf_free(&json);
+    ls_buf_free(&out);
     ls_ids_free(&ids);
     ls_model_free(&m);
     ls_run_setup_free(&setup);

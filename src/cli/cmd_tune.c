@@ -4,6 +4,7 @@
 // file.
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/visible.h"
 #include "cli/comparison.h"
 #include "run/simulate.h"
 
@@ -171,14 +172,15 @@ static double tokens_per_s(const ls_comparison *k, int i) {
     return t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0;
 }
 
-static void write_config(const tuning *t, int winner, FILE *f) {
+static void write_config(const tuning *t, int winner, ls_buf *out) {
     const ls_comparison *k = &t->k;
     const ls_contender *c = &k->c[winner];
     const ls_backend *b = k->model.backend;
-    fprintf(f, "# Written by logitspec tune %s. %s, %s on %s, %d threads; %zu prompts.\n# Measured, tokens a second:",
-            LS_VERSION, k->model.name, b->dtype, b->device, b->threads, k->done);
-    for (int i = 0; i < k->n; i++) fprintf(f, "%s %s %.0f", i ? "," : "", k->c[i].label, tokens_per_s(k, i));
-    fprintf(f, ".\n");
+    ls_visible_row(out, "# Written by logitspec tune %s. %s, %s on %s, %d threads; %zu prompts.", LS_VERSION,
+                   k->model.name, b->dtype, b->device, b->threads, k->done);
+    ls_buf_str(out, "# Measured, tokens a second:");
+    for (int i = 0; i < k->n; i++) ls_visible_fmt(out, "%s %s %.0f", i ? "," : "", k->c[i].label, tokens_per_s(k, i));
+    ls_buf_str(out, ".\n");
     const char *section = "";
     for (int i = 0; i < ls_options_count(); i++) {
         const char *key = ls_options_key(i), *dot = strchr(key, '.');
@@ -186,39 +188,38 @@ static void write_config(const tuning *t, int winner, FILE *f) {
         const bool decides = !strcmp(key, "decode.method") || !strcmp(key, "decode.budget") ||
                              !strcmp(key, "decode.sizing") || (n == m && !strncmp(key, c->method->name, n));
         if (!decides) continue;
-        if (strncmp(section, key, n + 1)) fprintf(f, "%.*s:\n", (int)n, key);
+        if (strncmp(section, key, n + 1)) ls_buf_fmt(out, "%.*s:\n", (int)n, key);
         section = key;
-        ls_buf value = {0};
-        ls_options_value(&c->options, i, &value);
-        fprintf(f, "  %s: %s\n", dot + 1, value.p);
-        ls_buf_free(&value);
+        ls_buf_fmt(out, "  %s: ", dot + 1);
+        ls_options_value(&c->options, i, out);
+        ls_buf_char(out, '\n');
     }
 }
 
-static ls_code conclude(const tuning *t, ls_err *err) {
+static ls_code conclude(const tuning *t, bool *printed, ls_err *err) {
     const ls_comparison *k = &t->k;
     const int width = ls_contenders_width(k->c, k->n);
     int winner = 0;
-    printf("%-*s %8s %10s %8s  %s\n", width, "run for real", "MAT", "tokens/s", "speedup", "95%");
+    ls_say("%-*s %8s %10s %8s  %s", width, "run for real", "MAT", "tokens/s", "speedup", "95%");
     for (int i = 0; i < k->n; i++) {
         const ls_total total = ls_comparison_total(k, i, NULL);
         if (!total.different && tokens_per_s(k, i) > tokens_per_s(k, winner)) winner = i;
-        printf("%-*s %8.2f %10.1f %8.2f", width, k->c[i].label, (double)total.emitted / (double)total.steps,
-               tokens_per_s(k, i), ls_total_speedup(&total));
-        if (k->done >= 3) printf("  %.2f - %.2f", total.low, total.high);
-        printf("%s\n", total.different ? "  DIFFERS" : "");
+        char interval[40] = "";
+        if (k->done >= 3) snprintf(interval, sizeof interval, "  %.2f - %.2f", total.low, total.high);
+        ls_say("%-*s %8.2f %10.1f %8.2f%s%s", width, k->c[i].label, (double)total.emitted / (double)total.steps,
+               tokens_per_s(k, i), ls_total_speedup(&total), interval, total.different ? "  DIFFERS" : "");
     }
-    printf("\nfastest: %s (of %d ways that were simulated, %d that were run)\n", k->c[winner].label, t->n_ways, k->n);
-    if (!t->line->out) {
-        printf("\n");
-        write_config(t, winner, stdout);
-        return LS_OK;
-    }
-    ls_replacement r;
-    ls_code code = ls_replace_open(&r, t->line->out, LS_FILE_SHARED, err);
-    if (code) return code;
-    write_config(t, winner, r.f);
-    if (!(code = ls_replace_close(&r, true, err))) printf("use it: logitspec --config %s\n", t->line->out);
+    ls_say("%s", "");
+    ls_say("fastest: %s (of %d ways that were simulated, %d that were run)", k->c[winner].label, t->n_ways, k->n);
+    ls_buf text = {0};
+    ls_code code = LS_OK;
+    write_config(t, winner, &text);
+    if (t->line->out) {
+        code = ls_write_file(t->line->out, &text, err);
+        if (!code) ls_say("use it: logitspec --config %s", t->line->out);
+        ls_buf_clear(&text);
+    } else ls_say("%s", "");
+    *printed = ls_print(&text);
     return code;
 }
 
@@ -227,6 +228,7 @@ int ls_cmd_tune(const ls_command_line *c) {
     ls_gauge gauge = ls_gauge_start(c->quiet);
     tuning *t = ls_calloc(1, sizeof *t);
     ls_buf finalists = {0};
+    bool printed = true;
     t->line = c;
     t->k.gauge = &gauge;
     ls_catch_signals();
@@ -240,9 +242,9 @@ int ls_cmd_tune(const ls_command_line *c) {
         code = run(t, finalists.p, &err);
     }
     ls_gauge_clear(&gauge);
-    if (!code) code = conclude(t, &err);
+    if (!code) code = conclude(t, &printed, &err);
     int status = code ? ls_complain(&err) : LS_EXIT_OK;
-    if (!code && !ls_print(&(ls_buf){0})) status = LS_EXIT_FAILED; // what was printed
+    if (!printed) status = LS_EXIT_FAILED;
     for (size_t i = 0; t->turns && i < t->k.suite.n; i++) ls_recording_free(t->turns[i]);
     free(t->turns);
     ls_buf_free(&finalists);

@@ -30,9 +30,12 @@ int ls_complain(const ls_err *err);
 // What a model file or folder says of itself: lines of text, or one JSON object.
 ls_code ls_model_describe(const char *path, ls_buf *out, bool json, ls_err *err);
 
-// Puts text on standard output, behind what was printed before, and frees it. False, with one line on standard error,
-// where any of it failed.
+// Puts text on standard output, behind what was printed before, and frees it: strangers' characters as base/visible.h
+// shows them, newlines and tabs as they are. JSON of base/jsonw.h comes out byte by byte. False, with one line on
+// standard error, where any of it failed.
 bool ls_print(ls_buf *text);
+// One line on standard output, at once; ls_print at the end tells whether it came through.
+void ls_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 // What the options say, in the words of the modules that decode. Borrows from the options.
 typedef struct {

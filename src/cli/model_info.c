@@ -2,6 +2,7 @@
 // it can run here.
 #include "base/jsonw.h"
 #include "base/sysmem.h"
+#include "base/visible.h"
 #include "cli/commands.h"
 #include "run/backend_torch.h"
 #include "run/load.h"
@@ -105,7 +106,7 @@ static void write_text(const ls_model *m, const facts *f, ls_buf *out) {
     ls_buf_fmt(out, "shape         width %d, feed-forward %d, %d heads of %d (%d for keys and values)\n", h->n_embd,
                h->n_ff, h->n_heads, h->head_dim, h->n_kv_heads);
     ls_buf_fmt(out, "tokens        %d, %s\n", h->n_vocab, ls_vocab_kind(m->vocab));
-    ls_buf_fmt(out, "chat          %s\n", m->chat ? ls_chat_name(m->chat) : m->chat_problem);
+    ls_visible_row(out, "chat          %s", m->chat ? ls_chat_name(m->chat) : m->chat_problem);
     ls_buf_fmt(out, "context       %d tokens, %.0f KB each", h->n_context, (double)f->context_bytes / 1e3);
     if (h->window) ls_buf_fmt(out, "; some layers see the last %d only", h->window);
     ls_buf_fmt(out, "; %d would be given now\n", f->context);

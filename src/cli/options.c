@@ -1,5 +1,7 @@
 #include "cli/options.h"
 #include "base/mem.h"
+#include "base/utf8.h"
+#include "base/visible.h"
 #include "base/yaml.h"
 #include "spec/accept.h"
 #include "spec/drafter.h"
@@ -359,13 +361,19 @@ ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *
 
 // A YAML double-quoted string: valid for any text.
 static void quoted(const char *s, ls_buf *out) {
+    uint32_t before = 0;
     ls_buf_char(out, '"');
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\') ls_buf_fmt(out, "\\%c", c);
-        else if (c == '\n') ls_buf_str(out, "\\n");
-        else if (c < 32 || c == 127) ls_buf_fmt(out, "\\x%02x", c);
-        else ls_buf_char(out, (char)c);
+    for (size_t n = strlen(s); n;) {
+        uint32_t cp = (unsigned char)*s; // of a byte that is no UTF-8, too
+        const int len = ls_utf8_decode(s, n, &cp), taken = len > 0 ? len : 1;
+        const bool plain = len > 0 && ls_is_visible(cp, before);
+        if (cp == '"' || cp == '\\') ls_buf_fmt(out, "\\%c", (char)cp);
+        else if (cp == '\n') ls_buf_str(out, "\\n");
+        else if (plain) ls_buf_add(out, s, (size_t)taken);
+        else ls_buf_fmt(out, cp < 0x100 ? "\\x%02x" : cp < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)cp);
+        before = plain ? cp : 0;
+        s += taken;
+        n -= (size_t)taken;
     }
     ls_buf_char(out, '"');
 }
@@ -429,7 +437,7 @@ void ls_options_show(const ls_options *o, ls_buf *out) {
         ls_buf line = {0};
         ls_buf_fmt(&line, "  %s: ", dot + 1);
         ls_options_value(o, i, &line);
-        ls_buf_fmt(out, "%-40s # %s\n", line.p, o->origin[i]);
+        ls_visible_row(out, "%-40s # %s", line.p, o->origin[i]);
         ls_buf_free(&line);
     }
 }

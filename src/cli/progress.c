@@ -1,5 +1,6 @@
 #include "cli/progress.h"
 #include "base/clock.h"
+#include "base/visible.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -32,7 +33,10 @@ bool ls_gauge_show(void *gauge, const char *stage, double fraction) {
     if (!g->quiet && now - g->last_ns > (g->tty ? 200000000u : 2000000000u)) {
         char percent[16] = "";
         if (fraction >= 0) snprintf(percent, sizeof percent, " %.0f%%", 100 * fraction);
-        fprintf(stderr, g->tty ? "\r\033[K%s%s" : "%s%s\n", stage, percent);
+        ls_buf line = {0};
+        ls_visible_fmt(&line, "%s%s", stage, percent); // it may name a file
+        fprintf(stderr, g->tty ? "\r\033[K%s" : "%s\n", line.p);
+        ls_buf_free(&line);
         g->last_ns = now;
         g->shown = g->tty;
     }

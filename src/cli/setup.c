@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/rng.h"
+#include "base/visible.h"
 #include "cli/commands.h"
 #include "spec/drafter.h"
 #include "ui/actions.h"
@@ -9,6 +10,7 @@
 #include "ui/script.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,20 +19,37 @@
 enum { MAX_PROMPT_BYTES = 64 << 20 };
 
 int ls_complain(const ls_err *err) {
-    fprintf(stderr, "logitspec: %s\n", err->msg);
+    ls_warn("%s", err->msg);
     return err->code == LS_E_USAGE ? LS_EXIT_USAGE : err->code == LS_E_CANCELLED ? LS_EXIT_INTERRUPTED : LS_EXIT_FAILED;
 }
 
 bool ls_print(ls_buf *text) {
-    const bool ok = fwrite(text->n ? text->p : "", 1, text->n, stdout) == text->n && !fflush(stdout) && !ferror(stdout);
-    if (!ok) fprintf(stderr, "logitspec: cannot write to standard output: %s\n", ls_write_reason(errno));
+    ls_buf shown = {0};
+    ls_visible_text(&shown, text->p, text->n);
+    const bool ok = fwrite(shown.n ? shown.p : "", 1, shown.n, stdout) == shown.n && !fflush(stdout) && !ferror(stdout);
+    if (!ok) ls_warn("cannot write to standard output: %s", ls_write_reason(errno));
+    ls_buf_free(&shown);
     ls_buf_free(text);
     return ok;
 }
 
+void ls_say(const char *fmt, ...) {
+    char *text = NULL;
+    ls_buf line = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(&text, fmt, ap) < 0) text = NULL;
+    va_end(ap);
+    ls_visible_str(&line, text ? text : "");
+    ls_buf_char(&line, '\n');
+    fwrite(line.p, 1, line.n, stdout);
+    ls_buf_free(&line);
+    free(text);
+}
+
 static void print_note(void *ud, const char *text) {
     (void)ud;
-    fprintf(stderr, "logitspec: %s\n", text);
+    ls_warn("%s", text);
 }
 
 static uint64_t draw_seed(void) {

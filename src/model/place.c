@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/sha256.h"
-#include "base/utf8.h"
+#include "base/visible.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -50,11 +50,7 @@ static char *text_of(const ls_json *v) {
     size_t n;
     const char *s = ls_json_str(v, &n);
     if (!s || strlen(s) != n) return NULL;
-    char *copy = ls_strdup(s);
-    ls_utf8_tame(copy); // it goes to a terminal
-    if (!strcmp(copy, s)) return copy;
-    free(copy);
-    return NULL;
+    return ls_all_visible(s) ? ls_strdup(s) : NULL; // a name that shows itself
 }
 
 static bool take_file(ls_model_file *f, const ls_json *v) {

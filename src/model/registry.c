@@ -3,6 +3,7 @@
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "base/paths.h"
+#include "base/visible.h"
 #include "base/yaml.h"
 
 #include <dirent.h>
@@ -168,8 +169,7 @@ static ls_code read_key(ls_registry_entry *e, const ls_yaml *v, const char *file
                  {"repository", &e->repository},
                  {"revision", &e->revision},
                  {"path", &e->path}};
-    for (const char *p = v->text; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f) return fail_at(file, v, err, "a control character");
+    if (!ls_all_visible(v->text)) return fail_at(file, v, err, "a control character, or one that hides");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!strcmp(v->key, texts[i].key)) *texts[i].to = ls_strdup(v->text);
     if (!strcmp(v->key, "from")) {

@@ -142,6 +142,7 @@ static void hover(const ls_report_turn *turn, size_t at, ls_buf *out) {
 // Bytes that begin a character which the next token ends wait for it.
 static void answer(const ls_report_turn *turn, ls_buf *out) {
     ls_buf wait = {0};
+    uint32_t before = 0;
     ls_buf_str(out, "<div class=\"text\">");
     for (size_t i = 0; i < turn->n_text; i++) {
         const ls_report_token *t = &turn->text[i];
@@ -162,7 +163,7 @@ static void answer(const ls_report_turn *turn, ls_buf *out) {
         ls_buf_str(out, " title=\"");
         hover(turn, i, out);
         ls_buf_str(out, "\">");
-        ls_markup(out, wait.p, whole);
+        ls_markup_after(out, wait.p, whole, &before);
         ls_buf_str(out, "</span>");
         memmove(wait.p, wait.p + whole, wait.n -= whole);
     }

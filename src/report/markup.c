@@ -1,39 +1,28 @@
 #include "report/markup.h"
 #include "base/utf8.h"
+#include "base/visible.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Turns or hides text, or may not stand in XML.
-static bool is_hidden(uint32_t cp) {
-    return cp < 0x20 || (cp >= 0x7F && cp < 0xA0) || cp == 0xAD || cp == 0x61C || (cp >= 0x200B && cp <= 0x200F) ||
-           (cp >= 0x2028 && cp <= 0x202E) || (cp >= 0x2060 && cp <= 0x206F) || cp == 0xFEFF ||
-           (cp >= 0xFFF0 && cp <= 0xFFFB) || (cp & 0xFFFE) == 0xFFFE || (cp >= 0xE0000 && cp <= 0xE0FFF);
-}
-
-static void put(ls_buf *out, const char *p, size_t n, bool html) {
-    const char *open = html ? "&lt;" : "<", *close = html ? "&gt;" : ">";
+void ls_markup_after(ls_buf *out, const char *p, size_t n, uint32_t *before) {
+    char sign[LS_VISIBLE_BYTES];
     for (size_t i = 0; i < n;) {
-        uint32_t cp = 0;
-        const int len = ls_utf8_decode(p + i, n - i, &cp);
-        if (len <= 0) ls_buf_fmt(out, "%s%02X%s", open, (unsigned char)p[i], close);
-        else if (cp == '\n' || cp == '\t') ls_buf_char(out, p[i]);
-        else if (cp < 0x20 || cp == 0x7F) ls_buf_fmt(out, "%s%02X%s", open, (unsigned)cp, close);
-        else if (is_hidden(cp)) ls_buf_fmt(out, "%sU+%04X%s", open, (unsigned)cp, close);
-        else if (html && strchr("<>&\"'", p[i])) ls_buf_fmt(out, "&#%u;", (unsigned)cp);
-        else ls_buf_add(out, p + i, (size_t)len);
-        i += len > 0 ? (size_t)len : 1;
+        const size_t taken = ls_visible_next(p + i, n - i, before, sign);
+        const bool kept = !*sign || p[i] == '\n' || p[i] == '\t';
+        const char *shown = kept ? p + i : sign;
+        const size_t length = kept ? taken : strlen(sign);
+        for (size_t k = 0; k < length; k++)
+            if (strchr("<>&\"'", shown[k])) ls_buf_fmt(out, "&#%d;", shown[k]);
+            else ls_buf_char(out, shown[k]);
+        i += taken;
     }
 }
 
 void ls_markup(ls_buf *out, const char *p, size_t n) {
-    put(out, p, n, true);
-}
-
-void ls_label_safe(ls_buf *out, const char *p, size_t n) {
-    put(out, p, n, false);
+    ls_markup_after(out, p, n, &(uint32_t){0});
 }
 
 void ls_markup_str(ls_buf *out, const char *s) {
@@ -48,6 +37,34 @@ void ls_markup_fmt(ls_buf *out, const char *fmt, ...) {
     va_end(ap);
     if (n >= 0) ls_markup(out, text, (size_t)n);
     free(text);
+}
+
+// Entities are never syntax, so what could be is written as one.
+void ls_markdown(ls_buf *out, const char *p, size_t n) {
+    ls_buf b = {0};
+    ls_markup(&b, p, n);
+    for (size_t i = 0; i < b.n; i++)
+        if (strchr("|*_`[]\\~", b.p[i])) ls_buf_fmt(out, "&#%d;", b.p[i]);
+        else ls_buf_char(out, b.p[i] == '\n' || b.p[i] == '\t' ? ' ' : b.p[i]);
+    ls_buf_free(&b);
+}
+
+void ls_markdown_str(ls_buf *out, const char *s) {
+    ls_markdown(out, s, strlen(s));
+}
+
+// RFC 4180. An apostrophe makes a text of what a spreadsheet would calculate.
+void ls_csv_str(ls_buf *out, const char *s) {
+    ls_buf shown = {0};
+    ls_visible_str(&shown, s);
+    ls_buf_char(out, '"');
+    if (shown.n && strchr("=+-@", *shown.p)) ls_buf_char(out, '\'');
+    for (size_t i = 0; i < shown.n; i++) {
+        if (shown.p[i] == '"') ls_buf_char(out, '"');
+        ls_buf_char(out, shown.p[i]);
+    }
+    ls_buf_char(out, '"');
+    ls_buf_free(&shown);
 }
 
 void ls_label_token(ls_buf *out, const ls_tokens *t, int32_t id) {

@@ -9,25 +9,11 @@
 
 // ---- Markdown
 
-// Entities are never syntax, so what could be is written as one.
-static void md_text(ls_buf *out, const char *p, size_t n) {
-    ls_buf b = {0};
-    ls_markup(&b, p, n);
-    for (size_t i = 0; i < b.n; i++)
-        if (strchr("|*_`[]\\~", b.p[i])) ls_buf_fmt(out, "&#%d;", b.p[i]);
-        else ls_buf_char(out, b.p[i] == '\n' || b.p[i] == '\t' ? ' ' : b.p[i]);
-    ls_buf_free(&b);
-}
-
-static void md_str(ls_buf *out, const char *s) {
-    md_text(out, s, strlen(s));
-}
-
 static void md_head(const ls_report *r, const char *first, ls_buf *out) {
     ls_buf_fmt(out, "\n| %s |", first);
     for (size_t g = 0; g < r->n_groups; g++) {
         ls_buf_char(out, ' ');
-        md_str(out, r->groups[g].label);
+        ls_markdown_str(out, r->groups[g].label);
         ls_buf_str(out, " |");
     }
     ls_buf_str(out, "\n|---|");
@@ -87,9 +73,9 @@ static void md_step(const ls_report *r, const ls_report_tree *t, ls_buf *out) {
     const ls_report_turn *turn = &r->turns[t->turn];
     ls_report_explain(r, t, &why);
     ls_buf_str(out, "* ");
-    md_str(out, turn->file);
+    ls_markdown_str(out, turn->file);
     ls_buf_fmt(out, ", turn %u, step %u: ", turn->header.turn, t->step->index);
-    md_text(out, why.p, why.n);
+    ls_markdown(out, why.p, why.n);
     ls_buf_char(out, '\n');
     ls_buf_free(&why);
 }
@@ -105,7 +91,7 @@ void ls_report_markdown(const ls_report *r, ls_buf *out) {
             ls_buf value = {0};
             f->write(r, &r->groups[g], &value);
             ls_buf_char(out, ' ');
-            md_text(out, value.p, value.n);
+            ls_markdown(out, value.p, value.n);
             ls_buf_str(out, " |");
             ls_buf_free(&value);
         }
@@ -126,23 +112,14 @@ void ls_report_markdown(const ls_report *r, ls_buf *out) {
         const ls_report_group *o = &r->groups[g];
         if (o->n_worst) {
             ls_buf_str(out, "\n## Most lost: ");
-            md_str(out, o->label);
+            ls_markdown_str(out, o->label);
             ls_buf_str(out, "\n\n");
         }
         for (int i = 0; i < o->n_worst; i++) md_step(r, &o->worst[i], out);
     }
 }
 
-// ---- CSV (RFC 4180)
-
-static void csv_str(ls_buf *out, const char *s) {
-    ls_buf_char(out, '"');
-    for (; *s; s++) {
-        if (*s == '"') ls_buf_char(out, '"');
-        ls_buf_char(out, *s);
-    }
-    ls_buf_char(out, '"');
-}
+// ---- CSV
 
 static void csv_us(ls_buf *out, float v) {
     if (isfinite(v)) ls_buf_fmt(out, ",%.3f", (double)v);
@@ -156,9 +133,9 @@ void ls_report_csv(const ls_report *r, ls_buf *out) {
         const ls_report_turn *t = &r->turns[i];
         for (size_t k = 0; k < t->n_steps; k++) {
             const ls_report_step *s = &t->steps[k];
-            csv_str(out, t->file);
+            ls_csv_str(out, t->file);
             ls_buf_fmt(out, ",%u,", t->header.turn);
-            csv_str(out, r->groups[t->group].label);
+            ls_csv_str(out, r->groups[t->group].label);
             ls_buf_fmt(out, ",%u,%d,%d,%d,%d,%d,%d,%d,%d,%d", s->index, s->context_len, s->output_pos, s->budget,
                        s->rows, s->forward, s->corrected, s->n_path - 1, s->n_emitted, s->root);
             const float us[] = {s->draft_us,  s->forward_us, s->verify_us,

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/paths.h"
+#include "base/visible.h"
 #include "run/channel.h"
 #include "run/saved.h"
 #include "run/seen.h"
@@ -473,7 +474,7 @@ static void *decoder(void *ud) {
     ls_session_free(l->rival);
     keep(l, NULL);
     if (!ls_trace_close(l->trace, &err)) {
-        fprintf(stderr, "logitspec: %s\n", err.msg); // the screen is gone by now
+        ls_warn("%s", err.msg); // the screen is gone by now
         if (l->opt.trace_failed) *l->opt.trace_failed = true;
     }
     ls_session_free(l->session);

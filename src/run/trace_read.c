@@ -1,7 +1,6 @@
 #include "run/trace_read.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -66,7 +65,6 @@ static const char *get_str(reading *g, const ls_json *o, const char *field, size
 
 static void copy_str(reading *g, const ls_json *o, const char *field, char *out, size_t size) {
     snprintf(out, size, "%s", get_str(g, o, field, NULL));
-    ls_utf8_tame(out); // it will be shown
 }
 
 static const ls_json *get_array(reading *g, const ls_json *o, const char *field, size_t most) {
@@ -393,11 +391,8 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
         return LS_TRACE_HEADER;
     }
     if (!r->has_header) {
-        char shown[24];
-        snprintf(shown, sizeof shown, "%.20s", type);
-        ls_utf8_tame(shown);
-        g->code = ls_fail(g->err, LS_E_PARSE, "%s:%zu: a '%s' line before any header: not a logitspec trace",
-                          ls_lines_name(r->lines), r->line.number, shown);
+        g->code = ls_fail(g->err, LS_E_PARSE, "%s:%zu: a '%.20s' line before any header: not a logitspec trace",
+                          ls_lines_name(r->lines), r->line.number, type);
         return LS_TRACE_NONE;
     }
     if (!strcmp(type, "step")) {

@@ -1,6 +1,5 @@
 #include "run/vocab_gguf.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,6 +139,5 @@ ls_code ls_vocab_gguf(ls_vocab **out, const ls_gguf *g, ls_err *err) {
     free(c.tokens);
     free(c.types);
     free(c.merges);
-    if (code && err) ls_utf8_tame(err->msg); // it may quote the file
     return code;
 }

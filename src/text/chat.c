@@ -1,6 +1,5 @@
 #include "text/chat.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 #include "text/chat_frames.h"
 #include "text/jinja.h"
 
@@ -237,7 +236,6 @@ ls_code ls_chat_new(ls_chat **out, const ls_vocab *v, const char *tmpl, size_t n
     char *bos = spelling(v, ls_vocab_bos(v)), *eos = spelling(v, ls_vocab_eos(v)), known[384];
     ls_chat_list(known, sizeof known);
     ls_code code = run_probes(&r, tmpl, n, bos, eos, &why);
-    ls_utf8_tame(why.msg); // it quotes the template
     if (code)
         code = ls_fail(err, LS_E_UNSUPPORTED,
                        "the model's chat template cannot be followed (%.200s): use --raw (known: %s)", why.msg, known);

@@ -2,7 +2,6 @@
 // PreTrainedTokenizerFast, which puts the configuration's tokens and flags over the tokenizer's.
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 #include "text/vocab_internal.h"
 
 #include <stdlib.h>
@@ -462,6 +461,5 @@ ls_code ls_tokenizer_json(ls_vocab **out, const char *text, size_t n, const char
     }
     ls_json_free(doc);
     ls_json_free(conf);
-    if (code && err) ls_utf8_tame(err->msg); // it may quote the file
     return code;
 }

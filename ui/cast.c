@@ -1,5 +1,6 @@
 #include "ui/cast.h"
 #include "base/jsonw.h"
+#include "base/visible.h"
 
 #include <string.h>
 
@@ -11,7 +12,10 @@ void ui_cast_begin(ui_cast *c, int rows, int cols, const char *title, ls_buf *ou
     ls_jw_field_int(&w, "version", 2);
     ls_jw_field_int(&w, "width", cols);
     ls_jw_field_int(&w, "height", rows);
-    ls_jw_field_str(&w, "title", title);
+    ls_buf shown = {0}; // players put it on a terminal or a page
+    ls_visible_str(&shown, title);
+    ls_jw_field_str(&w, "title", shown.n ? shown.p : "");
+    ls_buf_free(&shown);
     ls_jw_key(&w, "env");
     ls_jw_open(&w, '{');
     ls_jw_field_str(&w, "TERM", "xterm-256color");

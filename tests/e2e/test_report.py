@@ -76,7 +76,7 @@ def visible(data):
             except UnicodeDecodeError:
                 c = ""
         if not c or (ord(c) < 32 and c not in "\n\t") or ord(c) == 127:
-            out += f"<{data[i]:02X}>"
+            out += f"^{chr(ord(c) ^ 64)}" if c else f"<{data[i]:02X}>"
             i += 1
         else:
             assert c in "\n\t" or c.isprintable() or c == "\u00a0", c
@@ -316,7 +316,7 @@ class Report(unittest.TestCase):
         spans = [e for e in page.find("span") if "data-id" in e and page.inside(e, page.find("section")[0])]
         shown = "".join(s["text"] for s in spans)
         self.assertGreater(len({t for s in steps_of(lines) for t in s["emitted"]}), 30)
-        for say, byte in (("<script>", b"<script>"), ("<1B>[31m<07>", b"\x1b[31m\x07"), ("<U+202E>|*", b"\xe2\x80\xae|*"), ("<FF><FE>", b"\xff\xfe")):
+        for say, byte in (("<script>", b"<script>"), ("^[[31m^G", b"\x1b[31m\x07"), ("<U+202E>|*", b"\xe2\x80\xae|*"), ("<FF><FE>", b"\xff\xfe")):
             self.assertGreater(whole.count(byte), 0)
             self.assertEqual(shown.count(say), whole.count(byte))
         for form in ("md", "svg", "csv", "json"):

@@ -51,17 +51,6 @@ static void utf8_follows_the_standard(void **state) {
     }
 }
 
-static void text_is_tamed(void **state) {
-    (void)state;
-    char s[] = "a\x1b[2J\nb\xC2\x9B"
-               "1m\xE4\xBD\xA0\xE4\xBD\x7F\xFF.";
-    ls_utf8_tame(s);
-    assert_string_equal(s, "a?[2J?b?1m\xE4\xBD\xA0????.");
-    char empty[] = "";
-    ls_utf8_tame(empty);
-    assert_string_equal(empty, "");
-}
-
 static void buf_formats_and_grows(void **state) {
     (void)state;
     ls_buf b = {0};
@@ -120,7 +109,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(map_keeps_what_was_put),
         cmocka_unit_test(utf8_follows_the_standard),
-        cmocka_unit_test(text_is_tamed),
         cmocka_unit_test(buf_formats_and_grows),
         cmocka_unit_test(sampling_follows_its_definition),
         cmocka_unit_test(philox_matches_known_answers),

@@ -143,8 +143,8 @@ static void what_is_wrong_is_named(void **state) {
         {"\"rows\":[1,", "\"rows\":[0,", "rows is not a list of ids or rows in range"},
         {"\"seed\":0", "\"seed\":-1", "seed is not a whole number"},
         {"\"type\":\"header\"", "\"type\":\"\\u001b[2J\"",
-         ":1: a '?[2J' line before any header"}, // not to the terminal
-        {"{\"type\":\"header\"", "{\x1b[2J", "not JSON: string or '}' expected near '?'"},
+         ":1: a '\x1b[2J' line before any header"}, // who shows the message shows signs
+        {"{\"type\":\"header\"", "{\x1b[2J", "not JSON: string or '}' expected near '\x1b'"},
         {"\"level\":\"full\"", "\"level\":\"half\"", "level is not a name that is known"},
         {"\"state\":\"accepted\"", "\"state\":\"rejected\"", "state is not what the path says"},
         {"\"context\":", "\"context\":99999999", "context is not a whole number from 1 to 16777216"},

@@ -104,8 +104,12 @@ static void sort_rows(ui_state *s, bool reverse) {
 }
 
 static bool ended(ui_state *s) { // a recording that was played to its end
-    const bool yes = s->recording && s->has_header && s->run_state == LS_STATE_IDLE;
-    if (yes) ui_say(s, "the recording has ended: ^N plays it again, [ and ] go through its steps", false);
+    const bool failed = s->recording && s->run_state == LS_STATE_FAILED;
+    const bool yes = failed || (s->recording && s->has_header && s->run_state == LS_STATE_IDLE);
+    if (failed)
+        ui_say(s, "the recording cannot be read further (L: why): ^N plays it again, [ and ] go through its steps",
+               true);
+    else if (yes) ui_say(s, "the recording has ended: ^N plays it again, [ and ] go through its steps", false);
     return yes;
 }
 

@@ -30,3 +30,10 @@ ls_code ls_err_prefix(ls_err *err, const char *fmt, ...) {
     end[2 + len] = 0;
     return err->code;
 }
+
+ls_code ls_err_suffix(ls_err *err, const char *what) {
+    if (!err) return LS_E_IO;
+    const size_t n = strlen(err->msg);
+    snprintf(err->msg + n, sizeof err->msg - n, "; %s", what);
+    return err->code;
+}

@@ -23,3 +23,5 @@ typedef struct {
 ls_code ls_fail(ls_err *err, ls_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 // Puts "prefix: " in front of the message that err already holds; returns err's code.
 ls_code ls_err_prefix(ls_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+// Puts "; what" behind it: what became of the work.
+ls_code ls_err_suffix(ls_err *err, const char *what);

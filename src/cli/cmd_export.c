@@ -11,12 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void warn_of_torn(bool torn) {
+    if (torn) fprintf(stderr, "logitspec: the last line of a trace was cut short and is left out\n");
+}
+
 static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {
     ls_code code = LS_OK;
     for (int i = 0; i < c->n_args && !code; i++) {
         code = ls_report_add(r, c->args[i], NULL, NULL, err);
         if (!code && ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
     }
+    if (!code) warn_of_torn(r->n_torn > 0);
     return code ? code : ls_report_finish(r, err);
 }
 
@@ -97,6 +102,7 @@ static ls_code cast(const ls_command_line *c, ls_buf *out, ls_err *err) {
             if (ls_interrupted && (code = ls_fail(err, LS_E_CANCELLED, "interrupted"))) break;
         }
         if (!code && !f.state.n_steps) code = ls_fail(err, LS_E_RANGE, "%s: the trace holds no step", c->args[0]);
+        if (!code) warn_of_torn(ls_trace_read_torn(ls_trace_events_reader(t)));
         f.state.run_state = LS_STATE_IDLE;
         if (!code) frame(&f);
         ui_cast_end(&f.cast, f.now + HOLD_S);

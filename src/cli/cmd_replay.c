@@ -19,6 +19,8 @@ int ls_cmd_replay(const ls_command_line *c) {
     else code = ls_speed_read(c->speed, true, &opt.speed, &err);
     if (!code && !ls_is_scripted(c) && (!isatty(STDOUT_FILENO) || (!isatty(STDIN_FILENO) && strcmp(opt.path, "-"))))
         code = ls_fail(&err, LS_E_USAGE, "the screen needs a terminal; 'logitspec inspect' shows a step without one");
+    if (!code && c->paused && c->cast && !c->script)
+        code = ls_fail(&err, LS_E_USAGE, "a film of a recording that starts paused never ends: leave --paused out");
     char from_pipe[32];
     if (!code && !strcmp(opt.path, "-") && !ls_is_scripted(c)) { // keys come from the terminal itself
         const int trace = dup(STDIN_FILENO), keys = open("/dev/tty", O_RDWR | O_CLOEXEC);

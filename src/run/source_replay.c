@@ -17,6 +17,8 @@ typedef struct {
     ls_trace_events *t;
     double speed, due_ms; // due_ms: when the next step is to be seen, on the clock below
     bool paused, ended, rival_sent;
+    bool unended;   // the newest turn has no end line
+    ls_err failure; // the first; code LS_OK: none
     int steps_left;
     int percent;    // of the file, as last told; -1: not known
     ls_event *next; // read, and waiting for its time
@@ -59,7 +61,8 @@ static void start_again(replay *r) {
     r->t = t;
     ls_trace_read_stop(ls_trace_events_reader(t), closing, &r->c);
     r->next = NULL;
-    r->ended = false;
+    r->failure.code = LS_OK;
+    r->ended = r->unended = false;
     r->steps_left = 0;
     r->rival_sent = false;
     r->due_ms = now_ms();
@@ -102,7 +105,10 @@ static void send_whole_rival(replay *r) {
         if (kind == LS_EV_TOKENS) ls_channel_send(&r->c, e);
         else ls_event_free(e);
     }
-    if (code) ls_channel_message(&r->c, true, err.msg);
+    if (code) {
+        ls_channel_message(&r->c, true, err.msg);
+        r->failure = err; // the recording itself is played all the same
+    }
     send_rival(r, LS_RIVAL_ENDS, "", NULL, finish);
     ls_trace_events_close(t);
 }
@@ -137,12 +143,17 @@ static void carry_out(replay *r, const ls_queued_command *c) {
     }
 }
 
-static void end(replay *r, const ls_err *err) {
+// Nothing more can be played. Where something could not be read, the state says so, so that a film or a script fails
+// too.
+static void end(replay *r) {
     r->ended = true;
-    if (err) ls_channel_message(&r->c, true, err->msg);
+    if (r->failure.code) ls_channel_message(&r->c, true, r->failure.msg);
     else if (ls_trace_read_torn(ls_trace_events_reader(r->t)))
         ls_channel_message(&r->c, false, "the recording was cut short within its last line, which is left out");
-    ls_channel_status(&r->c, LS_STATE_IDLE, "", -1);
+    else if (r->unended)
+        ls_channel_message(&r->c, false,
+                           "the recording stops before its turn ends: the run was cut, or it still goes on");
+    ls_channel_status(&r->c, r->failure.code ? LS_STATE_FAILED : LS_STATE_IDLE, "", -1);
 }
 
 // Milliseconds until the next event is due; negative: not before a command.
@@ -155,14 +166,16 @@ static double patience(replay *r) {
 }
 
 static void play(replay *r) {
-    ls_err err;
+    ls_err err = {0};
     ls_event *e = r->next;
     r->next = NULL;
     if (e) {
         const ls_event_kind kind = e->kind;
         const double ms = kind == LS_EV_STEP ? e->step->t_total_us / 1e3 : 0;
         ls_channel_send(&r->c, e);
+        if (kind == LS_EV_END) r->unended = false;
         if (kind == LS_EV_PROMPT) {
+            r->unended = true;
             r->due_ms = now_ms();
             if (r->rival && !r->rival_sent) send_whole_rival(r);
             r->rival_sent = true;
@@ -180,9 +193,8 @@ static void play(replay *r) {
             }
         }
     }
-    const ls_code code = ls_trace_events_next(r->t, &r->next, &err);
-    if (code) end(r, &err);
-    else if (!r->next) end(r, NULL);
+    if (ls_trace_events_next(r->t, &r->next, &err)) r->failure = err;
+    if (!r->next) end(r);
 }
 
 static void *player(void *ud) {

@@ -28,7 +28,7 @@ static const char *const verbs[][2] = {
 void ui_panel_help(ui_panel_view *v) {
     const int n_words = (int)(sizeof words / sizeof *words), n_verbs = (int)(sizeof verbs / sizeof *verbs);
     const int n = UI_ACTIONS + n_verbs + n_words + 3;
-    int top = ui_scroll_top(&v->state->help_scroll, n, v->area.rows);
+    int top = ui_scroll_top(&v->state->overlay_scroll[UI_HELP], n, v->area.rows);
     for (int i = 0; i < v->area.rows && top + i < n; i++) {
         int line = top + i;
         ui_pen p = ui_pen_at(v->canvas, v->area, i, UI_KEY);

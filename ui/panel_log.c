@@ -17,11 +17,12 @@ void ui_panel_log(ui_panel_view *v) {
         total += (int)n[i];
     }
     const int most = total > v->area.rows ? total - v->area.rows : 0;
-    if (s->log_scroll > most) s->log_scroll = most; // from the newest up
+    int *up = &s->overlay_scroll[UI_LOG]; // from the newest
+    if (*up > most) *up = most;
     for (size_t i = 0; i < kept; i++) {
         const char *text = s->log[(s->n_log - kept + i) % UI_LOG_LINES];
         for (size_t k = 0; k < n[i]; k++, row++) {
-            const int at = row - (most - s->log_scroll);
+            const int at = row - (most - *up);
             if (at < 0 || at >= v->area.rows) continue;
             ui_pen p = ui_pen_at(v->canvas, v->area, at, UI_TEXT);
             ui_draw(&p, text + lines[i][k].from, lines[i][k].to - lines[i][k].from);

@@ -1,5 +1,6 @@
 #include "ui/render.h"
 #include "ui/demo.h"
+#include "ui/overlays.h"
 #include "ui/panels.h"
 
 #include <stdio.h>
@@ -171,15 +172,20 @@ static void too_small(ui_canvas *c) {
 }
 
 // Over the panels.
-static void overlay(ui_state *s, ui_canvas *c, const char *name, void (*draw)(ui_panel_view *v)) {
+static void overlay(ui_state *s, ui_canvas *c, ui_overlay o) {
+    static const struct {
+        const char *title;
+        void (*draw)(ui_panel_view *v);
+    } overlays[UI_OVERLAYS] = {
+        [UI_HELP] = {"Help", ui_panel_help}, [UI_LOG] = {"Log", ui_panel_log}, [UI_SETUP] = {"Setup", ui_panel_setup}};
     const ui_rect body = {1, 0, c->rows - 4, c->cols};
     for (int row = 0; row < body.rows; row++) {
         ui_pen p = ui_pen_at(c, body, row, UI_TEXT);
         ui_pad(&p, c->cols);
     }
     char right[UI_RIGHT_BYTES] = "";
-    draw(&(ui_panel_view){c, s, ui_inside(body), right});
-    ui_box(c, body, name, right, true);
+    overlays[o].draw(&(ui_panel_view){c, s, ui_inside(body), right});
+    ui_box(c, body, overlays[o].title, right, true);
 }
 
 void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
@@ -227,8 +233,8 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
                                                     : "p: type a prompt",
                   cursor_row, cursor_col);
     key_bar(s, c, l.keys);
-    if (s->show_log) overlay(s, c, "Log", ui_panel_log);
-    if (s->show_setup) overlay(s, c, "Setup", ui_panel_setup);
-    if (s->help) overlay(s, c, "Help", ui_panel_help);
-    if (s->help || ((s->show_log || s->show_setup) && !s->typing)) *cursor_row = -1;
+    const ui_overlay top = ui_overlay_top(s);
+    if (top == UI_NO_OVERLAY) return;
+    overlay(s, c, top); // it covers those below it
+    if (!s->typing) *cursor_row = -1;
 }

@@ -33,6 +33,9 @@ typedef struct {
     double temperature; // 0: greedy
 } ui_turn;
 
+// What lies over the panels, see ui/overlays.h.
+typedef enum { UI_HELP, UI_LOG, UI_SETUP, UI_OVERLAYS, UI_NO_OVERLAY = -1 } ui_overlay;
+
 // Which panels are wanted; the layout makes room for them.
 typedef struct {
     ui_panel focus; // UI_NO_PANEL: the prompt line has the keys
@@ -95,7 +98,7 @@ typedef struct {
     size_t view;           // else at this one
     int node;              // row of the viewed tree that is inspected; -1: the most telling one
     int scroll[UI_PANELS]; // lines from the natural position
-    bool tree_full, brackets, mask, help, ascii, pasting, redraw, suspend;
+    bool tree_full, brackets, mask, ascii, pasting, redraw, suspend;
     int editing;      // turn whose prompt is being changed; -1: a new one is written
     int themes, mice; // how often the next one was asked for; the application looks
     bool want_editor; // the prompt goes to the user's own editor
@@ -108,16 +111,15 @@ typedef struct {
     int order[UI_PANELS];    // the column that they are sorted by
     bool reversed[UI_PANELS];
     int found[UI_PANELS]; // row that a search led to; -1: none
-    int help_scroll;
     ui_edit prompt, command;
     char message[512];
     bool message_is_error;
     char *log[UI_LOG_LINES]; // messages and foreign output, the newest at n_log - 1 (modulo); owned
     size_t n_log;
-    bool show_log, show_setup;
+    ui_overlay overlays[UI_OVERLAYS]; // those that are open, each once; the last one is on top
+    int n_overlays, overlay_scroll[UI_OVERLAYS];
     ui_setting settings[UI_SETTINGS];
-    int n_settings, setting; // setting: the chosen one
-    int log_scroll;
+    int n_settings, setting;  // setting: the chosen one
     const char *const *words; // that commands complete to, besides actions; borrowed, ends with NULL; may be NULL
     // a demo that is played; borrowed, NULL: none
     const ui_demo *demo;
@@ -151,6 +153,7 @@ void ui_act(ui_state *s, ui_action a);
 void ui_find_nothing(ui_state *s);                    // the rows that searches led to are others now
 void ui_log(ui_state *s, const char *text, size_t n); // every line of it
 void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n); // takes text
+void ui_type_line(ui_state *s, char sign, const char *text); // a line below, see typing; it begins with this text
 
 // Reading
 const ls_step *ui_viewed(const ui_state *s);         // NULL before the first step

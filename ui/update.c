@@ -3,6 +3,7 @@
 #include "ui/demo.h"
 #include "ui/history.h"
 #include "ui/navigate.h"
+#include "ui/overlays.h"
 #include "ui/panels.h"
 #include "ui/rows.h"
 
@@ -22,16 +23,7 @@ void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n) {
 
 static void scroll(ui_state *s, int by) {
     ui_panel p = s->shown.focus == UI_NO_PANEL ? UI_OUTPUT : s->shown.focus;
-    if (s->show_log) {
-        s->log_scroll -= by;
-        if (s->log_scroll < 0) s->log_scroll = 0;
-        return;
-    }
-    if (s->help) {
-        s->help_scroll += by;
-        if (s->help_scroll < 0) s->help_scroll = 0;
-        return;
-    }
+    if (ui_overlay_scroll(s, by)) return;
     if (p == UI_TREE && (by == 1 || by == -1)) {
         ui_move_node(s, by);
         return;
@@ -70,12 +62,17 @@ static void quit(ui_state *s) {
 }
 
 static void close_top(ui_state *s) {
-    if (s->help) s->help = false;
-    else if (s->show_log) s->show_log = false;
+    if (ui_overlay_top(s) != UI_NO_OVERLAY) ui_overlay_close(s);
     else if (s->shown.zoom != UI_NO_PANEL) s->shown.zoom = UI_NO_PANEL;
     else if (s->shown.compare) open_compare(s, false);
     else if (s->shown.inspect) open_inspect(s, false);
     else quit(s);
+}
+
+// The prompt line has the keys: nothing lies over what it is about.
+static void to_prompt(ui_state *s) {
+    s->shown.focus = s->shown.zoom = UI_NO_PANEL;
+    ui_overlays_clear(s);
 }
 
 static void cycle_focus(ui_state *s, int by) {
@@ -85,9 +82,9 @@ static void cycle_focus(ui_state *s, int by) {
     focus(s, (ui_panel)p);
 }
 
-static void type_line(ui_state *s, char sign) {
+void ui_type_line(ui_state *s, char sign, const char *text) {
     s->typing = sign;
-    ui_edit_clear(&s->command);
+    ui_edit_set(&s->command, text);
 }
 
 static void set_filter(ui_state *s, ui_panel p, const char *text) {
@@ -131,17 +128,13 @@ static bool can_send(ui_state *s) {
 
 void ui_act(ui_state *s, ui_action a) {
     switch (a) {
-    case UI_ACT_HELP:
-        s->help = !s->help;
-        s->help_scroll = 0;
-        break;
+    case UI_ACT_HELP: ui_overlay_toggle(s, UI_HELP); break;
     case UI_ACT_PROMPT:
         if (s->recording) {
             ui_say(s, "this is a recording: it takes no prompts", false);
             break;
         }
-        s->shown.focus = UI_NO_PANEL;
-        s->shown.zoom = UI_NO_PANEL;
+        to_prompt(s);
         break;
     case UI_ACT_RUN_PAUSE:
         if (ended(s)) break;
@@ -196,7 +189,7 @@ void ui_act(ui_state *s, ui_action a) {
         break;
     case UI_ACT_WORST: ui_jump_extreme(s, -1); break;
     case UI_ACT_BEST: ui_jump_extreme(s, 1); break;
-    case UI_ACT_SEARCH: type_line(s, '/'); break;
+    case UI_ACT_SEARCH: ui_type_line(s, '/', ""); break;
     case UI_ACT_SEARCH_NEXT: ui_look_for(s, 1); break;
     case UI_ACT_SEARCH_PREV: ui_look_for(s, -1); break;
     case UI_ACT_FILTER:
@@ -204,8 +197,7 @@ void ui_act(ui_state *s, ui_action a) {
             ui_say(s, "rows are filtered in Logits (2), Drafts (3) and Tree (4)", false);
             break;
         }
-        type_line(s, '\\');
-        if (s->filter[s->shown.focus]) ui_edit_set(&s->command, s->filter[s->shown.focus]);
+        ui_type_line(s, '\\', s->filter[s->shown.focus] ? s->filter[s->shown.focus] : "");
         break;
     case UI_ACT_SORT: sort_rows(s, false); break;
     case UI_ACT_REVERSE: sort_rows(s, true); break;
@@ -254,7 +246,7 @@ void ui_act(ui_state *s, ui_action a) {
         break;
     case UI_ACT_BRACKETS: s->brackets = !s->brackets; break;
     case UI_ACT_ASCII: s->ascii = !s->ascii; break;
-    case UI_ACT_COMMAND: type_line(s, ':'); break;
+    case UI_ACT_COMMAND: ui_type_line(s, ':', ""); break;
     case UI_ACT_REGENERATE:
         if (can_send(s) && s->n_turns)
             ui_request_of(s, LS_CMD_EDIT, ls_strdup(s->turns[s->n_turns - 1].text), (int)s->n_turns - 1);
@@ -266,7 +258,7 @@ void ui_act(ui_state *s, ui_action a) {
         }
         s->editing = s->n_steps ? (int)(ui_turn_of(s, ui_viewed_index(s)) - s->turns) : (int)s->n_turns - 1;
         ui_edit_set(&s->prompt, s->turns[s->editing].text);
-        s->shown.focus = s->shown.zoom = UI_NO_PANEL;
+        to_prompt(s);
         ui_say(s, "change the prompt: Enter answers it anew (what came after it is forgotten), Esc leaves it as it was",
                false);
         break;
@@ -275,13 +267,10 @@ void ui_act(ui_state *s, ui_action a) {
         else s->want_editor = true;
         break;
     case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;
-    case UI_ACT_SETUP: s->show_setup = !s->show_setup; break;
+    case UI_ACT_SETUP: ui_overlay_toggle(s, UI_SETUP); break;
     case UI_ACT_THEME: s->themes++; break;
     case UI_ACT_MOUSE: s->mice++; break;
-    case UI_ACT_LOG:
-        s->show_log = !s->show_log;
-        s->log_scroll = 0;
-        break;
+    case UI_ACT_LOG: ui_overlay_toggle(s, UI_LOG); break;
     case UI_ACT_REDRAW: s->redraw = true; break;
     case UI_ACT_SUSPEND: s->suspend = true; break;
     case UI_ACT_CLOSE: close_top(s); break;
@@ -393,27 +382,11 @@ static void click(ui_state *s, ui_panel at, int what) {
     ui_choose_row(s, at, what);
 }
 
-// Keys while the settings are shown.
-static void set_up(ui_state *s, int key, ui_action a) {
-    ui_setting *t = &s->settings[s->setting];
-    char value[sizeof t->value], line[128];
-    const int by = key == UI_KEY_RIGHT || a == UI_ACT_RIGHT ? 1 : key == UI_KEY_LEFT || a == UI_ACT_LEFT ? -1 : 0;
-    if (!s->n_settings || key == UI_KEY_ESC || a == UI_ACT_CLOSE || a == UI_ACT_SETUP) s->show_setup = false;
-    else if (key == UI_KEY_UP || a == UI_ACT_UP) s->setting = (s->setting + s->n_settings - 1) % s->n_settings;
-    else if (key == UI_KEY_DOWN || a == UI_ACT_DOWN) s->setting = (s->setting + 1) % s->n_settings;
-    else if (s->recording) ui_say(s, "this is a recording: it was decoded as it was", false);
-    else if (by && ui_setting_choice(t, by, value, sizeof value)) {
-        snprintf(line, sizeof line, "%s=%s", t->key, value);
-        snprintf(t->asked, sizeof t->asked, "%s", value);
-        ui_request_of(s, LS_CMD_SET, ls_strdup(line), 0);
-    } else if (key == UI_KEY_ENTER) {
-        snprintf(line, sizeof line, "set %s=", t->key);
-        type_line(s, ':');
-        ui_edit_set(&s->command, line);
-    } else if (a == UI_ACT_HELP) ui_act(s, a);
-}
-
 static void on_mouse(ui_state *s, ui_key k, ui_panel at) {
+    if (ui_overlay_top(s) != UI_NO_OVERLAY) {
+        ui_overlay_mouse(s, k);
+        return;
+    }
     if (at == UI_NO_PANEL) return;
     ui_panel before = s->shown.focus;
     if (k.mouse == UI_MOUSE_CLICK) {
@@ -438,16 +411,12 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
         return;
     }
     *s->message = 0;
-    const bool typing = s->typing || s->shown.focus == UI_NO_PANEL;
-    ui_action a = ui_action_of(key, typing && !s->help);
-    if (s->show_setup && !s->typing && a != UI_ACT_QUIT && !s->help) set_up(s, key, a);
-    else if (s->show_log && !s->typing && (key == UI_KEY_ESC || a == UI_ACT_CLOSE)) s->show_log = false;
-    else if (s->help) {
-        bool scrolls = a == UI_ACT_UP || a == UI_ACT_DOWN || a == UI_ACT_PAGE_UP || a == UI_ACT_PAGE_DOWN;
-        if (scrolls) ui_act(s, a);
-        else s->help = false;
-    } else if (s->typing) type_command(s, key);
-    else if ((key == UI_KEY_ENTER || key == ' ') && s->shown.focus != UI_NO_PANEL && ui_demo_go_on(s)) {
+    // who has the keys: a line that is typed below, what lies on top, the prompt line or a panel
+    const bool covered = ui_overlay_top(s) != UI_NO_OVERLAY;
+    const ui_action a = ui_action_of(key, s->typing || (s->shown.focus == UI_NO_PANEL && !covered));
+    if (s->typing) type_command(s, key);
+    else if (covered && ui_overlay_key(s, key, a)) {
+    } else if ((key == UI_KEY_ENTER || key == ' ') && s->shown.focus != UI_NO_PANEL && ui_demo_go_on(s)) {
     } else if (key == UI_KEY_ESC) {
         if (s->editing >= 0) {
             s->editing = -1; // it stays as it was
@@ -466,7 +435,7 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
 void ui_on_paste(ui_state *s, const char *text, size_t n) {
     if (s->typing) ui_edit_insert(&s->command, text, n);
     else if (!s->recording) {
-        s->shown.focus = UI_NO_PANEL; // what is pasted is a prompt, wherever the keys were
+        to_prompt(s); // what is pasted is a prompt, wherever the keys were
         ui_edit_insert(&s->prompt, text, n);
     }
 }

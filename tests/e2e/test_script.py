@@ -42,6 +42,12 @@ key L
 expect Log
 key L F1
 expect run-pause
+key L L F1 Esc
+expect L closes
+key F2 q
+expect L closes
+key q
+reject L closes
 """, *SCRIPT)
             self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
             with open(os.path.join(d, "a.txt"), encoding="utf-8") as f:

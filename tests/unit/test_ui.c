@@ -5,6 +5,7 @@
 #include "base/utf8.h"
 #include "base/visible.h"
 #include "run/source_live.h"
+#include "ui/app.h"
 #include "ui/prompt_history.h"
 #include "ui/panels.h"
 #include "ui/render.h"
@@ -525,6 +526,110 @@ static void keys_and_colours_can_be_others(void **state) {
         assert_int_equal(ui_theme_set(&t, wrong[i], &err), LS_E_USAGE);
 }
 
+// What is drawn on top: the title of the frame over the panels, or "" where the panels are seen.
+static void top_frame(ui_state *s, char out[16]) {
+    static const char *const titles[] = {"Help", "Log", "Setup"};
+    ui_canvas c = {.utf8 = true};
+    ls_buf text = {0};
+    int row, col;
+    *out = 0;
+    ui_canvas_resize(&c, 36, 120);
+    ui_render(s, &c, &row, &col);
+    ui_canvas_text(&c, false, &text);
+    const char *line = strchr(text.p, '\n') + 1;
+    for (size_t i = 0; i < sizeof titles / sizeof *titles && !strstr(text.p, "1 Output"); i++) {
+        const char *found = strstr(line, titles[i]);
+        if (found && found < strchr(line, '\n')) strcpy(out, titles[i]);
+    }
+    ls_buf_free(&text);
+    ui_canvas_free(&c);
+}
+
+static void assert_top(ui_state *s, const char *title) {
+    char shown[16];
+    top_frame(s, shown);
+    assert_string_equal(shown, title);
+}
+
+static void keys_go_to_what_is_drawn_on_top(void **state) {
+    (void)state;
+    ui_setting settings[] = {{.key = "decode.budget", .help = "rows", .choices = "1|2|4", .value = "2"},
+                             {.key = "decode.top_k", .help = "tokens", .choices = "0|10", .value = "0"},
+                             {0}};
+    ui_state s;
+    ui_state_init(&s);
+    ui_begin(&s, &(ui_options){.color = true, .settings = settings});
+    converse(&s, "def fib(n):", "logitspec", 20);
+    char line[32];
+    for (int i = 0; i < 100; i++) ui_log(&s, line, (size_t)snprintf(line, sizeof line, "message %d", i));
+    key(&s, UI_KEY_ESC);
+    // the log moves while it is on top, and rests while the help lies over it
+    key(&s, 'L');
+    key(&s, UI_KEY_PAGE_UP);
+    assert_top(&s, "Log");
+    assert_int_equal(s.overlay_scroll[UI_LOG], 10);
+    key(&s, UI_KEY_F0 + 1);
+    assert_top(&s, "Help");
+    key(&s, UI_KEY_DOWN);
+    key(&s, UI_KEY_PAGE_DOWN);
+    assert_int_equal(s.overlay_scroll[UI_HELP], 11);
+    assert_int_equal(s.overlay_scroll[UI_LOG], 10);
+    key(&s, UI_KEY_ESC); // closes what is on top, and only that
+    assert_top(&s, "Log");
+    key(&s, '?');
+    key(&s, 'q');
+    assert_top(&s, "Log");
+    key(&s, 'q');
+    assert_top(&s, "");
+    assert_false(s.quit);
+    // each pair, in both orders: Esc goes back the way that the keys came
+    key(&s, 'L');
+    key(&s, UI_KEY_F0 + 2);
+    assert_top(&s, "Setup");
+    key(&s, 'j');
+    assert_int_equal(s.setting, 1);
+    key(&s, 'L'); // it comes to the top and is there once
+    assert_top(&s, "Log");
+    key(&s, UI_KEY_UP);
+    assert_int_equal(s.setting, 1);
+    key(&s, '?');
+    assert_top(&s, "Help");
+    key(&s, UI_KEY_ESC);
+    assert_top(&s, "Log");
+    key(&s, UI_KEY_ESC);
+    assert_top(&s, "Setup");
+    key(&s, UI_KEY_ESC);
+    assert_top(&s, "");
+    // the mouse: a click and the wheel reach no panel that is covered
+    key(&s, '4');
+    const int node = s.node;
+    key(&s, UI_KEY_F0 + 2);
+    ui_on_key(&s, (ui_key){UI_KEY_MOUSE, UI_MOUSE_CLICK, 2, 3, 1}, UI_OUTPUT);
+    assert_int_equal(s.setting, 0);
+    ui_on_key(&s, (ui_key){UI_KEY_MOUSE, UI_MOUSE_WHEEL_DOWN, 5, 5, 0}, UI_TREE);
+    assert_int_equal(s.shown.focus, UI_TREE);
+    assert_int_equal(s.node, node);
+    assert_int_equal(s.scroll[UI_TREE], 0);
+    key(&s, 'q');
+    // from the prompt line too; what is pasted is a prompt, and is seen
+    key(&s, 'p');
+    key(&s, UI_KEY_F0 + 2);
+    key(&s, 'q');
+    assert_top(&s, "");
+    assert_int_equal(s.prompt.text.n, 0);
+    key(&s, UI_KEY_F0 + 1);
+    ui_on_paste(&s, "pasted", 6);
+    assert_top(&s, "");
+    key(&s, UI_KEY_ESC);
+    key(&s, 'L');
+    key(&s, 'p');
+    key(&s, 'L');
+    assert_top(&s, "");
+    assert_memory_equal(s.prompt.text.p, "pastedL", 7);
+    while (s.n_outbox) free(s.outbox[--s.n_outbox].text);
+    ui_state_free(&s);
+}
+
 static void random_keys_and_sizes(void **state) {
     (void)state;
     ui_state s;
@@ -575,6 +680,7 @@ int main(void) {
         cmocka_unit_test(rows_are_filtered_sorted_and_found),
         cmocka_unit_test(the_line_editor),
         cmocka_unit_test(keys_and_colours_can_be_others),
+        cmocka_unit_test(keys_go_to_what_is_drawn_on_top),
         cmocka_unit_test(random_keys_and_sizes),
         cmocka_unit_test(every_action_has_a_key_of_its_own),
     };

@@ -182,7 +182,7 @@ static bool is_time(const app *a) { // for another frame
 
 static void loop(app *a) {
     draw(a);
-    while (!a->state.quit) {
+    while (!a->state.quit && !ui_term_signal()) {
         struct pollfd fds[] = {
             {STDIN_FILENO, POLLIN, 0}, {a->source->wake_fd(a->source), POLLIN, 0}, {ui_term_signal_fd(), POLLIN, 0}};
         if (poll(fds, 3, wait_ms(a)) < 0 && errno != EINTR) break;
@@ -195,7 +195,8 @@ static void loop(app *a) {
         send_requests(a);
         if (a->state.want_editor) edit_outside(a);
         look_otherwise(a);
-        if (a->state.suspend) {
+        a->dirty |= ui_term_continued();
+        if (a->state.suspend || ui_term_stop_asked()) {
             a->state.suspend = false;
             ui_term_suspend();
         }

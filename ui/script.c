@@ -194,7 +194,7 @@ ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *pla
         code = ls_fail(err, LS_E_BACKEND, "%s", p.state.n_log ? p.state.log[(p.state.n_log - 1) % UI_LOG_LINES] : "");
     // what a recording had to say at its end, nobody saw
     for (size_t i = 0; !code && o->recording && !play->script && i < p.state.n_log; i++)
-        if (i + UI_LOG_LINES >= p.state.n_log) fprintf(stderr, "logitspec: %s\n", p.state.log[i % UI_LOG_LINES]);
+        if (i + UI_LOG_LINES >= p.state.n_log) ls_warn("%s", p.state.log[i % UI_LOG_LINES]);
     if (p.filming) {
         ui_cast_end(&p.cast, (double)(ls_now_ns() - p.start_ns) / 1e9 + HOLD_S);
         if (!code) code = ls_write_file(play->cast, &p.film, err);

@@ -23,7 +23,8 @@ static struct {
     int saved[2], caught; // descriptors 1 and 2 as they were; the hidden file
     off_t told;           // of the hidden file: bytes that are in the log
     int wake[2];
-    volatile sig_atomic_t signal;
+    volatile sig_atomic_t signal, stop_asked, continued;
+    struct sigaction curses_stops; // curses' own handler of SIGTSTP, which leaves the screen and comes back
     struct termios tty;
     const ui_theme *theme;
     int colors; // 0: none
@@ -33,6 +34,19 @@ static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
 
 static void on_signal(int number) {
     term.signal = number;
+    if (write(term.wake[1], "!", 1) < 0) return;
+}
+
+// From outside: what the terminal was told is taken back before the process stops, by ui_term_suspend.
+static void on_stop(int number) {
+    (void)number;
+    term.stop_asked = 1;
+    if (write(term.wake[1], "!", 1) < 0) return;
+}
+
+static void on_continue(int number) {
+    (void)number;
+    term.continued = 1;
     if (write(term.wake[1], "!", 1) < 0) return;
 }
 
@@ -112,6 +126,11 @@ ls_code ui_term_open(const ui_term_options *o, ls_err *err) {
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) handle(crashes[i], on_crash, (int)SA_RESETHAND);
     signal(SIGPIPE, SIG_IGN);
     ls_on_out_of_memory(on_out_of_memory, NULL);
+    sigaction(SIGTSTP, NULL, &term.curses_stops);
+    if (term.curses_stops.sa_handler != SIG_IGN) { // without job control it stays so
+        handle(SIGTSTP, on_stop, SA_RESTART);
+        handle(SIGCONT, on_continue, SA_RESTART);
+    }
     return LS_OK;
 }
 
@@ -134,7 +153,7 @@ void ui_term_close(void) {
     close(term.caught);
     close(term.saved[0]);
     close(term.saved[1]);
-    const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
+    const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGTSTP, SIGCONT};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) signal(ends[i], SIG_DFL);
     close(term.wake[0]);
     close(term.wake[1]);
@@ -203,13 +222,34 @@ void ui_term_redraw(void) {
     clearok(stdscr, TRUE);
 }
 
+bool ui_term_stop_asked(void) {
+    return term.stop_asked;
+}
+
 void ui_term_suspend(void) {
+    struct sigaction ours;
     fputs(paste_off, term.out);
     fflush(term.out);
-    raise(SIGTSTP); // curses has a handler that restores the terminal, and one for coming back
+    sigaction(SIGTSTP, &term.curses_stops, &ours);
+    raise(SIGTSTP); // curses' handler stops the process here, and restores its screen when that goes on
+    sigaction(SIGTSTP, &ours, NULL);
+    term.stop_asked = 0;
+    term.continued = 1;
+    ui_term_continued();
+}
+
+// SIGSTOP cannot be caught: whoever had the terminal meanwhile may have told it anything.
+bool ui_term_continued(void) {
+    char woken[16];
+    while (read(term.wake[0], woken, sizeof woken) > 0) { // the flags say what it was
+    }
+    if (!term.continued) return false;
+    term.continued = 0;
+    reset_prog_mode();
     fputs(paste_on, term.out);
     fflush(term.out);
     ui_term_redraw();
+    return true;
 }
 
 int ui_term_run(const char *command) {
@@ -217,6 +257,8 @@ int ui_term_run(const char *command) {
     fflush(term.out);
     def_prog_mode();
     endwin();
+    struct sigaction ours, stops = {.sa_handler = SIG_DFL}; // ^Z stops the editor and this process alike
+    sigaction(SIGTSTP, &stops, &ours);
     const pid_t child = fork();
     if (child == 0) {
         sigset_t none;
@@ -231,6 +273,7 @@ int ui_term_run(const char *command) {
     int status = -1;
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
+    sigaction(SIGTSTP, &ours, NULL);
     reset_prog_mode();
     fputs(paste_on, term.out);
     fflush(term.out);

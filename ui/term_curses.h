@@ -22,11 +22,13 @@ void ui_term_size(int *rows, int *cols);
 void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col);
 void ui_term_colors(const ui_theme *theme, bool color); // from the next frame on
 void ui_term_mouse(bool on);
-void ui_term_redraw(void);  // everything is sent again by the next show
-void ui_term_suspend(void); // stops the process as Ctrl-Z does; returns when it goes on
+void ui_term_redraw(void);     // everything is sent again by the next show
+void ui_term_suspend(void);    // stops the process as Ctrl-Z does; returns when it goes on
+bool ui_term_stop_asked(void); // a SIGTSTP came: it is time for ui_term_suspend
+bool ui_term_continued(void);  // the process was stopped and goes on: the terminal is set up again, all is to be drawn
 // Runs a shell command with the real terminal, then comes back. Its exit status; -1: it could not be run.
 int ui_term_run(const char *command);
 ui_key ui_term_key(void); // the next key, UI_KEY_NONE when none waits
-// A descriptor that polls readable after SIGTERM, SIGHUP or SIGINT; ui_term_signal is then its number.
+// A descriptor that polls readable after a signal: ui_term_signal is the number of one that ends the program, else 0.
 int ui_term_signal_fd(void);
 int ui_term_signal(void);

@@ -1,6 +1,8 @@
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/rng.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,11 +74,25 @@ void ls_map_free(ls_map *m) {
     *m = (ls_map){0};
 }
 
-uint64_t ls_hash_bytes(const void *p, size_t n) {
-    const unsigned char *s = p;
-    uint64_t h = 0xcbf29ce484222325u;
+static uint64_t hash_from(uint64_t h, const unsigned char *s, size_t n) {
     for (size_t i = 0; i < n; i++) h = (h ^ s[i]) * 0x100000001b3u;
     return mix(h);
+}
+
+uint64_t ls_hash_bytes(const void *p, size_t n) {
+    return hash_from(0xcbf29ce484222325u, p, n);
+}
+
+static uint64_t secret;
+
+static void draw_secret(void) {
+    secret = ls_seed_draw();
+}
+
+uint64_t ls_hash_name(const char *name, size_t n) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, draw_secret);
+    return hash_from(secret, (const unsigned char *)name, n);
 }
 
 size_t ls_map_bytes(const ls_map *m) {

@@ -19,3 +19,5 @@ void ls_map_clear(ls_map *m);         // keeps the memory
 size_t ls_map_bytes(const ls_map *m); // memory in use
 void ls_map_free(ls_map *m);
 uint64_t ls_hash_bytes(const void *p, size_t n); // FNV-1a, finished with a mixer
+// For maps over names that a file holds: another hash in every process, so that no file can aim at slots of the map.
+uint64_t ls_hash_name(const char *name, size_t n);

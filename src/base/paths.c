@@ -1,6 +1,7 @@
 #include "base/paths.h"
 #include "base/mem.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,10 @@ char *ls_user_path(const char *variable, const char *fallback, const char *name)
     const char *xdg = getenv(variable), *home = getenv("HOME");
     if (xdg && *xdg == '/') return ls_format("%s/logitspec/%s", xdg, name);
     return home && *home == '/' ? ls_format("%s/%s/logitspec/%s", home, fallback, name) : NULL;
+}
+
+bool ls_is_missing(int error) {
+    return error == ENOENT || error == ENOTDIR;
 }
 
 void ls_make_folders(const char *path) {

@@ -1,5 +1,6 @@
 #include "base/yaml.h"
 #include "base/file.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
@@ -62,14 +63,22 @@ static ls_code take_text(reader *r, const yaml_event_t *e, char **out) {
 
 static ls_code read_node(reader *r, const yaml_event_t *e, ls_yaml *out, int depth);
 
+// Whether an earlier item has this key; it is remembered as the last one's.
+static bool occurs(ls_map *keys, const ls_yaml *y, const char *key) {
+    const int32_t last = (int32_t)y->n_items - 1;
+    const int32_t first = *ls_map_at(keys, ls_hash_name(key, strlen(key)), last);
+    return first != last && !strcmp(y->items[first].key, key);
+}
+
 static ls_code read_items(reader *r, ls_yaml *out, yaml_event_type_t end, int depth) {
+    ls_map keys = {0};
+    ls_code code = LS_OK;
     for (;;) {
         yaml_event_t e;
-        ls_code code = next(r, &e);
-        if (code) return code;
+        if ((code = next(r, &e))) break;
         if (e.type == end) {
             yaml_event_delete(&e);
-            return LS_OK;
+            break;
         }
         ls_yaml *item = add(out);
         if (out->kind == LS_YAML_MAPPING) {
@@ -77,15 +86,16 @@ static ls_code read_items(reader *r, ls_yaml *out, yaml_event_type_t end, int de
             item->key_column = (int)e.start_mark.column + 1;
             if (e.type != YAML_SCALAR_EVENT) code = fail_at(r, e.start_mark, "a key must be a plain word");
             else code = take_text(r, &e, &item->key);
-            for (size_t i = 0; !code && i + 1 < out->n_items; i++)
-                if (!strcmp(out->items[i].key, item->key)) code = fail_at(r, e.start_mark, "this key occurs twice");
+            if (!code && occurs(&keys, out, item->key)) code = fail_at(r, e.start_mark, "this key occurs twice");
             yaml_event_delete(&e);
-            if (code || (code = next(r, &e))) return code;
+            if (code || (code = next(r, &e))) break;
         }
         code = read_node(r, &e, item, depth + 1);
         yaml_event_delete(&e);
-        if (code) return code;
+        if (code) break;
     }
+    ls_map_free(&keys);
+    return code;
 }
 
 static ls_code read_node(reader *r, const yaml_event_t *e, ls_yaml *out, int depth) {

@@ -115,8 +115,7 @@ static void summarise(bench *b) {
 static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
     ls_run_setup setup;
     ls_run_setup_init(&setup, &c->options);
-    setup.s.model.backend.progress = ls_gauge_show;
-    setup.s.model.backend.ud = &b->gauge;
+    ls_gauge_watch(&b->gauge, &setup.s.model.backend);
     const uint64_t start = ls_now_ns();
     ls_code code = ls_model_load(&b->model, &setup.s.model, err);
     b->load_ms = (double)(ls_now_ns() - start) / 1e6;

@@ -129,6 +129,7 @@ static void calibrate(report *r, const ls_command_line *c) {
     ls_gauge gauge = ls_gauge_start(c->quiet || c->json);
     ls_run_setup setup;
     ls_run_setup_init(&setup, &c->options);
+    ls_gauge_watch(&gauge, &setup.s.model.backend);
     ls_code code = ls_model_load(&m, &setup.s.model, &err);
     if (!code) code = ls_costs_get(&z, &m, true, ls_gauge_show, &gauge, &err);
     ls_gauge_clear(&gauge);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 static void warn_of_torn(bool torn) {
-    if (torn) fprintf(stderr, "logitspec: the last line of a trace was cut short and is left out\n");
+    if (torn) ls_warn("the last line of a trace was cut short and is left out");
 }
 
 static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {

@@ -97,7 +97,9 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
         if (ls_interrupted) {
             ls_session_stop(r->session);
             r->finish = LS_FINISH_INTERRUPTED;
-        } else if ((code = ls_session_step(r->session, step, err))) {
+        } else if ((code = ls_session_step(r->session, step, err)) == LS_E_CANCELLED) {
+            code = LS_OK; // within a forward: as between two
+        } else if (code) {
             ls_session_stop(r->session);
             r->finish = LS_FINISH_ERROR;
         } else {
@@ -226,8 +228,7 @@ int ls_cmd_generate(const ls_command_line *c) {
     run r = {.line = c, .streams = !c->json && !trace_on_stdout, .alternatives = (int)alternatives};
     r.progress = ls_gauge_start(c->quiet || c->json);
     ls_run_setup_init(&r.setup, &c->options);
-    r.setup.s.model.backend.progress = ls_gauge_show;
-    r.setup.s.model.backend.ud = &r.progress;
+    ls_gauge_watch(&r.progress, &r.setup.s.model.backend);
     if (trace)
         code = ls_trace_open(&r.trace, trace, ls_trace_level_named(c->options.trace_level), ls_gauge_show, &r.progress,
                              &err);

@@ -151,7 +151,7 @@ static ls_code run_fetch(char *const *arguments, ls_err *err) {
     return LS_E_IO;
 }
 
-static ls_code fetch(ls_registry *r, const char *name, ls_err *err) {
+static ls_code fetch(ls_registry *r, const char *name, bool offline, ls_err *err) {
     const ls_registry_entry *e;
     ls_code code = find(&e, r, name, err);
     if (code) return code;
@@ -160,8 +160,11 @@ static ls_code fetch(ls_registry *r, const char *name, ls_err *err) {
     char *script = ls_data_path("models/fetch");
     ls_buf json = {0};
     ls_registry_json(e, &json);
-    char *installed[] = {"python3", script, "default", p.path, NULL},
-         *into_folder[] = {"python3", script, "model", json.p, p.folder, NULL};
+    char *installed[] = {"default", p.path, NULL}, *into_folder[] = {"model", json.p, p.folder, NULL};
+    char *arguments[8] = {"python3", script};
+    int n = 2;
+    if (offline) arguments[n++] = "--offline";
+    for (char **a = p.installed ? installed : into_folder; *a; a++) arguments[n++] = *a;
     if (e->from == LS_FROM_PATH || (e->from == LS_FROM_FOLDER && !p.repository))
         code = ls_fail(err, LS_E_USAGE, "'%s' is a path (%s): there is nowhere to fetch it from", name, e->path);
     else if (e->from == LS_FROM_FOLDER)
@@ -169,7 +172,7 @@ static ls_code fetch(ls_registry *r, const char *name, ls_err *err) {
                        p.revision ? p.revision : "main");
     else if (!*p.folder) code = ls_fail(err, LS_E_IO, "there is no folder for models: set HOME or LOGITSPEC_MODELS");
     else if (access(script, R_OK)) code = ls_fail(err, LS_E_IO, "%s: %s", script, strerror(errno));
-    else code = run_fetch(p.installed ? installed : into_folder, err);
+    else code = run_fetch(arguments, err);
     if (!code && p.installed) code = ls_registry_ready(name, err); // what was there already
     if (!code) ls_say("use it: logitspec --model %s", name);
     ls_buf_free(&json);
@@ -372,7 +375,7 @@ int ls_cmd_models(const ls_command_line *c) {
     ls_code code = ls_registry_read(&r, &err);
     if (code) {
     } else if (!strcmp(verb, "list") && !n) (c->json ? list_json : list_text)(&r, &out);
-    else if (!strcmp(verb, "fetch") && n == 1) code = fetch(&r, names[0], &err);
+    else if (!strcmp(verb, "fetch") && n == 1) code = fetch(&r, names[0], c->options.offline, &err);
     else if (!strcmp(verb, "info") && n == 1) code = info(&r, names[0], c->json, &out, &err);
     else if (!strcmp(verb, "verify")) {
         ls_catch_signals();

@@ -42,8 +42,7 @@ ls_code ls_comparison_open(ls_comparison *k, ls_contender *c, int n, ls_err *err
     }
     if (!k->model.backend) {
         ls_model_options model = c[0].setup.s.model;
-        model.backend.progress = ls_gauge_show;
-        model.backend.ud = k->gauge;
+        ls_gauge_watch(k->gauge, &model.backend);
         code = ls_model_load(&k->model, &model, err);
     }
     for (int i = 0; i < n && !code; i++) {

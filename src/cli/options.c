@@ -1,5 +1,6 @@
 #include "cli/options.h"
 #include "base/mem.h"
+#include "base/paths.h"
 #include "base/utf8.h"
 #include "base/visible.h"
 #include "base/yaml.h"
@@ -326,7 +327,7 @@ static ls_code apply_tree(ls_options *o, const ls_yaml *y, const char *prefix, c
 
 ls_code ls_options_file(ls_options *o, const char *path, bool must_exist, ls_err *err) {
     ls_yaml *y = NULL;
-    if (!must_exist && access(path, F_OK) && errno == ENOENT) return LS_OK;
+    if (!must_exist && access(path, F_OK) && ls_is_missing(errno)) return LS_OK;
     ls_code code = ls_yaml_read(&y, path, err);
     if (!code) code = ls_options_yaml(o, y, path, err);
     ls_yaml_free(y);

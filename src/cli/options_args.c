@@ -12,7 +12,7 @@
 #define DECODE_FLAGS                                                                                                   \
     "method budget sizing acceptance max-tokens temperature top-k top-p seed stop chat raw template system trace "     \
     "trace-level "
-#define COMMON_FLAGS "config set help version "
+#define COMMON_FLAGS "config set offline help version "
 
 const ls_command_info ls_commands[] = {
     {"chat", "[FLAGS]", "the screen: prompt, watch, step (also without a command)",
@@ -62,6 +62,7 @@ static const struct {
     {"raw", NULL, "prompt.format", "raw", "use the prompt's bytes as they are"},
     {"ascii", NULL, "ui.ascii", "yes", "draw with ASCII only"},
     {"no-mouse", NULL, "ui.mouse", "no", "leave the mouse to the terminal"},
+    {"offline", NULL, "model.offline", "yes", "whatever would use the network is an error (only 'models fetch' does)"},
     {"config", "FILE", NULL, NULL, "read this configuration file too"},
     {"set", "KEY=VALUE", NULL, NULL, "set a configuration key (may be repeated)"},
     {"prompt", "TEXT", NULL, NULL, "the prompt"},

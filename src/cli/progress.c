@@ -43,6 +43,24 @@ bool ls_gauge_show(void *gauge, const char *stage, double fraction) {
     return !ls_interrupted;
 }
 
+static void note(void *gauge, const char *text) {
+    ls_gauge *g = gauge;
+    ls_gauge_clear(g);
+    if (!g->quiet) ls_warn("%s", text);
+}
+
+static bool is_interrupted(void *gauge) {
+    (void)gauge;
+    return ls_interrupted != 0;
+}
+
+void ls_gauge_watch(ls_gauge *g, ls_backend_options *b) {
+    b->progress = ls_gauge_show;
+    b->note = note;
+    b->stop = is_interrupted;
+    b->ud = g;
+}
+
 void ls_gauge_clear(ls_gauge *g) {
     if (g->shown) fputs("\r\033[K", stderr);
     g->shown = false;

@@ -1,5 +1,7 @@
 // A progress line on standard error, and the signals that ask a command to end.
 #pragma once
+#include "run/backend.h"
+
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,4 +19,6 @@ ls_gauge ls_gauge_start(bool quiet);
 // An ls_progress function over an ls_gauge: shows what takes long (fraction below zero: unknown); false once
 // interrupted.
 bool ls_gauge_show(void *gauge, const char *stage, double fraction);
+// Shows how a model loads and what it has to say, and ends its forwards once interrupted.
+void ls_gauge_watch(ls_gauge *g, ls_backend_options *b);
 void ls_gauge_clear(ls_gauge *g);

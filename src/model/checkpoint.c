@@ -23,9 +23,9 @@ void ls_checkpoint_add(ls_checkpoint *c, ls_tensor t) {
 }
 
 const ls_tensor *ls_checkpoint_find(const ls_checkpoint *c, const char *name) {
-    for (int i = 0; i < c->n_tensors; i++)
-        if (!strcmp(c->tensors[i].name, name)) return &c->tensors[i];
-    return NULL;
+    int32_t i;
+    const bool known = ls_map_get(&c->index, ls_hash_name(name, strlen(name)), &i);
+    return known && !strcmp(c->tensors[i].name, name) ? &c->tensors[i] : NULL;
 }
 
 uint64_t ls_checkpoint_parameters(const ls_checkpoint *c) {
@@ -36,21 +36,17 @@ uint64_t ls_checkpoint_parameters(const ls_checkpoint *c) {
 }
 
 // No name twice, and none that the decoder would leave out without a word.
-static ls_code check_names(const ls_checkpoint *c, ls_err *err) {
-    ls_map seen = {0};
+static ls_code check_names(ls_checkpoint *c, ls_err *err) {
     ls_code code = LS_OK;
-    int32_t other;
     for (int i = 0; i < c->n_tensors && !code; i++) {
         const ls_tensor *t = &c->tensors[i];
-        const uint64_t key = ls_hash_bytes(t->name, strlen(t->name));
-        if (ls_map_get(&seen, key, &other) && !strcmp(c->tensors[other].name, t->name))
+        const int32_t first = *ls_map_at(&c->index, ls_hash_name(t->name, strlen(t->name)), i);
+        if (first != i && !strcmp(c->tensors[first].name, t->name))
             code = ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' is there twice", c->files[t->file].path, t->name);
         else if (!ls_tensor_known(c->hparams.arch, t->name, c->hparams.n_layers))
             code = ls_fail(err, LS_E_UNSUPPORTED, "%s: a %s has no tensor '%.80s'", c->files[t->file].path,
                            c->hparams.arch->gguf, t->name);
-        ls_map_put(&seen, key, i);
     }
-    ls_map_free(&seen);
     return code;
 }
 
@@ -87,9 +83,9 @@ static ls_code rope_factors(ls_checkpoint *c, ls_err *err) {
 
 static ls_code complete(ls_checkpoint *c, ls_err *err) {
     ls_hparams *h = &c->hparams;
+    ls_code code = check_names(c, err);
+    if (code) return code;
     const ls_tensor *embd = ls_checkpoint_find(c, "token_embd.weight");
-    ls_code code;
-    if ((code = check_names(c, err))) return code;
     if (!embd) return ls_fail(err, LS_E_PARSE, "%s: no tensor 'token_embd.weight'", c->files[0].path);
     if (embd->n_out >= 1 << 21)
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: a vocabulary of %llu tokens", c->files[0].path,
@@ -128,6 +124,7 @@ void ls_checkpoint_close(ls_checkpoint *c) {
     for (int i = 0; i < c->n_tensors; i++) free(c->tensors[i].name);
     for (int i = 0; i < c->n_files; i++) ls_file_close(&c->files[i]);
     free(c->tensors);
+    ls_map_free(&c->index);
     free(c->files);
     free(c->folder);
     ls_gguf_free(c->gguf);

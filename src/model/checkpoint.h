@@ -3,6 +3,7 @@
 // by one. All of it is checked: names belong to the architecture, and sizes fit the files.
 #pragma once
 #include "base/file.h"
+#include "base/map.h"
 #include "model/gguf.h"
 #include "model/hparams.h"
 
@@ -18,6 +19,7 @@ typedef struct ls_checkpoint {
     ls_hparams hparams;
     ls_tensor *tensors;
     int n_tensors;
+    ls_map index;   // hash of a name -> which tensor
     ls_file *files; // that hold tensors
     int n_files;
     ls_gguf *gguf;        // metadata of a GGUF file, else NULL

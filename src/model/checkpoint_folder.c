@@ -72,7 +72,8 @@ static ls_code add_file(ls_checkpoint *c, const char *path, ls_err *err) {
 
 typedef struct {
     char **names; // of the files
-    size_t n;
+    size_t n, cap;
+    ls_map index; // hash of a name -> where it is in names
     ls_code code;
     ls_err *err;
 } shards;
@@ -86,9 +87,12 @@ static void on_shard(void *ud, const char *tensor, const ls_json *value) {
         s->code = ls_fail(s->err, LS_E_PARSE, "the file of tensor '%.80s' is no plain name", tensor);
         return;
     }
-    for (size_t i = s->n; i > 0; i--)
-        if (!strcmp(s->names[i - 1], name)) return;
-    s->names = ls_realloc(s->names, (s->n + 1) * sizeof *s->names);
+    const int32_t i = *ls_map_at(&s->index, ls_hash_name(name, n), (int32_t)s->n);
+    if ((size_t)i < s->n && !strcmp(s->names[i], name)) return;
+    if (s->n == s->cap) {
+        s->cap = 2 * s->cap + 16;
+        s->names = ls_realloc(s->names, s->cap * sizeof *s->names);
+    }
     s->names[s->n++] = ls_strdup(name);
 }
 
@@ -108,6 +112,7 @@ static ls_code add_shards(ls_checkpoint *c, const char *folder, const ls_buf *in
         free(s.names[i]);
     }
     free(s.names);
+    ls_map_free(&s.index);
     ls_json_free(doc);
     return s.code;
 }

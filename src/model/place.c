@@ -180,14 +180,19 @@ static void compare(ls_model_place *p, const ls_registry_entry *e) {
         snprintf(p->problem, sizeof p->problem,
                  "%.150s holds %.80s, not what %.80s says; 'logitspec models remove %s' and fetch it again", p->folder,
                  p->repository ? p->repository : "another model", e->where, e->name);
+    ls_map held = {0}; // by name
+    for (size_t j = 0; j < p->n_files; j++)
+        ls_map_put(&held, ls_hash_name(p->files[j].name, strlen(p->files[j].name)), (int32_t)j);
     for (size_t i = 0; i < e->n_files && !*p->problem; i++) {
-        bool same = !*e->files[i].sha256;
-        for (size_t j = 0; j < p->n_files && !same; j++)
-            same = !strcmp(e->files[i].name, p->files[j].name) && !strcmp(e->files[i].sha256, p->files[j].sha256);
+        const ls_model_file *f = &e->files[i];
+        int32_t j;
+        const bool same = !*f->sha256 || (ls_map_get(&held, ls_hash_name(f->name, strlen(f->name)), &j) &&
+                                          !strcmp(f->name, p->files[j].name) && !strcmp(f->sha256, p->files[j].sha256));
         if (!same)
             snprintf(p->problem, sizeof p->problem, "%.200s/%s does not have the '%.80s' that %.80s pins", p->folder,
-                     lock_name, e->files[i].name, e->where);
+                     lock_name, f->name, e->where);
     }
+    ls_map_free(&held);
 }
 
 // A folder stands for its GGUF file where it has one: the first by name, of one in pieces.

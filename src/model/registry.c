@@ -63,13 +63,21 @@ static void free_entry(ls_registry_entry *e) {
 void ls_registry_free(ls_registry *r) {
     for (size_t i = 0; i < r->n; i++) free_entry(r->entries[i]);
     free(r->entries);
+    ls_map_free(&r->index);
     *r = (ls_registry){0};
 }
 
 static ls_registry_entry **find(const ls_registry *r, const char *name) {
-    for (size_t i = 0; i < r->n; i++)
-        if (!strcmp(r->entries[i]->name, name)) return &r->entries[i];
-    return NULL;
+    int32_t i;
+    const bool known = ls_map_get(&r->index, ls_hash_name(name, strlen(name)), &i);
+    return known && !strcmp(r->entries[i]->name, name) ? &r->entries[i] : NULL;
+}
+
+static void index_from(ls_registry *r, size_t first) {
+    for (size_t i = first; i < r->n; i++) {
+        const char *name = r->entries[i]->name;
+        ls_map_put(&r->index, ls_hash_name(name, strlen(name)), (int32_t)i);
+    }
 }
 
 static void add(ls_registry *r, ls_registry_entry *e) {
@@ -79,8 +87,12 @@ static void add(ls_registry *r, ls_registry_entry *e) {
         *old = e;
         return;
     }
-    r->entries = ls_realloc(r->entries, (r->n + 1) * sizeof *r->entries);
+    if (r->n == r->cap) {
+        r->cap = 2 * r->cap + 32;
+        r->entries = ls_realloc(r->entries, r->cap * sizeof *r->entries);
+    }
     r->entries[r->n++] = e;
+    index_from(r, r->n - 1);
 }
 
 static ls_code read_file(ls_model_file *f, const ls_yaml *y, const char *file, ls_err *err) {
@@ -114,13 +126,16 @@ static ls_code read_files(ls_registry_entry *e, const ls_yaml *y, const char *fi
     if (y->kind != LS_YAML_SEQUENCE || !y->n_items) return fail_at(file, y, err, "a list of files is expected");
     e->files = ls_calloc(y->n_items, sizeof *e->files);
     ls_code code = LS_OK;
+    ls_map seen = {0};
     for (size_t i = 0; i < y->n_items && !code; i++) {
+        const ls_model_file *f = &e->files[i];
         e->n_files = i + 1;
-        code = read_file(&e->files[i], &y->items[i], file, err);
-        for (size_t j = 0; j < i && !code; j++)
-            if (!strcmp(e->files[i].name, e->files[j].name))
-                code = fail_at(file, &y->items[i], err, "this file is listed twice");
+        if ((code = read_file(&e->files[i], &y->items[i], file, err))) break;
+        const int32_t first = *ls_map_at(&seen, ls_hash_name(f->name, strlen(f->name)), (int32_t)i);
+        if (first != (int32_t)i && !strcmp(f->name, e->files[first].name))
+            code = fail_at(file, &y->items[i], err, "this file is listed twice");
     }
+    ls_map_free(&seen);
     return code;
 }
 
@@ -245,7 +260,7 @@ static ls_code parse_file(ls_registry *r, const char *path, bool shipped, ls_err
     ls_buf text = {0};
     FILE *f = fopen(path, "re");
     if (!f) {
-        if (!shipped && errno == ENOENT) return LS_OK;
+        if (!shipped && ls_is_missing(errno)) return LS_OK;
         return ls_fail(err, LS_E_USAGE, "%s: %s", path, strerror(errno));
     }
     ls_code code = ls_read_all(&text, f, path, 2 << 20, err);
@@ -284,6 +299,7 @@ static void add_folders(ls_registry *r) {
     }
     if (d) closedir(d);
     if (r->n > first) qsort(r->entries + first, r->n - first, sizeof *r->entries, by_name);
+    index_from(r, first); // they have moved
     free(folder);
 }
 

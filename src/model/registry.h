@@ -3,6 +3,7 @@
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/map.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,7 +38,8 @@ typedef struct {
 
 typedef struct {
     ls_registry_entry **entries; // in the order of the files
-    size_t n;
+    size_t n, cap;
+    ls_map index; // hash of a name -> where it is in entries
 } ls_registry;
 
 // Adds the entries of one YAML text; an entry of an earlier text with the same name is replaced. LS_E_USAGE with

@@ -58,7 +58,8 @@ static ls_tokens *vocabulary(ls_report *r, uint64_t tokenizer) {
 // What does not make another way to decode.
 static bool is_incidental(const char *key) {
     static const char *const prefixes[] = {"trace.", "ui.", "prompt."};
-    static const char *const keys[] = {"decode.seed", "decode.max_tokens", "decode.stop", "model.name"};
+    static const char *const keys[] = {"decode.seed", "decode.max_tokens", "decode.stop", "model.name",
+                                       "model.offline"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (!strncmp(key, prefixes[i], strlen(prefixes[i]))) return true;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)

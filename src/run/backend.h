@@ -15,6 +15,7 @@ struct ls_backend {
     int32_t n_vocab, n_context, threads;
     bool exact; // a row's bits do not depend on the rest of the forward
     char device[32], dtype[16], kernel[128], version[48];
+    bool slow; // this dtype is far slower here than another would be, whatever the number of rows
     // calls; see lst.h for the meaning of each
     ls_code (*prefill)(ls_backend *b, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
                        ls_progress progress, void *ud, ls_err *err);
@@ -38,5 +39,8 @@ typedef struct {
     int32_t threads; // 0: the processors this process may use
     int32_t context; // tokens; 0: the model's, as far as memory allows
     ls_progress progress;
-    void *ud;
+    void (*note)(void *ud, const char *text); // what the user should know of the model on this machine; NULL: not told
+    // Asked within long forwards: true ends them (LS_E_CANCELLED), as if they had not begun. NULL: nothing does.
+    bool (*stop)(void *ud);
+    void *ud; // of these three
 } ls_backend_options;

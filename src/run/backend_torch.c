@@ -20,7 +20,7 @@
     X(model_close)                                                                                                     \
     X(session_new)                                                                                                     \
     X(session_free)                                                                                                    \
-    X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path) X(rewind) X(row_logits) X(timings) X(probe)
+    X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path) X(rewind) X(row_logits) X(timings) X(probe) X(watch)
 
 // One library a kind of device, so that a machine without a GPU loads nothing of CUDA.
 static const struct {
@@ -41,6 +41,8 @@ typedef struct {
     library lib;
     struct shared_model *shared;
     lst_session *session;
+    bool (*stop)(void *ud);
+    void *stop_ud;
 } torch_backend;
 
 static ls_code load_library(library *lib, int flavour, ls_err *err) {
@@ -134,6 +136,11 @@ static ls_code probe(ls_backend *base, float *layers, ls_err *err) {
     torch_backend *b = (torch_backend *)base;
     int code = b->lib.probe(b->session, layers);
     return code ? failed(b, code, err) : LS_OK;
+}
+
+static int relay_stop(void *ud) {
+    const torch_backend *b = ud;
+    return b->stop(b->stop_ud);
 }
 
 static int32_t length(const ls_backend *base) {
@@ -424,6 +431,11 @@ ls_code ls_backend_torch_open(ls_backend **out, const ls_checkpoint *c, const ls
     int failure = 0;
     if (!code && (failure = b->lib.session_new(&b->session, b->shared->model, b->base.n_context)) == 0)
         failure = b->lib.model_info(b->shared->model, &info);
+    if (!code && !failure && opt->stop) {
+        b->stop = opt->stop;
+        b->stop_ud = opt->ud;
+        failure = b->lib.watch(b->session, relay_stop, b);
+    }
     if (failure) code = failed(b, failure, err);
     if (code) {
         close_backend(&b->base);
@@ -432,6 +444,8 @@ ls_code ls_backend_torch_open(ls_backend **out, const ls_checkpoint *c, const ls
     b->base.n_vocab = c->hparams.n_vocab;
     b->base.threads = info.threads;
     b->base.exact = info.exact;
+    b->base.slow = *info.slow != 0;
+    if (b->base.slow && opt->note) opt->note(opt->ud, info.slow);
     snprintf(b->base.device, sizeof b->base.device, "%s", info.device);
     if (strcmp(info.weights, "auto"))
         snprintf(b->base.dtype, sizeof b->base.dtype, "%.6s %.8s", info.weights, info.dtype);

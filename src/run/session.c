@@ -516,6 +516,6 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
 ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err) {
     if (!s->active) return ls_fail(err, LS_E_USAGE, "no turn is active");
     ls_code code = decode_step(s, out, err);
-    if (code) s->active = false;
+    if (code && code != LS_E_CANCELLED) s->active = false; // a step that was cancelled did not happen
     return code;
 }

@@ -25,6 +25,7 @@ typedef struct {
     ls_stats stats;
     uint32_t turn;
     bool paused, active, waited;
+    bool holding;   // what runs now is needed whatever is stopped: only closing ends it
     int steps_left; // in pause: steps to run
     // the last turn, and who answers its prompt too
     size_t turn_context; // tokens before its output
@@ -137,9 +138,17 @@ static void keep(live *l, ls_trace *t) {
     ls_trace_close(before, NULL);
 }
 
+// Asked within forwards.
+static bool on_stop(void *ud) {
+    live *l = ud;
+    return l->holding ? ls_channel_closing(&l->c) : ls_channel_stopping(&l->c);
+}
+
 static ls_code start(live *l, ls_err *err) {
     ls_setup *s = &l->opt.setup;
     s->model.backend.progress = on_load;
+    s->model.backend.note = on_note;
+    s->model.backend.stop = on_stop;
     s->model.backend.ud = l;
     s->decode.note = on_note;
     s->decode.ud = l;
@@ -182,7 +191,9 @@ static void end_rival(live *l, ls_finish finish) {
     ls_session_free(l->rival);
     l->rival = NULL;
     send_rival(l, LS_RIVAL_ENDS, "", NULL, finish);
+    l->holding = true; // else the conversation would be lost
     if (ls_session_reload(l->session, on_reload, l, &err)) ls_channel_message(&l->c, true, err.msg);
+    l->holding = false;
     ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
 }
 
@@ -290,7 +301,9 @@ static void begin_turn(live *l, const char *text, int edited) {
 static void run_step(live *l, ls_step *step) {
     ls_err err = {0};
     if (ls_now_ns() - l->worked_ns > COLD_NS) ls_session_warm(l->session);
-    if (ls_session_step(l->session, step, &err)) {
+    const ls_code code = ls_session_step(l->session, step, &err);
+    if (code == LS_E_CANCELLED) return; // the command that asks for it waits, and ends the turn
+    if (code) {
         ls_channel_message(&l->c, true, err.msg);
         end_turn(l, LS_FINISH_ERROR);
         return;
@@ -312,7 +325,9 @@ static void run_step(live *l, ls_step *step) {
 
 static void run_rival(live *l, ls_step *step) {
     ls_err err = {0};
-    if (ls_session_step(l->rival, step, &err)) {
+    const ls_code code = ls_session_step(l->rival, step, &err);
+    if (code == LS_E_CANCELLED) return;
+    if (code) {
         ls_channel_message(&l->c, true, err.msg);
         end_rival(l, LS_FINISH_ERROR);
         return;
@@ -448,7 +463,9 @@ static void *decoder(void *ud) {
     live *l = ud;
     ls_err err = {0};
     ls_step *step = ls_malloc(sizeof *step);
+    l->holding = true;
     bool failed = start(l, &err) != LS_OK;
+    l->holding = false;
     if (failed) {
         ls_channel_message(&l->c, true, err.msg);
         ls_channel_status(&l->c, LS_STATE_FAILED, "failed", -1);

@@ -11,9 +11,10 @@ void ls_tokens_learn(ls_tokens *t, const ls_event *e) {
         const int32_t id = e->tokens.ids[i], from = i ? e->tokens.ends[i - 1] : 0;
         if (id < 0 || id > MOST_ID) continue;
         if (id >= t->n) {
-            t->p = ls_realloc(t->p, (size_t)(id + SPARE) * sizeof *t->p);
-            memset(t->p + t->n, 0, (size_t)(id + SPARE - t->n) * sizeof *t->p);
-            t->n = id + SPARE;
+            const int32_t n = 2 * t->n > id + SPARE && t->n <= MOST_ID / 2 ? 2 * t->n : id + SPARE;
+            t->p = ls_realloc(t->p, (size_t)n * sizeof *t->p);
+            memset(t->p + t->n, 0, (size_t)(n - t->n) * sizeof *t->p);
+            t->n = n;
         }
         free(t->p[id].bytes);
         t->p[id] = (ls_token){ls_strndup(e->tokens.bytes + from, (size_t)(e->tokens.ends[i] - from)),

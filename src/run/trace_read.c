@@ -1,5 +1,6 @@
 #include "run/trace_read.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -343,10 +344,13 @@ static ls_event *read_tokens(reading *g, const ls_json *doc) {
     e->tokens.ends = l.ends.p;
     e->tokens.bytes = l.bytes.p;
     e->tokens.special = ls_calloc(l.ids.n + 1, 1);
-    for (size_t i = 0; i < ls_json_size(special) && !g->code; i++) {
-        const int32_t id = item_int(g, special, i, "special", 0, g->r->header.n_vocab - 1);
-        for (size_t k = 0; k < l.ids.n; k++) e->tokens.special[k] |= l.ids.p[k] == id;
-    }
+    ls_map marked = {0};
+    for (size_t i = 0; i < ls_json_size(special) && !g->code; i++)
+        ls_map_put(&marked, (uint64_t)item_int(g, special, i, "special", 0, g->r->header.n_vocab - 1), 1);
+    int32_t is;
+    for (size_t k = 0; k < l.ids.n && marked.n; k++)
+        e->tokens.special[k] = ls_map_get(&marked, (uint64_t)l.ids.p[k], &is);
+    ls_map_free(&marked);
     return e;
 }
 

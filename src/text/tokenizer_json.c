@@ -20,7 +20,8 @@ typedef struct {
     double *scores;
     ls_str (*merges)[2];
     ls_added *added;
-    int32_t *added_at; // [n_tokens] index into added + 1; 0: none
+    int32_t *added_at;  // [n_tokens] index into added + 1; 0: none
+    ls_map by_spelling; // hash -> id, see id_of
     ls_buf charsmap;
     ls_err *err;
     ls_code code;
@@ -76,15 +77,24 @@ static void put_token(void *ud, const char *key, const ls_json *value) {
 }
 
 static int32_t id_of(const reader *r, ls_str s) {
-    for (size_t i = 0; i < r->parts.n_added && s.p; i++) {
-        const ls_str t = r->tokens[r->added[i].id];
-        if (t.n == s.n && !memcmp(t.p, s.p, s.n)) return r->added[i].id;
-    }
     int64_t id;
-    if (s.p && !r->unigram && ls_json_int(ls_json_get(r->vocab, s.p), &id)) return (int32_t)id;
-    for (size_t i = 0; i < r->parts.n_tokens && s.p && r->unigram; i++)
-        if (r->tokens[i].n == s.n && !memcmp(r->tokens[i].p, s.p, s.n)) return (int32_t)i;
-    return -1;
+    int32_t at;
+    if (!s.p) return -1;
+    if (ls_map_get(&r->by_spelling, ls_hash_name(s.p, s.n), &at)) {
+        const ls_str t = r->tokens[at];
+        if (t.n == s.n && !memcmp(t.p, s.p, s.n)) return at;
+    }
+    return !r->unigram && ls_json_int(ls_json_get(r->vocab, s.p), &id) ? (int32_t)id : -1;
+}
+
+// Added tokens by their spelling, the first of each; behind them the pieces of a Unigram model.
+static void index_spellings(reader *r) {
+    for (size_t i = 0; i < r->parts.n_added; i++) {
+        const ls_str t = r->tokens[r->added[i].id];
+        ls_map_at(&r->by_spelling, ls_hash_name(t.p, t.n), r->added[i].id);
+    }
+    for (size_t i = 0; i < r->parts.n_tokens && r->unigram; i++)
+        if (r->tokens[i].p) ls_map_at(&r->by_spelling, ls_hash_name(r->tokens[i].p, r->tokens[i].n), (int32_t)i);
 }
 
 static ls_code put_added(reader *r, const ls_json *t, int64_t id) {
@@ -398,6 +408,7 @@ static ls_code read_all(reader *r) {
     const ls_json *first = ls_json_get(r->doc, "pre_tokenizer");
     ls_code code = read_model(r);
     if (!code) code = read_tokens(r);
+    if (!code) index_spellings(r);
     if (!code && !r->unigram) code = read_merges(r);
     if (!code) code = read_normalizer(r, ls_json_get(r->doc, "normalizer"), 0);
     if (!code) code = read_pretokenizer(r, first, 0);
@@ -457,6 +468,7 @@ ls_code ls_tokenizer_json(ls_vocab **out, const char *text, size_t n, const char
         free(r.merges);
         free(r.added);
         free(r.added_at);
+        ls_map_free(&r.by_spelling);
         ls_buf_free(&r.charsmap);
     }
     ls_json_free(doc);

@@ -324,7 +324,7 @@ void ls_vocab_free(ls_vocab *v) {
     ls_trie_free(&v->kept);
     ls_trie_free(&v->plain);
     ls_trie_free(&v->normalized);
-    ls_ids_free(&v->ends);
+    ls_map_free(&v->ends);
     free(v->starts);
     free(v->special);
     free(v->types);
@@ -357,14 +357,13 @@ int32_t ls_vocab_eos(const ls_vocab *v) {
 }
 
 bool ls_vocab_is_end(const ls_vocab *v, int32_t id) {
-    for (size_t i = 0; i < v->ends.n; i++)
-        if (v->ends.p[i] == id) return true;
-    return false;
+    int32_t yes;
+    return ls_map_get(&v->ends, (uint64_t)id, &yes);
 }
 
 void ls_vocab_add_end(ls_vocab *v, int32_t id) {
     if (v->eos < 0 && id >= 0 && id < v->n) v->eos = id;
-    if (id >= 0 && id < v->n && !ls_vocab_is_end(v, id)) ls_ids_push(&v->ends, id);
+    if (id >= 0 && id < v->n) ls_map_put(&v->ends, (uint64_t)id, 1);
 }
 
 ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err) {

@@ -68,7 +68,7 @@ struct ls_vocab {
     ls_added *added;
     size_t n_added;
     ls_trie plain, normalized; // spelling -> index into added, in text as it came and as it was normalised
-    ls_ids ends;
+    ls_map ends;               // ids of the tokens that end a text
 };
 
 static inline uint64_t ls_pair_key(int32_t left, int32_t right) {

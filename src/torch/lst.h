@@ -1,5 +1,5 @@
-/* The C interface of the compute libraries, loaded with dlopen: libtorch plus our kernels, for the CPU (liblstorch.so) or
- * for GPUs (liblstorch_cuda.so).
+/* The C interface of the compute libraries, loaded with dlopen: libtorch plus our kernels, for the CPU (liblstorch.so)
+ * or for GPUs (liblstorch_cuda.so).
  *
  * Rules: C types only; no exception crosses; every fallible call returns 0 or a negative LST_E_ code and
  * lst_last_error() then holds one line for the calling thread (valid until that thread's next call).
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define LST_ABI_VERSION 3
+#define LST_ABI_VERSION 4
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one forward_tree */
 
@@ -76,7 +76,8 @@ typedef int (*lst_progress)(void *ud, const char *stage, double fraction);
 typedef struct {
     uint32_t size;
     const char *device; /* "auto" (the library's first), "cpu", "cuda", "cuda:1", ..: what the library is for */
-    /* On the CPU "auto", "f32", "i16", "i8" (matmul inputs as integers), "bf16"; on a GPU "auto", "bf16". All are exact. */
+    /* On the CPU "auto", "f32", "i16", "i8" (matmul inputs as integers), "bf16"; on a GPU "auto", "bf16". All are
+     * exact. */
     const char *dtype;
     /* How weights are kept: "auto" (as the file has them), or "f32", "bf16", "f16", "q8" (8 bits and a scale for 32),
      * "q4" (4 bits, a scale and a least value for 32). */
@@ -97,6 +98,7 @@ typedef struct {
     int32_t threads;
     int32_t exact; /* 1: a row's bits depend on its token, position and ancestors only */
     uint64_t weight_bytes;
+    char slow[160]; /* why this dtype is far slower here than another would be; "": it is not */
 } lst_model_info_t;
 
 /* How a token is chosen from a row's logits. temperature 0: argmax, ties to the lower id. Otherwise softmax of
@@ -156,6 +158,9 @@ int lst_row_top(lst_session *s, int32_t row, int32_t k, int32_t *ids, float *log
 int lst_row_logits(lst_session *s, int32_t row, float *logits);
 /* Commits rows of the last forward_tree: a path from the root, in order. The last one becomes row -1. */
 int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n);
+/* From now on stop is asked before every forward and, on the CPU, between its layers (a GPU's forward is one graph):
+ * anything but 0 ends the call with LST_E_CANCELLED, as if it had not been made. NULL: no longer. */
+int lst_watch(lst_session *s, int (*stop)(void *ud), void *ud);
 /* Forgets all but the first n committed tokens (row -1 is then unknown). */
 int lst_rewind(lst_session *s, int32_t n);
 typedef struct {

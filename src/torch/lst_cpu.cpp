@@ -83,6 +83,12 @@ struct CpuModel : lst_model {
         snprintf(info->dtype, sizeof info->dtype, "%s", arithmetic->dtype);
         snprintf(info->kernel, sizeof info->kernel, "%s, %s", kernels->name, arithmetic->kernel);
         snprintf(info->version, sizeof info->version, "libtorch %s", TORCH_VERSION);
+        const bool rounds = arithmetic->usual == LSK_ARITH_I8 || arithmetic->usual == LSK_ARITH_I16;
+        if (rounds && !kernels->fast_int)
+            snprintf(info->slow, sizeof info->slow,
+                     "dtype %s is slow on this CPU: its level (%s) has no integer dot products; --dtype f32 is many "
+                     "times as fast",
+                     arithmetic->dtype, kernels->name);
     }
     std::unique_ptr<lst::Engine> engine(int32_t n_context) override;
 };
@@ -126,6 +132,8 @@ struct CpuEngine : lst::Engine {
     Prepared xn_in, att_in, act_in;
     // set to find where a value that is not finite comes from: 2 * layer, + 1 after its feed-forward part
     bool searching = false;
+    // the layer before which the forward ended because it was to stop; -1: it was not
+    int32_t stopped = -1;
     std::atomic<int32_t> first_bad{INT32_MAX};
     int32_t rows_cap = 0, logit_rows_cap = 0;
     at::Tensor scratch; // [thread][...]
@@ -339,12 +347,14 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     const at::Tensor none;
     for (int layer = 0; layer < hp.n_layers; layer++) {
         const lst::Layer &l = m.layers[(size_t)layer];
+        if (s.stopped >= 0) return; // every thread sees what was written before the last barrier
         // rows that the last tree left behind go to their places beside the norm, where few rows leave threads idle
         const Range heads_to_move = share(hp.n_kv_heads, team.n - 1 - team.t, team.n);
         move_kv(s, layer, heads_to_move.from, heads_to_move.to);
         const lst::Layer *before = layer ? &m.layers[(size_t)layer - 1] : nullptr;
         add_norm(before ? &before->down : nullptr, before ? before->ffn_post_norm : none, l.attn_norm, l.qkv);
         probe(layer);
+        if (team.t == 0 && !s.searching && s.is_stopped()) s.stopped = layer + 1;
         stage++;
         team.linear(s, l.qkv, xn, s.xn_in, qkv, b.n);
         team.each([&](int t, int n) {
@@ -402,6 +412,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         });
         team.linear(s, l.down, f(s.act), s.act_in, tmp, b.n);
     }
+    if (s.stopped >= 0) return;
     const lst::Layer &last = m.layers.back();
     add_norm(&last.down, last.ffn_post_norm, m.output_norm, m.head);
     probe(hp.n_layers);
@@ -441,7 +452,13 @@ void run_block(CpuEngine &s, const Block &b) {
     }
 #pragma omp parallel num_threads(s.m->threads)
     forward(s, b, Team{omp_get_thread_num(), omp_get_num_threads()});
+    // A forward that ended early has written beyond the committed columns only, which the next one overwrites; but rows
+    // that were kept must be at their places in every layer, and those that it reached have moved them.
+    const bool ended_early = s.stopped >= 0;
+    for (int32_t layer = s.stopped; ended_early && layer < hp.n_layers; layer++) move_kv(s, layer, 0, hp.n_kv_heads);
+    s.stopped = -1;
     s.moves.clear();
+    if (ended_early) throw lst::cancelled();
 }
 
 // A logit of block b was not finite: runs it again to find the layer, and says so.

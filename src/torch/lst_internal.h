@@ -99,8 +99,13 @@ class Engine {
     virtual void logits(int32_t row, float *out) = 0; // all of them
     virtual void probe(float *layers) = 0;            // see lst_probe
     virtual double device_us() const { return NAN; }  // of the last forward
+    // see lst_watch
+    int (*stop)(void *ud) = nullptr;
+    void *stop_ud = nullptr;
+    bool is_stopped() const { return stop && stop(stop_ud); }
 };
 
+Error cancelled();
 // The error of a logit that is not finite. stage: 2 * layer, + 1 after its feed-forward part; INT32_MAX: none of them.
 Error bad_logit(int32_t stage);
 

@@ -251,6 +251,7 @@ LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
         info->threads = m->threads;
         info->exact = 1;
         info->weight_bytes = m->weight_bytes;
+        *info->slow = 0;
         m->info(info);
     });
 }

@@ -22,6 +22,10 @@ lst::Error lst::bad_logit(int32_t stage) {
                                 where + ": its weights are damaged or too large");
 }
 
+lst::Error lst::cancelled() {
+    return Error(LST_E_CANCELLED, "interrupted");
+}
+
 namespace {
 
 void check_tokens(const lst_session &s, const int32_t *tokens, int32_t n) {
@@ -50,6 +54,7 @@ void prefill(lst_session &s, const int32_t *tokens, int32_t n, const lst_samplin
         for (int32_t done = 0; done < n;) {
             if (progress && progress(ud, "prefill", (double)done / n))
                 throw lst::Error(LST_E_CANCELLED, "prefill was cancelled");
+            if (s.engine->is_stopped()) throw lst::cancelled();
             const int32_t rows = std::min(s.engine->prefill_rows(s.length), n - done);
             lst_row row;
             const bool all = done + rows == n;
@@ -82,6 +87,7 @@ void forward_tree(lst_session &s, const int32_t *tokens, const int32_t *parents,
             throw lst::Error(LST_E_ARG,
                              "a tree node lies beyond the context of " + std::to_string(s.n_context) + " tokens");
     }
+    if (s.engine->is_stopped()) throw lst::cancelled();
     const auto start = std::chrono::steady_clock::now();
     s.engine->forward(s.length, tokens, parents, s.depth.data(), n, sampling, s.last_known, rows);
     s.total_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
@@ -159,6 +165,13 @@ LST_API int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n) {
 
 LST_API int lst_probe(lst_session *s, float *layers) {
     return lst::guard([&] { s->engine->probe(layers); });
+}
+
+LST_API int lst_watch(lst_session *s, int (*stop)(void *ud), void *ud) {
+    return lst::guard([&] {
+        s->engine->stop = stop;
+        s->engine->stop_ud = ud;
+    });
 }
 
 LST_API int lst_timings(const lst_session *s, lst_timing *out) {

@@ -1,12 +1,24 @@
 """What files and machines do to the program: damaged recordings, very large inputs, refused networks, homes that are none."""
+import contextlib
+import http.server
+import importlib.machinery
+import importlib.util
+import io
 import json
 import os
+import pty
+import re
+import resource
+import select
+import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
-from program import ENV, PROGRAM, run
+from program import ENV, MODEL, PROGRAM, ROOT, needs_model, run
 
 SCRIPT = ["--model", "script", "--max-tokens", "40", "--temperature", "0.7", "--seed", "3"]
 
@@ -141,6 +153,308 @@ class DamagedRecordings(unittest.TestCase):
             record(trace)
             r = run("replay", trace, "--paused", "--cast", d + "/x.cast", timeout=30)
             self.assertEqual((r.returncode, r.stderr.count("\n")), (2, 1), r.stderr)
+
+
+def processor_seconds(*args, **kw):
+    """What a run takes of a processor: the same on a busy machine."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    r = run(*args, timeout=600, **kw)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return r, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def load_fetch():
+    path = os.path.join(ROOT, "models", "fetch")
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("fetch", importlib.machinery.SourceFileLoader("fetch", path)))
+    module.__spec__.loader.exec_module(module)
+    return module
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    """Answers every request with the same bytes, and counts them."""
+    answer = b""
+    asked = 0
+
+    def do_GET(self):
+        type(self).asked += 1
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.answer)))
+        self.end_headers()
+        self.wfile.write(self.answer)
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def hub(answer):
+    handler = type("Handler", (Hub,), {"answer": answer, "asked": 0})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield handler, f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
+          "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 300, "max_position_embeddings": 512,
+          "rms_norm_eps": 1e-5, "rope_theta": 10000.0}
+
+
+class ManyOfThem(unittest.TestCase):
+    """Readers take time in proportion to what they read. Each bound is ten times what it takes, or more, and a small part of
+    what comparing each with each takes."""
+
+    def test_keys_of_a_configuration(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "c.yaml")
+            write(path, b"".join(b"k%d: 1\n" % i for i in range(90000)))
+            r, seconds = processor_seconds("config", "show", "--config", path)
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (2, 1))
+            self.assertIn(f"{path}:1:1: unknown", r.stderr)
+            self.assertLess(seconds, 3)
+            write(path, b"".join(b"k%d: 1\n" % i for i in range(80000)) + b"k7: 2\n")
+            r = run("config", "show", "--config", path)
+            self.assertEqual((r.returncode, r.stderr), (2, f"logitspec: {path}:80001:1: this key occurs twice\n"))
+
+    def test_entries_of_a_registry(self):
+        with tempfile.TemporaryDirectory() as d:
+            os.mkdir(os.path.join(d, "logitspec"))
+            write(os.path.join(d, "logitspec", "models.yaml"),
+                  b"".join(b"m%d:\n  from: path\n  path: /x\n" % i for i in range(20000)) +
+                  b"".join(b"a%d:\n  alias: m%d\n" % (i, i) for i in range(19000)))
+            r, seconds = processor_seconds("models", "info", "a18999", env={"XDG_CONFIG_HOME": d})
+            self.assertEqual((r.returncode, r.stderr), (1, "logitspec: %s/logitspec/models.yaml:56998:1: '/x' is not there\n" % d))
+            self.assertLess(seconds, 3)
+            write(os.path.join(d, "logitspec", "models.yaml"),
+                  b"m:\n  from: huggingface\n  repository: o/r\n  revision: main\n  files:\n" +
+                  b"".join(b"  - name: f%d\n" % i for i in range(50000)))
+            r, seconds = processor_seconds("models", "info", "m", env={"XDG_CONFIG_HOME": d})
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
+            self.assertLess(seconds, 3)
+
+    def test_folders_among_the_models(self):
+        with tempfile.TemporaryDirectory() as d:
+            for i in range(40000):
+                os.mkdir(os.path.join(d, f"m{i}"))
+            r, seconds = processor_seconds("models", "info", "nowhere", env={"LOGITSPEC_MODELS": d})
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
+            self.assertLess(seconds, 5)
+
+    def test_files_of_a_model_in_pieces(self):
+        with tempfile.TemporaryDirectory() as d:
+            with open(os.path.join(d, "config.json"), "w", encoding="utf-8") as f:
+                json.dump(CONFIG, f)
+            with open(os.path.join(d, "model.safetensors.index.json"), "w", encoding="utf-8") as f:
+                json.dump({"weight_map": {f"t{i}": f"file-{i}.safetensors" for i in range(200000)}}, f)
+            r, seconds = processor_seconds("models", "info", d)
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
+            self.assertIn("file-0.safetensors: No such file", r.stderr)
+            self.assertLess(seconds, 5)
+
+    def test_special_tokens_of_a_recording(self):
+        with tempfile.TemporaryDirectory() as d:
+            trace, n = os.path.join(d, "t.jsonl"), 200000
+            lines = record(trace)
+            header = json.loads(lines[0])
+            header["model"]["vocab"] = 1 << 24
+            many = {"type": "tokens", "bytes": {str(1000 + i): "YQ==" for i in range(n)}, "special": [1000 + i for i in range(n)]}
+            write(trace, json.dumps(header).encode() + b"\n" + json.dumps(many).encode() + b"\n" + b"".join(lines[1:]))
+            r, seconds = processor_seconds("export", trace, "-o", os.path.join(d, "x.json"))
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            self.assertLess(seconds, 5)
+
+    def test_files_of_a_repository(self):
+        fetch = load_fetch()
+        answer = {"sha": "0" * 40, "siblings": [{"rfilename": f"file-{i}", "size": 1, "blobId": "0" * 40} for i in range(100000)]}
+        with hub(json.dumps(answer).encode()) as (_, url), patched_environment(HF_ENDPOINT=url):
+            start = time.process_time()
+            _, _, files = fetch.Hub("o/r").resolve("main")
+            self.assertLess(time.process_time() - start, 10)
+        self.assertEqual(len(files), 100000)
+        pins = [{"name": f"file-{i}", "size": 1, "sha256": "1" * 64} for i in range(20000)]
+        start = time.process_time()
+        fetch.compare_pins(files, pins, "here")
+        self.assertLess(time.process_time() - start, 3)
+        self.assertEqual(files[19999]["sha256"], "1" * 64)
+        with self.assertRaisesRegex(fetch.Failed, "the registry pins"):
+            fetch.compare_pins(files, [{"name": "file-5", "size": 2, "sha256": "1" * 64}], "here")
+
+
+@contextlib.contextmanager
+def patched_environment(**values):
+    before = {k: os.environ.get(k) for k in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for k, v in before.items():
+            if v is None:
+                del os.environ[k]
+            else:
+                os.environ[k] = v
+
+
+class Nested(unittest.TestCase):
+    def test_an_answer_that_is_nested_without_end(self):
+        with tempfile.TemporaryDirectory() as d, hub(b'{"sha":' + b"[" * 200000) as (handler, url):
+            r = run("models", "fetch", "hf:o/r", env={"HF_ENDPOINT": url, "LOGITSPEC_MODELS": d})
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1), r.stderr)
+            self.assertIn("not the answer of a Hugging Face server", r.stderr)
+            self.assertGreater(handler.asked, 0)
+
+    def test_a_lock_that_is_nested_without_end(self):
+        with tempfile.TemporaryDirectory() as d:
+            os.mkdir(os.path.join(d, "o--r"))
+            write(os.path.join(d, "o--r", "logitspec.lock.part"), b"[" * 200000)
+            r = run("models", "fetch", "hf:o/r", env={"LOGITSPEC_MODELS": d, "HF_ENDPOINT": "http://127.0.0.1:9"})
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1), r.stderr)
+            self.assertIn("damaged; delete it", r.stderr)
+
+
+class Homeless(unittest.TestCase):
+    def test_a_home_that_is_no_folder(self):
+        with tempfile.TemporaryDirectory() as d:
+            script = os.path.join(d, "keys")
+            write(script, b"wait READY\ntype hello\nkey Enter\nwait 40 tokens\nwait READY\nkey Esc Q\n")
+            env = {"HOME": "/dev/null", "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": "", "XDG_STATE_HOME": "", "XDG_DATA_HOME": ""}
+            for args in (["generate", *SCRIPT, "--prompt", "Hi", "-q"], ["chat", *SCRIPT, "--script", script], ["config", "show"],
+                         ["models", "list"], ["tokenize", "--model", "script", "--prompt", "a"], ["demo"], ["doctor"]):
+                r = run(*args, env=env)
+                self.assertEqual((r.returncode, r.stderr), (0, ""), args)
+            r = run("models", "fetch", "hf:o/r", "--offline", env=env)
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1), r.stderr)
+
+
+class Terminal:
+    """The screen as a job of a shell that is told when it stops; what it writes is kept."""
+
+    def __init__(self, *args):
+        command = " ".join([PROGRAM, *args])
+        self.pid, self.fd = pty.fork()
+        if not self.pid:
+            os.environ.clear()
+            os.environ.update(ENV, TERM="xterm-256color", COLUMNS="80", LINES="24")
+            os.execvp("bash", ["bash", "--norc", "-c", f"set -m; {command}; while [ $? -gt 128 ]; do echo; echo STOPPED; read x; fg; done; echo ENDED"])
+        self.output = b""
+
+    def wait(self, condition, what, seconds=60):
+        end = time.monotonic() + seconds
+        while not condition(self.output):
+            if time.monotonic() > end:
+                raise AssertionError(f"{what}; the terminal got {self.output[-2000:]!r}")
+            if select.select([self.fd], [], [], 0.1)[0]:
+                with contextlib.suppress(OSError):
+                    self.output += os.read(self.fd, 1 << 16)
+
+    def job(self):
+        text = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(self.pid)], capture_output=True, text=True, check=True).stdout
+        return int(re.search(r"(\d+) logitspec", text)[1])
+
+    def send(self, text):
+        os.write(self.fd, text)
+
+    def close(self):
+        for pid in [self.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, AttributeError, TypeError):
+            os.kill(self.job(), signal.SIGKILL)
+        os.close(self.fd)
+        os.waitpid(self.pid, 0)
+
+
+class Stopping(unittest.TestCase):
+    ON, OFF = b"\x1b[?2004h", b"\x1b[?2004l"
+
+    def pastes(self, output):
+        return output.rfind(self.ON) > output.rfind(self.OFF)
+
+    def stop_and_go_on(self, how, sends_off):
+        t = Terminal(*SCRIPT)
+        try:
+            t.wait(lambda o: b"READY" in o and self.pastes(o), "it never started")
+            job = t.job()
+            for _ in range(2):
+                t.output = b""
+                how(t, job)
+                t.wait(lambda o: b"STOPPED" in o, "it did not stop")
+                if sends_off:
+                    before = t.output[:t.output.rfind(b"STOPPED")]
+                    self.assertIn(self.OFF, before)
+                    self.assertFalse(self.pastes(before), before)
+                t.output = b""
+                t.send(b"\n")
+                t.wait(lambda o: self.ON in o and b"READY" in o, "pastes are not bracketed again")
+                self.assertTrue(self.pastes(t.output))
+            # what is pasted arrives as one text: an end of line does not send it
+            t.send(self.ON.replace(b"?2004h", b"200~") + b"one\rtwo" + b"\x1b[201~")
+            t.wait(lambda o: b"two" in o, "the paste did not arrive")
+            t.send(b"\x03")
+            t.wait(lambda o: b"ENDED" in o or b"STOPPED" in o, "it did not end")
+        finally:
+            t.close()
+
+    def test_stopped_by_a_key(self):
+        self.stop_and_go_on(lambda t, job: t.send(b"\x1a"), True)
+
+    def test_stopped_from_outside(self):
+        self.stop_and_go_on(lambda t, job: os.kill(job, signal.SIGTSTP), True)
+
+    def test_stopped_without_being_asked(self):
+        self.stop_and_go_on(lambda t, job: os.kill(job, signal.SIGSTOP), False)
+
+
+@needs_model
+class Slow(unittest.TestCase):
+    """A level without integer dot products, asked for integers."""
+
+    def env(self, d):
+        return {"LOGITSPEC_CPU": "avx2", "XDG_CACHE_HOME": d}
+
+    def test_it_says_so_and_begins_at_once(self):
+        with tempfile.TemporaryDirectory() as d:
+            r, seconds = processor_seconds("generate", "--dtype", "i8", "--prompt", "a", "--raw", "--max-tokens", "3", env=self.env(d))
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertIn("dtype i8 is slow on this CPU: its level (avx2)", r.stderr)
+            self.assertLess(seconds, 40)  # measuring all sizes takes minutes
+            self.assertEqual(sum(len(files) for _, _, files in os.walk(d)), 0)  # what was not measured is not kept
+            r = run("generate", "--dtype", "i8", "--prompt", "a", "--raw", "--max-tokens", "2", "-q", env=self.env(d))
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+
+    def test_a_signal_is_heard_within_a_forward(self):
+        with tempfile.TemporaryDirectory() as d:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                p = subprocess.Popen([PROGRAM, "generate", "--dtype", "i8", "--threads", "1", "--raw", "--prompt", "one two three " * 100],
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**ENV, **self.env(d)}, text=True)
+                try:
+                    while "prefill" not in (line := p.stderr.readline()):
+                        self.assertTrue(line, "it ended before it read the prompt")
+                    at_signal = used = cpu_of(p.pid)
+                    p.send_signal(number)
+                    while p.poll() is None:
+                        used = cpu_of(p.pid) or used
+                        time.sleep(0.02)
+                    _, said = p.communicate(timeout=60)
+                finally:
+                    p.kill()
+                self.assertEqual(p.returncode, -signal.SIGTERM if number == signal.SIGTERM else 130)
+                self.assertIn("interrupted", said)
+                self.assertLess(used - at_signal, 5)  # of a block of the prompt, which takes 15 s and more
+
+
+def cpu_of(pid):
+    """Seconds of a processor that it has used; None: it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+            fields = f.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@
     X(lst_model_info)                                                                                                  \
     X(lst_model_close)                                                                                                 \
     X(lst_session_new)                                                                                                 \
-    X(lst_session_free) X(lst_prefill) X(lst_forward_tree) X(lst_row_logits) X(lst_keep_path) X(lst_last_error)
+    X(lst_session_free)                                                                                                \
+    X(lst_prefill) X(lst_forward_tree) X(lst_row_logits) X(lst_keep_path) X(lst_last_error) X(lst_watch) X(lst_length)
 #define POINTER(name) static __typeof__(&name) p_##name;
 CALLS(POINTER)
 
@@ -358,12 +359,97 @@ static void a_full_gpu_is_an_error_that_leaves_the_session(void **state) {
     free_weights(w);
 }
 
+static int count_down(void *left) {
+    return --*(int *)left < 0;
+}
+
+// The session after a call that was ended at any of its layers is the session before it: also rows that were kept, and
+// wait to be moved to their places, are there.
+static void check_cancel(const weights *w) {
+    enum { CONTEXT_LEN = 40, ROWS = 12, MORE = 200 }; // more: two blocks on the CPU
+    static const int32_t parents[ROWS] = {-1, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10}, kept[] = {0, 2, 4, 6, 8, 10};
+    enum { KEPT = sizeof kept / sizeof *kept };
+    int32_t context[CONTEXT_LEN], tokens[ROWS], more[MORE];
+    static float want[ROWS][VOCAB], got[VOCAB];
+    lst_row rows[ROWS], last;
+    for (int i = 0; i < CONTEXT_LEN; i++) context[i] = (int32_t)rnd_int(VOCAB);
+    for (int i = 0; i < ROWS; i++) tokens[i] = (int32_t)rnd_int(VOCAB);
+    for (int i = 0; i < MORE; i++) more[i] = (int32_t)rnd_int(VOCAB);
+    int cancelled = 0;
+    for (int reads = 0; reads < 2; reads++)                     // what is cancelled: a forward over a tree, or reading
+        for (int asks = -1, more_left = 1; more_left; asks++) { // -1: nothing is cancelled
+            engine e;
+            int left = asks;
+            assert_true(open_engine(&e, w, NULL, "auto", 2));
+            assert_int_equal(p_lst_prefill(e.s, context, CONTEXT_LEN, &greedy, NULL, NULL, NULL), LST_OK);
+            assert_int_equal(p_lst_forward_tree(e.s, tokens, parents, ROWS, &greedy, rows), LST_OK);
+            assert_int_equal(p_lst_keep_path(e.s, kept, KEPT), LST_OK);
+            if (asks >= 0) {
+                assert_int_equal(p_lst_watch(e.s, count_down, &left), LST_OK);
+                const int code = reads ? p_lst_prefill(e.s, more, MORE, &greedy, &last, NULL, NULL)
+                                       : p_lst_forward_tree(e.s, more, parents, ROWS, &greedy, rows);
+                more_left = code == LST_E_CANCELLED;
+                if (!more_left) assert_int_equal(code, LST_OK);
+                cancelled += more_left;
+                assert_int_equal(p_lst_watch(e.s, NULL, NULL), LST_OK);
+                if (more_left) assert_int_equal(p_lst_length(e.s), CONTEXT_LEN + KEPT);
+            }
+            for (int i = 0; i < ROWS && more_left; i++) {
+                if (!i) assert_int_equal(p_lst_forward_tree(e.s, tokens, parents, ROWS, &greedy, rows), LST_OK);
+                assert_int_equal(p_lst_row_logits(e.s, i, got), LST_OK);
+                if (asks < 0) memcpy(want[i], got, sizeof got);
+                else assert_memory_equal(got, want[i], sizeof got);
+            }
+            close_engine(&e);
+        }
+    // before each forward, and on the CPU between its layers: one over the tree, two of reading
+    assert_int_equal(cancelled, !strcmp(device, "cpu") ? 3 * (1 + LAYERS) : cancelled);
+    assert_true(cancelled >= 2);
+}
+
+static void a_cancelled_forward_leaves_the_session(void **state) {
+    (void)state;
+    weights *w = random_weights(8);
+    for (int gpu = 0; gpu < 2; gpu++) {
+        if (gpu) use_gpu();
+        else use_cpu();
+        need_library();
+        check_cancel(w);
+    }
+    free_weights(w);
+}
+
+static void a_level_without_integer_dot_products_says_so(void **state) {
+    (void)state;
+    use_cpu();
+    need_library();
+    static const struct {
+        const char *level, *dtype;
+        bool slow;
+    } cases[] = {{"portable", "i8", true},    {"portable", "i16", true}, {"portable", "auto", false},
+                 {"portable", "bf16", false}, {"avx2", "i8", true},      {"avx2", "f32", false},
+                 {"avx512vnni", "i8", false}};
+    weights *w = random_weights(3);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        engine e;
+        lst_model_info_t info = {.size = sizeof info};
+        if (!open_engine(&e, w, cases[i].level, cases[i].dtype, 1)) continue;
+        assert_int_equal(p_lst_model_info(e.m, &info), LST_OK);
+        assert_int_equal(*info.slow != 0, cases[i].slow);
+        assert_true(!cases[i].slow || strstr(info.slow, cases[i].level));
+        close_engine(&e);
+    }
+    free_weights(w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_do_not_depend_on_their_company),
         cmocka_unit_test(nor_on_a_gpu),
         cmocka_unit_test(a_bad_logit_names_its_layer),
         cmocka_unit_test(a_full_gpu_is_an_error_that_leaves_the_session),
+        cmocka_unit_test(a_cancelled_forward_leaves_the_session),
+        cmocka_unit_test(a_level_without_integer_dot_products_says_so),
     };
     return cmocka_run_group_tests_name("lst", tests, NULL, NULL);
 }

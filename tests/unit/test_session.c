@@ -446,6 +446,84 @@ static void costs_are_kept_for_the_next_run(void **state) {
     free(old);
 }
 
+// A backend that counts the rows that it is asked for, and can end a forward as one that was interrupted does.
+static ls_code (*real_forward)(ls_backend *b, const int32_t *ids, const int32_t *parents, int32_t n,
+                               const lst_sampling *s, lst_row *rows, ls_err *err);
+static int forwards, most_rows, cancel_at;
+
+static ls_code counted_forward(ls_backend *b, const int32_t *ids, const int32_t *parents, int32_t n,
+                               const lst_sampling *s, lst_row *rows, ls_err *err) {
+    if (n > most_rows) most_rows = n;
+    if (++forwards == cancel_at) return ls_fail(err, LS_E_CANCELLED, "interrupted");
+    return real_forward(b, ids, parents, n, s, rows, err);
+}
+
+static void watch_forwards(bool on) {
+    ls_backend *b = model.backend;
+    if (on) real_forward = b->forward_tree;
+    b->forward_tree = on ? counted_forward : real_forward;
+    forwards = most_rows = cancel_at = 0;
+}
+
+static void a_slow_backend_is_measured_briefly(void **state) {
+    (void)state;
+    ls_err err = {0};
+    ls_cost_curve z;
+    watch_forwards(true);
+    model.backend->slow = true;
+    assert_int_equal(model.backend->rewind(model.backend, 0, &err), LS_OK);
+    assert_int_equal(ls_costs_get(&z, &model, false, NULL, NULL, &err), LS_OK);
+    assert_true(forwards <= 3 && most_rows <= 4);
+    assert_int_equal(model.backend->length(model.backend), 0);
+    for (int i = 0; i < LS_COST_SIZES; i++) assert_true(z.base_ms[i] > 0 && (!i || z.base_ms[i] >= z.base_ms[i - 1]));
+    forwards = 0;
+    assert_int_equal(ls_costs_get(&z, &model, true, NULL, NULL, &err), LS_OK); // asked for: all of it
+    assert_true(forwards > 20 && most_rows == 64);
+    model.backend->slow = false;
+    watch_forwards(false);
+}
+
+// Wherever a step is interrupted, it did not happen: the turn goes on to the same text, step by step the same.
+static void a_cancelled_step_did_not_happen(void **state) {
+    (void)state;
+    static const char *const methods[] = {"ar", "logitspec", "logitspec-paper", "lookahead", "recycle", "suffix"};
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        const ls_decode_options o = {.method = methods[m], .max_tokens = 60, .budget = 8, .sampling = {.top_p = 1}};
+        result want = run("One fish, two fish. One", o);
+        ls_err err = {0};
+        ls_session *s;
+        ls_ids ids = {0};
+        ls_step *step = malloc(sizeof *step);
+        assert_int_equal(model.backend->rewind(model.backend, 0, NULL), LS_OK);
+        assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
+        assert_int_equal(ls_encode(model.vocab, "One fish, two fish. One", 23, true, &ids, &err), LS_OK);
+        assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
+        watch_forwards(true);
+        int cancelled = 0, steps = 0;
+        do {
+            const size_t before = ls_session_output(s)->n;
+            cancel_at = forwards + 1 + steps++ % 2; // the probe of plain decoding too
+            const ls_code code = ls_session_step(s, step, &err);
+            cancel_at = 0;
+            if (code) {
+                assert_int_equal(code, LS_E_CANCELLED);
+                assert_int_equal(ls_session_output(s)->n, before);
+                assert_int_equal(model.backend->length(model.backend), (int32_t)ls_session_context(s)->n);
+                cancelled++;
+                assert_int_equal(ls_session_step(s, step, &err), LS_OK);
+            }
+        } while (!step->finish);
+        watch_forwards(false);
+        assert_true(cancelled > 3);
+        assert_int_equal(ls_session_output(s)->n, want.out.n);
+        assert_memory_equal(ls_session_output(s)->p, want.out.p, want.out.n * sizeof *want.out.p);
+        ls_session_free(s);
+        ls_ids_free(&ids);
+        free(step);
+        drop(&want);
+    }
+}
+
 static void plain_decoding_is_never_slower_than_steps(void **state) {
     (void)state;
     ls_ar_cost a = {.us = 100}; // the probes met a busy moment
@@ -522,6 +600,8 @@ int main(void) {
         cmocka_unit_test(a_second_turn_continues_the_first),
         cmocka_unit_test(turns_can_be_taken_back),
         cmocka_unit_test(costs_are_kept_for_the_next_run),
+        cmocka_unit_test(a_slow_backend_is_measured_briefly),
+        cmocka_unit_test(a_cancelled_step_did_not_happen),
         cmocka_unit_test(suites_are_read_line_by_line),
         cmocka_unit_test(plain_decoding_is_never_slower_than_steps),
     };

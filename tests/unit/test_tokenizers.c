@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 #define FOLDER "tests/vectors/tokenizers/"
@@ -404,9 +405,39 @@ static void long_text_in_linear_time(void **state) { // one piece of a megabyte
     }
 }
 
+// Lists that a file holds are read in time that is proportional to them, not to their square.
+static void long_lists_are_read_at_once(void **state) {
+    (void)state;
+    enum { MANY = 60000 };
+    ls_buf text = {0}, config = {0};
+    ls_err err = {0};
+    ls_vocab *v = NULL;
+    ls_buf_str(&text,
+               "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]},\"pre_tokenizer\":{\"type\":"
+               "\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true},\"added_tokens\":[");
+    ls_buf_str(&config, "{\"additional_special_tokens\":[");
+    for (int i = 0; i < MANY; i++) {
+        ls_buf_fmt(&text, "%s{\"id\":%d,\"content\":\"<t%d>\",\"special\":true}", i ? "," : "", i + 2, i);
+        ls_buf_fmt(&config, "%s\"<t%d>\"", i ? "," : "", MANY - 1 - i);
+    }
+    ls_buf_str(&text, "]}");
+    ls_buf_str(&config, "]}");
+    const clock_t start = clock(); // of the processor
+    if (ls_tokenizer_json(&v, text.p, text.n, config.p, config.n, &err)) fail_msg("%s", err.msg);
+    assert_int_equal(ls_vocab_size(v), MANY + 2);
+    for (int i = 0; i < ls_vocab_size(v); i++) ls_vocab_add_end(v, i);
+    for (int i = 0; i < ls_vocab_size(v); i++) assert_true(ls_vocab_is_end(v, i));
+    assert_false(ls_vocab_is_end(v, -1) || ls_vocab_is_end(v, MANY + 2));
+    assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 3);
+    ls_vocab_free(v);
+    ls_buf_free(&text);
+    ls_buf_free(&config);
+}
+
 int main(int argc, char **argv) {
     if (argc == 3 && !strcmp(argv[1], "encode")) return encode_lines(argv[2]);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_lists_are_read_at_once),
         cmocka_unit_test(ids_equal_the_reference),
         cmocka_unit_test(parts_are_one_text),
         cmocka_unit_test(configurations_are_believed),

@@ -4,6 +4,7 @@
 #include "base/lines.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "base/visible.h"
 #include "ui/cast.h"
 #include "ui/demo.h"
 #include "ui/picture.h"

@@ -1,6 +1,7 @@
 // `export TRACE... -o FILE`: recordings in other programs' formats.
 #include "report/export.h"
 #include "base/file.h"
+#include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "ui/cast.h"

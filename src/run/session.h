@@ -40,7 +40,8 @@ ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommi
 ls_code ls_session_reload(ls_session *s, ls_progress progress, void *ud, ls_err *err);
 // A forward that changes nothing, so that a step after a long pause is not timed with cold caches and sleeping threads.
 void ls_session_warm(ls_session *s);
-// One decode step of the current turn into *out (finish is set on the last). After an error the turn is over.
+// One decode step of the current turn into *out (finish is set on the last). After an error the turn is over; a step
+// that was cancelled (LS_E_CANCELLED) did not happen, and the turn goes on with the next.
 ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err);
 // Takes effect from the next step. LS_E_USAGE if the method is unknown.
 ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err);

@@ -234,7 +234,7 @@ class ManyOfThem(unittest.TestCase):
                   b"m:\n  from: huggingface\n  repository: o/r\n  revision: main\n  files:\n" +
                   b"".join(b"  - name: f%d\n" % i for i in range(50000)))
             r, seconds = processor_seconds("models", "info", "m", env={"XDG_CONFIG_HOME": d})
-            self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
             self.assertLess(seconds, 3)
 
     def test_folders_among_the_models(self):

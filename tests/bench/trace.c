@@ -79,7 +79,7 @@ int main(int argc, char **argv) {
     const ls_decode_options o = {.method = "ar", .max_tokens = 1, .sampling = {.top_p = 1}};
     ls_trace *t;
     if (ls_model_load(&model, &(ls_model_options){.name = "script"}, &err) ||
-        ls_session_new(&session, &model, &o, &err) || ls_trace_open(&t, "/dev/null", LS_LEVEL_FULL, &err))
+        ls_session_new(&session, &model, &o, &err) || ls_trace_open(&t, "/dev/null", LS_LEVEL_FULL, NULL, NULL, &err))
         fail(&err);
     ls_trace_begin(t, &model, session, &o, NULL, 0, "", 0);
     const uint64_t start = ls_now_ns();
@@ -91,9 +91,8 @@ int main(int argc, char **argv) {
     ls_model_free(&model);
     printf("{\"files\":%d,\"steps\":%zu,\"rows_per_step\":%.1f,\"kb_per_step\":%.2f,\"write_us_per_step\":%.1f,"
            "\"read_mb_per_s\":%.0f,\"index_mb_per_s\":%.0f,\"access_ms_worst_of_%d\":%.2f}\n",
-           argc - 1, n, (double)rows / (double)n, (double)bytes / 1e3 / (double)n,
-           write_us / ROUNDS / (double)n, (double)bytes / read_us, (double)bytes / pass_us, TRIES,
-           access_us / 1e3);
+           argc - 1, n, (double)rows / (double)n, (double)bytes / 1e3 / (double)n, write_us / ROUNDS / (double)n,
+           (double)bytes / read_us, (double)bytes / pass_us, TRIES, access_us / 1e3);
     for (size_t i = 0; i < n; i++) free(steps[i]);
     return 0;
 }

@@ -156,7 +156,7 @@ class Generate(unittest.TestCase):
             p = subprocess.run([PROGRAM, "generate", *SCRIPT, "--prompt", "x", "-q"], stdout=full, stderr=subprocess.PIPE, env=ENV,
                                text=True, timeout=60, check=False)
         self.assertEqual(p.returncode, 1)
-        self.assertEqual(p.stderr, "logitspec: cannot write to standard output: No space left on device\n")
+        self.assertEqual(p.stderr, "logitspec: cannot write to standard output: the disk is full\n")
 
 
 class BadInput(unittest.TestCase):

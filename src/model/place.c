@@ -93,7 +93,10 @@ static bool read_lock(ls_model_place *p) {
         }
         for (size_t i = 0; i < n_wanted && ok; i++) ok = (p->wanted[i] = text_of(ls_json_at(wanted, i))) != NULL;
     }
-    if (!ok) snprintf(p->problem, sizeof p->problem, "%.300s is damaged: delete it and fetch again", path);
+    if (!ok) {
+        snprintf(p->problem, sizeof p->problem, "%.300s is damaged: delete it and fetch again", path);
+        while (p->n_files) free(p->files[--p->n_files].name); // a name may be missing, or lead elsewhere
+    }
     ls_json_free(doc);
     ls_buf_free(&text);
     free(path);

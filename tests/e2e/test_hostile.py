@@ -212,14 +212,14 @@ class Hostile(unittest.TestCase):
         self.runs += 1
         t = Terminal(args, {**self.env, **(env or {})})
         t.read(until)
+        film = b""
         for wait, press in keys:
             t.read(wait, redraw=True)
-            t.data, seen = b"", t.data
-            self.clean_film(seen.rpartition(b"\x1b")[0], args)  # the rest of a sequence may be on its way
+            film, t.data = film + t.data, b""
             t.keys(press)
         t.keys("\x03")  # Ctrl-C: quit at once
         t.close()
-        self.clean_film(t.data, args)
+        self.clean_film(film + t.data, args)
 
     def artefact(self, path, kind):
         with open(path, "rb") as f:

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/yaml.h"
+#include "spec/knobs.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -97,6 +98,23 @@ static ls_code read_note(ls_demo *d, const ls_yaml *y, ls_err *err) {
     return code;
 }
 
+// A demo may come from anyone: it records nothing and has no method keep its memory in a file.
+static ls_code read_settings(ls_demo *d, ls_yaml *y, ls_err *err) {
+    static const char what[] = "a demo names no trace and no method's file: set those in your own configuration";
+    if (y->kind != LS_YAML_MAPPING) return wrong(d, y, err, "settings are keys as in a configuration file");
+    for (size_t n = 0; n < ls_knob_count(); n++) {
+        const ls_knob *k = ls_knob_at(n);
+        const char *dot = strchr(k->key, '.');
+        char *section = ls_strndup(k->key, (size_t)(dot - k->key));
+        const ls_yaml *file = k->kind == LS_KNOB_FILE ? ls_yaml_get(ls_yaml_get(y, section), dot + 1) : NULL;
+        free(section);
+        if (file) return wrong(d, file, err, what);
+    }
+    if (ls_yaml_get(y, "trace")) return wrong(d, ls_yaml_get(y, "trace"), err, what);
+    d->settings = y;
+    return LS_OK;
+}
+
 static ls_code read_document(ls_demo *d, ls_err *err) {
     const ls_yaml *y = d->document;
     ls_code code = LS_OK;
@@ -113,8 +131,7 @@ static ls_code read_document(ls_demo *d, ls_err *err) {
             if (!end || end == v->text || *end || !(d->play.pace >= 0 && d->play.pace <= 60))
                 code = wrong(d, v, err, "pace is a number of seconds a step, 0 to 60");
         } else if (!strcmp(v->key, "settings")) {
-            if (v->kind == LS_YAML_MAPPING) d->settings = v;
-            else code = wrong(d, v, err, "settings are keys as in a configuration file");
+            code = read_settings(d, v, err);
         } else if (!strcmp(v->key, "notes")) {
             if (v->kind != LS_YAML_SEQUENCE) return wrong(d, v, err, "notes are a list");
             d->play.notes = ls_calloc(v->n_items + 1, sizeof *d->play.notes);

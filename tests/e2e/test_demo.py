@@ -87,7 +87,9 @@ class Demo(unittest.TestCase):
                                    ("look: tree", "look: wood", "look is output"), ("notes:", "nodes:", "unknown key"),
                                    ("title: A test\n", "", "title, prompt and notes are needed"), ("pace: 0", "pace: fast", "pace is a number"),
                                    (", say: over", "", "a note needs when and say"), ("budget: 8", "budgie: 8", "budget"),
-                                   ("step 2, say", "source mars, say", "source is followed by")):
+                                   ("step 2, say", "source mars, say", "source is followed by"),
+                                   ("prompt: {format", "trace: {file: /tmp/x}\n  prompt: {format", "a demo names no trace"),
+                                   ("prompt: {format", "suffix: {file: /tmp/x}\n  prompt: {format", "and no method's file")):
                 self.assertIn(old, GOOD)
                 path = self.write(d, GOOD.replace(old, new, 1))
                 r = run("demo", path)

@@ -5,7 +5,7 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
-.PHONY: all run test cuda gpu-check gpu-bundle embed fuzz check-model bench-cpu setup test-setup clean help install lint format unit
+.PHONY: all run test cuda gpu-check gpu-bundle embed fuzz mutants check-model bench-cpu setup test-setup clean help install lint format unit
 
 CC ?= gcc
 ifeq ($(origin CC),default)
@@ -181,6 +181,7 @@ $(B)/tests/test_gpu_kernels: $(call obj,$(filter-out tests/gpu/bench.c,$(wildcar
 	@echo '  LINK $@'
 	$(Q)$(CXX) $(LDFLAGS) -fopenmp -o $@ $^ $(LDLIBS)
 
+.SECONDARY: $(call obj,$(TEST_SRC) $(TEST_LIB_SRC))
 unit: $(TEST_BIN) $(B)/tests/test_gpu_kernels $(B)/embed $(if $(TORCH_DIR),build/tests/liblstorch_emulated.so)
 
 # PATTERN=word runs the test programs whose name holds it.
@@ -221,6 +222,10 @@ $(B)/libspec.a: $(call obj,$(SPEC_LIB_SRC))
 $(B)/embed: $(B)/obj/demos/embed.o $(B)/libspec.a
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lm
+
+# Mistakes that the unit tests must see, one at a time in a copy of the sources; ONLY='NAME NAME', SHARD=1/4.
+mutants:
+	@python3 tests/mutants/run.py $(if $(SHARD),--shard $(SHARD)) $(ONLY)
 
 build/tests/screen: build/obj/tests/bench/screen.o $(CORE_OBJ) $(UI_OBJ)
 	@mkdir -p $(@D)
@@ -299,6 +304,7 @@ help:
 	@echo 'make bench-cpu    measure on this machine; SUITE=FILE has prompts as JSON lines'
 	@echo 'make embed        build/libspec.a, the drafters alone, and an example that uses them'
 	@echo 'make fuzz         clang and libFuzzer on what reads files: TARGET=trace, report, model, tokenizer or chat; SECONDS=60'
+	@echo 'make mutants      mistakes put into the sources one by one: do the unit tests see them? SHARD=1/4, ONLY=NAME'
 	@echo 'make lint         which folder may include which; one user for each library'
 	@echo 'make format       clang-format over the sources'
 	@echo 'make install      PREFIX=$(PREFIX), DESTDIR='
@@ -306,4 +312,4 @@ help:
 	@echo 'LIBTORCH=DIR      use that libtorch (with include/ and lib/)'
 	@echo 'SAN=1             build the C code with ASan and UBSan, in build/san'
 
--include $(shell find build -name '*.d' 2>/dev/null)
+-include $(shell find build -path build/mutants -prune -o -name '*.d' -print 2>/dev/null)

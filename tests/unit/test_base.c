@@ -83,6 +83,8 @@ static void philox_matches_known_answers(void **state) {
     }
     assert_true(sum > 4850 && sum < 5150);
     assert_true(ls_uniform_at(1, 5) != ls_uniform_at(2, 5));
+    assert_true(ls_uniform_at(1, 5) != ls_uniform_at(1 + (1ull << 32), 5)); // all bits of seed and position count
+    assert_true(ls_uniform_at(1, 5) != ls_uniform_at(1, 5 + (1ull << 32)));
 }
 
 static void sampling_follows_its_definition(void **state) {
@@ -94,6 +96,17 @@ static void sampling_follows_its_definition(void **state) {
     double sum = 0;
     for (int i = 0; i < 6; i++) sum += exp((double)x[i]);
     for (int i = 0; i < 6; i++) assert_true(fabs(counts[i] / (double)n - exp((double)x[i]) / sum) < 0.015);
+    for (int k = 0; k < 2; k++) { // a low temperature sharpens, a high one flattens; so with top-k
+        const double t = k ? 2 : 0.5;
+        for (int32_t top_k = 0; top_k <= 6; top_k += 5) {
+            int at[6] = {0};
+            double all = 0;
+            for (int i = 0; i < 6; i++) all += i == 4 && top_k ? 0 : exp((double)x[i] / t);
+            for (int i = 0; i < n; i++) at[ls_sample(x, 6, t, top_k, 1, 3, (uint64_t)i)]++;
+            for (int i = 0; i < 6; i++)
+                assert_true(fabs(at[i] / (double)n - (i == 4 && top_k ? 0 : exp((double)x[i] / t) / all)) < 0.015);
+        }
+    }
     for (int i = 0; i < 500; i++) {
         int32_t c = ls_sample(x, 6, 1, 2, 1, 3, (uint64_t)i);
         assert_true(c == 1 || c == 3);

@@ -73,6 +73,26 @@ static void trees_are_laid_out_branch_by_branch(void **state) {
     assert_int_equal(less.n_branches, 2);
     assert_int_equal(less.branches[1].rank, 2);
     assert_int_equal(less.branches[0].n_rows, 2);
+    assert_float_equal(less.est[2], 0.9, 1e-6); // a row keeps what is known of it
+    assert_float_equal(less.est[3], 0.03, 1e-6);
+    assert_int_equal(less.from[3], LS_TREE_LAST_LOGIT);
+    assert_int_equal(less.depth[3], 1);
+}
+
+static void of_equal_chances_a_parent_comes_first(void **state) {
+    (void)state;
+    ls_tree t;
+    ls_tree_node n[8] = {{.token = 1, .parent = -1}};
+    for (int i = 1; i < 8; i++) n[i] = (ls_tree_node){.token = i + 1, .parent = i - 1, .rank = -1, .est = 1};
+    for (int32_t rows = 1; rows <= 8; rows++) { // a chain that is certain: any size is its beginning
+        char text[20];
+        snprintf(text, sizeof text, "tetris:%d", rows);
+        ls_sizing z = sizing(text);
+        ls_tree_lay_out(&t, n, 8);
+        ls_sizing_cut(&z, &t, &no_costs, 0, 0);
+        assert_int_equal(t.n, rows);
+        for (int32_t i = 0; i < t.n; i++) assert_int_equal(t.token[i], i + 1);
+    }
 }
 
 static void fixed_and_paper_take_all(void **state) {
@@ -162,6 +182,12 @@ static void adaedl_stops_where_entropy_is_high(void **state) {
     t = chain_and_fan();
     for (int i = 0; i < 100; i++) ls_sizing_learn(&z, &t, 7);
     assert_true(z.threshold < risen - 0.05);
+    t = chain_and_fan(); // five of six levels are fewer than nine in ten, six are more
+    for (int accepted = 5; accepted <= 6; accepted++) {
+        z = sizing("adaedl:0.6");
+        for (int i = 0; i < 60; i++) ls_sizing_learn(&z, &t, 1 + accepted);
+        assert_int_equal(z.threshold > 0.6, accepted == 5);
+    }
     t.n = 1; // nothing drafted says nothing
     const double before = z.threshold;
     ls_sizing_learn(&z, &t, 1);
@@ -279,6 +305,14 @@ static void fly_asks_what_comes_after(void **state) {
     s.top_id[1][1] = 98; // not among the best three
     assert_int_equal(accepted(&s, "fly"), 1);
     s = agreeing();
+    disagree(&s, 1, 0.3f, 0.7f);
+    for (int k = 1; k < LS_SUCCESSORS; k++) s.top_id[1][k] = 100 + k;
+    s.top_id[1][2] = s.t.token[2]; // the third is
+    assert_int_equal(accepted(&s, "fly"), 9);
+    s.top_id[1][2] = 98;
+    s.top_id[1][3] = s.t.token[2]; // the fourth is not
+    assert_int_equal(accepted(&s, "fly"), 1);
+    s = agreeing();
     disagree(&s, 3, 0.3f, 0.7f); // five agree after it: not enough is known
     assert_int_equal(accepted(&s, "fly"), 3);
     s = agreeing();
@@ -323,6 +357,7 @@ static void the_targets_own_choice_goes_first(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trees_are_laid_out_branch_by_branch),
+        cmocka_unit_test(of_equal_chances_a_parent_comes_first),
         cmocka_unit_test(fixed_and_paper_take_all),
         cmocka_unit_test(default_depends_on_budget_and_method),
         cmocka_unit_test(auto_takes_what_pays),

@@ -1,5 +1,6 @@
 // Pool, tree, verification, costs, the first drafters: integers only.
 #include "drafters.h"
+#include "base/rng.h"
 #include "spec/pool.h"
 #include "spec/rates.h"
 #include "spec/cost_curve.h"
@@ -42,6 +43,62 @@ static void pool_prefers_long_matches_and_full_continuations(void **state) {
     ls_pool_free(&p);
 }
 
+// What the pool holds by its definition: every n-gram of the places that are indexed, a later place replacing an
+// earlier one whose continuation is not longer.
+typedef struct {
+    int32_t pos[LS_POOL_ORDER][400], len[LS_POOL_ORDER][400]; // by place of the n-gram; len 0: not indexed
+    size_t n;
+} plain_pool;
+
+static void plain_update(plain_pool *p, size_t n) {
+    const size_t window = 40, end = n - p->n > 21 ? p->n : n; // a longer addition: the window before the old end
+    for (size_t k = 1; k <= LS_POOL_ORDER; k++)
+        for (size_t i = end > window ? end - window : 0; i + k < n; i++) {
+            p->pos[k - 1][i] = (int32_t)(i + k);
+            p->len[k - 1][i] = (int32_t)(n - i - k < 20 ? n - i - k : 20);
+        }
+    p->n = n;
+}
+
+static ls_match plain_find(const plain_pool *p, const int32_t *text, const int32_t *tail) {
+    for (int32_t k = LS_POOL_ORDER; k > 0; k--) {
+        ls_match m = {k, -1, 0};
+        for (size_t i = 0; i + (size_t)k < p->n; i++)
+            if (p->len[k - 1][i] >= m.len && p->len[k - 1][i] > 0 &&
+                !memcmp(text + i, tail + LS_POOL_ORDER - k, (size_t)k * sizeof *text))
+                m.pos = p->pos[k - 1][i], m.len = p->len[k - 1][i];
+        if (m.len) return m;
+    }
+    return (ls_match){0, -1, 0};
+}
+
+static void the_pool_grows_by_its_definition(void **state) {
+    (void)state;
+    for (uint64_t round = 0; round < 60; round++) {
+        ls_pool p = {0};
+        static plain_pool plain;
+        int32_t text[400];
+        const int32_t kinds = round % 2 ? 4 : 30;
+        uint64_t counter = round * 1000;
+        memset(&plain, 0, sizeof plain);
+        size_t n = 1 + (size_t)(ls_uniform_at(21, counter++) * 100); // a prompt, then steps of one token or a few
+        for (size_t i = 0; i < 400; i++) text[i] = (int32_t)(ls_uniform_at(22, counter++) * kinds);
+        while (n < 300) {
+            ls_pool_update(&p, text, n);
+            plain_update(&plain, n);
+            for (size_t i = LS_POOL_ORDER; i <= n; i += 7) {
+                const ls_match got = ls_pool_find(&p, text, i),
+                               want = plain_find(&plain, text, text + i - LS_POOL_ORDER);
+                assert_int_equal(got.n, want.n);
+                assert_int_equal(got.pos, want.pos);
+                assert_int_equal(got.len, want.len);
+            }
+            n += 1 + (size_t)(ls_uniform_at(23, counter++) * (round % 3 ? 3 : 30));
+        }
+        ls_pool_free(&p);
+    }
+}
+
 static void short_texts_are_fine(void **state) {
     (void)state;
     ls_pool p = {0};
@@ -69,7 +126,7 @@ static void verify_takes_the_longest_agreeing_path(void **state) {
     chosen[2] = 5;
     assert_int_equal(ls_tree_verify(&t, chosen, path), 3);
     assert_int_equal(path[2], 2);
-    chosen[0] = 5; // nothing agrees: the root alone
+    chosen[0] = 5; // nothing agrees at the root: what agrees below does not count
     assert_int_equal(ls_tree_verify(&t, chosen, path), 1);
     assert_int_equal(path[0], 0);
     assert_int_equal(t.match_pos[2], 11);
@@ -111,6 +168,15 @@ static void paper_rule_lengths_and_order(void **state) {
         assert_memory_equal(small.token, t.token, sizeof(int32_t) * (size_t)budget);
         assert_memory_equal(small.parent, t.parent, sizeof(int32_t) * (size_t)budget);
     }
+    // ranks 1 to 8 take four tokens, 9 to 32 three, the rest one; the root is never drafted after itself
+    static const int32_t ranks[] = {8, 9, 32, 33}, rows[] = {4, 3, 3, 1};
+    for (int i = 0; i < 4; i++) top[ranks[i]] = 116 + i;
+    d->propose(d, &s, 256, &t);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(t.branches[ranks[i]].rank, ranks[i]);
+        assert_int_equal(t.branches[ranks[i]].n_rows, rows[i]);
+    }
+    for (int32_t i = 1; i < t.n; i++) assert_int_not_equal(t.token[i], 105);
     d->free(d);
 }
 
@@ -195,6 +261,15 @@ static void recycling_hangs_known_successors_in_a_fixed_tree(void **state) {
     assert_int_equal(deepest, 6);
     assert_int_equal(wide, LS_SUCCESSORS);
     for (int j = 0; j < LS_SUCCESSORS; j++) assert_int_equal(first[j], 1);
+    int32_t anew[1][LS_SUCCESSORS]; // what the target said last counts
+    const float p[1][LS_SUCCESSORS] = {{0}};
+    const int32_t path = 0;
+    for (int j = 0; j < LS_SUCCESSORS; j++) anew[0][j] = 90 + j;
+    ls_tree_start(&tree, 5);
+    d->learn(d, &(ls_draft_result){NULL, 0, &tree, &path, 1, (const int32_t(*)[LS_SUCCESSORS])anew, p});
+    d->propose(d, &s, 80, &t);
+    for (int32_t i = 1; i < t.n; i++)
+        if (t.parent[i] == 0) assert_in_range(t.token[i], 90, 97);
     d->free(d);
 }
 
@@ -255,6 +330,9 @@ static void costs_interpolate_and_learn(void **state) {
     assert_float_equal(ls_cost_ms(&z, 7, 150), 40, 0.5);
     assert_float_equal(ls_cost_ms(&z, 1, 150), 11, 1e-9);
     assert_float_equal(ls_cost_ms(&z, 64, 150), 74, 1e-9);
+    const double usual = ls_cost_ms(&z, 1, 150);
+    ls_cost_observe(&z, 1, 150, 1000 * usual); // an interruption is believed no more than a slow step
+    assert_true(ls_cost_ms(&z, 1, 150) < 1.1 * usual);
 }
 
 static void successors_remember_the_last_word(void **state) {
@@ -353,6 +431,7 @@ static void tuned_drafter_learns_from_rejected_rows(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pool_prefers_long_matches_and_full_continuations),
+        cmocka_unit_test(the_pool_grows_by_its_definition),
         cmocka_unit_test(short_texts_are_fine),
         cmocka_unit_test(verify_takes_the_longest_agreeing_path),
         cmocka_unit_test(paper_rule_lengths_and_order),

@@ -1,0 +1,466 @@
+// The step loop and its counts by their definitions, on short runs of the scripted model: what plain decoding says is
+// asked of the model itself, row by row.
+#include "run/drafting.h"
+#include "run/load.h"
+#include "run/session.h"
+#include "run/stats.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { LENGTH = 70 };
+static ls_model model;
+static ls_step step, before; // the last step of a session and the one before it
+static const char fish[] = "One fish, two fish. One";
+
+static ls_ids ids_of(const char *text) {
+    ls_ids ids = {0};
+    assert_int_equal(ls_encode(model.vocab, text, strlen(text), true, &ids, NULL), LS_OK);
+    return ids;
+}
+
+static ls_decode_options options(const char *method, int32_t budget, int32_t most) {
+    return (ls_decode_options){.method = method, .budget = budget, .max_tokens = most, .sampling = {.top_p = 1}};
+}
+
+static ls_session *session(const ls_decode_options *o) {
+    ls_session *s;
+    ls_err err = {0};
+    assert_int_equal(model.backend->rewind(model.backend, 0, NULL), LS_OK);
+    if (ls_session_new(&s, &model, o, &err)) fail_msg("%s", err.msg);
+    return s;
+}
+
+static void begin(ls_session *s, const ls_ids *ids) {
+    ls_err err = {0};
+    if (ls_session_begin(s, ids->p, (int32_t)ids->n, NULL, NULL, NULL, &err)) fail_msg("%s", err.msg);
+}
+
+static void next(ls_session *s) {
+    ls_err err = {0};
+    before = step;
+    if (ls_session_step(s, &step, &err)) fail_msg("%s", err.msg);
+}
+
+static ls_finish answer(ls_session *s, const ls_ids *ids) {
+    begin(s, ids);
+    do next(s);
+    while (!step.finish);
+    return (ls_finish)step.finish;
+}
+
+static void assert_ids(const ls_ids *got, const int32_t *want, size_t n) {
+    assert_int_equal(got->n, n);
+    assert_memory_equal(got->p, want, n * sizeof *want);
+}
+
+// The tokens that the model says one after another, without sessions and drafts.
+static ls_ids said_after(const ls_ids *prompt, const lst_sampling *way, int32_t most) {
+    ls_backend *b = model.backend;
+    ls_ids out = {0};
+    lst_row row;
+    const int32_t parent = -1, root = 0;
+    assert_int_equal(b->rewind(b, 0, NULL), LS_OK);
+    assert_int_equal(b->prefill(b, prompt->p, (int32_t)prompt->n, way, &row, NULL, NULL, NULL), LS_OK);
+    while ((int32_t)out.n < most) {
+        const int32_t token = row.chosen;
+        ls_ids_push(&out, token);
+        if (ls_vocab_is_end(model.vocab, token)) break;
+        assert_int_equal(b->forward_tree(b, &token, &parent, 1, way, &row, NULL), LS_OK);
+        assert_int_equal(b->keep_path(b, &root, 1, NULL), LS_OK);
+    }
+    return out;
+}
+
+// What a step's record says of itself.
+static void check_record(bool first) {
+    assert_in_range(step.n_emitted, 1, step.n_path);
+    assert_int_equal(step.path[0], 0);
+    for (int i = 0; i < step.n_top; i++)
+        if (step.top[i].id == step.nodes[0].token)
+            assert_float_equal(step.nodes[0].p, expf(step.top[i].logit - step.top_lse), 1e-6);
+    bool accepted[LS_MAX_ROWS] = {0};
+    for (int i = 0; i < step.n_path; i++) accepted[step.path[i]] = true;
+    for (int i = 1; i < step.n_nodes; i++) {
+        const ls_node *n = &step.nodes[i], *parent = &step.nodes[n->parent];
+        for (int k = 0; k < LS_ROW_TOP; k++) // the probability of a token that is among its parent's best
+            if (parent->top[k].id == n->token) assert_float_equal(n->p, expf(parent->top[k].logit - parent->lse), 1e-6);
+        if (accepted[i]) assert_int_equal(n->token, parent->target);
+        assert_int_equal(n->state, accepted[i]           ? LS_NODE_ACCEPTED
+                                   : accepted[n->parent] ? LS_NODE_REJECTED
+                                                         : LS_NODE_NOT_REACHED);
+    }
+    for (int b = 0; b < step.n_branches; b++) {
+        int n = 0;
+        for (int i = 0; i < step.n_nodes; i++) n += accepted[i] && step.nodes[i].branch == b;
+        assert_int_equal(step.branches[b].accepted, n);
+    }
+    bool refused = false; // a draft stood where this root stands
+    for (int i = 1; !first && i < before.n_nodes; i++)
+        refused |= before.nodes[i].parent == before.path[before.n_path - 1];
+    assert_int_equal(step.corrected, refused);
+}
+
+static void steps_say_what_the_model_says(void **state) {
+    (void)state;
+    static const char *const methods[] = {"ar", "logitspec", "logitspec-paper", "pld", "lookahead"};
+    const lst_sampling ways[] = {{.top_p = 1},
+                                 {.temperature = 0.5, .top_p = 1, .seed = 7},
+                                 {.temperature = 1, .top_p = 1, .seed = 8},
+                                 {.temperature = 1.2, .top_k = 8, .top_p = 0.9, .seed = 9}};
+    ls_ids prompt = ids_of(fish);
+    int aside = 0; // accepted rows whose place in the tree is not their depth
+    for (size_t w = 0; w < 4; w++) {
+        ls_ids want = said_after(&prompt, &ways[w], LENGTH);
+        for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+            ls_decode_options o = options(methods[m], m ? 12 : 0, LENGTH);
+            o.sampling = ways[w];
+            ls_session *s = session(&o);
+            ls_stats st = {0};
+            uint64_t plain = 0, helped = 0, drafted = 0, corrected = 0;
+            int32_t at = 0, first_pool = -1;
+            begin(s, &prompt);
+            do {
+                next(s);
+                check_record(!at);
+                assert_int_equal(step.context_len, (int32_t)prompt.n + at);
+                assert_int_equal(step.output_pos, at);
+                for (int i = 0; i < step.n_emitted; i++) assert_int_equal(step.nodes[step.path[i]].token, want.p[at++]);
+                ls_stats_add(&st, &step);
+                for (int i = 0; w && i < step.n_path; i++) aside += step.path[i] != i;
+                plain += step.rows == 1;
+                helped += step.n_emitted > 1;
+                drafted += (uint64_t)step.rows - 1;
+                corrected += step.corrected;
+                if (first_pool < 0) first_pool = step.pool_size;
+            } while (!step.finish);
+            assert_ids(ls_session_output(s), want.p, want.n);
+            assert_int_equal(st.emitted, want.n);
+            assert_int_equal(st.steps + st.accepted, st.emitted); // every token is a root or an accepted draft
+            assert_int_equal(st.steps_with_draft, st.steps - plain);
+            assert_int_equal(st.steps_with_accept, helped);
+            assert_int_equal(st.drafted, drafted);
+            if (!m) assert_true(st.drafted == 0 && ls_stats_mat(&st) == 1);
+            if (m == 1 || m == 2) assert_true(helped > 3 && corrected > 3 && step.pool_size > first_pool + 20);
+            ls_session_free(s);
+        }
+        ls_ids_free(&want);
+    }
+    assert_true(aside > 10);
+    ls_ids_free(&prompt);
+}
+
+// The answer is as long as was asked for, wherever in a path the limit lies, and is plain decoding's.
+static void answers_have_the_length_that_was_asked_for(void **state) {
+    (void)state;
+    ls_ids prompt = ids_of(fish);
+    const lst_sampling greedy = {.top_p = 1};
+    ls_ids want = said_after(&prompt, &greedy, LENGTH);
+    int cut = 0;
+    for (int32_t most = 1; most < 40; most++) {
+        const ls_decode_options o = options("logitspec-paper", 12, most);
+        ls_session *s = session(&o);
+        assert_int_equal(answer(s, &prompt), LS_FINISH_LENGTH);
+        assert_ids(ls_session_output(s), want.p, (size_t)most);
+        cut += step.n_emitted < step.n_path;
+        ls_session_free(s);
+    }
+    assert_true(cut > 3); // the path went on behind the end
+    ls_ids_free(&prompt), ls_ids_free(&want);
+}
+
+// Up to the last position of the context, whatever part of a path lies there.
+static void a_full_context_ends_the_answer(void **state) {
+    (void)state;
+    static const char text[] = "One fish, two fish, red fish, blue fish. One cat, two cats, red cats, blue cats. ";
+    const int32_t most = model.backend->n_context;
+    int filled = 0;
+    for (int32_t room = 2; room < 14; room++) {
+        const ls_decode_options o = options("logitspec-paper", 12, 100);
+        ls_ids prompt = {0}, tail = ids_of(text);
+        while ((int32_t)(prompt.n + 2 * tail.n) < most - room - 8) ls_ids_push(&prompt, 'a');
+        ls_ids_add(&prompt, tail.p, tail.n);
+        ls_ids_add(&prompt, tail.p, tail.n);
+        for (int i = 0; (int32_t)prompt.n < most - room; i++) ls_ids_push(&prompt, tail.p[i]);
+        ls_session *s = session(&o);
+        assert_int_equal(answer(s, &prompt), LS_FINISH_CONTEXT);
+        assert_int_equal(ls_session_output(s)->n, room);
+        filled += step.forward && step.n_emitted > 1;
+        ls_session_free(s);
+        ls_ids_free(&prompt), ls_ids_free(&tail);
+    }
+    assert_true(filled > 3); // a drafted token took the last place
+}
+
+static void stop_strings_cut_the_text_where_they_begin(void **state) {
+    (void)state;
+    static const char *const two[] = {" red", "sh, red", NULL}, *const long_one[] = {"fish, red fish, blue cat",
+                                                                                     "fish, red fish, blue", NULL};
+    static const char *const *const stops[] = {two, long_one};
+    static const char *const methods[] = {"ar", "logitspec-paper"};
+    ls_ids prompt = ids_of("One fish, two");
+    for (int m = 0; m < 2; m++)
+        for (int k = 0; k < 2; k++) {
+            ls_decode_options o = options(methods[m], 0, LENGTH);
+            o.stops = stops[k];
+            ls_session *s = session(&o);
+            char *given = NULL; // what was given out on the way
+            size_t held = 0;
+            begin(s, &prompt);
+            do {
+                next(s);
+                const size_t settled = ls_session_settled(s), all = ls_session_text(s)->n;
+                assert_true(settled <= all);
+                held += all - settled;
+                if (given && settled < strlen(given)) fail_msg("'%s' was taken back", given + settled);
+                free(given);
+                given = ls_strndup(ls_session_text(s)->p, settled);
+            } while (!step.finish);
+            assert_int_equal(step.finish, LS_FINISH_STOP);
+            assert_string_equal(ls_session_text(s)->p, k ? " " : " fi"); // of those that end together the longer one
+            assert_string_equal(given, ls_session_text(s)->p);
+            if (!m) assert_true(held > 3);
+            free(given);
+            ls_session_free(s);
+        }
+    ls_ids_free(&prompt);
+}
+
+// Whatever ended the turns before: the conversation holds every prompt and every token that was emitted, once, but for
+// end-of-sequence tokens, which the next prompt's frame brings back; also where turns are taken back.
+static void conversations_hold_every_token_once(void **state) {
+    (void)state;
+    static const char *const methods[] = {"ar", "logitspec-paper", "logitspec", "pld"};
+    ls_ids ask[3] = {ids_of("The end of the story."), ids_of("One fish, two"), ids_of("def fib")};
+    ls_ids_push(&ask[0], ls_vocab_eos(model.vocab)); // so that the end can be drafted
+    for (const char *p = "The end of the stor"; *p; p++) ls_ids_push(&ask[0], *p);
+    int by_draft = 0, by_root = 0, owed = 0;
+    for (int m = 0; m < 4; m++)
+        for (int order = 0; order < 27; order++) {
+            const ls_decode_options o = options(methods[m], m ? 9 : 0, 5);
+            const int asked[3] = {order % 3, order / 3 % 3, order / 9};
+            ls_session *s = session(&o);
+            ls_ids want = {0};
+            size_t mark[3]; // tokens before each turn
+            for (int round = 0, turn = 0; round < 3; round++, turn = 3 - round) {
+                if (round) assert_true(ls_session_cut(s, (uint32_t)turn));
+                if (round) want.n = mark[turn];
+                for (; turn < 3; turn++) {
+                    mark[turn] = want.n;
+                    ls_ids_add(&want, ask[asked[turn]].p, ask[asked[turn]].n);
+                    begin(s, &ask[asked[turn]]);
+                    assert_ids(ls_session_context(s), want.p, want.n);
+                    assert_int_equal(model.backend->length(model.backend), (int32_t)want.n);
+                    do next(s);
+                    while (!step.finish);
+                    assert_int_equal(step.turn, turn);
+                    const bool ended = step.finish == LS_FINISH_EOS;
+                    by_draft += ended && step.forward;
+                    by_root += ended && !step.forward;
+                    owed += !ended && !step.forward;
+                    ls_ids_add(&want, ls_session_output(s)->p, ls_session_output(s)->n - ended);
+                }
+            }
+            ls_ids_free(&want);
+            ls_session_free(s);
+        }
+    assert_true(by_draft > 3 && by_root > 3 && owed > 3);
+    for (int i = 0; i < 3; i++) ls_ids_free(&ask[i]);
+}
+
+// Read as a chain of rows, a prompt leads to the same first token.
+static void a_prompt_read_by_rows_is_read(void **state) {
+    (void)state;
+    static ls_knob_value knobs[64];
+    ls_knob_defaults(knobs);
+    for (size_t i = 0; i < ls_knob_count(); i++)
+        if (!strcmp(ls_knob_at(i)->key, "logitspec.read_prompt")) knobs[i].number = 1000;
+    const lst_sampling greedy = {.top_p = 1};
+    for (int k = 0; k < 3; k++) {
+        static const char *const prompts[] = {fish, "def fib(n):\n    if n < 2:\n        return n\n    ret", "x"};
+        ls_ids prompt = ids_of(prompts[k]), want = said_after(&prompt, &greedy, 5);
+        ls_decode_options o = options("logitspec", 4, 5);
+        o.knobs = knobs;
+        ls_session *s = session(&o);
+        assert_int_equal(ls_session_calibrate(s, NULL, NULL, NULL), LS_OK);
+        const ls_drafter *d = ls_session_drafter(s);
+        const size_t knew = d->bytes(d);
+        begin(s, &prompt);
+        assert_true(d->bytes(d) > knew); // it was read by rows: they were learnt from
+        do next(s);
+        while (!step.finish);
+        assert_ids(ls_session_output(s), want.p, want.n);
+        ls_session_free(s);
+        ls_ids_free(&prompt), ls_ids_free(&want);
+    }
+}
+
+// A drafter without estimates of its own: they follow what became of its drafts.
+static void estimates_follow_what_was_accepted(void **state) {
+    (void)state;
+    const ls_decode_options o = options("pld", 8, 0);
+    const ls_draft_setup place = {.tokenizer = "script", .n_vocab = 100};
+    const int32_t text[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1};
+    const int32_t none[] = {0}, all[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const ls_draft_state at = {text, 10, 2, NULL, NULL, 0, NULL};
+    static int32_t top_id[LS_TREE_MAX][LS_SUCCESSORS];
+    static float top_p[LS_TREE_MAX][LS_SUCCESSORS];
+    float said[2];
+    for (int right = 0; right < 2; right++) {
+        ls_drafting d = {0};
+        ls_tree t;
+        assert_int_equal(ls_drafting_set(&d, &o, &place, text, 10, NULL), LS_OK);
+        for (int i = 0; i < 100; i++) {
+            ls_drafting_propose(&d, &at, NULL, 1000, &t);
+            assert_int_equal(t.n, 8);
+            ls_drafting_learn(&d, &(ls_draft_result){text, 10, &t, right ? all : none, right ? 8 : 1,
+                                                     (const int32_t(*)[LS_SUCCESSORS])top_id,
+                                                     (const float(*)[LS_SUCCESSORS])top_p});
+        }
+        said[right] = t.est[1];
+        ls_drafting_free(&d);
+    }
+    assert_true(said[0] < 0.1f && said[1] > 0.9f);
+}
+
+// ---- counts, on steps that are made by hand
+
+// Root, a branch of its own continuation (rows 1 to 3), one of rank 1 (rows 4 and 5). n_path rows of the first branch's
+// way are accepted, root included, or of the second's.
+static ls_step *made(int n_path, bool second, int n_emitted, ls_finish finish) {
+    static const ls_from from[] = {LS_FROM_ROOT,      LS_FROM_RETRIEVED,  LS_FROM_RETRIEVED,
+                                   LS_FROM_RETRIEVED, LS_FROM_LAST_LOGIT, LS_FROM_GUESS_TAIL};
+    static const int16_t parent[] = {-1, 0, 1, 2, 0, 4}, depth[] = {0, 1, 2, 3, 1, 2};
+    ls_step *s = ls_calloc(1, sizeof *s);
+    s->forward = true;
+    s->finish = (uint8_t)finish;
+    s->n_nodes = s->rows = 6;
+    s->n_branches = 2;
+    s->branches[0] = (ls_branch){.rank = -1, .first_node = 1, .n_nodes = 3};
+    s->branches[1] = (ls_branch){.rank = 1, .first_node = 4, .n_nodes = 2};
+    s->n_path = (int16_t)n_path;
+    s->n_emitted = (int16_t)n_emitted;
+    for (int i = 0; i < 6; i++)
+        s->nodes[i] = (ls_node){.token = 10 + i,
+                                .parent = parent[i],
+                                .depth = depth[i],
+                                .branch = (int16_t)(i == 0  ? -1
+                                                    : i < 4 ? 0
+                                                            : 1),
+                                .from = (uint8_t)from[i],
+                                .state = LS_NODE_NOT_REACHED,
+                                .target = 99};
+    for (int i = 0; i < n_path; i++) {
+        const int row = !i ? 0 : second ? 3 + i : i;
+        s->path[i] = (int16_t)row;
+        s->nodes[row].state = LS_NODE_ACCEPTED;
+        if (i) s->branches[second].accepted++;
+        if (i) s->nodes[s->path[i - 1]].target = s->nodes[row].token;
+    }
+    s->t_draft_us = 10;
+    s->t_total_us = 150;
+    s->ar_us = 80;
+    return s;
+}
+
+static void count(ls_stats *st, ls_step *s) {
+    ls_stats_add(st, s);
+    free(s);
+}
+
+static void counts_are_those_of_their_definitions(void **state) {
+    (void)state;
+    ls_stats st = {0};
+    count(&st, made(3, false, 3, LS_GOING)); // two drafts accepted
+    count(&st, made(3, true, 3, LS_GOING));  // the guess and what followed it
+    count(&st, made(1, false, 1, LS_GOING)); // none
+    ls_step *plain = made(1, false, 1, LS_GOING);
+    plain->n_nodes = plain->rows = 1;
+    plain->n_branches = 0;
+    count(&st, plain);
+    ls_step *unknown = made(2, false, 2, LS_GOING); // what plain decoding takes is not known
+    unknown->ar_us = 0;
+    count(&st, unknown);
+    count(&st, made(4, false, 2, LS_FINISH_LENGTH)); // cut: two accepted drafts lie behind the end
+    ls_step *root = made(1, false, 1, LS_FINISH_EOS);
+    root->forward = false;
+    root->n_nodes = root->rows = 1;
+    root->n_branches = 0;
+    count(&st, root);
+    assert_int_equal(st.steps, 7);
+    assert_int_equal(st.forwards, 6);
+    assert_int_equal(st.emitted, 13);
+    assert_int_equal(st.accepted, 6); // steps + accepted = emitted
+    assert_int_equal(st.drafted, 5 * 5);
+    assert_int_equal(st.steps_with_draft, 5);
+    assert_int_equal(st.steps_with_accept, 4);
+    assert_int_equal(st.loose, 0);
+    assert_true(fabs(ls_stats_mat(&st) - 13.0 / 7) < 1e-12); // every step counts, also that without a forward
+    assert_int_equal(st.by_emitted[1], 3);
+    assert_int_equal(st.by_emitted[2], 2);
+    assert_int_equal(st.by_emitted[3], 2);
+    static const uint64_t at_depth[] = {4, 2, 0};
+    for (int d = 1; d <= 3; d++) { // of the steps whose tree reached that depth
+        assert_int_equal(st.depth[d].of, 5);
+        assert_int_equal(st.depth[d].n, at_depth[d - 1]);
+    }
+    assert_int_equal(st.depth[4].of, 0);
+    assert_int_equal(st.rank[1].of, 5); // branches, however many of their nodes were accepted
+    assert_int_equal(st.rank[1].n, 1);
+    assert_int_equal(st.from[LS_FROM_RETRIEVED].of, 15);
+    assert_int_equal(st.from[LS_FROM_RETRIEVED].n, 4);
+    assert_int_equal(st.from[LS_FROM_LAST_LOGIT].n, 1);
+    assert_int_equal(st.from[LS_FROM_GUESS_TAIL].n, 1);
+    // plain decoding: 3 + 3 + 1 forwards of 80 us, the plain step itself (140 us), 1 of the cut step, none of the last
+    assert_int_equal(st.ar_forwards, 3 + 3 + 1 + 1 + 1);
+    assert_int_equal(st.ar_tokens, 11);
+    assert_true(fabs(st.ar_us - (8 * 80 + 140)) < 1e-9);
+    assert_true(fabs(ls_stats_speedup(&st) - (8 * 80 + 140) / (6 * 150.0)) < 1e-12);
+    assert_true(fabs(ls_stats_tokens_per_s(&st) - 13e6 / (7 * 150)) < 1e-6);
+}
+
+static void tokens_that_were_let_stand_are_counted(void **state) {
+    (void)state;
+    ls_step *s = made(4, false, 4, LS_GOING);
+    int at[LS_MAX_ROWS];
+    assert_int_equal(ls_step_loose(s, at), 0);
+    s->nodes[1].target = 77; // after the first draft the target wanted another than the second
+    assert_int_equal(ls_step_loose(s, at), 1);
+    assert_int_equal(at[0], 2);
+    s->n_emitted = 2; // it was cut off
+    assert_int_equal(ls_step_loose(s, at), 0);
+    free(s);
+}
+
+static int load(void **state) {
+    (void)state;
+    ls_err err;
+    return ls_model_load(&model, &(ls_model_options){.name = "script"}, &err);
+}
+
+static int unload(void **state) {
+    (void)state;
+    ls_model_free(&model);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_say_what_the_model_says),
+        cmocka_unit_test(answers_have_the_length_that_was_asked_for),
+        cmocka_unit_test(a_full_context_ends_the_answer),
+        cmocka_unit_test(stop_strings_cut_the_text_where_they_begin),
+        cmocka_unit_test(conversations_hold_every_token_once),
+        cmocka_unit_test(a_prompt_read_by_rows_is_read),
+        cmocka_unit_test(estimates_follow_what_was_accepted),
+        cmocka_unit_test(counts_are_those_of_their_definitions),
+        cmocka_unit_test(tokens_that_were_let_stand_are_counted),
+    };
+    return cmocka_run_group_tests_name("steps", tests, load, unload);
+}

@@ -221,7 +221,7 @@ def run(entries, root, scratch, where):
         tests = Tests(scratch)
         measure(tests, entries)
         print(f"{len(entries)} mistakes; without any, all tests pass ({time.monotonic() - start:.0f} s)", flush=True)
-        counts = {}
+        counts, slowest = {}, 0
         # one file after another: two mistakes of one file cost one compilation each, not two
         for e in sorted(entries, key=lambda e: e.file):
             began = time.monotonic()
@@ -232,9 +232,10 @@ def run(entries, root, scratch, where):
             counts[verdict] = counts.get(verdict, 0) + 1
             if verdict == "survived":
                 said = f"{e.file}: {e.breaks}"
+            slowest = max(slowest, time.monotonic() - began)
             print(f"{verdict:10} {e.name:32} {time.monotonic() - began:5.1f} s  {said}", flush=True)
         print(", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items())),
-              f"({time.monotonic() - start:.0f} s)")
+              f"({time.monotonic() - start:.0f} s, the slowest {slowest:.1f} s)")
     return 0 if set(counts) <= {"caught", "equivalent"} else 1
 
 

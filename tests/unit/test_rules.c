@@ -77,6 +77,11 @@ static void trees_are_laid_out_branch_by_branch(void **state) {
     assert_float_equal(less.est[3], 0.03, 1e-6);
     assert_int_equal(less.from[3], LS_TREE_LAST_LOGIT);
     assert_int_equal(less.depth[3], 1);
+    const ls_tree_node forks[] = {{.token = 1, .parent = -1}, {.token = 2, .parent = 0}, {.token = 3, .parent = 1},
+                                  {.token = 4, .parent = 2},  {.token = 5, .parent = 1}, {.token = 6, .parent = 4}};
+    const int32_t depth[] = {0, 1, 2, 3, 2, 3};
+    ls_tree_lay_out(&less, forks, 6);
+    for (int32_t i = 0; i < 6; i++) assert_int_equal(less.depth[i], depth[i]); // of each row below its own parent
 }
 
 static void of_equal_chances_a_parent_comes_first(void **state) {

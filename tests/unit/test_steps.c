@@ -131,6 +131,7 @@ static void steps_say_what_the_model_says(void **state) {
                 check_record(!at);
                 assert_int_equal(step.context_len, (int32_t)prompt.n + at);
                 assert_int_equal(step.output_pos, at);
+                assert_true((size_t)(at + step.n_emitted) <= want.n);
                 for (int i = 0; i < step.n_emitted; i++) assert_int_equal(step.nodes[step.path[i]].token, want.p[at++]);
                 ls_stats_add(&st, &step);
                 for (int i = 0; w && i < step.n_path; i++) aside += step.path[i] != i;

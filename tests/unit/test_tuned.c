@@ -1,0 +1,204 @@
+// The drafter of this program's own: its estimates are chances, its trees grow best first, its rates count what was put
+// to the test.
+#include "base/rng.h"
+#include "drafters.h"
+#include "spec/draft_tuned.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+// A drafter that knows a text in which tokens repeat, and what the target said after some of them.
+static ls_drafter *taught(int32_t *text, int32_t n) {
+    ls_drafter *d = test_drafter_named("logitspec");
+    for (int32_t i = 0; i < n; i++) text[i] = (int32_t)(ls_uniform_at(31, (uint64_t)i) * 25);
+    d->observe(d, text, (size_t)n, true);
+    static int32_t top_id[1][LS_SUCCESSORS];
+    static float top_p[1][LS_SUCCESSORS];
+    const int32_t path = 0;
+    for (int32_t i = 1; i < n; i++) {
+        ls_tree t;
+        ls_tree_start(&t, text[i]);
+        for (int j = 0; j < LS_SUCCESSORS; j++) // other tokens than those that followed in the text
+            top_id[0][j] = 100 + (text[i] + j) % 25, top_p[0][j] = 0.9f / (float)(1 << j);
+        d->learn(d, &(ls_draft_result){text, (size_t)i, &t, &path, 1, (const int32_t(*)[LS_SUCCESSORS])top_id,
+                                       (const float(*)[LS_SUCCESSORS])top_p});
+    }
+    return d;
+}
+
+static int by_size(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+// The chance of each row's whole path, largest first.
+static void paths_of(const ls_tree *t, double *sorted) {
+    double path[LS_TREE_MAX] = {1};
+    for (int32_t i = 1; i < t->n; i++) path[i] = path[t->parent[i]] * (double)t->est[i];
+    memcpy(sorted, path, (size_t)t->n * sizeof *path);
+    qsort(sorted, (size_t)t->n, sizeof *sorted, by_size);
+}
+
+enum { TAUGHT = 120 };
+static const double NOT_WORTH_A_ROW = 1e-5;
+
+static void last_logits(int32_t *top, float *top_p, int32_t root) {
+    for (int32_t i = 0; i < LS_TREE_MAX; i++) top[i] = (root + i) % 300, top_p[i] = i ? 0.1f / (float)i : 0.5f;
+}
+
+static void estimates_are_chances(void **state) {
+    (void)state;
+    int32_t text[TAUGHT], top[LS_TREE_MAX], tails = 0, own = 0;
+    float top_p[LS_TREE_MAX];
+    ls_drafter *d = taught(text, TAUGHT);
+    for (int32_t root = 0; root < 25; root++)
+        for (int32_t budget = 16; budget <= LS_TREE_MAX; budget *= 4) {
+            ls_tree t;
+            double sum[LS_TREE_MAX] = {0};
+            bool guessed[LS_TREE_MAX] = {0};
+            last_logits(top, top_p, root);
+            d->propose(d, &(ls_draft_state){text, TAUGHT, root, top, top_p, LS_TREE_MAX, NULL}, budget, &t);
+            for (int32_t i = 1; i < t.n; i++) {
+                const int32_t parent = t.parent[i];
+                assert_true(t.est[i] > 0 && t.est[i] <= 1);
+                sum[parent] += (double)t.est[i];
+                guessed[i] = guessed[parent] || t.from[i] == LS_TREE_LAST_LOGIT;
+                if (t.match_n[i] > 0) // copied: after a guess it is that guess's tail, else the root's continuation
+                    assert_int_equal(t.from[i], guessed[parent] ? LS_TREE_GUESS_TAIL : LS_TREE_RETRIEVED);
+                tails += t.from[i] == LS_TREE_GUESS_TAIL;
+                own += t.from[i] == LS_TREE_RETRIEVED;
+            }
+            for (int32_t i = 0; i < t.n; i++) assert_true(sum[i] < 1.0001); // one child at most is right
+        }
+    assert_true(tails > 0 && own > 0);
+    d->free(d);
+}
+
+// Where all that is known is unlikely, a sized tree ends, however cheap rows are; one of a fixed size is filled up.
+static void trees_end_where_nothing_is_worth_a_row(void **state) {
+    (void)state;
+    ls_drafter *d = test_drafter_named("logitspec");
+    const int32_t path = 0, text = 500;
+    for (int32_t token = 0; token < 100; token++) { // one successor each, of one in a hundred
+        ls_tree t;
+        const int32_t top_id[1][LS_SUCCESSORS] = {{(token + 1) % 100, -1}};
+        const float top_p[1][LS_SUCCESSORS] = {{0.01f}};
+        ls_tree_start(&t, token);
+        d->learn(d, &(ls_draft_result){NULL, 0, &t, &path, 1, top_id, top_p});
+    }
+    ls_cost_curve costs = {0};
+    for (int i = 0; i < LS_COST_SIZES; i++) costs.base_ms[i] = 10;
+    for (int sized = 0; sized < 2; sized++) {
+        ls_tree t;
+        double paths[LS_TREE_MAX];
+        d->propose(d, &(ls_draft_state){&text, 1, 3, NULL, NULL, 0, sized ? &costs : NULL}, 32, &t);
+        paths_of(&t, paths);
+        assert_int_equal(paths[t.n - 1] >= NOT_WORTH_A_ROW, sized);
+        assert_int_equal(t.n < 32, sized);
+        assert_true(t.n > 2);
+    }
+    d->free(d);
+}
+
+// A larger budget adds the likeliest rows that are left, and changes none.
+static void trees_grow_best_first(void **state) {
+    (void)state;
+    int32_t text[TAUGHT], top[LS_TREE_MAX];
+    float top_p[LS_TREE_MAX];
+    ls_drafter *d = taught(text, TAUGHT);
+    for (int32_t root = 0; root < 25; root += 3) {
+        double before[LS_TREE_MAX] = {1}, now[LS_TREE_MAX];
+        last_logits(top, top_p, root);
+        for (int32_t budget = 2; budget < 60; budget++) {
+            ls_tree t;
+            d->propose(d, &(ls_draft_state){text, TAUGHT, root, top, top_p, LS_TREE_MAX, NULL}, budget, &t);
+            assert_int_equal(t.n, budget);
+            paths_of(&t, now);
+            assert_memory_equal(now, before, (size_t)(budget - 1) * sizeof *now);
+            memcpy(before, now, sizeof now);
+        }
+    }
+    d->free(d);
+}
+
+static float rated(ls_drafter *d, float root_p, float guess_p) { // a guess of rank 1
+    const int32_t text[] = {400, 401}, top[] = {402, 403};
+    ls_tree t;
+    d->propose(d, &(ls_draft_state){text, 2, 402, top, (float[]){root_p, guess_p}, 2, NULL}, 2, &t);
+    assert_int_equal(t.n, 2);
+    assert_int_equal(t.token[1], 403);
+    return t.est[1];
+}
+
+// What the last logits leave beside the root is shared among the guesses.
+static void guesses_share_what_the_root_leaves(void **state) {
+    (void)state;
+    ls_drafter *d = test_drafter_named("logitspec");
+    assert_true(rated(d, 0.9f, 0.05f) == rated(d, 0.5f, 0.25f)); // a half of what is left
+    assert_true(rated(d, 0.9f, 0.05f) > rated(d, 0.1f, 0.05f));  // an eighteenth
+    d->free(d);
+}
+
+static void rates_count_what_was_tested(void **state) {
+    (void)state;
+    enum { ROOT = 5, A = 6, B = 7, C = 8, ELSEWHERE = 9 };
+    ls_drafter *d = test_drafter_named("logitspec");
+    const ls_rates *r = ls_draft_tuned_rates(d);
+    const ls_tree_node nodes[] = {{.token = ROOT, .parent = -1},
+                                  {.token = A, .parent = 0, .rank = -1, .from = LS_TREE_RETRIEVED, .key = 1},
+                                  {.token = B, .parent = 1, .rank = -1, .from = LS_TREE_RETRIEVED, .key = 2},
+                                  {.token = C, .parent = 0, .rank = 1, .from = LS_TREE_LAST_LOGIT, .key = 3}};
+    static int32_t top_id[4][LS_SUCCESSORS];
+    static float top_p[4][LS_SUCCESSORS];
+    ls_tree t;
+    ls_tree_lay_out(&t, nodes, 4);
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < LS_SUCCESSORS; j++) top_id[i][j] = 100 * (i + 1) + j, top_p[i][j] = 0.1f;
+    const int32_t text[] = {1, 2}, path[] = {0, 3};
+    d->learn(d, &(ls_draft_result){text, 2, &t, path, 2, (const int32_t(*)[LS_SUCCESSORS])top_id,
+                                   (const float(*)[LS_SUCCESSORS])top_p}); // C was right, A wrong, B not tested
+    assert_int_equal(r->trials[1], 1);
+    assert_int_equal(r->trials[2], 0);
+    assert_int_equal(r->trials[3], 1);
+    assert_int_equal(r->hits[1] + r->hits[2], 0);
+    assert_int_equal(r->hits[3], 1);
+    // then the target says other things after B and C elsewhere: what it said after ROOT C and after A B is still known
+    const int32_t rows[] = {0};
+    for (int i = 0; i < 2; i++) {
+        ls_tree other;
+        ls_tree_start(&other, i ? B : C);
+        for (int j = 0; j < LS_SUCCESSORS; j++) top_id[0][j] = 900 + j;
+        d->learn(d, &(ls_draft_result){(const int32_t[]){ELSEWHERE}, 1, &other, rows, 1,
+                                       (const int32_t(*)[LS_SUCCESSORS])top_id, (const float(*)[LS_SUCCESSORS])top_p});
+    }
+    const struct {
+        int32_t before, root, said;
+    } known[] = {{ROOT, C, 400}, {A, B, 300}, {ELSEWHERE, C, 900}, {1, C, 900}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        d->propose(d, &(ls_draft_state){&known[i].before, 1, known[i].root, NULL, NULL, 0, NULL}, 1 + LS_SUCCESSORS,
+                   &t);
+        assert_true(t.n > 1);
+        int32_t children = 0;
+        for (int32_t k = 1; k < t.n; k++)
+            if (t.parent[k] == 0) {
+                assert_in_range(t.token[k], known[i].said, known[i].said + LS_SUCCESSORS - 1);
+                assert_int_equal(t.from[k], LS_TREE_REMEMBERED);
+                children++;
+            }
+        assert_int_equal(children, LS_SUCCESSORS);
+    }
+    d->free(d);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(estimates_are_chances),       cmocka_unit_test(trees_end_where_nothing_is_worth_a_row),
+        cmocka_unit_test(trees_grow_best_first),       cmocka_unit_test(guesses_share_what_the_root_leaves),
+        cmocka_unit_test(rates_count_what_was_tested),
+    };
+    return cmocka_run_group_tests_name("tuned", tests, NULL, NULL);
+}

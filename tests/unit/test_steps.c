@@ -1,4 +1,4 @@
-// The step loop and its counts by their definitions, on short runs of the scripted model: what plain decoding says is
+// The step loop by its definitions, on short runs of the scripted model: what plain decoding says is
 // asked of the model itself, row by row.
 #include "run/drafting.h"
 #include "run/load.h"
@@ -105,6 +105,9 @@ static void check_record(bool first) {
     for (int i = 1; !first && i < before.n_nodes; i++)
         refused |= before.nodes[i].parent == before.path[before.n_path - 1];
     assert_int_equal(step.corrected, refused);
+    assert_true(step.t_draft_us + step.t_forward_us + step.t_verify_us + step.t_commit_us <= step.t_total_us);
+    assert_int_equal(step.t_forward_us > 0, step.forward);
+    if (step.rows > 1) assert_true(step.t_draft_us > 0);
 }
 
 static void steps_say_what_the_model_says(void **state) {
@@ -199,35 +202,43 @@ static void a_full_context_ends_the_answer(void **state) {
     assert_true(filled > 3); // a drafted token took the last place
 }
 
+// How much of a text may be given out: not what could be the beginning of a stop string.
+static size_t settled(const char *text, const char *const *stops) {
+    const size_t n = strlen(text);
+    size_t held = 0;
+    for (; *stops; stops++)
+        for (size_t k = 1; k < strlen(*stops) && k <= n; k++)
+            if (!strncmp(text + n - k, *stops, k) && k > held) held = k;
+    return n - held;
+}
+
 static void stop_strings_cut_the_text_where_they_begin(void **state) {
     (void)state;
-    static const char *const two[] = {" red", "sh, red", NULL}, *const long_one[] = {"fish, red fish, blue cat",
-                                                                                     "fish, red fish, blue", NULL};
-    static const char *const *const stops[] = {two, long_one};
+    static const struct {
+        const char *stops[3], *text; // of " fish, red fish, blue fish..."
+    } cases[] = {
+        {{" red", "sh, red"}, " fi"}, // of those that end together the longer one
+        {{"fish, red fish, blue cat", "fish, red fish, blue"}, " "},
+        {{"red", " fish, red"}, ""}, // from the first byte on
+        {{"fish, ", "fish"}, " "},   // the one that is complete first
+        {{"x", "fish, blue fish"}, " fish, red "},
+    };
     static const char *const methods[] = {"ar", "logitspec-paper"};
     ls_ids prompt = ids_of("One fish, two");
     for (int m = 0; m < 2; m++)
-        for (int k = 0; k < 2; k++) {
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
             ls_decode_options o = options(methods[m], 0, LENGTH);
-            o.stops = stops[k];
+            o.stops = cases[k].stops;
             ls_session *s = session(&o);
-            char *given = NULL; // what was given out on the way
-            size_t held = 0;
             begin(s, &prompt);
             do {
                 next(s);
-                const size_t settled = ls_session_settled(s), all = ls_session_text(s)->n;
-                assert_true(settled <= all);
-                held += all - settled;
-                if (given && settled < strlen(given)) fail_msg("'%s' was taken back", given + settled);
-                free(given);
-                given = ls_strndup(ls_session_text(s)->p, settled);
+                const char *text = ls_session_text(s)->p;
+                assert_int_equal(ls_session_settled(s), step.finish ? strlen(text) : settled(text, o.stops));
+                assert_memory_equal(text, " fish, red fish, blue fish", ls_session_settled(s));
             } while (!step.finish);
             assert_int_equal(step.finish, LS_FINISH_STOP);
-            assert_string_equal(ls_session_text(s)->p, k ? " " : " fi"); // of those that end together the longer one
-            assert_string_equal(given, ls_session_text(s)->p);
-            if (!m) assert_true(held > 3);
-            free(given);
+            assert_string_equal(ls_session_text(s)->p, cases[k].text);
             ls_session_free(s);
         }
     ls_ids_free(&prompt);
@@ -284,7 +295,10 @@ static void a_prompt_read_by_rows_is_read(void **state) {
         if (!strcmp(ls_knob_at(i)->key, "logitspec.read_prompt")) knobs[i].number = 1000;
     const lst_sampling greedy = {.top_p = 1};
     for (int k = 0; k < 3; k++) {
-        static const char *const prompts[] = {fish, "def fib(n):\n    if n < 2:\n        return n\n    ret", "x"};
+        static const char *const prompts[] = {
+            fish, "x",
+            "Retrieval finds what followed the same words before. What followed before "
+            "will often follow again. def fact(n):\n    if n < 2:\n        ret"};
         ls_ids prompt = ids_of(prompts[k]), want = said_after(&prompt, &greedy, 5);
         ls_decode_options o = options("logitspec", 4, 5);
         o.knobs = knobs;
@@ -297,9 +311,42 @@ static void a_prompt_read_by_rows_is_read(void **state) {
         do next(s);
         while (!step.finish);
         assert_ids(ls_session_output(s), want.p, want.n);
+        assert_memory_equal(ls_session_context(s)->p, prompt.p, prompt.n * sizeof *prompt.p);
         ls_session_free(s);
         ls_ids_free(&prompt), ls_ids_free(&want);
     }
+}
+
+static ls_code refuse(ls_backend *b, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *way,
+                      lst_row *rows, ls_err *err) {
+    (void)b, (void)ids, (void)parents, (void)n, (void)way, (void)rows;
+    return ls_fail(err, LS_E_IO, "the device is gone");
+}
+
+// A step that failed ends the turn; what was committed before stands, and the conversation goes on.
+static void a_failed_step_ends_the_turn(void **state) {
+    (void)state;
+    ls_ids prompt = ids_of(fish);
+    const ls_decode_options o = options("logitspec-paper", 12, LENGTH);
+    ls_session *s = session(&o);
+    ls_err err = {0};
+    begin(s, &prompt);
+    for (int i = 0; i < 4; i++) next(s);
+    const size_t n = ls_session_context(s)->n;
+    ls_code (*forward)(ls_backend *, const int32_t *, const int32_t *, int32_t, const lst_sampling *, lst_row *,
+                       ls_err *) = model.backend->forward_tree;
+    model.backend->forward_tree = refuse;
+    assert_int_equal(ls_session_step(s, &step, &err), LS_E_IO);
+    assert_string_equal(err.msg, "the device is gone");
+    model.backend->forward_tree = forward;
+    assert_int_equal(ls_session_step(s, &step, &err), LS_E_USAGE); // no turn is active
+    assert_int_equal(ls_session_context(s)->n, n);
+    assert_int_equal(model.backend->length(model.backend), (int32_t)n);
+    begin(s, &prompt);
+    assert_int_equal(ls_session_context(s)->n, n + prompt.n);
+    next(s);
+    ls_session_free(s);
+    ls_ids_free(&prompt);
 }
 
 // A drafter without estimates of its own: they follow what became of its drafts.
@@ -330,115 +377,6 @@ static void estimates_follow_what_was_accepted(void **state) {
     assert_true(said[0] < 0.1f && said[1] > 0.9f);
 }
 
-// ---- counts, on steps that are made by hand
-
-// Root, a branch of its own continuation (rows 1 to 3), one of rank 1 (rows 4 and 5). n_path rows of the first branch's
-// way are accepted, root included, or of the second's.
-static ls_step *made(int n_path, bool second, int n_emitted, ls_finish finish) {
-    static const ls_from from[] = {LS_FROM_ROOT,      LS_FROM_RETRIEVED,  LS_FROM_RETRIEVED,
-                                   LS_FROM_RETRIEVED, LS_FROM_LAST_LOGIT, LS_FROM_GUESS_TAIL};
-    static const int16_t parent[] = {-1, 0, 1, 2, 0, 4}, depth[] = {0, 1, 2, 3, 1, 2};
-    ls_step *s = ls_calloc(1, sizeof *s);
-    s->forward = true;
-    s->finish = (uint8_t)finish;
-    s->n_nodes = s->rows = 6;
-    s->n_branches = 2;
-    s->branches[0] = (ls_branch){.rank = -1, .first_node = 1, .n_nodes = 3};
-    s->branches[1] = (ls_branch){.rank = 1, .first_node = 4, .n_nodes = 2};
-    s->n_path = (int16_t)n_path;
-    s->n_emitted = (int16_t)n_emitted;
-    for (int i = 0; i < 6; i++)
-        s->nodes[i] = (ls_node){.token = 10 + i,
-                                .parent = parent[i],
-                                .depth = depth[i],
-                                .branch = (int16_t)(i == 0  ? -1
-                                                    : i < 4 ? 0
-                                                            : 1),
-                                .from = (uint8_t)from[i],
-                                .state = LS_NODE_NOT_REACHED,
-                                .target = 99};
-    for (int i = 0; i < n_path; i++) {
-        const int row = !i ? 0 : second ? 3 + i : i;
-        s->path[i] = (int16_t)row;
-        s->nodes[row].state = LS_NODE_ACCEPTED;
-        if (i) s->branches[second].accepted++;
-        if (i) s->nodes[s->path[i - 1]].target = s->nodes[row].token;
-    }
-    s->t_draft_us = 10;
-    s->t_total_us = 150;
-    s->ar_us = 80;
-    return s;
-}
-
-static void count(ls_stats *st, ls_step *s) {
-    ls_stats_add(st, s);
-    free(s);
-}
-
-static void counts_are_those_of_their_definitions(void **state) {
-    (void)state;
-    ls_stats st = {0};
-    count(&st, made(3, false, 3, LS_GOING)); // two drafts accepted
-    count(&st, made(3, true, 3, LS_GOING));  // the guess and what followed it
-    count(&st, made(1, false, 1, LS_GOING)); // none
-    ls_step *plain = made(1, false, 1, LS_GOING);
-    plain->n_nodes = plain->rows = 1;
-    plain->n_branches = 0;
-    count(&st, plain);
-    ls_step *unknown = made(2, false, 2, LS_GOING); // what plain decoding takes is not known
-    unknown->ar_us = 0;
-    count(&st, unknown);
-    count(&st, made(4, false, 2, LS_FINISH_LENGTH)); // cut: two accepted drafts lie behind the end
-    ls_step *root = made(1, false, 1, LS_FINISH_EOS);
-    root->forward = false;
-    root->n_nodes = root->rows = 1;
-    root->n_branches = 0;
-    count(&st, root);
-    assert_int_equal(st.steps, 7);
-    assert_int_equal(st.forwards, 6);
-    assert_int_equal(st.emitted, 13);
-    assert_int_equal(st.accepted, 6); // steps + accepted = emitted
-    assert_int_equal(st.drafted, 5 * 5);
-    assert_int_equal(st.steps_with_draft, 5);
-    assert_int_equal(st.steps_with_accept, 4);
-    assert_int_equal(st.loose, 0);
-    assert_true(fabs(ls_stats_mat(&st) - 13.0 / 7) < 1e-12); // every step counts, also that without a forward
-    assert_int_equal(st.by_emitted[1], 3);
-    assert_int_equal(st.by_emitted[2], 2);
-    assert_int_equal(st.by_emitted[3], 2);
-    static const uint64_t at_depth[] = {4, 2, 0};
-    for (int d = 1; d <= 3; d++) { // of the steps whose tree reached that depth
-        assert_int_equal(st.depth[d].of, 5);
-        assert_int_equal(st.depth[d].n, at_depth[d - 1]);
-    }
-    assert_int_equal(st.depth[4].of, 0);
-    assert_int_equal(st.rank[1].of, 5); // branches, however many of their nodes were accepted
-    assert_int_equal(st.rank[1].n, 1);
-    assert_int_equal(st.from[LS_FROM_RETRIEVED].of, 15);
-    assert_int_equal(st.from[LS_FROM_RETRIEVED].n, 4);
-    assert_int_equal(st.from[LS_FROM_LAST_LOGIT].n, 1);
-    assert_int_equal(st.from[LS_FROM_GUESS_TAIL].n, 1);
-    // plain decoding: 3 + 3 + 1 forwards of 80 us, the plain step itself (140 us), 1 of the cut step, none of the last
-    assert_int_equal(st.ar_forwards, 3 + 3 + 1 + 1 + 1);
-    assert_int_equal(st.ar_tokens, 11);
-    assert_true(fabs(st.ar_us - (8 * 80 + 140)) < 1e-9);
-    assert_true(fabs(ls_stats_speedup(&st) - (8 * 80 + 140) / (6 * 150.0)) < 1e-12);
-    assert_true(fabs(ls_stats_tokens_per_s(&st) - 13e6 / (7 * 150)) < 1e-6);
-}
-
-static void tokens_that_were_let_stand_are_counted(void **state) {
-    (void)state;
-    ls_step *s = made(4, false, 4, LS_GOING);
-    int at[LS_MAX_ROWS];
-    assert_int_equal(ls_step_loose(s, at), 0);
-    s->nodes[1].target = 77; // after the first draft the target wanted another than the second
-    assert_int_equal(ls_step_loose(s, at), 1);
-    assert_int_equal(at[0], 2);
-    s->n_emitted = 2; // it was cut off
-    assert_int_equal(ls_step_loose(s, at), 0);
-    free(s);
-}
-
 static int load(void **state) {
     (void)state;
     ls_err err;
@@ -459,9 +397,8 @@ int main(void) {
         cmocka_unit_test(stop_strings_cut_the_text_where_they_begin),
         cmocka_unit_test(conversations_hold_every_token_once),
         cmocka_unit_test(a_prompt_read_by_rows_is_read),
+        cmocka_unit_test(a_failed_step_ends_the_turn),
         cmocka_unit_test(estimates_follow_what_was_accepted),
-        cmocka_unit_test(counts_are_those_of_their_definitions),
-        cmocka_unit_test(tokens_that_were_let_stand_are_counted),
     };
     return cmocka_run_group_tests_name("steps", tests, load, unload);
 }

@@ -1,0 +1,169 @@
+// Statistics by their definitions, on steps that are made by hand.
+#include "base/mem.h"
+#include "run/stats.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+// Root, a branch of its own continuation (rows 1 to 3), one of rank 1 (rows 4 and 5). n_path rows of the first branch's
+// way are accepted, root included, or of the second's.
+static ls_step *made(int n_path, bool second, int n_emitted, ls_finish finish) {
+    static const ls_from from[] = {LS_FROM_ROOT,      LS_FROM_RETRIEVED,  LS_FROM_RETRIEVED,
+                                   LS_FROM_RETRIEVED, LS_FROM_LAST_LOGIT, LS_FROM_GUESS_TAIL};
+    static const int16_t parent[] = {-1, 0, 1, 2, 0, 4}, depth[] = {0, 1, 2, 3, 1, 2};
+    ls_step *s = ls_calloc(1, sizeof *s);
+    s->forward = true;
+    s->finish = (uint8_t)finish;
+    s->n_nodes = s->rows = 6;
+    s->n_branches = 2;
+    s->branches[0] = (ls_branch){.rank = -1, .first_node = 1, .n_nodes = 3};
+    s->branches[1] = (ls_branch){.rank = 1, .first_node = 4, .n_nodes = 2};
+    s->n_path = (int16_t)n_path;
+    s->n_emitted = (int16_t)n_emitted;
+    for (int i = 0; i < 6; i++)
+        s->nodes[i] = (ls_node){.token = 10 + i,
+                                .parent = parent[i],
+                                .depth = depth[i],
+                                .branch = (int16_t)(i == 0  ? -1
+                                                    : i < 4 ? 0
+                                                            : 1),
+                                .from = (uint8_t)from[i],
+                                .state = LS_NODE_NOT_REACHED,
+                                .target = 99};
+    for (int i = 0; i < n_path; i++) {
+        const int row = !i ? 0 : second ? 3 + i : i;
+        s->path[i] = (int16_t)row;
+        s->nodes[row].state = LS_NODE_ACCEPTED;
+        if (i) s->branches[second].accepted++;
+        if (i) s->nodes[s->path[i - 1]].target = s->nodes[row].token;
+    }
+    s->t_draft_us = 10;
+    s->t_total_us = 150;
+    s->ar_us = 80;
+    return s;
+}
+
+static void count(ls_stats *st, ls_step *s) {
+    ls_stats_add(st, s);
+    free(s);
+}
+
+static void counts_are_those_of_their_definitions(void **state) {
+    (void)state;
+    ls_stats st = {0};
+    count(&st, made(3, false, 3, LS_GOING)); // two drafts accepted
+    count(&st, made(3, true, 3, LS_GOING));  // the guess and what followed it
+    count(&st, made(1, false, 1, LS_GOING)); // none
+    ls_step *plain = made(1, false, 1, LS_GOING);
+    plain->n_nodes = plain->rows = 1;
+    plain->n_branches = 0;
+    count(&st, plain);
+    ls_step *unknown = made(2, false, 2, LS_GOING); // what plain decoding takes is not known
+    unknown->ar_us = 0;
+    count(&st, unknown);
+    count(&st, made(4, false, 2, LS_FINISH_LENGTH)); // cut: two accepted drafts lie behind the end
+    ls_step *root = made(1, false, 1, LS_FINISH_EOS);
+    root->forward = false;
+    root->n_nodes = root->rows = 1;
+    root->n_branches = 0;
+    count(&st, root);
+    assert_int_equal(st.steps, 7);
+    assert_int_equal(st.forwards, 6);
+    assert_int_equal(st.emitted, 13);
+    assert_int_equal(st.accepted, 6); // steps + accepted = emitted
+    assert_int_equal(st.drafted, 5 * 5);
+    assert_int_equal(st.steps_with_draft, 5);
+    assert_int_equal(st.steps_with_accept, 4);
+    assert_int_equal(st.loose, 0);
+    assert_true(fabs(ls_stats_mat(&st) - 13.0 / 7) < 1e-12); // every step counts, also that without a forward
+    assert_int_equal(st.by_emitted[1], 3);
+    assert_int_equal(st.by_emitted[2], 2);
+    assert_int_equal(st.by_emitted[3], 2);
+    static const uint64_t at_depth[] = {4, 2, 0};
+    for (int d = 1; d <= 3; d++) { // of the steps whose tree reached that depth
+        assert_int_equal(st.depth[d].of, 5);
+        assert_int_equal(st.depth[d].n, at_depth[d - 1]);
+    }
+    assert_int_equal(st.depth[4].of, 0);
+    assert_int_equal(st.rank[1].of, 5); // branches, however many of their nodes were accepted
+    assert_int_equal(st.rank[1].n, 1);
+    assert_int_equal(st.from[LS_FROM_RETRIEVED].of, 15);
+    assert_int_equal(st.from[LS_FROM_RETRIEVED].n, 4);
+    assert_int_equal(st.from[LS_FROM_LAST_LOGIT].n, 1);
+    assert_int_equal(st.from[LS_FROM_GUESS_TAIL].n, 1);
+    // plain decoding: 3 + 3 + 1 forwards of 80 us, the plain step itself (140 us), 1 of the cut step, none of the last
+    assert_int_equal(st.ar_forwards, 3 + 3 + 1 + 1 + 1);
+    assert_int_equal(st.ar_tokens, 11);
+    assert_true(fabs(st.ar_us - (8 * 80 + 140)) < 1e-9);
+    assert_true(fabs(ls_stats_speedup(&st) - (8 * 80 + 140) / (6 * 150.0)) < 1e-12);
+    assert_true(fabs(ls_stats_tokens_per_s(&st) - 13e6 / (7 * 150)) < 1e-6);
+}
+
+static void sums_are_over_all_steps(void **state) {
+    (void)state;
+    ls_stats st = {0};
+    assert_true(ls_stats_mat(&st) == 0 && ls_stats_tokens_per_s(&st) == 0); // nothing is known before the first step
+    assert_true(ls_stats_speedup(&st) == 0 && ls_stats_ar_tokens_per_s(&st) == 0);
+    for (int i = 0; i < 3; i++) {
+        ls_step *s = made(2, false, 2, LS_GOING);
+        s->t_draft_us = 1, s->t_forward_us = 20, s->t_verify_us = 300, s->t_commit_us = 4000, s->t_total_us = 50000;
+        s->t_device_us = 15;
+        count(&st, s);
+    }
+    assert_true(st.draft_us == 3 && st.forward_us == 60 && st.verify_us == 900 && st.commit_us == 12000);
+    assert_true(st.total_us == 150000 && st.device_us == 45);
+}
+
+// Paths that are deeper than the tables are wide.
+static void deep_paths_stay_in_their_tables(void **state) {
+    (void)state;
+    enum { ROWS = LS_STATS_HIST + 10 };
+    ls_step *s = ls_calloc(1, sizeof *s);
+    s->forward = true;
+    s->n_nodes = s->rows = s->n_path = s->n_emitted = ROWS;
+    s->n_branches = 1;
+    s->branches[0] = (ls_branch){.rank = -1, .first_node = 1, .n_nodes = ROWS - 1, .accepted = ROWS - 1};
+    for (int i = 0; i < ROWS; i++) {
+        s->path[i] = (int16_t)i;
+        s->nodes[i] = (ls_node){.token = i,
+                                .parent = (int16_t)(i - 1),
+                                .depth = (int16_t)i,
+                                .branch = (int16_t)(i ? 0 : -1),
+                                .from = i ? LS_FROM_RETRIEVED : LS_FROM_ROOT,
+                                .target = i + 1};
+    }
+    ls_stats st = {0};
+    count(&st, s);
+    assert_int_equal(st.accepted, ROWS - 1);
+    assert_int_equal(st.by_emitted[LS_STATS_HIST], 1); // that many or more
+    for (int d = 1; d < LS_STATS_DEPTHS; d++) assert_true(st.depth[d].n == 1 && st.depth[d].of == 1);
+    for (int r = 0; r < LS_STATS_RANKS; r++) assert_true(!st.rank[r].n && !st.rank[r].of);
+    assert_int_equal(st.from[LS_FROM_RETRIEVED].of, ROWS - 1);
+}
+
+static void tokens_that_were_let_stand_are_counted(void **state) {
+    (void)state;
+    ls_step *s = made(4, false, 4, LS_GOING);
+    int at[LS_MAX_ROWS];
+    assert_int_equal(ls_step_loose(s, at), 0);
+    s->nodes[1].target = 77; // after the first draft the target wanted another than the second
+    assert_int_equal(ls_step_loose(s, at), 1);
+    assert_int_equal(at[0], 2);
+    s->n_emitted = 2; // it was cut off
+    assert_int_equal(ls_step_loose(s, at), 0);
+    free(s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_are_those_of_their_definitions),
+        cmocka_unit_test(sums_are_over_all_steps),
+        cmocka_unit_test(deep_paths_stay_in_their_tables),
+        cmocka_unit_test(tokens_that_were_let_stand_are_counted),
+    };
+    return cmocka_run_group_tests_name("stats", tests, NULL, NULL);
+}

@@ -4,6 +4,7 @@
 #include "run/load.h"
 #include "run/session.h"
 #include "run/stats.h"
+#include "run/turns.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -245,7 +246,8 @@ static void stop_strings_cut_the_text_where_they_begin(void **state) {
 }
 
 // Whatever ended the turns before: the conversation holds every prompt and every token that was emitted, once, but for
-// end-of-sequence tokens, which the next prompt's frame brings back; also where turns are taken back.
+// end-of-sequence tokens, which the next prompt's frame brings back; also where turns are answered anew. What a
+// recording of it says is the same.
 static void conversations_hold_every_token_once(void **state) {
     (void)state;
     static const char *const methods[] = {"ar", "logitspec-paper", "logitspec", "pld"};
@@ -259,26 +261,38 @@ static void conversations_hold_every_token_once(void **state) {
             const int asked[3] = {order % 3, order / 3 % 3, order / 9};
             ls_session *s = session(&o);
             ls_ids want = {0};
+            ls_turns recorded = {0};
             size_t mark[3]; // tokens before each turn
-            for (int round = 0, turn = 0; round < 3; round++, turn = 3 - round) {
-                if (round) assert_true(ls_session_cut(s, (uint32_t)turn));
-                if (round) want.n = mark[turn];
-                for (; turn < 3; turn++) {
+            for (int round = 0; round < 4; round++)
+                for (int turn = round ? 3 - round : 0, first = turn; turn < 3; turn++) {
+                    const ls_ids *q = &ask[asked[turn]];
+                    if (round && turn == first) { // this one and those after it are forgotten
+                        assert_int_equal(
+                            ls_session_edit(s, (uint32_t)turn, q->p, (int32_t)q->n, NULL, NULL, NULL, NULL), LS_OK);
+                        want.n = mark[turn];
+                    } else begin(s, q);
                     mark[turn] = want.n;
-                    ls_ids_add(&want, ask[asked[turn]].p, ask[asked[turn]].n);
-                    begin(s, &ask[asked[turn]]);
+                    ls_ids_add(&want, q->p, q->n);
                     assert_ids(ls_session_context(s), want.p, want.n);
                     assert_int_equal(model.backend->length(model.backend), (int32_t)want.n);
-                    do next(s);
-                    while (!step.finish);
+                    const ls_trace_header header = {.turn = (uint32_t)turn, .prompt = want};
+                    assert_int_equal(ls_turns_begin(&recorded, &header), turn);
+                    do {
+                        next(s);
+                        ls_turns_step(&recorded, &step);
+                    } while (!step.finish);
                     assert_int_equal(step.turn, turn);
                     const bool ended = step.finish == LS_FINISH_EOS;
                     by_draft += ended && step.forward;
                     by_root += ended && !step.forward;
                     owed += !ended && !step.forward;
                     ls_ids_add(&want, ls_session_output(s)->p, ls_session_output(s)->n - ended);
+                    const bool owes = !ended && !step.forward; // no forward was run for its last token
+                    assert_ids(ls_session_context(s), want.p, want.n - owes);
+                    assert_ids(&recorded.context, want.p, want.n - owes);
+                    assert_int_equal(recorded.uncommitted, owes ? want.p[want.n - 1] : -1);
                 }
-            }
+            ls_turns_free(&recorded);
             ls_ids_free(&want);
             ls_session_free(s);
         }

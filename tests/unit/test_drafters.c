@@ -414,6 +414,18 @@ static void scores_are_hit_rates(void **state) {
     assert_true(first > 0.1 && first < 0.9);
     assert_float_equal(t.est[1], 0.5, 0.05);
     assert_true(t.est[2] > 0.9 && t.est[3] > 0.9);
+    // a kind that was never seen: the drafter's own estimate says which is likelier, and without any its place does
+    ls_tree_node fresh[4] = {{.token = 1, .parent = -1}};
+    for (int i = 1; i < 4; i++)
+        fresh[i] = (ls_tree_node){
+            .token = i + 1, .parent = 0, .rank = -1, .from = LS_TREE_REMEMBERED, .est = i == 3 ? 0.5f : 0.1f};
+    ls_tree_lay_out(&t, fresh, 4);
+    ls_scores_fill(s, &t);
+    assert_true(t.est[3] > 2 * t.est[1]);
+    for (int i = 1; i < 4; i++) fresh[i].est = NAN;
+    ls_tree_lay_out(&t, fresh, 4);
+    ls_scores_fill(s, &t);
+    assert_true(t.est[1] > t.est[2] && t.est[2] > t.est[3] && t.est[3] > 0);
     // siblings add up to 1 at most
     ls_tree_node wide[6] = {{.token = 1, .parent = -1}};
     for (int i = 1; i < 6; i++)

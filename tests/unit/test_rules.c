@@ -262,17 +262,24 @@ static void disagree(scene *s, int i, float p, float entropy) {
     s->entropy[i] = entropy;
 }
 
+static int32_t last_accepted; // row where the last path ended
+
 static int32_t accepted(const scene *s, const char *rule) {
     ls_accept a;
     int32_t path[LS_TREE_MAX];
     ls_err err;
+    memset(path, -1, sizeof path);
     if (ls_accept_read(&a, "acceptance", rule, &err)) fail_msg("%s", err.msg);
     const int32_t n =
         ls_accept_path(&a, &s->t,
                        &(ls_accept_rows){s->chosen, s->p, s->entropy, (const int32_t(*)[LS_SUCCESSORS])s->top_id,
                                          (const float(*)[LS_SUCCESSORS])s->top_p},
                        path);
-    for (int32_t i = 0; i < n; i++) assert_int_equal(s->t.parent[path[i]], i ? path[i - 1] : -1);
+    for (int32_t i = 0; i < n; i++) {
+        assert_in_range(path[i], i, s->t.n - 1);
+        assert_int_equal(s->t.parent[path[i]], i ? path[i - 1] : -1);
+    }
+    last_accepted = path[n - 1];
     return n - 1;
 }
 
@@ -357,6 +364,11 @@ static void the_targets_own_choice_goes_first(void **state) {
     assert_int_equal(accepted(&s, "typical"), 1);
     s.chosen[0] = 51;
     assert_int_equal(accepted(&s, "typical"), 3);
+    s.p[1] = s.p[4] = 0.4f;
+    s.p[2] = 0; // two paths of one draft each: of equals the first
+    s.chosen[1] = 99;
+    assert_int_equal(accepted(&s, "typical"), 1);
+    assert_int_equal(last_accepted, 1);
 }
 
 int main(void) {

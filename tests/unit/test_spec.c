@@ -30,6 +30,8 @@ static void pool_prefers_long_matches_and_full_continuations(void **state) {
     assert_int_equal(m.pos, 4);
     m = ls_pool_find(&p, (int32_t[]){77, 78, 79}, 3);
     assert_int_equal(m.n, 0);
+    m = ls_pool_find(&p, (int32_t[]){5, 6, 7} + 2, 1); // what stands before the tail is not looked at
+    assert_int_equal(m.n, 1);
     m = ls_pool_find(&p, (int32_t[]){90}, 1); // the last token has no continuation yet
     assert_int_equal(m.n, 0);
     // once the later continuation is as long, it wins
@@ -134,6 +136,10 @@ static void verify_takes_the_longest_agreeing_path(void **state) {
     assert_int_equal(t.match_pos[5], 10);
     assert_int_equal(t.from[4], LS_TREE_LAST_LOGIT);
     assert_int_equal(t.from[5], LS_TREE_GUESS_TAIL);
+    b.rank = 0; // a guess too: the root was sampled
+    assert_int_equal(ls_tree_add(&t, (int32_t[]){6, 7}, 2, 64, b), 2);
+    assert_int_equal(t.from[8], LS_TREE_LAST_LOGIT);
+    assert_int_equal(t.from[9], LS_TREE_GUESS_TAIL);
 }
 
 // The paper's rule on a worked example: the retrieved continuation first, then guesses by rank with their lengths.

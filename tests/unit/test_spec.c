@@ -336,6 +336,13 @@ static void costs_interpolate_and_learn(void **state) {
     assert_float_equal(ls_cost_ms(&z, 7, 150), 40, 0.5);
     assert_float_equal(ls_cost_ms(&z, 1, 150), 11, 1e-9);
     assert_float_equal(ls_cost_ms(&z, 64, 150), 74, 1e-9);
+    // between two sizes both are learnt, no other; at a size that alone
+    assert_true(ls_cost_ms(&z, 6, 150) > 20 && ls_cost_ms(&z, 8, 150) > 22);
+    assert_float_equal(ls_cost_ms(&z, 4, 150), 14, 1e-9);
+    assert_float_equal(ls_cost_ms(&z, 12, 150), 22, 1e-9);
+    for (int i = 0; i < 50; i++) ls_cost_observe(&z, 12, 150, 60);
+    assert_true(ls_cost_ms(&z, 12, 150) > 40);
+    assert_float_equal(ls_cost_ms(&z, 16, 150), 26, 1e-9);
     const double usual = ls_cost_ms(&z, 1, 150);
     ls_cost_observe(&z, 1, 150, 1000 * usual); // an interruption is believed no more than a slow step
     assert_true(ls_cost_ms(&z, 1, 150) < 1.1 * usual);

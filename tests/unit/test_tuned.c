@@ -194,11 +194,62 @@ static void rates_count_what_was_tested(void **state) {
     d->free(d);
 }
 
+static bool is_child(const ls_tree *t, int32_t parent, int32_t token, float *est) {
+    for (int32_t i = 1; i < t->n; i++)
+        if (t->parent[i] == parent && t->token[i] == token) return *est = t->est[i], true;
+    return false;
+}
+
+// A copy goes on where it began, beside what followed its last three tokens elsewhere; what agrees for longer is
+// likelier.
+static void copies_go_on(void **state) {
+    (void)state;
+    int32_t text[80], n = 0;
+    text[n++] = 1, text[n++] = 2, text[n++] = 3, text[n++] = 4, text[n++] = 5; // 1 2 3 4 5 | 100 ...
+    for (int32_t i = 0; i < 25; i++) text[n++] = 100 + i;
+    text[n++] = 3, text[n++] = 4, text[n++] = 5; // later: 3 4 5 | 200 ...
+    for (int32_t i = 0; i < 25; i++) text[n++] = 200 + i;
+    text[n++] = 1;
+    ls_drafter *d = test_drafter_named("logitspec");
+    ls_tree t;
+    d->observe(d, text, (size_t)n, true);
+    d->propose(d, &(ls_draft_state){text, (size_t)n, 2, NULL, NULL, 0, NULL}, 12, &t);
+    for (int32_t i = 1; i <= 3; i++) assert_int_equal(t.token[i], 2 + i);
+    float goes_on, elsewhere;
+    assert_true(is_child(&t, 3, 100, &goes_on) && is_child(&t, 3, 200, &elsewhere));
+    assert_true(goes_on > elsewhere);
+    d->free(d);
+}
+
+// What was read of a prompt is known by pairs of tokens, and by the last one alone.
+static void prompts_are_read_by_pairs(void **state) {
+    (void)state;
+    const int32_t text[] = {1, 5, 2, 5};
+    int32_t top_id[4][LS_SUCCESSORS];
+    float top_p[4][LS_SUCCESSORS];
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < LS_SUCCESSORS; j++) top_id[i][j] = 100 * (i + 1) + j, top_p[i][j] = 0.1f;
+    ls_drafter *d = test_drafter_named("logitspec");
+    for (size_t at = 0; at < 4; at += 2) // in two parts
+        d->read(d, text, at, 2, (const int32_t(*)[LS_SUCCESSORS])(top_id + at),
+                (const float(*)[LS_SUCCESSORS])(top_p + at));
+    const struct { int32_t before, root, said; } known[] = {{1, 5, 200}, {2, 5, 400}, {9, 5, 400}, {5, 2, 300}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        ls_tree t;
+        float est;
+        d->propose(d, &(ls_draft_state){&known[i].before, 1, known[i].root, NULL, NULL, 0, NULL}, 1 + LS_SUCCESSORS,
+                   &t);
+        for (int j = 0; j < LS_SUCCESSORS; j++) assert_true(is_child(&t, 0, known[i].said + j, &est));
+    }
+    d->free(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(estimates_are_chances),       cmocka_unit_test(trees_end_where_nothing_is_worth_a_row),
         cmocka_unit_test(trees_grow_best_first),       cmocka_unit_test(guesses_share_what_the_root_leaves),
-        cmocka_unit_test(rates_count_what_was_tested),
+        cmocka_unit_test(rates_count_what_was_tested), cmocka_unit_test(copies_go_on),
+        cmocka_unit_test(prompts_are_read_by_pairs),
     };
     return cmocka_run_group_tests_name("tuned", tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ static void every_number_comes_back(void **state) {
     ls_trace *t;
     ls_err err = {0};
     ls_buf lines = slurp();
-    assert_int_equal(ls_trace_open(&t, path, level, &err), LS_OK);
+    assert_int_equal(ls_trace_open(&t, path, level, NULL, NULL, &err), LS_OK);
     for (int i = 0; i < n_steps; i++) ls_trace_step(t, steps[i]);
     assert_true(ls_trace_close(t, &err));
     ls_buf again = slurp(); // the steps' lines alone: the header and the tokens before them

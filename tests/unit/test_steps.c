@@ -332,25 +332,37 @@ static void a_prompt_read_by_rows_is_read(void **state) {
     }
 }
 
+static ls_code refusal; // how the next forwards end
+
 static ls_code refuse(ls_backend *b, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *way,
                       lst_row *rows, ls_err *err) {
     (void)b, (void)ids, (void)parents, (void)n, (void)way, (void)rows;
-    return ls_fail(err, LS_E_IO, "the device is gone");
+    return ls_fail(err, refusal, "the device is gone");
 }
 
-// A step that failed ends the turn; what was committed before stands, and the conversation goes on.
+// A step that failed ends the turn, one that was cancelled does not; what was committed before stands, and the
+// conversation goes on.
 static void a_failed_step_ends_the_turn(void **state) {
     (void)state;
     ls_ids prompt = ids_of(fish);
     const ls_decode_options o = options("logitspec-paper", 12, LENGTH);
+    ls_ids want = said_after(&prompt, &o.sampling, LENGTH);
     ls_session *s = session(&o);
     ls_err err = {0};
     begin(s, &prompt);
     for (int i = 0; i < 4; i++) next(s);
-    const size_t n = ls_session_context(s)->n;
+    size_t n = ls_session_context(s)->n;
     ls_code (*forward)(ls_backend *, const int32_t *, const int32_t *, int32_t, const lst_sampling *, lst_row *,
                        ls_err *) = model.backend->forward_tree;
     model.backend->forward_tree = refuse;
+    refusal = LS_E_CANCELLED; // such a step did not happen
+    assert_int_equal(ls_session_step(s, &step, &err), LS_E_CANCELLED);
+    model.backend->forward_tree = forward;
+    next(s);
+    assert_ids(ls_session_output(s), want.p, ls_session_output(s)->n);
+    n = ls_session_context(s)->n;
+    model.backend->forward_tree = refuse;
+    refusal = LS_E_IO;
     assert_int_equal(ls_session_step(s, &step, &err), LS_E_IO);
     assert_string_equal(err.msg, "the device is gone");
     model.backend->forward_tree = forward;
@@ -361,7 +373,7 @@ static void a_failed_step_ends_the_turn(void **state) {
     assert_int_equal(ls_session_context(s)->n, n + prompt.n);
     next(s);
     ls_session_free(s);
-    ls_ids_free(&prompt);
+    ls_ids_free(&prompt), ls_ids_free(&want);
 }
 
 // A drafter without estimates of its own: they follow what became of its drafts.

@@ -5,7 +5,7 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
-.PHONY: all run test cuda gpu-check gpu-bundle embed fuzz mutants check-model bench-cpu setup test-setup clean help install lint format unit
+.PHONY: all run test cuda gpu-check gpu-bundle embed fuzz mutants torture check-model bench-cpu setup test-setup clean help install lint format unit
 
 CC ?= gcc
 ifeq ($(origin CC),default)
@@ -182,12 +182,21 @@ $(B)/tests/test_gpu_kernels: $(call obj,$(filter-out tests/gpu/bench.c,$(wildcar
 	$(Q)$(CXX) $(LDFLAGS) -fopenmp -o $@ $^ $(LDLIBS)
 
 .SECONDARY: $(call obj,$(TEST_SRC) $(TEST_LIB_SRC))
-unit: $(TEST_BIN) $(B)/tests/test_gpu_kernels $(B)/embed $(if $(TORCH_DIR),build/tests/liblstorch_emulated.so)
+unit: $(TEST_BIN) $(B)/tests/test_gpu_kernels $(B)/embed $(if $(SAN),,$(B)/tests/inject.so) $(if $(TORCH_DIR),build/tests/liblstorch_emulated.so)
 
 # PATTERN=word runs the test programs whose name holds it.
 test: test-setup
 	@$(MAKE) all unit $(if $(NVCC),cuda build/tests/gpu_kernels build/tests/gpu_bench)
 	@python3 tests/run.py $(B) $(PATTERN)
+
+# Every command with failing calls: SECONDS= SEED=, CASE= and KIND= (a part of a name), ONLY='...' repeats what was reported.
+$(B)/tests/inject.so: tests/torture/inject.c
+	@mkdir -p $(@D)
+	@echo '  CC   $<'
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -fPIC -shared -o $@ $< -ldl
+torture: all $(B)/tests/inject.so
+	@python3 tests/torture/torture.py $(B) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
+	  $(if $(CASE),--case '$(CASE)') $(if $(KIND),--kind '$(KIND)') $(if $(ONLY),--only '$(ONLY)')
 
 # Ratios of one run, on this machine. SUITE=FILE, LLAMA=DIR, TOKENS=, PER_GROUP=: see tests/bench/run.py.
 bench-cpu: setup
@@ -296,6 +305,7 @@ help:
 	@echo 'make              build the program (and the torch library where libtorch is set up)'
 	@echo 'make run          set up, build, open the screen (without a terminal: stream a demo)'
 	@echo 'make test         set up, build, run every test; PATTERN=word selects'
+	@echo 'make torture      every command with failing calls (memory, files, threads); SECONDS=600 SEED=2'
 	@echo 'make cuda         the library for NVIDIA GPUs; needs the CUDA toolkit 13. CUDA_ARCH=all: machine code for all GPUs'
 	@echo 'make gpu-check    on a machine with a GPU: build, test, measure; MODEL=FILE.gguf adds a real model'
 	@echo 'make gpu-bundle   an archive that runs gpu-check on a bare machine'

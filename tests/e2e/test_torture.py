@@ -1,0 +1,26 @@
+"""A short part of `make torture`: in every command some calls fail, always the same ones."""
+import os
+import platform
+import sys
+import tempfile
+import unittest
+
+from program import BUILD, ROOT
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
+import torture  # noqa: E402
+
+
+@unittest.skipUnless(os.path.exists(os.path.join(BUILD, "tests", "inject.so")) and platform.machine() == "x86_64",
+                     "needs:a build without sanitizers, on x86-64")
+class Torture(unittest.TestCase):
+    def test_calls_that_fail_leave_nothing_half_done(self):
+        with tempfile.TemporaryDirectory() as d:
+            report = torture.torture(BUILD, os.path.join(d, "t"), seconds=20, seed=1, runs=300)
+        self.assertEqual(report.problems, [])
+        self.assertEqual(report.violations, [], report.text())
+        self.assertGreater(sum(report.hit.values()), 30)
+
+
+if __name__ == "__main__":
+    unittest.main()

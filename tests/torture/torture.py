@@ -1,0 +1,510 @@
+#!/usr/bin/env python3
+"""Fails the n-th call of a kind in every command, and checks what is left: exit code, words, terminal, files.
+
+  tests/torture/torture.py BUILD [--seconds S] [--seed N] [--runs N] [--only 'CASE KIND:ERROR:TIMES N'] [--case WORD] [--kind WORD]
+
+A table of runs and violations by command and kind; each violation with the command that repeats it. Exit code 1 where
+there is one.
+"""
+import argparse
+import collections
+import concurrent.futures
+import errno
+import fcntl
+import itertools
+import json
+import os
+import pty
+import random
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+
+import cases as cases_of
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+KINDS = ["memory", "heap", "thread", "open", "read", "write", "print", "close", "sync", "truncate", "rename", "unlink",
+         "stat", "lock", "mkdir", "seek", "list", "descriptor", "map", "wait", "mode"]  # as in inject.c
+FRAMES = 32
+STATE = struct.Struct(f"{len(KINDS)}q q q {FRAMES}q")
+DEADLINE = 75  # seconds of one run, which takes a hundredth of one on an idle machine; a script waits 60 for a text
+FOR_EVER = 0
+
+# kind -> (errno, how many in a row fail). errno 0: short reads and writes. EINTR and short ones must not be noticed.
+FAILURES = {
+    "memory": [(errno.ENOMEM, 1), (errno.ENOMEM, 3)],
+    "heap": [(errno.ENOMEM, 1)],
+    "thread": [(errno.EAGAIN, 1)],
+    "open": [(errno.EMFILE, 1), (errno.EIO, 1)],
+    "read": [(errno.EIO, 1), (errno.EINTR, 5), (0, 1)],
+    "write": [(errno.ENOSPC, FOR_EVER), (errno.EIO, 1), (errno.EINTR, 5), (0, 1)],
+    "print": [(errno.ENOSPC, FOR_EVER), (errno.EIO, 1), (errno.EINTR, 5), (0, 1)],
+    "close": [(errno.EIO, 1)],
+    "sync": [(errno.EIO, 1), (errno.EINTR, 1)],
+    "truncate": [(errno.EIO, 1), (errno.EINTR, 1)],
+    "rename": [(errno.EIO, 1), (errno.ENOSPC, 1)],
+    "unlink": [(errno.EIO, 1)],
+    "stat": [(errno.EIO, 1)],
+    "lock": [(errno.ENOLCK, 1), (errno.EINTR, 5)],
+    "mkdir": [(errno.ENOSPC, 1)],
+    "seek": [(errno.EIO, 1)],
+    "list": [(errno.EIO, 1)],
+    "descriptor": [(errno.EMFILE, 1)],
+    "map": [(errno.ENOMEM, 1)],
+    "wait": [(errno.EINTR, 5)],
+    "mode": [(errno.EPERM, 1)],
+}
+# What the message must hold: the reason, in the system's words or ours.
+WORDS = {
+    errno.ENOMEM: "out of memory|Cannot allocate memory|system refuses another thread",
+    errno.EAGAIN: "thread",
+    errno.EMFILE: "Too many open files|file descriptors|cannot be driven",
+    errno.EIO: "Input/output error|cannot be driven",  # terminals are driven by what terminfo's files say
+    errno.ENOSPC: "No space left on device|disk is full",
+    errno.EINTR: "Interrupted system call|cannot be driven",
+    errno.ENOLCK: "No locks available",
+    errno.EPERM: "Operation not permitted",
+}
+CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP}
+
+
+class Failure:
+    """What is made to fail in one run."""
+
+    def __init__(self, kind, error, times, n):
+        self.kind, self.error, self.times, self.n = kind, error, times, n
+
+    def __str__(self):
+        name = errno.errorcode.get(self.error, "short")
+        return f"{self.kind}:{name}:{self.times} {self.n}"
+
+    @staticmethod
+    def read(text):
+        what, n = text.split()
+        kind, name, times = what.split(":")
+        return Failure(kind, 0 if name == "short" else getattr(errno, name), int(times), int(n))
+
+    @property
+    def hidden(self):
+        """Short reads and writes must not be noticed, nor an interrupted wait. An interrupted read or write of a file may
+        end the run: on Linux only the handlers of SIGINT and SIGTERM cause it, and these end it too."""
+        return not self.error or (self.error == errno.EINTR and self.kind in ("wait", "lock", "sync"))
+
+
+class Outcome:
+    code = 0  # negative: a signal; None: it hung
+    stdout = stderr = b""
+    tty = None  # what the pseudo-terminal got
+    tty_changed = False
+    files = None
+    before = counts = None
+    failed = base = 0
+    frames = ()
+
+
+class Torture:
+    def __init__(self, build, folder):
+        self.program, self.library = (os.path.join(os.path.abspath(build), *p) for p in (("logitspec",), ("tests", "inject.so")))
+        self.folder = folder
+        self.env = {k: v for k, v in os.environ.items()
+                    if not k.startswith(("LOGITSPEC_", "XDG_")) and k not in ("NO_COLOR", "COLUMNS", "LINES", "LD_PRELOAD")}
+        self.env.update(LANG="C.UTF-8", LC_ALL="C.UTF-8", HOME=folder, XDG_CONFIG_HOME=os.path.join(folder, "config"), TERM="xterm-256color",
+                        EDITOR="true", CUDA_VISIBLE_DEVICES="")
+        os.makedirs(os.path.join(folder, "config", "logitspec"))
+        with open(os.path.join(folder, "config", "logitspec", "config.yaml"), "w", encoding="utf-8") as f:
+            f.write("ui: {mouse: yes}\n")
+        self.inputs = cases_of.Inputs(os.path.join(folder, "in"), self.program, ROOT, self.env)
+        self.cases = cases_of.cases(self.inputs)
+        self.number = itertools.count()
+
+    def commands(self):
+        """The commands that the program has, by its own help."""
+        text = subprocess.run([self.program, "--help"], capture_output=True, text=True, env=self.env, check=True).stdout
+        return set(re.findall(r"^  ([a-z]+) +\S", text.split("Commands:")[1], re.M))
+
+    def work(self, case):
+        w = os.path.join(self.folder, f"run{next(self.number)}")
+        os.makedirs(os.path.join(w, "state", "logitspec"))
+        for name in case.outputs:
+            with open(os.path.join(w, name), "wb") as f:
+                f.write(cases_of.OLD)
+        with open(os.path.join(w, "state", "logitspec", "history"), "wb") as f:
+            f.write(cases_of.HISTORY)
+        if case.command == "models":
+            self.inputs.models(os.path.join(w, "models"))
+        return w
+
+    def run(self, case, failure=None, keep=False, stop=False):
+        w = self.work(case)
+        before = {os.path.relpath(os.path.join(where, n), w) for where, _, names in os.walk(w) for n in names}
+        fill = lambda s: s.replace("{w}", w).replace("{i}", self.inputs.folder)
+        env = dict(self.env, **{k: fill(v) for k, v in case.env.items()}, XDG_STATE_HOME=w + "/state", XDG_CACHE_HOME=w + "/cache",
+                   LOGITSPEC_MODELS=w + "/models", LD_PRELOAD=self.library, TORTURE_STATE=w + ".counts")
+        if "KEYS" in env:
+            with open(w + "/keys", "w", encoding="utf-8") as f:
+                f.write(env.pop("KEYS"))
+        with open(w + ".counts", "wb") as f:
+            f.write(bytes(STATE.size))
+        if failure:
+            env.update(TORTURE_KIND=failure.kind, TORTURE_N=str(failure.n), TORTURE_TIMES=str(failure.times), TORTURE_ERROR=str(failure.error))
+        elif case.name:
+            env.update(TORTURE_KIND="heap")  # no limit: only counted
+        if stop:
+            env.update(TORTURE_STOP="1")
+        args = [self.program] + [fill(x) for x in case.args]
+        out = (self.on_terminal if case.screen else self.in_pipes)(args, env, w, case, fill)
+        with open(w + ".counts", "rb") as f:
+            numbers = STATE.unpack(f.read())
+        out.counts = dict(zip(KINDS, numbers))
+        out.failed, out.base, out.frames = numbers[len(KINDS)], numbers[len(KINDS) + 1], [x for x in numbers[len(KINDS) + 2:] if x]
+        out.before, out.files = before, {}
+        for where, _, names in os.walk(w):
+            for n in names:
+                path = os.path.join(where, n)
+                with open(path, "rb") as f:
+                    out.files[os.path.relpath(path, w)] = f.read()
+        for name in ("stdout", "stderr", "tty"):  # the folder's name differs from run to run
+            text = getattr(out, name)
+            setattr(out, name, text and text.replace(w.encode(), b"{w}"))
+        out.folder = w
+        if not keep:
+            self.clean(out)
+        return out
+
+    def clean(self, out):
+        shutil.rmtree(out.folder, ignore_errors=True)
+        os.unlink(out.folder + ".counts")
+
+    def in_pipes(self, args, env, w, case, _):
+        out = Outcome()
+        p = subprocess.Popen(args, env=env, cwd=w, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            out.stdout, out.stderr = p.communicate(case.stdin, timeout=DEADLINE)
+            out.code = p.returncode
+        except subprocess.TimeoutExpired:
+            p.kill()
+            out.stdout, out.stderr = p.communicate()
+            out.code = None
+        return out
+
+    def on_terminal(self, args, env, w, case, fill):
+        out = Outcome()
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        before = termios.tcgetattr(theirs)
+        p = subprocess.Popen(args, env=env, cwd=w, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+        out.tty, todo, since = b"", list(case.screen) + [(None, b"\x03")], 0
+        end, quiet = time.monotonic() + DEADLINE, time.monotonic()
+        while True:
+            ready = select.select([ours], [], [], 0.02)[0]
+            if ready:
+                out.tty += os.read(ours, 65536)
+                quiet = time.monotonic()
+            elif p.poll() is not None:
+                break
+            # what a key waits for may never show where something failed: silence will do
+            silence = time.monotonic() - quiet
+            if todo and b"\x1b[?2004h" in out.tty and silence > 0.05 and (
+                    silence > 1 or (todo[0][1] != b"\x03" and (not todo[0][0] or re.search(todo[0][0], out.tty[since:])))):
+                since, quiet = len(out.tty), time.monotonic()
+                os.write(ours, fill(todo.pop(0)[1].decode()).encode())
+            if time.monotonic() > end:
+                p.kill()
+                break
+        out.code = p.wait() if time.monotonic() <= end else None
+        out.tty_changed = termios.tcgetattr(theirs) != before
+        os.close(ours)
+        os.close(theirs)
+        # what was printed outside curses' own screen
+        text = re.split(rb"\x1b\[\?1049l", out.tty)[-1] if b"\x1b[?1049h" in out.tty else out.tty
+        out.stderr = re.sub(rb"\x1b\[[?0-9;>]*[a-zA-Z]|\x1b[=>()][B0]?|\r", b"", text)
+        return out
+
+
+# ---- what must hold
+
+def last_mode(tty, number):
+    found = re.findall(rb"\x1b\[\?(?:\d+;)*%d(?:;\d+)*([hl])" % number, tty)
+    return found[-1] if found else b"l"
+
+
+def lines_of_ours(stderr):
+    return [x for x in stderr.decode("utf-8", "replace").splitlines() if x.startswith("logitspec: ")]
+
+
+def trace_so_far(data):
+    """What is wrong with a trace that was cut: whole lines, a header first; only the last line may be incomplete."""
+    lines = data.split(b"\n")
+    for at, line in enumerate(lines[:-1]):
+        try:
+            kind = json.loads(line)["type"]
+        except (ValueError, KeyError, TypeError):
+            return f"line {at + 1} is no line of a trace"
+        if not at and kind != "header":
+            return "does not begin with a header"
+    return None
+
+
+class Judge:
+    def __init__(self, torture, case, whole):
+        self.torture, self.case, self.whole = torture, case, whole
+
+    def violations(self, failure, out):
+        """Pairs of a kind and a sentence."""
+        if out.code is None:
+            yield "hang", f"did not end within {DEADLINE} s"
+            return
+        if out.code < 0:
+            number = signal.Signals(-out.code)
+            yield "signal" if number in CRASHES else "ended", f"ended by {number.name}"
+        yield from self.terminal(out)
+        failed = out.code != self.case.code
+        said = [x for x in lines_of_ours(out.stderr) if x not in lines_of_ours(self.whole.stderr)]
+        if failure.hidden:
+            if failed or said:
+                yield "noticed", f"exit code {out.code}: {' | '.join(said) or 'no message'}"
+        elif failed and out.code > 0:
+            if out.code not in (1, 2, 3):
+                yield "code", f"exit code {out.code}"
+            if not said:
+                yield "words", f"exit code {out.code} without a message"
+        if not failure.hidden and said:
+            if not any(re.search(WORDS[failure.error], x, re.I) for x in said):
+                yield "words", f"does not say the reason: {said[-1]}"
+            if len(said) > (1 if failure.times else 3):
+                yield "words", f"{len(said)} lines: {' | '.join(said)}"
+        if not failed and not said and not self.case.screen:
+            wrong = self.case.prints(out.stdout, self.whole.stdout)
+            if wrong:
+                yield "lost", f"exit code {out.code}, no message, and standard output {wrong}"
+        elif not self.case.screen and not self.begins(out.stdout, self.case.prefix or failure.kind == "print"):
+            yield "half", "standard output is neither empty, whole, nor a beginning"
+        yield from self.files(failure, out, failed or bool(said), failed)
+
+    def begins(self, text, beginning):
+        if not text or not self.case.prints(text, self.whole.stdout):
+            return True
+        if self.case.prints is cases_of.trace:
+            return not trace_so_far(text)
+        bare = lambda b: re.sub(rb"[\d.\s-]+", b"", b)
+        return beginning and bare(self.whole.stdout).startswith(bare(text))
+
+    def terminal(self, out):
+        if out.tty is None:
+            return
+        if out.tty_changed:
+            yield "terminal", "the modes of the terminal were not put back"
+        for number, what in ((1049, "the other screen was not left"), (2004, "bracketed paste stays on"), (1000, "the mouse stays on"),
+                             (1002, "the mouse stays on"), (1006, "the mouse stays on")):
+            if last_mode(out.tty, number) == b"h":
+                yield "terminal", what
+        if b"\x1b[?25l" in out.tty and last_mode(out.tty, 25) == b"l":
+            yield "terminal", "the cursor stays hidden"
+
+    def files(self, failure, out, told, failed):
+        for name, compare in self.case.outputs.items():
+            now, whole = out.files.get(name), self.whole.files.get(name)
+            is_trace = compare in (None, cases_of.trace)
+            if now is None:
+                yield "lost", f"{name} is gone"
+            elif now == cases_of.OLD:
+                if not told and name != "talk.jsonl":  # that is said on the screen
+                    yield "lost", f"exit code {out.code}, no message, and {name} was not written"
+            elif is_trace:
+                yield from self.trace(name, now, compare, told, failed)
+            else:
+                wrong = compare(now, whole)
+                if wrong:
+                    yield ("half" if told else "lost"), f"{name} {wrong}"
+        expected = set(self.whole.files) | set(self.case.outputs) | set(out.before)
+        rescued = set(re.findall(r"\{w\}/([^\s;,:]+)", out.stderr.decode("utf-8", "replace")))
+        for name in sorted(set(out.files) - expected - rescued):
+            if failure.kind != "unlink":
+                yield "part", f"{re.sub('[0-9]{3,}', 'N', name)} is left"
+        for name in sorted(out.before & set(self.whole.files) - set(out.files)):
+            yield "lost", f"{name} is gone"
+        if self.case.history:
+            yield from self.history(out, told)
+
+    def trace(self, name, now, compare, told, failed):
+        if compare and not compare(now, None):
+            return
+        if compare:
+            wrong = trace_so_far(now) if told else compare(now, None)
+            if wrong:
+                yield ("trace" if told else "lost"), f"{name} {wrong}"
+                return
+            steps = sum(x.startswith(b'{"type":"step"') and x.endswith(b"}") for x in now.split(b"\n")[:-1])
+        else:
+            steps = 0
+        # the program's own reader
+        with tempfile.NamedTemporaryFile(suffix="-" + name, dir=self.torture.folder) as f:
+            f.write(now)
+            f.flush()
+            p = subprocess.run([self.torture.program, "inspect", f.name], capture_output=True, env=self.torture.env, timeout=DEADLINE, check=False)
+        said = p.stderr.decode("utf-8", "replace").strip()
+        if p.returncode < 0 or (p.returncode and steps):
+            yield "trace", f"{name} with {steps} whole steps cannot be read: {said.replace(f.name, name)}"
+        if not told and (p.returncode or said):
+            yield "lost", f"exit code 0, no message, and {name} is not whole: {said.replace(f.name, name)}"
+
+    def history(self, out, told):
+        now = out.files.get("state/logitspec/history")
+        if now is None:
+            yield "history", "is gone"
+            return
+        try:
+            lines = [json.loads(x)[0] for x in now.decode().splitlines()]
+        except ValueError:
+            yield "history", "holds a line that is no JSON"
+            return
+        if lines[:2] != ["an older prompt", "another"]:
+            yield "history", f"the older prompts are gone: {lines}"
+        if not told and self.case.name != "chat-script" and "Retrieval" not in lines:
+            yield "history", "the new prompt is not in it, and nothing was said"
+
+
+# ---- choosing and counting
+
+def plan(judges, rng, rounds):
+    """Failures of every case, kind and errno: the first call, the last, and random ones, round by round."""
+    spaces = []
+    for judge in judges:
+        counts = judge.whole.counts
+        for kind, ways in FAILURES.items():
+            if counts[kind]:
+                spaces += [(judge, kind, error, times, counts[kind]) for error, times in ways]
+    for r in range(rounds):
+        rng.shuffle(spaces)
+        for judge, kind, error, times, count in spaces:
+            low = 1 if kind != "heap" else 1000
+            if r > 1 and r - 2 >= count:
+                continue
+            n = rng.randint(low, max(low, count)) if r == 0 or r > 2 else low if r == 1 else max(low, count)
+            yield judge, Failure(kind, error, times, n)
+
+
+def site_of(torture, out):
+    """The functions of the program through which the first failure went, innermost first."""
+    at = [hex(x - out.base - 1) for x in out.frames if 0 < x - out.base < 1 << 26]
+    if not at:
+        return ""
+    text = subprocess.run(["addr2line", "-f", "-s", "-e", torture.program, *at], capture_output=True, text=True, check=False).stdout.split("\n")
+    names = [f"{f}({p.split(' ')[0]})" for f, p in zip(text[::2], text[1::2]) if f != "??"]
+    return " < ".join(names[:7])
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("build")
+    p.add_argument("--seconds", type=float, default=60)
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--runs", type=int, default=10 ** 9)
+    p.add_argument("--only", default="")
+    p.add_argument("--case", default="")
+    p.add_argument("--kind", default="")
+    o = p.parse_args()
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None, prefix="torture-") as folder:
+        if o.only:
+            return only(Torture(o.build, os.path.join(folder, "t")), o.only)
+        report = torture(o.build, os.path.join(folder, "t"), o.seconds, o.seed, o.runs, o.case, o.kind)
+    print(report.text())
+    return 1 if report.violations or report.problems else 0
+
+
+def only(t, text):
+    name, rest = text.split(" ", 1)
+    case = next(c for c in t.cases if c.name == name)
+    failure = Failure.read(rest)
+    judge = Judge(t, case, t.run(case))
+    out = t.run(case, failure, keep=True)
+    print(f"calls without a failure: { {k: v for k, v in judge.whole.counts.items() if v} }")
+    print(f"exit code {out.code}; {out.failed} calls failed, the first in {site_of(t, out)}")
+    print(f"--- standard output\n{out.stdout.decode('utf-8', 'replace')[-2000:]}--- standard error\n{out.stderr.decode('utf-8', 'replace')[-4000:]}---")
+    for name, data in sorted(out.files.items()):
+        print(f"{name}: {len(data)} bytes, as before: {data == judge.whole.files.get(name)}")
+    wrong = list(judge.violations(failure, out))
+    for kind, what in wrong:
+        print(f"VIOLATION {kind}: {what}")
+    return 1 if wrong else 0
+
+
+class Report:
+    def __init__(self):
+        self.runs = collections.Counter()  # (command, kind)
+        self.hit = collections.Counter()
+        self.violations = []  # (case, failure, kind, what, site)
+        self.problems = []    # without which the rest means nothing
+        self.seconds = 0.0
+
+    def text(self):
+        commands = sorted({c for c, _ in self.runs})
+        kinds = [k for k in KINDS if any(self.runs[c, k] for c in commands)]
+        bad = collections.Counter((c.command, f.kind) for c, f, *_ in self.violations)
+        lines = [f"{'':9}" + "".join(f"{k:>11}" for k in kinds)]
+        for c in commands:
+            lines.append(f"{c:9}" + "".join(f"{(str(self.hit[c, k]) + ('!' + str(bad[c, k]) if bad[c, k] else '')) if self.runs[c, k] else '':>11}" for k in kinds))
+        lines.append(f"{sum(self.runs.values())} runs, {sum(self.hit.values())} with a failure in them, {len(self.violations)} violations, {self.seconds:.0f} s")
+        groups = collections.defaultdict(list)
+        for case, failure, kind, what, site in self.violations:
+            groups[kind, re.sub(r"[0-9]+", "N", what)[-90:], failure.kind, site.split(" < ")[0]].append((case, failure, what, site))
+        for (kind, _, fails, _), found in sorted(groups.items(), key=lambda x: -len(x[1])):
+            case, failure, what, site = found[0]
+            names = sorted({c.name for c, *_ in found})
+            lines.append(f"\n{kind} ({len(found)} times; {', '.join(names[:6])}): {fails} fails: {what}")
+            if site:
+                lines.append(f"  in {site}")
+            lines.append(f"  make torture ONLY='{case.name} {failure}'")
+        return "\n".join(self.problems + lines)
+
+
+def torture(build, folder, seconds, seed, runs=10 ** 9, case_word="", kind_word="", rounds=10 ** 4):
+    start = time.monotonic()
+    t = Torture(build, folder)
+    report = Report()
+    missing = t.commands() - {c.command for c in t.cases}
+    if missing:
+        report.problems.append(f"commands without a case: {', '.join(sorted(missing))}")
+    chosen = [c for c in t.cases if case_word in c.name]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+        judges = [Judge(t, case, whole) for case, whole in zip(chosen, pool.map(t.run, chosen))]
+    for judge in judges:
+        wrong = list(judge.violations(Failure("none", 0, 1, 0), judge.whole))
+        if wrong or judge.whole.code != judge.case.code:
+            report.problems.append(f"{judge.case.name} is not right without a failure: exit code {judge.whole.code}: {wrong} "
+                                   f"{judge.whole.stderr.decode('utf-8', 'replace')[-300:]}")
+    todo = ((j, f) for j, f in plan(judges, random.Random(seed), rounds) if kind_word in f.kind)
+
+    def one(item):
+        judge, failure = item
+        out = t.run(judge.case, failure)
+        found = [(judge.case, failure, kind, what, site_of(t, out)) for kind, what in judge.violations(failure, out)] if out.failed else []
+        return judge.case, failure, out.failed, found
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+        waiting = set()
+        while True:
+            while len(waiting) < 4 and runs and time.monotonic() - start < seconds and (item := next(todo, None)):
+                waiting.add(pool.submit(one, item))
+                runs -= 1
+            if not waiting:
+                break
+            done, waiting = concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED)
+            for d in done:
+                case, failure, failed, found = d.result()
+                report.runs[case.command, failure.kind] += 1
+                report.hit[case.command, failure.kind] += bool(failed)
+                report.violations += found
+    report.seconds = time.monotonic() - start
+    return report
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -96,9 +96,15 @@ static ls_code not_as_said(player *p, const char *where, const char *what, const
     return ls_fail(err, LS_E_RANGE, "%s: the screen %s '%.200s'", where, what, text);
 }
 
+// The message line may have been cleared by a key.
+static ls_code why_it_failed(const player *p, ls_err *err) {
+    return ls_fail(err, LS_E_BACKEND, "%s", p->state.n_log ? p->state.log[(p->state.n_log - 1) % UI_LOG_LINES] : "");
+}
+
 static ls_code wait_for(player *p, const char *text, const char *where, ls_err *err) {
     const uint64_t end = ls_now_ns() + PATIENCE_S * 1000000000ull;
     while (!shows(p, text)) {
+        if (p->state.run_state == LS_STATE_FAILED) return why_it_failed(p, err); // nothing comes any more
         if (ls_now_ns() > end || p->state.quit) return not_as_said(p, where, "never shows", text, err);
         go_on(p, FRAME_MS);
     }
@@ -191,8 +197,7 @@ ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *pla
     if (play->script) code = follow(&p, play->script, err);
     else go_to_end(&p, o->prompt != NULL);
     draw(&p);
-    if (!code && p.state.run_state == LS_STATE_FAILED) // the message line may have been cleared by a key
-        code = ls_fail(err, LS_E_BACKEND, "%s", p.state.n_log ? p.state.log[(p.state.n_log - 1) % UI_LOG_LINES] : "");
+    if (!code && p.state.run_state == LS_STATE_FAILED) code = why_it_failed(&p, err);
     // what a recording had to say at its end, nobody saw
     for (size_t i = 0; !code && o->recording && !play->script && i < p.state.n_log; i++)
         if (i + UI_LOG_LINES >= p.state.n_log) ls_warn("%s", p.state.log[i % UI_LOG_LINES]);

@@ -94,13 +94,15 @@ bool ls_lines_seek_works(const ls_lines *l) {
     return !l->zst && lseek(l->fd, 0, SEEK_CUR) >= 0;
 }
 
-void ls_lines_seek(ls_lines *l, uint64_t offset, size_t number) {
+ls_code ls_lines_seek(ls_lines *l, uint64_t offset, size_t number, ls_err *err) {
     l->number = number - 1;
-    if (offset == l->taken && l->sniffed) return; // it is the next one anyway
-    l->sniffed = true;                            // what seeks is plain
-    lseek(l->fd, (off_t)offset, SEEK_SET);
+    if (offset == l->taken && l->sniffed) return LS_OK; // it is the next one anyway
+    l->sniffed = true;                                  // what seeks is plain
+    if (lseek(l->fd, (off_t)offset, SEEK_SET) < 0)
+        return ls_fail(err, LS_E_IO, "cannot read %s: %s", l->name, strerror(errno));
     l->bytes.n = l->at = 0;
     l->taken = offset;
+    return LS_OK;
 }
 
 // More of the file or memory into b; *n 0 at the end.

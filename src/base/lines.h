@@ -31,4 +31,4 @@ ls_code ls_lines_next(ls_lines *l, ls_line *out, ls_err *err);
 double ls_lines_progress(const ls_lines *l); // how much of a regular file was read, 0..1; negative: not known
 // Whether lines can be read in any order: not in pipes and compressed files. Known once a line was read.
 bool ls_lines_seek_works(const ls_lines *l);
-void ls_lines_seek(ls_lines *l, uint64_t offset, size_t number); // the next line is that one
+ls_code ls_lines_seek(ls_lines *l, uint64_t offset, size_t number, ls_err *err); // the next line is that one

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,8 +14,10 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void find_exe(void) {
     ssize_t n = readlink("/proc/self/exe", exe_dir, sizeof exe_dir - 1);
-    if (n <= 0) return;
-    exe_dir[n] = 0;
+    const char *called = n > 0 ? NULL : (const char *)getauxval(AT_EXECFN); // where /proc is not mounted
+    if (n > 0) exe_dir[n] = 0;
+    else if (called && strchr(called, '/') && strlen(called) < sizeof exe_dir) strcpy(exe_dir, called);
+    else return;
     char *slash = strrchr(exe_dir, '/');
     if (slash && slash > exe_dir) *slash = 0;
 }

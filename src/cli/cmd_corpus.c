@@ -62,14 +62,14 @@ static ls_code add_folder(builder *b, const char *path, int depth, ls_err *err) 
     if (!d) return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
     char **names = NULL;
     size_t n = 0;
-    for (struct dirent *e; (e = readdir(d));)
+    for (struct dirent *e; errno = 0, (e = readdir(d));)
         if (*e->d_name != '.') {
             names = ls_realloc(names, (n + 1) * sizeof *names);
             names[n++] = ls_format("%s/%s", path, e->d_name);
         }
+    ls_code code = errno ? ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno)) : LS_OK;
     closedir(d);
     if (n) qsort(names, n, sizeof *names, by_name);
-    ls_code code = LS_OK;
     for (size_t i = 0; i < n; i++) {
         if (!code) code = add_path(b, names[i], depth + 1, err);
         free(names[i]);

@@ -19,13 +19,14 @@
 static int list(void) {
     ls_buf out = {0};
     ls_err err;
+    int status = LS_EXIT_OK;
     char **names = ls_demo_names();
     ls_buf_str(&out, "logitspec demo NAME plays one of these recordings; Enter goes on after each note, q leaves.\n"
                      "--live decodes it here and now.\n\n");
     for (size_t i = 0; names[i]; i++) {
         ls_demo d;
         if (ls_demo_read(&d, names[i], &err)) {
-            ls_warn("%s", err.msg);
+            status = ls_complain(&err);
         } else {
             ls_visible_row(&out, "  %-12s %s", names[i], d.play.title);
             if (d.about) ls_visible_row(&out, "               %s", d.about);
@@ -35,7 +36,7 @@ static int list(void) {
     }
     free(names);
     ls_buf_str(&out, "\nYour own: demos/README.md says how, 'logitspec demo FILE.yaml' plays it.\n");
-    return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
+    return ls_print(&out) ? status : LS_EXIT_FAILED;
 }
 
 // ---- without a terminal

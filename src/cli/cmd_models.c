@@ -212,7 +212,8 @@ static ls_code info(ls_registry *r, const char *name, bool json, ls_buf *out, ls
     ls_err why = {0};
     ls_buf about = {0};
     const bool plain = find(&e, r, name, err) != LS_OK;
-    if (plain && access(name, F_OK)) return LS_E_USAGE;
+    if (plain && access(name, F_OK))
+        return errno == ENOENT ? LS_E_USAGE : ls_fail(err, LS_E_IO, "%.200s: %s", name, strerror(errno));
     if (!plain) ls_model_place_find(&p, e);
     const char *path = plain ? name : p.path;
     const bool here = plain || (p.here && !p.misfit);

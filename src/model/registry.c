@@ -279,15 +279,24 @@ static int by_name(const void *a, const void *b) {
     return strcmp((*(ls_registry_entry *const *)a)->name, (*(ls_registry_entry *const *)b)->name);
 }
 
-static void add_folders(ls_registry *r) {
+static bool is_no_folder(int error) {
+    return error == ENOENT || error == ENOTDIR || error == EACCES || error == ELOOP;
+}
+
+// Where looking fails, no model may be called unknown.
+static ls_code add_folders(ls_registry *r, ls_err *err) {
     char *folder = ls_models_folder();
+    ls_code code = LS_OK;
+    errno = 0;
     DIR *d = folder ? opendir(folder) : NULL;
     const size_t first = r->n;
-    for (struct dirent *e; d && (e = readdir(d));) {
+    for (struct dirent *e; d && (errno = 0, e = readdir(d));) {
         struct stat st;
+        if (*e->d_name == '.' || !ls_model_file_name_ok(e->d_name)) continue;
         char *path = ls_format("%s/%s", folder, e->d_name);
-        if (*e->d_name != '.' && ls_model_file_name_ok(e->d_name) && !stat(path, &st) && S_ISDIR(st.st_mode) &&
-            !find(r, e->d_name)) {
+        if (stat(path, &st)) {
+            if (!is_no_folder(errno) && !code) code = ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
+        } else if (S_ISDIR(st.st_mode) && !find(r, e->d_name)) {
             ls_registry_entry *found = ls_calloc(1, sizeof *found);
             *found = (ls_registry_entry){.name = ls_strdup(e->d_name),
                                          .from = LS_FROM_FOLDER,
@@ -297,10 +306,12 @@ static void add_folders(ls_registry *r) {
         }
         free(path);
     }
+    if (!code && errno && !is_no_folder(errno)) code = ls_fail(err, LS_E_IO, "%s: %s", folder, strerror(errno));
     if (d) closedir(d);
     if (r->n > first) qsort(r->entries + first, r->n - first, sizeof *r->entries, by_name);
     index_from(r, first); // they have moved
     free(folder);
+    return code;
 }
 
 ls_code ls_registry_read(ls_registry *r, ls_err *err) {
@@ -309,7 +320,7 @@ ls_code ls_registry_read(ls_registry *r, ls_err *err) {
          *user = ls_user_path("XDG_CONFIG_HOME", ".config", "models.yaml");
     ls_code code = parse_file(r, shipped, true, err);
     if (!code && user) code = parse_file(r, user, false, err);
-    if (!code) add_folders(r);
+    if (!code) code = add_folders(r, err);
     free(shipped);
     free(user);
     return code;

@@ -98,6 +98,7 @@ ls_code ls_trace_index_open(ls_trace_index **out, const char *path, ls_err *err)
     if (!code && !x->n_turns) code = ls_fail(err, LS_E_PARSE, "%s: empty, not a logitspec trace", x->name);
     x->torn = ls_trace_read_torn(r);
     x->fd = code ? -1 : dup(copy ? fileno(copy) : ls_lines_fd(lines));
+    if (!code && x->fd < 0) code = ls_fail(err, LS_E_IO, "cannot read %s: %s", x->name, strerror(errno));
     if (copy) fclose(copy);
     ls_trace_read_close(r);
     if (code) ls_trace_index_close(x);

@@ -417,12 +417,10 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
 
 static ls_code next_line(ls_trace_reader *r, ls_err *err) {
     if (r->places && r->at_place == r->n_places) return r->line.p = NULL, LS_OK;
-    if (r->places) {
-        const ls_trace_place *p = &r->places[r->at_place++];
-        ls_lines_seek(r->lines, p->offset, p->number);
-    }
+    const ls_trace_place *p = r->places ? &r->places[r->at_place++] : NULL;
     const size_t before = r->line.number;
-    const ls_code code = ls_lines_next(r->lines, &r->line, err);
+    ls_code code = p ? ls_lines_seek(r->lines, p->offset, p->number, err) : LS_OK;
+    if (!code) code = ls_lines_next(r->lines, &r->line, err);
     if (!r->line.p) r->line.number = before; // an end is no line
     return code;
 }

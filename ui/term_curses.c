@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <langinfo.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PASTE_BEGIN = KEY_MAX + 1, PASTE_END };
@@ -61,9 +63,18 @@ static void on_crash(int number) {
     raise(number); // SA_RESETHAND: the default action, with the right status
 }
 
-// What is said now must reach the terminal.
+// Over curses and the terminal: what is said when memory is out must be the last that is written there, whichever
+// thread says it.
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+// What is said now must reach the terminal. The lock is kept: nothing is drawn any more.
 static void on_out_of_memory(void *ud, char *said, size_t n) {
     (void)ud, (void)said, (void)n;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec++;
+    pthread_mutex_timedlock(&lock, &until); // a terminal that takes no bytes may hold it
+    if (!term.screen) return;
     leave();
     dup2(term.saved[0], STDOUT_FILENO);
     dup2(term.saved[1], STDERR_FILENO);
@@ -86,9 +97,7 @@ static void init_colors(bool color) {
     }
 }
 
-ls_code ui_term_open(const ui_term_options *o, ls_err *err) {
-    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-        return ls_fail(err, LS_E_IO, "the screen needs a terminal; 'logitspec generate' works without one");
+static ls_code start(const ui_term_options *o, ls_err *err) {
     memset(&term, 0, sizeof term);
     term.theme = o->theme;
     tcgetattr(STDIN_FILENO, &term.tty);
@@ -125,7 +134,6 @@ ls_code ui_term_open(const ui_term_options *o, ls_err *err) {
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) handle(ends[i], on_signal, SA_RESTART);
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) handle(crashes[i], on_crash, (int)SA_RESETHAND);
     signal(SIGPIPE, SIG_IGN);
-    ls_on_out_of_memory(on_out_of_memory, NULL);
     sigaction(SIGTSTP, NULL, &term.curses_stops);
     if (term.curses_stops.sa_handler != SIG_IGN) { // without job control it stays so
         handle(SIGTSTP, on_stop, SA_RESTART);
@@ -134,9 +142,20 @@ ls_code ui_term_open(const ui_term_options *o, ls_err *err) {
     return LS_OK;
 }
 
+ls_code ui_term_open(const ui_term_options *o, ls_err *err) {
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+        return ls_fail(err, LS_E_IO, "the screen needs a terminal; 'logitspec generate' works without one");
+    ls_on_out_of_memory(on_out_of_memory, NULL); // the model is being loaded meanwhile
+    pthread_mutex_lock(&lock);
+    const ls_code code = start(o, err);
+    pthread_mutex_unlock(&lock);
+    if (code) ls_not_on_out_of_memory(on_out_of_memory, NULL);
+    return code;
+}
+
 void ui_term_close(void) {
     if (!term.screen) return;
-    ls_not_on_out_of_memory(on_out_of_memory, NULL);
+    pthread_mutex_lock(&lock);
     fputs(paste_off, term.out);
     endwin();
     delscreen(term.screen);
@@ -158,6 +177,8 @@ void ui_term_close(void) {
     close(term.wake[0]);
     close(term.wake[1]);
     term.screen = NULL;
+    pthread_mutex_unlock(&lock);
+    ls_not_on_out_of_memory(on_out_of_memory, NULL);
 }
 
 bool ui_term_is_utf8(void) {
@@ -184,6 +205,7 @@ static attr_t marks(int m) {
 
 void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col) {
     char run[4096];
+    pthread_mutex_lock(&lock);
     for (int row = 0; row < c->rows; row++) {
         const ui_cell *cell = c->cells + row * c->cols;
         for (int col = 0; col < c->cols;) { // cells of one look together
@@ -205,6 +227,7 @@ void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col) {
     curs_set(cursor_row >= 0);
     if (cursor_row >= 0) move(cursor_row, cursor_col);
     refresh();
+    pthread_mutex_unlock(&lock);
 }
 
 void ui_term_colors(const ui_theme *theme, bool color) {
@@ -311,7 +334,9 @@ ui_key ui_term_key(void) {
                  {KEY_ENTER, UI_KEY_ENTER},    {PASTE_BEGIN, UI_KEY_PASTE_BEGIN},
                  {PASTE_END, UI_KEY_PASTE_END}};
     wint_t c;
-    int kind = get_wch(&c);
+    pthread_mutex_lock(&lock); // it may draw: after a change of size, or when the program goes on
+    const int kind = get_wch(&c);
+    pthread_mutex_unlock(&lock);
     if (kind == ERR) return (ui_key){0};
     if (kind != KEY_CODE_YES) {
         int code = c == 127 || c == 8 ? UI_KEY_BACKSPACE : (int)c;

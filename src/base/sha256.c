@@ -35,7 +35,8 @@ ls_code ls_sha256_file(const char *path, char out[65], bool (*progress)(void *ud
     }
     posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool works = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL);
+    if (!context) ls_out_of_memory(0);
+    bool works = EVP_DigestInit_ex(context, EVP_sha256(), NULL);
     piece = ls_malloc(PIECE);
     int64_t done = 0;
     for (ssize_t n; works && !code && (n = read(fd, piece, PIECE));) {

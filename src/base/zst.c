@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 enum { LEVEL = 3, MOST_WINDOW_LOG = 27 }; // 2 to that power: bytes that a decoder may be asked to keep
 
@@ -55,6 +56,7 @@ size_t ls_zst_decode(ls_zst_decoder *z, const void *in, size_t n_in, size_t *tak
     size_t code = 0;
     do code = ZSTD_decompressStream((ZSTD_DCtx *)z, &o, &i);
     while (!ZSTD_isError(code) && i.pos < n_in && o.pos < cap);
+    if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation) ls_out_of_memory(0);
     *wrong = ZSTD_isError(code) ? ZSTD_getErrorName(code) : NULL;
     *taken = i.pos;
     return o.pos;

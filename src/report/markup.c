@@ -1,4 +1,5 @@
 #include "report/markup.h"
+#include "base/mem.h"
 #include "base/utf8.h"
 #include "base/visible.h"
 
@@ -35,7 +36,8 @@ void ls_markup_fmt(ls_buf *out, const char *fmt, ...) {
     va_start(ap, fmt);
     const int n = vasprintf(&text, fmt, ap);
     va_end(ap);
-    if (n >= 0) ls_markup(out, text, (size_t)n);
+    if (n < 0) ls_out_of_memory(0);
+    ls_markup(out, text, (size_t)n);
     free(text);
 }
 

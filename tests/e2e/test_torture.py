@@ -14,6 +14,16 @@ import torture  # noqa: E402
 @unittest.skipUnless(os.path.exists(os.path.join(BUILD, "tests", "inject.so")) and platform.machine() == "x86_64",
                      "needs:a build without sanitizers, on x86-64")
 class Torture(unittest.TestCase):
+    def test_what_once_was_hidden_or_called_something_else(self):
+        each = [("inspect-step", "seek"), ("inspect", "descriptor"), ("corpus-build", "list"), ("models-list", "list"), ("models-verify", "list"),
+                ("chat-script", "thread"), ("demo-list", "open"), ("config", "stat")]
+        with tempfile.TemporaryDirectory() as d:
+            report = torture.torture(BUILD, os.path.join(d, "t"), seconds=60, seed=1, each=each)
+        self.assertEqual(report.problems, [])
+        self.assertEqual(report.violations, [], report.text())
+        for name, kind in each:
+            self.assertGreater(report.hit[name.split("-")[0], kind], 0)
+
     def test_calls_that_fail_leave_nothing_half_done(self):
         with tempfile.TemporaryDirectory() as d:
             report = torture.torture(BUILD, os.path.join(d, "t"), seconds=20, seed=1, runs=300)

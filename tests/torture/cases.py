@@ -55,6 +55,11 @@ def some_lines(now, whole):
     return None if set(now.splitlines()) <= set(whole.splitlines()) else "has other lines than a run without the failure"
 
 
+def checks(now, whole):
+    """The same checks; why one fails may be said in other words."""
+    return same([x["check"] for x in json.loads(now)], [x["check"] for x in json.loads(whole)]) if now else "is empty"
+
+
 def trace(now, _):
     """Whole lines, from a header to an end."""
     try:
@@ -85,7 +90,7 @@ def svg(now, _):
 
 class Case:
     """One command line. `outputs`: file in the work folder -> comparison. `prints`: that of standard output.
-    `prefix`: a run that failed may have printed a beginning. `screen`: keys for a pseudo-terminal."""
+    `prefix`: a run that failed may have printed a beginning; None: anything, since what is measured decides. `screen`: keys for a pseudo-terminal."""
 
     def __init__(self, name, args, outputs=None, prints=same, prefix=False, stdin=b"", screen=None, env=None, code=0, history=False):
         self.name, self.args, self.outputs = name, args, outputs or {}
@@ -185,11 +190,11 @@ def cases(i):
         Case("simulate", ["simulate", a, "--methods", "pld,suffix", "-q"], prints=shape, prefix=True),
         Case("tune", ["tune", *SCRIPT, "--suite", suite, "--max-tokens", "12", "--methods", "pld", "--out", "{w}/t.yaml", "-q"],
              {"t.yaml": lambda now, _: None if b"\ndecode:\n" in b"\n" + now and now.endswith(b"\n") else "is not whole"},
-             lambda now, _: None if b"fastest: " in now and b"use it: " in now else "does not say which is fastest", prefix=True),
+             lambda now, _: None if b"fastest: " in now and b"use it: " in now else "does not say which is fastest", prefix=None),
         Case("corpus-build", ["corpus", "build", "{i}/texts", "--out", "{w}/c.corpus", *SCRIPT], {"c.corpus": same}, shape),
         Case("corpus-info", ["corpus", "info", "{i}/c.corpus"]),
         Case("tokenize", ["tokenize", *SCRIPT, "--prompt", "One fish", "--json"]),
-        Case("doctor", ["doctor", *SCRIPT, "--json"], prints=words, env={"LOGITSPEC_LSTORCH": "/nowhere.so"}, code=1),
+        Case("doctor", ["doctor", *SCRIPT, "--json"], prints=checks, env={"LOGITSPEC_LSTORCH": "/nowhere.so"}, code=1),
         Case("config", ["config", "show", "--config", "{i}/system.yaml"]),
         Case("models-list", ["models", "list", "--json"]),
         Case("models-info", ["models", "info", i.model], prints=words, code=0 if os.path.exists(i.model) else 2),

@@ -83,21 +83,36 @@ static atomic_long in_use; // bytes
 
 static _Thread_local bool inside; // of this library's own calls
 
-static void first_failure(void) {
+// Text of libraries that follow a NULL where they find no memory: allocations in them are never refused.
+enum { MOST_FRAGILE = 4 };
+struct text {
+    uint64_t from, to;
+};
+static struct text fragile[MOST_FRAGILE];
+static int n_fragile;
+
+// Counts a failure, and keeps where the first one hit. False: it may not happen here.
+static bool take_place(enum kind kind) {
     void *at[MOST_FRAMES];
+    bool may = true;
+    inside = true;
     const int n = backtrace(at, MOST_FRAMES);
-    for (int i = 0; i < n; i++) state->frames[i] = (long)at[i];
-    if (plan.stop) raise(SIGTRAP);
+    for (int i = 0; i < n && (kind == MEMORY || kind == HEAP); i++)
+        for (int f = 0; f < n_fragile; f++)
+            may &= (uint64_t)at[i] < fragile[f].from || (uint64_t)at[i] >= fragile[f].to;
+    if (may && !atomic_fetch_add(&state->failed, 1)) {
+        for (int i = 0; i < n; i++) state->frames[i] = (long)at[i];
+        if (plan.stop) raise(SIGTRAP);
+    }
+    inside = false;
+    return may;
 }
 
 static bool fails(enum kind kind) {
     if (!plan.armed || inside) return false;
     const long now = atomic_fetch_add(&state->count[kind], 1) + 1;
     if (kind != plan.kind || now < plan.n || (plan.times && now >= plan.n + plan.times)) return false;
-    inside = true;
-    if (!atomic_fetch_add(&state->failed, 1)) first_failure();
-    inside = false;
-    return true;
+    return take_place(kind);
 }
 
 // ---- memory
@@ -115,11 +130,7 @@ static bool refuses(size_t n) {
         long most = atomic_load(&state->count[HEAP]);
         while (now > most && !atomic_compare_exchange_weak(&state->count[HEAP], &most, now)) {
         }
-        if (plan.n && now > plan.n) {
-            no = inside = true;
-            if (!atomic_fetch_add(&state->failed, 1)) first_failure();
-            inside = false;
-        }
+        if (plan.n && now > plan.n) no = take_place(HEAP);
     }
     if (no) errno = ENOMEM;
     return no;
@@ -323,27 +334,25 @@ static void on_trap(int signal_number, siginfo_t *info, void *ud) {
     errno = before;
 }
 
-struct text {
-    uint64_t from, to;
-};
-
-static int find_libc(struct dl_phdr_info *info, size_t size, void *ud) {
+static int find_texts(struct dl_phdr_info *info, size_t size, void *ud) {
+    static const char *const names[] = {"/libncursesw.so", "/libtinfo.so", "/libcrypto.so"};
     (void)size;
     const char *name = strrchr(info->dlpi_name, '/');
-    if (!name || strncmp(name, "/libc.so", 8)) return 0;
-    struct text *t = ud;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
+    struct text *t = name && !strncmp(name, "/libc.so", 8) ? ud : NULL;
+    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
+        if (!strncmp(name, names[i], strlen(names[i])) && n_fragile < MOST_FRAGILE) t = &fragile[n_fragile++];
+    for (int i = 0; t && i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         if (p->p_type != PT_LOAD || !(p->p_flags & PF_X)) continue;
         t->from = info->dlpi_addr + p->p_vaddr;
         t->to = t->from + p->p_memsz;
     }
-    return 1;
+    return 0;
 }
 
 static bool install_filter(void) {
     struct text t = {0};
-    dl_iterate_phdr(find_libc, &t);
+    dl_iterate_phdr(find_texts, &t);
     if (!t.to || t.from >> 32 != t.to >> 32) return false; // across a boundary of 4 GB: run it again
     enum { N = sizeof trapped / sizeof *trapped, HEAD = 8 };
     struct sock_filter code[HEAD + N + 2];

@@ -39,7 +39,7 @@ FOR_EVER = 0
 
 # kind -> (errno, how many in a row fail). errno 0: short reads and writes. EINTR and short ones must not be noticed.
 FAILURES = {
-    "memory": [(errno.ENOMEM, 1), (errno.ENOMEM, 3)],
+    "memory": [(errno.ENOMEM, 1)],
     "heap": [(errno.ENOMEM, 1)],
     "thread": [(errno.EAGAIN, 1)],
     "open": [(errno.EMFILE, 1), (errno.EIO, 1)],
@@ -66,7 +66,7 @@ WORDS = {
     errno.ENOMEM: "out of memory|Cannot allocate memory|system refuses another thread",
     errno.EAGAIN: "thread",
     errno.EMFILE: "Too many open files|file descriptors|cannot be driven",
-    errno.EIO: "Input/output error|cannot be driven",  # terminals are driven by what terminfo's files say
+    errno.EIO: "Input/output error|cannot be driven|Directory not empty|it stays",  # the last two: models remove
     errno.ENOSPC: "No space left on device|disk is full",
     errno.EINTR: "Interrupted system call|cannot be driven",
     errno.ENOLCK: "No locks available",
@@ -289,7 +289,7 @@ class Judge:
         yield from self.files(failure, out, failed or bool(said), failed)
 
     def begins(self, text, beginning):
-        if not text or not self.case.prints(text, self.whole.stdout):
+        if not text or beginning is None or not self.case.prints(text, self.whole.stdout):
             return True
         if self.case.prints is cases_of.trace:
             return not trace_so_far(text)
@@ -324,7 +324,12 @@ class Judge:
                 if wrong:
                     yield ("half" if told else "lost"), f"{name} {wrong}"
         expected = set(self.whole.files) | set(self.case.outputs) | set(out.before)
-        rescued = set(re.findall(r"\{w\}/([^\s;,:]+)", out.stderr.decode("utf-8", "replace")))
+        rescued = set(re.findall(r"\{w\}/(state/logitspec/conversation[^\s;,:']+)", out.stderr.decode("utf-8", "replace")))
+        for name in rescued:
+            if name not in out.files:
+                yield "lost", "the conversation is not where the message says"
+            else:
+                yield from self.trace(name, out.files[name], None, True, True)
         for name in sorted(set(out.files) - expected - rescued):
             if failure.kind != "unlink":
                 yield "part", f"{re.sub('[0-9]{3,}', 'N', name)} is left"
@@ -345,7 +350,7 @@ class Judge:
         else:
             steps = 0
         # the program's own reader
-        with tempfile.NamedTemporaryFile(suffix="-" + name, dir=self.torture.folder) as f:
+        with tempfile.NamedTemporaryFile(suffix="-" + os.path.basename(name), dir=self.torture.folder) as f:
             f.write(now)
             f.flush()
             p = subprocess.run([self.torture.program, "inspect", f.name], capture_output=True, env=self.torture.env, timeout=DEADLINE, check=False)
@@ -389,6 +394,14 @@ def plan(judges, rng, rounds):
                 continue
             n = rng.randint(low, max(low, count)) if r == 0 or r > 2 else low if r == 1 else max(low, count)
             yield judge, Failure(kind, error, times, n)
+
+
+def every(judges, kind):
+    """Each call of a kind in turn."""
+    for judge in judges:
+        for error, times in FAILURES[kind]:
+            for n in range(1, judge.whole.counts[kind] + 1):
+                yield judge, Failure(kind, error, times, n)
 
 
 def site_of(torture, out):
@@ -465,14 +478,16 @@ class Report:
         return "\n".join(self.problems + lines)
 
 
-def torture(build, folder, seconds, seed, runs=10 ** 9, case_word="", kind_word="", rounds=10 ** 4):
+def torture(build, folder, seconds, seed, runs=10 ** 9, case_word="", kind_word="", rounds=10 ** 4, each=None):
+    """`each`: pairs of a case and a kind, of which every call is to fail in turn, and no others."""
     start = time.monotonic()
     t = Torture(build, folder)
     report = Report()
     missing = t.commands() - {c.command for c in t.cases}
     if missing:
         report.problems.append(f"commands without a case: {', '.join(sorted(missing))}")
-    chosen = [c for c in t.cases if case_word in c.name]
+    names = {name for name, _ in each or ()}
+    chosen = [c for c in t.cases if (c.name in names if each else case_word in c.name)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
         judges = [Judge(t, case, whole) for case, whole in zip(chosen, pool.map(t.run, chosen))]
     for judge in judges:
@@ -480,7 +495,10 @@ def torture(build, folder, seconds, seed, runs=10 ** 9, case_word="", kind_word=
         if wrong or judge.whole.code != judge.case.code:
             report.problems.append(f"{judge.case.name} is not right without a failure: exit code {judge.whole.code}: {wrong} "
                                    f"{judge.whole.stderr.decode('utf-8', 'replace')[-300:]}")
-    todo = ((j, f) for j, f in plan(judges, random.Random(seed), rounds) if kind_word in f.kind)
+    if each:
+        todo = itertools.chain(*(every([j for j in judges if j.case.name == name], kind) for name, kind in each))
+    else:
+        todo = ((j, f) for j, f in plan(judges, random.Random(seed), rounds) if kind_word in f.kind)
 
     def one(item):
         judge, failure = item

@@ -165,7 +165,9 @@ static ls_code fetch(ls_registry *r, const char *name, bool offline, ls_err *err
     int n = 2;
     if (offline) arguments[n++] = "--offline";
     for (char **a = p.installed ? installed : into_folder; *a; a++) arguments[n++] = *a;
-    if (e->from == LS_FROM_PATH || (e->from == LS_FROM_FOLDER && !p.repository))
+    if (e->from == LS_FROM_FOLDER && !p.repository && *p.problem)
+        code = ls_fail(err, LS_E_IO, "%s", p.problem); // its lock cannot be read
+    else if (e->from == LS_FROM_PATH || (e->from == LS_FROM_FOLDER && !p.repository))
         code = ls_fail(err, LS_E_USAGE, "'%s' is a path (%s): there is nowhere to fetch it from", name, e->path);
     else if (e->from == LS_FROM_FOLDER)
         code = ls_fail(err, LS_E_USAGE, "'%s' is not in the registry: fetch it as hf:%s@%s", name, p.repository,

@@ -71,8 +71,9 @@ static bool read_lock(ls_model_place *p) {
     ls_err err = {0};
     char *path = ls_format("%s/%s", p->folder, lock_name);
     FILE *f = fopen(path, "re");
-    bool ok = f && !ls_read_all(&text, f, path, 16 << 20, &err) &&
-              !ls_json_parse(&doc, text.n ? text.p : "", text.n, path, &err);
+    if (!f) ls_fail(&err, LS_E_IO, "%s: %s", path, strerror(errno));
+    const bool read = f && !ls_read_all(&text, f, path, 16 << 20, &err);
+    bool ok = read && !ls_json_parse(&doc, text.n ? text.p : "", text.n, path, &err);
     if (f) fclose(f);
     if (ok) {
         p->from = text_of(ls_json_get(doc, "from"));
@@ -93,7 +94,8 @@ static bool read_lock(ls_model_place *p) {
         }
         for (size_t i = 0; i < n_wanted && ok; i++) ok = (p->wanted[i] = text_of(ls_json_at(wanted, i))) != NULL;
     }
-    if (!ok) {
+    if (!read) snprintf(p->problem, sizeof p->problem, "%.350s", err.msg);
+    else if (!ok) {
         snprintf(p->problem, sizeof p->problem, "%.300s is damaged: delete it and fetch again", path);
         while (p->n_files) free(p->files[--p->n_files].name); // a name may be missing, or lead elsewhere
     }

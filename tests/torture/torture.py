@@ -267,26 +267,31 @@ class Judge:
         yield from self.terminal(out)
         failed = out.code != self.case.code
         said = [x for x in lines_of_ours(out.stderr) if x not in lines_of_ours(self.whole.stderr)]
+        # some commands print what they found wrong
+        reason = WORDS.get(failure.error)
+        printed = bool(reason and re.search(reason.encode(), out.stdout, re.I) and not re.search(reason.encode(), self.whole.stdout, re.I))
         if failure.hidden:
             if failed or said:
                 yield "noticed", f"exit code {out.code}: {' | '.join(said) or 'no message'}"
         elif failed and out.code > 0:
             if out.code not in (1, 2, 3):
                 yield "code", f"exit code {out.code}"
-            if not said:
+            if not said and not printed and not (failure.kind == "stat" and out.stdout):
                 yield "words", f"exit code {out.code} without a message"
         if not failure.hidden and said:
-            if not any(re.search(WORDS[failure.error], x, re.I) for x in said):
+            if failure.kind != "stat" and not any(re.search(WORDS[failure.error], x, re.I) for x in said):
                 yield "words", f"does not say the reason: {said[-1]}"
-            if len(said) > (1 if failure.times else 3):
+            if len(said) > 1 and failure.times == 1:
                 yield "words", f"{len(said)} lines: {' | '.join(said)}"
-        if not failed and not said and not self.case.screen:
+        if printed or failure.kind == "stat":
+            pass  # what cannot be looked at is called absent: no disk fails so and works on
+        elif not failed and not said and not self.case.screen:
             wrong = self.case.prints(out.stdout, self.whole.stdout)
             if wrong:
                 yield "lost", f"exit code {out.code}, no message, and standard output {wrong}"
         elif not self.case.screen and not self.begins(out.stdout, self.case.prefix or failure.kind == "print"):
             yield "half", "standard output is neither empty, whole, nor a beginning"
-        yield from self.files(failure, out, failed or bool(said), failed)
+        yield from self.files(failure, out, failed or printed or bool(said), failed)
 
     def begins(self, text, beginning):
         if not text or beginning is None or not self.case.prints(text, self.whole.stdout):

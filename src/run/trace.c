@@ -79,8 +79,9 @@ bool ls_trace_close(ls_trace *t, ls_err *err) {
     if (!t) return true;
     uint64_t dropped;
     const int error = ls_sink_close(t->sink, &dropped);
-    if (error && t->reported)
-        ls_fail(err, LS_E_IO, "the trace %s lacks the last %" PRIu64 " bytes: they were dropped", t->path, dropped);
+    if (error && t->reported) // perhaps on a screen that is gone by now: the reason once more
+        ls_fail(err, LS_E_IO, "the trace %s lacks the last %" PRIu64 " bytes: %s", t->path, dropped,
+                ls_write_reason(error));
     else if (error)
         ls_fail(err, LS_E_IO, "the trace %s is not whole: %s; %" PRIu64 " bytes were dropped", t->path,
                 ls_write_reason(error), dropped);

@@ -68,7 +68,7 @@ WORDS = {
     errno.EMFILE: "Too many open files|file descriptors|cannot be driven",
     errno.EIO: "Input/output error|cannot be driven|Directory not empty|it stays",  # the last two: models remove
     errno.ENOSPC: "No space left on device|disk is full",
-    errno.EINTR: "Interrupted system call|cannot be driven",
+    errno.EINTR: "interrupted|cannot be driven",
     errno.ENOLCK: "No locks available",
     errno.EPERM: "Operation not permitted",
 }
@@ -95,7 +95,7 @@ class Failure:
     def hidden(self):
         """Short reads and writes must not be noticed, nor an interrupted wait. An interrupted read or write of a file may
         end the run: on Linux only the handlers of SIGINT and SIGTERM cause it, and these end it too."""
-        return not self.error or (self.error == errno.EINTR and self.kind in ("wait", "lock", "sync"))
+        return not self.error or (self.error == errno.EINTR and self.kind in ("wait", "lock"))
 
 
 class Outcome:
@@ -274,14 +274,15 @@ class Judge:
             if failed or said:
                 yield "noticed", f"exit code {out.code}: {' | '.join(said) or 'no message'}"
         elif failed and out.code > 0:
-            if out.code not in (1, 2, 3):
+            if out.code not in (1, 2, 3) and (out.code, failure.error) != (130, errno.EINTR):
                 yield "code", f"exit code {out.code}"
             if not said and not printed and not (failure.kind == "stat" and out.stdout):
                 yield "words", f"exit code {out.code} without a message"
         if not failure.hidden and said:
             if failure.kind != "stat" and not any(re.search(WORDS[failure.error], x, re.I) for x in said):
                 yield "words", f"does not say the reason: {said[-1]}"
-            if len(said) > 1 and failure.times == 1:
+            # a recording that fails is told at once, and how much it lacks at the end
+            if len([x for x in said if " lacks the last " not in x]) > 1 and failure.times == 1:
                 yield "words", f"{len(said)} lines: {' | '.join(said)}"
         if printed or failure.kind == "stat":
             pass  # what cannot be looked at is called absent: no disk fails so and works on
@@ -289,12 +290,12 @@ class Judge:
             wrong = self.case.prints(out.stdout, self.whole.stdout)
             if wrong:
                 yield "lost", f"exit code {out.code}, no message, and standard output {wrong}"
-        elif not self.case.screen and not self.begins(out.stdout, self.case.prefix or failure.kind == "print"):
+        elif not self.case.screen and not self.begins(out.stdout, failure.kind == "print" or self.case.prefix):
             yield "half", "standard output is neither empty, whole, nor a beginning"
         yield from self.files(failure, out, failed or printed or bool(said), failed)
 
     def begins(self, text, beginning):
-        if not text or beginning is None or not self.case.prints(text, self.whole.stdout):
+        if not text or self.case.prefix is None or not self.case.prints(text, self.whole.stdout):
             return True
         if self.case.prints is cases_of.trace:
             return not trace_so_far(text)
@@ -341,7 +342,7 @@ class Judge:
         for name in sorted(out.before & set(self.whole.files) - set(out.files)):
             yield "lost", f"{name} is gone"
         if self.case.history:
-            yield from self.history(out, told)
+            yield from self.history(out, told or b"not kept" in (out.tty or b""))
 
     def trace(self, name, now, compare, told, failed):
         if compare and not compare(now, None):

@@ -97,7 +97,7 @@ static void init_colors(bool color) {
     }
 }
 
-static ls_code start(const ui_term_options *o, ls_err *err) {
+static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     memset(&term, 0, sizeof term);
     term.theme = o->theme;
     tcgetattr(STDIN_FILENO, &term.tty);
@@ -147,7 +147,7 @@ ls_code ui_term_open(const ui_term_options *o, ls_err *err) {
         return ls_fail(err, LS_E_IO, "the screen needs a terminal; 'logitspec generate' works without one");
     ls_on_out_of_memory(on_out_of_memory, NULL); // the model is being loaded meanwhile
     pthread_mutex_lock(&lock);
-    const ls_code code = start(o, err);
+    const ls_code code = open_screen(o, err);
     pthread_mutex_unlock(&lock);
     if (code) ls_not_on_out_of_memory(on_out_of_memory, NULL);
     return code;

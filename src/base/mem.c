@@ -54,24 +54,30 @@ static void say(const char *text) {
 _Noreturn void ls_out_of_memory(size_t n) {
     static atomic_bool begun;
     static _Thread_local bool rescuing;
-    char line[80], said[SAID] = "";
-    if (rescuing) { // what was kept aside did not suffice: the rescue that failed is left out
-        say("logitspec: out of memory\n");
-        _exit(1);
+    static struct { // of the thread that ends the program
+        size_t asked;
+        int next;
+        char said[SAID];
+    } last;
+    char line[80];
+    if (!rescuing) {
+        while (atomic_exchange(&begun, true)) pause(); // another thread ends the program
+        rescuing = true;
+        pthread_mutex_lock(&last_resort.lock);
+        free(last_resort.kept_aside);
+        last_resort.kept_aside = NULL;
+        last.asked = n;
+        last.next = last_resort.n;
     }
-    while (atomic_exchange(&begun, true)) pause(); // another thread ends the program
-    rescuing = true;
-    pthread_mutex_lock(&last_resort.lock);
-    free(last_resort.kept_aside);
-    last_resort.kept_aside = NULL;
-    char *at = said;
-    for (int i = last_resort.n; i-- > 0;) {
-        last_resort.rescues[i].run(last_resort.rescues[i].ud, at, (size_t)(said + SAID - at));
-        at += strlen(at);
+    while (last.next > 0) { // one for which what was kept aside does not suffice comes back here, and the others follow
+        char *at = last.said + strlen(last.said);
+        const int i = --last.next;
+        last_resort.rescues[i].run(last_resort.rescues[i].ud, at, (size_t)(last.said + SAID - at));
     }
-    snprintf(line, sizeof line, n ? "logitspec: out of memory (asked for %zu bytes)" : "logitspec: out of memory", n);
+    snprintf(line, sizeof line,
+             last.asked ? "logitspec: out of memory (asked for %zu bytes)" : "logitspec: out of memory", last.asked);
     say(line);
-    if (*said) say("; "), say(said);
+    if (*last.said) say("; "), say(last.said);
     say("\n");
     _exit(1);
 }
@@ -101,15 +107,16 @@ char *ls_strndup(const char *s, size_t n) {
     return p;
 }
 
+char *ls_format_list(const char *fmt, va_list ap) {
+    char *p;
+    if (vasprintf(&p, fmt, ap) < 0) ls_out_of_memory(0); // our formats hold nothing else that can fail
+    return p;
+}
+
 char *ls_format(const char *fmt, ...) {
-    va_list ap, again;
+    va_list ap;
     va_start(ap, fmt);
-    va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    char *p = ls_format_list(fmt, ap);
     va_end(ap);
-    char *p = ls_malloc((size_t)(n < 0 ? 0 : n) + 1);
-    if (n < 0) p[0] = 0;
-    else vsnprintf(p, (size_t)n + 1, fmt, again);
-    va_end(again);
     return p;
 }

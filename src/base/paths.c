@@ -2,6 +2,7 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +28,16 @@ const char *ls_exe_dir(void) {
     return exe_dir;
 }
 
+char *ls_real_path(const char *path) {
+    char *real = realpath(path, NULL);
+    if (!real && errno == ENOMEM) ls_out_of_memory(0);
+    return real;
+}
+
 char *ls_data_path(const char *rel) {
     static const char *const places[] = {"../", "../../", "../../../", "../share/logitspec/"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        char *p = ls_format("%s/%s%s", ls_exe_dir(), places[i], rel), *real = realpath(p, NULL);
+        char *p = ls_format("%s/%s%s", ls_exe_dir(), places[i], rel), *real = ls_real_path(p);
         free(p);
         if (real) return real;
     }

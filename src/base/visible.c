@@ -1,4 +1,5 @@
 #include "base/visible.h"
+#include "base/mem.h"
 #include "base/utf8.h"
 
 #include <stdarg.h>
@@ -98,10 +99,9 @@ void ls_visible_str(ls_buf *out, const char *s) {
 }
 
 static void add_fmt(ls_buf *out, const char *fmt, va_list ap) {
-    char *text = NULL;
-    const int n = vasprintf(&text, fmt, ap);
-    if (n >= 0) ls_visible_line(out, text, (size_t)n);
-    free(n >= 0 ? text : NULL);
+    char *text = ls_format_list(fmt, ap);
+    ls_visible_str(out, text);
+    free(text);
 }
 
 void ls_visible_fmt(ls_buf *out, const char *fmt, ...) {

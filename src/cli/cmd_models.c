@@ -313,7 +313,7 @@ static int remove_path(const char *path, const struct stat *st, int flag, struct
 
 // A folder right in the models folder, itself no link to elsewhere.
 static bool is_ours(const char *folder) {
-    char *models = ls_models_folder(), *real = realpath(folder, NULL), *parent = models ? realpath(models, NULL) : NULL;
+    char *models = ls_models_folder(), *real = ls_real_path(folder), *parent = models ? ls_real_path(models) : NULL;
     char *slash = real ? strrchr(real, '/') : NULL;
     struct stat st;
     const bool ours = slash && parent && !lstat(folder, &st) && S_ISDIR(st.st_mode) &&

@@ -34,13 +34,12 @@ bool ls_print(ls_buf *text) {
 }
 
 void ls_say(const char *fmt, ...) {
-    char *text = NULL;
     ls_buf line = {0};
     va_list ap;
     va_start(ap, fmt);
-    if (vasprintf(&text, fmt, ap) < 0) text = NULL;
+    char *text = ls_format_list(fmt, ap);
     va_end(ap);
-    ls_visible_str(&line, text ? text : "");
+    ls_visible_str(&line, text);
     ls_buf_char(&line, '\n');
     fwrite(line.p, 1, line.n, stdout);
     ls_buf_free(&line);

@@ -280,7 +280,7 @@ static int by_name(const void *a, const void *b) {
 }
 
 static bool is_no_folder(int error) {
-    return error == ENOENT || error == ENOTDIR || error == EACCES || error == ELOOP;
+    return ls_is_missing(error) || error == EACCES || error == ELOOP;
 }
 
 // Where looking fails, no model may be called unknown.

@@ -31,13 +31,11 @@ void ls_markup_str(ls_buf *out, const char *s) {
 }
 
 void ls_markup_fmt(ls_buf *out, const char *fmt, ...) {
-    char *text = NULL;
     va_list ap;
     va_start(ap, fmt);
-    const int n = vasprintf(&text, fmt, ap);
+    char *text = ls_format_list(fmt, ap);
     va_end(ap);
-    if (n < 0) ls_out_of_memory(0);
-    ls_markup(out, text, (size_t)n);
+    ls_markup_str(out, text);
     free(text);
 }
 

@@ -11,7 +11,7 @@
 enum { HEX = 64 };
 
 static char *cache_of(const ls_file *f, char **key) {
-    char *full = realpath(f->path, NULL);
+    char *full = ls_real_path(f->path);
     if (!full) return NULL;
     char *name = ls_format("sha256/%016llx.txt", (unsigned long long)ls_hash_bytes(full, strlen(full)));
     *key = ls_format("%llu %lld.%09lld %s\n", (unsigned long long)f->n_bytes, (long long)f->changed_s,

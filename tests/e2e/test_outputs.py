@@ -306,7 +306,7 @@ class Private(Folder):
 class Recording(Folder):
     def test_a_full_disk_is_an_error_and_the_text_is_there(self):
         said = (r"\A(logitspec: the trace /dev/full ends here: the disk is full\nlogitspec: the trace /dev/full lacks the last "
-                r"\d+ bytes: they were dropped\n|logitspec: the trace /dev/full is not whole: the disk is full; \d+ bytes were "
+                r"\d+ bytes: the disk is full\n|logitspec: the trace /dev/full is not whole: the disk is full; \d+ bytes were "
                 r"dropped\n)\Z")
         plain = run(*GENERATE, "--max-tokens", "30").stdout
         r = run(*GENERATE, "--max-tokens", "30", "--trace", "/dev/full")

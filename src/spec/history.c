@@ -56,7 +56,7 @@ static ls_code read_file(ls_history *h, ls_err *err) {
 static ls_code write_file(const ls_history *h, ls_err *err) {
     ls_replacement r;
     const size_t n = h->ids.n < h->limit ? h->ids.n : h->limit;
-    const int32_t *ids = h->ids.p + (h->ids.n - n);
+    const int32_t *ids = n ? h->ids.p + (h->ids.n - n) : NULL;
     ls_code code = ls_replace_open(&r, h->path, LS_FILE_PRIVATE, err);
     if (code) return code;
     fprintf(r.f, "%s%016" PRIx64 " %zu %016" PRIx64 "\n", magic, h->setup.tokenizer_id, n,

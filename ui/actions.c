@@ -40,7 +40,10 @@ static int key_of(const char *name, size_t n) {
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         if (strlen(named[i].name) == n && !memcmp(named[i].name, name, n)) return named[i].key;
     if (n == 2 && name[0] == '^') return UI_CTRL(name[1]);
-    if (n > 1 && name[0] == 'F') return UI_KEY_F0 + atoi(name + 1);
+    if (n > 1 && n < 4 && name[0] == 'F' && name[1] != '0' && strspn(name + 1, "0123456789") + 1 == n) {
+        const int number = atoi(name + 1);
+        return UI_KEY_F0 + number <= UI_KEY_LAST ? UI_KEY_F0 + number : UI_KEY_NONE;
+    }
     return n == 1 && *name > 32 && *name < 127 ? *name : UI_KEY_NONE;
 }
 

@@ -507,7 +507,9 @@ static void keys_and_colours_can_be_others(void **state) {
     assert_string_equal(ui_action_keys(UI_ACT_STEP), "F6");
     assert_int_equal(ui_bind("help=", &err), LS_OK);
     assert_int_equal(ui_action_of('?', false), UI_ACT_NONE);
-    static const char *const bad[] = {"worst", "wurst=W", "worst=F13", "worst=Nonsense", "=W"};
+    static const char *const bad[] = {"worst",     "wurst=W",   "worst=F13",          "worst=F0",
+                                      "worst=F01", "worst=F2x", "worst=F99999999999", "worst=Nonsense",
+                                      "=W"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(ui_bind(bad[i], &err), LS_E_USAGE);
         assert_non_null(strstr(err.msg, bad[i]));

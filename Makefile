@@ -5,7 +5,7 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
-.PHONY: all run test cuda gpu-check gpu-bundle embed fuzz mutants torture check-model bench-cpu setup test-setup clean help install lint format unit
+.PHONY: all run test cuda gpu-check gpu-bundle embed fuzz fuzz-all mutants torture check-model bench-cpu setup test-setup clean help install lint format unit
 
 CC ?= gcc
 ifeq ($(origin CC),default)
@@ -174,6 +174,12 @@ $(B)/tests/%: $(B)/obj/tests/unit/%.o $(call obj,$(TEST_LIB_SRC)) $(CORE_OBJ) $(
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
 
+# The fuzz targets, on what is kept of their inputs: they write no files, and no clock makes them wait.
+FUZZ_WRAP := -Wl,--wrap=ls_write_file -Wl,--wrap=ls_now_ns
+$(B)/tests/test_fuzz: $(call obj,$(wildcard tests/fuzz/*.c)) $(CLI_LIB_OBJ)
+$(B)/tests/test_fuzz: LDFLAGS += $(FUZZ_WRAP)
+$(B)/obj/tests/fuzz/fuzz_%.o: CFLAGS += -DLLVMFuzzerTestOneInput=$(notdir $*)
+
 # Kernels against their plain twins, on the emulated device.
 $(B)/tests/test_gpu_kernels: $(call obj,$(filter-out tests/gpu/bench.c,$(wildcard tests/gpu/*.c))) $(EMULATED) \
   $(KERNEL_OBJ) $(CORE_OBJ) $(B)/obj/tests/unit/random_tensor.o
@@ -206,22 +212,26 @@ build/tests/peak: tests/bench/peak.c
 	@mkdir -p $(@D)
 	@echo '  CC   $<'
 	$(Q)$(CC) -O3 -march=native -ffp-contract=fast -mprefer-vector-width=512 $(WARN) -pthread -o $@ $<
-# Fuzzing with clang: `make fuzz TARGET=trace SECONDS=600`; targets and what they begin with are in tests/fuzz/README.md.
+# Fuzzing with clang: `make fuzz TARGET=trace SECONDS=600`, `make fuzz-all SECONDS=60` (or RUNS=100000) for every target
+# in turn. The targets and what they begin with are in tests/fuzz/targets.def.
 TARGET ?= trace
 SECONDS ?= 60
-FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -Isrc -I. \
-  -pthread -DLS_VERSION='"$(VERSION)"'
-build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(CORE_SRC) $(UI_SRC)
+FUZZ_SRC := $(CORE_SRC) $(UI_SRC) $(filter-out src/cli/main.c,$(CLI_SRC)) tests/fuzz/checks.c
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_SAN := address,undefined -fno-sanitize-recover=undefined
+build/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
-	@echo '  FUZZ $@'
-	$(Q)clang $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(LDLIBS)
-FUZZ_KIND := $(if $(filter report,$(TARGET)),trace,$(TARGET))
-FUZZ_SEEDS := $(if $(filter chat,$(TARGET)),../../tests/vectors/chat,../../tests/fuzz/$(FUZZ_KIND)) \
-  $(if $(filter tokenizer,$(TARGET)),../../tests/vectors/tokenizers)
+	@echo '  FUZZ $<'
+	$(Q)clang -std=gnu11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -Isrc -I. -pthread \
+	  -DLS_VERSION='"$(VERSION)"' -MMD -MP -c -o $@ $<
+build/fuzz/fuzz_%: build/fuzz/obj/tests/fuzz/fuzz_%.o $(patsubst %.c,build/fuzz/obj/%.o,$(FUZZ_SRC))
+	@echo '  LINK $@'
+	$(Q)clang -fsanitize=fuzzer,$(FUZZ_SAN) $(FUZZ_WRAP) -o $@ $^ $(LDLIBS) -pthread
+.SECONDARY: $(patsubst %.c,build/fuzz/obj/%.o,$(FUZZ_SRC) $(wildcard tests/fuzz/fuzz_*.c))
 fuzz: build/fuzz/fuzz_$(TARGET)
-	@mkdir -p build/fuzz/found-$(TARGET)
-	cd build/fuzz && ./fuzz_$(TARGET) -max_total_time=$(SECONDS) -max_len=65536 -timeout=20 -rss_limit_mb=4096 \
-	  -dict=../../tests/fuzz/$(FUZZ_KIND).dict found-$(TARGET) $(FUZZ_SEEDS)
+	@python3 tests/fuzz/run.py $(TARGET) --seconds $(SECONDS) $(if $(RUNS),--runs $(RUNS))
+fuzz-all: $(addprefix build/fuzz/fuzz_,$(FUZZ_TARGETS))
+	@python3 tests/fuzz/run.py --seconds $(SECONDS) $(if $(RUNS),--runs $(RUNS))
 # The drafters alone, for other engines, and an example of such an engine.
 embed: $(B)/embed
 SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(addprefix src/base/,buf.c clock.c err.c file.c map.c mem.c rng.c)

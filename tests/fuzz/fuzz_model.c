@@ -5,7 +5,7 @@
 #include "model/safetensors.h"
 #include "tests/fuzz/input.h"
 
-#include <string.h>
+#include <unistd.h>
 
 enum { DATA = 1 << 20 }; // zeros behind the header: where tensors may lie
 
@@ -55,7 +55,6 @@ static void json(const uint8_t *data, size_t n) {
     ls_json_free(doc);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (n > 4 && !memcmp(data, "GGUF", 4)) {
         gguf(data, n);

@@ -1,20 +1,13 @@
-// libFuzzer on the trace reader and what reads from it: any bytes are a trace or one clear error, on the screen too.
+// The trace reader and what reads from it: any bytes are a trace or one clear error, on the screen, in a film and in a
+// simulation too.
 #include "run/simulate.h"
 #include "run/trace_events.h"
 #include "tests/fuzz/input.h"
-#include "ui/render.h"
 
-#include <string.h>
-
-static void draw(ui_state *s) {
-    static const int sizes[][2] = {{24, 80}, {36, 120}, {9, 31}};
-    for (int i = 0; i < 3; i++) {
-        ui_canvas c = {.utf8 = true};
-        int row, col;
-        ui_canvas_resize(&c, sizes[i][0], sizes[i][1]);
-        ui_render(s, &c, &row, &col);
-        ui_canvas_free(&c);
-    }
+static void draw(ui_state *s, ui_cast *film, double seconds) {
+    fuzz_screen(s, 24, 80, film, seconds);
+    fuzz_screen(s, 36, 120, NULL, 0);
+    fuzz_screen(s, 9, 31, NULL, 0);
 }
 
 static void simulate(const ls_recording *r, const ls_trace_header *h) {
@@ -24,9 +17,9 @@ static void simulate(const ls_recording *r, const ls_trace_header *h) {
         ls_simulated total = {0};
         const ls_decode_options o = {.method = methods[i], .budget = 7};
         const ls_draft_setup place = {.tokenizer = "", .n_vocab = h->n_vocab};
-        if (ls_simulator_new(&s, &o, &place, &h->costs, NULL)) abort();
+        EXPECT(!ls_simulator_new(&s, &o, &place, &h->costs, NULL));
         ls_simulate(s, r, &total);
-        if (total.emitted != ls_recording_output(r)) abort();
+        EXPECT(total.emitted == ls_recording_output(r));
         ls_simulator_free(s);
     }
 }
@@ -36,8 +29,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     ls_event *e;
     ls_err err = {0};
     ui_state s;
+    ui_cast film;
+    ls_buf cast = {0};
     ls_recording *r = NULL;
-    if (ls_trace_events_open(&t, fuzz_file(data, n), &err)) abort();
+    EXPECT(!ls_trace_events_open(&t, fuzz_file(data, n), &err));
     ui_state_init(&s);
     ls_code code;
     while (!(code = ls_trace_events_next(t, &e, &err)) && e) {
@@ -46,13 +41,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         if (e->kind == LS_EV_STEP && r) ls_recording_add(r, e->step);
         ui_on_event(&s, e);
     }
-    if (code && (!*err.msg || strchr(err.msg, '\n'))) abort(); // one line, and not nothing
-    draw(&s);
+    fuzz_said(code, &err);
+    ui_cast_begin(&film, 24, 80, "a film", &cast);
+    draw(&s, &film, 0);
     s.tree_full = true;
     s.live = false;
-    draw(&s);
+    draw(&s, &film, 1.5);
+    ui_cast_end(&film, 3);
+    fuzz_json_lines(cast.p, cast.n);
     if (r && ls_recording_output(r)) simulate(r, ls_trace_read_header(ls_trace_events_reader(t)));
     ls_recording_free(r);
+    ls_buf_free(&cast);
     ui_state_free(&s);
     ls_trace_events_close(t);
     return 0;

@@ -1,0 +1,316 @@
+// Files that the program keeps or is given, told apart by how they begin:
+//   LSCORPUS            a corpus; c...: tokens that one is made of, searched as a plain loop searches them
+//   logitspec-history   what a drafter remembers; h...: tokens that it is made of
+//   logitspec-costs     measured forwards; its second line is replaced by the key that is looked for
+//   [                   the prompts of earlier sessions
+//   anything else       a suite of prompts
+#include "base/mem.h"
+#include "report/export.h"
+#include "run/costs.h"
+#include "spec/corpus.h"
+#include "spec/drafter.h"
+#include "spec/history.h"
+#include "tests/fuzz/input.h"
+#include "ui/prompt_history.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <unistd.h>
+
+enum { VOCAB = 300, TOKENIZER = 7 };
+
+static bool begins(const uint8_t *data, size_t n, const char *word) {
+    return n >= strlen(word) && !memcmp(data, word, strlen(word));
+}
+
+static void write_file(const char *path, const void *p, size_t n) {
+    FILE *f = fopen(path, "w");
+    EXPECT(f && fwrite(p, 1, n, f) == n && !fclose(f));
+}
+
+static char *path_of(const char *name) {
+    return ls_format("%s/%s", fuzz_folder(), name);
+}
+
+// ---- drafters with a file
+
+static void is_silent(void *ud, const char *text) {
+    (void)ud;
+    fuzz_fail(__FILE__, __LINE__, text);
+}
+
+static void is_line(void *ud, const char *text) {
+    (void)ud;
+    EXPECT(*text && !strchr(text, '\n'));
+}
+
+// Makes it, lets it draft where the conversation says `context`, and frees it, which writes its file.
+static ls_code draft(const char *name, const char *file, const int32_t *context, size_t n,
+                     void (*note)(void *ud, const char *text), ls_err *err) {
+    enum { MOST = 64 };
+    static const int32_t top[] = {3, 1, 2};
+    static const float top_p[] = {0.5f, 0.25f, 0.125f};
+    const ls_method *m = ls_method_find(name);
+    ls_knob_value *knobs = ls_calloc(ls_knob_count(), sizeof *knobs);
+    ls_drafter *d = NULL;
+    ls_knob_defaults(knobs);
+    for (size_t i = 0; i < ls_knob_count(); i++) {
+        if (ls_knob_at(i)->kind == LS_KNOB_FILE) knobs[i].text = file;
+        if (!strcmp(ls_knob_at(i)->key, "cacheback.leaders")) knobs[i].number = 64;
+        if (!strcmp(ls_knob_at(i)->key, "suffix.tokens")) knobs[i].number = 1000;
+    }
+    const ls_draft_setup setup = {.knobs = knobs + ls_knob_offset(m),
+                                  .tokenizer = "test",
+                                  .n_vocab = VOCAB,
+                                  .tokenizer_id = TOKENIZER,
+                                  .note = note};
+    const ls_code code = m->make(&d, &setup, err);
+    for (size_t at = n / 2; !code && at < n; at += 1 + n / 4) {
+        const ls_draft_state s = {.context = context,
+                                  .n_context = at,
+                                  .root = context[at],
+                                  .top_ids = top,
+                                  .top_p = top_p,
+                                  .n_top = sizeof top / sizeof *top};
+        ls_tree tree;
+        d->observe(d, context, at, false);
+        d->propose(d, &s, MOST, &tree);
+        EXPECT(tree.n >= 1 && tree.n <= MOST && tree.token[0] == s.root);
+        for (int32_t i = 1; i < tree.n; i++)
+            EXPECT(tree.token[i] >= 0 && tree.token[i] < VOCAB && tree.parent[i] >= 0 && tree.parent[i] < i);
+    }
+    if (!code) d->free(d);
+    free(knobs);
+    return code;
+}
+
+// Bytes as tokens of the vocabulary.
+static size_t tokens_of(const uint8_t *data, size_t n, int32_t *out, size_t most) {
+    for (size_t i = 0; i < n && i < most; i++) out[i] = data[i];
+    return n < most ? n : most;
+}
+
+static void history(const uint8_t *data, size_t n) {
+    enum { CONTEXT = 64, LIMIT = 500 };
+    static char *path;
+    int32_t context[CONTEXT];
+    const size_t n_context = tokens_of(data + n / 2, n - n / 2, context, CONTEXT);
+    const char *const methods[] = {"suffix", "cacheback"};
+    const char *method = methods[n % 2];
+    if (!path) path = path_of("history");
+    if (*data == 'h') { // any numbers as tokens
+        ls_history h;
+        int32_t ids[LIMIT];
+        const size_t most = (n - 1) / sizeof *ids < LIMIT ? (n - 1) / sizeof *ids : LIMIT;
+        if (most) memcpy(ids, data + 1, most * sizeof *ids);
+        ls_history_open(&h, path, LIMIT,
+                        &(ls_draft_setup){.tokenizer = "test", .tokenizer_id = TOKENIZER, .note = is_silent});
+        ls_history_observe(&h, ids, most, true);
+        ls_history_close(&h);
+    } else write_file(path, data, n);
+    EXPECT(!draft(method, path, context, n_context, is_line, NULL));
+    EXPECT(!draft(method, path, context, n_context, is_silent, NULL)); // what it wrote is a history
+    unlink(path);
+}
+
+// ---- corpora
+
+static void look_up(const ls_corpus *c, const int32_t *tail, int32_t n) {
+    int32_t length, token;
+    const ls_corpus_range r = ls_corpus_find(c, tail, n, 16, &length);
+    EXPECT(length >= 0 && length <= n && (length ? r.lo < r.hi : r.lo == r.hi));
+    for (int32_t i = r.lo; i < r.hi;) {
+        const ls_corpus_range next = ls_corpus_next(c, r, length, i, &token);
+        EXPECT(token >= LS_CORPUS_BREAK && token < ls_corpus_get_facts(c)->n_vocab);
+        i = next.hi > i ? next.hi : i + 1; // a damaged file's ranges may be empty
+    }
+}
+
+static int32_t occurs(const int32_t *text, int32_t n, const int32_t *gram, int32_t k) { // how often
+    int32_t times = 0;
+    for (int32_t i = 0; i + k <= n; i++) times += !memcmp(text + i, gram, (size_t)k * sizeof *gram);
+    return times;
+}
+
+// Bytes are tokens, zeros stand between documents.
+static void made_corpus(const char *path, const uint8_t *data, size_t n) {
+    enum { MOST = 512, ASKED = 8 };
+    int32_t text[MOST];
+    const ls_corpus_facts facts = {
+        .n = (int64_t)tokens_of(data, n, text, MOST), .n_vocab = VOCAB, .tokenizer_id = TOKENIZER};
+    const int32_t size = (int32_t)facts.n;
+    ls_corpus *c;
+    ls_err err = {0};
+    bool any = false;
+    for (int32_t i = 0; i < size; i++) {
+        if (!text[i]) text[i] = LS_CORPUS_BREAK;
+        any |= text[i] >= 0;
+    }
+    const ls_code code = ls_corpus_write(path, text, &facts, 1, NULL, NULL, &err);
+    fuzz_said(code, &err);
+    EXPECT(!code == any);
+    if (code) return;
+    EXPECT(!ls_corpus_open(&c, path, &err));
+    for (int32_t end = size; end > 0 && end > size - ASKED; end--) {
+        int32_t length, k = 0; // of the text's ending there, as far as it is of one document
+        while (k < 5 && k < end && text[end - 1 - k] >= 0) k++;
+        const ls_corpus_range r = ls_corpus_find(c, text + end - k, k, 16, &length);
+        EXPECT(length == k && (!k || r.hi - r.lo == occurs(text, size, text + end - k, k)));
+        look_up(c, text + end - k, k);
+    }
+    ls_corpus_close(c);
+    int32_t context[] = {1, 2, 3, text[0] < 0 ? 4 : text[0]};
+    EXPECT(!draft("rest", path, context, 4, is_silent, NULL));
+    unlink(path);
+}
+
+static void corpus(const uint8_t *data, size_t n) {
+    static char *path;
+    ls_corpus *c;
+    ls_err err = {0};
+    if (!path) path = path_of("corpus");
+    if (*data == 'c') {
+        made_corpus(path, data + 1, n - 1);
+        return;
+    }
+    const char *file = fuzz_file(data, n);
+    const ls_code code = ls_corpus_open(&c, file, &err);
+    fuzz_said(code, &err);
+    if (code) return;
+    for (int32_t i = 0; i < 4; i++) {
+        const int32_t tail[] = {i, data[n - 1], data[n / 2]};
+        look_up(c, tail, 1 + i % 3);
+    }
+    ls_corpus_close(c);
+    const int32_t context[] = {1, 2, 3, data[n / 2]};
+    const ls_code made = draft("rest", file, context, 4, is_silent, &err);
+    fuzz_said(made, &err);
+}
+
+// ---- costs
+
+static int forwards;
+
+static ls_code forward(ls_backend *b, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *s,
+                       lst_row *rows, ls_err *err) {
+    (void)b, (void)ids, (void)parents, (void)n, (void)s, (void)rows, (void)err;
+    forwards++;
+    return LS_OK;
+}
+
+static ls_code prefill(ls_backend *b, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
+                       ls_progress progress, void *ud, ls_err *err) {
+    (void)b, (void)ids, (void)n, (void)s, (void)last, (void)progress, (void)ud, (void)err;
+    return LS_OK;
+}
+
+static ls_code rewind_to(ls_backend *b, int32_t n, ls_err *err) {
+    (void)b, (void)n, (void)err;
+    return LS_OK;
+}
+
+static void expect_curve(const ls_cost_curve *z) {
+    static const double path[] = {1, 0.9, 0.5, 0.5, 0.1, 0};
+    static const int32_t contexts[] = {0, 1, 1000, 1 << 20};
+    for (size_t k = 0; k < sizeof contexts / sizeof *contexts; k++) {
+        for (int32_t rows = 1; rows <= 256; rows += rows < 8 ? 1 : 31) {
+            const double ms = ls_cost_ms(z, rows, contexts[k]);
+            EXPECT(isfinite(ms) && ms >= 0);
+        }
+        const int32_t n = ls_cost_choose(z, path, 6, contexts[k]);
+        EXPECT(n >= 1 && n <= 6);
+        ls_cost_may_pay(z, 0.5, 3, contexts[k]);
+    }
+}
+
+static void costs(const uint8_t *data, size_t n) {
+    static ls_backend backend = {.n_vocab = VOCAB,
+                                 .n_context = 4096,
+                                 .device = "cpu",
+                                 .dtype = "f32",
+                                 .forward_tree = forward,
+                                 .prefill = prefill,
+                                 .rewind = rewind_to};
+    static ls_model model = {.backend = &backend, .file = "model", .sha256 = "0123456789abcdef"};
+    static char *path, *key;
+    ls_cost_curve z;
+    if (!path) { // written once, to see where and under which key
+        setenv("XDG_CACHE_HOME", fuzz_folder(), 1);
+        EXPECT(!ls_costs_get(&z, &model, true, NULL, NULL, NULL));
+        char *folder = path_of("logitspec/costs");
+        DIR *d = opendir(folder);
+        EXPECT(d);
+        for (struct dirent *e; (e = readdir(d));)
+            if (*e->d_name != '.') path = ls_format("%s/%s", folder, e->d_name);
+        closedir(d);
+        free(folder);
+        FILE *f = fopen(path, "r");
+        size_t room = 0;
+        EXPECT(f && getline(&key, &room, f) > 0 && getline(&key, &room, f) > 0);
+        fclose(f);
+    }
+    const uint8_t *first = memchr(data, '\n', n),
+                  *second = first ? memchr(first + 1, '\n', (size_t)(data + n - first - 1)) : NULL;
+    ls_buf file = {0};
+    ls_buf_add(&file, data, first ? (size_t)(first + 1 - data) : n);
+    if (first) ls_buf_str(&file, key);
+    if (second) ls_buf_add(&file, second + 1, (size_t)(data + n - second - 1));
+    write_file(path, file.p, file.n);
+    ls_buf_free(&file);
+    forwards = 0;
+    EXPECT(!ls_costs_get(&z, &model, false, NULL, NULL, NULL));
+    expect_curve(&z);
+    if (!forwards) {
+        for (int32_t rows = 1; rows < 70; rows += 9) ls_cost_observe(&z, rows, 300, rows * 0.25);
+        expect_curve(&z);
+    }
+    unlink(path);
+}
+
+// ---- prompts
+
+static void earlier_prompts(const uint8_t *data, size_t n) {
+    ui_state s;
+    ui_state_init(&s);
+    ui_history_load(&s.prompt, fuzz_file(data, n));
+    for (int i = 0; i < 4; i++) {
+        ui_on_key(&s, (ui_key){.code = UI_KEY_UP}, UI_NO_PANEL);
+        if (i == 3) ui_on_key(&s, (ui_key){.code = UI_KEY_DOWN}, UI_NO_PANEL);
+        fuzz_screen(&s, 24, 60, NULL, 0);
+    }
+    for (size_t i = 0; i < s.prompt.n_history; i++) EXPECT(*s.prompt.history[i]);
+    ui_state_free(&s);
+}
+
+static void suite(const uint8_t *data, size_t n) {
+    static ls_report r;
+    ls_suite suite;
+    ls_err err = {0};
+    const ls_code code = ls_suite_read(&suite, fuzz_file(data, n), &err);
+    fuzz_said(code, &err);
+    if (code) return;
+    if (!r.n_turns) {
+        ls_report_init(&r);
+        EXPECT(!ls_report_add(&r, "tests/fuzz/trace/level-steps.jsonl", NULL, NULL, &err) &&
+               !ls_report_finish(&r, &err));
+    }
+    EXPECT(suite.n);
+    for (size_t i = 0; i < suite.n; i++) EXPECT(suite.items[i].n_prompt);
+    ls_buf *prompt = &r.turns[0].header.prompt_text, out = {0}; // as if that had been asked
+    ls_buf_clear(prompt);
+    ls_buf_add(prompt, suite.items[0].prompt, suite.items[0].n_prompt);
+    ls_export_spec_bench(&r, &suite, &out);
+    fuzz_json_lines(out.p, out.n);
+    ls_buf_free(&out);
+    ls_suite_free(&suite);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    if (!n) return 0;
+    if (begins(data, n, "LSC") || *data == 'c') corpus(data, n);
+    else if (begins(data, n, "logitspec-c")) costs(data, n);
+    else if (begins(data, n, "logitspec-h") || *data == 'h') history(data, n);
+    else if (*data == '[') earlier_prompts(data, n);
+    else suite(data, n);
+    return 0;
+}

@@ -5,6 +5,7 @@
 #include "ui/render.h"
 
 #include <ctype.h>
+#include <ftw.h>
 #include <locale.h>
 #include <math.h>
 #include <sys/mman.h>
@@ -32,8 +33,14 @@ const char *fuzz_file(const uint8_t *data, size_t n) {
 
 static char folder[40];
 
+static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *place) {
+    (void)st, (void)kind, (void)place;
+    return remove(path);
+}
+
 static void remove_folder(void) {
-    rmdir(folder);
+    enum { DESCRIPTORS = 4 };
+    nftw(folder, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
 }
 
 const char *fuzz_folder(void) {

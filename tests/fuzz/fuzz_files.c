@@ -294,7 +294,14 @@ static void suite(const uint8_t *data, size_t n) {
         EXPECT(!ls_report_add(&r, "tests/fuzz/trace/level-steps.jsonl", NULL, NULL, &err) &&
                !ls_report_finish(&r, &err));
     }
-    EXPECT(suite.n);
+    size_t lines = 0; // that are not blank
+    for (const uint8_t *at = data, *end = data + n, *next; at < end; at = next + 1) {
+        const uint8_t *line = at;
+        if (!(next = memchr(at, '\n', (size_t)(end - at)))) next = end;
+        while (line < next && strchr(" \t\r", *line) && *line) line++;
+        lines += line < next;
+    }
+    EXPECT(suite.n == lines);
     for (size_t i = 0; i < suite.n; i++) EXPECT(suite.items[i].n_prompt);
     ls_buf *prompt = &r.turns[0].header.prompt_text, out = {0}; // as if that had been asked
     ls_buf_clear(prompt);

@@ -327,22 +327,6 @@ static void expect_harmless(const char *path, const char *p, size_t n) {
     ls_vocab_free(v);
 }
 
-static void what_fuzzing_found(void **state) {
-    (void)state;
-    DIR *d = opendir("tests/fuzz/tokenizer");
-    assert_non_null(d);
-    for (struct dirent *e; (e = readdir(d));) {
-        if (*e->d_name == '.') continue;
-        char *path = ls_format("tests/fuzz/tokenizer/%s", e->d_name);
-        ls_mapping m;
-        assert_int_equal(ls_map_open(&m, path, NULL), LS_OK);
-        expect_harmless(path, (const char *)m.p, m.n);
-        ls_map_close(&m);
-        free(path);
-    }
-    closedir(d);
-}
-
 static void rules_cannot_make_a_text_endless(void **state) {
     (void)state;
     ls_buf json = {0};
@@ -447,7 +431,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_not_supported_is_named),
         cmocka_unit_test(rules_cannot_make_a_text_endless),
         cmocka_unit_test(damaged_files),
-        cmocka_unit_test(what_fuzzing_found),
         cmocka_unit_test(long_text_in_linear_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "drafters.h"
 #include "recorded.h"
-#include "report/report.h"
 #include "run/session.h"
 #include "run/simulate.h"
 #include "run/source_replay.h"
@@ -11,7 +10,6 @@
 #include "run/trace_events.h"
 #include "ui/render.h"
 
-#include <glob.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -203,35 +201,6 @@ static void damaged_files_are_survived(void **state) {
         ls_buf_free(&text);
     }
     ls_buf_free(&whole);
-}
-
-// What the fuzzer starts from and what it found: read to the end or to one clear error.
-static void fuzzed_files_are_survived(void **state) {
-    (void)state;
-    glob_t files;
-    assert_int_equal(glob("tests/fuzz/trace/*", 0, NULL, &files), 0);
-    assert_true(files.gl_pathc >= 4);
-    for (size_t i = 0; i < files.gl_pathc; i++) {
-        ls_trace_events *t;
-        ls_event *e;
-        ls_err err = {0};
-        ls_code code;
-        assert_int_equal(ls_trace_events_open(&t, files.gl_pathv[i], &err), LS_OK);
-        while (!(code = ls_trace_events_next(t, &e, &err)) && e) ls_event_free(e);
-        if (code) assert_true(*err.msg && !strchr(err.msg, '\n'));
-        ls_trace_events_close(t);
-        ls_report r;
-        ls_buf page = {0};
-        ls_report_init(&r);
-        if (!ls_report_add(&r, files.gl_pathv[i], NULL, NULL, &err) && !ls_report_finish(&r, &err)) {
-            ls_report_html(&r, &page);
-            assert_null(strstr(page.p, "<script"));
-            assert_non_null(strstr(page.p, "</html>"));
-        }
-        ls_buf_free(&page);
-        ls_report_free(&r);
-    }
-    globfree(&files);
 }
 
 // ---- replay
@@ -454,7 +423,6 @@ int main(void) {
         cmocka_unit_test(a_cut_file_is_read_to_its_last_whole_line),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(damaged_files_are_survived),
-        cmocka_unit_test(fuzzed_files_are_survived),
         cmocka_unit_test(a_replay_draws_what_the_run_drew),
         cmocka_unit_test(a_replay_obeys),
         cmocka_unit_test(simulating_a_method_on_its_own_trace_repeats_it),

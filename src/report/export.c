@@ -111,7 +111,7 @@ static void begin_event(events *e, const char *name, char phase, double ts) {
 
 static void span(events *e, const char *name, double ts, double us) {
     begin_event(e, name, 'X', ts);
-    ls_jw_field_num(&e->w, "dur", us, 7);
+    ls_jw_field_num(&e->w, "dur", isfinite(us) ? us : 0, 7); // not known: it has a place all the same
 }
 
 static void counter(events *e, const char *name, double ts, double value) {

@@ -52,6 +52,17 @@ static double get_maybe(reading *g, const ls_json *o, const char *field) { // NA
     return ls_json_get(o, field) ? get_num(g, o, field) : NAN;
 }
 
+// What no clock tells: sums and scales of such times would be no numbers.
+static bool is_time(double v) {
+    return v == 0 || (v >= 1e-12 && v <= 1e15);
+}
+
+static double get_time(reading *g, const ls_json *o, const char *field) {
+    const double v = get_num(g, o, field);
+    if (!isnan(v) && !is_time(v)) wrong(g, field, "a time");
+    return v;
+}
+
 static bool get_bool(reading *g, const ls_json *o, const char *field) {
     bool v = false;
     if (!ls_json_bool(ls_json_get(o, field), &v)) wrong(g, field, "true or false");
@@ -114,14 +125,15 @@ static void read_costs(reading *g, const ls_json *doc, ls_cost_curve *out) {
     if (ls_json_is_null(c)) return;
     const ls_json *rows = get_array(g, c, "rows", 64), *ms = get_array(g, c, "ms", 64);
     out->cost_context = (int32_t)get_int(g, c, "context_len", 0, INT32_MAX);
-    out->slope_ms = get_num(g, c, "slope_ms");
+    out->slope_ms = get_num(g, c, "slope_ms"); // learnt: as small as it likes
+    if (!(out->slope_ms >= 0 && out->slope_ms <= 1e6)) wrong(g, "slope_ms", "a time");
     const size_t n = ls_json_size(rows);
     if (!g->code && (n < 1 || ls_json_size(ms) != n)) wrong(g, "calibration", "as many rows as milliseconds");
     double before_ms = 0, before_rows = 0;
     for (size_t i = 0, at = 0; i < n && !g->code; i++) { // between the sizes that were measured: a straight line
         double t = 0;
         const int32_t r = item_int(g, rows, i, "rows", 1, LS_MAX_ROWS);
-        if (!ls_json_num(ls_json_at(ms, i), &t) || !(t > 0)) wrong(g, "ms", "a list of times");
+        if (!ls_json_num(ls_json_at(ms, i), &t) || !(t > 0 && is_time(t))) wrong(g, "ms", "a list of times");
         for (; at < LS_COST_SIZES && ls_cost_rows[at] <= r; at++)
             out->base_ms[at] = before_rows > 0
                                    ? before_ms + (t - before_ms) * (ls_cost_rows[at] - before_rows) / (r - before_rows)
@@ -179,7 +191,7 @@ static void read_header(reading *g, const ls_json *doc, ls_trace_header *h) {
     if (ls_json_get(doc, "level")) h->level = (ls_trace_level)get_name(g, doc, "level", level_name, LS_LEVEL_FULL + 1);
     ls_json_each(ls_json_get(doc, "config"), add_config, &h->config);
     h->turn = (uint32_t)get_int(g, doc, "turn", 0, UINT32_MAX);
-    h->prefill_ms = get_num(g, doc, "prefill_ms");
+    h->prefill_ms = get_time(g, doc, "prefill_ms");
     size_t n;
     const char *text = get_str(g, doc, "prompt_text", &n);
     if (!g->code) ls_buf_add(&h->prompt_text, text, n);
@@ -285,14 +297,14 @@ static void read_step(reading *g, const ls_json *doc, ls_step *s) {
         read_branch(g, ls_json_at(branches, (size_t)i), s->n_nodes, &s->branches[i]);
     for (int i = 0; i < s->n_nodes && !g->code; i++) read_node(g, ls_json_at(nodes, (size_t)i), i, s);
     read_path(g, doc, s);
-    s->t_draft_us = get_num(g, us, "draft");
-    s->t_forward_us = get_num(g, us, "forward");
-    s->t_verify_us = get_num(g, us, "verify");
-    s->t_commit_us = get_num(g, us, "commit");
-    s->t_total_us = get_num(g, us, "total");
-    const double device_us = get_maybe(g, us, "device");
+    s->t_draft_us = get_time(g, us, "draft");
+    s->t_forward_us = get_time(g, us, "forward");
+    s->t_verify_us = get_time(g, us, "verify");
+    s->t_commit_us = get_time(g, us, "commit");
+    s->t_total_us = get_time(g, us, "total");
+    const double device_us = ls_json_get(us, "device") ? get_time(g, us, "device") : NAN;
     s->t_device_us = isnan(device_us) ? 0 : device_us;
-    const double ar_us = get_num(g, doc, "ar_us");
+    const double ar_us = get_time(g, doc, "ar_us");
     s->ar_us = isnan(ar_us) ? 0 : ar_us;
     s->pool_size = (int32_t)get_int(g, doc, "pool_size", 0, INT32_MAX);
 }

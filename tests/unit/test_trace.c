@@ -149,6 +149,10 @@ static void what_is_wrong_is_named(void **state) {
         {"\"branch\":0", "\"branch\":-1", "branch is not a whole number from 0 to"},
         {"\"context_len\":", "\"context_len\":9999999", "context_len is not a whole number from 0 to"},
         {"\"rows\":9", "\"rows\":8", "nodes is not a tree of that many rows"},
+        {"\"commit\":", "\"commit\":1e308,\"x\":", "commit is not a time"},
+        {"\"total\":", "\"total\":-1,\"x\":", "total is not a time"},
+        {"\"ar_us\":", "\"ar_us\":1e-300,\"x\":", "ar_us is not a time"},
+        {"\"prefill_ms\":", "\"prefill_ms\":1e300,\"x\":", "prefill_ms is not a time"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *at = strstr(whole.p, cases[i].from);

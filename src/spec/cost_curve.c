@@ -41,7 +41,7 @@ bool ls_cost_may_pay(const ls_cost_curve *z, double path, int32_t n, int32_t con
 void ls_cost_observe(ls_cost_curve *z, int32_t n_rows, int32_t context, double ms) {
     const double expected = ls_cost_ms(z, n_rows, context);
     const int32_t more = context - z->cost_context;
-    if (expected <= 0) return;
+    if (expected <= 0 || !(ms > 0)) return; // a difference of two times may come out below zero on a busy machine
     double error = ms / expected - 1;
     if (error > 1) error = 1; // an interruption
     if (more > 512) {         // far away the context is what is known least

@@ -344,6 +344,8 @@ static void costs_interpolate_and_learn(void **state) {
     assert_true(ls_cost_ms(&z, 12, 150) > 40);
     assert_float_equal(ls_cost_ms(&z, 16, 150), 26, 1e-9);
     const double usual = ls_cost_ms(&z, 1, 150);
+    ls_cost_observe(&z, 1, 150, -100 * usual); // no time at all
+    assert_true(ls_cost_ms(&z, 1, 150) == usual);
     ls_cost_observe(&z, 1, 150, 1000 * usual); // an interruption is believed no more than a slow step
     assert_true(ls_cost_ms(&z, 1, 150) < 1.1 * usual);
 }

@@ -104,7 +104,7 @@ static void edit_line(ui_canvas *c, ui_rect r, const char *sign, const ui_edit *
     int line = 0, lines = 1; // of the cursor; of all
     for (size_t i = 0; i < e->text.n; i++) {
         lines += text[i] == '\n';
-        line += text[i] == '\n' && i < e->cursor;
+        line += i < e->cursor && text[i] == '\n';
     }
     const int top = line - r.rows + 1 > 0 ? line - r.rows + 1 : 0;
     size_t from = 0;

@@ -3,15 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
-ls_code ls_fail(ls_err *err, ls_code code, const char *fmt, ...) {
-    if (err) {
-        va_list ap;
-        va_start(ap, fmt);
-        err->code = code;
-        vsnprintf(err->msg, sizeof err->msg, fmt, ap);
-        va_end(ap);
-    }
-    return code;
+void ls_err_set(ls_err *err, ls_code code, const char *fmt, ...) {
+    if (!err) return;
+    va_list ap;
+    va_start(ap, fmt);
+    err->code = code;
+    vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+    va_end(ap);
 }
 
 ls_code ls_err_prefix(ls_err *err, const char *fmt, ...) {

@@ -13,7 +13,7 @@
 enum { PIECE = 1 << 20 };
 
 static void hex(const unsigned char digest[32], char out[65]) {
-    for (unsigned i = 0; i < 32; i++) snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    for (size_t i = 0; i < 32; i++) snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }
 
 void ls_sha256_hex(const void *p, size_t n, char out[65]) {

@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static uint64_t number_in(const char *path, const char *key) {
@@ -10,9 +11,9 @@ static uint64_t number_in(const char *path, const char *key) {
     bool found = false;
     FILE *f = fopen(path, "re");
     while (f && !found && fgets(line, sizeof line, f))
-        found = !strncmp(line, key, strlen(key)) && sscanf(line + strlen(key), " %llu", &v) == 1;
+        if ((found = !strncmp(line, key, strlen(key)))) v = strtoull(line + strlen(key), NULL, 10);
     if (f) fclose(f);
-    return found ? v : 0;
+    return v;
 }
 
 uint64_t ls_memory_free(void) {

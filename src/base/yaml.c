@@ -168,7 +168,7 @@ ls_code ls_yaml_read(ls_yaml **out, const char *path, ls_err *err) {
     FILE *f = fopen(path, "re");
     if (!f) return ls_fail(err, LS_E_USAGE, "%s: %s", path, strerror(errno));
     ls_buf text = {0};
-    ls_code code = ls_read_all(&text, f, path, 2 * MAX_BYTES, err);
+    ls_code code = ls_read_all(&text, f, path, (size_t)2 * MAX_BYTES, err);
     fclose(f);
     if (!code) code = ls_yaml_parse(out, text.n ? text.p : "", text.n, path, err);
     ls_buf_free(&text);

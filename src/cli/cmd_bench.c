@@ -215,7 +215,7 @@ int ls_cmd_bench(const ls_command_line *c) {
     int status = LS_EXIT_OK;
     if (b.rounds) forms[form].write(&b, &out); // the rounds that were finished
     if (b.rounds && c->out) {
-        const ls_code written = ls_write_file(c->out, &out, code ? &(ls_err){0} : &err);
+        const ls_code written = ls_write_file(c->out, &out, code ? NULL : &err);
         if (!code) code = written;
     } else if (b.rounds) status = ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
     if (code) status = ls_complain(&err);

@@ -29,7 +29,7 @@ int ls_cmd_chat(const ls_command_line *c) {
     int status = LS_EXIT_OK;
     char *history = o->history ? ls_user_path("XDG_STATE_HOME", ".local/state", "history") : NULL;
     ui_options screen;
-    if (!code && (code = ls_screen_options(o, &screen, &err))) source->close(source);
+    if (source && (code = ls_screen_options(o, &screen, &err))) source->close(source);
     if (!code) {
         screen.history = history;
         screen.prompt = prompt.n ? prompt.p : NULL;

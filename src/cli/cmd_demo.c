@@ -135,7 +135,7 @@ static int play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_er
 
 int ls_cmd_demo(const ls_command_line *c) {
     ls_err err = {0};
-    ls_demo d;
+    ls_demo d = {0};
     if (!c->n_args) return list();
     if (c->n_args > 1) ls_fail(&err, LS_E_USAGE, "'logitspec demo NAME' plays one demo; %d were named", c->n_args);
     else ls_demo_read(&d, c->args[0], &err);

@@ -9,6 +9,7 @@
 #include "run/stats.h"
 #include "run/trace_read.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -61,6 +62,7 @@ static ls_code load(recordings *all, const char *path, ls_err *err) {
         if (line == LS_TRACE_HEADER && (code = add_header(all, ls_trace_read_header(r), path, err))) break;
         if (line != LS_TRACE_STEP) continue;
         const ls_step *s = ls_trace_read_step(r);
+        assert(all->n); // the reader has given a header first
         ls_recording_add(all->turns[all->n - 1], s);
         all->steps++;
         all->emitted += (uint64_t)s->n_emitted;

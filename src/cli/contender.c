@@ -86,7 +86,7 @@ ls_code ls_contenders_read(ls_contender **out, int *n, const char *what, const c
     if (!strcmp(list, "all")) {
         for (const ls_method *const *m = ls_methods; *m; m++)
             if (can_be_made(*m, base)) ls_buf_fmt(&all, "%s%s", all.n ? "," : "", (*m)->name);
-        list = all.p;
+        list = all.n ? all.p : "";
     }
     ls_code code = LS_OK;
     for (const char *p = list; !code && (*p || !*n);) {

@@ -107,8 +107,9 @@ void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
         ls_buf_char(&r->values, 0);
     }
     for (int i = 0, at = 0; i < n; i++) {
-        r->config[2 * i] = ls_options_key(i);
-        r->config[2 * i + 1] = r->values.p + at;
+        const char **pair = r->config + 2 * (size_t)i;
+        pair[0] = ls_options_key(i);
+        pair[1] = r->values.p + at;
         at += (int)strlen(r->values.p + at) + 1;
     }
 }

@@ -19,7 +19,7 @@ ls_code ls_step_list_read(ls_step_list *out, const char *text, size_t n_steps, l
         const size_t first = isdigit((unsigned char)*p) ? strtoul(p, &end, 10) : SIZE_MAX;
         const bool range = end && *end == '-' && isdigit((unsigned char)end[1]);
         const size_t last = range ? strtoul(end + 1, &end, 10) : first;
-        if (first >= n_steps || last >= n_steps || last < first || (*end && *end != ',')) {
+        if (!end || first >= n_steps || last >= n_steps || last < first || (*end && *end != ',')) {
             ls_step_list_free(out);
             return wrong(p, n_steps, err);
         }

@@ -31,7 +31,8 @@ ls_code ls_checkpoint_of_gguf(ls_checkpoint *c, const char *path, ls_err *err) {
     uint32_t count = 1;
     char *first = ls_strdup(path);
     const size_t at = split_number(path);
-    if (at) memcpy(first + at, "00001", 5); // it has the metadata
+    if (at)
+        memcpy(first + at, "00001", 5); // it has the metadata NOLINT(bugprone-not-null-terminated-result): amid a name
     ls_code code = ls_gguf_open(&c->gguf, first, err);
     const bool opened = !code;
     if (!code && ls_gguf_has(c->gguf, "split.count")) {

@@ -358,7 +358,7 @@ static bool integer_at(const unsigned char *p, uint32_t type, int64_t *v) {
     memcpy(&x, p, scalar_size[type]); // little endian, as GGUF and every platform this runs on
     switch (type) {
     case T_U8: *v = (uint8_t)x; return true;
-    case T_I8: *v = (int8_t)x; return true;
+    case T_I8: *v = (int8_t)x; return true; // NOLINT(bugprone-signed-char-misuse,cert-str34-c): a number, no character
     case T_U16: *v = (uint16_t)x; return true;
     case T_I16: *v = (int16_t)x; return true;
     case T_U32: *v = (uint32_t)x; return true;
@@ -426,7 +426,7 @@ ls_code ls_gguf_str_array(const ls_gguf *g, const char *key, ls_str **out, size_
 
 ls_code ls_gguf_i32_array(const ls_gguf *g, const char *key, int32_t **out, size_t *n, ls_err *err) {
     const kv *e;
-    int64_t x;
+    int64_t x = 0;
     ls_code code = need(g, key, &e, err);
     if (code) return code;
     if (e->type != T_ARR || e->elem == T_STR || e->elem == T_F32 || e->elem == T_F64 || e->elem == T_BOOL)

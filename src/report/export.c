@@ -35,7 +35,7 @@ static void conversation(const ls_report *r, size_t first, size_t end, size_t nu
     ls_jsonw w = {.out = out};
     ls_jw_open(&w, '{');
     if (item && !is_number(item->name)) ls_jw_field_str(&w, "question_id", item->name);
-    else ls_jw_field_int(&w, "question_id", item ? atoll(item->name) : (long long)number);
+    else ls_jw_field_int(&w, "question_id", item ? strtoll(item->name, NULL, 10) : (long long)number);
     ls_jw_field_str(&w, "category", item ? item->category : "");
     ls_jw_field_str(&w, "answer_id", t->file);
     ls_jw_key(&w, "model_id");

@@ -165,7 +165,7 @@ static void answer(const ls_report_turn *turn, ls_buf *out) {
         ls_buf_str(out, "\">");
         ls_markup_after(out, wait.p, whole, &before);
         ls_buf_str(out, "</span>");
-        memmove(wait.p, wait.p + whole, wait.n -= whole);
+        if (whole) memmove(wait.p, wait.p + whole, wait.n -= whole); // an answer may begin with a token without text
     }
     ls_buf_str(out, "</div>\n");
     ls_buf_free(&wait);

@@ -76,7 +76,8 @@ static void legend(const ls_report *r, ls_buf *out) {
     if (r->n_groups < 2) return;
     const double column = (LS_PLOT_WIDTH - LEFT - RIGHT) / 3.0;
     for (size_t g = 0; g < r->n_groups; g++) {
-        const double x = LEFT + column * (double)(g % 3), y = TOP + LEGEND * (double)(g / 3);
+        const size_t line = g / 3;
+        const double x = LEFT + column * (double)(g % 3), y = TOP + LEGEND * (double)line;
         char label[40];
         snprintf(label, sizeof label, "%.32s", r->groups[g].label);
         ls_buf_fmt(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"10\" height=\"10\" fill=\"%s\"/>\n", x, y,

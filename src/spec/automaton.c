@@ -81,7 +81,8 @@ void ls_automaton_add(ls_automaton *a, int32_t token) {
 
 void ls_automaton_follow(const ls_automaton *a, ls_automaton_match *m, int32_t token) {
     if (!a->n_states) return;
-    for (int32_t e; (e = edge_of(a, m->state, token)) < 0;) {
+    int32_t edge;
+    while ((edge = edge_of(a, m->state, token)) < 0) {
         m->state = a->states[m->state].link;
         if (m->state < 0) {
             *m = (ls_automaton_match){0, 0};
@@ -89,7 +90,7 @@ void ls_automaton_follow(const ls_automaton *a, ls_automaton_match *m, int32_t t
         }
         m->length = a->states[m->state].length;
     }
-    m->state = a->edges[edge_of(a, m->state, token)].to;
+    m->state = a->edges[edge].to;
     m->length++;
 }
 

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "spec/drafter.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@ static void make_shape(matrix *m) {
             const double p = path[i] * chance[taken[i]];
             if (p > most) most = p, best = i;
         }
+        assert(best >= 0); // the root alone has room for more rows than its children fill
         m->shape_parent[n] = best;
         m->shape_rank[n] = taken[best]++;
         m->shape_depth[n] = m->shape_depth[best] + 1;

@@ -11,7 +11,7 @@ void ls_pool_free(ls_pool *p) {
 }
 
 void ls_pool_update(ls_pool *p, const int32_t *text, size_t n) {
-    const size_t window = 2 * LS_POOL_SPAN, old = p->indexed;
+    const size_t window = (size_t)2 * LS_POOL_SPAN, old = p->indexed;
     // A decode step re-indexes the window before the new end, as the reference does; a longer addition (a
     // prompt) re-indexes the window before the old end.
     const size_t end = n - old > LS_POOL_SPAN + 1 ? old : n, first = end > window ? end - window : 0;

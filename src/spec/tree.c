@@ -1,5 +1,6 @@
 #include "spec/tree.h"
 
+#include <assert.h>
 #include <math.h>
 
 void ls_tree_start(ls_tree *t, int32_t root) {
@@ -43,6 +44,7 @@ int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget
 
 void ls_tree_lay_out(ls_tree *t, const ls_tree_node *nodes, int32_t n) {
     int32_t row_of[LS_TREE_MAX] = {0}, first[LS_TREE_MAX], next[LS_TREE_MAX], last[LS_TREE_MAX];
+    assert(n >= 1); // the root
     ls_tree_start(t, nodes[0].token);
     for (int32_t i = 0; i < n; i++) first[i] = next[i] = last[i] = -1;
     for (int32_t i = 1; i < n; i++) {

@@ -98,7 +98,7 @@ void j_put(jvm *m, jdict *d, ls_str key, jvalue v) {
         ls_str *keys = j_alloc(m, cap * sizeof *keys);
         jvalue *values = j_alloc(m, cap * sizeof *values);
         if (!keys || !values) return;
-        if (d->n) memcpy(keys, d->keys, d->n * sizeof *keys), memcpy(values, d->values, d->n * sizeof *values);
+        if (d->keys) memcpy(keys, d->keys, d->n * sizeof *keys), memcpy(values, d->values, d->n * sizeof *values);
         *d = (jdict){keys, values, d->n, cap};
     }
     d->keys[d->n] = key;
@@ -432,8 +432,8 @@ static size_t body(run *r, size_t at, bool live) {
 
 static void context(run *r, const ls_jinja_message *messages, size_t n, const char *bos, const char *eos) {
     jvm *m = &r->vm;
-    jvalue list = {.kind = J_LIST, .items = j_alloc(m, n * sizeof(jvalue)), .n = n};
-    for (size_t i = 0; i < n && !m->code; i++) {
+    jvalue list = j_list(m, n);
+    for (size_t i = 0; i < list.n && !m->code; i++) {
         list.items[i] = (jvalue){.kind = J_DICT, .dict = j_alloc(m, sizeof(jdict))};
         j_put(m, list.items[i].dict, lit("role"), j_str(m, messages[i].role, strlen(messages[i].role)));
         j_put(m, list.items[i].dict, lit("content"), j_str(m, messages[i].content.p, messages[i].content.n));

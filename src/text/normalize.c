@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -260,6 +261,7 @@ static void put_escaped(const step *s, const char *p, size_t n, char mark, ls_ma
 static void sentencepiece(const step *s, const ls_trie *kept, const ls_marked *in, size_t limit, ls_marked *out) {
     const char *p = in->text.p;
     const size_t n = in->text.n;
+    assert(p || !n);
     const bool remove = s->rules.remove_extra;
     bool after_space = remove, begun = false;
     for (size_t at = 0; at < n && out->text.n <= limit;) {

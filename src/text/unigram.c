@@ -42,7 +42,7 @@ void ls_unigram_encode(ls_encoder *e, const char *p, size_t n) {
     }
     for (size_t at = 0, end = next; at < n;) {
         size_t unknown = end;
-        while (ends[unknown].id < 0 && unknown < n && ends[ends[unknown].start].id < 0)
+        while (unknown < n && ends[unknown].id < 0 && ends[ends[unknown].start].id < 0)
             unknown = (size_t)ends[unknown].start;
         if (ends[end].id >= 0) ls_push_id(e, ends[end].id);
         else ls_push_unknown(e, p + at, unknown - at);

@@ -328,6 +328,20 @@ class Report(unittest.TestCase):
                 self.assertFalse(re.search(r"<[a-z]", out))
                 self.assertTrue(all(line.count("|") == 3 for line in out.splitlines() if line.startswith("|")))
 
+    def test_an_answer_that_begins_with_a_token_without_text(self):
+        lines = load(self.files[0])
+        first = steps_of(lines)[0]["emitted"][0]
+        for x in lines:
+            if x["type"] == "tokens" and str(first) in x["bytes"]:
+                x["special"] = [first]
+        path = os.path.join(self.dir.name, "special.jsonl")
+        with open(path, "w", encoding="utf-8") as f:
+            f.writelines(json.dumps(x) + "\n" for x in lines)
+        page = Page(self.report("special.html", files=[path]))
+        spans = [e for e in page.find("span") if "data-id" in e and page.inside(e, page.find("section")[0])]
+        self.assertEqual((spans[0]["data-id"], spans[0]["text"]), (str(first), ""))
+        self.assertIn("data-special", spans[0])
+
     def test_lower_levels_and_lossy_runs_say_so(self):
         d = self.dir.name
         low, lossy = os.path.join(d, "low.jsonl.zst"), os.path.join(d, "lossy.jsonl")

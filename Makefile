@@ -15,12 +15,23 @@ CXX ?= g++
 PREFIX ?= /usr/local
 VERSION := 0.1.0
 
-# SAN=1 builds everything that is C (the torch library aside) with ASan and UBSan, beside the normal build.
+# SAN=1 builds everything (libtorch itself aside) with ASan and UBSan, SAN=thread with TSan, beside the normal build.
 ifeq ($(SAN),1)
 B := build/san
 SANFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+else ifeq ($(SAN),thread)
+B := build/tsan
+SANFLAGS := -fsanitize=thread -fno-omit-frame-pointer
 else
 B := build
+endif
+
+# What makes a mistake that is still there hard to use: tests/e2e/test_hardening.py looks at the files and at the process.
+# Sanitizers replace it. A flag that the compiler does not know (another processor) is left out.
+ifeq ($(SANFLAGS),)
+HARDEN := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 $(shell for f in -fstack-protector-strong -fstack-clash-protection \
+  -fcf-protection; do echo 'int x;' | $(CC) -Werror $$f -c -x c - -o /dev/null 2>/dev/null && echo $$f; done)
+HARDEN_LD := -Wl,-z,relro,-z,now,-z,noexecstack
 endif
 
 # V=1 shows the commands.
@@ -28,8 +39,8 @@ Q := $(if $(V),,@)
 
 WARN := -Wall -Wextra -Werror
 CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -Wshadow -Wstrict-prototypes -Isrc -I. -pthread \
-  -DLS_VERSION='"$(VERSION)"' $(SANFLAGS) $(EXTRA_CFLAGS)
-LDFLAGS := -pthread $(SANFLAGS)
+  -DLS_VERSION='"$(VERSION)"' $(SANFLAGS) $(HARDEN) $(if $(HARDEN),-fPIE) $(EXTRA_CFLAGS)
+LDFLAGS := -pthread $(SANFLAGS) $(HARDEN_LD) $(if $(HARDEN_LD),-pie)
 LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lutf8proc -lcrypto -ljansson -lzstd -ldl -lm
 
 CORE_SRC := $(wildcard src/base/*.c src/text/*.c src/model/*.c src/spec/*.c src/run/*.c src/report/*.c)
@@ -50,7 +61,7 @@ TEST_BIN := $(patsubst tests/unit/%.c,$(B)/tests/%,$(TEST_SRC))
 # ---- libtorch: LIBTORCH=DIR (with include/ and lib/), else what `make setup` fetched
 TORCH_DIR := $(if $(LIBTORCH),$(LIBTORCH),$(wildcard .deps/libtorch/ready))
 TORCH_DIR := $(if $(LIBTORCH),$(abspath $(LIBTORCH)),$(if $(TORCH_DIR),$(abspath .deps/libtorch)))
-TORCH_LIB := $(if $(TORCH_DIR),build/liblstorch.so)
+TORCH_LIB := $(if $(TORCH_DIR),$(B)/liblstorch.so)
 
 all: $(B)/logitspec $(TORCH_LIB)
 ifeq ($(TORCH_DIR),)
@@ -61,7 +72,12 @@ $(B)/logitspec: $(CORE_OBJ) $(UI_OBJ) $(CLI_OBJ)
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(B)/obj/%.o: %.c
+# Objects depend on what they were compiled with, and against which libtorch.
+$(B)/obj/flags: FORCE
+	@mkdir -p $(@D); echo '$(CC) $(CXX) $(HARDEN) $(SANFLAGS) $(EXTRA_CFLAGS) $(TORCH_DIR)' | cmp -s - $@ || \
+	  echo '$(CC) $(CXX) $(HARDEN) $(SANFLAGS) $(EXTRA_CFLAGS) $(TORCH_DIR)' > $@
+.PHONY: FORCE
+$(B)/obj/%.o: %.c $(B)/obj/flags
 	@mkdir -p $(@D)
 	@echo '  CC   $<'
 	$(Q)$(CC) $(CFLAGS) $($(basename $(notdir $<))_CFLAGS) -MMD -MP -c -o $@ $<
@@ -74,29 +90,25 @@ kernels_amx_CFLAGS := -mamx-tile -mamx-bf16
 kernels_avx2_CFLAGS := -mavx2 -mfma -mf16c
 kernels_portable_CFLAGS := -ffp-contract=off
 
-TORCH_CXXFLAGS := -std=c++20 -O2 -g $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden -fopenmp \
+TORCH_CXXFLAGS := -std=c++20 -O2 -g $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden -fopenmp $(SANFLAGS) $(HARDEN) \
   -D_GLIBCXX_USE_CXX11_ABI=1 -Isrc -isystem $(TORCH_DIR)/include -isystem $(TORCH_DIR)/include/torch/csrc/api/include
-torch_obj = $(patsubst %,build/obj/src/torch/%.o,$(1))
+torch_obj = $(patsubst %,$(B)/obj/src/torch/%.o,$(1))
 # in every compute library: loading, timelines, what packs and unpacks weights
-TORCH_COMMON := $(call torch_obj,lst_open lst_session) $(patsubst %.c,build/obj/%.o,$(KERNEL_SRC)) \
-  $(addprefix build/obj/pic/src/base/,rng.o clock.o sample.o mem.o)
+TORCH_COMMON := $(call torch_obj,lst_open lst_session) $(patsubst %.c,$(B)/obj/%.o,$(KERNEL_SRC)) \
+  $(addprefix $(B)/obj/pic/src/base/,rng.o clock.o sample.o mem.o)
 
-# Objects depend on which libtorch they were compiled against.
-build/obj/torch-dir: FORCE
-	@mkdir -p build/obj; echo '$(TORCH_DIR)' | cmp -s - $@ || echo '$(TORCH_DIR)' > $@
-.PHONY: FORCE
-build/obj/src/torch/%.o: src/torch/%.cpp build/obj/torch-dir
+$(B)/obj/src/torch/%.o: src/torch/%.cpp $(B)/obj/flags
 	@mkdir -p $(@D)
 	@echo '  CXX  $<'
 	$(Q)$(CXX) $(TORCH_CXXFLAGS) -MMD -MP -c -o $@ $<
-build/obj/pic/%.o: %.c
+$(B)/obj/pic/%.o: %.c $(B)/obj/flags
 	@mkdir -p $(@D)
 	@echo '  CC   $< (pic)'
 	$(Q)$(CC) $(CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
-TORCH_LINK = $(CXX) -shared -o $@ $(filter %.o,$^) -Wl,--version-script=src/torch/lst.map \
+TORCH_LINK = $(CXX) -shared $(SANFLAGS) $(HARDEN_LD) -o $@ $(filter %.o,$^) -Wl,--version-script=src/torch/lst.map \
   -Wl,-rpath,'$$ORIGIN' -Wl,-rpath,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -fopenmp \
   -Wl,-rpath-link,$(TORCH_DIR)/lib
-build/liblstorch.so: $(call torch_obj,lst_cpu) $(TORCH_COMMON) src/torch/lst.map
+$(B)/liblstorch.so: $(call torch_obj,lst_cpu) $(TORCH_COMMON) src/torch/lst.map
 	@echo '  LINK $@'
 	$(Q)$(TORCH_LINK)
 
@@ -137,7 +149,7 @@ $(B)/obj/emulated/%.o: %
 	@mkdir -p $(@D)
 	@echo '  CXX  $< (emulated device)'
 	$(Q)$(CXX) $(EMULATED_CXXFLAGS) -MMD -MP -x c++ -c -o $@ $<
-build/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda) $(EMULATED) $(TORCH_COMMON) src/torch/lst.map
+$(B)/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda) $(EMULATED) $(TORCH_COMMON) src/torch/lst.map
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(TORCH_LINK)
@@ -188,7 +200,7 @@ $(B)/tests/test_gpu_kernels: $(call obj,$(filter-out tests/gpu/bench.c,$(wildcar
 	$(Q)$(CXX) $(LDFLAGS) -fopenmp -o $@ $^ $(LDLIBS)
 
 .SECONDARY: $(call obj,$(TEST_SRC) $(TEST_LIB_SRC))
-unit: $(TEST_BIN) $(B)/tests/test_gpu_kernels $(B)/embed $(if $(SAN),,$(B)/tests/inject.so) $(if $(TORCH_DIR),build/tests/liblstorch_emulated.so)
+unit: $(TEST_BIN) $(B)/tests/test_gpu_kernels $(B)/embed $(if $(SAN),,$(B)/tests/inject.so) $(if $(TORCH_DIR),$(B)/tests/liblstorch_emulated.so)
 
 # PATTERN=word runs the test programs whose name holds it.
 test: test-setup
@@ -331,6 +343,6 @@ help:
 	@echo 'make install      PREFIX=$(PREFIX), DESTDIR='
 	@echo 'make clean        remove build/ (keeps libtorch and the model)'
 	@echo 'LIBTORCH=DIR      use that libtorch (with include/ and lib/)'
-	@echo 'SAN=1             build the C code with ASan and UBSan, in build/san'
+	@echo 'SAN=1             build with ASan and UBSan, in build/san; SAN=thread: with TSan, in build/tsan'
 
 -include $(shell find build -path build/mutants -prune -o -name '*.d' -print 2>/dev/null)

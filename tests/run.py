@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 """Runs every test and counts them: unit tests (cmocka programs in BUILD/tests) and end-to-end tests (tests/e2e).
 
-Usage: tests/run.py BUILD [PATTERN]. The last line is `N passed, N failed, N skipped`; a skipped test says why.
+Usage: tests/run.py BUILD [PATTERN...] [--without-model] [--valgrind]. A PATTERN selects the programs whose name holds it.
+--without-model leaves out what decodes with the real model, for builds that are too slow for it; --valgrind runs unit tests
+under it, and nothing else. The last line is `N passed, N failed, N skipped`; a skipped test says why. Every report of a
+sanitizer or of valgrind counts as a failure, be it of a program whose exit code nobody reads.
 """
+import argparse
 import glob
 import os
 import re
@@ -18,19 +22,54 @@ class Count:
     passed = failed = skipped = 0
 
 
-def run_unit(program):
+class Reports:
+    """What sanitizers and valgrind found, in any process of a test: each process that they complain about has a file."""
+    folder = ""
+
+    @classmethod
+    def expect(cls, build):
+        cls.folder = os.path.join(os.path.abspath(build), "reports")
+        os.makedirs(cls.folder, exist_ok=True)
+        for path in glob.glob(cls.folder + "/*"):
+            os.remove(path)
+        tools = os.path.join(HERE, "tools")
+        common = f"log_path={cls.folder}/report:print_stacktrace=1"
+        os.environ["ASAN_OPTIONS"] = common + ":detect_stack_use_after_return=1:strict_string_checks=1"
+        os.environ["UBSAN_OPTIONS"] = common
+        os.environ["LSAN_OPTIONS"] = f"suppressions={tools}/lsan.txt:print_suppressions=0"
+        os.environ["TSAN_OPTIONS"] = f"{common}:suppressions={tools}/tsan.txt:second_deadlock_stack=1"
+
+    @classmethod
+    def found(cls):
+        """How many there are since the last call; prints them."""
+        n = 0
+        for path in sorted(glob.glob(cls.folder + "/*")):
+            with open(path, encoding="utf-8", errors="replace") as f:
+                text = f.read()
+            os.remove(path)
+            # not a finding: the emulated GPU's threads are contexts
+            text = re.sub(r"^==\d+==WARNING: ASan doesn't fully support makecontext.*\n", "", text, flags=re.M).strip()
+            n += bool(text)  # valgrind makes the file before it has anything to say
+            if text:
+                print(text, flush=True)
+        return n
+
+
+def run_unit(program, under=()):
     name = os.path.basename(program)
     start = time.monotonic()
-    env = dict(os.environ, UBSAN_OPTIONS="print_stacktrace=1", GOMP_SPINCOUNT="2000",
+    env = dict(os.environ, GOMP_SPINCOUNT="2000",
                XDG_CACHE_HOME=os.path.join(os.path.dirname(os.path.abspath(program)), "cache"))
-    p = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
+    p = subprocess.run([*under, program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
                        cwd=os.path.dirname(HERE), text=True, errors="replace")
     passed = len(re.findall(r"^\[\s+OK \]", p.stdout, re.M))
     # the names are listed as the tests run and again at the end
     failed = len(set(re.findall(r"^\[  FAILED  \] ([A-Za-z_]\w*)", p.stdout, re.M)))
     skipped = len(set(re.findall(r"^\[  SKIPPED \] ([A-Za-z_]\w*)", p.stdout, re.M)))
+    reports = Reports.found()
     if p.returncode and not failed:  # a crash, or a sanitizer's report
         failed = 1
+    failed = max(failed, reports)
     print(f"{name:24} {passed} passed, {failed} failed, {skipped} skipped  ({time.monotonic() - start:.1f} s)", flush=True)
     if failed:
         print(p.stdout, flush=True)
@@ -58,25 +97,41 @@ class Result(unittest.TextTestResult):
         super().addSkip(test, reason)
         Count.skipped += 1
 
+    def stopTest(self, test):
+        super().stopTest(test)
+        Count.failed += Reports.found()
+
 
 def main():
-    build = sys.argv[1] if len(sys.argv) > 1 else "build"
-    pattern = sys.argv[2] if len(sys.argv) > 2 else ""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("build", nargs="?", default="build")
+    parser.add_argument("patterns", nargs="*")
+    parser.add_argument("--without-model", action="store_true")
+    parser.add_argument("--valgrind", action="store_true")
+    args = parser.parse_args()
+    build, patterns = args.build, args.patterns or [""]
+    Reports.expect(build)
+    if args.without_model:
+        os.environ["LOGITSPEC_TEST_WITHOUT_MODEL"] = "1"
+    under = ["valgrind", "--quiet", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect", "--error-exitcode=99",
+             "--show-leak-kinds=definite,indirect", "--num-callers=30",
+             f"--log-file={Reports.folder}/report.%p"] if args.valgrind else []
     os.environ["LOGITSPEC_BUILD"] = os.path.abspath(build)
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # what runs here is the CPU, and a GPU that is emulated
-    compute = os.path.join(os.path.dirname(HERE), "build", "liblstorch.so")  # the sanitizer build uses it too
-    if os.path.exists(compute):
-        os.environ["LOGITSPEC_LSTORCH"] = compute
+    for variable, library in (("LOGITSPEC_LSTORCH", "liblstorch.so"), ("LOGITSPEC_EMULATED", "tests/liblstorch_emulated.so")):
+        if os.path.exists(os.path.join(build, library)):
+            os.environ[variable] = os.path.abspath(os.path.join(build, library))
     for program in sorted(glob.glob(os.path.join(build, "tests", "test_*"))):
-        if pattern in os.path.basename(program):
-            run_unit(os.path.abspath(program))
+        if any(p in os.path.basename(program) for p in patterns):
+            run_unit(os.path.abspath(program), under)
     loader = unittest.TestLoader()
     sys.path.insert(0, os.path.join(HERE, "e2e"))
-    for path in sorted(glob.glob(os.path.join(HERE, "e2e", "test_*.py"))):
+    for path in [] if args.valgrind else sorted(glob.glob(os.path.join(HERE, "e2e", "test_*.py"))):
         name = os.path.basename(path)[:-3]
-        if pattern in name:
+        if any(p in name for p in patterns):
             unittest.TextTestRunner(stream=sys.stdout, verbosity=2, resultclass=Result).run(
                 loader.loadTestsFromName(name))
+    Count.failed += Reports.found()  # of processes that outlived their test
     print(f"{Count.passed} passed, {Count.failed} failed, {Count.skipped} skipped")
     return 1 if Count.failed or not Count.passed else 0
 

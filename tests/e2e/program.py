@@ -15,7 +15,8 @@ MODEL = os.path.join(ROOT, "models", "smollm2-135m-instruct.Q4_1.gguf")
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("LOGITSPEC_SET_") and k not in ("NO_COLOR", "COLUMNS", "LINES")}
 ENV.update(LANG="C.UTF-8", LC_ALL="C.UTF-8", XDG_CONFIG_HOME="/nonexistent", XDG_CACHE_HOME=os.path.join(BUILD, "tests", "cache"),
            XDG_STATE_HOME=os.path.join(BUILD, "tests", "state"))
-HAS_ENGINE = os.path.exists(MODEL) and os.path.exists(os.path.join(ROOT, "build", "liblstorch.so"))
+HAS_LIBRARY = os.path.exists(os.path.join(BUILD, "liblstorch.so"))
+HAS_ENGINE = HAS_LIBRARY and os.path.exists(MODEL) and "LOGITSPEC_TEST_WITHOUT_MODEL" not in os.environ
 needs_model = unittest.skipUnless(HAS_ENGINE, "needs:model")
 
 

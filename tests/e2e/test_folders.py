@@ -6,7 +6,7 @@ import sys
 import tempfile
 import unittest
 
-from program import HAS_ENGINE, ROOT, run
+from program import HAS_LIBRARY, ROOT, run
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
 import tiny  # noqa: E402
@@ -31,7 +31,7 @@ def folder(parent, name, tokenizer, template=None, config=None, generation=None)
     return path
 
 
-@unittest.skipUnless(HAS_ENGINE, "needs:model")
+@unittest.skipUnless(HAS_LIBRARY, "needs:libtorch")
 class Folders(unittest.TestCase):
     def setUp(self):
         self.tmp = tempfile.TemporaryDirectory()

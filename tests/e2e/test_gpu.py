@@ -6,10 +6,10 @@ import sys
 import tempfile
 import unittest
 
-from program import HAS_ENGINE, ROOT, run
+from program import BUILD, HAS_LIBRARY, ROOT, run
 from test_folders import folder
 
-EMULATED = os.path.join(ROOT, "build", "tests", "liblstorch_emulated.so")
+EMULATED = os.path.join(BUILD, "tests", "liblstorch_emulated.so")
 REAL = os.path.join(ROOT, "build", "liblstorch_cuda.so")
 CAT = "The cat sat on the mat. The cat sat on the mat. The cat"
 
@@ -18,7 +18,7 @@ def gpu(*args, **env):
     return run(*args, env={"LOGITSPEC_LSTORCH_CUDA": EMULATED, **env})
 
 
-@unittest.skipUnless(HAS_ENGINE and os.path.exists(EMULATED), "needs:libtorch")
+@unittest.skipUnless(HAS_LIBRARY and os.path.exists(EMULATED), "needs:libtorch")
 class Gpu(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -114,7 +114,7 @@ class Gpu(unittest.TestCase):
 
 
 @unittest.skipUnless(os.path.exists(REAL), "needs:nvcc: build/liblstorch_cuda.so is not built")
-@unittest.skipUnless(HAS_ENGINE, "needs:libtorch")
+@unittest.skipUnless(HAS_LIBRARY, "needs:libtorch")
 class Built(unittest.TestCase):
     """The library for real GPUs, where there is none."""
 

@@ -53,8 +53,8 @@ static void use(const char *path, const char *name) {
 }
 
 static void use_gpu(void) { // emulated, or LOGITSPEC_TEST_GPU's
-    const char *path = getenv("LOGITSPEC_TEST_GPU");
-    use(path ? path : "build/tests/liblstorch_emulated.so", "cuda");
+    const char *path = getenv("LOGITSPEC_TEST_GPU"), *emulated = getenv("LOGITSPEC_EMULATED");
+    use(path ? path : emulated ? emulated : "build/tests/liblstorch_emulated.so", "cuda");
 }
 
 static void use_cpu(void) {

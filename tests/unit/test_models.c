@@ -155,8 +155,8 @@ static void each_model_on_a_gpu(void **state) {
     enum { TOKENS = 40 };
     const char *name, *row;
     json_t *v, *want;
-    const char *library = getenv("LOGITSPEC_TEST_GPU");
-    setenv("LOGITSPEC_LSTORCH_CUDA", library ? library : "build/tests/liblstorch_emulated.so", 1);
+    const char *library = getenv("LOGITSPEC_TEST_GPU"), *emulated = getenv("LOGITSPEC_EMULATED");
+    setenv("LOGITSPEC_LSTORCH_CUDA", library ? library : emulated ? emulated : "build/tests/liblstorch_emulated.so", 1);
     json_object_foreach(vectors, name, v) {
         ls_ids prompt = ids_of(json_object_get(v, "prompt"));
         char *path = tiny(name, true);

@@ -5,7 +5,8 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
-.PHONY: all run test cuda gpu-check gpu-bundle embed fuzz fuzz-all mutants torture check-model bench-cpu setup test-setup clean help install lint format unit
+.PHONY: all run test cuda gpu-check gpu-bundle embed fuzz fuzz-all mutants torture check-model bench-cpu setup test-setup clean help install lint format unit \
+  check check-setup check-asan check-tsan check-valgrind check-static clang-build
 
 CC ?= gcc
 ifeq ($(origin CC),default)
@@ -108,6 +109,10 @@ $(B)/obj/pic/%.o: %.c $(B)/obj/flags
 TORCH_LINK = $(CXX) -shared $(SANFLAGS) $(HARDEN_LD) -o $@ $(filter %.o,$^) -Wl,--version-script=src/torch/lst.map \
   -Wl,-rpath,'$$ORIGIN' -Wl,-rpath,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -fopenmp \
   -Wl,-rpath-link,$(TORCH_DIR)/lib
+# TSan sees no meeting of threads inside libgomp; what our code calls of it is written on plain threads for that build.
+ifeq ($(SAN),thread)
+TORCH_COMMON += $(B)/obj/pic/tests/tools/openmp_tsan.o
+endif
 $(B)/liblstorch.so: $(call torch_obj,lst_cpu) $(TORCH_COMMON) src/torch/lst.map
 	@echo '  LINK $@'
 	$(Q)$(TORCH_LINK)
@@ -277,6 +282,28 @@ build/tests/perplexity build/tests/fit_priors build/tests/trace: build/tests/%: 
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
+# ---- checkers; tests/README.md says what each one covers. The last line of each counts, as make test's does.
+check: check-static check-valgrind check-asan check-tsan
+check-setup:
+	@.ci/packages check
+	@$(FETCH)
+check-asan: check-setup
+	@$(MAKE) SAN=1 all unit
+	@python3 tests/run.py build/san --without-model
+# The threads: engine, screen, trace writer, corpus builder, and those of a forward.
+TSAN_TESTS := test_live test_trace test_session test_corpus test_lst
+check-tsan: check-setup
+	@$(MAKE) SAN=thread all $(TSAN_TESTS:%=build/tsan/tests/%) build/tsan/tests/liblstorch_emulated.so
+	@python3 tests/run.py build/tsan --without-model $(TSAN_TESTS) test_script test_screen
+# What computes is left to ASan: valgrind knows neither AVX-512 nor AMX.
+VALGRIND_TESTS := $(filter-out test_engine test_kernels test_lst test_models,$(TEST_SRC:tests/unit/%.c=%))
+check-valgrind: check-setup
+	@$(MAKE) $(VALGRIND_TESTS:%=build/tests/%)
+	@python3 tests/run.py build --valgrind $(VALGRIND_TESTS)
+check-static: check-setup
+	@python3 tests/tools/check_static.py
+clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(call torch_obj,lst_cpu lst_cuda lst_open lst_session)
+
 lint:
 	@python3 tests/tools/lint.py
 
@@ -338,6 +365,7 @@ help:
 	@echo 'make fuzz         clang and libFuzzer on what reads files: TARGET=$(subst $(eval) ,|,$(FUZZ_TARGETS)) SECONDS=60'
 	@echo 'make fuzz-all     all of them in turn, SECONDS=60 or RUNS=100000 for each, and a table of what they did'
 	@echo 'make mutants      mistakes put into the sources one by one: do the unit tests see them? SHARD=1/4, ONLY=NAME'
+	@echo 'make check        check-static (cppcheck, clang-tidy, clang), check-valgrind, check-asan, check-tsan (tests/README.md)'
 	@echo 'make lint         which folder may include which; one user for each library'
 	@echo 'make format       clang-format over the sources'
 	@echo 'make install      PREFIX=$(PREFIX), DESTDIR='

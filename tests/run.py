@@ -108,7 +108,7 @@ def main():
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--without-model", action="store_true")
     parser.add_argument("--valgrind", action="store_true")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     build, patterns = args.build, args.patterns or [""]
     Reports.expect(build)
     if args.without_model:
@@ -118,9 +118,11 @@ def main():
              f"--log-file={Reports.folder}/report.%p"] if args.valgrind else []
     os.environ["LOGITSPEC_BUILD"] = os.path.abspath(build)
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # what runs here is the CPU, and a GPU that is emulated
-    for variable, library in (("LOGITSPEC_LSTORCH", "liblstorch.so"), ("LOGITSPEC_EMULATED", "tests/liblstorch_emulated.so")):
-        if os.path.exists(os.path.join(build, library)):
-            os.environ[variable] = os.path.abspath(os.path.join(build, library))
+    compute = os.path.join(os.path.abspath(build), "liblstorch.so")
+    if os.path.exists(compute):
+        os.environ["LOGITSPEC_LSTORCH"] = compute
+    # one of another build would be no test of this one: tests say that it is missing
+    os.environ["LOGITSPEC_EMULATED"] = os.path.join(os.path.abspath(build), "tests", "liblstorch_emulated.so")
     for program in sorted(glob.glob(os.path.join(build, "tests", "test_*"))):
         if any(p in os.path.basename(program) for p in patterns):
             run_unit(os.path.abspath(program), under)

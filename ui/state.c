@@ -7,11 +7,8 @@
 #include <string.h>
 
 void ui_state_init(ui_state *s) {
-    *s = (ui_state){.shown = {UI_NO_PANEL, UI_NO_PANEL, false, false, false},
-                    .live = true,
-                    .editing = -1,
-                    .node = -1,
-                    .fraction = -1};
+    *s = (ui_state){
+        .shown = {.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL}, .live = true, .editing = -1, .node = -1, .fraction = -1};
     ui_find_nothing(s);
 }
 

@@ -71,7 +71,7 @@ ls_code ls_map_open(ls_mapping *out, const char *path, ls_err *err) {
     else if (st.st_size > 0) {
         void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p == MAP_FAILED) code = ls_fail(err, LS_E_IO, "%s: cannot map: %s", path, strerror(errno));
-        else *out = (ls_mapping){p, (size_t)st.st_size};
+        else out->p = p, out->n = (size_t)st.st_size;
     }
     close(fd);
     return code;

@@ -101,8 +101,7 @@ static void a_cut_file_is_read_to_its_last_whole_line(void **state) {
     (void)state;
     record("One fish, two", options("logitspec", 9, 30), 1);
     ls_buf whole = slurp();
-    size_t lines = 0, header = (size_t)(strchr(whole.p, '\n') - whole.p);
-    for (size_t i = 0; i < whole.n; i++) lines += whole.p[i] == '\n';
+    const size_t header = (size_t)(strchr(whole.p, '\n') - whole.p);
     for (size_t cut = header + 1; cut < whole.n; cut += 97) {
         ls_code code;
         bool torn;

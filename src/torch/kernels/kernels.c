@@ -4,6 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 extern const lsk_table lsk_portable;
 #if defined(__x86_64__)
@@ -13,7 +16,9 @@ extern const lsk_table lsk_avx2, lsk_avx512, lsk_avx512vnni;
 const lsk_table *lsk_level(const char *name) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    unsigned a, b, c = 0, d;
+    __get_cpuid(1, &a, &b, &c, &d); /* F16C: clang before 17 does not know it by name */
+    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && (c & bit_F16C);
     int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
     int vnni = avx512 && __builtin_cpu_supports("avx512vnni");

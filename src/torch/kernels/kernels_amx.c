@@ -8,6 +8,7 @@
 #ifdef LSK_AMX_EMULATED
 #include LSK_AMX_EMULATED /* the tile functions in plain C, for tests */
 #elif defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -128,10 +129,11 @@ static int right_and_alive(void) {
 
 int lsk_amx_usable(void) {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };
+    enum { BF16 = 1 << 22, TILES = 1 << 24, BOTH = BF16 | TILES }; /* of leaf 7; clang before 17 has no names for them */
     static int answer = -1;
-    __builtin_cpu_init();
+    unsigned a, b, c, d;
     if (answer < 0)
-        answer = __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
+        answer = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & BOTH) == BOTH &&
                  !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) && right_and_alive();
     return answer;
 }

@@ -1,6 +1,7 @@
 #include "base/mem.h"
 #include "text/jinja_internal.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,12 +94,13 @@ void j_put(jvm *m, jdict *d, ls_str key, jvalue v) {
         *old = v;
         return;
     }
+    assert(d->cap ? d->keys && d->values && d->n <= d->cap : !d->n);
     if (d->n == d->cap) {
         size_t cap = d->cap * 2 + 8;
         ls_str *keys = j_alloc(m, cap * sizeof *keys);
         jvalue *values = j_alloc(m, cap * sizeof *values);
         if (!keys || !values) return;
-        if (d->keys) memcpy(keys, d->keys, d->n * sizeof *keys), memcpy(values, d->values, d->n * sizeof *values);
+        if (d->cap) memcpy(keys, d->keys, d->n * sizeof *keys), memcpy(values, d->values, d->n * sizeof *values);
         *d = (jdict){keys, values, d->n, cap};
     }
     d->keys[d->n] = key;

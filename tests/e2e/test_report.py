@@ -163,7 +163,7 @@ class Report(unittest.TestCase):
 
     def report(self, name, *args, files=None):
         out = os.path.join(self.dir.name, name)
-        r = run("report", *(files or self.files), "-o", out, *args)
+        r = run("report", "--quiet", *(files or self.files), "-o", out, *args)  # a slow build would show its progress
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         with open(out, encoding="utf-8", newline="") as f:
             return f.read()

@@ -84,12 +84,13 @@ static ls_code add(const char *path, const char *prompt, ls_err *err) {
         ls_buf_char(&out, '\n'); // who wrote that did not come to its end
     write_line(&out, prompt);
     const bool too_long = out.n > MOST_BYTES;
-    for (size_t done = 0; done < out.n && !error && !too_long;) {
+    size_t done = 0;
+    while (done < out.n && !error && !too_long) {
         const ssize_t got = ls_write_some(fd, out.p + done, out.n - done, 0);
         if (got > 0) done += (size_t)got;
         else if (got < 0 && errno != EINTR) error = errno;
     }
-    if (error && fd >= 0 && ftruncate(fd, st.st_size)) last = 0; // half a line is passed over
+    if (error && done && ftruncate(fd, st.st_size)) last = 0; // half a line is passed over
     if (fd >= 0) close(fd);
     ls_buf_free(&out);
     if (too_long) return ls_fail(err, LS_E_RANGE, "a prompt of more than 1 MiB is not kept for the next session");

@@ -16,7 +16,7 @@ import torture  # noqa: E402
 class Torture(unittest.TestCase):
     def test_what_once_was_hidden_or_called_something_else(self):
         each = [("inspect-step", "seek"), ("inspect", "descriptor"), ("corpus-build", "list"), ("models-list", "list"), ("models-verify", "list"),
-                ("chat-script", "thread"), ("models-verify", "open"), ("demo-list", "open"), ("config", "stat")]
+                ("chat-script", "thread"), ("models-verify", "open"), ("chat-screen", "stat"), ("demo-list", "open"), ("config", "stat")]
         with tempfile.TemporaryDirectory() as d:
             report = torture.torture(BUILD, os.path.join(d, "t"), seconds=60, seed=1, each=each)
         self.assertEqual(report.problems, [])
@@ -26,7 +26,7 @@ class Torture(unittest.TestCase):
 
     def test_calls_that_fail_leave_nothing_half_done(self):
         with tempfile.TemporaryDirectory() as d:
-            report = torture.torture(BUILD, os.path.join(d, "t"), seconds=20, seed=1, runs=300)
+            report = torture.torture(BUILD, os.path.join(d, "t"), seconds=15, seed=1, runs=250)
         self.assertEqual(report.problems, [])
         self.assertEqual(report.violations, [], report.text())
         self.assertGreater(sum(report.hit.values()), 30)

@@ -36,6 +36,7 @@ FRAMES = 32
 STATE = struct.Struct(f"{len(KINDS)}q q q {FRAMES}q")
 DEADLINE = 75  # seconds of one run, which takes a hundredth of one on an idle machine; a script waits 60 for a text
 FOR_EVER = 0
+AT_ONCE = 3 * (os.cpu_count() or 2)  # runs on a terminal mostly wait
 
 # kind -> (errno, how many in a row fail). errno 0: short reads and writes. EINTR and short ones must not be noticed.
 FAILURES = {
@@ -212,7 +213,7 @@ class Torture:
             # what a key waits for may never show where something failed: silence will do
             silence = time.monotonic() - quiet
             if todo and b"\x1b[?2004h" in out.tty and silence > 0.05 and (
-                    silence > 1 or (todo[0][1] != b"\x03" and (not todo[0][0] or re.search(todo[0][0], out.tty[since:])))):
+                    silence > 0.4 or (todo[0][1] != b"\x03" and (not todo[0][0] or re.search(todo[0][0], out.tty[since:])))):
                 since, quiet = len(out.tty), time.monotonic()
                 os.write(ours, fill(todo.pop(0)[1].decode()).encode())
             if time.monotonic() > end:
@@ -267,9 +268,10 @@ class Judge:
         yield from self.terminal(out)
         failed = out.code != self.case.code
         said = [x for x in lines_of_ours(out.stderr) if x not in lines_of_ours(self.whole.stderr)]
-        # some commands print what they found wrong
+        # some commands print what they found wrong, the screen shows it
         reason = WORDS.get(failure.error)
-        printed = bool(reason and re.search(reason.encode(), out.stdout, re.I) and not re.search(reason.encode(), self.whole.stdout, re.I))
+        printed = bool(reason and re.search(reason.encode(), out.tty or out.stdout, re.I) and
+                       not re.search(reason.encode(), self.whole.tty or self.whole.stdout, re.I))
         if failure.hidden:
             if failed or said:
                 yield "noticed", f"exit code {out.code}: {' | '.join(said) or 'no message'}"
@@ -494,7 +496,7 @@ def torture(build, folder, seconds, seed, runs=10 ** 9, case_word="", kind_word=
         report.problems.append(f"commands without a case: {', '.join(sorted(missing))}")
     names = {name for name, _ in each or ()}
     chosen = [c for c in t.cases if (c.name in names if each else case_word in c.name)]
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         judges = [Judge(t, case, whole) for case, whole in zip(chosen, pool.map(t.run, chosen))]
     for judge in judges:
         wrong = list(judge.violations(Failure("none", 0, 1, 0), judge.whole))
@@ -512,10 +514,10 @@ def torture(build, folder, seconds, seed, runs=10 ** 9, case_word="", kind_word=
         found = [(judge.case, failure, kind, what, site_of(t, out)) for kind, what in judge.violations(failure, out)] if out.failed else []
         return judge.case, failure, out.failed, found
 
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         waiting = set()
         while True:
-            while len(waiting) < 4 and runs and time.monotonic() - start < seconds and (item := next(todo, None)):
+            while len(waiting) < AT_ONCE and runs and time.monotonic() - start < seconds and (item := next(todo, None)):
                 waiting.add(pool.submit(one, item))
                 runs -= 1
             if not waiting:

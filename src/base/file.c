@@ -238,8 +238,9 @@ static int open_target(ls_replacement *r, mode_t mode) {
 
 ls_code ls_replace_open(ls_replacement *r, const char *path, mode_t mode, ls_err *err) {
     *r = (ls_replacement){.fd = -1, .path = ls_strdup(path)};
-    const int error = open_target(r, mode);
+    int error = open_target(r, mode);
     if (!error && (r->f = fopencookie(r, "w", (cookie_io_functions_t){.write = take_bytes}))) return LS_OK;
+    if (!error) error = ENOMEM; // nothing else can fail there
     const ls_code code = error == ETXTBSY
                              ? ls_fail(err, LS_E_IO, "cannot write %s: a program is using it, or records into it", path)
                              : cannot_write(path, error, err);

@@ -339,7 +339,8 @@ class Judge:
             else:
                 yield from self.trace(name, out.files[name], None, True, True)
         for name in sorted(set(out.files) - expected - rescued):
-            if failure.kind != "unlink":
+            # a demo whose recording cannot be looked at is decoded, which leaves what was measured
+            if failure.kind != "unlink" and not (failure.kind == "stat" and re.fullmatch(r"cache/.*\.txt", name)):
                 yield "part", f"{re.sub('[0-9]{3,}', 'N', name)} is left"
         for name in sorted(out.before & set(self.whole.files) - set(out.files)):
             yield "lost", f"{name} is gone"

@@ -27,6 +27,7 @@ static struct {
     int wake[2];
     volatile sig_atomic_t signal, stop_asked, continued;
     struct sigaction curses_stops; // curses' own handler of SIGTSTP, which leaves the screen and comes back
+    void (*resized)(int);          // curses' own handler of SIGWINCH
     struct termios tty;
     const ui_theme *theme;
     int colors; // 0: none
@@ -50,6 +51,16 @@ static void on_continue(int number) {
     (void)number;
     term.continued = 1;
     if (write(term.wake[1], "!", 1) < 0) return;
+}
+
+// Curses only notes the new size, until a key is read. The signal may come while nobody waits for keys, and the next
+// wait has to end at once for it.
+static void on_resize(int number) {
+    const int error = errno;
+    term.resized(number);
+    const ssize_t n = write(term.wake[1], "!", 1); // where it is full the wait ends all the same
+    (void)n;
+    errno = error;
 }
 
 // Only calls that are safe in a signal handler: a fixed string that leaves curses' screen, and the tty's modes.
@@ -133,6 +144,10 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT}, crashes[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) handle(ends[i], on_signal, SA_RESTART);
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) handle(crashes[i], on_crash, (int)SA_RESETHAND);
+    struct sigaction resize;
+    sigaction(SIGWINCH, NULL, &resize);
+    term.resized = resize.sa_handler;
+    if (term.resized != SIG_DFL && term.resized != SIG_IGN) handle(SIGWINCH, on_resize, SA_RESTART);
     signal(SIGPIPE, SIG_IGN);
     sigaction(SIGTSTP, NULL, &term.curses_stops);
     if (term.curses_stops.sa_handler != SIG_IGN) { // without job control it stays so
@@ -172,7 +187,8 @@ void ui_term_close(void) {
     close(term.caught);
     close(term.saved[0]);
     close(term.saved[1]);
-    const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGTSTP, SIGCONT};
+    const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGWINCH, SIGSEGV,
+                        SIGABRT, SIGBUS, SIGFPE, SIGILL,  SIGTSTP,  SIGCONT};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) signal(ends[i], SIG_DFL);
     close(term.wake[0]);
     close(term.wake[1]);
@@ -310,6 +326,9 @@ int ui_term_signal_fd(void) {
 }
 
 int ui_term_signal(void) {
+    char noted[64]; // before the keys are read: what comes later ends the next wait
+    while (read(term.wake[0], noted, sizeof noted) > 0) {
+    }
     return term.signal;
 }
 

@@ -16,6 +16,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -511,6 +512,7 @@ def main():
     p.add_argument("--minutes", type=float, default=10)
     p.add_argument("--model", action="append")
     a = p.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("soak: stopped"))  # the terminal is closed
     models = a.model or ["script:1", "default"]
     for model in models:
         try:

@@ -1,13 +1,20 @@
 """The screen in a real pseudo-terminal: keys in, cells out, and a terminal that is whole afterwards."""
+import fcntl
 import json
 import os
+import pty
+import select
+import signal
+import struct
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 
-from program import PROGRAM, Screen, needs_model, run
+from program import ENV, PROGRAM, Screen, needs_model, run
 
+WRITE = 1 if os.uname().machine == "x86_64" else 64  # the system call
 SCRIPT = ["--model", "script:20", "--max-tokens", "400"]
 
 
@@ -262,6 +269,34 @@ class Looks(unittest.TestCase):
                 s.resize(80 + i % 7 * 20, 24 + i % 5 * 6)
             s.resize(120, 36)
             s.wait("1 Output", "3 Drafts", "5 Stats")
+
+    def test_a_resize_while_it_draws_is_not_lost(self):
+        pid, tty = pty.fork()
+        if not pid:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", 70, 250, 0, 0))
+            os.execve(PROGRAM, [PROGRAM, *SCRIPT], ENV | {"TERM": "xterm-256color"})
+        try:
+            got, end = b"", time.monotonic() + 30
+            while b"READY" not in got and time.monotonic() < end:
+                got += os.read(tty, 65536)
+            while select.select([tty], [], [], 0.3)[0]:
+                os.read(tty, 65536)
+            def call():
+                with open(f"/proc/{pid}/syscall", encoding="utf-8") as f:
+                    return f.read().split()[0]
+            while call() != str(WRITE) and time.monotonic() < end:
+                os.write(tty, b"\x0c")  # whole frames, which nobody reads: in the end it waits within drawing
+                time.sleep(0.04)
+            fcntl.ioctl(tty, termios.TIOCSWINSZ, struct.pack("4H", 20, 60, 0, 0))
+            got, end = b"", time.monotonic() + 10
+            while b"have 60x20" not in got and time.monotonic() < end:
+                if select.select([tty], [], [], 1)[0]:
+                    got += os.read(tty, 65536)
+            self.assertTrue(b"have 60x20" in got, "the new size was not seen")
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(tty)
 
     def test_monochrome_and_ascii(self):
         with Screen(*SCRIPT, "--ascii", env={"NO_COLOR": "1"}) as s:

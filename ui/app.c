@@ -186,6 +186,7 @@ static void loop(app *a) {
         struct pollfd fds[] = {
             {STDIN_FILENO, POLLIN, 0}, {a->source->wake_fd(a->source), POLLIN, 0}, {ui_term_signal_fd(), POLLIN, 0}};
         if (poll(fds, 3, wait_ms(a)) < 0 && errno != EINTR) break;
+        ui_term_woken();
         if (ui_term_signal()) break;
         take_events(a);
         ui_key k;

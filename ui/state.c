@@ -143,6 +143,9 @@ static void on_rival(ui_state *s, const ls_event *e) {
 void ui_on_event(ui_state *s, ls_event *e) {
     switch (e->kind) {
     case LS_EV_STATUS:
+        // what was said before gives its place to the progress of the reading
+        if (e->status.state == LS_STATE_PREFILL && s->run_state != LS_STATE_PREFILL && !s->message_is_error)
+            *s->message = 0;
         s->run_state = e->status.state;
         memcpy(s->stage, e->status.stage, sizeof s->stage);
         s->fraction = e->status.fraction;

@@ -279,9 +279,6 @@ void ui_term_suspend(void) {
 
 // SIGSTOP cannot be caught: whoever had the terminal meanwhile may have told it anything.
 bool ui_term_continued(void) {
-    char woken[16];
-    while (read(term.wake[0], woken, sizeof woken) > 0) { // the flags say what it was
-    }
     if (!term.continued) return false;
     term.continued = 0;
     reset_prog_mode();
@@ -325,10 +322,13 @@ int ui_term_signal_fd(void) {
     return term.wake[0];
 }
 
-int ui_term_signal(void) {
-    char noted[64]; // before the keys are read: what comes later ends the next wait
-    while (read(term.wake[0], noted, sizeof noted) > 0) {
+void ui_term_woken(void) {
+    char noted[64];
+    while (read(term.wake[0], noted, sizeof noted) > 0) { // the flags say what it was
     }
+}
+
+int ui_term_signal(void) {
     return term.signal;
 }
 

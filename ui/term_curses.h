@@ -31,4 +31,6 @@ int ui_term_run(const char *command);
 ui_key ui_term_key(void); // the next key, UI_KEY_NONE when none waits
 // A descriptor that polls readable after a signal: ui_term_signal is the number of one that ends the program, else 0.
 int ui_term_signal_fd(void);
+// That it was readable is noted. Before the keys are read: a new size that comes after them has to end the next wait.
+void ui_term_woken(void);
 int ui_term_signal(void);

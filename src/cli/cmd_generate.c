@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { LONG_PROMPT = 16384 }; // tokens: told of before they are read
+
 typedef struct {
     const ls_command_line *line;
     ls_run_setup setup;
@@ -27,6 +29,7 @@ typedef struct {
     ls_ids prompt, per_step;
     ls_ids loose; // output positions of tokens that are not the target's own choice
     ls_gauge progress;
+    char reading[64]; // what the gauge says while the prompt is read
     double prefill_ms;
     ls_finish finish;
     size_t printed; // bytes of the text that are on standard output
@@ -79,14 +82,23 @@ static void report_trace(run *r) {
     if (r->trace && ls_trace_failed(r->trace, &err)) ls_warn("%s", err.msg);
 }
 
+// In place of the backend's word: how much is read, and the memory that it takes.
+static bool on_prefill(void *ud, const char *stage, double fraction) {
+    run *r = ud;
+    (void)stage;
+    return ls_gauge_show(&r->progress, r->reading, fraction);
+}
+
 static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
     ls_code code;
     if ((code = ls_prompt_encode(&r->model, r->setup.s.format, r->setup.s.system, true, prompt->p, prompt->n,
                                  &r->prompt, err)) ||
         (code = ls_session_new(&r->session, &r->model, &r->setup.s.decode, err)) ||
-        (code = ls_session_calibrate(r->session, ls_gauge_show, &r->progress, err)) ||
-        (code = ls_session_begin(r->session, r->prompt.p, (int32_t)r->prompt.n, ls_gauge_show, &r->progress,
-                                 &r->prefill_ms, err)))
+        (code = ls_session_calibrate(r->session, ls_gauge_show, &r->progress, err)))
+        return code;
+    ls_prompt_describe(r->model.backend, (int32_t)r->prompt.n, r->reading, sizeof r->reading);
+    if (r->prompt.n >= LONG_PROMPT) ls_gauge_at_once(&r->progress);
+    if ((code = ls_session_begin(r->session, r->prompt.p, (int32_t)r->prompt.n, on_prefill, r, &r->prefill_ms, err)))
         return code;
     ls_gauge_clear(&r->progress);
     if (r->trace)

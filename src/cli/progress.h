@@ -16,6 +16,8 @@ typedef struct {
 } ls_gauge;
 
 ls_gauge ls_gauge_start(bool quiet);
+// What is shown next is shown however soon it may end.
+void ls_gauge_at_once(ls_gauge *g);
 // An ls_progress function over an ls_gauge: shows what takes long (fraction below zero: unknown); false once
 // interrupted.
 bool ls_gauge_show(void *gauge, const char *stage, double fraction);

@@ -13,6 +13,7 @@ typedef struct ls_backend ls_backend;
 struct ls_backend {
     // facts
     int32_t n_vocab, n_context, threads;
+    uint64_t kv_bytes; // keys and values of a token, in this machine's memory; 0: elsewhere, or none
     bool exact; // a row's bits do not depend on the rest of the forward
     char device[32], dtype[16], kernel[128], version[48];
     bool slow; // this dtype is far slower here than another would be, whatever the number of rows

@@ -119,7 +119,8 @@ static ls_code prefill(ls_backend *b, const int32_t *ids, int32_t n, const lst_s
     script *s = (script *)b;
     ls_code code = check_ids(ids, n, err);
     if (code) return code;
-    if (n > CONTEXT - s->n) return ls_fail(err, LS_E_RANGE, "%d more tokens do not fit a context of %d", n, CONTEXT);
+    if (n > b->n_context - s->n)
+        return ls_fail(err, LS_E_RANGE, "%d more tokens do not fit a context of %d", n, b->n_context);
     if (progress && !progress(ud, "prefill", 0)) return ls_fail(err, LS_E_CANCELLED, "prefill was cancelled");
     nap(s->delay_ms);
     memcpy(s->text + s->n, ids, (size_t)n * sizeof *ids);
@@ -146,7 +147,7 @@ static ls_code forward_tree(ls_backend *b, const int32_t *ids, const int32_t *pa
         s->tree[i] = ids[i];
         s->parent[i] = parents[i];
         depth[i] = i ? depth[parents[i]] + 1 : 0;
-        if (s->n + depth[i] >= CONTEXT) return ls_fail(err, LS_E_RANGE, "a tree node lies beyond the context");
+        if (s->n + depth[i] >= b->n_context) return ls_fail(err, LS_E_RANGE, "a tree node lies beyond the context");
         float *logits = s->logits + (size_t)i * N_VOCAB;
         predict(s, i, logits);
         describe(logits, (uint64_t)(s->n + depth[i] + 1), sampling, &rows[i]);
@@ -212,10 +213,10 @@ static void close_script(ls_backend *b) {
     free(s);
 }
 
-ls_backend *ls_backend_script_new(int delay_ms) {
+ls_backend *ls_backend_script_new(int delay_ms, int32_t n_context) {
     script *s = ls_calloc(1, sizeof *s);
     s->base = (ls_backend){.n_vocab = N_VOCAB,
-                           .n_context = CONTEXT,
+                           .n_context = n_context ? n_context : CONTEXT,
                            .threads = 1,
                            .exact = true,
                            .device = "cpu",
@@ -231,7 +232,7 @@ ls_backend *ls_backend_script_new(int delay_ms) {
                            .device_us = device_us,
                            .close = close_script};
     s->delay_ms = delay_ms;
-    s->text = ls_calloc(CONTEXT + LST_MAX_ROWS, sizeof *s->text);
+    s->text = ls_calloc((size_t)s->base.n_context + LST_MAX_ROWS, sizeof *s->text);
     s->logits = ls_calloc((size_t)LST_MAX_ROWS * N_VOCAB, sizeof *s->logits);
     return &s->base;
 }

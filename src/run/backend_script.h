@@ -5,7 +5,7 @@
 #include "run/backend.h"
 #include "text/vocab.h"
 
-// delay_ms: time that a forward pretends to take (for tests of pausing and cancelling).
-ls_backend *ls_backend_script_new(int delay_ms);
+// delay_ms: time that a forward pretends to take (for tests of pausing and cancelling). n_context: 0 for 4096.
+ls_backend *ls_backend_script_new(int delay_ms, int32_t n_context);
 ls_code ls_script_vocab(ls_vocab **out, ls_err *err);
 extern const char ls_script_chat_template[];

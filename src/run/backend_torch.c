@@ -442,6 +442,7 @@ ls_code ls_backend_torch_open(ls_backend **out, const ls_checkpoint *c, const ls
         return code;
     }
     b->base.n_vocab = c->hparams.n_vocab;
+    if (!strcmp(device, "cpu")) b->base.kv_bytes = ls_hparams_kv_bytes(&c->hparams);
     b->base.threads = info.threads;
     b->base.exact = info.exact;
     b->base.slow = *info.slow != 0;

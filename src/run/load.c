@@ -53,7 +53,7 @@ static ls_code load(ls_model *out, const ls_model_options *opt, const ls_backend
         code = ls_script_vocab(&out->vocab, err);
         if (!code)
             code = ls_chat_new(&out->chat, out->vocab, ls_script_chat_template, strlen(ls_script_chat_template), err);
-        if (!code && b) out->backend = ls_backend_script_new(name[6] ? atoi(name + 7) : 0);
+        if (!code && b) out->backend = ls_backend_script_new(name[6] ? atoi(name + 7) : 0, b->context);
         snprintf(out->name, sizeof out->name, "%s", name);
     }
     if (code) ls_model_free(out);

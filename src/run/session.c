@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "run/ar_cost.h"
 #include "run/costs.h"
+#include "run/prompt.h"
 #include "run/stats.h"
 
 #include <math.h>
@@ -169,6 +170,8 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
         return ls_fail(err, LS_E_RANGE, "the prompt has %d tokens; %d of the context's %d are left: shorten it%s", n,
                        s->b->n_context - (int32_t)s->context.n, s->b->n_context,
                        s->started ? " or start a new conversation" : "");
+    ls_code code = ls_prompt_fits(s->b, n, err);
+    if (code) return code;
     // a token that ended the previous turn without a forward belongs to the conversation
     size_t committed = s->context.n;
     const int32_t before[2] = {(int32_t)committed, s->uncommitted};
@@ -176,9 +179,9 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     ls_ids_add(&s->context, ids, (size_t)n);
     uint64_t start = ls_now_ns();
     const size_t more = s->context.n - committed;
-    ls_code code = rows_of_prompt_pay(s, more) ? read_rows(s, committed, progress, ud, err)
-                                               : s->b->prefill(s->b, s->context.p + committed, (int32_t)more,
-                                                               &s->sampling, &s->last, progress, ud, err);
+    code = rows_of_prompt_pay(s, more) ? read_rows(s, committed, progress, ud, err)
+                                       : s->b->prefill(s->b, s->context.p + committed, (int32_t)more, &s->sampling,
+                                                       &s->last, progress, ud, err);
     if (code) {
         s->context.n = committed;
         return code;
@@ -258,9 +261,11 @@ ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommi
                            ls_progress progress, void *ud, ls_err *err) {
     if (context->n < 1 || context->n + 1 >= (size_t)s->b->n_context)
         return ls_fail(err, LS_E_RANGE, "the conversation has %zu tokens, the context %d", context->n, s->b->n_context);
+    ls_code code = ls_prompt_fits(s->b, (int32_t)context->n, err);
+    if (code) return code;
     past before = past_of(s);
     const past wanted = {.context = *context, .starts = *starts, .uncommitted = uncommitted};
-    const ls_code code = take_past(s, &wanted, 0, progress, ud, err);
+    code = take_past(s, &wanted, 0, progress, ud, err);
     if (code) bring_back(s, &before, 0);
     past_free(&before);
     return code;

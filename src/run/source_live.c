@@ -25,8 +25,9 @@ typedef struct {
     ls_stats stats;
     uint32_t turn;
     bool paused, active, waited;
-    bool holding;   // what runs now is needed whatever is stopped: only closing ends it
-    int steps_left; // in pause: steps to run
+    bool holding;     // what runs now is needed whatever is stopped: only closing ends it
+    int steps_left;   // in pause: steps to run
+    char reading[64]; // what a prompt's reading takes, in words
     // the last turn, and who answers its prompt too
     size_t turn_context; // tokens before its output
     size_t turn_output;
@@ -105,7 +106,8 @@ static bool on_record(void *ud, const char *stage, double fraction) {
 
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     live *l = ud;
-    ls_channel_status(&l->c, LS_STATE_PREFILL, stage, fraction);
+    (void)stage;
+    ls_channel_status(&l->c, LS_STATE_PREFILL, l->reading, fraction);
     return !ls_channel_stopping(&l->c);
 }
 
@@ -266,6 +268,8 @@ static void begin_turn(live *l, const char *text, int edited) {
     end_rival(l, LS_FINISH_INTERRUPTED);
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the prompt", 0);
     ls_code code = ls_prompt_encode(&l->model, s->format, s->system, first, text, strlen(text), &ids, &err);
+    ls_prompt_describe(l->model.backend, (int32_t)ids.n, l->reading, sizeof l->reading);
+    if (!code) ls_channel_status(&l->c, LS_STATE_PREFILL, l->reading, 0);
     if (!code && edited >= 0)
         code = ls_session_edit(l->session, (uint32_t)edited, ids.p, (int32_t)ids.n, on_prefill, l, &prefill_ms, &err);
     else if (!code) code = ls_session_begin(l->session, ids.p, (int32_t)ids.n, on_prefill, l, &prefill_ms, &err);
@@ -388,6 +392,7 @@ static void load(live *l, const char *path) {
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the saved conversation", 0);
     ls_code code = ls_saved_read(&v, path, &l->model, stops, l, &err);
     if (!code) {
+        ls_prompt_describe(l->model.backend, (int32_t)v.turns.context.n, l->reading, sizeof l->reading);
         code =
             ls_session_restore(l->session, &v.turns.context, v.turns.uncommitted, &v.turns.starts, on_prefill, l, &err);
         if (!code) {

@@ -538,8 +538,15 @@ CpuEngine::CpuEngine(CpuModel *model, int32_t n_context)
     : m(model), capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE) {
     const lst_hparams &hp = m->hp;
     const int64_t floats = (int64_t)hp.n_layers * hp.n_kv_heads * capacity * hp.head_dim;
-    k = at::empty({floats}, at::kFloat); // pages are touched as the context grows
-    v = at::empty({floats}, at::kFloat);
+    try {
+        k = at::empty({floats}, at::kFloat); // pages are touched as the context grows
+        v = at::empty({floats}, at::kFloat);
+    } catch (const c10::Error &) {
+        throw lst::Error(LST_E_MEMORY, "a context of " + std::to_string(n_context) + " tokens needs " +
+                                           std::to_string(2 * floats * (int64_t)sizeof(float) >> 20) +
+                                           " MiB for keys and values, which this machine has not: take a shorter "
+                                           "--context");
+    }
     const size_t dims = (size_t)hp.rope_dims;
     for (int kind = 0; kind < 2; kind++) {
         const std::vector<float> &freq = m->rope_freq[kind];

@@ -251,6 +251,11 @@ static void too_long_a_prompt_changes_nothing(void **state) {
     assert_int_equal(ls_session_begin(s, ids, 5000, NULL, NULL, NULL, &err), LS_E_RANGE);
     assert_non_null(strstr(err.msg, "5000 tokens"));
     assert_int_equal(ls_session_context(s)->n, 0);
+    model.backend->kv_bytes = (uint64_t)1 << 44; // more than any machine has for ten of them
+    assert_int_equal(ls_session_begin(s, ids, 10, NULL, NULL, NULL, &err), LS_E_RANGE);
+    assert_non_null(strstr(err.msg, "the keys and values of 10 tokens take 163840.0 GiB of memory, and "));
+    assert_int_equal(ls_session_context(s)->n, 0);
+    model.backend->kv_bytes = 0;
     assert_int_equal(ls_session_begin(s, ids, 10, NULL, NULL, NULL, &err), LS_OK);
     o.method = "nonsense";
     assert_int_equal(ls_session_set(s, &o, &err), LS_E_USAGE);

@@ -141,7 +141,10 @@ struct Loader {
 };
 
 // Processors that this process may use: its affinity mask, cut by a cgroup's quota (v2 cpu.max, v1 cpu.cfs_quota_us).
+// LOGITSPEC_PROCESSORS=N says another number, so that tests divide the work as larger machines do.
 int usable_processors() {
+    const char *said = getenv("LOGITSPEC_PROCESSORS");
+    if (said && atoi(said) > 0) return atoi(said);
     cpu_set_t set;
     CPU_ZERO(&set);
     int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;

@@ -1,0 +1,152 @@
+// Sampling on the default model: first tokens over many seeds against the chances that its logits give.
+#include "model/registry.h"
+#include "run/load.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static ls_model model;
+static char missing[512];
+
+// The upper tail of the chi-square distribution: the regularised incomplete gamma function Q(k/2, x/2).
+static double chi_square_p(double x, int degrees) {
+    const double a = degrees / 2.0, z = x / 2, scale = exp(a * log(z) - z - lgamma(a));
+    if (z < a + 1) { // the series of the lower tail
+        double term = 1 / a, sum = term;
+        for (int i = 1; term > sum * 1e-15; i++) sum += term *= z / (a + i);
+        return 1 - scale * sum;
+    }
+    double b = z + 1 - a, c = 1e300, d = 1 / b, h = d; // Lentz's continued fraction
+    for (int i = 1; i < 10000; i++) {
+        const double an = -i * (i - a);
+        b += 2;
+        d = 1 / (an * d + b);
+        c = b + an / c;
+        h *= c * d;
+        if (fabs(c * d - 1) < 1e-15) break;
+    }
+    return scale * h;
+}
+
+typedef struct {
+    double p;
+    int32_t id;
+} chance;
+
+static int likelier(const void *a, const void *b) {
+    const chance *x = a, *y = b;
+    return x->p != y->p ? (x->p < y->p) - (x->p > y->p) : (x->id > y->id) - (x->id < y->id);
+}
+
+// What a token's chance is to be, from the logits, in double precision.
+static void expect(const float *logits, int32_t n, const lst_sampling *way, double *p) {
+    chance *c = calloc((size_t)n, sizeof *c);
+    double max = -INFINITY, sum = 0, kept = 0;
+    for (int32_t i = 0; i < n; i++) max = fmax(max, (double)logits[i]);
+    for (int32_t i = 0; i < n; i++) c[i] = (chance){exp(((double)logits[i] - max) / (double)way->temperature), i};
+    qsort(c, (size_t)n, sizeof *c, likelier);
+    const int32_t most = way->top_k > 0 && way->top_k < n ? way->top_k : n;
+    for (int32_t i = 0; i < most; i++) sum += c[i].p;
+    int32_t last = 0;
+    for (; last < most && kept < (double)way->top_p * sum; last++) kept += c[last].p;
+    memset(p, 0, (size_t)n * sizeof *p);
+    for (int32_t i = 0; i < last; i++) p[c[i].id] = c[i].p / kept;
+    free(c);
+}
+
+// Pearson's test; tokens that are expected fewer than five times are one class.
+static double agreement(const int *seen, const double *p, int32_t n, int draws) {
+    double x = 0, rare = 0, rare_seen = 0;
+    int classes = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const double e = p[i] * draws;
+        if (e < 5) {
+            rare += e;
+            rare_seen += seen[i];
+            continue;
+        }
+        x += (seen[i] - e) * (seen[i] - e) / e;
+        classes++;
+    }
+    if (rare >= 5) x += (rare_seen - rare) * (rare_seen - rare) / rare, classes++;
+    assert_true(classes > 3);
+    return chi_square_p(x, classes - 1);
+}
+
+// Seeds 1, 2, ...: the same draws every time. `make exactness` takes 2,000.
+static void first_tokens_are_drawn_by_their_chances(void **state) {
+    (void)state;
+    static const lst_sampling ways[] = {{.temperature = 1, .top_p = 1},
+                                        {.temperature = 0.7f, .top_p = 1},
+                                        {.temperature = 1.2f, .top_k = 40, .top_p = 0.9f}};
+    const int draws = getenv("LOGITSPEC_EXACTNESS") ? 2000 : 200;
+    if (missing[0]) {
+        print_message("needs:model: %s\n", missing);
+        skip();
+    }
+    assert_true(fabs(chi_square_p(3.841459, 1) - 0.05) < 1e-6 && fabs(chi_square_p(124.3421, 100) - 0.05) < 1e-6);
+    ls_backend *b = model.backend;
+    const char text[] = "Once upon a time there was a";
+    ls_ids ids = {0};
+    ls_err err;
+    lst_row row;
+    const int32_t root = -1;
+    assert_int_equal(ls_encode(model.vocab, text, sizeof text - 1, false, &ids, &err), LS_OK);
+    float *logits = malloc((size_t)b->n_vocab * sizeof *logits);
+    double *p = malloc((size_t)b->n_vocab * sizeof *p);
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        lst_sampling way = ways[w];
+        int *seen = calloc((size_t)b->n_vocab, sizeof *seen);
+        assert_int_equal(b->rewind(b, 0, &err), LS_OK);
+        assert_int_equal(b->prefill(b, ids.p, (int32_t)ids.n - 1, &way, &row, NULL, NULL, &err), LS_OK);
+        for (way.seed = 1; way.seed <= (uint64_t)draws; way.seed++) {
+            assert_int_equal(b->forward_tree(b, &ids.p[ids.n - 1], &root, 1, &way, &row, &err), LS_OK);
+            seen[row.chosen]++;
+        }
+        assert_int_equal(b->row_logits(b, 0, logits, &err), LS_OK);
+        expect(logits, b->n_vocab, &way, p);
+        for (int32_t i = 0; i < b->n_vocab; i++)
+            if (seen[i] && p[i] <= 0) fail_msg("token %d was drawn, which was cut off", i);
+        const double right = agreement(seen, p, b->n_vocab, draws);
+        way.temperature *= 0.5f; // what draws by other chances would look like
+        expect(logits, b->n_vocab, &way, p);
+        const double wrong = agreement(seen, p, b->n_vocab, draws);
+        print_message("temperature %g, top-k %d, top-p %g: %d seeds, p = %.3f; by chances at half the temperature "
+                      "p = %.2g\n",
+                      (double)ways[w].temperature, ways[w].top_k, (double)ways[w].top_p, draws, right, wrong);
+        assert_true(right > 0.001);
+        assert_true(wrong < 0.001);
+        free(seen);
+    }
+    free(logits);
+    free(p);
+    ls_ids_free(&ids);
+}
+
+static int load(void **state) {
+    (void)state;
+    ls_err err = {0};
+    char *path = ls_model_path("default");
+    const ls_model_options o = {.name = "default", .backend = {.device = "cpu", .dtype = "auto", .weights = "auto"}};
+    if (access(path, R_OK)) snprintf(missing, sizeof missing, "no default model; run 'make setup'");
+    else if (ls_model_load(&model, &o, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
+    free(path);
+    return 0;
+}
+
+static int unload(void **state) {
+    (void)state;
+    ls_model_free(&model);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(first_tokens_are_drawn_by_their_chances)};
+    return cmocka_run_group_tests_name("chances", tests, load, unload);
+}

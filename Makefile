@@ -5,7 +5,7 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
-.PHONY: all run test cuda gpu-check gpu-bundle embed fuzz fuzz-all mutants torture check-model bench-cpu setup test-setup clean help install lint format unit \
+.PHONY: all run test cuda gpu-check gpu-bundle embed fuzz fuzz-all mutants torture soak limits exactness check-model bench-cpu setup test-setup clean help install lint format unit \
   check check-setup check-asan check-tsan check-valgrind check-static clang-build
 
 CC ?= gcc
@@ -249,6 +249,17 @@ fuzz: build/fuzz/fuzz_$(TARGET)
 	@python3 tests/fuzz/run.py $(TARGET) --seconds $(SECONDS) $(if $(RUNS),--runs $(RUNS))
 fuzz-all: $(addprefix build/fuzz/fuzz_,$(FUZZ_TARGETS))
 	@python3 tests/fuzz/run.py --seconds $(SECONDS) $(if $(RUNS),--runs $(RUNS))
+# A random user on the real screen: SEED= repeats a run, MINUTES=10, MODEL= one model instead of the scripted and the default
+# one; SAN=1 with sanitizers. What `make test` runs of these three is a small part.
+soak: all
+	@LOGITSPEC_BUILD=$(abspath $(B)) LOGITSPEC_LSTORCH=$(abspath build/liblstorch.so) $(PYTHON) tests/e2e/soak.py $(if $(SEED),--seed $(SEED)) \
+	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(MODEL),--model '$(MODEL)')
+# Very long prompts, answers and contexts, at full length.
+limits: all
+	@LOGITSPEC_LIMITS=1 $(PYTHON) tests/run.py $(B) test_extremes
+# Every exact method against plain decoding, in every arithmetic at every CPU level; a table of what was run.
+exactness: all $(B)/tests/test_chances
+	@LOGITSPEC_BUILD=$(abspath $(B)) $(PYTHON) tests/e2e/exactness.py
 # The drafters alone, for other engines, and an example of such an engine.
 embed: $(B)/embed
 SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(addprefix src/base/,buf.c clock.c err.c file.c map.c mem.c rng.c)
@@ -368,6 +379,9 @@ help:
 	@echo 'make fuzz-all     all of them in turn, SECONDS=60 or RUNS=100000 for each, and a table of what they did'
 	@echo 'make mutants      mistakes put into the sources one by one: do the unit tests see them? SHARD=1/4, ONLY=NAME'
 	@echo 'make check        check-static (cppcheck, clang-tidy, clang), check-valgrind, check-asan, check-tsan (tests/README.md)'
+	@echo 'make soak         a random user on the screen: SEED=, MINUTES=10, MODEL=; SAN=1 with sanitizers'
+	@echo 'make limits       very long prompts, answers and contexts, at full length'
+	@echo 'make exactness    every exact method against plain decoding, in every arithmetic at every CPU level'
 	@echo 'make lint         which folder may include which; one user for each library'
 	@echo 'make format       clang-format over the sources'
 	@echo 'make install      PREFIX=$(PREFIX), DESTDIR='

@@ -36,7 +36,7 @@ class Soak(unittest.TestCase):
         user = soak.User.__new__(soak.User)
         user.usage = [(9000, 11)] + [(10000 + 40 * i, 11) for i in range(30)]
         user.judge()
-        user.usage = [(9000, 11)] + [(10000 + 400 * i, 11) for i in range(30)]
+        user.usage = [(9000, 11)] + [(10000 + 1000 * i, 11) for i in range(30)]
         with self.assertRaisesRegex(soak.Failure, "memory grows"):
             user.judge()
         user.usage = [(9000, 11 + i // 10) for i in range(30)]

@@ -43,7 +43,8 @@ ui_glyph ui_next_glyph(const ui_canvas *c, const char *text, size_t n) {
     if (cells <= 0) { // also a combining character without one to join
         g.visible_form = true;
         g.newline = len > 0 && cp == '\n';
-        if (len <= 0) g.n = ls_visible_next(text, n, &(uint32_t){0}, g.glyph);
+        uint32_t before = 0;
+        if (len <= 0) g.n = ls_visible_next(text, n, &before, g.glyph);
         else {
             g.n = (size_t)len;
             if (c->ascii && (cp == '\n' || cp == '\t')) strcpy(g.glyph, cp == '\n' ? "\\n" : "\\t");

@@ -60,6 +60,7 @@ static void add_step(flow *f, const ui_state *s, size_t index, source src, bool 
 static void draw_line(ui_pen *p, const flow *f, ui_line l) {
     for (size_t i = l.from; i < l.to;) {
         ui_glyph g = ui_next_glyph(p->canvas, f->text.p + i, l.to - i);
+        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there is a role for every byte of the text
         p->role = (uint8_t)f->roles.p[i];
         p->mark = (uint8_t)f->marks.p[i];
         p->tag = f->tags.p[i];

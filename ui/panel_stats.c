@@ -117,7 +117,8 @@ static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
 static void time_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "time");
     double n = st->steps ? (double)st->steps : 1, ms = st->total_us / n / 1e3;
-    const double host = st->total_us - (st->device_us > 0 ? st->device_us : st->forward_us); // what is not the forward itself
+    const double host =
+        st->total_us - (st->device_us > 0 ? st->device_us : st->forward_us); // what is not the forward itself
     ui_print(&p, "%.2f ms/step: forward %.2f ", ms, st->forward_us / n / 1e3);
     if (st->device_us > 0) ui_print(&p, "(GPU %.2f) ", st->device_us / n / 1e3);
     p.role = UI_BAR;
@@ -194,7 +195,7 @@ static void graphs(out *o, const ls_stats *st, const past *b) {
     const ui_rect area = o->v->area;
     const int high = (area.rows - o->row - 2) / 2;
     char a[32], most[32];
-    if (high < 3) return;
+    if (high < 3 || !b->n) return;
     for (int which = 0; which < 2; which++) {
         ui_pen p = next_line(o, which ? "ms/step" : "tokens/step");
         snprintf(a, sizeof a, which ? "%.1f" : "%.0f", which ? b->ms[b->n - 1] : b->emitted[b->n - 1]);

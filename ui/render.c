@@ -65,7 +65,7 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
             size_t i = 0;
             separator(&p);
             ui_print(&p, "%s%.2f", c->ascii ? "x" : "×", ls_stats_speedup(st));
-            while ((int)strlen(against[i]) > p.end - p.col) i++; // as much as there is room for
+            while (i < 2 && (int)strlen(against[i]) > p.end - p.col) i++; // as much as there is room for
             ui_print(&p, "%s", against[i]);
         }
     }

@@ -119,7 +119,7 @@ static ls_code read_some(ls_lines *l, ls_buf *b, size_t *n, ls_err *err) {
     do { // a descriptor that was opened here does not block; one that was given may
         struct pollfd p = {l->fd, POLLIN, 0};
         while (poll(&p, 1, l->stop ? PATIENCE_MS : -1) == 0)
-            if (l->stop(l->ud)) return ls_fail(err, LS_E_CANCELLED, "reading %s was stopped", l->name);
+            if (l->stop && l->stop(l->ud)) return ls_fail(err, LS_E_CANCELLED, "reading %s was stopped", l->name);
         got = read(l->fd, ls_buf_room(b, CHUNK), CHUNK);
     } while (got < 0 && (errno == EINTR || errno == EAGAIN));
     if (got < 0) return ls_fail(err, LS_E_IO, "cannot read %s: %s", l->name, strerror(errno));

@@ -106,7 +106,7 @@ static void *writer(void *ud) {
 static void wait_a_beat(ls_sink *s) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += BEAT_MS * 1000000l;
+    until.tv_nsec += BEAT_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_cond_timedwait(&s->changed, &s->lock, &until);

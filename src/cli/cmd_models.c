@@ -172,7 +172,8 @@ static ls_code fetch(ls_registry *r, const char *name, bool offline, ls_err *err
     else if (e->from == LS_FROM_FOLDER)
         code = ls_fail(err, LS_E_USAGE, "'%s' is not in the registry: fetch it as hf:%s@%s", name, p.repository,
                        p.revision ? p.revision : "main");
-    else if (!*p.folder) code = ls_fail(err, LS_E_IO, "there is no folder for models: set HOME or LOGITSPEC_MODELS");
+    else if (!p.folder || !*p.folder)
+        code = ls_fail(err, LS_E_IO, "there is no folder for models: set HOME or LOGITSPEC_MODELS");
     else if (access(script, R_OK)) code = ls_fail(err, LS_E_IO, "%s: %s", script, strerror(errno));
     else code = run_fetch(arguments, err);
     if (!code && p.installed) code = ls_registry_ready(name, err); // what was there already

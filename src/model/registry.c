@@ -334,6 +334,7 @@ static const ls_registry_entry *add_address(ls_registry *r, const char *address)
     const ls_registry_entry *out = NULL;
     if (ok) {
         ls_buf name = {0};
+        ls_buf_str(&name, "");
         for (const char *p = address; *p; p++) {
             if (*p == '/') ls_buf_str(&name, "--");
             else ls_buf_char(&name, *p);

@@ -216,7 +216,8 @@ static void copies_go_on(void **state) {
     d->propose(d, &(ls_draft_state){text, (size_t)n, 2, NULL, NULL, 0, NULL}, 12, &t);
     for (int32_t i = 1; i <= 3; i++) assert_int_equal(t.token[i], 2 + i);
     float goes_on, elsewhere;
-    assert_true(is_child(&t, 3, 100, &goes_on) && is_child(&t, 3, 200, &elsewhere));
+    assert_true(is_child(&t, 3, 100, &goes_on));
+    assert_true(is_child(&t, 3, 200, &elsewhere));
     assert_true(goes_on > elsewhere);
     d->free(d);
 }

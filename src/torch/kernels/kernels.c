@@ -396,7 +396,7 @@ static void pack_scaled(const lsk_matrix *m, const layout *l, const unsigned cha
 
 /* A row that is kept as f32 or bf16, piece by piece: 256 values are whole blocks of every type. */
 static void pack_floats(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
-    float plain[256];
+    float plain[256] = {0};
     for (int32_t at = 0; at < m->n_in; at += 256) {
         const int32_t n = m->n_in - at < 256 ? m->n_in - at : 256;
         lsk_dequant_row(type, src + lsk_row_bytes(type, at), n, plain);

@@ -299,7 +299,8 @@ check-setup:
 	@.ci/packages check
 	@$(FETCH)
 # The real model, and the GPU's kernels apart from their library, are left to the plain build: minutes become an hour.
-ASAN_TESTS := $(filter-out test_engine,$(TEST_SRC:tests/unit/%.c=%))
+REAL_MODEL_TESTS := test_engine test_chances
+ASAN_TESTS := $(filter-out $(REAL_MODEL_TESTS),$(TEST_SRC:tests/unit/%.c=%))
 check-asan: check-setup
 	@$(MAKE) SAN=1 all $(ASAN_TESTS:%=build/san/tests/%) $(if $(TORCH_DIR),build/san/tests/liblstorch_emulated.so)
 	@python3 tests/run.py build/san --without-model
@@ -309,7 +310,7 @@ check-tsan: check-setup
 	@$(MAKE) SAN=thread all $(TSAN_TESTS:%=build/tsan/tests/%)
 	@python3 tests/run.py build/tsan --without-model $(TSAN_TESTS) test_script test_screen
 # What computes is left to ASan (valgrind knows neither AVX-512 nor AMX), and so are the two that would take it longest.
-VALGRIND_TESTS := $(filter-out test_engine test_kernels test_lst test_models test_session test_tokenizers,$(TEST_SRC:tests/unit/%.c=%))
+VALGRIND_TESTS := $(filter-out $(REAL_MODEL_TESTS) test_kernels test_lst test_models test_session test_tokenizers,$(TEST_SRC:tests/unit/%.c=%))
 check-valgrind: check-setup
 	@$(MAKE) $(VALGRIND_TESTS:%=build/tests/%)
 	@python3 tests/run.py build --valgrind $(VALGRIND_TESTS)

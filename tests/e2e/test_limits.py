@@ -428,10 +428,11 @@ class Slow(unittest.TestCase):
     def test_a_signal_is_heard_within_a_forward(self):
         with tempfile.TemporaryDirectory() as d:
             for number in (signal.SIGTERM, signal.SIGINT):
-                p = subprocess.Popen([PROGRAM, "generate", "--dtype", "i8", "--threads", "1", "--raw", "--prompt", "one two three " * 100],
+                p = subprocess.Popen([PROGRAM, "generate", "--dtype", "i8", "--threads", "1", "--raw", "--max-tokens", "2",
+                                      "--prompt", "one two three " * 100],
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**ENV, **self.env(d)}, text=True)
                 try:
-                    while "prefill" not in (line := p.stderr.readline()):
+                    while "reading" not in (line := p.stderr.readline()):
                         self.assertTrue(line, "it ended before it read the prompt")
                     at_signal = used = cpu_of(p.pid)
                     p.send_signal(number)

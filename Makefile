@@ -298,24 +298,28 @@ check: check-static check-valgrind check-asan check-tsan
 check-setup:
 	@.ci/packages check
 	@$(FETCH)
+# QUICK=1, as .ci/run has it: what runs without the compute library, and of the end-to-end tests the scripted screens.
 # The real model, and the GPU's kernels apart from their library, are left to the plain build: minutes become an hour.
 REAL_MODEL_TESTS := test_engine test_chances
-ASAN_TESTS := $(filter-out $(REAL_MODEL_TESTS),$(TEST_SRC:tests/unit/%.c=%))
+LIBRARY_TESTS := test_lst test_models
+ASAN_TESTS := $(filter-out $(REAL_MODEL_TESTS) $(if $(QUICK),$(LIBRARY_TESTS) test_outputs),$(TEST_SRC:tests/unit/%.c=%))
 check-asan: check-setup
-	@$(MAKE) SAN=1 all $(ASAN_TESTS:%=build/san/tests/%) $(if $(TORCH_DIR),build/san/tests/liblstorch_emulated.so)
-	@python3 tests/run.py build/san --without-model
+	@$(MAKE) SAN=1 $(ASAN_TESTS:%=build/san/tests/%) \
+	  $(if $(QUICK),build/san/logitspec,all $(if $(TORCH_DIR),build/san/tests/liblstorch_emulated.so))
+	@python3 tests/run.py build/san --without-model $(if $(QUICK),$(ASAN_TESTS) test_script)
 # The threads: engine, screen, trace writer, corpus builder, and those of a forward.
-TSAN_TESTS := test_live test_trace test_corpus test_lst
+TSAN_TESTS := test_live test_trace test_corpus $(if $(QUICK),,test_lst)
 check-tsan: check-setup
-	@$(MAKE) SAN=thread all $(TSAN_TESTS:%=build/tsan/tests/%)
-	@python3 tests/run.py build/tsan --without-model $(TSAN_TESTS) test_script test_screen
+	@$(MAKE) SAN=thread $(if $(QUICK),build/tsan/logitspec,all) $(TSAN_TESTS:%=build/tsan/tests/%)
+	@python3 tests/run.py build/tsan --without-model $(TSAN_TESTS) test_script $(if $(QUICK),,test_screen)
 # What computes is left to ASan (valgrind knows neither AVX-512 nor AMX), and so are the two that would take it longest.
-VALGRIND_TESTS := $(filter-out $(REAL_MODEL_TESTS) test_kernels test_lst test_models test_session test_tokenizers,$(TEST_SRC:tests/unit/%.c=%))
+VALGRIND_TESTS := $(filter-out $(REAL_MODEL_TESTS) $(LIBRARY_TESTS) test_kernels test_session test_tokenizers \
+  $(if $(QUICK),test_trace test_ui),$(TEST_SRC:tests/unit/%.c=%))
 check-valgrind: check-setup
 	@$(MAKE) $(VALGRIND_TESTS:%=build/tests/%)
 	@python3 tests/run.py build --valgrind $(VALGRIND_TESTS)
 check-static: check-setup
-	@python3 tests/tools/check_static.py
+	@python3 tests/tools/check_static.py $(if $(QUICK),cppcheck clang)
 clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(call torch_obj,lst_cpu lst_cuda lst_open lst_session)
 
 lint:

@@ -7,11 +7,14 @@ under it, and nothing else. The last line is `N passed, N failed, N skipped`; a 
 sanitizer or of valgrind counts as a failure, be it of a program whose exit code nobody reads.
 """
 import argparse
+import atexit
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -28,10 +31,8 @@ class Reports:
 
     @classmethod
     def expect(cls, build):
-        cls.folder = os.path.join(os.path.abspath(build), "reports")
-        os.makedirs(cls.folder, exist_ok=True)
-        for path in glob.glob(cls.folder + "/*"):
-            os.remove(path)
+        cls.folder = tempfile.mkdtemp(prefix="reports-", dir=os.path.abspath(build))  # two runs may share a build
+        atexit.register(shutil.rmtree, cls.folder, ignore_errors=True)
         tools = os.path.join(HERE, "tools")
         common = f"log_path={cls.folder}/report:print_stacktrace=1"
         os.environ["ASAN_OPTIONS"] = common + ":detect_stack_use_after_return=1:strict_string_checks=1"

@@ -114,7 +114,7 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
 // Memory is out: the conversation is saved where the user's other files are, else in a folder of its own.
 static void rescue(void *ud, char *said, size_t n) {
     ls_conversation *c = ud;
-    ls_err err;
+    ls_err err = {.msg = "no folder can be written to"};
     char name[64], folder[] = "/tmp/logitspec-XXXXXX";
     if (!ls_conversation_turns(c)) return;
     snprintf(name, sizeof name, "conversation-%lld-%d.jsonl.zst", (long long)time(NULL), (int)getpid());

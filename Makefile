@@ -314,7 +314,7 @@ check-tsan: check-setup
 	@python3 tests/run.py build/tsan --without-model $(TSAN_TESTS) test_script $(if $(QUICK),,test_screen)
 # What computes is left to ASan (valgrind knows neither AVX-512 nor AMX), and so are the two that would take it longest.
 VALGRIND_TESTS := $(filter-out $(REAL_MODEL_TESTS) $(LIBRARY_TESTS) test_kernels test_session test_tokenizers \
-  $(if $(QUICK),test_trace test_ui),$(TEST_SRC:tests/unit/%.c=%))
+  $(if $(QUICK),test_outputs test_trace test_ui),$(TEST_SRC:tests/unit/%.c=%))
 check-valgrind: check-setup
 	@$(MAKE) $(VALGRIND_TESTS:%=build/tests/%)
 	@python3 tests/run.py build --valgrind $(VALGRIND_TESTS)

@@ -402,7 +402,7 @@ class User:
         self.home()
         self.screen.type("kept")
         self.screen.keys("F3")
-        self.wait_for("the prompt after the editor", lambda t: "› kept" in t)
+        self.wait_for("the prompt after the editor", lambda t: "› kept" in t or "> kept" in t)  # ASCII was chosen, perhaps
         self.screen.keys("C-u")
 
     # ---- judgement

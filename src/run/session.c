@@ -219,9 +219,16 @@ static void past_free(past *p) {
     ls_ids_free(&p->starts);
 }
 
-// The engine has the first n_read tokens of it; the rest is read.
-static ls_code take_past(ls_session *s, const past *p, size_t n_read, ls_progress progress, void *ud, ls_err *err) {
+// The engine has the first n_read tokens of the conversation; it reads the rest.
+static ls_code read_rest(ls_session *s, size_t n_read, ls_progress progress, void *ud, ls_err *err) {
     lst_row last;
+    const ls_code code = s->b->rewind(s->b, (int32_t)n_read, err);
+    if (code || n_read == s->context.n) return code;
+    return s->b->prefill(s->b, s->context.p + n_read, (int32_t)(s->context.n - n_read), &s->sampling, &last, progress,
+                         ud, err);
+}
+
+static ls_code take_past(ls_session *s, const past *p, size_t n_read, ls_progress progress, void *ud, ls_err *err) {
     s->context.n = s->starts.n = s->output.n = 0;
     ls_ids_add(&s->context, p->context.p, p->context.n);
     ls_ids_add(&s->starts, p->starts.p, p->starts.n);
@@ -230,10 +237,7 @@ static ls_code take_past(ls_session *s, const past *p, size_t n_read, ls_progres
     s->turn = p->starts.n ? (uint32_t)(p->starts.n / 2) - 1 : 0;
     s->started = p->starts.n > 0;
     s->active = s->corrected = false;
-    ls_code code = s->b->rewind(s->b, (int32_t)n_read, err);
-    if (!code && n_read < p->context.n)
-        code = s->b->prefill(s->b, p->context.p + n_read, (int32_t)(p->context.n - n_read), &s->sampling, &last,
-                             progress, ud, err);
+    const ls_code code = read_rest(s, n_read, progress, ud, err);
     ls_drafting_observe(&s->drafting, s->context.p, s->context.n, true);
     return code;
 }
@@ -272,10 +276,7 @@ ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommi
 }
 
 ls_code ls_session_reload(ls_session *s, ls_progress progress, void *ud, ls_err *err) {
-    lst_row last;
-    const ls_code code = s->b->rewind(s->b, 0, err);
-    if (code || !s->context.n) return code;
-    return s->b->prefill(s->b, s->context.p, (int32_t)s->context.n, &s->sampling, &last, progress, ud, err);
+    return read_rest(s, 0, progress, ud, err);
 }
 
 void ls_session_warm(ls_session *s) {

@@ -1,52 +1,55 @@
 // LogitSpec in another engine: what src/spec needs from it, and what it gives back. Builds with `make embed` against
 // build/libspec.a; the engine here is a toy whose next token is a function of the last two.
+#include "spec/accept.h"
 #include "spec/drafter.h"
 
+#include <math.h>
 #include <stdio.h>
 
-enum { VOCAB = 50, TOKENS = 400, TOP = 8 };
+enum { VOCAB = 50, TOKENS = 400 };
 
-// The target's best tokens after (before, token), best first, with probabilities: yours come from a forward's logits.
-static void target(int32_t before, int32_t token, int32_t *id, float *p) {
-    for (int i = 0; i < TOP; i++) {
-        id[i] = (token * 7 + before * 3 + i * 5 + 1) % VOCAB;
-        p[i] = i ? 0.04f : 0.7f;
-    }
+// What the target says after (before, token): its best tokens, best first, raw logits and their log-sum-exp, and its
+// choice. Yours comes from a forward.
+static ls_node target(int32_t before, int32_t token) {
+    ls_node row = {.lse = 0};
+    for (int i = 0; i < LS_ROW_TOP; i++)
+        row.top[i] = (ls_top_entry){(token * 7 + before * 3 + i * 5 + 1) % VOCAB, logf(i ? 0.04f : 0.7f)};
+    row.target = row.top[0].id;
+    return row;
 }
 
 int main(void) {
     ls_drafter *drafter;
     if (ls_method_make(&drafter, ls_method_find("logitspec"), NULL)) return 1;
-    int32_t text[2 * TOKENS] = {3, 1}, n = 2, top[TOP], steps = 0;
-    float top_p[TOP];
-    drafter->observe(drafter, text, 2, true); // the prompt
-    target(text[0], text[1], top, top_p);     // the prefill's last logits
+    int32_t text[2 * TOKENS] = {3, 1}, n = 2, steps = 0;
+    drafter->observe(drafter, text, 2, true);     // the prompt
+    ls_node last = target(text[0], text[1]); // the prefill's last logits
     while (n < TOKENS) {
         // 1. a tree under the token that the target chose
         ls_tree tree;
-        drafter->propose(drafter, &(ls_draft_state){text, (size_t)n, top[0], top, top_p, TOP, NULL}, 16, &tree);
+        int32_t ids[LS_ROW_TOP], path[LS_MAX_ROWS];
+        float p[LS_ROW_TOP];
+        for (int i = 0; i < LS_ROW_TOP; i++) ids[i] = last.top[i].id, p[i] = expf(last.top[i].logit - last.lse);
+        drafter->propose(drafter, &(ls_draft_state){text, (size_t)n, last.target, ids, p, LS_ROW_TOP, NULL}, 16, &tree);
         // 2. one forward of all rows; each sees the text, its ancestors and itself
-        int32_t chosen[LS_TREE_MAX], path[LS_TREE_MAX], best[LS_TREE_MAX][LS_SUCCESSORS];
-        float best_p[LS_TREE_MAX][LS_SUCCESSORS];
         for (int32_t i = 0; i < tree.n; i++) {
-            target(i ? tree.token[tree.parent[i]] : text[n - 1], tree.token[i], best[i], best_p[i]);
-            chosen[i] = best[i][0];
+            ls_node *row = &tree.nodes[i], said = target(i ? tree.nodes[row->parent].token : text[n - 1], row->token);
+            said.draft = row->draft;
+            *row = said;
         }
         // 3. the path on which every token is what the target chose; its rows stay in the KV cache
-        const int32_t accepted = ls_tree_verify(&tree, chosen, path);
-        if (drafter->learn)
-            drafter->learn(drafter, &(ls_draft_result){text, (size_t)n, &tree, path, accepted, (const int32_t(*)[LS_SUCCESSORS])best,
-                                                       (const float(*)[LS_SUCCESSORS])best_p});
-        for (int32_t i = 0; i < accepted; i++) text[n++] = tree.token[path[i]];
+        const int32_t accepted = ls_accept_path(&(ls_accept){0}, &tree, path);
+        ls_tree_mark(&tree, path, accepted);
+        if (drafter->learn) drafter->learn(drafter, &(ls_draft_result){text, (size_t)n, &tree, accepted});
+        for (int32_t i = 0; i < accepted; i++) text[n++] = tree.nodes[path[i]].token;
         drafter->observe(drafter, text, (size_t)n, false);
-        for (int i = 0; i < TOP; i++) top[i] = best[path[accepted - 1]][i], top_p[i] = best_p[path[accepted - 1]][i];
+        last = tree.nodes[path[accepted - 1]];
         steps++;
     }
     drafter->free(drafter);
     int different = 0; // the text is plain decoding's
     for (int32_t i = 2; i < n; i++) {
-        target(text[i - 2], text[i - 1], top, top_p);
-        different += text[i] != top[0];
+        different += text[i] != target(text[i - 2], text[i - 1]).target;
     }
     printf("%d tokens in %d steps: MAT %.2f; %d differ from plain decoding\n", n - 2, steps, (double)(n - 2) / steps, different);
     return different != 0;

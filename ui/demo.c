@@ -13,7 +13,7 @@ bool ui_note_applies(const ui_note *n, const ls_step *step) {
     case UI_WHEN_REJECTED: return drafted >= n->n && accepted == 0;
     case UI_WHEN_SOURCE:
         for (int i = 1; i <= accepted; i++)
-            if (step->nodes[step->path[i]].from == n->source) return true;
+            if (step->tree.nodes[step->path[i]].from == n->source) return true;
         return false;
     case UI_WHEN_CORRECTED: return step->corrected;
     case UI_WHEN_LOSSY: return ls_step_loose(step, NULL) > 0;

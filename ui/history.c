@@ -8,7 +8,7 @@
 static bool has(const ls_step *step, ui_find what) {
     if (what == UI_FIND_LOSSY) return ls_step_loose(step, NULL) > 0;
     bool tried = !ls_step_described(step) && step->n_path < step->rows; // where it was is not recorded
-    for (int i = 1; i < step->n_nodes; i++) tried |= step->nodes[i].state == LS_NODE_REJECTED;
+    for (int i = 1; i < step->tree.n; i++) tried |= step->tree.nodes[i].state == LS_NODE_REJECTED;
     return step->forward && tried;
 }
 
@@ -46,7 +46,7 @@ static void add_tokens(output *o, const ui_state *s) {
     for (size_t i = 0; i < s->n_steps; i++) {
         const ls_step *step = ui_step(s, i);
         for (int k = 0; k < step->n_emitted; k++) {
-            const ls_token *t = ls_token_of(&s->tokens, step->nodes[step->path[k]].token);
+            const ls_token *t = ls_token_of(&s->tokens, step->tree.nodes[step->path[k]].token);
             if (o->n == o->cap) {
                 o->cap = 2 * o->cap + 1024;
                 o->ends = ls_realloc(o->ends, o->cap * sizeof *o->ends);

@@ -42,10 +42,10 @@ void ui_jump_extreme(ui_state *s, int sign) {
 void ui_choose_row(ui_state *s, ui_panel p, int row) {
     const ls_step *step = ui_viewed(s);
     if (!step) return;
-    if ((p == UI_TREE || p == UI_INSPECT) && row < step->n_nodes) s->node = row;
-    if (p == UI_DRAFTS && row < step->n_branches) s->node = step->branches[row].first_node;
-    for (int b = 0; p == UI_LOGITS && b < step->n_branches; b++)
-        if (step->branches[b].rank == row) s->node = step->branches[b].first_node;
+    if ((p == UI_TREE || p == UI_INSPECT) && row < step->tree.n) s->node = row;
+    if (p == UI_DRAFTS && row < step->tree.n_branches) s->node = step->tree.branches[row].first_node;
+    for (int b = 0; p == UI_LOGITS && b < step->tree.n_branches; b++)
+        if (step->tree.branches[b].rank == row) s->node = step->tree.branches[b].first_node;
 }
 
 static void search_rows(ui_state *s, ui_panel p, int by) {
@@ -95,7 +95,7 @@ void ui_move_node(ui_state *s, int by) {
     int at = 0;
     while (order[at] != from) at++;
     s->node = from;
-    for (at += by; at >= 0 && at < step->n_nodes; at += by)
+    for (at += by; at >= 0 && at < step->tree.n; at += by)
         if (shown[order[at]]) {
             s->node = order[at];
             break;
@@ -108,9 +108,9 @@ void ui_move_deeper(ui_state *s, bool deeper) {
     if (!step) return;
     const int node = ui_inspected(s);
     s->node = node;
-    if (!deeper && node > 0) s->node = step->nodes[node].parent;
-    for (int i = node + 1; deeper && i < step->n_nodes; i++)
-        if (step->nodes[i].parent == node) {
+    if (!deeper && node > 0) s->node = step->tree.nodes[node].parent;
+    for (int i = node + 1; deeper && i < step->tree.n; i++)
+        if (step->tree.nodes[i].parent == node) {
             s->node = i;
             break;
         }

@@ -54,9 +54,9 @@ typedef struct {
 } choice;
 
 static choice choice_of(const ls_step *step, int k) {
-    const ls_node *n = &step->nodes[step->path[k]];
-    const ls_top_entry *top = k ? step->nodes[n->parent].top : step->top;
-    const float lse = k ? step->nodes[n->parent].lse : step->top_lse;
+    const ls_node *n = &step->tree.nodes[step->path[k]];
+    const ls_top_entry *top = k ? step->tree.nodes[n->parent].top : step->top;
+    const float lse = k ? step->tree.nodes[n->parent].lse : step->top_lse;
     const bool known = (k || step->n_top > 1) && top[0].id >= 0 && top[1].id >= 0 && !isnan(lse);
     return (choice){n->token, (double)n->p,
                     known ? ui_prob(top[0].logit, lse) - ui_prob(top[1].logit, lse) : (double)NAN};

@@ -11,7 +11,7 @@ static void draw_tokens(ui_pen *p, const ui_state *s, const ls_step *step, const
     int before = -1;
     for (int round = 0; round < 2; round++)
         for (int i = b->first_node; i < b->first_node + b->n_nodes; i++) {
-            const ls_node *n = &step->nodes[i];
+            const ls_node *n = &step->tree.nodes[i];
             if ((n->state == LS_NODE_ACCEPTED) == (round == 1)) continue;
             p->role = UI_FRAME;
             if (before >= 0 && n->parent != before) ui_print(p, p->canvas->ascii ? "| " : "│ ");
@@ -27,8 +27,8 @@ static void draw_tokens(ui_pen *p, const ui_state *s, const ls_step *step, const
 // The n-gram that matched: the last tokens before the continuation.
 static void draw_ngram(ui_pen *p, const ui_state *s, const ls_step *step, const ls_branch *b) {
     int32_t tail[8], n = 0;
-    if (b->rank >= 0) tail[n++] = step->nodes[b->first_node].token;
-    tail[n++] = step->nodes[0].token;
+    if (b->rank >= 0) tail[n++] = step->tree.nodes[b->first_node].token;
+    tail[n++] = step->tree.nodes[0].token;
     for (int32_t at = step->context_len - 1; n < 8 && at >= 0 && (size_t)at < s->context.n; at--)
         tail[n++] = s->context.p[at];
     for (int i = b->match_n - 1; i >= 0 && i < n; i--) {
@@ -61,12 +61,12 @@ void ui_panel_drafts(ui_panel_view *v) {
     int top = ui_scroll_top(&s->scroll[UI_DRAFTS], n, rows);
     for (int i = 0; i < rows && top + i < n; i++) {
         const int row = order[top + i];
-        const ls_branch *b = &step->branches[row];
+        const ls_branch *b = &step->tree.branches[row];
         ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_TEXT);
         int end = p.end;
         p.tag = row + 1;
         if (row == s->found[UI_DRAFTS]) p.role = UI_CURSOR;
-        const ls_from from = step->nodes[b->first_node].from;
+        const ls_from from = step->tree.nodes[b->first_node].from;
         if (b->rank < 0) ui_print(&p, "  %s  ", ui_branch_letter(step, b));
         else ui_print(&p, "%3d  ", b->rank);
         p.role = UI_DIM;
@@ -97,7 +97,7 @@ void ui_panel_drafts(ui_panel_view *v) {
         ui_pad(&p, at_tokens);
         draw_tokens(&p, s, step, b);
     }
-    if (!step->n_branches) {
+    if (!step->tree.n_branches) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 1, UI_DIM);
         ui_print(&p, "%s",
                  step->rows > 1      ? "the recording keeps only what was accepted (trace level steps)"
@@ -105,7 +105,7 @@ void ui_panel_drafts(ui_panel_view *v) {
                  : step->budget <= 1 ? "no draft: one row is what pays here, or what was asked for"
                                      : "no draft: no candidate");
     }
-    snprintf(v->right, UI_RIGHT_BYTES, "%d branch%s, %d drafted, %d accepted", step->n_branches,
-             step->n_branches == 1 ? "" : "es", step->rows - 1, ls_step_accepted(step));
-    ui_rows_title(s, UI_DRAFTS, n, step->n_branches, v->right, UI_RIGHT_BYTES);
+    snprintf(v->right, UI_RIGHT_BYTES, "%d branch%s, %d drafted, %d accepted", step->tree.n_branches,
+             step->tree.n_branches == 1 ? "" : "es", step->rows - 1, ls_step_accepted(step));
+    ui_rows_title(s, UI_DRAFTS, n, step->tree.n_branches, v->right, UI_RIGHT_BYTES);
 }

@@ -74,7 +74,7 @@ static void chance(float p, ls_buf *out) {
 }
 
 void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
-    const ls_node *root = &step->nodes[0];
+    const ls_node *root = &step->tree.nodes[0];
     ls_buf_fmt(out, "step %u: root ", step->index);
     quote(c, s, root->token, out);
     chance(root->p, out);
@@ -86,12 +86,12 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     const int accepted = ls_step_accepted(step);
     if (step->rows == 1) ls_buf_str(out, "; nothing drafted, so one token");
     else ls_buf_fmt(out, ", +%d of %d drafted", accepted, step->rows - 1);
-    const ls_node *last = &step->nodes[step->path[accepted]];
+    const ls_node *last = &step->tree.nodes[step->path[accepted]];
     if (accepted > 0) {
         const ls_branch *b = ls_branch_of(step, last);
         if (!b) ls_buf_fmt(out, " (%s)", ls_from_name(last->from));
         else if (b->match_n && b->match_pos >= 0) ls_buf_fmt(out, " (%d-gram at %d)", b->match_n, b->match_pos);
-        else if (b->rank < 0) ls_buf_fmt(out, " (%s)", ls_from_name(step->nodes[b->first_node].from));
+        else if (b->rank < 0) ls_buf_fmt(out, " (%s)", ls_from_name(step->tree.nodes[b->first_node].from));
         else ls_buf_fmt(out, " (rank %d of the last logits)", b->rank);
     }
     const int loose = ls_step_loose(step, NULL);
@@ -102,7 +102,7 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     }
     if (step->rows == 1) return;
     bool tried = false;
-    for (int i = 1; i < step->n_nodes && !tried; i++) tried = step->nodes[i].parent == step->path[step->n_path - 1];
+    for (int i = 1; i < step->tree.n && !tried; i++) tried = step->tree.nodes[i].parent == step->path[step->n_path - 1];
     ls_buf_str(out, tried ? "; then the target wants " : "; next ");
     quote(c, s, last->target, out);
     chance(last->target_p, out);

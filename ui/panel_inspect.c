@@ -33,7 +33,7 @@ static void verdict(out *o) {
                                         : ": the target's choice; the root is always emitted");
         return;
     }
-    const ls_node *parent = &o->step->nodes[n->parent];
+    const ls_node *parent = &o->step->tree.nodes[n->parent];
     if (n->state == LS_NODE_NOT_REACHED) {
         ui_print(&p, " not reached: an ancestor was rejected");
         return;
@@ -66,8 +66,8 @@ static void estimates(out *o) {
 }
 
 static bool is_drafted(const ls_step *step, int parent, int32_t token) {
-    for (int i = parent + 1; i < step->n_nodes; i++)
-        if (step->nodes[i].parent == parent && step->nodes[i].token == token) return true;
+    for (int i = parent + 1; i < step->tree.n; i++)
+        if (step->tree.nodes[i].parent == parent && step->tree.nodes[i].token == token) return true;
     return false;
 }
 
@@ -75,9 +75,9 @@ static bool is_drafted(const ls_step *step, int parent, int32_t token) {
 static void alternatives(out *o, int rows) {
     const ui_state *s = o->v->state;
     const int parent = o->node->parent;
-    const ls_top_entry *top = parent < 0 ? o->step->top : o->step->nodes[parent].top;
-    const double lse = (double)(parent < 0 ? o->step->top_lse : o->step->nodes[parent].lse);
-    const int32_t choice = parent < 0 ? o->step->nodes[0].token : o->step->nodes[parent].target;
+    const ls_top_entry *top = parent < 0 ? o->step->top : o->step->tree.nodes[parent].top;
+    const double lse = (double)(parent < 0 ? o->step->top_lse : o->step->tree.nodes[parent].lse);
+    const int32_t choice = parent < 0 ? o->step->tree.nodes[0].token : o->step->tree.nodes[parent].target;
     const int most = parent < 0 ? o->step->n_top : LS_ROW_TOP;
     ui_pen head = next_line(o, UI_LABEL);
     if (!most || top[0].id < 0 || isnan(lse)) {
@@ -116,7 +116,6 @@ static void origin(out *o) {
     const ls_node *n = o->node;
     if (o->row == 0) return;
     ui_pen p = next_line(o, UI_TEXT);
-    const ls_branch *b = ls_branch_of(o->step, n);
     if (n->match_pos >= 0) {
         ui_print(&p, "copied from position %d", n->match_pos);
         if (n->match_n) ui_print(&p, ", after a %d-gram that matched", n->match_n);
@@ -131,15 +130,12 @@ static void origin(out *o) {
         context_text(&p, s, n->match_pos + 1, n->match_pos + AROUND);
         return;
     }
-    switch ((ls_from)n->from) {
-    case LS_FROM_LAST_LOGIT: ui_print(&p, "guessed: rank %d of the last logits", b ? b->rank : 0); break;
-    case LS_FROM_REMEMBERED: ui_print(&p, "remembered: said here the last time"); break;
-    case LS_FROM_HISTORY: ui_print(&p, "what followed these tokens in this or an earlier conversation"); break;
-    case LS_FROM_CORPUS: ui_print(&p, "what followed these tokens in your corpus"); break;
-    case LS_FROM_WINDOW: ui_print(&p, "a row of the lookahead window"); break;
-    default: ui_print(&p, "%s", ls_from_name((ls_from)n->from)); break;
+    if (n->from == LS_FROM_LAST_LOGIT) {
+        ui_print(&p, "guessed: rank %d of the last logits", n->rank);
+        return;
     }
-    if (b && b->rank >= 0 && n->from != LS_FROM_LAST_LOGIT) ui_print(&p, "; in the branch of rank %d", b->rank);
+    ui_print(&p, "%s", ls_sources[n->from].sentence);
+    if (n->rank >= 0) ui_print(&p, "; in the branch of rank %d", n->rank);
 }
 
 static void attention(out *o) {
@@ -153,10 +149,10 @@ static void attention(out *o) {
         return;
     }
     bool seen[LS_MAX_ROWS] = {0};
-    for (int i = o->row; i >= 0; i = o->step->nodes[i].parent) seen[i] = true;
-    for (int i = 0; i < o->step->n_nodes;) {
+    for (int i = o->row; i >= 0; i = o->step->tree.nodes[i].parent) seen[i] = true;
+    for (int i = 0; i < o->step->tree.n;) {
         p = next_line(o, UI_DIM);
-        for (int k = 0; k < o->v->area.cols && i < o->step->n_nodes; k++, i++) {
+        for (int k = 0; k < o->v->area.cols && i < o->step->tree.n; k++, i++) {
             p.role = i == o->row ? UI_CURSOR : seen[i] ? UI_GOOD : UI_DIM;
             p.tag = i + 1;
             ui_print(&p, "%s", seen[i] ? (p.canvas->ascii ? "#" : "■") : p.canvas->ascii ? "." : "·");
@@ -172,17 +168,16 @@ void ui_panel_inspect(ui_panel_view *v) {
         return;
     }
     const int row = ui_inspected(v->state);
-    out o = {v, step, &step->nodes[row], row, 0};
+    out o = {v, step, &step->tree.nodes[row], row, 0};
     verdict(&o);
     estimates(&o);
     const int below = (row > 0) + (o.node->match_pos >= 0) + (v->area.rows > 8) +
-                      (v->state->mask ? 1 + step->n_nodes / v->area.cols : 0);
+                      (v->state->mask ? 1 + step->tree.n / v->area.cols : 0);
     alternatives(&o, v->area.rows - o.line - below);
     origin(&o);
     attention(&o);
-    const ls_branch *b = ls_branch_of(step, o.node);
     if (!row) snprintf(v->right, UI_RIGHT_BYTES, "root");
-    else if (b && b->rank >= 0)
-        snprintf(v->right, UI_RIGHT_BYTES, "row %d, depth %d, branch #%d", row, o.node->depth, b->rank);
+    else if (o.node->rank >= 0)
+        snprintf(v->right, UI_RIGHT_BYTES, "row %d, depth %d, branch #%d", row, o.node->depth, o.node->rank);
     else snprintf(v->right, UI_RIGHT_BYTES, "row %d, depth %d", row, o.node->depth);
 }

@@ -53,7 +53,7 @@ void ui_panel_logits(ui_panel_view *v) {
     for (int i = 0; i < rows && top + i < n; i++) {
         int rank = order[top + i];
         const ls_top_entry *e = &step->top[rank];
-        bool is_root = e->id == step->nodes[0].token;
+        bool is_root = e->id == step->tree.nodes[0].token;
         double prob = ui_prob(e->logit, step->top_lse);
         ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_DIM);
         int col = p.col, end = p.end;

@@ -32,7 +32,7 @@ typedef struct {
 
 static source source_of(const ui_state *s) {
     const ls_step *step = s->shown.inspect ? ui_viewed(s) : NULL;
-    const ls_node *n = step ? &step->nodes[ui_inspected(s)] : NULL;
+    const ls_node *n = step ? &step->tree.nodes[ui_inspected(s)] : NULL;
     if (!n || n->match_pos < 0) return (source){0, 0};
     return (source){n->match_pos - n->match_n, n->match_pos + 1};
 }
@@ -40,7 +40,7 @@ static source source_of(const ui_state *s) {
 static void add_step(flow *f, const ui_state *s, size_t index, source src, bool viewed, bool brackets, bool ascii) {
     const ls_step *step = ui_step(s, index);
     for (int i = 0; i < step->n_emitted; i++) {
-        const ls_node *node = &step->nodes[step->path[i]];
+        const ls_node *node = &step->tree.nodes[step->path[i]];
         const ls_token *t = ls_token_of(&s->tokens, node->token);
         ui_role role = ui_from_role(node->from, step->corrected && i == 0);
         const int32_t position = step->context_len + i;
@@ -79,7 +79,7 @@ static size_t bytes_of(const ui_state *s, size_t i, bool *ends_line) {
     const ls_step *step = ui_step(s, i);
     size_t n = 0;
     for (int k = 0; k < step->n_emitted; k++) {
-        const ls_token *t = ls_token_of(&s->tokens, step->nodes[step->path[k]].token);
+        const ls_token *t = ls_token_of(&s->tokens, step->tree.nodes[step->path[k]].token);
         n += (size_t)t->n;
         if (t->n) *ends_line = t->bytes[t->n - 1] == '\n';
     }
@@ -149,19 +149,11 @@ void ui_panel_output(ui_panel_view *v) {
                 "Each step drafts a tree of likely next tokens from text that is already here, and one pass of "
                 "the model checks all of it. Colours say where a token came from: ",
                 UI_DIM);
-        static const struct {
-            const char *name;
-            ui_role role;
-        } sources[] = {{"the model's own choice", UI_ROOT},
-                       {"retrieved", UI_RETRIEVED},
-                       {"guessed from the last logits", UI_GUESS},
-                       {"what followed a guess", UI_TAIL},
-                       {"remembered", UI_REMEMBERED},
-                       {"chosen where a draft was wrong", UI_CORRECTED}};
-        for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
-            if (i) add_str(&f, ", ", UI_DIM);
-            add_str(&f, sources[i].name, sources[i].role);
+        for (int kind = 0; kind < LS_KIND_COUNT; kind++) {
+            add_str(&f, ls_source_kinds[kind].legend, ui_kind_role((ls_from_kind)kind));
+            add_str(&f, ", ", UI_DIM);
         }
+        add_str(&f, "chosen where a draft was wrong", UI_CORRECTED);
         add_str(&f, ".", UI_DIM);
     }
     size_t n;

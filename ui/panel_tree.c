@@ -25,8 +25,8 @@ typedef struct {
 
 static int children(const ls_step *s, int parent, int16_t *out) {
     int n = 0;
-    for (int i = parent + 1; i < s->n_nodes; i++)
-        if (s->nodes[i].parent == parent) out[n++] = (int16_t)i;
+    for (int i = parent + 1; i < s->tree.n; i++)
+        if (s->tree.nodes[i].parent == parent) out[n++] = (int16_t)i;
     return n;
 }
 
@@ -72,7 +72,7 @@ static const char *sign(const ls_step *step, const ls_node *n, bool ascii) {
     if (!step->forward) return ascii ? "*" : "●";
     switch (n->state) {
     case LS_NODE_ACCEPTED:
-        if (n->parent >= 0 && step->nodes[n->parent].target != n->token) return ascii ? "~" : "≈"; // let stand
+        if (n->parent >= 0 && step->tree.nodes[n->parent].target != n->token) return ascii ? "~" : "≈"; // let stand
         return ascii ? "*" : "●";
     case LS_NODE_REJECTED: return ascii ? "!" : "✗";
     default: return ascii ? "." : "○";
@@ -85,7 +85,7 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
     ui_print(p, "%s", r->prefix);
     const ls_node *broke = NULL; // the rejected node of this chain
     for (int i = 0; i < r->n; i++) {
-        const ls_node *n = &step->nodes[t->order[r->at + i]];
+        const ls_node *n = &step->tree.nodes[t->order[r->at + i]];
         p->role = n->state == LS_NODE_ACCEPTED ? UI_GOOD : n->state == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
         if (n->state == LS_NODE_REJECTED) broke = n;
         p->tag = t->order[r->at + i] + 1;
@@ -96,7 +96,7 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
     }
     p->tag = 0;
     const int head = t->order[r->at];
-    const ls_node *first = &step->nodes[head];
+    const ls_node *first = &step->tree.nodes[head];
     const ls_branch *b = ls_branch_of(step, first);
     p->role = UI_DIM;
     if (head == 0) {
@@ -110,7 +110,7 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
     if (broke) {
         ui_print(p, "  p");
         ui_draw_prob(p, (double)broke->p);
-        const ls_node *parent = &step->nodes[broke->parent];
+        const ls_node *parent = &step->tree.nodes[broke->parent];
         ui_print(p, ", wants ");
         p->role = UI_CORRECTED;
         if (ui_draw_token(p, s, parent->target)) {
@@ -152,9 +152,9 @@ void ui_panel_tree(ui_panel_view *v) {
     else
         snprintf(v->right, UI_RIGHT_BYTES, "%d node%s, root + %d accepted%s", step->rows, step->rows == 1 ? "" : "s",
                  ls_step_accepted(step),
-                 step->n_nodes < step->rows       ? " (the others were not recorded)"
+                 step->tree.n < step->rows        ? " (the others were not recorded)"
                  : step->n_path > step->n_emitted ? ", more behind the end"
                                                   : "");
-    ui_rows_title(s, UI_TREE, t.n_order, step->n_nodes, v->right, UI_RIGHT_BYTES);
+    ui_rows_title(s, UI_TREE, t.n_order, step->tree.n, v->right, UI_RIGHT_BYTES);
     free(t.rows);
 }

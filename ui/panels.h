@@ -26,7 +26,7 @@ void ui_panel_help(ui_panel_view *v);
 
 enum { UI_RIGHT_BYTES = 128 };
 
-// The rows of a tree as the Tree panel lists them, from top to bottom: order[0 .. step->n_nodes).
+// The rows of a tree as the Tree panel lists them, from top to bottom: order[0 .. step->tree.n).
 void ui_tree_order(const ls_step *step, int16_t *order);
 // Cuts a scroll position so that the last of n lines stays in sight; returns the first line to draw.
 int ui_scroll_top(int *scroll, int n_lines, int rows);

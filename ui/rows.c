@@ -30,12 +30,12 @@ static bool holds(const ui_state *s, const ls_step *step, ui_panel p, int row, c
     ls_buf b = {0};
     if (p == UI_LOGITS) add_token(s, step->top[row].id, &b);
     else if (p == UI_DRAFTS) {
-        const ls_branch *br = &step->branches[row];
-        for (int i = br->first_node; i < br->first_node + br->n_nodes; i++) add_token(s, step->nodes[i].token, &b);
+        const ls_branch *br = &step->tree.branches[row];
+        for (int i = br->first_node; i < br->first_node + br->n_nodes; i++) add_token(s, step->tree.nodes[i].token, &b);
     } else {
         int path[LS_MAX_ROWS], n = 0;
-        for (int i = row; i >= 0 && n < LS_MAX_ROWS; i = step->nodes[i].parent) path[n++] = i;
-        while (n > 0) add_token(s, step->nodes[path[--n]].token, &b);
+        for (int i = row; i >= 0 && n < LS_MAX_ROWS; i = step->tree.nodes[i].parent) path[n++] = i;
+        while (n > 0) add_token(s, step->tree.nodes[path[--n]].token, &b);
     }
     const bool found = b.n && strcasestr(b.p, text);
     ls_buf_free(&b);
@@ -43,8 +43,8 @@ static bool holds(const ui_state *s, const ls_step *step, ui_panel p, int row, c
 }
 
 static const ls_branch *branch_of_row(const ls_step *step, ui_panel p, int row) {
-    if (p == UI_DRAFTS) return &step->branches[row];
-    const bool is_root = step->top[row].id == step->nodes[0].token;
+    if (p == UI_DRAFTS) return &step->tree.branches[row];
+    const bool is_root = step->top[row].id == step->tree.nodes[0].token;
     return ui_branch_of_rank(step, is_root ? -1 : row);
 }
 
@@ -61,7 +61,7 @@ static int order_of(const ui_state *s, ui_panel p) { // index into orders; -1: t
 }
 
 int ui_rows_of(const ui_state *s, const ls_step *step, ui_panel p, int16_t *rows) {
-    const int all = p == UI_LOGITS ? step->n_top : step->n_branches, column = s->order[p];
+    const int all = p == UI_LOGITS ? step->n_top : step->tree.n_branches, column = s->order[p];
     int values[LS_MAX_ROWS], n = 0;
     for (int row = 0; row < all && n < LS_MAX_ROWS; row++) {
         if (s->filter[p] && !holds(s, step, p, row, s->filter[p])) continue;
@@ -83,12 +83,12 @@ void ui_rows_tree(const ui_state *s, const ls_step *step, bool *shown) {
     const char *filter = s->filter[UI_TREE];
     int16_t top[LS_MAX_ROWS]; // the child of the root that a node hangs from
     bool kept[LS_MAX_ROWS] = {false};
-    for (int i = 0; i < step->n_nodes; i++) {
-        const int parent = step->nodes[i].parent;
+    for (int i = 0; i < step->tree.n; i++) {
+        const int parent = step->tree.nodes[i].parent;
         top[i] = (int16_t)(parent <= 0 ? i : top[parent]);
         kept[top[i]] |= !filter || i == 0 || holds(s, step, UI_TREE, i, filter);
     }
-    for (int i = 0; i < step->n_nodes; i++) shown[i] = kept[top[i]];
+    for (int i = 0; i < step->tree.n; i++) shown[i] = kept[top[i]];
 }
 
 int ui_rows_find(const ui_state *s, ui_panel p, const char *text, int by) {
@@ -99,9 +99,9 @@ int ui_rows_find(const ui_state *s, ui_panel p, const char *text, int by) {
     if (p == UI_TREE) {
         bool shown[LS_MAX_ROWS];
         ui_rows_tree(s, step, shown);
-        for (int i = 0; i < step->n_nodes; i++) // where the text is completed, not everywhere behind it
+        for (int i = 0; i < step->tree.n; i++) // where the text is completed, not everywhere behind it
             if (shown[i] && holds(s, step, p, i, text) &&
-                (step->nodes[i].parent < 0 || !holds(s, step, p, step->nodes[i].parent, text)))
+                (step->tree.nodes[i].parent < 0 || !holds(s, step, p, step->tree.nodes[i].parent, text)))
                 rows[n++] = (int16_t)i;
         for (int i = 0; i < n; i++)
             if (rows[i] == s->found[p]) from = i;

@@ -8,7 +8,7 @@ bool ui_rows_in(ui_panel p); // Logits, Drafts, Tree
 // The rows of Logits (ranks) or Drafts (branches) of a step, from top to bottom; returns how many. rows: at least
 // LS_MAX_ROWS.
 int ui_rows_of(const ui_state *s, const ls_step *step, ui_panel p, int16_t *rows);
-// Which nodes Tree shows: a filter leaves the branches that hold the text, and the root. shown: step->n_nodes.
+// Which nodes Tree shows: a filter leaves the branches that hold the text, and the root. shown: step->tree.n.
 void ui_rows_tree(const ui_state *s, const ls_step *step, bool *shown);
 // The next row of the viewed step (by: 1) or the one before (-1) that holds the text, from the last one found on and
 // around the end: a rank, a branch, a node. -1: none.

@@ -108,7 +108,7 @@ static void add_step(ui_state *s, ls_event *e) {
     s->turns[s->n_turns - 1].n_steps++;
     while (s->context.n < (size_t)step->context_len) ls_ids_push(&s->context, -1); // steps that were left out
     int keep = step->n_emitted - (step->finish == LS_FINISH_EOS);
-    for (int i = 0; i < keep; i++) ls_ids_push(&s->context, step->nodes[step->path[i]].token);
+    for (int i = 0; i < keep; i++) ls_ids_push(&s->context, step->tree.nodes[step->path[i]].token);
     if (!s->live) return;
     s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = s->scroll[UI_LOGITS] = 0;
     s->node = -1;
@@ -132,7 +132,7 @@ static void on_rival(ui_state *s, const ls_event *e) {
             r->cap_steps = 2 * r->cap_steps + 256;
             r->us = ls_realloc(r->us, r->cap_steps * sizeof *r->us);
         }
-        for (int i = 0; i < step->n_emitted; i++) ls_ids_push(&r->text, step->nodes[step->path[i]].token);
+        for (int i = 0; i < step->n_emitted; i++) ls_ids_push(&r->text, step->tree.nodes[step->path[i]].token);
         r->us[r->n_steps] = (r->n_steps ? r->us[r->n_steps - 1] : 0) + step->t_total_us;
         ls_ids_push(&r->tokens, (int32_t)r->text.n);
         r->n_steps++;
@@ -206,11 +206,13 @@ const ls_step *ui_viewed(const ui_state *s) {
 // Where nothing was chosen: the draft that was refused where the path ended, the likeliest; else the path's last.
 int ui_inspected(const ui_state *s) {
     const ls_step *step = ui_viewed(s);
-    if (s->node >= 0 && s->node < step->n_nodes) return s->node;
+    if (s->node >= 0 && s->node < step->tree.n) return s->node;
     const int last = step->path[step->n_path - 1];
     int best = -1;
-    for (int i = 1; i < step->n_nodes; i++)
-        if (step->nodes[i].parent == last && (best < 0 || step->nodes[i].est_p > step->nodes[best].est_p)) best = i;
+    for (int i = 1; i < step->tree.n; i++)
+        if (step->tree.nodes[i].parent == last &&
+            (best < 0 || step->tree.nodes[i].est_p > step->tree.nodes[best].est_p))
+            best = i;
     return best >= 0 ? best : last;
 }
 

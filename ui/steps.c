@@ -21,18 +21,19 @@ enum { PARTS = 4 };
 static void parts_of(const ls_step *s, part out[PARTS]) {
     out[0] = (part){offsetof(ls_step, top), sizeof s->top, (size_t)s->n_top * sizeof *s->top};
     out[1] = (part){offsetof(ls_step, path), sizeof s->path, (size_t)s->n_path * sizeof *s->path};
-    out[2] = (part){offsetof(ls_step, branches), sizeof s->branches, (size_t)s->n_branches * sizeof *s->branches};
-    out[3] = (part){offsetof(ls_step, nodes), sizeof s->nodes, (size_t)s->n_nodes * sizeof *s->nodes};
+    out[2] = (part){offsetof(ls_step, tree.branches), sizeof s->tree.branches,
+                    (size_t)s->tree.n_branches * sizeof *s->tree.branches};
+    out[3] = (part){offsetof(ls_step, tree.nodes), sizeof s->tree.nodes, (size_t)s->tree.n * sizeof *s->tree.nodes};
 }
 
 // The counts come first: all that is needed to find the rest.
 typedef struct {
-    int16_t n_top, n_path, n_branches, n_nodes;
+    int32_t n_top, n_path, n_branches, n_nodes;
 } counts;
 
 static unsigned char *pack(const ls_step *s) {
     part p[PARTS];
-    const counts c = {s->n_top, s->n_path, s->n_branches, s->n_nodes};
+    const counts c = {s->n_top, s->n_path, s->tree.n_branches, s->tree.n};
     parts_of(s, p);
     size_t n = sizeof c, at = 0;
     for (int i = 0; i < PARTS; i++) n += p[i].used + (p[i].at - at), at = p[i].at + p[i].size;
@@ -55,7 +56,8 @@ static void unpack(const unsigned char *from, ls_step *s) {
     counts c;
     memcpy(&c, from, sizeof c);
     from += sizeof c;
-    s->n_top = c.n_top, s->n_path = c.n_path, s->n_branches = c.n_branches, s->n_nodes = c.n_nodes;
+    s->n_top = (int16_t)c.n_top, s->n_path = (int16_t)c.n_path, s->tree.n_branches = c.n_branches,
+    s->tree.n = c.n_nodes;
     parts_of(s, p);
     size_t at = 0;
     for (int i = 0; i < PARTS; i++) {

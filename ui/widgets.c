@@ -72,20 +72,14 @@ bool ui_draw_token(ui_pen *p, const ui_state *s, int32_t id) {
 }
 
 const char *ui_branch_letter(const ls_step *step, const ls_branch *b) {
-    switch ((ls_from)step->nodes[b->first_node].from) {
-    case LS_FROM_REMEMBERED: return "M";
-    case LS_FROM_HISTORY: return "H";
-    case LS_FROM_CORPUS: return "C";
-    case LS_FROM_WINDOW: return "W";
-    default: return "R";
-    }
+    return ls_sources[step->tree.nodes[b->first_node].from].letter;
 }
 
 const ls_branch *ui_branch_of_rank(const ls_step *step, int rank) {
     const ls_branch *best = NULL;
-    for (int b = 0; b < step->n_branches; b++)
-        if (step->branches[b].rank == rank && (!best || step->branches[b].accepted > best->accepted))
-            best = &step->branches[b];
+    for (int b = 0; b < step->tree.n_branches; b++)
+        if (step->tree.branches[b].rank == rank && (!best || step->tree.branches[b].accepted > best->accepted))
+            best = &step->tree.branches[b];
     return best;
 }
 
@@ -106,17 +100,13 @@ void ui_draw_prob(ui_pen *p, double prob) {
     else ui_print(p, " .%03d", (int)lround(prob * 1000));
 }
 
+ui_role ui_kind_role(ls_from_kind kind) {
+    _Static_assert(UI_REMEMBERED - UI_ROOT == LS_KIND_REMEMBERED, "a role for every kind of source, in their order");
+    return UI_ROOT + kind;
+}
+
 ui_role ui_from_role(ls_from from, bool corrected) {
-    switch (from) {
-    case LS_FROM_RETRIEVED:
-    case LS_FROM_HISTORY:
-    case LS_FROM_CORPUS: return UI_RETRIEVED;
-    case LS_FROM_LAST_LOGIT:
-    case LS_FROM_WINDOW: return UI_GUESS;
-    case LS_FROM_GUESS_TAIL: return UI_TAIL;
-    case LS_FROM_REMEMBERED: return UI_REMEMBERED;
-    default: return corrected ? UI_CORRECTED : UI_ROOT;
-    }
+    return from == LS_FROM_ROOT && corrected ? UI_CORRECTED : ui_kind_role(ls_sources[from].kind);
 }
 
 ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, size_t *n_lines) {

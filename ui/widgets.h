@@ -31,4 +31,5 @@ void ui_draw_match(ui_pen *p, int match_n, int32_t match_pos);
 double ui_prob(float logit, float lse);
 // Draws a probability in five cells: " .831", " 1.00", "<.001".
 void ui_draw_prob(ui_pen *p, double prob);
+ui_role ui_kind_role(ls_from_kind kind);
 ui_role ui_from_role(ls_from from, bool corrected);

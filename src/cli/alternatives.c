@@ -32,7 +32,7 @@ void ls_alternatives_head(ls_buf *out) {
 
 void ls_alternatives(const ls_step *s, const ls_vocab *v, int n, ls_buf *out) {
     for (int i = 0; i < s->n_emitted; i++) {
-        const ls_node *node = &s->nodes[s->path[i]], *before = i ? &s->nodes[s->path[i - 1]] : NULL;
+        const ls_node *node = &s->tree.nodes[s->path[i]], *before = i ? &s->tree.nodes[s->path[i - 1]] : NULL;
         const ls_top_entry *top = before ? before->top : s->top;
         const int n_top = before ? LS_ROW_TOP : s->n_top;
         const double lse = (double)(before ? before->lse : s->top_lse);

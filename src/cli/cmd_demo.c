@@ -59,7 +59,7 @@ static void answer(ui_state *s, ls_buf *out) {
     ls_buf text = {0};
     for (size_t i = 0; i < s->n_steps; i++)
         for (int k = 0; k < ui_step(s, i)->n_emitted; k++) {
-            const ls_token *t = ls_token_of(&s->tokens, ui_step(s, i)->nodes[ui_step(s, i)->path[k]].token);
+            const ls_token *t = ls_token_of(&s->tokens, ui_step(s, i)->tree.nodes[ui_step(s, i)->path[k]].token);
             if (!t->special) ls_buf_add(&text, t->bytes, (size_t)t->n);
         }
     const ls_stats *st = ui_stats(s);

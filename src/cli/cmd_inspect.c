@@ -40,7 +40,7 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
     if (step->t_device_us > 0) ls_buf_fmt(out, ", of it %.3f on the GPU", step->t_device_us / 1e3);
     ls_buf_str(out, ")\n");
     draw(s, "Last logits", ui_panel_logits, LOGIT_ROWS, ascii, out);
-    draw(s, "Drafts", ui_panel_drafts, step->n_branches + 2, ascii, out);
+    draw(s, "Drafts", ui_panel_drafts, step->tree.n_branches + 2, ascii, out);
     draw(s, "Tree", ui_panel_tree, MOST_ROWS, ascii, out);
 }
 

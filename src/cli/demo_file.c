@@ -47,14 +47,16 @@ static ls_code read_when(const ls_demo *d, const ls_yaml *y, ui_note *out, ls_er
     const size_t n = (size_t)(rest - y->text);
     rest += strspn(rest, " ");
     if (n == 6 && !strncmp(y->text, "source", n)) {
-        for (int f = 1; f < LS_FROM_COUNT; f++)
-            if (!strcmp(ls_from_name((ls_from)f), rest)) {
-                out->when = UI_WHEN_SOURCE;
-                out->source = (ls_from)f;
-                return LS_OK;
-            }
-        return wrong(d, y, err,
-                     "source is followed by retrieved, last-logit, guess-tail, remembered, history, corpus or window");
+        char sources[200] = "source is followed by one of:";
+        for (int f = LS_FROM_ROOT + 1; f < LS_FROM_COUNT; f++) {
+            const size_t at = strlen(sources);
+            snprintf(sources + at, sizeof sources - at, " %s", ls_from_name((ls_from)f));
+            if (strcmp(ls_from_name((ls_from)f), rest)) continue;
+            out->when = UI_WHEN_SOURCE;
+            out->source = (ls_from)f;
+            return LS_OK;
+        }
+        return wrong(d, y, err, sources);
     }
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strlen(words[i].word) != n || strncmp(words[i].word, y->text, n)) continue;

@@ -44,9 +44,9 @@ static void token(const ls_tokens *t, int32_t id, ls_buf *out) {
 // What the target chose where the path ended, and what was drafted there instead.
 static void where_it_ended(const ls_tokens *t, const ls_step *s, ls_buf *out) {
     const int at = s->path[s->n_path - 1];
-    const ls_node *last = &s->nodes[at], *tried = NULL;
-    for (int i = 1; i < s->n_nodes; i++) {
-        const ls_node *n = &s->nodes[i];
+    const ls_node *last = &s->tree.nodes[at], *tried = NULL;
+    for (int i = 1; i < s->tree.n; i++) {
+        const ls_node *n = &s->tree.nodes[i];
         if (n->parent == at && (!tried || n->est_p > tried->est_p)) tried = n;
     }
     if (last->target < 0) return;

@@ -106,18 +106,7 @@ static void configuration(const ls_report *r, ls_buf *out) {
 // ---- text
 
 static const char *class_of(const ls_report_token *t) {
-    switch ((ls_from)t->from) {
-    case LS_FROM_RETRIEVED:
-    case LS_FROM_HISTORY:
-    case LS_FROM_CORPUS: return "r";
-    case LS_FROM_LAST_LOGIT:
-    case LS_FROM_WINDOW: return "g";
-    case LS_FROM_GUESS_TAIL: return "t";
-    case LS_FROM_REMEMBERED: return "m";
-    case LS_FROM_ROOT:
-    case LS_FROM_COUNT: break;
-    }
-    return t->corrected ? "c" : NULL;
+    return t->from != LS_FROM_ROOT ? ls_source_kinds[ls_sources[t->from].kind].html_class : t->corrected ? "c" : NULL;
 }
 
 static void hover(const ls_report_turn *turn, size_t at, ls_buf *out) {
@@ -184,11 +173,13 @@ static void turn_facts(const ls_report_turn *t, ls_buf *out) {
 }
 
 static void texts(const ls_report *r, ls_buf *out) {
-    ls_buf_str(out, "<h2>Text</h2>\n<p class=\"note\">Point at a token to see where it came from: "
-                    "the model's own choice; <span class=\"c\">chosen where a draft was rejected</span>; "
-                    "<span class=\"r\">retrieved</span>; <span class=\"g\">guessed from the last logits</span>; "
-                    "<span class=\"t\">what followed a guess</span>; <span class=\"m\">remembered</span>; "
-                    "<span class=\"l\">let stand by a lossy rule</span>.</p>\n");
+    ls_buf_fmt(out,
+               "<h2>Text</h2>\n<p class=\"note\">Point at a token to see where it came from: %s; "
+               "<span class=\"c\">chosen where a draft was rejected</span>; ",
+               ls_source_kinds[LS_KIND_ROOT].legend);
+    for (const ls_kind_facts *k = ls_source_kinds + 1; k < ls_source_kinds + LS_KIND_COUNT; k++)
+        ls_buf_fmt(out, "<span class=\"%s\">%s</span>; ", k->html_class, k->legend);
+    ls_buf_str(out, "<span class=\"l\">let stand by a lossy rule</span>.</p>\n");
     for (size_t i = 0; i < r->n_prompts; i++) {
         const ls_report_prompt *p = &r->prompts[i];
         ls_buf_fmt(out, "<details class=\"turn\"%s><summary>", r->n_prompts == 1 ? " open" : "");

@@ -105,8 +105,7 @@ static void begin_turn(ls_report *r, const char *file, const ls_trace_header *h)
 static void add_text(ls_report_turn *t, const ls_step *s) {
     int loose[LS_MAX_ROWS], n_loose = ls_step_loose(s, loose), at_loose = 0;
     for (int i = 0; i < s->n_emitted; i++) {
-        const ls_node *n = &s->nodes[s->path[i]];
-        const ls_branch *b = ls_branch_of(s, n);
+        const ls_node *n = &s->tree.nodes[s->path[i]];
         if (t->n_text == t->cap_text) {
             t->cap_text = 2 * t->cap_text + 256;
             t->text = ls_realloc(t->text, t->cap_text * sizeof *t->text);
@@ -116,7 +115,7 @@ static void add_text(ls_report_turn *t, const ls_step *s) {
         t->text[t->n_text++] = (ls_report_token){.id = n->token,
                                                  .step = (uint32_t)t->n_steps,
                                                  .depth = n->depth,
-                                                 .rank = b ? b->rank : -1,
+                                                 .rank = n->rank,
                                                  .match_n = n->match_n,
                                                  .from = n->from,
                                                  .corrected = s->corrected && i == 0,
@@ -142,8 +141,8 @@ static void keep(ls_report_tree *list, int *n, int most, double value, double si
 
 static void add_estimates(ls_report_group *g, const ls_step *s) {
     if (!ls_step_described(s)) return;
-    for (int i = 1; i < s->n_nodes; i++) {
-        const ls_node *n = &s->nodes[i];
+    for (int i = 1; i < s->tree.n; i++) {
+        const ls_node *n = &s->tree.nodes[i];
         if (n->state == LS_NODE_NOT_REACHED || !(n->est_p >= 0 && n->est_p <= 1)) continue;
         int bin = (int)(n->est_p * LS_REPORT_BINS);
         if (bin == LS_REPORT_BINS) bin--;
@@ -164,7 +163,7 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
     t->steps[t->n_steps++] = (ls_report_step){.index = s->index,
                                               .context_len = s->context_len,
                                               .output_pos = s->output_pos,
-                                              .root = s->nodes[0].token,
+                                              .root = s->tree.nodes[0].token,
                                               .budget = s->budget,
                                               .rows = s->rows,
                                               .n_path = (int16_t)(ls_step_accepted(s) + 1),

@@ -26,11 +26,11 @@ static void place(layout *l) {
     while (n) {
         const int at = stack[--n];
         bool leaf = true;
-        for (int i = s->n_nodes - 1; i > at; i--)
-            if (s->nodes[i].parent == at) stack[n++] = i, leaf = false;
-        if (s->nodes[at].depth > l->deepest) l->deepest = s->nodes[at].depth;
+        for (int i = s->tree.n - 1; i > at; i--)
+            if (s->tree.nodes[i].parent == at) stack[n++] = i, leaf = false;
+        if (s->tree.nodes[at].depth > l->deepest) l->deepest = s->tree.nodes[at].depth;
         if (!leaf) continue;
-        for (int i = at; i >= 0 && !placed[i]; i = s->nodes[i].parent) placed[i] = true, l->y[i] = l->leaves;
+        for (int i = at; i >= 0 && !placed[i]; i = s->tree.nodes[i].parent) placed[i] = true, l->y[i] = l->leaves;
         l->leaves++;
     }
 }
@@ -47,11 +47,10 @@ static void label_of(const layout *l, int32_t id, ls_buf *out) {
 }
 
 static void describe(const layout *l, const ls_node *n, ls_buf *out) {
-    const ls_branch *b = ls_branch_of(l->step, n);
     ls_buf t = {0};
     ls_label_token(&t, l->tokens, n->token);
     ls_buf_fmt(&t, " (id %d): %s, %s", n->token, ls_node_state_name(n->state), ls_from_name(n->from));
-    if (b && b->rank >= 0) ls_buf_fmt(&t, ", rank %d of the last logits", b->rank);
+    if (n->depth && n->rank >= 0) ls_buf_fmt(&t, ", rank %d of the last logits", n->rank);
     if (n->match_n) ls_buf_fmt(&t, ", %d-gram", n->match_n);
     if (n->match_pos >= 0) ls_buf_fmt(&t, " at %d", n->match_pos);
     if (!isnan(n->est_p)) ls_buf_fmt(&t, "; estimated %.3f", (double)n->est_p);
@@ -69,11 +68,11 @@ static void draw_node(const layout *l, int i, ls_buf *out) {
     static const char *const fills[] = {"#009e73", "#d55e00", "#999999"};
     static const char *const signs[] = {"●", "✗", "○"};
     const ls_step *s = l->step;
-    const ls_node *n = &s->nodes[i];
+    const ls_node *n = &s->tree.nodes[i];
     const int state = i && !s->forward ? LS_NODE_NOT_REACHED : n->state;
     const double x = MARGIN + COLUMN * n->depth, y = MARGIN + LINE * (l->y[i] + 0.5);
     if (i) {
-        const double px = MARGIN + COLUMN * s->nodes[n->parent].depth + COLUMN - 18,
+        const double px = MARGIN + COLUMN * s->tree.nodes[n->parent].depth + COLUMN - 18,
                      py = MARGIN + LINE * (l->y[n->parent] + 0.5);
         ls_buf_fmt(
             out,
@@ -99,7 +98,7 @@ void ls_tree_draw(const ls_report *r, const ls_report_tree *tree, ls_buf *out) {
     l->step = s;
     l->tokens = r->turns[tree->turn].tokens;
     place(l);
-    const ls_node *last = &s->nodes[s->path[s->n_path - 1]];
+    const ls_node *last = &s->tree.nodes[s->path[s->n_path - 1]];
     const int w = 2 * MARGIN + COLUMN * (l->deepest + 2), h = 2 * MARGIN + LINE * l->leaves;
     ls_buf_fmt(
         out,
@@ -107,11 +106,11 @@ void ls_tree_draw(const ls_report *r, const ls_report_tree *tree, ls_buf *out) {
         "width=\"%d\" "
         "height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"monospace\" font-size=\"11\" fill=\"currentColor\">\n",
         tree->turn, s->index, w, h, w, h);
-    for (int i = 0; i < s->n_nodes; i++) draw_node(l, i, out);
+    for (int i = 0; i < s->tree.n; i++) draw_node(l, i, out);
     if (last->target >= 0 && s->forward) { // what comes next
         const double x = MARGIN + COLUMN * (last->depth + 1), y = MARGIN + LINE * (l->y[s->path[s->n_path - 1]] + 0.5);
         bool free_place = true;
-        for (int i = 0; i < s->n_nodes; i++) free_place &= s->nodes[i].parent != s->path[s->n_path - 1];
+        for (int i = 0; i < s->tree.n; i++) free_place &= s->tree.nodes[i].parent != s->path[s->n_path - 1];
         if (free_place) {
             ls_buf_fmt(out, "<text x=\"%.1f\" y=\"%.1f\" fill-opacity=\".7\">→ ", x, y + 4);
             label_of(l, last->target, out);

@@ -83,8 +83,8 @@ int32_t ls_drafting_rows(const ls_drafting *d) {
 
 // Drops what does not fit: a node's position is the context plus its depth.
 static void trim(ls_tree *t, int32_t room) {
-    bool keep[LS_TREE_MAX], fits = true;
-    for (int32_t i = 0; i < t->n; i++) fits &= keep[i] = t->depth[i] < room;
+    bool keep[LS_MAX_ROWS], fits = true;
+    for (int32_t i = 0; i < t->n; i++) fits &= keep[i] = t->nodes[i].depth < room;
     if (!fits) ls_tree_keep(t, keep);
 }
 
@@ -108,7 +108,7 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
 void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r) {
     if (!d->drafter) return;
     ls_sizing_learn(&d->sizing, r->tree, r->n_path);
-    if (d->scores) ls_scores_learn(d->scores, r->tree, r->path, r->n_path);
+    if (d->scores) ls_scores_learn(d->scores, r->tree);
     if (d->drafter->learn) d->drafter->learn(d->drafter, r);
 }
 

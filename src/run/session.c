@@ -33,12 +33,9 @@ struct ls_session {
     ls_cost_curve costs;
     ls_ar_cost ar;
     double host_us; // smoothed host work of a step
-    ls_tree tree;
     lst_row rows[LST_MAX_ROWS];
-    int32_t row_top_id[LST_MAX_ROWS][LS_SUCCESSORS]; // of the verified rows, for the drafter
-    float row_top_p[LST_MAX_ROWS][LS_SUCCESSORS];
 };
-_Static_assert(LST_ROW_TOP >= LS_SUCCESSORS, "a row's best tokens are what is remembered");
+_Static_assert(LST_ROW_TOP == LS_ROW_TOP && LST_MAX_ROWS == LS_MAX_ROWS, "a node holds what the engine says of a row");
 
 static double us_since(uint64_t start) {
     return (double)(ls_now_ns() - start) / 1e3;
@@ -130,17 +127,20 @@ static bool rows_of_prompt_pay(const ls_session *s, size_t n) {
     return more * (double)n <= d->read_share * answer * s->costs.base_ms[0];
 }
 
-static void rows_best(ls_session *s, int32_t n) { // what drafters and acceptance rules read of the rows
-    for (int32_t i = 0; i < n; i++)
-        for (int j = 0; j < LS_SUCCESSORS; j++) {
-            s->row_top_id[i][j] = s->rows[i].top_id[j];
-            s->row_top_p[i][j] = expf(s->rows[i].top_logit[j] - s->rows[i].lse);
-        }
+// What the forward said of a row.
+static void complete(ls_node *n, const lst_row *r) {
+    n->p = expf(r->parent_logit - r->parent_lse);
+    n->target = r->chosen;
+    n->target_p = expf(r->chosen_logit - r->lse);
+    n->entropy = r->entropy;
+    n->lse = r->lse;
+    for (int j = 0; j < LS_ROW_TOP; j++) n->top[j] = (ls_top_entry){r->top_id[j], r->top_logit[j]};
 }
 
 // Reads context[from..) as chains of rows, each of which tells the drafter what the target said after it.
 static ls_code read_rows(ls_session *s, size_t from, ls_progress progress, void *ud, ls_err *err) {
     int32_t parents[LST_MAX_ROWS], path[LST_MAX_ROWS];
+    ls_node said[LS_MAX_ROWS] = {0};
     const int32_t most = ls_cost_rows[LS_COST_SIZES - 1];
     ls_code code = LS_OK;
     for (int32_t i = 0; i < most; i++) parents[i] = i - 1, path[i] = i;
@@ -152,10 +152,8 @@ static ls_code read_rows(ls_session *s, size_t from, ls_progress progress, void 
         if (!code) code = s->b->forward_tree(s->b, s->context.p + at, parents, n, &s->sampling, s->rows, err);
         if (!code) code = s->b->keep_path(s->b, path, n, err);
         if (code) break;
-        rows_best(s, n);
-        s->drafting.drafter->read(s->drafting.drafter, s->context.p, at, (size_t)n,
-                                  (const int32_t(*)[LS_SUCCESSORS])s->row_top_id,
-                                  (const float(*)[LS_SUCCESSORS])s->row_top_p);
+        for (int32_t i = 0; i < n; i++) complete(&said[i], &s->rows[i]);
+        s->drafting.drafter->read(s->drafting.drafter, s->context.p, at, (size_t)n, said);
         s->last = s->rows[n - 1];
         at += (size_t)n;
     }
@@ -286,69 +284,7 @@ void ls_session_warm(ls_session *s) {
         s->b->forward_tree(s->b, &s->last.chosen, &parent, 1, &s->sampling, &row, NULL);
 }
 
-static void record_last(const ls_session *s, ls_step *out, const int32_t *ids, const float *logits, int32_t n) {
-    out->n_top = (int16_t)(n < LS_MAX_TOP ? n : LS_MAX_TOP);
-    for (int32_t i = 0; i < out->n_top; i++) out->top[i] = (ls_top_entry){ids[i], logits[i]};
-    out->top_lse = s->last.lse;
-    out->top_entropy = s->last.entropy;
-}
-
-static void record_root(const ls_session *s, ls_step *out) {
-    out->n_nodes = out->rows = 1;
-    ls_node *root = &out->nodes[0];
-    *root = (ls_node){.token = s->last.chosen,
-                      .parent = -1,
-                      .branch = -1,
-                      .from = LS_FROM_ROOT,
-                      .match_pos = -1,
-                      .target = -1,
-                      .est_p = NAN,
-                      .target_p = NAN,
-                      .entropy = NAN,
-                      .lse = NAN};
-    root->p = expf(s->last.chosen_logit - s->last.lse);
-    for (int i = 0; i < LS_ROW_TOP; i++) root->top[i].id = -1;
-    out->n_path = 1;
-    out->path[0] = 0;
-}
-
-static void record_tree(const ls_session *s, ls_step *out, const int32_t *path, int32_t n_path) {
-    const ls_tree *t = &s->tree;
-    out->n_nodes = out->rows = (int16_t)t->n;
-    out->n_path = (int16_t)n_path;
-    for (int32_t i = 0; i < n_path; i++) out->path[i] = (int16_t)path[i];
-    for (int32_t i = 0; i < t->n; i++) {
-        const lst_row *r = &s->rows[i];
-        ls_node *node = &out->nodes[i];
-        *node = (ls_node){.token = t->token[i],
-                          .parent = (int16_t)t->parent[i],
-                          .depth = (int16_t)t->depth[i],
-                          .branch = t->branch[i],
-                          .from = t->from[i],
-                          .state = LS_NODE_NOT_REACHED,
-                          .match_n = t->match_n[i],
-                          .match_pos = t->match_pos[i],
-                          .est_p = t->est[i],
-                          .p = expf(r->parent_logit - r->parent_lse),
-                          .target = r->chosen,
-                          .target_p = expf(r->chosen_logit - r->lse),
-                          .entropy = r->entropy,
-                          .lse = r->lse};
-        for (int j = 0; j < LS_ROW_TOP; j++) node->top[j] = (ls_top_entry){r->top_id[j], r->top_logit[j]};
-    }
-    for (int32_t i = 0; i < n_path; i++) out->nodes[path[i]].state = LS_NODE_ACCEPTED;
-    for (int32_t i = 1; i < t->n; i++)
-        if (out->nodes[i].state != LS_NODE_ACCEPTED && out->nodes[t->parent[i]].state == LS_NODE_ACCEPTED)
-            out->nodes[i].state = LS_NODE_REJECTED;
-    out->n_branches = (int16_t)t->n_branches;
-    for (int32_t i = 0; i < t->n_branches; i++) {
-        const ls_tree_branch *b = &t->branches[i];
-        out->branches[i] = (ls_branch){b->rank, b->match_n, b->match_pos, b->found, b->first_row, b->n_rows, 0};
-        for (int32_t r = b->first_row; r < b->first_row + b->n_rows; r++)
-            out->branches[i].accepted =
-                (int16_t)(out->branches[i].accepted + (out->nodes[r].state == LS_NODE_ACCEPTED));
-    }
-}
+// ---- text
 
 // Position where the first stop string begins in the text, or -1. Only what the last token could have
 // completed is searched.
@@ -411,111 +347,171 @@ void ls_session_stop(ls_session *s) {
     s->active = false;
 }
 
-static void finish_step(ls_session *s, ls_step *out, ls_finish finish, uint64_t start) {
-    out->finish = (uint8_t)finish;
-    if (finish) ls_session_stop(s);
-    out->t_total_us = us_since(start);
-    s->step++;
+// ---- the decode step: root, draft, verify, commit (paper, section 3)
+
+// What the phases of one step share.
+typedef struct {
+    ls_session *s;
+    ls_step *out;
+    uint64_t start, phase;               // when the step began, and its phase
+    int32_t context;                     // tokens committed before it
+    int32_t n_top, top_ids[LS_MAX_ROWS]; // of the last logits, for the drafter
+    float top_p[LS_MAX_ROWS];
+    ls_finish finish;
+} work;
+
+static double end_phase(work *w) {
+    const uint64_t start = w->phase;
+    w->phase = ls_now_ns();
+    return (double)(w->phase - start) / 1e3;
 }
 
-// The path whose rows stand. Fills what drafters and acceptance rules read of the rows.
-static int32_t verify(ls_session *s, int32_t *path) {
-    int32_t chosen[LST_MAX_ROWS];
-    float p[LST_MAX_ROWS], entropy[LST_MAX_ROWS];
-    for (int32_t i = 0; i < s->tree.n; i++) {
-        const lst_row *r = &s->rows[i];
-        chosen[i] = r->chosen;
-        p[i] = expf(r->parent_logit - r->parent_lse);
-        entropy[i] = r->entropy;
-    }
-    rows_best(s, s->tree.n);
-    return ls_accept_path(&s->accept, &s->tree,
-                          &(ls_accept_rows){chosen, p, entropy, (const int32_t(*)[LS_SUCCESSORS])s->row_top_id,
-                                            (const float(*)[LS_SUCCESSORS])s->row_top_p},
-                          path);
+// Times plain decoding where the context has moved on; not a part of the step.
+static ls_code measure_plain(ls_session *s, ls_err *err) {
+    const int32_t context = (int32_t)s->context.n;
+    if (!s->drafting.drafter || !ls_ar_due(&s->ar, context)) return LS_OK;
+    const ls_code code = ls_ar_probe(&s->ar, s->b, s->last.chosen, &s->sampling, s->host_us, err);
+    if (!code) ls_cost_observe(&s->costs, 1, context, (s->ar.us - s->host_us) / 1e3);
+    return code;
 }
 
-static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
-    ls_code code;
-    const int32_t context = (int32_t)s->context.n, root = s->last.chosen;
-    const ls_drafter *drafter = s->drafting.drafter; // NULL: plain decoding
-    int32_t top_ids[LST_MAX_ROWS];
-    float top_logits[LST_MAX_ROWS];
-    const bool ends_on_root = ls_vocab_is_end(s->model->vocab, root) || (int64_t)s->output.n + 1 >= s->max_tokens ||
-                              context + 1 >= s->b->n_context;
-    if (!ends_on_root && ls_ar_due(&s->ar, context) && drafter) {
-        if ((code = ls_ar_probe(&s->ar, s->b, root, &s->sampling, s->host_us, err))) return code;
-        ls_cost_observe(&s->costs, 1, context, (s->ar.us - s->host_us) / 1e3);
-    }
-    uint64_t start = ls_now_ns();
+// The root is the target's own next token, chosen from the last logits: it stands before anything is drafted.
+static ls_code take_root(work *w, ls_err *err) {
+    const ls_session *s = w->s;
+    ls_step *out = w->out;
     *out = (ls_step){.turn = s->turn,
                      .index = s->step,
-                     .context_len = context,
+                     .context_len = w->context,
                      .output_pos = (int32_t)s->output.n,
                      .corrected = s->corrected,
                      .exact = s->b->exact && !ls_accept_is_lossy(&s->accept),
-                     .ar_us = s->ar.us};
-    out->budget = (int16_t)ls_drafting_rows(&s->drafting);
-    int32_t n_top = out->budget > LS_MAX_TOP ? out->budget : LS_MAX_TOP;
-    if (n_top > s->b->n_vocab) n_top = s->b->n_vocab;
-    if ((code = s->b->row_top(s->b, -1, n_top, top_ids, top_logits, err))) return code;
-    record_last(s, out, top_ids, top_logits, n_top);
-    record_root(s, out);
-    if (drafter) out->pool_size = drafter->pool_size(drafter);
-    ls_finish finish = LS_GOING;
-    if (ends_on_root) { // nothing follows this token, so no forward is run for it
-        emit(s, &root, 1, &finish);
-        if (!finish) finish = LS_FINISH_CONTEXT;
-        if (finish != LS_FINISH_EOS) s->uncommitted = root;
-        out->n_emitted = 1;
-        finish_step(s, out, finish, start);
-        return LS_OK;
-    }
-    float top_p[LST_MAX_ROWS];
-    for (int32_t i = 0; i < n_top; i++) top_p[i] = expf(top_logits[i] - s->last.lse);
-    const ls_draft_state state = {s->context.p, s->context.n, root, top_ids, top_p, n_top, NULL};
-    out->budget = (int16_t)ls_drafting_propose(&s->drafting, &state, &s->costs, s->b->n_context - context, &s->tree);
-    out->t_draft_us = drafter ? us_since(start) : 0;
+                     .ar_us = s->ar.us,
+                     .budget = (int16_t)ls_drafting_rows(&s->drafting),
+                     .pool_size = s->drafting.drafter ? s->drafting.drafter->pool_size(s->drafting.drafter) : 0,
+                     .rows = 1,
+                     .n_path = 1,
+                     .top_lse = s->last.lse,
+                     .top_entropy = s->last.entropy};
+    ls_tree_start(&out->tree, s->last.chosen);
+    ls_node *root = &out->tree.nodes[0];
+    root->p = expf(s->last.chosen_logit - s->last.lse);
+    root->target = -1;
+    root->target_p = root->entropy = root->lse = NAN;
+    for (int i = 0; i < LS_ROW_TOP; i++) root->top[i].id = -1;
+    w->n_top = out->budget > LS_MAX_TOP ? out->budget : LS_MAX_TOP;
+    if (w->n_top > s->b->n_vocab) w->n_top = s->b->n_vocab;
+    const ls_code code = s->b->row_top(s->b, -1, w->n_top, w->top_ids, w->top_p, err);
+    if (code) return code;
+    out->n_top = (int16_t)(w->n_top < LS_MAX_TOP ? w->n_top : LS_MAX_TOP);
+    for (int32_t i = 0; i < out->n_top; i++) out->top[i] = (ls_top_entry){w->top_ids[i], w->top_p[i]};
+    for (int32_t i = 0; i < w->n_top; i++) w->top_p[i] = expf(w->top_p[i] - s->last.lse);
+    return LS_OK;
+}
 
-    uint64_t t = ls_now_ns();
-    if ((code = s->b->forward_tree(s->b, s->tree.token, s->tree.parent, s->tree.n, &s->sampling, s->rows, err)))
-        return code;
-    out->forward = true;
-    out->t_forward_us = us_since(t);
+// The tree under the root: retrieval for the root, and next-next-token guesses from the last logits.
+static void draft(work *w) {
+    const ls_session *s = w->s;
+    ls_step *out = w->out;
+    const ls_draft_state state = {s->context.p, s->context.n, s->last.chosen, w->top_ids, w->top_p, w->n_top, NULL};
+    out->budget =
+        (int16_t)ls_drafting_propose(&s->drafting, &state, &s->costs, s->b->n_context - w->context, &out->tree);
+    const double us = end_phase(w);
+    out->t_draft_us = s->drafting.drafter ? us : 0;
+}
+
+// One forward over all rows; the path whose drafts stand; the text that it makes.
+static ls_code verify(work *w, ls_err *err) {
+    ls_session *s = w->s;
+    ls_step *out = w->out;
+    ls_tree *t = &out->tree;
+    int32_t ids[LS_MAX_ROWS], parents[LS_MAX_ROWS];
+    for (int32_t i = 0; i < t->n; i++) ids[i] = t->nodes[i].token, parents[i] = t->nodes[i].parent;
+    const ls_code code = s->b->forward_tree(s->b, ids, parents, t->n, &s->sampling, s->rows, err);
+    if (code) return code;
+    out->t_forward_us = end_phase(w);
     out->t_device_us = s->b->device_us(s->b);
+    out->forward = true;
+    out->rows = (int16_t)t->n;
+    for (int32_t i = 0; i < t->n; i++) complete(&t->nodes[i], &s->rows[i]);
+    out->n_path = (int16_t)ls_accept_path(&s->accept, t, out->path);
+    ls_tree_mark(t, out->path, out->n_path);
+    for (int32_t i = 0; i < out->n_path; i++) ids[i] = t->nodes[out->path[i]].token;
+    out->n_emitted = (int16_t)emit(s, ids, out->n_path, &w->finish);
+    out->t_verify_us = end_phase(w);
+    return LS_OK;
+}
 
-    t = ls_now_ns();
-    int32_t path[LST_MAX_ROWS], ids[LST_MAX_ROWS];
-    const int32_t n_path = verify(s, path);
-    record_tree(s, out, path, n_path);
-    for (int32_t i = 0; i < n_path; i++) ids[i] = s->tree.token[path[i]];
-    int32_t n_emitted = emit(s, ids, n_path, &finish);
-    out->n_emitted = (int16_t)n_emitted;
-    out->t_verify_us = us_since(t);
-
-    t = ls_now_ns();
+// The emitted path becomes context, and the drafter learns from the whole tree.
+static ls_code commit(work *w, ls_err *err) {
+    ls_session *s = w->s;
+    ls_step *out = w->out;
+    const ls_tree *t = &out->tree;
     // the end-of-sequence token is emitted but not committed: the next turn's frame brings it back
-    int32_t n_keep = finish == LS_FINISH_EOS ? n_emitted - 1 : n_emitted;
-    if ((code = s->b->keep_path(s->b, path, n_keep, err))) return code;
+    const int32_t n_keep = w->finish == LS_FINISH_EOS ? out->n_emitted - 1 : out->n_emitted;
+    const ls_code code = s->b->keep_path(s->b, out->path, n_keep, err);
+    if (code) return code;
     // not while the next forward runs: a draft that does not know the step before it costs 5% of MAT with 16 rows and
     // 11% with 32 (18 prompts), more than these microseconds
-    ls_drafting_learn(&s->drafting, &(ls_draft_result){s->context.p, s->context.n, &s->tree, path, n_path,
-                                                       (const int32_t(*)[LS_SUCCESSORS])s->row_top_id,
-                                                       (const float(*)[LS_SUCCESSORS])s->row_top_p});
-    ls_ids_add(&s->context, ids, (size_t)n_keep);
+    ls_drafting_learn(&s->drafting, &(ls_draft_result){s->context.p, s->context.n, t, out->n_path});
+    for (int32_t i = 0; i < n_keep; i++) ls_ids_push(&s->context, t->nodes[out->path[i]].token);
     ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);
-    s->last = s->rows[path[n_keep - 1]];
+    s->last = s->rows[out->path[n_keep - 1]];
     s->corrected = false;
-    for (int32_t i = 1; i < s->tree.n; i++) s->corrected |= s->tree.parent[i] == path[n_path - 1];
-    if (!finish && (int32_t)s->context.n >= s->b->n_context) finish = LS_FINISH_CONTEXT;
-    out->t_commit_us = us_since(t);
-    finish_step(s, out, finish, start);
-    ls_cost_observe(&s->costs, s->tree.n, context, out->t_forward_us / 1e3);
-    double host = out->t_total_us - out->t_forward_us;
+    for (int32_t i = 1; i < t->n; i++) s->corrected |= t->nodes[i].parent == out->path[out->n_path - 1];
+    if (!w->finish && (int32_t)s->context.n >= s->b->n_context) w->finish = LS_FINISH_CONTEXT;
+    out->t_commit_us = end_phase(w);
+    return LS_OK;
+}
+
+// The turn ends with the root: nothing follows it, so no forward is run for it.
+static void end_on_root(work *w) {
+    ls_session *s = w->s;
+    ls_finish finish = LS_GOING;
+    emit(s, &s->last.chosen, 1, &finish);
+    if (!finish) finish = LS_FINISH_CONTEXT;
+    if (finish != LS_FINISH_EOS) s->uncommitted = s->last.chosen;
+    w->out->n_emitted = 1;
+    w->finish = finish;
+}
+
+static void finish_step(work *w) {
+    ls_session *s = w->s;
+    w->out->finish = (uint8_t)w->finish;
+    if (w->finish) ls_session_stop(s);
+    w->out->t_total_us = us_since(w->start);
+    s->step++;
+}
+
+// What rows cost here, and what a plain step would have.
+static void keep_books(const work *w) {
+    ls_session *s = w->s;
+    ls_step *out = w->out;
+    ls_cost_observe(&s->costs, out->rows, w->context, out->t_forward_us / 1e3);
+    const double host = out->t_total_us - out->t_forward_us;
     ls_ar_bound(&s->ar, out->t_total_us);
     s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;
-    out->ar_us = drafter ? s->ar.us : out->t_total_us; // now known, if it was not; a plain step is its own baseline
+    out->ar_us = s->drafting.drafter ? s->ar.us : out->t_total_us; // a plain step is its own baseline
     out->ar_us = ls_step_plain_us(out);
+}
+
+static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
+    const int32_t context = (int32_t)s->context.n;
+    const bool ends = ls_vocab_is_end(s->model->vocab, s->last.chosen) || (int64_t)s->output.n + 1 >= s->max_tokens ||
+                      context + 1 >= s->b->n_context;
+    ls_code code = ends ? LS_OK : measure_plain(s, err);
+    if (code) return code;
+    const uint64_t now = ls_now_ns();
+    work w = {.s = s, .out = out, .start = now, .phase = now, .context = context};
+    if ((code = take_root(&w, err))) return code;
+    if (ends) {
+        end_on_root(&w);
+        finish_step(&w);
+        return LS_OK;
+    }
+    draft(&w);
+    if ((code = verify(&w, err)) || (code = commit(&w, err))) return code;
+    finish_step(&w);
+    keep_books(&w);
     return LS_OK;
 }
 

@@ -12,6 +12,7 @@
 typedef struct {
     uint32_t first;
     uint16_t n;
+    float lse;
 } best;
 
 struct ls_recording {
@@ -20,8 +21,7 @@ struct ls_recording {
     int32_t capacity;    // context of the model
     best *at;            // [output position]: what predicted that token
     size_t n_at, cap_at; // output positions that are described, one beyond the last token included
-    int32_t *ids;        // entries
-    float *p;
+    ls_top_entry *entries;
     size_t n_entries, cap_entries;
     best *off; // of rows off the text's path
     size_t n_off, cap_off;
@@ -40,8 +40,7 @@ void ls_recording_free(ls_recording *r) {
     if (!r) return;
     ls_ids_free(&r->text);
     free(r->at);
-    free(r->ids);
-    free(r->p);
+    free(r->entries);
     free(r->off);
     ls_map_free(&r->off_by_path);
     free(r);
@@ -52,16 +51,13 @@ size_t ls_recording_output(const ls_recording *r) {
 }
 
 static best add_best(ls_recording *r, const ls_top_entry *top, int n, float lse) {
-    const best b = {(uint32_t)r->n_entries, (uint16_t)n};
+    const best b = {(uint32_t)r->n_entries, (uint16_t)n, lse};
     if (r->n_entries + (size_t)n > r->cap_entries) {
         r->cap_entries = 2 * r->cap_entries + 1024;
-        r->ids = ls_realloc(r->ids, r->cap_entries * sizeof *r->ids);
-        r->p = ls_realloc(r->p, r->cap_entries * sizeof *r->p);
+        r->entries = ls_realloc(r->entries, r->cap_entries * sizeof *r->entries);
     }
-    for (int i = 0; i < n; i++) {
-        r->ids[r->n_entries] = top[i].id;
-        r->p[r->n_entries++] = expf(top[i].logit - lse);
-    }
+    if (n) memcpy(r->entries + r->n_entries, top, (size_t)n * sizeof *top);
+    r->n_entries += (size_t)n;
     return b;
 }
 
@@ -87,36 +83,34 @@ static uint64_t path_key(size_t position, const int32_t *tokens, int32_t n) {
     return ls_hash_bytes(tokens, (size_t)n * sizeof *tokens) ^ (position + 1) * 0x9E3779B97F4A7C15u;
 }
 
-// The tokens from where a row leaves the path to the row itself, and the depth of the last row on the path.
-static int32_t leave(const int32_t *token, const int32_t *parent, const bool *on_path, int32_t row, int32_t *out) {
+// The tokens from where a row leaves the path to the row itself.
+static int32_t leave(const ls_tree *t, const bool *on_path, int32_t row, int32_t *out) {
     int32_t n = 0, reversed[LS_MAX_ROWS];
-    for (; !on_path[row]; row = parent[row]) reversed[n++] = token[row];
+    for (; !on_path[row]; row = t->nodes[row].parent) reversed[n++] = t->nodes[row].token;
     for (int32_t i = 0; i < n; i++) out[i] = reversed[n - 1 - i];
     return n;
 }
 
 void ls_recording_add(ls_recording *r, const ls_step *s) {
     const size_t position = ls_recording_output(r);
-    for (int i = 0; i < s->n_emitted; i++) ls_ids_push(&r->text, s->nodes[s->path[i]].token);
+    for (int i = 0; i < s->n_emitted; i++) ls_ids_push(&r->text, s->tree.nodes[s->path[i]].token);
     ls_recording_more(r, position, s);
 }
 
 void ls_recording_more(ls_recording *r, size_t position, const ls_step *s) {
     describe(r, position, s->top, s->n_top, s->top_lse);
     if (!s->forward) return;
-    int32_t token[LS_MAX_ROWS], parent[LS_MAX_ROWS], path[LS_MAX_ROWS];
+    int32_t path[LS_MAX_ROWS];
     bool on_path[LS_MAX_ROWS] = {0};
     for (int i = 0; i < s->n_emitted; i++) on_path[s->path[i]] = true; // what was cut off did not become text
-    for (int i = 0; i < s->n_nodes; i++) {
-        const ls_node *n = &s->nodes[i];
+    for (int i = 0; i < s->tree.n; i++) {
+        const ls_node *n = &s->tree.nodes[i];
         const int known = known_of(n->top, LS_ROW_TOP);
-        token[i] = n->token;
-        parent[i] = n->parent;
         if (on_path[i]) {
             describe(r, position + (size_t)n->depth + 1, n->top, known, n->lse);
             continue;
         }
-        const int32_t len = leave(token, parent, on_path, i, path);
+        const int32_t len = leave(&s->tree, on_path, i, path);
         if (r->n_off == r->cap_off) {
             r->cap_off = 2 * r->cap_off + 256;
             r->off = ls_realloc(r->off, r->cap_off * sizeof *r->off);
@@ -132,8 +126,6 @@ struct ls_simulator {
     ls_drafting drafting;
     ls_cost_curve costs;
     ls_tree tree;
-    int32_t top_id[LS_TREE_MAX][LS_SUCCESSORS];
-    float top_p[LS_TREE_MAX][LS_SUCCESSORS];
 };
 
 ls_code ls_simulator_new(ls_simulator **out, const ls_decode_options *opt, const ls_draft_setup *place,
@@ -156,38 +148,33 @@ void ls_simulator_free(ls_simulator *s) {
     free(s);
 }
 
-// The rows that the text takes, root first; rows off it keep chosen tokens that are not known.
-static int32_t walk(const ls_tree *t, const int32_t *text, size_t n, bool *on_path, int32_t *path) {
-    int32_t best_row = 0;
+// The rows that the text takes are the target's choices; of rows off it no choice is known.
+static void follow_text(ls_tree *t, const int32_t *text, size_t n, bool *on_path) {
     for (int32_t i = 0; i < t->n; i++) {
-        const size_t depth = (size_t)t->depth[i];
-        on_path[i] = i == 0 || (on_path[t->parent[i]] && depth < n && t->token[i] == text[depth]);
-        if (on_path[i] && t->depth[i] > t->depth[best_row]) best_row = i;
+        ls_node *row = &t->nodes[i];
+        const size_t next = (size_t)row->depth + 1;
+        on_path[i] = i == 0 || (on_path[row->parent] && row->token == t->nodes[row->parent].target);
+        row->target = on_path[i] && next < n ? text[next] : -1;
     }
-    const int32_t len = t->depth[best_row] + 1;
-    for (int32_t i = len - 1, row = best_row; i >= 0; i--, row = t->parent[row]) path[i] = row;
-    return len;
 }
 
-static void recall_rows(ls_simulator *s, const ls_recording *r, size_t position, const bool *on_path,
-                        ls_simulated *total) {
-    int32_t tokens[LS_TREE_MAX];
-    const ls_tree *t = &s->tree;
+static void recall_rows(ls_tree *t, const ls_recording *r, size_t position, const bool *on_path, ls_simulated *total) {
+    int32_t tokens[LS_MAX_ROWS];
     for (int32_t i = 0; i < t->n; i++) {
+        ls_node *row = &t->nodes[i];
         best b = {0};
         if (on_path[i]) {
-            const size_t next = position + (size_t)t->depth[i] + 1;
+            const size_t next = position + (size_t)row->depth + 1;
             if (next < r->n_at) b = r->at[next];
         } else {
             int32_t index;
-            const int32_t len = leave(t->token, t->parent, on_path, i, tokens);
-            if (ls_map_get(&r->off_by_path, path_key(position + (size_t)(t->depth[i] - len), tokens, len), &index))
+            const int32_t len = leave(t, on_path, i, tokens);
+            if (ls_map_get(&r->off_by_path, path_key(position + (size_t)(row->depth - len), tokens, len), &index))
                 b = r->off[index];
         }
-        for (int j = 0; j < LS_SUCCESSORS; j++) {
-            s->top_id[i][j] = j < b.n ? r->ids[b.first + (uint32_t)j] : -1;
-            s->top_p[i][j] = j < b.n ? r->p[b.first + (uint32_t)j] : 0;
-        }
+        row->lse = b.lse;
+        for (int j = 0; j < LS_ROW_TOP; j++)
+            row->top[j] = j < b.n ? r->entries[b.first + (uint32_t)j] : (ls_top_entry){-1, 0};
         total->rows_known += b.n > 0;
         total->rows++;
     }
@@ -200,24 +187,29 @@ static int32_t simulate_step(ls_simulator *s, const ls_recording *r, size_t posi
     total->steps++;
     if (left == 1) return 1; // nothing follows: no forward
     const best b = position < r->n_at ? r->at[position] : (best){0};
-    ls_draft_state state = {.context = r->text.p, .n_context = n_context, .root = next[0], .n_top = b.n};
-    if (b.n) state.top_ids = r->ids + b.first, state.top_p = r->p + b.first;
+    int32_t ids[LS_MAX_TOP], path[LS_MAX_ROWS];
+    float p[LS_MAX_TOP];
+    for (uint32_t i = 0; i < b.n; i++) {
+        ids[i] = r->entries[b.first + i].id;
+        p[i] = expf(r->entries[b.first + i].logit - b.lse);
+    }
+    const ls_draft_state state = {r->text.p, n_context, next[0], ids, p, b.n, NULL};
+    ls_tree *t = &s->tree;
     const uint64_t start = ls_now_ns();
-    ls_drafting_propose(&s->drafting, &state, &s->costs, r->capacity - (int32_t)n_context, &s->tree);
+    ls_drafting_propose(&s->drafting, &state, &s->costs, r->capacity - (int32_t)n_context, t);
     total->draft_us += (double)(ls_now_ns() - start) / 1e3;
     total->lasts_whole += b.n >= LS_MAX_TOP;
     total->lasts++;
-    bool on_path[LS_TREE_MAX];
-    int32_t path[LS_TREE_MAX];
-    const int32_t n_path = walk(&s->tree, next, left, on_path, path);
-    recall_rows(s, r, position, on_path, total);
-    ls_drafting_learn(&s->drafting, &(ls_draft_result){r->text.p, n_context, &s->tree, path, n_path,
-                                                       (const int32_t(*)[LS_SUCCESSORS])s->top_id,
-                                                       (const float(*)[LS_SUCCESSORS])s->top_p});
+    bool on_path[LS_MAX_ROWS];
+    follow_text(t, next, left, on_path);
+    recall_rows(t, r, position, on_path, total);
+    const int32_t n_path = ls_accept_path(&(ls_accept){0}, t, path);
+    ls_tree_mark(t, path, n_path);
+    ls_drafting_learn(&s->drafting, &(ls_draft_result){r->text.p, n_context, t, n_path});
     total->forwards++;
-    total->drafted += (uint64_t)(s->tree.n - 1);
+    total->drafted += (uint64_t)(t->n - 1);
     total->accepted += (uint64_t)(n_path - 1);
-    total->cost_ms += ls_cost_ms(&s->costs, s->tree.n, (int32_t)n_context);
+    total->cost_ms += ls_cost_ms(&s->costs, t->n, (int32_t)n_context);
     for (int32_t i = 0; i < n_path; i++)
         if ((size_t)i + 1 < left) total->ar_ms += ls_cost_ms(&s->costs, 1, (int32_t)n_context + i);
     return n_path;

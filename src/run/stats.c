@@ -44,20 +44,21 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     if (!ls_step_described(s)) return; // who was rejected is not known
     st->described++;
     int deepest = 0;
-    for (int i = 1; i < s->n_nodes; i++) {
-        if (s->nodes[i].depth > deepest) deepest = s->nodes[i].depth;
-        st->from[s->nodes[i].from].of++;
-        st->from[s->nodes[i].from].n += s->nodes[i].state == LS_NODE_ACCEPTED && s->nodes[i].depth <= accepted;
+    for (int i = 1; i < s->tree.n; i++) {
+        if (s->tree.nodes[i].depth > deepest) deepest = s->tree.nodes[i].depth;
+        st->from[s->tree.nodes[i].from].of++;
+        st->from[s->tree.nodes[i].from].n +=
+            s->tree.nodes[i].state == LS_NODE_ACCEPTED && s->tree.nodes[i].depth <= accepted;
     }
     for (int d = 1; d <= deepest && d < LS_STATS_DEPTHS; d++) {
         st->depth[d].of++;
         st->depth[d].n += d <= accepted;
     }
-    for (int b = 0; b < s->n_branches; b++) {
-        int r = s->branches[b].rank;
+    for (int b = 0; b < s->tree.n_branches; b++) {
+        int r = s->tree.branches[b].rank;
         if (r < 0 || r >= LS_STATS_RANKS) continue;
         st->rank[r].of++;
-        st->rank[r].n += s->branches[b].accepted > 0;
+        st->rank[r].n += s->tree.branches[b].accepted > 0;
     }
 }
 

@@ -9,21 +9,10 @@ const char *ls_finish_name(ls_finish f) {
     return names[f];
 }
 
-const char *ls_from_name(ls_from f) {
-    static const char *const names[] = {"root",       "retrieved", "last-logit", "guess-tail",
-                                        "remembered", "history",   "corpus",     "window"};
-    return names[f];
-}
-
-const char *ls_node_state_name(ls_node_state s) {
-    static const char *const names[] = {"accepted", "rejected", "not-reached"};
-    return names[s];
-}
-
 int ls_step_loose(const ls_step *s, int *at) {
     int n = 0;
     for (int i = 1; s->forward && i < s->n_emitted; i++)
-        if (s->nodes[s->path[i]].token != s->nodes[s->path[i - 1]].target) {
+        if (s->tree.nodes[s->path[i]].token != s->tree.nodes[s->path[i - 1]].target) {
             if (at) at[n] = i;
             n++;
         }
@@ -35,15 +24,15 @@ int ls_step_accepted(const ls_step *s) {
 }
 
 bool ls_step_described(const ls_step *s) {
-    return s->n_nodes == s->rows && (s->rows == 1 || s->n_branches > 0);
+    return s->tree.n == s->rows && (s->rows == 1 || s->tree.n_branches > 0);
 }
 
 const ls_branch *ls_branch_of(const ls_step *s, const ls_node *n) {
-    return n->branch >= 0 ? &s->branches[n->branch] : NULL;
+    return n->branch >= 0 ? &s->tree.branches[n->branch] : NULL;
 }
 
 ls_step *ls_step_copy(const ls_step *s) {
-    size_t n = offsetof(ls_step, nodes) + (size_t)s->n_nodes * sizeof s->nodes[0];
+    size_t n = offsetof(ls_step, tree.nodes) + (size_t)s->tree.n * sizeof s->tree.nodes[0];
     return memcpy(ls_malloc(n), s, n);
 }
 

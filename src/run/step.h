@@ -4,69 +4,11 @@
 // Words: a decode step verifies one tree. Row 0 of the tree is the root, the target model's own token
 // (always emitted); the other rows are draft nodes. emitted = root + accepted draft nodes.
 #pragma once
-#include <stdbool.h>
+#include "spec/tree.h"
+
 #include <stddef.h>
-#include <stdint.h>
 
-enum {
-    LS_MAX_ROWS = 256, // rows of one forward: the largest tree, root included
-    LS_MAX_TOP = 64,   // kept ranks of the last logits
-    LS_ROW_TOP = 8,    // kept ranks of every verified row
-};
-
-typedef struct {
-    int32_t id;
-    float logit; // raw logit
-} ls_top_entry;
-
-// Where a node's token came from.
-typedef enum {
-    LS_FROM_ROOT,       // the target's own choice (argmax of the last logits, or sampled from them)
-    LS_FROM_RETRIEVED,  // continuation of an n-gram that ends in the root
-    LS_FROM_LAST_LOGIT, // next-next-token guess: another token of the last logits' top-k
-    LS_FROM_GUESS_TAIL, // continuation of an n-gram that ends in such a guess
-    LS_FROM_REMEMBERED, // what the target said the last time these tokens were a verified row
-    LS_FROM_HISTORY,    // what followed these tokens in this or an earlier conversation, by a drafter's own memory
-    LS_FROM_CORPUS,     // what followed them in the user's corpus
-    LS_FROM_WINDOW,     // a lookahead row: guesses that are refined in place, rarely right where they stand
-    LS_FROM_COUNT
-} ls_from;
-
-typedef enum {
-    LS_NODE_ACCEPTED,    // on the verified path (the root always is)
-    LS_NODE_REJECTED,    // its parent is on the path, but the target chose another token there
-    LS_NODE_NOT_REACHED, // its parent is not on the path
-} ls_node_state;
-
-typedef struct {
-    int32_t token;
-    int16_t parent;    // row of the parent; -1 for the root
-    int16_t depth;     // 0 for the root
-    int16_t branch;    // index into ls_step.branches; -1 for the root
-    uint8_t from;      // ls_from
-    uint8_t state;     // ls_node_state
-    int16_t match_n;   // length of the matched n-gram; 0: none
-    int32_t match_pos; // context position this token was copied from; -1: none
-    float est_p;       // acceptance estimated by the drafter, given the parent accepted; NAN: no estimate
-    float p;           // the target's probability of this token at its parent (for the root: in the last logits)
-    int32_t target;    // what the target chose after this node; -1: no forward was run
-    float target_p;    // its probability
-    float entropy;     // nats, of the target's distribution after this node
-    ls_top_entry top[LS_ROW_TOP]; // the target's best tokens after this node, best first
-    float lse;                    // log-sum-exp of the raw logits after this node (p = exp(logit - lse))
-} ls_node;
-
-// One branch under the root, in drafting order. With equal prefixes merged, a branch owns only the nodes
-// that it added: rows first_node .. first_node + n_nodes - 1.
-typedef struct {
-    int16_t rank;      // rank of its first token in the last logits; -1: the root's own continuation
-    int16_t match_n;   // n-gram length that gave the continuation; 0: none was found
-    int32_t match_pos; // context position of the first copied token; -1: none
-    int16_t found;     // continuation tokens found, before any cut
-    int16_t first_node;
-    int16_t n_nodes;
-    int16_t accepted; // how many of its nodes were accepted
-} ls_branch;
+enum { LS_MAX_TOP = 64 }; // kept ranks of the last logits
 
 typedef enum {
     LS_GOING,
@@ -77,9 +19,7 @@ typedef enum {
     LS_FINISH_INTERRUPTED,
     LS_FINISH_ERROR,
 } ls_finish;
-const char *ls_finish_name(ls_finish f);         // "eos", "stop", ...; "" for LS_GOING
-const char *ls_node_state_name(ls_node_state s); // "accepted", "rejected", "not-reached"
-const char *ls_from_name(ls_from f);             // "root", "retrieved", "last-logit", ...
+const char *ls_finish_name(ls_finish f); // "eos", "stop", ...; "" for LS_GOING
 
 typedef struct {
     uint32_t turn;       // conversation turn, from 0
@@ -97,18 +37,16 @@ typedef struct {
     ls_top_entry top[LS_MAX_TOP];
     // outcome
     int16_t n_path; // accepted rows in order; path[0] is the root (row 0)
-    int16_t path[LS_MAX_ROWS];
+    int32_t path[LS_MAX_ROWS];
     int16_t n_emitted; // tokens emitted (the last step of a turn may be cut short of n_path)
     // time, microseconds; total is the wall time of the whole step, so it holds a little more than the sum
     double t_draft_us, t_forward_us, t_verify_us, t_commit_us, t_total_us;
     double t_device_us; // of the forward, on a GPU; 0: it ran on the CPU
-    double ar_us;      // measured time of one plain (single-row) decode step at this context; 0: not known
-    int32_t pool_size; // n-grams in the drafter's pool
-    int16_t n_branches;
-    int16_t rows;    // of the tree that was verified, root included (1: no draft)
-    int16_t n_nodes; // of those, the ones that are described: all but in a trace of level `steps`, which keeps the path
-    ls_branch branches[LS_MAX_ROWS];
-    ls_node nodes[LS_MAX_ROWS]; // last, so that a copy may stop after n_nodes
+    double ar_us;       // measured time of one plain (single-row) decode step at this context; 0: not known
+    int32_t pool_size;  // n-grams in the drafter's pool
+    int16_t rows;       // of the tree that was verified, root included (1: no draft)
+    ls_tree tree; // the rows that are described: all but in a trace of level `steps`, which keeps the path. Last, so
+                  // that a copy may stop after its nodes
 } ls_step;
 
 // Emitted tokens that are not the target's own choice (a lossy acceptance let them stand). Fills at[] (LS_MAX_ROWS, may
@@ -121,7 +59,7 @@ int ls_step_accepted(const ls_step *s);
 // Whether the whole tree is known: not in a trace of level `steps`, even where all of it was accepted.
 bool ls_step_described(const ls_step *s);
 const ls_branch *ls_branch_of(const ls_step *s, const ls_node *n); // NULL: the root, or not recorded
-ls_step *ls_step_copy(const ls_step *s); // owned by the caller (free); holds only the first n_nodes nodes
+ls_step *ls_step_copy(const ls_step *s); // owned by the caller (free); holds only the nodes that are there
 
 // Facts about the run, sent once before the first prompt.
 typedef struct {

@@ -227,16 +227,15 @@ static void write_top(ls_jsonw *w, const ls_top_entry *top, int n) {
     ls_jw_close(w, ']');
 }
 
-static void write_node(const ls_trace *t, ls_jsonw *w, const ls_step *s, const ls_node *n, int parent) {
+static void write_node(const ls_trace *t, ls_jsonw *w, const ls_node *n, int parent) {
     const bool steps = t->level == LS_LEVEL_STEPS;
-    const ls_branch *b = ls_branch_of(s, n);
     ls_jw_open(w, '{');
     ls_jw_field_int(w, "token", n->token);
     ls_jw_field_int(w, "parent", parent);
     ls_jw_field_int(w, "depth", n->depth);
     ls_jw_field_int(w, "branch", steps ? -1 : n->branch);
     ls_jw_field_str(w, "source", ls_from_name(n->from));
-    ls_jw_field_int(w, "rank", b ? b->rank : 0);
+    ls_jw_field_int(w, "rank", n->rank);
     ls_jw_field_int(w, "match_n", n->match_n);
     ls_jw_field_int(w, "match_pos", n->match_pos);
     ls_jw_field_str(w, "state", ls_node_state_name(n->state));
@@ -257,8 +256,8 @@ static void write_node(const ls_trace *t, ls_jsonw *w, const ls_step *s, const l
 static void write_branches(ls_jsonw *w, const ls_step *s) {
     ls_jw_key(w, "branches");
     ls_jw_open(w, '[');
-    for (int i = 0; i < s->n_branches; i++) {
-        const ls_branch *b = &s->branches[i];
+    for (int i = 0; i < s->tree.n_branches; i++) {
+        const ls_branch *b = &s->tree.branches[i];
         ls_jw_open(w, '{');
         ls_jw_field_int(w, "rank", b->rank);
         ls_jw_field_int(w, "match_n", b->match_n);
@@ -277,9 +276,9 @@ static void write_tree(const ls_trace *t, ls_jsonw *w, const ls_step *s) {
     if (all) write_branches(w, s);
     ls_jw_key(w, "nodes");
     ls_jw_open(w, '[');
-    for (int i = 0; i < (all ? s->n_nodes : s->n_path); i++)
-        if (all) write_node(t, w, s, &s->nodes[i], s->nodes[i].parent);
-        else write_node(t, w, s, &s->nodes[s->path[i]], i - 1);
+    for (int i = 0; i < (all ? s->tree.n : s->n_path); i++)
+        if (all) write_node(t, w, &s->tree.nodes[i], s->tree.nodes[i].parent);
+        else write_node(t, w, &s->tree.nodes[s->path[i]], i - 1);
     ls_jw_close(w, ']');
     ls_jw_key(w, "path");
     ls_jw_open(w, '[');
@@ -295,8 +294,8 @@ static void note_ids(ls_trace *t, const ls_step *s, ls_ids *fresh) {
     }
     const bool all = t->level == LS_LEVEL_NODES;
     for (int i = 0; all && i < s->n_top && i < LS_ROW_TOP; i++) ls_seen_ids(&t->seen, &s->top[i].id, 1, fresh);
-    for (int i = 0; i < (all ? s->n_nodes : s->n_path); i++) {
-        const ls_node *n = &s->nodes[all ? i : s->path[i]];
+    for (int i = 0; i < (all ? s->tree.n : s->n_path); i++) {
+        const ls_node *n = &s->tree.nodes[all ? i : s->path[i]];
         ls_seen_ids(&t->seen, (const int32_t[]){n->token, n->target}, 2, fresh);
     }
 }
@@ -315,7 +314,7 @@ void ls_trace_step(ls_trace *t, const ls_step *s) {
     ls_jw_field_int(w, "rows", s->rows);
     ls_jw_field_bool(w, "forward", s->forward);
     ls_jw_field_bool(w, "corrected", s->corrected);
-    ls_jw_field_int(w, "root", s->nodes[0].token);
+    ls_jw_field_int(w, "root", s->tree.nodes[0].token);
     if (t->level > LS_LEVEL_STEPS) {
         ls_jw_key(w, "last");
         ls_jw_open(w, '{');
@@ -327,7 +326,7 @@ void ls_trace_step(ls_trace *t, const ls_step *s) {
     write_tree(t, w, s);
     ls_jw_key(w, "emitted");
     ls_jw_open(w, '[');
-    for (int i = 0; i < s->n_emitted; i++) ls_jw_int(w, s->nodes[s->path[i]].token);
+    for (int i = 0; i < s->n_emitted; i++) ls_jw_int(w, s->tree.nodes[s->path[i]].token);
     ls_jw_close(w, ']');
     ls_jw_key(w, "us");
     ls_jw_open(w, '{');

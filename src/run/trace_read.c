@@ -216,15 +216,16 @@ static int read_top(reading *g, const ls_json *o, ls_top_entry *out, int most) {
 }
 
 static void read_node(reading *g, const ls_json *o, int row, ls_step *s) {
-    ls_node *n = &s->nodes[row];
+    ls_node *n = &s->tree.nodes[row];
     const int32_t n_vocab = g->r->header.n_vocab;
     n->token = (int32_t)get_int(g, o, "token", 0, n_vocab - 1);
     n->parent = (int16_t)get_int(g, o, "parent", row ? 0 : -1, row - 1);
     n->depth = (int16_t)get_int(g, o, "depth", 0, LS_MAX_ROWS);
-    if (!g->code && n->depth != (row ? s->nodes[n->parent].depth + 1 : 0))
+    if (!g->code && n->depth != (row ? s->tree.nodes[n->parent].depth + 1 : 0))
         wrong(g, "depth", "one more than the parent's");
     n->branch =
-        (int16_t)get_int(g, o, "branch", row && g->r->header.level > LS_LEVEL_STEPS ? 0 : -1, s->n_branches - 1);
+        (int16_t)get_int(g, o, "branch", row && g->r->header.level > LS_LEVEL_STEPS ? 0 : -1, s->tree.n_branches - 1);
+    n->rank = (int16_t)get_int(g, o, "rank", -1, INT16_MAX);
     n->from = (uint8_t)get_name(g, o, "source", from_name, LS_FROM_COUNT);
     n->state = (uint8_t)get_name(g, o, "state", state_name, LS_NODE_NOT_REACHED + 1);
     n->match_n = (int16_t)get_int(g, o, "match_n", 0, INT16_MAX);
@@ -249,25 +250,27 @@ static void read_branch(reading *g, const ls_json *o, int n_nodes, ls_branch *b)
 }
 
 static void read_path(reading *g, const ls_json *doc, ls_step *s) {
-    const ls_json *path = get_array(g, doc, "path", (size_t)s->n_nodes),
+    const ls_json *path = get_array(g, doc, "path", (size_t)s->tree.n),
                   *emitted = get_array(g, doc, "emitted", LS_MAX_ROWS);
     s->n_path = (int16_t)ls_json_size(path);
     s->n_emitted = (int16_t)ls_json_size(emitted);
     for (int i = 0; i < s->n_path && !g->code; i++) {
-        s->path[i] = (int16_t)item_int(g, path, (size_t)i, "path", 0, s->n_nodes - 1);
-        if (!g->code && s->nodes[s->path[i]].parent != (i ? s->path[i - 1] : -1))
+        s->path[i] = item_int(g, path, (size_t)i, "path", 0, s->tree.n - 1);
+        if (!g->code && s->tree.nodes[s->path[i]].parent != (i ? s->path[i - 1] : -1))
             wrong(g, "path", "a path from the root");
     }
     bool on_path[LS_MAX_ROWS] = {0};
     for (int i = 0; i < s->n_path && !g->code; i++) on_path[s->path[i]] = true;
-    for (int i = 0; i < s->n_nodes && !g->code; i++) {
-        const bool reached = i == 0 || on_path[s->nodes[i].parent];
-        if (s->nodes[i].state != (on_path[i] ? LS_NODE_ACCEPTED : reached ? LS_NODE_REJECTED : LS_NODE_NOT_REACHED))
+    for (int i = 0; i < s->tree.n && !g->code; i++) {
+        const bool reached = i == 0 || on_path[s->tree.nodes[i].parent];
+        if (s->tree.nodes[i].state != (on_path[i] ? LS_NODE_ACCEPTED
+                                       : reached  ? LS_NODE_REJECTED
+                                                  : LS_NODE_NOT_REACHED))
             wrong(g, "state", "what the path says");
     }
     if (!g->code && (s->n_emitted < 1 || s->n_emitted > s->n_path)) wrong(g, "emitted", "one to as many as the path");
     for (int i = 0; i < s->n_emitted && !g->code; i++)
-        if (item_int(g, emitted, (size_t)i, "emitted", 0, INT32_MAX) != s->nodes[s->path[i]].token)
+        if (item_int(g, emitted, (size_t)i, "emitted", 0, INT32_MAX) != s->tree.nodes[s->path[i]].token)
             wrong(g, "emitted", "the tokens of the path");
 }
 
@@ -288,14 +291,14 @@ static void read_step(reading *g, const ls_json *doc, ls_step *s) {
     const bool all = g->r->header.level > LS_LEVEL_STEPS;
     const ls_json *branches = all ? get_array(g, doc, "branches", LS_MAX_ROWS) : NULL,
                   *nodes = get_array(g, doc, "nodes", LS_MAX_ROWS);
-    s->n_branches = (int16_t)ls_json_size(branches);
-    s->n_nodes = (int16_t)ls_json_size(nodes);
+    s->tree.n_branches = (int32_t)ls_json_size(branches);
+    s->tree.n = (int32_t)ls_json_size(nodes);
     s->rows = (int16_t)get_int(g, doc, "rows", 1, LS_MAX_ROWS);
-    if (!g->code && (s->n_nodes < 1 || s->n_nodes > s->rows || (all && s->n_nodes < s->rows)))
+    if (!g->code && (s->tree.n < 1 || s->tree.n > s->rows || (all && s->tree.n < s->rows)))
         wrong(g, "nodes", "a tree of that many rows");
-    for (int i = 0; i < s->n_branches && !g->code; i++)
-        read_branch(g, ls_json_at(branches, (size_t)i), s->n_nodes, &s->branches[i]);
-    for (int i = 0; i < s->n_nodes && !g->code; i++) read_node(g, ls_json_at(nodes, (size_t)i), i, s);
+    for (int i = 0; i < s->tree.n_branches && !g->code; i++)
+        read_branch(g, ls_json_at(branches, (size_t)i), s->tree.n, &s->tree.branches[i]);
+    for (int i = 0; i < s->tree.n && !g->code; i++) read_node(g, ls_json_at(nodes, (size_t)i), i, s);
     read_path(g, doc, s);
     s->t_draft_us = get_time(g, us, "draft");
     s->t_forward_us = get_time(g, us, "forward");

@@ -44,6 +44,7 @@ uint32_t ls_turns_begin(ls_turns *t, const ls_trace_header *h) {
 
 void ls_turns_step(ls_turns *t, const ls_step *s) {
     const bool ends = s->finish == LS_FINISH_EOS; // that token is emitted, but never committed
-    for (int i = 0; s->forward && i < s->n_emitted - ends; i++) ls_ids_push(&t->context, s->nodes[s->path[i]].token);
-    if (!s->forward && !ends) t->uncommitted = s->nodes[0].token;
+    for (int i = 0; s->forward && i < s->n_emitted - ends; i++)
+        ls_ids_push(&t->context, s->tree.nodes[s->path[i]].token);
+    if (!s->forward && !ends) t->uncommitted = s->tree.nodes[0].token;
 }

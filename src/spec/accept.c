@@ -37,18 +37,18 @@ bool ls_accept_is_lossy(const ls_accept *a) {
     return a->rule != NULL;
 }
 
-int32_t ls_accept_path(const ls_accept *a, const ls_tree *t, const ls_accept_rows *r, int32_t *rows) {
-    if (!a->rule) return ls_tree_verify(t, r->chosen, rows);
-    bool has_choice[LS_TREE_MAX] = {0}, stands[LS_TREE_MAX] = {true};
+int32_t ls_accept_path(const ls_accept *a, const ls_tree *t, int32_t *path) {
+    bool has_choice[LS_MAX_ROWS] = {0}, stands[LS_MAX_ROWS] = {true};
     int32_t best = 0;
-    for (int32_t i = 1; i < t->n; i++) has_choice[t->parent[i]] |= t->token[i] == r->chosen[t->parent[i]];
     for (int32_t i = 1; i < t->n; i++) {
-        const int32_t parent = t->parent[i];
-        stands[i] =
-            stands[parent] && (has_choice[parent] ? t->token[i] == r->chosen[parent] : a->rule->stands(a, t, r, i));
-        if (stands[i] && t->depth[i] > t->depth[best]) best = i;
+        const ls_node *n = &t->nodes[i];
+        has_choice[n->parent] |= n->token == t->nodes[n->parent].target;
     }
-    const int32_t n = t->depth[best] + 1;
-    for (int32_t i = n - 1, at = best; i >= 0; i--, at = t->parent[at]) rows[i] = at;
-    return n;
+    for (int32_t i = 1; i < t->n; i++) {
+        const ls_node *n = &t->nodes[i];
+        const bool is_choice = n->token == t->nodes[n->parent].target;
+        stands[i] = stands[n->parent] && (is_choice || (a->rule && !has_choice[n->parent] && a->rule->stands(a, t, i)));
+        if (stands[i] && n->depth > t->nodes[best].depth) best = i;
+    }
+    return ls_tree_path(t, best, path);
 }

@@ -5,24 +5,24 @@
 
 enum { WINDOW = 6, BEST = 3 };
 
-static int32_t agreeing_below(const ls_tree *t, const ls_accept_rows *r, int32_t row) {
-    int32_t most = 0, run[LS_TREE_MAX] = {0}; // tokens after `row` that are all the target's choices
-    bool below[LS_TREE_MAX] = {false};
+static int32_t agreeing_below(const ls_tree *t, int32_t row) {
+    int32_t most = 0, run[LS_MAX_ROWS] = {0}; // tokens after `row` that are all the target's choices
+    bool below[LS_MAX_ROWS] = {false};
     below[row] = true;
     for (int32_t i = row + 1; i < t->n; i++) {
-        const int32_t parent = t->parent[i];
-        below[i] = below[parent] && t->token[i] == r->chosen[parent];
+        const int32_t parent = t->nodes[i].parent;
+        below[i] = below[parent] && t->nodes[i].token == t->nodes[parent].target;
         if (below[i]) run[i] = run[parent] + 1;
         if (run[i] > most) most = run[i];
     }
     return most;
 }
 
-static bool stands(const ls_accept *a, const ls_tree *t, const ls_accept_rows *r, int32_t i) {
-    const int32_t parent = t->parent[i];
+static bool stands(const ls_accept *a, const ls_tree *t, int32_t i) {
+    const ls_node *parent = &t->nodes[t->nodes[i].parent];
     bool good = false;
-    for (int k = 0; k < BEST; k++) good |= r->top_id[parent][k] == t->token[i];
-    return good && (double)r->entropy[parent] >= a->value && agreeing_below(t, r, i) >= WINDOW;
+    for (int k = 0; k < BEST; k++) good |= parent->top[k].id == t->nodes[i].token;
+    return good && (double)parent->entropy >= a->value && agreeing_below(t, i) >= WINDOW;
 }
 
 const ls_accept_rule ls_accept_fly = {

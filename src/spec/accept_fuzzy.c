@@ -20,27 +20,27 @@ static double tv(double p, double q) {
     return fabs(p - q) / 2;
 }
 
-static bool near(double limit, divergence part, const ls_tree *t, const ls_accept_rows *r, int32_t row) {
+static bool near(double limit, divergence part, const ls_tree *t, int32_t row) {
     double sum = 0, p_rest = 1, q_rest = 1;
     for (int32_t i = row + 1; i < t->n; i++)
-        if (t->parent[i] == row) {
-            sum += part((double)r->p[i], (double)t->est[i]);
-            p_rest -= (double)r->p[i];
-            q_rest -= (double)t->est[i];
+        if (t->nodes[i].parent == row) {
+            sum += part((double)t->nodes[i].p, (double)t->nodes[i].est_p);
+            p_rest -= (double)t->nodes[i].p;
+            q_rest -= (double)t->nodes[i].est_p;
         }
     return sum + part(p_rest > 0 ? p_rest : 0, q_rest > 0 ? q_rest : 0) <= limit;
 }
 
-static bool stands_js(const ls_accept *a, const ls_tree *t, const ls_accept_rows *r, int32_t i) {
-    return near(a->value, js, t, r, t->parent[i]);
+static bool stands_js(const ls_accept *a, const ls_tree *t, int32_t i) {
+    return near(a->value, js, t, t->nodes[i].parent);
 }
 
-static bool stands_kl(const ls_accept *a, const ls_tree *t, const ls_accept_rows *r, int32_t i) {
-    return near(a->value, kl, t, r, t->parent[i]);
+static bool stands_kl(const ls_accept *a, const ls_tree *t, int32_t i) {
+    return near(a->value, kl, t, t->nodes[i].parent);
 }
 
-static bool stands_tv(const ls_accept *a, const ls_tree *t, const ls_accept_rows *r, int32_t i) {
-    return near(a->value, tv, t, r, t->parent[i]);
+static bool stands_tv(const ls_accept *a, const ls_tree *t, int32_t i) {
+    return near(a->value, tv, t, t->nodes[i].parent);
 }
 
 #define FUZZY(title, by, limit, most)                                                                                  \

@@ -6,9 +6,9 @@
 
 static const double DELTA = 0.3;
 
-static bool stands(const ls_accept *a, const ls_tree *t, const ls_accept_rows *r, int32_t i) {
-    const double by_entropy = DELTA * exp(-(double)r->entropy[t->parent[i]]);
-    return (double)r->p[i] >= (a->value < by_entropy ? a->value : by_entropy);
+static bool stands(const ls_accept *a, const ls_tree *t, int32_t i) {
+    const double by_entropy = DELTA * exp(-(double)t->nodes[t->nodes[i].parent].entropy);
+    return (double)t->nodes[i].p >= (a->value < by_entropy ? a->value : by_entropy);
 }
 
 const ls_accept_rule ls_accept_typical = {

@@ -110,16 +110,10 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
     for (size_t end = d->history.ids.n - added + 1; end <= d->history.ids.n; end++) take(d, d->history.ids.p, end);
 }
 
-static int32_t child_of(const ls_tree_node *nodes, int32_t n, int32_t parent, int32_t token) { // -1: none
-    for (int32_t i = parent + 1; i < n; i++)
-        if (nodes[i].parent == parent && nodes[i].token == token) return i;
-    return -1;
-}
-
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
     const drafter *d = (const drafter *)base;
-    ls_tree_node nodes[LS_TREE_MAX] = {{.token = s->root, .parent = -1}};
-    int32_t queue[LS_TREE_MAX] = {0}, n_queue = 1, n = 1;
+    ls_draft nodes[LS_MAX_ROWS] = {{.token = s->root, .parent = -1}};
+    int32_t queue[LS_MAX_ROWS] = {0}, n_queue = 1, n = 1;
     for (int32_t q = 0; q < n_queue && n < budget; q++) {
         int32_t tail[MAX_LEADER], m = MAX_LEADER;
         for (int32_t at = queue[q]; at >= 0 && m > 0; at = nodes[at].parent) tail[--m] = nodes[at].token;
@@ -130,18 +124,16 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
         for (int32_t f = 0; found >= 0 && f < d->leaders[found].n && n < budget; f++) {
             int32_t at = queue[q];
             for (int32_t i = 0; i < d->length && n < budget; i++) {
-                const int32_t token = d->leaders[found].follower[f][i], old = child_of(nodes, n, at, token);
-                if (old < 0)
-                    nodes[n] = (ls_tree_node){.token = token,
-                                              .parent = at,
-                                              .rank = -1,
-                                              .match_n = (int16_t)k,
-                                              .match_pos = -1,
-                                              .from = LS_TREE_HISTORY,
-                                              .est = NAN};
-                at = old < 0 ? n++ : old;
+                const ls_draft draft = {.token = d->leaders[found].follower[f][i],
+                                        .parent = (int16_t)at,
+                                        .rank = -1,
+                                        .match_n = (int16_t)k,
+                                        .match_pos = -1,
+                                        .from = LS_FROM_HISTORY,
+                                        .est_p = NAN};
+                at = ls_draft_child(nodes, &n, budget, &draft);
             }
-            if (n_queue < LS_TREE_MAX) queue[n_queue++] = at;
+            if (n_queue < LS_MAX_ROWS) queue[n_queue++] = at;
         }
     }
     ls_tree_lay_out(tree, nodes, n);

@@ -36,7 +36,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     if (d->retrieval) m = ls_pool_find(&d->pool, tail, (size_t)n);
     if (m.n)
         ls_tree_add(tree, s->context + m.pos, m.len, budget,
-                    (ls_tree_branch){.rank = -1, .match_n = (int16_t)m.n, .match_pos = m.pos, .found = (int16_t)m.len});
+                    (ls_branch){.rank = -1, .match_n = (int16_t)m.n, .match_pos = m.pos, .found = (int16_t)m.len});
     // (b) next-next-token guesses: the other likely tokens at the root's place tend to come right after it
     for (int32_t rank = 0; d->guesses && rank < s->n_top && rank < budget && tree->n < budget; rank++) {
         int32_t chain[1 + LS_POOL_SPAN], x = s->top_ids[rank];
@@ -45,9 +45,9 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
         m = d->retrieval ? ls_pool_find(&d->pool, tail, (size_t)n + 1) : (ls_match){.pos = -1};
         if (m.n) memcpy(chain + 1, s->context + m.pos, (size_t)m.len * sizeof *chain);
         int32_t len = 1 + m.len, most = branch_length(rank);
-        ls_tree_add(tree, chain, len < most ? len : most, budget,
-                    (ls_tree_branch){
-                        .rank = (int16_t)rank, .match_n = (int16_t)m.n, .match_pos = m.pos, .found = (int16_t)m.len});
+        ls_tree_add(
+            tree, chain, len < most ? len : most, budget,
+            (ls_branch){.rank = (int16_t)rank, .match_n = (int16_t)m.n, .match_pos = m.pos, .found = (int16_t)m.len});
     }
 }
 

@@ -63,24 +63,20 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
 }
 
 typedef struct {
-    ls_tree_node nodes[LS_TREE_MAX];
+    ls_draft nodes[LS_MAX_ROWS];
     int32_t n, budget;
 } growth;
 
-// The child of `parent` that holds the token: an old one, a new one, or -1 where the budget is used up.
 static int32_t child(growth *g, int32_t parent, int32_t token, uint8_t from, int32_t match_n) {
-    for (int32_t i = parent + 1; i < g->n; i++)
-        if (g->nodes[i].parent == parent && g->nodes[i].token == token) return i;
-    if (g->n >= g->budget) return -1;
-    g->nodes[g->n] = (ls_tree_node){.token = token,
-                                    .parent = parent,
-                                    .rank = -1,
-                                    .match_n = (int16_t)match_n,
-                                    .match_pos = -1,
-                                    .from = from,
-                                    .key = (int16_t)g->n,
-                                    .est = NAN};
-    return g->n++;
+    const ls_draft draft = {.token = token,
+                            .parent = (int16_t)parent,
+                            .rank = -1,
+                            .match_n = (int16_t)match_n,
+                            .match_pos = -1,
+                            .from = from,
+                            .key = (int16_t)g->n,
+                            .est_p = NAN};
+    return ls_draft_child(g->nodes, &g->n, g->budget, &draft);
 }
 
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
@@ -89,27 +85,27 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     const leader *l = d->leaders[(uint32_t)s->root % LEADERS];
     for (int32_t k = 0; l && l->token == s->root && k < l->n; k++)
         for (int32_t i = 0, at = 0; i < d->ngram - 1 && at >= 0; i++)
-            at = child(&g, at, l->gram[k][i], LS_TREE_HISTORY, 1);
+            at = child(&g, at, l->gram[k][i], LS_FROM_HISTORY, 1);
     for (int32_t j = 0; j < d->ngram - 1; j++)
         for (int32_t i = 0; i < d->window; i++) {
             const int32_t parent = j ? d->node[j - 1][i] : i ? d->node[0][i - 1] : 0;
-            d->node[j][i] = d->filled && parent >= 0 ? child(&g, parent, d->cell[j][i], LS_TREE_WINDOW, 0) : -1;
+            d->node[j][i] = d->filled && parent >= 0 ? child(&g, parent, d->cell[j][i], LS_FROM_WINDOW, 0) : -1;
         }
     ls_tree_lay_out(tree, g.nodes, g.n);
 }
 
 static void learn(ls_drafter *base, const ls_draft_result *r) {
     drafter *d = (drafter *)base;
-    int32_t row_of[LS_TREE_MAX];
+    int32_t row_of[LS_MAX_ROWS];
     const int32_t lowest = d->ngram - 2;
     memset(row_of, -1, sizeof row_of);
-    for (int32_t i = 1; i < r->tree->n; i++) row_of[r->tree->key[i]] = i;
+    for (int32_t i = 1; i < r->tree->n; i++) row_of[r->tree->nodes[i].key] = i;
     for (int32_t i = 0; i < d->window; i++) {
         const int32_t row = d->node[lowest][i] < 0 ? -1 : row_of[d->node[lowest][i]];
-        if (row < 0 || r->top_id[row][0] < 0) continue; // it was cut off
+        if (row < 0 || r->tree->nodes[row].top[0].id < 0) continue; // it was cut off
         int32_t gram[MAX_NGRAM];
         for (int32_t j = 0; j <= lowest; j++) gram[j] = d->cell[j][i];
-        gram[lowest + 1] = r->top_id[row][0];
+        gram[lowest + 1] = r->tree->nodes[row].top[0].id;
         harvest(d, gram);
         for (int32_t j = 0; j <= lowest; j++) d->cell[j][i] = gram[j + 1];
     }

@@ -42,7 +42,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
         if (!ls_map_get(&d->first[k - 1], ls_gram_key(tail + n - k, (size_t)k), &pos)) continue;
         const int32_t left = (int32_t)s->n_context - pos, len = left < d->tokens ? left : d->tokens;
         ls_tree_add(tree, s->context + pos, len, budget,
-                    (ls_tree_branch){.rank = -1, .match_n = (int16_t)k, .match_pos = pos, .found = (int16_t)len});
+                    (ls_branch){.rank = -1, .match_n = (int16_t)k, .match_pos = pos, .found = (int16_t)len});
         return;
     }
 }
@@ -68,7 +68,7 @@ static size_t bytes(const ls_drafter *base) {
 enum { NGRAM, TOKENS };
 static const ls_knob knobs[] = {
     [NGRAM] = {"pld.ngram", LS_KNOB_INT, 3, 1, ORDER, "longest n-gram that is looked up"},
-    [TOKENS] = {"pld.tokens", LS_KNOB_INT, 10, 1, LS_TREE_MAX - 1, "tokens copied after a match"},
+    [TOKENS] = {"pld.tokens", LS_KNOB_INT, 10, 1, LS_MAX_ROWS - 1, "tokens copied after a match"},
     {0},
 };
 

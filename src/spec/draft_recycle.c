@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEVELS = 6, WIDTH = LS_SUCCESSORS };
+enum { LEVELS = 6, WIDTH = LS_ROW_TOP };
 
 typedef struct {
     int32_t (*next)[WIDTH]; // by token id; -1: not known
     int32_t n;              // token ids that there is room for
     int32_t known;          // that have successors
-    int32_t shape_parent[LS_TREE_MAX], shape_rank[LS_TREE_MAX], shape_depth[LS_TREE_MAX];
+    int32_t shape_parent[LS_MAX_ROWS], shape_rank[LS_MAX_ROWS], shape_depth[LS_MAX_ROWS];
 } matrix;
 
 typedef struct {
@@ -27,11 +27,11 @@ typedef struct {
 // Rows in order of the product of their ranks' chances, so that any budget takes the first rows.
 static void make_shape(matrix *m) {
     static const double chance[WIDTH] = {0.45, 0.14, 0.07, 0.045, 0.03, 0.022, 0.018, 0.015};
-    double path[LS_TREE_MAX] = {1};
-    int32_t taken[LS_TREE_MAX] = {0}; // children that a row has already
+    double path[LS_MAX_ROWS] = {1};
+    int32_t taken[LS_MAX_ROWS] = {0}; // children that a row has already
     m->shape_parent[0] = m->shape_rank[0] = -1;
     m->shape_depth[0] = 0;
-    for (int32_t n = 1; n < LS_TREE_MAX; n++) {
+    for (int32_t n = 1; n < LS_MAX_ROWS; n++) {
         int32_t best = -1;
         double most = 0;
         for (int32_t i = 0; i < n; i++) {
@@ -53,15 +53,19 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
 
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
     const matrix *m = &((drafter *)base)->m;
-    ls_tree_node nodes[LS_TREE_MAX] = {{.token = s->root, .parent = -1, .match_pos = -1, .est = NAN}};
-    int32_t index[LS_TREE_MAX] = {0}, n = 1; // of the shape's rows; -1: nothing is known there
-    for (int32_t i = 1; i < LS_TREE_MAX && i < budget; i++) {
+    ls_draft nodes[LS_MAX_ROWS] = {{.token = s->root, .parent = -1, .match_pos = -1, .est_p = NAN}};
+    int32_t index[LS_MAX_ROWS] = {0}, n = 1; // of the shape's rows; -1: nothing is known there
+    for (int32_t i = 1; i < LS_MAX_ROWS && i < budget; i++) {
         const int32_t parent = index[m->shape_parent[i]], before = parent < 0 ? m->n : nodes[parent].token;
         const int32_t token = before >= 0 && before < m->n ? m->next[before][m->shape_rank[i]] : -1;
         index[i] = token < 0 ? -1 : n;
         if (token < 0) continue;
-        nodes[n++] = (ls_tree_node){
-            .token = token, .parent = parent, .rank = -1, .match_pos = -1, .from = LS_TREE_REMEMBERED, .est = NAN};
+        nodes[n++] = (ls_draft){.token = token,
+                                .parent = (int16_t)parent,
+                                .rank = -1,
+                                .match_pos = -1,
+                                .from = LS_FROM_REMEMBERED,
+                                .est_p = NAN};
     }
     ls_tree_lay_out(tree, nodes, n);
 }
@@ -69,8 +73,9 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
 static void learn(ls_drafter *base, const ls_draft_result *r) {
     matrix *m = &((drafter *)base)->m;
     for (int32_t i = 0; i < r->tree->n; i++) {
-        const int32_t token = r->tree->token[i];
-        if (r->top_id[i][0] < 0) continue;
+        const ls_node *row = &r->tree->nodes[i];
+        const int32_t token = row->token;
+        if (row->top[0].id < 0) continue;
         if (token >= m->n) {
             int32_t n = m->n ? m->n : 1024;
             while (n <= token) n *= 2;
@@ -79,7 +84,7 @@ static void learn(ls_drafter *base, const ls_draft_result *r) {
             m->n = n;
         }
         m->known += m->next[token][0] < 0;
-        memcpy(m->next[token], r->top_id[i], sizeof *m->next);
+        for (int j = 0; j < WIDTH; j++) m->next[token][j] = row->top[j].id;
     }
 }
 

@@ -22,7 +22,7 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
 }
 
 typedef struct {
-    ls_tree_node node;
+    ls_draft node;
     ls_corpus_range range;
     int32_t depth; // of the node in the tree
 } candidate;
@@ -31,7 +31,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     const drafter *d = (const drafter *)base;
     static _Thread_local candidate c[LS_FRONTIER_MAX];
     static _Thread_local ls_frontier open;
-    ls_tree_node nodes[LS_TREE_MAX] = {{.token = s->root, .parent = -1}};
+    ls_draft nodes[LS_MAX_ROWS] = {{.token = s->root, .parent = -1}};
     int32_t tail[MAX_NGRAM], m = d->ngram, length, n = 1, n_c = 0;
     tail[--m] = s->root;
     for (size_t i = s->n_context; i > 0 && m > 0; i--) tail[--m] = s->context[i - 1];
@@ -53,13 +53,13 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
                 known = c[k].node.token == token;
             if (known) continue;
             const double share = (double)(next.hi - next.lo) / all;
-            c[n_c].node = (ls_tree_node){.token = token,
-                                         .parent = parent,
-                                         .rank = -1,
-                                         .match_n = (int16_t)length,
-                                         .match_pos = -1,
-                                         .from = LS_TREE_CORPUS,
-                                         .est = (float)share};
+            c[n_c].node = (ls_draft){.token = token,
+                                     .parent = (int16_t)parent,
+                                     .rank = -1,
+                                     .match_n = (int16_t)length,
+                                     .match_pos = -1,
+                                     .from = LS_FROM_CORPUS,
+                                     .est_p = (float)share};
             c[n_c].range = next;
             c[n_c].depth = depth + 1;
             ls_frontier_push(&open, n_c++, chance * share);

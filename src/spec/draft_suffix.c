@@ -45,14 +45,14 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
 
 // Nodes of a tree that grows from one state.
 typedef struct {
-    ls_tree_node nodes[LS_TREE_MAX];
+    ls_draft nodes[LS_MAX_ROWS];
     int32_t n;
     double sum; // of the chances of its draft nodes: expected accepted tokens
 } growth;
 
 static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d, int32_t budget, growth *g) {
     static _Thread_local struct {
-        ls_tree_node node;
+        ls_draft node;
         int32_t state;
     } c[LS_FRONTIER_MAX];
     static _Thread_local ls_frontier open;
@@ -73,13 +73,13 @@ static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d,
             const double p = a->states[edge->to].count / total;
             e = edge->next;
             if (edge->token < 0 || p < d->least || p > 1) continue; // a separator; counts that were cut off
-            c[n].node = (ls_tree_node){.token = edge->token,
-                                       .parent = parent,
-                                       .rank = -1,
-                                       .match_n = (int16_t)(at.length < INT16_MAX ? at.length : INT16_MAX),
-                                       .match_pos = -1,
-                                       .from = LS_TREE_HISTORY,
-                                       .est = (float)p};
+            c[n].node = (ls_draft){.token = edge->token,
+                                   .parent = (int16_t)parent,
+                                   .rank = -1,
+                                   .match_n = (int16_t)(at.length < INT16_MAX ? at.length : INT16_MAX),
+                                   .match_pos = -1,
+                                   .from = LS_FROM_HISTORY,
+                                   .est_p = (float)p};
             c[n].state = edge->to;
             ls_frontier_push(&open, n++, chance * p);
         }
@@ -97,7 +97,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     static _Thread_local growth best, g;
     const ls_automaton *text[] = {&d->young, &d->old};
     ls_automaton_match at[] = {d->young_at, d->old_at};
-    best.nodes[0] = g.nodes[0] = (ls_tree_node){.token = s->root, .parent = -1};
+    best.nodes[0] = g.nodes[0] = (ls_draft){.token = s->root, .parent = -1};
     best.n = 1;
     best.sum = 0;
     for (int i = 0; i < 2; i++) {

@@ -8,8 +8,8 @@
 
 enum {
     MAX_CANDIDATES = LS_FRONTIER_MAX,
-    MAX_GUESSES = LS_TREE_MAX - 1,
-    MAX_CHILDREN = MAX_GUESSES + LS_SUCCESSORS + 2,
+    MAX_GUESSES = LS_MAX_ROWS - 1,
+    MAX_CHILDREN = MAX_GUESSES + LS_ROW_TOP + 2,
     MAX_AGREE = 16
 };
 static const double LEAST = 1e-5; // sized trees: a path less likely than this is not worth a row, however cheap
@@ -23,18 +23,15 @@ typedef struct {
 
 // A possible row. Those that were taken form the tree.
 typedef struct {
-    int32_t token, parent;
-    int32_t match_n, match_pos; // copied from match_pos (-1: it is not) after an n-gram of match_n tokens
-    int32_t rank;               // in the last logits, where that is what it came from; -1
-    uint8_t from;
-    int16_t key;
-    double est, path; // chance given the parent, and of the whole path
+    ls_draft draft; // its parent is a candidate
+    ls_features f;
+    double path; // chance of the whole path
 } candidate;
 
 typedef struct {
     const drafter *d;
     const ls_draft_state *s;
-    candidate c[MAX_CANDIDATES];
+    candidate c[MAX_CANDIDATES + MAX_CHILDREN]; // the last of them while a row's children are collected
     int32_t n;
     ls_frontier open;
 } search;
@@ -48,148 +45,134 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
 // The last `most` tokens up to and including candidate c; returns how many there are.
 static int32_t tail_of(const search *q, int32_t c, int32_t *tail, int32_t most) {
     int32_t n = 0;
-    for (; c >= 0 && n < most; c = q->c[c].parent) tail[most - ++n] = q->c[c].token;
+    for (; c >= 0 && n < most; c = q->c[c].draft.parent) tail[most - ++n] = q->c[c].draft.token;
     for (size_t i = q->s->n_context; i > 0 && n < most; i--) tail[most - ++n] = q->s->context[i - 1];
     memmove(tail, tail + most - n, (size_t)n * sizeof *tail);
     return n;
 }
 
-typedef struct {
-    int32_t token, match_n, match_pos;
-    ls_features f;
-} child;
-
-static child *child_of(child *list, int32_t *n, int32_t token) {
+// Among the children of a row, list[0..*n): the one with that token, or a new one.
+static candidate *child_of(candidate *list, int32_t *n, int32_t token) {
     for (int32_t i = 0; i < *n; i++)
-        if (list[i].token == token) return &list[i];
-    list[*n] = (child){.token = token, .match_pos = -1, .f = {.succ_rank = -1, .last_rank = -1}};
+        if (list[i].draft.token == token) return &list[i];
+    list[*n] = (candidate){.draft = {.token = token, .match_pos = -1}, .f = {.succ_rank = -1, .last_rank = -1}};
     return &list[(*n)++];
 }
 
-static void add_copy(const search *q, child *list, int32_t *n, int32_t match_n, int32_t pos, const int32_t *tail,
+static void add_copy(const search *q, candidate *list, int32_t *n, int32_t match_n, int32_t pos, const int32_t *tail,
                      int32_t n_tail) {
     int32_t agree = 0;
     while (agree < n_tail && agree < pos && q->s->context[pos - 1 - agree] == tail[n_tail - 1 - agree]) agree++;
-    child *c = child_of(list, n, q->s->context[pos]);
+    candidate *c = child_of(list, n, q->s->context[pos]);
     if (agree <= c->f.agree) return;
     c->f.agree = agree;
-    c->match_n = match_n;
-    c->match_pos = pos;
+    c->draft.match_n = (int16_t)match_n;
+    c->draft.match_pos = pos;
 }
 
-// What may follow candidate c: what followed the same tokens before, what the target said there before, and, after the
-// root, the other tokens of the last logits.
+// The other tokens of the last logits, with their share of what is left beside the root.
+static void add_guesses(const ls_draft_state *s, candidate *list, int32_t *n) {
+    float root_p = 0;
+    for (int32_t r = 0; r < s->n_top; r++)
+        if (s->top_ids[r] == s->root) root_p = s->top_p[r];
+    for (int32_t r = 0, guesses = 0; r < s->n_top && guesses < MAX_GUESSES; r++) {
+        if (s->top_ids[r] == s->root) continue;
+        candidate *c = child_of(list, n, s->top_ids[r]);
+        c->f.last_rank = r;
+        c->f.last_p = s->top_p[r] / (1 - root_p + 1e-6f);
+        guesses++;
+    }
+}
+
+// What may follow candidate `at`: what followed the same tokens before, what the target said there before, and, after
+// the root, the other tokens of the last logits.
 static void expand(search *q, int32_t at) {
-    child list[MAX_CHILDREN];
+    candidate *list = &q->c[q->n];
     int32_t n = 0, tail[MAX_AGREE];
     const candidate *c = &q->c[at];
     const int32_t n_tail = tail_of(q, at, tail, MAX_AGREE);
-    if (c->match_pos >= 0 && (size_t)c->match_pos + 1 < q->s->n_context)
-        add_copy(q, list, &n, c->match_n, c->match_pos + 1, tail, n_tail); // the copy goes on
+    if (c->draft.match_pos >= 0 && (size_t)c->draft.match_pos + 1 < q->s->n_context)
+        add_copy(q, list, &n, c->draft.match_n, c->draft.match_pos + 1, tail, n_tail); // the copy goes on
     const ls_match m = ls_pool_find(&q->d->pool, tail, (size_t)n_tail);
     if (m.n) add_copy(q, list, &n, m.n, m.pos, tail, n_tail);
     const ls_successor *pair =
         n_tail > 1 ? ls_successors_get(&q->d->successors, tail[n_tail - 2], tail[n_tail - 1]) : NULL;
     const ls_successor *known = pair ? pair : ls_successors_get(&q->d->successors, -1, tail[n_tail - 1]);
-    for (int32_t i = 0; known && i < LS_SUCCESSORS && known->id[i] >= 0; i++) {
-        child *k = child_of(list, &n, known->id[i]);
+    for (int32_t i = 0; known && i < LS_ROW_TOP && known->id[i] >= 0; i++) {
+        candidate *k = child_of(list, &n, known->id[i]);
         k->f.succ_rank = i;
         k->f.succ_p = known->p[i];
     }
-    if (at == 0) {
-        float root_p = 0;
-        for (int32_t r = 0; r < q->s->n_top; r++)
-            if (q->s->top_ids[r] == q->s->root) root_p = q->s->top_p[r];
-        for (int32_t r = 0, guesses = 0; r < q->s->n_top && guesses < MAX_GUESSES; r++) {
-            if (q->s->top_ids[r] == q->s->root) continue;
-            child *k = child_of(list, &n, q->s->top_ids[r]);
-            k->f.last_rank = r;
-            k->f.last_p = q->s->top_p[r] / (1 - root_p + 1e-6f);
-            guesses++;
-        }
-    }
+    if (at == 0) add_guesses(q->s, list, &n);
     double est[MAX_CHILDREN], sum = 0;
-    int16_t key[MAX_CHILDREN];
     for (int32_t i = 0; i < n; i++) {
         list[i].f.known = known != NULL;
         list[i].f.pair = pair != NULL;
-        key[i] = (int16_t)ls_rate_key(&list[i].f);
-        sum += est[i] = ls_rate(&q->d->rates, key[i]);
+        list[i].draft.key = (int16_t)ls_rate_key(&list[i].f);
+        sum += est[i] = ls_rate(&q->d->rates, list[i].draft.key);
     }
     bool under_guess = false;
-    for (int32_t a = at; a > 0; a = q->c[a].parent) under_guess |= q->c[a].from == LS_TREE_LAST_LOGIT;
+    for (int32_t a = at; a > 0; a = q->c[a].draft.parent) under_guess |= q->c[a].draft.from == LS_FROM_LAST_LOGIT;
     for (int32_t i = 0; i < n && q->n < MAX_CANDIDATES; i++) {
-        const ls_features *f = &list[i].f;
+        candidate *k = &q->c[q->n];
         const double p = sum > 1 ? est[i] / sum : est[i]; // one of them at most comes true
-        const uint8_t from = f->agree            ? (under_guess ? LS_TREE_GUESS_TAIL : LS_TREE_RETRIEVED)
-                             : f->succ_rank >= 0 ? LS_TREE_REMEMBERED
-                                                 : LS_TREE_LAST_LOGIT;
         if (q->s->costs && c->path * p < LEAST) continue;
-        q->c[q->n] = (candidate){.token = list[i].token,
-                                 .parent = at,
-                                 .match_n = list[i].match_n,
-                                 .match_pos = list[i].match_pos,
-                                 .rank = from == LS_TREE_LAST_LOGIT ? f->last_rank : -1,
-                                 .from = from,
-                                 .key = key[i],
-                                 .est = p,
-                                 .path = c->path * p};
-        ls_frontier_push(&q->open, q->n, q->c[q->n].path);
-        q->n++;
+        *k = list[i];
+        k->draft.parent = (int16_t)at;
+        k->draft.from = k->f.agree            ? (under_guess ? LS_FROM_GUESS_TAIL : LS_FROM_RETRIEVED)
+                        : k->f.succ_rank >= 0 ? LS_FROM_REMEMBERED
+                                              : LS_FROM_LAST_LOGIT;
+        k->draft.rank = k->draft.from == LS_FROM_LAST_LOGIT ? (int16_t)k->f.last_rank : -1;
+        k->draft.est_p = (float)p;
+        k->path = c->path * p;
+        ls_frontier_push(&q->open, q->n++, k->path);
     }
 }
 
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
     static _Thread_local search q; // large, and used here only
-    ls_tree_node taken[LS_TREE_MAX];
-    int32_t row[MAX_CANDIDATES], n = 0;
+    ls_draft taken[LS_MAX_ROWS];
+    int16_t row[MAX_CANDIDATES];
+    int32_t n = 0;
     q.d = (const drafter *)base;
     q.s = s;
-    q.c[0] = (candidate){.token = s->root, .parent = -1, .match_pos = -1, .rank = -1, .path = 1};
+    q.c[0] = (candidate){.draft = {.token = s->root, .parent = -1, .match_pos = -1, .rank = -1}, .path = 1};
     q.n = 1;
     q.open.n = 0;
     const int32_t context = (int32_t)s->n_context;
     for (int32_t at = 0; at >= 0; at = ls_frontier_pop(&q.open, NULL)) {
         const candidate *c = &q.c[at];
         if (n && s->costs && !ls_cost_may_pay(s->costs, c->path, n, context)) break;
-        row[at] = n;
-        taken[n++] = (ls_tree_node){.token = c->token,
-                                    .parent = at ? row[c->parent] : -1,
-                                    .rank = (int16_t)c->rank,
-                                    .match_n = (int16_t)c->match_n,
-                                    .match_pos = c->match_pos,
-                                    .from = c->from,
-                                    .key = c->key,
-                                    .est = (float)c->est};
-        if (n == budget) break;
+        row[at] = (int16_t)n;
+        taken[n] = c->draft;
+        if (n) taken[n].parent = row[c->draft.parent];
+        if (++n == budget) break;
         expand(&q, at);
     }
     ls_tree_lay_out(tree, taken, n);
 }
 
-// before: the token before `token`; -1: none.
-static void remember(drafter *d, int32_t before, int32_t token, const int32_t *id, const float *p) {
-    if (before >= 0) ls_successors_put(&d->successors, before, token, id, p);
-    ls_successors_put(&d->successors, -1, token, id, p);
+// before: the token before the row's; -1: none.
+static void remember(drafter *d, int32_t before, int32_t token, const ls_node *row) {
+    const ls_successor said = ls_successors_of(row);
+    if (before >= 0) ls_successors_put(&d->successors, before, token, &said);
+    ls_successors_put(&d->successors, -1, token, &said);
 }
 
 static void learn(ls_drafter *base, const ls_draft_result *r) {
     drafter *d = (drafter *)base;
     const ls_tree *t = r->tree;
-    bool accepted[LS_TREE_MAX] = {0};
-    for (int32_t i = 0; i < r->n_path; i++) accepted[r->path[i]] = true;
     for (int32_t i = 0; i < t->n; i++) {
-        if (i && accepted[t->parent[i]]) ls_rates_learn(&d->rates, t->key[i], accepted[i]);
-        const int32_t before = i ? t->token[t->parent[i]] : r->n_context ? r->context[r->n_context - 1] : -1;
-        remember(d, before, t->token[i], r->top_id[i], r->top_p[i]);
+        const ls_node *n = &t->nodes[i];
+        if (i && n->state != LS_NODE_NOT_REACHED) ls_rates_learn(&d->rates, n->key, n->state == LS_NODE_ACCEPTED);
+        const int32_t before = i ? t->nodes[n->parent].token : r->n_context ? r->context[r->n_context - 1] : -1;
+        remember(d, before, n->token, n);
     }
 }
 
-static void read_prompt(ls_drafter *base, const int32_t *context, size_t at, size_t n,
-                        const int32_t (*top_id)[LS_SUCCESSORS], const float (*top_p)[LS_SUCCESSORS]) {
+static void read_prompt(ls_drafter *base, const int32_t *context, size_t at, size_t n, const ls_node *rows) {
     drafter *d = (drafter *)base;
-    for (size_t i = at; i < at + n; i++)
-        remember(d, i ? context[i - 1] : -1, context[i], top_id[i - at], top_p[i - at]);
+    for (size_t i = at; i < at + n; i++) remember(d, i ? context[i - 1] : -1, context[i], &rows[i - at]);
 }
 
 static int32_t pool_size(const ls_drafter *base) {

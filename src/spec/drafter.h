@@ -25,29 +25,25 @@ typedef struct {
     const ls_cost_curve *costs; // not NULL: rows that cannot pay by these costs need not be looked for
 } ls_draft_state;
 
-// What a verified tree taught. path: the accepted rows, root first. Per row: the target's best tokens after it; an id
-// of -1 ends them early (a simulation does not know every row).
+// A verified tree teaches: its states are marked, its rows hold what the target said after them (a simulation does not
+// know every row: there the best tokens end early).
 typedef struct {
     const int32_t *context; // before the tree
     size_t n_context;
     const ls_tree *tree;
-    const int32_t *path;
-    int32_t n_path;
-    const int32_t (*top_id)[LS_SUCCESSORS];
-    const float (*top_p)[LS_SUCCESSORS];
+    int32_t n_path; // accepted rows, the root included
 } ls_draft_result;
 
 typedef struct ls_drafter ls_drafter;
 struct ls_drafter {
     // The committed text changed: it is now context[0..n). It may have grown, or been cut or replaced (reset).
     void (*observe)(ls_drafter *d, const int32_t *context, size_t n, bool reset);
-    // Fills tree (root included) with at most budget rows, 1..LS_TREE_MAX; exactly budget where candidates suffice.
+    // Fills tree (root included) with at most budget rows, 1..LS_MAX_ROWS; exactly budget where candidates suffice.
     void (*propose)(ls_drafter *d, const ls_draft_state *s, int32_t budget, ls_tree *tree);
     void (*learn)(ls_drafter *d, const ls_draft_result *r); // NULL: learns nothing from rows
-    // What the target said after each of the n tokens from context[at] on, a prompt's. NULL: learns nothing from
+    // rows: what the target said after each of the n tokens from context[at] on, a prompt's. NULL: learns nothing from
     // prompts.
-    void (*read)(ls_drafter *d, const int32_t *context, size_t at, size_t n, const int32_t (*top_id)[LS_SUCCESSORS],
-                 const float (*top_p)[LS_SUCCESSORS]);
+    void (*read)(ls_drafter *d, const int32_t *context, size_t at, size_t n, const ls_node *rows);
     double read_share;                         // of the answer's expected time that reading may take; 0: none
     int32_t (*pool_size)(const ls_drafter *d); // entries remembered
     size_t (*bytes)(const ls_drafter *d);      // memory of what is remembered

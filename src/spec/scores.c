@@ -31,31 +31,34 @@ static void count(float *hit, float *trial, bool right) {
 void ls_scores_fill(const ls_scores *s, ls_tree *t) {
     static const double shares[] = {0.05, 0.15, 0.35, 0.6, 0.85};
     static const double guess[5] = {0.4, 0.15, 0.08, 0.05, 0.02}; // by place among the siblings
-    double sum[LS_TREE_MAX] = {0};
-    int32_t children[LS_TREE_MAX] = {0};
+    double sum[LS_MAX_ROWS] = {0};
+    int32_t children[LS_MAX_ROWS] = {0};
     for (int32_t i = 1; i < t->n; i++) {
-        const int32_t place = children[t->parent[i]]++, sibling = place < 3 ? place : place < 5 ? 3 : 4;
-        const bool own = !isnan(t->est[i]);
-        const int32_t share = own ? 1 + bucket((double)t->est[i], shares, 5) : 0;
-        const int32_t kind = ((t->from[i] * 5 + min32(t->match_n[i], 4)) * 7 + share) * 5 + sibling;
-        const int32_t d = depth_of(t->depth[i]);
-        const double prior = own ? 0.8 * (double)t->est[i] : guess[sibling];
+        ls_node *n = &t->nodes[i];
+        const int32_t place = children[n->parent]++, sibling = place < 3 ? place : place < 5 ? 3 : 4;
+        const bool own = !isnan(n->est_p);
+        const int32_t share = own ? 1 + bucket((double)n->est_p, shares, 5) : 0;
+        const int32_t kind = ((n->from * 5 + min32(n->match_n, 4)) * 7 + share) * 5 + sibling;
+        const int32_t d = depth_of(n->depth);
+        const double prior = own ? 0.8 * (double)n->est_p : guess[sibling];
         const double all = rate(s->hit[kind][LS_SCORE_DEPTHS], s->trial[kind][LS_SCORE_DEPTHS], prior);
-        t->kind[i] = (int16_t)kind;
-        t->est[i] = (float)rate(s->hit[kind][d], s->trial[kind][d], all);
-        sum[t->parent[i]] += (double)t->est[i];
+        n->kind = (int16_t)kind;
+        n->est_p = (float)rate(s->hit[kind][d], s->trial[kind][d], all);
+        sum[n->parent] += (double)n->est_p;
     }
-    for (int32_t i = 1; i < t->n; i++) // one child at most is right
-        if (sum[t->parent[i]] > 1) t->est[i] /= (float)sum[t->parent[i]];
+    for (int32_t i = 1; i < t->n; i++) { // one child at most is right
+        ls_node *n = &t->nodes[i];
+        if (sum[n->parent] > 1) n->est_p /= (float)sum[n->parent];
+    }
 }
 
-void ls_scores_learn(ls_scores *s, const ls_tree *t, const int32_t *path, int32_t n_path) {
-    bool accepted[LS_TREE_MAX] = {0};
-    for (int32_t i = 0; i < n_path; i++) accepted[path[i]] = true;
+void ls_scores_learn(ls_scores *s, const ls_tree *t) {
     for (int32_t i = 1; i < t->n; i++) {
-        if (!accepted[t->parent[i]]) continue; // it was not put to the test
-        const int32_t d = depth_of(t->depth[i]);
-        count(&s->hit[t->kind[i]][d], &s->trial[t->kind[i]][d], accepted[i]);
-        count(&s->hit[t->kind[i]][LS_SCORE_DEPTHS], &s->trial[t->kind[i]][LS_SCORE_DEPTHS], accepted[i]);
+        const ls_node *n = &t->nodes[i];
+        if (n->state == LS_NODE_NOT_REACHED) continue; // it was not put to the test
+        const bool right = n->state == LS_NODE_ACCEPTED;
+        const int32_t d = depth_of(n->depth);
+        count(&s->hit[n->kind][d], &s->trial[n->kind][d], right);
+        count(&s->hit[n->kind][LS_SCORE_DEPTHS], &s->trial[n->kind][LS_SCORE_DEPTHS], right);
     }
 }

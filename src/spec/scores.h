@@ -4,7 +4,7 @@
 #pragma once
 #include "spec/tree.h"
 
-enum { LS_SCORE_DEPTHS = 6, LS_SCORE_KINDS = LS_TREE_SOURCES * 5 * 7 * 5 };
+enum { LS_SCORE_DEPTHS = 6, LS_SCORE_KINDS = LS_FROM_COUNT * 5 * 7 * 5 };
 
 typedef struct {
     float hit[LS_SCORE_KINDS][LS_SCORE_DEPTHS + 1], trial[LS_SCORE_KINDS][LS_SCORE_DEPTHS + 1]; // the last: all depths
@@ -13,4 +13,4 @@ typedef struct {
 // Replaces the estimates of a tree as it was proposed; the children of a row add up to 1 at most.
 void ls_scores_fill(const ls_scores *s, ls_tree *t);
 // Counts the rows of a verified tree that was filled before (and perhaps cut since).
-void ls_scores_learn(ls_scores *s, const ls_tree *t, const int32_t *path, int32_t n_path);
+void ls_scores_learn(ls_scores *s, const ls_tree *t);

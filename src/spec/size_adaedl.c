@@ -11,27 +11,27 @@ static const double GAMMA = 0.2, TARGET = 0.9, SMOOTH_ACCEPTANCE = 0.5, SMOOTH_T
 static void cut(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs, int32_t context,
                 bool *keep) {
     (void)costs, (void)context;
-    double entropy[LS_TREE_MAX] = {0}, rest[LS_TREE_MAX];
+    double entropy[LS_MAX_ROWS] = {0}, rest[LS_MAX_ROWS];
     for (int32_t i = 0; i < t->n; i++) rest[i] = 1;
     for (int32_t i = 1; i < t->n; i++) {
-        const double p = (double)t->est[i];
-        if (p > 0) entropy[t->parent[i]] -= p * log(p);
-        rest[t->parent[i]] -= p;
+        const double p = (double)t->nodes[i].est_p;
+        if (p > 0) entropy[t->nodes[i].parent] -= p * log(p);
+        rest[t->nodes[i].parent] -= p;
     }
     for (int32_t i = 0; i < t->n; i++)
         if (rest[i] > 0) entropy[i] -= rest[i] * log(rest[i]);
     const double threshold = z->threshold > 0 ? z->threshold : z->value;
     int32_t first = 0; // the likeliest token after the root is drafted in any case, as in the paper
     for (int32_t i = 1; i < t->n; i++) {
-        if (t->parent[i] == 0 && (!first || path[i] > path[first])) first = i;
-        keep[i] = 1 - sqrt(GAMMA * entropy[t->parent[i]]) >= threshold;
+        if (t->nodes[i].parent == 0 && (!first || path[i] > path[first])) first = i;
+        keep[i] = 1 - sqrt(GAMMA * entropy[t->nodes[i].parent]) >= threshold;
     }
     keep[first] = true;
 }
 
 static void learn(ls_sizing *z, const ls_tree *t, int32_t n_path) {
     int32_t levels = 0;
-    for (int32_t i = 1; i < t->n; i++) levels = t->depth[i] > levels ? t->depth[i] : levels;
+    for (int32_t i = 1; i < t->n; i++) levels = t->nodes[i].depth > levels ? t->nodes[i].depth : levels;
     if (!levels) return; // nothing was drafted: nothing is known
     const double rate = (double)(n_path - 1) / levels, old = z->threshold > 0 ? z->threshold : z->value;
     z->acceptance = SMOOTH_ACCEPTANCE * z->acceptance + (1 - SMOOTH_ACCEPTANCE) * rate;

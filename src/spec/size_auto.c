@@ -9,8 +9,8 @@ static int32_t ask(const ls_sizing *z, const ls_method *m) {
 static void cut(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs, int32_t context,
                 bool *keep) {
     (void)z;
-    int32_t order[LS_TREE_MAX];
-    double best[LS_TREE_MAX];
+    int32_t order[LS_MAX_ROWS];
+    double best[LS_MAX_ROWS];
     ls_sizing_order(t, path, order);
     for (int32_t i = 0; i < t->n; i++) best[i] = path[order[i]];
     const int32_t n = ls_cost_choose(costs, best, t->n, context);

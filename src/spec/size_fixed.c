@@ -18,7 +18,7 @@ const ls_sizing_rule ls_size_fixed = {
            .value = "ROWS",
            .fallback = 64,
            .lo = 1,
-           .hi = LS_TREE_MAX,
+           .hi = LS_MAX_ROWS,
            .whole = true},
     .ask = ask_value,
 };

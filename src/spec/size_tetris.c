@@ -4,13 +4,13 @@
 
 static int32_t ask(const ls_sizing *z, const ls_method *m) {
     (void)z, (void)m;
-    return LS_TREE_MAX;
+    return LS_MAX_ROWS;
 }
 
 static void cut(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs, int32_t context,
                 bool *keep) {
     (void)costs, (void)context;
-    int32_t order[LS_TREE_MAX];
+    int32_t order[LS_MAX_ROWS];
     ls_sizing_order(t, path, order);
     for (int32_t i = (int32_t)z->value; i < t->n; i++) keep[order[i]] = false;
 }
@@ -22,7 +22,7 @@ const ls_sizing_rule ls_size_tetris = {
            .value = "ROWS",
            .fallback = 16,
            .lo = 1,
-           .hi = LS_TREE_MAX,
+           .hi = LS_MAX_ROWS,
            .whole = true},
     .picks = true,
     .ask = ask,

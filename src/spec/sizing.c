@@ -36,7 +36,7 @@ void ls_sizing_settle(ls_sizing *z, const ls_method *m, int32_t budget) {
 int32_t ls_sizing_ask(const ls_sizing *z, const ls_method *m, int32_t budget) {
     int32_t rows = z->rule->ask(z, m);
     if (budget > 0 && rows > budget && !z->rule->picks) rows = budget;
-    return rows < 1 ? 1 : rows > LS_TREE_MAX ? LS_TREE_MAX : rows;
+    return rows < 1 ? 1 : rows > LS_MAX_ROWS ? LS_MAX_ROWS : rows;
 }
 
 void ls_sizing_order(const ls_tree *t, const double *path, int32_t *order) {
@@ -49,11 +49,11 @@ void ls_sizing_order(const ls_tree *t, const double *path, int32_t *order) {
 
 void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, int32_t context, int32_t budget) {
     if (!z->rule->cut) return;
-    double path[LS_TREE_MAX];
-    bool keep[LS_TREE_MAX];
-    int32_t order[LS_TREE_MAX], kept = 0;
+    double path[LS_MAX_ROWS];
+    bool keep[LS_MAX_ROWS];
+    int32_t order[LS_MAX_ROWS], kept = 0;
     for (int32_t i = 0; i < t->n; i++) {
-        path[i] = i ? path[t->parent[i]] * (double)t->est[i] : 1;
+        path[i] = i ? path[t->nodes[i].parent] * (double)t->nodes[i].est_p : 1;
         keep[i] = true;
     }
     z->rule->cut(z, t, path, costs, context, keep);

@@ -1,6 +1,7 @@
 #include "spec/successors.h"
 #include "base/mem.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,8 +73,17 @@ void ls_successors_free(ls_successors *s) {
     *s = (ls_successors){.limit = s->limit};
 }
 
-void ls_successors_put(ls_successors *s, int32_t before, int32_t token, const int32_t *id, const float *p) {
-    if (id[0] < 0) return;
+ls_successor ls_successors_of(const ls_node *n) {
+    ls_successor said;
+    for (int j = 0; j < LS_ROW_TOP; j++) {
+        said.id[j] = n->top[j].id;
+        said.p[j] = expf(n->top[j].logit - n->lse);
+    }
+    return said;
+}
+
+void ls_successors_put(ls_successors *s, int32_t before, int32_t token, const ls_successor *said) {
+    if (said->id[0] < 0) return;
     const uint64_t key = key_of(before, token);
     int32_t i = find(s, key);
     if (i >= 0) s->entries[i].again = true;
@@ -85,8 +95,7 @@ void ls_successors_put(ls_successors *s, int32_t before, int32_t token, const in
         s->entries[i].again = false;
         *bucket = i;
     }
-    memcpy(s->entries[i].said.id, id, sizeof s->entries[i].said.id);
-    memcpy(s->entries[i].said.p, p, sizeof s->entries[i].said.p);
+    s->entries[i].said = *said;
 }
 
 const ls_successor *ls_successors_get(const ls_successors *s, int32_t before, int32_t token) {

@@ -2,14 +2,14 @@
 // row, accepted or rejected. Bounded: when it is full, what was neither put nor put again for longest is forgotten
 // (second chance). Memory is taken as it fills, in one piece after another.
 #pragma once
+#include "spec/tree.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LS_SUCCESSORS = 8 };
-
 typedef struct {
-    int32_t id[LS_SUCCESSORS]; // best first; -1: no more
-    float p[LS_SUCCESSORS];
+    int32_t id[LS_ROW_TOP]; // best first; -1: no more
+    float p[LS_ROW_TOP];
 } ls_successor;
 
 typedef struct {
@@ -20,7 +20,8 @@ typedef struct {
 } ls_successors;
 
 void ls_successors_free(ls_successors *s);
-// before: the token before `token`; -1: a single token's entry. Nothing is put where id[0] is -1.
-void ls_successors_put(ls_successors *s, int32_t before, int32_t token, const int32_t *id, const float *p);
+ls_successor ls_successors_of(const ls_node *n); // what the target said after a verified row
+// before: the token before `token`; -1: a single token's entry. Nothing is put where said->id[0] is -1.
+void ls_successors_put(ls_successors *s, int32_t before, int32_t token, const ls_successor *said);
 const ls_successor *ls_successors_get(const ls_successors *s, int32_t before, int32_t token); // NULL: nothing known
 size_t ls_successors_bytes(const ls_successors *s);                                           // memory taken

@@ -1,70 +1,97 @@
-// The draft tree: rows of one forward. Row 0 is the root; parents come before children.
+// The draft tree: the rows of one forward. It is made once and completed on its way: a drafter fills ls_draft, the
+// forward says what the target thinks after each row, acceptance marks the path. Drafters, acceptance rules, sizing
+// rules, traces, statistics and screens read this one record.
+//
+// Row 0 is the root, the target's own token; parents come before children. Plain data: a copy is a tree.
 #pragma once
+#include "spec/from.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LS_TREE_MAX = 256, LS_TREE_BRANCHES = 256 };
+enum {
+    LS_MAX_ROWS = 256, // rows of one forward: the largest tree, root included
+    LS_ROW_TOP = 8,    // kept ranks of every verified row
+};
 
-// Where a row's token came from; the same numbers as ls_from in run/step.h.
+typedef struct {
+    int32_t id;
+    float logit; // raw logit
+} ls_top_entry;
+
 typedef enum {
-    LS_TREE_ROOT,
-    LS_TREE_RETRIEVED,
-    LS_TREE_LAST_LOGIT,
-    LS_TREE_GUESS_TAIL,
-    LS_TREE_REMEMBERED,
-    LS_TREE_HISTORY,
-    LS_TREE_CORPUS,
-    LS_TREE_WINDOW,
-    LS_TREE_SOURCES
-} ls_tree_from;
+    LS_NODE_ACCEPTED,    // on the verified path (the root always is)
+    LS_NODE_REJECTED,    // its parent is on the path, but the target chose another token there
+    LS_NODE_NOT_REACHED, // its parent is not on the path
+} ls_node_state;
+const char *ls_node_state_name(ls_node_state s); // "accepted", "rejected", "not-reached"
+
+// What a drafter says of a row.
+#define LS_DRAFT_FIELDS                                                                                                \
+    int32_t token;                                                                                                     \
+    int16_t parent;    /* row of the parent; -1 for the root */                                                        \
+    int16_t depth;     /* 0 for the root */                                                                            \
+    int16_t branch;    /* index into the tree's branches; -1 for the root */                                           \
+    int16_t rank;      /* of its branch; -1: that continues the root itself */                                         \
+    int16_t match_n;   /* length of the matched n-gram; 0: none */                                                     \
+    int16_t key;       /* the drafter's own note about the row */                                                      \
+    int16_t kind;      /* what hit rates count the row as (spec/scores.h) */                                           \
+    uint8_t from;      /* ls_from */                                                                                   \
+    uint8_t state;     /* ls_node_state */                                                                             \
+    int32_t match_pos; /* context position this token was copied from; -1: none */                                     \
+    float est_p;       /* acceptance estimated by the drafter, given the parent accepted; NAN: no estimate */
+typedef struct {
+    LS_DRAFT_FIELDS
+} ls_draft;
 
 typedef struct {
-    int16_t rank;      // of its first token in the last logits; -1: the root's own continuation
-    int16_t match_n;   // length of the n-gram that gave the continuation; 0: none
+    union {
+        ls_draft draft;
+        struct {
+            LS_DRAFT_FIELDS
+        };
+    };
+    float p;        // the target's probability of this token at its parent (for the root: in the last logits)
+    int32_t target; // what the target chose after this node; -1: no forward was run
+    float target_p; // its probability
+    float entropy;  // nats, of the target's distribution after this node
+    float lse;      // log-sum-exp of the raw logits after this node (p = exp(logit - lse))
+    ls_top_entry top[LS_ROW_TOP]; // the target's best tokens after this node, best first; id -1: no more
+} ls_node;
+
+// One branch under the root, in drafting order. With equal prefixes merged, a branch owns only the nodes
+// that it added: rows first_node .. first_node + n_nodes - 1.
+typedef struct {
+    int16_t rank;      // rank of its first token in the last logits; -1: the root's own continuation
+    int16_t match_n;   // n-gram length that gave the continuation; 0: none was found
     int32_t match_pos; // context position of the first copied token; -1: none
-    int16_t found;     // continuation tokens found before any cut
-    int16_t first_row, n_rows;
-} ls_tree_branch;
+    int16_t found;     // continuation tokens found, before any cut
+    int16_t first_node;
+    int16_t n_nodes;
+    int16_t accepted; // how many of its nodes were accepted
+} ls_branch;
 
 typedef struct {
-    int32_t n; // rows
-    int32_t token[LS_TREE_MAX];
-    int32_t parent[LS_TREE_MAX]; // -1 for the root
-    int32_t depth[LS_TREE_MAX];
-    int16_t branch[LS_TREE_MAX]; // -1 for the root
-    uint8_t from[LS_TREE_MAX];
-    int16_t match_n[LS_TREE_MAX];
-    int32_t match_pos[LS_TREE_MAX]; // context position the token was copied from; -1: none
-    float est[LS_TREE_MAX];         // estimated chance of being right, given the parent; NAN: no estimate
-    int16_t key[LS_TREE_MAX];       // the drafter's own note about the row
-    int16_t kind[LS_TREE_MAX];      // what hit rates count the row as (spec/scores.h)
-    int32_t n_branches;
-    ls_tree_branch branches[LS_TREE_BRANCHES];
+    int32_t n, n_branches;
+    ls_branch branches[LS_MAX_ROWS];
+    ls_node nodes[LS_MAX_ROWS]; // last, so that a copy may stop after n
 } ls_tree;
 
-// A row before the tree is laid out.
-typedef struct {
-    int32_t token;
-    int32_t parent; // index into the same array; -1: the root
-    int16_t rank;   // of the token in the last logits, where that is where it came from; -1
-    int16_t match_n;
-    int32_t match_pos;
-    uint8_t from; // ls_tree_from
-    int16_t key;
-    float est;
-} ls_tree_node;
-
 void ls_tree_start(ls_tree *t, int32_t root);
-// Hangs a chain of tokens under the root, at most until the tree has `budget` rows. The first n_guess tokens are
-// the branch's own (0 or 1: a guess from the last logits), the rest continue an n-gram match. Equal prefixes are not
-// merged, as in the authors' program. Returns the rows added; a branch that adds none is not listed.
-int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget, ls_tree_branch info);
-// The whole tree from nodes[0..n), 1 <= n <= LS_TREE_MAX: the root first, parents before children. The rows under each
-// child of the root come to stand together, as its branch; siblings keep their order.
-void ls_tree_lay_out(ls_tree *t, const ls_tree_node *nodes, int32_t n);
+// Hangs a chain of tokens under the root, at most until the tree has `budget` rows. The first token of a branch with a
+// rank is its own (a guess from the last logits), the rest continue an n-gram match. Equal prefixes are not merged, as
+// in the authors' program. Returns the rows added; a branch that adds none is not listed.
+int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget, ls_branch info);
+// The child of draft->parent that holds draft->token among drafts[0..*n): an old one, or this as a new one; -1: there
+// are `budget` rows already.
+int32_t ls_draft_child(ls_draft *drafts, int32_t *n, int32_t budget, const ls_draft *draft);
+// The whole tree from drafts[0..n), 1 <= n <= LS_MAX_ROWS: the root first, parents before children; depth and branch
+// need not be known, nor the rank but under the root. The rows under each child of the root come to stand together, as
+// its branch; siblings keep their order.
+void ls_tree_lay_out(ls_tree *t, const ls_draft *drafts, int32_t n);
 // Drops the rows whose keep[] is false, and what hangs off them. The root stays.
 void ls_tree_keep(ls_tree *t, const bool *keep);
-
-// The verified path: chosen[r] is what the target chose after row r. Fills rows[0..] with the deepest path from
-// the root on which every token equals its parent's choice (of equals the first), returns its length (>= 1).
-int32_t ls_tree_verify(const ls_tree *t, const int32_t *chosen, int32_t *rows);
+// Fills path[0..] with the rows from the root to `row`, and returns how many there are: its depth + 1.
+int32_t ls_tree_path(const ls_tree *t, int32_t row, int32_t *path);
+// Sets every state, and what each branch had accepted, by the accepted rows.
+void ls_tree_mark(ls_tree *t, const int32_t *path, int32_t n_path);

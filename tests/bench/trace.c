@@ -63,7 +63,7 @@ int main(int argc, char **argv) {
             if (ls_trace_read_next(r, &line, &err)) fail(&err);
             if (line == LS_TRACE_STEP && n < MOST_STEPS) {
                 const ls_step *s = ls_trace_read_step(r);
-                rows += (size_t)s->n_nodes;
+                rows += (size_t)s->tree.n;
                 steps[n++] = ls_step_copy(s);
             }
         } while (line);

@@ -76,9 +76,10 @@ static ls_code draft(const char *name, const char *file, const int32_t *context,
         ls_tree tree;
         d->observe(d, context, at, false);
         d->propose(d, &s, MOST, &tree);
-        EXPECT(tree.n >= 1 && tree.n <= MOST && tree.token[0] == s.root);
+        EXPECT(tree.n >= 1 && tree.n <= MOST && tree.nodes[0].token == s.root);
         for (int32_t i = 1; i < tree.n; i++)
-            EXPECT(tree.token[i] >= 0 && tree.token[i] < VOCAB && tree.parent[i] >= 0 && tree.parent[i] < i);
+            EXPECT(tree.nodes[i].token >= 0 && tree.nodes[i].token < VOCAB && tree.nodes[i].parent >= 0 &&
+                   tree.nodes[i].parent < i);
     }
     if (!code) d->free(d);
     free(knobs);

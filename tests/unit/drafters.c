@@ -1,8 +1,10 @@
 #include "drafters.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "spec/accept.h"
 #include "spec/corpus.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -48,4 +50,25 @@ ls_drafter *test_drafter(const ls_method *m) {
 
 ls_drafter *test_drafter_named(const char *name) {
     return test_drafter(ls_method_find(name));
+}
+
+void test_say(ls_node *row, int j, int32_t id, float p) {
+    row->lse = 0;
+    row->top[j] = (ls_top_entry){id, logf(p)};
+}
+
+int32_t test_verify(ls_tree *t, const int32_t *chosen, int32_t *path) {
+    for (int32_t i = 0; i < t->n; i++) t->nodes[i].target = chosen[i];
+    const int32_t n = ls_accept_path(&(ls_accept){0}, t, path);
+    ls_tree_mark(t, path, n);
+    return n;
+}
+
+void test_teach(ls_drafter *d, const int32_t *context, size_t n_context, int32_t token, int32_t first, int n, float p) {
+    ls_tree t;
+    const int32_t path[] = {0};
+    ls_tree_start(&t, token);
+    ls_tree_mark(&t, path, 1);
+    for (int j = 0; j < LS_ROW_TOP; j++) test_say(&t.nodes[0], j, j < n ? first + j : -1, p);
+    d->learn(d, &(ls_draft_result){context, n_context, &t, 1});
 }

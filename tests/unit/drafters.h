@@ -7,3 +7,11 @@
 const ls_knob_value *test_knobs(int32_t n_vocab, uint64_t tokenizer_id);
 ls_drafter *test_drafter(const ls_method *m); // with those knobs, 1000 tokens of vocabulary
 ls_drafter *test_drafter_named(const char *name);
+
+// The target's j-th best token after a row, and its probability.
+void test_say(ls_node *row, int j, int32_t id, float p);
+// chosen[row]: what the target chooses after it. Fills path with the accepted rows and returns how many they are; the
+// tree is marked.
+int32_t test_verify(ls_tree *t, const int32_t *chosen, int32_t *path);
+// A forward of the one row `token`, after which the target says n tokens of equal probability p from `first` on.
+void test_teach(ls_drafter *d, const int32_t *context, size_t n_context, int32_t token, int32_t first, int n, float p);

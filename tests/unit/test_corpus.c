@@ -115,19 +115,19 @@ static void rest_drafts_what_followed_in_the_corpus(void **state) {
     ls_tree t;
     d->propose(d, &(ls_draft_state){text + 1200, 20, text[1220], NULL, NULL, 0, NULL}, 64, &t); // in the repetition
     assert_int_equal(t.n, 11);
-    for (int32_t i = 1; i < t.n; i++) assert_int_equal(t.token[i], text[1220 + i]);
-    assert_int_equal(t.match_n[1], 16);
-    assert_int_equal(t.from[1], LS_TREE_CORPUS);
+    for (int32_t i = 1; i < t.n; i++) assert_int_equal(t.nodes[i].token, text[1220 + i]);
+    assert_int_equal(t.nodes[1].match_n, 16);
+    assert_int_equal(t.nodes[1].from, LS_FROM_CORPUS);
     int32_t common = 0; // after a single token: by counts
     for (int32_t k = 0; k < 60; k++) common = occurrences(&k, 1, -2) > occurrences(&common, 1, -2) ? k : common;
     const int32_t unseen[] = {61};
     d->propose(d, &(ls_draft_state){unseen, 1, common, NULL, NULL, 0, NULL}, 30, &t);
-    assert_int_equal(t.match_n[1], 1);
+    assert_int_equal(t.nodes[1].match_n, 1);
     assert_int_equal(t.n, 30);
     for (int32_t i = 1; i < t.n; i++)
-        if (t.parent[i] == 0) {
-            const float share = (float)occurrences(&common, 1, t.token[i]) / (float)occurrences(&common, 1, -2);
-            assert_float_equal(t.est[i], share, 1e-6);
+        if (t.nodes[i].parent == 0) {
+            const float share = (float)occurrences(&common, 1, t.nodes[i].token) / (float)occurrences(&common, 1, -2);
+            assert_float_equal(t.nodes[i].est_p, share, 1e-6);
         }
     d->free(d);
     setup.tokenizer_id = 78; // another vocabulary

@@ -17,26 +17,27 @@
 #include <cmocka.h>
 
 static void check_tree(const ls_tree *t, const ls_draft_state *s, bool repeats_siblings) {
-    assert_int_equal(t->token[0], s->root);
-    assert_int_equal(t->parent[0], -1);
+    assert_int_equal(t->nodes[0].token, s->root);
+    assert_int_equal(t->nodes[0].parent, -1);
     int32_t listed = 1;
     for (int32_t b = 0; b < t->n_branches; b++) { // branches are runs of rows, in order
-        assert_int_equal(t->branches[b].first_row, listed);
-        assert_true(t->branches[b].n_rows > 0);
-        listed += t->branches[b].n_rows;
+        assert_int_equal(t->branches[b].first_node, listed);
+        assert_true(t->branches[b].n_nodes > 0);
+        listed += t->branches[b].n_nodes;
     }
     assert_int_equal(listed, t->n);
     for (int32_t i = 1; i < t->n; i++) {
-        assert_in_range(t->parent[i], 0, i - 1);
-        assert_int_equal(t->depth[i], t->depth[t->parent[i]] + 1);
-        assert_true(t->token[i] >= 0);
-        assert_in_range(t->from[i], LS_TREE_ROOT + 1, LS_TREE_SOURCES - 1);
-        const ls_tree_branch *b = &t->branches[t->branch[i]];
-        assert_in_range(i, b->first_row, b->first_row + b->n_rows - 1);
-        if (t->match_pos[i] >= 0) assert_int_equal(t->token[i], s->context[t->match_pos[i]]);
-        if (!isnan(t->est[i])) assert_true(t->est[i] >= 0 && t->est[i] <= 1);
+        assert_in_range(t->nodes[i].parent, 0, i - 1);
+        assert_int_equal(t->nodes[i].depth, t->nodes[t->nodes[i].parent].depth + 1);
+        assert_true(t->nodes[i].token >= 0);
+        assert_in_range(t->nodes[i].from, LS_FROM_ROOT + 1, LS_FROM_COUNT - 1);
+        const ls_branch *b = &t->branches[t->nodes[i].branch];
+        assert_in_range(i, b->first_node, b->first_node + b->n_nodes - 1);
+        if (t->nodes[i].match_pos >= 0) assert_int_equal(t->nodes[i].token, s->context[t->nodes[i].match_pos]);
+        if (!isnan(t->nodes[i].est_p)) assert_true(t->nodes[i].est_p >= 0 && t->nodes[i].est_p <= 1);
         if (!repeats_siblings)
-            for (int32_t k = 1; k < i; k++) assert_false(t->parent[k] == t->parent[i] && t->token[k] == t->token[i]);
+            for (int32_t k = 1; k < i; k++)
+                assert_false(t->nodes[k].parent == t->nodes[i].parent && t->nodes[k].token == t->nodes[i].token);
     }
 }
 
@@ -57,15 +58,15 @@ static void trees_of_every_method_are_valid(void **state) {
             d->observe(d, text, (size_t)n, true);
             twin->observe(twin, text, (size_t)n, true);
             for (int step = 0; step < 10; step++) {
-                int32_t top[LS_TREE_MAX];
-                float top_p[LS_TREE_MAX];
-                for (int32_t i = 0; i < LS_TREE_MAX; i++)
+                int32_t top[LS_MAX_ROWS];
+                float top_p[LS_MAX_ROWS];
+                for (int32_t i = 0; i < LS_MAX_ROWS; i++)
                     top[i] = (i * 7 + step % 3) % 500, top_p[i] = 0.5f / (float)(i + 1);
                 const int32_t budget = 1 + (int32_t)(ls_uniform_at(6, counter++) * (step == 9 ? 256 : 64));
                 ls_cost_curve costs = {0};
                 for (int i = 0; i < LS_COST_SIZES; i++) costs.base_ms[i] = 10 + 0.5 * ls_cost_rows[i];
                 const ls_draft_state s = {text,  (size_t)n,   top[step % 3],           top,
-                                          top_p, LS_TREE_MAX, step % 2 ? &costs : NULL};
+                                          top_p, LS_MAX_ROWS, step % 2 ? &costs : NULL};
                 ls_tree t, again;
                 d->propose(d, &s, budget, &t);
                 twin->propose(twin, &s, budget, &again);
@@ -73,29 +74,23 @@ static void trees_of_every_method_are_valid(void **state) {
                 else assert_in_range(t.n, 1, budget);
                 check_tree(&t, &s, m->shares_prefixes);
                 assert_int_equal(again.n, t.n);
-                assert_memory_equal(again.token, t.token, (size_t)t.n * sizeof *t.token);
-                assert_memory_equal(again.parent, t.parent, (size_t)t.n * sizeof *t.parent);
+                for (int32_t i = 0; i < t.n; i++) {
+                    assert_int_equal(again.nodes[i].token, t.nodes[i].token);
+                    assert_int_equal(again.nodes[i].parent, t.nodes[i].parent);
+                }
                 drafted += t.n - 1;
                 // verify against a target that likes small tokens, teach, go on
-                int32_t chosen[LS_TREE_MAX], path[LS_TREE_MAX];
-                static int32_t top_id[LS_TREE_MAX][LS_SUCCESSORS];
-                static float succ_p[LS_TREE_MAX][LS_SUCCESSORS];
+                int32_t chosen[LS_MAX_ROWS], path[LS_MAX_ROWS];
                 for (int32_t i = 0; i < t.n; i++) {
-                    chosen[i] = (t.token[i] * 3 + 1) % kinds;
-                    for (int j = 0; j < LS_SUCCESSORS; j++)
-                        top_id[i][j] = chosen[i] + j, succ_p[i][j] = 0.5f / (float)(1 << j);
-                    if (i % 5 == 4) top_id[i][0] = -1; // nothing is known of this row
+                    chosen[i] = (t.nodes[i].token * 3 + 1) % kinds;
+                    for (int j = 0; j < LS_ROW_TOP; j++)
+                        test_say(&t.nodes[i], j, chosen[i] + j, 0.5f / (float)(1 << j));
+                    if (i % 5 == 4) t.nodes[i].top[0].id = -1; // nothing is known of this row
                 }
-                const int32_t n_path = ls_tree_verify(&t, chosen, path);
-                const ls_draft_result r = {text,
-                                           (size_t)n,
-                                           &t,
-                                           path,
-                                           n_path,
-                                           (const int32_t(*)[LS_SUCCESSORS])top_id,
-                                           (const float(*)[LS_SUCCESSORS])succ_p};
+                const int32_t n_path = test_verify(&t, chosen, path);
+                const ls_draft_result r = {text, (size_t)n, &t, n_path};
                 if (d->learn) d->learn(d, &r), twin->learn(twin, &r);
-                for (int32_t i = 0; i < n_path; i++) text[n++] = t.token[path[i]];
+                for (int32_t i = 0; i < n_path; i++) text[n++] = t.nodes[path[i]].token;
                 d->observe(d, text, (size_t)n, false);
                 twin->observe(twin, text, (size_t)n, false);
             }
@@ -196,18 +191,18 @@ static void suffix_drafts_by_counts_and_length(void **state) {
     const size_t n = sizeof text / sizeof *text;
     d->observe(d, text, n, true);
     ls_tree t = draft_after(d, text, n, 2, 64);
-    assert_int_equal(t.token[1], 3);
-    assert_float_equal(t.est[1], 0.75, 1e-6);
-    assert_int_equal(t.from[1], LS_TREE_HISTORY);
+    assert_int_equal(t.nodes[1].token, 3);
+    assert_float_equal(t.nodes[1].est_p, 0.75, 1e-6);
+    assert_int_equal(t.nodes[1].from, LS_FROM_HISTORY);
     bool has_six = false;
-    for (int32_t i = 1; i < t.n; i++) has_six |= t.token[i] == 6 && t.parent[i] == 0;
+    for (int32_t i = 1; i < t.n; i++) has_six |= t.nodes[i].token == 6 && t.nodes[i].parent == 0;
     assert_true(has_six);
     assert_int_equal(t.n, 1 + 2 * 4); // two tokens matched, four drafts each
     // another conversation: what was learnt is still there
     const int32_t other[] = {50, 51, 1};
     d->observe(d, other, 3, true);
     t = draft_after(d, other, 3, 2, 64);
-    assert_int_equal(t.token[1], 3);
+    assert_int_equal(t.nodes[1].token, 3);
     assert_int_equal(draft_after(d, other, 3, 77, 64).n, 1);
     d->free(d);
 }
@@ -219,17 +214,17 @@ static void cacheback_asks_again_after_each_follower(void **state) {
     const size_t n = sizeof text / sizeof *text;
     d->observe(d, text, n, true);
     ls_tree t = draft_after(d, text, n, 2, 64);
-    assert_int_equal(t.token[1], 30); // the most recent follower comes first
-    assert_int_equal(t.match_n[1], 2);
+    assert_int_equal(t.nodes[1].token, 30); // the most recent follower comes first
+    assert_int_equal(t.nodes[1].match_n, 2);
     int32_t first = 0;
     for (int32_t i = 1; i < t.n; i++)
-        if (t.parent[i] == 0 && t.token[i] == 3) first = i;
+        if (t.nodes[i].parent == 0 && t.nodes[i].token == 3) first = i;
     assert_true(first > 0);                        // the older one stands beside it
     int32_t chain[] = {4, 5, 6, 7, 8}, at = first; // and goes on where its follower ended: 3 4 5 | 6 7 8
     for (int k = 0; k < 5; k++) {
         int32_t next = -1;
         for (int32_t i = at + 1; i < t.n; i++)
-            if (t.parent[i] == at && t.token[i] == chain[k]) next = i;
+            if (t.nodes[i].parent == at && t.nodes[i].token == chain[k]) next = i;
         assert_true(next > 0);
         at = next;
     }
@@ -249,7 +244,7 @@ static void cacheback_forgets_the_leader_used_longest_ago(void **state) {
     assert_int_equal(d->pool_size(d), 16);
     assert_int_equal(draft_after(d, text, 100, 10, 8).n, 1); // forgotten
     assert_true(draft_after(d, text, 100, 95, 8).n > 1);
-    assert_int_equal(draft_after(d, text, 100, 80, 8).token[1], 91);
+    assert_int_equal(draft_after(d, text, 100, 80, 8).nodes[1].token, 91);
     d->free(d);
 }
 
@@ -264,14 +259,14 @@ static void lookahead_harvests_what_its_window_said(void **state) {
     for (int step = 0; step < 60; step++) {
         const int32_t root = (text[n - 1] * 11 + 5) % 997;
         ls_tree t = draft_after(d, text, (size_t)n, root, 121);
-        static int32_t top_id[LS_TREE_MAX][LS_SUCCESSORS];
-        static float p[LS_TREE_MAX][LS_SUCCESSORS];
-        int32_t chosen[LS_TREE_MAX], path[LS_TREE_MAX];
-        for (int32_t i = 0; i < t.n; i++) chosen[i] = top_id[i][0] = (t.token[i] * 11 + 5) % 997;
-        const int32_t n_path = ls_tree_verify(&t, chosen, path);
-        d->learn(d, &(ls_draft_result){text, (size_t)n, &t, path, n_path, (const int32_t(*)[LS_SUCCESSORS])top_id,
-                                       (const float(*)[LS_SUCCESSORS])p});
-        for (int32_t i = 0; i < n_path; i++) text[n++] = t.token[path[i]];
+        int32_t chosen[LS_MAX_ROWS], path[LS_MAX_ROWS];
+        for (int32_t i = 0; i < t.n; i++) {
+            chosen[i] = (t.nodes[i].token * 11 + 5) % 997;
+            test_say(&t.nodes[i], 0, chosen[i], 0.5f);
+        }
+        const int32_t n_path = test_verify(&t, chosen, path);
+        d->learn(d, &(ls_draft_result){text, (size_t)n, &t, n_path});
+        for (int32_t i = 0; i < n_path; i++) text[n++] = t.nodes[path[i]].token;
         d->observe(d, text, (size_t)n, false);
         if (step >= 30) late += (size_t)n_path;
     }
@@ -334,7 +329,7 @@ static void histories_outlive_a_run(void **state) {
         assert_string_equal(noted, "");
         d->observe(d, other, 2, true);
         ls_tree t = draft_after(d, other, 2, 2, 16);
-        assert_int_equal(t.token[1], 3);
+        assert_int_equal(t.nodes[1].token, 3);
         d->free(d);
         // another vocabulary, another version: one line, nothing used, the file as it was
         for (int i = 0; i < 2; i++) {
@@ -350,7 +345,7 @@ static void histories_outlive_a_run(void **state) {
         d = with_file(methods[k][0], methods[k][1], path, 5);
         assert_string_equal(noted, "");
         d->observe(d, other, 2, true);
-        assert_int_equal(draft_after(d, other, 2, 2, 16).token[1], 3);
+        assert_int_equal(draft_after(d, other, 2, 2, 16).nodes[1].token, 3);
         d->free(d);
         // a cut file, a damaged one: one line, nothing used, replaced
         struct {
@@ -398,42 +393,43 @@ static void scores_are_hit_rates(void **state) {
     ls_scores *s = ls_calloc(1, sizeof *s);
     ls_tree t;
     float first = 0;
-    ls_tree_node nodes[4] = {{.token = 1, .parent = -1}};
+    ls_draft nodes[4] = {{.token = 1, .parent = -1}};
     for (int i = 1; i < 4; i++)
-        nodes[i] = (ls_tree_node){
-            .token = i + 1, .parent = i - 1, .rank = -1, .match_n = 2, .from = LS_TREE_HISTORY, .est = NAN};
+        nodes[i] = (ls_draft){
+            .token = i + 1, .parent = i - 1, .rank = -1, .match_n = 2, .from = LS_FROM_HISTORY, .est_p = NAN};
     for (int i = 0; i < 400; i++) { // chains of three: the first token is right in one of two, the rest always
         const int32_t path[] = {0, 1, 2, 3};
         ls_tree_lay_out(&t, nodes, 4);
         ls_scores_fill(s, &t);
-        if (!i) first = t.est[1];
-        ls_scores_learn(s, &t, path, i % 2 ? 4 : 1);
+        if (!i) first = t.nodes[1].est_p;
+        ls_tree_mark(&t, path, i % 2 ? 4 : 1);
+        ls_scores_learn(s, &t);
     }
     ls_tree_lay_out(&t, nodes, 4);
     ls_scores_fill(s, &t);
     assert_true(first > 0.1 && first < 0.9);
-    assert_float_equal(t.est[1], 0.5, 0.05);
-    assert_true(t.est[2] > 0.9 && t.est[3] > 0.9);
+    assert_float_equal(t.nodes[1].est_p, 0.5, 0.05);
+    assert_true(t.nodes[2].est_p > 0.9 && t.nodes[3].est_p > 0.9);
     // a kind that was never seen: the drafter's own estimate says which is likelier, and without any its place does
-    ls_tree_node fresh[4] = {{.token = 1, .parent = -1}};
+    ls_draft fresh[4] = {{.token = 1, .parent = -1}};
     for (int i = 1; i < 4; i++)
-        fresh[i] = (ls_tree_node){
-            .token = i + 1, .parent = 0, .rank = -1, .from = LS_TREE_REMEMBERED, .est = i == 3 ? 0.5f : 0.1f};
+        fresh[i] = (ls_draft){
+            .token = i + 1, .parent = 0, .rank = -1, .from = LS_FROM_REMEMBERED, .est_p = i == 3 ? 0.5f : 0.1f};
     ls_tree_lay_out(&t, fresh, 4);
     ls_scores_fill(s, &t);
-    assert_true(t.est[3] > 2 * t.est[1]);
-    for (int i = 1; i < 4; i++) fresh[i].est = NAN;
+    assert_true(t.nodes[3].est_p > 2 * t.nodes[1].est_p);
+    for (int i = 1; i < 4; i++) fresh[i].est_p = NAN;
     ls_tree_lay_out(&t, fresh, 4);
     ls_scores_fill(s, &t);
-    assert_true(t.est[1] > t.est[2] && t.est[2] > t.est[3] && t.est[3] > 0);
+    assert_true(t.nodes[1].est_p > t.nodes[2].est_p && t.nodes[2].est_p > t.nodes[3].est_p && t.nodes[3].est_p > 0);
     // siblings add up to 1 at most
-    ls_tree_node wide[6] = {{.token = 1, .parent = -1}};
+    ls_draft wide[6] = {{.token = 1, .parent = -1}};
     for (int i = 1; i < 6; i++)
-        wide[i] = (ls_tree_node){.token = i + 1, .parent = 0, .rank = -1, .from = LS_TREE_CORPUS, .est = 0.9f};
+        wide[i] = (ls_draft){.token = i + 1, .parent = 0, .rank = -1, .from = LS_FROM_CORPUS, .est_p = 0.9f};
     ls_tree_lay_out(&t, wide, 6);
     ls_scores_fill(s, &t);
     float sum = 0;
-    for (int i = 1; i < 6; i++) sum += t.est[i];
+    for (int i = 1; i < 6; i++) sum += t.nodes[i].est_p;
     assert_true(sum <= 1.0001f);
     free(s);
 }

@@ -217,17 +217,17 @@ static void levels_agree_on_what_they_keep(void **state) {
             assert_int_equal(s->n_path, w->n_path);
             assert_int_equal(ls_step_loose(s, NULL), 0);
             for (int i = 0; i < s->n_path; i++) {
-                const ls_node *a = &s->nodes[s->path[i]], *b = &w->nodes[w->path[i]];
+                const ls_node *a = &s->tree.nodes[s->path[i]], *b = &w->tree.nodes[w->path[i]];
                 assert_int_equal(a->token, b->token);
                 assert_int_equal(a->target, b->target);
                 assert_int_equal(a->from, b->from);
                 assert_int_equal(a->match_pos, b->match_pos);
             }
-            assert_int_equal(s->n_nodes, level == LS_LEVEL_STEPS ? s->n_path : w->n_nodes);
+            assert_int_equal(s->tree.n, level == LS_LEVEL_STEPS ? s->n_path : w->tree.n);
             assert_int_equal(s->n_top, level == LS_LEVEL_FULL ? w->n_top : level == LS_LEVEL_NODES ? 8 : 0);
-            if (level == LS_LEVEL_STEPS) assert_true(isnan(s->nodes[0].p) && isnan(s->top_entropy));
+            if (level == LS_LEVEL_STEPS) assert_true(isnan(s->tree.nodes[0].p) && isnan(s->top_entropy));
             if (level == LS_LEVEL_NODES && s->forward)
-                assert_true(s->nodes[0].target_p == w->nodes[0].target_p && s->nodes[0].top[0].id < 0);
+                assert_true(s->tree.nodes[0].target_p == w->tree.nodes[0].target_p && s->tree.nodes[0].top[0].id < 0);
         } while (kind);
         ls_trace_read_close(r);
         assert_int_equal(at, n_steps);
@@ -262,7 +262,7 @@ static void check_index(const char *file, const ls_step *const *want, int per_tu
             if (e->kind == LS_EV_STEP) {
                 const ls_step *w = want[turn * per_turn + at - (at < 2 ? at : 2) + seen++];
                 assert_int_equal(e->step->index, w->index);
-                assert_int_equal(e->step->nodes[0].token, w->nodes[0].token);
+                assert_int_equal(e->step->tree.nodes[0].token, w->tree.nodes[0].token);
                 for (int k = 0; k < w->n_top; k++) assert_true(known[w->top[k].id]);
             }
             ls_event_free(e);

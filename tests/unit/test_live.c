@@ -58,7 +58,7 @@ static ls_event *await(ls_source *s, seen *v, ls_event_kind kind) {
             if (e->kind == LS_EV_STEP) {
                 v->steps++;
                 v->budget = e->step->budget;
-                for (int k = 0; k < e->step->n_nodes; k++) assert_true(v->known[e->step->nodes[k].token]);
+                for (int k = 0; k < e->step->tree.n; k++) assert_true(v->known[e->step->tree.nodes[k].token]);
                 for (int k = 0; k < e->step->n_top; k++) assert_true(v->known[e->step->top[k].id]);
             }
             if (e->kind == kind) return e;
@@ -234,7 +234,7 @@ static char *turns_in(const char *path) {
             ls_buf_str(&out, ":");
         }
         for (int i = 0; line == LS_TRACE_STEP && i < t->n_emitted; i++)
-            ls_buf_fmt(&out, " %d", t->nodes[t->path[i]].token);
+            ls_buf_fmt(&out, " %d", t->tree.nodes[t->path[i]].token);
         if (line == LS_TRACE_END) ls_buf_fmt(&out, " %s", ls_finish_name(ls_trace_read_finish(r)));
     }
     if (err.code) fail_msg("%s", err.msg);

@@ -14,12 +14,12 @@
 // first).
 static ls_tree chain_and_fan(void) {
     ls_tree t;
-    ls_tree_node n[10] = {{.token = 1, .parent = -1}};
+    ls_draft n[10] = {{.token = 1, .parent = -1}};
     for (int i = 1; i <= 6; i++)
-        n[i] = (ls_tree_node){.token = 10 + i, .parent = i - 1, .rank = -1, .from = LS_TREE_RETRIEVED, .est = 0.9f};
-    n[7] = (ls_tree_node){.token = 20, .parent = 0, .rank = 1, .from = LS_TREE_LAST_LOGIT, .est = 0.04f};
-    n[8] = (ls_tree_node){.token = 21, .parent = 0, .rank = 2, .from = LS_TREE_LAST_LOGIT, .est = 0.03f};
-    n[9] = (ls_tree_node){.token = 22, .parent = 7, .rank = -1, .from = LS_TREE_GUESS_TAIL, .est = 0.5f};
+        n[i] = (ls_draft){.token = 10 + i, .parent = i - 1, .rank = -1, .from = LS_FROM_RETRIEVED, .est_p = 0.9f};
+    n[7] = (ls_draft){.token = 20, .parent = 0, .rank = 1, .from = LS_FROM_LAST_LOGIT, .est_p = 0.04f};
+    n[8] = (ls_draft){.token = 21, .parent = 0, .rank = 2, .from = LS_FROM_LAST_LOGIT, .est_p = 0.03f};
+    n[9] = (ls_draft){.token = 22, .parent = 7, .rank = -1, .from = LS_FROM_GUESS_TAIL, .est_p = 0.5f};
     ls_tree_lay_out(&t, n, 10);
     return t;
 }
@@ -33,7 +33,7 @@ static ls_sizing sizing(const char *text) {
 
 static bool holds(const ls_tree *t, int32_t token) {
     for (int32_t i = 0; i < t->n; i++)
-        if (t->token[i] == token) return true;
+        if (t->nodes[i].token == token) return true;
     return false;
 }
 
@@ -41,14 +41,14 @@ static ls_tree cut(ls_sizing z, const ls_cost_curve *costs, int32_t budget) {
     ls_tree t = chain_and_fan();
     ls_sizing_cut(&z, &t, costs, 0, budget);
     for (int32_t i = 1; i < t.n; i++) {
-        assert_in_range(t.parent[i], 0, i - 1);
-        assert_int_equal(t.depth[i], t.depth[t.parent[i]] + 1);
-        assert_in_range(t.branch[i], 0, t.n_branches - 1);
+        assert_in_range(t.nodes[i].parent, 0, i - 1);
+        assert_int_equal(t.nodes[i].depth, t.nodes[t.nodes[i].parent].depth + 1);
+        assert_in_range(t.nodes[i].branch, 0, t.n_branches - 1);
     }
     int32_t listed = 1;
     for (int32_t b = 0; b < t.n_branches; b++) {
-        assert_int_equal(t.branches[b].first_row, listed);
-        listed += t.branches[b].n_rows;
+        assert_int_equal(t.branches[b].first_node, listed);
+        listed += t.branches[b].n_nodes;
     }
     assert_int_equal(listed, t.n);
     return t;
@@ -61,34 +61,34 @@ static void trees_are_laid_out_branch_by_branch(void **state) {
     const ls_tree t = chain_and_fan();
     assert_int_equal(t.n, 10);
     assert_int_equal(t.n_branches, 3);
-    assert_int_equal(t.branches[1].n_rows, 2);
-    assert_int_equal(t.token[8], 22); // under row 7, which is of the second branch
-    assert_int_equal(t.parent[8], 7);
+    assert_int_equal(t.branches[1].n_nodes, 2);
+    assert_int_equal(t.nodes[8].token, 22); // under row 7, which is of the second branch
+    assert_int_equal(t.nodes[8].parent, 7);
     ls_tree less = t;
     bool keep[10] = {true, true, true,  false, true,
                      true, true, false, true,  true}; // what hangs off a dropped row goes too
     ls_tree_keep(&less, keep);
     assert_int_equal(less.n, 4);
-    assert_int_equal(less.token[3], 21);
+    assert_int_equal(less.nodes[3].token, 21);
     assert_int_equal(less.n_branches, 2);
     assert_int_equal(less.branches[1].rank, 2);
-    assert_int_equal(less.branches[0].n_rows, 2);
-    assert_float_equal(less.est[2], 0.9, 1e-6); // a row keeps what is known of it
-    assert_float_equal(less.est[3], 0.03, 1e-6);
-    assert_int_equal(less.from[3], LS_TREE_LAST_LOGIT);
-    assert_int_equal(less.depth[3], 1);
-    const ls_tree_node forks[] = {{.token = 1, .parent = -1}, {.token = 2, .parent = 0}, {.token = 3, .parent = 1},
-                                  {.token = 4, .parent = 2},  {.token = 5, .parent = 1}, {.token = 6, .parent = 4}};
+    assert_int_equal(less.branches[0].n_nodes, 2);
+    assert_float_equal(less.nodes[2].est_p, 0.9, 1e-6); // a row keeps what is known of it
+    assert_float_equal(less.nodes[3].est_p, 0.03, 1e-6);
+    assert_int_equal(less.nodes[3].from, LS_FROM_LAST_LOGIT);
+    assert_int_equal(less.nodes[3].depth, 1);
+    const ls_draft forks[] = {{.token = 1, .parent = -1}, {.token = 2, .parent = 0}, {.token = 3, .parent = 1},
+                              {.token = 4, .parent = 2},  {.token = 5, .parent = 1}, {.token = 6, .parent = 4}};
     const int32_t depth[] = {0, 1, 2, 3, 2, 3};
     ls_tree_lay_out(&less, forks, 6);
-    for (int32_t i = 0; i < 6; i++) assert_int_equal(less.depth[i], depth[i]); // of each row below its own parent
+    for (int32_t i = 0; i < 6; i++) assert_int_equal(less.nodes[i].depth, depth[i]); // of each row below its own parent
 }
 
 static void of_equal_chances_a_parent_comes_first(void **state) {
     (void)state;
     ls_tree t;
-    ls_tree_node n[8] = {{.token = 1, .parent = -1}};
-    for (int i = 1; i < 8; i++) n[i] = (ls_tree_node){.token = i + 1, .parent = i - 1, .rank = -1, .est = 1};
+    ls_draft n[8] = {{.token = 1, .parent = -1}};
+    for (int i = 1; i < 8; i++) n[i] = (ls_draft){.token = i + 1, .parent = i - 1, .rank = -1, .est_p = 1};
     for (int32_t rows = 1; rows <= 8; rows++) { // a chain that is certain: any size is its beginning
         char text[20];
         snprintf(text, sizeof text, "tetris:%d", rows);
@@ -96,7 +96,7 @@ static void of_equal_chances_a_parent_comes_first(void **state) {
         ls_tree_lay_out(&t, n, 8);
         ls_sizing_cut(&z, &t, &no_costs, 0, 0);
         assert_int_equal(t.n, rows);
-        for (int32_t i = 0; i < t.n; i++) assert_int_equal(t.token[i], i + 1);
+        for (int32_t i = 0; i < t.n; i++) assert_int_equal(t.nodes[i].token, i + 1);
     }
 }
 
@@ -160,7 +160,7 @@ static void tetris_takes_the_largest_products(void **state) {
     assert_int_equal(t.n, 3);
     assert_true(holds(&t, 12));
     const ls_sizing z = sizing("tetris:8");
-    assert_int_equal(ls_sizing_ask(&z, ls_method_find("pld"), 3), LS_TREE_MAX);
+    assert_int_equal(ls_sizing_ask(&z, ls_method_find("pld"), 3), LS_MAX_ROWS);
 }
 
 static void adaedl_stops_where_entropy_is_high(void **state) {
@@ -232,52 +232,43 @@ static void rules_are_read_and_refused(void **state) {
 
 // ---- acceptance
 
-// A chain of nine tokens after the root, 11 .. 19; what the target says can be set row by row.
-typedef struct {
-    ls_tree t;
-    int32_t chosen[10], top_id[10][LS_SUCCESSORS];
-    float p[10], entropy[10], top_p[10][LS_SUCCESSORS];
-} scene;
-
-static scene agreeing(void) {
-    scene s = {0};
-    ls_tree_node n[10] = {{.token = 10, .parent = -1}};
+// A chain of nine tokens after the root, 11 .. 19, which the target agrees with.
+static ls_tree agreeing(void) {
+    ls_tree t = {0};
+    ls_draft n[10] = {{.token = 10, .parent = -1}};
     for (int i = 1; i < 10; i++)
-        n[i] = (ls_tree_node){.token = 10 + i, .parent = i - 1, .rank = -1, .from = LS_TREE_RETRIEVED, .est = 0.6f};
-    ls_tree_lay_out(&s.t, n, 10);
+        n[i] = (ls_draft){.token = 10 + i, .parent = i - 1, .rank = -1, .from = LS_FROM_RETRIEVED, .est_p = 0.6f};
+    ls_tree_lay_out(&t, n, 10);
     for (int i = 0; i < 10; i++) {
-        s.chosen[i] = 11 + i;
-        s.p[i] = 0.9f;
-        s.entropy[i] = 0.1f;
-        for (int k = 0; k < LS_SUCCESSORS; k++) s.top_id[i][k] = k ? 100 + k : 11 + i;
+        ls_node *row = &t.nodes[i];
+        row->target = 11 + i;
+        row->p = 0.9f;
+        row->entropy = 0.1f;
+        for (int k = 0; k < LS_ROW_TOP; k++) row->top[k].id = k ? 100 + k : 11 + i;
     }
-    return s;
+    return t;
 }
 
 // At row i the target wants token 99; the draft ranks second with probability p.
-static void disagree(scene *s, int i, float p, float entropy) {
-    s->chosen[i] = s->top_id[i][0] = 99;
-    s->top_id[i][1] = s->t.token[i + 1];
-    s->p[i + 1] = p;
-    s->entropy[i] = entropy;
+static void disagree(ls_tree *t, int i, float p, float entropy) {
+    t->nodes[i].target = t->nodes[i].top[0].id = 99;
+    t->nodes[i].top[1].id = t->nodes[i + 1].token;
+    t->nodes[i + 1].p = p;
+    t->nodes[i].entropy = entropy;
 }
 
 static int32_t last_accepted; // row where the last path ended
 
-static int32_t accepted(const scene *s, const char *rule) {
+static int32_t accepted(const ls_tree *t, const char *rule) {
     ls_accept a;
-    int32_t path[LS_TREE_MAX];
+    int32_t path[LS_MAX_ROWS];
     ls_err err;
     memset(path, -1, sizeof path);
     if (ls_accept_read(&a, "acceptance", rule, &err)) fail_msg("%s", err.msg);
-    const int32_t n =
-        ls_accept_path(&a, &s->t,
-                       &(ls_accept_rows){s->chosen, s->p, s->entropy, (const int32_t(*)[LS_SUCCESSORS])s->top_id,
-                                         (const float(*)[LS_SUCCESSORS])s->top_p},
-                       path);
+    const int32_t n = ls_accept_path(&a, t, path);
     for (int32_t i = 0; i < n; i++) {
-        assert_in_range(path[i], i, s->t.n - 1);
-        assert_int_equal(s->t.parent[path[i]], i ? path[i - 1] : -1);
+        assert_in_range(path[i], i, t->n - 1);
+        assert_int_equal(t->nodes[path[i]].parent, i ? path[i - 1] : -1);
     }
     last_accepted = path[n - 1];
     return n - 1;
@@ -285,89 +276,89 @@ static int32_t accepted(const scene *s, const char *rule) {
 
 static void exact_stops_at_the_first_mismatch(void **state) {
     (void)state;
-    scene s = agreeing();
-    for (int i = 0; ls_accept_at(i); i++) assert_int_equal(accepted(&s, ls_accept_at(i)->name), 9); // all agree
-    disagree(&s, 1, 0.45f, 0.7f);
-    assert_int_equal(accepted(&s, "exact"), 1);
+    ls_tree t = agreeing();
+    for (int i = 0; ls_accept_at(i); i++) assert_int_equal(accepted(&t, ls_accept_at(i)->name), 9); // all agree
+    disagree(&t, 1, 0.45f, 0.7f);
+    assert_int_equal(accepted(&t, "exact"), 1);
 }
 
 static void typical_asks_how_likely(void **state) {
     (void)state;
-    scene s = agreeing();
-    disagree(&s, 1, 0.10f, 0.7f); // min(0.09, 0.3 exp(-0.7) = 0.149)
-    assert_int_equal(accepted(&s, "typical"), 9);
-    s.p[2] = 0.08f;
-    assert_int_equal(accepted(&s, "typical"), 1);
-    s.entropy[1] = 2; // 0.3 exp(-2) = 0.041
-    assert_int_equal(accepted(&s, "typical"), 9);
-    assert_int_equal(accepted(&s, "typical:0.01"), 9);
-    s.p[2] = 0.005f;
-    assert_int_equal(accepted(&s, "typical"), 1);
+    ls_tree t = agreeing();
+    disagree(&t, 1, 0.10f, 0.7f); // min(0.09, 0.3 exp(-0.7) = 0.149)
+    assert_int_equal(accepted(&t, "typical"), 9);
+    t.nodes[2].p = 0.08f;
+    assert_int_equal(accepted(&t, "typical"), 1);
+    t.nodes[1].entropy = 2; // 0.3 exp(-2) = 0.041
+    assert_int_equal(accepted(&t, "typical"), 9);
+    assert_int_equal(accepted(&t, "typical:0.01"), 9);
+    t.nodes[2].p = 0.005f;
+    assert_int_equal(accepted(&t, "typical"), 1);
 }
 
 static void fly_asks_what_comes_after(void **state) {
     (void)state;
-    scene s = agreeing();
-    disagree(&s, 1, 0.3f, 0.7f); // seven agree after it
-    assert_int_equal(accepted(&s, "fly"), 9);
-    s.entropy[1] = 0.2f; // decided
-    assert_int_equal(accepted(&s, "fly"), 1);
-    assert_int_equal(accepted(&s, "fly:0.1"), 9);
-    s.entropy[1] = 0.7f;
-    s.top_id[1][1] = 98; // not among the best three
-    assert_int_equal(accepted(&s, "fly"), 1);
-    s = agreeing();
-    disagree(&s, 1, 0.3f, 0.7f);
-    for (int k = 1; k < LS_SUCCESSORS; k++) s.top_id[1][k] = 100 + k;
-    s.top_id[1][2] = s.t.token[2]; // the third is
-    assert_int_equal(accepted(&s, "fly"), 9);
-    s.top_id[1][2] = 98;
-    s.top_id[1][3] = s.t.token[2]; // the fourth is not
-    assert_int_equal(accepted(&s, "fly"), 1);
-    s = agreeing();
-    disagree(&s, 3, 0.3f, 0.7f); // five agree after it: not enough is known
-    assert_int_equal(accepted(&s, "fly"), 3);
-    s = agreeing();
-    disagree(&s, 1, 0.3f, 0.7f);
-    disagree(&s, 5, 0.3f, 0.7f); // it is corrected within the window
-    assert_int_equal(accepted(&s, "fly"), 1);
+    ls_tree t = agreeing();
+    disagree(&t, 1, 0.3f, 0.7f); // seven agree after it
+    assert_int_equal(accepted(&t, "fly"), 9);
+    t.nodes[1].entropy = 0.2f; // decided
+    assert_int_equal(accepted(&t, "fly"), 1);
+    assert_int_equal(accepted(&t, "fly:0.1"), 9);
+    t.nodes[1].entropy = 0.7f;
+    t.nodes[1].top[1].id = 98; // not among the best three
+    assert_int_equal(accepted(&t, "fly"), 1);
+    t = agreeing();
+    disagree(&t, 1, 0.3f, 0.7f);
+    for (int k = 1; k < LS_ROW_TOP; k++) t.nodes[1].top[k].id = 100 + k;
+    t.nodes[1].top[2].id = t.nodes[2].token; // the third is
+    assert_int_equal(accepted(&t, "fly"), 9);
+    t.nodes[1].top[2].id = 98;
+    t.nodes[1].top[3].id = t.nodes[2].token; // the fourth is not
+    assert_int_equal(accepted(&t, "fly"), 1);
+    t = agreeing();
+    disagree(&t, 3, 0.3f, 0.7f); // five agree after it: not enough is known
+    assert_int_equal(accepted(&t, "fly"), 3);
+    t = agreeing();
+    disagree(&t, 1, 0.3f, 0.7f);
+    disagree(&t, 5, 0.3f, 0.7f); // it is corrected within the window
+    assert_int_equal(accepted(&t, "fly"), 1);
 }
 
 static void fuzzy_asks_how_near_the_distributions_are(void **state) {
     (void)state;
-    scene s = agreeing();
-    disagree(&s, 1, 0.45f, 0.7f);                  // the drafter said 0.6
-    assert_int_equal(accepted(&s, "fuzzy-tv"), 9); // 0.15
-    assert_int_equal(accepted(&s, "fuzzy-js"), 9);
-    assert_int_equal(accepted(&s, "fuzzy-kl"), 9);
-    assert_int_equal(accepted(&s, "fuzzy-tv:0.1"), 1);
-    s.p[2] = 0.02f; // far from 0.6
-    assert_int_equal(accepted(&s, "fuzzy-tv"), 1);
-    assert_int_equal(accepted(&s, "fuzzy-js"), 1);
-    assert_int_equal(accepted(&s, "fuzzy-kl"), 1);
+    ls_tree t = agreeing();
+    disagree(&t, 1, 0.45f, 0.7f);                  // the drafter said 0.6
+    assert_int_equal(accepted(&t, "fuzzy-tv"), 9); // 0.15
+    assert_int_equal(accepted(&t, "fuzzy-js"), 9);
+    assert_int_equal(accepted(&t, "fuzzy-kl"), 9);
+    assert_int_equal(accepted(&t, "fuzzy-tv:0.1"), 1);
+    t.nodes[2].p = 0.02f; // far from 0.6
+    assert_int_equal(accepted(&t, "fuzzy-tv"), 1);
+    assert_int_equal(accepted(&t, "fuzzy-js"), 1);
+    assert_int_equal(accepted(&t, "fuzzy-kl"), 1);
     // KL(p || q) by hand: p = (0.02, 0.98), q = (0.6, 0.4): 0.02 ln(1/30) + 0.98 ln(2.45) = 0.810
-    assert_int_equal(accepted(&s, "fuzzy-kl:0.811"), 9);
-    assert_int_equal(accepted(&s, "fuzzy-kl:0.809"), 1);
+    assert_int_equal(accepted(&t, "fuzzy-kl:0.811"), 9);
+    assert_int_equal(accepted(&t, "fuzzy-kl:0.809"), 1);
 }
 
 static void the_targets_own_choice_goes_first(void **state) {
     (void)state;
-    scene s = agreeing();
-    ls_tree_node n[6] = {{.token = 10, .parent = -1},
-                         {.token = 11, .parent = 0, .est = 0.5f},
-                         {.token = 12, .parent = 1, .est = 0.5f},
-                         {.token = 13, .parent = 2, .est = 0.5f},
-                         {.token = 50, .parent = 0, .est = 0.5f}};
-    ls_tree_lay_out(&s.t, n, 5); // a longer branch that is likely, a short one that is the choice
-    s.chosen[0] = 50;
-    s.p[1] = 0.4f;
-    assert_int_equal(accepted(&s, "typical"), 1);
-    s.chosen[0] = 51;
-    assert_int_equal(accepted(&s, "typical"), 3);
-    s.p[1] = s.p[4] = 0.4f;
-    s.p[2] = 0; // two paths of one draft each: of equals the first
-    s.chosen[1] = 99;
-    assert_int_equal(accepted(&s, "typical"), 1);
+    ls_tree t = agreeing();
+    ls_draft n[6] = {{.token = 10, .parent = -1},
+                     {.token = 11, .parent = 0, .est_p = 0.5f},
+                     {.token = 12, .parent = 1, .est_p = 0.5f},
+                     {.token = 13, .parent = 2, .est_p = 0.5f},
+                     {.token = 50, .parent = 0, .est_p = 0.5f}};
+    ls_tree_lay_out(&t, n, 5); // a longer branch that is likely, a short one that is the choice
+    t.nodes[0].target = 50;
+    t.nodes[1].p = 0.4f;
+    assert_int_equal(accepted(&t, "typical"), 1);
+    t.nodes[0].target = 51;
+    assert_int_equal(accepted(&t, "typical"), 3);
+    t.nodes[1].p = t.nodes[4].p = 0.4f;
+    t.nodes[2].p = 0; // two paths of one draft each: of equals the first
+    t.nodes[1].target = 99;
+    assert_int_equal(accepted(&t, "typical"), 1);
     assert_int_equal(last_accepted, 1);
 }
 

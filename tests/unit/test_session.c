@@ -43,9 +43,9 @@ static result run(const char *prompt, ls_decode_options o) {
         emitted += (size_t)step->n_emitted;
         assert_int_equal(emitted, ls_session_output(s)->n);
         for (int i = 0; i < step->n_emitted; i++) // what the record says was emitted is what was emitted
-            assert_int_equal(step->nodes[step->path[i]].token,
+            assert_int_equal(step->tree.nodes[step->path[i]].token,
                              ls_session_output(s)->p[emitted - (size_t)step->n_emitted + (size_t)i]);
-        for (int i = 1; i < step->n_nodes; i++) assert_true(step->nodes[i].parent < i);
+        for (int i = 1; i < step->tree.n; i++) assert_true(step->tree.nodes[i].parent < i);
         assert_int_equal(step->exact, !ls_accept_is_lossy(&o.accept));
         // the KV cache holds what the conversation holds
         assert_int_equal(model.backend->length(model.backend), (int32_t)ls_session_context(s)->n);

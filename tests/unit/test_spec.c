@@ -116,30 +116,30 @@ static void verify_takes_the_longest_agreeing_path(void **state) {
     (void)state;
     ls_tree t;
     ls_tree_start(&t, 1);
-    ls_tree_branch b = {.rank = -1, .match_n = 2, .match_pos = 10, .found = 3};
+    ls_branch b = {.rank = -1, .match_n = 2, .match_pos = 10, .found = 3};
     assert_int_equal(ls_tree_add(&t, (int32_t[]){2, 3, 4}, 3, 64, b), 3); // rows 1 2 3
     b.rank = 1;
     assert_int_equal(ls_tree_add(&t, (int32_t[]){2, 3, 9, 8}, 4, 64, b), 4); // rows 4 5 6 7, same prefix
     int32_t chosen[8] = {2, 3, 9, 0, 3, 9, 8, 7}, path[8];
-    assert_int_equal(ls_tree_verify(&t, chosen, path), 5);
+    assert_int_equal(test_verify(&t, chosen, path), 5);
     const int32_t want[] = {0, 4, 5, 6, 7};
     assert_memory_equal(path, want, sizeof want);
     chosen[5] = 4; // now both match two tokens: the first of equals
     chosen[2] = 5;
-    assert_int_equal(ls_tree_verify(&t, chosen, path), 3);
+    assert_int_equal(test_verify(&t, chosen, path), 3);
     assert_int_equal(path[2], 2);
     chosen[0] = 5; // nothing agrees at the root: what agrees below does not count
-    assert_int_equal(ls_tree_verify(&t, chosen, path), 1);
+    assert_int_equal(test_verify(&t, chosen, path), 1);
     assert_int_equal(path[0], 0);
-    assert_int_equal(t.match_pos[2], 11);
-    assert_int_equal(t.match_pos[4], -1); // a guess itself was not copied
-    assert_int_equal(t.match_pos[5], 10);
-    assert_int_equal(t.from[4], LS_TREE_LAST_LOGIT);
-    assert_int_equal(t.from[5], LS_TREE_GUESS_TAIL);
+    assert_int_equal(t.nodes[2].match_pos, 11);
+    assert_int_equal(t.nodes[4].match_pos, -1); // a guess itself was not copied
+    assert_int_equal(t.nodes[5].match_pos, 10);
+    assert_int_equal(t.nodes[4].from, LS_FROM_LAST_LOGIT);
+    assert_int_equal(t.nodes[5].from, LS_FROM_GUESS_TAIL);
     b.rank = 0; // a guess too: the root was sampled
     assert_int_equal(ls_tree_add(&t, (int32_t[]){6, 7}, 2, 64, b), 2);
-    assert_int_equal(t.from[8], LS_TREE_LAST_LOGIT);
-    assert_int_equal(t.from[9], LS_TREE_GUESS_TAIL);
+    assert_int_equal(t.nodes[8].from, LS_FROM_LAST_LOGIT);
+    assert_int_equal(t.nodes[9].from, LS_FROM_GUESS_TAIL);
 }
 
 // The paper's rule on a worked example: the retrieved continuation first, then guesses by rank with their lengths.
@@ -158,21 +158,23 @@ static void paper_rule_lengths_and_order(void **state) {
     d->propose(d, &s, 64, &t);
     assert_int_equal(t.n, 64);
     assert_int_equal(t.branches[0].rank, -1);
-    assert_int_equal(t.branches[0].n_rows, 20); // 106 ...
-    assert_int_equal(t.token[1], 106);
+    assert_int_equal(t.branches[0].n_nodes, 20); // 106 ...
+    assert_int_equal(t.nodes[1].token, 106);
     assert_int_equal(t.branches[1].rank, 1); // rank 0 is the root and is skipped
-    assert_int_equal(t.branches[1].n_rows, 1);
+    assert_int_equal(t.branches[1].n_nodes, 1);
     assert_int_equal(t.branches[3].rank, 3);
-    assert_int_equal(t.branches[3].n_rows, 4); // 110 111 112 113
+    assert_int_equal(t.branches[3].n_nodes, 4); // 110 111 112 113
     assert_int_equal(t.branches[3].found, 19);
-    assert_int_equal(t.token[t.branches[3].first_row + 1], 111);
-    assert_int_equal(t.branches[9].n_rows, 3);
+    assert_int_equal(t.nodes[t.branches[3].first_node + 1].token, 111);
+    assert_int_equal(t.branches[9].n_nodes, 3);
     for (int32_t budget = 1; budget < 64; budget++) { // a smaller budget gives a prefix, of exactly that many rows
         ls_tree small;
         d->propose(d, &s, budget, &small);
         assert_int_equal(small.n, budget);
-        assert_memory_equal(small.token, t.token, sizeof(int32_t) * (size_t)budget);
-        assert_memory_equal(small.parent, t.parent, sizeof(int32_t) * (size_t)budget);
+        for (int32_t i = 0; i < budget; i++) {
+            assert_int_equal(small.nodes[i].token, t.nodes[i].token);
+            assert_int_equal(small.nodes[i].parent, t.nodes[i].parent);
+        }
     }
     // ranks 1 to 8 take four tokens, 9 to 32 three, the rest one; the root is never drafted after itself
     static const int32_t ranks[] = {8, 9, 32, 33}, rows[] = {4, 3, 3, 1};
@@ -180,9 +182,9 @@ static void paper_rule_lengths_and_order(void **state) {
     d->propose(d, &s, 256, &t);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(t.branches[ranks[i]].rank, ranks[i]);
-        assert_int_equal(t.branches[ranks[i]].n_rows, rows[i]);
+        assert_int_equal(t.branches[ranks[i]].n_nodes, rows[i]);
     }
-    for (int32_t i = 1; i < t.n; i++) assert_int_not_equal(t.token[i], 105);
+    for (int32_t i = 1; i < t.n; i++) assert_int_not_equal(t.nodes[i].token, 105);
     d->free(d);
 }
 
@@ -198,14 +200,14 @@ static void ablations_keep_one_half(void **state) {
     d->observe(d, text, 40, true);
     d->propose(d, &s, 20, &t);
     assert_int_equal(t.n, 20);
-    for (int32_t i = 1; i < t.n; i++) assert_true(t.parent[i] == 0 && t.from[i] == LS_TREE_LAST_LOGIT);
+    for (int32_t i = 1; i < t.n; i++) assert_true(t.nodes[i].parent == 0 && t.nodes[i].from == LS_FROM_LAST_LOGIT);
     d->free(d);
     d = test_drafter_named("retrieval-only");
     d->observe(d, text, 40, true);
     d->propose(d, &s, 64, &t);
     assert_int_equal(t.n, 21);
     assert_int_equal(t.n_branches, 1);
-    for (int32_t i = 1; i < t.n; i++) assert_true(t.parent[i] == i - 1 && t.token[i] == 105 + i);
+    for (int32_t i = 1; i < t.n; i++) assert_true(t.nodes[i].parent == i - 1 && t.nodes[i].token == 105 + i);
     d->free(d);
 }
 
@@ -220,15 +222,15 @@ static void prompt_lookup_takes_the_longest_then_the_earliest(void **state) {
     d->observe(d, text, n, true);
     d->propose(d, &s, 64, &t);
     assert_int_equal(t.n, 11); // ten tokens after "1 2 3", the first time
-    assert_int_equal(t.token[1], 60);
-    assert_int_equal(t.match_n[1], 3);
-    assert_int_equal(t.match_pos[1], 8);
+    assert_int_equal(t.nodes[1].token, 60);
+    assert_int_equal(t.nodes[1].match_n, 3);
+    assert_int_equal(t.nodes[1].match_pos, 8);
     d->propose(d, &s, 4, &t);
     assert_int_equal(t.n, 4);
     s.root = 9; // never after "1 2": only itself is known
     d->propose(d, &s, 64, &t);
-    assert_int_equal(t.match_n[1], 1);
-    assert_int_equal(t.token[1], 1);
+    assert_int_equal(t.nodes[1].match_n, 1);
+    assert_int_equal(t.nodes[1].token, 1);
     s.root = 999;
     d->propose(d, &s, 64, &t);
     assert_int_equal(t.n, 1);
@@ -242,40 +244,28 @@ static void prompt_lookup_takes_the_longest_then_the_earliest(void **state) {
 static void recycling_hangs_known_successors_in_a_fixed_tree(void **state) {
     (void)state;
     ls_drafter *d = test_drafter_named("recycle");
-    ls_tree t, tree;
+    ls_tree t;
     const ls_draft_state s = {NULL, 0, 5, NULL, NULL, 0, NULL};
     d->propose(d, &s, 80, &t);
-    assert_int_equal(t.n, 1);                       // nothing is known
-    for (int32_t token = 0; token < 100; token++) { // after x the target likes x + 1, x + 2, ...
-        int32_t top[1][LS_SUCCESSORS];
-        float p[1][LS_SUCCESSORS] = {{0}};
-        const int32_t path = 0;
-        for (int j = 0; j < LS_SUCCESSORS; j++) top[0][j] = (token + 1 + j) % 100;
-        ls_tree_start(&tree, token);
-        d->learn(d, &(ls_draft_result){NULL, 0, &tree, &path, 1, (const int32_t(*)[LS_SUCCESSORS])top,
-                                       (const float(*)[LS_SUCCESSORS])p});
-    }
+    assert_int_equal(t.n, 1);                     // nothing is known
+    for (int32_t token = 0; token < 100; token++) // after x the target likes x + 1, x + 2, ...
+        test_teach(d, NULL, 0, token, token + 1, LS_ROW_TOP, 0.1f);
     d->propose(d, &s, 80, &t);
     assert_int_equal(t.n, 80);
-    int32_t deepest = 0, first[LS_SUCCESSORS] = {0}, wide = 0;
+    int32_t deepest = 0, first[LS_ROW_TOP] = {0}, wide = 0;
     for (int32_t i = 1; i < t.n; i++) {
-        const int32_t rank = t.token[i] - t.token[t.parent[i]] - 1;
-        assert_in_range(rank, 0, LS_SUCCESSORS - 1);
-        deepest = t.depth[i] > deepest ? t.depth[i] : deepest;
-        if (t.parent[i] == 0) first[rank]++, wide++;
+        const int32_t rank = t.nodes[i].token - t.nodes[t.nodes[i].parent].token - 1;
+        assert_in_range(rank, 0, LS_ROW_TOP - 1);
+        deepest = t.nodes[i].depth > deepest ? t.nodes[i].depth : deepest;
+        if (t.nodes[i].parent == 0) first[rank]++, wide++;
     }
     assert_int_equal(deepest, 6);
-    assert_int_equal(wide, LS_SUCCESSORS);
-    for (int j = 0; j < LS_SUCCESSORS; j++) assert_int_equal(first[j], 1);
-    int32_t anew[1][LS_SUCCESSORS]; // what the target said last counts
-    const float p[1][LS_SUCCESSORS] = {{0}};
-    const int32_t path = 0;
-    for (int j = 0; j < LS_SUCCESSORS; j++) anew[0][j] = 90 + j;
-    ls_tree_start(&tree, 5);
-    d->learn(d, &(ls_draft_result){NULL, 0, &tree, &path, 1, (const int32_t(*)[LS_SUCCESSORS])anew, p});
+    assert_int_equal(wide, LS_ROW_TOP);
+    for (int j = 0; j < LS_ROW_TOP; j++) assert_int_equal(first[j], 1);
+    test_teach(d, NULL, 0, 5, 90, LS_ROW_TOP, 0.1f); // what the target said last counts
     d->propose(d, &s, 80, &t);
     for (int32_t i = 1; i < t.n; i++)
-        if (t.parent[i] == 0) assert_in_range(t.token[i], 90, 97);
+        if (t.nodes[i].parent == 0) assert_in_range(t.nodes[i].token, 90, 97);
     d->free(d);
 }
 
@@ -353,21 +343,20 @@ static void costs_interpolate_and_learn(void **state) {
 static void successors_remember_the_last_word(void **state) {
     (void)state;
     ls_successors s = {.limit = 1 << 20};
-    int32_t a[LS_SUCCESSORS], b[LS_SUCCESSORS];
-    float p[LS_SUCCESSORS];
-    for (int i = 0; i < LS_SUCCESSORS; i++) a[i] = i, b[i] = 50 + i, p[i] = 0.1f;
+    ls_successor a, b;
+    for (int i = 0; i < LS_ROW_TOP; i++) a.id[i] = i, b.id[i] = 50 + i, a.p[i] = b.p[i] = 0.1f;
     assert_null(ls_successors_get(&s, 3, 4));
-    ls_successors_put(&s, 3, 4, a, p);
-    ls_successors_put(&s, -1, 4, b, p);
+    ls_successors_put(&s, 3, 4, &a);
+    ls_successors_put(&s, -1, 4, &b);
     assert_int_equal(ls_successors_get(&s, 3, 4)->id[1], 1);
     assert_int_equal(ls_successors_get(&s, -1, 4)->id[1], 51);
     assert_null(ls_successors_get(&s, 4, 3));
-    ls_successors_put(&s, 3, 4, b, p);
+    ls_successors_put(&s, 3, 4, &b);
     assert_int_equal(ls_successors_get(&s, 3, 4)->id[0], 50);
     int32_t lost = 0;
     for (int32_t i = 0; i < 20000; i++) { // many keys: an answer is the key's own or none
-        a[0] = i;
-        ls_successors_put(&s, i, 7, a, p);
+        a.id[0] = i;
+        ls_successors_put(&s, i, 7, &a);
         const ls_successor *e = ls_successors_get(&s, i / 2, 7);
         if (e) assert_int_equal(e->id[0], i / 2);
         else lost++;
@@ -391,7 +380,7 @@ static void rates_learn_and_forget(void **state) {
     for (int agree = 0; agree < 20; agree++)
         for (int known = 0; known < 2; known++)
             for (int pair = 0; pair <= known; pair++)
-                for (int rank = -1; rank < (known ? LS_SUCCESSORS : 0); rank++)
+                for (int rank = -1; rank < (known ? LS_ROW_TOP : 0); rank++)
                     for (int last = -1; last < 70; last++)
                         for (int pp = 0; pp < 5; pp++) {
                             const float p[] = {0.001f, 0.03f, 0.1f, 0.3f, 0.9f};
@@ -425,17 +414,14 @@ static void tuned_drafter_learns_from_rejected_rows(void **state) {
         const ls_draft_state s = {text, (size_t)n, root, top, top_p, 64, NULL};
         ls_tree t;
         d->propose(d, &s, 16, &t);
-        int32_t chosen[LS_TREE_MAX], path[LS_TREE_MAX];
-        int32_t top_id[LS_TREE_MAX][LS_SUCCESSORS];
-        float p[LS_TREE_MAX][LS_SUCCESSORS];
+        int32_t chosen[LS_MAX_ROWS], path[LS_MAX_ROWS];
         for (int32_t i = 0; i < t.n; i++) {
-            chosen[i] = (t.token[i] * 5 + 3) % 97;
-            for (int j = 0; j < LS_SUCCESSORS; j++) top_id[i][j] = (chosen[i] + j) % 97, p[i][j] = j ? 0.03f : 0.7f;
+            chosen[i] = (t.nodes[i].token * 5 + 3) % 97;
+            for (int j = 0; j < LS_ROW_TOP; j++) test_say(&t.nodes[i], j, (chosen[i] + j) % 97, j ? 0.03f : 0.7f);
         }
-        const int32_t n_path = ls_tree_verify(&t, chosen, path);
-        d->learn(d, &(ls_draft_result){text, (size_t)n, &t, path, n_path, (const int32_t(*)[LS_SUCCESSORS])top_id,
-                                       (const float(*)[LS_SUCCESSORS])p});
-        for (int32_t i = 0; i < n_path && n < 190; i++) text[n++] = t.token[path[i]];
+        const int32_t n_path = test_verify(&t, chosen, path);
+        d->learn(d, &(ls_draft_result){text, (size_t)n, &t, n_path});
+        for (int32_t i = 0; i < n_path && n < 190; i++) text[n++] = t.nodes[path[i]].token;
         d->observe(d, text, (size_t)n, false);
         emitted += step >= 10 ? (size_t)n_path : 0;
     }

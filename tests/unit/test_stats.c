@@ -18,28 +18,28 @@ static ls_step *made(int n_path, bool second, int n_emitted, ls_finish finish) {
     ls_step *s = ls_calloc(1, sizeof *s);
     s->forward = true;
     s->finish = (uint8_t)finish;
-    s->n_nodes = s->rows = 6;
-    s->n_branches = 2;
-    s->branches[0] = (ls_branch){.rank = -1, .first_node = 1, .n_nodes = 3};
-    s->branches[1] = (ls_branch){.rank = 1, .first_node = 4, .n_nodes = 2};
+    s->tree.n = s->rows = 6;
+    s->tree.n_branches = 2;
+    s->tree.branches[0] = (ls_branch){.rank = -1, .first_node = 1, .n_nodes = 3};
+    s->tree.branches[1] = (ls_branch){.rank = 1, .first_node = 4, .n_nodes = 2};
     s->n_path = (int16_t)n_path;
     s->n_emitted = (int16_t)n_emitted;
     for (int i = 0; i < 6; i++)
-        s->nodes[i] = (ls_node){.token = 10 + i,
-                                .parent = parent[i],
-                                .depth = depth[i],
-                                .branch = (int16_t)(i == 0  ? -1
-                                                    : i < 4 ? 0
-                                                            : 1),
-                                .from = (uint8_t)from[i],
-                                .state = LS_NODE_NOT_REACHED,
-                                .target = 99};
+        s->tree.nodes[i] = (ls_node){.token = 10 + i,
+                                     .parent = parent[i],
+                                     .depth = depth[i],
+                                     .branch = (int16_t)(i == 0  ? -1
+                                                         : i < 4 ? 0
+                                                                 : 1),
+                                     .from = (uint8_t)from[i],
+                                     .state = LS_NODE_NOT_REACHED,
+                                     .target = 99};
     for (int i = 0; i < n_path; i++) {
         const int row = !i ? 0 : second ? 3 + i : i;
         s->path[i] = (int16_t)row;
-        s->nodes[row].state = LS_NODE_ACCEPTED;
-        if (i) s->branches[second].accepted++;
-        if (i) s->nodes[s->path[i - 1]].target = s->nodes[row].token;
+        s->tree.nodes[row].state = LS_NODE_ACCEPTED;
+        if (i) s->tree.branches[second].accepted++;
+        if (i) s->tree.nodes[s->path[i - 1]].target = s->tree.nodes[row].token;
     }
     s->t_draft_us = 10;
     s->t_total_us = 150;
@@ -59,8 +59,8 @@ static void counts_are_those_of_their_definitions(void **state) {
     count(&st, made(3, true, 3, LS_GOING));  // the guess and what followed it
     count(&st, made(1, false, 1, LS_GOING)); // none
     ls_step *plain = made(1, false, 1, LS_GOING);
-    plain->n_nodes = plain->rows = 1;
-    plain->n_branches = 0;
+    plain->tree.n = plain->rows = 1;
+    plain->tree.n_branches = 0;
     count(&st, plain);
     ls_step *unknown = made(2, false, 2, LS_GOING); // what plain decoding takes is not known
     unknown->ar_us = 0;
@@ -68,8 +68,8 @@ static void counts_are_those_of_their_definitions(void **state) {
     count(&st, made(4, false, 2, LS_FINISH_LENGTH)); // cut: two accepted drafts lie behind the end
     ls_step *root = made(1, false, 1, LS_FINISH_EOS);
     root->forward = false;
-    root->n_nodes = root->rows = 1;
-    root->n_branches = 0;
+    root->tree.n = root->rows = 1;
+    root->tree.n_branches = 0;
     count(&st, root);
     assert_int_equal(st.steps, 7);
     assert_int_equal(st.forwards, 6);
@@ -124,17 +124,17 @@ static void deep_paths_stay_in_their_tables(void **state) {
     enum { ROWS = LS_STATS_HIST + 10 };
     ls_step *s = ls_calloc(1, sizeof *s);
     s->forward = true;
-    s->n_nodes = s->rows = s->n_path = s->n_emitted = ROWS;
-    s->n_branches = 1;
-    s->branches[0] = (ls_branch){.rank = -1, .first_node = 1, .n_nodes = ROWS - 1, .accepted = ROWS - 1};
+    s->tree.n = s->rows = s->n_path = s->n_emitted = ROWS;
+    s->tree.n_branches = 1;
+    s->tree.branches[0] = (ls_branch){.rank = -1, .first_node = 1, .n_nodes = ROWS - 1, .accepted = ROWS - 1};
     for (int i = 0; i < ROWS; i++) {
         s->path[i] = (int16_t)i;
-        s->nodes[i] = (ls_node){.token = i,
-                                .parent = (int16_t)(i - 1),
-                                .depth = (int16_t)i,
-                                .branch = (int16_t)(i ? 0 : -1),
-                                .from = i ? LS_FROM_RETRIEVED : LS_FROM_ROOT,
-                                .target = i + 1};
+        s->tree.nodes[i] = (ls_node){.token = i,
+                                     .parent = (int16_t)(i - 1),
+                                     .depth = (int16_t)i,
+                                     .branch = (int16_t)(i ? 0 : -1),
+                                     .from = i ? LS_FROM_RETRIEVED : LS_FROM_ROOT,
+                                     .target = i + 1};
     }
     ls_stats st = {0};
     count(&st, s);
@@ -150,7 +150,7 @@ static void tokens_that_were_let_stand_are_counted(void **state) {
     ls_step *s = made(4, false, 4, LS_GOING);
     int at[LS_MAX_ROWS];
     assert_int_equal(ls_step_loose(s, at), 0);
-    s->nodes[1].target = 77; // after the first draft the target wanted another than the second
+    s->tree.nodes[1].target = 77; // after the first draft the target wanted another than the second
     assert_int_equal(ls_step_loose(s, at), 1);
     assert_int_equal(at[0], 2);
     s->n_emitted = 2; // it was cut off

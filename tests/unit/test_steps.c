@@ -84,12 +84,12 @@ static void check_record(bool first) {
     assert_in_range(step.n_emitted, 1, step.n_path);
     assert_int_equal(step.path[0], 0);
     for (int i = 0; i < step.n_top; i++)
-        if (step.top[i].id == step.nodes[0].token)
-            assert_float_equal(step.nodes[0].p, expf(step.top[i].logit - step.top_lse), 1e-6);
+        if (step.top[i].id == step.tree.nodes[0].token)
+            assert_float_equal(step.tree.nodes[0].p, expf(step.top[i].logit - step.top_lse), 1e-6);
     bool accepted[LS_MAX_ROWS] = {0};
     for (int i = 0; i < step.n_path; i++) accepted[step.path[i]] = true;
-    for (int i = 1; i < step.n_nodes; i++) {
-        const ls_node *n = &step.nodes[i], *parent = &step.nodes[n->parent];
+    for (int i = 1; i < step.tree.n; i++) {
+        const ls_node *n = &step.tree.nodes[i], *parent = &step.tree.nodes[n->parent];
         for (int k = 0; k < LS_ROW_TOP; k++) // the probability of a token that is among its parent's best
             if (parent->top[k].id == n->token) assert_float_equal(n->p, expf(parent->top[k].logit - parent->lse), 1e-6);
         if (accepted[i]) assert_int_equal(n->token, parent->target);
@@ -97,14 +97,14 @@ static void check_record(bool first) {
                                    : accepted[n->parent] ? LS_NODE_REJECTED
                                                          : LS_NODE_NOT_REACHED);
     }
-    for (int b = 0; b < step.n_branches; b++) {
+    for (int b = 0; b < step.tree.n_branches; b++) {
         int n = 0;
-        for (int i = 0; i < step.n_nodes; i++) n += accepted[i] && step.nodes[i].branch == b;
-        assert_int_equal(step.branches[b].accepted, n);
+        for (int i = 0; i < step.tree.n; i++) n += accepted[i] && step.tree.nodes[i].branch == b;
+        assert_int_equal(step.tree.branches[b].accepted, n);
     }
     bool refused = false; // a draft stood where this root stands
-    for (int i = 1; !first && i < before.n_nodes; i++)
-        refused |= before.nodes[i].parent == before.path[before.n_path - 1];
+    for (int i = 1; !first && i < before.tree.n; i++)
+        refused |= before.tree.nodes[i].parent == before.path[before.n_path - 1];
     assert_int_equal(step.corrected, refused);
     assert_true(step.t_draft_us + step.t_forward_us + step.t_verify_us + step.t_commit_us <= step.t_total_us);
     assert_int_equal(step.t_forward_us > 0, step.forward);
@@ -136,7 +136,8 @@ static void steps_say_what_the_model_says(void **state) {
                 assert_int_equal(step.context_len, (int32_t)prompt.n + at);
                 assert_int_equal(step.output_pos, at);
                 assert_true((size_t)(at + step.n_emitted) <= want.n);
-                for (int i = 0; i < step.n_emitted; i++) assert_int_equal(step.nodes[step.path[i]].token, want.p[at++]);
+                for (int i = 0; i < step.n_emitted; i++)
+                    assert_int_equal(step.tree.nodes[step.path[i]].token, want.p[at++]);
                 ls_stats_add(&st, &step);
                 for (int i = 0; w && i < step.n_path; i++) aside += step.path[i] != i;
                 plain += step.rows == 1;
@@ -384,8 +385,6 @@ static void estimates_follow_what_was_accepted(void **state) {
     const int32_t text[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1};
     const int32_t none[] = {0}, all[] = {0, 1, 2, 3, 4, 5, 6, 7};
     const ls_draft_state at = {text, 10, 2, NULL, NULL, 0, NULL};
-    static int32_t top_id[LS_TREE_MAX][LS_SUCCESSORS];
-    static float top_p[LS_TREE_MAX][LS_SUCCESSORS];
     float said[2];
     for (int right = 0; right < 2; right++) {
         ls_drafting d = {0};
@@ -394,11 +393,10 @@ static void estimates_follow_what_was_accepted(void **state) {
         for (int i = 0; i < 100; i++) {
             ls_drafting_propose(&d, &at, NULL, 1000, &t);
             assert_int_equal(t.n, 8);
-            ls_drafting_learn(&d, &(ls_draft_result){text, 10, &t, right ? all : none, right ? 8 : 1,
-                                                     (const int32_t(*)[LS_SUCCESSORS])top_id,
-                                                     (const float(*)[LS_SUCCESSORS])top_p});
+            ls_tree_mark(&t, right ? all : none, right ? 8 : 1);
+            ls_drafting_learn(&d, &(ls_draft_result){text, 10, &t, right ? 8 : 1});
         }
-        said[right] = t.est[1];
+        said[right] = t.nodes[1].est_p;
         ls_drafting_free(&d);
     }
     assert_true(said[0] < 0.1f && said[1] > 0.9f);

@@ -62,8 +62,8 @@ static void what_is_written_is_read_back(void **state) {
             assert_int_equal(got->exact, want->exact);
             assert_int_equal(got->finish, want->finish);
             assert_int_equal(got->n_top, want->n_top);
-            assert_int_equal(got->n_nodes, want->n_nodes);
-            assert_int_equal(got->n_branches, want->n_branches);
+            assert_int_equal(got->tree.n, want->tree.n);
+            assert_int_equal(got->tree.n_branches, want->tree.n_branches);
             assert_int_equal(got->n_path, want->n_path);
             assert_int_equal(got->n_emitted, want->n_emitted);
             assert_memory_equal(got->path, want->path, (size_t)want->n_path * sizeof *want->path);
@@ -72,10 +72,10 @@ static void what_is_written_is_read_back(void **state) {
                 assert_int_equal(got->top[i].id, want->top[i].id);
                 assert_true(same_float(got->top[i].logit, want->top[i].logit));
             }
-            for (int i = 0; i < want->n_branches; i++)
-                assert_memory_equal(&got->branches[i], &want->branches[i], sizeof(ls_branch));
-            for (int i = 0; i < want->n_nodes; i++) {
-                const ls_node *a = &got->nodes[i], *b = &want->nodes[i];
+            for (int i = 0; i < want->tree.n_branches; i++)
+                assert_memory_equal(&got->tree.branches[i], &want->tree.branches[i], sizeof(ls_branch));
+            for (int i = 0; i < want->tree.n; i++) {
+                const ls_node *a = &got->tree.nodes[i], *b = &want->tree.nodes[i];
                 assert_int_equal(a->token, b->token);
                 assert_int_equal(a->parent, b->parent);
                 assert_int_equal(a->depth, b->depth);
@@ -373,7 +373,7 @@ static void simulating_a_method_on_its_own_trace_repeats_it(void **state) {
             for (int i = 0; i < n_steps; i++) {
                 emitted += (uint64_t)steps[i]->n_emitted;
                 forwards += steps[i]->forward;
-                drafted += steps[i]->forward ? (uint64_t)(steps[i]->n_nodes - 1) : 0;
+                drafted += steps[i]->forward ? (uint64_t)(steps[i]->tree.n - 1) : 0;
                 by_emitted[steps[i]->n_emitted]++;
             }
             if (t.steps != (uint64_t)n_steps || t.drafted != drafted)

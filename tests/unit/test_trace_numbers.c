@@ -66,8 +66,8 @@ static void every_number_comes_back(void **state) {
         assert_int_equal(a->n_top, b->n_top);
         same_top(a->top, b->top, b->n_top);
         assert_int_equal(a->n_emitted, b->n_emitted);
-        for (int i = 0; i < b->n_nodes; i++) {
-            const ls_node *x = &a->nodes[i], *y = &b->nodes[i];
+        for (int i = 0; i < b->tree.n; i++) {
+            const ls_node *x = &a->tree.nodes[i], *y = &b->tree.nodes[i];
             assert_true(same(x->p, y->p) && same(x->est_p, y->est_p) && same(x->target_p, y->target_p));
             assert_true(same(x->entropy, y->entropy) && same(x->lse, y->lse));
             assert_int_equal(x->match_n, y->match_n);
@@ -241,11 +241,11 @@ static void a_report_counts_as_the_run_did(void **state) {
         drafts += s->forward ? s->rows - 1 : 0;
         drafted += s->forward && s->rows > 1;
         helped += s->n_emitted > 1;
-        for (int k = 1; k < s->n_nodes; k++) { // an estimate is put to the test where the parent was right
-            const int bin = (int)(s->nodes[k].est_p * LS_REPORT_BINS);
-            if (s->nodes[s->nodes[k].parent].state != LS_NODE_ACCEPTED) continue;
+        for (int k = 1; k < s->tree.n; k++) { // an estimate is put to the test where the parent was right
+            const int bin = (int)(s->tree.nodes[k].est_p * LS_REPORT_BINS);
+            if (s->tree.nodes[s->tree.nodes[k].parent].state != LS_NODE_ACCEPTED) continue;
             tested[bin < LS_REPORT_BINS ? bin : LS_REPORT_BINS - 1]++;
-            right[bin < LS_REPORT_BINS ? bin : LS_REPORT_BINS - 1] += s->nodes[k].state == LS_NODE_ACCEPTED;
+            right[bin < LS_REPORT_BINS ? bin : LS_REPORT_BINS - 1] += s->tree.nodes[k].state == LS_NODE_ACCEPTED;
         }
     }
     ls_report r;

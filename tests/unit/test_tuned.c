@@ -16,16 +16,13 @@ static ls_drafter *taught(int32_t *text, int32_t n) {
     ls_drafter *d = test_drafter_named("logitspec");
     for (int32_t i = 0; i < n; i++) text[i] = (int32_t)(ls_uniform_at(31, (uint64_t)i) * 25);
     d->observe(d, text, (size_t)n, true);
-    static int32_t top_id[1][LS_SUCCESSORS];
-    static float top_p[1][LS_SUCCESSORS];
-    const int32_t path = 0;
     for (int32_t i = 1; i < n; i++) {
         ls_tree t;
         ls_tree_start(&t, text[i]);
-        for (int j = 0; j < LS_SUCCESSORS; j++) // other tokens than those that followed in the text
-            top_id[0][j] = 100 + (text[i] + j) % 25, top_p[0][j] = 0.9f / (float)(1 << j);
-        d->learn(d, &(ls_draft_result){text, (size_t)i, &t, &path, 1, (const int32_t(*)[LS_SUCCESSORS])top_id,
-                                       (const float(*)[LS_SUCCESSORS])top_p});
+        ls_tree_mark(&t, (const int32_t[]){0}, 1);
+        for (int j = 0; j < LS_ROW_TOP; j++) // other tokens than those that followed in the text
+            test_say(&t.nodes[0], j, 100 + (text[i] + j) % 25, 0.9f / (float)(1 << j));
+        d->learn(d, &(ls_draft_result){text, (size_t)i, &t, 1});
     }
     return d;
 }
@@ -37,8 +34,8 @@ static int by_size(const void *a, const void *b) {
 
 // The chance of each row's whole path, largest first.
 static void paths_of(const ls_tree *t, double *sorted) {
-    double path[LS_TREE_MAX] = {1};
-    for (int32_t i = 1; i < t->n; i++) path[i] = path[t->parent[i]] * (double)t->est[i];
+    double path[LS_MAX_ROWS] = {1};
+    for (int32_t i = 1; i < t->n; i++) path[i] = path[t->nodes[i].parent] * (double)t->nodes[i].est_p;
     memcpy(sorted, path, (size_t)t->n * sizeof *path);
     qsort(sorted, (size_t)t->n, sizeof *sorted, by_size);
 }
@@ -47,30 +44,31 @@ enum { TAUGHT = 120 };
 static const double NOT_WORTH_A_ROW = 1e-5;
 
 static void last_logits(int32_t *top, float *top_p, int32_t root) {
-    for (int32_t i = 0; i < LS_TREE_MAX; i++) top[i] = (root + i) % 300, top_p[i] = i ? 0.1f / (float)i : 0.5f;
+    for (int32_t i = 0; i < LS_MAX_ROWS; i++) top[i] = (root + i) % 300, top_p[i] = i ? 0.1f / (float)i : 0.5f;
 }
 
 static void estimates_are_chances(void **state) {
     (void)state;
-    int32_t text[TAUGHT], top[LS_TREE_MAX], tails = 0, own = 0;
-    float top_p[LS_TREE_MAX];
+    int32_t text[TAUGHT], top[LS_MAX_ROWS], tails = 0, own = 0;
+    float top_p[LS_MAX_ROWS];
     ls_drafter *d = taught(text, TAUGHT);
     for (int32_t root = 0; root < 25; root++)
-        for (int32_t budget = 16; budget <= LS_TREE_MAX; budget *= 4) {
+        for (int32_t budget = 16; budget <= LS_MAX_ROWS; budget *= 4) {
             ls_tree t;
-            double sum[LS_TREE_MAX] = {0};
-            bool guessed[LS_TREE_MAX] = {0};
+            double sum[LS_MAX_ROWS] = {0};
+            bool guessed[LS_MAX_ROWS] = {0};
             last_logits(top, top_p, root);
-            d->propose(d, &(ls_draft_state){text, TAUGHT, root, top, top_p, LS_TREE_MAX, NULL}, budget, &t);
+            d->propose(d, &(ls_draft_state){text, TAUGHT, root, top, top_p, LS_MAX_ROWS, NULL}, budget, &t);
             for (int32_t i = 1; i < t.n; i++) {
-                const int32_t parent = t.parent[i];
-                assert_true(t.est[i] > 0 && t.est[i] <= 1);
-                sum[parent] += (double)t.est[i];
-                guessed[i] = guessed[parent] || t.from[i] == LS_TREE_LAST_LOGIT;
-                if (t.match_n[i] > 0) // copied: after a guess it is that guess's tail, else the root's continuation
-                    assert_int_equal(t.from[i], guessed[parent] ? LS_TREE_GUESS_TAIL : LS_TREE_RETRIEVED);
-                tails += t.from[i] == LS_TREE_GUESS_TAIL;
-                own += t.from[i] == LS_TREE_RETRIEVED;
+                const int32_t parent = t.nodes[i].parent;
+                assert_true(t.nodes[i].est_p > 0 && t.nodes[i].est_p <= 1);
+                sum[parent] += (double)t.nodes[i].est_p;
+                guessed[i] = guessed[parent] || t.nodes[i].from == LS_FROM_LAST_LOGIT;
+                if (t.nodes[i].match_n >
+                    0) // copied: after a guess it is that guess's tail, else the root's continuation
+                    assert_int_equal(t.nodes[i].from, guessed[parent] ? LS_FROM_GUESS_TAIL : LS_FROM_RETRIEVED);
+                tails += t.nodes[i].from == LS_FROM_GUESS_TAIL;
+                own += t.nodes[i].from == LS_FROM_RETRIEVED;
             }
             for (int32_t i = 0; i < t.n; i++) assert_true(sum[i] < 1.0001); // one child at most is right
         }
@@ -82,19 +80,14 @@ static void estimates_are_chances(void **state) {
 static void trees_end_where_nothing_is_worth_a_row(void **state) {
     (void)state;
     ls_drafter *d = test_drafter_named("logitspec");
-    const int32_t path = 0, text = 500;
-    for (int32_t token = 0; token < 100; token++) { // one successor each, of one in a hundred
-        ls_tree t;
-        const int32_t top_id[1][LS_SUCCESSORS] = {{(token + 1) % 100, -1}};
-        const float top_p[1][LS_SUCCESSORS] = {{0.01f}};
-        ls_tree_start(&t, token);
-        d->learn(d, &(ls_draft_result){NULL, 0, &t, &path, 1, top_id, top_p});
-    }
+    const int32_t text = 500;
+    for (int32_t token = 0; token < 100; token++) // one successor each, of one in a hundred
+        test_teach(d, NULL, 0, token, (token + 1) % 100, 1, 0.01f);
     ls_cost_curve costs = {0};
     for (int i = 0; i < LS_COST_SIZES; i++) costs.base_ms[i] = 10;
     for (int sized = 0; sized < 2; sized++) {
         ls_tree t;
-        double paths[LS_TREE_MAX];
+        double paths[LS_MAX_ROWS];
         d->propose(d, &(ls_draft_state){&text, 1, 3, NULL, NULL, 0, sized ? &costs : NULL}, 32, &t);
         paths_of(&t, paths);
         assert_int_equal(paths[t.n - 1] >= NOT_WORTH_A_ROW, sized);
@@ -107,15 +100,15 @@ static void trees_end_where_nothing_is_worth_a_row(void **state) {
 // A larger budget adds the likeliest rows that are left, and changes none.
 static void trees_grow_best_first(void **state) {
     (void)state;
-    int32_t text[TAUGHT], top[LS_TREE_MAX];
-    float top_p[LS_TREE_MAX];
+    int32_t text[TAUGHT], top[LS_MAX_ROWS];
+    float top_p[LS_MAX_ROWS];
     ls_drafter *d = taught(text, TAUGHT);
     for (int32_t root = 0; root < 25; root += 3) {
-        double before[LS_TREE_MAX] = {1}, now[LS_TREE_MAX];
+        double before[LS_MAX_ROWS] = {1}, now[LS_MAX_ROWS];
         last_logits(top, top_p, root);
         for (int32_t budget = 2; budget < 60; budget++) {
             ls_tree t;
-            d->propose(d, &(ls_draft_state){text, TAUGHT, root, top, top_p, LS_TREE_MAX, NULL}, budget, &t);
+            d->propose(d, &(ls_draft_state){text, TAUGHT, root, top, top_p, LS_MAX_ROWS, NULL}, budget, &t);
             assert_int_equal(t.n, budget);
             paths_of(&t, now);
             assert_memory_equal(now, before, (size_t)(budget - 1) * sizeof *now);
@@ -130,8 +123,8 @@ static float rated(ls_drafter *d, float root_p, float guess_p) { // a guess of r
     ls_tree t;
     d->propose(d, &(ls_draft_state){text, 2, 402, top, (float[]){root_p, guess_p}, 2, NULL}, 2, &t);
     assert_int_equal(t.n, 2);
-    assert_int_equal(t.token[1], 403);
-    return t.est[1];
+    assert_int_equal(t.nodes[1].token, 403);
+    return t.nodes[1].est_p;
 }
 
 // What the last logits leave beside the root is shared among the guesses.
@@ -148,55 +141,45 @@ static void rates_count_what_was_tested(void **state) {
     enum { ROOT = 5, A = 6, B = 7, C = 8, ELSEWHERE = 9 };
     ls_drafter *d = test_drafter_named("logitspec");
     const ls_rates *r = ls_draft_tuned_rates(d);
-    const ls_tree_node nodes[] = {{.token = ROOT, .parent = -1},
-                                  {.token = A, .parent = 0, .rank = -1, .from = LS_TREE_RETRIEVED, .key = 1},
-                                  {.token = B, .parent = 1, .rank = -1, .from = LS_TREE_RETRIEVED, .key = 2},
-                                  {.token = C, .parent = 0, .rank = 1, .from = LS_TREE_LAST_LOGIT, .key = 3}};
-    static int32_t top_id[4][LS_SUCCESSORS];
-    static float top_p[4][LS_SUCCESSORS];
+    const ls_draft nodes[] = {{.token = ROOT, .parent = -1},
+                              {.token = A, .parent = 0, .rank = -1, .from = LS_FROM_RETRIEVED, .key = 1},
+                              {.token = B, .parent = 1, .rank = -1, .from = LS_FROM_RETRIEVED, .key = 2},
+                              {.token = C, .parent = 0, .rank = 1, .from = LS_FROM_LAST_LOGIT, .key = 3}};
     ls_tree t;
     ls_tree_lay_out(&t, nodes, 4);
     for (int i = 0; i < 4; i++)
-        for (int j = 0; j < LS_SUCCESSORS; j++) top_id[i][j] = 100 * (i + 1) + j, top_p[i][j] = 0.1f;
+        for (int j = 0; j < LS_ROW_TOP; j++) test_say(&t.nodes[i], j, 100 * (i + 1) + j, 0.1f);
     const int32_t text[] = {1, 2}, path[] = {0, 3};
-    d->learn(d, &(ls_draft_result){text, 2, &t, path, 2, (const int32_t(*)[LS_SUCCESSORS])top_id,
-                                   (const float(*)[LS_SUCCESSORS])top_p}); // C was right, A wrong, B not tested
+    ls_tree_mark(&t, path, 2); // C was right, A wrong, B not tested
+    d->learn(d, &(ls_draft_result){text, 2, &t, 2});
     assert_int_equal(r->trials[1], 1);
     assert_int_equal(r->trials[2], 0);
     assert_int_equal(r->trials[3], 1);
     assert_int_equal(r->hits[1] + r->hits[2], 0);
     assert_int_equal(r->hits[3], 1);
     // then the target says other things after B and C elsewhere: what it said after ROOT C and after A B is still known
-    const int32_t rows[] = {0};
-    for (int i = 0; i < 2; i++) {
-        ls_tree other;
-        ls_tree_start(&other, i ? B : C);
-        for (int j = 0; j < LS_SUCCESSORS; j++) top_id[0][j] = 900 + j;
-        d->learn(d, &(ls_draft_result){(const int32_t[]){ELSEWHERE}, 1, &other, rows, 1,
-                                       (const int32_t(*)[LS_SUCCESSORS])top_id, (const float(*)[LS_SUCCESSORS])top_p});
-    }
+    for (int i = 0; i < 2; i++) test_teach(d, (const int32_t[]){ELSEWHERE}, 1, i ? B : C, 900, LS_ROW_TOP, 0.1f);
     const struct {
         int32_t before, root, said;
     } known[] = {{ROOT, C, 400}, {A, B, 300}, {ELSEWHERE, C, 900}, {1, C, 900}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        d->propose(d, &(ls_draft_state){&known[i].before, 1, known[i].root, NULL, NULL, 0, NULL}, 1 + LS_SUCCESSORS,
-                   &t);
+        d->propose(d, &(ls_draft_state){&known[i].before, 1, known[i].root, NULL, NULL, 0, NULL}, 1 + LS_ROW_TOP, &t);
         assert_true(t.n > 1);
         int32_t children = 0;
         for (int32_t k = 1; k < t.n; k++)
-            if (t.parent[k] == 0) {
-                assert_in_range(t.token[k], known[i].said, known[i].said + LS_SUCCESSORS - 1);
-                assert_int_equal(t.from[k], LS_TREE_REMEMBERED);
+            if (t.nodes[k].parent == 0) {
+                assert_in_range(t.nodes[k].token, known[i].said, known[i].said + LS_ROW_TOP - 1);
+                assert_int_equal(t.nodes[k].from, LS_FROM_REMEMBERED);
                 children++;
             }
-        assert_int_equal(children, LS_SUCCESSORS);
+        assert_int_equal(children, LS_ROW_TOP);
     }
     d->free(d);
 }
 
 static bool is_child(const ls_tree *t, int32_t parent, int32_t token, float *est) {
     for (int32_t i = 1; i < t->n; i++)
-        if (t->parent[i] == parent && t->token[i] == token) return *est = t->est[i], true;
+        if (t->nodes[i].parent == parent && t->nodes[i].token == token) return *est = t->nodes[i].est_p, true;
     return false;
 }
 
@@ -214,7 +197,7 @@ static void copies_go_on(void **state) {
     ls_tree t;
     d->observe(d, text, (size_t)n, true);
     d->propose(d, &(ls_draft_state){text, (size_t)n, 2, NULL, NULL, 0, NULL}, 12, &t);
-    for (int32_t i = 1; i <= 3; i++) assert_int_equal(t.token[i], 2 + i);
+    for (int32_t i = 1; i <= 3; i++) assert_int_equal(t.nodes[i].token, 2 + i);
     float goes_on, elsewhere;
     assert_true(is_child(&t, 3, 100, &goes_on));
     assert_true(is_child(&t, 3, 200, &elsewhere));
@@ -226,21 +209,18 @@ static void copies_go_on(void **state) {
 static void prompts_are_read_by_pairs(void **state) {
     (void)state;
     const int32_t text[] = {1, 5, 2, 5};
-    int32_t top_id[4][LS_SUCCESSORS];
-    float top_p[4][LS_SUCCESSORS];
+    ls_node rows[4];
     for (int i = 0; i < 4; i++)
-        for (int j = 0; j < LS_SUCCESSORS; j++) top_id[i][j] = 100 * (i + 1) + j, top_p[i][j] = 0.1f;
+        for (int j = 0; j < LS_ROW_TOP; j++) test_say(&rows[i], j, 100 * (i + 1) + j, 0.1f);
     ls_drafter *d = test_drafter_named("logitspec");
     for (size_t at = 0; at < 4; at += 2) // in two parts
-        d->read(d, text, at, 2, (const int32_t(*)[LS_SUCCESSORS])(top_id + at),
-                (const float(*)[LS_SUCCESSORS])(top_p + at));
+        d->read(d, text, at, 2, rows + at);
     const struct { int32_t before, root, said; } known[] = {{1, 5, 200}, {2, 5, 400}, {9, 5, 400}, {5, 2, 300}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         ls_tree t;
         float est;
-        d->propose(d, &(ls_draft_state){&known[i].before, 1, known[i].root, NULL, NULL, 0, NULL}, 1 + LS_SUCCESSORS,
-                   &t);
-        for (int j = 0; j < LS_SUCCESSORS; j++) assert_true(is_child(&t, 0, known[i].said + j, &est));
+        d->propose(d, &(ls_draft_state){&known[i].before, 1, known[i].root, NULL, NULL, 0, NULL}, 1 + LS_ROW_TOP, &t);
+        for (int j = 0; j < LS_ROW_TOP; j++) assert_true(is_child(&t, 0, known[i].said + j, &est));
     }
     d->free(d);
 }

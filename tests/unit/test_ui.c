@@ -119,7 +119,7 @@ static void converse(ui_state *s, const char *prompt, const char *method, int ma
             if (e->kind == LS_EV_STEP) {
                 ls_step *t = e->step;
                 t->t_draft_us = 20, t->t_verify_us = 5, t->t_commit_us = 10;
-                t->t_forward_us = t->forward ? 3000 + 100 * t->n_nodes : 0;
+                t->t_forward_us = t->forward ? 3000 + 100 * t->tree.n : 0;
                 t->t_total_us = t->t_forward_us + 40;
                 t->ar_us = 3000;
             }
@@ -255,7 +255,7 @@ static void history_is_gone_through_by_what_happened(void **state) {
     key(&s, 'g');
     int rejected = 0;
     for (size_t i = 1; i < s.n_steps; i++)
-        rejected += ui_step(&s, i)->forward && ui_step(&s, i)->n_path < ui_step(&s, i)->n_nodes;
+        rejected += ui_step(&s, i)->forward && ui_step(&s, i)->n_path < ui_step(&s, i)->tree.n;
     int found = 0;
     for (size_t before = 0; key(&s, ')'), ui_viewed_index(&s) > before; before = ui_viewed_index(&s)) found++;
     assert_int_equal(found, rejected);
@@ -279,7 +279,7 @@ static void history_is_gone_through_by_what_happened(void **state) {
     key(&s, UI_KEY_ENTER);
     for (int round = 0; round < 3; round++) {
         const ls_step *step = ui_viewed(&s);
-        const ls_token *t = ls_token_of(&s.tokens, step->nodes[ui_inspected(&s)].token);
+        const ls_token *t = ls_token_of(&s.tokens, step->tree.nodes[ui_inspected(&s)].token);
         assert_string_equal(t->bytes, "t");
         key(&s, round == 1 ? 'N' : 'n');
     }
@@ -320,10 +320,10 @@ static void what_is_clicked_is_inspected(void **state) {
         const ls_step *step = ui_viewed(&s);
         if (at == UI_OUTPUT) {
             assert_int_equal(ui_viewed_index(&s), (tag - 1) / LS_MAX_ROWS);
-            assert_int_equal(step->nodes[s.node].state, LS_NODE_ACCEPTED);
+            assert_int_equal(step->tree.nodes[s.node].state, LS_NODE_ACCEPTED);
         }
         if (at == UI_TREE) assert_int_equal(ui_inspected(&s), tag - 1);
-        if (at == UI_DRAFTS) assert_int_equal(s.node, step->branches[tag - 1].first_node);
+        if (at == UI_DRAFTS) assert_int_equal(s.node, step->tree.branches[tag - 1].first_node);
         s.view = 12, s.live = false;
     }
     assert_true(clicks[UI_OUTPUT] > 25 && clicks[UI_TREE] > 20 && clicks[UI_DRAFTS] > 20 && clicks[UI_LOGITS] > 20);
@@ -331,7 +331,7 @@ static void what_is_clicked_is_inspected(void **state) {
     bool met[LS_MAX_ROWS] = {0};
     key(&s, '4');
     s.node = 0;
-    for (int i = 0; i < ui_step(&s, 12)->n_nodes; i++) {
+    for (int i = 0; i < ui_step(&s, 12)->tree.n; i++) {
         assert_false(met[ui_inspected(&s)]);
         met[ui_inspected(&s)] = true;
         key(&s, 'j');
@@ -339,7 +339,7 @@ static void what_is_clicked_is_inspected(void **state) {
     key(&s, 'h');
     const int parent = ui_inspected(&s);
     key(&s, 'l');
-    assert_int_equal(ui_step(&s, 12)->nodes[ui_inspected(&s)].parent, parent);
+    assert_int_equal(ui_step(&s, 12)->tree.nodes[ui_inspected(&s)].parent, parent);
     // and left through the output every token
     key(&s, '1');
     key(&s, 'G');
@@ -347,7 +347,7 @@ static void what_is_clicked_is_inspected(void **state) {
     for (int32_t position = INT32_MAX;; tokens++) {
         key(&s, UI_KEY_LEFT);
         const ls_step *step = ui_viewed(&s);
-        const int32_t now = step->context_len + step->nodes[ui_inspected(&s)].depth;
+        const int32_t now = step->context_len + step->tree.nodes[ui_inspected(&s)].depth;
         if (now == position) break;
         assert_true(now < position);
         position = now;
@@ -368,26 +368,26 @@ static void rows_are_filtered_sorted_and_found(void **state) {
     s.view = 12;
     const ls_step *step = ui_viewed(&s);
     int16_t rows[LS_MAX_ROWS], tree[LS_MAX_ROWS];
-    assert_int_equal(ui_rows_of(&s, step, UI_DRAFTS, rows), step->n_branches);
-    for (int i = 0; i < step->n_branches; i++) assert_int_equal(rows[i], i);
+    assert_int_equal(ui_rows_of(&s, step, UI_DRAFTS, rows), step->tree.n_branches);
+    for (int i = 0; i < step->tree.n_branches; i++) assert_int_equal(rows[i], i);
     key(&s, '3');
     key(&s, 'o');
-    assert_int_equal(ui_rows_of(&s, step, UI_DRAFTS, rows), step->n_branches);
-    for (int i = 1; i < step->n_branches; i++) { // the longest first, equal ones as they were
-        const int a = step->branches[rows[i - 1]].n_nodes, b = step->branches[rows[i]].n_nodes;
+    assert_int_equal(ui_rows_of(&s, step, UI_DRAFTS, rows), step->tree.n_branches);
+    for (int i = 1; i < step->tree.n_branches; i++) { // the longest first, equal ones as they were
+        const int a = step->tree.branches[rows[i - 1]].n_nodes, b = step->tree.branches[rows[i]].n_nodes;
         assert_true(a > b || (a == b && rows[i - 1] < rows[i]));
     }
     key(&s, 'O');
     const int16_t longest = rows[0];
     ui_rows_of(&s, step, UI_DRAFTS, rows);
-    assert_int_equal(rows[step->n_branches - 1], longest);
+    assert_int_equal(rows[step->tree.n_branches - 1], longest);
     for (int i = 0; i < 3; i++) key(&s, 'o'); // accepted, match, rank
     key(&s, 'O');
     assert_int_equal(s.order[UI_DRAFTS], 0);
 
     const char *word = NULL; // a letter that begins a guess
-    for (int b = 1; b < step->n_branches && !word; b++) {
-        const char *bytes = ls_token_of(&s.tokens, step->nodes[step->branches[b].first_node].token)->bytes;
+    for (int b = 1; b < step->tree.n_branches && !word; b++) {
+        const char *bytes = ls_token_of(&s.tokens, step->tree.nodes[step->tree.branches[b].first_node].token)->bytes;
         if (isalpha((unsigned char)*bytes)) word = bytes;
     }
     assert_non_null(word);
@@ -422,19 +422,19 @@ static void rows_are_filtered_sorted_and_found(void **state) {
     bool shown[LS_MAX_ROWS];
     ui_rows_tree(&s, step, shown);
     int left = 0;
-    for (int i = 1; i < step->n_nodes; i++) {
-        const int parent = step->nodes[i].parent;
+    for (int i = 1; i < step->tree.n; i++) {
+        const int parent = step->tree.nodes[i].parent;
         left += shown[i];
         if (parent > 0) assert_int_equal(shown[i], shown[parent]);
-        if (strcasestr(ls_token_of(&s.tokens, step->nodes[i].token)->bytes, word)) assert_true(shown[i]);
+        if (strcasestr(ls_token_of(&s.tokens, step->tree.nodes[i].token)->bytes, word)) assert_true(shown[i]);
     }
-    assert_true(shown[0] && left > 0 && left < step->n_nodes - 1);
+    assert_true(shown[0] && left > 0 && left < step->tree.n - 1);
     s.node = 0;
     ui_tree_order(step, tree);
-    for (int i = 0; i < step->n_nodes; i++, key(&s, 'j')) assert_true(shown[ui_inspected(&s)]);
+    for (int i = 0; i < step->tree.n; i++, key(&s, 'j')) assert_true(shown[ui_inspected(&s)]);
     key(&s, UI_KEY_ESC);
     ui_rows_tree(&s, step, shown);
-    for (int i = 0; i < step->n_nodes; i++) assert_true(shown[i]);
+    for (int i = 0; i < step->tree.n; i++) assert_true(shown[i]);
     key(&s, '1');
     key(&s, '\\');
     assert_non_null(strstr(s.message, "filtered in"));

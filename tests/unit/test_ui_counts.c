@@ -29,20 +29,20 @@ static ls_step *made(uint32_t turn, uint32_t index, int n_emitted, bool ends) {
     s->index = index;
     s->forward = true;
     s->finish = ends ? LS_FINISH_EOS : LS_GOING;
-    s->n_nodes = s->rows = 3;
-    s->n_branches = 1;
-    s->branches[0] = (ls_branch){.rank = -1, .first_node = 1, .n_nodes = 2, .accepted = (int16_t)(n_emitted - 1)};
+    s->tree.n = s->rows = 3;
+    s->tree.n_branches = 1;
+    s->tree.branches[0] = (ls_branch){.rank = -1, .first_node = 1, .n_nodes = 2, .accepted = (int16_t)(n_emitted - 1)};
     s->n_path = s->n_emitted = (int16_t)n_emitted;
     for (int i = 0; i < 3; i++) {
-        s->nodes[i] = (ls_node){.token = i,
-                                .parent = (int16_t)(i - 1),
-                                .depth = (int16_t)i,
-                                .branch = (int16_t)(i ? 0 : -1),
-                                .from = i ? LS_FROM_RETRIEVED : LS_FROM_ROOT,
-                                .state = i < n_emitted    ? LS_NODE_ACCEPTED
-                                         : i == n_emitted ? LS_NODE_REJECTED
-                                                          : LS_NODE_NOT_REACHED,
-                                .target = i + 1 < n_emitted ? i + 1 : 9};
+        s->tree.nodes[i] = (ls_node){.token = i,
+                                     .parent = (int16_t)(i - 1),
+                                     .depth = (int16_t)i,
+                                     .branch = (int16_t)(i ? 0 : -1),
+                                     .from = i ? LS_FROM_RETRIEVED : LS_FROM_ROOT,
+                                     .state = i < n_emitted    ? LS_NODE_ACCEPTED
+                                              : i == n_emitted ? LS_NODE_REJECTED
+                                                               : LS_NODE_NOT_REACHED,
+                                     .target = i + 1 < n_emitted ? i + 1 : 9};
         s->path[i] = (int16_t)i;
     }
     s->t_total_us = 100 + index;

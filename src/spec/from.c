@@ -1,0 +1,15 @@
+#include "spec/from.h"
+
+const ls_from_facts ls_sources[LS_FROM_COUNT] = {
+#define SOURCE(place, name, letter, kind, sentence) [LS_FROM_##place] = {name, letter, LS_KIND_##kind, sentence},
+#include "spec/sources.def"
+};
+
+const ls_kind_facts ls_source_kinds[LS_KIND_COUNT] = {
+#define KIND(place, legend, html_class) [LS_KIND_##place] = {legend, html_class},
+#include "spec/sources.def"
+};
+
+const char *ls_from_name(ls_from f) {
+    return ls_sources[f].name;
+}

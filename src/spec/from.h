@@ -1,0 +1,28 @@
+// Where a draft token came from: the sources of drafts, one row each in sources.def.
+#pragma once
+
+typedef enum {
+#define SOURCE(name, ...) LS_FROM_##name,
+#include "spec/sources.def"
+    LS_FROM_COUNT
+} ls_from;
+
+typedef enum {
+#define KIND(name, ...) LS_KIND_##name,
+#include "spec/sources.def"
+    LS_KIND_COUNT
+} ls_from_kind;
+
+typedef struct {
+    const char *name, *letter;
+    ls_from_kind kind;
+    const char *sentence;
+} ls_from_facts;
+extern const ls_from_facts ls_sources[LS_FROM_COUNT];
+
+typedef struct {
+    const char *legend, *html_class;
+} ls_kind_facts;
+extern const ls_kind_facts ls_source_kinds[LS_KIND_COUNT];
+
+const char *ls_from_name(ls_from f); // "root", "retrieved", "last-logit", ...

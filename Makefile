@@ -96,7 +96,7 @@ TORCH_CXXFLAGS := -std=c++20 -O2 -g $(WARN) -Wno-unused-parameter -fPIC -fvisibi
 torch_obj = $(patsubst %,$(B)/obj/src/torch/%.o,$(1))
 # in every compute library: loading, timelines, what packs and unpacks weights
 TORCH_COMMON := $(call torch_obj,lst_open lst_session) $(patsubst %.c,$(B)/obj/%.o,$(KERNEL_SRC)) \
-  $(addprefix $(B)/obj/pic/src/base/,rng.o clock.o sample.o mem.o)
+  $(addprefix $(B)/obj/pic/src/base/,ggml.o rng.o clock.o sample.o mem.o)
 
 $(B)/obj/src/torch/%.o: src/torch/%.cpp $(B)/obj/flags
 	@mkdir -p $(@D)
@@ -162,7 +162,7 @@ $(B)/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda) $(EMULATED) $(TORC
 # ---- the check on a GPU. `make gpu-check` is for a machine that has one (tests/gpu/README.md); `make gpu-bundle` packs what
 # such a machine needs into build/logitspec-gpu.tar.gz. MODEL=FILE.gguf adds the program on a real model.
 GPU_TEST_OBJ := $(patsubst %.c,build/obj/%.o,$(filter-out tests/gpu/bench.c,$(wildcard tests/gpu/*.c)))
-GPU_PLAIN_OBJ := $(patsubst %.c,build/obj/%.o,$(addprefix src/base/,rng.c clock.c sample.c mem.c) tests/unit/random_tensor.c)
+GPU_PLAIN_OBJ := $(patsubst %.c,build/obj/%.o,$(addprefix src/base/,ggml.c rng.c clock.c sample.c mem.c) tests/unit/random_tensor.c)
 # libtorch_cpu is not linked: what of the runtime is used here is libc10_cuda's
 GPU_LINK = $(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,-rpath,$(TORCH_DIR)/lib -Wl,-rpath,$(CUDA_HOME)/lib64 \
   -Wl,-rpath-link,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -lc10_cuda -lc10 -L$(CUDA_HOME)/lib64 -lcudart -fopenmp -ldl -lm

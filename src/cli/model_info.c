@@ -12,31 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Bytes that the kernels keep of a value of a matrix, by the format of the file.
-static const struct {
-    int type;
-    double bytes;
-} packed[] = {{LS_GGML_F32, 4},         {LS_GGML_F16, 2},         {LS_GGML_BF16, 2},   {LS_GGML_Q4_0, 20. / 32},
-              {LS_GGML_Q4_1, 20. / 32}, {LS_GGML_Q8_0, 34. / 32}, {LS_GGML_Q4_K, .75}, {LS_GGML_Q5_0, 1.5},
-              {LS_GGML_Q5_1, 1.5},      {LS_GGML_Q2_K, 1.5},      {LS_GGML_Q3_K, 1.5}, {LS_GGML_Q5_K, 1.5},
-              {LS_GGML_Q6_K, 1.5},      {LS_GGML_IQ4_NL, 1.5}};
 static const struct {
     const char *name;
     int type; // -1: as the file has them
 } kept[] = {{"auto", -1}, {"f32", LS_GGML_F32}, {"bf16", LS_GGML_BF16}, {"q8", LS_GGML_Q8_0}, {"q4", LS_GGML_Q4_1}};
-enum { KEPT = sizeof kept / sizeof *kept, TYPES = 32 };
+enum { KEPT = sizeof kept / sizeof *kept };
 
 typedef struct {
     uint64_t parameters, weights[KEPT], context_bytes, free;
-    int n_of[TYPES]; // tensors by ggml type
-    int context;     // that would be given
+    int n_of[LS_GGML_END]; // tensors by ggml type
+    int context;           // that would be given
 } facts;
-
-static double bytes_of(int type) {
-    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
-        if (packed[i].type == type) return packed[i].bytes;
-    return 4;
-}
 
 static void collect(facts *f, const ls_checkpoint *c) {
     f->parameters = ls_checkpoint_parameters(c);
@@ -46,12 +32,13 @@ static void collect(facts *f, const ls_checkpoint *c) {
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *t = &c->tensors[i];
         const bool embedding = !strcmp(t->name, "token_embd.weight"), matrix = t->n_out > 1;
-        if (t->type >= 0 && t->type < TYPES) f->n_of[t->type]++;
+        f->n_of[t->type]++;
         for (int k = 0; k < KEPT; k++) {
             if (embedding) f->weights[k] += t->n_bytes; // rows are read from it as they are
             if (embedding && !c->hparams.tied) continue;
             const int type = kept[k].type < 0 ? t->type : kept[k].type;
-            f->weights[k] += (uint64_t)((double)(t->n_in * t->n_out) * (matrix ? bytes_of(type) : 4));
+            const ls_ggml_layout *l = ls_ggml_layout_of(matrix ? type : LS_GGML_F32);
+            f->weights[k] += t->n_in * t->n_out * (uint64_t)l->kept / 32;
         }
     }
 }
@@ -74,7 +61,7 @@ static void write_json(const ls_model *m, const facts *f, ls_buf *out) {
     ls_jw_field_u64(&w, "file_bytes", m->checkpoint->n_bytes);
     ls_jw_key(&w, "tensors");
     ls_jw_open(&w, '{');
-    for (int i = 0; i < TYPES; i++)
+    for (int i = 0; i < LS_GGML_END; i++)
         if (f->n_of[i]) ls_jw_field_int(&w, ls_ggml_type_name(i), f->n_of[i]);
     ls_jw_close(&w, '}');
     ls_jw_key(&w, "weight_bytes");
@@ -112,7 +99,7 @@ static void write_text(const ls_model *m, const facts *f, ls_buf *out) {
     ls_buf_fmt(out, "; %d would be given now\n", f->context);
     ls_buf_str(out, "file          ");
     size(out, (double)c->n_bytes);
-    for (int i = 0, n = 0; i < TYPES; i++)
+    for (int i = 0, n = 0; i < LS_GGML_END; i++)
         if (f->n_of[i]) ls_buf_fmt(out, "%s %d tensors in %s", n++ ? "," : ":", f->n_of[i], ls_ggml_type_name(i));
     ls_buf_str(out, "\nmemory        weights about");
     for (int k = 0; k < KEPT; k++) {

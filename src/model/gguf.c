@@ -127,34 +127,6 @@ static ls_code read_kv(ls_gguf *g, reader *r, int i) {
     return skip_value(r, e->type, 1, what);
 }
 
-bool ls_ggml_type_info(int type, int *block_values, int *block_bytes) {
-    switch (type) {
-    case LS_GGML_F32: *block_values = 1, *block_bytes = 4; return true;
-    case LS_GGML_F16:
-    case LS_GGML_BF16: *block_values = 1, *block_bytes = 2; return true;
-    case LS_GGML_IQ4_NL:
-    case LS_GGML_Q4_0: *block_values = 32, *block_bytes = 18; return true;
-    case LS_GGML_Q4_1: *block_values = 32, *block_bytes = 20; return true;
-    case LS_GGML_Q5_0: *block_values = 32, *block_bytes = 22; return true;
-    case LS_GGML_Q5_1: *block_values = 32, *block_bytes = 24; return true;
-    case LS_GGML_Q8_0: *block_values = 32, *block_bytes = 34; return true;
-    case LS_GGML_Q2_K: *block_values = 256, *block_bytes = 84; return true;
-    case LS_GGML_Q3_K: *block_values = 256, *block_bytes = 110; return true;
-    case LS_GGML_Q4_K: *block_values = 256, *block_bytes = 144; return true;
-    case LS_GGML_Q5_K: *block_values = 256, *block_bytes = 176; return true;
-    case LS_GGML_Q6_K: *block_values = 256, *block_bytes = 210; return true;
-    default: return false;
-    }
-}
-
-const char *ls_ggml_type_name(int type) {
-    static const char *const names[] = {"F32",     "F16",    "Q4_0",    "Q4_1",  "Q4_2",   "Q4_3",  "Q5_0",  "Q5_1",
-                                        "Q8_0",    "Q8_1",   "Q2_K",    "Q3_K",  "Q4_K",   "Q5_K",  "Q6_K",  "Q8_K",
-                                        "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS",
-                                        "I8",      "I16",    "I32",     "I64",   "F64",    "IQ1_M", "BF16"};
-    return type >= 0 && type < (int)(sizeof names / sizeof *names) ? names[type] : "of an unknown type";
-}
-
 static ls_code read_tensor(ls_gguf *g, reader *r, int i, uint64_t *offset) {
     ls_gguf_tensor *t = &g->tensors[i];
     ls_code code;
@@ -180,19 +152,19 @@ static ls_code read_tensor(ls_gguf *g, reader *r, int i, uint64_t *offset) {
     }
     if ((code = take(r, &type, 4, "a tensor's type")) || (code = take(r, offset, 8, "a tensor's offset"))) return code;
     t->type = type > INT32_MAX ? -1 : (int)type;
-    int block_values, block_bytes;
-    if (!ls_ggml_type_info(t->type, &block_values, &block_bytes))
+    const ls_ggml_layout *l = ls_ggml_layout_of(t->type);
+    if (!l)
         return ls_fail(r->err, LS_E_UNSUPPORTED,
                        "tensor '%.*s' is %s (number %u); readable are F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, "
                        "Q2_K to Q6_K, IQ4_NL",
                        name_n, t->name.p, ls_ggml_type_name(t->type), type);
-    if (t->dim[0] % (uint64_t)block_values)
+    if (t->dim[0] % (uint64_t)l->values)
         return ls_fail(r->err, LS_E_PARSE, "tensor '%.*s' (%s): rows of %" PRIu64 " are no multiple of %d", name_n,
-                       t->name.p, ls_ggml_type_name(t->type), t->dim[0], block_values);
-    uint64_t blocks = values / (uint64_t)block_values;
-    if (blocks > UINT64_MAX / (uint64_t)block_bytes)
+                       t->name.p, l->name, t->dim[0], l->values);
+    uint64_t blocks = values / (uint64_t)l->values;
+    if (blocks > UINT64_MAX / (uint64_t)l->bytes)
         return ls_fail(r->err, LS_E_PARSE, "tensor '%.*s' is impossibly large", name_n, t->name.p);
-    t->n_bytes = blocks * (uint64_t)block_bytes;
+    t->n_bytes = blocks * (uint64_t)l->bytes;
     return LS_OK;
 }
 

@@ -4,32 +4,11 @@
 #pragma once
 #include "base/err.h"
 #include "base/file.h"
+#include "base/ggml.h"
 #include "base/str.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-// ggml's numbers.
-typedef enum {
-    LS_GGML_F32 = 0,
-    LS_GGML_F16 = 1,
-    LS_GGML_Q4_0 = 2,
-    LS_GGML_Q4_1 = 3,
-    LS_GGML_Q5_0 = 6,
-    LS_GGML_Q5_1 = 7,
-    LS_GGML_Q8_0 = 8,
-    LS_GGML_Q2_K = 10,
-    LS_GGML_Q3_K = 11,
-    LS_GGML_Q4_K = 12,
-    LS_GGML_Q5_K = 13,
-    LS_GGML_Q6_K = 14,
-    LS_GGML_IQ4_NL = 20,
-    LS_GGML_BF16 = 30,
-} ls_ggml_type;
-
-const char *ls_ggml_type_name(int type);
-// Values per block and bytes per block; false for a type that this program cannot read.
-bool ls_ggml_type_info(int type, int *block_values, int *block_bytes);
 
 typedef struct {
     ls_str name;

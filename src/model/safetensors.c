@@ -1,7 +1,7 @@
 #include "model/safetensors.h"
+#include "base/ggml.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "model/gguf.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -34,8 +34,7 @@ typedef struct lst_session lst_session;
 
 typedef struct {
     const char *name; /* GGUF name, NUL-terminated */
-    int32_t type;     /* ggml type number: F32 0, F16 1, Q4_0 2, Q4_1 3, Q5_0 6, Q5_1 7, Q8_0 8, Q2_K .. Q6_K 10 .. 14,
-                         BF16 30 */
+    int32_t type;     /* ggml's number of a type in base/ggml.h */
     int64_t n_in;     /* values of a row (the fastest dimension) */
     int64_t n_out;    /* rows; 1 for a vector */
     const void *data; /* NULL: read by lst_open_options.read */

@@ -44,7 +44,7 @@ struct CpuModel : lst_model {
     std::string asked; // dtype
     const Arithmetic *arithmetic = nullptr;
     bool integers = false; // a matmul takes integers
-    int embd_type = 0;
+    int embd_type = LS_GGML_F32;
     std::vector<uint8_t> embd; // raw rows
     size_t embd_row_bytes = 0;
 

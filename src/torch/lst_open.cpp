@@ -21,9 +21,10 @@ using Table = std::unordered_map<std::string, const lst_tensor *>;
 // How weights are kept.
 struct Keeping {
     const char *name;
-    int type; // ggml number; -1: as the file has them
+    int type; // ls_ggml_type; -1: as the file has them
 };
-const Keeping keepings[] = {{"auto", -1}, {"f32", 0}, {"f16", 1}, {"bf16", 30}, {"q8", 8}, {"q4", 3}};
+const Keeping keepings[] = {{"auto", -1},           {"f32", LS_GGML_F32}, {"f16", LS_GGML_F16},
+                            {"bf16", LS_GGML_BF16}, {"q8", LS_GGML_Q8_0}, {"q4", LS_GGML_Q4_1}};
 
 struct Loader {
     lst_model &m;
@@ -82,6 +83,12 @@ struct Loader {
     // The type that a matrix of the file is kept in. A vocabulary's rows need not be a multiple of anything.
     int kept_type(int type) const { return keep < 0 ? type : keep; }
 
+    // Q4_0 and Q4_1 share a packed form; other types do not mix.
+    static bool packs_alike(int a, int b) {
+        const auto form = [](int type) { return type == LS_GGML_Q4_0 ? (int)LS_GGML_Q4_1 : type; };
+        return form(a) == form(b);
+    }
+
     // Several tensors of one input stacked along their outputs, with their biases.
     void linear(lst::Linear &l, lst::Care care, std::initializer_list<std::pair<std::string, int64_t>> parts,
                 int64_t n_in) {
@@ -92,13 +99,11 @@ struct Loader {
             ts.push_back(&find(name + ".weight", n_in, n));
             biased |= has(name + ".bias");
             n_out += n;
-            // Q4_0 and Q4_1 share a packed form; other formats do not mix
-            auto form = [&](int type) { return kept_type(type) == 2 ? 3 : kept_type(type); };
-            same = same && form(ts.back()->type) == form(ts[0]->type);
+            same = same && packs_alike(kept_type(ts.back()->type), kept_type(ts[0]->type));
         }
         l.n_in = (int32_t)n_in;
         l.n_out = (int32_t)n_out;
-        pack(l, care, ts, same ? kept_type(ts[0]->type) : 0);
+        pack(l, care, ts, same ? kept_type(ts[0]->type) : LS_GGML_F32);
         if (biased) {
             l.bias = at::zeros({n_out}, at::kFloat);
             int64_t at = 0;
@@ -116,7 +121,7 @@ struct Loader {
         for (auto *t : ts) {
             const uint8_t *raw = read(*t);
             const size_t in_bytes = lsk_row_bytes(t->type, t->n_in), out_bytes = lsk_row_bytes(type, t->n_in);
-            const bool as_is = t->type == type || (type == 3 && t->type == 2) || (type == 2 && t->type == 3);
+            const bool as_is = packs_alike(t->type, type);
             const int64_t tiles = (t->n_out + LSK_TILE - 1) / LSK_TILE;
 #pragma omp parallel for num_threads(m.threads) schedule(static)
             for (int64_t tile = 0; tile < tiles; tile++) { // rows are apart in memory: any split gives the same bytes

@@ -6,6 +6,7 @@
 //               [--shape NAME] [--weights bf16|q8|q4]
 //
 // --tiny: small shapes and counts, which the emulated device has done in seconds. Without anything to do: everything.
+#include "base/ggml.h"
 #include "torch/kernels/gpu_runtime.h"
 #include "torch/lst.h"
 
@@ -32,8 +33,6 @@
 CALLS(POINTER)
 
 enum {
-    BF16 = 30, // ggml types
-    F32 = 0,
     LISTED = 64, // best tokens that a drafter asks for
     CONTEXTS = 2,
     MOST_STEPS = 64
@@ -144,8 +143,8 @@ typedef struct {
 
 static void add(checkpoint *c, const char *name, int type, int64_t n_in, int64_t n_out) {
     snprintf(c->names[c->n], sizeof c->names[0], "%s", name);
-    c->t[c->n] =
-        (lst_tensor){c->names[c->n], type, n_in, n_out, NULL, (uint64_t)n_in * (uint64_t)n_out * (type == F32 ? 4 : 2)};
+    c->t[c->n] = (lst_tensor){c->names[c->n], type, n_in,
+                              n_out,          NULL, (uint64_t)n_in * (uint64_t)n_out * (type == LS_GGML_F32 ? 4 : 2)};
     c->n++;
 }
 
@@ -155,18 +154,18 @@ static checkpoint make_checkpoint(const shape *s) {
     const struct {
         const char *name;
         int type, n_in, n_out;
-    } of_layer[PER_LAYER] = {{"attn_q", BF16, s->embd, s->heads * s->head_dim},
-                             {"attn_k", BF16, s->embd, s->kv_heads * s->head_dim},
-                             {"attn_v", BF16, s->embd, s->kv_heads * s->head_dim},
-                             {"attn_output", BF16, s->heads * s->head_dim, s->embd},
-                             {"ffn_gate", BF16, s->embd, s->ff},
-                             {"ffn_up", BF16, s->embd, s->ff},
-                             {"ffn_down", BF16, s->ff, s->embd},
-                             {"attn_norm", F32, s->embd, 1},
-                             {"ffn_norm", F32, s->embd, 1}};
-    add(&c, "token_embd.weight", BF16, s->embd, s->vocab);
-    if (!s->tied) add(&c, "output.weight", BF16, s->embd, s->vocab);
-    add(&c, "output_norm.weight", F32, s->embd, 1);
+    } of_layer[PER_LAYER] = {{"attn_q", LS_GGML_BF16, s->embd, s->heads * s->head_dim},
+                             {"attn_k", LS_GGML_BF16, s->embd, s->kv_heads * s->head_dim},
+                             {"attn_v", LS_GGML_BF16, s->embd, s->kv_heads * s->head_dim},
+                             {"attn_output", LS_GGML_BF16, s->heads * s->head_dim, s->embd},
+                             {"ffn_gate", LS_GGML_BF16, s->embd, s->ff},
+                             {"ffn_up", LS_GGML_BF16, s->embd, s->ff},
+                             {"ffn_down", LS_GGML_BF16, s->ff, s->embd},
+                             {"attn_norm", LS_GGML_F32, s->embd, 1},
+                             {"ffn_norm", LS_GGML_F32, s->embd, 1}};
+    add(&c, "token_embd.weight", LS_GGML_BF16, s->embd, s->vocab);
+    if (!s->tied) add(&c, "output.weight", LS_GGML_BF16, s->embd, s->vocab);
+    add(&c, "output_norm.weight", LS_GGML_F32, s->embd, 1);
     for (int l = 0; l < s->layers; l++)
         for (int i = 0; i < PER_LAYER; i++) {
             char name[40];
@@ -190,7 +189,7 @@ static int read_tensor(void *ud, int32_t i, void *dst) {
     const checkpoint *c = ud;
     const lst_tensor *t = &c->t[i];
     const size_t n = (size_t)t->n_in * (size_t)t->n_out;
-    if (t->type == F32) {
+    if (t->type == LS_GGML_F32) {
         for (size_t k = 0; k < n; k++) ((float *)dst)[k] = 1; // norms
         return 0;
     }

@@ -24,7 +24,8 @@ static void check_rows(const lsg_matrix *m, int64_t first, int type, const unsig
         if (raw) lsk_dequant_row(type, raw + (size_t)o * lsk_row_bytes(type, m->n_in), m->n_in, want);
         else memset(want, 0, (size_t)m->n_in * sizeof *want);
         for (int64_t k = 0; k < m->n_in; k++) {
-            const float x = type ? want[k] : bf16_value(lsk_float_to_bf16(want[k])), v = lsg_value(m, first + o, k);
+            const float x = type != LS_GGML_F32 ? want[k] : bf16_value(lsk_float_to_bf16(want[k])),
+                        v = lsg_value(m, first + o, k);
             CHECK(v == x, "type %d, %d x %d: %g instead of %g at %d, %d", type, (int)m->n_out, (int)m->n_in, (double)v,
                   (double)x, (int)(first + o), (int)k);
         }
@@ -39,7 +40,7 @@ static void packed_values_are_those_of_the_file(void) {
             const int type = matrix_types[t];
             lsg_matrix m;
             if (lsg_matrix_init(&m, type, n_out, n_in)) {
-                CHECK(n_in % 256 && type >= 10 && type <= 14, "type %d, %d inputs: not kept", type, (int)n_in);
+                CHECK(n_in % ls_ggml_layout_of(type)->values, "type %d, %d inputs: not kept", type, (int)n_in);
                 continue;
             }
             CHECK(m.n_out == n_out && m.n_in == n_in && m.chunks >= 1 && m.chunk_groups * m.chunks * LSG_GROUP >= n_in,
@@ -54,15 +55,18 @@ static void packed_values_are_those_of_the_file(void) {
             release();
         }
     lsg_matrix m;
-    CHECK(lsg_matrix_init(&m, 0, 16, 33) && lsg_matrix_init(&m, 2, 16, 48) && lsg_matrix_init(&m, 12, 16, 96) &&
-              lsg_matrix_init(&m, 99, 16, 32) && lsg_matrix_init(&m, 8, 0, 32) && lsg_matrix_init(&m, 8, 16, 0) &&
-              lsg_matrix_init(&m, 8, (int64_t)1 << 40, 32),
+    CHECK(lsg_matrix_init(&m, LS_GGML_F32, 16, 33) && lsg_matrix_init(&m, LS_GGML_Q4_0, 16, 48) &&
+              lsg_matrix_init(&m, LS_GGML_Q4_K, 16, 96) && lsg_matrix_init(&m, 99, 16, 32) &&
+              lsg_matrix_init(&m, LS_GGML_Q8_0, 0, 32) && lsg_matrix_init(&m, LS_GGML_Q8_0, 16, 0) &&
+              lsg_matrix_init(&m, LS_GGML_Q8_0, (int64_t)1 << 40, 32),
           "a shape or type that cannot be kept");
 }
 
 static void stacked_tensors_may_have_different_types(void) {
     enum { N_OUT = 40, FIRST = 19, N_IN = 256 };
-    const int pairs[][2] = {{2, 3}, {3, 2}, {0, 30}, {6, 14}, {13, 10}, {11, 20}, {7, 6}};
+    const int pairs[][2] = {{LS_GGML_Q4_0, LS_GGML_Q4_1}, {LS_GGML_Q4_1, LS_GGML_Q4_0}, {LS_GGML_F32, LS_GGML_BF16},
+                            {LS_GGML_Q5_0, LS_GGML_Q6_K}, {LS_GGML_Q5_K, LS_GGML_Q2_K}, {LS_GGML_Q3_K, LS_GGML_IQ4_NL},
+                            {LS_GGML_Q5_1, LS_GGML_Q5_0}};
     for (size_t i = 0; i < LENGTH(pairs); i++) {
         unsigned char *first = random_raw(pairs[i][0], FIRST, N_IN),
                       *rest = random_raw(pairs[i][1], N_OUT - FIRST, N_IN);
@@ -149,7 +153,7 @@ static void check_matmul(const matrix *m, const int32_t *counts, int32_t n_count
 }
 
 static void matmul_of_a_row_is_the_same_in_any_block(void) {
-    const int of_format[] = {0, 1, 3, 8, 12, 14};
+    const int of_format[] = {LS_GGML_F32, LS_GGML_F16, LS_GGML_Q4_1, LS_GGML_Q8_0, LS_GGML_Q4_K, LS_GGML_Q6_K};
     const int64_t shapes[][2] = {{16, 32}, {40, 96}, {208, 576}, {1, 1056}, {40, 256}, {208, 512}, {72, 1280}};
     const int32_t counts[] = {1, 2, 3, 5, 8, 9, 12, 16, 17, 25, 32, 33, 47, 64, 65, 70, 130};
     for (size_t t = 0; t < LENGTH(of_format); t++)
@@ -167,19 +171,19 @@ static void matmul_of_other_types_and_large_shapes(void) {
         const matrix m = random_matrix(matrix_types[t], 72, 512);
         check_matmul(&m, counts, 3);
     }
-    const int of_format[] = {30, 1, 2, 8, 12, 13};
+    const int of_format[] = {LS_GGML_BF16, LS_GGML_F16, LS_GGML_Q4_0, LS_GGML_Q8_0, LS_GGML_Q4_K, LS_GGML_Q5_K};
     for (size_t t = 0; t < LENGTH(of_format); t++) {
         const matrix m = random_matrix(of_format[t], 600, 2048);
         check_matmul(&m, counts, 5);
     }
-    const matrix wide = random_matrix(3, 17000, 32); // all warps side by side
+    const matrix wide = random_matrix(LS_GGML_Q4_1, 17000, 32); // all warps side by side
     CHECK(wide.host.warps_out == 4 && wide.host.chunks == 1, "a wide matrix is split");
     check_matmul(&wide, counts, 3);
 }
 
 // Every split of the work, whatever the shape would choose.
 static void matmul_is_right_in_any_split(void) {
-    const int of_format[] = {0, 1, 2, 8, 12, 11};
+    const int of_format[] = {LS_GGML_F32, LS_GGML_F16, LS_GGML_Q4_0, LS_GGML_Q8_0, LS_GGML_Q4_K, LS_GGML_Q3_K};
     enum { GROUPS = 40 };
     const int32_t counts[] = {4, 16, 21, 65}, chunk_groups[] = {5, 16, 27, GROUPS}; // from less than a stage to five
     for (size_t t = 0; t < LENGTH(of_format); t++)

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const int matrix_types[MATRIX_TYPES] = {0, 1, 30, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20};
+#define NUMBER(name, ...) LS_GGML_##name,
+const int matrix_types[MATRIX_TYPES] = {LS_GGML_TYPES(NUMBER)};
 
 matrix random_matrix(int type, int64_t n_out, int64_t n_in) {
     matrix m;

@@ -1,6 +1,7 @@
 // What kernels work on: random weights, and the buffers of a session, both on the host for the twins and on the device.
 // All of it ends with the test.
 #pragma once
+#include "base/ggml.h"
 #include "torch/kernels/gpu.h"
 
 typedef struct {

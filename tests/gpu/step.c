@@ -61,7 +61,8 @@ static void put_step_on_stream(const session *s, const matrix *embd, const matri
 
 static void replayed_graphs_compute_what_launches_do(void) {
     enum { ROWS = 20, N_EMBD = 64, N_VOCAB = 300, HEADS = 2, HEAD_DIM = N_EMBD / HEADS };
-    const matrix embd = random_matrix(8, N_VOCAB, N_EMBD), qkv = random_matrix(1, 3 * N_EMBD, N_EMBD);
+    const matrix embd = random_matrix(LS_GGML_Q8_0, N_VOCAB, N_EMBD),
+                 qkv = random_matrix(LS_GGML_F16, 3 * N_EMBD, N_EMBD);
     CHECK(embd.host.chunks == 1 && qkv.host.chunks == 1, "y has no room for chunks");
     const session s = session_new(ROWS,
                                   (lsg_buffers){.n_embd = N_EMBD,

@@ -25,7 +25,8 @@ static void *aligned(size_t n) {
 
 static void matmul_is_right_and_row_independent(void **state) {
     (void)state;
-    const int types[] = {0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 30};
+#define NUMBER(name, ...) LS_GGML_##name,
+    const int types[] = {LS_GGML_TYPES(NUMBER)};
     int seen = 0;
     for (size_t l = 0; l < LEVELS; l++) {
         const lsk_table *k = lsk_level(levels[l]);
@@ -78,7 +79,7 @@ static void matmul_is_right_and_row_independent(void **state) {
 // i16, i8: every level equals the plain twin bit for bit, whatever the company, and is as right as the bits allow.
 static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
     (void)state;
-    const int types[] = {2, 3, 8};
+    const int types[] = {LS_GGML_Q4_0, LS_GGML_Q4_1, LS_GGML_Q8_0};
     enum { N_IN = 96, N_OUT = 77, ROWS = 40, LDY = 80, GROUPS = N_IN / 32 };
     for (size_t t = 0; t < 6; t++) {
         const int type = types[t % 3];
@@ -133,11 +134,11 @@ static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
 static void tiles_are_right_and_row_independent(void **state) {
     (void)state;
     enum { N_IN = 96, N_OUT = 77, ROWS = 150, LDY = 80 };
-    unsigned char *raw = random_raw(3, N_OUT, N_IN);
+    unsigned char *raw = random_raw(LS_GGML_Q4_1, N_OUT, N_IN);
     lsk_matrix m;
-    lsk_pack_init(&m, 3, N_OUT, N_IN, LSK_ARITH_BF16);
-    m.data = aligned(lsk_pack_bytes(3, N_OUT, N_IN, LSK_ARITH_BF16) + 4096); // prefetches reach beyond
-    lsk_pack_rows(&m, 0, 3, raw, N_OUT);
+    lsk_pack_init(&m, LS_GGML_Q4_1, N_OUT, N_IN, LSK_ARITH_BF16);
+    m.data = aligned(lsk_pack_bytes(LS_GGML_Q4_1, N_OUT, N_IN, LSK_ARITH_BF16) + 4096); // prefetches reach beyond
+    lsk_pack_rows(&m, 0, LS_GGML_Q4_1, raw, N_OUT);
     const lsk_table *plain = lsk_level("portable");
     static float x[ROWS * N_IN], y[ROWS * LDY], z[ROWS * LDY], w[N_IN];
     static uint16_t bits[ROWS * N_IN], w_bits[N_IN];
@@ -146,7 +147,7 @@ static void tiles_are_right_and_row_independent(void **state) {
     emulated_amx_matmul_bf16(&m, bits, N_IN, y, LDY, ROWS, 0, 3);
     emulated_amx_matmul_bf16(&m, bits, N_IN, y, LDY, ROWS, 3, 5);
     for (int64_t o = 0; o < N_OUT; o++) {
-        lsk_dequant_row(3, raw + (size_t)o * lsk_row_bytes(3, N_IN), N_IN, w);
+        lsk_dequant_row(LS_GGML_Q4_1, raw + (size_t)o * lsk_row_bytes(LS_GGML_Q4_1, N_IN), N_IN, w);
         plain->to_bf16(w, N_IN, w_bits);
         for (int r = 0; r < ROWS; r++) {
             double want = 0, size = 0;
@@ -362,7 +363,11 @@ static void quantising_rounds_to_the_nearest(void **state) {
     const struct {
         int type;
         float most; // error, as a part of what 32 values span
-    } kinds[] = {{0, 0}, {1, 0.0005f}, {30, 0.004f}, {8, 0.0041f}, {3, 0.035f}};
+    } kinds[] = {{LS_GGML_F32, 0},
+                 {LS_GGML_F16, 0.0005f},
+                 {LS_GGML_BF16, 0.004f},
+                 {LS_GGML_Q8_0, 0.0041f},
+                 {LS_GGML_Q4_1, 0.035f}};
     float x[N], y[N];
     unsigned char raw[4 * N];
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)

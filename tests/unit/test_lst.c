@@ -105,7 +105,7 @@ static weights *random_weights(int type) {
         for (size_t i = 0; i < sizeof of_layer / sizeof *of_layer; i++) {
             char name[40];
             snprintf(name, sizeof name, "blk.%d.%s.weight", l, of_layer[i].name);
-            add(w, name, of_layer[i].n_out == 1 ? 0 : type, of_layer[i].n_in, of_layer[i].n_out);
+            add(w, name, of_layer[i].n_out == 1 ? LS_GGML_F32 : type, of_layer[i].n_in, of_layer[i].n_out);
         }
     return w;
 }
@@ -252,11 +252,12 @@ static void rows_do_not_depend_on_their_company(void **state) {
     need_library();
     static const char *const levels[] = {NULL, "portable", "avx2", "avx512", "avx512vnni", "amx"};
     static const char *const dtypes[] = {"f32", "i16", "i8", "bf16"};
-    static const int types[] = {3, 8, 2, 0};
+    static const int types[] = {LS_GGML_Q4_1, LS_GGML_Q8_0, LS_GGML_Q4_0, LS_GGML_F32};
     for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
         bool there = true;
         for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes && there; d++)
-            for (size_t t = 0; t < sizeof types / sizeof *types && there && (types[t] || dtypes[d][0] != 'i'); t++)
+            for (size_t t = 0;
+                 t < sizeof types / sizeof *types && there && (types[t] != LS_GGML_F32 || dtypes[d][0] != 'i'); t++)
                 for (int round = 0; round < 3 && there; round++) {
                     weights *w = random_weights(types[t]);
                     check_model(w, levels[l], dtypes[d], 100, round == 1 ? &sampled : &greedy, &there);
@@ -272,7 +273,11 @@ static void nor_on_a_gpu(void **state) {
     need_library();
     static const struct {
         int type, longest;
-    } cases[] = {{3, 300}, {8, 100}, {1, 600}, {30, 100}, {6, 100}}; // 256 positions are a chunk of attention
+    } cases[] = {{LS_GGML_Q4_1, 300},
+                 {LS_GGML_Q8_0, 100},
+                 {LS_GGML_F16, 600}, // 256 positions are a chunk of attention
+                 {LS_GGML_BF16, 100},
+                 {LS_GGML_Q5_0, 100}};
     bool there;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         weights *w = random_weights(cases[i].type);
@@ -285,7 +290,7 @@ static void a_bad_logit_names_its_layer(void **state) {
     (void)state;
     use_cpu();
     need_library();
-    weights *w = random_weights(0);
+    weights *w = random_weights(LS_GGML_F32);
     for (int i = 0; i < w->n; i++)
         if (!strcmp(w->names[i], "blk.1.ffn_down.weight"))
             for (uint64_t k = 0; k < w->t[i].n_bytes / 4; k++)
@@ -327,7 +332,7 @@ static void a_full_gpu_is_an_error_that_leaves_the_session(void **state) {
     use_gpu();
     need_library();
     enum { PAGE = 1024, LONG = 3 * PAGE };
-    weights *w = random_weights(8);
+    weights *w = random_weights(LS_GGML_Q8_0);
     const lst_hparams hp = shape();
     const lst_open_options o = {.size = sizeof o, .device = "cuda", .threads = 1};
     lst_model *m;
@@ -409,7 +414,7 @@ static void check_cancel(const weights *w) {
 
 static void a_cancelled_forward_leaves_the_session(void **state) {
     (void)state;
-    weights *w = random_weights(8);
+    weights *w = random_weights(LS_GGML_Q8_0);
     for (int gpu = 0; gpu < 2; gpu++) {
         if (gpu) use_gpu();
         else use_cpu();
@@ -429,7 +434,7 @@ static void a_level_without_integer_dot_products_says_so(void **state) {
     } cases[] = {{"portable", "i8", true},    {"portable", "i16", true}, {"portable", "auto", false},
                  {"portable", "bf16", false}, {"avx2", "i8", true},      {"avx2", "f32", false},
                  {"avx512vnni", "i8", false}};
-    weights *w = random_weights(3);
+    weights *w = random_weights(LS_GGML_Q4_1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         engine e;
         lst_model_info_t info = {.size = sizeof info};

@@ -6,13 +6,13 @@
 
 static lsg_format format_of(int type) {
     switch (type) {
-    case 0:
-    case 30: return LSG_BF16;
-    case 1: return LSG_F16;
-    case 2:
-    case 3: return LSG_Q4;
-    case 8: return LSG_Q8;
-    case 12: return LSG_Q4S;
+    case LS_GGML_F32:
+    case LS_GGML_BF16: return LSG_BF16;
+    case LS_GGML_F16: return LSG_F16;
+    case LS_GGML_Q4_0:
+    case LS_GGML_Q4_1: return LSG_Q4;
+    case LS_GGML_Q8_0: return LSG_Q8;
+    case LS_GGML_Q4_K: return LSG_Q4S;
     default: return LSG_Q8S;
     }
 }
@@ -113,7 +113,8 @@ void lsg_pack_rows(const lsg_matrix *m, uint8_t *host, int64_t row_begin, int ty
     enum { PIECE = 256 }; /* values; whole blocks of every type */
     const size_t row_bytes = lsk_row_bytes(type, m->n_in);
     uint8_t *scales = host + lsg_weight_bytes(m);
-    const int plain = m->format == LSG_BF16 || m->format == LSG_F16, as_is = type == 1 || type == 30;
+    const int plain = m->format == LSG_BF16 || m->format == LSG_F16,
+              as_is = type == LS_GGML_F16 || type == LS_GGML_BF16;
     float values[PIECE], scale[PIECE / 16], min[PIECE / 16];
     int8_t q[PIECE];
     for (int64_t r = 0; r < n_rows; r++) {

@@ -67,12 +67,6 @@ uint16_t lsk_float_to_bf16(float x) {
     return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-static float half_at(const unsigned char *p) {
-    uint16_t h;
-    memcpy(&h, p, 2);
-    return lsk_half_to_float(h);
-}
-
 /* f16 bits of -8 * h: exact but for overflow, which lsk_finite rules out. */
 static uint16_t half_times_minus8(uint16_t h) {
     uint16_t sign = (uint16_t)((h & 0x8000) ^ 0x8000), exp = h >> 10 & 31, man = h & 0x3FF;
@@ -84,41 +78,25 @@ static uint16_t half_times_minus8(uint16_t h) {
     return (uint16_t)(sign | (1 + shift) << 10 | (m & 0x3FF));
 }
 
-/* ggml's block layouts: values and bytes of a block, and where its f16 numbers stand (n_halves of them, one after
- * another). A type without blocks has one value. */
-typedef struct {
-    int type, values, bytes, halves_at, n_halves;
-} layout;
-static const layout layouts[] = {{0, 1, 4, 0, 0},      {1, 1, 2, 0, 1},        {30, 1, 2, 0, 0},   {2, 32, 18, 0, 1},
-                                 {3, 32, 20, 0, 2},    {6, 32, 22, 0, 1},      {7, 32, 24, 0, 2},  {8, 32, 34, 0, 1},
-                                 {10, 256, 84, 80, 2}, {11, 256, 110, 108, 1}, {20, 32, 18, 0, 1}, {12, 256, 144, 0, 2},
-                                 {13, 256, 176, 0, 2}, {14, 256, 210, 208, 1}};
-
-static const layout *layout_of(int type) {
-    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
-        if (layouts[i].type == type) return &layouts[i];
-    return NULL;
-}
-
 size_t lsk_row_bytes(int type, int64_t n) {
-    const layout *l = layout_of(type);
+    const ls_ggml_layout *l = ls_ggml_layout_of(type);
     return !l || n % l->values ? 0 : (size_t)(n / l->values) * (size_t)l->bytes;
 }
 
 int lsk_finite(int type, const void *raw, int64_t n_rows, int64_t n_in) {
-    const layout *l = layout_of(type);
+    const ls_ggml_layout *l = ls_ggml_layout_of(type);
     const unsigned char *p = raw;
     const size_t n = lsk_row_bytes(type, n_in) * (size_t)n_rows / (size_t)l->bytes;
     int ok = 1;
     for (size_t i = 0; i < n; i++, p += l->bytes) {
         uint16_t h;
-        if (type == 0 || type == 30) {
-            memcpy(&h, type == 0 ? p + 2 : p, 2);
+        if (type == LS_GGML_F32 || type == LS_GGML_BF16) {
+            memcpy(&h, type == LS_GGML_F32 ? p + 2 : p, 2);
             ok &= (h & 0x7F80) != 0x7F80;
         }
         for (int k = 0; k < l->n_halves; k++) {
             memcpy(&h, p + l->halves_at + 2 * k, 2);
-            ok &= type == 2 ? (h >> 10 & 31) < 28 : (h >> 10 & 31) != 31; /* Q4_0: -8 d stays finite */
+            ok &= type == LS_GGML_Q4_0 ? (h >> 10 & 31) < 28 : (h >> 10 & 31) != 31; /* -8 d stays finite */
         }
     }
     return ok;
@@ -142,7 +120,7 @@ static void scale_min(const unsigned char *s, int j, int *scale, int *min) {
 }
 
 static void block_q2_k(const unsigned char *p, block *b) {
-    const float d = half_at(p + 80), dmin = half_at(p + 82);
+    const float d = lsk_half_at(p + 80), dmin = lsk_half_at(p + 82);
     for (int g = 0; g < 16; g++) {
         const unsigned char *q = p + 16 + g / 8 * 32 + g % 2 * 16;
         b->scale[g] = d * (float)(p[g] & 15);
@@ -152,7 +130,7 @@ static void block_q2_k(const unsigned char *p, block *b) {
 }
 
 static void block_q3_k(const unsigned char *p, block *b) {
-    const float d = half_at(p + 108);
+    const float d = lsk_half_at(p + 108);
     const unsigned char *s = p + 96;
     for (int g = 0; g < 16; g++) {
         const int low = g < 8 ? s[g] & 15 : s[g - 8] >> 4, high = s[8 + g % 4] >> g / 4 * 2 & 3;
@@ -165,7 +143,7 @@ static void block_q3_k(const unsigned char *p, block *b) {
 }
 
 static void block_q45_k(const unsigned char *p, int five, block *b) {
-    const float d = half_at(p), dmin = half_at(p + 2);
+    const float d = lsk_half_at(p), dmin = lsk_half_at(p + 2);
     const unsigned char *qh = p + 16, *qs = five ? p + 48 : p + 16;
     for (int j = 0; j < 8; j++) {
         int scale, min;
@@ -180,7 +158,7 @@ static void block_q45_k(const unsigned char *p, int five, block *b) {
 }
 
 static void block_q6_k(const unsigned char *p, block *b) {
-    const float d = half_at(p + 208);
+    const float d = lsk_half_at(p + 208);
     for (int g = 0; g < 16; g++) {
         b->scale[g] = d * (float)(signed char)p[192 + g];
         b->min[g] = 0;
@@ -194,16 +172,16 @@ static void block_q6_k(const unsigned char *p, block *b) {
 
 /* Q4_0, Q4_1, Q5_0, Q5_1: value i in the low nibble of byte i, value i + 16 in its high nibble. */
 static void block_small(const unsigned char *p, int type, block *b) {
-    const int one = type == 3 || type == 7, five = type >= 6;
+    const int one = type == LS_GGML_Q4_1 || type == LS_GGML_Q5_1, five = type == LS_GGML_Q5_0 || type == LS_GGML_Q5_1;
     const unsigned char *qs = p + (one ? 4 : 2) + (five ? 4 : 0);
     uint32_t high = 0;
     if (five) memcpy(&high, p + (one ? 4 : 2), 4);
     for (int g = 0; g < 2; g++) {
-        b->scale[g] = half_at(p);
-        b->min[g] = one ? half_at(p + 2) : type == 2 ? -8 * b->scale[g] : 0;
+        b->scale[g] = lsk_half_at(p);
+        b->min[g] = one ? lsk_half_at(p + 2) : type == LS_GGML_Q4_0 ? -8 * b->scale[g] : 0;
         for (int i = 0; i < 16; i++) {
             const int q = (g ? qs[i] >> 4 : qs[i] & 15) | (int)(high >> (g * 16 + i) & 1) << 4;
-            b->q[g * 16 + i] = (int8_t)(type == 6 ? q - 16 : q);
+            b->q[g * 16 + i] = (int8_t)(type == LS_GGML_Q5_0 ? q - 16 : q);
         }
     }
 }
@@ -211,7 +189,7 @@ static void block_small(const unsigned char *p, int type, block *b) {
 /* IQ4_NL: as Q4_0, but the nibbles choose from sixteen values that lie closer near zero. */
 static void block_iq4_nl(const unsigned char *p, block *b) {
     static const int8_t values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-    b->scale[0] = b->scale[1] = half_at(p);
+    b->scale[0] = b->scale[1] = lsk_half_at(p);
     b->min[0] = b->min[1] = 0;
     for (int i = 0; i < 16; i++) {
         b->q[i] = values[p[2 + i] & 15];
@@ -220,30 +198,34 @@ static void block_iq4_nl(const unsigned char *p, block *b) {
 }
 
 static void read_block(int type, const unsigned char *p, block *b) {
-    if (type == 8) {
+    switch (type) {
+    case LS_GGML_Q8_0:
         memcpy(b->q, p + 2, 32);
-        b->scale[0] = b->scale[1] = half_at(p);
+        b->scale[0] = b->scale[1] = lsk_half_at(p);
         b->min[0] = b->min[1] = 0;
-    } else if (type == 10) block_q2_k(p, b);
-    else if (type == 11) block_q3_k(p, b);
-    else if (type == 12 || type == 13) block_q45_k(p, type == 13, b);
-    else if (type == 14) block_q6_k(p, b);
-    else if (type == 20) block_iq4_nl(p, b);
-    else block_small(p, type, b);
+        break;
+    case LS_GGML_Q2_K: block_q2_k(p, b); break;
+    case LS_GGML_Q3_K: block_q3_k(p, b); break;
+    case LS_GGML_Q4_K:
+    case LS_GGML_Q5_K: block_q45_k(p, type == LS_GGML_Q5_K, b); break;
+    case LS_GGML_Q6_K: block_q6_k(p, b); break;
+    case LS_GGML_IQ4_NL: block_iq4_nl(p, b); break;
+    default: block_small(p, type, b);
+    }
 }
 
 void lsk_dequant_row(int type, const void *raw, int64_t n, float *out) {
     const unsigned char *p = raw;
-    if (type == 0) memcpy(out, p, (size_t)n * 4);
-    else if (type == 1)
-        for (int64_t i = 0; i < n; i++) out[i] = half_at(p + 2 * i);
-    else if (type == 30)
+    if (type == LS_GGML_F32) memcpy(out, p, (size_t)n * 4);
+    else if (type == LS_GGML_F16)
+        for (int64_t i = 0; i < n; i++) out[i] = lsk_half_at(p + 2 * i);
+    else if (type == LS_GGML_BF16)
         for (int64_t i = 0; i < n; i++) {
             uint32_t bits = (uint32_t)p[2 * i] << 16 | (uint32_t)p[2 * i + 1] << 24;
             memcpy(out + i, &bits, 4);
         }
     else {
-        const layout *l = layout_of(type);
+        const ls_ggml_layout *l = ls_ggml_layout_of(type);
         block b;
         for (int64_t at = 0; at < n; at += l->values, p += l->bytes) {
             read_block(type, p, &b);
@@ -254,7 +236,7 @@ void lsk_dequant_row(int type, const void *raw, int64_t n, float *out) {
 }
 
 void lsk_unpack_row(int type, const void *raw, int64_t n, int8_t *q, float *scale, float *min) {
-    const layout *l = layout_of(type);
+    const ls_ggml_layout *l = ls_ggml_layout_of(type);
     const unsigned char *p = raw;
     block b;
     for (int64_t at = 0; at < n; at += l->values, p += l->bytes) {
@@ -286,15 +268,16 @@ uint16_t lsk_float_to_half(float x) {
 
 void lsk_quantize_row(int type, const float *x, int64_t n, void *out) {
     unsigned char *p = out;
-    if (type == 0) memcpy(out, x, (size_t)n * 4);
-    for (int64_t i = 0; i < n && (type == 1 || type == 30); i++) {
-        const uint16_t h = type == 1 ? lsk_float_to_half(x[i]) : lsk_float_to_bf16(x[i]);
+    if (type == LS_GGML_F32) memcpy(out, x, (size_t)n * 4);
+    for (int64_t i = 0; i < n && (type == LS_GGML_F16 || type == LS_GGML_BF16); i++) {
+        const uint16_t h = type == LS_GGML_F16 ? lsk_float_to_half(x[i]) : lsk_float_to_bf16(x[i]);
         memcpy(p + 2 * i, &h, 2);
     }
-    for (int64_t b = 0; b < n / 32 && (type == 3 || type == 8); b++, x += 32) {
+    const size_t bytes = lsk_row_bytes(type, 32);
+    for (int64_t b = 0; b < n / 32 && (type == LS_GGML_Q4_1 || type == LS_GGML_Q8_0); b++, x += 32, p += bytes) {
         float low = x[0], high = x[0];
         for (int i = 1; i < 32; i++) low = x[i] < low ? x[i] : low, high = x[i] > high ? x[i] : high;
-        if (type == 8) {
+        if (type == LS_GGML_Q8_0) {
             const float most = high > -low ? high : -low;
             const uint16_t d = lsk_float_to_half(most / 127);
             const float scale = lsk_half_to_float(d), inverse = scale > 0 ? 1 / scale : 0;
@@ -303,7 +286,6 @@ void lsk_quantize_row(int type, const float *x, int64_t n, void *out) {
                 const float q = rintf(x[i] * inverse);
                 p[2 + i] = (unsigned char)(signed char)(q > 127 ? 127 : q < -127 ? -127 : q);
             }
-            p += 34;
             continue;
         }
         const uint16_t d = lsk_float_to_half((high - low) / 15), m = lsk_float_to_half(low);
@@ -318,77 +300,68 @@ void lsk_quantize_row(int type, const float *x, int64_t n, void *out) {
             }
             p[4 + i] = (unsigned char)(q[0] | q[1] << 4);
         }
-        p += 20;
     }
 }
 
 static lsk_format format_of(int type, lsk_arith arith) {
     if (arith == LSK_ARITH_BF16) return LSK_BF16;
     switch (type) {
-    case 1: return LSK_F16;
-    case 2:
-    case 3: return arith != LSK_ARITH_F32 ? LSK_Q4I : LSK_Q4;
-    case 8: return arith != LSK_ARITH_F32 ? LSK_Q8I : LSK_Q8;
-    case 12: return LSK_Q4S;
-    case 30: return LSK_BF16;
-    default: return type == 0 ? LSK_F32 : LSK_Q8S;
-    }
-}
-
-static size_t tile_bytes(lsk_format f, int64_t n_in) {
-    const size_t groups = (size_t)n_in / 32;
-    switch (f) {
-    case LSK_F32: return (size_t)n_in * 64;
-    case LSK_BF16:
-    case LSK_F16: return (size_t)n_in * 32;
-    case LSK_Q4S: return groups * LSK_Q4S_BYTES;
-    case LSK_Q8S: return groups * 2 * LSK_Q8S_BYTES;
-    default: return groups * (f == LSK_Q4 || f == LSK_Q4I ? 320 : 544);
+    case LS_GGML_F32: return LSK_F32;
+    case LS_GGML_F16: return LSK_F16;
+    case LS_GGML_BF16: return LSK_BF16;
+    case LS_GGML_Q4_0:
+    case LS_GGML_Q4_1: return arith != LSK_ARITH_F32 ? LSK_Q4I : LSK_Q4;
+    case LS_GGML_Q8_0: return arith != LSK_ARITH_F32 ? LSK_Q8I : LSK_Q8;
+    case LS_GGML_Q4_K: return LSK_Q4S;
+    default: return LSK_Q8S;
     }
 }
 
 size_t lsk_pack_bytes(int type, int64_t n_out, int64_t n_in, lsk_arith arith) {
     if (n_out < 1 || n_in < 1 || n_in % 32 || !lsk_row_bytes(type, n_in)) return 0;
-    return (size_t)((n_out + LSK_TILE - 1) / LSK_TILE) * tile_bytes(format_of(type, arith), n_in);
+    lsk_matrix m;
+    lsk_pack_init(&m, type, n_out, n_in, arith);
+    return (size_t)((n_out + LSK_TILE - 1) / LSK_TILE) * m.tile_bytes;
 }
 
 void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in, lsk_arith arith) {
     m->format = format_of(type, arith);
     m->n_out = (int32_t)n_out;
     m->n_in = (int32_t)n_in;
-    m->tile_bytes = tile_bytes(m->format, n_in);
+    const int kept = ls_ggml_layout_of(arith == LSK_ARITH_BF16 ? LS_GGML_BF16 : type)->kept;
+    m->tile_bytes = (size_t)n_in / 32 * LSK_TILE * (size_t)kept;
 }
 
 /* Where the 4-bit value (low or high half of a byte) or the byte of input k (of 32) and an output stands in a group:
  * f32 keeps the outputs of one input together, integers four inputs of one output. */
 static size_t q4_at(lsk_format f, int k, int64_t lane, int *high) {
-    if (f != LSK_Q4I) {
-        *high = k & 1;
-        return (f == LSK_Q4S ? 128 : 64) + (size_t)(k / 2) * 16 + (size_t)lane;
-    }
-    *high = k >= 16;
-    return 64 + (size_t)(k % 16) / 4 * 64 + (size_t)lane * 4 + (size_t)k % 4;
+    *high = f == LSK_Q4I ? k >= 16 : k & 1;
+    if (f == LSK_Q4I) return (size_t)(k % 16) / 4 * 64 + (size_t)lane * 4 + (size_t)k % 4;
+    return (size_t)(k / 2) * 16 + (size_t)lane;
+}
+static void put_q4(uint8_t *to, int high, unsigned q) {
+    *to = (uint8_t)(high ? (*to & 15u) | q << 4 : (*to & 0xF0u) | q);
 }
 
 /* A row of a type that is kept with f32 scales. */
-static void pack_scaled(const lsk_matrix *m, const layout *l, const unsigned char *src, unsigned char *tile,
-                        int64_t lane) {
-    const int wide = m->format == LSK_Q4S ? 32 : 16; /* values of a group */
+static void pack_scaled(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
+    const ls_ggml_layout *l = ls_ggml_layout_of(type);
+    const int inputs = m->format == LSK_Q4S ? 32 : 16; /* of a group */
     block b;
     for (int32_t at = 0; at < m->n_in; at += l->values, src += l->bytes) {
-        read_block(l->type, src, &b);
+        read_block(type, src, &b);
         for (int i = 0; i < l->values; i++) {
-            const int k = i % wide;
-            unsigned char *p = tile + (size_t)((at + i) / wide) * LSK_Q8S_BYTES;
+            const int k = i % inputs;
+            lsk_wide *g = (lsk_wide *)tile + (at + i) / inputs;
             if (k == 0) {
-                memcpy(p + 4 * lane, &b.scale[i / 16], 4);
-                memcpy(p + 64 + 4 * lane, &b.min[i / 16], 4);
+                g->scale[lane] = b.scale[i / 16];
+                g->min[lane] = b.min[i / 16];
             }
-            if (wide == 16) p[128 + k * 16 + lane] = (unsigned char)b.q[i];
+            int high;
+            if (m->format == LSK_Q8S) g->q[k * 16 + lane] = (uint8_t)b.q[i];
             else {
-                int high;
-                unsigned char *to = p + q4_at(LSK_Q4S, k, lane, &high);
-                *to = (unsigned char)(high ? (*to & 15u) | (unsigned)b.q[i] << 4 : (*to & 0xF0u) | (unsigned)b.q[i]);
+                uint8_t *to = g->q + q4_at(m->format, k, lane, &high);
+                put_q4(to, high, (unsigned)b.q[i]);
             }
         }
     }
@@ -410,7 +383,7 @@ static void pack_floats(const lsk_matrix *m, int type, const unsigned char *src,
 }
 
 void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, int64_t n_rows) {
-    const size_t row_bytes = lsk_row_bytes(type, m->n_in);
+    const size_t row_bytes = lsk_row_bytes(type, m->n_in), block_bytes = lsk_row_bytes(type, 32);
     for (int64_t r = 0; r < n_rows; r++) {
         const unsigned char *src = (const unsigned char *)raw + (size_t)r * row_bytes;
         const int64_t row = row_begin + r, lane = row % LSK_TILE;
@@ -420,30 +393,26 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, 
         } else if (m->format == LSK_F16) {
             for (int32_t k = 0; k < m->n_in; k++) memcpy(tile + ((size_t)k * 16 + (size_t)lane) * 2, src + 2 * k, 2);
         } else if (m->format == LSK_Q4S || m->format == LSK_Q8S) {
-            pack_scaled(m, layout_of(type), src, tile, lane);
+            pack_scaled(m, type, src, tile, lane);
         } else if (m->format == LSK_Q8 || m->format == LSK_Q8I) {
-            for (int32_t g = 0; g < m->n_in / 32; g++, src += 34) {
-                unsigned char *p = tile + (size_t)g * 544;
-                memcpy(p + 2 * lane, src, 2);
+            lsk_q8 *g = (lsk_q8 *)tile;
+            for (int32_t i = 0; i < m->n_in / 32; i++, g++, src += block_bytes) {
+                memcpy(g->scale + lane, src, 2);
                 for (int k = 0; k < 32; k++)
-                    if (m->format == LSK_Q8) p[32 + k * 16 + lane] = src[2 + k];
-                    else p[32 + k / 4 * 64 + lane * 4 + k % 4] = (unsigned char)(src[2 + k] ^ 0x80); /* q + 128 */
+                    if (m->format == LSK_Q8) g->q[k * 16 + lane] = src[2 + k];
+                    else g->q[k / 4 * 64 + lane * 4 + k % 4] = (uint8_t)(src[2 + k] ^ 0x80); /* q + 128 */
             }
         } else {
-            for (int32_t g = 0; g < m->n_in / 32; g++, src += type == 2 ? 18 : 20) {
-                unsigned char *p = tile + (size_t)g * 320;
-                const unsigned char *q = src + (type == 2 ? 2 : 4);
-                uint16_t d, min;
-                memcpy(&d, src, 2);
-                if (type == 2) min = half_times_minus8(d);
-                else memcpy(&min, src + 2, 2);
-                memcpy(p + 2 * lane, &d, 2);
-                memcpy(p + 32 + 2 * lane, &min, 2);
+            lsk_q4 *g = (lsk_q4 *)tile;
+            for (int32_t i = 0; i < m->n_in / 32; i++, g++, src += block_bytes) {
+                const unsigned char *q = src + block_bytes - 16;
+                memcpy(g->scale + lane, src, 2);
+                if (type == LS_GGML_Q4_0) g->min[lane] = half_times_minus8(g->scale[lane]);
+                else memcpy(g->min + lane, src + 2, 2);
                 for (int k = 0; k < 32; k++) {
                     int high;
-                    unsigned char *at = p + q4_at(m->format, k, lane, &high);
-                    const unsigned v = k < 16 ? q[k] & 15u : q[k - 16] >> 4;
-                    *at = (unsigned char)(high ? (*at & 15u) | v << 4 : (*at & 0xF0u) | v);
+                    uint8_t *to = g->q + q4_at(m->format, k, lane, &high);
+                    put_q4(to, high, k < 16 ? q[k] & 15u : q[k - 16] >> 4);
                 }
             }
         }

@@ -8,7 +8,9 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "base/ggml.h"
 #include "torch/lst.h"
 
 enum { LSK_TILE = 16 }; /* outputs of a packed weight tile */
@@ -25,9 +27,24 @@ typedef enum {
     LSK_Q8S,  /* signed 8-bit q, weight = scale * q + minimum, f32 scale and minimum per 16 inputs (Q5, K formats) */
 } lsk_format;
 
-/* The arithmetic that a matrix is packed for. f32: floats throughout, from weights as they are. i16 and i8: a matmul's input is rounded to 16-bit
- * or 8-bit integers, 32 values to a scale, and multiplied by the stored weight integers exactly; plain-float weights
- * keep f32. bf16: weights and a matmul's input are rounded to bf16, sums are f32. */
+/* A group of inputs of a tile's 16 outputs. q, of f32 arithmetic: 16 outputs of an input (of two in 4 bits) after each
+ * other; of integers: four inputs of an output after each other. */
+typedef struct {
+    uint16_t scale[LSK_TILE], min[LSK_TILE]; /* f16 bits */
+    uint8_t q[16 * LSK_TILE];
+} lsk_q4; /* 32 inputs of Q4 and Q4I */
+typedef struct {
+    uint16_t scale[LSK_TILE];
+    uint8_t q[32 * LSK_TILE]; /* of Q8I: + 128 */
+} lsk_q8; /* 32 inputs of Q8 and Q8I */
+typedef struct {
+    float scale[LSK_TILE], min[LSK_TILE];
+    uint8_t q[16 * LSK_TILE];
+} lsk_wide; /* 32 inputs of Q4S, 16 of Q8S */
+
+/* The arithmetic that a matrix is packed for. f32: floats throughout, from weights as they are. i16 and i8: a matmul's
+ * input is rounded to 16-bit or 8-bit integers, 32 values to a scale, and multiplied by the stored weight integers
+ * exactly; plain-float weights keep f32. bf16: weights and a matmul's input are rounded to bf16, sums are f32. */
 typedef enum { LSK_ARITH_F32, LSK_ARITH_I16, LSK_ARITH_I8, LSK_ARITH_BF16 } lsk_arith;
 
 /* 32 values of a matmul's input as integers v: value = scale * v, v = 256 * hi + lo in i16, v = hi in i8. */
@@ -43,8 +60,6 @@ typedef struct {
 static inline int32_t lsk_steps(lsk_arith arith) {
     return arith == LSK_ARITH_I16 ? 32512 : 127; /* 32512 = 127 * 256: both halves are signed bytes */
 }
-
-enum { LSK_Q4S_BYTES = 384, LSK_Q8S_BYTES = 384 }; /* of a group: 32 or 16 inputs of 16 outputs */
 
 /* A [n_out, n_in] matrix repacked for the kernels: tiles of 16 outputs; inside a tile k runs slowest, so that
  * the 16 weights of one k are one vector. Weights keep exactly the values that the file's format defines. */
@@ -65,7 +80,17 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int ggml_type, const void *
 void lsk_dequant_row(int ggml_type, const void *raw_row, int64_t n, float *out);
 /* The same of a type that has blocks, as integers: value i = q[i] * scale[i / 16] + min[i / 16]. */
 void lsk_unpack_row(int ggml_type, const void *raw_row, int64_t n, int8_t *q, float *scale, float *min);
+/* Hardware prefetchers lose a stream at page borders; a few KB ahead keeps memory busy. */
+static inline __attribute__((always_inline)) void lsk_prefetch(const void *p, int bytes) {
+    for (int i = 0; i < bytes; i += 64) __builtin_prefetch((const unsigned char *)p + 4096 + i);
+}
+
 float lsk_half_to_float(uint16_t h); /* IEEE binary16 bits */
+static inline float lsk_half_at(const void *p) {
+    uint16_t h;
+    memcpy(&h, p, sizeof h);
+    return lsk_half_to_float(h);
+}
 uint16_t lsk_float_to_half(float x);  /* rounded to nearest, ties to even */
 /* n floats (a multiple of 32) as F32, F16, BF16, Q8_0 or Q4_1; the latter by the largest magnitude of 32, and by their
  * least and largest value. */

@@ -62,35 +62,32 @@
  * broadcasts as it multiplies is faster. */
 #define DOT(acc, w, four) __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const int8_t(*)[4])(four)));
 
-/* Hardware prefetchers lose a stream at page borders; a few KB ahead keeps memory busy. */
-static inline void prefetch(const unsigned char *p, int bytes) {
-    for (int i = 0; i < bytes; i += 64) _mm_prefetch((const char *)p + 4096 + i, _MM_HINT_T0);
-}
-
 #define KERNEL(ROWS, ARITH, SUMS) \
     static __attribute__((noinline)) void ARITH##_rows_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
                                                                 float *y, int64_t ldy, int32_t tile, __mmask16 keep) { \
-        const unsigned char *p = m->data + (size_t)tile * m->tile_bytes; \
+        const unsigned char *data = m->data + (size_t)tile * m->tile_bytes; \
         const __m512i low = _mm512_set1_epi8(15); \
         __m512 f[ROWS]; \
         __m512i w[8]; \
         _Pragma("GCC unroll 12") for (int r = 0; r < ROWS; r++) f[r] = _mm512_setzero_ps(); \
         if (m->format == LSK_Q4I) { \
-            for (int g = 0; g < m->n_in / 32; g++, p += 320, x += ldx) { \
-                const __m512 d = vf_half(p), min = vf_half(p + 32); \
-                prefetch(p, 320); \
+            const lsk_q4 *p = (const lsk_q4 *)data; \
+            for (int g = 0; g < m->n_in / 32; g++, p++, x += ldx) { \
+                const __m512 d = vf_half(p->scale), min = vf_half(p->min); \
+                lsk_prefetch(p, sizeof *p); \
                 for (int j = 0; j < 4; j++) { \
-                    const __m512i b = _mm512_loadu_si512(p + 64 + 64 * j); \
+                    const __m512i b = _mm512_loadu_si512(p->q + 64 * j); \
                     w[j] = _mm512_and_si512(b, low); \
                     w[j + 4] = _mm512_and_si512(_mm512_srli_epi16(b, 4), low); \
                 } \
                 SUMS(ADD_Q4) \
             } \
         } else { \
-            for (int g = 0; g < m->n_in / 32; g++, p += 544, x += ldx) { \
-                const __m512 d = vf_half(p); \
-                prefetch(p, 544); \
-                for (int j = 0; j < 8; j++) w[j] = _mm512_loadu_si512(p + 32 + 64 * j); \
+            const lsk_q8 *p = (const lsk_q8 *)data; \
+            for (int g = 0; g < m->n_in / 32; g++, p++, x += ldx) { \
+                const __m512 d = vf_half(p->scale); \
+                lsk_prefetch(p, sizeof *p); \
+                for (int j = 0; j < 8; j++) w[j] = _mm512_loadu_si512(p->q + 64 * j); \
                 SUMS(ADD_Q8) \
             } \
         } \
@@ -201,5 +198,4 @@ static void vnni_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group 
 #undef BLOCK
 #undef CLEAR
 #undef STORE
-#define prefetch prefetch_ahead
 #include "torch/kernels/kernels_impl.h"

@@ -65,49 +65,44 @@ INLINE void store_outputs(const lsk_matrix *m, float *y, int32_t tile, int n, co
     memcpy(y + o, t, (size_t)(m->n_out - o) * sizeof(float));
 }
 
-/* Where vector c of a group of 32 inputs begins: its tile's data, and its offset among the tile's 16 outputs. */
-#define GROUP_AT(c, g, bytes) (base + (size_t)((c) / NV) * m->tile_bytes + (size_t)(g) * (bytes))
+/* Vector c: the data of its tile, group g in it, and where it stands among the tile's 16 outputs. */
+#define DATA(type, c) ((const type *)(base + (size_t)((c) / NV) * m->tile_bytes))
+#define GROUP(type, c) (DATA(type, c) + g)
 #define LANE(c) ((c) % NV * W)
 
 #define LOAD_Q4(c) vf_u4(q[c] + k * 8, &w[c], &hi[c]);
 #define LOAD_Q8(c) w[c] = vf_i8(q[c] + k * 16) * scale[c];
-#define LOAD_F32(c) w[c] = vf_load((const float *)GROUP_AT(c, 0, 0) + (size_t)k * LSK_TILE + LANE(c));
+#define LOAD_F32(c) w[c] = vf_load(DATA(float, c) + (size_t)k * LSK_TILE + LANE(c));
 #define LOAD_BF16(c) { /* the even input of a pair in the low half */ \
         vu two_; \
-        memcpy(&two_, GROUP_AT(c, 0, 0) + (size_t)k * (LSK_TILE * 2) + LANE(c) * 4, sizeof two_); \
+        memcpy(&two_, DATA(uint16_t, c) + (size_t)k * LSK_TILE + LANE(c) * 2, sizeof two_); \
         w[c] = (vf)(two_ << 16); \
         hi[c] = (vf)(two_ & 0xFFFF0000u); \
     }
 #define SECOND_BF16(c) w[c] = hi[c];
-#define LOAD_F16(c) w[c] = vf_half(GROUP_AT(c, 0, 0) + ((size_t)k * LSK_TILE + LANE(c)) * 2);
-/* f32 scales and minima: 64 bytes each, then the integers */
-#define SCALE_S(c, bytes) \
-    scale[c] = vf_load((const float *)GROUP_AT(c, g, bytes) + LANE(c)); \
-    min[c] = vf_load((const float *)(GROUP_AT(c, g, bytes) + 64) + LANE(c)); \
-    q[c] = GROUP_AT(c, g, bytes) + 128 + LANE(c);
-#define SCALE_Q4S(c) SCALE_S(c, LSK_Q4S_BYTES)
-#define SCALE_Q8S(c) SCALE_S(c, LSK_Q8S_BYTES)
+#define LOAD_F16(c) w[c] = vf_half(DATA(uint16_t, c) + (size_t)k * LSK_TILE + LANE(c));
+#define SCALE_WIDE(c) \
+    scale[c] = vf_load(GROUP(lsk_wide, c)->scale + LANE(c)); \
+    min[c] = vf_load(GROUP(lsk_wide, c)->min + LANE(c)); \
+    q[c] = GROUP(lsk_wide, c)->q + LANE(c);
 #define LOAD_Q8S(c) w[c] = vf_fma(vf_i8(q[c] + k * 16), scale[c], min[c]);
 #define UNPACK_Q4(c) w[c] = vf_fma(w[c], scale[c], min[c]);
 #define UNPACK_HI(c) w[c] = vf_fma(hi[c], scale[c], min[c]);
 #define SCALE_Q4(c) \
-    scale[c] = vf_half(GROUP_AT(c, g, 320) + LANE(c) * 2); \
-    min[c] = vf_half(GROUP_AT(c, g, 320) + 32 + LANE(c) * 2); \
-    q[c] = GROUP_AT(c, g, 320) + 64 + LANE(c);
+    scale[c] = vf_half(GROUP(lsk_q4, c)->scale + LANE(c)); \
+    min[c] = vf_half(GROUP(lsk_q4, c)->min + LANE(c)); \
+    q[c] = GROUP(lsk_q4, c)->q + LANE(c);
 #define SCALE_Q8(c) \
-    scale[c] = vf_half(GROUP_AT(c, g, 544) + LANE(c) * 2); \
-    q[c] = GROUP_AT(c, g, 544) + 32 + LANE(c);
-
-/* Hardware prefetchers lose a stream at page borders; a few KB ahead keeps memory busy. */
-INLINE void prefetch(const unsigned char *p, int bytes) {
-    for (int i = 0; i < bytes; i += 64) __builtin_prefetch(p + 4096 + i);
-}
+    scale[c] = vf_half(GROUP(lsk_q8, c)->scale + LANE(c)); \
+    q[c] = GROUP(lsk_q8, c)->q + LANE(c);
+#define PREFETCH(C, type) \
+    for (int t = 0; t < (C + NV - 1) / NV; t++) lsk_prefetch(GROUP(type, t * NV), sizeof(type));
 
 /* Groups of 32 inputs in four bits, two to a byte. */
-#define NIBBLES(R, C, SCALES, BYTES) \
+#define NIBBLES(R, C, SCALES, type) \
     for (int g = 0; g < m->n_in / 32; g++) { \
         REP##C(SCALES) \
-        for (int t = 0; t < (C + NV - 1) / NV; t++) prefetch(GROUP_AT(t * NV, g, BYTES), BYTES); \
+        PREFETCH(C, type) \
         for (int k = 0; k < 32; k += 2) { \
             const float *xk = x + g * 32 + k; \
             REP##C(LOAD_Q4) \
@@ -126,11 +121,11 @@ INLINE void prefetch(const unsigned char *p, int bytes) {
         const unsigned char *q[C]; \
         REP##R(ZERO##C) \
         if (m->format == LSK_Q4) { \
-            NIBBLES(R, C, SCALE_Q4, 320) \
+            NIBBLES(R, C, SCALE_Q4, lsk_q4) \
         } else if (m->format == LSK_Q8) { \
             for (int g = 0; g < m->n_in / 32; g++) { \
                 REP##C(SCALE_Q8) \
-                for (int t = 0; t < (C + NV - 1) / NV; t++) prefetch(GROUP_AT(t * NV, g, 544), 544); \
+                PREFETCH(C, lsk_q8) \
                 for (int k = 0; k < 32; k++) { \
                     const float *xk = x + g * 32 + k; \
                     REP##C(LOAD_Q8) \
@@ -138,11 +133,11 @@ INLINE void prefetch(const unsigned char *p, int bytes) {
                 } \
             } \
         } else if (m->format == LSK_Q4S) { \
-            NIBBLES(R, C, SCALE_Q4S, LSK_Q4S_BYTES) \
+            NIBBLES(R, C, SCALE_WIDE, lsk_wide) \
         } else if (m->format == LSK_Q8S) { \
             for (int g = 0; g < m->n_in / 16; g++) { \
-                REP##C(SCALE_Q8S) \
-                for (int t = 0; t < (C + NV - 1) / NV; t++) prefetch(GROUP_AT(t * NV, g, LSK_Q8S_BYTES), LSK_Q8S_BYTES); \
+                REP##C(SCALE_WIDE) \
+                PREFETCH(C, lsk_wide) \
                 for (int k = 0; k < 16; k++) { \
                     const float *xk = x + g * 16 + k; \
                     REP##C(LOAD_Q8S) \
@@ -197,33 +192,37 @@ static void fill_panel(const lsk_matrix *m, int32_t tile, int tiles, float *pane
         float *out = panel + c * W;
         if (m->format == LSK_F16) {
             for (int k = 0; k < m->n_in; k++, out += ld)
-                vf_store(out, vf_half(GROUP_AT(c, 0, 0) + ((size_t)k * LSK_TILE + LANE(c)) * 2));
+                vf_store(out, vf_half(DATA(uint16_t, c) + (size_t)k * LSK_TILE + LANE(c)));
             continue;
         }
         if (m->format == LSK_Q8S) {
             for (int g = 0; g < m->n_in / 16; g++) {
-                const unsigned char *p = GROUP_AT(c, g, LSK_Q8S_BYTES);
-                const vf scale = vf_load((const float *)p + LANE(c)), min = vf_load((const float *)(p + 64) + LANE(c));
+                const lsk_wide *p = GROUP(lsk_wide, c);
+                const vf scale = vf_load(p->scale + LANE(c)), min = vf_load(p->min + LANE(c));
                 for (int k = 0; k < 16; k++, out += ld)
-                    vf_store(out, vf_fma(vf_i8(p + 128 + k * 16 + LANE(c)), scale, min));
+                    vf_store(out, vf_fma(vf_i8(p->q + k * 16 + LANE(c)), scale, min));
             }
             continue;
         }
         for (int g = 0; g < m->n_in / 32; g++) {
-            const int wide = m->format == LSK_Q4S; /* f32 scales */
-            const unsigned char *p = GROUP_AT(c, g, wide ? LSK_Q4S_BYTES : m->format == LSK_Q4 ? 320 : 544);
-            const vf scale = wide ? vf_load((const float *)p + LANE(c)) : vf_half(p + LANE(c) * 2);
-            if (m->format == LSK_Q4 || wide) {
-                const vf min = wide ? vf_load((const float *)(p + 64) + LANE(c)) : vf_half(p + 32 + LANE(c) * 2);
-                const unsigned char *q = p + (wide ? 128 : 64) + LANE(c);
-                for (int k = 0; k < 32; k += 2, out += 2 * ld) {
-                    vf lo, hi;
-                    vf_u4(q + k * 8, &lo, &hi);
-                    vf_store(out, vf_fma(lo, scale, min));
-                    vf_store(out + ld, vf_fma(hi, scale, min));
-                }
-            } else
-                for (int k = 0; k < 32; k++, out += ld) vf_store(out, vf_i8(p + 32 + k * 16 + LANE(c)) * scale);
+            if (m->format == LSK_Q8) {
+                const lsk_q8 *p = GROUP(lsk_q8, c);
+                const vf scale = vf_half(p->scale + LANE(c));
+                for (int k = 0; k < 32; k++, out += ld) vf_store(out, vf_i8(p->q + k * 16 + LANE(c)) * scale);
+                continue;
+            }
+            const int wide = m->format == LSK_Q4S;
+            const lsk_wide *pw = GROUP(lsk_wide, c);
+            const lsk_q4 *p4 = GROUP(lsk_q4, c);
+            const vf scale = wide ? vf_load(pw->scale + LANE(c)) : vf_half(p4->scale + LANE(c)),
+                     min = wide ? vf_load(pw->min + LANE(c)) : vf_half(p4->min + LANE(c));
+            const uint8_t *q = (wide ? pw->q : p4->q) + LANE(c);
+            for (int k = 0; k < 32; k += 2, out += 2 * ld) {
+                vf lo, hi;
+                vf_u4(q + k * 8, &lo, &hi);
+                vf_store(out, vf_fma(lo, scale, min));
+                vf_store(out + ld, vf_fma(hi, scale, min));
+            }
         }
     }
 }

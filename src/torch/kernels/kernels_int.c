@@ -28,28 +28,23 @@ void lsk_plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *o
     }
 }
 
-static float half_at(const unsigned char *p) {
-    uint16_t h;
-    memcpy(&h, p, 2);
-    return lsk_half_to_float(h);
-}
-
 static void one_tile(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int32_t tile) {
-    const unsigned char *p = m->data + (size_t)tile * m->tile_bytes;
-    const int q4 = m->format == LSK_Q4I;
+    const void *p = m->data + (size_t)tile * m->tile_bytes;
+    const lsk_q4 *g4 = m->format == LSK_Q4I ? p : NULL;
+    const lsk_q8 *g8 = p;
     float sum[LSK_TILE] = {0};
-    for (int32_t g = 0; g < m->n_in / 32; g++, x += ldx, p += q4 ? 320 : 544)
+    for (int32_t g = 0; g < m->n_in / 32; g++, x += ldx)
         for (int o = 0; o < LSK_TILE; o++) {
             int32_t dot = 0;
             for (int k = 0; k < 32; k++) {
                 const int a = arith == LSK_ARITH_I16 ? 256 * x->hi[k] + x->lo[k] : x->hi[k];
-                if (q4) {
-                    const unsigned char b = p[64 + (k % 16) / 4 * 64 + o * 4 + k % 4];
+                if (g4) {
+                    const uint8_t b = g4[g].q[k % 16 / 4 * 64 + o * 4 + k % 4];
                     dot += a * (k < 16 ? b & 15 : b >> 4);
-                } else dot += a * (p[32 + k / 4 * 64 + o * 4 + k % 4] - 128);
+                } else dot += a * (g8[g].q[k / 4 * 64 + o * 4 + k % 4] - 128);
             }
-            sum[o] = fmaf((float)dot, half_at(p + 2 * o) * x->scale, sum[o]);
-            if (q4) sum[o] = fmaf(half_at(p + 32 + 2 * o), x->sum, sum[o]);
+            sum[o] = fmaf((float)dot, lsk_half_to_float(g4 ? g4[g].scale[o] : g8[g].scale[o]) * x->scale, sum[o]);
+            if (g4) sum[o] = fmaf(lsk_half_to_float(g4[g].min[o]), x->sum, sum[o]);
         }
     const int n = m->n_out - tile * LSK_TILE < LSK_TILE ? m->n_out - tile * LSK_TILE : LSK_TILE;
     memcpy(y + tile * LSK_TILE, sum, (size_t)n * sizeof(float));

@@ -29,12 +29,9 @@ static inline vf vf_max(vf a, vf b) {
     for (int i = 0; i < W; i++) a[i] = a[i] > b[i] ? a[i] : b[i];
     return a;
 }
-static inline float half(const unsigned char *p) {
-    uint16_t h;
-    memcpy(&h, p, 2);
-    return lsk_half_to_float(h);
+static inline vf vf_half(const uint16_t *p) {
+    return (vf){lsk_half_at(p), lsk_half_at(p + 1), lsk_half_at(p + 2), lsk_half_at(p + 3)};
 }
-static inline vf vf_half(const unsigned char *p) { return (vf){half(p), half(p + 2), half(p + 4), half(p + 6)}; }
 static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
     *lo = (vf){(float)(p[0] & 15), (float)(p[1] & 15), (float)(p[2] & 15), (float)(p[3] & 15)};
     *hi = (vf){(float)(p[0] >> 4), (float)(p[1] >> 4), (float)(p[2] >> 4), (float)(p[3] >> 4)};

@@ -1,0 +1,34 @@
+#include "base/ggml.h"
+
+#include <stddef.h>
+
+static const ls_ggml_layout layouts[LS_GGML_END] = {
+#define ROW(name, number, ...) [number] = {#name, __VA_ARGS__},
+    LS_GGML_TYPES(ROW)
+        // known by name only
+        [4] = {.name = "Q4_2"},
+    [5] = {.name = "Q4_3"},
+    [9] = {.name = "Q8_1"},
+    [15] = {.name = "Q8_K"},
+    [16] = {.name = "IQ2_XXS"},
+    [17] = {.name = "IQ2_XS"},
+    [18] = {.name = "IQ3_XXS"},
+    [19] = {.name = "IQ1_S"},
+    [21] = {.name = "IQ3_S"},
+    [22] = {.name = "IQ2_S"},
+    [23] = {.name = "IQ4_XS"},
+    [24] = {.name = "I8"},
+    [25] = {.name = "I16"},
+    [26] = {.name = "I32"},
+    [27] = {.name = "I64"},
+    [28] = {.name = "F64"},
+    [29] = {.name = "IQ1_M"},
+};
+
+const ls_ggml_layout *ls_ggml_layout_of(int type) {
+    return type >= 0 && type < LS_GGML_END && layouts[type].values ? &layouts[type] : NULL;
+}
+
+const char *ls_ggml_type_name(int type) {
+    return type >= 0 && type < LS_GGML_END ? layouts[type].name : "of an unknown type";
+}

@@ -1,0 +1,34 @@
+// The tensor types of GGUF files: ggml's numbers and block layouts (ggml.h and ggml-common.h of llama.cpp).
+#pragma once
+
+// Every type that this program reads: name, number, values and bytes of a block, where the block's f16 numbers begin (a
+// scale, then in some types a minimum), how many there are, and the bytes that the CPU kernels keep of 32 values.
+#define LS_GGML_TYPES(X)                                                                                               \
+    X(F32, 0, 1, 4, 0, 0, 128)                                                                                         \
+    X(F16, 1, 1, 2, 0, 1, 64)                                                                                          \
+    X(Q4_0, 2, 32, 18, 0, 1, 20)                                                                                       \
+    X(Q4_1, 3, 32, 20, 0, 2, 20)                                                                                       \
+    X(Q5_0, 6, 32, 22, 0, 1, 48)                                                                                       \
+    X(Q5_1, 7, 32, 24, 0, 2, 48)                                                                                       \
+    X(Q8_0, 8, 32, 34, 0, 1, 34)                                                                                       \
+    X(Q2_K, 10, 256, 84, 80, 2, 48)                                                                                    \
+    X(Q3_K, 11, 256, 110, 108, 1, 48)                                                                                  \
+    X(Q4_K, 12, 256, 144, 0, 2, 24)                                                                                    \
+    X(Q5_K, 13, 256, 176, 0, 2, 48)                                                                                    \
+    X(Q6_K, 14, 256, 210, 208, 1, 48)                                                                                  \
+    X(IQ4_NL, 20, 32, 18, 0, 1, 48)                                                                                    \
+    X(BF16, 30, 1, 2, 0, 0, 64)
+
+typedef enum {
+#define LS_GGML_CONSTANT(name, number, ...) LS_GGML_##name = number,
+    LS_GGML_TYPES(LS_GGML_CONSTANT) LS_GGML_END // numbers are less
+#undef LS_GGML_CONSTANT
+} ls_ggml_type;
+
+typedef struct {
+    const char *name;
+    int values, bytes, halves_at, n_halves, kept; // the columns above
+} ls_ggml_layout;
+
+const ls_ggml_layout *ls_ggml_layout_of(int type); // NULL: this program does not read the type
+const char *ls_ggml_type_name(int type);           // of any type

@@ -89,6 +89,8 @@ kernels_avx512_CFLAGS := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mavx2
 kernels_avx512vnni_CFLAGS := $(kernels_avx512_CFLAGS) -mavx512vnni
 kernels_amx_CFLAGS := -mamx-tile -mamx-bf16
 kernels_avx2_CFLAGS := -mavx2 -mfma -mf16c
+kernels_avxvnni_CFLAGS := $(kernels_avx2_CFLAGS) -mavxvnni
+avxvnni_emulated_CFLAGS := $(kernels_avx2_CFLAGS)
 kernels_portable_CFLAGS := -ffp-contract=off
 
 TORCH_CXXFLAGS := -std=c++20 -O2 -g $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden -fopenmp $(SANFLAGS) $(HARDEN) \

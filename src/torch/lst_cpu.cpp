@@ -96,7 +96,7 @@ struct CpuModel : lst_model {
 const char *no_level() {
     static thread_local std::string text;
     text = std::string("LOGITSPEC_CPU='") + getenv("LOGITSPEC_CPU") +
-           "' is no CPU level (portable, avx2, avx512, avx512vnni, amx)";
+           "' is no CPU level (portable, avx2, avxvnni, avx512, avx512vnni, amx)";
     return text.c_str();
 }
 

@@ -41,7 +41,7 @@ def processor():
             name = line.split(":")[1].strip()
         if line.startswith("flags"):
             flags = line.split(":")[1].split()
-    wanted = ["avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"]
+    wanted = ["avx2", "fma", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"]
     return name, [f for f in wanted if f in flags]
 
 

@@ -14,7 +14,7 @@ from program import BUILD, HAS_ENGINE, ROOT, run
 sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
 import folders  # noqa: E402
 
-LEVELS = ("portable", "avx2", "avx512", "avx512vnni", "amx")
+LEVELS = ("portable", "avx2", "avxvnni", "avx512", "avx512vnni", "amx")
 DTYPES = ("f32", "i16", "i8", "bf16")
 THREADS = ("--threads", "7")
 WAYS = {"greedy": [], "T 0.8, top-p 0.9": ["--temperature", "0.8", "--top-p", "0.9", "--seed", "11"],

@@ -11,8 +11,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const char *const levels[] = {"portable", "avx2", "avx512", "avx512vnni", "amx"};
+static const char *const levels[] = {"portable", "avx2", "avxvnni", "avx512", "avx512vnni", "amx"};
 enum { LEVELS = sizeof levels / sizeof *levels };
+extern const lsk_table lsk_avxvnni_emulated; // avxvnni_emulated.c
 
 void emulated_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                               int32_t tile_begin, int32_t tile_end);
@@ -107,8 +108,8 @@ static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
                 assert_true(fabs(want - (double)y[r * LDY + o]) <= allowed);
             }
         }
-        for (size_t l = 0; l < LEVELS; l++) {
-            const lsk_table *k = lsk_level(levels[l]);
+        for (size_t l = 0; l <= LEVELS; l++) {
+            const lsk_table *k = l < LEVELS ? lsk_level(levels[l]) : lsk_level("avx2") ? &lsk_avxvnni_emulated : NULL;
             if (!k) continue;
             for (int r = 0; r < ROWS; r++) k->quantize(x + r * N_IN, N_IN, arith, other + r, ROWS);
             for (int g = 0; g < ROWS * GROUPS; g++) {

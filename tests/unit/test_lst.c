@@ -250,7 +250,7 @@ static void rows_do_not_depend_on_their_company(void **state) {
     (void)state;
     use_cpu();
     need_library();
-    static const char *const levels[] = {NULL, "portable", "avx2", "avx512", "avx512vnni", "amx"};
+    static const char *const levels[] = {NULL, "portable", "avx2", "avxvnni", "avx512", "avx512vnni", "amx"};
     static const char *const dtypes[] = {"f32", "i16", "i8", "bf16"};
     static const int types[] = {LS_GGML_Q4_1, LS_GGML_Q8_0, LS_GGML_Q4_0, LS_GGML_F32};
     for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
@@ -432,7 +432,7 @@ static void a_level_without_integer_dot_products_says_so(void **state) {
         const char *level, *dtype;
         bool slow;
     } cases[] = {{"portable", "i8", true},    {"portable", "i16", true}, {"portable", "auto", false},
-                 {"portable", "bf16", false}, {"avx2", "i8", true},      {"avx2", "f32", false},
+                 {"portable", "bf16", false}, {"avx2", "i8", false},     {"avx512", "i8", false},
                  {"avx512vnni", "i8", false}};
     weights *w = random_weights(LS_GGML_Q4_1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -10,7 +10,14 @@
 
 extern const lsk_table lsk_portable;
 #if defined(__x86_64__)
-extern const lsk_table lsk_avx2, lsk_avx512, lsk_avx512vnni;
+extern const lsk_table lsk_avx2, lsk_avxvnni, lsk_avx512, lsk_avx512vnni;
+#endif
+
+#if defined(__x86_64__)
+static int has_avxvnni(void) { /* clang before 16 does not know it by name */
+    unsigned a = 0, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
+}
 #endif
 
 const lsk_table *lsk_level(const char *name) {
@@ -30,14 +37,22 @@ const lsk_table *lsk_level(const char *name) {
         return vnni && lsk_amx_usable() ? &amx : NULL;
     }
     if (!strcmp(name, "avx512vnni")) return vnni ? &lsk_avx512vnni : NULL;
-    if (!strcmp(name, "avx512")) return avx512 ? &lsk_avx512 : NULL;
+    if (!strcmp(name, "avx512")) { /* its integers are those of AVX2 */
+        static lsk_table mixed;
+        mixed = lsk_avx512;
+        mixed.fast_int = lsk_avx2.fast_int;
+        mixed.matmul_int = lsk_avx2.matmul_int;
+        mixed.quantize = lsk_avx2.quantize;
+        return avx512 ? &mixed : NULL;
+    }
+    if (!strcmp(name, "avxvnni")) return avx2 && has_avxvnni() ? &lsk_avxvnni : NULL;
     if (!strcmp(name, "avx2")) return avx2 ? &lsk_avx2 : NULL;
 #endif
     return strcmp(name, "portable") ? NULL : &lsk_portable;
 }
 
 const lsk_table *lsk_pick(int tiles) {
-    static const char *const levels[] = {"amx", "avx512vnni", "avx512", "avx2", "portable"};
+    static const char *const levels[] = {"amx", "avx512vnni", "avx512", "avxvnni", "avx2", "portable"};
     enum { N = sizeof levels / sizeof *levels };
     const char *wanted = getenv("LOGITSPEC_CPU");
     int first = tiles || (wanted && *wanted) ? 0 : 1;

@@ -163,8 +163,8 @@ void lsk_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, fl
                          int32_t tile_begin, int32_t tile_end);
 int lsk_amx_usable(void);
 
-/* The best level that this CPU has, with tiles (AMX) only where they are of use; the environment variable LOGITSPEC_CPU (portable, avx2, avx512, avx512vnni, amx)
- * lowers it. NULL: that names no level. */
+/* The best level that this CPU has, with tiles (AMX) only where they are of use; the environment variable LOGITSPEC_CPU
+ * (portable, avx2, avxvnni, avx512, avx512vnni, amx) lowers it. NULL: that names no level. */
 const lsk_table *lsk_pick(int tiles);
 /* A level by name, NULL if unknown or not available here. */
 const lsk_table *lsk_level(const char *name);

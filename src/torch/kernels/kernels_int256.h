@@ -1,0 +1,185 @@
+/* i16 and i8 arithmetic in 256-bit vectors, for kernels_impl.h. The including file defines
+ *
+ *   ADD_PRODUCTS(sum, w, x)  sum plus the products of w, unsigned bytes (8 outputs x 4 inputs), and x, the 4 signed bytes
+ *                            that all outputs share; w is below 16 unless WHOLE_BYTES is defined too
+ *   IN_32_BITS(sum)          what was summed over 32 inputs, as 8 integers
+ *
+ * Sums of integers are exact, so these are the bits of kernels_int.c. Half a tile (8 outputs) at a time takes a group's
+ * weights from memory once for a block of rows, whose sums stay in registers; a tile's bytes stay in the first-level
+ * cache while all blocks pass over them. */
+#define FAST_INT 1
+#define MATMUL_INT int256_matmul
+#define QUANTIZE int256_quantize
+
+enum { INT256_MOST = 8 }; /* rows of a block at most */
+#define EACH_ROW _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
+#define ALWAYS static inline __attribute__((always_inline))
+
+ALWAYS __m256i int256_four(const int8_t *x) {
+    int32_t four;
+    memcpy(&four, x, sizeof four);
+    return _mm256_set1_epi32(four);
+}
+
+/* Sums of a block of rows over a group: of 8-bit inputs, or of the two halves of 16-bit ones. */
+typedef struct {
+    __m256i hi[INT256_MOST], lo[INT256_MOST];
+} int256_sums;
+
+ALWAYS void int256_clear(int256_sums *s, int rows) {
+    EACH_ROW s->hi[r] = s->lo[r] = _mm256_setzero_si256();
+}
+
+ALWAYS void int256_add(int256_sums *s, int rows, int is16, __m256i w, const lsk_group *x, int at) {
+    EACH_ROW {
+        s->hi[r] = ADD_PRODUCTS(s->hi[r], w, int256_four(x[r].hi + at));
+        if (is16) s->lo[r] = ADD_PRODUCTS(s->lo[r], w, int256_four(x[r].lo + at));
+    }
+}
+
+ALWAYS __m256i int256_join(const int256_sums *s, int r, int is16) {
+    const __m256i hi = IN_32_BITS(s->hi[r]);
+    return is16 ? _mm256_add_epi32(_mm256_slli_epi32(hi, 8), IN_32_BITS(s->lo[r])) : hi;
+}
+
+ALWAYS __m256 int256_scaled(__m256i dots, __m256 d, const lsk_group *x, __m256 sum) {
+    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), _mm256_mul_ps(d, _mm256_set1_ps(x->scale)), sum);
+}
+
+ALWAYS void int256_q4(const lsk_q4 *p, int n_groups, const lsk_group *x, int64_t ldx, int rows, int is16, int half,
+                      __m256 *sum) {
+    const __m256i fifteen = _mm256_set1_epi8(15);
+    for (int g = 0; g < n_groups; g++, p++, x += ldx) {
+        int256_sums s;
+        if (!half) lsk_prefetch(p, sizeof *p);
+        int256_clear(&s, rows);
+        _Pragma("GCC unroll 1") for (int j = 0; j < 4; j++) { /* unrolled, compilers spill the sums */
+            const __m256i b = _mm256_loadu_si256((const __m256i *)(p->q + 64 * j + 32 * half));
+            int256_add(&s, rows, is16, _mm256_and_si256(b, fifteen), x, 4 * j);
+            int256_add(&s, rows, is16, _mm256_and_si256(_mm256_srli_epi16(b, 4), fifteen), x, 16 + 4 * j);
+        }
+        const __m256 d = vf_half(p->scale + 8 * half), min = vf_half(p->min + 8 * half);
+        EACH_ROW {
+            sum[r] = int256_scaled(int256_join(&s, r, is16), d, &x[r], sum[r]);
+            sum[r] = _mm256_fmadd_ps(min, _mm256_set1_ps(x[r].sum), sum[r]);
+        }
+    }
+}
+
+ALWAYS void int256_q8(const lsk_q8 *p, int n_groups, const lsk_group *x, int64_t ldx, int rows, int is16, int half,
+                      __m256 *sum) {
+    for (int g = 0; g < n_groups; g++, p++, x += ldx) {
+        int256_sums s, high; /* of whole bytes, or of their low and high four bits */
+        if (!half) lsk_prefetch(p, sizeof *p);
+        int256_clear(&s, rows);
+        int256_clear(&high, rows);
+        _Pragma("GCC unroll 1") for (int j = 0; j < 8; j++) {
+            __m256i b = _mm256_loadu_si256((const __m256i *)(p->q + 64 * j + 32 * half));
+#ifndef WHOLE_BYTES
+            const __m256i fifteen = _mm256_set1_epi8(15);
+            int256_add(&high, rows, is16, _mm256_and_si256(_mm256_srli_epi16(b, 4), fifteen), x, 4 * j);
+            b = _mm256_and_si256(b, fifteen);
+#endif
+            int256_add(&s, rows, is16, b, x, 4 * j);
+        }
+        const __m256 d = vf_half(p->scale + 8 * half);
+        EACH_ROW { /* the bytes hold q + 128 */
+            const __m256i dots =
+                _mm256_add_epi32(int256_join(&s, r, is16), _mm256_slli_epi32(int256_join(&high, r, is16), 4));
+            sum[r] = int256_scaled(_mm256_sub_epi32(dots, _mm256_set1_epi32(x[r].total128)), d, &x[r], sum[r]);
+        }
+    }
+}
+
+#define INT256_KERNEL(FORMAT, ROWS, ARITH, IS16) \
+    static __attribute__((noinline)) void FORMAT##_##ARITH##_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
+                                                                    float *y, int64_t ldy, int32_t tile) { \
+        const int rows = ROWS, n = m->n_out - tile * LSK_TILE; \
+        for (int half = 0; half < 2; half++) { \
+            __m256 sum[ROWS]; \
+            EACH_ROW sum[r] = _mm256_setzero_ps(); \
+            int256_##FORMAT((const lsk_##FORMAT *)(m->data + (size_t)tile * m->tile_bytes), m->n_in / 32, x, ldx, rows, \
+                            IS16, half, sum); \
+            EACH_ROW { \
+                float out[8]; \
+                const int left = n - 8 * half < 8 ? n - 8 * half : 8; \
+                _mm256_storeu_ps(out, sum[r]); \
+                if (left > 0) memcpy(y + r * ldy + tile * LSK_TILE + 8 * half, out, (size_t)left * sizeof *out); \
+            } \
+        } \
+    }
+#define INT256_TWO(FORMAT, ARITH, IS16) INT256_KERNEL(FORMAT, 1, ARITH, IS16) INT256_KERNEL(FORMAT, 2, ARITH, IS16)
+#define INT256_FOUR(FORMAT, ARITH, IS16) \
+    INT256_TWO(FORMAT, ARITH, IS16) INT256_KERNEL(FORMAT, 3, ARITH, IS16) INT256_KERNEL(FORMAT, 4, ARITH, IS16)
+INT256_FOUR(q4, i8, 0)
+INT256_KERNEL(q4, 5, i8, 0)
+INT256_KERNEL(q4, 6, i8, 0)
+INT256_KERNEL(q4, 7, i8, 0)
+INT256_KERNEL(q4, 8, i8, 0)
+INT256_FOUR(q4, i16, 1)
+INT256_FOUR(q8, i8, 0)
+INT256_TWO(q8, i16, 1)
+
+static void int256_matmul(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
+                          int32_t rows, int32_t t0, int32_t t1) {
+    typedef void (*kernel)(const lsk_matrix *, const lsk_group *, int64_t, float *, int64_t, int32_t);
+    static const struct {
+        int most; /* rows whose sums fit the registers */
+        kernel of[INT256_MOST];
+    } kernels[2][2] = {{{2, {q8_i16_1, q8_i16_2}}, {4, {q8_i8_1, q8_i8_2, q8_i8_3, q8_i8_4}}},
+                       {{4, {q4_i16_1, q4_i16_2, q4_i16_3, q4_i16_4}},
+                        {8, {q4_i8_1, q4_i8_2, q4_i8_3, q4_i8_4, q4_i8_5, q4_i8_6, q4_i8_7, q4_i8_8}}}};
+    const int q4 = m->format == LSK_Q4I, i8 = arith == LSK_ARITH_I8;
+    const int32_t most = kernels[q4][i8].most, passes = (rows + most - 1) / most;
+    for (int32_t t = t0; t < t1; t++)
+        for (int32_t i = 0; i < passes; i++) {
+            const int32_t from = rows * i / passes, to = rows * (i + 1) / passes;
+            kernels[q4][i8].of[to - from - 1](m, x + from, ldx, y + from * ldy, ldy, t);
+        }
+}
+
+/* 8 integers of 32 bits, four times, as 32 bytes. */
+static inline __m256i int256_bytes(const __m256i *v) {
+    const __m256i ab = _mm256_packs_epi32(v[0], v[1]), cd = _mm256_packs_epi32(v[2], v[3]);
+    return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(ab, cd), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+static void int256_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride) {
+    const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FFFFFFF)), largest = _mm256_set1_ps(3.40282347e38f);
+    const float steps = (float)lsk_steps(arith);
+    for (int32_t i = 0; i < n; i += 32, out += stride) {
+        __m256 max = _mm256_setzero_ps(), finite = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
+        for (int j = 0; j < 4; j++) {
+            const __m256 a = _mm256_and_ps(_mm256_loadu_ps(x + i + 8 * j), magnitude);
+            finite = _mm256_and_ps(finite, _mm256_cmp_ps(a, largest, _CMP_LE_OQ));
+            max = _mm256_max_ps(max, a);
+        }
+        float parts[8], most = 0;
+        _mm256_storeu_ps(parts, max);
+        for (int j = 0; j < 8; j++) most = parts[j] > most ? parts[j] : most;
+        const int is_finite = _mm256_movemask_ps(finite) == 0xFF;
+        const float inverse = is_finite && most > 0 ? steps / most : 0;
+        /* a subnormal maximum has an infinite inverse: such values count as zero */
+        const __m256 s = _mm256_set1_ps(inverse <= 3.40282347e38f ? inverse : 0);
+        __m256i v[4], hi[4], total = _mm256_setzero_si256();
+        for (int j = 0; j < 4; j++) {
+            v[j] = hi[j] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i + 8 * j), s));
+            total = _mm256_add_epi32(total, v[j]);
+        }
+        if (arith == LSK_ARITH_I16) {
+            for (int j = 0; j < 4; j++) {
+                hi[j] = _mm256_srai_epi32(_mm256_add_epi32(v[j], _mm256_set1_epi32(128)), 8);
+                v[j] = _mm256_sub_epi32(v[j], _mm256_slli_epi32(hi[j], 8));
+            }
+            _mm256_storeu_si256((__m256i *)out->lo, int256_bytes(v));
+        }
+        _mm256_storeu_si256((__m256i *)out->hi, int256_bytes(hi));
+        int32_t sums[8], sum = 0;
+        _mm256_storeu_si256((__m256i *)sums, total);
+        for (int j = 0; j < 8; j++) sum += sums[j];
+        if (!is_finite) sum = 0;
+        out->scale = is_finite ? most / steps : __builtin_nanf("");
+        out->sum = out->scale * (float)sum;
+        out->total128 = 128 * sum;
+    }
+}

@@ -364,7 +364,7 @@ ifneq ($(TORCH_DIR),)
 	cp -a $(TORCH_DIR)/lib/*.so* $(DESTDIR)$(PREFIX)/lib/logitspec/
 endif
 	install -m 755 models/fetch $(DESTDIR)$(PREFIX)/share/logitspec/models
-	install -m 644 models/registry.yaml $(DESTDIR)$(PREFIX)/share/logitspec/models
+	install -m 644 models/registry.json $(DESTDIR)$(PREFIX)/share/logitspec/models
 	for f in models/*.gguf; do [ ! -e "$$f" ] || install -m 644 "$$f" $(DESTDIR)$(PREFIX)/share/logitspec/models; done
 
 clean:

@@ -18,10 +18,24 @@
 
 static const char lock_name[] = "logitspec.lock";
 
+// The texts of a lock.
+static const struct {
+    const char *key;
+    size_t at;
+} texts[] = {
+#define TEXT(key) {#key, offsetof(ls_model_place, key)}
+    TEXT(from), TEXT(repository), TEXT(revision), TEXT(requirement), TEXT(commit), TEXT(licence), TEXT(fetched),
+};
+enum { N_TEXTS = sizeof texts / sizeof *texts };
+
+static char **text_at(const ls_model_place *p, size_t i) {
+    return (char **)((uintptr_t)p + texts[i].at);
+}
+
 void ls_model_place_free(ls_model_place *p) {
-    char *owned[] = {p->path,   p->folder,  p->from,    p->repository, p->revision,
-                     p->commit, p->licence, p->fetched, p->requirement};
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
+    for (size_t i = 0; i < N_TEXTS; i++) free(*text_at(p, i));
+    free(p->path);
+    free(p->folder);
     for (size_t i = 0; i < p->n_files; i++) free(p->files[i].name);
     free(p->files);
     for (size_t i = 0; p->wanted && p->wanted[i]; i++) free(p->wanted[i]);
@@ -50,7 +64,7 @@ static char *text_of(const ls_json *v) {
     size_t n;
     const char *s = ls_json_str(v, &n);
     if (!s || strlen(s) != n) return NULL;
-    return ls_all_visible(s) ? ls_strdup(s) : NULL; // a name that shows itself
+    return ls_all_visible(s) ? ls_strdup(s) : NULL; // refuses invisible characters
 }
 
 static bool take_file(ls_model_file *f, const ls_json *v) {
@@ -64,7 +78,7 @@ static bool take_file(ls_model_file *f, const ls_json *v) {
     return ok;
 }
 
-// False: it cannot be read, and problem says so.
+// False: unreadable; p->problem says why.
 static bool read_lock(ls_model_place *p) {
     ls_buf text = {0};
     ls_json *doc = NULL;
@@ -76,13 +90,7 @@ static bool read_lock(ls_model_place *p) {
     bool ok = read && !ls_json_parse(&doc, text.n ? text.p : "", text.n, path, &err);
     if (f) fclose(f);
     if (ok) {
-        p->from = text_of(ls_json_get(doc, "from"));
-        p->repository = text_of(ls_json_get(doc, "repository"));
-        p->revision = text_of(ls_json_get(doc, "revision"));
-        p->commit = text_of(ls_json_get(doc, "commit"));
-        p->licence = text_of(ls_json_get(doc, "licence"));
-        p->fetched = text_of(ls_json_get(doc, "fetched"));
-        p->requirement = text_of(ls_json_get(doc, "requirement"));
+        for (size_t i = 0; i < N_TEXTS; i++) *text_at(p, i) = text_of(ls_json_get(doc, texts[i].key));
         const ls_json *files = ls_json_get(doc, "files"), *wanted = ls_json_get(doc, "wanted");
         const size_t n = ls_json_size(files), n_wanted = ls_json_size(wanted);
         p->files = ls_calloc(n, sizeof *p->files);
@@ -105,25 +113,17 @@ static bool read_lock(ls_model_place *p) {
     return ok;
 }
 
-static void put(ls_jsonw *w, const char *key, const char *value) {
-    if (value) ls_jw_field_str(w, key, value);
-}
-
 static ls_code write_lock(const ls_model_place *p, ls_err *err) {
     ls_buf text = {0};
     ls_jsonw w = {.out = &text};
     ls_jw_open(&w, '{');
     ls_jw_field_int(&w, "format", 1);
-    put(&w, "from", p->from);
-    put(&w, "repository", p->repository);
-    put(&w, "revision", p->revision);
-    put(&w, "requirement", p->requirement);
+    for (size_t i = 0; i < N_TEXTS; i++)
+        if (*text_at(p, i)) ls_jw_field_str(&w, texts[i].key, *text_at(p, i));
     ls_jw_key(&w, "wanted");
     ls_jw_open(&w, '[');
     for (size_t i = 0; p->wanted && p->wanted[i]; i++) ls_jw_str(&w, p->wanted[i]);
     ls_jw_close(&w, ']');
-    put(&w, "commit", p->commit);
-    put(&w, "licence", p->licence);
     ls_jw_key(&w, "files");
     ls_jw_open(&w, '[');
     for (size_t i = 0; i < p->n_files; i++) {
@@ -135,7 +135,6 @@ static ls_code write_lock(const ls_model_place *p, ls_err *err) {
         ls_jw_close(&w, '}');
     }
     ls_jw_close(&w, ']');
-    put(&w, "fetched", p->fetched);
     ls_jw_close(&w, '}');
     ls_buf_char(&text, '\n');
     char *path = ls_format("%s/%s", p->folder, lock_name);
@@ -158,7 +157,7 @@ static int64_t mtime_ns(const struct stat *st) {
     return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 }
 
-// Size and time of change; the bytes are read by ls_model_verify alone.
+// Checks sizes and modification times; only ls_model_verify reads the bytes.
 static void check_files(ls_model_place *p, const ls_registry_entry *e) {
     for (size_t i = 0; i < p->n_files && !*p->problem; i++) {
         const ls_model_file *f = &p->files[i];
@@ -173,7 +172,7 @@ static void check_files(ls_model_place *p, const ls_registry_entry *e) {
                      path, (int64_t)st.st_size, f->size, e->name);
         else if (f->mtime_ns && f->mtime_ns != mtime_ns(&st))
             snprintf(p->problem, sizeof p->problem,
-                     "%.200s was changed since it was verified; 'logitspec models verify %s' reads it again", path,
+                     "%.200s has changed since it was verified; 'logitspec models verify %s' reads it again", path,
                      e->name);
         free(path);
     }
@@ -200,7 +199,7 @@ static void compare(ls_model_place *p, const ls_registry_entry *e) {
     ls_map_free(&held);
 }
 
-// A folder stands for its GGUF file where it has one: the first by name, of one in pieces.
+// The folder's GGUF file if it has one (the first by name of a split one), else the folder.
 static char *path_in(const ls_model_place *p) {
     const char *best = NULL;
     for (size_t i = 0; i < p->n_files; i++)
@@ -220,12 +219,12 @@ static char *path_in(const ls_model_place *p) {
     return path;
 }
 
-// The folder of the program's own models, where the default one is in a checkout.
+// The default model lies in the folder of the registry, in a checkout at least.
 static bool find_installed(ls_model_place *p, const ls_registry_entry *e) {
-    char *user = ls_models_folder(), *registry = ls_data_path("models/registry.yaml");
+    char *user = ls_models_folder(), *registry = ls_data_path("models/registry.json");
     char *folder = folder_of(registry), *mine = user ? ls_format("%s/%s", user, e->name) : NULL;
     const bool here = exists(folder, e->files[0].name);
-    // where it is not yet: there if that is possible
+    // a model that is not here yet goes there if the folder is writable
     p->installed = here || !mine || (!exists(mine, lock_name) && !access(folder, W_OK));
     if (p->installed) {
         p->folder = ls_strdup(folder);
@@ -256,7 +255,7 @@ static void find_folder(ls_model_place *p, const ls_registry_entry *e) {
         take_pins(p, e);
         p->here = p->misfit = exists(p->folder, "logitspec.lock.part");
         if (p->here)
-            snprintf(p->problem, sizeof p->problem, "%.100s is not complete: 'logitspec models fetch %s' goes on",
+            snprintf(p->problem, sizeof p->problem, "%.100s is not complete: 'logitspec models fetch %s' resumes it",
                      e->name, e->name);
     }
     p->path = path_in(p);
@@ -296,7 +295,7 @@ ls_code ls_model_verify(ls_model_place *p, size_t *wrong, const ls_model_verify_
             o->differs(o->ud, line);
             ++*wrong;
         } else if (f->mtime_ns != mtime_ns(&st)) {
-            f->mtime_ns = mtime_ns(&st); // of before it was read: a change meanwhile shows next time
+            f->mtime_ns = mtime_ns(&st); // taken before reading, so a change meanwhile shows next time
             moved = true;
         }
         free(line);
@@ -341,7 +340,7 @@ ls_code ls_registry_ready(const char *name, ls_err *err) {
     ls_code code = ls_registry_read(&r, err);
     const ls_registry_entry *e = code ? NULL : ls_registry_get(&r, name);
     if (!code && !e) e = ls_registry_at(&r, name);
-    if (!code && (e || access(name, F_OK))) { // a path without a lock: nothing was promised
+    if (!code && (e || access(name, F_OK))) { // a path without a lock has no pins
         ls_model_place p = {0};
         if (e) ls_model_place_find(&p, e);
         if (!p.here) code = not_here(&r, e, &p, name, err);

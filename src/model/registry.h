@@ -1,5 +1,5 @@
-// Models by name: the shipped models/registry.yaml, the user's models.yaml, and what lies in the models folder.
-// Where they are on disk and whether they are what was verified: model/place.h.
+// Models by name: the shipped models/registry.json, the user's models.yaml, and the folders in the models folder.
+// model/place.h finds and checks their files.
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -24,7 +24,7 @@ typedef struct {
 } ls_model_file;
 
 typedef struct {
-    char *name, *alias; // alias: the name of the entry that is meant
+    char *name, *alias; // alias: the name of another entry
     char *what, *licence;
     ls_model_from from;
     char *requirement, *wheel_sha256, *member; // pypi
@@ -42,8 +42,8 @@ typedef struct {
     ls_map index; // hash of a name -> where it is in entries
 } ls_registry;
 
-// Adds the entries of one YAML text; an entry of an earlier text with the same name is replaced. LS_E_USAGE with
-// "NAME:LINE:COLUMN: what".
+// Adds the entries of one text, YAML or (its subset) JSON; they replace earlier entries of the same name. LS_E_USAGE
+// with "NAME:LINE:COLUMN: what".
 ls_code ls_registry_parse(ls_registry *r, const char *text, size_t n, const char *name, bool shipped, ls_err *err);
 // The shipped entries, the user's, and the folders found. *r is owned by the caller, also after a failure.
 ls_code ls_registry_read(ls_registry *r, ls_err *err);
@@ -51,19 +51,19 @@ void ls_registry_free(ls_registry *r);
 // The entry of a name or of hf:OWNER/REPO[@REVISION], through an alias; NULL: no such name. Borrowed.
 const ls_registry_entry *ls_registry_get(ls_registry *r, const char *name);
 
-// The entry of a path whose folder has a lock beside the files; NULL: there is none.
+// The entry of a path whose folder has a lock; NULL: no lock.
 const ls_registry_entry *ls_registry_at(ls_registry *r, const char *path);
 
 // ${LOGITSPEC_MODELS:-$XDG_DATA_HOME/logitspec/models}; owned by the caller, NULL where there is no such place.
 char *ls_models_folder(void);
-// A relative path that cannot leave its folder, and does not meddle with what fetching keeps beside the files.
+// Whether a relative path stays in its folder and names none of the files that models/fetch keeps there.
 bool ls_model_file_name_ok(const char *name);
 // The entry as models/fetch takes it: one JSON object.
 void ls_registry_json(const ls_registry_entry *e, ls_buf *out);
 
-// For loading. The GGUF file or the folder of a model, where it is or would be; owned by the caller. NULL: no such
+// For loading. The GGUF file or the folder of a model, where it is or would be; owned by the caller. NULL: unknown
 // name.
 char *ls_registry_path(const char *name);
-// Before use: LS_OK where a model of this name, or of this path, is whole and unchanged since it was verified (a path
-// without a lock is the user's own affair). Else one line: what is wrong and what to do.
+// Before use: LS_OK if the model of this name or path is whole and unchanged since it was verified, or is a path
+// without a lock. Else one line: the problem and its remedy.
 ls_code ls_registry_ready(const char *name, ls_err *err);

@@ -48,6 +48,17 @@ static void entries_are_read(void **state) {
     assert_int_equal(parse(&r, "m:\n  from: path\n  path: /z\n", &err), LS_OK); // a later text replaces
     assert_int_equal(r.n, 3);
     assert_int_equal(ls_registry_get(&r, "m")->from, LS_FROM_PATH);
+    assert_int_equal(
+        parse(
+            &r, // JSON too
+            "{\n \"m\": {\"from\": \"huggingface\", \"repository\": \"o/j\", \"revision\": \"main\", \"gated\": true,\n"
+            "  \"files\": [{\"name\": \"a\", \"size\": 3, \"sha256\": \"" SHA_ABC "\"}]}\n}\n",
+            &err),
+        LS_OK);
+    e = ls_registry_get(&r, "m");
+    assert_string_equal(e->repository, "o/j");
+    assert_true(e->gated && e->n_files == 1 && e->files[0].size == 3);
+    assert_string_equal(e->where, "t.yaml:2:2");
     ls_registry_free(&r);
 }
 

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 // Without memory jansson would call a document malformed.
 static void take_our_memory(void) {
@@ -39,6 +40,12 @@ const char *ls_json_str(const ls_json *v, size_t *n) {
     if (!json_is_string(v)) return NULL;
     if (n) *n = json_string_length(v);
     return json_string_value(v);
+}
+
+bool ls_json_is(const ls_json *v, const char *text) {
+    size_t n;
+    const char *p = ls_json_str(v, &n);
+    return p && n == strlen(text) && !memcmp(p, text, n);
 }
 
 bool ls_json_int(const ls_json *v, int64_t *out) {

@@ -14,6 +14,7 @@ void ls_json_free(ls_json *doc);
 
 const ls_json *ls_json_get(const ls_json *object, const char *key); // NULL: not an object, or no such key
 const char *ls_json_str(const ls_json *v, size_t *n);               // NULL: not a string (v may be NULL)
+bool ls_json_is(const ls_json *v, const char *text);                // a string, and this one
 bool ls_json_int(const ls_json *v, int64_t *out);                   // also 3.0
 bool ls_json_num(const ls_json *v, double *out);                    // null is NAN
 bool ls_json_bool(const ls_json *v, bool *out);

@@ -22,7 +22,7 @@ void ls_checkpoint_add(ls_checkpoint *c, ls_tensor t) {
     c->n_bytes += t.n_bytes;
 }
 
-const ls_tensor *ls_checkpoint_find(const ls_checkpoint *c, const char *name) {
+static const ls_tensor *find(const ls_checkpoint *c, const char *name) {
     int32_t i;
     const bool known = ls_map_get(&c->index, ls_hash_name(name, strlen(name)), &i);
     return known && !strcmp(c->tensors[i].name, name) ? &c->tensors[i] : NULL;
@@ -35,7 +35,7 @@ uint64_t ls_checkpoint_parameters(const ls_checkpoint *c) {
     return n;
 }
 
-// No name twice, and none that the decoder would leave out without a word.
+// Refuses names that occur twice, and names that the decoder would silently ignore.
 static ls_code check_names(ls_checkpoint *c, ls_err *err) {
     ls_code code = LS_OK;
     for (int i = 0; i < c->n_tensors && !code; i++) {
@@ -51,7 +51,7 @@ static ls_code check_names(ls_checkpoint *c, ls_err *err) {
 }
 
 static ls_code check_size(const ls_checkpoint *c, const char *name, int64_t n_in, int64_t n_out, ls_err *err) {
-    const ls_tensor *t = ls_checkpoint_find(c, name);
+    const ls_tensor *t = find(c, name);
     if (!t) return ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
     if (t->n_in != (uint64_t)n_in || t->n_out != (uint64_t)n_out)
         return ls_fail(err, LS_E_PARSE, "%s: tensor '%s' is %llu x %llu, expected %lld x %lld", c->files[t->file].path,
@@ -64,8 +64,8 @@ static ls_code check_size(const ls_checkpoint *c, const char *name, int64_t n_in
 static ls_code rope_factors(ls_checkpoint *c, ls_err *err) {
     ls_hparams *h = &c->hparams;
     float factors[LS_MAX_ROPE];
-    const ls_tensor *t = ls_checkpoint_find(c, "rope_freqs.weight");
-    if (!t) t = ls_checkpoint_find(c, "rope_factors_short.weight");
+    const ls_tensor *t = find(c, "rope_freqs.weight");
+    if (!t) t = find(c, "rope_factors_short.weight");
     if (!t) return LS_OK;
     if (t->type != LS_GGML_F32 || t->n_out != 1 || t->n_in != (uint64_t)h->rope_dims / 2)
         return ls_fail(err, LS_E_PARSE, "%s: tensor '%s' is not %d numbers of f32", c->files[t->file].path, t->name,
@@ -85,21 +85,20 @@ static ls_code complete(ls_checkpoint *c, ls_err *err) {
     ls_hparams *h = &c->hparams;
     ls_code code = check_names(c, err);
     if (code) return code;
-    const ls_tensor *embd = ls_checkpoint_find(c, "token_embd.weight");
+    const ls_tensor *embd = find(c, "token_embd.weight");
     if (!embd) return ls_fail(err, LS_E_PARSE, "%s: no tensor 'token_embd.weight'", c->files[0].path);
     if (embd->n_out >= 1 << 21)
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: a vocabulary of %llu tokens", c->files[0].path,
                        (unsigned long long)embd->n_out);
     h->n_vocab = (int32_t)embd->n_out;
-    h->tied |= !ls_checkpoint_find(c, "output.weight");
+    h->tied |= !find(c, "output.weight");
     for (int layer = 0; layer < h->n_layers; layer++)
         for (int i = 0; ls_arch_norm(h->arch, i); i++) {
             char name[64];
             snprintf(name, sizeof name, "blk.%d.%s.weight", layer, ls_arch_norm(h->arch, i));
-            if (!ls_checkpoint_find(c, name))
-                return ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
+            if (!find(c, name)) return ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
         }
-    // the whole decoder is checked when it is opened; these are asked for before
+    // opening the decoder checks its tensors; these are read before
     if ((code = check_size(c, "token_embd.weight", h->n_embd, h->n_vocab, err)) ||
         (code = check_size(c, "output_norm.weight", h->n_embd, 1, err)) ||
         (!h->tied && (code = check_size(c, "output.weight", h->n_embd, h->n_vocab, err))))

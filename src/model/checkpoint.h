@@ -1,6 +1,6 @@
-// The weights of a model wherever they come from: a GGUF file (or one file of a split one), or a Hugging Face folder
-// with config.json and safetensors. Opened, it knows hyper-parameters and where every tensor is; tensors are read one
-// by one. All of it is checked: names belong to the architecture, and sizes fit the files.
+// The weights of a model: a GGUF file (or one file of a split one), or a Hugging Face folder with config.json and
+// safetensors. Opening reads the hyper-parameters and the table of tensors and checks that names belong to the
+// architecture and sizes fit the files; tensors are read one by one.
 #pragma once
 #include "base/file.h"
 #include "base/map.h"
@@ -8,7 +8,7 @@
 #include "model/hparams.h"
 
 typedef struct {
-    char *name;           // GGUF's, whatever the source calls it
+    char *name;           // in GGUF's spelling
     int type;             // ls_ggml_type
     uint64_t n_in, n_out; // values of a row, and rows; n_out 1: a vector
     int file;
@@ -35,8 +35,7 @@ void ls_checkpoint_close(ls_checkpoint *c); // accepts NULL
 ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, void *dst, ls_err *err);
 // LS_E_IO: a file was written to since it was opened.
 ls_code ls_checkpoint_unchanged(const ls_checkpoint *c, ls_err *err);
-const ls_tensor *ls_checkpoint_find(const ls_checkpoint *c, const char *name); // NULL: not there
 uint64_t ls_checkpoint_parameters(const ls_checkpoint *c);
 
-// A file of a Hugging Face folder, whole: at most `most` bytes. *there false (and LS_OK): it is not there.
+// Reads a whole file of a Hugging Face folder, at most `most` bytes. *there false (and LS_OK): no such file.
 ls_code ls_folder_read(const char *folder, const char *name, size_t most, ls_buf *out, bool *there, ls_err *err);

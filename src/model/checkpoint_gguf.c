@@ -18,7 +18,7 @@ static void add_tensors(ls_checkpoint *c, const ls_gguf *g, int file) {
     }
 }
 
-// NAME-00002-of-00003.gguf: where the number stands; 0: it is not so called.
+// The place of the number in NAME-00002-of-00003.gguf; 0: another form of name.
 static size_t split_number(const char *path) {
     const size_t n = strlen(path), tail = strlen("-00001-of-00001.gguf");
     int end = 0;
@@ -38,8 +38,8 @@ ls_code ls_checkpoint_of_gguf(ls_checkpoint *c, const char *path, ls_err *err) {
     if (!code && ls_gguf_has(c->gguf, "split.count")) {
         code = ls_gguf_u32(c->gguf, "split.count", &count, err);
         if (!code && (!count || count > 99999 || (count > 1 && !at)))
-            code =
-                ls_fail(err, LS_E_PARSE, "it is one of %u parts, but not called NAME-00001-of-%05u.gguf", count, count);
+            code = ls_fail(err, LS_E_PARSE, "it is one of %u parts, but its name is not NAME-00001-of-%05u.gguf", count,
+                           count);
     }
     if (!code) code = ls_hparams_gguf(&c->hparams, c->gguf, err);
     if (code && opened) ls_err_prefix(err, "%s", first);

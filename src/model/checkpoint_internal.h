@@ -1,4 +1,4 @@
-// The two kinds of checkpoints fill the same table.
+// Both kinds of checkpoints fill the same table.
 #pragma once
 #include "model/checkpoint.h"
 

@@ -39,7 +39,7 @@ typedef struct {
     const unsigned char *base;
     size_t at, n;
     uint64_t n_file;
-    bool cut; // the header goes on behind n, and the file too
+    bool cut; // header and file go on behind n
     ls_err *err;
 } reader;
 
@@ -178,7 +178,7 @@ static int by_start(const void *a, const void *b) {
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-// Turns offsets into places of the file, refusing what lies outside the file or on top of another tensor.
+// Turns offsets into places of the file; refuses tensors outside the file or on top of another.
 static ls_code place_tensors(ls_gguf *g, reader *r, const uint64_t *offsets, uint64_t alignment) {
     const uint64_t start = (r->at + alignment - 1) / alignment * alignment;
     const uint64_t room = start <= r->n_file ? r->n_file - start : 0;
@@ -292,14 +292,6 @@ int ls_gguf_n_tensors(const ls_gguf *g) {
 }
 const ls_gguf_tensor *ls_gguf_tensor_at(const ls_gguf *g, int i) {
     return &g->tensors[i];
-}
-
-const ls_gguf_tensor *ls_gguf_find(const ls_gguf *g, const char *name) {
-    int32_t i;
-    size_t n = strlen(name);
-    if (!ls_map_get(&g->tensor_index, ls_hash_bytes(name, n), &i)) return NULL;
-    const ls_gguf_tensor *t = &g->tensors[i];
-    return t->name.n == n && !memcmp(t->name.p, name, n) ? t : NULL;
 }
 
 static const kv *find_kv(const ls_gguf *g, const char *key) {

@@ -24,13 +24,12 @@ typedef struct ls_gguf ls_gguf;
 // Reads and parses the header of a file; tensors stay where they are. Messages start with the path.
 ls_code ls_gguf_open(ls_gguf **out, const char *path, ls_err *err);
 // Parses the first n of a file's n_file bytes, which stay valid and unchanged until ls_gguf_free (for tests and
-// fuzzing). *more, if not NULL: it failed only because the header goes on behind them.
+// fuzzing). *more (may be NULL): the header goes on behind them, which is the only error.
 ls_code ls_gguf_parse(ls_gguf **out, const unsigned char *p, size_t n, uint64_t n_file, bool *more, ls_err *err);
 void ls_gguf_free(ls_gguf *g);
 
 int ls_gguf_n_tensors(const ls_gguf *g);
 const ls_gguf_tensor *ls_gguf_tensor_at(const ls_gguf *g, int i);
-const ls_gguf_tensor *ls_gguf_find(const ls_gguf *g, const char *name); // NULL: absent
 
 // Metadata. Each returns LS_OK, LS_E_PARSE (missing: "no metadata key ..."; or of another type).
 ls_code ls_gguf_u32(const ls_gguf *g, const char *key, uint32_t *v, ls_err *err); // any integer that fits

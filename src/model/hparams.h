@@ -1,5 +1,5 @@
-// What a decoder of the Llama family is made of, read from GGUF metadata or from a Hugging Face config.json, and the
-// table of the architectures. Sources: llama.cpp's gguf-py constants and the config classes of transformers.
+// The hyper-parameters of a decoder of the Llama family, from GGUF metadata or a Hugging Face config.json, and the
+// table of architectures. Sources: llama.cpp's gguf-py constants and the config classes of transformers.
 #pragma once
 #include "base/json.h"
 #include "model/gguf.h"
@@ -9,7 +9,7 @@ enum { LS_MAX_LAYERS = 1024, LS_MAX_ROPE = 128 };
 typedef enum { LS_ACT_SILU, LS_ACT_GELU_TANH } ls_activation;
 typedef enum { LS_QK_NORM_NONE, LS_QK_NORM_HEAD, LS_QK_NORM_WHOLE } ls_qk_norm;
 
-// An architecture: what its checkpoints do not say themselves.
+// An architecture: the facts that its checkpoints leave out.
 typedef struct {
     const char *gguf;             // general.architecture
     const char *hf;               // model_type of config.json
@@ -17,13 +17,13 @@ typedef struct {
     bool norm_before, norm_after; // of each sublayer
     ls_qk_norm qk_norm;
     ls_activation activation;
-    bool gemma;       // scaled embeddings, norm weights less one in Hugging Face's checkpoints
-    bool long_rope;   // where the original context is shorter, rotary factors are for it
-    int pattern;      // with a sliding window: every pattern-th layer sees everything; 0: none does
-    int late_window;  // the window has a switch, and is of the layers from this one on; 0: it is not so
-    float local_rope; // base of the local layers' rotary embedding; 0: that of all
-    // what a config.json that is silent means (transformers' configuration classes); 0: no window, as many key/value
-    // heads as heads, a head size from the width, queries scaled by the head size, no cap, the usual base
+    bool gemma;       // scaled embeddings; Hugging Face's checkpoints store norm weights less 1
+    bool long_rope;   // the rotary factors are for the original context, if that is shorter
+    int pattern;      // with a sliding window: every pattern-th layer sees everything; 0: no layer does
+    int late_window;  // a switched window, for the layers from this one on; 0: no switch, all layers
+    float local_rope; // base of the local layers' rotary embedding; 0: the same as the others'
+    // defaults of config.json (transformers' configuration classes); 0: no window, as many key/value heads as heads, a
+    // head size from the width, queries scaled by the head size, no cap, the usual base
     int32_t heads, kv_heads, head_dim, context, window;
     float rms_eps, query_scalar, attn_softcap, logit_softcap, rope;
 } ls_arch;
@@ -33,24 +33,24 @@ extern const ls_arch ls_archs[]; // ends with a NULL name
 typedef struct {
     const ls_arch *arch;
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_context;
-    bool partial; // the checkpoint holds more than this decoder: a model that sees too
-    bool tied;    // the output head is the token embedding; n_vocab and, but for config.json's word, this come from the
-                  // tensors
+    bool partial; // the checkpoint holds more than this decoder: a vision model
+    bool tied;    // the output head is the token embedding; n_vocab and tied come from the tensors, unless config.json
+                  // states tied
     float rms_eps, norm_offset;
     float embd_scale, attn_scale, residual_scale, logit_scale; // multipliers
     float attn_softcap, logit_softcap;                         // 0: none
     bool rope_interleaved;
     int32_t rope_dims;
     float rope_freq[2][LS_MAX_ROPE], rope_magnitude[2]; // of the layers that see everything, and of the local ones
-    int32_t window;                                     // of local layers; 0: there are none
+    int32_t window;                                     // of local layers; 0: none is local
     uint8_t local[LS_MAX_LAYERS];
 } ls_hparams;
 
-// Reads what metadata say; n_vocab and tied come from the tensors (ls_checkpoint_open). LS_E_UNSUPPORTED names what
-// is not known and what is.
+// Reads the metadata; ls_checkpoint_open sets n_vocab and tied. LS_E_UNSUPPORTED names the unknown value and the known
+// ones.
 ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err);
-// config: a parsed config.json. Factors of long-context rotary embeddings are those for the original context, which is
-// then the model's context.
+// config: a parsed config.json. A long-context rotary embedding gets the factors of the original context, which becomes
+// the model's context.
 ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err);
 
 // Shared by both.

@@ -37,18 +37,12 @@ static double number(source *s, const ls_json *j, const char *key, double otherw
     return v;
 }
 
-// Of something that null switches off and that has a default where it is not there at all.
+// A number that null switches off (0); absent, it has a default.
 static double switched(source *s, const char *key, double otherwise) {
     return number(s, s->j, key, ls_json_get(s->j, key) ? 0 : otherwise);
 }
 
-static bool is(const ls_json *v, const char *text) {
-    size_t n;
-    const char *p = ls_json_str(v, &n);
-    return p && n == strlen(text) && !memcmp(p, text, n);
-}
-
-// Llama 3's: low frequencies are divided, high ones stay, between them it goes over smoothly.
+// Llama 3 divides low frequencies, keeps high ones, and interpolates between them.
 static void rope_llama3(ls_hparams *h, const ls_json *r, source *s) {
     const double factor = number(s, r, "factor", 8), low = number(s, r, "low_freq_factor", 1),
                  high = number(s, r, "high_freq_factor", 4),
@@ -88,13 +82,13 @@ static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, sour
     const char *name = ls_json_str(type, &n);
     if (!(base >= 1 && isfinite(base))) return ls_fail(s->err, LS_E_RANGE, "'rope_theta' is %g", base);
     ls_rope_plain(h, 0, base, 1);
-    if (!name || is(type, "default")) return LS_OK;
-    if (is(type, "linear")) {
+    if (!name || ls_json_is(type, "default")) return LS_OK;
+    if (ls_json_is(type, "linear")) {
         const double factor = number(s, r, "factor", 1);
         if (!(factor > 0)) return ls_fail(s->err, LS_E_RANGE, "'rope_scaling' has the factor %g", factor);
         ls_rope_plain(h, 0, base, factor);
-    } else if (is(type, "llama3")) rope_llama3(h, r, s);
-    else if (is(type, "longrope") || is(type, "su")) return rope_long(h, r, s);
+    } else if (ls_json_is(type, "llama3")) rope_llama3(h, r, s);
+    else if (ls_json_is(type, "longrope") || ls_json_is(type, "su")) return rope_long(h, r, s);
     else
         return ls_fail(s->err, LS_E_UNSUPPORTED,
                        "rotary scaling '%.*s'; readable are default, linear, llama3, longrope", (int)(n < 40 ? n : 40),
@@ -103,7 +97,7 @@ static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, sour
 }
 
 static ls_code read_rope(ls_hparams *h, source *s) {
-    // transformers 5 has rope_parameters, of each type of layer where they differ
+    // transformers 5 writes rope_parameters, one for each type of layer if they differ
     const ls_json *all = get(s->j, "rope_parameters"), *full = get(all, "full_attention");
     const ls_json *local = get(all, "sliding_attention"), *r = full ? full : all ? all : get(s->j, "rope_scaling");
     const double usual = h->arch->rope > 0 ? (double)h->arch->rope : 10000;
@@ -114,7 +108,7 @@ static ls_code read_rope(ls_hparams *h, source *s) {
         return ls_fail(s->err, LS_E_UNSUPPORTED, "rotary embedding over %d of %d dimensions", h->rope_dims,
                        h->head_dim);
     const ls_code code = read_rope_kind(h, r, base, s);
-    if (h->arch->local_rope > 0) { // of the local layers, never scaled
+    if (h->arch->local_rope > 0) { // local layers are never scaled
         const double own = (double)h->arch->local_rope;
         ls_rope_plain(h, 1, number(s, local, "rope_theta", number(s, s->j, "rope_local_base_freq", own)), 1);
     } else {
@@ -124,11 +118,11 @@ static ls_code read_rope(ls_hparams *h, source *s) {
     return code;
 }
 
-// Which layers see a window only.
+// Finds the local layers.
 static ls_code read_window(ls_hparams *h, source *s) {
     const ls_json *types = get(s->j, "layer_types");
     int32_t from = h->arch->late_window, pattern = h->arch->pattern;
-    bool used = !from; // Qwen's is off unless it is switched on
+    bool used = !from; // Qwen's window is off by default
     ls_code code;
     ls_json_bool(get(s->j, "use_sliding_window"), &used);
     if (!used) return LS_OK;
@@ -138,7 +132,7 @@ static ls_code read_window(ls_hparams *h, source *s) {
         (code = may_int(s, "sliding_window_pattern", 1, LS_MAX_LAYERS, &pattern)))
         return code;
     for (int i = 0; i < h->n_layers && h->window; i++)
-        h->local[i] = ls_json_is_array(types) ? is(ls_json_at(types, (size_t)i), "sliding_attention")
+        h->local[i] = ls_json_is_array(types) ? ls_json_is(ls_json_at(types, (size_t)i), "sliding_attention")
                       : h->arch->late_window  ? i >= from
                                               : !pattern || (i + 1) % pattern != 0;
     return LS_OK;
@@ -168,7 +162,7 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     source s = {config, NULL, err};
     char known[160];
     size_t n = 0;
-    if (get(config, "text_config")) { // a model that sees too: its text part
+    if (get(config, "text_config")) { // the text part of a vision model
         h.partial = true;
         s.j = config = get(config, "text_config");
     }
@@ -187,8 +181,8 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     if ((code = read_sizes(&h, &s)) || (code = read_rope(&h, &s)) || (code = read_window(&h, &s))) return code;
     const ls_json *act =
         get(config, "hidden_activation") ? get(config, "hidden_activation") : get(config, "hidden_act");
-    const bool gelu = is(act, "gelu_pytorch_tanh") || (h.arch->gemma && (!act || is(act, "gelu")));
-    if (act && !gelu && !is(act, "silu")) {
+    const bool gelu = ls_json_is(act, "gelu_pytorch_tanh") || (h.arch->gemma && (!act || ls_json_is(act, "gelu")));
+    if (act && !gelu && !ls_json_is(act, "silu")) {
         type = ls_json_str(act, &n);
         return ls_fail(err, LS_E_UNSUPPORTED, "activation '%.*s'; readable are silu and gelu_pytorch_tanh",
                        (int)(type && n < 40 ? n : 0), type ? type : "");

@@ -7,7 +7,7 @@
 
 typedef struct {
     const ls_gguf *g;
-    char key[128]; // of the last one looked at
+    char key[128]; // the last one that was looked up
     ls_err *err;
 } source;
 
@@ -34,7 +34,7 @@ static ls_code get_int(source *s, const char *name, int64_t lo, int64_t hi, int3
     return LS_OK;
 }
 
-// Where the key is there; else *out stays.
+// Leaves *out as it is if the key is absent.
 static ls_code may_int(source *s, const char *name, int64_t lo, int64_t hi, int32_t *out) {
     return has(s, name) ? get_int(s, name, lo, hi, out) : LS_OK;
 }
@@ -105,7 +105,7 @@ ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err) {
     h.rope_interleaved = h.arch->gguf_interleaved;
     h.attn_scale = 1 / sqrtf((float)h.head_dim);
     if (h.arch->gemma) h.embd_scale = sqrtf((float)h.n_embd);
-    // the largest Gemma 2 and 3 scale by width, which their metadata do not say
+    // the largest Gemma 2 and 3 scale by width, but their metadata do not say so
     if ((!strcmp(h.arch->gguf, "gemma2") && h.n_layers == 46) || (!strcmp(h.arch->gguf, "gemma3") && h.n_layers == 62))
         h.attn_scale = 1 / sqrtf((float)h.n_embd / (float)h.n_heads);
     float divisor = 1;

@@ -25,7 +25,7 @@ static const struct {
       {"mlp.down_proj", "ffn_down"},
 };
 
-static const char *behind(const char *name, const char *prefix) { // NULL: it does not begin so
+static const char *behind(const char *name, const char *prefix) { // NULL: another beginning
     const size_t n = strlen(prefix);
     return strncmp(name, prefix, n) ? NULL : name + n;
 }

@@ -1,4 +1,4 @@
-// Byte-pair encoding: in each piece the pair of lowest rank is joined first, of equals the leftmost.
+// Byte-pair encoding: joins the pair of lowest rank in a piece first, the leftmost of equals.
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "text/vocab_internal.h"
@@ -36,7 +36,7 @@ static ls_join heap_pop(ls_encoder *e) {
     return top;
 }
 
-// What symbol `at` and its right neighbour become; id -1: nothing.
+// The join of symbol `at` with its right neighbour; id -1: they do not join.
 static ls_join joined(const ls_encoder *e, const char *p, int32_t at) {
     const ls_symbol *a = &e->sym[at], *b = &e->sym[a->next];
     const ls_vocab *v = e->v;
@@ -70,7 +70,7 @@ static void merge(ls_encoder *e, const char *p, size_t n) {
         int32_t id;
         if (v->kind == LS_BYTE_BPE) {
             id = v->byte_id[(unsigned char)p[i]];
-            if (id < 0 && v->unk < 0) continue; // left out, as the reference does
+            if (id < 0 && v->unk < 0) continue; // dropped, as in the reference
         } else {
             len = (size_t)ls_utf8_decode(p + i, n - i, NULL);
             id = ls_vocab_find(v, p + i, len);
@@ -117,7 +117,7 @@ static void stretch(ls_encoder *e, const char *p, size_t n) {
         return;
     }
     const size_t first = e->out->n, piece_start = e->piece_start;
-    e->piece_start = first; // what is remembered does not depend on what came before
+    e->piece_start = first; // the cached ids do not depend on the text before
     merge(e, p, n);
     e->piece_start = piece_start;
     const size_t count = e->out->n - first;

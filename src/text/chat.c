@@ -24,7 +24,7 @@ struct ls_chat {
     bool no_system; // the template refuses a system message, or leaves it out
     bool trim_system;
     trim_rule trim;
-    const char *opens; // what the template begins the model's answer with, and leaves out of past answers
+    const char *opens; // the beginning of the model's answer in the prompt, which past answers lack
 };
 
 // ---- one turn as parts
@@ -58,8 +58,8 @@ static parts turn(const ls_chat *c, bool first, const ls_text_part *system, cons
     if (inside) add_system(c, &t, system);
     if (c->trim != TRIM_NONE) text = ls_strip(text);
     if (c->trim == TRIM_TURN && inside) {
-        if (text.n) text = (ls_str){user, (size_t)(text.p + text.n - user)}; // blanks before it are in the middle
-        else { // and here what came before it is at the end
+        if (text.n) text = (ls_str){user, (size_t)(text.p + text.n - user)}; // keeps blanks between the two
+        else {                                                               // the system message ends the turn's text
             ls_text_part *last = &t.p[t.n - 1];
             ls_str kept = ls_strip((ls_str){last->p, last->n});
             last->n = (size_t)(kept.p + kept.n - last->p);
@@ -80,7 +80,7 @@ static void write_parts(const parts *t, ls_buf *out) {
 enum { MAX_MESSAGES = 6 };
 static const char system_text[] = " \nBe \xc3\xa9l\xc3\xa9gant.\t\n", user_text[] = "\n Is 1 < 2 \n?\t ",
                   answer_text[] = "Yes,\nit is.";
-// the conversations that a template is run on
+// the conversations that templates are run on
 static const struct {
     bool system;
     int turns;
@@ -111,7 +111,7 @@ static bool is(const ls_buf *text, const ls_buf *other) {
     return text->n == other->n && (!text->n || !memcmp(text->p, other->p, text->n));
 }
 
-// Did the template write for a probe what the frame as it is set up in c writes, with `lead` before the answers?
+// Whether template and frame (as set up in c) write the same for a probe, with `lead` before the answers.
 static bool agrees(const ls_chat *c, const reference *r, int k, const char *lead) {
     ls_buf text = {0};
     const ls_text_part given = {system_text, sizeof system_text - 1, false}, own = {c->standard, c->n_standard, true};
@@ -119,7 +119,7 @@ static bool agrees(const ls_chat *c, const reference *r, int k, const char *lead
         bool here = i == (c->frame->place == LS_SYSTEM_LATEST ? probes[k].turns - 1 : 0);
         const ls_text_part *system = probes[k].system ? &given : c->standard ? &own : NULL;
         parts t = turn(c, i == 0, here ? system : NULL, user_text, sizeof user_text - 1);
-        if (i + 1 < probes[k].turns) t.n--; // what opens an answer is not in the past
+        if (i + 1 < probes[k].turns) t.n--; // past answers lack c->opens
         write_parts(&t, &text);
         if (i + 1 == probes[k].turns) break;
         ls_buf_str(&text, lead);
@@ -130,7 +130,7 @@ static bool agrees(const ls_chat *c, const reference *r, int k, const char *lead
     return yes;
 }
 
-// The default system message is what stands in its place when none is given. False: the text is not of this frame.
+// Reads the default system message off the conversation without one. False: not this frame.
 static bool find_standard(ls_chat *c, const reference *r) {
     free(c->standard);
     c->standard = NULL;
@@ -153,10 +153,10 @@ static bool find_standard(ls_chat *c, const reference *r) {
 
 static bool matches(ls_chat *c, const reference *r) {
     if (!find_standard(c, r)) return false;
-    // a template without a place for a system message raises an exception, or writes the same as without
+    // without a place for a system message, a template raises an exception or ignores the message
     c->no_system = r->code[WITH_SYSTEM] || is(&r->text[WITH_SYSTEM], &r->text[PLAIN]);
     if (!c->no_system && (!agrees(c, r, WITH_SYSTEM, "") || r->code[THREE_TURNS])) return false;
-    static const char *const leads[] = {"", " "}; // where the prompt does not end in a blank, an answer begins with one
+    static const char *const leads[] = {"", " "}; // an answer may begin with a blank if the prompt does not end in one
     for (size_t i = 0; i < 2; i++)
         if (agrees(c, r, TWO_TURNS, leads[i]) && (c->no_system || agrees(c, r, THREE_TURNS, leads[i]))) return true;
     return false;
@@ -271,7 +271,7 @@ void ls_chat_list(char *out, size_t size) {
         at += (size_t)snprintf(out + at, size - at, "%s%s", i ? ", " : "", ls_chat_frames[i].name);
 }
 
-// The turn with the system message that it carries, if any.
+// The turn, with its system message if it has one.
 static parts user_turn(const ls_chat *c, bool first, const char *system, const char *user, size_t n_user) {
     ls_text_part message = {system, system ? strlen(system) : 0, false};
     if (!system) message = (ls_text_part){c->standard, c->standard ? c->n_standard : 0, true};

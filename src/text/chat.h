@@ -1,11 +1,11 @@
-// Chat prompts by named frame (text/chat_frames.h), recognised from the model's own template: the template is run
-// (text/jinja.h) on a few conversations, and a frame is taken only if it writes the same text for each of them. What a
-// frame does not know is thus refused, never written differently.
+// Chat prompts by named frame (text/chat_frames.h), recognised from the model's own template: we run the template
+// (text/jinja.h) on a few conversations and take a frame only if it writes the same text for each of them. So a
+// template is refused if no frame knows it, never written differently.
 //
-// Where it is not the reference, on purpose:
-// - a context only grows: what an answer was stays as it was generated, where some templates trim old answers, take the
-//   thinking out of them (Qwen 3, DeepSeek R1), or put the system message into the latest user message (Mistral v3:
-//   there every turn carries it, and earlier turns keep theirs);
+// Intended differences from the reference:
+// - a context only grows: an answer stays as generated, although some templates trim old answers, remove their thinking
+//   (Qwen 3, DeepSeek R1), or put the system message into the latest user message (Mistral v3: here every turn carries
+//   it, and earlier turns keep theirs);
 // - today's date is always 26 July 2024, as in the Llama 3.x templates without a clock: the same prompt gives the same
 //   tokens;
 // - special tokens that a user or a system message spells out are plain text.
@@ -14,8 +14,8 @@
 
 typedef struct ls_chat ls_chat;
 
-// Recognises `tmpl` (the model's Jinja chat template, n bytes). LS_E_UNSUPPORTED names what was not recognised, or the
-// special token that is missing. The default system message is the template's own.
+// Recognises `tmpl` (the model's Jinja chat template, n bytes), with its own default system message. LS_E_UNSUPPORTED
+// names the unknown construct or the missing special token.
 ls_code ls_chat_new(ls_chat **out, const ls_vocab *v, const char *tmpl, size_t n, ls_err *err);
 void ls_chat_free(ls_chat *c);
 const char *ls_chat_name(const ls_chat *c); // "chatml"

@@ -1,5 +1,5 @@
-// The named frames of chat prompts, one row each. A template is of a frame when, run on a few conversations, it writes
-// what the frame writes (text/chat.c); a new frame is a row here and its template in tests/vectors/chat.
+// The named frames of chat prompts, one row each. A template has a frame if both write the same for a few conversations
+// (text/chat.c). A new frame is a row here and its template in tests/vectors/chat.
 #pragma once
 #include <stddef.h>
 
@@ -9,10 +9,9 @@ typedef enum {
     LS_SYSTEM_LATEST, // the same, in the latest user message
 } ls_system_place;
 
-// Strings as the template writes them; "\1" is the model's begin-of-text token, "\2" its end-of-text token. What varies
-// between templates of one frame is read off the template, not said here: a begin-of-text token in front of all,
-// contents trimmed or not, a system message that is refused or left out, the default system message, and a "<think>"
-// that the answer begins with.
+// Strings as the template writes them; "\1" is the model's begin-of-text token, "\2" its end-of-text token. chat.c
+// reads the variations within a frame off the template: a begin-of-text token in front, contents trimmed or not, a
+// system message refused or left out, the default system message, and a "<think>" at the beginning of the answer.
 typedef struct {
     const char *name;
     ls_system_place place;

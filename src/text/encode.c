@@ -1,4 +1,4 @@
-// Text to ids: added tokens are cut out, what lies between them is normalised, split into pieces and encoded.
+// Text to ids: cuts out added tokens; normalises the text between them, splits it into pieces and encodes them.
 // Reference: Hugging Face tokenizers' added_vocabulary.rs (extract_and_normalize).
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -63,7 +63,7 @@ static size_t blanks_after(const char *p, size_t n, size_t at) {
     return at;
 }
 
-// The longest added token at `at` that may stand there; its length in *len. NULL: none.
+// The longest added token that is allowed at `at`; its length in *len. NULL: none.
 static const ls_added *added_at(const ls_vocab *v, const ls_trie *t, span s, size_t at, size_t *len) {
     const ls_added *found = NULL;
     int32_t node = 0;
@@ -123,7 +123,7 @@ static ls_code normalise(ls_encoder *e, span s, ls_err *err) {
     return code;
 }
 
-// What is no UTF-8 is a piece of its own, and ends the text before it.
+// Bytes that are not UTF-8 are a piece of their own and end the text before them.
 static ls_code stretches(ls_encoder *e, span s, ls_err *err) {
     ls_code code = LS_OK;
     for (size_t at = 0; at < s.n && !code;) {
@@ -139,7 +139,7 @@ static ls_code stretches(ls_encoder *e, span s, ls_err *err) {
     return code;
 }
 
-// The parts as one text. Only byte-level BPE can say bytes that are not UTF-8.
+// The parts as one text. Only byte-level BPE can encode bytes that are not UTF-8.
 static void gather(const ls_vocab *v, const ls_text_part *parts, size_t n_parts, ls_marked *out) {
     for (size_t i = 0; i < n_parts; i++) {
         const char mark = parts[i].trusted ? LS_MARK_TRUSTED : 0;

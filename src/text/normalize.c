@@ -133,15 +133,15 @@ bool ls_is_word(uint32_t cp) {
     }
 }
 
-static char all_of(const char *marks, size_t n) { // trusted where every byte is; first where the first is
+static char all_of(const char *marks, size_t n) { // trusted if every byte is, FIRST if the first byte is
     char m = n ? marks[0] : 0;
     for (size_t i = 1; i < n; i++)
         if (!(marks[i] & LS_MARK_TRUSTED)) m &= ~LS_MARK_TRUSTED;
     return m;
 }
 
-// Nothing before an ASCII character changes what comes of those after it, so only the stretches around others are
-// given to utf8proc.
+// The text before an ASCII character does not affect the text after it, so utf8proc gets only the stretches around
+// other characters.
 static void to_form(ls_form form, const ls_marked *in, ls_marked *out) {
     const utf8proc_option_t how = UTF8PROC_STABLE |
                                   (form == LS_NFC || form == LS_NFKC ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) |
@@ -150,7 +150,7 @@ static void to_form(ls_form form, const ls_marked *in, ls_marked *out) {
     for (size_t at = 0, n = in->text.n; at < n;) {
         size_t ascii = at;
         while (ascii < n && !(p[ascii] & 0x80)) ascii++;
-        const size_t plain = ascii == n || ascii == at ? ascii : ascii - 1; // the last may be what a mark goes on
+        const size_t plain = ascii == n || ascii == at ? ascii : ascii - 1; // a mark may combine with the last one
         ls_buf_add(&out->text, p + at, plain - at);
         ls_buf_add(&out->marks, marks + at, plain - at);
         if (ascii == n) return;
@@ -229,8 +229,8 @@ static size_t grapheme_end(const char *p, size_t n) {
     return at;
 }
 
-// As tokenizers does it: a short cluster that begins with a rule is wholly what the shortest such rule says, else each
-// of its characters goes by itself.
+// As in tokenizers: if a rule matches the beginning of a short cluster, the shortest such rule replaces the whole
+// cluster; otherwise each character is replaced by itself.
 static void precompiled(const step *s, const ls_marked *in, size_t limit, ls_marked *out) {
     const char *p = in->text.p;
     size_t taken, n_by;

@@ -1,12 +1,12 @@
-// What is done to text before it is split: Unicode forms by utf8proc (its only user), replacements, sentencepiece's
-// rules. References: Hugging Face tokenizers' normalizers; sentencepiece's normalizer.cc.
+// Normalises text before it is split: Unicode forms by utf8proc (its only user), replacements, sentencepiece's rules.
+// References: Hugging Face tokenizers' normalizers; sentencepiece's normalizer.cc.
 #pragma once
 #include "text/regex.h"
 #include "text/trie.h"
 
 #include <stdbool.h>
 
-// A text and, for each byte, what is known of where it came from.
+// A text, and the origin of each byte.
 enum { LS_MARK_TRUSTED = 1, LS_MARK_FIRST = 2 }; // FIRST: of the first character of the whole text
 typedef struct {
     ls_buf text, marks;
@@ -16,12 +16,12 @@ void ls_marked_free(ls_marked *m);
 
 typedef enum { LS_NFC, LS_NFD, LS_NFKC, LS_NFKD } ls_form;
 
-// Rules that sentencepiece compiled: a double array of what is replaced, and the replacements.
+// Rules compiled by sentencepiece: a double array of the replaced strings, and the replacements.
 // blob: normalizer_spec.precompiled_charsmap. LS_E_PARSE where its sizes do not fit.
 typedef struct ls_charsmap ls_charsmap;
 ls_code ls_charsmap_new(ls_charsmap **out, const void *blob, size_t n, ls_err *err);
 void ls_charsmap_free(ls_charsmap *m);
-// What the longest (or the shortest) rule at p[0..n) makes of it; NULL: none applies.
+// The replacement by the longest (or the shortest) rule at p[0..n); NULL: none applies.
 const char *ls_charsmap_find(const ls_charsmap *m, const char *p, size_t n, bool longest, size_t *taken, size_t *len);
 
 typedef struct {
@@ -46,8 +46,8 @@ ls_code ls_normalizer_add_precompiled(ls_normalizer *z, const void *blob, size_t
                                       ls_err *err); // as tokenizers reads it
 ls_code ls_normalizer_add_sentencepiece(ls_normalizer *z, const ls_sentencepiece_rules *rules, ls_err *err);
 bool ls_normalizer_is_empty(const ls_normalizer *z);
-// text must be UTF-8; so is what comes out. kept (may be NULL): symbols that sentencepiece's rules leave alone. False:
-// the rules, which a file gave, make the text more than 64 times as long.
+// text must be UTF-8, and the result is. kept (may be NULL): symbols that sentencepiece's rules leave alone. False: the
+// file's rules make the text more than 64 times as long.
 bool ls_normalize(const ls_normalizer *z, ls_regex_scratch *s, const ls_trie *kept, ls_marked *text);
 bool ls_is_space(uint32_t cp); // Unicode's White_Space
 bool ls_is_word(uint32_t cp);  // \w of Unicode's regular expressions

@@ -135,7 +135,7 @@ typedef struct {
 
 static ls_code run(splitter *s, int i, const char *text, size_t n, bool first);
 
-// A stretch that matches or the one between two matches; `held` is what could still be joined.
+// A match or the stretch between two matches; `held` may still be joined with the next one.
 typedef struct {
     size_t start, end;
     bool any, match;

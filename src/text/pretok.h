@@ -17,14 +17,14 @@ void ls_pretok_free(ls_pretok *p);
 // than LS_PRETOK_STEPS steps.
 ls_code ls_pretok_add_split(ls_pretok *p, const char *pattern, size_t n, bool literal, ls_behavior behavior,
                             bool invert, ls_err *err);
-// Spaces become mark (UTF-8), and where a piece does not begin with mark it is put there: to each, or to the piece
-// that the whole text begins with.
+// Replaces spaces by mark (UTF-8) and puts mark before each piece that does not begin with it, or only before the piece
+// that begins the whole text.
 ls_code ls_pretok_add_metaspace(ls_pretok *p, const char *mark, size_t n, ls_prepend prepend, ls_err *err);
 ls_code ls_pretok_add_prefix_space(ls_pretok *p, ls_err *err); // a space before each piece without one
 
 extern const char ls_gpt2_pattern[]; // of ByteLevel with use_regex
 // The steps that a GGUF file's tokenizer.ggml.pre stands for. LS_E_UNSUPPORTED for an unknown name, listing those
-// known. *nfc: the family normalises its text; *whole: a piece that is a token is that token, whatever the merges say.
+// known. *nfc: the family normalises its text; *whole: a piece that is a token becomes that token without merges.
 ls_code ls_pretok_named(ls_pretok *p, const char *name, bool *nfc, bool *whole, ls_err *err);
 
 // Memory of one caller's splitting.

@@ -17,7 +17,7 @@ struct ls_regex_scratch {
 
 enum { MAX_PATTERN = 1 << 14 };
 
-// What Oniguruma means by \s and \w; PCRE2's \s also takes U+180E, its \w no marks.
+// Oniguruma's \s and \w; PCRE2's \s also takes U+180E, its \w no marks.
 static const char *class_escape(char c) {
     switch (c) {
     case 's': return "\\p{White_Space}";
@@ -27,7 +27,7 @@ static const char *class_escape(char c) {
     }
 }
 
-// An escape at p[0..n): its length, with what it becomes put out; 0: one that is not supported.
+// Translates the escape at p[0..n) and returns its length; 0: not supported.
 static size_t escape(ls_buf *out, const char *p, size_t n, bool in_class) {
     const char next = n > 1 ? p[1] : 0;
     const char *as = class_escape(next);
@@ -61,7 +61,7 @@ static ls_code translate(ls_buf *out, const char *p, size_t n, ls_err *err) {
             in_class = true;
             len += next == '^';
             ls_buf_add(out, p + i, len);
-            if (i + len < n && p[i + len] == ']') ls_buf_str(out, "\\]"), len++; // a bracket that comes first is itself
+            if (i + len < n && p[i + len] == ']') ls_buf_str(out, "\\]"), len++; // a first bracket is literal
         } else {
             if (p[i] == ']') in_class = false;
             ls_buf_char(out, p[i]);
@@ -95,8 +95,7 @@ ls_code ls_regex_new(ls_regex **out, const char *pattern, size_t n, bool literal
     }
     ls_buf_free(&p);
     if (code) return code;
-    // Not compiled further: PCRE2's JIT wants memory that is writable and executable at once, and saves 0.1 s a
-    // megabyte of text.
+    // No JIT: it needs memory that is writable and executable at once, and saves 0.1 s a megabyte of text.
     *out = ls_malloc(sizeof **out);
     **out = (ls_regex){compiled};
     return LS_OK;

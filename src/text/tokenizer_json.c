@@ -11,7 +11,7 @@ enum { MAX_DEPTH = 8 };
 
 typedef struct {
     const ls_json *doc, *config, *model, *vocab;
-    size_t limit; // ids below the files' size: what is allocated for them stays within a small multiple of it
+    size_t limit; // ids are below the files' size, which bounds the memory for them
     bool unigram, byte_level;
     bool set_prefix, prefix_space; // the configuration says whether ByteLevel puts a space first
     ls_vocab_parts parts;
@@ -31,11 +31,6 @@ static ls_str str_of(const ls_json *v) {
     size_t n = 0;
     const char *p = ls_json_str(v, &n);
     return (ls_str){p, n};
-}
-
-static bool is(const ls_json *v, const char *s) {
-    const ls_str x = str_of(v);
-    return x.p && x.n == strlen(s) && !memcmp(x.p, s, x.n);
 }
 
 static bool flag(const ls_json *object, const char *key, bool fallback) {
@@ -103,7 +98,7 @@ static ls_code put_added(reader *r, const ls_json *t, int64_t id) {
     if (!s.p || id < 0 || (size_t)id >= r->parts.n_tokens)
         return ls_fail(r->err, LS_E_PARSE, "the tokenizer has an added token without spelling or possible id");
     if (!s.n) return LS_OK;
-    if (!r->unigram && ls_json_int(ls_json_get(r->vocab, s.p), &in_model)) id = in_model; // as the reference does
+    if (!r->unigram && ls_json_int(ls_json_get(r->vocab, s.p), &in_model)) id = in_model; // as in the reference
     ls_added a = {
         .id = (int32_t)id,
         .special = flag(t, "special", false),
@@ -116,8 +111,8 @@ static ls_code put_added(reader *r, const ls_json *t, int64_t id) {
         return ls_fail(r->err, LS_E_PARSE, "the tokenizer's added token '%.*s' has the id %lld of another",
                        (int)(s.n < 60 ? s.n : 60), s.p, (long long)id);
     r->tokens[id] = s;
-    if (r->types[id] != LS_NORMAL) r->types[id] = LS_UNUSED; // not the model's: no piece of text becomes it
-    // the last to speak of a token is believed, but for where it is looked for: tokenizers keeps its first entry
+    if (r->types[id] != LS_NORMAL) r->types[id] = LS_UNUSED; // not a token of the model: no piece of text becomes it
+    // the last entry of a token holds, but its place of search is the first entry's, as in tokenizers
     if (!r->added_at[id]) r->added_at[id] = (int32_t)++r->parts.n_added;
     else {
         const ls_added *had = &r->added[r->added_at[id] - 1];
@@ -245,8 +240,8 @@ static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
     ls_code code = LS_OK;
     if (!z || ls_json_is_null(z)) return LS_OK;
     for (size_t i = 0; i < 4; i++)
-        if (is(type, forms[i].name)) return ls_normalizer_add_form(to, forms[i].form, r->err);
-    if (is(type, "Sequence")) {
+        if (ls_json_is(type, forms[i].name)) return ls_normalizer_add_form(to, forms[i].form, r->err);
+    if (ls_json_is(type, "Sequence")) {
         const ls_json *list = ls_json_get(z, "normalizers");
         if (depth == MAX_DEPTH)
             return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's sequences are nested too deep");
@@ -254,22 +249,22 @@ static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
             code = read_normalizer(r, ls_json_at(list, i), depth + 1);
         return code;
     }
-    if (is(type, "Lowercase")) return ls_normalizer_add_lowercase(to, r->err);
-    if (is(type, "StripAccents")) return ls_normalizer_add_strip_accents(to, r->err);
-    if (is(type, "Strip"))
+    if (ls_json_is(type, "Lowercase")) return ls_normalizer_add_lowercase(to, r->err);
+    if (ls_json_is(type, "StripAccents")) return ls_normalizer_add_strip_accents(to, r->err);
+    if (ls_json_is(type, "Strip"))
         return ls_normalizer_add_strip(to, flag(z, "strip_left", true), flag(z, "strip_right", true), r->err);
-    if (is(type, "Prepend")) {
+    if (ls_json_is(type, "Prepend")) {
         const ls_str s = str_of(ls_json_get(z, "prepend"));
         return s.p ? ls_normalizer_add_prepend(to, s.p, s.n, r->err)
                    : ls_fail(r->err, LS_E_PARSE, "the tokenizer has a Prepend of nothing");
     }
-    if (is(type, "Replace")) {
+    if (ls_json_is(type, "Replace")) {
         ls_str pattern, by = str_of(ls_json_get(z, "content"));
         bool literal;
         code = pattern_of(r, ls_json_get(z, "pattern"), &pattern, &literal);
         return code ? code : ls_normalizer_add_replace(to, pattern.p, pattern.n, literal, by.p, by.n, r->err);
     }
-    if (is(type, "Precompiled")) {
+    if (ls_json_is(type, "Precompiled")) {
         const ls_str s = str_of(ls_json_get(z, "precompiled_charsmap"));
         if (!s.n) return LS_OK;
         ls_buf_clear(&r->charsmap);
@@ -289,7 +284,7 @@ static ls_code add_split(reader *r, const char *pattern, ls_behavior behavior, b
 static ls_code behavior_of(reader *r, const ls_json *v, ls_behavior *b) {
     static const char *const names[] = {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
     for (size_t i = 0; i < 5; i++)
-        if (is(v, names[i])) {
+        if (ls_json_is(v, names[i])) {
             *b = (ls_behavior)i;
             return LS_OK;
         }
@@ -299,9 +294,10 @@ static ls_code behavior_of(reader *r, const ls_json *v, ls_behavior *b) {
 static ls_code read_metaspace(reader *r, const ls_json *p) {
     ls_str mark = str_of(ls_json_get(p, "replacement"));
     const ls_json *scheme = ls_json_get(p, "prepend_scheme");
-    const ls_prepend prepend = is(scheme, "never") || (!scheme && !flag(p, "add_prefix_space", true)) ? LS_PREPEND_NEVER
-                               : is(scheme, "first")                                                  ? LS_PREPEND_FIRST
-                                                     : LS_PREPEND_ALWAYS;
+    const ls_prepend prepend = ls_json_is(scheme, "never") || (!scheme && !flag(p, "add_prefix_space", true))
+                                   ? LS_PREPEND_NEVER
+                               : ls_json_is(scheme, "first") ? LS_PREPEND_FIRST
+                                                             : LS_PREPEND_ALWAYS;
     if (!mark.p) mark = (ls_str){"\u2581", 3};
     ls_code code = ls_pretok_add_metaspace(r->parts.pretok, mark.p, mark.n, prepend, r->err);
     if (!code && flag(p, "split", true))
@@ -313,7 +309,7 @@ static ls_code read_pretokenizer(reader *r, const ls_json *p, int depth) {
     const ls_json *type = ls_json_get(p, "type");
     ls_code code = LS_OK;
     if (!p || ls_json_is_null(p)) return LS_OK;
-    if (is(type, "Sequence")) {
+    if (ls_json_is(type, "Sequence")) {
         const ls_json *list = ls_json_get(p, "pretokenizers");
         if (depth == MAX_DEPTH)
             return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's sequences are nested too deep");
@@ -322,13 +318,13 @@ static ls_code read_pretokenizer(reader *r, const ls_json *p, int depth) {
         return code;
     }
     if (r->byte_level) return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer splits text after ByteLevel");
-    if (is(type, "ByteLevel")) {
+    if (ls_json_is(type, "ByteLevel")) {
         const bool prefix = depth || !r->set_prefix ? flag(p, "add_prefix_space", true) : r->prefix_space;
         r->byte_level = true;
         if (prefix) code = ls_pretok_add_prefix_space(r->parts.pretok, r->err);
         return !code && flag(p, "use_regex", true) ? add_split(r, ls_gpt2_pattern, LS_ISOLATED, false) : code;
     }
-    if (is(type, "Split")) {
+    if (ls_json_is(type, "Split")) {
         ls_str pattern;
         bool literal;
         ls_behavior behavior = LS_ISOLATED;
@@ -338,12 +334,12 @@ static ls_code read_pretokenizer(reader *r, const ls_json *p, int depth) {
         return ls_pretok_add_split(r->parts.pretok, pattern.p, pattern.n, literal, behavior, flag(p, "invert", false),
                                    r->err);
     }
-    if (is(type, "Metaspace")) return read_metaspace(r, p);
-    if (is(type, "Digits"))
+    if (ls_json_is(type, "Metaspace")) return read_metaspace(r, p);
+    if (ls_json_is(type, "Digits"))
         return add_split(r, "\\p{N}", flag(p, "individual_digits", false) ? LS_ISOLATED : LS_CONTIGUOUS, false);
-    if (is(type, "Whitespace")) return add_split(r, "\\w+|[^\\w\\s]+", LS_REMOVED, true);
-    if (is(type, "WhitespaceSplit")) return add_split(r, "\\s", LS_REMOVED, false);
-    if (is(type, "Punctuation")) {
+    if (ls_json_is(type, "Whitespace")) return add_split(r, "\\w+|[^\\w\\s]+", LS_REMOVED, true);
+    if (ls_json_is(type, "WhitespaceSplit")) return add_split(r, "\\s", LS_REMOVED, false);
+    if (ls_json_is(type, "Punctuation")) {
         ls_behavior behavior = LS_ISOLATED;
         const ls_json *b = ls_json_get(p, "behavior");
         if (b && (code = behavior_of(r, b, &behavior))) return code;
@@ -353,31 +349,31 @@ static ls_code read_pretokenizer(reader *r, const ls_json *p, int depth) {
                        "ByteLevel, Split, Metaspace, Digits, Whitespace, WhitespaceSplit, Punctuation, Sequence");
 }
 
-// ---- what is around the model
+// ---- post-processor and decoder
 
-// Whether in decoded text U+2581 is a space.
+// Whether U+2581 is decoded as a space.
 static bool decodes_spaces(const ls_json *d, int depth) {
     const ls_json *list = ls_json_get(d, "decoders"), *type = ls_json_get(d, "type");
     for (size_t i = 0; i < ls_json_size(list) && depth < MAX_DEPTH; i++)
         if (decodes_spaces(ls_json_at(list, i), depth + 1)) return true;
-    return is(type, "Metaspace") ||
-           (is(type, "Replace") && is(ls_json_get(ls_json_get(d, "pattern"), "String"), "\u2581"));
+    return ls_json_is(type, "Metaspace") ||
+           (ls_json_is(type, "Replace") && ls_json_is(ls_json_get(ls_json_get(d, "pattern"), "String"), "\u2581"));
 }
 
-// The special token that a text begins with, by the post-processor.
+// The special token that the post-processor puts before a text.
 static int32_t begins_with(const reader *r, const ls_json *p, int depth) {
     const ls_json *type = ls_json_get(p, "type"), *list = ls_json_get(p, "processors");
     for (size_t i = 0; i < ls_json_size(list) && depth < MAX_DEPTH; i++) {
         const int32_t id = begins_with(r, ls_json_at(list, i), depth + 1);
         if (id >= 0) return id;
     }
-    if (is(type, "BertProcessing") || is(type, "RobertaProcessing"))
+    if (ls_json_is(type, "BertProcessing") || ls_json_is(type, "RobertaProcessing"))
         return id_of(r, str_of(ls_json_at(ls_json_get(p, "cls"), 0)));
     const ls_json *first = ls_json_get(ls_json_at(ls_json_get(p, "single"), 0), "SpecialToken");
-    return is(type, "TemplateProcessing") ? id_of(r, str_of(ls_json_get(first, "id"))) : -1;
+    return ls_json_is(type, "TemplateProcessing") ? id_of(r, str_of(ls_json_get(first, "id"))) : -1;
 }
 
-// Classes that put their own rule for the first token over the file's.
+// Classes whose own rule for the first token overrides the file's.
 static bool has_own_bos(const ls_json *config) {
     static const char *const names[] = {"LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer", "CohereTokenizer"};
     const ls_str class = str_of(ls_json_get(config, "tokenizer_class"));
@@ -388,8 +384,8 @@ static bool has_own_bos(const ls_json *config) {
 
 static ls_code read_model(reader *r) {
     const ls_json *type = ls_json_get(r->model, "type");
-    r->unigram = is(type, "Unigram");
-    if (!r->unigram && !is(type, "BPE") && (type || !ls_json_get(r->model, "merges")))
+    r->unigram = ls_json_is(type, "Unigram");
+    if (!r->unigram && !ls_json_is(type, "BPE") && (type || !ls_json_get(r->model, "merges")))
         return unsupported(r, "model", type, "BPE, Unigram");
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     for (size_t i = 0; i < 2; i++)

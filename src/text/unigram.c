@@ -32,7 +32,7 @@ void ls_unigram_encode(ls_encoder *e, const char *p, size_t n) {
         if (!single) reach(v, &ends[at + character], score + v->unk_score, -1, at);
         at += character;
     }
-    // the path is known from its end: linked backwards, then walked forwards with `start` as the next place
+    // Viterbi gives the path from its end: link it backwards, then walk forwards with `start` as the next place
     size_t next = n;
     for (size_t at = n; at > 0;) {
         const size_t start = (size_t)ends[at].start;

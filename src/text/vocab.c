@@ -24,7 +24,7 @@ int32_t ls_vocab_find(const ls_vocab *v, const char *raw, size_t n) {
     return id < v->n && v->raw[id].n == n && !memcmp(v->raw[id].p, raw, n) ? id : -1;
 }
 
-static int hex_byte(ls_str s) { // <0x0A>; -1: not so spelled
+static int hex_byte(ls_str s) { // <0x0A>; -1: another spelling
     static const char digits[] = "0123456789ABCDEF";
     if (s.n != 6 || memcmp(s.p, "<0x", 3) || s.p[5] != '>' || !s.p[3] || !s.p[4]) return -1;
     const char *high = strchr(digits, s.p[3]), *low = strchr(digits, s.p[4]);
@@ -39,7 +39,7 @@ static void add_bytes_of(ls_vocab *v, int32_t id, bool spaces, bool as_spelled, 
         for (size_t i = 0; i < raw.n;) {
             uint32_t cp = 0;
             i += (size_t)ls_utf8_decode(raw.p + i, raw.n - i, &cp);
-            if (cp >= 512 || byte_of[cp] < 0) { // not in the alphabet: no text encodes to it, and it is what it says
+            if (cp >= 512 || byte_of[cp] < 0) { // not in the alphabet: no text encodes to it, and it decodes to itself
                 v->bytes.n = start;
                 ls_buf_add(&v->bytes, raw.p, raw.n);
                 return;
@@ -137,7 +137,7 @@ static void rank_scores(ls_vocab *v, const double *scores) {
     free(order);
 }
 
-static bool in_text(const ls_vocab *v, int32_t id) { // what the model itself may find
+static bool in_text(const ls_vocab *v, int32_t id) { // the model itself may encode text to it
     return v->raw[id].n && (v->types[id] == LS_NORMAL || v->types[id] == LS_USER_DEFINED);
 }
 
@@ -367,7 +367,7 @@ void ls_vocab_add_end(ls_vocab *v, int32_t id) {
 }
 
 ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err) {
-    if (n_rows < v->n) { // added tokens without a row (a [PAD] of a fine-tune, a place for pictures) are not there
+    if (n_rows < v->n) { // drops added tokens without a row (a [PAD] of a fine-tune, a place for pictures)
         int32_t beyond = 0;
         for (size_t i = 0; i < v->n_added; i++) beyond += v->added[i].id >= n_rows;
         if (n_rows < 1 || beyond != v->n - n_rows || v->eos >= n_rows || v->unk >= n_rows)

@@ -1,5 +1,5 @@
-// The token table: bytes of every id, special tokens, and what text is encoded with: byte-level BPE, BPE over
-// characters or Unigram. Sources: GGUF metadata tokenizer.ggml.* (run/vocab_gguf.h), Hugging Face's tokenizer.json,
+// The token table: bytes of every id, special tokens, and the encoder: byte-level BPE, BPE over characters or Unigram.
+// Sources: GGUF metadata tokenizer.ggml.* (run/vocab_gguf.h), Hugging Face's tokenizer.json,
 // sentencepiece's tokenizer.model.
 #pragma once
 #include "base/buf.h"
@@ -18,7 +18,7 @@ typedef struct {
     int32_t bos, eos; // -1: none
 } ls_vocab_source;
 
-// What sentencepiece's models say; GGUF files of the kinds llama and t5 hold the same.
+// The contents of a sentencepiece model, or of a GGUF file of the kind llama or t5.
 typedef struct {
     const ls_str *tokens; // borrowed for the call, as all that follows
     const int32_t *types; // as above; sentencepiece's numbers are the same
@@ -34,25 +34,24 @@ typedef struct {
 
 typedef struct ls_vocab ls_vocab;
 
-// Byte-level BPE. Errors: LS_E_PARSE / LS_E_RANGE / LS_E_UNSUPPORTED with what and which entry.
+// Byte-level BPE. Errors: LS_E_PARSE, LS_E_RANGE or LS_E_UNSUPPORTED with the problem and the entry.
 ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err);
 ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source *src, ls_err *err);
-// From the contents of tokenizer.json and of tokenizer_config.json (NULL: none; then there is no end token). Where the
-// configuration gives a token other flags than the tokenizer does, it is the one believed, as AutoTokenizer does.
+// From the contents of tokenizer.json and of tokenizer_config.json (NULL: none, and no end token). The flags of a token
+// in the configuration override those in the tokenizer, as in AutoTokenizer.
 ls_code ls_tokenizer_json(ls_vocab **out, const char *text, size_t n, const char *config, size_t n_config, ls_err *err);
-// From the contents of sentencepiece's tokenizer.model. Texts begin with its BOS where the model is BPE.
+// From the contents of sentencepiece's tokenizer.model. Texts of a BPE model begin with its BOS.
 ls_code ls_tokenizer_model(ls_vocab **out, const void *p, size_t n, ls_err *err);
 void ls_vocab_free(ls_vocab *v);
 int32_t ls_vocab_size(const ls_vocab *v);
 const char *ls_vocab_kind(const ls_vocab *v); // "byte-level BPE", ...
-int32_t ls_vocab_bos(const ls_vocab *v); // what raw text begins with; -1: nothing is added. ls_encode never adds it
-int32_t ls_vocab_eos(const ls_vocab *v); // -1: none
-// Tokens that end an answer: the vocabulary's eos, and those that the caller knows of.
+int32_t ls_vocab_bos(const ls_vocab *v);      // the first token of raw text, which ls_encode never adds; -1: none
+int32_t ls_vocab_eos(const ls_vocab *v);      // -1: none
+// Tokens that end an answer: the vocabulary's eos, and those that the caller adds.
 bool ls_vocab_is_end(const ls_vocab *v, int32_t id);
-void ls_vocab_add_end(ls_vocab *v, int32_t id); // the eos too where there was none; an id out of range is left out
-// An embedding may have more rows than there are tokens: the further ids are empty special tokens that no text encodes
-// to. Where there are fewer rows than tokens, added tokens without a row are as if they were not there; another token
-// without one is LS_E_PARSE.
+void ls_vocab_add_end(ls_vocab *v, int32_t id); // becomes the eos if there is none; ignores an id out of range
+// Fits the vocabulary to an embedding. Ids beyond the tokens become empty special tokens that no text encodes to. If
+// rows are fewer than tokens, added tokens without a row are dropped; another token without one is LS_E_PARSE.
 ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err);
 // Tells vocabularies apart: a hash of every token's bytes and kind. Takes about a millisecond.
 uint64_t ls_vocab_id(const ls_vocab *v);
@@ -64,7 +63,7 @@ int32_t ls_vocab_special(const ls_vocab *v, const char *s, size_t n);
 
 // One text in parts. A spelled-out special token becomes its id only where all of its bytes are trusted (longest first,
 // as Hugging Face's added tokens); elsewhere it is plain text. Added tokens that are not special (a `<think>`) are
-// recognised anywhere. What lies between recognised tokens is encoded as one run across the borders of parts.
+// recognised anywhere. Text between recognised tokens is encoded as one run across the borders of parts.
 typedef struct {
     const char *p;
     size_t n;
@@ -73,7 +72,7 @@ typedef struct {
 
 // Appends the ids of the parts (any bytes) to out. Bytes that are not UTF-8 stay as they are in byte-level BPE; in the
 // others each is U+FFFD, as sentencepiece does. Bytes that a byte-level vocabulary has no token for (the default model:
-// some control characters and bytes that UTF-8 never uses) are left out, as the reference does.
+// some control characters and bytes that UTF-8 never uses) are left out, as in the reference.
 ls_code ls_encode_parts(const ls_vocab *v, const ls_text_part *parts, size_t n_parts, ls_ids *out, ls_err *err);
 // One part, trusted with parse_special.
 ls_code ls_encode(const ls_vocab *v, const char *text, size_t n, bool parse_special, ls_ids *out, ls_err *err);

@@ -1,5 +1,5 @@
-// The token table's insides, shared by what builds it (vocab.c, tokenizer_json.c, tokenizer_model.c) and what encodes
-// with it (encode.c, bpe.c, unigram.c).
+// The token table's insides, shared by its builders (vocab.c, tokenizer_json.c, tokenizer_model.c) and its encoders
+// (encode.c, bpe.c, unigram.c).
 #pragma once
 #include "base/map.h"
 #include "text/normalize.h"
@@ -12,17 +12,17 @@ enum { LS_NORMAL = 1, LS_UNKNOWN, LS_CONTROL, LS_USER_DEFINED, LS_UNUSED, LS_BYT
 typedef enum {
     LS_BYTE_BPE,  // merges over bytes, tokens spelled in GPT-2's byte alphabet
     LS_CHAR_BPE,  // merges over characters
-    LS_SCORE_BPE, // sentencepiece: any two neighbours that are a token together join, the best score first
+    LS_SCORE_BPE, // sentencepiece: two neighbours join if they form a token, the best score first
     LS_UNIGRAM
 } ls_subwords;
 
-typedef struct { // a token that is looked for in the text before anything else is done to it
+typedef struct { // a token that is searched in the text first of all
     int32_t id;
     bool special, lstrip, rstrip, single_word;
-    bool normalized; // looked for in normalised text instead
+    bool normalized; // searched in normalised text instead
 } ls_added;
 
-// What every source of a vocabulary comes down to. Pointers are borrowed for the call, but for the two that are taken.
+// The common form of all sources of a vocabulary. Pointers are borrowed for the call, except the two that are taken.
 typedef struct {
     ls_subwords kind;
     const ls_str *tokens;
@@ -62,19 +62,19 @@ struct ls_vocab {
     double unk_score;
     ls_trie pieces;       // LS_UNIGRAM: spelling -> id
     ls_trie kept;         // sentencepiece's user-defined symbols -> id
-    ls_map neighbours;    // characters that stand side by side in some token: elsewhere nothing ever joins
+    ls_map neighbours;    // characters that are neighbours in some token: no others ever join
     int32_t byte_id[256]; // id of the one-byte token; -1: none
     char spelled[256][3]; // LS_BYTE_BPE: the byte alphabet, each with its length last
     ls_added *added;
     size_t n_added;
-    ls_trie plain, normalized; // spelling -> index into added, in text as it came and as it was normalised
+    ls_trie plain, normalized; // spelling -> index into added, for text before and after normalisation
     ls_map ends;               // ids of the tokens that end a text
 };
 
 static inline uint64_t ls_pair_key(int32_t left, int32_t right) {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
-// Takes parts->normalizer and parts->pretok whatever comes of it.
+// Takes parts->normalizer and parts->pretok, also on failure.
 ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *parts, ls_err *err);
 int32_t ls_vocab_find(const ls_vocab *v, const char *raw, size_t n); // by the file's spelling; -1: none
 

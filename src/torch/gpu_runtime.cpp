@@ -19,9 +19,9 @@ cudaStream_t raw(lsg_stream s) {
 // Machine code for 8.0 and 9.0 is built in, PTX for what is newer.
 enum { LEAST_MAJOR = 8 };
 
-// libtorch's calls throw; its errors become the one that callers can act on.
+// libtorch's calls throw; this turns its errors into codes.
 template <class F> int no_throw(F &&body) {
-    cudaGetLastError(); // an older one must not be taken for this call's
+    cudaGetLastError(); // clears an older call's error
     try {
         body();
         return cudaSuccess;
@@ -58,7 +58,7 @@ int32_t lsg_devices(char *why, size_t n) {
     setenv("CUDA_MODULE_LOADING", "EAGER", 0); // not at a kernel's first launch, which a graph may be recording
     const cudaError_t e = cudaGetDeviceCount(&count);
     cudaDriverGetVersion(&driver);
-    cudaGetLastError(); // it is told here
+    cudaGetLastError(); // reported below
     if (!driver) snprintf(why, n, "no NVIDIA driver is loaded (libcuda.so.1)");
     else if (e == cudaErrorInsufficientDriver)
         snprintf(why, n, "the NVIDIA driver knows CUDA %d.%d, this build needs %d.%d: install a newer driver",

@@ -46,18 +46,18 @@ enum { LST_ACT_SILU, LST_ACT_GELU_TANH };
 enum { LST_QK_NORM_NONE, LST_QK_NORM_HEAD, LST_QK_NORM_WHOLE };
 
 /* A decoder of the Llama family. Tensors are found by their GGUF names; a bias, and a norm before or after a sublayer,
- * is used where its tensor is there. */
+ * is used if its tensor is there. */
 typedef struct {
     uint32_t size; /* sizeof(lst_hparams) */
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab;
     int32_t tied; /* the output head is token_embd.weight */
     int32_t activation, qk_norm;
     float rms_eps;
-    float norm_offset;                 /* added to every norm's weights (Gemma's checkpoints hold them less one) */
-    float embd_scale;                  /* of token embeddings */
-    float attn_scale;                  /* of queries */
-    float residual_scale;              /* of what a sublayer adds */
-    float logit_scale;                 /* of logits */
+    float norm_offset;    /* added to every norm's weights (1 for Gemma, whose checkpoints store them less 1) */
+    float embd_scale;     /* of token embeddings */
+    float attn_scale;     /* of queries */
+    float residual_scale; /* of a sublayer's output */
+    float logit_scale;    /* of logits */
     float attn_softcap, logit_softcap; /* cap * tanh(x / cap); 0: none */
     /* Rotary embedding of the first rope_dims values of a head: pairs (2i, 2i + 1) where interleaved, else
      * (i, i + rope_dims / 2), turned by position * rope_freq[i]; cosine and sine times rope_magnitude. Two kinds:
@@ -74,7 +74,7 @@ typedef int (*lst_progress)(void *ud, const char *stage, double fraction);
 
 typedef struct {
     uint32_t size;
-    const char *device; /* "auto" (the library's first), "cpu", "cuda", "cuda:1", ..: what the library is for */
+    const char *device; /* "auto" (the library's first), "cpu", "cuda", "cuda:1", ... */
     /* On the CPU "auto", "f32", "i16", "i8" (matmul inputs as integers), "bf16"; on a GPU "auto", "bf16". All are
      * exact. */
     const char *dtype;
@@ -93,11 +93,11 @@ typedef struct {
     char device[32], dtype[16];
     char kernel[128]; /* e.g. "avx512, f32 from packed weights" */
     char weights[16];
-    char version[48]; /* of what it runs on: libtorch, CUDA */
+    char version[48]; /* of libtorch and CUDA */
     int32_t threads;
     int32_t exact; /* 1: a row's bits depend on its token, position and ancestors only */
     uint64_t weight_bytes;
-    char slow[160]; /* why this dtype is far slower here than another would be; "": it is not */
+    char slow[160]; /* why this dtype is far slower here than another; "": not slow */
 } lst_model_info_t;
 
 /* How a token is chosen from a row's logits. temperature 0: argmax, ties to the lower id. Otherwise softmax of
@@ -129,7 +129,7 @@ typedef struct {
     char name[128]; /* a GPU's, or the level of the CPU's kernels ("amx" ... "portable"; LOGITSPEC_CPU lowers it) */
     uint64_t free_bytes, total_bytes; /* of its own memory; 0 on the CPU */
 } lst_device_info;
-/* Device i = 0, 1, ... of this library; LST_E_ARG where there is none: for i = 0 lst_last_error says why. */
+/* Device i = 0, 1, ... of this library; LST_E_ARG: no such device (for i = 0 lst_last_error says why). */
 int lst_device(int32_t i, lst_device_info *info);
 
 int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
@@ -157,19 +157,19 @@ int lst_row_top(lst_session *s, int32_t row, int32_t k, int32_t *ids, float *log
 int lst_row_logits(lst_session *s, int32_t row, float *logits);
 /* Commits rows of the last forward_tree: a path from the root, in order. The last one becomes row -1. */
 int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n);
-/* From now on stop is asked before every forward and, on the CPU, between its layers (a GPU's forward is one graph):
- * anything but 0 ends the call with LST_E_CANCELLED, as if it had not been made. NULL: no longer. */
+/* Calls stop before every later forward and, on the CPU, between its layers (a GPU's forward is one graph). Anything
+ * but 0 cancels the forward without a trace (LST_E_CANCELLED). NULL: no more calls. */
 int lst_watch(lst_session *s, int (*stop)(void *ud), void *ud);
 /* Forgets all but the first n committed tokens (row -1 is then unknown). */
 int lst_rewind(lst_session *s, int32_t n);
 typedef struct {
     uint32_t size;
     double total_us;  /* of the last forward_tree */
-    double device_us; /* of these a GPU's, from the first copy to the last; NAN on the CPU */
+    double device_us; /* the GPU's share, from the first copy to the last; NAN on the CPU */
 } lst_timing;
 int lst_timings(const lst_session *s, lst_timing *out);
-/* From now on the last row of every block that is run leaves what it was after the embedding and after each layer
- * ([n_layers + 1][n_embd] floats, owned by the caller; NULL: no longer); for tests and tools. */
+/* Every later forward writes its last row as it is after the embedding and after each layer ([n_layers + 1][n_embd]
+ * floats, owned by the caller; NULL: no more); for tests and tools. */
 int lst_probe(lst_session *s, float *layers);
 
 #ifdef __cplusplus

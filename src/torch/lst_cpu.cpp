@@ -13,10 +13,10 @@
 
 namespace {
 
-// What a dtype means for the inputs of the matmuls.
+// How a dtype rounds the inputs of matmuls.
 struct Arithmetic {
     const char *dtype, *kernel;
-    lsk_arith usual, careful; // careful: q/k/v and the down projection, which lose most by rounding
+    lsk_arith usual, careful; // careful: q/k/v and down, which rounding harms most
 };
 const Arithmetic arithmetics[] = {
     {"f32", "f32 from packed weights", LSK_ARITH_F32, LSK_ARITH_F32},
@@ -43,7 +43,7 @@ struct CpuModel : lst_model {
     const lsk_table *kernels = nullptr;
     std::string asked; // dtype
     const Arithmetic *arithmetic = nullptr;
-    bool integers = false; // a matmul takes integers
+    bool integers = false; // at least one matmul takes integers
     int embd_type = LS_GGML_F32;
     std::vector<uint8_t> embd; // raw rows
     size_t embd_row_bytes = 0;
@@ -73,8 +73,8 @@ struct CpuModel : lst_model {
     void loaded() override {
         if ((asked == "i8" || asked == "i16") && !integers)
             throw lst::Error(LST_E_ARG, "dtype '" + asked +
-                                            "' needs weights of 4 or 8 bits, which this model has not: add "
-                                            "--weights q8, or take another dtype");
+                                            "' needs weights of 4 or 8 bits, which this model does not have: add "
+                                            "--weights q8, or choose another dtype");
         const bool rounds = arithmetic->usual == LSK_ARITH_I8 || arithmetic->usual == LSK_ARITH_I16;
         if (rounds && !integers) arithmetic = &arithmetics[0]; // plain weights keep f32
     }
@@ -96,7 +96,7 @@ struct CpuModel : lst_model {
 const char *no_level() {
     static thread_local std::string text;
     text = std::string("LOGITSPEC_CPU='") + getenv("LOGITSPEC_CPU") +
-           "' is no CPU level (portable, avx2, avxvnni, avx512, avx512vnni, amx)";
+           "' is not a CPU level (portable, avx2, avxvnni, avx512, avx512vnni, amx)";
     return text.c_str();
 }
 
@@ -114,7 +114,7 @@ struct Prepared {
     }
 };
 
-// A row's keys and values go from one cache column to another.
+// Moves a row's keys and values from one cache column to another.
 struct Move {
     int64_t from, to;
 };
@@ -130,9 +130,8 @@ struct CpuEngine : lst::Engine {
     float *layers = nullptr;    // see lst_probe
     at::Tensor x, xn, qkv, att, tmp, gate_up, act, logits_of; // [rows][...], grown on demand
     Prepared xn_in, att_in, act_in;
-    // set to find where a value that is not finite comes from: 2 * layer, + 1 after its feed-forward part
-    bool searching = false;
-    // the layer before which the forward ended because it was to stop; -1: it was not
+    bool searching = false; // for the first stage that is not finite: 2 * layer, + 1 after its feed-forward part
+    // the layer before which a cancelled forward ended; -1: it ran to its end
     int32_t stopped = -1;
     std::atomic<int32_t> first_bad{INT32_MAX};
     int32_t rows_cap = 0, logit_rows_cap = 0;
@@ -142,7 +141,7 @@ struct CpuEngine : lst::Engine {
     const int32_t *depth = nullptr;
     std::vector<int32_t> tail, tail_begin; // columns of ancestors and self, per row
     std::vector<float> row_lse;
-    std::vector<Move> moves; // of keep, carried out by the next forward
+    std::vector<Move> moves; // of keep; the next forward carries them out
     // the last committed row
     std::vector<float> last_logits;
     float last_lse = NAN;
@@ -178,7 +177,7 @@ float *fm(const at::Tensor &t) {
     return t.data_ptr<float>();
 }
 
-// What one block of rows is: where each row's token sits and what it may see.
+// One block of rows: where each row's token sits and what it sees.
 struct Block {
     int32_t n;
     const int32_t *tokens;
@@ -193,7 +192,7 @@ struct Team {
         body(t, n);
 #pragma omp barrier
     }
-    // y = x . l for rows of x from `first` on, of `rows` that were prepared.
+    // y = x . l for the rows of x from `first` on; prepare() saw `rows` of them.
     void linear(const CpuEngine &s, const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows,
                 int32_t first = 0, int32_t count = -1) {
         if (count < 0) count = rows;
@@ -309,8 +308,8 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     const int64_t d = hp.n_embd, hd = hp.head_dim, nqkv = m.layers[0].qkv.n_out;
     float *x = fm(s.x), *xn = fm(s.xn), *qkv = fm(s.qkv), *tmp = fm(s.tmp);
     auto position = [&](int32_t row) { return s.length + (b.tree ? s.depth[row] : row); };
-    // x += tmp (but for the first time), through the norm of what is added where there is one; then what the next
-    // matmul reads: x through its norm, or as it is
+    // x += tmp (not the first time), after tmp's own norm if the layer has one; then the next matmul's input: x after
+    // its norm, or x itself
     int32_t stage = -1;
     auto add_norm = [&](const lst::Linear *added, const at::Tensor &post, const at::Tensor &pre,
                         const lst::Linear &next) {
@@ -348,7 +347,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     for (int layer = 0; layer < hp.n_layers; layer++) {
         const lst::Layer &l = m.layers[(size_t)layer];
         if (s.stopped >= 0) return; // every thread sees what was written before the last barrier
-        // rows that the last tree left behind go to their places beside the norm, where few rows leave threads idle
+        // moves of kept rows run beside the norm, which leaves threads idle when rows are few
         const Range heads_to_move = share(hp.n_kv_heads, team.n - 1 - team.t, team.n);
         move_kv(s, layer, heads_to_move.from, heads_to_move.to);
         const lst::Layer *before = layer ? &m.layers[(size_t)layer - 1] : nullptr;
@@ -452,8 +451,8 @@ void run_block(CpuEngine &s, const Block &b) {
     }
 #pragma omp parallel num_threads(s.m->threads)
     forward(s, b, Team{omp_get_thread_num(), omp_get_num_threads()});
-    // A forward that ended early has written beyond the committed columns only, which the next one overwrites; but rows
-    // that were kept must be at their places in every layer, and those that it reached have moved them.
+    // A cancelled forward wrote only beyond the committed columns, and the next one overwrites those. But it moved kept
+    // rows only in the layers that it reached: move them in the others too.
     const bool ended_early = s.stopped >= 0;
     for (int32_t layer = s.stopped; ended_early && layer < hp.n_layers; layer++) move_kv(s, layer, 0, hp.n_kv_heads);
     s.stopped = -1;
@@ -461,7 +460,7 @@ void run_block(CpuEngine &s, const Block &b) {
     if (ended_early) throw lst::cancelled();
 }
 
-// A logit of block b was not finite: runs it again to find the layer, and says so.
+// Runs block b, which gave a logit that is not finite, again to find the layer.
 [[noreturn]] void bad_logit(CpuEngine &s, const Block &b) {
     s.searching = true;
     s.first_bad = INT32_MAX;
@@ -539,12 +538,12 @@ CpuEngine::CpuEngine(CpuModel *model, int32_t n_context)
     const lst_hparams &hp = m->hp;
     const int64_t floats = (int64_t)hp.n_layers * hp.n_kv_heads * capacity * hp.head_dim;
     try {
-        k = at::empty({floats}, at::kFloat); // pages are touched as the context grows
+        k = at::empty({floats}, at::kFloat); // the kernel maps its pages as the context grows
         v = at::empty({floats}, at::kFloat);
     } catch (const c10::Error &) {
         throw lst::Error(LST_E_MEMORY, "a context of " + std::to_string(n_context) + " tokens needs " +
                                            std::to_string(2 * floats * (int64_t)sizeof(float) >> 20) +
-                                           " MiB for keys and values, which this machine has not: take a shorter "
+                                           " MiB for keys and values, more than this machine has: take a shorter "
                                            "--context");
     }
     const size_t dims = (size_t)hp.rope_dims;
@@ -569,7 +568,7 @@ std::unique_ptr<lst::Engine> CpuModel::engine(int32_t n_context) {
 
 std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open_options &opt) {
     if (std::string device = opt.device; device != "auto" && device != "cpu")
-        throw lst::Error(LST_E_ARG, "device '" + device + "' is not this library's (only cpu)");
+        throw lst::Error(LST_E_ARG, "device '" + device + "' is not in this library (only cpu)");
     auto m = std::make_unique<CpuModel>();
     m->asked = opt.dtype;
     m->kernels = lsk_pick(m->asked == "bf16");

@@ -1,8 +1,8 @@
 // The decoder on a GPU: the kernels of kernels/gpu.h, a step as one graph with one copy in and one copy out.
 //
-// KV cache: pages of LSG_PAGE columns, allocated as the context grows. Which column a position is in stands in an
-// index: rows of a tree take free columns, a kept path enters its columns into the index, the others are free again.
-// Nothing is moved.
+// KV cache: pages of LSG_PAGE columns, allocated as the context grows. An index holds the column of each position: rows
+// of a tree take free columns, a kept path enters its columns into the index, and the others become free again. Nothing
+// moves.
 #include "torch/lst_device.h"
 
 extern "C" {
@@ -33,7 +33,7 @@ struct CudaModel : lst_model {
     int32_t index = 0; // of the device
     lsg_device device{};
     Stream stream;
-    lst::Linear embd; // where it is not the output head's matrix
+    lst::Linear embd; // unless it is the output head's matrix
     std::vector<Memory<uint8_t>> memory;
     std::vector<uint8_t> staging; // of the matrix that is being packed
     std::vector<Vectors> vectors; // of the layers
@@ -126,17 +126,17 @@ struct CudaEngine : lst::Engine {
     Memory<float> last, x, y, part_o, part_ml, logits_at, slices;
     Memory<uint16_t> xn, q;
     Memory<uint64_t> keys;
-    Memory<int32_t> top_at; // ids and values of a list asked for by itself
+    Memory<int32_t> top_at; // ids and values of a list that top() asked for
     int32_t rows_cap = 0, chunks_cap = 0, logit_rows_cap = 0;
     // the cache
     std::vector<Memory<uint16_t>> pages;
     std::vector<int32_t> columns, free_columns; // of committed positions; the next one to take is last
-    std::vector<int32_t> row_columns;           // of the last forward, the committed ones' taken out (-1)
+    std::vector<int32_t> row_columns;           // of the last forward; -1: committed since
     int32_t n_new = 0, new_from = 0;            // positions whose columns the device does not know yet
-    int32_t keep_row = -1; // the last committed row's logits are still where the last forward left them
+    int32_t keep_row = -1;                      // row of the last forward that holds the last committed row's logits
     float last_lse = NAN;
     std::vector<std::pair<int32_t, float>> list; // best tokens of row -1
-    int32_t list_row = -1;                       // row of the last forward that result's list is of; -1: none
+    int32_t list_row = -1;                       // row of the last forward whose list result holds; -1: none
     float *layers = nullptr;                     // see lst_probe
     std::map<std::tuple<int32_t, int32_t, bool>, lsg_graph> graphs; // by rows, chunks, sampled
 
@@ -174,12 +174,12 @@ struct CudaEngine : lst::Engine {
     void save_list(int32_t row);
 };
 
-// Rows that a graph is made for.
+// The numbers of rows that graphs are made for.
 int32_t bucket(int32_t n) {
     const int32_t multiple = n <= 64 ? 8 : n <= 128 ? 16 : 32;
     return n == 1 ? 1 : (n + multiple - 1) / multiple * multiple;
 }
-// Chunks of attention that are wholly committed, at most.
+// The most chunks of attention that can lie wholly in the committed context.
 int32_t chunk_bucket(int32_t length) {
     int32_t n = 1;
     while (n < length / LSG_CHUNK) n *= 2;
@@ -204,7 +204,7 @@ void CudaEngine::drop_graphs() {
     graphs.clear();
 }
 
-// What attention's partial results may take.
+// The most memory that attention's partial results take.
 constexpr size_t part_bytes = (size_t)256 << 20;
 
 int32_t CudaEngine::prefill_rows(int32_t length) const {
@@ -417,7 +417,7 @@ void CudaEngine::run(int32_t length, const int32_t *tokens, const int32_t *paren
         }
         check(lsg_event_record(watch.to, stream.s), "a step");
     } catch (...) {
-        lsg_sync(stream.s); // the step must stay as it is while it is copied
+        lsg_sync(stream.s); // the copy still reads the step
         throw;
     }
     check(lsg_sync(stream.s), "a step");
@@ -517,7 +517,7 @@ int32_t device_number(const std::string &device) {
     if (device == "auto" || device == "cuda") return 0;
     const std::string digits = device.rfind("cuda:", 0) == 0 ? device.substr(5) : "";
     if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos)
-        throw lst::Error(LST_E_ARG, "device '" + device + "' is not this library's (cuda or cuda:N)");
+        throw lst::Error(LST_E_ARG, "device '" + device + "' is not in this library (cuda or cuda:N)");
     return std::stoi(digits);
 }
 
@@ -533,7 +533,7 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
                          n ? "there is no device cuda:" + std::to_string(index) + ": CUDA sees " + std::to_string(n)
                            : "CUDA cannot be used: " + std::string(why));
     if (dtype != "auto" && dtype != "bf16")
-        throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' is not for a GPU: take bf16, or --device cpu");
+        throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' does not run on a GPU: choose bf16, or --device cpu");
     check(lsg_use(index), "choosing the GPU");
     auto m = std::make_unique<CudaModel>();
     m->index = index;

@@ -1,4 +1,4 @@
-// Owners of what gpu_runtime.h gives out, and its errors as exceptions.
+// Owners of gpu_runtime.h's objects, and its errors as exceptions.
 #pragma once
 #include "torch/kernels/gpu_runtime.h"
 #include "torch/lst_internal.h"

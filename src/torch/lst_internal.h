@@ -1,7 +1,7 @@
-// What the files of the compute libraries share. C++ stays inside this folder.
+// Shared by the files of the compute libraries. C++ stays inside this folder.
 //
-// lst_open.cpp reads a model's tensors, lst_session.cpp keeps a timeline and checks what callers say; both are in every
-// library. What a device does behind them is a Model and its Engines: lst_cpu.cpp (liblstorch.so) or lst_cuda.cpp
+// lst_open.cpp reads a model's tensors, lst_session.cpp keeps a timeline and checks its callers' arguments; every
+// library has both. Behind them a device implements lst_model and Engine: lst_cpu.cpp (liblstorch.so) or lst_cuda.cpp
 // (liblstorch_cuda.so).
 #pragma once
 #include <ATen/ATen.h>
@@ -75,25 +75,25 @@ struct Layer {
     at::Tensor q_norm, k_norm; // of a head or of all of them
 };
 
-// How careful a matmul's input is rounded where the device's arithmetic has two ways.
+// Precision to which a matmul's input is rounded, for devices whose arithmetic has two.
 enum class Care { usual, more };
 
-// A session's KV cache and forwards. What it is called with was checked.
+// A session's KV cache and forwards. lst_session.cpp has checked the arguments.
 class Engine {
   public:
     virtual ~Engine() = default;
-    // Rows of a block of a prompt, at most, when so many tokens are committed.
+    // The most rows of a prompt's block after `length` committed tokens.
     virtual int32_t prefill_rows(int32_t length) const = 0;
-    // Commits n tokens at positions length ..; *last describes the row of the last one (NULL: its logits need only be
-    // finite), which becomes row -1.
+    // Commits n tokens at positions length ..; the last one becomes row -1 and *last describes it (NULL: only checks
+    // that its logits are finite).
     virtual void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
                          lst_row *last) = 0;
-    // A forward over a tree; rows' parent_* are left NAN at the root where row -1 is not known.
+    // A forward over a tree. Leaves the root's parent_* NAN if row -1 is not known.
     virtual void forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
                          const lst_sampling *sampling, bool last_known, lst_row *rows) = 0;
     // Commits rows of the last forward, a path; its last one becomes row -1.
     virtual void keep(int32_t length, const int32_t *rows, int32_t n) = 0;
-    // All but the first n of the committed tokens are forgotten.
+    // Forgets all committed tokens but the first n.
     virtual void rewind(int32_t n) = 0;
     virtual void top(int32_t row, int32_t k, int32_t *ids, float *logits) = 0;
     virtual void logits(int32_t row, float *out) = 0; // all of them
@@ -126,13 +126,13 @@ struct lst_model {
     virtual void info(lst_model_info_t *info) const = 0;
     virtual std::unique_ptr<lst::Engine> engine(int32_t n_context) = 0;
 
-    // ---- while it is loaded, in this order for each matrix
+    // ---- loading, in this order for each matrix
     // Makes room; false: type or shape cannot be kept.
     virtual bool matrix_begin(lst::Linear &l, int ggml_type, lst::Care care) = 0;
     // Raw rows, a tile's at a time; several threads at once.
     virtual void matrix_rows(lst::Linear &l, int64_t row, int ggml_type, const uint8_t *raw, int64_t n) = 0;
     virtual void matrix_end(lst::Linear &l) = 0;
-    // The rows of the input embedding; kept_type: what the output head will be kept as, where it is the same tensor.
+    // The rows of the input embedding. kept_type: the type of the output head, if both are one tensor.
     virtual void embedding(const lst_tensor &t, const uint8_t *raw, int kept_type) = 0;
     virtual void loaded() = 0;
 };

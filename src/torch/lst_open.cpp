@@ -1,4 +1,4 @@
-// Opening a model: tensors are checked, converted and given to the device's model, with progress.
+// Opens a model: checks and converts its tensors and hands them to the device's model, with progress.
 #include "torch/lst_internal.h"
 
 #include <ATen/Parallel.h>
@@ -80,7 +80,7 @@ struct Loader {
         return has(name) ? vector(name, n, m.hp.norm_offset) : at::Tensor();
     }
 
-    // The type that a matrix of the file is kept in. A vocabulary's rows need not be a multiple of anything.
+    // The type that a matrix of the file is kept in.
     int kept_type(int type) const { return keep < 0 ? type : keep; }
 
     // Q4_0 and Q4_1 share a packed form; other types do not mix.

@@ -1,4 +1,4 @@
-// A timeline: what is committed, the rows of the last forward, and the checks of what callers ask.
+// A timeline: the committed tokens, the rows of the last forward, and the checks of every call's arguments.
 #include "torch/lst_internal.h"
 
 #include <algorithm>

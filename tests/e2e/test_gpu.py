@@ -66,7 +66,7 @@ class Gpu(unittest.TestCase):
     def test_what_cannot_be_is_one_line(self):
         for args, env, want in [
                 (["--device", "cuda:1"], {}, "there is only 1 GPU"),
-                (["--device", "cuda", "--dtype", "i8"], {}, "dtype 'i8' is not for a GPU"),
+                (["--device", "cuda", "--dtype", "i8"], {}, "dtype 'i8' does not run on a GPU"),
                 (["--device", "cuda"], {"LOGITSPEC_EMULATED_MEMORY": "1000000"}, "MiB of GPU memory"),
                 (["--device", "cuda"], {"LOGITSPEC_EMULATED_ABSENT": "the driver is asleep"}, "cannot be used: the driver is asleep"),
                 (["--device", "cuda"], {"LOGITSPEC_LSTORCH_CUDA": "/nowhere.so"}, "make cuda"),

@@ -1,10 +1,10 @@
-/* CUDA kernels of the decoder: what they read and write, and the functions that launch them. gpu_plain.c says the same
- * in plain C; the tests compare both.
+/* CUDA kernels of the decoder: their data, and the functions that launch them. gpu_plain.c computes the same in plain
+ * C; the tests compare both.
  *
- * Batch invariance: what is written for a row depends on that row's token, position and ancestors only. Matmuls run on
- * tensor-core tiles of 16 outputs by 8 rows, one element's sum always over the same inputs in the same order, whether 1
- * row is there or 256; how a sum over inputs is split follows from the matrix's shape alone. Attention walks logical
- * positions in chunks of LSG_CHUNK that are computed alike for a row in a tree and for the same row alone.
+ * Batch invariance: the results of a row depend on its token, position and ancestors only. Matmuls run on tensor-core
+ * tiles of 16 outputs by 8 rows and sum every element over the same inputs in the same order, for 1 row or 256; the
+ * matrix's shape alone decides how a sum is split. Attention walks logical positions in chunks of LSG_CHUNK, which it
+ * computes alike for a row in a tree and for the same row alone.
  *
  * Arithmetic ("bf16"): the input of a matmul, queries, keys, values and attention's weights are rounded to bf16; sums,
  * norms and the residual stream are f32. Weights keep exactly the values of the file's format (plain f32 weights are
@@ -26,7 +26,7 @@ typedef void *lsg_stream; /* cudaStream_t */
 
 enum {
     LSG_TILE = 16,         /* outputs of a tile */
-    LSG_GROUP = 32,        /* inputs of a group: what one scale is for */
+    LSG_GROUP = 32,        /* inputs that share a scale */
     LSG_MATMUL_CHUNKS = 8, /* chunks of a matmul's inputs, at most */
     LSG_CHUNK = 256,       /* logical positions that one attention block sums */
     LSG_PAGE = 1024,       /* cache columns of a page */
@@ -48,15 +48,15 @@ typedef enum {
 
 /* A [n_out, n_in] matrix: tiles of 16 outputs by 32 inputs, [tile of outputs][group of inputs], an even number of
  * tiles, the last ones filled with zeros. Inside, BF16 and F16 are [half: outputs 0-7, 8-15][output][32 inputs]; bytes
- * and nibbles stand so that a lane of a warp (output r, inputs 8c .. 8c+7; r = lane / 4, c = lane % 4) finds those of
- * outputs r and r + 8 side by side. Scales are [tile][group][16 outputs] (Q8S: [2 halves of the group] before the
+ * and nibbles are placed so that a lane of a warp (output r, inputs 8c .. 8c+7; r = lane / 4, c = lane % 4) finds those
+ * of outputs r and r + 8 side by side. Scales are [tile][group][16 outputs] (Q8S: [2 halves of the group] before the
  * outputs). */
 typedef struct {
     lsg_format format;
     int32_t n_out, n_in;
     const uint8_t *weights, *scales;
-    /* how the work is split, from the shape: warps side by side over the outputs, the other ones of a block's four
-     * split each stage of inputs; chunks of inputs that blocks take */
+    /* how the work is split, by the shape alone: of a block's four warps, warps_out share the outputs and the others
+     * the inputs of a stage; chunks of inputs for different blocks */
     int32_t warps_out, chunks, chunk_groups;
 } lsg_matrix;
 
@@ -64,19 +64,18 @@ typedef struct {
 int lsg_matrix_init(lsg_matrix *m, int ggml_type, int64_t n_out, int64_t n_in);
 size_t lsg_weight_bytes(const lsg_matrix *m); /* a multiple of 256 */
 size_t lsg_scale_bytes(const lsg_matrix *m);
-/* Packs raw GGUF rows into host memory that holds weights and then scales, zeroed before. Calls for different tiles may
- * run at once. */
+/* Packs raw GGUF rows into zeroed host memory: weights, then scales. Calls for different tiles may run at once. */
 void lsg_pack_rows(const lsg_matrix *m, uint8_t *host, int64_t row_begin, int ggml_type, const void *raw,
                    int64_t n_rows);
 
 /* y[chunk][r][o] = sum over the chunk's k of x[r][k] * w[o][k]: x bf16 [rows][n_in], y f32 [chunks][rows_y][n_out].
- * Whoever reads y adds the chunks in order. rows: how many at most; step->n_rows are computed where step is given. */
+ * The reader of y adds the chunks in order. rows: the most; n_rows, if not NULL, points to how many there are. */
 int lsg_matmul(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
                lsg_stream stream);
 
 /* ---- a step */
 
-/* What a forward needs to know, uploaded in one copy. */
+/* The input of a forward, uploaded in one copy. */
 typedef struct {
     int32_t n_rows, length; /* rows of this block; committed tokens before it */
     int32_t keep_row;       /* row of the forward before whose logits are now the last committed ones; -1: none */
@@ -92,13 +91,13 @@ typedef struct {
     int32_t new_column[LST_MAX_ROWS]; /* of positions new_from .. */
 } lsg_step;
 
-/* What comes back, in one copy. */
+/* Its result, downloaded in one copy. */
 typedef struct {
     int32_t bad;             /* a logit is not finite */
     int32_t last_row;        /* the last row of the path that the chosen tokens follow */
     int32_t top_id[LSG_TOP]; /* of last_row, best first */
     float top_logit[LSG_TOP];
-    lst_row row[LST_MAX_ROWS]; /* last, so that only as many as there are need to be copied */
+    lst_row row[LST_MAX_ROWS]; /* last, so that a copy can end with the last row */
 } lsg_result;
 
 /* Everything that lives as long as a session, and the sizes that kernels need. */
@@ -128,8 +127,8 @@ size_t lsg_keys_count(int32_t rows, int32_t n_vocab);
 int lsg_begin(const lsg_buffers *b, lsg_stream stream);
 /* x[r] = row token[r] of the embedding, times scale. */
 int lsg_embed(const lsg_buffers *b, const lsg_matrix *embd, float scale, lsg_stream stream);
-/* What a sublayer added, from y: with bias, its norm and scale; then what the next matmul reads. Weights may be NULL.
- */
+/* Adds a sublayer's output (y with bias, norm and scale) to x, then writes the next matmul's input. Weights may be
+ * NULL. */
 typedef struct {
     int32_t chunks; /* of y; 0: nothing is added */
     const float *bias, *post_norm, *norm;
@@ -146,8 +145,8 @@ typedef struct {
     float rope_magnitude;
 } lsg_rope;
 int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream stream);
-/* xn[r] = what each head sees: committed positions from `first` on, the row's ancestors and itself. chunks: of logical
- * positions that may be there at most. */
+/* xn[r] = attention of each head over the committed positions in the window, the row's ancestors and itself. chunks:
+ * the most chunks of logical positions. */
 typedef struct {
     int32_t layer, chunks, window; /* window 0: all positions */
     float softcap;
@@ -155,13 +154,13 @@ typedef struct {
 int lsg_attention(const lsg_buffers *b, const lsg_attend *a, lsg_stream stream);
 /* xn[r] = act(gate) * up from y. */
 int lsg_gate(const lsg_buffers *b, int32_t chunks, const float *bias, int32_t activation, lsg_stream stream);
-/* Logits from y (which may be the logits themselves), and what result holds of every row; where step->head_row is set,
- * row 0 of the logits is that row and the only one. */
+/* Logits from y (which may be the logits themselves), and every row's part of result. If step->head_row is set, that
+ * row alone has logits, in row 0. */
 typedef struct {
     int32_t rows, chunks; /* rows: of y and logits */
     const float *y, *bias;
     float scale, softcap;
-    int32_t sampled; /* a token may be sampled, by what the step says */
+    int32_t sampled; /* the step may ask for a sampled token */
 } lsg_head;
 int lsg_head_rows(const lsg_buffers *b, const lsg_head *h, lsg_stream stream);
 /* The LSG_TOP best of a row of logits into ids and values; row NULL: the first one. keys: scratch. */

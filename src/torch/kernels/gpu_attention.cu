@@ -1,10 +1,10 @@
 // Attention over logical positions, in chunks of LSG_CHUNK.
 //
 // A chunk that lies wholly in the committed context is the same for all rows: one block takes it for many query heads
-// at once. What follows (from the chunk in which the context ends up to the row's own position) differs from row to
-// row: one block a row and chunk finds the cache columns of its ancestors. Both run the same code over 256 slots, of
-// which a position always has the same, so that a row's bits do not depend on which of both it is. A last kernel adds
-// the chunks in order.
+// at once. Later chunks (from the one in which the context ends to the row's own position) differ from row to row: a
+// block for each row and chunk finds the cache columns of the ancestors. Both run the same code over 256 slots, and a
+// position always has the same slot, so a row's bits do not depend on the kind of its block. A last kernel adds the
+// chunks in order.
 #include "torch/kernels/gpu_device.h"
 
 namespace {

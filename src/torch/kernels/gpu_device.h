@@ -1,4 +1,4 @@
-// What the kernels need from the machine: tensor-core products, warps, copies, launches. A host build that emulates the
+// The machine behind the kernels: tensor-core products, warps, copies, launches. The host build that emulates the
 // device (tests/gpu) brings its own.
 #pragma once
 #include "torch/kernels/gpu.h"
@@ -80,14 +80,14 @@ LSG_DEVICE void lsg_wait_before() {
 #endif
 }
 
-// A line of memory is asked for, so that it is near when it is read. A hint.
+// Prefetches a line of memory into L2.
 LSG_DEVICE void lsg_prefetch(const void *p) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
 }
 
-// Makes a kernel ready on the current device, once: it may take as much shared memory as there is (the limit belongs to
-// the kernel, and several threads launch it). Whether it may start before the kernel ahead of it has ended: the device
-// must know how, and the code must wait where it says so, which it does if it was compiled for 9.0 and up.
+// Prepares a kernel on the current device, once: it may take all shared memory (the limit belongs to the kernel, and
+// several threads launch it). It may start before the kernel ahead has ended if the device supports that and the code
+// waits for it, as code compiled for 9.0 and up does.
 inline cudaError_t lsg_prepare(const void *kernel, bool *early) {
     static thread_local std::map<std::pair<const void *, int>, bool> known;
     int device = 0, most = 48 << 10, major = 0;

@@ -1,7 +1,7 @@
-// What is said about each row's logits: the best tokens, log-sum-exp, entropy, the chosen token; the path that the
-// chosen tokens follow, and the best tokens of its last row.
+// The results of each row's logits: best tokens, log-sum-exp, entropy, the chosen token; the path that the chosen
+// tokens follow, and the best tokens of its last row.
 //
-// Tokens are ordered by keys: the logit's bits so that larger is more, below them the id so that the lower one wins.
+// Keys order the tokens: the logit's bits, made monotonic, and below them the inverted id, so that the lower id wins.
 #include "torch/kernels/gpu_device.h"
 
 namespace {
@@ -138,7 +138,7 @@ __global__ void describe(lsg_buffers b, int32_t slices) {
     if (!(fabsf(most) < INFINITY) || !(fabsf(row->lse) < INFINITY)) b.result->bad = 1;
 }
 
-// ---- sampling: masses are integers, so that their sums do not depend on the order in which they are added
+// ---- sampling: masses are integers, so the order of additions does not change their sums
 
 LSG_DEVICE uint64_t mass_of(float x, float most, float inverse) {
     return (uint64_t)(expf(fmaxf((x - most) * inverse, -80.0f)) * 1099511627776.0f); // 2^40

@@ -1,17 +1,20 @@
-// y = x W for a few rows: what costs is reading the weights, once.
+// y = x W for a few rows. The time is that of reading the weights once, so everything serves an unbroken stream of
+// packed weights, as in Marlin (arXiv 2408.11743). Each lane unpacks its own weights in registers, by bit operations:
+// OR q into the mantissa of a constant and subtract the constant (arXiv 2211.10017). In the tensor core's product the
+// weights are the operand of 16 and the rows of x that of 8, so one row costs what eight do.
 //
-// A block has four warps, each with two tiles of 16 outputs. `warps_out` of them stand side by side over the outputs,
-// the others split the inputs of each stage among them; blocks of a grid's third dimension take chunks of inputs.
-// Inputs of all rows come to shared memory stage by stage, two stages under way; weights go from memory to registers,
-// AHEAD groups before they are used, past the caches. Every sum runs over a warp's groups in order, then over warps,
-// then (in the kernel that reads y) over chunks: how many rows there are changes nothing.
+// A block has four warps, each with two tiles of 16 outputs. `warps_out` of them share the outputs, the others share
+// the inputs of each stage; the grid's third dimension takes chunks of inputs. Inputs of all rows come to shared memory
+// stage by stage, two stages under way; weights go from memory to registers, AHEAD groups before their use, past the
+// caches. Every sum runs over a warp's groups in order, then over warps, then (in the kernel that reads y) over chunks:
+// the number of rows changes nothing.
 #include "torch/kernels/gpu_device.h"
 
 namespace {
 
 enum {
     WARPS = 4,
-    NEAR = 12,                         // groups of weights asked for beyond those, while the kernel ahead ends
+    NEAR = 12,                         // further groups that are prefetched while the kernel ahead ends
     STAGE = 8,                         // groups of inputs of a stage
     ROW_BYTES = STAGE * LSG_GROUP * 2, // of a row in a stage
     STRIDE = ROW_BYTES + 64            // eight lanes' 16 bytes fall into different banks

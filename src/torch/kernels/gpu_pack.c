@@ -1,4 +1,4 @@
-/* Weights as the CUDA kernels read them. */
+/* Packs weights for the CUDA kernels. */
 #include "torch/kernels/gpu.h"
 #include "torch/kernels/kernels.h"
 
@@ -64,7 +64,7 @@ int lsg_matrix_init(lsg_matrix *m, int type, int64_t n_out, int64_t n_in) {
     return 0;
 }
 
-/* Where a value stands: byte of the weights, and which nibble of eight bytes' worth of lanes. */
+/* The place of a value: its byte, and its nibble in it. */
 typedef struct {
     size_t tile, byte;
     int nibble;
@@ -103,7 +103,7 @@ static void pack_scale(const lsg_matrix *m, unsigned char *to, float scale, floa
         memcpy(to + 4, &min, 4);
         return;
     }
-    /* they were f16 in the file, or eight times such a number */
+    /* exact: an f16 of the file, or eight times one */
     const uint16_t s = lsk_float_to_half(scale), least = lsk_float_to_half(min);
     memcpy(to, &s, 2);
     if (m->format == LSG_Q4) memcpy(to + 2, &least, 2);
@@ -120,7 +120,7 @@ void lsg_pack_rows(const lsg_matrix *m, uint8_t *host, int64_t row_begin, int ty
     for (int64_t r = 0; r < n_rows; r++) {
         const unsigned char *src = (const unsigned char *)raw + (size_t)r * row_bytes;
         const int64_t o = row_begin + r;
-        for (int64_t k = 0; k < m->n_in; k += 8) { /* what stands side by side */
+        for (int64_t k = 0; k < m->n_in; k += 8) { /* eight neighbours are stored together */
             const int64_t i = k % PIECE, n = m->n_in - k < PIECE ? m->n_in - k : PIECE;
             if (i == 0 && !plain) lsk_unpack_row(type, src + lsk_row_bytes(type, k), n, q, scale, min);
             else if (i == 0 && !as_is) lsk_dequant_row(type, src + lsk_row_bytes(type, k), n, values);

@@ -1,5 +1,5 @@
-/* What the CUDA kernels compute, in plain C on host memory. Sums are in double; what the kernels round to bf16 or keep
- * as f32 between two of them is rounded here too. */
+/* The CUDA kernels' results in plain C, on host memory. Sums are in double; values that pass from one kernel to the
+ * next are rounded to bf16 or f32 as there. */
 #include "torch/kernels/gpu.h"
 #include "torch/kernels/kernels.h"
 

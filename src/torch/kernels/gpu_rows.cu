@@ -1,4 +1,4 @@
-// What happens to a row between matmuls: one block a row, sums in one fixed order.
+// A row between matmuls: one block a row, sums in one fixed order.
 #include "torch/kernels/gpu_device.h"
 
 namespace {
@@ -28,7 +28,7 @@ LSG_DEVICE float4 added4(const float *y, int32_t chunks, int32_t rows, int32_t w
     return {sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w};
 }
 
-// Asks for n floats that do not depend on the kernel ahead.
+// Prefetches n floats that do not depend on the kernel ahead.
 LSG_DEVICE void ask_for(const float *p, int32_t n) {
     for (int32_t i = (int32_t)threadIdx.x * 32; p && i < n; i += THREADS * 32) lsg_prefetch(p + i);
 }

@@ -1,6 +1,7 @@
 /* The device that kernels run on: memory, copies, streams, graphs, timing. One implementation over CUDA and libtorch's
- * caching allocator, one emulated on the CPU for tests. Functions return 0 or a cudaError_t; lsg_error says what it
- * means. Memory, streams, graphs and events belong to the caller. The device is chosen once a thread, by lsg_use. */
+ * caching allocator, one emulated on the CPU for tests. Functions return 0 or a cudaError_t, which lsg_error
+ * spells out. Memory, streams, graphs and events belong to the caller. The device is chosen once a thread, by lsg_use.
+ */
 #pragma once
 #include "torch/kernels/gpu.h"
 
@@ -20,7 +21,7 @@ typedef struct {
 
 const char *lsg_error(int code);
 const char *lsg_runtime_name(void); /* e.g. "libtorch 2.13.0, CUDA 13.0" */
-/* Devices that CUDA sees and this library has machine code or PTX for; why: what keeps it from seeing any, or empty. */
+/* Devices that CUDA sees and this library has machine code or PTX for; why: the reason if there is none, else "". */
 int32_t lsg_devices(char *why, size_t n);
 int lsg_device_get(int32_t i, lsg_device *out);
 int lsg_use(int32_t i);
@@ -39,7 +40,7 @@ int lsg_download(void *host, const void *device, size_t bytes, lsg_stream s);
 int lsg_copy(void *to, const void *from, size_t bytes, lsg_stream s);
 int lsg_clear(void *device, size_t bytes, lsg_stream s);
 
-/* What is put on the stream between both calls becomes a graph, and does not run. */
+/* Between both calls the stream records a graph instead of running. */
 int lsg_capture_begin(lsg_stream s);
 int lsg_capture_end(lsg_stream s, lsg_graph *out);
 int lsg_graph_launch(lsg_graph g, lsg_stream s);

@@ -1,4 +1,4 @@
-/* What does not depend on the CPU level: choosing a level, unpacking GGUF formats, packing. */
+/* The part that is the same at every CPU level: choosing a level, unpacking GGUF formats, packing. */
 #include "torch/kernels/kernels.h"
 
 #include <math.h>
@@ -347,8 +347,7 @@ void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in, lsk_ari
     m->tile_bytes = (size_t)n_in / 32 * LSK_TILE * (size_t)kept;
 }
 
-/* Where the 4-bit value (low or high half of a byte) or the byte of input k (of 32) and an output stands in a group:
- * f32 keeps the outputs of one input together, integers four inputs of one output. */
+/* The byte of a group, and the half of it, that holds the 4-bit value of input k and output `lane`. */
 static size_t q4_at(lsk_format f, int k, int64_t lane, int *high) {
     *high = f == LSK_Q4I ? k >= 16 : k & 1;
     if (f == LSK_Q4I) return (size_t)(k % 16) / 4 * 64 + (size_t)lane * 4 + (size_t)k % 4;
@@ -358,7 +357,7 @@ static void put_q4(uint8_t *to, int high, unsigned q) {
     *to = (uint8_t)(high ? (*to & 15u) | q << 4 : (*to & 0xF0u) | q);
 }
 
-/* A row of a type that is kept with f32 scales. */
+/* Packs a row of a type that is kept with f32 scales. */
 static void pack_scaled(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
     const ls_ggml_layout *l = ls_ggml_layout_of(type);
     const int inputs = m->format == LSK_Q4S ? 32 : 16; /* of a group */
@@ -382,7 +381,7 @@ static void pack_scaled(const lsk_matrix *m, int type, const unsigned char *src,
     }
 }
 
-/* A row that is kept as f32 or bf16, piece by piece: 256 values are whole blocks of every type. */
+/* Packs a row that is kept as f32 or bf16, piece by piece: 256 values are whole blocks of every type. */
 static void pack_floats(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
     float plain[256] = {0};
     for (int32_t at = 0; at < m->n_in; at += 256) {

@@ -1,9 +1,9 @@
 /* CPU kernels of the decoder, in C. One source (kernels_impl.h) compiled once a CPU level.
  *
- * Batch invariance: a number that a kernel writes for a row depends on that row's inputs only. Every sum runs in
- * one fixed order: a matmul output is a single chain of fused multiply-adds over k = 0, 1, 2, ...; sums over
- * positions run over *logical* positions. How many rows share a call, in which order, and how the work is split
- * over threads cannot change a bit. (Different CPU levels may differ from each other.)
+ * Batch invariance: a row's results depend on that row's inputs only. Every sum runs in one fixed order: a matmul
+ * output is a single chain of fused multiply-adds over k = 0, 1, 2, ...; sums over positions run over *logical*
+ * positions. The number and order of rows in a call and the split over threads cannot change a bit. (CPU levels may
+ * differ from each other.)
  */
 #pragma once
 #include <stddef.h>
@@ -27,8 +27,8 @@ typedef enum {
     LSK_Q8S,  /* signed 8-bit q, weight = scale * q + minimum, f32 scale and minimum per 16 inputs (Q5, K formats) */
 } lsk_format;
 
-/* A group of inputs of a tile's 16 outputs. q, of f32 arithmetic: 16 outputs of an input (of two in 4 bits) after each
- * other; of integers: four inputs of an output after each other. */
+/* A group of inputs for a tile's 16 outputs. In f32 arithmetic q holds the 16 outputs of an input (4 bits: of two
+ * inputs) side by side, in integer arithmetic four inputs of an output. */
 typedef struct {
     uint16_t scale[LSK_TILE], min[LSK_TILE]; /* f16 bits */
     uint8_t q[16 * LSK_TILE];
@@ -56,7 +56,7 @@ typedef struct {
     int32_t reserved; /* keeps groups 16 bytes aligned */
 } lsk_group;
 
-/* The integer that a group's largest magnitude becomes. */
+/* The integer that stands for a group's largest magnitude. */
 static inline int32_t lsk_steps(lsk_arith arith) {
     return arith == LSK_ARITH_I16 ? 32512 : 127; /* 32512 = 127 * 256: both halves are signed bytes */
 }
@@ -91,11 +91,11 @@ static inline float lsk_half_at(const void *p) {
     memcpy(&h, p, sizeof h);
     return lsk_half_to_float(h);
 }
-uint16_t lsk_float_to_half(float x);  /* rounded to nearest, ties to even */
-/* n floats (a multiple of 32) as F32, F16, BF16, Q8_0 or Q4_1; the latter by the largest magnitude of 32, and by their
- * least and largest value. */
+uint16_t lsk_float_to_half(float x); /* rounded to nearest, ties to even */
+/* n floats (a multiple of 32) as F32, F16, BF16, Q8_0 (scaled by the largest magnitude of 32) or Q4_1 (by their least
+ * and largest value). */
 void lsk_quantize_row(int ggml_type, const float *x, int64_t n, void *out);
-uint16_t lsk_float_to_bf16(float x);  /* rounded to nearest, ties to even; NaN stays NaN */
+uint16_t lsk_float_to_bf16(float x); /* rounded to nearest, ties to even; NaN stays NaN */
 /* 1 if every value of the raw rows is finite (and every Q4_0 scale can be multiplied by -8 in f16), else 0. */
 int lsk_finite(int ggml_type, const void *raw, int64_t n_rows, int64_t n_in);
 size_t lsk_row_bytes(int ggml_type, int64_t n); /* 0: unknown type or n not a multiple of the block */
@@ -112,7 +112,7 @@ typedef struct {
     int32_t n_tail;
     int32_t n_columns;  /* columns written so far (all tree rows included) */
     int32_t first;      /* logical position before which nothing is seen (sliding window) */
-    float softcap;      /* scores become cap * tanh(score / cap); 0: they stay */
+    float softcap;      /* scores become cap * tanh(score / cap); 0: no cap */
     float *scratch;     /* lsk_attention_scratch(n_columns) floats, 64-byte aligned */
     float *out;         /* [n_heads][head_dim] */
 } lsk_attention;
@@ -158,13 +158,13 @@ void lsk_plain_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group 
                           int32_t rows, int32_t tile_begin, int32_t tile_end);
 void lsk_plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride);
 
-/* matmul_bf16 by AMX tiles; whether this CPU and kernel let us use them and they compute what they should. */
+/* matmul_bf16 by AMX tiles; whether CPU and kernel allow them and their results are right. */
 void lsk_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                          int32_t tile_begin, int32_t tile_end);
 int lsk_amx_usable(void);
 
-/* The best level that this CPU has, with tiles (AMX) only where they are of use; the environment variable LOGITSPEC_CPU
- * (portable, avx2, avxvnni, avx512, avx512vnni, amx) lowers it. NULL: that names no level. */
+/* The best level of this CPU; tiles: AMX too. The environment variable LOGITSPEC_CPU (portable, avx2, avxvnni, avx512,
+ * avx512vnni, amx) lowers it. NULL: the variable names no level. */
 const lsk_table *lsk_pick(int tiles);
 /* A level by name, NULL if unknown or not available here. */
 const lsk_table *lsk_level(const char *name);

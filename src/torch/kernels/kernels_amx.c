@@ -1,5 +1,5 @@
-/* bf16 by AMX tiles: a tile of 16 rows of inputs (32 bf16 each) times 16 pairs x 16 outputs of packed weights. Every row
- * count runs the same instructions on its row, so its bits do not depend on the others.
+/* bf16 by AMX tiles: a tile of 16 rows of inputs (32 bf16 each) times 16 pairs x 16 outputs of packed weights. Any number
+ * of rows runs the same instructions on a row, so its bits do not depend on the others.
  * Intel Architecture Instruction Set Extensions Programming Reference, TDPBF16PS. */
 #include "torch/kernels/kernels.h"
 
@@ -90,7 +90,7 @@ void lsk_amx_matmul_bf16(const lsk_matrix *m, const uint16_t *x, int64_t ldx, fl
 #endif
 
 #ifdef HAVE_TILES
-/* The tiles must compute what plain C does: a wrong or half-enabled unit is not used. */
+/* Whether the tiles compute what plain C does: a wrong or half-enabled unit is not used. */
 static int right(void) {
     enum { N_IN = 64, TEST_ROWS = 19 };
     static uint16_t x[TEST_ROWS * N_IN];
@@ -118,7 +118,7 @@ static void on_refusal(int signal) {
     siglongjmp(refused, 1);
 }
 
-/* The check, survived: a unit that is listed but refuses its instructions is not used. */
+/* Runs the check behind a signal handler: a unit that refuses its instructions is not used. */
 static int right_and_alive(void) {
     struct sigaction a = {.sa_handler = on_refusal}, old;
     sigaction(SIGILL, &a, &old);

@@ -1,6 +1,9 @@
-/* AVX-512 with integer dot products (VNNI): vpdpbusd adds four products of an unsigned and a signed byte to each of
- * 16 integers. Weights are the unsigned bytes (16 outputs x 4 inputs a vector), the inputs the signed ones; 16-bit
- * inputs come as two halves: 256 * (w . hi) + w . lo. */
+/* AVX-512 with integer dot products (VNNI). The idea is that of llama.cpp's products of Q4_0 or Q8_0 with Q8_0: both
+ * factors are integers with a scale for 32 of them, so a group's sum is exact in 32-bit integers in any order, and only
+ * the multiply-add of its scaled value to the row's float sum rounds. So this file and kernels_int.c, its plain twin,
+ * agree bit for bit. vpdpbusd (Intel SDM, volume 2) adds four products of an unsigned and a signed byte to each of 16
+ * integers. Weights are the unsigned bytes, 16 outputs x 4 inputs a vector, 8-bit ones as q + 128: 128 * (sum of
+ * inputs) is subtracted. Inputs are the signed bytes; 16-bit inputs come as two halves: 256 * (w . hi) + w . lo. */
 #define LEVEL lsk_avx512vnni
 #define LEVEL_NAME "avx512vnni"
 #include "torch/kernels/vector_avx512.h"
@@ -31,7 +34,7 @@
 #define R8_10(X) X(8) X(9) X(10)
 #define R8_11(X) X(8) X(9) X(10) X(11)
 
-/* Rows go in blocks with six to eight independent chains of dot products, which hide the latency of one; their sums fit
+/* A block of rows has six to eight independent chains of dot products: they hide the latency of one, and their sums fit
  * the registers beside the weights. */
 #define CLEAR_I16(r) hi[r] = lo[r] = _mm512_setzero_si512();
 #define DOTS_I16(r) DOT(hi[r], w[j], x[r].hi + 4 * j) DOT(lo[r], w[j], x[r].lo + 4 * j)
@@ -58,11 +61,11 @@
         EACH(ADD) \
     }
 
-/* Four inputs of a row, the same for all 16 outputs. Compilers load the four by an instruction of its own; one that
- * broadcasts as it multiplies is faster. */
+/* Four inputs of a row, the same for all 16 outputs. Compilers load them by a separate instruction; broadcasting in the
+ * multiplication itself is faster. */
 #define DOT(acc, w, four) __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const int8_t(*)[4])(four)));
 
-#define KERNEL(ROWS, ARITH, SUMS) \
+#define KERNEL(ROWS, ARITH) \
     static __attribute__((noinline)) void ARITH##_rows_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
                                                                 float *y, int64_t ldy, int32_t tile, __mmask16 keep) { \
         const unsigned char *data = m->data + (size_t)tile * m->tile_bytes; \
@@ -80,7 +83,7 @@
                     w[j] = _mm512_and_si512(b, low); \
                     w[j + 4] = _mm512_and_si512(_mm512_srli_epi16(b, 4), low); \
                 } \
-                SUMS(ADD_Q4) \
+                ARITH##_SUMS_##ROWS(ADD_Q4) \
             } \
         } else { \
             const lsk_q8 *p = (const lsk_q8 *)data; \
@@ -88,7 +91,7 @@
                 const __m512 d = vf_half(p->scale); \
                 lsk_prefetch(p, sizeof *p); \
                 for (int j = 0; j < 8; j++) w[j] = _mm512_loadu_si512(p->q + 64 * j); \
-                SUMS(ADD_Q8) \
+                ARITH##_SUMS_##ROWS(ADD_Q8) \
             } \
         } \
         _Pragma("GCC unroll 12") for (int r = 0; r < ROWS; r++) STORE(r) \
@@ -118,31 +121,19 @@
 #define I8_SUMS_11(ADD) BLOCK(R0_5, I8, ADD) BLOCK(R6_10, I8, ADD)
 #define I8_SUMS_12(ADD) BLOCK(R0_5, I8, ADD) BLOCK(R6_11, I8, ADD)
 
-KERNEL(1, I16, I16_SUMS_1)
-KERNEL(2, I16, I16_SUMS_2)
-KERNEL(3, I16, I16_SUMS_3)
-KERNEL(4, I16, I16_SUMS_4)
-KERNEL(5, I16, I16_SUMS_5)
-KERNEL(6, I16, I16_SUMS_6)
-KERNEL(7, I16, I16_SUMS_7)
-KERNEL(8, I16, I16_SUMS_8)
-KERNEL(9, I16, I16_SUMS_9)
-KERNEL(10, I16, I16_SUMS_10)
-KERNEL(11, I16, I16_SUMS_11)
-KERNEL(12, I16, I16_SUMS_12)
-
-KERNEL(1, I8, I8_SUMS_1)
-KERNEL(2, I8, I8_SUMS_2)
-KERNEL(3, I8, I8_SUMS_3)
-KERNEL(4, I8, I8_SUMS_4)
-KERNEL(5, I8, I8_SUMS_5)
-KERNEL(6, I8, I8_SUMS_6)
-KERNEL(7, I8, I8_SUMS_7)
-KERNEL(8, I8, I8_SUMS_8)
-KERNEL(9, I8, I8_SUMS_9)
-KERNEL(10, I8, I8_SUMS_10)
-KERNEL(11, I8, I8_SUMS_11)
-KERNEL(12, I8, I8_SUMS_12)
+#define KERNELS(ROWS) KERNEL(ROWS, I16) KERNEL(ROWS, I8)
+KERNELS(1)
+KERNELS(2)
+KERNELS(3)
+KERNELS(4)
+KERNELS(5)
+KERNELS(6)
+KERNELS(7)
+KERNELS(8)
+KERNELS(9)
+KERNELS(10)
+KERNELS(11)
+KERNELS(12)
 
 static void vnni_matmul(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
                         int32_t rows, int32_t t0, int32_t t1) {

@@ -1,4 +1,4 @@
-/* i16 and i8 arithmetic in plain C: the twin of the integer dot product kernels, equal to them bit for bit. */
+/* i16 and i8 arithmetic in plain C, the twin of kernels_avx512vnni.c and equal to it bit for bit. */
 #include "torch/kernels/kernels.h"
 
 #include <math.h>

@@ -12,30 +12,10 @@
 #define MATMUL_INT vnni_matmul
 #define QUANTIZE vnni_quantize
 
-/* Lists of rows. */
-#define R0_0(X) X(0)
-#define R0_1(X) X(0) X(1)
-#define R0_2(X) X(0) X(1) X(2)
-#define R0_3(X) X(0) X(1) X(2) X(3)
-#define R0_4(X) X(0) X(1) X(2) X(3) X(4)
-#define R0_5(X) X(0) X(1) X(2) X(3) X(4) X(5)
-#define R0_6(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6)
-#define R0_7(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#define R4_4(X) X(4)
-#define R4_5(X) X(4) X(5)
-#define R4_6(X) X(4) X(5) X(6)
-#define R4_7(X) X(4) X(5) X(6) X(7)
-#define R6_8(X) X(6) X(7) X(8)
-#define R6_9(X) X(6) X(7) X(8) X(9)
-#define R6_10(X) X(6) X(7) X(8) X(9) X(10)
-#define R6_11(X) X(6) X(7) X(8) X(9) X(10) X(11)
-#define R8_8(X) X(8)
-#define R8_9(X) X(8) X(9)
-#define R8_10(X) X(8) X(9) X(10)
-#define R8_11(X) X(8) X(9) X(10) X(11)
-
-/* A block of rows has six to eight independent chains of dot products: they hide the latency of one, and their sums fit
- * the registers beside the weights. */
+/* A block of rows has at most six to eight independent chains of dot products: they hide the latency of one, and their
+ * sums fit the registers beside the weights. */
+#define MOST_I16(ROWS) 4
+#define MOST_I8(ROWS) ((ROWS) <= 8 ? 8 : 6)
 #define CLEAR_I16(r) hi[r] = lo[r] = _mm512_setzero_si512();
 #define DOTS_I16(r) DOT(hi[r], w[j], x[r].hi + 4 * j) DOT(lo[r], w[j], x[r].lo + 4 * j)
 #define JOIN_I16(r) hi[r] = _mm512_add_epi32(_mm512_slli_epi32(hi[r], 8), lo[r]);
@@ -52,14 +32,21 @@
     }
 #define STORE(r) _mm512_mask_storeu_ps(y + (r) * ldy + tile * LSK_TILE, keep, f[r]);
 
-#define BLOCK(EACH, ARITH, ADD) { \
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define EACH _Pragma("GCC unroll 12") for (int r = from; r < to; r++)
+#define BLOCK(FROM, TO, ARITH, ADD) { \
+        enum { from = FROM, to = TO }; \
         __m512i hi[12], lo[12]; \
         (void)lo; \
-        EACH(CLEAR_##ARITH) \
-        _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) { EACH(DOTS_##ARITH) } \
-        EACH(JOIN_##ARITH) \
-        EACH(ADD) \
+        EACH { CLEAR_##ARITH(r) } \
+        _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) EACH { DOTS_##ARITH(r) } \
+        EACH { JOIN_##ARITH(r) } \
+        EACH { ADD(r) } \
     }
+#define BLOCKS(ROWS, ARITH, ADD) \
+    BLOCK(0, MIN(ROWS, MOST_##ARITH(ROWS)), ARITH, ADD) \
+    if (ROWS > MOST_##ARITH(ROWS)) BLOCK(MOST_##ARITH(ROWS), MIN(ROWS, 2 * MOST_##ARITH(ROWS)), ARITH, ADD) \
+    if (ROWS > 2 * MOST_##ARITH(ROWS)) BLOCK(2 * MOST_##ARITH(ROWS), ROWS, ARITH, ADD)
 
 /* Four inputs of a row, the same for all 16 outputs. Compilers load them by a separate instruction; broadcasting in the
  * multiplication itself is faster. */
@@ -83,7 +70,7 @@
                     w[j] = _mm512_and_si512(b, low); \
                     w[j + 4] = _mm512_and_si512(_mm512_srli_epi16(b, 4), low); \
                 } \
-                ARITH##_SUMS_##ROWS(ADD_Q4) \
+                BLOCKS(ROWS, ARITH, ADD_Q4) \
             } \
         } else { \
             const lsk_q8 *p = (const lsk_q8 *)data; \
@@ -91,36 +78,11 @@
                 const __m512 d = vf_half(p->scale); \
                 lsk_prefetch(p, sizeof *p); \
                 for (int j = 0; j < 8; j++) w[j] = _mm512_loadu_si512(p->q + 64 * j); \
-                ARITH##_SUMS_##ROWS(ADD_Q8) \
+                BLOCKS(ROWS, ARITH, ADD_Q8) \
             } \
         } \
         _Pragma("GCC unroll 12") for (int r = 0; r < ROWS; r++) STORE(r) \
     }
-#define I16_SUMS_1(ADD) BLOCK(R0_0, I16, ADD)
-#define I16_SUMS_2(ADD) BLOCK(R0_1, I16, ADD)
-#define I16_SUMS_3(ADD) BLOCK(R0_2, I16, ADD)
-#define I16_SUMS_4(ADD) BLOCK(R0_3, I16, ADD)
-#define I16_SUMS_5(ADD) BLOCK(R0_3, I16, ADD) BLOCK(R4_4, I16, ADD)
-#define I16_SUMS_6(ADD) BLOCK(R0_3, I16, ADD) BLOCK(R4_5, I16, ADD)
-#define I16_SUMS_7(ADD) BLOCK(R0_3, I16, ADD) BLOCK(R4_6, I16, ADD)
-#define I16_SUMS_8(ADD) BLOCK(R0_3, I16, ADD) BLOCK(R4_7, I16, ADD)
-#define I16_SUMS_9(ADD) BLOCK(R0_3, I16, ADD) BLOCK(R4_7, I16, ADD) BLOCK(R8_8, I16, ADD)
-#define I16_SUMS_10(ADD) BLOCK(R0_3, I16, ADD) BLOCK(R4_7, I16, ADD) BLOCK(R8_9, I16, ADD)
-#define I16_SUMS_11(ADD) BLOCK(R0_3, I16, ADD) BLOCK(R4_7, I16, ADD) BLOCK(R8_10, I16, ADD)
-#define I16_SUMS_12(ADD) BLOCK(R0_3, I16, ADD) BLOCK(R4_7, I16, ADD) BLOCK(R8_11, I16, ADD)
-#define I8_SUMS_1(ADD) BLOCK(R0_0, I8, ADD)
-#define I8_SUMS_2(ADD) BLOCK(R0_1, I8, ADD)
-#define I8_SUMS_3(ADD) BLOCK(R0_2, I8, ADD)
-#define I8_SUMS_4(ADD) BLOCK(R0_3, I8, ADD)
-#define I8_SUMS_5(ADD) BLOCK(R0_4, I8, ADD)
-#define I8_SUMS_6(ADD) BLOCK(R0_5, I8, ADD)
-#define I8_SUMS_7(ADD) BLOCK(R0_6, I8, ADD)
-#define I8_SUMS_8(ADD) BLOCK(R0_7, I8, ADD)
-#define I8_SUMS_9(ADD) BLOCK(R0_5, I8, ADD) BLOCK(R6_8, I8, ADD)
-#define I8_SUMS_10(ADD) BLOCK(R0_5, I8, ADD) BLOCK(R6_9, I8, ADD)
-#define I8_SUMS_11(ADD) BLOCK(R0_5, I8, ADD) BLOCK(R6_10, I8, ADD)
-#define I8_SUMS_12(ADD) BLOCK(R0_5, I8, ADD) BLOCK(R6_11, I8, ADD)
-
 #define KERNELS(ROWS) KERNEL(ROWS, I16) KERNEL(ROWS, I8)
 KERNELS(1)
 KERNELS(2)

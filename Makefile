@@ -115,7 +115,7 @@ TORCH_LINK = $(CXX) -shared $(SANFLAGS) $(HARDEN_LD) -o $@ $(filter %.o,$^) -Wl,
 ifeq ($(SAN),thread)
 TORCH_COMMON += $(B)/obj/pic/tests/tools/openmp_tsan.o
 endif
-$(B)/liblstorch.so: $(call torch_obj,lst_cpu) $(TORCH_COMMON) src/torch/lst.map
+$(B)/liblstorch.so: $(call torch_obj,lst_cpu lst_cpu_engine) $(TORCH_COMMON) src/torch/lst.map
 	@echo '  LINK $@'
 	$(Q)$(TORCH_LINK)
 
@@ -144,7 +144,7 @@ build/obj/%.cu.o: %.cu build/obj/gpu-code
 	@echo '  NVCC $<'
 	$(Q)$(NVCC) $(NVCCFLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $<
 $(call torch_obj,gpu_runtime): TORCH_CXXFLAGS += -isystem $(CUDA_HOME)/include
-build/liblstorch_cuda.so: $(call torch_obj,lst_cuda gpu_runtime) $(GPU_SRC:%.cu=build/obj/%.cu.o) $(TORCH_COMMON) src/torch/lst.map
+build/liblstorch_cuda.so: $(call torch_obj,lst_cuda lst_cuda_engine gpu_runtime) $(GPU_SRC:%.cu=build/obj/%.cu.o) $(TORCH_COMMON) src/torch/lst.map
 	@echo '  LINK $@'
 	$(Q)$(TORCH_LINK) -lc10_cuda -L$(CUDA_HOME)/lib64 -lcudart
 
@@ -156,7 +156,7 @@ $(B)/obj/emulated/%.o: %
 	@mkdir -p $(@D)
 	@echo '  CXX  $< (emulated device)'
 	$(Q)$(CXX) $(EMULATED_CXXFLAGS) -MMD -MP -x c++ -c -o $@ $<
-$(B)/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda) $(EMULATED) $(TORCH_COMMON) src/torch/lst.map
+$(B)/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda lst_cuda_engine) $(EMULATED) $(TORCH_COMMON) src/torch/lst.map
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(TORCH_LINK)
@@ -322,7 +322,7 @@ check-valgrind: check-setup
 	@python3 tests/run.py build --valgrind $(VALGRIND_TESTS)
 check-static: check-setup
 	@python3 tests/tools/check_static.py $(if $(QUICK),cppcheck clang)
-clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(call torch_obj,lst_cpu lst_cuda lst_open lst_session)
+clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(call torch_obj,lst_cpu lst_cpu_engine lst_cuda lst_cuda_engine lst_open lst_session)
 
 lint:
 	@python3 tests/tools/lint.py

@@ -1,527 +1,81 @@
-// The decoder on a GPU: the kernels of kernels/gpu.h, a step as one graph with one copy in and one copy out.
-//
-// KV cache: pages of LSG_PAGE columns, allocated as the context grows. An index holds the column of each position: rows
-// of a tree take free columns, a kept path enters its columns into the index, and the others become free again. Nothing
-// moves.
-#include "torch/lst_device.h"
-
-extern "C" {
-#include "base/rng.h"
-}
+#include "torch/lst_cuda.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstring>
-#include <map>
-#include <tuple>
-#include <utility>
 
 using namespace lst::device;
 
-namespace {
+const uint8_t *CudaModel::place(const void *bytes, size_t n) {
+    memory.emplace_back(n, "the weights (--weights q8 or q4 make them smaller)");
+    check(lsg_upload(memory.back().get(), bytes, n, stream.s), "copying weights to the GPU");
+    check(lsg_sync(stream.s), "copying weights to the GPU");
+    weight_bytes += n;
+    return memory.back().get();
+}
 
-// ---- the model
+const float *CudaModel::place(const at::Tensor &t) {
+    return t.defined() ? (const float *)place(t.const_data_ptr<float>(), (size_t)t.numel() * sizeof(float)) : nullptr;
+}
 
-// A layer's vectors on the device; NULL: there is none.
-struct Vectors {
-    const float *attn_norm, *attn_post_norm, *ffn_norm, *ffn_post_norm, *q_norm, *k_norm;
-    const float *qkv_bias, *out_bias, *gate_up_bias, *down_bias;
-};
+bool CudaModel::matrix_begin(lst::Linear &l, int type, lst::Care) {
+    if (lsg_matrix_init(&l.device, type, l.n_out, l.n_in)) return false;
+    staging.assign(lsg_weight_bytes(&l.device) + lsg_scale_bytes(&l.device), 0);
+    return true;
+}
 
-struct CudaModel : lst_model {
-    int32_t index = 0; // of the device
-    lsg_device device{};
-    Stream stream;
-    lst::Linear embd; // unless it is the output head's matrix
-    std::vector<Memory<uint8_t>> memory;
-    std::vector<uint8_t> staging; // of the matrix that is being packed
-    std::vector<Vectors> vectors; // of the layers
-    const float *output_norm_at = nullptr, *head_bias = nullptr, *rope_freq_at[2] = {nullptr, nullptr};
-    bool own_embd = false;
+void CudaModel::matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) {
+    lsg_pack_rows(&l.device, staging.data(), row, type, raw, n);
+}
 
-    ~CudaModel() override { lsg_use(index); }
+void CudaModel::matrix_end(lst::Linear &l) {
+    l.device.weights = place(staging.data(), staging.size());
+    l.device.scales = l.device.weights + lsg_weight_bytes(&l.device);
+}
 
-    const uint8_t *place(const void *bytes, size_t n) {
-        memory.emplace_back(n, "the weights (--weights q8 or q4 make them smaller)");
-        check(lsg_upload(memory.back().get(), bytes, n, stream.s), "copying weights to the GPU");
-        check(lsg_sync(stream.s), "copying weights to the GPU");
-        weight_bytes += n;
-        return memory.back().get();
-    }
-    const float *place(const at::Tensor &t) {
-        return t.defined() ? (const float *)place(t.const_data_ptr<float>(), (size_t)t.numel() * sizeof(float))
-                           : nullptr;
-    }
-
-    bool matrix_begin(lst::Linear &l, int type, lst::Care) override {
-        if (lsg_matrix_init(&l.device, type, l.n_out, l.n_in)) return false;
-        staging.assign(lsg_weight_bytes(&l.device) + lsg_scale_bytes(&l.device), 0);
-        return true;
-    }
-    void matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) override {
-        lsg_pack_rows(&l.device, staging.data(), row, type, raw, n);
-    }
-    void matrix_end(lst::Linear &l) override {
-        l.device.weights = place(staging.data(), staging.size());
-        l.device.scales = l.device.weights + lsg_weight_bytes(&l.device);
-    }
-    void embedding(const lst_tensor &t, const uint8_t *raw, int kept_type) override {
-        own_embd = !hp.tied || kept_type != t.type;
-        if (!own_embd) return;
-        embd.n_in = (int32_t)t.n_in;
-        embd.n_out = (int32_t)t.n_out;
-        if (!matrix_begin(embd, t.type, lst::Care::usual))
-            throw lst::Error(LST_E_ARG, "tensor 'token_embd.weight' cannot be packed");
-        const size_t bytes = lsk_row_bytes(t.type, t.n_in) * LSG_TILE;
+void CudaModel::embedding(const lst_tensor &t, const uint8_t *raw, int kept_type) {
+    own_embd = !hp.tied || kept_type != t.type;
+    if (!own_embd) return;
+    embd.n_in = (int32_t)t.n_in;
+    embd.n_out = (int32_t)t.n_out;
+    if (!matrix_begin(embd, t.type, lst::Care::usual))
+        throw lst::Error(LST_E_ARG, "tensor 'token_embd.weight' cannot be packed");
+    const size_t bytes = lsk_row_bytes(t.type, t.n_in) * LSG_TILE;
 #pragma omp parallel for num_threads(threads) schedule(static)
-        for (int64_t tile = 0; tile < (t.n_out + LSG_TILE - 1) / LSG_TILE; tile++)
-            matrix_rows(embd, tile * LSG_TILE, t.type, raw + (size_t)tile * bytes,
-                        std::min<int64_t>(LSG_TILE, t.n_out - tile * LSG_TILE));
-        matrix_end(embd);
-    }
-    void loaded() override {
-        for (const lst::Layer &l : layers)
-            vectors.push_back({place(l.attn_norm), place(l.attn_post_norm), place(l.ffn_norm), place(l.ffn_post_norm),
-                               place(l.q_norm), place(l.k_norm), place(l.qkv.bias), place(l.out.bias),
-                               place(l.gate_up.bias), place(l.down.bias)});
-        output_norm_at = place(output_norm);
-        head_bias = place(head.bias);
-        for (int k = 0; k < 2; k++)
-            rope_freq_at[k] = (const float *)place(rope_freq[k].data(), rope_freq[k].size() * sizeof(float));
-        staging = {};
-    }
-    const lsg_matrix &embedding_rows() const {
-        return own_embd ? embd.device : head.device;
-    }
-
-    void info(lst_model_info_t *info) const override {
-        if (index) snprintf(info->device, sizeof info->device, "cuda:%d", index);
-        else snprintf(info->device, sizeof info->device, "cuda");
-        snprintf(info->dtype, sizeof info->dtype, "bf16");
-        info->threads = 1; // that decode
-        snprintf(info->kernel, sizeof info->kernel, "%.90s, compute capability %d.%d", device.name, device.major,
-                 device.minor);
-        snprintf(info->version, sizeof info->version, "%s", lsg_runtime_name());
-    }
-    std::unique_ptr<lst::Engine> engine(int32_t n_context) override;
-};
-
-// ---- the engine
-
-struct CudaEngine : lst::Engine {
-    CudaModel *m;
-    Stream stream;
-    Stopwatch watch;
-    float ms = NAN; // on the device, of the last forward
-    Pinned<lsg_step> step;
-    Pinned<lsg_result> result;
-    Pinned<uint16_t *> page_table;
-    // on the device; sizes follow the largest forward so far
-    Memory<lsg_step> step_at;
-    Memory<lsg_result> result_at;
-    Memory<int32_t> columns_at;
-    Memory<int16_t> ancestors;
-    Memory<uint16_t *> pages_at;
-    Memory<float> last, x, y, part_o, part_ml, logits_at, slices;
-    Memory<uint16_t> xn, q;
-    Memory<uint64_t> keys;
-    Memory<int32_t> top_at; // ids and values of a list that top() asked for
-    int32_t rows_cap = 0, chunks_cap = 0, logit_rows_cap = 0;
-    // the cache
-    std::vector<Memory<uint16_t>> pages;
-    std::vector<int32_t> columns, free_columns; // of committed positions; the next one to take is last
-    std::vector<int32_t> row_columns;           // of the last forward; -1: committed since
-    int32_t n_new = 0, new_from = 0;            // positions whose columns the device does not know yet
-    int32_t keep_row = -1;                      // row of the last forward that holds the last committed row's logits
-    float last_lse = NAN;
-    std::vector<std::pair<int32_t, float>> list; // best tokens of row -1
-    int32_t list_row = -1;                       // row of the last forward whose list result holds; -1: none
-    float *layers = nullptr;                     // see lst_probe
-    std::map<std::tuple<int32_t, int32_t, bool>, lsg_graph> graphs; // by rows, chunks, sampled
-
-    CudaEngine(CudaModel *model, int32_t n_context);
-    ~CudaEngine() override;
-    int32_t prefill_rows(int32_t length) const override;
-    void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
-                 lst_row *last) override;
-    void forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
-                 const lst_sampling *sampling, bool last_known, lst_row *rows) override;
-    void keep(int32_t length, const int32_t *rows, int32_t n) override;
-    void rewind(int32_t n) override;
-    void top(int32_t row, int32_t k, int32_t *ids, float *values) override;
-    void logits(int32_t row, float *out) override;
-    void probe(float *out) override { layers = out; }
-    double device_us() const override { return 1e3 * (double)ms; }
-
-  private:
-    void take_columns(int32_t n);
-    void make_room(int32_t rows, int32_t chunks, int32_t logit_rows);
-    void drop_graphs();
-    lsg_buffers buffers(int32_t rows) const;
-    // Puts a forward's kernels on the stream. watch: called with 2 * layer + part after each sublayer, -1 after
-    // embedding.
-    template <class F> void put(int32_t rows, int32_t chunks, bool head, bool sampled, F &&watch);
-    void put_head(const lsg_buffers &b, bool sampled);
-    lsg_graph record(int32_t rows, int32_t chunks, bool sampled);
-    void run(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
-             const lst_sampling *sampling, bool last_known, int32_t head_row, bool head);
-    [[noreturn]] void find_bad(int32_t rows, int32_t chunks);
-    const float *row_at(int32_t row) const {
-        return row < 0 && keep_row < 0 ? last.get()
-                                       : logits_at.get() + (size_t)(row < 0 ? keep_row : row) * m->hp.n_vocab;
-    }
-    void save_list(int32_t row);
-};
-
-// The numbers of rows that graphs are made for.
-int32_t bucket(int32_t n) {
-    const int32_t multiple = n <= 64 ? 8 : n <= 128 ? 16 : 32;
-    return n == 1 ? 1 : (n + multiple - 1) / multiple * multiple;
-}
-// The most chunks of attention that can lie wholly in the committed context.
-int32_t chunk_bucket(int32_t length) {
-    int32_t n = 1;
-    while (n < length / LSG_CHUNK) n *= 2;
-    return n;
+    for (int64_t tile = 0; tile < (t.n_out + LSG_TILE - 1) / LSG_TILE; tile++)
+        matrix_rows(embd, tile * LSG_TILE, t.type, raw + (size_t)tile * bytes,
+                    std::min<int64_t>(LSG_TILE, t.n_out - tile * LSG_TILE));
+    matrix_end(embd);
 }
 
-CudaEngine::CudaEngine(CudaModel *model, int32_t n_context)
-    : m(model), page_table((size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1), step_at(1, "a session"),
-      result_at(1, "a session"), columns_at((size_t)n_context, "a session"),
-      ancestors(LST_MAX_ROWS * LST_MAX_ROWS, "a session"),
-      pages_at((size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1, "a session"),
-      last((size_t)model->hp.n_vocab, "a session"), top_at(2 * LSG_TOP, "a session") {}
-
-CudaEngine::~CudaEngine() {
-    lsg_use(m->index);
-    lsg_sync(stream.s); // memory goes before the stream does
-    drop_graphs();
+void CudaModel::loaded() {
+    for (const lst::Layer &l : layers)
+        vectors.push_back({place(l.attn_norm), place(l.attn_post_norm), place(l.ffn_norm), place(l.ffn_post_norm),
+                           place(l.q_norm), place(l.k_norm), place(l.qkv.bias), place(l.out.bias),
+                           place(l.gate_up.bias), place(l.down.bias)});
+    output_norm_at = place(output_norm);
+    head_bias = place(head.bias);
+    for (int k = 0; k < 2; k++)
+        rope_freq_at[k] = (const float *)place(rope_freq[k].data(), rope_freq[k].size() * sizeof(float));
+    staging = {};
 }
 
-void CudaEngine::drop_graphs() {
-    for (auto &[key, graph] : graphs) lsg_graph_free(graph);
-    graphs.clear();
-}
-
-// The most memory that attention's partial results take.
-constexpr size_t part_bytes = (size_t)256 << 20;
-
-int32_t CudaEngine::prefill_rows(int32_t length) const {
-    const size_t of_row =
-        ((size_t)chunk_bucket(length) + 2) * (size_t)m->hp.n_heads * (size_t)m->hp.head_dim * sizeof(float);
-    return std::clamp((int32_t)(part_bytes / of_row) / 8 * 8, 8, (int32_t)LSG_PREFILL_ROWS);
-}
-
-void CudaEngine::take_columns(int32_t n) {
-    const lst_hparams &hp = m->hp;
-    while (free_columns.size() < (size_t)n) {
-        const size_t page = (size_t)hp.n_layers * 2 * (size_t)hp.n_kv_heads * LSG_PAGE * (size_t)hp.head_dim;
-        const int32_t at = (int32_t)pages.size();
-        pages.emplace_back(page, "more context");
-        page_table.get()[at] = pages.back().get();
-        check(lsg_upload(pages_at.get(), page_table.get(), pages.size() * sizeof(uint16_t *), stream.s),
-              "the KV cache");
-        std::vector<int32_t> fresh((size_t)LSG_PAGE);
-        for (int32_t i = 0; i < LSG_PAGE; i++)
-            fresh[(size_t)i] = (at + 1) * LSG_PAGE - 1 - i; // the lowest one comes first
-        free_columns.insert(free_columns.begin(), fresh.begin(), fresh.end());
-    }
-    for (int32_t i = 0; i < n; i++) {
-        row_columns.push_back(free_columns.back());
-        free_columns.pop_back();
-    }
-}
-
-void CudaEngine::make_room(int32_t rows, int32_t chunks, int32_t logit_rows) {
-    const lst_hparams &hp = m->hp;
-    if (rows <= rows_cap && chunks <= chunks_cap && logit_rows <= logit_rows_cap) return;
-    check(lsg_sync(stream.s), "the GPU");
-    drop_graphs();       // they hold the old places
-    if (keep_row >= 0) { // what is about to go
-        check(lsg_copy(last.get(), row_at(-1), (size_t)hp.n_vocab * sizeof(float), stream.s), "logits");
-        check(lsg_sync(stream.s), "logits");
-        keep_row = -1;
-    }
-    const char *what = "a forward";
-    rows = std::max(rows, rows_cap);
-    chunks = std::max(chunks, chunks_cap);
-    logit_rows = std::max(logit_rows, logit_rows_cap);
-    const size_t r = (size_t)rows, heads = (size_t)hp.n_heads, hd = (size_t)hp.head_dim;
-    if (rows > rows_cap) {
-        rows_cap = chunks_cap = 0; // until all is there
-        x = {}, xn = {}, q = {}, y = {};
-        size_t widest = 0; // of partial sums of a row
-        for (const lst::Layer &l : m->layers)
-            for (const lst::Linear *a : {&l.qkv, &l.out, &l.gate_up, &l.down})
-                widest = std::max(widest, (size_t)a->device.chunks * (size_t)a->n_out);
-        x = Memory<float>(r * (size_t)hp.n_embd, what);
-        xn = Memory<uint16_t>(r * std::max({(size_t)hp.n_embd, (size_t)hp.n_ff, heads * hd}), what);
-        q = Memory<uint16_t>(r * heads * hd, what);
-        y = Memory<float>(r * widest, what);
-    }
-    if (rows > rows_cap || chunks > chunks_cap) {
-        chunks_cap = 0;
-        part_o = {}, part_ml = {};
-        part_o = Memory<float>(((size_t)chunks + 2) * r * heads * hd, what);
-        part_ml = Memory<float>(((size_t)chunks + 2) * r * heads * 2, what);
-        rows_cap = rows;
-        chunks_cap = chunks;
-    }
-    if (logit_rows > logit_rows_cap) {
-        logit_rows_cap = 0;
-        logits_at = {}, keys = {}, slices = {};
-        logits_at = Memory<float>((size_t)m->head.device.chunks * (size_t)logit_rows * (size_t)hp.n_vocab, what);
-        keys = Memory<uint64_t>(lsg_keys_count(logit_rows, hp.n_vocab), what);
-        slices = Memory<float>(lsg_slices_floats(logit_rows, hp.n_vocab), what);
-        logit_rows_cap = logit_rows;
-    }
-}
-
-lsg_buffers CudaEngine::buffers(int32_t rows) const {
-    const lst_hparams &hp = m->hp;
-    return {step_at.get(),  result_at.get(), rows,       hp.n_embd,   hp.n_ff,          hp.n_heads,
-            hp.n_kv_heads,  hp.head_dim,     hp.n_vocab, hp.n_layers, columns_at.get(), ancestors.get(),
-            pages_at.get(), x.get(),         xn.get(),   q.get(),     y.get(),          part_o.get(),
-            part_ml.get(),  logits_at.get(), last.get(), keys.get(),  slices.get()};
-}
-
-void CudaEngine::put_head(const lsg_buffers &b, bool sampled) {
-    const bool one = step->head_row >= 0; // of a prompt only the last row's logits are wanted
-    const int32_t rows = one ? 1 : b.rows;
-    const uint16_t *in = b.xn + (one ? (size_t)step->head_row * (size_t)m->hp.n_embd : 0);
-    // logits stand where the matmul writes its first chunk of inputs; others follow it
-    check(lsg_matmul(&m->head.device, in, b.logits, rows, rows, one ? nullptr : &b.step->n_rows, stream.s),
-          "the output head");
-    const lsg_head head{rows,   m->head.device.chunks, b.logits, m->head_bias, m->hp.logit_scale, m->hp.logit_softcap,
-                        sampled};
-    check(lsg_head_rows(&b, &head, stream.s), "the output head");
-}
-
-template <class F> void CudaEngine::put(int32_t rows, int32_t chunks, bool head, bool sampled, F &&watch) {
-    const lst_hparams &hp = m->hp;
-    const lsg_buffers b = buffers(rows);
-    const lsg_stream s = stream.s;
-    auto matmul = [&](const lst::Linear &l) {
-        check(lsg_matmul(&l.device, b.xn, b.y, rows, rows, &b.step->n_rows, s), "a matmul");
-    };
-    auto add_norm = [&](int32_t n, const float *bias, const float *post, const float *norm) {
-        const lsg_add a{n, bias, post, norm, hp.residual_scale, hp.rms_eps};
-        check(lsg_add_norm(&b, &a, s), "a norm");
-    };
-    check(lsg_upload(step_at.get(), step.get(), sizeof *step.get(), s), "a step");
-    check(lsg_begin(&b, s), "a step");
-    check(lsg_embed(&b, &m->embedding_rows(), hp.embd_scale, s), "the embedding");
-    for (int32_t i = 0; i < hp.n_layers; i++) {
-        const lst::Layer &l = m->layers[(size_t)i];
-        const Vectors &v = m->vectors[(size_t)i];
-        if (!i) add_norm(0, nullptr, nullptr, v.attn_norm);
-        else {
-            const Vectors &before = m->vectors[(size_t)i - 1];
-            add_norm(m->layers[(size_t)i - 1].down.device.chunks, before.down_bias, before.ffn_post_norm, v.attn_norm);
-        }
-        watch(2 * i - 1);
-        matmul(l.qkv);
-        const int kind = m->local[(size_t)i] ? 1 : 0;
-        const lsg_rope rope{i,
-                            l.qkv.device.chunks,
-                            hp.qk_norm,
-                            v.qkv_bias,
-                            v.q_norm,
-                            v.k_norm,
-                            hp.rms_eps,
-                            hp.attn_scale,
-                            hp.rope_dims,
-                            hp.rope_interleaved,
-                            m->rope_freq_at[kind],
-                            hp.rope_magnitude[kind]};
-        check(lsg_rope_kv(&b, &rope, s), "rotary embedding");
-        const lsg_attend attend{i, chunks, kind ? hp.window : 0, hp.attn_softcap};
-        check(lsg_attention(&b, &attend, s), "attention");
-        matmul(l.out);
-        add_norm(l.out.device.chunks, v.out_bias, v.attn_post_norm, v.ffn_norm);
-        watch(2 * i);
-        matmul(l.gate_up);
-        check(lsg_gate(&b, l.gate_up.device.chunks, v.gate_up_bias, hp.activation, s), "the feed-forward part");
-        matmul(l.down);
-    }
-    const Vectors &v = m->vectors.back();
-    add_norm(m->layers.back().down.device.chunks, v.down_bias, v.ffn_post_norm, m->output_norm_at);
-    watch(2 * hp.n_layers - 1);
-    if (!head) return;
-    put_head(b, sampled);
-    const size_t bytes = offsetof(lsg_result, row) + (size_t)(step->head_row >= 0 ? 1 : rows) * sizeof(lst_row);
-    check(lsg_download(result.get(), result_at.get(), bytes, s), "a step's results");
-}
-
-lsg_graph CudaEngine::record(int32_t rows, int32_t chunks, bool sampled) {
-    lsg_graph graph = nullptr;
-    check(lsg_capture_begin(stream.s), "recording a step");
-    try {
-        put(rows, chunks, true, sampled, [](int32_t) {});
-    } catch (...) {
-        lsg_capture_end(stream.s, &graph);
-        lsg_graph_free(graph);
-        throw;
-    }
-    check(lsg_capture_end(stream.s, &graph), "recording a step");
-    return graphs[{rows, chunks, sampled}] = graph;
-}
-
-// A forward of n rows, whose columns are taken; with head, result is there afterwards.
-void CudaEngine::run(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
-                     const lst_sampling *sampling, bool last_known, int32_t head_row, bool head) {
-    check(lsg_use(m->index), "choosing the GPU");
-    const int32_t rows = bucket(n), chunks = chunk_bucket(length);
-    free_columns.insert(free_columns.end(), row_columns.rbegin(), row_columns.rend()); // of the forward before
-    free_columns.erase(std::remove(free_columns.begin(), free_columns.end(), -1), free_columns.end());
-    row_columns.clear();
-    make_room(rows, chunks, head ? head_row >= 0 ? 1 : rows : 0);
-    take_columns(n);
-    lsg_step &s = *step.get();
-    s.n_rows = n;
-    s.length = length;
-    s.keep_row = keep_row;
-    s.last_known = last_known;
-    s.last_lse = last_lse;
-    s.n_new = n_new;
-    s.new_from = new_from;
-    std::copy_n(columns.begin() + new_from, n_new, s.new_column);
-    s.head_row = head_row;
-    s.sampled = sampling && sampling->temperature > 0;
-    s.temperature = s.sampled ? sampling->temperature : 1;
-    s.top_k = s.sampled ? sampling->top_k : 0;
-    s.top_p = s.sampled ? sampling->top_p : 1;
-    for (int32_t i = 0; i < n; i++) {
-        s.token[i] = tokens[i];
-        s.parent[i] = parents ? parents[i] : i - 1;
-        s.depth[i] = depth ? depth[i] : i;
-        s.column[i] = row_columns[(size_t)i];
-        s.uniform[i] = s.sampled ? ls_uniform_at(sampling->seed, (uint64_t)(length + s.depth[i] + 1)) : 0;
-    }
-    lsg_graph graph = nullptr;
-    const bool plain = head && head_row < 0 && !layers;
-    if (plain && !(graph = graphs[{rows, chunks, s.sampled != 0}])) graph = record(rows, chunks, s.sampled);
-    const Range range(plain ? "forward" : "prefill");
-    try {
-        check(lsg_event_record(watch.from, stream.s), "a step");
-        if (plain) check(lsg_graph_launch(graph, stream.s), "a step");
-        else {
-            const size_t d = (size_t)m->hp.n_embd;
-            put(rows, chunks, head, s.sampled, [&](int32_t stage) {
-                if (layers && stage % 2) // after the embedding and after each layer
-                    check(lsg_download(layers + (size_t)(stage + 1) / 2 * d, x.get() + (size_t)(n - 1) * d,
-                                       d * sizeof(float), stream.s),
-                          "a layer's values");
-            });
-        }
-        check(lsg_event_record(watch.to, stream.s), "a step");
-    } catch (...) {
-        lsg_sync(stream.s); // the copy still reads the step
-        throw;
-    }
-    check(lsg_sync(stream.s), "a step");
-    check(lsg_event_ms(watch.from, watch.to, &ms), "a step");
-    n_new = 0;
-    keep_row = -1;
-    list_row = head ? result->last_row : -1;
-    if (head && result->bad) find_bad(rows, chunks);
-}
-
-void CudaEngine::find_bad(int32_t rows, int32_t chunks) {
-    const size_t d = (size_t)m->hp.n_embd, n = (size_t)step->n_rows * d;
-    std::vector<std::vector<float>> seen((size_t)m->hp.n_layers * 2 + 1, std::vector<float>(n));
-    step->keep_row = -1; // done by the run that failed
-    step->n_new = 0;
-    put(rows, chunks, false, false, [&](int32_t stage) {
-        check(lsg_download(seen[(size_t)(stage + 1)].data(), x.get(), n * sizeof(float), stream.s), "a layer's values");
-    });
-    check(lsg_sync(stream.s), "a step");
-    for (size_t i = 0; i < seen.size(); i++)
-        for (float value : seen[i])
-            if (!std::isfinite(value)) throw lst::bad_logit(std::max(0, (int32_t)i - 1));
-    throw lst::bad_logit(INT32_MAX);
-}
-
-void CudaEngine::save_list(int32_t row) {
-    list.clear();
-    if (row != list_row) return; // asked for by itself when it is wanted
-    for (int32_t i = 0; i < LSG_TOP; i++) list.push_back({result->top_id[i], result->top_logit[i]});
-}
-
-void CudaEngine::prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *out) {
-    run(length, tokens, nullptr, nullptr, n, sampling, false, n - 1, out != nullptr);
-    columns.resize((size_t)length);
-    new_from = length;
-    n_new = n;
-    for (int32_t i = 0; i < n; i++) columns.push_back(std::exchange(row_columns[(size_t)i], -1));
-    if (!out) return;
-    *out = result->row[0];
-    out->parent_logit = out->parent_lse = NAN;
-    keep_row = 0;
-    last_lse = out->lse;
-    save_list(0);
-}
-
-void CudaEngine::forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
-                         const lst_sampling *sampling, bool last_known, lst_row *rows) {
-    run(length, tokens, parents, depth, n, sampling, last_known, -1, true);
-    std::copy_n(result->row, n, rows);
-}
-
-void CudaEngine::keep(int32_t length, const int32_t *rows, int32_t n) {
-    columns.resize((size_t)length);
-    new_from = length;
-    n_new = n;
-    for (int32_t i = 0; i < n; i++) columns.push_back(std::exchange(row_columns[(size_t)rows[i]], -1));
-    keep_row = rows[n - 1];
-    last_lse = result->row[keep_row].lse;
-    save_list(keep_row);
-}
-
-void CudaEngine::rewind(int32_t n) {
-    for (size_t i = columns.size(); i > (size_t)n; i--) free_columns.push_back(columns[i - 1]);
-    if (columns.size() > (size_t)n) columns.resize((size_t)n);
-    n_new = std::clamp(n - new_from, 0, n_new);
-    keep_row = -1;
-    list.clear();
-}
-
-void CudaEngine::top(int32_t row, int32_t k, int32_t *ids, float *values) {
-    if (row < 0 && !list.empty()) {
-        for (int32_t i = 0; i < k; i++) ids[i] = list[(size_t)i].first, values[i] = list[(size_t)i].second;
-        return;
-    }
-    check(lsg_use(m->index), "choosing the GPU");
-    check(lsg_top(row_at(row), m->hp.n_vocab, nullptr, keys.get(), top_at.get(), (float *)top_at.get() + LSG_TOP,
-                  stream.s),
-          "the best tokens");
-    check(lsg_download(ids, top_at.get(), (size_t)k * sizeof *ids, stream.s), "the best tokens");
-    check(lsg_download(values, top_at.get() + LSG_TOP, (size_t)k * sizeof *values, stream.s), "the best tokens");
-    check(lsg_sync(stream.s), "the best tokens");
-}
-
-void CudaEngine::logits(int32_t row, float *out) {
-    check(lsg_use(m->index), "choosing the GPU");
-    check(lsg_download(out, row_at(row), (size_t)m->hp.n_vocab * sizeof *out, stream.s), "logits");
-    check(lsg_sync(stream.s), "logits");
-}
-
-std::unique_ptr<lst::Engine> CudaModel::engine(int32_t n_context) {
-    check(lsg_use(index), "choosing the GPU");
-    return std::make_unique<CudaEngine>(this, n_context);
+void CudaModel::info(lst_model_info_t *info) const {
+    if (index) snprintf(info->device, sizeof info->device, "cuda:%d", index);
+    else snprintf(info->device, sizeof info->device, "cuda");
+    snprintf(info->dtype, sizeof info->dtype, "bf16");
+    info->threads = 1; // that decode
+    snprintf(info->kernel, sizeof info->kernel, "%.90s, compute capability %d.%d", device.name, device.major,
+             device.minor);
+    snprintf(info->version, sizeof info->version, "%s", lsg_runtime_name());
 }
 
 // "auto", "cuda" or "cuda:N".
-int32_t device_number(const std::string &device) {
+static int32_t device_number(const std::string &device) {
     if (device == "auto" || device == "cuda") return 0;
     const std::string digits = device.rfind("cuda:", 0) == 0 ? device.substr(5) : "";
     if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos)
         throw lst::Error(LST_E_ARG, "device '" + device + "' is not in this library (cuda or cuda:N)");
     return std::stoi(digits);
 }
-
-} // namespace
 
 std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open_options &opt) {
     const std::string dtype = opt.dtype;

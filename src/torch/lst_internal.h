@@ -1,7 +1,7 @@
 // Shared by the files of the compute libraries. C++ stays inside this folder.
 //
 // lst_open.cpp reads a model's tensors, lst_session.cpp keeps a timeline and checks its callers' arguments; every
-// library has both. Behind them a device implements lst_model and Engine: lst_cpu.cpp (liblstorch.so) or lst_cuda.cpp
+// library has both. Behind them a device implements lst_model and Engine: lst_cpu*.cpp (liblstorch.so) or lst_cuda*.cpp
 // (liblstorch_cuda.so).
 #pragma once
 #include <ATen/ATen.h>

@@ -1,0 +1,31 @@
+// The decoder on the CPU: our kernels over packed weights. lst_cpu.cpp has the model, lst_cpu_engine.cpp its forwards.
+#pragma once
+#include "torch/lst_internal.h"
+
+namespace lst::cpu {
+
+// How a dtype rounds the inputs of matmuls.
+struct Arithmetic {
+    const char *dtype, *kernel;
+    lsk_arith usual, careful; // careful: q/k/v and down, which rounding harms most
+};
+
+struct CpuModel : lst_model {
+    const lsk_table *kernels = nullptr;
+    std::string asked; // dtype
+    const Arithmetic *arithmetic = nullptr;
+    bool integers = false; // at least one matmul takes integers
+    int embd_type = LS_GGML_F32;
+    std::vector<uint8_t> embd; // raw rows
+    size_t embd_row_bytes = 0;
+
+    bool matrix_begin(lst::Linear &l, int type, lst::Care care) override;
+    void matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) override;
+    void matrix_end(lst::Linear &) override {}
+    void embedding(const lst_tensor &t, const uint8_t *raw, int) override;
+    void loaded() override;
+    void info(lst_model_info_t *info) const override;
+    std::unique_ptr<lst::Engine> engine(int32_t n_context) override;
+};
+
+} // namespace lst::cpu

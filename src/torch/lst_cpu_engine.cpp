@@ -1,0 +1,479 @@
+// A forward runs inside one parallel region: every thread walks the same code, with a barrier after each phase.
+#include "torch/lst_cpu.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+using namespace lst::cpu;
+
+namespace {
+
+// Matmul inputs other than plain floats, written beside them: in integer arithmetic group g of row r at [g * rows + r],
+// in bf16 row after row.
+struct Prepared {
+    std::vector<lsk_group> groups;
+    std::vector<uint16_t> bf16;
+    int32_t n_in = 0;
+
+    void resize(int32_t rows, int64_t n) {
+        n_in = (int32_t)n;
+        groups.resize((size_t)rows * (size_t)n / 32);
+        bf16.resize((size_t)rows * (size_t)n);
+    }
+};
+
+// Moves a row's keys and values from one cache column to another.
+struct Move {
+    int64_t from, to;
+};
+
+enum { PREFILL_ROWS = 128 };
+
+struct CpuEngine : lst::Engine {
+    CpuModel *m;
+    int32_t capacity; // cache columns (context + one tree, whole blocks)
+    int32_t length = 0;
+    at::Tensor k, v;            // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
+    std::vector<float> rope[2]; // [capacity][rope_dims]: cos, sin, cos, sin, ...; of the usual and of the local layers
+    float *layers = nullptr;    // see lst_probe
+    at::Tensor x, xn, qkv, att, tmp, gate_up, act, logits_of; // [rows][...], grown on demand
+    Prepared xn_in, att_in, act_in;
+    bool searching = false; // for the first stage that is not finite: 2 * layer, + 1 after its feed-forward part
+    // the layer before which a cancelled forward ended; -1: it ran to its end
+    int32_t stopped = -1;
+    std::atomic<int32_t> first_bad{INT32_MAX};
+    int32_t rows_cap = 0, logit_rows_cap = 0;
+    at::Tensor scratch; // [thread][...]
+    int64_t scratch_floats = 0;
+    // the last forward over a tree
+    const int32_t *depth = nullptr;
+    std::vector<int32_t> tail, tail_begin; // columns of ancestors and self, per row
+    std::vector<float> row_lse;
+    std::vector<Move> moves; // of keep; the next forward carries them out
+    // the last committed row
+    std::vector<float> last_logits;
+    float last_lse = NAN;
+
+    CpuEngine(CpuModel *model, int32_t n_context);
+    int32_t prefill_rows(int32_t) const override { return PREFILL_ROWS; }
+    void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
+                 lst_row *last) override;
+    void forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
+                 const lst_sampling *sampling, bool last_known, lst_row *rows) override;
+    void keep(int32_t length, const int32_t *rows, int32_t n) override;
+    void rewind(int32_t n) override;
+    void top(int32_t row, int32_t k, int32_t *ids, float *values) override {
+        m->kernels->top(row_logits(row), m->hp.n_vocab, k, ids, values);
+    }
+    void logits(int32_t row, float *out) override {
+        std::memcpy(out, row_logits(row), (size_t)m->hp.n_vocab * sizeof(float));
+    }
+    void probe(float *out) override { layers = out; }
+    const float *row_logits(int32_t row) const {
+        return row < 0 ? last_logits.data() : logits_of.const_data_ptr<float>() + (int64_t)row * m->hp.n_vocab;
+    }
+    void set_last(const float *logits, float lse) {
+        last_logits.assign(logits, logits + m->hp.n_vocab);
+        last_lse = lse;
+    }
+};
+
+const float *f(const at::Tensor &t) {
+    return t.const_data_ptr<float>();
+}
+float *fm(const at::Tensor &t) {
+    return t.data_ptr<float>();
+}
+
+// One block of rows: where each row's token sits and what it sees.
+struct Block {
+    int32_t n;
+    const int32_t *tokens;
+    bool tree;        // else consecutive positions
+    int32_t head_row; // -1: logits of every row; else of this row only
+};
+
+// One of the threads that run the forward; phases end at a barrier.
+struct Team {
+    int t, n;
+    template <class F> void each(F &&body) {
+        body(t, n);
+#pragma omp barrier
+    }
+    // y = x . l for the rows of x from `first` on; prepare() saw `rows` of them.
+    void linear(const CpuEngine &s, const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows,
+                int32_t first = 0, int32_t count = -1) {
+        if (count < 0) count = rows;
+        const lsk_table &k = *s.m->kernels;
+        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = 2, units = (tiles + unit - 1) / unit;
+        const int32_t a = (int32_t)((int64_t)units * t / n) * unit,
+                      b = std::min((int32_t)((int64_t)units * (t + 1) / n) * unit, tiles);
+        x += (int64_t)first * l.n_in;
+        if (l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I)
+            k.matmul_int(&l.packed, l.arith, p.groups.data() + first, rows, y, l.n_out, count, a, b);
+        else if (l.arith == LSK_ARITH_BF16 && k.matmul_bf16)
+            k.matmul_bf16(&l.packed, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, y, l.n_out, count, a, b);
+        else k.matmul(&l.packed, x, l.n_in, y, l.n_out, count, a, b, fm(s.scratch) + (int64_t)t * s.scratch_floats);
+#pragma omp barrier
+    }
+};
+
+// Columns [at, at + n) of a row of a matmul's input: x holds the floats.
+void prepare(const CpuEngine &s, lsk_arith arith, Prepared &p, int32_t rows, int32_t row, float *x, int32_t at,
+             int32_t n) {
+    if (arith == LSK_ARITH_I16 || arith == LSK_ARITH_I8)
+        s.m->kernels->quantize(x, n, arith, p.groups.data() + (int64_t)at / 32 * rows + row, rows);
+    else if (arith == LSK_ARITH_BF16) s.m->kernels->to_bf16(x, n, p.bf16.data() + (int64_t)row * p.n_in + at);
+}
+
+struct Range {
+    int32_t from, to;
+};
+Range share(int64_t total, int t, int n) {
+    return {(int32_t)(total * t / n), (int32_t)(total * (t + 1) / n)};
+}
+
+void write_kv(const CpuEngine &s, int layer, int32_t row, int32_t column) {
+    const lst_hparams &hp = s.m->hp;
+    const int64_t hd = hp.head_dim, cap = s.capacity;
+    const float *kv = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + (int64_t)hp.n_heads * hd;
+    for (int h = 0; h < hp.n_kv_heads; h++) {
+        float *k = fm(s.k) + ((int64_t)layer * hp.n_kv_heads + h) * cap * hd + (column / LSK_TILE) * hd * LSK_TILE +
+                   column % LSK_TILE;
+        for (int64_t d = 0; d < hd; d++) k[d * LSK_TILE] = kv[h * hd + d];
+        std::memcpy(fm(s.v) + (((int64_t)layer * hp.n_kv_heads + h) * cap + column) * hd, kv + (hp.n_kv_heads + h) * hd,
+                    (size_t)hd * sizeof(float));
+    }
+}
+
+// Carries out the moves of keep_path in the key/value heads [from, to) of a layer.
+void move_kv(const CpuEngine &s, int layer, int32_t first_head, int32_t end_head) {
+    const int64_t hd = s.m->hp.head_dim, cap = s.capacity;
+    for (int32_t h = first_head; h < end_head; h++) {
+        const int64_t plane = ((int64_t)layer * s.m->hp.n_kv_heads + h) * cap * hd;
+        float *k = fm(s.k) + plane, *v = fm(s.v) + plane;
+        for (const Move &m : s.moves) {
+            const float *src = k + m.from / LSK_TILE * hd * LSK_TILE + m.from % LSK_TILE;
+            float *dst = k + m.to / LSK_TILE * hd * LSK_TILE + m.to % LSK_TILE;
+            for (int64_t d = 0; d < hd; d++) dst[d * LSK_TILE] = src[d * LSK_TILE];
+            std::memcpy(v + m.to * hd, v + m.from * hd, (size_t)hd * sizeof(float));
+        }
+    }
+}
+
+// Query heads [head, head + n_heads) of a row; all of them share one key/value head.
+void attend(const CpuEngine &s, const Block &b, int layer, int32_t row, int32_t head, int32_t n_heads, int thread) {
+    const lst_hparams &hp = s.m->hp;
+    const int64_t hd = hp.head_dim, cap = s.capacity, kv_head = head / (hp.n_heads / hp.n_kv_heads);
+    lsk_attention a;
+    a.q = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + head * hd;
+    a.k = f(s.k) + ((int64_t)layer * hp.n_kv_heads + kv_head) * cap * hd;
+    a.v = f(s.v) + ((int64_t)layer * hp.n_kv_heads + kv_head) * cap * hd;
+    a.n_heads = n_heads;
+    a.head_dim = hp.head_dim;
+    a.n_columns = s.length + row + 1; // ancestors stand before the row
+    a.softcap = hp.attn_softcap;
+    const int32_t position = s.length + (b.tree ? s.depth[row] : row);
+    a.first = hp.window && s.m->local[(size_t)layer] ? std::max(0, position + 1 - hp.window) : 0;
+    a.n_context = b.tree ? s.length : a.n_columns;
+    a.tail = b.tree ? s.tail.data() + s.tail_begin[(size_t)row] : nullptr;
+    a.n_tail = b.tree ? s.depth[row] + 1 : 0;
+    a.scratch = fm(s.scratch) + (int64_t)thread * s.scratch_floats;
+    a.out = fm(s.att) + ((int64_t)row * hp.n_heads + head) * hd;
+    s.m->kernels->attention(&a);
+}
+
+void note_bad(CpuEngine &s, int32_t stage, const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (!std::isfinite(x[i])) {
+            for (int32_t old = s.first_bad; stage < old && !s.first_bad.compare_exchange_weak(old, stage);) {
+            }
+            return;
+        }
+}
+
+void add_bias(float *x, const float *bias, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] += bias[i];
+}
+
+void finish_logits(const CpuModel &m, float *logits) {
+    const int32_t n = m.hp.n_vocab, whole = n / LSK_TILE * LSK_TILE;
+    if (m.head.bias.defined()) add_bias(logits, f(m.head.bias), n);
+    if (m.hp.logit_scale != 1)
+        for (int32_t i = 0; i < n; i++) logits[i] *= m.hp.logit_scale;
+    if (m.hp.logit_softcap <= 0) return;
+    m.kernels->softcap(logits, whole, m.hp.logit_softcap);
+    float rest[LSK_TILE] = {0};
+    std::memcpy(rest, logits + whole, (size_t)(n - whole) * sizeof(float));
+    m.kernels->softcap(rest, LSK_TILE, m.hp.logit_softcap);
+    std::memcpy(logits + whole, rest, (size_t)(n - whole) * sizeof(float));
+}
+
+void forward(CpuEngine &s, const Block &b, Team team) {
+    const CpuModel &m = *s.m;
+    const lst_hparams &hp = m.hp;
+    const lsk_table &k = *m.kernels;
+    const int64_t d = hp.n_embd, hd = hp.head_dim, nqkv = m.layers[0].qkv.n_out;
+    float *x = fm(s.x), *xn = fm(s.xn), *qkv = fm(s.qkv), *tmp = fm(s.tmp);
+    auto position = [&](int32_t row) { return s.length + (b.tree ? s.depth[row] : row); };
+    // x += tmp (not the first time), after tmp's own norm if the layer has one; then the next matmul's input: x after
+    // its norm, or x itself
+    int32_t stage = -1;
+    auto add_norm = [&](const lst::Linear *added, const at::Tensor &post, const at::Tensor &pre,
+                        const lst::Linear &next) {
+        team.each([&](int t, int n) {
+            Range r = share(b.n, t, n);
+            for (int32_t i = r.from; i < r.to; i++) {
+                float *xi = x + i * d, *ti = tmp + i * d;
+                if (added) {
+                    if (added->bias.defined()) add_bias(ti, f(added->bias), d);
+                    if (post.defined()) k.rmsnorm(ti, f(post), (int32_t)d, hp.rms_eps, ti);
+                    if (hp.residual_scale != 1)
+                        for (int64_t j = 0; j < d; j++) ti[j] *= hp.residual_scale;
+                    for (int64_t j = 0; j < d; j++) xi[j] += ti[j];
+                }
+                if (s.searching) note_bad(s, stage, xi, d);
+                if (pre.defined()) k.rmsnorm(xi, f(pre), (int32_t)d, hp.rms_eps, xn + i * d);
+                else std::memcpy(xn + i * d, xi, (size_t)d * sizeof(float));
+                prepare(s, next.arith, s.xn_in, b.n, i, xn + i * d, 0, (int32_t)d);
+            }
+        });
+    };
+    auto probe = [&](int32_t layer) { // after the barrier that follows x's last change
+        if (s.layers && team.t == 0)
+            std::memcpy(s.layers + (int64_t)layer * d, x + (int64_t)(b.n - 1) * d, (size_t)d * sizeof(float));
+    };
+    team.each([&](int t, int n) {
+        Range r = share(b.n, t, n);
+        for (int32_t i = r.from; i < r.to; i++) {
+            lsk_dequant_row(m.embd_type, m.embd.data() + (size_t)b.tokens[i] * m.embd_row_bytes, d, x + i * d);
+            if (hp.embd_scale != 1)
+                for (int64_t j = 0; j < d; j++) x[i * d + j] *= hp.embd_scale;
+        }
+    });
+    const at::Tensor none;
+    for (int layer = 0; layer < hp.n_layers; layer++) {
+        const lst::Layer &l = m.layers[(size_t)layer];
+        if (s.stopped >= 0) return; // every thread sees what was written before the last barrier
+        // moves of kept rows run beside the norm, which leaves threads idle when rows are few
+        const Range heads_to_move = share(hp.n_kv_heads, team.n - 1 - team.t, team.n);
+        move_kv(s, layer, heads_to_move.from, heads_to_move.to);
+        const lst::Layer *before = layer ? &m.layers[(size_t)layer - 1] : nullptr;
+        add_norm(before ? &before->down : nullptr, before ? before->ffn_post_norm : none, l.attn_norm, l.qkv);
+        probe(layer);
+        if (team.t == 0 && !s.searching && s.is_stopped()) s.stopped = layer + 1;
+        stage++;
+        team.linear(s, l.qkv, xn, s.xn_in, qkv, b.n);
+        team.each([&](int t, int n) {
+            Range r = share(b.n, t, n);
+            for (int32_t i = r.from; i < r.to; i++) {
+                float *row = qkv + i * nqkv;
+                const int kind = m.local[(size_t)layer] ? 1 : 0;
+                const float *cs = s.rope[kind].data() + (int64_t)position(i) * hp.rope_dims;
+                if (l.qkv.bias.defined()) add_bias(row, f(l.qkv.bias), nqkv);
+                if (hp.qk_norm == LST_QK_NORM_WHOLE) {
+                    k.rmsnorm(row, f(l.q_norm), (int32_t)(hp.n_heads * hd), hp.rms_eps, row);
+                    k.rmsnorm(row + hp.n_heads * hd, f(l.k_norm), (int32_t)(hp.n_kv_heads * hd), hp.rms_eps,
+                              row + hp.n_heads * hd);
+                }
+                for (int h = 0; h < hp.n_heads + hp.n_kv_heads; h++) {
+                    const bool query = h < hp.n_heads;
+                    float *head = row + h * hd;
+                    if (hp.qk_norm == LST_QK_NORM_HEAD)
+                        k.rmsnorm(head, f(query ? l.q_norm : l.k_norm), (int32_t)hd, hp.rms_eps, head);
+                    k.rope(head, hp.rope_dims, hp.rope_interleaved, cs, query ? hp.attn_scale : 1);
+                    for (int64_t j = hp.rope_dims; j < hd && query; j++) head[j] *= hp.attn_scale;
+                }
+                write_kv(s, layer, i, s.length + i);
+            }
+        });
+        team.each([&](int t, int n) {
+            const Range r = share((int64_t)b.n * hp.n_heads, t, n);
+            const int32_t group = hp.n_heads / hp.n_kv_heads; // query heads that share a key/value head
+            for (int32_t i = r.from, heads; i < r.to; i += heads) {
+                const int32_t row = i / hp.n_heads, head = i % hp.n_heads;
+                heads = std::min(group - head % group, r.to - i);
+                attend(s, b, layer, row, head, heads, t);
+                prepare(s, l.out.arith, s.att_in, b.n, row, fm(s.att) + i * hd, (int32_t)(head * hd),
+                        (int32_t)(heads * hd));
+            }
+        });
+        team.linear(s, l.out, f(s.att), s.att_in, tmp, b.n);
+        add_norm(&l.out, l.attn_post_norm, l.ffn_norm, l.gate_up);
+        stage++;
+        team.linear(s, l.gate_up, xn, s.xn_in, fm(s.gate_up), b.n);
+        team.each([&](int t, int n) {
+            const int64_t width = 32, per_row = hp.n_ff / width;
+            Range r = share(b.n * per_row, t, n);
+            for (int64_t u = r.from; u < r.to; u++) {
+                const int64_t row = u / per_row, at = u % per_row * width;
+                float *gate = fm(s.gate_up) + row * 2 * hp.n_ff + at, *up = gate + hp.n_ff;
+                float *act = fm(s.act) + row * hp.n_ff + at;
+                if (l.gate_up.bias.defined()) {
+                    add_bias(gate, f(l.gate_up.bias) + at, width);
+                    add_bias(up, f(l.gate_up.bias) + hp.n_ff + at, width);
+                }
+                (hp.activation == LST_ACT_SILU ? k.silu_mul : k.gelu_mul)(gate, up, (int32_t)width, act);
+                prepare(s, l.down.arith, s.act_in, b.n, (int32_t)row, act, (int32_t)at, (int32_t)width);
+            }
+        });
+        team.linear(s, l.down, f(s.act), s.act_in, tmp, b.n);
+    }
+    if (s.stopped >= 0) return;
+    const lst::Layer &last = m.layers.back();
+    add_norm(&last.down, last.ffn_post_norm, m.output_norm, m.head);
+    probe(hp.n_layers);
+    const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
+    team.linear(s, m.head, xn, s.xn_in, fm(s.logits_of), b.n, from, count);
+    if (hp.logit_scale == 1 && hp.logit_softcap <= 0 && !m.head.bias.defined()) return;
+    team.each([&](int t, int n) {
+        const Range r = share(count, t, n);
+        for (int32_t i = r.from; i < r.to; i++) finish_logits(m, fm(s.logits_of) + (int64_t)i * hp.n_vocab);
+    });
+}
+
+void run_block(CpuEngine &s, const Block &b) {
+    const lst_hparams &hp = s.m->hp;
+    if (b.n > s.rows_cap) {
+        auto rows = [&](int64_t width) { return at::empty({b.n, width}, at::kFloat); };
+        s.x = rows(hp.n_embd), s.xn = rows(hp.n_embd), s.tmp = rows(hp.n_embd);
+        s.qkv = rows(s.m->layers[0].qkv.n_out);
+        s.att = rows((int64_t)hp.n_heads * hp.head_dim);
+        s.gate_up = rows(2 * (int64_t)hp.n_ff), s.act = rows(hp.n_ff);
+        s.xn_in.resize(b.n, hp.n_embd);
+        s.att_in.resize(b.n, (int64_t)hp.n_heads * hp.head_dim);
+        s.act_in.resize(b.n, hp.n_ff);
+        s.rows_cap = b.n;
+    }
+    const int32_t logit_rows = b.head_row < 0 ? b.n : 1;
+    if (logit_rows > s.logit_rows_cap) {
+        s.logits_of = at::empty({logit_rows, hp.n_vocab}, at::kFloat);
+        s.logit_rows_cap = logit_rows;
+    }
+    const int64_t columns = (s.length + b.n + 2 * LSK_TILE) / LSK_TILE * LSK_TILE;
+    const int64_t floats = std::max({(int64_t)64 * std::max(hp.n_ff, hp.n_embd), 64 * (int64_t)hp.n_heads * hp.head_dim,
+                                     lsk_attention_scratch(columns)});
+    if (floats > s.scratch_floats) {
+        s.scratch_floats = floats * 3 / 2 / 16 * 16;
+        s.scratch = at::empty({s.m->threads, s.scratch_floats}, at::kFloat);
+    }
+#pragma omp parallel num_threads(s.m->threads)
+    forward(s, b, Team{omp_get_thread_num(), omp_get_num_threads()});
+    // A cancelled forward wrote only beyond the committed columns, and the next one overwrites those. But it moved kept
+    // rows only in the layers that it reached: move them in the others too.
+    const bool ended_early = s.stopped >= 0;
+    for (int32_t layer = s.stopped; ended_early && layer < hp.n_layers; layer++) move_kv(s, layer, 0, hp.n_kv_heads);
+    s.stopped = -1;
+    s.moves.clear();
+    if (ended_early) throw lst::cancelled();
+}
+
+// Runs block b, which gave a logit that is not finite, again to find the layer.
+[[noreturn]] void bad_logit(CpuEngine &s, const Block &b) {
+    s.searching = true;
+    s.first_bad = INT32_MAX;
+    run_block(s, b);
+    s.searching = false;
+    throw lst::bad_logit(s.first_bad);
+}
+
+// False: a logit is not finite.
+bool describe_row(const CpuEngine &s, const float *logits, uint64_t next_position, const lst_sampling *sampling,
+                  lst_row *out) {
+    const int32_t n = s.m->hp.n_vocab;
+    if (s.m->kernels->row_stats(logits, n, out)) return false;
+    out->chosen = sampling && sampling->temperature > 0 ? ls_sample(logits, n, sampling->temperature, sampling->top_k,
+                                                                    sampling->top_p, sampling->seed, next_position)
+                                                        : out->top_id[0];
+    out->chosen_logit = logits[out->chosen];
+    out->parent_logit = out->parent_lse = NAN;
+    return true;
+}
+
+void CpuEngine::prefill(int32_t at, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last) {
+    length = at;
+    const Block block{n, tokens, false, n - 1};
+    run_block(*this, block);
+    lst_row row;
+    if (!describe_row(*this, f(logits_of), (uint64_t)(at + n), sampling, &row)) bad_logit(*this, block);
+    if (!last) return;
+    set_last(f(logits_of), row.lse);
+    *last = row;
+}
+
+void CpuEngine::forward(int32_t at, const int32_t *tokens, const int32_t *parents, const int32_t *depths, int32_t n,
+                        const lst_sampling *sampling, bool last_known, lst_row *rows) {
+    length = at;
+    depth = depths;
+    tail_begin.assign((size_t)n, 0);
+    tail.clear();
+    for (int32_t i = 0; i < n; i++) {
+        tail_begin[(size_t)i] = (int32_t)tail.size();
+        const size_t up = i ? (size_t)tail_begin[(size_t)parents[i]] : 0;
+        for (int32_t j = 0; j < depth[i]; j++) tail.push_back(tail[up + (size_t)j]);
+        tail.push_back(length + i);
+    }
+    const Block block{n, tokens, true, -1};
+    run_block(*this, block);
+    row_lse.resize((size_t)n);
+    std::atomic<bool> bad{false};
+#pragma omp parallel for num_threads(m->threads) schedule(dynamic) if (n > 1)
+    for (int32_t i = 0; i < n; i++) {
+        if (!describe_row(*this, row_logits(i), (uint64_t)(length + depth[i] + 1), sampling, &rows[i])) bad = true;
+        row_lse[(size_t)i] = rows[i].lse;
+    }
+    if (bad) bad_logit(*this, block);
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t p = parents[i];
+        if (p < 0 && !last_known) continue;
+        rows[i].parent_logit = row_logits(p)[tokens[i]];
+        rows[i].parent_lse = p < 0 ? last_lse : rows[p].lse;
+    }
+}
+
+void CpuEngine::keep(int32_t at, const int32_t *rows, int32_t n) {
+    for (int32_t i = 0; i < n; i++) // in order: rows[i] >= i, so nothing that is still needed is overwritten
+        if (rows[i] != i) moves.push_back({at + rows[i], at + i});
+    set_last(row_logits(rows[n - 1]), row_lse[(size_t)rows[n - 1]]);
+}
+
+void CpuEngine::rewind(int32_t n) {
+    moves.erase(std::remove_if(moves.begin(), moves.end(), [&](Move move) { return move.to >= n; }), moves.end());
+}
+
+CpuEngine::CpuEngine(CpuModel *model, int32_t n_context)
+    : m(model), capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE) {
+    const lst_hparams &hp = m->hp;
+    const int64_t floats = (int64_t)hp.n_layers * hp.n_kv_heads * capacity * hp.head_dim;
+    try {
+        k = at::empty({floats}, at::kFloat); // the kernel maps its pages as the context grows
+        v = at::empty({floats}, at::kFloat);
+    } catch (const c10::Error &) {
+        throw lst::Error(LST_E_MEMORY, "a context of " + std::to_string(n_context) + " tokens needs " +
+                                           std::to_string(2 * floats * (int64_t)sizeof(float) >> 20) +
+                                           " MiB for keys and values, more than this machine has: take a shorter "
+                                           "--context");
+    }
+    const size_t dims = (size_t)hp.rope_dims;
+    for (int kind = 0; kind < 2; kind++) {
+        const std::vector<float> &freq = m->rope_freq[kind];
+        const double magnitude = (double)hp.rope_magnitude[kind];
+        rope[kind].resize((size_t)capacity * dims);
+        for (int64_t p = 0; p < capacity; p++)
+            for (size_t i = 0; i < freq.size(); i++) {
+                const float angle = (float)p * freq[i]; // rounded to f32 as the reference implementation does
+                rope[kind][(size_t)p * dims + 2 * i] = (float)(std::cos((double)angle) * magnitude);
+                rope[kind][(size_t)p * dims + 2 * i + 1] = (float)(std::sin((double)angle) * magnitude);
+            }
+    }
+}
+
+} // namespace
+
+std::unique_ptr<lst::Engine> CpuModel::engine(int32_t n_context) {
+    return std::make_unique<CpuEngine>(this, n_context);
+}

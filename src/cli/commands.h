@@ -6,23 +6,9 @@
 
 enum { LS_EXIT_OK = 0, LS_EXIT_FAILED = 1, LS_EXIT_USAGE = 2, LS_EXIT_DIFFER = 3, LS_EXIT_INTERRUPTED = 130 };
 
-int ls_cmd_chat(const ls_command_line *c);
-int ls_cmd_generate(const ls_command_line *c);
-int ls_cmd_bench(const ls_command_line *c);
-int ls_cmd_compare(const ls_command_line *c);
-int ls_cmd_replay(const ls_command_line *c);
-int ls_cmd_inspect(const ls_command_line *c);
-int ls_cmd_diff(const ls_command_line *c);
-int ls_cmd_report(const ls_command_line *c);
-int ls_cmd_export(const ls_command_line *c);
-int ls_cmd_demo(const ls_command_line *c);
-int ls_cmd_simulate(const ls_command_line *c);
-int ls_cmd_tune(const ls_command_line *c);
-int ls_cmd_corpus(const ls_command_line *c);
-int ls_cmd_tokenize(const ls_command_line *c);
-int ls_cmd_doctor(const ls_command_line *c);
-int ls_cmd_config(const ls_command_line *c);
-int ls_cmd_models(const ls_command_line *c);
+#define COMMAND(name, ...) int ls_cmd_##name(const ls_command_line *c);
+#include "cli/commands.def"
+#undef COMMAND
 
 // "logitspec: MESSAGE" on standard error; the exit code that goes with the error.
 int ls_complain(const ls_err *err);

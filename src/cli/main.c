@@ -39,15 +39,6 @@ static ls_code refuse_own_input(const ls_command_line *c, const char *command, l
 }
 
 int main(int argc, char **argv) {
-    static const struct {
-        const char *name;
-        int (*run)(const ls_command_line *c);
-    } commands[] = {{"chat", ls_cmd_chat},       {"generate", ls_cmd_generate}, {"bench", ls_cmd_bench},
-                    {"compare", ls_cmd_compare}, {"demo", ls_cmd_demo},         {"replay", ls_cmd_replay},
-                    {"inspect", ls_cmd_inspect}, {"diff", ls_cmd_diff},         {"report", ls_cmd_report},
-                    {"export", ls_cmd_export},   {"simulate", ls_cmd_simulate}, {"tune", ls_cmd_tune},
-                    {"corpus", ls_cmd_corpus},   {"tokenize", ls_cmd_tokenize}, {"doctor", ls_cmd_doctor},
-                    {"config", ls_cmd_config},   {"models", ls_cmd_models}};
     setlocale(LC_CTYPE, ""); // widths and line drawing; numbers keep the C locale
     ls_command_line c;
     ls_err err = {0};
@@ -68,9 +59,9 @@ int main(int argc, char **argv) {
                     c.args[0]);
             status = ls_complain(&err);
         } else if (refuse_own_input(&c, name, &err)) status = ls_complain(&err);
-        else
-            for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-                if (!strcmp(commands[i].name, name)) status = commands[i].run(&c);
+#define COMMAND(command, ...) else if (!strcmp(name, #command)) status = ls_cmd_##command(&c);
+#include "cli/commands.def"
+#undef COMMAND
     }
     ls_command_line_free(&c);
     return status;

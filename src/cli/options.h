@@ -58,18 +58,23 @@ const char *ls_options_key(int i);
 void ls_options_show(const ls_options *o, ls_buf *out); // YAML with the origin of each value
 
 // The command line.
+typedef const char *ls_flag_TEXT;
+typedef bool ls_flag_YES;
 typedef struct {
     ls_options options;
     const char *command; // "" when none was given; else a name of ls_commands
     const char **args;   // positional arguments, borrowed from argv
     int n_args;
-    const char *config, *prompt, *prompt_file, *suite, *methods, *out, *speed, *step, *turn, *size, *alt, *script,
-        *cast; // borrowed; NULL: not given
-    bool paused, live, json, quiet, calibrate, yes, help, version;
+    // Texts are borrowed; NULL: not given.
+#define FLAG(field, type, ...) ls_flag_##type field;
+#define KEYED(...)
+#include "cli/flags.def"
+#undef FLAG
+#undef KEYED
 } ls_command_line;
 
 typedef struct {
-    const char *name, *usage, *summary, *flags; // flags: space-separated, of those it takes
+    const char *name, *usage, *summary, *flags, *examples; // flags: space-separated, of those it takes
 } ls_command_info;
 extern const ls_command_info ls_commands[]; // ends with a NULL name
 

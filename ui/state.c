@@ -140,6 +140,18 @@ static void on_rival(ui_state *s, const ls_event *e) {
     }
 }
 
+static void on_setting(ui_state *s, const ls_event *e) {
+    const char *key = e->setting.key, *value = e->setting.value;
+    for (int i = 0; i < s->n_settings; i++) {
+        ui_setting *t = &s->settings[i];
+        if (strcmp(t->key, key)) continue;
+        if (!strncmp(t->asked, value, sizeof t->asked - 1)) *t->asked = 0; // else another value is on its way
+        if (e->setting.in_force) snprintf(t->value, sizeof t->value, "%.47s", value);
+    }
+    if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(s) && s->n_turns)
+        snprintf(s->turns[s->n_turns - 1].method, sizeof s->turns->method, "%.31s", value);
+}
+
 void ui_on_event(ui_state *s, ls_event *e) {
     switch (e->kind) {
     case LS_EV_STATUS:
@@ -171,21 +183,11 @@ void ui_on_event(ui_state *s, ls_event *e) {
         ui_demo_on_end(s);
         break;
     case LS_EV_RIVAL: on_rival(s, e); break;
+    case LS_EV_SETTING: on_setting(s, e); break;
     case LS_EV_MESSAGE:
         snprintf(s->message, sizeof s->message, "%s", e->message.text);
         s->message_is_error = e->message.is_error;
         ui_log(s, s->message, strlen(s->message));
-        for (int i = 0; i < s->n_settings; i++) {
-            ui_setting *t = &s->settings[i];
-            *t->asked = 0;
-            if (s->message_is_error) continue; // else "key=value": it is in force
-            const size_t n = strlen(t->key);
-            if (!strncmp(s->message, t->key, n) && s->message[n] == '=')
-                snprintf(t->value, sizeof t->value, "%s", s->message + n + 1);
-            else continue;
-            if (!strcmp(t->key, "decode.method") && ui_busy(s)) // from the next step
-                snprintf(s->turns[s->n_turns - 1].method, sizeof s->turns->method, "%s", t->value);
-        }
         break;
     }
     ls_event_free(e);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -114,6 +115,16 @@ void ls_channel_message(ls_channel *c, bool is_error, const char *text) {
     e->message.is_error = is_error;
     snprintf(e->message.text, sizeof e->message.text, "%s", text);
     ls_channel_send(c, e);
+}
+
+void ls_channel_setting(ls_channel *c, const char *assignment, const char *refusal) {
+    ls_event *e = ls_event_new(LS_EV_SETTING);
+    const size_t n = strcspn(assignment, "=");
+    e->setting.in_force = !refusal;
+    snprintf(e->setting.key, sizeof e->setting.key, "%.*s", (int)n, assignment);
+    snprintf(e->setting.value, sizeof e->setting.value, "%s", assignment + n + (assignment[n] == '='));
+    ls_channel_send(c, e);
+    ls_channel_message(c, refusal != NULL, refusal ? refusal : assignment);
 }
 
 bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms) {

@@ -351,7 +351,7 @@ static void change(live *l, const char *assignment) {
                               : ls_fail(&err, LS_E_UNSUPPORTED, "nothing can be set here");
     if (!code && (code = ls_session_set(l->session, &l->opt.setup.decode, &err)))
         l->opt.set(l->opt.ud, NULL, &l->opt.setup, NULL);
-    ls_channel_message(&l->c, code != LS_OK, code ? err.msg : assignment);
+    ls_channel_setting(&l->c, assignment, code ? err.msg : NULL);
 }
 
 static void save(live *l, const char *path) {

@@ -60,6 +60,7 @@ void ls_event_free(ls_event *e) {
     case LS_EV_RIVAL: free(e->rival.step); break;
     case LS_EV_STATUS:
     case LS_EV_END:
+    case LS_EV_SETTING:
     case LS_EV_MESSAGE: break;
     }
     free(e);

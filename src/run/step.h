@@ -86,6 +86,7 @@ typedef enum {
     LS_EV_STEP,
     LS_EV_END,
     LS_EV_RIVAL,
+    LS_EV_SETTING,
     LS_EV_MESSAGE
 } ls_event_kind;
 typedef enum {
@@ -137,6 +138,10 @@ typedef struct {
             ls_step *step;    // step
             ls_finish finish; // ends; LS_FINISH_INTERRUPTED: it was stopped
         } rival;
+        struct {           // the answer to LS_CMD_SET; a message tells it in words
+            bool in_force; // from the next step; false: refused
+            char key[64], value[64];
+        } setting;
         struct {
             bool is_error;
             char text[512];

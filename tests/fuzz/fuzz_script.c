@@ -88,8 +88,10 @@ static ls_code obey(ls_source *s, const ls_command *c, ls_err *err) {
         break;
     case LS_CMD_SET:
         ls_event_free(p->reply);
-        p->reply = ls_event_new(LS_EV_MESSAGE);
-        snprintf(p->reply->message.text, sizeof p->reply->message.text, "%s", c->text);
+        p->reply = ls_event_new(LS_EV_SETTING);
+        p->reply->setting.in_force = p->burst % 2;
+        snprintf(p->reply->setting.key, sizeof p->reply->setting.key, "%.*s", (int)strcspn(c->text, "="), c->text);
+        snprintf(p->reply->setting.value, sizeof p->reply->setting.value, "%d", p->burst);
         break;
     case LS_CMD_STOP:
     case LS_CMD_SAVE:

@@ -124,10 +124,19 @@ static void pause_step_set_stop(void **state) {
     }
     assert_int_equal(v.budget, 64);
     assert_int_equal(command(s, LS_CMD_SET, "budget=5", 0), LS_OK);
-    ls_event *e = await(s, &v, LS_EV_MESSAGE);
+    ls_event *e = await(s, &v, LS_EV_SETTING);
+    assert_true(e->setting.in_force);
+    assert_string_equal(e->setting.key, "budget");
+    assert_string_equal(e->setting.value, "5");
+    ls_event_free(e);
+    e = await(s, &v, LS_EV_MESSAGE);
     assert_false(e->message.is_error);
     ls_event_free(e);
     assert_int_equal(command(s, LS_CMD_SET, "nonsense", 0), LS_OK);
+    e = await(s, &v, LS_EV_SETTING);
+    assert_false(e->setting.in_force);
+    assert_string_equal(e->setting.key, "nonsense");
+    ls_event_free(e);
     e = await(s, &v, LS_EV_MESSAGE);
     assert_true(e->message.is_error);
     ls_event_free(e);

@@ -632,6 +632,51 @@ static void keys_go_to_what_is_drawn_on_top(void **state) {
     ui_state_free(&s);
 }
 
+static void say(ui_state *s, bool is_error, const char *text) {
+    ls_event *e = ls_event_new(LS_EV_MESSAGE);
+    e->message.is_error = is_error;
+    strcpy(e->message.text, text);
+    ui_on_event(s, e);
+}
+
+static void answer_setting(ui_state *s, bool in_force, const char *value) {
+    ls_event *e = ls_event_new(LS_EV_SETTING);
+    e->setting.in_force = in_force;
+    strcpy(e->setting.key, "decode.budget");
+    strcpy(e->setting.value, value);
+    ui_on_event(s, e);
+}
+
+// Only the answer to what was asked changes a setting, whatever messages say meanwhile.
+static void a_setting_waits_for_its_answer(void **state) {
+    (void)state;
+    const ui_setting settings[] = {{.key = "decode.budget", .help = "rows", .choices = "1|2|4|8", .value = "2"}, {0}};
+    ui_state s;
+    ui_state_init(&s);
+    ui_begin(&s, &(ui_options){.color = true, .settings = settings});
+    const ui_setting *t = &s.settings[0];
+    key(&s, UI_KEY_F0 + 2);
+    key(&s, UI_KEY_RIGHT);
+    assert_string_equal(t->asked, "4");
+    say(&s, false, "the model's own chat template is used");
+    say(&s, true, "cannot write /x");
+    say(&s, false, "decode.budget=1");
+    assert_string_equal(t->asked, "4");
+    assert_string_equal(t->value, "2");
+    key(&s, UI_KEY_RIGHT); // from what was asked for
+    assert_string_equal(t->asked, "8");
+    answer_setting(&s, true, "4"); // the last request still waits
+    assert_string_equal(t->value, "4");
+    assert_string_equal(t->asked, "8");
+    answer_setting(&s, false, "8");
+    assert_string_equal(t->value, "4");
+    assert_string_equal(t->asked, "");
+    assert_int_equal(s.n_outbox, 2);
+    assert_string_equal(s.outbox[1].text, "decode.budget=8");
+    while (s.n_outbox) free(s.outbox[--s.n_outbox].text);
+    ui_state_free(&s);
+}
+
 static void random_keys_and_sizes(void **state) {
     (void)state;
     ui_state s;
@@ -683,6 +728,7 @@ int main(void) {
         cmocka_unit_test(the_line_editor),
         cmocka_unit_test(keys_and_colours_can_be_others),
         cmocka_unit_test(keys_go_to_what_is_drawn_on_top),
+        cmocka_unit_test(a_setting_waits_for_its_answer),
         cmocka_unit_test(random_keys_and_sizes),
         cmocka_unit_test(every_action_has_a_key_of_its_own),
     };

@@ -10,6 +10,18 @@ void ui_say(ui_state *s, const char *text, bool is_error) {
     s->message_is_error = is_error;
 }
 
+void ui_focus(ui_state *s, ui_panel p) {
+    s->shown.focus = p;
+    if (s->shown.zoom != UI_NO_PANEL) s->shown.zoom = p;
+}
+
+void ui_open(ui_state *s, ui_panel p, bool open) {
+    *(p == UI_INSPECT ? &s->shown.inspect : &s->shown.compare) = open;
+    if (open && p == UI_COMPARE && s->shown.focus != UI_NO_PANEL) s->shown.focus = p;
+    if (!open && s->shown.focus == p) s->shown.focus = p == UI_INSPECT ? UI_TREE : UI_STATS;
+    if (!open && s->shown.zoom == p) s->shown.zoom = UI_NO_PANEL;
+}
+
 void ui_look_at(ui_state *s, int64_t step) {
     if (!s->n_steps) {
         ui_say(s, "there is no step yet: type a prompt first", false);

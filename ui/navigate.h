@@ -3,8 +3,10 @@
 #include "ui/state.h"
 
 void ui_say(ui_state *s, const char *text, bool is_error);
-void ui_look_at(ui_state *s, int64_t step); // the nearest that there is; the newest is followed
-void ui_move(ui_state *s, int64_t by);      // steps
+void ui_focus(ui_state *s, ui_panel p);           // it has the keys
+void ui_open(ui_state *s, ui_panel p, bool open); // Inspect or Compare; what is closed has no keys
+void ui_look_at(ui_state *s, int64_t step);       // the nearest that there is; the newest is followed
+void ui_move(ui_state *s, int64_t by);            // steps
 // To a step that was looked for; negative: there is none, and `none` says so.
 void ui_jump(ui_state *s, int64_t step, const char *none);
 void ui_jump_extreme(ui_state *s, int sign); // the best (1) or worst (-1) step; again: the next in that order

@@ -1,4 +1,5 @@
 // What every key does, from the table of actions; and one sentence about a step.
+#include "ui/command.h"
 #include "ui/panels.h"
 
 #include <math.h>
@@ -16,17 +17,10 @@ static const char *const words[] = {
     "MAT: tokens emitted / decode steps; plain decoding has 1.  Speedup: against plain decoding timed here.",
 };
 
-static const char *const verbs[][2] = {
-    {"set KEY=VALUE", "any setting that can change while it runs, such as decode.budget=16"},
-    {"goto STEP", "a step of the turn that is looked at"},
-    {"compare METHOD", "let it answer the last prompt too and race it, such as suffix:16"},
-    {"save FILE", "the conversation, as a trace (.zst: compressed)"},
-    {"load FILE", "such a conversation, to go on with"},
-    {"save-display FILE", "this screen: .txt, .ansi or .svg"},
-};
-
 void ui_panel_help(ui_panel_view *v) {
-    const int n_words = (int)(sizeof words / sizeof *words), n_verbs = (int)(sizeof verbs / sizeof *verbs);
+    const int n_words = (int)(sizeof words / sizeof *words);
+    int n_verbs = 0;
+    while (ui_verbs[n_verbs].name) n_verbs++;
     const int n = UI_ACTIONS + n_verbs + n_words + 3;
     int top = ui_scroll_top(&v->state->overlay_scroll[UI_HELP], n, v->area.rows);
     for (int i = 0; i < v->area.rows && top + i < n; i++) {
@@ -51,10 +45,11 @@ void ui_panel_help(ui_panel_view *v) {
             p.role = UI_TEXT;
             ui_print(&p, "send the prompt (Esc leaves the prompt line for the panels)");
         } else if (line <= UI_ACTIONS + n_verbs) {
-            ui_print(&p, "  :%s", verbs[line - UI_ACTIONS - 1][0]);
+            const ui_verb *verb = &ui_verbs[line - UI_ACTIONS - 1];
+            ui_print(&p, "  :%s%s", verb->name, verb->argument);
             ui_pad(&p, col + 34);
             p.role = UI_TEXT;
-            ui_print(&p, "%s", verbs[line - UI_ACTIONS - 1][1]);
+            ui_print(&p, "%s", verb->help);
         } else if (line > UI_ACTIONS + n_verbs + 1 && line < n - 1) {
             p.role = UI_TEXT;
             ui_print(&p, "  %s", words[line - UI_ACTIONS - n_verbs - 2]);

@@ -1,7 +1,6 @@
 #include "ui/render.h"
 #include "ui/demo.h"
-#include "ui/overlays.h"
-#include "ui/panels.h"
+#include "ui/modes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -98,8 +97,8 @@ static void message(ui_state *s, ui_canvas *c, ui_rect r) {
 }
 
 // One line scrolls sideways so that the cursor stays in sight; several scroll up and down.
-static void edit_line(ui_canvas *c, ui_rect r, const char *sign, const ui_edit *e, bool active, const char *hint,
-                      int *cursor_row, int *cursor_col) {
+static void bottom(ui_canvas *c, ui_rect r, const ui_bottom *b, int *cursor_row, int *cursor_col) {
+    const ui_edit *e = b->edit;
     const char *text = e->text.n ? e->text.p : "";
     int line = 0, lines = 1; // of the cursor; of all
     for (size_t i = 0; i < e->text.n; i++) {
@@ -112,22 +111,22 @@ static void edit_line(ui_canvas *c, ui_rect r, const char *sign, const ui_edit *
         size_t end = from;
         while (end < e->text.n && text[end] != '\n') end++;
         if (i >= top && i < top + r.rows) {
-            ui_pen p = ui_pen_at(c, r, i - top, active ? UI_FOCUS : UI_DIM);
-            ui_print(&p, " %s ", i == top ? sign : " ");
+            ui_pen p = ui_pen_at(c, r, i - top, b->active ? UI_FOCUS : UI_DIM);
+            ui_print(&p, " %s ", i == top ? b->sign : " ");
             const int start = p.col, room = p.end - p.col - 1;
             size_t shown = from;
             const size_t cursor = i == line ? e->cursor : from;
             while (ui_text_cells(c, text + shown, cursor - shown) > room)
                 shown += ui_next_glyph(c, text + shown, end - shown).n;
-            p.role = active ? UI_TEXT : UI_DIM;
+            p.role = b->active ? UI_TEXT : UI_DIM;
             ui_draw(&p, text + shown, end - shown);
-            if (active && i == line) {
+            if (b->active && b->cursor && i == line) {
                 *cursor_row = r.row + i - top;
                 *cursor_col = start + ui_text_cells(c, text + shown, cursor - shown);
             }
             if (!e->text.n) {
                 p.role = UI_DIM;
-                ui_print(&p, "%s", hint);
+                ui_print(&p, "%s", b->hint);
             }
         }
         from = end + 1;
@@ -165,6 +164,12 @@ static void key_bar(ui_state *s, ui_canvas *c, ui_rect r) {
     }
 }
 
+static void frame(ui_state *s, ui_canvas *c, const ui_frame *f, ui_rect r, bool active) {
+    char right[UI_RIGHT_BYTES] = "";
+    f->draw(&(ui_panel_view){c, s, ui_inside(r), right});
+    ui_box(c, r, f->title, right, active);
+}
+
 static void too_small(ui_canvas *c) {
     ui_rect all = {0, 0, c->rows, c->cols};
     ui_pen p = ui_pen_at(c, all, c->rows / 2, UI_TEXT);
@@ -172,69 +177,40 @@ static void too_small(ui_canvas *c) {
 }
 
 // Over the panels.
-static void overlay(ui_state *s, ui_canvas *c, ui_overlay o) {
-    static const struct {
-        const char *title;
-        void (*draw)(ui_panel_view *v);
-    } overlays[UI_OVERLAYS] = {
-        [UI_HELP] = {"Help", ui_panel_help}, [UI_LOG] = {"Log", ui_panel_log}, [UI_SETUP] = {"Setup", ui_panel_setup}};
+static void cover(ui_state *s, ui_canvas *c, const ui_frame *f) {
     const ui_rect body = {1, 0, c->rows - 4, c->cols};
     for (int row = 0; row < body.rows; row++) {
         ui_pen p = ui_pen_at(c, body, row, UI_TEXT);
         ui_pad(&p, c->cols);
     }
-    char right[UI_RIGHT_BYTES] = "";
-    overlays[o].draw(&(ui_panel_view){c, s, ui_inside(body), right});
-    ui_box(c, body, overlays[o].title, right, true);
+    frame(s, c, f, body, true);
 }
 
 void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
-    static const struct {
-        const char *title;
-        void (*draw)(ui_panel_view *v);
-    } panels[UI_PANELS] = {{"1 Output", ui_panel_output},  {"2 Logits", ui_panel_logits},
-                           {"3 Drafts", ui_panel_drafts},  {"4 Tree", ui_panel_tree},
-                           {"5 Stats", ui_panel_stats},    {"6 Inspect", ui_panel_inspect},
-                           {"7 Compare", ui_panel_compare}};
+    static const ui_frame panels[UI_PANELS] = {{"1 Output", ui_panel_output},  {"2 Logits", ui_panel_logits},
+                                               {"3 Drafts", ui_panel_drafts},  {"4 Tree", ui_panel_tree},
+                                               {"5 Stats", ui_panel_stats},    {"6 Inspect", ui_panel_inspect},
+                                               {"7 Compare", ui_panel_compare}};
     *cursor_row = *cursor_col = -1;
-    s->shown.prompt_rows = ui_prompt_rows(s);
+    const ui_bottom b = ui_bottom_of(s, c->ascii ? ">" : "›");
+    s->shown.prompt_rows = 1;
+    for (size_t i = 0; i < b.edit->text.n; i++) s->shown.prompt_rows += b.edit->text.p[i] == '\n';
     ui_layout l = ui_layout_of(c->rows, c->cols, &s->shown);
     if (l.too_small) {
         too_small(c);
         return;
     }
     title(s, c, l.title);
-    for (int i = 0; i < UI_PANELS; i++) {
-        char right[UI_RIGHT_BYTES] = "";
-        if (!l.panel[i].rows) continue;
-        panels[i].draw(&(ui_panel_view){c, s, ui_inside(l.panel[i]), right});
-        ui_box(c, l.panel[i], panels[i].title, right, (int)s->shown.focus == i);
-    }
+    for (int i = 0; i < UI_PANELS; i++)
+        if (l.panel[i].rows) frame(s, c, &panels[i], l.panel[i], (int)s->shown.focus == i);
     if (l.note.rows) {
-        char right[UI_RIGHT_BYTES] = "", heading[96];
+        char heading[96];
         snprintf(heading, sizeof heading, "Demo: %.80s", s->demo ? s->demo->title : "");
-        ui_panel_note(&(ui_panel_view){c, s, ui_inside(l.note), right});
-        ui_box(c, l.note, heading, right, ui_demo_note(s) != NULL);
+        frame(s, c, &(ui_frame){heading, ui_panel_note}, l.note, ui_demo_note(s) != NULL);
     }
     message(s, c, l.message);
-    const char sign[2] = {s->typing, 0};
-    char replacing[24];
-    snprintf(replacing, sizeof replacing, "%d%s", s->editing, c->ascii ? ">" : "›");
-    if (s->typing) edit_line(c, l.prompt, sign, &s->command, true, "", cursor_row, cursor_col);
-    else
-        edit_line(c, l.prompt,
-                  s->editing >= 0 ? replacing
-                  : c->ascii      ? ">"
-                                  : "›",
-                  &s->prompt, s->shown.focus == UI_NO_PANEL,
-                  s->recording ? "a recording: Space plays, s steps, [ ] back and on, G to its end, q leaves"
-                  : s->run_state == LS_STATE_FAILED ? "Esc, then L shows the whole message, q leaves"
-                  : s->shown.focus == UI_NO_PANEL   ? "type a prompt, Enter sends it"
-                                                    : "p: type a prompt",
-                  cursor_row, cursor_col);
+    bottom(c, l.prompt, &b, cursor_row, cursor_col);
     key_bar(s, c, l.keys);
-    const ui_overlay top = ui_overlay_top(s);
-    if (top == UI_NO_OVERLAY) return;
-    overlay(s, c, top); // it covers those below it
-    if (!s->typing) *cursor_row = -1;
+    const ui_frame *top = ui_frame_on_top(s);
+    if (top) cover(s, c, top);
 }

@@ -1,4 +1,5 @@
 #include "ui/rows.h"
+#include "base/mem.h"
 #include "ui/widgets.h"
 
 #include <stdio.h>
@@ -116,6 +117,13 @@ int ui_rows_find(const ui_state *s, ui_panel p, const char *text, int by) {
     }
     if (!n) return -1;
     return rows[from < 0 ? (by > 0 ? 0 : n - 1) : (from + by + n) % n];
+}
+
+void ui_rows_filter(ui_state *s, ui_panel p, const char *text) {
+    if (!ui_rows_in(p)) return;
+    free(s->filter[p]);
+    s->filter[p] = *text ? ls_strdup(text) : NULL;
+    s->scroll[p] = 0;
 }
 
 bool ui_rows_sort(ui_state *s, ui_panel p) {

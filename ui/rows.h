@@ -13,6 +13,8 @@ void ui_rows_tree(const ui_state *s, const ls_step *step, bool *shown);
 // The next row of the viewed step (by: 1) or the one before (-1) that holds the text, from the last one found on and
 // around the end: a rank, a branch, a node. -1: none.
 int ui_rows_find(const ui_state *s, ui_panel p, const char *text, int by);
+// Only the rows with this text are shown; "": all.
+void ui_rows_filter(ui_state *s, ui_panel p, const char *text);
 // The panel sorts by its next column. False: it has one order only.
 bool ui_rows_sort(ui_state *s, ui_panel p);
 // For the title of the panel, in place of its own words: the filter and the order that are in force, if any. n: rows

@@ -252,13 +252,6 @@ const ls_stats *ui_stats(ui_state *s) {
     return &s->stats;
 }
 
-int ui_prompt_rows(const ui_state *s) {
-    const ls_buf *t = s->typing ? &s->command.text : &s->prompt.text;
-    int rows = 1;
-    for (size_t i = 0; i < t->n; i++) rows += t->p[i] == '\n';
-    return rows;
-}
-
 bool ui_busy(const ui_state *s) {
     return s->run_state == LS_STATE_PREFILL || s->run_state == LS_STATE_RUNNING || s->run_state == LS_STATE_PAUSED;
 }

@@ -33,7 +33,7 @@ typedef struct {
     double temperature; // 0: greedy
 } ui_turn;
 
-// What lies over the panels, see ui/overlays.h.
+// What lies over the panels, see ui/modes.h.
 typedef enum { UI_HELP, UI_LOG, UI_SETUP, UI_OVERLAYS, UI_NO_OVERLAY = -1 } ui_overlay;
 
 // Which panels are wanted; the layout makes room for them.
@@ -153,6 +153,8 @@ void ui_act(ui_state *s, ui_action a);
 void ui_find_nothing(ui_state *s);                    // the rows that searches led to are others now
 void ui_log(ui_state *s, const char *text, size_t n); // every line of it
 void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n); // takes text
+void ui_ask_rival(ui_state *s, const char *method);
+bool ui_can_send(ui_state *s);                               // a prompt; else says why not
 void ui_type_line(ui_state *s, char sign, const char *text); // a line below, see typing; it begins with this text
 
 // Reading
@@ -162,5 +164,4 @@ const ls_step *ui_step(const ui_state *s, size_t i); // for a moment, see ui_ste
 size_t ui_viewed_index(const ui_state *s);           // valid if there is one
 const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
 const ls_stats *ui_stats(ui_state *s); // of the viewed turn, up to the viewed step
-int ui_prompt_rows(const ui_state *s); // lines that the prompt line wants
 bool ui_busy(const ui_state *s);       // a turn is being answered

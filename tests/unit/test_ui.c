@@ -553,6 +553,15 @@ static void assert_top(ui_state *s, const char *title) {
     assert_string_equal(shown, title);
 }
 
+static bool cursor_shows(ui_state *s) {
+    ui_canvas c = {.utf8 = true};
+    int row, col;
+    ui_canvas_resize(&c, 36, 120);
+    ui_render(s, &c, &row, &col);
+    ui_canvas_free(&c);
+    return row >= 0;
+}
+
 static void keys_go_to_what_is_drawn_on_top(void **state) {
     (void)state;
     ui_setting settings[] = {{.key = "decode.budget", .help = "rows", .choices = "1|2|4", .value = "2"},
@@ -629,6 +638,57 @@ static void keys_go_to_what_is_drawn_on_top(void **state) {
     assert_top(&s, "");
     assert_memory_equal(s.prompt.text.p, "pastedL", 7);
     while (s.n_outbox) free(s.outbox[--s.n_outbox].text);
+    ui_state_free(&s);
+}
+
+// Whatever is open, Esc leaves the topmost of it, q closes the topmost that it can close, and the cursor shows whose
+// keys are text.
+static void esc_leaves_one_mode_at_a_time(void **state) {
+    (void)state;
+    const ui_setting settings[] = {{.key = "decode.budget", .help = "rows", .choices = "1|2|4", .value = "2"}, {0}};
+    ui_state s;
+    ui_state_init(&s);
+    ui_begin(&s, &(ui_options){.color = true, .settings = settings});
+    converse(&s, "def fib(n):", "logitspec", 20);
+    key(&s, UI_KEY_ESC);
+    type_keys(&s, "i2\\a");
+    key(&s, UI_KEY_ENTER);
+    key(&s, 'z');
+    key(&s, UI_KEY_F0 + 2);
+    key(&s, UI_KEY_ENTER);
+    assert_int_equal(s.typing, ':');
+    assert_true(cursor_shows(&s));
+    type_keys(&s, "1q"); // text, whatever lies below
+    assert_string_equal(s.command.text.p, "set decode.budget=1q");
+    key(&s, UI_KEY_ESC);
+    assert_int_equal(s.typing, 0);
+    assert_top(&s, "Setup");
+    assert_false(cursor_shows(&s));
+    key(&s, UI_KEY_ESC);
+    assert_int_equal(s.n_overlays, 0);
+    assert_non_null(s.filter[UI_LOGITS]);
+    key(&s, UI_KEY_ESC);
+    assert_null(s.filter[UI_LOGITS]);
+    assert_int_equal(s.shown.zoom, UI_LOGITS);
+    key(&s, 'q');
+    assert_int_equal(s.shown.zoom, UI_NO_PANEL);
+    key(&s, 'q');
+    assert_false(s.shown.inspect || s.quit);
+    key(&s, '\\'); // a filter is in force while it is typed; Esc takes it back
+    key(&s, 'f');
+    assert_string_equal(s.filter[UI_LOGITS], "f");
+    key(&s, UI_KEY_ESC);
+    assert_null(s.filter[UI_LOGITS]);
+    key(&s, 'E'); // an earlier prompt that is changed: one Esc leaves it and the prompt line
+    assert_true(cursor_shows(&s));
+    key(&s, '!');
+    assert_int_equal(s.editing, 0);
+    key(&s, UI_KEY_ESC);
+    assert_int_equal(s.editing, -1);
+    assert_int_equal(s.prompt.text.n, 0);
+    assert_int_equal(s.shown.focus, UI_OUTPUT);
+    key(&s, 'q');
+    assert_true(s.quit);
     ui_state_free(&s);
 }
 
@@ -728,6 +788,7 @@ int main(void) {
         cmocka_unit_test(the_line_editor),
         cmocka_unit_test(keys_and_colours_can_be_others),
         cmocka_unit_test(keys_go_to_what_is_drawn_on_top),
+        cmocka_unit_test(esc_leaves_one_mode_at_a_time),
         cmocka_unit_test(a_setting_waits_for_its_answer),
         cmocka_unit_test(random_keys_and_sizes),
         cmocka_unit_test(every_action_has_a_key_of_its_own),

@@ -1,0 +1,117 @@
+#include "ui/command.h"
+#include "base/mem.h"
+#include "ui/navigate.h"
+#include "ui/rows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ui_type_line(ui_state *s, char sign, const char *text) {
+    s->typing = sign;
+    ui_edit_set(&s->command, text);
+}
+
+static void goto_step(ui_state *s, const char *text) {
+    char *end;
+    const unsigned long n = strtoul(text, &end, 10);
+    const ui_turn *t = s->n_steps ? ui_turn_of(s, ui_viewed_index(s)) : NULL;
+    char line[120];
+    if (!t) ui_look_at(s, 0);
+    else if (end == text || *end || n >= t->n_steps) {
+        snprintf(line, sizeof line, "goto '%.20s': turn %td, which is looked at, has steps 0 to %zu", text,
+                 t - s->turns + 1, t->n_steps - 1);
+        ui_say(s, line, true);
+    } else ui_look_at(s, (int64_t)(t->first_step + n));
+}
+
+static void save_display(ui_state *s, const char *path) {
+    free(s->save_to);
+    s->save_to = ls_strdup(path);
+}
+
+const ui_verb ui_verbs[] = {
+    {"set ", "KEY=VALUE", "any setting that can change while it runs, such as decode.budget=16", NULL, LS_CMD_SET},
+    {"goto ", "STEP", "a step of the turn that is looked at", goto_step, 0},
+    {"compare ", "METHOD", "let it answer the last prompt too and race it, such as suffix:16", ui_ask_rival, 0},
+    {"save ", "FILE", "the conversation, as a trace (.zst: compressed)", NULL, LS_CMD_SAVE},
+    {"load ", "FILE", "such a conversation, to go on with", NULL, LS_CMD_LOAD},
+    {"save-display ", "FILE", "this screen: .txt, .ansi or .svg", save_display, 0},
+    {0},
+};
+
+static void run_command(ui_state *s, const char *word) {
+    const ui_action a = ui_action_named(word);
+    for (const ui_verb *v = ui_verbs; v->name; v++) {
+        const size_t n = strlen(v->name);
+        if (strncmp(word, v->name, n)) continue;
+        const char *argument = word + n + strspn(word + n, " ");
+        if (v->run) v->run(s, argument);
+        else ui_request_of(s, v->request, ls_strdup(argument), 0);
+        return;
+    }
+    if (a != UI_ACT_NONE) ui_act(s, a);
+    else if (*word) {
+        char line[200];
+        snprintf(line, sizeof line, "no command '%.80s' (F1 lists them)", word);
+        ui_say(s, line, true);
+    }
+}
+
+static void enter(ui_state *s) {
+    char *text = ui_edit_take(&s->command);
+    const char sign = s->typing;
+    s->typing = 0;
+    if (sign == '/') {
+        free(s->sought);
+        s->sought = text;
+        ui_look_for(s, 1);
+        return;
+    }
+    if (sign == ':') run_command(s, text + strspn(text, " ")); // a filter was in force while it was typed
+    free(text);
+}
+
+// The letters that all candidates have in common; what they are, where there are several.
+static void complete(ui_state *s) {
+    const char *typed = s->command.text.n ? s->command.text.p : "", *first = NULL;
+    const size_t n = strlen(typed);
+    size_t common = 0, found = 0;
+    ls_buf list = {0};
+    for (int source = 0; source < 3; source++)
+        for (int i = 0;; i++) {
+            const char *word = source == 0   ? (i < UI_ACTIONS ? ui_actions[i].name : NULL)
+                               : source == 1 ? ui_verbs[i].name
+                                             : (s->words ? s->words[i] : NULL);
+            if (!word) break;
+            if (strncmp(word, typed, n)) continue;
+            size_t same = strlen(word);
+            if (first)
+                for (same = 0; same < common && first[same] == word[same];) same++;
+            else first = word;
+            common = same;
+            found++;
+            ls_buf_fmt(&list, "%s%s", list.n ? "  " : "", word);
+        }
+    if (common > n) ui_edit_insert(&s->command, first + n, common - n);
+    if (found > 1) ui_say(s, list.p, false);
+    else if (!found) ui_say(s, "nothing begins like this", false);
+    ls_buf_free(&list);
+}
+
+void ui_line_leave(ui_state *s) {
+    if (s->typing == '\\') ui_rows_filter(s, s->shown.focus, "");
+    s->typing = 0;
+}
+
+bool ui_line_key(ui_state *s, int key, ui_action a) {
+    (void)a;
+    if (key == UI_KEY_ENTER) enter(s);
+    else if (key == UI_KEY_TAB && s->typing == ':') complete(s);
+    else if (key == UI_KEY_BACKSPACE && !s->command.text.n) ui_line_leave(s);
+    else {
+        ui_edit_key(&s->command, key);
+        if (s->typing == '\\') ui_rows_filter(s, s->shown.focus, s->command.text.n ? s->command.text.p : "");
+    }
+    return true;
+}

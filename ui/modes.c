@@ -1,0 +1,237 @@
+#include "ui/modes.h"
+#include "base/mem.h"
+#include "ui/command.h"
+#include "ui/demo.h"
+#include "ui/navigate.h"
+#include "ui/rows.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { EXIT_INTERRUPTED = 130 };
+enum { BY_ESC = 1, BY_Q = 2, GOES_ON = 4, TYPES = 8 };
+
+// ---- Help, Log, Setup: those that are open are a stack, and the last one is seen
+
+static ui_overlay top_overlay(const ui_state *s) {
+    return s->n_overlays ? s->overlays[s->n_overlays - 1] : UI_NO_OVERLAY;
+}
+
+static void overlay_scroll(ui_state *s, int by) {
+    int *lines = &s->overlay_scroll[top_overlay(s)];
+    *lines += top_overlay(s) == UI_LOG ? -by : by; // the log's natural position is its end
+    if (*lines < 0) *lines = 0;
+}
+
+static void overlay_mouse(ui_state *s, ui_key k, ui_panel at) {
+    (void)at;
+    if (k.mouse != UI_MOUSE_CLICK) overlay_scroll(s, k.mouse == UI_MOUSE_WHEEL_UP ? -3 : 3);
+    else if (top_overlay(s) == UI_SETUP && k.tag > 0 && k.tag <= s->n_settings) s->setting = k.tag - 1;
+}
+
+static bool help_key(ui_state *s, int key, ui_action a) {
+    (void)key;
+    if (a == UI_ACT_UP || a == UI_ACT_DOWN || a == UI_ACT_PAGE_UP || a == UI_ACT_PAGE_DOWN || a == UI_ACT_TOP ||
+        a == UI_ACT_BOTTOM)
+        ui_act(s, a);
+    else ui_close(s); // any other key
+    return true;
+}
+
+static bool setup_key(ui_state *s, int key, ui_action a) {
+    ui_setting *t = &s->settings[s->setting];
+    char value[sizeof t->value], line[128];
+    const int by = key == UI_KEY_RIGHT || a == UI_ACT_RIGHT ? 1 : key == UI_KEY_LEFT || a == UI_ACT_LEFT ? -1 : 0;
+    if (a == UI_ACT_QUIT) return false;
+    if (!s->n_settings) ui_close(s);
+    else if (a == UI_ACT_CLOSE || a == UI_ACT_SETUP || a == UI_ACT_HELP || a == UI_ACT_LOG) ui_act(s, a);
+    else if (key == UI_KEY_UP || a == UI_ACT_UP) s->setting = (s->setting + s->n_settings - 1) % s->n_settings;
+    else if (key == UI_KEY_DOWN || a == UI_ACT_DOWN) s->setting = (s->setting + 1) % s->n_settings;
+    else if (s->recording) ui_say(s, "this is a recording: it was decoded as it was", false);
+    else if (by && ui_setting_choice(t, by, value, sizeof value)) {
+        snprintf(line, sizeof line, "%s=%s", t->key, value);
+        snprintf(t->asked, sizeof t->asked, "%s", value);
+        ui_request_of(s, LS_CMD_SET, ls_strdup(line), 0);
+    } else if (key == UI_KEY_ENTER) {
+        snprintf(line, sizeof line, "set %s=", t->key);
+        ui_type_line(s, ':', line);
+    }
+    return true;
+}
+
+// ---- a demo's note, the prompt
+
+static bool note_key(ui_state *s, int key, ui_action a) {
+    (void)a;
+    return (key == UI_KEY_ENTER || key == ' ') && ui_demo_go_on(s);
+}
+
+static void forget_edit(ui_state *s) { // the prompt stays as it was
+    s->editing = -1;
+    ui_edit_clear(&s->prompt);
+}
+
+static void send_prompt(ui_state *s) {
+    if (!s->prompt.text.n || !ui_can_send(s)) return;
+    if (s->editing >= 0) ui_request_of(s, LS_CMD_EDIT, ui_edit_take(&s->prompt), s->editing);
+    else ui_request_of(s, LS_CMD_PROMPT, ui_edit_take(&s->prompt), 0);
+    s->editing = -1;
+    if (s->run_state == LS_STATE_LOADING) ui_say(s, "the model is loading; the prompt waits", false);
+}
+
+static bool prompt_key(ui_state *s, int key, ui_action a) {
+    if (key == UI_KEY_ENTER) send_prompt(s);
+    else if (key == UI_KEY_UP || key == UI_KEY_DOWN || a == UI_ACT_NONE) ui_edit_key(&s->prompt, key);
+    else ui_act(s, a);
+    return true;
+}
+
+// ---- the panels
+
+static bool panel_key(ui_state *s, int key, ui_action a) {
+    (void)key;
+    ui_act(s, a);
+    return true;
+}
+
+static void panel_scroll(ui_state *s, int by) {
+    const ui_panel p = s->shown.focus == UI_NO_PANEL ? UI_OUTPUT : s->shown.focus;
+    if (p == UI_TREE && (by == 1 || by == -1)) {
+        ui_move_node(s, by);
+        return;
+    }
+    s->scroll[p] += p == UI_OUTPUT ? -by : by; // the output's natural position is its end
+    if (s->scroll[p] < 0) s->scroll[p] = 0;
+}
+
+// A click means what the panel put into its cells.
+static void panel_mouse(ui_state *s, ui_key k, ui_panel at) {
+    const ui_panel before = s->shown.focus;
+    if (at == UI_NO_PANEL) return;
+    if (k.mouse != UI_MOUSE_CLICK) {
+        s->shown.focus = at; // the wheel scrolls what it is over and leaves the keys where they are
+        panel_scroll(s, k.mouse == UI_MOUSE_WHEEL_UP ? -3 : 3);
+        s->shown.focus = before;
+        return;
+    }
+    ui_focus(s, at);
+    const int what = k.tag - 1;
+    if (what < 0) return;
+    if (at == UI_OUTPUT && (size_t)(what / LS_MAX_ROWS) < s->n_steps) {
+        ui_look_at(s, what / LS_MAX_ROWS);
+        s->live = false;
+        s->node = what % LS_MAX_ROWS;
+    } else ui_choose_row(s, at, what);
+}
+
+// ---- all of them
+
+#define MODE(id, on, leave, ...)                                                                                       \
+    static bool id##_is_on(const ui_state *s) {                                                                        \
+        (void)s;                                                                                                       \
+        return on;                                                                                                     \
+    }                                                                                                                  \
+    static void leave_##id(ui_state *s) {                                                                              \
+        (void)s;                                                                                                       \
+        leave;                                                                                                         \
+    }
+#include "ui/modes.def"
+#undef MODE
+
+typedef struct {
+    bool (*is_on)(const ui_state *s);
+    void (*leave)(ui_state *s);
+    int how;
+    // these may be missing
+    bool (*key)(ui_state *s, int key, ui_action a); // false: it is for those below
+    void (*scroll)(ui_state *s, int by);
+    void (*mouse)(ui_state *s, ui_key k, ui_panel at);
+    ui_frame frame;
+} mode;
+
+static const mode modes[] = {
+#define MODE(id, on, leave, how, key, scroll, mouse, title, draw)                                                      \
+    {id##_is_on, leave_##id, how, key, scroll, mouse, {title, draw}},
+#include "ui/modes.def"
+#undef MODE
+};
+
+// The topmost mode that is on and has this. The last one has all but a frame.
+#define TOPMOST(m, s, has)                                                                                             \
+    const mode *m = modes;                                                                                             \
+    while (!(m->is_on(s) && m->has)) m++
+
+const ui_frame *ui_frame_on_top(const ui_state *s) {
+    TOPMOST(m, s, scroll); // of a panel: without a frame
+    return m->frame.draw ? &m->frame : NULL;
+}
+
+ui_bottom ui_bottom_of(const ui_state *s, const char *arrow) {
+    TOPMOST(m, s, key);
+    const bool prompt = s->shown.focus == UI_NO_PANEL, types = m->how & TYPES;
+    ui_bottom b = {.edit = &s->prompt, .active = prompt, .cursor = types};
+    if (m == modes) // a line is typed
+        return (ui_bottom){{s->typing}, &s->command, "", true, true};
+    if (s->editing >= 0) snprintf(b.sign, sizeof b.sign, "%d%s", s->editing, arrow);
+    else snprintf(b.sign, sizeof b.sign, "%s", arrow);
+    b.hint = s->recording ? "a recording: Space plays, s steps, [ ] back and on, G to its end, q leaves"
+             : s->run_state == LS_STATE_FAILED ? "Esc, then L shows the whole message, q leaves"
+             : prompt                          ? "type a prompt, Enter sends it"
+                                               : "p: type a prompt";
+    return b;
+}
+
+void ui_close(ui_state *s) {
+    TOPMOST(m, s, how & BY_Q);
+    m->leave(s);
+}
+
+void ui_scroll(ui_state *s, int by) {
+    TOPMOST(m, s, scroll);
+    m->scroll(s, by);
+}
+
+void ui_toggle(ui_state *s, ui_overlay o) {
+    const bool close = top_overlay(s) == o;
+    int kept = 0;
+    for (int i = 0; i < s->n_overlays; i++) // it may lie further below
+        if (s->overlays[i] != o) s->overlays[kept++] = s->overlays[i];
+    s->n_overlays = kept;
+    if (close) return;
+    s->overlays[s->n_overlays++] = o;
+    s->overlay_scroll[o] = 0;
+}
+
+void ui_to_prompt(ui_state *s) {
+    s->shown.focus = s->shown.zoom = UI_NO_PANEL;
+    s->n_overlays = 0;
+}
+
+void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
+    if (k.code == UI_CTRL('C')) {
+        s->quit = true;
+        s->exit_code = EXIT_INTERRUPTED;
+    } else if (k.code == UI_KEY_MOUSE) {
+        TOPMOST(m, s, mouse);
+        m->mouse(s, k, panel_at);
+    } else {
+        *s->message = 0;
+        TOPMOST(keys, s, key);
+        const ui_action a = ui_action_of(k.code, keys->how & TYPES);
+        for (const mode *m = modes; m < modes + sizeof modes / sizeof *modes; m++) {
+            if (!m->is_on(s)) continue;
+            if (k.code != UI_KEY_ESC && m->key && m->key(s, k.code, a)) return;
+            if (k.code != UI_KEY_ESC || !(m->how & BY_ESC)) continue;
+            m->leave(s);
+            if (!(m->how & GOES_ON)) return;
+        }
+    }
+}
+
+void ui_on_paste(ui_state *s, const char *text, size_t n) {
+    if (s->typing) ui_edit_insert(&s->command, text, n);
+    else if (!s->recording) {
+        ui_to_prompt(s); // what is pasted is a prompt, wherever the keys were
+        ui_edit_insert(&s->prompt, text, n);
+    }
+}

@@ -1,0 +1,26 @@
+// What the user is doing: typing a line, reading Help, changing a prompt, looking at a panel. A table lists the modes
+// from the topmost down with the keys, the Esc, the mouse and the drawing of each; what one of them does not take is
+// for the next one below. Nothing else knows which of them comes first.
+#pragma once
+#include "ui/panels.h"
+
+// A frame: what is drawn into it, and its title.
+typedef struct {
+    const char *title;
+    void (*draw)(ui_panel_view *v);
+} ui_frame;
+
+// The line at the bottom.
+typedef struct {
+    char sign[24];
+    const ui_edit *edit;
+    const char *hint;    // in place of no text
+    bool active, cursor; // active: text goes into it; cursor: and nothing that lies over the panels has the keys
+} ui_bottom;
+
+const ui_frame *ui_frame_on_top(const ui_state *s); // what covers the panels; NULL: nothing does
+ui_bottom ui_bottom_of(const ui_state *s, const char *arrow);
+void ui_toggle(ui_state *s, ui_overlay o); // closes it where it is on top, else puts it there
+void ui_close(ui_state *s);                // what is open on top; then the program
+void ui_scroll(ui_state *s, int by);       // what is on top, by lines
+void ui_to_prompt(ui_state *s);            // the prompt line has the keys, and nothing lies over what it is about

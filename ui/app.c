@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "ui/demo.h"
+#include "ui/navigate.h"
 #include "ui/picture.h"
 #include "ui/prompt_history.h"
 #include "ui/render.h"
@@ -83,10 +84,7 @@ void ui_send_requests(ui_state *s, ls_source *source) {
     for (int i = 0; i < s->n_outbox; i++) {
         ui_request *r = &s->outbox[i];
         ls_err err;
-        if (source->command(source, &(ls_command){r->kind, r->text, r->n}, &err)) {
-            snprintf(s->message, sizeof s->message, "%s", err.msg);
-            s->message_is_error = true;
-        }
+        if (source->command(source, &(ls_command){r->kind, r->text, r->n}, &err)) ui_say(s, err.msg, true);
         free(r->text);
     }
     s->n_outbox = 0;
@@ -97,18 +95,18 @@ static void send_requests(app *a) {
     ls_err err;
     ui_state *s = &a->state;
     if (a->history && ui_history_add(&s->prompt, a->history, &err) && !a->history_failed) {
-        snprintf(s->message, sizeof s->message, "%s", err.msg);
-        s->message_is_error = a->history_failed = true;
+        ui_say(s, err.msg, true);
+        a->history_failed = true;
     }
     ui_send_requests(s, a->source);
 }
 
 static void save_display(app *a) {
     ls_err err;
-    const char *path = a->state.save_to;
-    const bool ok = !ui_canvas_save(&a->canvas, a->theme, path, &err);
-    snprintf(a->state.message, sizeof a->state.message, "%s%.300s", ok ? "saved " : "", ok ? path : err.msg);
-    a->state.message_is_error = !ok;
+    char said[320];
+    const bool failed = ui_canvas_save(&a->canvas, a->theme, a->state.save_to, &err) != LS_OK;
+    snprintf(said, sizeof said, "saved %.300s", a->state.save_to);
+    ui_say(&a->state, failed ? err.msg : said, failed);
     free(a->state.save_to);
     a->state.save_to = NULL;
 }
@@ -135,10 +133,8 @@ static void edit_outside(app *a) {
         ls_read_all(&text, f, path, MOST_PROMPT, &err);
         fclose(f);
     }
-    if (err.code) {
-        snprintf(a->state.message, sizeof a->state.message, "%s", err.msg);
-        a->state.message_is_error = true;
-    } else {
+    if (err.code) ui_say(&a->state, err.msg, true);
+    else {
         while (text.n && text.p[text.n - 1] == '\n') text.n--; // editors add one
         ui_edit_clear(&a->state.prompt);
         ui_on_paste(&a->state, text.n ? text.p : "", text.n);

@@ -151,7 +151,7 @@ typedef struct {
 
 static const mode modes[] = {
 #define MODE(id, on, leave, how, key, scroll, mouse, title, draw)                                                      \
-    {id##_is_on, leave_##id, how, key, scroll, mouse, {title, draw}},
+    {id##_is_on, leave_##id, how, key, scroll, mouse, {title, draw, NULL}},
 #include "ui/modes.def"
 #undef MODE
 };

@@ -8,6 +8,7 @@
 typedef struct {
     const char *title;
     void (*draw)(ui_panel_view *v);
+    const char *promise; // drawn in its place before the first step; NULL: it can draw that too
 } ui_frame;
 
 // The line at the bottom.

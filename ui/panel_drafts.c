@@ -40,11 +40,6 @@ static void draw_ngram(ui_pen *p, const ui_state *s, const ls_step *step, const 
 void ui_panel_drafts(ui_panel_view *v) {
     ui_state *s = v->state;
     const ls_step *step = ui_viewed(s);
-    if (!step) {
-        ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
-        ui_print(&p, "branches that were tried, and where they came from");
-        return;
-    }
     const ui_turn *turn = ui_turn_of(s, ui_viewed_index(s));
     const int rows = v->area.rows - 1, ngram = v->area.cols >= 100 ? 24 : v->area.cols >= 70 ? 16 : 0;
     const int at_ngram = v->area.col + 19, at_len = at_ngram + (ngram ? ngram + 1 : 0), at_tokens = at_len + 14;

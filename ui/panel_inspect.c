@@ -162,11 +162,6 @@ static void attention(out *o) {
 
 void ui_panel_inspect(ui_panel_view *v) {
     const ls_step *step = ui_viewed(v->state);
-    if (!step) {
-        ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
-        ui_print(&p, "one draft: what the target thought of it");
-        return;
-    }
     const int row = ui_inspected(v->state);
     out o = {v, step, &step->tree.nodes[row], row, 0};
     verdict(&o);

@@ -33,11 +33,6 @@ static void draw_draft(ui_pen *p, const ls_step *step, int rank, bool is_root) {
 
 void ui_panel_logits(ui_panel_view *v) {
     const ls_step *step = ui_viewed(v->state);
-    if (!step) {
-        ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
-        ui_print(&p, "what the model said last, best first");
-        return;
-    }
     const int rows = v->area.rows - 1, bar = v->area.cols >= 50 ? 12 : v->area.cols >= 40 ? 6 : 0;
     const int draft = v->area.cols >= 40 ? 17 : 15;
     const int token_cells = v->area.cols - 4 - 6 - (bar ? bar + 1 : 0) - draft;

@@ -124,11 +124,6 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
 void ui_panel_tree(ui_panel_view *v) {
     ui_state *s = v->state;
     const ls_step *step = ui_viewed(s);
-    if (!step) {
-        ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
-        ui_print(&p, "the tree that one pass of the model checked");
-        return;
-    }
     const bool chosen = s->node >= 0 || s->shown.inspect || s->shown.focus == UI_TREE;
     tree t = {.step = step, .full = s->tree_full, .ascii = v->canvas->ascii, .cursor = chosen ? ui_inspected(s) : -1};
     ui_rows_tree(s, step, t.shown);

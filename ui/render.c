@@ -166,7 +166,10 @@ static void key_bar(ui_state *s, ui_canvas *c, ui_rect r) {
 
 static void frame(ui_state *s, ui_canvas *c, const ui_frame *f, ui_rect r, bool active) {
     char right[UI_RIGHT_BYTES] = "";
-    f->draw(&(ui_panel_view){c, s, ui_inside(r), right});
+    if (f->promise && !s->n_steps) {
+        ui_pen p = ui_pen_at(c, ui_inside(r), 0, UI_DIM);
+        ui_print(&p, "%s", f->promise);
+    } else f->draw(&(ui_panel_view){c, s, ui_inside(r), right});
     ui_box(c, r, f->title, right, active);
 }
 
@@ -187,10 +190,14 @@ static void cover(ui_state *s, ui_canvas *c, const ui_frame *f) {
 }
 
 void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
-    static const ui_frame panels[UI_PANELS] = {{"1 Output", ui_panel_output},  {"2 Logits", ui_panel_logits},
-                                               {"3 Drafts", ui_panel_drafts},  {"4 Tree", ui_panel_tree},
-                                               {"5 Stats", ui_panel_stats},    {"6 Inspect", ui_panel_inspect},
-                                               {"7 Compare", ui_panel_compare}};
+    static const ui_frame panels[UI_PANELS] = {
+        {"1 Output", ui_panel_output, NULL},
+        {"2 Logits", ui_panel_logits, "what the model said last, best first"},
+        {"3 Drafts", ui_panel_drafts, "branches that were tried, and where they came from"},
+        {"4 Tree", ui_panel_tree, "the tree that one pass of the model checked"},
+        {"5 Stats", ui_panel_stats, NULL},
+        {"6 Inspect", ui_panel_inspect, "one draft: what the target thought of it"},
+        {"7 Compare", ui_panel_compare, NULL}};
     *cursor_row = *cursor_col = -1;
     const ui_bottom b = ui_bottom_of(s, c->ascii ? ">" : "›");
     s->shown.prompt_rows = 1;
@@ -206,7 +213,7 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
     if (l.note.rows) {
         char heading[96];
         snprintf(heading, sizeof heading, "Demo: %.80s", s->demo ? s->demo->title : "");
-        frame(s, c, &(ui_frame){heading, ui_panel_note}, l.note, ui_demo_note(s) != NULL);
+        frame(s, c, &(ui_frame){heading, ui_panel_note, NULL}, l.note, ui_demo_note(s) != NULL);
     }
     message(s, c, l.message);
     bottom(c, l.prompt, &b, cursor_row, cursor_col);

@@ -1,5 +1,6 @@
 #include "ui/state.h"
 #include "ui/demo.h"
+#include "ui/navigate.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -185,8 +186,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
     case LS_EV_RIVAL: on_rival(s, e); break;
     case LS_EV_SETTING: on_setting(s, e); break;
     case LS_EV_MESSAGE:
-        snprintf(s->message, sizeof s->message, "%s", e->message.text);
-        s->message_is_error = e->message.is_error;
+        ui_say(s, e->message.text, e->message.is_error);
         ui_log(s, s->message, strlen(s->message));
         break;
     }

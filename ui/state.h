@@ -98,7 +98,7 @@ typedef struct {
     size_t view;           // else at this one
     int node;              // row of the viewed tree that is inspected; -1: the most telling one
     int scroll[UI_PANELS]; // lines from the natural position
-    bool tree_full, brackets, mask, ascii, pasting, redraw, suspend;
+    bool tree_full, brackets, mask, ascii, redraw, suspend;
     int editing;      // turn whose prompt is being changed; -1: a new one is written
     int themes, mice; // how often the next one was asked for; the application looks
     bool want_editor; // the prompt goes to the user's own editor

@@ -54,9 +54,14 @@ static bool play_on(ui_state *s, int steps) {
     return true;
 }
 
-bool ui_can_send(ui_state *s) {
+static bool takes_prompts(ui_state *s) {
     if (s->recording) ui_say(s, "this is a recording: it takes no prompts", false);
-    else if (s->run_state == LS_STATE_FAILED) ui_say(s, "the model is not loaded; what you typed is kept", true);
+    return !s->recording;
+}
+
+bool ui_can_send(ui_state *s) {
+    if (!takes_prompts(s)) return false;
+    if (s->run_state == LS_STATE_FAILED) ui_say(s, "the model is not loaded; what you typed is kept", true);
     else if (ui_busy(s)) ui_say(s, "the answer is still being written (^X stops it); what you typed is kept", false);
     else return true;
     return false;
@@ -66,11 +71,7 @@ void ui_act(ui_state *s, ui_action a) {
     switch (a) {
     case UI_ACT_HELP: ui_toggle(s, UI_HELP); break;
     case UI_ACT_PROMPT:
-        if (s->recording) {
-            ui_say(s, "this is a recording: it takes no prompts", false);
-            break;
-        }
-        ui_to_prompt(s);
+        if (takes_prompts(s)) ui_to_prompt(s);
         break;
     case UI_ACT_RUN_PAUSE:
         if (ended(s)) break;
@@ -188,8 +189,9 @@ void ui_act(ui_state *s, ui_action a) {
             ui_request_of(s, LS_CMD_EDIT, ls_strdup(s->turns[s->n_turns - 1].text), (int)s->n_turns - 1);
         break;
     case UI_ACT_EDIT_TURN:
-        if (s->recording || !s->n_turns) {
-            ui_say(s, s->recording ? "this is a recording: it takes no prompts" : "there is no prompt yet", false);
+        if (!takes_prompts(s)) break;
+        if (!s->n_turns) {
+            ui_say(s, "there is no prompt yet", false);
             break;
         }
         s->editing = s->n_steps ? (int)(ui_turn_of(s, ui_viewed_index(s)) - s->turns) : (int)s->n_turns - 1;
@@ -198,10 +200,7 @@ void ui_act(ui_state *s, ui_action a) {
         ui_say(s, "change the prompt: Enter answers it anew (what came after it is forgotten), Esc leaves it as it was",
                false);
         break;
-    case UI_ACT_EDITOR:
-        if (s->recording) ui_say(s, "this is a recording: it takes no prompts", false);
-        else s->want_editor = true;
-        break;
+    case UI_ACT_EDITOR: s->want_editor = takes_prompts(s); break;
     case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;
     case UI_ACT_SETUP: ui_toggle(s, UI_SETUP); break;
     case UI_ACT_THEME: s->themes++; break;

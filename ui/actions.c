@@ -78,7 +78,7 @@ void ui_bind_defaults(void) {
     }
 }
 
-// The keys of an action without one of them.
+// Takes one key away from an action.
 static void unbind(int action, int key) {
     const char *keys = ui_action_keys((ui_action)action);
     ls_buf left = {0};
@@ -105,7 +105,7 @@ ls_code ui_bind(const char *text, ls_err *err) {
         const int key = key_of(p, n);
         if (key == UI_KEY_NONE || key > UI_KEY_LAST)
             return ls_fail(err, LS_E_USAGE,
-                           "'%.60s': '%.*s' is no key; keys are letters, ^X, F1 to F12, Space, Tab, Up, PgDn, ...",
+                           "'%.60s': '%.*s' is not a key; keys are letters, ^X, F1 to F12, Space, Tab, Up, PgDn, ...",
                            text, (int)n, p);
         for (int other = 0; other < UI_ACTIONS; other++)
             if (other != (int)a) unbind(other, key);

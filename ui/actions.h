@@ -15,13 +15,13 @@ typedef struct {
 } ui_action_info;
 extern const ui_action_info ui_actions[UI_ACTIONS]; // keys: as shipped, see ui_action_keys
 
-const char *ui_action_keys(ui_action a); // in force: names separated by blanks; "" where it has none
-// "ACTION=KEYS", such as "worst=W F4" or "quit=": from now on these keys mean it, and nothing else. Called before the
-// screen opens. LS_E_USAGE with what is wrong.
+const char *ui_action_keys(ui_action a); // the keys in force, separated by blanks; "": none
+// Binds keys to an action: "ACTION=KEYS", such as "worst=W F4" or "quit=". The keys lose what they meant before. Call
+// it before the screen opens. LS_E_USAGE says what is wrong.
 ls_code ui_bind(const char *text, ls_err *err);
 void ui_bind_defaults(void);
 
-int ui_key_named(const char *name); // "F5", "Space", "^X", "s", ...; UI_KEY_NONE: no key
-// The action of a key; while typing only keys that are no text count.
+int ui_key_named(const char *name); // "F5", "Space", "^X", "s", ...; UI_KEY_NONE: not a key
+// The action of a key. While the user types, a key that is text has none.
 ui_action ui_action_of(int key, int typing);
 ui_action ui_action_named(const char *name); // UI_ACT_NONE: unknown

@@ -28,7 +28,7 @@ typedef struct {
     ls_buf paste;
     const char *history; // file of prompts; NULL: none
     bool mono, color, mouse;
-    bool history_failed;             // and that was said
+    bool history_failed;             // and the user was told
     bool pasting, dirty, urgent;     // urgent: a key was pressed, its effect is to be seen at once
     uint64_t last_frame_ns, draw_ns; // draw_ns: what a frame takes, smoothed
 } app;
@@ -90,7 +90,7 @@ void ui_send_requests(ui_state *s, ls_source *source) {
     s->n_outbox = 0;
 }
 
-// Prompts are in the file before anything is done with them.
+// Prompts are written to the file before anything is done with them.
 static void send_requests(app *a) {
     ls_err err;
     ui_state *s = &a->state;
@@ -111,7 +111,7 @@ static void save_display(app *a) {
     a->state.save_to = NULL;
 }
 
-// The prompt as a file in the user's own editor. A failed editor changes nothing.
+// Opens the prompt in the user's own editor. An editor that fails changes nothing.
 static void edit_outside(app *a) {
     a->state.want_editor = false;
     char path[] = "/tmp/logitspec-prompt-XXXXXX";
@@ -146,7 +146,7 @@ static void edit_outside(app *a) {
     a->dirty = true;
 }
 
-// Another theme, with or without the mouse.
+// Changes the theme and the mouse as often as the user asked for it.
 static void look_otherwise(app *a) {
     for (; a->state.themes > 0; a->state.themes--) {
         const char *next = ui_theme_after(a->mono ? "mono" : a->theme->name);
@@ -158,7 +158,7 @@ static void look_otherwise(app *a) {
     for (; a->state.mice > 0; a->state.mice--) ui_term_mouse(a->mouse = !a->mouse);
 }
 
-// Between frames: the decoder keeps its processors, drawing takes a fiftieth of one.
+// The time between frames: the decoder keeps its processors, and drawing takes a fiftieth of one.
 static uint64_t frame_ns(const app *a) {
     enum { SHARE = 50, LONGEST_MS = 250 };
     const uint64_t least = FRAME_MS * 1000000ull, fair = SHARE * a->draw_ns, most = LONGEST_MS * 1000000ull;
@@ -243,6 +243,6 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     ui_state_free(&a.state);
     ui_canvas_free(&a.canvas);
     ls_buf_free(&a.paste);
-    if (signal_number) raise(signal_number); // the default action again: the status says what happened
+    if (signal_number) raise(signal_number); // by the default action: the exit status names the signal
     return LS_OK;
 }

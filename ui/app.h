@@ -12,7 +12,7 @@ typedef struct {
     bool ascii;                 // draw with ASCII only (always where the terminal shows no UTF-8)
     bool recording;             // the source plays a recording: it takes no prompts
     const char *prompt;         // sent at once; NULL: none
-    const ui_setting *settings; // that can be changed while it runs; ends with a NULL key; may be NULL
+    const ui_setting *settings; // that can change while it runs; ends with a NULL key; may be NULL
     const char *const *words;   // that commands complete to, besides actions; ends with NULL; may be NULL
     const char *history;        // file of earlier prompts; NULL: none
     const ui_demo *demo;        // played; NULL: none
@@ -22,6 +22,6 @@ typedef struct {
 void ui_begin(ui_state *s, const ui_options *o);       // a fresh state, as the options say
 void ui_send_requests(ui_state *s, ls_source *source); // what waits in the outbox; refusals become messages
 
-// Takes the source (closed on return, the terminal is restored before that). *exit_code: of the program.
-// LS_E_IO where there is no terminal to use; the source is closed then too.
+// Takes the source: restores the terminal, then closes the source. Sets *exit_code, the program's. LS_E_IO: there is no
+// terminal to use; the source is closed then too.
 ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *err);

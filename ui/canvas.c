@@ -22,7 +22,7 @@ void ui_canvas_free(ui_canvas *c) {
     c->cells = NULL;
 }
 
-// Cells of a code point behind another; -1: not to be sent to a terminal. Nor are joiners, as text has them: what they
+// Cells of a code point that follows another; -1: the terminal must not get it. It gets no joiners either: what they
 // join would take fewer cells than the row counts.
 static int cells_of(const ui_canvas *c, uint32_t cp, uint32_t before) {
     if (!ls_is_visible(cp, before) || cp == 0x200C || cp == 0x200D) return -1;
@@ -40,7 +40,7 @@ ui_glyph ui_next_glyph(const ui_canvas *c, const char *text, size_t n) {
     uint32_t cp = 0;
     int len = ls_utf8_decode(text, n, &cp);
     const int cells = len > 0 ? cells_of(c, cp, 0) : -1;
-    if (cells <= 0) { // also a combining character without one to join
+    if (cells <= 0) { // a combining character with nothing to join, too
         g.visible_form = true;
         g.newline = len > 0 && cp == '\n';
         uint32_t before = 0;
@@ -105,7 +105,7 @@ bool ui_draw(ui_pen *p, const char *text, size_t n) {
     for (size_t i = 0; i < n;) {
         ui_glyph g = ui_next_glyph(p->canvas, text + i, n - i);
         if (p->col + g.cells > p->end) {
-            p->end = p->col; // nothing behind a character that did not fit
+            p->end = p->col; // draws nothing behind a character that did not fit
             return false;
         }
         if (!g.visible_form) put(p, g.glyph, strlen(g.glyph), g.cells);

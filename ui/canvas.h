@@ -31,7 +31,7 @@ typedef struct {
 void ui_canvas_resize(ui_canvas *c, int rows, int cols); // cleared
 void ui_canvas_free(ui_canvas *c);
 
-// Where and how to draw. Drawing never leaves the line's end.
+// Where and how to draw. Drawing never passes the end of the line.
 typedef struct {
     ui_canvas *canvas;
     int row, col, end; // next cell, and the first cell beyond
@@ -39,28 +39,29 @@ typedef struct {
     int32_t tag;
 } ui_pen;
 
-ui_pen ui_pen_at(ui_canvas *c, ui_rect r, int row, ui_role role); // row of the rectangle; beyond it nothing is drawn
-// Draws n bytes as one line: newlines and tabs too become visible signs. False if something did not fit.
+ui_pen ui_pen_at(ui_canvas *c, ui_rect r, int row,
+                 ui_role role); // row: of the rectangle; outside it the pen draws nothing
+// Draws n bytes as one line; newlines and tabs become visible signs. False: something did not fit.
 bool ui_draw(ui_pen *p, const char *text, size_t n);
 bool ui_print(ui_pen *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void ui_pad(ui_pen *p, int col); // blanks up to that column of the canvas
 
-// One displayed character of text: bytes used, cells needed, and what to put there.
+// One displayed character: the bytes it uses, the cells it needs, and what to draw.
 typedef struct {
     size_t n;
     int cells;
     char glyph[UI_GLYPH_BYTES];
-    bool newline, space, visible_form; // visible_form: drawn in place of something that cannot be
+    bool newline, space, visible_form; // visible_form: stands for something that cannot be drawn
 } ui_glyph;
-// n must be at least 1. Combining characters that follow are taken along.
+// Includes the combining characters that follow. n is at least 1.
 ui_glyph ui_next_glyph(const ui_canvas *c, const char *text, size_t n);
 int ui_text_cells(const ui_canvas *c, const char *text, size_t n);
 
 void ui_box(ui_canvas *c, ui_rect r, const char *title, const char *right, bool focused);
 ui_rect ui_inside(ui_rect r);
 
-// The canvas as lines of text, trailing blanks removed; roles: one letter a cell in place of the glyphs.
+// Appends the canvas as lines of text without trailing blanks; roles: one letter for each cell instead of its glyph.
 void ui_canvas_text(const ui_canvas *c, bool roles, ls_buf *out);
-// The canvas with ANSI colours (256), for pictures and recordings.
+// Appends the canvas with 256 ANSI colours, for pictures and recordings.
 void ui_canvas_ansi_row(const ui_canvas *c, int row, const ui_theme *t, ls_buf *out);
 void ui_canvas_ansi(const ui_canvas *c, const ui_theme *t, ls_buf *out);

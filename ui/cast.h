@@ -1,5 +1,5 @@
-// The screen as a film: asciicast v2 (docs.asciinema.org/manual/asciicast/v2), without a terminal. Only rows that
-// changed are written.
+// The screen as a film: asciicast v2 (docs.asciinema.org/manual/asciicast/v2), without a terminal. Writes only
+// the rows that changed.
 #pragma once
 #include "ui/canvas.h"
 
@@ -9,6 +9,6 @@ typedef struct {
 } ui_cast;
 
 void ui_cast_begin(ui_cast *c, int rows, int cols, const char *title, ls_buf *out);
-// The screen looks like that from `seconds` on (not before the frame before it). The canvas has the size of the film.
+// The screen looks like this from `seconds` on; frames come in order of time. The canvas has the size of the film.
 void ui_cast_frame(ui_cast *c, const ui_canvas *now, const ui_theme *t, double seconds);
-void ui_cast_end(ui_cast *c, double seconds); // the last frame stays until then
+void ui_cast_end(ui_cast *c, double seconds); // shows the last frame until then

@@ -19,8 +19,8 @@ static void goto_step(ui_state *s, const char *text) {
     char line[120];
     if (!t) ui_look_at(s, 0);
     else if (end == text || *end || n >= t->n_steps) {
-        snprintf(line, sizeof line, "goto '%.20s': turn %td, which is looked at, has steps 0 to %zu", text,
-                 t - s->turns + 1, t->n_steps - 1);
+        snprintf(line, sizeof line, "goto '%.20s': the viewed turn, %td, has steps 0 to %zu", text, t - s->turns + 1,
+                 t->n_steps - 1);
         ui_say(s, line, true);
     } else ui_look_at(s, (int64_t)(t->first_step + n));
 }
@@ -68,11 +68,11 @@ static void enter(ui_state *s) {
         ui_look_for(s, 1);
         return;
     }
-    if (sign == ':') run_command(s, text + strspn(text, " ")); // a filter was in force while it was typed
+    if (sign == ':') run_command(s, text + strspn(text, " ")); // a filter is in force while it is typed
     free(text);
 }
 
-// The letters that all candidates have in common; what they are, where there are several.
+// Types what all candidates have in common, and lists them where there are several.
 static void complete(ui_state *s) {
     const char *typed = s->command.text.n ? s->command.text.p : "", *first = NULL;
     const size_t n = strlen(typed);
@@ -95,7 +95,7 @@ static void complete(ui_state *s) {
         }
     if (common > n) ui_edit_insert(&s->command, first + n, common - n);
     if (found > 1) ui_say(s, list.p, false);
-    else if (!found) ui_say(s, "nothing begins like this", false);
+    else if (!found) ui_say(s, "no command begins like this", false);
     ls_buf_free(&list);
 }
 

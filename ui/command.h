@@ -1,14 +1,14 @@
-// The line that is typed below: a command (':'), a text to look for ('/'), a filter of rows ('\\').
+// The line that the user types at the bottom: a command (':'), a text to look for ('/'), a filter of rows ('\\').
 #pragma once
 #include "ui/state.h"
 
 // Commands that take an argument; those without one are the names of actions.
 typedef struct {
     const char *name, *argument, *help;             // name: with the blank behind it
-    void (*run)(ui_state *s, const char *argument); // NULL: it goes to the source as this request
+    void (*run)(ui_state *s, const char *argument); // NULL: sends this request to the source
     ls_command_kind request;
 } ui_verb;
 extern const ui_verb ui_verbs[]; // ends with a NULL name
 
 bool ui_line_key(ui_state *s, int key, ui_action a);
-void ui_line_leave(ui_state *s); // without having entered it
+void ui_line_leave(ui_state *s); // the user gives it up

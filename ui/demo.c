@@ -37,7 +37,7 @@ void ui_demo_begin(ui_state *s, const ui_demo *d) {
     s->demo_waiting = ls_calloc(d->n_notes + 1, sizeof *s->demo_waiting);
     s->shown.note = true;
     s->shown.focus = UI_OUTPUT;
-    ui_request_of(s, LS_CMD_PAUSE, NULL, 0); // every step is asked for
+    ui_request_of(s, LS_CMD_PAUSE, NULL, 0); // the demo asks for every step
 }
 
 const ui_note *ui_demo_note(const ui_state *s) {
@@ -54,7 +54,7 @@ static void look(ui_state *s) {
 
 static void tell(ui_state *s, size_t i) {
     const ui_note *shown = ui_demo_note(s);
-    if (shown && shown->go_on) ui_demo_go_on(s); // it was only by the way
+    if (shown && shown->go_on) ui_demo_go_on(s); // a note that does not wait gives way
     s->demo_told[i] = 1;
     s->demo_waiting[s->n_demo_waiting++] = (int)i;
     look(s);

@@ -1,5 +1,5 @@
-// A guided run: notes that appear when something first happens, with a pause to look. Written as YAML
-// (demos/README.md), played live or from a recording; here is what the screen needs of it.
+// A guided run: notes that appear when something happens for the first time, each with a pause to look. A demo is
+// written as YAML (demos/README.md) and played live or from a recording; this is what the screen needs of it.
 #pragma once
 #include "ui/state.h"
 
@@ -24,8 +24,8 @@ typedef struct {
     int n;
     ls_from source;
     char *say;
-    ui_panel look; // that panel gets the keys; UI_NO_PANEL: as it is
-    bool go_on;    // without waiting
+    ui_panel look; // this panel gets the keys; UI_NO_PANEL: they stay where they are
+    bool go_on;    // the run does not wait for the user
     uint32_t from; // not before this step
 } ui_note;
 
@@ -34,20 +34,20 @@ struct ui_demo {
     ui_note *notes;
     size_t n_notes;
     double pace; // seconds a step
-    char *rival; // a way to decode that answers the prompt too when it is over; NULL: none
+    char *rival; // a way to decode, which answers the prompt too at the end; NULL: none
 };
 
-bool ui_note_applies(const ui_note *n, const ls_step *step); // of a step; not for start and end
+bool ui_note_applies(const ui_note *n, const ls_step *step); // to a step; start and end are no steps
 
 // ---- playing, in the screen's state
-void ui_demo_begin(ui_state *s, const ui_demo *d); // before anything else happens
+void ui_demo_begin(ui_state *s, const ui_demo *d); // call it before anything else
 void ui_demo_on_start(ui_state *s);
 void ui_demo_on_step(ui_state *s, const ls_step *step);
 void ui_demo_on_end(ui_state *s);
-bool ui_demo_go_on(ui_state *s);       // the user has read; false: nothing waits
-bool ui_demo_hold(ui_state *s);        // stops its pace, or lets it go on; false: there is none
-bool ui_demo_plays(const ui_state *s); // step after step, until there is something to look at
+bool ui_demo_go_on(ui_state *s);       // the user has read the note; false: no note waits
+bool ui_demo_hold(ui_state *s);        // pauses the demo, or lets it go on; false: there is none
+bool ui_demo_plays(const ui_state *s); // it makes step after step until there is something to see
 // True when the next step is due; then the demo asks for it.
 bool ui_demo_is_due(ui_state *s, uint64_t now_ns);
-int ui_demo_wait_ms(const ui_state *s, uint64_t now_ns); // until it is; -1: no step is waited for
-const ui_note *ui_demo_note(const ui_state *s);          // that is shown; NULL: none
+int ui_demo_wait_ms(const ui_state *s, uint64_t now_ns); // until then; -1: the demo waits for no step
+const ui_note *ui_demo_note(const ui_state *s);          // on the screen; NULL: none

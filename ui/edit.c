@@ -93,7 +93,7 @@ static size_t line_end(const ui_edit *e, size_t at) {
     return at;
 }
 
-// To the same place of the line above or below. False: there is none.
+// Moves to the same column of the line above or below. False: there is none.
 static bool move_line(ui_edit *e, int by) {
     const size_t begin = line_begin(e, e->cursor), column = e->cursor - begin;
     size_t to;

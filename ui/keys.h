@@ -5,7 +5,7 @@ enum {
     UI_KEY_NONE = 0,
     UI_KEY_ESC = 27,
     UI_KEY_TAB = 9,
-    UI_KEY_NEWLINE = 10, // Ctrl-J: a line more
+    UI_KEY_NEWLINE = 10, // Ctrl-J: adds a line
     UI_KEY_ENTER = 13,
     UI_KEY_FIRST = 0x110000, // beyond Unicode
     UI_KEY_UP = UI_KEY_FIRST,

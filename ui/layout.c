@@ -1,7 +1,7 @@
 #include "ui/layout.h"
 
 static void small(ui_layout *l, ui_rect b, const ui_shown *w) {
-    // beside a note there is room for two rows of panels: Stats waits for the keys
+    // beside a note there is room for two rows of panels, and Stats appears when it has the keys
     int stats = b.rows < 16    ? 0
                 : b.rows >= 24 ? 6
                                : 5,
@@ -9,7 +9,7 @@ static void small(ui_layout *l, ui_rect b, const ui_shown *w) {
     l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, b.cols};
     ui_rect mid = {b.row + top, b.col, middle, b.cols};
     int left = b.cols * (w->inspect ? 40 : 36) / 80;
-    if (!stats && w->focus == UI_STATS) { // its lines are many
+    if (!stats && w->focus == UI_STATS) { // it has many lines
         l->panel[UI_OUTPUT].rows = 4;
         mid = (ui_rect){b.row + 4, b.col, b.rows - 4, b.cols};
     }
@@ -22,7 +22,7 @@ static void small(ui_layout *l, ui_rect b, const ui_shown *w) {
     if (stats) l->panel[UI_STATS] = (ui_rect){b.row + top + middle, b.col, stats, b.cols};
 }
 
-// Which of them has the place that they share: the one with the keys, else the one that was opened last.
+// Drafts, Inspect and Compare share a place. The one with the keys gets it, else Compare before Inspect.
 static ui_panel sharing(const ui_shown *w) {
     if (w->focus == UI_DRAFTS || w->focus == UI_INSPECT || w->focus == UI_COMPARE) return w->focus;
     return w->compare ? UI_COMPARE : w->inspect ? UI_INSPECT : UI_DRAFTS;

@@ -15,7 +15,7 @@ typedef struct {
 // Three sizes: from 80x24 Output, Logits and Tree, Stats (Drafts takes the middle when it has the keys); from 110x32
 // all five in two columns; from 170x44 three columns. Inspect takes the place of Logits in the first, of Drafts in the
 // second (unless those have the keys), and stands beside Drafts in the third. Compare takes the middle in the first
-// when it has the keys, the place of Drafts in the second, and stands beside Stats in the third. zoom: that panel
-// alone.
+// when it has the keys, the place of Drafts in the second, and stands beside Stats in the third. A zoomed
+// panel stands alone.
 ui_layout ui_layout_of(int rows, int cols, const ui_shown *w);
 ui_panel ui_panel_at(const ui_layout *l, int row, int col); // UI_NO_PANEL: none

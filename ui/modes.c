@@ -47,7 +47,7 @@ static bool setup_key(ui_state *s, int key, ui_action a) {
     else if (a == UI_ACT_CLOSE || a == UI_ACT_SETUP || a == UI_ACT_HELP || a == UI_ACT_LOG) ui_act(s, a);
     else if (key == UI_KEY_UP || a == UI_ACT_UP) s->setting = (s->setting + s->n_settings - 1) % s->n_settings;
     else if (key == UI_KEY_DOWN || a == UI_ACT_DOWN) s->setting = (s->setting + 1) % s->n_settings;
-    else if (s->recording) ui_say(s, "this is a recording: it was decoded as it was", false);
+    else if (s->recording) ui_say(s, "this is a recording: its settings cannot change", false);
     else if (by && ui_setting_choice(t, by, value, sizeof value)) {
         snprintf(line, sizeof line, "%s=%s", t->key, value);
         snprintf(t->asked, sizeof t->asked, "%s", value);

@@ -1,6 +1,6 @@
 // What the user is doing: typing a line, reading Help, changing a prompt, looking at a panel. A table lists the modes
-// from the topmost down with the keys, the Esc, the mouse and the drawing of each; what one of them does not take is
-// for the next one below. Nothing else knows which of them comes first.
+// from the topmost down with the keys, the Esc, the mouse and the drawing of each; a mode passes on what it does
+// not take. Nothing else knows which mode comes first.
 #pragma once
 #include "ui/panels.h"
 
@@ -8,7 +8,7 @@
 typedef struct {
     const char *title;
     void (*draw)(ui_panel_view *v);
-    const char *promise; // drawn in its place before the first step; NULL: it can draw that too
+    const char *promise; // stands there before the first step; NULL: the panel draws without steps
 } ui_frame;
 
 // The line at the bottom.
@@ -16,12 +16,12 @@ typedef struct {
     char sign[24];
     const ui_edit *edit;
     const char *hint;    // in place of no text
-    bool active, cursor; // active: text goes into it; cursor: and nothing that lies over the panels has the keys
+    bool active, cursor; // active: it takes the text; cursor: and nothing over the panels has the keys
 } ui_bottom;
 
 const ui_frame *ui_frame_on_top(const ui_state *s); // what covers the panels; NULL: nothing does
 ui_bottom ui_bottom_of(const ui_state *s, const char *arrow);
-void ui_toggle(ui_state *s, ui_overlay o); // closes it where it is on top, else puts it there
-void ui_close(ui_state *s);                // what is open on top; then the program
-void ui_scroll(ui_state *s, int by);       // what is on top, by lines
-void ui_to_prompt(ui_state *s);            // the prompt line has the keys, and nothing lies over what it is about
+void ui_toggle(ui_state *s, ui_overlay o); // closes it if it is on top, else puts it there
+void ui_close(ui_state *s);                // the topmost that q can close; the program is the last
+void ui_scroll(ui_state *s, int by);       // the topmost that scrolls, by lines
+void ui_to_prompt(ui_state *s);            // gives the keys to the prompt line and closes what lies over the panels

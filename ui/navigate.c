@@ -40,7 +40,7 @@ void ui_jump(ui_state *s, int64_t step, const char *none) {
     else ui_say(s, s->n_steps ? none : "there is no step yet: type a prompt first", false);
 }
 
-// Again and again: the next in that order.
+// Repeated calls go on in that order.
 void ui_jump_extreme(ui_state *s, int sign) {
     const bool again = s->extreme == sign && s->n_steps && ui_viewed_index(s) == s->extreme_at;
     const int64_t step = ui_extreme_step(s, sign, again ? (int64_t)s->extreme_at : -1);
@@ -50,7 +50,6 @@ void ui_jump_extreme(ui_state *s, int sign) {
     s->extreme_at = (size_t)step;
 }
 
-// A row of Logits, Drafts or Tree becomes the one that the other panels speak of.
 void ui_choose_row(ui_state *s, ui_panel p, int row) {
     const ls_step *step = ui_viewed(s);
     if (!step) return;
@@ -79,7 +78,7 @@ static void search_rows(ui_state *s, ui_panel p, int by) {
 void ui_look_for(ui_state *s, int by) {
     int node = -1;
     if (!s->sought || !*s->sought) {
-        ui_say(s, "nothing was looked for yet: / and a text", false);
+        ui_say(s, "nothing was searched for yet: type / and a text", false);
         return;
     }
     if (ui_rows_in(s->shown.focus)) {
@@ -95,7 +94,6 @@ void ui_look_for(ui_state *s, int by) {
 
 // ---- the cursor on a node
 
-// Up and down as the Tree panel lists them.
 void ui_move_node(ui_state *s, int by) {
     int16_t order[LS_MAX_ROWS];
     bool shown[LS_MAX_ROWS];
@@ -114,7 +112,6 @@ void ui_move_node(ui_state *s, int by) {
         }
 }
 
-// To the parent or the first child.
 void ui_move_deeper(ui_state *s, bool deeper) {
     const ls_step *step = ui_viewed(s);
     if (!step) return;
@@ -128,11 +125,10 @@ void ui_move_deeper(ui_state *s, bool deeper) {
         }
 }
 
-// To the token before or after in the output, and to the step that made it.
 void ui_move_token(ui_state *s, int by) {
     const ls_step *step = ui_viewed(s);
     if (!step) return;
-    int at = s->node >= 0 ? 0 : by > 0 ? -1 : step->n_emitted; // without a cursor: into the step
+    int at = s->node >= 0 ? 0 : by > 0 ? -1 : step->n_emitted; // without a cursor it enters the step
     for (int i = 0; s->node >= 0 && i < step->n_emitted; i++)
         if (step->path[i] == s->node) at = i;
     at += by;

@@ -1,4 +1,4 @@
-// The same prompt answered by another method, raced on one clock: the recorded times of both. And whether the texts are
+// The race with another method on the same prompt: the recorded times of both on one clock, and whether the texts are
 // equal.
 #include "ui/panels.h"
 
@@ -24,14 +24,14 @@ static ui_pen next_line(out *o, const char *label) {
     return p;
 }
 
-// Tokens that the rival had after so long.
+// How many tokens the rival had by then.
 static int32_t tokens_at(const ui_rival *r, double us) {
     int32_t n = 0;
     for (size_t i = 0; i < r->n_steps && r->us[i] <= us; i++) n = r->tokens.p[i];
     return n;
 }
 
-// Time that the rival needed for that many; NAN: it has not come so far.
+// When the rival had that many tokens; NAN: not yet.
 static double time_of(const ui_rival *r, int32_t tokens) {
     for (size_t i = 0; i < r->n_steps; i++)
         if (r->tokens.p[i] >= tokens) return r->us[i];

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// Draws the nodes of a branch, those of the path first, in the colours of what happened to them. A stroke stands where
-// a node does not follow the one before it.
+// Draws the nodes of a branch, those of the path first, in the colours of what became of them. A bar stands before a
+// node that does not follow the one drawn last.
 static void draw_tokens(ui_pen *p, const ui_state *s, const ls_step *step, const ls_branch *b) {
     int before = -1;
     for (int round = 0; round < 2; round++)
@@ -83,7 +83,7 @@ void ui_panel_drafts(ui_panel_view *v) {
         ui_pad(&p, at_len);
         p.role = UI_TEXT;
         ui_print(&p, "%3d ", b->n_nodes);
-        p.role = UI_DIM; // found behind its first token, but not drafted: the budget was used up
+        p.role = UI_DIM; // found behind its first token, but the budget left no room to draft it
         const int found = b->found + (b->rank >= 0), cut = found > b->n_nodes ? found - b->n_nodes : 0;
         if (cut) ui_print(&p, "%3d ", cut);
         else ui_print(&p, "  - ");
@@ -97,7 +97,7 @@ void ui_panel_drafts(ui_panel_view *v) {
         ui_print(&p, "%s",
                  step->rows > 1      ? "the recording keeps only what was accepted (trace level steps)"
                  : !step->forward    ? "no draft: nothing follows this token"
-                 : step->budget <= 1 ? "no draft: one row is what pays here, or what was asked for"
+                 : step->budget <= 1 ? "no draft: a single row pays best here, or was asked for"
                                      : "no draft: no candidate");
     }
     snprintf(v->right, UI_RIGHT_BYTES, "%d branch%s, %d drafted, %d accepted", step->tree.n_branches,

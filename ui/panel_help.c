@@ -1,4 +1,4 @@
-// What every key does, from the table of actions; and one sentence about a step.
+// What every key does, from the table of actions; and the sentence about a step.
 #include "ui/command.h"
 #include "ui/panels.h"
 
@@ -7,13 +7,13 @@
 
 static const char *const words[] = {
     "root: the model's own next token, always right.  draft: a guess at what follows it.",
-    "R: what followed this text before.  M: what the target said here before (remembered).",
+    "R: what followed this text before (retrieved).  M: what the target said here before (remembered).",
     "H: what followed it in this or an earlier conversation.  C: in your corpus.  W: a window of guesses (lookahead).",
-    "#n: rank n of the last logits, a guess at the next-next token, and what followed that before.",
+    "#n: rank n of the last logits, a guess at the next-next token, with what followed it before.",
     "n@pos: an n-gram of that length matched; its continuation was copied from that position (=n: from elsewhere).",
-    "accepted (* or a dot), rejected (! or a cross), not reached (o): said by sign, not by colour alone.",
-    "LOSSY: a draft may stand that is not the target's own choice (~ or a double wave); the text is then another one.",
-    "cut: tokens that were found behind a branch but not drafted: the rows of the step were used up.",
+    "accepted (* or a dot), rejected (! or a cross), not reached (o): signs say it, not colour alone.",
+    "LOSSY: a draft that is not the target's own choice may stand (~ or a double wave), and the text may differ.",
+    "cut: tokens that were found behind a branch but not drafted, because the step had no rows left.",
     "MAT: tokens emitted / decode steps; plain decoding has 1.  Speedup: against plain decoding timed here.",
 };
 

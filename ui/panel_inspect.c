@@ -21,7 +21,7 @@ static void prob(ui_pen *p, double v) {
     else ui_draw_prob(p, v);
 }
 
-// In one sentence what became of the draft.
+// Says in one sentence what became of the draft.
 static void verdict(out *o) {
     const ui_state *s = o->v->state;
     const ls_node *n = o->node;
@@ -81,7 +81,7 @@ static void alternatives(out *o, int rows) {
     const int most = parent < 0 ? o->step->n_top : LS_ROW_TOP;
     ui_pen head = next_line(o, UI_LABEL);
     if (!most || top[0].id < 0 || isnan(lse)) {
-        ui_print(&head, "the target's best tokens there were not recorded");
+        ui_print(&head, "the recording lacks the target's best tokens there");
         return;
     }
     ui_print(&head, "the target's best there");

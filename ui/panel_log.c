@@ -1,4 +1,4 @@
-// Messages of this session and whatever libraries printed while the screen had the terminal.
+// The messages of this session, and what libraries printed while the screen had the terminal.
 #include "ui/panels.h"
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ void ui_panel_log(ui_panel_view *v) {
     }
     if (!kept) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
-        ui_print(&p, "nothing was said yet");
+        ui_print(&p, "no messages yet");
     }
     snprintf(v->right, UI_RIGHT_BYTES, "%zu message%s, L closes", s->n_log, s->n_log == 1 ? "" : "s");
 }

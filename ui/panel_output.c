@@ -69,10 +69,10 @@ static void draw_line(ui_pen *p, const flow *f, ui_line l) {
     }
 }
 
-// The steps whose text may be in sight: a long conversation is not laid out as a whole for every frame.
+// The steps whose text may be in sight: laying out a whole long conversation for every frame would take too long.
 typedef struct {
     size_t turn;       // the first that is laid out
-    size_t first, end; // steps; first is of that turn, or before it: with its prompt
+    size_t first, end; // steps; the prompt comes along where the turn begins with the first
 } window;
 
 static size_t bytes_of(const ui_state *s, size_t i, bool *ends_line) {

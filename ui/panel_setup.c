@@ -23,13 +23,13 @@ void ui_panel_setup(ui_panel_view *v) {
     ui_pen p = ui_pen_at(v->canvas, v->area, s->n_settings + 1, UI_DIM);
     ui_print(
         &p, s->recording
-                ? " a recording was decoded as it was: these settings are for the next run"
+                ? " the settings of a recording cannot change: these are for the next run"
                 : " up and down choose, left and right change, Enter types another value; in force from the next step");
     snprintf(v->right, UI_RIGHT_BYTES, "F2 closes");
 }
 
 const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size) {
-    const char *now = *t->asked ? t->asked : t->value; // keys may be faster than answers
+    const char *now = *t->asked ? t->asked : t->value; // keys may come faster than answers
     int n = 0, at = -1;
     const char *list[UI_CHOICES];
     size_t length[UI_CHOICES];
@@ -40,7 +40,7 @@ const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t siz
         p += length[n] + (p[length[n]] == '|');
     }
     if (!n) return NULL;
-    at = at < 0 ? 0 : (at + by + n) % n; // another value was typed: the first
+    at = at < 0 ? 0 : (at + by + n) % n; // some other value is in force: takes the first
     snprintf(out, size, "%.*s", (int)length[at], list[at]);
     return out;
 }

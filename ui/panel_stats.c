@@ -1,4 +1,4 @@
-// Statistics of the viewed turn up to the viewed step. Every ratio says of what.
+// Statistics of the viewed turn up to the viewed step. Every ratio names its whole.
 #include "ui/panels.h"
 
 #include <math.h>
@@ -117,8 +117,7 @@ static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
 static void time_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "time");
     double n = st->steps ? (double)st->steps : 1, ms = st->total_us / n / 1e3;
-    const double host =
-        st->total_us - (st->device_us > 0 ? st->device_us : st->forward_us); // what is not the forward itself
+    const double host = st->total_us - (st->device_us > 0 ? st->device_us : st->forward_us); // all but the forward
     ui_print(&p, "%.2f ms/step: forward %.2f ", ms, st->forward_us / n / 1e3);
     if (st->device_us > 0) ui_print(&p, "(GPU %.2f) ", st->device_us / n / 1e3);
     p.role = UI_BAR;
@@ -190,7 +189,7 @@ static void cost_line(out *o) {
     if (rows) ui_print(&p, " of one: %d must bring %.1f tokens a step to pay", rows, x);
 }
 
-// In what is left of a large panel: every step as a bar.
+// Fills what is left of a large panel with one bar for each step.
 static void graphs(out *o, const ls_stats *st, const past *b) {
     const ui_rect area = o->v->area;
     const int high = (area.rows - o->row - 2) / 2;

@@ -1,5 +1,5 @@
-// The panels. Each draws the inside of its box from the state and keeps its scroll position in range. The text at
-// the right of the box's title goes into `right`.
+// The panels. Each draws the inside of its box from the state, keeps its scroll position in range, and writes what
+// stands at the right of the box's title into `right`.
 #pragma once
 #include "ui/widgets.h"
 
@@ -20,7 +20,7 @@ void ui_panel_compare(ui_panel_view *v);
 void ui_panel_note(ui_panel_view *v);
 void ui_panel_log(ui_panel_view *v);
 void ui_panel_setup(ui_panel_view *v);
-// The usual value after (by: 1) or before (-1) the one in force; NULL: there are none.
+// The usual value after (by: 1) or before (-1) the one in force; NULL: the setting has none.
 const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size);
 void ui_panel_help(ui_panel_view *v);
 
@@ -28,7 +28,7 @@ enum { UI_RIGHT_BYTES = 128 };
 
 // The rows of a tree as the Tree panel lists them, from top to bottom: order[0 .. step->tree.n).
 void ui_tree_order(const ls_step *step, int16_t *order);
-// Cuts a scroll position so that the last of n lines stays in sight; returns the first line to draw.
+// Limits a scroll position so that the last of n lines stays in sight; returns the first line to draw.
 int ui_scroll_top(int *scroll, int n_lines, int rows);
 // One sentence about what a step did and why; the numbers behind tokens are probabilities.
 void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out);

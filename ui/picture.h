@@ -4,5 +4,5 @@
 #include "ui/canvas.h"
 
 void ui_canvas_svg(const ui_canvas *c, const ui_theme *t, ls_buf *out); // on a dark ground, in any monospaced font
-// By the end of its name: .svg, .ansi, else plain text. LS_E_IO with the reason.
+// The end of the name decides the format: .svg, .ansi, else plain text. LS_E_IO gives the reason.
 ls_code ui_canvas_save(const ui_canvas *c, const ui_theme *t, const char *path, ls_err *err);

@@ -15,8 +15,8 @@
 
 enum { MOST = 1000, MOST_BYTES = 1 << 20, LOCK_MS = 2000, BEAT_MS = 10 };
 
-// Who adds or cuts holds the lock of the file that has the name now: cutting puts another one in its place. -1 with
-// errno; EWOULDBLOCK: another screen has it and does not let go.
+// A screen that adds or cuts holds the lock of the file. Cutting puts another file in its place, so the lock counts
+// only while the name still means the locked file. -1 with errno; EWOULDBLOCK: another screen holds on to it.
 static int open_locked(const char *path, int flags) {
     for (int waited = 0;; waited += BEAT_MS) {
         struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -25,7 +25,7 @@ static int open_locked(const char *path, int flags) {
         if (fd < 0) return -1;
         int error = fstat(fd, &st) ? errno : S_ISREG(st.st_mode) ? 0 : EINVAL;
         if (!error && fcntl(fd, F_OFD_SETLK, &whole) && (errno == EAGAIN || errno == EACCES))
-            error = EWOULDBLOCK; // any other: there are no locks here
+            error = EWOULDBLOCK; // any other error: this file system has no locks
         if (!error && !stat(path, &named) && named.st_ino == st.st_ino && named.st_dev == st.st_dev) return fd;
         close(fd);
         if ((error && error != EWOULDBLOCK) || waited >= LOCK_MS) return errno = error, -1;
@@ -44,7 +44,7 @@ static void write_line(ls_buf *out, const char *prompt) {
 static void cut(const ui_edit *e, const char *path) {
     ls_buf out = {0};
     for (size_t i = e->n_history - MOST; i < e->n_history; i++) write_line(&out, e->history[i]);
-    ls_write_private(path, &out, NULL); // else the next session does
+    ls_write_private(path, &out, NULL); // if that fails, the next session cuts it
     ls_buf_free(&out);
 }
 
@@ -68,7 +68,7 @@ void ui_history_load(ui_edit *e, const char *path) {
         ls_json_free(doc);
     }
     if (locked >= 0 && lines > MOST && e->n_history > MOST) cut(e, path);
-    ls_lines_close(l); // and with it the lock
+    ls_lines_close(l); // releases the lock
     ui_edit_clear(e);
     e->n_kept = e->n_history;
 }
@@ -81,7 +81,7 @@ static ls_code add(const char *path, const char *prompt, ls_err *err) {
     const int fd = open_locked(path, O_CREAT);
     int error = fd < 0 || fstat(fd, &st) ? errno : 0;
     if (st.st_size && pread(fd, &last, 1, st.st_size - 1) == 1 && last != '\n')
-        ls_buf_char(&out, '\n'); // who wrote that did not come to its end
+        ls_buf_char(&out, '\n'); // another writer did not finish its line
     write_line(&out, prompt);
     const bool too_long = out.n > MOST_BYTES;
     size_t done = 0;
@@ -90,7 +90,7 @@ static ls_code add(const char *path, const char *prompt, ls_err *err) {
         if (got > 0) done += (size_t)got;
         else if (got < 0 && errno != EINTR) error = errno;
     }
-    if (error && done && ftruncate(fd, st.st_size)) last = 0; // half a line is passed over
+    if (error && done && ftruncate(fd, st.st_size)) last = 0; // the reader skips half a line
     if (fd >= 0) close(fd);
     ls_buf_free(&out);
     if (too_long) return ls_fail(err, LS_E_RANGE, "a prompt of more than 1 MiB is not kept for the next session");

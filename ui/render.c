@@ -64,7 +64,7 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
             size_t i = 0;
             separator(&p);
             ui_print(&p, "%s%.2f", c->ascii ? "x" : "×", ls_stats_speedup(st));
-            while (i < 2 && (int)strlen(against[i]) > p.end - p.col) i++; // as much as there is room for
+            while (i < 2 && (int)strlen(against[i]) > p.end - p.col) i++; // as much as fits
             ui_print(&p, "%s", against[i]);
         }
     }
@@ -96,7 +96,7 @@ static void message(ui_state *s, ui_canvas *c, ui_rect r) {
     ls_buf_free(&text);
 }
 
-// One line scrolls sideways so that the cursor stays in sight; several scroll up and down.
+// The cursor stays in sight: one line scrolls sideways, several scroll up and down.
 static void bottom(ui_canvas *c, ui_rect r, const ui_bottom *b, int *cursor_row, int *cursor_col) {
     const ui_edit *e = b->edit;
     const char *text = e->text.n ? e->text.p : "";

@@ -1,4 +1,4 @@
-// The whole screen, from the state onto a canvas. Pure but for scroll positions, which are kept in range.
+// Draws the whole screen from the state onto a canvas. It changes only scroll positions, which it keeps in range.
 #pragma once
 #include "ui/canvas.h"
 #include "ui/layout.h"

@@ -37,7 +37,7 @@ static void draw(player *p) {
     if (p->filming) ui_cast_frame(&p->cast, &p->canvas, p->theme, (double)(p->frame_ns - p->start_ns) / 1e9);
 }
 
-// Takes what the source sends, for so long at most.
+// Takes what the source sends, for at most that long.
 static void go_on(player *p, int ms) {
     struct pollfd fd = {p->source->wake_fd(p->source), POLLIN, 0};
     const int demo = ui_demo_wait_ms(&p->state, ls_now_ns());
@@ -96,7 +96,7 @@ static ls_code not_as_said(player *p, const char *where, const char *what, const
     return ls_fail(err, LS_E_RANGE, "%s: the screen %s '%.200s'", where, what, text);
 }
 
-// The message line may have been cleared by a key.
+// The message line cannot tell: a key may have cleared it.
 static ls_code why_it_failed(const player *p, ls_err *err) {
     return ls_fail(err, LS_E_BACKEND, "%s", p->state.n_log ? p->state.log[(p->state.n_log - 1) % UI_LOG_LINES] : "");
 }
@@ -104,7 +104,7 @@ static ls_code why_it_failed(const player *p, ls_err *err) {
 static ls_code wait_for(player *p, const char *text, const char *where, ls_err *err) {
     const uint64_t end = ls_now_ns() + PATIENCE_S * 1000000000ull;
     while (!shows(p, text)) {
-        if (p->state.run_state == LS_STATE_FAILED) return why_it_failed(p, err); // nothing comes any more
+        if (p->state.run_state == LS_STATE_FAILED) return why_it_failed(p, err); // nothing more will come
         if (ls_now_ns() > end || p->state.quit) return not_as_said(p, where, "never shows", text, err);
         go_on(p, FRAME_MS);
     }
@@ -171,7 +171,7 @@ static ls_code follow(player *p, const char *script, ls_err *err) {
     return code;
 }
 
-// Until the answer is there, or the recording has been played.
+// Goes on until the answer is complete or the recording has ended.
 static void go_to_end(player *p, bool has_prompt) {
     while (!p->state.quit && p->state.run_state != LS_STATE_FAILED) {
         const bool idle = p->state.has_header && p->state.run_state == LS_STATE_IDLE;
@@ -198,7 +198,7 @@ ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *pla
     else go_to_end(&p, o->prompt != NULL);
     draw(&p);
     if (!code && p.state.run_state == LS_STATE_FAILED) code = why_it_failed(&p, err);
-    // what a recording had to say at its end, nobody saw
+    // nobody saw what a recording had to say at its end
     for (size_t i = 0; !code && o->recording && !play->script && i < p.state.n_log; i++)
         if (i + UI_LOG_LINES >= p.state.n_log) ls_warn("%s", p.state.log[i % UI_LOG_LINES]);
     if (p.filming) {

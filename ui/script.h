@@ -5,7 +5,7 @@
 //   type TEXT          as if it were typed
 //   key NAME...        F5, Space, Enter, Esc, ^X, Up, s, ... one after another
 //   wait TEXT          until the screen shows it, for a minute at most
-//   expect TEXT        it shows it now       reject TEXT: it does not
+//   expect TEXT        the screen shows it now       reject TEXT: it does not
 //   pause SECONDS      goes on meanwhile
 //   save FILE          the screen as .txt, .ansi or .svg
 // Without a script the screen goes on until the answer or the recording has ended.
@@ -18,6 +18,6 @@ typedef struct {
     int rows, cols;
 } ui_play;
 
-// As ui_run. LS_E_RANGE with "FILE:LINE: ..." where the screen is not as the script says; what it showed goes to
-// standard error.
+// As ui_run. LS_E_RANGE with "FILE:LINE: ..." where the screen is not as the script says; what the screen shows
+// goes to standard error.
 ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *play, int *exit_code, ls_err *err);

@@ -69,7 +69,7 @@ void ui_state_free(ui_state *s) {
     *s = (ui_state){0};
 }
 
-// Forgets a turn and those after it: they are answered anew.
+// Forgets a turn and those after it, which are about to be answered anew.
 static void cut_turns(ui_state *s, size_t turn) {
     if (turn >= s->n_turns) return;
     if (s->rival.known && s->rival.turn >= turn) forget_rival(&s->rival);
@@ -97,7 +97,7 @@ static void begin_turn(ui_state *s, ls_event *e) {
     while ((int64_t)s->context.n < first) ls_ids_push(&s->context, -1);
     ls_ids_add(&s->context, e->prompt.ids, (size_t)e->prompt.n_ids);
     s->live = true;
-    if (!s->message_is_error) *s->message = 0; // it spoke of what was before
+    if (!s->message_is_error) *s->message = 0; // it was about what came before
     memset(s->scroll, 0, sizeof s->scroll);
 }
 
@@ -156,7 +156,7 @@ static void on_setting(ui_state *s, const ls_event *e) {
 void ui_on_event(ui_state *s, ls_event *e) {
     switch (e->kind) {
     case LS_EV_STATUS:
-        // what was said before gives its place to the progress of the reading
+        // an older message gives way to the progress of reading the prompt
         if (e->status.state == LS_STATE_PREFILL && s->run_state != LS_STATE_PREFILL && !s->message_is_error)
             *s->message = 0;
         s->run_state = e->status.state;
@@ -205,7 +205,7 @@ const ls_step *ui_viewed(const ui_state *s) {
     return s->n_steps ? ui_steps_pin(&s->steps, ui_viewed_index(s)) : NULL;
 }
 
-// Where nothing was chosen: the draft that was refused where the path ended, the likeliest; else the path's last.
+// The chosen row; else the likeliest draft that was rejected where the path ended; else the last row of the path.
 int ui_inspected(const ui_state *s) {
     const ls_step *step = ui_viewed(s);
     if (s->node >= 0 && s->node < step->tree.n) return s->node;

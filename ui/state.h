@@ -1,5 +1,5 @@
-// What the screen knows: the run as its events told it, and where the user looks. Events and keys change it,
-// rendering only reads it; commands for the source wait in `outbox` until the application sends them.
+// What the screen knows: the run as its events told it, and where the user looks. Events and keys change the
+// state; rendering only reads it. Commands for the source wait in `outbox` until the application sends them.
 #pragma once
 #include "run/source.h"
 #include "run/stats.h"
@@ -63,7 +63,7 @@ enum { UI_SETTINGS = 16, UI_CHOICES = 32 };
 typedef struct {
     const char *key, *help, *choices; // choices: usual values, "a|b|c"
     char value[48];
-    char asked[48]; // asked for and not yet answered; "": nothing
+    char asked[48]; // requested and not yet answered; "": nothing
 } ui_setting;
 
 typedef struct {
@@ -139,7 +139,7 @@ typedef struct {
     // statistics of the viewed turn up to the viewed step
     ls_stats stats;
     size_t stats_turn, stats_until; // until: first step not counted
-    ls_stats *marks;                // every UI_STATS_EVERY steps of that turn, so that going back is no new beginning
+    ls_stats *marks;                // after every UI_STATS_EVERY steps of that turn: going back starts at one of them
     size_t n_marks;
 } ui_state;
 
@@ -150,12 +150,12 @@ void ui_on_event(ui_state *s, ls_event *e); // takes the event
 void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at);
 void ui_on_paste(ui_state *s, const char *text, size_t n);
 void ui_act(ui_state *s, ui_action a);
-void ui_find_nothing(ui_state *s);                    // the rows that searches led to are others now
-void ui_log(ui_state *s, const char *text, size_t n); // every line of it
+void ui_find_nothing(ui_state *s);                                        // forgets the rows that searches led to
+void ui_log(ui_state *s, const char *text, size_t n);                     // adds each of its lines
 void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n); // takes text
 void ui_ask_rival(ui_state *s, const char *method);
-bool ui_can_send(ui_state *s);                               // a prompt; else says why not
-void ui_type_line(ui_state *s, char sign, const char *text); // a line below, see typing; it begins with this text
+bool ui_can_send(ui_state *s);                               // a prompt; if not, a message says why
+void ui_type_line(ui_state *s, char sign, const char *text); // opens the line at the bottom, see typing, with this text
 
 // Reading
 const ls_step *ui_viewed(const ui_state *s);         // NULL before the first step

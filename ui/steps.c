@@ -11,7 +11,7 @@ struct ui_step_slots {
     size_t next;
 };
 
-// The arrays of a record and how much of each is in use; what lies between them is copied whole.
+// The arrays of a record and how much of each is in use. What lies between them is copied whole.
 typedef struct {
     size_t at, size, used;
 } part;
@@ -26,7 +26,7 @@ static void parts_of(const ls_step *s, part out[PARTS]) {
     out[3] = (part){offsetof(ls_step, tree.nodes), sizeof s->tree.nodes, (size_t)s->tree.n * sizeof *s->tree.nodes};
 }
 
-// The counts come first: all that is needed to find the rest.
+// A packed step begins with the counts that unpacking needs.
 typedef struct {
     int32_t n_top, n_path, n_branches, n_nodes;
 } counts;

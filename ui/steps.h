@@ -1,5 +1,5 @@
-// The steps of a conversation, packed: a record has room for 256 rows, most trees have a few. What is asked for is
-// unpacked into a few places that take turns.
+// The steps of a conversation, packed: a record has room for 256 rows, most trees have a few. A step is
+// unpacked into one of a few slots, which take turns.
 #pragma once
 #include "run/step.h"
 
@@ -14,7 +14,7 @@ typedef struct {
 void ui_steps_add(ui_steps *s, const ls_step *step);
 void ui_steps_cut(ui_steps *s, size_t n); // keeps the first n
 void ui_steps_free(ui_steps *s);
-// Valid until UI_STEP_SLOTS - 1 others were asked for, or the steps change.
+// Valid until UI_STEP_SLOTS - 1 other steps were unpacked, or the steps change.
 const ls_step *ui_steps_at(const ui_steps *s, size_t i);
 // Valid until another one is pinned, or the steps change.
 const ls_step *ui_steps_pin(const ui_steps *s, size_t i);

@@ -35,32 +35,41 @@ static struct {
 
 static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
 
-static void on_signal(int number) {
-    term.signal = number;
-    if (write(term.wake[1], "!", 1) < 0) return;
+static void tell(const char *sequence) {
+    fputs(sequence, term.out);
+    fflush(term.out);
 }
 
-// From outside: what the terminal was told is taken back before the process stops, by ui_term_suspend.
+static void wake(void) {
+    const int error = errno;
+    const ssize_t n = write(term.wake[1], "!", 1); // a full pipe ends the wait all the same
+    (void)n;
+    errno = error;
+}
+
+static void on_signal(int number) {
+    term.signal = number;
+    wake();
+}
+
+// The signal came from outside: ui_term_suspend restores the terminal before the process stops.
 static void on_stop(int number) {
     (void)number;
     term.stop_asked = 1;
-    if (write(term.wake[1], "!", 1) < 0) return;
+    wake();
 }
 
 static void on_continue(int number) {
     (void)number;
     term.continued = 1;
-    if (write(term.wake[1], "!", 1) < 0) return;
+    wake();
 }
 
-// Curses only notes the new size, until a key is read. The signal may come while nobody waits for keys, and the next
-// wait has to end at once for it.
+// Curses only notes the new size until a key is read. The signal may come while nobody waits for keys, so it must end
+// the next wait.
 static void on_resize(int number) {
-    const int error = errno;
     term.resized(number);
-    const ssize_t n = write(term.wake[1], "!", 1); // where it is full the wait ends all the same
-    (void)n;
-    errno = error;
+    wake();
 }
 
 // Only calls that are safe in a signal handler: a fixed string that leaves curses' screen, and the tty's modes.
@@ -74,11 +83,11 @@ static void on_crash(int number) {
     raise(number); // SA_RESETHAND: the default action, with the right status
 }
 
-// Over curses and the terminal: what is said when memory is out must be the last that is written there, whichever
-// thread says it.
+// Guards curses and the terminal: the message that memory has run out must be the last output there, whichever thread
+// writes it.
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
-// What is said now must reach the terminal. The lock is kept: nothing is drawn any more.
+// The message must reach the terminal. The lock stays held, so nothing is drawn any more.
 static void on_out_of_memory(void *ud, char *said, size_t n) {
     (void)ud, (void)said, (void)n;
     struct timespec until;
@@ -138,8 +147,7 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     if (o->mouse) ui_term_mouse(true);
     define_key("\033[200~", PASTE_BEGIN);
     define_key("\033[201~", PASTE_END);
-    fputs(paste_on, term.out);
-    fflush(term.out);
+    tell(paste_on);
     init_colors(o->color);
     const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT}, crashes[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) handle(ends[i], on_signal, SA_RESTART);
@@ -267,30 +275,31 @@ bool ui_term_stop_asked(void) {
 
 void ui_term_suspend(void) {
     struct sigaction ours;
-    fputs(paste_off, term.out);
-    fflush(term.out);
+    tell(paste_off);
     sigaction(SIGTSTP, &term.curses_stops, &ours);
-    raise(SIGTSTP); // curses' handler stops the process here, and restores its screen when that goes on
+    raise(SIGTSTP); // curses' handler stops the process here, and restores the screen when the process goes on
     sigaction(SIGTSTP, &ours, NULL);
     term.stop_asked = 0;
     term.continued = 1;
     ui_term_continued();
 }
 
-// SIGSTOP cannot be caught: whoever had the terminal meanwhile may have told it anything.
+static void come_back(void) {
+    reset_prog_mode();
+    tell(paste_on);
+    ui_term_redraw();
+}
+
+// SIGSTOP cannot be caught, and whoever had the terminal meanwhile may have changed it.
 bool ui_term_continued(void) {
     if (!term.continued) return false;
     term.continued = 0;
-    reset_prog_mode();
-    fputs(paste_on, term.out);
-    fflush(term.out);
-    ui_term_redraw();
+    come_back();
     return true;
 }
 
 int ui_term_run(const char *command) {
-    fputs(paste_off, term.out);
-    fflush(term.out);
+    tell(paste_off);
     def_prog_mode();
     endwin();
     struct sigaction ours, stops = {.sa_handler = SIG_DFL}; // ^Z stops the editor and this process alike
@@ -310,10 +319,7 @@ int ui_term_run(const char *command) {
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     sigaction(SIGTSTP, &ours, NULL);
-    reset_prog_mode();
-    fputs(paste_on, term.out);
-    fflush(term.out);
-    ui_term_redraw();
+    come_back();
     refresh();
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -324,7 +330,7 @@ int ui_term_signal_fd(void) {
 
 void ui_term_woken(void) {
     char noted[64];
-    while (read(term.wake[0], noted, sizeof noted) > 0) { // the flags say what it was
+    while (read(term.wake[0], noted, sizeof noted) > 0) { // the flags tell what happened
     }
 }
 
@@ -365,5 +371,5 @@ ui_key ui_term_key(void) {
     if (c > KEY_F(0) && c <= KEY_F(12)) return (ui_key){.code = UI_KEY_F0 + (int)(c - KEY_F(0))};
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         if ((int)c == named[i].curses) return (ui_key){.code = named[i].ours};
-    return (ui_key){.code = UI_KEY_RESIZE}; // a key that means nothing: draw, so that reading goes on
+    return (ui_key){.code = UI_KEY_RESIZE}; // a key without a meaning: draw, so that reading goes on
 }

@@ -11,26 +11,26 @@ typedef struct {
     bool color, mouse;
 } ui_term_options;
 
-// LS_E_IO where standard input and output are no terminal, or one that curses cannot drive.
+// LS_E_IO: standard input and output are no terminal, or curses cannot drive it.
 ls_code ui_term_open(const ui_term_options *o, ls_err *err);
 void ui_term_close(void);
 bool ui_term_is_utf8(void);
-// What was printed to standard output and error since the last call.
+// Appends what was printed to standard output and error since the last call.
 void ui_term_caught(ls_buf *out);
 void ui_term_size(int *rows, int *cols);
-// Copies the canvas; only what changed is sent. cursor_row -1 hides the cursor.
+// Copies the canvas to the terminal; sends only what changed. cursor_row -1 hides the cursor.
 void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col);
 void ui_term_colors(const ui_theme *theme, bool color); // from the next frame on
 void ui_term_mouse(bool on);
-void ui_term_redraw(void);     // everything is sent again by the next show
+void ui_term_redraw(void);     // the next show sends everything again
 void ui_term_suspend(void);    // stops the process as Ctrl-Z does; returns when it goes on
 bool ui_term_stop_asked(void); // a SIGTSTP came: it is time for ui_term_suspend
-bool ui_term_continued(void);  // the process was stopped and goes on: the terminal is set up again, all is to be drawn
-// Runs a shell command with the real terminal, then comes back. Its exit status; -1: it could not be run.
+bool ui_term_continued(void);  // the process was stopped and goes on: the terminal is set up, draw everything
+// Runs a shell command on the real terminal, then comes back. Returns its exit status; -1: it could not be run.
 int ui_term_run(const char *command);
 ui_key ui_term_key(void); // the next key, UI_KEY_NONE when none waits
-// A descriptor that polls readable after a signal: ui_term_signal is the number of one that ends the program, else 0.
+// A descriptor that polls readable after a signal. ui_term_signal is the signal that ends the program, else 0.
 int ui_term_signal_fd(void);
-// That it was readable is noted. Before the keys are read: a new size that comes after them has to end the next wait.
+// Clears the descriptor. Call it before reading keys: a new size that comes after them has to end the next wait.
 void ui_term_woken(void);
 int ui_term_signal(void);

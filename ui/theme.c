@@ -107,7 +107,7 @@ ls_code ui_theme_set(ui_theme *t, const char *text, ls_err *err) {
                 s.mark |= (uint8_t)marks[i].mark, known = true;
         if (!known && end == p + n && color >= 0 && color < 256) {
             known = true;
-            // of 16 colours the nearest is not known: only the first 16 are kept there
+            // a terminal of 16 colours gets the first 16 only: the nearest one is not known
             *(back ? &s.bg256 : &s.fg256) = (int16_t)color;
             *(back ? &s.bg16 : &s.fg16) = (int8_t)(color < 16 ? color % 8 : -1);
         }

@@ -47,7 +47,7 @@ static bool ended(ui_state *s) { // a recording that was played to its end
     return yes;
 }
 
-// What was not played yet of a recording lies ahead of its newest step.
+// The part of a recording that was not played yet lies ahead of its newest step.
 static bool play_on(ui_state *s, int steps) {
     if (!s->recording || !s->live || !ui_busy(s)) return false;
     ui_request_of(s, LS_CMD_STEP, NULL, steps);

@@ -18,13 +18,13 @@ void ui_spark(ui_pen *p, int cells, const double *values, size_t n, double max);
 void ui_graph(ui_canvas *c, ui_rect r, const double *values, size_t n, double max);
 // A token as one word: blanks visible, in ASCII between quotes; broken UTF-8 as <XX>.
 bool ui_draw_token(ui_pen *p, const ui_state *s, int32_t id);
-// The same as text: what the canvas would show, and nothing else.
+// Appends what ui_draw_token would draw.
 void ui_token_text(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out);
 // Where a branch under the root comes from, by its first node: "R" retrieved, "M" remembered, "H" history, "C" corpus,
 // "W" window; a rank of the last logits has no letter.
 const char *ui_branch_letter(const ls_step *step, const ls_branch *b);
-// The branch that began with that rank of the last logits (-1: behind the root), of several the one with most accepted;
-// NULL: none.
+// The branch that begins with this rank of the last logits (-1: behind the root); of several, the one with most
+// accepted. NULL: none.
 const ls_branch *ui_branch_of_rank(const ls_step *step, int rank);
 // "3@104": n-gram length and position; "=3" where the place is outside this conversation; "-" without a match.
 void ui_draw_match(ui_pen *p, int match_n, int32_t match_pos);

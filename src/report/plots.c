@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { LEFT = 52, RIGHT = 12, TOP = 12, BOTTOM = 40, LEGEND = 18, INNER = 200, ROW = 34, NAMES = 160, FEW = 20 };
 enum { MOST_CATEGORIES = 32, MOST_POINTS = 200 };
@@ -178,48 +177,28 @@ static bool draw_emitted(const ls_report *r, ls_buf *out) {
     return true;
 }
 
-// A row of ratios of each group, cut behind the last that any has.
-static bool draw_ratios(const ls_report *r, const ls_ratio *(*row)(const ls_stats *st), int first, int end,
-                        const char *x_label, ls_buf *out) {
-    int last = -1;
-    if (end > first + MOST_CATEGORIES) end = first + MOST_CATEGORIES;
-    for (size_t g = 0; g < r->n_groups; g++)
-        for (int i = first; i < end; i++)
-            if (row(&r->groups[g].stats)[i].of && i > last) last = i;
-    if (last < 0) return false;
-    const int n = last - first + 1;
+static const ls_ratio *ratios(const ls_stats *st, ls_plot p) {
+    return p == LS_PLOT_DEPTH ? st->depth : p == LS_PLOT_RANK ? st->rank : st->from;
+}
+
+// What any group has something for: of depths and ranks all up to the last of them, of sources only these.
+static bool draw_ratios(const ls_report *r, ls_plot p, int first, int end, const char *x_label, ls_buf *out) {
     category names[MOST_CATEGORIES];
-    ls_ratio *v = ls_calloc((size_t)n * r->n_groups, sizeof *v);
-    for (int i = 0; i < n; i++) snprintf(names[i].name, sizeof names[i].name, "%d", first + i);
-    for (size_t g = 0; g < r->n_groups; g++)
-        memcpy(&v[g * (size_t)n], row(&r->groups[g].stats) + first, (size_t)n * sizeof *v);
-    bars(r, n, names, v, x_label, out);
-    free(v);
-    return true;
-}
-
-static const ls_ratio *depths(const ls_stats *st) {
-    return st->depth;
-}
-static const ls_ratio *ranks(const ls_stats *st) {
-    return st->rank;
-}
-
-static bool draw_source(const ls_report *r, ls_buf *out) {
-    category names[LS_FROM_COUNT];
-    int which[LS_FROM_COUNT], n = 0;
-    for (int i = 0; i < LS_FROM_COUNT; i++) {
+    int which[MOST_CATEGORIES], n = 0, last = 0;
+    for (int i = first; i < end && n < MOST_CATEGORIES; i++) {
         bool any = false;
-        for (size_t g = 0; g < r->n_groups; g++) any |= r->groups[g].stats.from[i].of > 0;
-        if (!any) continue;
-        snprintf(names[n].name, sizeof names[n].name, "%s", ls_from_name((ls_from)i));
+        for (size_t g = 0; g < r->n_groups; g++) any |= ratios(&r->groups[g].stats, p)[i].of > 0;
+        if (!any && p == LS_PLOT_SOURCE) continue;
+        if (p == LS_PLOT_SOURCE) snprintf(names[n].name, sizeof names[n].name, "%s", ls_from_name((ls_from)i));
+        else snprintf(names[n].name, sizeof names[n].name, "%d", i);
         which[n++] = i;
+        if (any) last = n;
     }
-    if (!n) return false;
+    if (!(n = last)) return false;
     ls_ratio *v = ls_calloc((size_t)n * r->n_groups, sizeof *v);
     for (size_t g = 0; g < r->n_groups; g++)
-        for (int i = 0; i < n; i++) v[g * (size_t)n + (size_t)i] = r->groups[g].stats.from[which[i]];
-    bars(r, n, names, v, "source of the draft", out);
+        for (int i = 0; i < n; i++) v[g * (size_t)n + (size_t)i] = ratios(&r->groups[g].stats, p)[which[i]];
+    bars(r, n, names, v, x_label, out);
     free(v);
     return true;
 }
@@ -407,11 +386,11 @@ bool ls_plot_draw(const ls_report *r, ls_plot p, ls_buf *out) {
     begin(r, p, out);
     switch (p) {
     case LS_PLOT_EMITTED: drawn = draw_emitted(r, out); break;
-    case LS_PLOT_DEPTH: drawn = draw_ratios(r, depths, 1, LS_STATS_DEPTHS, "depth of the draft", out); break;
+    case LS_PLOT_DEPTH: drawn = draw_ratios(r, p, 1, LS_STATS_DEPTHS, "depth of the draft", out); break;
     case LS_PLOT_RANK:
-        drawn = draw_ratios(r, ranks, 0, LS_STATS_RANKS, "rank of the branch's first token in the last logits", out);
+        drawn = draw_ratios(r, p, 0, LS_STATS_RANKS, "rank of the branch's first token in the last logits", out);
         break;
-    case LS_PLOT_SOURCE: drawn = draw_source(r, out); break;
+    case LS_PLOT_SOURCE: drawn = draw_ratios(r, p, 0, LS_FROM_COUNT, "source of the draft", out); break;
     case LS_PLOT_CALIBRATION: drawn = draw_calibration(r, out); break;
     case LS_PLOT_SPEEDUP: drawn = draw_speedup(r, out); break;
     case LS_PLOT_TIME: drawn = draw_time(r, out); break;

@@ -28,42 +28,26 @@ static void md_ratio(ls_buf *out, ls_ratio v) {
     else ls_buf_str(out, " - |");
 }
 
-static void md_emitted(const ls_report *r, ls_buf *out) {
-    ls_buf_fmt(out, "\n## %s\n\n%s\n", ls_plot_title(LS_PLOT_EMITTED), ls_plot_caption(LS_PLOT_EMITTED));
-    md_head(r, "tokens", out);
-    for (int i = 1; i <= LS_STATS_HIST; i++) {
-        bool any = false;
-        for (size_t g = 0; g < r->n_groups; g++) any |= r->groups[g].stats.by_emitted[i] > 0;
-        if (!any) continue;
-        ls_buf_fmt(out, "| %d |", i);
-        for (size_t g = 0; g < r->n_groups; g++)
-            md_ratio(out, (ls_ratio){r->groups[g].stats.by_emitted[i], r->groups[g].stats.steps});
-        ls_buf_char(out, '\n');
-    }
+static ls_ratio ratio_of(const ls_report_group *g, ls_plot p, int i) {
+    const ls_stats *st = &g->stats;
+    if (p == LS_PLOT_EMITTED) return (ls_ratio){st->by_emitted[i], st->steps};
+    return p == LS_PLOT_DEPTH ? st->depth[i] : st->from[i];
 }
 
-static void md_depths(const ls_report *r, ls_buf *out) {
-    ls_buf_fmt(out, "\n## %s\n\n%s\n", ls_plot_title(LS_PLOT_DEPTH), ls_plot_caption(LS_PLOT_DEPTH));
-    md_head(r, "depth", out);
-    for (int d = 1; d < LS_STATS_DEPTHS; d++) {
+// The numbers of a plot, i from `from` to `to`; lines that no group has anything for are left out.
+static void md_ratios(const ls_report *r, ls_plot p, const char *first, int from, int to, ls_buf *out) {
+    ls_buf_fmt(out, "\n## %s\n\n%s\n", ls_plot_title(p), ls_plot_caption(p));
+    md_head(r, first, out);
+    for (int i = from; i <= to; i++) {
         bool any = false;
-        for (size_t g = 0; g < r->n_groups; g++) any |= r->groups[g].stats.depth[d].of > 0;
-        if (!any) break;
-        ls_buf_fmt(out, "| %d |", d);
-        for (size_t g = 0; g < r->n_groups; g++) md_ratio(out, r->groups[g].stats.depth[d]);
-        ls_buf_char(out, '\n');
-    }
-}
-
-static void md_sources(const ls_report *r, ls_buf *out) {
-    ls_buf_fmt(out, "\n## %s\n\n%s\n", ls_plot_title(LS_PLOT_SOURCE), ls_plot_caption(LS_PLOT_SOURCE));
-    md_head(r, "source", out);
-    for (int i = 0; i < LS_FROM_COUNT; i++) {
-        bool any = false;
-        for (size_t g = 0; g < r->n_groups; g++) any |= r->groups[g].stats.from[i].of > 0;
+        for (size_t g = 0; g < r->n_groups; g++) {
+            const ls_ratio v = ratio_of(&r->groups[g], p, i);
+            any |= p == LS_PLOT_EMITTED ? v.n > 0 : v.of > 0;
+        }
         if (!any) continue;
-        ls_buf_fmt(out, "| %s |", ls_from_name((ls_from)i));
-        for (size_t g = 0; g < r->n_groups; g++) md_ratio(out, r->groups[g].stats.from[i]);
+        if (p == LS_PLOT_SOURCE) ls_buf_fmt(out, "| %s |", ls_from_name((ls_from)i));
+        else ls_buf_fmt(out, "| %d |", i);
+        for (size_t g = 0; g < r->n_groups; g++) md_ratio(out, ratio_of(&r->groups[g], p, i));
         ls_buf_char(out, '\n');
     }
 }
@@ -101,9 +85,9 @@ void ls_report_markdown(const ls_report *r, ls_buf *out) {
     for (const ls_fact *f = ls_facts; f->name; f++)
         if (*f->of && (!f->applies || f->applies(r))) ls_buf_fmt(out, "%s: %s. ", f->name, f->of);
     ls_buf_char(out, '\n');
-    md_emitted(r, out);
-    md_depths(r, out);
-    md_sources(r, out);
+    md_ratios(r, LS_PLOT_EMITTED, "tokens", 1, LS_STATS_HIST, out);
+    md_ratios(r, LS_PLOT_DEPTH, "depth", 1, LS_STATS_DEPTHS - 1, out);
+    md_ratios(r, LS_PLOT_SOURCE, "source", 0, LS_FROM_COUNT - 1, out);
     for (size_t i = 0; i < r->n_asked; i++) {
         if (!i) ls_buf_str(out, "\n## Steps asked for\n\n");
         md_step(r, &r->asked[i], out);

@@ -5,5 +5,5 @@
 #include "text/vocab.h"
 
 void ls_alternatives_head(ls_buf *out);
-// A line for each emitted token, with up to n (1..LS_ROW_TOP) others, best first.
+// Appends a line for each emitted token, with up to n (1..LS_ROW_TOP) other choices, best first.
 void ls_alternatives(const ls_step *s, const ls_vocab *v, int n, ls_buf *out);

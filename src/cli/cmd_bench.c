@@ -1,5 +1,5 @@
-// What the parts of decoding cost on this machine: reading a prompt, and forwards by rows and context. Rounds: each
-// measures everything once, so that what the machine does beside it falls on all alike; medians are reported.
+// What the parts of decoding cost on this machine: reading a prompt, and forwards by rows and context. Each round
+// measures everything once, so that other load on the machine affects all cells alike; the report has medians.
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/jsonw.h"
@@ -62,7 +62,7 @@ static ls_code forward(bench *b, int32_t n, double *ms, ls_err *err) {
     return code;
 }
 
-// One round over all cells: contexts grow, and the timeline is empty afterwards. keep: it counts.
+// One round over all cells in order of context. It leaves the timeline empty. keep: the round counts.
 static ls_code run_round(bench *b, bool keep, ls_err *err) {
     ls_backend *e = b->model.backend;
     double ms;
@@ -80,7 +80,7 @@ static ls_code run_round(bench *b, bool keep, ls_err *err) {
             const int32_t missing = c->context - e->length(e);
             if (missing > 0) {
                 code = read_tokens(b, missing, &ignored, err);
-                if (!code) code = forward(b, c->rows, &ignored, err); // caches and threads as in a run of steps
+                if (!code) code = forward(b, c->rows, &ignored, err); // warms caches and threads as a run of steps does
             }
             if (!code) code = forward(b, c->rows, &ms, err);
         }
@@ -132,7 +132,7 @@ static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
     return code;
 }
 
-// ---- what came out
+// ---- results
 
 static void markdown(const bench *b, ls_buf *out) {
     const ls_backend *e = b->model.backend;
@@ -213,7 +213,7 @@ int ls_cmd_bench(const ls_command_line *c) {
     if (!code) code = measure(&b, c, &err);
     ls_gauge_clear(&b.gauge);
     int status = LS_EXIT_OK;
-    if (b.rounds) forms[form].write(&b, &out); // the rounds that were finished
+    if (b.rounds) forms[form].write(&b, &out); // of the rounds that were completed
     if (b.rounds && c->out) {
         const ls_code written = ls_write_file(c->out, &out, code ? NULL : &err);
         if (!code) code = written;

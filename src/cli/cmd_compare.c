@@ -90,7 +90,7 @@ static void json(const ls_comparison *k, ls_buf *out) {
     ls_jw_field_bool(&w, "exact", b->exact);
     ls_jw_field_int(&w, "max_tokens", k->c[0].setup.s.decode.max_tokens);
     ls_jw_field_str(&w, "speedup_against", k->ar >= 0 ? "ar" : "single-row forwards");
-    bool equal = true; // of the exact ones
+    bool equal = true; // all of the exact ones
     ls_jw_key(&w, "methods"), ls_jw_open(&w, '[');
     for (int i = 0; i < k->n; i++) {
         const ls_total t = ls_comparison_total(k, i, NULL);
@@ -161,7 +161,7 @@ int ls_cmd_compare(const ls_command_line *c) {
     const ls_code code = run_all(&k, c, &err);
     ls_gauge_clear(&gauge);
     int status = LS_EXIT_OK;
-    if (k.done) { // what was finished is worth showing, even if an error ended the rest
+    if (k.done) { // shows the results that are complete, even if an error ended the rest
         ls_buf out = {0};
         if (c->json) json(&k, &out);
         else table(&k, &out);

@@ -1,5 +1,5 @@
-// `corpus build`: texts and code of the user's own become a corpus for the method `rest`; `corpus info` says what one
-// holds.
+// `corpus build` makes a corpus for the method `rest` from the user's own texts and code; `corpus info` says what a
+// corpus holds.
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -26,7 +26,7 @@ typedef struct {
     ls_gauge *gauge;
 } builder;
 
-// inside: found in a folder, where what is no text is passed over.
+// inside: found in a folder, where files that are not text are skipped.
 static ls_code add_file(builder *b, const char *path, bool inside, ls_err *err) {
     ls_mapping m;
     ls_code code = ls_map_open(&m, path, err);
@@ -56,7 +56,7 @@ static int by_name(const void *a, const void *b) {
 
 static ls_code add_path(builder *b, const char *path, int depth, ls_err *err);
 
-// In order of names, so that the same folder gives the same corpus; hidden files are left out.
+// Reads in order of names, so that the same folder gives the same corpus. Skips hidden files.
 static ls_code add_folder(builder *b, const char *path, int depth, ls_err *err) {
     DIR *d = opendir(path);
     if (!d) return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
@@ -105,7 +105,7 @@ static ls_code build(const ls_command_line *c, ls_gauge *gauge, ls_err *err) {
     ls_gauge_clear(gauge);
     if (!code && !c->quiet) {
         char skipped[64] = "";
-        if (b.skipped) snprintf(skipped, sizeof skipped, "; %zu empty or binary files were left out", b.skipped);
+        if (b.skipped) snprintf(skipped, sizeof skipped, "; skipped %zu empty or binary files", b.skipped);
         ls_say("%s: %zu tokens of %zu files (%.1f MB of text) in %.1f s%s", c->out, b.tokens.n - b.files, b.files,
                (double)b.bytes / 1e6, (double)(ls_now_ns() - start) / 1e9, skipped);
         ls_say("use it: logitspec --method rest --set rest.corpus=%s", c->out);

@@ -1,5 +1,5 @@
-// `demo [NAME]`: guided runs, on the screen; without a terminal as text. From the recording that comes with the demo
-// (no model is needed), or decoded here (--live).
+// `demo [NAME]`: guided runs on the screen, or as text where there is no terminal. A demo plays the recording that
+// comes with it, which needs no model, or decodes here (--live).
 #include "base/mem.h"
 #include "base/visible.h"
 #include "cli/demo_file.h"
@@ -76,7 +76,7 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
     ls_code code = LS_OK;
     ui_demo play = d->play;
     play.pace = 0;
-    play.rival = NULL; // a race is to be seen
+    play.rival = NULL; // a race needs a screen
     ui_state_init(&s);
     s.recording = recorded;
     ls_visible_fmt(out, "%s", d->play.title);

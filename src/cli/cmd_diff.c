@@ -1,5 +1,5 @@
-// `diff A B`: two recordings of the same prompt: where the texts part, where one method was ahead, and what it was
-// worth, region by region.
+// `diff A B` compares two recordings of the same prompt: where the texts part, where one method was ahead, and by how
+// much, region by region.
 #include "base/mem.h"
 #include "base/visible.h"
 #include "cli/commands.h"
@@ -18,7 +18,7 @@ typedef struct {
     const ls_report_turn *t; // the first of its recording
 } side;
 
-// Between two places of the text where both methods began a step.
+// What lies between two places of the text where both methods began a step.
 typedef struct {
     size_t from, to; // output positions
     int steps[2], accepted[2];
@@ -104,7 +104,7 @@ static void heading(const char *what, ls_buf *out) {
                "B MAT", "A ms", "B ms", "text");
 }
 
-// Parts of about the same number of tokens, cut where both methods began a step.
+// Cuts the text into parts of about the same number of tokens, at places where both methods began a step.
 static void regions(const side *x, const stretch *all, size_t n, ls_buf *out) {
     const size_t tokens = n ? all[n - 1].to : 0;
     heading("by region", out);

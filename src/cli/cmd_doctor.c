@@ -1,4 +1,4 @@
-// What this machine has and what is missing. Every check says what to do about it.
+// What this machine has and what is missing. Every check says what to do about a problem.
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "base/paths.h"
@@ -95,13 +95,13 @@ static void check_terminal(report *r) {
 static void check_config(report *r) {
     char *path = ls_data_path("configs/default.yaml");
     bool ok = !access(path, R_OK);
-    char *detail = ls_format("%s%s", path, ok ? "" : ": not found, built-in values are used");
+    char *detail = ls_format("%s%s", path, ok ? "" : ": not found, using built-in values");
     say(r, "configuration", ok, false, detail);
     free(detail);
     free(path);
 }
 
-// Where the user's own files are, or would be.
+// Where the user's own files are or would be.
 static void check_files(report *r) {
     static const struct {
         const char *what, *variable, *fallback, *name;
@@ -121,7 +121,7 @@ static void check_files(report *r) {
     ls_buf_free(&text);
 }
 
-// What forwards cost here: measured now, and kept for later runs.
+// Measures what forwards cost here, and keeps it for later runs.
 static void calibrate(report *r, const ls_command_line *c) {
     ls_model m = {0};
     ls_err err = {0};

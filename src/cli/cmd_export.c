@@ -67,7 +67,7 @@ static void frame(film *f) {
     f->shown = f->now;
 }
 
-// What the event brings is seen when its time has passed, as in a replay.
+// The screen shows what an event brings after its time has passed, as a replay does.
 static void play(film *f, ls_event *e, double speed) {
     const ls_event_kind kind = e->kind;
     double ms = 0;

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LONG_PROMPT = 16384 }; // tokens: told of before they are read
+enum { LONG_PROMPT = 16384 }; // tokens: a prompt this long is announced before it is read
 
 typedef struct {
     const ls_command_line *line;
@@ -34,7 +34,7 @@ typedef struct {
     ls_finish finish;
     size_t printed; // bytes of the text that are on standard output
     ls_visible_stream shown;
-    int alternatives; // lines of tokens instead of the text, with so many others; 0: the text
+    int alternatives; // prints a line for each token with so many other choices; 0: prints the text
     bool streams, output_failed;
 } run;
 
@@ -82,7 +82,7 @@ static void report_trace(run *r) {
     if (r->trace && ls_trace_failed(r->trace, &err)) ls_warn("%s", err.msg);
 }
 
-// In place of the backend's word: how much is read, and the memory that it takes.
+// Says how much is read and what memory it takes, instead of the backend's own word.
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     run *r = ud;
     (void)stage;
@@ -110,7 +110,7 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
             ls_session_stop(r->session);
             r->finish = LS_FINISH_INTERRUPTED;
         } else if ((code = ls_session_step(r->session, step, err)) == LS_E_CANCELLED) {
-            code = LS_OK; // within a forward: as between two
+            code = LS_OK; // an interrupt within a forward counts as one between two
         } else if (code) {
             ls_session_stop(r->session);
             r->finish = LS_FINISH_ERROR;
@@ -163,7 +163,7 @@ static void write_json(run *r) {
     ls_jw_field_num(&w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 6);
     ls_jw_field_num(&w, "ar_tokens_per_s", st->ar_forwards > 0 ? ls_stats_ar_tokens_per_s(st) : NAN, 6);
     ls_jw_field_num(&w, "speedup", st->ar_forwards > 0 ? ls_stats_speedup(st) : NAN, 6);
-    if (lossy) { // which output tokens are not the target's own choice, given the text before them
+    if (lossy) { // the output tokens that are not the target's own choice, given the text before them
         ls_jw_field_str(&w, "acceptance", r->line->options.acceptance);
         ls_jw_key(&w, "tokens_not_chosen"), ls_jw_ids(&w, r->loose.p, r->loose.n);
     }
@@ -172,7 +172,7 @@ static void write_json(run *r) {
     r->output_failed |= !ls_print(&out);
 }
 
-// A line of the summary; clears what it took.
+// Writes a line of the summary and clears it.
 static void write_note(const run *r, ls_buf *line) {
     const char *dim = ls_wants_color(&r->line->options, STDERR_FILENO) ? "\033[2m" : "", *plain = *dim ? "\033[0m" : "";
     ls_buf shown = {0};
@@ -249,7 +249,7 @@ int ls_cmd_generate(const ls_command_line *c) {
         ls_warn("the prompt is used as it is: %s", r.model.chat_problem);
     if (!code) code = decode(&r, &prompt, &err);
     ls_gauge_clear(&r.progress);
-    bool began = r.finish != LS_GOING; // something to show, even if an error ended it
+    bool began = r.finish != LS_GOING; // there is something to show, even if an error ended the run
     if (began && c->json) write_json(&r);
     else if (began && r.streams && r.printed && !r.output_failed) write_text(&r, NULL, 0, true);
     if (began && !c->json && !c->quiet) write_summary(&r);

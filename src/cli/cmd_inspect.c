@@ -20,7 +20,7 @@ static void draw(ui_state *s, const char *title, void (*panel)(ui_panel_view *v)
     ui_canvas_resize(&canvas, rows, COLS);
     panel(&(ui_panel_view){&canvas, s, {0, 0, rows, COLS}, right});
     ui_canvas_text(&canvas, false, &text);
-    while (text.n && text.p[text.n - 1] == '\n') text.n--; // rows that nothing was drawn on
+    while (text.n && text.p[text.n - 1] == '\n') text.n--; // rows that stayed empty
     ls_buf_fmt(out, "\n%s%s%s\n", title, *right ? ": " : "", right);
     ls_buf_add(out, text.p, text.n);
     ls_buf_char(out, '\n');
@@ -37,7 +37,7 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
     ls_visible_fmt(out, "turn %u, context %d tokens, method %s, budget %d rows; %.3f ms (draft %.3f, forward %.3f",
                    step->turn, step->context_len, s->header.method, step->budget, step->t_total_us / 1e3,
                    step->t_draft_us / 1e3, step->t_forward_us / 1e3);
-    if (step->t_device_us > 0) ls_buf_fmt(out, ", of it %.3f on the GPU", step->t_device_us / 1e3);
+    if (step->t_device_us > 0) ls_buf_fmt(out, ", %.3f of that on the GPU", step->t_device_us / 1e3);
     ls_buf_str(out, ")\n");
     draw(s, "Last logits", ui_panel_logits, LOGIT_ROWS, ascii, out);
     draw(s, "Drafts", ui_panel_drafts, step->tree.n_branches + 2, ascii, out);

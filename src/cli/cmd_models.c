@@ -1,5 +1,5 @@
-// `models`: which models there are by name, getting them, what is known of one, whether the files are what they should
-// be, and removing them.
+// `models` lists models by name, fetches them, describes one, verifies that the files are what they should be, and
+// removes them.
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "base/paths.h"
@@ -122,8 +122,8 @@ static ls_code find(const ls_registry_entry **out, ls_registry *r, const char *n
                    "no model '%.100s' ('logitspec models list' shows all; hf:OWNER/REPO is possible too)", name);
 }
 
-// Runs models/fetch on this terminal; where it fails it has said why, and err stays empty. It ends by itself on Ctrl-C,
-// which this process ignores meanwhile.
+// Runs models/fetch on this terminal. If it fails, it has said why, and err stays empty. Ctrl-C ends it; this process
+// ignores the signal meanwhile.
 static ls_code run_fetch(char *const *arguments, ls_err *err) {
     pid_t pid;
     int status;
@@ -176,7 +176,7 @@ static ls_code fetch(ls_registry *r, const char *name, bool offline, ls_err *err
         code = ls_fail(err, LS_E_IO, "there is no folder for models: set HOME or LOGITSPEC_MODELS");
     else if (access(script, R_OK)) code = ls_fail(err, LS_E_IO, "%s: %s", script, strerror(errno));
     else code = run_fetch(arguments, err);
-    if (!code && p.installed) code = ls_registry_ready(name, err); // what was there already
+    if (!code && p.installed) code = ls_registry_ready(name, err); // fetch may have found it there already
     if (!code) ls_say("use it: logitspec --model %s", name);
     ls_buf_free(&json);
     free(script);
@@ -199,7 +199,7 @@ static void info_text(const ls_registry_entry *e, const ls_model_place *p, ls_bu
     if (p->fetched) ls_visible_row(out, "%-13s %s", "fetched", p->fetched);
     if (*p->problem) ls_visible_row(out, "%-13s %s", "problem", p->problem);
     if (!p->n_files && e->from == LS_FROM_HUGGINGFACE)
-        ls_visible_row(out, "%-13s %s", "files", "known when it is fetched, and pinned then");
+        ls_visible_row(out, "%-13s %s", "files", "known and pinned once it is fetched");
     for (size_t i = 0; i < p->n_files; i++) {
         amount(p->files[i].size, size);
         ls_visible_row(out, "%-13s %s, %s, sha256 %s%s", i ? "" : "files", p->files[i].name, size, p->files[i].sha256,
@@ -280,7 +280,7 @@ static ls_code verify_one(const ls_registry_entry *e, const char *name, bool ask
     ls_model_place_find(&p, e);
     const char *problem = !p.here               ? "not here"
                           : p.misfit            ? p.problem
-                          : !p.n_files && asked ? "no lock, so nothing to compare with"
+                          : !p.n_files && asked ? "it has no lock to compare with"
                                                 : NULL;
     if (!p.here && !asked) goto end;
     if (problem) differs(&v, problem), bad = 1;
@@ -312,7 +312,7 @@ static int remove_path(const char *path, const struct stat *st, int flag, struct
     return remove(path);
 }
 
-// A folder right in the models folder, itself no link to elsewhere.
+// Whether it is a folder directly in the models folder, and not a link to elsewhere.
 static bool is_ours(const char *folder) {
     char *models = ls_models_folder(), *real = ls_real_path(folder), *parent = models ? ls_real_path(models) : NULL;
     char *slash = real ? strrchr(real, '/') : NULL;

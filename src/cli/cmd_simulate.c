@@ -19,7 +19,7 @@
 typedef struct {
     ls_recording **turns;
     size_t n;
-    // of the first header; the others must be of the same vocabulary
+    // from the first header; the others must have the same vocabulary
     char model[64], file[256], recorded_by[32];
     int32_t n_vocab;
     uint64_t tokenizer_id;
@@ -47,7 +47,7 @@ static ls_code add_header(recordings *all, const ls_trace_header *h, const char 
         all->tokenizer_id = h->tokenizer_id;
         all->costs = h->costs;
     } else if (h->tokenizer_id != all->tokenizer_id)
-        return ls_fail(err, LS_E_USAGE, "%s: of another tokenizer than %s", path, all->file);
+        return ls_fail(err, LS_E_USAGE, "%s: its tokenizer is not that of %s", path, all->file);
     all->turns = ls_realloc(all->turns, (all->n + 1) * sizeof *all->turns);
     all->turns[all->n++] = ls_recording_new(h->prompt.p, h->prompt.n, h->n_context);
     return LS_OK;
@@ -62,7 +62,7 @@ static ls_code load(recordings *all, const char *path, ls_err *err) {
         if (line == LS_TRACE_HEADER && (code = add_header(all, ls_trace_read_header(r), path, err))) break;
         if (line != LS_TRACE_STEP) continue;
         const ls_step *s = ls_trace_read_step(r);
-        assert(all->n); // the reader has given a header first
+        assert(all->n); // the reader gives a header first
         ls_recording_add(all->turns[all->n - 1], s);
         all->steps++;
         all->emitted += (uint64_t)s->n_emitted;
@@ -92,7 +92,7 @@ static double speedup(const ls_simulated *t) {
     return t->cost_ms > 0 ? t->ar_ms / (t->cost_ms + t->draft_us / 1e3) : NAN;
 }
 
-// Whether the recording holds all that this method looks at: then its drafts are those of a real run.
+// Whether the recording holds all that this method looks at, so that its drafts are those of a real run.
 static bool is_exact(const ls_contender *c, const ls_simulated *t) {
     const ls_method *m = ls_method_find(c->setup.s.decode.method);
     return !m->make || m->text_only || (t->rows_known == t->rows && t->lasts_whole == t->lasts);

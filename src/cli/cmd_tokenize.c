@@ -1,4 +1,4 @@
-// Token ids of a text, one line a token: id and bytes. No compute library is loaded.
+// The token ids of a text: a line for each token with its id and bytes. Loads no compute library.
 #include "base/jsonw.h"
 #include "base/visible.h"
 #include "cli/commands.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// Bytes that cannot be printed as they are become \xNN, quotes and backslashes are escaped.
+// Writes bytes that cannot be printed as \xNN; escapes quotes and backslashes.
 static void write_token(int32_t id, const char *p, size_t n, ls_buf *out) {
     char sign[LS_VISIBLE_BYTES];
     uint32_t before = 0;
@@ -31,7 +31,7 @@ int ls_cmd_tokenize(const ls_command_line *c) {
     ls_model m = {0};
     ls_run_setup setup;
     ls_run_setup_init(&setup, &c->options);
-    if (setup.s.format == LS_FORMAT_AUTO) setup.s.format = LS_FORMAT_RAW; // a text is a text, unless --chat
+    if (setup.s.format == LS_FORMAT_AUTO) setup.s.format = LS_FORMAT_RAW; // only --chat adds a template
     ls_code code = ls_read_prompt(c, true, &prompt, &err);
     if (!code) code = ls_model_load_text(&m, &setup.s.model, &err);
     if (!code) code = ls_prompt_encode(&m, setup.s.format, setup.s.system, true, prompt.p, prompt.n, &ids, &err);

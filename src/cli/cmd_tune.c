@@ -1,7 +1,6 @@
-// `tune`: which method, how many rows and which knobs are fastest here on the user's own prompts. Plain decoding
-// records the texts and one wide draft what the target says off them; many ways are simulated on that under the
-// measured costs; the best of them are run for real, and the fastest that was measured is written as a configuration
-// file.
+// `tune` finds which method, how many rows and which knobs are fastest here on the user's own prompts. Plain decoding
+// records the texts, and one wide draft records what the target says beside them. On these recordings it simulates many
+// ways under the measured costs, runs the best of them for real, and writes the fastest as a configuration file.
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/visible.h"
@@ -48,7 +47,7 @@ static void add_rows(void *ud, size_t prompt, int contender, const ls_step *step
     ls_recording_more(((tuning *)ud)->turns[prompt], (size_t)step->output_pos, step);
 }
 
-// Runs the list on all prompts; the sessions stay open.
+// Runs the list on all prompts and leaves the sessions open.
 static ls_code run(tuning *t, const char *list, ls_err *err) {
     ls_contender *c;
     int n;
@@ -133,7 +132,7 @@ static ls_code simulate_all(tuning *t, ls_err *err) {
     for (int i = 0; !code && (mine ? i < n_mine : words[i] != NULL); i++) {
         const char *word = mine ? mine[i].label : words[i];
         ls_gauge_show(t->k.gauge, "simulating", (double)i / (mine ? n_mine : (int)(sizeof words / sizeof *words)));
-        // what was written with a size of its own, or as a file, is taken as it is
+        // a way with a size of its own, or a file, stays as it is
         if (strpbrk(word, ":/@") || strstr(word, ".y")) code = simulate_way(t, word, err);
         else
             for (const char *const *z = sizings; *z && !code; z++) {
@@ -152,14 +151,14 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// The best by simulation, not all of one method, and what one would run without tuning.
+// Takes the best by simulation, not all of them of one method, and the default that one would run without tuning.
 static void choose_finalists(tuning *t, ls_buf *list) {
     qsort(t->ways, (size_t)t->n_ways, sizeof *t->ways, by_time);
     ls_buf_str(list, "ar,logitspec");
     for (int i = 0, taken = 0; i < t->n_ways && taken < FINALISTS; i++) {
         int same = 0;
         for (int j = 0; j < i; j++) same += t->ways[j].method == t->ways[i].method;
-        if (same >= OF_ONE_METHOD || !strcmp(t->ways[i].word, "logitspec/auto")) continue; // that is logitspec
+        if (same >= OF_ONE_METHOD || !strcmp(t->ways[i].word, "logitspec/auto")) continue; // the default is logitspec
         ls_buf_fmt(list, ",%s", t->ways[i].word);
         taken++;
     }

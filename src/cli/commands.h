@@ -10,40 +10,41 @@ enum { LS_EXIT_OK = 0, LS_EXIT_FAILED = 1, LS_EXIT_USAGE = 2, LS_EXIT_DIFFER = 3
 #include "cli/commands.def"
 #undef COMMAND
 
-// "logitspec: MESSAGE" on standard error; the exit code that goes with the error.
+// Writes "logitspec: MESSAGE" to standard error. Returns the exit code that goes with the error.
 int ls_complain(const ls_err *err);
 
-// What a model file or folder says of itself: lines of text, or one JSON object.
+// Appends what a model file or folder says of itself, as lines of text or as one JSON object.
 ls_code ls_model_describe(const char *path, ls_buf *out, bool json, ls_err *err);
 
-// Puts text on standard output, behind what was printed before, and frees it: strangers' characters as base/visible.h
-// shows them, newlines and tabs as they are. JSON of base/jsonw.h comes out byte by byte. False, with one line on
-// standard error, where any of it failed.
+// Writes text to standard output and frees it: unsafe characters as base/visible.h shows them, newlines and tabs as
+// they are; JSON of base/jsonw.h comes out byte by byte. False, with one line on standard error: this or an earlier
+// write failed.
 bool ls_print(ls_buf *text);
-// One line on standard output, at once; ls_print at the end tells whether it came through.
+// Writes one line to standard output at once; ls_print at the end tells whether it arrived.
 void ls_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-// What the options say, in the words of the modules that decode. Borrows from the options.
+// The options in the terms of the modules that decode. Borrows from the options.
 typedef struct {
-    ls_setup s;          // the seed is drawn where none was given
+    ls_setup s;          // with a drawn seed where none was given
     ls_buf values;       // owns the values that s.config points to
     const char **config; // key, value, ..., NULL
     char *chat_template; // the file; owned
 } ls_run_setup;
 void ls_run_setup_init(ls_run_setup *r, const ls_options *o);
 void ls_run_setup_free(ls_run_setup *r);
-void ls_settle_seed(ls_options *o); // draws a seed where none was given, so that several runs share it
+void ls_settle_seed(ls_options *o); // draws a missing seed, so that several runs share it
 
-// The prompt of --prompt or --prompt-file ("-": standard input), owned by the caller. LS_E_USAGE when there is none
+// The prompt of --prompt or --prompt-file ("-": standard input), owned by the caller. LS_E_USAGE: it is missing
 // and `required`.
 ls_code ls_read_prompt(const ls_command_line *c, bool required, ls_buf *out, ls_err *err);
 // The factor of --speed, 1 where none was given; "max" is 0 where that is allowed.
 ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err);
-// What the options say of the screen. keys and colours are put into force. LS_E_USAGE with what is wrong.
+// Fills out with what the options say of the screen, and puts keys and colours into force. LS_E_USAGE says what is
+// wrong.
 ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err);
 ls_code ls_size_read(const char *text, int *cols, int *rows, ls_err *err); // COLSxROWS; NULL: 120x36
-bool ls_is_scripted(const ls_command_line *c);                             // no terminal is needed: --script, --cast
+bool ls_is_scripted(const ls_command_line *c);                             // --script or --cast: it needs no terminal
 // The screen, on the terminal or by a script. Takes the source.
 ls_code ls_show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err);
-// Colour on this stream? By --color, NO_COLOR and whether it is a terminal.
+// Whether this stream gets colour: --color, NO_COLOR and the terminal decide.
 bool ls_wants_color(const ls_options *o, int fd);

@@ -103,7 +103,7 @@ static ls_code run_prompt(ls_comparison *k, size_t at, ls_err *err) {
     for (int i = 0; i < k->n; i++) {
         ls_result *r = ls_comparison_result(k, at, i);
         r->ar_us = r->stats.ar_us;
-        if (k->ar >= 0) { // of as many tokens: a lossy text may be shorter or longer
+        if (k->ar >= 0) { // scaled to as many tokens: a lossy text may be shorter or longer
             const ls_stats *ar = &ls_comparison_result(k, at, k->ar)->stats;
             r->ar_us = ar->emitted ? ar->total_us * (double)r->stats.emitted / (double)ar->emitted : 0;
         }

@@ -1,4 +1,4 @@
-// Several ways to decode, run in turn on one engine over the same prompts, and what came out.
+// Several ways to decode, run in turn on one engine over the same prompts, and their results.
 #pragma once
 #include "cli/contender.h"
 #include "cli/progress.h"
@@ -16,7 +16,7 @@ typedef struct {
 typedef struct {
     ls_contender *c;
     int n;
-    ls_session **sessions; // of each contender: what a drafter learns on one prompt it keeps for the next
+    ls_session **sessions; // of each contender: a drafter keeps what it learned on earlier prompts
     ls_model model;
     ls_suite suite;
     int reference;      // the contender whose output the others must equal: the first that is exact; -1: none
@@ -24,9 +24,9 @@ typedef struct {
     ls_result *results; // [prompt][contender]
     size_t done;        // prompts
     ls_gauge *gauge;
-    // Told of every step, if not NULL: for recordings.
+    // Called for every step, unless NULL: for recordings.
     void (*on_step)(void *ud, size_t prompt, int contender, const ls_step *step);
-    // Told before the first step of a run: all tokens before the output.
+    // Called before the first step of a run, with all tokens before the output.
     void (*on_begin)(void *ud, size_t prompt, int contender, const ls_ids *context);
     void *ud;
 } ls_comparison;
@@ -35,7 +35,7 @@ typedef struct {
 ls_code ls_comparison_prompts(ls_comparison *k, const ls_command_line *c, ls_err *err);
 // Takes the contenders (owned from now on), loads the model if none is loaded, makes the sessions.
 ls_code ls_comparison_open(ls_comparison *k, ls_contender *c, int n, ls_err *err);
-// Runs every prompt; what is `done` is there even after an error or an interruption.
+// Runs every prompt. The results that are `done` stay valid after an error or an interruption.
 ls_code ls_comparison_run(ls_comparison *k, ls_err *err);
 // Frees contenders, sessions and results; keeps model and prompts for another round.
 void ls_comparison_close(ls_comparison *k);
@@ -50,7 +50,7 @@ typedef struct {
     double low, high; // of the speedup: 95% interval by resampling prompts; NAN below three prompts
 } ls_total;
 
-// Over the prompts of a category (NULL: all).
+// Sums the prompts of a category (NULL: all).
 ls_total ls_comparison_total(const ls_comparison *k, int contender, const char *category);
 double ls_total_speedup(const ls_total *t); // NAN: not known
 // The categories in order of appearance, NULL-terminated; owned by the caller, the names borrowed.

@@ -13,7 +13,7 @@ static bool is_file(const char *text) {
     return n > 5 && (!strcmp(text + n - 5, ".yaml") || !strcmp(text + n - 4, ".yml"));
 }
 
-// One part, which its mark introduces; part[0..n).
+// Reads one part, part[0..n), by the mark that introduces it.
 static ls_code set_part(ls_contender *c, char mark, const char *part, size_t n, const char *method, ls_err *err) {
     char *value = ls_strndup(part, n), *key = NULL;
     const char *where = c->label;
@@ -70,7 +70,7 @@ void ls_contender_free(ls_contender *c) {
     ls_options_free(&c->options);
 }
 
-static bool can_be_made(const ls_method *m, const ls_options *o) { // with the files that the options name
+static bool can_be_made(const ls_method *m, const ls_options *o) { // given the files that the options name
     ls_drafter *d = NULL;
     const ls_draft_setup setup = {.knobs = o->knobs + ls_knob_offset(m), .tokenizer = ""};
     const bool ok = !m->make || !m->make(&d, &setup, NULL);

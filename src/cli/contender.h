@@ -11,7 +11,7 @@ typedef struct {
     ls_run_setup setup;
 } ls_contender;
 
-// Starts from `base`. LS_E_USAGE with what is wrong; out then needs no freeing.
+// Starts from `base`. LS_E_USAGE says what is wrong; out then needs no freeing.
 ls_code ls_contender_read(ls_contender *out, const char *text, const ls_options *base, ls_err *err);
 void ls_contender_free(ls_contender *c);
 // A list separated by commas; "all": every method that needs no file, or whose file the options name. *out is an array

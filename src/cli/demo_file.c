@@ -33,7 +33,7 @@ static ls_code read_when(const ls_demo *d, const ls_yaml *y, ui_note *out, ls_er
     static const struct {
         const char *word;
         ui_when when;
-        int least, fallback; // of its number; fallback -1: it must be given; least -1: it has none
+        int least, fallback; // of its number; least -1: it has none; fallback -1: it has no default
     } words[] = {{"start", UI_WHEN_START, -1, 0},         {"step", UI_WHEN_STEP, 0, -1},
                  {"accepted", UI_WHEN_ACCEPTED, 1, 1},    {"rejected", UI_WHEN_REJECTED, 1, 1},
                  {"corrected", UI_WHEN_CORRECTED, -1, 0}, {"lossy", UI_WHEN_LOSSY, -1, 0},
@@ -100,7 +100,7 @@ static ls_code read_note(ls_demo *d, const ls_yaml *y, ls_err *err) {
     return code;
 }
 
-// A demo may come from anyone: it records nothing and has no method keep its memory in a file.
+// A demo may come from anyone, so it cannot record, and no method may keep its memory in a file for it.
 static ls_code read_settings(ls_demo *d, ls_yaml *y, ls_err *err) {
     static const char what[] = "a demo names no trace and no method's file: set those in your own configuration";
     if (y->kind != LS_YAML_MAPPING) return wrong(d, y, err, "settings are keys as in a configuration file");
@@ -145,7 +145,7 @@ static ls_code read_document(ls_demo *d, ls_err *err) {
     return code;
 }
 
-static char *beside(const ls_demo *d, const char *suffix) { // NULL where it is not there
+static char *beside(const ls_demo *d, const char *suffix) { // NULL: there is none
     const char *slash = strrchr(d->file, '/');
     char *path = ls_format("%.*straces/%s%s", slash ? (int)(slash + 1 - d->file) : 0, d->file, d->name, suffix);
     if (!access(path, R_OK)) return path;

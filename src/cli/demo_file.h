@@ -1,4 +1,4 @@
-// Demos as files: what to ask, with which settings, and what to say about it. demos/README.md has the format.
+// Demos as files: the prompt, the settings, and the notes. demos/README.md has the format.
 #pragma once
 #include "cli/options.h"
 #include "ui/demo.h"
@@ -11,7 +11,7 @@ typedef struct {
     char *file;
 } ls_demo;
 
-// name: one of demos/, or the path of a YAML file. Errors name file, line and column.
+// name: a demo of demos/, or the path of a YAML file. Errors name file, line and column.
 ls_code ls_demo_read(ls_demo *out, const char *name, ls_err *err);
 void ls_demo_free(ls_demo *d);
 char **ls_demo_names(void); // the shipped ones, sorted; owned by the caller, ends with NULL

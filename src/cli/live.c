@@ -19,7 +19,7 @@ static void refresh(ls_live *l, ls_setup *setup) {
 static ls_code change(void *ud, const char *assignment, ls_setup *setup, ls_err *err) {
     static const char *const fixed[] = {"model.", "trace.", "ui."};
     ls_live *l = ud;
-    if (!assignment) { // what was set last has no effect
+    if (!assignment) { // takes the last setting back
         ls_options_free(&l->options);
         ls_options_copy(&l->options, &l->before);
         refresh(l, setup);
@@ -39,7 +39,7 @@ static ls_code change(void *ud, const char *assignment, ls_setup *setup, ls_err 
     return code;
 }
 
-// Another way to decode with everything else as it is now.
+// Reads another way to decode; everything else stays as it is now.
 static ls_code rival(void *ud, const char *text, const ls_setup *setup, ls_decode_options *out, ls_err *err) {
     ls_live *l = ud;
     ls_contenders_free(l->rival, l->n_rivals);

@@ -1,4 +1,4 @@
-// Live decoding for the screen, with settings that change while it runs and rivals by name.
+// Live decoding for the screen: settings change while it runs, and rivals have names.
 #pragma once
 #include "cli/commands.h"
 #include "cli/contender.h"
@@ -7,11 +7,11 @@
 typedef struct {
     ls_options options, before; // the source's thread has its own: they change while it runs
     ls_run_setup setup;
-    ls_contender *rival; // the last that was asked for
+    ls_contender *rival; // the last one requested
     int n_rivals;
-    bool trace_failed; // known when the source is closed
+    bool trace_failed; // known once the source is closed
 } ls_live;
 
-// Starts loading. l must stay where it is until ls_live_free, after the source was closed.
+// Starts loading. l must not move before ls_live_free, which comes after the source was closed.
 ls_source *ls_live_open(ls_live *l, const ls_options *o, ls_err *err);
 void ls_live_free(ls_live *l);

@@ -9,12 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool holds_something(const char *path) { // a terminal or /dev/null may be read and written at once
+static bool holds_something(const char *path) { // a terminal or /dev/null can be read and written at once
     struct stat st;
     return !stat(path, &st) && !S_ISCHR(st.st_mode);
 }
 
-// What a command writes must be none of the files that it reads, under whatever names.
+// A command must not write a file that it reads, whatever names the file has.
 static ls_code refuse_own_input(const ls_command_line *c, const char *command, ls_err *err) {
     const bool records = !strcmp(command, "chat") || !strcmp(command, "generate") || !strcmp(command, "demo");
     const char *const outputs[] = {c->out, c->cast, records ? c->options.trace : NULL},
@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
     ls_command_line c;
     ls_err err = {0};
     ls_buf text = {0};
-    signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an error like another
+    signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an ordinary error
     if (ls_command_line_read(&c, argc, argv, environ, &err)) return ls_complain(&err);
     int status = LS_EXIT_USAGE;
     if (c.help) {

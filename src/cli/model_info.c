@@ -1,5 +1,5 @@
-// What a model is: architecture, parameters, what its weights and its context take, tokenizer, chat frame, and whether
-// it can run here.
+// What a model is: architecture, parameters, the memory of its weights and its context, tokenizer, chat frame, and
+// whether it can run here.
 #include "base/jsonw.h"
 #include "base/sysmem.h"
 #include "base/visible.h"
@@ -21,7 +21,7 @@ enum { KEPT = sizeof kept / sizeof *kept };
 typedef struct {
     uint64_t parameters, weights[KEPT], context_bytes, free;
     int n_of[LS_GGML_END]; // tensors by ggml type
-    int context;           // that would be given
+    int context;           // that a run would get
 } facts;
 
 static void collect(facts *f, const ls_checkpoint *c) {
@@ -34,7 +34,7 @@ static void collect(facts *f, const ls_checkpoint *c) {
         const bool embedding = !strcmp(t->name, "token_embd.weight"), matrix = t->n_out > 1;
         f->n_of[t->type]++;
         for (int k = 0; k < KEPT; k++) {
-            if (embedding) f->weights[k] += t->n_bytes; // rows are read from it as they are
+            if (embedding) f->weights[k] += t->n_bytes; // its rows are read as the file has them
             if (embedding && !c->hparams.tied) continue;
             const int type = kept[k].type < 0 ? t->type : kept[k].type;
             const ls_ggml_layout *l = ls_ggml_layout_of(matrix ? type : LS_GGML_F32);

@@ -211,7 +211,8 @@ static ls_code set_value(ls_options *o, int i, const char *value, const char *wh
     case BOOL: code = parse_bool(i, value, where, (bool *)field(o, i), err); break;
     case LIST: {
         ls_opt_LIST *l = field(o, i);
-        if (!o->origin[i] || strcmp(o->origin[i], where)) list_clear(l); // another layer replaces, the same one adds
+        if (!o->origin[i] || strcmp(o->origin[i], where))
+            list_clear(l); // another layer replaces the list, the same layer adds to it
         if (*value) list_add(l, value);
         break;
     }
@@ -365,7 +366,7 @@ static void quoted(const char *s, ls_buf *out) {
     uint32_t before = 0;
     ls_buf_char(out, '"');
     for (size_t n = strlen(s); n;) {
-        uint32_t cp = (unsigned char)*s; // of a byte that is no UTF-8, too
+        uint32_t cp = (unsigned char)*s; // a byte that is not UTF-8 stands for itself
         const int len = ls_utf8_decode(s, n, &cp), taken = len > 0 ? len : 1;
         const bool plain = len > 0 && ls_is_visible(cp, before);
         if (cp == '"' || cp == '\\') ls_buf_fmt(out, "\\%c", (char)cp);

@@ -43,16 +43,16 @@ int ls_options_count(void); // options and knobs
 void ls_options_init(ls_options *o); // built-in values
 void ls_options_free(ls_options *o);
 void ls_options_copy(ls_options *to, const ls_options *from); // values and origins; to is overwritten
-// Sets one key from text. On error nothing changes and the message starts with `where`. nearest-key hints included.
+// Sets one key from text. On error nothing changes and the message starts with `where`. It hints at the nearest key.
 ls_code ls_options_set(ls_options *o, const char *key, const char *value, const char *where, ls_err *err);
-// A whole YAML file. must_exist: else a missing file is no error.
+// Reads a whole YAML file. A missing file is an error only if it must_exist.
 ls_code ls_options_file(ls_options *o, const char *path, bool must_exist, ls_err *err);
-// A mapping of a YAML document; file: its name, for messages and origins.
+// Reads a mapping of a YAML document; file: its name, for messages and origins.
 typedef struct ls_yaml ls_yaml;
 ls_code ls_options_yaml(ls_options *o, const ls_yaml *y, const char *file, ls_err *err);
-// LOGITSPEC_SET_A__B=v sets a.b; other variables are left alone.
+// LOGITSPEC_SET_A__B=v sets a.b; other variables mean nothing here.
 ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *err);
-// The value as `config show` and traces write it, appended to out.
+// Appends the value as `config show` and traces write it.
 void ls_options_value(const ls_options *o, int i, ls_buf *out);
 const char *ls_options_key(int i);
 void ls_options_show(const ls_options *o, ls_buf *out); // YAML with the origin of each value
@@ -74,7 +74,7 @@ typedef struct {
 } ls_command_line;
 
 typedef struct {
-    const char *name, *usage, *summary, *flags, *examples; // flags: space-separated, of those it takes
+    const char *name, *usage, *summary, *flags, *examples; // flags: those that it takes, separated by blanks
 } ls_command_info;
 extern const ls_command_info ls_commands[]; // ends with a NULL name
 
@@ -84,5 +84,5 @@ bool ls_command_takes_arguments(const char *name); // other than flags
 ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment, ls_err *err);
 void ls_command_line_free(ls_command_line *c);
 void ls_help(const char *command, ls_buf *out); // NULL or "": the program
-// The candidate nearest to what was written, or NULL when none is near. candidates ends with NULL.
+// The candidate nearest to the word; NULL: none is near. candidates ends with NULL.
 const char *ls_nearest(const char *word, const char *const *candidates);

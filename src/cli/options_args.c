@@ -1,4 +1,4 @@
-// The command line: commands, flags, help. Flags come from the same table as the configuration keys.
+// The command line: commands, flags, help.
 #include "cli/options.h"
 #include "base/mem.h"
 #include "base/paths.h"
@@ -140,13 +140,13 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
     const char *used[MAX_SETTINGS];
     int n_settings = 0, n_used = 0, index = 0, got;
     ls_code code = LS_OK;
-    optind = 0; // GNU: a full restart, so that tests can parse more than one line
+    optind = 0; // GNU: restarts in full, so that tests can parse several lines
     opterr = 0;
     while (!code && (got = getopt_long(argc, argv, letters, longs, &index)) != -1) {
         int i = got ? N_FLAGS - 1 : rows[index];
         while (got && i >= 0 && flags[i].letter != got) i--;
         if (got == ':') code = ls_fail(err, LS_E_USAGE, "flag '%.80s' needs a value", argv[optind - 1]);
-        else if (i < 0) // an argument to a flag without one, an ambiguous or an unknown flag
+        else if (i < 0) // unknown, ambiguous, or an argument for a flag that takes none
             code = unknown_flag(argv[optind - 1], err);
         else if (n_used == MAX_SETTINGS - 1) code = ls_fail(err, LS_E_USAGE, "too many flags");
         else {

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-extern volatile sig_atomic_t ls_interrupted; // number of the signal that asked for the end; 0: none
-// The first SIGINT, SIGTERM or SIGHUP sets ls_interrupted, a second one ends the process. SIGPIPE is ignored.
+extern volatile sig_atomic_t ls_interrupted; // the signal that asked for the end; 0: none
+// The first SIGINT, SIGTERM or SIGHUP sets ls_interrupted, a second one ends the process. Ignores SIGPIPE.
 void ls_catch_signals(void);
 
 typedef struct {
@@ -16,9 +16,9 @@ typedef struct {
 } ls_gauge;
 
 ls_gauge ls_gauge_start(bool quiet);
-// What is shown next is shown however soon it may end.
+// The next line appears at once, however soon the work may end.
 void ls_gauge_at_once(ls_gauge *g);
-// An ls_progress function over an ls_gauge: shows what takes long (fraction below zero: unknown); false once
+// An ls_progress function over an ls_gauge: shows work that takes long (fraction below zero: unknown). False once
 // interrupted.
 bool ls_gauge_show(void *gauge, const char *stage, double fraction);
 // Shows how a model loads and what it has to say, and ends its forwards once interrupted.

@@ -68,7 +68,7 @@ static ls_backend_options backend_of(const ls_options *o) {
                                 .context = o->context};
 }
 
-// A file, or the name of a shipped one.
+// value: a file, or the name of a shipped template.
 static char *template_file(const char *value) {
     if (!value) return NULL;
     if (strchr(value, '/') || !access(value, F_OK)) return ls_strdup(value);
@@ -98,7 +98,7 @@ void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
                                               : LS_FORMAT_AUTO,
         .system = o->system,
     };
-    ls_sizing_read(&r->s.decode.sizing, "", o->sizing, NULL); // they were checked when they were set
+    ls_sizing_read(&r->s.decode.sizing, "", o->sizing, NULL); // both were checked when they were set
     ls_accept_read(&r->s.decode.accept, "", o->acceptance, NULL);
     const int n = ls_options_count();
     r->s.config = r->config = ls_calloc(2 * (size_t)n + 1, sizeof *r->config);
@@ -149,7 +149,7 @@ ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err) {
                    max ? " or max" : "");
 }
 
-// What commands complete to. Made once: keys and methods do not change.
+// What commands complete to, made once: keys and methods do not change.
 static const char *const *command_words(void) {
     enum { MOST = 200 };
     static char *words[MOST + 1];
@@ -162,7 +162,7 @@ static const char *const *command_words(void) {
     return (const char *const *)words;
 }
 
-// What can be changed while it runs, with values that are worth trying.
+// The settings that can change while it runs, with values that are worth trying.
 static const ui_setting *live_settings(const ls_options *o) {
     static const struct {
         const char *key, *choices, *help;
@@ -228,7 +228,7 @@ bool ls_is_scripted(const ls_command_line *c) {
 
 ls_code ls_show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err) {
     if (!ls_is_scripted(c)) return ui_run(source, o, status, err);
-    ui_options drawn = *o; // pictures have colours though nothing here is a terminal
+    ui_options drawn = *o; // pictures have colours even without a terminal
     drawn.color = strcmp(c->options.color, "never") && strcmp(c->options.theme, "mono");
     ui_play play = {.script = c->script, .cast = c->cast};
     const ls_code code = ls_size_read(c->size, &play.cols, &play.rows, err);

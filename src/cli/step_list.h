@@ -12,7 +12,7 @@ typedef struct {
     size_t n;
 } ls_step_list;
 
-// n_steps: numbers are below it; SIZE_MAX: any. LS_E_USAGE with what is allowed; out needs no freeing then.
+// Numbers must be below n_steps; SIZE_MAX: any. LS_E_USAGE says what is allowed; out then needs no freeing.
 ls_code ls_step_list_read(ls_step_list *out, const char *text, size_t n_steps, ls_err *err);
 void ls_step_list_free(ls_step_list *l);
 bool ls_step_list_has(const ls_step_list *l, size_t step);

@@ -1,4 +1,4 @@
-// Why a step was worth what it was: against plain decoding, against the usual cost of its rows, and in what the target
+// Why a step gained or lost: compared with plain decoding and with the usual cost of its rows, and what the target
 // wanted.
 #include "base/mem.h"
 #include "report/markup.h"
@@ -12,7 +12,7 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// The median time of a forward of that many rows in the group; 0 where fewer than five were seen.
+// The median time of a forward of that many rows in the group; 0: the group has fewer than five.
 static double usual_forward_us(const ls_report *r, size_t group, int rows) {
     enum { FEW = 5 };
     size_t n = 0, cap = 0;
@@ -41,7 +41,7 @@ static void token(const ls_tokens *t, int32_t id, ls_buf *out) {
     ls_buf_str(out, "”");
 }
 
-// What the target chose where the path ended, and what was drafted there instead.
+// Says what the target chose where the path ended, and what was drafted there instead.
 static void where_it_ended(const ls_tokens *t, const ls_step *s, ls_buf *out) {
     const int at = s->path[s->n_path - 1];
     const ls_node *last = &s->tree.nodes[at], *tried = NULL;

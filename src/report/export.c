@@ -106,12 +106,12 @@ static void begin_event(events *e, const char *name, char phase, double ts) {
     ls_jw_field_u64(&e->w, "pid", e->process);
     ls_jw_field_int(&e->w, "tid", 1);
     ls_jw_key(&e->w, "ts");
-    ls_jw_num(&e->w, ts, 15); // microseconds of a whole recording, to the thousandth
+    ls_jw_num(&e->w, ts, 15); // microseconds into a recording, to the thousandth
 }
 
 static void span(events *e, const char *name, double ts, double us) {
     begin_event(e, name, 'X', ts);
-    ls_jw_field_num(&e->w, "dur", isfinite(us) ? us : 0, 7); // not known: it has a place all the same
+    ls_jw_field_num(&e->w, "dur", isfinite(us) ? us : 0, 7); // an unknown time keeps its place
 }
 
 static void counter(events *e, const char *name, double ts, double value) {
@@ -172,7 +172,7 @@ void ls_export_chrome(const ls_report *r, ls_buf *out) {
     ls_jw_open(&e.w, '[');
     for (size_t i = 0; i < r->n_turns; i++) {
         const ls_report_turn *t = &r->turns[i];
-        if (!i || t->header.turn == 0) { // another conversation: its own clock
+        if (!i || t->header.turn == 0) { // another conversation has a clock of its own
             ls_buf name = {0};
             ls_buf_fmt(&name, "%s: %s", r->groups[t->group].label, t->file);
             ts = 0;

@@ -11,7 +11,7 @@ typedef struct {
 
 extern const ls_fact ls_facts[]; // ends with a NULL name
 
-// Configuration: every key of any turn's, and whether the groups differ in it. Calls row for each, those that differ
-// first. values[g] is the group's.
+// The configuration: calls row for every key of any turn, first for those in which the groups differ. values[g] is the
+// value of the group.
 void ls_settings(const ls_report *r, void (*row)(void *ud, const char *key, const char *const *values, bool differ),
                  void *ud);

@@ -1,4 +1,4 @@
-// The report as one page that needs nothing else: no script, no network, readable and printable.
+// The report as one page to read or print, which needs no script and no network.
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "report/facts.h"
@@ -72,7 +72,7 @@ static void summary(const ls_report *r, ls_buf *out) {
 typedef struct {
     ls_buf *out;
     size_t n;
-    bool differ; // rows that are wanted
+    bool differ; // which rows to write
 } settings;
 
 static void setting_row(void *ud, const char *key, const char *const *values, bool differ) {
@@ -128,7 +128,7 @@ static void hover(const ls_report_turn *turn, size_t at, ls_buf *out) {
     ls_buf_free(&b);
 }
 
-// Bytes that begin a character which the next token ends wait for it.
+// A character may begin in one token and end in the next: its bytes wait until it is whole.
 static void answer(const ls_report_turn *turn, ls_buf *out) {
     ls_buf wait = {0};
     uint32_t before = 0;
@@ -137,7 +137,7 @@ static void answer(const ls_report_turn *turn, ls_buf *out) {
         const ls_report_token *t = &turn->text[i];
         const ls_token *token = ls_token_of(turn->tokens, t->id);
         const char *class = class_of(t);
-        if (!token->special) ls_buf_add(&wait, token->bytes, (size_t)token->n); // those are no text
+        if (!token->special) ls_buf_add(&wait, token->bytes, (size_t)token->n); // special tokens are not text
         size_t whole = 0;
         for (int len; whole < wait.n && (len = ls_utf8_decode(wait.p + whole, wait.n - whole, NULL)) != 0;)
             whole += len > 0 ? (size_t)len : 1;

@@ -39,7 +39,7 @@ void ls_markup_fmt(ls_buf *out, const char *fmt, ...) {
     free(text);
 }
 
-// Entities are never syntax, so what could be is written as one.
+// Entities are never syntax, so characters that could be become entities.
 void ls_markdown(ls_buf *out, const char *p, size_t n) {
     ls_buf b = {0};
     ls_markup(&b, p, n);
@@ -53,7 +53,7 @@ void ls_markdown_str(ls_buf *out, const char *s) {
     ls_markdown(out, s, strlen(s));
 }
 
-// RFC 4180. An apostrophe makes a text of what a spreadsheet would calculate.
+// RFC 4180. An apostrophe makes text of what a spreadsheet would calculate.
 void ls_csv_str(ls_buf *out, const char *s) {
     ls_buf shown = {0};
     ls_visible_str(&shown, s);

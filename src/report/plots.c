@@ -9,7 +9,7 @@
 enum { LEFT = 52, RIGHT = 12, TOP = 12, BOTTOM = 40, LEGEND = 18, INNER = 200, ROW = 34, NAMES = 160, FEW = 20 };
 enum { MOST_CATEGORIES = 32, MOST_POINTS = 200 };
 
-const char *ls_plot_color(size_t group) { // Okabe and Ito's, told apart by most colour-blind eyes
+const char *ls_plot_color(size_t group) { // Okabe and Ito's: most colour-blind people can tell them apart
     static const char *const colors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                          "#e69f00", "#56b4e9", "#7f7f7f", "#8c564b"};
     return colors[group % (sizeof colors / sizeof *colors)];
@@ -97,7 +97,7 @@ static double at_y(const frame *f, double y) {
     return f->y0 + f->h * (1 - y / f->max_y);
 }
 
-// A step of 1, 2 or 5 times a power of ten, for about five lines.
+// A distance of 1, 2 or 5 times a power of ten that gives about five lines.
 static double line_step(double max) {
     const double raw = max / 5, power = pow(10, floor(log10(raw)));
     const double m = raw / power;
@@ -124,7 +124,7 @@ typedef struct {
     char name[24];
 } category;
 
-// Bars side by side: of[g * n + i] says how many of how many.
+// Bars side by side: v[g * n + i] says how many of how many.
 static void bars(const ls_report *r, int n, const category *names, const ls_ratio *v, const char *x_label,
                  ls_buf *out) {
     double max = 0;
@@ -155,7 +155,7 @@ static void bars(const ls_report *r, int n, const category *names, const ls_rati
     }
 }
 
-// ---- what is drawn
+// ---- the plots
 
 static bool draw_emitted(const ls_report *r, ls_buf *out) {
     int most = 1;
@@ -181,7 +181,7 @@ static const ls_ratio *ratios(const ls_stats *st, ls_plot p) {
     return p == LS_PLOT_DEPTH ? st->depth : p == LS_PLOT_RANK ? st->rank : st->from;
 }
 
-// What any group has something for: of depths and ranks all up to the last of them, of sources only these.
+// Draws what any group has a ratio for: all depths and ranks up to the last of them, but only those sources.
 static bool draw_ratios(const ls_report *r, ls_plot p, int first, int end, const char *x_label, ls_buf *out) {
     category names[MOST_CATEGORIES];
     int which[MOST_CATEGORIES], n = 0, last = 0;
@@ -245,7 +245,7 @@ static bool draw_calibration(const ls_report *r, ls_buf *out) {
     return true;
 }
 
-// Plain and real time of a group's turns up to each of n output lengths, over turns that are that long.
+// The ratio of plain to real time of a group's turns up to each of n output lengths, over turns that are that long.
 static void cumulate(const ls_report *r, size_t group, double longest, int n, double *ratio) {
     double *plain = ls_calloc((size_t)n, sizeof *plain), *real = ls_calloc((size_t)n, sizeof *real);
     for (size_t i = 0; i < r->n_turns; i++) {

@@ -1,6 +1,6 @@
-// The plots of a report as SVG, each a figure of its own that needs nothing else: no script, no style sheet, no font
-// but the viewer's. Marks carry what they stand for (data-group, data-x, data-n, data-of or data-value) and say it when
-// pointed at.
+// The plots of a report as SVG. Each figure stands alone: it needs no script, no style sheet, and no font but the
+// viewer's. Marks carry what they stand for (data-group, data-x, data-n, data-of or data-value) and say it under the
+// pointer.
 #pragma once
 #include "report/report.h"
 
@@ -16,10 +16,10 @@ typedef enum {
 } ls_plot;
 
 const char *ls_plot_title(ls_plot p);   // in words
-const char *ls_plot_caption(ls_plot p); // what the numbers are of
-// False: the traces do not hold what it takes, and nothing was drawn.
+const char *ls_plot_caption(ls_plot p); // what the numbers count
+// False: the traces lack what the plot needs, and nothing was drawn.
 bool ls_plot_draw(const ls_report *r, ls_plot p, ls_buf *out);
-int ls_plot_height(const ls_report *r, ls_plot p); // of the figure, in pixels; every one is LS_PLOT_WIDTH wide
+int ls_plot_height(const ls_report *r, ls_plot p); // in pixels; every figure is LS_PLOT_WIDTH wide
 enum { LS_PLOT_WIDTH = 640 };
 const char *ls_plot_color(size_t group); // the same in every plot
 

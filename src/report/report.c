@@ -55,7 +55,7 @@ static ls_tokens *vocabulary(ls_report *r, uint64_t tokenizer) {
     return &v->tokens;
 }
 
-// What does not make another way to decode.
+// Settings that do not make another way to decode.
 static bool is_incidental(const char *key) {
     static const char *const prefixes[] = {"trace.", "ui.", "prompt."};
     static const char *const keys[] = {"decode.seed", "decode.max_tokens", "decode.stop", "model.name",
@@ -126,7 +126,7 @@ static void add_text(ls_report_turn *t, const ls_step *s) {
     }
 }
 
-// Keeps the step where it is among the `most` of the greatest value. list is sorted, greatest first.
+// Keeps the step if its value is among the `most` greatest. list is sorted, greatest first.
 static void keep(ls_report_tree *list, int *n, int most, double value, double sign, ls_report_tree t,
                  const ls_step *s) {
     int at = *n;
@@ -186,7 +186,7 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
         tree.step = ls_step_copy(s);
         r->asked[r->n_asked++] = tree;
     }
-    if (isnan(tree.gain_us) || !s->forward || s->rows == 1) return; // a plain step is no draft that failed
+    if (isnan(tree.gain_us) || !s->forward || s->rows == 1) return; // a plain step is not a draft that failed
     if (tree.gain_us < 0) keep(g->worst, &g->n_worst, LS_REPORT_WORST, -tree.gain_us, -1, tree, s);
     else keep(g->best, &g->n_best, LS_REPORT_BEST, tree.gain_us, 1, tree, s);
 }
@@ -228,7 +228,7 @@ ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, s
     return code;
 }
 
-// ---- when all were read
+// ---- after the last trace
 
 static const char *setting(const ls_report *r, size_t group, const char *key) {
     return ls_trace_config(&r->turns[r->groups[group].first_turn].header, key);
@@ -237,14 +237,14 @@ static const char *setting(const ls_report *r, size_t group, const char *key) {
 static bool differs(const ls_report *r, const char *key) {
     const char *first = "";
     for (size_t i = 0; i < r->n_groups; i++) {
-        const char *v = setting(r, i, key); // "": a version that did not know the key
+        const char *v = setting(r, i, key); // "": the program did not know the key yet
         if (*v && *first && strcmp(v, first)) return true;
         if (*v) first = v;
     }
     return false;
 }
 
-// The method, and what else tells the groups apart.
+// Names a group by its method and by what else tells the groups apart.
 static void name_groups(ls_report *r) {
     for (size_t i = 0; i < r->n_groups; i++) {
         const ls_trace_header *h = &r->turns[r->groups[i].first_turn].header, *h0 = &r->turns[0].header;

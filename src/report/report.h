@@ -1,5 +1,5 @@
-// What traces say, gathered for reports: turns by prompt, and ways to decode side by side. Traces are read one line at
-// a time; kept are a few numbers for each step and token, and the whole trees of a few steps. One thread.
+// What traces say, gathered for reports: turns by prompt, and ways to decode side by side. It reads traces one line at
+// a time and keeps a few numbers for each step and token, and the whole trees of a few steps. For one thread.
 #pragma once
 #include "run/stats.h"
 #include "run/tokens.h"
@@ -15,7 +15,7 @@ typedef struct {
     int16_t rank;  // of its branch in the last logits; -1: the root's continuation, or not known
     int16_t match_n;
     uint8_t from;          // ls_from
-    bool corrected, loose; // chosen where a draft was rejected; let stand though the target chose another
+    bool corrected, loose; // chosen where a draft was rejected; accepted though the target chose another
     int32_t match_pos;
     float est_p, p;
 } ls_report_token;
@@ -30,7 +30,7 @@ typedef struct {
     float draft_us, forward_us, verify_us, commit_us, total_us, ar_us; // ar_us 0: not known
 } ls_report_step;
 
-// A step with its tree, shown because it is remarkable or was asked for.
+// A step with its tree, shown because it is remarkable or because the user asked for it.
 typedef struct {
     size_t turn;    // index into ls_report.turns
     ls_step *step;  // owned
@@ -51,20 +51,20 @@ typedef struct {
     ls_finish finish; // LS_GOING: the trace ends before the turn does
 } ls_report_turn;
 
-// Turns that were decoded in the same way: model, device, method, settings.
+// Turns that were decoded in the same way: with equal model, device, method and settings.
 typedef struct {
     char *key, *label;
     size_t n_turns;
     size_t first_turn;
     ls_stats stats; // pooled
     double prefill_ms;
-    // drafts whose parent was accepted, by their estimate: in bin i those from i / 10 on
+    // drafts whose parent was accepted, by their estimate; bin i begins at i / 10
     ls_ratio estimated[LS_REPORT_BINS]; // accepted of all
     double estimate_sum[LS_REPORT_BINS];
     bool lossy, exact;
     ls_report_tree worst[LS_REPORT_WORST], best[LS_REPORT_BEST]; // by gain; n below
     int n_worst, n_best;
-    // against the first group, on prompts that both answered
+    // compared with the first group, on prompts that both answered
     size_t shared, equal;       // turns, and those with the same text
     double shared_us, first_us; // decode time of these turns here and there
 } ls_report_group;
@@ -98,15 +98,15 @@ typedef struct {
 
 void ls_report_init(ls_report *r);
 void ls_report_free(ls_report *r);
-// Reads one trace ("-": standard input). wanted: whether this step of a turn shall be shown; may be NULL.
+// Reads one trace ("-": standard input). wanted: whether to show this step of a turn; may be NULL.
 ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, size_t step), void *ud, ls_err *err);
-// After the last trace: labels, prompts, comparisons. LS_E_RANGE where there is no step.
+// Call it after the last trace: makes labels, prompts and comparisons. LS_E_RANGE: the traces hold no step.
 ls_code ls_report_finish(ls_report *r, ls_err *err);
 
-// Why a step went as it did, in a sentence or two, plain text. Token texts are as in ls_label_token.
+// Says why a step went as it did, in a sentence or two of plain text. Tokens look as in ls_label_token.
 void ls_report_explain(const ls_report *r, const ls_report_tree *t, ls_buf *out);
 
-// ---- the forms of a report, appended to out
+// ---- the forms of a report; each appends to out
 void ls_report_html(const ls_report *r, ls_buf *out);     // one self-contained page
 void ls_report_markdown(const ls_report *r, ls_buf *out); // the tables
 void ls_report_csv(const ls_report *r, ls_buf *out);      // a line for each step

@@ -34,7 +34,7 @@ static ls_ratio ratio_of(const ls_report_group *g, ls_plot p, int i) {
     return p == LS_PLOT_DEPTH ? st->depth[i] : st->from[i];
 }
 
-// The numbers of a plot, i from `from` to `to`; lines that no group has anything for are left out.
+// The numbers of a plot, a line for each i from `from` to `to` for which any group has one.
 static void md_ratios(const ls_report *r, ls_plot p, const char *first, int from, int to, ls_buf *out) {
     ls_buf_fmt(out, "\n## %s\n\n%s\n", ls_plot_title(p), ls_plot_caption(p));
     md_head(r, first, out);
@@ -242,7 +242,7 @@ void ls_report_svg(const ls_report *r, ls_buf *out) {
     for (ls_plot p = 0; p < LS_PLOTS; p++) {
         ls_buf_clear(&plot);
         if (!ls_plot_draw(r, p, &plot)) continue;
-        const int c = height[1] < height[0]; // the shorter one
+        const int c = height[1] < height[0]; // the shorter column
         ls_buf_fmt(&body,
                    "<g transform=\"translate(%d %d)\">\n<text x=\"8\" y=\"18\" font-size=\"14\" font-weight=\"bold\">",
                    c * LS_PLOT_WIDTH, height[c]);

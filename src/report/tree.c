@@ -1,5 +1,5 @@
-// A verified tree as SVG: a column a depth, a row a leaf; a node's line says what the target wanted where it was
-// refused.
+// A verified tree as SVG: a column for each depth, a row for each leaf. The line of a rejected node says what the
+// target wanted instead.
 #include "base/mem.h"
 #include "report/markup.h"
 #include "report/plots.h"
@@ -17,7 +17,7 @@ typedef struct {
     int leaves, deepest;
 } layout;
 
-// Children stand beside each other in the order of their rows; a parent is level with its first child.
+// Children stand side by side in the order of their rows; a parent is level with its first child.
 static void place(layout *l) {
     const ls_step *s = l->step;
     bool placed[LS_MAX_ROWS] = {0};
@@ -40,7 +40,7 @@ static void label_of(const layout *l, int32_t id, ls_buf *out) {
     ls_label_token(&whole, l->tokens, id);
     size_t n = whole.n;
     while (n > 1 && ls_label_cells(whole.p, n) > LABEL) n--;
-    while (n > 1 && n < whole.n && ((unsigned char)whole.p[n] & 0xC0) == 0x80) n--; // within a character
+    while (n > 1 && n < whole.n && ((unsigned char)whole.p[n] & 0xC0) == 0x80) n--; // do not cut within a character
     ls_markup(out, whole.p, n);
     if (n < whole.n) ls_buf_str(out, "…");
     ls_buf_free(&whole);

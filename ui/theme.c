@@ -5,55 +5,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define COLORS(fg256, bg256, fg16, bg16) fg256, bg256, fg16, bg16
 static const ui_theme themes[] = {
+#define ROLE(id, name, letter, mark, mono, dark, light) [UI_##id] = {dark, mark, mono},
     {"default",
      {
-         [UI_TEXT] = {-1, -1, -1, -1, 0, 0},
-         [UI_DIM] = {244, -1, 7, -1, 0, UI_FAINT},
-         [UI_TITLE] = {231, 24, 7, 4, UI_BOLD, UI_REVERSE},
-         [UI_FRAME] = {240, -1, -1, -1, 0, 0},
-         [UI_FOCUS] = {39, -1, 6, -1, UI_BOLD, UI_BOLD},
-         [UI_LABEL] = {109, -1, 6, -1, 0, 0},
-         [UI_NUMBER] = {-1, -1, -1, -1, UI_BOLD, UI_BOLD},
-         [UI_PROMPT] = {250, -1, 7, -1, 0, UI_FAINT},
-         [UI_ROOT] = {-1, -1, -1, -1, 0, 0},
-         [UI_RETRIEVED] = {114, -1, 2, -1, UI_UNDERLINE, UI_UNDERLINE},
-         [UI_GUESS] = {221, -1, 3, -1, UI_UNDERLINE, UI_UNDERLINE | UI_BOLD},
-         [UI_TAIL] = {80, -1, 6, -1, UI_UNDERLINE, UI_UNDERLINE},
-         [UI_REMEMBERED] = {176, -1, 5, -1, UI_UNDERLINE, UI_UNDERLINE},
-         [UI_CORRECTED] = {209, -1, 1, -1, 0, UI_BOLD},
-         [UI_GOOD] = {114, -1, 2, -1, 0, UI_BOLD},
-         [UI_BAD] = {203, -1, 1, -1, 0, UI_BOLD},
-         [UI_BAR] = {75, -1, 4, -1, 0, 0},
-         [UI_CURSOR] = {16, 220, 0, 3, UI_BOLD, UI_REVERSE | UI_BOLD},
-         [UI_SPAN] = {231, 60, 7, 5, 0, UI_BOLD | UI_UNDERLINE},
-         [UI_KEY] = {-1, -1, -1, -1, UI_BOLD, UI_BOLD},
-         [UI_KEY_LABEL] = {16, 37, 0, 6, 0, UI_REVERSE},
+#include "ui/roles.def"
      }},
+#undef ROLE
+#define ROLE(id, name, letter, mark, mono, dark, light) [UI_##id] = {light, mark, mono},
     {"light",
      {
-         [UI_TEXT] = {-1, -1, -1, -1, 0, 0},
-         [UI_DIM] = {245, -1, 0, -1, 0, UI_FAINT},
-         [UI_TITLE] = {231, 25, 7, 4, UI_BOLD, UI_REVERSE},
-         [UI_FRAME] = {249, -1, -1, -1, 0, 0},
-         [UI_FOCUS] = {25, -1, 4, -1, UI_BOLD, UI_BOLD},
-         [UI_LABEL] = {24, -1, 4, -1, 0, 0},
-         [UI_NUMBER] = {-1, -1, -1, -1, UI_BOLD, UI_BOLD},
-         [UI_PROMPT] = {240, -1, 0, -1, 0, UI_FAINT},
-         [UI_ROOT] = {-1, -1, -1, -1, 0, 0},
-         [UI_RETRIEVED] = {28, -1, 2, -1, UI_UNDERLINE, UI_UNDERLINE},
-         [UI_GUESS] = {130, -1, 3, -1, UI_UNDERLINE, UI_UNDERLINE | UI_BOLD},
-         [UI_TAIL] = {30, -1, 6, -1, UI_UNDERLINE, UI_UNDERLINE},
-         [UI_REMEMBERED] = {127, -1, 5, -1, UI_UNDERLINE, UI_UNDERLINE},
-         [UI_CORRECTED] = {160, -1, 1, -1, 0, UI_BOLD},
-         [UI_GOOD] = {28, -1, 2, -1, 0, UI_BOLD},
-         [UI_BAD] = {160, -1, 1, -1, 0, UI_BOLD},
-         [UI_BAR] = {25, -1, 4, -1, 0, 0},
-         [UI_CURSOR] = {16, 220, 0, 3, UI_BOLD, UI_REVERSE | UI_BOLD},
-         [UI_SPAN] = {16, 183, 0, 5, 0, UI_BOLD | UI_UNDERLINE},
-         [UI_KEY] = {-1, -1, -1, -1, UI_BOLD, UI_BOLD},
-         [UI_KEY_LABEL] = {231, 25, 7, 4, 0, UI_REVERSE},
+#include "ui/roles.def"
      }},
+#undef ROLE
+};
+
+static const struct {
+    const char *name;
+    char letter;
+} roles[UI_ROLES] = {
+#define ROLE(id, name, letter, ...) {name, letter},
+#include "ui/roles.def"
+#undef ROLE
 };
 
 const ui_theme *ui_theme_find(const char *name) {
@@ -68,32 +42,26 @@ const char *ui_theme_after(const char *name) {
 }
 
 char ui_role_letter(ui_role r) {
-    static const char letters[] = "tdTfFlnpRrgcmxGBbuskK";
-    _Static_assert(sizeof letters - 1 == UI_ROLES, "a letter for every role");
-    return letters[r];
+    return roles[r].letter;
 }
-
-static const char *const role_names[] = {"text",   "dim",  "title",     "frame",  "focus", "label",      "number",
-                                         "prompt", "root", "retrieved", "guess",  "tail",  "remembered", "corrected",
-                                         "good",   "bad",  "bar",       "cursor", "span",  "key",        "key-label"};
-_Static_assert(sizeof role_names / sizeof *role_names == UI_ROLES, "a name for every role");
 
 ls_code ui_theme_set(ui_theme *t, const char *text, ls_err *err) {
     static const struct {
         const char *name;
         int mark;
     } marks[] = {{"bold", UI_BOLD}, {"underline", UI_UNDERLINE}, {"reverse", UI_REVERSE}, {"faint", UI_FAINT}};
+    static const char names[] =
+#define ROLE(id, name, ...) ", " name
+#include "ui/roles.def"
+#undef ROLE
+        ;
     const char *eq = strchr(text, '=');
     int role = 0;
-    while (eq && role < UI_ROLES &&
-           (strlen(role_names[role]) != (size_t)(eq - text) || strncmp(role_names[role], text, (size_t)(eq - text))))
+    const size_t n_name = eq ? (size_t)(eq - text) : 0;
+    while (eq && role < UI_ROLES && (strlen(roles[role].name) != n_name || strncmp(roles[role].name, text, n_name)))
         role++;
     if (!eq || role == UI_ROLES)
-        return ls_fail(
-            err, LS_E_USAGE,
-            "'%.60s': expected ROLE=COLOUR; roles are text, dim, title, frame, focus, label, number, prompt, "
-            "root, retrieved, guess, tail, remembered, corrected, good, bad, bar, cursor, span, key, key-label",
-            text);
+        return ls_fail(err, LS_E_USAGE, "'%.60s': expected ROLE=COLOUR; roles are %s", text, names + 2);
     ui_style s = {.fg256 = -1, .bg256 = -1, .fg16 = -1, .bg16 = -1, .mono = t->style[role].mono};
     bool back = false;
     for (const char *p = eq + 1 + strspn(eq + 1, " "); *p;) {

@@ -6,27 +6,9 @@
 #include <stdint.h>
 
 typedef enum {
-    UI_TEXT,       // ordinary text
-    UI_DIM,        // less important
-    UI_TITLE,      // the top line
-    UI_FRAME,      // lines of a panel
-    UI_FOCUS,      // lines of the panel that has the keys
-    UI_LABEL,      // names of numbers, headings
-    UI_NUMBER,     // numbers
-    UI_PROMPT,     // what the user wrote
-    UI_ROOT,       // token that is the target's own choice
-    UI_RETRIEVED,  // accepted: continuation of an n-gram after the root
-    UI_GUESS,      // accepted: next-next-token guess from the last logits
-    UI_TAIL,       // accepted: continuation after such a guess
-    UI_REMEMBERED, // accepted: what the target said here before
-    UI_CORRECTED,  // the target's choice where a draft was rejected
-    UI_GOOD,       // accepted, faster
-    UI_BAD,        // rejected, error
-    UI_BAR,        // bars and sparklines
-    UI_CURSOR,     // what is inspected
-    UI_SPAN,       // the text that it was copied from
-    UI_KEY,        // a key in the key bar
-    UI_KEY_LABEL,
+#define ROLE(id, ...) UI_##id,
+#include "ui/roles.def"
+#undef ROLE
     UI_ROLES
 } ui_role;
 

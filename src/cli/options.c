@@ -19,13 +19,13 @@
 typedef enum { STR, ENUM, INT, NUM, BOOL, AUTO, SEED, LIST, SIZING, ACCEPT } kind;
 
 static const struct {
-    const char *key, *fallback, *choices;
+    const char *key, *fallback, *choices, *help;
     kind type;
     size_t at;
     double lo, hi;
 } table[] = {
 #define OPTION(field, type, key, flag, arg, def, lo, hi, choices, help)                                                \
-    {key, def, choices, type, offsetof(ls_options, field), lo, hi},
+    {key, def, choices, help, type, offsetof(ls_options, field), lo, hi},
 #include "cli/options.def"
 #undef OPTION
 };
@@ -36,6 +36,9 @@ int ls_options_count(void) {
 
 const char *ls_options_key(int i) {
     return i >= LS_OPT_COUNT ? ls_knob_at((size_t)(i - LS_OPT_COUNT))->key : table[i].key;
+}
+const char *ls_options_help(int i) {
+    return table[i].help;
 }
 static bool is_knob(int i) {
     return i >= LS_OPT_COUNT;

@@ -55,6 +55,7 @@ ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *
 // Appends the value as `config show` and traces write it.
 void ls_options_value(const ls_options *o, int i, ls_buf *out);
 const char *ls_options_key(int i);
+const char *ls_options_help(int i);                     // of an option that is no knob
 void ls_options_show(const ls_options *o, ls_buf *out); // YAML with the origin of each value
 
 // The command line.

@@ -165,30 +165,28 @@ static const char *const *command_words(void) {
 // The settings that can change while it runs, with values that are worth trying.
 static const ui_setting *live_settings(const ls_options *o) {
     static const struct {
-        const char *key, *choices, *help;
-    } usual[] = {
-        {"decode.method", ls_method_names, "how drafts are made"},
-        {"decode.budget", "auto|1|2|4|8|16|32|64", "rows of a step's tree, root included"},
-        {"decode.sizing", "default|auto|paper|adaedl|specdec++|tetris:16|fixed:8",
-         "how many rows of a draft are verified"},
-        {"decode.acceptance", "exact|fly|typical|fuzzy-js|fuzzy-kl|fuzzy-tv", "which drafts stand: exact, or LOSSY"},
-        {"decode.temperature", "0|0.2|0.5|0.7|1|1.3", "0: greedy; else seeded sampling"},
-        {"decode.top_k", "0|10|40|100", "sample from the best tokens only; 0: all"},
-        {"decode.top_p", "1|0.95|0.9|0.5", "sample from the smallest set of that probability"},
-        {"decode.seed", "auto|1|2|3", "of sampling"},
-        {"decode.max_tokens", "64|128|256|512|1024|4096", "output tokens of a turn at most"},
-        {"prompt.format", "auto|chat|raw", "chat template around the prompt"}};
+        int option;
+        const char *choices;
+    } usual[] = {{LS_OPT_method, ls_method_names},
+                 {LS_OPT_budget, "auto|1|2|4|8|16|32|64"},
+                 {LS_OPT_sizing, "default|auto|paper|adaedl|specdec++|tetris:16|fixed:8"},
+                 {LS_OPT_acceptance, "exact|fly|typical|fuzzy-js|fuzzy-kl|fuzzy-tv"},
+                 {LS_OPT_temperature, "0|0.2|0.5|0.7|1|1.3"},
+                 {LS_OPT_top_k, "0|10|40|100"},
+                 {LS_OPT_top_p, "1|0.95|0.9|0.5"},
+                 {LS_OPT_seed, "auto|1|2|3"},
+                 {LS_OPT_max_tokens, "64|128|256|512|1024|4096"},
+                 {LS_OPT_format, "auto|chat|raw"}};
     static ui_setting out[UI_SETTINGS];
-    int n = 0;
-    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-        for (int k = 0; k < ls_options_count(); k++) {
-            if (strcmp(ls_options_key(k), usual[i].key)) continue;
-            ls_buf value = {0};
-            ls_options_value(o, k, &value);
-            out[n] = (ui_setting){.key = usual[i].key, .help = usual[i].help, .choices = usual[i].choices};
-            snprintf(out[n++].value, sizeof out->value, "%s", value.n ? value.p : "");
-            ls_buf_free(&value);
-        }
+    size_t n = 0;
+    for (; n < sizeof usual / sizeof *usual; n++) {
+        const int i = usual[n].option;
+        ls_buf value = {0};
+        ls_options_value(o, i, &value);
+        out[n] = (ui_setting){.key = ls_options_key(i), .help = ls_options_help(i), .choices = usual[n].choices};
+        snprintf(out[n].value, sizeof out->value, "%s", value.n ? value.p : "");
+        ls_buf_free(&value);
+    }
     out[n] = (ui_setting){0};
     return out;
 }

@@ -3,6 +3,7 @@
 #include "ui/panels.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *const words[] = {
@@ -17,42 +18,35 @@ static const char *const words[] = {
     "MAT: tokens emitted / decode steps; plain decoding has 1.  Speedup: against plain decoding timed here.",
 };
 
+static void entry(ui_pen *p, const char *key, const char *name, const char *help) {
+    const int col = p->col;
+    ui_print(p, "  %s", key);
+    ui_pad(p, col + 14);
+    p->role = UI_LABEL;
+    ui_print(p, "%s", name);
+    ui_pad(p, col + 34);
+    p->role = UI_TEXT;
+    ui_print(p, "%s", help);
+}
+
 void ui_panel_help(ui_panel_view *v) {
     const int n_words = (int)(sizeof words / sizeof *words);
     int n_verbs = 0;
     while (ui_verbs[n_verbs].name) n_verbs++;
-    const int n = UI_ACTIONS + n_verbs + n_words + 3;
-    int top = ui_scroll_top(&v->state->overlay_scroll[UI_HELP], n, v->area.rows);
+    const int n = UI_ACTIONS + n_verbs + n_words + 3,
+              top = ui_scroll_top(&v->state->overlay_scroll[UI_HELP], n, v->area.rows);
     for (int i = 0; i < v->area.rows && top + i < n; i++) {
-        int line = top + i;
+        const int action = top + i, verb = action - UI_ACTIONS - 1, word = verb - n_verbs - 1;
         ui_pen p = ui_pen_at(v->canvas, v->area, i, UI_KEY);
-        int col = p.col;
-        if (line < UI_ACTIONS) {
-            const ui_action_info *a = &ui_actions[line];
-            ui_print(&p, "  %s", ui_action_keys((ui_action)line));
-            ui_pad(&p, col + 14);
-            p.role = UI_LABEL;
-            ui_print(&p, "%s", a->name);
-            ui_pad(&p, col + 34);
+        if (verb < -1) entry(&p, ui_action_keys((ui_action)action), ui_actions[action].name, ui_actions[action].help);
+        else if (verb == -1) entry(&p, "Enter", "send", "send the prompt (Esc leaves the prompt line for the panels)");
+        else if (verb < n_verbs) {
+            char typed[40];
+            snprintf(typed, sizeof typed, ":%s%s", ui_verbs[verb].name, ui_verbs[verb].argument);
+            entry(&p, typed, "", ui_verbs[verb].help);
+        } else if (word >= 0 && word < n_words) {
             p.role = UI_TEXT;
-            ui_print(&p, "%s", a->help);
-        } else if (line == UI_ACTIONS) {
-            ui_print(&p, "  Enter");
-            ui_pad(&p, col + 14);
-            p.role = UI_LABEL;
-            ui_print(&p, "send");
-            ui_pad(&p, col + 34);
-            p.role = UI_TEXT;
-            ui_print(&p, "send the prompt (Esc leaves the prompt line for the panels)");
-        } else if (line <= UI_ACTIONS + n_verbs) {
-            const ui_verb *verb = &ui_verbs[line - UI_ACTIONS - 1];
-            ui_print(&p, "  :%s%s", verb->name, verb->argument);
-            ui_pad(&p, col + 34);
-            p.role = UI_TEXT;
-            ui_print(&p, "%s", verb->help);
-        } else if (line > UI_ACTIONS + n_verbs + 1 && line < n - 1) {
-            p.role = UI_TEXT;
-            ui_print(&p, "  %s", words[line - UI_ACTIONS - n_verbs - 2]);
+            ui_print(&p, "  %s", words[word]);
         }
     }
     strcpy(v->right, top + v->area.rows < n ? "j, k and page keys scroll, any other closes" : "any other key closes");

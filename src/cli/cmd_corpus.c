@@ -105,7 +105,7 @@ static ls_code build(const ls_command_line *c, ls_gauge *gauge, ls_err *err) {
     ls_gauge_clear(gauge);
     if (!code && !c->quiet) {
         char skipped[64] = "";
-        if (b.skipped) snprintf(skipped, sizeof skipped, "; skipped %zu empty or binary files", b.skipped);
+        if (b.skipped) snprintf(skipped, sizeof skipped, "; %zu empty or binary files were left out", b.skipped);
         ls_say("%s: %zu tokens of %zu files (%.1f MB of text) in %.1f s%s", c->out, b.tokens.n - b.files, b.files,
                (double)b.bytes / 1e6, (double)(ls_now_ns() - start) / 1e9, skipped);
         ls_say("use it: logitspec --method rest --set rest.corpus=%s", c->out);

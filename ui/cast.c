@@ -16,8 +16,7 @@ void ui_cast_begin(ui_cast *c, int rows, int cols, const char *title, ls_buf *ou
     ls_visible_str(&shown, title);
     ls_jw_field_str(&w, "title", shown.n ? shown.p : "");
     ls_buf_free(&shown);
-    ls_jw_key(&w, "env");
-    ls_jw_open(&w, '{');
+    ls_jw_field_open(&w, "env", '{');
     ls_jw_field_str(&w, "TERM", "xterm-256color");
     ls_jw_close(&w, '}');
     ls_jw_close(&w, '}');

@@ -173,3 +173,8 @@ void ls_jw_field_str(ls_jsonw *w, const char *key, const char *s) {
     ls_jw_key(w, key);
     ls_jw_str(w, s);
 }
+
+void ls_jw_field_open(ls_jsonw *w, const char *key, char bracket) {
+    ls_jw_key(w, key);
+    ls_jw_open(w, bracket);
+}

@@ -30,3 +30,4 @@ void ls_jw_field_u64(ls_jsonw *w, const char *key, uint64_t v);
 void ls_jw_field_num(ls_jsonw *w, const char *key, double v, int digits);
 void ls_jw_field_bool(ls_jsonw *w, const char *key, bool v);
 void ls_jw_field_str(ls_jsonw *w, const char *key, const char *s);
+void ls_jw_field_open(ls_jsonw *w, const char *key, char bracket);

@@ -176,7 +176,7 @@ static void json(const bench *b, ls_buf *out) {
     ls_jw_field_int(&w, "threads", e->threads);
     ls_jw_field_num(&w, "load_ms", b->load_ms, 6);
     ls_jw_field_int(&w, "rounds", b->rounds);
-    ls_jw_key(&w, "results"), ls_jw_open(&w, '[');
+    ls_jw_field_open(&w, "results", '[');
     for (int i = 0; i < b->n; i++) {
         const cell *c = &b->cells[i];
         ls_jw_open(&w, '{');

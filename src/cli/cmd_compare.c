@@ -91,7 +91,7 @@ static void json(const ls_comparison *k, ls_buf *out) {
     ls_jw_field_int(&w, "max_tokens", k->c[0].setup.s.decode.max_tokens);
     ls_jw_field_str(&w, "speedup_against", k->ar >= 0 ? "ar" : "single-row forwards");
     bool equal = true; // all of the exact ones
-    ls_jw_key(&w, "methods"), ls_jw_open(&w, '[');
+    ls_jw_field_open(&w, "methods", '[');
     for (int i = 0; i < k->n; i++) {
         const ls_total t = ls_comparison_total(k, i, NULL);
         if (!ls_comparison_lossy(k, i)) equal &= !t.different;
@@ -99,7 +99,7 @@ static void json(const ls_comparison *k, ls_buf *out) {
         ls_jw_field_str(&w, "method", k->c[i].label);
         ls_jw_field_bool(&w, "lossy", ls_comparison_lossy(k, i));
         write_total(&w, &t);
-        ls_jw_key(&w, "categories"), ls_jw_open(&w, '[');
+        ls_jw_field_open(&w, "categories", '[');
         for (int c = 0; names[c]; c++) {
             const ls_total part = ls_comparison_total(k, i, names[c]);
             ls_jw_open(&w, '{');
@@ -112,7 +112,7 @@ static void json(const ls_comparison *k, ls_buf *out) {
     }
     ls_jw_close(&w, ']');
     ls_jw_field_bool(&w, "equal", equal);
-    ls_jw_key(&w, "runs"), ls_jw_open(&w, '[');
+    ls_jw_field_open(&w, "runs", '[');
     for (size_t p = 0; p < k->done; p++)
         for (int i = 0; i < k->n; i++) {
             const ls_result *r = ls_comparison_result(k, p, i);

@@ -62,8 +62,7 @@ static void list_json(ls_registry *r, ls_buf *out) {
     char *folder = ls_models_folder();
     ls_jw_open(&w, '{');
     field(&w, "folder", folder);
-    ls_jw_key(&w, "models");
-    ls_jw_open(&w, '[');
+    ls_jw_field_open(&w, "models", '[');
     for (size_t i = 0; i < r->n; i++) {
         const ls_registry_entry *e = ls_registry_get(r, r->entries[i]->name);
         ls_model_place p;
@@ -227,8 +226,7 @@ static ls_code info(ls_registry *r, const char *name, bool json, ls_buf *out, ls
         field(&w, "name", plain ? NULL : e->name);
         if (plain) field(&w, "path", path);
         else add_fields(&w, e, &p);
-        ls_jw_key(&w, "files");
-        ls_jw_open(&w, '[');
+        ls_jw_field_open(&w, "files", '[');
         for (size_t i = 0; i < p.n_files; i++) {
             ls_jw_open(&w, '{');
             ls_jw_field_str(&w, "name", p.files[i].name);

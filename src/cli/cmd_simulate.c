@@ -140,7 +140,7 @@ static void json(const recordings *all, const ls_contender *c, const outcome *o,
     ls_jw_field_u64(&w, "turns", all->n);
     ls_jw_field_u64(&w, "recorded_steps", all->steps);
     ls_jw_field_u64(&w, "recorded_tokens", all->emitted);
-    ls_jw_key(&w, "methods"), ls_jw_open(&w, '[');
+    ls_jw_field_open(&w, "methods", '[');
     for (int i = 0; i < n; i++) {
         const ls_simulated *t = &o[i].total;
         ls_jw_open(&w, '{');

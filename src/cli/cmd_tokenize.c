@@ -40,8 +40,7 @@ int ls_cmd_tokenize(const ls_command_line *c) {
         ls_jw_open(&w, '{');
         ls_jw_key(&w, "ids");
         ls_jw_ids(&w, ids.p, ids.n);
-        ls_jw_key(&w, "tokens");
-        ls_jw_open(&w, '[');
+        ls_jw_field_open(&w, "tokens", '[');
         for (size_t i = 0; i < ids.n; i++) {
             size_t n;
             const char *p = ls_vocab_bytes(m.vocab, ids.p[i], &n);

@@ -59,13 +59,11 @@ static void write_json(const ls_model *m, const facts *f, ls_buf *out) {
     ls_jw_field_int(&w, "context", h->n_context);
     ls_jw_field_int(&w, "window", h->window);
     ls_jw_field_u64(&w, "file_bytes", m->checkpoint->n_bytes);
-    ls_jw_key(&w, "tensors");
-    ls_jw_open(&w, '{');
+    ls_jw_field_open(&w, "tensors", '{');
     for (int i = 0; i < LS_GGML_END; i++)
         if (f->n_of[i]) ls_jw_field_int(&w, ls_ggml_type_name(i), f->n_of[i]);
     ls_jw_close(&w, '}');
-    ls_jw_key(&w, "weight_bytes");
-    ls_jw_open(&w, '{');
+    ls_jw_field_open(&w, "weight_bytes", '{');
     for (int k = 0; k < KEPT; k++) ls_jw_field_u64(&w, kept[k].name, f->weights[k]);
     ls_jw_close(&w, '}');
     ls_jw_field_u64(&w, "context_token_bytes", f->context_bytes);

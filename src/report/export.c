@@ -43,12 +43,10 @@ static void conversation(const ls_report *r, size_t first, size_t end, size_t nu
     ls_buf_fmt(&id, "%s-%s", t->header.model, r->groups[t->group].label);
     ls_jw_strn(&w, id.p, id.n);
     ls_buf_free(&id);
-    ls_jw_key(&w, "choices");
-    ls_jw_open(&w, '[');
+    ls_jw_field_open(&w, "choices", '[');
     ls_jw_open(&w, '{');
     ls_jw_field_int(&w, "index", 0);
-    ls_jw_key(&w, "turns");
-    ls_jw_open(&w, '[');
+    ls_jw_field_open(&w, "turns", '[');
     for (size_t i = first; i < end; i++) {
         ls_buf text = {0};
         answer(&r->turns[i], &text);
@@ -56,23 +54,19 @@ static void conversation(const ls_report *r, size_t first, size_t end, size_t nu
         ls_buf_free(&text);
     }
     ls_jw_close(&w, ']');
-    ls_jw_key(&w, "decoding_steps");
-    ls_jw_open(&w, '[');
+    ls_jw_field_open(&w, "decoding_steps", '[');
     for (size_t i = first; i < end; i++) ls_jw_u64(&w, r->turns[i].stats.steps);
     ls_jw_close(&w, ']');
-    ls_jw_key(&w, "new_tokens");
-    ls_jw_open(&w, '[');
+    ls_jw_field_open(&w, "new_tokens", '[');
     for (size_t i = first; i < end; i++) ls_jw_u64(&w, r->turns[i].stats.emitted);
     ls_jw_close(&w, ']');
-    ls_jw_key(&w, "wall_time");
-    ls_jw_open(&w, '[');
+    ls_jw_field_open(&w, "wall_time", '[');
     for (size_t i = first; i < end; i++) {
         const double prefill = r->turns[i].header.prefill_ms;
         ls_jw_num(&w, (isfinite(prefill) ? prefill / 1e3 : 0) + r->turns[i].stats.total_us / 1e6, 9);
     }
     ls_jw_close(&w, ']');
-    ls_jw_key(&w, "accept_lengths");
-    ls_jw_open(&w, '[');
+    ls_jw_field_open(&w, "accept_lengths", '[');
     for (size_t i = first; i < end; i++)
         for (size_t k = 0; k < r->turns[i].n_steps; k++) ls_jw_int(&w, r->turns[i].steps[k].n_emitted);
     ls_jw_close(&w, ']');
@@ -116,8 +110,7 @@ static void span(events *e, const char *name, double ts, double us) {
 
 static void counter(events *e, const char *name, double ts, double value) {
     begin_event(e, name, 'C', ts);
-    ls_jw_key(&e->w, "args");
-    ls_jw_open(&e->w, '{');
+    ls_jw_field_open(&e->w, "args", '{');
     ls_jw_field_num(&e->w, name, value, 9);
     ls_jw_close(&e->w, '}');
     ls_jw_close(&e->w, '}');
@@ -125,8 +118,7 @@ static void counter(events *e, const char *name, double ts, double value) {
 
 static void named(events *e, const char *kind, const char *name) {
     begin_event(e, kind, 'M', 0);
-    ls_jw_key(&e->w, "args");
-    ls_jw_open(&e->w, '{');
+    ls_jw_field_open(&e->w, "args", '{');
     ls_jw_field_str(&e->w, "name", name);
     ls_jw_close(&e->w, '}');
     ls_jw_close(&e->w, '}');
@@ -147,8 +139,7 @@ static void parts(events *e, const ls_report_step *s, double ts) {
 
 static void step(events *e, const ls_report_turn *t, const ls_report_step *s, double ts) {
     span(e, s->forward ? "step" : "end", ts, (double)s->total_us);
-    ls_jw_key(&e->w, "args");
-    ls_jw_open(&e->w, '{');
+    ls_jw_field_open(&e->w, "args", '{');
     ls_jw_field_int(&e->w, "turn", t->header.turn);
     ls_jw_field_int(&e->w, "step", s->index);
     ls_jw_field_int(&e->w, "rows", s->rows);
@@ -168,8 +159,7 @@ void ls_export_chrome(const ls_report *r, ls_buf *out) {
     double ts = 0;
     ls_jw_open(&e.w, '{');
     ls_jw_field_str(&e.w, "displayTimeUnit", "ms");
-    ls_jw_key(&e.w, "traceEvents");
-    ls_jw_open(&e.w, '[');
+    ls_jw_field_open(&e.w, "traceEvents", '[');
     for (size_t i = 0; i < r->n_turns; i++) {
         const ls_report_turn *t = &r->turns[i];
         if (!i || t->header.turn == 0) { // another conversation has a clock of its own
@@ -183,8 +173,7 @@ void ls_export_chrome(const ls_report *r, ls_buf *out) {
         }
         if (isfinite(t->header.prefill_ms) && t->header.prefill_ms > 0) {
             span(&e, "prompt", ts, 1e3 * t->header.prefill_ms);
-            ls_jw_key(&e.w, "args");
-            ls_jw_open(&e.w, '{');
+            ls_jw_field_open(&e.w, "args", '{');
             ls_jw_field_u64(&e.w, "context_len", t->header.prompt.n);
             ls_jw_close(&e.w, '}');
             ls_jw_close(&e.w, '}');

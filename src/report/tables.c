@@ -133,8 +133,7 @@ void ls_report_csv(const ls_report *r, ls_buf *out) {
 // ---- JSON
 
 static void json_ratios(ls_jsonw *w, const char *key, const ls_ratio *v, int n) {
-    ls_jw_key(w, key);
-    ls_jw_open(w, '[');
+    ls_jw_field_open(w, key, '[');
     for (int i = 0; i < n; i++) {
         ls_jw_open(w, '[');
         ls_jw_u64(w, v[i].n);
@@ -171,8 +170,7 @@ static void json_group(ls_jsonw *w, const ls_report *r, const ls_report_group *g
     ls_jw_field_num(w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 7);
     ls_jw_field_num(w, "ar_tokens_per_s", st->ar_us > 0 ? ls_stats_ar_tokens_per_s(st) : NAN, 7);
     ls_jw_field_num(w, "speedup", st->ar_against_us > 0 ? ls_stats_speedup(st) : NAN, 7);
-    ls_jw_key(w, "us");
-    ls_jw_open(w, '{');
+    ls_jw_field_open(w, "us", '{');
     ls_jw_field_num(w, "draft", st->draft_us, 9);
     ls_jw_field_num(w, "forward", st->forward_us, 9);
     ls_jw_field_num(w, "verify", st->verify_us, 9);
@@ -181,20 +179,17 @@ static void json_group(ls_jsonw *w, const ls_report *r, const ls_report_group *g
     ls_jw_close(w, '}');
     int most = LS_STATS_HIST;
     while (most && !st->by_emitted[most]) most--;
-    ls_jw_key(w, "steps_by_emitted");
-    ls_jw_open(w, '[');
+    ls_jw_field_open(w, "steps_by_emitted", '[');
     for (int i = 0; i <= most; i++) ls_jw_u64(w, st->by_emitted[i]);
     ls_jw_close(w, ']');
     json_ratios(w, "by_depth", st->depth, used(st->depth, LS_STATS_DEPTHS));
     json_ratios(w, "by_rank", st->rank, used(st->rank, LS_STATS_RANKS));
-    ls_jw_key(w, "by_source");
-    ls_jw_open(w, '{');
+    ls_jw_field_open(w, "by_source", '{');
     for (int i = 0; i < LS_FROM_COUNT; i++)
         if (st->from[i].of) json_ratios(w, ls_from_name((ls_from)i), &st->from[i], 1);
     ls_jw_close(w, '}');
     json_ratios(w, "by_estimate", g->estimated, LS_REPORT_BINS);
-    ls_jw_key(w, "mean_estimate");
-    ls_jw_open(w, '[');
+    ls_jw_field_open(w, "mean_estimate", '[');
     for (int i = 0; i < LS_REPORT_BINS; i++) ls_jw_num(w, ls_per(g->estimate_sum[i], g->estimated[i].of), 7);
     ls_jw_close(w, ']');
     ls_jw_field_u64(w, "shared_with_first", g->shared);
@@ -207,12 +202,10 @@ void ls_report_json(const ls_report *r, ls_buf *out) {
     ls_jw_open(&w, '{');
     ls_jw_field_str(&w, "format", "logitspec-report");
     ls_jw_field_int(&w, "version", 1);
-    ls_jw_key(&w, "groups");
-    ls_jw_open(&w, '[');
+    ls_jw_field_open(&w, "groups", '[');
     for (size_t g = 0; g < r->n_groups; g++) json_group(&w, r, &r->groups[g]);
     ls_jw_close(&w, ']');
-    ls_jw_key(&w, "turns");
-    ls_jw_open(&w, '[');
+    ls_jw_field_open(&w, "turns", '[');
     for (size_t i = 0; i < r->n_turns; i++) {
         const ls_report_turn *t = &r->turns[i];
         ls_jw_open(&w, '{');

@@ -1,5 +1,5 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", SC'11). The same (seed, position) always gives the same number, on every backend.
+// 1, 2, 3", SC'11). The same (seed, position) always gives the same number, on every engine.
 #pragma once
 #include <stdint.h>
 

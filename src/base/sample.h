@@ -1,4 +1,4 @@
-// Choosing a token from raw logits, the same on every backend and at every place of a tree.
+// Choosing a token from raw logits, the same on every engine and at every place of a tree.
 #pragma once
 #include <stdint.h>
 

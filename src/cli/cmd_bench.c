@@ -26,6 +26,7 @@ typedef struct {
 
 typedef struct {
     ls_model model;
+    ls_timeline *timeline;
     cell cells[CELLS];
     int n, rounds;
     double load_ms;
@@ -35,12 +36,12 @@ typedef struct {
 static const lst_sampling greedy = {.top_p = 1};
 
 static ls_code read_tokens(bench *b, int32_t n, double *ms, ls_err *err) {
-    ls_backend *e = b->model.backend;
+    ls_timeline *t = b->timeline;
     int32_t *ids = ls_malloc(sizeof *ids * (size_t)n);
-    for (int32_t i = 0; i < n; i++) ids[i] = (i * 31 + 7) % e->n_vocab;
+    for (int32_t i = 0; i < n; i++) ids[i] = (i * 31 + 7) % t->engine->n_vocab;
     lst_row last;
     const uint64_t start = ls_now_ns();
-    const ls_code code = e->prefill(e, ids, n, &greedy, &last, NULL, NULL, err);
+    const ls_code code = t->prefill(t, ids, n, &greedy, &last, NULL, NULL, err);
     *ms = (double)(ls_now_ns() - start) / 1e6;
     free(ids);
     return code;
@@ -48,15 +49,15 @@ static ls_code read_tokens(bench *b, int32_t n, double *ms, ls_err *err) {
 
 // A root with branches of four, as drafts have them.
 static ls_code forward(bench *b, int32_t n, double *ms, ls_err *err) {
-    ls_backend *e = b->model.backend;
+    ls_timeline *t = b->timeline;
     int32_t ids[LST_MAX_ROWS], parents[LST_MAX_ROWS];
     lst_row *out = ls_malloc(sizeof *out * LST_MAX_ROWS);
     for (int32_t i = 0; i < n; i++) {
-        ids[i] = (i * 17 + 3) % e->n_vocab;
+        ids[i] = (i * 17 + 3) % t->engine->n_vocab;
         parents[i] = i == 0 ? -1 : i % 4 == 1 ? 0 : i - 1;
     }
     const uint64_t start = ls_now_ns();
-    const ls_code code = e->forward_tree(e, ids, parents, n, &greedy, out, err);
+    const ls_code code = t->forward_tree(t, ids, parents, n, &greedy, out, err);
     *ms = (double)(ls_now_ns() - start) / 1e6;
     free(out);
     return code;
@@ -64,9 +65,9 @@ static ls_code forward(bench *b, int32_t n, double *ms, ls_err *err) {
 
 // One round over all cells in order of context. It leaves the timeline empty. keep: the round counts.
 static ls_code run_round(bench *b, bool keep, ls_err *err) {
-    ls_backend *e = b->model.backend;
+    ls_timeline *t = b->timeline;
     double ms;
-    ls_code code = e->rewind(e, 0, err);
+    ls_code code = t->rewind(t, 0, err);
     for (int i = 0; i < b->n && !code; i++) {
         cell *c = &b->cells[i];
         const double done = (double)(b->rounds * b->n + i) / (ROUNDS * b->n);
@@ -74,10 +75,10 @@ static ls_code run_round(bench *b, bool keep, ls_err *err) {
             return ls_fail(err, LS_E_CANCELLED, "interrupted");
         if (!c->rows) {
             code = read_tokens(b, c->tokens, &ms, err);
-            if (!code) code = e->rewind(e, 0, err);
+            if (!code) code = t->rewind(t, 0, err);
         } else {
             double ignored;
-            const int32_t missing = c->context - e->length(e);
+            const int32_t missing = c->context - t->length(t);
             if (missing > 0) {
                 code = read_tokens(b, missing, &ignored, err);
                 if (!code) code = forward(b, c->rows, &ignored, err); // warms caches and threads as a run of steps does
@@ -86,7 +87,7 @@ static ls_code run_round(bench *b, bool keep, ls_err *err) {
         }
         if (!code && keep) c->ms[b->rounds] = ms;
     }
-    if (!code) code = e->rewind(e, 0, err);
+    if (!code) code = t->rewind(t, 0, err);
     b->rounds += keep && !code;
     return code;
 }
@@ -115,27 +116,29 @@ static void summarise(bench *b) {
 static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
     ls_run_setup setup;
     ls_run_setup_init(&setup, &c->options);
-    ls_gauge_watch(&b->gauge, &setup.s.model.backend);
+    ls_gauge_watch(&b->gauge, &setup.s.model.engine);
     const uint64_t start = ls_now_ns();
     ls_code code = ls_model_load(&b->model, &setup.s.model, err);
     b->load_ms = (double)(ls_now_ns() - start) / 1e6;
     ls_run_setup_free(&setup);
     if (code) return code;
-    const int32_t room = b->model.backend->n_context;
+    const int32_t room = b->model.engine->n_context;
     b->cells[b->n++] = (cell){.tokens = room < READ ? room : READ};
     for (int k = 0; k < CONTEXTS; k++)
         for (int r = 0; r < ROWS && contexts[k] + rows[ROWS - 1] <= room; r++)
             b->cells[b->n++] = (cell){.context = contexts[k], .rows = rows[r], .tokens = rows[r]};
-    code = run_round(b, false, err);
+    code = b->model.engine->timeline(b->model.engine, &b->timeline, err);
+    if (!code) code = run_round(b, false, err);
     while (!code && b->rounds < ROUNDS) code = run_round(b, true, err);
     if (b->rounds) summarise(b);
+    if (b->timeline) b->timeline->free(b->timeline);
     return code;
 }
 
 // ---- results
 
 static void markdown(const bench *b, ls_buf *out) {
-    const ls_backend *e = b->model.backend;
+    const ls_engine *e = b->model.engine;
     ls_markdown_str(out, b->model.name);
     ls_buf_fmt(out, ", %s on %s, %d threads (%s); loaded in %.0f ms; medians of %d rounds\n\n", e->dtype, e->device,
                e->threads, e->kernel, b->load_ms, b->rounds);
@@ -154,7 +157,7 @@ static void csv(const bench *b, ls_buf *out) {
     ls_buf_str(out, "model,device,dtype,threads,what,context,rows,median_ms,low_ms,high_ms,rows_per_s,of_one_row\n");
     for (int i = 0; i < b->n; i++) {
         const cell *c = &b->cells[i];
-        const ls_backend *e = b->model.backend;
+        const ls_engine *e = b->model.engine;
         ls_csv_str(out, b->model.name);
         ls_buf_fmt(out, ",%s,%s,%d,%s,%d,%d,%.6g,%.6g,%.6g,%.6g,", e->device, e->dtype, e->threads,
                    c->rows ? "forward" : "read", c->context, c->tokens, c->median, c->low, c->high,
@@ -166,7 +169,7 @@ static void csv(const bench *b, ls_buf *out) {
 
 static void json(const bench *b, ls_buf *out) {
     ls_jsonw w = {.out = out};
-    const ls_backend *e = b->model.backend;
+    const ls_engine *e = b->model.engine;
     ls_jw_open(&w, '{');
     ls_jw_field_str(&w, "model", b->model.name);
     ls_jw_field_str(&w, "sha256", b->model.sha256);

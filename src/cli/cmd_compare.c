@@ -9,7 +9,7 @@
 #include <string.h>
 
 static void table(const ls_comparison *k, ls_buf *out) {
-    const ls_backend *b = k->model.backend;
+    const ls_engine *b = k->model.engine;
     const int width = ls_contenders_width(k->c, k->n);
     ls_visible_row(out, "%s, %s on %s, %d threads (%s); %zu prompts, at most %d new tokens", k->model.name, b->dtype,
                    b->device, b->threads, b->kernel, k->done, k->c[0].setup.s.decode.max_tokens);
@@ -78,7 +78,7 @@ static void write_total(ls_jsonw *w, const ls_total *t) {
 
 static void json(const ls_comparison *k, ls_buf *out) {
     ls_jsonw w = {.out = out};
-    const ls_backend *b = k->model.backend;
+    const ls_engine *b = k->model.engine;
     const char **names = ls_comparison_categories(k);
     ls_jw_open(&w, '{');
     ls_jw_field_str(&w, "model", k->model.name);
@@ -170,7 +170,7 @@ int ls_cmd_compare(const ls_command_line *c) {
     if (code) status = ls_complain(&err);
     for (size_t p = 0; p < k.done && !status; p++)
         for (int i = 0; i < k.n; i++)
-            if (k.model.backend->exact && !ls_comparison_lossy(&k, i) &&
+            if (k.model.engine->exact && !ls_comparison_lossy(&k, i) &&
                 ls_comparison_result(&k, p, i)->first_difference >= 0)
                 status = LS_EXIT_DIFFER;
     ls_comparison_free(&k);

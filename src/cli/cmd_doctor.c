@@ -5,7 +5,7 @@
 #include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
-#include "run/backend_torch.h"
+#include "run/engine_torch.h"
 #include "run/costs.h"
 
 #include <langinfo.h>
@@ -34,7 +34,7 @@ static void say(report *r, const char *what, bool ok, bool needed, const char *d
 static void check_compute(report *r) {
     char level[256] = "";
     ls_err err = {0};
-    bool ok = !ls_backend_torch_probe(level, sizeof level, &err);
+    bool ok = !ls_engine_torch_probe(level, sizeof level, &err);
     char *detail =
         ls_format("kernels for %s%s", level,
                   strcmp(level, "portable") ? "" : ": plain C for any CPU, several times slower than with AVX2");
@@ -43,7 +43,7 @@ static void check_compute(report *r) {
 }
 
 // Whether a GPU will be used, and why not.
-static void check_device(report *r, const ls_checkpoint *c, const ls_backend_options *opt) {
+static void check_device(report *r, const ls_checkpoint *c, const ls_engine_options *opt) {
     ls_device_choice choice;
     ls_err err = {0};
     ls_gpus gpus;
@@ -71,14 +71,14 @@ static void check_model(report *r, const ls_model_options *model) {
     ls_err err = {0};
     if (ls_model_load_text(&m, model, &err)) {
         say(r, "model", false, true, err.msg);
-        check_device(r, NULL, &model->backend);
+        check_device(r, NULL, &model->engine);
         return;
     }
     char *detail = ls_format("%s: %d tokens of vocabulary, chat frame %s", *m.file ? m.file : m.name,
                              ls_vocab_size(m.vocab), m.chat ? ls_chat_name(m.chat) : m.chat_problem);
     say(r, "model", true, true, detail);
     free(detail);
-    if (m.checkpoint) check_device(r, m.checkpoint, &model->backend);
+    if (m.checkpoint) check_device(r, m.checkpoint, &model->engine);
     ls_model_free(&m);
 }
 
@@ -129,15 +129,15 @@ static void calibrate(report *r, const ls_command_line *c) {
     ls_gauge gauge = ls_gauge_start(c->quiet || c->json);
     ls_run_setup setup;
     ls_run_setup_init(&setup, &c->options);
-    ls_gauge_watch(&gauge, &setup.s.model.backend);
+    ls_gauge_watch(&gauge, &setup.s.model.engine);
     ls_code code = ls_model_load(&m, &setup.s.model, &err);
     if (!code) code = ls_costs_get(&z, &m, true, ls_gauge_show, &gauge, &err);
     ls_gauge_clear(&gauge);
     if (code) say(r, "costs", false, true, err.msg);
     else {
         ls_buf text = {0};
-        ls_buf_fmt(&text, "%s, %d threads, %s: one row %.2f ms at %d tokens of context;", m.backend->dtype,
-                   m.backend->threads, m.backend->kernel, z.base_ms[0], z.cost_context);
+        ls_buf_fmt(&text, "%s, %d threads, %s: one row %.2f ms at %d tokens of context;", m.engine->dtype,
+                   m.engine->threads, m.engine->kernel, z.base_ms[0], z.cost_context);
         for (int i = 1; i < LS_COST_SIZES; i++)
             ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_cost_rows[i], z.base_ms[i] / z.base_ms[0]);
         ls_buf_fmt(&text, "; %.3f ms more a row and 1000 tokens of context", 1e3 * z.slope_ms);

@@ -82,7 +82,7 @@ static void report_trace(run *r) {
     if (r->trace && ls_trace_failed(r->trace, &err)) ls_warn("%s", err.msg);
 }
 
-// Says how much is read and what memory it takes, instead of the backend's own word.
+// Says how much is read and what memory it takes, instead of the engine's own word.
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     run *r = ud;
     (void)stage;
@@ -96,7 +96,7 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
         (code = ls_session_new(&r->session, &r->model, &r->setup.s.decode, err)) ||
         (code = ls_session_calibrate(r->session, ls_gauge_show, &r->progress, err)))
         return code;
-    ls_prompt_describe(r->model.backend, (int32_t)r->prompt.n, r->reading, sizeof r->reading);
+    ls_prompt_describe(r->model.engine, (int32_t)r->prompt.n, r->reading, sizeof r->reading);
     if (r->prompt.n >= LONG_PROMPT) ls_gauge_at_once(&r->progress);
     if ((code = ls_session_begin(r->session, r->prompt.p, (int32_t)r->prompt.n, on_prefill, r, &r->prefill_ms, err)))
         return code;
@@ -138,7 +138,7 @@ static void write_json(run *r) {
     const ls_stats *st = &r->stats;
     const ls_ids *output = ls_session_output(r->session);
     const ls_buf *text = ls_session_text(r->session);
-    const ls_backend *b = r->model.backend;
+    const ls_engine *b = r->model.engine;
     const bool lossy = ls_accept_is_lossy(&r->setup.s.decode.accept);
     ls_jw_open(&w, '{');
     ls_jw_field_str(&w, "model", r->model.name);
@@ -184,7 +184,7 @@ static void write_note(const run *r, ls_buf *line) {
 
 static void write_summary(const run *r) {
     const ls_stats *st = &r->stats;
-    const ls_backend *b = r->model.backend;
+    const ls_engine *b = r->model.engine;
     const bool lossy = ls_accept_is_lossy(&r->setup.s.decode.accept);
     ls_buf line = {0};
     ls_buf_fmt(&line, "%llu tokens in %llu steps: MAT %.2f tokens/step", (unsigned long long)st->emitted,
@@ -240,7 +240,7 @@ int ls_cmd_generate(const ls_command_line *c) {
     run r = {.line = c, .streams = !c->json && !trace_on_stdout, .alternatives = (int)alternatives};
     r.progress = ls_gauge_start(c->quiet || c->json);
     ls_run_setup_init(&r.setup, &c->options);
-    ls_gauge_watch(&r.progress, &r.setup.s.model.backend);
+    ls_gauge_watch(&r.progress, &r.setup.s.model.engine);
     if (trace)
         code = ls_trace_open(&r.trace, trace, ls_trace_level_named(c->options.trace_level), ls_gauge_show, &r.progress,
                              &err);

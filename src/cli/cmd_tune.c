@@ -34,7 +34,7 @@ typedef struct {
 static void begin_text(void *ud, size_t prompt, int contender, const ls_ids *context) {
     tuning *t = ud;
     (void)contender;
-    t->turns[prompt] = ls_recording_new(context->p, context->n, t->k.model.backend->n_context);
+    t->turns[prompt] = ls_recording_new(context->p, context->n, t->k.model.engine->n_context);
 }
 
 static void add_text(void *ud, size_t prompt, int contender, const ls_step *step) {
@@ -88,7 +88,7 @@ static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
     if (code) return code;
     const ls_model *m = &t->k.model;
     const ls_draft_setup place = {
-        .tokenizer = m->name, .n_vocab = m->backend->n_vocab, .tokenizer_id = ls_vocab_id(m->vocab)};
+        .tokenizer = m->name, .n_vocab = m->engine->n_vocab, .tokenizer_id = ls_vocab_id(m->vocab)};
     ls_simulated total = {0};
     if (!(code = ls_simulator_new(&s, &c.setup.s.decode, &place, &t->costs, err))) {
         for (size_t p = 0; p < t->k.suite.n; p++) ls_simulate(s, t->turns[p], &total);
@@ -174,7 +174,7 @@ static double tokens_per_s(const ls_comparison *k, int i) {
 static void write_config(const tuning *t, int winner, ls_buf *out) {
     const ls_comparison *k = &t->k;
     const ls_contender *c = &k->c[winner];
-    const ls_backend *b = k->model.backend;
+    const ls_engine *b = k->model.engine;
     ls_visible_row(out, "# Written by logitspec tune %s. %s, %s on %s, %d threads; %zu prompts.", LS_VERSION,
                    k->model.name, b->dtype, b->device, b->threads, k->done);
     ls_buf_str(out, "# Measured, tokens a second:");

@@ -40,9 +40,9 @@ ls_code ls_comparison_open(ls_comparison *k, ls_contender *c, int n, ls_err *err
         if (!c[i].method->make) k->ar = i;
         if (!ls_comparison_lossy(k, i)) k->reference = i;
     }
-    if (!k->model.backend) {
+    if (!k->model.engine) {
         ls_model_options model = c[0].setup.s.model;
-        ls_gauge_watch(k->gauge, &model.backend);
+        ls_gauge_watch(k->gauge, &model.engine);
         code = ls_model_load(&k->model, &model, err);
     }
     for (int i = 0; i < n && !code; i++) {

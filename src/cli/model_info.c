@@ -4,7 +4,7 @@
 #include "base/sysmem.h"
 #include "base/visible.h"
 #include "cli/commands.h"
-#include "run/backend_torch.h"
+#include "run/engine_torch.h"
 #include "run/load.h"
 
 #include <math.h>

@@ -58,7 +58,7 @@ static bool is_interrupted(void *gauge) {
     return ls_interrupted != 0;
 }
 
-void ls_gauge_watch(ls_gauge *g, ls_backend_options *b) {
+void ls_gauge_watch(ls_gauge *g, ls_engine_options *b) {
     b->progress = ls_gauge_show;
     b->note = note;
     b->stop = is_interrupted;

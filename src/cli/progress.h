@@ -1,6 +1,6 @@
 // A progress line on standard error, and the signals that ask a command to end.
 #pragma once
-#include "run/backend.h"
+#include "run/engine.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -22,5 +22,5 @@ void ls_gauge_at_once(ls_gauge *g);
 // interrupted.
 bool ls_gauge_show(void *gauge, const char *stage, double fraction);
 // Shows how a model loads and what it has to say, and ends its forwards once interrupted.
-void ls_gauge_watch(ls_gauge *g, ls_backend_options *b);
+void ls_gauge_watch(ls_gauge *g, ls_engine_options *b);
 void ls_gauge_clear(ls_gauge *g);

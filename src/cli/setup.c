@@ -59,13 +59,13 @@ void ls_settle_seed(ls_options *o) {
     if (!o->seed.set) o->seed = (ls_opt_SEED){true, draw_seed()};
 }
 
-static ls_backend_options backend_of(const ls_options *o) {
+static ls_engine_options engine_options(const ls_options *o) {
     const bool kept = !strcmp(o->dtype, "f16") || !strcmp(o->dtype, "q8") || !strcmp(o->dtype, "q4");
-    return (ls_backend_options){.device = o->device,
-                                .dtype = kept ? "auto" : o->dtype,
-                                .weights = kept && !strcmp(o->weights, "auto") ? o->dtype : o->weights,
-                                .threads = o->threads,
-                                .context = o->context};
+    return (ls_engine_options){.device = o->device,
+                               .dtype = kept ? "auto" : o->dtype,
+                               .weights = kept && !strcmp(o->weights, "auto") ? o->dtype : o->weights,
+                               .threads = o->threads,
+                               .context = o->context};
 }
 
 // value: a file, or the name of a shipped template.
@@ -82,7 +82,7 @@ static char *template_file(const char *value) {
 void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
     *r = (ls_run_setup){.chat_template = template_file(o->chat_template)};
     r->s = (ls_setup){
-        .model = {.name = o->model, .chat_template = r->chat_template, .backend = backend_of(o)},
+        .model = {.name = o->model, .chat_template = r->chat_template, .engine = engine_options(o)},
         .decode = {.method = o->method,
                    .budget = o->budget,
                    .knobs = o->knobs,

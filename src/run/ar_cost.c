@@ -22,19 +22,20 @@ void ls_ar_bound(ls_ar_cost *a, double step_us) {
     if (sorted[LS_AR_RECENT / 2] < a->us) a->us = sorted[LS_AR_RECENT / 2];
 }
 
-ls_code ls_ar_probe(ls_ar_cost *a, ls_backend *b, int32_t token, const lst_sampling *s, double host_us, ls_err *err) {
+ls_code ls_ar_probe(ls_ar_cost *a, ls_timeline *timeline, int32_t token, const lst_sampling *s, double host_us,
+                    ls_err *err) {
     double t[3];
     const int32_t parent = -1;
     for (int i = 0; i < 3; i++) {
         lst_row row;
         uint64_t start = ls_now_ns();
-        ls_code code = b->forward_tree(b, &token, &parent, 1, s, &row, err);
+        ls_code code = timeline->forward_tree(timeline, &token, &parent, 1, s, &row, err);
         if (code) return code;
         insert(t, i, (double)(ls_now_ns() - start) / 1e3);
     }
     double us = t[1] + host_us;
     a->us = a->us > 0 ? 0.5 * a->us + 0.5 * us : us; // two neighbouring points share one machine's noise
-    a->at = b->length(b);
+    a->at = timeline->length(timeline);
     a->n_probes++;
     return LS_OK;
 }

@@ -1,7 +1,7 @@
 // What one plain decode step costs here and now. Never a constant: single-row forwards are timed in this process
 // at the contexts that are being decoded.
 #pragma once
-#include "run/backend.h"
+#include "run/engine.h"
 
 enum { LS_AR_RECENT = 9 };
 
@@ -20,4 +20,5 @@ bool ls_ar_due(const ls_ar_cost *a, int32_t context);
 void ls_ar_bound(ls_ar_cost *a, double step_us);
 // Times three single-row forwards of `token` on top of the committed context (nothing is committed); keeps the
 // median. host_us: what a plain step does besides the forward.
-ls_code ls_ar_probe(ls_ar_cost *a, ls_backend *b, int32_t token, const lst_sampling *s, double host_us, ls_err *err);
+ls_code ls_ar_probe(ls_ar_cost *a, ls_timeline *timeline, int32_t token, const lst_sampling *s, double host_us,
+                    ls_err *err);

@@ -6,7 +6,7 @@
 #include "spec/cost_curve.h"
 
 // Fills *out. The model's timeline must be empty, and is empty afterwards. again: measure even if costs are cached. A
-// backend that is slow (run/backend.h) is measured briefly, and that is not cached, unless again. The scripted model is
+// engine that is slow (run/engine.h) is measured briefly, and that is not cached, unless again. The scripted model is
 // never cached. Errors: those of the forwards; LS_E_CANCELLED. A cache that cannot be read or written is only a
 // measurement more.
 ls_code ls_costs_get(ls_cost_curve *out, const ls_model *m, bool again, ls_progress progress, void *ud, ls_err *err);

@@ -1,8 +1,8 @@
 #include "run/load.h"
 #include "base/mem.h"
 #include "model/registry.h"
-#include "run/backend_script.h"
-#include "run/backend_torch.h"
+#include "run/engine_script.h"
+#include "run/engine_torch.h"
 #include "run/load_text.h"
 #include "run/model_hash.h"
 
@@ -30,7 +30,7 @@ static void name_of(ls_model *m, const char *path) {
     if (ext) *ext = 0;
 }
 
-static ls_code load_file(ls_model *m, const ls_model_options *opt, const ls_backend_options *b, ls_err *err) {
+static ls_code load_file(ls_model *m, const ls_model_options *opt, const ls_engine_options *b, ls_err *err) {
     char *path = ls_model_path(opt->name);
     ls_code code = ls_registry_ready(opt->name, err);
     if (!code) code = ls_checkpoint_open(&m->checkpoint, path, err);
@@ -38,13 +38,13 @@ static ls_code load_file(ls_model *m, const ls_model_options *opt, const ls_back
     if (!code) name_of(m, path);
     if (!code && b) {
         code = ls_model_hash(m->checkpoint, m->sha256, b->progress, b->ud, err);
-        if (!code) code = ls_backend_torch_open(&m->backend, m->checkpoint, b, err);
+        if (!code) code = ls_engine_torch_open(&m->engine, m->checkpoint, b, err);
     }
     free(path);
     return code;
 }
 
-static ls_code load(ls_model *out, const ls_model_options *opt, const ls_backend_options *b, ls_err *err) {
+static ls_code load(ls_model *out, const ls_model_options *opt, const ls_engine_options *b, ls_err *err) {
     const char *name = opt->name;
     *out = (ls_model){0};
     ls_code code;
@@ -53,7 +53,7 @@ static ls_code load(ls_model *out, const ls_model_options *opt, const ls_backend
         code = ls_script_vocab(&out->vocab, err);
         if (!code)
             code = ls_chat_new(&out->chat, out->vocab, ls_script_chat_template, strlen(ls_script_chat_template), err);
-        if (!code && b) out->backend = ls_backend_script_new(name[6] ? atoi(name + 7) : 0, b->context);
+        if (!code && b) out->engine = ls_engine_script_new(name[6] ? atoi(name + 7) : 0, b->context);
         snprintf(out->name, sizeof out->name, "%s", name);
     }
     if (code) ls_model_free(out);
@@ -61,7 +61,7 @@ static ls_code load(ls_model *out, const ls_model_options *opt, const ls_backend
 }
 
 ls_code ls_model_load(ls_model *out, const ls_model_options *opt, ls_err *err) {
-    return load(out, opt, &opt->backend, err);
+    return load(out, opt, &opt->engine, err);
 }
 
 ls_code ls_model_load_text(ls_model *out, const ls_model_options *opt, ls_err *err) {
@@ -69,7 +69,7 @@ ls_code ls_model_load_text(ls_model *out, const ls_model_options *opt, ls_err *e
 }
 
 void ls_model_free(ls_model *m) {
-    if (m->backend) m->backend->close(m->backend);
+    if (m->engine) m->engine->close(m->engine);
     ls_chat_free(m->chat);
     ls_vocab_free(m->vocab);
     ls_checkpoint_close(m->checkpoint);

@@ -1,11 +1,11 @@
-// Loading a model by name: file, checksum, hyper-parameters, vocabulary, chat frame, backend.
+// Loading a model by name: file, checksum, hyper-parameters, vocabulary, chat frame, engine.
 #pragma once
-#include "run/backend.h"
+#include "run/engine.h"
 #include "text/chat.h"
 #include "text/vocab.h"
 
 typedef struct {
-    ls_backend *backend;
+    ls_engine *engine;
     ls_vocab *vocab;
     ls_chat *chat; // NULL: the model has no chat template that is recognised; see chat_problem
     char chat_problem[512];
@@ -19,12 +19,12 @@ typedef struct {
     const char *name; // "default", "script[:MS]" (a fake model, MS milliseconds a forward), a name of the registry,
                       // a GGUF file, or a Hugging Face folder
     const char *chat_template; // a file to use instead of the model's own; NULL: none
-    ls_backend_options backend;
+    ls_engine_options engine;
 } ls_model_options;
 
 // The file behind a model name. Owned by the caller; NULL for the scripted model.
 char *ls_model_path(const char *name);
 ls_code ls_model_load(ls_model *out, const ls_model_options *opt, ls_err *err);
-// Vocabulary and chat frame only: no checksum, no backend, no compute library.
+// Vocabulary and chat frame only: no checksum, no engine, no compute library.
 ls_code ls_model_load_text(ls_model *out, const ls_model_options *opt, ls_err *err);
 void ls_model_free(ls_model *m);

@@ -3,7 +3,7 @@
 // modification time) are not read again: their sums are kept in the cache folder.
 #pragma once
 #include "model/checkpoint.h"
-#include "run/backend.h"
+#include "run/engine.h"
 
 // LS_E_CANCELLED where progress (NULL: none) returned false.
 ls_code ls_model_hash(const ls_checkpoint *c, char out[65], ls_progress progress, void *ud, ls_err *err);

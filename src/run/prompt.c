@@ -8,9 +8,9 @@ static void size_in_words(uint64_t bytes, char *out, size_t size) {
     snprintf(out, size, mib < 1024 ? "%.0f MiB" : "%.1f GiB", mib < 1024 ? mib : mib / 1024);
 }
 
-ls_code ls_prompt_fits(const ls_backend *b, int32_t n, ls_err *err) {
+ls_code ls_prompt_fits(const ls_engine *e, int32_t n, ls_err *err) {
     char needed[24], there[24];
-    const uint64_t bytes = b->kv_bytes * (uint64_t)n, left = ls_memory_free();
+    const uint64_t bytes = e->kv_bytes * (uint64_t)n, left = ls_memory_free();
     if (!left || bytes <= left) return LS_OK;
     size_in_words(bytes, needed, sizeof needed);
     size_in_words(left, there, sizeof there);
@@ -20,9 +20,9 @@ ls_code ls_prompt_fits(const ls_backend *b, int32_t n, ls_err *err) {
                    n, needed, there);
 }
 
-void ls_prompt_describe(const ls_backend *b, int32_t n, char *out, size_t size) {
+void ls_prompt_describe(const ls_engine *e, int32_t n, char *out, size_t size) {
     char needed[24];
-    const uint64_t bytes = b->kv_bytes * (uint64_t)n;
+    const uint64_t bytes = e->kv_bytes * (uint64_t)n;
     size_in_words(bytes, needed, sizeof needed);
     if (bytes >> 20) snprintf(out, size, "reading %d tokens (%s)", n, needed);
     else snprintf(out, size, "reading %d tokens", n);

@@ -12,7 +12,7 @@ static ls_code read_turns(ls_saved *v, ls_trace_reader *r, const char *path, con
     while (!(code = ls_trace_read_next(r, &line, err)) && line != LS_TRACE_NONE) {
         if (line == LS_TRACE_HEADER) {
             turn = ls_turns_begin(&v->turns, h);
-            ours = h->tokenizer_id == ls_vocab_id(model->vocab) && h->n_vocab <= model->backend->n_vocab;
+            ours = h->tokenizer_id == ls_vocab_id(model->vocab) && h->n_vocab <= model->engine->n_vocab;
             stats = (ls_stats){0};
         }
         if (line == LS_TRACE_STEP) {

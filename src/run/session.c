@@ -1,6 +1,7 @@
 #include "run/session.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "run/answer.h"
 #include "run/ar_cost.h"
 #include "run/costs.h"
 #include "run/prompt.h"
@@ -12,18 +13,16 @@
 
 struct ls_session {
     ls_model *model;
-    ls_backend *b;
+    const ls_engine *e;
+    ls_timeline *t;
+    bool borrowed; // t is another session's
     // settings
     ls_drafting drafting;
     ls_accept accept;
-    int32_t max_tokens;
     lst_sampling sampling;
-    ls_ids stop_ends; // end of each stop string in stop_bytes
-    ls_buf stop_bytes;
     // conversation
-    ls_ids context, output;
-    ls_buf text;
-    ls_detok detok;
+    ls_ids context;
+    ls_answer answer;
     bool started, active;
     int32_t uncommitted; // a turn's last token when it ended the turn without a forward; -1: none
     ls_ids starts;       // of each turn: tokens committed before it, and the uncommitted one
@@ -43,50 +42,49 @@ static double us_since(uint64_t start) {
 
 ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err) {
     const ls_draft_setup place = {
-        .tokenizer = s->model->name, .n_vocab = s->b->n_vocab, .tokenizer_id = ls_vocab_id(s->model->vocab)};
+        .tokenizer = s->model->name, .n_vocab = s->e->n_vocab, .tokenizer_id = ls_vocab_id(s->model->vocab)};
     const ls_code code = ls_drafting_set(&s->drafting, opt, &place, s->context.p, s->context.n, err);
     if (code) return code;
     s->accept = opt->accept;
-    s->max_tokens = opt->max_tokens;
     s->sampling = opt->sampling;
-    s->stop_ends.n = 0;
-    ls_buf_clear(&s->stop_bytes);
-    for (const char *const *p = opt->stops; p && *p; p++) {
-        ls_buf_str(&s->stop_bytes, *p);
-        ls_ids_push(&s->stop_ends, (int32_t)s->stop_bytes.n);
-    }
+    ls_answer_ends(&s->answer, opt->max_tokens, opt->stops);
     return LS_OK;
 }
 
-ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_options *opt, ls_err *err) {
+static ls_code new_session(ls_session **out, ls_model *model, ls_timeline *lent, const ls_decode_options *opt,
+                           ls_err *err) {
     *out = NULL;
     ls_session *s = ls_calloc(1, sizeof *s);
     s->model = model;
-    s->b = model->backend;
+    s->e = model->engine;
+    s->t = lent;
+    s->borrowed = lent != NULL;
     s->uncommitted = -1;
-    ls_code code = ls_session_set(s, opt, err);
+    ls_code code = lent ? LS_OK : model->engine->timeline(model->engine, &s->t, err);
+    if (!code) code = ls_session_set(s, opt, err);
     if (code) ls_session_free(s);
     else *out = s;
     return code;
 }
 
+ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_options *opt, ls_err *err) {
+    return new_session(out, model, NULL, opt, err);
+}
+
 void ls_session_free(ls_session *s) {
     if (!s) return;
+    if (s->t && !s->borrowed) s->t->free(s->t);
     ls_drafting_free(&s->drafting);
-    ls_ids_free(&s->stop_ends);
-    ls_buf_free(&s->stop_bytes);
     ls_ids_free(&s->context);
-    ls_ids_free(&s->output);
     ls_ids_free(&s->starts);
-    ls_buf_free(&s->text);
+    ls_answer_free(&s->answer);
     free(s);
 }
 
 void ls_session_reset(ls_session *s) {
-    s->b->rewind(s->b, 0, NULL);
-    s->context.n = s->output.n = s->starts.n = 0;
-    ls_buf_clear(&s->text);
-    s->detok = (ls_detok){0};
+    s->t->rewind(s->t, 0, NULL);
+    s->context.n = s->starts.n = 0;
+    ls_answer_begin(&s->answer);
     s->started = s->active = s->corrected = false;
     s->turn = s->step = 0;
     s->uncommitted = -1;
@@ -103,13 +101,26 @@ const ls_ids *ls_session_context(const ls_session *s) {
     return &s->context;
 }
 const ls_ids *ls_session_output(const ls_session *s) {
-    return &s->output;
+    return &s->answer.ids;
 }
 const ls_buf *ls_session_text(const ls_session *s) {
-    return &s->text;
+    return &s->answer.text;
 }
 bool ls_session_started(const ls_session *s) {
     return s->started;
+}
+bool ls_session_active(const ls_session *s) {
+    return s->active;
+}
+ls_timeline *ls_session_timeline(ls_session *s) {
+    return s->t;
+}
+size_t ls_session_settled(const ls_session *s) {
+    return s->active ? ls_answer_settled(&s->answer) : s->answer.text.n;
+}
+void ls_session_stop(ls_session *s) {
+    if (s->active) ls_answer_flush(&s->answer);
+    s->active = false;
 }
 
 ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err) {
@@ -121,7 +132,8 @@ ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_e
 static bool rows_of_prompt_pay(const ls_session *s, size_t n) {
     enum { ANSWER = 256 }; // tokens that are expected at most
     const ls_drafter *d = s->drafting.drafter;
-    const int32_t most = ls_cost_rows[LS_COST_SIZES - 1], answer = s->max_tokens < ANSWER ? s->max_tokens : ANSWER;
+    const int32_t most = ls_cost_rows[LS_COST_SIZES - 1],
+                  answer = s->answer.max_tokens < ANSWER ? s->answer.max_tokens : ANSWER;
     if (!d || !d->read || d->read_share <= 0 || s->costs.base_ms[0] <= 0) return false;
     const double more = s->costs.base_ms[LS_COST_SIZES - 1] / most - s->costs.prefill_ms;
     return more * (double)n <= d->read_share * answer * s->costs.base_ms[0];
@@ -149,26 +161,26 @@ static ls_code read_rows(ls_session *s, size_t from, ls_progress progress, void 
         const int32_t n = left < (size_t)most ? (int32_t)left : most;
         if (progress && !progress(ud, "prefill", (double)(at - from) / (double)(s->context.n - from)))
             code = ls_fail(err, LS_E_CANCELLED, "reading the prompt was cancelled");
-        if (!code) code = s->b->forward_tree(s->b, s->context.p + at, parents, n, &s->sampling, s->rows, err);
-        if (!code) code = s->b->keep_path(s->b, path, n, err);
+        if (!code) code = s->t->forward_tree(s->t, s->context.p + at, parents, n, &s->sampling, s->rows, err);
+        if (!code) code = s->t->keep_path(s->t, path, n, err);
         if (code) break;
         for (int32_t i = 0; i < n; i++) complete(&said[i], &s->rows[i]);
         s->drafting.drafter->read(s->drafting.drafter, s->context.p, at, (size_t)n, said);
         s->last = s->rows[n - 1];
         at += (size_t)n;
     }
-    if (code) s->b->rewind(s->b, (int32_t)from, NULL);
+    if (code) s->t->rewind(s->t, (int32_t)from, NULL);
     return code;
 }
 
 ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
                          double *prefill_ms, ls_err *err) {
     if (n < 1) return ls_fail(err, LS_E_RANGE, "the prompt is empty");
-    if (n + (s->uncommitted >= 0) >= s->b->n_context - (int32_t)s->context.n)
+    if (n + (s->uncommitted >= 0) >= s->e->n_context - (int32_t)s->context.n)
         return ls_fail(err, LS_E_RANGE, "the prompt has %d tokens; %d of the context's %d are left: shorten it%s", n,
-                       s->b->n_context - (int32_t)s->context.n, s->b->n_context,
+                       s->e->n_context - (int32_t)s->context.n, s->e->n_context,
                        s->started ? " or start a new conversation" : "");
-    ls_code code = ls_prompt_fits(s->b, n, err);
+    ls_code code = ls_prompt_fits(s->e, n, err);
     if (code) return code;
     // a token that ended the previous turn without a forward belongs to the conversation
     size_t committed = s->context.n;
@@ -178,7 +190,7 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     uint64_t start = ls_now_ns();
     const size_t more = s->context.n - committed;
     code = rows_of_prompt_pay(s, more) ? read_rows(s, committed, progress, ud, err)
-                                       : s->b->prefill(s->b, s->context.p + committed, (int32_t)more, &s->sampling,
+                                       : s->t->prefill(s->t, s->context.p + committed, (int32_t)more, &s->sampling,
                                                        &s->last, progress, ud, err);
     if (code) {
         s->context.n = committed;
@@ -189,13 +201,29 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     if (prefill_ms) *prefill_ms = us_since(start) / 1e3;
     ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);
     if (s->started) s->turn++;
-    s->output.n = 0;
-    ls_buf_clear(&s->text);
-    s->detok = (ls_detok){0};
+    ls_answer_begin(&s->answer);
     s->step = 0;
     s->corrected = false;
     s->started = s->active = true;
     return LS_OK;
+}
+
+// ---- a second answer
+
+ls_code ls_session_rival(ls_session **out, ls_session *of, const ls_decode_options *opt, bool *lent, ls_err *err) {
+    *lent = ls_prompt_fits(of->e, (int32_t)of->context.n + opt->max_tokens, NULL) ||
+            new_session(out, of->model, NULL, opt, NULL);
+    return *lent ? new_session(out, of->model, of->t, opt, err) : LS_OK;
+}
+
+ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, ls_progress progress, void *ud, ls_err *err) {
+    size_t have = 0;
+    ls_code code = LS_OK;
+    if (s->borrowed) code = s->t->rewind(s->t, 0, err);
+    else if (n > 1 && !rows_of_prompt_pay(s, n) && !(code = s->t->copy(s->t, of->t, (int32_t)n - 1, err)))
+        ls_ids_add(&s->context, of->context.p, have = n - 1);
+    if (code) return code;
+    return ls_session_begin(s, of->context.p + have, (int32_t)(n - have), progress, ud, NULL, err);
 }
 
 // ---- another past
@@ -220,18 +248,18 @@ static void past_free(past *p) {
 // The engine has the first n_read tokens of the conversation; it reads the rest.
 static ls_code read_rest(ls_session *s, size_t n_read, ls_progress progress, void *ud, ls_err *err) {
     lst_row last;
-    const ls_code code = s->b->rewind(s->b, (int32_t)n_read, err);
+    const ls_code code = s->t->rewind(s->t, (int32_t)n_read, err);
     if (code || n_read == s->context.n) return code;
-    return s->b->prefill(s->b, s->context.p + n_read, (int32_t)(s->context.n - n_read), &s->sampling, &last, progress,
+    return s->t->prefill(s->t, s->context.p + n_read, (int32_t)(s->context.n - n_read), &s->sampling, &last, progress,
                          ud, err);
 }
 
 static ls_code take_past(ls_session *s, const past *p, size_t n_read, ls_progress progress, void *ud, ls_err *err) {
-    s->context.n = s->starts.n = s->output.n = 0;
+    s->context.n = s->starts.n = 0;
+    ls_answer_begin(&s->answer);
     ls_ids_add(&s->context, p->context.p, p->context.n);
     ls_ids_add(&s->starts, p->starts.p, p->starts.n);
     s->uncommitted = p->uncommitted;
-    ls_buf_clear(&s->text);
     s->turn = p->starts.n ? (uint32_t)(p->starts.n / 2) - 1 : 0;
     s->started = p->starts.n > 0;
     s->active = s->corrected = false;
@@ -261,9 +289,9 @@ ls_code ls_session_edit(ls_session *s, uint32_t turn, const int32_t *ids, int32_
 
 ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, const ls_ids *starts,
                            ls_progress progress, void *ud, ls_err *err) {
-    if (context->n < 1 || context->n + 1 >= (size_t)s->b->n_context)
-        return ls_fail(err, LS_E_RANGE, "the conversation has %zu tokens, the context %d", context->n, s->b->n_context);
-    ls_code code = ls_prompt_fits(s->b, (int32_t)context->n, err);
+    if (context->n < 1 || context->n + 1 >= (size_t)s->e->n_context)
+        return ls_fail(err, LS_E_RANGE, "the conversation has %zu tokens, the context %d", context->n, s->e->n_context);
+    ls_code code = ls_prompt_fits(s->e, (int32_t)context->n, err);
     if (code) return code;
     past before = past_of(s);
     const past wanted = {.context = *context, .starts = *starts, .uncommitted = uncommitted};
@@ -280,71 +308,8 @@ ls_code ls_session_reload(ls_session *s, ls_progress progress, void *ud, ls_err 
 void ls_session_warm(ls_session *s) {
     const int32_t parent = -1;
     lst_row row;
-    if (s->active && (int32_t)s->context.n + 1 < s->b->n_context)
-        s->b->forward_tree(s->b, &s->last.chosen, &parent, 1, &s->sampling, &row, NULL);
-}
-
-// ---- text
-
-// Position where the first stop string begins in the text, or -1. Only what the last token could have
-// completed is searched.
-static long find_stop(const ls_session *s, size_t before) {
-    long found = -1;
-    for (size_t i = 0; i < s->stop_ends.n; i++) {
-        size_t from = i ? (size_t)s->stop_ends.p[i - 1] : 0, len = (size_t)s->stop_ends.p[i] - from;
-        if (!len || s->text.n < len) continue;
-        for (size_t at = before > len ? before - len : 0; at + len <= s->text.n; at++)
-            if (!memcmp(s->text.p + at, s->stop_bytes.p + from, len)) {
-                if (found < 0 || (long)at < found) found = (long)at;
-                break;
-            }
-    }
-    return found;
-}
-
-// Emits tokens until something ends the turn. Returns how many were emitted; *finish says why it stopped.
-static int32_t emit(ls_session *s, const int32_t *ids, int32_t n, ls_finish *finish) {
-    for (int32_t i = 0; i < n; i++) {
-        ls_ids_push(&s->output, ids[i]);
-        if (ls_vocab_is_end(s->model->vocab, ids[i])) {
-            *finish = LS_FINISH_EOS;
-            return i + 1;
-        }
-        if (!ls_vocab_is_special(s->model->vocab, ids[i])) {
-            size_t before = s->text.n, len;
-            const char *bytes = ls_vocab_bytes(s->model->vocab, ids[i], &len);
-            ls_detok_push(&s->detok, bytes, len, &s->text);
-            long stop = find_stop(s, before);
-            if (stop >= 0) {
-                s->text.n = (size_t)stop;
-                s->text.p[stop] = 0;
-                s->detok = (ls_detok){0};
-                *finish = LS_FINISH_STOP;
-                return i + 1;
-            }
-        }
-        if ((int64_t)s->output.n >= s->max_tokens) {
-            *finish = LS_FINISH_LENGTH;
-            return i + 1;
-        }
-    }
-    return n;
-}
-
-size_t ls_session_settled(const ls_session *s) {
-    size_t held = 0;
-    for (size_t i = 0; s->active && i < s->stop_ends.n; i++) {
-        size_t from = i ? (size_t)s->stop_ends.p[i - 1] : 0, len = (size_t)s->stop_ends.p[i] - from;
-        for (size_t n = len ? len - 1 : 0; n > held; n--)
-            if (n <= s->text.n && !memcmp(s->text.p + s->text.n - n, s->stop_bytes.p + from, n)) held = n;
-    }
-    return s->text.n - held;
-}
-
-void ls_session_stop(ls_session *s) {
-    if (!s->active) return;
-    ls_detok_flush(&s->detok, &s->text);
-    s->active = false;
+    if (s->active && (int32_t)s->context.n + 1 < s->e->n_context)
+        s->t->forward_tree(s->t, &s->last.chosen, &parent, 1, &s->sampling, &row, NULL);
 }
 
 // ---- the decode step: root, draft, verify, commit (paper, section 3)
@@ -370,7 +335,7 @@ static double end_phase(work *w) {
 static ls_code measure_plain(ls_session *s, ls_err *err) {
     const int32_t context = (int32_t)s->context.n;
     if (!s->drafting.drafter || !ls_ar_due(&s->ar, context)) return LS_OK;
-    const ls_code code = ls_ar_probe(&s->ar, s->b, s->last.chosen, &s->sampling, s->host_us, err);
+    const ls_code code = ls_ar_probe(&s->ar, s->t, s->last.chosen, &s->sampling, s->host_us, err);
     if (!code) ls_cost_observe(&s->costs, 1, context, (s->ar.us - s->host_us) / 1e3);
     return code;
 }
@@ -382,9 +347,9 @@ static ls_code take_root(work *w, ls_err *err) {
     *out = (ls_step){.turn = s->turn,
                      .index = s->step,
                      .context_len = w->context,
-                     .output_pos = (int32_t)s->output.n,
+                     .output_pos = (int32_t)s->answer.ids.n,
                      .corrected = s->corrected,
-                     .exact = s->b->exact && !ls_accept_is_lossy(&s->accept),
+                     .exact = s->e->exact && !ls_accept_is_lossy(&s->accept),
                      .ar_us = s->ar.us,
                      .budget = (int16_t)ls_drafting_rows(&s->drafting),
                      .pool_size = s->drafting.drafter ? s->drafting.drafter->pool_size(s->drafting.drafter) : 0,
@@ -399,8 +364,8 @@ static ls_code take_root(work *w, ls_err *err) {
     root->target_p = root->entropy = root->lse = NAN;
     for (int i = 0; i < LS_ROW_TOP; i++) root->top[i].id = -1;
     w->n_top = out->budget > LS_MAX_TOP ? out->budget : LS_MAX_TOP;
-    if (w->n_top > s->b->n_vocab) w->n_top = s->b->n_vocab;
-    const ls_code code = s->b->row_top(s->b, -1, w->n_top, w->top_ids, w->top_p, err);
+    if (w->n_top > s->e->n_vocab) w->n_top = s->e->n_vocab;
+    const ls_code code = s->t->row_top(s->t, -1, w->n_top, w->top_ids, w->top_p, err);
     if (code) return code;
     out->n_top = (int16_t)(w->n_top < LS_MAX_TOP ? w->n_top : LS_MAX_TOP);
     for (int32_t i = 0; i < out->n_top; i++) out->top[i] = (ls_top_entry){w->top_ids[i], w->top_p[i]};
@@ -414,7 +379,7 @@ static void draft(work *w) {
     ls_step *out = w->out;
     const ls_draft_state state = {s->context.p, s->context.n, s->last.chosen, w->top_ids, w->top_p, w->n_top, NULL};
     out->budget =
-        (int16_t)ls_drafting_propose(&s->drafting, &state, &s->costs, s->b->n_context - w->context, &out->tree);
+        (int16_t)ls_drafting_propose(&s->drafting, &state, &s->costs, s->e->n_context - w->context, &out->tree);
     const double us = end_phase(w);
     out->t_draft_us = s->drafting.drafter ? us : 0;
 }
@@ -426,17 +391,17 @@ static ls_code verify(work *w, ls_err *err) {
     ls_tree *t = &out->tree;
     int32_t ids[LS_MAX_ROWS], parents[LS_MAX_ROWS];
     for (int32_t i = 0; i < t->n; i++) ids[i] = t->nodes[i].token, parents[i] = t->nodes[i].parent;
-    const ls_code code = s->b->forward_tree(s->b, ids, parents, t->n, &s->sampling, s->rows, err);
+    const ls_code code = s->t->forward_tree(s->t, ids, parents, t->n, &s->sampling, s->rows, err);
     if (code) return code;
     out->t_forward_us = end_phase(w);
-    out->t_device_us = s->b->device_us(s->b);
+    out->t_device_us = s->t->device_us(s->t);
     out->forward = true;
     out->rows = (int16_t)t->n;
     for (int32_t i = 0; i < t->n; i++) complete(&t->nodes[i], &s->rows[i]);
     out->n_path = (int16_t)ls_accept_path(&s->accept, t, out->path);
     ls_tree_mark(t, out->path, out->n_path);
     for (int32_t i = 0; i < out->n_path; i++) ids[i] = t->nodes[out->path[i]].token;
-    out->n_emitted = (int16_t)emit(s, ids, out->n_path, &w->finish);
+    out->n_emitted = (int16_t)ls_answer_add(&s->answer, s->model->vocab, ids, out->n_path, &w->finish);
     out->t_verify_us = end_phase(w);
     return LS_OK;
 }
@@ -448,7 +413,7 @@ static ls_code commit(work *w, ls_err *err) {
     const ls_tree *t = &out->tree;
     // the end-of-sequence token is emitted but not committed: the next turn's frame brings it back
     const int32_t n_keep = w->finish == LS_FINISH_EOS ? out->n_emitted - 1 : out->n_emitted;
-    const ls_code code = s->b->keep_path(s->b, out->path, n_keep, err);
+    const ls_code code = s->t->keep_path(s->t, out->path, n_keep, err);
     if (code) return code;
     // not while the next forward runs: a draft that does not know the step before it costs 5% of MAT with 16 rows and
     // 11% with 32 (18 prompts), more than these microseconds
@@ -458,7 +423,7 @@ static ls_code commit(work *w, ls_err *err) {
     s->last = s->rows[out->path[n_keep - 1]];
     s->corrected = false;
     for (int32_t i = 1; i < t->n; i++) s->corrected |= t->nodes[i].parent == out->path[out->n_path - 1];
-    if (!w->finish && (int32_t)s->context.n >= s->b->n_context) w->finish = LS_FINISH_CONTEXT;
+    if (!w->finish && (int32_t)s->context.n >= s->e->n_context) w->finish = LS_FINISH_CONTEXT;
     out->t_commit_us = end_phase(w);
     return LS_OK;
 }
@@ -467,7 +432,7 @@ static ls_code commit(work *w, ls_err *err) {
 static void end_on_root(work *w) {
     ls_session *s = w->s;
     ls_finish finish = LS_GOING;
-    emit(s, &s->last.chosen, 1, &finish);
+    ls_answer_add(&s->answer, s->model->vocab, &s->last.chosen, 1, &finish);
     if (!finish) finish = LS_FINISH_CONTEXT;
     if (finish != LS_FINISH_EOS) s->uncommitted = s->last.chosen;
     w->out->n_emitted = 1;
@@ -496,8 +461,8 @@ static void keep_books(const work *w) {
 
 static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     const int32_t context = (int32_t)s->context.n;
-    const bool ends = ls_vocab_is_end(s->model->vocab, s->last.chosen) || (int64_t)s->output.n + 1 >= s->max_tokens ||
-                      context + 1 >= s->b->n_context;
+    const bool ends = ls_vocab_is_end(s->model->vocab, s->last.chosen) || ls_answer_ends_next(&s->answer) ||
+                      context + 1 >= s->e->n_context;
     ls_code code = ends ? LS_OK : measure_plain(s, err);
     if (code) return code;
     const uint64_t now = ls_now_ns();

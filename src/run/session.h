@@ -1,10 +1,11 @@
-// One conversation on one backend: the LogitSpec step loop. Not thread-safe; the owner drives it step by step.
+// One conversation: the LogitSpec step loop on a timeline of its own. Not thread-safe; the owner drives it step by
+// step.
 //
 //   ls_session_begin (prefill)  ->  ls_session_step ... until step->finish  ->  begin again for the next turn
 //
 // A step: the root is the target's own next token; a drafter proposes a tree under it; one forward verifies it;
 // the longest agreeing path is committed; its tokens are emitted. Greedy and seeded sampling emit exactly what
-// plain decoding emits, given a backend that is exact.
+// plain decoding emits, given an engine that is exact.
 #pragma once
 #include "base/buf.h"
 #include "run/drafting.h"
@@ -18,7 +19,7 @@ ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_option
 void ls_session_free(ls_session *s);
 
 // What forwards of 1 to 64 rows cost on this machine, from the cache or measured (run/costs.h); needed before the first
-// step of a method that sizes its trees. Only on an empty session.
+// step of a method that sizes its trees.
 ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err);
 const ls_cost_curve *ls_session_costs(const ls_session *s);
 const ls_drafter *ls_session_drafter(const ls_session *s); // NULL for plain decoding
@@ -36,7 +37,13 @@ ls_code ls_session_edit(ls_session *s, uint32_t turn, const int32_t *ids, int32_
 // stays.
 ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, const ls_ids *starts,
                            ls_progress progress, void *ud, ls_err *err);
-// Between turns: another session has used the engine in between; reads the conversation again.
+// Another method's session, which is to answer a turn of this one too. Where there is no memory for a second timeline,
+// *lent: it uses this session's, which must be reloaded when the other is freed.
+ls_code ls_session_rival(ls_session **out, ls_session *of, const ls_decode_options *opt, bool *lent, ls_err *err);
+// It begins a turn after the first n tokens that the other has committed. They are not read again, unless its drafter
+// learns from a prompt's rows and that pays.
+ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, ls_progress progress, void *ud, ls_err *err);
+// Between turns: a rival has used the timeline; reads the conversation again.
 ls_code ls_session_reload(ls_session *s, ls_progress progress, void *ud, ls_err *err);
 // A forward that changes nothing, so that a step after a long pause is not timed with cold caches and sleeping threads.
 void ls_session_warm(ls_session *s);
@@ -57,4 +64,6 @@ const ls_ids *ls_session_output(const ls_session *s);  // emitted tokens of this
 const ls_buf *ls_session_text(const ls_session *s);
 // How many bytes of that text are final: the rest may yet turn out to begin a stop string.
 size_t ls_session_settled(const ls_session *s);
-bool ls_session_started(const ls_session *s); // a turn was begun since new or reset
+bool ls_session_started(const ls_session *s);
+bool ls_session_active(const ls_session *s);     // a turn is being decoded
+ls_timeline *ls_session_timeline(ls_session *s); // for tools // a turn was begun since new or reset

@@ -24,7 +24,7 @@ typedef struct {
     ls_seen seen;
     ls_stats stats;
     uint32_t turn;
-    bool paused, active, waited;
+    bool paused, waited;
     bool holding;     // what runs now is needed whatever is stopped: only closing ends it
     int steps_left;   // in pause: steps to run
     char reading[64]; // what a prompt's reading takes, in words
@@ -33,10 +33,17 @@ typedef struct {
     size_t turn_output;
     ls_finish turn_finish;
     ls_session *rival;  // NULL: nobody
+    bool lent;          // it uses the session's timeline
     uint64_t worked_ns; // when the last step ended
 } live;
 
 enum { COLD_NS = 20000000 };
+static const char still_written[] = "the answer is still being written: stop it first";
+
+// What changes the conversation, or answers a turn once more.
+static bool needs_end_of_turn(ls_command_kind kind) {
+    return kind == LS_CMD_PROMPT || kind == LS_CMD_EDIT || kind == LS_CMD_LOAD || kind == LS_CMD_RIVAL;
+}
 
 static void on_note(void *ud, const char *text) {
     ls_channel_message(ud, false, text);
@@ -67,7 +74,7 @@ static void send_tokens(live *l, ls_ids *fresh) {
 static void send_header(live *l) {
     ls_event *e = ls_event_new(LS_EV_HEADER);
     ls_run_header *h = e->header = ls_calloc(1, sizeof *h);
-    const ls_backend *b = l->model.backend;
+    const ls_engine *b = l->model.engine;
     const ls_cost_curve *z = ls_session_costs(l->session);
     snprintf(h->program, sizeof h->program, "%s", LS_VERSION);
     snprintf(h->model, sizeof h->model, "%s", l->model.name);
@@ -148,10 +155,10 @@ static bool on_stop(void *ud) {
 
 static ls_code start(live *l, ls_err *err) {
     ls_setup *s = &l->opt.setup;
-    s->model.backend.progress = on_load;
-    s->model.backend.note = on_note;
-    s->model.backend.stop = on_stop;
-    s->model.backend.ud = l;
+    s->model.engine.progress = on_load;
+    s->model.engine.note = on_note;
+    s->model.engine.stop = on_stop;
+    s->model.engine.ud = l;
     s->decode.note = on_note;
     s->decode.ud = l;
     ls_code code;
@@ -159,7 +166,7 @@ static ls_code start(live *l, ls_err *err) {
         (code = ls_model_load(&l->model, &s->model, err)) ||
         (code = ls_session_new(&l->session, &l->model, &s->decode, err)))
         return code;
-    ls_seen_init(&l->seen, l->model.backend->n_vocab);
+    ls_seen_init(&l->seen, l->model.engine->n_vocab);
     keep(l, ls_trace_open_memory(l->model.vocab));
     return ls_session_calibrate(l->session, on_load, l, err);
 }
@@ -186,7 +193,6 @@ static bool on_reload(void *ud, const char *stage, double fraction) {
     return !ls_channel_closing(&l->c);
 }
 
-// The engine goes back to the conversation.
 static void end_rival(live *l, ls_finish finish) {
     ls_err err;
     if (!l->rival) return;
@@ -194,7 +200,7 @@ static void end_rival(live *l, ls_finish finish) {
     l->rival = NULL;
     send_rival(l, LS_RIVAL_ENDS, "", NULL, finish);
     l->holding = true; // else the conversation would be lost
-    if (ls_session_reload(l->session, on_reload, l, &err)) ls_channel_message(&l->c, true, err.msg);
+    if (l->lent && ls_session_reload(l->session, on_reload, l, &err)) ls_channel_message(&l->c, true, err.msg);
     l->holding = false;
     ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
 }
@@ -209,10 +215,8 @@ static bool on_rival(void *ud, const char *stage, double fraction) {
 static void begin_rival(live *l, const char *text) {
     ls_err err = {0};
     ls_decode_options opt = {0};
-    const ls_ids *context = ls_session_context(l->session);
     ls_code code = LS_OK;
-    if (l->active) code = ls_fail(&err, LS_E_UNSUPPORTED, "the answer is still being written: stop it first");
-    else if (!ls_session_started(l->session) || !l->turn_output)
+    if (!ls_session_started(l->session) || !l->turn_output)
         code = ls_fail(&err, LS_E_UNSUPPORTED, "there is no answer to compare with yet");
     else if (!l->opt.rival) code = ls_fail(&err, LS_E_UNSUPPORTED, "nothing can be compared here");
     if (!code) code = l->opt.rival(l->opt.ud, text, &l->opt.setup, &opt, &err);
@@ -221,16 +225,13 @@ static void begin_rival(live *l, const char *text) {
             opt.max_tokens = (int32_t)l->turn_output; // as far as this one came
         opt.note = on_note;
         opt.ud = l;
-        code = ls_session_new(&l->rival, &l->model, &opt, &err);
+        code = ls_session_rival(&l->rival, l->session, &opt, &l->lent, &err);
     }
-    ls_ids prompt = {0};
-    if (!code) {
-        ls_ids_add(&prompt, context->p, l->turn_context);
-        code = ls_session_calibrate(l->rival, on_rival, l, &err);
-        if (!code) code = l->model.backend->rewind(l->model.backend, 0, &err);
-        if (!code) code = ls_session_begin(l->rival, prompt.p, (int32_t)prompt.n, on_rival, l, NULL, &err);
-    }
-    ls_ids_free(&prompt);
+    if (!code && l->lent)
+        ls_channel_message(&l->c, false,
+                           "there is no memory for a second timeline: the conversation will be read again");
+    if (!code) code = ls_session_calibrate(l->rival, on_rival, l, &err);
+    if (!code) code = ls_session_answer_too(l->rival, l->session, l->turn_context, on_rival, l, &err);
     if (!code) {
         send_rival(l, LS_RIVAL_BEGINS, text, NULL, LS_GOING);
         return;
@@ -243,8 +244,6 @@ static void begin_rival(live *l, const char *text) {
 }
 
 static void end_turn(live *l, ls_finish reason) {
-    if (!l->active) return;
-    l->active = false;
     l->turn_output = ls_session_output(l->session)->n;
     l->turn_finish = reason;
     ls_session_stop(l->session);
@@ -268,7 +267,7 @@ static void begin_turn(live *l, const char *text, int edited) {
     end_rival(l, LS_FINISH_INTERRUPTED);
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the prompt", 0);
     ls_code code = ls_prompt_encode(&l->model, s->format, s->system, first, text, strlen(text), &ids, &err);
-    ls_prompt_describe(l->model.backend, (int32_t)ids.n, l->reading, sizeof l->reading);
+    ls_prompt_describe(l->model.engine, (int32_t)ids.n, l->reading, sizeof l->reading);
     if (!code) ls_channel_status(&l->c, LS_STATE_PREFILL, l->reading, 0);
     if (!code && edited >= 0)
         code = ls_session_edit(l->session, (uint32_t)edited, ids.p, (int32_t)ids.n, on_prefill, l, &prefill_ms, &err);
@@ -281,7 +280,6 @@ static void begin_turn(live *l, const char *text, int edited) {
     }
     l->turn = first ? 0 : edited > 0 ? (uint32_t)edited : l->turn + 1;
     l->stats = (ls_stats){0};
-    l->active = true;
     l->turn_context = ls_session_context(l->session)->n;
     l->turn_output = 0;
     if (l->trace) ls_trace_begin(l->trace, &l->model, l->session, &s->decode, s->config, l->turn, text, prefill_ms);
@@ -392,7 +390,7 @@ static void load(live *l, const char *path) {
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the saved conversation", 0);
     ls_code code = ls_saved_read(&v, path, &l->model, stops, l, &err);
     if (!code) {
-        ls_prompt_describe(l->model.backend, (int32_t)v.turns.context.n, l->reading, sizeof l->reading);
+        ls_prompt_describe(l->model.engine, (int32_t)v.turns.context.n, l->reading, sizeof l->reading);
         code =
             ls_session_restore(l->session, &v.turns.context, v.turns.uncommitted, &v.turns.starts, on_prefill, l, &err);
         if (!code) {
@@ -401,7 +399,7 @@ static void load(live *l, const char *path) {
             v.kept = NULL;
             l->turn = (uint32_t)turns - 1;
             l->turn_output = 0;
-            ls_seen_init(&l->seen, l->model.backend->n_vocab);
+            ls_seen_init(&l->seen, l->model.engine->n_vocab);
             code = tell_kept(l, path, &err);
             snprintf(text, sizeof text, "loaded %.240s, %zu turn%s: the next prompt goes on with it", path, turns,
                      turns == 1 ? "" : "s");
@@ -412,45 +410,43 @@ static void load(live *l, const char *path) {
     ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
 }
 
+static void stop_turn(live *l) {
+    if (ls_session_active(l->session)) end_turn(l, LS_FINISH_INTERRUPTED);
+    end_rival(l, LS_FINISH_INTERRUPTED);
+}
+
 static void carry_out(live *l, const ls_queued_command *c) {
+    const bool active = ls_session_active(l->session);
+    if (active && needs_end_of_turn(c->kind)) { // queued before the turn began
+        ls_channel_message(&l->c, true, still_written);
+        return;
+    }
     switch (c->kind) {
-    case LS_CMD_PROMPT:
-        if (l->active) ls_channel_message(&l->c, true, "the answer is still being written: stop it first");
-        else begin_turn(l, c->text, -1);
-        break;
+    case LS_CMD_PROMPT: begin_turn(l, c->text, -1); break;
     case LS_CMD_SAVE: save(l, c->text); break;
     case LS_CMD_LOAD:
         end_rival(l, LS_FINISH_INTERRUPTED);
-        if (l->active) ls_channel_message(&l->c, true, "the answer is still being written: stop it first");
-        else load(l, c->text);
+        load(l, c->text);
         break;
-    case LS_CMD_EDIT:
-        end_rival(l, LS_FINISH_INTERRUPTED);
-        if (l->active) ls_channel_message(&l->c, true, "the answer is still being written: stop it first");
-        else begin_turn(l, c->text, c->n);
-        break;
+    case LS_CMD_EDIT: begin_turn(l, c->text, c->n); break;
     case LS_CMD_RUN:
         l->paused = false;
-        if (l->active) ls_channel_status(&l->c, LS_STATE_RUNNING, "", -1);
+        if (active) ls_channel_status(&l->c, LS_STATE_RUNNING, "", -1);
         break;
     case LS_CMD_PAUSE:
         l->paused = true;
         l->steps_left = 0;
-        if (l->active) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
+        if (active) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
         break;
     case LS_CMD_STEP:
-        l->steps_left = l->active ? (l->paused ? l->steps_left : 0) + c->n : 0; // keys may come faster than steps
+        l->steps_left = active ? (l->paused ? l->steps_left : 0) + c->n : 0; // keys may come faster than steps
         l->paused = true;
         break;
-    case LS_CMD_STOP:
-        end_turn(l, LS_FINISH_INTERRUPTED);
-        end_rival(l, LS_FINISH_INTERRUPTED);
-        break;
+    case LS_CMD_STOP: stop_turn(l); break;
     case LS_CMD_RIVAL: begin_rival(l, c->text); break;
     case LS_CMD_SET: change(l, c->text); break;
     case LS_CMD_RESET:
-        end_turn(l, LS_FINISH_INTERRUPTED);
-        end_rival(l, LS_FINISH_INTERRUPTED);
+        stop_turn(l);
         ls_session_reset(l->session);
         ls_trace_cut(l->kept, 0);
         l->turn_output = 0;
@@ -461,7 +457,7 @@ static void carry_out(live *l, const ls_queued_command *c) {
 
 // How long to wait for a command before the next step: as long as it takes where there is nothing to decode.
 static double patience(const live *l) {
-    return l->rival || (l->active && (!l->paused || l->steps_left > 0)) ? 0 : -1;
+    return l->rival || (l->session && ls_session_active(l->session) && (!l->paused || l->steps_left > 0)) ? 0 : -1;
 }
 
 static void *decoder(void *ud) {
@@ -491,7 +487,8 @@ static void *decoder(void *ud) {
         ls_queued_command_free(c);
     }
     ls_queued_command_free(c);
-    if (l->active && l->trace) ls_trace_end(l->trace, l->turn, LS_FINISH_INTERRUPTED, &l->stats);
+    if (l->session && ls_session_active(l->session) && l->trace)
+        ls_trace_end(l->trace, l->turn, LS_FINISH_INTERRUPTED, &l->stats);
     free(step);
     ls_session_free(l->rival);
     keep(l, NULL);
@@ -514,7 +511,7 @@ static ls_code live_command(ls_source *s, const ls_command *c, ls_err *err) {
     const bool busy = answers || state == LS_STATE_COMPARING;
     if (state == LS_STATE_FAILED) code = ls_fail(err, LS_E_UNSUPPORTED, "the model is not loaded");
     else if ((c->kind == LS_CMD_PROMPT || c->kind == LS_CMD_EDIT) && answers)
-        code = ls_fail(err, LS_E_UNSUPPORTED, "the answer is still being written: stop it first");
+        code = ls_fail(err, LS_E_UNSUPPORTED, "%s", still_written);
     else if (c->kind == LS_CMD_RIVAL && state == LS_STATE_COMPARING)
         code = ls_fail(err, LS_E_UNSUPPORTED, "a comparison runs already");
     else if (c->kind == LS_CMD_STOP && !busy) code = ls_fail(err, LS_E_UNSUPPORTED, "nothing is being written");

@@ -28,7 +28,7 @@ typedef struct {
     int32_t output_pos;  // output tokens of this turn before this step
     bool forward;        // false: the step ended on its root and ran no forward
     bool corrected;      // the root replaced a draft node that the previous step rejected
-    bool exact;          // the backend promises that this equals plain decoding
+    bool exact;          // the engine promises that this equals plain decoding
     uint8_t finish;      // ls_finish
     int16_t budget;      // rows asked for (root included)
     // last logits: what predicted the root

@@ -158,7 +158,7 @@ static void write_calibration(ls_jsonw *w, const ls_cost_curve *z) {
 void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const ls_decode_options *opt,
                     const char *const *config, uint32_t turn, const char *text, double prefill_ms) {
     ls_jsonw *w = &t->w;
-    const ls_backend *b = m->backend;
+    const ls_engine *b = m->engine;
     const ls_ids *context = ls_session_context(s);
     char tokenizer[20];
     t->vocab = m->vocab;

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define LST_ABI_VERSION 4
+#define LST_ABI_VERSION 5
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one forward_tree */
 
@@ -162,6 +162,9 @@ int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n);
 int lst_watch(lst_session *s, int (*stop)(void *ud), void *ud);
 /* Forgets all but the first n committed tokens (row -1 is then unknown). */
 int lst_rewind(lst_session *s, int32_t n);
+/* Takes over the first n committed tokens of another session of the same model, in place of its own; row -1 is then
+ * unknown. A later row's bits are those that it has after a prefill of the same tokens. */
+int lst_copy(lst_session *s, lst_session *from, int32_t n);
 typedef struct {
     uint32_t size;
     double total_us;  /* of the last forward_tree */

@@ -32,7 +32,7 @@ const Arithmetic &choose(std::string dtype, bool can_integers, bool fast_integer
 const char *no_level() {
     static thread_local std::string text;
     text = std::string("LOGITSPEC_CPU='") + getenv("LOGITSPEC_CPU") +
-           "' is not a CPU level (portable, avx2, avxvnni, avx512, avx512vnni, amx)";
+           "' is no CPU level (portable, avx2, avxvnni, avx512, avx512vnni, amx)";
     return text.c_str();
 }
 

@@ -66,6 +66,7 @@ struct CpuEngine : lst::Engine {
                  const lst_sampling *sampling, bool last_known, lst_row *rows) override;
     void keep(int32_t length, const int32_t *rows, int32_t n) override;
     void rewind(int32_t n) override;
+    void copy(lst::Engine &from, int32_t n) override;
     void top(int32_t row, int32_t k, int32_t *ids, float *values) override {
         m->kernels->top(row_logits(row), m->hp.n_vocab, k, ids, values);
     }
@@ -443,6 +444,21 @@ void CpuEngine::keep(int32_t at, const int32_t *rows, int32_t n) {
 
 void CpuEngine::rewind(int32_t n) {
     moves.erase(std::remove_if(moves.begin(), moves.end(), [&](Move move) { return move.to >= n; }), moves.end());
+}
+
+void CpuEngine::copy(lst::Engine &other, int32_t n) {
+    CpuEngine &from = static_cast<CpuEngine &>(other);
+    const lst_hparams &hp = m->hp;
+    const size_t hd = (size_t)hp.head_dim, planes = (size_t)hp.n_layers * (size_t)hp.n_kv_heads,
+                 blocks = ((size_t)n + LSK_TILE - 1) / LSK_TILE * LSK_TILE;
+    for (int layer = 0; layer < hp.n_layers; layer++) move_kv(from, layer, 0, hp.n_kv_heads);
+    from.moves.clear();
+    moves.clear();
+    for (size_t i = 0; i < planes; i++) {
+        const size_t to_at = i * (size_t)capacity * hd, from_at = i * (size_t)from.capacity * hd;
+        std::memcpy(fm(k) + to_at, fm(from.k) + from_at, blocks * hd * sizeof(float));
+        std::memcpy(fm(v) + to_at, fm(from.v) + from_at, (size_t)n * hd * sizeof(float));
+    }
 }
 
 CpuEngine::CpuEngine(CpuModel *model, int32_t n_context)

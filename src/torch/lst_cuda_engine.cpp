@@ -61,12 +61,15 @@ struct CudaEngine : lst::Engine {
                  const lst_sampling *sampling, bool last_known, lst_row *rows) override;
     void keep(int32_t length, const int32_t *rows, int32_t n) override;
     void rewind(int32_t n) override;
+    void copy(lst::Engine &from, int32_t n) override;
     void top(int32_t row, int32_t k, int32_t *ids, float *values) override;
     void logits(int32_t row, float *out) override;
     void probe(float *out) override { layers = out; }
     double device_us() const override { return 1e3 * (double)ms; }
 
   private:
+    size_t page_values() const;
+    void add_page();
     void take_columns(int32_t n);
     void make_room(int32_t rows, int32_t chunks, int32_t logit_rows);
     void drop_graphs();
@@ -125,24 +128,51 @@ int32_t CudaEngine::prefill_rows(int32_t length) const {
     return std::clamp((int32_t)(part_bytes / of_row) / 8 * 8, 8, (int32_t)LSG_PREFILL_ROWS);
 }
 
-void CudaEngine::take_columns(int32_t n) {
+size_t CudaEngine::page_values() const {
     const lst_hparams &hp = m->hp;
-    while (free_columns.size() < (size_t)n) {
-        const size_t page = (size_t)hp.n_layers * 2 * (size_t)hp.n_kv_heads * LSG_PAGE * (size_t)hp.head_dim;
-        const int32_t at = (int32_t)pages.size();
-        pages.emplace_back(page, "more context");
-        page_table.get()[at] = pages.back().get();
-        check(lsg_upload(pages_at.get(), page_table.get(), pages.size() * sizeof(uint16_t *), stream.s),
-              "the KV cache");
-        std::vector<int32_t> fresh((size_t)LSG_PAGE);
-        for (int32_t i = 0; i < LSG_PAGE; i++)
-            fresh[(size_t)i] = (at + 1) * LSG_PAGE - 1 - i; // the lowest one comes first
-        free_columns.insert(free_columns.begin(), fresh.begin(), fresh.end());
-    }
+    return (size_t)hp.n_layers * 2 * (size_t)hp.n_kv_heads * LSG_PAGE * (size_t)hp.head_dim;
+}
+
+void CudaEngine::add_page() {
+    const int32_t at = (int32_t)pages.size();
+    pages.emplace_back(page_values(), "more context");
+    page_table.get()[at] = pages.back().get();
+    check(lsg_upload(pages_at.get(), page_table.get(), pages.size() * sizeof(uint16_t *), stream.s), "the KV cache");
+    std::vector<int32_t> fresh((size_t)LSG_PAGE);
+    for (int32_t i = 0; i < LSG_PAGE; i++) fresh[(size_t)i] = (at + 1) * LSG_PAGE - 1 - i; // the lowest one comes first
+    free_columns.insert(free_columns.begin(), fresh.begin(), fresh.end());
+}
+
+void CudaEngine::take_columns(int32_t n) {
+    while (free_columns.size() < (size_t)n) add_page();
     for (int32_t i = 0; i < n; i++) {
         row_columns.push_back(free_columns.back());
         free_columns.pop_back();
     }
+}
+
+// Pages are copied as they are, so the columns of the positions stay the same.
+void CudaEngine::copy(lst::Engine &other, int32_t n) {
+    const CudaEngine &from = static_cast<const CudaEngine &>(other);
+    check(lsg_use(m->index), "choosing the GPU");
+    columns.assign(from.columns.begin(), from.columns.begin() + n);
+    row_columns.clear();
+    keep_row = list_row = -1;
+    list.clear();
+    n_new = 0;
+    new_from = n;
+    const int32_t end = n ? *std::max_element(columns.begin(), columns.end()) + 1 : 0;
+    while (pages.size() * LSG_PAGE < (size_t)end) add_page();
+    for (size_t i = 0; i * LSG_PAGE < (size_t)end; i++)
+        check(lsg_copy(pages[i].get(), from.pages[i].get(), page_values() * sizeof(uint16_t), stream.s),
+              "copying the KV cache");
+    std::vector<bool> taken(pages.size() * LSG_PAGE);
+    for (int32_t column : columns) taken[(size_t)column] = true;
+    free_columns.clear();
+    for (size_t i = taken.size(); i-- > 0;)
+        if (!taken[i]) free_columns.push_back((int32_t)i); // the lowest one comes last: it is taken first
+    if (n) check(lsg_upload(columns_at.get(), columns.data(), (size_t)n * sizeof(int32_t), stream.s), "the KV cache");
+    check(lsg_sync(stream.s), "copying the KV cache");
 }
 
 void CudaEngine::make_room(int32_t rows, int32_t chunks, int32_t logit_rows) {

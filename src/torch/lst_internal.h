@@ -95,6 +95,8 @@ class Engine {
     virtual void keep(int32_t length, const int32_t *rows, int32_t n) = 0;
     // Forgets all committed tokens but the first n.
     virtual void rewind(int32_t n) = 0;
+    // Takes over the first n committed tokens of another engine of the same model, which may finish pending work first.
+    virtual void copy(Engine &from, int32_t n) = 0;
     virtual void top(int32_t row, int32_t k, int32_t *ids, float *logits) = 0;
     virtual void logits(int32_t row, float *out) = 0; // all of them
     virtual void probe(float *layers) = 0;            // see lst_probe

@@ -182,6 +182,17 @@ LST_API int lst_timings(const lst_session *s, lst_timing *out) {
     });
 }
 
+LST_API int lst_copy(lst_session *s, lst_session *from, int32_t n) {
+    return lst::guard([&] {
+        if (s == from || s->m != from->m || n < 0 || n > from->length || n > s->n_context)
+            throw lst::Error(LST_E_ARG, "lst_copy: bad arguments");
+        forget(*s, 0);
+        s->last_known = false;
+        s->engine->copy(*from->engine, n);
+        s->length = n;
+    });
+}
+
 LST_API int lst_rewind(lst_session *s, int32_t n) {
     return lst::guard([&] {
         if (n < 0 || n > s->length) throw lst::Error(LST_E_ARG, "lst_rewind: more tokens than are committed");

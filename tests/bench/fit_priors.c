@@ -22,7 +22,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: fit_priors SUITE ROWS TOKENS [odd] %s\n", err.msg);
         return 2;
     }
-    const ls_model_options mo = {.name = "default", .backend = {.device = "cpu", .dtype = "auto"}};
+    const ls_model_options mo = {.name = "default", .engine = {.device = "cpu", .dtype = "auto"}};
     const ls_decode_options o = {.method = "logitspec", .budget = atoi(argv[2]), .max_tokens = atoi(argv[3]), .sampling = {.top_p = 1}};
     if (ls_model_load(&model, &mo, &err) || ls_session_new(&s, &model, &o, &err)) goto failed;
     ls_step *step = malloc(sizeof *step);

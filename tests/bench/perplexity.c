@@ -12,7 +12,7 @@
 
 enum { PIECE = 512, CHAIN = 64 };
 
-static double negative_log_p(ls_backend *b, const int32_t *ids, int32_t n, ls_err *err) {
+static double negative_log_p(ls_timeline *b, const int32_t *ids, int32_t n, ls_err *err) {
     const lst_sampling greedy = {.top_p = 1};
     static lst_row rows[CHAIN];
     int32_t chain[CHAIN], parents[CHAIN];
@@ -39,8 +39,10 @@ int main(int argc, char **argv) {
     for (int a = 3; a < argc; a++) {
         ls_model model;
         ls_ids ids = {0};
-        const ls_model_options o = {.name = argv[1], .backend = {.device = "cpu", .dtype = argv[a]}};
-        if (ls_model_load(&model, &o, &err) || ls_encode(model.vocab, text.p, text.n, false, &ids, &err)) {
+        ls_timeline *timeline;
+        const ls_model_options o = {.name = argv[1], .engine = {.device = "cpu", .dtype = argv[a]}};
+        if (ls_model_load(&model, &o, &err) || ls_encode(model.vocab, text.p, text.n, false, &ids, &err) ||
+            model.engine->timeline(model.engine, &timeline, &err)) {
             fprintf(stderr, "%s\n", err.msg);
             return 1;
         }
@@ -48,13 +50,14 @@ int main(int argc, char **argv) {
         size_t tokens = 0;
         for (size_t at = 0; at + 1 < ids.n; at += PIECE) {
             const int32_t n = (int32_t)(ids.n - at < PIECE ? ids.n - at : PIECE);
-            sum += negative_log_p(model.backend, ids.p + at, n, &err);
+            sum += negative_log_p(timeline, ids.p + at, n, &err);
             tokens += (size_t)n - 1;
         }
         printf("{\"dtype\": \"%s\", \"kernel\": \"%s\", \"tokens\": %zu, \"perplexity\": %.6f}\n", argv[a],
-               model.backend->kernel, tokens, exp(sum / (double)tokens));
+               model.engine->kernel, tokens, exp(sum / (double)tokens));
         fflush(stdout);
         ls_ids_free(&ids);
+        timeline->free(timeline);
         ls_model_free(&model);
     }
     ls_buf_free(&text);

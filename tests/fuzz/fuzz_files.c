@@ -204,21 +204,28 @@ static void corpus(const uint8_t *data, size_t n) {
 
 static int forwards;
 
-static ls_code forward(ls_backend *b, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *s,
+static ls_code forward(ls_timeline *b, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *s,
                        lst_row *rows, ls_err *err) {
     (void)b, (void)ids, (void)parents, (void)n, (void)s, (void)rows, (void)err;
     forwards++;
     return LS_OK;
 }
 
-static ls_code prefill(ls_backend *b, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
+static ls_code prefill(ls_timeline *b, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
                        ls_progress progress, void *ud, ls_err *err) {
     (void)b, (void)ids, (void)n, (void)s, (void)last, (void)progress, (void)ud, (void)err;
     return LS_OK;
 }
 
-static ls_code rewind_to(ls_backend *b, int32_t n, ls_err *err) {
-    (void)b, (void)n, (void)err;
+static void free_timeline(ls_timeline *t) {
+    (void)t;
+}
+
+static ls_code timeline(ls_engine *e, ls_timeline **out, ls_err *err) {
+    static ls_timeline only;
+    (void)err;
+    only = (ls_timeline){.engine = e, .forward_tree = forward, .prefill = prefill, .free = free_timeline};
+    *out = &only;
     return LS_OK;
 }
 
@@ -237,14 +244,9 @@ static void expect_curve(const ls_cost_curve *z) {
 }
 
 static void costs(const uint8_t *data, size_t n) {
-    static ls_backend backend = {.n_vocab = VOCAB,
-                                 .n_context = 4096,
-                                 .device = "cpu",
-                                 .dtype = "f32",
-                                 .forward_tree = forward,
-                                 .prefill = prefill,
-                                 .rewind = rewind_to};
-    static ls_model model = {.backend = &backend, .file = "model", .sha256 = "0123456789abcdef"};
+    static ls_engine engine = {
+        .n_vocab = VOCAB, .n_context = 4096, .device = "cpu", .dtype = "f32", .timeline = timeline};
+    static ls_model model = {.engine = &engine, .file = "model", .sha256 = "0123456789abcdef"};
     static char *path, *key;
     ls_cost_curve z;
     if (!path) { // written once, to see where and under which key

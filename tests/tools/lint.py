@@ -29,7 +29,7 @@ USERS = {
     "openssl/": ["src/base/sha256.c"],
     "curses.h": ["ui/term_curses.c"],
     "ncurses.h": ["ui/term_curses.c"],
-    "dlfcn.h": ["src/run/backend_torch.c"],
+    "dlfcn.h": ["src/run/engine_torch.c"],
     "ATen/": ["src/torch"],
     "torch/": ["src/torch"],
     "c10/": ["src/torch"],

@@ -2,7 +2,7 @@
 // row was after the embedding and after each layer. For tests/tools/check_model.py.
 #include "base/jsonw.h"
 #include "base/mem.h"
-#include "run/backend_torch.h"
+#include "run/engine_torch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,18 +17,20 @@ static void numbers(ls_jsonw *w, const char *key, const float *p, size_t n) {
 int main(int argc, char **argv) {
     ls_err err = {0};
     ls_checkpoint *c = NULL;
-    ls_backend *b = NULL;
+    ls_engine *e = NULL;
+    ls_timeline *b = NULL;
     ls_ids ids = {0};
     lst_row last;
     if (argc < 2) return fprintf(stderr, "usage: probe MODEL [WEIGHTS [DTYPE]] < IDS\n"), 2;
     for (int id; scanf("%d", &id) == 1;) ls_ids_push(&ids, id);
-    const ls_backend_options o = {
+    const ls_engine_options o = {
         .device = "cpu", .weights = argc > 2 ? argv[2] : "auto", .dtype = argc > 3 ? argv[3] : "f32"};
     ls_code code = ls_checkpoint_open(&c, argv[1], &err);
-    if (!code) code = ls_backend_torch_open(&b, c, &o, &err);
+    if (!code) code = ls_engine_torch_open(&e, c, &o, &err);
+    if (!code) code = e->timeline(e, &b, &err);
     if (code) return fprintf(stderr, "%s\n", err.msg), 1;
     const size_t n_layers = (size_t)c->hparams.n_layers + 1, n_embd = (size_t)c->hparams.n_embd;
-    float *layers = ls_calloc(n_layers * n_embd, sizeof *layers), *logits = ls_calloc((size_t)b->n_vocab, sizeof *logits);
+    float *layers = ls_calloc(n_layers * n_embd, sizeof *layers), *logits = ls_calloc((size_t)e->n_vocab, sizeof *logits);
     if ((code = b->probe(b, layers, &err)) ||
         (code = b->prefill(b, ids.p, (int32_t)ids.n, &(lst_sampling){0}, &last, NULL, NULL, &err)) ||
         (code = b->row_logits(b, -1, logits, &err)))
@@ -36,7 +38,7 @@ int main(int argc, char **argv) {
     ls_buf out = {0};
     ls_jsonw w = {.out = &out};
     ls_jw_open(&w, '{');
-    numbers(&w, "logits", logits, (size_t)b->n_vocab);
+    numbers(&w, "logits", logits, (size_t)e->n_vocab);
     ls_jw_key(&w, "layers");
     ls_jw_open(&w, '[');
     for (size_t i = 0; i < n_layers; i++) {
@@ -49,7 +51,8 @@ int main(int argc, char **argv) {
     printf("%s\n", out.p);
     ls_buf_free(&out), ls_ids_free(&ids);
     free(layers), free(logits);
-    b->close(b);
+    b->free(b);
+    e->close(e);
     ls_checkpoint_close(c);
     return 0;
 }

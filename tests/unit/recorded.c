@@ -27,7 +27,6 @@ void record(const char *prompt, ls_decode_options o, int turns) {
     static const char *const config[] = {"decode.method", "x", NULL};
     ls_step *step = ls_malloc(sizeof *step);
     forget_steps();
-    model.backend->rewind(model.backend, 0, NULL);
     assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
     assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
     assert_int_equal(ls_trace_open(&t, path, level, NULL, NULL, &err), LS_OK);
@@ -87,7 +86,7 @@ int read_all(ls_code *code, bool *torn, ls_err *err) {
 int recorded_set_up(void **state) {
     (void)state;
     ls_err err;
-    const ls_model_options o = {.name = "script", .backend = {.device = "cpu", .dtype = "auto"}};
+    const ls_model_options o = {.name = "script", .engine = {.device = "cpu", .dtype = "auto"}};
     snprintf(path, sizeof path, "/tmp/logitspec-trace-%d.jsonl", (int)getpid());
     return ls_model_load(&model, &o, &err);
 }

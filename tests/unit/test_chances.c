@@ -91,18 +91,19 @@ static void first_tokens_are_drawn_by_their_chances(void **state) {
         skip();
     }
     assert_true(fabs(chi_square_p(3.841459, 1) - 0.05) < 1e-6 && fabs(chi_square_p(124.3421, 100) - 0.05) < 1e-6);
-    ls_backend *b = model.backend;
+    ls_timeline *b;
     const char text[] = "Once upon a time there was a";
     ls_ids ids = {0};
     ls_err err;
     lst_row row;
     const int32_t root = -1;
+    assert_int_equal(model.engine->timeline(model.engine, &b, &err), LS_OK);
     assert_int_equal(ls_encode(model.vocab, text, sizeof text - 1, false, &ids, &err), LS_OK);
-    float *logits = malloc((size_t)b->n_vocab * sizeof *logits);
-    double *p = malloc((size_t)b->n_vocab * sizeof *p);
+    float *logits = malloc((size_t)model.engine->n_vocab * sizeof *logits);
+    double *p = malloc((size_t)model.engine->n_vocab * sizeof *p);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         lst_sampling way = ways[w];
-        int *seen = calloc((size_t)b->n_vocab, sizeof *seen);
+        int *seen = calloc((size_t)model.engine->n_vocab, sizeof *seen);
         assert_int_equal(b->rewind(b, 0, &err), LS_OK);
         assert_int_equal(b->prefill(b, ids.p, (int32_t)ids.n - 1, &way, &row, NULL, NULL, &err), LS_OK);
         for (way.seed = 1; way.seed <= (uint64_t)draws; way.seed++) {
@@ -110,13 +111,13 @@ static void first_tokens_are_drawn_by_their_chances(void **state) {
             seen[row.chosen]++;
         }
         assert_int_equal(b->row_logits(b, 0, logits, &err), LS_OK);
-        expect(logits, b->n_vocab, &way, p);
-        for (int32_t i = 0; i < b->n_vocab; i++)
+        expect(logits, model.engine->n_vocab, &way, p);
+        for (int32_t i = 0; i < model.engine->n_vocab; i++)
             if (seen[i] && p[i] <= 0) fail_msg("token %d was drawn, which was cut off", i);
-        const double right = agreement(seen, p, b->n_vocab, draws);
+        const double right = agreement(seen, p, model.engine->n_vocab, draws);
         way.temperature *= 0.5f; // what draws by other chances would look like
-        expect(logits, b->n_vocab, &way, p);
-        const double wrong = agreement(seen, p, b->n_vocab, draws);
+        expect(logits, model.engine->n_vocab, &way, p);
+        const double wrong = agreement(seen, p, model.engine->n_vocab, draws);
         print_message("temperature %g, top-k %d, top-p %g: %d seeds, p = %.3f; by chances at half the temperature "
                       "p = %.2g\n",
                       (double)ways[w].temperature, ways[w].top_k, (double)ways[w].top_p, draws, right, wrong);
@@ -133,7 +134,7 @@ static int load(void **state) {
     (void)state;
     ls_err err = {0};
     char *path = ls_model_path("default");
-    const ls_model_options o = {.name = "default", .backend = {.device = "cpu", .dtype = "auto", .weights = "auto"}};
+    const ls_model_options o = {.name = "default", .engine = {.device = "cpu", .dtype = "auto", .weights = "auto"}};
     if (access(path, R_OK)) snprintf(missing, sizeof missing, "no default model; run 'make setup'");
     else if (ls_model_load(&model, &o, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
     free(path);

@@ -27,11 +27,11 @@ static void need_model(const char *dtype) {
     }
     if (!strcmp(loaded, dtype)) return;
     ls_err err = {0};
-    const ls_model_options o = {.name = "default", .backend = {.device = "cpu", .dtype = dtype}};
+    const ls_model_options o = {.name = "default", .engine = {.device = "cpu", .dtype = dtype}};
     if (loaded[0]) ls_model_free(&model);
     if (ls_model_load(&model, &o, &err)) fail_msg("%s", err.msg);
-    assert_string_equal(model.backend->dtype, dtype);
-    assert_true(model.backend->exact);
+    assert_string_equal(model.engine->dtype, dtype);
+    assert_true(model.engine->exact);
     snprintf(loaded, sizeof loaded, "%s", dtype);
 }
 
@@ -85,7 +85,6 @@ static ls_ids decode(const ls_ids *prompt, ls_decode_options o, ls_ids *per_step
     ls_err err = {0};
     ls_session *s;
     ls_ids out = {0};
-    model.backend->rewind(model.backend, 0, NULL);
     if (!strcmp(o.method, "rest")) o.knobs = test_knobs(ls_vocab_size(model.vocab), ls_vocab_id(model.vocab));
     assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
     if (!o.budget && !strcmp(o.method, "logitspec")) assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
@@ -239,11 +238,11 @@ static void bad_calls_are_refused_with_a_reason(void **state) {
     (void)state;
     need_model("f32");
     ls_err err = {0};
-    ls_backend *b = model.backend;
+    ls_timeline *b;
     lst_sampling greedy = {.top_p = 1};
     lst_row rows[4];
-    int32_t bad[] = {b->n_vocab}, ok[] = {5, 6}, parents[] = {-1, 1}, root[] = {-1}, far[] = {3};
-    assert_int_equal(b->rewind(b, 0, &err), LS_OK);
+    int32_t bad[] = {model.engine->n_vocab}, ok[] = {5, 6}, parents[] = {-1, 1}, root[] = {-1}, far[] = {3};
+    assert_int_equal(model.engine->timeline(model.engine, &b, &err), LS_OK);
     assert_int_equal(b->prefill(b, bad, 1, &greedy, rows, NULL, NULL, &err), LS_E_RANGE);
     assert_non_null(strstr(err.msg, "outside the vocabulary"));
     assert_int_equal(b->prefill(b, ok, 2, &greedy, rows, NULL, NULL, &err), LS_OK);
@@ -252,6 +251,7 @@ static void bad_calls_are_refused_with_a_reason(void **state) {
     assert_int_equal(b->keep_path(b, far, 1, &err), LS_E_RANGE);
     assert_int_equal(b->rewind(b, 99, &err), LS_E_RANGE);
     assert_int_equal(b->length(b), 2);
+    b->free(b);
 }
 
 static int load(void **state) {
@@ -267,7 +267,7 @@ static int load(void **state) {
 static int unload(void **state) {
     (void)state;
     free(step);
-    if (model.backend) ls_model_free(&model);
+    if (model.engine) ls_model_free(&model);
     return 0;
 }
 

@@ -24,7 +24,7 @@ static ls_code set(void *ud, const char *assignment, ls_setup *setup, ls_err *er
 
 static ls_source *open_source(const char *model, const char *trace, int max_tokens) {
     ls_live_options o = {
-        .setup = {.model = {.name = model, .backend = {.device = "cpu", .dtype = "auto"}},
+        .setup = {.model = {.name = model, .engine = {.device = "cpu", .dtype = "auto"}},
                   .decode = {.method = "logitspec-paper", .max_tokens = max_tokens, .sampling = {.top_p = 1}}},
         .trace = trace,
         .set = set};

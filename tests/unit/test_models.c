@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "model/checkpoint.h"
-#include "run/backend_torch.h"
+#include "run/engine_torch.h"
 #include "run/session.h"
 
 #include <jansson.h>
@@ -31,19 +31,19 @@ static char *tiny(const char *name, bool gguf) {
     return ls_format("%s/%s%s", folder, name, gguf ? ".gguf" : "");
 }
 
-static ls_backend *open_on(const char *device, const char *path, const char *weights, const char *dtype) {
+static ls_engine *open_on(const char *device, const char *path, const char *weights, const char *dtype) {
     ls_err err = {0};
     ls_checkpoint *c;
-    ls_backend *b = NULL;
+    ls_engine *b = NULL;
     if (ls_checkpoint_open(&c, path, &err)) fail_msg("%s", err.msg);
-    if (ls_backend_torch_open(
-            &b, c, &(ls_backend_options){.device = device, .dtype = dtype, .weights = weights, .threads = 2}, &err))
+    if (ls_engine_torch_open(
+            &b, c, &(ls_engine_options){.device = device, .dtype = dtype, .weights = weights, .threads = 2}, &err))
         fail_msg("%s", err.msg);
     ls_checkpoint_close(c);
     return b;
 }
 
-static ls_backend *open_backend(const char *path, const char *weights, const char *dtype) {
+static ls_engine *open_engine(const char *path, const char *weights, const char *dtype) {
     return open_on("cpu", path, weights, dtype);
 }
 
@@ -55,15 +55,17 @@ static ls_ids ids_of(const json_t *array) {
 }
 
 // How far the logits of the row after ids[0 .. n) are from those wanted; *largest of these.
-static double row_error(ls_backend *b, const ls_ids *prompt, size_t n, const json_t *want, double *largest) {
+static double row_error(ls_engine *b, const ls_ids *prompt, size_t n, const json_t *want, double *largest) {
     ls_err err = {0};
     lst_row last;
     float *logits = ls_malloc((size_t)b->n_vocab * sizeof *logits);
     double worst = 0;
     *largest = 0;
-    b->rewind(b, 0, NULL);
-    if (b->prefill(b, prompt->p, (int32_t)n, &(lst_sampling){0}, &last, NULL, NULL, &err)) fail_msg("%s", err.msg);
-    assert_int_equal(b->row_logits(b, -1, logits, &err), LS_OK);
+    ls_timeline *t;
+    if (b->timeline(b, &t, &err) || t->prefill(t, prompt->p, (int32_t)n, &(lst_sampling){0}, &last, NULL, NULL, &err))
+        fail_msg("%s", err.msg);
+    assert_int_equal(t->row_logits(t, -1, logits, &err), LS_OK);
+    t->free(t);
     assert_int_equal(json_array_size(want), b->n_vocab);
     for (int i = 0; i < b->n_vocab; i++) {
         const double w = json_number_value(json_array_get(want, (size_t)i));
@@ -74,14 +76,14 @@ static double row_error(ls_backend *b, const ls_ids *prompt, size_t n, const jso
     return worst;
 }
 
-static void check_row(ls_backend *b, const char *what, const ls_ids *prompt, size_t n, const json_t *want) {
+static void check_row(ls_engine *b, const char *what, const ls_ids *prompt, size_t n, const json_t *want) {
     double largest;
     const double worst = row_error(b, prompt, n, want, &largest);
     if (worst > 1e-4 * fmin(1, largest))
         fail_msg("%s, row %zu: logits differ by %g of %g", what, n - 1, worst, largest);
 }
 
-static ls_ids decode_some(ls_backend *b, const ls_ids *prompt, const char *method, int budget, int tokens,
+static ls_ids decode_some(ls_engine *b, const ls_ids *prompt, const char *method, int budget, int tokens,
                           double temperature) {
     ls_err err = {0};
     ls_session *s;
@@ -94,10 +96,9 @@ static ls_ids decode_some(ls_backend *b, const ls_ids *prompt, const char *metho
         names[i] = (ls_str){text[i], strlen(text[i])};
         types[i] = 1;
     }
-    ls_model m = {.backend = b};
+    ls_model m = {.engine = b};
     const ls_vocab_source source = {names, 128, types, NULL, 0, "gpt-2", -1, -1};
     if (ls_vocab_new(&m.vocab, &source, &err)) fail_msg("%s", err.msg);
-    b->rewind(b, 0, NULL);
     const ls_decode_options o = {.method = method,
                                  .budget = budget,
                                  .max_tokens = tokens,
@@ -113,7 +114,7 @@ static ls_ids decode_some(ls_backend *b, const ls_ids *prompt, const char *metho
     return out;
 }
 
-static ls_ids decode(ls_backend *b, const ls_ids *prompt, const char *method, int budget) {
+static ls_ids decode(ls_engine *b, const ls_ids *prompt, const char *method, int budget) {
     return decode_some(b, prompt, method, budget, 200, 0);
 }
 
@@ -133,7 +134,7 @@ static void each_model_equals_the_reference(void **state) {
         ls_ids prompt = ids_of(json_object_get(v, "prompt")), greedy = ids_of(json_object_get(v, "greedy"));
         for (int gguf = 0; gguf < 2; gguf++) {
             char *path = tiny(name, gguf);
-            ls_backend *b = open_backend(path, "auto", "f32");
+            ls_engine *b = open_engine(path, "auto", "f32");
             json_object_foreach(json_object_get(v, "rows"), row, want)
                 check_row(b, path, &prompt, strtoul(row, NULL, 10) + 1, want);
             ls_ids ar = decode(b, &prompt, "ar", 1), spec = decode(b, &prompt, "logitspec", 16);
@@ -147,6 +148,11 @@ static void each_model_equals_the_reference(void **state) {
     }
 }
 
+static void use_emulated_gpu(void) {
+    const char *library = getenv("LOGITSPEC_TEST_GPU"), *emulated = getenv("LOGITSPEC_EMULATED");
+    setenv("LOGITSPEC_LSTORCH_CUDA", library ? library : emulated ? emulated : "build/tests/liblstorch_emulated.so", 1);
+}
+
 // The same on a GPU, which is emulated: its kernels round what they multiply to bf16, so logits are as near as the
 // CPU's are in bf16, and speculative decoding equals plain decoding, greedy and sampled.
 static void each_model_on_a_gpu(void **state) {
@@ -155,12 +161,11 @@ static void each_model_on_a_gpu(void **state) {
     enum { TOKENS = 40 };
     const char *name, *row;
     json_t *v, *want;
-    const char *library = getenv("LOGITSPEC_TEST_GPU"), *emulated = getenv("LOGITSPEC_EMULATED");
-    setenv("LOGITSPEC_LSTORCH_CUDA", library ? library : emulated ? emulated : "build/tests/liblstorch_emulated.so", 1);
+    use_emulated_gpu();
     json_object_foreach(vectors, name, v) {
         ls_ids prompt = ids_of(json_object_get(v, "prompt"));
         char *path = tiny(name, true);
-        ls_backend *b = open_on("cuda", path, "auto", "auto"), *cpu = open_on("cpu", path, "auto", "bf16");
+        ls_engine *b = open_on("cuda", path, "auto", "auto"), *cpu = open_on("cpu", path, "auto", "bf16");
         assert_string_equal(b->device, "cuda");
         double worst = 0, worst_cpu = 0, largest;
         json_object_foreach(json_object_get(v, "rows"), row, want) {
@@ -194,7 +199,7 @@ static void kept_in_fewer_bits(void **state) {
     char *path = tiny("qwen3", false);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         for (int integers = 0; integers < 2; integers++) {
-            ls_backend *b = open_backend(path, kept[i], integers ? "auto" : "f32");
+            ls_engine *b = open_engine(path, kept[i], integers ? "auto" : "f32");
             ls_ids ar = decode(b, &prompt, "ar", 1), spec = decode(b, &prompt, "logitspec", 16);
             assert_int_equal(ar.n, 200);
             check_text(kept[i], &spec, &ar);
@@ -214,7 +219,7 @@ static void weights_in_several_files(void **state) {
         const json_t *v = json_object_get(vectors, of[i][1]);
         ls_ids prompt = ids_of(json_object_get(v, "prompt"));
         char *path = tiny(of[i][0], false);
-        ls_backend *b = open_backend(path, "auto", "f32");
+        ls_engine *b = open_engine(path, "auto", "f32");
         check_row(b, path, &prompt, 60, json_object_get(json_object_get(v, "rows"), "59"));
         b->close(b);
         free(path);
@@ -339,8 +344,8 @@ static void a_file_that_is_cut_while_it_is_read(void **state) {
     assert_int_equal(ls_checkpoint_open(&c, path, &err), LS_OK);
     assert_int_equal(truncate(path, 100000), 0);
     if (!missing[0]) {
-        ls_backend *b = NULL;
-        assert_int_equal(ls_backend_torch_open(&b, c, &(ls_backend_options){"cpu", "f32", "auto", .threads = 2}, &err),
+        ls_engine *b = NULL;
+        assert_int_equal(ls_engine_torch_open(&b, c, &(ls_engine_options){"cpu", "f32", "auto", .threads = 2}, &err),
                          LS_E_IO);
         assert_non_null(strstr(err.msg, "it was cut since it was opened"));
     }
@@ -349,23 +354,53 @@ static void a_file_that_is_cut_while_it_is_read(void **state) {
     free(path);
 }
 
-static void opened_twice_it_is_there_once(void **state) {
+// Two conversations on one model: each goes on as if it were alone. One that took over the other's first tokens has the
+// bits of one that read them.
+static void timelines_live_side_by_side(void **state) {
     (void)state;
     need();
-    char *path = tiny("phi4", false);
-    ls_backend *a = open_backend(path, "auto", "f32");
-    const char *was = getenv("LOGITSPEC_CPU");
-    setenv("LOGITSPEC_CPU", "nonsense", 1); // a second reading would fail
-    ls_backend *b = open_backend(path, "auto", "f32");
-    if (was) setenv("LOGITSPEC_CPU", was, 1);
-    else unsetenv("LOGITSPEC_CPU");
-    a->close(a);
-    ls_ids prompt = ids_of(json_object_get(json_object_get(vectors, "phi4"), "prompt"));
-    ls_ids out = decode(b, &prompt, "ar", 1);
-    assert_int_equal(out.n, 200);
-    ls_ids_free(&out), ls_ids_free(&prompt);
-    b->close(b);
-    free(path);
+    static const char *const devices[] = {"cpu", "cuda"};
+    for (int on = 0; on < 2; on++) {
+        enum { N = 40, COMMON = 27 };
+        char *path = tiny("llama3", true);
+        use_emulated_gpu();
+        ls_engine *e = open_on(devices[on], path, "auto", "auto");
+        ls_ids prompt = ids_of(json_object_get(json_object_get(vectors, "llama3"), "prompt"));
+        ls_err err = {0};
+        ls_timeline *a, *read, *copied;
+        lst_row row, want;
+        const lst_sampling greedy = {.top_p = 1};
+        const int32_t chain[] = {-1, 0, 0, 1}, branch[] = {0, 2}, ids[] = {1, 2, 3, 4};
+        float *logits = ls_malloc((size_t)e->n_vocab * sizeof *logits),
+              *other = ls_malloc((size_t)e->n_vocab * sizeof *other);
+        assert_true(prompt.n >= N);
+        assert_int_equal(e->timeline(e, &a, &err) || e->timeline(e, &read, &err) || e->timeline(e, &copied, &err),
+                         LS_OK);
+        assert_int_equal(a->prefill(a, prompt.p, COMMON - 2, &greedy, &row, NULL, NULL, &err), LS_OK);
+        lst_row rows[4]; // a kept branch leaves columns to be moved
+        assert_int_equal(a->forward_tree(a, ids, chain, 4, &greedy, rows, &err), LS_OK);
+        assert_int_equal(a->keep_path(a, branch, 2, &err), LS_OK);
+        const int32_t kept[] = {ids[0], ids[2]};
+        assert_int_equal(read->prefill(read, prompt.p, COMMON - 2, &greedy, &row, NULL, NULL, &err), LS_OK);
+        assert_int_equal(read->prefill(read, kept, 2, &greedy, &row, NULL, NULL, &err), LS_OK);
+        assert_int_equal(copied->prefill(copied, ids, 3, &greedy, &row, NULL, NULL, &err), LS_OK); // to be replaced
+        assert_int_equal(copied->copy(copied, a, COMMON, &err), LS_OK);
+        assert_int_equal(copied->length(copied), COMMON);
+        assert_int_equal(copied->row_top(copied, -1, 1, (int32_t[1]){0}, (float[1]){0}, &err), LS_E_RANGE);
+        for (int32_t i = COMMON; i < N; i++) { // by turns, and the first one goes its own way
+            assert_int_equal(a->prefill(a, ids + i % 4, 1, &greedy, &row, NULL, NULL, &err), LS_OK);
+            assert_int_equal(copied->prefill(copied, prompt.p + i, 1, &greedy, &row, NULL, NULL, &err), LS_OK);
+            assert_int_equal(read->prefill(read, prompt.p + i, 1, &greedy, &want, NULL, NULL, &err), LS_OK);
+            assert_int_equal(row.chosen, want.chosen);
+            assert_int_equal(copied->row_logits(copied, -1, logits, &err), LS_OK);
+            assert_int_equal(read->row_logits(read, -1, other, &err), LS_OK);
+            assert_memory_equal(logits, other, (size_t)e->n_vocab * sizeof *logits);
+        }
+        assert_int_equal(copied->copy(copied, a, N + 1, &err), LS_E_RANGE);
+        free(logits), free(other), free(path), ls_ids_free(&prompt);
+        a->free(a), read->free(read), copied->free(copied);
+        e->close(e);
+    }
 }
 
 static int set_up(void **state) {
@@ -375,7 +410,7 @@ static int set_up(void **state) {
     json_error_t e;
     step = ls_malloc(sizeof *step);
     vectors = json_load_file("tests/vectors/models.json", 0, &e);
-    if (ls_backend_torch_probe(level, sizeof level, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
+    if (ls_engine_torch_probe(level, sizeof level, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
     snprintf(folder, sizeof folder, "/tmp/logitspec-models-XXXXXX");
     if (!vectors || !mkdtemp(folder)) return -1;
     char *command = ls_format("python3 tests/tools/tiny.py %s", folder);
@@ -399,7 +434,7 @@ int main(void) {
         cmocka_unit_test(each_model_equals_the_reference),
         cmocka_unit_test(each_model_on_a_gpu),
         cmocka_unit_test(kept_in_fewer_bits),
-        cmocka_unit_test(opened_twice_it_is_there_once),
+        cmocka_unit_test(timelines_live_side_by_side),
         cmocka_unit_test(weights_in_several_files),
         cmocka_unit_test(damaged_checkpoints_are_named),
         cmocka_unit_test(folders_as_they_are_published),

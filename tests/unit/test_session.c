@@ -22,6 +22,11 @@ typedef struct {
     ls_stats stats;
 } result;
 
+static int32_t length_of(ls_session *s) {
+    ls_timeline *t = ls_session_timeline(s);
+    return t->length(t);
+}
+
 static ls_model model;
 
 static result run(const char *prompt, ls_decode_options o) {
@@ -29,7 +34,6 @@ static result run(const char *prompt, ls_decode_options o) {
     ls_err err = {0};
     ls_session *s;
     ls_ids ids = {0};
-    model.backend->rewind(model.backend, 0, NULL);
     if (!strcmp(o.method, "rest")) o.knobs = test_knobs(ls_vocab_size(model.vocab), ls_vocab_id(model.vocab));
     assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
     assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
@@ -48,7 +52,7 @@ static result run(const char *prompt, ls_decode_options o) {
         for (int i = 1; i < step->tree.n; i++) assert_true(step->tree.nodes[i].parent < i);
         assert_int_equal(step->exact, !ls_accept_is_lossy(&o.accept));
         // the KV cache holds what the conversation holds
-        assert_int_equal(model.backend->length(model.backend), (int32_t)ls_session_context(s)->n);
+        assert_int_equal(length_of(s), (int32_t)ls_session_context(s)->n);
     } while (!step->finish);
     r.finish = step->finish;
     ls_ids_add(&r.out, ls_session_output(s)->p, ls_session_output(s)->n);
@@ -144,7 +148,6 @@ static void prompts_can_be_read_row_by_row(void **state) {
                                      .max_tokens = 80,
                                      .knobs = knobs,
                                      .sampling = {.temperature = 0.7, .top_p = 1, .seed = 4}};
-        model.backend->rewind(model.backend, 0, NULL);
         assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
         assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
         for (int turn = 0; turn < 2; turn++) {
@@ -156,7 +159,7 @@ static void prompts_can_be_read_row_by_row(void **state) {
             free(step);
             ls_ids_add(&out[k], ls_session_output(s)->p, ls_session_output(s)->n);
         }
-        assert_int_equal(model.backend->length(model.backend), (int32_t)ls_session_context(s)->n);
+        assert_int_equal(length_of(s), (int32_t)ls_session_context(s)->n);
         ls_session_free(s);
     }
     assert_true(bytes[1] > bytes[0]);
@@ -244,18 +247,17 @@ static void too_long_a_prompt_changes_nothing(void **state) {
     ls_err err;
     ls_session *s;
     ls_decode_options o = {.method = "logitspec", .max_tokens = 5, .sampling = {.top_p = 1}};
-    model.backend->rewind(model.backend, 0, NULL);
     assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
     int32_t *ids = calloc(5000, sizeof *ids);
     for (int i = 0; i < 5000; i++) ids[i] = 'x';
     assert_int_equal(ls_session_begin(s, ids, 5000, NULL, NULL, NULL, &err), LS_E_RANGE);
     assert_non_null(strstr(err.msg, "5000 tokens"));
     assert_int_equal(ls_session_context(s)->n, 0);
-    model.backend->kv_bytes = (uint64_t)1 << 44; // more than any machine has for ten of them
+    model.engine->kv_bytes = (uint64_t)1 << 44; // more than any machine has for ten of them
     assert_int_equal(ls_session_begin(s, ids, 10, NULL, NULL, NULL, &err), LS_E_RANGE);
     assert_non_null(strstr(err.msg, "the keys and values of 10 tokens take 163840.0 GiB of memory, and "));
     assert_int_equal(ls_session_context(s)->n, 0);
-    model.backend->kv_bytes = 0;
+    model.engine->kv_bytes = 0;
     assert_int_equal(ls_session_begin(s, ids, 10, NULL, NULL, NULL, &err), LS_OK);
     o.method = "nonsense";
     assert_int_equal(ls_session_set(s, &o, &err), LS_E_USAGE);
@@ -272,7 +274,6 @@ static void a_second_turn_continues_the_first(void **state) {
     for (int32_t max = 3; max < 40; max += 9) { // ends on a root, inside a path, at the end of sequence
         ls_session *s;
         ls_decode_options o = {.method = "logitspec-paper", .max_tokens = max, .sampling = {.top_p = 1}};
-        model.backend->rewind(model.backend, 0, NULL);
         assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
         kept.n = fresh.n = whole.n = turn.n = 0;
         assert_int_equal(ls_chat_turn(model.chat, true, NULL, "One fish", 8, &turn, &err), LS_OK);
@@ -317,7 +318,7 @@ static void edit_fails(ls_session *s, uint32_t turn) {
     ls_ids before = {0}, endless = {0};
     ls_err err = {0};
     ls_ids_add(&before, ls_session_context(s)->p, ls_session_context(s)->n);
-    for (int32_t i = 0; i < model.backend->n_context; i++) ls_ids_push(&endless, 'a');
+    for (int32_t i = 0; i < model.engine->n_context; i++) ls_ids_push(&endless, 'a');
     for (int why = 0; why < 3; why++) {
         const ls_code code = why == 0 ? ls_session_edit(s, turn, endless.p, (int32_t)endless.n, NULL, NULL, NULL, &err)
                              : why == 1 ? ls_session_edit(s, turn, word, 2, refuses, NULL, NULL, &err)
@@ -325,13 +326,13 @@ static void edit_fails(ls_session *s, uint32_t turn) {
         assert_int_equal(code, why == 1 ? LS_E_CANCELLED : LS_E_RANGE);
         assert_int_equal(ls_session_context(s)->n, before.n);
         assert_memory_equal(ls_session_context(s)->p, before.p, before.n * sizeof *before.p);
-        assert_int_equal(model.backend->length(model.backend), (int32_t)before.n);
+        assert_int_equal(length_of(s), (int32_t)before.n);
     }
     ls_ids_free(&before), ls_ids_free(&endless);
 }
 
 // A turn that is answered anew, or changed, gives what it would have given in the first place; and a session whose
-// engine was lent to another goes on as if nothing had been.
+// turn was answered by another too, on a timeline of its own or on this one, goes on as if nothing had been.
 static void turns_can_be_taken_back(void **state) {
     (void)state;
     static const char *const said[] = {"Retrieval ", "One fish ", "def fib "};
@@ -344,20 +345,23 @@ static void turns_can_be_taken_back(void **state) {
         ls_session *s, *other;
         ls_ids first[3] = {{0}}, context = {0}, all = {0};
         ls_step *step = malloc(sizeof *step);
-        model.backend->rewind(model.backend, 0, NULL);
         assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
         assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
-        for (int round = 0; round < 3; round++) { // 0: as it is; 1: from turn 1 on anew; 2: after the engine was lent
+        for (int round = 0; round < 3; round++) { // 0: as it is; 1: from turn 1 on anew; 2: after a rival answered
             if (round == 2) {
                 ls_ids_add(&context, ls_session_context(s)->p, ls_session_context(s)->n);
-                assert_int_equal(ls_session_new(&other, &model, &o, &err), LS_OK);
+                bool lent;
+                model.engine->kv_bytes = way % 4 < 2 ? 0 : (uint64_t)1 << 44; // or no memory for another one
+                assert_int_equal(ls_session_rival(&other, s, &o, &lent, &err), LS_OK);
+                model.engine->kv_bytes = 0;
+                assert_int_equal(lent, way % 4 >= 2);
                 assert_int_equal(ls_session_calibrate(other, NULL, NULL, &err), LS_OK);
-                assert_int_equal(model.backend->rewind(model.backend, 0, &err), LS_OK);
-                assert_int_equal(ls_session_begin(other, context.p, 9, NULL, NULL, NULL, &err), LS_OK);
+                assert_int_equal(ls_session_answer_too(other, s, 9, NULL, NULL, &err), LS_OK);
                 do assert_int_equal(ls_session_step(other, step, &err), LS_OK);
                 while (!step->finish);
                 ls_session_free(other);
-                assert_int_equal(ls_session_reload(s, NULL, NULL, &err), LS_OK);
+                if (lent) assert_int_equal(ls_session_reload(s, NULL, NULL, &err), LS_OK);
+                assert_int_equal(length_of(s), (int32_t)context.n);
                 assert_int_equal(ls_session_context(s)->n, context.n);
                 assert_memory_equal(ls_session_context(s)->p, context.p, context.n * sizeof *context.p);
                 ls_ids_free(&context);
@@ -404,9 +408,7 @@ static void costs_are_kept_for_the_next_run(void **state) {
     snprintf(m.file, sizeof m.file, "some.gguf");
     snprintf(m.sha256, sizeof m.sha256, "%064d", 1);
     ls_cost_curve first, z;
-    assert_int_equal(m.backend->rewind(m.backend, 0, &err), LS_OK);
     assert_int_equal(ls_costs_get(&first, &m, false, NULL, NULL, &err), LS_OK);
-    assert_int_equal(m.backend->length(m.backend), 0);
     assert_true(first.cost_context > 0);
     for (int i = 0; i < LS_COST_SIZES; i++)
         assert_true(first.base_ms[i] > 0 && (!i || first.base_ms[i] >= first.base_ms[i - 1]));
@@ -451,40 +453,47 @@ static void costs_are_kept_for_the_next_run(void **state) {
     free(old);
 }
 
-// A backend that counts the rows that it is asked for, and can end a forward as one that was interrupted does.
-static ls_code (*real_forward)(ls_backend *b, const int32_t *ids, const int32_t *parents, int32_t n,
+// An engine that counts the rows that it is asked for, and can end a forward as one that was interrupted does.
+static ls_code (*real_forward)(ls_timeline *b, const int32_t *ids, const int32_t *parents, int32_t n,
                                const lst_sampling *s, lst_row *rows, ls_err *err);
 static int forwards, most_rows, cancel_at;
 
-static ls_code counted_forward(ls_backend *b, const int32_t *ids, const int32_t *parents, int32_t n,
+static ls_code counted_forward(ls_timeline *b, const int32_t *ids, const int32_t *parents, int32_t n,
                                const lst_sampling *s, lst_row *rows, ls_err *err) {
     if (n > most_rows) most_rows = n;
     if (++forwards == cancel_at) return ls_fail(err, LS_E_CANCELLED, "interrupted");
     return real_forward(b, ids, parents, n, s, rows, err);
 }
 
+static ls_code (*real_timeline)(ls_engine *e, ls_timeline **out, ls_err *err);
+
+static ls_code counted_timeline(ls_engine *e, ls_timeline **out, ls_err *err) {
+    const ls_code code = real_timeline(e, out, err);
+    real_forward = (*out)->forward_tree;
+    (*out)->forward_tree = counted_forward;
+    return code;
+}
+
+// Timelines that are made while it is on.
 static void watch_forwards(bool on) {
-    ls_backend *b = model.backend;
-    if (on) real_forward = b->forward_tree;
-    b->forward_tree = on ? counted_forward : real_forward;
+    if (on) real_timeline = model.engine->timeline;
+    model.engine->timeline = on ? counted_timeline : real_timeline;
     forwards = most_rows = cancel_at = 0;
 }
 
-static void a_slow_backend_is_measured_briefly(void **state) {
+static void a_slow_engine_is_measured_briefly(void **state) {
     (void)state;
     ls_err err = {0};
     ls_cost_curve z;
     watch_forwards(true);
-    model.backend->slow = true;
-    assert_int_equal(model.backend->rewind(model.backend, 0, &err), LS_OK);
+    model.engine->slow = true;
     assert_int_equal(ls_costs_get(&z, &model, false, NULL, NULL, &err), LS_OK);
     assert_true(forwards <= 3 && most_rows <= 4);
-    assert_int_equal(model.backend->length(model.backend), 0);
     for (int i = 0; i < LS_COST_SIZES; i++) assert_true(z.base_ms[i] > 0 && (!i || z.base_ms[i] >= z.base_ms[i - 1]));
     forwards = 0;
     assert_int_equal(ls_costs_get(&z, &model, true, NULL, NULL, &err), LS_OK); // asked for: all of it
     assert_true(forwards > 20 && most_rows == 64);
-    model.backend->slow = false;
+    model.engine->slow = false;
     watch_forwards(false);
 }
 
@@ -499,11 +508,10 @@ static void a_cancelled_step_did_not_happen(void **state) {
         ls_session *s;
         ls_ids ids = {0};
         ls_step *step = malloc(sizeof *step);
-        assert_int_equal(model.backend->rewind(model.backend, 0, NULL), LS_OK);
+        watch_forwards(true);
         assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
         assert_int_equal(ls_encode(model.vocab, "One fish, two fish. One", 23, true, &ids, &err), LS_OK);
         assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
-        watch_forwards(true);
         int cancelled = 0, steps = 0;
         do {
             const size_t before = ls_session_output(s)->n;
@@ -513,7 +521,7 @@ static void a_cancelled_step_did_not_happen(void **state) {
             if (code) {
                 assert_int_equal(code, LS_E_CANCELLED);
                 assert_int_equal(ls_session_output(s)->n, before);
-                assert_int_equal(model.backend->length(model.backend), (int32_t)ls_session_context(s)->n);
+                assert_int_equal(length_of(s), (int32_t)ls_session_context(s)->n);
                 cancelled++;
                 assert_int_equal(ls_session_step(s, step, &err), LS_OK);
             }
@@ -605,7 +613,7 @@ int main(void) {
         cmocka_unit_test(a_second_turn_continues_the_first),
         cmocka_unit_test(turns_can_be_taken_back),
         cmocka_unit_test(costs_are_kept_for_the_next_run),
-        cmocka_unit_test(a_slow_backend_is_measured_briefly),
+        cmocka_unit_test(a_slow_engine_is_measured_briefly),
         cmocka_unit_test(a_cancelled_step_did_not_happen),
         cmocka_unit_test(suites_are_read_line_by_line),
         cmocka_unit_test(plain_decoding_is_never_slower_than_steps),

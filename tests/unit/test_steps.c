@@ -33,7 +33,6 @@ static ls_decode_options options(const char *method, int32_t budget, int32_t mos
 static ls_session *session(const ls_decode_options *o) {
     ls_session *s;
     ls_err err = {0};
-    assert_int_equal(model.backend->rewind(model.backend, 0, NULL), LS_OK);
     if (ls_session_new(&s, &model, o, &err)) fail_msg("%s", err.msg);
     return s;
 }
@@ -61,13 +60,18 @@ static void assert_ids(const ls_ids *got, const int32_t *want, size_t n) {
     assert_memory_equal(got->p, want, n * sizeof *want);
 }
 
+static int32_t length_of(ls_session *s) {
+    ls_timeline *t = ls_session_timeline(s);
+    return t->length(t);
+}
+
 // The tokens that the model says one after another, without sessions and drafts.
 static ls_ids said_after(const ls_ids *prompt, const lst_sampling *way, int32_t most) {
-    ls_backend *b = model.backend;
+    ls_timeline *b;
     ls_ids out = {0};
     lst_row row;
     const int32_t parent = -1, root = 0;
-    assert_int_equal(b->rewind(b, 0, NULL), LS_OK);
+    assert_int_equal(model.engine->timeline(model.engine, &b, NULL), LS_OK);
     assert_int_equal(b->prefill(b, prompt->p, (int32_t)prompt->n, way, &row, NULL, NULL, NULL), LS_OK);
     while ((int32_t)out.n < most) {
         const int32_t token = row.chosen;
@@ -76,6 +80,7 @@ static ls_ids said_after(const ls_ids *prompt, const lst_sampling *way, int32_t 
         assert_int_equal(b->forward_tree(b, &token, &parent, 1, way, &row, NULL), LS_OK);
         assert_int_equal(b->keep_path(b, &root, 1, NULL), LS_OK);
     }
+    b->free(b);
     return out;
 }
 
@@ -185,7 +190,7 @@ static void answers_have_the_length_that_was_asked_for(void **state) {
 static void a_full_context_ends_the_answer(void **state) {
     (void)state;
     static const char text[] = "One fish, two fish, red fish, blue fish. One cat, two cats, red cats, blue cats. ";
-    const int32_t most = model.backend->n_context;
+    const int32_t most = model.engine->n_context;
     int filled = 0;
     for (int32_t room = 2; room < 14; room++) {
         const ls_decode_options o = options("logitspec-paper", 12, 100);
@@ -276,7 +281,7 @@ static void conversations_hold_every_token_once(void **state) {
                     mark[turn] = want.n;
                     ls_ids_add(&want, q->p, q->n);
                     assert_ids(ls_session_context(s), want.p, want.n);
-                    assert_int_equal(model.backend->length(model.backend), (int32_t)want.n);
+                    assert_int_equal(length_of(s), (int32_t)want.n);
                     const ls_trace_header header = {.turn = (uint32_t)turn, .prompt = want};
                     assert_int_equal(ls_turns_begin(&recorded, &header), turn);
                     do {
@@ -335,7 +340,7 @@ static void a_prompt_read_by_rows_is_read(void **state) {
 
 static ls_code refusal; // how the next forwards end
 
-static ls_code refuse(ls_backend *b, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *way,
+static ls_code refuse(ls_timeline *b, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *way,
                       lst_row *rows, ls_err *err) {
     (void)b, (void)ids, (void)parents, (void)n, (void)way, (void)rows;
     return ls_fail(err, refusal, "the device is gone");
@@ -353,23 +358,24 @@ static void a_failed_step_ends_the_turn(void **state) {
     begin(s, &prompt);
     for (int i = 0; i < 4; i++) next(s);
     size_t n = ls_session_context(s)->n;
-    ls_code (*forward)(ls_backend *, const int32_t *, const int32_t *, int32_t, const lst_sampling *, lst_row *,
-                       ls_err *) = model.backend->forward_tree;
-    model.backend->forward_tree = refuse;
+    ls_timeline *timeline = ls_session_timeline(s);
+    ls_code (*forward)(ls_timeline *, const int32_t *, const int32_t *, int32_t, const lst_sampling *, lst_row *,
+                       ls_err *) = timeline->forward_tree;
+    timeline->forward_tree = refuse;
     refusal = LS_E_CANCELLED; // such a step did not happen
     assert_int_equal(ls_session_step(s, &step, &err), LS_E_CANCELLED);
-    model.backend->forward_tree = forward;
+    timeline->forward_tree = forward;
     next(s);
     assert_ids(ls_session_output(s), want.p, ls_session_output(s)->n);
     n = ls_session_context(s)->n;
-    model.backend->forward_tree = refuse;
+    timeline->forward_tree = refuse;
     refusal = LS_E_IO;
     assert_int_equal(ls_session_step(s, &step, &err), LS_E_IO);
     assert_string_equal(err.msg, "the device is gone");
-    model.backend->forward_tree = forward;
+    timeline->forward_tree = forward;
     assert_int_equal(ls_session_step(s, &step, &err), LS_E_USAGE); // no turn is active
     assert_int_equal(ls_session_context(s)->n, n);
-    assert_int_equal(model.backend->length(model.backend), (int32_t)n);
+    assert_int_equal(length_of(s), (int32_t)n);
     begin(s, &prompt);
     assert_int_equal(ls_session_context(s)->n, n + prompt.n);
     next(s);

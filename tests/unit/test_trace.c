@@ -41,7 +41,7 @@ static void what_is_written_is_read_back(void **state) {
                 assert_string_equal(h->method, methods[m]);
                 assert_string_equal(h->acceptance, "exact");
                 assert_int_equal(h->turn, headers);
-                assert_int_equal(h->n_vocab, model.backend->n_vocab);
+                assert_int_equal(h->n_vocab, model.engine->n_vocab);
                 assert_true(h->tokenizer_id == ls_vocab_id(model.vocab));
                 assert_string_equal(h->prompt_text.p, "def fib(n):\n");
                 if (!headers) assert_int_equal(h->prompt.n, 12);
@@ -338,7 +338,7 @@ static ls_recording *recording_of_steps(void) { // of a single turn
     assert_int_equal(ls_trace_read_next(r, &line, NULL), LS_OK);
     ls_ids_add(&prompt, ls_trace_read_header(r)->prompt.p, ls_trace_read_header(r)->prompt.n);
     ls_trace_read_close(r);
-    ls_recording *out = ls_recording_new(prompt.p, prompt.n, model.backend->n_context);
+    ls_recording *out = ls_recording_new(prompt.p, prompt.n, model.engine->n_context);
     for (int i = 0; i < n_steps; i++) ls_recording_add(out, steps[i]);
     ls_ids_free(&prompt);
     return out;
@@ -351,7 +351,7 @@ static ls_simulated simulate(const ls_recording *r, ls_decode_options o) {
     ls_simulated total = {0};
     for (int i = 0; i < LS_COST_SIZES; i++) costs.base_ms[i] = 2 + 0.1 * ls_cost_rows[i];
     const ls_draft_setup place = {
-        .tokenizer = "script", .n_vocab = model.backend->n_vocab, .tokenizer_id = ls_vocab_id(model.vocab)};
+        .tokenizer = "script", .n_vocab = model.engine->n_vocab, .tokenizer_id = ls_vocab_id(model.vocab)};
     if (!strcmp(o.method, "rest")) o.knobs = test_knobs(place.n_vocab, place.tokenizer_id);
     if (ls_simulator_new(&s, &o, &place, &costs, &err)) fail_msg("%s", err.msg);
     ls_simulate(s, r, &total);
@@ -365,7 +365,7 @@ static void simulating_a_method_on_its_own_trace_repeats_it(void **state) {
     for (const ls_method *const *m = ls_methods; *m; m++)
         for (int32_t budget = 9; budget <= 40; budget += 31) {
             ls_decode_options o = options((*m)->name, budget, 150);
-            if (!strcmp(o.method, "rest")) o.knobs = test_knobs(model.backend->n_vocab, ls_vocab_id(model.vocab));
+            if (!strcmp(o.method, "rest")) o.knobs = test_knobs(model.engine->n_vocab, ls_vocab_id(model.vocab));
             record("for i in range(10):\n", o, 1);
             ls_recording *r = recording_of_steps();
             const ls_simulated t = simulate(r, o);

@@ -183,7 +183,7 @@ static void a_simulation_counts_as_the_run_did(void **state) {
     assert_int_equal(ls_trace_read_open(&r, path, NULL), LS_OK);
     assert_int_equal(ls_trace_read_next(r, &line, NULL), LS_OK);
     const ls_ids *prompt = &ls_trace_read_header(r)->prompt;
-    ls_recording *recording = ls_recording_new(prompt->p, prompt->n, model.backend->n_context);
+    ls_recording *recording = ls_recording_new(prompt->p, prompt->n, model.engine->n_context);
     ls_trace_read_close(r);
     uint64_t drafted = 0;
     for (int i = 0; i < n_steps; i++) {
@@ -191,7 +191,7 @@ static void a_simulation_counts_as_the_run_did(void **state) {
         drafted += steps[i]->forward ? (uint64_t)steps[i]->rows - 1 : 0;
     }
     const ls_draft_setup place = {
-        .tokenizer = "script", .n_vocab = model.backend->n_vocab, .tokenizer_id = ls_vocab_id(model.vocab)};
+        .tokenizer = "script", .n_vocab = model.engine->n_vocab, .tokenizer_id = ls_vocab_id(model.vocab)};
     ls_simulator *s;
     ls_simulated got = {0};
     ls_cost_curve costs = {0};

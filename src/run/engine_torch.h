@@ -2,15 +2,15 @@
 // the program, in ../lib/logitspec, or at LOGITSPEC_LSTORCH and LOGITSPEC_LSTORCH_CUDA).
 #pragma once
 #include "model/checkpoint.h"
-#include "run/backend.h"
+#include "run/engine.h"
 
-// Reads the weights; the checkpoint may be closed then. The same files opened again with the same settings share them.
-ls_code ls_backend_torch_open(ls_backend **out, const ls_checkpoint *c, const ls_backend_options *opt, ls_err *err);
+// Reads the weights; the checkpoint may be closed then.
+ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err);
 // Tokens of context that are given where none were asked for: the model's, as far as half of the memory (bytes; 0: not
 // known) holds their keys and values.
 int32_t ls_context_for(const ls_hparams *h, uint64_t memory);
 // Loads the library only; version gets its libtorch version and CPU level. For `doctor`.
-ls_code ls_backend_torch_probe(char *level, size_t n, ls_err *err);
+ls_code ls_engine_torch_probe(char *level, size_t n, ls_err *err);
 
 enum { LS_MAX_GPUS = 16 };
 typedef struct {
@@ -30,4 +30,4 @@ typedef struct {
     char why[600];
 } ls_device_choice;
 // Where a model will run: what "auto" means here, or whether what was asked for can be.
-ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls_backend_options *opt, ls_err *err);
+ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err);

@@ -1,10 +1,9 @@
-#include "run/backend_torch.h"
+#include "run/engine_torch.h"
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/sysmem.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,8 @@
     X(model_close)                                                                                                     \
     X(session_new)                                                                                                     \
     X(session_free)                                                                                                    \
-    X(length) X(prefill) X(forward_tree) X(row_top) X(keep_path) X(rewind) X(row_logits) X(timings) X(probe) X(watch)
+    X(length)                                                                                                          \
+    X(prefill) X(copy) X(forward_tree) X(row_top) X(keep_path) X(rewind) X(row_logits) X(timings) X(probe) X(watch)
 
 // One library a kind of device, so that a machine without a GPU loads nothing of CUDA.
 static const struct {
@@ -37,13 +37,18 @@ typedef struct {
 } library;
 
 typedef struct {
-    ls_backend base;
+    ls_engine base;
     library lib;
-    struct shared_model *shared;
-    lst_session *session;
+    lst_model *model;
     bool (*stop)(void *ud);
     void *stop_ud;
-} torch_backend;
+} torch_engine;
+
+typedef struct {
+    ls_timeline base;
+    const library *lib; // the engine's
+    lst_session *session;
+} torch_timeline;
 
 static ls_code load_library(library *lib, int flavour, ls_err *err) {
     char *tries[4] = {0};
@@ -78,9 +83,9 @@ static ls_code load_library(library *lib, int flavour, ls_err *err) {
     return LS_OK;
 }
 
-static ls_code failed(const torch_backend *b, int code, ls_err *err) {
+static ls_code failed(const library *lib, int code, ls_err *err) {
     static const ls_code map[] = {LS_OK, LS_E_RANGE, LS_E_BACKEND, LS_E_BACKEND, LS_E_CANCELLED, LS_E_BACKEND, LS_E_IO};
-    return ls_fail(err, code <= 0 && code >= LST_E_READ ? map[-code] : LS_E_BACKEND, "%s", b->lib.last_error());
+    return ls_fail(err, code <= 0 && code >= LST_E_READ ? map[-code] : LS_E_BACKEND, "%s", lib->last_error());
 }
 
 typedef struct {
@@ -93,88 +98,74 @@ static int relay_progress(void *ud, const char *stage, double fraction) {
     return r->progress && !r->progress(r->ud, stage, fraction);
 }
 
-static ls_code prefill(ls_backend *base, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
+static ls_code prefill(ls_timeline *base, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
                        ls_progress progress, void *ud, ls_err *err) {
-    torch_backend *b = (torch_backend *)base;
+    const torch_timeline *t = (const torch_timeline *)base;
     relay r = {progress, ud};
-    int code = b->lib.prefill(b->session, ids, n, s, last, relay_progress, &r);
-    return code ? failed(b, code, err) : LS_OK;
+    int code = t->lib->prefill(t->session, ids, n, s, last, relay_progress, &r);
+    return code ? failed(t->lib, code, err) : LS_OK;
 }
 
-static ls_code forward_tree(ls_backend *base, const int32_t *ids, const int32_t *parents, int32_t n,
+static ls_code forward_tree(ls_timeline *base, const int32_t *ids, const int32_t *parents, int32_t n,
                             const lst_sampling *s, lst_row *rows, ls_err *err) {
-    torch_backend *b = (torch_backend *)base;
-    int code = b->lib.forward_tree(b->session, ids, parents, n, s, rows);
-    return code ? failed(b, code, err) : LS_OK;
+    const torch_timeline *t = (const torch_timeline *)base;
+    int code = t->lib->forward_tree(t->session, ids, parents, n, s, rows);
+    return code ? failed(t->lib, code, err) : LS_OK;
 }
 
-static ls_code row_top(ls_backend *base, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err) {
-    torch_backend *b = (torch_backend *)base;
-    int code = b->lib.row_top(b->session, row, k, ids, logits);
-    return code ? failed(b, code, err) : LS_OK;
+static ls_code row_top(ls_timeline *base, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err) {
+    const torch_timeline *t = (const torch_timeline *)base;
+    int code = t->lib->row_top(t->session, row, k, ids, logits);
+    return code ? failed(t->lib, code, err) : LS_OK;
 }
 
-static ls_code keep_path(ls_backend *base, const int32_t *rows, int32_t n, ls_err *err) {
-    torch_backend *b = (torch_backend *)base;
-    int code = b->lib.keep_path(b->session, rows, n);
-    return code ? failed(b, code, err) : LS_OK;
+static ls_code keep_path(ls_timeline *base, const int32_t *rows, int32_t n, ls_err *err) {
+    const torch_timeline *t = (const torch_timeline *)base;
+    int code = t->lib->keep_path(t->session, rows, n);
+    return code ? failed(t->lib, code, err) : LS_OK;
 }
 
-static ls_code rewind_to(ls_backend *base, int32_t n, ls_err *err) {
-    torch_backend *b = (torch_backend *)base;
-    int code = b->lib.rewind(b->session, n);
-    return code ? failed(b, code, err) : LS_OK;
+static ls_code rewind_to(ls_timeline *base, int32_t n, ls_err *err) {
+    const torch_timeline *t = (const torch_timeline *)base;
+    int code = t->lib->rewind(t->session, n);
+    return code ? failed(t->lib, code, err) : LS_OK;
 }
 
-static ls_code row_logits(ls_backend *base, int32_t row, float *logits, ls_err *err) {
-    torch_backend *b = (torch_backend *)base;
-    int code = b->lib.row_logits(b->session, row, logits);
-    return code ? failed(b, code, err) : LS_OK;
+static ls_code copy(ls_timeline *base, ls_timeline *from, int32_t n, ls_err *err) {
+    const torch_timeline *t = (const torch_timeline *)base;
+    int code = t->lib->copy(t->session, ((const torch_timeline *)from)->session, n);
+    return code ? failed(t->lib, code, err) : LS_OK;
 }
 
-static ls_code probe(ls_backend *base, float *layers, ls_err *err) {
-    torch_backend *b = (torch_backend *)base;
-    int code = b->lib.probe(b->session, layers);
-    return code ? failed(b, code, err) : LS_OK;
+static ls_code row_logits(ls_timeline *base, int32_t row, float *logits, ls_err *err) {
+    const torch_timeline *t = (const torch_timeline *)base;
+    int code = t->lib->row_logits(t->session, row, logits);
+    return code ? failed(t->lib, code, err) : LS_OK;
+}
+
+static ls_code probe(ls_timeline *base, float *layers, ls_err *err) {
+    const torch_timeline *t = (const torch_timeline *)base;
+    int code = t->lib->probe(t->session, layers);
+    return code ? failed(t->lib, code, err) : LS_OK;
 }
 
 static int relay_stop(void *ud) {
-    const torch_backend *b = ud;
-    return b->stop(b->stop_ud);
+    const torch_engine *e = ud;
+    return e->stop(e->stop_ud);
 }
 
-static int32_t length(const ls_backend *base) {
-    const torch_backend *b = (const torch_backend *)base;
-    return b->lib.length(b->session);
+static int32_t length(const ls_timeline *base) {
+    const torch_timeline *t = (const torch_timeline *)base;
+    return t->lib->length(t->session);
 }
 
-static double device_us(const ls_backend *base) {
-    const torch_backend *b = (const torch_backend *)base;
-    lst_timing t = {.size = sizeof t};
-    return !b->lib.timings(b->session, &t) && t.device_us > 0 ? t.device_us : 0;
+static double device_us(const ls_timeline *base) {
+    const torch_timeline *t = (const torch_timeline *)base;
+    lst_timing timing = {.size = sizeof timing};
+    return !t->lib->timings(t->session, &timing) && timing.device_us > 0 ? timing.device_us : 0;
 }
 
-// ---- open models: the same one with the same settings is there once
-
-typedef struct shared_model {
-    struct shared_model *next;
-    char *key; // files as they were when it was opened, and settings
-    lst_model *model;
-    int users;
-} shared_model;
-
-static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER; // over the list, and over opening
-static shared_model *shared_models;
-
-static char *key_of(const ls_checkpoint *c, const ls_backend_options *opt, const char *device) {
-    ls_buf key = {0};
-    ls_buf_fmt(&key, "%s %s %s %d %016llx", device, opt->dtype, opt->weights, opt->threads,
-               (unsigned long long)c->config_hash);
-    for (int i = 0; i < c->n_files; i++)
-        ls_buf_fmt(&key, " %llu %lld.%09lld %s", (unsigned long long)c->files[i].n_bytes,
-                   (long long)c->files[i].changed_s, (long long)c->files[i].changed_ns, c->files[i].path);
-    return key.p;
-}
+// ---- opening
 
 typedef struct {
     relay progress; // first: progress calls get this
@@ -187,8 +178,8 @@ static int read_tensor(void *ud, int32_t i, void *dst) {
     return ls_checkpoint_read(l->c, i, dst, &l->err) != LS_OK;
 }
 
-static ls_code open_weights(torch_backend *b, const ls_checkpoint *c, const ls_backend_options *opt, const char *device,
-                            lst_model **out, ls_err *err) {
+static ls_code open_weights(torch_engine *e, const ls_checkpoint *c, const ls_engine_options *opt, const char *device,
+                            ls_err *err) {
     const ls_hparams *h = &c->hparams;
     lst_tensor *t = ls_calloc((size_t)c->n_tensors, sizeof *t);
     for (int i = 0; i < c->n_tensors; i++) {
@@ -223,61 +214,53 @@ static ls_code open_weights(torch_backend *b, const ls_checkpoint *c, const ls_b
     loading l = {{opt->progress, opt->ud}, c, {0}};
     const lst_open_options o = {sizeof o,     device,         opt->dtype,  opt->weights,
                                 opt->threads, relay_progress, read_tensor, &l};
-    const int failure = b->lib.model_open(out, &hp, t, c->n_tensors, &o);
+    const int failure = e->lib.model_open(&e->model, &hp, t, c->n_tensors, &o);
     free(t);
     if (failure == LST_E_READ) {
         *err = l.err;
         return LS_E_IO;
     }
-    if (failure) return failed(b, failure, err);
+    if (failure) return failed(&e->lib, failure, err);
     return ls_checkpoint_unchanged(c, err);
 }
 
-static ls_code open_shared(torch_backend *b, const ls_checkpoint *c, const ls_backend_options *opt, const char *device,
-                           ls_err *err) {
-    ls_code code = LS_OK;
-    char *key = key_of(c, opt, device);
-    pthread_mutex_lock(&shared_lock);
-    shared_model *s = shared_models;
-    while (s && strcmp(s->key, key)) s = s->next;
-    if (!s) {
-        lst_model *model = NULL;
-        code = open_weights(b, c, opt, device, &model, err);
-        if (!code) {
-            s = ls_malloc(sizeof *s);
-            *s = (shared_model){shared_models, key, model, 0};
-            shared_models = s;
-            key = NULL;
-        } else b->lib.model_close(model);
-    }
-    if (s) {
-        s->users++;
-        b->shared = s;
-    }
-    pthread_mutex_unlock(&shared_lock);
-    free(key);
-    return code;
+static void free_timeline(ls_timeline *base) {
+    torch_timeline *t = (torch_timeline *)base;
+    t->lib->session_free(t->session);
+    free(t);
 }
 
-static void close_shared(const torch_backend *b) {
-    pthread_mutex_lock(&shared_lock);
-    shared_model **at = &shared_models, *s = b->shared;
-    if (--s->users == 0) {
-        while (*at != s) at = &(*at)->next;
-        *at = s->next;
-        b->lib.model_close(s->model);
-        free(s->key);
-        free(s);
-    }
-    pthread_mutex_unlock(&shared_lock);
+static ls_code timeline(ls_engine *base, ls_timeline **out, ls_err *err) {
+    torch_engine *e = (torch_engine *)base;
+    lst_session *session;
+    *out = NULL;
+    int failure = e->lib.session_new(&session, e->model, base->n_context);
+    if (!failure && e->stop && (failure = e->lib.watch(session, relay_stop, e))) e->lib.session_free(session);
+    if (failure) return failed(&e->lib, failure, err);
+    torch_timeline *t = ls_malloc(sizeof *t);
+    t->base = (ls_timeline){.engine = base,
+                            .prefill = prefill,
+                            .forward_tree = forward_tree,
+                            .row_top = row_top,
+                            .keep_path = keep_path,
+                            .rewind = rewind_to,
+                            .copy = copy,
+                            .length = length,
+                            .device_us = device_us,
+                            .probe = probe,
+                            .row_logits = row_logits,
+                            .free = free_timeline};
+    t->lib = &e->lib;
+    t->session = session;
+    *out = &t->base;
+    return LS_OK;
 }
 
 // The library stays loaded: libtorch does not support being unloaded.
-static void close_backend(ls_backend *base) {
-    torch_backend *b = (torch_backend *)base;
-    if (b->session) b->lib.session_free(b->session);
-    if (b->shared) close_shared(b);
-    free(b);
+static void close_engine(ls_engine *base) {
+    torch_engine *e = (torch_engine *)base;
+    if (e->model) e->lib.model_close(e->model);
+    free(e);
 }
 
 static int32_t context_in(const ls_hparams *h, uint64_t room) {
@@ -340,7 +323,7 @@ static int gpu_number(const char *device) { // of "cuda" or "cuda:N"
     return device[4] ? atoi(device + 5) : 0;
 }
 
-static bool gpu_fits(const ls_gpu *g, const ls_checkpoint *c, const ls_backend_options *opt, ls_err *err) {
+static bool gpu_fits(const ls_gpu *g, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err) {
     const uint64_t weights = gpu_weight_bytes(c, opt->weights), work = gpu_work_bytes(&c->hparams),
                    kv = gpu_kv_bytes(&c->hparams) * (uint64_t)(opt->context ? opt->context : LS_MIN_CONTEXT);
     if (weights + work + kv <= g->free_bytes) return true;
@@ -355,7 +338,7 @@ static bool gpu_fits(const ls_gpu *g, const ls_checkpoint *c, const ls_backend_o
     return false;
 }
 
-ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls_backend_options *opt, ls_err *err) {
+ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err) {
     ls_err no_room;
     ls_gpus gpus;
     *out = (ls_device_choice){0};
@@ -391,73 +374,57 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
 }
 
 // The context that is given where none was asked for; after the weights are there, so that what is left is known.
-static ls_code choose_context(const torch_backend *b, const ls_hparams *h, const char *device, int32_t *out,
+static ls_code choose_context(const torch_engine *e, const ls_hparams *h, const char *device, int32_t *out,
                               ls_err *err) {
     if (!strcmp(device, "cpu")) {
         *out = ls_context_for(h, ls_memory_free());
         return LS_OK;
     }
     lst_device_info info = {.size = sizeof info};
-    if (b->lib.device(gpu_number(device), &info)) return failed(b, LST_E_BACKEND, err);
+    if (e->lib.device(gpu_number(device), &info)) return failed(&e->lib, LST_E_BACKEND, err);
     const uint64_t work = gpu_work_bytes(h), left = info.free_bytes > work ? info.free_bytes - work : 0;
     *out = context_in(h, left / gpu_kv_bytes(h));
     return LS_OK;
 }
 
-ls_code ls_backend_torch_open(ls_backend **out, const ls_checkpoint *c, const ls_backend_options *opt, ls_err *err) {
+ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err) {
     *out = NULL;
-    torch_backend *b = ls_calloc(1, sizeof *b);
-    b->base = (ls_backend){.prefill = prefill,
-                           .forward_tree = forward_tree,
-                           .row_top = row_top,
-                           .keep_path = keep_path,
-                           .rewind = rewind_to,
-                           .length = length,
-                           .device_us = device_us,
-                           .probe = probe,
-                           .row_logits = row_logits,
-                           .close = close_backend};
+    torch_engine *e = ls_calloc(1, sizeof *e);
+    ls_engine *base = &e->base;
+    *base = (ls_engine){
+        .n_vocab = c->hparams.n_vocab, .n_context = opt->context, .timeline = timeline, .close = close_engine};
+    e->stop = opt->stop;
+    e->stop_ud = opt->ud;
     lst_model_info_t info = {.size = sizeof info};
     ls_device_choice choice;
     const char *const device = choice.device;
     ls_code code = ls_device_choose(&choice, c, opt, err);
-    if (!code) code = load_library(&b->lib, strcmp(device, "cpu") ? ON_GPU : ON_CPU, err);
+    if (!code) code = load_library(&e->lib, strcmp(device, "cpu") ? ON_GPU : ON_CPU, err);
     if (!code && opt->context > c->hparams.n_context)
         code = ls_fail(err, LS_E_RANGE, "a context of %d tokens was asked for, the model has %d", opt->context,
                        c->hparams.n_context);
-    if (!code) code = open_shared(b, c, opt, device, err);
-    b->base.n_context = opt->context;
-    if (!code && !opt->context) code = choose_context(b, &c->hparams, device, &b->base.n_context, err);
-    int failure = 0;
-    if (!code && (failure = b->lib.session_new(&b->session, b->shared->model, b->base.n_context)) == 0)
-        failure = b->lib.model_info(b->shared->model, &info);
-    if (!code && !failure && opt->stop) {
-        b->stop = opt->stop;
-        b->stop_ud = opt->ud;
-        failure = b->lib.watch(b->session, relay_stop, b);
-    }
-    if (failure) code = failed(b, failure, err);
+    if (!code) code = open_weights(e, c, opt, device, err);
+    if (!code && !opt->context) code = choose_context(e, &c->hparams, device, &base->n_context, err);
+    if (!code && e->lib.model_info(e->model, &info)) code = failed(&e->lib, LST_E_BACKEND, err);
     if (code) {
-        close_backend(&b->base);
+        close_engine(base);
         return code;
     }
-    b->base.n_vocab = c->hparams.n_vocab;
-    if (!strcmp(device, "cpu")) b->base.kv_bytes = ls_hparams_kv_bytes(&c->hparams);
-    b->base.threads = info.threads;
-    b->base.exact = info.exact;
-    b->base.slow = *info.slow != 0;
-    if (b->base.slow && opt->note) opt->note(opt->ud, info.slow);
-    snprintf(b->base.device, sizeof b->base.device, "%s", info.device);
-    if (strcmp(info.weights, "auto"))
-        snprintf(b->base.dtype, sizeof b->base.dtype, "%.6s %.8s", info.weights, info.dtype);
-    else snprintf(b->base.dtype, sizeof b->base.dtype, "%s", info.dtype);
-    snprintf(b->base.kernel, sizeof b->base.kernel, "%s", info.kernel);
-    snprintf(b->base.version, sizeof b->base.version, "%s", info.version);
-    *out = &b->base;
+    if (!strcmp(device, "cpu")) base->kv_bytes = ls_hparams_kv_bytes(&c->hparams);
+    base->threads = info.threads;
+    base->exact = info.exact;
+    base->slow = *info.slow != 0;
+    if (base->slow && opt->note) opt->note(opt->ud, info.slow);
+    snprintf(base->device, sizeof base->device, "%s", info.device);
+    if (strcmp(info.weights, "auto")) snprintf(base->dtype, sizeof base->dtype, "%.6s %.8s", info.weights, info.dtype);
+    else snprintf(base->dtype, sizeof base->dtype, "%s", info.dtype);
+    snprintf(base->kernel, sizeof base->kernel, "%s", info.kernel);
+    snprintf(base->version, sizeof base->version, "%s", info.version);
+    *out = base;
     return LS_OK;
 }
 
-ls_code ls_backend_torch_probe(char *level, size_t n, ls_err *err) {
+ls_code ls_engine_torch_probe(char *level, size_t n, ls_err *err) {
     library lib = {0};
     ls_code code = load_library(&lib, ON_CPU, err);
     if (code) return code;

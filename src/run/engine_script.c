@@ -1,4 +1,4 @@
-#include "run/backend_script.h"
+#include "run/engine_script.h"
 #include "base/mem.h"
 #include "base/sample.h"
 #include "base/utf8.h"
@@ -34,7 +34,12 @@ const char ls_script_chat_template[] =
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 typedef struct {
-    ls_backend base;
+    ls_engine base;
+    int delay_ms;
+} script_engine;
+
+typedef struct {
+    ls_timeline base;
     int delay_ms;
     int32_t *text; // committed tokens
     int32_t n;
@@ -114,13 +119,13 @@ static void set_last(script *s, const float *logits) {
     s->last_known = true;
 }
 
-static ls_code prefill(ls_backend *b, const int32_t *ids, int32_t n, const lst_sampling *sampling, lst_row *last,
+static ls_code prefill(ls_timeline *t, const int32_t *ids, int32_t n, const lst_sampling *sampling, lst_row *last,
                        ls_progress progress, void *ud, ls_err *err) {
-    script *s = (script *)b;
+    script *s = (script *)t;
     ls_code code = check_ids(ids, n, err);
     if (code) return code;
-    if (n > b->n_context - s->n)
-        return ls_fail(err, LS_E_RANGE, "%d more tokens do not fit a context of %d", n, b->n_context);
+    if (n > t->engine->n_context - s->n)
+        return ls_fail(err, LS_E_RANGE, "%d more tokens do not fit a context of %d", n, t->engine->n_context);
     if (progress && !progress(ud, "prefill", 0)) return ls_fail(err, LS_E_CANCELLED, "prefill was cancelled");
     nap(s->delay_ms);
     memcpy(s->text + s->n, ids, (size_t)n * sizeof *ids);
@@ -132,9 +137,9 @@ static ls_code prefill(ls_backend *b, const int32_t *ids, int32_t n, const lst_s
     return LS_OK;
 }
 
-static ls_code forward_tree(ls_backend *b, const int32_t *ids, const int32_t *parents, int32_t n,
+static ls_code forward_tree(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
                             const lst_sampling *sampling, lst_row *rows, ls_err *err) {
-    script *s = (script *)b;
+    script *s = (script *)t;
     ls_code code = check_ids(ids, n, err);
     if (code) return code;
     if (n < 1 || n > LST_MAX_ROWS) return ls_fail(err, LS_E_RANGE, "a tree has 1 to 256 rows");
@@ -147,7 +152,8 @@ static ls_code forward_tree(ls_backend *b, const int32_t *ids, const int32_t *pa
         s->tree[i] = ids[i];
         s->parent[i] = parents[i];
         depth[i] = i ? depth[parents[i]] + 1 : 0;
-        if (s->n + depth[i] >= b->n_context) return ls_fail(err, LS_E_RANGE, "a tree node lies beyond the context");
+        if (s->n + depth[i] >= t->engine->n_context)
+            return ls_fail(err, LS_E_RANGE, "a tree node lies beyond the context");
         float *logits = s->logits + (size_t)i * N_VOCAB;
         predict(s, i, logits);
         describe(logits, (uint64_t)(s->n + depth[i] + 1), sampling, &rows[i]);
@@ -161,25 +167,25 @@ static ls_code forward_tree(ls_backend *b, const int32_t *ids, const int32_t *pa
     return LS_OK;
 }
 
-static ls_code row_top(ls_backend *b, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err) {
-    script *s = (script *)b;
+static ls_code row_top(ls_timeline *t, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err) {
+    script *s = (script *)t;
     if (row < -1 || row >= s->n_rows || (row == -1 && !s->last_known) || k < 1 || k > N_VOCAB)
         return ls_fail(err, LS_E_RANGE, "no such row, or more ranks than tokens");
     const float *x = row < 0 ? s->last : s->logits + (size_t)row * N_VOCAB;
     int32_t n = 0;
-    for (int32_t t = 0; t < N_VOCAB; t++) {
+    for (int32_t id = 0; id < N_VOCAB; id++) {
         int32_t at = n < k ? n++ : k;
-        while (at > 0 && logits[at - 1] < x[t]) {
+        while (at > 0 && logits[at - 1] < x[id]) {
             if (at < k) logits[at] = logits[at - 1], ids[at] = ids[at - 1];
             at--;
         }
-        if (at < k) logits[at] = x[t], ids[at] = t;
+        if (at < k) logits[at] = x[id], ids[at] = id;
     }
     return LS_OK;
 }
 
-static ls_code keep_path(ls_backend *b, const int32_t *rows, int32_t n, ls_err *err) {
-    script *s = (script *)b;
+static ls_code keep_path(ls_timeline *t, const int32_t *rows, int32_t n, ls_err *err) {
+    script *s = (script *)t;
     for (int32_t i = 0; i < n; i++)
         if (rows[i] < 0 || rows[i] >= s->n_rows || s->parent[rows[i]] != (i ? rows[i - 1] : -1))
             return ls_fail(err, LS_E_RANGE, "kept rows are not a path from the root");
@@ -189,8 +195,8 @@ static ls_code keep_path(ls_backend *b, const int32_t *rows, int32_t n, ls_err *
     return LS_OK;
 }
 
-static ls_code rewind_to(ls_backend *b, int32_t n, ls_err *err) {
-    script *s = (script *)b;
+static ls_code rewind_to(ls_timeline *t, int32_t n, ls_err *err) {
+    script *s = (script *)t;
     if (n < 0 || n > s->n) return ls_fail(err, LS_E_RANGE, "cannot rewind to %d of %d tokens", n, s->n);
     s->last_known = s->last_known && n == s->n;
     s->n = n;
@@ -198,43 +204,69 @@ static ls_code rewind_to(ls_backend *b, int32_t n, ls_err *err) {
     return LS_OK;
 }
 
-static double device_us(const ls_backend *b) {
-    (void)b;
+static double device_us(const ls_timeline *t) {
+    (void)t;
     return 0;
 }
-static int32_t length(const ls_backend *b) {
-    return ((const script *)b)->n;
+static int32_t length(const ls_timeline *t) {
+    return ((const script *)t)->n;
 }
 
-static void close_script(ls_backend *b) {
-    script *s = (script *)b;
+static ls_code copy(ls_timeline *t, ls_timeline *from, int32_t n, ls_err *err) {
+    script *s = (script *)t;
+    if (n < 0 || n > from->length(from)) return ls_fail(err, LS_E_RANGE, "%d tokens cannot be copied", n);
+    memcpy(s->text, ((const script *)from)->text, (size_t)n * sizeof *s->text);
+    s->n = n;
+    s->n_rows = 0;
+    s->last_known = false;
+    return LS_OK;
+}
+
+static void free_timeline(ls_timeline *t) {
+    script *s = (script *)t;
     free(s->text);
     free(s->logits);
     free(s);
 }
 
-ls_backend *ls_backend_script_new(int delay_ms, int32_t n_context) {
+static ls_code timeline(ls_engine *e, ls_timeline **out, ls_err *err) {
+    (void)err;
     script *s = ls_calloc(1, sizeof *s);
-    s->base = (ls_backend){.n_vocab = N_VOCAB,
-                           .n_context = n_context ? n_context : CONTEXT,
-                           .threads = 1,
-                           .exact = true,
-                           .device = "cpu",
-                           .dtype = "f32",
-                           .kernel = "scripted model",
-                           .version = "no libtorch",
-                           .prefill = prefill,
-                           .forward_tree = forward_tree,
-                           .row_top = row_top,
-                           .keep_path = keep_path,
-                           .rewind = rewind_to,
-                           .length = length,
-                           .device_us = device_us,
-                           .close = close_script};
-    s->delay_ms = delay_ms;
-    s->text = ls_calloc((size_t)s->base.n_context + LST_MAX_ROWS, sizeof *s->text);
+    s->base = (ls_timeline){.engine = e,
+                            .prefill = prefill,
+                            .forward_tree = forward_tree,
+                            .row_top = row_top,
+                            .keep_path = keep_path,
+                            .rewind = rewind_to,
+                            .copy = copy,
+                            .length = length,
+                            .device_us = device_us,
+                            .free = free_timeline};
+    s->delay_ms = ((const script_engine *)e)->delay_ms;
+    s->text = ls_calloc((size_t)e->n_context + LST_MAX_ROWS, sizeof *s->text);
     s->logits = ls_calloc((size_t)LST_MAX_ROWS * N_VOCAB, sizeof *s->logits);
-    return &s->base;
+    *out = &s->base;
+    return LS_OK;
+}
+
+static void close_engine(ls_engine *e) {
+    free(e);
+}
+
+ls_engine *ls_engine_script_new(int delay_ms, int32_t n_context) {
+    script_engine *e = ls_calloc(1, sizeof *e);
+    e->base = (ls_engine){.n_vocab = N_VOCAB,
+                          .n_context = n_context ? n_context : CONTEXT,
+                          .threads = 1,
+                          .exact = true,
+                          .device = "cpu",
+                          .dtype = "f32",
+                          .kernel = "scripted model",
+                          .version = "no libtorch",
+                          .timeline = timeline,
+                          .close = close_engine};
+    e->delay_ms = delay_ms;
+    return &e->base;
 }
 
 ls_code ls_script_vocab(ls_vocab **out, ls_err *err) {

@@ -84,7 +84,10 @@ void ui_send_requests(ui_state *s, ls_source *source) {
     for (int i = 0; i < s->n_outbox; i++) {
         ui_request *r = &s->outbox[i];
         ls_err err;
-        if (source->command(source, &(ls_command){r->kind, r->text, r->n}, &err)) ui_say(s, err.msg, true);
+        if (source->command(source, &(ls_command){r->kind, r->text, r->n}, &err)) {
+            ui_say(s, err.msg, true);
+            if (r->kind == LS_CMD_PROMPT && !s->prompt.text.n) ui_edit_set(&s->prompt, r->text); // it is kept
+        }
         free(r->text);
     }
     s->n_outbox = 0;

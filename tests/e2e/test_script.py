@@ -124,9 +124,10 @@ reject decode.budget         auto
             shown = []
             for name, script in (("one", "type Retrieval\nkey Enter\nwait › Retrieval\nwait 40 tokens\nwait READY\n"
                                          f"key Esc :\ntype save {d}/c.jsonl.zst\nkey Enter\nwait saved\nkey p\n"),
-                                 ("two", f"key Esc :\ntype load {d}/c.jsonl.zst\nkey Enter\nwait │› Retrieval\nwait 40 tokens\nkey p\n")):
+                                 ("two", f"key Esc :\ntype load {d}/c.jsonl.zst\nkey Enter\nwait loaded\n"
+                                         "wait READY\nexpect │› Retrieval\nexpect 40 tokens\nkey p\n")):
                 r, _ = self.play(d, "wait READY\n" + script + f"type more\nkey Enter\nwait │› more\nwait READY\nwait 40 tokens\n"
-                                 f"key Esc 1 r\npause 0.3\nwait READY\nsave {d}/{name}.txt\n"
+                                 f"key Esc 1 Space r\nwait PAUSED\nkey Space\nwait READY\nsave {d}/{name}.txt\n"
                                  f"key g E\nwait 0› Retrieval\nkey Esc 1 G\nwait follow\n", *SCRIPT)
                 self.assertEqual((r.returncode, r.stderr), (0, ""))
                 with open(os.path.join(d, name + ".txt"), encoding="utf-8") as f:

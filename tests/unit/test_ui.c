@@ -737,6 +737,37 @@ static void a_setting_waits_for_its_answer(void **state) {
     ui_state_free(&s);
 }
 
+static ls_code refuse(ls_source *source, const ls_command *c, ls_err *err) {
+    (void)source, (void)c;
+    return ls_fail(err, LS_E_UNSUPPORTED, "not now");
+}
+
+// A prompt that cannot be sent, as the screen knows or as the source says first, stays where it was typed.
+static void a_refused_prompt_is_kept(void **state) {
+    (void)state;
+    static const struct {
+        ls_run_state state;
+        const char *said;
+    } cases[] = {{LS_STATE_PREFILL, "a text is still being read"},
+                 {LS_STATE_RUNNING, "the answer is still being written"},
+                 {LS_STATE_FAILED, "the model is not loaded"},
+                 {LS_STATE_IDLE, "not now"}};
+    ls_source source = {.command = refuse};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ui_state s;
+        ui_state_init(&s);
+        ui_begin(&s, &(ui_options){.color = true});
+        s.run_state = cases[i].state;
+        type_keys(&s, "more");
+        key(&s, UI_KEY_ENTER);
+        ui_send_requests(&s, &source);
+        assert_non_null(strstr(s.message, cases[i].said));
+        ls_buf_str(&s.prompt.text, "");
+        assert_string_equal(s.prompt.text.p, "more");
+        ui_state_free(&s);
+    }
+}
+
 static void random_keys_and_sizes(void **state) {
     (void)state;
     ui_state s;
@@ -790,6 +821,7 @@ int main(void) {
         cmocka_unit_test(keys_go_to_what_is_drawn_on_top),
         cmocka_unit_test(esc_leaves_one_mode_at_a_time),
         cmocka_unit_test(a_setting_waits_for_its_answer),
+        cmocka_unit_test(a_refused_prompt_is_kept),
         cmocka_unit_test(random_keys_and_sizes),
         cmocka_unit_test(every_action_has_a_key_of_its_own),
     };

@@ -60,10 +60,6 @@ static ls_code load_library(library *lib, int flavour, ls_err *err) {
         tries[n++] = ls_format("%s/../%s", ls_exe_dir(), file); // build/san, build/tests
         tries[n++] = ls_format("%s/../lib/logitspec/%s", ls_exe_dir(), file);
     }
-    // Threads meet some 200 times a forward. OpenMP's default is to spin there for milliseconds, which beside other
-    // work costs whole time slices (measured on two cores beside another decoder: 245 ms a forward; with this 17). The
-    // runtime reads it as it loads.
-    if (!getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "2000", 0);
     for (int i = 0; i < n && !lib->handle; i++) lib->handle = dlopen(tries[i], RTLD_NOW | RTLD_LOCAL);
     for (int i = 0; i < n; i++) free(tries[i]);
     if (!lib->handle)

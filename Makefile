@@ -306,22 +306,28 @@ REAL_MODEL_TESTS := test_engine test_chances
 LIBRARY_TESTS := test_lst test_models
 ASAN_TESTS := $(filter-out $(REAL_MODEL_TESTS) $(if $(QUICK),$(LIBRARY_TESTS) test_outputs),$(TEST_SRC:tests/unit/%.c=%))
 check-asan: check-setup
-	@$(MAKE) SAN=1 $(ASAN_TESTS:%=build/san/tests/%) \
+	@$(MAKE) SAN=1 $(ASAN_TESTS:%=build/san/tests/%) build/san/tests/planted \
 	  $(if $(QUICK),build/san/logitspec,all $(if $(TORCH_DIR),build/san/tests/liblstorch_emulated.so))
-	@python3 tests/run.py build/san --without-model $(if $(QUICK),$(ASAN_TESTS) test_script)
+	@python3 tests/run.py build/san --without-model --sees use-after-free,overflow,leak $(if $(QUICK),$(ASAN_TESTS) test_script)
 # The threads: engine, screen, trace writer, corpus builder, and those of a forward.
 TSAN_TESTS := test_live test_trace test_corpus $(if $(QUICK),,test_lst)
 check-tsan: check-setup
-	@$(MAKE) SAN=thread $(if $(QUICK),build/tsan/logitspec,all) $(TSAN_TESTS:%=build/tsan/tests/%)
-	@python3 tests/run.py build/tsan --without-model $(TSAN_TESTS) test_script $(if $(QUICK),,test_screen)
+	@$(MAKE) SAN=thread $(if $(QUICK),build/tsan/logitspec,all) $(TSAN_TESTS:%=build/tsan/tests/%) build/tsan/tests/planted
+	@python3 tests/run.py build/tsan --without-model --sees race,omp-race,omp-barrier $(TSAN_TESTS) test_script $(if $(QUICK),,test_screen)
 # What computes is left to ASan (valgrind knows neither AVX-512 nor AMX), and so are the two that would take it longest.
 VALGRIND_TESTS := $(filter-out $(REAL_MODEL_TESTS) $(LIBRARY_TESTS) test_kernels test_session test_tokenizers \
   $(if $(QUICK),test_outputs test_trace test_ui),$(TEST_SRC:tests/unit/%.c=%))
 check-valgrind: check-setup
-	@$(MAKE) $(VALGRIND_TESTS:%=build/tests/%)
-	@python3 tests/run.py build --valgrind $(VALGRIND_TESTS)
+	@$(MAKE) $(VALGRIND_TESTS:%=build/tests/%) build/tests/planted
+	@python3 tests/run.py build --valgrind --sees use-after-free,leak,uninitialised $(VALGRIND_TESTS)
 check-static: check-setup
 	@python3 tests/tools/check_static.py $(if $(QUICK),cppcheck clang)
+# What the checkers must see, with the flags of all other code and, for TSan, its OpenMP.
+$(B)/obj/tests/tools/planted.o: CFLAGS += -fopenmp
+$(B)/tests/planted: $(B)/obj/tests/tools/planted.o $(filter %/openmp_tsan.o,$(TORCH_COMMON))
+	@mkdir -p $(@D)
+	@echo '  LINK $@'
+	$(Q)$(CC) $(LDFLAGS) -fopenmp -o $@ $^
 clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(call torch_obj,lst_cpu lst_cpu_engine lst_cuda lst_cuda_engine lst_open lst_session)
 
 lint:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs every test and counts them: unit tests (cmocka programs in BUILD/tests) and end-to-end tests (tests/e2e).
 
-Usage: tests/run.py BUILD [PATTERN...] [--without-model] [--valgrind]. A PATTERN selects the programs whose name holds it.
+Usage: tests/run.py BUILD [PATTERN...] [--without-model] [--valgrind] [--sees NAME,...]. A PATTERN selects the programs whose name holds it.
 --without-model leaves out what decodes with the real model, for builds that are too slow for it; --valgrind runs unit tests
-under it, and nothing else. The last line is `N passed, N failed, N skipped`; a skipped test says why. Every report of a
+under it, and nothing else; --sees makes those mistakes of tools/planted.c first, which must be reported. The last line is `N passed, N failed, N skipped`; a skipped test says why. Every report of a
 sanitizer or of valgrind counts as a failure, be it of a program whose exit code nobody reads.
 """
 import argparse
@@ -41,19 +41,40 @@ class Reports:
         os.environ["TSAN_OPTIONS"] = f"{common}:suppressions={tools}/tsan.txt:second_deadlock_stack=1"
 
     @classmethod
-    def found(cls):
-        """How many there are since the last call; prints them."""
-        n = 0
+    def texts(cls):
+        """Those since the last call."""
         for path in sorted(glob.glob(cls.folder + "/*")):
             with open(path, encoding="utf-8", errors="replace") as f:
                 text = f.read()
             os.remove(path)
             # not a finding: the emulated GPU's threads are contexts
             text = re.sub(r"^==\d+==WARNING: ASan doesn't fully support makecontext.*\n", "", text, flags=re.M).strip()
-            n += bool(text)  # valgrind makes the file before it has anything to say
-            if text:
-                print(text, flush=True)
+            if text:  # valgrind makes the file before it has anything to say
+                yield text
+
+    @classmethod
+    def found(cls):
+        """How many there are since the last call; prints them."""
+        n = 0
+        for n, text in enumerate(cls.texts(), 1):
+            print(text, flush=True)
         return n
+
+
+# mistakes of tools/planted.c: what must be said of each, by whatever checks here; "": nothing
+PLANTED = {"race": r"data race .* in add\b", "omp-race": r"data race .* in omp_race\b", "omp-barrier": "", "use-after-free": r"heap-use-after-free|Invalid read",
+           "overflow": r"signed integer overflow", "leak": r"direct leak of 1000 byte|1,000 bytes in 1 blocks are definitely lost",
+           "uninitialised": r"depends on uninitialised"}
+
+
+def run_planted(build, name, under):
+    p = subprocess.run([*under, os.path.join(os.path.abspath(build), "tests", "planted"), name], capture_output=True, text=True,
+                       check=False)
+    said = "\n".join(Reports.texts())
+    seen = bool(re.search(PLANTED[name], said, re.I)) if PLANTED[name] else not said and not p.returncode
+    print(f"planted {name:16} {'as it should be' if seen else 'NOT as it should be: ' + (said or p.stderr or 'no report')}", flush=True)
+    Count.passed += seen
+    Count.failed += not seen
 
 
 def run_unit(program, under=()):
@@ -109,6 +130,7 @@ def main():
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--without-model", action="store_true")
     parser.add_argument("--valgrind", action="store_true")
+    parser.add_argument("--sees", default="")
     args = parser.parse_intermixed_args()
     build, patterns = args.build, args.patterns or [""]
     Reports.expect(build)
@@ -124,6 +146,8 @@ def main():
         os.environ["LOGITSPEC_LSTORCH"] = compute
     # one of another build would be no test of this one: tests say that it is missing
     os.environ["LOGITSPEC_EMULATED"] = os.path.join(os.path.abspath(build), "tests", "liblstorch_emulated.so")
+    for name in filter(None, args.sees.split(",")):
+        run_planted(build, name, under)
     for program in sorted(glob.glob(os.path.join(build, "tests", "test_*"))):
         if any(p in os.path.basename(program) for p in patterns):
             run_unit(os.path.abspath(program), under)

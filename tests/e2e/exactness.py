@@ -160,7 +160,7 @@ def main():
                 for way in WAYS:
                     there = there and row(level, dtype, "tiny", models[dtype], way, "abc abc ab", 60)
                 # the default model: as many tokens as that level's speed allows
-                n = {"portable": 6, "avx2": 24}.get(level, 40)
+                n = 6 if level == "portable" else 40
                 for way in ("greedy", "T 0.8, top-p 0.9"):
                     there = there and row(level, dtype, "default", [], way, "List five fruits, then list them again.", n)
             if not there:

@@ -97,13 +97,13 @@ static bool is_waiting(const ui_state *s) { // for the user
 }
 
 bool ui_demo_plays(const ui_state *s) {
-    return s->demo && !is_waiting(s) && !s->demo_held && s->run_state == LS_STATE_PAUSED && s->live;
+    return s->demo && !is_waiting(s) && !s->demo_held && s->run_state == LS_STATE_PAUSED && s->at_newest;
 }
 
 bool ui_demo_hold(ui_state *s) {
     if (!s->demo || s->run_state != LS_STATE_PAUSED) return false;
     s->demo_held = ui_demo_plays(s);
-    s->live = true;
+    s->at_newest = true;
     return true;
 }
 

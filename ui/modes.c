@@ -119,7 +119,7 @@ static void panel_mouse(ui_state *s, ui_key k, ui_panel at) {
     if (what < 0) return;
     if (at == UI_OUTPUT && (size_t)(what / LS_MAX_ROWS) < s->n_steps) {
         ui_look_at(s, what / LS_MAX_ROWS);
-        s->live = false;
+        s->at_newest = false;
         s->node = what % LS_MAX_ROWS;
     } else ui_choose_row(s, at, what);
 }

@@ -1,5 +1,5 @@
 #include "ui/navigate.h"
-#include "ui/history.h"
+#include "ui/find.h"
 #include "ui/panels.h"
 #include "ui/rows.h"
 
@@ -28,8 +28,8 @@ void ui_look_at(ui_state *s, int64_t step) {
         return;
     }
     if (step < 0) step = 0;
-    s->live = step >= (int64_t)s->n_steps - 1;
-    s->view = s->live ? s->n_steps - 1 : (size_t)step;
+    s->at_newest = step >= (int64_t)s->n_steps - 1;
+    s->view = s->at_newest ? s->n_steps - 1 : (size_t)step;
     s->node = -1;
     ui_find_nothing(s);
     s->scroll[UI_OUTPUT] = s->scroll[UI_LOGITS] = s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = 0;
@@ -89,7 +89,7 @@ void ui_look_for(ui_state *s, int by) {
     char none[160];
     snprintf(none, sizeof none, "the output does not hold '%.100s'", s->sought);
     ui_jump(s, step, none);
-    if (step >= 0) s->live = false, s->node = node;
+    if (step >= 0) s->at_newest = false, s->node = node;
 }
 
 // ---- the cursor on a node
@@ -141,7 +141,7 @@ void ui_move_token(ui_state *s, int by) {
         at = by > 0 ? 0 : step->n_emitted - 1;
     }
     s->view = (size_t)view;
-    s->live = false;
+    s->at_newest = false;
     s->node = step->path[at];
 }
 

@@ -12,7 +12,7 @@ typedef struct {
     int32_t tag;               // of what is added
 } flow;
 
-static void add(flow *f, const char *p, size_t n, ui_role role, int mark) {
+static void add_text(flow *f, const char *p, size_t n, ui_role role, int mark) {
     ls_buf_add(&f->text, p, n);
     for (size_t i = 0; i < n; i++) {
         ls_buf_char(&f->roles, (char)role);
@@ -22,7 +22,7 @@ static void add(flow *f, const char *p, size_t n, ui_role role, int mark) {
 }
 
 static void add_str(flow *f, const char *s, ui_role role) {
-    add(f, s, strlen(s), role, 0);
+    add_text(f, s, strlen(s), role, 0);
 }
 
 // What the inspected draft was copied from: positions of the context.
@@ -50,7 +50,7 @@ static void add_step(flow *f, const ui_state *s, size_t index, source src, bool 
         bool shown = !t->special;
         if (viewed && brackets && (i == 0 || (i == 1 && step->n_emitted > 1)))
             add_str(f, i ? (ascii ? "[" : "«") : ascii ? "<" : "‹", UI_LABEL);
-        if (shown) add(f, t->bytes, (size_t)t->n, role, viewed && role != UI_CURSOR ? UI_REVERSE : 0);
+        if (shown) add_text(f, t->bytes, (size_t)t->n, role, viewed && role != UI_CURSOR ? UI_REVERSE : 0);
         f->tag = 0;
         if (viewed && brackets && (i == 0 || i == step->n_emitted - 1))
             add_str(f, i ? (ascii ? "]" : "»") : ascii ? ">" : "›", UI_LABEL);
@@ -94,7 +94,7 @@ static window window_of(const ui_state *s, int rows, int cols) {
     const size_t wanted = screen * 2 + (size_t)s->scroll[UI_OUTPUT] * (size_t)cols * BYTES;
     size_t i = ui_viewed_index(s), n = 0;
     bool ends_line = false;
-    if (!s->live) {
+    if (!s->at_newest) {
         for (w.end = i + 1; w.end < s->n_steps && n < screen; w.end++) n += bytes_of(s, w.end, &ends_line);
         n = 0;
     } else i = s->n_steps - 1;
@@ -131,11 +131,11 @@ void ui_panel_output(ui_panel_view *v) {
         else {
             if (t) add_str(&f, "\n\n", UI_TEXT);
             add_str(&f, ascii ? "> " : "› ", UI_LABEL);
-            add(&f, turn->text, strlen(turn->text), UI_PROMPT, 0);
+            add_text(&f, turn->text, strlen(turn->text), UI_PROMPT, 0);
             add_str(&f, "\n", UI_TEXT);
         }
         for (; i < turn->first_step + turn->n_steps && i < w.end; i++) {
-            bool is_viewed = i == viewed && (!s->live || ui_busy(s));
+            bool is_viewed = i == viewed && (!s->at_newest || ui_busy(s));
             add_step(&f, s, i, src, is_viewed, s->brackets, ascii);
             if (i == viewed) viewed_end = f.text.n;
         }
@@ -159,7 +159,7 @@ void ui_panel_output(ui_panel_view *v) {
     size_t n;
     ui_line *lines = ui_wrap(v->canvas, f.text.n ? f.text.p : "", f.text.n, v->area.cols, &n);
     size_t bottom = n; // line after the last one shown, when not scrolled
-    if (!s->live && s->n_steps) {
+    if (!s->at_newest && s->n_steps) {
         for (bottom = 0; bottom < n && lines[bottom].to < viewed_end;) bottom++;
         bottom += 1 + (size_t)v->area.rows / 3;
         if (bottom > n) bottom = n;
@@ -172,7 +172,7 @@ void ui_panel_output(ui_panel_view *v) {
         ui_pen p = ui_pen_at(v->canvas, v->area, row, UI_TEXT);
         draw_line(&p, &f, lines[top + row]);
     }
-    const char *follow = s->scroll[UI_OUTPUT] ? "scrolled" : s->live ? "follow" : "history";
+    const char *follow = s->scroll[UI_OUTPUT] ? "scrolled" : s->at_newest ? "follow" : "history";
     snprintf(v->right, UI_RIGHT_BYTES, "%d tokens, %s", emitted, follow);
     free(lines);
     ls_buf_free(&f.text);

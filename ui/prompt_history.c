@@ -73,7 +73,7 @@ void ui_history_load(ui_edit *e, const char *path) {
     e->n_kept = e->n_history;
 }
 
-static ls_code add(const char *path, const char *prompt, ls_err *err) {
+static ls_code add_prompt(const char *path, const char *prompt, ls_err *err) {
     ls_buf out = {0};
     struct stat st = {0};
     char last = '\n';
@@ -100,6 +100,6 @@ static ls_code add(const char *path, const char *prompt, ls_err *err) {
 ls_code ui_history_add(ui_edit *e, const char *path, ls_err *err) {
     ls_code code = LS_OK;
     for (; e->n_kept < e->n_history; e->n_kept++)
-        if (!code) code = add(path, e->history[e->n_kept], err);
+        if (!code) code = add_prompt(path, e->history[e->n_kept], err);
     return code;
 }

@@ -49,13 +49,13 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
         separator(&p);
         if (s->n_turns > 1) ui_print(&p, "turn %td, ", turn - s->turns + 1);
         ui_print(&p, "step %u", step->index);
-        if (!s->live) ui_print(&p, ", %zu behind", s->n_steps - 1 - ui_viewed_index(s));
+        if (!s->at_newest) ui_print(&p, ", %zu behind", s->n_steps - 1 - ui_viewed_index(s));
         if (wide) {
             separator(&p);
             ui_print(&p, "ctx %d/%d", step->context_len + step->n_emitted, s->header.n_context);
         }
         const ls_stats *st = ui_stats(s);
-        if (wide || s->live) {
+        if (wide || s->at_newest) {
             separator(&p);
             ui_print(&p, "%.0f tok/s", ls_stats_tokens_per_s(st));
         }

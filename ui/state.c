@@ -9,7 +9,7 @@
 
 void ui_state_init(ui_state *s) {
     *s = (ui_state){
-        .shown = {.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL}, .live = true, .editing = -1, .node = -1, .fraction = -1};
+        .shown = {.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL}, .at_newest = true, .editing = -1, .node = -1, .fraction = -1};
     ui_find_nothing(s);
 }
 
@@ -44,7 +44,7 @@ static void forget_conversation(ui_state *s) {
     ui_steps_cut(&s->steps, 0);
     s->n_turns = s->n_steps = 0;
     s->context.n = 0;
-    s->live = true;
+    s->at_newest = true;
     s->stats = (ls_stats){0};
     s->stats_turn = s->stats_until = s->n_marks = 0;
     memset(s->scroll, 0, sizeof s->scroll);
@@ -96,7 +96,7 @@ static void begin_turn(ui_state *s, ls_event *e) {
     if ((int64_t)s->context.n > first) s->context.n = first > 0 ? (size_t)first : 0;
     while ((int64_t)s->context.n < first) ls_ids_push(&s->context, -1);
     ls_ids_add(&s->context, e->prompt.ids, (size_t)e->prompt.n_ids);
-    s->live = true;
+    s->at_newest = true;
     if (!s->message_is_error) *s->message = 0; // it was about what came before
     memset(s->scroll, 0, sizeof s->scroll);
 }
@@ -110,7 +110,7 @@ static void add_step(ui_state *s, ls_event *e) {
     while (s->context.n < (size_t)step->context_len) ls_ids_push(&s->context, -1); // steps that were left out
     int keep = step->n_emitted - (step->finish == LS_FINISH_EOS);
     for (int i = 0; i < keep; i++) ls_ids_push(&s->context, step->tree.nodes[step->path[i]].token);
-    if (!s->live) return;
+    if (!s->at_newest) return;
     s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = s->scroll[UI_LOGITS] = 0;
     s->node = -1;
     ui_find_nothing(s);
@@ -194,7 +194,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
 }
 
 size_t ui_viewed_index(const ui_state *s) {
-    return s->live || s->view >= s->n_steps ? s->n_steps - 1 : s->view;
+    return s->at_newest || s->view >= s->n_steps ? s->n_steps - 1 : s->view;
 }
 
 const ls_step *ui_step(const ui_state *s, size_t i) {

@@ -94,7 +94,7 @@ typedef struct {
     ui_rival rival;
     // the view
     ui_shown shown;
-    bool live;             // look at the newest step
+    bool at_newest;        // the newest step is viewed, as steps come
     size_t view;           // else at this one
     int node;              // row of the viewed tree that is inspected; -1: the most telling one
     int scroll[UI_PANELS]; // lines from the natural position

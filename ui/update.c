@@ -1,7 +1,7 @@
 // Actions: how the user changes what is shown, and what is asked of the source.
 #include "base/mem.h"
 #include "ui/demo.h"
-#include "ui/history.h"
+#include "ui/find.h"
 #include "ui/modes.h"
 #include "ui/navigate.h"
 #include "ui/rows.h"
@@ -49,7 +49,7 @@ static bool ended(ui_state *s) { // a recording that was played to its end
 
 // The part of a recording that was not played yet lies ahead of its newest step.
 static bool play_on(ui_state *s, int steps) {
-    if (!s->recording || !s->live || !ui_busy(s)) return false;
+    if (!s->recording || !s->at_newest || !ui_busy(s)) return false;
     ui_request_of(s, LS_CMD_STEP, NULL, steps);
     return true;
 }
@@ -87,14 +87,14 @@ void ui_act(ui_state *s, ui_action a) {
             break;
         }
         ui_request_of(s, s->run_state == LS_STATE_PAUSED ? LS_CMD_RUN : LS_CMD_PAUSE, NULL, 0);
-        if (s->run_state == LS_STATE_PAUSED) s->live = true;
+        if (s->run_state == LS_STATE_PAUSED) s->at_newest = true;
         break;
     case UI_ACT_STEP:
     case UI_ACT_STEP_10:
         if (ended(s)) break;
         if (!ui_busy(s)) ui_say(s, "nothing is being decoded: type a prompt first", false);
         else {
-            s->live = s->demo_held = true;
+            s->at_newest = s->demo_held = true;
             ui_request_of(s, LS_CMD_STEP, NULL, a == UI_ACT_STEP ? 1 : 10);
         }
         break;

@@ -69,7 +69,7 @@ size_t ls_visible_next(const char *p, size_t n, uint32_t *before, char sign[LS_V
     return len > 0 ? (size_t)len : 1;
 }
 
-static void add(ls_buf *out, const char *p, size_t n, uint32_t *before, bool line) {
+static void add_visible(ls_buf *out, const char *p, size_t n, uint32_t *before, bool line) {
     char sign[LS_VISIBLE_BYTES];
     for (size_t i = 0; i < n;) {
         const size_t taken = ls_visible_next(p + i, n - i, before, sign);
@@ -87,11 +87,11 @@ bool ls_all_visible(const char *s) {
 }
 
 void ls_visible_text(ls_buf *out, const char *p, size_t n) {
-    add(out, p, n, &(uint32_t){0}, false);
+    add_visible(out, p, n, &(uint32_t){0}, false);
 }
 
 void ls_visible_line(ls_buf *out, const char *p, size_t n) {
-    add(out, p, n, &(uint32_t){0}, true);
+    add_visible(out, p, n, &(uint32_t){0}, true);
 }
 
 void ls_visible_str(ls_buf *out, const char *s) {
@@ -126,14 +126,14 @@ void ls_visible_push(ls_visible_stream *s, const char *p, size_t n, ls_buf *out)
     size_t whole = all.n; // without a character that is cut off: its last byte begins one of up to four
     for (size_t back = 1; back <= 3 && back <= all.n; back++)
         if (ls_utf8_decode(all.p + all.n - back, back, NULL) == 0) whole = all.n - back;
-    add(out, all.p, whole, &s->before, false);
+    add_visible(out, all.p, whole, &s->before, false);
     s->n_part = (int)(all.n - whole);
     memcpy(s->part, all.p + whole, all.n - whole);
     ls_buf_free(&all);
 }
 
 void ls_visible_end(ls_visible_stream *s, ls_buf *out) {
-    add(out, s->part, (size_t)s->n_part, &s->before, false);
+    add_visible(out, s->part, (size_t)s->n_part, &s->before, false);
     *s = (ls_visible_stream){0};
 }
 

@@ -44,7 +44,7 @@ void ls_yaml_free(ls_yaml *y) {
     free(y);
 }
 
-static ls_yaml *add(ls_yaml *parent) {
+static ls_yaml *add_child(ls_yaml *parent) {
     if (parent->n_items == parent->cap) {
         parent->cap = parent->cap * 2 + 8;
         parent->items = ls_realloc(parent->items, parent->cap * sizeof *parent->items);
@@ -80,7 +80,7 @@ static ls_code read_items(reader *r, ls_yaml *out, yaml_event_type_t end, int de
             yaml_event_delete(&e);
             break;
         }
-        ls_yaml *item = add(out);
+        ls_yaml *item = add_child(out);
         if (out->kind == LS_YAML_MAPPING) {
             item->key_line = (int)e.start_mark.line + 1;
             item->key_column = (int)e.start_mark.column + 1;

@@ -1,6 +1,6 @@
 // The screen.
 #include "base/paths.h"
-#include "cli/live.h"
+#include "cli/screen_source.h"
 #include "ui/app.h"
 
 #include <stdlib.h>
@@ -23,8 +23,8 @@ int ls_cmd_chat(const ls_command_line *c) {
         return ls_complain(&err);
     }
     const ls_options *o = &c->options;
-    ls_live live;
-    ls_source *source = ls_live_open(&live, o, &err);
+    ls_screen_source live;
+    ls_source *source = ls_screen_source_open(&live, o, &err);
     ls_code code = source ? LS_OK : err.code;
     int status = LS_EXIT_OK;
     char *history = o->history ? ls_user_path("XDG_STATE_HOME", ".local/state", "history") : NULL;
@@ -37,7 +37,7 @@ int ls_cmd_chat(const ls_command_line *c) {
     }
     if (code) status = ls_complain(&err);
     else if (!status && live.trace_failed) status = LS_EXIT_FAILED;
-    ls_live_free(&live);
+    ls_screen_source_free(&live);
     free(history);
     ls_buf_free(&prompt);
     return status;

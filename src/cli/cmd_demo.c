@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/visible.h"
 #include "cli/demo_file.h"
-#include "cli/live.h"
+#include "cli/screen_source.h"
 #include "cli/progress.h"
 #include "run/source_replay.h"
 #include "ui/app.h"
@@ -105,11 +105,11 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
 static int play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_err *err) {
     const bool live_run = c->live || !d->trace,
                screen = ls_is_scripted(c) || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
-    ls_live live = {0};
+    ls_screen_source live = {0};
     int status = LS_EXIT_OK;
     ls_source *source =
         live_run
-            ? ls_live_open(&live, o, err)
+            ? ls_screen_source_open(&live, o, err)
             : ls_source_replay(&(ls_replay_options){.path = d->trace, .rival = d->rival_trace, .paused = true}, err);
     if (!source) return ls_complain(err);
     ls_code code = LS_OK;
@@ -129,7 +129,7 @@ static int play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_er
         else if (!ls_print(&out)) status = LS_EXIT_FAILED;
     }
     if (!status && live.trace_failed) status = LS_EXIT_FAILED;
-    if (live_run) ls_live_free(&live);
+    if (live_run) ls_screen_source_free(&live);
     return code ? ls_complain(err) : status;
 }
 

@@ -53,7 +53,7 @@ static ls_code show(ls_trace_index *x, size_t turn, size_t step, bool ascii, ls_
     if (code) return code;
     ui_state_init(&s);
     while (!(code = ls_trace_events_next(t, &e, err)) && e) ui_on_event(&s, e);
-    s.live = false;
+    s.at_newest = false;
     s.view = s.n_steps - 1;
     if (!code) describe(&s, ascii, out);
     ui_state_free(&s);

@@ -107,7 +107,7 @@ static void index_from(ls_registry *r, size_t first) {
     }
 }
 
-static void add(ls_registry *r, ls_registry_entry *e) {
+static void add_entry(ls_registry *r, ls_registry_entry *e) {
     ls_registry_entry **old = find(r, e->name);
     if (old) {
         free_entry(*old);
@@ -238,7 +238,7 @@ static ls_code read_entry(ls_registry *r, const ls_yaml *y, const char *file, bo
             free(e->path);
             e->path = whole;
         }
-        add(r, e);
+        add_entry(r, e);
     }
     return code;
 }
@@ -306,7 +306,7 @@ static ls_code add_folders(ls_registry *r, ls_err *err) {
                                          .from = LS_FROM_FOLDER,
                                          .path = ls_strdup(path),
                                          .where = ls_strdup(path)};
-            add(r, found);
+            add_entry(r, found);
         }
         free(path);
     }
@@ -349,7 +349,7 @@ static const ls_registry_entry *add_address(ls_registry *r, const char *address)
                                  .repository = ls_strdup(repository),
                                  .revision = ls_strdup(at ? at + 1 : "main"),
                                  .where = ls_format("hf:%s", address)};
-        add(r, e);
+        add_entry(r, e);
         out = e;
     }
     free(repository);
@@ -374,7 +374,7 @@ const ls_registry_entry *ls_registry_at(ls_registry *r, const char *path) {
         e = ls_calloc(1, sizeof *e);
         *e = (ls_registry_entry){
             .name = ls_strdup(path), .from = LS_FROM_FOLDER, .path = ls_strdup(folder), .where = ls_strdup(path)};
-        add(r, e);
+        add_entry(r, e);
     }
     free(folder);
     free(lock);

@@ -5,7 +5,7 @@
 // restated here.
 #include "base/mem.h"
 #include "spec/drafter.h"
-#include "spec/history.h"
+#include "spec/stream.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ typedef struct {
 
 typedef struct {
     ls_drafter base;
-    ls_history history;
+    ls_stream history;
     leader *leaders;
     int32_t *buckets; // first leader of each; -1: none
     int32_t n, limit, newest, oldest;
@@ -97,16 +97,16 @@ static void take(drafter *d, const int32_t *ids, size_t end) {
     const size_t length = (size_t)d->length;
     for (size_t k = 1; k <= (size_t)d->max_leader && k + length <= end; k++) {
         const int32_t *first = ids + end - length - k;
-        if (*first == LS_HISTORY_BREAK) return;
+        if (*first == LS_STREAM_BREAK) return;
         bool whole = true;
-        for (size_t i = 1; i < k + length; i++) whole &= first[i] != LS_HISTORY_BREAK;
+        for (size_t i = 1; i < k + length; i++) whole &= first[i] != LS_STREAM_BREAK;
         if (whole) put(d, key_of(first, (int32_t)k), first + k);
     }
 }
 
 static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
     drafter *d = (drafter *)base;
-    const size_t added = ls_history_observe(&d->history, context, n, reset);
+    const size_t added = ls_stream_observe(&d->history, context, n, reset);
     for (size_t end = d->history.ids.n - added + 1; end <= d->history.ids.n; end++) take(d, d->history.ids.p, end);
 }
 
@@ -151,7 +151,7 @@ static size_t bytes(const ls_drafter *base) {
 
 static void free_drafter(ls_drafter *base) {
     drafter *d = (drafter *)base;
-    ls_history_close(&d->history);
+    ls_stream_close(&d->history);
     free(d->leaders);
     free(d->buckets);
     free(d);
@@ -178,7 +178,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
     d->buckets = ls_malloc((size_t)d->limit * sizeof *d->buckets);
     memset(d->buckets, -1, (size_t)d->limit * sizeof *d->buckets);
     const ls_code code =
-        ls_history_open(&d->history, setup->knobs[FILE_NAME].text, (size_t)d->limit * TEXT_PER_LEADER, setup, err);
+        ls_stream_open(&d->history, setup->knobs[FILE_NAME].text, (size_t)d->limit * TEXT_PER_LEADER, setup, err);
     for (size_t end = 1; end <= d->history.ids.n; end++) take(d, d->history.ids.p, end);
     *out = code ? NULL : &d->base;
     if (code) free_drafter(&d->base);

@@ -7,7 +7,7 @@
 #include "spec/automaton.h"
 #include "spec/drafter.h"
 #include "spec/frontier.h"
-#include "spec/history.h"
+#include "spec/stream.h"
 
 #include <stdlib.h>
 
@@ -15,15 +15,15 @@ enum { ENDINGS = 8, MAX_CHILDREN = 64 }; // endings that are tried; children of 
 
 typedef struct {
     ls_drafter base;
-    ls_history history;
+    ls_stream history;
     ls_automaton young, old;
     ls_automaton_match young_at, old_at;
     int32_t breaks; // separators so far: each is a token of its own
     double factor, least;
 } drafter;
 
-static void add(drafter *d, int32_t token) {
-    if (token == LS_HISTORY_BREAK) token = -2 - d->breaks++;
+static void add_token(drafter *d, int32_t token) {
+    if (token == LS_STREAM_BREAK) token = -2 - d->breaks++;
     if ((size_t)d->young.n >= d->history.limit / 2) {
         ls_automaton_free(&d->old);
         d->old = d->young;
@@ -39,8 +39,8 @@ static void add(drafter *d, int32_t token) {
 
 static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
     drafter *d = (drafter *)base;
-    const size_t added = ls_history_observe(&d->history, context, n, reset);
-    for (size_t i = d->history.ids.n - added; i < d->history.ids.n; i++) add(d, d->history.ids.p[i]);
+    const size_t added = ls_stream_observe(&d->history, context, n, reset);
+    for (size_t i = d->history.ids.n - added; i < d->history.ids.n; i++) add_token(d, d->history.ids.p[i]);
 }
 
 // Nodes of a tree that grows from one state.
@@ -126,7 +126,7 @@ static size_t bytes(const ls_drafter *base) {
 
 static void free_drafter(ls_drafter *base) {
     drafter *d = (drafter *)base;
-    ls_history_close(&d->history);
+    ls_stream_close(&d->history);
     ls_automaton_free(&d->young);
     ls_automaton_free(&d->old);
     free(d);
@@ -149,8 +149,8 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
     d->factor = setup->knobs[FACTOR].number;
     d->least = setup->knobs[LEAST].number;
     const ls_code code =
-        ls_history_open(&d->history, setup->knobs[FILE_NAME].text, (size_t)setup->knobs[TOKENS].number, setup, err);
-    for (size_t i = 0; i < d->history.ids.n; i++) add(d, d->history.ids.p[i]);
+        ls_stream_open(&d->history, setup->knobs[FILE_NAME].text, (size_t)setup->knobs[TOKENS].number, setup, err);
+    for (size_t i = 0; i < d->history.ids.n; i++) add_token(d, d->history.ids.p[i]);
     *out = code ? NULL : &d->base;
     if (code) free_drafter(&d->base);
     return code;

@@ -34,16 +34,16 @@ typedef struct {
     size_t n;
 } parts;
 
-static void add(parts *t, const char *p, size_t n, bool trusted) {
+static void add_part(parts *t, const char *p, size_t n, bool trusted) {
     t->p[t->n++] = (ls_text_part){p, n, trusted};
 }
 
 static void add_system(const ls_chat *c, parts *t, const ls_text_part *system) {
     ls_str text = {system->p, system->n};
     if (c->trim_system && !system->trusted) text = ls_strip(text);
-    add(t, c->system[0], strlen(c->system[0]), true);
-    add(t, text.p, text.n, system->trusted);
-    add(t, c->system[1], strlen(c->system[1]), true);
+    add_part(t, c->system[0], strlen(c->system[0]), true);
+    add_part(t, text.p, text.n, system->trusted);
+    add_part(t, c->system[1], strlen(c->system[1]), true);
 }
 
 // system NULL: none in this turn
@@ -52,9 +52,9 @@ static parts turn(const ls_chat *c, bool first, const ls_text_part *system, cons
     const char *before = first ? c->start : c->answer;
     ls_str text = {user, n_user};
     bool inside = system && c->frame->place != LS_SYSTEM_BLOCK;
-    add(&t, before, strlen(before), true);
+    add_part(&t, before, strlen(before), true);
     if (system && !inside) add_system(c, &t, system);
-    add(&t, c->user[0], strlen(c->user[0]), true);
+    add_part(&t, c->user[0], strlen(c->user[0]), true);
     if (inside) add_system(c, &t, system);
     if (c->trim != TRIM_NONE) text = ls_strip(text);
     if (c->trim == TRIM_TURN && inside) {
@@ -65,9 +65,9 @@ static parts turn(const ls_chat *c, bool first, const ls_text_part *system, cons
             last->n = (size_t)(kept.p + kept.n - last->p);
         }
     }
-    add(&t, text.p, text.n, false);
-    add(&t, c->user[1], strlen(c->user[1]), true);
-    add(&t, c->opens, strlen(c->opens), true);
+    add_part(&t, text.p, text.n, false);
+    add_part(&t, c->user[1], strlen(c->user[1]), true);
+    add_part(&t, c->opens, strlen(c->opens), true);
     return t;
 }
 

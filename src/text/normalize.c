@@ -54,7 +54,7 @@ bool ls_normalizer_is_empty(const ls_normalizer *z) {
     return !z->n;
 }
 
-static ls_code add(ls_normalizer *z, step s, ls_err *err) {
+static ls_code add_step(ls_normalizer *z, step s, ls_err *err) {
     if (z->n == LS_NORMALIZER_STEPS) {
         free_step(&s);
         return ls_fail(err, LS_E_UNSUPPORTED, "a normalizer of more than %d steps", LS_NORMALIZER_STEPS);
@@ -64,19 +64,19 @@ static ls_code add(ls_normalizer *z, step s, ls_err *err) {
 }
 
 ls_code ls_normalizer_add_form(ls_normalizer *z, ls_form form, ls_err *err) {
-    return add(z, (step){.kind = FORM, .form = form}, err);
+    return add_step(z, (step){.kind = FORM, .form = form}, err);
 }
 ls_code ls_normalizer_add_lowercase(ls_normalizer *z, ls_err *err) {
-    return add(z, (step){.kind = LOWERCASE}, err);
+    return add_step(z, (step){.kind = LOWERCASE}, err);
 }
 ls_code ls_normalizer_add_strip_accents(ls_normalizer *z, ls_err *err) {
-    return add(z, (step){.kind = STRIP_ACCENTS}, err);
+    return add_step(z, (step){.kind = STRIP_ACCENTS}, err);
 }
 ls_code ls_normalizer_add_strip(ls_normalizer *z, bool left, bool right, ls_err *err) {
-    return add(z, (step){.kind = STRIP, .left = left, .right = right}, err);
+    return add_step(z, (step){.kind = STRIP, .left = left, .right = right}, err);
 }
 ls_code ls_normalizer_add_prepend(ls_normalizer *z, const char *p, size_t n, ls_err *err) {
-    return add(z, (step){.kind = PREPEND, .by = ls_strndup(p, n), .n_by = n}, err);
+    return add_step(z, (step){.kind = PREPEND, .by = ls_strndup(p, n), .n_by = n}, err);
 }
 
 ls_code ls_normalizer_add_replace(ls_normalizer *z, const char *pattern, size_t n, bool literal, const char *by,
@@ -86,13 +86,13 @@ ls_code ls_normalizer_add_replace(ls_normalizer *z, const char *pattern, size_t 
     if (code) return code;
     s.by = ls_calloc(n_by + 1, 1); // it may hold NULs
     if (n_by) memcpy(s.by, by, n_by);
-    return add(z, s, err);
+    return add_step(z, s, err);
 }
 
 ls_code ls_normalizer_add_precompiled(ls_normalizer *z, const void *blob, size_t n, ls_err *err) {
     step s = {.kind = PRECOMPILED};
     ls_code code = ls_charsmap_new(&s.charsmap, blob, n, err);
-    return code ? code : add(z, s, err);
+    return code ? code : add_step(z, s, err);
 }
 
 ls_code ls_normalizer_add_sentencepiece(ls_normalizer *z, const ls_sentencepiece_rules *rules, ls_err *err) {
@@ -100,7 +100,7 @@ ls_code ls_normalizer_add_sentencepiece(ls_normalizer *z, const ls_sentencepiece
     ls_code code = LS_OK;
     if (rules->n_charsmap) code = ls_charsmap_new(&s.charsmap, rules->charsmap, rules->n_charsmap, err);
     s.rules.charsmap = NULL;
-    return code ? code : add(z, s, err);
+    return code ? code : add_step(z, s, err);
 }
 
 bool ls_is_space(uint32_t cp) {

@@ -80,7 +80,7 @@ void ls_pretok_scratch_free(ls_pretok_scratch *s) {
     for (int i = 0; i < LS_PRETOK_STEPS; i++) ls_buf_free(&s->text[i]);
 }
 
-static ls_code add(ls_pretok *p, step s, ls_err *err) {
+static ls_code add_step(ls_pretok *p, step s, ls_err *err) {
     if (p->n == LS_PRETOK_STEPS) {
         ls_regex_free(s.regex);
         return ls_fail(err, LS_E_UNSUPPORTED, "a pre-tokenizer of more than %d steps", LS_PRETOK_STEPS);
@@ -93,18 +93,18 @@ ls_code ls_pretok_add_split(ls_pretok *p, const char *pattern, size_t n, bool li
                             bool invert, ls_err *err) {
     step s = {.kind = SPLIT, .behavior = behavior, .invert = invert};
     ls_code code = ls_regex_new(&s.regex, pattern, n, literal, err);
-    return code ? code : add(p, s, err);
+    return code ? code : add_step(p, s, err);
 }
 
 ls_code ls_pretok_add_metaspace(ls_pretok *p, const char *mark, size_t n, ls_prepend prepend, ls_err *err) {
     step s = {.kind = METASPACE, .prepend = prepend};
     if (!n || n >= sizeof s.mark) return ls_fail(err, LS_E_PARSE, "a Metaspace replacement of %zu bytes", n);
     memcpy(s.mark, mark, n);
-    return add(p, s, err);
+    return add_step(p, s, err);
 }
 
 ls_code ls_pretok_add_prefix_space(ls_pretok *p, ls_err *err) {
-    return add(p, (step){.kind = PREFIX_SPACE}, err);
+    return add_step(p, (step){.kind = PREFIX_SPACE}, err);
 }
 
 ls_code ls_pretok_named(ls_pretok *p, const char *name, bool *nfc, bool *whole, ls_err *err) {

@@ -6,7 +6,7 @@
 #include "run/prompt.h"
 #include "run/session.h"
 #include "run/suite.h"
-#include "spec/draft_tuned.h"
+#include "spec/draft_logitspec.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
         prompts++;
         if (prompts % 10 == 0) fprintf(stderr, "%zu prompts\n", prompts);
     }
-    const ls_rates *r = ls_draft_tuned_rates(ls_session_drafter(s));
+    const ls_rates *r = ls_draft_logitspec_rates(ls_session_drafter(s));
     printf("// Chance of being right by kind of candidate (rates.h). Written by tests/bench/fit_priors.c from %zu prompts,\n"
            "// %s rows, %s new tokens.\n", prompts, argv[2], argv[3]);
     ls_rates old;

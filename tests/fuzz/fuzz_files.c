@@ -10,7 +10,7 @@
 #include "run/costs.h"
 #include "spec/corpus.h"
 #include "spec/drafter.h"
-#include "spec/history.h"
+#include "spec/stream.h"
 #include "tests/fuzz/input.h"
 #include "ui/prompt_history.h"
 
@@ -110,14 +110,14 @@ static void history(const uint8_t *data, size_t n) {
     const char *method = methods[n % 2];
     if (!path) path = path_of("history");
     if (*data == 'h') { // any numbers as tokens
-        ls_history h;
+        ls_stream h;
         int32_t ids[LIMIT];
         const size_t most = (n - 1) / sizeof *ids < LIMIT ? (n - 1) / sizeof *ids : LIMIT;
         if (most) memcpy(ids, data + 1, most * sizeof *ids);
         const ls_draft_setup setup = {.tokenizer = "test", .tokenizer_id = TOKENIZER, .note = is_silent};
-        EXPECT(!ls_history_open(&h, path, LIMIT, &setup, NULL));
-        ls_history_observe(&h, ids, most, true);
-        ls_history_close(&h);
+        EXPECT(!ls_stream_open(&h, path, LIMIT, &setup, NULL));
+        ls_stream_observe(&h, ids, most, true);
+        ls_stream_close(&h);
     } else write_file(path, data, n);
     const ls_code code = draft(method, path, context, n_context, is_line, &err);
     fuzz_said(code, &err);

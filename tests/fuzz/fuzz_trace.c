@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (s.n_steps) {
         fuzz_screen(&s, 9, 31, NULL, 0);
         s.tree_full = true;
-        s.live = false;
+        s.at_newest = false;
         fuzz_screen(&s, 24, 80, &film, 1.5);
         fuzz_screen(&s, 36, 120, NULL, 0);
     }

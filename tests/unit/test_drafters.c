@@ -3,7 +3,7 @@
 #include "base/rng.h"
 #include "drafters.h"
 #include "spec/automaton.h"
-#include "spec/history.h"
+#include "spec/stream.h"
 #include "spec/scores.h"
 
 #include <math.h>

@@ -250,7 +250,7 @@ static void a_replay_draws_what_the_run_drew(void **state) {
         assert_int_equal(at, n_steps);
         assert_int_equal(replayed.n_turns, 2);
         assert_int_equal(replayed.n_steps, (size_t)n_steps);
-        replayed.live = lived.live = false;
+        replayed.at_newest = lived.at_newest = false;
         for (size_t i = 0; i < replayed.n_steps; i++) {
             replayed.view = lived.view = i;
             frame(&replayed, &a);

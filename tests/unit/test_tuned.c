@@ -2,7 +2,7 @@
 // to the test.
 #include "base/rng.h"
 #include "drafters.h"
-#include "spec/draft_tuned.h"
+#include "spec/draft_logitspec.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -140,7 +140,7 @@ static void rates_count_what_was_tested(void **state) {
     (void)state;
     enum { ROOT = 5, A = 6, B = 7, C = 8, ELSEWHERE = 9 };
     ls_drafter *d = test_drafter_named("logitspec");
-    const ls_rates *r = ls_draft_tuned_rates(d);
+    const ls_rates *r = ls_draft_logitspec_rates(d);
     const ls_draft nodes[] = {{.token = ROOT, .parent = -1},
                               {.token = A, .parent = 0, .rank = -1, .from = LS_FROM_RETRIEVED, .key = 1},
                               {.token = B, .parent = 1, .rank = -1, .from = LS_FROM_RETRIEVED, .key = 2},

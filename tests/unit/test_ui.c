@@ -175,7 +175,7 @@ static void frames_equal_the_golden_ones(void **state) {
     compare(&s, "ui_end_120x36", 36, 120, false);
     key(&s, UI_KEY_ESC);
     s.view = 20; // a step in the middle
-    s.live = false;
+    s.at_newest = false;
     compare(&s, "ui_history_80x24_ascii", 24, 80, true);
     compare(&s, "ui_history_120x36_ascii", 36, 120, true);
     s.brackets = true;
@@ -198,7 +198,7 @@ static void frames_equal_the_golden_ones(void **state) {
     compare(&s, "ui_stats_zoomed_120x36", 36, 120, false);
     compare(&s, "ui_stats_zoomed_80x24_ascii", 24, 80, true);
     s.view = 20;
-    s.live = false;
+    s.at_newest = false;
     key(&s, 'z');
     key(&s, '2');
     key(&s, 'o');
@@ -303,7 +303,7 @@ static void what_is_clicked_is_inspected(void **state) {
     converse(&s, "One fish, two fish. One", "logitspec-paper", 100);
     key(&s, UI_KEY_ESC);
     key(&s, 'i');
-    s.live = false;
+    s.at_newest = false;
     s.view = 12;
     ui_canvas c = {.utf8 = true};
     int row, col, clicks[UI_PANELS] = {0};
@@ -324,7 +324,7 @@ static void what_is_clicked_is_inspected(void **state) {
         }
         if (at == UI_TREE) assert_int_equal(ui_inspected(&s), tag - 1);
         if (at == UI_DRAFTS) assert_int_equal(s.node, step->tree.branches[tag - 1].first_node);
-        s.view = 12, s.live = false;
+        s.view = 12, s.at_newest = false;
     }
     assert_true(clicks[UI_OUTPUT] > 25 && clicks[UI_TREE] > 20 && clicks[UI_DRAFTS] > 20 && clicks[UI_LOGITS] > 20);
     // down through the tree meets every row once
@@ -364,7 +364,7 @@ static void rows_are_filtered_sorted_and_found(void **state) {
     ui_state_init(&s);
     converse(&s, "One fish, two fish. One", "logitspec-paper", 100);
     key(&s, UI_KEY_ESC);
-    s.live = false;
+    s.at_newest = false;
     s.view = 12;
     const ls_step *step = ui_viewed(&s);
     int16_t rows[LS_MAX_ROWS], tree[LS_MAX_ROWS];

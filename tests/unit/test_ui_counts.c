@@ -80,7 +80,7 @@ static void statistics_of_long_turns(void **state) {
         ui_on_event(&s, e);
     }
     assert_int_equal(s.n_steps, ALL);
-    s.live = false;
+    s.at_newest = false;
     size_t at = ALL - 1;
     for (uint64_t i = 0; i < 3000; i++) { // a step back or forth, and far jumps
         const double u = ls_uniform_at(77, i);

@@ -6,4 +6,4 @@
 #include "spec/drafter.h"
 #include "spec/rates.h"
 
-const ls_rates *ls_draft_tuned_rates(const ls_drafter *d); // what it has learnt; d is of method "logitspec"
+const ls_rates *ls_draft_logitspec_rates(const ls_drafter *d); // what it has learnt; d is of method "logitspec"

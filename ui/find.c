@@ -1,4 +1,4 @@
-#include "ui/history.h"
+#include "ui/find.h"
 #include "base/mem.h"
 
 #include <math.h>

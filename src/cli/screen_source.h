@@ -10,8 +10,8 @@ typedef struct {
     ls_contender *rival; // the last one requested
     int n_rivals;
     bool trace_failed; // known once the source is closed
-} ls_live;
+} ls_screen_source;
 
-// Starts loading. l must not move before ls_live_free, which comes after the source was closed.
-ls_source *ls_live_open(ls_live *l, const ls_options *o, ls_err *err);
-void ls_live_free(ls_live *l);
+// Starts loading. l must not move before ls_screen_source_free, which comes after the source was closed.
+ls_source *ls_screen_source_open(ls_screen_source *l, const ls_options *o, ls_err *err);
+void ls_screen_source_free(ls_screen_source *l);

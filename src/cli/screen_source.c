@@ -1,11 +1,11 @@
-#include "cli/live.h"
+#include "cli/screen_source.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 // Fills setup from the options as they are now.
-static void refresh(ls_live *l, ls_setup *setup) {
+static void refresh(ls_screen_source *l, ls_setup *setup) {
     const ls_setup before = *setup;
     ls_run_setup_free(&l->setup);
     ls_run_setup_init(&l->setup, &l->options);
@@ -18,7 +18,7 @@ static void refresh(ls_live *l, ls_setup *setup) {
 
 static ls_code change(void *ud, const char *assignment, ls_setup *setup, ls_err *err) {
     static const char *const fixed[] = {"model.", "trace.", "ui."};
-    ls_live *l = ud;
+    ls_screen_source *l = ud;
     if (!assignment) { // takes the last setting back
         ls_options_free(&l->options);
         ls_options_copy(&l->options, &l->before);
@@ -41,7 +41,7 @@ static ls_code change(void *ud, const char *assignment, ls_setup *setup, ls_err 
 
 // Reads another way to decode; everything else stays as it is now.
 static ls_code rival(void *ud, const char *text, const ls_setup *setup, ls_decode_options *out, ls_err *err) {
-    ls_live *l = ud;
+    ls_screen_source *l = ud;
     ls_contenders_free(l->rival, l->n_rivals);
     l->rival = NULL;
     l->n_rivals = 0;
@@ -56,8 +56,8 @@ static ls_code rival(void *ud, const char *text, const ls_setup *setup, ls_decod
     return LS_OK;
 }
 
-ls_source *ls_live_open(ls_live *l, const ls_options *o, ls_err *err) {
-    *l = (ls_live){0};
+ls_source *ls_screen_source_open(ls_screen_source *l, const ls_options *o, ls_err *err) {
+    *l = (ls_screen_source){0};
     ls_options_copy(&l->options, o);
     ls_run_setup_init(&l->setup, &l->options);
     const ls_live_options opt = {.setup = l->setup.s,
@@ -72,7 +72,7 @@ ls_source *ls_live_open(ls_live *l, const ls_options *o, ls_err *err) {
     return source;
 }
 
-void ls_live_free(ls_live *l) {
+void ls_screen_source_free(ls_screen_source *l) {
     ls_contenders_free(l->rival, l->n_rivals);
     ls_run_setup_free(&l->setup);
     ls_options_free(&l->options);

@@ -1,5 +1,5 @@
 // The text that a drafter remembers across conversations, and across runs where a file is named: what `observe` is told
-// becomes one stream of tokens, with LS_HISTORY_BREAK between conversations, cut to its newest part.
+// becomes one stream of tokens, with LS_STREAM_BREAK between conversations, cut to its newest part.
 //
 // The file: a text header, then little-endian int32 tokens. One that was cut short or damaged is left out with one line
 // to the user, and replaced at the end. One of another version or vocabulary is left out too, and kept: what this run
@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "spec/drafter.h"
 
-enum { LS_HISTORY_BREAK = -1 };
+enum { LS_STREAM_BREAK = -1 };
 
 typedef struct {
     ls_ids ids;     // at most twice the limit
@@ -17,10 +17,10 @@ typedef struct {
     char *path;     // NULL: not on disk
     char *tokenizer;
     ls_draft_setup setup;
-} ls_history;
+} ls_stream;
 
 // path NULL or "": memory only. LS_E_USAGE: what is there is no history, or cannot be read.
-ls_code ls_history_open(ls_history *h, const char *path, size_t limit, const ls_draft_setup *setup, ls_err *err);
+ls_code ls_stream_open(ls_stream *h, const char *path, size_t limit, const ls_draft_setup *setup, ls_err *err);
 // Takes what is new in the conversation. Returns how many tokens that put at the end of ids (a break counts).
-size_t ls_history_observe(ls_history *h, const int32_t *context, size_t n, bool reset);
-void ls_history_close(ls_history *h); // saves it where it has a file
+size_t ls_stream_observe(ls_stream *h, const int32_t *context, size_t n, bool reset);
+void ls_stream_close(ls_stream *h); // saves it where it has a file

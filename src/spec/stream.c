@@ -1,4 +1,4 @@
-#include "spec/history.h"
+#include "spec/stream.h"
 #include "base/file.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -14,7 +14,7 @@ static const char kind[] = "logitspec-history ", magic[] = "logitspec-history 1\
 enum { MAX_HEADER = 256 };
 
 // LS_E_USAGE: no history at all; LS_E_UNSUPPORTED: one that belongs to others; LS_E_PARSE: one that is damaged.
-static ls_code read_file(ls_history *h, ls_err *err) {
+static ls_code read_file(ls_stream *h, ls_err *err) {
     ls_mapping m;
     struct stat st;
     if (stat(h->path, &st) && errno == ENOENT) return LS_OK; // the first run
@@ -45,7 +45,7 @@ static ls_code read_file(ls_history *h, ls_err *err) {
             for (size_t i = n > h->limit ? n - h->limit : 0; i < n; i++) {
                 int32_t id;
                 memcpy(&id, m.p + at + i * sizeof id, sizeof id);
-                if (id < LS_HISTORY_BREAK || (h->setup.n_vocab && id >= h->setup.n_vocab)) id = LS_HISTORY_BREAK;
+                if (id < LS_STREAM_BREAK || (h->setup.n_vocab && id >= h->setup.n_vocab)) id = LS_STREAM_BREAK;
                 ls_ids_push(&h->ids, id);
             }
     }
@@ -53,7 +53,7 @@ static ls_code read_file(ls_history *h, ls_err *err) {
     return code;
 }
 
-static ls_code write_file(const ls_history *h, ls_err *err) {
+static ls_code write_file(const ls_stream *h, ls_err *err) {
     ls_replacement r;
     const size_t n = h->ids.n < h->limit ? h->ids.n : h->limit;
     const int32_t *ids = n ? h->ids.p + (h->ids.n - n) : NULL;
@@ -65,12 +65,12 @@ static ls_code write_file(const ls_history *h, ls_err *err) {
     return ls_replace_close(&r, true, err);
 }
 
-static void note(const ls_history *h, const char *text) {
+static void note(const ls_stream *h, const char *text) {
     if (h->setup.note) h->setup.note(h->setup.ud, text);
 }
 
-ls_code ls_history_open(ls_history *h, const char *path, size_t limit, const ls_draft_setup *setup, ls_err *err) {
-    *h = (ls_history){.limit = limit, .setup = *setup, .tokenizer = ls_strdup(setup->tokenizer)};
+ls_code ls_stream_open(ls_stream *h, const char *path, size_t limit, const ls_draft_setup *setup, ls_err *err) {
+    *h = (ls_stream){.limit = limit, .setup = *setup, .tokenizer = ls_strdup(setup->tokenizer)};
     if (!path || !*path) return LS_OK;
     ls_err why = {0};
     h->path = ls_strdup(path);
@@ -86,10 +86,10 @@ ls_code ls_history_open(ls_history *h, const char *path, size_t limit, const ls_
     return LS_OK;
 }
 
-size_t ls_history_observe(ls_history *h, const int32_t *context, size_t n, bool reset) {
+size_t ls_stream_observe(ls_stream *h, const int32_t *context, size_t n, bool reset) {
     size_t added = 0;
     if (reset || n < h->context) {
-        if (h->ids.n && h->ids.p[h->ids.n - 1] != LS_HISTORY_BREAK) ls_ids_push(&h->ids, LS_HISTORY_BREAK), added++;
+        if (h->ids.n && h->ids.p[h->ids.n - 1] != LS_STREAM_BREAK) ls_ids_push(&h->ids, LS_STREAM_BREAK), added++;
         h->context = 0;
     }
     if (n > h->context) ls_ids_add(&h->ids, context + h->context, n - h->context);
@@ -103,11 +103,11 @@ size_t ls_history_observe(ls_history *h, const int32_t *context, size_t n, bool 
     return added;
 }
 
-void ls_history_close(ls_history *h) {
+void ls_stream_close(ls_stream *h) {
     ls_err err = {0};
     if (h->path && write_file(h, &err)) note(h, err.msg);
     ls_ids_free(&h->ids);
     free(h->path);
     free(h->tokenizer);
-    *h = (ls_history){0};
+    *h = (ls_stream){0};
 }

@@ -1,0 +1,116 @@
+// LogitSpec as published: arXiv 2507.01449, section 3, and the authors' program. Two ablations keep one half of it
+// each.
+#include "base/mem.h"
+#include "spec/drafter.h"
+#include "spec/pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    ls_drafter base;
+    ls_pool pool;
+    bool guesses, retrieval;
+} drafter;
+
+// Tokens that a guess of this rank may take, itself included.
+static int32_t branch_length(int32_t rank) {
+    return rank <= 8 ? 4 : rank <= 32 ? 3 : 1;
+}
+
+static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
+    drafter *d = (drafter *)base;
+    if (reset) ls_pool_clear(&d->pool);
+    ls_pool_update(&d->pool, context, n);
+}
+
+static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+    drafter *d = (drafter *)base;
+    ls_tree_start(tree, s->root);
+    // the last two committed tokens, the root, and a guess after it
+    int32_t tail[4], n = 0;
+    for (size_t i = s->n_context > 2 ? s->n_context - 2 : 0; i < s->n_context; i++) tail[n++] = s->context[i];
+    tail[n++] = s->root;
+    // (a) what followed the longest n-gram that ends in the root
+    ls_match m = {0};
+    if (d->retrieval) m = ls_pool_find(&d->pool, tail, (size_t)n);
+    if (m.n)
+        ls_tree_add(tree, s->context + m.pos, m.len, budget,
+                    (ls_branch){.rank = -1, .match_n = (int16_t)m.n, .match_pos = m.pos, .found = (int16_t)m.len});
+    // (b) next-next-token guesses: the other likely tokens at the root's place tend to come right after it
+    for (int32_t rank = 0; d->guesses && rank < s->n_top && rank < budget && tree->n < budget; rank++) {
+        int32_t chain[1 + LS_POOL_SPAN], x = s->top_ids[rank];
+        if (x == s->root) continue;
+        tail[n] = chain[0] = x;
+        m = d->retrieval ? ls_pool_find(&d->pool, tail, (size_t)n + 1) : (ls_match){.pos = -1};
+        if (m.n) memcpy(chain + 1, s->context + m.pos, (size_t)m.len * sizeof *chain);
+        int32_t len = 1 + m.len, most = branch_length(rank);
+        ls_tree_add(
+            tree, chain, len < most ? len : most, budget,
+            (ls_branch){.rank = (int16_t)rank, .match_n = (int16_t)m.n, .match_pos = m.pos, .found = (int16_t)m.len});
+    }
+}
+
+static int32_t pool_size(const ls_drafter *base) {
+    return ls_pool_size(&((const drafter *)base)->pool);
+}
+
+static void free_drafter(ls_drafter *base) {
+    ls_pool_free(&((drafter *)base)->pool);
+    free(base);
+}
+
+static size_t bytes(const ls_drafter *base) {
+    return sizeof(drafter) + ls_pool_bytes(&((const drafter *)base)->pool);
+}
+
+static ls_code make(ls_drafter **out, bool guesses, bool retrieval) {
+    drafter *d = ls_calloc(1, sizeof *d);
+    d->base = (ls_drafter){
+        .observe = observe, .propose = propose, .pool_size = pool_size, .bytes = bytes, .free = free_drafter};
+    d->guesses = guesses;
+    d->retrieval = retrieval;
+    *out = &d->base;
+    return LS_OK;
+}
+
+static ls_code make_paper(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    (void)setup, (void)err;
+    return make(out, true, true);
+}
+
+static ls_code make_guesses(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    (void)setup, (void)err;
+    return make(out, true, false);
+}
+
+static ls_code make_retrieval(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    (void)setup, (void)err;
+    return make(out, false, true);
+}
+
+const ls_method ls_method_logitspec_paper = {
+    .name = "logitspec-paper",
+    .summary = "LogitSpec exactly as published",
+    .source = "arXiv 2507.01449, section 3, and the authors' program",
+    .rows = 64,
+    .shares_prefixes = true,
+    .make = make_paper,
+};
+
+const ls_method ls_method_logit_only = {
+    .name = "logit-only",
+    .summary = "its guesses from the last logits alone, without retrieval",
+    .source = "arXiv 2507.01449, one half",
+    .rows = 64,
+    .make = make_guesses,
+};
+
+const ls_method ls_method_retrieval_only = {
+    .name = "retrieval-only",
+    .summary = "its retrieval for the root alone, without guesses",
+    .source = "arXiv 2507.01449, the other half",
+    .rows = 1 + LS_POOL_SPAN,
+    .text_only = true,
+    .make = make_retrieval,
+};

@@ -1,0 +1,73 @@
+"""A drafter is added as src/README.md says: one file and one line; then it is a method like the others."""
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from program import ROOT
+
+DRAFTER = """
+// Drafts the root once more.
+#include "base/mem.h"
+#include "spec/drafter.h"
+
+#include <stdlib.h>
+
+static void observe(ls_drafter *d, const int32_t *context, size_t n, bool reset) {
+    (void)d, (void)context, (void)n, (void)reset;
+}
+static void propose(ls_drafter *d, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+    (void)d;
+    ls_tree_start(tree, s->root);
+    ls_tree_add(tree, &s->root, 1, budget, (ls_branch){.rank = -1, .match_pos = -1, .found = 1});
+}
+static int32_t pool_size(const ls_drafter *d) {
+    (void)d;
+    return 0;
+}
+static size_t bytes(const ls_drafter *d) {
+    return sizeof *d;
+}
+static void free_drafter(ls_drafter *d) {
+    free(d);
+}
+static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    (void)setup, (void)err;
+    *out = ls_calloc(1, sizeof **out);
+    **out = (ls_drafter){
+        .observe = observe, .propose = propose, .pool_size = pool_size, .bytes = bytes, .free = free_drafter};
+    return LS_OK;
+}
+const ls_method ls_method_again = {.name = "again", .summary = "the root once more", .source = "a test", .rows = 2, .make = make};
+"""
+
+
+class NewDrafter(unittest.TestCase):
+    def test_one_file_and_one_line(self):
+        with tempfile.TemporaryDirectory() as d:
+            for name in ("Makefile", "src", "demos"):
+                path = os.path.join(ROOT, name)
+                copy = shutil.copytree if os.path.isdir(path) else shutil.copy
+                copy(path, os.path.join(d, name))
+            with open(os.path.join(d, "src/spec/draft_again.c"), "w") as f:
+                f.write(DRAFTER)
+            with open(os.path.join(d, "src/spec/methods.def"), "a") as f:
+                f.write('METHOD("again", ls_method_again)\n')
+            # the toy engine of demos/ decodes with it, and its text is plain decoding's
+            demo = os.path.join(d, "demos/embed.c")
+            with open(demo) as f:
+                text = f.read()
+            self.assertIn('ls_method_find("logitspec")', text)
+            with open(demo, "w") as f:
+                f.write(text.replace('ls_method_find("logitspec")', 'ls_method_find("again")'))
+            environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "SAN")}
+            built = subprocess.run(["make", "embed"], cwd=d, env=environment, capture_output=True, text=True)
+            self.assertEqual(built.returncode, 0, built.stderr)
+            ran = subprocess.run([os.path.join(d, "build/embed")], capture_output=True, text=True)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertRegex(ran.stdout, r"tokens in \d+ steps: MAT [\d.]+; 0 differ from plain decoding")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -189,7 +189,9 @@ static void loop(app *a) {
         if (ui_term_signal()) break;
         take_events(a);
         ui_key k;
-        while (!a->state.quit && (k = ui_term_key()).code != UI_KEY_NONE) take_key(a, k);
+        // what is typed after the key that gives the terminal to an editor or the shell is for them
+        while (!a->state.quit && !a->state.want_editor && !a->state.suspend && (k = ui_term_key()).code != UI_KEY_NONE)
+            take_key(a, k);
         if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) break; // the terminal is gone
         ui_demo_is_due(&a->state, ls_now_ns());
         send_requests(a);

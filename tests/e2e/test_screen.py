@@ -351,6 +351,16 @@ class Endings(unittest.TestCase):
             with open(trace, encoding="utf-8") as f:  # whole lines to the last
                 self.assertTrue(all(json.loads(x)["type"] for x in f))
 
+    def test_keys_after_the_editors_are_typed_after_it(self):
+        with Screen(*SCRIPT, env={"VISUAL": "sed -i s/$/./"}) as s:
+            s.wait("READY")
+            s.type("cat")
+            s.wait("› cat")
+            s.signal("STOP")  # so that all of them come at once
+            s.keys("F3", "s")
+            s.signal("CONT")
+            s.wait("› cat.s")
+
     def test_stopped_and_continued(self):
         with Screen(*SCRIPT, before="PS1='$ ' bash --norc -i;") as s:  # a shell with job control
             s.wait("$")

@@ -12,6 +12,7 @@ import glob
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -134,6 +135,7 @@ def main():
     args = parser.parse_intermixed_args()
     build, patterns = args.build, args.patterns or [""]
     Reports.expect(build)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that ran this with & ignores it, and so would all tests
     if args.without_model:
         os.environ["LOGITSPEC_TEST_WITHOUT_MODEL"] = "1"
     under = ["valgrind", "--quiet", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect", "--error-exitcode=99",

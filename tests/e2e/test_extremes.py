@@ -163,9 +163,12 @@ class Sizes(unittest.TestCase):
         prompt = self.prompt(ALONG)
         with subprocess.Popen([PROGRAM, "generate", "--model", full, "--raw", "--prompt-file", prompt, "--method", "ar"], env=ENV,
                               stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as p:
-            self.assertTrue(any("reading 131072 tokens" in line for line in iter(p.stderr.readline, "")))
-            p.send_signal(signal.SIGINT)
-            self.assertEqual(p.wait(60), 130)
+            try:
+                self.assertTrue(any("reading 131072 tokens" in line for line in iter(p.stderr.readline, "")))
+                p.send_signal(signal.SIGINT)
+                self.assertEqual(p.wait(60), 130)
+            finally:
+                p.kill()  # else it would be waited for
         with Screen("--model", full, "--raw", "--prompt-file", prompt, "--max-tokens", "5", cols=120, rows=36) as s:
             s.wait("reading 131072 tokens (32 MiB)", seconds=60)
             s.keys("C-x")

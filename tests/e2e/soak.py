@@ -113,9 +113,10 @@ class User:
         self.usage = []  # (KB, descriptors) after each new conversation
         self.room = True  # the context has not been full
         self.tokens = self.mirrored = self.went_on = 0
-        env = {"XDG_STATE_HOME": folder, "XDG_CACHE_HOME": folder, "VISUAL": "true",
+        env = {"XDG_STATE_HOME": folder, "XDG_CACHE_HOME": folder, "VISUAL": "sed -i s/kept/done/",
                "ASAN_OPTIONS": f"log_path={folder}/asan:quarantine_size_mb=4", "UBSAN_OPTIONS": f"log_path={folder}/ubsan",
-               "MALLOC_ARENA_MAX": "2"}
+               # so that memory that was freed is given back, and what is used shows
+               "MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_MMAP_THRESHOLD_": "131072"}
         self.env = env
         shutil.copytree(ENV["XDG_CACHE_HOME"], folder, dirs_exist_ok=True) if os.path.isdir(ENV["XDG_CACHE_HOME"]) else None
         # few remembered choices and a short history, so that what is bounded reaches its bound while warming up
@@ -402,7 +403,7 @@ class User:
         self.home()
         self.screen.type("kept")
         self.screen.keys("F3")
-        self.wait_for("the prompt after the editor", lambda t: "› kept" in t or "> kept" in t)  # ASCII was chosen, perhaps
+        self.wait_for("the prompt after the editor", lambda t: "› done" in t or "> done" in t)  # ASCII was chosen, perhaps
         self.screen.keys("C-u")
 
     # ---- judgement
@@ -501,8 +502,8 @@ def soak(seed, seconds, model):
     shutil.rmtree(folder)
     kb = [k for k, _ in user.usage]
     return (f"seed {seed}, {model}: {len(user.actions)} actions in {time.monotonic() - began:.0f} s, {user.tokens} tokens, "
-            f"{user.mirrored} of them decoded again plainly and equal; memory after each of {len(kb)} conversations {kb[1:2]} .. "
-            f"{kb[-1]} KB, most {max(kb)} KB; descriptors {user.usage[-1][1]}\n  "
+            f"{user.mirrored} of them decoded again plainly and equal; memory after each of {len(kb)} conversations (MB) "
+            f"{' '.join(f'{k / 1024:.1f}' for k in kb)}; descriptors {user.usage[-1][1]}\n  "
             + ", ".join(f"{n} {w}" for w, n in sorted(user.counts.items(), key=lambda x: -x[1])))
 
 

@@ -17,9 +17,10 @@ static ui_overlay top_overlay(const ui_state *s) {
     return s->n_overlays ? s->overlays[s->n_overlays - 1] : UI_NO_OVERLAY;
 }
 
-static void overlay_scroll(ui_state *s, int by) {
-    int *lines = &s->overlay_scroll[top_overlay(s)];
-    *lines += top_overlay(s) == UI_LOG ? -by : by; // the log's natural position is its end
+static void overlay_scroll(ui_state *s, int by) { // while one is open
+    const ui_overlay top = s->overlays[s->n_overlays - 1];
+    int *lines = &s->overlay_scroll[top];
+    *lines += top == UI_LOG ? -by : by; // the log's natural position is its end
     if (*lines < 0) *lines = 0;
 }
 

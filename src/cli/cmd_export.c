@@ -4,6 +4,7 @@
 #include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
+#include "run/trace.h"
 #include "ui/cast.h"
 #include "ui/render.h"
 
@@ -126,11 +127,14 @@ int ls_cmd_export(const ls_command_line *c) {
     while (ending && form < 3 && strcmp(ending, forms[form].ending)) form++;
     ls_catch_signals();
     ls_code code = LS_OK;
-    if (!c->n_args || !ending || form == 3)
+    if (c->schema && !c->n_args && !c->out) {
+        ls_trace_schema(&out);
+        return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
+    }
+    if (c->schema || !c->n_args || !ending || form == 3)
         code = ls_fail(&err, LS_E_USAGE,
-                       "'logitspec export TRACE... -o FILE' is expected; FILE ends in .jsonl (Spec-Bench answers), "
-                       ".cast (asciicast) or "
-                       ".json (Chrome trace events)");
+                       "'logitspec export TRACE... -o FILE' or 'logitspec export --schema' is expected; FILE ends in "
+                       ".jsonl (Spec-Bench answers), .cast (asciicast) or .json (Chrome trace events)");
     if (!code) code = forms[form].write(c, &out, &err);
     if (!code) code = ls_write_file(c->out, &out, &err);
     ls_buf_free(&out);

@@ -1,19 +1,12 @@
 // Trace files: `logitspec-trace` version 1, JSON Lines. Every line is an object with a `type`:
 //
-//   header  format, version, program, model, backend, method, acceptance, seed, config, turn, prompt_text, prompt_ids,
-//           calibration
-//   tokens  bytes: {"ID": base64}, special: [ID...]; precedes the first use of each id in a conversation, so a
-//           reader needs no tokenizer
-//   step    one verified tree; fields as in ls_step (run/step.h), listed in trace_schema.json beside this file
-//   end     turn, reason, totals
+//   header  a turn begins: the model, the method, the configuration, the prompt
+//   tokens  bytes of token ids, before the first use of each id in a conversation: a reader needs no tokenizer
+//   step    one verified tree, as in ls_step (run/step.h)
+//   end     the turn is over
 //
-// Levels: `full`; `nodes` leaves out the best tokens of every row and keeps eight of the last logits; `steps` also
-// leaves out the branches, the last logits and every node that was not accepted. trace_format.md says what that costs.
-//
-// A conversation is a header..end group a turn, from turn 0 on; prompt_ids is then everything before the turn's output.
-// Lines are written as they happen and flushed, so a file cut off anywhere is valid up to its last whole line. Unknown
-// fields are to be ignored by readers, unknown major versions refused. Floats have nine digits, so that they come back
-// as they were. run/trace_read.h reads it.
+// trace_fields.def has every field; trace_format.md says what the format promises and what the levels cost. Readers are
+// in run/trace_read.h.
 #pragma once
 #include "run/conversation.h"
 #include "run/load.h"
@@ -23,6 +16,8 @@
 #include "run/trace_read.h"
 
 typedef struct ls_trace ls_trace;
+
+void ls_trace_schema(ls_buf *out); // the JSON Schema of a line
 
 // Creates the file, see base/sink.h: "-" is standard output, .zst is compressed; go_on (NULL: none) is asked while
 // nobody reads a pipe. LS_E_IO with the reason. The caller's thread only formats; another one writes.

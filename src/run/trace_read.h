@@ -4,11 +4,14 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/lines.h"
-#include "run/step.h"
+#include "run/stats.h"
 #include "run/trace_level.h"
 #include "spec/cost_curve.h"
 
 #include <stdbool.h>
+
+#define LS_TRACE_FORMAT "logitspec-trace"
+#define LS_TRACE_VERSION 1
 
 typedef enum {
     LS_TRACE_NONE,
@@ -23,7 +26,7 @@ typedef enum {
 typedef struct {
     ls_trace_level level;
     char program[64], model[64], sha256[65], method[32], acceptance[64];
-    char device[32], dtype[16], kernel[128];
+    char device[32], dtype[16], kernel[128], version[48];
     int32_t n_vocab, n_context, eos, threads;
     uint64_t tokenizer_id, seed;
     bool exact;
@@ -34,6 +37,15 @@ typedef struct {
     ls_cost_curve costs; // base_ms[0] is 0 where none were measured
     ls_buf config;       // key, NUL, value, NUL, ...: the effective configuration
 } ls_trace_header;
+typedef struct { // what an end says: the turn is over
+    uint32_t turn;
+    ls_finish reason;
+    const ls_stats *totals; // not read
+} ls_trace_ending;
+typedef struct { // what a tokens line says
+    ls_ids ids, ends, special; // ends: of each id's bytes; special: control tokens, some of the ids
+    ls_buf bytes;
+} ls_trace_tokens;
 const char *ls_trace_config(const ls_trace_header *h, const char *key); // "" where it is not there
 
 typedef struct ls_trace_reader ls_trace_reader;

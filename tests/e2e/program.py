@@ -1,4 +1,5 @@
 """What the end-to-end tests share: the program, a check against a JSON Schema, a terminal to drive."""
+import functools
 import itertools
 import json
 import os
@@ -71,10 +72,14 @@ def check(value, schema, root, where="line"):
             check(v, schema["items"], root, f"{where}[{i}]")
 
 
+@functools.lru_cache(maxsize=None)
+def trace_schema():
+    return json.loads(run("export", "--schema").stdout)
+
+
 def read_trace(text):
     """Lines of a trace, each checked against the schema."""
-    with open(os.path.join(ROOT, "src/run/trace_schema.json"), encoding="utf-8") as f:
-        schema = json.load(f)
+    schema = trace_schema()
     lines = [json.loads(line) for line in text.splitlines()]
     for i, line in enumerate(lines):
         check(line, schema, schema, f"line {i + 1}")

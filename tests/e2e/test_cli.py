@@ -5,11 +5,15 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
-from program import BUILD, ENV, MODEL, PROGRAM, needs_model, read_trace, run
+from program import BUILD, ENV, MODEL, PROGRAM, ROOT, needs_model, read_trace, run, trace_schema
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
+import trace_page  # noqa: E402
 
 SCRIPT = ["--model", "script"]
 
@@ -91,6 +95,14 @@ class Generate(unittest.TestCase):
         self.assertEqual(o["text"], whole[:whole.index(stop)])
         streamed = run("generate", *SCRIPT, "--prompt", "Retrieval", "--raw", "--max-tokens", "120", "-q", "--stop", stop)
         self.assertEqual(streamed.stdout, o["text"] + "\n")
+
+    def test_the_page_of_the_format_has_every_field(self):
+        page = os.path.join(ROOT, "src/run/trace_format.md")
+        with open(page, encoding="utf-8") as f:
+            text = f.read()
+        self.assertEqual(trace_page.page(trace_schema(), text), text, "tests/tools/trace_page.py writes it")
+        for args in (["--schema", "x"], ["--schema", "-o", "x.json"]):
+            self.assertEqual(run("export", *args).returncode, 2)
 
     def test_trace_is_valid_and_adds_up(self):
         with tempfile.TemporaryDirectory() as d:

@@ -44,7 +44,7 @@ CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -Wshadow -Wstrict-prototypes -
 LDFLAGS := -pthread $(SANFLAGS) $(HARDEN_LD) $(if $(HARDEN_LD),-pie)
 LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lutf8proc -lcrypto -ljansson -lzstd -ldl -lm
 
-CORE_SRC := $(wildcard src/base/*.c src/text/*.c src/model/*.c src/spec/*.c src/run/*.c src/report/*.c)
+CORE_SRC := $(wildcard src/base/*.c src/text/*.c src/model/*.c src/spec/*.c src/engine/*.c src/costs/*.c src/decode/*.c src/trace/*.c src/source/*.c src/report/*.c)
 UI_SRC := $(wildcard ui/*.c)
 CLI_SRC := $(wildcard src/cli/*.c)
 KERNEL_SRC := $(wildcard src/torch/kernels/*.c)

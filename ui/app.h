@@ -1,6 +1,6 @@
 // The screen as a program: a source of events in, keys in, frames out, until the user leaves.
 #pragma once
-#include "run/source.h"
+#include "source/source.h"
 #include "ui/state.h"
 #include "ui/theme.h"
 

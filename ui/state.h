@@ -1,9 +1,9 @@
 // What the screen knows: the run as its events told it, and where the user looks. Events and keys change the
 // state; rendering only reads it. Commands for the source wait in `outbox` until the application sends them.
 #pragma once
-#include "run/source.h"
-#include "run/stats.h"
-#include "run/tokens.h"
+#include "source/source.h"
+#include "decode/stats.h"
+#include "decode/tokens.h"
 #include "ui/actions.h"
 #include "ui/edit.h"
 #include "ui/keys.h"

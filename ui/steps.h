@@ -1,7 +1,7 @@
 // The steps of a conversation, packed: a record has room for 256 rows, most trees have a few. A step is
 // unpacked into one of a few slots, which take turns.
 #pragma once
-#include "run/step.h"
+#include "decode/step.h"
 
 enum { UI_STEP_SLOTS = 16 };
 

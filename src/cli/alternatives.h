@@ -1,7 +1,7 @@
 // Beside each token that was emitted: how likely it was, who drafted it, and what else the target thought of.
 #pragma once
 #include "base/buf.h"
-#include "run/step.h"
+#include "decode/step.h"
 #include "text/vocab.h"
 
 void ls_alternatives_head(ls_buf *out);

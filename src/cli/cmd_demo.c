@@ -5,7 +5,7 @@
 #include "cli/demo_file.h"
 #include "cli/screen_source.h"
 #include "cli/progress.h"
-#include "run/source_replay.h"
+#include "source/source_replay.h"
 #include "ui/app.h"
 #include "ui/panels.h"
 

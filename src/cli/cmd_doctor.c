@@ -5,8 +5,8 @@
 #include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
-#include "run/engine_torch.h"
-#include "run/costs.h"
+#include "engine/engine_torch.h"
+#include "costs/costs.h"
 
 #include <langinfo.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
-#include "run/trace.h"
+#include "trace/trace.h"
 #include "ui/cast.h"
 #include "ui/render.h"
 

@@ -6,8 +6,8 @@
 #include "cli/alternatives.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
-#include "run/stats.h"
-#include "run/trace.h"
+#include "decode/stats.h"
+#include "trace/trace.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/step_list.h"
-#include "run/trace_index.h"
+#include "trace/trace_index.h"
 #include "ui/panels.h"
 
 #include <ctype.h>

@@ -1,6 +1,6 @@
 // `replay TRACE`: the screen on a recording, without a model.
 #include "cli/commands.h"
-#include "run/source_replay.h"
+#include "source/source_replay.h"
 #include "ui/app.h"
 
 #include <fcntl.h>

@@ -5,9 +5,9 @@
 #include "base/visible.h"
 #include "cli/contender.h"
 #include "cli/progress.h"
-#include "run/simulate.h"
-#include "run/stats.h"
-#include "run/trace_read.h"
+#include "decode/simulate.h"
+#include "decode/stats.h"
+#include "trace/trace_read.h"
 
 #include <assert.h>
 #include <inttypes.h>

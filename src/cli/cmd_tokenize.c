@@ -2,7 +2,7 @@
 #include "base/jsonw.h"
 #include "base/visible.h"
 #include "cli/commands.h"
-#include "run/load.h"
+#include "engine/load.h"
 
 #include <string.h>
 

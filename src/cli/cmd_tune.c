@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/visible.h"
 #include "cli/comparison.h"
-#include "run/simulate.h"
+#include "decode/simulate.h"
 
 #include <stdio.h>
 #include <stdlib.h>

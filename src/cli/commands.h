@@ -1,7 +1,7 @@
 // The commands, one file each, and what they share. Each takes the parsed command line and returns the exit code.
 #pragma once
 #include "cli/options.h"
-#include "run/source_live.h"
+#include "source/source_live.h"
 #include "ui/app.h"
 
 enum { LS_EXIT_OK = 0, LS_EXIT_FAILED = 1, LS_EXIT_USAGE = 2, LS_EXIT_DIFFER = 3, LS_EXIT_INTERRUPTED = 130 };

@@ -1,7 +1,7 @@
 #include "cli/comparison.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "run/prompt.h"
+#include "engine/prompt.h"
 
 #include <math.h>
 #include <stdlib.h>

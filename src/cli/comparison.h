@@ -2,8 +2,8 @@
 #pragma once
 #include "cli/contender.h"
 #include "cli/progress.h"
-#include "run/stats.h"
-#include "run/suite.h"
+#include "decode/stats.h"
+#include "decode/suite.h"
 
 typedef struct {
     ls_stats stats;

@@ -4,8 +4,8 @@
 #include "base/sysmem.h"
 #include "base/visible.h"
 #include "cli/commands.h"
-#include "run/engine_torch.h"
-#include "run/load.h"
+#include "engine/engine_torch.h"
+#include "engine/load.h"
 
 #include <math.h>
 #include <stdio.h>

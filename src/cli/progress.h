@@ -1,6 +1,6 @@
 // A progress line on standard error, and the signals that ask a command to end.
 #pragma once
-#include "run/engine.h"
+#include "engine/engine.h"
 
 #include <signal.h>
 #include <stdbool.h>

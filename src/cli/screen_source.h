@@ -2,7 +2,7 @@
 #pragma once
 #include "cli/commands.h"
 #include "cli/contender.h"
-#include "run/source_live.h"
+#include "source/source_live.h"
 
 typedef struct {
     ls_options options, before; // the source's thread has its own: they change while it runs

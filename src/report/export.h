@@ -1,7 +1,7 @@
 // Appends recordings in other programs' formats to out.
 #pragma once
 #include "report/report.h"
-#include "run/suite.h"
+#include "decode/suite.h"
 
 // Spec-Bench's answer file (evaluation/eval.py, github.com/hemingkx/Spec-Bench): a JSON line for each conversation, in
 // choices[0] a list each of turns, decoding_steps, new_tokens and wall_time (seconds, prompt included, as there), and

@@ -2,7 +2,7 @@
 // or turn text appear as base/visible.h writes them.
 #pragma once
 #include "base/buf.h"
-#include "run/tokens.h"
+#include "decode/tokens.h"
 
 // Escapes for element content and quoted attributes. Newlines and tabs stay.
 void ls_markup(ls_buf *out, const char *p, size_t n);

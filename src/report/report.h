@@ -1,9 +1,9 @@
 // What traces say, gathered for reports: turns by prompt, and ways to decode side by side. It reads traces one line at
 // a time and keeps a few numbers for each step and token, and the whole trees of a few steps. For one thread.
 #pragma once
-#include "run/stats.h"
-#include "run/tokens.h"
-#include "run/trace_events.h"
+#include "decode/stats.h"
+#include "decode/tokens.h"
+#include "trace/trace_events.h"
 
 enum { LS_REPORT_BINS = 10, LS_REPORT_WORST = 5, LS_REPORT_BEST = 2 };
 

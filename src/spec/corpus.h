@@ -28,7 +28,7 @@ typedef struct {
     int32_t lo, hi; // [lo, hi)
 } ls_corpus_range;
 
-// progress: as in run/engine.h, NULL for none; false cancels.
+// progress: as in engine/engine.h, NULL for none; false cancels.
 typedef bool (*ls_corpus_progress)(void *ud, const char *stage, double fraction);
 
 // Sorts tokens[0..facts->n) with `threads` threads and writes the file; an older one stays until the new one is whole.

@@ -1,6 +1,6 @@
 // What rows cost, and the number of rows with the most expected tokens per millisecond.
 //
-// Costs come from timed forwards of this machine (run/costs.h): T(rows, context) = base(rows) + slope * rows * (context
+// Costs come from timed forwards of this machine (costs/costs.h): T(rows, context) = base(rows) + slope * rows * (context
 // - the context of the measurement), corrected by the steps themselves.
 #pragma once
 #include <stdbool.h>

@@ -3,9 +3,9 @@
 //
 // Priors hold ranks, shares and lengths only, no tokens. A kind that was hardly seen keeps nearly its old rate, which weighs
 // OLD_TRIALS trials.
-#include "run/prompt.h"
-#include "run/session.h"
-#include "run/suite.h"
+#include "engine/prompt.h"
+#include "decode/session.h"
+#include "decode/suite.h"
 #include "spec/draft_logitspec.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 // The text is cut into pieces of at most 512 tokens. Each piece is decoded as chains of 64 rows; a row says how likely its own
 // token was (parent_logit - parent_lse). Perplexity = exp(mean of -log p) over every token but each piece's first.
 #include "base/file.h"
-#include "run/load.h"
+#include "engine/load.h"
 
 #include <math.h>
 #include <stdio.h>

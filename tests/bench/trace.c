@@ -1,8 +1,8 @@
 // What traces cost: formatting a step, reading a file. Usage: trace FILE...; one JSON object on standard output.
 #include "base/clock.h"
 #include "base/mem.h"
-#include "run/trace.h"
-#include "run/trace_index.h"
+#include "trace/trace.h"
+#include "trace/trace_index.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -97,7 +97,7 @@ class Generate(unittest.TestCase):
         self.assertEqual(streamed.stdout, o["text"] + "\n")
 
     def test_the_page_of_the_format_has_every_field(self):
-        page = os.path.join(ROOT, "src/run/trace_format.md")
+        page = os.path.join(ROOT, "src/trace/trace_format.md")
         with open(page, encoding="utf-8") as f:
             text = f.read()
         self.assertEqual(trace_page.page(trace_schema(), text), text, "tests/tools/trace_page.py writes it")

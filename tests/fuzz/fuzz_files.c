@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "report/export.h"
-#include "run/costs.h"
+#include "costs/costs.h"
 #include "spec/corpus.h"
 #include "spec/drafter.h"
 #include "spec/stream.h"

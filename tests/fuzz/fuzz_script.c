@@ -1,7 +1,7 @@
 // Key scripts on the screen, which a recording feeds as if it were decoded live: any script is obeyed or is one clear
 // error, and what the screen shows and saves is well-formed at every step.
 #include "base/mem.h"
-#include "run/trace_events.h"
+#include "trace/trace_events.h"
 #include "tests/fuzz/input.h"
 #include "ui/script.h"
 

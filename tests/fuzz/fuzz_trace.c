@@ -1,7 +1,7 @@
 // The trace reader and what reads from it: any bytes are a trace or one clear error, on the screen, in a film and in a
 // simulation too.
-#include "run/simulate.h"
-#include "run/trace_events.h"
+#include "decode/simulate.h"
+#include "trace/trace_events.h"
 #include "tests/fuzz/input.h"
 
 static void simulate(const ls_recording *r, const ls_trace_header *h) {

@@ -5,7 +5,7 @@
 #include "cli/contender.h"
 #include "cli/demo_file.h"
 #include "model/registry.h"
-#include "run/trace_events.h"
+#include "trace/trace_events.h"
 #include "tests/fuzz/input.h"
 
 #include <math.h>

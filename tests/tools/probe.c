@@ -2,7 +2,7 @@
 // row was after the embedding and after each layer. For tests/tools/check_model.py.
 #include "base/jsonw.h"
 #include "base/mem.h"
-#include "run/engine_torch.h"
+#include "engine/engine_torch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

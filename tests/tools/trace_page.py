@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The lists of fields in src/run/trace_format.md, from the program's schema. Usage: trace_page.py BUILD"""
+"""The lists of fields in src/trace/trace_format.md, from the program's schema. Usage: trace_page.py BUILD"""
 import json
 import os
 import subprocess
 import sys
 
-PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/run/trace_format.md")
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/trace/trace_format.md")
 HEAD = "\n## Fields\n"
 
 

@@ -1,6 +1,6 @@
 #include "recorded.h"
 #include "base/mem.h"
-#include "run/session.h"
+#include "decode/session.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 // Traces of the scripted model, for tests.
 #pragma once
-#include "run/load.h"
-#include "run/trace.h"
-#include "run/trace_read.h"
+#include "engine/load.h"
+#include "trace/trace.h"
+#include "trace/trace_read.h"
 
 enum { MAX_STEPS = 400 };
 extern ls_model model;

@@ -1,6 +1,6 @@
 // Sampling on the default model: first tokens over many seeds against the chances that its logits give.
 #include "model/registry.h"
-#include "run/load.h"
+#include "engine/load.h"
 
 #include <math.h>
 #include <setjmp.h>

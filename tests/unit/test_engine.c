@@ -1,7 +1,7 @@
 // The real model: logits and text equal the reference, every method equals plain decoding in every arithmetic.
 // Needs the default model and the compute library; golden runs need the shared folder (needs:shared).
-#include "run/session.h"
-#include "run/stats.h"
+#include "decode/session.h"
+#include "decode/stats.h"
 #include "drafters.h"
 
 #include <jansson.h>

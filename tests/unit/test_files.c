@@ -6,8 +6,8 @@
 #include "base/sink.h"
 #include "base/zst.h"
 #include "recorded.h"
-#include "run/stats.h"
-#include "run/trace_index.h"
+#include "decode/stats.h"
+#include "trace/trace_index.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,8 +2,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "run/source_live.h"
-#include "run/trace_read.h"
+#include "source/source_live.h"
+#include "trace/trace_read.h"
 
 #include <poll.h>
 #include <setjmp.h>

@@ -4,8 +4,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "model/checkpoint.h"
-#include "run/engine_torch.h"
-#include "run/session.h"
+#include "engine/engine_torch.h"
+#include "decode/session.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -1,9 +1,9 @@
 // The step loop on the scripted model: every method emits what plain decoding emits, whatever ends the turn.
-#include "run/ar_cost.h"
-#include "run/costs.h"
-#include "run/session.h"
-#include "run/stats.h"
-#include "run/suite.h"
+#include "costs/ar_cost.h"
+#include "costs/costs.h"
+#include "decode/session.h"
+#include "decode/stats.h"
+#include "decode/suite.h"
 #include "drafters.h"
 #include "base/mem.h"
 

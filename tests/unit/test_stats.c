@@ -1,6 +1,6 @@
 // Statistics by their definitions, on steps that are made by hand.
 #include "base/mem.h"
-#include "run/stats.h"
+#include "decode/stats.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,10 +1,10 @@
 // The step loop by its definitions, on short runs of the scripted model: what plain decoding says is
 // asked of the model itself, row by row.
-#include "run/drafting.h"
-#include "run/load.h"
-#include "run/session.h"
-#include "run/stats.h"
-#include "run/turns.h"
+#include "decode/drafting.h"
+#include "engine/load.h"
+#include "decode/session.h"
+#include "decode/stats.h"
+#include "trace/turns.h"
 #include "base/mem.h"
 
 #include <math.h>

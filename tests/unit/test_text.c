@@ -2,8 +2,8 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/utf8.h"
-#include "run/load.h"
-#include "run/prompt.h"
+#include "engine/load.h"
+#include "engine/prompt.h"
 
 #include <jansson.h>
 #include <setjmp.h>

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "run/vocab_gguf.h"
+#include "engine/vocab_gguf.h"
 
 #include <dirent.h>
 #include <jansson.h>

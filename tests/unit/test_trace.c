@@ -3,11 +3,11 @@
 #include "base/mem.h"
 #include "drafters.h"
 #include "recorded.h"
-#include "run/session.h"
-#include "run/simulate.h"
-#include "run/source_replay.h"
-#include "run/trace.h"
-#include "run/trace_events.h"
+#include "decode/session.h"
+#include "decode/simulate.h"
+#include "source/source_replay.h"
+#include "trace/trace.h"
+#include "trace/trace_events.h"
 #include "ui/render.h"
 
 #include <math.h>

@@ -2,8 +2,8 @@
 #include "base/mem.h"
 #include "recorded.h"
 #include "report/facts.h"
-#include "run/simulate.h"
-#include "run/trace_events.h"
+#include "decode/simulate.h"
+#include "trace/trace_events.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "base/utf8.h"
 #include "base/visible.h"
-#include "run/source_live.h"
+#include "source/source_live.h"
 #include "ui/app.h"
 #include "ui/prompt_history.h"
 #include "ui/panels.h"

@@ -1,0 +1,24 @@
+// What one plain decode step costs here and now. Never a constant: single-row forwards are timed in this process
+// at the contexts that are being decoded.
+#pragma once
+#include "engine/engine.h"
+
+enum { LS_AR_RECENT = 9 };
+
+typedef struct {
+    double us;  // smoothed; 0: not measured yet
+    int32_t at; // context length of the last measurement
+    uint64_t n_probes;
+    double recent[LS_AR_RECENT]; // whole steps, of any number of rows
+    uint64_t n_steps;
+} ls_ar_cost;
+
+// True when the context moved far enough from the last measurement (64 tokens).
+bool ls_ar_due(const ls_ar_cost *a, int32_t context);
+// A whole step of one or more rows took step_us. Plain ones take no longer: where the probes met a busy moment, the
+// median of the last steps replaces them.
+void ls_ar_bound(ls_ar_cost *a, double step_us);
+// Times three single-row forwards of `token` on top of the committed context (nothing is committed); keeps the
+// median. host_us: what a plain step does besides the forward.
+ls_code ls_ar_probe(ls_ar_cost *a, ls_timeline *timeline, int32_t token, const lst_sampling *s, double host_us,
+                    ls_err *err);

@@ -1,0 +1,163 @@
+#include "costs/costs.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/paths.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { CONTEXT = 256, MAX_KEY = 1200 };
+static const char magic[] = "logitspec-costs 2";
+
+// ---- measuring
+
+static ls_code time_forward(ls_timeline *t, int32_t rows, int repeats, double *best_ms, ls_err *err) {
+    static const lst_sampling greedy = {.top_p = 1};
+    int32_t ids[LST_MAX_ROWS], parents[LST_MAX_ROWS];
+    lst_row *out = ls_malloc(sizeof *out * LST_MAX_ROWS);
+    for (int32_t i = 0; i < rows; i++) { // a root with branches of four, as drafts have them
+        ids[i] = i % t->engine->n_vocab;
+        parents[i] = i == 0 ? -1 : i % 4 == 1 ? 0 : i - 1;
+    }
+    ls_code code = LS_OK;
+    for (int r = 0; r < repeats && !code; r++) {
+        const uint64_t start = ls_now_ns();
+        code = t->forward_tree(t, ids, parents, rows, &greedy, out, err);
+        const double ms = (double)(ls_now_ns() - start) / 1e6;
+        if (r == 0 || ms < *best_ms) *best_ms = ms;
+    }
+    free(out);
+    return code;
+}
+
+// Where every row costs what the first does, all sizes would take minutes: two of them, once, in an empty context, and
+// in proportion beyond. Steps correct it as they do any other measurement.
+static ls_code measure_briefly(ls_cost_curve *z, ls_timeline *t, ls_err *err) {
+    enum { FEW = 3 }; // an index of ls_cost_rows
+    double one, few;
+    *z = (ls_cost_curve){0};
+    ls_code code = time_forward(t, 1, 2, &one, err);
+    if (!code) code = time_forward(t, ls_cost_rows[FEW], 1, &few, err);
+    if (code) return code;
+    if (few < one) few = one;
+    for (int i = 0; i < LS_COST_SIZES; i++) {
+        const double rows = ls_cost_rows[i], most = ls_cost_rows[FEW];
+        z->base_ms[i] = rows < most ? one + (few - one) * (rows - 1) / (most - 1) : few * rows / most;
+    }
+    z->prefill_ms = few / ls_cost_rows[FEW];
+    return LS_OK;
+}
+
+static ls_code measure(ls_cost_curve *z, ls_timeline *t, ls_progress progress, void *ud, ls_err *err) {
+    enum { REPEATS = 4, REPEATS_LARGE = 2, LARGE = 16, SLOPE_ROWS = 16 };
+    static const lst_sampling greedy = {.top_p = 1};
+    const int32_t most = ls_cost_rows[LS_COST_SIZES - 1];
+    int32_t context = CONTEXT, filler[CONTEXT];
+    if (context > t->engine->n_context - most) context = t->engine->n_context > most ? t->engine->n_context - most : 1;
+    for (int32_t i = 0; i < context; i++) filler[i] = i % t->engine->n_vocab;
+    double ms, short_ms = 0, long_ms = 0;
+    lst_row last;
+    *z = (ls_cost_curve){.cost_context = context};
+    // the largest forward comes first and does not count: threads, pages and buffers are touched before timing
+    ls_code code = time_forward(t, most, 1, &ms, err);
+    if (!code) code = time_forward(t, SLOPE_ROWS, REPEATS, &short_ms, err);
+    const uint64_t start = ls_now_ns();
+    if (!code) code = t->prefill(t, filler, context, &greedy, &last, NULL, NULL, err);
+    z->prefill_ms = (double)(ls_now_ns() - start) / 1e6 / context;
+    for (int i = 0; i < LS_COST_SIZES && !code; i++) {
+        if (progress && !progress(ud, "measuring forwards", (double)i / LS_COST_SIZES))
+            code = ls_fail(err, LS_E_CANCELLED, "the measurement of forwards was cancelled");
+        else code = time_forward(t, ls_cost_rows[i], ls_cost_rows[i] < LARGE ? REPEATS : REPEATS_LARGE, &ms, err);
+        // a larger forward cannot be cheaper: what says so is noise
+        z->base_ms[i] = i && ms < z->base_ms[i - 1] ? z->base_ms[i - 1] : ms;
+    }
+    if (!code) code = time_forward(t, SLOPE_ROWS, REPEATS, &long_ms, err);
+    if (long_ms > short_ms) z->slope_ms = (long_ms - short_ms) / SLOPE_ROWS / context;
+    return code;
+}
+
+// ---- the cache: a text file a key
+
+static void processor_name(char *out, size_t size) {
+    char line[512];
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    snprintf(out, size, "unknown processor");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
+            line[strcspn(line, "\n")] = 0;
+            snprintf(out, size, "%s", strchr(line, ':') + 2);
+            break;
+        }
+    if (f) fclose(f);
+}
+
+// Everything that the costs depend on, one line.
+static void key_of(const ls_model *m, char key[MAX_KEY]) {
+    char cpu[256];
+    processor_name(cpu, sizeof cpu);
+    const ls_engine *b = m->engine;
+    snprintf(key, MAX_KEY, "%s | %s | %s | %s | %s | %s | %d threads | %s", LS_VERSION, m->sha256, b->device, b->dtype,
+             b->kernel, b->version, b->threads, cpu);
+}
+
+// NULL: nothing is to be cached. Owned by the caller.
+static char *path_of(const ls_model *m, const char *key) {
+    if (!*m->file) return NULL;
+    uint32_t hash = 2166136261u; // FNV-1a; the file repeats the key, so a collision is only a miss
+    for (const char *p = key; *p; p++) hash = (hash ^ (unsigned char)*p) * 16777619u;
+    char *name = ls_format("costs/%.12s-%s-%08x.txt", m->sha256, m->engine->dtype, hash);
+    char *path = ls_user_path("XDG_CACHE_HOME", ".cache", name);
+    free(name);
+    return path;
+}
+
+static bool load(ls_cost_curve *z, const char *path, const char *key) {
+    char line[MAX_KEY + 8];
+    ls_cost_curve in = {0};
+    FILE *f = fopen(path, "re");
+    if (!f) return false;
+    bool ok = fgets(line, sizeof line, f) && !strncmp(line, magic, strlen(magic)) && fgets(line, sizeof line, f) &&
+              !strncmp(line, key, strlen(key)) && line[strlen(key)] == '\n' &&
+              fscanf(f, "context %d slope %lf prefill %lf", &in.cost_context, &in.slope_ms, &in.prefill_ms) == 3 &&
+              in.cost_context >= 0 && in.prefill_ms >= 0 && in.prefill_ms < 1e6 && in.slope_ms >= 0 &&
+              in.slope_ms < 1e3;
+    for (int i = 0; ok && i < LS_COST_SIZES; i++) {
+        int rows;
+        ok = fscanf(f, "%d %lf", &rows, &in.base_ms[i]) == 2 && rows == ls_cost_rows[i] && in.base_ms[i] > 0 &&
+             in.base_ms[i] < 1e7;
+    }
+    fclose(f);
+    if (ok) *z = in;
+    return ok;
+}
+
+static void save(const ls_cost_curve *z, const char *path, const char *key) {
+    ls_replacement r;
+    ls_make_folders(path);
+    if (ls_replace_open(&r, path, LS_FILE_SHARED, NULL)) return; // measured again next time
+    fprintf(r.f, "%s\n%s\ncontext %d slope %.9g prefill %.6g\n", magic, key, z->cost_context, z->slope_ms,
+            z->prefill_ms);
+    for (int i = 0; i < LS_COST_SIZES; i++) fprintf(r.f, "%d %.6g\n", ls_cost_rows[i], z->base_ms[i]);
+    ls_replace_close(&r, true, NULL);
+}
+
+ls_code ls_costs_get(ls_cost_curve *out, const ls_model *m, bool again, ls_progress progress, void *ud, ls_err *err) {
+    char key[MAX_KEY];
+    key_of(m, key);
+    char *path = path_of(m, key);
+    ls_code code = LS_OK;
+    if (again || !path || !load(out, path, key)) {
+        const bool briefly = m->engine->slow && !again;
+        ls_timeline *t;
+        code = m->engine->timeline(m->engine, &t, err);
+        if (!code) code = briefly ? measure_briefly(out, t, err) : measure(out, t, progress, ud, err);
+        if (t) t->free(t);
+        if (!code && path && !briefly) save(out, path, key);
+    }
+    free(path);
+    return code;
+}

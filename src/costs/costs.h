@@ -1,0 +1,12 @@
+// What forwards cost on this machine: T(rows, context), measured once per model, arithmetic, processor and number of
+// threads, and kept in the user's cache folder (XDG_CACHE_HOME, else ~/.cache; logitspec/costs/). Steps correct it as
+// they run (ls_cost_observe), so an old or noisy measurement fades.
+#pragma once
+#include "engine/load.h"
+#include "spec/cost_curve.h"
+
+// Fills *out. The model's timeline must be empty, and is empty afterwards. again: measure even if costs are cached. A
+// engine that is slow (engine/engine.h) is measured briefly, and that is not cached, unless again. The scripted model is
+// never cached. Errors: those of the forwards; LS_E_CANCELLED. A cache that cannot be read or written is only a
+// measurement more.
+ls_code ls_costs_get(ls_cost_curve *out, const ls_model *m, bool again, ls_progress progress, void *ud, ls_err *err);

@@ -1,0 +1,98 @@
+#include "decode/answer.h"
+
+#include <string.h>
+
+typedef struct {
+    const char *p;
+    size_t n;
+} stop_string;
+
+static stop_string stop_at(const ls_answer *a, size_t i) {
+    const size_t from = i ? (size_t)a->stop_ends.p[i - 1] : 0;
+    return (stop_string){a->stop_bytes.p + from, (size_t)a->stop_ends.p[i] - from};
+}
+
+void ls_answer_ends(ls_answer *a, int32_t max_tokens, const char *const *stops) {
+    a->max_tokens = max_tokens;
+    a->stop_ends.n = 0;
+    ls_buf_clear(&a->stop_bytes);
+    for (; stops && *stops; stops++) {
+        ls_buf_str(&a->stop_bytes, *stops);
+        ls_ids_push(&a->stop_ends, (int32_t)a->stop_bytes.n);
+    }
+}
+
+void ls_answer_free(ls_answer *a) {
+    ls_ids_free(&a->ids);
+    ls_buf_free(&a->text);
+    ls_ids_free(&a->stop_ends);
+    ls_buf_free(&a->stop_bytes);
+}
+
+void ls_answer_begin(ls_answer *a) {
+    a->ids.n = 0;
+    ls_buf_clear(&a->text);
+    a->detok = (ls_detok){0};
+}
+
+bool ls_answer_ends_next(const ls_answer *a) {
+    return (int64_t)a->ids.n + 1 >= a->max_tokens;
+}
+
+// Position where the first stop string begins in the text, or -1. Only what the last token could have
+// completed is searched.
+static long find_stop(const ls_answer *a, size_t before) {
+    long found = -1;
+    for (size_t i = 0; i < a->stop_ends.n; i++) {
+        const stop_string s = stop_at(a, i);
+        if (!s.n || a->text.n < s.n) continue;
+        for (size_t at = before > s.n ? before - s.n : 0; at + s.n <= a->text.n; at++)
+            if (!memcmp(a->text.p + at, s.p, s.n)) {
+                if (found < 0 || (long)at < found) found = (long)at;
+                break;
+            }
+    }
+    return found;
+}
+
+int32_t ls_answer_add(ls_answer *a, const ls_vocab *vocab, const int32_t *ids, int32_t n, ls_finish *finish) {
+    for (int32_t i = 0; i < n; i++) {
+        ls_ids_push(&a->ids, ids[i]);
+        if (ls_vocab_is_end(vocab, ids[i])) {
+            *finish = LS_FINISH_EOS;
+            return i + 1;
+        }
+        if (!ls_vocab_is_special(vocab, ids[i])) {
+            size_t before = a->text.n, len;
+            const char *bytes = ls_vocab_bytes(vocab, ids[i], &len);
+            ls_detok_push(&a->detok, bytes, len, &a->text);
+            const long stop = find_stop(a, before);
+            if (stop >= 0) {
+                a->text.n = (size_t)stop;
+                a->text.p[stop] = 0;
+                a->detok = (ls_detok){0};
+                *finish = LS_FINISH_STOP;
+                return i + 1;
+            }
+        }
+        if ((int64_t)a->ids.n >= a->max_tokens) {
+            *finish = LS_FINISH_LENGTH;
+            return i + 1;
+        }
+    }
+    return n;
+}
+
+void ls_answer_flush(ls_answer *a) {
+    ls_detok_flush(&a->detok, &a->text);
+}
+
+size_t ls_answer_settled(const ls_answer *a) {
+    size_t held = 0;
+    for (size_t i = 0; i < a->stop_ends.n; i++) {
+        const stop_string s = stop_at(a, i);
+        for (size_t n = s.n ? s.n - 1 : 0; n > held; n--)
+            if (n <= a->text.n && !memcmp(a->text.p + a->text.n - n, s.p, n)) held = n;
+    }
+    return a->text.n - held;
+}

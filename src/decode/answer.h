@@ -1,0 +1,26 @@
+// A turn's output: emitted tokens, the text that they make, and what ends it.
+#pragma once
+#include "base/buf.h"
+#include "decode/step.h"
+#include "text/vocab.h"
+
+// Zero-initialise, then ls_answer_ends; ls_answer_free releases it.
+typedef struct {
+    ls_ids ids;
+    ls_buf text; // UTF-8; an unfinished sequence at the end is held back
+    ls_detok detok;
+    int32_t max_tokens;
+    ls_ids stop_ends; // end of each stop string in stop_bytes
+    ls_buf stop_bytes;
+} ls_answer;
+
+void ls_answer_ends(ls_answer *a, int32_t max_tokens, const char *const *stops); // stops: NULL-terminated; NULL: none
+void ls_answer_free(ls_answer *a);
+void ls_answer_begin(ls_answer *a); // empty again
+// Whether the next token is the last one, whatever it is.
+bool ls_answer_ends_next(const ls_answer *a);
+// Adds tokens until something ends the turn. Returns how many were added; *finish says why it stopped.
+int32_t ls_answer_add(ls_answer *a, const ls_vocab *vocab, const int32_t *ids, int32_t n, ls_finish *finish);
+void ls_answer_flush(ls_answer *a); // the turn is over: nothing is held back
+// Bytes of the text that no stop string can take back.
+size_t ls_answer_settled(const ls_answer *a);

@@ -1,0 +1,117 @@
+#include "decode/drafting.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void free_knobs(ls_knob_value *knobs, const ls_method *m) {
+    for (size_t i = 0; m && m->knobs && m->knobs[i].key; i++) free((char *)knobs[i].text);
+    free(knobs);
+}
+
+// The method's values of all knobs, texts owned.
+static ls_knob_value *copy_knobs(const ls_knob_value *all, const ls_method *m) {
+    ls_knob_value *k = ls_calloc(ls_knob_count() + 1, sizeof *k);
+    if (all) memcpy(k, all, ls_knob_count() * sizeof *k);
+    else ls_knob_defaults(k);
+    memmove(k, k + ls_knob_offset(m), (ls_knob_count() - ls_knob_offset(m)) * sizeof *k);
+    for (size_t i = 0; m->knobs && m->knobs[i].key; i++) k[i].text = k[i].text ? ls_strdup(k[i].text) : NULL;
+    return k;
+}
+
+static bool same_knobs(const ls_knob_value *a, const ls_knob_value *b, const ls_method *m) {
+    for (size_t i = 0; m->knobs && m->knobs[i].key; i++) {
+        const char *x = a[i].text ? a[i].text : "", *y = b[i].text ? b[i].text : "";
+        if (a[i].number < b[i].number || a[i].number > b[i].number || strcmp(x, y)) return false;
+    }
+    return true;
+}
+
+static ls_code set_method(ls_drafting *d, const ls_method *m, const ls_decode_options *opt, const ls_draft_setup *place,
+                          const int32_t *context, size_t n, ls_err *err) {
+    ls_knob_value *knobs = copy_knobs(opt->knobs, m);
+    if (m == d->method && same_knobs(knobs, d->knobs, m)) {
+        free_knobs(knobs, m);
+        return LS_OK;
+    }
+    ls_draft_setup setup = *place;
+    ls_drafter *drafter = NULL;
+    setup.knobs = knobs;
+    setup.note = opt->note;
+    setup.ud = opt->ud;
+    const ls_code code = m->make ? m->make(&drafter, &setup, err) : LS_OK;
+    if (code) {
+        free_knobs(knobs, m);
+        return code;
+    }
+    ls_drafting_free(d);
+    d->method = m;
+    d->drafter = drafter;
+    d->knobs = knobs;
+    if (!m->scored) d->scores = ls_calloc(1, sizeof *d->scores);
+    ls_drafting_observe(d, context, n, true);
+    return LS_OK;
+}
+
+ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_draft_setup *place,
+                        const int32_t *context, size_t n, ls_err *err) {
+    const ls_method *m = ls_method_find(opt->method);
+    if (!m) return ls_fail(err, LS_E_USAGE, "unknown method '%s'", opt->method);
+    const ls_code code = set_method(d, m, opt, place, context, n, err);
+    if (code) return code;
+    char asked[sizeof d->asked];
+    ls_sizing_write(&opt->sizing, asked, sizeof asked);
+    if (!d->sizing.rule || opt->budget != d->budget || strcmp(asked, d->asked)) { // else it keeps what it learnt
+        d->sizing = opt->sizing;
+        ls_sizing_settle(&d->sizing, m, opt->budget);
+        memcpy(d->asked, asked, sizeof asked);
+    }
+    d->budget = opt->budget;
+    return LS_OK;
+}
+
+void ls_drafting_free(ls_drafting *d) {
+    if (d->drafter) d->drafter->free(d->drafter);
+    free_knobs(d->knobs, d->method);
+    free(d->scores);
+    *d = (ls_drafting){0};
+}
+
+int32_t ls_drafting_rows(const ls_drafting *d) {
+    return d->drafter ? ls_sizing_ask(&d->sizing, d->method, d->budget) : 1;
+}
+
+// Drops what does not fit: a node's position is the context plus its depth.
+static void trim(ls_tree *t, int32_t room) {
+    bool keep[LS_MAX_ROWS], fits = true;
+    for (int32_t i = 0; i < t->n; i++) fits &= keep[i] = t->nodes[i].depth < room;
+    if (!fits) ls_tree_keep(t, keep);
+}
+
+int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const ls_cost_curve *costs, int32_t room,
+                            ls_tree *tree) {
+    if (!d->drafter) {
+        ls_tree_start(tree, s->root);
+        return 1;
+    }
+    const int32_t ask = ls_drafting_rows(d);
+    ls_draft_state state = *s;
+    state.costs = d->sizing.rule->by_cost ? costs : NULL;
+    d->drafter->propose(d->drafter, &state, ask, tree);
+    if (d->scores) ls_scores_fill(d->scores, tree);
+    trim(tree, room);
+    if (!d->sizing.rule->cut) return ask;
+    ls_sizing_cut(&d->sizing, tree, costs, (int32_t)s->n_context, d->budget);
+    return tree->n;
+}
+
+void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r) {
+    if (!d->drafter) return;
+    ls_sizing_learn(&d->sizing, r->tree, r->n_path);
+    if (d->scores) ls_scores_learn(d->scores, r->tree);
+    if (d->drafter->learn) d->drafter->learn(d->drafter, r);
+}
+
+void ls_drafting_observe(ls_drafting *d, const int32_t *context, size_t n, bool reset) {
+    if (d->drafter) d->drafter->observe(d->drafter, context, n, reset);
+}

@@ -1,0 +1,69 @@
+// One conversation: the LogitSpec step loop on a timeline of its own. Not thread-safe; the owner drives it step by
+// step.
+//
+//   ls_session_begin (prefill)  ->  ls_session_step ... until step->finish  ->  begin again for the next turn
+//
+// A step: the root is the target's own next token; a drafter proposes a tree under it; one forward verifies it;
+// the longest agreeing path is committed; its tokens are emitted. Greedy and seeded sampling emit exactly what
+// plain decoding emits, given an engine that is exact.
+#pragma once
+#include "base/buf.h"
+#include "decode/drafting.h"
+#include "engine/load.h"
+#include "decode/step.h"
+
+typedef struct ls_session ls_session;
+
+// model is borrowed. LS_E_USAGE for an unknown method.
+ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_options *opt, ls_err *err);
+void ls_session_free(ls_session *s);
+
+// What forwards of 1 to 64 rows cost on this machine, from the cache or measured (costs/costs.h); needed before the first
+// step of a method that sizes its trees.
+ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err);
+const ls_cost_curve *ls_session_costs(const ls_session *s);
+const ls_drafter *ls_session_drafter(const ls_session *s); // NULL for plain decoding
+
+// Starts a turn: prefills ids on top of the conversation. A prompt that does not fit is LS_E_RANGE and changes
+// nothing. *prefill_ms may be NULL.
+ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
+                         double *prefill_ms, ls_err *err);
+// The same, in place of turn `turn` and those after it. On an error they are read again and stay. LS_E_RANGE: there is
+// no such turn, or one is being decoded.
+ls_code ls_session_edit(ls_session *s, uint32_t turn, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
+                        double *prefill_ms, ls_err *err);
+// Puts an earlier conversation in place of this one: tokens committed, the uncommitted one (-1: none), and of each turn
+// the tokens committed before it and the uncommitted one. Reads it; on an error this conversation is read again and
+// stays.
+ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, const ls_ids *starts,
+                           ls_progress progress, void *ud, ls_err *err);
+// Another method's session, which is to answer a turn of this one too. Where there is no memory for a second timeline,
+// *lent: it uses this session's, which must be reloaded when the other is freed.
+ls_code ls_session_rival(ls_session **out, ls_session *of, const ls_decode_options *opt, bool *lent, ls_err *err);
+// It begins a turn after the first n tokens that the other has committed. They are not read again, unless its drafter
+// learns from a prompt's rows and that pays.
+ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, ls_progress progress, void *ud, ls_err *err);
+// Between turns: a rival has used the timeline; reads the conversation again.
+ls_code ls_session_reload(ls_session *s, ls_progress progress, void *ud, ls_err *err);
+// A forward that changes nothing, so that a step after a long pause is not timed with cold caches and sleeping threads.
+void ls_session_warm(ls_session *s);
+// One decode step of the current turn into *out (finish is set on the last). After an error the turn is over; a step
+// that was cancelled (LS_E_CANCELLED) did not happen, and the turn goes on with the next.
+ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err);
+// Takes effect from the next step. LS_E_USAGE if the method is unknown.
+ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err);
+// Ends the turn between steps (the user stopped it); what was emitted stays.
+void ls_session_stop(ls_session *s);
+void ls_session_reset(ls_session *s); // forgets the conversation
+
+// Borrowed until the next call.
+const ls_ids *ls_session_context(const ls_session *s); // committed tokens
+const ls_ids *ls_session_output(const ls_session *s);  // emitted tokens of this turn, end of sequence included
+// Text of this turn's output so far: no special tokens, cut before a stop string; complete characters only
+// until the turn has finished.
+const ls_buf *ls_session_text(const ls_session *s);
+// How many bytes of that text are final: the rest may yet turn out to begin a stop string.
+size_t ls_session_settled(const ls_session *s);
+bool ls_session_started(const ls_session *s);
+bool ls_session_active(const ls_session *s);     // a turn is being decoded
+ls_timeline *ls_session_timeline(ls_session *s); // for tools // a turn was begun since new or reset

@@ -1,0 +1,228 @@
+#include "decode/simulate.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The target's best tokens at one place: entries[first .. first + n) of the recording.
+typedef struct {
+    uint32_t first;
+    uint16_t n;
+    float lse;
+} best;
+
+struct ls_recording {
+    ls_ids text; // context, then output
+    size_t n_context;
+    int32_t capacity;    // context of the model
+    best *at;            // [output position]: what predicted that token
+    size_t n_at, cap_at; // output positions that are described, one beyond the last token included
+    ls_top_entry *entries;
+    size_t n_entries, cap_entries;
+    best *off; // of rows off the text's path
+    size_t n_off, cap_off;
+    ls_map off_by_path; // hash of (output position where the row leaves the text, tokens since) -> index into off
+};
+
+ls_recording *ls_recording_new(const int32_t *context, size_t n, int32_t n_context) {
+    ls_recording *r = ls_calloc(1, sizeof *r);
+    ls_ids_add(&r->text, context, n);
+    r->n_context = n;
+    r->capacity = n_context;
+    return r;
+}
+
+void ls_recording_free(ls_recording *r) {
+    if (!r) return;
+    ls_ids_free(&r->text);
+    free(r->at);
+    free(r->entries);
+    free(r->off);
+    ls_map_free(&r->off_by_path);
+    free(r);
+}
+
+size_t ls_recording_output(const ls_recording *r) {
+    return r->text.n - r->n_context;
+}
+
+static best add_best(ls_recording *r, const ls_top_entry *top, int n, float lse) {
+    const best b = {(uint32_t)r->n_entries, (uint16_t)n, lse};
+    if (r->n_entries + (size_t)n > r->cap_entries) {
+        r->cap_entries = 2 * r->cap_entries + 1024;
+        r->entries = ls_realloc(r->entries, r->cap_entries * sizeof *r->entries);
+    }
+    if (n) memcpy(r->entries + r->n_entries, top, (size_t)n * sizeof *top);
+    r->n_entries += (size_t)n;
+    return b;
+}
+
+static int known_of(const ls_top_entry *top, int most) {
+    int n = 0;
+    while (n < most && top[n].id >= 0) n++;
+    return n;
+}
+
+// What is known of the token at this output position; the longer list stays.
+static void describe(ls_recording *r, size_t position, const ls_top_entry *top, int n, float lse) {
+    if (position >= r->cap_at) {
+        const size_t old = r->cap_at;
+        r->cap_at = 2 * position + 64;
+        r->at = ls_realloc(r->at, r->cap_at * sizeof *r->at);
+        memset(r->at + old, 0, (r->cap_at - old) * sizeof *r->at);
+    }
+    if (position >= r->n_at) r->n_at = position + 1;
+    if (r->at[position].n < n) r->at[position] = add_best(r, top, n, lse);
+}
+
+static uint64_t path_key(size_t position, const int32_t *tokens, int32_t n) {
+    return ls_hash_bytes(tokens, (size_t)n * sizeof *tokens) ^ (position + 1) * 0x9E3779B97F4A7C15u;
+}
+
+// The tokens from where a row leaves the path to the row itself.
+static int32_t leave(const ls_tree *t, const bool *on_path, int32_t row, int32_t *out) {
+    int32_t n = 0, reversed[LS_MAX_ROWS];
+    for (; !on_path[row]; row = t->nodes[row].parent) reversed[n++] = t->nodes[row].token;
+    for (int32_t i = 0; i < n; i++) out[i] = reversed[n - 1 - i];
+    return n;
+}
+
+void ls_recording_add(ls_recording *r, const ls_step *s) {
+    const size_t position = ls_recording_output(r);
+    for (int i = 0; i < s->n_emitted; i++) ls_ids_push(&r->text, s->tree.nodes[s->path[i]].token);
+    ls_recording_more(r, position, s);
+}
+
+void ls_recording_more(ls_recording *r, size_t position, const ls_step *s) {
+    describe(r, position, s->top, s->n_top, s->top_lse);
+    if (!s->forward) return;
+    int32_t path[LS_MAX_ROWS];
+    bool on_path[LS_MAX_ROWS] = {0};
+    for (int i = 0; i < s->n_emitted; i++) on_path[s->path[i]] = true; // what was cut off did not become text
+    for (int i = 0; i < s->tree.n; i++) {
+        const ls_node *n = &s->tree.nodes[i];
+        const int known = known_of(n->top, LS_ROW_TOP);
+        if (on_path[i]) {
+            describe(r, position + (size_t)n->depth + 1, n->top, known, n->lse);
+            continue;
+        }
+        const int32_t len = leave(&s->tree, on_path, i, path);
+        if (r->n_off == r->cap_off) {
+            r->cap_off = 2 * r->cap_off + 256;
+            r->off = ls_realloc(r->off, r->cap_off * sizeof *r->off);
+        }
+        r->off[r->n_off] = add_best(r, n->top, known, n->lse);
+        ls_map_put(&r->off_by_path, path_key(position + (size_t)(n->depth - len), path, len), (int32_t)r->n_off++);
+    }
+}
+
+// ---- simulating
+
+struct ls_simulator {
+    ls_drafting drafting;
+    ls_cost_curve costs;
+    ls_tree tree;
+};
+
+ls_code ls_simulator_new(ls_simulator **out, const ls_decode_options *opt, const ls_draft_setup *place,
+                         const ls_cost_curve *costs, ls_err *err) {
+    *out = NULL;
+    if (ls_accept_is_lossy(&opt->accept))
+        return ls_fail(err, LS_E_USAGE,
+                       "a lossy acceptance changes the text: it cannot be simulated on a recorded one");
+    ls_simulator *s = ls_calloc(1, sizeof *s);
+    s->costs = *costs;
+    const ls_code code = ls_drafting_set(&s->drafting, opt, place, NULL, 0, err);
+    if (code) ls_simulator_free(s);
+    else *out = s;
+    return code;
+}
+
+void ls_simulator_free(ls_simulator *s) {
+    if (!s) return;
+    ls_drafting_free(&s->drafting);
+    free(s);
+}
+
+// The rows that the text takes are the target's choices; of rows off it no choice is known.
+static void follow_text(ls_tree *t, const int32_t *text, size_t n, bool *on_path) {
+    for (int32_t i = 0; i < t->n; i++) {
+        ls_node *row = &t->nodes[i];
+        const size_t next = (size_t)row->depth + 1;
+        on_path[i] = i == 0 || (on_path[row->parent] && row->token == t->nodes[row->parent].target);
+        row->target = on_path[i] && next < n ? text[next] : -1;
+    }
+}
+
+static void recall_rows(ls_tree *t, const ls_recording *r, size_t position, const bool *on_path, ls_simulated *total) {
+    int32_t tokens[LS_MAX_ROWS];
+    for (int32_t i = 0; i < t->n; i++) {
+        ls_node *row = &t->nodes[i];
+        best b = {0};
+        if (on_path[i]) {
+            const size_t next = position + (size_t)row->depth + 1;
+            if (next < r->n_at) b = r->at[next];
+        } else {
+            int32_t index;
+            const int32_t len = leave(t, on_path, i, tokens);
+            if (ls_map_get(&r->off_by_path, path_key(position + (size_t)(row->depth - len), tokens, len), &index))
+                b = r->off[index];
+        }
+        row->lse = b.lse;
+        for (int j = 0; j < LS_ROW_TOP; j++)
+            row->top[j] = j < b.n ? r->entries[b.first + (uint32_t)j] : (ls_top_entry){-1, 0};
+        total->rows_known += b.n > 0;
+        total->rows++;
+    }
+}
+
+// One step at an output position; returns the tokens that it emits.
+static int32_t simulate_step(ls_simulator *s, const ls_recording *r, size_t position, ls_simulated *total) {
+    const size_t n_context = r->n_context + position, left = r->text.n - n_context;
+    const int32_t *next = r->text.p + n_context;
+    total->steps++;
+    if (left == 1) return 1; // nothing follows: no forward
+    const best b = position < r->n_at ? r->at[position] : (best){0};
+    int32_t ids[LS_MAX_TOP], path[LS_MAX_ROWS];
+    float p[LS_MAX_TOP];
+    for (uint32_t i = 0; i < b.n; i++) {
+        ids[i] = r->entries[b.first + i].id;
+        p[i] = expf(r->entries[b.first + i].logit - b.lse);
+    }
+    const ls_draft_state state = {r->text.p, n_context, next[0], ids, p, b.n, NULL};
+    ls_tree *t = &s->tree;
+    const uint64_t start = ls_now_ns();
+    ls_drafting_propose(&s->drafting, &state, &s->costs, r->capacity - (int32_t)n_context, t);
+    total->draft_us += (double)(ls_now_ns() - start) / 1e3;
+    total->lasts_whole += b.n >= LS_MAX_TOP;
+    total->lasts++;
+    bool on_path[LS_MAX_ROWS];
+    follow_text(t, next, left, on_path);
+    recall_rows(t, r, position, on_path, total);
+    const int32_t n_path = ls_accept_path(&(ls_accept){0}, t, path);
+    ls_tree_mark(t, path, n_path);
+    ls_drafting_learn(&s->drafting, &(ls_draft_result){r->text.p, n_context, t, n_path});
+    total->forwards++;
+    total->drafted += (uint64_t)(t->n - 1);
+    total->accepted += (uint64_t)(n_path - 1);
+    total->cost_ms += ls_cost_ms(&s->costs, t->n, (int32_t)n_context);
+    for (int32_t i = 0; i < n_path; i++)
+        if ((size_t)i + 1 < left) total->ar_ms += ls_cost_ms(&s->costs, 1, (int32_t)n_context + i);
+    return n_path;
+}
+
+void ls_simulate(ls_simulator *s, const ls_recording *r, ls_simulated *total) {
+    ls_drafting_observe(&s->drafting, NULL, 0, true);
+    ls_drafting_observe(&s->drafting, r->text.p, r->n_context, false);
+    for (size_t position = 0, n = ls_recording_output(r); position < n;) {
+        const int32_t emitted = simulate_step(s, r, position, total);
+        position += (size_t)emitted;
+        total->emitted += (uint64_t)emitted;
+        total->by_emitted[emitted]++;
+        ls_drafting_observe(&s->drafting, r->text.p, r->n_context + position, false);
+    }
+}

@@ -1,0 +1,34 @@
+// What another method would have done on text that is already known: drafts are made and checked against a recorded
+// output, without a model. Retrieval is simulated exactly. What the target's logits say is taken from the recording:
+// the best 64 tokens where a recorded step began, the best 8 where its tree had a row; elsewhere nothing is known, and
+// counted.
+#pragma once
+#include "decode/drafting.h"
+#include "decode/step.h"
+
+// One recorded turn.
+typedef struct ls_recording ls_recording;
+ls_recording *ls_recording_new(const int32_t *context, size_t n, int32_t n_context); // all tokens before the output
+void ls_recording_add(ls_recording *r, const ls_step *s);                            // steps in order
+// What another run of the same text says about rows: its step began after `position` output tokens.
+void ls_recording_more(ls_recording *r, size_t position, const ls_step *s);
+void ls_recording_free(ls_recording *r);           // accepts NULL
+size_t ls_recording_output(const ls_recording *r); // tokens emitted
+
+typedef struct {
+    uint64_t steps, forwards, emitted, drafted, accepted;
+    uint64_t rows_known, rows;            // verified rows whose best tokens are known, of all (roots included)
+    uint64_t lasts_whole, lasts;          // steps whose last logits are known to rank 64, of all
+    uint64_t by_emitted[LS_MAX_ROWS + 1]; // steps that emitted i tokens
+    double cost_ms, ar_ms; // by the cost curve: forwards of this method, and of plain decoding; 0: no costs
+    double draft_us;       // measured
+} ls_simulated;
+
+typedef struct ls_simulator ls_simulator;
+// opt: method, budget, sizing, knobs; its acceptance must be exact (what a lossy text would have been is not known:
+// LS_E_USAGE). costs: base_ms[0] 0 where nothing was measured. place: of the vocabulary.
+ls_code ls_simulator_new(ls_simulator **out, const ls_decode_options *opt, const ls_draft_setup *place,
+                         const ls_cost_curve *costs, ls_err *err);
+void ls_simulator_free(ls_simulator *s);
+// One turn; the drafter keeps what it learns for the next. Adds to total.
+void ls_simulate(ls_simulator *s, const ls_recording *r, ls_simulated *total);

@@ -1,0 +1,83 @@
+#include "decode/stats.h"
+
+#include <math.h>
+
+int ls_plain_forwards(const ls_step *s) {
+    return s->n_emitted -
+           (s->finish == LS_FINISH_EOS || s->finish == LS_FINISH_LENGTH || s->finish == LS_FINISH_CONTEXT);
+}
+
+double ls_step_plain_us(const ls_step *s) {
+    const double own = s->t_total_us - s->t_draft_us;
+    if (s->ar_us <= 0) return 0;
+    return s->forward && (s->rows == 1 || own < s->ar_us) ? own : s->ar_us;
+}
+
+double ls_step_gain_us(const ls_step *s) {
+    return s->ar_us > 0 ? ls_step_plain_us(s) * ls_plain_forwards(s) - s->t_total_us : (double)NAN;
+}
+
+void ls_stats_add(ls_stats *st, const ls_step *s) {
+    st->steps++;
+    st->emitted += (uint64_t)s->n_emitted;
+    st->by_emitted[s->n_emitted < LS_STATS_HIST ? s->n_emitted : LS_STATS_HIST]++;
+    st->draft_us += s->t_draft_us;
+    st->forward_us += s->t_forward_us;
+    st->device_us += s->t_device_us;
+    st->verify_us += s->t_verify_us;
+    st->commit_us += s->t_commit_us;
+    st->total_us += s->t_total_us;
+    if (s->ar_us > 0) {
+        st->ar_us += ls_step_plain_us(s) * ls_plain_forwards(s);
+        st->ar_tokens += (uint64_t)s->n_emitted;
+        st->ar_against_us += s->t_total_us;
+        st->ar_forwards += (uint64_t)ls_plain_forwards(s);
+    }
+    if (!s->forward) return;
+    st->loose += (uint64_t)ls_step_loose(s, NULL);
+    st->forwards++;
+    st->drafted += (uint64_t)(s->rows - 1);
+    const int accepted = ls_step_accepted(s);
+    st->accepted += (uint64_t)accepted;
+    st->steps_with_draft += s->rows > 1;
+    st->steps_with_accept += accepted > 0;
+    if (!ls_step_described(s)) return; // who was rejected is not known
+    st->described++;
+    int deepest = 0;
+    for (int i = 1; i < s->tree.n; i++) {
+        if (s->tree.nodes[i].depth > deepest) deepest = s->tree.nodes[i].depth;
+        st->from[s->tree.nodes[i].from].of++;
+        st->from[s->tree.nodes[i].from].n +=
+            s->tree.nodes[i].state == LS_NODE_ACCEPTED && s->tree.nodes[i].depth <= accepted;
+    }
+    for (int d = 1; d <= deepest && d < LS_STATS_DEPTHS; d++) {
+        st->depth[d].of++;
+        st->depth[d].n += d <= accepted;
+    }
+    for (int b = 0; b < s->tree.n_branches; b++) {
+        int r = s->tree.branches[b].rank;
+        if (r < 0 || r >= LS_STATS_RANKS) continue;
+        st->rank[r].of++;
+        st->rank[r].n += s->tree.branches[b].accepted > 0;
+    }
+}
+
+double ls_stats_mat(const ls_stats *st) {
+    return st->steps ? (double)st->emitted / (double)st->steps : 0;
+}
+
+double ls_stats_tokens_per_s(const ls_stats *st) {
+    return st->total_us > 0 ? 1e6 * (double)st->emitted / st->total_us : 0;
+}
+
+double ls_stats_ar_tokens_per_s(const ls_stats *st) {
+    return st->ar_us > 0 ? 1e6 * (double)st->ar_tokens / st->ar_us : 0;
+}
+
+double ls_stats_speedup(const ls_stats *st) {
+    return st->ar_against_us > 0 ? st->ar_us / st->ar_against_us : 0;
+}
+
+double ls_per(double a, uint64_t n) {
+    return n ? a / (double)n : (double)NAN;
+}

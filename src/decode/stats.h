@@ -1,0 +1,45 @@
+// Running statistics over step records. Every ratio states its denominator.
+#pragma once
+#include "decode/step.h"
+
+enum { LS_STATS_DEPTHS = 32, LS_STATS_RANKS = LS_MAX_TOP, LS_STATS_HIST = 64 };
+
+typedef struct {
+    uint64_t n, of; // n of `of`
+} ls_ratio;
+
+typedef struct {
+    uint64_t steps;    // decode steps, those that ended on their root included
+    uint64_t emitted;  // tokens emitted
+    uint64_t forwards; // steps that ran a forward
+    uint64_t drafted;  // verified draft nodes (roots excluded)
+    uint64_t accepted; // accepted draft nodes, those behind the end of a turn left out: steps + accepted = emitted
+    uint64_t loose;    // emitted tokens that are not the target's own choice (lossy acceptance only)
+    uint64_t steps_with_draft, steps_with_accept;
+    uint64_t described;                     // forwards whose whole tree is known: the rates below are over these
+    uint64_t by_emitted[LS_STATS_HIST + 1]; // steps that emitted i tokens (the last slot: that many or more)
+    ls_ratio depth[LS_STATS_DEPTHS];        // [d]: steps whose path holds depth d, of steps whose tree had a node there
+    ls_ratio rank[LS_STATS_RANKS];          // [r]: branches of rank r with an accepted node, of branches of rank r
+    ls_ratio from[LS_FROM_COUNT];           // accepted of verified nodes by source
+    double draft_us, forward_us, verify_us, commit_us, total_us; // sums
+    double device_us;                                            // of forwards, on a GPU; 0: on the CPU
+    // speed against plain decoding, over the steps where the plain cost is known
+    double ar_us;         // what plain decoding would have taken: its forwards for the same tokens x measured time
+    double ar_against_us; // sum of step times of those same steps
+    uint64_t ar_forwards; // those forwards
+    uint64_t ar_tokens;   // emitted by those steps
+} ls_stats;
+
+void ls_stats_add(ls_stats *st, const ls_step *s);
+// Forwards that plain decoding needs for the tokens of this step: none after the last token of a turn either (but to
+// notice a stop string).
+int ls_plain_forwards(const ls_step *s);
+// What one plain step costs there: as measured with single rows, but never more than this very step without its draft;
+// a step of one row is a plain one. 0: not known.
+double ls_step_plain_us(const ls_step *s);
+double ls_step_gain_us(const ls_step *s);            // against plain decoding of its tokens; NAN: not known
+double ls_stats_mat(const ls_stats *st);             // emitted / steps; 0 before the first step
+double ls_stats_tokens_per_s(const ls_stats *st);    // emitted / total step time; 0 if unknown
+double ls_stats_ar_tokens_per_s(const ls_stats *st); // the same tokens / ar_us; 0 if unknown
+double ls_stats_speedup(const ls_stats *st);         // ar_us / ar_against_us; 0 if unknown
+double ls_per(double a, uint64_t n);                 // a / n; NAN where n is 0

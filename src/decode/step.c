@@ -1,0 +1,67 @@
+#include "decode/step.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *ls_finish_name(ls_finish f) {
+    static const char *const names[] = {"", "eos", "stop", "length", "context", "interrupted", "error"};
+    return names[f];
+}
+
+int ls_step_loose(const ls_step *s, int *at) {
+    int n = 0;
+    for (int i = 1; s->forward && i < s->n_emitted; i++)
+        if (s->tree.nodes[s->path[i]].token != s->tree.nodes[s->path[i - 1]].target) {
+            if (at) at[n] = i;
+            n++;
+        }
+    return n;
+}
+
+int ls_step_accepted(const ls_step *s) {
+    return (s->n_path < s->n_emitted ? s->n_path : s->n_emitted) - 1;
+}
+
+bool ls_step_described(const ls_step *s) {
+    return s->tree.n == s->rows && (s->rows == 1 || s->tree.n_branches > 0);
+}
+
+const ls_branch *ls_branch_of(const ls_step *s, const ls_node *n) {
+    return n->branch >= 0 ? &s->tree.branches[n->branch] : NULL;
+}
+
+ls_step *ls_step_copy(const ls_step *s) {
+    size_t n = offsetof(ls_step, tree.nodes) + (size_t)s->tree.n * sizeof s->tree.nodes[0];
+    return memcpy(ls_malloc(n), s, n);
+}
+
+ls_event *ls_event_new(ls_event_kind kind) {
+    ls_event *e = ls_calloc(1, sizeof *e);
+    e->kind = kind;
+    return e;
+}
+
+void ls_event_free(ls_event *e) {
+    if (!e) return;
+    switch (e->kind) {
+    case LS_EV_HEADER: free(e->header); break;
+    case LS_EV_TOKENS:
+        free(e->tokens.ids);
+        free(e->tokens.ends);
+        free(e->tokens.bytes);
+        free(e->tokens.special);
+        break;
+    case LS_EV_PROMPT:
+        free(e->prompt.ids);
+        free(e->prompt.text);
+        break;
+    case LS_EV_STEP: free(e->step); break;
+    case LS_EV_RIVAL: free(e->rival.step); break;
+    case LS_EV_STATUS:
+    case LS_EV_END:
+    case LS_EV_SETTING:
+    case LS_EV_MESSAGE: break;
+    }
+    free(e);
+}

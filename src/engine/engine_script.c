@@ -1,0 +1,287 @@
+#include "engine/engine_script.h"
+#include "base/mem.h"
+#include "base/sample.h"
+#include "base/utf8.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { IM_START = 256, IM_END, N_VOCAB, ORDER = 8, CONTEXT = 4096 };
+
+// The text that the model has "read". Repetition is deliberate: drafts are to be found and to fail.
+static const char corpus[] =
+    "A draft is a guess. The target model checks the guess. If the guess is right, the target keeps it. "
+    "If the guess is wrong, the target says what it wanted instead.\n\n"
+    "def fib(n):\n    if n < 2:\n        return n\n    return fib(n - 1) + fib(n - 2)\n\n"
+    "def fact(n):\n    if n < 2:\n        return 1\n    return n * fact(n - 1)\n\n"
+    "for i in range(10):\n    print(i, fib(i))\nfor i in range(10):\n    print(i, fact(i))\n\n"
+    "One fish, two fish, red fish, blue fish. One cat, two cats, red cats, blue cats. "
+    "One dog, two dogs, red dogs, blue dogs.\n\n"
+    "Retrieval finds what followed the same words before. What followed before will often follow again. "
+    "When the text repeats itself, retrieval is right, and many tokens are accepted in one step. "
+    "When the text is new, retrieval is wrong, and one token is accepted in one step.\n\n"
+    "caf\xC3\xA9, na\xC3\xAFve, \xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E, \xF0\x9F\x90\x9F. The end of the "
+    "story.\x01";
+
+const char ls_script_chat_template[] =
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ "
+    "'<|im_start|>system\nYou are a "
+    "script.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
+    "'<|im_end|>' + '\n'}}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+typedef struct {
+    ls_engine base;
+    int delay_ms;
+} script_engine;
+
+typedef struct {
+    ls_timeline base;
+    int delay_ms;
+    int32_t *text; // committed tokens
+    int32_t n;
+    int32_t tree[LST_MAX_ROWS], parent[LST_MAX_ROWS], n_rows;
+    float *logits; // [LST_MAX_ROWS][N_VOCAB]
+    float last[N_VOCAB];
+    bool last_known;
+} script;
+
+// The last up to ORDER tokens that row r sees (r = -1: the committed text), oldest first.
+static int32_t history(const script *s, int32_t r, int32_t *out) {
+    int32_t back[ORDER], n = 0;
+    for (; r >= 0 && n < ORDER; r = s->parent[r]) back[n++] = s->tree[r];
+    for (int32_t i = s->n - 1; i >= 0 && n < ORDER; i--) back[n++] = s->text[i];
+    for (int32_t i = 0; i < n; i++) out[i] = back[n - 1 - i];
+    return n;
+}
+
+static void predict(const script *s, int32_t r, float *logits) {
+    int32_t h[ORDER], n = history(s, r, h);
+    uint32_t seed = 2166136261u;
+    for (int32_t i = n > 2 ? n - 2 : 0; i < n; i++) seed = (seed ^ (uint32_t)h[i]) * 16777619u;
+    for (uint32_t t = 0; t < N_VOCAB; t++) { // noise that depends on the last two tokens, in [-6, -4)
+        uint32_t x = (seed ^ t * 2654435761u) * 2246822519u;
+        x ^= x >> 15;
+        logits[t] = -6 + 2 * (float)(x * 3266489917u >> 8) * 0x1p-24f;
+    }
+    logits[IM_START] -= 20;
+    const int32_t len = (int32_t)sizeof corpus - 1;
+    for (int32_t at = 0; at < len; at++) { // the longer the agreement before a position, the surer its token
+        int32_t same = 0;
+        while (same < n && same < at && h[n - 1 - same] == (unsigned char)corpus[at - 1 - same]) same++;
+        if (!same) continue;
+        int32_t t = corpus[at] == 1 ? IM_END : (unsigned char)corpus[at];
+        logits[t] += (float)(same * same) * 0.25f;
+    }
+}
+
+static void nap(int ms) {
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+    if (ms) nanosleep(&t, NULL);
+}
+
+static void describe(const float *x, uint64_t next_position, const lst_sampling *sampling, lst_row *row) {
+    for (int i = 0; i < LST_ROW_TOP; i++) row->top_id[i] = -1;
+    for (int32_t t = 0; t < N_VOCAB; t++) {
+        int at = LST_ROW_TOP;
+        while (at > 0 && (row->top_id[at - 1] < 0 || x[row->top_id[at - 1]] < x[t])) at--;
+        for (int i = LST_ROW_TOP - 1; i > at; i--) row->top_id[i] = row->top_id[i - 1];
+        if (at < LST_ROW_TOP) row->top_id[at] = t;
+    }
+    double max = (double)x[row->top_id[0]], sum = 0, weighted = 0;
+    for (int i = 0; i < LST_ROW_TOP; i++) row->top_logit[i] = x[row->top_id[i]];
+    for (int32_t t = 0; t < N_VOCAB; t++) {
+        double d = (double)x[t] - max, e = exp(d);
+        sum += e;
+        weighted += e * d;
+    }
+    row->lse = (float)(max + log(sum));
+    row->entropy = (float)(log(sum) - weighted / sum);
+    row->chosen = sampling ? ls_sample(x, N_VOCAB, sampling->temperature, sampling->top_k, sampling->top_p,
+                                       sampling->seed, next_position)
+                           : row->top_id[0];
+    row->chosen_logit = x[row->chosen];
+    row->parent_logit = row->parent_lse = NAN;
+}
+
+static ls_code check_ids(const int32_t *ids, int32_t n, ls_err *err) {
+    for (int32_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= N_VOCAB)
+            return ls_fail(err, LS_E_RANGE, "token id %d is outside the vocabulary", ids[i]);
+    return LS_OK;
+}
+
+static void set_last(script *s, const float *logits) {
+    memcpy(s->last, logits, sizeof s->last);
+    s->last_known = true;
+}
+
+static ls_code prefill(ls_timeline *t, const int32_t *ids, int32_t n, const lst_sampling *sampling, lst_row *last,
+                       ls_progress progress, void *ud, ls_err *err) {
+    script *s = (script *)t;
+    ls_code code = check_ids(ids, n, err);
+    if (code) return code;
+    if (n > t->engine->n_context - s->n)
+        return ls_fail(err, LS_E_RANGE, "%d more tokens do not fit a context of %d", n, t->engine->n_context);
+    if (progress && !progress(ud, "prefill", 0)) return ls_fail(err, LS_E_CANCELLED, "prefill was cancelled");
+    nap(s->delay_ms);
+    memcpy(s->text + s->n, ids, (size_t)n * sizeof *ids);
+    s->n += n;
+    s->n_rows = 0;
+    predict(s, -1, s->last);
+    s->last_known = true;
+    describe(s->last, (uint64_t)s->n, sampling, last);
+    return LS_OK;
+}
+
+static ls_code forward_tree(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+                            const lst_sampling *sampling, lst_row *rows, ls_err *err) {
+    script *s = (script *)t;
+    ls_code code = check_ids(ids, n, err);
+    if (code) return code;
+    if (n < 1 || n > LST_MAX_ROWS) return ls_fail(err, LS_E_RANGE, "a tree has 1 to 256 rows");
+    nap(s->delay_ms);
+    s->n_rows = n;
+    int32_t depth[LST_MAX_ROWS];
+    for (int32_t i = 0; i < n; i++) {
+        if (i == 0 ? parents[0] != -1 : parents[i] < 0 || parents[i] >= i)
+            return ls_fail(err, LS_E_RANGE, "row %d has an impossible parent", i);
+        s->tree[i] = ids[i];
+        s->parent[i] = parents[i];
+        depth[i] = i ? depth[parents[i]] + 1 : 0;
+        if (s->n + depth[i] >= t->engine->n_context)
+            return ls_fail(err, LS_E_RANGE, "a tree node lies beyond the context");
+        float *logits = s->logits + (size_t)i * N_VOCAB;
+        predict(s, i, logits);
+        describe(logits, (uint64_t)(s->n + depth[i] + 1), sampling, &rows[i]);
+        const float *before = i ? s->logits + (size_t)parents[i] * N_VOCAB : s->last;
+        if (!i && !s->last_known) continue;
+        lst_row parent;
+        describe(before, 0, NULL, &parent);
+        rows[i].parent_logit = before[ids[i]];
+        rows[i].parent_lse = parent.lse;
+    }
+    return LS_OK;
+}
+
+static ls_code row_top(ls_timeline *t, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err) {
+    script *s = (script *)t;
+    if (row < -1 || row >= s->n_rows || (row == -1 && !s->last_known) || k < 1 || k > N_VOCAB)
+        return ls_fail(err, LS_E_RANGE, "no such row, or more ranks than tokens");
+    const float *x = row < 0 ? s->last : s->logits + (size_t)row * N_VOCAB;
+    int32_t n = 0;
+    for (int32_t id = 0; id < N_VOCAB; id++) {
+        int32_t at = n < k ? n++ : k;
+        while (at > 0 && logits[at - 1] < x[id]) {
+            if (at < k) logits[at] = logits[at - 1], ids[at] = ids[at - 1];
+            at--;
+        }
+        if (at < k) logits[at] = x[id], ids[at] = id;
+    }
+    return LS_OK;
+}
+
+static ls_code keep_path(ls_timeline *t, const int32_t *rows, int32_t n, ls_err *err) {
+    script *s = (script *)t;
+    for (int32_t i = 0; i < n; i++)
+        if (rows[i] < 0 || rows[i] >= s->n_rows || s->parent[rows[i]] != (i ? rows[i - 1] : -1))
+            return ls_fail(err, LS_E_RANGE, "kept rows are not a path from the root");
+    for (int32_t i = 0; i < n; i++) s->text[s->n++] = s->tree[rows[i]];
+    set_last(s, s->logits + (size_t)rows[n - 1] * N_VOCAB);
+    s->n_rows = 0;
+    return LS_OK;
+}
+
+static ls_code rewind_to(ls_timeline *t, int32_t n, ls_err *err) {
+    script *s = (script *)t;
+    if (n < 0 || n > s->n) return ls_fail(err, LS_E_RANGE, "cannot rewind to %d of %d tokens", n, s->n);
+    s->last_known = s->last_known && n == s->n;
+    s->n = n;
+    s->n_rows = 0;
+    return LS_OK;
+}
+
+static double device_us(const ls_timeline *t) {
+    (void)t;
+    return 0;
+}
+static int32_t length(const ls_timeline *t) {
+    return ((const script *)t)->n;
+}
+
+static ls_code copy(ls_timeline *t, ls_timeline *from, int32_t n, ls_err *err) {
+    script *s = (script *)t;
+    if (n < 0 || n > from->length(from)) return ls_fail(err, LS_E_RANGE, "%d tokens cannot be copied", n);
+    memcpy(s->text, ((const script *)from)->text, (size_t)n * sizeof *s->text);
+    s->n = n;
+    s->n_rows = 0;
+    s->last_known = false;
+    return LS_OK;
+}
+
+static void free_timeline(ls_timeline *t) {
+    script *s = (script *)t;
+    free(s->text);
+    free(s->logits);
+    free(s);
+}
+
+static ls_code timeline(ls_engine *e, ls_timeline **out, ls_err *err) {
+    (void)err;
+    script *s = ls_calloc(1, sizeof *s);
+    s->base = (ls_timeline){.engine = e,
+                            .prefill = prefill,
+                            .forward_tree = forward_tree,
+                            .row_top = row_top,
+                            .keep_path = keep_path,
+                            .rewind = rewind_to,
+                            .copy = copy,
+                            .length = length,
+                            .device_us = device_us,
+                            .free = free_timeline};
+    s->delay_ms = ((const script_engine *)e)->delay_ms;
+    s->text = ls_calloc((size_t)e->n_context + LST_MAX_ROWS, sizeof *s->text);
+    s->logits = ls_calloc((size_t)LST_MAX_ROWS * N_VOCAB, sizeof *s->logits);
+    *out = &s->base;
+    return LS_OK;
+}
+
+static void close_engine(ls_engine *e) {
+    free(e);
+}
+
+ls_engine *ls_engine_script_new(int delay_ms, int32_t n_context) {
+    script_engine *e = ls_calloc(1, sizeof *e);
+    e->base = (ls_engine){.n_vocab = N_VOCAB,
+                          .n_context = n_context ? n_context : CONTEXT,
+                          .threads = 1,
+                          .exact = true,
+                          .device = "cpu",
+                          .dtype = "f32",
+                          .kernel = "scripted model",
+                          .version = "no libtorch",
+                          .timeline = timeline,
+                          .close = close_engine};
+    e->delay_ms = delay_ms;
+    return &e->base;
+}
+
+ls_code ls_script_vocab(ls_vocab **out, ls_err *err) {
+    // GPT-2's byte alphabet: printable Latin-1 stands for itself, the rest for U+0100 onwards
+    char spell[256][4];
+    ls_str tokens[N_VOCAB];
+    int32_t types[N_VOCAB];
+    uint32_t next = 256;
+    for (uint32_t b = 0; b < 256; b++) {
+        bool itself = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
+        tokens[b] = (ls_str){spell[b], (size_t)ls_utf8_encode(itself ? b : next++, spell[b])};
+        types[b] = 1;
+    }
+    tokens[IM_START] = (ls_str){"<|im_start|>", 12};
+    tokens[IM_END] = (ls_str){"<|im_end|>", 10};
+    types[IM_START] = types[IM_END] = 3;
+    return ls_vocab_new(out, &(ls_vocab_source){tokens, N_VOCAB, types, NULL, 0, "gpt-2", -1, IM_END}, err);
+}

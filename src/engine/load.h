@@ -1,0 +1,30 @@
+// Loading a model by name: file, checksum, hyper-parameters, vocabulary, chat frame, engine.
+#pragma once
+#include "engine/engine.h"
+#include "text/chat.h"
+#include "text/vocab.h"
+
+typedef struct {
+    ls_engine *engine;
+    ls_vocab *vocab;
+    ls_chat *chat; // NULL: the model has no chat template that is recognised; see chat_problem
+    char chat_problem[512];
+    char name[64];  // to show: "SmolLM2-135M-Instruct"-like, from the file
+    char file[512]; // "" for the scripted model
+    char sha256[65];
+    struct ls_checkpoint *checkpoint; // NULL: the scripted model
+} ls_model;
+
+typedef struct {
+    const char *name; // "default", "script[:MS]" (a fake model, MS milliseconds a forward), a name of the registry,
+                      // a GGUF file, or a Hugging Face folder
+    const char *chat_template; // a file to use instead of the model's own; NULL: none
+    ls_engine_options engine;
+} ls_model_options;
+
+// The file behind a model name. Owned by the caller; NULL for the scripted model.
+char *ls_model_path(const char *name);
+ls_code ls_model_load(ls_model *out, const ls_model_options *opt, ls_err *err);
+// Vocabulary and chat frame only: no checksum, no engine, no compute library.
+ls_code ls_model_load_text(ls_model *out, const ls_model_options *opt, ls_err *err);
+void ls_model_free(ls_model *m);

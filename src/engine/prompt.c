@@ -1,0 +1,44 @@
+#include "engine/prompt.h"
+#include "base/sysmem.h"
+
+#include <stdio.h>
+
+static void size_in_words(uint64_t bytes, char *out, size_t size) {
+    const double mib = (double)bytes / (1 << 20);
+    snprintf(out, size, mib < 1024 ? "%.0f MiB" : "%.1f GiB", mib < 1024 ? mib : mib / 1024);
+}
+
+ls_code ls_prompt_fits(const ls_engine *e, int32_t n, ls_err *err) {
+    char needed[24], there[24];
+    const uint64_t bytes = e->kv_bytes * (uint64_t)n, left = ls_memory_free();
+    if (!left || bytes <= left) return LS_OK;
+    size_in_words(bytes, needed, sizeof needed);
+    size_in_words(left, there, sizeof there);
+    return ls_fail(err, LS_E_RANGE,
+                   "the keys and values of %d tokens take %s of memory, and %s is free: shorten the prompt, or take a "
+                   "smaller model",
+                   n, needed, there);
+}
+
+void ls_prompt_describe(const ls_engine *e, int32_t n, char *out, size_t size) {
+    char needed[24];
+    const uint64_t bytes = e->kv_bytes * (uint64_t)n;
+    size_in_words(bytes, needed, sizeof needed);
+    if (bytes >> 20) snprintf(out, size, "reading %d tokens (%s)", n, needed);
+    else snprintf(out, size, "reading %d tokens", n);
+}
+
+ls_code ls_prompt_encode(const ls_model *m, ls_prompt_format format, const char *system, bool first, const char *text,
+                         size_t n, ls_ids *out, ls_err *err) {
+    if (format == LS_FORMAT_CHAT && !m->chat)
+        return ls_fail(err, LS_E_USAGE, "no chat prompt is possible: %s; use --raw", m->chat_problem);
+    if (format == LS_FORMAT_RAW || !m->chat) {
+        const int32_t bos = first ? ls_vocab_bos(m->vocab) : -1;
+        const size_t had = out->n;
+        if (bos >= 0) ls_ids_push(out, bos);
+        const ls_code code = ls_encode(m->vocab, text, n, true, out, err);
+        if (code) out->n = had;
+        return code;
+    }
+    return ls_chat_turn(m->chat, first, system, text, n, out, err);
+}

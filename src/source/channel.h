@@ -1,0 +1,47 @@
+// What joins a source's thread with its listener: events one way, commands the other, and a descriptor that polls
+// readable while events wait. A source begins with an ls_channel, so that it is an ls_source.
+#pragma once
+#include "source/source.h"
+
+#include <pthread.h>
+
+typedef struct ls_queued_command {
+    struct ls_queued_command *next;
+    ls_command_kind kind;
+    char *text; // owned; NULL: none
+    int n;
+} ls_queued_command;
+
+typedef struct {
+    ls_source base; // next, wake_fd and close are set by ls_channel_open; command by the source
+    pthread_t thread;
+    int wake;
+    pthread_mutex_t lock; // over what follows
+    pthread_cond_t changed;
+    struct ls_queued_event *events, **events_end;
+    ls_queued_command *commands, **commands_end;
+    int n_events;
+    ls_run_state state;     // the last that was sent
+    bool closing, stopping; // stopping: a LS_CMD_STOP waits, so that long work can end at once
+} ls_channel;
+
+// ---- by the listener's thread
+
+// Starts run(c) in a thread that takes no signals. When the source is closed, the thread has ended, freed what it owns,
+// and c itself is freed. False: the system refuses; nothing was started.
+bool ls_channel_open(ls_channel *c, void *(*run)(void *channel));
+void ls_channel_put(ls_channel *c, const ls_command *command); // queues it; the lock must be held
+
+// ---- by the source's thread
+
+void ls_channel_send(ls_channel *c, ls_event *e); // owned from now on; waits for a listener that is far behind
+void ls_channel_status(ls_channel *c, ls_run_state state, const char *stage, double fraction);
+void ls_channel_message(ls_channel *c, bool is_error, const char *text);
+// The answer to LS_CMD_SET, as an event and in words. refusal: why it is not in force; NULL: it is.
+void ls_channel_setting(ls_channel *c, const char *assignment, const char *refusal);
+// The next command, owned by the caller (ls_queued_command_free), or NULL; waits for one at most wait_ms (negative: as
+// long as it takes). False: the source is being closed.
+bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms);
+void ls_queued_command_free(ls_queued_command *q); // accepts NULL
+bool ls_channel_closing(ls_channel *c);
+bool ls_channel_stopping(ls_channel *c); // closing, or a stop waits

@@ -1,0 +1,530 @@
+#include "source/source_live.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/paths.h"
+#include "base/visible.h"
+#include "source/channel.h"
+#include "trace/saved.h"
+#include "trace/seen.h"
+#include "trace/trace_events.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct {
+    ls_channel c; // first: a source is one of these
+    ls_live_options opt;
+    ls_model model;
+    ls_session *session;
+    ls_trace *trace, *kept; // kept: the conversation, to be saved; NULL: no model is loaded
+    ls_seen seen;
+    ls_stats stats;
+    uint32_t turn;
+    bool paused, waited;
+    bool holding;     // what runs now is needed whatever is stopped: only closing ends it
+    int steps_left;   // in pause: steps to run
+    char reading[64]; // what a prompt's reading takes, in words
+    // the last turn, and who answers its prompt too
+    size_t turn_context; // tokens before its output
+    size_t turn_output;
+    ls_finish turn_finish;
+    ls_session *rival;  // NULL: nobody
+    bool lent;          // it uses the session's timeline
+    uint64_t worked_ns; // when the last step ended
+} live;
+
+enum { COLD_NS = 20000000 };
+static const char still_written[] = "the answer is still being written: stop it first";
+
+// What changes the conversation, or answers a turn once more.
+static bool needs_end_of_turn(ls_command_kind kind) {
+    return kind == LS_CMD_PROMPT || kind == LS_CMD_EDIT || kind == LS_CMD_LOAD || kind == LS_CMD_RIVAL;
+}
+
+static void on_note(void *ud, const char *text) {
+    ls_channel_message(ud, false, text);
+}
+
+static void send_tokens(live *l, ls_ids *fresh) {
+    if (fresh->n) {
+        ls_event *e = ls_event_new(LS_EV_TOKENS);
+        ls_buf bytes = {0};
+        e->tokens.n = (int32_t)fresh->n;
+        e->tokens.ends = ls_malloc(fresh->n * sizeof *e->tokens.ends);
+        e->tokens.special = ls_malloc(fresh->n);
+        for (size_t i = 0; i < fresh->n; i++) {
+            size_t len;
+            const char *p = ls_vocab_bytes(l->model.vocab, fresh->p[i], &len);
+            ls_buf_add(&bytes, p, len);
+            e->tokens.ends[i] = (int32_t)bytes.n;
+            e->tokens.special[i] = ls_vocab_is_special(l->model.vocab, fresh->p[i]);
+        }
+        e->tokens.bytes = bytes.p;
+        e->tokens.ids = fresh->p;
+        *fresh = (ls_ids){0};
+        ls_channel_send(&l->c, e);
+    }
+    ls_ids_free(fresh);
+}
+
+static void send_header(live *l) {
+    ls_event *e = ls_event_new(LS_EV_HEADER);
+    ls_run_header *h = e->header = ls_calloc(1, sizeof *h);
+    const ls_engine *b = l->model.engine;
+    const ls_cost_curve *z = ls_session_costs(l->session);
+    snprintf(h->program, sizeof h->program, "%s", LS_VERSION);
+    snprintf(h->model, sizeof h->model, "%s", l->model.name);
+    snprintf(h->model_file, sizeof h->model_file, "%.255s", l->model.file);
+    memcpy(h->sha256, l->model.sha256, sizeof h->sha256);
+    memcpy(h->device, b->device, sizeof h->device);
+    memcpy(h->dtype, b->dtype, sizeof h->dtype);
+    memcpy(h->cpu, b->kernel, sizeof h->cpu);
+    h->threads = b->threads;
+    h->n_vocab = b->n_vocab;
+    h->n_context = b->n_context;
+    h->exact = b->exact;
+    snprintf(h->method, sizeof h->method, "%s", l->opt.setup.decode.method);
+    h->cost_context = z->cost_context;
+    for (int i = 0; i < LS_COST_SIZES; i++, h->n_cost++) {
+        h->cost_rows[i] = ls_cost_rows[i];
+        h->cost_ms[i] = z->base_ms[i];
+    }
+    ls_channel_send(&l->c, e);
+}
+
+static bool on_load(void *ud, const char *stage, double fraction) {
+    live *l = ud;
+    ls_channel_status(&l->c, LS_STATE_LOADING, stage, fraction);
+    return !ls_channel_closing(&l->c);
+}
+
+// Nobody reads what is recorded: that is said once.
+static bool on_record(void *ud, const char *stage, double fraction) {
+    live *l = ud;
+    (void)fraction;
+    if (!l->waited) ls_channel_message(&l->c, false, stage);
+    l->waited = true;
+    return !ls_channel_closing(&l->c);
+}
+
+static bool on_prefill(void *ud, const char *stage, double fraction) {
+    live *l = ud;
+    (void)stage;
+    ls_channel_status(&l->c, LS_STATE_PREFILL, l->reading, fraction);
+    return !ls_channel_stopping(&l->c);
+}
+
+// Memory is out: the conversation is saved where the user's other files are, else in a folder of its own.
+static void rescue(void *ud, char *said, size_t n) {
+    ls_conversation *c = ud;
+    ls_err err = {.msg = "no folder can be written to"};
+    char name[64], folder[] = "/tmp/logitspec-XXXXXX";
+    if (!ls_conversation_turns(c)) return;
+    snprintf(name, sizeof name, "conversation-%lld-%d.jsonl.zst", (long long)time(NULL), (int)getpid());
+    char *path = ls_user_path("XDG_STATE_HOME", ".local/state", name);
+    if (path) ls_make_folders(path);
+    ls_code code = path ? ls_conversation_rescue(c, path, &err) : LS_E_IO;
+    if (code && mkdtemp(folder)) {
+        free(path);
+        path = ls_format("%s/%s", folder, name);
+        code = ls_conversation_rescue(c, path, &err);
+    }
+    if (code) snprintf(said, n, "the conversation is lost: %s", err.msg);
+    else snprintf(said, n, "the conversation is saved: logitspec, then ':load %s'", path);
+    free(path);
+}
+
+static void keep(live *l, ls_trace *t) {
+    ls_trace *before = l->kept;
+    l->kept = t;
+    if (t) ls_on_out_of_memory(rescue, ls_trace_conversation(t));
+    if (!before) return;
+    ls_not_on_out_of_memory(rescue, ls_trace_conversation(before));
+    ls_trace_close(before, NULL);
+}
+
+// Asked within forwards.
+static bool on_stop(void *ud) {
+    live *l = ud;
+    return l->holding ? ls_channel_closing(&l->c) : ls_channel_stopping(&l->c);
+}
+
+static ls_code start(live *l, ls_err *err) {
+    ls_setup *s = &l->opt.setup;
+    s->model.engine.progress = on_load;
+    s->model.engine.note = on_note;
+    s->model.engine.stop = on_stop;
+    s->model.engine.ud = l;
+    s->decode.note = on_note;
+    s->decode.ud = l;
+    ls_code code;
+    if ((l->opt.trace && (code = ls_trace_open(&l->trace, l->opt.trace, l->opt.trace_level, on_record, l, err))) ||
+        (code = ls_model_load(&l->model, &s->model, err)) ||
+        (code = ls_session_new(&l->session, &l->model, &s->decode, err)))
+        return code;
+    ls_seen_init(&l->seen, l->model.engine->n_vocab);
+    keep(l, ls_trace_open_memory(l->model.vocab));
+    return ls_session_calibrate(l->session, on_load, l, err);
+}
+
+static void report_trace(live *l) {
+    ls_err err;
+    if (l->trace && ls_trace_failed(l->trace, &err)) ls_channel_message(&l->c, true, err.msg);
+}
+
+static void send_rival(live *l, int what, const char *method, ls_step *step, ls_finish finish) {
+    ls_event *e = ls_event_new(LS_EV_RIVAL);
+    e->rival.turn = l->turn;
+    e->rival.what = what;
+    snprintf(e->rival.method, sizeof e->rival.method, "%s", method);
+    e->rival.step = step;
+    e->rival.finish = finish;
+    ls_channel_send(&l->c, e);
+}
+
+static bool on_reload(void *ud, const char *stage, double fraction) {
+    live *l = ud;
+    (void)stage;
+    ls_channel_status(&l->c, LS_STATE_COMPARING, "reading the conversation again", fraction);
+    return !ls_channel_closing(&l->c);
+}
+
+static void end_rival(live *l, ls_finish finish) {
+    ls_err err;
+    if (!l->rival) return;
+    ls_session_free(l->rival);
+    l->rival = NULL;
+    send_rival(l, LS_RIVAL_ENDS, "", NULL, finish);
+    l->holding = true; // else the conversation would be lost
+    if (l->lent && ls_session_reload(l->session, on_reload, l, &err)) ls_channel_message(&l->c, true, err.msg);
+    l->holding = false;
+    ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
+}
+
+static bool on_rival(void *ud, const char *stage, double fraction) {
+    live *l = ud;
+    (void)stage;
+    ls_channel_status(&l->c, LS_STATE_COMPARING, "the same prompt is read for the other method", fraction);
+    return !ls_channel_stopping(&l->c);
+}
+
+static void begin_rival(live *l, const char *text) {
+    ls_err err = {0};
+    ls_decode_options opt = {0};
+    ls_code code = LS_OK;
+    if (!ls_session_started(l->session) || !l->turn_output)
+        code = ls_fail(&err, LS_E_UNSUPPORTED, "there is no answer to compare with yet");
+    else if (!l->opt.rival) code = ls_fail(&err, LS_E_UNSUPPORTED, "nothing can be compared here");
+    if (!code) code = l->opt.rival(l->opt.ud, text, &l->opt.setup, &opt, &err);
+    if (!code) {
+        if (l->turn_finish == LS_FINISH_INTERRUPTED)
+            opt.max_tokens = (int32_t)l->turn_output; // as far as this one came
+        opt.note = on_note;
+        opt.ud = l;
+        code = ls_session_rival(&l->rival, l->session, &opt, &l->lent, &err);
+    }
+    if (!code && l->lent)
+        ls_channel_message(&l->c, false,
+                           "there is no memory for a second timeline: the conversation will be read again");
+    if (!code) code = ls_session_calibrate(l->rival, on_rival, l, &err);
+    if (!code) code = ls_session_answer_too(l->rival, l->session, l->turn_context, on_rival, l, &err);
+    if (!code) {
+        send_rival(l, LS_RIVAL_BEGINS, text, NULL, LS_GOING);
+        return;
+    }
+    ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
+    if (l->rival) {
+        send_rival(l, LS_RIVAL_BEGINS, text, NULL, LS_GOING);
+        end_rival(l, LS_FINISH_ERROR);
+    }
+}
+
+static void end_turn(live *l, ls_finish reason) {
+    l->turn_output = ls_session_output(l->session)->n;
+    l->turn_finish = reason;
+    ls_session_stop(l->session);
+    if (l->trace) ls_trace_end(l->trace, l->turn, reason, &l->stats);
+    ls_trace_end(l->kept, l->turn, reason, &l->stats);
+    report_trace(l);
+    ls_event *e = ls_event_new(LS_EV_END);
+    e->end.turn = l->turn;
+    e->end.finish = reason;
+    ls_channel_send(&l->c, e);
+    ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
+}
+
+// edited: the turn whose place it takes; negative: it is the next one.
+static void begin_turn(live *l, const char *text, int edited) {
+    ls_setup *s = &l->opt.setup;
+    ls_ids ids = {0}, fresh = {0};
+    ls_err err = {0};
+    double prefill_ms = 0;
+    const bool first = !ls_session_started(l->session) || edited == 0;
+    end_rival(l, LS_FINISH_INTERRUPTED);
+    ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the prompt", 0);
+    ls_code code = ls_prompt_encode(&l->model, s->format, s->system, first, text, strlen(text), &ids, &err);
+    ls_prompt_describe(l->model.engine, (int32_t)ids.n, l->reading, sizeof l->reading);
+    if (!code) ls_channel_status(&l->c, LS_STATE_PREFILL, l->reading, 0);
+    if (!code && edited >= 0)
+        code = ls_session_edit(l->session, (uint32_t)edited, ids.p, (int32_t)ids.n, on_prefill, l, &prefill_ms, &err);
+    else if (!code) code = ls_session_begin(l->session, ids.p, (int32_t)ids.n, on_prefill, l, &prefill_ms, &err);
+    if (code) {
+        ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
+        ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
+        ls_ids_free(&ids);
+        return;
+    }
+    l->turn = first ? 0 : edited > 0 ? (uint32_t)edited : l->turn + 1;
+    l->stats = (ls_stats){0};
+    l->turn_context = ls_session_context(l->session)->n;
+    l->turn_output = 0;
+    if (l->trace) ls_trace_begin(l->trace, &l->model, l->session, &s->decode, s->config, l->turn, text, prefill_ms);
+    ls_trace_begin(l->kept, &l->model, l->session, &s->decode, s->config, l->turn, text, prefill_ms);
+    report_trace(l);
+    ls_seen_ids(&l->seen, ids.p, ids.n, &fresh);
+    send_tokens(l, &fresh);
+    ls_event *e = ls_event_new(LS_EV_PROMPT);
+    e->prompt.turn = l->turn;
+    e->prompt.n_ids = (int32_t)ids.n;
+    e->prompt.ids = ids.p;
+    e->prompt.text = ls_strdup(text);
+    e->prompt.context_len = (int32_t)ls_session_context(l->session)->n;
+    e->prompt.prefill_ms = prefill_ms;
+    snprintf(e->prompt.method, sizeof e->prompt.method, "%s", s->decode.method);
+    e->prompt.temperature = (double)s->decode.sampling.temperature;
+    ls_channel_send(&l->c, e);
+    ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
+}
+
+static void run_step(live *l, ls_step *step) {
+    ls_err err = {0};
+    if (ls_now_ns() - l->worked_ns > COLD_NS) ls_session_warm(l->session);
+    const ls_code code = ls_session_step(l->session, step, &err);
+    if (code == LS_E_CANCELLED) return; // the command that asks for it waits, and ends the turn
+    if (code) {
+        ls_channel_message(&l->c, true, err.msg);
+        end_turn(l, LS_FINISH_ERROR);
+        return;
+    }
+    l->worked_ns = ls_now_ns();
+    ls_stats_add(&l->stats, step);
+    if (l->trace) ls_trace_step(l->trace, step);
+    ls_trace_step(l->kept, step);
+    report_trace(l);
+    ls_ids fresh = {0};
+    ls_seen_step(&l->seen, step, &fresh);
+    send_tokens(l, &fresh);
+    ls_event *e = ls_event_new(LS_EV_STEP);
+    e->step = ls_step_copy(step);
+    ls_channel_send(&l->c, e);
+    if (step->finish) end_turn(l, step->finish);
+    else if (l->paused && --l->steps_left == 0) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
+}
+
+static void run_rival(live *l, ls_step *step) {
+    ls_err err = {0};
+    const ls_code code = ls_session_step(l->rival, step, &err);
+    if (code == LS_E_CANCELLED) return;
+    if (code) {
+        ls_channel_message(&l->c, true, err.msg);
+        end_rival(l, LS_FINISH_ERROR);
+        return;
+    }
+    ls_ids fresh = {0};
+    ls_seen_step(&l->seen, step, &fresh);
+    send_tokens(l, &fresh);
+    send_rival(l, LS_RIVAL_STEP, "", ls_step_copy(step), LS_GOING);
+    ls_channel_status(&l->c, LS_STATE_COMPARING, "the other method answers the same prompt",
+                      fmin(1, (double)(step->output_pos + step->n_emitted) / (double)l->turn_output));
+    if (step->finish) end_rival(l, step->finish);
+}
+
+static void change(live *l, const char *assignment) {
+    ls_err err = {0};
+    ls_code code = l->opt.set ? l->opt.set(l->opt.ud, assignment, &l->opt.setup, &err)
+                              : ls_fail(&err, LS_E_UNSUPPORTED, "nothing can be set here");
+    if (!code && (code = ls_session_set(l->session, &l->opt.setup.decode, &err)))
+        l->opt.set(l->opt.ud, NULL, &l->opt.setup, NULL);
+    ls_channel_setting(&l->c, assignment, code ? err.msg : NULL);
+}
+
+static void save(live *l, const char *path) {
+    ls_err err;
+    char text[400];
+    snprintf(text, sizeof text, "saved %.280s%s", path,
+             access(path, F_OK) ? "" : ", in place of the file that was there");
+    const ls_code code = ls_conversation_save(ls_trace_conversation(l->kept), path, &err);
+    ls_channel_message(&l->c, code != LS_OK, code ? err.msg : text);
+}
+
+// The listener is told what is kept, so the screen shows what a save would write.
+static ls_code tell_kept(live *l, const char *path, ls_err *err) {
+    ls_trace_events *t =
+        ls_trace_events_of(ls_trace_read_of(ls_conversation_lines(ls_trace_conversation(l->kept), path)));
+    ls_event *e;
+    ls_code code;
+    while (!(code = ls_trace_events_next(t, &e, err)) && e) {
+        if (e->kind == LS_EV_HEADER) {
+            send_header(l); // of this engine; the conversation begins anew
+            ls_event_free(e);
+        } else ls_channel_send(&l->c, e);
+    }
+    ls_trace_events_close(t);
+    return code;
+}
+
+static bool stops(void *ud) {
+    live *l = ud;
+    return ls_channel_stopping(&l->c);
+}
+
+static void load(live *l, const char *path) {
+    ls_err err;
+    ls_saved v;
+    char text[320] = "";
+    if (!strcmp(path, "-")) path = "./-"; // standard input gives the screen its keys
+    ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the saved conversation", 0);
+    ls_code code = ls_saved_read(&v, path, &l->model, stops, l, &err);
+    if (!code) {
+        ls_prompt_describe(l->model.engine, (int32_t)v.turns.context.n, l->reading, sizeof l->reading);
+        code =
+            ls_session_restore(l->session, &v.turns.context, v.turns.uncommitted, &v.turns.starts, on_prefill, l, &err);
+        if (!code) {
+            const size_t turns = ls_turns_count(&v.turns);
+            keep(l, v.kept);
+            v.kept = NULL;
+            l->turn = (uint32_t)turns - 1;
+            l->turn_output = 0;
+            ls_seen_init(&l->seen, l->model.engine->n_vocab);
+            code = tell_kept(l, path, &err);
+            snprintf(text, sizeof text, "loaded %.240s, %zu turn%s: the next prompt goes on with it", path, turns,
+                     turns == 1 ? "" : "s");
+        }
+        ls_saved_free(&v);
+    }
+    ls_channel_message(&l->c, code && code != LS_E_CANCELLED, code ? err.msg : text);
+    ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
+}
+
+static void stop_turn(live *l) {
+    if (ls_session_active(l->session)) end_turn(l, LS_FINISH_INTERRUPTED);
+    end_rival(l, LS_FINISH_INTERRUPTED);
+}
+
+static void carry_out(live *l, const ls_queued_command *c) {
+    const bool active = ls_session_active(l->session);
+    if (active && needs_end_of_turn(c->kind)) { // queued before the turn began
+        ls_channel_message(&l->c, true, still_written);
+        return;
+    }
+    switch (c->kind) {
+    case LS_CMD_PROMPT: begin_turn(l, c->text, -1); break;
+    case LS_CMD_SAVE: save(l, c->text); break;
+    case LS_CMD_LOAD:
+        end_rival(l, LS_FINISH_INTERRUPTED);
+        load(l, c->text);
+        break;
+    case LS_CMD_EDIT: begin_turn(l, c->text, c->n); break;
+    case LS_CMD_RUN:
+        l->paused = false;
+        if (active) ls_channel_status(&l->c, LS_STATE_RUNNING, "", -1);
+        break;
+    case LS_CMD_PAUSE:
+        l->paused = true;
+        l->steps_left = 0;
+        if (active) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
+        break;
+    case LS_CMD_STEP:
+        l->steps_left = active ? (l->paused ? l->steps_left : 0) + c->n : 0; // keys may come faster than steps
+        l->paused = true;
+        break;
+    case LS_CMD_STOP: stop_turn(l); break;
+    case LS_CMD_RIVAL: begin_rival(l, c->text); break;
+    case LS_CMD_SET: change(l, c->text); break;
+    case LS_CMD_RESET:
+        stop_turn(l);
+        ls_session_reset(l->session);
+        ls_trace_cut(l->kept, 0);
+        l->turn_output = 0;
+        send_header(l);
+        break;
+    }
+}
+
+// How long to wait for a command before the next step: as long as it takes where there is nothing to decode.
+static double patience(const live *l) {
+    return l->rival || (l->session && ls_session_active(l->session) && (!l->paused || l->steps_left > 0)) ? 0 : -1;
+}
+
+static void *decoder(void *ud) {
+    live *l = ud;
+    ls_err err = {0};
+    ls_step *step = ls_malloc(sizeof *step);
+    l->holding = true;
+    bool failed = start(l, &err) != LS_OK;
+    l->holding = false;
+    if (failed) {
+        ls_channel_message(&l->c, true, err.msg);
+        ls_channel_status(&l->c, LS_STATE_FAILED, "failed", -1);
+    } else {
+        send_header(l);
+        if (*l->model.chat_problem) {
+            char text[600];
+            snprintf(text, sizeof text, "prompts are used as they are: %s", l->model.chat_problem);
+            ls_channel_message(&l->c, false, text);
+        }
+        ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
+    }
+    ls_queued_command *c;
+    while (ls_channel_take(&l->c, &c, failed ? -1 : patience(l))) {
+        if (c && !failed) carry_out(l, c);
+        else if (!c && l->rival) run_rival(l, step);
+        else if (!c) run_step(l, step);
+        ls_queued_command_free(c);
+    }
+    ls_queued_command_free(c);
+    if (l->session && ls_session_active(l->session) && l->trace)
+        ls_trace_end(l->trace, l->turn, LS_FINISH_INTERRUPTED, &l->stats);
+    free(step);
+    ls_session_free(l->rival);
+    keep(l, NULL);
+    if (!ls_trace_close(l->trace, &err)) {
+        ls_warn("%s", err.msg); // the screen is gone by now
+        if (l->opt.trace_failed) *l->opt.trace_failed = true;
+    }
+    ls_session_free(l->session);
+    ls_model_free(&l->model);
+    ls_seen_free(&l->seen);
+    return NULL;
+}
+
+static ls_code live_command(ls_source *s, const ls_command *c, ls_err *err) {
+    live *l = (live *)s;
+    ls_code code = LS_OK;
+    pthread_mutex_lock(&l->c.lock);
+    const ls_run_state state = l->c.state;
+    const bool answers = state == LS_STATE_PREFILL || state == LS_STATE_RUNNING || state == LS_STATE_PAUSED;
+    const bool busy = answers || state == LS_STATE_COMPARING;
+    if (state == LS_STATE_FAILED) code = ls_fail(err, LS_E_UNSUPPORTED, "the model is not loaded");
+    else if ((c->kind == LS_CMD_PROMPT || c->kind == LS_CMD_EDIT) && answers)
+        code = ls_fail(err, LS_E_UNSUPPORTED, "%s", still_written);
+    else if (c->kind == LS_CMD_RIVAL && state == LS_STATE_COMPARING)
+        code = ls_fail(err, LS_E_UNSUPPORTED, "a comparison runs already");
+    else if (c->kind == LS_CMD_STOP && !busy) code = ls_fail(err, LS_E_UNSUPPORTED, "nothing is being written");
+    else ls_channel_put(&l->c, c);
+    pthread_mutex_unlock(&l->c.lock);
+    return code;
+}
+
+ls_source *ls_source_live(const ls_live_options *opt) {
+    live *l = ls_calloc(1, sizeof *l);
+    l->c.base.command = live_command;
+    l->opt = *opt;
+    if (ls_channel_open(&l->c, decoder)) return &l->c.base;
+    free(l);
+    return NULL;
+}

@@ -1,0 +1,248 @@
+#include "source/source_replay.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "source/channel.h"
+#include "trace/trace_events.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_STEPS = 1 << 30 }; // that keys can ask for ahead
+
+typedef struct {
+    ls_channel c;       // first: a source is one of these
+    char *path, *rival; // rival: NULL: none
+    ls_trace_events *t;
+    double speed, due_ms; // due_ms: when the next step is to be seen, on the clock below
+    bool paused, ended, rival_sent;
+    bool unended;   // the newest turn has no end line
+    ls_err failure; // the first; code LS_OK: none
+    int steps_left;
+    int percent;    // of the file, as last told; -1: not known
+    ls_event *next; // read, and waiting for its time
+} replay;
+
+static double now_ms(void) {
+    return (double)ls_now_ns() / 1e6;
+}
+
+static void set_speed(replay *r, const char *text) {
+    static const char key[] = "replay.speed=";
+    char *end = NULL;
+    const double v = strncmp(text, key, sizeof key - 1) ? -1 : strtod(text + sizeof key - 1, &end);
+    if (!(v >= 0 && v <= 1e6) || !end || *end || end == text + sizeof key - 1) {
+        ls_channel_setting(&r->c, text, "a recording knows 'set replay.speed=X' only (1: as recorded, 0: at once)");
+        return;
+    }
+    r->speed = v;
+    r->due_ms = now_ms();
+    ls_channel_setting(&r->c, text, NULL);
+}
+
+static bool closing(void *ud) {
+    return ls_channel_closing(ud);
+}
+
+static void start_again(replay *r) {
+    ls_err err;
+    ls_trace_events *t;
+    if (!strncmp(r->path, "/dev/fd/", 8)) {
+        ls_channel_message(&r->c, true, "what came through a pipe cannot be played again");
+        return;
+    }
+    if (ls_trace_events_open(&t, r->path, &err)) {
+        ls_channel_message(&r->c, true, err.msg);
+        return;
+    }
+    ls_trace_events_close(r->t);
+    ls_event_free(r->next);
+    r->t = t;
+    ls_trace_read_stop(ls_trace_events_reader(t), closing, &r->c);
+    r->next = NULL;
+    r->failure.code = LS_OK;
+    r->ended = r->unended = false;
+    r->steps_left = 0;
+    r->rival_sent = false;
+    r->due_ms = now_ms();
+}
+
+static void send_rival(replay *r, int what, const char *method, ls_step *step, ls_finish finish) {
+    ls_event *e = ls_event_new(LS_EV_RIVAL);
+    e->rival.what = what;
+    snprintf(e->rival.method, sizeof e->rival.method, "%s", method);
+    e->rival.step = step;
+    e->rival.finish = finish;
+    ls_channel_send(&r->c, e);
+}
+
+static void send_whole_rival(replay *r) {
+    ls_trace_events *t;
+    ls_event *e = NULL;
+    ls_err err;
+    ls_code code = ls_trace_events_open(&t, r->rival, &err);
+    ls_finish finish = LS_GOING;
+    bool more = !code;
+    while (more && !(code = ls_trace_events_next(t, &e, &err)) && e) {
+        const ls_event_kind kind = e->kind;
+        if (kind == LS_EV_PROMPT) {
+            const ls_trace_header *h = ls_trace_read_header(ls_trace_events_reader(t)),
+                                  *mine = ls_trace_read_header(ls_trace_events_reader(r->t));
+            if (h->prompt.n != mine->prompt.n ||
+                memcmp(h->prompt.p, mine->prompt.p, h->prompt.n * sizeof *h->prompt.p)) {
+                code = ls_fail(&err, LS_E_USAGE, "%s: of another prompt: there is nothing to compare", r->rival);
+                ls_event_free(e);
+                break;
+            }
+            send_rival(r, LS_RIVAL_BEGINS, h->method, NULL, LS_GOING);
+        }
+        if (kind == LS_EV_STEP) {
+            send_rival(r, LS_RIVAL_STEP, "", e->step, LS_GOING);
+            e->step = NULL;
+        }
+        if (kind == LS_EV_END) finish = e->end.finish, more = false; // the first turn is compared
+        if (kind == LS_EV_TOKENS) ls_channel_send(&r->c, e);
+        else ls_event_free(e);
+    }
+    if (code) {
+        ls_channel_message(&r->c, true, err.msg);
+        r->failure = err; // the recording itself is played all the same
+    }
+    send_rival(r, LS_RIVAL_ENDS, "", NULL, finish);
+    ls_trace_events_close(t);
+}
+
+static void tell_progress(replay *r, ls_run_state state) {
+    ls_channel_status(&r->c, state, "", r->percent < 0 ? -1 : r->percent / 100.0);
+}
+
+static void carry_out(replay *r, const ls_queued_command *c) {
+    switch (c->kind) {
+    case LS_CMD_RUN:
+        r->paused = false;
+        r->due_ms = now_ms();
+        if (!r->ended) tell_progress(r, LS_STATE_RUNNING);
+        break;
+    case LS_CMD_PAUSE:
+    case LS_CMD_STEP:
+        if (!r->paused || c->kind == LS_CMD_PAUSE) r->steps_left = 0;
+        if (c->kind == LS_CMD_STEP) // keys may come faster than steps
+            r->steps_left += c->n < MOST_STEPS - r->steps_left ? c->n : MOST_STEPS - r->steps_left;
+        r->paused = true;
+        if (!r->ended && !r->steps_left) tell_progress(r, LS_STATE_PAUSED);
+        break;
+    case LS_CMD_SET: set_speed(r, c->text); break;
+    case LS_CMD_RESET: start_again(r); break;
+    case LS_CMD_PROMPT:
+    case LS_CMD_EDIT:
+    case LS_CMD_SAVE:
+    case LS_CMD_LOAD:
+    case LS_CMD_RIVAL:
+    case LS_CMD_STOP: break; // refused when they were given
+    }
+}
+
+// Nothing more can be played. Where something could not be read, the state says so, so that a film or a script fails
+// too.
+static void end(replay *r) {
+    r->ended = true;
+    if (r->failure.code) ls_channel_message(&r->c, true, r->failure.msg);
+    else if (ls_trace_read_torn(ls_trace_events_reader(r->t)))
+        ls_channel_message(&r->c, false, "the recording was cut short within its last line, which is left out");
+    else if (r->unended)
+        ls_channel_message(&r->c, false,
+                           "the recording stops before its turn ends: the run was cut, or it still goes on");
+    ls_channel_status(&r->c, r->failure.code ? LS_STATE_FAILED : LS_STATE_IDLE, "", -1);
+}
+
+// Milliseconds until the next event is due; negative: not before a command.
+static double patience(replay *r) {
+    if (r->ended) return -1;
+    if (!r->next || r->next->kind != LS_EV_STEP) return 0;
+    if (r->paused) return r->steps_left > 0 ? 0 : -1;
+    const double left = r->speed > 0 ? r->due_ms - now_ms() : 0;
+    return left > 0 ? left : 0;
+}
+
+static void play(replay *r) {
+    ls_err err = {0};
+    ls_event *e = r->next;
+    r->next = NULL;
+    if (e) {
+        const ls_event_kind kind = e->kind;
+        const double ms = kind == LS_EV_STEP ? e->step->t_total_us / 1e3 : 0;
+        ls_channel_send(&r->c, e);
+        if (kind == LS_EV_END) r->unended = false;
+        if (kind == LS_EV_PROMPT) {
+            r->unended = true;
+            r->due_ms = now_ms();
+            if (r->rival && !r->rival_sent) send_whole_rival(r);
+            r->rival_sent = true;
+            tell_progress(r, r->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING);
+        }
+        if (kind == LS_EV_STEP) {
+            if (r->speed > 0 && isfinite(ms)) r->due_ms += ms / r->speed;
+            if (r->due_ms < now_ms() - 100) r->due_ms = now_ms(); // far behind: it does not rush to catch up
+            const double read = ls_trace_read_progress(ls_trace_events_reader(r->t));
+            const int percent = read < 0 ? -1 : (int)(100 * read);
+            const bool stops = r->paused && --r->steps_left == 0;
+            if (stops || percent != r->percent) {
+                r->percent = percent;
+                tell_progress(r, r->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING);
+            }
+        }
+    }
+    if (ls_trace_events_next(r->t, &r->next, &err)) r->failure = err;
+    if (!r->next) end(r);
+}
+
+static void *player(void *ud) {
+    replay *r = ud;
+    ls_trace_read_stop(ls_trace_events_reader(r->t), closing, &r->c);
+    ls_queued_command *c;
+    r->due_ms = now_ms();
+    while (ls_channel_take(&r->c, &c, patience(r))) {
+        if (c) carry_out(r, c);
+        else if (patience(r) == 0) play(r);
+        ls_queued_command_free(c);
+    }
+    ls_queued_command_free(c);
+    ls_trace_events_close(r->t);
+    ls_event_free(r->next);
+    free(r->path);
+    free(r->rival);
+    return NULL;
+}
+
+static ls_code replay_command(ls_source *s, const ls_command *c, ls_err *err) {
+    replay *r = (replay *)s;
+    if (c->kind == LS_CMD_RIVAL)
+        return ls_fail(err, LS_E_UNSUPPORTED, "this is a recording: 'logitspec replay A B' compares it with another");
+    if (c->kind == LS_CMD_PROMPT || c->kind == LS_CMD_EDIT || c->kind == LS_CMD_SAVE || c->kind == LS_CMD_LOAD ||
+        c->kind == LS_CMD_STOP)
+        return ls_fail(err, LS_E_UNSUPPORTED, "this is a recording: it can be run, paused and stepped through");
+    pthread_mutex_lock(&r->c.lock);
+    ls_channel_put(&r->c, c);
+    pthread_mutex_unlock(&r->c.lock);
+    return LS_OK;
+}
+
+ls_source *ls_source_replay(const ls_replay_options *opt, ls_err *err) {
+    ls_trace_events *t;
+    if (ls_trace_events_open(&t, opt->path, err)) return NULL;
+    replay *r = ls_calloc(1, sizeof *r);
+    r->c.base.command = replay_command;
+    r->path = ls_strdup(opt->path);
+    r->rival = opt->rival ? ls_strdup(opt->rival) : NULL;
+    r->t = t;
+    r->speed = opt->speed;
+    r->paused = opt->paused;
+    if (ls_channel_open(&r->c, player)) return &r->c.base;
+    ls_fail(err, LS_E_IO, "the system refuses another thread");
+    ls_trace_events_close(t);
+    free(r->path);
+    free(r->rival);
+    free(r);
+    return NULL;
+}

@@ -1,0 +1,143 @@
+#include "trace/trace_events.h"
+#include "base/mem.h"
+#include "trace/turns.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ls_trace_events {
+    ls_trace_reader *r;
+    ls_event *header, *prompt; // wait to be taken: the header goes first, the prompt after the tokens that it uses
+    ls_event *next;            // read ahead of the prompt
+    ls_turns turns;            // of the conversation
+    uint32_t turn;             // the last of them
+};
+
+ls_code ls_trace_events_open(ls_trace_events **out, const char *path, ls_err *err) {
+    ls_trace_reader *r;
+    *out = NULL;
+    const ls_code code = ls_trace_read_open(&r, path, err);
+    if (code) return code;
+    *out = ls_trace_events_of(r);
+    return LS_OK;
+}
+
+ls_trace_events *ls_trace_events_of(ls_trace_reader *r) {
+    ls_trace_events *t = ls_calloc(1, sizeof *t);
+    t->r = r;
+    return t;
+}
+
+void ls_trace_events_close(ls_trace_events *t) {
+    if (!t) return;
+    ls_trace_read_close(t->r);
+    ls_event_free(t->header);
+    ls_event_free(t->prompt);
+    ls_event_free(t->next);
+    ls_turns_free(&t->turns);
+    free(t);
+}
+
+ls_trace_reader *ls_trace_events_reader(const ls_trace_events *t) {
+    return t->r;
+}
+
+static ls_event *header_event(const ls_trace_header *h) {
+    ls_event *e = ls_event_new(LS_EV_HEADER);
+    ls_run_header *o = e->header = ls_calloc(1, sizeof *o);
+    snprintf(o->program, sizeof o->program, "%.31s", h->program);
+    snprintf(o->model, sizeof o->model, "%s", h->model);
+    snprintf(o->sha256, sizeof o->sha256, "%s", h->sha256);
+    snprintf(o->device, sizeof o->device, "%s", h->device);
+    snprintf(o->dtype, sizeof o->dtype, "%.15s", h->dtype);
+    snprintf(o->cpu, sizeof o->cpu, "%.79s", h->kernel);
+    snprintf(o->method, sizeof o->method, "%s", h->method);
+    o->threads = h->threads;
+    o->n_vocab = h->n_vocab;
+    o->n_context = h->n_context;
+    o->exact = h->exact;
+    o->cost_context = h->costs.cost_context;
+    for (int i = 0; i < LS_COST_SIZES && h->costs.base_ms[0] > 0; i++, o->n_cost++) {
+        o->cost_rows[i] = ls_cost_rows[i];
+        o->cost_ms[i] = h->costs.base_ms[i];
+    }
+    return e;
+}
+
+// A turn begins: what it adds to the conversation, as far as that is one.
+static void begin_turn(ls_trace_events *t) {
+    const ls_trace_header *h = ls_trace_read_header(t->r);
+    t->turn = ls_turns_begin(&t->turns, h);
+    if (t->turn == 0) { // another conversation
+        ls_event_free(t->header);
+        t->header = header_event(h);
+    }
+    const int32_t *start = t->turns.starts.p + 2 * t->turn;
+    const size_t before = (size_t)start[0] + (start[1] >= 0);
+    ls_ids added = {0};
+    ls_event_free(t->prompt); // a turn that was never begun
+    ls_ids_add(&added, h->prompt.p + before, h->prompt.n - before);
+    ls_event *e = t->prompt = ls_event_new(LS_EV_PROMPT);
+    e->prompt.turn = t->turn;
+    e->prompt.n_ids = (int32_t)added.n;
+    e->prompt.ids = added.p;
+    e->prompt.text = ls_strdup(h->prompt_text.n ? h->prompt_text.p : "");
+    e->prompt.context_len = (int32_t)h->prompt.n;
+    e->prompt.prefill_ms = h->prefill_ms;
+    memcpy(e->prompt.method, h->method, sizeof e->prompt.method);
+    e->prompt.temperature = strtod(ls_trace_config(h, "decode.temperature"), NULL);
+}
+
+static ls_event *step_event(ls_trace_events *t) {
+    const ls_step *s = ls_trace_read_step(t->r);
+    ls_event *e = ls_event_new(LS_EV_STEP);
+    e->step = ls_step_copy(s);
+    ls_turns_step(&t->turns, s);
+    return e;
+}
+
+static ls_code read_line(ls_trace_events *t, ls_event **out, ls_trace_line *line, ls_err *err) {
+    const ls_code code = ls_trace_read_next(t->r, line, err);
+    *out = NULL;
+    if (code) return code;
+    switch (*line) {
+    case LS_TRACE_HEADER: begin_turn(t); break;
+    case LS_TRACE_TOKENS: *out = ls_trace_read_tokens(t->r); break;
+    case LS_TRACE_STEP: *out = step_event(t); break;
+    case LS_TRACE_END:
+        *out = ls_event_new(LS_EV_END);
+        (*out)->end.turn = t->turn;
+        (*out)->end.finish = ls_trace_read_finish(t->r);
+        break;
+    case LS_TRACE_NONE:
+    case LS_TRACE_OTHER: break;
+    }
+    return LS_OK;
+}
+
+static ls_event *take(ls_event **e) {
+    ls_event *out = *e;
+    *e = NULL;
+    return out;
+}
+
+ls_code ls_trace_events_next(ls_trace_events *t, ls_event **out, ls_err *err) {
+    ls_trace_line line = LS_TRACE_HEADER;
+    if (t->header) return *out = take(&t->header), LS_OK;
+    if (t->next && !t->prompt) return *out = take(&t->next), LS_OK;
+    *out = NULL;
+    while (!*out) {
+        const ls_code code = read_line(t, out, &line, err);
+        if (code) return code;
+        if (t->prompt && line != LS_TRACE_TOKENS && line != LS_TRACE_HEADER &&
+            line != LS_TRACE_OTHER) { // the tokens that it uses have come
+            t->next = *out;
+            *out = take(&t->prompt);
+            return LS_OK;
+        }
+        if (t->header) return *out = take(&t->header), LS_OK;
+        if (line == LS_TRACE_NONE) return LS_OK;
+    }
+    return LS_OK;
+}

@@ -1,0 +1,461 @@
+#include "trace/trace_read.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ls_trace_reader {
+    ls_lines *lines;
+    ls_line line;                 // the last that was read
+    const ls_trace_place *places; // NULL: one after another
+    size_t n_places, at_place;
+    bool torn, has_header;
+    ls_trace_header header;
+    ls_step step;
+    ls_trace_ending end;
+    ls_event *tokens; // of the last tokens line
+};
+
+// One line being read. The first thing that is wrong is kept; what follows is not looked at.
+typedef struct {
+    const ls_trace_reader *r;
+    ls_err *err;
+    ls_code code;
+    const ls_trace_header *h; // for the fields' limits
+    const ls_step *s;
+    int row;
+    const ls_json *branches, *cost_rows; // kept until what they are held against is read
+    ls_trace_tokens tokens;
+} reading;
+
+static void wrong(reading *g, const char *field, const char *what) {
+    if (g->code) return;
+    g->code =
+        ls_fail(g->err, LS_E_PARSE, "%s:%zu: %s is not %s", ls_lines_name(g->r->lines), g->r->line.number, field, what);
+}
+
+// ---- values
+
+static int64_t get_int(reading *g, const ls_json *o, const char *field, int64_t lo, int64_t hi) {
+    int64_t v = lo;
+    char what[80];
+    if (ls_json_int(ls_json_get(o, field), &v) && v >= lo && v <= hi) return v;
+    snprintf(what, sizeof what, "a whole number from %lld to %lld", (long long)lo, (long long)hi);
+    wrong(g, field, what);
+    return lo;
+}
+
+static double get_num(reading *g, const ls_json *o, const char *field) {
+    double v = NAN;
+    if (!ls_json_num(ls_json_get(o, field), &v)) wrong(g, field, "a number");
+    return v;
+}
+
+// What no clock tells: sums and scales of such times would be no numbers.
+static bool is_time(double v) {
+    return v == 0 || (v >= 1e-12 && v <= 1e15);
+}
+
+static const char *get_str(reading *g, const ls_json *o, const char *field, size_t *n) {
+    const char *v = ls_json_str(ls_json_get(o, field), n);
+    if (!v) wrong(g, field, "a text");
+    return v ? v : "";
+}
+
+static const ls_json *get_array(reading *g, const ls_json *o, const char *field, size_t most) {
+    const ls_json *a = ls_json_get(o, field);
+    if (!ls_json_is_array(a)) wrong(g, field, "a list");
+    else if (ls_json_size(a) > most) wrong(g, field, "a list of that many");
+    return g->code ? NULL : a;
+}
+
+static int32_t item_int(reading *g, const ls_json *a, size_t i, const char *field, int64_t lo, int64_t hi) {
+    int64_t v = lo;
+    if (!ls_json_int(ls_json_at(a, i), &v) || v < lo || v > hi) wrong(g, field, "a list of ids or rows in range");
+    return (int32_t)v;
+}
+
+static void get_ids(reading *g, const ls_json *o, const char *field, int32_t most, ls_ids *out) {
+    const ls_json *ids = get_array(g, o, field, (size_t)most);
+    for (size_t i = 0; i < ls_json_size(ids) && !g->code; i++)
+        ls_ids_push(out, item_int(g, ids, i, field, 0, g->h->n_vocab - 1));
+}
+
+// ---- fields
+
+static void read_branch(reading *g, const ls_json *doc, ls_branch *o);
+static void read_node(reading *g, const ls_json *doc, ls_node *o);
+
+static void check_version(reading *g, int64_t version) {
+    if (!g->code && version != LS_TRACE_VERSION)
+        g->code = ls_fail(g->err, LS_E_UNSUPPORTED, "%s:%zu: a trace of version %lld; this program reads version %d",
+                          ls_lines_name(g->r->lines), g->r->line.number, (long long)version, LS_TRACE_VERSION);
+}
+
+static void add_config(void *ud, const char *key, const ls_json *value) {
+    const char *text = ls_json_str(value, NULL);
+    ls_buf_fmt(ud, "%s%c%s%c", key, 0, text ? text : "", 0);
+}
+
+static void read_config(reading *g, const ls_json *doc, const char *field, ls_buf *config) {
+    (void)g;
+    ls_json_each(ls_json_get(doc, field), add_config, config);
+}
+
+static void read_cost_rows(reading *g, const ls_json *doc, const char *field, ls_cost_curve *z) {
+    (void)z;
+    g->cost_rows = get_array(g, doc, field, 64);
+}
+
+static void read_cost_ms(reading *g, const ls_json *doc, const char *field, ls_cost_curve *z) {
+    const ls_json *ms = get_array(g, doc, field, 64);
+    const size_t n = ls_json_size(g->cost_rows);
+    if (!g->code && (n < 1 || ls_json_size(ms) != n)) wrong(g, "calibration", "as many rows as milliseconds");
+    double before_ms = 0, before_rows = 0;
+    for (size_t i = 0, at = 0; i < n && !g->code; i++) { // between the sizes that were measured: a straight line
+        double t = 0;
+        const int32_t r = item_int(g, g->cost_rows, i, "rows", 1, LS_MAX_ROWS);
+        if (!ls_json_num(ls_json_at(ms, i), &t) || !(t > 0 && is_time(t))) wrong(g, field, "a list of times");
+        for (; at < LS_COST_SIZES && ls_cost_rows[at] <= r; at++)
+            z->base_ms[at] = before_rows > 0
+                                 ? before_ms + (t - before_ms) * (ls_cost_rows[at] - before_rows) / (r - before_rows)
+                                 : t;
+        before_ms = t;
+        before_rows = r;
+        if (i + 1 == n)
+            for (; at < LS_COST_SIZES; at++) z->base_ms[at] = t * ls_cost_rows[at] / r;
+    }
+}
+
+static bool add_base64(const char *s, size_t n, ls_buf *out) {
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint32_t bits = 0;
+    int have = 0;
+    while (n && s[n - 1] == '=') n--;
+    for (size_t i = 0; i < n; i++) {
+        const char *at = s[i] ? strchr(alphabet, s[i]) : NULL;
+        if (!at) return false;
+        bits = bits << 6 | (uint32_t)(at - alphabet);
+        if ((have += 6) >= 8) ls_buf_char(out, (char)(bits >> (have -= 8) & 255));
+    }
+    return true;
+}
+
+static void add_token(void *ud, const char *key, const ls_json *value) {
+    reading *g = ud;
+    size_t n = 0;
+    char *end;
+    const char *text = ls_json_str(value, &n);
+    const long id = strtol(key, &end, 10);
+    if (end == key || *end || id < 0 || id >= g->h->n_vocab) wrong(g, "bytes", "an object of token ids");
+    else if (!text || !add_base64(text, n, &g->tokens.bytes)) wrong(g, "bytes", "an object of base64 texts");
+    else {
+        ls_ids_push(&g->tokens.ids, (int32_t)id);
+        ls_ids_push(&g->tokens.ends, (int32_t)g->tokens.bytes.n);
+    }
+}
+
+static void read_bytes(reading *g, const ls_json *doc, const char *field, const ls_trace_tokens *o) {
+    (void)o; // it is g's
+    if (!ls_json_each(ls_json_get(doc, field), add_token, g)) wrong(g, field, "an object");
+}
+
+static int16_t read_top(reading *g, const ls_json *o, const char *field, ls_top_entry *out, int most) {
+    const ls_json *top = ls_json_get(o, field) ? get_array(g, o, field, (size_t)most) : NULL; // a lower level
+    const int n = (int)ls_json_size(top);
+    for (int i = 0; i < n && !g->code; i++) {
+        const ls_json *pair = ls_json_at(top, (size_t)i);
+        double logit = NAN;
+        out[i].id = item_int(g, pair, 0, field, 0, g->h->n_vocab - 1);
+        if (!ls_json_num(ls_json_at(pair, 1), &logit)) wrong(g, field, "a list of ids and logits");
+        out[i].logit = (float)logit;
+    }
+    for (int i = n; i < most; i++) out[i] = (ls_top_entry){-1, 0};
+    return (int16_t)n;
+}
+
+static void read_branches(reading *g, const ls_json *doc, const char *field, ls_step *s) {
+    g->branches = g->h->level > LS_LEVEL_STEPS ? get_array(g, doc, field, LS_MAX_ROWS) : NULL;
+    s->tree.n_branches = (int32_t)ls_json_size(g->branches);
+}
+
+static void read_nodes(reading *g, const ls_json *doc, const char *field, ls_step *s) {
+    const ls_json *nodes = get_array(g, doc, field, LS_MAX_ROWS);
+    s->tree.n = (int32_t)ls_json_size(nodes);
+    if (!g->code && (s->tree.n < 1 || s->tree.n > s->rows || (g->h->level > LS_LEVEL_STEPS && s->tree.n < s->rows)))
+        wrong(g, field, "a tree of that many rows");
+    for (int i = 0; i < s->tree.n_branches && !g->code; i++)
+        read_branch(g, ls_json_at(g->branches, (size_t)i), &s->tree.branches[i]);
+    for (int i = 0; i < s->tree.n && !g->code; i++) {
+        ls_node *n = &s->tree.nodes[g->row = i];
+        read_node(g, ls_json_at(nodes, (size_t)i), n);
+        if (!g->code && n->depth != (i ? s->tree.nodes[n->parent].depth + 1 : 0))
+            wrong(g, "depth", "one more than the parent's");
+    }
+}
+
+static void read_path(reading *g, const ls_json *doc, const char *field, ls_step *s) {
+    const ls_json *path = get_array(g, doc, field, (size_t)s->tree.n);
+    s->n_path = (int16_t)ls_json_size(path);
+    for (int i = 0; i < s->n_path && !g->code; i++) {
+        s->path[i] = item_int(g, path, (size_t)i, field, 0, s->tree.n - 1);
+        if (!g->code && s->tree.nodes[s->path[i]].parent != (i ? s->path[i - 1] : -1))
+            wrong(g, field, "a path from the root");
+    }
+    bool on_path[LS_MAX_ROWS] = {0};
+    for (int i = 0; i < s->n_path && !g->code; i++) on_path[s->path[i]] = true;
+    for (int i = 0; i < s->tree.n && !g->code; i++) {
+        const bool reached = i == 0 || on_path[s->tree.nodes[i].parent];
+        if (s->tree.nodes[i].state != (on_path[i] ? LS_NODE_ACCEPTED
+                                       : reached  ? LS_NODE_REJECTED
+                                                  : LS_NODE_NOT_REACHED))
+            wrong(g, "state", "what the path says");
+    }
+}
+
+static void read_emitted(reading *g, const ls_json *doc, const char *field, ls_step *s) {
+    const ls_json *emitted = get_array(g, doc, field, LS_MAX_ROWS);
+    s->n_emitted = (int16_t)ls_json_size(emitted);
+    if (!g->code && (s->n_emitted < 1 || s->n_emitted > s->n_path)) wrong(g, field, "one to as many as the path");
+    for (int i = 0; i < s->n_emitted && !g->code; i++)
+        if (item_int(g, emitted, (size_t)i, field, 0, INT32_MAX) != s->tree.nodes[s->path[i]].token)
+            wrong(g, field, "the tokens of the path");
+}
+
+// clang-format off
+#define READ_TEXT(name, v) snprintf(v, sizeof v, "%s", get_str(g, doc, name, NULL))
+#define READ_FORMAT(name, v) if (strcmp(get_str(g, doc, name, NULL), v)) wrong(g, name, v)
+#define READ_BUF(name, v) size_t n; const char *text = get_str(g, doc, name, &n); if (!g->code) ls_buf_add(&v, text, n)
+#define READ_HASH(name, v) v = strtoull(get_str(g, doc, name, NULL), NULL, 16)
+#define READ_NAME(name, v, name_of, first, end) const char *text = get_str(g, doc, name, NULL); \
+    for (v = first; v < end && strcmp(name_of(v), text); v++); \
+    if (v == end) wrong(g, name, "a name that is known"), v = first
+#define READ_LEVEL(name, v, ...) if (ls_json_get(doc, name)) { READ_NAME(name, v, __VA_ARGS__); } else v = LS_LEVEL_FULL
+#define READ_BOOL(name, v) if (!ls_json_bool(ls_json_get(doc, name), &v)) wrong(g, name, "true or false")
+#define READ_INT(name, v, lowest, highest) v = (__typeof__(v))get_int(g, doc, name, lowest, highest)
+#define READ_TURN(name, v) READ_INT(name, v, 0, UINT32_MAX)
+#define READ_VERSION(name, v) check_version(g, get_int(g, doc, name, 1, INT32_MAX))
+#define READ_NUMBER(name, v, digits) v = (__typeof__(v))(NEEDED || ls_json_get(doc, name) ? get_num(g, doc, name) : NAN)
+#define READ_TIME(name, v, digits) v = get_num(g, doc, name); if (!isnan(v) && !is_time(v)) wrong(g, name, "a time")
+#define READ_SLOPE(name, v, digits) v = get_num(g, doc, name); if (!(v >= 0 && v <= 1e6)) wrong(g, name, "a time")
+#define READ_MEASURED(name, v, digits) READ_TIME(name, v, digits); if (isnan(v)) v = 0
+#define READ_OPTIONAL(name, v, digits) if (ls_json_get(doc, name)) { READ_MEASURED(name, v, digits); } else v = 0
+#define READ_IDS(name, v, most) get_ids(g, doc, name, most, &v)
+#define READ_ROWS(name, v, n, part) read_##part(g, doc, name, o)
+#define READ_TIMES(name, v, n, part, digits) READ_ROWS(name, v, n, part)
+#define READ_LIST(name, v, n, part, object) READ_ROWS(name, v, n, part)
+#define READ_TOP(name, v, n) read_top(g, doc, name, v, n)
+#define READ_LAST_TOP(name, v, n) n = read_top(g, doc, name, v, LS_MAX_TOP)
+#define READ_TEXTS(name, v, part) read_##part(g, doc, name, v)
+#define READ_OBJECT(name, v, object) read_##object(g, ls_json_get(doc, name), v)
+#define READ_COSTS(name, v, object) if (!ls_json_is_null(ls_json_get(doc, name))) READ_OBJECT(name, v, object)
+#define ROOT_OR(root, other) (g->row ? (other) : (root))
+#define FIELD(type, name, place, level, unit, sentence, ...) { \
+    enum { NEEDED = LS_LEVEL_##level == LS_LEVEL_STEPS }; \
+    READ_##type(name, place, ##__VA_ARGS__); \
+}
+#define TOLD(...)
+#define OBJECT(object, type) static inline void read_##object(reading *g, const ls_json *doc, type *o) { \
+    (void)g, (void)doc, (void)o;
+#define LINE(line, type, sentence) OBJECT(line, type)
+#define END }
+#include "trace/trace_fields.def"
+// clang-format on
+
+const char *ls_trace_config(const ls_trace_header *h, const char *key) {
+    for (const char *p = h->config.p; h->config.n && p < h->config.p + h->config.n;) {
+        const char *value = p + strlen(p) + 1;
+        if (!strcmp(p, key)) return value;
+        p = value + strlen(value) + 1;
+    }
+    return "";
+}
+
+// ---- lines
+
+static ls_event *tokens_event(const ls_trace_tokens *o) {
+    ls_event *e = ls_event_new(LS_EV_TOKENS);
+    e->tokens.n = (int32_t)o->ids.n;
+    e->tokens.ids = o->ids.p;
+    e->tokens.ends = o->ends.p;
+    e->tokens.bytes = o->bytes.p;
+    e->tokens.special = ls_calloc(o->ids.n + 1, 1);
+    ls_map marked = {0};
+    for (size_t i = 0; i < o->special.n; i++) ls_map_put(&marked, (uint64_t)o->special.p[i], 1);
+    int32_t is;
+    for (size_t k = 0; k < o->ids.n && marked.n; k++)
+        e->tokens.special[k] = ls_map_get(&marked, (uint64_t)o->ids.p[k], &is);
+    ls_map_free(&marked);
+    return e;
+}
+
+static void clear_header(ls_trace_header *h) {
+    ls_ids_free(&h->prompt);
+    ls_buf_free(&h->prompt_text);
+    ls_buf_free(&h->config);
+    *h = (ls_trace_header){0};
+}
+
+ls_trace_reader *ls_trace_read_of(ls_lines *lines) {
+    ls_trace_reader *r = ls_calloc(1, sizeof *r);
+    r->lines = lines;
+    return r;
+}
+
+ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err) {
+    ls_lines *lines;
+    *out = NULL;
+    const ls_code code = ls_lines_open(&lines, path, err);
+    if (!code) *out = ls_trace_read_of(lines);
+    return code;
+}
+
+void ls_trace_read_close(ls_trace_reader *r) {
+    if (!r) return;
+    ls_lines_close(r->lines);
+    clear_header(&r->header);
+    ls_event_free(r->tokens);
+    free(r);
+}
+
+void ls_trace_read_stop(ls_trace_reader *r, bool (*stop)(void *ud), void *ud) {
+    ls_lines_stop(r->lines, stop, ud);
+}
+
+double ls_trace_read_progress(const ls_trace_reader *r) {
+    return ls_lines_progress(r->lines);
+}
+
+static ls_trace_line kind_named(const char *name, size_t n) {
+    static const char *const names[] = {"", "header", "tokens", "step", "end"};
+    for (int i = LS_TRACE_HEADER; i <= LS_TRACE_END; i++)
+        if (strlen(names[i]) == n && !memcmp(names[i], name, n)) return (ls_trace_line)i;
+    return LS_TRACE_OTHER;
+}
+
+static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json *doc) {
+    const char *type = get_str(g, doc, "type", NULL);
+    const ls_trace_line kind = kind_named(type, strlen(type));
+    if (!g->code && kind != LS_TRACE_HEADER && !r->has_header)
+        g->code = ls_fail(g->err, LS_E_PARSE, "%s:%zu: a '%.20s' line before any header: not a logitspec trace",
+                          ls_lines_name(r->lines), r->line.number, type);
+    if (g->code) return LS_TRACE_NONE;
+    switch (kind) {
+    case LS_TRACE_HEADER:
+        clear_header(&r->header);
+        read_header(g, doc, &r->header);
+        r->has_header = !g->code;
+        break;
+    case LS_TRACE_STEP:
+        r->step = (ls_step){.exact = r->header.exact && !strcmp(r->header.acceptance, "exact")};
+        read_step(g, doc, &r->step);
+        break;
+    case LS_TRACE_END: read_end(g, doc, &r->end); break;
+    case LS_TRACE_TOKENS:
+        ls_buf_str(&g->tokens.bytes, ""); // never NULL
+        read_tokens(g, doc, &g->tokens);
+        ls_event_free(r->tokens);
+        r->tokens = tokens_event(&g->tokens);
+        ls_ids_free(&g->tokens.special);
+        break;
+    case LS_TRACE_NONE:
+    case LS_TRACE_OTHER: break;
+    }
+    return kind;
+}
+
+static ls_code next_line(ls_trace_reader *r, ls_err *err) {
+    if (r->places && r->at_place == r->n_places) return r->line.p = NULL, LS_OK;
+    const ls_trace_place *p = r->places ? &r->places[r->at_place++] : NULL;
+    const size_t before = r->line.number;
+    ls_code code = p ? ls_lines_seek(r->lines, p->offset, p->number, err) : LS_OK;
+    if (!code) code = ls_lines_next(r->lines, &r->line, err);
+    if (!r->line.p) r->line.number = before; // an end is no line
+    return code;
+}
+
+static ls_code parse(const ls_trace_reader *r, ls_json **doc, ls_err *err) {
+    char where[600];
+    snprintf(where, sizeof where, "%.500s:%zu", ls_lines_name(r->lines), r->line.number);
+    return ls_json_parse(doc, r->line.p, r->line.n, where, err);
+}
+
+ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err) {
+    *kind = LS_TRACE_NONE;
+    ls_code code = next_line(r, err);
+    if (code) return code;
+    if (!r->line.p)
+        return r->line.number ? LS_OK
+                              : ls_fail(err, LS_E_PARSE, "%s: empty, not a logitspec trace", ls_lines_name(r->lines));
+    ls_json *doc;
+    code = parse(r, &doc, err);
+    if (code && !r->line.whole && r->has_header) { // the writer was stopped within the line
+        r->torn = true;
+        return LS_OK;
+    }
+    if (code) return code;
+    reading g = {.r = r, .err = err, .h = &r->header, .s = &r->step};
+    *kind = read_document(&g, r, doc);
+    ls_json_free(doc);
+    if (g.code) *kind = LS_TRACE_NONE;
+    return g.code;
+}
+
+// ---- passing over lines
+
+ls_code ls_trace_read_pass(ls_trace_reader *r, ls_trace_line *kind, ls_line *line, ls_err *err) {
+    static const char begin[] = "{\"type\":\"";
+    enum { SKIP = sizeof begin - 1 };
+    *kind = LS_TRACE_NONE;
+    ls_code code = next_line(r, err);
+    *line = r->line;
+    if (code || !line->p) return code;
+    const char *end = NULL;
+    if (line->whole && line->n > SKIP && !memcmp(line->p, begin, SKIP)) // as our writer has it
+        end = memchr(line->p + SKIP, '"', line->n - SKIP);
+    if (end) return *kind = kind_named(line->p + SKIP, (size_t)(end - line->p) - SKIP), LS_OK;
+    ls_json *doc;
+    code = parse(r, &doc, err);
+    if (code && !line->whole) {
+        r->torn = true;
+        line->p = NULL;
+        return LS_OK;
+    }
+    if (code) return code;
+    const char *type = ls_json_str(ls_json_get(doc, "type"), NULL);
+    *kind = type ? kind_named(type, strlen(type)) : LS_TRACE_OTHER;
+    ls_json_free(doc);
+    return LS_OK;
+}
+
+void ls_trace_read_places(ls_trace_reader *r, const ls_trace_place *places, size_t n) {
+    r->places = places;
+    r->n_places = n;
+    r->at_place = 0;
+}
+
+const char *ls_trace_read_text(const ls_trace_reader *r, size_t *n) {
+    *n = r->line.n;
+    return r->line.p;
+}
+bool ls_trace_read_torn(const ls_trace_reader *r) {
+    return r->torn;
+}
+const ls_trace_header *ls_trace_read_header(const ls_trace_reader *r) {
+    return &r->header;
+}
+const ls_step *ls_trace_read_step(const ls_trace_reader *r) {
+    return &r->step;
+}
+ls_finish ls_trace_read_finish(const ls_trace_reader *r) {
+    return r->end.reason;
+}
+ls_event *ls_trace_read_tokens(ls_trace_reader *r) {
+    ls_event *e = r->tokens;
+    r->tokens = NULL;
+    return e;
+}

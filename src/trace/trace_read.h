@@ -1,0 +1,82 @@
+// Reading trace files (trace/trace.h has the format): line by line, each checked, so that what is wrong is named with
+// file, line and field. Nothing of a model is needed. One thread.
+#pragma once
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/lines.h"
+#include "decode/stats.h"
+#include "trace/trace_level.h"
+#include "spec/cost_curve.h"
+
+#include <stdbool.h>
+
+#define LS_TRACE_FORMAT "logitspec-trace"
+#define LS_TRACE_VERSION 1
+
+typedef enum {
+    LS_TRACE_NONE,
+    LS_TRACE_HEADER,
+    LS_TRACE_TOKENS,
+    LS_TRACE_STEP,
+    LS_TRACE_END,
+    LS_TRACE_OTHER
+} ls_trace_line; // other: of a later minor version, to be left out
+
+// What a header says: one turn begins.
+typedef struct {
+    ls_trace_level level;
+    char program[64], model[64], sha256[65], method[32], acceptance[64];
+    char device[32], dtype[16], kernel[128], version[48];
+    int32_t n_vocab, n_context, eos, threads;
+    uint64_t tokenizer_id, seed;
+    bool exact;
+    uint32_t turn;
+    ls_buf prompt_text; // what was typed
+    ls_ids prompt;      // all tokens before the turn's output
+    double prefill_ms;
+    ls_cost_curve costs; // base_ms[0] is 0 where none were measured
+    ls_buf config;       // key, NUL, value, NUL, ...: the effective configuration
+} ls_trace_header;
+typedef struct { // what an end says: the turn is over
+    uint32_t turn;
+    ls_finish reason;
+    const ls_stats *totals; // not read
+} ls_trace_ending;
+typedef struct { // what a tokens line says
+    ls_ids ids, ends, special; // ends: of each id's bytes; special: control tokens, some of the ids
+    ls_buf bytes;
+} ls_trace_tokens;
+const char *ls_trace_config(const ls_trace_header *h, const char *key); // "" where it is not there
+
+typedef struct ls_trace_reader ls_trace_reader;
+
+// "-": standard input. Zstandard is recognised by its first bytes.
+ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err);
+void ls_trace_read_close(ls_trace_reader *r);            // accepts NULL
+double ls_trace_read_progress(const ls_trace_reader *r); // 0..1; negative: not known
+// A silent pipe is given up (LS_E_CANCELLED) when stop says so.
+void ls_trace_read_stop(ls_trace_reader *r, bool (*stop)(void *ud), void *ud);
+// The next line; LS_TRACE_NONE at the end. LS_E_PARSE: "FILE:LINE: what"; LS_E_UNSUPPORTED: another major version. A
+// last line that was cut short is left out, see ls_trace_read_torn.
+ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err);
+bool ls_trace_read_torn(const ls_trace_reader *r);
+
+// ---- without reading all of it (trace/trace_index.h)
+
+typedef struct {
+    uint64_t offset; // bytes of text before the line
+    size_t number;   // of the line, from 1
+} ls_trace_place;
+
+ls_trace_reader *ls_trace_read_of(ls_lines *lines); // takes them
+// Passes over the next line: its kind and where it is (line->p is NULL at the end); nothing of it is read.
+ls_code ls_trace_read_pass(ls_trace_reader *r, ls_trace_line *kind, ls_line *line, ls_err *err);
+// From now on the next lines are those at places[0..n), borrowed, in that order: for lines that seek.
+void ls_trace_read_places(ls_trace_reader *r, const ls_trace_place *places, size_t n);
+
+const char *ls_trace_read_text(const ls_trace_reader *r, size_t *n); // the last line as it stands, without its newline
+// Of the last line of that kind; valid until the next of its kind.
+const ls_trace_header *ls_trace_read_header(const ls_trace_reader *r);
+const ls_step *ls_trace_read_step(const ls_trace_reader *r);
+ls_finish ls_trace_read_finish(const ls_trace_reader *r); // of the last end line
+ls_event *ls_trace_read_tokens(ls_trace_reader *r); // of the last tokens line, as its event; to be taken once, owned

@@ -1,0 +1,50 @@
+#include "trace/turns.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void ls_turns_free(ls_turns *t) {
+    ls_ids_free(&t->context);
+    ls_ids_free(&t->starts);
+}
+
+size_t ls_turns_count(const ls_turns *t) {
+    return t->starts.n / 2;
+}
+
+static bool goes_on(const ls_turns *t, const ls_trace_header *h) {
+    return !strcmp(t->sha256, h->sha256) && !strcmp(t->model, h->model) && t->context.n <= h->prompt.n &&
+           !memcmp(t->context.p, h->prompt.p, t->context.n * sizeof *t->context.p) &&
+           (t->uncommitted < 0 || (t->context.n < h->prompt.n && h->prompt.p[t->context.n] == t->uncommitted));
+}
+
+uint32_t ls_turns_begin(ls_turns *t, const ls_trace_header *h) {
+    const size_t count = ls_turns_count(t), turn = h->turn - t->first;
+    bool same = count && h->turn > t->first && turn <= count;
+    if (same && turn < count) { // it was edited: the later ones are gone
+        t->context.n = (size_t)t->starts.p[2 * turn];
+        t->uncommitted = t->starts.p[2 * turn + 1];
+        t->starts.n = 2 * turn;
+    }
+    same = same && goes_on(t, h);
+    if (!same) {
+        t->context.n = t->starts.n = 0;
+        t->uncommitted = -1;
+        t->first = h->turn;
+        snprintf(t->sha256, sizeof t->sha256, "%s", h->sha256);
+        snprintf(t->model, sizeof t->model, "%s", h->model);
+    }
+    ls_ids_push(&t->starts, (int32_t)t->context.n);
+    ls_ids_push(&t->starts, t->uncommitted);
+    t->context.n = 0;
+    ls_ids_add(&t->context, h->prompt.p, h->prompt.n);
+    t->uncommitted = -1;
+    return (uint32_t)ls_turns_count(t) - 1;
+}
+
+void ls_turns_step(ls_turns *t, const ls_step *s) {
+    const bool ends = s->finish == LS_FINISH_EOS; // that token is emitted, but never committed
+    for (int i = 0; s->forward && i < s->n_emitted - ends; i++)
+        ls_ids_push(&t->context, s->tree.nodes[s->path[i]].token);
+    if (!s->forward && !ends) t->uncommitted = s->tree.nodes[0].token;
+}

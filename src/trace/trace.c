@@ -14,15 +14,14 @@ struct ls_trace {
     ls_sink *sink;         // NULL: in memory
     ls_conversation *kept; // there
     ls_ids marks;          // of each of its turns: how many ids were seen before it
-    uint32_t first;        // the number that its first turn has in its header: a recording may begin later than its
-                           // conversation
+    uint32_t first;        // `turn` of its first header: a recording may begin in the middle of a conversation
     char *path;
     ls_trace_level level;
     const ls_vocab *vocab;
     ls_seen seen; // ids whose bytes were written
     ls_buf line;
     ls_jsonw w;
-    ls_node node; // being told
+    ls_node node; // see node_told
     bool reported;
 };
 
@@ -80,7 +79,7 @@ bool ls_trace_close(ls_trace *t, ls_err *err) {
     if (!t) return true;
     uint64_t dropped;
     const int error = ls_sink_close(t->sink, &dropped);
-    if (error && t->reported) // perhaps on a screen that is gone by now: the reason once more
+    if (error && t->reported) // perhaps on a screen that is gone by now: repeats the reason
         ls_fail(err, LS_E_IO, "the trace %s lacks the last %" PRIu64 " bytes: %s", t->path, dropped,
                 ls_write_reason(error));
     else if (error)
@@ -137,7 +136,7 @@ static void write_top(const ls_trace *t, ls_jsonw *w, const ls_top_entry *top, i
     }
 }
 
-// Row i of those that are told: without the tree it is row i of the path.
+// Row i of `nodes`. At level steps the tree is the path.
 static const ls_node *node_told(ls_trace *t, const ls_step *s, int i) {
     if (tells_tree(t)) return &s->tree.nodes[i];
     t->node = s->tree.nodes[s->path[i]];
@@ -146,6 +145,7 @@ static const ls_node *node_told(ls_trace *t, const ls_step *s, int i) {
     return &t->node;
 }
 
+// How the types of trace_fields.def are written; v is the field's place.
 // clang-format off
 #define IN(open, name, write, close) ls_jw_field_open(w, name, open); write; ls_jw_close(w, close)
 #define EACH(name, n, write) IN('[', name, for (int i = 0; i < (n); i++) write, ']')
@@ -247,7 +247,7 @@ void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_session *s, const l
     tell_tokens(t, &fresh);
 }
 
-// The ids that the step's line will use, as far as they are new.
+// The new ids that the step's line will use.
 static void note_ids(ls_trace *t, const ls_step *s, ls_ids *fresh) {
     if (t->level == LS_LEVEL_FULL) {
         ls_seen_step(&t->seen, s, fresh);
@@ -286,7 +286,7 @@ void ls_trace_copy(ls_trace *t, const ls_trace_reader *r, ls_trace_line kind, ui
         ls_seen_ids(&t->seen, h->prompt.p, h->prompt.n, &fresh);
         break;
     case LS_TRACE_STEP: ls_seen_step(&t->seen, ls_trace_read_step(r), &fresh); break;
-    case LS_TRACE_TOKENS: // of a turn that may be cut: they come from the vocabulary where they are needed
+    case LS_TRACE_TOKENS: // not copied: its turn may be cut, and the vocabulary has the bytes
     case LS_TRACE_NONE: return;
     case LS_TRACE_END:
     case LS_TRACE_OTHER: break;

@@ -8,7 +8,7 @@
 
 struct ls_trace_events {
     ls_trace_reader *r;
-    ls_event *header, *prompt; // wait to be taken: the header goes first, the prompt after the tokens that it uses
+    ls_event *header, *prompt; // not yet taken: the header goes first, the prompt after the tokens that it uses
     ls_event *next;            // read ahead of the prompt
     ls_turns turns;            // of the conversation
     uint32_t turn;             // the last of them
@@ -65,7 +65,7 @@ static ls_event *header_event(const ls_trace_header *h) {
     return e;
 }
 
-// A turn begins: what it adds to the conversation, as far as that is one.
+// A turn begins: finds what it adds to the conversation.
 static void begin_turn(ls_trace_events *t) {
     const ls_trace_header *h = ls_trace_read_header(t->r);
     t->turn = ls_turns_begin(&t->turns, h);
@@ -76,7 +76,7 @@ static void begin_turn(ls_trace_events *t) {
     const int32_t *start = t->turns.starts.p + 2 * t->turn;
     const size_t before = (size_t)start[0] + (start[1] >= 0);
     ls_ids added = {0};
-    ls_event_free(t->prompt); // a turn that was never begun
+    ls_event_free(t->prompt); // of a turn without steps
     ls_ids_add(&added, h->prompt.p + before, h->prompt.n - before);
     ls_event *e = t->prompt = ls_event_new(LS_EV_PROMPT);
     e->prompt.turn = t->turn;

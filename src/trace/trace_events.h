@@ -1,4 +1,4 @@
-// A trace as the events that its run sent: what screens, reports and replays take. Streaming, one line at a time.
+// Reads a trace as the events that its run sent, for screens and replays. Streams: one line at a time.
 #pragma once
 #include "trace/trace_read.h"
 
@@ -7,6 +7,6 @@ typedef struct ls_trace_events ls_trace_events;
 ls_code ls_trace_events_open(ls_trace_events **out, const char *path, ls_err *err); // "-": standard input
 ls_trace_events *ls_trace_events_of(ls_trace_reader *r);                            // takes the reader
 void ls_trace_events_close(ls_trace_events *t);                                     // accepts NULL
-// The next event, owned by the caller; NULL at the end. The header comes once, and again where another model's begins.
+// The next event, owned by the caller; NULL at the end. Every conversation begins with its header.
 ls_code ls_trace_events_next(ls_trace_events *t, ls_event **out, ls_err *err);
 ls_trace_reader *ls_trace_events_reader(const ls_trace_events *t); // borrowed

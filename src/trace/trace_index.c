@@ -16,8 +16,8 @@ typedef struct {
 
 typedef struct {
     ls_trace_place header;
-    size_t first_step, n_steps; // of the index's steps
-    size_t first_tokens;        // where those of its conversation begin
+    size_t first_step, n_steps; // in the index's steps
+    size_t first_tokens;        // of its conversation, in the index's tokens
 } turn;
 
 struct ls_trace_index {
@@ -40,7 +40,7 @@ static void add_place(places *a, ls_trace_place p) {
 static bool begins_conversation(const ls_line *header) {
     ls_json *doc;
     int64_t number = 0;
-    if (ls_json_parse(&doc, header->p, header->n, "", NULL)) return true; // the reader will say what is wrong
+    if (ls_json_parse(&doc, header->p, header->n, "", NULL)) return true; // reading it will say what is wrong
     ls_json_int(ls_json_get(doc, "turn"), &number);
     ls_json_free(doc);
     return number == 0;
@@ -67,7 +67,7 @@ static void add_line(ls_trace_index *x, ls_trace_line kind, const ls_line *line)
     }
 }
 
-// The first pass. copy: lines that do not seek go there; NULL where they do.
+// The first pass. Lines that do not seek are copied to a temporary file, *copy.
 static ls_code pass(ls_trace_index *x, ls_trace_reader *r, const ls_lines *lines, FILE **copy, ls_err *err) {
     for (bool first = true;; first = false) {
         ls_trace_line kind;

@@ -1,5 +1,5 @@
-// Where the lines of a trace are, so that any step of a long one is shown without reading the rest. The first pass
-// looks at line ends and kinds only. A pipe or a compressed trace is unpacked into a temporary file by it. One thread.
+// An index of a trace's lines: any step of a long trace can be shown without reading the rest. The first pass looks for
+// line ends and kinds only; it unpacks a pipe or a compressed trace into a temporary file. One thread.
 #pragma once
 #include "trace/trace_events.h"
 
@@ -10,7 +10,7 @@ ls_code ls_trace_index_open(ls_trace_index **out, const char *path, ls_err *err)
 void ls_trace_index_close(ls_trace_index *x);         // accepts NULL
 size_t ls_trace_index_turns(const ls_trace_index *x); // headers in the file, in its order
 size_t ls_trace_index_steps(const ls_trace_index *x, size_t turn);
-bool ls_trace_index_torn(const ls_trace_index *x); // its last line was cut short and is left out
+bool ls_trace_index_torn(const ls_trace_index *x); // its last line was cut short, and is skipped
 // The events that a listener needs to show one step: header, tokens, prompt, up to `before` steps before it, the step.
 // Close them before the next call and before the index.
 ls_code ls_trace_index_events(ls_trace_index *x, size_t turn, size_t step, size_t before, ls_trace_events **out,

@@ -20,15 +20,15 @@ struct ls_trace_reader {
     ls_event *tokens; // of the last tokens line
 };
 
-// One line being read. The first thing that is wrong is kept; what follows is not looked at.
+// One line being read. Keeps the first error.
 typedef struct {
     const ls_trace_reader *r;
     ls_err *err;
     ls_code code;
-    const ls_trace_header *h; // for the fields' limits
+    const ls_trace_header *h; // limits of fields depend on it, on the step so far, and on the node's row
     const ls_step *s;
     int row;
-    const ls_json *branches, *cost_rows; // kept until what they are held against is read
+    const ls_json *branches, *cost_rows; // wait for the field that they are checked against
     ls_trace_tokens tokens;
 } reading;
 
@@ -55,7 +55,7 @@ static double get_num(reading *g, const ls_json *o, const char *field) {
     return v;
 }
 
-// What no clock tells: sums and scales of such times would be no numbers.
+// A time that a clock can tell: sums and ratios of times stay finite.
 static bool is_time(double v) {
     return v == 0 || (v >= 1e-12 && v <= 1e15);
 }
@@ -165,7 +165,7 @@ static void read_bytes(reading *g, const ls_json *doc, const char *field, const 
 }
 
 static int16_t read_top(reading *g, const ls_json *o, const char *field, ls_top_entry *out, int most) {
-    const ls_json *top = ls_json_get(o, field) ? get_array(g, o, field, (size_t)most) : NULL; // a lower level
+    const ls_json *top = ls_json_get(o, field) ? get_array(g, o, field, (size_t)most) : NULL; // absent at lower levels
     const int n = (int)ls_json_size(top);
     for (int i = 0; i < n && !g->code; i++) {
         const ls_json *pair = ls_json_at(top, (size_t)i);
@@ -226,6 +226,7 @@ static void read_emitted(reading *g, const ls_json *doc, const char *field, ls_s
             wrong(g, field, "the tokens of the path");
 }
 
+// How the types of trace_fields.def are read; v is the field's place, o the object's, doc its JSON.
 // clang-format off
 #define READ_TEXT(name, v) snprintf(v, sizeof v, "%s", get_str(g, doc, name, NULL))
 #define READ_FORMAT(name, v) if (strcmp(get_str(g, doc, name, NULL), v)) wrong(g, name, v)
@@ -374,7 +375,7 @@ static ls_code next_line(ls_trace_reader *r, ls_err *err) {
     const size_t before = r->line.number;
     ls_code code = p ? ls_lines_seek(r->lines, p->offset, p->number, err) : LS_OK;
     if (!code) code = ls_lines_next(r->lines, &r->line, err);
-    if (!r->line.p) r->line.number = before; // an end is no line
+    if (!r->line.p) r->line.number = before; // the end of the file is not a line
     return code;
 }
 
@@ -393,7 +394,7 @@ ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err)
                               : ls_fail(err, LS_E_PARSE, "%s: empty, not a logitspec trace", ls_lines_name(r->lines));
     ls_json *doc;
     code = parse(r, &doc, err);
-    if (code && !r->line.whole && r->has_header) { // the writer was stopped within the line
+    if (code && !r->line.whole && r->has_header) { // the writer stopped in the middle of the line
         r->torn = true;
         return LS_OK;
     }
@@ -415,7 +416,7 @@ ls_code ls_trace_read_pass(ls_trace_reader *r, ls_trace_line *kind, ls_line *lin
     *line = r->line;
     if (code || !line->p) return code;
     const char *end = NULL;
-    if (line->whole && line->n > SKIP && !memcmp(line->p, begin, SKIP)) // as our writer has it
+    if (line->whole && line->n > SKIP && !memcmp(line->p, begin, SKIP)) // as this program writes it
         end = memchr(line->p + SKIP, '"', line->n - SKIP);
     if (end) return *kind = kind_named(line->p + SKIP, (size_t)(end - line->p) - SKIP), LS_OK;
     ls_json *doc;

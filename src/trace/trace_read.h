@@ -1,5 +1,5 @@
-// Reading trace files (trace/trace.h has the format): line by line, each checked, so that what is wrong is named with
-// file, line and field. Nothing of a model is needed. One thread.
+// Reads trace files (trace/trace.h has the format) line by line. Every field is checked: an error names file, line and
+// field. Needs no model. One thread.
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -19,10 +19,10 @@ typedef enum {
     LS_TRACE_TOKENS,
     LS_TRACE_STEP,
     LS_TRACE_END,
-    LS_TRACE_OTHER
-} ls_trace_line; // other: of a later minor version, to be left out
+    LS_TRACE_OTHER // a kind that this program does not know: skip it
+} ls_trace_line;
 
-// What a header says: one turn begins.
+// What the lines say. A header: a turn begins.
 typedef struct {
     ls_trace_level level;
     char program[64], model[64], sha256[65], method[32], acceptance[64];
@@ -34,19 +34,21 @@ typedef struct {
     ls_buf prompt_text; // what was typed
     ls_ids prompt;      // all tokens before the turn's output
     double prefill_ms;
-    ls_cost_curve costs; // base_ms[0] is 0 where none were measured
+    ls_cost_curve costs; // base_ms[0] is 0: not measured
     ls_buf config;       // key, NUL, value, NUL, ...: the effective configuration
 } ls_trace_header;
-typedef struct { // what an end says: the turn is over
-    uint32_t turn;
+typedef struct {
+    uint32_t turn; // written only
     ls_finish reason;
-    const ls_stats *totals; // not read
+    const ls_stats *totals; // written only
 } ls_trace_ending;
-typedef struct { // what a tokens line says
-    ls_ids ids, ends, special; // ends: of each id's bytes; special: control tokens, some of the ids
-    ls_buf bytes;
+typedef struct {
+    ls_ids ids, special; // special: the control tokens among the ids
+    ls_ids ends;         // of each id's bytes; read only
+    ls_buf bytes;        // read only
 } ls_trace_tokens;
-const char *ls_trace_config(const ls_trace_header *h, const char *key); // "" where it is not there
+
+const char *ls_trace_config(const ls_trace_header *h, const char *key); // "": there is no such key
 
 typedef struct ls_trace_reader ls_trace_reader;
 
@@ -54,10 +56,10 @@ typedef struct ls_trace_reader ls_trace_reader;
 ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err);
 void ls_trace_read_close(ls_trace_reader *r);            // accepts NULL
 double ls_trace_read_progress(const ls_trace_reader *r); // 0..1; negative: not known
-// A silent pipe is given up (LS_E_CANCELLED) when stop says so.
+// Gives up a silent pipe (LS_E_CANCELLED) when stop returns true.
 void ls_trace_read_stop(ls_trace_reader *r, bool (*stop)(void *ud), void *ud);
-// The next line; LS_TRACE_NONE at the end. LS_E_PARSE: "FILE:LINE: what"; LS_E_UNSUPPORTED: another major version. A
-// last line that was cut short is left out, see ls_trace_read_torn.
+// The next line; LS_TRACE_NONE at the end. LS_E_PARSE: "FILE:LINE: what"; LS_E_UNSUPPORTED: another major version.
+// Skips a last line that was cut short (ls_trace_read_torn).
 ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err);
 bool ls_trace_read_torn(const ls_trace_reader *r);
 
@@ -69,9 +71,9 @@ typedef struct {
 } ls_trace_place;
 
 ls_trace_reader *ls_trace_read_of(ls_lines *lines); // takes them
-// Passes over the next line: its kind and where it is (line->p is NULL at the end); nothing of it is read.
+// Skips the next line: tells its kind and its place, but reads no field. line->p is NULL at the end.
 ls_code ls_trace_read_pass(ls_trace_reader *r, ls_trace_line *kind, ls_line *line, ls_err *err);
-// From now on the next lines are those at places[0..n), borrowed, in that order: for lines that seek.
+// From now on reads the lines at places[0..n) in that order. The lines must seek; places is borrowed.
 void ls_trace_read_places(ls_trace_reader *r, const ls_trace_place *places, size_t n);
 
 const char *ls_trace_read_text(const ls_trace_reader *r, size_t *n); // the last line as it stands, without its newline

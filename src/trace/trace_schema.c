@@ -23,6 +23,7 @@ static void end_object(schema *z) {
     z->level = -1;
 }
 
+// The types of trace_fields.def in JSON Schema.
 // clang-format off
 #define WORDS(x) #x
 #define TYPE(x) "\"type\":\"" x "\""
@@ -73,7 +74,8 @@ void ls_trace_schema(ls_buf *out) {
     ls_buf names = {0};
     ls_buf_str(&z.text, "{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"$defs\":{");
 #include "trace/trace_fields.def"
-    ls_buf_fmt(&z.text, "},\"title\":\"" LS_TRACE_FORMAT ": one line\",\"type\":\"object\",\"oneOf\":[%s]}\n", z.lines.p);
+    ls_buf_fmt(&z.text, "},\"title\":\"" LS_TRACE_FORMAT ": one line\",\"type\":\"object\",\"oneOf\":[%s]}\n",
+               z.lines.p);
     for (const char *p = z.text.p; *p; p++) // without the comma behind a last item
         if (*p != ',' || !strchr("]}", p[1])) ls_buf_char(out, *p);
     ls_buf_free(&z.text);

@@ -259,9 +259,10 @@ soak: all
 # Very long prompts, answers and contexts, at full length.
 limits: all
 	@LOGITSPEC_LIMITS=1 $(PYTHON) tests/run.py $(B) test_extremes
-# Every exact method against plain decoding, in every arithmetic at every CPU level; a table of what was run.
+# Every exact method against plain decoding, in every arithmetic at every CPU level (LEVEL='avx2 amx': at those); a table of
+# what was run.
 exactness: all $(B)/tests/test_chances
-	@LOGITSPEC_BUILD=$(abspath $(B)) $(PYTHON) tests/e2e/exactness.py
+	@LOGITSPEC_BUILD=$(abspath $(B)) $(PYTHON) tests/e2e/exactness.py $(LEVEL)
 # The drafters alone, for other engines, and an example of such an engine.
 embed: $(B)/embed
 SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(addprefix src/base/,buf.c clock.c err.c file.c map.c mem.c rng.c)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every exact method against plain decoding, in every arithmetic, at every CPU level, with seven threads: the same tokens,
 and bit for bit the same logits where a trace has them. Prints a table of what was run; exit code 1 on the first difference.
+Usage: exactness.py [LEVEL...]; without one: all that this CPU has.
 """
 import json
 import os
@@ -154,7 +155,7 @@ def main():
         return True
     with tempfile.TemporaryDirectory() as d:
         models = tiny(d)
-        for level in LEVELS:
+        for level in sys.argv[1:] or LEVELS:
             there = True
             for dtype in DTYPES:
                 for way in WAYS:

@@ -33,7 +33,7 @@ PANEL_KEYS = ("1 2 3 4 5 6 7 Tab BTab z i t B ~ m M T g G { } ( ) ! w b j k h l 
               "Right").split()
 SIZES = ((80, 24), (100, 30), (120, 36), (200, 50), (250, 70), (79, 23), (20, 5), (1, 1))
 LONGEST = 60  # tokens of an answer at most
-SLACK_KB = 4096  # that allocators may keep beyond what was seen while warming up
+SLACK_KB = 2048  # that allocators may keep beyond what was seen while warming up
 
 
 class Failure(AssertionError):

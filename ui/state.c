@@ -8,8 +8,11 @@
 #include <string.h>
 
 void ui_state_init(ui_state *s) {
-    *s = (ui_state){
-        .shown = {.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL}, .at_newest = true, .editing = -1, .node = -1, .fraction = -1};
+    *s = (ui_state){.shown = {.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL},
+                    .at_newest = true,
+                    .editing = -1,
+                    .node = -1,
+                    .fraction = -1};
     ui_find_nothing(s);
 }
 
@@ -103,9 +106,8 @@ static void begin_turn(ui_state *s, ls_event *e) {
 
 static void add_step(ui_state *s, ls_event *e) {
     if (!s->n_turns) return;
-    const ls_step *step = e->step;
-    ui_steps_add(&s->steps, step);
-    s->n_steps++;
+    ui_steps_put(&s->steps, ls_packed_share(e->step));
+    const ls_step *step = ui_step(s, s->n_steps++);
     s->turns[s->n_turns - 1].n_steps++;
     while (s->context.n < (size_t)step->context_len) ls_ids_push(&s->context, -1); // steps that were left out
     int keep = step->n_emitted - (step->finish == LS_FINISH_EOS);
@@ -128,7 +130,8 @@ static void on_rival(ui_state *s, const ls_event *e) {
         r->done = true;
         r->finish = e->rival.finish;
     } else if (r->known) {
-        const ls_step *step = e->rival.step;
+        ls_step room, *step = &room;
+        ls_unpack(e->rival.step, step);
         if (r->n_steps == r->cap_steps) {
             r->cap_steps = 2 * r->cap_steps + 256;
             r->us = ls_realloc(r->us, r->cap_steps * sizeof *r->us);

@@ -73,8 +73,8 @@ static void play(film *f, ls_event *e, double speed) {
     const ls_event_kind kind = e->kind;
     double ms = 0;
     if (kind == LS_EV_PROMPT) ms = e->prompt.prefill_ms;
-    if (kind == LS_EV_STEP) ms = e->step->t_total_us / 1e3;
     ui_on_event(&f->state, e);
+    if (kind == LS_EV_STEP && f->state.n_steps) ms = ui_step(&f->state, f->state.n_steps - 1)->t_total_us / 1e3;
     f->state.run_state = kind == LS_EV_END ? LS_STATE_IDLE : LS_STATE_RUNNING;
     if (ms > 0 && isfinite(ms)) f->now += ms / 1e3 / speed;
     if (kind == LS_EV_END || kind == LS_EV_PROMPT || f->now - f->shown >= 1.0 / FRAMES_PER_S) frame(f);

@@ -101,9 +101,13 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
     if ((code = ls_session_begin(r->session, r->prompt.p, (int32_t)r->prompt.n, on_prefill, r, &r->prefill_ms, err)))
         return code;
     ls_gauge_clear(&r->progress);
-    if (r->trace)
-        ls_trace_begin(r->trace, &r->model, r->session, &r->setup.s.decode, r->setup.s.config, 0, prompt->p,
-                       r->prefill_ms);
+    if (r->trace) {
+        ls_trace_header h;
+        ls_trace_describe(&h, &r->model, r->session, &r->setup.s.decode, r->setup.s.config, 0, prompt->p,
+                          r->prefill_ms);
+        ls_trace_begin(r->trace, &r->model, &h);
+        ls_trace_header_free(&h);
+    }
     ls_step *step = ls_malloc(sizeof *step);
     while (!r->finish && !code && !r->output_failed) {
         if (ls_interrupted) {

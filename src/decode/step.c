@@ -1,4 +1,5 @@
 #include "decode/step.h"
+#include "decode/packed.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -56,8 +57,8 @@ void ls_event_free(ls_event *e) {
         free(e->prompt.ids);
         free(e->prompt.text);
         break;
-    case LS_EV_STEP: free(e->step); break;
-    case LS_EV_RIVAL: free(e->rival.step); break;
+    case LS_EV_STEP: ls_packed_free(e->step); break;
+    case LS_EV_RIVAL: ls_packed_free(e->rival.step); break;
     case LS_EV_STATUS:
     case LS_EV_END:
     case LS_EV_SETTING:

@@ -61,6 +61,8 @@ bool ls_step_described(const ls_step *s);
 const ls_branch *ls_branch_of(const ls_step *s, const ls_node *n); // NULL: the root, or not recorded
 ls_step *ls_step_copy(const ls_step *s); // owned by the caller (free); holds only the nodes that are there
 
+typedef struct ls_packed ls_packed; // a step as it is kept, see decode/packed.h
+
 // Facts about the run, sent once before the first prompt.
 typedef struct {
     char program[32]; // program version
@@ -126,7 +128,7 @@ typedef struct {
             char method[32];
             double temperature; // 0: greedy
         } prompt;
-        ls_step *step;
+        ls_packed *step;
         struct { // a turn is over
             uint32_t turn;
             ls_finish finish;
@@ -135,7 +137,7 @@ typedef struct {
             uint32_t turn;
             enum { LS_RIVAL_BEGINS, LS_RIVAL_STEP, LS_RIVAL_ENDS } what;
             char method[64];  // begins
-            ls_step *step;    // step
+            ls_packed *step;  // step
             ls_finish finish; // ends; LS_FINISH_INTERRUPTED: it was stopped
         } rival;
         struct {           // the answer to LS_CMD_SET; a message tells it in words

@@ -1,41 +1,16 @@
-#include "source/source_live.h"
+#include "source/live.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/visible.h"
-#include "source/channel.h"
 #include "trace/saved.h"
-#include "trace/seen.h"
 #include "trace/trace_events.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-typedef struct {
-    ls_channel c; // first: a source is one of these
-    ls_live_options opt;
-    ls_model model;
-    ls_session *session;
-    ls_trace *trace, *kept; // kept: the conversation, to be saved; NULL: no model is loaded
-    ls_seen seen;
-    ls_stats stats;
-    uint32_t turn;
-    bool paused, waited;
-    bool holding;     // what runs now is needed whatever is stopped: only closing ends it
-    int steps_left;   // in pause: steps to run
-    char reading[64]; // what a prompt's reading takes, in words
-    // the last turn, and who answers its prompt too
-    size_t turn_context; // tokens before its output
-    size_t turn_output;
-    ls_finish turn_finish;
-    ls_session *rival;  // NULL: nobody
-    bool lent;          // it uses the session's timeline
-    uint64_t worked_ns; // when the last step ended
-} live;
 
 enum { COLD_NS = 20000000 };
 static const char still_written[] = "the answer is still being written: stop it first";
@@ -45,11 +20,11 @@ static bool needs_end_of_turn(ls_command_kind kind) {
     return kind == LS_CMD_PROMPT || kind == LS_CMD_EDIT || kind == LS_CMD_LOAD || kind == LS_CMD_RIVAL;
 }
 
-static void on_note(void *ud, const char *text) {
+void ls_live_note(void *ud, const char *text) {
     ls_channel_message(ud, false, text);
 }
 
-static void send_tokens(live *l, ls_ids *fresh) {
+void ls_live_tokens(live *l, ls_ids *fresh) {
     if (fresh->n) {
         ls_event *e = ls_event_new(LS_EV_TOKENS);
         ls_buf bytes = {0};
@@ -138,13 +113,13 @@ static void rescue(void *ud, char *said, size_t n) {
     free(path);
 }
 
-static void keep(live *l, ls_trace *t) {
-    ls_trace *before = l->kept;
-    l->kept = t;
-    if (t) ls_on_out_of_memory(rescue, ls_trace_conversation(t));
+static void keep(live *l, ls_conversation *c) {
+    ls_conversation *before = l->kept;
+    l->kept = c;
+    if (c) ls_on_out_of_memory(rescue, c);
     if (!before) return;
-    ls_not_on_out_of_memory(rescue, ls_trace_conversation(before));
-    ls_trace_close(before, NULL);
+    ls_not_on_out_of_memory(rescue, before);
+    ls_conversation_free(before);
 }
 
 // Asked within forwards.
@@ -156,10 +131,10 @@ static bool on_stop(void *ud) {
 static ls_code start(live *l, ls_err *err) {
     ls_setup *s = &l->opt.setup;
     s->model.engine.progress = on_load;
-    s->model.engine.note = on_note;
+    s->model.engine.note = ls_live_note;
     s->model.engine.stop = on_stop;
     s->model.engine.ud = l;
-    s->decode.note = on_note;
+    s->decode.note = ls_live_note;
     s->decode.ud = l;
     ls_code code;
     if ((l->opt.trace && (code = ls_trace_open(&l->trace, l->opt.trace, l->opt.trace_level, on_record, l, err))) ||
@@ -167,7 +142,7 @@ static ls_code start(live *l, ls_err *err) {
         (code = ls_session_new(&l->session, &l->model, &s->decode, err)))
         return code;
     ls_seen_init(&l->seen, l->model.engine->n_vocab);
-    keep(l, ls_trace_open_memory(l->model.vocab));
+    keep(l, ls_conversation_new(l->model.vocab));
     return ls_session_calibrate(l->session, on_load, l, err);
 }
 
@@ -176,79 +151,12 @@ static void report_trace(live *l) {
     if (l->trace && ls_trace_failed(l->trace, &err)) ls_channel_message(&l->c, true, err.msg);
 }
 
-static void send_rival(live *l, int what, const char *method, ls_step *step, ls_finish finish) {
-    ls_event *e = ls_event_new(LS_EV_RIVAL);
-    e->rival.turn = l->turn;
-    e->rival.what = what;
-    snprintf(e->rival.method, sizeof e->rival.method, "%s", method);
-    e->rival.step = step;
-    e->rival.finish = finish;
-    ls_channel_send(&l->c, e);
-}
-
-static bool on_reload(void *ud, const char *stage, double fraction) {
-    live *l = ud;
-    (void)stage;
-    ls_channel_status(&l->c, LS_STATE_COMPARING, "reading the conversation again", fraction);
-    return !ls_channel_closing(&l->c);
-}
-
-static void end_rival(live *l, ls_finish finish) {
-    ls_err err;
-    if (!l->rival) return;
-    ls_session_free(l->rival);
-    l->rival = NULL;
-    send_rival(l, LS_RIVAL_ENDS, "", NULL, finish);
-    l->holding = true; // else the conversation would be lost
-    if (l->lent && ls_session_reload(l->session, on_reload, l, &err)) ls_channel_message(&l->c, true, err.msg);
-    l->holding = false;
-    ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
-}
-
-static bool on_rival(void *ud, const char *stage, double fraction) {
-    live *l = ud;
-    (void)stage;
-    ls_channel_status(&l->c, LS_STATE_COMPARING, "the same prompt is read for the other method", fraction);
-    return !ls_channel_stopping(&l->c);
-}
-
-static void begin_rival(live *l, const char *text) {
-    ls_err err = {0};
-    ls_decode_options opt = {0};
-    ls_code code = LS_OK;
-    if (!ls_session_started(l->session) || !l->turn_output)
-        code = ls_fail(&err, LS_E_UNSUPPORTED, "there is no answer to compare with yet");
-    else if (!l->opt.rival) code = ls_fail(&err, LS_E_UNSUPPORTED, "nothing can be compared here");
-    if (!code) code = l->opt.rival(l->opt.ud, text, &l->opt.setup, &opt, &err);
-    if (!code) {
-        if (l->turn_finish == LS_FINISH_INTERRUPTED)
-            opt.max_tokens = (int32_t)l->turn_output; // as far as this one came
-        opt.note = on_note;
-        opt.ud = l;
-        code = ls_session_rival(&l->rival, l->session, &opt, &l->lent, &err);
-    }
-    if (!code && l->lent)
-        ls_channel_message(&l->c, false,
-                           "there is no memory for a second timeline: the conversation will be read again");
-    if (!code) code = ls_session_calibrate(l->rival, on_rival, l, &err);
-    if (!code) code = ls_session_answer_too(l->rival, l->session, l->turn_context, on_rival, l, &err);
-    if (!code) {
-        send_rival(l, LS_RIVAL_BEGINS, text, NULL, LS_GOING);
-        return;
-    }
-    ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
-    if (l->rival) {
-        send_rival(l, LS_RIVAL_BEGINS, text, NULL, LS_GOING);
-        end_rival(l, LS_FINISH_ERROR);
-    }
-}
-
 static void end_turn(live *l, ls_finish reason) {
     l->turn_output = ls_session_output(l->session)->n;
     l->turn_finish = reason;
     ls_session_stop(l->session);
     if (l->trace) ls_trace_end(l->trace, l->turn, reason, &l->stats);
-    ls_trace_end(l->kept, l->turn, reason, &l->stats);
+    ls_conversation_end(l->kept, l->turn, reason, &l->stats);
     report_trace(l);
     ls_event *e = ls_event_new(LS_EV_END);
     e->end.turn = l->turn;
@@ -262,9 +170,10 @@ static void begin_turn(live *l, const char *text, int edited) {
     ls_setup *s = &l->opt.setup;
     ls_ids ids = {0}, fresh = {0};
     ls_err err = {0};
+    ls_trace_header header;
     double prefill_ms = 0;
     const bool first = !ls_session_started(l->session) || edited == 0;
-    end_rival(l, LS_FINISH_INTERRUPTED);
+    ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the prompt", 0);
     ls_code code = ls_prompt_encode(&l->model, s->format, s->system, first, text, strlen(text), &ids, &err);
     ls_prompt_describe(l->model.engine, (int32_t)ids.n, l->reading, sizeof l->reading);
@@ -282,11 +191,13 @@ static void begin_turn(live *l, const char *text, int edited) {
     l->stats = (ls_stats){0};
     l->turn_context = ls_session_context(l->session)->n;
     l->turn_output = 0;
-    if (l->trace) ls_trace_begin(l->trace, &l->model, l->session, &s->decode, s->config, l->turn, text, prefill_ms);
-    ls_trace_begin(l->kept, &l->model, l->session, &s->decode, s->config, l->turn, text, prefill_ms);
+    ls_trace_describe(&header, &l->model, l->session, &s->decode, s->config, l->turn, text, prefill_ms);
+    if (l->trace) ls_trace_begin(l->trace, &l->model, &header);
+    ls_conversation_begin(l->kept, &header);
+    ls_trace_header_free(&header);
     report_trace(l);
     ls_seen_ids(&l->seen, ids.p, ids.n, &fresh);
-    send_tokens(l, &fresh);
+    ls_live_tokens(l, &fresh);
     ls_event *e = ls_event_new(LS_EV_PROMPT);
     e->prompt.turn = l->turn;
     e->prompt.n_ids = (int32_t)ids.n;
@@ -313,34 +224,16 @@ static void run_step(live *l, ls_step *step) {
     l->worked_ns = ls_now_ns();
     ls_stats_add(&l->stats, step);
     if (l->trace) ls_trace_step(l->trace, step);
-    ls_trace_step(l->kept, step);
     report_trace(l);
     ls_ids fresh = {0};
     ls_seen_step(&l->seen, step, &fresh);
-    send_tokens(l, &fresh);
+    ls_live_tokens(l, &fresh);
     ls_event *e = ls_event_new(LS_EV_STEP);
-    e->step = ls_step_copy(step);
+    e->step = ls_pack(step);
+    ls_conversation_step(l->kept, step, ls_packed_share(e->step));
     ls_channel_send(&l->c, e);
     if (step->finish) end_turn(l, step->finish);
     else if (l->paused && --l->steps_left == 0) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
-}
-
-static void run_rival(live *l, ls_step *step) {
-    ls_err err = {0};
-    const ls_code code = ls_session_step(l->rival, step, &err);
-    if (code == LS_E_CANCELLED) return;
-    if (code) {
-        ls_channel_message(&l->c, true, err.msg);
-        end_rival(l, LS_FINISH_ERROR);
-        return;
-    }
-    ls_ids fresh = {0};
-    ls_seen_step(&l->seen, step, &fresh);
-    send_tokens(l, &fresh);
-    send_rival(l, LS_RIVAL_STEP, "", ls_step_copy(step), LS_GOING);
-    ls_channel_status(&l->c, LS_STATE_COMPARING, "the other method answers the same prompt",
-                      fmin(1, (double)(step->output_pos + step->n_emitted) / (double)l->turn_output));
-    if (step->finish) end_rival(l, step->finish);
 }
 
 static void change(live *l, const char *assignment) {
@@ -357,14 +250,13 @@ static void save(live *l, const char *path) {
     char text[400];
     snprintf(text, sizeof text, "saved %.280s%s", path,
              access(path, F_OK) ? "" : ", in place of the file that was there");
-    const ls_code code = ls_conversation_save(ls_trace_conversation(l->kept), path, &err);
+    const ls_code code = ls_conversation_save(l->kept, path, &err);
     ls_channel_message(&l->c, code != LS_OK, code ? err.msg : text);
 }
 
 // The listener is told what is kept, so the screen shows what a save would write.
 static ls_code tell_kept(live *l, const char *path, ls_err *err) {
-    ls_trace_events *t =
-        ls_trace_events_of(ls_trace_read_of(ls_conversation_lines(ls_trace_conversation(l->kept), path)));
+    ls_trace_events *t = ls_trace_events_of(ls_conversation_read(l->kept, path));
     ls_event *e;
     ls_code code;
     while (!(code = ls_trace_events_next(t, &e, err)) && e) {
@@ -412,7 +304,7 @@ static void load(live *l, const char *path) {
 
 static void stop_turn(live *l) {
     if (ls_session_active(l->session)) end_turn(l, LS_FINISH_INTERRUPTED);
-    end_rival(l, LS_FINISH_INTERRUPTED);
+    ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
 }
 
 static void carry_out(live *l, const ls_queued_command *c) {
@@ -425,7 +317,7 @@ static void carry_out(live *l, const ls_queued_command *c) {
     case LS_CMD_PROMPT: begin_turn(l, c->text, -1); break;
     case LS_CMD_SAVE: save(l, c->text); break;
     case LS_CMD_LOAD:
-        end_rival(l, LS_FINISH_INTERRUPTED);
+        ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
         load(l, c->text);
         break;
     case LS_CMD_EDIT: begin_turn(l, c->text, c->n); break;
@@ -443,12 +335,12 @@ static void carry_out(live *l, const ls_queued_command *c) {
         l->paused = true;
         break;
     case LS_CMD_STOP: stop_turn(l); break;
-    case LS_CMD_RIVAL: begin_rival(l, c->text); break;
+    case LS_CMD_RIVAL: ls_live_begin_rival(l, c->text); break;
     case LS_CMD_SET: change(l, c->text); break;
     case LS_CMD_RESET:
         stop_turn(l);
         ls_session_reset(l->session);
-        ls_trace_cut(l->kept, 0);
+        ls_conversation_cut(l->kept, 0);
         l->turn_output = 0;
         send_header(l);
         break;
@@ -482,7 +374,7 @@ static void *decoder(void *ud) {
     ls_queued_command *c;
     while (ls_channel_take(&l->c, &c, failed ? -1 : patience(l))) {
         if (c && !failed) carry_out(l, c);
-        else if (!c && l->rival) run_rival(l, step);
+        else if (!c && l->rival) ls_live_run_rival(l, step);
         else if (!c) run_step(l, step);
         ls_queued_command_free(c);
     }

@@ -20,13 +20,13 @@ static ls_code read_turns(ls_saved *v, ls_trace_reader *r, const char *path, con
             ls_stats_add(&stats, ls_trace_read_step(r));
         }
         ended = line == LS_TRACE_END;
-        if (ours) ls_trace_copy(v->kept, r, line, turn);
+        if (ours) ls_conversation_copy(v->kept, r, line, turn);
     }
     if (code) return code;
     if (!ls_turns_count(&v->turns)) return ls_fail(err, LS_E_RANGE, "%s: there is no conversation in it", path);
     if (!ours)
         return ls_fail(err, LS_E_USAGE, "%s: a conversation with %s, whose vocabulary is another", path, h->model);
-    if (!ended) ls_trace_end(v->kept, turn, LS_FINISH_INTERRUPTED, &stats); // the recording was cut
+    if (!ended) ls_conversation_end(v->kept, turn, LS_FINISH_INTERRUPTED, &stats); // the recording was cut
     return LS_OK;
 }
 
@@ -37,7 +37,7 @@ ls_code ls_saved_read(ls_saved *out, const char *path, const ls_model *model, bo
     ls_code code = ls_trace_read_open(&r, path, err);
     if (code) return code;
     ls_trace_read_stop(r, stop, ud);
-    out->kept = ls_trace_open_memory(model->vocab);
+    out->kept = ls_conversation_new(model->vocab);
     code = read_turns(out, r, path, model, err);
     ls_trace_read_close(r);
     if (code) ls_saved_free(out);
@@ -45,7 +45,7 @@ ls_code ls_saved_read(ls_saved *out, const char *path, const ls_model *model, bo
 }
 
 void ls_saved_free(ls_saved *v) {
-    ls_trace_close(v->kept, NULL);
+    ls_conversation_free(v->kept);
     ls_turns_free(&v->turns);
     *v = (ls_saved){0};
 }

@@ -1,11 +1,11 @@
 // A conversation that was saved, read so that a session can go on with it.
 #pragma once
-#include "trace/trace.h"
+#include "trace/conversation.h"
 #include "trace/turns.h"
 
 typedef struct {
-    ls_turns turns; // what ls_session_restore takes
-    ls_trace *kept; // in memory: the same turns, as they stand in the file
+    ls_turns turns;        // what ls_session_restore takes
+    ls_conversation *kept; // the same turns, as they stand in the file
 } ls_saved;
 
 // The last conversation of a trace. stop (may be NULL) ends the reading of a silent pipe. LS_E_USAGE: another

@@ -13,6 +13,9 @@ struct ls_trace_reader {
     ls_line line;                 // the last that was read
     const ls_trace_place *places; // NULL: one after another
     size_t n_places, at_place;
+    const ls_kept_step *kept; // steps that stand between the lines
+    size_t n_kept, at_kept;
+    ls_packed *packed; // the last step where it was one of them; borrowed
     bool torn, has_header;
     ls_trace_header header;
     ls_step step;
@@ -307,6 +310,13 @@ ls_trace_reader *ls_trace_read_of(ls_lines *lines) {
     return r;
 }
 
+ls_trace_reader *ls_trace_read_kept(ls_lines *lines, const ls_kept_step *steps, size_t n) {
+    ls_trace_reader *r = ls_trace_read_of(lines);
+    r->kept = steps;
+    r->n_kept = n;
+    return r;
+}
+
 ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err) {
     ls_lines *lines;
     *out = NULL;
@@ -385,7 +395,18 @@ static ls_code parse(const ls_trace_reader *r, ls_json **doc, ls_err *err) {
     return ls_json_parse(doc, r->line.p, r->line.n, where, err);
 }
 
+// Whether a step stands before the next line; takes it.
+static bool next_kept(ls_trace_reader *r) {
+    const uint64_t after = r->line.number ? r->line.offset + r->line.n + 1 : 0; // bytes of text before the next line
+    r->packed = NULL;
+    if (r->at_kept == r->n_kept || r->kept[r->at_kept].text > after) return false;
+    r->packed = r->kept[r->at_kept++].step;
+    ls_unpack(r->packed, &r->step);
+    return true;
+}
+
 ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err) {
+    if (next_kept(r)) return *kind = LS_TRACE_STEP, LS_OK;
     *kind = LS_TRACE_NONE;
     ls_code code = next_line(r, err);
     if (code) return code;
@@ -448,6 +469,9 @@ bool ls_trace_read_torn(const ls_trace_reader *r) {
 }
 const ls_trace_header *ls_trace_read_header(const ls_trace_reader *r) {
     return &r->header;
+}
+ls_packed *ls_trace_read_packed(const ls_trace_reader *r) {
+    return r->packed ? ls_packed_share(r->packed) : ls_pack(&r->step);
 }
 const ls_step *ls_trace_read_step(const ls_trace_reader *r) {
     return &r->step;

@@ -81,7 +81,10 @@ int main(int argc, char **argv) {
     if (ls_model_load(&model, &(ls_model_options){.name = "script"}, &err) ||
         ls_session_new(&session, &model, &o, &err) || ls_trace_open(&t, "/dev/null", LS_LEVEL_FULL, NULL, NULL, &err))
         fail(&err);
-    ls_trace_begin(t, &model, session, &o, NULL, 0, "", 0);
+    ls_trace_header h;
+    ls_trace_describe(&h, &model, session, &o, NULL, 0, "", 0);
+    ls_trace_begin(t, &model, &h);
+    ls_trace_header_free(&h);
     const uint64_t start = ls_now_ns();
     for (int round = 0; round < ROUNDS; round++)
         for (size_t i = 0; i < n; i++) ls_trace_step(t, steps[i]);

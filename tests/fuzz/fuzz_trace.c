@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     while (!(code = ls_trace_events_next(t, &e, &err)) && e) {
         const ls_trace_header *h = ls_trace_read_header(ls_trace_events_reader(t));
         if (e->kind == LS_EV_HEADER && !r) r = ls_recording_new(h->prompt.p, h->prompt.n, h->n_context);
-        if (e->kind == LS_EV_STEP && r) ls_recording_add(r, e->step);
+        if (e->kind == LS_EV_STEP && r) ls_recording_add(r, ls_trace_read_step(ls_trace_events_reader(t)));
         ui_on_event(&s, e);
     }
     fuzz_said(code, &err);

@@ -35,7 +35,10 @@ void record(const char *prompt, ls_decode_options o, int turns) {
         ls_stats stats = {0};
         assert_int_equal(ls_encode(model.vocab, prompt, strlen(prompt), true, &ids, &err), LS_OK);
         assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
-        ls_trace_begin(t, &model, s, &o, config, (uint32_t)turn, prompt, 1.5);
+        ls_trace_header h;
+        ls_trace_describe(&h, &model, s, &o, config, (uint32_t)turn, prompt, 1.5);
+        ls_trace_begin(t, &model, &h);
+        ls_trace_header_free(&h);
         do {
             assert_int_equal(ls_session_step(s, step, &err), LS_OK);
             ls_stats_add(&stats, step);

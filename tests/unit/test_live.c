@@ -56,10 +56,12 @@ static ls_event *await(ls_source *s, seen *v, ls_event_kind kind) {
                     v->known[e->tokens.ids[k]] = true;
                 }
             if (e->kind == LS_EV_STEP) {
+                static ls_step step;
+                ls_unpack(e->step, &step);
                 v->steps++;
-                v->budget = e->step->budget;
-                for (int k = 0; k < e->step->tree.n; k++) assert_true(v->known[e->step->tree.nodes[k].token]);
-                for (int k = 0; k < e->step->n_top; k++) assert_true(v->known[e->step->top[k].id]);
+                v->budget = step.budget;
+                for (int k = 0; k < step.tree.n; k++) assert_true(v->known[step.tree.nodes[k].token]);
+                for (int k = 0; k < step.n_top; k++) assert_true(v->known[step.top[k].id]);
             }
             if (e->kind == kind) return e;
             ls_event_free(e);

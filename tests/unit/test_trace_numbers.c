@@ -163,7 +163,7 @@ static void a_replayed_conversation_goes_on_after_a_cut_draft(void **state) {
                 known = e->prompt.context_len;
                 prompts++;
             }
-            if (e->kind == LS_EV_STEP) known += e->step->n_emitted;
+            if (e->kind == LS_EV_STEP) known += ls_trace_read_step(ls_trace_events_reader(t))->n_emitted;
             ls_event_free(e);
         }
         assert_int_equal(headers, 1);

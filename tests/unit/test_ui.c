@@ -117,11 +117,14 @@ static void converse(ui_state *s, const char *prompt, const char *method, int ma
             if (e->kind == LS_EV_HEADER)
                 for (int i = 0; i < e->header->n_cost; i++) e->header->cost_ms[i] = 3 + 0.5 * e->header->cost_rows[i];
             if (e->kind == LS_EV_STEP) {
-                ls_step *t = e->step;
+                static ls_step room, *t = &room;
+                ls_unpack(e->step, t);
                 t->t_draft_us = 20, t->t_verify_us = 5, t->t_commit_us = 10;
                 t->t_forward_us = t->forward ? 3000 + 100 * t->tree.n : 0;
                 t->t_total_us = t->t_forward_us + 40;
                 t->ar_us = 3000;
+                ls_packed_free(e->step);
+                e->step = ls_pack(t);
             }
             assert_false(e->kind == LS_EV_MESSAGE && e->message.is_error);
             ended |= e->kind == LS_EV_END;

@@ -70,7 +70,8 @@ static void statistics_of_long_turns(void **state) {
             want[turn * STEPS + i] = st;
             committed += (size_t)n - (i + 1 == STEPS); // the end of sequence is emitted, not committed
             e = ls_event_new(LS_EV_STEP);
-            e->step = step;
+            e->step = ls_pack(step);
+            free(step);
             ui_on_event(&s, e);
             assert_int_equal(s.context.n, committed);
         }

@@ -1,0 +1,38 @@
+// A live run, as the parts of source_live see it. One thread, the decoder's.
+#pragma once
+#include "source/channel.h"
+#include "source/source_live.h"
+#include "trace/conversation.h"
+#include "trace/seen.h"
+#include "trace/trace.h"
+
+typedef struct {
+    ls_channel c; // first: a source is one of these
+    ls_live_options opt;
+    ls_model model;
+    ls_session *session;
+    ls_trace *trace;       // NULL: none
+    ls_conversation *kept; // to be saved; NULL: no model is loaded
+    ls_seen seen;
+    ls_stats stats;
+    uint32_t turn;
+    bool paused, waited;
+    bool holding;     // what runs now is needed whatever is stopped: only closing ends it
+    int steps_left;   // in pause: steps to run
+    char reading[64]; // what a prompt's reading takes, in words
+    // the last turn, and who answers its prompt too
+    size_t turn_context; // tokens before its output
+    size_t turn_output;
+    ls_finish turn_finish;
+    ls_session *rival;  // NULL: nobody
+    bool lent;          // it uses the session's timeline
+    uint64_t worked_ns; // when the last step ended
+} live;
+
+void ls_live_note(void *channel, const char *text);
+void ls_live_tokens(live *l, ls_ids *fresh); // sends the bytes of ids that are new to the listener; takes them
+
+// Another method answers the last prompt too, step by step while l->rival is there.
+void ls_live_begin_rival(live *l, const char *method);
+void ls_live_run_rival(live *l, ls_step *step);
+void ls_live_end_rival(live *l, ls_finish finish); // where there is one

@@ -1,0 +1,163 @@
+#include "trace/trace_write.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool tells_tree(const ls_trace_writer *t) {
+    return t->level > LS_LEVEL_STEPS;
+}
+
+enum { DIGITS = 9 }; // a float survives; so a replay draws what the run drew
+
+static void write_config(ls_trace_writer *t, const ls_buf *config) {
+    for (size_t i = 0; i < config->n; i += strlen(config->p + i) + 1) {
+        const char *key = config->p + i;
+        i += strlen(key) + 1;
+        ls_jw_field_str(&t->w, key, config->p + i);
+    }
+}
+
+static void write_bytes(ls_trace_writer *t, const ls_trace_tokens *o) {
+    for (size_t i = 0; i < o->ids.n; i++) {
+        char key[16];
+        size_t n;
+        const char *bytes = ls_vocab_bytes(t->vocab, o->ids.p[i], &n);
+        snprintf(key, sizeof key, "%d", o->ids.p[i]);
+        ls_jw_key(&t->w, key);
+        ls_jw_base64(&t->w, bytes, n);
+    }
+}
+
+static void write_top(const ls_trace_writer *t, ls_jsonw *w, const ls_top_entry *top, int n) {
+    if (t->level < LS_LEVEL_FULL && n > LS_ROW_TOP) n = LS_ROW_TOP;
+    for (int i = 0; i < n && top[i].id >= 0; i++) {
+        ls_jw_open(w, '[');
+        ls_jw_int(w, top[i].id);
+        ls_jw_num(w, (double)top[i].logit, DIGITS);
+        ls_jw_close(w, ']');
+    }
+}
+
+// Row i of `nodes`. At level steps the tree is the path.
+static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
+    if (tells_tree(t)) return &s->tree.nodes[i];
+    t->node = s->tree.nodes[s->path[i]];
+    t->node.parent = (int16_t)(i - 1);
+    t->node.branch = -1;
+    return &t->node;
+}
+
+// How the types of trace_fields.def are written; v is the field's place.
+// clang-format off
+#define IN(open, name, write, close) ls_jw_field_open(w, name, open); write; ls_jw_close(w, close)
+#define EACH(name, n, write) IN('[', name, for (int i = 0; i < (n); i++) write, ']')
+#define WRITE_TEXT(name, v) ls_jw_field_str(w, name, v)
+#define WRITE_FORMAT WRITE_TEXT
+#define WRITE_BUF(name, v) WRITE_TEXT(name, v.p)
+#define WRITE_HASH(name, v) char hash[20]; snprintf(hash, sizeof hash, "%016" PRIx64, v); WRITE_TEXT(name, hash)
+#define WRITE_NAME(name, v, name_of, ...) WRITE_TEXT(name, name_of(v))
+#define WRITE_LEVEL WRITE_NAME
+#define WRITE_BOOL(name, v) ls_jw_field_bool(w, name, v)
+#define WRITE_INT(name, v, ...) ls_jw_field_int(w, name, (int64_t)(v))
+#define WRITE_VERSION WRITE_INT
+#define WRITE_TURN(name, v) WRITE_INT(name, t->first + v)
+#define WRITE_NUMBER(name, v, digits) ls_jw_field_num(w, name, (double)(v), digits)
+#define WRITE_TIME WRITE_NUMBER
+#define WRITE_SLOPE WRITE_NUMBER
+#define WRITE_MEASURED(name, v, digits) WRITE_NUMBER(name, v > 0 ? v : NAN, digits)
+#define WRITE_OPTIONAL(name, v, digits) if (v > 0) WRITE_NUMBER(name, v, digits)
+#define WRITE_IDS(name, v, most) ls_jw_key(w, name); ls_jw_ids(w, v.p, v.n)
+#define WRITE_ROWS(name, v, n, part) EACH(name, n, ls_jw_int(w, v))
+#define WRITE_TIMES(name, v, n, part, digits) EACH(name, n, ls_jw_num(w, v, digits))
+#define WRITE_LIST(name, v, n, part, object) EACH(name, n, write_##object(t, &v))
+#define WRITE_TOP(name, v, n) IN('[', name, write_top(t, w, v, n), ']')
+#define WRITE_LAST_TOP WRITE_TOP
+#define WRITE_TEXTS(name, v, part) IN('{', name, write_##part(t, v), '}')
+#define WRITE_OBJECT(name, v, object) ls_jw_key(w, name); write_##object(t, v)
+#define WRITE_COSTS(name, v, object) ls_jw_key(w, name); if ((v)->base_ms[0] > 0) write_##object(t, v); else ls_jw_null(w)
+#define FIELD(type, name, place, lowest, unit, sentence, ...) if (t->level >= LS_LEVEL_##lowest) { \
+    WRITE_##type(name, place, ##__VA_ARGS__); \
+}
+#define TOLD FIELD
+#define OBJECT(object, type) static void write_##object(ls_trace_writer *t, const type *o) { \
+    ls_jsonw *w = &t->w; \
+    ls_jw_open(w, '{');
+#define LINE(line, type, sentence) OBJECT(line, type) WRITE_TEXT("type", #line);
+#define END ls_jw_close(w, '}'); }
+#include "trace/trace_fields.def"
+// clang-format on
+
+// ---- lines
+
+static void begin_line(ls_trace_writer *t) {
+    ls_buf_clear(&t->line);
+    t->w = (ls_jsonw){.out = &t->line};
+}
+
+static void end_line(ls_trace_writer *t) {
+    ls_buf_char(&t->line, '\n');
+}
+
+void ls_trace_write_header(ls_trace_writer *t, const ls_trace_header *h) {
+    ls_trace_header told = *h;
+    told.level = t->level;
+    begin_line(t);
+    write_header(t, &told);
+    end_line(t);
+}
+
+void ls_trace_write_tokens(ls_trace_writer *t, const ls_ids *ids) {
+    ls_trace_tokens o = {.ids = *ids};
+    for (size_t i = 0; i < ids->n; i++)
+        if (ls_vocab_is_special(t->vocab, ids->p[i])) ls_ids_push(&o.special, ids->p[i]);
+    begin_line(t);
+    write_tokens(t, &o);
+    end_line(t);
+    ls_ids_free(&o.special);
+}
+
+void ls_trace_write_step(ls_trace_writer *t, const ls_step *s) {
+    begin_line(t);
+    write_step(t, s);
+    end_line(t);
+}
+
+void ls_trace_write_end(ls_trace_writer *t, uint32_t turn, ls_finish reason, const ls_stats *totals) {
+    begin_line(t);
+    write_end(t, &(ls_trace_ending){turn, reason, totals});
+    end_line(t);
+}
+
+void ls_trace_describe(ls_trace_header *h, const ls_model *m, const ls_session *s, const ls_decode_options *opt,
+                       const char *const *config, uint32_t turn, const char *text, double prefill_ms) {
+    const ls_engine *b = m->engine;
+    *h = (ls_trace_header){.program = "logitspec " LS_VERSION,
+                           .n_vocab = b->n_vocab,
+                           .n_context = b->n_context,
+                           .eos = ls_vocab_eos(m->vocab),
+                           .tokenizer_id = ls_vocab_id(m->vocab),
+                           .threads = b->threads,
+                           .exact = b->exact,
+                           .seed = opt->sampling.seed,
+                           .turn = turn,
+                           .prompt = *ls_session_context(s), // borrowed
+                           .prefill_ms = prefill_ms,
+                           .costs = *ls_session_costs(s)};
+    snprintf(h->model, sizeof h->model, "%s", m->name);
+    snprintf(h->sha256, sizeof h->sha256, "%s", m->sha256);
+    snprintf(h->device, sizeof h->device, "%s", b->device);
+    snprintf(h->dtype, sizeof h->dtype, "%s", b->dtype);
+    snprintf(h->kernel, sizeof h->kernel, "%s", b->kernel);
+    snprintf(h->version, sizeof h->version, "%s", b->version);
+    snprintf(h->method, sizeof h->method, "%s", opt->method);
+    ls_accept_write(&opt->accept, h->acceptance, sizeof h->acceptance);
+    ls_buf_str(&h->prompt_text, text);
+    for (; config && config[0]; config += 2) ls_buf_fmt(&h->config, "%s%c%s%c", config[0], 0, config[1], 0);
+}
+
+void ls_trace_header_free(ls_trace_header *h) {
+    ls_buf_free(&h->prompt_text);
+    ls_buf_free(&h->config);
+}

@@ -169,19 +169,19 @@ static void length_line(out *o, const ls_stats *st) {
 
 // What more rows cost, as multiples of one row: a tree pays when it brings more tokens than that.
 static void cost_line(out *o) {
-    const ls_run_header *h = &o->v->state->header;
-    if (!h->n_cost || h->cost_ms[0] <= 0) return;
+    const double *ms = o->v->state->header.costs.base_ms;
+    if (ms[0] <= 0) return;
     ui_pen p = next_line(o, "forward");
     char a[32];
-    snprintf(a, sizeof a, "%.2f ms", h->cost_ms[0]);
+    snprintf(a, sizeof a, "%.2f ms", ms[0]);
     number(&p, "1 row ", a, "; ");
     double x = 0;
     int rows = 0;
     const bool narrow = o->v->area.cols < 150;
-    for (int i = 1; i < h->n_cost; i++) {
-        const int n = h->cost_rows[i];
+    for (int i = 1; i < LS_COST_SIZES; i++) {
+        const int n = ls_cost_rows[i];
         if (narrow && n != 4 && n != 8 && n != 16 && n != 64) continue;
-        x = h->cost_ms[i] / h->cost_ms[0];
+        x = ms[i] / ms[0];
         ui_print(&p, "%s%d%s x%.1f", rows ? ", " : "", n, rows ? "" : " rows", x);
         rows = n;
     }

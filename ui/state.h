@@ -81,7 +81,7 @@ typedef struct {
     bool has_header;
     bool recording;     // it is played, not decoded: prompts make no sense
     bool starts_paused; // the next answer
-    ls_run_header header;
+    ls_run header;
     ls_run_state run_state;
     char stage[64];
     double fraction;

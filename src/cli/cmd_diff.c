@@ -72,7 +72,7 @@ static void describe(const side *x, char name, ls_buf *out) {
     ls_visible_row(out,
                    "%c  %s: %s on %s, %s; %llu tokens in %llu steps, MAT %.2f, %llu of %llu drafts accepted, %.1f ms "
                    "(%.0f tokens/s)",
-                   name, x->path, x->t->header.model, x->t->header.device, x->t->header.method,
+                   name, x->path, x->t->header.run.model, x->t->header.run.device, x->t->header.run.method,
                    (unsigned long long)st->emitted, (unsigned long long)st->steps, ls_stats_mat(st),
                    (unsigned long long)st->accepted, (unsigned long long)st->drafted, st->total_us / 1e3,
                    ls_stats_tokens_per_s(st));

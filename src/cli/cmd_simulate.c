@@ -40,16 +40,16 @@ static ls_code add_header(recordings *all, const ls_trace_header *h, const char 
                        "%s: recorded with the lossy acceptance %s; only exact outputs say what others would do", path,
                        h->acceptance);
     if (!all->n) {
-        snprintf(all->model, sizeof all->model, "%s", h->model);
+        snprintf(all->model, sizeof all->model, "%s", h->run.model);
         snprintf(all->file, sizeof all->file, "%s", path);
-        snprintf(all->recorded_by, sizeof all->recorded_by, "%s", h->method);
-        all->n_vocab = h->n_vocab;
+        snprintf(all->recorded_by, sizeof all->recorded_by, "%s", h->run.method);
+        all->n_vocab = h->run.n_vocab;
         all->tokenizer_id = h->tokenizer_id;
-        all->costs = h->costs;
+        all->costs = h->run.costs;
     } else if (h->tokenizer_id != all->tokenizer_id)
         return ls_fail(err, LS_E_USAGE, "%s: its tokenizer is not that of %s", path, all->file);
     all->turns = ls_realloc(all->turns, (all->n + 1) * sizeof *all->turns);
-    all->turns[all->n++] = ls_recording_new(h->prompt.p, h->prompt.n, h->n_context);
+    all->turns[all->n++] = ls_recording_new(h->prompt.p, h->prompt.n, h->run.n_context);
     return LS_OK;
 }
 

@@ -4,6 +4,7 @@
 // Words: a decode step verifies one tree. Row 0 of the tree is the root, the target model's own token
 // (always emitted); the other rows are draft nodes. emitted = root + accepted draft nodes.
 #pragma once
+#include "spec/cost_curve.h"
 #include "spec/tree.h"
 
 #include <stddef.h>
@@ -63,22 +64,19 @@ ls_step *ls_step_copy(const ls_step *s); // owned by the caller (free); holds on
 
 typedef struct ls_packed ls_packed; // a step as it is kept, see decode/packed.h
 
-// Facts about the run, sent once before the first prompt.
+// What runs: the model, what computes it, the method. Sent once before the first prompt; every turn of a trace has it.
 typedef struct {
-    char program[32]; // program version
+    char program[64]; // that records, and its version
     char model[64];   // name to show
-    char model_file[256];
-    char sha256[65]; // of the model file; "" if not computed
+    char sha256[65];  // of the model file; "": not computed
     char device[32], dtype[16];
-    char cpu[128]; // processor and kernel in use
-    int32_t threads;
-    int32_t n_vocab, n_context;
-    bool exact; // output equals plain decoding bit for bit
+    char kernel[128]; // processor and kernels in use
+    char version[48]; // of the compute library
     char method[32];
-    // measured at start: milliseconds of one forward by rows, at the context length given
-    int32_t n_cost, cost_rows[16], cost_context;
-    double cost_ms[16];
-} ls_run_header;
+    int32_t threads, n_vocab, n_context;
+    bool exact; // output equals plain decoding bit for bit
+    ls_cost_curve costs;
+} ls_run;
 
 typedef enum {
     LS_EV_STATUS,
@@ -110,7 +108,7 @@ typedef struct {
             char stage[64];  // what it is doing, in words
             double fraction; // 0..1; negative: unknown
         } status;
-        ls_run_header *header;
+        ls_run *header;
         struct { // bytes of tokens, before the first use of each id
             int32_t n;
             int32_t *ids;

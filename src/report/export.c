@@ -40,7 +40,7 @@ static void conversation(const ls_report *r, size_t first, size_t end, size_t nu
     ls_jw_field_str(&w, "answer_id", t->file);
     ls_jw_key(&w, "model_id");
     ls_buf id = {0};
-    ls_buf_fmt(&id, "%s-%s", t->header.model, r->groups[t->group].label);
+    ls_buf_fmt(&id, "%s-%s", t->header.run.model, r->groups[t->group].label);
     ls_jw_strn(&w, id.p, id.n);
     ls_buf_free(&id);
     ls_jw_field_open(&w, "choices", '[');

@@ -26,7 +26,8 @@ static void count(ls_buf *out, uint64_t n) {
 }
 
 static void where(const ls_trace_header *h, ls_buf *out) {
-    ls_buf_fmt(out, "%s, %s, %d thread%s, %s", h->device, h->dtype, h->threads, h->threads == 1 ? "" : "s", h->kernel);
+    ls_buf_fmt(out, "%s, %s, %d thread%s, %s", h->run.device, h->run.dtype, h->run.threads,
+               h->run.threads == 1 ? "" : "s", h->run.kernel);
 }
 
 static void promise(const ls_report *r, const ls_report_group *g, ls_buf *out) {

@@ -271,7 +271,7 @@ void ls_report_html(const ls_report *r, ls_buf *out) {
     ls_markup_fmt(out, "%zu turn%s of %zu recording%s, %zu prompt%s", r->n_turns, r->n_turns == 1 ? "" : "s",
                   r->n_files, r->n_files == 1 ? "" : "s", r->n_prompts, r->n_prompts == 1 ? "" : "s");
     if (r->n_groups > 1) ls_markup_fmt(out, ", decoded in %zu ways", r->n_groups);
-    ls_markup_fmt(out, "; recorded by %s", r->turns[0].header.program);
+    ls_markup_fmt(out, "; recorded by %s", r->turns[0].header.run.program);
     if (r->n_torn) ls_markup_fmt(out, "; %zu of them cut short within a line, which is left out", r->n_torn);
     ls_buf_str(out, "</p>\n");
     if (lossy)

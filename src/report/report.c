@@ -75,15 +75,15 @@ static void next_setting(const char **key, const char **value, const ls_buf *con
 
 static size_t group_of(ls_report *r, const ls_trace_header *h) {
     ls_buf key = {0};
-    ls_buf_fmt(&key, "%s\n%s\n%s\n%s\n%s\n%d\n%s\n%s\n", h->model, h->sha256, h->device, h->dtype, h->kernel,
-               h->threads, h->method, h->acceptance);
+    ls_buf_fmt(&key, "%s\n%s\n%s\n%s\n%s\n%d\n%s\n%s\n", h->run.model, h->run.sha256, h->run.device, h->run.dtype,
+               h->run.kernel, h->run.threads, h->run.method, h->acceptance);
     for (const char *k = NULL, *v = NULL; next_setting(&k, &v, &h->config), k;)
         if (!is_incidental(k)) ls_buf_fmt(&key, "%s=%s\n", k, v);
     for (size_t i = 0; i < r->n_groups; i++)
         if (!strcmp(r->groups[i].key, key.p)) return ls_buf_free(&key), i;
     r->groups = ls_realloc(r->groups, (r->n_groups + 1) * sizeof *r->groups);
     r->groups[r->n_groups] = (ls_report_group){
-        .key = key.p, .first_turn = r->n_turns, .exact = h->exact, .lossy = strcmp(h->acceptance, "exact") != 0};
+        .key = key.p, .first_turn = r->n_turns, .exact = h->run.exact, .lossy = strcmp(h->acceptance, "exact") != 0};
     return r->n_groups++;
 }
 
@@ -249,28 +249,28 @@ static void name_groups(ls_report *r) {
     for (size_t i = 0; i < r->n_groups; i++) {
         const ls_trace_header *h = &r->turns[r->groups[i].first_turn].header, *h0 = &r->turns[0].header;
         ls_buf b = {0};
-        ls_buf_str(&b, h->method);
+        ls_buf_str(&b, h->run.method);
         if (strcmp(setting(r, i, "decode.budget"), "auto") && *setting(r, i, "decode.budget"))
             ls_buf_fmt(&b, ":%s", setting(r, i, "decode.budget"));
         if (strcmp(setting(r, i, "decode.sizing"), "default") && *setting(r, i, "decode.sizing"))
             ls_buf_fmt(&b, "/%s", setting(r, i, "decode.sizing"));
         if (r->groups[i].lossy) ls_buf_fmt(&b, "@%s", h->acceptance);
         for (const char *k = NULL, *v = NULL; next_setting(&k, &v, &h->config), k;) // knobs of this method
-            if (!strncmp(k, h->method, strlen(h->method)) && k[strlen(h->method)] == '.' && differs(r, k))
-                ls_buf_fmt(&b, "+%s=%s", k + strlen(h->method) + 1, v);
+            if (!strncmp(k, h->run.method, strlen(h->run.method)) && k[strlen(h->run.method)] == '.' && differs(r, k))
+                ls_buf_fmt(&b, "+%s=%s", k + strlen(h->run.method) + 1, v);
         if (differs(r, "decode.temperature")) ls_buf_fmt(&b, " T=%s", setting(r, i, "decode.temperature"));
         bool model = false, dtype = false, device = false, threads = false;
         for (size_t j = 0; j < r->n_turns; j++) {
             const ls_trace_header *o = &r->turns[j].header;
-            model |= strcmp(o->model, h0->model) != 0 || strcmp(o->sha256, h0->sha256) != 0;
-            dtype |= strcmp(o->dtype, h0->dtype) != 0;
-            device |= strcmp(o->device, h0->device) != 0 || strcmp(o->kernel, h0->kernel) != 0;
-            threads |= o->threads != h0->threads;
+            model |= strcmp(o->run.model, h0->run.model) != 0 || strcmp(o->run.sha256, h0->run.sha256) != 0;
+            dtype |= strcmp(o->run.dtype, h0->run.dtype) != 0;
+            device |= strcmp(o->run.device, h0->run.device) != 0 || strcmp(o->run.kernel, h0->run.kernel) != 0;
+            threads |= o->run.threads != h0->run.threads;
         }
-        if (model) ls_buf_fmt(&b, " %s", h->model);
-        if (dtype) ls_buf_fmt(&b, " %s", h->dtype);
-        if (device) ls_buf_fmt(&b, " %s", h->device);
-        if (threads) ls_buf_fmt(&b, " %d threads", h->threads);
+        if (model) ls_buf_fmt(&b, " %s", h->run.model);
+        if (dtype) ls_buf_fmt(&b, " %s", h->run.dtype);
+        if (device) ls_buf_fmt(&b, " %s", h->run.device);
+        if (threads) ls_buf_fmt(&b, " %d threads", h->run.threads);
         size_t same = 1;
         for (size_t j = 0; j < i; j++)
             same += !strncmp(r->groups[j].label, b.p, b.n) &&

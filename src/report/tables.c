@@ -153,11 +153,11 @@ static void json_group(ls_jsonw *w, const ls_report *r, const ls_report_group *g
     const ls_trace_header *h = &r->turns[g->first_turn].header;
     ls_jw_open(w, '{');
     ls_jw_field_str(w, "label", g->label);
-    ls_jw_field_str(w, "model", h->model);
-    ls_jw_field_str(w, "method", h->method);
+    ls_jw_field_str(w, "model", h->run.model);
+    ls_jw_field_str(w, "method", h->run.method);
     ls_jw_field_str(w, "acceptance", h->acceptance);
-    ls_jw_field_str(w, "device", h->device);
-    ls_jw_field_str(w, "dtype", h->dtype);
+    ls_jw_field_str(w, "device", h->run.device);
+    ls_jw_field_str(w, "dtype", h->run.dtype);
     ls_jw_field_bool(w, "exact", g->exact && !g->lossy);
     ls_jw_field_u64(w, "turns", g->n_turns);
     ls_jw_field_u64(w, "steps", st->steps);

@@ -48,26 +48,8 @@ void ls_live_tokens(live *l, ls_ids *fresh) {
 
 static void send_header(live *l) {
     ls_event *e = ls_event_new(LS_EV_HEADER);
-    ls_run_header *h = e->header = ls_calloc(1, sizeof *h);
-    const ls_engine *b = l->model.engine;
-    const ls_cost_curve *z = ls_session_costs(l->session);
-    snprintf(h->program, sizeof h->program, "%s", LS_VERSION);
-    snprintf(h->model, sizeof h->model, "%s", l->model.name);
-    snprintf(h->model_file, sizeof h->model_file, "%.255s", l->model.file);
-    memcpy(h->sha256, l->model.sha256, sizeof h->sha256);
-    memcpy(h->device, b->device, sizeof h->device);
-    memcpy(h->dtype, b->dtype, sizeof h->dtype);
-    memcpy(h->cpu, b->kernel, sizeof h->cpu);
-    h->threads = b->threads;
-    h->n_vocab = b->n_vocab;
-    h->n_context = b->n_context;
-    h->exact = b->exact;
-    snprintf(h->method, sizeof h->method, "%s", l->opt.setup.decode.method);
-    h->cost_context = z->cost_context;
-    for (int i = 0; i < LS_COST_SIZES; i++, h->n_cost++) {
-        h->cost_rows[i] = ls_cost_rows[i];
-        h->cost_ms[i] = z->base_ms[i];
-    }
+    e->header = ls_malloc(sizeof *e->header);
+    ls_run_describe(e->header, &l->model, l->session, &l->opt.setup.decode);
     ls_channel_send(&l->c, e);
 }
 

@@ -96,7 +96,7 @@ static void send_whole_rival(replay *r) {
                 ls_event_free(e);
                 break;
             }
-            send_rival(r, LS_RIVAL_BEGINS, h->method, NULL, LS_GOING);
+            send_rival(r, LS_RIVAL_BEGINS, h->run.method, NULL, LS_GOING);
         }
         if (kind == LS_EV_STEP) {
             send_rival(r, LS_RIVAL_STEP, "", e->step, LS_GOING);

@@ -12,7 +12,7 @@ static ls_code read_turns(ls_saved *v, ls_trace_reader *r, const char *path, con
     while (!(code = ls_trace_read_next(r, &line, err)) && line != LS_TRACE_NONE) {
         if (line == LS_TRACE_HEADER) {
             turn = ls_turns_begin(&v->turns, h);
-            ours = h->tokenizer_id == ls_vocab_id(model->vocab) && h->n_vocab <= model->engine->n_vocab;
+            ours = h->tokenizer_id == ls_vocab_id(model->vocab) && h->run.n_vocab <= model->engine->n_vocab;
             stats = (ls_stats){0};
         }
         if (line == LS_TRACE_STEP) {
@@ -25,7 +25,7 @@ static ls_code read_turns(ls_saved *v, ls_trace_reader *r, const char *path, con
     if (code) return code;
     if (!ls_turns_count(&v->turns)) return ls_fail(err, LS_E_RANGE, "%s: there is no conversation in it", path);
     if (!ours)
-        return ls_fail(err, LS_E_USAGE, "%s: a conversation with %s, whose vocabulary is another", path, h->model);
+        return ls_fail(err, LS_E_USAGE, "%s: a conversation with %s, whose vocabulary is another", path, h->run.model);
     if (!ended) ls_conversation_end(v->kept, turn, LS_FINISH_INTERRUPTED, &stats); // the recording was cut
     return LS_OK;
 }

@@ -43,35 +43,15 @@ ls_trace_reader *ls_trace_events_reader(const ls_trace_events *t) {
     return t->r;
 }
 
-static ls_event *header_event(const ls_trace_header *h) {
-    ls_event *e = ls_event_new(LS_EV_HEADER);
-    ls_run_header *o = e->header = ls_calloc(1, sizeof *o);
-    snprintf(o->program, sizeof o->program, "%.31s", h->program);
-    snprintf(o->model, sizeof o->model, "%s", h->model);
-    snprintf(o->sha256, sizeof o->sha256, "%s", h->sha256);
-    snprintf(o->device, sizeof o->device, "%s", h->device);
-    snprintf(o->dtype, sizeof o->dtype, "%.15s", h->dtype);
-    snprintf(o->cpu, sizeof o->cpu, "%.79s", h->kernel);
-    snprintf(o->method, sizeof o->method, "%s", h->method);
-    o->threads = h->threads;
-    o->n_vocab = h->n_vocab;
-    o->n_context = h->n_context;
-    o->exact = h->exact;
-    o->cost_context = h->costs.cost_context;
-    for (int i = 0; i < LS_COST_SIZES && h->costs.base_ms[0] > 0; i++, o->n_cost++) {
-        o->cost_rows[i] = ls_cost_rows[i];
-        o->cost_ms[i] = h->costs.base_ms[i];
-    }
-    return e;
-}
-
 // A turn begins: finds what it adds to the conversation.
 static void begin_turn(ls_trace_events *t) {
     const ls_trace_header *h = ls_trace_read_header(t->r);
     t->turn = ls_turns_begin(&t->turns, h);
     if (t->turn == 0) { // another conversation
         ls_event_free(t->header);
-        t->header = header_event(h);
+        t->header = ls_event_new(LS_EV_HEADER);
+        t->header->header = ls_malloc(sizeof h->run);
+        *t->header->header = h->run;
     }
     const int32_t *start = t->turns.starts.p + 2 * t->turn;
     const size_t before = (size_t)start[0] + (start[1] >= 0);
@@ -85,7 +65,7 @@ static void begin_turn(ls_trace_events *t) {
     e->prompt.text = ls_strdup(h->prompt_text.n ? h->prompt_text.p : "");
     e->prompt.context_len = (int32_t)h->prompt.n;
     e->prompt.prefill_ms = h->prefill_ms;
-    memcpy(e->prompt.method, h->method, sizeof e->prompt.method);
+    memcpy(e->prompt.method, h->run.method, sizeof e->prompt.method);
     e->prompt.temperature = strtod(ls_trace_config(h, "decode.temperature"), NULL);
 }
 

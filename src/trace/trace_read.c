@@ -85,7 +85,7 @@ static int32_t item_int(reading *g, const ls_json *a, size_t i, const char *fiel
 static void get_ids(reading *g, const ls_json *o, const char *field, int32_t most, ls_ids *out) {
     const ls_json *ids = get_array(g, o, field, (size_t)most);
     for (size_t i = 0; i < ls_json_size(ids) && !g->code; i++)
-        ls_ids_push(out, item_int(g, ids, i, field, 0, g->h->n_vocab - 1));
+        ls_ids_push(out, item_int(g, ids, i, field, 0, g->h->run.n_vocab - 1));
 }
 
 // ---- fields
@@ -154,7 +154,7 @@ static void add_token(void *ud, const char *key, const ls_json *value) {
     char *end;
     const char *text = ls_json_str(value, &n);
     const long id = strtol(key, &end, 10);
-    if (end == key || *end || id < 0 || id >= g->h->n_vocab) wrong(g, "bytes", "an object of token ids");
+    if (end == key || *end || id < 0 || id >= g->h->run.n_vocab) wrong(g, "bytes", "an object of token ids");
     else if (!text || !add_base64(text, n, &g->tokens.bytes)) wrong(g, "bytes", "an object of base64 texts");
     else {
         ls_ids_push(&g->tokens.ids, (int32_t)id);
@@ -173,7 +173,7 @@ static int16_t read_top(reading *g, const ls_json *o, const char *field, ls_top_
     for (int i = 0; i < n && !g->code; i++) {
         const ls_json *pair = ls_json_at(top, (size_t)i);
         double logit = NAN;
-        out[i].id = item_int(g, pair, 0, field, 0, g->h->n_vocab - 1);
+        out[i].id = item_int(g, pair, 0, field, 0, g->h->run.n_vocab - 1);
         if (!ls_json_num(ls_json_at(pair, 1), &logit)) wrong(g, field, "a list of ids and logits");
         out[i].logit = (float)logit;
     }
@@ -362,7 +362,7 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
         r->has_header = !g->code;
         break;
     case LS_TRACE_STEP:
-        r->step = (ls_step){.exact = r->header.exact && !strcmp(r->header.acceptance, "exact")};
+        r->step = (ls_step){.exact = r->header.run.exact && !strcmp(r->header.acceptance, "exact")};
         read_step(g, doc, &r->step);
         break;
     case LS_TRACE_END: read_end(g, doc, &r->end); break;

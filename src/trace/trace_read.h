@@ -7,7 +7,6 @@
 #include "decode/packed.h"
 #include "decode/stats.h"
 #include "trace/trace_level.h"
-#include "spec/cost_curve.h"
 
 #include <stdbool.h>
 
@@ -26,17 +25,15 @@ typedef enum {
 // What the lines say. A header: a turn begins.
 typedef struct {
     ls_trace_level level;
-    char program[64], model[64], sha256[65], method[32], acceptance[64];
-    char device[32], dtype[16], kernel[128], version[48];
-    int32_t n_vocab, n_context, eos, threads;
+    ls_run run; // costs.base_ms[0] is 0: not measured
+    char acceptance[64];
+    int32_t eos;
     uint64_t tokenizer_id, seed;
-    bool exact;
     uint32_t turn;
     ls_buf prompt_text; // what was typed
     ls_ids prompt;      // all tokens before the turn's output
     double prefill_ms;
-    ls_cost_curve costs; // base_ms[0] is 0: not measured
-    ls_buf config;       // key, NUL, value, NUL, ...: the effective configuration
+    ls_buf config; // key, NUL, value, NUL, ...: the effective configuration
 } ls_trace_header;
 typedef struct {
     uint32_t turn; // written only

@@ -130,28 +130,32 @@ void ls_trace_write_end(ls_trace_writer *t, uint32_t turn, ls_finish reason, con
     end_line(t);
 }
 
+void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls_decode_options *opt) {
+    const ls_engine *b = m->engine;
+    *r = (ls_run){.program = "logitspec " LS_VERSION,
+                  .threads = b->threads,
+                  .n_vocab = b->n_vocab,
+                  .n_context = b->n_context,
+                  .exact = b->exact,
+                  .costs = *ls_session_costs(s)};
+    snprintf(r->model, sizeof r->model, "%s", m->name);
+    snprintf(r->sha256, sizeof r->sha256, "%s", m->sha256);
+    snprintf(r->device, sizeof r->device, "%s", b->device);
+    snprintf(r->dtype, sizeof r->dtype, "%s", b->dtype);
+    snprintf(r->kernel, sizeof r->kernel, "%s", b->kernel);
+    snprintf(r->version, sizeof r->version, "%s", b->version);
+    snprintf(r->method, sizeof r->method, "%s", opt->method);
+}
+
 void ls_trace_describe(ls_trace_header *h, const ls_model *m, const ls_session *s, const ls_decode_options *opt,
                        const char *const *config, uint32_t turn, const char *text, double prefill_ms) {
-    const ls_engine *b = m->engine;
-    *h = (ls_trace_header){.program = "logitspec " LS_VERSION,
-                           .n_vocab = b->n_vocab,
-                           .n_context = b->n_context,
-                           .eos = ls_vocab_eos(m->vocab),
+    *h = (ls_trace_header){.eos = ls_vocab_eos(m->vocab),
                            .tokenizer_id = ls_vocab_id(m->vocab),
-                           .threads = b->threads,
-                           .exact = b->exact,
                            .seed = opt->sampling.seed,
                            .turn = turn,
                            .prompt = *ls_session_context(s), // borrowed
-                           .prefill_ms = prefill_ms,
-                           .costs = *ls_session_costs(s)};
-    snprintf(h->model, sizeof h->model, "%s", m->name);
-    snprintf(h->sha256, sizeof h->sha256, "%s", m->sha256);
-    snprintf(h->device, sizeof h->device, "%s", b->device);
-    snprintf(h->dtype, sizeof h->dtype, "%s", b->dtype);
-    snprintf(h->kernel, sizeof h->kernel, "%s", b->kernel);
-    snprintf(h->version, sizeof h->version, "%s", b->version);
-    snprintf(h->method, sizeof h->method, "%s", opt->method);
+                           .prefill_ms = prefill_ms};
+    ls_run_describe(&h->run, m, s, opt);
     ls_accept_write(&opt->accept, h->acceptance, sizeof h->acceptance);
     ls_buf_str(&h->prompt_text, text);
     for (; config && config[0]; config += 2) ls_buf_fmt(&h->config, "%s%c%s%c", config[0], 0, config[1], 0);

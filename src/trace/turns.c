@@ -13,7 +13,7 @@ size_t ls_turns_count(const ls_turns *t) {
 }
 
 static bool goes_on(const ls_turns *t, const ls_trace_header *h) {
-    return !strcmp(t->sha256, h->sha256) && !strcmp(t->model, h->model) && t->context.n <= h->prompt.n &&
+    return !strcmp(t->sha256, h->run.sha256) && !strcmp(t->model, h->run.model) && t->context.n <= h->prompt.n &&
            !memcmp(t->context.p, h->prompt.p, t->context.n * sizeof *t->context.p) &&
            (t->uncommitted < 0 || (t->context.n < h->prompt.n && h->prompt.p[t->context.n] == t->uncommitted));
 }
@@ -31,8 +31,8 @@ uint32_t ls_turns_begin(ls_turns *t, const ls_trace_header *h) {
         t->context.n = t->starts.n = 0;
         t->uncommitted = -1;
         t->first = h->turn;
-        snprintf(t->sha256, sizeof t->sha256, "%s", h->sha256);
-        snprintf(t->model, sizeof t->model, "%s", h->model);
+        snprintf(t->sha256, sizeof t->sha256, "%s", h->run.sha256);
+        snprintf(t->model, sizeof t->model, "%s", h->run.model);
     }
     ls_ids_push(&t->starts, (int32_t)t->context.n);
     ls_ids_push(&t->starts, t->uncommitted);

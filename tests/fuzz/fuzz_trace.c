@@ -10,8 +10,8 @@ static void simulate(const ls_recording *r, const ls_trace_header *h) {
         ls_simulator *s;
         ls_simulated total = {0};
         const ls_decode_options o = {.method = methods[i], .budget = 7};
-        const ls_draft_setup place = {.tokenizer = "", .n_vocab = h->n_vocab};
-        EXPECT(!ls_simulator_new(&s, &o, &place, &h->costs, NULL));
+        const ls_draft_setup place = {.tokenizer = "", .n_vocab = h->run.n_vocab};
+        EXPECT(!ls_simulator_new(&s, &o, &place, &h->run.costs, NULL));
         ls_simulate(s, r, &total);
         EXPECT(total.emitted == ls_recording_output(r));
         ls_simulator_free(s);
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     ls_code code;
     while (!(code = ls_trace_events_next(t, &e, &err)) && e) {
         const ls_trace_header *h = ls_trace_read_header(ls_trace_events_reader(t));
-        if (e->kind == LS_EV_HEADER && !r) r = ls_recording_new(h->prompt.p, h->prompt.n, h->n_context);
+        if (e->kind == LS_EV_HEADER && !r) r = ls_recording_new(h->prompt.p, h->prompt.n, h->run.n_context);
         if (e->kind == LS_EV_STEP && r) ls_recording_add(r, ls_trace_read_step(ls_trace_events_reader(t)));
         ui_on_event(&s, e);
     }

@@ -82,7 +82,7 @@ static void a_conversation(void **state) {
     assert_int_equal(command(s, LS_CMD_PROMPT, "first", 0), LS_OK); // while loading: it waits
     ls_event *e = await(s, &v, LS_EV_HEADER);
     assert_int_equal(e->header->n_vocab, 258);
-    assert_true(e->header->n_cost > 0 && e->header->cost_ms[0] > 0);
+    assert_true(e->header->costs.base_ms[0] > 0);
     ls_event_free(e);
     e = await(s, &v, LS_EV_PROMPT);
     assert_string_equal(e->prompt.text, "first");

@@ -38,15 +38,15 @@ static void what_is_written_is_read_back(void **state) {
             if (line == LS_TRACE_NONE) break;
             if (line == LS_TRACE_HEADER) {
                 const ls_trace_header *h = ls_trace_read_header(r);
-                assert_string_equal(h->method, methods[m]);
+                assert_string_equal(h->run.method, methods[m]);
                 assert_string_equal(h->acceptance, "exact");
                 assert_int_equal(h->turn, headers);
-                assert_int_equal(h->n_vocab, model.engine->n_vocab);
+                assert_int_equal(h->run.n_vocab, model.engine->n_vocab);
                 assert_true(h->tokenizer_id == ls_vocab_id(model.vocab));
                 assert_string_equal(h->prompt_text.p, "def fib(n):\n");
                 if (!headers) assert_int_equal(h->prompt.n, 12);
                 else assert_true(h->prompt.n > 100);
-                assert_true(h->costs.base_ms[0] > 0 && h->costs.base_ms[LS_COST_SIZES - 1] > 0);
+                assert_true(h->run.costs.base_ms[0] > 0 && h->run.costs.base_ms[LS_COST_SIZES - 1] > 0);
                 headers++;
             }
             ends += line == LS_TRACE_END;

@@ -136,7 +136,7 @@ static void costs_between_sizes_are_on_a_line(void **state) {
     ls_trace_line line;
     assert_int_equal(ls_trace_read_open(&r, path, NULL), LS_OK);
     assert_int_equal(ls_trace_read_next(r, &line, NULL), LS_OK);
-    const ls_cost_curve *z = &ls_trace_read_header(r)->costs;
+    const ls_cost_curve *z = &ls_trace_read_header(r)->run.costs;
     assert_int_equal(z->cost_context, 7);
     assert_true(near(z->slope_ms, 0.5));
     for (int i = 0; i < LS_COST_SIZES; i++) assert_true(near(z->base_ms[i], 8 + 2 * ls_cost_rows[i]));

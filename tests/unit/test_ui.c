@@ -115,7 +115,7 @@ static void converse(ui_state *s, const char *prompt, const char *method, int ma
         assert_true(poll(&fd, 1, 20000) >= 0);
         for (ls_event *e; (e = source->next(source));) {
             if (e->kind == LS_EV_HEADER)
-                for (int i = 0; i < e->header->n_cost; i++) e->header->cost_ms[i] = 3 + 0.5 * e->header->cost_rows[i];
+                for (int i = 0; i < LS_COST_SIZES; i++) e->header->costs.base_ms[i] = 3 + 0.5 * ls_cost_rows[i];
             if (e->kind == LS_EV_STEP) {
                 static ls_step room, *t = &room;
                 ls_unpack(e->step, t);

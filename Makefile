@@ -291,7 +291,7 @@ build/tests/probe: build/obj/tests/tools/probe.o $(CORE_OBJ)
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-build/tests/perplexity build/tests/fit_priors build/tests/trace: build/tests/%: build/obj/tests/bench/%.o $(call obj,$(CORE_SRC))
+build/tests/perplexity build/tests/steps build/tests/fit_priors build/tests/trace: build/tests/%: build/obj/tests/bench/%.o $(call obj,$(CORE_SRC))
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)

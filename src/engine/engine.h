@@ -36,9 +36,10 @@ struct ls_timeline {
     ls_code (*copy)(ls_timeline *t, ls_timeline *from, int32_t n, ls_err *err); // from: of the same engine
     int32_t (*length)(const ls_timeline *t);
     double (*device_us)(const ls_timeline *t); // of the last forward_tree, on a GPU; 0: there is none
-    // For tools; NULL: there are none. All raw logits of a row, and what lst_probe leaves from now on.
+    // For tools; NULL: there are none. All raw logits of a row; what lst_probe and lst_parts leave from now on.
     ls_code (*row_logits)(ls_timeline *t, int32_t row, float *logits, ls_err *err);
     ls_code (*probe)(ls_timeline *t, float *layers, ls_err *err);
+    ls_code (*parts)(ls_timeline *t, double *us, ls_err *err);
     void (*free)(ls_timeline *t);
 };
 

@@ -20,7 +20,7 @@
     X(session_new)                                                                                                     \
     X(session_free)                                                                                                    \
     X(length)                                                                                                          \
-    X(prefill) X(copy) X(forward_tree) X(row_top) X(keep_path) X(rewind) X(row_logits) X(timings) X(probe) X(watch)
+    X(prefill) X(copy) X(forward_tree) X(row_top) X(keep_path) X(rewind) X(row_logits) X(timings) X(probe) X(parts) X(watch)
 
 // One library a kind of device, so that a machine without a GPU loads nothing of CUDA.
 static const struct {
@@ -139,6 +139,12 @@ static ls_code row_logits(ls_timeline *base, int32_t row, float *logits, ls_err 
     return code ? failed(t->lib, code, err) : LS_OK;
 }
 
+static ls_code parts(ls_timeline *base, double *us, ls_err *err) {
+    const torch_timeline *t = (const torch_timeline *)base;
+    int code = t->lib->parts(t->session, us);
+    return code ? failed(t->lib, code, err) : LS_OK;
+}
+
 static ls_code probe(ls_timeline *base, float *layers, ls_err *err) {
     const torch_timeline *t = (const torch_timeline *)base;
     int code = t->lib->probe(t->session, layers);
@@ -244,6 +250,7 @@ static ls_code timeline(ls_engine *base, ls_timeline **out, ls_err *err) {
                             .length = length,
                             .device_us = device_us,
                             .probe = probe,
+                            .parts = parts,
                             .row_logits = row_logits,
                             .free = free_timeline};
     t->lib = &e->lib;

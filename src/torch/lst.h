@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define LST_ABI_VERSION 5
+#define LST_ABI_VERSION 6
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one forward_tree */
 
@@ -174,6 +174,22 @@ int lst_timings(const lst_session *s, lst_timing *out);
 /* Every later forward writes its last row as it is after the embedding and after each layer ([n_layers + 1][n_embd]
  * floats, owned by the caller; NULL: no more); for tests and tools. */
 int lst_probe(lst_session *s, float *layers);
+
+/* Where the time of a forward on the CPU goes: what its first thread works on. */
+enum {
+    LST_PART_NORMS,      /* embedding, residuals, norms, and inputs of matmuls rounded */
+    LST_PART_LINEAR,     /* the layers' matmuls */
+    LST_PART_ROTATE,     /* queries and keys turned, keys and values written */
+    LST_PART_ATTENTION,  /* and its output rounded */
+    LST_PART_ACTIVATION, /* and its output rounded */
+    LST_PART_HEAD,       /* the output head's matmul */
+    LST_PART_ROWS,       /* log-sum-exp, best tokens, sampling */
+    LST_PART_WAIT,       /* for the other threads */
+    LST_PARTS
+};
+/* Every later forward adds its microseconds to us[LST_PARTS] (owned by the caller; NULL: no more); for tools.
+ * LST_E_ARG on a GPU, whose forward is one graph. */
+int lst_parts(lst_session *s, double *us);
 
 #ifdef __cplusplus
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -40,6 +41,7 @@ struct CpuEngine : lst::Engine {
     at::Tensor k, v;            // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
     std::vector<float> rope[2]; // [capacity][rope_dims]: cos, sin, cos, sin, ...; of the usual and of the local layers
     float *layers = nullptr;    // see lst_probe
+    double *parts = nullptr;    // see lst_parts
     at::Tensor x, xn, qkv, att, tmp, gate_up, act, logits_of; // [rows][...], grown on demand
     Prepared xn_in, att_in, act_in;
     bool searching = false; // for the first stage that is not finite: 2 * layer, + 1 after its feed-forward part
@@ -74,6 +76,7 @@ struct CpuEngine : lst::Engine {
         std::memcpy(out, row_logits(row), (size_t)m->hp.n_vocab * sizeof(float));
     }
     void probe(float *out) override { layers = out; }
+    void time_parts(double *us) override { parts = us; }
     const float *row_logits(int32_t row) const {
         return row < 0 ? last_logits.data() : logits_of.const_data_ptr<float>() + (int64_t)row * m->hp.n_vocab;
     }
@@ -98,16 +101,39 @@ struct Block {
     int32_t head_row; // -1: logits of every row; else of this row only
 };
 
+// Adds up the time of a forward's parts in one of its threads; does nothing where nobody asked.
+struct Clock {
+    using clock = std::chrono::steady_clock;
+    double *parts; // NULL: nobody did
+    clock::time_point last;
+
+    explicit Clock(double *us) : parts(us) {
+        if (parts) last = clock::now();
+    }
+    void past(int part) {
+        if (!parts) return;
+        const clock::time_point now = clock::now();
+        parts[part] += std::chrono::duration<double, std::micro>(now - last).count();
+        last = now;
+    }
+};
+
 // One of the threads that run the forward; phases end at a barrier.
 struct Team {
     int t, n;
-    template <class F> void each(F &&body) {
-        body(t, n);
+    Clock clock;
+    void meet(int part) {
+        clock.past(part);
 #pragma omp barrier
+        clock.past(LST_PART_WAIT);
+    }
+    template <class F> void each(int part, F &&body) {
+        body(t, n);
+        meet(part);
     }
     // y = x . l for the rows of x from `first` on; prepare() saw `rows` of them.
     void linear(const CpuEngine &s, const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows,
-                int32_t first = 0, int32_t count = -1) {
+                int32_t first = 0, int32_t count = -1, int part = LST_PART_LINEAR) {
         if (count < 0) count = rows;
         const lsk_table &k = *s.m->kernels;
         const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = 2, units = (tiles + unit - 1) / unit;
@@ -119,7 +145,7 @@ struct Team {
         else if (l.arith == LSK_ARITH_BF16 && k.matmul_bf16)
             k.matmul_bf16(&l.packed, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, y, l.n_out, count, a, b);
         else k.matmul(&l.packed, x, l.n_in, y, l.n_out, count, a, b, fm(s.scratch) + (int64_t)t * s.scratch_floats);
-#pragma omp barrier
+        meet(part);
     }
 };
 
@@ -226,7 +252,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     int32_t stage = -1;
     auto add_norm = [&](const lst::Linear *added, const at::Tensor &post, const at::Tensor &pre,
                         const lst::Linear &next) {
-        team.each([&](int t, int n) {
+        team.each(LST_PART_NORMS, [&](int t, int n) {
             Range r = share(b.n, t, n);
             for (int32_t i = r.from; i < r.to; i++) {
                 float *xi = x + i * d, *ti = tmp + i * d;
@@ -248,7 +274,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         if (s.layers && team.t == 0)
             std::memcpy(s.layers + (int64_t)layer * d, x + (int64_t)(b.n - 1) * d, (size_t)d * sizeof(float));
     };
-    team.each([&](int t, int n) {
+    team.each(LST_PART_NORMS, [&](int t, int n) {
         Range r = share(b.n, t, n);
         for (int32_t i = r.from; i < r.to; i++) {
             lsk_dequant_row(m.embd_type, m.embd.data() + (size_t)b.tokens[i] * m.embd_row_bytes, d, x + i * d);
@@ -269,7 +295,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         if (team.t == 0 && !s.searching && s.is_stopped()) s.stopped = layer + 1;
         stage++;
         team.linear(s, l.qkv, xn, s.xn_in, qkv, b.n);
-        team.each([&](int t, int n) {
+        team.each(LST_PART_ROTATE, [&](int t, int n) {
             Range r = share(b.n, t, n);
             for (int32_t i = r.from; i < r.to; i++) {
                 float *row = qkv + i * nqkv;
@@ -292,7 +318,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
                 write_kv(s, layer, i, s.length + i);
             }
         });
-        team.each([&](int t, int n) {
+        team.each(LST_PART_ATTENTION, [&](int t, int n) {
             const Range r = share((int64_t)b.n * hp.n_heads, t, n);
             const int32_t group = hp.n_heads / hp.n_kv_heads; // query heads that share a key/value head
             for (int32_t i = r.from, heads; i < r.to; i += heads) {
@@ -307,7 +333,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         add_norm(&l.out, l.attn_post_norm, l.ffn_norm, l.gate_up);
         stage++;
         team.linear(s, l.gate_up, xn, s.xn_in, fm(s.gate_up), b.n);
-        team.each([&](int t, int n) {
+        team.each(LST_PART_ACTIVATION, [&](int t, int n) {
             const int64_t width = 32, per_row = hp.n_ff / width;
             Range r = share(b.n * per_row, t, n);
             for (int64_t u = r.from; u < r.to; u++) {
@@ -329,9 +355,9 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     add_norm(&last.down, last.ffn_post_norm, m.output_norm, m.head);
     probe(hp.n_layers);
     const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
-    team.linear(s, m.head, xn, s.xn_in, fm(s.logits_of), b.n, from, count);
+    team.linear(s, m.head, xn, s.xn_in, fm(s.logits_of), b.n, from, count, LST_PART_HEAD);
     if (hp.logit_scale == 1 && hp.logit_softcap <= 0 && !m.head.bias.defined()) return;
-    team.each([&](int t, int n) {
+    team.each(LST_PART_HEAD, [&](int t, int n) {
         const Range r = share(count, t, n);
         for (int32_t i = r.from; i < r.to; i++) finish_logits(m, fm(s.logits_of) + (int64_t)i * hp.n_vocab);
     });
@@ -363,7 +389,10 @@ void run_block(CpuEngine &s, const Block &b) {
         s.scratch = at::empty({s.m->threads, s.scratch_floats}, at::kFloat);
     }
 #pragma omp parallel num_threads(s.m->threads)
-    forward(s, b, Team{omp_get_thread_num(), omp_get_num_threads()});
+    {
+        const int thread = omp_get_thread_num();
+        forward(s, b, Team{thread, omp_get_num_threads(), Clock(thread ? nullptr : s.parts)});
+    }
     // A cancelled forward wrote only beyond the committed columns, and the next one overwrites those. But it moved kept
     // rows only in the layers that it reached: move them in the others too.
     const bool ended_early = s.stopped >= 0;
@@ -420,6 +449,7 @@ void CpuEngine::forward(int32_t at, const int32_t *tokens, const int32_t *parent
     }
     const Block block{n, tokens, true, -1};
     run_block(*this, block);
+    Clock clock(parts);
     row_lse.resize((size_t)n);
     std::atomic<bool> bad{false};
 #pragma omp parallel for num_threads(m->threads) schedule(dynamic) if (n > 1)
@@ -427,6 +457,7 @@ void CpuEngine::forward(int32_t at, const int32_t *tokens, const int32_t *parent
         if (!describe_row(*this, row_logits(i), (uint64_t)(length + depth[i] + 1), sampling, &rows[i])) bad = true;
         row_lse[(size_t)i] = rows[i].lse;
     }
+    clock.past(LST_PART_ROWS);
     if (bad) bad_logit(*this, block);
     for (int32_t i = 0; i < n; i++) {
         const int32_t p = parents[i];

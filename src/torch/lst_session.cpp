@@ -163,6 +163,10 @@ LST_API int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n) {
     return lst::guard([&] { keep_path(*s, rows, n); });
 }
 
+LST_API int lst_parts(lst_session *s, double *us) {
+    return lst::guard([&] { s->engine->time_parts(us); });
+}
+
 LST_API int lst_probe(lst_session *s, float *layers) {
     return lst::guard([&] { s->engine->probe(layers); });
 }

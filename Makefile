@@ -20,6 +20,8 @@ VERSION := 0.1.0
 ifeq ($(SAN),1)
 B := build/san
 SANFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+# gcc's shared UBSan beside ASan does not read UBSAN_OPTIONS, so its reports would not reach tests/run.py
+SANLD := $(if $(findstring clang,$(CC)),,-static-libubsan)
 else ifeq ($(SAN),thread)
 B := build/tsan
 SANFLAGS := -fsanitize=thread -fno-omit-frame-pointer
@@ -41,7 +43,7 @@ Q := $(if $(V),,@)
 WARN := -Wall -Wextra -Werror
 CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -Wshadow -Wstrict-prototypes -Isrc -I. -pthread \
   -DLS_VERSION='"$(VERSION)"' $(SANFLAGS) $(HARDEN) $(if $(HARDEN),-fPIE) $(EXTRA_CFLAGS)
-LDFLAGS := -pthread $(SANFLAGS) $(HARDEN_LD) $(if $(HARDEN_LD),-pie)
+LDFLAGS := -pthread $(SANFLAGS) $(SANLD) $(HARDEN_LD) $(if $(HARDEN_LD),-pie)
 LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lutf8proc -lcrypto -ljansson -lzstd -ldl -lm
 
 CORE_SRC := $(wildcard src/base/*.c src/text/*.c src/model/*.c src/spec/*.c src/engine/*.c src/costs/*.c src/decode/*.c src/trace/*.c src/source/*.c src/report/*.c)

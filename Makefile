@@ -20,8 +20,9 @@ VERSION := 0.1.0
 ifeq ($(SAN),1)
 B := build/san
 SANFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-# gcc's shared UBSan beside ASan does not read UBSAN_OPTIONS, so its reports would not reach tests/run.py
-SANLD := $(if $(findstring clang,$(CC)),,-static-libubsan)
+# gcc's shared UBSan beside ASan does not read UBSAN_OPTIONS, so its reports would not reach tests/run.py; ASan must see
+# the C++ library before the compute library brings it, or the first exception ends the program
+SANLD := $(if $(findstring clang,$(CC)),,-static-libubsan -Wl,--push-state,--no-as-needed -lstdc++ -Wl,--pop-state)
 else ifeq ($(SAN),thread)
 B := build/tsan
 SANFLAGS := -fsanitize=thread -fno-omit-frame-pointer
@@ -110,16 +111,17 @@ $(B)/obj/pic/%.o: %.c $(B)/obj/flags
 	@mkdir -p $(@D)
 	@echo '  CC   $< (pic)'
 	$(Q)$(CC) $(CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
-TORCH_LINK = $(CXX) -shared $(SANFLAGS) $(HARDEN_LD) -o $@ $(filter %.o,$^) -Wl,--version-script=src/torch/lst.map \
+# $(call TORCH_LINK,more libraries); a link that is interrupted leaves no library
+TORCH_LINK = $(CXX) -shared $(SANFLAGS) $(HARDEN_LD) -o $@.new $(filter %.o,$^) -Wl,--version-script=src/torch/lst.map \
   -Wl,-rpath,'$$ORIGIN' -Wl,-rpath,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -fopenmp \
-  -Wl,-rpath-link,$(TORCH_DIR)/lib
+  -Wl,-rpath-link,$(TORCH_DIR)/lib$(1) && mv $@.new $@
 # TSan sees no meeting of threads inside libgomp; what our code calls of it is written on plain threads for that build.
 ifeq ($(SAN),thread)
 TORCH_COMMON += $(B)/obj/pic/tests/tools/openmp_tsan.o
 endif
 $(B)/liblstorch.so: $(call torch_obj,lst_cpu lst_cpu_engine) $(TORCH_COMMON) src/torch/lst.map
 	@echo '  LINK $@'
-	$(Q)$(TORCH_LINK)
+	$(Q)$(call TORCH_LINK)
 
 # ---- the GPU library, by the CUDA toolkit's nvcc. Machine code for Ampere (8.x) and Hopper, PTX for what is newer;
 # CUDA_ARCH=all adds machine code for 8.6, 8.9, 10.0 and 12.0, CUDA_ARCH=90 is for that alone.
@@ -148,7 +150,7 @@ build/obj/%.cu.o: %.cu build/obj/gpu-code
 $(call torch_obj,gpu_runtime): TORCH_CXXFLAGS += -isystem $(CUDA_HOME)/include
 build/liblstorch_cuda.so: $(call torch_obj,lst_cuda lst_cuda_engine gpu_runtime) $(GPU_SRC:%.cu=build/obj/%.cu.o) $(TORCH_COMMON) src/torch/lst.map
 	@echo '  LINK $@'
-	$(Q)$(TORCH_LINK) -lc10_cuda -L$(CUDA_HOME)/lib64 -lcudart
+	$(Q)$(call TORCH_LINK, -lc10_cuda -L$(CUDA_HOME)/lib64 -lcudart)
 
 # The same library on a device that is emulated on the CPU, for tests: the kernels' sources as they are.
 EMULATED := $(patsubst %,$(B)/obj/emulated/%.o,$(GPU_SRC) $(wildcard tests/gpu/*.cpp))
@@ -161,7 +163,7 @@ $(B)/obj/emulated/%.o: %
 $(B)/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda lst_cuda_engine) $(EMULATED) $(TORCH_COMMON) src/torch/lst.map
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
-	$(Q)$(TORCH_LINK)
+	$(Q)$(call TORCH_LINK)
 
 # ---- the check on a GPU. `make gpu-check` is for a machine that has one (tests/gpu/README.md); `make gpu-bundle` packs what
 # such a machine needs into build/logitspec-gpu.tar.gz. MODEL=FILE.gguf adds the program on a real model.
@@ -310,7 +312,7 @@ LIBRARY_TESTS := test_lst test_models
 ASAN_TESTS := $(filter-out $(REAL_MODEL_TESTS) $(if $(QUICK),$(LIBRARY_TESTS) test_outputs),$(TEST_SRC:tests/unit/%.c=%))
 check-asan: check-setup
 	@$(MAKE) SAN=1 $(ASAN_TESTS:%=build/san/tests/%) build/san/tests/planted \
-	  $(if $(QUICK),build/san/logitspec,all $(if $(TORCH_DIR),build/san/tests/liblstorch_emulated.so))
+	  $(if $(QUICK),build/san/logitspec,all build/san/embed $(if $(TORCH_DIR),build/san/tests/liblstorch_emulated.so))
 	@python3 tests/run.py build/san --without-model --sees use-after-free,overflow,leak $(if $(QUICK),$(ASAN_TESTS) test_script)
 # The threads: engine, screen, trace writer, corpus builder, and those of a forward.
 TSAN_TESTS := test_live test_trace test_corpus $(if $(QUICK),,test_lst)

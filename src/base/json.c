@@ -67,12 +67,20 @@ bool ls_json_bool(const ls_json *v, bool *out) {
     return json_is_boolean(v);
 }
 
+bool ls_json_is_real(const ls_json *v) {
+    return json_is_real(v);
+}
+
 bool ls_json_is_null(const ls_json *v) {
     return json_is_null(v);
 }
 
 size_t ls_json_size(const ls_json *array) {
     return json_array_size(array);
+}
+
+bool ls_json_is_object(const ls_json *v) {
+    return json_is_object(v);
 }
 
 bool ls_json_is_array(const ls_json *v) {

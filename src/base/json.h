@@ -18,9 +18,11 @@ bool ls_json_is(const ls_json *v, const char *text);                // a string,
 bool ls_json_int(const ls_json *v, int64_t *out);                   // also 3.0
 bool ls_json_num(const ls_json *v, double *out);                    // null is NAN
 bool ls_json_bool(const ls_json *v, bool *out);
+bool ls_json_is_real(const ls_json *v);    // a number that is written as one: 3.0
 bool ls_json_is_null(const ls_json *v);    // v may be NULL: then it is not
 size_t ls_json_size(const ls_json *array); // 0: not an array
 bool ls_json_is_array(const ls_json *v);
+bool ls_json_is_object(const ls_json *v);
 const ls_json *ls_json_at(const ls_json *array, size_t i); // NULL: not an array, or shorter
 // Every key with its value, in the document's order. False: not an object.
 bool ls_json_each(const ls_json *object, void (*fn)(void *ud, const char *key, const ls_json *value), void *ud);

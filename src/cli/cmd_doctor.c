@@ -74,7 +74,7 @@ static void check_model(report *r, const ls_model_options *model) {
         check_device(r, NULL, &model->engine);
         return;
     }
-    char *detail = ls_format("%s: %d tokens of vocabulary, chat frame %s", *m.file ? m.file : m.name,
+    char *detail = ls_format("%s: %d tokens of vocabulary, chat %s", *m.file ? m.file : m.name,
                              ls_vocab_size(m.vocab), m.chat ? ls_chat_name(m.chat) : m.chat_problem);
     say(r, "model", true, true, detail);
     free(detail);

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "decode/stats.h"
+#include "engine/prompt.h"
 #include "trace/trace.h"
 
 #include <errno.h>
@@ -91,8 +92,8 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
 
 static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
     ls_code code;
-    if ((code = ls_prompt_encode(&r->model, r->setup.s.format, r->setup.s.system, true, prompt->p, prompt->n,
-                                 &r->prompt, err)) ||
+    if ((code = ls_prompt_encode(&r->model, r->setup.s.format, r->setup.s.system, prompt->p, prompt->n, &r->prompt,
+                                 err)) ||
         (code = ls_session_new(&r->session, &r->model, &r->setup.s.decode, err)) ||
         (code = ls_session_calibrate(r->session, ls_gauge_show, &r->progress, err)))
         return code;
@@ -103,7 +104,7 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
     ls_gauge_clear(&r->progress);
     if (r->trace) {
         ls_trace_header h;
-        ls_trace_describe(&h, &r->model, r->session, &r->setup.s.decode, r->setup.s.config, 0, prompt->p,
+        ls_trace_describe(&h, &r->model, r->session, &r->setup.s.decode, r->setup.s.config, 0, 0, prompt->p,
                           r->prefill_ms);
         ls_trace_begin(r->trace, &r->model, &h);
         ls_trace_header_free(&h);

@@ -6,6 +6,7 @@
 #include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
+#include "cli/template_run.h"
 #include "model/place.h"
 
 #include <errno.h>
@@ -366,6 +367,20 @@ static ls_code remove_model(ls_registry *r, const char *name, bool yes, ls_err *
     return code;
 }
 
+static ls_code template(ls_registry *r, const char *name, const ls_command_line *c, ls_buf *out, ls_err *err) {
+    const ls_registry_entry *e;
+    ls_model_place p = {0};
+    const bool plain = !access(name, F_OK);
+    ls_code code = plain ? LS_OK : find(&e, r, name, err);
+    if (code) return code;
+    if (!plain) ls_model_place_find(&p, e);
+    if (!plain && !p.here)
+        code = ls_fail(err, LS_E_USAGE, "%s is not here: logitspec models fetch %s", e->name, e->name);
+    if (!code) code = ls_template_run(plain ? name : p.path, c->messages, c->marks, out, err);
+    ls_model_place_free(&p);
+    return code;
+}
+
 int ls_cmd_models(const ls_command_line *c) {
     const char *verb = c->n_args ? c->args[0] : "list";
     const int n = c->n_args > 0 ? c->n_args - 1 : 0;
@@ -383,10 +398,11 @@ int ls_cmd_models(const ls_command_line *c) {
         ls_catch_signals();
         code = verify(&r, names, n, &wrong, &err);
     } else if (!strcmp(verb, "remove") && n == 1) code = remove_model(&r, names[0], c->yes, &err);
+    else if (!strcmp(verb, "template") && n == 1) code = template(&r, names[0], c, &out, &err);
     else
         code = ls_fail(&err, LS_E_USAGE,
-                       "'logitspec models list', 'fetch NAME', 'info NAME', 'verify [NAME...]' or "
-                       "'remove NAME' is expected");
+                       "'logitspec models list', 'fetch NAME', 'info NAME', 'verify [NAME...]', 'remove NAME' or "
+                       "'template NAME|PATH|FILE' is expected");
     ls_registry_free(&r);
     if (code) {
         ls_buf_free(&out);

@@ -1,7 +1,7 @@
 #include "cli/comparison.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "engine/prompt.h"
+#include "engine/dialog.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -95,7 +95,7 @@ static ls_code run_prompt(ls_comparison *k, size_t at, ls_err *err) {
     const ls_setup *setup = &k->c[0].setup.s;
     ls_ids prompt = {0};
     ls_code code =
-        ls_prompt_encode(&k->model, setup->format, setup->system, true, item->prompt, item->n_prompt, &prompt, err);
+        ls_prompt_encode(&k->model, setup->format, setup->system, item->prompt, item->n_prompt, &prompt, err);
     for (int j = 0; j < k->n && !code; j++) // each contender goes first equally often
         code = run_one(k, at, (int)((at + (size_t)j) % (size_t)k->n), &prompt, err);
     ls_ids_free(&prompt);

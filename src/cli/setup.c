@@ -82,7 +82,10 @@ static char *template_file(const char *value) {
 void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
     *r = (ls_run_setup){.chat_template = template_file(o->chat_template)};
     r->s = (ls_setup){
-        .model = {.name = o->model, .chat_template = r->chat_template, .engine = engine_options(o)},
+        .model = {.name = o->model,
+                  .chat_template = r->chat_template,
+                  .template_variables = o->variables,
+                  .engine = engine_options(o)},
         .decode = {.method = o->method,
                    .budget = o->budget,
                    .knobs = o->knobs,

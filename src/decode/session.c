@@ -25,7 +25,6 @@ struct ls_session {
     ls_answer answer;
     bool started, active;
     int32_t uncommitted; // a turn's last token when it ended the turn without a forward; -1: none
-    ls_ids starts;       // of each turn: tokens committed before it, and the uncommitted one
     lst_row last;        // row that predicts the next root
     bool corrected;      // that row's draft children were all rejected
     uint32_t turn, step;
@@ -76,14 +75,13 @@ void ls_session_free(ls_session *s) {
     if (s->t && !s->borrowed) s->t->free(s->t);
     ls_drafting_free(&s->drafting);
     ls_ids_free(&s->context);
-    ls_ids_free(&s->starts);
     ls_answer_free(&s->answer);
     free(s);
 }
 
 void ls_session_reset(ls_session *s) {
     s->t->rewind(s->t, 0, NULL);
-    s->context.n = s->starts.n = 0;
+    s->context.n = 0;
     ls_answer_begin(&s->answer);
     s->started = s->active = s->corrected = false;
     s->turn = s->step = 0;
@@ -184,7 +182,6 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     if (code) return code;
     // a token that ended the previous turn without a forward belongs to the conversation
     size_t committed = s->context.n;
-    const int32_t before[2] = {(int32_t)committed, s->uncommitted};
     if (s->uncommitted >= 0) ls_ids_push(&s->context, s->uncommitted);
     ls_ids_add(&s->context, ids, (size_t)n);
     uint64_t start = ls_now_ns();
@@ -197,7 +194,6 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
         return code;
     }
     s->uncommitted = -1;
-    ls_ids_add(&s->starts, before, 2);
     if (prefill_ms) *prefill_ms = us_since(start) / 1e3;
     ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);
     if (s->started) s->turn++;
@@ -229,20 +225,19 @@ ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, ls_progre
 // ---- another past
 
 typedef struct {
-    ls_ids context, starts;
+    ls_ids context;
     int32_t uncommitted;
+    uint32_t turns;
 } past;
 
-static past past_of(const ls_session *s) {
-    past p = {.uncommitted = s->uncommitted};
-    ls_ids_add(&p.context, s->context.p, s->context.n);
-    ls_ids_add(&p.starts, s->starts.p, s->starts.n);
-    return p;
+static uint32_t turns_of(const ls_session *s) {
+    return s->started ? s->turn + 1 : 0;
 }
 
-static void past_free(past *p) {
-    ls_ids_free(&p->context);
-    ls_ids_free(&p->starts);
+static past past_of(const ls_session *s) {
+    past p = {.uncommitted = s->uncommitted, .turns = turns_of(s)};
+    ls_ids_add(&p.context, s->context.p, s->context.n);
+    return p;
 }
 
 // The engine has the first n_read tokens of the conversation; it reads the rest.
@@ -255,13 +250,12 @@ static ls_code read_rest(ls_session *s, size_t n_read, ls_progress progress, voi
 }
 
 static ls_code take_past(ls_session *s, const past *p, size_t n_read, ls_progress progress, void *ud, ls_err *err) {
-    s->context.n = s->starts.n = 0;
+    s->context.n = 0;
     ls_answer_begin(&s->answer);
     ls_ids_add(&s->context, p->context.p, p->context.n);
-    ls_ids_add(&s->starts, p->starts.p, p->starts.n);
     s->uncommitted = p->uncommitted;
-    s->turn = p->starts.n ? (uint32_t)(p->starts.n / 2) - 1 : 0;
-    s->started = p->starts.n > 0;
+    s->turn = p->turns ? p->turns - 1 : 0;
+    s->started = p->turns > 0;
     s->active = s->corrected = false;
     const ls_code code = read_rest(s, n_read, progress, ud, err);
     ls_drafting_observe(&s->drafting, s->context.p, s->context.n, true);
@@ -272,32 +266,33 @@ static void bring_back(ls_session *s, const past *p, size_t n_read) {
     if (take_past(s, p, n_read, NULL, NULL, NULL)) ls_session_reset(s);
 }
 
-ls_code ls_session_edit(ls_session *s, uint32_t turn, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
-                        double *prefill_ms, ls_err *err) {
-    if (s->active || 2 * (size_t)turn >= s->starts.n) return ls_fail(err, LS_E_RANGE, "there is no such turn");
+ls_code ls_session_begin_at(ls_session *s, uint32_t turn, size_t kept, const int32_t *ids, int32_t n,
+                            ls_progress progress, void *ud, double *prefill_ms, ls_err *err) {
+    const size_t all = s->context.n + (s->uncommitted >= 0);
+    const bool next = turn == turns_of(s) && kept == all;
+    if (s->active || turn > turns_of(s) || (kept > s->context.n && !next))
+        return ls_fail(err, LS_E_RANGE, "there is no such turn");
+    if (next) return ls_session_begin(s, ids, n, progress, ud, prefill_ms, err);
     past before = past_of(s);
-    const size_t kept = (size_t)s->starts.p[2 * turn];
-    const past until = {.context = {.p = before.context.p, .n = kept},
-                        .starts = {.p = before.starts.p, .n = 2 * (size_t)turn},
-                        .uncommitted = s->starts.p[2 * turn + 1]};
+    const past until = {.context = {.p = before.context.p, .n = kept}, .uncommitted = -1, .turns = turn};
     ls_code code = take_past(s, &until, kept, NULL, NULL, err);
     if (!code) code = ls_session_begin(s, ids, n, progress, ud, prefill_ms, err);
     if (code) bring_back(s, &before, kept);
-    past_free(&before);
+    ls_ids_free(&before.context);
     return code;
 }
 
-ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, const ls_ids *starts,
+ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, uint32_t turns,
                            ls_progress progress, void *ud, ls_err *err) {
     if (context->n < 1 || context->n + 1 >= (size_t)s->e->n_context)
         return ls_fail(err, LS_E_RANGE, "the conversation has %zu tokens, the context %d", context->n, s->e->n_context);
     ls_code code = ls_prompt_fits(s->e, (int32_t)context->n, err);
     if (code) return code;
     past before = past_of(s);
-    const past wanted = {.context = *context, .starts = *starts, .uncommitted = uncommitted};
+    const past wanted = {.context = *context, .uncommitted = uncommitted, .turns = turns};
     code = take_past(s, &wanted, 0, progress, ud, err);
     if (code) bring_back(s, &before, 0);
-    past_free(&before);
+    ls_ids_free(&before.context);
     return code;
 }
 

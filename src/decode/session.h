@@ -18,8 +18,8 @@ typedef struct ls_session ls_session;
 ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_options *opt, ls_err *err);
 void ls_session_free(ls_session *s);
 
-// What forwards of 1 to 64 rows cost on this machine, from the cache or measured (costs/costs.h); needed before the first
-// step of a method that sizes its trees.
+// What forwards of 1 to 64 rows cost on this machine, from the cache or measured (costs/costs.h); needed before the
+// first step of a method that sizes its trees.
 ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err);
 const ls_cost_curve *ls_session_costs(const ls_session *s);
 const ls_drafter *ls_session_drafter(const ls_session *s); // NULL for plain decoding
@@ -28,14 +28,13 @@ const ls_drafter *ls_session_drafter(const ls_session *s); // NULL for plain dec
 // nothing. *prefill_ms may be NULL.
 ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
                          double *prefill_ms, ls_err *err);
-// The same, in place of turn `turn` and those after it. On an error they are read again and stay. LS_E_RANGE: there is
-// no such turn, or one is being decoded.
-ls_code ls_session_edit(ls_session *s, uint32_t turn, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
-                        double *prefill_ms, ls_err *err);
-// Puts an earlier conversation in place of this one: tokens committed, the uncommitted one (-1: none), and of each turn
-// the tokens committed before it and the uncommitted one. Reads it; on an error this conversation is read again and
-// stays.
-ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, const ls_ids *starts,
+// The same as turn `turn`, in place of that one and those after it, behind the first `kept` tokens of the conversation.
+// On an error the conversation is read again and stays. LS_E_RANGE: there is no such turn, or one is being decoded.
+ls_code ls_session_begin_at(ls_session *s, uint32_t turn, size_t kept, const int32_t *ids, int32_t n,
+                            ls_progress progress, void *ud, double *prefill_ms, ls_err *err);
+// Puts an earlier conversation in place of this one: its tokens, the last one of its last turn where that was emitted
+// without a forward (-1: none), how many turns it has. Reads it; on an error this conversation is read again and stays.
+ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, uint32_t turns,
                            ls_progress progress, void *ud, ls_err *err);
 // Another method's session, which is to answer a turn of this one too. Where there is no memory for a second timeline,
 // *lent: it uses this session's, which must be reloaded when the other is freed.

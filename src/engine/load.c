@@ -34,7 +34,7 @@ static ls_code load_file(ls_model *m, const ls_model_options *opt, const ls_engi
     char *path = ls_model_path(opt->name);
     ls_code code = ls_registry_ready(opt->name, err);
     if (!code) code = ls_checkpoint_open(&m->checkpoint, path, err);
-    if (!code) code = ls_load_text(m, m->checkpoint, opt->chat_template, err);
+    if (!code) code = ls_load_text(m, m->checkpoint, opt->chat_template, opt->template_variables, err);
     if (!code) name_of(m, path);
     if (!code && b) {
         code = ls_model_hash(m->checkpoint, m->sha256, b->progress, b->ud, err);

@@ -59,18 +59,9 @@ static void template_in(const ls_buf *config, ls_buf *out) {
     ls_json_free(doc);
 }
 
-static ls_code read_template(ls_buf *out, const ls_checkpoint *c, const char *file, const ls_buf *config, ls_err *err) {
+static ls_code own_template(const ls_checkpoint *c, const ls_buf *config, ls_buf *out, ls_err *err) {
     ls_str s;
     bool there;
-    if (file) {
-        FILE *f = fopen(file, "re");
-        if (!f)
-            return ls_fail(err, LS_E_IO, "the chat template %s: %s (a Jinja file, or a name of configs/chat)", file,
-                           strerror(errno));
-        const ls_code code = ls_read_all(out, f, file, CONFIG_BYTES, err);
-        fclose(f);
-        return code;
-    }
     if (c->gguf) {
         if (ls_gguf_has(c->gguf, "tokenizer.chat_template") &&
             !ls_gguf_str(c->gguf, "tokenizer.chat_template", &s, err))
@@ -82,10 +73,31 @@ static ls_code read_template(ls_buf *out, const ls_checkpoint *c, const char *fi
     return code;
 }
 
-static ls_code make_chat(ls_model *m, const ls_checkpoint *c, const char *file, const ls_buf *config, ls_err *err) {
+ls_code ls_load_template(const ls_checkpoint *c, ls_buf *out, ls_err *err) {
+    ls_buf config = {0};
+    bool there;
+    ls_code code = LS_OK;
+    if (c->folder) code = ls_folder_read(c->folder, "tokenizer_config.json", CONFIG_BYTES, &config, &there, err);
+    if (!code) code = own_template(c, &config, out, err);
+    ls_buf_free(&config);
+    return code;
+}
+
+static ls_code template_of_file(const char *file, ls_buf *out, ls_err *err) {
+    FILE *f = fopen(file, "re");
+    if (!f)
+        return ls_fail(err, LS_E_IO, "the chat template %s: %s (a Jinja file, or a name of configs/chat)", file,
+                       strerror(errno));
+    const ls_code code = ls_read_all(out, f, file, CONFIG_BYTES, err);
+    fclose(f);
+    return code;
+}
+
+static ls_code make_chat(ls_model *m, const ls_checkpoint *c, const char *file, const char *variables,
+                         const ls_buf *config, ls_err *err) {
     ls_buf text = {0};
     ls_err why = {0};
-    ls_code code = read_template(&text, c, file, config, err);
+    ls_code code = file ? template_of_file(file, &text, err) : own_template(c, config, &text, err);
     if (!code && !text.n)
         snprintf(m->chat_problem, sizeof m->chat_problem,
                  "the model has no chat template (--template FILE gives it one)");
@@ -93,15 +105,14 @@ static ls_code make_chat(ls_model *m, const ls_checkpoint *c, const char *file, 
         snprintf(m->chat_problem, sizeof m->chat_problem, "%.*s", (int)sizeof m->chat_problem - 1, why.msg);
         if (file) code = ls_fail(err, LS_E_UNSUPPORTED, "%s: %s", file, why.msg);
     }
-    if (m->chat) {
-        const char *end = ls_chat_end(m->chat);
-        ls_vocab_add_end(m->vocab, ls_vocab_special(m->vocab, end, strlen(end)));
-    }
+    if (m->chat) ls_vocab_add_end(m->vocab, ls_chat_end(m->chat));
+    if (m->chat && variables && !code) code = ls_chat_set(m->chat, variables, strlen(variables), err);
     ls_buf_free(&text);
     return code;
 }
 
-ls_code ls_load_text(ls_model *m, const ls_checkpoint *c, const char *chat_template, ls_err *err) {
+ls_code ls_load_text(ls_model *m, const ls_checkpoint *c, const char *chat_template, const char *variables,
+                     ls_err *err) {
     ls_buf config = {0};
     bool there;
     ls_code code = LS_OK;
@@ -115,7 +126,7 @@ ls_code ls_load_text(ls_model *m, const ls_checkpoint *c, const char *chat_templ
         add_ends(m->vocab, c->folder, "generation_config.json");
         add_ends(m->vocab, c->folder, "config.json");
     }
-    if (!code) code = make_chat(m, c, chat_template, &config, err);
+    if (!code) code = make_chat(m, c, chat_template, variables, &config, err);
     ls_buf_free(&config);
     return code;
 }

@@ -13,6 +13,7 @@ typedef struct {
     ls_session *session;
     ls_trace *trace;       // NULL: none
     ls_conversation *kept; // to be saved; NULL: no model is loaded
+    ls_dialog *dialog;     // the same as texts
     ls_seen seen;
     ls_stats stats;
     uint32_t turn;

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/visible.h"
+#include "engine/prompt.h"
 #include "trace/saved.h"
 #include "trace/trace_events.h"
 
@@ -125,6 +126,7 @@ static ls_code start(live *l, ls_err *err) {
         return code;
     ls_seen_init(&l->seen, l->model.engine->n_vocab);
     keep(l, ls_conversation_new(l->model.vocab));
+    l->dialog = ls_dialog_new();
     return ls_session_calibrate(l->session, on_load, l, err);
 }
 
@@ -137,6 +139,8 @@ static void end_turn(live *l, ls_finish reason) {
     l->turn_output = ls_session_output(l->session)->n;
     l->turn_finish = reason;
     ls_session_stop(l->session);
+    const ls_ids *out = ls_session_output(l->session);
+    ls_dialog_answer(l->dialog, &l->model, ls_session_text(l->session), out->p, out->n - (reason == LS_FINISH_EOS));
     if (l->trace) ls_trace_end(l->trace, l->turn, reason, &l->stats);
     ls_conversation_end(l->kept, l->turn, reason, &l->stats);
     report_trace(l);
@@ -147,39 +151,19 @@ static void end_turn(live *l, ls_finish reason) {
     ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
 }
 
-// edited: the turn whose place it takes; negative: it is the next one.
-static void begin_turn(live *l, const char *text, int edited) {
-    ls_setup *s = &l->opt.setup;
-    ls_ids ids = {0}, fresh = {0};
-    ls_err err = {0};
+// The listener and the traces hear of a turn that begins.
+static void tell_turn(live *l, const char *text, const ls_next_prompt *p, double prefill_ms) {
+    const ls_setup *s = &l->opt.setup;
+    ls_ids fresh = {0}, ids = {0};
     ls_trace_header header;
-    double prefill_ms = 0;
-    const bool first = !ls_session_started(l->session) || edited == 0;
-    ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
-    ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the prompt", 0);
-    ls_code code = ls_prompt_encode(&l->model, s->format, s->system, first, text, strlen(text), &ids, &err);
-    ls_prompt_describe(l->model.engine, (int32_t)ids.n, l->reading, sizeof l->reading);
-    if (!code) ls_channel_status(&l->c, LS_STATE_PREFILL, l->reading, 0);
-    if (!code && edited >= 0)
-        code = ls_session_edit(l->session, (uint32_t)edited, ids.p, (int32_t)ids.n, on_prefill, l, &prefill_ms, &err);
-    else if (!code) code = ls_session_begin(l->session, ids.p, (int32_t)ids.n, on_prefill, l, &prefill_ms, &err);
-    if (code) {
-        ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
-        ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
-        ls_ids_free(&ids);
-        return;
-    }
-    l->turn = first ? 0 : edited > 0 ? (uint32_t)edited : l->turn + 1;
-    l->stats = (ls_stats){0};
-    l->turn_context = ls_session_context(l->session)->n;
-    l->turn_output = 0;
-    ls_trace_describe(&header, &l->model, l->session, &s->decode, s->config, l->turn, text, prefill_ms);
+    ls_trace_describe(&header, &l->model, l->session, &s->decode, s->config, l->turn, p->kept, text, prefill_ms);
     if (l->trace) ls_trace_begin(l->trace, &l->model, &header);
     ls_conversation_begin(l->kept, &header);
     ls_trace_header_free(&header);
     report_trace(l);
-    ls_seen_ids(&l->seen, ids.p, ids.n, &fresh);
+    ls_seen_ids(&l->seen, p->ids.p, p->ids.n, &fresh);
     ls_live_tokens(l, &fresh);
+    ls_ids_add(&ids, p->ids.p, p->ids.n);
     ls_event *e = ls_event_new(LS_EV_PROMPT);
     e->prompt.turn = l->turn;
     e->prompt.n_ids = (int32_t)ids.n;
@@ -190,6 +174,43 @@ static void begin_turn(live *l, const char *text, int edited) {
     snprintf(e->prompt.method, sizeof e->prompt.method, "%s", s->decode.method);
     e->prompt.temperature = (double)s->decode.sampling.temperature;
     ls_channel_send(&l->c, e);
+}
+
+// edited: the turn whose place it takes; negative: it is the next one.
+static void begin_turn(live *l, const char *text, int edited) {
+    const ls_setup *s = &l->opt.setup;
+    const uint32_t turn = edited >= 0 ? (uint32_t)edited : ls_session_started(l->session) ? l->turn + 1 : 0;
+    ls_next_prompt p;
+    ls_err err = {0};
+    double prefill_ms = 0;
+    ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
+    ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the prompt", 0);
+    ls_code code = ls_dialog_prompt(l->dialog, &l->model, s->format, s->system, turn, text, strlen(text), &p, &err);
+    ls_prompt_describe(l->model.engine, (int32_t)p.ids.n, l->reading, sizeof l->reading);
+    if (!code) ls_channel_status(&l->c, LS_STATE_PREFILL, l->reading, 0);
+    if (!code)
+        code =
+            ls_session_begin_at(l->session, turn, p.kept, p.ids.p, (int32_t)p.ids.n, on_prefill, l, &prefill_ms, &err);
+    if (code) {
+        ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
+        ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
+        ls_next_prompt_free(&p);
+        return;
+    }
+    const size_t gone = ls_dialog_tokens(l->dialog) - p.kept;
+    l->turn = turn;
+    l->stats = (ls_stats){0};
+    l->turn_context = ls_session_context(l->session)->n;
+    l->turn_output = 0;
+    ls_dialog_begin(l->dialog, turn, text, strlen(text), &p);
+    tell_turn(l, text, &p, prefill_ms);
+    ls_next_prompt_free(&p);
+    if (gone && edited < 0) {
+        char said[160];
+        snprintf(said, sizeof said,
+                 "the chat template writes earlier turns otherwise now: their last %zu tokens were read again", gone);
+        ls_channel_message(&l->c, false, said);
+    }
     ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
 }
 
@@ -262,15 +283,18 @@ static void load(live *l, const char *path) {
     char text[320] = "";
     if (!strcmp(path, "-")) path = "./-"; // standard input gives the screen its keys
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the saved conversation", 0);
-    ls_code code = ls_saved_read(&v, path, &l->model, stops, l, &err);
+    ls_code code = ls_saved_read(&v, path, &l->model, l->opt.setup.format, l->opt.setup.system, stops, l, &err);
     if (!code) {
         ls_prompt_describe(l->model.engine, (int32_t)v.turns.context.n, l->reading, sizeof l->reading);
+        const size_t turns = ls_turns_count(&v.turns);
         code =
-            ls_session_restore(l->session, &v.turns.context, v.turns.uncommitted, &v.turns.starts, on_prefill, l, &err);
+            ls_session_restore(l->session, &v.turns.context, v.turns.uncommitted, (uint32_t)turns, on_prefill, l, &err);
         if (!code) {
-            const size_t turns = ls_turns_count(&v.turns);
             keep(l, v.kept);
             v.kept = NULL;
+            ls_dialog_free(l->dialog);
+            l->dialog = v.dialog;
+            v.dialog = NULL;
             l->turn = (uint32_t)turns - 1;
             l->turn_output = 0;
             ls_seen_init(&l->seen, l->model.engine->n_vocab);
@@ -323,6 +347,7 @@ static void carry_out(live *l, const ls_queued_command *c) {
         stop_turn(l);
         ls_session_reset(l->session);
         ls_conversation_cut(l->kept, 0);
+        ls_dialog_cut(l->dialog, 0);
         l->turn_output = 0;
         send_header(l);
         break;
@@ -366,6 +391,7 @@ static void *decoder(void *ud) {
     free(step);
     ls_session_free(l->rival);
     keep(l, NULL);
+    ls_dialog_free(l->dialog);
     if (!ls_trace_close(l->trace, &err)) {
         ls_warn("%s", err.msg); // the screen is gone by now
         if (l->opt.trace_failed) *l->opt.trace_failed = true;

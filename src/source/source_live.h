@@ -1,7 +1,7 @@
 // Live decoding as a source: a thread owns the model and the session; commands go in and events come out by queues,
 // so whoever listens never waits for a forward.
 #pragma once
-#include "engine/prompt.h"
+#include "engine/dialog.h"
 #include "decode/session.h"
 #include "source/source.h"
 #include "trace/trace_level.h"

@@ -1,480 +1,512 @@
+// Runs a template's nodes.
+#include "text/jinja.h"
 #include "base/mem.h"
 #include "text/jinja_internal.h"
 
-#include <assert.h>
-#include <ctype.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TEMPLATE = 1 << 20, MAX_MEMORY = 16 << 20, MAX_STEPS = 200000, MAX_BLOCKS = 40 };
+enum {
+    MAX_TEMPLATE = 1 << 20,
+    BLOCK = 64 << 10,
+    MAX_MEMORY = 96 << 20,
+    FUEL = 20000000,
+    MAX_CALLS = 100,
+    MAX_NESTED = 1000
+};
 
-typedef struct {
-    enum { TEXT, PRINT, TAG } kind;
-    const char *p, *end; // of a tag: what is between its marks
-} node;
+struct jframe {
+    jframe *up;
+    jstr *names;
+    jvalue *values;
+    int n, cap;
+};
 
-typedef struct {
-    jvm vm;
-    node *nodes;
-    size_t n, cap;
-    ls_buf *out;
-    int blocks; // nested
-    bool breaking, continuing;
-} run;
+struct ls_jinja {
+    jarena memory;
+    char *text;
+    jnode *body;
+};
 
-// ---- values
-
-void j_fail(jvm *m, ls_code code, const char *fmt, ...) {
-    if (m->code) return;
-    m->code = code;
-    int line = 1;
-    for (const char *q = m->text; q < m->p; q++) line += *q == '\n';
-    int n = snprintf(m->msg, sizeof m->msg, "line %d: ", line);
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(m->msg + n, sizeof m->msg - (size_t)n, fmt, args);
-    va_end(args);
-}
+// ---- memory and errors
 
 void *j_alloc(jvm *m, size_t n) {
-    if (n > 64 && (n > MAX_MEMORY || m->used + n > MAX_MEMORY)) {
-        j_fail(m, LS_E_RANGE, "more than %d bytes of values", MAX_MEMORY);
-        return NULL;
+    jarena *a = m->memory;
+    n = (n + 15) / 16 * 16;
+    if (n > MAX_MEMORY - a->total) j_fail(m, LS_E_RANGE, "more than %d MiB are needed", MAX_MEMORY >> 20);
+    if (!a->blocks || n > a->room - a->used) {
+        const size_t room = n > BLOCK ? n : BLOCK;
+        jblock *b = ls_calloc(1, sizeof *b + 16 + room);
+        b->next = a->blocks;
+        a->blocks = b;
+        a->room = room;
+        a->used = 0;
     }
-    jblock *b = ls_calloc(1, sizeof *b + n);
-    b->next = m->memory;
-    m->memory = b;
-    m->used += n + sizeof *b;
-    return b + 1;
+    void *p = (char *)a->blocks + (sizeof(jblock) + 15) / 16 * 16 + a->used;
+    a->used += n;
+    a->total += n;
+    j_spend(m, n / 64);
+    return p;
 }
 
-jvalue j_str(jvm *m, const char *p, size_t n) {
-    char *s = j_alloc(m, n);
-    if (!s) return (jvalue){.kind = J_STRING, .s = {"", 0}};
-    if (n) memcpy(s, p, n);
-    return (jvalue){.kind = J_STRING, .s = {s, n}};
+void j_arena_free(jarena *a) {
+    for (jblock *b = a->blocks, *next; b; b = next) {
+        next = b->next;
+        free(b);
+    }
+    *a = (jarena){0};
 }
 
-jvalue j_bool(bool b) {
-    return (jvalue){.kind = J_BOOL, .i = b};
-}
-jvalue j_int(int64_t i) {
-    return (jvalue){.kind = J_INT, .i = i};
+void j_fail(jvm *m, ls_code code, const char *fmt, ...) {
+    char text[500];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    ls_fail(m->err, code, "line %d: %s", m->line, text);
+    longjmp(m->failed, (int)code);
 }
 
-bool j_true(const jvalue *v) {
-    switch (v->kind) {
-    case J_BOOL:
-    case J_INT: return v->i != 0;
-    case J_STRING: return v->s.n != 0;
-    case J_LIST: return v->n != 0;
-    case J_DICT: return v->dict->n != 0;
-    default: return false;
+void j_spend(jvm *m, size_t n) {
+    m->fuel -= (long)n;
+    if (m->fuel < 0) {
+        m->fuel = FUEL; // for what the error itself costs
+        j_fail(m, LS_E_RANGE, "it takes more than %d steps", FUEL);
     }
 }
 
-void j_print(jvm *m, const jvalue *v, ls_buf *out) {
-    if (v->kind == J_STRING) ls_buf_add(out, v->s.p, v->s.n);
-    else if (v->kind == J_INT) ls_buf_fmt(out, "%lld", (long long)v->i);
-    else if (v->kind == J_BOOL) ls_buf_str(out, v->i ? "True" : "False");
-    else if (v->kind == J_NONE) ls_buf_str(out, "None");
-    else if (v->kind != J_UNDEFINED) j_fail(m, LS_E_UNSUPPORTED, "a list or a dictionary as text");
+// ---- variables
+
+static jframe *enter(jvm *m, jframe *up) {
+    jframe *f = j_alloc(m, sizeof *f);
+    f->up = up;
+    return f;
 }
 
-const jvalue *j_get(const jdict *d, const char *key, size_t n) {
-    for (size_t i = 0; i < d->n; i++)
-        if (d->keys[i].n == n && !memcmp(d->keys[i].p, key, n)) return &d->values[i];
+static jvalue *find(jframe *f, jstr name) {
+    for (; f; f = f->up)
+        for (int i = f->n; i-- > 0;)
+            if (j_same_text(f->names[i], name)) return &f->values[i];
     return NULL;
 }
 
-void j_put(jvm *m, jdict *d, ls_str key, jvalue v) {
-    jvalue *old = (jvalue *)j_get(d, key.p, key.n);
-    if (old) {
-        *old = v;
-        return;
-    }
-    assert(d->cap ? d->keys && d->values && d->n <= d->cap : !d->n);
-    if (d->n == d->cap) {
-        size_t cap = d->cap * 2 + 8;
-        ls_str *keys = j_alloc(m, cap * sizeof *keys);
-        jvalue *values = j_alloc(m, cap * sizeof *values);
-        if (!keys || !values) return;
-        if (d->cap) memcpy(keys, d->keys, d->n * sizeof *keys), memcpy(values, d->values, d->n * sizeof *values);
-        *d = (jdict){keys, values, d->n, cap};
-    }
-    d->keys[d->n] = key;
-    d->values[d->n++] = v;
-}
-
-jvar *j_find(jvm *m, ls_str name) {
-    for (size_t i = m->n_vars; i-- > 0;)
-        if (m->vars[i].name.n == name.n && !memcmp(m->vars[i].name.p, name.p, name.n)) return &m->vars[i];
-    return NULL;
-}
-
-static void set_var(jvm *m, ls_str name, jvalue v) {
-    jvar *old = j_find(m, name);
-    if (old && old >= m->vars + m->scope) {
-        old->value = v;
-        return;
-    }
-    if (m->n_vars == m->cap_vars) {
-        m->cap_vars = m->cap_vars * 2 + 16;
-        m->vars = ls_realloc(m->vars, m->cap_vars * sizeof *m->vars);
-    }
-    m->vars[m->n_vars++] = (jvar){name, v};
-}
-
-static ls_str lit(const char *s) {
-    return (ls_str){s, strlen(s)};
-}
-
-// ---- lexing inside a tag
-
-void j_space(jvm *m) {
-    while (m->p < m->end && isspace((unsigned char)*m->p)) m->p++;
-}
-
-bool j_take(jvm *m, const char *op) {
-    j_space(m);
-    size_t n = strlen(op);
-    if ((size_t)(m->end - m->p) < n || memcmp(m->p, op, n)) return false;
-    m->p += n;
-    return true;
-}
-
-ls_str j_name(jvm *m) {
-    j_space(m);
-    const char *from = m->p;
-    if (m->p < m->end && (isalpha((unsigned char)*m->p) || *m->p == '_'))
-        while (m->p < m->end && (isalnum((unsigned char)*m->p) || *m->p == '_')) m->p++;
-    return (ls_str){from, (size_t)(m->p - from)};
-}
-
-bool j_word(jvm *m, const char *word) {
-    const char *was = m->p;
-    ls_str s = j_name(m);
-    if (s.n == strlen(word) && !memcmp(s.p, word, s.n)) return true;
-    m->p = was;
-    return false;
-}
-
-// ---- the template as text and tags
-
-static void push(run *r, int kind, const char *p, const char *end) {
-    if (kind == TEXT && p >= end) return;
-    if (r->n == r->cap) {
-        r->cap = r->cap * 2 + 64;
-        r->nodes = ls_realloc(r->nodes, r->cap * sizeof *r->nodes);
-    }
-    r->nodes[r->n++] = (node){kind, p, end};
-}
-
-// The first of "{{", "{%" and "{#", or end.
-static const char *next_tag(const char *p, const char *end) {
-    for (; p + 1 < end; p++)
-        if (*p == '{' && (p[1] == '{' || p[1] == '%' || p[1] == '#')) return p;
-    return end;
-}
-
-// The mark that closes the tag opened before p, or NULL. Strings and nested braces are stepped over.
-static const char *close_of(const char *p, const char *end, char opened) {
-    if (opened == '#') return memmem(p, (size_t)(end - p), "#}", 2);
-    int braces = 0;
-    for (; p + 1 < end; p++) {
-        if (*p == '\'' || *p == '"') {
-            char quote = *p;
-            for (p++; p < end && *p != quote; p++) p += *p == '\\';
-            if (p >= end) return NULL;
-        } else if (opened == '%' && p[0] == '%' && p[1] == '}') return p;
-        else if (*p == '{') braces++;
-        else if (*p == '}' && braces) braces--;
-        else if (opened == '{' && p[0] == '}' && p[1] == '}') return p;
-    }
-    return NULL;
-}
-
-static void read_nodes(run *r, const char *p, const char *end) {
-    const char *start = p;
-    bool eat = false; // the white space before the next text: the last tag ended in "-"
-    while (p < end && !r->vm.code) {
-        const char *tag = next_tag(p, end);
-        const char *from = p, *to = tag;
-        while (eat && from < to && isspace((unsigned char)*from)) from++;
-        eat = false;
-        if (tag == end) {
-            push(r, TEXT, from, to);
+static void set(jvm *m, jstr name, jvalue v) {
+    jframe *f = m->frame;
+    for (int i = 0; i < f->n; i++)
+        if (j_same_text(f->names[i], name)) {
+            f->values[i] = v;
             return;
         }
-        char opened = tag[1];
-        const char *inside = tag + 2, *close;
-        bool minus = inside < end && *inside == '-', plus = inside < end && *inside == '+';
-        inside += minus || plus;
-        if (minus)
-            while (to > from && isspace((unsigned char)to[-1])) to--;
-        else if (opened != '{' && !plus) { // lstrip_blocks: blanks between the line's start and a block are not text
-            const char *q = to;
-            while (q > from && (q[-1] == ' ' || q[-1] == '\t')) q--;
-            if (q == start || q[-1] == '\n') to = q;
-        }
-        push(r, TEXT, from, to);
-        r->vm.p = tag;
-        close = inside <= end ? close_of(inside, end, opened) : NULL;
-        if (!close) {
-            j_fail(&r->vm, LS_E_PARSE, "a tag that is not closed");
-            return;
-        }
-        p = close + 2;
-        if (close > inside && close[-1] == '-') {
-            eat = true;
-            close--;
-        } else if (close > inside && close[-1] == '+') close--;
-        else if (opened != '{' && p < end && *p == '\n') p++; // trim_blocks
-        if (opened != '#') push(r, opened == '{' ? PRINT : TAG, inside, close);
+    if (f->n == f->cap) {
+        const int cap = 2 * f->cap + 4;
+        jstr *names = j_alloc(m, (size_t)cap * sizeof *names);
+        jvalue *values = j_alloc(m, (size_t)cap * sizeof *values);
+        if (f->n)
+            memcpy(names, f->names, (size_t)f->n * sizeof *names),
+                memcpy(values, f->values, (size_t)f->n * sizeof *values);
+        f->names = names;
+        f->values = values;
+        f->cap = cap;
     }
+    f->names[f->n] = name;
+    f->values[f->n++] = v;
+}
+
+// ---- expressions
+
+static jvalue eval(jvm *m, const jnode *n);
+static void run(jvm *m, const jnode *n);
+
+static jvalue optional(jvm *m, const jnode *n) {
+    return n ? eval(m, n) : j_none();
+}
+
+// What the nodes write.
+static jvalue written(jvm *m, const jnode *body) {
+    jtext t = {0}, *outer = m->out;
+    m->out = &t;
+    run(m, body);
+    m->out = outer;
+    return j_made(&t);
+}
+
+static jvalue call_macro(jvm *m, const jfunction *f, const jargs *a, const jvalue *caller) {
+    const jnode *n = f->macro;
+    jframe *outer = m->frame;
+    const int line = m->line;
+    const char breaking = m->breaking;
+    int used = 0, rest = 0;
+    if (++m->depth > MAX_CALLS) j_fail(m, LS_E_RANGE, "macros call each other more than %d deep", MAX_CALLS);
+    m->frame = enter(m, f->frame);
+    jvalue more = j_list(m, J_TUPLE, (size_t)a->n), named = j_dict(m, J_DICT);
+    for (int i = 0; i < a->n; i++) {
+        bool known = false;
+        for (int k = 0; a->names[i].n && k < n->n_names; k++) known |= j_same_text(a->names[i], n->names[k]);
+        if (!a->names[i].n && used < n->n_names) set(m, n->names[used++], a->v[i]);
+        else if (!a->names[i].n) more.list->items[rest++] = a->v[i];
+        else if (known) set(m, a->names[i], a->v[i]);
+        else if (j_is(a->names[i], "caller")) caller = &a->v[i];
+        else j_put(m, named.dict, j_string(a->names[i]), a->v[i]);
+    }
+    more.list->n = (size_t)rest;
+    if (rest && !n->rest)
+        j_fail(m, LS_E_USAGE, "macro '%.*s' takes not more than %d argument(s)", J_SHOWN(n->name), n->n_names);
+    if (named.dict->n && !n->named_rest)
+        j_fail(m, LS_E_USAGE, "macro '%.*s' takes no keyword argument '%.*s'", J_SHOWN(n->name),
+               J_SHOWN(named.dict->keys[0].s));
+    for (int k = 0; k < n->n_names; k++) {
+        bool have = false;
+        for (int i = 0; i < m->frame->n; i++) have |= j_same_text(m->frame->names[i], n->names[k]);
+        if (!have) set(m, n->names[k], n->items[k] ? eval(m, n->items[k]) : j_undefined(n->names[k]));
+    }
+    if (n->rest) set(m, j_lit("varargs"), more);
+    if (n->named_rest) set(m, j_lit("kwargs"), named);
+    set(m, j_lit("caller"), caller ? *caller : j_undefined(j_lit("caller")));
+    const jvalue out = written(m, n->b);
+    m->frame = outer;
+    m->line = line;
+    m->breaking = breaking;
+    m->depth--;
+    return out;
+}
+
+static jargs arguments(jvm *m, const jnode *n) {
+    jargs a = {j_alloc(m, (size_t)n->n * sizeof *a.v), n->names, n->n};
+    for (int i = 0; i < n->n; i++) a.v[i] = eval(m, n->items[i]);
+    return a;
+}
+
+static jvalue call(jvm *m, const jnode *n, const jvalue *caller) {
+    const jvalue fn = eval(m, n->a);
+    const jargs a = arguments(m, n);
+    m->line = n->line;
+    if (fn.kind == J_FUNCTION && fn.fn->macro) return call_macro(m, fn.fn, &a, caller);
+    return j_call(m, &fn, &a);
+}
+
+static bool compares(jvm *m, char op, const jvalue *a, const jvalue *b) {
+    switch (op) {
+    case '=': return j_same(m, a, b);
+    case '!': return !j_same(m, a, b);
+    case 'i': return j_contains(m, b, a);
+    case 'o': return !j_contains(m, b, a);
+    case '<': return j_compare(m, a, b) < 0;
+    case '>': return j_compare(m, a, b) > 0;
+    case 'l': return j_compare(m, a, b) <= 0;
+    default: return j_compare(m, a, b) >= 0;
+    }
+}
+
+static jvalue compare(jvm *m, const jnode *n) {
+    jvalue left = eval(m, n->a);
+    for (int i = 0; i < n->n; i++) {
+        const jvalue right = eval(m, n->items[i]);
+        m->line = n->line;
+        if (!compares(m, n->ops[i], &left, &right)) return j_bool(false);
+        left = right;
+    }
+    return j_bool(true);
+}
+
+static jvalue made(jvm *m, const jnode *n) {
+    if (n->kind == J_MAKE_DICT) {
+        jvalue v = j_dict(m, J_DICT);
+        for (int i = 0; i < n->n; i += 2) {
+            const jvalue key = eval(m, n->items[i]);
+            j_put(m, v.dict, key, eval(m, n->items[i + 1]));
+        }
+        return v;
+    }
+    jvalue v = j_list(m, n->kind == J_MAKE_LIST ? J_LIST : J_TUPLE, (size_t)n->n);
+    for (int i = 0; i < n->n; i++) v.list->items[i] = eval(m, n->items[i]);
+    return v;
+}
+
+static jvalue eval_one(jvm *m, const jnode *n) {
+    jvalue a, b;
+    j_spend(m, 1);
+    m->line = n->line;
+    switch (n->kind) {
+    case J_CONST: return n->value;
+    case J_BODY: return m->body;
+    case J_NAME: {
+        const jvalue *v = find(m->frame, n->name);
+        return v ? *v : j_global(m, n->name);
+    }
+    case J_MAKE_LIST:
+    case J_MAKE_TUPLE:
+    case J_MAKE_DICT: return made(m, n);
+    case J_CALL: return call(m, n, NULL);
+    case J_NOT: a = eval(m, n->a); return j_bool(!j_true(&a));
+    case J_AND: a = eval(m, n->a); return j_true(&a) ? eval(m, n->b) : a;
+    case J_OR: a = eval(m, n->a); return j_true(&a) ? a : eval(m, n->b);
+    case J_CHOICE:
+        a = eval(m, n->a);
+        if (j_true(&a)) return eval(m, n->b);
+        return n->c ? eval(m, n->c) : j_undefined(j_lit("an inline if without else"));
+    case J_COMPARE: return compare(m, n);
+    case J_CONCAT: {
+        jtext t = {0};
+        for (int i = 0; i < n->n; i++) {
+            a = eval(m, n->items[i]);
+            j_print(m, &t, &a);
+        }
+        return j_made(&t);
+    }
+    default: break;
+    }
+    a = eval(m, n->a);
+    switch (n->kind) {
+    case J_ATTRIBUTE: m->line = n->line; return j_attribute(m, &a, n->name);
+    case J_ELEMENT:
+        b = eval(m, n->b);
+        m->line = n->line;
+        return j_element(m, &a, &b);
+    case J_SLICE: {
+        const jvalue from = optional(m, n->items[0]), to = optional(m, n->items[1]), step = optional(m, n->items[2]);
+        m->line = n->line;
+        return j_slice(m, &a, &from, &to, &step);
+    }
+    case J_FILTER:
+    case J_TEST: {
+        const jargs args = arguments(m, n);
+        m->line = n->line;
+        return n->kind == J_FILTER ? j_filter(m, n->name, &a, &args) : j_bool(j_test(m, n->name, &a, &args));
+    }
+    case J_ARITHMETIC:
+        b = eval(m, n->b);
+        m->line = n->line;
+        return j_arithmetic(m, n->op, &a, &b);
+    case J_NEGATIVE: b = j_int(0); return a.kind == J_FLOAT ? j_float(-a.f) : j_arithmetic(m, '-', &b, &a);
+    default: b = j_int(0); return j_arithmetic(m, '+', &b, &a); // J_POSITIVE
+    }
+}
+
+static jvalue eval(jvm *m, const jnode *n) {
+    if (++m->nested > MAX_NESTED) j_fail(m, LS_E_RANGE, "expressions nested more than %d deep", MAX_NESTED);
+    const jvalue v = eval_one(m, n);
+    m->nested--;
+    return v;
 }
 
 // ---- statements
 
-static void enter(run *r, size_t at) {
-    r->vm.p = r->nodes[at].p;
-    r->vm.end = r->nodes[at].end;
-    r->vm.depth = 0;
-}
-
-static void tag_ends(run *r) {
-    j_space(&r->vm);
-    if (!r->vm.code && r->vm.p < r->vm.end) j_fail(&r->vm, LS_E_PARSE, "'%c' is not expected", *r->vm.p);
-}
-
-// Is the tag at `at` named so? Then it is entered, behind its name.
-static bool is_tag(run *r, size_t at, const char *name) {
-    if (at >= r->n || r->nodes[at].kind != TAG) return false;
-    enter(r, at);
-    return j_word(&r->vm, name);
-}
-
-static size_t body(run *r, size_t at, bool live);
-
-// Where the block that ends with the tag `end` goes on.
-static size_t closed(run *r, size_t at, const char *end) {
-    if (is_tag(r, at, end)) return at + 1;
-    if (at >= r->n) r->vm.p = r->vm.end;
-    j_fail(&r->vm, LS_E_PARSE, "'%s' is missing", end);
-    return r->n;
-}
-
-static size_t run_if(run *r, size_t at, bool live) {
-    jvm *m = &r->vm;
-    bool done = !live, first = true;
-    for (;;) {
-        bool yes = !done;
-        if (first || is_tag(r, at, "elif")) {
-            if (!done) {
-                jvalue v = j_expr(m, true);
-                tag_ends(r);
-                yes = !m->code && j_true(&v);
-            }
-        } else if (!is_tag(r, at, "else")) return closed(r, at, "endif");
-        first = false;
-        at = body(r, at + 1, yes && !m->code);
-        done = done || yes;
-        if (m->code) return r->n;
+static void unpack(jvm *m, const jnode *n, const jvalue *v) {
+    if (n->n_names == 1) {
+        set(m, n->names[0], *v);
+        return;
     }
+    const jlist all = j_items(m, v);
+    if (all.n != (size_t)n->n_names) j_fail(m, LS_E_USAGE, "%zu values for %d names", all.n, n->n_names);
+    for (int i = 0; i < n->n_names; i++) set(m, n->names[i], all.items[i]);
 }
 
-static jvalue loop_value(run *r, size_t i, size_t n) {
-    jvm *m = &r->vm;
-    jvalue v = {.kind = J_DICT, .dict = j_alloc(m, sizeof(jdict))};
-    j_put(m, v.dict, lit("index0"), j_int((int64_t)i));
-    j_put(m, v.dict, lit("index"), j_int((int64_t)i + 1));
-    j_put(m, v.dict, lit("first"), j_bool(i == 0));
-    j_put(m, v.dict, lit("last"), j_bool(i + 1 == n));
-    j_put(m, v.dict, lit("length"), j_int((int64_t)n));
-    return v;
-}
-
-static size_t run_for(run *r, size_t at, bool live) {
-    jvm *m = &r->vm;
-    if (!live) {
-        at = body(r, at + 1, false);
-        if (is_tag(r, at, "else")) at = body(r, at + 1, false);
-        return closed(r, at, "endfor");
-    }
-    ls_str names[2] = {j_name(m), {0}};
-    if (j_take(m, ",")) names[1] = j_name(m);
-    if (!names[0].n || !j_word(m, "in")) {
-        j_fail(m, LS_E_PARSE, "'for name in' is expected");
-        return r->n;
-    }
-    jvalue over = j_expr(m, false);
-    const char *condition = j_word(m, "if") ? m->p : NULL;
-    if (!condition) tag_ends(r);
-    if (over.kind != J_LIST && over.kind != J_UNDEFINED) j_fail(m, LS_E_UNSUPPORTED, "'for' over such a value");
-    size_t scope = m->scope, mark = m->n_vars, kept = 0, end = r->n;
-    const char *tag_end = m->end;
-    jvalue *items = j_alloc(m, over.n * sizeof *items);
-    for (size_t i = 0; items && i < over.n && !m->code; i++) {
-        bool keep = true;
-        if (condition) {
-            m->scope = m->n_vars;
-            set_var(m, names[0], over.items[i]);
-            if (names[1].n && over.items[i].kind == J_LIST && over.items[i].n == 2) {
-                set_var(m, names[0], over.items[i].items[0]);
-                set_var(m, names[1], over.items[i].items[1]);
-            }
-            m->p = condition;
-            m->end = tag_end;
-            jvalue v = j_expr(m, true);
-            tag_ends(r);
-            keep = j_true(&v);
-            m->n_vars = mark;
+static void run_for(jvm *m, const jnode *n) {
+    const jvalue over = eval(m, n->a);
+    jframe *outer = m->frame;
+    jloop *loop = j_alloc(m, sizeof *loop);
+    m->line = n->line;
+    loop->all = j_items(m, &over);
+    if (n->d) { // only those
+        jlist kept = {j_alloc(m, loop->all.n * sizeof *kept.items), 0};
+        for (size_t i = 0; i < loop->all.n; i++) {
+            m->frame = enter(m, outer);
+            unpack(m, n, &loop->all.items[i]);
+            const jvalue yes = eval(m, n->d);
+            if (j_true(&yes)) kept.items[kept.n++] = loop->all.items[i];
         }
-        if (keep && !m->code) items[kept++] = over.items[i];
+        loop->all = kept;
     }
-    for (size_t i = 0; i < kept && !m->code && !r->breaking; i++) { // every turn is a scope of its own
-        if (--m->fuel < 0) j_fail(m, LS_E_RANGE, "more than %d steps", MAX_STEPS);
-        m->scope = mark;
-        m->n_vars = mark;
-        if (!names[1].n) set_var(m, names[0], items[i]);
-        else if (items[i].kind == J_LIST && items[i].n == 2) {
-            set_var(m, names[0], items[i].items[0]);
-            set_var(m, names[1], items[i].items[1]);
-        } else j_fail(m, LS_E_USAGE, "two names for one value");
-        set_var(m, lit("loop"), loop_value(r, i, kept));
-        end = body(r, at + 1, true);
-        r->continuing = false;
+    for (size_t i = 0; i < loop->all.n && m->breaking != 'b'; i++) { // every turn is a scope of its own
+        jloop *now = j_alloc(m, sizeof *now);
+        *now = *loop;
+        now->i = i;
+        m->frame = enter(m, outer);
+        m->line = n->line;
+        unpack(m, n, &loop->all.items[i]);
+        set(m, j_lit("loop"), (jvalue){.kind = J_LOOP, .loop = now});
+        run(m, n->b);
+        if (m->breaking == 'c') m->breaking = 0;
     }
-    r->breaking = false;
-    m->scope = scope;
-    m->n_vars = mark;
-    if (m->code) return r->n;
-    if (!kept) end = body(r, at + 1, false);
-    if (is_tag(r, end, "else")) end = body(r, end + 1, !kept);
-    return closed(r, end, "endfor");
+    m->breaking = 0;
+    m->frame = outer;
+    if (!loop->all.n) run(m, n->c);
 }
 
-static size_t run_set(run *r, size_t at, bool live) {
-    jvm *m = &r->vm;
-    ls_str name = j_name(m), field = {0};
-    if (j_take(m, ".")) field = j_name(m);
-    if (!j_take(m, "=")) { // the block form: what the body writes
-        ls_buf *out = r->out, text = {0};
-        r->out = &text;
-        size_t end = closed(r, body(r, at + 1, live), "endset");
-        r->out = out;
-        if (live && !m->code) set_var(m, name, j_str(m, text.p, text.n));
-        ls_buf_free(&text);
-        return end;
+static void run_set(jvm *m, const jnode *n) {
+    if (n->b) {
+        jframe *outer = m->frame;
+        m->frame = enter(m, outer);
+        const jvalue text = written(m, n->b);
+        m->frame = outer;
+        m->body = text;
     }
-    if (!live) return at + 1;
-    jvalue v = j_expr(m, true);
-    tag_ends(r);
-    if (m->code) return r->n;
-    jvar *of = field.n ? j_find(m, name) : NULL;
-    if (!field.n) set_var(m, name, v);
-    else if (of && of->value.kind == J_DICT) j_put(m, of->value.dict, field, v);
-    else j_fail(m, LS_E_USAGE, "'%.*s' is no namespace", (int)(name.n < 40 ? name.n : 40), name.p);
-    return at + 1;
+    const jvalue v = eval(m, n->a);
+    m->line = n->line;
+    if (n->op != '.') {
+        unpack(m, n, &v);
+        return;
+    }
+    const jvalue *of = find(m->frame, n->names[0]);
+    if (!of || of->kind != J_NAMESPACE) j_fail(m, LS_E_USAGE, "cannot assign attribute on non-namespace object");
+    j_put(m, of->dict, j_string(n->names[1]), v);
 }
 
-static size_t statement(run *r, size_t at, bool live) {
-    jvm *m = &r->vm;
-    enter(r, at);
-    ls_str name = j_name(m);
-    m->p = name.p;
-    if (j_word(m, "if")) return run_if(r, at, live);
-    if (j_word(m, "for")) return run_for(r, at, live);
-    if (j_word(m, "set")) return run_set(r, at, live);
-    if (j_word(m, "macro")) return closed(r, body(r, at + 1, false), "endmacro"); // only its call would be unsupported
-    if (j_word(m, "generation")) return closed(r, body(r, at + 1, live), "endgeneration");
-    if (j_word(m, "break") || j_word(m, "continue")) {
-        if (live) *(name.p[0] == 'b' ? &r->breaking : &r->continuing) = true;
-        return at + 1;
-    }
-    j_fail(m, LS_E_UNSUPPORTED, "the statement '%.*s'", (int)(name.n < 40 ? name.n : 40), name.p);
-    return r->n;
+static jvalue macro(jvm *m, const jnode *n) {
+    jfunction *f = j_alloc(m, sizeof *f);
+    *f = (jfunction){.name = n->name, .macro = n, .frame = m->frame};
+    return (jvalue){.kind = J_FUNCTION, .fn = f};
 }
 
-static bool closes(run *r, size_t at) {
-    static const char *const names[] = {"elif", "else", "endif", "endfor", "endset", "endmacro", "endgeneration"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (is_tag(r, at, names[i])) return true;
-    return false;
+static void scoped(jvm *m, const jnode *n) {
+    jframe *outer = m->frame, *inner = enter(m, outer);
+    for (int i = 0; i < n->n_names; i++) {
+        const jvalue v = eval(m, n->items[i]);
+        m->frame = inner;
+        set(m, n->names[i], v);
+        m->frame = outer;
+    }
+    m->frame = inner;
+    run(m, n->b);
+    m->frame = outer;
 }
 
-// Runs (or, not live, steps over) what is there up to a tag that closes the block; where that tag is.
-static size_t body(run *r, size_t at, bool live) {
-    jvm *m = &r->vm;
-    if (++r->blocks > MAX_BLOCKS) {
-        j_fail(m, LS_E_RANGE, "more than %d nested blocks", MAX_BLOCKS);
-        at = r->n;
+static void run_one(jvm *m, const jnode *n) {
+    jvalue v;
+    switch (n->kind) {
+    case J_TEXT: j_add(m, m->out, n->name); break;
+    case J_PRINT:
+        v = eval(m, n->a);
+        j_print(m, m->out, &v);
+        break;
+    case J_IF:
+        v = eval(m, n->a);
+        run(m, j_true(&v) ? n->b : n->c);
+        break;
+    case J_FOR: run_for(m, n); break;
+    case J_SET: run_set(m, n); break;
+    case J_FILTERED:
+        m->body = written(m, n->b);
+        v = eval(m, n->a);
+        j_print(m, m->out, &v);
+        break;
+    case J_MACRO: set(m, n->name, macro(m, n)); break;
+    case J_CALLING: {
+        const jvalue caller = macro(m, n);
+        v = call(m, n->a, &caller);
+        j_print(m, m->out, &v);
+        break;
     }
-    while (at < r->n && !m->code && !closes(r, at)) {
-        bool now = live && !r->breaking && !r->continuing;
-        enter(r, at);
-        if (--m->fuel < 0) j_fail(m, LS_E_RANGE, "more than %d steps", MAX_STEPS);
-        else if (r->nodes[at].kind == TAG) {
-            at = statement(r, at, now);
-            continue;
-        } else if (r->nodes[at].kind == TEXT) {
-            if (now) ls_buf_add(r->out, m->p, (size_t)(m->end - m->p));
-        } else if (now) {
-            jvalue v = j_expr(m, true);
-            tag_ends(r);
-            if (!m->code) j_print(m, &v, r->out);
-        }
-        if (r->out->n > MAX_MEMORY) j_fail(m, LS_E_RANGE, "more than %d bytes of text", MAX_MEMORY);
-        at++;
+    case J_SCOPE:
+    case J_WITH: scoped(m, n); break;
+    default: m->breaking = n->kind == J_BREAK ? 'b' : 'c';
     }
-    r->blocks--;
-    return at;
 }
 
-static void context(run *r, const ls_jinja_message *messages, size_t n, const char *bos, const char *eos) {
-    jvm *m = &r->vm;
-    jvalue list = j_list(m, n);
-    for (size_t i = 0; i < list.n && !m->code; i++) {
-        list.items[i] = (jvalue){.kind = J_DICT, .dict = j_alloc(m, sizeof(jdict))};
-        j_put(m, list.items[i].dict, lit("role"), j_str(m, messages[i].role, strlen(messages[i].role)));
-        j_put(m, list.items[i].dict, lit("content"), j_str(m, messages[i].content.p, messages[i].content.n));
+static void run(jvm *m, const jnode *n) {
+    if (++m->depth > J_MAX_DEPTH + MAX_CALLS)
+        j_fail(m, LS_E_RANGE, "blocks nested more than %d deep", J_MAX_DEPTH + MAX_CALLS);
+    for (; n && !m->breaking; n = n->next) {
+        j_spend(m, 1);
+        m->line = n->line;
+        run_one(m, n);
     }
-    set_var(m, lit("messages"), list);
-    set_var(m, lit("bos_token"), j_str(m, bos, strlen(bos)));
-    set_var(m, lit("eos_token"), j_str(m, eos, strlen(eos)));
-    set_var(m, lit("add_generation_prompt"), j_bool(true));
-    set_var(m, lit("tools"), (jvalue){.kind = J_NONE});
-    set_var(m, lit("documents"), (jvalue){.kind = J_NONE});
+    m->depth--;
 }
 
-ls_code ls_jinja_render(const char *tmpl, size_t n, const ls_jinja_message *messages, size_t n_messages,
-                        const char *bos, const char *eos, ls_buf *out, ls_err *err) {
+// ---- the template
+
+ls_code ls_jinja_parse(ls_jinja **out, const char *tmpl, size_t n, ls_err *err) {
+    *out = NULL;
     if (n > MAX_TEMPLATE) return ls_fail(err, LS_E_RANGE, "line 1: a template of %zu bytes", n);
+    ls_jinja *t = ls_calloc(1, sizeof *t);
     ls_buf text = {0}; // as Jinja reads it: line breaks are "\n", and one at the very end does not count
     for (size_t i = 0; i < n; i++)
         if (tmpl[i] != '\r') ls_buf_char(&text, tmpl[i]);
         else if (i + 1 == n || tmpl[i + 1] != '\n') ls_buf_char(&text, '\n');
     ls_buf_room(&text, 1);
     if (text.n && text.p[text.n - 1] == '\n') text.n--;
-    const size_t had = out->n;
-    run r = {.out = out, .vm = {.text = text.p, .p = text.p, .end = text.p, .fuel = MAX_STEPS}};
-    read_nodes(&r, text.p, text.p + text.n);
-    if (!r.vm.code) {
-        context(&r, messages, n_messages, bos, eos);
-        size_t at = body(&r, 0, true);
-        if (!r.vm.code && at < r.n) j_fail(&r.vm, LS_E_PARSE, "a closing tag without its block");
+    t->text = text.p;
+    jvm m = {.memory = &t->memory, .err = err, .fuel = FUEL, .line = 1};
+    const int code = setjmp(m.failed);
+    if (!code) {
+        t->body = j_parse(&m, t->text, text.n);
+        *out = t;
+        return LS_OK;
     }
-    if (r.vm.code) {
-        out->n = had;
-        ls_fail(err, r.vm.code, "%s", r.vm.msg);
+    ls_jinja_free(t);
+    return (ls_code)code;
+}
+
+void ls_jinja_free(ls_jinja *t) {
+    if (!t) return;
+    j_arena_free(&t->memory);
+    free(t->text);
+    free(t);
+}
+
+void ls_rendered_free(ls_rendered *m) {
+    ls_buf_free(&m->text);
+    ls_buf_free(&m->marks);
+}
+
+static jstr copied(jvm *m, const char *p, size_t n) {
+    char *text = j_alloc(m, n);
+    if (n) memcpy(text, p, n);
+    return (jstr){text, NULL, n};
+}
+
+static void define(void *ud, const char *key, const ls_json *value) {
+    jvm *m = ud;
+    const jstr name = copied(m, key, strlen(key));
+    set(m, name, j_from_json(m, value, j_is(name, "messages") || j_is(name, "tools") || j_is(name, "documents")));
+}
+
+static jvalue message(jvm *m, const ls_jinja_message *of) {
+    const jvalue v = j_dict(m, J_DICT);
+    jstr content = copied(m, of->content.p, of->content.n);
+    unsigned char *marks = j_alloc(m, content.n);
+    memset(marks, 1, content.n);
+    content.marks = marks;
+    j_put(m, v.dict, j_string(j_lit("role")), j_string(copied(m, of->role, strlen(of->role))));
+    j_put(m, v.dict, j_string(j_lit("content")), j_string(content));
+    return v;
+}
+
+static void render(jvm *m, const ls_jinja *t, const ls_jinja_context *c) {
+    m->frame = m->globals = enter(m, NULL);
+    set(m, j_lit("tools"), j_none());
+    set(m, j_lit("documents"), j_none());
+    if (c->messages) {
+        const jvalue list = j_list(m, J_LIST, c->n_messages);
+        for (size_t i = 0; i < c->n_messages; i++) list.list->items[i] = message(m, &c->messages[i]);
+        set(m, j_lit("messages"), list);
+        set(m, j_lit("add_generation_prompt"), j_bool(c->prompt));
+        set(m, j_lit("bos_token"), j_string(copied(m, c->bos.p, c->bos.n)));
+        set(m, j_lit("eos_token"), j_string(copied(m, c->eos.p, c->eos.n)));
     }
-    for (jblock *b = r.vm.memory, *next; b; b = next) {
-        next = b->next;
-        free(b);
+    ls_json_each(c->variables, define, m);
+    m->frame = enter(m, m->globals);
+    run(m, t->body);
+}
+
+ls_code ls_jinja_render(ls_jinja *t, const ls_jinja_context *context, ls_rendered *out, ls_err *err) {
+    jarena memory = {0};
+    jtext text = {0};
+    jvm m = {.memory = &memory, .err = err, .fuel = FUEL, .line = 1, .now = context->now, .out = &text};
+    const int code = setjmp(m.failed);
+    if (!code) {
+        render(&m, t, context);
+        if (text.n) {
+            ls_buf_add(&out->text, text.p, text.n);
+            char *marks = ls_buf_room(&out->marks, text.n);
+            if (text.marks) memcpy(marks, text.marks, text.n);
+            else memset(marks, 0, text.n);
+            out->marks.n += text.n;
+        }
     }
-    free(r.vm.vars);
-    free(r.nodes);
-    ls_buf_free(&text);
-    return r.vm.code;
+    j_arena_free(&memory);
+    return (ls_code)code;
 }

@@ -1,25 +1,52 @@
-// The part of Jinja that chat templates are written in, to see what a template writes for a given conversation. Set up
-// as Hugging Face's apply_chat_template is (trim_blocks, lstrip_blocks, loop controls, raise_exception, tojson), with
-// no tools and no documents, and add_generation_prompt true.
+// Chat templates: Jinja as Hugging Face's apply_chat_template sets it up (trim_blocks, lstrip_blocks, loop controls,
+// the `generation` tag, raise_exception, strftime_now, its own tojson; an immutable sandbox). Parsed once, rendered
+// often.
 //
-// A chat is not rendered with it: a rendered text no longer tells the template's own special tokens from those that a
-// user spelled out. It is what a named frame (text/chat_frames.h) is checked against.
+// A byte of what is rendered is marked where it comes from the conversation (but for roles, of which templates make
+// control tokens): marks travel with the bytes through every
+// operation (trimming, slicing, case, tojson, ...), so that no text of a user becomes a control token.
+//
+// Not here: include, import, extends, block, recursive loops, asynchronous things, and the filters of HTML and of
+// layout that no chat template uses; using one is an error that names it.
+//
+// Bounded: MiB of memory, steps, depth. A template is used by one thread at a time.
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/str.h"
+
+#include <stdbool.h>
+
+typedef struct ls_jinja ls_jinja;
+
+// LS_E_PARSE: broken syntax; LS_E_UNSUPPORTED; LS_E_RANGE: too large. The message begins with "line N: ".
+ls_code ls_jinja_parse(ls_jinja **out, const char *tmpl, size_t n, ls_err *err);
+void ls_jinja_free(ls_jinja *t); // accepts NULL
+
+typedef struct {
+    ls_buf text;
+    ls_buf marks; // a byte for each of text: 1 where it comes from the conversation, else 0
+} ls_rendered;
+void ls_rendered_free(ls_rendered *m);
 
 typedef struct {
     const char *role;
-    ls_str content;
+    ls_str content; // any bytes
 } ls_jinja_message;
 
-// Appends what the template writes. LS_E_UNSUPPORTED: a construct that is not known here; LS_E_PARSE: broken syntax;
-// LS_E_USAGE: the template itself refused the conversation (raise_exception); LS_E_RANGE: too much of something. The
-// message begins with "line N: ". strftime_now counts as not defined, so that a template with a fixed date to fall back
-// on uses it; called all the same, it gives 26 July 2024: the same prompt always gives the same tokens.
-ls_code ls_jinja_render(const char *tmpl, size_t n, const ls_jinja_message *messages, size_t n_messages,
-                        const char *bos, const char *eos, ls_buf *out, ls_err *err);
+// What a template is rendered with.
+typedef struct {
+    // an object of variables, or NULL; the strings of messages, tools and documents are marked
+    const ls_json *variables;
+    // where there are any: `messages`; add_generation_prompt: the text is to end where an answer begins; the tokens
+    const ls_jinja_message *messages;
+    size_t n_messages;
+    bool prompt;
+    ls_str bos, eos;
+    int64_t now; // for strftime_now: seconds since 1970, taken as local time
+} ls_jinja_context;
 
-// Python's str.strip(): what is left without the white space at either end.
-ls_str ls_strip(ls_str s);
+// Appends what the template writes. LS_E_USAGE: it refuses the conversation (raise_exception), or an operation fails as
+// it does in the reference; LS_E_UNSUPPORTED, LS_E_RANGE. The message begins with "line N: ".
+ls_code ls_jinja_render(ls_jinja *t, const ls_jinja_context *context, ls_rendered *out, ls_err *err);

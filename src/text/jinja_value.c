@@ -1,382 +1,405 @@
-// What can be done with values: functions, methods, filters, tests, parts.
-#include "base/utf8.h"
+// Values, as Python has them.
 #include "text/jinja_internal.h"
 
-#include <ctype.h>
+#include <math.h>
 #include <string.h>
 
-enum { MAX_TEXT = 1 << 24 };
+enum { MAX_NESTED = 100 };
 
-bool j_equals(ls_str s, const char *what) {
+bool j_is(jstr s, const char *what) {
     return s.n == strlen(what) && !memcmp(s.p, what, s.n);
 }
 
-// White space of Python's str.strip(): Unicode's, and the separators 0x1c..0x1f.
-static bool blank(uint32_t c) {
-    return (c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+bool j_same_text(jstr a, jstr b) {
+    return a.n == b.n && !memcmp(a.p, b.p, a.n);
 }
 
-static bool strips(uint32_t cp, const ls_str *chars) {
-    if (!chars) return blank(cp);
-    char c[4];
-    int n = ls_utf8_encode(cp, c);
-    return n && memmem(chars->p, chars->n, c, (size_t)n);
-}
+// ---- making
 
-static ls_str strip(ls_str s, const ls_str *chars, bool left, bool right) { // chars NULL: white space
-    uint32_t cp;
-    int k;
-    while (left && s.n && (k = ls_utf8_decode(s.p, s.n, &cp)) > 0 && strips(cp, chars)) s.p += k, s.n -= (size_t)k;
-    while (right && s.n) {
-        size_t at = s.n - 1;
-        while (at && s.n - at < 4 && ((unsigned char)s.p[at] & 0xc0) == 0x80) at--;
-        if (ls_utf8_decode(s.p + at, s.n - at, &cp) != (int)(s.n - at) || !strips(cp, chars)) break;
-        s.n = at;
-    }
-    return s;
-}
-
-ls_str ls_strip(ls_str s) {
-    return strip(s, NULL, true, true);
-}
-
-static bool same_to(const jvalue *a, const jvalue *b, int depth) { // deeper: a namespace that holds itself, say
-    if (a->kind == J_BOOL || a->kind == J_INT) return (b->kind == J_BOOL || b->kind == J_INT) && a->i == b->i;
-    if (a->kind != b->kind || !depth) return false;
-    if (a->kind == J_STRING) return a->s.n == b->s.n && !memcmp(a->s.p, b->s.p, a->s.n);
-    if (a->kind == J_LIST) {
-        if (a->n != b->n) return false;
-        for (size_t i = 0; i < a->n; i++)
-            if (!same_to(&a->items[i], &b->items[i], depth - 1)) return false;
-    }
-    if (a->kind == J_DICT && a->dict != b->dict) {
-        if (a->dict->n != b->dict->n) return false;
-        for (size_t i = 0; i < a->dict->n; i++) {
-            const jvalue *other = j_get(b->dict, a->dict->keys[i].p, a->dict->keys[i].n);
-            if (!other || !same_to(&a->dict->values[i], other, depth - 1)) return false;
-        }
-    }
-    return true;
-}
-
-bool j_same(const jvalue *a, const jvalue *b) {
-    return same_to(a, b, 8);
-}
-
-jvalue j_list(jvm *m, size_t n) {
-    jvalue *items = j_alloc(m, n * sizeof *items);
-    return (jvalue){.kind = J_LIST, .items = items, .n = items ? n : 0};
-}
-
-static jvalue share(ls_str s) {
-    return (jvalue){.kind = J_STRING, .s = s};
-}
-
-jvalue j_joined(jvm *m, const jvalue *a, const jvalue *b) {
-    ls_buf both = {0};
-    j_print(m, a, &both);
-    j_print(m, b, &both);
-    jvalue v = j_str(m, both.p, both.n);
-    ls_buf_free(&both);
+jvalue j_list(jvm *m, jkind kind, size_t n) {
+    jvalue v = {.kind = kind, .list = j_alloc(m, sizeof *v.list)};
+    v.list->items = j_alloc(m, n * sizeof *v.list->items);
+    v.list->n = n;
     return v;
 }
 
-static jvalue replaced(jvm *m, ls_str s, ls_str from, ls_str to) {
-    ls_buf b = {0};
-    for (size_t i = 0; i < s.n && b.n < MAX_TEXT;) {
-        if (from.n && s.n - i >= from.n && !memcmp(s.p + i, from.p, from.n)) {
-            ls_buf_add(&b, to.p, to.n);
-            i += from.n;
-        } else ls_buf_char(&b, s.p[i++]);
-    }
-    jvalue v = j_str(m, b.p, b.n);
-    ls_buf_free(&b);
+jvalue j_pair(jvm *m, jvalue a, jvalue b) {
+    jvalue v = j_list(m, J_TUPLE, 2);
+    v.list->items[0] = a;
+    v.list->items[1] = b;
     return v;
 }
 
-static jvalue split(jvm *m, ls_str s, ls_str by) {
-    size_t n = 1;
-    for (const char *p = s.p, *q; (q = memmem(p, s.n - (size_t)(p - s.p), by.p, by.n)); p = q + by.n) n++;
-    jvalue v = j_list(m, n);
-    for (size_t i = 0; i < v.n; i++) {
-        const char *q = memmem(s.p, s.n, by.p, by.n);
-        size_t len = q ? (size_t)(q - s.p) : s.n;
-        v.items[i] = share((ls_str){s.p, len});
-        if (q) s.p += len + by.n, s.n -= len + by.n;
+jvalue j_dict(jvm *m, jkind kind) {
+    return (jvalue){.kind = kind, .dict = j_alloc(m, sizeof(jdict))};
+}
+
+const jvalue *j_get(jvm *m, const jdict *d, const jvalue *key) {
+    j_spend(m, d->n);
+    for (size_t i = 0; i < d->n; i++)
+        if (j_same(m, &d->keys[i], key)) return &d->values[i];
+    return NULL;
+}
+
+void j_put(jvm *m, jdict *d, jvalue key, jvalue v) {
+    if (key.kind == J_LIST || key.kind == J_DICT) j_fail(m, LS_E_USAGE, "unhashable type: '%s'", j_type(&key));
+    jvalue *old = (jvalue *)j_get(m, d, &key);
+    if (old) {
+        *old = v;
+        return;
     }
-    return v;
-}
-
-static jvalue cased(jvm *m, ls_str s, bool upper) {
-    jvalue v = j_str(m, s.p, s.n);
-    for (size_t i = 0; i < v.s.n; i++) {
-        if ((unsigned char)v.s.p[i] >= 0x80) j_fail(m, LS_E_UNSUPPORTED, "the case of letters beyond ASCII");
-        ((char *)v.s.p)[i] = (char)(upper ? toupper(v.s.p[i]) : tolower(v.s.p[i]));
+    if (d->n == d->cap) {
+        const size_t cap = 2 * d->cap + 4;
+        jvalue *keys = j_alloc(m, cap * sizeof *keys), *values = j_alloc(m, cap * sizeof *values);
+        if (d->n) memcpy(keys, d->keys, d->n * sizeof *keys), memcpy(values, d->values, d->n * sizeof *values);
+        *d = (jdict){keys, values, d->n, cap};
     }
-    return v;
+    d->keys[d->n] = key;
+    d->values[d->n++] = v;
 }
 
-static jvalue titled(jvm *m, ls_str s, bool every) {
-    jvalue v = cased(m, s, false);
-    for (size_t i = 0; i < v.s.n; i++)
-        if (!i || (every && !isalpha((unsigned char)v.s.p[i - 1]))) ((char *)v.s.p)[i] = (char)toupper(v.s.p[i]);
-    return v;
+static jstr copied(jvm *m, const char *p, size_t n, bool marked) {
+    char *text = j_alloc(m, n);
+    unsigned char *marks = marked ? j_alloc(m, n) : NULL;
+    if (n) memcpy(text, p, n);
+    if (marks && n) memset(marks, 1, n);
+    return (jstr){text, marks, n};
 }
 
-static void json(jvm *m, const jvalue *v, ls_buf *b) {
-    if (v->kind == J_STRING) {
-        ls_buf_char(b, '"');
-        for (size_t i = 0; i < v->s.n; i++) {
-            char c = v->s.p[i];
-            if (c == '"' || c == '\\') ls_buf_fmt(b, "\\%c", c);
-            else if (c == '\n') ls_buf_str(b, "\\n");
-            else if ((unsigned char)c < 32) ls_buf_fmt(b, "\\u%04x", c);
-            else ls_buf_char(b, c);
-        }
-        ls_buf_char(b, '"');
-    } else if (v->kind == J_NONE) ls_buf_str(b, "null");
-    else if (v->kind == J_BOOL) ls_buf_str(b, v->i ? "true" : "false");
-    else if (v->kind == J_INT) j_print(m, v, b);
-    else j_fail(m, LS_E_UNSUPPORTED, "'tojson' of this value");
+typedef struct {
+    jvm *m;
+    jdict *d;
+    bool marked;
+} filling;
+
+static void fill(void *ud, const char *key, const ls_json *value) {
+    filling *f = ud;
+    const bool marked = f->marked && strcmp(key, "role"); // templates make control tokens of it
+    j_put(f->m, f->d, j_string(copied(f->m, key, strlen(key), f->marked)), j_from_json(f->m, value, marked));
 }
 
-static ls_str string_arg(jvm *m, const jarguments *a, int i, const char *where) {
-    if (i < a->n && a->v[i].kind == J_STRING) return a->v[i].s;
-    j_fail(m, LS_E_UNSUPPORTED, "'%s' with such arguments", where);
-    return (ls_str){"", 0};
-}
-
-// strftime at the one fixed day (see jinja.h)
-static jvalue fixed_date(jvm *m, ls_str format) {
-    ls_buf b = {0};
-    for (size_t i = 0; i < format.n; i++) {
-        if (format.p[i] != '%' || i + 1 == format.n) {
-            ls_buf_char(&b, format.p[i]);
-            continue;
-        }
-        switch (format.p[++i]) {
-        case 'd': ls_buf_str(&b, "26"); break;
-        case 'b': ls_buf_str(&b, "Jul"); break;
-        case 'B': ls_buf_str(&b, "July"); break;
-        case 'm': ls_buf_str(&b, "07"); break;
-        case 'Y': ls_buf_str(&b, "2024"); break;
-        case 'A': ls_buf_str(&b, "Friday"); break;
-        case 'a': ls_buf_str(&b, "Fri"); break;
-        case 'H':
-        case 'M':
-        case 'S': ls_buf_str(&b, "00"); break;
-        default: j_fail(m, LS_E_UNSUPPORTED, "strftime_now with '%%%c'", format.p[i]);
-        }
+jvalue j_from_json(jvm *m, const ls_json *v, bool marked) {
+    size_t n;
+    int64_t i;
+    double f;
+    bool b;
+    const char *s = ls_json_str(v, &n);
+    if (s) return j_string(copied(m, s, n, marked));
+    if (ls_json_bool(v, &b)) return j_bool(b);
+    if (ls_json_is_null(v)) return j_none();
+    if (!ls_json_is_real(v) && ls_json_int(v, &i)) return j_int(i);
+    if (ls_json_num(v, &f)) return j_float(f);
+    if (++m->depth > MAX_NESTED) j_fail(m, LS_E_RANGE, "values nested more than %d deep", MAX_NESTED);
+    jvalue out;
+    if (ls_json_is_array(v)) {
+        out = j_list(m, J_LIST, ls_json_size(v));
+        for (size_t k = 0; k < out.list->n; k++) out.list->items[k] = j_from_json(m, ls_json_at(v, k), marked);
+    } else {
+        out = j_dict(m, J_DICT);
+        ls_json_each(v, fill, &(filling){m, out.dict, marked});
     }
-    jvalue v = j_str(m, b.p, b.n);
-    ls_buf_free(&b);
-    return v;
+    m->depth--;
+    return out;
 }
 
-jvalue j_function(jvm *m, ls_str name, const jarguments *a) {
-    if (j_equals(name, "raise_exception")) {
-        ls_str why = a->n && a->v[0].kind == J_STRING ? a->v[0].s : (ls_str){"", 0};
-        j_fail(m, LS_E_USAGE, "%.*s", (int)(why.n < 160 ? why.n : 160), why.p);
-    } else if (j_equals(name, "strftime_now")) return fixed_date(m, string_arg(m, a, 0, "strftime_now"));
-    else if (j_equals(name, "namespace") || j_equals(name, "dict")) {
-        jvalue v = {.kind = J_DICT, .dict = j_alloc(m, sizeof(jdict))};
-        for (int i = 0; i < a->n; i++) {
-            if (!a->name[i].n) j_fail(m, LS_E_UNSUPPORTED, "'namespace' with such arguments");
-            j_put(m, v.dict, a->name[i], a->v[i]);
-        }
-        return v;
-    } else if (j_equals(name, "range")) {
-        int64_t from = a->n > 1 ? a->v[0].i : 0, to = a->n ? a->v[a->n > 1].i : 0;
-        if (a->n < 1 || a->n > 2 || from < -10000 || to > 10000) j_fail(m, LS_E_UNSUPPORTED, "such a 'range'");
-        else {
-            jvalue v = j_list(m, to > from ? (size_t)(to - from) : 0);
-            for (size_t i = 0; i < v.n; i++) v.items[i] = j_int(from + (int64_t)i);
-            return v;
-        }
-    } else j_fail(m, LS_E_UNSUPPORTED, "the function '%.*s'", (int)(name.n < 40 ? name.n : 40), name.p);
-    return (jvalue){0};
+jvalue j_function(jvm *m, jstr name, jvalue self) {
+    jfunction *fn = j_alloc(m, sizeof *fn);
+    *fn = (jfunction){.name = name, .self = self};
+    return (jvalue){.kind = J_FUNCTION, .fn = fn};
 }
 
-static jvalue items_of(jvm *m, const jdict *d) {
-    jvalue v = j_list(m, d->n);
-    for (size_t i = 0; i < v.n; i++) {
-        v.items[i] = j_list(m, 2);
-        if (!v.items[i].n) break;
-        v.items[i].items[0] = share(d->keys[i]);
-        v.items[i].items[1] = d->values[i];
-    }
-    return v;
+// ---- asking
+
+const char *j_type(const jvalue *v) {
+    static const char *const names[] = {"Undefined", "NoneType",  "bool", "int",       "float",       "str",     "list",
+                                        "tuple",     "generator", "dict", "Namespace", "LoopContext", "function"};
+    return names[v->kind];
 }
 
-jvalue j_method(jvm *m, const jvalue *of, ls_str name, const jarguments *a) {
-    if (of->kind == J_STRING) {
-        bool left = j_equals(name, "lstrip"), right = j_equals(name, "rstrip");
-        if (left || right || j_equals(name, "strip")) {
-            ls_str chars = a->n ? string_arg(m, a, 0, "strip") : (ls_str){"", 0};
-            return share(strip(of->s, a->n ? &chars : NULL, !right, !left));
-        }
-        if (j_equals(name, "startswith") || j_equals(name, "endswith")) {
-            ls_str what = string_arg(m, a, 0, "startswith");
-            const char *at = j_equals(name, "startswith") ? of->s.p : of->s.p + of->s.n - what.n;
-            return j_bool(what.n <= of->s.n && !memcmp(at, what.p, what.n));
-        }
-        if (j_equals(name, "split") && a->n == 1) {
-            ls_str by = string_arg(m, a, 0, "split");
-            if (by.n) return split(m, of->s, by);
-        }
-        if (j_equals(name, "replace") && a->n == 2)
-            return replaced(m, of->s, string_arg(m, a, 0, "replace"), string_arg(m, a, 1, "replace"));
-        if (j_equals(name, "upper") || j_equals(name, "lower")) return cased(m, of->s, j_equals(name, "upper"));
-        if (j_equals(name, "title") || j_equals(name, "capitalize")) return titled(m, of->s, j_equals(name, "title"));
-    }
-    if (of->kind == J_DICT && j_equals(name, "get") && a->n) {
-        ls_str key = string_arg(m, a, 0, "get");
-        const jvalue *v = j_get(of->dict, key.p, key.n);
-        return v ? *v : a->n > 1 ? a->v[1] : (jvalue){.kind = J_NONE};
-    }
-    if (of->kind == J_DICT && j_equals(name, "items")) return items_of(m, of->dict);
-    j_fail(m, LS_E_UNSUPPORTED, "the method '%.*s'", (int)(name.n < 40 ? name.n : 40), name.p);
-    return (jvalue){0};
+static bool is_list(const jvalue *v) {
+    return v->kind == J_LIST || v->kind == J_TUPLE;
 }
 
-static size_t characters(ls_str s) {
-    size_t n = 0;
-    for (size_t i = 0; i < s.n; i++) n += ((unsigned char)s.p[i] & 0xc0) != 0x80;
-    return n;
+bool j_is_number(const jvalue *v) {
+    return v->kind == J_BOOL || v->kind == J_INT || v->kind == J_FLOAT;
 }
 
-static jvalue select_attr(jvm *m, const jvalue *of, const jarguments *a, bool keep) {
-    ls_str key = string_arg(m, a, 0, "selectattr"), test = a->n > 1 ? string_arg(m, a, 1, "selectattr") : key;
-    if (a->n == 2 || (a->n == 3 && !j_equals(test, "equalto") && !j_equals(test, "eq") && !j_equals(test, "==")))
-        j_fail(m, LS_E_UNSUPPORTED, "'selectattr' with such a test");
-    jvalue v = j_list(m, of->n);
-    const size_t n = v.n;
-    v.n = 0;
-    for (size_t i = 0; i < n; i++) {
-        const jvalue *x = of->items[i].kind == J_DICT ? j_get(of->items[i].dict, key.p, key.n) : NULL;
-        if ((x && (a->n > 2 ? j_same(x, &a->v[2]) : j_true(x))) == keep) v.items[v.n++] = of->items[i];
-    }
-    return v;
+double j_number(const jvalue *v) {
+    return v->kind == J_FLOAT ? v->f : (double)v->i;
 }
 
-jvalue j_filter(jvm *m, const jvalue *of, ls_str name, const jarguments *a) {
-    for (int i = 0; i < a->n && !j_equals(name, "tojson"); i++)
-        if (a->name[i].n) j_fail(m, LS_E_UNSUPPORTED, "named arguments of a filter");
-    if (j_equals(name, "trim") && of->kind == J_STRING && !a->n) return share(ls_strip(of->s));
-    if (j_equals(name, "length") || j_equals(name, "count")) {
-        if (of->kind == J_STRING) return j_int((int64_t)characters(of->s));
-        if (of->kind == J_UNDEFINED) return j_int(0);
-        if (of->kind == J_LIST) return j_int((int64_t)of->n);
-        if (of->kind == J_DICT) return j_int((int64_t)of->dict->n);
+bool j_true(const jvalue *v) {
+    switch (v->kind) {
+    case J_UNDEFINED:
+    case J_NONE: return false;
+    case J_BOOL:
+    case J_INT: return v->i != 0;
+    case J_FLOAT: return v->f != 0;
+    case J_STRING: return v->s.n > 0;
+    case J_LIST:
+    case J_TUPLE: return v->list->n > 0;
+    case J_DICT: return v->dict->n > 0;
+    default: return true;
     }
-    if (j_equals(name, "string")) return of->kind == J_STRING ? *of : j_joined(m, of, &(jvalue){.kind = J_UNDEFINED});
-    if (j_equals(name, "safe")) return *of;
-    if (j_equals(name, "list") && of->kind == J_LIST) return *of;
-    if ((j_equals(name, "first") || j_equals(name, "last")) && of->kind == J_LIST)
-        return of->n ? of->items[j_equals(name, "first") ? 0 : of->n - 1] : (jvalue){0};
-    if ((j_equals(name, "default") || j_equals(name, "d")) && a->n)
-        return of->kind == J_UNDEFINED || (a->n > 1 && j_true(&a->v[1]) && !j_true(of)) ? a->v[0] : *of;
-    if ((j_equals(name, "upper") || j_equals(name, "lower")) && of->kind == J_STRING)
-        return cased(m, of->s, j_equals(name, "upper"));
-    if ((j_equals(name, "title") || j_equals(name, "capitalize")) && of->kind == J_STRING)
-        return titled(m, of->s, j_equals(name, "title"));
-    if (j_equals(name, "replace") && of->kind == J_STRING && a->n == 2)
-        return replaced(m, of->s, string_arg(m, a, 0, "replace"), string_arg(m, a, 1, "replace"));
-    if ((j_equals(name, "selectattr") || j_equals(name, "rejectattr")) && of->kind == J_LIST)
-        return select_attr(m, of, a, j_equals(name, "selectattr"));
-    if (j_equals(name, "items") && of->kind == J_DICT) return items_of(m, of->dict);
-    if (j_equals(name, "join") && of->kind == J_LIST && a->n < 2) {
-        jvalue v = share((ls_str){"", 0});
-        for (size_t i = 0; i < of->n && !m->code; i++) {
-            if (i && a->n) v = j_joined(m, &v, &a->v[0]);
-            v = j_joined(m, &v, &of->items[i]);
-        }
-        return v;
-    }
-    if (j_equals(name, "tojson")) {
-        ls_buf b = {0};
-        json(m, of, &b);
-        jvalue v = j_str(m, b.p, b.n);
-        ls_buf_free(&b);
-        return v;
-    }
-    j_fail(m, LS_E_UNSUPPORTED, "the filter '%.*s' here", (int)(name.n < 40 ? name.n : 40), name.p);
-    return (jvalue){0};
 }
 
-bool j_test(jvm *m, const jvalue *v, ls_str name) {
-    if (j_equals(name, "defined")) return v->kind != J_UNDEFINED;
-    if (j_equals(name, "undefined")) return v->kind == J_UNDEFINED;
-    if (j_equals(name, "none")) return v->kind == J_NONE;
-    if (j_equals(name, "string")) return v->kind == J_STRING;
-    if (j_equals(name, "mapping")) return v->kind == J_DICT;
-    if (j_equals(name, "number") || j_equals(name, "integer")) return v->kind == J_INT;
-    if (j_equals(name, "boolean")) return v->kind == J_BOOL;
-    if (j_equals(name, "iterable") || j_equals(name, "sequence"))
-        return v->kind == J_LIST || v->kind == J_STRING || v->kind == J_DICT || v->kind == J_UNDEFINED;
-    if (j_equals(name, "true")) return v->kind == J_BOOL && v->i;
-    if (j_equals(name, "false")) return v->kind == J_BOOL && !v->i;
-    j_fail(m, LS_E_UNSUPPORTED, "the test '%.*s'", (int)(name.n < 40 ? name.n : 40), name.p);
-    return false;
+bool j_same(jvm *m, const jvalue *a, const jvalue *b) {
+    if (j_is_number(a) && j_is_number(b))
+        return a->kind == J_FLOAT || b->kind == J_FLOAT ? j_number(a) == j_number(b) : a->i == b->i;
+    if (a->kind != b->kind) return false;
+    if (a->kind == J_STRING) return j_spend(m, a->s.n == b->s.n ? a->s.n / 16 : 0), j_same_text(a->s, b->s);
+    if (a->kind == J_FUNCTION) return a->fn == b->fn;
+    if (a->kind == J_NAMESPACE) return a->dict == b->dict;
+    if (!is_list(a) && a->kind != J_DICT) return true;
+    if (++m->depth > MAX_NESTED) j_fail(m, LS_E_RANGE, "values nested more than %d deep", MAX_NESTED);
+    bool same = is_list(a) ? a->list->n == b->list->n : a->dict->n == b->dict->n;
+    for (size_t i = 0; same && is_list(a) && i < a->list->n; i++)
+        same = j_same(m, &a->list->items[i], &b->list->items[i]);
+    for (size_t i = 0; same && a->kind == J_DICT && i < a->dict->n; i++) {
+        const jvalue *other = j_get(m, b->dict, &a->dict->keys[i]);
+        same = other && j_same(m, &a->dict->values[i], other);
+    }
+    m->depth--;
+    return same;
 }
 
-// ---- attributes and subscripts
-
-jvalue j_attribute(jvm *m, const jvalue *of, ls_str name) {
-    if (of->kind == J_DICT) {
-        const jvalue *v = j_get(of->dict, name.p, name.n);
-        return v ? *v : (jvalue){0};
+int j_compare(jvm *m, const jvalue *a, const jvalue *b) {
+    if (j_is_number(a) && j_is_number(b)) {
+        if (a->kind != J_FLOAT && b->kind != J_FLOAT) return a->i < b->i ? -1 : a->i > b->i;
+        return j_number(a) < j_number(b) ? -1 : j_number(a) > j_number(b);
     }
-    if (of->kind == J_UNDEFINED) j_fail(m, LS_E_USAGE, "'%.*s' of nothing", (int)(name.n < 40 ? name.n : 40), name.p);
-    return (jvalue){0};
-}
-
-jvalue j_element(jvm *m, const jvalue *of, const jvalue *at) {
-    if (at->kind == J_STRING) return j_attribute(m, of, at->s);
-    if (of->kind == J_LIST && at->kind == J_INT) {
-        int64_t i = at->i < 0 ? at->i + (int64_t)of->n : at->i;
-        return i >= 0 && i < (int64_t)of->n ? of->items[i] : (jvalue){0};
+    if (a->kind == J_STRING && b->kind == J_STRING) {
+        const size_t n = a->s.n < b->s.n ? a->s.n : b->s.n;
+        j_spend(m, n / 16);
+        const int c = n ? memcmp(a->s.p, b->s.p, n) : 0; // UTF-8 sorts as code points do
+        return c ? c : a->s.n < b->s.n ? -1 : a->s.n > b->s.n;
     }
-    j_fail(m, of->kind == J_UNDEFINED ? LS_E_USAGE : LS_E_UNSUPPORTED, "such a subscript");
-    return (jvalue){0};
-}
-
-static int64_t bound(const jvalue *v, int64_t n, int64_t otherwise) {
-    if (v->kind != J_INT) return otherwise;
-    int64_t i = v->i < 0 ? v->i + n : v->i;
-    return i < 0 ? 0 : i > n ? n : i;
-}
-
-jvalue j_slice(jvm *m, const jvalue *of, const jvalue *from, const jvalue *to, const jvalue *step) {
-    bool back = step->kind == J_INT && step->i == -1;
-    if (step->kind == J_INT && !back && step->i != 1) j_fail(m, LS_E_UNSUPPORTED, "such a step of a slice");
-    if (of->kind == J_LIST && !back) {
-        int64_t a = bound(from, (int64_t)of->n, 0), b = bound(to, (int64_t)of->n, (int64_t)of->n);
-        return (jvalue){.kind = J_LIST, .items = of->items + a, .n = b > a ? (size_t)(b - a) : 0};
+    if (is_list(a) && a->kind == b->kind) {
+        if (++m->depth > MAX_NESTED) j_fail(m, LS_E_RANGE, "values nested more than %d deep", MAX_NESTED);
+        int c = 0;
+        for (size_t i = 0; !c && i < a->list->n && i < b->list->n; i++)
+            if (!j_same(m, &a->list->items[i], &b->list->items[i]))
+                c = j_compare(m, &a->list->items[i], &b->list->items[i]);
+        m->depth--;
+        return c ? c : a->list->n < b->list->n ? -1 : a->list->n > b->list->n;
     }
-    if (of->kind == J_LIST && from->kind != J_INT && to->kind != J_INT) {
-        jvalue v = j_list(m, of->n);
-        for (size_t i = 0; i < v.n; i++) v.items[i] = of->items[of->n - 1 - i];
-        return v;
+    if (a->kind == J_UNDEFINED || b->kind == J_UNDEFINED) {
+        const jstr name = a->kind == J_UNDEFINED ? a->s : b->s;
+        j_fail(m, LS_E_USAGE, "'%.*s' is undefined", J_SHOWN(name));
     }
-    if (of->kind == J_STRING && !back && characters(of->s) == of->s.n) {
-        int64_t a = bound(from, (int64_t)of->s.n, 0), b = bound(to, (int64_t)of->s.n, (int64_t)of->s.n);
-        return share((ls_str){of->s.p + a, b > a ? (size_t)(b - a) : 0});
-    }
-    j_fail(m, LS_E_UNSUPPORTED, "such a slice");
-    return (jvalue){0};
+    j_fail(m, LS_E_USAGE, "'<' not supported between instances of '%s' and '%s'", j_type(a), j_type(b));
 }
 
 bool j_contains(jvm *m, const jvalue *in, const jvalue *what) {
-    if (in->kind == J_STRING && what->kind == J_STRING)
-        return !what->s.n || memmem(in->s.p, in->s.n, what->s.p, what->s.n);
-    if (in->kind == J_DICT && what->kind == J_STRING) return j_get(in->dict, what->s.p, what->s.n) != NULL;
-    if (in->kind == J_LIST) {
-        for (size_t i = 0; i < in->n; i++)
-            if (j_same(&in->items[i], what)) return true;
-        return false;
+    if (in->kind == J_STRING) {
+        if (what->kind != J_STRING)
+            j_fail(m, LS_E_USAGE, "'in <string>' requires string as left operand, not %s", j_type(what));
+        return j_find(m, in->s, what->s) != SIZE_MAX;
     }
-    if (in->kind != J_UNDEFINED) j_fail(m, LS_E_USAGE, "'in' of such a value");
+    if (in->kind == J_DICT) return j_get(m, in->dict, what) != NULL;
+    const jlist all = j_items(m, in);
+    j_spend(m, all.n);
+    for (size_t i = 0; i < all.n; i++)
+        if (j_same(m, &all.items[i], what)) return true;
     return false;
+}
+
+static size_t characters(jvm *m, jstr s) {
+    size_t n = 0;
+    j_spend(m, s.n / 8);
+    for (; s.n; n++) s = j_part(s, j_char(s, NULL), SIZE_MAX);
+    return n;
+}
+
+size_t j_length(jvm *m, const jvalue *v) {
+    if (v->kind == J_UNDEFINED) return 0;
+    if (v->kind == J_STRING) return characters(m, v->s);
+    if (is_list(v)) return v->list->n;
+    if (v->kind == J_DICT) return v->dict->n;
+    if (v->kind == J_LOOP) return v->loop->all.n;
+    j_fail(m, LS_E_USAGE, "object of type '%s' has no len()", j_type(v));
+}
+
+jlist j_items(jvm *m, const jvalue *v) {
+    if (is_list(v) || v->kind == J_ITERATOR) return *v->list;
+    if (v->kind == J_UNDEFINED) return (jlist){0};
+    if (v->kind == J_DICT) return (jlist){v->dict->keys, v->dict->n};
+    if (v->kind != J_STRING) j_fail(m, LS_E_USAGE, "'%s' object is not iterable", j_type(v));
+    jvalue out = j_list(m, J_LIST, characters(m, v->s));
+    jstr s = v->s;
+    for (size_t i = 0; i < out.list->n; i++) {
+        const size_t n = j_char(s, NULL);
+        out.list->items[i] = j_string(j_part(s, 0, n));
+        s = j_part(s, n, SIZE_MAX);
+    }
+    return *out.list;
+}
+
+// ---- operators
+
+static jvalue repeated(jvm *m, const jvalue *v, int64_t times) {
+    if (times < 0) times = 0;
+    if (v->kind == J_STRING) {
+        jtext t = {0};
+        for (int64_t i = 0; i < times && v->s.n; i++) j_add(m, &t, v->s);
+        return j_made(&t);
+    }
+    if (v->list->n && times > 1 << 20) j_fail(m, LS_E_RANGE, "a list repeated %lld times", (long long)times);
+    jvalue out = j_list(m, v->kind, v->list->n ? v->list->n * (size_t)times : 0);
+    for (size_t i = 0; i < out.list->n; i++) out.list->items[i] = v->list->items[i % v->list->n];
+    return out;
+}
+
+static jvalue joined(jvm *m, const jvalue *a, const jvalue *b) {
+    if (a->kind == J_STRING) {
+        jtext t = {0};
+        j_add(m, &t, a->s);
+        j_add(m, &t, b->s);
+        return j_made(&t);
+    }
+    jvalue out = j_list(m, a->kind, a->list->n + b->list->n);
+    for (size_t i = 0; i < a->list->n; i++) out.list->items[i] = a->list->items[i];
+    for (size_t i = 0; i < b->list->n; i++) out.list->items[a->list->n + i] = b->list->items[i];
+    return out;
+}
+
+static int64_t floor_divided(int64_t a, int64_t b) {
+    return b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+static jvalue integers(jvm *m, char op, int64_t a, int64_t b) {
+    int64_t v = 0;
+    bool over = false;
+    switch (op) {
+    case '+': over = __builtin_add_overflow(a, b, &v); break;
+    case '-': over = __builtin_sub_overflow(a, b, &v); break;
+    case '*': over = __builtin_mul_overflow(a, b, &v); break;
+    case 'f': v = floor_divided(a, b); break;
+    case '%': over = __builtin_sub_overflow(a, (int64_t)((uint64_t)floor_divided(a, b) * (uint64_t)b), &v); break;
+    default: // a power
+        if (b < 0) return j_float(pow((double)a, (double)b));
+        if (b > 64 && (a > 1 || a < -1)) over = true;
+        v = 1;
+        for (int64_t i = 0; i < b && !over && (a > 1 || a < -1); i++) over = __builtin_mul_overflow(v, a, &v);
+        if (a >= -1 && a <= 1 && b) v = a == -1 && b % 2 == 0 ? 1 : a;
+    }
+    if (over) j_fail(m, LS_E_RANGE, "a number beyond 64 bits");
+    return j_int(v);
+}
+
+static jvalue reals(char op, double a, double b) {
+    switch (op) {
+    case '+': return j_float(a + b);
+    case '-': return j_float(a - b);
+    case '*': return j_float(a * b);
+    case '/': return j_float(a / b);
+    case 'f': return j_float(floor(a / b));
+    case '%': return j_float(a - floor(a / b) * b);
+    default: return j_float(pow(a, b));
+    }
+}
+
+jvalue j_arithmetic(jvm *m, char op, const jvalue *a, const jvalue *b) {
+    if (a->kind == J_UNDEFINED || b->kind == J_UNDEFINED) {
+        const jstr name = a->kind == J_UNDEFINED ? a->s : b->s;
+        j_fail(m, LS_E_USAGE, "'%.*s' is undefined", J_SHOWN(name));
+    }
+    if (j_is_number(a) && j_is_number(b)) {
+        if ((op == '/' || op == 'f' || op == '%') && j_number(b) == 0) j_fail(m, LS_E_USAGE, "division by zero");
+        if (op == '/' || a->kind == J_FLOAT || b->kind == J_FLOAT) return reals(op, j_number(a), j_number(b));
+        return integers(m, op, a->i, b->i);
+    }
+    const bool sequence = a->kind == J_STRING || is_list(a);
+    if (op == '+' && sequence && a->kind == b->kind) return joined(m, a, b);
+    if (op == '*' && sequence && (b->kind == J_INT || b->kind == J_BOOL)) return repeated(m, a, b->i);
+    if (op == '*' && (b->kind == J_STRING || is_list(b)) && (a->kind == J_INT || a->kind == J_BOOL))
+        return repeated(m, b, a->i);
+    if (op == '%' && a->kind == J_STRING) return j_percent(m, a->s, b);
+    if (op == '+' && a->kind == J_STRING)
+        j_fail(m, LS_E_USAGE, "can only concatenate str (not \"%s\") to str", j_type(b));
+    char sign[3] = {op, 0, 0};
+    if (op == 'f') sign[0] = sign[1] = '/';
+    if (op == 'p') sign[0] = sign[1] = '*';
+    j_fail(m, LS_E_USAGE, "unsupported operand type(s) for %s: '%s' and '%s'", sign, j_type(a), j_type(b));
+}
+
+// ---- parts
+
+static jvalue of_loop(const jloop *l, jstr name) {
+    const int64_t i = (int64_t)l->i, n = (int64_t)l->all.n;
+    if (j_is(name, "index")) return j_int(i + 1);
+    if (j_is(name, "index0")) return j_int(i);
+    if (j_is(name, "first")) return j_bool(!i);
+    if (j_is(name, "last")) return j_bool(i + 1 == n);
+    if (j_is(name, "length")) return j_int(n);
+    if (j_is(name, "revindex")) return j_int(n - i);
+    if (j_is(name, "revindex0")) return j_int(n - i - 1);
+    if (j_is(name, "depth")) return j_int(1); // of recursive loops
+    if (j_is(name, "depth0")) return j_int(0);
+    if (j_is(name, "previtem") && i) return l->all.items[i - 1];
+    if (j_is(name, "nextitem") && i + 1 < n) return l->all.items[i + 1];
+    return j_undefined(name);
+}
+
+jvalue j_attribute(jvm *m, const jvalue *of, jstr name) {
+    if (of->kind == J_UNDEFINED) {
+        if (of->s.n) j_fail(m, LS_E_USAGE, "'%.*s' is undefined", J_SHOWN(of->s));
+        j_fail(m, LS_E_USAGE, "'%.*s' of what is undefined", J_SHOWN(name));
+    }
+    if (j_has_method(of, name)) return j_function(m, name, *of);
+    if (of->kind == J_LOOP) return of_loop(of->loop, name);
+    if (of->kind == J_DICT || of->kind == J_NAMESPACE) {
+        const jvalue key = j_string(name), *v = j_get(m, of->dict, &key);
+        if (v) return *v;
+    }
+    return j_undefined(name);
+}
+
+jvalue j_element(jvm *m, const jvalue *of, const jvalue *at) {
+    const jvalue *v = of->kind == J_DICT ? j_get(m, of->dict, at) : NULL;
+    if (v) return *v;
+    if (at->kind == J_STRING) return j_attribute(m, of, at->s);
+    if (of->kind == J_UNDEFINED) j_attribute(m, of, j_lit("an element"));
+    if ((is_list(of) || of->kind == J_STRING) && (at->kind == J_INT || at->kind == J_BOOL)) {
+        const jlist all = j_items(m, of);
+        const int64_t i = at->i < 0 ? at->i + (int64_t)all.n : at->i;
+        if (i >= 0 && i < (int64_t)all.n) return all.items[i];
+    }
+    return j_undefined((jstr){0});
+}
+
+static int64_t bound(jvm *m, const jvalue *v, int64_t n, int64_t lowest, int64_t otherwise) {
+    if (v->kind == J_NONE) return otherwise;
+    if (v->kind != J_INT && v->kind != J_BOOL)
+        j_fail(m, LS_E_USAGE, "slice indices must be integers or None, not %s", j_type(v));
+    const int64_t i = v->i < 0 ? v->i + n : v->i;
+    return i < lowest ? lowest : i > n + lowest ? n + lowest : i;
+}
+
+jvalue j_slice(jvm *m, const jvalue *of, const jvalue *from, const jvalue *to, const jvalue *step) {
+    if (of->kind == J_UNDEFINED) j_attribute(m, of, j_lit("a slice"));
+    if (!is_list(of) && of->kind != J_STRING) return j_undefined((jstr){0});
+    const jlist all = j_items(m, of);
+    const int64_t n = (int64_t)all.n, most = INT64_MAX / 2;
+    bound(m, step, 0, 0, 0); // that it is a number
+    const int64_t by = step->kind == J_NONE ? 1 : step->i < -most ? -most : step->i;
+    if (!by) j_fail(m, LS_E_USAGE, "slice step cannot be zero");
+    const int64_t lowest = by < 0 ? -1 : 0, a = bound(m, from, n, lowest, by < 0 ? n - 1 : 0),
+                  b = bound(m, to, n, lowest, by < 0 ? -1 : n);
+    size_t count = 0;
+    if (by > 0 && b > a) count = (size_t)((b - a - 1) / by + 1);
+    if (by < 0 && a > b) count = (size_t)((a - b - 1) / -by + 1);
+    if (of->kind == J_STRING) {
+        if (by == 1) { // without a copy
+            const char *p = count ? all.items[a].s.p : of->s.p;
+            const size_t end = count ? (size_t)(all.items[b - 1].s.p - p) + all.items[b - 1].s.n : 0;
+            return j_string(j_part(of->s, (size_t)(p - of->s.p), end));
+        }
+        jtext t = {0};
+        for (size_t i = 0; i < count; i++) j_add(m, &t, all.items[a + (int64_t)i * by].s);
+        return j_made(&t);
+    }
+    jvalue out = j_list(m, of->kind, count);
+    for (size_t i = 0; i < count; i++) out.list->items[i] = all.items[a + (int64_t)i * by];
+    return out;
 }

@@ -322,3 +322,26 @@ bool ls_normalize(const ls_normalizer *z, ls_regex_scratch *scratch, const ls_tr
     }
     return true;
 }
+
+// ---- characters
+
+uint32_t ls_upper(uint32_t c) {
+    return (uint32_t)utf8proc_toupper((utf8proc_int32_t)c);
+}
+uint32_t ls_lower(uint32_t c) {
+    return (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
+}
+uint32_t ls_title(uint32_t c) {
+    return (uint32_t)utf8proc_totitle((utf8proc_int32_t)c);
+}
+bool ls_is_letter(uint32_t c) {
+    const utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
+    return k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO;
+}
+bool ls_is_digit(uint32_t c) {
+    return utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_ND;
+}
+bool ls_has_case(uint32_t c) {
+    const utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
+    return k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || k == UTF8PROC_CATEGORY_LT;
+}

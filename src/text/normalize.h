@@ -5,6 +5,7 @@
 #include "text/trie.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 // A text, and the origin of each byte.
 enum { LS_MARK_TRUSTED = 1, LS_MARK_FIRST = 2 }; // FIRST: of the first character of the whole text
@@ -51,3 +52,11 @@ bool ls_normalizer_is_empty(const ls_normalizer *z);
 bool ls_normalize(const ls_normalizer *z, ls_regex_scratch *s, const ls_trie *kept, ls_marked *text);
 bool ls_is_space(uint32_t cp); // Unicode's White_Space
 bool ls_is_word(uint32_t cp);  // \w of Unicode's regular expressions
+
+// Of characters, by Unicode's tables; a mapping to several characters is not made.
+uint32_t ls_upper(uint32_t c);
+uint32_t ls_lower(uint32_t c);
+uint32_t ls_title(uint32_t c);
+bool ls_is_letter(uint32_t c);
+bool ls_is_digit(uint32_t c); // decimal
+bool ls_has_case(uint32_t c);

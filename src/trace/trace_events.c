@@ -53,8 +53,7 @@ static void begin_turn(ls_trace_events *t) {
         t->header->header = ls_malloc(sizeof h->run);
         *t->header->header = h->run;
     }
-    const int32_t *start = t->turns.starts.p + 2 * t->turn;
-    const size_t before = (size_t)start[0] + (start[1] >= 0);
+    const size_t before = t->turns.kept;
     ls_ids added = {0};
     ls_event_free(t->prompt); // of a turn without steps
     ls_ids_add(&added, h->prompt.p + before, h->prompt.n - before);

@@ -30,6 +30,7 @@ typedef struct {
     int32_t eos;
     uint64_t tokenizer_id, seed;
     uint32_t turn;
+    int32_t kept;       // tokens of the conversation before that the prompt keeps; -1: all
     ls_buf prompt_text; // what was typed
     ls_ids prompt;      // all tokens before the turn's output
     double prefill_ms;

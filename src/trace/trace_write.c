@@ -63,6 +63,7 @@ static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
 #define WRITE_INT(name, v, ...) ls_jw_field_int(w, name, (int64_t)(v))
 #define WRITE_VERSION WRITE_INT
 #define WRITE_TURN(name, v) WRITE_INT(name, t->first + v)
+#define WRITE_KEPT(name, v) if (v >= 0) WRITE_INT(name, v)
 #define WRITE_NUMBER(name, v, digits) ls_jw_field_num(w, name, (double)(v), digits)
 #define WRITE_TIME WRITE_NUMBER
 #define WRITE_SLOPE WRITE_NUMBER
@@ -148,11 +149,12 @@ void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls
 }
 
 void ls_trace_describe(ls_trace_header *h, const ls_model *m, const ls_session *s, const ls_decode_options *opt,
-                       const char *const *config, uint32_t turn, const char *text, double prefill_ms) {
+                       const char *const *config, uint32_t turn, size_t kept, const char *text, double prefill_ms) {
     *h = (ls_trace_header){.eos = ls_vocab_eos(m->vocab),
                            .tokenizer_id = ls_vocab_id(m->vocab),
                            .seed = opt->sampling.seed,
                            .turn = turn,
+                           .kept = (int32_t)kept,
                            .prompt = *ls_session_context(s), // borrowed
                            .prefill_ms = prefill_ms};
     ls_run_describe(&h->run, m, s, opt);

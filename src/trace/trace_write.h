@@ -21,8 +21,9 @@ void ls_trace_write_step(ls_trace_writer *w, const ls_step *s);
 void ls_trace_write_end(ls_trace_writer *w, uint32_t turn, ls_finish reason, const ls_stats *totals);
 
 void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls_decode_options *opt);
-// The header of a turn that begins. config: the effective configuration as key, value, key, value, ..., NULL; text:
-// what was typed. Borrows the session's context; frees with ls_trace_header_free.
+// The header of a turn that begins behind `kept` tokens of the conversation. config: the effective configuration as
+// key, value, key, value, ..., NULL; text: what was typed. Borrows the session's context; frees with
+// ls_trace_header_free.
 void ls_trace_describe(ls_trace_header *h, const ls_model *m, const ls_session *s, const ls_decode_options *opt,
-                       const char *const *config, uint32_t turn, const char *text, double prefill_ms);
+                       const char *const *config, uint32_t turn, size_t kept, const char *text, double prefill_ms);
 void ls_trace_header_free(ls_trace_header *h); // of ls_trace_describe

@@ -12,21 +12,27 @@ size_t ls_turns_count(const ls_turns *t) {
     return t->starts.n / 2;
 }
 
+// Whether the prompt begins with what it keeps of the conversation: with all of it, where it does not say how much.
 static bool goes_on(const ls_turns *t, const ls_trace_header *h) {
-    return !strcmp(t->sha256, h->run.sha256) && !strcmp(t->model, h->run.model) && t->context.n <= h->prompt.n &&
-           !memcmp(t->context.p, h->prompt.p, t->context.n * sizeof *t->context.p) &&
-           (t->uncommitted < 0 || (t->context.n < h->prompt.n && h->prompt.p[t->context.n] == t->uncommitted));
+    const size_t all = t->context.n + (t->uncommitted >= 0), kept = h->kept < 0 ? all : (size_t)h->kept,
+                 committed = kept < t->context.n ? kept : t->context.n;
+    return !strcmp(t->sha256, h->run.sha256) && !strcmp(t->model, h->run.model) && kept <= all && kept <= h->prompt.n &&
+           !memcmp(t->context.p, h->prompt.p, committed * sizeof *t->context.p) &&
+           (kept <= t->context.n || h->prompt.p[t->context.n] == t->uncommitted);
 }
 
 uint32_t ls_turns_begin(ls_turns *t, const ls_trace_header *h) {
     const size_t count = ls_turns_count(t), turn = h->turn - t->first;
     bool same = count && h->turn > t->first && turn <= count;
     if (same && turn < count) { // it was edited: the later ones are gone
-        t->context.n = (size_t)t->starts.p[2 * turn];
-        t->uncommitted = t->starts.p[2 * turn + 1];
+        if (h->kept < 0) {
+            t->context.n = (size_t)t->starts.p[2 * turn];
+            t->uncommitted = t->starts.p[2 * turn + 1];
+        }
         t->starts.n = 2 * turn;
     }
     same = same && goes_on(t, h);
+    t->kept = !same ? 0 : h->kept >= 0 ? (size_t)h->kept : t->context.n + (t->uncommitted >= 0);
     if (!same) {
         t->context.n = t->starts.n = 0;
         t->uncommitted = -1;

@@ -7,6 +7,7 @@ typedef struct {
     ls_ids context;      // committed tokens
     int32_t uncommitted; // the last turn's last token where it was emitted without a forward; -1: none
     ls_ids starts;       // of each turn: tokens committed before it, and the uncommitted one
+    size_t kept;         // of the tokens before, those that the last turn's prompt begins with
     uint32_t first;      // number of the first turn in its header
     char sha256[65], model[64];
 } ls_turns; // zeroed: no turn yet

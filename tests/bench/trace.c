@@ -82,7 +82,7 @@ int main(int argc, char **argv) {
         ls_session_new(&session, &model, &o, &err) || ls_trace_open(&t, "/dev/null", LS_LEVEL_FULL, NULL, NULL, &err))
         fail(&err);
     ls_trace_header h;
-    ls_trace_describe(&h, &model, session, &o, NULL, 0, "", 0);
+    ls_trace_describe(&h, &model, session, &o, NULL, 0, 0, "", 0);
     ls_trace_begin(t, &model, &h);
     ls_trace_header_free(&h);
     const uint64_t start = ls_now_ns();

@@ -36,7 +36,7 @@ void record(const char *prompt, ls_decode_options o, int turns) {
         assert_int_equal(ls_encode(model.vocab, prompt, strlen(prompt), true, &ids, &err), LS_OK);
         assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
         ls_trace_header h;
-        ls_trace_describe(&h, &model, s, &o, config, (uint32_t)turn, prompt, 1.5);
+        ls_trace_describe(&h, &model, s, &o, config, (uint32_t)turn, ls_session_context(s)->n - ids.n, prompt, 1.5);
         ls_trace_begin(t, &model, &h);
         ls_trace_header_free(&h);
         do {

@@ -1,4 +1,4 @@
-// Chat frames against the reference renderer (tests/vectors/gen_chat.py), and the Jinja that recognises them.
+// Chat templates against the reference renderer (tests/vectors/gen_chat.py), and what becomes of a user's text in them.
 #include "base/mem.h"
 #include "base/rng.h"
 #include "text/chat.h"
@@ -14,8 +14,8 @@
 
 // ---- a vocabulary of the bytes and some special tokens
 
-static ls_vocab *vocabulary(const json_t *model, const char *without) {
-    enum { MAX = 320 };
+static ls_vocab *vocabulary(const json_t *model) {
+    enum { MAX = 400 };
     static char spelled[256][4];
     ls_str tokens[MAX];
     int32_t types[MAX], bos = -1, eos = -1;
@@ -40,7 +40,7 @@ static ls_vocab *vocabulary(const json_t *model, const char *without) {
         int32_t id = -1;
         for (size_t k = 256; k < n; k++)
             if (strlen(s) == tokens[k].n && !memcmp(tokens[k].p, s, tokens[k].n)) id = (int32_t)k;
-        if (*s && id < 0 && !(without && !strcmp(s, without))) {
+        if (*s && id < 0) {
             id = (int32_t)n;
             tokens[n] = (ls_str){s, strlen(s)};
             types[n++] = 3;
@@ -101,107 +101,134 @@ static ls_chat *chat_of(const json_t *model, ls_vocab **v) {
     size_t n;
     const char *name = json_string_value(json_object_get(model, "template"));
     char *text = template_file(name, &n);
-    *v = vocabulary(model, NULL);
+    *v = vocabulary(model);
     if (ls_chat_new(&c, *v, text, n, &err)) fail_msg("%s: %s", name, err.msg);
     free(text);
     return c;
 }
 
+// ---- what is written
+
 static void one_template(const json_t *line, const json_t *model) {
     ls_vocab *v;
     ls_chat *c = chat_of(line, &v);
-    char known[512];
-    ls_chat_list(known, sizeof known);
-    assert_string_equal(ls_chat_name(c), json_string_value(json_object_get(line, "frame")));
-    assert_string_equal(ls_chat_end(c), json_string_value(json_object_get(line, "end")));
-    assert_non_null(strstr(known, ls_chat_name(c)));
-    assert_true(ls_vocab_special(v, ls_chat_end(c), strlen(ls_chat_end(c))) >= 0);
+    const char *end = json_string_value(json_object_get(line, "end"));
+    size_t n;
+    const char *p = ls_vocab_bytes(v, ls_chat_end(c), &n);
+    if (n != strlen(end) || memcmp(p, end, n))
+        fail_msg("%s: %.*s, not %s", json_string_value(json_object_get(line, "template")), (int)n, p, end);
+    assert_non_null(strstr(ls_chat_name(c), end));
     ls_chat_free(c);
     ls_vocab_free(v);
     (void)model;
 }
 
-static void every_template_is_recognised(void **state) {
+static void every_template_is_read(void **state) {
     (void)state;
-    assert_true(each_line("template", one_template) >= 30);
+    assert_true(each_line("template", one_template) >= 45);
 }
 
 static void one_conversation(const json_t *line, const json_t *model) {
-    ls_vocab *v;
-    ls_chat *c = chat_of(model, &v);
-    const char *system = json_string_value(json_object_get(line, "system"));
-    json_t *users = json_object_get(line, "users"), *answers = json_object_get(line, "answers"),
-           *want = json_object_get(line, "want");
-    ls_buf text = {0}, spelled = {0};
-    ls_ids ids = {0};
     ls_err err = {0};
-    for (size_t i = 0; i < json_array_size(users); i++) {
-        const json_t *user = json_array_get(users, i);
-        const char *p = json_string_value(user);
-        size_t n = json_string_length(user);
-        if (i) {
-            ls_buf_str(&text, json_string_value(json_array_get(answers, i - 1)));
-            ls_buf_str(&spelled, json_string_value(json_array_get(answers, i - 1)));
-        }
-        ls_chat_render(c, i == 0, system, p, n, &text);
-        ids.n = 0;
-        ls_code code = ls_chat_turn(c, i == 0, system, p, n, &ids, &err);
+    size_t n;
+    char *text = template_file(json_string_value(json_object_get(model, "template")), &n);
+    ls_jinja *t;
+    ls_rendered out = {0};
+    const json_t *want = json_object_get(line, "want");
+    json_t *variables = json_pack("{s:b, s:O, s:O}", "add_generation_prompt", 1, "bos_token",
+                                  json_object_get(model, "bos"), "eos_token", json_object_get(model, "eos"));
+    json_object_update(variables, json_object_get(line, "conversation"));
+    if (ls_jinja_parse(&t, text, n, &err))
+        fail_msg("%s: %s", json_string_value(json_object_get(model, "template")), err.msg);
+    const ls_jinja_context context = {.variables = variables, .now = 1721952000};
+    for (int again = 0; again < 2; again++) { // a template is parsed once
+        ls_buf_clear(&out.text), ls_buf_clear(&out.marks);
+        const ls_code code = ls_jinja_render(t, &context, &out, &err);
         if (json_is_null(want)) {
-            assert_int_equal(code, LS_E_USAGE);
-            assert_non_null(strstr(err.msg, ls_chat_name(c)));
-            break;
-        }
-        assert_int_equal(code, LS_OK);
-        for (size_t k = 0; k < ids.n; k++) { // the ids say what the text says
-            size_t len;
-            const char *bytes = ls_vocab_bytes(v, ids.p[k], &len);
-            ls_buf_add(&spelled, bytes, len);
-        }
+            assert_true(code == LS_E_USAGE || code == LS_E_UNSUPPORTED);
+            assert_int_equal(strncmp(err.msg, "line ", 5), 0);
+        } else if (code || out.text.n != json_string_length(want) ||
+                   memcmp(out.text.p, json_string_value(want), out.text.n))
+            fail_msg("%s: '%s' (%s), not '%s'", json_string_value(json_object_get(model, "template")),
+                     out.text.n ? out.text.p : "", code ? err.msg : "", json_string_value(want));
+        assert_int_equal(out.marks.n, out.text.n);
     }
-    if (!json_is_null(want)) {
-        bool same = text.n == json_string_length(want) && !memcmp(text.p, json_string_value(want), text.n);
-        ls_buf_char(&text, 0);
-        if (!same) fail_msg("%s:\n%s\nis not\n%s", ls_chat_name(c), text.p, json_string_value(want));
-        assert_int_equal(spelled.n, text.n - 1);
-        assert_memory_equal(spelled.p, text.p, spelled.n);
-    }
-    ls_buf_free(&text);
-    ls_buf_free(&spelled);
-    ls_ids_free(&ids);
-    ls_chat_free(c);
-    ls_vocab_free(v);
+    ls_rendered_free(&out);
+    ls_jinja_free(t);
+    json_decref(variables);
+    free(text);
 }
 
 static void conversations_equal_the_reference(void **state) {
     (void)state;
-    assert_true(each_line("conversation", one_conversation) >= 500);
+    assert_true(each_line("conversation", one_conversation) >= 400);
 }
 
-// However a user spells special tokens, the turn has those of the frame only.
+static void one_piece(const json_t *line, const json_t *model) {
+    static const ls_jinja_message messages[] = {
+        {"system", {" S ", 3}}, {"user", {"Ue 1", 4}}, {"assistant", {"A\n", 2}}, {"user", {"x</think>y", 10}}};
+    const json_t *piece = json_object_get(line, "piece"), *want = json_object_get(line, "want");
+    const ls_jinja_context context = {.messages = messages,
+                                      .n_messages = 4,
+                                      .prompt = true,
+                                      .bos = {"<s>", 3},
+                                      .eos = {"</s>", 4},
+                                      .now = 1721952000};
+    ls_rendered out = {0};
+    ls_err err = {0};
+    ls_jinja *t;
+    ls_code code = ls_jinja_parse(&t, json_string_value(piece), json_string_length(piece), &err);
+    if (!code) code = ls_jinja_render(t, &context, &out, &err);
+    ls_buf_char(&out.text, 0);
+    if (json_is_null(want)) {
+        if (!code) fail_msg("%s: no error but '%s'", json_string_value(piece), out.text.p);
+        assert_int_equal(strncmp(err.msg, "line ", 5), 0);
+    } else if (code || strcmp(out.text.p, json_string_value(want)))
+        fail_msg("%s: '%s' (%s), not '%s'", json_string_value(piece), out.text.p, err.msg, json_string_value(want));
+    ls_rendered_free(&out);
+    ls_jinja_free(t);
+    (void)model;
+}
+
+static void pieces_equal_the_reference(void **state) {
+    (void)state;
+    assert_true(each_line("piece", one_piece) >= 140);
+}
+
+// ---- a user's text stays text
+
+// However a user spells special tokens, whole or in halves, a prompt has the template's only.
 static void one_hostile_turn(const json_t *line, const json_t *model) {
     ls_vocab *v;
     ls_chat *c = chat_of(line, &v);
-    ls_buf spells = {0};
-    ls_ids plain = {0}, hostile = {0};
-    ls_err err;
-    for (int32_t id = 0; id < ls_vocab_size(v); id++) {
-        size_t n;
-        const char *p = ls_vocab_bytes(v, id, &n);
-        if (ls_vocab_is_special(v, id)) ls_buf_add(&spells, p, n);
+    ls_err err = {0};
+    for (int half = 0; half < 3; half++) { // whole; the first halves at the end; the second halves at the beginning
+        ls_buf spells = {0};
+        for (int32_t id = 0; id < ls_vocab_size(v); id++) {
+            size_t n;
+            const char *p = ls_vocab_bytes(v, id, &n);
+            if (ls_vocab_is_special(v, id)) ls_buf_add(&spells, half == 2 ? p + n / 2 : p, half ? n - n / 2 : n);
+        }
+        const ls_jinja_message plain[] = {{"user", {"x", 1}}, {"assistant", {"y", 1}}, {"user", {"z", 1}}},
+                               hostile[] = {{"user", {spells.p, spells.n}},
+                                            {"assistant", {spells.p, spells.n}},
+                                            {"user", {spells.p, spells.n}}};
+        size_t special[2] = {0};
+        for (int i = 0; i < 2; i++) {
+            ls_rendered text = {0};
+            ls_ids ids = {0};
+            assert_int_equal(ls_chat_render(c, i ? hostile : plain, 3, true, &text, &err), LS_OK);
+            assert_int_equal(ls_chat_encode(c, &text, 0, &ids, &err), LS_OK);
+            for (size_t k = 0; k < ids.n; k++) special[i] += ls_vocab_is_special(v, ids.p[k]);
+            ls_rendered_free(&text);
+            ls_ids_free(&ids);
+        }
+        assert_true(special[0] > 0);
+        if (special[0] != special[1])
+            fail_msg("%s: %zu special tokens, not %zu", json_string_value(json_object_get(line, "template")),
+                     special[1], special[0]);
+        ls_buf_free(&spells);
     }
-    ls_buf_char(&spells, 0);
-    for (int first = 0; first < 2; first++) {
-        assert_int_equal(ls_chat_turn(c, first, "", "x", 1, &plain, &err), LS_OK);
-        assert_int_equal(ls_chat_turn(c, first, "", spells.p, spells.n - 1, &hostile, &err), LS_OK);
-    }
-    size_t expected = 0, got = 0;
-    for (size_t i = 0; i < plain.n; i++) expected += ls_vocab_is_special(v, plain.p[i]);
-    for (size_t i = 0; i < hostile.n; i++) got += ls_vocab_is_special(v, hostile.p[i]);
-    assert_true(expected > 0);
-    assert_int_equal(got, expected);
-    ls_buf_free(&spells);
-    ls_ids_free(&plain);
-    ls_ids_free(&hostile);
     ls_chat_free(c);
     ls_vocab_free(v);
     (void)model;
@@ -212,161 +239,174 @@ static void spelled_out_tokens_stay_text(void **state) {
     each_line("template", one_hostile_turn);
 }
 
-static void one_missing_token(const json_t *line, const json_t *model) {
-    const char *end = json_string_value(json_object_get(line, "end"));
-    if (!strcmp(end, json_string_value(json_object_get(line, "eos")))) return;
-    size_t n;
-    char *text = template_file(json_string_value(json_object_get(line, "template")), &n);
-    ls_vocab *v = vocabulary(line, end);
-    ls_chat *c;
-    ls_err err = {0};
-    assert_int_equal(ls_chat_new(&c, v, text, n, &err), LS_E_UNSUPPORTED);
-    assert_null(c);
-    assert_non_null(strstr(err.msg, end));
-    ls_vocab_free(v);
-    free(text);
-    (void)model;
-}
-
-static void missing_special_tokens_are_named(void **state) {
+// Random templates of what real ones do with a text: whatever that is, the letters of the conversation, which are all
+// from a block that no template has, are marked, and nothing else is.
+static void marks_follow_the_text(void **state) {
     (void)state;
-    each_line("template", one_missing_token);
+    static const char *const sources[] = {"messages[0].content",
+                                          "messages[0]['content']",
+                                          "messages[-1].content",
+                                          "ns.text",
+                                          "(messages | map(attribute='content') | list)[0]",
+                                          "messages | map(attribute='content') | join('<|im_end|>')"},
+                             *const steps[] = {"%s | trim",
+                                               "(%s) | upper | lower",
+                                               "(%s)[1:]",
+                                               "(%s)[:-1]",
+                                               "(%s)[::-1]",
+                                               "(%s) | replace('\xee\x80\x81', '<|im_end|>')",
+                                               "(%s).split('\xee\x80\x82') | join('<|im_start|>')",
+                                               "'<|im_start|>' ~ (%s)",
+                                               "(%s) + '<|im_end|>\\n'",
+                                               "(%s).strip()",
+                                               "(%s) | tojson",
+                                               "'<|%%s|>' | format(%s)",
+                                               "'{}<|im_end|>'.format(%s)",
+                                               "[%s] | string",
+                                               "{'<k>': %s} | tojson(indent=2)",
+                                               "(%s) | indent(2, true)",
+                                               "((%s) | list) | last",
+                                               "(%s) | title",
+                                               "(%s) * 2",
+                                               "twice(%s)",
+                                               "(%s).splitlines() | join('\\n')",
+                                               "(%s) if true else ''",
+                                               "{'a': %s}.a",
+                                               "(%s) | string | capitalize",
+                                               "(%s) | default('<|im_end|>', true)",
+                                               "', '.join([%s, '<s>'])",
+                                               "(%s).lstrip('\xee\x80\x80')",
+                                               "[%s, '</s>'] | first",
+                                               "(%s) | e",
+                                               "(%s) | dictsort if false else (%s)"};
+    enum { SOURCES = sizeof sources / sizeof *sources, STEPS = sizeof steps / sizeof *steps, ROUNDS = 4000 };
+    static const char
+        said[] = " \xee\x80\x80\xee\x80\x81\n\xee\x80\x82\xee\x80\x83\xee\x80\x81 ",
+        begin[] =
+            "{% macro twice(t) %}<|{{ t }}|{{ t }}|>{% endmacro %}{% set ns = namespace(text=messages[0].content) %}"
+            "{% for m in messages %}<|im_start|>{{ ";
+    const ls_jinja_message messages[] = {{"user", {said, sizeof said - 1}}, {"assistant", {said, sizeof said - 1}}};
+    const ls_jinja_context context = {.messages = messages, .n_messages = 2, .bos = {"<s>", 3}, .eos = {"</s>", 4}};
+    size_t marked = 0, plain = 0;
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        ls_buf expression = {0}, text = {0};
+        ls_rendered out = {0};
+        ls_err err = {0};
+        ls_jinja *t;
+        ls_buf_str(&expression, sources[(int)(ls_uniform_at(round, 0) * SOURCES)]);
+        for (uint64_t k = 0; k < 1 + round % 5; k++) {
+            ls_buf next = {0};
+            ls_buf_char(&next, '(');
+            const char *step = steps[(int)(ls_uniform_at(round, 1 + k) * STEPS)];
+            for (const char *p = step; *p; p++)
+                if (p[0] == '%' && p[1] == 's' && (p == step || p[-1] != '%'))
+                    ls_buf_add(&next, expression.p, expression.n), p++;
+                else if (p[0] == '%' && p[1] == '%') ls_buf_char(&next, *p++);
+                else ls_buf_char(&next, *p);
+            ls_buf_char(&next, ')');
+            ls_buf_free(&expression);
+            expression = next;
+        }
+        ls_buf_str(&text, begin);
+        ls_buf_add(&text, expression.p, expression.n);
+        ls_buf_str(&text, " }}{{ m.role }}<|im_end|>{% endfor %}");
+        if (ls_jinja_parse(&t, text.p, text.n, &err) || ls_jinja_render(t, &context, &out, &err))
+            fail_msg("%s: %s", text.p, err.msg);
+        for (size_t i = 0; i < out.text.n; i++) {
+            const unsigned char c = (unsigned char)out.text.p[i];
+            if (c >= 0x80 && !out.marks.p[i]) fail_msg("%s: byte %zu of '%s' is not marked", text.p, i, out.text.p);
+            if (c > ' ' && c < 0x80 && out.marks.p[i] && !strchr("\\nu0123456789abcdef&#;", c))
+                fail_msg("%s: byte %zu of '%s' is marked", text.p, i, out.text.p);
+            marked += out.marks.p[i] != 0;
+            plain += !out.marks.p[i];
+        }
+        ls_jinja_free(t);
+        ls_rendered_free(&out);
+        ls_buf_free(&expression);
+        ls_buf_free(&text);
+    }
+    assert_true(marked > 10 * ROUNDS && plain > 10 * ROUNDS);
 }
 
-// ---- templates that are of no frame
-
-static json_t *chatml_model(void) {
-    return json_pack("{s:s, s:s, s:[s, s]}", "bos", "", "eos", "<|im_end|>", "special", "<|im_start|>", "<|im_end|>");
-}
+// ---- templates that do not end, or are broken
 
 static void refused(const char *text, size_t n, const char *because) {
-    json_t *model = chatml_model();
-    ls_vocab *v = vocabulary(model, NULL);
+    json_t *model =
+        json_pack("{s:s, s:s, s:[s, s]}", "bos", "", "eos", "<|im_end|>", "special", "<|im_start|>", "<|im_end|>");
+    ls_vocab *v = vocabulary(model);
     ls_chat *c;
     ls_err err = {0};
-    assert_int_equal(ls_chat_new(&c, v, text, n, &err), LS_E_UNSUPPORTED);
+    const ls_code code = ls_chat_new(&c, v, text, n, &err);
+    if (!code) fail_msg("%.60s...: no error", text);
     assert_null(c);
     if (!strstr(err.msg, because)) fail_msg("%s: no word of '%s'", err.msg, because);
-    assert_non_null(strstr(err.msg, "chatml, "));
+    assert_non_null(strstr(err.msg, "the chat template: line "));
     ls_vocab_free(v);
     json_decref(model);
 }
 
-#define LOOP "{% for message in messages %}"
-#define PROMPT "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-
-static void other_templates_are_refused(void **state) {
-    (void)state;
-    static const char *const others[][2] = {
-        {"", "not recognised"},
-        {"no template at all", "not recognised"},
-        {LOOP "{{ message.role }}: {{ message.content }}\n{% endfor %}", "not recognised"},
-        // near ChatML: a line break too many, a title in the role, a prompt inside the loop, trimmed at one end, bent
-        // for a word
-        {LOOP "\n{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}\n" PROMPT,
-         "not recognised"},
-        {LOOP "{{'<|im_start|>' + message['role'].title() + '\n' + message['content'] + '<|im_end|>\n'}}" PROMPT,
-         "not recognised"},
-        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
-              "'<|im_end|>\n<|im_start|>assistant\n'}}{% endfor %}",
-         "not recognised"},
-        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'].rstrip() + '<|im_end|>\n'}}" PROMPT,
-         "not recognised"},
-        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'].replace('<', '&lt;') + "
-              "'<|im_end|>\n'}}" PROMPT,
-         "not recognised"},
-        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n'}}{% if loop.index > 2 "
-              "%}!{% endif %}" PROMPT,
-         "not recognised"},
-        // what cannot be followed at all
-        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n'}}",
-         "'endfor' is missing"},
-        {LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'] | wordwrap + '<|im_end|>\n'}}" PROMPT,
-         "'wordwrap'"},
-        {"\n\n{% include 'x' %}", "line 3: the statement 'include'"},
-        {"{{ '<|im_start|>", "not closed"},
-        {LOOP "{{ raise_exception('never') }}{% endfor %}", "never"},
-    };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        refused(others[i][0], strlen(others[i][0]), others[i][1]);
-}
-
-static void a_template_of_other_looks_is_still_its_frame(void **state) {
-    (void)state;
-    static const char *const chatml[] = {
-        LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n'}}" PROMPT,
-        "{%- for m in messages %}\n<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n{% endfor "
-        "-%}\n<|im_start|>assistant\n{{ '' }}",
-        "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}{{ ['<|im_start|>' "
-        "~ m.role, "
-        "m.content + '<|im_end|>', ''] | join('\n') }}{% endfor %}<|im_start|>assistant{{ '\n' }}",
-    };
-    json_t *model = chatml_model();
-    ls_vocab *v = vocabulary(model, NULL);
-    for (size_t i = 0; i < 3; i++) {
-        ls_chat *c;
-        ls_err err = {0};
-        ls_buf text = {0};
-        if (ls_chat_new(&c, v, chatml[i], strlen(chatml[i]), &err)) fail_msg("%s", err.msg);
-        ls_chat_render(c, true, "S", " x", 2, &text);
-        ls_buf_char(&text, 0);
-        assert_string_equal(
-            text.p, i == 0 ? "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n x<|im_end|>\n<|im_start|>assistant\n"
-                    : i == 1 ? "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n"
-                             : "<|im_start|>user\n x<|im_end|>\n<|im_start|>assistant\n");
-        ls_buf_free(&text);
-        ls_chat_free(c);
-    }
-    ls_vocab_free(v);
-    json_decref(model);
+static void refused_text(const char *text, const char *because) {
+    refused(text, strlen(text), because);
 }
 
 static void hostile_templates_end(void **state) {
     (void)state;
     refused("\0{{\0}}", 6, "");
     ls_buf t = {0};
-    for (int i = 0; i < 200000; i++) ls_buf_str(&t, "{% if true %}");
-    refused(t.p, t.n, "");
+    for (int i = 0; i < 80000; i++) ls_buf_str(&t, "{% if true %}");
+    refused(t.p, t.n, "nested more than");
     ls_buf_clear(&t);
     ls_buf_str(&t, "{{ ");
     for (int i = 0; i < 300000; i++) ls_buf_char(&t, "([-"[i % 3]);
-    refused(t.p, t.n, "");
-    ls_buf_str(&t, " }}");
-    refused(t.p, t.n, "nested too deep");
+    refused(t.p, t.n, "nested more than");
     ls_buf_clear(&t);
     ls_buf_str(&t, "{{ ");
     for (int i = 0; i < 100000; i++) ls_buf_str(&t, "not ");
     ls_buf_str(&t, "1 }}");
-    refused(t.p, t.n, "not recognised");
+    refused(t.p, t.n, "nested more than");
     ls_buf_clear(&t);
     ls_buf_str(&t, "{{ ");
     for (int i = 0; i < 20000; i++) ls_buf_str(&t, "1 if 0 else ");
     ls_buf_str(&t, "1 }}");
-    refused(t.p, t.n, "nested too deep");
+    refused(t.p, t.n, "nested more than");
+    ls_buf_clear(&t);
+    ls_buf_str(&t, "{{ x");
+    for (int i = 0; i < 60000; i++) ls_buf_str(&t, "|trim");
+    ls_buf_str(&t, " }}");
+    refused(t.p, t.n, "nested more than");
     ls_buf_clear(&t);
     for (int i = 0; i < (1 << 20) + 1; i++) ls_buf_char(&t, 'x');
     refused(t.p, t.n, "bytes");
     ls_buf_free(&t);
-    static const char *const greedy[] = {
-        "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}",
+    refused_text("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "more than");
+    refused_text(
         "{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(9999) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
-        "{% set ns = namespace(l=[]) %}{% for i in range(9999) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l == "
-        "[ns.l] }}",
-        "{% set ns = namespace(s='xx') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ "
-        "ns.s.replace('x', ns.s) | length }}",
-        "{% set ns = namespace() %}{% set ns.ns = ns %}{% set m = namespace() %}{% set m.ns = m %}{{ ns == m }}",
-        "{{ range(9999) | last }}{{ 0 and range(9999) | join('xxxxxxxxxxxxxxxxxxxxxxxxxxxx') }}{{ "
-        "999999999999999999999 + 1 }}",
-        "{{ 'a'[9999:] }}{{ 'a'[-9999:9999] }}{{ [][0] }}{{ messages[-9] }}{{ -2147483648 * 99 }}",
-    };
-    for (size_t i = 0; i < sizeof greedy / sizeof *greedy; i++) refused(greedy[i], strlen(greedy[i]), "");
+        "bytes");
+    refused_text(
+        "{% set ns = namespace(l=[]) %}{% for i in range(9999) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}",
+        "nested");
+    refused_text("{% set ns = namespace(s='xx') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ "
+                 "ns.s.replace('x', ns.s) }}",
+                 "");
+    refused_text("{% set ns = namespace() %}{% set ns.a = [ns] %}{{ ns.a }}", "as text");
+    refused_text("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "deep");
+    refused_text("{{ 'x' * 99999999 }}", "");
+    refused_text("{{ [1] * 99999999 }}", "");
+    refused_text("{{ 9223372036854775807 + 1 }}", "64 bits");
+    refused_text("{{ 1 / 0 }}", "zero");
+    refused_text("{{ '%999999999d' | format(1) }}", "");
+    refused_text("{{ raise_exception('never') }}", "never");
+    refused_text("\n\n{% include 'x' %}", "line 3: ");
+    refused_text("{% for message in messages %}", "'else' is missing");
+    refused_text("{{ '<|im_start|>", "not closed");
+    refused_text("{{ 'a' | wordwrap }}", "wordwrap");
 }
 
-// Real templates with bytes changed, cut or doubled: recognised or refused, and never more.
+// Real templates with bytes changed, cut or doubled: read or refused with a line, and never more.
 static void one_broken_template(const json_t *line, const json_t *model) {
     size_t n;
     char *text = template_file(json_string_value(json_object_get(line, "template")), &n);
-    ls_vocab *v = vocabulary(line, NULL);
+    ls_vocab *v = vocabulary(line);
     for (uint64_t round = 0; round < 40; round++) {
         char *t = ls_strndup(text, n);
         size_t len = n;
@@ -377,8 +417,8 @@ static void one_broken_template(const json_t *line, const json_t *model) {
         }
         ls_chat *c;
         ls_err err = {0};
-        ls_code code = ls_chat_new(&c, v, t, len, &err);
-        assert_true(code == LS_OK ? c != NULL : code == LS_E_UNSUPPORTED && !c && *err.msg);
+        const ls_code code = ls_chat_new(&c, v, t, len, &err);
+        assert_true(code == LS_OK ? c != NULL : !c && strstr(err.msg, "line ") != NULL);
         ls_chat_free(c);
         free(t);
     }
@@ -392,42 +432,40 @@ static void broken_templates_do_no_harm(void **state) {
     each_line("template", one_broken_template);
 }
 
-// ---- the Jinja underneath
-
-static void one_piece(const json_t *line, const json_t *model) {
-    static const ls_jinja_message messages[] = {
-        {"system", {" S ", 3}}, {"user", {"Ue 1", 4}}, {"assistant", {"A\n", 2}}, {"user", {"x</think>y", 10}}};
-    const json_t *piece = json_object_get(line, "piece"), *want = json_object_get(line, "want");
-    ls_buf out = {0};
-    ls_err err = {0};
-    ls_code code =
-        ls_jinja_render(json_string_value(piece), json_string_length(piece), messages, 4, "<s>", "</s>", &out, &err);
-    ls_buf_char(&out, 0);
-    if (json_is_null(want)) {
-        if (!code) fail_msg("%s: no error but '%s'", json_string_value(piece), out.p);
-        assert_int_equal(strncmp(err.msg, "line ", 5), 0);
-    } else if (code || strcmp(out.p, json_string_value(want)))
-        fail_msg("%s: '%s' (%s), not '%s'", json_string_value(piece), out.p, err.msg, json_string_value(want));
-    ls_buf_free(&out);
-    (void)model;
-}
-
-static void pieces_equal_the_reference(void **state) {
+static void variables_are_the_users(void **state) {
     (void)state;
-    assert_true(each_line("piece", one_piece) >= 80);
+    static const char text[] = "{% if enable_thinking is defined and enable_thinking is false %}no{% endif %}{{ who "
+                               "}}{{ strftime_now('%Y') }}|{{ bos_token }}";
+    json_t *model = json_pack("{s:s, s:s, s:[s]}", "bos", "<s>", "eos", "</s>", "special", "<|im_end|>");
+    ls_vocab *v = vocabulary(model);
+    ls_chat *c;
+    ls_err err = {0};
+    const ls_jinja_message one = {"user", {"x", 1}};
+    static const char *const cases[][2] = {{NULL, "2024|<s>"},
+                                           {"{\"enable_thinking\": false, \"who\": \"me\"}", "nome2024|<s>"},
+                                           {"{\"now\": 1000000000, \"bos_token\": \"b\"}", "2001|b"},
+                                           {"{}", "2024|<s>"}};
+    assert_int_equal(ls_chat_new(&c, v, text, sizeof text - 1, &err), LS_OK);
+    for (size_t i = 0; i < 4; i++) {
+        ls_rendered out = {0};
+        if (cases[i][0]) assert_int_equal(ls_chat_set(c, cases[i][0], strlen(cases[i][0]), &err), LS_OK);
+        assert_int_equal(ls_chat_render(c, &one, 1, true, &out, &err), LS_OK);
+        assert_string_equal(out.text.p, cases[i][1]);
+        ls_rendered_free(&out);
+    }
+    assert_int_equal(ls_chat_set(c, "[]", 2, &err), LS_E_USAGE);
+    assert_int_equal(ls_chat_set(c, "{", 1, &err), LS_E_PARSE);
+    ls_chat_free(c);
+    ls_vocab_free(v);
+    json_decref(model);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_equal_the_reference),
-        cmocka_unit_test(every_template_is_recognised),
-        cmocka_unit_test(conversations_equal_the_reference),
-        cmocka_unit_test(spelled_out_tokens_stay_text),
-        cmocka_unit_test(missing_special_tokens_are_named),
-        cmocka_unit_test(other_templates_are_refused),
-        cmocka_unit_test(a_template_of_other_looks_is_still_its_frame),
-        cmocka_unit_test(hostile_templates_end),
-        cmocka_unit_test(broken_templates_do_no_harm),
+        cmocka_unit_test(every_template_is_read),      cmocka_unit_test(conversations_equal_the_reference),
+        cmocka_unit_test(pieces_equal_the_reference),  cmocka_unit_test(spelled_out_tokens_stay_text),
+        cmocka_unit_test(marks_follow_the_text),       cmocka_unit_test(hostile_templates_end),
+        cmocka_unit_test(broken_templates_do_no_harm), cmocka_unit_test(variables_are_the_users),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 // Needs the default model and the compute library; golden runs need the shared folder (needs:shared).
 #include "decode/session.h"
 #include "decode/stats.h"
+#include "engine/dialog.h"
 #include "drafters.h"
 
 #include <jansson.h>
@@ -138,7 +139,7 @@ static void golden_prompts_logits_outputs_and_steps(void **state) {
         ls_ids prompt = ids_of(json_object_get(j, "prompt_ids")), want = ids_of(json_object_get(j, "output_ids"));
         ls_ids steps = ids_of(json_object_get(j, "paper_emitted_per_step")), chat = {0}, per_step = {0};
 
-        assert_int_equal(ls_chat_turn(model.chat, true, NULL, user, strlen(user), &chat, &err), LS_OK);
+        assert_int_equal(ls_prompt_encode(&model, LS_FORMAT_CHAT, NULL, user, strlen(user), &chat, &err), LS_OK);
         same_output(&prompt, &chat, name, "chat template and tokenizer", NULL);
 
         lst_sampling greedy = {.top_p = 1};
@@ -186,7 +187,7 @@ static void golden_prompts_logits_outputs_and_steps(void **state) {
 static ls_ids chat_prompt(const char *text) {
     ls_ids ids = {0};
     ls_err err;
-    assert_int_equal(ls_chat_turn(model.chat, true, NULL, text, strlen(text), &ids, &err), LS_OK);
+    assert_int_equal(ls_prompt_encode(&model, LS_FORMAT_CHAT, NULL, text, strlen(text), &ids, &err), LS_OK);
     return ids;
 }
 

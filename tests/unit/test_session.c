@@ -2,6 +2,7 @@
 #include "costs/ar_cost.h"
 #include "costs/costs.h"
 #include "decode/session.h"
+#include "engine/dialog.h"
 #include "decode/stats.h"
 #include "decode/suite.h"
 #include "drafters.h"
@@ -270,24 +271,34 @@ static void a_second_turn_continues_the_first(void **state) {
     (void)state;
     ls_err err;
     ls_step *step = malloc(sizeof *step);
-    ls_ids kept = {0}, fresh = {0}, whole = {0}, turn = {0};
+    ls_ids kept = {0}, fresh = {0}, whole = {0};
     for (int32_t max = 3; max < 40; max += 9) { // ends on a root, inside a path, at the end of sequence
         ls_session *s;
         ls_decode_options o = {.method = "logitspec-paper", .max_tokens = max, .sampling = {.top_p = 1}};
         assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
-        kept.n = fresh.n = whole.n = turn.n = 0;
-        assert_int_equal(ls_chat_turn(model.chat, true, NULL, "One fish", 8, &turn, &err), LS_OK);
-        assert_int_equal(ls_session_begin(s, turn.p, (int32_t)turn.n, NULL, NULL, NULL, &err), LS_OK);
-        ls_ids_add(&whole, turn.p, turn.n);
+        kept.n = fresh.n = whole.n = 0;
+        ls_dialog *d = ls_dialog_new();
+        ls_next_prompt p;
+        assert_int_equal(ls_dialog_prompt(d, &model, LS_FORMAT_CHAT, NULL, 0, "One fish", 8, &p, &err), LS_OK);
+        assert_int_equal(p.kept, 0);
+        assert_int_equal(ls_session_begin(s, p.ids.p, (int32_t)p.ids.n, NULL, NULL, NULL, &err), LS_OK);
+        ls_dialog_begin(d, 0, "One fish", 8, &p);
+        ls_ids_add(&whole, p.ids.p, p.ids.n);
+        ls_next_prompt_free(&p);
         do assert_int_equal(ls_session_step(s, step, &err), LS_OK);
         while (!step->finish);
         for (size_t i = 0; i < ls_session_output(s)->n; i++)
             if (ls_session_output(s)->p[i] != ls_vocab_eos(model.vocab))
                 ls_ids_push(&whole, ls_session_output(s)->p[i]);
-        turn.n = 0;
-        assert_int_equal(ls_chat_turn(model.chat, false, NULL, "def fib", 7, &turn, &err), LS_OK);
-        ls_ids_add(&whole, turn.p, turn.n);
-        assert_int_equal(ls_session_begin(s, turn.p, (int32_t)turn.n, NULL, NULL, NULL, &err), LS_OK);
+        ls_dialog_answer(d, &model, ls_session_text(s), ls_session_output(s)->p,
+                         ls_session_output(s)->n - (step->finish == LS_FINISH_EOS));
+        assert_int_equal(ls_dialog_tokens(d), whole.n);
+        assert_int_equal(ls_dialog_prompt(d, &model, LS_FORMAT_CHAT, NULL, 1, "def fib", 7, &p, &err), LS_OK);
+        assert_int_equal(p.kept, whole.n); // the answer stays as it was written
+        ls_ids_add(&whole, p.ids.p, p.ids.n);
+        assert_int_equal(ls_session_begin_at(s, 1, p.kept, p.ids.p, (int32_t)p.ids.n, NULL, NULL, NULL, &err), LS_OK);
+        ls_next_prompt_free(&p);
+        ls_dialog_free(d);
         assert_int_equal(ls_session_context(s)->n, whole.n);
         assert_memory_equal(ls_session_context(s)->p, whole.p, whole.n * sizeof *whole.p);
         do assert_int_equal(ls_session_step(s, step, &err), LS_OK);
@@ -304,7 +315,7 @@ static void a_second_turn_continues_the_first(void **state) {
         ls_session_free(s);
     }
     free(step);
-    ls_ids_free(&kept), ls_ids_free(&fresh), ls_ids_free(&whole), ls_ids_free(&turn);
+    ls_ids_free(&kept), ls_ids_free(&fresh), ls_ids_free(&whole);
 }
 
 static bool refuses(void *ud, const char *stage, double fraction) {
@@ -313,16 +324,16 @@ static bool refuses(void *ud, const char *stage, double fraction) {
 }
 
 // An edit that cannot be done takes nothing away.
-static void edit_fails(ls_session *s, uint32_t turn) {
+static void edit_fails(ls_session *s, uint32_t turn, size_t mark) {
     static const int32_t word[] = {'n', 'o'};
     ls_ids before = {0}, endless = {0};
     ls_err err = {0};
     ls_ids_add(&before, ls_session_context(s)->p, ls_session_context(s)->n);
     for (int32_t i = 0; i < model.engine->n_context; i++) ls_ids_push(&endless, 'a');
     for (int why = 0; why < 3; why++) {
-        const ls_code code = why == 0 ? ls_session_edit(s, turn, endless.p, (int32_t)endless.n, NULL, NULL, NULL, &err)
-                             : why == 1 ? ls_session_edit(s, turn, word, 2, refuses, NULL, NULL, &err)
-                                        : ls_session_edit(s, 99, word, 2, NULL, NULL, NULL, &err);
+        const ls_code code = why == 0 ? ls_session_begin_at(s, turn, mark, endless.p, (int32_t)endless.n, NULL, NULL, NULL, &err)
+                             : why == 1 ? ls_session_begin_at(s, turn, mark, word, 2, refuses, NULL, NULL, &err)
+                                        : ls_session_begin_at(s, 99, mark, word, 2, NULL, NULL, NULL, &err);
         assert_int_equal(code, why == 1 ? LS_E_CANCELLED : LS_E_RANGE);
         assert_int_equal(ls_session_context(s)->n, before.n);
         assert_memory_equal(ls_session_context(s)->p, before.p, before.n * sizeof *before.p);
@@ -342,6 +353,7 @@ static void turns_can_be_taken_back(void **state) {
                                      .max_tokens = 25,
                                      .sampling = {.temperature = way / 2 * 0.4, .top_p = 1, .seed = 4}};
         ls_err err = {0};
+        size_t marks[3] = {0}; // tokens before each turn
         ls_session *s, *other;
         ls_ids first[3] = {{0}}, context = {0}, all = {0};
         ls_step *step = malloc(sizeof *step);
@@ -366,15 +378,16 @@ static void turns_can_be_taken_back(void **state) {
                 assert_memory_equal(ls_session_context(s)->p, context.p, context.n * sizeof *context.p);
                 ls_ids_free(&context);
             }
-            if (round) edit_fails(s, (uint32_t)round);
+            if (round) edit_fails(s, (uint32_t)round, marks[round]);
             for (int turn = round; turn < 3; turn++) {
                 ls_ids ids = {0};
                 assert_int_equal(ls_encode(model.vocab, said[turn], strlen(said[turn]), false, &ids, &err), LS_OK);
                 if (round && turn == round)
-                    assert_int_equal(ls_session_edit(s, (uint32_t)turn, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err),
+                    assert_int_equal(ls_session_begin_at(s, (uint32_t)turn, marks[turn], ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err),
                                      LS_OK);
                 else assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
-                assert_int_equal(ls_session_edit(s, 0, ids.p, 1, NULL, NULL, NULL, &err),
+                marks[turn] = ls_session_context(s)->n - ids.n;
+                assert_int_equal(ls_session_begin_at(s, 0, 0, ids.p, 1, NULL, NULL, NULL, &err),
                                  LS_E_RANGE); // not while it is being decoded
                 do assert_int_equal(ls_session_step(s, step, &err), LS_OK);
                 while (!step->finish);

@@ -275,14 +275,14 @@ static void conversations_hold_every_token_once(void **state) {
                     const ls_ids *q = &ask[asked[turn]];
                     if (round && turn == first) { // this one and those after it are forgotten
                         assert_int_equal(
-                            ls_session_edit(s, (uint32_t)turn, q->p, (int32_t)q->n, NULL, NULL, NULL, NULL), LS_OK);
+                            ls_session_begin_at(s, (uint32_t)turn, mark[turn], q->p, (int32_t)q->n, NULL, NULL, NULL, NULL), LS_OK);
                         want.n = mark[turn];
                     } else begin(s, q);
                     mark[turn] = want.n;
                     ls_ids_add(&want, q->p, q->n);
                     assert_ids(ls_session_context(s), want.p, want.n);
                     assert_int_equal(length_of(s), (int32_t)want.n);
-                    const ls_trace_header header = {.turn = (uint32_t)turn, .prompt = want};
+                    const ls_trace_header header = {.turn = (uint32_t)turn, .kept = m % 2 ? -1 : (int32_t)mark[turn], .prompt = want};
                     assert_int_equal(ls_turns_begin(&recorded, &header), turn);
                     do {
                         next(s);

@@ -3,7 +3,7 @@
 #include "base/rng.h"
 #include "base/utf8.h"
 #include "engine/load.h"
-#include "engine/prompt.h"
+#include "engine/dialog.h"
 
 #include <jansson.h>
 #include <setjmp.h>
@@ -113,25 +113,23 @@ static void special_tokens_only_where_asked(void **state) {
     ls_ids_free(&without);
 }
 
-static void chat_frames(void **state) {
+static void chat_prompts(void **state) {
     (void)state;
     need_model();
     static const struct {
-        bool first;
         const char *system, *want;
     } cases[] = {
-        {true, NULL,
+        {NULL,
          "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
          "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"},
-        {true, "Be brief.",
+        {"Be brief.",
          "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"},
-        {true, "", "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"},
-        {false, NULL, "<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"},
+        {"", "<|im_start|>system\n<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_ids got = {0}, want = encode(cases[i].want, strlen(cases[i].want), true);
         ls_err err;
-        assert_int_equal(ls_prompt_encode(&model, LS_FORMAT_AUTO, cases[i].system, cases[i].first, "Hi", 2, &got, &err),
+        assert_int_equal(ls_prompt_encode(&model, LS_FORMAT_AUTO, cases[i].system, "Hi", 2, &got, &err),
                          LS_OK);
         assert_int_equal(got.n, want.n);
         assert_memory_equal(got.p, want.p, want.n * sizeof *want.p);
@@ -159,7 +157,7 @@ static void long_text_in_linear_time(void **state) { // a run of one letter is o
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_equal_the_reference),         cmocka_unit_test(decoding_is_lossless),
-        cmocka_unit_test(special_tokens_only_where_asked), cmocka_unit_test(chat_frames),
+        cmocka_unit_test(special_tokens_only_where_asked), cmocka_unit_test(chat_prompts),
         cmocka_unit_test(long_text_in_linear_time),
     };
     return cmocka_run_group_tests(tests, load, unload);

@@ -1,0 +1,183 @@
+#include "engine/dialog.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// A place where the texts and the tokens so far part in the same way.
+typedef struct {
+    size_t bytes, tokens;
+} place;
+
+typedef struct {
+    ls_buf user, answer;
+    size_t before; // tokens before its prompt
+} exchange;
+
+struct ls_dialog {
+    exchange *turns;
+    size_t n_turns;
+    ls_buf text;   // what the template wrote of the tokens so far, answers as they were written
+    place *places; // in order; none: how the tokens so far were written is not known
+    size_t n_places;
+    size_t tokens; // so far
+};
+
+ls_dialog *ls_dialog_new(void) {
+    return ls_calloc(1, sizeof(ls_dialog));
+}
+
+void ls_dialog_cut(ls_dialog *d, size_t turn) {
+    while (d->n_turns > turn) {
+        exchange *t = &d->turns[--d->n_turns];
+        ls_buf_free(&t->user);
+        ls_buf_free(&t->answer);
+    }
+    if (turn) return; // what was read stays the engine's until the next prompt
+    d->n_places = d->tokens = 0;
+    ls_buf_clear(&d->text);
+}
+
+void ls_dialog_free(ls_dialog *d) {
+    if (!d) return;
+    ls_dialog_cut(d, 0);
+    ls_buf_free(&d->text);
+    free(d->turns);
+    free(d->places);
+    free(d);
+}
+
+void ls_next_prompt_free(ls_next_prompt *p) {
+    ls_ids_free(&p->ids);
+    ls_buf_free(&p->whole);
+    *p = (ls_next_prompt){0};
+}
+
+// answer: of the last turn before, in place of what it was; NULL: that.
+static ls_code render(const ls_dialog *d, const ls_model *m, const char *system, size_t turn, ls_str text,
+                      const char *answer, ls_rendered *out, ls_err *err) {
+    ls_jinja_message *messages = ls_calloc(2 * turn + 2, sizeof *messages);
+    size_t n = 0;
+    if (system) messages[n++] = (ls_jinja_message){"system", {system, strlen(system)}};
+    for (size_t i = 0; i < turn; i++) {
+        const exchange *t = &d->turns[i];
+        messages[n++] = (ls_jinja_message){"user", {t->user.p, t->user.n}};
+        messages[n++] = (ls_jinja_message){"assistant", {t->answer.p, t->answer.n}};
+        if (answer && i + 1 == turn) messages[n - 1].content = (ls_str){answer, strlen(answer)};
+    }
+    messages[n++] = (ls_jinja_message){"user", text};
+    ls_code code = ls_chat_render(m->chat, messages, n, true, out, err);
+    if (code == LS_E_USAGE && system && !*system) // the template takes no system message
+        code = ls_chat_render(m->chat, messages + 1, n - 1, true, out, err);
+    free(messages);
+    return code;
+}
+
+// How the tokens so far were written is not known: what follows the last answer.
+static ls_code go_on(const ls_dialog *d, const ls_model *m, const char *system, size_t turn, ls_str text,
+                     ls_next_prompt *out, ls_err *err) {
+    static const char mark[] = "\x1eSphinx of black quartz\x1e";
+    ls_rendered whole = {0};
+    ls_code code = render(d, m, system, turn, text, mark, &whole, err);
+    const char *at = whole.text.n ? memmem(whole.text.p, whole.text.n, mark, sizeof mark - 1) : NULL;
+    if (!code && !at) code = ls_fail(err, LS_E_USAGE, "the chat template leaves out the answer before: use --raw");
+    if (!code) code = ls_chat_encode(m->chat, &whole, (size_t)(at - whole.text.p) + sizeof mark - 1, &out->ids, err);
+    ls_rendered_free(&whole);
+    return code;
+}
+
+// Behind what the new text and that of the tokens so far have in common.
+static ls_code part_ways(const ls_dialog *d, const ls_model *m, const char *system, size_t turn, ls_str text,
+                         ls_next_prompt *out, ls_err *err) {
+    ls_rendered whole = {0};
+    size_t same = 0, from = 0;
+    ls_code code = render(d, m, system, turn, text, NULL, &whole, err);
+    out->kept = 0;
+    while (same < whole.text.n && same < d->text.n && whole.text.p[same] == d->text.p[same]) same++;
+    for (size_t i = 0; i < d->n_places; i++)
+        if (d->places[i].bytes <= same && d->places[i].bytes < whole.text.n)
+            from = d->places[i].bytes, out->kept = d->places[i].tokens;
+    if (!code) code = ls_chat_encode(m->chat, &whole, from, &out->ids, err);
+    out->whole = whole.text;
+    ls_buf_free(&whole.marks);
+    return code;
+}
+
+static ls_code encode_raw(const ls_model *m, bool first, ls_str text, ls_ids *out, ls_err *err) {
+    const int32_t bos = first ? ls_vocab_bos(m->vocab) : -1;
+    if (bos >= 0) ls_ids_push(out, bos);
+    return ls_encode(m->vocab, text.p, text.n, true, out, err);
+}
+
+ls_code ls_dialog_prompt(const ls_dialog *d, const ls_model *m, ls_prompt_format format, const char *system,
+                         size_t turn, const char *text, size_t n, ls_next_prompt *out, ls_err *err) {
+    const ls_str said = {text, n};
+    *out = (ls_next_prompt){.kept = turn < d->n_turns ? d->turns[turn].before : d->tokens};
+    if (format == LS_FORMAT_CHAT && !m->chat)
+        return ls_fail(err, LS_E_USAGE, "no chat prompt is possible: %s; use --raw", m->chat_problem);
+    ls_code code;
+    if (format == LS_FORMAT_RAW || !m->chat) code = encode_raw(m, !out->kept, said, &out->ids, err);
+    else if (turn && !d->n_places) code = go_on(d, m, system, turn, said, out, err);
+    else code = part_ways(d, m, system, turn, said, out, err);
+    if (code) ls_next_prompt_free(out);
+    return code;
+}
+
+static void add_place(ls_dialog *d) {
+    d->places = ls_realloc(d->places, (d->n_places + 1) * sizeof *d->places);
+    d->places[d->n_places++] = (place){d->text.n, d->tokens};
+}
+
+void ls_dialog_begin(ls_dialog *d, size_t turn, const char *text, size_t n, const ls_next_prompt *p) {
+    for (size_t i = d->n_turns; i-- > turn;) ls_buf_free(&d->turns[i].user), ls_buf_free(&d->turns[i].answer);
+    d->turns = ls_realloc(d->turns, (turn + 1) * sizeof *d->turns);
+    d->turns[turn] = (exchange){.before = p->kept};
+    d->n_turns = turn + 1;
+    ls_buf_add(&d->turns[turn].user, text, n);
+    while (d->n_places && d->places[d->n_places - 1].tokens > p->kept) d->n_places--;
+    d->tokens = p->kept + p->ids.n;
+    ls_buf_clear(&d->text);
+    ls_buf_add(&d->text, p->whole.p, p->whole.n);
+    if (p->whole.n) add_place(d);
+    else d->n_places = 0;
+}
+
+void ls_dialog_answer(ls_dialog *d, const ls_model *m, const ls_buf *text, const int32_t *ids, size_t n) {
+    ls_buf spelled = {0}, said = {0};
+    ls_detok detok = {0};
+    bool plain = true;
+    if (!d->n_turns) return;
+    for (size_t i = 0; i < n; i++) {
+        size_t len;
+        const char *p = ls_vocab_bytes(m->vocab, ids[i], &len);
+        const bool special = ls_vocab_is_special(m->vocab, ids[i]);
+        ls_buf_add(&spelled, p, len);
+        if (!special) ls_detok_push(&detok, p, len, &said);
+        plain &= !special;
+    }
+    ls_detok_flush(&detok, &said);
+    if (!text) text = &said;
+    ls_buf_add(&d->turns[d->n_turns - 1].answer, text->p, text->n);
+    d->tokens += n;
+    // else the template sees another text than the tokens say, and the answer is read again
+    if (d->n_places && plain && spelled.n == text->n && (!text->n || !memcmp(spelled.p, text->p, text->n))) {
+        ls_buf_add(&d->text, text->p, text->n);
+        add_place(d);
+    }
+    ls_buf_free(&spelled);
+    ls_buf_free(&said);
+}
+
+size_t ls_dialog_tokens(const ls_dialog *d) {
+    return d->tokens;
+}
+
+ls_code ls_prompt_encode(const ls_model *m, ls_prompt_format format, const char *system, const char *text, size_t n,
+                         ls_ids *out, ls_err *err) {
+    ls_next_prompt p;
+    const ls_dialog none = {0};
+    const ls_code code = ls_dialog_prompt(&none, m, format, system, 0, text, n, &p, err);
+    if (!code) ls_ids_add(out, p.ids.p, p.ids.n);
+    ls_next_prompt_free(&p);
+    return code;
+}

@@ -1,0 +1,313 @@
+// What is done with strings. Every byte keeps its mark.
+#include "base/utf8.h"
+#include "text/jinja_internal.h"
+#include "text/normalize.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TEXT = 1 << 24, MAX_NESTED = 100 };
+
+void j_add(jvm *m, jtext *t, jstr s) {
+    if (!s.n) return;
+    if (t->n + s.n > MAX_TEXT) j_fail(m, LS_E_RANGE, "a text of more than %d bytes", MAX_TEXT);
+    j_spend(m, s.n / 16);
+    if (t->n + s.n > t->cap) {
+        const size_t cap = 2 * (t->n + s.n) + 32;
+        char *p = j_alloc(m, cap);
+        if (t->n) memcpy(p, t->p, t->n);
+        if (t->marks) {
+            unsigned char *marks = j_alloc(m, cap);
+            memcpy(marks, t->marks, t->n);
+            t->marks = marks;
+        }
+        t->p = p;
+        t->cap = cap;
+    }
+    if (s.marks && !t->marks) t->marks = j_alloc(m, t->cap);
+    memcpy(t->p + t->n, s.p, s.n);
+    if (s.marks) memcpy(t->marks + t->n, s.marks, s.n);
+    else if (t->marks) memset(t->marks + t->n, 0, s.n);
+    t->n += s.n;
+}
+
+void j_add_lit(jvm *m, jtext *t, const char *s) {
+    j_add(m, t, j_lit(s));
+}
+
+void j_add_like(jvm *m, jtext *t, const char *s, size_t n, jstr like) {
+    static const unsigned char ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    j_add(m, t, (jstr){s, like.marks && *like.marks ? ones : NULL, n});
+}
+
+jvalue j_made(const jtext *t) {
+    return j_string((jstr){t->p ? t->p : "", t->marks, t->n});
+}
+
+jstr j_part(jstr s, size_t from, size_t n) {
+    if (n > s.n - from) n = s.n - from;
+    return (jstr){s.p + from, s.marks ? s.marks + from : NULL, n};
+}
+
+size_t j_char(jstr s, uint32_t *cp) {
+    uint32_t c = 0xfffd;
+    const int n = ls_utf8_decode(s.p, s.n, &c);
+    if (cp) *cp = n > 0 ? c : 0xfffd;
+    return n > 0 ? (size_t)n : 1;
+}
+
+size_t j_find(jvm *m, jstr s, jstr what) {
+    j_spend(m, s.n / 16);
+    if (!what.n) return 0;
+    const char *at = s.n ? memmem(s.p, s.n, what.p, what.n) : NULL;
+    return at ? (size_t)(at - s.p) : SIZE_MAX;
+}
+
+// ---- str() and repr()
+
+static void add_float(jvm *m, jtext *t, double f) {
+    char text[40];
+    if (isnan(f) || isinf(f)) {
+        j_add_lit(m, t, isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
+        return;
+    }
+    for (int digits = 1; digits <= 17; digits++) { // the shortest that is read as the same number
+        snprintf(text, sizeof text, "%.*e", digits - 1, f);
+        if (strtod(text, NULL) == f) break;
+    }
+    const int exponent = atoi(strchr(text, 'e') + 1),
+              digits = (int)(strchr(text, 'e') - text) - (text[0] == '-') - (strchr(text, '.') != NULL);
+    if (exponent >= -4 && exponent < 16)
+        snprintf(text, sizeof text, "%.*f", digits - 1 - exponent > 1 ? digits - 1 - exponent : 1, f);
+    j_add_lit(m, t, text);
+}
+
+static void add_quoted(jvm *m, jtext *t, jstr s) {
+    const bool twice = s.n && memchr(s.p, '\'', s.n) && !memchr(s.p, '"', s.n);
+    const char quote[] = {twice ? '"' : '\'', 0};
+    j_add_lit(m, t, quote);
+    for (size_t n; s.n; s = j_part(s, n, SIZE_MAX)) {
+        char out[12];
+        uint32_t cp;
+        n = j_char(s, &cp);
+        const bool hidden = cp < 32 || (cp >= 127 && cp < 0xa1) || cp == 0xad;
+        if (cp == '\\' || cp == (uint32_t)*quote) snprintf(out, sizeof out, "\\%c", (char)cp);
+        else if (cp == '\n' || cp == '\r' || cp == '\t')
+            snprintf(out, sizeof out, "\\%c", cp == '\n' ? 'n' : cp == '\r' ? 'r' : 't');
+        else if (hidden) snprintf(out, sizeof out, "\\x%02x", cp);
+        else {
+            j_add(m, t, j_part(s, 0, n));
+            continue;
+        }
+        j_add_like(m, t, out, strlen(out), s);
+    }
+    j_add_lit(m, t, quote);
+}
+
+static void add_items(jvm *m, jtext *t, const jvalue *v) {
+    if (++m->depth > MAX_NESTED) j_fail(m, LS_E_RANGE, "values nested more than %d deep", MAX_NESTED);
+    const size_t n = v->kind == J_DICT ? v->dict->n : v->list->n;
+    j_add_lit(m, t, v->kind == J_DICT ? "{" : v->kind == J_LIST ? "[" : "(");
+    for (size_t i = 0; i < n; i++) {
+        if (i) j_add_lit(m, t, ", ");
+        if (v->kind == J_DICT) {
+            j_repr(m, t, &v->dict->keys[i]);
+            j_add_lit(m, t, ": ");
+            j_repr(m, t, &v->dict->values[i]);
+        } else j_repr(m, t, &v->list->items[i]);
+    }
+    j_add_lit(m, t, v->kind == J_DICT ? "}" : v->kind == J_LIST ? "]" : n == 1 ? ",)" : ")");
+    m->depth--;
+}
+
+void j_print(jvm *m, jtext *t, const jvalue *v) {
+    char text[32];
+    switch (v->kind) {
+    case J_UNDEFINED: break;
+    case J_NONE: j_add_lit(m, t, "None"); break;
+    case J_BOOL: j_add_lit(m, t, v->i ? "True" : "False"); break;
+    case J_INT:
+        snprintf(text, sizeof text, "%lld", (long long)v->i);
+        j_add_lit(m, t, text);
+        break;
+    case J_FLOAT: add_float(m, t, v->f); break;
+    case J_STRING: j_add(m, t, v->s); break;
+    case J_LIST:
+    case J_TUPLE:
+    case J_DICT: add_items(m, t, v); break;
+    default: j_fail(m, LS_E_UNSUPPORTED, "a %s as text", j_type(v));
+    }
+}
+
+void j_repr(jvm *m, jtext *t, const jvalue *v) {
+    if (v->kind == J_STRING) add_quoted(m, t, v->s);
+    else if (v->kind == J_UNDEFINED) j_add_lit(m, t, "Undefined");
+    else j_print(m, t, v);
+}
+
+jstr j_text_of(jvm *m, const jvalue *v) {
+    jtext t = {0};
+    if (v->kind == J_STRING) return v->s;
+    j_print(m, &t, v);
+    return j_made(&t).s;
+}
+
+// ---- parts of strings
+
+// White space of Python's str.strip(): Unicode's, and the separators 0x1c..0x1f.
+static bool is_space(uint32_t c) {
+    return (c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+static bool strips(jstr c, const jstr *chars) {
+    uint32_t cp;
+    j_char(c, &cp);
+    return chars ? chars->n && memmem(chars->p, chars->n, c.p, c.n) : is_space(cp);
+}
+
+static size_t last_char(jstr s) { // bytes of it
+    size_t at = s.n - 1;
+    while (at && s.n - at < 4 && ((unsigned char)s.p[at] & 0xc0) == 0x80) at--;
+    return j_char(j_part(s, at, SIZE_MAX), NULL) == s.n - at ? s.n - at : 1;
+}
+
+jstr j_stripped(jstr s, const jstr *chars, bool left, bool right) {
+    for (size_t n; left && s.n; s = j_part(s, n, SIZE_MAX)) {
+        n = j_char(s, NULL);
+        if (!strips(j_part(s, 0, n), chars)) break;
+    }
+    for (size_t n; right && s.n; s.n -= n) {
+        n = last_char(s);
+        if (!strips(j_part(s, s.n - n, n), chars)) break;
+    }
+    return s;
+}
+
+jvalue j_replaced(jvm *m, jstr s, jstr from, jstr to, int64_t most) {
+    jtext t = {0};
+    for (int64_t i = 0; most < 0 || i < most; i++) {
+        if (!from.n) { // before every character, and at the end
+            j_add(m, &t, to);
+            if (!s.n) return j_made(&t);
+            const size_t n = j_char(s, NULL);
+            j_add(m, &t, j_part(s, 0, n));
+            s = j_part(s, n, SIZE_MAX);
+            continue;
+        }
+        const size_t at = j_find(m, s, from);
+        if (at == SIZE_MAX) break;
+        j_add(m, &t, j_part(s, 0, at));
+        j_add(m, &t, to);
+        s = j_part(s, at + from.n, SIZE_MAX);
+    }
+    j_add(m, &t, s);
+    return j_made(&t);
+}
+
+static void append(jvm *m, jvalue *list, size_t *cap, jstr s) {
+    if (list->list->n == *cap) {
+        const jlist old = *list->list;
+        *list = j_list(m, J_LIST, *cap = 2 * *cap + 8);
+        for (size_t i = 0; i < old.n; i++) list->list->items[i] = old.items[i];
+        list->list->n = old.n;
+    }
+    list->list->items[list->list->n++] = j_string(s);
+}
+
+static void turn_around(jlist *l) {
+    for (size_t i = 0; i < l->n / 2; i++) {
+        const jvalue v = l->items[i];
+        l->items[i] = l->items[l->n - 1 - i];
+        l->items[l->n - 1 - i] = v;
+    }
+}
+
+static size_t find_last(jvm *m, jstr s, jstr what) {
+    j_spend(m, s.n / 16);
+    for (size_t at = s.n >= what.n ? s.n - what.n + 1 : 0; at-- > 0;)
+        if (!memcmp(s.p + at, what.p, what.n)) return at;
+    return SIZE_MAX;
+}
+
+// by NULL: at white space, and no empty parts.
+jvalue j_split(jvm *m, jstr s, const jstr *by, int64_t most, bool from_right) {
+    jvalue out = j_list(m, J_LIST, 0);
+    size_t cap = 0;
+    if (by && !by->n) j_fail(m, LS_E_USAGE, "empty separator");
+    for (int64_t i = 0; by && (most < 0 || i < most); i++) {
+        const size_t at = from_right ? find_last(m, s, *by) : j_find(m, s, *by);
+        if (at == SIZE_MAX) break;
+        append(m, &out, &cap, from_right ? j_part(s, at + by->n, SIZE_MAX) : j_part(s, 0, at));
+        s = from_right ? j_part(s, 0, at) : j_part(s, at + by->n, SIZE_MAX);
+    }
+    if (by) append(m, &out, &cap, s);
+    for (int64_t i = 0; !by && (s = j_stripped(s, NULL, !from_right, from_right)).n; i++) {
+        size_t n = 0; // of the part
+        while (n < s.n && (most < 0 || i < most)) {
+            const size_t c = from_right ? last_char(j_part(s, 0, s.n - n)) : j_char(j_part(s, n, SIZE_MAX), NULL);
+            if (strips(j_part(s, from_right ? s.n - n - c : n, c), NULL)) break;
+            n += c;
+        }
+        if (most >= 0 && i >= most) { // the rest
+            append(m, &out, &cap, s);
+            break;
+        }
+        append(m, &out, &cap, from_right ? j_part(s, s.n - n, n) : j_part(s, 0, n));
+        s = from_right ? j_part(s, 0, s.n - n) : j_part(s, n, SIZE_MAX);
+    }
+    if (from_right) turn_around(out.list);
+    return out;
+}
+
+jvalue j_lines(jvm *m, jstr s, bool keep_ends) {
+    jvalue out = j_list(m, J_LIST, 0);
+    size_t cap = 0, from = 0, n;
+    j_spend(m, s.n / 8);
+    for (size_t at = 0; at < s.n; at += n) {
+        uint32_t c;
+        n = j_char(j_part(s, at, SIZE_MAX), &c);
+        if (!((c >= 10 && c <= 13) || (c >= 28 && c <= 30) || c == 0x85 || c == 0x2028 || c == 0x2029)) continue;
+        if (c == '\r' && at + 1 < s.n && s.p[at + 1] == '\n') n = 2;
+        append(m, &out, &cap, j_part(s, from, at - from + (keep_ends ? n : 0)));
+        from = at + n;
+    }
+    if (from < s.n) append(m, &out, &cap, j_part(s, from, SIZE_MAX));
+    return out;
+}
+
+jvalue j_cased(jvm *m, jstr s, jcase how) {
+    jtext t = {0};
+    bool upper = how != J_LOWER; // the next letter
+    for (size_t n; s.n; s = j_part(s, n, SIZE_MAX)) {
+        char out[8];
+        uint32_t cp;
+        n = j_char(s, &cp);
+        const bool valid = cp != 0xfffd || n == 3;
+        const uint32_t to = !upper ? ls_lower(cp) : how == J_UPPER ? ls_upper(cp) : ls_title(cp);
+        if (how == J_TITLE_WORDS) upper = is_space(cp) || (cp < 128 && strchr("-({[<", (int)cp));
+        else if (how == J_TITLE_LETTERS) upper = !ls_has_case(cp);
+        else if (how == J_CAPITALIZED) upper = false;
+        if (valid && cp == 0xdf && how == J_UPPER) j_add_like(m, &t, "SS", 2, s); // the one that grows in ordinary text
+        else if (valid) j_add_like(m, &t, out, (size_t)ls_utf8_encode(to, out), s);
+        else j_add(m, &t, j_part(s, 0, n));
+    }
+    return j_made(&t);
+}
+
+jvalue j_indented(jvm *m, jstr s, jstr by, bool first, bool blank) {
+    jtext t = {0}, whole = {0};
+    j_add(m, &whole, s);
+    j_add_lit(m, &whole, "\n");
+    const jvalue lines = j_lines(m, j_made(&whole).s, false);
+    if (first) j_add(m, &t, by);
+    for (size_t i = 0; i < lines.list->n; i++) {
+        const jstr line = lines.list->items[i].s;
+        if (i) j_add_lit(m, &t, "\n");
+        if (i && (line.n || blank)) j_add(m, &t, by);
+        j_add(m, &t, line);
+    }
+    return j_made(&t);
+}

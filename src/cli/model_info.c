@@ -1,4 +1,4 @@
-// What a model is: architecture, parameters, the memory of its weights and its context, tokenizer, chat frame, and
+// What a model is: architecture, parameters, the memory of its weights and its context, tokenizer, chat template, and
 // whether it can run here.
 #include "base/jsonw.h"
 #include "base/sysmem.h"

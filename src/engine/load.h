@@ -1,4 +1,4 @@
-// Loading a model by name: file, checksum, hyper-parameters, vocabulary, chat frame, engine.
+// Loading a model by name: file, checksum, hyper-parameters, vocabulary, chat template, engine.
 #pragma once
 #include "engine/engine.h"
 #include "text/chat.h"
@@ -26,6 +26,6 @@ typedef struct {
 // The file behind a model name. Owned by the caller; NULL for the scripted model.
 char *ls_model_path(const char *name);
 ls_code ls_model_load(ls_model *out, const ls_model_options *opt, ls_err *err);
-// Vocabulary and chat frame only: no checksum, no engine, no compute library.
+// Vocabulary and chat template only: no checksum, no engine, no compute library.
 ls_code ls_model_load_text(ls_model *out, const ls_model_options *opt, ls_err *err);
 void ls_model_free(ls_model *m);

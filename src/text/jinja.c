@@ -3,8 +3,6 @@
 #include "base/mem.h"
 #include "text/jinja_internal.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,53 +27,6 @@ struct ls_jinja {
     char *text;
     jnode *body;
 };
-
-// ---- memory and errors
-
-void *j_alloc(jvm *m, size_t n) {
-    jarena *a = m->memory;
-    n = (n + 15) / 16 * 16;
-    if (n > MAX_MEMORY - a->total) j_fail(m, LS_E_RANGE, "more than %d MiB are needed", MAX_MEMORY >> 20);
-    if (!a->blocks || n > a->room - a->used) {
-        const size_t room = n > BLOCK ? n : BLOCK;
-        jblock *b = ls_calloc(1, sizeof *b + 16 + room);
-        b->next = a->blocks;
-        a->blocks = b;
-        a->room = room;
-        a->used = 0;
-    }
-    void *p = (char *)a->blocks + (sizeof(jblock) + 15) / 16 * 16 + a->used;
-    a->used += n;
-    a->total += n;
-    j_spend(m, n / 64);
-    return p;
-}
-
-void j_arena_free(jarena *a) {
-    for (jblock *b = a->blocks, *next; b; b = next) {
-        next = b->next;
-        free(b);
-    }
-    *a = (jarena){0};
-}
-
-void j_fail(jvm *m, ls_code code, const char *fmt, ...) {
-    char text[500];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    ls_fail(m->err, code, "line %d: %s", m->line, text);
-    longjmp(m->failed, (int)code);
-}
-
-void j_spend(jvm *m, size_t n) {
-    m->fuel -= (long)n;
-    if (m->fuel < 0) {
-        m->fuel = FUEL; // for what the error itself costs
-        j_fail(m, LS_E_RANGE, "it takes more than %d steps", FUEL);
-    }
-}
 
 // ---- variables
 
@@ -429,7 +380,7 @@ ls_code ls_jinja_parse(ls_jinja **out, const char *tmpl, size_t n, ls_err *err) 
     ls_buf_room(&text, 1);
     if (text.n && text.p[text.n - 1] == '\n') text.n--;
     t->text = text.p;
-    jvm m = {.memory = &t->memory, .err = err, .fuel = FUEL, .line = 1};
+    jvm m = {.memory = &t->memory, .err = err, .fuel = J_FUEL, .line = 1};
     const int code = setjmp(m.failed);
     if (!code) {
         t->body = j_parse(&m, t->text, text.n);
@@ -495,7 +446,7 @@ static void render(jvm *m, const ls_jinja *t, const ls_jinja_context *c) {
 ls_code ls_jinja_render(ls_jinja *t, const ls_jinja_context *context, ls_rendered *out, ls_err *err) {
     jarena memory = {0};
     jtext text = {0};
-    jvm m = {.memory = &memory, .err = err, .fuel = FUEL, .line = 1, .now = context->now, .out = &text};
+    jvm m = {.memory = &memory, .err = err, .fuel = J_FUEL, .line = 1, .now = context->now, .out = &text};
     const int code = setjmp(m.failed);
     if (!code) {
         render(&m, t, context);

@@ -161,6 +161,8 @@ typedef struct { // of a call
 
 // ---- memory and errors
 
+enum { J_FUEL = 20000000 }; // steps of a rendering
+
 void *j_alloc(jvm *m, size_t n); // zeroed
 _Noreturn void j_fail(jvm *m, ls_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void j_spend(jvm *m, size_t n); // work in proportion to n

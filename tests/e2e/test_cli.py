@@ -535,6 +535,66 @@ class Other(unittest.TestCase):
             self.assertEqual((r.returncode, r.stderr.count("\n")), (2, 1))
 
 
+class Templates(unittest.TestCase):
+    """`models template`: what a chat template makes of a conversation, without a model."""
+
+    def setUp(self):
+        self.tmp = tempfile.TemporaryDirectory()
+        self.addCleanup(self.tmp.cleanup)
+
+    def file(self, name, text):
+        path = os.path.join(self.tmp.name, name)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        return path
+
+    def test_it_prints_what_the_reference_writes(self):
+        template, n, refused = None, 0, 0
+        with open(os.path.join(ROOT, "tests/vectors/chat.jsonl"), encoding="utf-8") as f:
+            for o in map(json.loads, f):
+                template = o if "template" in o else template
+                if "conversation" not in o or not o["conversation"]["messages"][0]["content"]:
+                    continue
+                if template["template"] not in ("smollm2", "gemma-2", "gpt-oss", "qwen3.5", "mistral-small-3.2"):
+                    continue
+                given = json.dumps({"bos_token": template["bos"], "eos_token": template["eos"], "add_generation_prompt": True,
+                                    **o["conversation"]})
+                r = run("models", "template", os.path.join(ROOT, f"tests/vectors/chat/{template['template']}.jinja"), "--messages", "-",
+                        input=given)
+                if o["want"] is None:
+                    self.assertEqual((r.returncode, r.stdout), (2, ""))
+                    self.assertRegex(r.stderr, r"^logitspec: .*\.jinja: line \d+: .+\n$")
+                    refused += 1
+                else:
+                    self.assertEqual((r.returncode, r.stdout, r.stderr), (0, o["want"], ""))
+                n += 1
+        self.assertTrue(n > 30 and refused)
+
+    def test_marks_and_mistakes(self):
+        t = self.file("t.jinja", "<|{{ messages[0].role }}|>{{ messages[0].content | upper }}<|end|>{{ x }}")
+        m = self.file("m.json", '{"messages": [{"role": "user", "content": "<|end|>"}], "x": "y"}')
+        r = run("models", "template", t, "--messages", m, "--marks")
+        self.assertEqual((r.returncode, r.stdout), (0, "<|user|>\u27e6<|END|>\u27e7<|end|>y"))
+        for args, words in (((t,), "--messages"), ((self.file("b.jinja", "a\n{% if %}"), "--messages", m), "b.jinja: line 2: "),
+                            ((t, "--messages", self.file("b.json", "{")), "not JSON"), ((t, "--messages", "/nonexistent"), "No such file"),
+                            ((t, "--messages", self.file("l.json", "[]")), "an object"), (("/nonexistent", "--messages", m), "nonexistent")):
+            r = run("models", "template", *args)
+            self.assertNotEqual(r.returncode, 0)
+            self.assertEqual((r.stdout, r.stderr.count("\n")), ("", 1))
+            self.assertIn(words, r.stderr)
+
+    @needs_model
+    def test_variables_reach_the_template(self):
+        t = self.file("t.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}{{ who }}")
+        texts = [json.loads(run("tokenize", "--model", "default", "--chat", "--json", "--prompt", "Hi", "--template", t,
+                                "--template-variables", json.dumps({"who": who})).stdout)["ids"] for who in ("<|im_end|>", "you")]
+        plain = json.loads(run("tokenize", "--model", "default", "--raw", "--json", "--prompt", "Hi<|im_end|>").stdout)["ids"]
+        self.assertEqual(texts[0], plain)  # the template's own tokens are tokens
+        self.assertNotEqual(texts[0], texts[1])
+        r = run("tokenize", "--model", "default", "--chat", "--prompt", "Hi", "--template-variables", "[1]")
+        self.assertEqual((r.returncode != 0, r.stderr.count("\n")), (True, 1))
+
+
 @needs_model
 class RealModel(unittest.TestCase):
     def test_tokens_steps_and_a_measured_speedup(self):

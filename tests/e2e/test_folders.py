@@ -53,8 +53,8 @@ class Folders(unittest.TestCase):
                       {"eos_token": "<|im_end|>", "model_max_length": 1000000000000000019884624838656},
                       {"eos_token_id": [562, 560]})
         about = json.loads(run("models", "info", path, "--json").stdout)
-        self.assertEqual([about["model"][k] for k in ("architecture", "chat", "tokenizer", "vocab")],
-                         ["qwen3", "chatml", "byte-level BPE", ROWS])
+        self.assertEqual([about["model"][k] for k in ("architecture", "tokenizer", "vocab")], ["qwen3", "byte-level BPE", ROWS])
+        self.assertRegex(about["model"]["chat"], r"^template [0-9a-f]{16}, answers end with <\|im_end\|>$")
         t = self.tokens(path, "Hi <|im_end|>", "--chat")
         self.assertEqual(t["tokens"][0], "<|im_start|>")
         self.assertEqual([i for i in t["ids"] if i == 562], [562, 562])  # of system and user; the user's own is text
@@ -100,10 +100,10 @@ class Folders(unittest.TestCase):
         path = folder(self.dir, "llama2", "llama2.json", "llama-2")
         self.assertEqual(self.tokens(path, "Hi", "--chat")["tokens"][0], "<s>")
         with open(os.path.join(path, "chat_template.jinja"), "w", encoding="utf-8") as f:
-            f.write("{% for m in messages %}{{ m.role }} says {{ m.content }}{% endfor %}")
+            f.write("{% for m in messages %}\n{{ m.role | wordwrap }} says {{ m.content }}{% endfor %}")
         r = run("generate", "--model", path, "--prompt", "Hi", "--max-tokens", "3")
         self.assertEqual(r.returncode, 0)
-        self.assertIn("the model's chat template is not recognised: use --raw (known: chatml, ", r.stderr)
+        self.assertIn("the prompt is used as it is: the chat template: line 2: No filter named 'wordwrap'", r.stderr)
         os.remove(os.path.join(path, "tokenizer.json"))
         r = run("generate", "--model", path, "--prompt", "Hi")
         self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))

@@ -402,6 +402,20 @@ class RealModel(unittest.TestCase):
             s.keys("Enter")
             s.wait("Paris", "│ READY │", "(timed): x", "root", seconds=60)
 
+    def test_a_template_that_rewrites_earlier_turns(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "t.jinja")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content[:3] if m.role == 'assistant' else m.content }}"
+                        "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+            with Screen("--template", path, "--max-tokens", "12", cols=120, rows=36) as s:
+                s.wait("READY", seconds=60)
+                for prompt in ("Count to nine.", "Go on."):
+                    s.type(prompt)
+                    s.keys("Enter")
+                    s.wait("› " + prompt, "12 tokens", "READY", seconds=60)
+                s.wait("the chat template writes earlier turns otherwise now: their last 12 tokens were read again")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -444,20 +444,23 @@ static void render(jvm *m, const ls_jinja *t, const ls_jinja_context *c) {
 }
 
 ls_code ls_jinja_render(ls_jinja *t, const ls_jinja_context *context, ls_rendered *out, ls_err *err) {
-    jarena memory = {0};
-    jtext text = {0};
-    jvm m = {.memory = &memory, .err = err, .fuel = J_FUEL, .line = 1, .now = context->now, .out = &text};
-    const int code = setjmp(m.failed);
+    struct { // not of this frame, whose variables a longjmp may change
+        jarena memory;
+        jtext text;
+        jvm m;
+    } *r = ls_calloc(1, sizeof *r);
+    r->m = (jvm){.memory = &r->memory, .err = err, .fuel = J_FUEL, .line = 1, .now = context->now, .out = &r->text};
+    const int code = setjmp(r->m.failed);
     if (!code) {
-        render(&m, t, context);
-        if (text.n) {
-            ls_buf_add(&out->text, text.p, text.n);
-            char *marks = ls_buf_room(&out->marks, text.n);
-            if (text.marks) memcpy(marks, text.marks, text.n);
-            else memset(marks, 0, text.n);
-            out->marks.n += text.n;
-        }
+        render(&r->m, t, context);
+        const jtext *text = &r->text;
+        char *marks = ls_buf_room(&out->marks, text->n);
+        ls_buf_add(&out->text, text->p, text->n);
+        if (text->marks) memcpy(marks, text->marks, text->n);
+        else memset(marks, 0, text->n);
+        out->marks.n += text->n;
     }
-    j_arena_free(&memory);
+    j_arena_free(&r->memory);
+    free(r);
     return (ls_code)code;
 }

@@ -570,7 +570,7 @@ class Hostile(unittest.TestCase):
         tokens = json.loads(self.piped("tokenize", "--model", self.path("m"), "--prompt", "".join(pieces), "--json", codes=(0,)))["tokens"]
         self.assertEqual("".join(tokens), "".join(pieces))
         self.both("tokenize", "--model", self.path("m"), "--prompt", "".join(pieces))
-        self.both("generate", "--model", self.path("m"), "--prompt", "x", "--max-tokens", "3", "--template", self.write("t.jinja", "{{ x }}" + TEXTS["title"]))
+        self.both("generate", "--model", self.path("m"), "--prompt", "x", "--max-tokens", "3", "--template", self.write("t.jinja", "{{ raise_exception('" + TEXTS["title"] + "') }}"))
 
 
 if __name__ == "__main__":

@@ -6,9 +6,8 @@
 
 enum { STEPS = 6 };
 
-// How a step splits, as the first byte of its expression; other steps isolate what they match.
-#define AS_BYTES "\1" // on bytes, after ByteLevel
-#define NEXT "\2"     // a match begins a piece, and what follows it belongs to that piece
+// Each step isolates what it matches. The first byte of an expression may say that it sees bytes, as after ByteLevel.
+#define AS_BYTES "\1"
 
 #define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define ENDINGS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -90,12 +89,8 @@ ls_code ls_pretok_named(ls_pretok *p, const char *name, ls_err *err) {
     ls_code code = LS_OK;
     for (int k = 0; k < STEPS && known[at].split[k] && !code; k++) {
         const char *s = known[at].split[k];
-        if (*s == *AS_BYTES) code = ls_pretok_add_byte_split(p, s + 1, strlen(s + 1), err);
-        else {
-            const bool next = *s == *NEXT;
-            code = ls_pretok_add_split(p, s + next, strlen(s + next), false, next ? LS_MERGED_WITH_NEXT : LS_ISOLATED,
-                                       false, err);
-        }
+        code = *s == *AS_BYTES ? ls_pretok_add_byte_split(p, s + 1, strlen(s + 1), err)
+                               : ls_pretok_add_split(p, s, strlen(s), false, LS_ISOLATED, false, err);
     }
     return code;
 }

@@ -49,12 +49,12 @@ static ls_code read_common(common *c, const ls_gguf *g, ls_err *err) {
     return LS_OK;
 }
 
-static ls_code with_merges(ls_vocab **out, common *c, const ls_gguf *g, const char *otherwise, ls_err *err) {
-    char pre_name[64];
+static ls_code with_merges(ls_vocab **out, common *c, const ls_gguf *g, bool gemma, ls_err *err) {
+    char pre_name[64] = "gpt-2";
     ls_str pre;
     ls_code code;
-    snprintf(pre_name, sizeof pre_name, "%s", otherwise);
-    if (ls_gguf_has(g, "tokenizer.ggml.pre")) {
+    if (gemma) snprintf(pre_name, sizeof pre_name, "gemma4"); // whatever tokenizer.ggml.pre says
+    else if (ls_gguf_has(g, "tokenizer.ggml.pre")) {
         if ((code = ls_gguf_str(g, "tokenizer.ggml.pre", &pre, err))) return code;
         snprintf(pre_name, sizeof pre_name, "%.*s", (int)(pre.n < 63 ? pre.n : 63), pre.p);
     }
@@ -128,9 +128,7 @@ ls_code ls_vocab_gguf(ls_vocab **out, const ls_gguf *g, ls_err *err) {
         code = ls_fail(err, LS_E_UNSUPPORTED, "tokenizer '%.*s' is not supported (supported: gpt2, gemma4, llama, t5)",
                        (int)(kind.n < 64 ? kind.n : 64), kind.p);
     if (!code) code = read_common(&c, g, err);
-    if (!code)
-        code = bytes || gemma ? with_merges(out, &c, g, gemma ? "gemma4" : "gpt-2", err)
-                              : sentencepiece(out, &c, g, t5, err);
+    if (!code) code = llama || t5 ? sentencepiece(out, &c, g, t5, err) : with_merges(out, &c, g, gemma, err);
     if (!code) {
         static const char *const ends[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
         for (size_t i = 0; i < 2 && !code; i++) {

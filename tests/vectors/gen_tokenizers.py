@@ -307,7 +307,7 @@ def bpe_gguf(path, t, pre):
     types = [kind(i) for i in range(n)]
     merges = [" ".join(m) if isinstance(m, list) else m for m in doc["model"]["merges"]]
     write_gguf(path, "gemma4" if pre == "gemma4" else "gpt2", [t.id_to_token(i).encode() for i in range(n)], types, merges,
-               **({} if pre == "gemma4" else {"add_tokenizer_pre": pre}))
+               add_tokenizer_pre="default" if pre == "gemma4" else pre)  # which that kind of file does not use
 
 
 # families that a GGUF file can hold: name -> (the family, its tokenizer.ggml.pre); those that are kept share the family's ids

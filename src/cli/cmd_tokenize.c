@@ -33,7 +33,7 @@ int ls_cmd_tokenize(const ls_command_line *c) {
     ls_run_setup_init(&setup, &c->options);
     if (setup.s.format == LS_FORMAT_AUTO) setup.s.format = LS_FORMAT_RAW; // only --chat adds a template
     ls_code code = ls_read_prompt(c, true, &prompt, &err);
-    if (!code) code = ls_model_load_text(&m, &setup.s.model, &err);
+    if (!code) code = ls_model_load_vocabulary(&m, &setup.s.model, &err);
     if (!code) code = ls_prompt_encode(&m, setup.s.format, setup.s.system, prompt.p, prompt.n, &ids, &err);
     if (!code && c->json) {
         ls_jsonw w = {.out = &out};

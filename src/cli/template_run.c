@@ -30,7 +30,7 @@ static ls_code template_at(const char *path, ls_buf *out, ls_err *err) {
         fclose(f);
         if (n < sizeof magic || memcmp(magic, "GGUF", n)) return read_file(path, out, err);
     }
-    if (!code) code = ls_checkpoint_open(&c, path, err);
+    if (!code) code = ls_checkpoint_open_text(&c, path, err);
     if (code) return code;
     code = ls_load_template(c, out, err);
     ls_checkpoint_close(c);

@@ -30,13 +30,20 @@ static void name_of(ls_model *m, const char *path) {
     if (ext) *ext = 0;
 }
 
-static ls_code load_file(ls_model *m, const ls_model_options *opt, const ls_engine_options *b, ls_err *err) {
+typedef enum { ALL, TEXT, VOCABULARY } extent;
+
+static ls_code load_file(ls_model *m, const ls_model_options *opt, extent what, ls_err *err) {
+    const ls_engine_options *b = &opt->engine;
     char *path = ls_model_path(opt->name);
     ls_code code = ls_registry_ready(opt->name, err);
-    if (!code) code = ls_checkpoint_open(&m->checkpoint, path, err);
+    if (!code) code = (what == VOCABULARY ? ls_checkpoint_open_text : ls_checkpoint_open)(&m->checkpoint, path, err);
     if (!code) code = ls_load_text(m, m->checkpoint, opt->chat_template, opt->template_variables, err);
     if (!code) name_of(m, path);
-    if (!code && b) {
+    if (!code && !m->checkpoint->n_tensors) {
+        ls_checkpoint_close(m->checkpoint);
+        m->checkpoint = NULL;
+    }
+    if (!code && what == ALL) {
         code = ls_model_hash(m->checkpoint, m->sha256, b->progress, b->ud, err);
         if (!code) code = ls_engine_torch_open(&m->engine, m->checkpoint, b, err);
     }
@@ -44,16 +51,16 @@ static ls_code load_file(ls_model *m, const ls_model_options *opt, const ls_engi
     return code;
 }
 
-static ls_code load(ls_model *out, const ls_model_options *opt, const ls_engine_options *b, ls_err *err) {
+static ls_code load(ls_model *out, const ls_model_options *opt, extent what, ls_err *err) {
     const char *name = opt->name;
     *out = (ls_model){0};
     ls_code code;
-    if (!is_script(name)) code = load_file(out, opt, b, err);
+    if (!is_script(name)) code = load_file(out, opt, what, err);
     else {
         code = ls_script_vocab(&out->vocab, err);
         if (!code)
             code = ls_chat_new(&out->chat, out->vocab, ls_script_chat_template, strlen(ls_script_chat_template), err);
-        if (!code && b) out->engine = ls_engine_script_new(name[6] ? atoi(name + 7) : 0, b->context);
+        if (!code && what == ALL) out->engine = ls_engine_script_new(name[6] ? atoi(name + 7) : 0, opt->engine.context);
         snprintf(out->name, sizeof out->name, "%s", name);
     }
     if (code) ls_model_free(out);
@@ -61,11 +68,15 @@ static ls_code load(ls_model *out, const ls_model_options *opt, const ls_engine_
 }
 
 ls_code ls_model_load(ls_model *out, const ls_model_options *opt, ls_err *err) {
-    return load(out, opt, &opt->engine, err);
+    return load(out, opt, ALL, err);
 }
 
 ls_code ls_model_load_text(ls_model *out, const ls_model_options *opt, ls_err *err) {
-    return load(out, opt, NULL, err);
+    return load(out, opt, TEXT, err);
+}
+
+ls_code ls_model_load_vocabulary(ls_model *out, const ls_model_options *opt, ls_err *err) {
+    return load(out, opt, VOCABULARY, err);
 }
 
 void ls_model_free(ls_model *m) {

@@ -12,7 +12,7 @@ typedef struct {
     char name[64];  // to show: "SmolLM2-135M-Instruct"-like, from the file
     char file[512]; // "" for the scripted model
     char sha256[65];
-    struct ls_checkpoint *checkpoint; // NULL: the scripted model
+    struct ls_checkpoint *checkpoint; // NULL: the scripted model, or no tensors
 } ls_model;
 
 typedef struct {
@@ -28,4 +28,6 @@ char *ls_model_path(const char *name);
 ls_code ls_model_load(ls_model *out, const ls_model_options *opt, ls_err *err);
 // Vocabulary and chat template only: no checksum, no engine, no compute library.
 ls_code ls_model_load_text(ls_model *out, const ls_model_options *opt, ls_err *err);
+// The same, also of a GGUF file that holds no tensors; out->checkpoint is NULL then.
+ls_code ls_model_load_vocabulary(ls_model *out, const ls_model_options *opt, ls_err *err);
 void ls_model_free(ls_model *m);

@@ -121,7 +121,8 @@ ls_code ls_load_text(ls_model *m, const ls_checkpoint *c, const char *chat_templ
     else if (!code && !ls_gguf_has(c->gguf, "tokenizer.ggml.model"))
         code = ls_fail(err, LS_E_PARSE, "%s: it has no tokenizer (metadata tokenizer.ggml.*)", c->files[0].path);
     else if (!code && (code = ls_vocab_gguf(&m->vocab, c->gguf, err))) ls_err_prefix(err, "%s", c->files[0].path);
-    if (!code && (code = ls_vocab_pad(m->vocab, c->hparams.n_vocab, err))) ls_err_prefix(err, "%s", c->files[0].path);
+    if (!code && c->n_tensors && (code = ls_vocab_pad(m->vocab, c->hparams.n_vocab, err)))
+        ls_err_prefix(err, "%s", c->files[0].path);
     if (!code && c->folder) {
         add_ends(m->vocab, c->folder, "generation_config.json");
         add_ends(m->vocab, c->folder, "config.json");

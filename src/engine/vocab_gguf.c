@@ -1,5 +1,6 @@
 #include "engine/vocab_gguf.h"
 #include "base/mem.h"
+#include "text/pretok.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,19 +49,16 @@ static ls_code read_common(common *c, const ls_gguf *g, ls_err *err) {
     return LS_OK;
 }
 
-static ls_code byte_level(ls_vocab **out, common *c, const ls_gguf *g, ls_err *err) {
+static ls_code with_merges(ls_vocab **out, common *c, const ls_gguf *g, bool gemma, ls_err *err) {
     char pre_name[64] = "gpt-2";
     ls_str pre;
     ls_code code;
-    // what llama.cpp does where the file says nothing of a first token
-    static const char *const begin[] = {"llama-bpe", "llama3", "llama-v3", "falcon3", "lfm2", "tekken"};
-    if (ls_gguf_has(g, "tokenizer.ggml.pre")) {
+    if (gemma) snprintf(pre_name, sizeof pre_name, "gemma4"); // whatever tokenizer.ggml.pre says
+    else if (ls_gguf_has(g, "tokenizer.ggml.pre")) {
         if ((code = ls_gguf_str(g, "tokenizer.ggml.pre", &pre, err))) return code;
         snprintf(pre_name, sizeof pre_name, "%.*s", (int)(pre.n < 63 ? pre.n : 63), pre.p);
     }
-    if (!ls_gguf_has(g, "tokenizer.ggml.add_bos_token"))
-        for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
-            c->add_bos = c->add_bos || !strcmp(begin[i], pre_name);
+    if (!ls_gguf_has(g, "tokenizer.ggml.add_bos_token")) c->add_bos = ls_pretok_traits(pre_name) & LS_PRE_BEGINS;
     if ((code = ls_gguf_str_array(g, "tokenizer.ggml.merges", &c->merges, &c->n_merges, err))) return code;
     return ls_vocab_new(out,
                         &(ls_vocab_source){c->tokens, c->n_tokens, c->types, c->merges, c->n_merges, pre_name,
@@ -118,12 +116,19 @@ ls_code ls_vocab_gguf(ls_vocab **out, const ls_gguf *g, ls_err *err) {
     *out = NULL;
     ls_code code = ls_gguf_str(g, "tokenizer.ggml.model", &kind, err);
     if (code) return code;
-    const bool bytes = is(kind, "gpt2"), llama = is(kind, "llama"), t5 = is(kind, "t5");
-    if (!bytes && !llama && !t5)
-        code = ls_fail(err, LS_E_UNSUPPORTED, "tokenizer '%.*s' is not supported (supported: gpt2, llama, t5)",
+    // gemma4: llama.cpp's name for Gemma's tokenizer where it is stored with merges instead of scores
+    const bool bytes = is(kind, "gpt2"), gemma = is(kind, "gemma4"), llama = is(kind, "llama"), t5 = is(kind, "t5");
+    if (is(kind, "bert"))
+        code = ls_fail(err, LS_E_UNSUPPORTED,
+                       "tokenizer 'bert' is WordPiece, an encoder's vocabulary: this program runs decoders");
+    else if (is(kind, "none") || is(kind, "no_vocab"))
+        code = ls_fail(err, LS_E_UNSUPPORTED, "the file says that it has no vocabulary (tokenizer '%.*s')", (int)kind.n,
+                       kind.p);
+    else if (!bytes && !gemma && !llama && !t5)
+        code = ls_fail(err, LS_E_UNSUPPORTED, "tokenizer '%.*s' is not supported (supported: gpt2, gemma4, llama, t5)",
                        (int)(kind.n < 64 ? kind.n : 64), kind.p);
     if (!code) code = read_common(&c, g, err);
-    if (!code) code = bytes ? byte_level(out, &c, g, err) : sentencepiece(out, &c, g, t5, err);
+    if (!code) code = llama || t5 ? sentencepiece(out, &c, g, t5, err) : with_merges(out, &c, g, gemma, err);
     if (!code) {
         static const char *const ends[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
         for (size_t i = 0; i < 2 && !code; i++) {

@@ -3,6 +3,6 @@
 #include "model/gguf.h"
 #include "text/vocab.h"
 
-// Kinds gpt2 (byte-level BPE, its pre-tokenizer by name), llama (sentencepiece BPE) and t5 (Unigram); another one, or
-// an unknown pre-tokenizer, is LS_E_UNSUPPORTED with what is supported.
+// Kinds gpt2 (BPE with merges, its pre-tokenizer by a name of text/pretok.def), gemma4 (the same, over characters),
+// llama (sentencepiece BPE) and t5 (Unigram). Another one, or an unknown pre-tokenizer, is LS_E_UNSUPPORTED.
 ls_code ls_vocab_gguf(ls_vocab **out, const ls_gguf *g, ls_err *err);

@@ -106,16 +106,24 @@ static ls_code complete(ls_checkpoint *c, ls_err *err) {
     return rope_factors(c, err);
 }
 
-ls_code ls_checkpoint_open(ls_checkpoint **out, const char *path, ls_err *err) {
+static ls_code open_checkpoint(ls_checkpoint **out, const char *path, bool text, ls_err *err) {
     struct stat st;
     ls_checkpoint *c = ls_calloc(1, sizeof *c);
     *out = NULL;
     const bool folder = !stat(path, &st) && S_ISDIR(st.st_mode);
-    ls_code code = folder ? ls_checkpoint_of_folder(c, path, err) : ls_checkpoint_of_gguf(c, path, err);
-    if (!code) code = complete(c, err);
+    ls_code code = folder ? ls_checkpoint_of_folder(c, path, err) : ls_checkpoint_of_gguf(c, path, text, err);
+    if (!code && c->hparams.arch) code = complete(c, err);
     if (code) ls_checkpoint_close(c);
     else *out = c;
     return code;
+}
+
+ls_code ls_checkpoint_open(ls_checkpoint **out, const char *path, ls_err *err) {
+    return open_checkpoint(out, path, false, err);
+}
+
+ls_code ls_checkpoint_open_text(ls_checkpoint **out, const char *path, ls_err *err) {
+    return open_checkpoint(out, path, true, err);
 }
 
 void ls_checkpoint_close(ls_checkpoint *c) {

@@ -30,6 +30,8 @@ typedef struct ls_checkpoint {
 
 // Errors begin with the file's path.
 ls_code ls_checkpoint_open(ls_checkpoint **out, const char *path, ls_err *err);
+// The same, but a GGUF file that holds no tensors is opened for its metadata: hparams are zeros then.
+ls_code ls_checkpoint_open_text(ls_checkpoint **out, const char *path, ls_err *err);
 void ls_checkpoint_close(ls_checkpoint *c); // accepts NULL
 // All bytes of tensor i into dst.
 ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, void *dst, ls_err *err);

@@ -27,7 +27,7 @@ static size_t split_number(const char *path) {
     return n - tail + 1;
 }
 
-ls_code ls_checkpoint_of_gguf(ls_checkpoint *c, const char *path, ls_err *err) {
+ls_code ls_checkpoint_of_gguf(ls_checkpoint *c, const char *path, bool text, ls_err *err) {
     uint32_t count = 1;
     char *first = ls_strdup(path);
     const size_t at = split_number(path);
@@ -41,7 +41,9 @@ ls_code ls_checkpoint_of_gguf(ls_checkpoint *c, const char *path, ls_err *err) {
             code = ls_fail(err, LS_E_PARSE, "it is one of %u parts, but its name is not NAME-00001-of-%05u.gguf", count,
                            count);
     }
-    if (!code) code = ls_hparams_gguf(&c->hparams, c->gguf, err);
+    const bool only_text = !code && count == 1 && !ls_gguf_n_tensors(c->gguf);
+    if (only_text && !text) code = ls_fail(err, LS_E_PARSE, "it holds no tensors: only tokenize can use it");
+    if (!code && !only_text) code = ls_hparams_gguf(&c->hparams, c->gguf, err);
     if (code && opened) ls_err_prefix(err, "%s", first);
     for (uint32_t i = 0; i < count && !code; i++) {
         ls_gguf *part = NULL;

@@ -4,53 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-#define CL100K(digits)                                                                                                 \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"             \
-    "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
-#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define O200K(ending, digits)                                                                                          \
-    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" ending "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" ending           \
-    "|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define DEEPSEEK                                                                                                       \
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"                \
-    "| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
-const char ls_gpt2_pattern[] = GPT2;
-
-static const struct {
-    const char *name, *split[3];
-    bool nfc, whole;
-} known[] = {
-    {"gpt-2", {GPT2}, false, false},
-    {"default", {GPT2}, false, false},
-    {"olmo", {GPT2}, false, false},
-    {"mpt", {GPT2}, false, false},
-    {"phi-2", {GPT2}, false, false},
-    {"smollm", {"\\p{N}", GPT2}, false, false},
-    {"refact", {"\\p{N}", GPT2}, false, false},
-    {"starcoder", {"\\p{N}", GPT2}, false, false},
-    {"granite", {"\\p{N}", GPT2}, false, false},
-    {"exaone", {"\\p{N}", GPT2}, false, false},
-    {"command-r", {"\\p{N}", GPT2}, true, false},
-    {"llama-bpe", {CL100K("\\p{N}{1,3}")}, false, true},
-    {"llama3", {CL100K("\\p{N}{1,3}")}, false, true},
-    {"llama-v3", {CL100K("\\p{N}{1,3}")}, false, true},
-    {"falcon3", {CL100K("\\p{N}{1,3}")}, false, true},
-    {"lfm2", {CL100K("\\p{N}{1,3}")}, false, true},
-    {"dbrx", {CL100K("\\p{N}{1,3}")}, false, false},
-    {"smaug-bpe", {CL100K("\\p{N}{1,3}")}, false, false},
-    {"glm4", {CL100K("\\p{N}{1,3}")}, false, false},
-    {"qwen2", {CL100K("\\p{N}")}, true, false},
-    {"deepseek-r1-qwen", {CL100K("\\p{N}")}, true, false},
-    {"stablelm2", {CL100K("\\p{N}")}, true, false},
-    {"tekken", {O200K("", "\\p{N}")}, false, true},
-    {"gpt-4o", {O200K("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\p{N}{1,3}")}, false, false},
-    {"llama4", {O200K("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\p{N}{1,3}")}, false, false},
-    {"deepseek-v3", {"\\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", DEEPSEEK}, false, false},
-};
-
 typedef struct {
     enum { SPLIT, METASPACE, PREFIX_SPACE } kind;
     ls_regex *regex;
@@ -96,6 +49,12 @@ ls_code ls_pretok_add_split(ls_pretok *p, const char *pattern, size_t n, bool li
     return code ? code : add_step(p, s, err);
 }
 
+ls_code ls_pretok_add_byte_split(ls_pretok *p, const char *pattern, size_t n, ls_err *err) {
+    step s = {.kind = SPLIT, .behavior = LS_ISOLATED};
+    ls_code code = ls_regex_new_bytes(&s.regex, pattern, n, err);
+    return code ? code : add_step(p, s, err);
+}
+
 ls_code ls_pretok_add_metaspace(ls_pretok *p, const char *mark, size_t n, ls_prepend prepend, ls_err *err) {
     step s = {.kind = METASPACE, .prepend = prepend};
     if (!n || n >= sizeof s.mark) return ls_fail(err, LS_E_PARSE, "a Metaspace replacement of %zu bytes", n);
@@ -105,24 +64,6 @@ ls_code ls_pretok_add_metaspace(ls_pretok *p, const char *mark, size_t n, ls_pre
 
 ls_code ls_pretok_add_prefix_space(ls_pretok *p, ls_err *err) {
     return add_step(p, (step){.kind = PREFIX_SPACE}, err);
-}
-
-ls_code ls_pretok_named(ls_pretok *p, const char *name, bool *nfc, bool *whole, ls_err *err) {
-    ls_buf names = {0};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        ls_buf_fmt(&names, "%s%s", i ? ", " : "", known[i].name);
-        if (strcmp(known[i].name, name)) continue;
-        ls_buf_free(&names);
-        ls_code code = LS_OK;
-        for (int k = 0; k < 3 && known[i].split[k] && !code; k++)
-            code = ls_pretok_add_split(p, known[i].split[k], strlen(known[i].split[k]), false, LS_ISOLATED, false, err);
-        *nfc = known[i].nfc;
-        *whole = known[i].whole;
-        return code;
-    }
-    ls_fail(err, LS_E_UNSUPPORTED, "pre-tokenizer '%.64s' is not known (known: %s)", name, names.p);
-    ls_buf_free(&names);
-    return LS_E_UNSUPPORTED;
 }
 
 typedef struct {

@@ -17,15 +17,26 @@ void ls_pretok_free(ls_pretok *p);
 // than LS_PRETOK_STEPS steps.
 ls_code ls_pretok_add_split(ls_pretok *p, const char *pattern, size_t n, bool literal, ls_behavior behavior,
                             bool invert, ls_err *err);
+// Isolates the matches of an expression on single bytes, as a step after ByteLevel sees them; it may cut characters, so
+// only such steps may follow.
+ls_code ls_pretok_add_byte_split(ls_pretok *p, const char *pattern, size_t n, ls_err *err);
 // Replaces spaces by mark (UTF-8) and puts mark before each piece that does not begin with it, or only before the piece
 // that begins the whole text.
 ls_code ls_pretok_add_metaspace(ls_pretok *p, const char *mark, size_t n, ls_prepend prepend, ls_err *err);
 ls_code ls_pretok_add_prefix_space(ls_pretok *p, ls_err *err); // a space before each piece without one
 
 extern const char ls_gpt2_pattern[]; // of ByteLevel with use_regex
-// The steps that a GGUF file's tokenizer.ggml.pre stands for. LS_E_UNSUPPORTED for an unknown name, listing those
-// known. *nfc: the family normalises its text; *whole: a piece that is a token becomes that token without merges.
-ls_code ls_pretok_named(ls_pretok *p, const char *name, bool *nfc, bool *whole, ls_err *err);
+// The steps that a GGUF file's tokenizer.ggml.pre stands for (text/pretok.def). LS_E_UNSUPPORTED for a name that is not
+// known, or that is an encoder's.
+ls_code ls_pretok_named(ls_pretok *p, const char *name, ls_err *err);
+enum {
+    LS_PRE_NFC = 1,    // texts are normalised
+    LS_PRE_WHOLE = 2,  // a piece that is a token becomes that token without merges
+    LS_PRE_BEGINS = 4, // a text begins with the BOS token where the file does not say
+    LS_PRE_CHARS = 8,  // BPE over characters, spaces as U+2581
+};
+unsigned ls_pretok_traits(const char *name); // of an unknown name: none
+const char *ls_pretok_name(size_t i);        // all names in turn; NULL: no more
 
 // Memory of one caller's splitting.
 typedef struct {

@@ -17,12 +17,23 @@ struct ls_regex_scratch {
 
 enum { MAX_PATTERN = 1 << 14 };
 
-// Oniguruma's \s and \w; PCRE2's \s also takes U+180E, its \w no marks.
-static const char *class_escape(char c) {
+// Oniguruma's \s and \w; PCRE2's \s also takes U+180E, its \w no marks. Outside a class Oniguruma's \w and \b look
+// Latin-1 up in a table that has six numerals more.
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define WORD_OUTSIDE "[" WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]"
+#define NO_WORD_OUTSIDE "[^" WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]"
+static const char *class_escape(char c, bool in_class) {
     switch (c) {
     case 's': return "\\p{White_Space}";
     case 'S': return "\\P{White_Space}";
-    case 'w': return "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+    case 'w': return in_class ? WORD : WORD_OUTSIDE;
+    case 'W': return in_class ? NULL : NO_WORD_OUTSIDE;
+    case 'b':
+        return in_class ? NULL
+                        : "(?:(?<=" WORD_OUTSIDE ")(?!" WORD_OUTSIDE ")|(?<!" WORD_OUTSIDE ")(?=" WORD_OUTSIDE "))";
+    case 'B':
+        return in_class ? NULL
+                        : "(?:(?<=" WORD_OUTSIDE ")(?=" WORD_OUTSIDE ")|(?<!" WORD_OUTSIDE ")(?!" WORD_OUTSIDE "))";
     default: return NULL;
     }
 }
@@ -30,11 +41,12 @@ static const char *class_escape(char c) {
 // Translates the escape at p[0..n) and returns its length; 0: not supported.
 static size_t escape(ls_buf *out, const char *p, size_t n, bool in_class) {
     const char next = n > 1 ? p[1] : 0;
-    const char *as = class_escape(next);
+    const char *as = class_escape(next, in_class);
     if (!next || strchr("hHRX", next) || (next == 'W' && in_class)) return 0;
-    if (next == 'W') ls_buf_str(out, "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]");
-    else if (as) ls_buf_fmt(out, in_class || next != 'w' ? "%s" : "[%s]", as);
-    if (as || next == 'W') return 2;
+    if (as) {
+        ls_buf_str(out, as);
+        return 2;
+    }
     const char *close = strchr("pPx", next) && n > 2 && p[2] == '{' ? memchr(p, '}', n) : NULL;
     const size_t len = close ? (size_t)(close - p) + 1 : 2;
     ls_buf_add(out, p, len);
@@ -74,6 +86,20 @@ static ls_code translate(ls_buf *out, const char *p, size_t n, ls_err *err) {
     return LS_OK;
 }
 
+static ls_code compile(ls_regex **out, const char *p, size_t n, uint32_t how, ls_err *err) {
+    int error;
+    PCRE2_SIZE at;
+    pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)p, n, how, &error, &at, NULL);
+    if (!compiled && error == PCRE2_ERROR_HEAP_FAILED) ls_out_of_memory(0);
+    if (!compiled)
+        return ls_fail(err, LS_E_UNSUPPORTED, "PCRE2 (error %d at %zu) cannot compile the tokenizer's '%.*s'", error,
+                       (size_t)at, (int)(n < 80 ? n : 80), p);
+    // No JIT: it needs memory that is writable and executable at once, and saves 0.1 s a megabyte of text.
+    *out = ls_malloc(sizeof **out);
+    **out = (ls_regex){compiled};
+    return LS_OK;
+}
+
 ls_code ls_regex_new(ls_regex **out, const char *pattern, size_t n, bool literal, ls_err *err) {
     *out = NULL;
     if (!n || n > MAX_PATTERN || memchr(pattern, 0, n))
@@ -82,23 +108,15 @@ ls_code ls_regex_new(ls_regex **out, const char *pattern, size_t n, bool literal
     ls_code code = LS_OK;
     if (literal) ls_buf_add(&p, pattern, n);
     else code = translate(&p, pattern, n, err);
-    int error;
-    PCRE2_SIZE at;
-    pcre2_code *compiled = NULL;
-    if (!code) {
-        const uint32_t how = literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
-        compiled = pcre2_compile((PCRE2_SPTR)p.p, p.n, PCRE2_UTF | how, &error, &at, NULL);
-        if (!compiled && error == PCRE2_ERROR_HEAP_FAILED) ls_out_of_memory(0);
-        if (!compiled)
-            code = ls_fail(err, LS_E_UNSUPPORTED, "PCRE2 (error %d at %zu) cannot compile the tokenizer's '%.*s'",
-                           error, (size_t)at, (int)(n < 80 ? n : 80), pattern);
-    }
+    const uint32_t how = literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
+    if (!code) code = compile(out, p.p, p.n, PCRE2_UTF | how, err);
     ls_buf_free(&p);
-    if (code) return code;
-    // No JIT: it needs memory that is writable and executable at once, and saves 0.1 s a megabyte of text.
-    *out = ls_malloc(sizeof **out);
-    **out = (ls_regex){compiled};
-    return LS_OK;
+    return code;
+}
+
+ls_code ls_regex_new_bytes(ls_regex **out, const char *pattern, size_t n, ls_err *err) {
+    *out = NULL;
+    return compile(out, pattern, n, 0, err);
 }
 
 void ls_regex_free(ls_regex *r) {

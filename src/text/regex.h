@@ -11,6 +11,8 @@ typedef struct ls_regex_scratch ls_regex_scratch; // one a thread, for any expre
 
 // LS_E_UNSUPPORTED with the place that cannot be compiled. literal: the pattern is a plain string.
 ls_code ls_regex_new(ls_regex **out, const char *pattern, size_t n, bool literal, ls_err *err);
+// An expression in PCRE2's own syntax on single bytes: the text need not be UTF-8.
+ls_code ls_regex_new_bytes(ls_regex **out, const char *pattern, size_t n, ls_err *err);
 void ls_regex_free(ls_regex *r);
 ls_regex_scratch *ls_regex_scratch_new(void);
 void ls_regex_scratch_free(ls_regex_scratch *s);

@@ -235,8 +235,10 @@ ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *src, ls_err *err) {
 
 ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
     *out = NULL;
+    const unsigned traits = ls_pretok_traits(src->pre);
+    const bool chars = traits & LS_PRE_CHARS;
     ls_vocab_parts parts = {
-        .kind = LS_BYTE_BPE,
+        .kind = chars ? LS_CHAR_BPE : LS_BYTE_BPE,
         .tokens = src->tokens,
         .types = src->types,
         .n_tokens = src->n_tokens,
@@ -244,6 +246,9 @@ ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
         .bos = src->bos,
         .eos = src->eos,
         .unk = -1,
+        .whole = traits & LS_PRE_WHOLE,
+        .fuse_unk = chars,
+        .spaces = chars,
     };
     ls_str(*merges)[2] = ls_calloc(src->n_merges, sizeof *merges);
     ls_added *added = ls_calloc(src->n_tokens, sizeof *added);
@@ -254,16 +259,19 @@ ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
         merges[i][0] = (ls_str){m.p, left};
         merges[i][1] = (ls_str){m.p + left + (space != NULL), m.n - left - (space != NULL)};
     }
-    for (size_t i = 0; i < src->n_tokens; i++)
+    for (size_t i = 0; i < src->n_tokens; i++) {
         if (src->types[i] >= LS_UNKNOWN && src->types[i] <= LS_USER_DEFINED)
             added[parts.n_added++] = (ls_added){.id = (int32_t)i, .special = src->types[i] != LS_USER_DEFINED};
+        if (chars && src->types[i] == LS_UNKNOWN && parts.unk < 0) parts.unk = (int32_t)i;
+        parts.byte_fallback = parts.byte_fallback || (chars && src->types[i] == LS_BYTE);
+    }
     parts.merges = (const ls_str(*)[2])merges;
     parts.added = added;
     parts.pretok = ls_pretok_new();
     parts.normalizer = ls_normalizer_new();
-    bool nfc = false;
-    ls_code code = ls_pretok_named(parts.pretok, src->pre, &nfc, &parts.whole, err);
-    if (!code && nfc) code = ls_normalizer_add_form(parts.normalizer, LS_NFC, err);
+    ls_code code = ls_pretok_named(parts.pretok, src->pre, err);
+    if (!code && traits & LS_PRE_NFC) code = ls_normalizer_add_form(parts.normalizer, LS_NFC, err);
+    if (!code && chars) code = ls_normalizer_add_replace(parts.normalizer, " ", 1, true, "\u2581", 3, err);
     if (!code) code = ls_vocab_build(out, &parts, err);
     else {
         ls_pretok_free(parts.pretok);

@@ -14,7 +14,7 @@ typedef struct {
     const int32_t *types; // GGUF token types: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
     const ls_str *merges; // "left right"
     size_t n_merges;
-    const char *pre;  // pre-tokenizer name, e.g. "smollm", "gpt-2"
+    const char *pre;  // a name of text/pretok.def
     int32_t bos, eos; // -1: none
 } ls_vocab_source;
 
@@ -34,7 +34,8 @@ typedef struct {
 
 typedef struct ls_vocab ls_vocab;
 
-// Byte-level BPE. Errors: LS_E_PARSE, LS_E_RANGE or LS_E_UNSUPPORTED with the problem and the entry.
+// Byte-level BPE, or BPE over characters where the name says so. Errors: LS_E_PARSE, LS_E_RANGE or LS_E_UNSUPPORTED
+// with the problem and the entry.
 ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err);
 ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source *src, ls_err *err);
 // From the contents of tokenizer.json and of tokenizer_config.json (NULL: none, and no end token). The flags of a token

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,12 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
 import trace_page  # noqa: E402
 
 SCRIPT = ["--model", "script"]
+
+
+def gguf_without_tensors(strings):
+    def string(s):
+        return struct.pack("<Q", len(s)) + s.encode()
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, len(strings)) + b"".join(string(k) + struct.pack("<I", 8) + string(v) for k, v in strings.items())
 
 
 class Generate(unittest.TestCase):
@@ -201,6 +208,24 @@ class BadInput(unittest.TestCase):
             f.flush()
             self.one_line(1, "the file ends inside", "generate", "--model", f.name, "--prompt", "x")
             self.one_line(1, "the file ends inside", "tokenize", "--model", f.name, "--prompt", "x")
+
+    def test_a_file_that_holds_only_a_vocabulary(self):
+        folder = os.path.join(ROOT, "tests/vectors/tokenizers")
+        with open(os.path.join(folder, "texts.json"), encoding="utf-8") as f:
+            texts = json.load(f)
+        for name in ("gemma", "falcon"):
+            path = os.path.join(folder, name + ".gguf")
+            with open(os.path.join(folder, name + ".ids"), encoding="utf-8") as f:
+                want = json.load(f)
+            for i in [k for k, text in enumerate(texts) if len(text) > 20 and "\0" not in text][:6]:
+                r = run("tokenize", "--model", path, "--prompt-file", "-", "--json", input=texts[i])
+                self.assertEqual((r.returncode, r.stderr), (0, ""))
+                self.assertEqual(json.loads(r.stdout)["ids"], want[i])
+            self.one_line(1, "holds no tensors: only tokenize can use it", "generate", "--model", path, "--prompt", "x")
+        with tempfile.NamedTemporaryFile("wb") as f:
+            f.write(gguf_without_tensors({"tokenizer.ggml.model": "bert"}))
+            f.flush()
+            self.one_line(1, "'bert' is WordPiece, an encoder's", "tokenize", "--model", f.name, "--prompt", "x")
 
     def test_prompt_longer_than_the_context(self):
         self.one_line(1, "shorten it", "generate", *SCRIPT, "--prompt-file", "-", input="x" * 100000)

@@ -3,6 +3,7 @@
 own configurations, and the ids that the reference libraries give for texts.json. tests/unit/test_tokenizers.c reads them.
 
   gen_tokenizers.py             write the files
+  gen_tokenizers.py --add       write those that are missing, with the tokenizers that are there
   gen_tokenizers.py --check N   compare N random lines for each family with build/tests/test_tokenizers
   gen_tokenizers.py --check N --family NAME
 
@@ -113,6 +114,14 @@ def byte_level(steps, added=(), normalizer=None, whole=False, prefix=False, bos=
     return t
 
 
+def byte_digits():
+    """Falcon: two steps behind ByteLevel."""
+    t = byte_level([pre_tokenizers.Punctuation("contiguous"), "gpt2"], special("<|endoftext|>"))
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Punctuation("contiguous"), pre_tokenizers.ByteLevel(add_prefix_space=False), pre_tokenizers.Digits(False),
+                                               isolated("[0-9][0-9][0-9]")])
+    return t
+
+
 def isolated(pattern):
     return pre_tokenizers.Split(Regex(pattern), "isolated")
 
@@ -134,7 +143,9 @@ def rules_file(folder):
     return path
 
 
-def sp_models(folder, full=False):
+def sp_models(folder, full=False, kept=None):
+    if kept:
+        return {x[:-6]: open(os.path.join(kept, x), "rb").read() for x in sorted(os.listdir(kept)) if x.endswith(".model")}
     rules = {"normalization_rule_name": "nmt_nfkc"} if full else {"normalization_rule_tsv": rules_file(folder)}
     llama = dict(model_type="bpe", byte_fallback=True, split_digits=True, allow_whitespace_only_pieces=True, normalization_rule_name="identity",
                  remove_extra_whitespaces=False, vocab_size=VOCAB + 260)
@@ -233,6 +244,8 @@ def json_families(sp, full):
         "tekken": lambda: byte_level([isolated(TEKKEN)], special("<s>", "</s>", "[INST]", "[/INST]"), whole=True, bos="<s>"),
         "o200k": lambda: byte_level([isolated(O200K)], end),
         "deepseek": lambda: byte_level([isolated(r"\p{N}{1,3}"), isolated("[一-龥぀-ゟ゠-ヿ]+"), isolated(DEEPSEEK)], end + think),
+        "falcon": lambda: byte_digits(),
+        "tiny_aya": lambda: byte_level([isolated(r"\d{1,3}(?=(?:\d{3})*\b)"), isolated(O200K)], end),
         "llama2": lambda: char_level(sp["sp_llama"], special("<s>", "</s>", "<unk>"), prefix),
         "tinyllama": lambda: char_level(sp["sp_llama"], [AddedToken(x, special=True, normalized=True) for x in ("<s>", "</s>", "<unk>")], prefix),
         "phi3": lambda: char_level(sp["sp_llama"], special("<s>", "</s>", "<unk>") + special("<|user|>", "<|end|>", rstrip=True) + odd[1:2], prefix),
@@ -289,24 +302,29 @@ def bpe_gguf(path, t, pre):
     doc = json.loads(t.to_str())
     n = t.get_vocab_size()
     added = {x["id"]: x for x in doc["added_tokens"]}
-    types = [(3 if added[i]["special"] else 4) if i in added else 1 for i in range(n)]
+    kind = lambda i: 2 if t.id_to_token(i) == "<unk>" else (3 if added[i]["special"] else 4) if i in added else 6 if is_byte(t.id_to_token(i)) else 1  # noqa: E731
+    is_byte = lambda x: doc["model"]["byte_fallback"] and len(x) == 6 and x.startswith("<0x")  # noqa: E731
+    types = [kind(i) for i in range(n)]
     merges = [" ".join(m) if isinstance(m, list) else m for m in doc["model"]["merges"]]
-    write_gguf(path, "gpt2", [t.id_to_token(i).encode() for i in range(n)], types, merges, add_tokenizer_pre=pre)
+    write_gguf(path, "gemma4" if pre == "gemma4" else "gpt2", [t.id_to_token(i).encode() for i in range(n)], types, merges,
+               add_tokenizer_pre="default" if pre == "gemma4" else pre)  # which that kind of file does not use
 
 
 # families that a GGUF file can hold: name -> (the family, its tokenizer.ggml.pre); those that are kept share the family's ids
 GGUF = {"gguf_qwen2": ("qwen2", "qwen2"), "gguf_llama3": ("llama3", "llama-bpe"), "gguf_gpt2": ("gpt2", "gpt-2"), "gguf_smollm": ("smollm", "smollm"),
         "gguf_starcoder": ("smollm", "starcoder"), "gguf_refact": ("smollm", "refact"), "gguf_tekken": ("tekken", "tekken"), "gguf_gpt4o": ("o200k", "gpt-4o"),
-        "gguf_deepseek": ("deepseek", "deepseek-v3")}
-KEPT_GGUF = {"gguf_qwen2": "qwen2", "gguf_llama": "sp_llama"}
+        "gguf_deepseek": ("deepseek", "deepseek-v3"), "gguf_falcon": ("falcon", "falcon"), "gguf_tiny_aya": ("tiny_aya", "tiny_aya"),
+        "gguf_gemma": ("gemma", "gemma4")}
+KEPT_GGUF = {"gguf_qwen2": "qwen2", "gguf_llama": "sp_llama", "gguf_falcon": "falcon", "gguf_gemma": "gemma"}
 
 
-def build(folder, full):
-    """name -> (path, reference: text -> ids)"""
-    sp = sp_models(folder, full)
+def build(folder, full, kept=None):
+    """name -> (path, reference: text -> ids). kept: a folder of tokenizers to use instead of training them."""
+    sp = sp_models(folder, full, kept)
     out, json_made = {}, {}
     for name, make in json_families(sp, full).items():
-        t = make()
+        there = kept and os.path.join(kept, name + ".json")
+        t = Tokenizer.from_file(there) if there and os.path.exists(there) else make()
         path = os.path.join(folder, name + ".json")
         doc = json.loads(t.to_str())
         with open(path, "w", encoding="utf-8") as f:
@@ -363,7 +381,7 @@ def check(n, only, full):
     return 1 if bad else 0
 
 
-def write():
+def write(add):
     os.makedirs(OUT, exist_ok=True)
     rng = random.Random(20260101)
     lines = ["", " ", "  ", "a", " a", "a ", "Hello, world!", "\x00", "a\x00b", "\n", "a\nb", "aa" * 60, "日本語" * 9]
@@ -375,12 +393,13 @@ def write():
     with open(os.path.join(OUT, "texts.json"), "w", encoding="utf-8") as f:
         json.dump(lines, f, separators=(",\n", ":"))
     with tempfile.TemporaryDirectory() as folder:
-        for name, (path, reference) in build(folder, False).items():
-            if name in GGUF and name not in KEPT_GGUF:
+        for name, (path, reference) in build(folder, False, OUT if add else None).items():
+            to = os.path.join(OUT, KEPT_GGUF.get(name, name) + os.path.splitext(path)[1])
+            if name in GGUF and name not in KEPT_GGUF or add and os.path.exists(to):
                 continue
             with open(path, "rb") as f:
                 data = f.read()
-            with open(os.path.join(OUT, KEPT_GGUF.get(name, name) + os.path.splitext(path)[1]), "wb") as f:
+            with open(to, "wb") as f:
                 f.write(data)
             if name in KEPT_GGUF:
                 continue
@@ -394,9 +413,10 @@ def main():
     a = argparse.ArgumentParser()
     a.add_argument("--check", type=int)
     a.add_argument("--family")
+    a.add_argument("--add", action="store_true")
     a.add_argument("--small", action="store_true", help="with --check: the small map of normalisation that is committed")
     a = a.parse_args()
-    return check(a.check, a.family, not a.small) if a.check else write()
+    return check(a.check, a.family, not a.small) if a.check else write(a.add)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ typedef struct {
     char kernel[128]; // processor and kernels in use
     char version[48]; // of the compute library
     char method[32];
+    char chat[17]; // hash of the model's chat template; "": it has none
     int32_t threads, n_vocab, n_context;
     bool exact; // output equals plain decoding bit for bit
     ls_cost_curve costs;

@@ -11,7 +11,7 @@ struct ls_chat {
     ls_jinja *template;
     ls_json *variables; // NULL: none
     int32_t end;
-    char name[100];
+    char hash[17], name[100];
 };
 
 ls_code ls_chat_set(ls_chat *c, const char *json, size_t n, ls_err *err) {
@@ -94,8 +94,9 @@ ls_code ls_chat_new(ls_chat **out, const ls_vocab *v, const char *tmpl, size_t n
     if (!code) {
         c->end = find_end(c);
         const ls_str end = spelled(v, c->end);
-        snprintf(c->name, sizeof c->name, "template %016llx, answers end with %.*s",
-                 (unsigned long long)ls_hash_bytes(tmpl, n), (int)(end.n < 48 ? end.n : 48), end.p);
+        snprintf(c->hash, sizeof c->hash, "%016llx", (unsigned long long)ls_hash_bytes(tmpl, n));
+        snprintf(c->name, sizeof c->name, "template %s, answers end with %.*s", c->hash, (int)(end.n < 48 ? end.n : 48),
+                 end.p);
         *out = c;
     } else {
         ls_err_prefix(err, "the chat template");
@@ -114,6 +115,10 @@ void ls_chat_free(ls_chat *c) {
 
 const char *ls_chat_name(const ls_chat *c) {
     return c->name;
+}
+
+const char *ls_chat_hash(const ls_chat *c) {
+    return c->hash;
 }
 
 int32_t ls_chat_end(const ls_chat *c) {

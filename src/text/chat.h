@@ -18,6 +18,7 @@ ls_code ls_chat_new(ls_chat **out, const ls_vocab *v, const char *tmpl, size_t n
 void ls_chat_free(ls_chat *c);
 // Variables of the template: an object's text, such as {"enable_thinking": false}; they take the place of earlier ones.
 ls_code ls_chat_set(ls_chat *c, const char *json, size_t n, ls_err *err);
+const char *ls_chat_hash(const ls_chat *c); // of the template: 16 hexadecimal digits
 const char *ls_chat_name(const ls_chat *c); // "template 0123456789abcdef, answers end with <|im_end|>": by its hash
 int32_t ls_chat_end(const ls_chat *c);      // the token that ends an answer; -1: the template has none
 

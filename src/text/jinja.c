@@ -256,28 +256,25 @@ static void unpack(jvm *m, const jnode *n, const jvalue *v) {
 
 static void run_for(jvm *m, const jnode *n) {
     const jvalue over = eval(m, n->a);
-    jframe *outer = m->frame;
+    jframe *outer = m->frame, *inner = enter(m, outer);
     jloop *loop = j_alloc(m, sizeof *loop);
     m->line = n->line;
     loop->all = j_items(m, &over);
+    m->frame = inner;
     if (n->d) { // only those
         jlist kept = {j_alloc(m, loop->all.n * sizeof *kept.items), 0};
         for (size_t i = 0; i < loop->all.n; i++) {
-            m->frame = enter(m, outer);
             unpack(m, n, &loop->all.items[i]);
             const jvalue yes = eval(m, n->d);
             if (j_true(&yes)) kept.items[kept.n++] = loop->all.items[i];
         }
         loop->all = kept;
     }
-    for (size_t i = 0; i < loop->all.n && m->breaking != 'b'; i++) { // every turn is a scope of its own
-        jloop *now = j_alloc(m, sizeof *now);
-        *now = *loop;
-        now->i = i;
-        m->frame = enter(m, outer);
+    for (; loop->i < loop->all.n && m->breaking != 'b'; loop->i++) {
+        inner->n = 0; // every turn is a scope of its own
         m->line = n->line;
-        unpack(m, n, &loop->all.items[i]);
-        set(m, j_lit("loop"), (jvalue){.kind = J_LOOP, .loop = now});
+        unpack(m, n, &loop->all.items[loop->i]);
+        set(m, j_lit("loop"), (jvalue){.kind = J_LOOP, .loop = loop});
         run(m, n->b);
         if (m->breaking == 'c') m->breaking = 0;
     }

@@ -64,6 +64,7 @@ static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
 #define WRITE_VERSION WRITE_INT
 #define WRITE_TURN(name, v) WRITE_INT(name, t->first + v)
 #define WRITE_KEPT(name, v) if (v >= 0) WRITE_INT(name, v)
+#define WRITE_NOTE(name, v) if (*v) WRITE_TEXT(name, v)
 #define WRITE_NUMBER(name, v, digits) ls_jw_field_num(w, name, (double)(v), digits)
 #define WRITE_TIME WRITE_NUMBER
 #define WRITE_SLOPE WRITE_NUMBER
@@ -146,6 +147,7 @@ void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls
     snprintf(r->kernel, sizeof r->kernel, "%s", b->kernel);
     snprintf(r->version, sizeof r->version, "%s", b->version);
     snprintf(r->method, sizeof r->method, "%s", opt->method);
+    if (m->chat) snprintf(r->chat, sizeof r->chat, "%s", ls_chat_hash(m->chat));
 }
 
 void ls_trace_describe(ls_trace_header *h, const ls_model *m, const ls_session *s, const ls_decode_options *opt,

@@ -37,11 +37,23 @@ static source source_of(const ui_state *s) {
     return (source){n->match_pos - n->match_n, n->match_pos + 1};
 }
 
-static void add_step(flow *f, const ui_state *s, size_t index, source src, bool viewed, bool brackets, bool ascii) {
+// A line in place of the tokens that are folded away.
+static void add_folded(flow *f, const ui_thinking *t, int32_t end) {
+    char text[80];
+    const int32_t n = (t->to < 0 ? end : t->to) - t->from;
+    snprintf(text, sizeof text, "[thinking: %d token%s, f unfolds]\n", n, n == 1 ? "" : "s");
+    add_str(f, text, UI_DIM);
+}
+
+static void add_step(flow *f, const ui_state *s, const ui_turn *turn, size_t index, source src, bool viewed,
+                     bool ascii) {
     const ls_step *step = ui_step(s, index);
+    const bool brackets = s->brackets;
     for (int i = 0; i < step->n_emitted; i++) {
         const ls_node *node = &step->tree.nodes[step->path[i]];
         const ls_token *t = ls_token_of(&s->tokens, node->token);
+        const bool thinks = ui_thinking_at(&turn->thinking, step->output_pos + i);
+        if (thinks && s->folded) continue;
         ui_role role = ui_from_role(node->from, step->corrected && i == 0);
         const int32_t position = step->context_len + i;
         if (position >= src.from && position < src.to) role = UI_SPAN;
@@ -50,7 +62,8 @@ static void add_step(flow *f, const ui_state *s, size_t index, source src, bool 
         bool shown = !t->special;
         if (viewed && brackets && (i == 0 || (i == 1 && step->n_emitted > 1)))
             add_str(f, i ? (ascii ? "[" : "«") : ascii ? "<" : "‹", UI_LABEL);
-        if (shown) add_text(f, t->bytes, (size_t)t->n, role, viewed && role != UI_CURSOR ? UI_REVERSE : 0);
+        if (shown)
+            add_text(f, t->bytes, (size_t)t->n, role, viewed && role != UI_CURSOR ? UI_REVERSE : thinks ? UI_FAINT : 0);
         f->tag = 0;
         if (viewed && brackets && (i == 0 || i == step->n_emitted - 1))
             add_str(f, i ? (ascii ? "]" : "»") : ascii ? ">" : "›", UI_LABEL);
@@ -77,9 +90,11 @@ typedef struct {
 
 static size_t bytes_of(const ui_state *s, size_t i, bool *ends_line) {
     const ls_step *step = ui_step(s, i);
+    const ui_turn *turn = s->folded ? ui_turn_of(s, i) : NULL;
     size_t n = 0;
     for (int k = 0; k < step->n_emitted; k++) {
         const ls_token *t = ls_token_of(&s->tokens, step->tree.nodes[step->path[k]].token);
+        if (turn && ui_thinking_at(&turn->thinking, step->output_pos + k)) continue; // folded away
         n += (size_t)t->n;
         if (t->n) *ends_line = t->bytes[t->n - 1] == '\n';
     }
@@ -133,10 +148,13 @@ void ui_panel_output(ui_panel_view *v) {
             add_str(&f, ascii ? "> " : "› ", UI_LABEL);
             add_text(&f, turn->text, strlen(turn->text), UI_PROMPT, 0);
             add_str(&f, "\n", UI_TEXT);
+            const ls_step *newest = turn->n_steps ? ui_step(s, turn->first_step + turn->n_steps - 1) : NULL;
+            if (s->folded && newest && turn->thinking.from >= 0)
+                add_folded(&f, &turn->thinking, newest->output_pos + newest->n_emitted);
         }
         for (; i < turn->first_step + turn->n_steps && i < w.end; i++) {
             bool is_viewed = i == viewed && (!s->at_newest || ui_busy(s));
-            add_step(&f, s, i, src, is_viewed, s->brackets, ascii);
+            add_step(&f, s, turn, i, src, is_viewed, ascii);
             if (i == viewed) viewed_end = f.text.n;
         }
         if (w.end < s->n_steps && i >= w.end) break; // what follows is out of sight

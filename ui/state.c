@@ -94,6 +94,7 @@ static void begin_turn(ui_state *s, ls_event *e) {
                                        .first_step = s->n_steps,
                                        .prefill_ms = e->prompt.prefill_ms,
                                        .temperature = e->prompt.temperature};
+    ui_thinking_begin(&s->turns[s->n_turns - 1].thinking, &s->tokens, e->prompt.ids, e->prompt.n_ids);
     memcpy(s->turns[s->n_turns - 1].method, e->prompt.method, sizeof e->prompt.method);
     e->prompt.text = NULL;
     if ((int64_t)s->context.n > first) s->context.n = first > 0 ? (size_t)first : 0;
@@ -109,6 +110,9 @@ static void add_step(ui_state *s, ls_event *e) {
     ui_steps_put(&s->steps, ls_packed_share(e->step));
     const ls_step *step = ui_step(s, s->n_steps++);
     s->turns[s->n_turns - 1].n_steps++;
+    for (int i = 0; i < step->n_emitted; i++)
+        ui_thinking_add(&s->turns[s->n_turns - 1].thinking,
+                        ls_token_of(&s->tokens, step->tree.nodes[step->path[i]].token), step->output_pos + i);
     while (s->context.n < (size_t)step->context_len) ls_ids_push(&s->context, -1); // steps that were left out
     int keep = step->n_emitted - (step->finish == LS_FINISH_EOS);
     for (int i = 0; i < keep; i++) ls_ids_push(&s->context, step->tree.nodes[step->path[i]].token);

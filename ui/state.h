@@ -8,6 +8,7 @@
 #include "ui/edit.h"
 #include "ui/keys.h"
 #include "ui/steps.h"
+#include "ui/thinking.h"
 
 typedef enum {
     UI_OUTPUT,
@@ -31,6 +32,7 @@ typedef struct {
     double prefill_ms;
     char method[32];
     double temperature; // 0: greedy
+    ui_thinking thinking;
 } ui_turn;
 
 // What lies over the panels, see ui/modes.h.
@@ -98,7 +100,7 @@ typedef struct {
     size_t view;           // else at this one
     int node;              // row of the viewed tree that is inspected; -1: the most telling one
     int scroll[UI_PANELS]; // lines from the natural position
-    bool tree_full, brackets, mask, ascii, redraw, suspend;
+    bool tree_full, brackets, folded, mask, ascii, redraw, suspend; // folded: thinking is one line
     int editing;      // turn whose prompt is being changed; -1: a new one is written
     int themes, mice; // how often the next one was asked for; the application looks
     bool want_editor; // the prompt goes to the user's own editor

@@ -184,6 +184,7 @@ void ui_act(ui_state *s, ui_action a) {
         s->scroll[UI_TREE] = 0;
         break;
     case UI_ACT_BRACKETS: s->brackets = !s->brackets; break;
+    case UI_ACT_FOLD: s->folded = !s->folded; break;
     case UI_ACT_ASCII: s->ascii = !s->ascii; break;
     case UI_ACT_COMMAND: ui_type_line(s, ':', ""); break;
     case UI_ACT_REGENERATE:

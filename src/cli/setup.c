@@ -1,4 +1,6 @@
 #include "base/file.h"
+#include "base/json.h"
+#include "base/jsonw.h"
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/rng.h"
@@ -79,12 +81,35 @@ static char *template_file(const char *value) {
     return ls_strdup(value);
 }
 
+// NAME=VALUE of each as a JSON object: a value that is JSON is that, any other a text.
+static void write_variables(ls_buf *out, const ls_opt_LIST *all) {
+    ls_jsonw w = {.out = out};
+    ls_json *json;
+    if (!all->n) return;
+    ls_jw_open(&w, '{');
+    for (size_t i = 0; i < all->n; i++) {
+        const char *equals = strchr(all->p[i], '='), *value = equals ? equals + 1 : "true";
+        if (w.comma) ls_buf_char(out, ',');
+        w.comma = false;
+        ls_jw_strn(&w, all->p[i], equals ? (size_t)(equals - all->p[i]) : strlen(all->p[i]));
+        ls_buf_char(out, ':');
+        w.comma = false;
+        if (!ls_json_parse(&json, value, strlen(value), "", NULL)) {
+            ls_json_free(json);
+            ls_buf_str(out, value);
+        } else ls_jw_str(&w, value);
+        w.comma = true;
+    }
+    ls_jw_close(&w, '}');
+}
+
 void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
     *r = (ls_run_setup){.chat_template = template_file(o->chat_template)};
+    write_variables(&r->variables, &o->variables);
     r->s = (ls_setup){
         .model = {.name = o->model,
                   .chat_template = r->chat_template,
-                  .template_variables = o->variables,
+                  .template_variables = r->variables.p,
                   .engine = engine_options(o)},
         .decode = {.method = o->method,
                    .budget = o->budget,
@@ -120,6 +145,7 @@ void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
 void ls_run_setup_free(ls_run_setup *r) {
     free(r->config);
     free(r->chat_template);
+    ls_buf_free(&r->variables);
     ls_buf_free(&r->values);
 }
 

@@ -610,14 +610,15 @@ class Templates(unittest.TestCase):
 
     @needs_model
     def test_variables_reach_the_template(self):
-        t = self.file("t.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}{{ who }}")
+        t = self.file("t.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}{{ who }}{% if n | length == 1 %}{% endif %}")
         texts = [json.loads(run("tokenize", "--model", "default", "--chat", "--json", "--prompt", "Hi", "--template", t,
-                                "--template-variables", json.dumps({"who": who})).stdout)["ids"] for who in ("<|im_end|>", "you")]
+                                "--template-set", f"who={who}", "--template-set", "n=[1]").stdout)["ids"] for who in ("<|im_end|>", "you")]
         plain = json.loads(run("tokenize", "--model", "default", "--raw", "--json", "--prompt", "Hi<|im_end|>").stdout)["ids"]
         self.assertEqual(texts[0], plain)  # the template's own tokens are tokens
         self.assertNotEqual(texts[0], texts[1])
-        r = run("tokenize", "--model", "default", "--chat", "--prompt", "Hi", "--template-variables", "[1]")
+        r = run("tokenize", "--model", "default", "--chat", "--prompt", "Hi", "--template", t, "--template-set", "n=3")
         self.assertEqual((r.returncode != 0, r.stderr.count("\n")), (True, 1))
+        self.assertIn("object of type 'int' has no len()", r.stderr)
 
 
 @needs_model

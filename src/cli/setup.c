@@ -94,10 +94,12 @@ static void write_variables(ls_buf *out, const ls_opt_LIST *all) {
         ls_jw_strn(&w, all->p[i], equals ? (size_t)(equals - all->p[i]) : strlen(all->p[i]));
         ls_buf_char(out, ':');
         w.comma = false;
-        if (!ls_json_parse(&json, value, strlen(value), "", NULL)) {
-            ls_json_free(json);
-            ls_buf_str(out, value);
-        } else ls_jw_str(&w, value);
+        char *list = ls_format("[%s]", value); // a document is a list or an object
+        const bool is_json = !ls_json_parse(&json, list, strlen(list), "", NULL);
+        if (is_json && ls_json_size(json) == 1) ls_buf_str(out, value);
+        else ls_jw_str(&w, value);
+        if (is_json) ls_json_free(json);
+        free(list);
         w.comma = true;
     }
     ls_jw_close(&w, '}');

@@ -27,7 +27,7 @@ static void begin_turn(reading *g, const ls_trace_header *h) {
     end_turn(g);
     if (g->turn == 0) ls_dialog_cut(g->v->dialog, 0);
     if (ls_dialog_prompt(g->v->dialog, g->model, g->format, g->system, g->turn, text, h->prompt_text.n, &p, NULL) ||
-        p.kept != kept || p.ids.n != more || memcmp(p.ids.p, h->prompt.p + kept, more * sizeof *p.ids.p)) {
+        p.kept != kept || p.ids.n != more || (more && memcmp(p.ids.p, h->prompt.p + kept, more * sizeof *p.ids.p))) {
         ls_next_prompt_free(&p);
         p.kept = kept;
         ls_ids_add(&p.ids, h->prompt.p + kept, more);

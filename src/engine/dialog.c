@@ -143,29 +143,30 @@ void ls_dialog_begin(ls_dialog *d, size_t turn, const char *text, size_t n, cons
 }
 
 void ls_dialog_answer(ls_dialog *d, const ls_model *m, const ls_buf *text, const int32_t *ids, size_t n) {
-    ls_buf spelled = {0}, said = {0};
+    ls_buf spelled = {0}, said = {0}, shown = {0}; // with special tokens; without; as characters
     ls_detok detok = {0};
-    bool plain = true;
     if (!d->n_turns) return;
     for (size_t i = 0; i < n; i++) {
         size_t len;
         const char *p = ls_vocab_bytes(m->vocab, ids[i], &len);
-        const bool special = ls_vocab_is_special(m->vocab, ids[i]);
         ls_buf_add(&spelled, p, len);
-        if (!special) ls_detok_push(&detok, p, len, &said);
-        plain &= !special;
+        if (ls_vocab_is_special(m->vocab, ids[i])) continue;
+        ls_buf_add(&said, p, len);
+        ls_detok_push(&detok, p, len, &shown);
     }
-    ls_detok_flush(&detok, &said);
-    if (!text) text = &said;
-    ls_buf_add(&d->turns[d->n_turns - 1].answer, text->p, text->n);
+    ls_detok_flush(&detok, &shown);
+    const bool cut = text && text->n < shown.n;
+    const ls_buf *answer = cut ? text : &said; // any bytes, also those that are no characters
+    ls_buf_add(&d->turns[d->n_turns - 1].answer, answer->p, answer->n);
     d->tokens += n;
     // else the template sees another text than the tokens say, and the answer is read again
-    if (d->n_places && plain && spelled.n == text->n && (!text->n || !memcmp(spelled.p, text->p, text->n))) {
-        ls_buf_add(&d->text, text->p, text->n);
+    if (d->n_places && spelled.n == answer->n && (!spelled.n || !memcmp(spelled.p, answer->p, spelled.n))) {
+        ls_buf_add(&d->text, answer->p, answer->n);
         add_place(d);
     }
     ls_buf_free(&spelled);
     ls_buf_free(&said);
+    ls_buf_free(&shown);
 }
 
 size_t ls_dialog_tokens(const ls_dialog *d) {

@@ -164,7 +164,7 @@ typedef struct { // of a call
 enum { J_FUEL = 20000000 }; // steps of a rendering
 
 void *j_alloc(jvm *m, size_t n); // zeroed
-_Noreturn void j_fail(jvm *m, ls_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void j_fail(jvm *m, ls_code code, const char *fmt, ...) __attribute__((noreturn, format(printf, 3, 4)));
 void j_spend(jvm *m, size_t n); // work in proportion to n
 #define J_SHOWN(s) (int)((s).n < 60 ? (s).n : 60), (s).p
 void j_arena_free(jarena *a);

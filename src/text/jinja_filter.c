@@ -278,7 +278,7 @@ DEFINE(f_sum) {
     return v;
 }
 static jargs without(const jargs *a, int n) { // its first n
-    return (jargs){a->v + n, a->names + n, a->n > n ? a->n - n : 0};
+    return a->n > n ? (jargs){a->v + n, a->names + n, a->n - n} : (jargs){0};
 }
 DEFINE(f_map) {
     const jvalue *what = j_given(a, -1, "attribute"), *otherwise = j_given(a, -1, "default");
@@ -340,7 +340,7 @@ DEFINE(f_batch) {
         const size_t left = all.n - i * (size_t)n, have = left < (size_t)n ? left : (size_t)n;
         out.list->items[i] = j_list(m, J_LIST, fill ? (size_t)n : have);
         for (size_t k = 0; k < out.list->items[i].list->n; k++)
-            out.list->items[i].list->items[k] = k < have ? all.items[i * (size_t)n + k] : *fill;
+            out.list->items[i].list->items[k] = k < have ? all.items[i * (size_t)n + k] : fill ? *fill : j_none();
     }
     return out;
 }

@@ -3,7 +3,6 @@
 #include "text/jinja_internal.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { BLOCK = 64 << 10, MAX_MEMORY = 96 << 20 };
@@ -36,12 +35,12 @@ void j_arena_free(jarena *a) {
 }
 
 void j_fail(jvm *m, ls_code code, const char *fmt, ...) {
-    char text[500];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    char *text = ls_format_list(fmt, ap);
     va_end(ap);
     ls_fail(m->err, code, "line %d: %s", m->line, text);
+    free(text);
     longjmp(m->failed, (int)code);
 }
 

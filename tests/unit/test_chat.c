@@ -393,6 +393,8 @@ static void hostile_templates_end(void **state) {
     refused_text("{{ 'x' * 99999999 }}", "");
     refused_text("{{ [1] * 99999999 }}", "");
     refused_text("{{ 9223372036854775807 + 1 }}", "64 bits");
+    refused_text("{{ messages | map() }}", "an argument is missing");
+    refused_text("{{ messages | selectattr() }}", "attribute name");
     refused_text("{{ 1 / 0 }}", "zero");
     refused_text("{{ '%999999999d' | format(1) }}", "");
     refused_text("{{ raise_exception('never') }}", "never");

@@ -2,6 +2,8 @@
 #pragma once
 #include "torch/lst_internal.h"
 
+#include <chrono>
+
 namespace lst::cpu {
 
 // How a dtype rounds the inputs of matmuls.
@@ -26,6 +28,39 @@ struct CpuModel : lst_model {
     void loaded() override;
     void info(lst_model_info_t *info) const override;
     std::unique_ptr<lst::Engine> engine(int32_t n_context) override;
+};
+
+// ---- what a forward is made with
+
+// Matmul inputs other than plain floats, written beside them: in integer arithmetic group g of row r at [g * rows + r],
+// in bf16 row after row.
+struct Prepared {
+    std::vector<lsk_group> groups;
+    std::vector<uint16_t> bf16;
+    int32_t n_in = 0;
+
+    void resize(int32_t rows, int64_t n) {
+        n_in = (int32_t)n;
+        groups.resize((size_t)rows * (size_t)n / 32);
+        bf16.resize((size_t)rows * (size_t)n);
+    }
+};
+
+// Adds up the time of a forward's parts in one of its threads; does nothing where nobody asked.
+struct Clock {
+    using clock = std::chrono::steady_clock;
+    double *parts; // NULL: nobody did
+    clock::time_point last;
+
+    explicit Clock(double *us) : parts(us) {
+        if (parts) last = clock::now();
+    }
+    void past(int part) {
+        if (!parts) return;
+        const clock::time_point now = clock::now();
+        parts[part] += std::chrono::duration<double, std::micro>(now - last).count();
+        last = now;
+    }
 };
 
 } // namespace lst::cpu

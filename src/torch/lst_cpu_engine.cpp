@@ -5,27 +5,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 
 using namespace lst::cpu;
 
 namespace {
-
-// Matmul inputs other than plain floats, written beside them: in integer arithmetic group g of row r at [g * rows + r],
-// in bf16 row after row.
-struct Prepared {
-    std::vector<lsk_group> groups;
-    std::vector<uint16_t> bf16;
-    int32_t n_in = 0;
-
-    void resize(int32_t rows, int64_t n) {
-        n_in = (int32_t)n;
-        groups.resize((size_t)rows * (size_t)n / 32);
-        bf16.resize((size_t)rows * (size_t)n);
-    }
-};
 
 // Moves a row's keys and values from one cache column to another.
 struct Move {
@@ -99,23 +84,6 @@ struct Block {
     const int32_t *tokens;
     bool tree;        // else consecutive positions
     int32_t head_row; // -1: logits of every row; else of this row only
-};
-
-// Adds up the time of a forward's parts in one of its threads; does nothing where nobody asked.
-struct Clock {
-    using clock = std::chrono::steady_clock;
-    double *parts; // NULL: nobody did
-    clock::time_point last;
-
-    explicit Clock(double *us) : parts(us) {
-        if (parts) last = clock::now();
-    }
-    void past(int part) {
-        if (!parts) return;
-        const clock::time_point now = clock::now();
-        parts[part] += std::chrono::duration<double, std::micro>(now - last).count();
-        last = now;
-    }
 };
 
 // One of the threads that run the forward; phases end at a barrier.

@@ -39,7 +39,8 @@ static jframe *enter(jvm *m, jframe *up) {
 static jvalue *find(jframe *f, jstr name) {
     for (; f; f = f->up)
         for (int i = f->n; i-- > 0;)
-            if (j_same_text(f->names[i], name)) return &f->values[i];
+            if (f->names[i].n == name.n && *f->names[i].p == *name.p && j_same_text(f->names[i], name))
+                return &f->values[i];
     return NULL;
 }
 

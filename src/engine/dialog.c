@@ -27,12 +27,16 @@ ls_dialog *ls_dialog_new(void) {
     return ls_calloc(1, sizeof(ls_dialog));
 }
 
-void ls_dialog_cut(ls_dialog *d, size_t turn) {
-    while (d->n_turns > turn) {
+static void forget_turns(ls_dialog *d, size_t from) {
+    while (d->n_turns > from) {
         exchange *t = &d->turns[--d->n_turns];
         ls_buf_free(&t->user);
         ls_buf_free(&t->answer);
     }
+}
+
+void ls_dialog_cut(ls_dialog *d, size_t turn) {
+    forget_turns(d, turn);
     if (turn) return; // what was read stays the engine's until the next prompt
     d->n_places = d->tokens = 0;
     ls_buf_clear(&d->text);
@@ -129,7 +133,7 @@ static void add_place(ls_dialog *d) {
 }
 
 void ls_dialog_begin(ls_dialog *d, size_t turn, const char *text, size_t n, const ls_next_prompt *p) {
-    for (size_t i = d->n_turns; i-- > turn;) ls_buf_free(&d->turns[i].user), ls_buf_free(&d->turns[i].answer);
+    forget_turns(d, turn);
     d->turns = ls_realloc(d->turns, (turn + 1) * sizeof *d->turns);
     d->turns[turn] = (exchange){.before = p->kept};
     d->n_turns = turn + 1;

@@ -6,14 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MAX_TEMPLATE = 1 << 20,
-    BLOCK = 64 << 10,
-    MAX_MEMORY = 96 << 20,
-    FUEL = 20000000,
-    MAX_CALLS = 100,
-    MAX_NESTED = 1000
-};
+enum { MAX_TEMPLATE = 1 << 20, MAX_CALLS = 100, MAX_NESTED = 1000 };
 
 struct jframe {
     jframe *up;
@@ -401,31 +394,21 @@ void ls_rendered_free(ls_rendered *m) {
     ls_buf_free(&m->marks);
 }
 
-static jstr copied(jvm *m, const char *p, size_t n) {
-    char *text = j_alloc(m, n);
-    if (n) memcpy(text, p, n);
-    return (jstr){text, NULL, n};
-}
-
 static void define(void *ud, const char *key, const ls_json *value) {
     jvm *m = ud;
-    const jstr name = copied(m, key, strlen(key));
+    const jstr name = j_copied(m, key, strlen(key), false);
     set(m, name, j_from_json(m, value, j_is(name, "messages") || j_is(name, "tools") || j_is(name, "documents")));
 }
 
 static jvalue message(jvm *m, const ls_jinja_message *of) {
     const jvalue v = j_dict(m, J_DICT);
-    jstr content = copied(m, of->content.p, of->content.n);
-    unsigned char *marks = j_alloc(m, content.n);
-    memset(marks, 1, content.n);
-    content.marks = marks;
-    j_put(m, v.dict, j_string(j_lit("role")), j_string(copied(m, of->role, strlen(of->role))));
-    j_put(m, v.dict, j_string(j_lit("content")), j_string(content));
+    j_put(m, v.dict, j_string(j_lit("role")), j_string(j_copied(m, of->role, strlen(of->role), false)));
+    j_put(m, v.dict, j_string(j_lit("content")), j_string(j_copied(m, of->content.p, of->content.n, true)));
     return v;
 }
 
 static void render(jvm *m, const ls_jinja *t, const ls_jinja_context *c) {
-    m->frame = m->globals = enter(m, NULL);
+    m->frame = enter(m, NULL);
     set(m, j_lit("tools"), j_none());
     set(m, j_lit("documents"), j_none());
     if (c->messages) {
@@ -433,11 +416,11 @@ static void render(jvm *m, const ls_jinja *t, const ls_jinja_context *c) {
         for (size_t i = 0; i < c->n_messages; i++) list.list->items[i] = message(m, &c->messages[i]);
         set(m, j_lit("messages"), list);
         set(m, j_lit("add_generation_prompt"), j_bool(c->prompt));
-        set(m, j_lit("bos_token"), j_string(copied(m, c->bos.p, c->bos.n)));
-        set(m, j_lit("eos_token"), j_string(copied(m, c->eos.p, c->eos.n)));
+        set(m, j_lit("bos_token"), j_string(j_copied(m, c->bos.p, c->bos.n, false)));
+        set(m, j_lit("eos_token"), j_string(j_copied(m, c->eos.p, c->eos.n, false)));
     }
     ls_json_each(c->variables, define, m);
-    m->frame = enter(m, m->globals);
+    m->frame = enter(m, m->frame);
     run(m, t->body);
 }
 

@@ -147,7 +147,7 @@ typedef struct jvm {
     int depth;  // of blocks and macros, or of values
     int nested; // expressions
     int64_t now;
-    jframe *globals, *frame;
+    jframe *frame;
     jtext *out;
     jvalue body;   // of J_BODY
     char breaking; // 'b', 'c': the innermost loop's turn ends
@@ -201,6 +201,7 @@ static inline jvalue j_none(void) {
 static inline jvalue j_undefined(jstr name) {
     return (jvalue){.kind = J_UNDEFINED, .s = name};
 }
+jstr j_copied(jvm *m, const char *p, size_t n, bool marked);
 jvalue j_list(jvm *m, jkind kind, size_t n); // with room for n items
 jvalue j_pair(jvm *m, jvalue a, jvalue b);   // a tuple
 jvalue j_dict(jvm *m, jkind kind);

@@ -58,7 +58,7 @@ void j_put(jvm *m, jdict *d, jvalue key, jvalue v) {
     d->values[d->n++] = v;
 }
 
-static jstr copied(jvm *m, const char *p, size_t n, bool marked) {
+jstr j_copied(jvm *m, const char *p, size_t n, bool marked) {
     char *text = j_alloc(m, n);
     unsigned char *marks = marked ? j_alloc(m, n) : NULL;
     if (n) memcpy(text, p, n);
@@ -75,7 +75,7 @@ typedef struct {
 static void fill(void *ud, const char *key, const ls_json *value) {
     filling *f = ud;
     const bool marked = f->marked && strcmp(key, "role"); // templates make control tokens of it
-    j_put(f->m, f->d, j_string(copied(f->m, key, strlen(key), f->marked)), j_from_json(f->m, value, marked));
+    j_put(f->m, f->d, j_string(j_copied(f->m, key, strlen(key), f->marked)), j_from_json(f->m, value, marked));
 }
 
 jvalue j_from_json(jvm *m, const ls_json *v, bool marked) {
@@ -84,7 +84,7 @@ jvalue j_from_json(jvm *m, const ls_json *v, bool marked) {
     double f;
     bool b;
     const char *s = ls_json_str(v, &n);
-    if (s) return j_string(copied(m, s, n, marked));
+    if (s) return j_string(j_copied(m, s, n, marked));
     if (ls_json_bool(v, &b)) return j_bool(b);
     if (ls_json_is_null(v)) return j_none();
     if (!ls_json_is_real(v) && ls_json_int(v, &i)) return j_int(i);

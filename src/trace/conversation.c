@@ -228,7 +228,7 @@ static ls_code write_text(saving *v, const ls_conversation *c, ls_err *err) {
     return code;
 }
 
-static ls_code save(const ls_conversation *c, const char *path, ls_err *err) {
+ls_code ls_conversation_save(const ls_conversation *c, const char *path, ls_err *err) {
     const size_t n = strlen(path);
     ls_replacement r;
     if (!c->n_turns) return ls_fail(err, LS_E_RANGE, "there is no conversation to save yet");
@@ -248,10 +248,6 @@ static ls_code save(const ls_conversation *c, const char *path, ls_err *err) {
     return code ? code : closed;
 }
 
-ls_code ls_conversation_save(ls_conversation *c, const char *path, ls_err *err) {
-    return save(c, path, err);
-}
-
 ls_code ls_conversation_rescue(ls_conversation *c, const char *path, ls_err *err) {
     // Where the lock is not free within a second, its holder is the one that found no memory. Then all is as it was
     // before: what could not grow is unchanged, and n_whole leaves out a frame that was begun.
@@ -259,7 +255,7 @@ ls_code ls_conversation_rescue(ls_conversation *c, const char *path, ls_err *err
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec++;
     const bool locked = !pthread_mutex_timedlock(&c->lock, &until);
-    const ls_code code = save(c, path, err);
+    const ls_code code = ls_conversation_save(c, path, err);
     if (locked) pthread_mutex_unlock(&c->lock);
     return code;
 }

@@ -26,6 +26,6 @@ size_t ls_conversation_turns(const ls_conversation *c);
 ls_trace_reader *ls_conversation_read(ls_conversation *c, const char *name);
 // Writes a trace file, whole or not at all; a name that ends in .zst is compressed. LS_E_RANGE where there is nothing
 // to save, LS_E_IO with path and reason.
-ls_code ls_conversation_save(ls_conversation *c, const char *path, ls_err *err);
+ls_code ls_conversation_save(const ls_conversation *c, const char *path, ls_err *err);
 // The same at the moment when memory ran out in whichever thread; nothing is changed afterwards.
 ls_code ls_conversation_rescue(ls_conversation *c, const char *path, ls_err *err);

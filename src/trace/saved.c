@@ -1,6 +1,5 @@
 #include "trace/saved.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct {

@@ -15,21 +15,16 @@
 #define EACH "{% for m in messages %}"
 #define PROMPT "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 
-static const struct {
-    const char *text;
-    bool rewrites;
-} templates[] = {
-    {EACH "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n" PROMPT, false},
+static const char *const templates[] = {
+    EACH "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n" PROMPT,
     // thinking is dropped from earlier turns
-    {EACH "{% if m.role == 'assistant' %}<|im_start|>assistant\n{{ m.content.split('</t>')[-1] }}<|im_end|>\n"
-          "{% else %}" USER "{% endif %}" PROMPT,
-     true},
+    EACH "{% if m.role == 'assistant' %}<|im_start|>assistant\n{{ m.content.split('</t>')[-1] }}<|im_end|>\n"
+         "{% else %}" USER "{% endif %}" PROMPT,
     // the system message moves to the latest turn; answers are trimmed
-    {EACH "{% if loop.last %}[{{ messages[0].content }}]{% endif %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}"
-          "<|im_end|>\n" PROMPT,
-     true},
+    EACH "{% if loop.last %}[{{ messages[0].content }}]{% endif %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}"
+         "<|im_end|>\n" PROMPT,
     // only the last three messages are told
-    {"{% for m in messages[-3:] %}" USER PROMPT, true},
+    "{% for m in messages[-3:] %}" USER PROMPT,
 };
 enum { TEMPLATES = sizeof templates / sizeof *templates };
 static ls_model model;
@@ -37,8 +32,7 @@ static ls_model model;
 static void with_template(int i) {
     ls_err err = {0};
     ls_chat_free(model.chat);
-    if (ls_chat_new(&model.chat, model.vocab, templates[i].text, strlen(templates[i].text), &err))
-        fail_msg("%s", err.msg);
+    if (ls_chat_new(&model.chat, model.vocab, templates[i], strlen(templates[i]), &err)) fail_msg("%s", err.msg);
 }
 
 static ls_buf spelled(const ls_ids *ids) {
@@ -52,8 +46,8 @@ static ls_buf spelled(const ls_ids *ids) {
     return text;
 }
 
-// A prompt begins: the tokens that it keeps, and its own.
-static void read_prompt(ls_dialog *d, ls_ids *tokens, size_t turn, const char *system, const char *text) {
+// A prompt begins: the tokens that it keeps, and its own. Returns how many it kept.
+static size_t read_prompt(ls_dialog *d, ls_ids *tokens, size_t turn, const char *system, const char *text) {
     ls_next_prompt p;
     ls_err err = {0};
     if (ls_dialog_prompt(d, &model, LS_FORMAT_CHAT, system, turn, text, strlen(text), &p, &err))
@@ -63,7 +57,9 @@ static void read_prompt(ls_dialog *d, ls_ids *tokens, size_t turn, const char *s
     ls_ids_add(tokens, p.ids.p, p.ids.n);
     ls_dialog_begin(d, turn, text, strlen(text), &p);
     assert_int_equal(ls_dialog_tokens(d), tokens->n);
+    const size_t kept = p.kept;
     ls_next_prompt_free(&p);
+    return kept;
 }
 
 static void answer(ls_dialog *d, ls_ids *tokens, const char *text, const ls_buf *told) {
@@ -100,8 +96,9 @@ static void tokens_say_what_the_template_writes(void **state) {
                        *reply = answers[(int)(ls_uniform_at(round, 3 * k + 2) * ANSWERS)];
             const size_t before = tokens.n;
             const bool next = turn == turns && turn;
-            read_prompt(d, &tokens, turn, round % 3 ? "S" : NULL, user);
-            kept_all += next && tokens.n > before;
+            const size_t kept = read_prompt(d, &tokens, turn, round % 3 ? "S" : NULL, user);
+            kept_all += next && kept == before;
+            rewritten += next && kept < before;
             // the reference: all messages at once
             ls_jinja_message messages[14];
             size_t n = 0;
@@ -128,7 +125,6 @@ static void tokens_say_what_the_template_writes(void **state) {
                 if (!ls_vocab_is_special(model.vocab, ids.p[i])) ls_buf_add(&text[2 * turn + 1], p, len);
             }
             ls_ids_free(&ids);
-            rewritten += next && templates[kind].rewrites;
             turns = turn + 1;
         }
         for (int i = 0; i < 12; i++) ls_buf_free(&text[i]);

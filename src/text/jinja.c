@@ -32,8 +32,7 @@ static jframe *enter(jvm *m, jframe *up) {
 static jvalue *find(jframe *f, jstr name) {
     for (; f; f = f->up)
         for (int i = f->n; i-- > 0;)
-            if (f->names[i].n == name.n && *f->names[i].p == *name.p && j_same_text(f->names[i], name))
-                return &f->values[i];
+            if (j_same_text(f->names[i], name)) return &f->values[i];
     return NULL;
 }
 
@@ -74,7 +73,7 @@ static jvalue written(jvm *m, const jnode *body) {
     m->out = &t;
     run(m, body);
     m->out = outer;
-    return j_made(&t);
+    return j_made(m, &t);
 }
 
 static jvalue call_macro(jvm *m, const jfunction *f, const jargs *a, const jvalue *caller) {
@@ -198,7 +197,7 @@ static jvalue eval_one(jvm *m, const jnode *n) {
             a = eval(m, n->items[i]);
             j_print(m, &t, &a);
         }
-        return j_made(&t);
+        return j_made(m, &t);
     }
     default: break;
     }

@@ -12,8 +12,9 @@ typedef struct {
                        __attribute__((unused)) const jargs *a)
 
 static inline j_callee j_named(const j_entry *table, size_t n, jstr name) {
+    const char first = name.n ? *name.p : 0;
     for (size_t i = 0; i < n; i++)
-        if (j_is(name, table[i].name)) return table[i].run;
+        if (*table[i].name == first && j_is(name, table[i].name)) return table[i].run;
     return NULL;
 }
 #define J_NAMED(table, name) j_named(table, sizeof(table) / sizeof *(table), name)

@@ -93,7 +93,7 @@ DEFINE(f_indent) {
     jtext by = {0};
     if (width && width->kind == J_STRING) j_add(m, &by, width->s);
     for (int64_t i = 0; i < n; i++) j_add_lit(m, &by, " ");
-    return j_indented(m, j_text_of(m, of), j_made(&by).s, j_flag(a, 1, "first"), j_flag(a, 2, "blank"));
+    return j_indented(m, j_text_of(m, of), j_made(m, &by).s, j_flag(a, 1, "first"), j_flag(a, 2, "blank"));
 }
 jvalue j_pairs(jvm *m, const jdict *d, jkind kind) {
     jvalue v = j_list(m, kind, d->n);
@@ -162,7 +162,7 @@ DEFINE(f_json) {
         const int64_t n = indent->kind == J_STRING ? 0 : j_integer(m, a, 1, "indent", 0);
         if (indent->kind == J_STRING) j_add(m, &by, indent->s);
         for (int64_t i = 0; i < n; i++) j_add_lit(m, &by, " ");
-        how.indent = j_made(&by).s;
+        how.indent = j_made(m, &by).s;
         how.comma = j_lit(",");
     }
     if (separators && separators->kind != J_NONE) {
@@ -176,7 +176,7 @@ DEFINE(f_json) {
     m->depth = 0; // of the indentation
     j_json(m, &t, of, &how);
     m->depth = depth;
-    return j_made(&t);
+    return j_made(m, &t);
 }
 
 // A value's part by "name" or "a.b.0".
@@ -205,7 +205,7 @@ DEFINE(f_join) {
         if (i && by) j_print(m, &t, by);
         j_print(m, &t, &v);
     }
-    return j_made(&t);
+    return j_made(m, &t);
 }
 // What two items are compared by: letters without their case, unless that is asked for.
 static jvalue sort_key(jvm *m, const jvalue *of, const jvalue *what, bool case_sensitive) {

@@ -48,7 +48,7 @@ static void json_key(jvm *m, jtext *t, const jvalue *key, const jjson *how) {
     }
     if (key->kind == J_TUPLE) j_fail(m, LS_E_USAGE, "keys must be str, int, float, bool or None, not tuple");
     j_json(m, &text, key, how);
-    json_string(m, t, j_made(&text).s, how->ascii);
+    json_string(m, t, j_made(m, &text).s, how->ascii);
 }
 
 void j_json(jvm *m, jtext *t, const jvalue *v, const jjson *how) {
@@ -138,7 +138,7 @@ jvalue j_percent(jvm *m, jstr f, const jvalue *values) {
     }
     if (used < all.n && values->kind != J_DICT)
         j_fail(m, LS_E_USAGE, "not all arguments converted during string formatting");
-    return j_made(&t);
+    return j_made(m, &t);
 }
 
 static const jvalue *field(jvm *m, jstr name, const jargs *a, int *next) {
@@ -189,7 +189,7 @@ jvalue j_format(jvm *m, jstr f, const jargs *a) {
                       v);
         i = (size_t)(close - f.p);
     }
-    return j_made(&t);
+    return j_made(m, &t);
 }
 
 jvalue j_date(jvm *m, jstr format) {
@@ -203,5 +203,5 @@ jvalue j_date(jvm *m, jstr format) {
     const size_t n = *f ? strftime(out, sizeof out, f, &day) : 0;
     jtext t = {0};
     j_add(m, &t, (jstr){out, NULL, n});
-    return j_made(&t);
+    return j_made(m, &t);
 }

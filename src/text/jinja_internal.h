@@ -7,6 +7,7 @@
 
 #include <setjmp.h>
 #include <stdbool.h>
+#include <string.h>
 
 typedef enum {
     J_UNDEFINED,
@@ -138,8 +139,12 @@ typedef struct { // text being made
     size_t n, cap;
 } jtext;
 
+enum { J_SPARE = 8 };
+
 typedef struct jvm {
     jarena *memory;
+    jtext spare[J_SPARE]; // the newest texts that were made strings: what is added to one may take the room behind it
+    int newest;
     jmp_buf failed;
     ls_err *err;
     int line;
@@ -165,7 +170,11 @@ enum { J_FUEL = 20000000 }; // steps of a rendering
 
 void *j_alloc(jvm *m, size_t n); // zeroed
 void j_fail(jvm *m, ls_code code, const char *fmt, ...) __attribute__((noreturn, format(printf, 3, 4)));
-void j_spend(jvm *m, size_t n); // work in proportion to n
+void j_exhausted(jvm *m) __attribute__((noreturn));
+static inline void j_spend(jvm *m, size_t n) { // work in proportion to n
+    m->fuel -= (long)n;
+    if (m->fuel < 0) j_exhausted(m);
+}
 #define J_SHOWN(s) (int)((s).n < 60 ? (s).n : 60), (s).p
 void j_arena_free(jarena *a);
 
@@ -181,8 +190,12 @@ bool j_test_known(jstr name);
 static inline jstr j_lit(const char *s) {
     return (jstr){s, NULL, __builtin_strlen(s)};
 }
-bool j_is(jstr s, const char *what);
-bool j_same_text(jstr a, jstr b);
+static inline bool j_same_text(jstr a, jstr b) {
+    return a.n == b.n && (!a.n || (*a.p == *b.p && !memcmp(a.p, b.p, a.n)));
+}
+static inline bool j_is(jstr s, const char *what) {
+    return j_same_text(s, j_lit(what));
+}
 static inline jvalue j_string(jstr s) {
     return (jvalue){.kind = J_STRING, .s = s};
 }
@@ -232,7 +245,7 @@ void j_add_lit(jvm *m, jtext *t, const char *s);
 void j_add_like(jvm *m, jtext *t, const char *s, size_t n, jstr like);
 void j_print(jvm *m, jtext *t, const jvalue *v); // as str()
 void j_repr(jvm *m, jtext *t, const jvalue *v);
-jvalue j_made(const jtext *t);
+jvalue j_made(jvm *m, const jtext *t);
 jstr j_text_of(jvm *m, const jvalue *v); // str()
 jstr j_part(jstr s, size_t from, size_t n);
 size_t j_char(jstr s, uint32_t *cp);                               // bytes of the first character; s is not empty

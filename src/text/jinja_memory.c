@@ -44,10 +44,7 @@ void j_fail(jvm *m, ls_code code, const char *fmt, ...) {
     longjmp(m->failed, (int)code);
 }
 
-void j_spend(jvm *m, size_t n) {
-    m->fuel -= (long)n;
-    if (m->fuel < 0) {
-        m->fuel = J_FUEL; // for what the error itself costs
-        j_fail(m, LS_E_RANGE, "it takes more than %d steps", J_FUEL);
-    }
+void j_exhausted(jvm *m) {
+    m->fuel = J_FUEL; // for what the error itself costs
+    j_fail(m, LS_E_RANGE, "it takes more than %d steps", J_FUEL);
 }

@@ -10,8 +10,20 @@
 
 enum { MAX_TEXT = 1 << 24, MAX_NESTED = 100 };
 
+// The text that s was made from, to be gone on with: no other string has the bytes behind s. What grows by one addition
+// after the other would be copied as often otherwise.
+static bool taken_back(jvm *m, jtext *t, jstr s) {
+    for (int i = 0; i < J_SPARE; i++)
+        if (m->spare[i].p == s.p && m->spare[i].n == s.n && m->spare[i].marks == s.marks) {
+            *t = m->spare[i];
+            m->spare[i] = (jtext){0};
+            return true;
+        }
+    return false;
+}
+
 void j_add(jvm *m, jtext *t, jstr s) {
-    if (!s.n) return;
+    if (!s.n || (!t->p && taken_back(m, t, s))) return;
     if (t->n + s.n > MAX_TEXT) j_fail(m, LS_E_RANGE, "a text of more than %d bytes", MAX_TEXT);
     j_spend(m, s.n / 16);
     if (t->n + s.n > t->cap) {
@@ -42,7 +54,8 @@ void j_add_like(jvm *m, jtext *t, const char *s, size_t n, jstr like) {
     j_add(m, t, (jstr){s, like.marks && *like.marks ? ones : NULL, n});
 }
 
-jvalue j_made(const jtext *t) {
+jvalue j_made(jvm *m, const jtext *t) {
+    if (t->p) m->spare[m->newest++ % J_SPARE] = *t;
     return j_string((jstr){t->p ? t->p : "", t->marks, t->n});
 }
 
@@ -151,7 +164,7 @@ jstr j_text_of(jvm *m, const jvalue *v) {
     jtext t = {0};
     if (v->kind == J_STRING) return v->s;
     j_print(m, &t, v);
-    return j_made(&t).s;
+    return j_made(m, &t).s;
 }
 
 // ---- parts of strings
@@ -191,7 +204,7 @@ jvalue j_replaced(jvm *m, jstr s, jstr from, jstr to, int64_t most) {
     for (int64_t i = 0; most < 0 || i < most; i++) {
         if (!from.n) { // before every character, and at the end
             j_add(m, &t, to);
-            if (!s.n) return j_made(&t);
+            if (!s.n) return j_made(m, &t);
             const size_t n = j_char(s, NULL);
             j_add(m, &t, j_part(s, 0, n));
             s = j_part(s, n, SIZE_MAX);
@@ -204,7 +217,7 @@ jvalue j_replaced(jvm *m, jstr s, jstr from, jstr to, int64_t most) {
         s = j_part(s, at + from.n, SIZE_MAX);
     }
     j_add(m, &t, s);
-    return j_made(&t);
+    return j_made(m, &t);
 }
 
 static void append(jvm *m, jvalue *list, size_t *cap, jstr s) {
@@ -294,14 +307,14 @@ jvalue j_cased(jvm *m, jstr s, jcase how) {
         else if (valid) j_add_like(m, &t, out, (size_t)ls_utf8_encode(to, out), s);
         else j_add(m, &t, j_part(s, 0, n));
     }
-    return j_made(&t);
+    return j_made(m, &t);
 }
 
 jvalue j_indented(jvm *m, jstr s, jstr by, bool first, bool blank) {
     jtext t = {0}, whole = {0};
     j_add(m, &whole, s);
     j_add_lit(m, &whole, "\n");
-    const jvalue lines = j_lines(m, j_made(&whole).s, false);
+    const jvalue lines = j_lines(m, j_made(m, &whole).s, false);
     if (first) j_add(m, &t, by);
     for (size_t i = 0; i < lines.list->n; i++) {
         const jstr line = lines.list->items[i].s;
@@ -309,5 +322,5 @@ jvalue j_indented(jvm *m, jstr s, jstr by, bool first, bool blank) {
         if (i && (line.n || blank)) j_add(m, &t, by);
         j_add(m, &t, line);
     }
-    return j_made(&t);
+    return j_made(m, &t);
 }

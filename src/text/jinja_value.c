@@ -6,14 +6,6 @@
 
 enum { MAX_NESTED = 100 };
 
-bool j_is(jstr s, const char *what) {
-    return s.n == strlen(what) && !memcmp(s.p, what, s.n);
-}
-
-bool j_same_text(jstr a, jstr b) {
-    return a.n == b.n && !memcmp(a.p, b.p, a.n);
-}
-
 // ---- making
 
 jvalue j_list(jvm *m, jkind kind, size_t n) {
@@ -204,11 +196,19 @@ bool j_contains(jvm *m, const jvalue *in, const jvalue *what) {
     return false;
 }
 
+// Where character i begins; beyond the last: s.n. *left: characters that lack then.
+static size_t place(jvm *m, jstr s, size_t i, size_t *left) {
+    const char *p = s.p, *end = s.p + s.n;
+    for (; i && p < end; i--) p += (signed char)*p >= 0 ? 1 : j_char((jstr){p, NULL, (size_t)(end - p)}, NULL);
+    j_spend(m, (size_t)(p - s.p) / 8);
+    *left = i;
+    return (size_t)(p - s.p);
+}
+
 static size_t characters(jvm *m, jstr s) {
-    size_t n = 0;
-    j_spend(m, s.n / 8);
-    for (; s.n; n++) s = j_part(s, j_char(s, NULL), SIZE_MAX);
-    return n;
+    size_t left;
+    place(m, s, SIZE_MAX, &left);
+    return SIZE_MAX - left;
 }
 
 size_t j_length(jvm *m, const jvalue *v) {
@@ -242,7 +242,7 @@ static jvalue repeated(jvm *m, const jvalue *v, int64_t times) {
     if (v->kind == J_STRING) {
         jtext t = {0};
         for (int64_t i = 0; i < times && v->s.n; i++) j_add(m, &t, v->s);
-        return j_made(&t);
+        return j_made(m, &t);
     }
     if (v->list->n && times > 1 << 20) j_fail(m, LS_E_RANGE, "a list repeated %lld times", (long long)times);
     jvalue out = j_list(m, v->kind, v->list->n ? v->list->n * (size_t)times : 0);
@@ -255,7 +255,7 @@ static jvalue joined(jvm *m, const jvalue *a, const jvalue *b) {
         jtext t = {0};
         j_add(m, &t, a->s);
         j_add(m, &t, b->s);
-        return j_made(&t);
+        return j_made(m, &t);
     }
     jvalue out = j_list(m, a->kind, a->list->n + b->list->n);
     for (size_t i = 0; i < a->list->n; i++) out.list->items[i] = a->list->items[i];
@@ -361,9 +361,13 @@ jvalue j_element(jvm *m, const jvalue *of, const jvalue *at) {
     if (at->kind == J_STRING) return j_attribute(m, of, at->s);
     if (of->kind == J_UNDEFINED) j_attribute(m, of, j_lit("an element"));
     if ((is_list(of) || of->kind == J_STRING) && (at->kind == J_INT || at->kind == J_BOOL)) {
-        const jlist all = j_items(m, of);
-        const int64_t i = at->i < 0 ? at->i + (int64_t)all.n : at->i;
-        if (i >= 0 && i < (int64_t)all.n) return all.items[i];
+        const int64_t i = at->i < 0 ? at->i + (int64_t)j_length(m, of) : at->i;
+        if (is_list(of) && i >= 0 && i < (int64_t)of->list->n) return of->list->items[i];
+        if (of->kind == J_STRING && i >= 0) {
+            size_t left;
+            const jstr rest = j_part(of->s, place(m, of->s, (size_t)i, &left), SIZE_MAX);
+            if (rest.n) return j_string(j_part(rest, 0, j_char(rest, NULL)));
+        }
     }
     return j_undefined((jstr){0});
 }
@@ -379,8 +383,7 @@ static int64_t bound(jvm *m, const jvalue *v, int64_t n, int64_t lowest, int64_t
 jvalue j_slice(jvm *m, const jvalue *of, const jvalue *from, const jvalue *to, const jvalue *step) {
     if (of->kind == J_UNDEFINED) j_attribute(m, of, j_lit("a slice"));
     if (!is_list(of) && of->kind != J_STRING) return j_undefined((jstr){0});
-    const jlist all = j_items(m, of);
-    const int64_t n = (int64_t)all.n, most = INT64_MAX / 2;
+    const int64_t n = (int64_t)j_length(m, of), most = INT64_MAX / 2;
     bound(m, step, 0, 0, 0); // that it is a number
     const int64_t by = step->kind == J_NONE ? 1 : step->i < -most ? -most : step->i;
     if (!by) j_fail(m, LS_E_USAGE, "slice step cannot be zero");
@@ -389,15 +392,16 @@ jvalue j_slice(jvm *m, const jvalue *of, const jvalue *from, const jvalue *to, c
     size_t count = 0;
     if (by > 0 && b > a) count = (size_t)((b - a - 1) / by + 1);
     if (by < 0 && a > b) count = (size_t)((a - b - 1) / -by + 1);
+    if (of->kind == J_STRING && by == 1) { // without a copy
+        size_t left;
+        const jstr rest = j_part(of->s, count ? place(m, of->s, (size_t)a, &left) : 0, SIZE_MAX);
+        return j_string(j_part(rest, 0, place(m, rest, count, &left)));
+    }
+    const jlist all = j_items(m, of);
     if (of->kind == J_STRING) {
-        if (by == 1) { // without a copy
-            const char *p = count ? all.items[a].s.p : of->s.p;
-            const size_t end = count ? (size_t)(all.items[b - 1].s.p - p) + all.items[b - 1].s.n : 0;
-            return j_string(j_part(of->s, (size_t)(p - of->s.p), end));
-        }
         jtext t = {0};
         for (size_t i = 0; i < count; i++) j_add(m, &t, all.items[a + (int64_t)i * by].s);
-        return j_made(&t);
+        return j_made(m, &t);
     }
     jvalue out = j_list(m, of->kind, count);
     for (size_t i = 0; i < count; i++) out.list->items[i] = all.items[a + (int64_t)i * by];

@@ -143,6 +143,9 @@ PIECES = [
     "{{ {'a': 1}.update({'b': 2}) }}", "{{ [1].append(2) }}", "{{ messages[0].items() | list }}", "{{ 'a' < 'b' }}{{ [1, 2] < [1, 3] }}", "{{ 1 < 'a' }}", "{{ x + 1 }}", "{{ x.y.z }}", "{{ messages.role }}|", "{{ 'a'.nope() }}", "{{ 1() }}",
     "{{ '' | default('d') }}{{ '' | default('d', true) }}{{ none | default('e') }}", "{{ ['a', 'b', 'c'] | batch(2) | list }}", "{{ 'Hello' | replace('l', 'L', 1) }}{{ 'aXbX'.replace('X', '') }}", "{{ (1, 2) | list + [3] }}", "{{ [[1, 2], [3]] | first | last }}",
     "{{ [x, 1] | select | list }}{{ [1, 2, 3] | select('odd') | list }}{{ [1, 2, 3] | reject('equalto', 2) | list }}", "{{ true and 'x' or 'y' }}{{ not (1 and 0) }}{{ 1 in [1] and 2 not in [1] }}", "{{- 'a' -}}  \n {#- c -#}  b", "{{ 'a' }}\n{% set x = 1 %}\n{{ x }}\n",
+    "{% set a = 'x' ~ 'y' %}{% set b = a ~ '1' %}{% set c = a ~ '2' %}{{ a }} {{ b }} {{ c }} {{ a ~ a }}{{ b + b }}{% set d = a ~ (a ~ 'z') %}{{ d }}{{ a }}",
+    "{% set ns = namespace(t='') %}{% macro f() %}{% set ns.t = ns.t ~ 'q' %}{{ ns.t }}{% endmacro %}{% for i in range(4) %}{% set ns.t = ns.t ~ i ~ f() ~ ns.t %}{% endfor %}{{ ns.t }}",
+    "{% set u = 'äöü€🙂x' %}{{ u[0] }}{{ u[1] }}{{ u[-1] }}{{ u[-2] }}{{ u[4] }}[{{ u[6] }}{{ u[-7] }}]{{ u[1:3] }}{{ u[-3:] }}{{ u[:-5] }}[{{ u[3:2] }}{{ u[9:] }}]{{ u[::2] }}{{ u[::-1] }}",
     "{% for x in [1, 2, 3] if x > 1 %}{{ x }}{% else %}none{% endfor %}", "{% for x in [1] if x > 1 %}{{ x }}{% else %}none{% endfor %}", "{% if 'a' is string and messages is not mapping %}y{% endif %}", "{{ messages[0]['content'][1] }}{{ messages[0]['nope'] is defined }}",
     "{{ [1, 2, 3][-1] }}{{ [1][5] is defined }}{{ (1, 2)[0] }}{{ {'1': 2}['1'] }}{{ {1: 'a'}[1] }}", "{{ 5 | string + 'x' }}{{ [1] | string }}{{ none | string }}", "{{ 'a;b' | upper | lower | length }}", "{{ '<' | e }}{{ 'a' | safe }}",
 ]

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 using namespace lst::cpu;
 
@@ -36,9 +37,11 @@ struct CpuEngine : lst::Engine {
     int32_t rows_cap = 0, logit_rows_cap = 0;
     at::Tensor scratch; // [thread][...]
     int64_t scratch_floats = 0;
+    int32_t queries = 0;       // that attention takes at once
+    std::vector<int32_t> tail; // columns: of each row's ancestors and itself, or of all rows at consecutive positions
     // the last forward over a tree
     const int32_t *depth = nullptr;
-    std::vector<int32_t> tail, tail_begin; // columns of ancestors and self, per row
+    std::vector<int32_t> tail_begin; // per row
     std::vector<float> row_lse;
     std::vector<Move> moves; // of keep; the next forward carries them out
     // the last committed row
@@ -160,26 +163,41 @@ void move_kv(const CpuEngine &s, int layer, int32_t first_head, int32_t end_head
     }
 }
 
-// Query heads [head, head + n_heads) of a row; all of them share one key/value head.
-void attend(const CpuEngine &s, const Block &b, int layer, int32_t row, int32_t head, int32_t n_heads, int thread) {
+// How many queries attend() takes at once: scores of long contexts take memory.
+int32_t queries_at_once(int64_t columns) {
+    return (int32_t)std::clamp(((int64_t)1 << 21) / columns, (int64_t)8, (int64_t)LSK_QUERIES);
+}
+
+// Queries [from, to) of the key/value head; they are numbered row by row.
+void attend(CpuEngine &s, const Block &b, int layer, int32_t kv_head, int32_t from, int32_t to, int thread) {
     const lst_hparams &hp = s.m->hp;
-    const int64_t hd = hp.head_dim, cap = s.capacity, kv_head = head / (hp.n_heads / hp.n_kv_heads);
+    const int64_t hd = hp.head_dim, plane = ((int64_t)layer * hp.n_kv_heads + kv_head) * s.capacity * hd;
+    const int32_t group = hp.n_heads / hp.n_kv_heads, first_row = from / group;
+    lsk_query queries[LSK_QUERIES];
     lsk_attention a;
-    a.q = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + head * hd;
-    a.k = f(s.k) + ((int64_t)layer * hp.n_kv_heads + kv_head) * cap * hd;
-    a.v = f(s.v) + ((int64_t)layer * hp.n_kv_heads + kv_head) * cap * hd;
-    a.n_heads = n_heads;
+    a.k = f(s.k) + plane;
+    a.v = f(s.v) + plane;
+    a.queries = queries;
+    a.n_queries = to - from;
     a.head_dim = hp.head_dim;
-    a.n_columns = s.length + row + 1; // ancestors stand before the row
+    a.n_context = s.length + (b.tree ? 0 : first_row); // of consecutive positions, what all of them see
     a.softcap = hp.attn_softcap;
-    const int32_t position = s.length + (b.tree ? s.depth[row] : row);
-    a.first = hp.window && s.m->local[(size_t)layer] ? std::max(0, position + 1 - hp.window) : 0;
-    a.n_context = b.tree ? s.length : a.n_columns;
-    a.tail = b.tree ? s.tail.data() + s.tail_begin[(size_t)row] : nullptr;
-    a.n_tail = b.tree ? s.depth[row] + 1 : 0;
     a.scratch = fm(s.scratch) + (int64_t)thread * s.scratch_floats;
-    a.out = fm(s.att) + ((int64_t)row * hp.n_heads + head) * hd;
+    for (int32_t i = from; i < to; i++) {
+        const int32_t row = i / group, head = kv_head * group + i % group;
+        const int32_t position = s.length + (b.tree ? s.depth[row] : row);
+        lsk_query &q = queries[i - from];
+        q.q = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + head * hd;
+        q.out = fm(s.att) + ((int64_t)row * hp.n_heads + head) * hd;
+        q.tail = s.tail.data() + (b.tree ? s.tail_begin[(size_t)row] : first_row);
+        q.n_tail = b.tree ? s.depth[row] + 1 : row + 1 - first_row;
+        q.first = hp.window && s.m->local[(size_t)layer] ? std::max(0, position + 1 - hp.window) : 0;
+    }
     s.m->kernels->attention(&a);
+    for (int32_t i = from; i < to; i++) {
+        const int32_t row = i / group, at = (kv_head * group + i % group) * hp.head_dim;
+        prepare(s, s.m->layers[(size_t)layer].out.arith, s.att_in, b.n, row, queries[i - from].out, at, hp.head_dim);
+    }
 }
 
 void note_bad(CpuEngine &s, int32_t stage, const float *x, int64_t n) {
@@ -287,14 +305,12 @@ void forward(CpuEngine &s, const Block &b, Team team) {
             }
         });
         team.each(LST_PART_ATTENTION, [&](int t, int n) {
-            const Range r = share((int64_t)b.n * hp.n_heads, t, n);
-            const int32_t group = hp.n_heads / hp.n_kv_heads; // query heads that share a key/value head
-            for (int32_t i = r.from, heads; i < r.to; i += heads) {
-                const int32_t row = i / hp.n_heads, head = i % hp.n_heads;
-                heads = std::min(group - head % group, r.to - i);
-                attend(s, b, layer, row, head, heads, t);
-                prepare(s, l.out.arith, s.att_in, b.n, row, fm(s.att) + i * hd, (int32_t)(head * hd),
-                        (int32_t)(heads * hd));
+            const int32_t each = b.n * (hp.n_heads / hp.n_kv_heads); // queries of a key/value head
+            const Range r = share((int64_t)each * hp.n_kv_heads, t, n);
+            for (int32_t i = r.from, to; i < r.to; i = to) {
+                const int32_t head = i / each;
+                to = std::min({i + s.queries, (head + 1) * each, r.to});
+                attend(s, b, layer, head, i - head * each, to - head * each, t);
             }
         });
         team.linear(s, l.out, f(s.att), s.att_in, tmp, b.n);
@@ -350,8 +366,9 @@ void run_block(CpuEngine &s, const Block &b) {
         s.logit_rows_cap = logit_rows;
     }
     const int64_t columns = (s.length + b.n + 2 * LSK_TILE) / LSK_TILE * LSK_TILE;
+    s.queries = queries_at_once(columns);
     const int64_t floats = std::max({(int64_t)64 * std::max(hp.n_ff, hp.n_embd), 64 * (int64_t)hp.n_heads * hp.head_dim,
-                                     lsk_attention_scratch(columns)});
+                                     lsk_attention_scratch(s.queries, columns, hp.head_dim)});
     if (floats > s.scratch_floats) {
         s.scratch_floats = floats * 3 / 2 / 16 * 16;
         s.scratch = at::empty({s.m->threads, s.scratch_floats}, at::kFloat);
@@ -394,6 +411,8 @@ bool describe_row(const CpuEngine &s, const float *logits, uint64_t next_positio
 
 void CpuEngine::prefill(int32_t at, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last) {
     length = at;
+    tail.resize((size_t)n);
+    std::iota(tail.begin(), tail.end(), at);
     const Block block{n, tokens, false, n - 1};
     run_block(*this, block);
     lst_row row;

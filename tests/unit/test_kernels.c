@@ -168,6 +168,29 @@ static void tiles_are_right_and_row_independent(void **state) {
     free(raw), free(m.data);
 }
 
+static void every_level_rounds_to_bf16_as_one_number_is(void **state) {
+    (void)state;
+    enum { N = 1 << 12 };
+    static float x[N], was[N];
+    static uint16_t bits[N];
+    for (size_t l = 0; l < LEVELS; l++) {
+        const lsk_table *k = lsk_level(levels[l]);
+        if (!k) continue;
+        for (int i = 0; i < N; i++) { // every exponent and sign, ties among them; infinities and NaN too
+            const uint32_t from =
+                (uint32_t)i << 20 | (i % 3 ? (uint32_t)(i % 7) << 13 : 0x8000) | (uint32_t)(i % 2) << 16;
+            memcpy(&x[i], &from, 4);
+        }
+        memcpy(was, x, sizeof was);
+        k->to_bf16(x, N, bits);
+        for (int i = 0; i < N; i++) {
+            const uint32_t want = (uint32_t)lsk_float_to_bf16(was[i]) << 16;
+            assert_int_equal(bits[i], want >> 16);
+            assert_memory_equal(&x[i], &want, 4);
+        }
+    }
+}
+
 static void a_bad_number_is_not_rounded_into_silence(void **state) {
     (void)state;
     const float bad[] = {NAN, INFINITY, -INFINITY};
@@ -185,75 +208,81 @@ static void a_bad_number_is_not_rounded_into_silence(void **state) {
             }
 }
 
+// Rows of a tree with their heads, as many at once as can be, against doubles and against each alone.
 static void attention_of(const lsk_table *t, int HD, int HEADS, int first, float cap) {
-    enum { CTX = 37, ROWS = 9, COLS = 64 };
+    enum { CTX = 151, ROWS = 9, COLS = 192, PATHS = 4, MOST = 6 * PATHS };
     float *k = aligned(sizeof(float) * (size_t)HD * COLS), *v = aligned(sizeof(float) * (size_t)HD * COLS);
-    float q[8 * 64], out[8 * 64], alone[8 * 64], one[64];
-    float *scratch = aligned(sizeof(float) * (size_t)lsk_attention_scratch(COLS));
+    float q[MOST * 80], out[MOST * 80], alone[MOST * 80];
+    float *scratch = aligned(sizeof(float) * (size_t)lsk_attention_scratch(MOST, COLS, HD));
     for (int i = 0; i < HD * COLS; i++) k[i] = rnd(), v[i] = rnd();
-    for (int i = 0; i < HEADS * HD; i++) q[i] = rnd();
-    const int32_t tail[] = {CTX, CTX + 3, CTX + 7}; // a path through a tree of 9 rows
-    const lsk_attention a = {.q = q,
-                             .k = k,
+    for (int i = 0; i < PATHS * HEADS * HD; i++) q[i] = rnd();
+    const int32_t tail[PATHS][3] = {{CTX}, {CTX, CTX + 2}, {CTX, CTX + 3, CTX + 7}, {CTX, CTX + 3, CTX + 8}};
+    static const int n_tail[PATHS] = {1, 2, 3, 3};
+    lsk_query queries[MOST];
+    const int n = PATHS * HEADS;
+    for (int i = 0; i < n; i++)
+        queries[i] = (lsk_query){q + i * HD, out + i * HD, tail[i / HEADS], n_tail[i / HEADS], first};
+    const lsk_attention a = {.k = k,
                              .v = v,
-                             .n_heads = HEADS,
+                             .queries = queries,
+                             .n_queries = n,
                              .head_dim = HD,
                              .n_context = CTX,
-                             .tail = tail,
-                             .n_tail = 3,
-                             .n_columns = CTX + ROWS,
-                             .first = first,
                              .softcap = cap,
-                             .scratch = scratch,
-                             .out = out};
+                             .scratch = scratch};
     t->attention(&a);
-    for (int h = 0; h < HEADS; h++) {
-        double score[CTX + 3], max = -1e30, sum = 0, want[64] = {0};
-        for (int p = first; p < CTX + 3; p++) {
-            int c = p < CTX ? p : tail[p - CTX];
+    for (int i = 0; i < n; i++) {
+        const int path = i / HEADS, end = CTX + n_tail[path];
+        double score[CTX + 3], max = -1e30, sum = 0, want[80] = {0};
+        const int from = first < end ? first : end - 1;
+        for (int p = from; p < end; p++) {
+            int c = p < CTX ? p : tail[path][p - CTX];
             score[p] = 0;
-            for (int d = 0; d < HD; d++) score[p] += (double)q[h * HD + d] * (double)k[(c / 16 * HD + d) * 16 + c % 16];
+            for (int d = 0; d < HD; d++) score[p] += (double)q[i * HD + d] * (double)k[(c / 16 * HD + d) * 16 + c % 16];
             if (cap > 0) score[p] = (double)cap * tanh(score[p] / (double)cap);
             if (score[p] > max) max = score[p];
         }
-        for (int p = first; p < CTX + 3; p++) sum += score[p] = exp(score[p] - max);
-        for (int p = first; p < CTX + 3; p++)
-            for (int d = 0; d < HD; d++) want[d] += score[p] / sum * (double)v[(p < CTX ? p : tail[p - CTX]) * HD + d];
-        for (int d = 0; d < HD; d++) assert_true(fabs(want[d] - (double)out[h * HD + d]) < 1e-5);
-        // a head's bits do not depend on the heads beside it
+        for (int p = from; p < end; p++) sum += score[p] = exp(score[p] - max);
+        for (int p = from; p < end; p++)
+            for (int d = 0; d < HD; d++)
+                want[d] += score[p] / sum * (double)v[(p < CTX ? p : tail[path][p - CTX]) * HD + d];
+        for (int d = 0; d < HD; d++) assert_true(fabs(want[d] - (double)out[i * HD + d]) < 1e-5);
+        // its bits do not depend on the queries beside it
+        lsk_query one = queries[i];
         lsk_attention b = a;
-        b.q = q + h * HD;
-        b.n_heads = 1;
-        b.out = one;
+        one.out = alone;
+        b.queries = &one;
+        b.n_queries = 1;
         t->attention(&b);
-        assert_memory_equal(one, out + h * HD, (size_t)HD * sizeof(float));
+        assert_memory_equal(alone, out + i * HD, (size_t)HD * sizeof(float));
     }
-    // the same tokens committed one by one: columns CTX, CTX+1, CTX+2
+    // the longest path's tokens committed one by one: columns CTX, CTX+1, CTX+2
+    const int path = PATHS - 1;
     for (int i = 1; i < 3; i++)
         for (int d = 0; d < HD; d++) {
-            int from = tail[i], to = CTX + i;
+            int from = tail[path][i], to = CTX + i;
             k[(to / 16 * HD + d) * 16 + to % 16] = k[(from / 16 * HD + d) * 16 + from % 16];
             v[to * HD + d] = v[from * HD + d];
         }
     const int32_t self[] = {CTX + 2};
     lsk_attention c = a;
     c.n_context = CTX + 2;
-    c.tail = self;
-    c.n_tail = 1;
-    c.n_columns = CTX + 3;
-    c.out = alone;
+    c.queries = queries + path * HEADS;
+    c.n_queries = HEADS;
+    for (int i = path * HEADS; i < n; i++)
+        queries[i].tail = self, queries[i].n_tail = 1, queries[i].out = alone + i * HD;
     t->attention(&c);
-    assert_memory_equal(out, alone, (size_t)(HEADS * HD) * sizeof(float));
+    assert_memory_equal(out + path * HEADS * HD, alone + path * HEADS * HD, (size_t)(HEADS * HD) * sizeof(float));
     free(k), free(v), free(scratch);
 }
 
 static void attention_sees_ancestors_only_and_is_independent_of_company(void **state) {
     (void)state;
-    static const int firsts[] = {0, 1, 15, 16, 30, 37, 39}; // windows: of the context, and of the tree too
+    static const int firsts[] = {0, 1, 15, 16, 30, 151}; // windows: of the context, and of the tree too
     for (size_t l = 0; l < LEVELS; l++)
-        for (int hd = 16; hd <= 64; hd += 16)
-            for (int heads = 1; heads <= 8; heads++)
-                for (int i = 0; i < 7 && lsk_level(levels[l]); i++)
+        for (int hd = 16; hd <= 80; hd += 16)
+            for (int heads = 1; heads <= 6; heads++)
+                for (int i = 0; i < 6 && lsk_level(levels[l]); i++)
                     attention_of(lsk_level(levels[l]), hd, heads, firsts[i], heads % 2 ? 0 : 2.5f);
 }
 
@@ -421,6 +450,7 @@ int main(void) {
         cmocka_unit_test(matmul_is_right_and_row_independent),
         cmocka_unit_test(integer_matmul_is_right_and_the_same_everywhere),
         cmocka_unit_test(tiles_are_right_and_row_independent),
+        cmocka_unit_test(every_level_rounds_to_bf16_as_one_number_is),
         cmocka_unit_test(a_bad_number_is_not_rounded_into_silence),
         cmocka_unit_test(attention_sees_ancestors_only_and_is_independent_of_company),
         cmocka_unit_test(row_statistics_match_doubles),

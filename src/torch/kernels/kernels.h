@@ -100,26 +100,31 @@ uint16_t lsk_float_to_bf16(float x); /* rounded to nearest, ties to even; NaN st
 int lsk_finite(int ggml_type, const void *raw, int64_t n_rows, int64_t n_in);
 size_t lsk_row_bytes(int ggml_type, int64_t n); /* 0: unknown type or n not a multiple of the block */
 
-/* K cache of one layer and one key/value head: blocks of 16 positions, [block][head_dim][16], so that one vector
- * holds one dimension of 16 positions. V: [position][head_dim]. */
+/* What one query head of one row sees: the committed positions from `first` on, then its tail. */
 typedef struct {
-    const float *q;     /* [n_heads][head_dim], already rotated and scaled by 1/sqrt(head_dim) */
+    const float *q;      /* [head_dim], already rotated and scaled by 1/sqrt(head_dim) */
+    float *out;          /* [head_dim] */
+    const int32_t *tail; /* cache columns of the row's ancestors behind the committed ones and of itself, ascending */
+    int32_t n_tail;      /* at least 1 */
+    int32_t first;       /* logical position before which nothing is seen (sliding window) */
+} lsk_query;
+
+/* At most LSK_QUERIES that share a key/value head of one layer. K: blocks of 16 cache columns, [block][head_dim][16], so that one
+ * vector holds one dimension of 16 columns. V: [column][head_dim]. Both are readable up to whole blocks. */
+typedef struct {
     const float *k, *v;
-    int32_t n_heads;    /* query heads that share this key/value head */
-    int32_t head_dim;
-    int32_t n_context;  /* committed positions: cache columns 0 .. n_context-1 */
-    const int32_t *tail; /* cache columns of the row's ancestors and itself, in order */
-    int32_t n_tail;
-    int32_t n_columns;  /* columns written so far (all tree rows included) */
-    int32_t first;      /* logical position before which nothing is seen (sliding window) */
-    float softcap;      /* scores become cap * tanh(score / cap); 0: no cap */
-    float *scratch;     /* lsk_attention_scratch(n_columns) floats, 64-byte aligned */
-    float *out;         /* [n_heads][head_dim] */
+    const lsk_query *queries;
+    int32_t n_queries;
+    int32_t head_dim;  /* a multiple of 16 */
+    int32_t n_context; /* cache columns 0 .. n_context-1 are the committed positions */
+    float softcap;     /* scores become cap * tanh(score / cap); 0: no cap */
+    float *scratch;    /* lsk_attention_scratch floats, 64-byte aligned */
 } lsk_attention;
 
-enum { LSK_HEADS = 4 }; /* heads taken at once */
-static inline int64_t lsk_attention_scratch(int64_t n_columns) {
-    return 2 * LSK_HEADS * ((n_columns + LSK_TILE - 1) / LSK_TILE + 1) * LSK_TILE;
+enum { LSK_QUERIES = 48 };
+/* Of so many queries that see cache columns below n_columns. */
+static inline int64_t lsk_attention_scratch(int64_t n_queries, int64_t n_columns, int64_t head_dim) {
+    return n_queries * (2 * head_dim + ((n_columns + LSK_TILE - 1) / LSK_TILE + 1) * LSK_TILE);
 }
 
 typedef struct {
@@ -134,7 +139,7 @@ typedef struct {
     void (*matmul_int)(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
                        int32_t rows, int32_t tile_begin, int32_t tile_end);
     void (*quantize)(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride); /* groups: stride apart */
-    /* Rounds x to bf16 in place and writes the bits beside; matmul then takes x. */
+    /* Rounds x to bf16 in place and writes the bits beside; matmul then takes x. n a multiple of 16. */
     void (*to_bf16)(float *x, int32_t n, uint16_t *bits);
     /* NULL, or for LSK_BF16: faster than matmul, from the bits of x. Its sums run over pairs of inputs. */
     void (*matmul_bf16)(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,

@@ -14,6 +14,7 @@
 
 typedef int32_t vi __attribute__((vector_size(W * 4)));
 typedef uint32_t vu __attribute__((vector_size(W * 4)));
+typedef uint16_t vh __attribute__((vector_size(W * 2)));
 
 #include "torch/kernels/kernels_matmul.h"
 
@@ -116,144 +117,7 @@ static void k_softcap(float *x, int32_t n, float cap) {
     for (int32_t i = 0; i < n; i += W) vf_store(x + i, c * vf_tanh(vf_load(x + i) * inverse));
 }
 
-/* ---- attention of one row and the query heads that share a key/value head
- *
- * Like the matmul, with heads as rows, so that keys and values are loaded once for all of them: scores walk the head's
- * dimensions, values walk positions. Each score and each output is one chain of multiply-adds in that order. */
-
-#define SAVE1(r) vf_store(y + (r) * ldy, a[r][0]);
-#define SAVE2(r) SAVE1(r) vf_store(y + (r) * ldy + W, a[r][1]);
-#define SAVE4(r) SAVE2(r) vf_store(y + (r) * ldy + 2 * W, a[r][2]); vf_store(y + (r) * ldy + 3 * W, a[r][3]);
-
-/* Scores of C / NV blocks of 16 cache columns. */
-#define LOAD_K(c) w[c] = vf_load(k + (((c) / NV) * (size_t)hd + (size_t)d) * LSK_TILE + LANE(c));
-#define SCORES(R, C) \
-    static __attribute__((noinline)) void scores_##R##_##C(const float *k, int32_t hd, const float *x, float *y, int64_t ldy) { \
-        const int64_t ldx = hd; \
-        vf a[R][C], w[C]; \
-        REP##R(ZERO##C) \
-        for (int32_t d = 0; d < hd; d++) { \
-            const float *xk = x + d; \
-            REP##C(LOAD_K) \
-            REP##R(FMA##C) \
-        } \
-        REP##R(SAVE##C) \
-    }
-
-/* The committed position where the work begins: skips whole tiles before the window. Hidden positions in the first tile
- * have weight 0, and adding 0 to a sum that began at 0 changes no bit. */
-INLINE int32_t window_start(const lsk_attention *a) {
-    const int32_t from = a->first / LSK_TILE * LSK_TILE, last = a->n_context / LSK_TILE * LSK_TILE;
-    return from < last ? from : last;
-}
-
-/* Sums of C vectors of values, weighted; first the committed positions, then the row's own path. */
-#define LOAD_V(c) w[c] = vf_load(v + (c) * W);
-#define VALUES(R, C) \
-    static __attribute__((noinline)) void values_##R##_##C(const lsk_attention *t, int32_t dim, const float *x, int64_t ldx, \
-                                                           float *y, int64_t ldy) { \
-        vf a[R][C], w[C]; \
-        const int32_t from = window_start(t); \
-        const float *xk = x + from, *v = t->v + (size_t)from * (size_t)t->head_dim + dim; \
-        REP##R(ZERO##C) \
-        for (int32_t p = from; p < t->n_context; p++, xk++, v += t->head_dim) { \
-            REP##C(LOAD_V) \
-            REP##R(FMA##C) \
-        } \
-        for (int32_t i = 0; i < t->n_tail; i++, xk++) { \
-            v = t->v + (size_t)t->tail[i] * (size_t)t->head_dim + dim; \
-            REP##C(LOAD_V) \
-            REP##R(FMA##C) \
-        } \
-        REP##R(SAVE##C) \
-    }
-
-typedef void (*scores_fn)(const float *, int32_t, const float *, float *, int64_t);
-typedef void (*values_fn)(const lsk_attention *, int32_t, const float *, int64_t, float *, int64_t);
-
-#if W == 16
-#define ONE_BLOCK 1
-#elif W == 8
-#define ONE_BLOCK 2
-#else
-#define ONE_BLOCK 4
-#endif
-#define ATTEND_(R, C) SCORES(R, C) VALUES(R, C)
-#define ATTEND(R, C) ATTEND_(R, C)
-#define ENTRY_(kind, R, C) kind##_##R##_##C
-#define ENTRY(kind, R, C) ENTRY_(kind, R, C)
-ATTEND(1, 4)
-ATTEND(2, 4)
-ATTEND(3, 4)
-ATTEND(4, 4)
-#if W > 4
-ATTEND(1, ONE_BLOCK)
-ATTEND(2, ONE_BLOCK)
-ATTEND(3, ONE_BLOCK)
-ATTEND(4, ONE_BLOCK)
-#endif
-#define BOTH(kind, R) {ENTRY(kind, R, 4), ENTRY(kind, R, ONE_BLOCK)}
-static const scores_fn score_kernels[5][2] = {{0}, BOTH(scores, 1), BOTH(scores, 2), BOTH(scores, 3), BOTH(scores, 4)};
-static const values_fn value_kernels[5][2] = {{0}, BOTH(values, 1), BOTH(values, 2), BOTH(values, 3), BOTH(values, 4)};
-
-/* w[0..n) becomes e^(w - max); returns 1 / their sum. Room up to a multiple of 16. */
-static float softmax(float *w, int32_t n) {
-    const int32_t padded = (n + LSK_TILE - 1) / LSK_TILE * LSK_TILE;
-    for (int32_t i = n; i < padded; i++) w[i] = -INFINITY;
-    vf top[NV], sum[NV];
-    for (int v = 0; v < NV; v++) top[v] = vf_set(-INFINITY), sum[v] = vf_set(0);
-    for (int32_t i = 0; i < padded; i += LSK_TILE)
-        for (int v = 0; v < NV; v++) top[v] = vf_max(top[v], vf_load(w + i + v * W));
-    float lanes[LSK_TILE], max = -INFINITY, total = 0;
-    for (int v = 0; v < NV; v++) vf_store(lanes + v * W, top[v]);
-    for (int i = 0; i < LSK_TILE; i++) max = lanes[i] > max ? lanes[i] : max;
-    vf m = vf_set(max);
-    for (int32_t i = 0; i < padded; i += LSK_TILE)
-        for (int v = 0; v < NV; v++) {
-            vf e = vf_exp(vf_load(w + i + v * W) - m);
-            sum[v] += e;
-            vf_store(w + i + v * W, e);
-        }
-    for (int v = 0; v < NV; v++) vf_store(lanes + v * W, sum[v]);
-    for (int i = 0; i < LSK_TILE; i++) total += lanes[i];
-    return 1.0f / total;
-}
-
-/* Scores for every cache column (each its own chain over d), then only the visible ones in logical order:
- * committed positions, ancestors, self. So a row in a tree and the same row alone do identical arithmetic. */
-static void k_attention(const lsk_attention *a) {
-    const int32_t n = a->n_context + a->n_tail, hd = a->head_dim, blocks = (a->n_columns + LSK_TILE - 1) / LSK_TILE;
-    const int64_t ld = ((int64_t)blocks + 1) * LSK_TILE;
-    for (int32_t h = 0; h < a->n_heads;) {
-        const int32_t left = a->n_heads - h, heads = left < LSK_HEADS ? left : LSK_HEADS;
-        const float *q = a->q + (size_t)h * (size_t)hd;
-        float *raw = a->scratch, *w = raw + heads * ld, *out = a->out + (size_t)h * (size_t)hd, inverse[LSK_HEADS];
-        const int32_t from = window_start(a);
-        int32_t b = from / LSK_TILE;
-        for (; b + G <= blocks; b += G)
-            score_kernels[heads][0](a->k + (size_t)b * (size_t)hd * LSK_TILE, hd, q, raw + b * LSK_TILE, ld);
-        for (; b < blocks; b++) score_kernels[heads][1](a->k + (size_t)b * (size_t)hd * LSK_TILE, hd, q, raw + b * LSK_TILE, ld);
-        for (int32_t i = 0; i < heads; i++) {
-            float *wi = w + i * ld;
-            memcpy(wi + from, raw + i * ld + from, (size_t)(a->n_context - from) * sizeof *wi);
-            for (int32_t j = 0; j < a->n_tail; j++) wi[a->n_context + j] = raw[i * ld + a->tail[j]];
-            if (a->softcap > 0) {
-                for (int32_t j = n; j % LSK_TILE; j++) wi[j] = 0;
-                k_softcap(wi + from, (n - from + LSK_TILE - 1) / LSK_TILE * LSK_TILE, a->softcap);
-            }
-            for (int32_t j = from; j < a->first; j++) wi[j] = -INFINITY;
-            inverse[i] = softmax(wi + from, n - from);
-        }
-        for (int32_t d = 0; d < hd;) {
-            const int wide = d + 4 * W <= hd;
-            value_kernels[heads][!wide](a, d, w, ld, out + d, hd);
-            d += wide ? 4 * W : LSK_TILE;
-        }
-        for (int32_t i = 0; i < heads; i++)
-            for (int32_t d = 0; d < hd; d += W) vf_store(out + i * hd + d, vf_load(out + i * hd + d) * vf_set(inverse[i]));
-        h += heads;
-    }
-}
+#include "torch/kernels/kernels_attention.h"
 
 /* ---- the output head's row */
 
@@ -315,10 +179,13 @@ static int k_row_stats(const float *logits, int32_t n, lst_row *row) {
 }
 
 static void k_to_bf16(float *x, int32_t n, uint16_t *bits) {
-    for (int32_t i = 0; i < n; i++) {
-        bits[i] = lsk_float_to_bf16(x[i]);
-        const uint32_t wide = (uint32_t)bits[i] << 16;
-        memcpy(&x[i], &wide, 4);
+    for (int32_t i = 0; i < n; i += W) { /* as lsk_float_to_bf16 */
+        const vu was = (vu)vf_load(x + i), magnitude = was & 0x7FFFFFFFu;
+        const vu nan = (vu)(magnitude > 0x7F800000u), half = was + 0x7FFFu + (was >> 16 & 1u);
+        const vu wide = ((nan & (was | 0x400000u)) | (~nan & half)) & 0xFFFF0000u;
+        const vh rounded = __builtin_convertvector(wide >> 16, vh);
+        memcpy(bits + i, &rounded, sizeof rounded);
+        vf_store(x + i, (vf)wide);
     }
 }
 

@@ -11,7 +11,8 @@
 #define REP2(X) REP1(X) X(1)
 #define REP3(X) REP2(X) X(2)
 #define REP4(X) REP3(X) X(3)
-#define REP6(X) REP4(X) X(4) X(5)
+#define REP5(X) REP4(X) X(4)
+#define REP6(X) REP5(X) X(5)
 
 #define ZERO4(r) a[r][0] = a[r][1] = a[r][2] = a[r][3] = vf_set(0);
 #define ZERO2(r) a[r][0] = a[r][1] = vf_set(0);

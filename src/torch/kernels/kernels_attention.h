@@ -1,0 +1,182 @@
+/* Attention for kernels_impl.h, on the vector that it was given.
+ *
+ * Queries (rows and their heads) that share a key/value head are taken many at a time. Like in the matmul, a
+ * micro-kernel keeps R queries x C vectors in registers; blocks of keys and of values stay in the L1 cache while all
+ * queries pass over them. Each score is one chain of multiply-adds over the head's dimensions, each output one over
+ * logical positions, whatever the queries beside it: a sum that waits in memory for the next block goes on with the
+ * same bits. So a row in a tree and the same row alone do identical arithmetic. */
+
+#define SAVE1(r) vf_store(y + (r) * ldy, a[r][0]);
+#define SAVE2(r) SAVE1(r) vf_store(y + (r) * ldy + W, a[r][1]);
+#define SAVE4(r) SAVE2(r) vf_store(y + (r) * ldy + 2 * W, a[r][2]); vf_store(y + (r) * ldy + 3 * W, a[r][3]);
+#define RESUME1(r) a[r][0] = vf_load(y + (r) * ldy);
+#define RESUME2(r) RESUME1(r) a[r][1] = vf_load(y + (r) * ldy + W);
+#define RESUME4(r) RESUME2(r) a[r][2] = vf_load(y + (r) * ldy + 2 * W); a[r][3] = vf_load(y + (r) * ldy + 3 * W);
+
+/* Scores of C / NV blocks of 16 cache columns. */
+#define LOAD_K(c) w[c] = vf_load(k + (((c) / NV) * (size_t)hd + (size_t)d) * LSK_TILE + LANE(c));
+#define SCORES(R, C) \
+    static __attribute__((noinline)) void scores_##R##_##C(const float *k, int32_t hd, const float *x, float *y, int64_t ldy) { \
+        const int64_t ldx = hd; \
+        vf a[R][C], w[C]; \
+        REP##R(ZERO##C) \
+        for (int32_t d = 0; d < hd; d++) { \
+            const float *xk = x + d; \
+            REP##C(LOAD_K) \
+            REP##R(FMA##C) \
+        } \
+        REP##R(SAVE##C) \
+    }
+
+/* C vectors of weighted sums y go on over n values, then over those of the columns in tail. */
+#define LOAD_V(c) w[c] = vf_load(at + (c) * W);
+#define VALUES(R, C) \
+    static __attribute__((noinline)) void values_##R##_##C(const span *s, const float *x, int64_t ldx, float *y, int64_t ldy) { \
+        vf a[R][C], w[C]; \
+        const float *xk = x, *at = s->v; \
+        REP##R(RESUME##C) \
+        for (int32_t i = 0; i < s->n; i++, xk++, at += s->hd) { \
+            REP##C(LOAD_V) \
+            REP##R(FMA##C) \
+        } \
+        for (int32_t i = 0; i < s->n_tail; i++, xk++) { \
+            at = s->v + (size_t)s->tail[i] * (size_t)s->hd; \
+            REP##C(LOAD_V) \
+            REP##R(FMA##C) \
+        } \
+        REP##R(SAVE##C) \
+    }
+
+typedef struct { /* either n values side by side or those of a tail */
+    const float *v;
+    const int32_t *tail;
+    int32_t hd, n, n_tail;
+} span;
+typedef void (*scores_fn)(const float *, int32_t, const float *, float *, int64_t);
+typedef void (*values_fn)(const span *, const float *, int64_t, float *, int64_t);
+
+#if W == 16
+#define ONE_BLOCK 1
+#elif W == 8
+#define ONE_BLOCK 2
+#else
+#define ONE_BLOCK 4
+#endif
+#define ATTEND_(R, C) SCORES(R, C) VALUES(R, C)
+#define ATTEND(R, C) ATTEND_(R, C)
+#define ENTRY_(kind, R, C) kind##_##R##_##C
+#define ENTRY(kind, R, C) ENTRY_(kind, R, C)
+ATTEND(1, 4)
+ATTEND(2, 4)
+ATTEND(3, 4)
+#if W > 4
+ATTEND(1, ONE_BLOCK)
+ATTEND(2, ONE_BLOCK)
+ATTEND(3, ONE_BLOCK)
+#endif
+#define BOTH(kind, R) {ENTRY(kind, R, 4), ENTRY(kind, R, ONE_BLOCK)}
+#if R_MAX == 6
+ATTEND(4, 4)
+ATTEND(5, 4)
+ATTEND(6, 4)
+ATTEND(4, ONE_BLOCK)
+ATTEND(5, ONE_BLOCK)
+ATTEND(6, ONE_BLOCK)
+#define UP_TO_R_MAX(kind) {{0}, BOTH(kind, 1), BOTH(kind, 2), BOTH(kind, 3), BOTH(kind, 4), BOTH(kind, 5), BOTH(kind, 6)}
+#else
+#define UP_TO_R_MAX(kind) {{0}, BOTH(kind, 1), BOTH(kind, 2), BOTH(kind, 3)}
+#endif
+static const scores_fn score_kernels[R_MAX + 1][2] = UP_TO_R_MAX(scores);
+static const values_fn value_kernels[R_MAX + 1][2] = UP_TO_R_MAX(values);
+
+/* w[0..n) becomes e^(w - max); returns 1 / their sum. Room up to a multiple of 16. */
+static float softmax(float *w, int32_t n) {
+    const int32_t padded = (n + LSK_TILE - 1) / LSK_TILE * LSK_TILE;
+    for (int32_t i = n; i < padded; i++) w[i] = -INFINITY;
+    vf top[NV], sum[NV];
+    for (int v = 0; v < NV; v++) top[v] = vf_set(-INFINITY), sum[v] = vf_set(0);
+    for (int32_t i = 0; i < padded; i += LSK_TILE)
+        for (int v = 0; v < NV; v++) top[v] = vf_max(top[v], vf_load(w + i + v * W));
+    float lanes[LSK_TILE], max = -INFINITY, total = 0;
+    for (int v = 0; v < NV; v++) vf_store(lanes + v * W, top[v]);
+    for (int i = 0; i < LSK_TILE; i++) max = lanes[i] > max ? lanes[i] : max;
+    vf m = vf_set(max);
+    for (int32_t i = 0; i < padded; i += LSK_TILE)
+        for (int v = 0; v < NV; v++) {
+            vf e = vf_exp(vf_load(w + i + v * W) - m);
+            sum[v] += e;
+            vf_store(w + i + v * W, e);
+        }
+    for (int v = 0; v < NV; v++) vf_store(lanes + v * W, sum[v]);
+    for (int i = 0; i < LSK_TILE; i++) total += lanes[i];
+    return 1.0f / total;
+}
+
+/* Queries of the next micro-kernel where n are left: shares as even as can be. */
+INLINE int32_t together(int32_t n) {
+    const int32_t parts = (n + R_MAX - 1) / R_MAX;
+    return (n + parts - 1) / parts;
+}
+
+/* All dimensions of the queries' outputs y go on over s; weights at w. */
+INLINE void add_values(span s, int32_t n, const float *w, int64_t ld, float *y) {
+    const float *v = s.v;
+    for (int32_t d = 0; d < s.hd;) {
+        const int narrow = d + 4 * W > s.hd;
+        s.v = v + d;
+        for (int32_t i = 0, r; i < n; i += r)
+            value_kernels[r = together(n - i)][narrow](&s, w + i * ld, ld, y + i * s.hd + d, s.hd);
+        d += narrow ? LSK_TILE : 4 * W;
+    }
+}
+
+/* The scores of a query (w, by cache column) become weights by logical position: committed ones from `from` on, then the
+ * path through the tree. Returns 1 / their sum. */
+static float weigh(const lsk_attention *a, const lsk_query *q, int32_t from, float *w) {
+    const int32_t n = a->n_context + q->n_tail;
+    for (int32_t j = 0; j < q->n_tail; j++) w[a->n_context + j] = w[q->tail[j]]; /* tails ascend: none is lost */
+    if (a->softcap > 0) {
+        for (int32_t j = n; j % LSK_TILE; j++) w[j] = 0;
+        k_softcap(w + from, (n - from + LSK_TILE - 1) / LSK_TILE * LSK_TILE, a->softcap);
+    }
+    for (int32_t j = from; j < q->first; j++) w[j] = -INFINITY;
+    return softmax(w + from, n - from);
+}
+
+/* Positions hidden by a window have weight 0: whole tiles before the first that anyone sees are
+ * skipped, and adding 0 to a sum that began at 0 changes no bit. */
+static void k_attention(const lsk_attention *a) {
+    const lsk_query *q = a->queries;
+    const int32_t n = a->n_queries, hd = a->head_dim, context = a->n_context;
+    int32_t columns = context, from = context;
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t end = q[i].tail[q[i].n_tail - 1] + 1;
+        columns = end > columns ? end : columns;
+        from = q[i].first < from ? q[i].first : from;
+    }
+    from = from / LSK_TILE * LSK_TILE;
+    const int32_t blocks = (columns + LSK_TILE - 1) / LSK_TILE;
+    const int64_t ld = ((int64_t)blocks + 1) * LSK_TILE; /* rows do not begin in the same sets of the cache */
+    float *x = a->scratch, *y = x + n * hd, *w = y + n * hd, inverse[LSK_QUERIES];
+    for (int32_t i = 0; i < n; i++) memcpy(x + i * hd, q[i].q, (size_t)hd * sizeof *x);
+    memset(y, 0, (size_t)(n * hd) * sizeof *y);
+    for (int32_t b = from / LSK_TILE; b < blocks;) {
+        const int narrow = b + G > blocks;
+        for (int32_t i = 0, r; i < n; i += r)
+            score_kernels[r = together(n - i)][narrow](a->k + (size_t)b * (size_t)hd * LSK_TILE, hd, x + i * hd,
+                                                       w + i * ld + b * LSK_TILE, ld);
+        b += narrow ? 1 : G;
+    }
+    for (int32_t i = 0; i < n; i++) inverse[i] = weigh(a, &q[i], from, w + i * ld);
+    const int32_t step = n > R_MAX ? 4096 / hd + 1 : context; /* values that are used again fit into half of L1 */
+    for (int32_t p = from; p < context; p += step) {
+        const span s = {a->v + (size_t)p * (size_t)hd, NULL, hd, context - p < step ? context - p : step, 0};
+        add_values(s, n, w + p, ld, y);
+    }
+    for (int32_t i = 0, same; i < n; i += same) {
+        for (same = 1; i + same < n && q[i + same].tail == q[i].tail && q[i + same].n_tail == q[i].n_tail;) same++;
+        add_values((span){a->v, q[i].tail, hd, 0, q[i].n_tail}, same, w + i * ld + context, ld, y + i * hd);
+    }
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t d = 0; d < hd; d += W) vf_store(q[i].out + d, vf_load(y + i * hd + d) * vf_set(inverse[i]));
+}

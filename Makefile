@@ -326,7 +326,7 @@ check-valgrind: check-setup
 	@$(MAKE) $(VALGRIND_TESTS:%=build/tests/%) build/tests/planted
 	@python3 tests/run.py build --valgrind --sees use-after-free,leak,uninitialised $(VALGRIND_TESTS)
 check-static: check-setup
-	@python3 tests/tools/check_static.py $(if $(QUICK),cppcheck clang)
+	@python3 tests/tools/check_static.py $(if $(QUICK),cppcheck tidy clang)
 # What the checkers must see, with the flags of all other code and, for TSan, its OpenMP.
 $(B)/obj/tests/tools/planted.o: CFLAGS += -fopenmp
 $(B)/tests/planted: $(B)/obj/tests/tools/planted.o $(filter %/openmp_tsan.o,$(TORCH_COMMON))

@@ -24,13 +24,13 @@ const ls_rule *ls_accept_at(int i) {
 ls_code ls_accept_read(ls_accept *out, const char *what, const char *text, ls_err *err) {
     int i;
     *out = (ls_accept){0};
-    const ls_code code = ls_rule_read(ls_accept_at, what, text, &i, &out->value, err);
+    const ls_code code = ls_rule_read(ls_accept_at, what, text, &i, out->values, err);
     if (!code && rules[i]->stands) out->rule = rules[i];
     return code;
 }
 
 void ls_accept_write(const ls_accept *a, char *out, size_t size) {
-    ls_rule_write(a->rule ? &a->rule->is : &ls_accept_exact.is, a->value, out, size);
+    ls_rule_write(a->rule ? &a->rule->is : &ls_accept_exact.is, a->values, out, size);
 }
 
 bool ls_accept_is_lossy(const ls_accept *a) {

@@ -15,7 +15,7 @@ typedef struct {
 
 struct ls_accept {
     const ls_accept_rule *rule; // NULL: exact
-    double value;               // the rule's number
+    double values[LS_RULE_NUMBERS];
 };
 
 const ls_rule *ls_accept_at(int i); // the rules, as a list; the first is exact

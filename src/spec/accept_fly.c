@@ -1,9 +1,12 @@
-// FLy (arXiv 2511.22972): a mismatch stands where the target was undecided (entropy of its distribution there at least
-// the threshold, in nats) and still ranks the draft among its three best, if the next six draft tokens are then all its
-// own choices: had the draft been wrong, it would have been corrected soon.
+// FLy (arXiv 2511.22972; the authors' program, FLy.py): a mismatch stands where the target was undecided, if the drafts
+// after it are its own choices: had the draft been wrong, it would have been corrected soon. Undecided: the terms of
+// the entropy that its three best tokens contribute sum up to the threshold (nats) at least. The window holds the
+// mismatch and the drafts after it, as in the authors' program, which does not ask how the target ranks the draft.
 #include "spec/accept.h"
 
-enum { WINDOW = 6, BEST = 3 };
+#include <math.h>
+
+enum { BEST = 3 };
 
 static int32_t agreeing_below(const ls_tree *t, int32_t row) {
     int32_t most = 0, run[LS_MAX_ROWS] = {0}; // tokens after `row` that are all the target's choices
@@ -18,20 +21,23 @@ static int32_t agreeing_below(const ls_tree *t, int32_t row) {
     return most;
 }
 
+static double entropy_of_best(const ls_node *n) {
+    double sum = 0;
+    for (int k = 0; k < BEST && n->top[k].id >= 0; k++) {
+        const double log_p = (double)n->top[k].logit - (double)n->lse;
+        sum -= exp(log_p) * log_p;
+    }
+    return sum;
+}
+
 static bool stands(const ls_accept *a, const ls_tree *t, int32_t i) {
-    const ls_node *parent = &t->nodes[t->nodes[i].parent];
-    bool good = false;
-    for (int k = 0; k < BEST; k++) good |= parent->top[k].id == t->nodes[i].token;
-    return good && (double)parent->entropy >= a->value && agreeing_below(t, i) >= WINDOW;
+    return entropy_of_best(&t->nodes[t->nodes[i].parent]) >= a->values[0] && agreeing_below(t, i) >= a->values[1] - 1;
 }
 
 const ls_accept_rule ls_accept_fly = {
     .is = {.name = "fly",
-           .summary = "LOSSY: where the target is undecided, if it agrees with the next six drafts",
+           .summary = "LOSSY: where the target is undecided, if it agrees with the drafts that follow",
            .source = "arXiv 2511.22972",
-           .value = "ENTROPY",
-           .fallback = 0.3,
-           .lo = 0,
-           .hi = 20},
+           .number = {{"ENTROPY", 0.3, 0, 20}, {"WINDOW", 6, 1, 64, true}}},
     .stands = stands,
 };

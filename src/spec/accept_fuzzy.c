@@ -32,21 +32,23 @@ static bool near(double limit, divergence part, const ls_tree *t, int32_t row) {
 }
 
 static bool stands_js(const ls_accept *a, const ls_tree *t, int32_t i) {
-    return near(a->value, js, t, t->nodes[i].parent);
+    return near(a->values[0], js, t, t->nodes[i].parent);
 }
 
 static bool stands_kl(const ls_accept *a, const ls_tree *t, int32_t i) {
-    return near(a->value, kl, t, t->nodes[i].parent);
+    return near(a->values[0], kl, t, t->nodes[i].parent);
 }
 
 static bool stands_tv(const ls_accept *a, const ls_tree *t, int32_t i) {
-    return near(a->value, tv, t, t->nodes[i].parent);
+    return near(a->values[0], tv, t, t->nodes[i].parent);
 }
 
 #define FUZZY(title, by, limit, most)                                                                                  \
     {                                                                                                                  \
         .name = title, .summary = "LOSSY: where target and draft distributions are near each other, by " by,           \
-        .source = "arXiv 2502.20704", .value = "LIMIT", .fallback = limit, .lo = 0, .hi = most                         \
+        .source = "arXiv 2502.20704", .number = {                                                                      \
+            {"LIMIT", limit, 0, most}                                                                                  \
+        }                                                                                                              \
     }
 const ls_accept_rule ls_accept_fuzzy_js = {.is = FUZZY("fuzzy-js", "Jensen-Shannon", 0.1, 0.7), .stands = stands_js};
 const ls_accept_rule ls_accept_fuzzy_kl = {.is = FUZZY("fuzzy-kl", "Kullback-Leibler", 0.4, 100), .stands = stands_kl};

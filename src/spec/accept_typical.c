@@ -8,16 +8,13 @@ static const double DELTA = 0.3;
 
 static bool stands(const ls_accept *a, const ls_tree *t, int32_t i) {
     const double by_entropy = DELTA * exp(-(double)t->nodes[t->nodes[i].parent].entropy);
-    return (double)t->nodes[i].p >= (a->value < by_entropy ? a->value : by_entropy);
+    return (double)t->nodes[i].p >= (a->values[0] < by_entropy ? a->values[0] : by_entropy);
 }
 
 const ls_accept_rule ls_accept_typical = {
     .is = {.name = "typical",
            .summary = "LOSSY: whatever the target finds likely enough, min(EPSILON, 0.3 exp(-H))",
            .source = "arXiv 2401.10774",
-           .value = "EPSILON",
-           .fallback = 0.09,
-           .lo = 0,
-           .hi = 1},
+           .number = {{"EPSILON", 0.09, 0, 1}}},
     .stands = stands,
 };

@@ -250,5 +250,8 @@ ls_corpus_range ls_corpus_find(const ls_corpus *c, const int32_t *tail, int32_t 
 
 ls_corpus_range ls_corpus_next(const ls_corpus *c, ls_corpus_range r, int32_t depth, int32_t i, int32_t *token) {
     const int32_t t = *token = token_of(c, i, depth);
-    return (ls_corpus_range){lower(c, r.lo, r.hi, depth, t), lower(c, i, r.hi, depth, t + 1)};
+    int32_t same = i, step = 1; // the last place that is known to hold the token
+    for (; step < r.hi - same && token_of(c, same + step, depth) <= t; step *= 2) same += step;
+    const int32_t beyond = step < r.hi - same ? same + step : r.hi;
+    return (ls_corpus_range){i, lower(c, same + 1, beyond, depth, t + 1)};
 }

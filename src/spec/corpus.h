@@ -41,6 +41,7 @@ const ls_corpus_facts *ls_corpus_get_facts(const ls_corpus *c);
 // Suffixes that begin with the longest ending of tail[0..n) that occurs at all, at most `most` tokens of it; *length:
 // how many. An empty range and 0 where not even the last token occurs.
 ls_corpus_range ls_corpus_find(const ls_corpus *c, const int32_t *tail, int32_t n, int32_t most, int32_t *length);
-// Of the range's suffixes, which agree in their first `depth` tokens: those whose next token is the one at place i of
-// the range; *token: that token, LS_CORPUS_BREAK where the text ends.
+// Of the range's suffixes from place i on, which agree in their first `depth` tokens: those whose next token is that of
+// the one at i; *token: that token, LS_CORPUS_BREAK where the text ends. Takes time by the logarithm of how many these
+// are.
 ls_corpus_range ls_corpus_next(const ls_corpus *c, ls_corpus_range r, int32_t depth, int32_t i, int32_t *token);

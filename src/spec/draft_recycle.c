@@ -1,22 +1,24 @@
 // Token Recycling (arXiv 2408.08696): for every token the target's eight best tokens the last time that it was a row,
-// accepted or rejected; each step hangs them under the root in a tree of fixed shape, six levels deep. The matrix is
-// kept across prompts. The published shape is not stated as numbers in the paper; here it is the likeliest rows under
-// fixed chances of the ranks.
+// accepted or rejected; each step hangs them under the root in a tree of fixed shape. The matrix is kept across
+// prompts.
+//
+// The shape is that of the authors' program (its tree template 2.2.2). Theirs verifies all of it; which rows a smaller
+// budget keeps is this program's choice: the likeliest under fixed chances of the ranks. A token that was never a row
+// has no successors here, where their matrix begins with token 0 in every place: those drafts are left out.
 #include "base/mem.h"
 #include "spec/drafter.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEVELS = 6, WIDTH = LS_ROW_TOP };
+enum { WIDTH = LS_ROW_TOP, SHAPE = 81 }; // rows of the shape, root included
 
 typedef struct {
     int32_t (*next)[WIDTH]; // by token id; -1: not known
     int32_t n;              // token ids that there is room for
     int32_t known;          // that have successors
-    int32_t shape_parent[LS_MAX_ROWS], shape_rank[LS_MAX_ROWS], shape_depth[LS_MAX_ROWS];
+    int32_t shape_parent[SHAPE], shape_rank[SHAPE];
 } matrix;
 
 typedef struct {
@@ -24,26 +26,37 @@ typedef struct {
     matrix m;
 } drafter;
 
-// Rows in order of the product of their ranks' chances, so that any budget takes the first rows.
+// The rows below the root, each by the ranks on its way there; parents come first.
+static const char shape[] = "0 1 2 3 4 5 6 7 "
+                            "00 01 02 03 04 05 06 07 10 11 12 13 20 21 22 30 31 40 50 60 70 "
+                            "000 001 002 003 004 005 006 007 010 011 012 020 021 030 040 050 060 070 "
+                            "100 101 110 200 300 400 500 "
+                            "0000 0001 0002 0003 0004 0010 0011 0020 0030 0040 0100 0200 1000 2000 3000 "
+                            "00000 00001 00002 00010 00020 00100 01000 10000 "
+                            "000000 000001 000100 ";
+
+// Puts the rows in order of the product of their ranks' chances, so that any budget takes the first of them.
 static void make_shape(matrix *m) {
     static const double chance[WIDTH] = {0.45, 0.14, 0.07, 0.045, 0.03, 0.022, 0.018, 0.015};
-    double path[LS_MAX_ROWS] = {1};
-    int32_t taken[LS_MAX_ROWS] = {0}; // children that a row has already
+    const char *way[SHAPE] = {""};
+    double path[SHAPE] = {1};
+    size_t length[SHAPE] = {0};
+    int32_t parent[SHAPE] = {-1}, place[SHAPE] = {0}, n = 1;
+    for (const char *p = shape; *p; p += length[n++] + 1) {
+        way[n] = p;
+        length[n] = strcspn(p, " ");
+        for (int32_t i = 0; i < n; i++)
+            if (length[i] == length[n] - 1 && !memcmp(way[i], p, length[i])) parent[n] = i;
+        path[n] = path[parent[n]] * chance[p[length[n] - 1] - '0'];
+    }
     m->shape_parent[0] = m->shape_rank[0] = -1;
-    m->shape_depth[0] = 0;
-    for (int32_t n = 1; n < LS_MAX_ROWS; n++) {
-        int32_t best = -1;
-        double most = 0;
-        for (int32_t i = 0; i < n; i++) {
-            if (taken[i] == WIDTH || m->shape_depth[i] == LEVELS) continue;
-            const double p = path[i] * chance[taken[i]];
-            if (p > most) most = p, best = i;
-        }
-        assert(best >= 0); // the root alone has room for more rows than its children fill
-        m->shape_parent[n] = best;
-        m->shape_rank[n] = taken[best]++;
-        m->shape_depth[n] = m->shape_depth[best] + 1;
-        path[n] = most;
+    for (int32_t to = 1; to < SHAPE; to++) {
+        int32_t best = 0;
+        for (int32_t i = 1; i < SHAPE; i++) // a row is less likely than its parent, which so comes before it
+            if (!place[i] && (!best || path[i] > path[best])) best = i;
+        place[best] = to;
+        m->shape_parent[to] = place[parent[best]];
+        m->shape_rank[to] = way[best][length[best] - 1] - '0';
     }
 }
 
@@ -53,9 +66,9 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
 
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
     const matrix *m = &((drafter *)base)->m;
-    ls_draft nodes[LS_MAX_ROWS] = {{.token = s->root, .parent = -1, .match_pos = -1, .est_p = NAN}};
-    int32_t index[LS_MAX_ROWS] = {0}, n = 1; // of the shape's rows; -1: nothing is known there
-    for (int32_t i = 1; i < LS_MAX_ROWS && i < budget; i++) {
+    ls_draft nodes[SHAPE] = {{.token = s->root, .parent = -1, .match_pos = -1, .est_p = NAN}};
+    int32_t index[SHAPE] = {0}, n = 1; // of the shape's rows; -1: nothing is known there
+    for (int32_t i = 1; i < SHAPE && i < budget; i++) {
         const int32_t parent = index[m->shape_parent[i]], before = parent < 0 ? m->n : nodes[parent].token;
         const int32_t token = before >= 0 && before < m->n ? m->next[before][m->shape_rank[i]] : -1;
         index[i] = token < 0 ? -1 : n;
@@ -119,6 +132,6 @@ const ls_method ls_method_recycle = {
     .name = "recycle",
     .summary = "Token Recycling: what the target said last after each token, in a fixed tree",
     .source = "arXiv 2408.08696",
-    .rows = 80,
+    .rows = SHAPE,
     .make = make,
 };

@@ -1,5 +1,6 @@
 // REST (arXiv 2311.08252): the longest ending of the text, root included, that occurs in the user's corpus; what
-// followed it there, all occurrences at once, makes a tree by counts, the likeliest paths first.
+// followed it there makes a tree by counts, the likeliest paths first. As in the authors' program, an ending has two
+// tokens at least, and of its occurrences, in the order of the suffix array, the first 5,000 are counted.
 #include "base/mem.h"
 #include "spec/corpus.h"
 #include "spec/drafter.h"
@@ -7,9 +8,7 @@
 
 #include <stdlib.h>
 
-// A token that follows a share of 1 / PROBES of the occurrences or more is found for certain, a rarer one by chance:
-// the range is looked at in that many places.
-enum { PROBES = 24, MAX_NGRAM = 24, MAX_DEPTH = LS_CORPUS_DEPTH - MAX_NGRAM };
+enum { MATCHES = 5000, MIN_NGRAM = 2, MAX_NGRAM = 24, MAX_DEPTH = LS_CORPUS_DEPTH - MAX_NGRAM };
 
 typedef struct {
     ls_drafter base;
@@ -22,6 +21,28 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
 }
 
 typedef struct {
+    int32_t token;
+    ls_corpus_range range;
+} continuation;
+
+static int more_often_first(const void *a, const void *b) {
+    const continuation *x = a, *y = b;
+    const int32_t nx = x->range.hi - x->range.lo, ny = y->range.hi - y->range.lo;
+    return nx != ny ? (nx < ny) - (nx > ny) : (x->range.lo > y->range.lo) - (x->range.lo < y->range.lo);
+}
+
+// The tokens that follow the first `depth` of the range's suffixes, those that do so most often first.
+static int32_t continuations(const ls_corpus *corpus, ls_corpus_range range, int32_t depth, continuation *out) {
+    int32_t n = 0;
+    for (int32_t i = range.lo; i < range.hi; i = out[n - 1].range.hi) {
+        out[n].range = ls_corpus_next(corpus, range, depth, i, &out[n].token);
+        n++;
+    }
+    qsort(out, (size_t)n, sizeof *out, more_often_first);
+    return n;
+}
+
+typedef struct {
     ls_draft node;
     ls_corpus_range range;
     int32_t depth; // of the node in the tree
@@ -30,39 +51,35 @@ typedef struct {
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
     const drafter *d = (const drafter *)base;
     static _Thread_local candidate c[LS_FRONTIER_MAX];
+    static _Thread_local continuation next[MATCHES];
     static _Thread_local ls_frontier open;
     ls_draft nodes[LS_MAX_ROWS] = {{.token = s->root, .parent = -1}};
     int32_t tail[MAX_NGRAM], m = d->ngram, length, n = 1, n_c = 0;
     tail[--m] = s->root;
     for (size_t i = s->n_context; i > 0 && m > 0; i--) tail[--m] = s->context[i - 1];
     ls_corpus_range range = ls_corpus_find(d->corpus, tail + m, d->ngram - m, d->ngram, &length);
+    if (length < MIN_NGRAM) range.hi = range.lo;
+    if (range.hi - range.lo > MATCHES) range.hi = range.lo + MATCHES;
     int32_t parent = 0, depth = 0;
     double chance = 1;
     open.n = 0;
     while (n < budget) {
-        const int32_t all = range.hi - range.lo;
-        for (int32_t p = 0, i = range.lo; p < PROBES && i < range.hi && depth < d->tokens && n_c < LS_FRONTIER_MAX;
-             p++) {
-            int32_t token;
-            const ls_corpus_range next = ls_corpus_next(d->corpus, range, length + depth, i, &token);
-            const int32_t step = range.lo + (int32_t)((int64_t)all * (p + 1) / PROBES);
-            i = next.hi > step ? next.hi : step;
-            if (token == LS_CORPUS_BREAK) continue;
-            bool known = false; // a step may land in a range that was seen
-            for (int32_t k = n_c - 1; k >= 0 && c[k].node.parent == parent && !known; k--)
-                known = c[k].node.token == token;
-            if (known) continue;
-            const double share = (double)(next.hi - next.lo) / all;
-            c[n_c].node = (ls_draft){.token = token,
+        const int32_t n_next = depth < d->tokens ? continuations(d->corpus, range, length + depth, next) : 0;
+        // no more siblings than there is room for in the tree
+        for (int32_t i = 0, taken = 0; i < n_next && taken < budget - n && n_c < LS_FRONTIER_MAX; i++) {
+            if (next[i].token == LS_CORPUS_BREAK) continue;
+            const double share = (double)(next[i].range.hi - next[i].range.lo) / (range.hi - range.lo);
+            c[n_c].node = (ls_draft){.token = next[i].token,
                                      .parent = (int16_t)parent,
                                      .rank = -1,
                                      .match_n = (int16_t)length,
                                      .match_pos = -1,
                                      .from = LS_FROM_CORPUS,
                                      .est_p = (float)share};
-            c[n_c].range = next;
+            c[n_c].range = next[i].range;
             c[n_c].depth = depth + 1;
             ls_frontier_push(&open, n_c++, chance * share);
+            taken++;
         }
         const int32_t item = ls_frontier_pop(&open, &chance);
         if (item < 0) break;
@@ -91,7 +108,7 @@ static void free_drafter(ls_drafter *base) {
 enum { CORPUS, NGRAM, TOKENS };
 static const ls_knob knobs[] = {
     [CORPUS] = {"rest.corpus", LS_KNOB_FILE, 0, 0, 0, "what 'logitspec corpus build' wrote"},
-    [NGRAM] = {"rest.ngram", LS_KNOB_INT, 16, 1, MAX_NGRAM, "longest ending that is looked up"},
+    [NGRAM] = {"rest.ngram", LS_KNOB_INT, 16, MIN_NGRAM, MAX_NGRAM, "longest ending that is looked up"},
     [TOKENS] = {"rest.tokens", LS_KNOB_INT, 10, 1, MAX_DEPTH, "tokens drafted after a match"},
     {0},
 };

@@ -20,7 +20,7 @@ static void cut(const ls_sizing *z, const ls_tree *t, const double *path, const 
     }
     for (int32_t i = 0; i < t->n; i++)
         if (rest[i] > 0) entropy[i] -= rest[i] * log(rest[i]);
-    const double threshold = z->threshold > 0 ? z->threshold : z->value;
+    const double threshold = z->threshold > 0 ? z->threshold : z->values[0];
     int32_t first = 0; // the likeliest token after the root is drafted in any case, as in the paper
     for (int32_t i = 1; i < t->n; i++) {
         if (t->nodes[i].parent == 0 && (!first || path[i] > path[first])) first = i;
@@ -33,7 +33,7 @@ static void learn(ls_sizing *z, const ls_tree *t, int32_t n_path) {
     int32_t levels = 0;
     for (int32_t i = 1; i < t->n; i++) levels = t->nodes[i].depth > levels ? t->nodes[i].depth : levels;
     if (!levels) return; // nothing was drafted: nothing is known
-    const double rate = (double)(n_path - 1) / levels, old = z->threshold > 0 ? z->threshold : z->value;
+    const double rate = (double)(n_path - 1) / levels, old = z->threshold > 0 ? z->threshold : z->values[0];
     z->acceptance = SMOOTH_ACCEPTANCE * z->acceptance + (1 - SMOOTH_ACCEPTANCE) * rate;
     const double moved = old + (z->acceptance < TARGET ? STEP : -STEP);
     z->threshold = SMOOTH_THRESHOLD * old + (1 - SMOOTH_THRESHOLD) * moved;
@@ -45,10 +45,7 @@ const ls_sizing_rule ls_size_adaedl = {
     .is = {.name = "adaedl",
            .summary = "stops a branch where 1 - sqrt(0.2 H) falls below a threshold that follows the acceptance",
            .source = "arXiv 2410.18351",
-           .value = "THRESHOLD",
-           .fallback = 0.6,
-           .lo = 0,
-           .hi = 1},
+           .number = {{"THRESHOLD", 0.6, 0, 1}}},
     .ask = ls_sizing_paper_rows,
     .cut = cut,
     .learn = learn,

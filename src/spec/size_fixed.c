@@ -3,7 +3,7 @@
 
 static int32_t ask_value(const ls_sizing *z, const ls_method *m) {
     (void)m;
-    return (int32_t)z->value;
+    return (int32_t)z->values[0];
 }
 
 int32_t ls_sizing_paper_rows(const ls_sizing *z, const ls_method *m) {
@@ -15,11 +15,7 @@ const ls_sizing_rule ls_size_fixed = {
     .is = {.name = "fixed",
            .summary = "as many rows as that, wherever candidates suffice",
            .source = "",
-           .value = "ROWS",
-           .fallback = 64,
-           .lo = 1,
-           .hi = LS_MAX_ROWS,
-           .whole = true},
+           .number = {{"ROWS", 64, 1, LS_MAX_ROWS, true}}},
     .ask = ask_value,
 };
 

@@ -12,18 +12,14 @@ static void cut(const ls_sizing *z, const ls_tree *t, const double *path, const 
     (void)costs, (void)context;
     int32_t order[LS_MAX_ROWS];
     ls_sizing_order(t, path, order);
-    for (int32_t i = (int32_t)z->value; i < t->n; i++) keep[order[i]] = false;
+    for (int32_t i = (int32_t)z->values[0]; i < t->n; i++) keep[order[i]] = false;
 }
 
 const ls_sizing_rule ls_size_tetris = {
     .is = {.name = "tetris",
            .summary = "the rows with the largest cumulative products, of all that the drafter can propose",
            .source = "arXiv 2502.15197",
-           .value = "ROWS",
-           .fallback = 16,
-           .lo = 1,
-           .hi = LS_MAX_ROWS,
-           .whole = true},
+           .number = {{"ROWS", 16, 1, LS_MAX_ROWS, true}}},
     .picks = true,
     .ask = ask,
     .cut = cut,

@@ -22,7 +22,7 @@ ls_code ls_sizing_read(ls_sizing *out, const char *what, const char *text, ls_er
     *out = (ls_sizing){0};
     if (!strcmp(text, "default")) return LS_OK;
     int i;
-    const ls_code code = ls_rule_read(ls_sizing_at, what, text, &i, &out->value, err);
+    const ls_code code = ls_rule_read(ls_sizing_at, what, text, &i, out->values, err);
     if (!code) out->rule = rules[i];
     return code;
 }
@@ -30,7 +30,7 @@ ls_code ls_sizing_read(ls_sizing *out, const char *what, const char *text, ls_er
 void ls_sizing_settle(ls_sizing *z, const ls_method *m, int32_t budget) {
     if (z->rule) return;
     ls_sizing_read(z, "", budget > 0 ? "fixed" : m->sized ? "auto" : "paper", NULL);
-    if (budget > 0) z->value = budget;
+    if (budget > 0) z->values[0] = budget;
 }
 
 int32_t ls_sizing_ask(const ls_sizing *z, const ls_method *m, int32_t budget) {
@@ -69,6 +69,6 @@ void ls_sizing_learn(ls_sizing *z, const ls_tree *t, int32_t n_path) {
 }
 
 void ls_sizing_write(const ls_sizing *z, char *out, size_t size) {
-    if (z->rule) ls_rule_write(&z->rule->is, z->value, out, size);
+    if (z->rule) ls_rule_write(&z->rule->is, z->values, out, size);
     else snprintf(out, size, "default");
 }

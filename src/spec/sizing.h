@@ -26,8 +26,8 @@ typedef struct {
 } ls_sizing_rule;
 
 struct ls_sizing {
-    const ls_sizing_rule *rule;   // NULL: `default`
-    double value;                 // the rule's number
+    const ls_sizing_rule *rule; // NULL: `default`
+    double values[LS_RULE_NUMBERS];
     double acceptance, threshold; // adaedl's running state
 };
 

@@ -118,17 +118,31 @@ static void rest_drafts_what_followed_in_the_corpus(void **state) {
     for (int32_t i = 1; i < t.n; i++) assert_int_equal(t.nodes[i].token, text[1220 + i]);
     assert_int_equal(t.nodes[1].match_n, 16);
     assert_int_equal(t.nodes[1].from, LS_FROM_CORPUS);
-    int32_t common = 0; // after a single token: by counts
-    for (int32_t k = 0; k < 60; k++) common = occurrences(&k, 1, -2) > occurrences(&common, 1, -2) ? k : common;
-    const int32_t unseen[] = {61};
-    d->propose(d, &(ls_draft_state){unseen, 1, common, NULL, NULL, 0, NULL}, 30, &t);
-    assert_int_equal(t.nodes[1].match_n, 1);
+    int32_t common[] = {0, 0}; // after two tokens: by counts
+    for (int32_t i = 0; i + 1 < N; i++)
+        if (text[i] >= 0 && text[i + 1] >= 0 && occurrences(text + i, 2, -2) > occurrences(common, 2, -2))
+            memcpy(common, text + i, sizeof common);
+    const int32_t unseen[] = {61, common[0]};
+    d->propose(d, &(ls_draft_state){unseen, 2, common[1], NULL, NULL, 0, NULL}, 30, &t);
+    assert_int_equal(t.nodes[1].match_n, 2);
     assert_int_equal(t.n, 30);
-    for (int32_t i = 1; i < t.n; i++)
-        if (t.nodes[i].parent == 0) {
-            const float share = (float)occurrences(&common, 1, t.nodes[i].token) / (float)occurrences(&common, 1, -2);
-            assert_float_equal(t.nodes[i].est_p, share, 1e-6);
-        }
+    const int32_t all = occurrences(common, 2, -2);
+    double least = 1;
+    for (int32_t i = 1; i < t.n; i++) { // every path's share; nothing that is left out has a larger one
+        double whole = 1;
+        for (int32_t at = i; at > 0; at = t.nodes[at].parent) whole *= (double)t.nodes[at].est_p;
+        if (t.nodes[i].parent == 0)
+            assert_float_equal(whole, (double)occurrences(common, 2, t.nodes[i].token) / all, 1e-6);
+        least = whole < least ? whole : least;
+    }
+    for (int32_t token = 0; token < 60; token++) {
+        bool drafted = false;
+        for (int32_t i = 1; i < t.n; i++) drafted |= t.nodes[i].parent == 0 && t.nodes[i].token == token;
+        if (!drafted) assert_true((double)occurrences(common, 2, token) / all <= least + 1e-6);
+    }
+    const int32_t alone[] = {61, 61};
+    d->propose(d, &(ls_draft_state){alone, 2, common[1], NULL, NULL, 0, NULL}, 30, &t);
+    assert_int_equal(t.n, 1); // one token is no ending to look up
     d->free(d);
     setup.tokenizer_id = 78; // another vocabulary
     assert_int_equal(ls_method_find("rest")->make(&d, &setup, &err), LS_E_USAGE);
@@ -194,6 +208,27 @@ static void bad_files_are_refused(void **state) {
     assert_int_equal(ls_corpus_write("/nowhere/c", (int32_t[]){1, 2, 3}, &none, 1, NULL, NULL, &err), LS_E_IO);
 }
 
+static void rest_counts_the_first_five_thousand(void **state) {
+    (void)state;
+    enum { EACH = 6000 };
+    int32_t *three = ls_malloc(sizeof *three * 4 * 2 * EACH);
+    for (int32_t i = 0; i < 2 * EACH; i++)
+        memcpy(three + 4 * i, (int32_t[]){1, 2, 3 + i % 2, LS_CORPUS_BREAK}, 4 * sizeof *three);
+    const ls_corpus_facts f = {.n = 8 * EACH, .n_vocab = 10};
+    assert_int_equal(ls_corpus_write(path, three, &f, 2, NULL, NULL, NULL), LS_OK);
+    free(three);
+    ls_knob_value knobs[] = {{0, path}, {16, NULL}, {10, NULL}};
+    ls_draft_setup setup = {.knobs = knobs, .tokenizer = ""};
+    ls_drafter *d;
+    ls_tree t;
+    assert_int_equal(ls_method_find("rest")->make(&d, &setup, NULL), LS_OK);
+    d->propose(d, &(ls_draft_state){(int32_t[]){1}, 1, 2, NULL, NULL, 0, NULL}, 30, &t);
+    assert_int_equal(t.n, 2); // the suffixes that go on with 3 are the first in their order
+    assert_int_equal(t.nodes[1].token, 3);
+    assert_true(t.nodes[1].est_p == 1);
+    d->free(d);
+}
+
 static int clean_up(void **state) {
     (void)state;
     return unlink(path);
@@ -206,6 +241,7 @@ int main(void) {
         cmocka_unit_test(the_same_text_gives_the_same_file),
         cmocka_unit_test(one_token_repeated_is_sorted_in_time),
         cmocka_unit_test(rest_drafts_what_followed_in_the_corpus),
+        cmocka_unit_test(rest_counts_the_first_five_thousand),
         cmocka_unit_test(bad_files_are_refused),
     };
     return cmocka_run_group_tests_name("corpus", tests, NULL, clean_up);

@@ -109,7 +109,7 @@ static void fixed_and_paper_take_all(void **state) {
     assert_int_equal(ls_sizing_ask(&z, m, 8), 8);
     z = sizing("paper");
     assert_int_equal(ls_sizing_ask(&z, m, 0), 64);
-    assert_int_equal(ls_sizing_ask(&z, ls_method_find("recycle"), 0), 80);
+    assert_int_equal(ls_sizing_ask(&z, ls_method_find("recycle"), 0), 81);
     assert_int_equal(ls_sizing_ask(&z, ls_method_find("recycle"), 10), 10);
 }
 
@@ -147,8 +147,15 @@ static void specdec_stops_where_a_rejection_is_likely(void **state) {
     ls_tree t = cut(sizing("specdec++"), &no_costs, 0); // 1 - 0.9^k <= 0.7: all six; 0.04 is not
     assert_int_equal(t.n, 7);
     assert_false(holds(&t, 20));
-    assert_int_equal(cut(sizing("specdec++:0.2"), &no_costs, 0).n, 3); // 1 - 0.9^2 = 0.19
+    assert_int_equal(cut(sizing("specdec++:0.3"), &no_costs, 0).n, 4);  // 1 - 0.9^3 = 0.27
+    assert_int_equal(cut(sizing("specdec++:0.01"), &no_costs, 0).n, 3); // two in any case
     assert_int_equal(cut(sizing("specdec++:0.999"), &no_costs, 0).n, 10);
+    ls_draft n[30] = {{.token = 1, .parent = -1}};
+    for (int i = 1; i < 30; i++) n[i] = (ls_draft){.token = i + 1, .parent = i - 1, .rank = -1, .est_p = 1};
+    ls_sizing z = sizing("specdec++");
+    ls_tree_lay_out(&t, n, 30);
+    ls_sizing_cut(&z, &t, &no_costs, 0, 0);
+    assert_int_equal(t.n, 21); // twenty at most
 }
 
 static void tetris_takes_the_largest_products(void **state) {
@@ -227,6 +234,18 @@ static void rules_are_read_and_refused(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(ls_sizing_read(&z, "x", bad[i], &err), LS_E_USAGE);
     assert_int_equal(ls_accept_read(&a, "x", "typical:2", &err), LS_E_USAGE);
+    assert_int_equal(ls_accept_read(&a, "x", "typical:0.1:2", &err), LS_E_USAGE);
+    assert_string_equal(err.msg, "x is 'typical:0.1:2', but typical takes no more values");
+    assert_int_equal(ls_accept_read(&a, "x", "fly:0.5:2.5", &err), LS_E_USAGE);
+    assert_string_equal(err.msg, "x is 'fly:0.5:2.5', expected fly:...:WINDOW, a whole number from 1 to 64");
+    assert_int_equal(ls_accept_read(&a, "x", "fly:0.5:", &err), LS_E_USAGE);
+    assert_int_equal(ls_accept_read(&a, "x", "fly:0.5:4:1", &err), LS_E_USAGE);
+    assert_int_equal(ls_accept_read(&a, "x", "fly:0.5", &err), LS_OK);
+    ls_accept_write(&a, text, sizeof text);
+    assert_string_equal(text, "fly:0.5");
+    assert_int_equal(ls_accept_read(&a, "x", "fly:0.5:4", &err), LS_OK);
+    ls_accept_write(&a, text, sizeof text);
+    assert_string_equal(text, "fly:0.5:4");
     assert_int_equal(ls_accept_read(&a, "x", "loose", &err), LS_E_USAGE);
 }
 
@@ -296,31 +315,40 @@ static void typical_asks_how_likely(void **state) {
     assert_int_equal(accepted(&t, "typical"), 1);
 }
 
+// The target's chances of its three best tokens after row i.
+static void best_three(ls_tree *t, int i, double p0, double p1, double p2) {
+    const double p[] = {p0, p1, p2};
+    t->nodes[i].lse = 1;
+    for (int k = 0; k < 3; k++) t->nodes[i].top[k].logit = (float)(1 + log(p[k]));
+}
+
 static void fly_asks_what_comes_after(void **state) {
     (void)state;
     ls_tree t = agreeing();
     disagree(&t, 1, 0.3f, 0.7f); // seven agree after it
+    best_three(&t, 1, 0.5, 0.3, 0.1);
+    t.nodes[1].top[1].id = 98; // the rank of the draft does not matter
     assert_int_equal(accepted(&t, "fly"), 9);
-    t.nodes[1].entropy = 0.2f; // decided
-    assert_int_equal(accepted(&t, "fly"), 1);
-    assert_int_equal(accepted(&t, "fly:0.1"), 9);
-    t.nodes[1].entropy = 0.7f;
-    t.nodes[1].top[1].id = 98; // not among the best three
-    assert_int_equal(accepted(&t, "fly"), 1);
+    // -(0.9 ln 0.9 + 0.02 ln 0.02 + 0.01 ln 0.01) = 0.095 + 0.078 + 0.046 = 0.219, whatever the entropy of all tokens
+    // is
+    best_three(&t, 1, 0.9, 0.02, 0.01);
+    assert_int_equal(accepted(&t, "fly"), 1); // decided
+    assert_int_equal(accepted(&t, "fly:0.220"), 1);
+    assert_int_equal(accepted(&t, "fly:0.218"), 9);
     t = agreeing();
-    disagree(&t, 1, 0.3f, 0.7f);
-    for (int k = 1; k < LS_ROW_TOP; k++) t.nodes[1].top[k].id = 100 + k;
-    t.nodes[1].top[2].id = t.nodes[2].token; // the third is
+    disagree(&t, 4, 0.3f, 0.7f);
+    best_three(&t, 4, 0.5, 0.3, 0.1);
+    assert_int_equal(accepted(&t, "fly"), 4); // four agree after it, the window of six asks for five
+    assert_int_equal(accepted(&t, "fly:0.3:5"), 9);
+    assert_int_equal(accepted(&t, "fly:0.3:6"), 4);
+    t = agreeing();
+    disagree(&t, 3, 0.3f, 0.7f);
+    best_three(&t, 3, 0.5, 0.3, 0.1);
     assert_int_equal(accepted(&t, "fly"), 9);
-    t.nodes[1].top[2].id = 98;
-    t.nodes[1].top[3].id = t.nodes[2].token; // the fourth is not
-    assert_int_equal(accepted(&t, "fly"), 1);
-    t = agreeing();
-    disagree(&t, 3, 0.3f, 0.7f); // five agree after it: not enough is known
-    assert_int_equal(accepted(&t, "fly"), 3);
     t = agreeing();
     disagree(&t, 1, 0.3f, 0.7f);
     disagree(&t, 5, 0.3f, 0.7f); // it is corrected within the window
+    best_three(&t, 1, 0.5, 0.3, 0.1);
     assert_int_equal(accepted(&t, "fly"), 1);
 }
 

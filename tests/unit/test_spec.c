@@ -250,20 +250,31 @@ static void recycling_hangs_known_successors_in_a_fixed_tree(void **state) {
     assert_int_equal(t.n, 1);                     // nothing is known
     for (int32_t token = 0; token < 100; token++) // after x the target likes x + 1, x + 2, ...
         test_teach(d, NULL, 0, token, token + 1, LS_ROW_TOP, 0.1f);
-    d->propose(d, &s, 80, &t);
-    assert_int_equal(t.n, 80);
-    int32_t deepest = 0, first[LS_ROW_TOP] = {0}, wide = 0;
-    for (int32_t i = 1; i < t.n; i++) {
+    d->propose(d, &s, LS_MAX_ROWS, &t);
+    assert_int_equal(t.n, 81);
+    static const int32_t levels[] = {1, 8, 21, 25, 15, 8, 3}; // of the published tree
+    int32_t count[7] = {0}, children[LS_MAX_ROWS] = {0};
+    for (int32_t i = 0; i < t.n; i++) count[t.nodes[i].depth]++;
+    assert_memory_equal(count, levels, sizeof levels);
+    for (int32_t i = 1; i < t.n; i++) { // a row's children have ranks 0, 1, ...
         const int32_t rank = t.nodes[i].token - t.nodes[t.nodes[i].parent].token - 1;
-        assert_in_range(rank, 0, LS_ROW_TOP - 1);
-        deepest = t.nodes[i].depth > deepest ? t.nodes[i].depth : deepest;
-        if (t.nodes[i].parent == 0) first[rank]++, wide++;
+        assert_int_equal(rank, children[t.nodes[i].parent]++);
     }
-    assert_int_equal(deepest, 6);
-    assert_int_equal(wide, LS_ROW_TOP);
-    for (int j = 0; j < LS_ROW_TOP; j++) assert_int_equal(first[j], 1);
+    int32_t row = 0; // the way by ranks 0, 0, 0, 1, 0, 0 is its longest but one
+    for (int32_t depth = 0; depth < 6; depth++) {
+        const int32_t token = t.nodes[row].token + 1 + (depth == 3);
+        int32_t next = row + 1;
+        while (next < t.n && (t.nodes[next].parent != row || t.nodes[next].token != token)) next++;
+        assert_true(next < t.n);
+        row = next;
+    }
+    ls_tree small;
+    for (int32_t budget = 1; budget < 81; budget++) { // a smaller tree is a part of a larger one
+        d->propose(d, &s, budget, &small);
+        assert_int_equal(small.n, budget);
+    }
     test_teach(d, NULL, 0, 5, 90, LS_ROW_TOP, 0.1f); // what the target said last counts
-    d->propose(d, &s, 80, &t);
+    d->propose(d, &s, 81, &t);
     for (int32_t i = 1; i < t.n; i++)
         if (t.nodes[i].parent == 0) assert_in_range(t.nodes[i].token, 90, 97);
     d->free(d);

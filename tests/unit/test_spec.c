@@ -272,6 +272,7 @@ static void recycling_hangs_known_successors_in_a_fixed_tree(void **state) {
     for (int32_t budget = 1; budget < 81; budget++) { // a smaller tree is a part of a larger one
         d->propose(d, &s, budget, &small);
         assert_int_equal(small.n, budget);
+        if (budget == 5) assert_int_equal(small.nodes[3].depth, 3); // deep where it is likely, not level by level
     }
     test_teach(d, NULL, 0, 5, 90, LS_ROW_TOP, 0.1f); // what the target said last counts
     d->propose(d, &s, 81, &t);

@@ -211,6 +211,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
                            .pool_size = pool_size,
                            .bytes = bytes,
                            .free = free_drafter};
+    d->pool = (ls_pool){.order = LS_POOL_ORDER, .span = LS_POOL_SPAN};
     d->successors.limit = (size_t)setup->knobs[MEMORY].number << 20;
     ls_rates_init(&d->rates);
     *out = &d->base;

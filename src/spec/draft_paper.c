@@ -11,6 +11,7 @@ typedef struct {
     ls_drafter base;
     ls_pool pool;
     bool guesses, retrieval;
+    int32_t ranks; // of the last logits that are guesses at most; 0: as many as rows
 } drafter;
 
 // Tokens that a guess of this rank may take, itself included.
@@ -27,6 +28,7 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
     drafter *d = (drafter *)base;
     ls_tree_start(tree, s->root);
+    const int32_t ranks = d->ranks && d->ranks < budget ? d->ranks : budget;
     // the last two committed tokens, the root, and a guess after it
     int32_t tail[4], n = 0;
     for (size_t i = s->n_context > 2 ? s->n_context - 2 : 0; i < s->n_context; i++) tail[n++] = s->context[i];
@@ -38,8 +40,8 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
         ls_tree_add(tree, s->context + m.pos, m.len, budget,
                     (ls_branch){.rank = -1, .match_n = (int16_t)m.n, .match_pos = m.pos, .found = (int16_t)m.len});
     // (b) next-next-token guesses: the other likely tokens at the root's place tend to come right after it
-    for (int32_t rank = 0; d->guesses && rank < s->n_top && rank < budget && tree->n < budget; rank++) {
-        int32_t chain[1 + LS_POOL_SPAN], x = s->top_ids[rank];
+    for (int32_t rank = 0; d->guesses && rank < s->n_top && rank < ranks && tree->n < budget; rank++) {
+        int32_t chain[1 + LS_POOL_MAX_SPAN], x = s->top_ids[rank];
         if (x == s->root) continue;
         tail[n] = chain[0] = x;
         m = d->retrieval ? ls_pool_find(&d->pool, tail, (size_t)n + 1) : (ls_match){.pos = -1};
@@ -64,29 +66,47 @@ static size_t bytes(const ls_drafter *base) {
     return sizeof(drafter) + ls_pool_bytes(&((const drafter *)base)->pool);
 }
 
-static ls_code make(ls_drafter **out, bool guesses, bool retrieval) {
+static drafter *make(ls_drafter **out, bool guesses, bool retrieval) {
     drafter *d = ls_calloc(1, sizeof *d);
     d->base = (ls_drafter){
         .observe = observe, .propose = propose, .pool_size = pool_size, .bytes = bytes, .free = free_drafter};
+    d->pool = (ls_pool){.order = LS_POOL_ORDER, .span = LS_POOL_SPAN};
     d->guesses = guesses;
     d->retrieval = retrieval;
     *out = &d->base;
-    return LS_OK;
+    return d;
 }
 
+enum { NGRAM, SPAN, RANKS };
+static const ls_knob knobs[] = {
+    [NGRAM] = {"logitspec-paper.ngram", LS_KNOB_INT, LS_POOL_ORDER, 1, LS_POOL_ORDER,
+               "longest n-gram that is looked up (the authors' max_ngram_size)"},
+    [SPAN] = {"logitspec-paper.span", LS_KNOB_INT, LS_POOL_SPAN, 1, LS_POOL_MAX_SPAN,
+              "tokens copied after a match at most (num_pred_tokens)"},
+    [RANKS] = {"logitspec-paper.ranks", LS_KNOB_INT, 0, 0, LS_MAX_ROWS,
+               "best tokens of the last logits that are guesses; 0: as many as the tree has rows, as published"},
+    {0},
+};
+
 static ls_code make_paper(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    (void)setup, (void)err;
-    return make(out, true, true);
+    (void)err;
+    drafter *d = make(out, true, true);
+    d->pool.order = (int32_t)setup->knobs[NGRAM].number;
+    d->pool.span = (int32_t)setup->knobs[SPAN].number;
+    d->ranks = (int32_t)setup->knobs[RANKS].number;
+    return LS_OK;
 }
 
 static ls_code make_guesses(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     (void)setup, (void)err;
-    return make(out, true, false);
+    make(out, true, false);
+    return LS_OK;
 }
 
 static ls_code make_retrieval(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     (void)setup, (void)err;
-    return make(out, false, true);
+    make(out, false, true);
+    return LS_OK;
 }
 
 const ls_method ls_method_logitspec_paper = {
@@ -95,6 +115,7 @@ const ls_method ls_method_logitspec_paper = {
     .source = "arXiv 2507.01449, section 3, and the authors' program",
     .rows = 64,
     .shares_prefixes = true,
+    .knobs = knobs,
     .make = make_paper,
 };
 

@@ -11,15 +11,15 @@ void ls_pool_free(ls_pool *p) {
 }
 
 void ls_pool_update(ls_pool *p, const int32_t *text, size_t n) {
-    const size_t window = (size_t)2 * LS_POOL_SPAN, old = p->indexed;
+    const size_t span = (size_t)p->span, window = 2 * span, old = p->indexed;
     // A decode step re-indexes the window before the new end, as the reference does; a longer addition (a
     // prompt) re-indexes the window before the old end.
-    const size_t end = n - old > LS_POOL_SPAN + 1 ? old : n, first = end > window ? end - window : 0;
-    for (size_t k = 1; k <= LS_POOL_ORDER; k++) {
+    const size_t end = n - old > span + 1 ? old : n, first = end > window ? end - window : 0;
+    for (size_t k = 1; k <= (size_t)p->order; k++) {
         // a continuation that was whole before is indexed as it is: only what can have grown is looked at
-        const size_t whole = old > LS_POOL_SPAN + k ? old - LS_POOL_SPAN - k + 1 : 0;
+        const size_t whole = old > span + k ? old - span - k + 1 : 0;
         for (size_t i = first > whole ? first : whole; i + k < n; i++) {
-            const size_t pos = i + k, len = n - pos < LS_POOL_SPAN ? n - pos : LS_POOL_SPAN;
+            const size_t pos = i + k, len = n - pos < span ? n - pos : span;
             int32_t *value = ls_map_at(&p->tables[k - 1], ls_gram_key(text + i, k), 0);
             if ((*value & 31) <= (int32_t)len) *value = (int32_t)(pos << 5 | len);
         }
@@ -28,7 +28,7 @@ void ls_pool_update(ls_pool *p, const int32_t *text, size_t n) {
 }
 
 ls_match ls_pool_find(const ls_pool *p, const int32_t *tail, size_t n) {
-    for (size_t k = n < LS_POOL_ORDER ? n : LS_POOL_ORDER; k > 0; k--) {
+    for (size_t k = n < (size_t)p->order ? n : (size_t)p->order; k > 0; k--) {
         int32_t v;
         if (ls_map_get(&p->tables[k - 1], ls_gram_key(tail + n - k, k), &v))
             return (ls_match){(int32_t)k, v >> 5, v & 31};

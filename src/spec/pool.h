@@ -1,21 +1,22 @@
-// Pool of n-grams (n = 1..3) over a growing text: each maps to the tokens that followed it, as a position and a
+// Pool of n-grams (n = 1..3 at most) over a growing text: each maps to the tokens that followed it, as a position and a
 // length in that text. LogitSpec, arXiv 2507.01449, section 3.2, and the authors' program: a later occurrence
 // replaces an entry only if its continuation is at least as long, so near the end of the text an older full one
 // stays; after each step the last 2 x span positions are indexed again, so continuations grow.
 #pragma once
 #include "base/map.h"
 
-enum { LS_POOL_ORDER = 3, LS_POOL_SPAN = 20 };
+enum { LS_POOL_ORDER = 3, LS_POOL_SPAN = 20, LS_POOL_MAX_SPAN = 31 }; // as published; what an entry has room for
 
 typedef struct {
     ls_map tables[LS_POOL_ORDER]; // packed n-gram -> position << 5 | length
     size_t indexed;               // length of the text at the last update
+    int32_t order, span;          // longest n-gram, 1 .. LS_POOL_ORDER; longest continuation, 1 .. LS_POOL_MAX_SPAN
 } ls_pool;
 
 typedef struct {
     int32_t n;   // length of the matched n-gram; 0: no match
     int32_t pos; // where its continuation starts in the text
-    int32_t len; // 1 .. LS_POOL_SPAN
+    int32_t len; // 1 .. span
 } ls_match;
 
 // An n-gram of at most three tokens as a key; token ids must be below 2^21.
@@ -25,12 +26,12 @@ static inline uint64_t ls_gram_key(const int32_t *gram, size_t n) {
     return key;
 }
 
-// The text must be shorter than 2^26 tokens.
+// An empty pool begins as {.order = ..., .span = ...}. The text must be shorter than 2^26 tokens.
 void ls_pool_clear(ls_pool *p);
 void ls_pool_free(ls_pool *p);
 // Indexes what was appended since the last update; text is everything so far.
 void ls_pool_update(ls_pool *p, const int32_t *text, size_t n);
-// The continuation of the longest known n-gram that ends tail (the last n tokens, n <= any; at most 3 are used).
+// The continuation of the longest known n-gram that ends tail (the last n tokens, n <= any; at most `order` are used).
 ls_match ls_pool_find(const ls_pool *p, const int32_t *tail, size_t n);
 int32_t ls_pool_size(const ls_pool *p); // n-grams known
 size_t ls_pool_bytes(const ls_pool *p); // memory in use

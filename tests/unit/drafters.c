@@ -29,7 +29,7 @@ const ls_knob_value *test_knobs(int32_t n_vocab, uint64_t tokenizer_id) {
         snprintf(corpus_path, sizeof corpus_path, "/tmp/logitspec-test-%d.corpus", (int)getpid());
         atexit(remove_corpus);
     }
-    const int32_t kinds = n_vocab < 300 ? n_vocab : 300;
+    const int32_t kinds = n_vocab < 60 ? n_vocab : 60; // few enough that pairs occur again
     for (int32_t i = 0; i < N; i++) tokens[i] = (int32_t)(ls_uniform_at(9, (uint64_t)i) * kinds);
     const ls_corpus_facts facts = {.n = N, .n_vocab = n_vocab, .tokenizer_id = tokenizer_id, .tokenizer = "test"};
     if (ls_corpus_write(corpus_path, tokens, &facts, 2, NULL, NULL, &err)) fail_msg("%s", err.msg);

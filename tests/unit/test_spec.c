@@ -12,9 +12,11 @@
 #include <string.h>
 #include <cmocka.h>
 
+static const ls_pool as_published = {.order = LS_POOL_ORDER, .span = LS_POOL_SPAN};
+
 static void pool_prefers_long_matches_and_full_continuations(void **state) {
     (void)state;
-    ls_pool p = {0};
+    ls_pool p = as_published;
     int32_t text[64], n = 0;
     for (int i = 0; i < 30; i++) text[n++] = i;                  // 0 1 2 ... 29
     text[n++] = 5, text[n++] = 6, text[n++] = 7, text[n++] = 90; // 5 6 7 again, then something else
@@ -50,20 +52,22 @@ static void pool_prefers_long_matches_and_full_continuations(void **state) {
 typedef struct {
     int32_t pos[LS_POOL_ORDER][400], len[LS_POOL_ORDER][400]; // by place of the n-gram; len 0: not indexed
     size_t n;
+    int32_t order, span;
 } plain_pool;
 
 static void plain_update(plain_pool *p, size_t n) {
-    const size_t window = 40, end = n - p->n > 21 ? p->n : n; // a longer addition: the window before the old end
+    const size_t span = (size_t)p->span, window = 2 * span;
+    const size_t end = n - p->n > span + 1 ? p->n : n; // a longer addition: the window before the old end
     for (size_t k = 1; k <= LS_POOL_ORDER; k++)
         for (size_t i = end > window ? end - window : 0; i + k < n; i++) {
             p->pos[k - 1][i] = (int32_t)(i + k);
-            p->len[k - 1][i] = (int32_t)(n - i - k < 20 ? n - i - k : 20);
+            p->len[k - 1][i] = (int32_t)(n - i - k < span ? n - i - k : span);
         }
     p->n = n;
 }
 
 static ls_match plain_find(const plain_pool *p, const int32_t *text, const int32_t *tail) {
-    for (int32_t k = LS_POOL_ORDER; k > 0; k--) {
+    for (int32_t k = p->order; k > 0; k--) {
         ls_match m = {k, -1, 0};
         for (size_t i = 0; i + (size_t)k < p->n; i++)
             if (p->len[k - 1][i] >= m.len && p->len[k - 1][i] > 0 &&
@@ -77,12 +81,16 @@ static ls_match plain_find(const plain_pool *p, const int32_t *text, const int32
 static void the_pool_grows_by_its_definition(void **state) {
     (void)state;
     for (uint64_t round = 0; round < 60; round++) {
-        ls_pool p = {0};
+        // as published, and all other lengths
+        const int32_t order = round < 20 ? LS_POOL_ORDER : 1 + (int32_t)round % LS_POOL_ORDER;
+        const int32_t span = round < 20 ? LS_POOL_SPAN : 1 + (int32_t)round % LS_POOL_MAX_SPAN;
+        ls_pool p = {.order = order, .span = span};
         static plain_pool plain;
         int32_t text[400];
         const int32_t kinds = round % 2 ? 4 : 30;
         uint64_t counter = round * 1000;
         memset(&plain, 0, sizeof plain);
+        plain.order = order, plain.span = span;
         size_t n = 1 + (size_t)(ls_uniform_at(21, counter++) * 100); // a prompt, then steps of one token or a few
         for (size_t i = 0; i < 400; i++) text[i] = (int32_t)(ls_uniform_at(22, counter++) * kinds);
         while (n < 300) {
@@ -103,7 +111,7 @@ static void the_pool_grows_by_its_definition(void **state) {
 
 static void short_texts_are_fine(void **state) {
     (void)state;
-    ls_pool p = {0};
+    ls_pool p = as_published;
     ls_pool_update(&p, NULL, 0);
     int32_t one[] = {4};
     ls_pool_update(&p, one, 1);
@@ -185,6 +193,34 @@ static void paper_rule_lengths_and_order(void **state) {
         assert_int_equal(t.branches[ranks[i]].n_nodes, rows[i]);
     }
     for (int32_t i = 1; i < t.n; i++) assert_int_not_equal(t.nodes[i].token, 105);
+    d->free(d);
+}
+
+static void the_papers_lengths_are_knobs(void **state) {
+    (void)state;
+    int32_t text[60], top[64];
+    for (int i = 0; i < 60; i++) text[i] = 100 + i % 30;
+    text[31] = 7; // 100 7 102 ...: the second 102 follows another token
+    for (int i = 0; i < 64; i++) top[i] = i ? 200 + i : 103;
+    const ls_draft_state s = {(int32_t[]){101, 102}, 2, 103, top, NULL, 64, NULL};
+    ls_knob_value knobs[] = {{1, NULL}, {5, NULL}, {3, NULL}}; // ngram, span, ranks
+    const ls_draft_setup setup = {.knobs = knobs, .tokenizer = ""};
+    ls_drafter *d;
+    ls_tree t;
+    assert_int_equal(ls_method_find("logitspec-paper")->make(&d, &setup, NULL), LS_OK);
+    d->observe(d, text, 60, true);
+    d->propose(d, &s, 64, &t);
+    assert_int_equal(t.branches[0].match_n, 1);
+    assert_int_equal(t.branches[0].match_pos, 34); // after the later 103, though 101 102 103 is at the first
+    assert_int_equal(t.branches[0].n_nodes, 5);
+    assert_int_equal(t.n_branches, 3); // the root's own and ranks 1 and 2
+    d->free(d);
+    knobs[0].number = 3;
+    assert_int_equal(ls_method_find("logitspec-paper")->make(&d, &setup, NULL), LS_OK);
+    d->observe(d, text, 60, true);
+    d->propose(d, &s, 64, &t);
+    assert_int_equal(t.branches[0].match_n, 3);
+    assert_int_equal(t.branches[0].match_pos, 4);
     d->free(d);
 }
 
@@ -448,6 +484,7 @@ int main(void) {
         cmocka_unit_test(short_texts_are_fine),
         cmocka_unit_test(verify_takes_the_longest_agreeing_path),
         cmocka_unit_test(paper_rule_lengths_and_order),
+        cmocka_unit_test(the_papers_lengths_are_knobs),
         cmocka_unit_test(ablations_keep_one_half),
         cmocka_unit_test(prompt_lookup_takes_the_longest_then_the_earliest),
         cmocka_unit_test(recycling_hangs_known_successors_in_a_fixed_tree),

@@ -1,5 +1,5 @@
 // Cacheback (arXiv 2511.21699): a cache maps leaders (the last tokens) to followers (tuples of tokens that came next),
-// both least recently used first out; a draft tree grows breadth-first by asking the cache again after each follower.
+// both least recently used first out (a look-up is a use of a leader); a draft tree grows breadth-first by asking the cache again after each follower.
 // Leaders of `leader` tokens are tried first, then shorter ones. The cache is kept across prompts and, if a file is
 // named, across runs (the text is kept, and the cache filled from it again). The lengths are knobs: the paper's are not
 // restated here.
@@ -111,7 +111,7 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
 }
 
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
-    const drafter *d = (const drafter *)base;
+    drafter *d = (drafter *)base;
     ls_draft nodes[LS_MAX_ROWS] = {{.token = s->root, .parent = -1}};
     int32_t queue[LS_MAX_ROWS] = {0}, n_queue = 1, n = 1;
     for (int32_t q = 0; q < n_queue && n < budget; q++) {
@@ -121,7 +121,10 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
         int32_t found = -1, k = d->max_leader < MAX_LEADER - m ? d->max_leader : MAX_LEADER - m;
         for (; k > 0 && (found = find(d, key_of(tail + MAX_LEADER - k, k))) < 0; k--) {
         }
-        for (int32_t f = 0; found >= 0 && f < d->leaders[found].n && n < budget; f++) {
+        if (found < 0) continue;
+        unlink_use(d, found);
+        use(d, found);
+        for (int32_t f = 0; f < d->leaders[found].n && n < budget; f++) {
             int32_t at = queue[q];
             for (int32_t i = 0; i < d->length && n < budget; i++) {
                 const ls_draft draft = {.token = d->leaders[found].follower[f][i],

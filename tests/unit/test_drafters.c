@@ -237,14 +237,19 @@ static void cacheback_forgets_the_leader_used_longest_ago(void **state) {
     ls_drafter *d;
     const ls_draft_setup setup = {.knobs = knobs, .tokenizer = "test"};
     assert_int_equal(ls_method_find("cacheback")->make(&d, &setup, NULL), LS_OK);
-    int32_t text[100];
-    for (int32_t i = 0; i < 100; i++) text[i] = i;
+    int32_t text[110];
+    for (int32_t i = 0; i < 110; i++) text[i] = i;
     text[90] = 80; // 80 is used again
     d->observe(d, text, 100, true);
     assert_int_equal(d->pool_size(d), 16);
     assert_int_equal(draft_after(d, text, 100, 10, 8).n, 1); // forgotten
     assert_true(draft_after(d, text, 100, 95, 8).n > 1);
     assert_int_equal(draft_after(d, text, 100, 80, 8).nodes[1].token, 91);
+    // a look-up is a use: ten more leaders push out 86, which nobody asked for, but not 85, though it is older
+    assert_int_equal(draft_after(d, text, 100, 85, 2).n, 2);
+    d->observe(d, text, 110, false);
+    assert_int_equal(draft_after(d, text, 110, 85, 2).n, 2);
+    assert_int_equal(draft_after(d, text, 110, 86, 2).n, 1);
     d->free(d);
 }
 

@@ -11,8 +11,11 @@
 static void table(const ls_comparison *k, ls_buf *out) {
     const ls_engine *b = k->model.engine;
     const int width = ls_contenders_width(k->c, k->n);
-    ls_visible_row(out, "%s, %s on %s, %d threads (%s); %zu prompts, at most %d new tokens", k->model.name, b->dtype,
-                   b->device, b->threads, b->kernel, k->done, k->c[0].setup.s.decode.max_tokens);
+    const uint64_t turns = ls_comparison_total(k, 0, NULL).turns;
+    char more[40] = "";
+    if (turns > k->done) snprintf(more, sizeof more, ", %llu turns", (unsigned long long)turns);
+    ls_visible_row(out, "%s, %s on %s, %d threads (%s); %zu prompts%s, at most %d new tokens", k->model.name, b->dtype,
+                   b->device, b->threads, b->kernel, k->done, more, k->c[0].setup.s.decode.max_tokens);
     ls_buf_fmt(out, "\n%-*s %6s %17s %9s %8s %15s %9s %9s  %s\n", width, "method", "MAT", "accepted/verified",
                "tokens/s", "speedup", "95%", "draft", "host", "output");
     for (int i = 0; i < k->n; i++) {
@@ -59,6 +62,7 @@ static void table(const ls_comparison *k, ls_buf *out) {
 
 static void write_total(ls_jsonw *w, const ls_total *t) {
     ls_jw_field_u64(w, "prompts", t->prompts);
+    ls_jw_field_u64(w, "turns", t->turns);
     ls_jw_field_u64(w, "emitted", t->emitted);
     ls_jw_field_u64(w, "steps", t->steps);
     ls_jw_field_num(w, "mat", ls_per((double)t->emitted, t->steps), 6);
@@ -120,6 +124,7 @@ static void json(const ls_comparison *k, ls_buf *out) {
             ls_jw_field_str(&w, "prompt", k->suite.items[p].name);
             ls_jw_field_str(&w, "category", k->suite.items[p].category);
             ls_jw_field_str(&w, "method", k->c[i].label);
+            ls_jw_field_u64(&w, "turns", r->turns);
             ls_jw_field_u64(&w, "emitted", r->stats.emitted);
             ls_jw_field_u64(&w, "steps", r->stats.steps);
             ls_jw_field_num(&w, "decode_ms", r->stats.total_us / 1e3, 6);

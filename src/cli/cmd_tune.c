@@ -24,27 +24,24 @@ typedef struct {
     ls_options base; // with one seed for all
     ls_comparison k;
     ls_cost_curve costs;
-    ls_recording **turns; // by prompt
+    ls_recording **turns; // as the suite counts them; NULL: the context had no room for it
     way ways[MAX_WAYS];
     int n_ways;
 } tuning;
 
 // ---- recording
 
-static void begin_text(void *ud, size_t prompt, int contender, const ls_ids *context) {
+static void begin_text(void *ud, size_t turn, const ls_ids *context) {
     tuning *t = ud;
-    (void)contender;
-    t->turns[prompt] = ls_recording_new(context->p, context->n, t->k.model.engine->n_context);
+    t->turns[turn] = ls_recording_new(context->p, context->n, t->k.model.engine->n_context);
 }
 
-static void add_text(void *ud, size_t prompt, int contender, const ls_step *step) {
-    (void)contender;
-    ls_recording_add(((tuning *)ud)->turns[prompt], step);
+static void add_text(void *ud, size_t turn, const ls_step *step) {
+    ls_recording_add(((tuning *)ud)->turns[turn], step);
 }
 
-static void add_rows(void *ud, size_t prompt, int contender, const ls_step *step) {
-    (void)contender;
-    ls_recording_more(((tuning *)ud)->turns[prompt], (size_t)step->output_pos, step);
+static void add_rows(void *ud, size_t turn, const ls_step *step) {
+    ls_recording_more(((tuning *)ud)->turns[turn], (size_t)step->output_pos, step);
 }
 
 // Runs the list on all prompts and leaves the sessions open.
@@ -57,7 +54,7 @@ static ls_code run(tuning *t, const char *list, ls_err *err) {
 }
 
 static ls_code record(tuning *t, ls_err *err) {
-    t->turns = ls_calloc(t->k.suite.n, sizeof *t->turns);
+    t->turns = ls_calloc(t->k.suite.n_turns, sizeof *t->turns);
     t->k.ud = t;
     t->k.on_begin = begin_text;
     t->k.on_step = add_text;
@@ -91,7 +88,8 @@ static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
         .tokenizer = m->name, .n_vocab = m->engine->n_vocab, .tokenizer_id = ls_vocab_id(m->vocab)};
     ls_simulated total = {0};
     if (!(code = ls_simulator_new(&s, &c.setup.s.decode, &place, &t->costs, err))) {
-        for (size_t p = 0; p < t->k.suite.n; p++) ls_simulate(s, t->turns[p], &total);
+        for (size_t i = 0; i < t->k.suite.n_turns; i++)
+            if (t->turns[i]) ls_simulate(s, t->turns[i], &total);
         if (t->n_ways < MAX_WAYS && total.emitted) {
             way *w = &t->ways[t->n_ways++];
             snprintf(w->word, sizeof w->word, "%s", word);
@@ -244,7 +242,7 @@ int ls_cmd_tune(const ls_command_line *c) {
     if (!code) code = conclude(t, &printed, &err);
     int status = code ? ls_complain(&err) : LS_EXIT_OK;
     if (!printed) status = LS_EXIT_FAILED;
-    for (size_t i = 0; t->turns && i < t->k.suite.n; i++) ls_recording_free(t->turns[i]);
+    for (size_t i = 0; t->turns && i < t->k.suite.n_turns; i++) ls_recording_free(t->turns[i]);
     free(t->turns);
     ls_buf_free(&finalists);
     ls_options_free(&t->base);

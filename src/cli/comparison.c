@@ -23,7 +23,10 @@ ls_code ls_comparison_prompts(ls_comparison *k, const ls_command_line *c, ls_err
     if (c->suite) return ls_suite_read(&k->suite, c->suite, err);
     ls_buf prompt = {0};
     const ls_code code = ls_read_prompt(c, true, &prompt, err);
-    if (!code) ls_suite_add(&k->suite, "1", "", prompt.p, prompt.n);
+    if (!code) {
+        ls_suite_add(&k->suite, "1", "");
+        ls_suite_add_turn(&k->suite, prompt.p, prompt.n);
+    }
     ls_buf_free(&prompt);
     return code;
 }
@@ -70,35 +73,62 @@ void ls_comparison_free(ls_comparison *k) {
     ls_model_free(&k->model);
 }
 
-static ls_code run_one(const ls_comparison *k, size_t at, int i, const ls_ids *prompt, ls_err *err) {
+static ls_code run_turn(const ls_comparison *k, size_t at, size_t turn, int i, ls_dialog *dialog, ls_step *step,
+                        ls_err *err) {
+    const ls_suite_item *item = &k->suite.items[at];
+    const ls_suite_turn *said = &item->turns[turn];
+    const ls_setup *setup = &k->c[0].setup.s;
     ls_session *s = k->sessions[i];
     ls_result *r = ls_comparison_result(k, at, i);
-    ls_session_reset(s);
-    ls_code code = ls_session_begin(s, prompt->p, (int32_t)prompt->n, NULL, NULL, &r->prefill_ms, err);
-    if (!code && k->on_begin) k->on_begin(k->ud, at, i, ls_session_context(s));
-    ls_step *step = ls_malloc(sizeof *step);
+    ls_next_prompt p;
+    double prefill_ms = 0;
+    ls_code code =
+        ls_dialog_prompt(dialog, &k->model, setup->format, setup->system, turn, said->text, said->n, &p, err);
+    if (code) return code;
+    code = ls_session_begin_at(s, (uint32_t)turn, p.kept, p.ids.p, (int32_t)p.ids.n, NULL, NULL, &prefill_ms, err);
+    if (!code) {
+        ls_dialog_begin(dialog, turn, said->text, said->n, &p);
+        r->finish = LS_GOING;
+        r->prefill_ms += prefill_ms;
+        r->turns++;
+        if (k->on_begin) k->on_begin(k->ud, item->first + turn, ls_session_context(s));
+    } else if (code == LS_E_RANGE && turn) { // the conversation does not go on, in any method
+        r->finish = LS_FINISH_CONTEXT;
+        code = LS_OK;
+    }
+    ls_next_prompt_free(&p);
     while (!code && !r->finish) {
         if (ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
         else if (!(code = ls_session_step(s, step, err))) {
             ls_stats_add(&r->stats, step);
             r->finish = step->finish;
-            if (k->on_step) k->on_step(k->ud, at, i, step);
+            if (k->on_step) k->on_step(k->ud, item->first + turn, step);
         }
     }
+    if (code || r->turns <= turn) return code;
+    const ls_ids *out = ls_session_output(s);
+    ls_ids_add(&r->output, out->p, out->n);
+    ls_dialog_answer(dialog, &k->model, ls_session_text(s), out->p, out->n - (r->finish == LS_FINISH_EOS));
+    return LS_OK;
+}
+
+static ls_code run_one(const ls_comparison *k, size_t at, int i, ls_err *err) {
+    ls_dialog *dialog = ls_dialog_new();
+    ls_step *step = ls_malloc(sizeof *step);
+    ls_code code = LS_OK;
+    ls_session_reset(k->sessions[i]);
+    const ls_result *r = ls_comparison_result(k, at, i);
+    for (size_t turn = 0; turn < k->suite.items[at].n_turns && !code && r->turns == turn; turn++)
+        code = run_turn(k, at, turn, i, dialog, step, err);
     free(step);
-    ls_ids_add(&r->output, ls_session_output(s)->p, ls_session_output(s)->n);
+    ls_dialog_free(dialog);
     return code;
 }
 
 static ls_code run_prompt(ls_comparison *k, size_t at, ls_err *err) {
-    const ls_suite_item *item = &k->suite.items[at];
-    const ls_setup *setup = &k->c[0].setup.s;
-    ls_ids prompt = {0};
-    ls_code code =
-        ls_prompt_encode(&k->model, setup->format, setup->system, item->prompt, item->n_prompt, &prompt, err);
+    ls_code code = LS_OK;
     for (int j = 0; j < k->n && !code; j++) // each contender goes first equally often
-        code = run_one(k, at, (int)((at + (size_t)j) % (size_t)k->n), &prompt, err);
-    ls_ids_free(&prompt);
+        code = run_one(k, at, (int)((at + (size_t)j) % (size_t)k->n), err);
     if (code) return code;
     for (int i = 0; i < k->n; i++) {
         ls_result *r = ls_comparison_result(k, at, i);
@@ -132,6 +162,7 @@ ls_code ls_comparison_run(ls_comparison *k, ls_err *err) {
 static void add_to(ls_total *t, const ls_comparison *k, const ls_result *r) {
     const ls_stats *st = &r->stats;
     t->prompts++;
+    t->turns += r->turns;
     t->emitted += st->emitted;
     t->steps += st->steps;
     t->forwards += st->forwards;

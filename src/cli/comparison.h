@@ -8,9 +8,10 @@
 typedef struct {
     ls_stats stats;
     double prefill_ms, ar_us; // ar_us: plain decoding's time for the same tokens; 0: not known
-    ls_ids output;
-    long first_difference; // from the reference's output; -1: equal
-    ls_finish finish;
+    ls_ids output;            // of all turns, one after another
+    size_t turns;             // that were answered: fewer than the item has where the context is full
+    long first_difference;    // from the reference's output; -1: equal
+    ls_finish finish;         // of the last turn
 } ls_result;
 
 typedef struct {
@@ -24,10 +25,10 @@ typedef struct {
     ls_result *results; // [prompt][contender]
     size_t done;        // prompts
     ls_gauge *gauge;
-    // Called for every step, unless NULL: for recordings.
-    void (*on_step)(void *ud, size_t prompt, int contender, const ls_step *step);
-    // Called before the first step of a run, with all tokens before the output.
-    void (*on_begin)(void *ud, size_t prompt, int contender, const ls_ids *context);
+    // Called for every step, unless NULL: for recordings. turn: as the suite counts them.
+    void (*on_step)(void *ud, size_t turn, const ls_step *step);
+    // Called before the first step of a turn, with all tokens before its output.
+    void (*on_begin)(void *ud, size_t turn, const ls_ids *context);
     void *ud;
 } ls_comparison;
 
@@ -45,7 +46,7 @@ ls_result *ls_comparison_result(const ls_comparison *k, size_t prompt, int conte
 bool ls_comparison_lossy(const ls_comparison *k, int contender);
 
 typedef struct {
-    uint64_t prompts, emitted, steps, forwards, drafted, accepted, different, loose;
+    uint64_t prompts, turns, emitted, steps, forwards, drafted, accepted, different, loose;
     double decode_us, draft_us, forward_us, prefill_ms, ar_us, against_us;
     double low, high; // of the speedup: 95% interval by resampling prompts; NAN below three prompts
 } ls_total;

@@ -9,36 +9,56 @@
 
 enum { MAX_BYTES = 64 << 20 };
 
-void ls_suite_add(ls_suite *s, const char *name, const char *category, const char *prompt, size_t n) {
+void ls_suite_add(ls_suite *s, const char *name, const char *category) {
     s->items = ls_realloc(s->items, (s->n + 1) * sizeof *s->items);
-    s->items[s->n++] = (ls_suite_item){ls_strdup(name), ls_strdup(category), ls_strndup(prompt, n), n};
+    s->items[s->n++] = (ls_suite_item){.name = ls_strdup(name), .category = ls_strdup(category), .first = s->n_turns};
+}
+
+void ls_suite_add_turn(ls_suite *s, const char *text, size_t n) {
+    ls_suite_item *item = &s->items[s->n - 1];
+    item->turns = ls_realloc(item->turns, (item->n_turns + 1) * sizeof *item->turns);
+    item->turns[item->n_turns++] = (ls_suite_turn){ls_strndup(text, n), n};
+    s->n_turns++;
 }
 
 void ls_suite_free(ls_suite *s) {
     for (size_t i = 0; i < s->n; i++) {
+        for (size_t k = 0; k < s->items[i].n_turns; k++) free(s->items[i].turns[k].text);
+        free(s->items[i].turns);
         free(s->items[i].name);
         free(s->items[i].category);
-        free(s->items[i].prompt);
     }
     free(s->items);
     *s = (ls_suite){0};
+}
+
+// NULL: no text, or an empty one.
+static const char *text_of(const ls_json *v, size_t *n) {
+    const char *text = ls_json_str(v, n);
+    return text && *n ? text : NULL;
 }
 
 static ls_code add_line(ls_suite *s, const char *line, size_t n, const char *where, size_t number, ls_err *err) {
     ls_json *doc;
     ls_code code = ls_json_parse(&doc, line, n, where, err);
     if (code) return code;
-    const ls_json *id = ls_json_get(doc, "question_id"), *prompt = ls_json_get(doc, "prompt");
+    const ls_json *id = ls_json_get(doc, "question_id"), *prompt = ls_json_get(doc, "prompt"),
+                  *turns = ls_json_get(doc, "turns");
     if (!id) id = ls_json_get(doc, "id");
-    if (!prompt) prompt = ls_json_at(ls_json_get(doc, "turns"), 0);
     const char *category = ls_json_str(ls_json_get(doc, "category"), NULL);
-    size_t bytes = 0;
-    const char *text = ls_json_str(prompt, &bytes);
     int64_t value = (int64_t)number;
     ls_json_int(id, &value);
     char *name = ls_json_str(id, NULL) ? ls_strdup(ls_json_str(id, NULL)) : ls_format("%lld", (long long)value);
-    if (!text || !bytes) code = ls_fail(err, LS_E_PARSE, "%s: neither \"prompt\" nor \"turns\" holds a text", where);
-    else ls_suite_add(s, name, category ? category : "", text, bytes);
+    const size_t n_turns = prompt ? 1 : ls_json_size(turns);
+    size_t bytes;
+    if (!n_turns || !text_of(prompt ? prompt : ls_json_at(turns, 0), &bytes))
+        code = ls_fail(err, LS_E_PARSE, "%s: neither \"prompt\" nor \"turns\" holds a text", where);
+    else ls_suite_add(s, name, category ? category : "");
+    for (size_t i = 0; i < n_turns && !code; i++) {
+        const char *text = text_of(prompt ? prompt : ls_json_at(turns, i), &bytes);
+        if (text) ls_suite_add_turn(s, text, bytes);
+        else code = ls_fail(err, LS_E_PARSE, "%s: turn %zu of \"turns\" is no text", where, i + 1);
+    }
     free(name);
     ls_json_free(doc);
     return code;

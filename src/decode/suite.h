@@ -1,23 +1,30 @@
-// A suite: prompts to run one after another. JSON Lines, one object a line: {"prompt": "...", "category": "..."}, or
-// Spec-Bench's {"turns": ["...", ...], "category": "..."}, of which the first turn is taken.
+// A suite: conversations to run one after another. JSON Lines, one object a line: {"prompt": "...", "category": "..."},
+// or Spec-Bench's {"turns": ["...", ...], "category": "..."}, whose turns follow one another in one conversation.
 #pragma once
 #include "base/err.h"
 
 #include <stddef.h>
 
 typedef struct {
+    char *text;
+    size_t n;
+} ls_suite_turn;
+
+typedef struct {
     char *name;     // the line's question_id or id, else its number
     char *category; // "" where none is given
-    char *prompt;
-    size_t n_prompt;
+    ls_suite_turn *turns;
+    size_t n_turns, first; // first: how many turns the items before it have
 } ls_suite_item;
 
 typedef struct {
     ls_suite_item *items;
-    size_t n;
+    size_t n, n_turns; // n_turns: of all items
 } ls_suite;
 
 // path "-": standard input. Errors name file and line. An empty suite is LS_E_RANGE.
 ls_code ls_suite_read(ls_suite *out, const char *path, ls_err *err);
-void ls_suite_add(ls_suite *s, const char *name, const char *category, const char *prompt, size_t n);
+// An item without turns; a turn of the last item.
+void ls_suite_add(ls_suite *s, const char *name, const char *category);
+void ls_suite_add_turn(ls_suite *s, const char *text, size_t n);
 void ls_suite_free(ls_suite *s);

@@ -9,9 +9,10 @@
 // ---- Spec-Bench
 
 static const ls_suite_item *item_of(const ls_suite *suite, const ls_buf *prompt) {
-    for (size_t i = 0; suite && i < suite->n; i++)
-        if (suite->items[i].n_prompt == prompt->n && !memcmp(suite->items[i].prompt, prompt->p, prompt->n))
-            return &suite->items[i];
+    for (size_t i = 0; suite && i < suite->n; i++) {
+        const ls_suite_turn *first = suite->items[i].turns;
+        if (first->n == prompt->n && !memcmp(first->text, prompt->p, prompt->n)) return &suite->items[i];
+    }
     return NULL;
 }
 

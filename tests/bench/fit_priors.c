@@ -33,8 +33,8 @@ int main(int argc, char **argv) {
         if (argc > 4 && atoi(suite.items[i].name) % 2 == 0) continue;
         ls_ids ids = {0};
         ls_session_reset(s);
-        if (ls_prompt_encode(&model, LS_FORMAT_AUTO, NULL, suite.items[i].prompt, suite.items[i].n_prompt, &ids,
-                             &err) ||
+        if (ls_prompt_encode(&model, LS_FORMAT_AUTO, NULL, suite.items[i].turns[0].text,
+                             suite.items[i].turns[0].n, &ids, &err) ||
             ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err))
             goto failed;
         do

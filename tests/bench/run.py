@@ -56,7 +56,7 @@ def take(suite, per_group, folder):
         seen[category] = seen.get(category, 0) + 1
         if not per_group or seen[category] <= per_group:
             out.append({"id": str(o.get("question_id", len(out) + 1)), "category": category,
-                        "prompt": o["prompt"] if "prompt" in o else o["turns"][0]})
+                        "turns": [o["prompt"]] if "prompt" in o else o["turns"]})
     path = os.path.join(folder, "suite.jsonl")
     with open(path, "w", encoding="utf-8") as f:
         f.writelines(json.dumps(o) + "\n" for o in out)
@@ -109,13 +109,13 @@ def start():
 
 
 def llama(folder, prompts, tokens, scratch):
-    """llama.cpp's plain and lookup decoding of the same chats, greedy."""
+    """llama.cpp's plain and lookup decoding of the chats' first turns, greedy."""
     result = {"ar": [], "lookup": []}
     path = os.path.join(scratch, "prompt.txt")
     for o in prompts:
         with open(path, "w", encoding="utf-8") as f:
             f.write("<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
-                    f"<|im_start|>user\n{o['prompt']}<|im_end|>\n<|im_start|>assistant\n")
+                    f"<|im_start|>user\n{o['turns'][0]}<|im_end|>\n<|im_start|>assistant\n")
         common = ["-m", MODEL, "-f", path, "-n", str(tokens), "--temp", "0", "-t", THREADS, "-c", "4096"]
         r = subprocess.run([os.path.join(folder, "llama-completion"), "-no-cnv", "--perf", *common], capture_output=True, text=True,
                            errors="replace", stdin=subprocess.DEVNULL)

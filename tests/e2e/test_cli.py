@@ -268,6 +268,26 @@ class Compare(unittest.TestCase):
         self.assertAlmostEqual(spec["speedup"], base["decode_ms"] / spec["decode_ms"], places=3)
         self.assertLessEqual(spec["speedup_low"], spec["speedup"])
 
+    def test_turns_are_one_conversation(self):
+        turns = [". The end of the s", "."]
+        common = (*SCRIPT, "--raw", "--max-tokens", "4")
+        def emitted(prompt):
+            o = json.loads(run("generate", *common, "--prompt", prompt, "--json").stdout)
+            return o["emitted"], o["finish_reason"], o["text"]
+        first, _, text = emitted(turns[0])
+        second, finish, _ = emitted(turns[0] + text + turns[1])
+        self.assertEqual((text, finish), ("tory", "eos"))
+        self.assertNotEqual(second, emitted(turns[1])[0])
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as f:
+            f.write(json.dumps({"turns": turns}) + "\n")
+            f.flush()
+            for context, answered, n, ended in (("64", 2, first + second, "eos"), ("23", 1, first, "context")):
+                o = json.loads(run("compare", *common, "--suite", f.name, "--methods", "ar,logitspec:8", "--context", context, "--json").stdout)
+                self.assertTrue(o["equal"])
+                for r in o["runs"]:
+                    self.assertEqual((r["turns"], r["emitted"], r["finish_reason"]), (answered, n, ended))
+                self.assertEqual(o["methods"][0]["turns"], answered)
+
     def test_bad_input(self):
         for args, what in ((["--methods", "ar,nonsense", "--prompt", "x"], "nonsense"), (["--methods", "logitspec:0", "--prompt", "x"], "1 to 256"),
                            (["--methods", "", "--prompt", "x"], "METHOD[:ROWS]"), (["--methods", "ar,pld+ngram=9", "--prompt", "x"], "from 1 to 3"),

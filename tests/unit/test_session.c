@@ -576,6 +576,8 @@ static void suites_are_read_line_by_line(void **state) {
         {"{\"prompt\": 3}\n", ":1: neither", 0},
         {"{\"prompt\": \"a\"}\n{\"prompt\": \"a\"\n", ":2: 1:", 0},
         {"[1]\n", ":1: neither", 0},
+        {"{\"turns\": []}\n", ":1: neither", 0},
+        {"{\"prompt\": \"a\"}\n{\"turns\": [\"a\", 3]}\n", ":2: turn 2 of \"turns\" is no text", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[] = "/tmp/logitspec-suite-XXXXXX";
@@ -593,7 +595,12 @@ static void suites_are_read_line_by_line(void **state) {
             assert_string_equal(s.items[0].name, "1");
             assert_string_equal(s.items[1].name, "7");
             assert_string_equal(s.items[1].category, "k");
-            assert_string_equal(s.items[1].prompt, "b");
+            assert_int_equal(s.n_turns, 3);
+            assert_int_equal(s.items[0].n_turns, 1);
+            assert_int_equal(s.items[1].n_turns, 2);
+            assert_int_equal(s.items[1].first, 1);
+            assert_string_equal(s.items[1].turns[0].text, "b");
+            assert_string_equal(s.items[1].turns[1].text, "c");
         }
         ls_suite_free(&s);
     }

@@ -57,6 +57,15 @@ static void estimates(out *o) {
         prob(&p, (double)n->p);
         ui_print(&p, " in the last logits%s",
                  o->step->n_top && o->step->top[0].id != n->token ? ": drawn at random (sampling), seeded" : "");
+        const ls_next_next next = ls_step_next_next(o->step);
+        if (next.token < 0) return;
+        p = next_line(o, UI_TEXT);
+        ui_print(&p, "after it the target chose ");
+        ui_draw_token(&p, o->v->state, next.token);
+        p.role = UI_TEXT;
+        if (next.rank >= 0) ui_print(&p, ": rank %d of the same logits", next.rank);
+        else ui_print(&p, ": not among their best %d", o->step->n_top);
+        ui_print(&p, next.drafted ? ", drafted" : ", not drafted");
         return;
     }
     ui_print(&p, "p estimated ");

@@ -39,6 +39,7 @@ void ui_panel_logits(ui_panel_view *v) {
     int16_t order[LS_MAX_ROWS];
     const int n = ui_rows_of(v->state, step, UI_LOGITS, order);
     int top = ui_scroll_top(&v->state->scroll[UI_LOGITS], n, rows);
+    const ls_next_next next = ls_step_next_next(step);
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
     ui_print(&head, " rk token");
     ui_pad(&head, v->area.col + 4 + token_cells);
@@ -53,7 +54,8 @@ void ui_panel_logits(ui_panel_view *v) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_DIM);
         int col = p.col, end = p.end;
         p.tag = rank + 1;
-        ui_print(&p, "%3d ", rank);
+        p.role = rank == next.rank ? UI_GOOD : UI_DIM;
+        ui_print(&p, "%3d%s", rank, rank != next.rank ? " " : p.canvas->ascii ? ">" : "▸");
         p.role = rank == v->state->found[UI_LOGITS] ? UI_CURSOR : is_root ? UI_NUMBER : UI_TEXT;
         p.end = col + 4 + token_cells - 1;
         ui_draw_token(&p, v->state, e->id);
@@ -70,6 +72,9 @@ void ui_panel_logits(ui_panel_view *v) {
         draw_draft(&p, step, rank, is_root);
     }
     if (!step->n_top) snprintf(v->right, UI_RIGHT_BYTES, "not recorded");
+    else if (next.rank >= 0)
+        snprintf(v->right, UI_RIGHT_BYTES, "next-next: #%d%s", next.rank, next.drafted ? ", drafted" : "");
+    else if (next.token >= 0) snprintf(v->right, UI_RIGHT_BYTES, "next-next: beyond %d", step->n_top);
     else snprintf(v->right, UI_RIGHT_BYTES, "top %d, entropy %.2f nat", step->n_top, (double)step->top_entropy);
     ui_rows_title(v->state, UI_LOGITS, n, step->n_top, v->right, UI_RIGHT_BYTES);
 }

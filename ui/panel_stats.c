@@ -81,6 +81,37 @@ static void legend(ui_pen *p, const char *text) { // of what the numbers behind 
     p->role = UI_TEXT;
 }
 
+// The paper's idea, measured on this text.
+static void next_next_line(out *o, const ls_stats *st) {
+    ui_pen p = next_line(o, "next-next");
+    char n[32];
+    const bool narrow = o->v->area.cols < 100;
+    legend(&p, narrow ? "among the last logits' best:" : "token among the last logits' best:");
+    snprintf(n, sizeof n, "%llu", (unsigned long long)ls_stats_next_next_below(st, 8));
+    number(&p, "8 in ", n, ", ");
+    snprintf(n, sizeof n, "%llu", (unsigned long long)ls_stats_next_next_below(st, LS_MAX_TOP));
+    number(&p, "64 in ", n, "");
+    ui_print(&p, narrow ? " of %llu" : " of %llu steps", (unsigned long long)st->next_next);
+    snprintf(n, sizeof n, "%llu", (unsigned long long)st->next_next_drafted);
+    number(&p, "; drafted in ", n, "");
+}
+
+// ... rank by rank.
+static void next_next_ranks(out *o, const ls_stats *st) {
+    ui_pen p = next_line(o, "at rank");
+    legend(&p, "of these steps:");
+    for (int r = 0; r <= LS_MAX_TOP; r++) {
+        if (!st->next_next_rank[r]) continue;
+        if (p.end - p.col < 24) break;
+        if (r < LS_MAX_TOP) ui_print(&p, "%d ", r);
+        else ui_print(&p, "beyond ");
+        p.role = UI_BAR;
+        ui_bar(&p, 8, (double)st->next_next_rank[r] / (double)st->next_next);
+        p.role = UI_TEXT;
+        ui_print(&p, "%llu  ", (unsigned long long)st->next_next_rank[r]);
+    }
+}
+
 static void source_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "by source");
     legend(&p, "of nodes verified:");
@@ -231,11 +262,13 @@ void ui_panel_stats(ui_panel_view *v) {
     draft_line(&o, st);
     speed_line(&o, st, step);
     time_line(&o, st);
-    if (v->area.rows > 4) depth_line(&o, st);
+    if (v->area.rows > 4) next_next_line(&o, st);
     if (v->area.rows > 5) source_line(&o, st);
-    if (v->area.rows > 6) length_line(&o, st);
-    if (v->area.rows > 7) cost_line(&o);
-    if (v->area.rows > 8) rank_line(&o, st);
+    if (v->area.rows > 6) depth_line(&o, st);
+    if (v->area.rows > 7) length_line(&o, st);
+    if (v->area.rows > 8) cost_line(&o);
+    if (v->area.rows > 9) rank_line(&o, st);
+    if (v->area.rows > 24) next_next_ranks(&o, st);
     graphs(&o, st, &b);
     snprintf(v->right, UI_RIGHT_BYTES, "%llu steps, budget %d rows, %d n-grams", (unsigned long long)st->steps,
              step->budget, step->pool_size);

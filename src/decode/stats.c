@@ -43,6 +43,12 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->steps_with_accept += accepted > 0;
     if (!ls_step_described(s)) return; // who was rejected is not known
     st->described++;
+    const ls_next_next next = ls_step_next_next(s);
+    if (next.token >= 0) {
+        st->next_next++;
+        st->next_next_drafted += next.drafted;
+        st->next_next_rank[next.rank < 0 ? LS_MAX_TOP : next.rank]++;
+    }
     int deepest = 0;
     for (int i = 1; i < s->tree.n; i++) {
         if (s->tree.nodes[i].depth > deepest) deepest = s->tree.nodes[i].depth;
@@ -60,6 +66,12 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
         st->rank[r].of++;
         st->rank[r].n += s->tree.branches[b].accepted > 0;
     }
+}
+
+uint64_t ls_stats_next_next_below(const ls_stats *st, int ranks) {
+    uint64_t n = 0;
+    for (int r = 0; r < ranks && r < LS_MAX_TOP; r++) n += st->next_next_rank[r];
+    return n;
 }
 
 double ls_stats_mat(const ls_stats *st) {

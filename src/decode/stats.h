@@ -21,6 +21,9 @@ typedef struct {
     ls_ratio depth[LS_STATS_DEPTHS];        // [d]: steps whose path holds depth d, of steps whose tree had a node there
     ls_ratio rank[LS_STATS_RANKS];          // [r]: branches of rank r with an accepted node, of branches of rank r
     ls_ratio from[LS_FROM_COUNT];           // accepted of verified nodes by source
+    uint64_t next_next;                     // described steps whose next-next token is known
+    uint64_t next_next_drafted;             // ... and was drafted under the root
+    uint64_t next_next_rank[LS_MAX_TOP + 1]; // ... by its rank in the last logits; the last: beyond the kept ones
     double draft_us, forward_us, verify_us, commit_us, total_us; // sums
     double device_us;                                            // of forwards, on a GPU; 0: on the CPU
     // speed against plain decoding, over the steps where the plain cost is known
@@ -30,6 +33,7 @@ typedef struct {
     uint64_t ar_tokens;   // emitted by those steps
 } ls_stats;
 
+uint64_t ls_stats_next_next_below(const ls_stats *st, int ranks); // steps where it was among so many best
 void ls_stats_add(ls_stats *st, const ls_step *s);
 // Forwards that plain decoding needs for the tokens of this step: none after the last token of a turn either (but to
 // notice a stop string).

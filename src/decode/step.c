@@ -20,6 +20,16 @@ int ls_step_loose(const ls_step *s, int *at) {
     return n;
 }
 
+ls_next_next ls_step_next_next(const ls_step *s) {
+    ls_next_next w = {.token = s->forward && s->n_top ? s->tree.nodes[0].target : -1, .rank = -1};
+    if (w.token < 0) return w;
+    for (int r = 0; r < s->n_top && w.rank < 0; r++)
+        if (s->top[r].id == w.token) w.rank = r;
+    for (int32_t i = 1; i < s->tree.n; i++)
+        w.drafted |= s->tree.nodes[i].parent == 0 && s->tree.nodes[i].token == w.token;
+    return w;
+}
+
 int ls_step_accepted(const ls_step *s) {
     return (s->n_path < s->n_emitted ? s->n_path : s->n_emitted) - 1;
 }

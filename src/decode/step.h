@@ -50,6 +50,15 @@ typedef struct {
                   // that a copy may stop after its nodes
 } ls_step;
 
+// What the target chose after the root. The paper's observation is that this next-next token tends to be among the last
+// logits' best, which predicted the root.
+typedef struct {
+    int32_t token; // -1: the step ran no forward, or did not keep the last logits
+    int rank;      // in the last logits; -1: beyond the kept ones
+    bool drafted;  // under the root
+} ls_next_next;
+ls_next_next ls_step_next_next(const ls_step *s);
+
 // Emitted tokens that are not the target's own choice (a lossy acceptance let them stand). Fills at[] (LS_MAX_ROWS, may
 // be NULL) with their places among the step's emitted tokens; returns how many.
 int ls_step_loose(const ls_step *s, int *at);

@@ -37,6 +37,12 @@ static void promise(const ls_report *r, const ls_report_group *g, ls_buf *out) {
                                  : "not exact: rows may differ in their last bits");
 }
 
+static bool any_next_next(const ls_report *r) {
+    for (size_t g = 0; g < r->n_groups; g++)
+        if (r->groups[g].stats.next_next) return true;
+    return false;
+}
+
 static bool any_lossy(const ls_report *r) {
     bool any = false;
     for (size_t i = 0; i < r->n_groups; i++) any |= r->groups[i].lossy;

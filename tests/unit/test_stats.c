@@ -103,6 +103,41 @@ static void counts_are_those_of_their_definitions(void **state) {
     assert_true(fabs(ls_stats_tokens_per_s(&st) - 13e6 / (7 * 150)) < 1e-6);
 }
 
+static void the_next_next_token_is_found_in_the_last_logits(void **state) {
+    (void)state;
+    ls_stats st = {0};
+    // what the target chose after the root: row 1's token, row 4's, or 99, which was not drafted
+    struct {
+        int n_path;
+        bool second;
+        int n_top, at, rank; // at: where it stands in the last logits; -1: nowhere
+    } const cases[] = {{2, false, 64, 0, 0},   {3, true, 64, 7, 7},    {1, false, 64, 8, 8}, {1, false, 64, 63, 63},
+                       {1, false, 64, -1, -1}, {2, false, 10, 20, -1}, {2, false, 0, 0, -2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_step *s = made(cases[i].n_path, cases[i].second, cases[i].n_path, LS_GOING);
+        const int32_t token = cases[i].n_path == 1 ? 99 : cases[i].second ? 14 : 11;
+        for (int r = 0; r < LS_MAX_TOP; r++) s->top[r].id = r == cases[i].at ? token : 1000 + r;
+        s->n_top = (int16_t)cases[i].n_top;
+        const ls_next_next next = ls_step_next_next(s);
+        assert_int_equal(next.token, cases[i].rank == -2 ? -1 : token);
+        assert_int_equal(next.rank, cases[i].rank == -2 ? -1 : cases[i].rank);
+        if (next.token >= 0) assert_int_equal(next.drafted, token != 99);
+        count(&st, s);
+    }
+    ls_step *ended = made(1, false, 1, LS_FINISH_EOS);
+    ended->forward = false; // nothing was chosen after it
+    ended->n_top = 64;
+    assert_int_equal(ls_step_next_next(ended).token, -1);
+    count(&st, ended);
+    assert_int_equal(st.next_next, 6); // where the last logits were kept
+    assert_int_equal(st.next_next_drafted, 3);
+    assert_int_equal(st.next_next_rank[0], 1);
+    assert_int_equal(st.next_next_rank[LS_MAX_TOP], 2);
+    assert_int_equal(ls_stats_next_next_below(&st, 8), 2);
+    assert_int_equal(ls_stats_next_next_below(&st, 9), 3);
+    assert_int_equal(ls_stats_next_next_below(&st, LS_MAX_TOP), 4);
+}
+
 static void sums_are_over_all_steps(void **state) {
     (void)state;
     ls_stats st = {0};
@@ -161,6 +196,7 @@ static void tokens_that_were_let_stand_are_counted(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_are_those_of_their_definitions),
+        cmocka_unit_test(the_next_next_token_is_found_in_the_last_logits),
         cmocka_unit_test(sums_are_over_all_steps),
         cmocka_unit_test(deep_paths_stay_in_their_tables),
         cmocka_unit_test(tokens_that_were_let_stand_are_counted),

@@ -71,10 +71,12 @@ void ui_panel_logits(ui_panel_view *v) {
         }
         draw_draft(&p, step, rank, is_root);
     }
+    char after[40] = "", of[48];
+    if (next.rank >= 0) snprintf(after, sizeof after, "next-next: #%d%s", next.rank, next.drafted ? ", drafted" : "");
+    else if (next.token >= 0) snprintf(after, sizeof after, "next-next: beyond %d", step->n_top);
+    snprintf(of, sizeof of, "top %d, entropy %.2f nat", step->n_top, (double)step->top_entropy);
+    const bool both = *after && v->area.cols >= 64;
     if (!step->n_top) snprintf(v->right, UI_RIGHT_BYTES, "not recorded");
-    else if (next.rank >= 0)
-        snprintf(v->right, UI_RIGHT_BYTES, "next-next: #%d%s", next.rank, next.drafted ? ", drafted" : "");
-    else if (next.token >= 0) snprintf(v->right, UI_RIGHT_BYTES, "next-next: beyond %d", step->n_top);
-    else snprintf(v->right, UI_RIGHT_BYTES, "top %d, entropy %.2f nat", step->n_top, (double)step->top_entropy);
+    else snprintf(v->right, UI_RIGHT_BYTES, "%s%s%s", after, both ? "; " : "", both || !*after ? of : "");
     ui_rows_title(v->state, UI_LOGITS, n, step->n_top, v->right, UI_RIGHT_BYTES);
 }

@@ -385,7 +385,8 @@ static void quoted(const char *s, ls_buf *out) {
 
 static void knob_value(const ls_options *o, size_t k, ls_buf *out) {
     const ls_knob_value *v = &o->knobs[k];
-    if (ls_knob_at(k)->kind != LS_KNOB_FILE) ls_buf_fmt(out, "%.10g", v->number);
+    if (ls_knob_at(k)->kind == LS_KNOB_SWITCH) ls_buf_str(out, v->number != 0 ? "on" : "off");
+    else if (ls_knob_at(k)->kind != LS_KNOB_FILE) ls_buf_fmt(out, "%.10g", v->number);
     else if (v->text && *v->text) quoted(v->text, out);
     else ls_buf_char(out, '~');
 }

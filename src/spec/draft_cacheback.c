@@ -1,8 +1,8 @@
 // Cacheback (arXiv 2511.21699): a cache maps leaders (the last tokens) to followers (tuples of tokens that came next),
-// both least recently used first out (a look-up is a use of a leader); a draft tree grows breadth-first by asking the cache again after each follower.
-// Leaders of `leader` tokens are tried first, then shorter ones. The cache is kept across prompts and, if a file is
-// named, across runs (the text is kept, and the cache filled from it again). The lengths are knobs: the paper's are not
-// restated here.
+// both least recently used first out (a look-up is a use of a leader); a draft tree grows breadth-first by asking the
+// cache again after each follower. Leaders of `leader` tokens are tried first, then shorter ones. The cache is kept
+// across prompts and, if a file is named, across runs (the text is kept, and the cache filled from it again). The
+// lengths are knobs: the paper's are not restated here.
 #include "base/mem.h"
 #include "spec/drafter.h"
 #include "spec/stream.h"

@@ -19,6 +19,7 @@ typedef struct {
     ls_pool pool;
     ls_successors successors;
     ls_rates rates;
+    bool retrieved, remembered, last_logit; // the sources that are in use
 } drafter;
 
 // A possible row. Those that were taken form the tree.
@@ -93,17 +94,19 @@ static void expand(search *q, int32_t at) {
     const int32_t n_tail = tail_of(q, at, tail, MAX_AGREE);
     if (c->draft.match_pos >= 0 && (size_t)c->draft.match_pos + 1 < q->s->n_context)
         add_copy(q, list, &n, c->draft.match_n, c->draft.match_pos + 1, tail, n_tail); // the copy goes on
-    const ls_match m = ls_pool_find(&q->d->pool, tail, (size_t)n_tail);
+    const ls_match m = q->d->retrieved ? ls_pool_find(&q->d->pool, tail, (size_t)n_tail) : (ls_match){0};
     if (m.n) add_copy(q, list, &n, m.n, m.pos, tail, n_tail);
-    const ls_successor *pair =
-        n_tail > 1 ? ls_successors_get(&q->d->successors, tail[n_tail - 2], tail[n_tail - 1]) : NULL;
-    const ls_successor *known = pair ? pair : ls_successors_get(&q->d->successors, -1, tail[n_tail - 1]);
+    const ls_successor *pair = NULL, *known = NULL;
+    if (q->d->remembered) {
+        pair = n_tail > 1 ? ls_successors_get(&q->d->successors, tail[n_tail - 2], tail[n_tail - 1]) : NULL;
+        known = pair ? pair : ls_successors_get(&q->d->successors, -1, tail[n_tail - 1]);
+    }
     for (int32_t i = 0; known && i < LS_ROW_TOP && known->id[i] >= 0; i++) {
         candidate *k = child_of(list, &n, known->id[i]);
         k->f.succ_rank = i;
         k->f.succ_p = known->p[i];
     }
-    if (at == 0) add_guesses(q->s, list, &n);
+    if (at == 0 && q->d->last_logit) add_guesses(q->s, list, &n);
     double est[MAX_CHILDREN], sum = 0;
     for (int32_t i = 0; i < n; i++) {
         list[i].f.known = known != NULL;
@@ -191,12 +194,16 @@ static void free_drafter(ls_drafter *base) {
     free(d);
 }
 
-enum { MEMORY, READ };
+enum { MEMORY, READ, RETRIEVED, REMEMBERED, LAST_LOGIT };
 static const ls_knob knobs[] = {
     [MEMORY] = {"logitspec.memory", LS_KNOB_INT, 32, 1, 4096,
                 "megabytes of remembered choices at most; the oldest are forgotten"},
     [READ] = {"logitspec.read_prompt", LS_KNOB_NUMBER, 0.01, 0, 1000,
               "learn from the prompt's rows too, where that costs at most this share of the answer's time"},
+    [RETRIEVED] = {"logitspec.retrieved", LS_KNOB_SWITCH, 1, 0, 1, "copies of what followed the same tokens before"},
+    [REMEMBERED] = {"logitspec.remembered", LS_KNOB_SWITCH, 1, 0, 1,
+                    "what the target said after the same tokens before"},
+    [LAST_LOGIT] = {"logitspec.last_logit", LS_KNOB_SWITCH, 1, 0, 1, "the other tokens of the last logits"},
     {0},
 };
 
@@ -213,6 +220,9 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
                            .free = free_drafter};
     d->pool = (ls_pool){.order = LS_POOL_ORDER, .span = LS_POOL_SPAN};
     d->successors.limit = (size_t)setup->knobs[MEMORY].number << 20;
+    d->retrieved = setup->knobs[RETRIEVED].number != 0;
+    d->remembered = setup->knobs[REMEMBERED].number != 0;
+    d->last_logit = setup->knobs[LAST_LOGIT].number != 0;
     ls_rates_init(&d->rates);
     *out = &d->base;
     return LS_OK;

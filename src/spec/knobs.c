@@ -2,8 +2,10 @@
 #include "spec/drafter.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static size_t count(const ls_method *m) {
     size_t n = 0;
@@ -36,6 +38,13 @@ ls_code ls_knob_read(const ls_knob *k, const char *where, const char *text, ls_k
     char *end;
     if (k->kind == LS_KNOB_FILE) {
         *out = (ls_knob_value){0, text};
+        return LS_OK;
+    }
+    if (k->kind == LS_KNOB_SWITCH) {
+        const bool on = !strcmp(text, "on");
+        if (!on && strcmp(text, "off"))
+            return ls_fail(err, LS_E_USAGE, "%s: %s is '%.80s', expected on or off (%s)", where, k->key, text, k->help);
+        *out = (ls_knob_value){on, NULL};
         return LS_OK;
     }
     const double v = strtod(text, &end);

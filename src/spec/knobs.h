@@ -1,12 +1,12 @@
-// Numbers and file names that a drafter can be asked for. Each method declares its own (ls_method.knobs); here they are
-// one list.
+// Numbers, switches and file names that a drafter can be asked for. Each method declares its own (ls_method.knobs);
+// here they are one list.
 #pragma once
 #include "base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum { LS_KNOB_INT, LS_KNOB_NUMBER, LS_KNOB_FILE } ls_knob_kind;
+typedef enum { LS_KNOB_INT, LS_KNOB_NUMBER, LS_KNOB_SWITCH, LS_KNOB_FILE } ls_knob_kind; // a switch: on or off
 
 typedef struct {
     const char *key; // "pld.ngram": the method's name, a dot, its own; NULL ends a list
@@ -16,7 +16,7 @@ typedef struct {
 } ls_knob;
 
 typedef struct {
-    double number;
+    double number;    // of a switch: 1 is on, 0 off
     const char *text; // LS_KNOB_FILE: a path, NULL or "" for none; borrowed
 } ls_knob_value;
 

@@ -12,8 +12,7 @@
 #include <cmocka.h>
 
 // A drafter that knows a text in which tokens repeat, and what the target said after some of them.
-static ls_drafter *taught(int32_t *text, int32_t n) {
-    ls_drafter *d = test_drafter_named("logitspec");
+static void teach(ls_drafter *d, int32_t *text, int32_t n) {
     for (int32_t i = 0; i < n; i++) text[i] = (int32_t)(ls_uniform_at(31, (uint64_t)i) * 25);
     d->observe(d, text, (size_t)n, true);
     for (int32_t i = 1; i < n; i++) {
@@ -24,6 +23,11 @@ static ls_drafter *taught(int32_t *text, int32_t n) {
             test_say(&t.nodes[0], j, 100 + (text[i] + j) % 25, 0.9f / (float)(1 << j));
         d->learn(d, &(ls_draft_result){text, (size_t)i, &t, 1});
     }
+}
+
+static ls_drafter *taught(int32_t *text, int32_t n) {
+    ls_drafter *d = test_drafter_named("logitspec");
+    teach(d, text, n);
     return d;
 }
 
@@ -116,6 +120,36 @@ static void trees_grow_best_first(void **state) {
         }
     }
     d->free(d);
+}
+
+// Without one of its sources the tree has none of its tokens, and all of the others'.
+static void each_source_can_be_left_out(void **state) {
+    (void)state;
+    static const char *const keys[] = {"logitspec.retrieved", "logitspec.remembered", "logitspec.last_logit", ""};
+    static const ls_from own[] = {LS_FROM_RETRIEVED, LS_FROM_REMEMBERED, LS_FROM_LAST_LOGIT};
+    const ls_method *m = ls_method_find("logitspec");
+    const size_t first = ls_knob_offset(m);
+    for (int off = 0; off < 4; off++) {
+        int32_t text[TAUGHT], top[LS_MAX_ROWS], seen[LS_FROM_COUNT] = {0};
+        float top_p[LS_MAX_ROWS];
+        ls_knob_value knobs[16];
+        ls_drafter *d;
+        for (size_t i = 0; m->knobs[i].key; i++) {
+            knobs[i] = test_knobs(1000, 7)[first + i];
+            if (!strcmp(m->knobs[i].key, keys[off])) knobs[i].number = 0;
+        }
+        assert_int_equal(m->make(&d, &(ls_draft_setup){.knobs = knobs, .tokenizer = ""}, NULL), LS_OK);
+        teach(d, text, TAUGHT);
+        for (int32_t root = 0; root < 25; root++) {
+            ls_tree t;
+            last_logits(top, top_p, root);
+            d->propose(d, &(ls_draft_state){text, TAUGHT, root, top, top_p, LS_MAX_ROWS, NULL}, 200, &t);
+            for (int32_t i = 1; i < t.n; i++) seen[t.nodes[i].from]++;
+        }
+        for (int k = 0; k < 3; k++) assert_int_equal(seen[own[k]] > 0, k != off);
+        if (off == 0 || off == 2) assert_int_equal(seen[LS_FROM_GUESS_TAIL], 0); // a copy after a guess
+        d->free(d);
+    }
 }
 
 static float rated(ls_drafter *d, float root_p, float guess_p) { // a guess of rank 1
@@ -227,9 +261,13 @@ static void prompts_are_read_by_pairs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(estimates_are_chances),       cmocka_unit_test(trees_end_where_nothing_is_worth_a_row),
-        cmocka_unit_test(trees_grow_best_first),       cmocka_unit_test(guesses_share_what_the_root_leaves),
-        cmocka_unit_test(rates_count_what_was_tested), cmocka_unit_test(copies_go_on),
+        cmocka_unit_test(estimates_are_chances),
+        cmocka_unit_test(trees_end_where_nothing_is_worth_a_row),
+        cmocka_unit_test(trees_grow_best_first),
+        cmocka_unit_test(each_source_can_be_left_out),
+        cmocka_unit_test(guesses_share_what_the_root_leaves),
+        cmocka_unit_test(rates_count_what_was_tested),
+        cmocka_unit_test(copies_go_on),
         cmocka_unit_test(prompts_are_read_by_pairs),
     };
     return cmocka_run_group_tests_name("tuned", tests, NULL, NULL);

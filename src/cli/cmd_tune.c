@@ -114,7 +114,7 @@ static ls_code simulate_all(tuning *t, ls_err *err) {
                                         "pld+tokens=4",
                                         "suffix",
                                         "suffix+min_p=0.02",
-                                        "suffix+factor=1",
+                                        "suffix+factor=4",
                                         "cacheback",
                                         "cacheback+leader=1",
                                         "cacheback+leader=3",

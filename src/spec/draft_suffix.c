@@ -1,8 +1,12 @@
-// SuffixDecoding (arXiv 2411.04975): the longest endings of the text that occurred before, in this conversation or an
-// earlier one; each proposes the tree of what followed it, likeliest first by counts, as large as the match is long
-// times a factor; the tree with the highest sum of chances is taken. The paper's suffix trees are suffix automata here
-// (spec/automaton.h), which hold the same counts. Memory is bounded: when the younger of two automata holds half of the
-// tokens to be remembered, the older one is forgotten.
+// SuffixDecoding (arXiv 2411.04975; Arctic Inference, suffix_decoding/cache.py): the longest endings of the text that
+// occurred before; each proposes the tree of what followed it, likeliest first by counts, as large as the match is long
+// times a factor; the tree with the highest sum of chances is taken. As published, two texts are asked: this
+// conversation, and the answers of all conversations so far, without their prompts; of equal sums the conversation's is
+// taken; a match and its drafts are 64 tokens at most.
+//
+// This program's own: the published suffix trees are suffix automata (spec/automaton.h), which hold the same counts; of
+// the endings the ENDINGS longest that differ are tried; memory is bounded: when the younger of two automata of answers
+// holds half of the tokens to be remembered, the older one is forgotten.
 #include "base/mem.h"
 #include "spec/automaton.h"
 #include "spec/drafter.h"
@@ -11,36 +15,75 @@
 
 #include <stdlib.h>
 
-enum { ENDINGS = 8, MAX_CHILDREN = 64 }; // endings that are tried; children of a state that are looked at, newest first
+enum { ENDINGS = 8, MAX_CHILDREN = 64 }; // children of a state that are looked at, newest first
+
+typedef struct {
+    ls_automaton text;
+    ls_automaton_match at; // where the conversation's ending stands in it
+} grown;
 
 typedef struct {
     ls_drafter base;
-    ls_stream history;
-    ls_automaton young, old;
-    ls_automaton_match young_at, old_at;
-    int32_t breaks; // separators so far: each is a token of its own
+    grown conversation, young, old; // young and old: of answers
+    size_t seen;                    // tokens of the conversation
+    ls_ids answers;                 // of this conversation, with a break between them
+    ls_stream history;              // answers of all
+    bool verified;                  // what is observed next was an answer's
+    bool broken;                    // the last token that was observed was none of an answer
+    int32_t breaks;                 // separators so far: each is a token of its own
     double factor, least;
+    int32_t longest; // a match and its drafts
 } drafter;
 
-static void add_token(drafter *d, int32_t token) {
+static void forget(grown *g) {
+    ls_automaton_free(&g->text);
+    *g = (grown){0};
+}
+
+static void add_to(grown *g, int32_t token) {
+    ls_automaton_add(&g->text, token);
+    ls_automaton_settle(&g->text, &g->at);
+}
+
+static void add_answer(drafter *d, int32_t token) {
     if (token == LS_STREAM_BREAK) token = -2 - d->breaks++;
-    if ((size_t)d->young.n >= d->history.limit / 2) {
-        ls_automaton_free(&d->old);
+    if ((size_t)d->young.text.n >= d->history.limit / 2) {
+        forget(&d->old);
         d->old = d->young;
-        d->old_at = d->young_at;
-        d->young = (ls_automaton){0};
-        d->young_at = (ls_automaton_match){0};
+        d->young = (grown){0};
     }
-    ls_automaton_follow(&d->old, &d->old_at, token);
-    ls_automaton_follow(&d->young, &d->young_at, token);
-    ls_automaton_add(&d->young, token);
-    ls_automaton_settle(&d->young, &d->young_at);
+    add_to(&d->young, token);
 }
 
 static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
     drafter *d = (drafter *)base;
-    const size_t added = ls_stream_observe(&d->history, context, n, reset);
-    for (size_t i = d->history.ids.n - added; i < d->history.ids.n; i++) add_token(d, d->history.ids.p[i]);
+    if (reset || n < d->seen) {
+        forget(&d->conversation);
+        d->young.at = d->old.at = (ls_automaton_match){0};
+        d->seen = d->answers.n = 0;
+        d->verified = false;
+        reset = true;
+    }
+    for (size_t i = d->seen; i < n; i++) {
+        ls_automaton_follow(&d->old.text, &d->old.at, context[i]);
+        ls_automaton_follow(&d->young.text, &d->young.at, context[i]);
+        ls_automaton_follow(&d->conversation.text, &d->conversation.at, context[i]);
+        add_to(&d->conversation, context[i]);
+        if (d->verified && d->broken && d->young.text.n) add_answer(d, LS_STREAM_BREAK);
+        if (d->verified && d->broken && d->answers.n) ls_ids_push(&d->answers, LS_STREAM_BREAK);
+        d->broken = !d->verified;
+        if (!d->verified) continue;
+        add_answer(d, context[i]);
+        ls_ids_push(&d->answers, context[i]);
+    }
+    d->seen = n;
+    d->verified = false;
+    ls_stream_observe(&d->history, d->answers.p, d->answers.n, reset);
+}
+
+static void learn(ls_drafter *base, const ls_draft_result *r) {
+    (void)r;
+    ((drafter *)base)->verified = true;
 }
 
 // Nodes of a tree that grows from one state.
@@ -53,22 +96,24 @@ typedef struct {
 static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d, int32_t budget, growth *g) {
     static _Thread_local struct {
         ls_draft node;
-        int32_t state;
+        int32_t state, depth;
     } c[LS_FRONTIER_MAX];
     static _Thread_local ls_frontier open;
     int32_t n = 0;
+    if (at.length > d->longest) at.length = d->longest;
     const double most = d->factor * at.length;
     if (budget > most + 1) budget = 1 + (int32_t)most;
     g->n = 1;
     g->sum = 0;
     open.n = 0;
-    int32_t state = at.state, parent = 0;
+    int32_t state = at.state, parent = 0, depth = 0;
     double chance = 1;
     while (g->n < budget) {
         const double total = a->states[state].count;
         int32_t looked = 0;
-        for (int32_t e = a->states[state].first_edge; e >= 0 && looked < MAX_CHILDREN && n < LS_FRONTIER_MAX;
-             looked++) {
+        const bool deeper = at.length + depth < d->longest;
+        for (int32_t e = deeper ? a->states[state].first_edge : -1;
+             e >= 0 && looked < MAX_CHILDREN && n < LS_FRONTIER_MAX; looked++) {
             const ls_automaton_edge *edge = &a->edges[e];
             const double p = a->states[edge->to].count / total;
             e = edge->next;
@@ -81,11 +126,13 @@ static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d,
                                    .from = LS_FROM_HISTORY,
                                    .est_p = (float)p};
             c[n].state = edge->to;
+            c[n].depth = depth + 1;
             ls_frontier_push(&open, n++, chance * p);
         }
         const int32_t item = ls_frontier_pop(&open, &chance);
         if (item < 0) break;
         state = c[item].state;
+        depth = c[item].depth;
         parent = g->n;
         g->nodes[g->n++] = c[item].node;
         g->sum += chance;
@@ -93,21 +140,22 @@ static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d,
 }
 
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
-    drafter *d = (drafter *)base;
+    const drafter *d = (const drafter *)base;
     static _Thread_local growth best, g;
-    const ls_automaton *text[] = {&d->young, &d->old};
-    ls_automaton_match at[] = {d->young_at, d->old_at};
+    const grown *texts[] = {&d->conversation, &d->young, &d->old};
     best.nodes[0] = g.nodes[0] = (ls_draft){.token = s->root, .parent = -1};
     best.n = 1;
     best.sum = 0;
-    for (int i = 0; i < 2; i++) {
-        if (!text[i]->n_states) continue;
-        ls_automaton_follow(text[i], &at[i], s->root);
-        for (int k = 0; k < ENDINGS && at[i].state > 0; k++) { // the longest ending, then shorter ones with more counts
-            grow(text[i], at[i], d, budget, &g);
+    for (int i = 0; i < 3; i++) {
+        const ls_automaton *text = &texts[i]->text;
+        ls_automaton_match at = texts[i]->at;
+        if (!text->n_states) continue;
+        ls_automaton_follow(text, &at, s->root);
+        for (int k = 0; k < ENDINGS && at.state > 0; k++) { // the longest ending, then shorter ones with more counts
+            grow(text, at, d, budget, &g);
             if (g.sum > best.sum) best = g;
-            at[i].state = text[i]->states[at[i].state].link;
-            if (at[i].state >= 0) at[i].length = text[i]->states[at[i].state].length;
+            at.state = text->states[at.state].link;
+            if (at.state >= 0) at.length = text->states[at.state].length;
         }
     }
     ls_tree_lay_out(tree, best.nodes, best.n);
@@ -115,42 +163,51 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
 
 static int32_t pool_size(const ls_drafter *base) {
     const drafter *d = (const drafter *)base;
-    return d->young.n_states + d->old.n_states;
+    return d->conversation.text.n_states + d->young.text.n_states + d->old.text.n_states;
 }
 
 static size_t bytes(const ls_drafter *base) {
     const drafter *d = (const drafter *)base;
-    return sizeof *d + d->history.ids.cap * sizeof *d->history.ids.p + ls_automaton_bytes(&d->young) +
-           ls_automaton_bytes(&d->old);
+    return sizeof *d + (d->history.ids.cap + d->answers.cap) * sizeof *d->answers.p +
+           ls_automaton_bytes(&d->conversation.text) + ls_automaton_bytes(&d->young.text) +
+           ls_automaton_bytes(&d->old.text);
 }
 
 static void free_drafter(ls_drafter *base) {
     drafter *d = (drafter *)base;
     ls_stream_close(&d->history);
-    ls_automaton_free(&d->young);
-    ls_automaton_free(&d->old);
+    ls_ids_free(&d->answers);
+    forget(&d->conversation);
+    forget(&d->young);
+    forget(&d->old);
     free(d);
 }
 
-enum { FACTOR, LEAST, TOKENS, FILE_NAME };
+enum { FACTOR, LEAST, LONGEST, TOKENS, FILE_NAME };
 static const ls_knob knobs[] = {
-    [FACTOR] = {"suffix.factor", LS_KNOB_NUMBER, 4, 0.1, 256, "draft tokens for each token of the match"},
+    [FACTOR] = {"suffix.factor", LS_KNOB_NUMBER, 1, 0.1, 256, "draft tokens for each token of the match"},
     [LEAST] = {"suffix.min_p", LS_KNOB_NUMBER, 0.1, 0, 1, "a token followed at least this share of the times"},
+    [LONGEST] = {"suffix.depth", LS_KNOB_INT, 64, 2, 1024, "tokens of a match and its drafts at most"},
     [TOKENS] = {"suffix.tokens", LS_KNOB_INT, 200000, 1000, 50000000,
-                "tokens that are remembered, about 150 bytes each"},
+                "tokens of answers that are remembered, about 150 bytes each"},
     [FILE_NAME] = {"suffix.file", LS_KNOB_FILE, 0, 0, 0, "keep them there for the next run"},
     {0},
 };
 
 static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){
-        .observe = observe, .propose = propose, .pool_size = pool_size, .bytes = bytes, .free = free_drafter};
+    d->base = (ls_drafter){.observe = observe,
+                           .propose = propose,
+                           .learn = learn,
+                           .pool_size = pool_size,
+                           .bytes = bytes,
+                           .free = free_drafter};
     d->factor = setup->knobs[FACTOR].number;
     d->least = setup->knobs[LEAST].number;
+    d->longest = (int32_t)setup->knobs[LONGEST].number;
     const ls_code code =
         ls_stream_open(&d->history, setup->knobs[FILE_NAME].text, (size_t)setup->knobs[TOKENS].number, setup, err);
-    for (size_t i = 0; i < d->history.ids.n; i++) add_token(d, d->history.ids.p[i]);
+    for (size_t i = 0; i < d->history.ids.n; i++) add_answer(d, d->history.ids.p[i]);
     *out = code ? NULL : &d->base;
     if (code) free_drafter(&d->base);
     return code;
@@ -159,7 +216,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
 const ls_method ls_method_suffix = {
     .name = "suffix",
     .summary = "SuffixDecoding: what followed the longest endings of the text before, by counts",
-    .source = "arXiv 2411.04975",
+    .source = "arXiv 2411.04975 and Arctic Inference",
     .rows = 64,
     .text_only = true,
     .knobs = knobs,

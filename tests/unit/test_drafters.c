@@ -183,9 +183,31 @@ static ls_tree draft_after(ls_drafter *d, const int32_t *text, size_t n, int32_t
     return t;
 }
 
+// A conversation whose tokens from `from` on are an answer.
+static void converse(ls_drafter *d, const int32_t *text, size_t from, size_t n) {
+    ls_tree t;
+    d->observe(d, text, from, true);
+    ls_tree_start(&t, text[from]);
+    if (d->learn) d->learn(d, &(ls_draft_result){text, from, &t, 1});
+    d->observe(d, text, n, false);
+}
+
+static ls_drafter *suffix_with(double factor, double depth) {
+    const ls_method *m = ls_method_find("suffix");
+    ls_knob_value knobs[8];
+    ls_drafter *d;
+    for (size_t i = 0; m->knobs[i].key; i++) {
+        knobs[i] = test_knobs(1000, 7)[ls_knob_offset(m) + i];
+        if (!strcmp(m->knobs[i].key, "suffix.factor")) knobs[i].number = factor;
+        if (!strcmp(m->knobs[i].key, "suffix.depth")) knobs[i].number = depth;
+    }
+    assert_int_equal(m->make(&d, &(ls_draft_setup){.knobs = knobs, .tokenizer = ""}, NULL), LS_OK);
+    return d;
+}
+
 static void suffix_drafts_by_counts_and_length(void **state) {
     (void)state;
-    ls_drafter *d = test_drafter_named("suffix");
+    ls_drafter *d = suffix_with(4, 64);
     // after 1 2: three times 3 4 5, once 6
     const int32_t text[] = {1, 2, 3, 4, 5, 90, 1, 2, 6, 91, 1, 2, 3, 4, 5, 92, 1, 2, 3, 4, 5, 93, 1};
     const size_t n = sizeof text / sizeof *text;
@@ -198,12 +220,41 @@ static void suffix_drafts_by_counts_and_length(void **state) {
     for (int32_t i = 1; i < t.n; i++) has_six |= t.nodes[i].token == 6 && t.nodes[i].parent == 0;
     assert_true(has_six);
     assert_int_equal(t.n, 1 + 2 * 4); // two tokens matched, four drafts each
-    // another conversation: what was learnt is still there
-    const int32_t other[] = {50, 51, 1};
+    d->free(d);
+    d = suffix_with(1, 64); // as published
+    d->observe(d, text, n, true);
+    assert_int_equal(draft_after(d, text, n, 2, 64).n, 1 + 2);
+    d->free(d);
+    d = suffix_with(20, 4); // two tokens of the match, two drafts
+    d->observe(d, text, n, true);
+    t = draft_after(d, text, n, 2, 64);
+    for (int32_t i = 1; i < t.n; i++) assert_in_range(t.nodes[i].depth, 1, 3); // 3: after a match of one token
+    int32_t deepest = 0;
+    for (int32_t i = 1; i < t.n; i++) deepest = t.nodes[i].depth > deepest ? t.nodes[i].depth : deepest;
+    assert_true(deepest >= 2);
+    d->free(d);
+}
+
+static void suffix_asks_this_conversation_and_earlier_answers(void **state) {
+    (void)state;
+    ls_drafter *d = suffix_with(1, 64);
+    // prompt: 10 11 12; answer: 20 21 22 10 11 30
+    const int32_t first[] = {10, 11, 12, 20, 21, 22, 10, 11, 30};
+    converse(d, first, 3, 9);
+    const int32_t other[] = {50, 51, 20, 21};
     d->observe(d, other, 3, true);
-    t = draft_after(d, other, 3, 2, 64);
-    assert_int_equal(t.nodes[1].token, 3);
-    assert_int_equal(draft_after(d, other, 3, 77, 64).n, 1);
+    assert_int_equal(draft_after(d, other, 3, 21, 64).nodes[1].token, 22); // an earlier answer
+    assert_int_equal(draft_after(d, other, 3, 12, 64).n, 1);               // an earlier prompt is forgotten
+    const int32_t third[] = {60, 20, 21, 77, 20};
+    d->observe(d, third, 5, true); // what this prompt says comes first
+    const ls_tree t = draft_after(d, third, 5, 21, 64);
+    assert_int_equal(t.nodes[1].token, 77);
+    // two answers are not read as one text: 30 ends the first, 40 begins the second
+    const int32_t second[] = {13, 14, 40, 41};
+    converse(d, second, 2, 4);
+    d->observe(d, other, 2, true);
+    assert_int_equal(draft_after(d, other, 2, 30, 64).n, 1);
+    assert_int_equal(draft_after(d, other, 2, 40, 64).nodes[1].token, 41);
     d->free(d);
 }
 
@@ -328,7 +379,7 @@ static void histories_outlive_a_run(void **state) {
         unlink(path);
         ls_drafter *d = with_file(methods[k][0], methods[k][1], path, 5);
         assert_string_equal(noted, ""); // the first run
-        d->observe(d, text, 12, true);
+        converse(d, text, 1, 12);
         d->free(d);
         d = with_file(methods[k][0], methods[k][1], path, 5); // the second run
         assert_string_equal(noted, "");
@@ -360,7 +411,7 @@ static void histories_outlive_a_run(void **state) {
         for (int i = 0; i < 2; i++) {
             d = with_file(methods[k][0], methods[k][1], path, 5); // whole again: the last run wrote it
             assert_string_equal(noted, "");
-            d->observe(d, text, 12, true);
+            converse(d, text, 1, 12);
             d->free(d);
             struct stat st;
             if (damage[i].bytes) damage_at(path, damage[i].at, damage[i].bytes);
@@ -482,6 +533,7 @@ int main(void) {
         cmocka_unit_test(the_automaton_counts_every_substring),
         cmocka_unit_test(matches_follow_a_growing_text),
         cmocka_unit_test(suffix_drafts_by_counts_and_length),
+        cmocka_unit_test(suffix_asks_this_conversation_and_earlier_answers),
         cmocka_unit_test(cacheback_asks_again_after_each_follower),
         cmocka_unit_test(cacheback_forgets_the_leader_used_longest_ago),
         cmocka_unit_test(lookahead_harvests_what_its_window_said),

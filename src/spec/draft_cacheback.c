@@ -1,7 +1,8 @@
 // Cacheback (arXiv 2511.21699): a cache maps leaders (the last tokens) to followers (tuples of tokens that came next),
 // both least recently used first out (a look-up is a use of a leader); a draft tree grows breadth-first by asking the
 // cache again after each follower. Leaders of `leader` tokens are tried first, then shorter ones. The cache is kept
-// across prompts and, if a file is named, across runs (the text is kept, and the cache filled from it again). The
+// across prompts and, if a file is named, across runs (the text is kept, and the cache filled from it again); for a
+// cold start a second, frozen table can be filled from such a file, which is asked where the first knows nothing. The
 // lengths are knobs: the paper's are not restated here.
 #include "base/mem.h"
 #include "spec/drafter.h"
@@ -22,11 +23,15 @@ typedef struct {
 } leader;
 
 typedef struct {
-    ls_drafter base;
-    ls_stream history;
     leader *leaders;
     int32_t *buckets; // first leader of each; -1: none
     int32_t n, limit, newest, oldest;
+} table;
+
+typedef struct {
+    ls_drafter base;
+    ls_stream history;
+    table seen, frozen;         // frozen: asked where `seen` knows nothing; never changed
     int32_t max_leader, length; // tokens of the longest leader, and of a follower
 } drafter;
 
@@ -37,53 +42,53 @@ static uint64_t key_of(const int32_t *tokens, int32_t n) {
     return key;
 }
 
-static int32_t *bucket_of(const drafter *d, uint64_t key) {
-    return &d->buckets[(key * 0x9E3779B97F4A7C15u >> 32) * (uint64_t)d->limit >> 32];
+static int32_t *bucket_of(const table *t, uint64_t key) {
+    return &t->buckets[(key * 0x9E3779B97F4A7C15u >> 32) * (uint64_t)t->limit >> 32];
 }
 
-static int32_t find(const drafter *d, uint64_t key) {
-    int32_t i = *bucket_of(d, key);
-    while (i >= 0 && d->leaders[i].key != key) i = d->leaders[i].chain;
+static int32_t find(const table *t, uint64_t key) {
+    int32_t i = *bucket_of(t, key);
+    while (i >= 0 && t->leaders[i].key != key) i = t->leaders[i].chain;
     return i;
 }
 
-static void unlink_use(drafter *d, int32_t i) {
-    leader *l = &d->leaders[i];
-    *(l->newer >= 0 ? &d->leaders[l->newer].older : &d->newest) = l->older;
-    *(l->older >= 0 ? &d->leaders[l->older].newer : &d->oldest) = l->newer;
+static void unlink_use(table *t, int32_t i) {
+    leader *l = &t->leaders[i];
+    *(l->newer >= 0 ? &t->leaders[l->newer].older : &t->newest) = l->older;
+    *(l->older >= 0 ? &t->leaders[l->older].newer : &t->oldest) = l->newer;
 }
 
-static void use(drafter *d, int32_t i) { // it is the newest now
-    leader *l = &d->leaders[i];
+static void use(table *t, int32_t i) { // it is the newest now
+    leader *l = &t->leaders[i];
     l->newer = -1;
-    l->older = d->newest;
-    if (d->newest >= 0) d->leaders[d->newest].newer = i;
-    else d->oldest = i;
-    d->newest = i;
+    l->older = t->newest;
+    if (t->newest >= 0) t->leaders[t->newest].newer = i;
+    else t->oldest = i;
+    t->newest = i;
 }
 
-static int32_t take_leader(drafter *d) { // a free place: a new one, or that of the leader used longest ago
-    if (d->n < d->limit) return d->n++;
-    const int32_t i = d->oldest;
-    int32_t *p = bucket_of(d, d->leaders[i].key);
-    while (*p != i) p = &d->leaders[*p].chain;
-    *p = d->leaders[i].chain;
-    unlink_use(d, i);
+static int32_t take_leader(table *t) { // a free place: a new one, or that of the leader used longest ago
+    if (t->n < t->limit) return t->n++;
+    const int32_t i = t->oldest;
+    int32_t *p = bucket_of(t, t->leaders[i].key);
+    while (*p != i) p = &t->leaders[*p].chain;
+    *p = t->leaders[i].chain;
+    unlink_use(t, i);
     return i;
 }
 
-static void put(drafter *d, uint64_t key, const int32_t *follower) {
-    int32_t i = find(d, key);
-    if (i >= 0) unlink_use(d, i);
+static void put(table *t, uint64_t key, const int32_t *follower, int32_t length) {
+    int32_t i = find(t, key);
+    if (i >= 0) unlink_use(t, i);
     else {
-        i = take_leader(d);
-        int32_t *bucket = bucket_of(d, key);
-        d->leaders[i] = (leader){.key = key, .chain = *bucket};
+        i = take_leader(t);
+        int32_t *bucket = bucket_of(t, key);
+        t->leaders[i] = (leader){.key = key, .chain = *bucket};
         *bucket = i;
     }
-    use(d, i);
-    leader *l = &d->leaders[i];
-    const size_t size = (size_t)d->length * sizeof *follower;
+    use(t, i);
+    leader *l = &t->leaders[i];
+    const size_t size = (size_t)length * sizeof *follower;
     int32_t at = 0;
     while (at < l->n && memcmp(l->follower[at], follower, size)) at++;
     if (at == l->n && l->n < FOLLOWERS) l->n++;
@@ -93,21 +98,37 @@ static void put(drafter *d, uint64_t key, const int32_t *follower) {
 }
 
 // The tokens at ids[end - length .. end) follow the leaders before them.
-static void take(drafter *d, const int32_t *ids, size_t end) {
+static void take(const drafter *d, table *t, const int32_t *ids, size_t end) {
     const size_t length = (size_t)d->length;
     for (size_t k = 1; k <= (size_t)d->max_leader && k + length <= end; k++) {
         const int32_t *first = ids + end - length - k;
         if (*first == LS_STREAM_BREAK) return;
         bool whole = true;
         for (size_t i = 1; i < k + length; i++) whole &= first[i] != LS_STREAM_BREAK;
-        if (whole) put(d, key_of(first, (int32_t)k), first + k);
+        if (whole) put(t, key_of(first, (int32_t)k), first + k, d->length);
     }
 }
 
 static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
     drafter *d = (drafter *)base;
     const size_t added = ls_stream_observe(&d->history, context, n, reset);
-    for (size_t end = d->history.ids.n - added + 1; end <= d->history.ids.n; end++) take(d, d->history.ids.p, end);
+    for (size_t end = d->history.ids.n - added + 1; end <= d->history.ids.n; end++)
+        take(d, &d->seen, d->history.ids.p, end);
+}
+
+// The longest leader that is known of the n tokens before `end`; *k: its length. A look-up is a use.
+static const leader *look_up(drafter *d, const int32_t *end, int32_t n, int32_t *k) {
+    int32_t found = -1;
+    for (*k = d->max_leader < n ? d->max_leader : n; *k > 0; --*k) {
+        const uint64_t key = key_of(end - *k, *k);
+        if ((found = find(&d->seen, key)) < 0) continue;
+        unlink_use(&d->seen, found);
+        use(&d->seen, found);
+        return &d->seen.leaders[found];
+    }
+    for (*k = d->max_leader < n ? d->max_leader : n; d->frozen.n && *k > 0; --*k)
+        if ((found = find(&d->frozen, key_of(end - *k, *k))) >= 0) return &d->frozen.leaders[found];
+    return NULL;
 }
 
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
@@ -118,16 +139,12 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
         int32_t tail[MAX_LEADER], m = MAX_LEADER;
         for (int32_t at = queue[q]; at >= 0 && m > 0; at = nodes[at].parent) tail[--m] = nodes[at].token;
         for (size_t i = s->n_context; i > 0 && m > 0; i--) tail[--m] = s->context[i - 1];
-        int32_t found = -1, k = d->max_leader < MAX_LEADER - m ? d->max_leader : MAX_LEADER - m;
-        for (; k > 0 && (found = find(d, key_of(tail + MAX_LEADER - k, k))) < 0; k--) {
-        }
-        if (found < 0) continue;
-        unlink_use(d, found);
-        use(d, found);
-        for (int32_t f = 0; f < d->leaders[found].n && n < budget; f++) {
+        int32_t k;
+        const leader *found = look_up(d, tail + MAX_LEADER, MAX_LEADER - m, &k);
+        for (int32_t f = 0; found && f < found->n && n < budget; f++) {
             int32_t at = queue[q];
             for (int32_t i = 0; i < d->length && n < budget; i++) {
-                const ls_draft draft = {.token = d->leaders[found].follower[f][i],
+                const ls_draft draft = {.token = found->follower[f][i],
                                         .parent = (int16_t)at,
                                         .rank = -1,
                                         .match_n = (int16_t)k,
@@ -143,31 +160,73 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
 }
 
 static int32_t pool_size(const ls_drafter *base) {
-    return ((const drafter *)base)->n;
+    const drafter *d = (const drafter *)base;
+    return d->seen.n + d->frozen.n;
+}
+
+static size_t bytes_of(const table *t) {
+    return (size_t)t->n * sizeof *t->leaders + (size_t)t->limit * sizeof *t->buckets;
 }
 
 static size_t bytes(const ls_drafter *base) {
     const drafter *d = (const drafter *)base;
-    return sizeof *d + (size_t)d->n * sizeof *d->leaders + (size_t)d->limit * sizeof *d->buckets +
-           d->history.ids.cap * sizeof *d->history.ids.p;
+    return sizeof *d + bytes_of(&d->seen) + bytes_of(&d->frozen) + d->history.ids.cap * sizeof *d->history.ids.p;
+}
+
+static void free_table(table *t) {
+    free(t->leaders);
+    free(t->buckets);
 }
 
 static void free_drafter(ls_drafter *base) {
     drafter *d = (drafter *)base;
     ls_stream_close(&d->history);
-    free(d->leaders);
-    free(d->buckets);
+    free_table(&d->seen);
+    free_table(&d->frozen);
     free(d);
 }
 
-enum { LEADER, LENGTH, LEADERS, FILE_NAME };
+enum { LEADER, LENGTH, LEADERS, FILE_NAME, FROZEN };
 static const ls_knob knobs[] = {
     [LEADER] = {"cacheback.leader", LS_KNOB_INT, 2, 1, MAX_LEADER, "tokens of the longest leader"},
     [LENGTH] = {"cacheback.length", LS_KNOB_INT, 3, 1, MAX_LENGTH, "tokens of a follower"},
     [LEADERS] = {"cacheback.leaders", LS_KNOB_INT, 65536, 16, 16777216, "leaders that are remembered, 160 bytes each"},
     [FILE_NAME] = {"cacheback.file", LS_KNOB_FILE, 0, 0, 0, "keep the text there for the next run"},
+    [FROZEN] = {"cacheback.frozen", LS_KNOB_FILE, 0, 0, 0,
+                "a file that cacheback.file kept: for a cold start, it is asked where nothing newer is known"},
     {0},
 };
+
+static void make_table(table *t, int32_t limit) {
+    *t = (table){.limit = limit, .newest = -1, .oldest = -1};
+    t->leaders = ls_calloc((size_t)limit, sizeof *t->leaders); // zeroed pages cost nothing until they are used
+    t->buckets = ls_malloc((size_t)limit * sizeof *t->buckets);
+    memset(t->buckets, -1, (size_t)limit * sizeof *t->buckets);
+}
+
+static void fill(const drafter *d, table *t, const ls_stream *text) {
+    for (size_t end = 1; end <= text->ids.n; end++) take(d, t, text->ids.p, end);
+}
+
+static ls_code open_frozen(drafter *d, const char *path, const ls_draft_setup *setup, ls_err *err) {
+    if (!path || !*path) return LS_OK;
+    ls_stream text;
+    ls_draft_setup quiet = *setup;
+    quiet.note = NULL; // what it would say is about a file that is written again
+    ls_code code = ls_stream_open(&text, path, (size_t)d->seen.limit * TEXT_PER_LEADER, &quiet, err);
+    ls_stream_read_only(&text);
+    if (!code && !text.ids.n)
+        code = ls_fail(err, LS_E_USAGE,
+                       "cacheback.frozen: %s holds no text of this tokenizer: name a file that "
+                       "cacheback.file kept",
+                       path);
+    if (!code) {
+        make_table(&d->frozen, d->seen.limit);
+        fill(d, &d->frozen, &text);
+    }
+    ls_stream_close(&text);
+    return code;
+}
 
 static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     drafter *d = ls_calloc(1, sizeof *d);
@@ -175,16 +234,13 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
         .observe = observe, .propose = propose, .pool_size = pool_size, .bytes = bytes, .free = free_drafter};
     d->max_leader = (int32_t)setup->knobs[LEADER].number;
     d->length = (int32_t)setup->knobs[LENGTH].number;
-    d->limit = (int32_t)setup->knobs[LEADERS].number;
-    d->newest = d->oldest = -1;
-    d->leaders = ls_calloc((size_t)d->limit, sizeof *d->leaders); // zeroed pages cost nothing until they are used
-    d->buckets = ls_malloc((size_t)d->limit * sizeof *d->buckets);
-    memset(d->buckets, -1, (size_t)d->limit * sizeof *d->buckets);
-    const ls_code code =
-        ls_stream_open(&d->history, setup->knobs[FILE_NAME].text, (size_t)d->limit * TEXT_PER_LEADER, setup, err);
-    for (size_t end = 1; end <= d->history.ids.n; end++) take(d, d->history.ids.p, end);
+    make_table(&d->seen, (int32_t)setup->knobs[LEADERS].number);
+    ls_code code =
+        ls_stream_open(&d->history, setup->knobs[FILE_NAME].text, (size_t)d->seen.limit * TEXT_PER_LEADER, setup, err);
+    fill(d, &d->seen, &d->history);
+    if (!code) code = open_frozen(d, setup->knobs[FROZEN].text, setup, err);
     *out = code ? NULL : &d->base;
-    if (code) free_drafter(&d->base);
+    if (code) ls_stream_read_only(&d->history), free_drafter(&d->base);
     return code;
 }
 

@@ -103,6 +103,11 @@ size_t ls_stream_observe(ls_stream *h, const int32_t *context, size_t n, bool re
     return added;
 }
 
+void ls_stream_read_only(ls_stream *h) {
+    free(h->path);
+    h->path = NULL;
+}
+
 void ls_stream_close(ls_stream *h) {
     ls_err err = {0};
     if (h->path && write_file(h, &err)) note(h, err.msg);

@@ -284,7 +284,7 @@ static void cacheback_asks_again_after_each_follower(void **state) {
 
 static void cacheback_forgets_the_leader_used_longest_ago(void **state) {
     (void)state;
-    ls_knob_value knobs[] = {{1, NULL}, {1, NULL}, {16, NULL}, {0, NULL}}; // leader, length, leaders, file
+    ls_knob_value knobs[] = {{1, NULL}, {1, NULL}, {16, NULL}, {0, NULL}, {0, NULL}}; // leader, length, leaders, file, frozen
     ls_drafter *d;
     const ls_draft_setup setup = {.knobs = knobs, .tokenizer = "test"};
     assert_int_equal(ls_method_find("cacheback")->make(&d, &setup, NULL), LS_OK);
@@ -442,6 +442,32 @@ static void histories_outlive_a_run(void **state) {
     assert_non_null(strstr(noted, "cannot write /nowhere/x"));
 }
 
+static void cacheback_asks_a_frozen_table_where_it_knows_nothing(void **state) {
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/logitspec-test-%d.frozen", (int)getpid());
+    const int32_t text[] = {1, 2, 3, 4, 5, 6}, other[] = {40, 1}, third[] = {1, 2, 7, 8, 9, 40, 1};
+    unlink(path);
+    ls_drafter *d;
+    ls_err err;
+    assert_int_equal(make_with_file(&d, "cacheback", "cacheback.frozen", path, 5, &err), LS_E_USAGE);
+    assert_non_null(strstr(err.msg, "holds no text of this tokenizer: name a file that cacheback.file kept"));
+    d = with_file("cacheback", "cacheback.file", path, 5);
+    d->observe(d, text, 6, true);
+    d->free(d);
+    assert_int_equal(make_with_file(&d, "cacheback", "cacheback.frozen", path, 6, &err), LS_E_USAGE); // another's
+    struct stat before, after;
+    assert_int_equal(stat(path, &before), 0);
+    d = with_file("cacheback", "cacheback.frozen", path, 5);
+    d->observe(d, other, 2, true);
+    assert_int_equal(draft_after(d, other, 2, 2, 16).nodes[1].token, 3);
+    d->observe(d, third, 7, true); // what it knows itself comes first, though the leader is as long
+    assert_int_equal(draft_after(d, third, 7, 2, 16).nodes[1].token, 7);
+    d->free(d);
+    assert_true(!stat(path, &after) && after.st_ino == before.st_ino && after.st_size == before.st_size);
+    unlink(path);
+}
+
 // ---- estimates for drafters without any
 
 static void scores_are_hit_rates(void **state) {
@@ -538,6 +564,7 @@ int main(void) {
         cmocka_unit_test(cacheback_forgets_the_leader_used_longest_ago),
         cmocka_unit_test(lookahead_harvests_what_its_window_said),
         cmocka_unit_test(histories_outlive_a_run),
+        cmocka_unit_test(cacheback_asks_a_frozen_table_where_it_knows_nothing),
         cmocka_unit_test(scores_are_hit_rates),
         cmocka_unit_test(knobs_have_ranges),
     };

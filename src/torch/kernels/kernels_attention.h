@@ -168,7 +168,7 @@ static void k_attention(const lsk_attention *a) {
         b += narrow ? 1 : G;
     }
     for (int32_t i = 0; i < n; i++) inverse[i] = weigh(a, &q[i], from, w + i * ld);
-    const int32_t step = n > R_MAX ? 4096 / hd + 1 : context; /* values that are used again fit into half of L1 */
+    const int32_t step = n > R_MAX ? 4096 / hd : context; /* values that are used again fit into half of L1 */
     for (int32_t p = from; p < context; p += step) {
         const span s = {a->v + (size_t)p * (size_t)hd, NULL, hd, context - p < step ? context - p : step, 0};
         add_values(s, n, w + p, ld, y);

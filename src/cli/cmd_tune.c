@@ -41,7 +41,8 @@ static void add_text(void *ud, size_t turn, const ls_step *step) {
 }
 
 static void add_rows(void *ud, size_t turn, const ls_step *step) {
-    ls_recording_more(((tuning *)ud)->turns[turn], (size_t)step->output_pos, step);
+    ls_recording *r = ((tuning *)ud)->turns[turn];
+    if (r) ls_recording_more(r, (size_t)step->output_pos, step);
 }
 
 // Runs the list on all prompts and leaves the sessions open.

@@ -85,16 +85,15 @@ static ls_code run_turn(const ls_comparison *k, size_t at, size_t turn, int i, l
     ls_code code =
         ls_dialog_prompt(dialog, &k->model, setup->format, setup->system, turn, said->text, said->n, &p, err);
     if (code) return code;
-    code = ls_session_begin_at(s, (uint32_t)turn, p.kept, p.ids.p, (int32_t)p.ids.n, NULL, NULL, &prefill_ms, err);
-    if (!code) {
+    const bool fits = p.kept + p.ids.n + 1 < (size_t)k->model.engine->n_context;
+    if (turn && !fits) r->finish = LS_FINISH_CONTEXT; // the conversation does not go on
+    else code = ls_session_begin_at(s, (uint32_t)turn, p.kept, p.ids.p, (int32_t)p.ids.n, NULL, NULL, &prefill_ms, err);
+    if (!code && !(turn && !fits)) {
         ls_dialog_begin(dialog, turn, said->text, said->n, &p);
         r->finish = LS_GOING;
         r->prefill_ms += prefill_ms;
         r->turns++;
         if (k->on_begin) k->on_begin(k->ud, item->first + turn, ls_session_context(s));
-    } else if (code == LS_E_RANGE && turn) { // the conversation does not go on, in any method
-        r->finish = LS_FINISH_CONTEXT;
-        code = LS_OK;
     }
     ls_next_prompt_free(&p);
     while (!code && !r->finish) {

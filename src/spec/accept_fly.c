@@ -38,6 +38,6 @@ const ls_accept_rule ls_accept_fly = {
     .is = {.name = "fly",
            .summary = "LOSSY: where the target is undecided, if it agrees with the drafts that follow",
            .source = "arXiv 2511.22972",
-           .number = {{"ENTROPY", 0.3, 0, 20}, {"WINDOW", 6, 1, 64, true}}},
+           .number = {{"ENTROPY", 0.3, 0, 20, false}, {"WINDOW", 6, 1, 64, true}}},
     .stands = stands,
 };

@@ -47,7 +47,7 @@ static bool stands_tv(const ls_accept *a, const ls_tree *t, int32_t i) {
     {                                                                                                                  \
         .name = title, .summary = "LOSSY: where target and draft distributions are near each other, by " by,           \
         .source = "arXiv 2502.20704", .number = {                                                                      \
-            {"LIMIT", limit, 0, most}                                                                                  \
+            {"LIMIT", limit, 0, most, false}                                                                           \
         }                                                                                                              \
     }
 const ls_accept_rule ls_accept_fuzzy_js = {.is = FUZZY("fuzzy-js", "Jensen-Shannon", 0.1, 0.7), .stands = stands_js};

@@ -15,6 +15,6 @@ const ls_accept_rule ls_accept_typical = {
     .is = {.name = "typical",
            .summary = "LOSSY: whatever the target finds likely enough, min(EPSILON, 0.3 exp(-H))",
            .source = "arXiv 2401.10774",
-           .number = {{"EPSILON", 0.09, 0, 1}}},
+           .number = {{"EPSILON", 0.09, 0, 1, false}}},
     .stands = stands,
 };

@@ -211,16 +211,9 @@ static void fill(const drafter *d, table *t, const ls_stream *text) {
 static ls_code open_frozen(drafter *d, const char *path, const ls_draft_setup *setup, ls_err *err) {
     if (!path || !*path) return LS_OK;
     ls_stream text;
-    ls_draft_setup quiet = *setup;
-    quiet.note = NULL; // what it would say is about a file that is written again
-    ls_code code = ls_stream_open(&text, path, (size_t)d->seen.limit * TEXT_PER_LEADER, &quiet, err);
-    ls_stream_read_only(&text);
-    if (!code && !text.ids.n)
-        code = ls_fail(err, LS_E_USAGE,
-                       "cacheback.frozen: %s holds no text of this tokenizer: name a file that "
-                       "cacheback.file kept",
-                       path);
-    if (!code) {
+    const ls_code code = ls_stream_read(&text, path, (size_t)d->seen.limit * TEXT_PER_LEADER, setup, err);
+    if (code) ls_err_prefix(err, "cacheback.frozen");
+    else {
         make_table(&d->frozen, d->seen.limit);
         fill(d, &d->frozen, &text);
     }
@@ -240,7 +233,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
     fill(d, &d->seen, &d->history);
     if (!code) code = open_frozen(d, setup->knobs[FROZEN].text, setup, err);
     *out = code ? NULL : &d->base;
-    if (code) ls_stream_read_only(&d->history), free_drafter(&d->base);
+    if (code) ls_stream_keep(&d->history), free_drafter(&d->base);
     return code;
 }
 

@@ -157,6 +157,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
 
 // before: the token before the row's; -1: none.
 static void remember(drafter *d, int32_t before, int32_t token, const ls_node *row) {
+    if (!d->remembered) return;
     const ls_successor said = ls_successors_of(row);
     if (before >= 0) ls_successors_put(&d->successors, before, token, &said);
     ls_successors_put(&d->successors, -1, token, &said);
@@ -222,6 +223,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
     d->successors.limit = (size_t)setup->knobs[MEMORY].number << 20;
     d->retrieved = setup->knobs[RETRIEVED].number != 0;
     d->remembered = setup->knobs[REMEMBERED].number != 0;
+    if (!d->remembered) d->base.read_share = 0; // nothing else is learnt from a prompt's rows
     d->last_logit = setup->knobs[LAST_LOGIT].number != 0;
     ls_rates_init(&d->rates);
     *out = &d->base;

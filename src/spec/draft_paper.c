@@ -84,7 +84,8 @@ static const ls_knob knobs[] = {
     [SPAN] = {"logitspec-paper.span", LS_KNOB_INT, LS_POOL_SPAN, 1, LS_POOL_MAX_SPAN,
               "tokens copied after a match at most (num_pred_tokens)"},
     [RANKS] = {"logitspec-paper.ranks", LS_KNOB_INT, 0, 0, LS_MAX_ROWS,
-               "best tokens of the last logits that are guesses; 0: as many as the tree has rows, as published"},
+               "ranks of the last logits that are looked at, the root's own included; 0: as many as the tree has rows, "
+               "as published"},
     {0},
 };
 

@@ -68,7 +68,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     const matrix *m = &((drafter *)base)->m;
     ls_draft nodes[SHAPE] = {{.token = s->root, .parent = -1, .match_pos = -1, .est_p = NAN}};
     int32_t index[SHAPE] = {0}, n = 1; // of the shape's rows; -1: nothing is known there
-    for (int32_t i = 1; i < SHAPE && i < budget; i++) {
+    for (int32_t i = 1; i < SHAPE && n < budget; i++) {
         const int32_t parent = index[m->shape_parent[i]], before = parent < 0 ? m->n : nodes[parent].token;
         const int32_t token = before >= 0 && before < m->n ? m->next[before][m->shape_rank[i]] : -1;
         index[i] = token < 0 ? -1 : n;

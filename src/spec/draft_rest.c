@@ -65,10 +65,12 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     open.n = 0;
     while (n < budget) {
         const int32_t n_next = depth < d->tokens ? continuations(d->corpus, range, length + depth, next) : 0;
-        // no more siblings than there is room for in the tree
-        for (int32_t i = 0, taken = 0; i < n_next && taken < budget - n && n_c < LS_FRONTIER_MAX; i++) {
+        for (int32_t i = 0; i < n_next && n_c < LS_FRONTIER_MAX; i++) {
             if (next[i].token == LS_CORPUS_BREAK) continue;
             const double share = (double)(next[i].range.hi - next[i].range.lo) / (range.hi - range.lo);
+            int32_t before = 0; // as many as the tree has room for go first: neither this one nor those after it
+            for (int32_t k = 0; k < open.n && before < budget - n; k++) before += open.path[k] >= chance * share;
+            if (before == budget - n) break;
             c[n_c].node = (ls_draft){.token = next[i].token,
                                      .parent = (int16_t)parent,
                                      .rank = -1,
@@ -79,7 +81,6 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
             c[n_c].range = next[i].range;
             c[n_c].depth = depth + 1;
             ls_frontier_push(&open, n_c++, chance * share);
-            taken++;
         }
         const int32_t item = ls_frontier_pop(&open, &chance);
         if (item < 0) break;

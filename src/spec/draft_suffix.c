@@ -2,17 +2,20 @@
 // occurred before; each proposes the tree of what followed it, likeliest first by counts, as large as the match is long
 // times a factor; the tree with the highest sum of chances is taken. As published, two texts are asked: this
 // conversation, and the answers of all conversations so far, without their prompts; of equal sums the conversation's is
-// taken; a match and its drafts are 64 tokens at most.
+// taken; a match and its drafts are 64 tokens at most. The tree is the paper's; the published program drafts a chain
+// unless it is asked for trees.
 //
 // This program's own: the published suffix trees are suffix automata (spec/automaton.h), which hold the same counts; of
 // the endings the ENDINGS longest that differ are tried; memory is bounded: when the younger of two automata of answers
-// holds half of the tokens to be remembered, the older one is forgotten.
+// holds half of the tokens to be remembered, the older one is forgotten. An answer's last token is not remembered where
+// no forward was run for it.
 #include "base/mem.h"
 #include "spec/automaton.h"
 #include "spec/drafter.h"
 #include "spec/frontier.h"
 #include "spec/stream.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { ENDINGS = 8, MAX_CHILDREN = 64 }; // children of a state that are looked at, newest first
@@ -100,7 +103,6 @@ static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d,
     } c[LS_FRONTIER_MAX];
     static _Thread_local ls_frontier open;
     int32_t n = 0;
-    if (at.length > d->longest) at.length = d->longest;
     const double most = d->factor * at.length;
     if (budget > most + 1) budget = 1 + (int32_t)most;
     g->n = 1;
@@ -117,7 +119,7 @@ static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d,
             const ls_automaton_edge *edge = &a->edges[e];
             const double p = a->states[edge->to].count / total;
             e = edge->next;
-            if (edge->token < 0 || p < d->least || p > 1) continue; // a separator; counts that were cut off
+            if (edge->token < 0 || chance * p < d->least || p > 1) continue; // a separator; counts that were cut off
             c[n].node = (ls_draft){.token = edge->token,
                                    .parent = (int16_t)parent,
                                    .rank = -1,
@@ -139,6 +141,13 @@ static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d,
     }
 }
 
+// Endings of shortest to longest tokens go on in the same ways. The published program tries each: a longer one may have
+// more drafts, by the factor, and fewer, by what all of it may have; here the one that may have most is taken.
+static int32_t best_length(const drafter *d, int32_t shortest, int32_t longest) {
+    const int32_t most = (int32_t)ceil(d->longest / (1 + d->factor));
+    return most < shortest ? shortest : most < longest ? most : longest;
+}
+
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
     const drafter *d = (const drafter *)base;
     static _Thread_local growth best, g;
@@ -151,11 +160,15 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
         ls_automaton_match at = texts[i]->at;
         if (!text->n_states) continue;
         ls_automaton_follow(text, &at, s->root);
-        for (int k = 0; k < ENDINGS && at.state > 0; k++) { // the longest ending, then shorter ones with more counts
-            grow(text, at, d, budget, &g);
-            if (g.sum > best.sum) best = g;
-            at.state = text->states[at.state].link;
-            if (at.state >= 0) at.length = text->states[at.state].length;
+        for (int k = 0; k < ENDINGS && at.state > 0;) { // the longest ending, then shorter ones with more counts
+            const int32_t link = text->states[at.state].link, shortest = text->states[link].length + 1;
+            const int32_t length = best_length(d, shortest, at.length);
+            if (length < d->longest) { // else nothing may follow
+                grow(text, (ls_automaton_match){at.state, length}, d, budget, &g);
+                if (g.sum > best.sum) best = g;
+                k++;
+            }
+            at = (ls_automaton_match){link, shortest - 1};
         }
     }
     ls_tree_lay_out(tree, best.nodes, best.n);
@@ -186,7 +199,7 @@ static void free_drafter(ls_drafter *base) {
 enum { FACTOR, LEAST, LONGEST, TOKENS, FILE_NAME };
 static const ls_knob knobs[] = {
     [FACTOR] = {"suffix.factor", LS_KNOB_NUMBER, 1, 0.1, 256, "draft tokens for each token of the match"},
-    [LEAST] = {"suffix.min_p", LS_KNOB_NUMBER, 0.1, 0, 1, "a token followed at least this share of the times"},
+    [LEAST] = {"suffix.min_p", LS_KNOB_NUMBER, 0.1, 0, 1, "a path is at least as likely as this"},
     [LONGEST] = {"suffix.depth", LS_KNOB_INT, 64, 2, 1024, "tokens of a match and its drafts at most"},
     [TOKENS] = {"suffix.tokens", LS_KNOB_INT, 200000, 1000, 50000000,
                 "tokens of answers that are remembered, about 150 bytes each"},

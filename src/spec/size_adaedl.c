@@ -45,7 +45,7 @@ const ls_sizing_rule ls_size_adaedl = {
     .is = {.name = "adaedl",
            .summary = "stops a branch where 1 - sqrt(0.2 H) falls below a threshold that follows the acceptance",
            .source = "arXiv 2410.18351",
-           .number = {{"THRESHOLD", 0.6, 0, 1}}},
+           .number = {{"THRESHOLD", 0.6, 0, 1, false}}},
     .ask = ls_sizing_paper_rows,
     .cut = cut,
     .learn = learn,

@@ -22,7 +22,7 @@ const ls_sizing_rule ls_size_specdec = {
     .is = {.name = "specdec++",
            .summary = "stops a branch when the chance of a rejection in it passes the threshold",
            .source = "arXiv 2405.19715",
-           .number = {{"CHANCE", 0.7, 0, 1}}},
+           .number = {{"CHANCE", 0.7, 0, 1, false}}},
     .ask = ls_sizing_paper_rows,
     .cut = cut,
 };

@@ -27,8 +27,7 @@ static ls_code read_file(ls_stream *h, ls_err *err) {
     uint64_t tokenizer, n, sum;
     int used = 0;
     if (m.n && strncmp(header, kind, sizeof kind - 1))
-        code = ls_fail(err, LS_E_USAGE, "%s: not a history of drafts, and it would be overwritten: name another file",
-                       h->path);
+        code = ls_fail(err, LS_E_USAGE, "%s: not a history of drafts", h->path);
     else if (m.n && strncmp(header, magic, after))
         code = ls_fail(err, LS_E_UNSUPPORTED, "%s: not a history of this version", h->path);
     else if (m.n &&
@@ -78,7 +77,7 @@ ls_code ls_stream_open(ls_stream *h, const char *path, size_t limit, const ls_dr
     if (!code) return LS_OK;
     const bool kept = code != LS_E_PARSE; // its file stays as it is
     if (kept) free(h->path), h->path = NULL;
-    if (code == LS_E_USAGE) return ls_fail(err, code, "%s", why.msg);
+    if (code == LS_E_USAGE) return ls_fail(err, code, "%s, and it would be overwritten: name another file", why.msg);
     char text[600];
     snprintf(text, sizeof text, "%s; it is left out, and %s", why.msg,
              kept ? "kept: what this run brings is not saved" : "written anew at the end");
@@ -103,9 +102,18 @@ size_t ls_stream_observe(ls_stream *h, const int32_t *context, size_t n, bool re
     return added;
 }
 
-void ls_stream_read_only(ls_stream *h) {
+void ls_stream_keep(ls_stream *h) {
     free(h->path);
     h->path = NULL;
+}
+
+ls_code ls_stream_read(ls_stream *h, const char *path, size_t limit, const ls_draft_setup *setup, ls_err *err) {
+    *h =
+        (ls_stream){.limit = limit, .setup = *setup, .tokenizer = ls_strdup(setup->tokenizer), .path = ls_strdup(path)};
+    const ls_code code = read_file(h, err);
+    ls_stream_keep(h);
+    if (!code && !h->ids.n) return ls_fail(err, LS_E_USAGE, "%s: there is no text in it", path);
+    return code ? LS_E_USAGE : LS_OK;
 }
 
 void ls_stream_close(ls_stream *h) {

@@ -23,5 +23,7 @@ typedef struct {
 ls_code ls_stream_open(ls_stream *h, const char *path, size_t limit, const ls_draft_setup *setup, ls_err *err);
 // Takes what is new in the conversation. Returns how many tokens that put at the end of ids (a break counts).
 size_t ls_stream_observe(ls_stream *h, const int32_t *context, size_t n, bool reset);
-void ls_stream_read_only(ls_stream *h); // its file will not be saved
-void ls_stream_close(ls_stream *h);     // saves it where it has a file
+// Reads such a file, which is never written. LS_E_USAGE: why it cannot be used.
+ls_code ls_stream_read(ls_stream *h, const char *path, size_t limit, const ls_draft_setup *setup, ls_err *err);
+void ls_stream_keep(ls_stream *h);  // its file stays as it is
+void ls_stream_close(ls_stream *h); // saves it where it has a file

@@ -329,10 +329,10 @@ static void suite(const uint8_t *data, size_t n) {
         lines += line < next;
     }
     EXPECT(suite.n == lines);
-    for (size_t i = 0; i < suite.n; i++) EXPECT(suite.items[i].n_prompt);
+    for (size_t i = 0; i < suite.n; i++) EXPECT(suite.items[i].n_turns && suite.items[i].turns[0].n);
     ls_buf *prompt = &r.turns[0].header.prompt_text, out = {0}; // as if that had been asked
     ls_buf_clear(prompt);
-    ls_buf_add(prompt, suite.items[0].prompt, suite.items[0].n_prompt);
+    ls_buf_add(prompt, suite.items[0].turns[0].text, suite.items[0].turns[0].n);
     ls_export_spec_bench(&r, &suite, &out);
     fuzz_json_lines(out.p, out.n);
     ls_buf_free(&out);

@@ -53,7 +53,8 @@ static void is_chrome(const char *p, size_t n) {
 static void answers(const ls_report *r, ls_buf *out) {
     static const char name[] = "42", prompt[] = "Hi";
     ls_suite suite = {0};
-    ls_suite_add(&suite, name, "a \"category\"", prompt, sizeof prompt - 1);
+    ls_suite_add(&suite, name, "a \"category\"");
+    ls_suite_add_turn(&suite, prompt, sizeof prompt - 1);
     ls_export_spec_bench(r, &suite, out);
     ls_suite_free(&suite);
 }

@@ -235,6 +235,33 @@ static void suffix_drafts_by_counts_and_length(void **state) {
     d->free(d);
 }
 
+// A long passage that is repeated is drafted on and on: of the endings that match, one that leaves room is taken.
+static void suffix_drafts_after_long_matches(void **state) {
+    (void)state;
+    int32_t text[400];
+    for (int32_t i = 0; i < 400; i++) text[i] = i % 200;
+    ls_drafter *d = suffix_with(1, 64);
+    for (int32_t n = 201; n < 390; n += 7) {
+        d->observe(d, text, (size_t)n, true);
+        const ls_tree t = draft_after(d, text, (size_t)n, text[n], 64);
+        const int32_t matched = n - 199; // tokens of the second time, root included
+        assert_int_equal(t.n - 1, matched < 32 ? matched : 32);
+        for (int32_t i = 1; i < t.n; i++) assert_int_equal(t.nodes[i].token, text[(n + i) % 200]);
+    }
+    d->free(d);
+    d = suffix_with(4, 64); // a path as likely as 0.1 at least: 1/2, 1/4, 1/8
+    int32_t coin[2000];
+    for (int32_t i = 0; i < 2000; i++) coin[i] = ls_uniform_at(77, (uint64_t)i) < 0.5;
+    d->observe(d, coin, 2000, true);
+    const ls_tree t = draft_after(d, coin, 2000, 1, 200);
+    for (int32_t i = 1; i < t.n; i++) {
+        double path = 1;
+        for (int32_t at = i; at > 0; at = t.nodes[at].parent) path *= (double)t.nodes[at].est_p;
+        assert_true(path >= 0.1 - 1e-6);
+    }
+    d->free(d);
+}
+
 static void suffix_asks_this_conversation_and_earlier_answers(void **state) {
     (void)state;
     ls_drafter *d = suffix_with(1, 64);
@@ -284,7 +311,8 @@ static void cacheback_asks_again_after_each_follower(void **state) {
 
 static void cacheback_forgets_the_leader_used_longest_ago(void **state) {
     (void)state;
-    ls_knob_value knobs[] = {{1, NULL}, {1, NULL}, {16, NULL}, {0, NULL}, {0, NULL}}; // leader, length, leaders, file, frozen
+    ls_knob_value knobs[] = {
+        {1, NULL}, {1, NULL}, {16, NULL}, {0, NULL}, {0, NULL}}; // leader, length, leaders, file, frozen
     ls_drafter *d;
     const ls_draft_setup setup = {.knobs = knobs, .tokenizer = "test"};
     assert_int_equal(ls_method_find("cacheback")->make(&d, &setup, NULL), LS_OK);
@@ -451,11 +479,13 @@ static void cacheback_asks_a_frozen_table_where_it_knows_nothing(void **state) {
     ls_drafter *d;
     ls_err err;
     assert_int_equal(make_with_file(&d, "cacheback", "cacheback.frozen", path, 5, &err), LS_E_USAGE);
-    assert_non_null(strstr(err.msg, "holds no text of this tokenizer: name a file that cacheback.file kept"));
+    assert_non_null(strstr(err.msg, "there is no text in it"));
     d = with_file("cacheback", "cacheback.file", path, 5);
     d->observe(d, text, 6, true);
     d->free(d);
     assert_int_equal(make_with_file(&d, "cacheback", "cacheback.frozen", path, 6, &err), LS_E_USAGE); // another's
+    assert_non_null(strstr(err.msg, "not of the tokenizer of test"));
+    assert_int_equal(make_with_file(&d, "cacheback", "cacheback.frozen", "/dev/null", 5, &err), LS_E_USAGE);
     struct stat before, after;
     assert_int_equal(stat(path, &before), 0);
     d = with_file("cacheback", "cacheback.frozen", path, 5);
@@ -559,6 +589,7 @@ int main(void) {
         cmocka_unit_test(the_automaton_counts_every_substring),
         cmocka_unit_test(matches_follow_a_growing_text),
         cmocka_unit_test(suffix_drafts_by_counts_and_length),
+        cmocka_unit_test(suffix_drafts_after_long_matches),
         cmocka_unit_test(suffix_asks_this_conversation_and_earlier_answers),
         cmocka_unit_test(cacheback_asks_again_after_each_follower),
         cmocka_unit_test(cacheback_forgets_the_leader_used_longest_ago),

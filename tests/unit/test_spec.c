@@ -198,17 +198,18 @@ static void paper_rule_lengths_and_order(void **state) {
 
 static void the_papers_lengths_are_knobs(void **state) {
     (void)state;
-    int32_t text[60], top[64];
+    int32_t text[62], top[64];
     for (int i = 0; i < 60; i++) text[i] = 100 + i % 30;
     text[31] = 7; // 100 7 102 ...: the second 102 follows another token
+    text[60] = 101, text[61] = 102;
     for (int i = 0; i < 64; i++) top[i] = i ? 200 + i : 103;
-    const ls_draft_state s = {(int32_t[]){101, 102}, 2, 103, top, NULL, 64, NULL};
+    const ls_draft_state s = {text, 62, 103, top, NULL, 64, NULL};
     ls_knob_value knobs[] = {{1, NULL}, {5, NULL}, {3, NULL}}; // ngram, span, ranks
     const ls_draft_setup setup = {.knobs = knobs, .tokenizer = ""};
     ls_drafter *d;
     ls_tree t;
     assert_int_equal(ls_method_find("logitspec-paper")->make(&d, &setup, NULL), LS_OK);
-    d->observe(d, text, 60, true);
+    d->observe(d, text, 62, true);
     d->propose(d, &s, 64, &t);
     assert_int_equal(t.branches[0].match_n, 1);
     assert_int_equal(t.branches[0].match_pos, 34); // after the later 103, though 101 102 103 is at the first
@@ -217,7 +218,7 @@ static void the_papers_lengths_are_knobs(void **state) {
     d->free(d);
     knobs[0].number = 3;
     assert_int_equal(ls_method_find("logitspec-paper")->make(&d, &setup, NULL), LS_OK);
-    d->observe(d, text, 60, true);
+    d->observe(d, text, 62, true);
     d->propose(d, &s, 64, &t);
     assert_int_equal(t.branches[0].match_n, 3);
     assert_int_equal(t.branches[0].match_pos, 4);

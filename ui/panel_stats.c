@@ -81,6 +81,14 @@ static void legend(ui_pen *p, const char *text) { // of what the numbers behind 
     p->role = UI_TEXT;
 }
 
+static void share(ui_pen *p, uint64_t n, uint64_t of) {
+    p->role = UI_BAR;
+    ui_print(p, " ");
+    ui_bar(p, 8, (double)n / (double)of);
+    p->role = UI_TEXT;
+    ui_print(p, "%llu  ", (unsigned long long)n);
+}
+
 // The paper's idea, measured on this text.
 static void next_next_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "next-next");
@@ -103,12 +111,9 @@ static void next_next_ranks(out *o, const ls_stats *st) {
     for (int r = 0; r <= LS_MAX_TOP; r++) {
         if (!st->next_next_rank[r]) continue;
         if (p.end - p.col < 24) break;
-        if (r < LS_MAX_TOP) ui_print(&p, "%d ", r);
-        else ui_print(&p, "beyond ");
-        p.role = UI_BAR;
-        ui_bar(&p, 8, (double)st->next_next_rank[r] / (double)st->next_next);
-        p.role = UI_TEXT;
-        ui_print(&p, "%llu  ", (unsigned long long)st->next_next_rank[r]);
+        if (r < LS_MAX_TOP) ui_print(&p, "%d", r);
+        else ui_print(&p, "beyond");
+        share(&p, st->next_next_rank[r], st->next_next);
     }
 }
 
@@ -190,11 +195,7 @@ static void length_line(out *o, const ls_stats *st) {
         if (!st->by_emitted[i]) continue;
         if (p.end - p.col < 16) break;
         ui_print(&p, "%d", i);
-        p.role = UI_BAR;
-        ui_print(&p, " ");
-        ui_bar(&p, 8, (double)st->by_emitted[i] / (double)st->steps);
-        p.role = UI_TEXT;
-        ui_print(&p, "%llu  ", (unsigned long long)st->by_emitted[i]);
+        share(&p, st->by_emitted[i], st->steps);
     }
 }
 

@@ -11,9 +11,10 @@
 static void table(const ls_comparison *k, ls_buf *out) {
     const ls_engine *b = k->model.engine;
     const int width = ls_contenders_width(k->c, k->n);
-    const uint64_t turns = ls_comparison_total(k, 0, NULL).turns;
+    size_t turns = 0;
+    for (size_t p = 0; p < k->done; p++) turns += ls_comparison_result(k, p, 0)->turns;
     char more[40] = "";
-    if (turns > k->done) snprintf(more, sizeof more, ", %llu turns", (unsigned long long)turns);
+    if (turns > k->done) snprintf(more, sizeof more, ", %zu turns", turns);
     ls_visible_row(out, "%s, %s on %s, %d threads (%s); %zu prompts%s, at most %d new tokens", k->model.name, b->dtype,
                    b->device, b->threads, b->kernel, k->done, more, k->c[0].setup.s.decode.max_tokens);
     ls_buf_fmt(out, "\n%-*s %6s %17s %9s %8s %15s %9s %9s  %s\n", width, "method", "MAT", "accepted/verified",

@@ -85,10 +85,13 @@ static ls_code run_turn(const ls_comparison *k, size_t at, size_t turn, int i, l
     ls_code code =
         ls_dialog_prompt(dialog, &k->model, setup->format, setup->system, turn, said->text, said->n, &p, err);
     if (code) return code;
-    const bool fits = p.kept + p.ids.n + 1 < (size_t)k->model.engine->n_context;
-    if (turn && !fits) r->finish = LS_FINISH_CONTEXT; // the conversation does not go on
-    else code = ls_session_begin_at(s, (uint32_t)turn, p.kept, p.ids.p, (int32_t)p.ids.n, NULL, NULL, &prefill_ms, err);
-    if (!code && !(turn && !fits)) {
+    if (turn && p.kept + p.ids.n + 1 >= (size_t)k->model.engine->n_context) { // the conversation does not go on
+        r->finish = LS_FINISH_CONTEXT;
+        ls_next_prompt_free(&p);
+        return LS_OK;
+    }
+    code = ls_session_begin_at(s, (uint32_t)turn, p.kept, p.ids.p, (int32_t)p.ids.n, NULL, NULL, &prefill_ms, err);
+    if (!code) {
         ls_dialog_begin(dialog, turn, said->text, said->n, &p);
         r->finish = LS_GOING;
         r->prefill_ms += prefill_ms;
@@ -104,7 +107,7 @@ static ls_code run_turn(const ls_comparison *k, size_t at, size_t turn, int i, l
             if (k->on_step) k->on_step(k->ud, item->first + turn, step);
         }
     }
-    if (code || r->turns <= turn) return code;
+    if (code) return code;
     const ls_ids *out = ls_session_output(s);
     ls_ids_add(&r->output, out->p, out->n);
     ls_dialog_answer(dialog, &k->model, ls_session_text(s), out->p, out->n - (r->finish == LS_FINISH_EOS));

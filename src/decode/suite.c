@@ -32,12 +32,6 @@ void ls_suite_free(ls_suite *s) {
     *s = (ls_suite){0};
 }
 
-// NULL: no text, or an empty one.
-static const char *text_of(const ls_json *v, size_t *n) {
-    const char *text = ls_json_str(v, n);
-    return text && *n ? text : NULL;
-}
-
 static ls_code add_line(ls_suite *s, const char *line, size_t n, const char *where, size_t number, ls_err *err) {
     ls_json *doc;
     ls_code code = ls_json_parse(&doc, line, n, where, err);
@@ -50,15 +44,16 @@ static ls_code add_line(ls_suite *s, const char *line, size_t n, const char *whe
     ls_json_int(id, &value);
     char *name = ls_json_str(id, NULL) ? ls_strdup(ls_json_str(id, NULL)) : ls_format("%lld", (long long)value);
     const size_t n_turns = prompt ? 1 : ls_json_size(turns);
-    size_t bytes;
-    if (!n_turns || !text_of(prompt ? prompt : ls_json_at(turns, 0), &bytes))
-        code = ls_fail(err, LS_E_PARSE, "%s: neither \"prompt\" nor \"turns\" holds a text", where);
-    else ls_suite_add(s, name, category ? category : "");
+    ls_suite_add(s, name, category ? category : "");
     for (size_t i = 0; i < n_turns && !code; i++) {
-        const char *text = text_of(prompt ? prompt : ls_json_at(turns, i), &bytes);
-        if (text) ls_suite_add_turn(s, text, bytes);
-        else code = ls_fail(err, LS_E_PARSE, "%s: turn %zu of \"turns\" is no text", where, i + 1);
+        size_t bytes = 0;
+        const char *text = ls_json_str(prompt ? prompt : ls_json_at(turns, i), &bytes);
+        if (text && bytes) ls_suite_add_turn(s, text, bytes);
+        else if (i) code = ls_fail(err, LS_E_PARSE, "%s: turn %zu of \"turns\" is no text", where, i + 1);
+        else break;
     }
+    if (!code && !s->items[s->n - 1].n_turns)
+        code = ls_fail(err, LS_E_PARSE, "%s: neither \"prompt\" nor \"turns\" holds a text", where);
     free(name);
     ls_json_free(doc);
     return code;

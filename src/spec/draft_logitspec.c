@@ -215,7 +215,6 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
                            .propose = propose,
                            .learn = learn,
                            .read = read_prompt,
-                           .read_share = setup->knobs[READ].number,
                            .pool_size = pool_size,
                            .bytes = bytes,
                            .free = free_drafter};
@@ -223,7 +222,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
     d->successors.limit = (size_t)setup->knobs[MEMORY].number << 20;
     d->retrieved = setup->knobs[RETRIEVED].number != 0;
     d->remembered = setup->knobs[REMEMBERED].number != 0;
-    if (!d->remembered) d->base.read_share = 0; // nothing else is learnt from a prompt's rows
+    d->base.read_share = d->remembered ? setup->knobs[READ].number : 0; // nothing else is learnt from a prompt's rows
     d->last_logit = setup->knobs[LAST_LOGIT].number != 0;
     ls_rates_init(&d->rates);
     *out = &d->base;

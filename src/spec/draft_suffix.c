@@ -72,8 +72,9 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
         ls_automaton_follow(&d->young.text, &d->young.at, context[i]);
         ls_automaton_follow(&d->conversation.text, &d->conversation.at, context[i]);
         add_to(&d->conversation, context[i]);
-        if (d->verified && d->broken && d->young.text.n) add_answer(d, LS_STREAM_BREAK);
-        if (d->verified && d->broken && d->answers.n) ls_ids_push(&d->answers, LS_STREAM_BREAK);
+        const bool begins = d->verified && d->broken;
+        if (begins && d->young.text.n) add_answer(d, LS_STREAM_BREAK);
+        if (begins && d->answers.n) ls_ids_push(&d->answers, LS_STREAM_BREAK);
         d->broken = !d->verified;
         if (!d->verified) continue;
         add_answer(d, context[i]);

@@ -13,8 +13,14 @@
 static const char kind[] = "logitspec-history ", magic[] = "logitspec-history 1\n";
 enum { MAX_HEADER = 256 };
 
-// LS_E_USAGE: no history at all; LS_E_UNSUPPORTED: one that belongs to others; LS_E_PARSE: one that is damaged.
-static ls_code read_file(ls_stream *h, ls_err *err) {
+static void start(ls_stream *h, const char *path, size_t limit, const ls_draft_setup *setup) {
+    *h = (ls_stream){.limit = limit, .setup = *setup, .tokenizer = ls_strdup(setup->tokenizer)};
+    if (path && *path) h->path = ls_strdup(path);
+}
+
+// LS_E_USAGE: no history at all, and what that means; LS_E_UNSUPPORTED: one that belongs to others; LS_E_PARSE: one
+// that is damaged.
+static ls_code read_file(ls_stream *h, const char *means, ls_err *err) {
     ls_mapping m;
     struct stat st;
     if (stat(h->path, &st) && errno == ENOENT) return LS_OK; // the first run
@@ -27,7 +33,7 @@ static ls_code read_file(ls_stream *h, ls_err *err) {
     uint64_t tokenizer, n, sum;
     int used = 0;
     if (m.n && strncmp(header, kind, sizeof kind - 1))
-        code = ls_fail(err, LS_E_USAGE, "%s: not a history of drafts", h->path);
+        code = ls_fail(err, LS_E_USAGE, "%s: not a history of drafts%s", h->path, means);
     else if (m.n && strncmp(header, magic, after))
         code = ls_fail(err, LS_E_UNSUPPORTED, "%s: not a history of this version", h->path);
     else if (m.n &&
@@ -69,15 +75,14 @@ static void note(const ls_stream *h, const char *text) {
 }
 
 ls_code ls_stream_open(ls_stream *h, const char *path, size_t limit, const ls_draft_setup *setup, ls_err *err) {
-    *h = (ls_stream){.limit = limit, .setup = *setup, .tokenizer = ls_strdup(setup->tokenizer)};
-    if (!path || !*path) return LS_OK;
+    start(h, path, limit, setup);
+    if (!h->path) return LS_OK;
     ls_err why = {0};
-    h->path = ls_strdup(path);
-    const ls_code code = read_file(h, &why);
+    const ls_code code = read_file(h, ", and it would be overwritten: name another file", &why);
     if (!code) return LS_OK;
     const bool kept = code != LS_E_PARSE; // its file stays as it is
-    if (kept) free(h->path), h->path = NULL;
-    if (code == LS_E_USAGE) return ls_fail(err, code, "%s, and it would be overwritten: name another file", why.msg);
+    if (kept) ls_stream_keep(h);
+    if (code == LS_E_USAGE) return ls_fail(err, code, "%s", why.msg);
     char text[600];
     snprintf(text, sizeof text, "%s; it is left out, and %s", why.msg,
              kept ? "kept: what this run brings is not saved" : "written anew at the end");
@@ -108,11 +113,10 @@ void ls_stream_keep(ls_stream *h) {
 }
 
 ls_code ls_stream_read(ls_stream *h, const char *path, size_t limit, const ls_draft_setup *setup, ls_err *err) {
-    *h =
-        (ls_stream){.limit = limit, .setup = *setup, .tokenizer = ls_strdup(setup->tokenizer), .path = ls_strdup(path)};
-    const ls_code code = read_file(h, err);
+    start(h, path, limit, setup);
+    const ls_code code = read_file(h, "", err);
     ls_stream_keep(h);
-    if (!code && !h->ids.n) return ls_fail(err, LS_E_USAGE, "%s: there is no text in it", path);
+    if (!code && !h->ids.n) return ls_fail(err, LS_E_USAGE, "%s: there is no text in it, or no such file", path);
     return code ? LS_E_USAGE : LS_OK;
 }
 

@@ -89,10 +89,11 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
         ls_buf_fmt(out, "; the answer ends here: %s", ls_finish_name(step->finish));
         return;
     }
-    if (step->rows == 1) return;
+    if (step->rows == 1 && !step->miss) return;
     bool tried = false;
     for (int i = 1; i < step->tree.n && !tried; i++) tried = step->tree.nodes[i].parent == step->path[step->n_path - 1];
-    ls_buf_str(out, tried ? "; then the target wants " : "; next ");
+    ls_buf_str(out, step->miss ? "; missed " : tried ? "; then the target wants " : "; next ");
     quote(c, s, last->target, out);
     chance(last->target_p, out);
+    if (step->miss) ls_buf_fmt(out, ": %s", ls_misses[step->miss].label);
 }

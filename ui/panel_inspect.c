@@ -74,6 +74,17 @@ static void estimates(out *o) {
     prob(&p, (double)n->p);
 }
 
+// Where the path ended: why it did.
+static void reason(out *o) {
+    const int end = o->step->path[o->step->n_path - 1];
+    if (!o->step->miss || (o->row != end && o->node->parent != end)) return;
+    ui_pen p = next_line(o, UI_TEXT);
+    ui_print(&p, "why ");
+    ui_draw_token(&p, o->v->state, o->step->tree.nodes[end].target);
+    p.role = UI_TEXT;
+    ui_print(&p, " was not drafted: %s", ls_misses[o->step->miss].sentence);
+}
+
 static bool is_drafted(const ls_step *step, int parent, int32_t token) {
     for (int i = parent + 1; i < step->tree.n; i++)
         if (step->tree.nodes[i].parent == parent && step->tree.nodes[i].token == token) return true;
@@ -175,6 +186,7 @@ void ui_panel_inspect(ui_panel_view *v) {
     out o = {v, step, &step->tree.nodes[row], row, 0};
     verdict(&o);
     estimates(&o);
+    reason(&o);
     const int below = (row > 0) + (o.node->match_pos >= 0) + (v->area.rows > 8) +
                       (v->state->mask ? 1 + step->tree.n / v->area.cols : 0);
     alternatives(&o, v->area.rows - o.line - below);

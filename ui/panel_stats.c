@@ -117,6 +117,26 @@ static void next_next_ranks(out *o, const ls_stats *st) {
     }
 }
 
+// Why paths ended, and what that cost: the steps that brought nothing but a token that was missed.
+static void miss_line(out *o, const ls_stats *st) {
+    ui_pen p = next_line(o, "missed");
+    const uint64_t n = ls_stats_misses(st);
+    char whole[64];
+    snprintf(whole, sizeof whole, "of %llu paths that ended so:", (unsigned long long)n);
+    legend(&p, whole);
+    for (int m = 1; m < LS_MISS_COUNT; m++)
+        if (st->misses[m]) ui_print(&p, "%s %llu  ", ls_misses[m].label, (unsigned long long)st->misses[m]);
+}
+
+static void miss_costs(out *o, const ls_stats *st) {
+    ui_pen p = next_line(o, "lost by it");
+    legend(&p, "steps that brought only the missed token:");
+    for (int m = 1; m < LS_MISS_COUNT; m++)
+        if (st->miss_steps[m])
+            ui_print(&p, "%s %llu (%.0f ms)  ", ls_misses[m].label, (unsigned long long)st->miss_steps[m],
+                     st->miss_us[m] / 1e3);
+}
+
 static void source_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "by source");
     legend(&p, "of nodes verified:");
@@ -265,11 +285,15 @@ void ui_panel_stats(ui_panel_view *v) {
     time_line(&o, st);
     if (v->area.rows > 4) next_next_line(&o, st);
     if (v->area.rows > 5) source_line(&o, st);
-    if (v->area.rows > 6) depth_line(&o, st);
-    if (v->area.rows > 7) length_line(&o, st);
-    if (v->area.rows > 8) cost_line(&o);
-    if (v->area.rows > 9) rank_line(&o, st);
-    if (v->area.rows > 24) next_next_ranks(&o, st);
+    if (v->area.rows > 6) miss_line(&o, st);
+    if (v->area.rows > 7) depth_line(&o, st);
+    if (v->area.rows > 8) length_line(&o, st);
+    if (v->area.rows > 9) cost_line(&o);
+    if (v->area.rows > 10) rank_line(&o, st);
+    if (v->area.rows > 24) {
+        next_next_ranks(&o, st);
+        miss_costs(&o, st);
+    }
     graphs(&o, st, &b);
     snprintf(v->right, UI_RIGHT_BYTES, "%llu steps, budget %d rows, %d n-grams", (unsigned long long)st->steps,
              step->budget, step->pool_size);

@@ -105,6 +105,21 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
     return tree->n;
 }
 
+ls_miss ls_drafting_blame(const ls_drafting *d, const ls_draft_state *s, const ls_tree *tree, int32_t row) {
+    static const ls_miss of[] = {[LS_KNOWS_NOTHING] = LS_MISS_UNKNOWN,
+                                 [LS_KNOWS_OTHERS] = LS_MISS_OTHERWISE,
+                                 [LS_KNOWS_BEYOND] = LS_MISS_BEYOND,
+                                 [LS_KNOWS_HIDDEN] = LS_MISS_TAKEN,
+                                 [LS_KNOWS_IT] = LS_MISS_BUDGET};
+    const ls_node *last = &tree->nodes[row];
+    const int32_t ask = ls_drafting_rows(d), most = d->budget > 0 && d->budget < ask ? d->budget : ask;
+    if (!d->drafter || !d->drafter->knows) return LS_MISS_NONE;
+    if (last->target != last->top[0].id) return LS_MISS_SAMPLED;
+    const ls_draft_question q = {s, tree, row, last->target, ask};
+    const ls_miss miss = of[d->drafter->knows(d->drafter, &q)];
+    return miss == LS_MISS_BUDGET && d->sizing.rule->cut && tree->n < most ? LS_MISS_COST : miss;
+}
+
 void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r) {
     if (!d->drafter) return;
     ls_sizing_learn(&d->sizing, r->tree, r->n_path);

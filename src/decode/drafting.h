@@ -1,6 +1,7 @@
 // Everything between the target's last logits and the tree that is verified: a method's drafter, estimates for drafters
 // without any, and the sizing rule. The step loop and simulations share it.
 #pragma once
+#include "decode/step.h"
 #include "spec/accept.h"
 #include "spec/drafter.h"
 #include "spec/scores.h"
@@ -44,6 +45,9 @@ int32_t ls_drafting_rows(const ls_drafting *d); // that the next draft asks for,
 // Returns the rows that were wanted.
 int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const ls_cost_curve *costs, int32_t room,
                             ls_tree *tree);
+// Why the token that the target chose after this row of the path is not among its children. To be asked before
+// ls_drafting_learn. s: as ls_drafting_propose had it.
+ls_miss ls_drafting_blame(const ls_drafting *d, const ls_draft_state *s, const ls_tree *tree, int32_t row);
 void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r);
 // The committed text is now context[0..n); reset: it is another conversation.
 void ls_drafting_observe(ls_drafting *d, const int32_t *context, size_t n, bool reset);

@@ -17,7 +17,18 @@ double ls_step_gain_us(const ls_step *s) {
     return s->ar_us > 0 ? ls_step_plain_us(s) * ls_plain_forwards(s) - s->t_total_us : (double)NAN;
 }
 
+static void add_miss(ls_stats *st, const ls_step *s) {
+    if (st->last_miss && s->index == st->last_index + 1 && s->forward && s->n_emitted == 1) {
+        st->miss_steps[st->last_miss]++;
+        st->miss_us[st->last_miss] += s->t_total_us;
+    }
+    st->last_miss = s->miss;
+    st->last_index = s->index;
+    st->misses[s->miss] += s->miss != LS_MISS_NONE;
+}
+
 void ls_stats_add(ls_stats *st, const ls_step *s) {
+    add_miss(st, s);
     st->steps++;
     st->emitted += (uint64_t)s->n_emitted;
     st->by_emitted[s->n_emitted < LS_STATS_HIST ? s->n_emitted : LS_STATS_HIST]++;
@@ -66,6 +77,12 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
         st->rank[r].of++;
         st->rank[r].n += s->tree.branches[b].accepted > 0;
     }
+}
+
+uint64_t ls_stats_misses(const ls_stats *st) {
+    uint64_t n = 0;
+    for (int m = 0; m < LS_MISS_COUNT; m++) n += st->misses[m];
+    return n;
 }
 
 uint64_t ls_stats_next_next_below(const ls_stats *st, int ranks) {

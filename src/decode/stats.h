@@ -24,6 +24,12 @@ typedef struct {
     uint64_t next_next;                     // described steps whose next-next token is known
     uint64_t next_next_drafted;             // ... and was drafted under the root
     uint64_t next_next_rank[LS_MAX_TOP + 1]; // ... by its rank in the last logits; the last: beyond the kept ones
+    uint64_t misses[LS_MISS_COUNT];          // steps by why their path ended, where that is known
+    uint64_t
+        miss_steps[LS_MISS_COUNT]; // ... whose next token then took a step with a forward that emitted nothing else
+    double miss_us[LS_MISS_COUNT]; // sum of the times of such steps
+    uint8_t last_miss;             // of the step before: index last_index
+    uint32_t last_index;
     double draft_us, forward_us, verify_us, commit_us, total_us; // sums
     double device_us;                                            // of forwards, on a GPU; 0: on the CPU
     // speed against plain decoding, over the steps where the plain cost is known
@@ -33,6 +39,7 @@ typedef struct {
     uint64_t ar_tokens;   // emitted by those steps
 } ls_stats;
 
+uint64_t ls_stats_misses(const ls_stats *st);                     // of any reason
 uint64_t ls_stats_next_next_below(const ls_stats *st, int ranks); // steps where it was among so many best
 void ls_stats_add(ls_stats *st, const ls_step *s);
 // Forwards that plain decoding needs for the tokens of this step: none after the last token of a turn either (but to

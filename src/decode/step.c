@@ -10,6 +10,16 @@ const char *ls_finish_name(ls_finish f) {
     return names[f];
 }
 
+const ls_miss_facts ls_misses[LS_MISS_COUNT] = {
+#define MISS(place, name, label, sentence) {name, label, sentence},
+#include "decode/misses.def"
+#undef MISS
+};
+
+const char *ls_miss_name(ls_miss m) {
+    return ls_misses[m].name;
+}
+
 int ls_step_loose(const ls_step *s, int *at) {
     int n = 0;
     for (int i = 1; s->forward && i < s->n_emitted; i++)

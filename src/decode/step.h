@@ -22,6 +22,19 @@ typedef enum {
 } ls_finish;
 const char *ls_finish_name(ls_finish f); // "eos", "stop", ...; "" for LS_GOING
 
+typedef enum {
+#define MISS(place, ...) LS_MISS_##place,
+#include "decode/misses.def"
+#undef MISS
+    LS_MISS_COUNT
+} ls_miss;
+
+typedef struct {
+    const char *name, *label, *sentence;
+} ls_miss_facts;
+extern const ls_miss_facts ls_misses[LS_MISS_COUNT];
+const char *ls_miss_name(ls_miss m); // in traces; "" for LS_MISS_NONE
+
 typedef struct {
     uint32_t turn;       // conversation turn, from 0
     uint32_t index;      // step within the turn, from 0
@@ -40,6 +53,7 @@ typedef struct {
     int16_t n_path; // accepted rows in order; path[0] is the root (row 0)
     int32_t path[LS_MAX_ROWS];
     int16_t n_emitted; // tokens emitted (the last step of a turn may be cut short of n_path)
+    uint8_t miss;      // ls_miss: why the path ended; LS_MISS_NONE: the turn did, nothing drafts, or it is not recorded
     // time, microseconds; total is the wall time of the whole step, so it holds a little more than the sum
     double t_draft_us, t_forward_us, t_verify_us, t_commit_us, t_total_us;
     double t_device_us; // of the forward, on a GPU; 0: it ran on the CPU

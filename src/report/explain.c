@@ -89,4 +89,5 @@ void ls_report_explain(const ls_report *r, const ls_report_tree *tree, ls_buf *o
     if (s->rows == 1) ls_buf_str(out, " Nothing was drafted.");
     else ls_buf_fmt(out, " %d of %d drafts were accepted.", ls_step_accepted(s), s->rows - 1);
     where_it_ended(t->tokens, s, out);
+    if (s->miss) ls_buf_fmt(out, " What it chose was not drafted: %s.", ls_misses[s->miss].sentence);
 }

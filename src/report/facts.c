@@ -43,6 +43,31 @@ static bool any_next_next(const ls_report *r) {
     return false;
 }
 
+static bool any_misses_of(const ls_report *r, ls_miss m) {
+    for (size_t g = 0; g < r->n_groups; g++)
+        if (r->groups[g].stats.misses[m]) return true;
+    return false;
+}
+
+#define MISS(place, ...)                                                                                               \
+    static bool misses_by_##place(const ls_report *r) {                                                                \
+        return any_misses_of(r, LS_MISS_##place);                                                                      \
+    }
+#include "decode/misses.def"
+#undef MISS
+
+static bool any_miss(const ls_report *r) {
+    for (size_t g = 0; g < r->n_groups; g++)
+        if (ls_stats_misses(&r->groups[g].stats)) return true;
+    return false;
+}
+
+static void missed(const ls_report_group *g, ls_miss m, ls_buf *out) {
+    part(out, g->stats.misses[m], ls_stats_misses(&g->stats));
+    if (g->stats.misses[m])
+        ls_buf_fmt(out, " (%llu: %.0f ms)", (unsigned long long)g->stats.miss_steps[m], g->stats.miss_us[m] / 1e3);
+}
+
 static bool any_lossy(const ls_report *r) {
     bool any = false;
     for (size_t i = 0; i < r->n_groups; i++) any |= r->groups[i].lossy;

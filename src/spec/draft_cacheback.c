@@ -116,19 +116,28 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
         take(d, &d->seen, d->history.ids.p, end);
 }
 
-// The longest leader that is known of the n tokens before `end`; *k: its length. A look-up is a use.
-static const leader *look_up(drafter *d, const int32_t *end, int32_t n, int32_t *k) {
+// The longest leader in a table of the n tokens before `end`, of `most` at most; *k: its length; -1: there is none.
+static int32_t longest(const table *t, const int32_t *end, int32_t n, int32_t most, int32_t *k) {
     int32_t found = -1;
-    for (*k = d->max_leader < n ? d->max_leader : n; *k > 0; --*k) {
-        const uint64_t key = key_of(end - *k, *k);
-        if ((found = find(&d->seen, key)) < 0) continue;
-        unlink_use(&d->seen, found);
-        use(&d->seen, found);
-        return &d->seen.leaders[found];
-    }
-    for (*k = d->max_leader < n ? d->max_leader : n; d->frozen.n && *k > 0; --*k)
-        if ((found = find(&d->frozen, key_of(end - *k, *k))) >= 0) return &d->frozen.leaders[found];
-    return NULL;
+    for (*k = most < n ? most : n; t->n && *k > 0; --*k)
+        if ((found = find(t, key_of(end - *k, *k))) >= 0) break;
+    return found;
+}
+
+// The longest leader that is known; the frozen table is asked where the other knows none.
+static const leader *peek(const drafter *d, const int32_t *end, int32_t n, int32_t *k, int32_t *seen) {
+    *seen = longest(&d->seen, end, n, d->max_leader, k);
+    if (*seen >= 0) return &d->seen.leaders[*seen];
+    const int32_t frozen = longest(&d->frozen, end, n, d->max_leader, k);
+    return frozen >= 0 ? &d->frozen.leaders[frozen] : NULL;
+}
+
+// A look-up is a use.
+static const leader *look_up(drafter *d, const int32_t *end, int32_t n, int32_t *k) {
+    int32_t seen;
+    const leader *l = peek(d, end, n, k, &seen);
+    if (seen >= 0) unlink_use(&d->seen, seen), use(&d->seen, seen);
+    return l;
 }
 
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
@@ -136,10 +145,9 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     ls_draft nodes[LS_MAX_ROWS] = {{.token = s->root, .parent = -1}};
     int32_t queue[LS_MAX_ROWS] = {0}, n_queue = 1, n = 1;
     for (int32_t q = 0; q < n_queue && n < budget; q++) {
-        int32_t tail[MAX_LEADER], m = MAX_LEADER;
+        int32_t tail[MAX_LEADER], m = MAX_LEADER, k;
         for (int32_t at = queue[q]; at >= 0 && m > 0; at = nodes[at].parent) tail[--m] = nodes[at].token;
         for (size_t i = s->n_context; i > 0 && m > 0; i--) tail[--m] = s->context[i - 1];
-        int32_t k;
         const leader *found = look_up(d, tail + MAX_LEADER, MAX_LEADER - m, &k);
         for (int32_t f = 0; found && f < found->n && n < budget; f++) {
             int32_t at = queue[q];
@@ -157,6 +165,38 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
         }
     }
     ls_tree_lay_out(tree, nodes, n);
+}
+
+// What a leader's followers have behind the first n of their tokens, where these are path[0..n).
+static ls_knowledge followers_know(const leader *l, const int32_t *path, int32_t n, int32_t token) {
+    ls_knowledge best = LS_KNOWS_NOTHING;
+    for (int32_t f = 0; l && f < l->n; f++) {
+        if (memcmp(l->follower[f], path, (size_t)n * sizeof *path)) continue;
+        if (l->follower[f][n] == token) return LS_KNOWS_IT;
+        best = LS_KNOWS_OTHERS;
+    }
+    return best;
+}
+
+static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
+    const drafter *d = (const drafter *)base;
+    int32_t path[LS_MAX_ROWS], after[MAX_LENGTH], tail[MAX_LEADER], seen, k;
+    const int32_t depth = ls_tree_path(q->tree, q->row, path) - 1, into = depth % d->length; // of a follower
+    for (int32_t i = 0; i < into; i++) after[i] = q->tree->nodes[path[depth - into + 1 + i]].token;
+    int32_t n = ls_draft_tail(q->state, q->tree, path[depth - into], tail, MAX_LEADER);
+    const ls_knowledge grown = followers_know(peek(d, tail + n, n, &k, &seen), after, into, q->token);
+    if (grown == LS_KNOWS_IT) return grown;
+    bool others = grown != LS_KNOWS_NOTHING;
+    n = ls_draft_tail(q->state, q->tree, q->row, tail, MAX_LEADER);
+    const table *tables[] = {&d->seen, &d->frozen};
+    for (int t = 0; t < 2; t++) { // leaders that were not asked
+        int32_t at;
+        for (k = d->max_leader; (at = longest(tables[t], tail + n, n, k, &k)) >= 0; k--) {
+            if (followers_know(&tables[t]->leaders[at], after, 0, q->token) == LS_KNOWS_IT) return LS_KNOWS_HIDDEN;
+            others = true;
+        }
+    }
+    return others ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
 }
 
 static int32_t pool_size(const ls_drafter *base) {
@@ -223,8 +263,12 @@ static ls_code open_frozen(drafter *d, const char *path, const ls_draft_setup *s
 
 static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){
-        .observe = observe, .propose = propose, .pool_size = pool_size, .bytes = bytes, .free = free_drafter};
+    d->base = (ls_drafter){.observe = observe,
+                           .propose = propose,
+                           .knows = knows,
+                           .pool_size = pool_size,
+                           .bytes = bytes,
+                           .free = free_drafter};
     d->max_leader = (int32_t)setup->knobs[LEADER].number;
     d->length = (int32_t)setup->knobs[LENGTH].number;
     make_table(&d->seen, (int32_t)setup->knobs[LEADERS].number);

@@ -85,10 +85,16 @@ static void add_guesses(const ls_draft_state *s, candidate *list, int32_t *n) {
     }
 }
 
+// What the target said there the last time; *pair: after the same two tokens, else after the last one.
+static const ls_successor *remembered_after(const drafter *d, const int32_t *tail, int32_t n, bool *pair) {
+    const ls_successor *s = d->remembered && n > 1 ? ls_successors_get(&d->successors, tail[n - 2], tail[n - 1]) : NULL;
+    *pair = s != NULL;
+    return s || !d->remembered ? s : ls_successors_get(&d->successors, -1, tail[n - 1]);
+}
+
 // What may follow candidate `at`: what followed the same tokens before, what the target said there before, and, after
-// the root, the other tokens of the last logits.
-static void expand(search *q, int32_t at) {
-    candidate *list = &q->c[q->n];
+// the root, the other tokens of the last logits. Fills list, the children; returns how many.
+static int32_t collect(const search *q, int32_t at, candidate *list) {
     int32_t n = 0, tail[MAX_AGREE];
     const candidate *c = &q->c[at];
     const int32_t n_tail = tail_of(q, at, tail, MAX_AGREE);
@@ -96,21 +102,27 @@ static void expand(search *q, int32_t at) {
         add_copy(q, list, &n, c->draft.match_n, c->draft.match_pos + 1, tail, n_tail); // the copy goes on
     const ls_match m = q->d->retrieved ? ls_pool_find(&q->d->pool, tail, (size_t)n_tail) : (ls_match){0};
     if (m.n) add_copy(q, list, &n, m.n, m.pos, tail, n_tail);
-    const ls_successor *pair = NULL, *known = NULL;
-    if (q->d->remembered) {
-        pair = n_tail > 1 ? ls_successors_get(&q->d->successors, tail[n_tail - 2], tail[n_tail - 1]) : NULL;
-        known = pair ? pair : ls_successors_get(&q->d->successors, -1, tail[n_tail - 1]);
-    }
+    bool pair;
+    const ls_successor *known = remembered_after(q->d, tail, n_tail, &pair);
     for (int32_t i = 0; known && i < LS_ROW_TOP && known->id[i] >= 0; i++) {
         candidate *k = child_of(list, &n, known->id[i]);
         k->f.succ_rank = i;
         k->f.succ_p = known->p[i];
     }
     if (at == 0 && q->d->last_logit) add_guesses(q->s, list, &n);
-    double est[MAX_CHILDREN], sum = 0;
     for (int32_t i = 0; i < n; i++) {
         list[i].f.known = known != NULL;
-        list[i].f.pair = pair != NULL;
+        list[i].f.pair = pair;
+    }
+    return n;
+}
+
+static void expand(search *q, int32_t at) {
+    candidate *list = &q->c[q->n];
+    const candidate *c = &q->c[at];
+    const int32_t n = collect(q, at, list);
+    double est[MAX_CHILDREN], sum = 0;
+    for (int32_t i = 0; i < n; i++) {
         list[i].draft.key = (int16_t)ls_rate_key(&list[i].f);
         sum += est[i] = ls_rate(&q->d->rates, list[i].draft.key);
     }
@@ -132,27 +144,55 @@ static void expand(search *q, int32_t at) {
     }
 }
 
+static _Thread_local search scratch; // large, and for one call at a time
+
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
-    static _Thread_local search q; // large, and used here only
     ls_draft taken[LS_MAX_ROWS];
     int16_t row[MAX_CANDIDATES];
     int32_t n = 0;
-    q.d = (const drafter *)base;
-    q.s = s;
-    q.c[0] = (candidate){.draft = {.token = s->root, .parent = -1, .match_pos = -1, .rank = -1}, .path = 1};
-    q.n = 1;
-    q.open.n = 0;
+    scratch.d = (const drafter *)base;
+    scratch.s = s;
+    scratch.c[0] = (candidate){.draft = {.token = s->root, .parent = -1, .match_pos = -1, .rank = -1}, .path = 1};
+    scratch.n = 1;
+    scratch.open.n = 0;
     const int32_t context = (int32_t)s->n_context;
-    for (int32_t at = 0; at >= 0; at = ls_frontier_pop(&q.open, NULL)) {
-        const candidate *c = &q.c[at];
+    for (int32_t at = 0; at >= 0; at = ls_frontier_pop(&scratch.open, NULL)) {
+        const candidate *c = &scratch.c[at];
         if (n && s->costs && !ls_cost_may_pay(s->costs, c->path, n, context)) break;
         row[at] = (int16_t)n;
         taken[n] = c->draft;
         if (n) taken[n].parent = row[c->draft.parent];
         if (++n == budget) break;
-        expand(&q, at);
+        expand(&scratch, at);
     }
     ls_tree_lay_out(tree, taken, n);
+}
+
+// Looks at the row's place as `propose` does, then at what that passes over: shorter n-grams, and what was remembered
+// of the last token alone.
+static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *asked) {
+    const drafter *d = (const drafter *)base;
+    const ls_draft_state *s = asked->state;
+    int32_t path[LS_MAX_ROWS], tail[LS_POOL_ORDER];
+    scratch.d = d;
+    scratch.s = s;
+    scratch.n = ls_tree_path(asked->tree, asked->row, path);
+    for (int32_t i = 0; i < scratch.n; i++) {
+        scratch.c[i] = (candidate){.draft = asked->tree->nodes[path[i]].draft};
+        scratch.c[i].draft.parent = (int16_t)(i - 1);
+    }
+    candidate *list = &scratch.c[scratch.n];
+    const int32_t n = collect(&scratch, scratch.n - 1, list);
+    for (int32_t i = 0; i < n; i++)
+        if (list[i].draft.token == asked->token) return LS_KNOWS_IT;
+    const int32_t n_tail = ls_draft_tail(s, asked->tree, asked->row, tail, LS_POOL_ORDER);
+    bool has = false;
+    if (d->retrieved) ls_pool_ask(&d->pool, s->context, tail, (size_t)n_tail, asked->token, &has);
+    const ls_successor *one = d->remembered ? ls_successors_get(&d->successors, -1, tail[n_tail - 1]) : NULL;
+    for (int32_t i = 0; one && i < LS_ROW_TOP; i++) has |= one->id[i] == asked->token;
+    if (has) return LS_KNOWS_HIDDEN;
+    if (!asked->row && d->last_logit && asked->token != s->root) return LS_KNOWS_BEYOND;
+    return n ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
 }
 
 // before: the token before the row's; -1: none.
@@ -214,6 +254,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
     d->base = (ls_drafter){.observe = observe,
                            .propose = propose,
                            .learn = learn,
+                           .knows = knows,
                            .read = read_prompt,
                            .pool_size = pool_size,
                            .bytes = bytes,

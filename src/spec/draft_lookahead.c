@@ -94,6 +94,43 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     ls_tree_lay_out(tree, g.nodes, g.n);
 }
 
+// What a leader's n-grams have behind the first n of their tokens, where these are path[0..n).
+static ls_knowledge grams_know(const drafter *d, int32_t first, const int32_t *path, int32_t n, int32_t token) {
+    const leader *l = d->leaders[(uint32_t)first % LEADERS];
+    ls_knowledge best = LS_KNOWS_NOTHING;
+    for (int32_t k = 0; l && l->token == first && n < d->ngram - 1 && k < l->n; k++) {
+        if (memcmp(l->gram[k], path, (size_t)n * sizeof *path)) continue;
+        if (l->gram[k][n] == token) return LS_KNOWS_IT;
+        best = LS_KNOWS_OTHERS;
+    }
+    return best;
+}
+
+static ls_knowledge window_knows(const drafter *d, const ls_draft_question *q) {
+    const int32_t key = q->row ? q->tree->nodes[q->row].key : 0;
+    ls_knowledge best = LS_KNOWS_NOTHING;
+    for (int32_t j = 0; d->filled && j < d->ngram - 1; j++)
+        for (int32_t i = 0; i < d->window; i++) {
+            const int32_t parent = j ? d->node[j - 1][i] : i ? d->node[0][i - 1] : 0;
+            if (parent != key) continue;
+            if (d->cell[j][i] == q->token) return LS_KNOWS_IT;
+            best = LS_KNOWS_OTHERS;
+        }
+    return best;
+}
+
+static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
+    const drafter *d = (const drafter *)base;
+    int32_t path[LS_MAX_ROWS];
+    const int32_t depth = ls_tree_path(q->tree, q->row, path) - 1, last = q->tree->nodes[q->row].token;
+    for (int32_t i = 1; i <= depth; i++) path[i] = q->tree->nodes[path[i]].token;
+    const ls_knowledge grams = grams_know(d, q->state->root, path + 1, depth, q->token), window = window_knows(d, q);
+    if (grams == LS_KNOWS_IT || window == LS_KNOWS_IT) return LS_KNOWS_IT;
+    const ls_knowledge later = depth ? grams_know(d, last, path, 0, q->token) : LS_KNOWS_NOTHING;
+    if (later == LS_KNOWS_IT) return LS_KNOWS_HIDDEN; // as n-grams that begin there, which are not asked
+    return grams || window || later ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
+}
+
 static void learn(ls_drafter *base, const ls_draft_result *r) {
     drafter *d = (drafter *)base;
     int32_t row_of[LS_MAX_ROWS];
@@ -138,6 +175,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
     d->base = (ls_drafter){.observe = observe,
                            .propose = propose,
                            .learn = learn,
+                           .knows = knows,
                            .pool_size = pool_size,
                            .bytes = bytes,
                            .free = free_drafter};

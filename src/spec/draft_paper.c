@@ -25,32 +25,79 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
     ls_pool_update(&d->pool, context, n);
 }
 
-static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
-    drafter *d = (drafter *)base;
-    ls_tree_start(tree, s->root);
-    const int32_t ranks = d->ranks && d->ranks < budget ? d->ranks : budget;
+// A chain under the root: what followed the root before (rank -1), or the guess of a rank and what followed that.
+typedef struct {
+    int32_t tokens[1 + LS_POOL_MAX_SPAN], n;
+    int32_t most; // of them that are drafted
+    ls_match match;
+} chain;
+
+static chain chain_of(const drafter *d, const ls_draft_state *s, int32_t rank) {
+    chain c = {.match = {.pos = -1}};
     // the last two committed tokens, the root, and a guess after it
     int32_t tail[4], n = 0;
     for (size_t i = s->n_context > 2 ? s->n_context - 2 : 0; i < s->n_context; i++) tail[n++] = s->context[i];
     tail[n++] = s->root;
-    // (a) what followed the longest n-gram that ends in the root
-    ls_match m = {0};
-    if (d->retrieval) m = ls_pool_find(&d->pool, tail, (size_t)n);
-    if (m.n)
-        ls_tree_add(tree, s->context + m.pos, m.len, budget,
-                    (ls_branch){.rank = -1, .match_n = (int16_t)m.n, .match_pos = m.pos, .found = (int16_t)m.len});
-    // (b) next-next-token guesses: the other likely tokens at the root's place tend to come right after it
-    for (int32_t rank = 0; d->guesses && rank < s->n_top && rank < ranks && tree->n < budget; rank++) {
-        int32_t chain[1 + LS_POOL_MAX_SPAN], x = s->top_ids[rank];
-        if (x == s->root) continue;
-        tail[n] = chain[0] = x;
-        m = d->retrieval ? ls_pool_find(&d->pool, tail, (size_t)n + 1) : (ls_match){.pos = -1};
-        if (m.n) memcpy(chain + 1, s->context + m.pos, (size_t)m.len * sizeof *chain);
-        int32_t len = 1 + m.len, most = branch_length(rank);
-        ls_tree_add(
-            tree, chain, len < most ? len : most, budget,
-            (ls_branch){.rank = (int16_t)rank, .match_n = (int16_t)m.n, .match_pos = m.pos, .found = (int16_t)m.len});
+    if (rank >= 0) tail[n++] = c.tokens[c.n++] = s->top_ids[rank];
+    if (d->retrieval) c.match = ls_pool_find(&d->pool, tail, (size_t)n);
+    if (c.match.n) memcpy(c.tokens + c.n, s->context + c.match.pos, (size_t)c.match.len * sizeof *c.tokens);
+    c.n += c.match.len;
+    c.most = rank < 0 || c.n < branch_length(rank) ? c.n : branch_length(rank);
+    return c;
+}
+
+// Ranks of the last logits that are looked at.
+static int32_t ranks_of(const drafter *d, const ls_draft_state *s, int32_t budget) {
+    if (!d->guesses) return 0;
+    const int32_t most = d->ranks && d->ranks < budget ? d->ranks : budget;
+    return most < s->n_top ? most : s->n_top;
+}
+
+// First (a) what followed the longest n-gram that ends in the root, then (b) next-next-token guesses: the other likely
+// tokens at the root's place tend to come right after it.
+static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+    const drafter *d = (const drafter *)base;
+    const int32_t ranks = ranks_of(d, s, budget);
+    ls_tree_start(tree, s->root);
+    for (int32_t rank = -1; rank < ranks && tree->n < budget; rank++) {
+        if (rank >= 0 && s->top_ids[rank] == s->root) continue;
+        const chain c = chain_of(d, s, rank);
+        ls_tree_add(tree, c.tokens, c.most, budget,
+                    (ls_branch){.rank = (int16_t)rank,
+                                .match_n = (int16_t)c.match.n,
+                                .match_pos = c.match.pos,
+                                .found = (int16_t)c.match.len});
     }
+}
+
+static ls_knowledge at_most_hidden(const drafter *d, const ls_draft_question *q) {
+    int32_t tail[LS_POOL_ORDER];
+    const int32_t n = ls_draft_tail(q->state, q->tree, q->row, tail, LS_POOL_ORDER);
+    bool has;
+    if (!d->retrieval || !ls_pool_ask(&d->pool, q->state->context, tail, (size_t)n, q->token, &has))
+        return LS_KNOWS_NOTHING;
+    return has ? LS_KNOWS_HIDDEN : LS_KNOWS_OTHERS;
+}
+
+static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
+    const drafter *d = (const drafter *)base;
+    const ls_draft_state *s = q->state;
+    int32_t path[LS_MAX_ROWS];
+    const int32_t depth = ls_tree_path(q->tree, q->row, path) - 1, ranks = ranks_of(d, s, q->budget);
+    ls_knowledge best = at_most_hidden(d, q);
+    for (int32_t i = 1; i <= depth; i++) path[i] = q->tree->nodes[path[i]].token;
+    if (!depth && d->guesses && q->token != s->root && best < LS_KNOWS_BEYOND) best = LS_KNOWS_BEYOND;
+    for (int32_t rank = -1; rank < ranks; rank++) {
+        if (rank >= 0 && (s->top_ids[rank] == s->root || (depth && s->top_ids[rank] != path[1]))) continue;
+        const chain c = chain_of(d, s, rank);
+        if (c.n < depth || memcmp(c.tokens, path + 1, (size_t)depth * sizeof *path)) continue;
+        const size_t next = c.match.n ? (size_t)(c.match.pos + depth - (rank >= 0)) : s->n_context;
+        const bool has =
+            depth < c.n ? c.tokens[depth] == q->token : next < s->n_context && s->context[next] == q->token;
+        const ls_knowledge k = !has ? LS_KNOWS_OTHERS : depth < c.most ? LS_KNOWS_IT : LS_KNOWS_BEYOND;
+        if (k > best && (has || depth < c.n)) best = k;
+    }
+    return best;
 }
 
 static int32_t pool_size(const ls_drafter *base) {
@@ -68,8 +115,12 @@ static size_t bytes(const ls_drafter *base) {
 
 static drafter *make(ls_drafter **out, bool guesses, bool retrieval) {
     drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){
-        .observe = observe, .propose = propose, .pool_size = pool_size, .bytes = bytes, .free = free_drafter};
+    d->base = (ls_drafter){.observe = observe,
+                           .propose = propose,
+                           .knows = knows,
+                           .pool_size = pool_size,
+                           .bytes = bytes,
+                           .free = free_drafter};
     d->pool = (ls_pool){.order = LS_POOL_ORDER, .span = LS_POOL_SPAN};
     d->guesses = guesses;
     d->retrieval = retrieval;

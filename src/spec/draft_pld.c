@@ -30,21 +30,40 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
     d->indexed = n;
 }
 
+// Where the text went on after the longest known n-gram that ends tail[0..n); *k: its length, at most that of before.
+static bool look_up(const drafter *d, const int32_t *tail, int32_t n, int32_t *k, int32_t *pos) {
+    for (*k = n < *k ? n : *k; *k > 0; --*k)
+        if (ls_map_get(&d->first[*k - 1], ls_gram_key(tail + n - *k, (size_t)*k), pos)) return true;
+    return false;
+}
+
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
-    drafter *d = (drafter *)base;
-    int32_t tail[ORDER], n = 0;
+    const drafter *d = (const drafter *)base;
+    int32_t tail[ORDER], k = d->order, pos;
     ls_tree_start(tree, s->root);
-    for (size_t i = s->n_context > ORDER - 1 ? s->n_context - (ORDER - 1) : 0; i < s->n_context; i++)
-        tail[n++] = s->context[i];
-    tail[n++] = s->root;
-    for (int32_t k = n < d->order ? n : d->order; k > 0; k--) {
-        int32_t pos;
-        if (!ls_map_get(&d->first[k - 1], ls_gram_key(tail + n - k, (size_t)k), &pos)) continue;
-        const int32_t left = (int32_t)s->n_context - pos, len = left < d->tokens ? left : d->tokens;
-        ls_tree_add(tree, s->context + pos, len, budget,
-                    (ls_branch){.rank = -1, .match_n = (int16_t)k, .match_pos = pos, .found = (int16_t)len});
-        return;
+    if (!look_up(d, tail, ls_draft_tail(s, tree, 0, tail, ORDER), &k, &pos)) return;
+    const int32_t left = (int32_t)s->n_context - pos, len = left < d->tokens ? left : d->tokens;
+    ls_tree_add(tree, s->context + pos, len, budget,
+                (ls_branch){.rank = -1, .match_n = (int16_t)k, .match_pos = pos, .found = (int16_t)len});
+}
+
+static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
+    const drafter *d = (const drafter *)base;
+    const ls_draft_state *s = q->state;
+    const int32_t depth = q->tree->nodes[q->row].depth;
+    int32_t tail[ORDER], k = d->order, pos;
+    ls_knowledge best = LS_KNOWS_NOTHING;
+    if (look_up(d, tail, ls_draft_tail(s, q->tree, 0, tail, ORDER), &k, &pos)) { // the tree is what followed there
+        if ((size_t)(pos + depth) < s->n_context && s->context[pos + depth] == q->token)
+            return depth < d->tokens ? LS_KNOWS_IT : LS_KNOWS_BEYOND;
+        best = LS_KNOWS_OTHERS;
     }
+    const int32_t n = ls_draft_tail(s, q->tree, q->row, tail, ORDER);
+    for (k = d->order; look_up(d, tail, n, &k, &pos); k--) {
+        if (s->context[pos] == q->token) return LS_KNOWS_HIDDEN;
+        best = LS_KNOWS_OTHERS;
+    }
+    return best;
 }
 
 static int32_t pool_size(const ls_drafter *base) {
@@ -75,8 +94,12 @@ static const ls_knob knobs[] = {
 static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     (void)err;
     drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){
-        .observe = observe, .propose = propose, .pool_size = pool_size, .bytes = bytes, .free = free_drafter};
+    d->base = (ls_drafter){.observe = observe,
+                           .propose = propose,
+                           .knows = knows,
+                           .pool_size = pool_size,
+                           .bytes = bytes,
+                           .free = free_drafter};
     d->order = (int32_t)setup->knobs[NGRAM].number;
     d->tokens = (int32_t)setup->knobs[TOKENS].number;
     *out = &d->base;

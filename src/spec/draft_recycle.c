@@ -83,6 +83,32 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     ls_tree_lay_out(tree, nodes, n);
 }
 
+// The row of the shape that hangs under this one by this rank; -1: none does.
+static int32_t shape_child(const matrix *m, int32_t parent, int32_t rank) {
+    for (int32_t i = parent + 1; i < SHAPE && rank < WIDTH; i++)
+        if (m->shape_parent[i] == parent && m->shape_rank[i] == rank) return i;
+    return -1;
+}
+
+// The token's rank among those that followed another one; WIDTH: it is none of them.
+static int32_t rank_after(const matrix *m, int32_t before, int32_t token) {
+    int32_t rank = before < m->n ? 0 : WIDTH;
+    while (rank < WIDTH && m->next[before][rank] != token) rank++;
+    return rank;
+}
+
+static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
+    const matrix *m = &((const drafter *)base)->m;
+    const ls_tree *t = q->tree;
+    int32_t path[LS_MAX_ROWS], at = 0;
+    const int32_t n = ls_tree_path(t, q->row, path), last = t->nodes[q->row].token;
+    for (int32_t i = 1; i < n; i++)
+        at = shape_child(m, at, rank_after(m, t->nodes[path[i - 1]].token, t->nodes[path[i]].token));
+    if (last >= m->n || m->next[last][0] < 0) return LS_KNOWS_NOTHING;
+    const int32_t rank = rank_after(m, last, q->token);
+    return rank == WIDTH ? LS_KNOWS_OTHERS : shape_child(m, at, rank) < 0 ? LS_KNOWS_BEYOND : LS_KNOWS_IT;
+}
+
 static void learn(ls_drafter *base, const ls_draft_result *r) {
     matrix *m = &((drafter *)base)->m;
     for (int32_t i = 0; i < r->tree->n; i++) {
@@ -120,6 +146,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
     d->base = (ls_drafter){.observe = observe,
                            .propose = propose,
                            .learn = learn,
+                           .knows = knows,
                            .pool_size = pool_size,
                            .bytes = bytes,
                            .free = free_drafter};

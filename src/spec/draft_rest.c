@@ -48,19 +48,25 @@ typedef struct {
     int32_t depth; // of the node in the tree
 } candidate;
 
+// What is counted: occurrences of the longest ending of the text and the root, the tree's only row so far or its first.
+static ls_corpus_range matches(const drafter *d, const ls_draft_state *s, const ls_tree *tree, int32_t *length) {
+    int32_t tail[MAX_NGRAM];
+    const int32_t n = ls_draft_tail(s, tree, 0, tail, d->ngram);
+    ls_corpus_range range = ls_corpus_find(d->corpus, tail, n, d->ngram, length);
+    if (*length < MIN_NGRAM) range.hi = range.lo;
+    if (range.hi - range.lo > MATCHES) range.hi = range.lo + MATCHES;
+    return range;
+}
+
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
     const drafter *d = (const drafter *)base;
     static _Thread_local candidate c[LS_FRONTIER_MAX];
     static _Thread_local continuation next[MATCHES];
     static _Thread_local ls_frontier open;
     ls_draft nodes[LS_MAX_ROWS] = {{.token = s->root, .parent = -1}};
-    int32_t tail[MAX_NGRAM], m = d->ngram, length, n = 1, n_c = 0;
-    tail[--m] = s->root;
-    for (size_t i = s->n_context; i > 0 && m > 0; i--) tail[--m] = s->context[i - 1];
-    ls_corpus_range range = ls_corpus_find(d->corpus, tail + m, d->ngram - m, d->ngram, &length);
-    if (length < MIN_NGRAM) range.hi = range.lo;
-    if (range.hi - range.lo > MATCHES) range.hi = range.lo + MATCHES;
-    int32_t parent = 0, depth = 0;
+    int32_t length, n = 1, n_c = 0, parent = 0, depth = 0;
+    ls_tree_start(tree, s->root);
+    ls_corpus_range range = matches(d, s, tree, &length);
     double chance = 1;
     open.n = 0;
     while (n < budget) {
@@ -90,6 +96,36 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
         nodes[n++] = c[item].node;
     }
     ls_tree_lay_out(tree, nodes, n);
+}
+
+// The part of a range whose token at this depth is that one; empty: none is.
+static ls_corpus_range going_on(const ls_corpus *corpus, ls_corpus_range range, int32_t depth, int32_t token) {
+    while (range.lo < range.hi) {
+        int32_t next;
+        const ls_corpus_range r = ls_corpus_next(corpus, range, depth, range.lo, &next);
+        if (next == token) return r;
+        range.lo = r.hi;
+    }
+    return range;
+}
+
+static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
+    const drafter *d = (const drafter *)base;
+    int32_t path[LS_MAX_ROWS], tail[MIN_NGRAM + 1], length, found;
+    const int32_t depth = ls_tree_path(q->tree, q->row, path) - 1;
+    ls_corpus_range range = matches(d, q->state, q->tree, &length);
+    for (int32_t i = 1; i <= depth; i++)
+        range = going_on(d->corpus, range, length + i - 1, q->tree->nodes[path[i]].token);
+    const bool any = range.lo < range.hi;
+    range = going_on(d->corpus, range, length + depth, q->token);
+    if (range.lo < range.hi) return depth < d->tokens ? LS_KNOWS_IT : LS_KNOWS_BEYOND;
+    const int32_t n = ls_draft_tail(q->state, q->tree, q->row, tail, MIN_NGRAM); // all that a look-up there could find
+    tail[n] = q->token;
+    if (n < MIN_NGRAM) return LS_KNOWS_NOTHING;
+    ls_corpus_find(d->corpus, tail, n + 1, n + 1, &found);
+    if (found > n) return LS_KNOWS_HIDDEN;
+    ls_corpus_find(d->corpus, tail, n, n, &found);
+    return any || found == n ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
 }
 
 static int32_t pool_size(const ls_drafter *base) {
@@ -131,8 +167,12 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
         return code;
     }
     drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){
-        .observe = observe, .propose = propose, .pool_size = pool_size, .bytes = bytes, .free = free_drafter};
+    d->base = (ls_drafter){.observe = observe,
+                           .propose = propose,
+                           .knows = knows,
+                           .pool_size = pool_size,
+                           .bytes = bytes,
+                           .free = free_drafter};
     d->corpus = corpus;
     d->ngram = (int32_t)setup->knobs[NGRAM].number;
     d->tokens = (int32_t)setup->knobs[TOKENS].number;

@@ -95,6 +95,8 @@ typedef struct {
     ls_draft nodes[LS_MAX_ROWS];
     int32_t n;
     double sum; // of the chances of its draft nodes: expected accepted tokens
+    const ls_automaton *text;
+    ls_automaton_match at; // what it grew from
 } growth;
 
 static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d, int32_t budget, growth *g) {
@@ -108,6 +110,8 @@ static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d,
     if (budget > most + 1) budget = 1 + (int32_t)most;
     g->n = 1;
     g->sum = 0;
+    g->text = a;
+    g->at = at;
     open.n = 0;
     int32_t state = at.state, parent = 0, depth = 0;
     double chance = 1;
@@ -149,13 +153,14 @@ static int32_t best_length(const drafter *d, int32_t shortest, int32_t longest) 
     return most < shortest ? shortest : most < longest ? most : longest;
 }
 
-static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
-    const drafter *d = (const drafter *)base;
+// The tree that is taken; without a text where none has anything.
+static const growth *grow_best(const drafter *d, const ls_draft_state *s, int32_t budget) {
     static _Thread_local growth best, g;
     const grown *texts[] = {&d->conversation, &d->young, &d->old};
     best.nodes[0] = g.nodes[0] = (ls_draft){.token = s->root, .parent = -1};
     best.n = 1;
     best.sum = 0;
+    best.text = NULL;
     for (int i = 0; i < 3; i++) {
         const ls_automaton *text = &texts[i]->text;
         ls_automaton_match at = texts[i]->at;
@@ -172,7 +177,50 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
             at = (ls_automaton_match){link, shortest - 1};
         }
     }
-    ls_tree_lay_out(tree, best.nodes, best.n);
+    return &best;
+}
+
+static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+    const growth *g = grow_best((const drafter *)base, s, budget);
+    ls_tree_lay_out(tree, g->nodes, g->n);
+}
+
+// Moves a match along the path; false: the text has it only after a shorter ending.
+static bool follow(const ls_automaton *text, ls_automaton_match *m, const ls_tree *t, const int32_t *path, int32_t n) {
+    const int32_t length = m->length;
+    for (int32_t i = 1; i < n; i++) ls_automaton_follow(text, m, t->nodes[path[i]].token);
+    return m->length == length + n - 1;
+}
+
+static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
+    const drafter *d = (const drafter *)base;
+    int32_t path[LS_MAX_ROWS], at = 0, i = 1;
+    const int32_t n = ls_tree_path(q->tree, q->row, path);
+    const growth *g = grow_best(d, q->state, LS_MAX_ROWS);
+    for (int32_t k = 1; k < g->n; k++) // parents come first
+        if (g->nodes[k].parent == at && i <= n &&
+            g->nodes[k].token == (i < n ? q->tree->nodes[path[i]].token : q->token))
+            at = k, i++;
+    if (i > n) return LS_KNOWS_IT;
+    ls_automaton_match m = g->at;
+    if (g->text && follow(g->text, &m, q->tree, path, n)) {
+        const int32_t length = m.length;
+        ls_automaton_follow(g->text, &m, q->token);
+        if (m.length > length) return LS_KNOWS_BEYOND;
+    }
+    const grown *texts[] = {&d->conversation, &d->young, &d->old};
+    bool any = false;
+    for (int k = 0; k < 3; k++) {
+        const ls_automaton *text = &texts[k]->text;
+        m = texts[k]->at;
+        if (!text->n_states) continue;
+        ls_automaton_follow(text, &m, q->state->root);
+        follow(text, &m, q->tree, path, n);
+        any |= m.length > 0;
+        ls_automaton_follow(text, &m, q->token);
+        if (m.length > 1) return LS_KNOWS_HIDDEN; // after an ending of one token at least
+    }
+    return any ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
 }
 
 static int32_t pool_size(const ls_drafter *base) {
@@ -213,6 +261,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
     d->base = (ls_drafter){.observe = observe,
                            .propose = propose,
                            .learn = learn,
+                           .knows = knows,
                            .pool_size = pool_size,
                            .bytes = bytes,
                            .free = free_drafter};

@@ -31,6 +31,14 @@ const ls_method *ls_method_find(const char *name) {
     return NULL;
 }
 
+int32_t ls_draft_tail(const ls_draft_state *s, const ls_tree *t, int32_t row, int32_t *tail, int32_t most) {
+    int32_t n = 0;
+    for (; row >= 0 && n < most; row = t->nodes[row].parent) tail[most - ++n] = t->nodes[row].token;
+    for (size_t i = s->n_context; i > 0 && n < most; i--) tail[most - ++n] = s->context[i - 1];
+    memmove(tail, tail + most - n, (size_t)n * sizeof *tail);
+    return n;
+}
+
 ls_code ls_method_make(ls_drafter **out, const ls_method *m, ls_err *err) {
     ls_knob_value *knobs = ls_calloc(ls_knob_count() + 1, sizeof *knobs);
     ls_knob_defaults(knobs);

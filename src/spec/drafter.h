@@ -34,6 +34,24 @@ typedef struct {
     int32_t n_path; // accepted rows, the root included
 } ls_draft_result;
 
+// What a drafter's sources have for one token at one place of its tree.
+typedef enum {
+    LS_KNOWS_NOTHING, // no source has anything there
+    LS_KNOWS_OTHERS,  // they have other tokens there
+    LS_KNOWS_BEYOND,  // beyond what the method drafts: a later rank, a longer branch; the last logits have every token
+    LS_KNOWS_HIDDEN,  // a source has it, but another look-up goes before it
+    LS_KNOWS_IT,      // with rows enough it is drafted
+} ls_knowledge;
+
+// A place of a tree, and a token that was not drafted there.
+typedef struct {
+    const ls_draft_state *state; // that the tree was proposed for
+    const ls_tree *tree;
+    int32_t row; // the token would have come after it; it is on the accepted path
+    int32_t token;
+    int32_t budget; // rows that the tree was to have at most
+} ls_draft_question;
+
 typedef struct ls_drafter ls_drafter;
 struct ls_drafter {
     // The committed text changed: it is now context[0..n). It may have grown, or been cut or replaced (reset).
@@ -41,6 +59,9 @@ struct ls_drafter {
     // Fills tree (root included) with at most budget rows, 1..LS_MAX_ROWS; exactly budget where candidates suffice.
     void (*propose)(ls_drafter *d, const ls_draft_state *s, int32_t budget, ls_tree *tree);
     void (*learn)(ls_drafter *d, const ls_draft_result *r); // NULL: learns nothing from rows
+    // Asked between `propose` and `learn`, about the tree that was proposed last (rows of it may have been cut since).
+    // NULL: the method does not say.
+    ls_knowledge (*knows)(const ls_drafter *d, const ls_draft_question *q);
     // rows: what the target said after each of the n tokens from context[at] on, a prompt's. NULL: learns nothing from
     // prompts.
     void (*read)(ls_drafter *d, const int32_t *context, size_t at, size_t n, const ls_node *rows);
@@ -78,3 +99,6 @@ extern const char ls_method_names[];               // "ar|logitspec|..."
 const ls_method *ls_method_find(const char *name); // NULL: unknown
 // A drafter with default knobs, knowing nothing about its tokenizer.
 ls_code ls_method_make(ls_drafter **out, const ls_method *m, ls_err *err);
+
+// For drafters: the last `most` tokens of the text up to this row, it included; returns how many there are.
+int32_t ls_draft_tail(const ls_draft_state *s, const ls_tree *t, int32_t row, int32_t *tail, int32_t most);

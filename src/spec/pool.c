@@ -36,6 +36,18 @@ ls_match ls_pool_find(const ls_pool *p, const int32_t *tail, size_t n) {
     return (ls_match){0, -1, 0};
 }
 
+bool ls_pool_ask(const ls_pool *p, const int32_t *text, const int32_t *tail, size_t n, int32_t token, bool *has) {
+    bool any = false;
+    *has = false;
+    for (size_t k = 1; k <= n && k <= (size_t)p->order; k++) {
+        int32_t v;
+        if (!ls_map_get(&p->tables[k - 1], ls_gram_key(tail + n - k, k), &v)) continue;
+        any = true;
+        *has |= text[v >> 5] == token;
+    }
+    return any;
+}
+
 int32_t ls_pool_size(const ls_pool *p) {
     size_t n = 0;
     for (int i = 0; i < LS_POOL_ORDER; i++) n += p->tables[i].n;

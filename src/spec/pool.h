@@ -33,5 +33,7 @@ void ls_pool_free(ls_pool *p);
 void ls_pool_update(ls_pool *p, const int32_t *text, size_t n);
 // The continuation of the longest known n-gram that ends tail (the last n tokens, n <= any; at most `order` are used).
 ls_match ls_pool_find(const ls_pool *p, const int32_t *tail, size_t n);
+// Whether any n-gram that ends tail is known, the longest or a shorter one; *has: with that token as what follows.
+bool ls_pool_ask(const ls_pool *p, const int32_t *text, const int32_t *tail, size_t n, int32_t token, bool *has);
 int32_t ls_pool_size(const ls_pool *p); // n-grams known
 size_t ls_pool_bytes(const ls_pool *p); // memory in use

@@ -238,6 +238,7 @@ static void read_emitted(reading *g, const ls_json *doc, const char *field, ls_s
 #define READ_NAME(name, v, name_of, first, end) const char *text = get_str(g, doc, name, NULL); \
     for (v = first; v < end && strcmp(name_of(v), text); v++); \
     if (v == end) wrong(g, name, "a name that is known"), v = first
+#define READ_REASON(name, v, ...) if (ls_json_get(doc, name)) { READ_NAME(name, v, __VA_ARGS__); } else v = 0
 #define READ_LEVEL(name, v, ...) if (ls_json_get(doc, name)) { READ_NAME(name, v, __VA_ARGS__); } else v = LS_LEVEL_FULL
 #define READ_BOOL(name, v) if (!ls_json_bool(ls_json_get(doc, name), &v)) wrong(g, name, "true or false")
 #define READ_INT(name, v, lowest, highest) v = (__typeof__(v))get_int(g, doc, name, lowest, highest)

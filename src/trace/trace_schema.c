@@ -12,7 +12,8 @@ static void add_field(schema *z, const char *type, const char *name, int level, 
     static const char *const levels[] = {"", "; from level nodes on", "; at level full"};
     if (z->level < 0) z->level = level;
     const char *only = levels[level > z->level ? level : 0];
-    if (level <= z->level && strcmp(type, "OPTIONAL") && strcmp(type, "KEPT") && strcmp(type, "NOTE"))
+    if (level <= z->level && strcmp(type, "OPTIONAL") && strcmp(type, "KEPT") && strcmp(type, "NOTE") &&
+        strcmp(type, "REASON"))
         ls_buf_fmt(&z->required, "\"%s\",", name);
     ls_buf_fmt(&z->text, "\"%s\":{\"description\":\"%s%s%s%s%s\",%s},", name, sentence, *unit ? " [" : "", unit,
                *unit ? "]" : "", only, json);
@@ -40,6 +41,7 @@ static void end_object(schema *z) {
     ls_buf_str(&names, "]"); \
     names.p; \
 })
+#define JSON_REASON JSON_NAME
 #define JSON_LEVEL JSON_NAME
 #define JSON_BOOL(v) TYPE("boolean")
 #define JSON_INT(v, lowest, highest) TYPE("integer") ",\"minimum\":" WORDS(lowest)

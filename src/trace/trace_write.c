@@ -58,6 +58,7 @@ static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
 #define WRITE_BUF(name, v) WRITE_TEXT(name, v.p)
 #define WRITE_HASH(name, v) char hash[20]; snprintf(hash, sizeof hash, "%016" PRIx64, v); WRITE_TEXT(name, hash)
 #define WRITE_NAME(name, v, name_of, ...) WRITE_TEXT(name, name_of(v))
+#define WRITE_REASON(name, v, ...) if (v) WRITE_NAME(name, v, __VA_ARGS__)
 #define WRITE_LEVEL WRITE_NAME
 #define WRITE_BOOL(name, v) ls_jw_field_bool(w, name, v)
 #define WRITE_INT(name, v, ...) ls_jw_field_int(w, name, (int64_t)(v))

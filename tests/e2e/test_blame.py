@@ -1,0 +1,191 @@
+"""Why paths ended, and ranks, computed once more from a trace alone: plainly, by looking through the whole text each time."""
+import collections
+import os
+import tempfile
+import unittest
+
+from program import needs_model, read_trace, run
+
+SPAN, RANK_ROWS = 20, 64
+
+
+def copies(text, tail, most=3):
+    """The entry of each known n-gram that ends tail, longest first: of the places where it stood before, the latest of those
+    with the longest continuation (20 tokens at most)."""
+    found = []
+    for k in range(min(most, len(tail)), 0, -1):
+        gram = tail[-k:]
+        places = [i + k for i in range(len(text) - k) if text[i:i + k] == gram]
+        if places:
+            found.append(max(places, key=lambda p: (min(SPAN, len(text) - p), p)))
+    return found
+
+
+class Tuned:
+    """logitspec: everything that a source names is a candidate."""
+
+    def __init__(self):
+        self.said = {}
+
+    def knows(self, text, nodes, path, wanted, top, rows):
+        tokens = [nodes[i]["token"] for i in path]
+        tail, last = text + tokens, nodes[path[-1]]
+        places = copies(text, tail[-3:])
+        named = set(self.pair(tail) or self.single(tail))
+        if places:
+            named.add(text[places[0]])
+        if 0 <= last["match_pos"] < len(text) - 1:
+            named.add(text[last["match_pos"] + 1])
+        if len(path) == 1:
+            named |= {t for t in top if t != tokens[0]}
+        if wanted in named:
+            return "it"
+        if wanted in [text[p] for p in places] or wanted in self.single(tail):
+            return "hidden"
+        if len(path) == 1 and wanted != tokens[0]:
+            return "beyond"
+        return "others" if named else "nothing"
+
+    def pair(self, tail):
+        return self.said.get((tail[-2], tail[-1]), []) if len(tail) > 1 else []
+
+    def single(self, tail):
+        return self.said.get(tail[-1], [])
+
+    def learn(self, text, nodes):
+        for i, node in enumerate(nodes):
+            before = nodes[node["parent"]]["token"] if i else text[-1]
+            best = [t for t, _ in node["top"]]
+            if best:
+                self.said[(before, node["token"])] = self.said[node["token"]] = best
+
+
+class Published:
+    """logitspec-paper and its halves: chains under the root."""
+
+    def __init__(self, guesses, retrieval):
+        self.guesses, self.retrieval = guesses, retrieval
+
+    def chains(self, text, root, top, rows):
+        starts = [None] + ([r for r, t in enumerate(top[:rows]) if t != root] if self.guesses else [])
+        for rank in starts:
+            head = [] if rank is None else [top[rank]]
+            places = copies(text, (text[-2:] + [root] + head)[-3:]) if self.retrieval else []
+            whole = head + (text[places[0]:] if places else [])
+            most = len(head) + (min(SPAN, len(text) - places[0]) if places else 0)
+            if rank is not None:
+                most = min(most, 4 if rank <= 8 else 3 if rank <= 32 else 1)
+            yield whole, most
+
+    def knows(self, text, nodes, path, wanted, top, rows):
+        tokens, depth = [nodes[i]["token"] for i in path], len(path) - 1
+        answers = {"nothing"}
+        for whole, most in self.chains(text, tokens[0], top, rows):
+            if whole[:depth] != tokens[1:] or len(whole) <= depth:
+                continue
+            if whole[depth] == wanted:
+                answers.add("it" if depth < most else "beyond")
+            elif depth < most:
+                answers.add("others")
+        if self.retrieval:
+            places = copies(text, (text + tokens)[-3:])
+            answers |= {"others"} if places else set()
+            answers |= {"hidden"} if wanted in [text[p] for p in places] else set()
+        if not depth and self.guesses and wanted != tokens[0]:
+            answers.add("beyond")
+        return next(a for a in ("it", "hidden", "beyond", "others", "nothing") if a in answers)
+
+    def learn(self, text, nodes):
+        pass
+
+
+class Lookup:
+    """pld: what followed the earliest place of the root's n-gram, ten tokens of it."""
+
+    @staticmethod
+    def first(text, tail):
+        for k in range(min(3, len(tail)), 0, -1):
+            for i in range(len(text) - k):
+                if text[i:i + k] == tail[-k:]:
+                    yield i + k
+                    break
+
+    def knows(self, text, nodes, path, wanted, top, rows):
+        tokens, depth = [nodes[i]["token"] for i in path], len(path) - 1
+        at = next(self.first(text, (text + tokens[:1])[-3:]), None)
+        if at is not None and text[at + depth:at + depth + 1] == [wanted]:
+            return "it" if depth < 10 else "beyond"
+        fresh = [text[p] for p in self.first(text, (text + tokens)[-3:])]
+        return "hidden" if wanted in fresh else "others" if fresh or at is not None else "nothing"
+
+    def learn(self, text, nodes):
+        pass
+
+
+METHODS = {"logitspec": Tuned, "logitspec-paper": lambda: Published(True, True), "logit-only": lambda: Published(True, False),
+           "retrieval-only": lambda: Published(False, True), "pld": Lookup}
+NAMES = {"nothing": "unknown", "others": "otherwise", "beyond": "beyond", "hidden": "taken"}
+
+
+def reference(lines, method):
+    """For each step: why its path ended, and the rank of the next-next token."""
+    known = METHODS[method]()
+    for line in lines:
+        if line["type"] == "header":
+            text = list(line["prompt_ids"])
+            config = line["config"]
+        if line["type"] != "step":
+            continue
+        nodes, path, miss, rank = line["nodes"], line["path"], None, -1
+        end = nodes[path[-1]]
+        if line["forward"]:
+            top = [t for t, _ in line["last"]["top"]]
+            if nodes[0]["target"] in top:
+                rank = top.index(nodes[0]["target"])
+            rows = int(config["decode.budget"]) if config["decode.budget"] != "auto" else RANK_ROWS
+            if not line["finish"]:
+                says = known.knows(text, nodes, path, end["target"], top, rows)
+                if end["target"] != end["top"][0][0]:
+                    miss = "sampled"
+                elif says == "it":
+                    sized = method == "logitspec" and config["decode.budget"] == "auto"
+                    miss = "cost" if sized and line["rows"] < RANK_ROWS else "budget"
+                else:
+                    miss = NAMES[says]
+            known.learn(text, nodes)
+        yield miss, rank
+        text += line["emitted"]
+
+
+class Blame(unittest.TestCase):
+    def compare(self, seen, *flags, method, **kw):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "t.jsonl")
+            p = run("generate", "--method", method, "--trace", path, "--quiet", "--set", "logitspec.read_prompt=0", *flags, **kw)
+            self.assertEqual(p.returncode, 0, p.stderr)
+            with open(path, encoding="utf-8") as f:
+                lines = read_trace(f.read())
+        steps = [line for line in lines if line["type"] == "step"]
+        expected = list(reference(lines, method))
+        self.assertEqual([(s.get("miss"), s["next_next_rank"]) for s in steps], expected, f"{method} {flags}")
+        seen.update(m for m, _ in expected)
+
+    def test_every_reason_and_rank_is_that_of_a_plain_reference(self):
+        seen = collections.Counter()
+        text = "One fish, two fish, red fish, blue fish. One dog, two dogs, red dogs. "
+        for method in METHODS:
+            for flags in ([], ["--budget", "4"], ["--temperature", "1", "--seed", "5"], ["--budget", "12", "--acceptance", "fly"]):
+                self.compare(seen, "--model", "script", "--prompt", text, "--max-tokens", "150", *flags, method=method)
+        self.assertLessEqual({"sampled", "otherwise", "beyond", "cost", "budget"}, set(seen))
+
+    @needs_model
+    def test_on_the_default_model(self):
+        seen = collections.Counter()
+        for method in METHODS:
+            self.compare(seen, "--prompt", "List ten animals, then list them once more in the same order.", "--max-tokens", "90",
+                         method=method, timeout=300)
+        self.assertLessEqual({"unknown", "otherwise", "beyond", "taken", "cost"}, set(seen))
+
+
+if __name__ == "__main__":
+    unittest.main()

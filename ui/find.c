@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool has(const ls_step *step, ui_find what) {
-    if (what == UI_FIND_LOSSY) return ls_step_loose(step, NULL) > 0;
+static bool has(const ui_state *s, const ls_step *step, ui_find what) {
+    if (what == UI_FIND_LOSSY) return ls_step_loose(step, NULL) > 0 || ui_preview(s, step) >= 0;
     bool tried = !ls_step_described(step) && step->n_path < step->rows; // where it was is not recorded
     for (int i = 1; i < step->tree.n; i++) tried |= step->tree.nodes[i].state == LS_NODE_REJECTED;
     return step->forward && tried;
@@ -15,7 +15,7 @@ static bool has(const ls_step *step, ui_find what) {
 int64_t ui_find_step(const ui_state *s, ui_find what, int by) {
     if (!s->n_steps) return -1;
     for (int64_t i = (int64_t)ui_viewed_index(s) + by; i >= 0 && i < (int64_t)s->n_steps; i += by)
-        if (has(ui_step(s, i), what)) return i;
+        if (has(s, ui_step(s, i), what)) return i;
     return -1;
 }
 

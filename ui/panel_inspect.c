@@ -47,6 +47,8 @@ static void verdict(out *o) {
     ui_print(&p,
              chosen ? " rejected: another branch with the same token went further" : " rejected: the target chose ");
     if (!chosen) ui_draw_token(&p, s, parent->target);
+    p.role = UI_TEXT;
+    if (ui_preview(s, o->step) == o->row) ui_print(&p, "; %s would let it stand", ls_accept_at(s->preview)->name);
 }
 
 static void estimates(out *o) {

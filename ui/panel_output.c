@@ -47,8 +47,12 @@ static void add_folded(flow *f, const ui_thinking *t, int32_t end) {
 
 static void add_step(flow *f, const ui_state *s, const ui_turn *turn, size_t index, source src, bool viewed,
                      bool ascii) {
+    const int would = s->preview && index > turn->first_step ? ui_preview(s, ui_step(s, index - 1)) : -1;
     const ls_step *step = ui_step(s, index);
     const bool brackets = s->brackets;
+    f->tag = ((int32_t)index - 1) * LS_MAX_ROWS + would + 1; // the draft that would stand in this place
+    if (would >= 0) add_str(f, ascii ? "~" : "≈", UI_BAD);
+    f->tag = 0;
     for (int i = 0; i < step->n_emitted; i++) {
         const ls_node *node = &step->tree.nodes[step->path[i]];
         const ls_token *t = ls_token_of(&s->tokens, node->token);

@@ -122,19 +122,34 @@ static void miss_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "missed");
     const uint64_t n = ls_stats_misses(st);
     char whole[64];
-    snprintf(whole, sizeof whole, "of %llu paths that ended so:", (unsigned long long)n);
+    snprintf(whole, sizeof whole, "of %llu paths:", (unsigned long long)n);
     legend(&p, whole);
     for (int m = 1; m < LS_MISS_COUNT; m++)
         if (st->misses[m]) ui_print(&p, "%s %llu  ", ls_misses[m].label, (unsigned long long)st->misses[m]);
 }
 
 static void miss_costs(out *o, const ls_stats *st) {
-    ui_pen p = next_line(o, "lost by it");
-    legend(&p, "steps that brought only the missed token:");
+    ui_pen p = next_line(o, "lost");
+    legend(&p, "steps for nothing but the missed token:");
     for (int m = 1; m < LS_MISS_COUNT; m++)
         if (st->miss_steps[m])
             ui_print(&p, "%s %llu (%.0f ms)  ", ls_misses[m].label, (unsigned long long)st->miss_steps[m],
                      st->miss_us[m] / 1e3);
+}
+
+// What the previewed lossy rule would have done here.
+static void preview_line(out *o, const ls_stats *st) {
+    ui_pen p = next_line(o, "preview");
+    const int rule = o->v->state->preview;
+    char n[32];
+    legend(&p, ls_accept_at(rule)->name);
+    snprintf(n, sizeof n, "%llu of %llu", (unsigned long long)st->would_steps[rule],
+             (unsigned long long)st->rejections);
+    number(&p, "would let ", n, " rejections stand: ");
+    snprintf(n, sizeof n, "%llu", (unsigned long long)st->would_tokens[rule]);
+    number(&p, "", n, " tokens more; MAT with them ");
+    snprintf(n, sizeof n, "%.2f", ls_per((double)(st->emitted + st->would_tokens[rule]), st->steps));
+    number(&p, "", n, "");
 }
 
 static void source_line(out *o, const ls_stats *st) {
@@ -282,15 +297,17 @@ void ui_panel_stats(ui_panel_view *v) {
     emitted_line(&o, st, step, &b);
     draft_line(&o, st);
     speed_line(&o, st, step);
-    time_line(&o, st);
-    if (v->area.rows > 4) next_next_line(&o, st);
-    if (v->area.rows > 5) source_line(&o, st);
-    if (v->area.rows > 6) miss_line(&o, st);
-    if (v->area.rows > 7) depth_line(&o, st);
-    if (v->area.rows > 8) length_line(&o, st);
-    if (v->area.rows > 9) cost_line(&o);
-    if (v->area.rows > 10) rank_line(&o, st);
-    if (v->area.rows > 24) {
+    if (s->preview) preview_line(&o, st);
+    const int rows = v->area.rows;
+    if (o.row < rows) time_line(&o, st);
+    if (o.row < rows) next_next_line(&o, st);
+    if (o.row < rows) source_line(&o, st);
+    if (o.row < rows) miss_line(&o, st);
+    if (o.row < rows) depth_line(&o, st);
+    if (o.row < rows) length_line(&o, st);
+    if (o.row < rows) cost_line(&o);
+    if (o.row < rows) rank_line(&o, st);
+    if (rows > 24) {
         next_next_ranks(&o, st);
         miss_costs(&o, st);
     }

@@ -16,6 +16,7 @@ typedef struct {
 typedef struct {
     const ls_step *step;
     bool full, ascii;
+    int preview;             // row that a lossy rule would let stand; -1: none
     bool shown[LS_MAX_ROWS]; // a filter may leave branches out
     row *rows;
     int n, cap;
@@ -68,8 +69,9 @@ void ui_tree_order(const ls_step *step, int16_t *order) {
     visit(step, 0, order, &n);
 }
 
-static const char *sign(const ls_step *step, const ls_node *n, bool ascii) {
+static const char *sign(const ls_step *step, const ls_node *n, bool ascii, bool would) {
     if (!step->forward) return ascii ? "*" : "●";
+    if (would) return ascii ? "~" : "≈";
     switch (n->state) {
     case LS_NODE_ACCEPTED:
         if (n->parent >= 0 && step->tree.nodes[n->parent].target != n->token) return ascii ? "~" : "≈"; // let stand
@@ -91,7 +93,7 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
         p->tag = t->order[r->at + i] + 1;
         if (i) ui_print(p, " ");
         if (t->order[r->at + i] == t->cursor) p->role = UI_CURSOR;
-        ui_print(p, "%s", sign(step, n, t->ascii));
+        ui_print(p, "%s", sign(step, n, t->ascii, t->order[r->at + i] == t->preview));
         if (!ui_draw_token(p, s, n->token)) return;
     }
     p->tag = 0;
@@ -125,7 +127,11 @@ void ui_panel_tree(ui_panel_view *v) {
     ui_state *s = v->state;
     const ls_step *step = ui_viewed(s);
     const bool chosen = s->node >= 0 || s->shown.inspect || s->shown.focus == UI_TREE;
-    tree t = {.step = step, .full = s->tree_full, .ascii = v->canvas->ascii, .cursor = chosen ? ui_inspected(s) : -1};
+    tree t = {.step = step,
+              .full = s->tree_full,
+              .ascii = v->canvas->ascii,
+              .preview = ui_preview(s, step),
+              .cursor = chosen ? ui_inspected(s) : -1};
     ui_rows_tree(s, step, t.shown);
     add_node(&t, 0, "", "");
     for (int i = 0; i < t.n; i++) // the cursor stays in sight

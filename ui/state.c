@@ -259,6 +259,13 @@ const ls_stats *ui_stats(ui_state *s) {
     return &s->stats;
 }
 
+int ui_preview(const ui_state *s, const ls_step *step) {
+    int row = -1;
+    const ls_accept rule = ls_accept_usual(s->preview);
+    if (s->preview) ls_step_would(step, &rule, &row);
+    return row;
+}
+
 bool ui_busy(const ui_state *s) {
     return s->run_state == LS_STATE_PREFILL || s->run_state == LS_STATE_RUNNING || s->run_state == LS_STATE_PAUSED;
 }

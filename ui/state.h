@@ -101,6 +101,7 @@ typedef struct {
     int node;              // row of the viewed tree that is inspected; -1: the most telling one
     int scroll[UI_PANELS]; // lines from the natural position
     bool tree_full, brackets, folded, mask, ascii, redraw, suspend; // folded: thinking is one line
+    int preview;      // lossy rule (ls_accept_at) whose effect is marked on exact steps; 0: none
     int editing;      // turn whose prompt is being changed; -1: a new one is written
     int themes, mice; // how often the next one was asked for; the application looks
     bool want_editor; // the prompt goes to the user's own editor
@@ -166,4 +167,5 @@ const ls_step *ui_step(const ui_state *s, size_t i); // for a moment, see ui_ste
 size_t ui_viewed_index(const ui_state *s);           // valid if there is one
 const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
 const ls_stats *ui_stats(ui_state *s); // of the viewed turn, up to the viewed step
+int ui_preview(const ui_state *s, const ls_step *step); // row that the previewed rule would let stand; -1: none
 bool ui_busy(const ui_state *s);       // a turn is being answered

@@ -6,6 +6,7 @@
 #include "ui/navigate.h"
 #include "ui/rows.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { PAGE = 10, ALL_STEPS = 1 << 30 };
@@ -69,6 +70,20 @@ bool ui_can_send(ui_state *s) {
     return false;
 }
 
+static void preview_next(ui_state *s) {
+    char said[200];
+    s->preview = (s->preview + 1) % LS_ACCEPT_COUNT;
+    const ls_stats *st = ui_stats(s);
+    if (!s->preview) ui_say(s, "no lossy rule is previewed", false);
+    else {
+        snprintf(said, sizeof said,
+                 "by %s, %llu of %llu rejections here would stand (marked, ! finds them): %llu tokens more",
+                 ls_accept_at(s->preview)->name, (unsigned long long)st->would_steps[s->preview],
+                 (unsigned long long)st->rejections, (unsigned long long)st->would_tokens[s->preview]);
+        ui_say(s, said, false);
+    }
+}
+
 void ui_act(ui_state *s, ui_action a) {
     switch (a) {
     case UI_ACT_HELP: ui_toggle(s, UI_HELP); break;
@@ -124,8 +139,11 @@ void ui_act(ui_state *s, ui_action a) {
         ui_jump(s, ui_find_step(s, UI_FIND_REJECTION, -1), "no earlier step had a draft rejected");
         break;
     case UI_ACT_NEXT_LOSSY:
-        ui_jump(s, ui_find_step(s, UI_FIND_LOSSY, 1), "no later step let a draft stand that the target did not choose");
+        ui_jump(s, ui_find_step(s, UI_FIND_LOSSY, 1),
+                s->preview ? "no later step would let such a draft stand"
+                           : "no later step let a draft stand that the target did not choose");
         break;
+    case UI_ACT_PREVIEW: preview_next(s); break;
     case UI_ACT_WORST: ui_jump_extreme(s, -1); break;
     case UI_ACT_BEST: ui_jump_extreme(s, 1); break;
     case UI_ACT_SEARCH: ui_type_line(s, '/', ""); break;

@@ -30,6 +30,10 @@ typedef struct {
     double miss_us[LS_MISS_COUNT]; // sum of the times of such steps
     uint8_t last_miss;             // of the step before: index last_index
     uint32_t last_index;
+    uint64_t rejections; // exact steps with a known tree that the rejection of a draft ended
+    uint64_t
+        would_steps[LS_ACCEPT_COUNT]; // of these: those that each rule, with its usual numbers, would have let go on
+    uint64_t would_tokens[LS_ACCEPT_COUNT];                      // by so many tokens
     double draft_us, forward_us, verify_us, commit_us, total_us; // sums
     double device_us;                                            // of forwards, on a GPU; 0: on the CPU
     // speed against plain decoding, over the steps where the plain cost is known

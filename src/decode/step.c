@@ -40,6 +40,20 @@ ls_next_next ls_step_next_next(const ls_step *s) {
     return w;
 }
 
+bool ls_step_rejected(const ls_step *s) {
+    bool any = false;
+    if (!s->exact || !s->forward || s->finish || !ls_step_described(s)) return false;
+    for (int i = 1; i < s->tree.n; i++) any |= s->tree.nodes[i].parent == s->path[s->n_path - 1];
+    return any;
+}
+
+int ls_step_would(const ls_step *s, const ls_accept *a, int *row) {
+    int32_t at;
+    const int32_t more = ls_step_rejected(s) ? ls_accept_more(a, &s->tree, s->path[s->n_path - 1], &at) : 0;
+    if (more) *row = at;
+    return more;
+}
+
 int ls_step_accepted(const ls_step *s) {
     return (s->n_path < s->n_emitted ? s->n_path : s->n_emitted) - 1;
 }

@@ -4,6 +4,7 @@
 // Words: a decode step verifies one tree. Row 0 of the tree is the root, the target model's own token
 // (always emitted); the other rows are draft nodes. emitted = root + accepted draft nodes.
 #pragma once
+#include "spec/accept.h"
 #include "spec/cost_curve.h"
 #include "spec/tree.h"
 
@@ -76,6 +77,12 @@ ls_next_next ls_step_next_next(const ls_step *s);
 // Emitted tokens that are not the target's own choice (a lossy acceptance let them stand). Fills at[] (LS_MAX_ROWS, may
 // be NULL) with their places among the step's emitted tokens; returns how many.
 int ls_step_loose(const ls_step *s, int *at);
+
+// A look at a lossy rule without its loss: of an exact step that the rejection of a draft ended, how many tokens more
+// the rule would have let it emit; *row: the draft that it would have let stand. 0: none; also where the tree is not
+// known.
+int ls_step_would(const ls_step *s, const ls_accept *a, int *row);
+bool ls_step_rejected(const ls_step *s); // an exact step with a known tree that the rejection of a draft ended
 
 // Drafts that were accepted and emitted: the path may go on behind the end of the turn.
 int ls_step_accepted(const ls_step *s);

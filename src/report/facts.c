@@ -68,6 +68,21 @@ static void missed(const ls_report_group *g, ls_miss m, ls_buf *out) {
         ls_buf_fmt(out, " (%llu: %.0f ms)", (unsigned long long)g->stats.miss_steps[m], g->stats.miss_us[m] / 1e3);
 }
 
+static bool any_would(const ls_report *r) {
+    for (size_t g = 0; g < r->n_groups; g++)
+        if (r->groups[g].stats.rejections) return true;
+    return false;
+}
+
+static void would(const ls_report_group *g, ls_buf *out) {
+    const ls_stats *st = &g->stats;
+    if (!st->rejections) ls_buf_char(out, '-');
+    else ls_buf_fmt(out, "of %llu: ", (unsigned long long)st->rejections);
+    for (int i = 1; st->rejections && i < LS_ACCEPT_COUNT; i++)
+        ls_buf_fmt(out, "%s%s %llu (+%llu)", i > 1 ? ", " : "", ls_accept_at(i)->name,
+                   (unsigned long long)st->would_steps[i], (unsigned long long)st->would_tokens[i]);
+}
+
 static bool any_lossy(const ls_report *r) {
     bool any = false;
     for (size_t i = 0; i < r->n_groups; i++) any |= r->groups[i].lossy;

@@ -29,6 +29,12 @@ ls_code ls_accept_read(ls_accept *out, const char *what, const char *text, ls_er
     return code;
 }
 
+ls_accept ls_accept_usual(int i) {
+    ls_accept a = {.rule = rules[i]->stands ? rules[i] : NULL};
+    for (int k = 0; k < LS_RULE_NUMBERS; k++) a.values[k] = rules[i]->is.number[k].fallback;
+    return a;
+}
+
 void ls_accept_write(const ls_accept *a, char *out, size_t size) {
     ls_rule_write(a->rule ? &a->rule->is : &ls_accept_exact.is, a->values, out, size);
 }
@@ -51,4 +57,12 @@ int32_t ls_accept_path(const ls_accept *a, const ls_tree *t, int32_t *path) {
         if (stands[i] && n->depth > t->nodes[best].depth) best = i;
     }
     return ls_tree_path(t, best, path);
+}
+
+int32_t ls_accept_more(const ls_accept *a, const ls_tree *t, int32_t end, int32_t *row) {
+    int32_t path[LS_MAX_ROWS];
+    const int32_t n = ls_accept_path(a, t, path), first = t->nodes[end].depth + 1;
+    if (n <= first || path[first - 1] != end) return 0;
+    *row = path[first];
+    return n - first;
 }

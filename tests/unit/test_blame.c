@@ -1,5 +1,5 @@
-// Why a token was not drafted: what each method says of its sources, against a second drafter that is fed the same
-// history anew and asked for the largest tree.
+// Why paths end. Why a token was not drafted: what each method says of its sources, against a second drafter that is
+// fed the same history anew and asked for the largest tree.
 #include "base/mem.h"
 #include "base/rng.h"
 #include "decode/drafting.h"
@@ -223,6 +223,47 @@ static void misses_are_counted_with_what_they_cost(void **unused) {
     }
 }
 
+// Until a lossy run lets its first draft stand, it is the exact run; there it does what was foreseen.
+static void a_preview_is_what_the_rule_then_does(void **unused) {
+    (void)unused;
+    int stood = 0;
+    ls_stats st = {0};
+    ls_decode_options o = options("recycle", 16, 120);
+    o.sampling.temperature = 4; // an undecided target
+    record(prompt, o, 1);
+    const int n = n_steps;
+    ls_step *exact[MAX_STEPS];
+    uint64_t would[LS_ACCEPT_COUNT] = {0};
+    for (int i = 0; i < n; i++) ls_stats_add(&st, exact[i] = ls_step_copy(steps[i]));
+    for (int r = 1; r < LS_ACCEPT_COUNT; r++) {
+        const ls_accept rule = ls_accept_usual(r);
+        o.accept = rule;
+        record(prompt, o, 1);
+        bool same = true;
+        for (int i = 0; i < n; i++) {
+            int row = -1;
+            const int more = ls_step_would(exact[i], &rule, &row);
+            if (more) {
+                assert_int_equal(exact[i]->tree.nodes[row].parent, exact[i]->path[exact[i]->n_path - 1]);
+                would[r] += (uint64_t)more;
+            }
+            if (!same) continue;
+            const ls_step *s = steps[i];
+            assert_int_equal(ls_step_loose(s, NULL) > 0, more > 0);
+            assert_int_equal(s->n_path, exact[i]->n_path + more);
+            same = more == 0;
+            int lossy = -1;
+            assert_int_equal(ls_step_would(s, &rule, &lossy), 0); // that run is no exact one
+            stood += !same;
+            if (!same) assert_int_equal(s->path[exact[i]->n_path], row);
+        }
+        assert_int_equal(st.would_tokens[r], would[r]);
+        assert_true(st.would_steps[r] <= st.rejections);
+    }
+    assert_true(stood >= 3);
+    for (int i = 0; i < n; i++) free(exact[i]);
+}
+
 static void a_turn_that_was_stopped_says_nothing_of_the_next(void **unused) {
     (void)unused;
     ls_stats st = {0};
@@ -254,6 +295,7 @@ int main(void) {
         cmocka_unit_test(a_method_knows_what_its_largest_tree_holds),
         cmocka_unit_test(a_step_has_the_reason_of_its_end),
         cmocka_unit_test(misses_are_counted_with_what_they_cost),
+        cmocka_unit_test(a_preview_is_what_the_rule_then_does),
         cmocka_unit_test(a_turn_that_was_stopped_says_nothing_of_the_next),
     };
     return cmocka_run_group_tests(tests, write_corpus, remove_corpus);

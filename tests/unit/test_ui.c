@@ -200,6 +200,9 @@ static void frames_equal_the_golden_ones(void **state) {
     key(&s, 'G');
     compare(&s, "ui_stats_zoomed_120x36", 36, 120, false);
     compare(&s, "ui_stats_zoomed_80x24_ascii", 24, 80, true);
+    key(&s, 'v');
+    compare(&s, "ui_preview_120x36", 36, 120, false);
+    s.preview = 0;
     s.view = 20;
     s.at_newest = false;
     key(&s, 'z');

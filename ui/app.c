@@ -8,6 +8,7 @@
 #include "ui/picture.h"
 #include "ui/prompt_history.h"
 #include "ui/render.h"
+#include "ui/shadows.h"
 #include "ui/term_curses.h"
 
 #include <errno.h>
@@ -180,11 +181,15 @@ static bool is_time(const app *a) { // for another frame
 }
 
 static void loop(app *a) {
+    bool worked = false; // what came of it is to be drawn
     draw(a);
     while (!a->state.quit && !ui_term_signal()) {
         struct pollfd fds[] = {
             {STDIN_FILENO, POLLIN, 0}, {a->source->wake_fd(a->source), POLLIN, 0}, {ui_term_signal_fd(), POLLIN, 0}};
-        if (poll(fds, 3, wait_ms(a)) < 0 && errno != EINTR) break;
+        const bool more = ui_shadows_work(&a->state);
+        a->dirty |= more || worked;
+        worked = more;
+        if (poll(fds, 3, more ? 0 : wait_ms(a)) < 0 && errno != EINTR) break;
         ui_term_woken();
         if (ui_term_signal()) break;
         take_events(a);
@@ -213,6 +218,8 @@ static void loop(app *a) {
 void ui_begin(ui_state *s, const ui_options *o) {
     s->ascii = o->ascii;
     s->words = o->words;
+    s->ways = o->ways;
+    s->n_ways = o->n_ways;
     for (const ui_setting *t = o->settings; t && t->key && s->n_settings < UI_SETTINGS; t++)
         s->settings[s->n_settings++] = *t;
     s->brackets = !o->color;

@@ -13,9 +13,11 @@ typedef struct {
     bool recording;             // the source plays a recording: it takes no prompts
     const char *prompt;         // sent at once; NULL: none
     const ui_setting *settings; // that can change while it runs; ends with a NULL key; may be NULL
-    const char *const *words;   // that commands complete to, besides actions; ends with NULL; may be NULL
-    const char *history;        // file of earlier prompts; NULL: none
-    const ui_demo *demo;        // played; NULL: none
+    const ls_shadow_way *ways;  // of decoding, for Shadows: n_ways of them; may be NULL
+    int n_ways;
+    const char *const *words; // that commands complete to, besides actions; ends with NULL; may be NULL
+    const char *history;      // file of earlier prompts; NULL: none
+    const ui_demo *demo;      // played; NULL: none
 } ui_options;
 
 // ---- what every way to run the screen shares

@@ -27,6 +27,7 @@ static void overlay_scroll(ui_state *s, int by) { // while one is open
 static void overlay_mouse(ui_state *s, ui_key k, ui_panel at) {
     (void)at;
     if (k.mouse != UI_MOUSE_CLICK) overlay_scroll(s, k.mouse == UI_MOUSE_WHEEL_UP ? -3 : 3);
+    else if (top_overlay(s) == UI_SHADOWS && k.tag > 0 && k.tag <= s->n_ways) s->shadow = k.tag - 1;
     else if (top_overlay(s) == UI_SETUP && k.tag > 0 && k.tag <= s->n_settings) s->setting = k.tag - 1;
 }
 
@@ -36,6 +37,12 @@ static bool help_key(ui_state *s, int key, ui_action a) {
         a == UI_ACT_BOTTOM)
         ui_act(s, a);
     else ui_close(s); // any other key
+    return true;
+}
+
+static bool panel_key(ui_state *s, int key, ui_action a) {
+    (void)key;
+    ui_act(s, a);
     return true;
 }
 
@@ -57,6 +64,18 @@ static bool setup_key(ui_state *s, int key, ui_action a) {
         snprintf(line, sizeof line, "set %s=", t->key);
         ui_type_line(s, ':', line);
     }
+    return true;
+}
+
+static bool shadows_key(ui_state *s, int key, ui_action a) {
+    const bool up = key == UI_KEY_UP || a == UI_ACT_UP, down = key == UI_KEY_DOWN || a == UI_ACT_DOWN;
+    if (up && s->shadow > 0) s->shadow--;
+    else if (down && s->shadow + 1 < s->n_ways) s->shadow++;
+    else if (key == 'u') s->shadows_always = !s->shadows_always;
+    else if (key == UI_KEY_ENTER && s->recording) ui_say(s, "this is a recording: its method cannot change", false);
+    else if (key == UI_KEY_ENTER && s->n_ways)
+        ui_request_of(s, LS_CMD_SET, ls_format("decode.method=%s", s->ways[s->shadow].label), 0);
+    else if (!up && !down) return panel_key(s, key, a);
     return true;
 }
 
@@ -88,12 +107,6 @@ static bool prompt_key(ui_state *s, int key, ui_action a) {
 }
 
 // ---- the panels
-
-static bool panel_key(ui_state *s, int key, ui_action a) {
-    (void)key;
-    ui_act(s, a);
-    return true;
-}
 
 static void panel_scroll(ui_state *s, int by) {
     const ui_panel p = s->shown.focus == UI_NO_PANEL ? UI_OUTPUT : s->shown.focus;

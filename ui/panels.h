@@ -19,6 +19,7 @@ void ui_panel_inspect(ui_panel_view *v);
 void ui_panel_compare(ui_panel_view *v);
 void ui_panel_note(ui_panel_view *v);
 void ui_panel_log(ui_panel_view *v);
+void ui_panel_shadows(ui_panel_view *v);
 void ui_panel_setup(ui_panel_view *v);
 // The usual value after (by: 1) or before (-1) the one in force; NULL: the setting has none.
 const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size);

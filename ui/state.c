@@ -1,6 +1,7 @@
 #include "ui/state.h"
 #include "ui/demo.h"
 #include "ui/navigate.h"
+#include "ui/shadows.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -42,6 +43,7 @@ static void forget_rival(ui_rival *r) {
 }
 
 static void forget_conversation(ui_state *s) {
+    ui_shadows_forget(s, 0);
     forget_rival(&s->rival);
     for (size_t i = 0; i < s->n_turns; i++) free(s->turns[i].text);
     ui_steps_cut(&s->steps, 0);
@@ -54,6 +56,8 @@ static void forget_conversation(ui_state *s) {
 }
 
 void ui_state_free(ui_state *s) {
+    ui_shadows_free(s->shadows);
+    s->shadows = NULL;
     forget_conversation(s);
     ls_tokens_free(&s->tokens);
     for (int i = 0; i < s->n_outbox; i++) free(s->outbox[i].text);
@@ -75,6 +79,7 @@ void ui_state_free(ui_state *s) {
 // Forgets a turn and those after it, which are about to be answered anew.
 static void cut_turns(ui_state *s, size_t turn) {
     if (turn >= s->n_turns) return;
+    ui_shadows_forget(s, turn);
     if (s->rival.known && s->rival.turn >= turn) forget_rival(&s->rival);
     s->n_steps = s->turns[turn].first_step;
     ui_steps_cut(&s->steps, s->n_steps);
@@ -156,8 +161,11 @@ static void on_setting(ui_state *s, const ls_event *e) {
         if (!strncmp(t->asked, value, sizeof t->asked - 1)) *t->asked = 0; // else another value is on its way
         if (e->setting.in_force) snprintf(t->value, sizeof t->value, "%.47s", value);
     }
-    if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(s) && s->n_turns)
-        snprintf(s->turns[s->n_turns - 1].method, sizeof s->turns->method, "%.31s", value);
+    if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(s) && s->n_turns) {
+        ui_turn *t = &s->turns[s->n_turns - 1];
+        t->switched |= strcmp(t->method, value) != 0;
+        snprintf(t->method, sizeof t->method, "%.31s", value);
+    }
 }
 
 void ui_on_event(ui_state *s, ls_event *e) {

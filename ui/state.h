@@ -2,6 +2,7 @@
 // state; rendering only reads it. Commands for the source wait in `outbox` until the application sends them.
 #pragma once
 #include "source/source.h"
+#include "decode/shadows.h"
 #include "decode/stats.h"
 #include "decode/tokens.h"
 #include "ui/actions.h"
@@ -31,12 +32,13 @@ typedef struct {
     ls_finish finish; // LS_GOING while it runs
     double prefill_ms;
     char method[32];
+    bool switched;      // from another method, in the middle
     double temperature; // 0: greedy
     ui_thinking thinking;
 } ui_turn;
 
 // What lies over the panels, see ui/modes.h.
-typedef enum { UI_HELP, UI_LOG, UI_SETUP, UI_OVERLAYS, UI_NO_OVERLAY = -1 } ui_overlay;
+typedef enum { UI_HELP, UI_LOG, UI_SETUP, UI_SHADOWS, UI_OVERLAYS, UI_NO_OVERLAY = -1 } ui_overlay;
 
 // Which panels are wanted; the layout makes room for them.
 typedef struct {
@@ -74,7 +76,8 @@ typedef struct {
     int n;
 } ui_request;
 
-typedef struct ui_demo ui_demo; // ui/demo.h
+typedef struct ui_demo ui_demo;       // ui/demo.h
+typedef struct ui_shadows ui_shadows; // ui/shadows.h
 
 enum { UI_STATS_EVERY = 128, UI_LOG_LINES = 500 };
 
@@ -122,8 +125,12 @@ typedef struct {
     ui_overlay overlays[UI_OVERLAYS]; // those that are open, each once; the last one is on top
     int n_overlays, overlay_scroll[UI_OVERLAYS];
     ui_setting settings[UI_SETTINGS];
-    int n_settings, setting;  // setting: the chosen one
-    const char *const *words; // that commands complete to, besides actions; borrowed, ends with NULL; may be NULL
+    int n_settings, setting;   // setting: the chosen one
+    const ls_shadow_way *ways; // of decoding, for Shadows; borrowed
+    int n_ways, shadow;        // shadow: the chosen one
+    bool shadows_always;       // also while it decodes, whatever they cost
+    ui_shadows *shadows;       // NULL: never opened; owned
+    const char *const *words;  // that commands complete to, besides actions; borrowed, ends with NULL; may be NULL
     // a demo that is played; borrowed, NULL: none
     const ui_demo *demo;
     char *demo_told;   // [note]: it was shown; owned
@@ -166,6 +173,6 @@ int ui_inspected(const ui_state *s);                 // row of the viewed tree; 
 const ls_step *ui_step(const ui_state *s, size_t i); // for a moment, see ui_steps_at
 size_t ui_viewed_index(const ui_state *s);           // valid if there is one
 const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
-const ls_stats *ui_stats(ui_state *s); // of the viewed turn, up to the viewed step
+const ls_stats *ui_stats(ui_state *s);                  // of the viewed turn, up to the viewed step
 int ui_preview(const ui_state *s, const ls_step *step); // row that the previewed rule would let stand; -1: none
-bool ui_busy(const ui_state *s);       // a turn is being answered
+bool ui_busy(const ui_state *s);                        // a turn is being answered

@@ -88,16 +88,6 @@ static ls_code run(const recordings *all, const ls_contender *c, outcome *out, l
     return code;
 }
 
-static double speedup(const ls_simulated *t) {
-    return t->cost_ms > 0 ? t->ar_ms / (t->cost_ms + t->draft_us / 1e3) : NAN;
-}
-
-// Whether the recording holds all that this method looks at, so that its drafts are those of a real run.
-static bool is_exact(const ls_contender *c, const ls_simulated *t) {
-    const ls_method *m = ls_method_find(c->setup.s.decode.method);
-    return !m->make || m->text_only || (t->rows_known == t->rows && t->lasts_whole == t->lasts);
-}
-
 static void table(const recordings *all, const ls_contender *c, const outcome *o, int n, ls_buf *out) {
     const int width = ls_contenders_width(c, n);
     ls_visible_row(out, "%s: %zu turn%s, %llu tokens, recorded with %s: MAT %.2f", all->model, all->n,
@@ -109,12 +99,12 @@ static void table(const recordings *all, const ls_contender *c, const outcome *o
         const ls_simulated *t = &o[i].total;
         char rate[48], known[24];
         snprintf(rate, sizeof rate, "%llu/%llu", (unsigned long long)t->accepted, (unsigned long long)t->drafted);
-        if (is_exact(&c[i], t)) snprintf(known, sizeof known, "all");
+        if (ls_simulated_is_exact(t, c[i].method)) snprintf(known, sizeof known, "all");
         else snprintf(known, sizeof known, "%.0f%%", 100 * ls_per((double)t->rows_known, t->rows));
         ls_visible_row(out, "%-*s %6.2f %17s %9.1f %5.0f us %8.2f %9s %10.0f", width, c[i].label,
                        ls_per((double)t->emitted, t->steps), rate,
                        ls_per((double)(t->drafted + t->forwards), t->forwards), ls_per(t->draft_us, t->forwards),
-                       speedup(t), known, o[i].seconds > 0 ? (double)t->steps / o[i].seconds : 0);
+                       ls_simulated_speedup(t), known, o[i].seconds > 0 ? (double)t->steps / o[i].seconds : 0);
     }
     const ls_simulated *t = &o[0].total;
     ls_buf_fmt(out, "\nspeedup: over plain decoding, %s\n",
@@ -151,8 +141,8 @@ static void json(const recordings *all, const ls_contender *c, const outcome *o,
         ls_jw_field_u64(&w, "draft_verified", t->drafted);
         ls_jw_field_u64(&w, "draft_accepted", t->accepted);
         ls_jw_field_num(&w, "draft_us_per_step", ls_per(t->draft_us, t->forwards), 6);
-        ls_jw_field_num(&w, "estimated_speedup", speedup(t), 6);
-        ls_jw_field_bool(&w, "drafts_exact", is_exact(&c[i], t));
+        ls_jw_field_num(&w, "estimated_speedup", ls_simulated_speedup(t), 6);
+        ls_jw_field_bool(&w, "drafts_exact", ls_simulated_is_exact(t, c[i].method));
         ls_jw_field_u64(&w, "rows_known", t->rows_known);
         ls_jw_field_u64(&w, "rows", t->rows);
         ls_jw_field_u64(&w, "last_logits_whole", t->lasts_whole);

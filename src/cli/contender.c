@@ -72,7 +72,7 @@ void ls_contender_free(ls_contender *c) {
 
 static bool can_be_made(const ls_method *m, const ls_options *o) { // given the files that the options name
     ls_drafter *d = NULL;
-    const ls_draft_setup setup = {.knobs = o->knobs + ls_knob_offset(m), .tokenizer = ""};
+    const ls_draft_setup setup = {.knobs = o->knobs + ls_knob_offset(m), .tokenizer = "", .read_only = true};
     const bool ok = !m->make || !m->make(&d, &setup, NULL);
     if (d) d->free(d);
     return ok;

@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "base/visible.h"
 #include "cli/commands.h"
+#include "cli/contender.h"
 #include "spec/drafter.h"
 #include "ui/actions.h"
 #include "ui/layout.h"
@@ -255,7 +256,7 @@ bool ls_is_scripted(const ls_command_line *c) {
     return c->script || c->cast;
 }
 
-ls_code ls_show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err) {
+static ls_code show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err) {
     if (!ls_is_scripted(c)) return ui_run(source, o, status, err);
     ui_options drawn = *o; // pictures have colours even without a terminal
     drawn.color = strcmp(c->options.color, "never") && strcmp(c->options.theme, "mono");
@@ -263,6 +264,19 @@ ls_code ls_show(ls_source *source, const ui_options *o, const ls_command_line *c
     const ls_code code = ls_size_read(c->size, &play.cols, &play.rows, err);
     if (!code) return ui_run_script(source, &drawn, &play, status, err);
     source->close(source);
+    return code;
+}
+
+ls_code ls_show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err) {
+    ls_contender *all = NULL;
+    ui_options shown = *o;
+    ls_contenders_read(&all, &shown.n_ways, "shadows", "all", &c->options, NULL);
+    ls_shadow_way *ways = ls_calloc((size_t)shown.n_ways + 1, sizeof *ways);
+    for (int i = 0; i < shown.n_ways; i++) ways[i] = (ls_shadow_way){all[i].label, all[i].setup.s.decode};
+    shown.ways = ways;
+    const ls_code code = show(source, &shown, c, status, err);
+    ls_contenders_free(all, shown.n_ways);
+    free(ways);
     return code;
 }
 

@@ -125,6 +125,8 @@ void ls_recording_more(ls_recording *r, size_t position, const ls_step *s) {
 struct ls_simulator {
     ls_drafting drafting;
     ls_cost_curve costs;
+    size_t position; // output tokens so far
+    bool proposed;   // the tree of the next step is there
     ls_tree tree;
 };
 
@@ -136,7 +138,9 @@ ls_code ls_simulator_new(ls_simulator **out, const ls_decode_options *opt, const
                        "a lossy acceptance changes the text: it cannot be simulated on a recorded one");
     ls_simulator *s = ls_calloc(1, sizeof *s);
     s->costs = *costs;
-    const ls_code code = ls_drafting_set(&s->drafting, opt, place, NULL, 0, err);
+    ls_draft_setup reads = *place;
+    reads.read_only = true; // what was only imagined is not remembered
+    const ls_code code = ls_drafting_set(&s->drafting, opt, &reads, NULL, 0, err);
     if (code) ls_simulator_free(s);
     else *out = s;
     return code;
@@ -180,32 +184,37 @@ static void recall_rows(ls_tree *t, const ls_recording *r, size_t position, cons
     }
 }
 
-// One step at an output position; returns the tokens that it emits.
-static int32_t simulate_step(ls_simulator *s, const ls_recording *r, size_t position, ls_simulated *total) {
-    const size_t n_context = r->n_context + position, left = r->text.n - n_context;
-    const int32_t *next = r->text.p + n_context;
-    total->steps++;
-    if (left == 1) return 1; // nothing follows: no forward
-    const best b = position < r->n_at ? r->at[position] : (best){0};
-    int32_t ids[LS_MAX_TOP], path[LS_MAX_ROWS];
+static void propose(ls_simulator *s, const ls_recording *r, ls_simulated *total) {
+    const size_t n_context = r->n_context + s->position;
+    const best b = s->position < r->n_at ? r->at[s->position] : (best){0};
+    int32_t ids[LS_MAX_TOP];
     float p[LS_MAX_TOP];
     for (uint32_t i = 0; i < b.n; i++) {
         ids[i] = r->entries[b.first + i].id;
         p[i] = expf(r->entries[b.first + i].logit - b.lse);
     }
-    const ls_draft_state state = {r->text.p, n_context, next[0], ids, p, b.n, NULL};
-    ls_tree *t = &s->tree;
+    const ls_draft_state state = {r->text.p, n_context, r->text.p[n_context], ids, p, b.n, NULL};
     const uint64_t start = ls_now_ns();
-    ls_drafting_propose(&s->drafting, &state, &s->costs, r->capacity - (int32_t)n_context, t);
+    ls_drafting_propose(&s->drafting, &state, &s->costs, r->capacity - (int32_t)n_context, &s->tree);
     total->draft_us += (double)(ls_now_ns() - start) / 1e3;
     total->lasts_whole += b.n >= LS_MAX_TOP;
     total->lasts++;
+    s->proposed = true;
+}
+
+// Checks the tree against the text; returns the tokens that the step emits. 0: that depends on text to come.
+static int32_t verify(ls_simulator *s, const ls_recording *r, bool whole, ls_simulated *total) {
+    const size_t n_context = r->n_context + s->position, left = r->text.n - n_context;
+    int32_t path[LS_MAX_ROWS];
     bool on_path[LS_MAX_ROWS];
-    follow_text(t, next, left, on_path);
-    recall_rows(t, r, position, on_path, total);
+    ls_tree *t = &s->tree;
+    follow_text(t, r->text.p + n_context, left, on_path);
     const int32_t n_path = ls_accept_path(&(ls_accept){0}, t, path);
+    if ((size_t)n_path == left && !whole) return 0;
+    recall_rows(t, r, s->position, on_path, total);
     ls_tree_mark(t, path, n_path);
     ls_drafting_learn(&s->drafting, &(ls_draft_result){r->text.p, n_context, t, n_path});
+    s->proposed = false;
     total->forwards++;
     total->drafted += (uint64_t)(t->n - 1);
     total->accepted += (uint64_t)(n_path - 1);
@@ -215,14 +224,40 @@ static int32_t simulate_step(ls_simulator *s, const ls_recording *r, size_t posi
     return n_path;
 }
 
-void ls_simulate(ls_simulator *s, const ls_recording *r, ls_simulated *total) {
-    ls_drafting_observe(&s->drafting, NULL, 0, true);
+void ls_simulate_begin(ls_simulator *s, const ls_recording *r, bool fresh) {
+    if (fresh) ls_drafting_observe(&s->drafting, NULL, 0, true);
     ls_drafting_observe(&s->drafting, r->text.p, r->n_context, false);
-    for (size_t position = 0, n = ls_recording_output(r); position < n;) {
-        const int32_t emitted = simulate_step(s, r, position, total);
-        position += (size_t)emitted;
-        total->emitted += (uint64_t)emitted;
-        total->by_emitted[emitted]++;
-        ls_drafting_observe(&s->drafting, r->text.p, r->n_context + position, false);
+    s->position = 0;
+    s->proposed = false;
+}
+
+bool ls_simulate_step(ls_simulator *s, const ls_recording *r, bool whole, ls_simulated *total) {
+    const size_t left = ls_recording_output(r) - s->position;
+    if (left == 0 || (left == 1 && !whole)) return false;
+    int32_t emitted = 1; // the last token: nothing follows, so it takes no forward
+    if (left > 1) {
+        if (!s->proposed) propose(s, r, total);
+        emitted = verify(s, r, whole, total);
+        if (!emitted) return false;
     }
+    total->steps++;
+    s->position += (size_t)emitted;
+    total->emitted += (uint64_t)emitted;
+    total->by_emitted[emitted]++;
+    ls_drafting_observe(&s->drafting, r->text.p, r->n_context + s->position, false);
+    return true;
+}
+
+void ls_simulate(ls_simulator *s, const ls_recording *r, ls_simulated *total) {
+    ls_simulate_begin(s, r, true);
+    while (ls_simulate_step(s, r, true, total)) {
+    }
+}
+
+double ls_simulated_speedup(const ls_simulated *t) {
+    return t->cost_ms > 0 ? t->ar_ms / (t->cost_ms + t->draft_us / 1e3) : (double)NAN;
+}
+
+bool ls_simulated_is_exact(const ls_simulated *t, const ls_method *m) {
+    return !m->make || m->text_only || (t->rows_known == t->rows && t->lasts_whole == t->lasts);
 }

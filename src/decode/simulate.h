@@ -32,3 +32,11 @@ ls_code ls_simulator_new(ls_simulator **out, const ls_decode_options *opt, const
 void ls_simulator_free(ls_simulator *s);
 // One turn; the drafter keeps what it learns for the next. Adds to total.
 void ls_simulate(ls_simulator *s, const ls_recording *r, ls_simulated *total);
+// The same while the recording grows: a turn begins (fresh: another conversation than that of the last turn), then
+// steps, one a call, as far as the text allows; false: the text must grow before the next one is known. whole: it will
+// not.
+void ls_simulate_begin(ls_simulator *s, const ls_recording *r, bool fresh);
+bool ls_simulate_step(ls_simulator *s, const ls_recording *r, bool whole, ls_simulated *total);
+double ls_simulated_speedup(const ls_simulated *t); // over plain decoding, by the costs; NAN: no costs are known
+// Whether the recording held all that this method looks at, so that its drafts are those of a real run.
+bool ls_simulated_is_exact(const ls_simulated *t, const ls_method *m);

@@ -77,6 +77,7 @@ typedef struct {
     const char *tokenizer;      // name of the vocabulary, for messages
     int32_t n_vocab;            // 0: not known
     uint64_t tokenizer_id;      // tells vocabularies apart: what was remembered on disk is for one of them
+    bool read_only;             // nothing is to be remembered on disk
     void (*note)(void *ud, const char *text); // one line for the user, now or when it is freed; NULL: nobody listens
     void *ud;
 } ls_draft_setup;

@@ -122,7 +122,7 @@ ls_code ls_stream_read(ls_stream *h, const char *path, size_t limit, const ls_dr
 
 void ls_stream_close(ls_stream *h) {
     ls_err err = {0};
-    if (h->path && write_file(h, &err)) note(h, err.msg);
+    if (h->path && !h->setup.read_only && write_file(h, &err)) note(h, err.msg);
     ls_ids_free(&h->ids);
     free(h->path);
     free(h->tokenizer);

@@ -61,6 +61,47 @@ reject L closes
                 ansi = f.read()
             self.assertIn("6 Inspect", re.sub(r"\x1b\[[0-9;]*m", "", ansi))
 
+    def test_every_method_shadows_the_answer_and_can_take_over(self):
+        with tempfile.TemporaryDirectory() as d:
+            trace = os.path.join(d, "t.jsonl")
+            r, _ = self.play(d, """wait READY
+key Esc a
+expect no answer has begun yet
+key p
+type One fish, two fish, red fish.
+key Enter
+wait 40 tokens
+wait READY
+key Esc a
+wait real
+expect logitspec (decodes)
+expect cacheback
+key j j j j j Enter q
+wait decode.method=pld
+key p
+type Blue fish
+key Enter
+wait turn 2
+wait 40 tokens
+wait READY
+key Esc a
+wait pld (decodes)
+wait turn 2; a closes
+key u
+expect u: above 2%
+key q
+reject Shadows
+""", "--trace", trace, *SCRIPT)
+            self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
+            r, _ = self.play(d, """wait REPLAY ENDED
+key a
+wait real
+expect pld (decodes)
+key Enter
+expect its method cannot change
+""", trace, "--speed", "max", command="replay")
+            self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
+
     def test_what_is_not_so_is_named_with_the_screen(self):
         with tempfile.TemporaryDirectory() as d:
             for text, code, what in (("wait READY\nexpect nonsense\n", 1, ":2: the screen does not show 'nonsense'"),

@@ -1,0 +1,107 @@
+#include "decode/shadows.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "decode/stats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct {
+    ls_simulator *simulator; // NULL: refused
+    ls_simulated total;
+    bool done; // as far as the text goes
+    char refusal[256];
+} shadow;
+
+struct ls_shadows {
+    const ls_shadow_way *ways;
+    int n, next; // next: whose turn it is to work
+    int32_t n_context;
+    ls_recording *turn; // NULL before the first
+    bool whole;
+    uint64_t steps; // of all turns, as recorded
+    double work_us;
+    shadow all[];
+};
+
+ls_shadows *ls_shadows_new(const ls_shadow_way *ways, int n, const ls_run *run) {
+    ls_shadows *s = ls_calloc(1, sizeof *s + (size_t)n * sizeof *s->all);
+    s->ways = ways;
+    s->n = n;
+    s->n_context = run->n_context;
+    const ls_draft_setup place = {.tokenizer = run->model, .n_vocab = run->n_vocab};
+    for (int i = 0; i < n; i++) {
+        ls_err err = {0};
+        if (ls_simulator_new(&s->all[i].simulator, &ways[i].decode, &place, &run->costs, &err))
+            snprintf(s->all[i].refusal, sizeof s->all[i].refusal, "%.255s", err.msg);
+    }
+    return s;
+}
+
+void ls_shadows_free(ls_shadows *s) {
+    if (!s) return;
+    for (int i = 0; i < s->n; i++) ls_simulator_free(s->all[i].simulator);
+    ls_recording_free(s->turn);
+    free(s);
+}
+
+void ls_shadows_begin(ls_shadows *s, const int32_t *context, size_t n, bool fresh) {
+    ls_recording_free(s->turn);
+    s->turn = ls_recording_new(context, n, s->n_context);
+    s->whole = false;
+    for (int i = 0; i < s->n; i++) {
+        if (!s->all[i].simulator) continue;
+        ls_simulate_begin(s->all[i].simulator, s->turn, fresh);
+        s->all[i].total = (ls_simulated){0};
+    }
+}
+
+static void more_to_do(ls_shadows *s) {
+    for (int i = 0; i < s->n; i++) s->all[i].done = s->all[i].simulator == NULL;
+}
+
+void ls_shadows_add(ls_shadows *s, const ls_step *step) {
+    ls_recording_add(s->turn, step);
+    s->steps++;
+    more_to_do(s);
+}
+
+void ls_shadows_end(ls_shadows *s) {
+    s->whole = true;
+    more_to_do(s);
+}
+
+bool ls_shadows_work(ls_shadows *s, uint64_t until_ns) {
+    const uint64_t start = ls_now_ns();
+    uint64_t now = start;
+    int idle = 0;
+    while (s->turn && idle < s->n) { // one after another, so that all come along
+        shadow *w = &s->all[s->next];
+        s->next = (s->next + 1) % s->n;
+        idle = w->done ? idle + 1 : 0;
+        if (w->done) continue;
+        w->done = !ls_simulate_step(w->simulator, s->turn, s->whole, &w->total);
+        if ((now = ls_now_ns()) >= until_ns) break;
+    }
+    s->work_us += (double)(now - start) / 1e3;
+    return !s->turn || idle == s->n;
+}
+
+int ls_shadows_count(const ls_shadows *s) {
+    return s->n;
+}
+const char *ls_shadows_label(const ls_shadows *s, int i) {
+    return s->ways[i].label;
+}
+const ls_method *ls_shadows_method(const ls_shadows *s, int i) {
+    return ls_method_find(s->ways[i].decode.method);
+}
+const ls_simulated *ls_shadows_of(const ls_shadows *s, int i) {
+    return &s->all[i].total;
+}
+const char *ls_shadows_refusal(const ls_shadows *s, int i) {
+    return s->all[i].simulator ? NULL : s->all[i].refusal;
+}
+double ls_shadows_us_per_step(const ls_shadows *s) {
+    return ls_per(s->work_us, s->steps);
+}

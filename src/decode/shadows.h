@@ -1,0 +1,29 @@
+// Shadows: while one method decodes, others propose on the same text without a forward. Every exact method writes the
+// same text, so what they would have accepted can be known; what the target's logits say is known where the method that
+// decodes looked (decode/simulate.h counts how much that is). Work is done when it is asked for. For one thread.
+#pragma once
+#include "decode/simulate.h"
+
+typedef struct {
+    const char *label;
+    ls_decode_options decode;
+} ls_shadow_way;
+
+typedef struct ls_shadows ls_shadows;
+
+// ways: borrowed, with all that they point to. run: of whom is watched.
+ls_shadows *ls_shadows_new(const ls_shadow_way *ways, int n, const ls_run *run);
+void ls_shadows_free(ls_shadows *s); // accepts NULL
+// A turn begins after these tokens; fresh: they do not go on from the last turn. The last one must be worked off.
+void ls_shadows_begin(ls_shadows *s, const int32_t *context, size_t n, bool fresh);
+void ls_shadows_add(ls_shadows *s, const ls_step *step);
+void ls_shadows_end(ls_shadows *s); // no more steps will come in this turn
+// Works until that time (base/clock.h) at most, but one step of a method at least. True: nothing is left to do.
+bool ls_shadows_work(ls_shadows *s, uint64_t until_ns);
+
+int ls_shadows_count(const ls_shadows *s);
+const char *ls_shadows_label(const ls_shadows *s, int i);
+const ls_method *ls_shadows_method(const ls_shadows *s, int i);
+const ls_simulated *ls_shadows_of(const ls_shadows *s, int i); // this turn so far
+const char *ls_shadows_refusal(const ls_shadows *s, int i);    // why it cannot be shadowed; NULL: it can
+double ls_shadows_us_per_step(const ls_shadows *s); // work for each step of the method that decodes; NAN: none yet

@@ -1,0 +1,151 @@
+// Shadows: what a method would have done is what it does.
+#include "decode/shadows.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "drafters.h"
+#include "recorded.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { TURNS = 2, BUDGET = 12, TOKENS = 90, MOST_WAYS = 16 };
+static const char prompt[] = "One fish, two fish, red fish. One dog, two dogs. ";
+
+static ls_decode_options way(const char *method) {
+    ls_decode_options o = options(method, BUDGET, TOKENS);
+    if (!strcmp(method, "rest")) o.knobs = test_knobs(model.engine->n_vocab, ls_vocab_id(model.vocab));
+    return o;
+}
+
+typedef struct {
+    uint64_t steps[TURNS], emitted[TURNS], drafted[TURNS];
+} counts;
+
+static counts real_counts(const char *method) {
+    counts c = {0};
+    record(prompt, way(method), TURNS);
+    for (int i = 0; i < n_steps; i++) {
+        c.steps[steps[i]->turn]++;
+        c.emitted[steps[i]->turn] += (uint64_t)steps[i]->n_emitted;
+        c.drafted[steps[i]->turn] += (uint64_t)(steps[i]->forward ? steps[i]->rows - 1 : 0);
+    }
+    return c;
+}
+
+static void work_off(ls_shadows *s) {
+    while (!ls_shadows_work(s, 0)) {
+    } // one step of one method a call
+}
+
+// Watches the recorded conversation as it grows, with shadows that work whenever a step has come.
+static void watch(ls_shadows *s, counts *out) {
+    ls_trace_reader *r;
+    ls_trace_line line;
+    size_t turn = 0;
+    assert_int_equal(ls_trace_read_open(&r, path, NULL), LS_OK);
+    while (!ls_trace_read_next(r, &line, NULL) && line != LS_TRACE_NONE) {
+        if (line == LS_TRACE_HEADER) {
+            const ls_trace_header *h = ls_trace_read_header(r);
+            turn = h->turn;
+            ls_shadows_begin(s, h->prompt.p, h->prompt.n, turn == 0);
+        }
+        if (line == LS_TRACE_STEP) {
+            ls_shadows_add(s, ls_trace_read_step(r));
+            if (ls_trace_read_step(r)->index % 3) work_off(s);
+        }
+        if (line != LS_TRACE_END) continue;
+        ls_shadows_end(s);
+        work_off(s);
+        for (int i = 0; i < ls_shadows_count(s); i++) {
+            out[i].steps[turn] = ls_shadows_of(s, i)->steps;
+            out[i].emitted[turn] = ls_shadows_of(s, i)->emitted;
+            out[i].drafted[turn] = ls_shadows_of(s, i)->drafted;
+        }
+    }
+    ls_trace_read_close(r);
+}
+
+static ls_run run_of_model(void) {
+    ls_run run = {.model = "script", .n_vocab = model.engine->n_vocab, .n_context = model.engine->n_context};
+    for (int i = 0; i < LS_COST_SIZES; i++) run.costs.base_ms[i] = 2 + 0.1 * ls_cost_rows[i];
+    return run;
+}
+
+static void a_shadow_of_whoever_decodes_does_the_same(void **state) {
+    (void)state;
+    const ls_run run = run_of_model();
+    for (const ls_method *const *m = ls_methods; *m; m++) {
+        const counts real = real_counts((*m)->name);
+        const ls_shadow_way ways[] = {{(*m)->name, way((*m)->name)}};
+        ls_shadows *s = ls_shadows_new(ways, 1, &run);
+        counts seen = {0};
+        watch(s, &seen);
+        if (memcmp(&seen, &real, sizeof seen))
+            fail_msg("%s: %llu and %llu steps, as a shadow %llu and %llu", (*m)->name,
+                     (unsigned long long)real.steps[0], (unsigned long long)real.steps[1],
+                     (unsigned long long)seen.steps[0], (unsigned long long)seen.steps[1]);
+        assert_true(ls_simulated_is_exact(ls_shadows_of(s, 0), *m));
+        assert_int_equal(ls_shadows_of(s, 0)->lasts, ls_shadows_of(s, 0)->forwards); // a tree is proposed once
+        ls_shadows_free(s);
+    }
+}
+
+// Beside plain decoding: whoever learns from the text, or from the last logits, does what a run of its own does; the
+// others say that they do not know.
+static void shadows_beside_plain_decoding_do_what_their_own_runs_do(void **state) {
+    (void)state;
+    const ls_run run = run_of_model();
+    ls_shadow_way ways[MOST_WAYS];
+    counts real[MOST_WAYS], seen[MOST_WAYS] = {0};
+    int n = 0, exact = 0;
+    for (const ls_method *const *m = ls_methods; *m; m++, n++) {
+        assert_true(n < MOST_WAYS);
+        ways[n] = (ls_shadow_way){(*m)->name, way((*m)->name)};
+        real[n] = real_counts((*m)->name);
+    }
+    real_counts("ar");
+    ls_shadows *s = ls_shadows_new(ways, n, &run);
+    watch(s, seen);
+    for (int i = 0; i < n; i++) {
+        const ls_method *m = ls_shadows_method(s, i);
+        const bool guesses = !strcmp(m->name, "logitspec-paper") || !strcmp(m->name, "logit-only");
+        assert_null(ls_shadows_refusal(s, i));
+        assert_int_equal(ls_shadows_of(s, i)->emitted, seen[i].emitted[1]);
+        if (!ls_simulated_is_exact(ls_shadows_of(s, i), m) && !guesses) continue;
+        exact++;
+        assert_memory_equal(&seen[i], &real[i], sizeof seen[i]);
+    }
+    assert_int_equal(exact, n - 3); // logitspec, recycle and lookahead learn from rows that nobody verified
+    assert_true(ls_shadows_us_per_step(s) > 0);
+    ls_shadows_free(s);
+}
+
+static void what_cannot_be_shadowed_says_why(void **state) {
+    (void)state;
+    const ls_run run = run_of_model();
+    ls_shadow_way ways[] = {{"typical", way("pld")}, {"pld", way("pld")}};
+    assert_int_equal(ls_accept_read(&ways[0].decode.accept, "", "typical", NULL), LS_OK);
+    ls_shadows *s = ls_shadows_new(ways, 2, &run);
+    assert_non_null(strstr(ls_shadows_refusal(s, 0), "lossy"));
+    assert_null(ls_shadows_refusal(s, 1));
+    assert_true(ls_shadows_work(s, UINT64_MAX)); // nothing has begun
+    const counts real = real_counts("pld");
+    counts seen[2] = {0};
+    watch(s, seen);
+    assert_int_equal(ls_shadows_of(s, 0)->steps, 0);
+    assert_memory_equal(&seen[1], &real, sizeof real);
+    ls_shadows_free(s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_shadow_of_whoever_decodes_does_the_same),
+        cmocka_unit_test(shadows_beside_plain_decoding_do_what_their_own_runs_do),
+        cmocka_unit_test(what_cannot_be_shadowed_says_why),
+    };
+    return cmocka_run_group_tests(tests, recorded_set_up, recorded_tear_down);
+}

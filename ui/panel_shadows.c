@@ -1,0 +1,111 @@
+// The table of what every method would have done on the answer.
+#include "ui/panels.h"
+#include "ui/shadows.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void cell(ui_pen *p, int col, int width, const char *text) {
+    ui_pad(p, col + width - (int)strlen(text));
+    ui_print(p, "%s", text);
+}
+
+// A row of the table, be it imagined or real.
+typedef struct {
+    double mat, speed, rows, draft_us, known; // known: of the rows; 1: all, NAN: it is real
+    uint64_t accepted, drafted;
+} line;
+
+static line line_of(const ls_simulated *t, const ls_method *m) {
+    const double known = ls_simulated_is_exact(t, m) ? 1 : ls_per((double)t->rows_known, t->rows);
+    return (line){ls_per((double)t->emitted, t->steps),
+                  ls_simulated_speedup(t),
+                  ls_per((double)(t->drafted + t->forwards), t->forwards),
+                  ls_per(t->draft_us, t->forwards),
+                  known,
+                  t->accepted,
+                  t->drafted};
+}
+
+static line real_line(const ls_stats *st) {
+    return (line){ls_stats_mat(st),
+                  ls_stats_speedup(st) > 0 ? ls_stats_speedup(st) : (double)NAN,
+                  ls_per((double)(st->drafted + st->forwards), st->forwards),
+                  ls_per(st->draft_us, st->forwards),
+                  (double)NAN,
+                  st->accepted,
+                  st->drafted};
+}
+
+static void draw_line(ui_pen *p, int col, const line *l) {
+    char text[48];
+    const bool guess = l->known < 1;
+    snprintf(text, sizeof text, "%s%.2f", !guess ? " " : p->canvas->ascii ? "~" : "≈", l->mat);
+    ui_pad(p, col + 28);
+    p->role = UI_NUMBER;
+    ui_print(p, "%s", text);
+    p->role = UI_TEXT;
+    if (isnan(l->speed)) snprintf(text, sizeof text, "-");
+    else snprintf(text, sizeof text, "%s%.2f", p->canvas->ascii ? "x" : "×", l->speed);
+    ui_pad(p, col + 36);
+    ui_print(p, "%s", text);
+    snprintf(text, sizeof text, "%llu/%llu", (unsigned long long)l->accepted, (unsigned long long)l->drafted);
+    cell(p, col + 42, 12, text);
+    snprintf(text, sizeof text, "%.1f", l->rows);
+    cell(p, col + 54, 7, text);
+    snprintf(text, sizeof text, "%.0f", l->draft_us);
+    cell(p, col + 61, 9, text);
+    if (isnan(l->known)) snprintf(text, sizeof text, "real");
+    else if (!guess) snprintf(text, sizeof text, "all");
+    else snprintf(text, sizeof text, "%.0f%%", 100 * l->known);
+    cell(p, col + 70, 7, text);
+}
+
+static void say(const ui_panel_view *v, int row, const char *text) {
+    ui_pen p = ui_pen_at(v->canvas, v->area, row, UI_DIM);
+    ui_print(&p, " %s", text);
+}
+
+void ui_panel_shadows(ui_panel_view *v) {
+    ui_state *s = v->state;
+    const char *why;
+    const ls_shadows *w = ui_shadows_of(s, &why);
+    if (!w || why) {
+        say(v, 0, why ? why : "no answer has begun yet");
+        return;
+    }
+    const int n = ls_shadows_count(w);
+    if (s->shadow >= n) s->shadow = n - 1;
+    ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
+    ui_print(&head, " %-28s%-8s%-6s%11s%7s%9s%7s", "would do here", "MAT", "speed", "accepted", "rows", "draft us",
+             "known");
+    const ui_turn *turn = &s->turns[s->n_turns - 1];
+    for (int i = 0; i < n && i + 1 < v->area.rows; i++) {
+        const char *label = ls_shadows_label(w, i), *refusal = ls_shadows_refusal(w, i);
+        const ls_simulated *t = ls_shadows_of(w, i);
+        const bool decodes = !turn->switched && !strcmp(label, turn->method);
+        ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, i == s->shadow ? UI_CURSOR : UI_LABEL);
+        const int col = p.col;
+        p.tag = i + 1;
+        ui_print(&p, " %s%s", label, decodes ? " (decodes)" : "");
+        p.role = UI_DIM;
+        ui_pad(&p, col + 29);
+        const line l = decodes ? real_line(ui_shadows_real(s)) : line_of(t, ls_shadows_method(w, i));
+        if (refusal || !(l.mat > 0)) ui_print(&p, "%s", refusal ? refusal : "-");
+        else draw_line(&p, col, &l);
+    }
+    char text[160];
+    const double us = ls_shadows_us_per_step(w), share = ui_shadows_share(s);
+    const char *when = s->shadows_always   ? "u: above 2% it waits for pauses"
+                       : ui_shadows_may(s) ? "above 2% it waits for pauses (u: never)"
+                                           : "it waits for a pause (u: never)";
+    if (isnan(us) || isnan(share)) snprintf(text, sizeof text, "%s", when);
+    else snprintf(text, sizeof text, "this view costs %.0f us a step, %.1f%%; %s", us, 100 * share, when);
+    say(v, n + 2, text);
+    say(v, n + 3,
+        s->recording ? "speed: over plain decoding, by costs recorded and drafting timed here"
+                     : "Enter: go on with it. speed: over plain decoding, by measured costs");
+    say(v, n + 4, "known: rows verified of those that it learns from; all: as a real run");
+    snprintf(v->right, UI_RIGHT_BYTES, "turn %zu; a closes", s->n_turns);
+}

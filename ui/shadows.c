@@ -1,0 +1,125 @@
+#include "ui/shadows.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "ui/modes.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { SLICE_MS = 10 };
+static const double LITTLE = 0.02; // of a step
+
+struct ui_shadows {
+    ls_shadows *s;
+    size_t turn, step; // what comes next
+    bool begun, ended; // that turn
+    ls_stats real;     // of it
+    const char *why;
+};
+
+static int32_t end_of(const ui_state *s, const ui_turn *t) { // of its tokens in the context
+    const ls_step *last = t->n_steps ? ui_step(s, t->first_step + t->n_steps - 1) : NULL;
+    return last ? last->context_len + last->n_emitted - (last->finish == LS_FINISH_EOS) : t->first_id + t->n_ids;
+}
+
+// The first turn whose context is still what it was: a chat template may rewrite earlier turns.
+static size_t first_turn(const ui_state *s) {
+    size_t t = s->n_turns ? s->n_turns - 1 : 0;
+    while (t > 0 && s->turns[t].first_id >= end_of(s, &s->turns[t - 1])) t--;
+    return t;
+}
+
+void ui_shadows_toggle(ui_state *s) {
+    if (!s->shadows && s->n_ways && s->has_header) {
+        s->shadows = ls_calloc(1, sizeof *s->shadows);
+        s->shadows->s = ls_shadows_new(s->ways, s->n_ways, &s->header);
+        s->shadows->turn = first_turn(s);
+    }
+    ui_toggle(s, UI_SHADOWS);
+}
+
+void ui_shadows_forget(ui_state *s, size_t turn) {
+    ui_shadows *w = s->shadows;
+    if (!w || turn > w->turn) return;
+    ls_shadows_free(w->s);
+    *w = (ui_shadows){.s = s->has_header ? ls_shadows_new(s->ways, s->n_ways, &s->header) : NULL};
+}
+
+static bool begin(ui_state *s) {
+    ui_shadows *w = s->shadows;
+    const ui_turn *t = &s->turns[w->turn];
+    const size_t n = (size_t)(t->first_id + t->n_ids);
+    for (size_t i = 0; i < n && !w->why; i++)
+        if (i >= s->context.n || s->context.p[i] < 0) w->why = "the recording lacks what stood before this answer";
+    if (w->why) return false;
+    ls_shadows_begin(w->s, s->context.p, n, w->turn == 0);
+    w->begun = true;
+    w->real = (ls_stats){0};
+    w->ended = false;
+    w->step = t->first_step;
+    return true;
+}
+
+// Takes what has come of the turn. False: nothing can be told of this conversation.
+static bool feed(ui_state *s) {
+    ui_shadows *w = s->shadows;
+    if (!w->begun && !begin(s)) return false;
+    const ui_turn *t = &s->turns[w->turn];
+    for (; w->step < t->first_step + t->n_steps; w->step++) {
+        const ls_step *step = ui_step(s, w->step);
+        if (ls_step_loose(step, NULL)) {
+            w->why = "this answer is LOSSY: other methods would have gone on from another text";
+            return false;
+        }
+        ls_shadows_add(w->s, step);
+        ls_stats_add(&w->real, step);
+    }
+    if (!w->ended && (t->finish || w->turn + 1 < s->n_turns)) {
+        ls_shadows_end(w->s);
+        w->ended = true;
+    }
+    return true;
+}
+
+static bool is_open(const ui_state *s) {
+    for (int i = 0; i < s->n_overlays; i++)
+        if (s->overlays[i] == UI_SHADOWS) return true;
+    return false;
+}
+
+double ui_shadows_share(const ui_state *s) {
+    const ui_shadows *w = s->shadows;
+    return w && w->s ? ls_shadows_us_per_step(w->s) / ls_per(w->real.total_us, w->real.steps) : (double)NAN;
+}
+
+bool ui_shadows_may(const ui_state *s) {
+    const bool decodes = !s->recording && s->run_state != LS_STATE_PAUSED && s->run_state != LS_STATE_IDLE;
+    return !decodes || s->shadows_always || !(ui_shadows_share(s) > LITTLE); // not known yet: a first slice tells
+}
+
+bool ui_shadows_work(ui_state *s) {
+    ui_shadows *w = s->shadows;
+    if (!w || !w->s || w->why || !is_open(s) || !ui_shadows_may(s)) return false;
+    const uint64_t until = ls_now_ns() + SLICE_MS * 1000000ull;
+    while (w->turn < s->n_turns && feed(s)) {
+        if (!ls_shadows_work(w->s, until)) return true;
+        if (!w->ended || w->turn + 1 == s->n_turns) return false;
+        w->turn++;
+        w->begun = false;
+    }
+    return false;
+}
+
+const ls_shadows *ui_shadows_of(const ui_state *s, const char **why) {
+    *why = s->shadows ? s->shadows->why : "there is no model yet";
+    return s->shadows && s->shadows->begun ? s->shadows->s : NULL;
+}
+
+const ls_stats *ui_shadows_real(const ui_state *s) {
+    return &s->shadows->real;
+}
+
+void ui_shadows_free(ui_shadows *w) {
+    if (w) ls_shadows_free(w->s);
+    free(w);
+}

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "ui/navigate.h"
 #include "ui/rows.h"
+#include "ui/what_if.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ const ui_verb ui_verbs[] = {
     {"set ", "KEY=VALUE", "any setting that can change while it runs, such as decode.budget=16", NULL, LS_CMD_SET},
     {"goto ", "STEP", "a step of the turn that is looked at", goto_step, 0},
     {"compare ", "METHOD", "let it answer the last prompt too and race it, such as suffix:16", ui_ask_rival, 0},
+    {"what-if ", "TEXT", "let the model go on from this text, behind the token under the cursor", ui_what_if_text, 0},
     {"save ", "FILE", "the conversation, as a trace (.zst: compressed)", NULL, LS_CMD_SAVE},
     {"load ", "FILE", "such a conversation, to go on with", NULL, LS_CMD_LOAD},
     {"save-display ", "FILE", "this screen: .txt, .ansi or .svg", save_display, 0},

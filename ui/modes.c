@@ -135,7 +135,10 @@ static void panel_mouse(ui_state *s, ui_key k, ui_panel at) {
         ui_look_at(s, what / LS_MAX_ROWS);
         s->at_newest = false;
         s->node = what % LS_MAX_ROWS;
-    } else ui_choose_row(s, at, what);
+    } else {
+        if (at == UI_LOGITS) s->found[at] = what; // its rows are no nodes of the tree
+        ui_choose_row(s, at, what);
+    }
 }
 
 // ---- all of them

@@ -1,6 +1,7 @@
 // The race with another method on the same prompt: the recorded times of both on one clock, and whether the texts are
 // equal.
 #include "ui/panels.h"
+#include "ui/what_if.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -110,6 +111,10 @@ void ui_panel_compare(ui_panel_view *v) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
         ui_print(&p, s->recording ? "'logitspec replay A B' compares two recordings"
                                   : "c: let plain decoding answer the last prompt too");
+        return;
+    }
+    if (r->forks) {
+        ui_draw_fork(v);
         return;
     }
     const ui_turn *t = &s->turns[r->turn];

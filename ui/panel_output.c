@@ -152,6 +152,11 @@ void ui_panel_output(ui_panel_view *v) {
             add_str(&f, ascii ? "> " : "› ", UI_LABEL);
             add_text(&f, turn->text, strlen(turn->text), UI_PROMPT, 0);
             add_str(&f, "\n", UI_TEXT);
+            const int32_t end = turn->first_id + turn->n_ids;
+            for (int32_t k = end - turn->n_begun; k < end && (size_t)k < s->context.n; k++) { // chosen by the user
+                const ls_token *begun = ls_token_of(&s->tokens, s->context.p[k]);
+                if (!begun->special) add_text(&f, begun->bytes, (size_t)begun->n, UI_PROMPT, 0);
+            }
             const ls_step *newest = turn->n_steps ? ui_step(s, turn->first_step + turn->n_steps - 1) : NULL;
             if (s->folded && newest && turn->thinking.from >= 0)
                 add_folded(&f, &turn->thinking, newest->output_pos + newest->n_emitted);

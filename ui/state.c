@@ -38,6 +38,7 @@ void ui_log(ui_state *s, const char *text, size_t n) {
 static void forget_rival(ui_rival *r) {
     ls_ids_free(&r->text);
     ls_ids_free(&r->tokens);
+    ls_ids_free(&r->begun);
     free(r->us);
     *r = (ui_rival){0};
 }
@@ -96,6 +97,7 @@ static void begin_turn(ui_state *s, ls_event *e) {
     s->turns[s->n_turns++] = (ui_turn){.text = e->prompt.text,
                                        .first_id = first,
                                        .n_ids = e->prompt.n_ids,
+                                       .n_begun = e->prompt.n_begun,
                                        .first_step = s->n_steps,
                                        .prefill_ms = e->prompt.prefill_ms,
                                        .temperature = e->prompt.temperature};
@@ -134,6 +136,9 @@ static void on_rival(ui_state *s, const ls_event *e) {
         if (!s->n_turns) return;
         r->known = true;
         r->turn = s->n_turns - 1;
+        r->forks = e->rival.n_ids > 0;
+        r->at = e->rival.at;
+        ls_ids_add(&r->begun, e->rival.ids, (size_t)e->rival.n_ids);
         memcpy(r->method, e->rival.method, sizeof r->method);
     } else if (e->rival.what == LS_RIVAL_ENDS) {
         r->done = true;

@@ -24,10 +24,10 @@ typedef enum {
 } ui_panel;
 
 typedef struct {
-    char *text;       // what the user wrote
-    int32_t first_id; // context position of the first token that this turn added
-    int32_t n_ids;
-    size_t first_step; // index into steps
+    char *text;             // what the user wrote
+    int32_t first_id;       // context position of the first token that this turn added
+    int32_t n_ids, n_begun; // n_begun: of them, the last: the answer begins with them
+    size_t first_step;      // index into steps
     size_t n_steps;
     ls_finish finish; // LS_GOING while it runs
     double prefill_ms;
@@ -49,9 +49,11 @@ typedef struct {
     int prompt_rows; // lines of the prompt; 0: one
 } ui_shown;
 
-// Another method's answer to a turn's prompt.
+// Another method's answer to a turn's prompt; or a fork, another way on from within the answer (what if).
 typedef struct {
-    bool known, done;
+    bool known, done, forks;
+    int32_t at;   // of a fork: how many tokens of the answer stay
+    ls_ids begun; // of a fork: what the user chose to stand there
     char method[64];
     size_t turn; // index into turns
     ls_finish finish;

@@ -6,6 +6,7 @@
 #include "ui/navigate.h"
 #include "ui/rows.h"
 #include "ui/shadows.h"
+#include "ui/what_if.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,8 +132,10 @@ void ui_act(ui_state *s, ui_action a) {
         else if (ui_busy(s) || s->run_state == LS_STATE_COMPARING) {
             ui_request_of(s, LS_CMD_STOP, NULL, 0);
             ui_say(s, "stopped; what was written stays", false);
-        } else ui_say(s, "nothing is being decoded", false);
+        } else ui_what_if(s);
         break;
+    case UI_ACT_WHAT_IF: ui_what_if(s); break;
+    case UI_ACT_KEEP: ui_keep(s); break;
     case UI_ACT_NEXT_REJECTION:
         ui_jump(s, ui_find_step(s, UI_FIND_REJECTION, 1), "no later step had a draft rejected");
         break;

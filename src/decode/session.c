@@ -212,14 +212,19 @@ ls_code ls_session_rival(ls_session **out, ls_session *of, const ls_decode_optio
     return *lent ? new_session(out, of->model, of->t, opt, err) : LS_OK;
 }
 
-ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, ls_progress progress, void *ud, ls_err *err) {
+ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, const ls_ids *more, ls_progress progress,
+                              void *ud, ls_err *err) {
     size_t have = 0;
+    ls_ids ids = {0};
     ls_code code = LS_OK;
     if (s->borrowed) code = s->t->rewind(s->t, 0, err);
     else if (n > 1 && !rows_of_prompt_pay(s, n) && !(code = s->t->copy(s->t, of->t, (int32_t)n - 1, err)))
         ls_ids_add(&s->context, of->context.p, have = n - 1);
-    if (code) return code;
-    return ls_session_begin(s, of->context.p + have, (int32_t)(n - have), progress, ud, NULL, err);
+    ls_ids_add(&ids, of->context.p + have, n - have);
+    ls_ids_add(&ids, more->p, more->n);
+    if (!code) code = ls_session_begin(s, ids.p, (int32_t)ids.n, progress, ud, NULL, err);
+    ls_ids_free(&ids);
+    return code;
 }
 
 // ---- another past

@@ -39,9 +39,10 @@ ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommi
 // Another method's session, which is to answer a turn of this one too. Where there is no memory for a second timeline,
 // *lent: it uses this session's, which must be reloaded when the other is freed.
 ls_code ls_session_rival(ls_session **out, ls_session *of, const ls_decode_options *opt, bool *lent, ls_err *err);
-// It begins a turn after the first n tokens that the other has committed. They are not read again, unless its drafter
-// learns from a prompt's rows and that pays.
-ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, ls_progress progress, void *ud, ls_err *err);
+// It begins a turn after the first n tokens that the other has committed, and these. The former are not read again,
+// unless its drafter learns from a prompt's rows and that pays.
+ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, const ls_ids *more, ls_progress progress,
+                              void *ud, ls_err *err);
 // Between turns: a rival has used the timeline; reads the conversation again.
 ls_code ls_session_reload(ls_session *s, ls_progress progress, void *ud, ls_err *err);
 // A forward that changes nothing, so that a step after a long pause is not timed with cold caches and sleeping threads.

@@ -92,7 +92,10 @@ void ls_event_free(ls_event *e) {
         free(e->prompt.text);
         break;
     case LS_EV_STEP: ls_packed_free(e->step); break;
-    case LS_EV_RIVAL: ls_packed_free(e->rival.step); break;
+    case LS_EV_RIVAL:
+        ls_packed_free(e->rival.step);
+        free(e->rival.ids);
+        break;
     case LS_EV_STATUS:
     case LS_EV_END:
     case LS_EV_SETTING:

@@ -152,6 +152,7 @@ typedef struct {
             int32_t n_ids; // tokens that this turn appends to the context (template included)
             int32_t *ids;
             char *text;          // what the user typed, UTF-8, NUL-terminated
+            int32_t n_begun;     // of these, the last: the answer begins with them
             int32_t context_len; // committed tokens after the prefill
             double prefill_ms;
             char method[32];
@@ -165,7 +166,10 @@ typedef struct {
         struct { // another method's answer to a turn's prompt: it begins, its steps, it ends
             uint32_t turn;
             enum { LS_RIVAL_BEGINS, LS_RIVAL_STEP, LS_RIVAL_ENDS } what;
-            char method[64];  // begins
+            char method[64]; // begins
+            int32_t at;      // begins: 0, or at how many tokens of the answer it leaves that (what if: a fork)
+            int32_t n_ids;   // begins: a fork's first tokens, chosen by the user
+            int32_t *ids;
             ls_packed *step;  // step
             ls_finish finish; // ends; LS_FINISH_INTERRUPTED: it was stopped
         } rival;

@@ -24,8 +24,11 @@ typedef struct {
     // the last turn, and who answers its prompt too
     size_t turn_context; // tokens before its output
     size_t turn_output;
+    ls_ids begun; // what the user had the turn's answer begin with
+    ls_ids fork;  // the first tokens of the answer that a fork was given, and those that the user chose
     ls_finish turn_finish;
     ls_session *rival;  // NULL: nobody
+    bool forks;         // it goes on from within the answer, and does not race it
     bool lent;          // it uses the session's timeline
     uint64_t worked_ns; // when the last step ended
 } live;
@@ -35,5 +38,6 @@ void ls_live_tokens(live *l, ls_ids *fresh); // sends the bytes of ids that are 
 
 // Another method answers the last prompt too, step by step while l->rival is there.
 void ls_live_begin_rival(live *l, const char *method);
+void ls_live_begin_fork(live *l, const char *text, int n); // LS_CMD_FORK
 void ls_live_run_rival(live *l, ls_step *step);
 void ls_live_end_rival(live *l, ls_finish finish); // where there is one

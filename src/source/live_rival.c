@@ -2,6 +2,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char comparing[] = "the other method answers the same prompt", forking[] = "another way on is written";
 
 static void tell_rival(live *l, int what, const char *method, ls_packed *step, ls_finish finish) {
     ls_event *e = ls_event_new(LS_EV_RIVAL);
@@ -35,8 +39,71 @@ void ls_live_end_rival(live *l, ls_finish finish) {
 static bool on_rival(void *ud, const char *stage, double fraction) {
     live *l = ud;
     (void)stage;
-    ls_channel_status(&l->c, LS_STATE_COMPARING, "the same prompt is read for the other method", fraction);
+    ls_channel_status(&l->c, LS_STATE_COMPARING, "the same prompt is read once more", fraction);
     return !ls_channel_stopping(&l->c);
+}
+
+// fork: it goes on behind the first `at` tokens of the answer and these; NULL: it is a race.
+static void begin(live *l, const char *name, ls_decode_options *opt, size_t at, const ls_ids *fork) {
+    ls_err err = {0};
+    opt->note = ls_live_note;
+    opt->ud = l;
+    ls_code code = ls_session_rival(&l->rival, l->session, opt, &l->lent, &err);
+    if (!code && l->lent)
+        ls_channel_message(&l->c, false,
+                           "there is no memory for a second timeline: the conversation will be read again");
+    if (!code) code = ls_session_calibrate(l->rival, on_rival, l, &err);
+    if (!code)
+        code = ls_session_answer_too(l->rival, l->session, l->turn_context + at, fork ? fork : &(ls_ids){0}, on_rival,
+                                     l, &err);
+    if (code) ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
+    if (code && !l->rival) return;
+    l->forks = fork != NULL;
+    ls_event *e = ls_event_new(LS_EV_RIVAL);
+    e->rival.turn = l->turn;
+    e->rival.what = LS_RIVAL_BEGINS;
+    e->rival.at = (int32_t)at;
+    snprintf(e->rival.method, sizeof e->rival.method, "%s", name);
+    ls_ids ids = {0}, fresh = {0};
+    if (fork) {
+        ls_seen_ids(&l->seen, fork->p, fork->n, &fresh);
+        ls_live_tokens(l, &fresh);
+        ls_ids_add(&ids, fork->p, fork->n);
+    }
+    e->rival.ids = ids.p;
+    e->rival.n_ids = (int32_t)ids.n;
+    ls_channel_send(&l->c, e);
+    if (code) ls_live_end_rival(l, LS_FINISH_ERROR);
+}
+
+// The ids, and what is spelled out behind them. False: that is no list of ids.
+static bool read_fork(const live *l, const char *text, ls_ids *out) {
+    while (*text && *text != '\n') {
+        char *end;
+        const long id = strtol(text, &end, 10);
+        if (end == text || id < 0 || id >= l->model.engine->n_vocab) return false;
+        ls_ids_push(out, (int32_t)id);
+        text = end + strspn(end, " ");
+    }
+    return !*text || !ls_encode(l->model.vocab, text + 1, strlen(text + 1), false, out, NULL);
+}
+
+void ls_live_begin_fork(live *l, const char *text, int n) {
+    ls_decode_options opt = l->opt.setup.decode;
+    ls_ids ids = {0};
+    const ls_ids *context = ls_session_context(l->session);
+    if (!ls_session_started(l->session) || !l->turn_output)
+        ls_channel_message(&l->c, true, "there is no answer yet that could have gone on otherwise");
+    else if (n < 0 || (size_t)n > context->n - l->turn_context || !read_fork(l, text, &ids) || !ids.n)
+        ls_channel_message(&l->c, true, "what if: there is no such place, or nothing to stand there");
+    else {
+        l->fork.n = 0;
+        ls_ids_add(&l->fork, l->begun.p, l->begun.n);
+        ls_ids_add(&l->fork, context->p + l->turn_context, (size_t)n);
+        ls_ids_add(&l->fork, ids.p, ids.n);
+        begin(l, "what if", &opt, (size_t)n, &ids);
+    }
+    ls_ids_free(&ids);
 }
 
 void ls_live_begin_rival(live *l, const char *text) {
@@ -47,27 +114,10 @@ void ls_live_begin_rival(live *l, const char *text) {
         code = ls_fail(&err, LS_E_UNSUPPORTED, "there is no answer to compare with yet");
     else if (!l->opt.rival) code = ls_fail(&err, LS_E_UNSUPPORTED, "nothing can be compared here");
     if (!code) code = l->opt.rival(l->opt.ud, text, &l->opt.setup, &opt, &err);
-    if (!code) {
-        if (l->turn_finish == LS_FINISH_INTERRUPTED)
-            opt.max_tokens = (int32_t)l->turn_output; // as far as this one came
-        opt.note = ls_live_note;
-        opt.ud = l;
-        code = ls_session_rival(&l->rival, l->session, &opt, &l->lent, &err);
-    }
-    if (!code && l->lent)
-        ls_channel_message(&l->c, false,
-                           "there is no memory for a second timeline: the conversation will be read again");
-    if (!code) code = ls_session_calibrate(l->rival, on_rival, l, &err);
-    if (!code) code = ls_session_answer_too(l->rival, l->session, l->turn_context, on_rival, l, &err);
-    if (!code) {
-        tell_rival(l, LS_RIVAL_BEGINS, text, NULL, LS_GOING);
-        return;
-    }
-    ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
-    if (l->rival) {
-        tell_rival(l, LS_RIVAL_BEGINS, text, NULL, LS_GOING);
-        ls_live_end_rival(l, LS_FINISH_ERROR);
-    }
+    if (!code && l->turn_finish == LS_FINISH_INTERRUPTED)
+        opt.max_tokens = (int32_t)l->turn_output; // as far as this one came
+    if (code) ls_channel_message(&l->c, true, err.msg);
+    else begin(l, text, &opt, 0, NULL);
 }
 
 void ls_live_run_rival(live *l, ls_step *step) {
@@ -83,7 +133,7 @@ void ls_live_run_rival(live *l, ls_step *step) {
     ls_seen_step(&l->seen, step, &fresh);
     ls_live_tokens(l, &fresh);
     tell_rival(l, LS_RIVAL_STEP, "", ls_pack(step), LS_GOING);
-    ls_channel_status(&l->c, LS_STATE_COMPARING, "the other method answers the same prompt",
-                      fmin(1, (double)(step->output_pos + step->n_emitted) / (double)l->turn_output));
+    ls_channel_status(&l->c, LS_STATE_COMPARING, l->forks ? forking : comparing,
+                      l->forks ? -1 : fmin(1, (double)(step->output_pos + step->n_emitted) / (double)l->turn_output));
     if (step->finish) ls_live_end_rival(l, step->finish);
 }

@@ -15,6 +15,9 @@ typedef enum {
     LS_CMD_EDIT,   // text, n: forget turn n and those after it, and send this message in its place
     LS_CMD_SAVE,   // text: the conversation into that file, a trace
     LS_CMD_LOAD,   // text: the last conversation of that trace takes the place of this one
+    LS_CMD_FORK,   // text, n: what if the last answer went on otherwise behind its first n tokens? text: token ids,
+                   // separated by blanks, and behind a newline what else is to stand there; see LS_EV_RIVAL
+    LS_CMD_KEEP,   // text, n: turn n, whose prompt was this, is answered anew, beginning as the last fork did
     LS_CMD_RIVAL,  // text: a way to decode, such as "ar"; it answers the last prompt too, see LS_EV_RIVAL
 } ls_command_kind;
 

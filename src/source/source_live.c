@@ -18,7 +18,8 @@ static const char still_written[] = "the answer is still being written: stop it 
 
 // What changes the conversation, or answers a turn once more.
 static bool needs_end_of_turn(ls_command_kind kind) {
-    return kind == LS_CMD_PROMPT || kind == LS_CMD_EDIT || kind == LS_CMD_LOAD || kind == LS_CMD_RIVAL;
+    return kind == LS_CMD_PROMPT || kind == LS_CMD_EDIT || kind == LS_CMD_LOAD || kind == LS_CMD_RIVAL ||
+           kind == LS_CMD_FORK || kind == LS_CMD_KEEP;
 }
 
 void ls_live_note(void *ud, const char *text) {
@@ -135,12 +136,30 @@ static void report_trace(live *l) {
     if (l->trace && ls_trace_failed(l->trace, &err)) ls_channel_message(&l->c, true, err.msg);
 }
 
+// The answer, with what the user had it begin with.
+static void tell_dialog(live *l, bool eos) {
+    const ls_ids *out = ls_session_output(l->session);
+    const ls_buf *written = ls_session_text(l->session);
+    ls_ids ids = {0};
+    ls_buf text = {0};
+    for (size_t i = 0; i < l->begun.n; i++) {
+        size_t len;
+        const char *p = ls_vocab_bytes(l->model.vocab, l->begun.p[i], &len);
+        if (!ls_vocab_is_special(l->model.vocab, l->begun.p[i])) ls_buf_add(&text, p, len);
+    }
+    ls_buf_add(&text, written->p, written->n);
+    ls_ids_add(&ids, l->begun.p, l->begun.n);
+    ls_ids_add(&ids, out->p, out->n - eos);
+    ls_dialog_answer(l->dialog, &l->model, &text, ids.p, ids.n);
+    ls_ids_free(&ids);
+    ls_buf_free(&text);
+}
+
 static void end_turn(live *l, ls_finish reason) {
     l->turn_output = ls_session_output(l->session)->n;
     l->turn_finish = reason;
     ls_session_stop(l->session);
-    const ls_ids *out = ls_session_output(l->session);
-    ls_dialog_answer(l->dialog, &l->model, ls_session_text(l->session), out->p, out->n - (reason == LS_FINISH_EOS));
+    tell_dialog(l, reason == LS_FINISH_EOS);
     if (l->trace) ls_trace_end(l->trace, l->turn, reason, &l->stats);
     ls_conversation_end(l->kept, l->turn, reason, &l->stats);
     report_trace(l);
@@ -152,19 +171,21 @@ static void end_turn(live *l, ls_finish reason) {
 }
 
 // The listener and the traces hear of a turn that begins.
-static void tell_turn(live *l, const char *text, const ls_next_prompt *p, double prefill_ms) {
+static void tell_turn(live *l, const char *text, size_t kept, const ls_ids *read, double prefill_ms) {
     const ls_setup *s = &l->opt.setup;
     ls_ids fresh = {0}, ids = {0};
     ls_trace_header header;
-    ls_trace_describe(&header, &l->model, l->session, &s->decode, s->config, l->turn, p->kept, text, prefill_ms);
+    ls_trace_describe(&header, &l->model, l->session, &s->decode, s->config, l->turn, kept, text, prefill_ms);
+    if (l->begun.n) header.begun = (int32_t)l->begun.n;
     if (l->trace) ls_trace_begin(l->trace, &l->model, &header);
     ls_conversation_begin(l->kept, &header);
     ls_trace_header_free(&header);
     report_trace(l);
-    ls_seen_ids(&l->seen, p->ids.p, p->ids.n, &fresh);
+    ls_seen_ids(&l->seen, read->p, read->n, &fresh);
     ls_live_tokens(l, &fresh);
-    ls_ids_add(&ids, p->ids.p, p->ids.n);
+    ls_ids_add(&ids, read->p, read->n);
     ls_event *e = ls_event_new(LS_EV_PROMPT);
+    e->prompt.n_begun = (int32_t)l->begun.n;
     e->prompt.turn = l->turn;
     e->prompt.n_ids = (int32_t)ids.n;
     e->prompt.ids = ids.p;
@@ -176,8 +197,8 @@ static void tell_turn(live *l, const char *text, const ls_next_prompt *p, double
     ls_channel_send(&l->c, e);
 }
 
-// edited: the turn whose place it takes; negative: it is the next one.
-static void begin_turn(live *l, const char *text, int edited) {
+// edited: the turn whose place it takes; negative: it is the next one. begun: what the answer begins with; taken.
+static void begin_turn(live *l, const char *text, int edited, ls_ids begun) {
     const ls_setup *s = &l->opt.setup;
     const uint32_t turn = edited >= 0 ? (uint32_t)edited : ls_session_started(l->session) ? l->turn + 1 : 0;
     ls_next_prompt p;
@@ -188,10 +209,14 @@ static void begin_turn(live *l, const char *text, int edited) {
     ls_code code = ls_dialog_prompt(l->dialog, &l->model, s->format, s->system, turn, text, strlen(text), &p, &err);
     ls_prompt_describe(l->model.engine, (int32_t)p.ids.n, l->reading, sizeof l->reading);
     if (!code) ls_channel_status(&l->c, LS_STATE_PREFILL, l->reading, 0);
+    ls_ids read = {0};
+    ls_ids_add(&read, p.ids.p, p.ids.n);
+    ls_ids_add(&read, begun.p, begun.n);
     if (!code)
-        code =
-            ls_session_begin_at(l->session, turn, p.kept, p.ids.p, (int32_t)p.ids.n, on_prefill, l, &prefill_ms, &err);
+        code = ls_session_begin_at(l->session, turn, p.kept, read.p, (int32_t)read.n, on_prefill, l, &prefill_ms, &err);
     if (code) {
+        ls_ids_free(&read);
+        ls_ids_free(&begun);
         ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
         ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
         ls_next_prompt_free(&p);
@@ -202,8 +227,11 @@ static void begin_turn(live *l, const char *text, int edited) {
     l->stats = (ls_stats){0};
     l->turn_context = ls_session_context(l->session)->n;
     l->turn_output = 0;
+    ls_ids_free(&l->begun);
+    l->begun = begun;
     ls_dialog_begin(l->dialog, turn, text, strlen(text), &p);
-    tell_turn(l, text, &p, prefill_ms);
+    tell_turn(l, text, p.kept, &read, prefill_ms);
+    ls_ids_free(&read);
     ls_next_prompt_free(&p);
     if (gone && edited < 0) {
         char said[160];
@@ -313,6 +341,17 @@ static void stop_turn(live *l) {
     ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
 }
 
+// The fork's text is written once more, as the answer: it is the same, since every step is exact.
+static void keep_fork(live *l, const char *text, int turn) {
+    ls_ids begun = {0};
+    if (!l->fork.n) {
+        ls_channel_message(&l->c, true, "there is no other way on to keep: x on a draft makes one");
+        return;
+    }
+    ls_ids_add(&begun, l->fork.p, l->fork.n);
+    begin_turn(l, text, turn, begun);
+}
+
 static void carry_out(live *l, const ls_queued_command *c) {
     const bool active = ls_session_active(l->session);
     if (active && needs_end_of_turn(c->kind)) { // queued before the turn began
@@ -320,13 +359,15 @@ static void carry_out(live *l, const ls_queued_command *c) {
         return;
     }
     switch (c->kind) {
-    case LS_CMD_PROMPT: begin_turn(l, c->text, -1); break;
+    case LS_CMD_PROMPT: begin_turn(l, c->text, -1, (ls_ids){0}); break;
+    case LS_CMD_FORK: ls_live_begin_fork(l, c->text, c->n); break;
+    case LS_CMD_KEEP: keep_fork(l, c->text, c->n); break;
     case LS_CMD_SAVE: save(l, c->text); break;
     case LS_CMD_LOAD:
         ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
         load(l, c->text);
         break;
-    case LS_CMD_EDIT: begin_turn(l, c->text, c->n); break;
+    case LS_CMD_EDIT: begin_turn(l, c->text, c->n, (ls_ids){0}); break;
     case LS_CMD_RUN:
         l->paused = false;
         if (active) ls_channel_status(&l->c, LS_STATE_RUNNING, "", -1);
@@ -390,6 +431,8 @@ static void *decoder(void *ud) {
         ls_trace_end(l->trace, l->turn, LS_FINISH_INTERRUPTED, &l->stats);
     free(step);
     ls_session_free(l->rival);
+    ls_ids_free(&l->begun);
+    ls_ids_free(&l->fork);
     keep(l, NULL);
     ls_dialog_free(l->dialog);
     if (!ls_trace_close(l->trace, &err)) {
@@ -412,7 +455,7 @@ static ls_code live_command(ls_source *s, const ls_command *c, ls_err *err) {
     if (state == LS_STATE_FAILED) code = ls_fail(err, LS_E_UNSUPPORTED, "the model is not loaded");
     else if ((c->kind == LS_CMD_PROMPT || c->kind == LS_CMD_EDIT) && answers)
         code = ls_fail(err, LS_E_UNSUPPORTED, "%s", still_written);
-    else if (c->kind == LS_CMD_RIVAL && state == LS_STATE_COMPARING)
+    else if ((c->kind == LS_CMD_RIVAL || c->kind == LS_CMD_FORK) && state == LS_STATE_COMPARING)
         code = ls_fail(err, LS_E_UNSUPPORTED, "a comparison runs already");
     else if (c->kind == LS_CMD_STOP && !busy) code = ls_fail(err, LS_E_UNSUPPORTED, "nothing is being written");
     else ls_channel_put(&l->c, c);

@@ -140,6 +140,8 @@ static void carry_out(replay *r, const ls_queued_command *c) {
     case LS_CMD_SAVE:
     case LS_CMD_LOAD:
     case LS_CMD_RIVAL:
+    case LS_CMD_FORK:
+    case LS_CMD_KEEP:
     case LS_CMD_STOP: break; // refused when they were given
     }
 }
@@ -227,7 +229,7 @@ static ls_code replay_command(ls_source *s, const ls_command *c, ls_err *err) {
     if (c->kind == LS_CMD_RIVAL)
         return ls_fail(err, LS_E_UNSUPPORTED, "this is a recording: 'logitspec replay A B' compares it with another");
     if (c->kind == LS_CMD_PROMPT || c->kind == LS_CMD_EDIT || c->kind == LS_CMD_SAVE || c->kind == LS_CMD_LOAD ||
-        c->kind == LS_CMD_STOP)
+        c->kind == LS_CMD_FORK || c->kind == LS_CMD_KEEP || c->kind == LS_CMD_STOP)
         return ls_fail(err, LS_E_UNSUPPORTED, "this is a recording: it can be run, paused and stepped through");
     pthread_mutex_lock(&r->c.lock);
     ls_channel_put(&r->c, c);

@@ -20,7 +20,8 @@ static void end_turn(reading *g) {
 
 // Where the prompt would be another today, only its tokens are known.
 static void begin_turn(reading *g, const ls_trace_header *h) {
-    const size_t kept = g->v->turns.kept, more = h->prompt.n - kept;
+    const size_t kept = g->v->turns.kept, all = h->prompt.n - kept,
+                 begun = h->begun > 0 && (size_t)h->begun < all ? (size_t)h->begun : 0, more = all - begun;
     const char *text = h->prompt_text.n ? h->prompt_text.p : "";
     ls_next_prompt p;
     end_turn(g);
@@ -33,6 +34,7 @@ static void begin_turn(reading *g, const ls_trace_header *h) {
     }
     ls_dialog_begin(g->v->dialog, g->turn, text, h->prompt_text.n, &p);
     ls_next_prompt_free(&p);
+    ls_ids_add(&g->output, h->prompt.p + h->prompt.n - begun, begun);
     g->begun = true;
 }
 

@@ -31,6 +31,7 @@ typedef struct {
     uint64_t tokenizer_id, seed;
     uint32_t turn;
     int32_t kept;       // tokens of the conversation before that the prompt keeps; -1: all
+    int32_t begun;      // the last tokens of the prompt: the answer begins with them; -1: with none
     ls_buf prompt_text; // what was typed
     ls_ids prompt;      // all tokens before the turn's output
     double prefill_ms;

@@ -158,6 +158,7 @@ void ls_trace_describe(ls_trace_header *h, const ls_model *m, const ls_session *
                            .seed = opt->sampling.seed,
                            .turn = turn,
                            .kept = (int32_t)kept,
+                           .begun = -1,
                            .prompt = *ls_session_context(s), // borrowed
                            .prefill_ms = prefill_ms};
     ls_run_describe(&h->run, m, s, opt);

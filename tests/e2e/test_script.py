@@ -6,7 +6,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree as ET
 
-from program import run
+from program import read_trace, run
 
 SCRIPT = ["--model", "script", "--max-tokens", "40", "--temperature", "0.7", "--seed", "3"]
 
@@ -101,6 +101,52 @@ key Enter
 expect its method cannot change
 """, trace, "--speed", "max", command="replay")
             self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
+
+    def test_what_if_goes_on_from_a_draft_or_a_text_and_is_kept(self):
+        with tempfile.TemporaryDirectory() as d:
+            trace = os.path.join(d, "t.jsonl")
+            r, _ = self.play(d, """wait READY
+key Esc x
+expect there is no answer yet
+key p
+type One fish, two fish, red fish.
+key Enter
+wait 40 tokens
+wait READY
+key Esc K
+expect there is no other way on
+key g ) 4 x
+wait 40 tokens in
+wait K: keep it
+key K
+wait follow
+wait READY
+key g
+type :what-if , and then
+key Enter
+wait , and then
+wait K: keep it
+key K
+wait follow
+wait READY
+expect , and then
+key p
+type Go on
+key Enter
+wait turn 2
+wait 40 tokens
+wait READY
+""", "--trace", trace, "--method", "logitspec-paper", *SCRIPT)
+            self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
+            with open(trace, encoding="utf-8") as f:
+                headers = [line for line in read_trace(f.read()) if line["type"] == "header"]
+            self.assertEqual([h["turn"] for h in headers], [0, 0, 0, 1])
+            self.assertEqual([h.get("begun_tokens", 0) > 0 for h in headers], [False, True, True, False])
+            r, _ = self.play(d, """wait REPLAY ENDED
+key x
+expect this is a recording
+""", trace, "--speed", "max", command="replay")
+            self.assertEqual((r.returncode, r.stdout), (0, ""))
 
     def test_what_is_not_so_is_named_with_the_screen(self):
         with tempfile.TemporaryDirectory() as d:

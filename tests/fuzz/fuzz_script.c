@@ -95,7 +95,9 @@ static ls_code obey(ls_source *s, const ls_command *c, ls_err *err) {
         break;
     case LS_CMD_STOP:
     case LS_CMD_SAVE:
-    case LS_CMD_LOAD: return ls_fail(err, LS_E_UNSUPPORTED, "not here");
+    case LS_CMD_LOAD:
+    case LS_CMD_FORK:
+    case LS_CMD_KEEP: return ls_fail(err, LS_E_UNSUPPORTED, "not here");
     }
     return LS_OK;
 }

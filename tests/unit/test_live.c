@@ -398,6 +398,113 @@ static void a_recording_may_begin_late(void **state) {
     rmdir(dir);
 }
 
+// ---- what if
+
+// The tokens of a rival, from its beginning to its end.
+static ls_ids rival_text(ls_source *s, seen *v, int32_t at, int32_t n_ids) {
+    static ls_step step;
+    ls_ids text = {0};
+    for (bool over = false; !over;) {
+        ls_event *e = await(s, v, LS_EV_RIVAL);
+        if (e->rival.what == LS_RIVAL_BEGINS) {
+            assert_int_equal(e->rival.at, at);
+            assert_int_equal(e->rival.n_ids, n_ids);
+        } else if (e->rival.what == LS_RIVAL_STEP) {
+            ls_unpack(e->rival.step, &step);
+            for (int i = 0; i < step.n_emitted; i++) ls_ids_push(&text, step.tree.nodes[step.path[i]].token);
+        } else over = true;
+        ls_event_free(e);
+    }
+    return text;
+}
+
+static ls_ids answer_of(const char *trace, uint32_t turn, int32_t *begun) {
+    ls_trace_reader *r;
+    ls_trace_line line;
+    ls_ids text = {0};
+    assert_int_equal(ls_trace_read_open(&r, trace, NULL), LS_OK);
+    while (!ls_trace_read_next(r, &line, NULL) && line != LS_TRACE_NONE) {
+        const ls_trace_header *h = ls_trace_read_header(r);
+        const ls_step *t = ls_trace_read_step(r);
+        if (h->turn != turn) continue;
+        if (line == LS_TRACE_HEADER) {
+            text.n = 0;
+            *begun = h->begun;
+            if (h->begun > 0) ls_ids_add(&text, h->prompt.p + h->prompt.n - h->begun, (size_t)h->begun);
+        }
+        for (int i = 0; line == LS_TRACE_STEP && i < t->n_emitted; i++)
+            ls_ids_push(&text, t->tree.nodes[t->path[i]].token);
+    }
+    ls_trace_read_close(r);
+    return text;
+}
+
+// A fork leaves the conversation as it is; kept, it writes the same text once more, as the answer. What follows goes on
+// from there, also after a save and a load.
+static void another_way_on_can_be_kept(void **state) {
+    (void)state;
+    char path[64], error[200];
+    snprintf(path, sizeof path, "/tmp/logitspec-whatif-%d.jsonl", (int)getpid());
+    ls_source *s = open_source("script", NULL, 30);
+    seen v = {0};
+    int32_t begun;
+    does(s, LS_CMD_FORK, "1 2", error); // nothing has been answered
+    assert_non_null(strstr(error, "no answer yet"));
+    say(s, &v, "One fish, two fish", -1);
+    must(s, LS_CMD_SAVE, path);
+    const ls_ids before = answer_of(path, 0, &begun);
+    assert_int_equal(before.n, 30);
+    assert_int_equal(begun, -1);
+    static const char *const bad[] = {"", "258", "-1", "1 x", "nonsense"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        does(s, LS_CMD_FORK, bad[i], error);
+        assert_non_null(strstr(error, "no such place"));
+    }
+    assert_int_equal(command(s, LS_CMD_FORK, "65 \nBC", 7), LS_OK); // tokens of this model are bytes
+    ls_ids fork = rival_text(s, &v, 7, 3);
+    assert_int_equal(fork.n, 30);
+    await_state(s, &v, LS_STATE_IDLE);
+    must(s, LS_CMD_SAVE, path); // the conversation is as it was
+    ls_ids still = answer_of(path, 0, &begun);
+    assert_true(still.n == before.n && !memcmp(still.p, before.p, before.n * sizeof *before.p));
+    assert_int_equal(command(s, LS_CMD_KEEP, "One fish, two fish", 0), LS_OK);
+    ls_event *e = await(s, &v, LS_EV_PROMPT);
+    assert_int_equal(e->prompt.n_begun, 7 + 3);
+    ls_event_free(e);
+    ls_event_free(await(s, &v, LS_EV_END));
+    await_state(s, &v, LS_STATE_IDLE);
+    must(s, LS_CMD_SAVE, path);
+    ls_ids kept = answer_of(path, 0, &begun);
+    assert_int_equal(begun, 7 + 3);
+    assert_int_equal(kept.n, 7 + 3 + 30);
+    assert_memory_equal(kept.p, before.p, 7 * sizeof *before.p);
+    assert_true(kept.p[7] == 65 && kept.p[8] == 'B' && kept.p[9] == 'C');
+    assert_memory_equal(kept.p + 10, fork.p, 30 * sizeof *fork.p);
+    // a fork of the kept answer begins as that does
+    assert_int_equal(command(s, LS_CMD_FORK, "90", 4), LS_OK);
+    ls_ids again = rival_text(s, &v, 4, 1);
+    assert_int_equal(again.n, 30);
+    await_state(s, &v, LS_STATE_IDLE);
+    // the next turn, here and in another run that loads the conversation
+    say(s, &v, "Red fish", -1);
+    char second[80];
+    snprintf(second, sizeof second, "%s.second", path);
+    must(s, LS_CMD_SAVE, second);
+    s->close(s);
+    s = open_source("script", NULL, 30);
+    must(s, LS_CMD_LOAD, path);
+    v = (seen){0};
+    say(s, &v, "Red fish", -1);
+    must(s, LS_CMD_SAVE, path);
+    same_turns(path, second);
+    s->close(s);
+    unlink(path);
+    unlink(second);
+    ls_ids *all[] = {&fork, &still, &kept, &again};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) ls_ids_free(all[i]);
+    free(before.p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_conversation),
                                        cmocka_unit_test(pause_step_set_stop),
@@ -405,6 +512,7 @@ int main(void) {
                                        cmocka_unit_test(closing_at_any_moment),
                                        cmocka_unit_test(loaded_conversations_are_kept),
                                        cmocka_unit_test(edited_turns_are_replaced),
-                                       cmocka_unit_test(a_recording_may_begin_late)};
+                                       cmocka_unit_test(a_recording_may_begin_late),
+                                       cmocka_unit_test(another_way_on_can_be_kept)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -368,7 +368,7 @@ static void turns_can_be_taken_back(void **state) {
                 model.engine->kv_bytes = 0;
                 assert_int_equal(lent, way % 4 >= 2);
                 assert_int_equal(ls_session_calibrate(other, NULL, NULL, &err), LS_OK);
-                assert_int_equal(ls_session_answer_too(other, s, 9, NULL, NULL, &err), LS_OK);
+                assert_int_equal(ls_session_answer_too(other, s, 9, &(ls_ids){0}, NULL, NULL, &err), LS_OK);
                 do assert_int_equal(ls_session_step(other, step, &err), LS_OK);
                 while (!step->finish);
                 ls_session_free(other);

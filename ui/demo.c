@@ -1,5 +1,6 @@
 #include "ui/demo.h"
 #include "base/mem.h"
+#include "ui/quiz.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,11 +38,12 @@ void ui_demo_begin(ui_state *s, const ui_demo *d) {
     s->demo_waiting = ls_calloc(d->n_notes + 1, sizeof *s->demo_waiting);
     s->shown.note = true;
     s->shown.focus = UI_OUTPUT;
+    if (d->quiz) ui_quiz_toggle(s);
     ui_request_of(s, LS_CMD_PAUSE, NULL, 0); // the demo asks for every step
 }
 
-const ui_note *ui_demo_note(const ui_state *s) {
-    return s->demo && s->n_demo_waiting ? &s->demo->notes[s->demo_waiting[0]] : NULL;
+const ui_note *ui_demo_note(const ui_state *s) { // what is asked comes before what is told
+    return s->demo && s->n_demo_waiting && !ui_quiz_hides(s) ? &s->demo->notes[s->demo_waiting[0]] : NULL;
 }
 
 static void look(ui_state *s) {
@@ -97,7 +99,8 @@ static bool is_waiting(const ui_state *s) { // for the user
 }
 
 bool ui_demo_plays(const ui_state *s) {
-    return s->demo && !is_waiting(s) && !s->demo_held && s->run_state == LS_STATE_PAUSED && s->at_newest;
+    return s->demo && !is_waiting(s) && !s->demo_held && !ui_quiz_hides(s) && s->run_state == LS_STATE_PAUSED &&
+           s->at_newest;
 }
 
 bool ui_demo_hold(ui_state *s) {

@@ -34,6 +34,7 @@ struct ui_demo {
     ui_note *notes;
     size_t n_notes;
     double pace; // seconds a step
+    bool quiz;   // trees are shown before their verification
     char *rival; // a way to decode, which answers the prompt too at the end; NULL: none
 };
 

@@ -3,6 +3,7 @@
 #include "ui/command.h"
 #include "ui/demo.h"
 #include "ui/navigate.h"
+#include "ui/quiz.h"
 #include "ui/rows.h"
 
 #include <stdio.h>
@@ -84,6 +85,12 @@ static bool shadows_key(ui_state *s, int key, ui_action a) {
 static bool note_key(ui_state *s, int key, ui_action a) {
     (void)a;
     return (key == UI_KEY_ENTER || key == ' ') && ui_demo_go_on(s);
+}
+
+static bool quiz_key(ui_state *s, int key, ui_action a) {
+    (void)a;
+    if (key == UI_KEY_ENTER) ui_quiz_answer(s);
+    return key == UI_KEY_ENTER;
 }
 
 static void forget_edit(ui_state *s) { // the prompt stays as it was

@@ -1,5 +1,6 @@
 // The branches under the root: where each came from, what n-gram matched, what became of it.
 #include "ui/panels.h"
+#include "ui/quiz.h"
 #include "ui/rows.h"
 
 #include <stdio.h>
@@ -100,7 +101,9 @@ void ui_panel_drafts(ui_panel_view *v) {
                  : step->budget <= 1 ? "no draft: a single row pays best here, or was asked for"
                                      : "no draft: no candidate");
     }
-    snprintf(v->right, UI_RIGHT_BYTES, "%d branch%s, %d drafted, %d accepted", step->tree.n_branches,
-             step->tree.n_branches == 1 ? "" : "es", step->rows - 1, ls_step_accepted(step));
+    int used = snprintf(v->right, UI_RIGHT_BYTES, "%d branch%s, %d drafted", step->tree.n_branches,
+                        step->tree.n_branches == 1 ? "" : "es", step->rows - 1);
+    if (!ui_quiz_hides(s))
+        snprintf(v->right + used, (size_t)(UI_RIGHT_BYTES - used), ", %d accepted", ls_step_accepted(step));
     ui_rows_title(s, UI_DRAFTS, n, step->tree.n_branches, v->right, UI_RIGHT_BYTES);
 }

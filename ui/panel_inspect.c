@@ -1,5 +1,6 @@
 // One draft: what the target thought where it stood, what became of it and why, where it was copied from, what it saw.
 #include "ui/panels.h"
+#include "ui/quiz.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -34,6 +35,10 @@ static void verdict(out *o) {
         return;
     }
     const ls_node *parent = &o->step->tree.nodes[n->parent];
+    if (ui_quiz_hides(s)) {
+        ui_print(&p, ": not yet verified");
+        return;
+    }
     if (n->state == LS_NODE_NOT_REACHED) {
         ui_print(&p, " not reached: an ancestor was rejected");
         return;

@@ -1,5 +1,6 @@
 // The conversation, every token in the colour of where it came from; the viewed step's tokens stand out.
 #include "ui/panels.h"
+#include "ui/quiz.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -48,7 +49,7 @@ static void add_folded(flow *f, const ui_thinking *t, int32_t end) {
 static void add_step(flow *f, const ui_state *s, const ui_turn *turn, size_t index, source src, bool viewed,
                      bool ascii) {
     const int would = s->preview && index > turn->first_step ? ui_preview(s, ui_step(s, index - 1)) : -1;
-    const ls_step *step = ui_step(s, index);
+    const ls_step *step = index == ui_viewed_index(s) ? ui_viewed(s) : ui_step(s, index);
     const bool brackets = s->brackets;
     f->tag = ((int32_t)index - 1) * LS_MAX_ROWS + would + 1; // the draft that would stand in this place
     if (would >= 0) add_str(f, ascii ? "~" : "≈", UI_BAD);
@@ -142,7 +143,8 @@ void ui_panel_output(ui_panel_view *v) {
     size_t viewed_end = 0;
     const bool ascii = v->canvas->ascii;
     const source src = source_of(s);
-    const window w = window_of(s, v->area.rows, v->area.cols);
+    window w = window_of(s, v->area.rows, v->area.cols);
+    if (ui_quiz_hides(s) && w.end > viewed + 1) w.end = viewed + 1; // what follows would tell
     for (size_t t = w.turn; t < s->n_turns; t++) {
         const ui_turn *turn = &s->turns[t];
         size_t i = turn->first_step;

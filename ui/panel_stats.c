@@ -1,5 +1,6 @@
 // Statistics of the viewed turn up to the viewed step. Every ratio names its whole.
 #include "ui/panels.h"
+#include "ui/quiz.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +44,7 @@ static void remember(past *p, const ui_state *s, size_t n_most) {
     if (view + 1 - first > n_most) first = view + 1 - n_most;
     p->n = 0;
     p->most_emitted = p->most_ms = 0;
-    for (size_t i = first; i <= view; i++, p->n++) {
+    for (size_t i = first; i < view + !ui_quiz_hides(s); i++, p->n++) {
         const ls_step *step = ui_step(s, i);
         p->emitted[p->n] = step->n_emitted;
         p->ms[p->n] = step->t_total_us / 1e3;

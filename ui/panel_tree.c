@@ -1,5 +1,6 @@
 // The verified tree. One line a chain (a run of nodes with one child each), or one line a node.
 #include "ui/panels.h"
+#include "ui/quiz.h"
 #include "ui/rows.h"
 #include "base/mem.h"
 
@@ -126,7 +127,7 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
 void ui_panel_tree(ui_panel_view *v) {
     ui_state *s = v->state;
     const ls_step *step = ui_viewed(s);
-    const bool chosen = s->node >= 0 || s->shown.inspect || s->shown.focus == UI_TREE;
+    const bool chosen = s->node >= 0 || ui_quiz_hides(s) || s->shown.inspect || s->shown.focus == UI_TREE;
     tree t = {.step = step,
               .full = s->tree_full,
               .ascii = v->canvas->ascii,
@@ -149,7 +150,8 @@ void ui_panel_tree(ui_panel_view *v) {
                      t.n - top - i);
         } else draw_row(&p, s, &t, &t.rows[top + i]);
     }
-    if (!step->forward) snprintf(v->right, UI_RIGHT_BYTES, "the root only: no forward");
+    if (ui_quiz_hides(s)) snprintf(v->right, UI_RIGHT_BYTES, "%d nodes, not yet verified", step->rows);
+    else if (!step->forward) snprintf(v->right, UI_RIGHT_BYTES, "the root only: no forward");
     else
         snprintf(v->right, UI_RIGHT_BYTES, "%d node%s, root + %d accepted%s", step->rows, step->rows == 1 ? "" : "s",
                  ls_step_accepted(step),

@@ -1,6 +1,7 @@
 #include "ui/render.h"
 #include "ui/demo.h"
 #include "ui/modes.h"
+#include "ui/quiz.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -90,7 +91,8 @@ static void message(ui_state *s, ui_canvas *c, ui_rect r) {
     const ls_step *step = ui_viewed(s);
     if (!step) return;
     ls_buf text = {0};
-    ui_narrate(c, s, step, &text);
+    if (ui_quiz_hides(s)) ui_quiz_question(s, &text);
+    else ui_narrate(c, s, step, &text);
     ui_print(&p, " ");
     ui_draw(&p, text.p, text.n);
     ls_buf_free(&text);

@@ -1,6 +1,7 @@
 #include "ui/state.h"
 #include "ui/demo.h"
 #include "ui/navigate.h"
+#include "ui/quiz.h"
 #include "ui/shadows.h"
 #include "base/mem.h"
 
@@ -52,11 +53,12 @@ static void forget_conversation(ui_state *s) {
     s->context.n = 0;
     s->at_newest = true;
     s->stats = (ls_stats){0};
-    s->stats_turn = s->stats_until = s->n_marks = 0;
+    s->stats_turn = s->stats_until = s->n_marks = s->quiz.next = 0;
     memset(s->scroll, 0, sizeof s->scroll);
 }
 
 void ui_state_free(ui_state *s) {
+    free(s->quiz.masked);
     ui_shadows_free(s->shadows);
     s->shadows = NULL;
     forget_conversation(s);
@@ -88,6 +90,7 @@ static void cut_turns(ui_state *s, size_t turn) {
     s->view = 0;
     s->stats = (ls_stats){0};
     s->stats_turn = s->stats_until = s->n_marks = 0;
+    if (s->quiz.next > s->n_steps) s->quiz.next = s->n_steps;
 }
 
 static void begin_turn(ui_state *s, ls_event *e) {
@@ -222,7 +225,9 @@ const ls_step *ui_step(const ui_state *s, size_t i) {
 }
 
 const ls_step *ui_viewed(const ui_state *s) {
-    return s->n_steps ? ui_steps_pin(&s->steps, ui_viewed_index(s)) : NULL;
+    if (!s->n_steps) return NULL;
+    const ls_step *step = ui_steps_pin(&s->steps, ui_viewed_index(s));
+    return ui_quiz_hides(s) ? ui_quiz_masked(s, step) : step;
 }
 
 // The chosen row; else the likeliest draft that was rejected where the path ended; else the last row of the path.
@@ -250,19 +255,19 @@ const ls_stats *ui_stats(ui_state *s) {
         return &s->stats;
     }
     const size_t view = ui_viewed_index(s), turn = (size_t)(ui_turn_of(s, view) - s->turns);
-    const size_t first = s->turns[turn].first_step;
+    const size_t first = s->turns[turn].first_step, end = view + !ui_quiz_hides(s); // of what is counted
     if (turn != s->stats_turn || s->stats_until < first) {
         s->n_marks = 0;
         s->stats = (ls_stats){0};
         s->stats_turn = turn;
         s->stats_until = first;
     }
-    if (view + 1 < s->stats_until) { // back to the mark before it
-        const size_t mark = (view + 1 - first) / UI_STATS_EVERY;
+    if (end < s->stats_until) { // back to the mark before it
+        const size_t mark = (end - first) / UI_STATS_EVERY;
         s->stats = mark ? s->marks[mark - 1] : (ls_stats){0};
         s->stats_until = first + mark * UI_STATS_EVERY;
     }
-    while (s->stats_until <= view) {
+    while (s->stats_until < end) {
         ls_stats_add(&s->stats, ui_step(s, s->stats_until++));
         const size_t done = s->stats_until - first;
         if (done % UI_STATS_EVERY || done / UI_STATS_EVERY <= s->n_marks) continue;

@@ -78,6 +78,15 @@ typedef struct {
     int n;
 } ui_request;
 
+// See ui/quiz.h.
+typedef struct {
+    bool on;
+    size_t next;      // first step that may be asked about
+    int asked, right; // answers
+    int found, of;    // tokens of the paths: what was said and is so, of what was said or is so
+    ls_step *masked;  // room for a step; owned
+} ui_quiz;
+
 typedef struct ui_demo ui_demo;       // ui/demo.h
 typedef struct ui_shadows ui_shadows; // ui/shadows.h
 
@@ -130,9 +139,10 @@ typedef struct {
     int n_settings, setting;   // setting: the chosen one
     const ls_shadow_way *ways; // of decoding, for Shadows; borrowed
     int n_ways, shadow;        // shadow: the chosen one
-    bool shadows_always;       // also while it decodes, whatever they cost
-    ui_shadows *shadows;       // NULL: never opened; owned
-    const char *const *words;  // that commands complete to, besides actions; borrowed, ends with NULL; may be NULL
+    ui_quiz quiz;
+    bool shadows_always;      // also while it decodes, whatever they cost
+    ui_shadows *shadows;      // NULL: never opened; owned
+    const char *const *words; // that commands complete to, besides actions; borrowed, ends with NULL; may be NULL
     // a demo that is played; borrowed, NULL: none
     const ui_demo *demo;
     char *demo_told;   // [note]: it was shown; owned

@@ -4,6 +4,7 @@
 #include "ui/find.h"
 #include "ui/modes.h"
 #include "ui/navigate.h"
+#include "ui/quiz.h"
 #include "ui/rows.h"
 #include "ui/shadows.h"
 #include "ui/what_if.h"
@@ -227,6 +228,7 @@ void ui_act(ui_state *s, ui_action a) {
         break;
     case UI_ACT_EDITOR: s->want_editor = takes_prompts(s); break;
     case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;
+    case UI_ACT_QUIZ: ui_quiz_toggle(s); break;
     case UI_ACT_SHADOWS: ui_shadows_toggle(s); break;
     case UI_ACT_SETUP: ui_toggle(s, UI_SETUP); break;
     case UI_ACT_THEME: s->themes++; break;

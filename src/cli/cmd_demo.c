@@ -77,6 +77,7 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
     ui_demo play = d->play;
     play.pace = 0;
     play.rival = NULL; // a race needs a screen
+    play.quiz = false; // and a question somebody who answers
     ui_state_init(&s);
     s.recording = recorded;
     ls_visible_fmt(out, "%s", d->play.title);

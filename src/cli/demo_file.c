@@ -127,7 +127,10 @@ static ls_code read_document(ls_demo *d, ls_err *err) {
         else if (!strcmp(v->key, "about")) code = text_of(d, v, &d->about, err);
         else if (!strcmp(v->key, "prompt")) code = text_of(d, v, &d->prompt, err);
         else if (!strcmp(v->key, "rival")) code = text_of(d, v, &d->play.rival, err);
-        else if (!strcmp(v->key, "pace")) {
+        else if (!strcmp(v->key, "quiz")) {
+            d->play.quiz = v->kind == LS_YAML_SCALAR && !strcmp(v->text, "yes");
+            if (!d->play.quiz) code = wrong(d, v, err, "quiz is yes, or left out");
+        } else if (!strcmp(v->key, "pace")) {
             char *end = NULL;
             d->play.pace = v->kind == LS_YAML_SCALAR ? strtod(v->text, &end) : -1;
             if (!end || end == v->text || *end || !(d->play.pace >= 0 && d->play.pace <= 60))
@@ -138,7 +141,9 @@ static ls_code read_document(ls_demo *d, ls_err *err) {
             if (v->kind != LS_YAML_SEQUENCE) return wrong(d, v, err, "notes are a list");
             d->play.notes = ls_calloc(v->n_items + 1, sizeof *d->play.notes);
             for (size_t k = 0; k < v->n_items && !code; k++) code = read_note(d, &v->items[k], err);
-        } else code = wrong(d, v, err, "unknown key; known are title, about, prompt, settings, pace, rival and notes");
+        } else
+            code =
+                wrong(d, v, err, "unknown key; known are title, about, prompt, settings, pace, quiz, rival and notes");
     }
     if (!code && (!d->play.title || !d->prompt || !d->play.n_notes))
         code = wrong(d, y, err, "title, prompt and notes are needed");

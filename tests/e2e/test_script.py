@@ -12,6 +12,8 @@ SCRIPT = ["--model", "script", "--max-tokens", "40", "--temperature", "0.7", "--
 
 
 class Script(unittest.TestCase):
+    maxDiff = None
+
     def play(self, d, text, *args, command="chat"):
         path = os.path.join(d, "keys.script")
         with open(path, "w", encoding="utf-8") as f:
@@ -147,6 +149,58 @@ key x
 expect this is a recording
 """, trace, "--speed", "max", command="replay")
             self.assertEqual((r.returncode, r.stdout), (0, ""))
+
+    def test_the_quiz_asks_before_it_tells(self):
+        with tempfile.TemporaryDirectory() as d:
+            trace = os.path.join(d, "t.jsonl")
+            r = run("generate", "--model", "script", "--method", "logitspec-paper", "--budget", "8", "--prompt", "One fish, two fish, red fish.",
+                    "--max-tokens", "60", "--trace", trace, "--quiet")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            with open(trace, encoding="utf-8") as f:
+                steps = [line for line in read_trace(f.read()) if line["type"] == "step"]
+            asked = [i for i, s in enumerate(steps) if i and s["forward"] and s["rows"] > 1]
+            first, second = asked[0], asked[1]
+
+            def keys_to(step, row):  # the cursor to the root, then down as the Tree panel lists its nodes
+                order, stack = [], [0]
+                while stack:
+                    node = stack.pop()
+                    order.append(node)
+                    stack += reversed([i for i, n in enumerate(steps[step]["nodes"]) if n["parent"] == node])
+                return "key " + " ".join(["k"] * 70 + ["j"] * order.index(row))
+
+            right, wrong = steps[first]["path"][-1], steps[second]["path"][-1]
+            wrong = next(i for i in range(1, steps[second]["rows"]) if i != wrong)
+            r, _ = self.play(d, f"""wait REPLAY ENDED
+key g u
+expect the next trees are shown before their verification
+type :goto {first}
+key Enter
+expect not yet verified
+expect quiz: the last draft
+reject wants
+reject root +
+{keys_to(first, right)}
+key Enter
+expect right:
+expect score 1 of 1
+expect root +
+type :goto {second}
+key Enter
+expect not yet verified
+expect 1/1 right
+{keys_to(second, wrong)}
+key Enter
+expect not so:
+expect score 1 of 2
+key [ ]
+reject not yet verified
+key u
+expect no quiz
+key ]
+reject not yet verified
+""", trace, "--speed", "max", command="replay")
+            self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
 
     def test_what_is_not_so_is_named_with_the_screen(self):
         with tempfile.TemporaryDirectory() as d:

@@ -1,0 +1,74 @@
+#include "ui/quiz.h"
+#include "base/mem.h"
+#include "ui/navigate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool asks(const ls_step *step) {
+    return step->forward && step->tree.n > 1 && ls_step_described(step);
+}
+
+void ui_quiz_toggle(ui_state *s) {
+    ui_quiz *q = &s->quiz;
+    if (!q->masked) q->masked = ls_malloc(sizeof *q->masked);
+    q->on = !q->on;
+    q->next = s->n_steps ? ui_viewed_index(s) + 1 : 0; // what is seen already is no question
+    q->asked = q->right = q->found = q->of = 0;
+    s->node = -1;
+    if (q->on) s->shown.focus = UI_TREE;
+    ui_say(s, q->on ? "quiz: the next trees are shown before their verification" : "no quiz", false);
+}
+
+bool ui_quiz_hides(const ui_state *s) {
+    return s->quiz.on && s->n_steps && ui_viewed_index(s) >= s->quiz.next && asks(ui_step(s, ui_viewed_index(s)));
+}
+
+const ls_step *ui_quiz_masked(const ui_state *s, const ls_step *step) {
+    ls_step *m = s->quiz.masked;
+    memcpy(m, step, offsetof(ls_step, tree.nodes) + (size_t)step->tree.n * sizeof step->tree.nodes[0]);
+    m->n_path = m->n_emitted = 1;
+    m->path[0] = 0;
+    m->miss = LS_MISS_NONE;
+    m->finish = LS_GOING;
+    ls_tree_mark(&m->tree, m->path, 1);
+    for (int i = 0; i < m->tree.n; i++) {
+        ls_node *n = &m->tree.nodes[i];
+        n->state = i ? LS_NODE_NOT_REACHED : LS_NODE_ACCEPTED;
+        n->target = -1;
+        n->target_p = n->entropy = n->lse = (float)NAN;
+        if (i) n->p = (float)NAN;
+        n->top[0].id = -1;
+    }
+    return m;
+}
+
+void ui_quiz_answer(ui_state *s) {
+    ui_quiz *q = &s->quiz;
+    const int said = ui_inspected(s);
+    const ls_step *step = ui_step(s, ui_viewed_index(s)); // as it is
+    const int accepted = ls_step_accepted(step), end = step->path[accepted], depth = step->tree.nodes[said].depth;
+    int32_t path[LS_MAX_ROWS];
+    const int32_t n = ls_tree_path(&step->tree, said, path);
+    int found = 0;
+    while (found + 1 < n && found < accepted && path[found + 1] == step->path[found + 1]) found++;
+    q->asked++;
+    q->right += said == end;
+    q->found += found;
+    q->of += depth > accepted ? depth : accepted;
+    q->next = ui_viewed_index(s) + 1;
+    s->node = end;
+    char text[160];
+    if (said == end) snprintf(text, sizeof text, "right: %d accepted", accepted);
+    else snprintf(text, sizeof text, "not so: %d accepted, you had %d of them", accepted, found);
+    const size_t at = strlen(text);
+    snprintf(text + at, sizeof text - at, "; score %d of %d, tokens %d of %d", q->right, q->asked, q->found, q->of);
+    ui_say(s, text, false);
+}
+
+void ui_quiz_question(const ui_state *s, ls_buf *out) {
+    const ui_quiz *q = &s->quiz;
+    ls_buf_str(out, "quiz: the last draft that the target accepts? k j Enter (root: none)");
+    if (q->asked) ls_buf_fmt(out, "; %d/%d right", q->right, q->asked);
+}

@@ -10,7 +10,8 @@
 typedef struct {
     ls_drafter base;
     ls_pool pool;
-    bool guesses, retrieval;
+    bool guesses;
+    bool root, tails; // looks up what follows the root, and what follows a guess
     int32_t ranks; // of the last logits that are guesses at most; 0: as many as rows
 } drafter;
 
@@ -35,7 +36,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     tail[n++] = s->root;
     // (a) what followed the longest n-gram that ends in the root
     ls_match m = {0};
-    if (d->retrieval) m = ls_pool_find(&d->pool, tail, (size_t)n);
+    if (d->root) m = ls_pool_find(&d->pool, tail, (size_t)n);
     if (m.n)
         ls_tree_add(tree, s->context + m.pos, m.len, budget,
                     (ls_branch){.rank = -1, .match_n = (int16_t)m.n, .match_pos = m.pos, .found = (int16_t)m.len});
@@ -44,7 +45,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
         int32_t chain[1 + LS_POOL_MAX_SPAN], x = s->top_ids[rank];
         if (x == s->root) continue;
         tail[n] = chain[0] = x;
-        m = d->retrieval ? ls_pool_find(&d->pool, tail, (size_t)n + 1) : (ls_match){.pos = -1};
+        m = d->tails ? ls_pool_find(&d->pool, tail, (size_t)n + 1) : (ls_match){.pos = -1};
         if (m.n) memcpy(chain + 1, s->context + m.pos, (size_t)m.len * sizeof *chain);
         int32_t len = 1 + m.len, most = branch_length(rank);
         ls_tree_add(
@@ -72,12 +73,12 @@ static drafter *make(ls_drafter **out, bool guesses, bool retrieval) {
         .observe = observe, .propose = propose, .pool_size = pool_size, .bytes = bytes, .free = free_drafter};
     d->pool = (ls_pool){.order = LS_POOL_ORDER, .span = LS_POOL_SPAN};
     d->guesses = guesses;
-    d->retrieval = retrieval;
+    d->root = d->tails = retrieval;
     *out = &d->base;
     return d;
 }
 
-enum { NGRAM, SPAN, RANKS };
+enum { NGRAM, SPAN, RANKS, ROOT, TAILS };
 static const ls_knob knobs[] = {
     [NGRAM] = {"logitspec-paper.ngram", LS_KNOB_INT, LS_POOL_ORDER, 1, LS_POOL_ORDER,
                "longest n-gram that is looked up (the authors' max_ngram_size)"},
@@ -86,6 +87,8 @@ static const ls_knob knobs[] = {
     [RANKS] = {"logitspec-paper.ranks", LS_KNOB_INT, 0, 0, LS_MAX_ROWS,
                "ranks of the last logits that are looked at, the root's own included; 0: as many as the tree has rows, "
                "as published"},
+    [ROOT] = {"logitspec-paper.root", LS_KNOB_SWITCH, 1, 0, 1, "what followed the root before, copied behind it"},
+    [TAILS] = {"logitspec-paper.tails", LS_KNOB_SWITCH, 1, 0, 1, "what followed a guess before, copied behind it"},
     {0},
 };
 
@@ -95,6 +98,8 @@ static ls_code make_paper(ls_drafter **out, const ls_draft_setup *setup, ls_err 
     d->pool.order = (int32_t)setup->knobs[NGRAM].number;
     d->pool.span = (int32_t)setup->knobs[SPAN].number;
     d->ranks = (int32_t)setup->knobs[RANKS].number;
+    d->root = setup->knobs[ROOT].number > 0;
+    d->tails = setup->knobs[TAILS].number > 0;
     return LS_OK;
 }
 

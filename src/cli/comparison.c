@@ -1,6 +1,6 @@
 #include "cli/comparison.h"
 #include "base/mem.h"
-#include "cli/conversation_run.h"
+#include "cli/item_run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -87,10 +87,10 @@ static void tell_step(void *ud, size_t turn, const ls_step *step) {
 static ls_code run_one(ls_comparison *k, size_t at, int i, ls_err *err) {
     const ls_suite_item *item = &k->suite.items[at];
     telling to = {k, item->first};
-    const ls_run_listener listener = {
+    const ls_item_listener listener = {
         .begin = k->on_begin ? tell_begin : NULL, .step = k->on_step ? tell_step : NULL, .ud = &to};
-    return ls_conversation_run(k->sessions[i], &k->model, &k->c[0].setup.s, item, &listener,
-                               ls_comparison_result(k, at, i), err);
+    return ls_item_run(k->sessions[i], &k->model, &k->c[0].setup.s, item, &listener, ls_comparison_result(k, at, i),
+                       err);
 }
 
 static ls_code run_prompt(ls_comparison *k, size_t at, ls_err *err) {
@@ -121,19 +121,14 @@ ls_total ls_comparison_total(const ls_comparison *k, int contender, const char *
     for (size_t p = 0; p < k->done; p++)
         if (!category || !strcmp(category, k->suite.items[p].category))
             members[n++] = ls_comparison_result(k, p, contender);
-    const ls_total t = ls_total_of(members, n);
+    const ls_total t = ls_total_of(members, n, true);
     free(members);
     return t;
 }
 
 const char **ls_comparison_categories(const ls_comparison *k) {
     const char **out = ls_calloc(k->done + 1, sizeof *out);
-    size_t n = 0;
-    for (size_t p = 0; p < k->done; p++) {
-        const char *c = k->suite.items[p].category;
-        size_t i = 0;
-        while (i < n && strcmp(out[i], c)) i++;
-        if (i == n && *c) out[n++] = c;
-    }
+    for (size_t p = 0; p < k->done; p++) out[p] = k->suite.items[p].category;
+    ls_suite_distinct(out, k->done);
     return out;
 }

@@ -1,4 +1,4 @@
-#include "cli/conversation_run.h"
+#include "cli/item_run.h"
 #include "base/mem.h"
 #include "cli/progress.h"
 #include "engine/dialog.h"
@@ -10,15 +10,15 @@ typedef struct {
     ls_model *model;
     const ls_setup *setup;
     const ls_suite_item *item;
-    const ls_run_listener *listener;
+    const ls_item_listener *listener;
     ls_result *result;
     ls_dialog *dialog;
     ls_step *step;
-} conversation;
+} answering;
 
-static ls_code run_turn(const conversation *c, size_t turn, ls_err *err) {
+static ls_code run_turn(const answering *c, size_t turn, ls_err *err) {
     const ls_suite_turn *said = &c->item->turns[turn];
-    const ls_run_listener *l = c->listener;
+    const ls_item_listener *l = c->listener;
     ls_result *r = c->result;
     ls_session *s = c->session;
     ls_stats stats = {0};
@@ -58,9 +58,9 @@ static ls_code run_turn(const conversation *c, size_t turn, ls_err *err) {
     return LS_OK;
 }
 
-ls_code ls_conversation_run(ls_session *s, ls_model *m, const ls_setup *setup, const ls_suite_item *item,
-                            const ls_run_listener *listener, ls_result *r, ls_err *err) {
-    conversation c = {s, m, setup, item, listener, r, ls_dialog_new(), ls_malloc(sizeof *c.step)};
+ls_code ls_item_run(ls_session *s, ls_model *m, const ls_setup *setup, const ls_suite_item *item,
+                    const ls_item_listener *listener, ls_result *r, ls_err *err) {
+    answering c = {s, m, setup, item, listener, r, ls_dialog_new(), ls_malloc(sizeof *c.step)};
     ls_code code = LS_OK;
     ls_session_reset(s);
     for (size_t turn = 0; turn < item->n_turns && !code && r->turns == turn; turn++) code = run_turn(&c, turn, err);

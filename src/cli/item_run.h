@@ -19,9 +19,9 @@ typedef struct {
     void (*step)(void *ud, size_t turn, const ls_step *step);
     void (*end)(void *ud, size_t turn, ls_finish finish, const ls_stats *stats); // stats: of this turn
     void *ud;
-} ls_run_listener;
+} ls_item_listener;
 
 // Answers all turns of the item from an empty conversation on, and adds to *r, which begins as zeros. setup: how
 // prompts are made. LS_E_CANCELLED once interrupted.
-ls_code ls_conversation_run(ls_session *s, ls_model *m, const ls_setup *setup, const ls_suite_item *item,
-                            const ls_run_listener *listener, ls_result *r, ls_err *err);
+ls_code ls_item_run(ls_session *s, ls_model *m, const ls_setup *setup, const ls_suite_item *item,
+                    const ls_item_listener *listener, ls_result *r, ls_err *err);

@@ -38,6 +38,8 @@ static void add(ls_total *t, const ls_result *r) {
     t->decode_us += st->total_us;
     t->draft_us += st->draft_us;
     t->forward_us += st->forward_us;
+    t->verify_us += st->verify_us;
+    t->commit_us += st->commit_us;
     t->prefill_ms += r->prefill_ms;
     t->ar_us += r->ar_us;
     t->against_us += r->against_us;
@@ -52,11 +54,11 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-ls_total ls_total_of(const ls_result *const *results, size_t n) {
+ls_total ls_total_of(const ls_result *const *results, size_t n, bool interval) {
     ls_total t = {0};
     for (size_t i = 0; i < n; i++) add(&t, results[i]);
     t.low = t.high = NAN;
-    if (n < 3) return t;
+    if (n < 3 || !interval) return t;
     double *sample = ls_malloc(RESAMPLES * sizeof *sample);
     for (int s = 0; s < RESAMPLES; s++) {
         ls_total one = {0};

@@ -22,9 +22,9 @@ void ls_result_judge(ls_result *r, const ls_result *ar, const ls_result *referen
 
 typedef struct {
     uint64_t prompts, turns, emitted, steps, forwards, drafted, accepted, different, loose;
-    double decode_us, draft_us, forward_us, prefill_ms, ar_us, against_us;
-    double low, high; // of the speedup: 95% interval by resampling prompts; NAN below three prompts
+    double decode_us, draft_us, forward_us, verify_us, commit_us, prefill_ms, ar_us, against_us;
+    double low, high; // of the speedup: 95% interval by resampling prompts; NAN below three prompts, or not asked for
 } ls_total;
 
-ls_total ls_total_of(const ls_result *const *results, size_t n);
+ls_total ls_total_of(const ls_result *const *results, size_t n, bool interval);
 double ls_total_speedup(const ls_total *t); // NAN: not known

@@ -20,6 +20,14 @@ void ls_draw_begin(ls_buf *out, const char *name, const char *title, int width, 
     ls_buf_str(out, "</title>\n");
 }
 
+void ls_draw_file(ls_buf *out, int width, int height) {
+    ls_buf_fmt(out,
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+               "font-family=\"sans-serif\" color=\"#222\" fill=\"#222\">\n<rect width=\"100%%\" height=\"100%%\" "
+               "fill=\"#fff\"/>\n",
+               width, height, width, height);
+}
+
 void ls_draw_text(ls_buf *out, double x, double y, const char *anchor, const char *s) {
     ls_buf_fmt(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
     ls_markup_str(out, s);

@@ -7,6 +7,7 @@
 const char *ls_draw_color(size_t series); // the same in every figure
 // Opens the figure; "</svg>\n" closes it. name: its data-plot.
 void ls_draw_begin(ls_buf *out, const char *name, const char *title, int width, int height, int font);
+void ls_draw_file(ls_buf *out, int width, int height); // opens a file of figures: white, whatever shows it
 void ls_draw_text(ls_buf *out, double x, double y, const char *anchor, const char *s); // anchor: start, middle, end
 
 typedef struct {

@@ -1,0 +1,15 @@
+// The plan of a lab: its runs, and the way to decode of each.
+#pragma once
+#include "cli/contender.h"
+#include "report/lab_index.h"
+
+typedef struct {
+    ls_lab_index index; // runs only
+    ls_contender *c;    // of each run
+    size_t n;
+} ls_lab_plan;
+
+// The methods of the main table (NULL: every method that needs no file), plain decoding among them, and the runs of
+// lab_runs.def, all under the options.
+ls_code ls_lab_plan_make(ls_lab_plan *out, const char *methods, const ls_options *options, ls_err *err);
+void ls_lab_plan_free(ls_lab_plan *p);

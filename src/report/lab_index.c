@@ -66,10 +66,11 @@ static char *index_path(const char *dir) {
     return ls_format("%s/traces/lab.jsonl", dir);
 }
 
-// A word holds characters that no file name on every system may hold: '~' stands for a colon, %2F for a slash.
+// A word holds characters that not every system takes in a file name: '~' stands for a colon, %2F for a slash. It may
+// come from somebody else's list, but does not lead out of the folder.
 static void folder_of(const ls_lab_run *r, ls_buf *out) {
     for (const char *p = r->word; *p; p++)
-        if (isalnum((unsigned char)*p) || strchr("-_.+=@", *p)) ls_buf_char(out, *p);
+        if (isalnum((unsigned char)*p) || strchr("-_+=@", *p) || (*p == '.' && p > r->word)) ls_buf_char(out, *p);
         else if (*p == ':') ls_buf_char(out, '~');
         else ls_buf_fmt(out, "%%%02X", (unsigned char)*p);
     if (r->temperature > 0) ls_buf_fmt(out, ",T=%g", r->temperature);

@@ -74,6 +74,7 @@ int ls_cmd_lab(const ls_command_line *c) {
         ls_say("%s/index.html: %zu recordings, %zu prompts, %zu ways to decode", to, lab.n_there, lab.index.n_items,
                lab.index.n_runs);
     }
+    const bool differs = lab.different && lab.machine.exact;
     ls_lab_free(&lab);
-    return code ? ls_complain(&err) : LS_EXIT_OK;
+    return code ? ls_complain(&err) : differs ? LS_EXIT_DIFFER : LS_EXIT_OK;
 }

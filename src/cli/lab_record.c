@@ -184,29 +184,60 @@ static ls_code write_index(lab *k, ls_err *err) {
     return ls_lab_index_write(&k->plan.index, k->dir, err);
 }
 
-static ls_code load(lab *k, ls_err *err) {
-    ls_model_options model = k->plan.c[0].setup.s.model;
-    const ls_decode_options *decode = &k->plan.c[0].setup.s.decode;
+// Loads the model and fills *costs with what forwards cost here.
+static ls_code load(lab *k, const ls_options *o, ls_cost_curve *costs, ls_err *err) {
+    ls_run_setup setup;
     ls_session *s = NULL;
-    ls_gauge_watch(k->gauge, &model.engine);
-    ls_code code = ls_model_load(&k->model, &model, err);
-    if (!code) code = ls_session_new(&s, &k->model, decode, err);
+    ls_run_setup_init(&setup, o);
+    ls_gauge_watch(k->gauge, &setup.s.model.engine);
+    ls_code code = ls_model_load(&k->model, &setup.s.model, err);
+    if (!code) code = ls_session_new(&s, &k->model, &setup.s.decode, err);
     if (!code) code = ls_session_calibrate(s, ls_gauge_show, k->gauge, err);
-    if (!code) ls_run_describe(&k->here, &k->model, s, decode);
+    if (!code) {
+        ls_run_describe(&k->here, &k->model, s, &setup.s.decode);
+        *costs = *ls_session_costs(s);
+    }
     ls_session_free(s);
+    ls_run_setup_free(&setup);
     return code;
+}
+
+static bool is_asked_for(const ls_options *o) {
+    const char *origin = o->origin[LS_OPT_max_tokens];
+    char *shipped = ls_data_path("configs/default.yaml");
+    const bool is = strcmp(origin, "default") && strncmp(origin, shipped, strlen(shipped));
+    free(shipped);
+    return is;
+}
+
+// Tokens of a turn: as many as were asked for, else as the lab that is there has, else as time allows. Makes the plan
+// anew with so many.
+static ls_code settle_tokens(lab *k, const ls_command_line *c, const ls_cost_curve *costs, ls_err *err) {
+    ls_lab_index before;
+    int32_t tokens = c->options.max_tokens;
+    if (!is_asked_for(&c->options)) {
+        if (ls_lab_index_read(&before, k->dir, NULL)) tokens = ls_lab_plan_tokens(&k->plan, costs);
+        else {
+            tokens = before.max_tokens;
+            ls_lab_index_free(&before);
+        }
+    }
+    ls_lab_plan_free(&k->plan);
+    return ls_lab_plan_make(&k->plan, c->methods, &c->options, tokens, err);
 }
 
 ls_code ls_lab_record(const ls_command_line *c, const char *dir, ls_gauge *gauge, ls_lab_recorded *out, ls_err *err) {
     lab k = {.dir = dir, .gauge = gauge, .done = out};
+    ls_cost_curve costs;
     *out = (ls_lab_recorded){0};
     ls_code code = ls_suite_read(&k.suite, c->suite, err);
     if (!code && k.suite.n > LS_LAB_MOST_ITEMS)
         code = ls_fail(err, LS_E_RANGE, "the suite %s has %zu conversations; a lab takes %d", c->suite, k.suite.n,
                        LS_LAB_MOST_ITEMS);
-    if (!code) code = ls_lab_plan_make(&k.plan, c->methods, &c->options, err);
+    if (!code) code = ls_lab_plan_make(&k.plan, c->methods, &c->options, c->options.max_tokens, err);
     if (!code) code = make_folder(dir, err);
-    if (!code) code = load(&k, err);
+    if (!code) code = load(&k, &c->options, &costs, err);
+    if (!code) code = settle_tokens(&k, c, &costs, err);
     if (!code) code = write_index(&k, err);
     out->all = k.plan.n * k.suite.n;
     for (size_t item = 0; item < k.suite.n && !code; item++)

@@ -78,7 +78,6 @@ static ls_code check_header(ls_lab *lab, const ls_lab_run *run, const ls_trace_h
     if (!lab->n_there && !*lab->machine.program) { // all others must be like the first
         lab->machine = h->run;
         lab->seed = h->seed;
-        lab->max_tokens = (int32_t)strtol(ls_trace_config(h, "decode.max_tokens"), NULL, 10);
     }
     const char *other = ls_lab_other_source(&lab->machine, &h->run);
     if (other)

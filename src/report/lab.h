@@ -22,7 +22,6 @@ typedef struct {
     bool *lossy;            // of each run: its acceptance rule lets other tokens stand
     int ar;                 // the run that decodes plainly, greedily; -1: none
     ls_run machine;         // of the first recording; its costs are those measured before it
-    int32_t max_tokens;     // of a turn; 0: not known
     uint64_t seed;
     size_t n_there, n_left_out; // recordings that were used; those that are cut short
     uint64_t exact, different;  // greedy answers of exact runs beside `ar`; those that are not its answer
@@ -54,6 +53,5 @@ const char **ls_lab_categories(const ls_lab *lab);
 const char *ls_lab_other_source(const ls_run *a, const ls_run *b);
 
 // ---- the forms; each appends to out
-void ls_lab_page(const ls_lab *lab, ls_buf *out);
-void ls_lab_main_table(const ls_lab *lab, ls_buf *out); // HTML
+void ls_lab_page(const ls_lab *lab, ls_buf *out); // HTML
 void ls_lab_main_csv(const ls_lab *lab, ls_buf *out);

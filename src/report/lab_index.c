@@ -137,12 +137,15 @@ static ls_code read_line(ls_lab_index *x, const char *text, size_t n, const char
     ls_code code = ls_json_parse(&doc, text, n, where, err);
     if (code) return code;
     line l = {x, where, doc, err, LS_OK};
-    int64_t version = 0;
+    int64_t version = 0, tokens = 0;
     if (first) {
         if (!ls_json_is(ls_json_get(doc, "format"), format)) wrong(&l, "the first line", "that of a lab's list");
         else if (!ls_json_int(ls_json_get(doc, "version"), &version) || version != VERSION)
             l.code = ls_fail(err, LS_E_UNSUPPORTED, "%s: a list of version %lld; this program reads version %d", where,
                              (long long)version, VERSION);
+        else if (!ls_json_int(ls_json_get(doc, "max_tokens"), &tokens) || tokens < 1 || tokens > 1000000)
+            wrong(&l, "max_tokens", "a number in range");
+        x->max_tokens = (int32_t)tokens;
     } else if (ls_json_is(ls_json_get(doc, "type"), "run")) read_run(&l);
     else if (ls_json_is(ls_json_get(doc, "type"), "item")) {
         if (x->n_items == LS_LAB_MOST_ITEMS) wrong(&l, "the number of items", "one that a lab has");
@@ -185,7 +188,7 @@ ls_code ls_lab_index_read(ls_lab_index *out, const char *dir, ls_err *err) {
 
 ls_code ls_lab_index_write(const ls_lab_index *x, const char *dir, ls_err *err) {
     ls_buf text = {0};
-    ls_buf_fmt(&text, "{\"format\":\"%s\",\"version\":%d}\n", format, VERSION);
+    ls_buf_fmt(&text, "{\"format\":\"%s\",\"version\":%d,\"max_tokens\":%d}\n", format, VERSION, x->max_tokens);
     for (size_t i = 0; i < x->n_runs; i++) {
         const ls_lab_run *r = &x->runs[i];
         ls_jsonw w = {.out = &text};

@@ -39,6 +39,7 @@ typedef struct {
     size_t n_runs;
     ls_lab_item *items;
     size_t n_items;
+    int32_t max_tokens; // of a turn
 } ls_lab_index;
 
 void ls_lab_index_free(ls_lab_index *x);

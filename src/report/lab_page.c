@@ -5,17 +5,19 @@
 #include "report/page.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char style[] =
     ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(30em,100%),1fr));gap:2em 2.5em}"
     "figure svg.plot{width:100%}figcaption{max-width:44em}"
-    "#main th:first-child{white-space:nowrap}#main td{white-space:nowrap}"
+    "#main th:first-child,#main td{white-space:nowrap}.facts{margin:.4em 0}"
     ".sub{color:#777;font-size:.85em;display:block}";
 
 static void cell(const ls_total *t, bool plain, ls_buf *out) {
-    ls_buf_str(out, "<td>");
+    ls_buf_fmt(out, "<td title=\"%llu tokens in %llu steps, %llu prompts\">", (unsigned long long)t->emitted,
+               (unsigned long long)t->steps, (unsigned long long)t->prompts);
     if (!t->steps) ls_buf_str(out, "-");
     else {
         ls_buf_fmt(out, "<b>%.2f</b>", (double)t->emitted / (double)t->steps);
@@ -49,7 +51,7 @@ static void head(const char *name, size_t n, const char *what, ls_buf *out) {
     ls_buf_fmt(out, "<span class=\"sub\">%zu %s</span></th>", n, what);
 }
 
-void ls_lab_main_table(const ls_lab *lab, ls_buf *out) {
+static void main_table(const ls_lab *lab, ls_buf *out) {
     const char **names = ls_lab_categories(lab);
     const ls_lab_index *x = &lab->index;
     ls_buf_str(out, "<div class=\"scroll\"><table id=\"main\"><tr><th></th>");
@@ -126,24 +128,59 @@ static void figure(const ls_lab *lab, ls_lab_figure f, ls_buf *out) {
     ls_lab_data_free(&d);
 }
 
-void ls_lab_page(const ls_lab *lab, ls_buf *out) {
+static void say(ls_buf *out, const char *class, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void say(ls_buf *out, const char *class, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    char *text = ls_format_list(fmt, ap);
+    va_end(ap);
+    ls_buf_fmt(out, "<p class=\"%s\">", class);
+    ls_markup_str(out, text);
+    ls_buf_str(out, "</p>\n");
+    free(text);
+}
+
+static void facts(const ls_lab *lab, ls_buf *out) {
     const ls_lab_index *x = &lab->index;
     const size_t all = x->n_runs * x->n_items;
+    const ls_run *m = &lab->machine;
+    say(out, "facts",
+        "%s, %s on %s, %d thread%s (%s). %zu prompts, at most %d new tokens a turn, %zu ways to decode; recorded by "
+        "%s, seed "
+        "%llu.",
+        m->model, m->dtype, m->device, m->threads, m->threads == 1 ? "" : "s", m->kernel, x->n_items, x->max_tokens,
+        x->n_runs, m->program, (unsigned long long)lab->seed);
+    if (lab->n_there < all)
+        say(out, "warn", "%zu of %zu recordings are here%s: the numbers are of those.", lab->n_there, all,
+            lab->n_left_out ? "; some are cut short or damaged and are left out" : "");
+    if (lab->ar >= 0)
+        say(out, lab->different ? "warn" : "facts",
+            "Of %llu greedy answers by exact methods, %llu equal plain decoding's token for token.",
+            (unsigned long long)lab->exact, (unsigned long long)(lab->exact - lab->different));
+    say(out, "note",
+        "Runs alternated prompt by prompt, so that other work on the machine affects all of them alike. Each "
+        "conversation "
+        "began with a drafter that knew nothing: methods that remember earlier answers (recycle, suffix, cacheback) "
+        "gain "
+        "less here than in a long session. Numbers are pooled: sums over the prompts that a way and plain decoding "
+        "both "
+        "answered.");
+}
+
+void ls_lab_page(const ls_lab *lab, ls_buf *out) {
     ls_page_begin(out, "logitspec lab", style);
-    ls_buf_str(out, "<p>");
-    ls_markup_fmt(
-        out, "%s, %s on %s, %d threads (%s); %zu prompts, at most %d new tokens a turn, seed %llu; %zu ways to decode.",
-        lab->machine.model, lab->machine.dtype, lab->machine.device, lab->machine.threads, lab->machine.kernel,
-        x->n_items, lab->max_tokens, (unsigned long long)lab->seed, x->n_runs);
-    ls_buf_str(out, "</p>\n<p>");
-    ls_markup_fmt(out, "Of %llu greedy answers of exact methods, %llu equal plain decoding's token for token%s.",
-                  (unsigned long long)lab->exact, (unsigned long long)(lab->exact - lab->different),
-                  lab->different ? "; those that differ are an error of the program" : "");
-    ls_buf_str(out, "</p>\n");
-    if (lab->n_there < all) ls_markup_fmt(out, "%zu of %zu recordings are here", lab->n_there, all);
-    ls_buf_str(out, "<h2>Methods</h2>\n");
-    ls_lab_main_table(lab, out);
-    ls_buf_str(out, "<h2>Figures</h2>\n<div class=\"figures\">\n");
+    facts(lab, out);
+    ls_page_tag(out, "h2", "Methods");
+    main_table(lab, out);
+    say(out, "note",
+        "Bold: MAT, tokens emitted / decode steps. \u00d7: speedup, plain decoding's time (ar, run in turn on the same "
+        "prompts) / the method's, prompt reading left out; below it its 95%% interval by 2,000 resamplings of the "
+        "prompts, "
+        "from three prompts on. tokens/s: of decoding alone, and below with the time of reading the prompts. answers "
+        "equal: prompts whose tokens are all plain decoding's.");
+    ls_buf_str(out, "<p class=\"note\"><a href=\"main.csv\">main.csv</a></p>\n");
+    ls_page_tag(out, "h2", "Figures");
+    ls_buf_str(out, "<div class=\"figures\">\n");
     for (ls_lab_figure f = 0; f < LS_FIGURES; f++) figure(lab, f, out);
     ls_buf_str(out, "</div>\n");
     ls_page_end(out);

@@ -243,9 +243,11 @@ static void the_list_survives_its_file(void **state) {
     ls_lab_index_item(&x, "first", "");
     ls_lab_index_item(&x, "\xc3\xa9 \"2\"", "writing");
     assert_int_equal(x.n_runs, 3);
+    x.max_tokens = 77;
     assert_int_equal(ls_lab_index_write(&x, folder, &err), LS_OK);
     assert_int_equal(ls_lab_index_read(&y, folder, &err), LS_OK);
     assert_int_equal(y.n_runs, 3);
+    assert_int_equal(y.max_tokens, 77);
     assert_int_equal(y.runs[1].n_places, 2);
     assert_int_equal(ls_lab_run_place(&y.runs[1], LS_LAB_HITS)->x, -1);
     assert_null(ls_lab_run_place(&y.runs[1], LS_LAB_TEMPERATURE));
@@ -273,7 +275,7 @@ static void the_list_survives_its_file(void **state) {
 
 static void a_list_that_is_none_is_refused(void **state) {
     (void)state;
-    static const char first[] = "{\"format\":\"logitspec-lab\",\"version\":1}\n";
+    static const char first[] = "{\"format\":\"logitspec-lab\",\"version\":1,\"max_tokens\":9}\n";
     static const char run[] = "{\"type\":\"run\",\"word\":\"ar\",\"temperature\":0,\"shown\":"
                               "[{\"use\":\"main\",\"series\":\"\",\"label\":\"\",\"x\":0}]}\n";
     static const char item[] = "{\"type\":\"item\",\"name\":\"1\",\"category\":\"\"}\n";
@@ -329,7 +331,7 @@ static void record_run(const ls_lab_index *x, size_t r, const char *prompt, int3
 
 static void recordings_give_the_counts_of_their_steps(void **state) {
     (void)state;
-    ls_lab_index x = {0};
+    ls_lab_index x = {.max_tokens = 60};
     ls_lab *lab = ls_calloc(1, sizeof *lab);
     ls_err err = {0};
     ls_buf said = {0};

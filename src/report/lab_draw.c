@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEFT = 46, RIGHT = 16, TOP = 10, LEGEND = 18, INNER = 210, BOTTOM = 46, FONT = 12 };
+enum { LEFT = 46, RIGHT = 16, TOP = 10, LEGEND = 18, INNER = 210, BOTTOM = 46, LABEL = 37, FONT = 12 };
 enum { NAMES = 182, VALUES = 62, GAP = 9, NAME_CHARS = 28 };
 
 static double largest(const ls_lab_data *d) {
@@ -61,8 +61,10 @@ static scale scale_of(const ls_lab_data *d, bool log) {
     scale z = {INFINITY, -INFINITY, log};
     for (size_t i = 0; i < d->n; i++)
         for (size_t k = 0; k < d->series[i].n; k++) {
-            z.low = fmin(z.low, d->series[i].points[k].x);
-            z.high = fmax(z.high, d->series[i].points[k].x);
+            const ls_lab_datum *p = &d->series[i].points[k];
+            if (isnan(p->value)) continue;
+            z.low = fmin(z.low, p->x);
+            z.high = fmax(z.high, p->x);
         }
     return z;
 }
@@ -81,27 +83,48 @@ static void label_x(const ls_lab_data *d, const scale *z, const ls_frame *f, ls_
                      d->series[0].points[k].label);
 }
 
+static double at_y(const ls_frame *f, bool logs, double value) {
+    return ls_draw_y(f, logs ? log2(fmax(1, value)) : value);
+}
+
+static void label_powers(const ls_frame *f, const char *x_label, ls_buf *out) {
+    for (int i = 0; i <= f->max_y; i++) {
+        char label[32];
+        snprintf(label, sizeof label, "%g", exp2(i));
+        ls_buf_fmt(out, "<path d=\"M%.1f %.1fH%.1f\" stroke=\"currentColor\" stroke-opacity=\"%s\"/>\n", f->x0,
+                   ls_draw_y(f, i), f->x0 + f->w, i ? ".15" : ".6");
+        ls_draw_text(out, f->x0 - 5, ls_draw_y(f, i) + 4, "end", label);
+    }
+    ls_draw_text(out, f->x0 + f->w / 2, f->y0 + f->h + LABEL, "middle", x_label);
+}
+
 static int draw_lines(const ls_lab_data *d, ls_lab_figure f, ls_buf *out) {
     const ls_lab_figure_facts *a = &ls_lab_figures[f];
     const int top = TOP + legend_height(d);
-    const scale z = scale_of(d, a->shape == LS_SHAPE_LOG);
-    ls_frame frame = {LEFT, top, LS_LAB_WIDTH - LEFT - RIGHT, INNER, 1, largest(d)};
+    const bool logs = a->shape == LS_SHAPE_LOGS;
+    const scale z = scale_of(d, a->shape != LS_SHAPE_LINES);
+    const double max = largest(d);
+    ls_frame frame = {LEFT, top, LS_LAB_WIDTH - LEFT - RIGHT, INNER, 1, logs ? fmax(1, ceil(log2(max))) : max};
     ls_draw_begin(out, a->name, a->title, LS_LAB_WIDTH, top + INNER + BOTTOM, FONT);
     legend(d, out);
-    ls_draw_axes(out, &frame, a->percent, 37, a->x_label);
+    if (logs) label_powers(&frame, a->x_label, out);
+    else ls_draw_axes(out, &frame, a->percent, LABEL, a->x_label);
     label_x(d, &z, &frame, out);
     for (size_t i = 0; i < d->n; i++) {
         const ls_lab_series *s = &d->series[i];
         ls_buf line = {0};
         for (size_t k = 0; k < s->n; k++)
-            ls_buf_fmt(&line, "%c%.1f %.1f", line.n ? 'L' : 'M', ls_draw_x(&frame, place(&z, s->points[k].x)),
-                       ls_draw_y(&frame, s->points[k].value));
-        ls_buf_fmt(out, "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n", line.p, ls_draw_color(i));
+            if (!isnan(s->points[k].value))
+                ls_buf_fmt(&line, "%c%.1f %.1f", line.n ? 'L' : 'M', ls_draw_x(&frame, place(&z, s->points[k].x)),
+                           at_y(&frame, logs, s->points[k].value));
+        ls_buf_fmt(out, "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n", line.n ? line.p : "",
+                   ls_draw_color(i));
         ls_buf_free(&line);
         for (size_t k = 0; k < s->n; k++) {
             const ls_lab_datum *p = &s->points[k];
+            if (isnan(p->value)) continue;
             ls_buf_fmt(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%s\" fill=\"%s\"", ls_draw_x(&frame, place(&z, p->x)),
-                       ls_draw_y(&frame, p->value), s->n > 20 ? "2" : "3.5", ls_draw_color(i));
+                       at_y(&frame, logs, p->value), s->n > 20 ? "2" : "3.5", ls_draw_color(i));
             mark(d, f, i, p, out);
             ls_buf_str(out, "</circle>\n");
         }
@@ -140,7 +163,7 @@ static void whisker(const ls_lab_datum *p, double unit, double y, ls_buf *out) {
 
 static int draw_bars(const ls_lab_data *d, ls_lab_figure f, ls_buf *out) {
     const ls_lab_figure_facts *a = &ls_lab_figures[f];
-    const int top = TOP + legend_height(d), thick = d->n > 1 ? 11 : 15, row = (int)d->n * thick + GAP;
+    const int top = TOP + legend_height(d), thick = 15, row = (int)d->n * thick + GAP;
     const int bottom = top + row * (int)d->series[0].n;
     ls_draw_begin(out, a->name, a->title, LS_LAB_WIDTH, bottom + BOTTOM, FONT);
     legend(d, out);
@@ -257,7 +280,8 @@ int ls_lab_draw(const ls_lab_data *d, ls_lab_figure f, ls_buf *out) {
     int height = 0;
     switch (ls_lab_figures[f].shape) {
     case LS_SHAPE_LINES:
-    case LS_SHAPE_LOG: height = draw_lines(d, f, out); break;
+    case LS_SHAPE_LOG:
+    case LS_SHAPE_LOGS: height = draw_lines(d, f, out); break;
     case LS_SHAPE_BARS: height = draw_bars(d, f, out); break;
     case LS_SHAPE_STACK: height = draw_stack(d, f, out); break;
     case LS_SHAPE_TREE: height = draw_tree(d, f, out); break;

@@ -102,13 +102,13 @@ static void add_costs(const ls_lab *lab, bool ratio, ls_lab_data *d) {
     char label[LS_LAB_WORD];
     for (int i = 0; i < LS_COST_SIZES && z->base_ms[0] > 0; i++) {
         snprintf(label, sizeof label, "%d", ls_cost_rows[i]);
-        add(d, "calibrated", label, ls_cost_rows[i], z->base_ms[i] / calibrated, 0);
+        add(d, "cost, calibrated", label, ls_cost_rows[i], z->base_ms[i] / calibrated, 0);
     }
     for (int n = 1; n <= LS_MAX_ROWS && (!ratio || one->n >= SEEN); n++) {
         const ls_lab_forwards *f = &lab->forwards[n];
         if (f->n < SEEN) continue;
         snprintf(label, sizeof label, "%d", n);
-        add(d, "in these steps", label, n, f->us / (double)f->n / here, f->n);
+        add(d, "cost, in these steps", label, n, f->us / (double)f->n / here, f->n);
     }
 }
 
@@ -120,7 +120,8 @@ static void add_distances(const ls_lab_distances *c, ls_lab_data *d) {
         for (int r = 0; r <= LS_MAX_TOP && c->of[k]; r++) {
             sum += c->rank[k][r];
             snprintf(label, sizeof label, r < LS_MAX_TOP ? "%d" : "beyond %d", r < LS_MAX_TOP ? r + 1 : LS_MAX_TOP);
-            add(d, series, label, r + 1, (double)sum / (double)c->of[k], c->of[k])->count = (double)c->rank[k][r];
+            add(d, series, label, r + 1, r < LS_MAX_TOP ? (double)sum / (double)c->of[k] : NAN, c->of[k])->count =
+                (double)c->rank[k][r];
         }
     }
 }
@@ -158,8 +159,8 @@ ls_lab_data ls_lab_data_of(const ls_lab *lab, ls_lab_figure f) {
     case LS_FIGURE_TIME: add_methods(lab, f, &d); break;
     case LS_FIGURE_CAPACITY: add_mat(lab, LS_LAB_CAPACITY, &d); break;
     case LS_FIGURE_BREAK_EVEN:
-        add_costs(lab, true, &d);
         add_mat(lab, LS_LAB_CAPACITY, &d);
+        add_costs(lab, true, &d);
         break;
     case LS_FIGURE_COST: add_costs(lab, false, &d); break;
     case LS_FIGURE_MODULES: add_mat(lab, LS_LAB_MODULES, &d); break;

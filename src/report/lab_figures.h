@@ -5,6 +5,7 @@
 typedef enum {
     LS_SHAPE_LINES, // points over a number, joined
     LS_SHAPE_LOG,   // the same over its logarithm
+    LS_SHAPE_LOGS,  // the same, and the values by their logarithm; they begin at 1
     LS_SHAPE_BARS,  // a row for each label, a bar for each series
     LS_SHAPE_STACK, // a row for each label, the series one after another
     LS_SHAPE_TREE   // points are places in a draft tree: their labels are paths

@@ -11,7 +11,7 @@
 
 static const char style[] =
     ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(30em,100%),1fr));gap:2em 2.5em}"
-    "figure svg.plot{width:100%}figcaption{max-width:44em}"
+    "figure svg.plot{width:100%}figcaption{max-width:44em}summary{font-size:.85em}"
     "#main th:first-child,#main td{white-space:nowrap}.facts{margin:.4em 0}"
     ".sub{color:#777;font-size:.85em;display:block}";
 

@@ -64,7 +64,8 @@ int ls_cmd_lab(const ls_command_line *c) {
         code = ls_fail(&err, LS_E_USAGE,
                        "'logitspec lab --suite FILE -o DIR' is expected, or 'logitspec lab DIR' of its recordings");
     if (!code && records && (code = ls_lab_record(c, dir, &gauge, &done, &err)) == LS_E_CANCELLED)
-        ls_fail(&err, code, "interrupted; %zu of %zu recordings are whole: the same command goes on from there",
+        ls_fail(&err, code,
+                "interrupted after %zu of %zu recordings, which are kept: the same command goes on from there",
                 done.kept + done.decoded, done.all);
     if (!code) code = ls_lab_read(&lab, dir, &listener, &err);
     if (!code) code = write_all(&lab, to, &err);

@@ -151,8 +151,8 @@ static ls_code record_one(lab *k, size_t run, size_t item, const char *path, ls_
 static ls_code record_or_keep(lab *k, size_t run, size_t item, ls_err *err) {
     const ls_lab_run *r = &k->plan.index.runs[run];
     const size_t before = k->done->kept + k->done->decoded;
-    char *stage = ls_format("recording %s%s, prompt %zu of %zu", r->word, r->temperature > 0 ? " (sampled)" : "",
-                            item + 1, k->suite.n),
+    char *stage = ls_format("recording %s at temperature %g, prompt %zu of %zu", r->word, r->temperature, item + 1,
+                            k->suite.n),
          *path = ls_lab_trace_path(k->dir, r, item);
     bool is = false;
     ls_code code = ls_gauge_show(k->gauge, stage, (double)before / (double)k->done->all)

@@ -1,4 +1,5 @@
 #include "report/lab.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/paths.h"
 #include "decode/suite.h"
@@ -15,6 +16,8 @@ void ls_lab_free(ls_lab *lab) {
         ls_ids_free(&lab->answers[i].result.output);
     free(lab->answers);
     free(lab->lossy);
+    free(lab->sampled);
+    free(lab->prompts);
     ls_lab_index_free(&lab->index);
     *lab = (ls_lab){0};
 }
@@ -41,7 +44,9 @@ typedef struct {
     ls_lab_matches matches;
     ls_lab_hits hits;
     ls_lab_forwards forwards[LS_MAX_ROWS + 1];
-    bool lossy, ended, cut; // ended: the last turn that began; cut: another one did not
+    ls_buf asked; // what was typed, with a NUL behind each turn
+    bool lossy, sampled;
+    bool ended, cut; // ended: the last turn that began; cut: another one did not
 } reading;
 
 static void add_step(reading *g, const ls_step *s) {
@@ -65,17 +70,25 @@ static void add_step(reading *g, const ls_step *s) {
     ls_lab_count_hits(&g->hits, s);
 }
 
+static double temperature(const ls_trace_header *h) {
+    return strtod(ls_trace_config(h, "decode.temperature"), NULL);
+}
+
+static bool ends_in(const char *text, const char *ending) {
+    const size_t n = strlen(text), m = strlen(ending);
+    return n > m && !strcmp(text + n - m, ending);
+}
+
 static bool is_way(const ls_trace_header *h, const ls_lab_run *r) {
-    const size_t n = strcspn(r->word, ":/@+"), end = strlen(r->word);
-    const bool is_file = end > 4 && strstr(r->word, ".y") != NULL; // a way of its own
-    const char *t = ls_trace_config(h, "decode.temperature");
-    return (is_file || (strlen(h->run.method) == n && !strncmp(h->run.method, r->word, n))) &&
-           (!*t || strtod(t, NULL) == r->temperature);
+    const size_t n = strcspn(r->word, ":/@+");
+    if (ends_in(r->word, ".yaml") || ends_in(r->word, ".yml")) return true; // such a file may say anything
+    return strlen(h->run.method) == n && !strncmp(h->run.method, r->word, n) && temperature(h) == r->temperature;
 }
 
 static ls_code check_header(ls_lab *lab, const ls_lab_run *run, const ls_trace_header *h, const char *path,
                             ls_err *err) {
-    if (!lab->n_there && !*lab->machine.program) { // all others must be like the first
+    const char *tokens = ls_trace_config(h, "decode.max_tokens");
+    if (!*lab->machine.program) { // all others must be like the first
         lab->machine = h->run;
         lab->seed = h->seed;
     }
@@ -85,6 +98,9 @@ static ls_code check_header(ls_lab *lab, const ls_lab_run *run, const ls_trace_h
                        "%s was recorded with %s (%s on %s) than those before it (%s on %s): remove it", path, other,
                        h->run.model, h->run.kernel, lab->machine.model, lab->machine.kernel);
     if (!is_way(h, run)) return ls_fail(err, LS_E_UNSUPPORTED, "%s was not recorded by %s: remove it", path, run->word);
+    if (*tokens && strtol(tokens, NULL, 10) != lab->index.max_tokens)
+        return ls_fail(err, LS_E_UNSUPPORTED, "%s has turns of %s tokens, but this lab has %d: record it again", path,
+                       tokens, lab->index.max_tokens);
     return LS_OK;
 }
 
@@ -99,6 +115,9 @@ static ls_code read_trace(ls_lab *lab, const ls_lab_run *run, const char *path, 
         if (kind == LS_TRACE_HEADER) {
             if ((code = check_header(lab, run, h, path, err))) break;
             g->lossy = strcmp(h->acceptance, "exact") != 0;
+            g->sampled = temperature(h) > 0;
+            ls_buf_add(&g->asked, h->prompt_text.p, h->prompt_text.n);
+            ls_buf_char(&g->asked, 0);
             g->cut |= g->result.turns && !g->ended;
             g->ended = false;
             g->result.turns++;
@@ -152,6 +171,22 @@ static void leave_out(ls_lab *lab, const char *path, const ls_lab_listener *l) {
     lab->n_left_out++;
 }
 
+// Takes over what the recording says.
+static ls_code take(ls_lab *lab, size_t run, size_t item, const char *path, const reading *g, ls_err *err) {
+    const uint64_t prompts = ls_hash_bytes(g->asked.p, g->asked.n);
+    if (lab->prompts[item] && lab->prompts[item] != prompts)
+        return ls_fail(err, LS_E_UNSUPPORTED,
+                       "%s has other prompts than the recordings of %s before it: record it again", path,
+                       lab->index.items[item].name);
+    lab->prompts[item] = prompts;
+    lab->lossy[run] |= g->lossy;
+    lab->sampled[run] |= g->sampled;
+    lab->answers[run * lab->index.n_items + item] = (ls_lab_answer){true, g->result};
+    lab->n_there++;
+    add_counts(lab, &lab->index.runs[run], g);
+    return LS_OK;
+}
+
 static ls_code add_recording(ls_lab *lab, const char *dir, size_t run, size_t item, const ls_lab_listener *l,
                              ls_err *err) {
     const ls_lab_run *r = &lab->index.runs[run];
@@ -162,18 +197,14 @@ static ls_code add_recording(ls_lab *lab, const char *dir, size_t run, size_t it
     }
     reading *g = ls_calloc(1, sizeof *g);
     ls_code code = read_trace(lab, r, path, g, err);
-    if (!code && !g->cut) {
-        lab->lossy[run] |= g->lossy;
-        lab->answers[run * lab->index.n_items + item] = (ls_lab_answer){true, g->result};
-        lab->n_there++;
-        add_counts(lab, r, g);
-    } else {
-        ls_ids_free(&g->result.output);
-        if (!code || code == LS_E_PARSE) {
-            leave_out(lab, path, l);
-            code = LS_OK;
-        }
+    const bool whole = !code && !g->cut;
+    if (whole) code = take(lab, run, item, path, g, err);
+    else if (!code || code == LS_E_PARSE) {
+        leave_out(lab, path, l);
+        code = LS_OK;
     }
+    if (!whole || code) ls_ids_free(&g->result.output);
+    ls_buf_free(&g->asked);
     free(g->output);
     free(g);
     free(path);
@@ -191,9 +222,8 @@ static void judge(ls_lab *lab) {
         for (size_t i = 0; i < x->n_items; i++) {
             ls_lab_answer *a = &lab->answers[r * x->n_items + i];
             const ls_lab_answer *ar = lab->ar < 0 ? NULL : ls_lab_answer_of(lab, (size_t)lab->ar, i);
-            const bool greedy = !(x->runs[r].temperature > 0);
             if (!a->there) continue;
-            const ls_result *plain = ar && ar->there && greedy ? &ar->result : NULL;
+            const ls_result *plain = ar && ar->there && !lab->sampled[r] ? &ar->result : NULL;
             ls_result_judge(&a->result, plain, plain);
             if (!plain || lab->lossy[r] || (int)r == lab->ar) continue;
             lab->exact++;
@@ -208,6 +238,8 @@ ls_code ls_lab_read(ls_lab *lab, const char *dir, const ls_lab_listener *l, ls_e
     const size_t n = lab->index.n_runs * lab->index.n_items;
     lab->answers = ls_calloc(n, sizeof *lab->answers);
     lab->lossy = ls_calloc(lab->index.n_runs, sizeof *lab->lossy);
+    lab->sampled = ls_calloc(lab->index.n_runs, sizeof *lab->sampled);
+    lab->prompts = ls_calloc(lab->index.n_items, sizeof *lab->prompts);
     for (size_t i = 0; i < n && !code; i++) {
         if (l->progress && !l->progress(l->ud, "reading recordings", (double)i / (double)n))
             code = ls_fail(err, LS_E_CANCELLED, "interrupted");

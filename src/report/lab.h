@@ -20,6 +20,8 @@ typedef struct {
     ls_lab_index index;
     ls_lab_answer *answers; // [run * index.n_items + item]
     bool *lossy;            // of each run: its acceptance rule lets other tokens stand
+    bool *sampled;          // of each run: its tokens are drawn
+    uint64_t *prompts;      // of each item: a hash of what was asked; 0: not known yet
     int ar;                 // the run that decodes plainly, greedily; -1: none
     ls_run machine;         // of the first recording; its costs are those measured before it
     uint64_t seed;
@@ -39,7 +41,7 @@ typedef struct {
 } ls_lab_listener;
 
 // Reads folder `dir`. LS_E_RANGE: it holds no whole recording. LS_E_UNSUPPORTED: recordings of another model or
-// machine, or of another method than their folder says, are among them.
+// machine, of another method than their folder says, or of other prompts or lengths, are among them.
 ls_code ls_lab_read(ls_lab *out, const char *dir, const ls_lab_listener *l, ls_err *err);
 void ls_lab_free(ls_lab *lab);
 

@@ -180,7 +180,7 @@ class Lab(unittest.TestCase):
         code, said = self.stop(folder, 20, signal.SIGINT)
         n = len(recordings(folder))
         self.assertEqual(code, 130)
-        self.assertIn(f"interrupted; {n} of {len(recordings(self.lab))} recordings are whole: the same command goes on from there", said)
+        self.assertIn(f"interrupted after {n} of {len(recordings(self.lab))} recordings, which are kept: the same command goes on from there", said)
         self.assertLess(n, len(recordings(self.lab)))
         code, _ = self.stop(folder, n + 20, signal.SIGKILL)
         self.assertEqual(code, -signal.SIGKILL)
@@ -220,8 +220,19 @@ class Lab(unittest.TestCase):
         self.assertEqual(n, 2)  # and ar, which all are compared with
         made, kept = map(int, re.search(r"(\d+) recordings were made, (\d+) were there", r.stdout).groups())
         self.assertEqual(made, kept)  # one of the two conversations
+        # what of it was recorded before the change cannot stand beside what was recorded after it
+        half = self.path("half")
+        shutil.copytree(folder, half)
+        shutil.copy(self.lab + "/traces/pld/0001.jsonl.zst", half + "/traces/pld/0001.jsonl.zst")
+        r = lab(half)
+        self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
+        self.assertIn("/pld/0001.jsonl.zst has other prompts than the recordings of fish before it", r.stderr)
         r = lab("--suite", other, "-o", folder, *SCRIPT, "--methods", "pld", "--max-tokens", "12")
         self.assertIn(f"{made + kept} recordings were made, 0 were there already", r.stdout)
+        shutil.copy(half + "/traces/ar/0002.jsonl.zst", folder + "/traces/ar/0002.jsonl.zst")
+        r = lab(folder)
+        self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
+        self.assertIn("/ar/0002.jsonl.zst has turns of 10 tokens, but this lab has 12", r.stderr)
 
     def test_recordings_of_another_model_are_refused(self):
         folder = self.copy("another")

@@ -28,9 +28,11 @@ static int legend_height(const ls_lab_data *d) {
 }
 
 static void legend(const ls_lab_data *d, ls_buf *out) {
-    for (size_t i = 0; d->n > 1 && i < d->n; i++)
-        ls_draw_legend(out, i % 2 ? LS_LAB_WIDTH / 2 : LEFT - 30, TOP + LEGEND * (double)(i / 2), ls_draw_color(i),
+    for (size_t i = 0; d->n > 1 && i < d->n; i++) {
+        const size_t line = i / 2;
+        ls_draw_legend(out, i % 2 ? LS_LAB_WIDTH / 2 : LEFT - 30, TOP + LEGEND * (double)line, ls_draw_color(i),
                        d->series[i].name, NAME_CHARS);
+    }
 }
 
 static void mark(const ls_lab_data *d, ls_lab_figure f, size_t i, const ls_lab_datum *p, ls_buf *out) {
@@ -54,10 +56,11 @@ typedef struct {
 
 static double place(const scale *z, double x) { // 0..1
     if (!(z->high > z->low)) return 0.5;
-    return z->log ? log2(x / z->low) / log2(z->high / z->low) : (x - z->low) / (z->high - z->low);
+    return z->log ? log2(fmax(x, z->low) / z->low) / log2(z->high / z->low) : (x - z->low) / (z->high - z->low);
 }
 
 static scale scale_of(const ls_lab_data *d, bool log) {
+    enum { LEAST = 1 }; // of a logarithm: a list may say anything
     scale z = {INFINITY, -INFINITY, log};
     for (size_t i = 0; i < d->n; i++)
         for (size_t k = 0; k < d->series[i].n; k++) {
@@ -66,15 +69,16 @@ static scale scale_of(const ls_lab_data *d, bool log) {
             z.low = fmin(z.low, p->x);
             z.high = fmax(z.high, p->x);
         }
+    if (log) z.low = fmax(z.low, LEAST);
     return z;
 }
 
 static void label_x(const ls_lab_data *d, const scale *z, const ls_frame *f, ls_buf *out) {
     char label[32];
     if (z->log) {
-        for (double x = z->low; x <= z->high * 1.0001; x *= 2) {
-            snprintf(label, sizeof label, "%g", x);
-            ls_draw_text(out, ls_draw_x(f, place(z, x)), f->y0 + f->h + 16, "middle", label);
+        for (int i = 0; z->low * exp2(i) <= z->high; i++) {
+            snprintf(label, sizeof label, "%g", z->low * exp2(i));
+            ls_draw_text(out, ls_draw_x(f, place(z, z->low * exp2(i))), f->y0 + f->h + 16, "middle", label);
         }
         return;
     }

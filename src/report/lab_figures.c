@@ -145,8 +145,8 @@ static void add_hits(const ls_lab_hits *h, ls_lab_data *d) {
             char *path = paths[first + k];
             if (p < 0) snprintf(path, sizeof *paths, "%d", k + 1);
             else snprintf(path, sizeof *paths, "%.*s.%d", 2 * LS_LAB_DEPTH - 3, paths[p], k + 1);
-            add_share(d, "place", path, (double)(strlen(path) / 2 + 1), h->node[first + k].accepted,
-                      h->node[first + k].tested);
+            const size_t depth = strlen(path) / 2 + 1;
+            add_share(d, "place", path, (double)depth, h->node[first + k].accepted, h->node[first + k].tested);
         }
     }
 }

@@ -182,7 +182,7 @@ ls_lab_data ls_lab_data_of(const ls_lab *lab, ls_lab_figure f) {
 void ls_lab_number(double v, bool percent, char *out, size_t size) {
     if (isnan(v)) snprintf(out, size, "-");
     else if (percent) snprintf(out, size, "%.1f%%", 100 * v);
-    else snprintf(out, size, "%.*f", v >= 100 ? 0 : v >= 20 ? 1 : v >= 1 ? 2 : 3, v);
+    else snprintf(out, size, "%.*f", v >= 100 ? 0 : v >= 10 ? 1 : v >= 1 ? 2 : 3, v);
 }
 
 void ls_lab_csv(const ls_lab_data *d, ls_lab_figure f, ls_buf *out) {

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "cli/lab_plan.h"
 #include "recorded.h"
 #include "report/lab_figures.h"
 
@@ -207,6 +208,41 @@ static void a_row_breaks_even_at_its_share_of_the_cost(void **state) {
     ls_lab_data_free(&d);
     ls_lab_data_free(&ms);
     free(lab);
+}
+
+// Forwards of up to 64 rows take `ms` each.
+static int32_t tokens_at(const ls_lab_plan *p, double ms) {
+    ls_cost_curve z = {.cost_context = 100};
+    for (int i = 0; i < LS_COST_SIZES; i++) z.base_ms[i] = ms;
+    return ls_lab_plan_tokens(p, &z);
+}
+
+static void turns_are_as_long_as_time_allows(void **state) {
+    (void)state;
+    ls_options o;
+    ls_lab_plan p;
+    ls_err err;
+    ls_options_init(&o);
+    assert_int_equal(ls_lab_plan_make(&p, "pld", &o, 33, &err), LS_OK);
+    assert_int_equal(p.n, p.index.n_runs);
+    assert_int_equal(p.index.max_tokens, 33);
+    for (size_t i = 0; i < p.n; i++) { // what a word says is what is decoded
+        assert_int_equal(p.c[i].setup.s.decode.max_tokens, 33);
+        assert_true(p.c[i].setup.s.decode.sampling.temperature == p.index.runs[i].temperature);
+        assert_int_equal(p.c[i].setup.s.decode.sampling.seed, 1); // another call can go on
+    }
+    assert_int_equal(tokens_at(&p, 0.01), 64);
+    assert_int_equal(tokens_at(&p, 1000), 16);
+    assert_int_equal(tokens_at(&p, 0), 64); // not measured
+    // beyond 64 rows in proportion: so many steps of a prompt take forty seconds
+    double rows = 0;
+    for (size_t i = 0; i < p.n; i++) {
+        const int32_t budget = p.c[i].setup.s.decode.budget, n = budget ? budget : p.c[i].method->rows;
+        rows += (n > 64 && !(p.c[i].method->sized && !budget) ? n / 64.0 : 1) / (p.c[i].method->make ? 1.4 : 1);
+    }
+    assert_in_range(tokens_at(&p, 40e3 / rows / 31.5), 31, 31);
+    ls_lab_plan_free(&p);
+    ls_options_free(&o);
 }
 
 // ---- the list
@@ -428,6 +464,7 @@ int main(void) {
         cmocka_unit_test(hits_are_counted_by_path),
         cmocka_unit_test(matches_are_counted_by_length),
         cmocka_unit_test(a_row_breaks_even_at_its_share_of_the_cost),
+        cmocka_unit_test(turns_are_as_long_as_time_allows),
         cmocka_unit_test(the_list_survives_its_file),
         cmocka_unit_test(a_list_that_is_none_is_refused),
         cmocka_unit_test(recordings_give_the_counts_of_their_steps),

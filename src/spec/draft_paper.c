@@ -12,7 +12,7 @@ typedef struct {
     ls_pool pool;
     bool guesses;
     bool root, tails; // looks up what follows the root, and what follows a guess
-    int32_t ranks; // of the last logits that are guesses at most; 0: as many as rows
+    int32_t ranks;    // of the last logits that are guesses at most; 0: as many as rows
 } drafter;
 
 // Tokens that a guess of this rank may take, itself included.

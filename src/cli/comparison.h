@@ -2,17 +2,8 @@
 #pragma once
 #include "cli/contender.h"
 #include "cli/progress.h"
-#include "decode/stats.h"
 #include "decode/suite.h"
-
-typedef struct {
-    ls_stats stats;
-    double prefill_ms, ar_us; // ar_us: plain decoding's time for the same tokens; 0: not known
-    ls_ids output;            // of all turns, one after another
-    size_t turns;             // that were answered: fewer than the item has where the context is full
-    long first_difference;    // from the reference's output; -1: equal
-    ls_finish finish;         // of the last turn
-} ls_result;
+#include "decode/totals.h"
 
 typedef struct {
     ls_contender *c;
@@ -45,14 +36,7 @@ void ls_comparison_free(ls_comparison *k);
 ls_result *ls_comparison_result(const ls_comparison *k, size_t prompt, int contender);
 bool ls_comparison_lossy(const ls_comparison *k, int contender);
 
-typedef struct {
-    uint64_t prompts, turns, emitted, steps, forwards, drafted, accepted, different, loose;
-    double decode_us, draft_us, forward_us, prefill_ms, ar_us, against_us;
-    double low, high; // of the speedup: 95% interval by resampling prompts; NAN below three prompts
-} ls_total;
-
 // Sums the prompts of a category (NULL: all).
 ls_total ls_comparison_total(const ls_comparison *k, int contender, const char *category);
-double ls_total_speedup(const ls_total *t); // NAN: not known
 // The categories in order of appearance, NULL-terminated; owned by the caller, the names borrowed.
 const char **ls_comparison_categories(const ls_comparison *k);

@@ -83,3 +83,13 @@ ls_code ls_suite_read(ls_suite *out, const char *path, ls_err *err) {
     if (code) ls_suite_free(out);
     return code;
 }
+
+void ls_suite_distinct(const char **names, size_t n) {
+    size_t kept = 0;
+    for (size_t p = 0; p < n; p++) {
+        size_t i = 0;
+        while (i < kept && strcmp(names[i], names[p])) i++;
+        if (i == kept && *names[p]) names[kept++] = names[p];
+    }
+    names[kept] = NULL;
+}

@@ -28,3 +28,5 @@ ls_code ls_suite_read(ls_suite *out, const char *path, ls_err *err);
 void ls_suite_add(ls_suite *s, const char *name, const char *category);
 void ls_suite_add_turn(ls_suite *s, const char *text, size_t n);
 void ls_suite_free(ls_suite *s);
+// Leaves of names[0..n), where there is room for one more, each that is not "" once, in order of appearance, then NULL.
+void ls_suite_distinct(const char **names, size_t n);

@@ -1,8 +1,10 @@
 // The report as one page to read or print, which needs no script and no network.
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "report/draw.h"
 #include "report/facts.h"
 #include "report/markup.h"
+#include "report/page.h"
 #include "report/plots.h"
 
 #include <math.h>
@@ -10,16 +12,7 @@
 #include <string.h>
 
 static const char style[] =
-    ":root{color-scheme:light dark}"
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:84em;margin:0 auto;padding:1em 1.5em}"
-    "h1{font-size:1.6em;margin:.2em 0}h2{font-size:1.25em;margin:1.8em 0 .4em}h3{font-size:1em;margin:1.2em 0 .3em}"
-    "table{border-collapse:collapse;margin:.5em 0}"
-    "th,td{text-align:left;padding:.15em .9em .15em 0;border-bottom:1px solid #8884;vertical-align:top}"
-    "td{font-variant-numeric:tabular-nums;max-width:24em;overflow-wrap:anywhere}"
-    ".of,figcaption,.note{color:#777;font-size:.85em}"
-    ".scroll{overflow-x:auto}"
     ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(34em,1fr));gap:1em}"
-    "figure{margin:0;break-inside:avoid}figure h3{margin:.4em 0}svg.plot{max-width:100%;height:auto}"
     ".sides{display:grid;grid-template-columns:repeat(auto-fit,minmax(22em,1fr));gap:1.2em}"
     ".text{white-space:pre-wrap;overflow-wrap:anywhere;font:14px/1.6 ui-monospace,monospace;border-left:3px solid "
     "#8884;"
@@ -30,21 +23,14 @@ static const char style[] =
     ".g{background:#e69f0033;border-bottom:2px dotted #e69f00}.t{background:#cc79a733;border-bottom:2px dashed #cc79a7}"
     ".m{background:#009e7333;border-bottom:2px double #009e73}.l{outline:2px solid #b00020}"
     "[data-special]::after{content:attr(data-special);opacity:.6}"
-    ".warn{color:#b00020;font-weight:600}"
     "@media print{body{max-width:none;font-size:11px}details{break-inside:avoid}.prompt{max-height:none}}";
-
-static void tag(ls_buf *out, const char *name, const char *text) {
-    ls_buf_fmt(out, "<%s>", name);
-    ls_markup_str(out, text);
-    ls_buf_fmt(out, "</%s>\n", name);
-}
 
 // ---- tables
 
 static void summary(const ls_report *r, ls_buf *out) {
     ls_buf_str(out, "<h2>Summary</h2>\n<div class=\"scroll\"><table id=\"summary\"><thead><tr><th></th>");
     for (size_t g = 0; g < r->n_groups; g++) {
-        ls_buf_fmt(out, "<th><span style=\"color:%s\">■</span> ", ls_plot_color(g));
+        ls_buf_fmt(out, "<th><span style=\"color:%s\">■</span> ", ls_draw_color(g));
         ls_markup_str(out, r->groups[g].label);
         ls_buf_str(out, "</th>");
     }
@@ -93,7 +79,7 @@ static void configuration(const ls_report *r, ls_buf *out) {
     ls_buf_str(out, "<h2>Configuration</h2>\n");
     if (r->n_groups > 1) {
         ls_buf_str(out, "<div class=\"scroll\"><table><tr><th>differs</th>");
-        for (size_t g = 0; g < r->n_groups; g++) tag(out, "th", r->groups[g].label);
+        for (size_t g = 0; g < r->n_groups; g++) ls_page_tag(out, "th", r->groups[g].label);
         ls_buf_str(out, "</tr>\n");
         ls_settings(r, setting_row, &(settings){out, r->n_groups, true});
         ls_buf_str(out, "</table></div>\n");
@@ -194,7 +180,7 @@ static void texts(const ls_report *r, ls_buf *out) {
         for (size_t k = 0; k < p->n_turns; k++) {
             const ls_report_turn *t = &r->turns[p->turns[k]];
             ls_buf_fmt(out, "<section data-turn=\"%zu\">", p->turns[k]);
-            if (r->n_groups > 1) tag(out, "h3", r->groups[t->group].label);
+            if (r->n_groups > 1) ls_page_tag(out, "h3", r->groups[t->group].label);
             turn_facts(t, out);
             answer(t, out);
             ls_buf_str(out, "</section>\n");
@@ -249,9 +235,9 @@ static void figures(const ls_report *r, ls_buf *out) {
     ls_buf_str(out, "<h2>Plots</h2>\n<div class=\"plots\">\n");
     for (ls_plot p = 0; p < LS_PLOTS; p++) {
         ls_buf_str(out, "<figure>");
-        tag(out, "h3", ls_plot_title(p));
+        ls_page_tag(out, "h3", ls_plot_title(p));
         if (!ls_plot_draw(r, p, out)) ls_buf_str(out, "<p class=\"note\">not in these recordings</p>\n");
-        tag(out, "figcaption", ls_plot_caption(p));
+        ls_page_tag(out, "figcaption", ls_plot_caption(p));
         ls_buf_str(out, "</figure>\n");
     }
     ls_buf_str(out, "</div>\n");
@@ -260,14 +246,8 @@ static void figures(const ls_report *r, ls_buf *out) {
 void ls_report_html(const ls_report *r, ls_buf *out) {
     bool lossy = false;
     for (size_t g = 0; g < r->n_groups; g++) lossy |= r->groups[g].lossy;
-    ls_buf_str(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-                    "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-                    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-                    "'unsafe-inline'; img-src data:\">\n"
-                    "<link rel=\"icon\" href=\"data:,\">\n"
-                    "<title>logitspec report</title>\n<style>");
-    ls_buf_str(out, style);
-    ls_buf_str(out, "</style></head><body>\n<h1>logitspec report</h1>\n<p>");
+    ls_page_begin(out, "logitspec report", style);
+    ls_buf_str(out, "<p>");
     ls_markup_fmt(out, "%zu turn%s of %zu recording%s, %zu prompt%s", r->n_turns, r->n_turns == 1 ? "" : "s",
                   r->n_files, r->n_files == 1 ? "" : "s", r->n_prompts, r->n_prompts == 1 ? "" : "s");
     if (r->n_groups > 1) ls_markup_fmt(out, ", decoded in %zu ways", r->n_groups);
@@ -281,5 +261,5 @@ void ls_report_html(const ls_report *r, ls_buf *out) {
     texts(r, out);
     steps(r, out);
     configuration(r, out);
-    ls_buf_str(out, "</body></html>\n");
+    ls_page_end(out);
 }

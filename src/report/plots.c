@@ -1,5 +1,6 @@
 #include "report/plots.h"
 #include "base/mem.h"
+#include "report/draw.h"
 #include "report/markup.h"
 
 #include <math.h>
@@ -8,12 +9,6 @@
 
 enum { LEFT = 52, RIGHT = 12, TOP = 12, BOTTOM = 40, LEGEND = 18, INNER = 200, ROW = 34, NAMES = 160, FEW = 20 };
 enum { MOST_CATEGORIES = 32, MOST_POINTS = 200 };
-
-const char *ls_plot_color(size_t group) { // Okabe and Ito's: most colour-blind people can tell them apart
-    static const char *const colors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                         "#e69f00", "#56b4e9", "#7f7f7f", "#8c564b"};
-    return colors[group % (sizeof colors / sizeof *colors)];
-}
 
 static const struct {
     const char *name, *title, *caption;
@@ -54,21 +49,8 @@ int ls_plot_height(const ls_report *r, ls_plot p) {
     return TOP + legend_height(r) + INNER + BOTTOM;
 }
 
-static void text(ls_buf *out, double x, double y, const char *anchor, const char *s) {
-    ls_buf_fmt(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
-    ls_markup_str(out, s);
-    ls_buf_str(out, "</text>\n");
-}
-
 static void begin(const ls_report *r, ls_plot p, ls_buf *out) {
-    const int h = ls_plot_height(r, p);
-    ls_buf_fmt(out,
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" data-plot=\"%s\" role=\"img\" width=\"%d\" "
-               "height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"11\" "
-               "fill=\"currentColor\">\n<title>",
-               plots[p].name, LS_PLOT_WIDTH, h, LS_PLOT_WIDTH, h);
-    ls_markup_str(out, plots[p].title);
-    ls_buf_str(out, "</title>\n");
+    ls_draw_begin(out, plots[p].name, plots[p].title, LS_PLOT_WIDTH, ls_plot_height(r, p), 11);
 }
 
 static void legend(const ls_report *r, ls_buf *out) {
@@ -77,46 +59,13 @@ static void legend(const ls_report *r, ls_buf *out) {
     for (size_t g = 0; g < r->n_groups; g++) {
         const size_t line = g / 3;
         const double x = LEFT + column * (double)(g % 3), y = TOP + LEGEND * (double)line;
-        char label[40];
-        snprintf(label, sizeof label, "%.32s", r->groups[g].label);
-        ls_buf_fmt(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"10\" height=\"10\" fill=\"%s\"/>\n", x, y,
-                   ls_plot_color(g));
-        text(out, x + 14, y + 9, "start", label);
+        ls_draw_legend(out, x, y, ls_draw_color(g), r->groups[g].label, 32);
     }
 }
 
-typedef struct {
-    double x0, y0, w, h; // inside the axes; y0 is the top
-    double max_x, max_y;
-} frame;
-
-static double at_x(const frame *f, double x) {
-    return f->x0 + f->w * x / f->max_x;
-}
-static double at_y(const frame *f, double y) {
-    return f->y0 + f->h * (1 - y / f->max_y);
-}
-
-// A distance of 1, 2 or 5 times a power of ten that gives about five lines.
-static double line_step(double max) {
-    const double raw = max / 5, power = pow(10, floor(log10(raw)));
-    const double m = raw / power;
-    return (m <= 1 ? 1 : m <= 2 ? 2 : m <= 5 ? 5 : 10) * power;
-}
-
-static frame axes(const ls_report *r, double max_x, double max_y, bool percent, const char *x_label, ls_buf *out) {
-    const double step = line_step(max_y);
-    const frame f = {LEFT,  TOP + legend_height(r),          LS_PLOT_WIDTH - LEFT - RIGHT, INNER,
-                     max_x, ceil(max_y / step - 1e-9) * step};
-    for (int i = 0; i * step <= f.max_y * (1 + 1e-9); i++) {
-        char label[32];
-        const double y = at_y(&f, i * step);
-        snprintf(label, sizeof label, percent ? "%.3g%%" : "%.3g", percent ? 100 * i * step : i * step);
-        ls_buf_fmt(out, "<path d=\"M%.1f %.1fH%.1f\" stroke=\"currentColor\" stroke-opacity=\"%s\"/>\n", f.x0, y,
-                   f.x0 + f.w, i ? ".15" : ".6");
-        text(out, f.x0 - 5, y + 4, "end", label);
-    }
-    text(out, f.x0 + f.w / 2, f.y0 + f.h + 33, "middle", x_label);
+static ls_frame axes(const ls_report *r, double max_x, double max_y, bool percent, const char *x_label, ls_buf *out) {
+    ls_frame f = {LEFT, TOP + legend_height(r), LS_PLOT_WIDTH - LEFT - RIGHT, INNER, max_x, max_y};
+    ls_draw_axes(out, &f, percent, 33, x_label);
     return f;
 }
 
@@ -131,11 +80,11 @@ static void bars(const ls_report *r, int n, const category *names, const ls_rati
     for (size_t i = 0; i < (size_t)n * r->n_groups; i++)
         max = fmax(max, v[i].of ? (double)v[i].n / (double)v[i].of : 0);
     legend(r, out);
-    const frame f = axes(r, n, max > 0 ? max : 1, true, x_label, out);
+    const ls_frame f = axes(r, n, max > 0 ? max : 1, true, x_label, out);
     const double slot = f.w / n, bar = fmin(28, slot * 0.8 / (double)r->n_groups);
     for (int i = 0; i < n; i++) {
         const double middle = f.x0 + slot * (i + 0.5);
-        text(out, middle, f.y0 + f.h + 15, "middle", names[i].name);
+        ls_draw_text(out, middle, f.y0 + f.h + 15, "middle", names[i].name);
         for (size_t g = 0; g < r->n_groups; g++) {
             const ls_ratio *q = &v[g * (size_t)n + (size_t)i];
             if (!q->of) continue;
@@ -143,7 +92,7 @@ static void bars(const ls_report *r, int n, const category *names, const ls_rati
             ls_buf_fmt(out,
                        "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"%s "
                        "data-group=\"%zu\" data-x=\"",
-                       x, at_y(&f, share), fmax(1, bar - 1), fmax(0.5, f.h * share / f.max_y), ls_plot_color(g),
+                       x, ls_draw_y(&f, share), fmax(1, bar - 1), fmax(0.5, f.h * share / f.max_y), ls_draw_color(g),
                        q->of < FEW ? " fill-opacity=\".35\"" : "", g);
             ls_markup_str(out, names[i].name);
             ls_buf_fmt(out, "\" data-n=\"%llu\" data-of=\"%llu\"><title>", (unsigned long long)q->n,
@@ -209,16 +158,13 @@ static bool draw_calibration(const ls_report *r, ls_buf *out) {
         for (int i = 0; i < LS_REPORT_BINS; i++) all += r->groups[g].estimated[i].of;
     if (!all) return false;
     legend(r, out);
-    const frame f = axes(r, 1, 1, true, "estimated chance that the draft is accepted, given its parent is", out);
+    const ls_frame f = axes(r, 1, 1, true, "estimated chance that the draft is accepted, given its parent is", out);
     for (int i = 0; i <= 5; i++) {
         char label[16];
         snprintf(label, sizeof label, "%d%%", 20 * i);
-        text(out, at_x(&f, 0.2 * i), f.y0 + f.h + 15, "middle", label);
+        ls_draw_text(out, ls_draw_x(&f, 0.2 * i), f.y0 + f.h + 15, "middle", label);
     }
-    ls_buf_fmt(
-        out,
-        "<path d=\"M%.1f %.1fL%.1f %.1f\" stroke=\"currentColor\" stroke-opacity=\".5\" stroke-dasharray=\"4 3\"/>\n",
-        at_x(&f, 0), at_y(&f, 0), at_x(&f, 1), at_y(&f, 1));
+    ls_draw_dashes(out, &f, 0, 0, 1, 1);
     for (size_t g = 0; g < r->n_groups; g++) {
         const ls_report_group *o = &r->groups[g];
         ls_buf line = {0};
@@ -226,20 +172,20 @@ static bool draw_calibration(const ls_report *r, ls_buf *out) {
             const ls_ratio *q = &o->estimated[i];
             if (!q->of) continue;
             const double x = o->estimate_sum[i] / (double)q->of, y = (double)q->n / (double)q->of;
-            ls_buf_fmt(&line, "%c%.1f %.1f", line.n ? 'L' : 'M', at_x(&f, x), at_y(&f, y));
+            ls_buf_fmt(&line, "%c%.1f %.1f", line.n ? 'L' : 'M', ls_draw_x(&f, x), ls_draw_y(&f, y));
             ls_buf_fmt(out,
                        "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"%s\" data-group=\"%zu\" data-x=\"%.6f\" "
                        "data-n=\"%llu\" "
                        "data-of=\"%llu\"><title>",
-                       at_x(&f, x), at_y(&f, y), 3 + 3 * sqrt((double)q->of / (double)all), ls_plot_color(g), g, x,
-                       (unsigned long long)q->n, (unsigned long long)q->of);
+                       ls_draw_x(&f, x), ls_draw_y(&f, y), 3 + 3 * sqrt((double)q->of / (double)all), ls_draw_color(g),
+                       g, x, (unsigned long long)q->n, (unsigned long long)q->of);
             ls_markup_fmt(out, "%s: %llu of %llu accepted (%.1f%%), estimated %.1f%%", o->label,
                           (unsigned long long)q->n, (unsigned long long)q->of, 100 * y, 100 * x);
             ls_buf_str(out, "</title></circle>\n");
         }
         if (line.n)
             ls_buf_fmt(out, "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-opacity=\".6\"/>\n", line.p,
-                       ls_plot_color(g));
+                       ls_draw_color(g));
         ls_buf_free(&line);
     }
     return true;
@@ -285,16 +231,13 @@ static bool draw_speedup(const ls_report *r, ls_buf *out) {
     }
     if (any) {
         legend(r, out);
-        const frame f = axes(r, (double)longest, max, false, "output tokens", out);
+        const ls_frame f = axes(r, (double)longest, max, false, "output tokens", out);
         for (int i = 0; i <= 4; i++) {
             char label[24];
             snprintf(label, sizeof label, "%.0f", (double)longest * i / 4);
-            text(out, at_x(&f, (double)longest * i / 4), f.y0 + f.h + 15, "middle", label);
+            ls_draw_text(out, ls_draw_x(&f, (double)longest * i / 4), f.y0 + f.h + 15, "middle", label);
         }
-        ls_buf_fmt(
-            out,
-            "<path d=\"M%.1f %.1fH%.1f\" stroke=\"currentColor\" stroke-opacity=\".5\" stroke-dasharray=\"4 3\"/>\n",
-            f.x0, at_y(&f, 1), f.x0 + f.w);
+        ls_draw_dashes(out, &f, 0, 1, (double)longest, 1);
         for (size_t g = 0; g < r->n_groups; g++) {
             const double *v = ratio + g * (size_t)n;
             double last = NAN;
@@ -302,14 +245,14 @@ static bool draw_speedup(const ls_report *r, ls_buf *out) {
             for (int i = 0; i < n; i++) {
                 if (isnan(v[i])) continue;
                 last = v[i];
-                ls_buf_fmt(&line, "%c%.1f %.1f", line.n ? 'L' : 'M', at_x(&f, (double)longest * (i + 1) / n),
-                           at_y(&f, v[i]));
+                ls_buf_fmt(&line, "%c%.1f %.1f", line.n ? 'L' : 'M', ls_draw_x(&f, (double)longest * (i + 1) / n),
+                           ls_draw_y(&f, v[i]));
             }
             if (!line.n) continue;
             ls_buf_fmt(out,
                        "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" data-group=\"%zu\" "
                        "data-value=\"%.6f\"><title>",
-                       line.p, ls_plot_color(g), g, last);
+                       line.p, ls_draw_color(g), g, last);
             ls_markup_fmt(out, "%s: %.2f at the end", r->groups[g].label, last);
             ls_buf_str(out, "</title></path>\n");
             ls_buf_free(&line);
@@ -333,18 +276,18 @@ static bool draw_time(const ls_report *r, ls_buf *out) {
         const double x = LEFT + 95 * i;
         ls_buf_fmt(out, "<rect x=\"%.1f\" y=\"%d\" width=\"10\" height=\"10\" fill=\"%s\"%s/>\n", x, TOP,
                    i < PARTS ? colors[i] : "none", i < PARTS ? "" : " stroke=\"currentColor\"");
-        text(out, x + 14, TOP + 9, "start", i < PARTS ? names[i] : "one plain step");
+        ls_draw_text(out, x + 14, TOP + 9, "start", i < PARTS ? names[i] : "one plain step");
     }
-    const double y0 = TOP + 2 * LEGEND, w = LS_PLOT_WIDTH - NAMES - 2 * RIGHT, x0 = NAMES, step = line_step(max);
+    const double y0 = TOP + 2 * LEGEND, w = LS_PLOT_WIDTH - NAMES - 2 * RIGHT, x0 = NAMES, step = ls_draw_step(max);
     const double scale = w / (ceil(max / step - 1e-9) * step), bottom = y0 + ROW * (double)r->n_groups;
     for (int i = 0; i * step * scale <= w * (1 + 1e-9); i++) {
         char label[32];
         snprintf(label, sizeof label, "%.3g", i * step);
         ls_buf_fmt(out, "<path d=\"M%.1f %.1fV%.1f\" stroke=\"currentColor\" stroke-opacity=\".15\"/>\n",
                    x0 + i * step * scale, y0 - 4, bottom);
-        text(out, x0 + i * step * scale, bottom + 14, "middle", label);
+        ls_draw_text(out, x0 + i * step * scale, bottom + 14, "middle", label);
     }
-    text(out, x0 + w / 2, bottom + 32, "middle", "milliseconds a step");
+    ls_draw_text(out, x0 + w / 2, bottom + 32, "middle", "milliseconds a step");
     for (size_t g = 0; g < r->n_groups; g++) {
         const ls_stats *st = &r->groups[g].stats;
         const double sums[PARTS] = {st->draft_us, st->forward_us, st->verify_us, st->commit_us,
@@ -353,7 +296,7 @@ static bool draw_time(const ls_report *r, ls_buf *out) {
         const double y = y0 + ROW * (double)g;
         char label[32];
         snprintf(label, sizeof label, "%.26s", r->groups[g].label);
-        text(out, x0 - 6, y + 15, "end", label);
+        ls_draw_text(out, x0 - 6, y + 15, "end", label);
         for (int i = 0; i < PARTS; i++) {
             const double ms = fmax(0, ls_per(sums[i], st->steps) / 1e3);
             if (isnan(ms)) continue;

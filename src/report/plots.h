@@ -21,7 +21,6 @@ const char *ls_plot_caption(ls_plot p); // what the numbers count
 bool ls_plot_draw(const ls_report *r, ls_plot p, ls_buf *out);
 int ls_plot_height(const ls_report *r, ls_plot p); // in pixels; every figure is LS_PLOT_WIDTH wide
 enum { LS_PLOT_WIDTH = 640 };
-const char *ls_plot_color(size_t group); // the same in every plot
 
 // A verified tree: parents left of children, the accepted path bold.
 void ls_tree_draw(const ls_report *r, const ls_report_tree *t, ls_buf *out);

@@ -1,5 +1,6 @@
 // The report for other programs and for documents: Markdown, CSV, JSON, and the plots alone.
 #include "base/jsonw.h"
+#include "report/draw.h"
 #include "report/facts.h"
 #include "report/markup.h"
 #include "report/plots.h"
@@ -247,11 +248,7 @@ void ls_report_svg(const ls_report *r, ls_buf *out) {
     }
     const int w = height[1] ? COLUMNS * LS_PLOT_WIDTH : LS_PLOT_WIDTH,
               h = height[0] > height[1] ? height[0] : height[1];
-    ls_buf_fmt(out,
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-               "font-family=\"sans-serif\" color=\"#222\" fill=\"#222\">\n<rect width=\"100%%\" height=\"100%%\" "
-               "fill=\"#fff\"/>\n",
-               w, h, w, h);
+    ls_draw_file(out, w, h);
     ls_buf_add(out, body.p, body.n);
     ls_buf_str(out, "</svg>\n");
     ls_buf_free(&body);

@@ -10,8 +10,9 @@
 typedef struct {
     ls_drafter base;
     ls_pool pool;
-    bool guesses, retrieval;
-    int32_t ranks; // of the last logits that are guesses at most; 0: as many as rows
+    bool guesses;
+    bool root, tails; // looks up what follows the root, and what follows a guess
+    int32_t ranks;    // of the last logits that are guesses at most; 0: as many as rows
 } drafter;
 
 // Tokens that a guess of this rank may take, itself included.
@@ -39,7 +40,7 @@ static chain chain_of(const drafter *d, const ls_draft_state *s, int32_t rank) {
     for (size_t i = s->n_context > 2 ? s->n_context - 2 : 0; i < s->n_context; i++) tail[n++] = s->context[i];
     tail[n++] = s->root;
     if (rank >= 0) tail[n++] = c.tokens[c.n++] = s->top_ids[rank];
-    if (d->retrieval) c.match = ls_pool_find(&d->pool, tail, (size_t)n);
+    if (rank < 0 ? d->root : d->tails) c.match = ls_pool_find(&d->pool, tail, (size_t)n);
     if (c.match.n) memcpy(c.tokens + c.n, s->context + c.match.pos, (size_t)c.match.len * sizeof *c.tokens);
     c.n += c.match.len;
     c.most = rank < 0 || c.n < branch_length(rank) ? c.n : branch_length(rank);
@@ -74,7 +75,8 @@ static ls_knowledge at_most_hidden(const drafter *d, const ls_draft_question *q)
     int32_t tail[LS_POOL_ORDER];
     const int32_t n = ls_draft_tail(q->state, q->tree, q->row, tail, LS_POOL_ORDER);
     bool has;
-    if (!d->retrieval || !ls_pool_ask(&d->pool, q->state->context, tail, (size_t)n, q->token, &has))
+    if (!(q->row ? d->root || d->tails : d->root) ||
+        !ls_pool_ask(&d->pool, q->state->context, tail, (size_t)n, q->token, &has))
         return LS_KNOWS_NOTHING;
     return has ? LS_KNOWS_HIDDEN : LS_KNOWS_OTHERS;
 }
@@ -123,12 +125,12 @@ static drafter *make(ls_drafter **out, bool guesses, bool retrieval) {
                            .free = free_drafter};
     d->pool = (ls_pool){.order = LS_POOL_ORDER, .span = LS_POOL_SPAN};
     d->guesses = guesses;
-    d->retrieval = retrieval;
+    d->root = d->tails = retrieval;
     *out = &d->base;
     return d;
 }
 
-enum { NGRAM, SPAN, RANKS };
+enum { NGRAM, SPAN, RANKS, ROOT, TAILS };
 static const ls_knob knobs[] = {
     [NGRAM] = {"logitspec-paper.ngram", LS_KNOB_INT, LS_POOL_ORDER, 1, LS_POOL_ORDER,
                "longest n-gram that is looked up (the authors' max_ngram_size)"},
@@ -137,6 +139,8 @@ static const ls_knob knobs[] = {
     [RANKS] = {"logitspec-paper.ranks", LS_KNOB_INT, 0, 0, LS_MAX_ROWS,
                "ranks of the last logits that are looked at, the root's own included; 0: as many as the tree has rows, "
                "as published"},
+    [ROOT] = {"logitspec-paper.root", LS_KNOB_SWITCH, 1, 0, 1, "what followed the root before, copied behind it"},
+    [TAILS] = {"logitspec-paper.tails", LS_KNOB_SWITCH, 1, 0, 1, "what followed a guess before, copied behind it"},
     {0},
 };
 
@@ -146,6 +150,8 @@ static ls_code make_paper(ls_drafter **out, const ls_draft_setup *setup, ls_err 
     d->pool.order = (int32_t)setup->knobs[NGRAM].number;
     d->pool.span = (int32_t)setup->knobs[SPAN].number;
     d->ranks = (int32_t)setup->knobs[RANKS].number;
+    d->root = setup->knobs[ROOT].number > 0;
+    d->tails = setup->knobs[TAILS].number > 0;
     return LS_OK;
 }
 

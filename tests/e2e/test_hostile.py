@@ -376,6 +376,8 @@ class Hostile(unittest.TestCase):
             "export": [["{}", "-o", "x.cast"], ["x", "-o", "{}"], ["{}", "--suite", "{}", "-o", "x.jsonl"]],
             "simulate": [["{}"], ["x", "--methods", "{}"]],
             "tune": [["--suite", "{}"], [*SCRIPT, "--prompt", "x", "--methods", "{}"]],
+            "lab": [["{}"], ["--suite", "{}", "-o", "x"], ["x", "-o", "/nowhere/{}"],
+                    [*SCRIPT, "--suite", self.write("suite.jsonl", '{"prompt": "x"}\n'), "-o", "/nowhere/{}", "--methods", "ar,{}"]],
             "corpus": [["{}"], ["info", "{}"], ["build", "{}", "--out", "x", *SCRIPT], ["build", self.dir, "--out", "/nowhere/{}", *SCRIPT]],
             "tokenize": [["--model", "{}", "--prompt", "x"], [*SCRIPT, "--prompt", "{}"], [*SCRIPT, "--prompt", "{}", "--json"]],
             "models": [["{}"], ["info", "{}"], ["fetch", "{}"], ["verify", "{}"], ["remove", "{}"], ["info", "{}", "--json"]],

@@ -124,6 +124,7 @@ class Inputs:
         os.makedirs(self.path("texts"))
         for i in range(3):
             self.write(f"texts/{i}.txt", "for i in range(10): print(i)\n" * 40)
+        self.run("lab", *SCRIPT, "--suite", self.path("suite.jsonl"), "--methods", "pld", "--max-tokens", "2", "-q", "-o", self.path("lab"))
         self.run("corpus", "build", self.path("texts"), "--out", self.path("c.corpus"), *SCRIPT)
         self.model = os.path.join(root, "models", "smollm2-135m-instruct.Q4_1.gguf")
 
@@ -196,6 +197,7 @@ def cases(i):
         Case("tune", ["tune", *SCRIPT, "--suite", suite, "--max-tokens", "12", "--methods", "pld", "--out", "{w}/t.yaml", "-q"],
              {"t.yaml": lambda now, _: None if b"\ndecode:\n" in b"\n" + now and now.endswith(b"\n") else "is not whole"},
              lambda now, _: None if b"fastest: " in now and b"use it: " in now else "does not say which is fastest", prefix=None),
+        Case("lab", ["lab", "{i}/lab", "-o", "{w}", "-q"], {"index.html": same, "main.csv": same, "capacity.svg": same}),
         Case("corpus-build", ["corpus", "build", "{i}/texts", "--out", "{w}/c.corpus", *SCRIPT], {"c.corpus": same}, shape),
         Case("corpus-info", ["corpus", "info", "{i}/c.corpus"]),
         Case("tokenize", ["tokenize", *SCRIPT, "--prompt", "One fish", "--json"]),

@@ -192,6 +192,36 @@ static void converse(ls_drafter *d, const int32_t *text, size_t from, size_t n) 
     d->observe(d, text, n, false);
 }
 
+// Each look-up of the published method can be left out; the other one stays.
+static void the_paper_s_look_ups_are_switched_one_by_one(void **state) {
+    (void)state;
+    static const int32_t text[] = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2}, top[] = {3, 6};
+    static const float p[] = {0.9f, 0.1f};
+    enum { N = sizeof text / sizeof *text, ROOT = 3, TAILS = 4 };
+    const ls_method *m = ls_method_find("logitspec-paper");
+    assert_string_equal(m->knobs[ROOT].key, "logitspec-paper.root");
+    assert_string_equal(m->knobs[TAILS].key, "logitspec-paper.tails");
+    for (int without = 0; without <= TAILS; without += without ? 1 : ROOT) {
+        ls_knob_value knobs[8];
+        ls_drafter *d;
+        ls_tree t;
+        for (int i = 0; m->knobs[i].key; i++) knobs[i] = test_knobs(1000, 7)[ls_knob_offset(m) + (size_t)i];
+        if (without) knobs[without].number = 0;
+        assert_int_equal(m->make(&d, &(ls_draft_setup){.knobs = knobs, .tokenizer = ""}, NULL), LS_OK);
+        d->observe(d, text, N, true);
+        d->propose(d, &(ls_draft_state){text, N, 3, top, p, 2, NULL}, 16, &t);
+        int copied = 0, guessed = 0;
+        for (int i = 1; i < t.n; i++) {
+            const bool guess = t.branches[t.nodes[i].branch].rank >= 0;
+            const int32_t want = guess ? 6 + guessed++ : 4 + copied++; // what stands behind it in the text
+            assert_int_equal(t.nodes[i].token, want <= 8 ? want : want - 8);
+        }
+        assert_int_equal(copied, without == ROOT ? 0 : 7); // to the end of the text
+        assert_int_equal(guessed, without == TAILS ? 1 : 4);
+        d->free(d);
+    }
+}
+
 static ls_drafter *suffix_with(double factor, double depth) {
     const ls_method *m = ls_method_find("suffix");
     ls_knob_value knobs[8];
@@ -585,6 +615,7 @@ static void knobs_have_ranges(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_paper_s_look_ups_are_switched_one_by_one),
         cmocka_unit_test(trees_of_every_method_are_valid),
         cmocka_unit_test(what_drafters_remember_is_bounded),
         cmocka_unit_test(the_automaton_counts_every_substring),

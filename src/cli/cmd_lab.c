@@ -1,0 +1,81 @@
+// `lab --suite FILE -o DIR` records many ways to decode and makes a page of figures of the recordings; `lab DIR` makes
+// the page of recordings that are there.
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/visible.h"
+#include "cli/lab_record.h"
+#include "report/lab_figures.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static ls_code write_as(const char *dir, const char *name, const char *ending, const ls_buf *text, ls_err *err) {
+    char *path = ls_format("%s/%s.%s", dir, name, ending);
+    const ls_code code = ls_write_file(path, text, err);
+    free(path);
+    return code;
+}
+
+static ls_code write_figure(const ls_lab *lab, ls_lab_figure f, const char *dir, ls_err *err) {
+    ls_lab_data d = ls_lab_data_of(lab, f);
+    ls_buf svg = {0}, csv = {0};
+    ls_code code = LS_OK;
+    if (d.n) {
+        ls_lab_svg(&d, f, &svg);
+        ls_lab_csv(&d, f, &csv);
+        code = write_as(dir, ls_lab_figures[f].name, "svg", &svg, err);
+        if (!code) code = write_as(dir, ls_lab_figures[f].name, "csv", &csv, err);
+    }
+    ls_buf_free(&svg);
+    ls_buf_free(&csv);
+    ls_lab_data_free(&d);
+    return code;
+}
+
+static ls_code write_all(const ls_lab *lab, const char *dir, ls_err *err) {
+    ls_buf page = {0}, table = {0};
+    ls_code code = LS_OK;
+    for (ls_lab_figure f = 0; f < LS_FIGURES && !code; f++) code = write_figure(lab, f, dir, err);
+    ls_lab_main_csv(lab, &table);
+    ls_lab_page(lab, &page);
+    if (!code) code = write_as(dir, "main", "csv", &table, err);
+    if (!code) code = write_as(dir, "index", "html", &page, err); // last: the page is there when all of it is
+    ls_buf_free(&table);
+    ls_buf_free(&page);
+    return code;
+}
+
+static void left_out(void *gauge, const char *text) {
+    ls_gauge_clear(gauge);
+    ls_warn("%s", text);
+}
+
+int ls_cmd_lab(const ls_command_line *c) {
+    ls_err err = {0};
+    ls_gauge gauge = ls_gauge_start(c->quiet);
+    ls_lab_recorded done = {0};
+    ls_lab lab = {0};
+    const bool records = c->suite && c->out && !c->n_args;
+    const char *dir = records ? c->out : c->n_args ? c->args[0] : NULL, *to = c->out ? c->out : dir;
+    const ls_lab_listener listener = {ls_gauge_show, left_out, &gauge};
+    ls_code code = LS_OK;
+    ls_catch_signals();
+    if (!records && (c->suite || c->n_args != 1))
+        code = ls_fail(&err, LS_E_USAGE,
+                       "'logitspec lab --suite FILE -o DIR' is expected, or 'logitspec lab DIR' of its recordings");
+    if (!code && records && (code = ls_lab_record(c, dir, &gauge, &done, &err)) == LS_E_CANCELLED)
+        ls_fail(&err, code,
+                "interrupted after %zu of %zu recordings, which are kept: the same command goes on from there",
+                done.kept + done.decoded, done.all);
+    if (!code) code = ls_lab_read(&lab, dir, &listener, &err);
+    if (!code) code = write_all(&lab, to, &err);
+    ls_gauge_clear(&gauge);
+    if (!code && !c->quiet) {
+        if (records) ls_say("%zu recordings were made, %zu were there already", done.decoded, done.kept);
+        ls_say("%s/index.html: %zu recordings, %zu prompts, %zu ways to decode", to, lab.n_there, lab.index.n_items,
+               lab.index.n_runs);
+    }
+    const bool differs = lab.different && lab.machine.exact;
+    ls_lab_free(&lab);
+    return code ? ls_complain(&err) : differs ? LS_EXIT_DIFFER : LS_EXIT_OK;
+}

@@ -1,0 +1,250 @@
+// Runs alternate prompt by prompt, so that what else happens on the machine affects all of them alike. Every
+// conversation gets a drafter of its own that knows nothing yet: what is recorded does not depend on what was recorded
+// before, and a lab that was stopped goes on with the same counts. Recordings are written between the runs.
+#include "cli/lab_record.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/paths.h"
+#include "cli/item_run.h"
+#include "cli/lab_plan.h"
+#include "report/lab.h"
+#include "trace/conversation.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct {
+    const char *dir;
+    ls_lab_plan plan;
+    ls_suite suite;
+    ls_model model;
+    ls_run here; // this model on this machine
+    ls_gauge *gauge;
+    ls_lab_recorded *done;
+} lab;
+
+// ---- what is there already
+
+// Settings that change neither what is decoded nor how fast.
+static bool matters(const char *key) {
+    static const char *const prefixes[] = {"trace.", "ui."}, *const keys[] = {"model.name", "model.offline"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (!strncmp(key, prefixes[i], strlen(prefixes[i]))) return false;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(key, keys[i])) return false;
+    return true;
+}
+
+static bool same_settings(const ls_trace_header *h, const char *const *config) {
+    for (; *config; config += 2)
+        if (matters(config[0]) && strcmp(ls_trace_config(h, config[0]), config[1])) return false;
+    return true;
+}
+
+static bool says(const char *text, size_t n, const ls_suite_turn *turn) {
+    return n == turn->n && !memcmp(text, turn->text, n);
+}
+
+// The prompt of a header's line, without the rest of it.
+static bool line_says(const ls_line *line, const ls_suite_turn *turn) {
+    ls_json *doc;
+    size_t n = 0;
+    if (ls_json_parse(&doc, line->p, line->n, "", NULL)) return false;
+    const char *text = ls_json_str(ls_json_get(doc, "prompt_text"), &n);
+    const bool same = text && says(text, n, turn);
+    ls_json_free(doc);
+    return same;
+}
+
+// The lines behind the first header: whether they hold the rest of the conversation, whole.
+static bool is_whole(ls_trace_reader *r, const ls_suite_item *item) {
+    size_t turns = 1, ends = 0;
+    for (;;) {
+        ls_trace_line kind;
+        ls_line line;
+        if (ls_trace_read_pass(r, &kind, &line, NULL)) return false;
+        if (!line.p) break;
+        if (kind == LS_TRACE_END) ends++;
+        if (kind == LS_TRACE_HEADER && (turns == item->n_turns || !line_says(&line, &item->turns[turns++])))
+            return false;
+    }
+    return !ls_trace_read_torn(r) && ends == turns;
+}
+
+// Whether the file holds this very run, whole. LS_E_UNSUPPORTED: it is of another model.
+static ls_code is_recorded(const lab *k, size_t run, size_t item, const char *path, bool *is, ls_err *err) {
+    ls_trace_reader *r;
+    ls_trace_line kind;
+    *is = false;
+    if (access(path, F_OK)) return LS_OK;
+    ls_code code = ls_trace_read_open(&r, path, err);
+    if (code) return code;
+    if (!ls_trace_read_next(r, &kind, NULL) && kind == LS_TRACE_HEADER) {
+        const ls_trace_header *h = ls_trace_read_header(r);
+        const ls_suite_item *of = &k->suite.items[item];
+        if (strcmp(h->run.sha256, k->here.sha256) || strcmp(h->run.model, k->here.model))
+            code = ls_fail(err, LS_E_UNSUPPORTED,
+                           "%s was recorded with another model (%s; this is %s): name another folder", path,
+                           h->run.model, k->here.model);
+        else
+            *is = !ls_lab_other_source(&h->run, &k->here) && same_settings(h, k->plan.c[run].setup.s.config) &&
+                  says(h->prompt_text.p, h->prompt_text.n, &of->turns[0]) && is_whole(r, of);
+    }
+    ls_trace_read_close(r);
+    return code;
+}
+
+// ---- recording
+
+typedef struct {
+    lab *k;
+    const ls_setup *setup;
+    ls_session *session;
+    ls_conversation *kept;
+} recording;
+
+static void begin(void *ud, const ls_turn_begun *t) {
+    recording *r = ud;
+    ls_trace_header h;
+    ls_trace_describe(&h, &r->k->model, r->session, &r->setup->decode, r->setup->config, (uint32_t)t->turn, t->kept,
+                      t->said->text, t->prefill_ms);
+    ls_conversation_begin(r->kept, &h);
+    ls_trace_header_free(&h);
+}
+
+static void step(void *ud, size_t turn, const ls_step *s) {
+    (void)turn;
+    ls_conversation_step(((recording *)ud)->kept, s, ls_pack(s));
+}
+
+static void end(void *ud, size_t turn, ls_finish finish, const ls_stats *stats) {
+    ls_conversation_end(((recording *)ud)->kept, (uint32_t)turn, finish, stats);
+}
+
+static ls_code record_one(lab *k, size_t run, size_t item, const char *path, ls_err *err) {
+    recording r = {.k = k, .setup = &k->plan.c[run].setup.s};
+    const ls_item_listener listener = {begin, step, end, &r};
+    ls_result result = {0};
+    ls_code code = ls_session_new(&r.session, &k->model, &r.setup->decode, err);
+    if (!code) code = ls_session_calibrate(r.session, ls_gauge_show, k->gauge, err);
+    if (!code) {
+        r.kept = ls_conversation_new(k->model.vocab);
+        code = ls_item_run(r.session, &k->model, r.setup, &k->suite.items[item], &listener, &result, err);
+    }
+    if (!code) {
+        ls_make_folders(path);
+        code = ls_conversation_save(r.kept, path, err);
+    }
+    if (code && code != LS_E_CANCELLED)
+        ls_err_prefix(err, "%s, prompt %s", k->plan.index.runs[run].word, k->suite.items[item].name);
+    ls_ids_free(&result.output);
+    ls_conversation_free(r.kept);
+    ls_session_free(r.session);
+    return code;
+}
+
+static ls_code record_or_keep(lab *k, size_t run, size_t item, ls_err *err) {
+    const ls_lab_run *r = &k->plan.index.runs[run];
+    const size_t before = k->done->kept + k->done->decoded;
+    char *stage = ls_format("recording %s at temperature %g, prompt %zu of %zu", r->word, r->temperature, item + 1,
+                            k->suite.n),
+         *path = ls_lab_trace_path(k->dir, r, item);
+    bool is = false;
+    ls_code code = ls_gauge_show(k->gauge, stage, (double)before / (double)k->done->all)
+                       ? is_recorded(k, run, item, path, &is, err)
+                       : ls_fail(err, LS_E_CANCELLED, "interrupted");
+    if (!code && !is) code = record_one(k, run, item, path, err);
+    k->done->kept += !code && is;
+    k->done->decoded += !code && !is;
+    free(path);
+    free(stage);
+    return code;
+}
+
+static ls_code make_folder(const char *dir, ls_err *err) {
+    struct stat st;
+    if (!mkdir(dir, 0777)) return LS_OK;
+    if (errno != EEXIST) return ls_fail(err, LS_E_IO, "cannot make the folder %s: %s", dir, strerror(errno));
+    if (stat(dir, &st)) return ls_fail(err, LS_E_IO, "cannot read %s: %s", dir, strerror(errno));
+    if (!S_ISDIR(st.st_mode)) return ls_fail(err, LS_E_IO, "%s is a file: name a folder", dir);
+    return LS_OK;
+}
+
+static ls_code write_index(lab *k, ls_err *err) {
+    char *inside = ls_format("%s/traces/", k->dir);
+    ls_make_folders(inside);
+    free(inside);
+    for (size_t i = 0; i < k->suite.n; i++)
+        ls_lab_index_item(&k->plan.index, k->suite.items[i].name, k->suite.items[i].category);
+    return ls_lab_index_write(&k->plan.index, k->dir, err);
+}
+
+// Loads the model and fills *costs with what forwards cost here.
+static ls_code load(lab *k, const ls_options *o, ls_cost_curve *costs, ls_err *err) {
+    ls_run_setup setup;
+    ls_session *s = NULL;
+    ls_run_setup_init(&setup, o);
+    ls_gauge_watch(k->gauge, &setup.s.model.engine);
+    ls_code code = ls_model_load(&k->model, &setup.s.model, err);
+    if (!code) code = ls_session_new(&s, &k->model, &setup.s.decode, err);
+    if (!code) code = ls_session_calibrate(s, ls_gauge_show, k->gauge, err);
+    if (!code) {
+        ls_run_describe(&k->here, &k->model, s, &setup.s.decode);
+        *costs = *ls_session_costs(s);
+    }
+    ls_session_free(s);
+    ls_run_setup_free(&setup);
+    return code;
+}
+
+static bool is_asked_for(const ls_options *o) {
+    const char *origin = o->origin[LS_OPT_max_tokens];
+    char *shipped = ls_data_path("configs/default.yaml");
+    const bool is = strcmp(origin, "default") && strncmp(origin, shipped, strlen(shipped));
+    free(shipped);
+    return is;
+}
+
+// Tokens of a turn: as many as were asked for, else as the lab that is there has, else as time allows. Makes the plan
+// anew with so many.
+static ls_code settle_tokens(lab *k, const ls_command_line *c, const ls_cost_curve *costs, ls_err *err) {
+    ls_lab_index before;
+    int32_t tokens = c->options.max_tokens;
+    if (!is_asked_for(&c->options)) {
+        if (ls_lab_index_read(&before, k->dir, NULL)) tokens = ls_lab_plan_tokens(&k->plan, costs);
+        else {
+            tokens = before.max_tokens;
+            ls_lab_index_free(&before);
+        }
+    }
+    ls_lab_plan_free(&k->plan);
+    return ls_lab_plan_make(&k->plan, c->methods, &c->options, tokens, err);
+}
+
+ls_code ls_lab_record(const ls_command_line *c, const char *dir, ls_gauge *gauge, ls_lab_recorded *out, ls_err *err) {
+    lab k = {.dir = dir, .gauge = gauge, .done = out};
+    ls_cost_curve costs;
+    *out = (ls_lab_recorded){0};
+    ls_code code = ls_suite_read(&k.suite, c->suite, err);
+    if (!code && k.suite.n > LS_LAB_MOST_ITEMS)
+        code = ls_fail(err, LS_E_RANGE, "the suite %s has %zu conversations; a lab takes %d", c->suite, k.suite.n,
+                       LS_LAB_MOST_ITEMS);
+    if (!code) code = ls_lab_plan_make(&k.plan, c->methods, &c->options, c->options.max_tokens, err);
+    if (!code) code = make_folder(dir, err);
+    if (!code) code = load(&k, &c->options, &costs, err);
+    if (!code) code = settle_tokens(&k, c, &costs, err);
+    if (!code) code = write_index(&k, err);
+    out->all = k.plan.n * k.suite.n;
+    for (size_t item = 0; item < k.suite.n && !code; item++)
+        for (size_t j = 0; j < k.plan.n && !code; j++) // each run goes first equally often
+            code = record_or_keep(&k, (item + j) % k.plan.n, item, err);
+    ls_suite_free(&k.suite);
+    ls_model_free(&k.model);
+    ls_lab_plan_free(&k.plan);
+    return code;
+}

@@ -1,0 +1,73 @@
+#include "decode/totals.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { RESAMPLES = 2000 };
+
+void ls_result_judge(ls_result *r, const ls_result *ar, const ls_result *reference) {
+    r->ar_us = r->stats.ar_us;
+    r->against_us = r->stats.ar_against_us;
+    if (ar) { // scaled to as many tokens: a lossy text may be shorter or longer
+        const ls_stats *st = &ar->stats;
+        r->ar_us = st->emitted ? st->total_us * (double)r->stats.emitted / (double)st->emitted : 0;
+        r->against_us = r->stats.total_us;
+    }
+    r->first_difference = -1;
+    if (!reference) return;
+    const ls_ids *want = &reference->output;
+    const size_t both = r->output.n < want->n ? r->output.n : want->n;
+    size_t same = 0;
+    while (same < both && r->output.p[same] == want->p[same]) same++;
+    if (same < r->output.n || same < want->n) r->first_difference = (long)same;
+}
+
+static void add(ls_total *t, const ls_result *r) {
+    const ls_stats *st = &r->stats;
+    t->prompts++;
+    t->turns += r->turns;
+    t->emitted += st->emitted;
+    t->steps += st->steps;
+    t->forwards += st->forwards;
+    t->drafted += st->drafted;
+    t->accepted += st->accepted;
+    t->different += r->first_difference >= 0;
+    t->loose += st->loose;
+    t->decode_us += st->total_us;
+    t->draft_us += st->draft_us;
+    t->forward_us += st->forward_us;
+    t->verify_us += st->verify_us;
+    t->commit_us += st->commit_us;
+    t->prefill_ms += r->prefill_ms;
+    t->ar_us += r->ar_us;
+    t->against_us += r->against_us;
+}
+
+double ls_total_speedup(const ls_total *t) {
+    return t->ar_us > 0 && t->against_us > 0 ? t->ar_us / t->against_us : NAN;
+}
+
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+ls_total ls_total_of(const ls_result *const *results, size_t n, bool interval) {
+    ls_total t = {0};
+    for (size_t i = 0; i < n; i++) add(&t, results[i]);
+    t.low = t.high = NAN;
+    if (n < 3 || !interval) return t;
+    double *sample = ls_malloc(RESAMPLES * sizeof *sample);
+    for (int s = 0; s < RESAMPLES; s++) {
+        ls_total one = {0};
+        for (size_t i = 0; i < n; i++) add(&one, results[(size_t)(ls_uniform_at(1, (uint64_t)s * n + i) * (double)n)]);
+        sample[s] = ls_total_speedup(&one);
+    }
+    qsort(sample, RESAMPLES, sizeof *sample, by_value);
+    t.low = sample[RESAMPLES / 40];
+    t.high = sample[RESAMPLES - 1 - RESAMPLES / 40];
+    free(sample);
+    return t;
+}

@@ -1,0 +1,30 @@
+// Results of conversations that several ways decoded, and their sums over many: MAT, speed against plain decoding,
+// intervals by resampling.
+#pragma once
+#include "base/buf.h"
+#include "decode/stats.h"
+
+// One conversation by one way.
+typedef struct {
+    ls_stats stats;
+    double prefill_ms;
+    double ar_us;          // plain decoding's time for as many tokens; 0: not known
+    double against_us;     // the time of this way that it is compared with
+    ls_ids output;         // of all turns, one after another
+    size_t turns;          // that were answered: fewer than the item has where the context is full
+    long first_difference; // from the reference's output; -1: equal, or there is none
+    ls_finish finish;      // of the last turn
+} ls_result;
+
+// Judges a result. ar: plain decoding's of the same conversation; NULL: the plain steps timed within the run replace
+// it. reference: whose output it must equal; NULL: nothing.
+void ls_result_judge(ls_result *r, const ls_result *ar, const ls_result *reference);
+
+typedef struct {
+    uint64_t prompts, turns, emitted, steps, forwards, drafted, accepted, different, loose;
+    double decode_us, draft_us, forward_us, verify_us, commit_us, prefill_ms, ar_us, against_us;
+    double low, high; // of the speedup: 95% interval by resampling prompts; NAN below three prompts, or not asked for
+} ls_total;
+
+ls_total ls_total_of(const ls_result *const *results, size_t n, bool interval);
+double ls_total_speedup(const ls_total *t); // NAN: not known

@@ -32,13 +32,15 @@ static void save_display(ui_state *s, const char *path) {
 }
 
 const ui_verb ui_verbs[] = {
-    {"set ", "KEY=VALUE", "any setting that can change while it runs, such as decode.budget=16", NULL, LS_CMD_SET},
-    {"goto ", "STEP", "a step of the turn that is looked at", goto_step, 0},
-    {"compare ", "METHOD", "let it answer the last prompt too and race it, such as suffix:16", ui_ask_rival, 0},
-    {"what-if ", "TEXT", "let the model go on from this text, behind the token under the cursor", ui_what_if_text, 0},
-    {"save ", "FILE", "the conversation, as a trace (.zst: compressed)", NULL, LS_CMD_SAVE},
-    {"load ", "FILE", "such a conversation, to go on with", NULL, LS_CMD_LOAD},
-    {"save-display ", "FILE", "this screen: .txt, .ansi or .svg", save_display, 0},
+    {"set ", "KEY=VALUE", "any setting that can change while it runs, such as decode.budget=16", NULL, LS_CMD_SET,
+     false},
+    {"goto ", "STEP", "a step of the turn that is looked at", goto_step, 0, false},
+    {"compare ", "METHOD", "let it answer the last prompt too and race it, such as suffix:16", ui_ask_rival, 0, false},
+    {"what-if ", "TEXT", "let the model go on from this text, behind the token under the cursor", ui_what_if_text, 0,
+     true},
+    {"save ", "FILE", "the conversation, as a trace (.zst: compressed)", NULL, LS_CMD_SAVE, false},
+    {"load ", "FILE", "such a conversation, to go on with", NULL, LS_CMD_LOAD, false},
+    {"save-display ", "FILE", "this screen: .txt, .ansi or .svg", save_display, 0, false},
     {0},
 };
 
@@ -47,7 +49,7 @@ static void run_command(ui_state *s, const char *word) {
     for (const ui_verb *v = ui_verbs; v->name; v++) {
         const size_t n = strlen(v->name);
         if (strncmp(word, v->name, n)) continue;
-        const char *argument = word + n + strspn(word + n, " ");
+        const char *argument = word + n + (v->verbatim ? 0 : strspn(word + n, " "));
         if (v->run) v->run(s, argument);
         else ui_request_of(s, v->request, ls_strdup(argument), 0);
         return;

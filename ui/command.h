@@ -7,6 +7,7 @@ typedef struct {
     const char *name, *argument, *help;             // name: with the blank behind it
     void (*run)(ui_state *s, const char *argument); // NULL: sends this request to the source
     ls_command_kind request;
+    bool verbatim; // blanks before the argument belong to it
 } ui_verb;
 extern const ui_verb ui_verbs[]; // ends with a NULL name
 

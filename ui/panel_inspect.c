@@ -59,6 +59,12 @@ static void verdict(out *o) {
 static void estimates(out *o) {
     const ls_node *n = o->node;
     ui_pen p = next_line(o, UI_TEXT);
+    if (o->row && ui_quiz_hides(o->v->state)) {
+        ui_print(&p, "p estimated ");
+        prob(&p, (double)n->est_p);
+        ui_print(&p, "; what the target says comes after your answer");
+        return;
+    }
     if (o->row == 0) {
         ui_print(&p, "probability ");
         prob(&p, (double)n->p);
@@ -196,7 +202,7 @@ void ui_panel_inspect(ui_panel_view *v) {
     reason(&o);
     const int below = (row > 0) + (o.node->match_pos >= 0) + (v->area.rows > 8) +
                       (v->state->mask ? 1 + step->tree.n / v->area.cols : 0);
-    alternatives(&o, v->area.rows - o.line - below);
+    if (!row || !ui_quiz_hides(v->state)) alternatives(&o, v->area.rows - o.line - below);
     origin(&o);
     attention(&o);
     if (!row) snprintf(v->right, UI_RIGHT_BYTES, "root");

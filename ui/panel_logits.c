@@ -1,5 +1,6 @@
 // The last logits: the target's best tokens, which became branches, and which of those were right.
 #include "ui/panels.h"
+#include "ui/quiz.h"
 #include "ui/rows.h"
 
 #include <math.h>
@@ -12,7 +13,8 @@ int ui_scroll_top(int *scroll, int n_lines, int rows) {
     return *scroll;
 }
 
-static void draw_draft(ui_pen *p, const ls_step *step, int rank, bool is_root) {
+// tried: the branch was verified, and that is to be seen.
+static void draw_draft(ui_pen *p, const ls_step *step, int rank, bool is_root, bool tried) {
     const bool ascii = p->canvas->ascii;
     const ls_branch *b = ui_branch_of_rank(step, is_root ? -1 : rank);
     if (is_root) {
@@ -26,7 +28,7 @@ static void draw_draft(ui_pen *p, const ls_step *step, int rank, bool is_root) {
         return;
     }
     p->role = b->accepted ? UI_GOOD : UI_DIM;
-    ui_print(p, "%s ", b->accepted ? (ascii ? "*" : "●") : step->forward ? (ascii ? "o" : "○") : " ");
+    ui_print(p, "%s ", b->accepted ? (ascii ? "*" : "●") : tried ? (ascii ? "o" : "○") : " ");
     ui_draw_match(p, b->match_n, b->match_pos);
     ui_print(p, " +%d", b->n_nodes);
 }
@@ -69,7 +71,7 @@ void ui_panel_logits(ui_panel_view *v) {
             ui_bar(&p, bar, prob);
             ui_print(&p, " ");
         }
-        draw_draft(&p, step, rank, is_root);
+        draw_draft(&p, step, rank, is_root, step->forward && !ui_quiz_hides(v->state));
     }
     char after[40] = "", of[48];
     if (next.rank >= 0) snprintf(after, sizeof after, "next-next: #%d%s", next.rank, next.drafted ? ", drafted" : "");

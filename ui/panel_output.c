@@ -49,10 +49,12 @@ static void add_folded(flow *f, const ui_thinking *t, int32_t end) {
 static void add_step(flow *f, const ui_state *s, const ui_turn *turn, size_t index, source src, bool viewed,
                      bool ascii) {
     const int would = s->preview && index > turn->first_step ? ui_preview(s, ui_step(s, index - 1)) : -1;
-    const ls_step *step = index == ui_viewed_index(s) ? ui_viewed(s) : ui_step(s, index);
+    const ls_step *step = ui_step(s, index);
+    if (index == ui_quiz_first_hidden(s)) step = ui_quiz_masked(s, step);
     const bool brackets = s->brackets;
     f->tag = ((int32_t)index - 1) * LS_MAX_ROWS + would + 1; // the draft that would stand in this place
-    if (would >= 0) add_str(f, ascii ? "~" : "≈", UI_BAD);
+    const bool folded = s->folded && ui_thinking_at(&turn->thinking, step->output_pos);
+    if (would >= 0 && !folded) add_str(f, ascii ? "~" : "≈", UI_BAD);
     f->tag = 0;
     for (int i = 0; i < step->n_emitted; i++) {
         const ls_node *node = &step->tree.nodes[step->path[i]];
@@ -144,7 +146,8 @@ void ui_panel_output(ui_panel_view *v) {
     const bool ascii = v->canvas->ascii;
     const source src = source_of(s);
     window w = window_of(s, v->area.rows, v->area.cols);
-    if (ui_quiz_hides(s) && w.end > viewed + 1) w.end = viewed + 1; // what follows would tell
+    const size_t hidden = ui_quiz_first_hidden(s);
+    if (hidden < w.end) w.end = hidden + 1; // what follows would tell
     for (size_t t = w.turn; t < s->n_turns; t++) {
         const ui_turn *turn = &s->turns[t];
         size_t i = turn->first_step;

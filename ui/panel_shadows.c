@@ -70,9 +70,10 @@ static void say(const ui_panel_view *v, int row, const char *text) {
 void ui_panel_shadows(ui_panel_view *v) {
     ui_state *s = v->state;
     const char *why;
-    const ls_shadows *w = ui_shadows_of(s, &why);
-    if (!w || why) {
-        say(v, 0, why ? why : "no answer has begun yet");
+    const ui_turn *turn;
+    const ls_shadows *w = ui_shadows_of(s, &turn, &why);
+    if (!w) {
+        say(v, 0, why);
         return;
     }
     const int n = ls_shadows_count(w);
@@ -80,7 +81,6 @@ void ui_panel_shadows(ui_panel_view *v) {
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
     ui_print(&head, " %-28s%-8s%-6s%11s%7s%9s%7s", "would do here", "MAT", "speed", "accepted", "rows", "draft us",
              "known");
-    const ui_turn *turn = &s->turns[s->n_turns - 1];
     for (int i = 0; i < n && i + 1 < v->area.rows; i++) {
         const char *label = ls_shadows_label(w, i), *refusal = ls_shadows_refusal(w, i);
         const ls_simulated *t = ls_shadows_of(w, i);
@@ -107,5 +107,6 @@ void ui_panel_shadows(ui_panel_view *v) {
         s->recording ? "speed: over plain decoding, by costs recorded and drafting timed here"
                      : "Enter: go on with it. speed: over plain decoding, by measured costs");
     say(v, n + 4, "known: rows verified of those that it learns from; all: as a real run");
-    snprintf(v->right, UI_RIGHT_BYTES, "turn %zu; a closes", s->n_turns);
+    snprintf(v->right, UI_RIGHT_BYTES, "turn %td%s; a closes", turn - s->turns + 1,
+             turn + 1 < s->turns + s->n_turns ? ", behind" : "");
 }

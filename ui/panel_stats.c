@@ -62,8 +62,8 @@ static void emitted_line(out *o, const ls_stats *st, const ls_step *step, const 
     char a[16], b[16];
     snprintf(a, sizeof a, "%d", step->n_emitted);
     snprintf(b, sizeof b, "%.2f", ls_stats_mat(st));
-    number(&p, " now ", a, "");
-    number(&p, ", mean ", b, " tokens/step (MAT)");
+    if (!ui_quiz_hides(o->v->state)) number(&p, " now ", a, ",");
+    if (st->steps) number(&p, " mean ", b, " tokens/step (MAT)");
 }
 
 static void draft_line(out *o, const ls_stats *st) {

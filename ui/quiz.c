@@ -3,6 +3,7 @@
 #include "ui/navigate.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,6 +24,12 @@ void ui_quiz_toggle(ui_state *s) {
 
 bool ui_quiz_hides(const ui_state *s) {
     return s->quiz.on && s->n_steps && ui_viewed_index(s) >= s->quiz.next && asks(ui_step(s, ui_viewed_index(s)));
+}
+
+size_t ui_quiz_first_hidden(const ui_state *s) {
+    for (size_t i = s->quiz.next; s->quiz.on && i < s->n_steps; i++)
+        if (asks(ui_step(s, i))) return i;
+    return SIZE_MAX;
 }
 
 const ls_step *ui_quiz_masked(const ui_state *s, const ls_step *step) {
@@ -48,19 +55,22 @@ void ui_quiz_answer(ui_state *s) {
     ui_quiz *q = &s->quiz;
     const int said = ui_inspected(s);
     const ls_step *step = ui_step(s, ui_viewed_index(s)); // as it is
-    const int accepted = ls_step_accepted(step), end = step->path[accepted], depth = step->tree.nodes[said].depth;
+    const ls_node *nodes = step->tree.nodes;
+    const int accepted = ls_step_accepted(step), depth = nodes[said].depth;
     int32_t path[LS_MAX_ROWS];
-    const int32_t n = ls_tree_path(&step->tree, said, path);
-    int found = 0;
-    while (found + 1 < n && found < accepted && path[found + 1] == step->path[found + 1]) found++;
+    ls_tree_path(&step->tree, said, path);
+    int found = 0; // by tokens: a published tree may hold the same path twice
+    while (found < depth && found < accepted && nodes[path[found + 1]].token == nodes[step->path[found + 1]].token)
+        found++;
+    const bool right = found == accepted && depth == accepted;
     q->asked++;
-    q->right += said == end;
+    q->right += right;
     q->found += found;
     q->of += depth > accepted ? depth : accepted;
     q->next = ui_viewed_index(s) + 1;
-    s->node = end;
+    s->node = step->path[accepted];
     char text[160];
-    if (said == end) snprintf(text, sizeof text, "right: %d accepted", accepted);
+    if (right) snprintf(text, sizeof text, "right: %d accepted", accepted);
     else snprintf(text, sizeof text, "not so: %d accepted, you had %d of them", accepted, found);
     const size_t at = strlen(text);
     snprintf(text + at, sizeof text - at, "; score %d of %d, tokens %d of %d", q->right, q->asked, q->found, q->of);

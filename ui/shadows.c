@@ -11,9 +11,9 @@ static const double LITTLE = 0.02; // of a step
 
 struct ui_shadows {
     ls_shadows *s;
-    size_t turn, step; // what comes next
-    bool begun, ended; // that turn
-    ls_stats real;     // of it
+    size_t turn, step;          // what comes next
+    bool started, begun, ended; // begun, ended: that turn
+    ls_stats real;              // of it
     const char *why;
 };
 
@@ -29,12 +29,16 @@ static size_t first_turn(const ui_state *s) {
     return t;
 }
 
+static void start(ui_state *s) {
+    ui_shadows *w = s->shadows;
+    if (!w) w = s->shadows = ls_calloc(1, sizeof *w);
+    if (w->started || !s->n_turns || !s->has_header || !s->n_ways) return;
+    w->s = ls_shadows_new(s->ways, s->n_ways, &s->header);
+    w->turn = first_turn(s);
+    w->started = true;
+}
+
 void ui_shadows_toggle(ui_state *s) {
-    if (!s->shadows && s->n_ways && s->has_header) {
-        s->shadows = ls_calloc(1, sizeof *s->shadows);
-        s->shadows->s = ls_shadows_new(s->ways, s->n_ways, &s->header);
-        s->shadows->turn = first_turn(s);
-    }
     ui_toggle(s, UI_SHADOWS);
 }
 
@@ -42,7 +46,7 @@ void ui_shadows_forget(ui_state *s, size_t turn) {
     ui_shadows *w = s->shadows;
     if (!w || turn > w->turn) return;
     ls_shadows_free(w->s);
-    *w = (ui_shadows){.s = s->has_header ? ls_shadows_new(s->ways, s->n_ways, &s->header) : NULL};
+    *w = (ui_shadows){0};
 }
 
 static bool begin(ui_state *s) {
@@ -52,7 +56,7 @@ static bool begin(ui_state *s) {
     for (size_t i = 0; i < n && !w->why; i++)
         if (i >= s->context.n || s->context.p[i] < 0) w->why = "the recording lacks what stood before this answer";
     if (w->why) return false;
-    ls_shadows_begin(w->s, s->context.p, n, w->turn == 0);
+    ls_shadows_begin(w->s, s->context.p, n);
     w->begun = true;
     w->real = (ls_stats){0};
     w->ended = false;
@@ -98,8 +102,10 @@ bool ui_shadows_may(const ui_state *s) {
 }
 
 bool ui_shadows_work(ui_state *s) {
+    if (!is_open(s) || !ui_shadows_may(s)) return false;
+    start(s);
     ui_shadows *w = s->shadows;
-    if (!w || !w->s || w->why || !is_open(s) || !ui_shadows_may(s)) return false;
+    if (!w->s || w->why) return false;
     const uint64_t until = ls_now_ns() + SLICE_MS * 1000000ull;
     while (w->turn < s->n_turns && feed(s)) {
         if (!ls_shadows_work(w->s, until)) return true;
@@ -110,9 +116,16 @@ bool ui_shadows_work(ui_state *s) {
     return false;
 }
 
-const ls_shadows *ui_shadows_of(const ui_state *s, const char **why) {
-    *why = s->shadows ? s->shadows->why : "there is no model yet";
-    return s->shadows && s->shadows->begun ? s->shadows->s : NULL;
+const ls_shadows *ui_shadows_of(const ui_state *s, const ui_turn **turn, const char **why) {
+    const ui_shadows *w = s->shadows;
+    const bool there = w && w->begun && w->turn < s->n_turns;
+    *why = w && w->why   ? w->why
+           : !s->n_ways  ? "this configuration names no method that could be shadowed"
+           : !s->n_turns ? "no answer has begun yet"
+           : !there      ? "it waits for a pause (u: never)"
+                         : NULL;
+    *turn = there ? &s->turns[w->turn] : NULL;
+    return there && !*why ? w->s : NULL;
 }
 
 const ls_stats *ui_shadows_real(const ui_state *s) {

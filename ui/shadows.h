@@ -14,5 +14,6 @@ void ui_shadows_forget(ui_state *s, size_t turn);
 double ui_shadows_share(const ui_state *s);
 bool ui_shadows_may(const ui_state *s); // work now: not while it decodes, unless it costs little or the user wants it
 const ls_stats *ui_shadows_real(const ui_state *s); // of the last turn, as far as the shadows have come
-// NULL before it is opened. *why: why nothing can be told; NULL: it can.
-const ls_shadows *ui_shadows_of(const ui_state *s, const char **why);
+// *turn: the one that is told of, which comes behind the last where they wait. NULL: nothing can be told; *why says
+// why.
+const ls_shadows *ui_shadows_of(const ui_state *s, const ui_turn **turn, const char **why);

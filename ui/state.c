@@ -189,9 +189,9 @@ void ui_on_event(ui_state *s, ls_event *e) {
             s->starts_paused = s->run_state == LS_STATE_PAUSED;
         break;
     case LS_EV_HEADER:
-        forget_conversation(s);
         s->header = *e->header;
         s->has_header = true;
+        forget_conversation(s);
         break;
     case LS_EV_TOKENS: ls_tokens_learn(&s->tokens, e); break;
     case LS_EV_PROMPT:

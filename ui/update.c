@@ -78,6 +78,7 @@ static void preview_next(ui_state *s) {
     s->preview = (s->preview + 1) % LS_ACCEPT_COUNT;
     const ls_stats *st = ui_stats(s);
     if (!s->preview) ui_say(s, "no lossy rule is previewed", false);
+    else if (s->n_steps && !ui_viewed(s)->exact) ui_say(s, "a preview needs an exact answer: this one is not", false);
     else {
         snprintf(said, sizeof said,
                  "by %s, %llu of %llu rejections here would stand (marked, ! finds them): %llu tokens more",

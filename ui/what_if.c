@@ -37,11 +37,17 @@ static int32_t ids_to(const ls_step *step, int row, int32_t *ids) {
     return n;
 }
 
+// The row under the cursor; without a cursor the last one whose token was emitted.
+static int chosen_row(const ui_state *s, const ls_step *step) {
+    const bool cursor = s->node >= 0 || s->shown.inspect || s->shown.focus == UI_TREE;
+    return cursor ? ui_inspected(s) : step->path[step->n_emitted - 1];
+}
+
 void ui_what_if(ui_state *s) {
     int32_t ids[LS_MAX_ROWS];
     const ls_step *step = place(s);
     if (!step) return;
-    const int row = ui_inspected(s), other = s->shown.focus == UI_LOGITS ? s->found[UI_LOGITS] : -1;
+    const int row = chosen_row(s, step), other = s->shown.focus == UI_LOGITS ? s->found[UI_LOGITS] : -1;
     if (other >= 0 && other < step->n_top) ask(s, step, &step->top[other].id, 1, NULL);
     else if (row && step->tree.nodes[row].state != LS_NODE_ACCEPTED) ask(s, step, ids, ids_to(step, row, ids), NULL);
     else ui_type_line(s, ':', "what-if ");
@@ -51,15 +57,19 @@ void ui_what_if_text(ui_state *s, const char *text) {
     int32_t ids[LS_MAX_ROWS];
     const ls_step *step = place(s);
     if (!step) return;
-    const int row = ui_inspected(s);
-    if (*text) ask(s, step, ids, ids_to(step, row, ids), text);
-    else ui_say(s, "what-if TEXT: the model goes on behind it", false);
+    if (*text) ask(s, step, ids, ids_to(step, chosen_row(s, step), ids), text);
+    else ui_say(s, "what-if TEXT: the model goes on behind it (a blank before a new word)", false);
+}
+
+static bool can_keep(const ui_rival *r, size_t n_turns) {
+    return r->known && r->forks && r->turn + 1 == n_turns;
 }
 
 void ui_keep(ui_state *s) {
     const ui_rival *r = &s->rival;
-    if (!r->known || !r->forks) ui_say(s, "there is no other way on to keep: x on a draft makes one", false);
-    else if (!r->done) ui_say(s, "it is still being written: K keeps it when it has ended (^X ends it)", false);
+    if (!can_keep(r, s->n_turns))
+        ui_say(s, "the last answer has no other way on to keep: x on a draft makes one", false);
+    else if (!r->done) ui_say(s, "it is still being written: K when it has ended (^X ends it)", false);
     else ui_request_of(s, LS_CMD_KEEP, ls_strdup(s->turns[r->turn].text), (int)r->turn);
 }
 
@@ -99,7 +109,8 @@ void ui_draw_fork(ui_panel_view *v) {
     }
     ui_pen p = ui_pen_at(v->canvas, v->area, v->area.rows - 1, UI_LABEL);
     ui_print(&p, "%zu tokens in %zu steps", r->text.n, r->n_steps);
-    if (r->done) ui_print(&p, ", %s; K: keep it", r->finish ? ls_finish_name(r->finish) : "ended");
+    if (r->done) ui_print(&p, ", %s", r->finish ? ls_finish_name(r->finish) : "ended");
+    if (r->done && can_keep(r, s->n_turns)) ui_print(&p, "; K: keep it");
     snprintf(v->right, UI_RIGHT_BYTES, "what if%s", r->done ? "" : ", running");
     free(lines);
     ls_buf_free(&text);

@@ -44,9 +44,9 @@ static ls_code add_header(recordings *all, const ls_trace_header *h, const char 
         snprintf(all->file, sizeof all->file, "%s", path);
         snprintf(all->recorded_by, sizeof all->recorded_by, "%s", h->run.method);
         all->n_vocab = h->run.n_vocab;
-        all->tokenizer_id = h->tokenizer_id;
+        all->tokenizer_id = h->run.tokenizer_id;
         all->costs = h->run.costs;
-    } else if (h->tokenizer_id != all->tokenizer_id)
+    } else if (h->run.tokenizer_id != all->tokenizer_id)
         return ls_fail(err, LS_E_USAGE, "%s: its tokenizer is not that of %s", path, all->file);
     all->turns = ls_realloc(all->turns, (all->n + 1) * sizeof *all->turns);
     all->turns[all->n++] = ls_recording_new(h->prompt.p, h->prompt.n, h->run.n_context);

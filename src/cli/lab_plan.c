@@ -47,6 +47,11 @@ ls_code ls_lab_plan_make(ls_lab_plan *p, const char *methods, const ls_options *
     ls_options_copy(&base, options);
     if (!base.seed.set) base.seed = (ls_opt_SEED){true, SEED}; // another call must be able to go on
     base.max_tokens = tokens;
+    for (size_t i = 0; i < ls_knob_count(); i++) { // drafters begin with nothing, and leave nothing behind
+        const char *key = ls_knob_at(i)->key, *own = strchr(key, '.');
+        if (ls_knob_at(i)->kind == LS_KNOB_FILE && !strcmp(own, ".file"))
+            ls_options_set(&base, key, "", "the lab", NULL);
+    }
     ls_code code = ls_contenders_read(&list, &n, "--methods", methods ? methods : "all", &base, err);
     if (!code) {
         place_main(&p->index, "ar");

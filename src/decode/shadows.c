@@ -29,7 +29,7 @@ ls_shadows *ls_shadows_new(const ls_shadow_way *ways, int n, const ls_run *run) 
     s->ways = ways;
     s->n = n;
     s->n_context = run->n_context;
-    const ls_draft_setup place = {.tokenizer = run->model, .n_vocab = run->n_vocab};
+    const ls_draft_setup place = {.tokenizer = run->model, .n_vocab = run->n_vocab, .tokenizer_id = run->tokenizer_id};
     for (int i = 0; i < n; i++) {
         ls_err err = {0};
         if (ls_simulator_new(&s->all[i].simulator, &ways[i].decode, &place, &run->costs, &err))
@@ -45,7 +45,9 @@ void ls_shadows_free(ls_shadows *s) {
     free(s);
 }
 
-void ls_shadows_begin(ls_shadows *s, const int32_t *context, size_t n, bool fresh) {
+void ls_shadows_begin(ls_shadows *s, const int32_t *context, size_t n) {
+    // a chat template may rewrite earlier turns, as another conversation does
+    const bool fresh = !s->turn || !ls_recording_goes_on(s->turn, context, n);
     ls_recording_free(s->turn);
     s->turn = ls_recording_new(context, n, s->n_context);
     s->whole = false;

@@ -14,8 +14,8 @@ typedef struct ls_shadows ls_shadows;
 // ways: borrowed, with all that they point to. run: of whom is watched.
 ls_shadows *ls_shadows_new(const ls_shadow_way *ways, int n, const ls_run *run);
 void ls_shadows_free(ls_shadows *s); // accepts NULL
-// A turn begins after these tokens; fresh: they do not go on from the last turn. The last one must be worked off.
-void ls_shadows_begin(ls_shadows *s, const int32_t *context, size_t n, bool fresh);
+// A turn begins after these tokens. The last one must be worked off.
+void ls_shadows_begin(ls_shadows *s, const int32_t *context, size_t n);
 void ls_shadows_add(ls_shadows *s, const ls_step *step);
 void ls_shadows_end(ls_shadows *s); // no more steps will come in this turn
 // Works until that time (base/clock.h) at most, but one step of a method at least. True: nothing is left to do.

@@ -224,6 +224,10 @@ static int32_t verify(ls_simulator *s, const ls_recording *r, bool whole, ls_sim
     return n_path;
 }
 
+bool ls_recording_goes_on(const ls_recording *r, const int32_t *context, size_t n) {
+    return r->text.n > 0 && r->text.n <= n && !memcmp(r->text.p, context, (r->text.n - 1) * sizeof *context);
+}
+
 void ls_simulate_begin(ls_simulator *s, const ls_recording *r, bool fresh) {
     if (fresh) ls_drafting_observe(&s->drafting, NULL, 0, true);
     ls_drafting_observe(&s->drafting, r->text.p, r->n_context, false);

@@ -35,6 +35,8 @@ void ls_simulate(ls_simulator *s, const ls_recording *r, ls_simulated *total);
 // The same while the recording grows: a turn begins (fresh: another conversation than that of the last turn), then
 // steps, one a call, as far as the text allows; false: the text must grow before the next one is known. whole: it will
 // not.
+// Whether a context goes on from this turn: begins with its text (its last token may be none of the conversation).
+bool ls_recording_goes_on(const ls_recording *r, const int32_t *context, size_t n);
 void ls_simulate_begin(ls_simulator *s, const ls_recording *r, bool fresh);
 bool ls_simulate_step(ls_simulator *s, const ls_recording *r, bool whole, ls_simulated *total);
 double ls_simulated_speedup(const ls_simulated *t); // over plain decoding, by the costs; NAN: no costs are known

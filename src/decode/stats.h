@@ -24,16 +24,15 @@ typedef struct {
     uint64_t next_next;                     // described steps whose next-next token is known
     uint64_t next_next_drafted;             // ... and was drafted under the root
     uint64_t next_next_rank[LS_MAX_TOP + 1]; // ... by its rank in the last logits; the last: beyond the kept ones
-    uint64_t misses[LS_MISS_COUNT];          // steps by why their path ended, where that is known
-    uint64_t
-        miss_steps[LS_MISS_COUNT]; // ... whose next token then took a step with a forward that emitted nothing else
-    double miss_us[LS_MISS_COUNT]; // sum of the times of such steps
-    uint8_t last_miss;             // of the step before: index last_index
+    // steps by why their path ended, where that is known; of these, those whose next token took a step with a forward
+    // that emitted nothing else, and the time of such steps
+    uint64_t misses[LS_MISS_COUNT], miss_steps[LS_MISS_COUNT];
+    double miss_us[LS_MISS_COUNT];
+    uint8_t last_miss; // of the step before: index last_index
     uint32_t last_index;
-    uint64_t rejections; // exact steps with a known tree that the rejection of a draft ended
-    uint64_t
-        would_steps[LS_ACCEPT_COUNT]; // of these: those that each rule, with its usual numbers, would have let go on
-    uint64_t would_tokens[LS_ACCEPT_COUNT];                      // by so many tokens
+    // exact steps with a known tree that the rejection of a draft ended; of these, those that each lossy rule with its
+    // usual numbers would have let go on, and by how many tokens
+    uint64_t rejections, would_steps[LS_ACCEPT_COUNT], would_tokens[LS_ACCEPT_COUNT];
     double draft_us, forward_us, verify_us, commit_us, total_us; // sums
     double device_us;                                            // of forwards, on a GPU; 0: on the CPU
     // speed against plain decoding, over the steps where the plain cost is known

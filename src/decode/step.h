@@ -105,7 +105,8 @@ typedef struct {
     char method[32];
     char chat[17]; // hash of the model's chat template; "": it has none
     int32_t threads, n_vocab, n_context;
-    bool exact; // output equals plain decoding bit for bit
+    uint64_t tokenizer_id; // equal for equal vocabularies
+    bool exact;            // output equals plain decoding bit for bit
     ls_cost_curve costs;
 } ls_run;
 

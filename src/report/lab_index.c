@@ -178,6 +178,9 @@ ls_code ls_lab_index_read(ls_lab_index *out, const char *dir, ls_err *err) {
     }
     if (!code && (!out->n_runs || !out->n_items))
         code = ls_fail(err, LS_E_RANGE, "%s lists no run or no conversation", path);
+    if (!code && out->n_runs * out->n_items > LS_LAB_MOST_ANSWERS)
+        code = ls_fail(err, LS_E_RANGE, "%s lists %zu runs of %zu conversations; a page takes %d of both", path,
+                       out->n_runs, out->n_items, LS_LAB_MOST_ANSWERS);
     ls_buf_free(&text);
     free(path);
     if (code) ls_lab_index_free(out);

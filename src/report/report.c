@@ -97,7 +97,7 @@ static void begin_turn(ls_report *r, const char *file, const ls_trace_header *h)
     ls_ids_add(&t->header.prompt, h->prompt.p, h->prompt.n);
     ls_buf_add(&t->header.prompt_text, h->prompt_text.p, h->prompt_text.n);
     ls_buf_add(&t->header.config, h->config.p, h->config.n);
-    t->tokens = vocabulary(r, h->tokenizer_id);
+    t->tokens = vocabulary(r, h->run.tokenizer_id);
     r->groups[group].n_turns++;
     r->groups[group].prefill_ms += isfinite(h->prefill_ms) ? h->prefill_ms : 0;
 }
@@ -206,7 +206,7 @@ ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, s
             break;
         case LS_TRACE_TOKENS: {
             ls_event *e = ls_trace_read_tokens(reader);
-            ls_tokens_learn(vocabulary(r, ls_trace_read_header(reader)->tokenizer_id), e);
+            ls_tokens_learn(vocabulary(r, ls_trace_read_header(reader)->run.tokenizer_id), e);
             ls_event_free(e);
             break;
         }
@@ -286,7 +286,7 @@ static void add_to_prompt(ls_report *r, size_t turn) {
     size_t at = 0;
     while (at < r->n_prompts &&
            (r->prompts[at].n != ids->n || memcmp(r->prompts[at].ids, ids->p, ids->n * sizeof *ids->p) ||
-            r->turns[r->prompts[at].turns[0]].header.tokenizer_id != t->header.tokenizer_id))
+            r->turns[r->prompts[at].turns[0]].header.run.tokenizer_id != t->header.run.tokenizer_id))
         at++;
     if (at == r->n_prompts) {
         r->prompts = ls_realloc(r->prompts, (r->n_prompts + 1) * sizeof *r->prompts);

@@ -43,8 +43,8 @@ static bool on_rival(void *ud, const char *stage, double fraction) {
     return !ls_channel_stopping(&l->c);
 }
 
-// fork: it goes on behind the first `at` tokens of the answer and these; NULL: it is a race.
-static void begin(live *l, const char *name, ls_decode_options *opt, size_t at, const ls_ids *fork) {
+// fork: it goes on behind the first `at` tokens of the answer and these, all of which are `begun`, taken; NULL: a race.
+static void begin(live *l, const char *name, ls_decode_options *opt, size_t at, const ls_ids *fork, ls_ids begun) {
     ls_err err = {0};
     opt->note = ls_live_note;
     opt->ud = l;
@@ -57,8 +57,15 @@ static void begin(live *l, const char *name, ls_decode_options *opt, size_t at, 
         code = ls_session_answer_too(l->rival, l->session, l->turn_context + at, fork ? fork : &(ls_ids){0}, on_rival,
                                      l, &err);
     if (code) ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
-    if (code && !l->rival) return;
+    if (code && !l->rival) {
+        ls_ids_free(&begun);
+        return;
+    }
     l->forks = fork != NULL;
+    if (fork) {
+        ls_ids_free(&l->fork);
+        l->fork = begun;
+    }
     ls_event *e = ls_event_new(LS_EV_RIVAL);
     e->rival.turn = l->turn;
     e->rival.what = LS_RIVAL_BEGINS;
@@ -97,11 +104,11 @@ void ls_live_begin_fork(live *l, const char *text, int n) {
     else if (n < 0 || (size_t)n > context->n - l->turn_context || !read_fork(l, text, &ids) || !ids.n)
         ls_channel_message(&l->c, true, "what if: there is no such place, or nothing to stand there");
     else {
-        l->fork.n = 0;
-        ls_ids_add(&l->fork, l->begun.p, l->begun.n);
-        ls_ids_add(&l->fork, context->p + l->turn_context, (size_t)n);
-        ls_ids_add(&l->fork, ids.p, ids.n);
-        begin(l, "what if", &opt, (size_t)n, &ids);
+        ls_ids begun = {0};
+        ls_ids_add(&begun, l->begun.p, l->begun.n);
+        ls_ids_add(&begun, context->p + l->turn_context, (size_t)n);
+        ls_ids_add(&begun, ids.p, ids.n);
+        begin(l, "what if", &opt, (size_t)n, &ids, begun);
     }
     ls_ids_free(&ids);
 }
@@ -117,7 +124,7 @@ void ls_live_begin_rival(live *l, const char *text) {
     if (!code && l->turn_finish == LS_FINISH_INTERRUPTED)
         opt.max_tokens = (int32_t)l->turn_output; // as far as this one came
     if (code) ls_channel_message(&l->c, true, err.msg);
-    else begin(l, text, &opt, 0, NULL);
+    else begin(l, text, &opt, 0, NULL, (ls_ids){0});
 }
 
 void ls_live_run_rival(live *l, ls_step *step) {

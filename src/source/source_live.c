@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 enum { COLD_NS = 20000000 };
+static const char comparing[] = "another answer to the last prompt is still being written";
 static const char still_written[] = "the answer is still being written: stop it first";
 
 // What changes the conversation, or answers a turn once more.
@@ -324,7 +325,7 @@ static void load(live *l, const char *path) {
             l->dialog = v.dialog;
             v.dialog = NULL;
             l->turn = (uint32_t)turns - 1;
-            l->turn_output = 0;
+            l->turn_output = l->fork.n = 0;
             ls_seen_init(&l->seen, l->model.engine->n_vocab);
             code = tell_kept(l, path, &err);
             snprintf(text, sizeof text, "loaded %.240s, %zu turn%s: the next prompt goes on with it", path, turns,
@@ -341,7 +342,7 @@ static void stop_turn(live *l) {
     ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
 }
 
-// The fork's text is written once more, as the answer: it is the same, since every step is exact.
+// The answer is written anew from there: the fork's text once more, if acceptance is exact and no setting has changed.
 static void keep_fork(live *l, const char *text, int turn) {
     ls_ids begun = {0};
     if (!l->fork.n) {
@@ -356,6 +357,10 @@ static void carry_out(live *l, const ls_queued_command *c) {
     const bool active = ls_session_active(l->session);
     if (active && needs_end_of_turn(c->kind)) { // queued before the turn began
         ls_channel_message(&l->c, true, still_written);
+        return;
+    }
+    if (l->rival && (c->kind == LS_CMD_RIVAL || c->kind == LS_CMD_FORK)) { // several were asked for at once
+        ls_channel_message(&l->c, true, comparing);
         return;
     }
     switch (c->kind) {
@@ -389,7 +394,7 @@ static void carry_out(live *l, const ls_queued_command *c) {
         ls_session_reset(l->session);
         ls_conversation_cut(l->kept, 0);
         ls_dialog_cut(l->dialog, 0);
-        l->turn_output = 0;
+        l->turn_output = l->fork.n = 0;
         send_header(l);
         break;
     }
@@ -456,7 +461,7 @@ static ls_code live_command(ls_source *s, const ls_command *c, ls_err *err) {
     else if ((c->kind == LS_CMD_PROMPT || c->kind == LS_CMD_EDIT) && answers)
         code = ls_fail(err, LS_E_UNSUPPORTED, "%s", still_written);
     else if ((c->kind == LS_CMD_RIVAL || c->kind == LS_CMD_FORK) && state == LS_STATE_COMPARING)
-        code = ls_fail(err, LS_E_UNSUPPORTED, "a comparison runs already");
+        code = ls_fail(err, LS_E_UNSUPPORTED, "%s", comparing);
     else if (c->kind == LS_CMD_STOP && !busy) code = ls_fail(err, LS_E_UNSUPPORTED, "nothing is being written");
     else ls_channel_put(&l->c, c);
     pthread_mutex_unlock(&l->c.lock);

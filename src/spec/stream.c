@@ -40,7 +40,7 @@ static ls_code read_file(ls_stream *h, const char *means, ls_err *err) {
              (sscanf(header + after, "%16" SCNx64 " %10" SCNu64 " %16" SCNx64 "%n", &tokenizer, &n, &sum, &used) != 3 ||
               header[after + (size_t)used] != '\n'))
         code = ls_fail(err, LS_E_PARSE, "%s: damaged", h->path);
-    else if (m.n && tokenizer != h->setup.tokenizer_id)
+    else if (m.n && h->setup.tokenizer_id && tokenizer != h->setup.tokenizer_id)
         code = ls_fail(err, LS_E_UNSUPPORTED, "%s: not of the tokenizer of %s", h->path, h->tokenizer);
     else if (m.n) {
         const size_t at = after + (size_t)used + 1, size = m.n - at;

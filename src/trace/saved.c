@@ -54,7 +54,7 @@ static ls_code read_turns(reading *g, ls_trace_reader *r, const char *path, ls_e
     while (!(code = ls_trace_read_next(r, &line, err)) && line != LS_TRACE_NONE) {
         if (line == LS_TRACE_HEADER) {
             g->turn = ls_turns_begin(&v->turns, h);
-            ours = h->tokenizer_id == ls_vocab_id(model->vocab) && h->run.n_vocab <= model->engine->n_vocab;
+            ours = h->run.tokenizer_id == ls_vocab_id(model->vocab) && h->run.n_vocab <= model->engine->n_vocab;
             stats = (ls_stats){0};
             if (ours) begin_turn(g, h);
         }

@@ -28,7 +28,7 @@ typedef struct {
     ls_run run; // costs.base_ms[0] is 0: not measured
     char acceptance[64];
     int32_t eos;
-    uint64_t tokenizer_id, seed;
+    uint64_t seed;
     uint32_t turn;
     int32_t kept;       // tokens of the conversation before that the prompt keeps; -1: all
     int32_t begun;      // the last tokens of the prompt: the answer begins with them; -1: with none

@@ -139,6 +139,7 @@ void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls
                   .threads = b->threads,
                   .n_vocab = b->n_vocab,
                   .n_context = b->n_context,
+                  .tokenizer_id = ls_vocab_id(m->vocab),
                   .exact = b->exact,
                   .costs = *ls_session_costs(s)};
     snprintf(r->model, sizeof r->model, "%s", m->name);
@@ -154,7 +155,6 @@ void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls
 void ls_trace_describe(ls_trace_header *h, const ls_model *m, const ls_session *s, const ls_decode_options *opt,
                        const char *const *config, uint32_t turn, size_t kept, const char *text, double prefill_ms) {
     *h = (ls_trace_header){.eos = ls_vocab_eos(m->vocab),
-                           .tokenizer_id = ls_vocab_id(m->vocab),
                            .seed = opt->sampling.seed,
                            .turn = turn,
                            .kept = (int32_t)kept,

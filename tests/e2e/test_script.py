@@ -116,7 +116,7 @@ key Enter
 wait 40 tokens
 wait READY
 key Esc K
-expect there is no other way on
+expect the last answer has no other way on
 key g ) 4 x
 wait 40 tokens in
 wait K: keep it

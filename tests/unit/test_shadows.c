@@ -51,7 +51,7 @@ static void watch(ls_shadows *s, counts *out) {
         if (line == LS_TRACE_HEADER) {
             const ls_trace_header *h = ls_trace_read_header(r);
             turn = h->turn;
-            ls_shadows_begin(s, h->prompt.p, h->prompt.n, turn == 0);
+            ls_shadows_begin(s, h->prompt.p, h->prompt.n);
         }
         if (line == LS_TRACE_STEP) {
             ls_shadows_add(s, ls_trace_read_step(r));
@@ -124,6 +124,37 @@ static void shadows_beside_plain_decoding_do_what_their_own_runs_do(void **state
     ls_shadows_free(s);
 }
 
+// A chat template may drop what it wrote before: the next turn goes on from another, shorter text.
+static void a_turn_that_rewrites_the_one_before_begins_anew(void **state) {
+    (void)state;
+    const ls_run run = run_of_model();
+    const ls_shadow_way ways[] = {
+        {"pld", way("pld")}, {"logitspec", way("logitspec")}, {"retrieval-only", way("retrieval-only")}};
+    static int32_t context[3000];
+    record(prompt, way("ar"), 1);
+    for (int again = 0; again < 2; again++) {
+        ls_shadows *s = ls_shadows_new(ways, 3, &run), *alone = ls_shadows_new(ways, 3, &run);
+        for (int i = 0; i < 3000; i++) context[i] = 'a' + i % 20;
+        ls_shadows_begin(s, context, 3000); // a long turn, whose places are known
+        ls_shadows_end(s);
+        work_off(s);
+        for (int i = 0; i < 40; i++) context[i] = again ? 'a' + i % 20 : 'z' - i % 7; // shorter; the same, or another
+        ls_shadows *both[] = {s, alone};
+        for (int k = 0; k < 2; k++) {
+            ls_shadows_begin(both[k], context, 40);
+            for (int i = 0; i < n_steps; i++) ls_shadows_add(both[k], steps[i]);
+            ls_shadows_end(both[k]);
+            work_off(both[k]);
+        }
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(ls_shadows_of(s, i)->steps, ls_shadows_of(alone, i)->steps);
+            assert_int_equal(ls_shadows_of(s, i)->drafted, ls_shadows_of(alone, i)->drafted);
+        }
+        ls_shadows_free(s);
+        ls_shadows_free(alone);
+    }
+}
+
 static void what_cannot_be_shadowed_says_why(void **state) {
     (void)state;
     const ls_run run = run_of_model();
@@ -145,6 +176,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shadow_of_whoever_decodes_does_the_same),
         cmocka_unit_test(shadows_beside_plain_decoding_do_what_their_own_runs_do),
+        cmocka_unit_test(a_turn_that_rewrites_the_one_before_begins_anew),
         cmocka_unit_test(what_cannot_be_shadowed_says_why),
     };
     return cmocka_run_group_tests(tests, recorded_set_up, recorded_tear_down);

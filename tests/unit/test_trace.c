@@ -42,7 +42,7 @@ static void what_is_written_is_read_back(void **state) {
                 assert_string_equal(h->acceptance, "exact");
                 assert_int_equal(h->turn, headers);
                 assert_int_equal(h->run.n_vocab, model.engine->n_vocab);
-                assert_true(h->tokenizer_id == ls_vocab_id(model.vocab));
+                assert_true(h->run.tokenizer_id == ls_vocab_id(model.vocab));
                 assert_string_equal(h->prompt_text.p, "def fib(n):\n");
                 if (!headers) assert_int_equal(h->prompt.n, 12);
                 else assert_true(h->prompt.n > 100);

@@ -1,6 +1,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucontext.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 #include <atomic>
 #include <memory>
@@ -23,8 +27,9 @@ enum { STACK = 64 << 10, WARP = 32 };
     abort();
 }
 
-// Threads of a block switch without the kernel's help, by ucontext where there is no shorter way.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+// Threads of a block switch without the kernel's help, by ucontext where there is no shorter way. ASan is told of it:
+// its own way with ucontext forgets the whole stack at each switch.
+#if defined(__x86_64__)
 extern "C" void emulated_switch(void **save, void *to);
 asm(".text\n.globl emulated_switch\n.hidden emulated_switch\n.type emulated_switch,@function\nemulated_switch:\n"
     "pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %r15\n"
@@ -33,18 +38,49 @@ asm(".text\n.globl emulated_switch\n.hidden emulated_switch\n.type emulated_swit
     "ret\n.size emulated_switch, .-emulated_switch\n");
 struct Context {
     void *sp = nullptr;
+#ifdef __SANITIZE_ADDRESS__
+    void *fake = nullptr; // ASan's, while another one runs
+    const void *bottom = nullptr;
+    size_t size = 0;
+    void leaves(bool for_good, const Context &to) {
+        __sanitizer_start_switch_fiber(for_good ? nullptr : &fake, to.bottom, to.size);
+    }
+    void is_back() {
+        __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+    }
+    void entered(Context &from) {
+        __sanitizer_finish_switch_fiber(nullptr, &from.bottom, &from.size);
+    }
+    void fresh(char *stack) {
+        __asan_unpoison_memory_region(stack, STACK);
+        fake = nullptr;
+        bottom = stack;
+        size = STACK;
+    }
+#else
+    void leaves(bool, const Context &) {}
+    void is_back() {}
+    void entered(Context &) {}
+    void fresh(char *) {}
+#endif
     void begin(char *stack, void (*entry)()) {
+        fresh(stack);
         void **top = (void **)(stack + STACK);
         *--top = nullptr; // so that the stack is aligned as after a call
         *--top = (void *)entry;
         for (int i = 0; i < 6; i++) *--top = nullptr;
         sp = top;
     }
-    void leave_for(Context &to) { emulated_switch(&sp, to.sp); }
+    void leave_for(Context &to, bool for_good = false) {
+        leaves(for_good, to);
+        emulated_switch(&sp, to.sp);
+        is_back();
+    }
 };
 #else
 struct Context {
     ucontext_t c{};
+    void entered(Context &) {}
     void begin(char *stack, void (*entry)()) {
         getcontext(&c);
         c.uc_stack.ss_sp = stack;
@@ -52,7 +88,7 @@ struct Context {
         c.uc_link = nullptr;
         makecontext(&c, entry, 0);
     }
-    void leave_for(Context &to) { swapcontext(&c, &to.c); }
+    void leave_for(Context &to, bool = false) { swapcontext(&c, &to.c); }
 };
 #endif
 
@@ -107,10 +143,11 @@ Fiber &self() {
 }
 
 void enter() {
+    self().context.entered(worker.scheduler);
     worker.launch->body();
     self().done = true;
     worker.alive--;
-    self().context.leave_for(worker.scheduler);
+    self().context.leave_for(worker.scheduler, true);
     wrong("a finished thread runs");
 }
 

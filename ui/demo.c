@@ -100,7 +100,7 @@ static bool is_waiting(const ui_state *s) { // for the user
 }
 
 bool ui_demo_plays(const ui_state *s) {
-    return s->demo && !is_waiting(s) && !s->demo_held && s->run_state == LS_STATE_PAUSED && s->at_newest;
+    return s->demo && s->n_turns && !is_waiting(s) && !s->demo_held && s->run_state == LS_STATE_PAUSED && s->at_newest;
 }
 
 bool ui_demo_hold(ui_state *s) {

@@ -64,6 +64,11 @@ class Demo(unittest.TestCase):
             s.keys("Q")
             s.wait("exit=0")
 
+    def test_the_start_screen_names_the_demo_of_the_idea(self):
+        with Screen("--model", "script", cols=80, rows=24) as s:
+            s.wait("Type a prompt and press Enter", "'logitspec demo next-next'", "chosen where a draft was wrong")
+        self.assertIn("next-next", DEMOS)
+
     def write(self, d, text):
         path = os.path.join(d, "mine.yaml")
         with open(path, "w", encoding="utf-8") as f:
@@ -157,20 +162,26 @@ class Claims(unittest.TestCase):
             self.assertTrue(any(a <= m.start() and m.end() <= b for a, b in sure), f"{name}: nothing checks {m[0]} in: {note}")
         return made
 
+    def step_of(self, name, when, since):
+        return next((s for s in self.recordings[name].steps if s["index"] >= since and applies(when, s)), None)
+
     def test_every_claim_of_every_note_is_true(self):
         for name in DEMOS:
-            made = set()
+            made, said = set(), run("demo", name).stdout
             for when, since, note in notes_of(name):
-                steps = [s for s in self.recordings[name].steps if s["index"] >= since and applies(when, s)]
-                self.assertTrue(steps or when in ("start", "end"), (name, when))
-                made |= self.check(name, note, steps[0] if steps else None, CLAIMS[name])
+                step = self.step_of(name, when, since)
+                self.assertEqual(step is None, when in ("start", "end"), (name, when))
+                if step:  # the program says it there, too
+                    before = re.search(rf"(?m)^    step (\d+): .*\n\* {re.escape(note)}$", said)
+                    self.assertEqual(int(before[1]), step["index"], (name, when))
+                made |= self.check(name, note, step, CLAIMS[name])
             self.assertEqual(made, {words for words, _ in CLAIMS[name]}, f"{name}: claims that no note makes")
 
     def test_another_number_or_token_is_not_true(self):
         changed = 0
         for name in DEMOS:
             for when, since, note in notes_of(name):
-                step = next((s for s in self.recordings[name].steps if s["index"] >= since and applies(when, s)), None)
+                step = self.step_of(name, when, since)
                 for m in NUMBER.finditer(note):
                     if m[0].isalpha():
                         continue

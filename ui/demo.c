@@ -8,6 +8,7 @@
 bool ui_note_applies(const ui_note *n, const ls_step *step) {
     if (step->index < n->from) return false;
     const int accepted = ls_step_accepted(step), drafted = step->rows - 1;
+    const ls_next_next next = ls_step_next_next(step);
     switch (n->when) {
     case UI_WHEN_STEP: return (int)step->index == n->n;
     case UI_WHEN_ACCEPTED: return accepted >= n->n;
@@ -19,6 +20,8 @@ bool ui_note_applies(const ui_note *n, const ls_step *step) {
     case UI_WHEN_CORRECTED: return step->corrected;
     case UI_WHEN_LOSSY: return ls_step_loose(step, NULL) > 0;
     case UI_WHEN_NO_DRAFT: return step->forward && drafted == 0;
+    case UI_WHEN_MISSED: return step->miss == n->miss;
+    case UI_WHEN_NEXT_NEXT: return next.rank >= 0 && next.rank < n->n && !next.drafted;
     case UI_WHEN_SLOWER:
         return step->ar_us > 0 && step->forward &&
                step->t_total_us > ls_step_plain_us(step) * ls_plain_forwards(step) * (1 + n->n / 100.0);
@@ -99,8 +102,8 @@ static bool is_waiting(const ui_state *s) { // for the user
 }
 
 bool ui_demo_plays(const ui_state *s) {
-    return s->demo && !is_waiting(s) && !s->demo_held && !ui_quiz_hides(s) && s->run_state == LS_STATE_PAUSED &&
-           s->at_newest;
+    return s->demo && s->n_turns && !is_waiting(s) && !s->demo_held && !ui_quiz_hides(s) &&
+           s->run_state == LS_STATE_PAUSED && s->at_newest;
 }
 
 bool ui_demo_hold(ui_state *s) {

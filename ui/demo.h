@@ -14,7 +14,9 @@ typedef enum {
     UI_WHEN_CORRECTED,
     UI_WHEN_LOSSY, // a draft stands that the target did not choose
     UI_WHEN_NO_DRAFT,
-    UI_WHEN_SLOWER, // the step took longer than plain decoding of its tokens, by n percent or more
+    UI_WHEN_MISSED,    // the path ended for that reason
+    UI_WHEN_NEXT_NEXT, // the next-next token was among the best n of the last logits, and no draft
+    UI_WHEN_SLOWER,    // the step took longer than plain decoding of its tokens, by n percent or more
     UI_WHEN_FASTER,
     UI_WHEN_END,
 } ui_when;
@@ -23,6 +25,7 @@ typedef struct {
     ui_when when;
     int n;
     ls_from source;
+    ls_miss miss;
     char *say;
     ui_panel look; // this panel gets the keys; UI_NO_PANEL: they stay where they are
     bool go_on;    // the run does not wait for the user

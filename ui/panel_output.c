@@ -176,7 +176,8 @@ void ui_panel_output(ui_panel_view *v) {
     const ls_step *last = s->n_steps ? ui_step(s, s->n_steps - 1) : NULL;
     const int32_t emitted = last && s->turns[s->n_turns - 1].n_steps ? last->output_pos + last->n_emitted : 0;
     if (!s->n_turns) {
-        add_str(&f, "Type a prompt and press Enter.\n\n", UI_TEXT);
+        add_str(&f, "Type a prompt and press Enter.", UI_TEXT);
+        add_str(&f, " 'logitspec demo next-next' shows how it works.\n", UI_DIM);
         add_str(&f,
                 "Each step drafts a tree of likely next tokens from text that is already here, and one pass of "
                 "the model checks all of it. Colours say where a token came from: ",

@@ -105,17 +105,27 @@ static void next_next_line(out *o, const ls_stats *st) {
     number(&p, "; drafted in ", n, "");
 }
 
-// ... rank by rank.
+// ... rank by rank; where the line has no room for all ranks, the last of them are one part.
 static void next_next_ranks(out *o, const ls_stats *st) {
+    enum { PART = 20, LAST = LS_MAX_TOP - 1 }; // cells of a part
     ui_pen p = next_line(o, "at rank");
+    const uint64_t beyond = st->next_next_rank[LS_MAX_TOP];
+    uint64_t left = st->next_next - beyond;
     legend(&p, "of these steps:");
-    for (int r = 0; r <= LS_MAX_TOP; r++) {
-        if (!st->next_next_rank[r]) continue;
-        if (p.end - p.col < 24) break;
-        if (r < LS_MAX_TOP) ui_print(&p, "%d", r);
-        else ui_print(&p, "beyond");
-        share(&p, st->next_next_rank[r], st->next_next);
+    for (int r = 0; r <= LAST && left; r++) {
+        uint64_t n = st->next_next_rank[r];
+        if (!n) continue;
+        ui_print(&p, "%d", r);
+        if (n < left && p.end - p.col < 3 * PART) {
+            ui_print(&p, "-%d", LAST);
+            n = left;
+        }
+        share(&p, n, st->next_next);
+        left -= n;
     }
+    if (!beyond) return;
+    ui_print(&p, "beyond");
+    share(&p, beyond, st->next_next);
 }
 
 // Why paths ended, and what that cost: the steps that brought nothing but a token that was missed.
@@ -308,7 +318,7 @@ void ui_panel_stats(ui_panel_view *v) {
     if (o.row < rows) length_line(&o, st);
     if (o.row < rows) cost_line(&o);
     if (o.row < rows) rank_line(&o, st);
-    if (rows > 24) {
+    if (rows >= 24) {
         next_next_ranks(&o, st);
         miss_costs(&o, st);
     }

@@ -28,35 +28,62 @@ static ls_code text_of(const ls_demo *d, const ls_yaml *y, char **out, ls_err *e
     return LS_OK;
 }
 
+static const char *source_name(int f) {
+    return ls_from_name((ls_from)f);
+}
+
+static const char *miss_name(int m) {
+    return ls_miss_name((ls_miss)m);
+}
+
+// The number of the name, 1 to n - 1, among those of a kind; -1: an error that lists them.
+static int read_name(const ls_demo *d, const ls_yaml *y, const char *kind, const char *name,
+                     const char *(*name_of)(int), int n, ls_err *err) {
+    char names[200];
+    size_t at = (size_t)snprintf(names, sizeof names, "%s is followed by one of:", kind);
+    for (int i = 1; i < n; i++) {
+        if (!strcmp(name_of(i), name)) return i;
+        at += (size_t)snprintf(names + at, sizeof names - at, " %s", name_of(i));
+    }
+    wrong(d, y, err, names);
+    return -1;
+}
+
 // "accepted 3", "source remembered", "end": a word and perhaps its number or name.
 static ls_code read_when(const ls_demo *d, const ls_yaml *y, ui_note *out, ls_err *err) {
     static const struct {
         const char *word;
         ui_when when;
         int least, fallback; // of its number; least -1: it has none; fallback -1: it has no default
-    } words[] = {{"start", UI_WHEN_START, -1, 0},         {"step", UI_WHEN_STEP, 0, -1},
-                 {"accepted", UI_WHEN_ACCEPTED, 1, 1},    {"rejected", UI_WHEN_REJECTED, 1, 1},
-                 {"corrected", UI_WHEN_CORRECTED, -1, 0}, {"lossy", UI_WHEN_LOSSY, -1, 0},
-                 {"no-draft", UI_WHEN_NO_DRAFT, -1, 0},   {"slower", UI_WHEN_SLOWER, 0, 0},
-                 {"faster", UI_WHEN_FASTER, 0, 0},        {"end", UI_WHEN_END, -1, 0}};
+    } words[] = {{"start", UI_WHEN_START, -1, 0},
+                 {"step", UI_WHEN_STEP, 0, -1},
+                 {"accepted", UI_WHEN_ACCEPTED, 1, 1},
+                 {"rejected", UI_WHEN_REJECTED, 1, 1},
+                 {"corrected", UI_WHEN_CORRECTED, -1, 0},
+                 {"lossy", UI_WHEN_LOSSY, -1, 0},
+                 {"no-draft", UI_WHEN_NO_DRAFT, -1, 0},
+                 {"next-next", UI_WHEN_NEXT_NEXT, 1, LS_MAX_TOP},
+                 {"slower", UI_WHEN_SLOWER, 0, 0},
+                 {"faster", UI_WHEN_FASTER, 0, 0},
+                 {"end", UI_WHEN_END, -1, 0}};
     static const char usage[] =
-        "when is one of: start, step N, accepted [N], rejected [N], source NAME, corrected, lossy, no-draft, "
-        "slower [PERCENT], faster [PERCENT], end";
+        "when is one of: start, step N, accepted [N], rejected [N], source NAME, missed REASON, next-next [N], "
+        "corrected, lossy, no-draft, slower [PERCENT], faster [PERCENT], end";
     if (y->kind != LS_YAML_SCALAR) return wrong(d, y, err, usage);
     const char *rest = y->text + strcspn(y->text, " ");
     const size_t n = (size_t)(rest - y->text);
     rest += strspn(rest, " ");
     if (n == 6 && !strncmp(y->text, "source", n)) {
-        char sources[200] = "source is followed by one of:";
-        for (int f = LS_FROM_ROOT + 1; f < LS_FROM_COUNT; f++) {
-            const size_t at = strlen(sources);
-            snprintf(sources + at, sizeof sources - at, " %s", ls_from_name((ls_from)f));
-            if (strcmp(ls_from_name((ls_from)f), rest)) continue;
-            out->when = UI_WHEN_SOURCE;
-            out->source = (ls_from)f;
-            return LS_OK;
-        }
-        return wrong(d, y, err, sources);
+        const int f = read_name(d, y, "source", rest, source_name, LS_FROM_COUNT, err);
+        out->when = UI_WHEN_SOURCE;
+        out->source = (ls_from)f;
+        return f < 0 ? LS_E_USAGE : LS_OK;
+    }
+    if (n == 6 && !strncmp(y->text, "missed", n)) {
+        const int m = read_name(d, y, "missed", rest, miss_name, LS_MISS_COUNT, err);
+        out->when = UI_WHEN_MISSED;
+        out->miss = (ls_miss)m;
+        return m < 0 ? LS_E_USAGE : LS_OK;
     }
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strlen(words[i].word) != n || strncmp(words[i].word, y->text, n)) continue;

@@ -5,7 +5,9 @@ import tempfile
 import textwrap
 import unittest
 
+from demo_claims import CLAIMS, COMMON
 from program import ENV, ROOT, Screen, run
+from recording import Recording, applies
 
 DEMOS = sorted(f[:-5] for f in os.listdir(os.path.join(ROOT, "demos")) if f.endswith(".yaml"))
 GOOD = """title: A test
@@ -62,6 +64,11 @@ class Demo(unittest.TestCase):
             s.keys("Q")
             s.wait("exit=0")
 
+    def test_the_start_screen_names_the_demo_of_the_idea(self):
+        with Screen("--model", "script", cols=80, rows=24) as s:
+            s.wait("Type a prompt and press Enter", "'logitspec demo next-next'", "chosen where a draft was wrong")
+        self.assertIn("next-next", DEMOS)
+
     def write(self, d, text):
         path = os.path.join(d, "mine.yaml")
         with open(path, "w", encoding="utf-8") as f:
@@ -88,6 +95,8 @@ class Demo(unittest.TestCase):
                                    ("title: A test\n", "", "title, prompt and notes are needed"), ("pace: 0", "pace: fast", "pace is a number"),
                                    (", say: over", "", "a note needs when and say"), ("budget: 8", "budgie: 8", "budget"),
                                    ("step 2, say", "source mars, say", "source is followed by"),
+                                   ("step 2, say", "missed mars, say", "missed is followed by one of: sampled unknown otherwise"),
+                                   ("step 2, say", "next-next 0, say", ":10:12: when is one of"),
                                    ("prompt: {format", "trace: {file: /tmp/x}\n  prompt: {format", "a demo names no trace"),
                                    ("prompt: {format", "suffix: {file: /tmp/x}\n  prompt: {format", "and no method's file")):
                 self.assertIn(old, GOOD)
@@ -98,6 +107,90 @@ class Demo(unittest.TestCase):
                 self.assertIn(what, r.stderr)
         r = run("demo", "nonsense")
         self.assertEqual((r.returncode, r.stderr), (2, "logitspec: there is no demo 'nonsense' ('logitspec demo' lists them)\n"))
+
+
+NUMBER = re.compile(r'"[^"]+"|\d[\d.]*\d|\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|sixty|half|twice|second|third)\b',
+                    re.IGNORECASE)
+
+
+def notes_of(name):
+    """(when, from, the words) of each note."""
+    with open(os.path.join(ROOT, "demos", name + ".yaml"), encoding="utf-8") as f:
+        for block in f.read().split("\n  - when: ")[1:]:
+            say = re.search(r'say: >\n((?:      .*\n?)+)|say: "(.*)"', block)
+            since = re.search(r"(?m)^    from: (\d+)", block)
+            yield block.splitlines()[0], int(since[1]) if since else 0, " ".join((say[1] or say[2]).split())
+
+
+def recordings():
+    all_of_them = {}
+    for name in DEMOS:
+        path = os.path.join(ROOT, "demos", "traces", name)
+        all_of_them[name] = Recording(path + ".jsonl.zst")
+        if os.path.exists(path + ".rival.jsonl.zst"):
+            all_of_them[name].rival = Recording(path + ".rival.jsonl.zst")
+    return all_of_them
+
+
+class Claims(unittest.TestCase):
+    """Word by word: demo_claims.py says what each note claims."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.recordings = recordings()
+
+    def check(self, name, note, step, claims):
+        """The claims hold at that step, and nothing that could be one is left. Returns those that were made."""
+        sure, made = [m.span() for words in COMMON for m in re.finditer(re.escape(words), note)], set()
+        for words, fact in claims:
+            if not re.search(".+?".join(map(re.escape, words.split("{}"))), note):
+                continue
+            values = fact(self.recordings[name], step, self.recordings)
+            if "{}" in words:
+                self.assertIsNot(values, False, (name, words))
+                values = [values] if isinstance(values, (str, int)) else list(values)
+                self.assertEqual(len(values), words.count("{}"), (name, words, values))
+                words_here = words.format(*values)
+                self.assertIn(words_here, note, name)
+            else:
+                self.assertIs(values, True, (name, words))
+                words_here = words
+            at = note.index(words_here)
+            sure.append((at, at + len(words_here)))
+            made.add(words)
+        for m in NUMBER.finditer(note):
+            self.assertTrue(any(a <= m.start() and m.end() <= b for a, b in sure), f"{name}: nothing checks {m[0]} in: {note}")
+        return made
+
+    def step_of(self, name, when, since):
+        return next((s for s in self.recordings[name].steps if s["index"] >= since and applies(when, s)), None)
+
+    def test_every_claim_of_every_note_is_true(self):
+        for name in DEMOS:
+            made, said = set(), run("demo", name).stdout
+            for when, since, note in notes_of(name):
+                step = self.step_of(name, when, since)
+                self.assertEqual(step is None, when in ("start", "end"), (name, when))
+                if step:  # the program says it there, too
+                    before = re.search(rf"(?m)^    step (\d+): .*\n\* {re.escape(note)}$", said)
+                    self.assertEqual(int(before[1]), step["index"], (name, when))
+                made |= self.check(name, note, step, CLAIMS[name])
+            self.assertEqual(made, {words for words, _ in CLAIMS[name]}, f"{name}: claims that no note makes")
+
+    def test_another_number_or_token_is_not_true(self):
+        changed = 0
+        for name in DEMOS:
+            for when, since, note in notes_of(name):
+                step = self.step_of(name, when, since)
+                for m in NUMBER.finditer(note):
+                    if m[0].isalpha():
+                        continue
+                    other = f"{float(m[0]) + 1:g}" if m[0][0].isdigit() else m[0][:-1] + 's"'
+                    with self.assertRaises(AssertionError, msg=(name, m[0], note)):
+                        made = self.check(name, note[:m.start()] + other + note[m.end():], step, CLAIMS[name])
+                        self.assertEqual(made, self.check(name, note, step, CLAIMS[name]))
+                    changed += 1
+        self.assertGreater(changed, 150)
 
 
 if __name__ == "__main__":

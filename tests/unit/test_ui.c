@@ -6,6 +6,7 @@
 #include "base/visible.h"
 #include "source/source_live.h"
 #include "ui/app.h"
+#include "ui/demo.h"
 #include "ui/prompt_history.h"
 #include "ui/panels.h"
 #include "ui/render.h"
@@ -774,6 +775,30 @@ static void a_refused_prompt_is_kept(void **state) {
     }
 }
 
+// A recording is paused before its prompt is read: the demo must not ask for a step then, or its first note comes late.
+static void a_demo_waits_for_its_prompt(void **state) {
+    (void)state;
+    char title[] = "A test", say[] = "Look.";
+    ui_note note = {.when = UI_WHEN_START, .say = say, .look = UI_NO_PANEL};
+    const ui_demo demo = {.title = title, .notes = &note, .n_notes = 1};
+    static ui_state s;
+    ui_state_init(&s);
+    ui_demo_begin(&s, &demo);
+    ls_event *e = ls_event_new(LS_EV_STATUS);
+    e->status.state = LS_STATE_PAUSED;
+    ui_on_event(&s, e);
+    assert_false(ui_demo_is_due(&s, UINT64_MAX));
+    e = ls_event_new(LS_EV_PROMPT);
+    e->prompt.text = ls_strdup("why");
+    ui_on_event(&s, e);
+    assert_ptr_equal(ui_demo_note(&s), &note);
+    assert_false(ui_demo_is_due(&s, UINT64_MAX));
+    assert_true(ui_demo_go_on(&s));
+    assert_true(ui_demo_is_due(&s, UINT64_MAX));
+    while (s.n_outbox) free(s.outbox[--s.n_outbox].text);
+    ui_state_free(&s);
+}
+
 static void random_keys_and_sizes(void **state) {
     (void)state;
     ui_state s;
@@ -828,6 +853,7 @@ int main(void) {
         cmocka_unit_test(esc_leaves_one_mode_at_a_time),
         cmocka_unit_test(a_setting_waits_for_its_answer),
         cmocka_unit_test(a_refused_prompt_is_kept),
+        cmocka_unit_test(a_demo_waits_for_its_prompt),
         cmocka_unit_test(random_keys_and_sizes),
         cmocka_unit_test(every_action_has_a_key_of_its_own),
     };

@@ -1,0 +1,249 @@
+"""What the notes of the shipped demos claim, each claim computed from the recordings alone.
+
+A claim is the words of a note, with {} for what is computed, and a function of the recordings and of the step at which the note
+appears (None at the start and the end). It returns what belongs into the braces, in order, or, where there are none, whether the
+words are true. Every number, number word and quotation of a note stands in a claim or in COMMON, so none goes unchecked."""
+import math
+
+from recording import accepted, loose, next_next, took, words
+
+COMMON = (  # names on the screen and in the paper, and what holds for every run
+    '"by source"', '"by depth"', '"budget" in the title', '("next-next")', '"at rank"', '("n-grams")', '("forward" in Stats)',
+    '"speed" says', "On a GPU 64 rows cost hardly more than one", '"forward" shows', "as a multiple of one row",
+    "Its best token is the root: the model's own choice, emitted in any case. So a step can never do worse than one token",
+    "the text can never become another one", "asks them for one token more", "Plain decoding would now run it once for every token",
+    "one run of the model", "plain decoding has 1", '"remembered" drafts', "in one go", "instead of one each", "is one of the words",
+    "after these two tokens", "how near the two tokens were", "One path of the tree", "where the two are alike", "none where none pays",
+    "another one than plain decoding writes", "verifies the likeliest paths first", "has the two sources of the paper and a third",
+    "less than a second token", "Both lanes run on the same clock", "In one run of the model", "draws one by its probabilities",
+    "likely enough to be worth a second row", "A high MAT can be a bad sign", "The first has to be made up; watch what happens when the second begins",
+    "the more one run is worth", "so one forward verified it with the root", "One of those guesses was right")
+
+
+def rows(r, s):
+    return {x["rows"] for x in r.steps if x["forward"]}
+
+
+def said(r, s, root):
+    """The target's choice after the first verified row of this token."""
+    for step in r.steps:
+        for n in step["nodes"]:
+            if r.word(n["token"]) == root and n["target"] >= 0:
+                return r.word(n["target"])
+    return None
+
+
+def label(step):
+    return {"sampled": "sampled another", "unknown": "never seen", "otherwise": "went on otherwise", "beyond": "beyond reach",
+            "taken": "other guess first", "cost": "not worth it", "budget": "no row left"}[step["miss"]]
+
+
+def below(r, n):
+    return sum(0 <= next_next(s)[1] < n for s in r.steps if s["forward"])
+
+
+def p(node):
+    return f"{node['p']:.2f}"
+
+
+def part(a, b):
+    return next(i for i, (x, y) in enumerate(zip(a.output, b.output)) if x != y)
+
+
+def root(r, s):
+    return r.word(s["root"])
+
+
+def wanted(r, s):
+    return r.word(s["nodes"][0]["target"])
+
+
+CLAIMS = {
+    "next-next": [
+        ("This run is the published method, with {} rows a step.", lambda r, s, d: rows(r, s)),
+        ('The root is "{}", and the target chose "{}" after it. That token is not among the best {} here',
+         lambda r, s, d: next_next(s)[1] < 0 and (root(r, s), wanted(r, s), len(s["last"]["top"]))),
+        ('the next-next token, "{}", stands in the list, but at rank {}',
+         lambda r, s, d: (wanted(r, s), next_next(s)[1])),
+        ("With {} rows only the ranks {} to {} became branches",
+         lambda r, s, d: (s["rows"], s["branches"][0]["rank"], s["branches"][-1]["rank"])
+         if [b["rank"] for b in s["branches"]] == list(range(1, len(s["branches"]) + 1)) else False),
+        ('The reason is "{}"', lambda r, s, d: label(s)),
+        ('The root is "{}", and the target chose "{}" after it: rank {} of the same logits',
+         lambda r, s, d: next_next(s)[2] and (root(r, s), wanted(r, s), next_next(s)[1])),
+        ("{} tokens for one forward", lambda r, s, d: len(s["emitted"])),
+        ('The next-next token "{}" stood at rank {}, and it was not drafted.',
+         lambda r, s, d: not next_next(s)[2] and (wanted(r, s), next_next(s)[1])),
+        ('The retrieved text that followed an earlier "{}" filled all {} rows',
+         lambda r, s, d: {n["source"] for n in s["nodes"][1:]} == {"retrieved"} and (root(r, s), s["rows"])),
+        ("In {} of {} steps the next-next token was among the best {} of the last logits, in {} among the best {}",
+         lambda r, s, d: (below(r, 8), sum(x["forward"] for x in r.steps), 8, below(r, 64), 64)),
+        ('rank {} has {} steps, "beyond" {} of them',
+         lambda r, s, d: (1, below(r, 2) - below(r, 1), sum(next_next(x)[1] < 0 for x in r.steps if x["forward"]))),
+    ],
+    "paper-or-tuned": [
+        ("the prompt of the demo next-next, with {} rows again",
+         lambda r, s, d: d["next-next"].header["prompt_ids"] == r.header["prompt_ids"] and rows(r, s)),
+        ('The root is "{}". Two remembered drafts were accepted, "{}" and "{}".',
+         lambda r, s, d: {n["source"] for n in accepted(s)} == {"remembered"} and [root(r, s), *words(r, accepted(s))]),
+        ('The published method had only "{}" here, at rank {} of the last logits.',
+         lambda r, s, d: (lambda t: [*words(r, accepted(t)), accepted(t)[0]["rank"]])(d["next-next"].at(s["output_pos"]))),
+        ('the demo next-next missed "{}", because retrieved text filled its {} rows',
+         lambda r, s, d: (lambda t: t["miss"] == "budget" and {n["source"] for n in t["nodes"][1:]} == {"retrieved"}
+                            and (wanted(r, t), t["rows"]))(d["next-next"].at(s["output_pos"]))),
+        ('so "{}" got a row', lambda r, s, d: words(r, accepted(s))),
+        ("Both lanes wrote the same {} tokens. The published method took {} steps (MAT {}), the tuned one {} (MAT {}); {} of its {} "
+         "accepted drafts were remembered. Both verified {} rows a step.",
+         lambda r, s, d: r.output == r.rival.output and rows(r, s) == rows(r.rival, s)
+         and (len(r.output), len(r.rival.steps), r.rival.mat(), len(r.steps), r.mat(), r.accepted("remembered"), r.accepted(), *rows(r, s))),
+    ],
+    "recycling": [
+        ("for each token the {} best tokens", lambda r, s, d: {len(n["top"]) for x in r.steps if x["forward"] for n in x["nodes"]}),
+        ('no row for the root "{}", so the method drafts nothing: "{}"',
+         lambda r, s, d: s["pool_size"] == 0 and s["rows"] == 1 and (root(r, s), label(s))),
+        ("The steps 0 to 9 are all like this one: one forward, one token, one more row",
+         lambda r, s, d: all_of((x["rows"], x["emitted"][1:], x["pool_size"], x["miss"]) == (1, [], i, "unknown")
+                                  for i, x in enumerate(r.steps[:10]))),
+        ('The root "{}" came once before, so there is a tree: {} drafts.',
+         lambda r, s, d: r.output[:s["output_pos"]].count(s["root"]) == 1 and (root(r, s), s["rows"] - 1)),
+        ('After the first "{}" the target wanted "{}", but here a line ends',
+         lambda r, s, d: wanted(r, s) == "\n" and (root(r, s), said(r, s, root(r, s)))),
+        ("the matrix grows from {} rows to {}", lambda r, s, d: (s["pool_size"], r.steps[s["index"] + 1]["pool_size"])),
+        ("The second line begins like the first.", lambda r, s, d: r.text(r.output[:s["output_pos"]]).count("\n") == 1),
+        ('The root is "{}", and "{}", "{}", "{}" and "{}" are accepted: the target said them',
+         lambda r, s, d: {n["source"] for n in accepted(s)} == {"remembered"} and [root(r, s), *words(r, accepted(s))]),
+        ('for the tree of {} rows has no row below: "{}"',
+         lambda r, s, d: s["path"][-1] not in [n["parent"] for n in s["nodes"]] and (s["rows"], label(s))),
+        ("The first {} steps emitted {} tokens, the other {} steps emitted {}.",
+         lambda r, s, d: (14, sum(len(x["emitted"]) for x in r.steps[:14]), len(r.steps) - 14,
+                            sum(len(x["emitted"]) for x in r.steps[14:]))),
+        ("By the last step the matrix had {} rows.", lambda r, s, d: r.steps[-1]["pool_size"]),
+        ('"never seen" ended {} paths, {} of them in the first {} steps',
+         lambda r, s, d: (r.missed("unknown"), sum(x["miss"] == "unknown" for x in r.steps[:13]), 13)),
+    ],
+    "sizing": [
+        ("forwards of {} to {} rows", lambda r, s, d: (r.header["calibration"]["rows"][0], r.header["calibration"]["rows"][-1])),
+        ("{} rows took {} the time of one row, {} {} and {} {}",
+         lambda r, s, d: (8, r.cost(8), 16, r.cost(16), 64, r.cost(64))),
+        ("So the step is a plain one: {} row, {} token.", lambda r, s, d: (s["rows"], len(s["emitted"]))),
+        ('The next-next token "{}" stood at rank {} of the last logits.', lambda r, s, d: (wanted(r, s), next_next(s)[1])),
+        ('The reason is "{}".', lambda r, s, d: label(s)),
+        ("The second line repeats the first", lambda r, s, d: r.text(r.output[:s["output_pos"]]).count("\n") == 1),
+        ("the tree has {} rows, and all {} drafts are accepted", lambda r, s, d: (s["rows"], len(accepted(s)))),
+        ("{} tokens in {} steps (MAT {}): {} drafts were verified, {} accepted.",
+         lambda r, s, d: (len(r.output), len(r.steps), r.mat(), r.verified(), r.accepted())),
+        ("The demos sizing-free and sizing-dear decode the same prompt on cost curves that are made up",
+         lambda r, s, d: all_of(d[x].header["prompt_ids"] == r.header["prompt_ids"] for x in ("sizing-free", "sizing-dear"))),
+    ],
+    "sizing-free": [
+        ('{} rows cost as much as one row ({} in "forward")', lambda r, s, d: (64, r.cost(64))),
+        ("All else is as in the demo sizing.", lambda r, s, d: same_but_costs(r, d["sizing"])),
+        ("The demo sizing verified {} row in its first step, this run verifies {}. All {} drafts are rejected.",
+         lambda r, s, d: not accepted(s) and (d["sizing"].steps[0]["rows"], s["rows"], s["rows"] - 1)),
+        ('Only {} rows, and a path that ended with "{}"', lambda r, s, d: (s["rows"], label(s))),
+        ("the real machine took more time for {} rows than the made-up curve says",
+         lambda r, s, d: r.steps[0]["us"]["forward"] / 1e3 > max(r.header["calibration"]["ms"]) and r.steps[0]["rows"]),
+        ("{} of {} drafts accepted, {} tokens from one forward. The other {} drafts",
+         lambda r, s, d: (len(accepted(s)), s["rows"] - 1, len(s["emitted"]), s["rows"] - 1 - len(accepted(s)))),
+        ("{} tokens in {} steps (MAT {}), where the demo sizing took {} steps. But it verified {} drafts instead of {}.",
+         lambda r, s, d: (len(r.output), len(r.steps), r.mat(), len(d["sizing"].steps), r.verified(), d["sizing"].verified())),
+    ],
+    "sizing-dear": [
+        ('each row costs as much as a forward ({} rows {}, {} rows {} in "forward")',
+         lambda r, s, d: (4, r.cost(4), 64, r.cost(64))),
+        ("All else is as in the demo sizing.", lambda r, s, d: same_but_costs(r, d["sizing"])),
+        ('The target chose "{}" after "{}", as in the prompt.',
+         lambda r, s, d: f"{root(r, s)} {wanted(r, s)}" in r.header["prompt_text"] and (wanted(r, s), root(r, s))),
+        ("on this curve {} rows take the time of {} plain steps", lambda r, s, d: (2, r.cost(2)[1:].rstrip("0").rstrip("."))),
+        ('"not worth it".', lambda r, s, d: s is None or label(s) == "not worth it"),
+        ("Every step verified its root alone: {} tokens in {} steps (MAT {}), which is plain decoding. {} paths ended with \"not worth it\"",
+         lambda r, s, d: r.verified() == 0 and (len(r.output), len(r.steps), r.mat(), r.missed("cost"))),
+        ("On all three curves the text is the same",
+         lambda r, s, d: r.output == d["sizing"].output == d["sizing-free"].output),
+    ],
+    "sampling": [
+        ("the prompt of the demo paper-or-tuned, with {} rows again, but at temperature {} (seed {}).",
+         lambda r, s, d: d["paper-or-tuned"].header["prompt_ids"] == r.header["prompt_ids"]
+         and (*rows(r, s), r.header["config"]["decode.temperature"], r.header["seed"])),
+        ('After the root "{}" the likeliest token was "{}" with p {}, but sampling chose "{}" with p {}.',
+         lambda r, s, d: (root(r, s), *likeliest(r, s["nodes"][0]), wanted(r, s), f"{s['nodes'][0]['target_p']:.4f}")),
+        ('The reason is "{}".', lambda r, s, d: label(s)),
+        ('After "{}" sampling chose the empty line with p {} and then "{}" with p {}. Both were drafted and accepted.',
+         lambda r, s, d: words(r, accepted(s))[0] == "\n\n"
+         and (root(r, s), p(accepted(s)[0]), r.word(accepted(s)[1]["token"]), p(accepted(s)[1]))),
+        ("{} tokens in {} steps (MAT {}); at temperature {} the demo paper-or-tuned took {} (MAT {}). {} of {} paths ended because "
+         "sampling chose another token",
+         lambda r, s, d: (len(r.output), len(r.steps), r.mat(), d["paper-or-tuned"].header["config"]["decode.temperature"],
+                            len(d["paper-or-tuned"].steps), d["paper-or-tuned"].mat(), r.missed("sampled"), r.paths())),
+        ("The text is the same as plain decoding's with this seed",
+         lambda r, s, d: r.rival.header["method"] == "ar" and r.rival.header["seed"] == r.header["seed"] and r.output == r.rival.output),
+    ],
+    "lossy": [
+        ('The rule "{}" accepts', lambda r, s, d: r.header["acceptance"].split(":")[0]),
+        ('"{}" stands, to which the model gave p {}. Its own choice was "{}" with p {}.',
+         lambda r, s, d: (lambda n: (r.word(n["token"]), p(n), r.word(s["nodes"][n["parent"]]["target"]),
+                                       f"{s['nodes'][n['parent']]['target_p']:.2f}"))(loose(s)[0])),
+        ("A long path: {} drafts accepted at once.", lambda r, s, d: len(accepted(s))),
+        ("The gain: {} steps (MAT {}); the exact run, the second lane, took {} (MAT {}).",
+         lambda r, s, d: r.rival.header["acceptance"] == "exact" and r.rival.header["method"] == r.header["method"]
+         and (len(r.steps), r.mat(), len(r.rival.steps), r.rival.mat())),
+        ('the texts part at token {}, {} tokens are not the model\'s choice, and "{}" stands there {} times, in the exact text never',
+         lambda r, s, d: "survival" not in r.rival.text()
+         and (part(r, r.rival), sum(len(loose(x)) for x in r.steps), "survival", r.text().count("survival"))),
+    ],
+    "first-step": [
+        ("There: guesses were right.", lambda r, s, d: len(accepted(s)) > 1),
+        ("A wrong guess.", lambda r, s, d: s["rows"] > 1 and not accepted(s)),
+    ],
+    "arithmetic": [
+        ("The shape: the comma, the blank, the first digit.", lambda r, s, d: [r.bytes[n["token"]] for n in accepted(s)] == [b",", b" ", b"9"]),
+        ("or what was second best a token ago", lambda r, s, d: "last-logit" in [n["source"] for n in s["nodes"]]),
+        ("Rejected.", lambda r, s, d: not accepted(s)),
+    ],
+    "code": [
+        ("The prompt asks for two classes that look alike.", lambda r, s, d: all_of(f"class {x}" in r.text() for x in ("Dog", "Cat"))),
+        ("A long run of code was right in one go.", lambda r, s, d: len(accepted(s)) >= 6),
+        ("Rejected.", lambda r, s, d: not accepted(s)),
+    ],
+    "copy": [
+        ('Its source, such as "3@104", means: the last three tokens matched before position 104',
+         lambda r, s, d: "retrieved" in [n["source"] for n in accepted(s)]),
+        ("Five or more tokens in one run of the model.", lambda r, s, d: len(s["emitted"]) >= 5),
+        ("That token is the root now, and the text ends with it.", lambda r, s, d: s["finish"] == "eos" and len(s["emitted"]) == 1),
+        ("Most drafts came from the prompt itself", lambda r, s, d: 2 * r.accepted("retrieved") > r.accepted()),
+    ],
+    "race": [
+        ("No draft looked good enough: a plain step.", lambda r, s, d: s["rows"] == 1),
+        ("at least one and a half times as fast as plain decoding of its tokens", lambda r, s, d: took(s) < 1 / 1.5),
+    ],
+    "slower": [
+        ("LogitSpec exactly as published: {} rows in every step.", lambda r, s, d: rows(r, s)),
+        ("what {} rows cost, as a multiple of one row, measured on this machine.", lambda r, s, d: r.header["calibration"]["rows"][-1]),
+        ("This step took more than twice as long as plain decoding of its tokens.", lambda r, s, d: took(s) > 2),
+        ("some are accepted, MAT is above 1.", lambda r, s, d: r.accepted() > 0),
+        ("But verifying sixty rows to gain two tokens is a bad bargain here.", lambda r, s, d: s["rows"] > 60 and len(accepted(s)) == 2),
+    ],
+    "translation": [
+        ("Everything was wrong.", lambda r, s, d: not accepted(s)),
+        ("The branches with a rank (#1, #2, ...)", lambda r, s, d: {1, 2} <= {b["rank"] for b in s["branches"]}),
+        ("the token at rank {} one step ago is the best one now",
+         lambda r, s, d: next(n["rank"] for n in accepted(s) if n["source"] == "last-logit")),
+        ("how few of the guesses (last-logit) were right",
+         lambda r, s, d: 5 * r.accepted("last-logit") < sum(n["source"] == "last-logit" for x in r.steps for n in x["nodes"])),
+        ("Eight rows must be paid for in every step", lambda r, s, d: rows(r, s) == {8}),
+    ],
+}
+
+
+def likeliest(r, node):
+    token, logit = node["top"][0]
+    return r.word(token), f"{math.exp(logit - node['lse']):.2f}"
+
+
+def same_but_costs(r, other):
+    settings = [{k: v for k, v in x.header["config"].items() if k != "trace.file"} for x in (r, other)]
+    return settings[0] == settings[1] and r.header["prompt_ids"] == other.header["prompt_ids"]
+
+
+def all_of(truths):
+    return all(truths)

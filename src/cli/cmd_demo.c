@@ -28,8 +28,8 @@ static int list(void) {
         if (ls_demo_read(&d, names[i], &err)) {
             status = ls_complain(&err);
         } else {
-            ls_visible_row(&out, "  %-12s %s", names[i], d.play.title);
-            if (d.about) ls_visible_row(&out, "               %s", d.about);
+            ls_visible_row(&out, "  %-14s %s", names[i], d.play.title);
+            if (d.about) ls_visible_row(&out, "                 %s", d.about);
             ls_demo_free(&d);
         }
         free(names[i]);

@@ -216,6 +216,10 @@ CLAIMS = {
         ("No draft looked good enough: a plain step.", lambda r, s, d: s["rows"] == 1),
         ("at least one and a half times as fast as plain decoding of its tokens", lambda r, s, d: took(s) < 1 / 1.5),
     ],
+    "quiz": [
+        ("A draft was wrong in the step before. The root is what the target chose there instead.",
+         lambda r, s, d: s["corrected"] and r.steps[s["index"] - 1]["nodes"][r.steps[s["index"] - 1]["path"][-1]]["target"] == s["root"]),
+    ],
     "slower": [
         ("LogitSpec exactly as published: {} rows in every step.", lambda r, s, d: rows(r, s)),
         ("what {} rows cost, as a multiple of one row, measured on this machine.", lambda r, s, d: r.header["calibration"]["rows"][-1]),

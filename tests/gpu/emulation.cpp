@@ -39,26 +39,25 @@ asm(".text\n.globl emulated_switch\n.hidden emulated_switch\n.type emulated_swit
 struct Context {
     void *sp = nullptr;
 #ifdef __SANITIZE_ADDRESS__
-    void *fake = nullptr; // ASan's, while another one runs
+    void *fake = nullptr; // ASan's stack, while another one runs; kept for the next run: a new one costs a mapping
     const void *bottom = nullptr;
     size_t size = 0;
-    void leaves(bool for_good, const Context &to) {
-        __sanitizer_start_switch_fiber(for_good ? nullptr : &fake, to.bottom, to.size);
+    void leaves(const Context &to) {
+        __sanitizer_start_switch_fiber(&fake, to.bottom, to.size);
     }
     void is_back() {
         __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
     }
     void entered(Context &from) {
-        __sanitizer_finish_switch_fiber(nullptr, &from.bottom, &from.size);
+        __sanitizer_finish_switch_fiber(fake, &from.bottom, &from.size);
     }
     void fresh(char *stack) {
         __asan_unpoison_memory_region(stack, STACK);
-        fake = nullptr;
         bottom = stack;
         size = STACK;
     }
 #else
-    void leaves(bool, const Context &) {}
+    void leaves(const Context &) {}
     void is_back() {}
     void entered(Context &) {}
     void fresh(char *) {}
@@ -71,8 +70,8 @@ struct Context {
         for (int i = 0; i < 6; i++) *--top = nullptr;
         sp = top;
     }
-    void leave_for(Context &to, bool for_good = false) {
-        leaves(for_good, to);
+    void leave_for(Context &to) {
+        leaves(to);
         emulated_switch(&sp, to.sp);
         is_back();
     }
@@ -88,7 +87,7 @@ struct Context {
         c.uc_link = nullptr;
         makecontext(&c, entry, 0);
     }
-    void leave_for(Context &to, bool = false) { swapcontext(&c, &to.c); }
+    void leave_for(Context &to) { swapcontext(&c, &to.c); }
 };
 #endif
 
@@ -147,7 +146,7 @@ void enter() {
     worker.launch->body();
     self().done = true;
     worker.alive--;
-    self().context.leave_for(worker.scheduler, true);
+    self().context.leave_for(worker.scheduler);
     wrong("a finished thread runs");
 }
 

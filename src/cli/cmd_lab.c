@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/visible.h"
 #include "cli/lab_record.h"
+#include "cli/run_program.h"
 #include "report/lab_figures.h"
 
 #include <stdio.h>
@@ -16,7 +17,19 @@ static ls_code write_as(const char *dir, const char *name, const char *ending, c
     return code;
 }
 
-static ls_code write_figure(const ls_lab *lab, ls_lab_figure f, const char *dir, ls_err *err) {
+// NAME.png of NAME.svg.
+static ls_code convert(const char *dir, const char *name, ls_err *err) {
+    char *svg = ls_format("%s/%s.svg", dir, name), *png = ls_format("%s/%s.png", dir, name);
+    char *const arguments[] = {"rsvg-convert", "--zoom=2", "--background-color=white", "--output", png, svg, NULL};
+    ls_code code = ls_run_program(arguments, "--png needs it (Debian: apt-get install librsvg2-bin)", err);
+    if (code == LS_E_IO && !err->code) code = ls_fail(err, code, "%s was not made: rsvg-convert failed", png);
+    if (code == LS_E_CANCELLED) ls_fail(err, code, "interrupted");
+    free(svg);
+    free(png);
+    return code;
+}
+
+static ls_code write_figure(const ls_lab *lab, ls_lab_figure f, const char *dir, bool png, ls_err *err) {
     ls_lab_data d = ls_lab_data_of(lab, f);
     ls_buf svg = {0}, csv = {0};
     ls_code code = LS_OK;
@@ -25,6 +38,7 @@ static ls_code write_figure(const ls_lab *lab, ls_lab_figure f, const char *dir,
         ls_lab_csv(&d, f, &csv);
         code = write_as(dir, ls_lab_figures[f].name, "svg", &svg, err);
         if (!code) code = write_as(dir, ls_lab_figures[f].name, "csv", &csv, err);
+        if (!code && png) code = convert(dir, ls_lab_figures[f].name, err);
     }
     ls_buf_free(&svg);
     ls_buf_free(&csv);
@@ -32,10 +46,10 @@ static ls_code write_figure(const ls_lab *lab, ls_lab_figure f, const char *dir,
     return code;
 }
 
-static ls_code write_all(const ls_lab *lab, const char *dir, ls_err *err) {
+static ls_code write_all(const ls_lab *lab, const char *dir, bool png, ls_err *err) {
     ls_buf page = {0}, table = {0};
     ls_code code = LS_OK;
-    for (ls_lab_figure f = 0; f < LS_FIGURES && !code; f++) code = write_figure(lab, f, dir, err);
+    for (ls_lab_figure f = 0; f < LS_FIGURES && !code; f++) code = write_figure(lab, f, dir, png, err);
     ls_lab_main_csv(lab, &table);
     ls_lab_page(lab, &page);
     if (!code) code = write_as(dir, "main", "csv", &table, err);
@@ -68,7 +82,7 @@ int ls_cmd_lab(const ls_command_line *c) {
                 "interrupted after %zu of %zu recordings, which are kept: the same command goes on from there",
                 done.kept + done.decoded, done.all);
     if (!code) code = ls_lab_read(&lab, dir, &listener, &err);
-    if (!code) code = write_all(&lab, to, &err);
+    if (!code) code = write_all(&lab, to, c->png, &err);
     ls_gauge_clear(&gauge);
     if (!code && !c->quiet) {
         if (records) ls_say("%zu recordings were made, %zu were there already", done.decoded, done.kept);

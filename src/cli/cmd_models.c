@@ -6,18 +6,17 @@
 #include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
+#include "cli/run_program.h"
 #include "cli/template_run.h"
 #include "model/place.h"
 
 #include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const char *state_of(const ls_model_place *p) {
@@ -122,35 +121,6 @@ static ls_code find(const ls_registry_entry **out, ls_registry *r, const char *n
                    "no model '%.100s' ('logitspec models list' shows all; hf:OWNER/REPO is possible too)", name);
 }
 
-// Runs models/fetch on this terminal. If it fails, it has said why, and err stays empty. Ctrl-C ends it; this process
-// ignores the signal meanwhile.
-static ls_code run_fetch(char *const *arguments, ls_err *err) {
-    pid_t pid;
-    int status;
-    posix_spawnattr_t attributes;
-    sigset_t defaults;
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, old;
-    sigaction(SIGINT, &ignore, &old);
-    posix_spawnattr_init(&attributes);
-    sigemptyset(&defaults);
-    if (old.sa_handler != SIG_IGN) sigaddset(&defaults, SIGINT);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-    const int failed = posix_spawnp(&pid, "python3", NULL, &attributes, arguments, environ);
-    posix_spawnattr_destroy(&attributes);
-    if (failed) sigaction(SIGINT, &old, NULL);
-    if (failed == ENOENT)
-        return ls_fail(err, LS_E_IO,
-                       "python3 is not found in PATH: fetching needs it (Debian: apt-get install python3)");
-    if (failed) return ls_fail(err, LS_E_IO, "python3 cannot be started: %s", strerror(failed));
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    sigaction(SIGINT, &old, NULL);
-    if (WIFEXITED(status) && !WEXITSTATUS(status)) return LS_OK;
-    if ((WIFEXITED(status) && WEXITSTATUS(status) == LS_EXIT_INTERRUPTED) || WIFSIGNALED(status)) return LS_E_CANCELLED;
-    return LS_E_IO;
-}
-
 static ls_code fetch(ls_registry *r, const char *name, bool offline, ls_err *err) {
     const ls_registry_entry *e;
     ls_code code = find(&e, r, name, err);
@@ -175,7 +145,7 @@ static ls_code fetch(ls_registry *r, const char *name, bool offline, ls_err *err
     else if (!p.folder || !*p.folder)
         code = ls_fail(err, LS_E_IO, "there is no folder for models: set HOME or LOGITSPEC_MODELS");
     else if (access(script, R_OK)) code = ls_fail(err, LS_E_IO, "%s: %s", script, strerror(errno));
-    else code = run_fetch(arguments, err);
+    else code = ls_run_program(arguments, "fetching needs it (Debian: apt-get install python3)", err);
     if (!code && p.installed) code = ls_registry_ready(name, err); // fetch may have found it there already
     if (!code) ls_say("use it: logitspec --model %s", name);
     ls_buf_free(&json);

@@ -175,6 +175,23 @@ class Lab(unittest.TestCase):
         _, said = p.communicate(timeout=60)
         return p.returncode, said
 
+    def test_png(self):
+        with tempfile.TemporaryDirectory() as d:
+            r = run("lab", self.lab, "-o", d, "--png", env={"PATH": "/nowhere"})
+            self.assertEqual((r.returncode, r.stdout), (1, ""))
+            self.assertIn("logitspec: rsvg-convert is not found in PATH: --png needs it (Debian: apt-get install librsvg2-bin)\n", r.stderr)
+            stub = os.path.join(d, "rsvg-convert")  # what it is asked for, without the program itself
+            with open(stub, "w", encoding="utf-8") as f:
+                f.write('#!/bin/sh\nwhile [ "$1" != --output ]; do shift; done\ncp "$3" "$2"\n')
+            os.chmod(stub, 0o755)
+            r = run("lab", self.lab, "-o", d, "--png", env={"PATH": d + ":/usr/bin:/bin"})
+            self.assertEqual(r.returncode, 0, r.stderr)
+            figures = [f[:-4] for f in os.listdir(d) if f.endswith(".svg")]
+            self.assertGreater(len(figures), 5)
+            for name in figures:
+                with open(os.path.join(d, name + ".svg"), "rb") as a, open(os.path.join(d, name + ".png"), "rb") as b:
+                    self.assertEqual(a.read(), b.read(), name)
+
     def test_a_lab_that_was_stopped_goes_on(self):
         folder = self.path("stopped")
         code, said = self.stop(folder, 20, signal.SIGINT)

@@ -90,19 +90,21 @@ static void share(ui_pen *p, uint64_t n, uint64_t of) {
     ui_print(p, "%llu  ", (unsigned long long)n);
 }
 
-// The paper's idea, measured on this text.
+// The paper's idea, measured on this text: how often the token was there, and how often the guesses from there were
+// right.
 static void next_next_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "next-next");
-    char n[32];
+    const ls_ratio right = st->from[LS_FROM_LAST_LOGIT];
     const bool narrow = o->v->area.cols < 100;
-    legend(&p, narrow ? "among the last logits' best:" : "token among the last logits' best:");
+    char n[64];
+    legend(&p, narrow ? "in the last logits' best" : "token among the last logits' best:");
     snprintf(n, sizeof n, "%llu", (unsigned long long)ls_stats_next_next_below(st, 8));
-    number(&p, "8 in ", n, ", ");
+    number(&p, narrow ? "8: " : "8 in ", n, ", ");
     snprintf(n, sizeof n, "%llu", (unsigned long long)ls_stats_next_next_below(st, LS_MAX_TOP));
-    number(&p, "64 in ", n, "");
+    number(&p, narrow ? "64: " : "64 in ", n, "");
     ui_print(&p, narrow ? " of %llu" : " of %llu steps", (unsigned long long)st->next_next);
-    snprintf(n, sizeof n, "%llu", (unsigned long long)st->next_next_drafted);
-    number(&p, "; drafted in ", n, "");
+    snprintf(n, sizeof n, "%llu of %llu", (unsigned long long)right.n, (unsigned long long)right.of);
+    if (right.of) number(&p, narrow ? "; guesses " : "; guesses from there right: ", n, narrow ? " right" : "");
 }
 
 // ... rank by rank; where the line has no room for all ranks, the last of them are one part.
@@ -307,11 +309,12 @@ void ui_panel_stats(ui_panel_view *v) {
     remember(&b, s, fits < HISTORY ? fits : HISTORY);
     emitted_line(&o, st, step, &b);
     draft_line(&o, st);
-    speed_line(&o, st, step);
     if (s->preview) preview_line(&o, st);
     const int rows = v->area.rows;
+    // the smallest panel has three lines: the idea goes before the speed, which the title tells too
+    if (st->next_next && o.row < rows) next_next_line(&o, st);
+    if (o.row < rows) speed_line(&o, st, step);
     if (o.row < rows) time_line(&o, st);
-    if (o.row < rows) next_next_line(&o, st);
     if (o.row < rows) source_line(&o, st);
     if (o.row < rows) miss_line(&o, st);
     if (o.row < rows) depth_line(&o, st);

@@ -525,12 +525,14 @@ class Network(unittest.TestCase):
                 model = ["--model", MODEL]
             record(trace)
             write(keys, b"wait READY\ntype Hi\nkey Enter\nwait tokens\nkey ^X\nwait READY\n")
+            write(d + "/suite.jsonl", b'{"prompt": "Hi"}\n')
             short = [*model, "--max-tokens", "4"]
             commands = {"chat": [[*short, "--script", keys]], "generate": [[*short, "--prompt", "Hi"]],
                         "compare": [[*short, "--prompt", "Hi", "--methods", "ar,logitspec"]], "bench": [["--model", "script"]],
                         "demo": [[], ["arithmetic", "--cast", d + "/d.cast"]], "replay": [[trace, "--speed", "max", "--cast", d + "/r.cast"]],
                         "inspect": [[trace]], "diff": [[trace, trace]], "report": [[trace, "-o", d + "/r.html"]],
                         "export": [[trace, "-o", d + "/e.json"]], "simulate": [[trace]],
+                        "lab": [["--suite", d + "/suite.jsonl", "-o", d + "/lab", "--model", "script", "--max-tokens", "4"], [d + "/lab"]],
                         "tune": [["--model", "script", "--max-tokens", "8", "--prompt", "Hi", "--methods", "ar,logitspec", "--out", d + "/t.yaml"]],
                         "corpus": [["build", __file__, *model, "--out", d + "/c"]], "tokenize": [[*model, "--prompt", "Hi"]],
                         "models": [["list"], ["info", MODEL], ["verify"], ["remove", "nowhere"]], "doctor": [[]], "config": [["show"]]}

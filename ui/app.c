@@ -218,8 +218,8 @@ static void loop(app *a) {
 void ui_begin(ui_state *s, const ui_options *o) {
     s->ascii = o->ascii;
     s->words = o->words;
-    s->ways = o->ways;
-    s->n_ways = o->n_ways;
+    s->make_ways = o->ways;
+    s->ways_ud = o->ud;
     for (const ui_setting *t = o->settings; t && t->key && s->n_settings < UI_SETTINGS; t++)
         s->settings[s->n_settings++] = *t;
     s->brackets = !o->color;

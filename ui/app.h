@@ -13,8 +13,9 @@ typedef struct {
     bool recording;             // the source plays a recording: it takes no prompts
     const char *prompt;         // sent at once; NULL: none
     const ui_setting *settings; // that can change while it runs; ends with a NULL key; may be NULL
-    const ls_shadow_way *ways;  // of decoding, for Shadows: n_ways of them; may be NULL
-    int n_ways;
+    // Makes the list of ways of decoding when Shadows is opened first; it is the maker's. NULL: there are none.
+    const ls_shadow_way *(*ways)(void *ud, int *n);
+    void *ud;
     const char *const *words; // that commands complete to, besides actions; ends with NULL; may be NULL
     const char *history;      // file of earlier prompts; NULL: none
     const ui_demo *demo;      // played; NULL: none

@@ -32,6 +32,7 @@ static size_t first_turn(const ui_state *s) {
 static void start(ui_state *s) {
     ui_shadows *w = s->shadows;
     if (!w) w = s->shadows = ls_calloc(1, sizeof *w);
+    if (!s->ways && s->make_ways) s->ways = s->make_ways(s->ways_ud, &s->n_ways);
     if (w->started || !s->n_turns || !s->has_header || !s->n_ways) return;
     w->s = ls_shadows_new(s->ways, s->n_ways, &s->header);
     w->turn = first_turn(s);
@@ -119,11 +120,11 @@ bool ui_shadows_work(ui_state *s) {
 const ls_shadows *ui_shadows_of(const ui_state *s, const ui_turn **turn, const char **why) {
     const ui_shadows *w = s->shadows;
     const bool there = w && w->begun && w->turn < s->n_turns;
-    *why = w && w->why   ? w->why
-           : !s->n_ways  ? "this configuration names no method that could be shadowed"
-           : !s->n_turns ? "no answer has begun yet"
-           : !there      ? "it waits for a pause (u: never)"
-                         : NULL;
+    *why = w && w->why             ? w->why
+           : s->ways && !s->n_ways ? "this configuration names no method that could be shadowed"
+           : !s->n_turns           ? "no answer has begun yet"
+           : !there                ? "it waits for a pause (u: never)"
+                                   : NULL;
     *turn = there ? &s->turns[w->turn] : NULL;
     return there && !*why ? w->s : NULL;
 }

@@ -136,8 +136,10 @@ typedef struct {
     ui_overlay overlays[UI_OVERLAYS]; // those that are open, each once; the last one is on top
     int n_overlays, overlay_scroll[UI_OVERLAYS];
     ui_setting settings[UI_SETTINGS];
-    int n_settings, setting;   // setting: the chosen one
-    const ls_shadow_way *ways; // of decoding, for Shadows; borrowed
+    int n_settings, setting;                             // setting: the chosen one
+    const ls_shadow_way *(*make_ways)(void *ud, int *n); // of decoding, for Shadows; NULL: there are none
+    void *ways_ud;
+    const ls_shadow_way *ways; // once they were made; borrowed
     int n_ways, shadow;        // shadow: the chosen one
     ui_quiz quiz;
     bool shadows_always;      // also while it decodes, whatever they cost

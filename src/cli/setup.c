@@ -267,16 +267,31 @@ static ls_code show(ls_source *source, const ui_options *o, const ls_command_lin
     return code;
 }
 
+// The ways of decoding that Shadows lists: making them opens every drafter once.
+typedef struct {
+    const ls_options *options;
+    ls_contender *all;
+    ls_shadow_way *list;
+    int n;
+} ways;
+
+static const ls_shadow_way *make_ways(void *ud, int *n) {
+    ways *w = ud;
+    ls_contenders_read(&w->all, &w->n, "shadows", "all", w->options, NULL);
+    w->list = ls_calloc((size_t)w->n + 1, sizeof *w->list);
+    for (int i = 0; i < w->n; i++) w->list[i] = (ls_shadow_way){w->all[i].label, w->all[i].setup.s.decode};
+    *n = w->n;
+    return w->list;
+}
+
 ls_code ls_show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err) {
-    ls_contender *all = NULL;
+    ways w = {.options = &c->options};
     ui_options shown = *o;
-    ls_contenders_read(&all, &shown.n_ways, "shadows", "all", &c->options, NULL);
-    ls_shadow_way *ways = ls_calloc((size_t)shown.n_ways + 1, sizeof *ways);
-    for (int i = 0; i < shown.n_ways; i++) ways[i] = (ls_shadow_way){all[i].label, all[i].setup.s.decode};
-    shown.ways = ways;
+    shown.ways = make_ways;
+    shown.ud = &w;
     const ls_code code = show(source, &shown, c, status, err);
-    ls_contenders_free(all, shown.n_ways);
-    free(ways);
+    ls_contenders_free(w.all, w.n);
+    free(w.list);
     return code;
 }
 

@@ -204,7 +204,7 @@ static void the_papers_lengths_are_knobs(void **state) {
     text[60] = 101, text[61] = 102;
     for (int i = 0; i < 64; i++) top[i] = i ? 200 + i : 103;
     const ls_draft_state s = {text, 62, 103, top, NULL, 64, NULL};
-    ls_knob_value knobs[] = {{1, NULL}, {5, NULL}, {3, NULL}}; // ngram, span, ranks
+    ls_knob_value knobs[] = {{1, NULL}, {5, NULL}, {3, NULL}, {1, NULL}, {1, NULL}}; // ngram, span, ranks, root, tails
     const ls_draft_setup setup = {.knobs = knobs, .tokenizer = ""};
     ls_drafter *d;
     ls_tree t;

@@ -97,8 +97,7 @@ reject Shadows
             self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
             r, _ = self.play(d, """wait REPLAY ENDED
 key a
-wait real
-expect pld (decodes)
+wait pld (decodes)
 key Enter
 expect its method cannot change
 """, trace, "--speed", "max", command="replay")

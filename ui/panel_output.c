@@ -11,6 +11,7 @@ typedef struct {
     ls_buf text, roles, marks; // a role and marks for every byte
     ls_ids tags;               // and the token that it belongs to
     int32_t tag;               // of what is added
+    size_t hidden;             // step that a quiz asks about
 } flow;
 
 static void add_text(flow *f, const char *p, size_t n, ui_role role, int mark) {
@@ -50,7 +51,7 @@ static void add_step(flow *f, const ui_state *s, const ui_turn *turn, size_t ind
                      bool ascii) {
     const int would = s->preview && index > turn->first_step ? ui_preview(s, ui_step(s, index - 1)) : -1;
     const ls_step *step = ui_step(s, index);
-    if (index == ui_quiz_first_hidden(s)) step = ui_quiz_masked(s, step);
+    if (index == f->hidden) step = ui_quiz_masked(s, step);
     const bool brackets = s->brackets;
     f->tag = ((int32_t)index - 1) * LS_MAX_ROWS + would + 1; // the draft that would stand in this place
     const bool folded = s->folded && ui_thinking_at(&turn->thinking, step->output_pos);
@@ -146,8 +147,8 @@ void ui_panel_output(ui_panel_view *v) {
     const bool ascii = v->canvas->ascii;
     const source src = source_of(s);
     window w = window_of(s, v->area.rows, v->area.cols);
-    const size_t hidden = ui_quiz_first_hidden(s);
-    if (hidden < w.end) w.end = hidden + 1; // what follows would tell
+    f.hidden = ui_quiz_first_hidden(s);
+    if (f.hidden < w.end) w.end = f.hidden + 1; // what follows would tell
     for (size_t t = w.turn; t < s->n_turns; t++) {
         const ui_turn *turn = &s->turns[t];
         size_t i = turn->first_step;

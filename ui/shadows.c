@@ -1,7 +1,6 @@
 #include "ui/shadows.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "ui/modes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,9 +10,9 @@ static const double LITTLE = 0.02; // of a step
 
 struct ui_shadows {
     ls_shadows *s;
-    size_t turn, step;          // what comes next
-    bool started, begun, ended; // begun, ended: that turn
-    ls_stats real;              // of it
+    size_t turn, step; // what comes next
+    bool begun, ended; // that turn
+    ls_stats real;     // of it
     const char *why;
 };
 
@@ -33,14 +32,9 @@ static void start(ui_state *s) {
     ui_shadows *w = s->shadows;
     if (!w) w = s->shadows = ls_calloc(1, sizeof *w);
     if (!s->ways && s->make_ways) s->ways = s->make_ways(s->ways_ud, &s->n_ways);
-    if (w->started || !s->n_turns || !s->has_header || !s->n_ways) return;
+    if (w->s || !s->n_turns || !s->has_header || !s->n_ways) return;
     w->s = ls_shadows_new(s->ways, s->n_ways, &s->header);
     w->turn = first_turn(s);
-    w->started = true;
-}
-
-void ui_shadows_toggle(ui_state *s) {
-    ui_toggle(s, UI_SHADOWS);
 }
 
 void ui_shadows_forget(ui_state *s, size_t turn) {

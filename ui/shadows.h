@@ -3,8 +3,6 @@
 #pragma once
 #include "ui/state.h"
 
-// Opens and closes the view.
-void ui_shadows_toggle(ui_state *s);
 // Works for a moment where the view is open and may; true: more is left. To be called between frames.
 bool ui_shadows_work(ui_state *s);
 void ui_shadows_free(ui_shadows *w); // accepts NULL

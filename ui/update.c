@@ -6,7 +6,6 @@
 #include "ui/navigate.h"
 #include "ui/quiz.h"
 #include "ui/rows.h"
-#include "ui/shadows.h"
 #include "ui/what_if.h"
 
 #include <stdio.h>
@@ -230,7 +229,7 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_EDITOR: s->want_editor = takes_prompts(s); break;
     case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;
     case UI_ACT_QUIZ: ui_quiz_toggle(s); break;
-    case UI_ACT_SHADOWS: ui_shadows_toggle(s); break;
+    case UI_ACT_SHADOWS: ui_toggle(s, UI_SHADOWS); break;
     case UI_ACT_SETUP: ui_toggle(s, UI_SETUP); break;
     case UI_ACT_THEME: s->themes++; break;
     case UI_ACT_MOUSE: s->mice++; break;

@@ -30,13 +30,6 @@ static void ask(ui_state *s, const ls_step *step, const int32_t *ids, int32_t n,
     ui_open(s, UI_COMPARE, true);
 }
 
-static int32_t ids_to(const ls_step *step, int row, int32_t *ids) {
-    int32_t path[LS_MAX_ROWS];
-    const int32_t n = ls_tree_path(&step->tree, row, path);
-    for (int32_t i = 0; i < n; i++) ids[i] = step->tree.nodes[path[i]].token;
-    return n;
-}
-
 // The row under the cursor; without a cursor the last one whose token was emitted.
 static int chosen_row(const ui_state *s, const ls_step *step) {
     const bool cursor = s->node >= 0 || s->shown.inspect || s->shown.focus == UI_TREE;
@@ -49,7 +42,8 @@ void ui_what_if(ui_state *s) {
     if (!step) return;
     const int row = chosen_row(s, step), other = s->shown.focus == UI_LOGITS ? s->found[UI_LOGITS] : -1;
     if (other >= 0 && other < step->n_top) ask(s, step, &step->top[other].id, 1, NULL);
-    else if (row && step->tree.nodes[row].state != LS_NODE_ACCEPTED) ask(s, step, ids, ids_to(step, row, ids), NULL);
+    else if (row && step->tree.nodes[row].state != LS_NODE_ACCEPTED)
+        ask(s, step, ids, ls_tree_tokens(&step->tree, row, ids), NULL);
     else ui_type_line(s, ':', "what-if ");
 }
 
@@ -57,7 +51,7 @@ void ui_what_if_text(ui_state *s, const char *text) {
     int32_t ids[LS_MAX_ROWS];
     const ls_step *step = place(s);
     if (!step) return;
-    if (*text) ask(s, step, ids, ids_to(step, chosen_row(s, step), ids), text);
+    if (*text) ask(s, step, ids, ls_tree_tokens(&step->tree, chosen_row(s, step), ids), text);
     else ui_say(s, "what-if TEXT: the model goes on behind it (a blank before a new word)", false);
 }
 

@@ -27,6 +27,17 @@ static void add_miss(ls_stats *st, const ls_step *s) {
     st->misses[s->miss] += s->miss != LS_MISS_NONE;
 }
 
+static void add_previews(ls_stats *st, const ls_step *s) {
+    st->rejections++;
+    for (int i = 1; i < LS_ACCEPT_COUNT; i++) {
+        const ls_accept rule = ls_accept_usual(i);
+        int32_t row;
+        const int32_t more = ls_accept_more(&rule, &s->tree, s->path[s->n_path - 1], &row);
+        st->would_steps[i] += more > 0;
+        st->would_tokens[i] += (uint64_t)more;
+    }
+}
+
 void ls_stats_add(ls_stats *st, const ls_step *s) {
     add_miss(st, s);
     st->steps++;
@@ -60,14 +71,7 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
         st->next_next_drafted += next.drafted;
         st->next_next_rank[next.rank < 0 ? LS_MAX_TOP : next.rank]++;
     }
-    st->rejections += ls_step_rejected(s);
-    for (int i = 1; i < LS_ACCEPT_COUNT; i++) {
-        const ls_accept rule = ls_accept_usual(i);
-        int row;
-        const int more = ls_step_would(s, &rule, &row);
-        st->would_steps[i] += more > 0;
-        st->would_tokens[i] += (uint64_t)more;
-    }
+    if (ls_step_rejected(s)) add_previews(st, s);
     int deepest = 0;
     for (int i = 1; i < s->tree.n; i++) {
         if (s->tree.nodes[i].depth > deepest) deepest = s->tree.nodes[i].depth;

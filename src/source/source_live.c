@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum { COLD_NS = 20000000 };
-static const char comparing[] = "another answer to the last prompt is still being written";
+static const char answered_too[] = "another answer to the last prompt is still being written";
 static const char still_written[] = "the answer is still being written: stop it first";
 
 // What changes the conversation, or answers a turn once more.
@@ -360,7 +360,7 @@ static void carry_out(live *l, const ls_queued_command *c) {
         return;
     }
     if (l->rival && (c->kind == LS_CMD_RIVAL || c->kind == LS_CMD_FORK)) { // several were asked for at once
-        ls_channel_message(&l->c, true, comparing);
+        ls_channel_message(&l->c, true, answered_too);
         return;
     }
     switch (c->kind) {
@@ -461,7 +461,7 @@ static ls_code live_command(ls_source *s, const ls_command *c, ls_err *err) {
     else if ((c->kind == LS_CMD_PROMPT || c->kind == LS_CMD_EDIT) && answers)
         code = ls_fail(err, LS_E_UNSUPPORTED, "%s", still_written);
     else if ((c->kind == LS_CMD_RIVAL || c->kind == LS_CMD_FORK) && state == LS_STATE_COMPARING)
-        code = ls_fail(err, LS_E_UNSUPPORTED, "%s", comparing);
+        code = ls_fail(err, LS_E_UNSUPPORTED, "%s", answered_too);
     else if (c->kind == LS_CMD_STOP && !busy) code = ls_fail(err, LS_E_UNSUPPORTED, "nothing is being written");
     else ls_channel_put(&l->c, c);
     pthread_mutex_unlock(&l->c.lock);

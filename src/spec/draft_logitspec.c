@@ -93,8 +93,9 @@ static const ls_successor *remembered_after(const drafter *d, const int32_t *tai
 }
 
 // What may follow candidate `at`: what followed the same tokens before, what the target said there before, and, after
-// the root, the other tokens of the last logits. Fills list, the children; returns how many.
-static int32_t collect(const search *q, int32_t at, candidate *list) {
+// the root, the other tokens of the last logits.
+static void expand(search *q, int32_t at) {
+    candidate *list = &q->c[q->n];
     int32_t n = 0, tail[MAX_AGREE];
     const candidate *c = &q->c[at];
     const int32_t n_tail = tail_of(q, at, tail, MAX_AGREE);
@@ -110,19 +111,10 @@ static int32_t collect(const search *q, int32_t at, candidate *list) {
         k->f.succ_p = known->p[i];
     }
     if (at == 0 && q->d->last_logit) add_guesses(q->s, list, &n);
+    double est[MAX_CHILDREN], sum = 0;
     for (int32_t i = 0; i < n; i++) {
         list[i].f.known = known != NULL;
         list[i].f.pair = pair;
-    }
-    return n;
-}
-
-static void expand(search *q, int32_t at) {
-    candidate *list = &q->c[q->n];
-    const candidate *c = &q->c[at];
-    const int32_t n = collect(q, at, list);
-    double est[MAX_CHILDREN], sum = 0;
-    for (int32_t i = 0; i < n; i++) {
         list[i].draft.key = (int16_t)ls_rate_key(&list[i].f);
         sum += est[i] = ls_rate(&q->d->rates, list[i].draft.key);
     }
@@ -144,55 +136,54 @@ static void expand(search *q, int32_t at) {
     }
 }
 
-static _Thread_local search scratch; // large, and for one call at a time
-
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+    static _Thread_local search q; // large, and used here only
     ls_draft taken[LS_MAX_ROWS];
     int16_t row[MAX_CANDIDATES];
     int32_t n = 0;
-    scratch.d = (const drafter *)base;
-    scratch.s = s;
-    scratch.c[0] = (candidate){.draft = {.token = s->root, .parent = -1, .match_pos = -1, .rank = -1}, .path = 1};
-    scratch.n = 1;
-    scratch.open.n = 0;
+    q.d = (const drafter *)base;
+    q.s = s;
+    q.c[0] = (candidate){.draft = {.token = s->root, .parent = -1, .match_pos = -1, .rank = -1}, .path = 1};
+    q.n = 1;
+    q.open.n = 0;
     const int32_t context = (int32_t)s->n_context;
-    for (int32_t at = 0; at >= 0; at = ls_frontier_pop(&scratch.open, NULL)) {
-        const candidate *c = &scratch.c[at];
+    for (int32_t at = 0; at >= 0; at = ls_frontier_pop(&q.open, NULL)) {
+        const candidate *c = &q.c[at];
         if (n && s->costs && !ls_cost_may_pay(s->costs, c->path, n, context)) break;
         row[at] = (int16_t)n;
         taken[n] = c->draft;
         if (n) taken[n].parent = row[c->draft.parent];
         if (++n == budget) break;
-        expand(&scratch, at);
+        expand(&q, at);
     }
     ls_tree_lay_out(tree, taken, n);
 }
 
-// Looks at the row's place as `propose` does, then at what that passes over: shorter n-grams, and what was remembered
-// of the last token alone.
-static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *asked) {
+static bool among(const int32_t *ids, int32_t n, int32_t id) {
+    int32_t i = 0;
+    while (i < n && ids[i] != id) i++;
+    return i < n;
+}
+
+// Asks the sources of `expand` one by one, then what these pass over: shorter n-grams, and what was remembered of the
+// last token alone.
+static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
     const drafter *d = (const drafter *)base;
-    const ls_draft_state *s = asked->state;
-    int32_t path[LS_MAX_ROWS], tail[LS_POOL_ORDER];
-    scratch.d = d;
-    scratch.s = s;
-    scratch.n = ls_tree_path(asked->tree, asked->row, path);
-    for (int32_t i = 0; i < scratch.n; i++) {
-        scratch.c[i] = (candidate){.draft = asked->tree->nodes[path[i]].draft};
-        scratch.c[i].draft.parent = (int16_t)(i - 1);
-    }
-    candidate *list = &scratch.c[scratch.n];
-    const int32_t n = collect(&scratch, scratch.n - 1, list);
-    for (int32_t i = 0; i < n; i++)
-        if (list[i].draft.token == asked->token) return LS_KNOWS_IT;
-    const int32_t n_tail = ls_draft_tail(s, asked->tree, asked->row, tail, LS_POOL_ORDER);
-    bool has = false;
-    if (d->retrieved) ls_pool_ask(&d->pool, s->context, tail, (size_t)n_tail, asked->token, &has);
-    const ls_successor *one = d->remembered ? ls_successors_get(&d->successors, -1, tail[n_tail - 1]) : NULL;
-    for (int32_t i = 0; one && i < LS_ROW_TOP; i++) has |= one->id[i] == asked->token;
-    if (has) return LS_KNOWS_HIDDEN;
-    if (!asked->row && d->last_logit && asked->token != s->root) return LS_KNOWS_BEYOND;
-    return n ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
+    const ls_draft_state *s = q->state;
+    const size_t copied = (size_t)(q->tree->nodes[q->row].match_pos + 1); // what the row was copied from goes on there
+    int32_t tail[LS_POOL_ORDER];
+    const int32_t n = ls_draft_tail(s, q->tree, q->row, tail, LS_POOL_ORDER);
+    const bool copies = copied > 0 && copied < s->n_context, guesses = !q->row && d->last_logit && q->token != s->root;
+    bool pair, has = false;
+    const ls_match m = d->retrieved ? ls_pool_find(&d->pool, tail, (size_t)n) : (ls_match){0};
+    const ls_successor *known = remembered_after(d, tail, n, &pair);
+    if ((copies && s->context[copied] == q->token) || (m.n && s->context[m.pos] == q->token) ||
+        (known && among(known->id, LS_ROW_TOP, q->token)) || (guesses && among(s->top_ids, s->n_top, q->token)))
+        return LS_KNOWS_IT;
+    if (d->retrieved) ls_pool_ask(&d->pool, s->context, tail, (size_t)n, q->token, &has);
+    const ls_successor *one = pair ? ls_successors_get(&d->successors, -1, tail[n - 1]) : NULL;
+    if (has || (one && among(one->id, LS_ROW_TOP, q->token))) return LS_KNOWS_HIDDEN;
+    return guesses ? LS_KNOWS_BEYOND : copies || m.n || known ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
 }
 
 // before: the token before the row's; -1: none.

@@ -122,8 +122,7 @@ static ls_knowledge window_knows(const drafter *d, const ls_draft_question *q) {
 static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
     const drafter *d = (const drafter *)base;
     int32_t path[LS_MAX_ROWS];
-    const int32_t depth = ls_tree_path(q->tree, q->row, path) - 1, last = q->tree->nodes[q->row].token;
-    for (int32_t i = 1; i <= depth; i++) path[i] = q->tree->nodes[path[i]].token;
+    const int32_t depth = ls_tree_tokens(q->tree, q->row, path) - 1, last = path[depth];
     const ls_knowledge grams = grams_know(d, q->state->root, path + 1, depth, q->token), window = window_knows(d, q);
     if (grams == LS_KNOWS_IT || window == LS_KNOWS_IT) return LS_KNOWS_IT;
     const ls_knowledge later = depth ? grams_know(d, last, path, 0, q->token) : LS_KNOWS_NOTHING;

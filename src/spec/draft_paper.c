@@ -85,9 +85,8 @@ static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
     const drafter *d = (const drafter *)base;
     const ls_draft_state *s = q->state;
     int32_t path[LS_MAX_ROWS];
-    const int32_t depth = ls_tree_path(q->tree, q->row, path) - 1, ranks = ranks_of(d, s, q->budget);
+    const int32_t depth = ls_tree_tokens(q->tree, q->row, path) - 1, ranks = ranks_of(d, s, q->budget);
     ls_knowledge best = at_most_hidden(d, q);
-    for (int32_t i = 1; i <= depth; i++) path[i] = q->tree->nodes[path[i]].token;
     if (!depth && d->guesses && q->token != s->root && best < LS_KNOWS_BEYOND) best = LS_KNOWS_BEYOND;
     for (int32_t rank = -1; rank < ranks; rank++) {
         if (rank >= 0 && (s->top_ids[rank] == s->root || (depth && s->top_ids[rank] != path[1]))) continue;

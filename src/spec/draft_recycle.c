@@ -99,11 +99,9 @@ static int32_t rank_after(const matrix *m, int32_t before, int32_t token) {
 
 static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
     const matrix *m = &((const drafter *)base)->m;
-    const ls_tree *t = q->tree;
     int32_t path[LS_MAX_ROWS], at = 0;
-    const int32_t n = ls_tree_path(t, q->row, path), last = t->nodes[q->row].token;
-    for (int32_t i = 1; i < n; i++)
-        at = shape_child(m, at, rank_after(m, t->nodes[path[i - 1]].token, t->nodes[path[i]].token));
+    const int32_t n = ls_tree_tokens(q->tree, q->row, path), last = path[n - 1];
+    for (int32_t i = 1; i < n; i++) at = shape_child(m, at, rank_after(m, path[i - 1], path[i]));
     if (last >= m->n || m->next[last][0] < 0) return LS_KNOWS_NOTHING;
     const int32_t rank = rank_after(m, last, q->token);
     return rank == WIDTH ? LS_KNOWS_OTHERS : shape_child(m, at, rank) < 0 ? LS_KNOWS_BEYOND : LS_KNOWS_IT;

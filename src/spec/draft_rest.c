@@ -112,10 +112,9 @@ static ls_corpus_range going_on(const ls_corpus *corpus, ls_corpus_range range, 
 static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
     const drafter *d = (const drafter *)base;
     int32_t path[LS_MAX_ROWS], tail[MIN_NGRAM + 1], length, found;
-    const int32_t depth = ls_tree_path(q->tree, q->row, path) - 1;
+    const int32_t depth = ls_tree_tokens(q->tree, q->row, path) - 1;
     ls_corpus_range range = matches(d, q->state, q->tree, &length);
-    for (int32_t i = 1; i <= depth; i++)
-        range = going_on(d->corpus, range, length + i - 1, q->tree->nodes[path[i]].token);
+    for (int32_t i = 1; i <= depth; i++) range = going_on(d->corpus, range, length + i - 1, path[i]);
     const bool any = range.lo < range.hi;
     range = going_on(d->corpus, range, length + depth, q->token);
     if (range.lo < range.hi) return depth < d->tokens ? LS_KNOWS_IT : LS_KNOWS_BEYOND;

@@ -186,24 +186,22 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
 }
 
 // Moves a match along the path; false: the text has it only after a shorter ending.
-static bool follow(const ls_automaton *text, ls_automaton_match *m, const ls_tree *t, const int32_t *path, int32_t n) {
+static bool follow(const ls_automaton *text, ls_automaton_match *m, const int32_t *path, int32_t n) {
     const int32_t length = m->length;
-    for (int32_t i = 1; i < n; i++) ls_automaton_follow(text, m, t->nodes[path[i]].token);
+    for (int32_t i = 1; i < n; i++) ls_automaton_follow(text, m, path[i]);
     return m->length == length + n - 1;
 }
 
 static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
     const drafter *d = (const drafter *)base;
     int32_t path[LS_MAX_ROWS], at = 0, i = 1;
-    const int32_t n = ls_tree_path(q->tree, q->row, path);
+    const int32_t n = ls_tree_tokens(q->tree, q->row, path);
     const growth *g = grow_best(d, q->state, LS_MAX_ROWS);
     for (int32_t k = 1; k < g->n; k++) // parents come first
-        if (g->nodes[k].parent == at && i <= n &&
-            g->nodes[k].token == (i < n ? q->tree->nodes[path[i]].token : q->token))
-            at = k, i++;
+        if (g->nodes[k].parent == at && i <= n && g->nodes[k].token == (i < n ? path[i] : q->token)) at = k, i++;
     if (i > n) return LS_KNOWS_IT;
     ls_automaton_match m = g->at;
-    if (g->text && follow(g->text, &m, q->tree, path, n)) {
+    if (g->text && follow(g->text, &m, path, n)) {
         const int32_t length = m.length;
         ls_automaton_follow(g->text, &m, q->token);
         if (m.length > length) return LS_KNOWS_BEYOND;
@@ -215,7 +213,7 @@ static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
         m = texts[k]->at;
         if (!text->n_states) continue;
         ls_automaton_follow(text, &m, q->state->root);
-        follow(text, &m, q->tree, path, n);
+        follow(text, &m, path, n);
         any |= m.length > 0;
         ls_automaton_follow(text, &m, q->token);
         if (m.length > 1) return LS_KNOWS_HIDDEN; // after an ending of one token at least

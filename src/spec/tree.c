@@ -104,6 +104,12 @@ int32_t ls_tree_path(const ls_tree *t, int32_t row, int32_t *path) {
     return n;
 }
 
+int32_t ls_tree_tokens(const ls_tree *t, int32_t row, int32_t *tokens) {
+    const int32_t n = ls_tree_path(t, row, tokens);
+    for (int32_t i = 0; i < n; i++) tokens[i] = t->nodes[tokens[i]].token;
+    return n;
+}
+
 void ls_tree_mark(ls_tree *t, const int32_t *path, int32_t n_path) {
     for (int32_t i = 0; i < t->n; i++) t->nodes[i].state = LS_NODE_NOT_REACHED;
     for (int32_t i = 0; i < n_path; i++) t->nodes[path[i]].state = LS_NODE_ACCEPTED;

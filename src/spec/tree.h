@@ -93,5 +93,6 @@ void ls_tree_lay_out(ls_tree *t, const ls_draft *drafts, int32_t n);
 void ls_tree_keep(ls_tree *t, const bool *keep);
 // Fills path[0..] with the rows from the root to `row`, and returns how many there are: its depth + 1.
 int32_t ls_tree_path(const ls_tree *t, int32_t row, int32_t *path);
+int32_t ls_tree_tokens(const ls_tree *t, int32_t row, int32_t *tokens); // the same as the tokens of these rows
 // Sets every state, and what each branch had accepted, by the accepted rows.
 void ls_tree_mark(ls_tree *t, const int32_t *path, int32_t n_path);

@@ -20,8 +20,7 @@ static void end_turn(reading *g) {
 
 // Where the prompt would be another today, only its tokens are known.
 static void begin_turn(reading *g, const ls_trace_header *h) {
-    const size_t kept = g->v->turns.kept, all = h->prompt.n - kept,
-                 begun = h->begun > 0 && (size_t)h->begun < all ? (size_t)h->begun : 0, more = all - begun;
+    const size_t kept = g->v->turns.kept, begun = ls_turns_begun(&g->v->turns, h), more = h->prompt.n - kept - begun;
     const char *text = h->prompt_text.n ? h->prompt_text.p : "";
     ls_next_prompt p;
     end_turn(g);

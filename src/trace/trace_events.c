@@ -62,7 +62,7 @@ static void begin_turn(ls_trace_events *t) {
     e->prompt.n_ids = (int32_t)added.n;
     e->prompt.ids = added.p;
     e->prompt.text = ls_strdup(h->prompt_text.n ? h->prompt_text.p : "");
-    e->prompt.n_begun = h->begun > 0 && (size_t)h->begun < added.n ? h->begun : 0;
+    e->prompt.n_begun = (int32_t)ls_turns_begun(&t->turns, h);
     e->prompt.context_len = (int32_t)h->prompt.n;
     e->prompt.prefill_ms = h->prefill_ms;
     memcpy(e->prompt.method, h->run.method, sizeof e->prompt.method);

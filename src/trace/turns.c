@@ -48,6 +48,10 @@ uint32_t ls_turns_begin(ls_turns *t, const ls_trace_header *h) {
     return (uint32_t)ls_turns_count(t) - 1;
 }
 
+size_t ls_turns_begun(const ls_turns *t, const ls_trace_header *h) {
+    return h->begun > 0 && (size_t)h->begun < h->prompt.n - t->kept ? (size_t)h->begun : 0;
+}
+
 void ls_turns_step(ls_turns *t, const ls_step *s) {
     const bool ends = s->finish == LS_FINISH_EOS; // that token is emitted, but never committed
     for (int i = 0; s->forward && i < s->n_emitted - ends; i++)

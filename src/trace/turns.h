@@ -17,4 +17,6 @@ size_t ls_turns_count(const ls_turns *t);
 // A header came. Turns that it takes the place of are cut; where it goes on with none of them, all are. Returns its
 // index among the turns of the conversation, from 0.
 uint32_t ls_turns_begin(ls_turns *t, const ls_trace_header *h);
+// How many tokens at the end of the prompt, of those that it does not keep, begin the last turn's answer.
+size_t ls_turns_begun(const ls_turns *t, const ls_trace_header *h);
 void ls_turns_step(ls_turns *t, const ls_step *s);

@@ -99,8 +99,8 @@ kernels_portable_CFLAGS := -ffp-contract=off
 TORCH_CXXFLAGS := -std=c++20 -O2 -g $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden -fopenmp $(SANFLAGS) $(HARDEN) \
   -D_GLIBCXX_USE_CXX11_ABI=1 -Isrc -isystem $(TORCH_DIR)/include -isystem $(TORCH_DIR)/include/torch/csrc/api/include
 torch_obj = $(patsubst %,$(B)/obj/src/torch/%.o,$(1))
-# in every compute library: loading, timelines, what packs and unpacks weights
-TORCH_COMMON := $(call torch_obj,lst_open lst_session) $(patsubst %.c,$(B)/obj/%.o,$(KERNEL_SRC)) \
+# in every compute library: loading, timelines, trained heads, what packs and unpacks weights
+TORCH_COMMON := $(call torch_obj,lst_open lst_session lst_head) $(patsubst %.c,$(B)/obj/%.o,$(KERNEL_SRC)) \
   $(addprefix $(B)/obj/pic/src/base/,ggml.o rng.o clock.o sample.o mem.o)
 
 $(B)/obj/src/torch/%.o: src/torch/%.cpp $(B)/obj/flags
@@ -308,7 +308,7 @@ check-setup:
 # QUICK=1, as .ci/run has it: what runs without the compute library, and of the end-to-end tests the scripted screens.
 # The real model, and the GPU's kernels apart from their library, are left to the plain build: minutes become an hour.
 REAL_MODEL_TESTS := test_engine test_chances
-LIBRARY_TESTS := test_lst test_models
+LIBRARY_TESTS := test_lst test_models test_heads
 ASAN_TESTS := $(filter-out $(REAL_MODEL_TESTS) $(if $(QUICK),$(LIBRARY_TESTS) test_outputs),$(TEST_SRC:tests/unit/%.c=%))
 check-asan: check-setup
 	@$(MAKE) SAN=1 $(ASAN_TESTS:%=build/san/tests/%) build/san/tests/planted \
@@ -333,7 +333,7 @@ $(B)/tests/planted: $(B)/obj/tests/tools/planted.o $(filter %/openmp_tsan.o,$(TO
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -fopenmp -o $@ $^
-clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(call torch_obj,lst_cpu lst_cpu_engine lst_cuda lst_cuda_engine lst_open lst_session)
+clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(call torch_obj,lst_cpu lst_cpu_engine lst_cuda lst_cuda_engine lst_open lst_session lst_head)
 
 lint:
 	@python3 tests/tools/lint.py
@@ -364,6 +364,8 @@ install: all
 	install -m 644 configs/*.yaml $(DESTDIR)$(PREFIX)/share/logitspec/configs
 	install -d $(DESTDIR)$(PREFIX)/share/logitspec/configs/methods
 	install -m 644 configs/methods/*.yaml $(DESTDIR)$(PREFIX)/share/logitspec/configs/methods
+	install -d $(DESTDIR)$(PREFIX)/share/logitspec/configs/sizings
+	install -m 644 configs/sizings/*.yaml $(DESTDIR)$(PREFIX)/share/logitspec/configs/sizings
 	install -d $(DESTDIR)$(PREFIX)/share/logitspec/configs/chat
 	install -m 644 configs/chat/*.jinja $(DESTDIR)$(PREFIX)/share/logitspec/configs/chat
 	install -d $(DESTDIR)$(PREFIX)/share/logitspec/demos/traces

@@ -80,6 +80,10 @@ void ui_panel_drafts(ui_panel_view *v) {
         p.end = at_len - 1;
         ui_pad(&p, at_ngram);
         if (ngram && b->match_n) draw_ngram(&p, s, step, b);
+        else if (ngram && step->tree.nodes[b->first_node].draft_p > 0) {
+            ui_print(&p, "its p");
+            ui_draw_prob(&p, (double)step->tree.nodes[b->first_node].draft_p);
+        }
         p.end = end;
         ui_pad(&p, at_len);
         p.role = UI_TEXT;

@@ -83,7 +83,11 @@ static void estimates(out *o) {
     }
     ui_print(&p, "p estimated ");
     prob(&p, (double)n->est_p);
-    ui_print(&p, ", the target's ");
+    if (n->draft_p > 0) {
+        ui_print(&p, ", draft model ");
+        prob(&p, (double)n->draft_p);
+        ui_print(&p, ", target ");
+    } else ui_print(&p, ", the target's ");
     prob(&p, (double)n->p);
 }
 
@@ -104,6 +108,45 @@ static bool is_drafted(const ls_step *step, int parent, int32_t token) {
     return false;
 }
 
+// A line of a distribution: the token and its probability, cut where the second one begins.
+static void token_line(ui_pen *p, const ui_state *s, int32_t id, double v, int cells) {
+    const int col = p->col, end = p->end;
+    p->end = col + cells;
+    ui_draw_token(p, s, id);
+    p->role = UI_TEXT;
+    p->end = end;
+    ui_pad(p, col + cells + 1);
+    prob(p, v);
+    ui_print(p, " ");
+}
+
+// What both models expected at one place, side by side: where they part is why a draft is rejected.
+static void both_models(out *o, const ls_node *parent, const ls_said *said, int rows) {
+    const ui_state *s = o->v->state;
+    const int half = o->v->area.cols / 2, cells = half - 16 > 5 ? half - 16 : 5;
+    ui_pen p = next_line(o, UI_LABEL);
+    ui_print(&p, half >= 26 ? "the target's best there" : "the target's best");
+    ui_pad(&p, o->v->area.col + half);
+    ui_print(&p, "the draft model's");
+    if (half >= 34) ui_print(&p, "; entropy %.2f nat", (double)said->entropy);
+    for (int i = 0; i < LS_ROW_TOP && i < rows - 1; i++) {
+        const int32_t id = parent->top[i].id, other = said->id[i];
+        if (id < 0 && other < 0) break;
+        p = next_line(o, id == o->node->token ? UI_CURSOR : UI_TEXT);
+        if (id >= 0) {
+            token_line(&p, s, id, exp((double)parent->top[i].logit - (double)parent->lse), cells);
+            p.role = id == parent->target ? UI_GOOD : UI_DIM;
+            ui_print(&p, "%s", id == parent->target ? "chosen" : "");
+        }
+        ui_pad(&p, o->v->area.col + half);
+        p.role = other == o->node->token ? UI_CURSOR : UI_TEXT;
+        if (other < 0) continue;
+        token_line(&p, s, other, (double)said->p[i], cells);
+        p.role = other == parent->target ? UI_GOOD : UI_DIM;
+        ui_print(&p, "%s", other != parent->target ? "" : half >= 34 ? "the target's choice" : "chosen");
+    }
+}
+
 // The target's best tokens where this one was drafted.
 static void alternatives(out *o, int rows) {
     const ui_state *s = o->v->state;
@@ -112,6 +155,11 @@ static void alternatives(out *o, int rows) {
     const double lse = (double)(parent < 0 ? o->step->top_lse : o->step->tree.nodes[parent].lse);
     const int32_t choice = parent < 0 ? o->step->tree.nodes[0].token : o->step->tree.nodes[parent].target;
     const int most = parent < 0 ? o->step->n_top : LS_ROW_TOP;
+    const int said = parent < 0 ? 0 : o->step->tree.nodes[parent].said;
+    if (said) {
+        both_models(o, &o->step->tree.nodes[parent], &o->step->tree.said[said - 1], rows);
+        return;
+    }
     ui_pen head = next_line(o, UI_LABEL);
     if (!most || top[0].id < 0 || isnan(lse)) {
         ui_print(&head, "the recording lacks the target's best tokens there");

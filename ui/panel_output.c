@@ -184,6 +184,7 @@ void ui_panel_output(ui_panel_view *v) {
                 "the model checks all of it. Colours say where a token came from: ",
                 UI_DIM);
         for (int kind = 0; kind < LS_KIND_COUNT; kind++) {
+            if (kind == LS_KIND_DRAFTED && !*s->header.second) continue; // nothing drafts so here
             add_str(&f, ls_source_kinds[kind].legend, ui_kind_role((ls_from_kind)kind));
             add_str(&f, ", ", UI_DIM);
         }

@@ -201,15 +201,20 @@ static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
 static void time_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "time");
     double n = st->steps ? (double)st->steps : 1, ms = st->total_us / n / 1e3;
-    const double host = st->total_us - (st->device_us > 0 ? st->device_us : st->forward_us); // all but the forward
+    const double forwards = (st->device_us > 0 ? st->device_us : st->forward_us) + st->draft_forward_us,
+                 host = st->total_us - forwards; // all but these
     ui_print(&p, "%.2f ms/step: forward %.2f ", ms, st->forward_us / n / 1e3);
     if (st->device_us > 0) ui_print(&p, "(GPU %.2f) ", st->device_us / n / 1e3);
     p.role = UI_BAR;
     ui_bar(&p, o->v->area.cols >= 110 ? 20 : 8, st->total_us > 0 ? st->forward_us / st->total_us : 0);
     p.role = UI_TEXT;
-    ui_print(&p, " %.0f%%, draft %.3f, verify %.3f, commit %.3f; host %.1f%%",
-             st->total_us > 0 ? 100 * st->forward_us / st->total_us : 0, st->draft_us / n / 1e3,
-             st->verify_us / n / 1e3, st->commit_us / n / 1e3, st->total_us > 0 ? 100 * host / st->total_us : 0);
+    ui_print(&p, " %.0f%%, draft %.3f", st->total_us > 0 ? 100 * st->forward_us / st->total_us : 0,
+             st->draft_us / n / 1e3);
+    if (st->draft_forwards)
+        ui_print(&p, " (%.1f forwards of the draft model %.3f)", (double)st->draft_forwards / n,
+                 st->draft_forward_us / n / 1e3);
+    ui_print(&p, ", verify %.3f, commit %.3f; host %.1f%%", st->verify_us / n / 1e3, st->commit_us / n / 1e3,
+             st->total_us > 0 ? 100 * host / st->total_us : 0);
 }
 
 static void depth_line(out *o, const ls_stats *st) {

@@ -110,6 +110,10 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
         else ui_print(p, "  #%d ", b->rank);
         if (b->match_n) ui_draw_match(p, b->match_n, b->match_pos);
     }
+    if (first->from == LS_FROM_DRAFT_MODEL) {
+        ui_print(p, "%s draft p", b && b->first_node == head ? "" : " ");
+        ui_draw_prob(p, (double)first->draft_p);
+    }
     if (broke) {
         ui_print(p, "  p");
         ui_draw_prob(p, (double)broke->p);

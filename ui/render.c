@@ -41,7 +41,7 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
     }
     separator(&p);
     if (s->has_header && (!s->header.exact || (step && !step->exact))) {
-        ui_print(&p, s->header.exact ? "LOSSY" : "NOT EXACT");
+        ui_print(&p, !s->header.exact ? "NOT EXACT" : step->odds ? "SAME ODDS" : "LOSSY");
         separator(&p);
     }
     ui_print(&p, "%s%s", s->recording ? "REPLAY " : "", state_name(s));

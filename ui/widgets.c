@@ -101,7 +101,7 @@ void ui_draw_prob(ui_pen *p, double prob) {
 }
 
 ui_role ui_kind_role(ls_from_kind kind) {
-    _Static_assert(UI_REMEMBERED - UI_ROOT == LS_KIND_REMEMBERED, "a role for every kind of source, in their order");
+    _Static_assert(UI_DRAFTED - UI_ROOT == LS_KIND_DRAFTED, "a role for every kind of source, in their order");
     return UI_ROOT + kind;
 }
 

@@ -18,7 +18,11 @@ void ls_philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t
 }
 
 double ls_uniform_at(uint64_t seed, uint64_t position) {
-    uint32_t counter[4] = {(uint32_t)position, (uint32_t)(position >> 32), 0, 0};
+    return ls_uniform_of(seed, position, 0);
+}
+
+double ls_uniform_of(uint64_t seed, uint64_t position, uint32_t stream) {
+    uint32_t counter[4] = {(uint32_t)position, (uint32_t)(position >> 32), stream, 0};
     uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, r[4];
     ls_philox4x32_10(counter, key, r);
     uint64_t bits = ((uint64_t)r[0] << 32 | r[1]) >> 11;

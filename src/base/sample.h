@@ -7,3 +7,7 @@
 // distribution at u = ls_uniform_at(seed, position); position is the absolute position the token will take.
 int32_t ls_sample(const float *logits, int32_t n, double temperature, int32_t top_k, double top_p, uint64_t seed,
                   uint64_t position);
+// The distribution that ls_sample draws from: p[0..n), which sums to 1.
+void ls_sample_shape(const float *logits, int32_t n, double temperature, int32_t top_k, double top_p, float *p);
+// The token at which the sum of p[0..n), in id order, passes u times its total; p need not sum to 1. -1: it sums to 0.
+int32_t ls_sample_from(const float *p, int32_t n, double u);

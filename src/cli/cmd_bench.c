@@ -127,7 +127,7 @@ static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
     for (int k = 0; k < CONTEXTS; k++)
         for (int r = 0; r < ROWS && contexts[k] + rows[ROWS - 1] <= room; r++)
             b->cells[b->n++] = (cell){.context = contexts[k], .rows = rows[r], .tokens = rows[r]};
-    code = b->model.engine->timeline(b->model.engine, &b->timeline, err);
+    code = b->model.engine->timeline(b->model.engine, 0, &b->timeline, err);
     if (!code) code = run_round(b, false, err);
     while (!code && b->rounds < ROUNDS) code = run_round(b, true, err);
     if (b->rounds) summarise(b);

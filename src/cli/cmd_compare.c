@@ -27,8 +27,10 @@ static void table(const ls_comparison *k, ls_buf *out) {
         ls_visible_fmt(out, "%-*s %6.2f %17s %9.1f %8.2f %15s %6.0f us %6.0f us  ", width, k->c[i].label,
                        ls_per((double)t.emitted, t.steps), rate,
                        t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0, ls_total_speedup(&t), interval,
-                       ls_per(t.draft_us, t.forwards), ls_per(t.decode_us - t.forward_us, t.forwards));
-        if (ls_comparison_lossy(k, i))
+                       ls_per(t.draft_us, t.forwards), ls_per(t.decode_us - t.forward_us - t.draft_forward_us, t.forwards));
+        const ls_promise promise = ls_comparison_promise(k, i);
+        if (promise == LS_PROMISE_ODDS) ls_buf_str(out, "same odds, another draw: ");
+        if (promise == LS_PROMISE_NONE)
             ls_buf_fmt(out, "LOSSY: %llu of %llu tokens not the target's choice, ", (unsigned long long)t.loose,
                        (unsigned long long)t.emitted);
         if (t.different)
@@ -76,7 +78,7 @@ static void write_total(ls_jsonw *w, const ls_total *t) {
     ls_jw_field_num(w, "speedup_low", t->low, 6);
     ls_jw_field_num(w, "speedup_high", t->high, 6);
     ls_jw_field_num(w, "draft_us_per_step", ls_per(t->draft_us, t->forwards), 6);
-    ls_jw_field_num(w, "host_us_per_step", ls_per(t->decode_us - t->forward_us, t->forwards), 6);
+    ls_jw_field_num(w, "host_us_per_step", ls_per(t->decode_us - t->forward_us - t->draft_forward_us, t->forwards), 6);
     ls_jw_field_u64(w, "different", t->different);
     ls_jw_field_u64(w, "tokens_not_chosen", t->loose);
 }
@@ -99,10 +101,11 @@ static void json(const ls_comparison *k, ls_buf *out) {
     ls_jw_field_open(&w, "methods", '[');
     for (int i = 0; i < k->n; i++) {
         const ls_total t = ls_comparison_total(k, i, NULL);
-        if (!ls_comparison_lossy(k, i)) equal &= !t.different;
+        if (ls_comparison_promise(k, i) == LS_PROMISE_TEXT) equal &= !t.different;
         ls_jw_open(&w, '{');
         ls_jw_field_str(&w, "method", k->c[i].label);
-        ls_jw_field_bool(&w, "lossy", ls_comparison_lossy(k, i));
+        ls_jw_field_bool(&w, "lossy", ls_comparison_promise(k, i) == LS_PROMISE_NONE);
+        ls_jw_field_str(&w, "promise", ls_promise_name(ls_comparison_promise(k, i)));
         write_total(&w, &t);
         ls_jw_field_open(&w, "categories", '[');
         for (int c = 0; names[c]; c++) {
@@ -176,7 +179,7 @@ int ls_cmd_compare(const ls_command_line *c) {
     if (code) status = ls_complain(&err);
     for (size_t p = 0; p < k.done && !status; p++)
         for (int i = 0; i < k.n; i++)
-            if (k.model.engine->exact && !ls_comparison_lossy(&k, i) &&
+            if (k.model.engine->exact && ls_comparison_promise(&k, i) == LS_PROMISE_TEXT &&
                 ls_comparison_result(&k, p, i)->first_difference >= 0)
                 status = LS_EXIT_DIFFER;
     ls_comparison_free(&k);

@@ -144,14 +144,16 @@ static void write_json(run *r) {
     const ls_ids *output = ls_session_output(r->session);
     const ls_buf *text = ls_session_text(r->session);
     const ls_engine *b = r->model.engine;
-    const bool lossy = ls_accept_is_lossy(&r->setup.s.decode.accept);
+    const ls_decode_options *o = &r->setup.s.decode;
+    const ls_promise promise = ls_accept_promise(&o->accept, o->sampling.temperature);
     ls_jw_open(&w, '{');
     ls_jw_field_str(&w, "model", r->model.name);
     ls_jw_field_str(&w, "sha256", r->model.sha256);
     ls_jw_field_str(&w, "method", r->setup.s.decode.method);
     ls_jw_field_str(&w, "device", b->device);
     ls_jw_field_str(&w, "dtype", b->dtype);
-    ls_jw_field_bool(&w, "exact", b->exact && !lossy);
+    ls_jw_field_bool(&w, "exact", b->exact && promise == LS_PROMISE_TEXT);
+    ls_jw_field_str(&w, "promise", ls_promise_name(promise));
     ls_jw_field_u64(&w, "seed", r->setup.s.decode.sampling.seed);
     ls_jw_key(&w, "prompt_tokens"), ls_jw_ids(&w, r->prompt.p, r->prompt.n);
     ls_jw_key(&w, "output_tokens"), ls_jw_ids(&w, output->p, output->n);
@@ -162,13 +164,15 @@ static void write_json(run *r) {
     ls_jw_field_num(&w, "mat", st->steps > 0 ? ls_stats_mat(st) : NAN, 6);
     ls_jw_field_int(&w, "draft_verified", (int64_t)st->drafted);
     ls_jw_field_int(&w, "draft_accepted", (int64_t)st->accepted);
+    ls_jw_field_int(&w, "draft_forwards", (int64_t)st->draft_forwards);
     ls_jw_key(&w, "emitted_per_step"), ls_jw_ids(&w, r->per_step.p, r->per_step.n);
     ls_jw_field_num(&w, "prefill_ms", r->prefill_ms, 6);
     ls_jw_field_num(&w, "decode_ms", st->total_us / 1e3, 6);
     ls_jw_field_num(&w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 6);
     ls_jw_field_num(&w, "ar_tokens_per_s", st->ar_forwards > 0 ? ls_stats_ar_tokens_per_s(st) : NAN, 6);
     ls_jw_field_num(&w, "speedup", st->ar_forwards > 0 ? ls_stats_speedup(st) : NAN, 6);
-    if (lossy) { // the output tokens that are not the target's own choice, given the text before them
+    if (promise ==
+        LS_PROMISE_NONE) { // the output tokens that are not the target's own choice, given the text before them
         ls_jw_field_str(&w, "acceptance", r->line->options.acceptance);
         ls_jw_key(&w, "tokens_not_chosen"), ls_jw_ids(&w, r->loose.p, r->loose.n);
     }
@@ -190,7 +194,9 @@ static void write_note(const run *r, ls_buf *line) {
 static void write_summary(const run *r) {
     const ls_stats *st = &r->stats;
     const ls_engine *b = r->model.engine;
-    const bool lossy = ls_accept_is_lossy(&r->setup.s.decode.accept);
+    const ls_decode_options *o = &r->setup.s.decode;
+    const ls_promise promise = ls_accept_promise(&o->accept, o->sampling.temperature);
+    const bool lossy = promise == LS_PROMISE_NONE;
     ls_buf line = {0};
     ls_buf_fmt(&line, "%llu tokens in %llu steps: MAT %.2f tokens/step", (unsigned long long)st->emitted,
                (unsigned long long)st->steps, ls_stats_mat(st));
@@ -205,9 +211,10 @@ static void write_summary(const run *r) {
     write_note(r, &line);
     ls_buf_fmt(&line, "%s %s on %s, %d thread%s, method %s, %s; ended by %s", r->model.name, b->dtype, b->device,
                b->threads, b->threads == 1 ? "" : "s", r->setup.s.decode.method,
-               lossy      ? "LOSSY (not plain decoding's text)"
-               : b->exact ? "exact (the text is plain decoding's)"
-                          : "not exact (rows may differ in their last bits)",
+               lossy                        ? "LOSSY (not plain decoding's text)"
+               : promise == LS_PROMISE_ODDS ? "same odds (as likely as plain decoding's text, but another draw)"
+               : b->exact                   ? "exact (the text is plain decoding's)"
+                                            : "not exact (rows may differ in their last bits)",
                ls_finish_name(r->finish));
     if (lossy) {
         write_note(r, &line);

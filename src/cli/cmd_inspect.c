@@ -37,6 +37,9 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
     ls_visible_fmt(out, "turn %u, context %d tokens, method %s, budget %d rows; %.3f ms (draft %.3f, forward %.3f",
                    step->turn, step->context_len, s->header.method, step->budget, step->t_total_us / 1e3,
                    step->t_draft_us / 1e3, step->t_forward_us / 1e3);
+    if (step->draft_forwards)
+        ls_visible_fmt(out, ", %d forward%s of the draft model %.3f: %s", step->draft_forwards,
+                       step->draft_forwards == 1 ? "" : "s", step->t_draft_forward_us / 1e3, s->header.second);
     if (step->t_device_us > 0) ls_buf_fmt(out, ", %.3f of that on the GPU", step->t_device_us / 1e3);
     ls_buf_str(out, ")\n");
     draw(s, "Last logits", ui_panel_logits, LOGIT_ROWS, ascii, out);

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/visible.h"
 #include "cli/comparison.h"
+#include "cli/tune_fit.h"
 #include "decode/simulate.h"
 
 #include <stdio.h>
@@ -122,8 +123,8 @@ static ls_code simulate_all(tuning *t, ls_err *err) {
                                         "cacheback+length=1",
                                         NULL};
     static const char *const sizings[] = {
-        "/auto",          ":2",      ":3", ":4", ":6", ":8", ":12", ":16", ":24", ":32", ":64", "/specdec++",
-        "/specdec++:0.9", "/adaedl", NULL};
+        "/auto",          ":2",      ":3",   ":4",   ":6", ":8", ":12", ":16", ":24", ":32", ":64", "/specdec++",
+        "/specdec++:0.9", "/adaedl", "/ddd", "/c2t", NULL};
     ls_contender *mine = NULL;
     int n_mine = 0;
     ls_code code = LS_OK;
@@ -170,6 +171,11 @@ static double tokens_per_s(const ls_comparison *k, int i) {
     return t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0;
 }
 
+// Whether key[0..n) is the section with the knobs of this method or rule, whose numbers follow a colon.
+static bool is_section(const char *key, size_t n, const char *word) {
+    return strcspn(word, ":") == n && !strncmp(key, word, n);
+}
+
 static void write_config(const tuning *t, int winner, ls_buf *out) {
     const ls_comparison *k = &t->k;
     const ls_contender *c = &k->c[winner];
@@ -182,9 +188,10 @@ static void write_config(const tuning *t, int winner, ls_buf *out) {
     const char *section = "";
     for (int i = 0; i < ls_options_count(); i++) {
         const char *key = ls_options_key(i), *dot = strchr(key, '.');
-        const size_t n = (size_t)(dot - key), m = strlen(c->method->name);
+        const size_t n = (size_t)(dot - key);
         const bool decides = !strcmp(key, "decode.method") || !strcmp(key, "decode.budget") ||
-                             !strcmp(key, "decode.sizing") || (n == m && !strncmp(key, c->method->name, n));
+                             !strcmp(key, "decode.sizing") || is_section(key, n, c->method->name) ||
+                             is_section(key, n, c->options.sizing);
         if (!decides) continue;
         if (strncmp(section, key, n + 1)) ls_buf_fmt(out, "%.*s:\n", (int)n, key);
         section = key;
@@ -223,6 +230,12 @@ static ls_code conclude(const tuning *t, bool *printed, ls_err *err) {
 
 int ls_cmd_tune(const ls_command_line *c) {
     ls_err err = {0};
+    if (c->fit) return ls_tune_fit(c);
+    if (c->n_args) {
+        ls_fail(&err, LS_E_USAGE, "'logitspec tune' runs prompts; recordings such as %.80s go with --fit c2t",
+                c->args[0]);
+        return ls_complain(&err);
+    }
     ls_gauge gauge = ls_gauge_start(c->quiet);
     tuning *t = ls_calloc(1, sizeof *t);
     ls_buf finalists = {0};

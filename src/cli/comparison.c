@@ -9,8 +9,9 @@ ls_result *ls_comparison_result(const ls_comparison *k, size_t prompt, int conte
     return &k->results[prompt * (size_t)k->n + (size_t)contender];
 }
 
-bool ls_comparison_lossy(const ls_comparison *k, int contender) {
-    return ls_accept_is_lossy(&k->c[contender].setup.s.decode.accept);
+ls_promise ls_comparison_promise(const ls_comparison *k, int contender) {
+    const ls_decode_options *o = &k->c[contender].setup.s.decode;
+    return ls_accept_promise(&o->accept, o->sampling.temperature);
 }
 
 ls_code ls_comparison_prompts(ls_comparison *k, const ls_command_line *c, ls_err *err) {
@@ -37,7 +38,7 @@ ls_code ls_comparison_open(ls_comparison *k, ls_contender *c, int n, ls_err *err
     k->results = ls_calloc(k->suite.n * (size_t)n, sizeof *k->results);
     for (int i = n - 1; i >= 0; i--) {
         if (!c[i].method->make) k->ar = i;
-        if (!ls_comparison_lossy(k, i)) k->reference = i;
+        if (ls_comparison_promise(k, i) == LS_PROMISE_TEXT) k->reference = i;
     }
     if (!k->model.engine) {
         ls_model_options model = c[0].setup.s.model;

@@ -34,7 +34,7 @@ void ls_comparison_close(ls_comparison *k);
 void ls_comparison_free(ls_comparison *k);
 
 ls_result *ls_comparison_result(const ls_comparison *k, size_t prompt, int contender);
-bool ls_comparison_lossy(const ls_comparison *k, int contender);
+ls_promise ls_comparison_promise(const ls_comparison *k, int contender);
 
 // Sums the prompts of a category (NULL: all).
 ls_total ls_comparison_total(const ls_comparison *k, int contender, const char *category);

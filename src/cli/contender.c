@@ -24,7 +24,8 @@ static ls_code set_part(ls_contender *c, char mark, const char *part, size_t n, 
     else if (!strchr(value, '='))
         code = ls_fail(err, LS_E_USAGE, "%s: +KNOB=VALUE is expected after the method", where);
     else {
-        key = ls_format("%s.%.*s", method, (int)strcspn(value, "="), value);
+        const ls_method *m = ls_method_find(method); // the knobs of those that ask a second model are draft.*
+        key = ls_format("%s.%.*s", m->asks_model ? "draft" : method, (int)strcspn(value, "="), value);
         code = ls_options_set(&c->options, key, strchr(value, '=') + 1, where, err);
     }
     free(key);

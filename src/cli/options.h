@@ -34,7 +34,7 @@ typedef struct {
 #define OPTION(field, type, ...) ls_opt_##type field;
 #include "cli/options.def"
 #undef OPTION
-    ls_knob_value *knobs; // of all methods; texts owned
+    ls_knob_value *knobs; // all of them; texts owned
     char **origin;        // of each option, then of each knob: "default", "FILE:LINE:COL", "environment NAME", "--flag"
 } ls_options;
 

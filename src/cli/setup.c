@@ -117,6 +117,12 @@ void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
         .decode = {.method = o->method,
                    .budget = o->budget,
                    .knobs = o->knobs,
+                   .draft = {.model = o->draft_model,
+                             .weights = o->draft_weights,
+                             .head = o->draft_head,
+                             .layers = o->draft_layers,
+                             .depth = o->draft_depth,
+                             .width = o->draft_width},
                    .note = print_note,
                    .max_tokens = o->max_tokens,
                    .sampling = {.temperature = o->temperature,
@@ -188,7 +194,8 @@ static const char *const *command_words(void) {
     int n = 0;
     if (words[0]) return (const char *const *)words;
     for (int i = 0; i < ls_options_count() && n < MOST; i++)
-        if (!strncmp(ls_options_key(i), "decode.", 7) || !strncmp(ls_options_key(i), "prompt.", 7) || i >= LS_OPT_COUNT)
+        if (!strncmp(ls_options_key(i), "decode.", 7) || !strncmp(ls_options_key(i), "prompt.", 7) ||
+            !strncmp(ls_options_key(i), "draft.", 6) || i >= LS_OPT_COUNT)
             words[n++] = ls_format("set %s=", ls_options_key(i));
     for (const ls_method *const *m = ls_methods; *m && n < MOST; m++) words[n++] = ls_format("compare %s", (*m)->name);
     return (const char *const *)words;
@@ -201,8 +208,8 @@ static const ui_setting *live_settings(const ls_options *o) {
         const char *choices;
     } usual[] = {{LS_OPT_method, ls_method_names},
                  {LS_OPT_budget, "auto|1|2|4|8|16|32|64"},
-                 {LS_OPT_sizing, "default|auto|paper|adaedl|specdec++|tetris:16|fixed:8"},
-                 {LS_OPT_acceptance, "exact|fly|typical|fuzzy-js|fuzzy-kl|fuzzy-tv"},
+                 {LS_OPT_sizing, "default|auto|paper|adaedl|specdec++|tetris:16|fixed:8|ddd|c2t"},
+                 {LS_OPT_acceptance, "exact|speculative|mcsd|mcsd-wor|fly|typical|fuzzy-js|fuzzy-kl|fuzzy-tv"},
                  {LS_OPT_temperature, "0|0.2|0.5|0.7|1|1.3"},
                  {LS_OPT_top_k, "0|10|40|100"},
                  {LS_OPT_top_p, "1|0.95|0.9|0.5"},

@@ -34,21 +34,26 @@ static ls_code time_forward(ls_timeline *t, int32_t rows, int repeats, double *b
     return code;
 }
 
+void ls_costs_of_two(ls_cost_curve *z, double one, double few, int32_t n_few) {
+    if (few < one) few = one;
+    *z = (ls_cost_curve){0};
+    for (int i = 0; i < LS_COST_SIZES; i++) {
+        const double rows = ls_cost_rows[i], most = n_few;
+        z->base_ms[i] = rows < most ? one + (few - one) * (rows - 1) / (most - 1) : few * rows / most;
+    }
+    z->prefill_ms = few / n_few;
+}
+
 // Where every row costs what the first does, all sizes would take minutes: two of them, once, in an empty context, and
 // in proportion beyond. Steps correct it as they do any other measurement.
-static ls_code measure_briefly(ls_cost_curve *z, ls_timeline *t, ls_err *err) {
+ls_code ls_costs_measure_briefly(ls_cost_curve *z, ls_timeline *t, ls_err *err) {
     enum { FEW = 3 }; // an index of ls_cost_rows
     double one, few;
     *z = (ls_cost_curve){0};
     ls_code code = time_forward(t, 1, 2, &one, err);
     if (!code) code = time_forward(t, ls_cost_rows[FEW], 1, &few, err);
     if (code) return code;
-    if (few < one) few = one;
-    for (int i = 0; i < LS_COST_SIZES; i++) {
-        const double rows = ls_cost_rows[i], most = ls_cost_rows[FEW];
-        z->base_ms[i] = rows < most ? one + (few - one) * (rows - 1) / (most - 1) : few * rows / most;
-    }
-    z->prefill_ms = few / ls_cost_rows[FEW];
+    ls_costs_of_two(z, one, few, ls_cost_rows[FEW]);
     return LS_OK;
 }
 
@@ -153,8 +158,8 @@ ls_code ls_costs_get(ls_cost_curve *out, const ls_model *m, bool again, ls_progr
     if (again || !path || !load(out, path, key)) {
         const bool briefly = m->engine->slow && !again;
         ls_timeline *t;
-        code = m->engine->timeline(m->engine, &t, err);
-        if (!code) code = briefly ? measure_briefly(out, t, err) : measure(out, t, progress, ud, err);
+        code = m->engine->timeline(m->engine, 0, &t, err);
+        if (!code) code = briefly ? ls_costs_measure_briefly(out, t, err) : measure(out, t, progress, ud, err);
         if (t) t->free(t);
         if (!code && path && !briefly) save(out, path, key);
     }

@@ -27,30 +27,62 @@ static bool same_knobs(const ls_knob_value *a, const ls_knob_value *b, const ls_
     return true;
 }
 
+static void free_draft(ls_draft_options *o) {
+    free((char *)o->model);
+    free((char *)o->weights);
+    free((char *)o->head);
+}
+
+static ls_draft_options copy_draft(const ls_draft_options *o) {
+    ls_draft_options c = *o;
+    c.model = ls_strdup(o->model ? o->model : "");
+    c.weights = ls_strdup(o->weights ? o->weights : "auto");
+    c.head = ls_strdup(o->head ? o->head : "");
+    if (!c.depth) c.depth = LS_DRAFT_DEPTH;
+    if (!c.width) c.width = LS_DRAFT_WIDTH;
+    return c;
+}
+
+static bool same_draft(const ls_draft_options *a, const ls_draft_options *b) {
+    return !strcmp(a->model, b->model) && !strcmp(a->weights, b->weights) && !strcmp(a->head, b->head) && a->layers == b->layers &&
+           a->depth == b->depth && a->width == b->width;
+}
+
 static ls_code set_method(ls_drafting *d, const ls_method *m, const ls_decode_options *opt, const ls_draft_setup *place,
                           const int32_t *context, size_t n, ls_err *err) {
     ls_knob_value *knobs = copy_knobs(opt->knobs, m);
-    if (m == d->method && same_knobs(knobs, d->knobs, m)) {
+    ls_draft_options draft = copy_draft(&opt->draft);
+    if (m == d->method && same_knobs(knobs, d->knobs, m) && (!m->asks_model || same_draft(&draft, &d->draft))) {
         free_knobs(knobs, m);
+        free_draft(&draft);
         return LS_OK;
     }
     ls_draft_setup setup = *place;
     ls_drafter *drafter = NULL;
     setup.knobs = knobs;
+    setup.draft = draft;
     setup.note = opt->note;
     setup.ud = opt->ud;
     const ls_code code = m->make ? m->make(&drafter, &setup, err) : LS_OK;
     if (code) {
         free_knobs(knobs, m);
+        free_draft(&draft);
         return code;
     }
     ls_drafting_free(d);
     d->method = m;
     d->drafter = drafter;
     d->knobs = knobs;
+    d->draft = draft;
     if (!m->scored) d->scores = ls_calloc(1, sizeof *d->scores);
     ls_drafting_observe(d, context, n, true);
     return LS_OK;
+}
+
+static bool same_weights(const ls_sizing *a, const ls_sizing *b) {
+    for (int i = 0; i < LS_SIZING_KNOBS; i++)
+        if (a->knobs[i] < b->knobs[i] || a->knobs[i] > b->knobs[i]) return false;
+    return true;
 }
 
 ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_draft_setup *place,
@@ -61,9 +93,12 @@ ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_d
     if (code) return code;
     char asked[sizeof d->asked];
     ls_sizing_write(&opt->sizing, asked, sizeof asked);
-    if (!d->sizing.rule || opt->budget != d->budget || strcmp(asked, d->asked)) { // else it keeps what it learnt
-        d->sizing = opt->sizing;
-        ls_sizing_settle(&d->sizing, m, opt->budget);
+    ls_sizing sizing = opt->sizing;
+    ls_sizing_settle(&sizing, m, opt->budget);
+    ls_sizing_tune(&sizing, opt->knobs);
+    if (!d->sizing.rule || opt->budget != d->budget || strcmp(asked, d->asked) ||
+        !same_weights(&sizing, &d->sizing)) { // else it keeps what it learnt
+        d->sizing = sizing;
         memcpy(d->asked, asked, sizeof asked);
     }
     d->budget = opt->budget;
@@ -73,6 +108,7 @@ ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_d
 void ls_drafting_free(ls_drafting *d) {
     if (d->drafter) d->drafter->free(d->drafter);
     free_knobs(d->knobs, d->method);
+    free_draft(&d->draft);
     free(d->scores);
     *d = (ls_drafting){0};
 }
@@ -101,7 +137,9 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
     if (d->scores) ls_scores_fill(d->scores, tree);
     trim(tree, room);
     if (!d->sizing.rule->cut) return ask;
-    ls_sizing_cut(&d->sizing, tree, costs, (int32_t)s->n_context, d->budget);
+    ls_cost_curve step = *costs;
+    step.beside_ms = d->drafter->second ? d->drafter->second->forward_us / 1e3 : 0;
+    ls_sizing_cut(&d->sizing, tree, &step, (int32_t)s->n_context, d->budget);
     return tree->n;
 }
 

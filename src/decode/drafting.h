@@ -14,7 +14,8 @@ typedef struct {
     int32_t budget;             // rows of a step's tree, root included; 0: as the sizing says
     ls_sizing sizing;           // how trees are cut; zero: `default`
     ls_accept accept;           // which drafts stand; zero: exact
-    const ls_knob_value *knobs; // of all methods (spec/knobs.h); NULL: defaults
+    const ls_knob_value *knobs; // all of them (spec/knobs.h); NULL: defaults
+    ls_draft_options draft;     // of the methods that ask a second model
     int32_t max_tokens;         // output tokens of a turn
     lst_sampling sampling;      // temperature 0: greedy
     const char *const *stops;   // stop strings, NULL-terminated; NULL: none
@@ -28,6 +29,7 @@ typedef struct {
     const ls_method *method;
     ls_drafter *drafter;  // NULL for plain decoding
     ls_knob_value *knobs; // that the drafter was made with; texts owned
+    ls_draft_options draft; // likewise
     ls_scores *scores;    // for methods without estimates of their own
     ls_sizing sizing;     // settled
     char asked[40];       // the sizing before it was settled

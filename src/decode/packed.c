@@ -7,7 +7,7 @@
 
 struct ls_packed {
     atomic_uint owners;
-    int32_t n_top, n_path, n_branches, n_nodes; // unpacking needs them first
+    int32_t n_top, n_path, n_branches, n_said, n_nodes; // unpacking needs them first
     unsigned char bytes[];
 };
 
@@ -16,25 +16,28 @@ typedef struct {
     size_t at, size, used;
 } part;
 
-enum { PARTS = 4 };
+enum { PARTS = 5 };
 
-static void parts_of(int32_t n_top, int32_t n_path, int32_t n_branches, int32_t n_nodes, part out[PARTS]) {
+static void parts_of(int32_t n_top, int32_t n_path, int32_t n_branches, int32_t n_said, int32_t n_nodes,
+                     part out[PARTS]) {
     const ls_step *s = NULL;
     out[0] = (part){offsetof(ls_step, top), sizeof s->top, (size_t)n_top * sizeof *s->top};
     out[1] = (part){offsetof(ls_step, path), sizeof s->path, (size_t)n_path * sizeof *s->path};
     out[2] = (part){offsetof(ls_step, tree.branches), sizeof s->tree.branches,
                     (size_t)n_branches * sizeof *s->tree.branches};
-    out[3] = (part){offsetof(ls_step, tree.nodes), sizeof s->tree.nodes, (size_t)n_nodes * sizeof *s->tree.nodes};
+    out[3] = (part){offsetof(ls_step, tree.said), sizeof s->tree.said, (size_t)n_said * sizeof *s->tree.said};
+    out[4] = (part){offsetof(ls_step, tree.nodes), sizeof s->tree.nodes, (size_t)n_nodes * sizeof *s->tree.nodes};
 }
 
 ls_packed *ls_pack(const ls_step *s) {
     part p[PARTS];
-    parts_of(s->n_top, s->n_path, s->tree.n_branches, s->tree.n, p);
+    parts_of(s->n_top, s->n_path, s->tree.n_branches, s->tree.n_said, s->tree.n, p);
     size_t n = 0, at = 0;
     for (int i = 0; i < PARTS; i++) n += p[i].used + (p[i].at - at), at = p[i].at + p[i].size;
     ls_packed *out = ls_malloc(sizeof *out + n);
     atomic_init(&out->owners, 1);
-    out->n_top = s->n_top, out->n_path = s->n_path, out->n_branches = s->tree.n_branches, out->n_nodes = s->tree.n;
+    out->n_top = s->n_top, out->n_path = s->n_path, out->n_branches = s->tree.n_branches;
+    out->n_said = s->tree.n_said, out->n_nodes = s->tree.n;
     unsigned char *to = out->bytes;
     at = 0;
     for (int i = 0; i < PARTS; i++) {
@@ -56,7 +59,7 @@ void ls_packed_free(ls_packed *p) {
 
 void ls_unpack(const ls_packed *p, ls_step *s) {
     part parts[PARTS];
-    parts_of(p->n_top, p->n_path, p->n_branches, p->n_nodes, parts);
+    parts_of(p->n_top, p->n_path, p->n_branches, p->n_said, p->n_nodes, parts);
     const unsigned char *from = p->bytes;
     size_t at = 0;
     for (int i = 0; i < PARTS; i++) {

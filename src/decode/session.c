@@ -2,6 +2,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "decode/answer.h"
+#include "decode/choose.h"
+#include "decode/guesser_medusa.h"
+#include "decode/second.h"
+#include "decode/second_eagle.h"
 #include "costs/ar_cost.h"
 #include "costs/costs.h"
 #include "engine/prompt.h"
@@ -39,9 +43,40 @@ static double us_since(uint64_t start) {
     return (double)(ls_now_ns() - start) / 1e3;
 }
 
+static ls_code open_head(const ls_session *s, const char *folder, ls_trained **out, ls_err *err) {
+    const ls_engine_options how = {.stop = s->model->stop, .ud = s->model->stop_ud};
+    *out = NULL;
+    if (!s->model->checkpoint)
+        return ls_fail(err, LS_E_UNSUPPORTED, "%s has no weights that a trained head could read", s->model->name);
+    return ls_trained_open(out, s->model->engine, s->model->checkpoint, folder, &how, err);
+}
+
+static ls_code open_guesser(void *of, const ls_draft_options *o, ls_guesser **out, ls_err *err) {
+    const ls_session *s = of;
+    ls_trained *heads;
+    *out = NULL;
+    const ls_code code = open_head(s, o->head, &heads, err);
+    return code ? code : ls_guesser_medusa(out, heads, s->t, err);
+}
+
+static ls_code open_second(void *of, const ls_draft_options *o, ls_second **out, ls_err *err) {
+    ls_session *s = of;
+    if (o->head && *o->head) {
+        ls_trained *head;
+        *out = NULL;
+        const ls_code code = open_head(s, o->head, &head, err);
+        return code ? code : ls_second_eagle(out, head, s->t, &s->sampling, &s->accept, err);
+    }
+    return ls_second_open(out, s->model, o, &s->sampling, &s->accept, err);
+}
+
 ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err) {
-    const ls_draft_setup place = {
-        .tokenizer = s->model->name, .n_vocab = s->e->n_vocab, .tokenizer_id = ls_vocab_id(s->model->vocab)};
+    const ls_draft_setup place = {.tokenizer = s->model->name,
+                                  .n_vocab = s->e->n_vocab,
+                                  .tokenizer_id = ls_vocab_id(s->model->vocab),
+                                  .second = open_second,
+                                  .guesser = open_guesser,
+                                  .of = s};
     const ls_code code = ls_drafting_set(&s->drafting, opt, &place, s->context.p, s->context.n, err);
     if (code) return code;
     s->accept = opt->accept;
@@ -59,7 +94,7 @@ static ls_code new_session(ls_session **out, ls_model *model, ls_timeline *lent,
     s->t = lent;
     s->borrowed = lent != NULL;
     s->uncommitted = -1;
-    ls_code code = lent ? LS_OK : model->engine->timeline(model->engine, &s->t, err);
+    ls_code code = lent ? LS_OK : model->engine->timeline(model->engine, 0, &s->t, err);
     if (!code) code = ls_session_set(s, opt, err);
     if (code) ls_session_free(s);
     else *out = s;
@@ -72,8 +107,8 @@ ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_option
 
 void ls_session_free(ls_session *s) {
     if (!s) return;
+    ls_drafting_free(&s->drafting); // before the timeline, which a trained head listens to
     if (s->t && !s->borrowed) s->t->free(s->t);
-    ls_drafting_free(&s->drafting);
     ls_ids_free(&s->context);
     ls_answer_free(&s->answer);
     free(s);
@@ -343,13 +378,15 @@ static ls_code measure_plain(ls_session *s, ls_err *err) {
 // The root is the target's own next token, chosen from the last logits: it stands before anything is drafted.
 static ls_code take_root(work *w, ls_err *err) {
     const ls_session *s = w->s;
+    const ls_promise promise = ls_accept_promise(&s->accept, s->sampling.temperature);
     ls_step *out = w->out;
     *out = (ls_step){.turn = s->turn,
                      .index = s->step,
                      .context_len = w->context,
                      .output_pos = (int32_t)s->answer.ids.n,
                      .corrected = s->corrected,
-                     .exact = s->e->exact && !ls_accept_is_lossy(&s->accept),
+                     .exact = s->e->exact && promise == LS_PROMISE_TEXT,
+                     .odds = promise == LS_PROMISE_ODDS,
                      .ar_us = s->ar.us,
                      .budget = (int16_t)ls_drafting_rows(&s->drafting),
                      .pool_size = s->drafting.drafter ? s->drafting.drafter->pool_size(s->drafting.drafter) : 0,
@@ -386,7 +423,10 @@ static void draft(work *w) {
     out->budget =
         (int16_t)ls_drafting_propose(&s->drafting, &state, &s->costs, s->e->n_context - w->context, &out->tree);
     const double us = end_phase(w);
+    const ls_second *second = s->drafting.drafter ? s->drafting.drafter->second : NULL;
     out->t_draft_us = s->drafting.drafter ? us : 0;
+    out->draft_forwards = second ? (int16_t)second->forwards : 0;
+    out->t_draft_forward_us = second ? second->forward_us : 0;
 }
 
 // One forward over all rows; the path whose drafts stand; the text that it makes.
@@ -396,12 +436,15 @@ static ls_code verify(work *w, ls_err *err) {
     ls_tree *t = &out->tree;
     int32_t ids[LS_MAX_ROWS], parents[LS_MAX_ROWS];
     for (int32_t i = 0; i < t->n; i++) ids[i] = t->nodes[i].token, parents[i] = t->nodes[i].parent;
-    const ls_code code = s->t->forward_tree(s->t, ids, parents, t->n, &s->sampling, s->rows, err);
+    ls_code code = s->t->forward_tree(s->t, ids, parents, t->n, &s->sampling, s->rows, err);
     if (code) return code;
     out->t_forward_us = end_phase(w);
     out->t_device_us = s->t->device_us(s->t);
     out->forward = true;
     out->rows = (int16_t)t->n;
+    if (ls_accept_draws(&s->accept, s->sampling.temperature) && s->drafting.drafter &&
+        (code = ls_choose(&s->accept, &s->sampling, s->t, s->drafting.drafter->second, t, w->context, s->rows, err)))
+        return code;
     for (int32_t i = 0; i < t->n; i++) complete(&t->nodes[i], &s->rows[i]);
     out->n_path = (int16_t)ls_accept_path(&s->accept, t, out->path);
     ls_tree_mark(t, out->path, out->n_path);
@@ -460,7 +503,7 @@ static void keep_books(const work *w) {
     ls_session *s = w->s;
     ls_step *out = w->out;
     ls_cost_observe(&s->costs, out->rows, w->context, out->t_forward_us / 1e3);
-    const double host = out->t_total_us - out->t_forward_us;
+    const double host = out->t_total_us - out->t_forward_us - out->t_draft_forward_us;
     ls_ar_bound(&s->ar, out->t_total_us);
     s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;
     out->ar_us = s->drafting.drafter ? s->ar.us : out->t_total_us; // a plain step is its own baseline

@@ -133,9 +133,8 @@ struct ls_simulator {
 ls_code ls_simulator_new(ls_simulator **out, const ls_decode_options *opt, const ls_draft_setup *place,
                          const ls_cost_curve *costs, ls_err *err) {
     *out = NULL;
-    if (ls_accept_is_lossy(&opt->accept))
-        return ls_fail(err, LS_E_USAGE,
-                       "a lossy acceptance changes the text: it cannot be simulated on a recorded one");
+    if (ls_accept_promise(&opt->accept, opt->sampling.temperature) != LS_PROMISE_TEXT)
+        return ls_fail(err, LS_E_USAGE, "this acceptance changes the text: it cannot be simulated on a recorded one");
     ls_simulator *s = ls_calloc(1, sizeof *s);
     s->costs = *costs;
     ls_draft_setup reads = *place;

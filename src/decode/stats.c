@@ -46,6 +46,8 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->draft_us += s->t_draft_us;
     st->forward_us += s->t_forward_us;
     st->device_us += s->t_device_us;
+    st->draft_forwards += (uint64_t)s->draft_forwards;
+    st->draft_forward_us += s->t_draft_forward_us;
     st->verify_us += s->t_verify_us;
     st->commit_us += s->t_commit_us;
     st->total_us += s->t_total_us;

@@ -44,6 +44,7 @@ typedef struct {
     bool forward;        // false: the step ended on its root and ran no forward
     bool corrected;      // the root replaced a draft node that the previous step rejected
     bool exact;          // the engine promises that this equals plain decoding
+    bool odds;           // instead, each text is as likely as from plain decoding (acceptance: spec/accept.h)
     uint8_t finish;      // ls_finish
     int16_t budget;      // rows asked for (root included)
     // last logits: what predicted the root
@@ -57,10 +58,12 @@ typedef struct {
     uint8_t miss;      // ls_miss: why the path ended; LS_MISS_NONE: the turn did, nothing drafts, or it is not recorded
     // time, microseconds; total is the wall time of the whole step, so it holds a little more than the sum
     double t_draft_us, t_forward_us, t_verify_us, t_commit_us, t_total_us;
-    double t_device_us; // of the forward, on a GPU; 0: it ran on the CPU
-    double ar_us;       // measured time of one plain (single-row) decode step at this context; 0: not known
-    int32_t pool_size;  // n-grams in the drafter's pool
-    int16_t rows;       // of the tree that was verified, root included (1: no draft)
+    double t_device_us;        // of the forward, on a GPU; 0: it ran on the CPU
+    double t_draft_forward_us; // a second model's forwards, a part of t_draft_us; 0: none drafted
+    int16_t draft_forwards;    // how many they were
+    double ar_us;              // measured time of one plain (single-row) decode step at this context; 0: not known
+    int32_t pool_size;         // n-grams in the drafter's pool
+    int16_t rows;              // of the tree that was verified, root included (1: no draft)
     ls_tree tree; // the rows that are described: all but in a trace of level `steps`, which keeps the path. Last, so
                   // that a copy may stop after its nodes
 } ls_step;
@@ -103,7 +106,8 @@ typedef struct {
     char kernel[128]; // processor and kernels in use
     char version[48]; // of the compute library
     char method[32];
-    char chat[17]; // hash of the model's chat template; "": it has none
+    char second[64]; // the model that drafts; "": none does
+    char chat[17];   // hash of the model's chat template; "": it has none
     int32_t threads, n_vocab, n_context;
     uint64_t tokenizer_id; // equal for equal vocabularies
     bool exact;            // output equals plain decoding bit for bit

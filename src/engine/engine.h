@@ -11,16 +11,21 @@
 // Progress of long work; return false to cancel. fraction is 0..1.
 typedef bool (*ls_progress)(void *ud, const char *stage, double fraction);
 
+typedef void (*ls_rows_taker)(void *ud, const lst_rows_seen *rows);
+
 typedef struct ls_timeline ls_timeline;
 typedef struct ls_engine ls_engine;
 struct ls_engine {
     int32_t n_vocab, n_context, threads; // n_context: tokens that a timeline holds
-    uint64_t kv_bytes;                   // keys and values of a token, in this machine's memory; 0: elsewhere, or none
-    bool exact;                          // a row's bits do not depend on the rest of the forward
+    int32_t n_layers;
+    uint64_t kv_bytes; // keys and values of a token, in this machine's memory; 0: elsewhere, or none
+    bool exact;        // a row's bits do not depend on the rest of the forward
     char device[32], dtype[16], kernel[128], version[48];
     bool slow; // this dtype is far slower here than another would be, whatever the number of rows
-    ls_code (*timeline)(ls_engine *e, ls_timeline **out, ls_err *err); // an empty one; takes memory as it grows
-    void (*close)(ls_engine *e);                                       // after its timelines
+    // An empty one, which takes memory as it grows. layers: how many of the model's, from the first on, run before its
+    // output head, so that it drafts for itself; 0: all.
+    ls_code (*timeline)(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err);
+    void (*close)(ls_engine *e); // after its timelines
 };
 
 struct ls_timeline {
@@ -30,16 +35,21 @@ struct ls_timeline {
                        ls_progress progress, void *ud, ls_err *err);
     ls_code (*forward_tree)(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
                             const lst_sampling *s, lst_row *rows, ls_err *err);
+    // More rows of that tree; parents count the old rows too.
+    ls_code (*grow_tree)(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *s,
+                         lst_row *rows, ls_err *err);
     ls_code (*row_top)(ls_timeline *t, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err);
     ls_code (*keep_path)(ls_timeline *t, const int32_t *rows, int32_t n, ls_err *err);
     ls_code (*rewind)(ls_timeline *t, int32_t n, ls_err *err);
     ls_code (*copy)(ls_timeline *t, ls_timeline *from, int32_t n, ls_err *err); // from: of the same engine
     int32_t (*length)(const ls_timeline *t);
     double (*device_us)(const ls_timeline *t); // of the last forward_tree, on a GPU; 0: there is none
-    // For tools; NULL: there are none. All raw logits of a row; what lst_probe and lst_parts leave from now on.
     ls_code (*row_logits)(ls_timeline *t, int32_t row, float *logits, ls_err *err);
+    // For tools; NULL: there are none. What lst_probe and lst_parts leave from now on.
     ls_code (*probe)(ls_timeline *t, float *layers, ls_err *err);
     ls_code (*parts)(ls_timeline *t, double *us, ls_err *err);
+    // Hidden states of all rows of later forwards, see lst_hidden; one taker at a time. NULL: there are none.
+    ls_code (*hidden)(ls_timeline *t, const int32_t *layers, int32_t n, ls_rows_taker take, void *ud, ls_err *err);
     void (*free)(ls_timeline *t);
 };
 

@@ -10,6 +10,7 @@
 #include <time.h>
 
 enum { IM_START = 256, IM_END, N_VOCAB, ORDER = 8, CONTEXT = 4096 };
+// Its "layers" are the tokens that it looks back: with fewer it drafts for itself, less well.
 
 // The text that the model has "read". Repetition is deliberate: drafts are to be found and to fail.
 static const char corpus[] =
@@ -41,9 +42,10 @@ typedef struct {
 typedef struct {
     ls_timeline base;
     int delay_ms;
+    int32_t order; // tokens that it looks back
     int32_t *text; // committed tokens
     int32_t n;
-    int32_t tree[LST_MAX_ROWS], parent[LST_MAX_ROWS], n_rows;
+    int32_t tree[LST_MAX_ROWS], parent[LST_MAX_ROWS], depth[LST_MAX_ROWS], n_rows;
     float *logits; // [LST_MAX_ROWS][N_VOCAB]
     float last[N_VOCAB];
     bool last_known;
@@ -52,8 +54,8 @@ typedef struct {
 // The last up to ORDER tokens that row r sees (r = -1: the committed text), oldest first.
 static int32_t history(const script *s, int32_t r, int32_t *out) {
     int32_t back[ORDER], n = 0;
-    for (; r >= 0 && n < ORDER; r = s->parent[r]) back[n++] = s->tree[r];
-    for (int32_t i = s->n - 1; i >= 0 && n < ORDER; i--) back[n++] = s->text[i];
+    for (; r >= 0 && n < s->order; r = s->parent[r]) back[n++] = s->tree[r];
+    for (int32_t i = s->n - 1; i >= 0 && n < s->order; i--) back[n++] = s->text[i];
     for (int32_t i = 0; i < n; i++) out[i] = back[n - 1 - i];
     return n;
 }
@@ -137,34 +139,47 @@ static ls_code prefill(ls_timeline *t, const int32_t *ids, int32_t n, const lst_
     return LS_OK;
 }
 
-static ls_code forward_tree(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+// n rows behind the first `first` of the last forward.
+static ls_code rows_of_tree(script *s, int32_t first, const int32_t *ids, const int32_t *parents, int32_t n,
                             const lst_sampling *sampling, lst_row *rows, ls_err *err) {
-    script *s = (script *)t;
     ls_code code = check_ids(ids, n, err);
     if (code) return code;
-    if (n < 1 || n > LST_MAX_ROWS) return ls_fail(err, LS_E_RANGE, "a tree has 1 to 256 rows");
+    if (n < 1 || n > LST_MAX_ROWS - first) return ls_fail(err, LS_E_RANGE, "a tree has 1 to 256 rows");
     nap(s->delay_ms);
-    s->n_rows = n;
-    int32_t depth[LST_MAX_ROWS];
-    for (int32_t i = 0; i < n; i++) {
-        if (i == 0 ? parents[0] != -1 : parents[i] < 0 || parents[i] >= i)
+    s->n_rows = first;
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t i = first + k, up = parents[k];
+        if (i == 0 ? up != -1 : up < 0 || up >= i)
             return ls_fail(err, LS_E_RANGE, "row %d has an impossible parent", i);
-        s->tree[i] = ids[i];
-        s->parent[i] = parents[i];
-        depth[i] = i ? depth[parents[i]] + 1 : 0;
-        if (s->n + depth[i] >= t->engine->n_context)
+        s->tree[i] = ids[k];
+        s->parent[i] = up;
+        s->depth[i] = i ? s->depth[up] + 1 : 0;
+        if (s->n + s->depth[i] >= s->base.engine->n_context)
             return ls_fail(err, LS_E_RANGE, "a tree node lies beyond the context");
         float *logits = s->logits + (size_t)i * N_VOCAB;
         predict(s, i, logits);
-        describe(logits, (uint64_t)(s->n + depth[i] + 1), sampling, &rows[i]);
-        const float *before = i ? s->logits + (size_t)parents[i] * N_VOCAB : s->last;
+        describe(logits, (uint64_t)(s->n + s->depth[i] + 1), sampling, &rows[k]);
+        const float *before = i ? s->logits + (size_t)up * N_VOCAB : s->last;
         if (!i && !s->last_known) continue;
         lst_row parent;
         describe(before, 0, NULL, &parent);
-        rows[i].parent_logit = before[ids[i]];
-        rows[i].parent_lse = parent.lse;
+        rows[k].parent_logit = before[ids[k]];
+        rows[k].parent_lse = parent.lse;
     }
+    s->n_rows = first + n;
     return LS_OK;
+}
+
+static ls_code forward_tree(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+                            const lst_sampling *sampling, lst_row *rows, ls_err *err) {
+    return rows_of_tree((script *)t, 0, ids, parents, n, sampling, rows, err);
+}
+
+static ls_code grow_tree(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+                         const lst_sampling *sampling, lst_row *rows, ls_err *err) {
+    script *s = (script *)t;
+    if (!s->n_rows) return ls_fail(err, LS_E_RANGE, "there is no tree to grow");
+    return rows_of_tree(s, s->n_rows, ids, parents, n, sampling, rows, err);
 }
 
 static ls_code row_top(ls_timeline *t, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err) {
@@ -181,6 +196,13 @@ static ls_code row_top(ls_timeline *t, int32_t row, int32_t k, int32_t *ids, flo
         }
         if (at < k) logits[at] = x[id], ids[at] = id;
     }
+    return LS_OK;
+}
+
+static ls_code row_logits(ls_timeline *t, int32_t row, float *logits, ls_err *err) {
+    const script *s = (const script *)t;
+    if (row < -1 || row >= s->n_rows || (row == -1 && !s->last_known)) return ls_fail(err, LS_E_RANGE, "no such row");
+    memcpy(logits, row < 0 ? s->last : s->logits + (size_t)row * N_VOCAB, N_VOCAB * sizeof *logits);
     return LS_OK;
 }
 
@@ -229,19 +251,22 @@ static void free_timeline(ls_timeline *t) {
     free(s);
 }
 
-static ls_code timeline(ls_engine *e, ls_timeline **out, ls_err *err) {
-    (void)err;
+static ls_code timeline(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err) {
+    if (layers < 0 || layers > ORDER) return ls_fail(err, LS_E_RANGE, "the script has %d layers", ORDER);
     script *s = ls_calloc(1, sizeof *s);
     s->base = (ls_timeline){.engine = e,
                             .prefill = prefill,
                             .forward_tree = forward_tree,
+                            .grow_tree = grow_tree,
                             .row_top = row_top,
+                            .row_logits = row_logits,
                             .keep_path = keep_path,
                             .rewind = rewind_to,
                             .copy = copy,
                             .length = length,
                             .device_us = device_us,
                             .free = free_timeline};
+    s->order = layers ? layers : ORDER;
     s->delay_ms = ((const script_engine *)e)->delay_ms;
     s->text = ls_calloc((size_t)e->n_context + LST_MAX_ROWS, sizeof *s->text);
     s->logits = ls_calloc((size_t)LST_MAX_ROWS * N_VOCAB, sizeof *s->logits);
@@ -256,6 +281,7 @@ static void close_engine(ls_engine *e) {
 ls_engine *ls_engine_script_new(int delay_ms, int32_t n_context) {
     script_engine *e = ls_calloc(1, sizeof *e);
     e->base = (ls_engine){.n_vocab = N_VOCAB,
+                          .n_layers = ORDER,
                           .n_context = n_context ? n_context : CONTEXT,
                           .threads = 1,
                           .exact = true,

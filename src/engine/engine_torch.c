@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/sysmem.h"
+#include "engine/trained.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -20,7 +21,14 @@
     X(session_new)                                                                                                     \
     X(session_free)                                                                                                    \
     X(length)                                                                                                          \
-    X(prefill) X(copy) X(forward_tree) X(row_top) X(keep_path) X(rewind) X(row_logits) X(timings) X(probe) X(parts) X(watch)
+    X(prefill)                                                                                                         \
+    X(hidden)                                                                                                          \
+    X(copy)                                                                                                            \
+    X(forward_tree)                                                                                                    \
+    X(grow_tree)                                                                                                       \
+    X(row_top) X(keep_path) X(rewind) X(row_logits) X(timings) X(probe) X(parts) X(watch) X(head_open) X(head_close)   \
+        X(head_bytes) X(draft_new) X(draft_free) X(draft_begin) X(draft_grow) X(draft_bytes) X(head_guess)             \
+            X(draft_logits)
 
 // One library a kind of device, so that a machine without a GPU loads nothing of CUDA.
 static const struct {
@@ -109,6 +117,13 @@ static ls_code forward_tree(ls_timeline *base, const int32_t *ids, const int32_t
     return code ? failed(t->lib, code, err) : LS_OK;
 }
 
+static ls_code grow_tree(ls_timeline *base, const int32_t *ids, const int32_t *parents, int32_t n,
+                         const lst_sampling *s, lst_row *rows, ls_err *err) {
+    const torch_timeline *t = (const torch_timeline *)base;
+    int code = t->lib->grow_tree(t->session, ids, parents, n, s, rows);
+    return code ? failed(t->lib, code, err) : LS_OK;
+}
+
 static ls_code row_top(ls_timeline *base, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err) {
     const torch_timeline *t = (const torch_timeline *)base;
     int code = t->lib->row_top(t->session, row, k, ids, logits);
@@ -148,6 +163,12 @@ static ls_code parts(ls_timeline *base, double *us, ls_err *err) {
 static ls_code probe(ls_timeline *base, float *layers, ls_err *err) {
     const torch_timeline *t = (const torch_timeline *)base;
     int code = t->lib->probe(t->session, layers);
+    return code ? failed(t->lib, code, err) : LS_OK;
+}
+
+static ls_code hidden(ls_timeline *base, const int32_t *layers, int32_t n, ls_rows_taker take, void *ud, ls_err *err) {
+    const torch_timeline *t = (const torch_timeline *)base;
+    int code = t->lib->hidden(t->session, layers, n, take, ud);
     return code ? failed(t->lib, code, err) : LS_OK;
 }
 
@@ -232,17 +253,18 @@ static void free_timeline(ls_timeline *base) {
     free(t);
 }
 
-static ls_code timeline(ls_engine *base, ls_timeline **out, ls_err *err) {
+static ls_code timeline(ls_engine *base, int32_t layers, ls_timeline **out, ls_err *err) {
     torch_engine *e = (torch_engine *)base;
     lst_session *session;
     *out = NULL;
-    int failure = e->lib.session_new(&session, e->model, base->n_context);
+    int failure = e->lib.session_new(&session, e->model, base->n_context, layers);
     if (!failure && e->stop && (failure = e->lib.watch(session, relay_stop, e))) e->lib.session_free(session);
     if (failure) return failed(&e->lib, failure, err);
     torch_timeline *t = ls_malloc(sizeof *t);
     t->base = (ls_timeline){.engine = base,
                             .prefill = prefill,
                             .forward_tree = forward_tree,
+                            .grow_tree = grow_tree,
                             .row_top = row_top,
                             .keep_path = keep_path,
                             .rewind = rewind_to,
@@ -251,6 +273,7 @@ static ls_code timeline(ls_engine *base, ls_timeline **out, ls_err *err) {
                             .device_us = device_us,
                             .probe = probe,
                             .parts = parts,
+                            .hidden = hidden,
                             .row_logits = row_logits,
                             .free = free_timeline};
     t->lib = &e->lib;
@@ -394,8 +417,11 @@ ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_e
     *out = NULL;
     torch_engine *e = ls_calloc(1, sizeof *e);
     ls_engine *base = &e->base;
-    *base = (ls_engine){
-        .n_vocab = c->hparams.n_vocab, .n_context = opt->context, .timeline = timeline, .close = close_engine};
+    *base = (ls_engine){.n_vocab = c->hparams.n_vocab,
+                        .n_context = opt->context,
+                        .n_layers = c->hparams.n_layers,
+                        .timeline = timeline,
+                        .close = close_engine};
     e->stop = opt->stop;
     e->stop_ud = opt->ud;
     lst_model_info_t info = {.size = sizeof info};
@@ -434,5 +460,151 @@ ls_code ls_engine_torch_probe(char *level, size_t n, ls_err *err) {
     lst_device_info info = {.size = sizeof info};
     if (lib.device(0, &info)) return ls_fail(err, LS_E_USAGE, "%s", lib.last_error());
     snprintf(level, n, "%s", info.name);
+    return LS_OK;
+}
+
+// ---- trained heads
+
+typedef struct {
+    ls_trained base;
+    const library *lib; // the engine's
+    lst_head *head;
+    lst_draft *draft; // NULL: Medusa
+} torch_trained;
+
+static ls_code trained_begin(ls_trained *base, int32_t keep, int32_t at, const int32_t *tokens, const float *values,
+                             int32_t n, const lst_sampling *s, lst_row *row, ls_err *err) {
+    const torch_trained *t = (const torch_trained *)base;
+    const int code = t->lib->draft_begin(t->draft, keep, at, tokens, values, n, s, row);
+    return code ? failed(t->lib, code, err) : LS_OK;
+}
+
+static ls_code trained_grow(ls_trained *base, const int32_t *tokens, const int32_t *parents, int32_t n,
+                            const lst_sampling *s, lst_row *rows, ls_err *err) {
+    const torch_trained *t = (const torch_trained *)base;
+    const int code = t->lib->draft_grow(t->draft, tokens, parents, n, s, rows);
+    return code ? failed(t->lib, code, err) : LS_OK;
+}
+
+static ls_code trained_logits(ls_trained *base, int32_t row, float *logits, ls_err *err) {
+    const torch_trained *t = (const torch_trained *)base;
+    const int code = t->lib->draft_logits(t->draft, row, logits);
+    return code ? failed(t->lib, code, err) : LS_OK;
+}
+
+static ls_code trained_guess(ls_trained *base, const float *values, int32_t k, int32_t *ids, float *p, ls_err *err) {
+    const torch_trained *t = (const torch_trained *)base;
+    const int code = t->lib->head_guess(t->head, values, k, ids, p);
+    return code ? failed(t->lib, code, err) : LS_OK;
+}
+
+static uint64_t trained_bytes(const ls_trained *base) {
+    const torch_trained *t = (const torch_trained *)base;
+    return t->draft ? t->lib->draft_bytes(t->draft) : 0;
+}
+
+static void trained_free(ls_trained *base) {
+    torch_trained *t = (torch_trained *)base;
+    if (t->draft) t->lib->draft_free(t->draft);
+    if (t->head) t->lib->head_close(t->head);
+    free(t);
+}
+
+typedef struct {
+    relay progress; // first: progress calls get this
+    const ls_checkpoint *head, *target;
+    int borrowed[2]; // the target's tensors that follow the head's own
+    ls_err err;      // of the last read
+} head_loading;
+
+static int read_head_tensor(void *ud, int32_t i, void *dst) {
+    head_loading *l = ud;
+    const int own = l->head->n_tensors;
+    return (i < own ? ls_checkpoint_read(l->head, i, dst, &l->err)
+                    : ls_checkpoint_read(l->target, l->borrowed[i - own], dst, &l->err)) != LS_OK;
+}
+
+static lst_tensor table_row(const ls_tensor *t, const char *name) {
+    return (lst_tensor){name, t->type, (int64_t)t->n_in, (int64_t)t->n_out, NULL, t->n_bytes};
+}
+
+// Weights of the head, and of the target what the head has not.
+static ls_code open_head(torch_trained *t, const ls_head *h, const ls_checkpoint *target, const ls_engine_options *opt,
+                         ls_err *err) {
+    const ls_hparams *hp = &h->hparams;
+    head_loading l = {{opt->progress, opt->ud}, h->weights, target, {0}, {0}};
+    lst_tensor *tensors = ls_calloc((size_t)h->weights->n_tensors + 2, sizeof *tensors);
+    int n = 0, borrowed = 0;
+    for (; n < h->weights->n_tensors; n++) tensors[n] = table_row(&h->weights->tensors[n], h->weights->tensors[n].name);
+    for (int which = 0; which < 2 && h->kind != LS_HEAD_MEDUSA; which++) {
+        const char *name = which ? "output.weight" : "token_embd.weight",
+                   *there = which && target->hparams.tied ? "token_embd.weight" : name;
+        if (which ? h->own_output : h->own_embedding) continue;
+        for (int i = 0; i < target->n_tensors; i++)
+            if (!strcmp(target->tensors[i].name, there)) {
+                tensors[n++] = table_row(&target->tensors[i], name);
+                l.borrowed[borrowed++] = i;
+            }
+    }
+    const lst_head_params p = {.size = sizeof p,
+                               .kind = (int32_t)h->kind, // the same numbers
+                               .n_values = t->base.n_values,
+                               .n_vocab = hp->n_vocab,
+                               .n_draft = h->n_draft,
+                               .d2t = h->d2t,
+                               .n_embd = hp->n_embd,
+                               .n_ff = hp->n_ff,
+                               .n_heads = hp->n_heads,
+                               .n_kv_heads = hp->n_kv_heads,
+                               .head_dim = hp->head_dim,
+                               .rope_dims = hp->rope_dims,
+                               .rms_eps = hp->rms_eps,
+                               .rope_magnitude = hp->rope_magnitude[0],
+                               .rope_freq = hp->rope_freq[0],
+                               .n_guesses = h->n_heads,
+                               .n_blocks = h->n_blocks};
+    const lst_open_options o = {
+        .size = sizeof o, .progress = relay_progress, .read = read_head_tensor, .ud = &l}; // threads: as for the model
+    const int code = t->lib->head_open(&t->head, &p, tensors, n, &o);
+    free(tensors);
+    if (code == LST_E_READ) {
+        *err = l.err;
+        return LS_E_IO;
+    }
+    if (code) return failed(t->lib, code, err);
+    if (h->kind == LS_HEAD_MEDUSA) return ls_checkpoint_unchanged(h->weights, err);
+    const int room = t->lib->draft_new(&t->draft, t->head, t->base.n_context);
+    return room ? failed(t->lib, room, err) : ls_checkpoint_unchanged(h->weights, err);
+}
+
+ls_code ls_trained_open(ls_trained **out, ls_engine *e, const ls_checkpoint *target, const char *folder,
+                        const ls_engine_options *opt, ls_err *err) {
+    ls_head *h;
+    *out = NULL;
+    ls_code code = ls_head_open(&h, folder, err);
+    if (code) return code;
+    torch_trained *t = ls_calloc(1, sizeof *t);
+    const char *slash = strrchr(folder, '/');
+    t->lib = &((const torch_engine *)e)->lib;
+    t->base = (ls_trained){.n_vocab = h->hparams.n_vocab,
+                           .n_context = e->n_context,
+                           .begin = trained_begin,
+                           .grow = trained_grow,
+                           .row_logits = trained_logits,
+                           .guess = trained_guess,
+                           .bytes = trained_bytes,
+                           .free = trained_free};
+    snprintf(t->base.name, sizeof t->base.name, "%s head %.48s", h->name, slash && slash[1] ? slash + 1 : folder);
+    code = ls_head_fits(h, &target->hparams, t->base.takes, &t->base.n_takes, err);
+    t->base.n_values = t->base.n_takes * target->hparams.n_embd;
+    if (h->kind == LS_HEAD_MEDUSA) t->base.n_guesses = h->n_heads;
+    if (!code) code = open_head(t, h, target, opt, err);
+    ls_head_close(h);
+    if (code) {
+        trained_free(&t->base);
+        return code;
+    }
+    t->base.weight_bytes = t->lib->head_bytes(t->head);
+    *out = &t->base;
     return LS_OK;
 }

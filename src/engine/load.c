@@ -5,6 +5,7 @@
 #include "engine/engine_torch.h"
 #include "engine/load_text.h"
 #include "engine/model_hash.h"
+#include "engine/second.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,8 @@ static ls_code load(ls_model *out, const ls_model_options *opt, extent what, ls_
         if (!code && what == ALL) out->engine = ls_engine_script_new(name[6] ? atoi(name + 7) : 0, opt->engine.context);
         snprintf(out->name, sizeof out->name, "%s", name);
     }
+    out->stop = opt->engine.stop;
+    out->stop_ud = opt->engine.ud;
     if (code) ls_model_free(out);
     return code;
 }
@@ -80,6 +83,7 @@ ls_code ls_model_load_vocabulary(ls_model *out, const ls_model_options *opt, ls_
 }
 
 void ls_model_free(ls_model *m) {
+    ls_second_models_free(m);
     if (m->engine) m->engine->close(m->engine);
     ls_chat_free(m->chat);
     ls_vocab_free(m->vocab);

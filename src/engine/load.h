@@ -4,6 +4,8 @@
 #include "text/chat.h"
 #include "text/vocab.h"
 
+typedef struct ls_second_model ls_second_model; // engine/second.h
+
 typedef struct {
     ls_engine *engine;
     ls_vocab *vocab;
@@ -13,6 +15,9 @@ typedef struct {
     char file[512]; // "" for the scripted model
     char sha256[65];
     struct ls_checkpoint *checkpoint; // NULL: the scripted model, or no tensors
+    ls_second_model *seconds;         // models that draft for it
+    bool (*stop)(void *ud);           // of the options that it was opened with
+    void *stop_ud;
 } ls_model;
 
 typedef struct {

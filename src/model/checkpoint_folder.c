@@ -2,7 +2,6 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "model/checkpoint_internal.h"
-#include "model/safetensors.h"
 #include "model/tensor_names.h"
 
 #include <errno.h>
@@ -27,8 +26,9 @@ ls_code ls_folder_read(const char *folder, const char *name, size_t most, ls_buf
     return code;
 }
 
-static ls_code add_tensor(ls_checkpoint *c, const ls_safetensor *t, ls_err *err) {
+static ls_code add_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls_err *err) {
     char name[96];
+    (void)ud;
     const char *path = c->files[c->n_files - 1].path;
     if (!ls_tensor_name(c->hparams.arch, c->hparams.partial, t->name, name, sizeof name))
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: a %s has no tensor '%.80s'", path, c->hparams.arch->hf, t->name);
@@ -48,7 +48,7 @@ static ls_code add_tensor(ls_checkpoint *c, const ls_safetensor *t, ls_err *err)
     return LS_OK;
 }
 
-static ls_code add_file(ls_checkpoint *c, const char *path, ls_err *err) {
+static ls_code add_file(ls_checkpoint *c, const char *path, ls_on_safetensor on, void *ud, ls_err *err) {
     ls_safetensors s = {0};
     ls_buf text = {0};
     unsigned char head[8];
@@ -64,7 +64,7 @@ static ls_code add_file(ls_checkpoint *c, const char *path, ls_err *err) {
                        (unsigned long long)n);
     code = ls_file_read(f, 8, ls_buf_room(&text, n), n, err);
     if (!code && (code = ls_safetensors_parse(&s, text.p, n, f->n_bytes, err))) ls_err_prefix(err, "%s", path);
-    for (size_t i = 0; i < s.n && !code; i++) code = add_tensor(c, &s.tensors[i], err);
+    for (size_t i = 0; i < s.n && !code; i++) code = on(c, ud, &s.tensors[i], err);
     ls_safetensors_free(&s);
     ls_buf_free(&text);
     return code;
@@ -96,7 +96,8 @@ static void on_shard(void *ud, const char *tensor, const ls_json *value) {
     s->names[s->n++] = ls_strdup(name);
 }
 
-static ls_code add_shards(ls_checkpoint *c, const char *folder, const ls_buf *index, ls_err *err) {
+static ls_code add_shards(ls_checkpoint *c, const char *folder, const ls_buf *index, ls_on_safetensor on, void *ud,
+                          ls_err *err) {
     ls_json *doc = NULL;
     shards s = {.err = err};
     s.code = ls_json_parse(&doc, index->p, index->n, "model.safetensors.index.json", err);
@@ -107,7 +108,7 @@ static ls_code add_shards(ls_checkpoint *c, const char *folder, const ls_buf *in
     if (s.code) ls_err_prefix(err, "%s", folder);
     for (size_t i = 0; i < s.n; i++) {
         char *path = ls_format("%s/%s", folder, s.names[i]);
-        if (!s.code) s.code = add_file(c, path, err);
+        if (!s.code) s.code = add_file(c, path, on, ud, err);
         free(path);
         free(s.names[i]);
     }
@@ -115,6 +116,23 @@ static ls_code add_shards(ls_checkpoint *c, const char *folder, const ls_buf *in
     ls_map_free(&s.index);
     ls_json_free(doc);
     return s.code;
+}
+
+ls_code ls_checkpoint_safetensors(ls_checkpoint *c, const char *folder, const char *single, ls_on_safetensor on,
+                                  void *ud, ls_err *err) {
+    ls_buf text = {0};
+    bool there;
+    ls_code code = ls_folder_read(folder, "model.safetensors.index.json", INDEX_BYTES, &text, &there, err);
+    if (!code && there) code = add_shards(c, folder, &text, on, ud, err);
+    else if (!code) {
+        char *path = ls_format("%s/%s", folder, single);
+        code = access(path, F_OK)
+                   ? ls_fail(err, LS_E_IO, "%s: no %s (weights in other formats are not read)", folder, single)
+                   : add_file(c, path, on, ud, err);
+        free(path);
+    }
+    ls_buf_free(&text);
+    return code;
 }
 
 static ls_code read_config(ls_checkpoint *c, const char *folder, const ls_buf *text, ls_err *err) {
@@ -136,16 +154,7 @@ ls_code ls_checkpoint_of_folder(ls_checkpoint *c, const char *folder, ls_err *er
         code = ls_fail(err, LS_E_IO, "%s: no config.json (a Hugging Face folder or a GGUF file is expected)", folder);
     if (!code) code = read_config(c, folder, &text, err);
     if (!code) c->config_hash = ls_hash_bytes(text.p, text.n);
-    ls_buf_clear(&text);
-    if (!code) code = ls_folder_read(folder, "model.safetensors.index.json", INDEX_BYTES, &text, &there, err);
-    if (!code && there) code = add_shards(c, folder, &text, err);
-    else if (!code) {
-        char *path = ls_format("%s/model.safetensors", folder);
-        code = access(path, F_OK)
-                   ? ls_fail(err, LS_E_IO, "%s: no model.safetensors (weights in other formats are not read)", folder)
-                   : add_file(c, path, err);
-        free(path);
-    }
     ls_buf_free(&text);
+    if (!code) code = ls_checkpoint_safetensors(c, folder, "model.safetensors", add_tensor, NULL, err);
     return code;
 }

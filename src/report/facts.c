@@ -31,7 +31,11 @@ static void where(const ls_trace_header *h, ls_buf *out) {
 }
 
 static void promise(const ls_report *r, const ls_report_group *g, ls_buf *out) {
-    if (g->lossy) ls_buf_fmt(out, "LOSSY (%s): not plain decoding's text", header(r, g)->acceptance);
+    if (g->promise == LS_PROMISE_NONE)
+        ls_buf_fmt(out, "LOSSY (%s): not plain decoding's text", header(r, g)->acceptance);
+    else if (g->promise == LS_PROMISE_ODDS)
+        ls_buf_fmt(out, "same odds (%s): as likely as plain decoding's text, but another draw",
+                   header(r, g)->acceptance);
     else
         ls_buf_str(out, g->exact ? "exact: plain decoding's text, bit for bit"
                                  : "not exact: rows may differ in their last bits");
@@ -78,14 +82,17 @@ static void would(const ls_report_group *g, ls_buf *out) {
     const ls_stats *st = &g->stats;
     if (!st->rejections) ls_buf_char(out, '-');
     else ls_buf_fmt(out, "of %llu: ", (unsigned long long)st->rejections);
-    for (int i = 1; st->rejections && i < LS_ACCEPT_COUNT; i++)
-        ls_buf_fmt(out, "%s%s %llu (+%llu)", i > 1 ? ", " : "", ls_accept_at(i)->name,
-                   (unsigned long long)st->would_steps[i], (unsigned long long)st->would_tokens[i]);
+    for (int i = 1; st->rejections && i < LS_ACCEPT_COUNT; i++) {
+        const ls_accept rule = ls_accept_usual(i);
+        if (ls_accept_is_lossy(&rule))
+            ls_buf_fmt(out, "%s%s %llu (+%llu)", i > 1 ? ", " : "", ls_accept_at(i)->name,
+                       (unsigned long long)st->would_steps[i], (unsigned long long)st->would_tokens[i]);
+    }
 }
 
 static bool any_lossy(const ls_report *r) {
     bool any = false;
-    for (size_t i = 0; i < r->n_groups; i++) any |= r->groups[i].lossy;
+    for (size_t i = 0; i < r->n_groups; i++) any |= r->groups[i].promise == LS_PROMISE_NONE;
     return any;
 }
 

@@ -21,7 +21,8 @@ static const char style[] =
     ".text span:hover{outline:1px solid}"
     ".c{color:#b00020;font-weight:600}.r{background:#0072b233;border-bottom:2px solid #0072b2}"
     ".g{background:#e69f0033;border-bottom:2px dotted #e69f00}.t{background:#cc79a733;border-bottom:2px dashed #cc79a7}"
-    ".m{background:#009e7333;border-bottom:2px double #009e73}.l{outline:2px solid #b00020}"
+    ".m{background:#009e7333;border-bottom:2px double #009e73}"
+    ".d{background:#56b4e944;border-bottom:2px groove #56b4e9}.l{outline:2px solid #b00020}"
     "[data-special]::after{content:attr(data-special);opacity:.6}"
     "@media print{body{max-width:none;font-size:11px}details{break-inside:avoid}.prompt{max-height:none}}";
 
@@ -245,7 +246,7 @@ static void figures(const ls_report *r, ls_buf *out) {
 
 void ls_report_html(const ls_report *r, ls_buf *out) {
     bool lossy = false;
-    for (size_t g = 0; g < r->n_groups; g++) lossy |= r->groups[g].lossy;
+    for (size_t g = 0; g < r->n_groups; g++) lossy |= r->groups[g].promise == LS_PROMISE_NONE;
     ls_page_begin(out, "logitspec report", style);
     ls_buf_str(out, "<p>");
     ls_markup_fmt(out, "%zu turn%s of %zu recording%s, %zu prompt%s", r->n_turns, r->n_turns == 1 ? "" : "s",

@@ -114,7 +114,7 @@ static ls_code read_trace(ls_lab *lab, const ls_lab_run *run, const char *path, 
         const ls_trace_header *h = ls_trace_read_header(reader);
         if (kind == LS_TRACE_HEADER) {
             if ((code = check_header(lab, run, h, path, err))) break;
-            g->lossy = strcmp(h->acceptance, "exact") != 0;
+            g->lossy = ls_trace_promise(h) == LS_PROMISE_NONE;
             g->sampled = temperature(h) > 0;
             ls_buf_add(&g->asked, h->prompt_text.p, h->prompt_text.n);
             ls_buf_char(&g->asked, 0);

@@ -83,7 +83,7 @@ static size_t group_of(ls_report *r, const ls_trace_header *h) {
         if (!strcmp(r->groups[i].key, key.p)) return ls_buf_free(&key), i;
     r->groups = ls_realloc(r->groups, (r->n_groups + 1) * sizeof *r->groups);
     r->groups[r->n_groups] = (ls_report_group){
-        .key = key.p, .first_turn = r->n_turns, .exact = h->run.exact, .lossy = strcmp(h->acceptance, "exact") != 0};
+        .key = key.p, .first_turn = r->n_turns, .exact = h->run.exact, .promise = ls_trace_promise(h)};
     return r->n_groups++;
 }
 
@@ -254,10 +254,12 @@ static void name_groups(ls_report *r) {
             ls_buf_fmt(&b, ":%s", setting(r, i, "decode.budget"));
         if (strcmp(setting(r, i, "decode.sizing"), "default") && *setting(r, i, "decode.sizing"))
             ls_buf_fmt(&b, "/%s", setting(r, i, "decode.sizing"));
-        if (r->groups[i].lossy) ls_buf_fmt(&b, "@%s", h->acceptance);
+        if (strcmp(h->acceptance, "exact")) ls_buf_fmt(&b, "@%s", h->acceptance);
         for (const char *k = NULL, *v = NULL; next_setting(&k, &v, &h->config), k;) // knobs of this method
             if (!strncmp(k, h->run.method, strlen(h->run.method)) && k[strlen(h->run.method)] == '.' && differs(r, k))
                 ls_buf_fmt(&b, "+%s=%s", k + strlen(h->run.method) + 1, v);
+        for (const char *k = NULL, *v = NULL; next_setting(&k, &v, &h->config), k;) // ... and of its second model
+            if (*h->run.second && !strncmp(k, "draft.", 6) && *v && differs(r, k)) ls_buf_fmt(&b, "+%s=%s", k + 6, v);
         if (differs(r, "decode.temperature")) ls_buf_fmt(&b, " T=%s", setting(r, i, "decode.temperature"));
         bool model = false, dtype = false, device = false, threads = false;
         for (size_t j = 0; j < r->n_turns; j++) {

@@ -160,7 +160,7 @@ static void json_group(ls_jsonw *w, const ls_report *r, const ls_report_group *g
     ls_jw_field_str(w, "acceptance", h->acceptance);
     ls_jw_field_str(w, "device", h->run.device);
     ls_jw_field_str(w, "dtype", h->run.dtype);
-    ls_jw_field_bool(w, "exact", g->exact && !g->lossy);
+    ls_jw_field_bool(w, "exact", g->exact && g->promise == LS_PROMISE_TEXT);
     ls_jw_field_u64(w, "turns", g->n_turns);
     ls_jw_field_u64(w, "steps", st->steps);
     ls_jw_field_u64(w, "emitted", st->emitted);
@@ -172,8 +172,10 @@ static void json_group(ls_jsonw *w, const ls_report *r, const ls_report_group *g
     ls_jw_field_num(w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 7);
     ls_jw_field_num(w, "ar_tokens_per_s", st->ar_us > 0 ? ls_stats_ar_tokens_per_s(st) : NAN, 7);
     ls_jw_field_num(w, "speedup", st->ar_against_us > 0 ? ls_stats_speedup(st) : NAN, 7);
+    ls_jw_field_u64(w, "draft_forwards", st->draft_forwards);
     ls_jw_field_open(w, "us", '{');
     ls_jw_field_num(w, "draft", st->draft_us, 9);
+    ls_jw_field_num(w, "draft_forward", st->draft_forward_us, 9);
     ls_jw_field_num(w, "forward", st->forward_us, 9);
     ls_jw_field_num(w, "verify", st->verify_us, 9);
     ls_jw_field_num(w, "commit", st->commit_us, 9);

@@ -1,6 +1,8 @@
 // Fuzzy speculative decoding (arXiv 2502.20704): a draft stands where target and draft distributions are near each
-// other, whatever the target chose. The draft distribution here is the drafter's estimate: one outcome for each child
-// of the row and one for everything else. On these outcomes a divergence is at most that of the whole distributions.
+// other, whatever the target chose. The draft distribution is a second model's where it saw the row: one outcome for
+// each of its best tokens whose probability by the target is known, too, and one for everything else. Elsewhere it is
+// the drafter's estimate: one outcome for each child of the row, and one for everything else. On such outcomes a
+// divergence is at most that of the whole distributions.
 #include "spec/accept.h"
 
 #include <math.h>
@@ -20,15 +22,44 @@ static double tv(double p, double q) {
     return fabs(p - q) / 2;
 }
 
+// With everything else as one outcome more.
+static bool within(double limit, double sum, divergence part, double p_rest, double q_rest) {
+    return sum + part(p_rest > 0 ? p_rest : 0, q_rest > 0 ? q_rest : 0) <= limit;
+}
+
+// The target's probability of a token after a row; negative: not known.
+static double target_p(const ls_tree *t, int32_t row, int32_t token) {
+    const ls_node *n = &t->nodes[row];
+    for (int32_t i = row + 1; i < t->n; i++)
+        if (t->nodes[i].parent == row && t->nodes[i].token == token) return (double)t->nodes[i].p;
+    for (int k = 0; k < LS_ROW_TOP && n->top[k].id >= 0; k++)
+        if (n->top[k].id == token) return exp((double)n->top[k].logit - (double)n->lse);
+    return -1;
+}
+
+static bool near_models(double limit, divergence part, const ls_tree *t, int32_t row) {
+    const ls_said *said = &t->said[t->nodes[row].said - 1];
+    double sum = 0, p_rest = 1, q_rest = 1;
+    for (int k = 0; k < LS_SAID_TOP && said->id[k] >= 0; k++) {
+        const double p = target_p(t, row, said->id[k]), q = (double)said->p[k];
+        if (!(p >= 0)) continue;
+        sum += part(p, q);
+        p_rest -= p;
+        q_rest -= q;
+    }
+    return within(limit, sum, part, p_rest, q_rest);
+}
+
 static bool near(double limit, divergence part, const ls_tree *t, int32_t row) {
     double sum = 0, p_rest = 1, q_rest = 1;
+    if (t->nodes[row].said) return near_models(limit, part, t, row);
     for (int32_t i = row + 1; i < t->n; i++)
         if (t->nodes[i].parent == row) {
             sum += part((double)t->nodes[i].p, (double)t->nodes[i].est_p);
             p_rest -= (double)t->nodes[i].p;
             q_rest -= (double)t->nodes[i].est_p;
         }
-    return sum + part(p_rest > 0 ? p_rest : 0, q_rest > 0 ? q_rest : 0) <= limit;
+    return within(limit, sum, part, p_rest, q_rest);
 }
 
 static bool stands_js(const ls_accept *a, const ls_tree *t, int32_t i) {

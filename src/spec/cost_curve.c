@@ -16,15 +16,20 @@ double ls_cost_ms(const ls_cost_curve *z, int32_t rows, int32_t context) {
     return ms > base / 2 ? ms : base / 2; // a straight line is believed only so far
 }
 
-int32_t ls_cost_choose(const ls_cost_curve *z, const double *path, int32_t n, int32_t context) {
+int32_t ls_cost_choose(const ls_cost_curve *z, const double *path, int32_t n, int32_t context, double *rate) {
     double expected = 0, most = 0;
     int32_t best = 1;
     for (int32_t k = 1; k <= n; k++) {
         expected += path[k - 1];
-        const double ms = ls_cost_ms(z, k, context);
-        if (ms <= 0) return n; // nothing measured: nothing to decide by
+        double ms = ls_cost_ms(z, k, context);
+        if (ms <= 0) { // nothing measured: nothing to decide by
+            best = n;
+            break;
+        }
+        ms += z->beside_ms;
         if (expected / ms > most) most = expected / ms, best = k;
     }
+    if (rate) *rate = most;
     return best;
 }
 

@@ -14,12 +14,14 @@ typedef struct {
     int32_t cost_context;
     double slope_ms;   // per row and context token beyond cost_context
     double prefill_ms; // a prompt's token, read without its logits; 0: not measured
+    double beside_ms;  // what a step spends beside its forward, whatever its rows (a second model's forwards)
 } ls_cost_curve;
 
 double ls_cost_ms(const ls_cost_curve *z, int32_t rows, int32_t context); // interpolated; 0 if not measured
 // path[0..n): chances that the rows' whole paths are right, best first; path[0] is the root's and 1. Returns how many
-// of them to verify: 1 where no draft pays, n where nothing was measured.
-int32_t ls_cost_choose(const ls_cost_curve *z, const double *path, int32_t n, int32_t context);
+// of them to verify: 1 where no draft pays, n where nothing was measured. *rate: expected tokens per millisecond then, 0
+// where nothing was measured; may be NULL.
+int32_t ls_cost_choose(const ls_cost_curve *z, const double *path, int32_t n, int32_t context, double *rate);
 // Whether a row of this chance could be worth its cost behind n others, or open the way to rows that are. False ends
 // the search for candidates.
 bool ls_cost_may_pay(const ls_cost_curve *z, double path, int32_t n, int32_t context);

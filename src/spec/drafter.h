@@ -9,7 +9,9 @@
 #pragma once
 #include "base/err.h"
 #include "spec/cost_curve.h"
+#include "spec/guesser.h"
 #include "spec/knobs.h"
+#include "spec/second.h"
 #include "spec/successors.h"
 #include "spec/tree.h"
 
@@ -65,11 +67,24 @@ struct ls_drafter {
     // rows: what the target said after each of the n tokens from context[at] on, a prompt's. NULL: learns nothing from
     // prompts.
     void (*read)(ls_drafter *d, const int32_t *context, size_t at, size_t n, const ls_node *rows);
+    ls_second *second;                         // the model that drafts; NULL: none does
     double read_share;                         // of the answer's expected time that reading may take; 0: none
     int32_t (*pool_size)(const ls_drafter *d); // entries remembered
     size_t (*bytes)(const ls_drafter *d);      // memory of what is remembered
     void (*free)(ls_drafter *d);
 };
+
+enum { LS_DRAFT_DEPTH = 6, LS_DRAFT_WIDTH = 4 };
+
+// How a second model drafts (the options draft.*). Numbers that are 0 are the usual ones.
+typedef struct {
+    const char *model;   // what ls_model_load takes; NULL or "": the target's own
+    const char *weights; // how its weights are kept; "auto": as the file has them
+    const char *head;    // folder of a trained head, for the methods that ask one
+    int32_t layers;      // of the model, from the first on; 0: all, or half of the target's where nothing else differs
+    int32_t depth;       // forwards of a step at most
+    int32_t width;       // rows of a forward at most
+} ls_draft_options;
 
 // What a drafter may know about where it works.
 typedef struct {
@@ -78,6 +93,12 @@ typedef struct {
     int32_t n_vocab;            // 0: not known
     uint64_t tokenizer_id;      // tells vocabularies apart: what was remembered on disk is for one of them
     bool read_only;             // nothing is to be remembered on disk
+    ls_draft_options draft;
+    // Gives the second model that `draft` names; NULL: there is none to be had (a simulation).
+    ls_code (*second)(void *of, const ls_draft_options *draft, ls_second **out, ls_err *err);
+    // Likewise the heads that guess by position, from draft.head.
+    ls_code (*guesser)(void *of, const ls_draft_options *draft, ls_guesser **out, ls_err *err);
+    void *of;
     void (*note)(void *ud, const char *text); // one line for the user, now or when it is freed; NULL: nobody listens
     void *ud;
 } ls_draft_setup;
@@ -89,6 +110,8 @@ struct ls_method {
     bool sized;           // sized by cost unless asked otherwise (sizing `auto`)
     bool scored;          // its estimates are acceptance rates; others are refined by hit rates (spec/scores.h)
     bool text_only;       // its drafts follow from the text alone, not from what the target thinks of other tokens
+    bool asks_model;      // a second model drafts: it needs one that runs
+    bool asks_head;       // ... a trained head (draft.head)
     bool shares_prefixes; // siblings may hold the same token, as published
     const ls_knob *knobs; // NULL: none
     ls_code (*make)(ls_drafter **out, const ls_draft_setup *s, ls_err *err); // NULL: plain decoding

@@ -1,5 +1,6 @@
 #include "spec/knobs.h"
 #include "spec/drafter.h"
+#include "spec/sizing.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -7,31 +8,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t count(const ls_method *m) {
+static size_t count(const ls_knob *knobs) {
     size_t n = 0;
-    while (m->knobs && m->knobs[n].key) n++;
+    while (knobs && knobs[n].key) n++;
     return n;
 }
 
 size_t ls_knob_count(void) {
-    return ls_knob_offset(NULL);
+    return ls_knob_of_sizing(NULL);
 }
 
 size_t ls_knob_offset(const ls_method *m) {
     size_t n = 0;
-    for (const ls_method *const *p = ls_methods; *p && *p != m; p++) n += count(*p);
+    for (const ls_method *const *p = ls_methods; *p && *p != m; p++) n += count((*p)->knobs);
+    return n;
+}
+
+size_t ls_knob_of_sizing(const ls_sizing_rule *r) {
+    size_t n = ls_knob_offset(NULL);
+    for (int i = 0; ls_sizing_rule_at(i) && ls_sizing_rule_at(i) != r; i++) n += count(ls_sizing_rule_at(i)->knobs);
     return n;
 }
 
 const ls_knob *ls_knob_at(size_t i) {
-    const ls_method *const *m = ls_methods;
-    for (; i >= count(*m); m++) i -= count(*m);
-    return &(*m)->knobs[i];
+    for (const ls_method *const *m = ls_methods; *m; m++) {
+        if (i < count((*m)->knobs)) return &(*m)->knobs[i];
+        i -= count((*m)->knobs);
+    }
+    int r = 0;
+    for (; i >= count(ls_sizing_rule_at(r)->knobs); r++) i -= count(ls_sizing_rule_at(r)->knobs);
+    return &ls_sizing_rule_at(r)->knobs[i];
 }
 
 void ls_knob_defaults(ls_knob_value *values) {
-    for (const ls_method *const *p = ls_methods; *p; p++)
-        for (const ls_knob *k = (*p)->knobs; k && k->key; k++) *values++ = (ls_knob_value){k->fallback, NULL};
+    const size_t n = ls_knob_count();
+    for (size_t i = 0; i < n; i++) values[i] = (ls_knob_value){ls_knob_at(i)->fallback, NULL};
 }
 
 ls_code ls_knob_read(const ls_knob *k, const char *where, const char *text, ls_knob_value *out, ls_err *err) {

@@ -1,5 +1,5 @@
-// Numbers, switches and file names that a drafter can be asked for. Each method declares its own (ls_method.knobs);
-// here they are one list.
+// Numbers, switches and file names that a drafter or a sizing rule can be asked for. Each method and each rule declares
+// its own (ls_method.knobs, ls_sizing_rule.knobs); here they are one list, the methods' first.
 #pragma once
 #include "base/err.h"
 
@@ -9,7 +9,7 @@
 typedef enum { LS_KNOB_INT, LS_KNOB_NUMBER, LS_KNOB_SWITCH, LS_KNOB_FILE } ls_knob_kind; // a switch: on or off
 
 typedef struct {
-    const char *key; // "pld.ngram": the method's name, a dot, its own; NULL ends a list
+    const char *key; // "pld.ngram": the method's or rule's name, a dot, its own; NULL ends a list
     ls_knob_kind kind;
     double fallback, lo, hi; // LS_KNOB_FILE: unused, its default is no file
     const char *help;
@@ -21,10 +21,12 @@ typedef struct {
 } ls_knob_value;
 
 struct ls_method;
-size_t ls_knob_count(void);          // of all methods
+struct ls_sizing_rule;
+size_t ls_knob_count(void);          // of all methods and rules
 const ls_knob *ls_knob_at(size_t i); // of that list
 // Index of the method's first knob in that list.
 size_t ls_knob_offset(const struct ls_method *m);
-void ls_knob_defaults(ls_knob_value *values); // ls_knob_count() of them
+size_t ls_knob_of_sizing(const struct ls_sizing_rule *r); // the same of a sizing rule; NULL: how many there are in all
+void ls_knob_defaults(ls_knob_value *values);             // ls_knob_count() of them
 // Reads a value. LS_E_USAGE with the range; where: begins the message. out->text borrows from text.
 ls_code ls_knob_read(const ls_knob *k, const char *where, const char *text, ls_knob_value *out, ls_err *err);

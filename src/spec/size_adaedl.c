@@ -11,15 +11,8 @@ static const double GAMMA = 0.2, TARGET = 0.9, SMOOTH_ACCEPTANCE = 0.5, SMOOTH_T
 static void cut(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs, int32_t context,
                 bool *keep) {
     (void)costs, (void)context;
-    double entropy[LS_MAX_ROWS] = {0}, rest[LS_MAX_ROWS];
-    for (int32_t i = 0; i < t->n; i++) rest[i] = 1;
-    for (int32_t i = 1; i < t->n; i++) {
-        const double p = (double)t->nodes[i].est_p;
-        if (p > 0) entropy[t->nodes[i].parent] -= p * log(p);
-        rest[t->nodes[i].parent] -= p;
-    }
-    for (int32_t i = 0; i < t->n; i++)
-        if (rest[i] > 0) entropy[i] -= rest[i] * log(rest[i]);
+    double entropy[LS_MAX_ROWS];
+    ls_sizing_entropy(t, entropy);
     const double threshold = z->threshold > 0 ? z->threshold : z->values[0];
     int32_t first = 0; // the likeliest token after the root is drafted in any case, as in the paper
     for (int32_t i = 1; i < t->n; i++) {

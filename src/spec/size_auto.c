@@ -13,7 +13,7 @@ static void cut(const ls_sizing *z, const ls_tree *t, const double *path, const 
     double best[LS_MAX_ROWS];
     ls_sizing_order(t, path, order);
     for (int32_t i = 0; i < t->n; i++) best[i] = path[order[i]];
-    const int32_t n = ls_cost_choose(costs, best, t->n, context);
+    const int32_t n = ls_cost_choose(costs, best, t->n, context, NULL);
     for (int32_t i = n; i < t->n; i++) keep[order[i]] = false;
 }
 

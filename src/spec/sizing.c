@@ -1,5 +1,6 @@
 #include "spec/sizing.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +25,18 @@ ls_code ls_sizing_read(ls_sizing *out, const char *what, const char *text, ls_er
     int i;
     const ls_code code = ls_rule_read(ls_sizing_at, what, text, &i, out->values, err);
     if (!code) out->rule = rules[i];
+    ls_sizing_tune(out, NULL);
     return code;
+}
+
+const ls_sizing_rule *ls_sizing_rule_at(int i) {
+    return rules[i];
+}
+
+void ls_sizing_tune(ls_sizing *z, const ls_knob_value *all) {
+    const ls_knob *k = z->rule ? z->rule->knobs : NULL;
+    const size_t first = k && all ? ls_knob_of_sizing(z->rule) : 0;
+    for (size_t i = 0; k && k[i].key; i++) z->knobs[i] = all ? all[first + i].number : k[i].fallback;
 }
 
 void ls_sizing_settle(ls_sizing *z, const ls_method *m, int32_t budget) {
@@ -47,6 +59,20 @@ void ls_sizing_order(const ls_tree *t, const double *path, int32_t *order) {
     }
 }
 
+void ls_sizing_entropy(const ls_tree *t, double *entropy) {
+    double rest[LS_MAX_ROWS];
+    for (int32_t i = 0; i < t->n; i++) entropy[i] = 0, rest[i] = 1;
+    for (int32_t i = 1; i < t->n; i++) {
+        const double p = (double)t->nodes[i].est_p;
+        if (p > 0) entropy[t->nodes[i].parent] -= p * log(p);
+        rest[t->nodes[i].parent] -= p;
+    }
+    for (int32_t i = 0; i < t->n; i++)
+        if (rest[i] > 0) entropy[i] -= rest[i] * log(rest[i]);
+    for (int32_t i = 0; i < t->n; i++)
+        if (t->nodes[i].said) entropy[i] = (double)t->said[t->nodes[i].said - 1].entropy;
+}
+
 void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, int32_t context, int32_t budget) {
     if (!z->rule->cut) return;
     double path[LS_MAX_ROWS];
@@ -61,6 +87,8 @@ void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, i
         ls_sizing_order(t, path, order);
         for (int32_t i = 0; i < t->n; i++) keep[order[i]] &= kept < budget, kept += keep[order[i]];
     }
+    for (int32_t i = 1; i < t->n; i++) // a look at what was drawn after a row must not decide whether the target meets it
+        keep[i] |= t->nodes[i].said && t->said[t->nodes[i].said - 1].n_draws;
     ls_tree_keep(t, keep);
 }
 

@@ -11,6 +11,7 @@ const char *ls_node_state_name(ls_node_state s) {
 void ls_tree_start(ls_tree *t, int32_t root) {
     t->n = 1;
     t->n_branches = 0;
+    t->n_said = 0;
     t->nodes[0].draft = (ls_draft){
         .token = root, .parent = -1, .branch = -1, .key = -1, .from = LS_FROM_ROOT, .match_pos = -1, .est_p = NAN};
 }
@@ -63,6 +64,7 @@ void ls_tree_lay_out(ls_tree *t, const ls_draft *drafts, int32_t n) {
     int32_t row_of[LS_MAX_ROWS] = {0}, first[LS_MAX_ROWS], next[LS_MAX_ROWS], last[LS_MAX_ROWS];
     assert(n >= 1); // the root
     ls_tree_start(t, drafts[0].token);
+    t->nodes[0].said = drafts[0].said;
     for (int32_t i = 0; i < n; i++) first[i] = next[i] = last[i] = -1;
     for (int32_t i = 1; i < n; i++) {
         const int32_t parent = drafts[i].parent;

@@ -5,6 +5,7 @@
 // Row 0 is the root, the target's own token; parents come before children. Plain data: a copy is a tree.
 #pragma once
 #include "spec/from.h"
+#include "spec/said.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 enum {
     LS_MAX_ROWS = 256, // rows of one forward: the largest tree, root included
     LS_ROW_TOP = 8,    // kept ranks of every verified row
+    LS_MAX_SAID = 128, // rows that a second model sees in one draft
 };
 
 typedef struct {
@@ -35,10 +37,12 @@ const char *ls_node_state_name(ls_node_state s); // "accepted", "rejected", "not
     int16_t rank;      /* of its branch; -1: that continues the root itself */                                         \
     int16_t match_n;   /* length of the matched n-gram; 0: none */                                                     \
     int16_t key;       /* the drafter's own note about the row */                                                      \
-    int16_t kind;      /* what hit rates count the row as (spec/scores.h) */                                           \
+    int16_t kind;      /* what hit rates count the row as (spec/scores.h, spec/search.h) */                            \
+    int16_t said;      /* index + 1 of what a second model said after the row; 0: it did not see it */                 \
     uint8_t from;      /* ls_from */                                                                                   \
     uint8_t state;     /* ls_node_state */                                                                             \
     int32_t match_pos; /* context position this token was copied from; -1: none */                                     \
+    float draft_p;     /* a second model's probability of the token at its parent; 0: it did not name it */            \
     float est_p;       /* acceptance estimated by the drafter, given the parent accepted; NAN: no estimate */
 typedef struct {
     LS_DRAFT_FIELDS
@@ -72,8 +76,9 @@ typedef struct {
 } ls_branch;
 
 typedef struct {
-    int32_t n, n_branches;
+    int32_t n, n_branches, n_said;
     ls_branch branches[LS_MAX_ROWS];
+    ls_said said[LS_MAX_SAID]; // what a second model said, also after rows that were dropped since
     ls_node nodes[LS_MAX_ROWS]; // last, so that a copy may stop after n
 } ls_tree;
 

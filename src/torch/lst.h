@@ -15,9 +15,9 @@
 extern "C" {
 #endif
 
-#define LST_ABI_VERSION 6
+#define LST_ABI_VERSION 8
 #define LST_ROW_TOP 8    /* ranks returned for every row */
-#define LST_MAX_ROWS 256 /* rows of one forward_tree */
+#define LST_MAX_ROWS 256 /* rows of one tree */
 
 enum {
     LST_OK = 0,
@@ -137,8 +137,9 @@ int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *ten
 int lst_model_info(const lst_model *m, lst_model_info_t *info); /* set info->size before */
 void lst_model_close(lst_model *m);
 
-/* A timeline: KV cache for n_context committed tokens and one tree. */
-int lst_session_new(lst_session **out, lst_model *m, int32_t n_context);
+/* A timeline: KV cache for n_context committed tokens and one tree. n_layers: how many of the model's layers, from the
+ * first on, run before its output norm and head (a model that drafts for itself); 0: all. */
+int lst_session_new(lst_session **out, lst_model *m, int32_t n_context, int32_t n_layers);
 void lst_session_free(lst_session *s);
 int32_t lst_length(const lst_session *s); /* committed tokens */
 
@@ -150,6 +151,11 @@ int lst_prefill(lst_session *s, const int32_t *tokens, int32_t n, const lst_samp
  * position length + depth. parents[0] = -1 and parents[i] < i. Nothing is committed; a later call replaces it. */
 int lst_forward_tree(lst_session *s, const int32_t *tokens, const int32_t *parents, int32_t n,
                      const lst_sampling *sampling, lst_row *rows);
+/* n more rows behind those of the last lst_forward_tree, whose results stay: their parents may be any row before them,
+ * so parents[i] counts the old rows too (a root is not among the new ones). rows[i] describes new row i. On an error
+ * the old rows stay, but on a GPU. */
+int lst_grow_tree(lst_session *s, const int32_t *tokens, const int32_t *parents, int32_t n,
+                  const lst_sampling *sampling, lst_row *rows);
 /* The k best (ids, raw logits) of a row of the last forward_tree, or with row -1 of the last row committed
  * (by prefill or keep_path). k <= 256. */
 int lst_row_top(lst_session *s, int32_t row, int32_t k, int32_t *ids, float *logits);
@@ -162,8 +168,8 @@ int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n);
 int lst_watch(lst_session *s, int (*stop)(void *ud), void *ud);
 /* Forgets all but the first n committed tokens (row -1 is then unknown). */
 int lst_rewind(lst_session *s, int32_t n);
-/* Takes over the first n committed tokens of another session of the same model, in place of its own; row -1 is then
- * unknown. A later row's bits are those that it has after a prefill of the same tokens. */
+/* Takes over the first n committed tokens of another session of the same model and layers, in place of its own; row -1
+ * is then unknown. A later row's bits are those that it has after a prefill of the same tokens. */
 int lst_copy(lst_session *s, lst_session *from, int32_t n);
 typedef struct {
     uint32_t size;
@@ -172,8 +178,27 @@ typedef struct {
 } lst_timing;
 int lst_timings(const lst_session *s, lst_timing *out);
 /* Every later forward writes its last row as it is after the embedding and after each layer ([n_layers + 1][n_embd]
- * floats, owned by the caller; NULL: no more); for tests and tools. */
+ * floats, of the session's layers, owned by the caller; NULL: no more); for tests and tools. */
 int lst_probe(lst_session *s, float *layers);
+
+/* Rows of a forward with their hidden states, for a model that drafts from them. Pointers are valid until the session's
+ * next forward. */
+typedef struct {
+    int32_t tree; /* 1: rows of lst_forward_tree or lst_grow_tree; 0: tokens of lst_prefill, which takes them back if a
+                     later piece fails */
+    int32_t length;         /* the position of a tree's root, or of the first token */
+    int32_t first, n_rows;  /* a tree's rows first .. first + n_rows - 1; first is 0 otherwise */
+    const int32_t *tokens;  /* [n_rows] */
+    const int32_t *parents; /* [n_rows], as in lst_forward_tree; NULL: consecutive tokens */
+    const float *values;    /* [n_rows][layers asked for][n_embd] */
+} lst_rows_seen;
+/* Every later forward that succeeds calls take once with all of its rows (a prefill once for each of its pieces), from
+ * within the call. layers: which values, n of them in this order, each 0 (after the embedding), i (after layer i of the
+ * session's) or their number + 1 (after the output norm, as the output head sees them: rounded to bf16 with that
+ * dtype). A row's values depend on its token, position and ancestors only. NULL: no more; while nobody asks, a forward
+ * does nothing for it. On a GPU, forwards over trees leave the recorded graph while somebody asks. */
+int lst_hidden(lst_session *s, const int32_t *layers, int32_t n, void (*take)(void *ud, const lst_rows_seen *rows),
+               void *ud);
 
 /* Where the time of a forward on the CPU goes: what its first thread works on. */
 enum {
@@ -190,6 +215,56 @@ enum {
 /* Every later forward adds its microseconds to us[LST_PARTS] (owned by the caller; NULL: no more); for tools.
  * LST_E_ARG on a GPU, whose forward is one graph. */
 int lst_parts(lst_session *s, double *us);
+
+/* ---- Trained heads: small models that draft from a target's hidden states (see lst_hidden), on the CPU in f32
+ * whatever the target runs on. EAGLE-3 (arXiv 2503.01840), EAGLE and EAGLE-2 (2401.15077, 2406.16858), Medusa
+ * (2401.10774). What they say is a guess: its bits may depend on the number of rows. */
+typedef struct lst_head lst_head;   /* the weights; may be shared by drafts */
+typedef struct lst_draft lst_draft; /* EAGLE's keys and values of one conversation */
+
+enum { LST_HEAD_EAGLE3, LST_HEAD_EAGLE, LST_HEAD_MEDUSA };
+
+typedef struct {
+    uint32_t size; /* sizeof(lst_head_params) */
+    int32_t kind;
+    int32_t n_values;         /* of the target that feed it, a row: of EAGLE-3 three layers one after another */
+    int32_t n_vocab, n_draft; /* the target's tokens; those that it can draft */
+    const int32_t *d2t;       /* [n_draft] the target's id of each; NULL: the same */
+    /* EAGLE's decoder layer. Rotary embedding as in lst_hparams, of pairs (i, i + rope_dims / 2). */
+    int32_t n_embd, n_ff, n_heads, n_kv_heads, head_dim, rope_dims;
+    float rms_eps, rope_magnitude;
+    const float *rope_freq; /* [rope_dims / 2] */
+    /* Medusa */
+    int32_t n_guesses, n_blocks; /* positions that it guesses; residual blocks of each head */
+} lst_head_params;
+
+/* Tensors are found by the names that their authors' programs publish, without what stands before the layer's
+ * ("fc.weight", "self_attn.q_proj.weight", "0.0.linear.weight", ...). "token_embd.weight" and "output.weight" are the
+ * target's, for an EAGLE head without "embed_tokens.weight" or "lm_head.weight". Of opt threads, progress, read and ud
+ * are used. */
+int lst_head_open(lst_head **out, const lst_head_params *p, const lst_tensor *tensors, int32_t n_tensors,
+                  const lst_open_options *opt);
+void lst_head_close(lst_head *h); /* after its drafts */
+uint64_t lst_head_bytes(const lst_head *h);
+
+int lst_draft_new(lst_draft **out, lst_head *h, int32_t n_context); /* LST_E_ARG: Medusa, which keeps nothing */
+void lst_draft_free(lst_draft *d);
+/* EAGLE reads pairs: a token, and the target's values of the token before it. A pair's position is that of the token
+ * before. Forgets the tree and all pairs at positions `keep` and later; reads n >= 1 pairs (values: [n][n_values]) at
+ * positions at, at + 1, ... (at >= keep; what lies between stays unseen). The last one's token is row 0 of a new tree;
+ * *row is what is said to follow it, in the target's ids (top_id -1: there are no more; parent_* are NAN). */
+int lst_draft_begin(lst_draft *d, int32_t keep, int32_t at, const int32_t *tokens, const float *values, int32_t n,
+                    const lst_sampling *sampling, lst_row *row);
+/* n more rows, whose parents are any rows before them and whose features are their parents' outputs. rows[i] is of new
+ * row i. On an error the old rows stay. */
+int lst_draft_grow(lst_draft *d, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *sampling,
+                   lst_row *rows);
+/* All raw logits of a row, in the target's ids (n_vocab floats); those that cannot be drafted are -INFINITY. */
+int lst_draft_logits(const lst_draft *d, int32_t row, float *logits);
+uint64_t lst_draft_bytes(const lst_draft *d);
+/* Medusa: from one row's values the k best tokens (1 to 256) of each position after the next one, best first, with
+ * their probabilities: ids and p are [n_guesses][k]. */
+int lst_head_guess(const lst_head *h, const float *values, int32_t k, int32_t *ids, float *p);
 
 #ifdef __cplusplus
 }

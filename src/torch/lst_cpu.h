@@ -27,7 +27,7 @@ struct CpuModel : lst_model {
     void embedding(const lst_tensor &t, const uint8_t *raw, int) override;
     void loaded() override;
     void info(lst_model_info_t *info) const override;
-    std::unique_ptr<lst::Engine> engine(int32_t n_context) override;
+    std::unique_ptr<lst::Engine> engine(int32_t n_context, int32_t n_layers) override;
 };
 
 // ---- what a forward is made with

@@ -22,6 +22,7 @@ enum { PREFILL_ROWS = 128 };
 
 struct CpuEngine : lst::Engine {
     CpuModel *m;
+    int32_t n_layers; // of the model's, from the first on
     int32_t capacity; // cache columns (context + one tree, whole blocks)
     int32_t length = 0;
     at::Tensor k, v;            // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
@@ -48,12 +49,12 @@ struct CpuEngine : lst::Engine {
     std::vector<float> last_logits;
     float last_lse = NAN;
 
-    CpuEngine(CpuModel *model, int32_t n_context);
+    CpuEngine(CpuModel *model, int32_t n_context, int32_t n_layers);
     int32_t prefill_rows(int32_t) const override { return PREFILL_ROWS; }
     void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
                  lst_row *last) override;
     void forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
-                 const lst_sampling *sampling, bool last_known, lst_row *rows) override;
+                 int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) override;
     void keep(int32_t length, const int32_t *rows, int32_t n) override;
     void rewind(int32_t n) override;
     void copy(lst::Engine &from, int32_t n) override;
@@ -86,6 +87,7 @@ struct Block {
     int32_t n;
     const int32_t *tokens;
     bool tree;        // else consecutive positions
+    int32_t first;    // of a tree: its rows that were computed before
     int32_t head_row; // -1: logits of every row; else of this row only
 };
 
@@ -173,6 +175,7 @@ void attend(CpuEngine &s, const Block &b, int layer, int32_t kv_head, int32_t fr
     const lst_hparams &hp = s.m->hp;
     const int64_t hd = hp.head_dim, plane = ((int64_t)layer * hp.n_kv_heads + kv_head) * s.capacity * hd;
     const int32_t group = hp.n_heads / hp.n_kv_heads, first_row = from / group;
+    const int32_t *depth = s.depth + b.first, *tail_begin = s.tail_begin.data() + b.first; // of a tree's rows
     lsk_query queries[LSK_QUERIES];
     lsk_attention a;
     a.k = f(s.k) + plane;
@@ -185,12 +188,12 @@ void attend(CpuEngine &s, const Block &b, int layer, int32_t kv_head, int32_t fr
     a.scratch = fm(s.scratch) + (int64_t)thread * s.scratch_floats;
     for (int32_t i = from; i < to; i++) {
         const int32_t row = i / group, head = kv_head * group + i % group;
-        const int32_t position = s.length + (b.tree ? s.depth[row] : row);
+        const int32_t position = s.length + (b.tree ? depth[row] : row);
         lsk_query &q = queries[i - from];
         q.q = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + head * hd;
         q.out = fm(s.att) + ((int64_t)row * hp.n_heads + head) * hd;
-        q.tail = s.tail.data() + (b.tree ? s.tail_begin[(size_t)row] : first_row);
-        q.n_tail = b.tree ? s.depth[row] + 1 : row + 1 - first_row;
+        q.tail = s.tail.data() + (b.tree ? tail_begin[row] : first_row);
+        q.n_tail = b.tree ? depth[row] + 1 : row + 1 - first_row;
         q.first = hp.window && s.m->local[(size_t)layer] ? std::max(0, position + 1 - hp.window) : 0;
     }
     s.m->kernels->attention(&a);
@@ -226,13 +229,23 @@ void finish_logits(const CpuModel &m, float *logits) {
     std::memcpy(logits + whole, rest, (size_t)(n - whole) * sizeof(float));
 }
 
+// Copies the rows' values at a layer to where somebody asked for them. They change after the next barrier at the
+// earliest.
+void show(CpuEngine &s, const Block &b, const Team &team, int32_t layer, const float *values) {
+    const int64_t d = s.m->hp.n_embd, n = (int64_t)s.hidden.layers.size();
+    const Range r = share(b.n, team.t, team.n);
+    for (int64_t k = 0; k < n; k++)
+        for (int32_t i = r.from; i < r.to && s.hidden.layers[(size_t)k] == layer; i++)
+            std::memcpy(s.hidden.rows.data() + (i * n + k) * d, values + i * d, (size_t)d * sizeof(float));
+}
+
 void forward(CpuEngine &s, const Block &b, Team team) {
     const CpuModel &m = *s.m;
     const lst_hparams &hp = m.hp;
     const lsk_table &k = *m.kernels;
     const int64_t d = hp.n_embd, hd = hp.head_dim, nqkv = m.layers[0].qkv.n_out;
     float *x = fm(s.x), *xn = fm(s.xn), *qkv = fm(s.qkv), *tmp = fm(s.tmp);
-    auto position = [&](int32_t row) { return s.length + (b.tree ? s.depth[row] : row); };
+    auto position = [&](int32_t row) { return s.length + (b.tree ? s.depth[b.first + row] : row); };
     // x += tmp (not the first time), after tmp's own norm if the layer has one; then the next matmul's input: x after
     // its norm, or x itself
     int32_t stage = -1;
@@ -259,6 +272,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     auto probe = [&](int32_t layer) { // after the barrier that follows x's last change
         if (s.layers && team.t == 0)
             std::memcpy(s.layers + (int64_t)layer * d, x + (int64_t)(b.n - 1) * d, (size_t)d * sizeof(float));
+        if (s.hidden.take) show(s, b, team, layer, x);
     };
     team.each(LST_PART_NORMS, [&](int t, int n) {
         Range r = share(b.n, t, n);
@@ -269,7 +283,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         }
     });
     const at::Tensor none;
-    for (int layer = 0; layer < hp.n_layers; layer++) {
+    for (int layer = 0; layer < s.n_layers; layer++) {
         const lst::Layer &l = m.layers[(size_t)layer];
         if (s.stopped >= 0) return; // every thread sees what was written before the last barrier
         // moves of kept rows run beside the norm, which leaves threads idle when rows are few
@@ -301,7 +315,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
                     k.rope(head, hp.rope_dims, hp.rope_interleaved, cs, query ? hp.attn_scale : 1);
                     for (int64_t j = hp.rope_dims; j < hd && query; j++) head[j] *= hp.attn_scale;
                 }
-                write_kv(s, layer, i, s.length + i);
+                write_kv(s, layer, i, s.length + b.first + i);
             }
         });
         team.each(LST_PART_ATTENTION, [&](int t, int n) {
@@ -335,15 +349,17 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         team.linear(s, l.down, f(s.act), s.act_in, tmp, b.n);
     }
     if (s.stopped >= 0) return;
-    const lst::Layer &last = m.layers.back();
+    const lst::Layer &last = m.layers[(size_t)s.n_layers - 1];
     add_norm(&last.down, last.ffn_post_norm, m.output_norm, m.head);
-    probe(hp.n_layers);
+    probe(s.n_layers);
+    if (s.hidden.take) show(s, b, team, s.n_layers + 1, xn);
     const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
-    team.linear(s, m.head, xn, s.xn_in, fm(s.logits_of), b.n, from, count, LST_PART_HEAD);
+    float *logits = fm(s.logits_of) + (int64_t)b.first * hp.n_vocab;
+    team.linear(s, m.head, xn, s.xn_in, logits, b.n, from, count, LST_PART_HEAD);
     if (hp.logit_scale == 1 && hp.logit_softcap <= 0 && !m.head.bias.defined()) return;
     team.each(LST_PART_HEAD, [&](int t, int n) {
         const Range r = share(count, t, n);
-        for (int32_t i = r.from; i < r.to; i++) finish_logits(m, fm(s.logits_of) + (int64_t)i * hp.n_vocab);
+        for (int32_t i = r.from; i < r.to; i++) finish_logits(m, logits + (int64_t)i * hp.n_vocab);
     });
 }
 
@@ -360,12 +376,15 @@ void run_block(CpuEngine &s, const Block &b) {
         s.act_in.resize(b.n, hp.n_ff);
         s.rows_cap = b.n;
     }
-    const int32_t logit_rows = b.head_row < 0 ? b.n : 1;
+    const int32_t logit_rows = b.head_row < 0 ? b.first + b.n : 1;
     if (logit_rows > s.logit_rows_cap) {
-        s.logits_of = at::empty({logit_rows, hp.n_vocab}, at::kFloat);
+        const at::Tensor logits = at::empty({logit_rows, hp.n_vocab}, at::kFloat);
+        if (b.first) logits.slice(0, 0, b.first).copy_(s.logits_of.slice(0, 0, b.first));
+        s.logits_of = logits;
         s.logit_rows_cap = logit_rows;
     }
-    const int64_t columns = (s.length + b.n + 2 * LSK_TILE) / LSK_TILE * LSK_TILE;
+    s.hidden.rows.resize((size_t)b.n * s.hidden.layers.size() * (size_t)hp.n_embd);
+    const int64_t columns = (s.length + b.first + b.n + 2 * LSK_TILE) / LSK_TILE * LSK_TILE;
     s.queries = queries_at_once(columns);
     const int64_t floats = std::max({(int64_t)64 * std::max(hp.n_ff, hp.n_embd), 64 * (int64_t)hp.n_heads * hp.head_dim,
                                      lsk_attention_scratch(s.queries, columns, hp.head_dim)});
@@ -381,7 +400,7 @@ void run_block(CpuEngine &s, const Block &b) {
     // A cancelled forward wrote only beyond the committed columns, and the next one overwrites those. But it moved kept
     // rows only in the layers that it reached: move them in the others too.
     const bool ended_early = s.stopped >= 0;
-    for (int32_t layer = s.stopped; ended_early && layer < hp.n_layers; layer++) move_kv(s, layer, 0, hp.n_kv_heads);
+    for (int32_t layer = s.stopped; ended_early && layer < s.n_layers; layer++) move_kv(s, layer, 0, hp.n_kv_heads);
     s.stopped = -1;
     s.moves.clear();
     if (ended_early) throw lst::cancelled();
@@ -413,7 +432,7 @@ void CpuEngine::prefill(int32_t at, const int32_t *tokens, int32_t n, const lst_
     length = at;
     tail.resize((size_t)n);
     std::iota(tail.begin(), tail.end(), at);
-    const Block block{n, tokens, false, n - 1};
+    const Block block{n, tokens, false, 0, n - 1};
     run_block(*this, block);
     lst_row row;
     if (!describe_row(*this, f(logits_of), (uint64_t)(at + n), sampling, &row)) bad_logit(*this, block);
@@ -423,34 +442,35 @@ void CpuEngine::prefill(int32_t at, const int32_t *tokens, int32_t n, const lst_
 }
 
 void CpuEngine::forward(int32_t at, const int32_t *tokens, const int32_t *parents, const int32_t *depths, int32_t n,
-                        const lst_sampling *sampling, bool last_known, lst_row *rows) {
+                        int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) {
     length = at;
     depth = depths;
-    tail_begin.assign((size_t)n, 0);
-    tail.clear();
-    for (int32_t i = 0; i < n; i++) {
+    tail_begin.resize((size_t)n);
+    tail.resize(first ? (size_t)(tail_begin[(size_t)first - 1] + depth[first - 1] + 1) : 0);
+    for (int32_t i = first; i < n; i++) {
         tail_begin[(size_t)i] = (int32_t)tail.size();
         const size_t up = i ? (size_t)tail_begin[(size_t)parents[i]] : 0;
         for (int32_t j = 0; j < depth[i]; j++) tail.push_back(tail[up + (size_t)j]);
         tail.push_back(length + i);
     }
-    const Block block{n, tokens, true, -1};
+    const Block block{n - first, tokens + first, true, first, -1};
     run_block(*this, block);
     Clock clock(parts);
     row_lse.resize((size_t)n);
     std::atomic<bool> bad{false};
-#pragma omp parallel for num_threads(m->threads) schedule(dynamic) if (n > 1)
-    for (int32_t i = 0; i < n; i++) {
-        if (!describe_row(*this, row_logits(i), (uint64_t)(length + depth[i] + 1), sampling, &rows[i])) bad = true;
-        row_lse[(size_t)i] = rows[i].lse;
+#pragma omp parallel for num_threads(m->threads) schedule(dynamic) if (n - first > 1)
+    for (int32_t i = first; i < n; i++) {
+        lst_row *row = &rows[i - first];
+        if (!describe_row(*this, row_logits(i), (uint64_t)(length + depth[i] + 1), sampling, row)) bad = true;
+        row_lse[(size_t)i] = row->lse;
     }
     clock.past(LST_PART_ROWS);
     if (bad) bad_logit(*this, block);
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = first; i < n; i++) {
         const int32_t p = parents[i];
         if (p < 0 && !last_known) continue;
-        rows[i].parent_logit = row_logits(p)[tokens[i]];
-        rows[i].parent_lse = p < 0 ? last_lse : rows[p].lse;
+        rows[i - first].parent_logit = row_logits(p)[tokens[i]];
+        rows[i - first].parent_lse = p < 0 ? last_lse : row_lse[(size_t)p];
     }
 }
 
@@ -467,9 +487,9 @@ void CpuEngine::rewind(int32_t n) {
 void CpuEngine::copy(lst::Engine &other, int32_t n) {
     CpuEngine &from = static_cast<CpuEngine &>(other);
     const lst_hparams &hp = m->hp;
-    const size_t hd = (size_t)hp.head_dim, planes = (size_t)hp.n_layers * (size_t)hp.n_kv_heads,
+    const size_t hd = (size_t)hp.head_dim, planes = (size_t)n_layers * (size_t)hp.n_kv_heads,
                  blocks = ((size_t)n + LSK_TILE - 1) / LSK_TILE * LSK_TILE;
-    for (int layer = 0; layer < hp.n_layers; layer++) move_kv(from, layer, 0, hp.n_kv_heads);
+    for (int layer = 0; layer < n_layers; layer++) move_kv(from, layer, 0, hp.n_kv_heads);
     from.moves.clear();
     moves.clear();
     for (size_t i = 0; i < planes; i++) {
@@ -479,10 +499,10 @@ void CpuEngine::copy(lst::Engine &other, int32_t n) {
     }
 }
 
-CpuEngine::CpuEngine(CpuModel *model, int32_t n_context)
-    : m(model), capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE) {
+CpuEngine::CpuEngine(CpuModel *model, int32_t n_context, int32_t layers_of)
+    : m(model), n_layers(layers_of), capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE) {
     const lst_hparams &hp = m->hp;
-    const int64_t floats = (int64_t)hp.n_layers * hp.n_kv_heads * capacity * hp.head_dim;
+    const int64_t floats = (int64_t)n_layers * hp.n_kv_heads * capacity * hp.head_dim;
     try {
         k = at::empty({floats}, at::kFloat); // the kernel maps its pages as the context grows
         v = at::empty({floats}, at::kFloat);
@@ -508,6 +528,6 @@ CpuEngine::CpuEngine(CpuModel *model, int32_t n_context)
 
 } // namespace
 
-std::unique_ptr<lst::Engine> CpuModel::engine(int32_t n_context) {
-    return std::make_unique<CpuEngine>(this, n_context);
+std::unique_ptr<lst::Engine> CpuModel::engine(int32_t n_context, int32_t n_layers) {
+    return std::make_unique<CpuEngine>(this, n_context, n_layers);
 }

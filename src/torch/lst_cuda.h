@@ -29,7 +29,7 @@ struct CudaModel : lst_model {
     void embedding(const lst_tensor &t, const uint8_t *raw, int kept_type) override;
     void loaded() override;
     void info(lst_model_info_t *info) const override;
-    std::unique_ptr<lst::Engine> engine(int32_t n_context) override;
+    std::unique_ptr<lst::Engine> engine(int32_t n_context, int32_t n_layers) override;
     const lsg_matrix &embedding_rows() const { return own_embd ? embd.device : head.device; }
 
   private:

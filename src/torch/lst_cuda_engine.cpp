@@ -23,6 +23,7 @@ namespace {
 
 struct CudaEngine : lst::Engine {
     CudaModel *m;
+    int32_t n_layers; // of the model's, from the first on
     Stream stream;
     Stopwatch watch;
     float ms = NAN; // on the device, of the last forward
@@ -50,15 +51,18 @@ struct CudaEngine : lst::Engine {
     std::vector<std::pair<int32_t, float>> list; // best tokens of row -1
     int32_t list_row = -1;                       // row of the last forward whose list result holds; -1: none
     float *layers = nullptr;                     // see lst_probe
+    std::vector<float> layer_rows;               // [row][n_embd]: what hidden.rows is put together from
+    std::vector<uint16_t> normed_rows;           // the same after the output norm
     std::map<std::tuple<int32_t, int32_t, bool>, lsg_graph> graphs; // by rows, chunks, sampled
 
-    CudaEngine(CudaModel *model, int32_t n_context);
+    CudaEngine(CudaModel *model, int32_t n_context, int32_t n_layers);
     ~CudaEngine() override;
     int32_t prefill_rows(int32_t length) const override;
+    bool keeps_rows() const override { return false; }
     void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
                  lst_row *last) override;
     void forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
-                 const lst_sampling *sampling, bool last_known, lst_row *rows) override;
+                 int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) override;
     void keep(int32_t length, const int32_t *rows, int32_t n) override;
     void rewind(int32_t n) override;
     void copy(lst::Engine &from, int32_t n) override;
@@ -80,7 +84,8 @@ struct CudaEngine : lst::Engine {
     void put_head(const lsg_buffers &b, bool sampled);
     lsg_graph record(int32_t rows, int32_t chunks, bool sampled);
     void run(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
-             const lst_sampling *sampling, bool last_known, int32_t head_row, bool head);
+             int32_t first, const lst_sampling *sampling, bool last_known, int32_t head_row, bool head);
+    void show(int32_t layer, int32_t first, int32_t n);
     [[noreturn]] void find_bad(int32_t rows, int32_t chunks);
     const float *row_at(int32_t row) const {
         return row < 0 && keep_row < 0 ? last.get()
@@ -101,9 +106,9 @@ int32_t chunk_bucket(int32_t length) {
     return n;
 }
 
-CudaEngine::CudaEngine(CudaModel *model, int32_t n_context)
-    : m(model), page_table((size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1), step_at(1, "a session"),
-      result_at(1, "a session"), columns_at((size_t)n_context, "a session"),
+CudaEngine::CudaEngine(CudaModel *model, int32_t n_context, int32_t layers_of)
+    : m(model), n_layers(layers_of), page_table((size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1),
+      step_at(1, "a session"), result_at(1, "a session"), columns_at((size_t)n_context, "a session"),
       ancestors(LST_MAX_ROWS * LST_MAX_ROWS, "a session"),
       pages_at((size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1, "a session"),
       last((size_t)model->hp.n_vocab, "a session"), top_at(2 * LSG_TOP, "a session") {}
@@ -130,7 +135,7 @@ int32_t CudaEngine::prefill_rows(int32_t length) const {
 
 size_t CudaEngine::page_values() const {
     const lst_hparams &hp = m->hp;
-    return (size_t)hp.n_layers * 2 * (size_t)hp.n_kv_heads * LSG_PAGE * (size_t)hp.head_dim;
+    return (size_t)n_layers * 2 * (size_t)hp.n_kv_heads * LSG_PAGE * (size_t)hp.head_dim;
 }
 
 void CudaEngine::add_page() {
@@ -222,10 +227,10 @@ void CudaEngine::make_room(int32_t rows, int32_t chunks, int32_t logit_rows) {
 
 lsg_buffers CudaEngine::buffers(int32_t rows) const {
     const lst_hparams &hp = m->hp;
-    return {step_at.get(),  result_at.get(), rows,       hp.n_embd,   hp.n_ff,          hp.n_heads,
-            hp.n_kv_heads,  hp.head_dim,     hp.n_vocab, hp.n_layers, columns_at.get(), ancestors.get(),
-            pages_at.get(), x.get(),         xn.get(),   q.get(),     y.get(),          part_o.get(),
-            part_ml.get(),  logits_at.get(), last.get(), keys.get(),  slices.get()};
+    return {step_at.get(),  result_at.get(), rows,       hp.n_embd,  hp.n_ff,          hp.n_heads,
+            hp.n_kv_heads,  hp.head_dim,     hp.n_vocab, n_layers,   columns_at.get(), ancestors.get(),
+            pages_at.get(), x.get(),         xn.get(),   q.get(),    y.get(),          part_o.get(),
+            part_ml.get(),  logits_at.get(), last.get(), keys.get(), slices.get()};
 }
 
 void CudaEngine::put_head(const lsg_buffers &b, bool sampled) {
@@ -254,7 +259,7 @@ template <class F> void CudaEngine::put(int32_t rows, int32_t chunks, bool head,
     check(lsg_upload(step_at.get(), step.get(), sizeof *step.get(), s), "a step");
     check(lsg_begin(&b, s), "a step");
     check(lsg_embed(&b, &m->embedding_rows(), hp.embd_scale, s), "the embedding");
-    for (int32_t i = 0; i < hp.n_layers; i++) {
+    for (int32_t i = 0; i < n_layers; i++) {
         const lst::Layer &l = m->layers[(size_t)i];
         const Vectors &v = m->vectors[(size_t)i];
         if (!i) add_norm(0, nullptr, nullptr, v.attn_norm);
@@ -287,9 +292,9 @@ template <class F> void CudaEngine::put(int32_t rows, int32_t chunks, bool head,
         check(lsg_gate(&b, l.gate_up.device.chunks, v.gate_up_bias, hp.activation, s), "the feed-forward part");
         matmul(l.down);
     }
-    const Vectors &v = m->vectors.back();
-    add_norm(m->layers.back().down.device.chunks, v.down_bias, v.ffn_post_norm, m->output_norm_at);
-    watch(2 * hp.n_layers - 1);
+    const Vectors &v = m->vectors[(size_t)n_layers - 1];
+    add_norm(m->layers[(size_t)n_layers - 1].down.device.chunks, v.down_bias, v.ffn_post_norm, m->output_norm_at);
+    watch(2 * n_layers - 1);
     if (!head) return;
     put_head(b, sampled);
     const size_t bytes = offsetof(lsg_result, row) + (size_t)(step->head_row >= 0 ? 1 : rows) * sizeof(lst_row);
@@ -310,9 +315,34 @@ lsg_graph CudaEngine::record(int32_t rows, int32_t chunks, bool sampled) {
     return graphs[{rows, chunks, sampled}] = graph;
 }
 
-// A forward of n rows, whose columns are taken; with head, result is there afterwards.
+// Takes the values of n rows from `first` on to where somebody asked for them; layer: as in lst_hidden.
+void CudaEngine::show(int32_t layer, int32_t first, int32_t n) {
+    const size_t d = (size_t)m->hp.n_embd, from = (size_t)first * d, count = (size_t)n * d, k = hidden.layers.size();
+    if (std::find(hidden.layers.begin(), hidden.layers.end(), layer) == hidden.layers.end()) return;
+    layer_rows.resize(count);
+    if (layer <= n_layers)
+        check(lsg_download(layer_rows.data(), x.get() + from, count * sizeof(float), stream.s), "a layer's values");
+    else {
+        normed_rows.resize(count);
+        check(lsg_download(normed_rows.data(), xn.get() + from, count * sizeof(uint16_t), stream.s),
+              "a layer's values");
+    }
+    check(lsg_sync(stream.s), "a layer's values");
+    for (size_t i = 0; i < count && layer > n_layers; i++) {
+        const uint32_t bits = (uint32_t)normed_rows[i] << 16;
+        std::memcpy(&layer_rows[i], &bits, sizeof bits);
+    }
+    hidden.rows.resize((size_t)n * k * d);
+    for (size_t i = 0; i < k; i++)
+        for (size_t row = 0; row < (size_t)n && hidden.layers[i] == layer; row++)
+            std::copy_n(layer_rows.begin() + (std::ptrdiff_t)(row * d), d,
+                        hidden.rows.begin() + (std::ptrdiff_t)((row * k + i) * d));
+}
+
+// A forward of n rows, whose columns are taken; with head, result is there afterwards. Those before `first` were
+// computed before: nobody asks for them.
 void CudaEngine::run(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
-                     const lst_sampling *sampling, bool last_known, int32_t head_row, bool head) {
+                     int32_t first, const lst_sampling *sampling, bool last_known, int32_t head_row, bool head) {
     check(lsg_use(m->index), "choosing the GPU");
     const int32_t rows = bucket(n), chunks = chunk_bucket(length);
     free_columns.insert(free_columns.end(), row_columns.rbegin(), row_columns.rend()); // of the forward before
@@ -342,7 +372,7 @@ void CudaEngine::run(int32_t length, const int32_t *tokens, const int32_t *paren
         s.uniform[i] = s.sampled ? ls_uniform_at(sampling->seed, (uint64_t)(length + s.depth[i] + 1)) : 0;
     }
     lsg_graph graph = nullptr;
-    const bool plain = head && head_row < 0 && !layers;
+    const bool plain = head && head_row < 0 && !layers && !hidden.take;
     if (plain && !(graph = graphs[{rows, chunks, s.sampled != 0}])) graph = record(rows, chunks, s.sampled);
     const Range range(plain ? "forward" : "prefill");
     try {
@@ -355,6 +385,8 @@ void CudaEngine::run(int32_t length, const int32_t *tokens, const int32_t *paren
                     check(lsg_download(layers + (size_t)(stage + 1) / 2 * d, x.get() + (size_t)(n - 1) * d,
                                        d * sizeof(float), stream.s),
                           "a layer's values");
+                if (hidden.take && stage % 2) show((stage + 1) / 2, first, n - first);
+                if (hidden.take && stage == 2 * n_layers - 1) show(n_layers + 1, first, n - first);
             });
         }
         check(lsg_event_record(watch.to, stream.s), "a step");
@@ -372,7 +404,7 @@ void CudaEngine::run(int32_t length, const int32_t *tokens, const int32_t *paren
 
 void CudaEngine::find_bad(int32_t rows, int32_t chunks) {
     const size_t d = (size_t)m->hp.n_embd, n = (size_t)step->n_rows * d;
-    std::vector<std::vector<float>> seen((size_t)m->hp.n_layers * 2 + 1, std::vector<float>(n));
+    std::vector<std::vector<float>> seen((size_t)n_layers * 2 + 1, std::vector<float>(n));
     step->keep_row = -1; // done by the run that failed
     step->n_new = 0;
     put(rows, chunks, false, false, [&](int32_t stage) {
@@ -392,7 +424,7 @@ void CudaEngine::save_list(int32_t row) {
 }
 
 void CudaEngine::prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *out) {
-    run(length, tokens, nullptr, nullptr, n, sampling, false, n - 1, out != nullptr);
+    run(length, tokens, nullptr, nullptr, n, 0, sampling, false, n - 1, out != nullptr);
     columns.resize((size_t)length);
     new_from = length;
     n_new = n;
@@ -405,10 +437,11 @@ void CudaEngine::prefill(int32_t length, const int32_t *tokens, int32_t n, const
     save_list(0);
 }
 
+// A tree that grows is computed again: on a GPU its rows cost almost nothing, and its columns are taken anew.
 void CudaEngine::forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
-                         const lst_sampling *sampling, bool last_known, lst_row *rows) {
-    run(length, tokens, parents, depth, n, sampling, last_known, -1, true);
-    std::copy_n(result->row, n, rows);
+                         int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) {
+    run(length, tokens, parents, depth, n, first, sampling, last_known, -1, true);
+    std::copy_n(result->row + first, n - first, rows);
 }
 
 void CudaEngine::keep(int32_t length, const int32_t *rows, int32_t n) {
@@ -451,7 +484,7 @@ void CudaEngine::logits(int32_t row, float *out) {
 
 } // namespace
 
-std::unique_ptr<lst::Engine> CudaModel::engine(int32_t n_context) {
+std::unique_ptr<lst::Engine> CudaModel::engine(int32_t n_context, int32_t n_layers) {
     check(lsg_use(index), "choosing the GPU");
-    return std::make_unique<CudaEngine>(this, n_context);
+    return std::make_unique<CudaEngine>(this, n_context, n_layers);
 }

@@ -88,9 +88,12 @@ class Engine {
     // that its logits are finite).
     virtual void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
                          lst_row *last) = 0;
-    // A forward over a tree. Leaves the root's parent_* NAN if row -1 is not known.
+    // Whether a forward that fails leaves the rows that were there before.
+    virtual bool keeps_rows() const { return true; }
+    // A forward over a tree of n rows. The first `first` of them are those of the last forward, unchanged: rows
+    // describes the others. Leaves the root's parent_* NAN if row -1 is not known.
     virtual void forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
-                         const lst_sampling *sampling, bool last_known, lst_row *rows) = 0;
+                         int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) = 0;
     // Commits rows of the last forward, a path; its last one becomes row -1.
     virtual void keep(int32_t length, const int32_t *rows, int32_t n) = 0;
     // Forgets all committed tokens but the first n.
@@ -101,7 +104,15 @@ class Engine {
     virtual void logits(int32_t row, float *out) = 0; // all of them
     virtual void probe(float *layers) = 0;            // see lst_probe
     virtual void time_parts(double *) { throw Error(LST_E_ARG, "a GPU's forward is one graph: it has no parts"); }
-    virtual double device_us() const { return NAN; }  // of the last forward
+    virtual double device_us() const { return NAN; } // of the last forward
+    // See lst_hidden. While somebody asks, a forward leaves its new rows' values [row][layer asked for][n_embd] in
+    // rows.
+    struct {
+        void (*take)(void *ud, const lst_rows_seen *rows) = nullptr;
+        void *ud = nullptr;
+        std::vector<int32_t> layers;
+        std::vector<float> rows;
+    } hidden;
     // see lst_watch
     int (*stop)(void *ud) = nullptr;
     void *stop_ud = nullptr;
@@ -127,7 +138,7 @@ struct lst_model {
 
     virtual ~lst_model() = default;
     virtual void info(lst_model_info_t *info) const = 0;
-    virtual std::unique_ptr<lst::Engine> engine(int32_t n_context) = 0;
+    virtual std::unique_ptr<lst::Engine> engine(int32_t n_context, int32_t n_layers) = 0;
 
     // ---- loading, in this order for each matrix
     // Makes room; false: type or shape cannot be kept.

@@ -6,10 +6,10 @@
 
 struct lst_session {
     lst_model *m;
-    int32_t n_context, length = 0;
+    int32_t n_context, n_layers, length = 0;
     std::unique_ptr<lst::Engine> engine;
     int32_t n_rows = 0; // of the last forward_tree
-    std::vector<int32_t> parents, depth;
+    std::vector<int32_t> tokens, parents, depth;
     bool last_known = false; // row -1
     double total_us = NAN;   // of the last forward_tree
 };
@@ -27,6 +27,13 @@ lst::Error lst::cancelled() {
 }
 
 namespace {
+
+// Hands out the values of the forward's rows, if somebody asked for them.
+void show_rows(const lst_session &s, lst_rows_seen rows) {
+    if (!s.engine->hidden.take) return;
+    rows.values = s.engine->hidden.rows.data();
+    s.engine->hidden.take(s.engine->hidden.ud, &rows);
+}
 
 void check_tokens(const lst_session &s, const int32_t *tokens, int32_t n) {
     for (int32_t i = 0; i < n; i++)
@@ -59,6 +66,7 @@ void prefill(lst_session &s, const int32_t *tokens, int32_t n, const lst_samplin
             lst_row row;
             const bool all = done + rows == n;
             s.engine->prefill(s.length, tokens + done, rows, all ? sampling : nullptr, all ? &row : nullptr);
+            show_rows(s, {0, s.length, 0, rows, tokens + done, nullptr, nullptr});
             s.length += rows;
             done += rows;
             if (!all) continue;
@@ -72,26 +80,35 @@ void prefill(lst_session &s, const int32_t *tokens, int32_t n, const lst_samplin
     }
 }
 
-void forward_tree(lst_session &s, const int32_t *tokens, const int32_t *parents, int32_t n,
+// Row i and its depth, checked.
+void place_row(lst_session &s, int32_t i, int32_t token, int32_t parent) {
+    if (i == 0 ? parent != -1 : parent < 0 || parent >= i)
+        throw lst::Error(LST_E_ARG, "row " + std::to_string(i) + " has an impossible parent");
+    const int32_t depth = i ? s.depth[(size_t)parent] + 1 : 0;
+    if (s.length + depth >= s.n_context)
+        throw lst::Error(LST_E_ARG,
+                         "a tree node lies beyond the context of " + std::to_string(s.n_context) + " tokens");
+    s.tokens.push_back(token);
+    s.parents.push_back(parent);
+    s.depth.push_back(depth);
+}
+
+// n rows behind the first `first` of the last forward.
+void forward_tree(lst_session &s, int32_t first, const int32_t *tokens, const int32_t *parents, int32_t n,
                   const lst_sampling *sampling, lst_row *rows) {
-    if (n < 1 || n > LST_MAX_ROWS) throw lst::Error(LST_E_ARG, "a tree has 1 to 256 rows");
+    if (n < 1 || n > LST_MAX_ROWS - first) throw lst::Error(LST_E_ARG, "a tree has 1 to 256 rows");
     check_tokens(s, tokens, n);
-    s.n_rows = 0;
-    s.parents.assign(parents, parents + n);
-    s.depth.assign((size_t)n, 0);
-    for (int32_t i = 0; i < n; i++) {
-        if (i == 0 ? parents[0] != -1 : parents[i] < 0 || parents[i] >= i)
-            throw lst::Error(LST_E_ARG, "row " + std::to_string(i) + " has an impossible parent");
-        if (i) s.depth[(size_t)i] = s.depth[(size_t)parents[i]] + 1;
-        if (s.length + s.depth[(size_t)i] >= s.n_context)
-            throw lst::Error(LST_E_ARG,
-                             "a tree node lies beyond the context of " + std::to_string(s.n_context) + " tokens");
-    }
+    s.n_rows = first;
+    for (auto *of : {&s.tokens, &s.parents, &s.depth}) of->resize((size_t)first);
+    for (int32_t i = 0; i < n; i++) place_row(s, first + i, tokens[i], parents[i]);
     if (s.engine->is_stopped()) throw lst::cancelled();
     const auto start = std::chrono::steady_clock::now();
-    s.engine->forward(s.length, tokens, parents, s.depth.data(), n, sampling, s.last_known, rows);
+    if (!s.engine->keeps_rows()) s.n_rows = 0; // until it is done
+    s.engine->forward(s.length, s.tokens.data(), s.parents.data(), s.depth.data(), first + n, first, sampling,
+                      s.last_known, rows);
     s.total_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-    s.n_rows = n;
+    s.n_rows = first + n;
+    show_rows(s, {1, s.length, first, n, tokens, parents, nullptr});
 }
 
 void check_row(const lst_session &s, int32_t row) {
@@ -114,15 +131,16 @@ void keep_path(lst_session &s, const int32_t *rows, int32_t n) {
 
 extern "C" {
 
-LST_API int lst_session_new(lst_session **out, lst_model *m, int32_t n_context) {
+LST_API int lst_session_new(lst_session **out, lst_model *m, int32_t n_context, int32_t n_layers) {
     if (out) *out = nullptr;
     return lst::guard([&] {
-        if (!out || !m || n_context < 1 || n_context > 1 << 22)
+        if (!out || !m || n_context < 1 || n_context > 1 << 22 || n_layers < 0 || n_layers > m->hp.n_layers)
             throw lst::Error(LST_E_ARG, "lst_session_new: bad arguments");
         auto s = std::make_unique<lst_session>();
         s->m = m;
         s->n_context = n_context;
-        s->engine = m->engine(n_context);
+        s->n_layers = n_layers ? n_layers : m->hp.n_layers;
+        s->engine = m->engine(n_context, s->n_layers);
         *out = s.release();
     });
 }
@@ -141,7 +159,15 @@ LST_API int lst_prefill(lst_session *s, const int32_t *tokens, int32_t n, const 
 
 LST_API int lst_forward_tree(lst_session *s, const int32_t *tokens, const int32_t *parents, int32_t n,
                              const lst_sampling *sampling, lst_row *rows) {
-    return lst::guard([&] { forward_tree(*s, tokens, parents, n, sampling, rows); });
+    return lst::guard([&] { forward_tree(*s, 0, tokens, parents, n, sampling, rows); });
+}
+
+LST_API int lst_grow_tree(lst_session *s, const int32_t *tokens, const int32_t *parents, int32_t n,
+                          const lst_sampling *sampling, lst_row *rows) {
+    return lst::guard([&] {
+        if (!s->n_rows) throw lst::Error(LST_E_ARG, "there is no tree to grow");
+        forward_tree(*s, s->n_rows, tokens, parents, n, sampling, rows);
+    });
 }
 
 LST_API int lst_row_top(lst_session *s, int32_t row, int32_t k, int32_t *ids, float *logits) {
@@ -171,6 +197,22 @@ LST_API int lst_probe(lst_session *s, float *layers) {
     return lst::guard([&] { s->engine->probe(layers); });
 }
 
+LST_API int lst_hidden(lst_session *s, const int32_t *layers, int32_t n,
+                       void (*take)(void *ud, const lst_rows_seen *rows), void *ud) {
+    return lst::guard([&] {
+        if (take && (n < 1 || n > s->n_layers + 2)) throw lst::Error(LST_E_ARG, "lst_hidden: how many layers?");
+        for (int32_t i = 0; take && i < n; i++)
+            if (layers[i] < 0 || layers[i] > s->n_layers + 1)
+                throw lst::Error(LST_E_ARG, "lst_hidden: there is no layer " + std::to_string(layers[i]) + " of " +
+                                                std::to_string(s->n_layers));
+        auto &hidden = s->engine->hidden;
+        hidden.take = take;
+        hidden.ud = ud;
+        if (take) hidden.layers.assign(layers, layers + n);
+        else hidden.layers.clear(), hidden.rows = {};
+    });
+}
+
 LST_API int lst_watch(lst_session *s, int (*stop)(void *ud), void *ud) {
     return lst::guard([&] {
         s->engine->stop = stop;
@@ -188,7 +230,8 @@ LST_API int lst_timings(const lst_session *s, lst_timing *out) {
 
 LST_API int lst_copy(lst_session *s, lst_session *from, int32_t n) {
     return lst::guard([&] {
-        if (s == from || s->m != from->m || n < 0 || n > from->length || n > s->n_context)
+        if (s == from || s->m != from->m || s->n_layers != from->n_layers || n < 0 || n > from->length ||
+            n > s->n_context)
             throw lst::Error(LST_E_ARG, "lst_copy: bad arguments");
         forget(*s, 0);
         s->last_known = false;

@@ -17,6 +17,7 @@ struct ls_trace_reader {
     size_t n_kept, at_kept;
     ls_packed *packed; // the last step where it was one of them; borrowed
     bool torn, has_header;
+    ls_promise promise; // of the header
     ls_trace_header header;
     ls_step step;
     ls_trace_ending end;
@@ -181,9 +182,44 @@ static int16_t read_top(reading *g, const ls_json *o, const char *field, ls_top_
     return (int16_t)n;
 }
 
+static void read_said_top(reading *g, const ls_json *doc, const char *field, ls_said *s) {
+    const ls_json *top = get_array(g, doc, field, LS_SAID_TOP);
+    const int n = (int)ls_json_size(top);
+    for (int i = 0; i < LS_SAID_TOP; i++) s->id[i] = -1;
+    for (int i = 0; i < n && !g->code; i++) {
+        const ls_json *pair = ls_json_at(top, (size_t)i);
+        double p = NAN;
+        s->id[i] = item_int(g, pair, 0, field, 0, g->h->run.n_vocab - 1);
+        if (!ls_json_num(ls_json_at(pair, 1), &p) || !(p >= 0 && p <= 1.001))
+            wrong(g, field, "a list of ids and chances");
+        s->p[i] = (float)p;
+    }
+}
+
+static void read_draws(reading *g, const ls_json *doc, const char *field, ls_said *s) {
+    const ls_json *draws = ls_json_get(doc, field) ? get_array(g, doc, field, LS_SAID_TOP) : NULL;
+    s->n_draws = (int32_t)ls_json_size(draws);
+    for (int i = 0; i < s->n_draws && !g->code; i++)
+        s->draw[i] = item_int(g, draws, (size_t)i, field, 0, g->h->run.n_vocab - 1);
+}
+
+static float get_chance(reading *g, const ls_json *doc, const char *field) {
+    if (!ls_json_get(doc, field)) return 0;
+    const double p = get_num(g, doc, field);
+    if (!(p > 0 && p <= 1.001)) wrong(g, field, "a chance above 0 and up to 1"); // a float's rounding is let through
+    return (float)p;
+}
+
 static void read_branches(reading *g, const ls_json *doc, const char *field, ls_step *s) {
     g->branches = g->h->level > LS_LEVEL_STEPS ? get_array(g, doc, field, LS_MAX_ROWS) : NULL;
     s->tree.n_branches = (int32_t)ls_json_size(g->branches);
+}
+
+static inline void read_said(reading *g, const ls_json *doc, ls_said *o);
+static void read_saids(reading *g, const ls_json *doc, const char *field, ls_step *s) {
+    const ls_json *said = ls_json_get(doc, field) ? get_array(g, doc, field, LS_MAX_SAID) : NULL;
+    s->tree.n_said = (int32_t)ls_json_size(said);
+    for (int i = 0; i < s->tree.n_said && !g->code; i++) read_said(g, ls_json_at(said, (size_t)i), &s->tree.said[i]);
 }
 
 static void read_nodes(reading *g, const ls_json *doc, const char *field, ls_step *s) {
@@ -251,6 +287,11 @@ static void read_emitted(reading *g, const ls_json *doc, const char *field, ls_s
 #define READ_SLOPE(name, v, digits) v = get_num(g, doc, name); if (!(v >= 0 && v <= 1e6)) wrong(g, name, "a time")
 #define READ_MEASURED(name, v, digits) READ_TIME(name, v, digits); if (isnan(v)) v = 0
 #define READ_OPTIONAL(name, v, digits) if (ls_json_get(doc, name)) { READ_MEASURED(name, v, digits); } else v = 0
+#define READ_CHANCE(name, v, digits) v = get_chance(g, doc, name)
+#define READ_PLACE(name, v, highest) if (ls_json_get(doc, name)) { READ_INT(name, v, 1, highest); } else v = 0
+#define READ_SAID(name, v, n) read_saids(g, doc, name, o)
+#define READ_SAID_TOP(name, v) read_said_top(g, doc, name, &v)
+#define READ_DRAWS(name, v) read_draws(g, doc, name, &v)
 #define READ_IDS(name, v, most) get_ids(g, doc, name, most, &v)
 #define READ_ROWS(name, v, n, part) read_##part(g, doc, name, o)
 #define READ_TIMES(name, v, n, part, digits) READ_ROWS(name, v, n, part)
@@ -280,6 +321,12 @@ const char *ls_trace_config(const ls_trace_header *h, const char *key) {
         p = value + strlen(value) + 1;
     }
     return "";
+}
+
+ls_promise ls_trace_promise(const ls_trace_header *h) {
+    ls_accept a;
+    if (ls_accept_read(&a, "", h->acceptance, NULL)) return LS_PROMISE_NONE;
+    return ls_accept_promise(&a, strtod(ls_trace_config(h, "decode.temperature"), NULL));
 }
 
 // ---- lines
@@ -363,9 +410,11 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
         clear_header(&r->header);
         read_header(g, doc, &r->header);
         r->has_header = !g->code;
+        r->promise = ls_trace_promise(&r->header);
         break;
     case LS_TRACE_STEP:
-        r->step = (ls_step){.exact = r->header.run.exact && !strcmp(r->header.acceptance, "exact")};
+        r->step = (ls_step){.exact = r->header.run.exact && r->promise == LS_PROMISE_TEXT,
+                            .odds = r->promise == LS_PROMISE_ODDS};
         read_step(g, doc, &r->step);
         break;
     case LS_TRACE_END: read_end(g, doc, &r->end); break;

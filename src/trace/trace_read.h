@@ -49,6 +49,7 @@ typedef struct {
 } ls_trace_tokens;
 
 const char *ls_trace_config(const ls_trace_header *h, const char *key); // "": there is no such key
+ls_promise ls_trace_promise(const ls_trace_header *h); // by its acceptance; LS_PROMISE_NONE of one that is not known
 
 typedef struct ls_trace_reader ls_trace_reader;
 

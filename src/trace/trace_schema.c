@@ -13,7 +13,8 @@ static void add_field(schema *z, const char *type, const char *name, int level, 
     if (z->level < 0) z->level = level;
     const char *only = levels[level > z->level ? level : 0];
     if (level <= z->level && strcmp(type, "OPTIONAL") && strcmp(type, "KEPT") && strcmp(type, "NOTE") &&
-        strcmp(type, "REASON"))
+        strcmp(type, "REASON") && strcmp(type, "CHANCE") && strcmp(type, "PLACE") && strcmp(type, "SAID") &&
+        strcmp(type, "DRAWS"))
         ls_buf_fmt(&z->required, "\"%s\",", name);
     ls_buf_fmt(&z->text, "\"%s\":{\"description\":\"%s%s%s%s%s\",%s},", name, sentence, *unit ? " [" : "", unit,
                *unit ? "]" : "", only, json);
@@ -51,6 +52,11 @@ static void end_object(schema *z) {
 #define JSON_TIME(v, digits) TYPE("number") ",\"minimum\":0"
 #define JSON_SLOPE JSON_TIME
 #define JSON_OPTIONAL JSON_TIME
+#define JSON_CHANCE(v, digits) TYPE("number") ",\"exclusiveMinimum\":0,\"maximum\":1"
+#define JSON_PLACE(v, most) JSON_INT(v, 1, most)
+#define JSON_SAID(v, n) LIST_OF(JSON_OBJECT(v, said))
+#define JSON_SAID_TOP(v) JSON_TOP(v, 0)
+#define JSON_DRAWS JSON_IDS
 #define JSON_KEPT JSON_TURN
 #define JSON_NOTE JSON_TEXT
 #define JSON_MEASURED(v, digits) JSON_NUMBER(v, digits) ",\"minimum\":0"

@@ -30,6 +30,15 @@ static void write_bytes(ls_trace_writer *t, const ls_trace_tokens *o) {
     }
 }
 
+static void write_said_top(ls_jsonw *w, const ls_said *s) {
+    for (int i = 0; i < LS_SAID_TOP && s->id[i] >= 0; i++) {
+        ls_jw_open(w, '[');
+        ls_jw_int(w, s->id[i]);
+        ls_jw_num(w, (double)s->p[i], 9);
+        ls_jw_close(w, ']');
+    }
+}
+
 static void write_top(const ls_trace_writer *t, ls_jsonw *w, const ls_top_entry *top, int n) {
     if (t->level < LS_LEVEL_FULL && n > LS_ROW_TOP) n = LS_ROW_TOP;
     for (int i = 0; i < n && top[i].id >= 0; i++) {
@@ -46,6 +55,7 @@ static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
     t->node = s->tree.nodes[s->path[i]];
     t->node.parent = (int16_t)(i - 1);
     t->node.branch = -1;
+    t->node.said = 0;
     return &t->node;
 }
 
@@ -71,6 +81,11 @@ static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
 #define WRITE_SLOPE WRITE_NUMBER
 #define WRITE_MEASURED(name, v, digits) WRITE_NUMBER(name, v > 0 ? v : NAN, digits)
 #define WRITE_OPTIONAL(name, v, digits) if (v > 0) WRITE_NUMBER(name, v, digits)
+#define WRITE_CHANCE WRITE_OPTIONAL
+#define WRITE_PLACE(name, v, most) if (v > 0) WRITE_INT(name, v)
+#define WRITE_SAID(name, v, n) if (n) { EACH(name, n, write_said(t, &v)); }
+#define WRITE_SAID_TOP(name, v) IN('[', name, write_said_top(w, &v), ']')
+#define WRITE_DRAWS(name, v) if ((v).n_draws) { EACH(name, (v).n_draws, ls_jw_int(w, (v).draw[i])); }
 #define WRITE_IDS(name, v, most) ls_jw_key(w, name); ls_jw_ids(w, v.p, v.n)
 #define WRITE_ROWS(name, v, n, part) EACH(name, n, ls_jw_int(w, v))
 #define WRITE_TIMES(name, v, n, part, digits) EACH(name, n, ls_jw_num(w, v, digits))
@@ -149,6 +164,8 @@ void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls
     snprintf(r->kernel, sizeof r->kernel, "%s", b->kernel);
     snprintf(r->version, sizeof r->version, "%s", b->version);
     snprintf(r->method, sizeof r->method, "%s", opt->method);
+    const ls_drafter *d = ls_session_drafter(s);
+    if (d && d->second) snprintf(r->second, sizeof r->second, "%s", d->second->name);
     if (m->chat) snprintf(r->chat, sizeof r->chat, "%s", ls_chat_hash(m->chat));
 }
 

@@ -1,8 +1,9 @@
 // Perplexity of the default model on a text, for each dtype: what an arithmetic costs in quality.
 // perplexity MODEL TEXT DTYPE...: one JSON object a line.
 //
-// The text is cut into pieces of at most 512 tokens. Each piece is decoded as chains of 64 rows; a row says how likely its own
-// token was (parent_logit - parent_lse). Perplexity = exp(mean of -log p) over every token but each piece's first.
+// The text is cut into pieces of at most 512 tokens. Each piece is decoded as chains of 64 rows; a row says how likely
+// its own token was (parent_logit - parent_lse). Perplexity = exp(mean of -log p) over every token but each piece's
+// first.
 #include "base/file.h"
 #include "engine/load.h"
 
@@ -42,7 +43,7 @@ int main(int argc, char **argv) {
         ls_timeline *timeline;
         const ls_model_options o = {.name = argv[1], .engine = {.device = "cpu", .dtype = argv[a]}};
         if (ls_model_load(&model, &o, &err) || ls_encode(model.vocab, text.p, text.n, false, &ids, &err) ||
-            model.engine->timeline(model.engine, &timeline, &err)) {
+            model.engine->timeline(model.engine, 0, &timeline, &err)) {
             fprintf(stderr, "%s\n", err.msg);
             return 1;
         }

@@ -1,5 +1,5 @@
-// What a forward costs on this machine, by its rows, and where the time goes. steps MODEL DTYPE CONTEXT [ROUNDS] [WEIGHTS]:
-// one JSON object.
+// What a forward costs on this machine, by its rows, and where the time goes. steps MODEL DTYPE CONTEXT [ROUNDS]
+// [WEIGHTS]: one JSON object.
 //
 // Sizes take turns, round by round; each figure is the least of all rounds, its parts those of that forward. Trees are
 // binary: row i hangs off row (i - 1) / 2.
@@ -14,7 +14,8 @@
 
 enum { SIZES = 12, MOST = 64 };
 static const int32_t sizes[SIZES] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, MOST};
-static const char *const names[LST_PARTS] = {"norms", "linear", "rotate", "attention", "activation", "head", "rows", "wait"};
+static const char *const names[LST_PARTS] = {"norms",      "linear", "rotate", "attention",
+                                             "activation", "head",   "rows",   "wait"};
 
 int main(int argc, char **argv) {
     ls_err err = {0};
@@ -28,8 +29,9 @@ int main(int argc, char **argv) {
     }
     const ls_model_options o = {
         .name = argv[1],
-        .engine = {.device = "cpu", .dtype = argv[2], .weights = argc > 5 ? argv[5] : "auto", .context = context + MOST}};
-    if (ls_model_load(&model, &o, &err) || model.engine->timeline(model.engine, &t, &err)) {
+        .engine = {
+            .device = "cpu", .dtype = argv[2], .weights = argc > 5 ? argv[5] : "auto", .context = context + MOST}};
+    if (ls_model_load(&model, &o, &err) || model.engine->timeline(model.engine, 0, &t, &err)) {
         fprintf(stderr, "%s\n", err.msg);
         return 1;
     }
@@ -37,7 +39,8 @@ int main(int argc, char **argv) {
     static lst_row rows[MOST];
     int32_t ids[MOST], parents[MOST], *prompt = ls_malloc((size_t)context * sizeof *prompt);
     double best[SIZES], parts[SIZES][LST_PARTS], now[LST_PARTS];
-    for (int32_t i = 0; i < context; i++) prompt[i] = (int32_t)((uint32_t)i * 2654435761u % (uint32_t)model.engine->n_vocab);
+    for (int32_t i = 0; i < context; i++)
+        prompt[i] = (int32_t)((uint32_t)i * 2654435761u % (uint32_t)model.engine->n_vocab);
     for (int32_t i = 0; i < MOST; i++) ids[i] = prompt[i % context], parents[i] = i ? (i - 1) / 2 : -1;
     for (int i = 0; i < SIZES; i++) best[i] = INFINITY;
     const uint64_t start = ls_now_ns();

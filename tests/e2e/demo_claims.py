@@ -17,7 +17,9 @@ COMMON = (  # names on the screen and in the paper, and what holds for every run
     "another one than plain decoding writes", "verifies the likeliest paths first", "has the two sources of the paper and a third",
     "less than a second token", "Both lanes run on the same clock", "In one run of the model", "draws one by its probabilities",
     "likely enough to be worth a second row", "A high MAT can be a bad sign", "The first has to be made up; watch what happens when the second begins",
-    "the more one run is worth", "so one forward verified it with the root", "One of those guesses was right")
+    "the more one run is worth", "so one forward verified it with the root", "One of those guesses was right",
+    "With sizing auto", "verifies the tree in one", "One level deeper", "a second child costs one row more",
+    "come from a second model this time", "One level deeper the draft model", "A second model pays where")
 
 
 def rows(r, s):
@@ -80,6 +82,25 @@ CLAIMS = {
          lambda r, s, d: (below(r, 8), sum(x["forward"] for x in r.steps), 8, below(r, 64), 64)),
         ('rank {} has {} steps, "beyond" {} of them',
          lambda r, s, d: (1, below(r, 2) - below(r, 1), sum(next_next(x)[1] < 0 for x in r.steps if x["forward"]))),
+    ],
+    "two-models": [
+        ("the target's own first {} layers of {}", lambda r, s, d: (int(r.header["config"]["draft.layers"]), 30)
+         if f"its first {r.header['config']['draft.layers']} layers" in r.header["draft_model"] else False),
+        ('After the root "{}" the draft model expected "{}" with probability {} ("draft p"). The target gave it {} and chose it.',
+         lambda r, s, d: s["nodes"][1]["state"] == "accepted" and s["nodes"][1]["source"] == "draft-model"
+         and (root(r, s), r.word(s["nodes"][1]["token"]), f"{s['nodes'][1]['draft_p']:.2f}", p(s["nodes"][1]))),
+        ('the draft model named "{}" first; the target wanted "{}"',
+         lambda r, s, d: (r.word(s["said"][s["nodes"][1]["said"] - 1]["top"][0][0]), r.word(s["nodes"][1]["target"]))),
+        ('After "{}" the draft model was sure of a blank, {}. The target chose "{}".',
+         lambda r, s, d: r.text([s["said"][0]["top"][0][0]]) == " " and (root(r, s), f"{s['said'][0]['top'][0][1]:.2f}", wanted(r, s))),
+        ('the draft model preferred "{}" ({}) to "{}" ({}), and the target "{}" ({}).',
+         lambda r, s, d: (lambda a, b: b["state"] == "accepted" and a["parent"] == b["parent"] and
+                          (r.word(a["token"]), f"{a['draft_p']:.2f}", r.word(b["token"]), f"{b['draft_p']:.2f}", r.word(b["token"]), p(b)))
+         (s["nodes"][2], s["nodes"][4])),
+        ('With "{}" behind it this step emits {} tokens', lambda r, s, d: (r.word(s["emitted"][-1]), len(s["emitted"]))),
+        ("{} tokens in {} steps (MAT {}). But the draft model ran {} forwards of {} layers for that, more work than plain decoding does",
+         lambda r, s, d: (lambda n: 27 * n > 30 * len(r.output) and (len(r.output), len(r.steps), r.mat(), n, 27))
+         (sum(x.get("draft_forwards", 0) for x in r.steps))),
     ],
     "paper-or-tuned": [
         ("the prompt of the demo next-next, with {} rows again",

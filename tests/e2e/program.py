@@ -11,6 +11,8 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("LOGITSPEC_BUILD", os.path.join(ROOT, "build"))
 PROGRAM = os.path.join(BUILD, "logitspec")
+SANITIZED = os.path.basename(BUILD) in ("san", "tsan")
+without_sanitizers = unittest.skipIf(SANITIZED, "needs:a build without sanitizers")
 MODEL = os.path.join(ROOT, "models", "smollm2-135m-instruct.Q4_1.gguf")
 # settings of the user who runs the tests must not matter
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("LOGITSPEC_SET_") and k not in ("NO_COLOR", "COLUMNS", "LINES")}
@@ -22,7 +24,7 @@ needs_model = unittest.skipUnless(HAS_ENGINE, "needs:model")
 
 
 def run(*args, **kw):
-    kw.setdefault("timeout", 120)
+    kw.setdefault("timeout", 1200 if SANITIZED else 120)
     kw.setdefault("stdin", subprocess.DEVNULL)
     if "input" in kw:
         kw.pop("stdin")

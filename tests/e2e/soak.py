@@ -22,9 +22,8 @@ import sys
 import tempfile
 import time
 
-from program import ENV, PROGRAM, Screen
+from program import ENV, PROGRAM, SANITIZED, Screen
 
-SAN = "/san" in PROGRAM
 WORDS = ("def fib(n):", "One fish, two", "Retrieval finds what", "A draft is", "red cats", "for i in range(10):", "hello",
          "the end", "日本語", "naïve café", "List three colours.", "What is 2 + 2?", "🐟🐟", "<|im_end|>", "e\u0301 \u200b x")
 METHODS = ("ar", "logitspec", "logitspec-paper", "pld", "suffix", "recycle", "cacheback", "lookahead", "logit-only",
@@ -453,7 +452,7 @@ class User:
         early, late = self.usage[1:n // 2], self.usage[n - n // 3:]
         if max(fd for _, fd in late) > max(fd for _, fd in early):
             raise Failure(f"descriptors grow: {[fd for _, fd in self.usage]}")
-        if not SAN and min(kb for kb, _ in late) > max(kb for kb, _ in early) + SLACK_KB:
+        if not SANITIZED and min(kb for kb, _ in late) > max(kb for kb, _ in early) + SLACK_KB:
             raise Failure(f"memory grows (KB): {[kb for kb, _ in self.usage]}")
 
     def no_reports(self):

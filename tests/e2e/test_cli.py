@@ -27,8 +27,8 @@ def gguf_without_tensors(strings):
 
 class Generate(unittest.TestCase):
     def check_object(self, o):
-        self.assertEqual(set(o), set("model sha256 method device dtype exact seed prompt_tokens output_tokens text finish_reason "
-                                     "steps emitted mat draft_verified draft_accepted emitted_per_step prefill_ms decode_ms "
+        self.assertEqual(set(o), set("model sha256 method device dtype exact promise seed prompt_tokens output_tokens text finish_reason "
+                                     "steps emitted mat draft_verified draft_accepted draft_forwards emitted_per_step prefill_ms decode_ms "
                                      "tokens_per_s ar_tokens_per_s speedup".split()))
         self.assertEqual(o["emitted"], len(o["output_tokens"]))
         self.assertEqual(o["emitted"], sum(o["emitted_per_step"]))
@@ -493,8 +493,50 @@ class Tune(unittest.TestCase):
             self.assertEqual(b["method"], re.split("[:/+]", winner[1])[0])
             only = run("tune", *SCRIPT, "--suite", suite, "--max-tokens", "40", "--methods", "pld,suffix:3", "-q").stdout
             self.assertIn("decode:\n", only)  # without --out: shown
-            self.assertIn("(of 15 ways", only)
+            self.assertIn("(of 17 ways", only)
             self.assertNotIn("cacheback", only)
+
+    def test_a_classifier_is_fitted_to_recordings(self):
+        with tempfile.TemporaryDirectory() as d:
+            def record(name, *args):
+                path = os.path.join(d, name)
+                run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--trace", path, *args)
+                return path
+            wide, packed, plain = record("w.jsonl", "--budget", "32"), record("w.jsonl.zst", "--budget", "32"), record("p.jsonl", "--method", "pld")
+            shown = run("tune", "--fit", "c2t", wide)
+            self.assertEqual((shown.returncode, shown.stderr), (0, ""))
+            self.assertEqual(run("tune", "--fit", "c2t", packed).stdout, shown.stdout)
+            with open(wide) as f:
+                steps = [s for s in map(json.loads, f) if s["type"] == "step"]
+            drafts = [n for s in steps for n in s["nodes"][1:]]
+            self.assertIn(f"1 turns, {len(steps)} steps, {len(drafts)} drafted rows,\n# {sum(n['state'] == 'accepted' for n in drafts)} of them accepted",
+                          shown.stdout)
+            before, after = map(float, re.search(r"row: ([\d.]+) by its path's estimate alone, ([\d.]+) here", shown.stdout).groups())
+            self.assertLess(after, before)
+            self.assertIn("  method: logitspec\n", shown.stdout)
+            self.assertIn("and other methods;", run("tune", "--fit", "c2t", wide, plain).stdout)
+            out = os.path.join(d, "c2t.yaml")
+            r = run("tune", "--fit", "c2t", wide, "-o", out)
+            self.assertIn(f"use it: logitspec --config {out}", r.stdout)
+            with open(out) as f:
+                self.assertEqual(f.read(), shown.stdout)
+            config = run("config", "show", "--config", out).stdout
+            for key in ("sizing: c2t:", "  bias: ", "  path: ", "  estimate: ", "  entropy: ", "  depth: "):
+                self.assertEqual(re.findall(f"{key}(\\S+)", config)[-1], re.findall(f"{key}(\\S+)", shown.stdout)[-1])
+            a, b = (json.loads(run("generate", *SCRIPT, "--prompt", "One fish", "--json", "--max-tokens", "60", *more).stdout)
+                    for more in ([], ["--config", out]))
+            self.assertEqual(a["text"], b["text"])
+            self.assertNotEqual(a["draft_verified"], b["draft_verified"])
+            bare, lossy = record("ar.jsonl", "--method", "ar"), record("l.jsonl", "--acceptance", "typical")
+            short = record("s.jsonl", "--budget", "4", "--max-tokens", "8")
+            for args, what in ((["--fit", "c2t"], "TRACE..."), (["--fit", "auto", wide], "--fit is 'auto', expected c2t"), ([wide], "--fit c2t"),
+                               (["--fit", "c2t", "/nowhere"], "cannot read"), (["--fit", "c2t", bare], "no drafts with estimates"),
+                               (["--fit", "c2t", record("t.jsonl", "--trace-level", "steps")], "no drafts with estimates"),
+                               (["--fit", "c2t", wide, lossy], "lossy acceptance typical"), (["--fit", "c2t", short], "a fit needs 100 rows")):
+                r = run("tune", *args)
+                self.assertIn(r.returncode, (1, 2), args)
+                self.assertEqual((r.stdout, r.stderr.count("\n")), ("", 1), args)
+                self.assertIn(what, r.stderr)
 
 
 class Corpus(unittest.TestCase):

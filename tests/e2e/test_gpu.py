@@ -6,7 +6,7 @@ import sys
 import tempfile
 import unittest
 
-from program import BUILD, HAS_LIBRARY, ROOT, run
+from program import BUILD, HAS_LIBRARY, ROOT, run, without_sanitizers
 from test_folders import folder
 
 EMULATED = os.path.join(BUILD, "tests", "liblstorch_emulated.so")
@@ -99,6 +99,7 @@ class Gpu(unittest.TestCase):
         self.assertEqual((r.returncode, r.stderr), (0, ""))
 
 
+    @without_sanitizers  # it makes builds of its own
     def test_the_check_of_a_gpu(self):
         """`make gpu-check` from end to end, on tiny shapes: what is measured is written, and what is not is said."""
         r = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "gpu", "check.py"), "--emulated", "--steps",

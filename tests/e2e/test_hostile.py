@@ -375,7 +375,7 @@ class Hostile(unittest.TestCase):
             "report": [["{}", "-o", "x.html"], ["x", "-o", "{}"]],
             "export": [["{}", "-o", "x.cast"], ["x", "-o", "{}"], ["{}", "--suite", "{}", "-o", "x.jsonl"]],
             "simulate": [["{}"], ["x", "--methods", "{}"]],
-            "tune": [["--suite", "{}"], [*SCRIPT, "--prompt", "x", "--methods", "{}"]],
+            "tune": [["--suite", "{}"], [*SCRIPT, "--prompt", "x", "--methods", "{}"], ["--fit", "{}", "x"], ["--fit", "c2t", "{}"], ["{}"]],
             "lab": [["{}"], ["--suite", "{}", "-o", "x"], ["x", "-o", "/nowhere/{}"],
                     [*SCRIPT, "--suite", self.write("suite.jsonl", '{"prompt": "x"}\n'), "-o", "/nowhere/{}", "--methods", "ar,{}"]],
             "corpus": [["{}"], ["info", "{}"], ["build", "{}", "--out", "x", *SCRIPT], ["build", self.dir, "--out", "/nowhere/{}", *SCRIPT]],

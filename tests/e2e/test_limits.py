@@ -17,7 +17,7 @@ import threading
 import time
 import unittest
 
-from program import ENV, MODEL, PROGRAM, ROOT, needs_model, run
+from program import ENV, MODEL, PROGRAM, ROOT, SANITIZED, needs_model, run
 
 SCRIPT = ["--model", "script", "--max-tokens", "40", "--temperature", "0.7", "--seed", "3"]
 
@@ -492,8 +492,10 @@ class Recorder:
 
     def __init__(self, d):
         self.log = os.path.join(d, "network.log")
+        # LeakSanitizer is a tracer itself, and there can be one only
+        leaks = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"} if SANITIZED else {}
         self.trace = ["strace", "-f", "-qq", "-e", "trace=network", "-e", "signal=none", "-o", self.log]
-        self.env = {}
+        self.env = leaks
         try:
             traces = subprocess.run([*self.trace, "true"], capture_output=True, check=False).returncode == 0
         except FileNotFoundError:
@@ -503,7 +505,7 @@ class Recorder:
             source, library = os.path.join(d, "shim.c"), os.path.join(d, "shim.so")
             write(source, SHIM.encode())
             subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
-            self.env = {"LD_PRELOAD": library, "NETWORK_LOG": self.log}
+            self.env = {"LD_PRELOAD": library, "NETWORK_LOG": self.log, **leaks}
 
     def run(self, command, env, **kw):
         write(self.log, b"")
@@ -527,13 +529,15 @@ class Network(unittest.TestCase):
             write(keys, b"wait READY\ntype Hi\nkey Enter\nwait tokens\nkey ^X\nwait READY\n")
             write(d + "/suite.jsonl", b'{"prompt": "Hi"}\n')
             short = [*model, "--max-tokens", "4"]
+            run("generate", "--model", "script", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "32", "--trace", d + "/wide.jsonl")
             commands = {"chat": [[*short, "--script", keys]], "generate": [[*short, "--prompt", "Hi"]],
                         "compare": [[*short, "--prompt", "Hi", "--methods", "ar,logitspec"]], "bench": [["--model", "script"]],
                         "demo": [[], ["arithmetic", "--cast", d + "/d.cast"]], "replay": [[trace, "--speed", "max", "--cast", d + "/r.cast"]],
                         "inspect": [[trace]], "diff": [[trace, trace]], "report": [[trace, "-o", d + "/r.html"]],
                         "export": [[trace, "-o", d + "/e.json"]], "simulate": [[trace]],
                         "lab": [["--suite", d + "/suite.jsonl", "-o", d + "/lab", "--model", "script", "--max-tokens", "4"], [d + "/lab"]],
-                        "tune": [["--model", "script", "--max-tokens", "8", "--prompt", "Hi", "--methods", "ar,logitspec", "--out", d + "/t.yaml"]],
+                        "tune": [["--model", "script", "--max-tokens", "8", "--prompt", "Hi", "--methods", "ar,logitspec", "--out", d + "/t.yaml"],
+                                 ["--fit", "c2t", d + "/wide.jsonl"]],
                         "corpus": [["build", __file__, *model, "--out", d + "/c"]], "tokenize": [[*model, "--prompt", "Hi"]],
                         "models": [["list"], ["info", MODEL], ["verify"], ["remove", "nowhere"]], "doctor": [[]], "config": [["show"]]}
             listed = re.findall(r"^  (\w+) +\S", run("--help").stdout.split("Commands:")[1].split("\n\n")[0], re.M)

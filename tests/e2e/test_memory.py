@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
-from program import PROGRAM, Screen, run
+from program import PROGRAM, Screen, run, without_sanitizers
 
 
 def process_with(argument):
@@ -20,6 +20,7 @@ def process_with(argument):
     raise AssertionError("the program does not run")
 
 
+@without_sanitizers  # they take address space of their own, and end the program themselves
 class OutOfMemory(unittest.TestCase):
     def test_a_conversation_outlives_the_program(self):
         with tempfile.TemporaryDirectory() as d:

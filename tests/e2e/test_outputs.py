@@ -39,6 +39,8 @@ class Folder(unittest.TestCase):
         self.addCleanup(self.tmp.cleanup)
         self.trace = self.at("trace.jsonl")
         self.assertEqual(run(*GENERATE, "--max-tokens", "40", "--trace", self.trace).returncode, 0)
+        self.wide = self.at("wide.jsonl")  # whole trees
+        self.assertEqual(run(*GENERATE, "--max-tokens", "60", "--budget", "32", "--trace", self.wide).returncode, 0)
 
     def at(self, name):
         return os.path.join(self.tmp.name, name)
@@ -71,6 +73,7 @@ class Folder(unittest.TestCase):
             "bench.csv": lambda out: ["bench", *SCRIPT, "-o", out, "-q"],
             "tune.yaml": lambda out: ["tune", *SCRIPT, "--prompt", "def fib(n):", "--methods", "pld:4", "--max-tokens", "20",
                                       "--seed", "1", "-o", out, "-q"],
+            "fit.yaml": lambda out: ["tune", "--fit", "c2t", self.wide, "-o", out, "-q"],
             "corpus.bin": lambda out: ["corpus", "build", text, *SCRIPT, "-o", out, "-q"],
             "film.cast": lambda out: [*live, "--script", keys, "--cast", out],
             "picture.svg": save_picture,
@@ -232,6 +235,7 @@ class Own(Folder):
             (self.trace, lambda o: ["replay", self.trace, "--cast", o]),
             (prompts, lambda o: ["tune", *SCRIPT, "--suite", prompts, "-o", o]),
             (config, lambda o: ["tune", *SCRIPT, "--prompt", "x", "--config", config, "-o", o]),
+            (self.wide, lambda o: ["tune", "--fit", "c2t", self.wide, "-o", o]),
             (text, lambda o: ["corpus", "build", text, *SCRIPT, "-o", o]),
             (text, lambda o: ["corpus", "build", self.at("folder"), *SCRIPT, "-o", o]),
             (self.at("model.md"), lambda o: ["bench", "--model", self.at("model.md"), "-o", o]),

@@ -221,9 +221,9 @@ static void free_timeline(ls_timeline *t) {
     (void)t;
 }
 
-static ls_code timeline(ls_engine *e, ls_timeline **out, ls_err *err) {
+static ls_code timeline(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err) {
     static ls_timeline only;
-    (void)err;
+    (void)err, (void)layers;
     only = (ls_timeline){.engine = e, .forward_tree = forward, .prefill = prefill, .free = free_timeline};
     *out = &only;
     return LS_OK;
@@ -237,7 +237,7 @@ static void expect_curve(const ls_cost_curve *z) {
             const double ms = ls_cost_ms(z, rows, contexts[k]);
             EXPECT(isfinite(ms) && ms >= 0);
         }
-        const int32_t n = ls_cost_choose(z, path, 6, contexts[k]);
+        const int32_t n = ls_cost_choose(z, path, 6, contexts[k], NULL);
         EXPECT(n >= 1 && n <= 6);
         ls_cost_may_pay(z, 0.5, 3, contexts[k]);
     }

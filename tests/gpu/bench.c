@@ -314,7 +314,7 @@ static void time_prefill(lst_model *m, const shape *of, const char *weights) {
     random_prompt(ids, n, of);
     for (int i = options.tiny ? 0 : -1; i < runs; i++) {
         lst_session *s;
-        MUST(p_lst_session_new(&s, m, n + 1));
+        MUST(p_lst_session_new(&s, m, n + 1, 0));
         const double start = now_us();
         MUST(p_lst_prefill(s, ids, n, &greedy, NULL, NULL, NULL));
         if (i >= 0) ms[i] = (now_us() - start) / 1e3;
@@ -347,7 +347,7 @@ static void measure(const shape *of, const char *weights) {
     lst_row last;
     int32_t *ids = get((size_t)n_context * sizeof *ids);
     random_prompt(ids, n_context, of);
-    MUST(p_lst_session_new(&s, m, n_context));
+    MUST(p_lst_session_new(&s, m, n_context, 0));
     for (int c = 0; c < CONTEXTS; c++) {
         const int32_t at = p_lst_length(s);
         MUST(p_lst_prefill(s, ids + at, contexts[c] - at, &greedy, &last, NULL, NULL));
@@ -576,10 +576,10 @@ static void exact(void) {
             p.token = p.history + p.prompt;
             how.seed++;
             random_prompt(p.history, p.prompt, of);
-            MUST(p_lst_session_new(&plain, m, n_context));
+            MUST(p_lst_session_new(&plain, m, n_context, 0));
             decode_plain(plain, of, &how, &p);
             p_lst_session_free(plain);
-            MUST(p_lst_session_new(&drafted, m, n_context));
+            MUST(p_lst_session_new(&drafted, m, n_context, 0));
             decode_drafted(drafted, of, &how, &p, &t);
             p_lst_session_free(drafted);
             t.tokens += p.n;

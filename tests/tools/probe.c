@@ -1,5 +1,5 @@
-// probe MODEL [WEIGHTS [DTYPE]]: reads token ids, writes one JSON object: the raw logits after the last one, and what the
-// row was after the embedding and after each layer. For tests/tools/check_model.py.
+// probe MODEL [WEIGHTS [DTYPE]]: reads token ids, writes one JSON object: the raw logits after the last one, and what
+// the row was after the embedding and after each layer. For tests/tools/check_model.py.
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "engine/engine_torch.h"
@@ -27,10 +27,11 @@ int main(int argc, char **argv) {
         .device = "cpu", .weights = argc > 2 ? argv[2] : "auto", .dtype = argc > 3 ? argv[3] : "f32"};
     ls_code code = ls_checkpoint_open(&c, argv[1], &err);
     if (!code) code = ls_engine_torch_open(&e, c, &o, &err);
-    if (!code) code = e->timeline(e, &b, &err);
+    if (!code) code = e->timeline(e, 0, &b, &err);
     if (code) return fprintf(stderr, "%s\n", err.msg), 1;
     const size_t n_layers = (size_t)c->hparams.n_layers + 1, n_embd = (size_t)c->hparams.n_embd;
-    float *layers = ls_calloc(n_layers * n_embd, sizeof *layers), *logits = ls_calloc((size_t)e->n_vocab, sizeof *logits);
+    float *layers = ls_calloc(n_layers * n_embd, sizeof *layers),
+          *logits = ls_calloc((size_t)e->n_vocab, sizeof *logits);
     if ((code = b->probe(b, layers, &err)) ||
         (code = b->prefill(b, ids.p, (int32_t)ids.n, &(lst_sampling){0}, &last, NULL, NULL, &err)) ||
         (code = b->row_logits(b, -1, logits, &err)))

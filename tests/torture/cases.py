@@ -116,6 +116,7 @@ class Inputs:
         for name, method in (("a", "logitspec"), ("b", "ar")):
             self.run("generate", *SCRIPT, *PROMPT, "--budget", "8", "--method", method, "-q", "--trace", self.path(name + ".jsonl"))
         self.run("generate", *SCRIPT, *PROMPT, "-q", "--trace", self.path("a.jsonl.zst"))
+        self.run("generate", *SCRIPT, *PROMPT[:2], "--max-tokens", "60", "--budget", "32", "-q", "--trace", self.path("wide.jsonl"))
         self.write("suite.jsonl", '{"prompt": "def fib(n):", "category": "code"}\n{"prompt": "One fish"}\n')
         self.write("prompt.txt", "One fish, two fish\n" * 9)
         self.write("system.yaml", "prompt: {system: be brief}\ndecode: {budget: 8}\n")
@@ -197,6 +198,7 @@ def cases(i):
         Case("tune", ["tune", *SCRIPT, "--suite", suite, "--max-tokens", "12", "--methods", "pld", "--out", "{w}/t.yaml", "-q"],
              {"t.yaml": lambda now, _: None if b"\ndecode:\n" in b"\n" + now and now.endswith(b"\n") else "is not whole"},
              lambda now, _: None if b"fastest: " in now and b"use it: " in now else "does not say which is fastest", prefix=None),
+        Case("tune-fit", ["tune", "--fit", "c2t", "{i}/wide.jsonl", "--out", "{w}/f.yaml", "-q"], {"f.yaml": same}, words, prefix=True),
         Case("lab", ["lab", "{i}/lab", "-o", "{w}", "-q"], {"index.html": same, "main.csv": same, "capacity.svg": same}),
         Case("corpus-build", ["corpus", "build", "{i}/texts", "--out", "{w}/c.corpus", *SCRIPT], {"c.corpus": same}, shape),
         Case("corpus-info", ["corpus", "info", "{i}/c.corpus"]),

@@ -39,11 +39,109 @@ const ls_knob_value *test_knobs(int32_t n_vocab, uint64_t tokenizer_id) {
     return knobs;
 }
 
+// A second model whose likeliest token after a row is three times the row's and one, as that of the tests' targets is.
+typedef struct {
+    ls_second base;
+    int32_t token[LS_MAX_SAID], n;
+} fake_second;
+
+static ls_said fake_said(int32_t token) {
+    ls_said s = {.chosen = (token * 3 + 1) % 12, .entropy = 1};
+    for (int i = 0; i < LS_SAID_TOP; i++) s.id[i] = (s.chosen + i) % 400, s.p[i] = 0.5f / (float)(1 << i);
+    return s;
+}
+
+static ls_code fake_begin(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_said *said, ls_err *err) {
+    fake_second *f = (fake_second *)base;
+    (void)context, (void)n, (void)err;
+    f->token[0] = root;
+    f->n = 1;
+    base->forwards = 1;
+    *said = fake_said(root);
+    return LS_OK;
+}
+
+static ls_code fake_more(ls_second *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
+                         ls_err *err) {
+    fake_second *f = (fake_second *)base;
+    (void)err;
+    assert_in_range(f->n + n, 2, LS_MAX_SAID);
+    for (int32_t i = 0; i < n; i++) {
+        assert_in_range(parents[i], 0, f->n + i - 1); // a row before it
+        said[i] = fake_said(tokens[i]);
+    }
+    memcpy(f->token + f->n, tokens, (size_t)n * sizeof *tokens);
+    f->n += n;
+    base->forwards++;
+    return LS_OK;
+}
+
+static int32_t fake_unread(const ls_second *base, const int32_t *context, size_t n) {
+    (void)base, (void)context, (void)n;
+    return 1;
+}
+
+static double fake_cost(const ls_second *base, int32_t rows, size_t n) {
+    (void)base, (void)n;
+    return 1 + 0.1 * rows;
+}
+
+static size_t fake_bytes(const ls_second *base) {
+    return sizeof *base;
+}
+
+static void fake_free(ls_second *base) {
+    free(base);
+}
+
+static ls_code make_fake(void *of, const ls_draft_options *o, ls_second **out, ls_err *err) {
+    (void)of, (void)o, (void)err;
+    fake_second *f = ls_calloc(1, sizeof *f);
+    f->base = (ls_second){.name = "fake",
+                          .begin = fake_begin,
+                          .more = fake_more,
+                          .unread = fake_unread,
+                          .cost_ms = fake_cost,
+                          .bytes = fake_bytes,
+                          .free = fake_free};
+    *out = &f->base;
+    return LS_OK;
+}
+
+// Heads that guess the same tokens at every place.
+static ls_code fake_guess(ls_guesser *g, const int32_t *context, size_t n_context, int32_t k, int32_t *ids, float *p,
+                          ls_err *err) {
+    (void)context, (void)n_context, (void)err;
+    for (int32_t i = 0; i < g->n * k; i++) ids[i] = i % k * 3 + 1, p[i] = 0.5f / (float)(1 << (i % k));
+    return LS_OK;
+}
+
+static size_t fake_guesser_bytes(const ls_guesser *g) {
+    return sizeof *g;
+}
+
+static void free_guesser(ls_guesser *g) {
+    free(g);
+}
+
+static ls_code make_guesser(void *of, const ls_draft_options *o, ls_guesser **out, ls_err *err) {
+    (void)of, (void)o, (void)err;
+    *out = ls_calloc(1, sizeof **out);
+    **out =
+        (ls_guesser){.name = "fake", .n = 4, .guess = fake_guess, .bytes = fake_guesser_bytes, .free = free_guesser};
+    return LS_OK;
+}
+
 ls_drafter *test_drafter(const ls_method *m) {
     ls_drafter *d = NULL;
     ls_err err = {0};
-    const ls_draft_setup setup = {
-        .knobs = test_knobs(1000, 7) + ls_knob_offset(m), .tokenizer = "test", .n_vocab = 1000, .tokenizer_id = 7};
+    const ls_draft_setup setup = {.knobs = test_knobs(1000, 7) + ls_knob_offset(m),
+                                  .tokenizer = "test",
+                                  .n_vocab = 1000,
+                                  .tokenizer_id = 7,
+                                  .draft = {.head = "fake", .depth = LS_DRAFT_DEPTH, .width = LS_DRAFT_WIDTH},
+                                  .second = make_fake,
+                                  .guesser = make_guesser};
     if (m->make(&d, &setup, &err)) fail_msg("%s: %s", m->name, err.msg);
     return d;
 }

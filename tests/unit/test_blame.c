@@ -161,6 +161,7 @@ static void a_method_knows_what_its_largest_tree_holds(void **unused) {
     int seen[LS_KNOWS_IT + 1] = {0};
     for (const ls_method *const *at = ls_methods; *at; at++) {
         int known = 0;
+        if ((*at)->asks_model) continue; // what it sees depends on how many rows it drafts: unit/test_second.c
         for (world = 0; (*at)->make && world < (int)(sizeof worlds / sizeof *worlds); world++)
             for (int32_t budget = 2; budget <= 32; budget *= 2) known += run(*at, budget, seen, large);
         world = 0;
@@ -237,6 +238,10 @@ static void a_preview_is_what_the_rule_then_does(void **unused) {
     for (int i = 0; i < n; i++) ls_stats_add(&st, exact[i] = ls_step_copy(steps[i]));
     for (int r = 1; r < LS_ACCEPT_COUNT; r++) {
         const ls_accept rule = ls_accept_usual(r);
+        if (!ls_accept_is_lossy(&rule)) { // it lets nothing stand that the target did not choose
+            assert_int_equal(st.would_steps[r], 0);
+            continue;
+        }
         o.accept = rule;
         record(prompt, o, 1);
         bool same = true;

@@ -1,4 +1,5 @@
 // Sampling on the default model: first tokens over many seeds against the chances that its logits give.
+#include "chances.h"
 #include "model/registry.h"
 #include "engine/load.h"
 
@@ -13,26 +14,6 @@
 
 static ls_model model;
 static char missing[512];
-
-// The upper tail of the chi-square distribution: the regularised incomplete gamma function Q(k/2, x/2).
-static double chi_square_p(double x, int degrees) {
-    const double a = degrees / 2.0, z = x / 2, scale = exp(a * log(z) - z - lgamma(a));
-    if (z < a + 1) { // the series of the lower tail
-        double term = 1 / a, sum = term;
-        for (int i = 1; term > sum * 1e-15; i++) sum += term *= z / (a + i);
-        return 1 - scale * sum;
-    }
-    double b = z + 1 - a, c = 1e300, d = 1 / b, h = d; // Lentz's continued fraction
-    for (int i = 1; i < 10000; i++) {
-        const double an = -i * (i - a);
-        b += 2;
-        d = 1 / (an * d + b);
-        c = b + an / c;
-        h *= c * d;
-        if (fabs(c * d - 1) < 1e-15) break;
-    }
-    return scale * h;
-}
 
 typedef struct {
     double p;
@@ -60,25 +41,6 @@ static void expect(const float *logits, int32_t n, const lst_sampling *way, doub
     free(c);
 }
 
-// Pearson's test; tokens that are expected fewer than five times are one class.
-static double agreement(const int *seen, const double *p, int32_t n, int draws) {
-    double x = 0, rare = 0, rare_seen = 0;
-    int classes = 0;
-    for (int32_t i = 0; i < n; i++) {
-        const double e = p[i] * draws;
-        if (e < 5) {
-            rare += e;
-            rare_seen += seen[i];
-            continue;
-        }
-        x += (seen[i] - e) * (seen[i] - e) / e;
-        classes++;
-    }
-    if (rare >= 5) x += (rare_seen - rare) * (rare_seen - rare) / rare, classes++;
-    assert_true(classes > 3);
-    return chi_square_p(x, classes - 1);
-}
-
 // Seeds 1, 2, ...: the same draws every time. `make exactness` takes 2,000.
 static void first_tokens_are_drawn_by_their_chances(void **state) {
     (void)state;
@@ -90,14 +52,15 @@ static void first_tokens_are_drawn_by_their_chances(void **state) {
         print_message("needs:model: %s\n", missing);
         skip();
     }
-    assert_true(fabs(chi_square_p(3.841459, 1) - 0.05) < 1e-6 && fabs(chi_square_p(124.3421, 100) - 0.05) < 1e-6);
+    assert_true(fabs(test_chi_square_p(3.841459, 1) - 0.05) < 1e-6 &&
+                fabs(test_chi_square_p(124.3421, 100) - 0.05) < 1e-6);
     ls_timeline *b;
     const char text[] = "Once upon a time there was a";
     ls_ids ids = {0};
     ls_err err;
     lst_row row;
     const int32_t root = -1;
-    assert_int_equal(model.engine->timeline(model.engine, &b, &err), LS_OK);
+    assert_int_equal(model.engine->timeline(model.engine, 0, &b, &err), LS_OK);
     assert_int_equal(ls_encode(model.vocab, text, sizeof text - 1, false, &ids, &err), LS_OK);
     float *logits = malloc((size_t)model.engine->n_vocab * sizeof *logits);
     double *p = malloc((size_t)model.engine->n_vocab * sizeof *p);
@@ -114,10 +77,10 @@ static void first_tokens_are_drawn_by_their_chances(void **state) {
         expect(logits, model.engine->n_vocab, &way, p);
         for (int32_t i = 0; i < model.engine->n_vocab; i++)
             if (seen[i] && p[i] <= 0) fail_msg("token %d was drawn, which was cut off", i);
-        const double right = agreement(seen, p, model.engine->n_vocab, draws);
+        const double right = test_agreement(seen, p, model.engine->n_vocab, draws);
         way.temperature *= 0.5f; // what draws by other chances would look like
         expect(logits, model.engine->n_vocab, &way, p);
-        const double wrong = agreement(seen, p, model.engine->n_vocab, draws);
+        const double wrong = test_agreement(seen, p, model.engine->n_vocab, draws);
         print_message("temperature %g, top-k %d, top-p %g: %d seeds, p = %.3f; by chances at half the temperature "
                       "p = %.2g\n",
                       (double)ways[w].temperature, ways[w].top_k, (double)ways[w].top_p, draws, right, wrong);

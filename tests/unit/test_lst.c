@@ -21,7 +21,11 @@
     X(lst_model_close)                                                                                                 \
     X(lst_session_new)                                                                                                 \
     X(lst_session_free)                                                                                                \
-    X(lst_prefill) X(lst_forward_tree) X(lst_row_logits) X(lst_keep_path) X(lst_last_error) X(lst_watch) X(lst_length)
+    X(lst_prefill)                                                                                                     \
+    X(lst_forward_tree)                                                                                                \
+    X(lst_grow_tree)                                                                                                   \
+    X(lst_row_logits) X(lst_keep_path) X(lst_last_error) X(lst_watch) X(lst_length) X(lst_copy) X(lst_probe)           \
+        X(lst_rewind) X(lst_hidden)
 #define POINTER(name) static __typeof__(&name) p_##name;
 CALLS(POINTER)
 
@@ -158,7 +162,7 @@ static bool open_engine(engine *e, const weights *w, const char *level, const ch
         p_lst_model_close(e->m);
         return false;
     }
-    assert_int_equal(p_lst_session_new(&e->s, e->m, CONTEXT), LST_OK);
+    assert_int_equal(p_lst_session_new(&e->s, e->m, CONTEXT, 0), LST_OK);
     return true;
 }
 
@@ -207,9 +211,14 @@ static void check_model(const weights *w, const char *level, const char *dtype, 
     prefill_in_pieces(tree.s, context, n_context);
     assert_int_equal(p_lst_forward_tree(tree.s, tokens, parents, n, how, rows), LST_OK);
     for (int32_t i = 0; i < n; i++) assert_int_equal(p_lst_row_logits(tree.s, i, logits[i]), LST_OK);
-    // in another order
+    // in another order, and grown piece by piece
     permute(tokens, parents, n, tokens2, parents2, at);
-    assert_int_equal(p_lst_forward_tree(tree.s, tokens2, parents2, n, how, rows2), LST_OK);
+    for (int32_t from = 0, piece; from < n; from += piece) {
+        piece = 1 + (int32_t)rnd_int((uint32_t)(n - from));
+        assert_int_equal((from ? p_lst_grow_tree : p_lst_forward_tree)(tree.s, tokens2 + from, parents2 + from, piece,
+                                                                       how, rows2 + from),
+                         LST_OK);
+    }
     for (int32_t i = 0; i < n; i++) {
         assert_int_equal(p_lst_row_logits(tree.s, at[i], other), LST_OK);
         assert_memory_equal(other, logits[i], sizeof other);
@@ -220,7 +229,7 @@ static void check_model(const weights *w, const char *level, const char *dtype, 
         int32_t path[MAX_ROWS], depth = 0;
         for (int32_t r = (int32_t)rnd_int((uint32_t)n); r >= 0; r = parents[r]) path[depth++] = r;
         p_lst_session_free(line.s);
-        assert_int_equal(p_lst_session_new(&line.s, line.m, CONTEXT), LST_OK);
+        assert_int_equal(p_lst_session_new(&line.s, line.m, CONTEXT, 0), LST_OK);
         prefill_in_pieces(line.s, context, n_context);
         for (int32_t i = depth - 1; i >= 0; i--) {
             assert_int_equal(p_lst_forward_tree(line.s, &tokens[path[i]], &root, 1, how, &alone), LST_OK);
@@ -265,6 +274,171 @@ static void rows_do_not_depend_on_their_company(void **state) {
                 }
         if (levels[l]) print_message("LOGITSPEC_CPU=%s: %s\n", levels[l], there ? "checked" : "not on this CPU");
     }
+}
+
+static void check_layers(const weights *w, const char *dtype) {
+    lst_hparams hp = shape();
+    const lst_open_options o = {.size = sizeof o, .device = device, .dtype = dtype, .threads = 2};
+    lst_model *whole, *cut;
+    lst_session *a, *b, *all;
+    int32_t ids[40], parents[] = {-1, 0, 0, 2};
+    lst_row said[4], rows[4];
+    for (int i = 0; i < 40; i++) ids[i] = (int32_t)rnd_int(VOCAB);
+    assert_int_equal(p_lst_model_open(&whole, &hp, w->t, w->n, &o), LST_OK);
+    hp.n_layers = 1;
+    assert_int_equal(p_lst_model_open(&cut, &hp, w->t, w->n, &o), LST_OK);
+    assert_int_equal(p_lst_session_new(&a, whole, CONTEXT, LAYERS + 1), LST_E_ARG);
+    assert_int_equal(p_lst_session_new(&a, whole, CONTEXT, 1), LST_OK);
+    assert_int_equal(p_lst_session_new(&all, whole, CONTEXT, LAYERS), LST_OK);
+    assert_int_equal(p_lst_session_new(&b, cut, CONTEXT, 0), LST_OK);
+    assert_int_equal(p_lst_prefill(a, ids, 36, &greedy, said, NULL, NULL), LST_OK);
+    assert_int_equal(p_lst_prefill(b, ids, 36, &greedy, rows, NULL, NULL), LST_OK);
+    assert_memory_equal(rows, said, sizeof *rows);
+    assert_int_equal(p_lst_forward_tree(a, ids + 36, parents, 4, &sampled, said), LST_OK);
+    assert_int_equal(p_lst_forward_tree(b, ids + 36, parents, 4, &sampled, rows), LST_OK);
+    assert_memory_equal(rows, said, sizeof rows);
+    assert_int_equal(p_lst_copy(all, a, 30), LST_E_ARG); // it lacks keys and values of the other layers
+    for (lst_session **s = (lst_session *[]){a, b, all, NULL}; *s; s++) p_lst_session_free(*s);
+    p_lst_model_close(whole);
+    p_lst_model_close(cut);
+}
+
+static void a_part_of_the_layers_is_a_model_of_these(void **state) {
+    (void)state;
+    weights *w = random_weights(LS_GGML_Q8_0);
+    for (int gpu = 0; gpu < 2; gpu++) {
+        if (gpu) use_gpu();
+        else use_cpu();
+        need_library();
+        check_layers(w, gpu ? "auto" : "i8");
+    }
+    free_weights(w);
+}
+
+static void a_tree_grows_only_where_there_is_one(void **state) {
+    (void)state;
+    use_cpu();
+    need_library();
+    weights *w = random_weights(LS_GGML_Q8_0);
+    engine e;
+    int32_t ids[3] = {1, 2, 3}, parents[3] = {-1, 0, 0}, bad[] = {3}, root[] = {-1}, after[] = {2};
+    lst_row rows[3], more, again;
+    assert_true(open_engine(&e, w, NULL, "f32", 2));
+    assert_int_equal(p_lst_prefill(e.s, ids, 3, &greedy, NULL, NULL, NULL), LST_OK);
+    assert_int_equal(p_lst_grow_tree(e.s, ids, after, 1, &greedy, &more), LST_E_ARG);
+    assert_int_equal(p_lst_forward_tree(e.s, ids, parents, 3, &greedy, rows), LST_OK);
+    assert_int_equal(p_lst_grow_tree(e.s, ids, after, 1, &greedy, &more), LST_OK);
+    assert_int_equal(p_lst_forward_tree(e.s, ids, parents, 3, &greedy, rows), LST_OK);
+    assert_int_equal(p_lst_grow_tree(e.s, ids, bad, 1, &greedy, &again), LST_E_ARG);
+    assert_int_equal(p_lst_grow_tree(e.s, ids, root, 1, &greedy, &again), LST_E_ARG);
+    assert_int_equal(p_lst_grow_tree(e.s, ids, after, 1, &greedy, &again), LST_OK); // the old rows stayed
+    assert_memory_equal(&again, &more, sizeof more);
+    close_engine(&e);
+    free_weights(w);
+}
+
+// What lst_hidden hands out, by position of committed tokens and by row of the tree.
+enum { ASKED = 4, SEEN = 64 };
+static const int32_t asked[ASKED] = {LAYERS + 1, 0, LAYERS, 1};
+typedef struct {
+    float committed[SEEN][ASKED][EMBD], tree[SEEN][ASKED][EMBD];
+    int32_t committed_tokens[SEEN], tree_tokens[SEEN], parents[SEEN], calls;
+} seen;
+
+static void see(void *ud, const lst_rows_seen *rows) {
+    seen *s = ud;
+    s->calls++;
+    for (int32_t i = 0; i < rows->n_rows; i++) {
+        const int32_t at = rows->tree ? rows->first + i : rows->length + i;
+        assert_in_range(at, 0, SEEN - 1);
+        memcpy(rows->tree ? s->tree[at] : s->committed[at], rows->values + (size_t)i * ASKED * EMBD,
+               sizeof s->tree[at]);
+        (rows->tree ? s->tree_tokens : s->committed_tokens)[at] = rows->tokens[i];
+        if (rows->tree) s->parents[at] = rows->parents[i];
+        else assert_null(rows->parents);
+    }
+}
+
+static void equal_to_the_probe(const float values[ASKED][EMBD], float probed[LAYERS + 1][EMBD], double tolerance) {
+    for (int k = 0; k < ASKED; k++)
+        if (asked[k] <= LAYERS) assert_memory_equal(values[k], probed[asked[k]], sizeof probed[0]);
+    double square = 0; // the norm's weights are 1
+    for (int i = 0; i < EMBD; i++) square += (double)probed[LAYERS][i] * (double)probed[LAYERS][i];
+    for (int i = 0; i < EMBD; i++) {
+        const double want = (double)probed[LAYERS][i] / sqrt(square / EMBD + 1e-5);
+        assert_true(fabs((double)values[0][i] - want) <= tolerance * (1 + fabs(want)));
+    }
+}
+
+static void check_hidden(const weights *w, const char *dtype) {
+    enum { N = 24, ROWS = 20 };
+    const double tolerance = strcmp(dtype, "f32") && strcmp(dtype, "i8") ? 1e-2 : 1e-5; // what is rounded to bf16
+    static seen a, b;
+    static float probed[LAYERS + 1][EMBD];
+    engine grown, whole, alone;
+    int32_t context[N], tokens[ROWS], parents[ROWS];
+    lst_row rows[ROWS], plain[ROWS], last;
+    for (int i = 0; i < N; i++) context[i] = (int32_t)rnd_int(VOCAB);
+    for (int32_t i = 0; i < ROWS; i++)
+        tokens[i] = (int32_t)rnd_int(VOCAB), parents[i] = i ? (int32_t)rnd_int((uint32_t)i) : -1;
+    for (engine **e = (engine *[]){&grown, &whole, &alone, NULL}; *e; e++)
+        assert_true(open_engine(*e, w, NULL, dtype, 1 + (int)rnd_int(3)));
+    a.calls = 0;
+    assert_int_equal(p_lst_hidden(grown.s, asked, ASKED, see, &a), LST_OK);
+    prefill_in_pieces(grown.s, context, N);
+    for (int32_t from = 0, piece; from < ROWS; from += piece) {
+        piece = 1 + (int32_t)rnd_int((uint32_t)(ROWS - from));
+        assert_int_equal((from ? p_lst_grow_tree : p_lst_forward_tree)(grown.s, tokens + from, parents + from, piece,
+                                                                       &greedy, rows + from),
+                         LST_OK);
+    }
+    assert_memory_equal(a.committed_tokens, context, sizeof context);
+    assert_memory_equal(a.tree_tokens, tokens, sizeof tokens);
+    assert_memory_equal(a.parents, parents, sizeof parents);
+    // in one go, the results are those of a session that nobody asks
+    assert_int_equal(p_lst_prefill(alone.s, context, N, &greedy, &last, NULL, NULL), LST_OK);
+    assert_int_equal(p_lst_forward_tree(alone.s, tokens, parents, ROWS, &greedy, plain), LST_OK);
+    assert_int_equal(p_lst_hidden(whole.s, asked, ASKED, see, &b), LST_OK);
+    b.calls = 0;
+    assert_int_equal(p_lst_prefill(whole.s, context, N, &greedy, &last, NULL, NULL), LST_OK);
+    assert_int_equal(p_lst_forward_tree(whole.s, tokens, parents, ROWS, &greedy, rows), LST_OK);
+    assert_int_equal(b.calls, 2);
+    assert_memory_equal(rows, plain, sizeof plain);
+    assert_memory_equal(a.committed, b.committed, N * sizeof *a.committed);
+    assert_memory_equal(a.tree, b.tree, ROWS * sizeof *a.tree);
+    // one by one
+    assert_int_equal(p_lst_probe(alone.s, probed[0]), LST_OK);
+    for (int32_t i = 0; i < ROWS; i++) {
+        assert_int_equal(p_lst_forward_tree(alone.s, tokens, parents, i + 1, &greedy, plain), LST_OK);
+        equal_to_the_probe(a.tree[i], probed, tolerance);
+    }
+    for (int32_t i = 0; i < N; i += 1 + (int32_t)rnd_int(6)) {
+        assert_int_equal(p_lst_rewind(alone.s, 0), LST_OK);
+        assert_int_equal(p_lst_prefill(alone.s, context, i + 1, &greedy, &last, NULL, NULL), LST_OK);
+        equal_to_the_probe(a.committed[i], probed, tolerance);
+    }
+    // nobody asks any more
+    assert_int_equal(p_lst_hidden(whole.s, NULL, 0, NULL, NULL), LST_OK);
+    assert_int_equal(p_lst_forward_tree(whole.s, tokens, parents, ROWS, &greedy, rows), LST_OK);
+    assert_int_equal(b.calls, 2);
+    const int32_t wrong[] = {0, LAYERS + 2};
+    assert_int_equal(p_lst_hidden(whole.s, wrong, 2, see, &b), LST_E_ARG);
+    assert_non_null(strstr(p_lst_last_error(), "there is no layer 4 of 2"));
+    assert_int_equal(p_lst_hidden(whole.s, wrong, 0, see, &b), LST_E_ARG);
+    for (engine **e = (engine *[]){&grown, &whole, &alone, NULL}; *e; e++) close_engine(*e);
+}
+
+static void hidden_states_are_handed_out_to_who_asks(void **state) {
+    (void)state;
+    weights *w = random_weights(LS_GGML_Q8_0);
+    static const char *const dtypes[] = {"f32", "i8", "bf16", "auto"};
+    for (int i = 0; i < 4; i++) {
+        if (i == 3) use_gpu();
+        else use_cpu();
+        need_library();
+        for (int round = 0; round < 2; round++) check_hidden(w, dtypes[i]);
+    }
+    free_weights(w);
 }
 
 static void nor_on_a_gpu(void **state) {
@@ -346,7 +520,7 @@ static void a_full_gpu_is_an_error_that_leaves_the_session(void **state) {
     assert_non_null(strstr(p_lst_last_error(), "--weights q8 or q4"));
     unsetenv("LOGITSPEC_EMULATED_MEMORY");
     assert_int_equal(p_lst_model_open(&m, &hp, w->t, w->n, &o), LST_OK);
-    assert_int_equal(p_lst_session_new(&s, m, LONG), LST_OK);
+    assert_int_equal(p_lst_session_new(&s, m, LONG, 0), LST_OK);
     assert_int_equal(p_lst_prefill(s, ids, PAGE - 100, &greedy, NULL, NULL, NULL), LST_OK);
     assert_int_equal(p_lst_forward_tree(s, &token, &root, 1, &greedy, &row), LST_OK);
     assert_int_equal(p_lst_row_logits(s, 0, before), LST_OK);
@@ -451,6 +625,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_do_not_depend_on_their_company),
         cmocka_unit_test(nor_on_a_gpu),
+        cmocka_unit_test(a_part_of_the_layers_is_a_model_of_these),
+        cmocka_unit_test(a_tree_grows_only_where_there_is_one),
+        cmocka_unit_test(hidden_states_are_handed_out_to_who_asks),
         cmocka_unit_test(a_bad_logit_names_its_layer),
         cmocka_unit_test(a_full_gpu_is_an_error_that_leaves_the_session),
         cmocka_unit_test(a_cancelled_forward_leaves_the_session),

@@ -62,7 +62,8 @@ static double row_error(ls_engine *b, const ls_ids *prompt, size_t n, const json
     double worst = 0;
     *largest = 0;
     ls_timeline *t;
-    if (b->timeline(b, &t, &err) || t->prefill(t, prompt->p, (int32_t)n, &(lst_sampling){0}, &last, NULL, NULL, &err))
+    if (b->timeline(b, 0, &t, &err) ||
+        t->prefill(t, prompt->p, (int32_t)n, &(lst_sampling){0}, &last, NULL, NULL, &err))
         fail_msg("%s", err.msg);
     assert_int_equal(t->row_logits(t, -1, logits, &err), LS_OK);
     t->free(t);
@@ -374,9 +375,9 @@ static void timelines_live_side_by_side(void **state) {
         float *logits = ls_malloc((size_t)e->n_vocab * sizeof *logits),
               *other = ls_malloc((size_t)e->n_vocab * sizeof *other);
         assert_true(prompt.n >= N);
-        assert_int_equal(e->timeline(e, &a, &err), LS_OK);
-        assert_int_equal(e->timeline(e, &read, &err), LS_OK);
-        assert_int_equal(e->timeline(e, &copied, &err), LS_OK);
+        assert_int_equal(e->timeline(e, 0, &a, &err), LS_OK);
+        assert_int_equal(e->timeline(e, 0, &read, &err), LS_OK);
+        assert_int_equal(e->timeline(e, 0, &copied, &err), LS_OK);
         assert_int_equal(a->prefill(a, prompt.p, COMMON - 2, &greedy, &row, NULL, NULL, &err), LS_OK);
         lst_row rows[4]; // a kept branch leaves columns to be moved
         assert_int_equal(a->forward_tree(a, ids, chain, 4, &greedy, rows, &err), LS_OK);

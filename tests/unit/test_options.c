@@ -71,7 +71,7 @@ static void configuration_errors(void **state) {
         {"decode:\n  temperature: warm\n", ":2:16: decode.temperature is 'warm', expected a number from 0 to 100"},
         {"decode:\n  method: logitspek\n", ":2:11: decode.method is 'logitspek', expected "
                                            "ar|logitspec|logitspec-paper|logit-only|retrieval-only|pld|recycle|rest|"
-                                           "cacheback|suffix|lookahead "
+                                           "cacheback|suffix|lookahead|draft-model|hybrid|hierarchical|eagle3|medusa "
                                            "(did you mean 'logitspec'?)"},
         {"decode: 3\n", ":1:9: 'decode' is a section of keys, not a value"},
         {"ui:\n  mouse: maybe\n", ":2:10: ui.mouse is 'maybe', expected yes or no"},
@@ -218,6 +218,35 @@ static void method_files_hold_their_defaults(void **state) {
     }
 }
 
+// So has each sizing rule with knobs: configs/sizings.
+static void sizing_files_hold_their_defaults(void **state) {
+    (void)state;
+    int files = 0;
+    for (int i = 0; ls_sizing_at(i); i++) {
+        const ls_knob *knobs = ls_sizing_rule_at(i)->knobs;
+        const size_t first = ls_knob_of_sizing(ls_sizing_rule_at(i));
+        ls_options o;
+        ls_err err = {0};
+        char path[100];
+        if (!knobs) continue;
+        ls_options_init(&o);
+        snprintf(path, sizeof path, "configs/sizings/%s.yaml", ls_sizing_at(i)->name);
+        if (ls_options_file(&o, path, true, &err)) fail_msg("%s", err.msg);
+        ls_sizing shipped = {0}, built_in = {0};
+        assert_int_equal(ls_sizing_read(&shipped, "", o.sizing, &err), LS_OK);
+        assert_int_equal(ls_sizing_read(&built_in, "", ls_sizing_at(i)->name, &err), LS_OK);
+        assert_memory_equal(shipped.values, built_in.values, sizeof shipped.values);
+        for (size_t k = 0; knobs[k].key; k++) {
+            assert_string_not_equal(o.origin[LS_OPT_COUNT + first + k], "default"); // the file has it
+            assert_true(o.knobs[first + k].number >= knobs[k].fallback &&
+                        o.knobs[first + k].number <= knobs[k].fallback);
+        }
+        ls_options_free(&o);
+        files++;
+    }
+    assert_true(files >= 1);
+}
+
 // What `config show` prints is a configuration that gives the same values.
 static void shown_configuration_reads_back(void **state) {
     (void)state;
@@ -255,6 +284,7 @@ int main(void) {
         cmocka_unit_test(command_line_errors),
         cmocka_unit_test(shipped_file_equals_the_defaults),
         cmocka_unit_test(method_files_hold_their_defaults),
+        cmocka_unit_test(sizing_files_hold_their_defaults),
         cmocka_unit_test(shown_configuration_reads_back),
     };
     setenv("XDG_CONFIG_HOME", "/nonexistent", 1);

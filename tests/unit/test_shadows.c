@@ -79,6 +79,7 @@ static void a_shadow_of_whoever_decodes_does_the_same(void **state) {
     (void)state;
     const ls_run run = run_of_model();
     for (const ls_method *const *m = ls_methods; *m; m++) {
+        if ((*m)->asks_model) continue; // its second model runs in a real session only
         const counts real = real_counts((*m)->name);
         const ls_shadow_way ways[] = {{(*m)->name, way((*m)->name)}};
         ls_shadows *s = ls_shadows_new(ways, 1, &run);
@@ -102,10 +103,11 @@ static void shadows_beside_plain_decoding_do_what_their_own_runs_do(void **state
     ls_shadow_way ways[MOST_WAYS];
     counts real[MOST_WAYS], seen[MOST_WAYS] = {0};
     int n = 0, exact = 0;
-    for (const ls_method *const *m = ls_methods; *m; m++, n++) {
+    for (const ls_method *const *m = ls_methods; *m; m++) {
+        if ((*m)->asks_model) continue;
         assert_true(n < MOST_WAYS);
         ways[n] = (ls_shadow_way){(*m)->name, way((*m)->name)};
-        real[n] = real_counts((*m)->name);
+        real[n++] = real_counts((*m)->name);
     }
     real_counts("ar");
     ls_shadows *s = ls_shadows_new(ways, n, &run);

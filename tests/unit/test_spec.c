@@ -330,10 +330,10 @@ static void sizing_follows_measured_costs(void **state) {
     for (int i = 1; i < 64; i++) path[i] = path[i - 1] * 0.8, even[i] = 0.3;
     even[0] = 1;
     const ls_cost_curve dear = costs(0, 1), free_rows = costs(10, 1e-9), usual = costs(10, 1);
-    assert_int_equal(ls_cost_choose(&dear, path, 64, 0), 1); // a row costs as much as a step: plain decoding
-    assert_int_equal(ls_cost_choose(&free_rows, path, 64, 0), 64);
+    assert_int_equal(ls_cost_choose(&dear, path, 64, 0, NULL), 1); // a row costs as much as a step: plain decoding
+    assert_int_equal(ls_cost_choose(&free_rows, path, 64, 0, NULL), 64);
     // in between: against every other size
-    const int32_t n = ls_cost_choose(&usual, path, 64, 0);
+    const int32_t n = ls_cost_choose(&usual, path, 64, 0, NULL);
     double sum = 0, best = 0;
     int32_t want = 0;
     for (int32_t k = 1; k <= 64; k++) {
@@ -345,13 +345,13 @@ static void sizing_follows_measured_costs(void **state) {
     // stairs: rows up to 8 cost nothing, more cost much: exactly the stair is filled
     ls_cost_curve stairs = {0};
     for (int i = 0; i < LS_COST_SIZES; i++) stairs.base_ms[i] = ls_cost_rows[i] <= 8 ? 4 : 4 * ls_cost_rows[i];
-    assert_int_equal(ls_cost_choose(&stairs, even, 64, 0), 8);
+    assert_int_equal(ls_cost_choose(&stairs, even, 64, 0, NULL), 8);
     // the search for candidates ends only where nothing can pay
     for (int32_t k = 1; k < n; k++) assert_true(ls_cost_may_pay(&usual, path[k], k, 0));
     assert_false(ls_cost_may_pay(&usual, 0.01, n, 0));
     // nothing measured: everything is offered
     const ls_cost_curve none = {0};
-    assert_int_equal(ls_cost_choose(&none, even, 64, 0), 64);
+    assert_int_equal(ls_cost_choose(&none, even, 64, 0, NULL), 64);
     assert_true(ls_cost_may_pay(&none, 1e-4, 60, 0));
 }
 

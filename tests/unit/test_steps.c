@@ -71,7 +71,7 @@ static ls_ids said_after(const ls_ids *prompt, const lst_sampling *way, int32_t 
     ls_ids out = {0};
     lst_row row;
     const int32_t parent = -1, root = 0;
-    assert_int_equal(model.engine->timeline(model.engine, &b, NULL), LS_OK);
+    assert_int_equal(model.engine->timeline(model.engine, 0, &b, NULL), LS_OK);
     assert_int_equal(b->prefill(b, prompt->p, (int32_t)prompt->n, way, &row, NULL, NULL, NULL), LS_OK);
     while ((int32_t)out.n < most) {
         const int32_t token = row.chosen;
@@ -274,15 +274,17 @@ static void conversations_hold_every_token_once(void **state) {
                 for (int turn = round ? 3 - round : 0, first = turn; turn < 3; turn++) {
                     const ls_ids *q = &ask[asked[turn]];
                     if (round && turn == first) { // this one and those after it are forgotten
-                        assert_int_equal(
-                            ls_session_begin_at(s, (uint32_t)turn, mark[turn], q->p, (int32_t)q->n, NULL, NULL, NULL, NULL), LS_OK);
+                        assert_int_equal(ls_session_begin_at(s, (uint32_t)turn, mark[turn], q->p, (int32_t)q->n, NULL,
+                                                             NULL, NULL, NULL),
+                                         LS_OK);
                         want.n = mark[turn];
                     } else begin(s, q);
                     mark[turn] = want.n;
                     ls_ids_add(&want, q->p, q->n);
                     assert_ids(ls_session_context(s), want.p, want.n);
                     assert_int_equal(length_of(s), (int32_t)want.n);
-                    const ls_trace_header header = {.turn = (uint32_t)turn, .kept = m % 2 ? -1 : (int32_t)mark[turn], .prompt = want};
+                    const ls_trace_header header = {
+                        .turn = (uint32_t)turn, .kept = m % 2 ? -1 : (int32_t)mark[turn], .prompt = want};
                     assert_int_equal(ls_turns_begin(&recorded, &header), turn);
                     do {
                         next(s);

@@ -363,7 +363,7 @@ static ls_simulated simulate(const ls_recording *r, ls_decode_options o) {
 static void simulating_a_method_on_its_own_trace_repeats_it(void **state) {
     (void)state;
     for (const ls_method *const *m = ls_methods; *m; m++)
-        for (int32_t budget = 9; budget <= 40; budget += 31) {
+        for (int32_t budget = 9; budget <= 40 && !(*m)->asks_model; budget += 31) {
             ls_decode_options o = options((*m)->name, budget, 150);
             if (!strcmp(o.method, "rest")) o.knobs = test_knobs(model.engine->n_vocab, ls_vocab_id(model.vocab));
             record("for i in range(10):\n", o, 1);
@@ -417,7 +417,7 @@ static void retrieval_is_simulated_on_any_trace(void **state) {
     assert_int_equal(ls_accept_read(&lossy.accept, "", "typical", NULL), LS_OK);
     assert_int_equal(ls_simulator_new(&s, &lossy, &(ls_draft_setup){.tokenizer = ""}, &(ls_cost_curve){0}, &err),
                      LS_E_USAGE);
-    assert_non_null(strstr(err.msg, "lossy"));
+    assert_non_null(strstr(err.msg, "changes the text"));
 }
 
 int main(void) {

@@ -1,0 +1,251 @@
+#include "decode/second.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/sample.h"
+#include "costs/costs.h"
+#include "decode/choose.h"
+#include "engine/second.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHAIN = 32 }; // more new tokens than this are read as a prompt is
+
+typedef struct {
+    ls_second base;
+    ls_model *target, *model; // model: the target, or another one
+    int32_t differs;          // the first token id that it has not in common with the target; -1: it has all
+    ls_timeline *t;
+    const lst_sampling *sampling;
+    const ls_accept *accept;
+    ls_ids text; // that the timeline has committed
+    // the rows of the last draft, behind the chain of new tokens that the first forward read
+    int32_t token[LST_MAX_ROWS], parent[LST_MAX_ROWS], n, root;
+    ls_cost_curve costs;
+} second;
+_Static_assert(LST_ROW_TOP == LS_SAID_TOP, "what is said of a row is what the engine says of it");
+
+// The shaped distribution after a row of the timeline's last forwards; tokens that only one of both models has are left
+// out.
+static ls_code distribution_after(second *m, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
+    const lst_sampling *s = m->sampling;
+    const int32_t own = m->t->engine->n_vocab, both = m->differs >= 0 ? m->differs : own < n_vocab ? own : n_vocab;
+    float *logits = ls_malloc((size_t)(own > n_vocab ? own : n_vocab) * sizeof *logits);
+    const ls_code code = m->t->row_logits(m->t, row, logits, err);
+    for (int32_t i = both; i < n_vocab; i++) logits[i] = -INFINITY;
+    if (!code) ls_sample_shape(logits, n_vocab, s->temperature, s->top_k, s->top_p, q);
+    free(logits);
+    return code;
+}
+
+static ls_code distribution(ls_second *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
+    second *m = (second *)base;
+    return distribution_after(m, m->root + row, q, n_vocab, err);
+}
+
+static ls_said said_of(const second *m, const lst_row *r) {
+    ls_said s = {.chosen = m->differs < 0 || r->chosen < m->differs ? r->chosen : -1, .entropy = r->entropy};
+    int n = 0;
+    for (int i = 0; i < LST_ROW_TOP; i++) {
+        if (r->top_id[i] < 0 || (m->differs >= 0 && r->top_id[i] >= m->differs)) continue;
+        s.id[n] = r->top_id[i];
+        s.p[n++] = expf(r->top_logit[i] - r->lse);
+    }
+    for (; n < LS_SAID_TOP; n++) s.id[n] = -1;
+    return s;
+}
+
+// A forward, timed: the rows behind those that the timeline has seen.
+static ls_code forward(second *m, int32_t first, int32_t n, lst_row *rows, ls_err *err) {
+    const uint64_t start = ls_now_ns();
+    const ls_code code = (first ? m->t->grow_tree : m->t->forward_tree)(m->t, m->token + first, m->parent + first, n,
+                                                                        m->sampling, rows, err);
+    if (code) return code;
+    const double us = (double)(ls_now_ns() - start) / 1e3;
+    ls_cost_observe(&m->costs, n, (int32_t)m->text.n, us / 1e3);
+    m->base.forwards++;
+    m->base.forward_us += us;
+    return LS_OK;
+}
+
+static ls_code forget(second *m, size_t n, ls_err *err) {
+    m->n = 0;
+    m->text.n = n;
+    return m->t->rewind(m->t, (int32_t)n, err);
+}
+
+// How much of the text the timeline has committed.
+static size_t same_text(const second *m, const int32_t *context, size_t n) {
+    size_t same = 0;
+    while (same < m->text.n && same < n && m->text.p[same] == context[same]) same++;
+    return same;
+}
+
+// The rows of the last draft that the text took.
+static int32_t taken(const second *m, const int32_t *context, size_t n, int32_t *path) {
+    int32_t n_path = 0, at = -1;
+    for (int32_t i = 0; i < m->n && m->text.n + (size_t)n_path < n; i++)
+        if (m->parent[i] == at && m->token[i] == context[m->text.n + (size_t)n_path]) path[n_path++] = at = i;
+    return n_path;
+}
+
+static int32_t unread(const ls_second *base, const int32_t *context, size_t n) {
+    const second *m = (const second *)base;
+    int32_t path[LST_MAX_ROWS];
+    const size_t same = same_text(m, context, n);
+    return (int32_t)(n - same) - (same < m->text.n ? 0 : taken(m, context, n, path));
+}
+
+// They become committed.
+static ls_code keep(second *m, const int32_t *context, size_t n, ls_err *err) {
+    int32_t path[LST_MAX_ROWS];
+    const int32_t n_path = taken(m, context, n, path);
+    m->n = 0;
+    if (!n_path) return LS_OK;
+    const ls_code code = m->t->keep_path(m->t, path, n_path, err);
+    if (!code) ls_ids_add(&m->text, context + m->text.n, (size_t)n_path);
+    return code;
+}
+
+// Brings the timeline to the text, but for a few tokens at its end.
+static ls_code follow(second *m, const int32_t *context, size_t n, ls_err *err) {
+    const size_t same = same_text(m, context, n);
+    ls_code code = same < m->text.n ? forget(m, same, err) : keep(m, context, n, err);
+    const size_t more = n - m->text.n;
+    if (code || more <= CHAIN) return code;
+    const uint64_t start = ls_now_ns();
+    lst_row last;
+    code = m->t->prefill(m->t, context + m->text.n, (int32_t)more, m->sampling, &last, NULL, NULL, err);
+    if (code) return code;
+    ls_ids_add(&m->text, context + m->text.n, more);
+    m->base.forwards++;
+    m->base.forward_us += (double)(ls_now_ns() - start) / 1e3;
+    return LS_OK;
+}
+
+static bool knows_all(const second *m, const int32_t *ids, size_t n) {
+    if (m->differs < 0) return true;
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= m->differs) return false;
+    return true;
+}
+
+static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_said *said, ls_err *err) {
+    second *m = (second *)base;
+    lst_row rows[CHAIN + 1];
+    base->forwards = 0;
+    base->forward_us = 0;
+    if (n + 1 >= (size_t)m->t->engine->n_context)
+        return ls_fail(err, LS_E_RANGE,
+                       "the draft model's context of %d tokens is full: the answer goes on without its drafts",
+                       m->t->engine->n_context);
+    if (!knows_all(m, context, n) || !knows_all(m, &root, 1))
+        return ls_fail(err, LS_E_RANGE,
+                       "the text has special tokens that the draft model lacks: the answer goes on without its drafts");
+    ls_code code = follow(m, context, n, err);
+    for (size_t i = m->text.n; i < n && !code; i++) m->token[m->n++] = context[i];
+    m->root = m->n;
+    m->token[m->n++] = root;
+    for (int32_t i = 0; i < m->n; i++) m->parent[i] = i - 1;
+    if (!code) code = forward(m, 0, m->n, rows, err);
+    if (code) {
+        forget(m, m->text.n, NULL); // what was committed before stays
+        return code;
+    }
+    *said = said_of(m, &rows[m->root]);
+    return ls_accept_draws(m->accept, m->sampling->temperature)
+               ? ls_draw_said(m->accept, m->sampling, base, 0, m->target->engine->n_vocab, (uint64_t)n + 1, said, err)
+               : LS_OK;
+}
+
+static ls_code more(ls_second *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
+                    ls_err *err) {
+    second *m = (second *)base;
+    lst_row rows[LST_MAX_ROWS];
+    const int32_t first = m->n;
+    if (n > LST_MAX_ROWS - first || !knows_all(m, tokens, (size_t)n))
+        return ls_fail(err, LS_E_RANGE, "the draft model has no room for more rows, or lacks a token");
+    int32_t depth[LST_MAX_ROWS];
+    for (int32_t i = 0; i < n; i++) {
+        depth[i] = 0;
+        m->token[first + i] = tokens[i];
+        m->parent[first + i] = m->root + parents[i];
+        for (int32_t at = m->parent[first + i]; at >= 0; at = m->parent[at]) depth[i]++;
+        if (m->text.n + (size_t)depth[i] + 1 >= (size_t)m->t->engine->n_context)
+            return ls_fail(err, LS_E_RANGE, "the draft model's context is full");
+    }
+    ls_code code = forward(m, first, n, rows, err);
+    if (code) {
+        forget(m, m->text.n, NULL); // a GPU that fails has lost the old rows, too
+        return code;
+    }
+    m->n = first + n;
+    for (int32_t i = 0; i < n && !code; i++) {
+        said[i] = said_of(m, &rows[i]);
+        if (ls_accept_draws(m->accept, m->sampling->temperature))
+            code = ls_draw_said(m->accept, m->sampling, base, first + i - m->root, m->target->engine->n_vocab,
+                                (uint64_t)m->text.n + (uint64_t)depth[i] + 1, &said[i], err);
+    }
+    return code;
+}
+
+static double cost_ms(const ls_second *base, int32_t rows, size_t n) {
+    return ls_cost_ms(&((const second *)base)->costs, rows, (int32_t)n);
+}
+
+static size_t bytes(const ls_second *base) {
+    const second *m = (const second *)base;
+    return sizeof *m + m->text.cap * sizeof *m->text.p;
+}
+
+static void free_second(ls_second *base) {
+    second *m = (second *)base;
+    if (m->t) m->t->free(m->t);
+    if (m->model && m->model != m->target) ls_second_model_done(m->target, m->model);
+    ls_ids_free(&m->text);
+    free(m);
+}
+
+static ls_code open_model(second *m, const ls_draft_options *o, ls_err *err) {
+    const bool own = (!o->model || !*o->model) && !strcmp(o->weights, "auto"); // the target's own weights
+    int32_t layers = o->layers;
+    ls_code code = LS_OK;
+    m->differs = -1;
+    if (own) m->model = m->target;
+    else code = ls_second_model_get(m->target, o->model, o->weights, &m->model, &m->differs, err);
+    if (code) return code;
+    const ls_engine *e = m->model->engine;
+    if (layers > e->n_layers)
+        return ls_fail(err, LS_E_RANGE, "draft.layers is %d, %s has %d", layers, m->model->name, e->n_layers);
+    if (own && !layers) layers = (e->n_layers + 1) / 2;
+    if (layers && layers < e->n_layers)
+        snprintf(m->base.name, sizeof m->base.name, "%.30s, its first %d layers", m->model->name, layers);
+    else snprintf(m->base.name, sizeof m->base.name, "%.60s", m->model->name);
+    code = m->model->engine->timeline(m->model->engine, layers, &m->t, err);
+    return code ? code : ls_costs_measure_briefly(&m->costs, m->t, err);
+}
+
+ls_code ls_second_open(ls_second **out, ls_model *target, const ls_draft_options *o, const lst_sampling *sampling,
+                       const ls_accept *accept, ls_err *err) {
+    second *m = ls_calloc(1, sizeof *m);
+    *out = NULL;
+    m->base = (ls_second){.begin = begin,
+                          .more = more,
+                          .distribution = distribution,
+                          .unread = unread,
+                          .cost_ms = cost_ms,
+                          .bytes = bytes,
+                          .free = free_second};
+    m->target = target;
+    m->sampling = sampling;
+    m->accept = accept;
+    const ls_code code = open_model(m, o, err);
+    if (code) {
+        free_second(&m->base);
+        return code;
+    }
+    *out = &m->base;
+    return LS_OK;
+}

@@ -1,0 +1,200 @@
+// A pair is a token with the target's values of the token before it, at the position of the latter. The head reads the
+// text's pairs as they become known, and the last one's token is the root. What it drafted itself is forgotten: its own
+// outputs stood there in place of the target's values.
+#include "decode/second_eagle.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/sample.h"
+#include "costs/costs.h"
+#include "decode/choose.h"
+#include "decode/hidden.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { UNSEEN = -1 }; // the token of a pair that was left out: its values were not known
+
+typedef struct {
+    ls_second base;
+    ls_trained *head;
+    ls_hidden *hidden;
+    const lst_sampling *sampling;
+    const ls_accept *accept;
+    int32_t first; // token of the text, which no pair holds
+    ls_ids read;   // token of each pair that the head has read
+    // of the last draft
+    size_t n; // tokens before its root
+    int32_t n_rows, depth[LST_MAX_ROWS];
+    ls_cost_curve costs;
+} eagle;
+_Static_assert(LST_ROW_TOP == LS_SAID_TOP, "what is said of a row is what the engine says of it");
+
+static ls_said said_of(const lst_row *r) {
+    ls_said s = {.chosen = r->chosen, .entropy = r->entropy};
+    for (int i = 0; i < LST_ROW_TOP; i++) {
+        s.id[i] = r->top_id[i];
+        s.p[i] = r->top_id[i] < 0 ? 0 : expf(r->top_logit[i] - r->lse);
+    }
+    return s;
+}
+
+static int32_t pair_token(const int32_t *context, size_t n, int32_t root, size_t i) {
+    return i + 1 < n ? context[i + 1] : root;
+}
+
+// How many pairs of the text have been read as they are. The root's is always read again: it starts a draft.
+static size_t same_pairs(const eagle *m, const int32_t *context, size_t n, int32_t root) {
+    size_t same = 0;
+    if (!n || m->first != context[0]) return 0;
+    while (same < m->read.n && same + 1 < n &&
+           (m->read.p[same] == UNSEEN || m->read.p[same] == pair_token(context, n, root, same)))
+        same++;
+    return same;
+}
+
+static void timed(eagle *m, uint64_t start, int32_t rows) {
+    const double us = (double)(ls_now_ns() - start) / 1e3;
+    ls_cost_observe(&m->costs, rows, (int32_t)m->n, us / 1e3);
+    m->base.forwards++;
+    m->base.forward_us += us;
+}
+
+static ls_code draw(eagle *m, int32_t row, ls_said *said, ls_err *err) {
+    if (!ls_accept_draws(m->accept, m->sampling->temperature)) return LS_OK;
+    return ls_draw_said(m->accept, m->sampling, &m->base, row, m->head->n_vocab,
+                        (uint64_t)m->n + (uint64_t)m->depth[row] + 1, said, err);
+}
+
+static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_said *said, ls_err *err) {
+    eagle *m = (eagle *)base;
+    lst_row row;
+    size_t at;
+    base->forwards = 0;
+    base->forward_us = 0;
+    m->n_rows = 0;
+    m->n = n;
+    if (n + 1 >= (size_t)m->head->n_context) return ls_fail(err, LS_E_RANGE, "the head has no room for this text");
+    ls_hidden_follow(m->hidden, context, n);
+    const size_t keep = same_pairs(m, context, n, root);
+    const float *values = ls_hidden_values(m->hidden, keep, n, &at);
+    if (!values) return ls_fail(err, LS_E_RANGE, "the model's values of the last token are not known");
+    m->first = context[0];
+    m->read.n = keep; // on an error, all that follows is read again
+    int32_t *tokens = ls_malloc((n - at) * sizeof *tokens);
+    for (size_t i = at; i < n; i++) tokens[i - at] = pair_token(context, n, root, i);
+    const uint64_t start = ls_now_ns();
+    const ls_code code =
+        m->head->begin(m->head, (int32_t)keep, (int32_t)at, tokens, values, (int32_t)(n - at), m->sampling, &row, err);
+    if (!code) {
+        timed(m, start, (int32_t)(n - at));
+        for (size_t i = keep; i < at; i++) ls_ids_push(&m->read, UNSEEN);
+        ls_ids_add(&m->read, tokens, n - at);
+        ls_hidden_forget(m->hidden, n);
+    }
+    free(tokens);
+    if (code) return code;
+    m->n_rows = 1;
+    m->depth[0] = 0;
+    *said = said_of(&row);
+    return draw(m, 0, said, err);
+}
+
+static ls_code more(ls_second *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
+                    ls_err *err) {
+    eagle *m = (eagle *)base;
+    lst_row rows[LST_MAX_ROWS];
+    const int32_t first = m->n_rows;
+    if (n > LST_MAX_ROWS - first) return ls_fail(err, LS_E_RANGE, "the head has no room for more rows");
+    const uint64_t start = ls_now_ns();
+    ls_code code = m->head->grow(m->head, tokens, parents, n, m->sampling, rows, err);
+    if (code) return code;
+    timed(m, start, n);
+    m->n_rows += n;
+    for (int32_t i = 0; i < n; i++) m->depth[first + i] = m->depth[parents[i]] + 1;
+    for (int32_t i = 0; i < n && !code; i++) {
+        said[i] = said_of(&rows[i]);
+        code = draw(m, first + i, &said[i], err);
+    }
+    return code;
+}
+
+static ls_code distribution(ls_second *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
+    eagle *m = (eagle *)base;
+    const lst_sampling *s = m->sampling;
+    float *logits = ls_malloc((size_t)n_vocab * sizeof *logits);
+    ls_code code = n_vocab == m->head->n_vocab
+                       ? m->head->row_logits(m->head, row, logits, err)
+                       : ls_fail(err, LS_E_RANGE, "the head drafts for %d tokens, not %d", m->head->n_vocab, n_vocab);
+    if (!code) ls_sample_shape(logits, n_vocab, s->temperature, s->top_k, s->top_p, q);
+    free(logits);
+    return code;
+}
+
+static int32_t unread(const ls_second *base, const int32_t *context, size_t n) {
+    const size_t same = same_pairs((const eagle *)base, context, n, UNSEEN);
+    return n ? (int32_t)(n - 1 - same) : 0;
+}
+
+static double cost_ms(const ls_second *base, int32_t rows, size_t n) {
+    return ls_cost_ms(&((const eagle *)base)->costs, rows, (int32_t)n);
+}
+
+static size_t bytes(const ls_second *base) {
+    const eagle *m = (const eagle *)base;
+    return sizeof *m + m->read.cap * sizeof *m->read.p + ls_hidden_bytes(m->hidden) + (size_t)m->head->bytes(m->head);
+}
+
+static void free_second(ls_second *base) {
+    eagle *m = (eagle *)base;
+    ls_hidden_free(m->hidden);
+    m->head->free(m->head);
+    ls_ids_free(&m->read);
+    free(m);
+}
+
+// Times a pair alone and a few rows under it, in an empty text.
+static ls_code measure(eagle *m, ls_err *err) {
+    enum { FEW = 4, REPEATS = 2 };
+    const int32_t token = 0, tokens[FEW] = {0}, parents[FEW] = {0};
+    float *values = ls_calloc((size_t)m->head->n_values, sizeof *values);
+    double one = INFINITY, few = INFINITY;
+    lst_row rows[FEW];
+    ls_code code = LS_OK;
+    for (int i = 0; i < REPEATS && !code; i++) {
+        const uint64_t start = ls_now_ns();
+        code = m->head->begin(m->head, 0, 0, &token, values, 1, NULL, rows, err);
+        const uint64_t middle = ls_now_ns();
+        if (!code) code = m->head->grow(m->head, tokens, parents, FEW, NULL, rows, err);
+        one = fmin(one, (double)(middle - start) / 1e6);
+        few = fmin(few, (double)(ls_now_ns() - middle) / 1e6);
+    }
+    if (!code) ls_costs_of_two(&m->costs, one, few, FEW);
+    free(values);
+    return code;
+}
+
+ls_code ls_second_eagle(ls_second **out, ls_trained *head, ls_timeline *target, const lst_sampling *sampling,
+                        const ls_accept *accept, ls_err *err) {
+    *out = NULL;
+    eagle *m = ls_calloc(1, sizeof *m);
+    m->base = (ls_second){.begin = begin,
+                          .more = more,
+                          .distribution = distribution,
+                          .unread = unread,
+                          .cost_ms = cost_ms,
+                          .bytes = bytes,
+                          .free = free_second};
+    snprintf(m->base.name, sizeof m->base.name, "%s", head->name);
+    m->head = head;
+    m->sampling = sampling;
+    m->accept = accept;
+    m->first = UNSEEN;
+    ls_code code = head->n_guesses ? ls_fail(err, LS_E_USAGE, "%s guesses by position: method medusa", head->name)
+                                   : measure(m, err);
+    if (!code) code = ls_hidden_new(&m->hidden, target, head->takes, head->n_takes, head->n_values, err);
+    if (code) free_second(&m->base);
+    else *out = &m->base;
+    return code;
+}

@@ -1,0 +1,32 @@
+// A trained head that runs beside a model and drafts from its hidden states (model/head.h says which there are). EAGLE
+// reads pairs and grows trees; Medusa guesses the next positions' tokens at once. Used by one thread at a time.
+#pragma once
+#include "engine/engine.h"
+#include "model/head.h"
+
+typedef struct ls_trained ls_trained;
+struct ls_trained {
+    char name[64];   // to show: "EAGLE-3 head NAME"
+    int32_t n_vocab; // of the model; what is said is in its ids
+    int32_t n_context;
+    int32_t takes[LS_HEAD_TAKES], n_takes; // the values of the model that feed it, for ls_timeline.hidden
+    int32_t n_values;                      // of a row: n_takes times the model's width
+    int32_t n_guesses;                     // Medusa: positions after the next one; 0: EAGLE
+    // EAGLE. See lst_draft_begin and lst_draft_grow; LS_E_RANGE: the context is full.
+    ls_code (*begin)(ls_trained *t, int32_t keep, int32_t at, const int32_t *tokens, const float *values, int32_t n,
+                     const lst_sampling *s, lst_row *row, ls_err *err);
+    ls_code (*grow)(ls_trained *t, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *s,
+                    lst_row *rows, ls_err *err);
+    ls_code (*row_logits)(ls_trained *t, int32_t row, float *logits, ls_err *err); // see lst_draft_logits
+    // Medusa. See lst_head_guess.
+    ls_code (*guess)(ls_trained *t, const float *values, int32_t k, int32_t *ids, float *p, ls_err *err);
+    uint64_t weight_bytes;
+    uint64_t (*bytes)(const ls_trained *t); // of keys and values
+    void (*free)(ls_trained *t);            // before its engine is closed
+};
+
+// Reads the head in that folder for the model that e runs, opened by ls_engine_torch_open. target: the model's
+// checkpoint, whose embedding and output head serve a head without its own; used in this call only. Of opt progress and
+// ud are used. LS_E_RANGE: the head is for another model.
+ls_code ls_trained_open(ls_trained **out, ls_engine *e, const ls_checkpoint *target, const char *folder,
+                        const ls_engine_options *opt, ls_err *err);

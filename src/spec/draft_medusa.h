@@ -1,0 +1,9 @@
+// Medusa's drafter (arXiv 2401.10774): a fixed tree of choices over a guesser's tokens.
+#pragma once
+#include "spec/drafter.h"
+#include "spec/guesser.h"
+
+enum { LS_MEDUSA_ROWS = 64, LS_MEDUSA_K = 10 }; // of the published tree, the root included; choices of a place
+
+// g is taken over. note (may be NULL): told once where guessing fails.
+ls_drafter *ls_drafter_medusa(ls_guesser *g, void (*note)(void *ud, const char *text), void *ud);

@@ -1,0 +1,362 @@
+// A second model drafts (Leviathan et al., arXiv 2211.17192; Chen et al., arXiv 2302.01318): alone (`draft-model`), or
+// beside LogitSpec's look-ups in one tree (`hybrid`, this program's own), or helped by them (`hierarchical`, after
+// Hierarchical Speculative Decoding, arXiv 2510.19705: look-ups draft for the second model, which drafts for the
+// target). The tree grows as in SpecInfer (arXiv 2305.09781) and EAGLE-2 (arXiv 2406.16858): in rounds, each of which
+// shows the likeliest rows that it has not seen to the second model, in one forward, and then builds the tree anew,
+// best first, over all that is known. A sized tree takes another round only where that is expected to bring more tokens
+// per millisecond, by the measured costs of both models.
+//
+// A round may hold rows under rows of the same round, which look-ups have found. In a hierarchy the second model
+// verifies them, and the target's tree holds only what it names. The paper accepts by random draws at each level and
+// plans all lengths ahead from known rates; here the second model's probabilities enter the estimates, and a round is
+// weighed when it comes.
+#include "base/mem.h"
+#include "spec/search.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ASK_AGAIN = 16, STEPS_AHEAD = 128 };
+static const double READ_SHARE = 0.01;    // as logitspec.read_prompt
+static const double MEMORY = 0.03;        // share of the last step in what is remembered of `reach`
+static const double LEAST_OF_BEST = 0.05; // a row less likely than this share of a round's likeliest waits
+
+typedef struct {
+    ls_drafter base;
+    ls_evidence e;
+    ls_blend blend;
+    ls_second *second;
+    ls_spoken spoken;
+    int32_t depth, width;
+    bool hierarchical;
+    double reach;          // how often the second model's best hold what the target chooses
+    int32_t unasked, wait; // steps without the second model, and after how many it is asked all the same
+    // The second model has drawn drafts for the next root, but the target has not met them: they must be met there, for
+    // drawing anew, or not, after a look at what was drawn would favour some tokens.
+    bool owed;
+    bool told;   // that the second model has no room for a text
+    bool failed; // it was told that the second model fails
+    void (*note)(void *ud, const char *text);
+    void *ud;
+} drafter;
+
+static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
+    ls_evidence_observe(&((drafter *)base)->e, context, n, reset);
+}
+
+// The rows that the second model is to see next.
+typedef struct {
+    int32_t n, candidate[LS_MAX_SAID];
+    double gain; // tokens that they are expected to bring
+} round_;
+
+static double chance(const void *at, const ls_search *q) {
+    return q->c[*(const int32_t *)at].path;
+}
+
+// The likeliest rows of the tree that it has not seen, `width` at most. No row is likelier than its parent: so their
+// parents are among them, or it has seen those. reach: how often its best hold what the target chooses.
+static round_ next_round(const drafter *d, const ls_search *q, double reach) {
+    round_ r = {0};
+    double best = 0;
+    const int32_t room = LS_MAX_SAID - d->spoken.n, most = d->width < room ? d->width : room;
+    for (int32_t i = 0; i < q->n_taken; i++) {
+        const int32_t at = q->taken[i], up = q->c[at].draft.parent;
+        if (q->c[at].spoken >= 0 || (up >= 0 && !d->spoken.n)) continue; // the root goes first, alone
+        int32_t k = r.n < most ? r.n++ : most;
+        while (k > 0 && chance(&r.candidate[k - 1], q) < q->c[at].path) { // taken best first: seldom moved
+            if (k < most) r.candidate[k] = r.candidate[k - 1];
+            k--;
+        }
+        if (k < most) r.candidate[k] = at;
+    }
+    for (int32_t i = 0; i < r.n; i++) {
+        const ls_candidate *c = &q->c[r.candidate[i]];
+        if (c->path > best) best = c->path;
+        if (q->s->costs && c->path < LEAST_OF_BEST * best) {
+            r.n = i;
+            break;
+        }
+        r.gain += c->path * (reach > c->mass ? reach - c->mass : 0);
+    }
+    return r;
+}
+
+// Whether showing these rows to the second model is expected to make the step's tokens cheaper. What it has not read of
+// the text, but for the last step's end, must be made up for by the steps to come.
+static bool pays(const drafter *d, const ls_search *q, const round_ *r) {
+    const ls_draft_state *s = q->s;
+    double path[LS_MAX_ROWS], now, expected = 0;
+    if (!s->costs) return true;
+    ls_cost_curve costs = *s->costs;
+    costs.beside_ms = d->second->forward_us / 1e3;
+    for (int32_t i = 0; i < q->n_taken; i++) path[i] = q->c[q->taken[i]].path;
+    const int32_t n = ls_cost_choose(&costs, path, q->n_taken, (int32_t)s->n_context, &now);
+    for (int32_t i = 0; i < n; i++) expected += path[i];
+    const int32_t unread = d->spoken.n ? 0 : d->second->unread(d->second, s->context, s->n_context),
+                  usual = unread > 1 ? 1 : unread;
+    const double ms = d->second->cost_ms(d->second, r->n + usual, s->n_context),
+                 late = d->second->cost_ms(d->second, r->n + unread, s->n_context) - ms;
+    if (now <= 0 || ms <= 0) return true; // nothing was measured
+    const double then = ls_cost_ms(&costs, n + r->n, (int32_t)s->n_context) + costs.beside_ms + ms;
+    return (expected + r->gain) / now - then > late / STEPS_AHEAD;
+}
+
+static ls_code show(drafter *d, const ls_search *q, const round_ *r, ls_err *err) {
+    ls_spoken *s = &d->spoken;
+    const int32_t first = s->n;
+    if (!first) {
+        const ls_code code = d->second->begin(d->second, q->s->context, q->s->n_context, q->s->root, &s->said[0], err);
+        s->token[0] = q->s->root;
+        s->parent[0] = -1;
+        s->n = code ? 0 : 1;
+        return code;
+    }
+    for (int32_t i = 0; i < r->n; i++) {
+        const ls_candidate *c = &q->c[r->candidate[i]];
+        s->token[first + i] = c->draft.token;
+        s->parent[first + i] = q->c[c->draft.parent].spoken;
+        for (int32_t k = 0; k < i && s->parent[first + i] < 0; k++) // of this round
+            if (r->candidate[k] == c->draft.parent) s->parent[first + i] = first + k;
+    }
+    const ls_code code = d->second->more(d->second, s->token + first, s->parent + first, r->n, s->said + first, err);
+    if (!code) s->n += r->n;
+    return code;
+}
+
+// What goes wrong is said once; the conversation goes on without these drafts. Where there is no room, there may be in
+// the next conversation; what failed otherwise is not tried again.
+static void tell(drafter *d, ls_code code, const ls_err *err) {
+    char line[sizeof err->msg + 80];
+    if (code == LS_E_RANGE && !d->told && d->note) d->note(d->ud, err->msg);
+    d->told |= code == LS_E_RANGE;
+    if (code == LS_E_RANGE || code == LS_E_CANCELLED || d->failed) return;
+    d->failed = true;
+    snprintf(line, sizeof line, "the draft model fails, and the answer goes on without its drafts: %s", err->msg);
+    if (d->note) d->note(d->ud, line);
+}
+
+static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+    static _Thread_local ls_search q; // large, and used here only
+    drafter *d = (drafter *)base;
+    q.e = &d->e;
+    q.blend = &d->blend;
+    q.spoken = &d->spoken;
+    q.s = s;
+    q.named_only = q.drawn = false;
+    d->spoken.n = 0;
+    d->second->forwards = 0;
+    d->second->forward_us = 0;
+    for (;;) {
+        q.drawn = d->spoken.n && d->spoken.said[0].n_draws;
+        ls_search_run(&q, budget);
+        if (d->second->forwards >= d->depth || budget < 2 || d->failed) break;
+        round_ r = next_round(d, &q, d->reach);
+        bool again = false;
+        const bool must = d->owed && !d->spoken.n;
+        if (r.n && !must && !pays(d, &q, &r)) {
+            // what it can do changes with the text: where it could pay if it knew all, it is asked now and then
+            r = next_round(d, &q, 1);
+            again = !d->spoken.n && d->unasked >= d->wait && pays(d, &q, &r);
+            if (!again) break;
+        }
+        if (!r.n) break;
+        ls_err err = {0};
+        const ls_code code = show(d, &q, &r, &err);
+        if (code) {
+            tell(d, code, &err);
+            if (code == LS_E_RANGE) break;
+            d->spoken.n = 0; // what it said may be gone
+            q.drawn = false;
+            ls_search_run(&q, budget);
+            break;
+        }
+        if (again && d->wait < INT32_MAX / 2) d->wait *= 2;
+        else if (d->spoken.n == 1) d->wait = ASK_AGAIN;
+    }
+    if (d->spoken.n) d->owed = false;
+    d->unasked = d->spoken.n ? 0 : d->unasked + 1;
+    if (d->hierarchical) {
+        q.named_only = true;
+        ls_search_run(&q, budget);
+    }
+    ls_search_tree(&q, tree);
+}
+
+// What the second model said after a row; NULL: it did not see it.
+static const ls_said *said_after(const ls_tree *t, int32_t row) {
+    return t->nodes[row].said ? &t->said[t->nodes[row].said - 1] : NULL;
+}
+
+static bool names(const ls_said *said, int32_t token) {
+    for (int i = 0; i < LS_SAID_TOP && said->id[i] >= 0; i++)
+        if (said->id[i] == token) return true;
+    return said->chosen == token;
+}
+
+static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
+    const drafter *d = (const drafter *)base;
+    const ls_said *said = said_after(q->tree, q->row);
+    if (said && names(said, q->token)) return LS_KNOWS_IT;
+    const ls_knowledge looked = ls_evidence_knows(&d->e, q), own = said ? LS_KNOWS_BEYOND : LS_KNOWS_NOTHING;
+    return looked > own ? looked : own;
+}
+
+static void learn(ls_drafter *base, const ls_draft_result *r) {
+    drafter *d = (drafter *)base;
+    const ls_tree *t = r->tree;
+    const ls_node *end = &t->nodes[0];
+    for (int32_t i = 1; i < t->n; i++)
+        if (t->nodes[i].state == LS_NODE_ACCEPTED && t->nodes[i].depth > end->depth) end = &t->nodes[i];
+    for (int32_t i = end->said; end->said && i < d->spoken.n; i++) // rows behind the one that spoke there
+        d->owed |=
+            d->spoken.parent[i] == end->said - 1 && d->spoken.token[i] == end->target && d->spoken.said[i].n_draws > 0;
+    ls_evidence_learn(&d->e, r);
+    for (int32_t i = 0; i < t->n; i++) {
+        const ls_node *n = &t->nodes[i];
+        if (i && n->kind && n->state != LS_NODE_NOT_REACHED)
+            ls_blend_learn(&d->blend, n->kind - 1, n->state == LS_NODE_ACCEPTED);
+        const ls_said *said = n->state == LS_NODE_ACCEPTED ? said_after(t, i) : NULL;
+        if (said) d->reach += MEMORY * ((names(said, n->target) ? 1 : 0) - d->reach);
+    }
+}
+
+static void read_prompt(ls_drafter *base, const int32_t *context, size_t at, size_t n, const ls_node *rows) {
+    ls_evidence_read(&((drafter *)base)->e, context, at, n, rows);
+}
+
+static int32_t pool_size(const ls_drafter *base) {
+    return ls_pool_size(&((const drafter *)base)->e.pool);
+}
+
+static size_t bytes(const ls_drafter *base) {
+    const drafter *d = (const drafter *)base;
+    return sizeof *d + ls_evidence_bytes(&d->e) + d->second->bytes(d->second);
+}
+
+static void free_drafter(ls_drafter *base) {
+    drafter *d = (drafter *)base;
+    d->second->free(d->second);
+    ls_evidence_free(&d->e);
+    free(d);
+}
+
+static ls_code make(drafter **out, const ls_draft_setup *setup, const char *method, bool with_head, ls_err *err) {
+    enum { REMEMBERED = 32 << 20 };
+    ls_draft_options options = setup->draft;
+    ls_second *second;
+    *out = NULL;
+    if (!with_head) options.head = NULL;
+    if (!setup->second)
+        return ls_fail(err, LS_E_USAGE, "method %s asks a second model, which only a run has: it cannot be simulated",
+                       method);
+    const ls_code code = setup->second(setup->of, &options, &second, err);
+    if (code) return ls_err_prefix(err, "method %s", method);
+    drafter *d = ls_calloc(1, sizeof *d);
+    d->base = (ls_drafter){.observe = observe,
+                           .propose = propose,
+                           .learn = learn,
+                           .knows = knows,
+                           .read = read_prompt,
+                           .pool_size = pool_size,
+                           .second = second,
+                           .bytes = bytes,
+                           .free = free_drafter};
+    ls_evidence_init(&d->e, REMEMBERED);
+    d->second = second;
+    d->depth = setup->draft.depth;
+    d->width = setup->draft.width;
+    d->reach = 0.8;
+    d->wait = ASK_AGAIN;
+    d->note = setup->note;
+    d->ud = setup->ud;
+    *out = d;
+    return LS_OK;
+}
+
+static ls_code make_alone(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    drafter *d;
+    const ls_code code = make(&d, setup, "draft-model", false, err);
+    if (code) return code;
+    d->e.retrieved = d->e.remembered = d->e.last_logit = false;
+    *out = &d->base;
+    return LS_OK;
+}
+
+static ls_code make_hybrid(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    drafter *d;
+    const ls_code code = make(&d, setup, "hybrid", false, err);
+    if (code) return code;
+    d->base.read_share = READ_SHARE;
+    *out = &d->base;
+    return LS_OK;
+}
+
+static ls_code make_hierarchical(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    drafter *d;
+    const ls_code code = make(&d, setup, "hierarchical", false, err);
+    if (code) return code;
+    d->hierarchical = true;
+    d->base.read_share = READ_SHARE;
+    *out = &d->base;
+    return LS_OK;
+}
+
+static ls_code make_eagle(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    drafter *d;
+    if (!setup->draft.head || !*setup->draft.head)
+        return ls_fail(
+            err, LS_E_USAGE,
+            "method eagle3 needs a trained head for this model: --draft-head FOLDER, with its config.json and "
+            "*.safetensors");
+    const ls_code code = make(&d, setup, "eagle3", true, err);
+    if (code) return code;
+    d->e.retrieved = d->e.remembered = d->e.last_logit = false;
+    *out = &d->base;
+    return LS_OK;
+}
+
+const ls_method ls_method_eagle3 = {
+    .name = "eagle3",
+    .summary = "a trained EAGLE-3, EAGLE-2 or EAGLE head drafts from the target's hidden states",
+    .source = "arXiv 2503.01840, 2406.16858 and 2401.15077; the tree's size is this program's own",
+    .rows = 60,
+    .sized = true,
+    .scored = true,
+    .asks_model = true,
+    .asks_head = true,
+    .make = make_eagle,
+};
+
+const ls_method ls_method_hierarchical = {
+    .name = "hierarchical",
+    .summary = "look-ups draft for a second model, which drafts for the target",
+    .source = "after arXiv 2510.19705",
+    .rows = 32,
+    .sized = true,
+    .scored = true,
+    .asks_model = true,
+    .make = make_hierarchical,
+};
+
+const ls_method ls_method_draft_model = {
+    .name = "draft-model",
+    .summary = "a second model drafts a tree: draft.model, or the target's own first layers",
+    .source = "arXiv 2211.17192 and 2302.01318; the tree after 2305.09781 and 2406.16858; first layers: 2309.08168",
+    .rows = 32,
+    .sized = true,
+    .scored = true,
+    .asks_model = true,
+    .make = make_alone,
+};
+
+const ls_method ls_method_hybrid = {
+    .name = "hybrid",
+    .summary = "logitspec's look-ups and a second model in one best-first tree",
+    .source = "this program's own",
+    .rows = 64,
+    .sized = true,
+    .scored = true,
+    .asks_model = true,
+    .make = make_hybrid,
+};

@@ -1,0 +1,27 @@
+// What look-ups know about the tokens that may follow a row: copies of what followed the same tokens before, the
+// target's own best tokens there the last time, and how often each kind of candidate was right. The drafters that
+// search over them (spec/search.h) own one.
+#pragma once
+#include "spec/drafter.h"
+#include "spec/pool.h"
+#include "spec/rates.h"
+#include "spec/successors.h"
+
+typedef struct {
+    ls_pool pool;
+    ls_successors successors;
+    ls_rates rates;
+    bool retrieved, remembered, last_logit; // the sources that are in use
+} ls_evidence;
+
+// All sources, none of which knows anything; memory: bytes of remembered choices at most.
+void ls_evidence_init(ls_evidence *e, size_t memory);
+void ls_evidence_free(ls_evidence *e);
+size_t ls_evidence_bytes(const ls_evidence *e); // beside the struct itself
+// The tasks of a drafter's functions of these names.
+void ls_evidence_observe(ls_evidence *e, const int32_t *context, size_t n, bool reset);
+void ls_evidence_learn(ls_evidence *e, const ls_draft_result *r);
+void ls_evidence_read(ls_evidence *e, const int32_t *context, size_t at, size_t n, const ls_node *rows);
+ls_knowledge ls_evidence_knows(const ls_evidence *e, const ls_draft_question *q);
+// What the target said there the last time; *pair: after the last two tokens of tail[0..n), else after the last one.
+const ls_successor *ls_evidence_remembered(const ls_evidence *e, const int32_t *tail, int32_t n, bool *pair);

@@ -1,0 +1,183 @@
+#include "spec/search.h"
+
+#include <string.h>
+
+enum { MAX_AGREE = 16 };
+static const double LEAST = 1e-5; // sized trees: a path less likely than this is not worth a row, however cheap
+
+// The last `most` tokens up to and including candidate c; returns how many there are.
+static int32_t tail_of(const ls_search *q, int32_t c, int32_t *tail, int32_t most) {
+    int32_t n = 0;
+    for (; c >= 0 && n < most; c = q->c[c].draft.parent) tail[most - ++n] = q->c[c].draft.token;
+    for (size_t i = q->s->n_context; i > 0 && n < most; i--) tail[most - ++n] = q->s->context[i - 1];
+    memmove(tail, tail + most - n, (size_t)n * sizeof *tail);
+    return n;
+}
+
+// Among the children of a row, list[0..*n): the one with that token, or a new one.
+static ls_candidate *child_of(ls_candidate *list, int32_t *n, int32_t token) {
+    for (int32_t i = 0; i < *n; i++)
+        if (list[i].draft.token == token) return &list[i];
+    list[*n] = (ls_candidate){.draft = {.token = token, .match_pos = -1},
+                              .f = {.succ_rank = -1, .last_rank = -1},
+                              .m_rank = -1,
+                              .m_p = -1,
+                              .spoken = -1};
+    return &list[(*n)++];
+}
+
+static void add_copy(const ls_search *q, ls_candidate *list, int32_t *n, int32_t match_n, int32_t pos,
+                     const int32_t *tail, int32_t n_tail) {
+    int32_t agree = 0;
+    while (agree < n_tail && agree < pos && q->s->context[pos - 1 - agree] == tail[n_tail - 1 - agree]) agree++;
+    ls_candidate *c = child_of(list, n, q->s->context[pos]);
+    if (agree <= c->f.agree) return;
+    c->f.agree = agree;
+    c->draft.match_n = (int16_t)match_n;
+    c->draft.match_pos = pos;
+}
+
+// The other tokens of the last logits, with their share of what is left beside the root.
+static void add_guesses(const ls_draft_state *s, ls_candidate *list, int32_t *n) {
+    float root_p = 0;
+    for (int32_t r = 0; r < s->n_top; r++)
+        if (s->top_ids[r] == s->root) root_p = s->top_p[r];
+    for (int32_t r = 0, guesses = 0; r < s->n_top && guesses < LS_SEARCH_GUESSES; r++) {
+        if (s->top_ids[r] == s->root) continue;
+        ls_candidate *c = child_of(list, n, s->top_ids[r]);
+        c->f.last_rank = r;
+        c->f.last_p = s->top_p[r] / (1 - root_p + 1e-6f);
+        guesses++;
+    }
+}
+
+static void add_said(const ls_said *said, ls_candidate *list, int32_t *n) {
+    float least = 0;
+    for (int32_t r = 0; r < LS_SAID_TOP && said->id[r] >= 0; r++) {
+        ls_candidate *c = child_of(list, n, said->id[r]);
+        c->m_rank = r;
+        c->m_p = least = said->p[r];
+    }
+    if (said->chosen < 0) return;
+    ls_candidate *c = child_of(list, n, said->chosen);
+    c->m_chosen = true;
+    if (c->m_p < 0) c->m_p = least; // sampled beyond its best
+}
+
+// What the second model said after candidate `at`; NULL: it did not see it.
+static const ls_said *said_after(const ls_search *q, int32_t at) {
+    return q->spoken && q->c[at].spoken >= 0 ? &q->spoken->said[q->c[at].spoken] : NULL;
+}
+
+static int32_t spoken_child(const ls_spoken *s, int32_t parent, int32_t token) {
+    for (int32_t i = parent + 1; parent >= 0 && i < s->n; i++)
+        if (s->parent[i] == parent && s->token[i] == token) return i;
+    return -1;
+}
+
+static bool is_looked_up(const ls_candidate *c) {
+    return c->f.agree || c->f.succ_rank >= 0 || c->f.last_rank >= 0;
+}
+
+// The chance of a child of a row, and the keys that its rates are counted by.
+static double estimate(const ls_search *q, ls_candidate *c, bool heard) {
+    const bool looked = is_looked_up(c);
+    c->draft.key = looked ? (int16_t)ls_rate_key(&c->f) : -1;
+    const double e = looked ? ls_rate(&q->e->rates, c->draft.key) : -1;
+    if (!heard) return e;
+    const ls_views v = {c->m_p, c->m_chosen, e};
+    c->draft.kind = (int16_t)(ls_blend_key(&v) + 1);
+    c->draft.draft_p = c->m_p > 0 ? c->m_p : 0;
+    return ls_blend_rate(q->blend, &v);
+}
+
+static ls_from source_of(const ls_search *q, const ls_candidate *c, bool under_guess) {
+    const bool looked = is_looked_up(c);
+    if (c->m_p >= 0 && (!looked || (double)c->m_p > ls_rate(&q->e->rates, c->draft.key))) return LS_FROM_DRAFT_MODEL;
+    return c->f.agree            ? (under_guess ? LS_FROM_GUESS_TAIL : LS_FROM_RETRIEVED)
+           : c->f.succ_rank >= 0 ? LS_FROM_REMEMBERED
+                                 : LS_FROM_LAST_LOGIT;
+}
+
+// What may follow candidate `at`: what followed the same tokens before, what the target said there before, what the
+// second model says, and, after the root, the other tokens of the last logits.
+static void expand(ls_search *q, int32_t at) {
+    ls_candidate *list = &q->c[q->n];
+    int32_t n = 0, tail[MAX_AGREE];
+    ls_candidate *c = &q->c[at];
+    const int32_t n_tail = tail_of(q, at, tail, MAX_AGREE);
+    if (q->e->retrieved && c->draft.match_pos >= 0 && (size_t)c->draft.match_pos + 1 < q->s->n_context)
+        add_copy(q, list, &n, c->draft.match_n, c->draft.match_pos + 1, tail, n_tail); // the copy goes on
+    const ls_match m = q->e->retrieved ? ls_pool_find(&q->e->pool, tail, (size_t)n_tail) : (ls_match){0};
+    if (m.n) add_copy(q, list, &n, m.n, m.pos, tail, n_tail);
+    bool pair;
+    const ls_successor *known = ls_evidence_remembered(q->e, tail, n_tail, &pair);
+    for (int32_t i = 0; known && i < LS_ROW_TOP && known->id[i] >= 0; i++) {
+        ls_candidate *k = child_of(list, &n, known->id[i]);
+        k->f.succ_rank = i;
+        k->f.succ_p = known->p[i];
+    }
+    if (at == 0 && q->e->last_logit) add_guesses(q->s, list, &n);
+    const ls_said *said = said_after(q, at);
+    if (said) add_said(said, list, &n);
+    double est[LS_SEARCH_CHILDREN], sum = 0, most = 0;
+    for (int32_t i = 0; i < n; i++) {
+        list[i].f.known = known != NULL;
+        list[i].f.pair = pair;
+        sum += est[i] = estimate(q, &list[i], said != NULL);
+        if (est[i] > most) most = est[i];
+    }
+    c->mass = sum > 1 ? 1 : sum;
+    bool under_guess = false;
+    for (int32_t a = at; a > 0; a = q->c[a].draft.parent) under_guess |= q->c[a].draft.from == LS_FROM_LAST_LOGIT;
+    for (int32_t i = 0; i < n && q->n < LS_FRONTIER_MAX; i++) {
+        ls_candidate *k = &q->c[q->n];
+        // one of them at most comes true; where a second model spoke, the likeliest is known best, and the others give
+        double p = est[i];
+        if (sum > 1) p = !said ? p / sum : p < most ? p * (1 - most) / (sum - most) : most;
+        const int32_t seen = said ? spoken_child(q->spoken, c->spoken, list[i].draft.token) : -1;
+        const bool stays = q->drawn && seen >= 0;
+        if (q->s->costs && !stays && c->path * p < LEAST) continue;
+        if (q->named_only && list[i].m_p < 0) continue;
+        *k = list[i];
+        k->draft.parent = (int16_t)at;
+        k->draft.from = (uint8_t)source_of(q, k, under_guess);
+        k->draft.rank = k->draft.from == LS_FROM_LAST_LOGIT ? (int16_t)k->f.last_rank : -1;
+        k->draft.est_p = (float)p;
+        k->path = c->path * p;
+        k->spoken = seen;
+        ls_frontier_push(&q->open, q->n++, stays ? 2 : k->path);
+    }
+}
+
+void ls_search_run(ls_search *q, int32_t budget) {
+    const int32_t context = (int32_t)q->s->n_context;
+    q->c[0] = (ls_candidate){.draft = {.token = q->s->root, .parent = -1, .match_pos = -1, .rank = -1},
+                             .spoken = q->spoken && q->spoken->n ? 0 : -1,
+                             .path = 1};
+    q->n = 1;
+    q->n_taken = 0;
+    q->open.n = 0;
+    for (int32_t at = 0; at >= 0; at = ls_frontier_pop(&q->open, NULL)) {
+        const int32_t n = q->n_taken;
+        const bool stays = q->drawn && q->c[at].spoken >= 0;
+        if (n && q->s->costs && !stays && !ls_cost_may_pay(q->s->costs, q->c[at].path, n, context)) break;
+        q->taken[q->n_taken++] = at;
+        if (q->n_taken == budget) break;
+        expand(q, at);
+    }
+}
+
+void ls_search_tree(const ls_search *q, ls_tree *tree) {
+    ls_draft drafts[LS_MAX_ROWS];
+    int16_t row[LS_FRONTIER_MAX];
+    for (int32_t i = 0; i < q->n_taken; i++) {
+        const ls_candidate *c = &q->c[q->taken[i]];
+        row[q->taken[i]] = (int16_t)i;
+        drafts[i] = c->draft;
+        if (i) drafts[i].parent = row[c->draft.parent];
+        drafts[i].said = (int16_t)(c->spoken + 1);
+    }
+    ls_tree_lay_out(tree, drafts, q->n_taken);
+    for (int32_t i = 0; q->spoken && i < q->spoken->n; i++) tree->said[tree->n_said++] = q->spoken->said[i];
+}

@@ -1,0 +1,153 @@
+"""Two models: one drafts, the other verifies, on tiny seeded models (what they say means nothing; what drafts must not change does)."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from program import HAS_LIBRARY, ROOT, run
+from test_folders import folder
+
+CAT = "The cat sat on the mat. The cat sat on the mat. The cat"
+
+
+@unittest.skipUnless(HAS_LIBRARY, "needs:libtorch")
+class DraftModel(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tmp = tempfile.TemporaryDirectory()
+        cls.target = folder(cls.tmp.name, "qwen3", "qwen2.json")
+        cls.draft = folder(cls.tmp.name, "mistral", "qwen2.json")  # another model with the same tokenizer
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.tmp.cleanup()
+
+    def run_one(self, *args):
+        return run("generate", "--model", self.target, "--raw", "--prompt", CAT, "--max-tokens", "30", *args)
+
+    def answer(self, *args):
+        r = self.run_one("--json", *args)
+        self.assertEqual((r.returncode, r.stderr), (0, ""), args)
+        return json.loads(r.stdout)
+
+    def test_no_draft_changes_the_text(self):
+        sampled = ["--temperature", "0.8", "--seed", "5", "--top-p", "0.9"]
+        for dtype, sampling in (("f32", []), ("f32", sampled), ("bf16", [])):
+            plain = self.answer("--method", "ar", "--dtype", dtype, *sampling)
+            self.assertEqual(plain["draft_forwards"], 0)
+            for method in ("draft-model", "hybrid", "hierarchical"):
+                for budget, draft in (("7", ["--draft-model", self.draft]), ("7", ["--draft-layers", "1"]),
+                                      ("auto", ["--draft-weights", "q8"])):
+                    got = self.answer("--method", method, "--dtype", dtype, "--budget", budget, *draft, *sampling)
+                    self.assertEqual(got["output_tokens"], plain["output_tokens"], (method, draft, budget, dtype, sampling))
+                    self.assertTrue(got["exact"])
+                    if budget == "7":
+                        self.assertGreater(got["draft_forwards"], 10)
+
+    def test_the_target_itself_drafts_what_it_chooses(self):
+        trace = os.path.join(self.tmp.name, "same.jsonl")
+        for sampling in ([], ["--temperature", "0.8", "--seed", "5"]):
+            for dtype in ("f32", "bf16"):  # the draft model's arithmetic is the usual one of its weights
+                self.answer("--method", "draft-model", "--draft-layers", "3", "--budget", "12", "--trace", trace, "--dtype", dtype, *sampling)
+                with open(trace, encoding="utf-8") as f:
+                    steps = [x for x in map(json.loads, f) if x["type"] == "step" and x["forward"]]
+                said = [(s["said"][n["said"] - 1]["chosen"], n["target"]) for s in steps for n in s["nodes"] if "said" in n]
+                self.assertGreater(len(said), 40)
+                self.assertEqual([x for x in said if x[0] != x[1]], [])
+                self.assertEqual([s for s in steps[:-1] if len(s["emitted"]) < 2], [])
+
+    def test_what_is_told_of_it(self):
+        trace = os.path.join(self.tmp.name, "t.jsonl")
+        self.answer("--method", "hybrid", "--draft-model", self.draft, "--budget", "8", "--trace", trace)
+        with open(trace, encoding="utf-8") as f:
+            lines = [json.loads(line) for line in f]
+        steps = [x for x in lines if x["type"] == "step" and x["forward"]]
+        self.assertEqual(lines[0]["draft_model"], os.path.basename(self.draft))
+        for s in steps:
+            self.assertGreater(s["draft_forwards"], 0)
+            self.assertLessEqual(s["us"]["draft_forward"], s["us"]["draft"])
+            said = {i + 1: dict(map(tuple, x["top"])) for i, x in enumerate(s["said"])}
+            for n in s["nodes"][1:]:
+                parent = s["nodes"][n["parent"]]
+                if "draft_p" in n:
+                    self.assertAlmostEqual(said[parent["said"]][n["token"]], n["draft_p"], places=6)
+                else:
+                    self.assertNotIn(n["token"], said.get(parent.get("said"), {}))
+        self.assertIn("draft-model", {n["source"] for s in steps for n in s["nodes"]})
+        told = run("inspect", trace, "--step", "1").stdout
+        self.assertIn("of the draft model", told)
+        self.assertIn(os.path.basename(self.draft), told)
+
+    def test_what_cannot_draft_is_one_line_that_names_both(self):
+        other = folder(self.tmp.name, "mistral", "sp_llama.model")
+        for args, want in [
+                (["--draft-model", other], [os.path.basename(other), os.path.basename(self.target), "token ", "cannot draft for"]),
+                (["--draft-model", "/nowhere/x.gguf"], ["the draft model", "/nowhere/x.gguf"]),
+                (["--draft-layers", "99"], ["draft.layers is 99", os.path.basename(self.target)]),
+                (["--draft-model", self.draft, "--draft-layers", "99"], ["draft.layers is 99", os.path.basename(self.draft)])]:
+            r = self.run_one("--method", "draft-model", *args)
+            self.assertNotEqual(r.returncode, 0)
+            self.assertEqual(r.stderr.count("\n"), 1, r.stderr)
+            for word in want:
+                self.assertIn(word, r.stderr)
+        r = run("simulate", self.recording(), "--methods", "draft-model")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("cannot be simulated", r.stderr)
+
+    def recording(self):
+        path = os.path.join(self.tmp.name, "ar.jsonl")
+        self.answer("--method", "ar", "--trace", path)
+        return path
+
+    def test_it_is_changed_on_the_screen(self):
+        script = os.path.join(self.tmp.name, "talk.script")
+        with open(script, "w", encoding="utf-8") as f:
+            f.write("size 100x30\nwait READY\ntype the cat\nkey Enter\nwait 12 tokens\nwait READY\nkey Esc\n"
+                    f"type :set draft.model={self.draft}\nkey Enter\nwait draft.model\nkey p\ntype the mat\nkey Enter\nwait READY\n"
+                    "key Esc\ntype :set draft.layers=99\nkey Enter\nwait draft.layers is 99\nkey p\ntype the hat\nkey Enter\nwait READY\n")
+        r = run("--model", self.target, "--method", "draft-model", "--max-tokens", "12", "--budget", "8", "--script", script)
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+
+
+@unittest.skipUnless(HAS_LIBRARY, "needs:libtorch")
+class TrainedHeads(unittest.TestCase):
+    """Seeded heads: what they draft is worth nothing, and must change nothing."""
+
+    def setUp(self):
+        self.tmp = tempfile.TemporaryDirectory()
+        subprocess.run([sys.executable, os.path.join(ROOT, "tests", "tools", "heads.py"), self.tmp.name], check=True, capture_output=True)
+
+    def tearDown(self):
+        self.tmp.cleanup()
+
+    def run_one(self, *args):
+        return run("generate", "--model", os.path.join(self.tmp.name, "target"), "--raw", "--prompt", "The cat sat on the mat. The cat", "--max-tokens", "40", *args)
+
+    def test_no_head_changes_the_text(self):
+        for sampling in ([], ["--temperature", "0.9", "--seed", "3"]):
+            plain = json.loads(self.run_one("--json", "--method", "ar", *sampling).stdout)
+            for method, head in (("eagle3", "eagle3"), ("eagle3", "eagle3-own"), ("eagle3", "eagle"), ("medusa", "medusa"), ("medusa", "medusa2")):
+                for budget in ("8", "auto"):
+                    r = self.run_one("--json", "--method", method, "--draft-head", os.path.join(self.tmp.name, head), "--budget", budget, *sampling)
+                    self.assertEqual((r.returncode, r.stderr), (0, ""), (method, head))
+                    got = json.loads(r.stdout)
+                    self.assertEqual(got["output_tokens"], plain["output_tokens"], (method, head, budget))
+                    self.assertTrue(budget == "auto" or got["draft_verified"] > 40, (method, head, budget, got["draft_verified"], got["emitted"]))
+
+    def test_a_wrong_head_is_one_line(self):
+        for args, want in ((["eagle3"], "--draft-head FOLDER"), (["eagle3", "--draft-head", "/nowhere"], "/nowhere: no config.json"),
+                           (["eagle3", "--draft-head", os.path.join(self.tmp.name, "medusa")], "method medusa"),
+                           (["medusa", "--draft-head", os.path.join(self.tmp.name, "eagle")], "method eagle3")):
+            r = self.run_one("--method", *args)
+            self.assertNotEqual(r.returncode, 0)
+            self.assertEqual(r.stderr.count("\n"), 1, r.stderr)
+            self.assertIn(want, r.stderr)
+        r = run("generate", "--model", "script", "--prompt", "x", "--method", "eagle3", "--draft-head", os.path.join(self.tmp.name, "eagle3"))
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("script has no weights that a trained head could read", r.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -48,6 +48,14 @@ static void add_to(grown *g, int32_t token) {
     ls_automaton_settle(&g->text, &g->at);
 }
 
+// A match is shorter than the longest that may be, so that something may follow it. (Also, in a text of one token for ever
+// each ending is a state, and without an end to the match each step would walk through all.)
+static void move(const drafter *d, const ls_automaton *text, ls_automaton_match *at, int32_t token) {
+    ls_automaton_follow(text, at, token);
+    if (at->length >= d->longest) at->length = d->longest - 1;
+    ls_automaton_settle(text, at);
+}
+
 static void add_answer(drafter *d, int32_t token) {
     if (token == LS_STREAM_BREAK) token = -2 - d->breaks++;
     if ((size_t)d->young.text.n >= d->history.limit / 2) {
@@ -68,9 +76,9 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
         reset = true;
     }
     for (size_t i = d->seen; i < n; i++) {
-        ls_automaton_follow(&d->old.text, &d->old.at, context[i]);
-        ls_automaton_follow(&d->young.text, &d->young.at, context[i]);
-        ls_automaton_follow(&d->conversation.text, &d->conversation.at, context[i]);
+        move(d, &d->old.text, &d->old.at, context[i]);
+        move(d, &d->young.text, &d->young.at, context[i]);
+        move(d, &d->conversation.text, &d->conversation.at, context[i]);
         add_to(&d->conversation, context[i]);
         const bool begins = d->verified && d->broken;
         if (begins && d->young.text.n) add_answer(d, LS_STREAM_BREAK);
@@ -165,15 +173,11 @@ static const growth *grow_best(const drafter *d, const ls_draft_state *s, int32_
         const ls_automaton *text = &texts[i]->text;
         ls_automaton_match at = texts[i]->at;
         if (!text->n_states) continue;
-        ls_automaton_follow(text, &at, s->root);
-        for (int k = 0; k < ENDINGS && at.state > 0;) { // the longest ending, then shorter ones with more counts
+        move(d, text, &at, s->root);
+        for (int k = 0; k < ENDINGS && at.state > 0; k++) { // the longest ending, then shorter ones with more counts
             const int32_t link = text->states[at.state].link, shortest = text->states[link].length + 1;
-            const int32_t length = best_length(d, shortest, at.length);
-            if (length < d->longest) { // else nothing may follow
-                grow(text, (ls_automaton_match){at.state, length}, d, budget, &g);
-                if (g.sum > best.sum) best = g;
-                k++;
-            }
+            grow(text, (ls_automaton_match){at.state, best_length(d, shortest, at.length)}, d, budget, &g);
+            if (g.sum > best.sum) best = g;
             at = (ls_automaton_match){link, shortest - 1};
         }
     }

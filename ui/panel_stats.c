@@ -201,7 +201,7 @@ static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
 static void time_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "time");
     double n = st->steps ? (double)st->steps : 1, ms = st->total_us / n / 1e3;
-    const double forwards = (st->device_us > 0 ? st->device_us : st->forward_us) + st->draft_forward_us,
+    const double forwards = (st->device_us > 0 ? st->device_us : st->forward_us) + st->draft_forward_us + st->wait_us,
                  host = st->total_us - forwards; // all but these
     ui_print(&p, "%.2f ms/step: forward %.2f ", ms, st->forward_us / n / 1e3);
     if (st->device_us > 0) ui_print(&p, "(GPU %.2f) ", st->device_us / n / 1e3);
@@ -213,6 +213,9 @@ static void time_line(out *o, const ls_stats *st) {
     if (st->draft_forwards)
         ui_print(&p, " (%.1f forwards of the draft model %.3f)", (double)st->draft_forwards / n,
                  st->draft_forward_us / n / 1e3);
+    if (st->ahead_forwards)
+        ui_print(&p, ", beside the forward %.1f more, waited for %.3f", (double)st->ahead_forwards / n,
+                 st->wait_us / n / 1e3);
     ui_print(&p, ", verify %.3f, commit %.3f; host %.1f%%", st->verify_us / n / 1e3, st->commit_us / n / 1e3,
              st->total_us > 0 ? 100 * host / st->total_us : 0);
 }

@@ -27,7 +27,7 @@ static void table(const ls_comparison *k, ls_buf *out) {
         ls_visible_fmt(out, "%-*s %6.2f %17s %9.1f %8.2f %15s %6.0f us %6.0f us  ", width, k->c[i].label,
                        ls_per((double)t.emitted, t.steps), rate,
                        t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0, ls_total_speedup(&t), interval,
-                       ls_per(t.draft_us, t.forwards), ls_per(t.decode_us - t.forward_us - t.draft_forward_us, t.forwards));
+                       ls_per(t.draft_us, t.forwards), ls_per(t.host_us, t.forwards));
         const ls_promise promise = ls_comparison_promise(k, i);
         if (promise == LS_PROMISE_ODDS) ls_buf_str(out, "same odds, another draw: ");
         if (promise == LS_PROMISE_NONE)
@@ -78,7 +78,7 @@ static void write_total(ls_jsonw *w, const ls_total *t) {
     ls_jw_field_num(w, "speedup_low", t->low, 6);
     ls_jw_field_num(w, "speedup_high", t->high, 6);
     ls_jw_field_num(w, "draft_us_per_step", ls_per(t->draft_us, t->forwards), 6);
-    ls_jw_field_num(w, "host_us_per_step", ls_per(t->decode_us - t->forward_us - t->draft_forward_us, t->forwards), 6);
+    ls_jw_field_num(w, "host_us_per_step", ls_per(t->host_us, t->forwards), 6);
     ls_jw_field_u64(w, "different", t->different);
     ls_jw_field_u64(w, "tokens_not_chosen", t->loose);
 }

@@ -165,6 +165,7 @@ static void write_json(run *r) {
     ls_jw_field_int(&w, "draft_verified", (int64_t)st->drafted);
     ls_jw_field_int(&w, "draft_accepted", (int64_t)st->accepted);
     ls_jw_field_int(&w, "draft_forwards", (int64_t)st->draft_forwards);
+    ls_jw_field_int(&w, "ahead_forwards", (int64_t)st->ahead_forwards);
     ls_jw_key(&w, "emitted_per_step"), ls_jw_ids(&w, r->per_step.p, r->per_step.n);
     ls_jw_field_num(&w, "prefill_ms", r->prefill_ms, 6);
     ls_jw_field_num(&w, "decode_ms", st->total_us / 1e3, 6);

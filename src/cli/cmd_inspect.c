@@ -40,6 +40,9 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
     if (step->draft_forwards)
         ls_visible_fmt(out, ", %d forward%s of the draft model %.3f: %s", step->draft_forwards,
                        step->draft_forwards == 1 ? "" : "s", step->t_draft_forward_us / 1e3, s->header.second);
+    if (step->ahead_forwards)
+        ls_visible_fmt(out, "; beside it %d forward%s of %s, waited for %.3f", step->ahead_forwards,
+                       step->ahead_forwards == 1 ? "" : "s", s->header.second, step->t_wait_us / 1e3);
     if (step->t_device_us > 0) ls_buf_fmt(out, ", %.3f of that on the GPU", step->t_device_us / 1e3);
     ls_buf_str(out, ")\n");
     draw(s, "Last logits", ui_panel_logits, LOGIT_ROWS, ascii, out);

@@ -122,7 +122,12 @@ void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
                              .head = o->draft_head,
                              .layers = o->draft_layers,
                              .depth = o->draft_depth,
-                             .width = o->draft_width},
+                             .width = o->draft_width,
+                             .threads = o->draft_threads,
+                             .device = o->draft_device,
+                             .overlap = !strcmp(o->draft_overlap, "on")    ? LS_OVERLAP_ON
+                                        : !strcmp(o->draft_overlap, "off") ? LS_OVERLAP_OFF
+                                                                           : LS_OVERLAP_AUTO},
                    .note = print_note,
                    .max_tokens = o->max_tokens,
                    .sampling = {.temperature = o->temperature,

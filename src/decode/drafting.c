@@ -31,6 +31,7 @@ static void free_draft(ls_draft_options *o) {
     free((char *)o->model);
     free((char *)o->weights);
     free((char *)o->head);
+    free((char *)o->device);
 }
 
 static ls_draft_options copy_draft(const ls_draft_options *o) {
@@ -38,13 +39,15 @@ static ls_draft_options copy_draft(const ls_draft_options *o) {
     c.model = ls_strdup(o->model ? o->model : "");
     c.weights = ls_strdup(o->weights ? o->weights : "auto");
     c.head = ls_strdup(o->head ? o->head : "");
+    c.device = ls_strdup(o->device ? o->device : "auto");
     if (!c.depth) c.depth = LS_DRAFT_DEPTH;
     if (!c.width) c.width = LS_DRAFT_WIDTH;
     return c;
 }
 
 static bool same_draft(const ls_draft_options *a, const ls_draft_options *b) {
-    return !strcmp(a->model, b->model) && !strcmp(a->weights, b->weights) && !strcmp(a->head, b->head) && a->layers == b->layers &&
+    return !strcmp(a->model, b->model) && !strcmp(a->weights, b->weights) && !strcmp(a->head, b->head) &&
+           !strcmp(a->device, b->device) && a->threads == b->threads && a->layers == b->layers &&
            a->depth == b->depth && a->width == b->width;
 }
 

@@ -11,7 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHAIN = 32 }; // more new tokens than this are read as a prompt is
+enum {
+    CHAIN = 32,   // more new tokens than this are read as a prompt is
+    RESUMED = 64, // rows from which a draft goes on at most: then they are committed, and the others forgotten
+};
 
 typedef struct {
     ls_second base;
@@ -21,11 +24,14 @@ typedef struct {
     const lst_sampling *sampling;
     const ls_accept *accept;
     ls_ids text; // that the timeline has committed
-    // the rows of the last draft, behind the chain of new tokens that the first forward read
-    int32_t token[LST_MAX_ROWS], parent[LST_MAX_ROWS], n, root;
+    // the rows behind them: a chain of new tokens that a first forward read, and drafts
+    int32_t token[LST_MAX_ROWS], parent[LST_MAX_ROWS], n;
+    ls_said said[LST_MAX_ROWS];
+    int32_t row[LS_MAX_SAID], n_rows; // those of the present draft, the root first
     ls_cost_curve costs;
 } second;
 _Static_assert(LST_ROW_TOP == LS_SAID_TOP, "what is said of a row is what the engine says of it");
+_Static_assert(CHAIN + 1 <= RESUMED && RESUMED + LS_MAX_SAID <= LST_MAX_ROWS, "a draft that goes on has room");
 
 // The shaped distribution after a row of the timeline's last forwards; tokens that only one of both models has are left
 // out.
@@ -42,7 +48,7 @@ static ls_code distribution_after(second *m, int32_t row, float *q, int32_t n_vo
 
 static ls_code distribution(ls_second *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
     second *m = (second *)base;
-    return distribution_after(m, m->root + row, q, n_vocab, err);
+    return distribution_after(m, m->row[row], q, n_vocab, err);
 }
 
 static ls_said said_of(const second *m, const lst_row *r) {
@@ -58,7 +64,8 @@ static ls_said said_of(const second *m, const lst_row *r) {
 }
 
 // A forward, timed: the rows behind those that the timeline has seen.
-static ls_code forward(second *m, int32_t first, int32_t n, lst_row *rows, ls_err *err) {
+static ls_code forward(second *m, int32_t first, int32_t n, ls_err *err) {
+    lst_row rows[LST_MAX_ROWS];
     const uint64_t start = ls_now_ns();
     const ls_code code = (first ? m->t->grow_tree : m->t->forward_tree)(m->t, m->token + first, m->parent + first, n,
                                                                         m->sampling, rows, err);
@@ -67,6 +74,7 @@ static ls_code forward(second *m, int32_t first, int32_t n, lst_row *rows, ls_er
     ls_cost_observe(&m->costs, n, (int32_t)m->text.n, us / 1e3);
     m->base.forwards++;
     m->base.forward_us += us;
+    for (int32_t i = 0; i < n; i++) m->said[first + i] = said_of(m, &rows[i]);
     return LS_OK;
 }
 
@@ -83,7 +91,7 @@ static size_t same_text(const second *m, const int32_t *context, size_t n) {
     return same;
 }
 
-// The rows of the last draft that the text took.
+// The rows that the text took.
 static int32_t taken(const second *m, const int32_t *context, size_t n, int32_t *path) {
     int32_t n_path = 0, at = -1;
     for (int32_t i = 0; i < m->n && m->text.n + (size_t)n_path < n; i++)
@@ -134,7 +142,6 @@ static bool knows_all(const second *m, const int32_t *ids, size_t n) {
 
 static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_said *said, ls_err *err) {
     second *m = (second *)base;
-    lst_row rows[CHAIN + 1];
     base->forwards = 0;
     base->forward_us = 0;
     if (n + 1 >= (size_t)m->t->engine->n_context)
@@ -146,47 +153,74 @@ static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t 
                        "the text has special tokens that the draft model lacks: the answer goes on without its drafts");
     ls_code code = follow(m, context, n, err);
     for (size_t i = m->text.n; i < n && !code; i++) m->token[m->n++] = context[i];
-    m->root = m->n;
+    m->row[0] = m->n;
+    m->n_rows = 1;
     m->token[m->n++] = root;
     for (int32_t i = 0; i < m->n; i++) m->parent[i] = i - 1;
-    if (!code) code = forward(m, 0, m->n, rows, err);
+    if (!code) code = forward(m, 0, m->n, err);
     if (code) {
         forget(m, m->text.n, NULL); // what was committed before stays
         return code;
     }
-    *said = said_of(m, &rows[m->root]);
+    *said = m->said[m->row[0]];
     return ls_accept_draws(m->accept, m->sampling->temperature)
                ? ls_draw_said(m->accept, m->sampling, base, 0, m->target->engine->n_vocab, (uint64_t)n + 1, said, err)
                : LS_OK;
 }
 
+// A row is seen once: where the text went on as an earlier draft had it, the new one begins with what that saw.
+static bool resume(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_spoken *out) {
+    second *m = (second *)base;
+    int32_t path[LST_MAX_ROWS], at[LST_MAX_ROWS]; // at: a row's place in the draft
+    if (m->n > RESUMED || n + 1 >= (size_t)m->t->engine->n_context || n < m->text.n ||
+        same_text(m, context, n) < m->text.n || ls_accept_draws(m->accept, m->sampling->temperature))
+        return false; // what was drawn belongs to the draft that it was drawn for
+    const int32_t n_path = taken(m, context, n, path), end = n_path ? path[n_path - 1] : -1;
+    if (m->text.n + (size_t)n_path < n) return false;
+    m->n_rows = 0;
+    for (int32_t i = 0; i < m->n; i++) {
+        const int32_t up = m->parent[i];
+        at[i] = -1;
+        if (m->n_rows ? up < 0 || at[up] < 0 : up != end || m->token[i] != root) continue;
+        out->token[m->n_rows] = m->token[i];
+        out->parent[m->n_rows] = m->n_rows ? at[up] : -1;
+        out->said[m->n_rows] = m->said[i];
+        m->row[at[i] = m->n_rows++] = i;
+    }
+    base->forwards = 0;
+    base->forward_us = 0;
+    out->n = m->n_rows;
+    return m->n_rows > 0;
+}
+
 static ls_code more(ls_second *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
                     ls_err *err) {
     second *m = (second *)base;
-    lst_row rows[LST_MAX_ROWS];
     const int32_t first = m->n;
-    if (n > LST_MAX_ROWS - first || !knows_all(m, tokens, (size_t)n))
+    if (n > LST_MAX_ROWS - first || n > LS_MAX_SAID - m->n_rows || !knows_all(m, tokens, (size_t)n))
         return ls_fail(err, LS_E_RANGE, "the draft model has no room for more rows, or lacks a token");
     int32_t depth[LST_MAX_ROWS];
     for (int32_t i = 0; i < n; i++) {
         depth[i] = 0;
         m->token[first + i] = tokens[i];
-        m->parent[first + i] = m->root + parents[i];
+        m->parent[first + i] = parents[i] < m->n_rows ? m->row[parents[i]] : first + parents[i] - m->n_rows;
         for (int32_t at = m->parent[first + i]; at >= 0; at = m->parent[at]) depth[i]++;
         if (m->text.n + (size_t)depth[i] + 1 >= (size_t)m->t->engine->n_context)
             return ls_fail(err, LS_E_RANGE, "the draft model's context is full");
     }
-    ls_code code = forward(m, first, n, rows, err);
+    ls_code code = forward(m, first, n, err);
     if (code) {
         forget(m, m->text.n, NULL); // a GPU that fails has lost the old rows, too
         return code;
     }
     m->n = first + n;
     for (int32_t i = 0; i < n && !code; i++) {
-        said[i] = said_of(m, &rows[i]);
+        said[i] = m->said[first + i];
+        m->row[m->n_rows] = first + i;
         if (ls_accept_draws(m->accept, m->sampling->temperature))
-            code = ls_draw_said(m->accept, m->sampling, base, first + i - m->root, m->target->engine->n_vocab,
+            code = ls_draw_said(m->accept, m->sampling, base, m->n_rows, m->target->engine->n_vocab,
                                 (uint64_t)m->text.n + (uint64_t)depth[i] + 1, &said[i], err);
+        m->n_rows++;
     }
     return code;
 }
@@ -209,20 +243,23 @@ static void free_second(ls_second *base) {
 }
 
 static ls_code open_model(second *m, const ls_draft_options *o, ls_err *err) {
-    const bool own = (!o->model || !*o->model) && !strcmp(o->weights, "auto"); // the target's own weights
+    const ls_second_want want = {o->model, o->weights, o->device, o->threads};
+    const bool own = (!o->model || !*o->model) && !strcmp(o->weights, "auto") && !o->threads &&
+                     (!o->device || !strcmp(o->device, "auto")); // the target's own weights, as they are
     int32_t layers = o->layers;
     ls_code code = LS_OK;
     m->differs = -1;
     if (own) m->model = m->target;
-    else code = ls_second_model_get(m->target, o->model, o->weights, &m->model, &m->differs, err);
+    else code = ls_second_model_get(m->target, &want, &m->model, &m->differs, err);
     if (code) return code;
     const ls_engine *e = m->model->engine;
     if (layers > e->n_layers)
         return ls_fail(err, LS_E_RANGE, "draft.layers is %d, %s has %d", layers, m->model->name, e->n_layers);
-    if (own && !layers) layers = (e->n_layers + 1) / 2;
+    if ((!o->model || !*o->model) && !strcmp(o->weights, "auto") && !layers) layers = (e->n_layers + 1) / 2;
     if (layers && layers < e->n_layers)
         snprintf(m->base.name, sizeof m->base.name, "%.30s, its first %d layers", m->model->name, layers);
     else snprintf(m->base.name, sizeof m->base.name, "%.60s", m->model->name);
+    m->base.threads = strcmp(e->device, "cpu") ? 0 : e->threads;
     code = m->model->engine->timeline(m->model->engine, layers, &m->t, err);
     return code ? code : ls_costs_measure_briefly(&m->costs, m->t, err);
 }
@@ -232,6 +269,7 @@ ls_code ls_second_open(ls_second **out, ls_model *target, const ls_draft_options
     second *m = ls_calloc(1, sizeof *m);
     *out = NULL;
     m->base = (ls_second){.begin = begin,
+                          .resume = resume,
                           .more = more,
                           .distribution = distribution,
                           .unread = unread,

@@ -1,6 +1,7 @@
 #include "decode/session.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "decode/ahead.h"
 #include "decode/answer.h"
 #include "decode/choose.h"
 #include "decode/guesser_medusa.h"
@@ -22,6 +23,8 @@ struct ls_session {
     bool borrowed; // t is another session's
     // settings
     ls_drafting drafting;
+    ls_ahead *ahead;
+    ls_overlap overlap;
     ls_accept accept;
     lst_sampling sampling;
     // conversation
@@ -70,6 +73,20 @@ static ls_code open_second(void *of, const ls_draft_options *o, ls_second **out,
     return ls_second_open(out, s->model, o, &s->sampling, &s->accept, err);
 }
 
+static void set_ahead(ls_session *s, const ls_decode_options *opt, bool same_drafter) {
+    const ls_drafter *d = s->drafting.drafter;
+    ls_overlap how = opt->draft.overlap;
+    // trees of a fixed size are the same in every run, unless it is asked for
+    if (how == LS_OVERLAP_AUTO && !s->drafting.sizing.rule->by_cost) how = LS_OVERLAP_OFF;
+    if (same_drafter && how == s->overlap) return;
+    ls_ahead_free(s->ahead);
+    s->overlap = how;
+    s->ahead = ls_ahead_new(how, d, strcmp(s->e->device, "cpu") ? 0 : s->e->threads);
+    if (s->overlap == LS_OVERLAP_ON && d && d->second && !ls_ahead_can(d) && opt->note)
+        opt->note(opt->ud, "draft.overlap: on is for a draft model on the CPU, and this one is not: it drafts first, "
+                           "then the target verifies");
+}
+
 ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err) {
     const ls_draft_setup place = {.tokenizer = s->model->name,
                                   .n_vocab = s->e->n_vocab,
@@ -77,8 +94,10 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
                                   .second = open_second,
                                   .guesser = open_guesser,
                                   .of = s};
+    const ls_drafter *before = s->drafting.drafter;
     const ls_code code = ls_drafting_set(&s->drafting, opt, &place, s->context.p, s->context.n, err);
     if (code) return code;
+    set_ahead(s, opt, s->drafting.drafter == before);
     s->accept = opt->accept;
     s->sampling = opt->sampling;
     ls_answer_ends(&s->answer, opt->max_tokens, opt->stops);
@@ -107,6 +126,7 @@ ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_option
 
 void ls_session_free(ls_session *s) {
     if (!s) return;
+    ls_ahead_free(s->ahead);
     ls_drafting_free(&s->drafting); // before the timeline, which a trained head listens to
     if (s->t && !s->borrowed) s->t->free(s->t);
     ls_ids_free(&s->context);
@@ -357,6 +377,7 @@ typedef struct {
     int32_t context;                     // tokens committed before it
     int32_t n_top, top_ids[LS_MAX_ROWS]; // of the last logits, for the drafter
     float top_p[LS_MAX_ROWS];
+    bool ahead; // the drafter goes on beside the forward
     ls_finish finish;
 } work;
 
@@ -415,10 +436,24 @@ static ls_draft_state state_of(const work *w) {
     return (ls_draft_state){s->context.p, s->context.n, s->last.chosen, w->top_ids, w->top_p, w->n_top, NULL};
 }
 
+// Whether a second model had better begin a draft beside this step's forward than before it (PEARL's pre-verification).
+// Say that D is what its forwards take, T the target's, and E drafts of a tree are accepted. Over two steps, drafting
+// first brings 2 + 2E tokens in 2T + D (the second draft is made ahead), drafting beside 2 + E in 2T. With E = 2 the
+// latter is better from D = T on; but a few of its forwards must fit into one of the target's.
+static bool begins_beside(const ls_session *s) {
+    enum { FIT = 3 };
+    const ls_second *m = s->drafting.drafter->second;
+    const double one = m->cost_ms(m, s->drafting.draft.width, s->context.n),
+                 target = ls_cost_ms(&s->costs, 1, (int32_t)s->context.n);
+    return one > 0 && FIT * one <= target && s->drafting.draft.depth * one >= target;
+}
+
 // The tree under the root: retrieval for the root, and next-next-token guesses from the last logits.
 static void draft(work *w) {
     const ls_session *s = w->s;
     ls_step *out = w->out;
+    w->ahead = ls_ahead_is_on(s->ahead) && !ls_accept_draws(&s->accept, s->sampling.temperature);
+    if (s->ahead) s->drafting.drafter->beside = w->ahead && begins_beside(s);
     const ls_draft_state state = state_of(w);
     out->budget =
         (int16_t)ls_drafting_propose(&s->drafting, &state, &s->costs, s->e->n_context - w->context, &out->tree);
@@ -429,6 +464,23 @@ static void draft(work *w) {
     out->t_draft_forward_us = second ? second->forward_us : 0;
 }
 
+// A forward, and beside it what the drafter does for the steps to come.
+static ls_code forward(work *w, const int32_t *ids, const int32_t *parents, ls_err *err) {
+    ls_session *s = w->s;
+    ls_step *out = w->out;
+    ls_drafter *d = s->drafting.drafter;
+    const ls_draft_state state = state_of(w);
+    const int32_t before = w->ahead ? d->second->forwards : 0;
+    w->ahead = w->ahead && ls_ahead_start(s->ahead, d, &state);
+    const ls_code code = s->t->forward_tree(s->t, ids, parents, out->tree.n, &s->sampling, s->rows, err);
+    out->t_forward_us = end_phase(w);
+    if (!w->ahead) return code;
+    ls_ahead_stop(s->ahead);
+    out->t_wait_us = end_phase(w);
+    out->ahead_forwards = (int16_t)(d->second->forwards - before);
+    return code;
+}
+
 // One forward over all rows; the path whose drafts stand; the text that it makes.
 static ls_code verify(work *w, ls_err *err) {
     ls_session *s = w->s;
@@ -436,9 +488,8 @@ static ls_code verify(work *w, ls_err *err) {
     ls_tree *t = &out->tree;
     int32_t ids[LS_MAX_ROWS], parents[LS_MAX_ROWS];
     for (int32_t i = 0; i < t->n; i++) ids[i] = t->nodes[i].token, parents[i] = t->nodes[i].parent;
-    ls_code code = s->t->forward_tree(s->t, ids, parents, t->n, &s->sampling, s->rows, err);
+    ls_code code = forward(w, ids, parents, err);
     if (code) return code;
-    out->t_forward_us = end_phase(w);
     out->t_device_us = s->t->device_us(s->t);
     out->forward = true;
     out->rows = (int16_t)t->n;
@@ -503,7 +554,8 @@ static void keep_books(const work *w) {
     ls_session *s = w->s;
     ls_step *out = w->out;
     ls_cost_observe(&s->costs, out->rows, w->context, out->t_forward_us / 1e3);
-    const double host = out->t_total_us - out->t_forward_us - out->t_draft_forward_us;
+    const double host = out->t_total_us - out->t_forward_us - out->t_draft_forward_us - out->t_wait_us;
+    ls_ahead_learn(s->ahead, out->t_total_us, out->n_emitted);
     ls_ar_bound(&s->ar, out->t_total_us);
     s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;
     out->ar_us = s->drafting.drafter ? s->ar.us : out->t_total_us; // a plain step is its own baseline

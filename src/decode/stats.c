@@ -48,6 +48,8 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->device_us += s->t_device_us;
     st->draft_forwards += (uint64_t)s->draft_forwards;
     st->draft_forward_us += s->t_draft_forward_us;
+    st->ahead_forwards += (uint64_t)s->ahead_forwards;
+    st->wait_us += s->t_wait_us;
     st->verify_us += s->t_verify_us;
     st->commit_us += s->t_commit_us;
     st->total_us += s->t_total_us;

@@ -61,6 +61,8 @@ typedef struct {
     double t_device_us;        // of the forward, on a GPU; 0: it ran on the CPU
     double t_draft_forward_us; // a second model's forwards, a part of t_draft_us; 0: none drafted
     int16_t draft_forwards;    // how many they were
+    double t_wait_us;          // after the forward, for a draft forward that ran beside it; 0: none was under way
+    int16_t ahead_forwards;    // of a second model beside the forward, for the steps to come
     double ar_us;              // measured time of one plain (single-row) decode step at this context; 0: not known
     int32_t pool_size;         // n-grams in the drafter's pool
     int16_t rows;              // of the tree that was verified, root included (1: no draft)

@@ -37,7 +37,7 @@ static void add(ls_total *t, const ls_result *r) {
     t->loose += st->loose;
     t->decode_us += st->total_us;
     t->draft_us += st->draft_us;
-    t->draft_forward_us += st->draft_forward_us;
+    t->host_us += st->total_us - st->forward_us - st->draft_forward_us - st->wait_us;
     t->forward_us += st->forward_us;
     t->verify_us += st->verify_us;
     t->commit_us += st->commit_us;

@@ -22,7 +22,7 @@ void ls_result_judge(ls_result *r, const ls_result *ar, const ls_result *referen
 
 typedef struct {
     uint64_t prompts, turns, emitted, steps, forwards, drafted, accepted, different, loose;
-    double decode_us, draft_us, draft_forward_us, forward_us, verify_us, commit_us, prefill_ms, ar_us, against_us;
+    double decode_us, draft_us, forward_us, host_us, verify_us, commit_us, prefill_ms, ar_us, against_us;
     double low, high; // of the speedup: 95% interval by resampling prompts; NAN below three prompts, or not asked for
 } ls_total;
 

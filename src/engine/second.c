@@ -7,7 +7,8 @@
 
 struct ls_second_model {
     ls_model model;
-    char *name, *weights; // as they were asked for
+    char *name, *weights, *device; // as they were asked for
+    int32_t threads;
     int32_t differs;
     int users;
     ls_second_model *next;
@@ -59,6 +60,7 @@ static void drop(ls_second_model *s) {
     ls_model_free(&s->model);
     free(s->name);
     free(s->weights);
+    free(s->device);
     free(s);
 }
 
@@ -73,23 +75,31 @@ static void drop_unused(ls_model *target) {
     }
 }
 
-ls_code ls_second_model_get(ls_model *target, const char *name, const char *weights, ls_model **out, int32_t *differs,
+ls_code ls_second_model_get(ls_model *target, const ls_second_want *want, ls_model **out, int32_t *differs,
                             ls_err *err) {
-    const char *file = name && *name ? name : *target->file ? target->file : target->name;
+    const char *file = want->name && *want->name ? want->name : *target->file ? target->file : target->name;
+    const char *device = want->device && strcmp(want->device, "auto") ? want->device : target->engine->device;
     ls_second_model *s = target->seconds;
     *out = NULL;
-    while (s && (strcmp(s->name, file) || strcmp(s->weights, weights))) s = s->next;
+    while (s && (strcmp(s->name, file) || strcmp(s->weights, want->weights) || strcmp(s->device, device) ||
+                 s->threads != want->threads))
+        s = s->next;
     if (!s) {
         const ls_model_options o = {.name = file,
-                                    .engine = {.device = target->engine->device,
+                                    .engine = {.device = device,
                                                .dtype = "auto",
-                                               .weights = weights,
-                                               .threads = target->engine->threads,
+                                               .weights = want->weights,
+                                               .threads = want->threads ? want->threads
+                                                          : strcmp(device, target->engine->device)
+                                                              ? 0
+                                                              : target->engine->threads,
                                                .stop = target->stop,
                                                .ud = target->stop_ud}};
         s = ls_calloc(1, sizeof *s);
         s->name = ls_strdup(file);
-        s->weights = ls_strdup(weights);
+        s->weights = ls_strdup(want->weights);
+        s->device = ls_strdup(device);
+        s->threads = want->threads;
         ls_code code = ls_model_load(&s->model, &o, err);
         if (!code) code = agree(target, &s->model, &s->differs, err);
         if (code) {

@@ -173,10 +173,12 @@ static void json_group(ls_jsonw *w, const ls_report *r, const ls_report_group *g
     ls_jw_field_num(w, "ar_tokens_per_s", st->ar_us > 0 ? ls_stats_ar_tokens_per_s(st) : NAN, 7);
     ls_jw_field_num(w, "speedup", st->ar_against_us > 0 ? ls_stats_speedup(st) : NAN, 7);
     ls_jw_field_u64(w, "draft_forwards", st->draft_forwards);
+    ls_jw_field_u64(w, "ahead_forwards", st->ahead_forwards);
     ls_jw_field_open(w, "us", '{');
     ls_jw_field_num(w, "draft", st->draft_us, 9);
     ls_jw_field_num(w, "draft_forward", st->draft_forward_us, 9);
     ls_jw_field_num(w, "forward", st->forward_us, 9);
+    ls_jw_field_num(w, "wait", st->wait_us, 9);
     ls_jw_field_num(w, "verify", st->verify_us, 9);
     ls_jw_field_num(w, "commit", st->commit_us, 9);
     ls_jw_field_num(w, "total", st->total_us, 9);

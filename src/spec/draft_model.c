@@ -10,13 +10,23 @@
 // verifies them, and the target's tree holds only what it names. The paper accepts by random draws at each level and
 // plans all lengths ahead from known rates; here the second model's probabilities enter the estimates, and a round is
 // weighed when it comes.
+//
+// While the target verifies a tree, the second model may go on below it (PEARL, arXiv 2408.11850; CARD, arXiv
+// 2508.04462): what it sees then is there when the next step begins at one of these rows. PEARL goes on from the end of
+// a chain, and verifies a first token while it drafts; here the root of each tree is the target's own token, and the
+// likeliest rows that were not seen come first, wherever they are.
 #include "base/mem.h"
 #include "spec/search.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ASK_AGAIN = 16, STEPS_AHEAD = 128 };
+enum {
+    ASK_AGAIN = 16,
+    STEPS_AHEAD = 128,
+    SEEN_AHEAD = 64, // rows that the second model sees in a step, those ahead of the target included
+};
+static const double LEAST_AHEAD = 0.05;   // a row less likely than this is not worth a forward ahead
 static const double READ_SHARE = 0.01;    // as logitspec.read_prompt
 static const double MEMORY = 0.03;        // share of the last step in what is remembered of `reach`
 static const double LEAST_OF_BEST = 0.05; // a row less likely than this share of a round's likeliest waits
@@ -147,10 +157,14 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     d->spoken.n = 0;
     d->second->forwards = 0;
     d->second->forward_us = 0;
+    if (d->second->resume && !d->failed) {
+        const bool seen = d->second->resume(d->second, s->context, s->n_context, s->root, &d->spoken);
+        if (!seen) d->spoken.n = 0;
+    }
     for (;;) {
         q.drawn = d->spoken.n && d->spoken.said[0].n_draws;
         ls_search_run(&q, budget);
-        if (d->second->forwards >= d->depth || budget < 2 || d->failed) break;
+        if (d->second->forwards >= d->depth || budget < 2 || d->failed || (base->beside && !d->spoken.n)) break;
         round_ r = next_round(d, &q, d->reach);
         bool again = false;
         const bool must = d->owed && !d->spoken.n;
@@ -181,6 +195,23 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
         ls_search_run(&q, budget);
     }
     ls_search_tree(&q, tree);
+}
+
+static void ahead(ls_drafter *base, const ls_draft_state *s, const atomic_bool *stop) {
+    static _Thread_local ls_search q;
+    drafter *d = (drafter *)base;
+    ls_err err; // the next propose meets what goes wrong
+    q.e = &d->e;
+    q.blend = &d->blend;
+    q.spoken = &d->spoken;
+    q.s = s;
+    q.named_only = q.drawn = false;
+    if (!base->beside && !d->spoken.n) return; // it was not worth asking
+    while (!atomic_load(stop) && d->spoken.n < SEEN_AHEAD && !d->failed) {
+        ls_search_run(&q, SEEN_AHEAD);
+        const round_ r = next_round(d, &q, 1);
+        if (!r.n || chance(&r.candidate[0], &q) < LEAST_AHEAD || show(d, &q, &r, &err)) break;
+    }
 }
 
 // What the second model said after a row; NULL: it did not see it.
@@ -258,6 +289,7 @@ static ls_code make(drafter **out, const ls_draft_setup *setup, const char *meth
                            .learn = learn,
                            .knows = knows,
                            .read = read_prompt,
+                           .ahead = second->resume ? ahead : NULL,
                            .pool_size = pool_size,
                            .second = second,
                            .bytes = bytes,

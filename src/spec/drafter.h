@@ -15,6 +15,7 @@
 #include "spec/successors.h"
 #include "spec/tree.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 typedef struct {
@@ -67,14 +68,20 @@ struct ls_drafter {
     // rows: what the target said after each of the n tokens from context[at] on, a prompt's. NULL: learns nothing from
     // prompts.
     void (*read)(ls_drafter *d, const int32_t *context, size_t at, size_t n, const ls_node *rows);
-    ls_second *second;                         // the model that drafts; NULL: none does
-    double read_share;                         // of the answer's expected time that reading may take; 0: none
+    // Goes on drafting below the tree that was proposed last, for the steps to come, until *stop or nothing is worth
+    // it: in another thread beside the target's forward, while nothing else is asked of the drafter. NULL: it cannot.
+    void (*ahead)(ls_drafter *d, const ls_draft_state *s, const atomic_bool *stop);
+    ls_second *second; // the model that drafts; NULL: none does
+    bool beside;       // set before `propose`: if it has not seen the root, it begins in `ahead`, not before
+    double read_share; // of the answer's expected time that reading may take; 0: none
     int32_t (*pool_size)(const ls_drafter *d); // entries remembered
     size_t (*bytes)(const ls_drafter *d);      // memory of what is remembered
     void (*free)(ls_drafter *d);
 };
 
 enum { LS_DRAFT_DEPTH = 6, LS_DRAFT_WIDTH = 4 };
+
+typedef enum { LS_OVERLAP_AUTO, LS_OVERLAP_ON, LS_OVERLAP_OFF } ls_overlap;
 
 // How a second model drafts (the options draft.*). Numbers that are 0 are the usual ones.
 typedef struct {
@@ -84,6 +91,9 @@ typedef struct {
     int32_t layers;      // of the model, from the first on; 0: all, or half of the target's where nothing else differs
     int32_t depth;       // forwards of a step at most
     int32_t width;       // rows of a forward at most
+    int32_t threads;     // of its forwards; 0: as many as the target's
+    const char *device;  // where it runs; NULL or "auto": where the target does
+    ls_overlap overlap;  // whether it drafts beside the target's forward
 } ls_draft_options;
 
 // What a drafter may know about where it works.

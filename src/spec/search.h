@@ -4,13 +4,7 @@
 #include "spec/blend.h"
 #include "spec/evidence.h"
 #include "spec/frontier.h"
-
-// The rows that a second model saw in this draft, the root first; parents count these rows.
-typedef struct {
-    int32_t n;
-    int32_t token[LS_MAX_SAID], parent[LS_MAX_SAID];
-    ls_said said[LS_MAX_SAID];
-} ls_spoken;
+#include "spec/second.h"
 
 enum {
     LS_SEARCH_GUESSES = LS_MAX_ROWS - 1,

@@ -2,6 +2,7 @@
 // or kept wrongly shows as a rejected draft.
 #include "base/mem.h"
 #include "base/rng.h"
+#include "decode/ahead.h"
 #include "decode/second.h"
 #include "decode/session.h"
 #include "decode/stats.h"
@@ -9,11 +10,14 @@
 #include "engine/second.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 static ls_model model;
@@ -158,9 +162,9 @@ static void a_sized_draft_asks_where_that_pays(void **state) {
     assert_int_equal(ls_model_load(&slow, &(ls_model_options){.name = "script:4"}, NULL), LS_OK);
     const ls_model quick = model;
     model = slow;
-    o.draft = (ls_draft_options){.model = "script:4", .layers = 1};
+    o.draft = (ls_draft_options){.model = "script:4", .layers = 1, .overlap = LS_OVERLAP_OFF};
     outcome dear = decode(o, 1);
-    o.draft = (ls_draft_options){.model = "script:0"};
+    o.draft = (ls_draft_options){.model = "script:0", .overlap = LS_OVERLAP_OFF};
     outcome cheap = decode(o, 1);
     slow = model; // with the models that drafted for it
     model = quick;
@@ -283,6 +287,121 @@ static void a_second_model_that_fails_costs_its_drafts_only(void **state) {
     ls_ids_free(&r.out);
 }
 
+// ---- beside the target's forward
+
+// The target's forwards wait a moment for the second model to do one beside them, however busy the machine is.
+static atomic_int beside; // forwards of the second model in another thread than the test's, since the target's last
+static bool waits;
+static pthread_t of_test;
+static ls_code (*real_forward)(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+                               const lst_sampling *s, lst_row *rows, ls_err *err);
+static ls_code (*real_grow)(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+                            const lst_sampling *s, lst_row *rows, ls_err *err);
+
+static ls_code slow_forward(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+                            const lst_sampling *s, lst_row *rows, ls_err *err) {
+    const ls_code code = real_forward(t, ids, parents, n, s, rows, err);
+    for (int i = 0; i < 50 && waits && !atomic_load(&beside); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+    atomic_store(&beside, 0);
+    return code;
+}
+
+static ls_code counted_grow(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+                            const lst_sampling *s, lst_row *rows, ls_err *err) {
+    const ls_code code = real_grow(t, ids, parents, n, s, rows, err);
+    if (!pthread_equal(pthread_self(), of_test)) atomic_fetch_add(&beside, 1);
+    return code;
+}
+
+static ls_code timelines_to_watch(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err) {
+    const ls_code code = real_timeline(e, layers, out, err);
+    if (code) return code;
+    if (layers) {
+        real_grow = (*out)->grow_tree;
+        (*out)->grow_tree = counted_grow;
+    } else {
+        real_forward = (*out)->forward_tree;
+        (*out)->forward_tree = slow_forward;
+    }
+    return code;
+}
+
+static outcome watched(ls_decode_options o) {
+    real_timeline = model.engine->timeline;
+    model.engine->timeline = timelines_to_watch;
+    of_test = pthread_self();
+    waits = o.draft.overlap == LS_OVERLAP_ON;
+    outcome r = decode(o, 2);
+    model.engine->timeline = real_timeline;
+    return r;
+}
+
+// All layers but the last few, so that it is right nearly always: then the next step begins where it went on.
+static void it_goes_on_while_the_target_verifies(void **state) {
+    (void)state;
+    for (int how = 0; how < 2; how++)
+        for (int hybrid = 0; hybrid < 2; hybrid++) {
+            ls_decode_options o = {.method = "ar", .max_tokens = 60, .sampling = how ? sampled : greedy};
+            outcome plain = decode(o, 2);
+            o.method = hybrid ? "hybrid" : "draft-model";
+            o.draft = (ls_draft_options){.layers = 7, .depth = 4, .width = 2, .overlap = LS_OVERLAP_OFF};
+            o.budget = 8;
+            outcome off = watched(o);
+            o.draft.overlap = LS_OVERLAP_AUTO; // a fixed budget: the steps are those of every run
+            outcome fixed = watched(o);
+            o.draft.overlap = LS_OVERLAP_ON;
+            outcome on = watched(o);
+            assert_same(&plain, &off);
+            assert_same(&plain, &on);
+            assert_int_equal(off.stats.ahead_forwards, 0);
+            assert_int_equal(fixed.stats.ahead_forwards, 0);
+            assert_int_equal(fixed.stats.steps, off.stats.steps);
+            assert_true(on.stats.ahead_forwards > 0);
+            // what was seen ahead is not seen again
+            assert_true(on.stats.draft_forwards < off.stats.draft_forwards);
+            assert_true(on.stats.draft_forwards + on.stats.ahead_forwards > off.stats.draft_forwards);
+            ls_ids_free(&plain.out);
+            ls_ids_free(&off.out);
+            ls_ids_free(&fixed.out);
+            ls_ids_free(&on.out);
+        }
+}
+
+static void never(ls_drafter *d, const ls_draft_state *s, const atomic_bool *stop) {
+    (void)d, (void)s, (void)stop;
+}
+
+// Steps with, out of 20 blocks, where drafting ahead makes a token take `us` and without 100.
+static int steps_ahead(ls_ahead *a, double us) {
+    int n = 0;
+    for (int i = 0; i < 20 * 16; i++) {
+        const bool on = ls_ahead_is_on(a);
+        n += on;
+        ls_ahead_learn(a, 2 * (on ? us : 100), 2);
+    }
+    return n;
+}
+
+static void the_better_way_goes_on(void **state) {
+    (void)state;
+    ls_second second = {.threads = 1};
+    ls_drafter d = {.ahead = never, .second = &second};
+    assert_null(ls_ahead_new(LS_OVERLAP_AUTO, &d, 100000)); // more processors than any machine has
+    assert_null(ls_ahead_new(LS_OVERLAP_OFF, &d, 0));
+    assert_null(ls_ahead_new(LS_OVERLAP_ON, NULL, 0));
+    ls_ahead *a = ls_ahead_new(LS_OVERLAP_AUTO, &d, 0);
+    assert_int_equal(steps_ahead(a, 80), (20 - 3) * 16); // without: two blocks at first, and one look later
+    assert_int_equal(steps_ahead(a, 120), 2 * 16);       // one block tells; one looks again
+    assert_int_equal(steps_ahead(a, 120), 1 * 16);
+    ls_ahead_free(a);
+    a = ls_ahead_new(LS_OVERLAP_ON, &d, 100000);
+    assert_int_equal(steps_ahead(a, 1000), 20 * 16);
+    ls_ahead_free(a);
+    second.threads = 0; // on a GPU
+    assert_null(ls_ahead_new(LS_OVERLAP_ON, &d, 0));
+}
+
 static void what_cannot_draft_is_named(void **state) {
     (void)state;
     static const struct {
@@ -344,6 +463,8 @@ int main(void) {
         cmocka_unit_test(what_is_said_does_not_depend_on_earlier_drafts),
         cmocka_unit_test(estimates_follow_what_was_accepted),
         cmocka_unit_test(a_second_model_that_fails_costs_its_drafts_only),
+        cmocka_unit_test(it_goes_on_while_the_target_verifies),
+        cmocka_unit_test(the_better_way_goes_on),
         cmocka_unit_test(what_cannot_draft_is_named),
         cmocka_unit_test(the_second_model_changes_within_a_conversation),
     };

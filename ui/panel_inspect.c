@@ -30,8 +30,11 @@ static void verdict(out *o) {
     ui_draw_token(&p, s, n->token);
     p.role = UI_TEXT;
     if (o->row == 0) {
-        ui_print(&p, o->step->corrected ? ": the target's choice where a draft was rejected"
-                                        : ": the target's choice; the root is always emitted");
+        const bool reflected = o->step->root_own >= 0 && o->step->root_own != n->token;
+        ui_print(&p, reflected            ? ": chosen with the reflection (LOSSY); the target alone chose "
+                     : o->step->corrected ? ": the target's choice where a draft was rejected"
+                                          : ": the target's choice; the root is always emitted");
+        if (reflected) ui_draw_token(&p, s, o->step->root_own);
         return;
     }
     const ls_node *parent = &o->step->tree.nodes[n->parent];
@@ -43,16 +46,25 @@ static void verdict(out *o) {
         ui_print(&p, " not reached: an ancestor was rejected");
         return;
     }
-    const bool chosen = parent->target == n->token;
+    const int32_t own = ls_node_own(parent);
+    const bool chosen = parent->target == n->token, reflected = own != parent->target;
     if (n->state == LS_NODE_ACCEPTED) {
-        ui_print(&p, chosen ? " accepted: the target chose the same" : " let stand (LOSSY); the target chose ");
-        if (!chosen) ui_draw_token(&p, s, parent->target);
+        ui_print(&p, !chosen            ? " let stand (LOSSY); the target chose "
+                     : reflected        ? " accepted with the reflection (LOSSY); the target alone chose "
+                     : parent->own >= 0 ? " accepted: the target chose the same, also with the reflection"
+                                        : " accepted: the target chose the same");
+        if (!chosen || reflected) ui_draw_token(&p, s, own);
         return;
     }
     ui_print(&p,
              chosen ? " rejected: another branch with the same token went further" : " rejected: the target chose ");
     if (!chosen) ui_draw_token(&p, s, parent->target);
     p.role = UI_TEXT;
+    if (reflected) {
+        ui_print(&p, " with the reflection; alone it chose ");
+        ui_draw_token(&p, s, own);
+        p.role = UI_TEXT;
+    }
     if (ui_preview(s, o->step) == o->row) ui_print(&p, "; %s would let it stand", ls_accept_at(s->preview)->name);
 }
 
@@ -69,7 +81,9 @@ static void estimates(out *o) {
         ui_print(&p, "probability ");
         prob(&p, (double)n->p);
         ui_print(&p, " in the last logits%s",
-                 o->step->n_top && o->step->top[0].id != n->token ? ": drawn at random (sampling), seeded" : "");
+                 o->step->root_own >= 0 && o->step->root_own != n->token ? ""
+                 : o->step->n_top && o->step->top[0].id != n->token      ? ": drawn at random (sampling), seeded"
+                                                                         : "");
         const ls_next_next next = ls_step_next_next(o->step);
         if (next.token < 0) return;
         p = next_line(o, UI_TEXT);

@@ -4,6 +4,7 @@
 #include "decode/answer.h"
 #include "decode/choose.h"
 #include "decode/guesser_medusa.h"
+#include "decode/reflect.h"
 #include "decode/second.h"
 #include "decode/second_eagle.h"
 #include "costs/ar_cost.h"
@@ -23,6 +24,7 @@ struct ls_session {
     // settings
     ls_drafting drafting;
     ls_accept accept;
+    ls_ids reflection; // the prompt of a probe
     lst_sampling sampling;
     // conversation
     ls_ids context;
@@ -31,6 +33,7 @@ struct ls_session {
     int32_t uncommitted; // a turn's last token when it ended the turn without a forward; -1: none
     lst_row last;        // row that predicts the next root
     bool corrected;      // that row's draft children were all rejected
+    int32_t last_own;    // what the target chose alone after that row, where a probe judged it; -1: none did
     uint32_t turn, step;
     ls_cost_curve costs;
     ls_ar_cost ar;
@@ -77,8 +80,15 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
                                   .second = open_second,
                                   .guesser = open_guesser,
                                   .of = s};
-    const ls_code code = ls_drafting_set(&s->drafting, opt, &place, s->context.p, s->context.n, err);
+    ls_ids reflection = {0};
+    ls_code code = LS_OK;
+    if (opt->accept.rule && opt->accept.rule->reflects && opt->reflection)
+        code = ls_encode(s->model->vocab, opt->reflection, strlen(opt->reflection), true, &reflection, err);
+    if (!code) code = ls_drafting_set(&s->drafting, opt, &place, s->context.p, s->context.n, err);
+    if (code) ls_ids_free(&reflection);
     if (code) return code;
+    ls_ids_free(&s->reflection);
+    s->reflection = reflection;
     s->accept = opt->accept;
     s->sampling = opt->sampling;
     ls_answer_ends(&s->answer, opt->max_tokens, opt->stops);
@@ -110,6 +120,7 @@ void ls_session_free(ls_session *s) {
     ls_drafting_free(&s->drafting); // before the timeline, which a trained head listens to
     if (s->t && !s->borrowed) s->t->free(s->t);
     ls_ids_free(&s->context);
+    ls_ids_free(&s->reflection);
     ls_answer_free(&s->answer);
     free(s);
 }
@@ -177,6 +188,7 @@ static void complete(ls_node *n, const lst_row *r) {
     n->p = expf(r->parent_logit - r->parent_lse);
     n->target = r->chosen;
     n->target_p = expf(r->chosen_logit - r->lse);
+    n->own = -1;
     n->entropy = r->entropy;
     n->lse = r->lse;
     for (int j = 0; j < LS_ROW_TOP; j++) n->top[j] = (ls_top_entry){r->top_id[j], r->top_logit[j]};
@@ -235,6 +247,7 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     ls_answer_begin(&s->answer);
     s->step = 0;
     s->corrected = false;
+    s->last_own = -1;
     s->started = s->active = true;
     return LS_OK;
 }
@@ -391,13 +404,14 @@ static ls_code take_root(work *w, ls_err *err) {
                      .budget = (int16_t)ls_drafting_rows(&s->drafting),
                      .pool_size = s->drafting.drafter ? s->drafting.drafter->pool_size(s->drafting.drafter) : 0,
                      .rows = 1,
+                     .root_own = s->last_own,
                      .n_path = 1,
                      .top_lse = s->last.lse,
                      .top_entropy = s->last.entropy};
     ls_tree_start(&out->tree, s->last.chosen);
     ls_node *root = &out->tree.nodes[0];
     root->p = expf(s->last.chosen_logit - s->last.lse);
-    root->target = -1;
+    root->target = root->own = -1;
     root->target_p = root->entropy = root->lse = NAN;
     for (int i = 0; i < LS_ROW_TOP; i++) root->top[i].id = -1;
     w->n_top = out->budget > LS_MAX_TOP ? out->budget : LS_MAX_TOP;
@@ -415,13 +429,18 @@ static ls_draft_state state_of(const work *w) {
     return (ls_draft_state){s->context.p, s->context.n, s->last.chosen, w->top_ids, w->top_p, w->n_top, NULL};
 }
 
+static bool reflects(const ls_session *s) {
+    return s->accept.rule && s->accept.rule->reflects;
+}
+
 // The tree under the root: retrieval for the root, and next-next-token guesses from the last logits.
 static void draft(work *w) {
     const ls_session *s = w->s;
     ls_step *out = w->out;
     const ls_draft_state state = state_of(w);
-    out->budget =
-        (int16_t)ls_drafting_propose(&s->drafting, &state, &s->costs, s->e->n_context - w->context, &out->tree);
+    ls_cost_curve costs = s->costs;
+    if (reflects(s)) costs.beside_rows = (int32_t)s->reflection.n + 1;
+    out->budget = (int16_t)ls_drafting_propose(&s->drafting, &state, &costs, s->e->n_context - w->context, &out->tree);
     const double us = end_phase(w);
     const ls_second *second = s->drafting.drafter ? s->drafting.drafter->second : NULL;
     out->t_draft_us = s->drafting.drafter ? us : 0;
@@ -434,18 +453,27 @@ static ls_code verify(work *w, ls_err *err) {
     ls_session *s = w->s;
     ls_step *out = w->out;
     ls_tree *t = &out->tree;
-    int32_t ids[LS_MAX_ROWS], parents[LS_MAX_ROWS];
+    int32_t ids[LS_MAX_ROWS], parents[LS_MAX_ROWS], own[LS_MAX_ROWS];
+    ls_probe probe = {0};
     for (int32_t i = 0; i < t->n; i++) ids[i] = t->nodes[i].token, parents[i] = t->nodes[i].parent;
-    ls_code code = s->t->forward_tree(s->t, ids, parents, t->n, &s->sampling, s->rows, err);
+    if (reflects(s)) ls_probe_add(&probe, t, &s->reflection, s->e->n_context - w->context, ids, parents);
+    ls_code code = s->t->forward_tree(s->t, ids, parents, t->n + probe.n, &s->sampling, s->rows, err);
     if (code) return code;
     out->t_forward_us = end_phase(w);
     out->t_device_us = s->t->device_us(s->t);
     out->forward = true;
     out->rows = (int16_t)t->n;
+    out->probes = (int16_t)probe.n;
     if (ls_accept_draws(&s->accept, s->sampling.temperature) && s->drafting.drafter &&
         (code = ls_choose(&s->accept, &s->sampling, s->t, s->drafting.drafter->second, t, w->context, s->rows, err)))
         return code;
-    for (int32_t i = 0; i < t->n; i++) complete(&t->nodes[i], &s->rows[i]);
+    if (probe.n &&
+        (code = ls_reflect(&probe, s->accept.values[0], &s->sampling, s->t, t, w->context, s->rows, own, err)))
+        return code;
+    for (int32_t i = 0; i < t->n; i++) {
+        complete(&t->nodes[i], &s->rows[i]);
+        if (probe.n) t->nodes[i].own = own[i];
+    }
     out->n_path = (int16_t)ls_accept_path(&s->accept, t, out->path);
     ls_tree_mark(t, out->path, out->n_path);
     for (int32_t i = 0; i < out->n_path; i++) ids[i] = t->nodes[out->path[i]].token;
@@ -471,6 +499,7 @@ static ls_code commit(work *w, ls_err *err) {
     for (int32_t i = 0; i < n_keep; i++) ls_ids_push(&s->context, t->nodes[out->path[i]].token);
     ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);
     s->last = s->rows[out->path[n_keep - 1]];
+    s->last_own = t->nodes[out->path[n_keep - 1]].own;
     s->corrected = false;
     for (int32_t i = 1; i < t->n; i++) s->corrected |= t->nodes[i].parent == out->path[out->n_path - 1];
     if (!w->finish && (int32_t)s->context.n >= s->e->n_context) w->finish = LS_FINISH_CONTEXT;
@@ -502,7 +531,7 @@ static void finish_step(work *w) {
 static void keep_books(const work *w) {
     ls_session *s = w->s;
     ls_step *out = w->out;
-    ls_cost_observe(&s->costs, out->rows, w->context, out->t_forward_us / 1e3);
+    ls_cost_observe(&s->costs, ls_step_forwarded(out), w->context, out->t_forward_us / 1e3);
     const double host = out->t_total_us - out->t_forward_us - out->t_draft_forward_us;
     ls_ar_bound(&s->ar, out->t_total_us);
     s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;

@@ -30,11 +30,8 @@ static void verdict(out *o) {
     ui_draw_token(&p, s, n->token);
     p.role = UI_TEXT;
     if (o->row == 0) {
-        const bool reflected = o->step->root_own >= 0 && o->step->root_own != n->token;
-        ui_print(&p, reflected            ? ": chosen with the reflection (LOSSY); the target alone chose "
-                     : o->step->corrected ? ": the target's choice where a draft was rejected"
-                                          : ": the target's choice; the root is always emitted");
-        if (reflected) ui_draw_token(&p, s, o->step->root_own);
+        ui_print(&p, o->step->corrected ? ": the target's choice where a draft was rejected"
+                                        : ": the target's choice; the root is always emitted");
         return;
     }
     const ls_node *parent = &o->step->tree.nodes[n->parent];
@@ -81,9 +78,7 @@ static void estimates(out *o) {
         ui_print(&p, "probability ");
         prob(&p, (double)n->p);
         ui_print(&p, " in the last logits%s",
-                 o->step->root_own >= 0 && o->step->root_own != n->token ? ""
-                 : o->step->n_top && o->step->top[0].id != n->token      ? ": drawn at random (sampling), seeded"
-                                                                         : "");
+                 o->step->n_top && o->step->top[0].id != n->token ? ": drawn at random (sampling), seeded" : "");
         const ls_next_next next = ls_step_next_next(o->step);
         if (next.token < 0) return;
         p = next_line(o, UI_TEXT);

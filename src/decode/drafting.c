@@ -159,7 +159,6 @@ ls_miss ls_drafting_blame(const ls_drafting *d, const ls_draft_state *s, const l
     const ls_node *last = &tree->nodes[row];
     const int32_t ask = ls_drafting_rows(d), most = d->budget > 0 && d->budget < ask ? d->budget : ask;
     if (!d->drafter || !d->drafter->knows) return LS_MISS_NONE;
-    if (last->target != ls_node_own(last)) return LS_MISS_REFLECTED;
     if (last->target != last->top[0].id) return LS_MISS_SAMPLED;
     const ls_draft_question q = {s, tree, row, last->target, ask};
     const ls_miss miss = of[d->drafter->knows(d->drafter, &q)];

@@ -18,7 +18,8 @@ static int32_t likeliest_end(const ls_tree *t) {
     return best;
 }
 
-void ls_probe_add(ls_probe *p, const ls_tree *tree, const ls_ids *prompt, int32_t room, int32_t *ids, int32_t *parents) {
+void ls_probe_add(ls_probe *p, const ls_tree *tree, const ls_ids *prompt, int32_t room, int32_t *ids,
+                  int32_t *parents) {
     *p = (ls_probe){0};
     const int32_t end = likeliest_end(tree), depth = tree->nodes[end].depth;
     const size_t n = prompt->n + (size_t)depth;
@@ -62,12 +63,14 @@ ls_code ls_reflect(const ls_probe *p, double weight, const lst_sampling *s, ls_t
         if (!code) code = t->row_logits(t, p->copies + k, reflected, err);
         if (code) break;
         ls_fuse(alone, reflected, n, weight, s->temperature, fused);
-        const int32_t token =
-            ls_sample(fused, n, s->temperature, s->top_k, s->top_p, s->seed, (uint64_t)(context + k + 1));
+        const int32_t draft = tree->nodes[p->path[k + 1]].token;
+        const bool stands =
+            ls_sample(fused, n, s->temperature, s->top_k, s->top_p, s->seed, (uint64_t)(context + k + 1)) == draft;
         bool there[LS_MAX_ROWS] = {0};
         for (int32_t i = 0; i < tree->n; i++) {
-            if (here[i]) own[i] = rows[i].chosen, rows[i].chosen = token, rows[i].chosen_logit = alone[token];
-            if (i && here[tree->nodes[i].parent]) there[i] = tree->nodes[i].token == tree->nodes[p->path[k + 1]].token;
+            if (here[i]) own[i] = rows[i].chosen;
+            if (here[i] && stands) rows[i].chosen = draft, rows[i].chosen_logit = alone[draft];
+            there[i] = i && here[tree->nodes[i].parent] && tree->nodes[i].token == draft;
         }
         for (int32_t i = 0; i < tree->n; i++) here[i] = there[i];
     }

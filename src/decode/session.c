@@ -33,7 +33,6 @@ struct ls_session {
     int32_t uncommitted; // a turn's last token when it ended the turn without a forward; -1: none
     lst_row last;        // row that predicts the next root
     bool corrected;      // that row's draft children were all rejected
-    int32_t last_own;    // what the target chose alone after that row, where a probe judged it; -1: none did
     uint32_t turn, step;
     ls_cost_curve costs;
     ls_ar_cost ar;
@@ -247,7 +246,6 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     ls_answer_begin(&s->answer);
     s->step = 0;
     s->corrected = false;
-    s->last_own = -1;
     s->started = s->active = true;
     return LS_OK;
 }
@@ -404,7 +402,6 @@ static ls_code take_root(work *w, ls_err *err) {
                      .budget = (int16_t)ls_drafting_rows(&s->drafting),
                      .pool_size = s->drafting.drafter ? s->drafting.drafter->pool_size(s->drafting.drafter) : 0,
                      .rows = 1,
-                     .root_own = s->last_own,
                      .n_path = 1,
                      .top_lse = s->last.lse,
                      .top_entropy = s->last.entropy};
@@ -499,7 +496,6 @@ static ls_code commit(work *w, ls_err *err) {
     for (int32_t i = 0; i < n_keep; i++) ls_ids_push(&s->context, t->nodes[out->path[i]].token);
     ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);
     s->last = s->rows[out->path[n_keep - 1]];
-    s->last_own = t->nodes[out->path[n_keep - 1]].own;
     s->corrected = false;
     for (int32_t i = 1; i < t->n; i++) s->corrected |= t->nodes[i].parent == out->path[out->n_path - 1];
     if (!w->finish && (int32_t)s->context.n >= s->e->n_context) w->finish = LS_FINISH_CONTEXT;

@@ -58,8 +58,8 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
         st->ar_against_us += s->t_total_us;
         st->ar_forwards += (uint64_t)ls_plain_forwards(s);
     }
-    st->loose += (uint64_t)ls_step_loose(s, NULL);
     if (!s->forward) return;
+    st->loose += (uint64_t)ls_step_loose(s, NULL);
     st->forwards++;
     st->drafted += (uint64_t)(s->rows - 1);
     const int accepted = ls_step_accepted(s);

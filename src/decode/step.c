@@ -22,12 +22,11 @@ const char *ls_miss_name(ls_miss m) {
 
 int ls_step_loose(const ls_step *s, int *at) {
     int n = 0;
-    for (int i = 0; i < (s->forward ? s->n_emitted : 1); i++) {
-        const int32_t own = i ? ls_node_own(&s->tree.nodes[s->path[i - 1]]) : s->root_own;
-        if (s->tree.nodes[s->path[i]].token == own || (!i && own < 0)) continue;
-        if (at) at[n] = i;
-        n++;
-    }
+    for (int i = 1; s->forward && i < s->n_emitted; i++)
+        if (s->tree.nodes[s->path[i]].token != ls_node_own(&s->tree.nodes[s->path[i - 1]])) {
+            if (at) at[n] = i;
+            n++;
+        }
     return n;
 }
 

@@ -65,7 +65,6 @@ typedef struct {
     int32_t pool_size;         // n-grams in the drafter's pool
     int16_t rows;              // of the tree that was verified, root included (1: no draft)
     int16_t probes;            // rows of the same forward behind the tree, which judged drafts (decode/reflect.h)
-    int32_t root_own;          // what the target chose alone, where a probe judged the root; -1: none did
     ls_tree tree; // the rows that are described: all but in a trace of level `steps`, which keeps the path. Last, so
                   // that a copy may stop after its nodes
 } ls_step;
@@ -79,8 +78,8 @@ typedef struct {
 } ls_next_next;
 ls_next_next ls_step_next_next(const ls_step *s);
 
-// Emitted tokens that are not the target's own choice (a lossy acceptance let them stand, or put them in its place).
-// Fills at[] (LS_MAX_ROWS, may be NULL) with their places among the step's emitted tokens; returns how many.
+// Emitted tokens that are not the target's own choice (a lossy acceptance let them stand). Fills at[] (LS_MAX_ROWS, may
+// be NULL) with their places among the step's emitted tokens; returns how many.
 int ls_step_loose(const ls_step *s, int *at);
 
 // A look at a lossy rule without its loss: of an exact step that the rejection of a draft ended, how many tokens more

@@ -33,7 +33,6 @@ void ls_seen_ids(ls_seen *s, const int32_t *ids, size_t n, ls_ids *fresh) {
 
 void ls_seen_step(ls_seen *s, const ls_step *step, ls_ids *fresh) {
     for (int i = 0; i < step->n_top; i++) note(s, step->top[i].id, fresh);
-    note(s, step->root_own, fresh);
     for (int i = 0; i < step->tree.n; i++) {
         note(s, step->tree.nodes[i].token, fresh);
         note(s, step->tree.nodes[i].target, fresh);

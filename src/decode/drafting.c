@@ -44,8 +44,8 @@ static ls_draft_options copy_draft(const ls_draft_options *o) {
 }
 
 static bool same_draft(const ls_draft_options *a, const ls_draft_options *b) {
-    return !strcmp(a->model, b->model) && !strcmp(a->weights, b->weights) && !strcmp(a->head, b->head) && a->layers == b->layers &&
-           a->depth == b->depth && a->width == b->width;
+    return !strcmp(a->model, b->model) && !strcmp(a->weights, b->weights) && !strcmp(a->head, b->head) &&
+           a->layers == b->layers && a->depth == b->depth && a->width == b->width;
 }
 
 static ls_code set_method(ls_drafting *d, const ls_method *m, const ls_decode_options *opt, const ls_draft_setup *place,

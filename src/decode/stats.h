@@ -35,10 +35,10 @@ typedef struct {
     uint64_t rejections, would_steps[LS_ACCEPT_COUNT], would_tokens[LS_ACCEPT_COUNT];
     double draft_us, forward_us, verify_us, commit_us, total_us; // sums
     double device_us;                                            // of forwards, on a GPU; 0: on the CPU
-    uint64_t draft_forwards; // of a second model
-    uint64_t probes;         // rows of forwards behind their trees, which judged drafts
+    uint64_t draft_forwards;                                     // of a second model
+    uint64_t probes;                   // rows of forwards behind their trees, which judged drafts (decode/reflect.h)
     uint64_t judged, judged_otherwise; // rows that they judged; where the choice became another one
-    double draft_forward_us; // ... their time, a part of draft_us
+    double draft_forward_us;           // ... their time, a part of draft_us
     // speed against plain decoding, over the steps where the plain cost is known
     double ar_us;         // what plain decoding would have taken: its forwards for the same tokens x measured time
     double ar_against_us; // sum of step times of those same steps

@@ -88,7 +88,7 @@ int ls_step_loose(const ls_step *s, int *at);
 int ls_step_would(const ls_step *s, const ls_accept *a, int *row);
 bool ls_step_rejected(const ls_step *s); // an exact step with a known tree that the rejection of a draft ended
 
-int32_t ls_node_own(const ls_node *n); // what the target chose alone after the row; -1: no forward was run
+int32_t ls_node_own(const ls_node *n);   // what the target chose alone after the row; -1: no forward was run
 int ls_step_forwarded(const ls_step *s); // rows of its forward, those of a probe included
 // Rows that a probe judged, and how many of these it gave another choice.
 int ls_step_judged(const ls_step *s, int *changed);

@@ -113,8 +113,10 @@ static void csv_us(ls_buf *out, float v) {
 }
 
 void ls_report_csv(const ls_report *r, ls_buf *out) {
-    ls_buf_str(out, "file,turn,method,step,context_len,output_pos,budget,rows,probe_rows,forward,corrected,accepted,emitted,root,"
-                    "draft_us,forward_us,verify_us,commit_us,total_us,plain_us\r\n");
+    ls_buf_str(
+        out,
+        "file,turn,method,step,context_len,output_pos,budget,rows,probe_rows,forward,corrected,accepted,emitted,root,"
+        "draft_us,forward_us,verify_us,commit_us,total_us,plain_us\r\n");
     for (size_t i = 0; i < r->n_turns; i++) {
         const ls_report_turn *t = &r->turns[i];
         for (size_t k = 0; k < t->n_steps; k++) {

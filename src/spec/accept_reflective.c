@@ -2,8 +2,8 @@
 // prompt has the target look at them once more, and what it says then is mixed into what it said at first. From the
 // paper's abstract are the idea, the probe in the same forward and the fusion of both distributions. The program of the
 // authors was not found, so the rest is this program's own (decode/reflect.h): the weight, the prompt's text, the place
-// of the probe, the path that it repeats, and that a reflection can only let a draft stand: where the fused choice is
-// no draft, the target's own choice is emitted, for a probe often goes on with its prompt instead of the text.
+// of the probe, the path that it repeats, and that a reflection can only let a draft stand. Where the fused choice is
+// no draft, the target's own is emitted: no token is written that neither the drafter nor the target alone would have.
 #include "spec/accept.h"
 
 const ls_accept_rule ls_accept_reflective = {

@@ -52,12 +52,6 @@ void ui_panel_help(ui_panel_view *v) {
     strcpy(v->right, top + v->area.rows < n ? "j, k and page keys scroll, any other closes" : "any other key closes");
 }
 
-static void quote(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out) {
-    if (!c->ascii) ls_buf_char(out, '"');
-    ui_token_text(c, s, id, out);
-    if (!c->ascii) ls_buf_char(out, '"');
-}
-
 static void chance(float p, ls_buf *out) {
     if (!isnan(p)) ls_buf_fmt(out, " %.2f", (double)p); // not recorded at every level
 }
@@ -65,7 +59,7 @@ static void chance(float p, ls_buf *out) {
 void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
     const ls_node *root = &step->tree.nodes[0];
     ls_buf_fmt(out, "step %u: root ", step->index);
-    quote(c, s, root->token, out);
+    ui_quote_token(c, s, root->token, out);
     chance(root->p, out);
     if (step->corrected) ls_buf_str(out, " (for a rejected draft)");
     if (!step->forward) {
@@ -83,6 +77,11 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
         else if (b->rank < 0) ls_buf_fmt(out, " (%s)", ls_from_name(step->tree.nodes[b->first_node].from));
         else ls_buf_fmt(out, " (rank %d of the last logits)", b->rank);
     }
+    int changed;
+    const int judged = ls_step_judged(step, &changed);
+    if (judged)
+        ls_buf_fmt(out, ", %d choice%s judged by %d probe rows and %d changed", judged, judged == 1 ? "" : "s",
+                   step->probes, changed);
     const int loose = ls_step_loose(step, NULL);
     if (loose) ls_buf_fmt(out, ", %d of them not the target's choice", loose);
     if (step->finish) {
@@ -93,7 +92,7 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     bool tried = false;
     for (int i = 1; i < step->tree.n && !tried; i++) tried = step->tree.nodes[i].parent == step->path[step->n_path - 1];
     ls_buf_str(out, step->miss ? "; missed " : tried ? "; then the target wants " : "; next ");
-    quote(c, s, last->target, out);
+    ui_quote_token(c, s, last->target, out);
     chance(last->target_p, out);
     if (step->miss) ls_buf_fmt(out, ": %s", ls_misses[step->miss].label);
 }

@@ -43,16 +43,25 @@ static void verdict(out *o) {
         ui_print(&p, " not reached: an ancestor was rejected");
         return;
     }
-    const bool chosen = parent->target == n->token;
+    const int32_t own = ls_node_own(parent);
+    const bool chosen = parent->target == n->token, reflected = own != parent->target;
     if (n->state == LS_NODE_ACCEPTED) {
-        ui_print(&p, chosen ? " accepted: the target chose the same" : " let stand (LOSSY); the target chose ");
-        if (!chosen) ui_draw_token(&p, s, parent->target);
+        ui_print(&p, !chosen            ? " let stand (LOSSY); the target chose "
+                     : reflected        ? " accepted with the reflection (LOSSY); the target alone chose "
+                     : parent->own >= 0 ? " accepted: the target chose the same, also with the reflection"
+                                        : " accepted: the target chose the same");
+        if (!chosen || reflected) ui_draw_token(&p, s, own);
         return;
     }
     ui_print(&p,
              chosen ? " rejected: another branch with the same token went further" : " rejected: the target chose ");
     if (!chosen) ui_draw_token(&p, s, parent->target);
     p.role = UI_TEXT;
+    if (reflected) {
+        ui_print(&p, " with the reflection; alone it chose ");
+        ui_draw_token(&p, s, own);
+        p.role = UI_TEXT;
+    }
     if (ui_preview(s, o->step) == o->row) ui_print(&p, "; %s would let it stand", ls_accept_at(s->preview)->name);
 }
 

@@ -216,6 +216,9 @@ static void time_line(out *o, const ls_stats *st) {
     if (st->ahead_forwards)
         ui_print(&p, ", beside the forward %.1f more, waited for %.3f", (double)st->ahead_forwards / n,
                  st->wait_us / n / 1e3);
+    if (st->probes)
+        ui_print(&p, ", %.1f probe rows (%llu of %llu choices changed)", (double)st->probes / n,
+                 (unsigned long long)st->judged_otherwise, (unsigned long long)st->judged);
     ui_print(&p, ", verify %.3f, commit %.3f; host %.1f%%", st->verify_us / n / 1e3, st->commit_us / n / 1e3,
              st->total_us > 0 ? 100 * host / st->total_us : 0);
 }

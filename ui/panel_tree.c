@@ -75,7 +75,8 @@ static const char *sign(const ls_step *step, const ls_node *n, bool ascii, bool 
     if (would) return ascii ? "~" : "≈";
     switch (n->state) {
     case LS_NODE_ACCEPTED:
-        if (n->parent >= 0 && step->tree.nodes[n->parent].target != n->token) return ascii ? "~" : "≈"; // let stand
+        if (n->parent >= 0 && ls_node_own(&step->tree.nodes[n->parent]) != n->token)
+            return ascii ? "~" : "≈"; // let stand
         return ascii ? "*" : "●";
     case LS_NODE_REJECTED: return ascii ? "!" : "✗";
     default: return ascii ? "." : "○";

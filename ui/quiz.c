@@ -43,7 +43,7 @@ const ls_step *ui_quiz_masked(const ui_state *s, const ls_step *step) {
     for (int i = 0; i < m->tree.n; i++) {
         ls_node *n = &m->tree.nodes[i];
         n->state = i ? LS_NODE_NOT_REACHED : LS_NODE_ACCEPTED;
-        n->target = -1;
+        n->target = n->own = -1;
         n->target_p = n->entropy = n->lse = (float)NAN;
         if (i) n->p = (float)NAN;
         n->top[0].id = -1;

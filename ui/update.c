@@ -78,7 +78,7 @@ static void preview_next(ui_state *s) {
     do {
         s->preview = (s->preview + 1) % LS_ACCEPT_COUNT;
         rule = ls_accept_usual(s->preview);
-    } while (s->preview && !ls_accept_is_lossy(&rule));
+    } while (s->preview && !ls_accept_previews(&rule));
     const ls_stats *st = ui_stats(s);
     if (!s->preview) ui_say(s, "no lossy rule is previewed", false);
     else if (s->n_steps && !ui_viewed(s)->exact) ui_say(s, "a preview needs an exact answer: this one is not", false);

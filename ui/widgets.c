@@ -63,6 +63,12 @@ void ui_token_text(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *ou
     if (c->ascii) ls_buf_char(out, '"');
 }
 
+void ui_quote_token(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out) {
+    if (!c->ascii) ls_buf_char(out, '"');
+    ui_token_text(c, s, id, out);
+    if (!c->ascii) ls_buf_char(out, '"');
+}
+
 bool ui_draw_token(ui_pen *p, const ui_state *s, int32_t id) {
     ls_buf text = {0};
     ui_token_text(p->canvas, s, id, &text);

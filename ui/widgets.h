@@ -20,6 +20,7 @@ void ui_graph(ui_canvas *c, ui_rect r, const double *values, size_t n, double ma
 bool ui_draw_token(ui_pen *p, const ui_state *s, int32_t id);
 // Appends what ui_draw_token would draw.
 void ui_token_text(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out);
+void ui_quote_token(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out); // between quotes
 // Where a branch under the root comes from, by its first node: "R" retrieved, "M" remembered, "H" history, "C" corpus,
 // "W" window; a rank of the last logits has no letter.
 const char *ui_branch_letter(const ls_step *step, const ls_branch *b);

@@ -175,6 +175,7 @@ static void write_json(run *r) {
     if (promise ==
         LS_PROMISE_NONE) { // the output tokens that are not the target's own choice, given the text before them
         ls_jw_field_str(&w, "acceptance", r->line->options.acceptance);
+        ls_jw_field_u64(&w, "probe_rows", st->probes);
         ls_jw_key(&w, "tokens_not_chosen"), ls_jw_ids(&w, r->loose.p, r->loose.n);
     }
     ls_jw_close(&w, '}');

@@ -28,6 +28,27 @@ static void draw(ui_state *s, const char *title, void (*panel)(ui_panel_view *v)
     ui_canvas_free(&canvas);
 }
 
+// What the target chose alone, and what it chose with what a probe said.
+static void list_judged(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
+    int changed;
+    if (!ls_step_judged(step, &changed)) return;
+    ls_buf_str(out, "\nJudged\n");
+    for (int i = 0; i < step->tree.n; i++) {
+        const ls_node *n = &step->tree.nodes[i];
+        if (n->own < 0) continue;
+        ls_buf_fmt(out, " row %d: after ", i);
+        ui_quote_token(c, s, n->token, out);
+        ls_buf_str(out, " the target alone chose ");
+        ui_quote_token(c, s, n->own, out);
+        if (n->own == n->target) ls_buf_str(out, "; it stays");
+        else {
+            ls_buf_str(out, "; with the reflection ");
+            ui_quote_token(c, s, n->target, out);
+        }
+        ls_buf_char(out, '\n');
+    }
+}
+
 static void describe(ui_state *s, bool ascii, ls_buf *out) {
     const ui_canvas canvas = {.utf8 = !ascii, .ascii = ascii};
     const ls_step *step = ui_step(s, s->view);
@@ -37,6 +58,7 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
     ls_visible_fmt(out, "turn %u, context %d tokens, method %s, budget %d rows; %.3f ms (draft %.3f, forward %.3f",
                    step->turn, step->context_len, s->header.method, step->budget, step->t_total_us / 1e3,
                    step->t_draft_us / 1e3, step->t_forward_us / 1e3);
+    if (step->probes) ls_buf_fmt(out, " of %d rows, %d of them a probe", ls_step_forwarded(step), step->probes);
     if (step->draft_forwards)
         ls_visible_fmt(out, ", %d forward%s of the draft model %.3f: %s", step->draft_forwards,
                        step->draft_forwards == 1 ? "" : "s", step->t_draft_forward_us / 1e3, s->header.second);
@@ -45,6 +67,7 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
                        step->ahead_forwards == 1 ? "" : "s", s->header.second, step->t_wait_us / 1e3);
     if (step->t_device_us > 0) ls_buf_fmt(out, ", %.3f of that on the GPU", step->t_device_us / 1e3);
     ls_buf_str(out, ")\n");
+    list_judged(&canvas, s, step, out);
     draw(s, "Last logits", ui_panel_logits, LOGIT_ROWS, ascii, out);
     draw(s, "Drafts", ui_panel_drafts, step->tree.n_branches + 2, ascii, out);
     draw(s, "Tree", ui_panel_tree, MOST_ROWS, ascii, out);

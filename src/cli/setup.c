@@ -128,6 +128,7 @@ void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
                              .overlap = !strcmp(o->draft_overlap, "on")    ? LS_OVERLAP_ON
                                         : !strcmp(o->draft_overlap, "off") ? LS_OVERLAP_OFF
                                                                            : LS_OVERLAP_AUTO},
+                   .reflection = o->reflection,
                    .note = print_note,
                    .max_tokens = o->max_tokens,
                    .sampling = {.temperature = o->temperature,
@@ -211,16 +212,17 @@ static const ui_setting *live_settings(const ls_options *o) {
     static const struct {
         int option;
         const char *choices;
-    } usual[] = {{LS_OPT_method, ls_method_names},
-                 {LS_OPT_budget, "auto|1|2|4|8|16|32|64"},
-                 {LS_OPT_sizing, "default|auto|paper|adaedl|specdec++|tetris:16|fixed:8|ddd|c2t"},
-                 {LS_OPT_acceptance, "exact|speculative|mcsd|mcsd-wor|fly|typical|fuzzy-js|fuzzy-kl|fuzzy-tv"},
-                 {LS_OPT_temperature, "0|0.2|0.5|0.7|1|1.3"},
-                 {LS_OPT_top_k, "0|10|40|100"},
-                 {LS_OPT_top_p, "1|0.95|0.9|0.5"},
-                 {LS_OPT_seed, "auto|1|2|3"},
-                 {LS_OPT_max_tokens, "64|128|256|512|1024|4096"},
-                 {LS_OPT_format, "auto|chat|raw"}};
+    } usual[] = {
+        {LS_OPT_method, ls_method_names},
+        {LS_OPT_budget, "auto|1|2|4|8|16|32|64"},
+        {LS_OPT_sizing, "default|auto|paper|adaedl|specdec++|tetris:16|fixed:8|ddd|c2t"},
+        {LS_OPT_acceptance, "exact|speculative|mcsd|mcsd-wor|fly|typical|reflective|fuzzy-js|fuzzy-kl|fuzzy-tv"},
+        {LS_OPT_temperature, "0|0.2|0.5|0.7|1|1.3"},
+        {LS_OPT_top_k, "0|10|40|100"},
+        {LS_OPT_top_p, "1|0.95|0.9|0.5"},
+        {LS_OPT_seed, "auto|1|2|3"},
+        {LS_OPT_max_tokens, "64|128|256|512|1024|4096"},
+        {LS_OPT_format, "auto|chat|raw"}};
     static ui_setting out[UI_SETTINGS];
     size_t n = 0;
     for (; n < sizeof usual / sizeof *usual; n++) {

@@ -127,6 +127,12 @@ static void trim(ls_tree *t, int32_t room) {
     if (!fits) ls_tree_keep(t, keep);
 }
 
+static int32_t deepest(const ls_tree *t) {
+    int32_t depth = 0;
+    for (int32_t i = 1; i < t->n; i++) depth = t->nodes[i].depth > depth ? t->nodes[i].depth : depth;
+    return depth;
+}
+
 int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const ls_cost_curve *costs, int32_t room,
                             ls_tree *tree) {
     if (!d->drafter) {
@@ -142,6 +148,7 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
     if (!d->sizing.rule->cut) return ask;
     ls_cost_curve step = *costs;
     step.beside_ms = d->drafter->second ? d->drafter->second->forward_us / 1e3 : 0;
+    if (step.beside_rows) step.beside_rows += deepest(tree) - 1;
     ls_sizing_cut(&d->sizing, tree, &step, (int32_t)s->n_context, d->budget);
     return tree->n;
 }

@@ -14,6 +14,7 @@ typedef struct {
     int32_t budget;             // rows of a step's tree, root included; 0: as the sizing says
     ls_sizing sizing;           // how trees are cut; zero: `default`
     ls_accept accept;           // which drafts stand; zero: exact
+    const char *reflection;     // the prompt of a probe (decode/reflect.h); NULL: none, the path is only repeated
     const ls_knob_value *knobs; // all of them (spec/knobs.h); NULL: defaults
     ls_draft_options draft;     // of the methods that ask a second model
     int32_t max_tokens;         // output tokens of a turn
@@ -27,12 +28,12 @@ typedef struct {
 // Zero-initialise; ls_drafting_free releases it.
 typedef struct {
     const ls_method *method;
-    ls_drafter *drafter;  // NULL for plain decoding
-    ls_knob_value *knobs; // that the drafter was made with; texts owned
+    ls_drafter *drafter;    // NULL for plain decoding
+    ls_knob_value *knobs;   // that the drafter was made with; texts owned
     ls_draft_options draft; // likewise
-    ls_scores *scores;    // for methods without estimates of their own
-    ls_sizing sizing;     // settled
-    char asked[40];       // the sizing before it was settled
+    ls_scores *scores;      // for methods without estimates of their own
+    ls_sizing sizing;       // settled
+    char asked[40];         // the sizing before it was settled
     int32_t budget;
 } ls_drafting;
 
@@ -43,8 +44,8 @@ ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_d
                         const int32_t *context, size_t n, ls_err *err);
 void ls_drafting_free(ls_drafting *d);
 int32_t ls_drafting_rows(const ls_drafting *d); // that the next draft asks for, root included
-// Fills tree with what is to be verified; s->costs is set here. room: positions that are left, the root's included.
-// Returns the rows that were wanted.
+// Fills tree with what is to be verified; s->costs is set here. A probe of costs->beside_rows grows with its depth.
+// room: positions that are left, the root's included. Returns the rows that were wanted.
 int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const ls_cost_curve *costs, int32_t room,
                             ls_tree *tree);
 // Why the token that the target chose after this row of the path is not among its children. To be asked before

@@ -5,6 +5,7 @@
 #include "decode/answer.h"
 #include "decode/choose.h"
 #include "decode/guesser_medusa.h"
+#include "decode/reflect.h"
 #include "decode/second.h"
 #include "decode/second_eagle.h"
 #include "costs/ar_cost.h"
@@ -26,6 +27,7 @@ struct ls_session {
     ls_ahead *ahead;
     ls_overlap overlap;
     ls_accept accept;
+    ls_ids reflection; // the prompt of a probe
     lst_sampling sampling;
     // conversation
     ls_ids context;
@@ -95,8 +97,15 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
                                   .guesser = open_guesser,
                                   .of = s};
     const ls_drafter *before = s->drafting.drafter;
-    const ls_code code = ls_drafting_set(&s->drafting, opt, &place, s->context.p, s->context.n, err);
+    ls_ids reflection = {0};
+    ls_code code = LS_OK;
+    if (opt->accept.rule && opt->accept.rule->reflects && opt->reflection)
+        code = ls_encode(s->model->vocab, opt->reflection, strlen(opt->reflection), true, &reflection, err);
+    if (!code) code = ls_drafting_set(&s->drafting, opt, &place, s->context.p, s->context.n, err);
+    if (code) ls_ids_free(&reflection);
     if (code) return code;
+    ls_ids_free(&s->reflection);
+    s->reflection = reflection;
     set_ahead(s, opt, s->drafting.drafter == before);
     s->accept = opt->accept;
     s->sampling = opt->sampling;
@@ -130,6 +139,7 @@ void ls_session_free(ls_session *s) {
     ls_drafting_free(&s->drafting); // before the timeline, which a trained head listens to
     if (s->t && !s->borrowed) s->t->free(s->t);
     ls_ids_free(&s->context);
+    ls_ids_free(&s->reflection);
     ls_answer_free(&s->answer);
     free(s);
 }
@@ -197,6 +207,7 @@ static void complete(ls_node *n, const lst_row *r) {
     n->p = expf(r->parent_logit - r->parent_lse);
     n->target = r->chosen;
     n->target_p = expf(r->chosen_logit - r->lse);
+    n->own = -1;
     n->entropy = r->entropy;
     n->lse = r->lse;
     for (int j = 0; j < LS_ROW_TOP; j++) n->top[j] = (ls_top_entry){r->top_id[j], r->top_logit[j]};
@@ -418,7 +429,7 @@ static ls_code take_root(work *w, ls_err *err) {
     ls_tree_start(&out->tree, s->last.chosen);
     ls_node *root = &out->tree.nodes[0];
     root->p = expf(s->last.chosen_logit - s->last.lse);
-    root->target = -1;
+    root->target = root->own = -1;
     root->target_p = root->entropy = root->lse = NAN;
     for (int i = 0; i < LS_ROW_TOP; i++) root->top[i].id = -1;
     w->n_top = out->budget > LS_MAX_TOP ? out->budget : LS_MAX_TOP;
@@ -448,6 +459,10 @@ static bool begins_beside(const ls_session *s) {
     return one > 0 && FIT * one <= target && s->drafting.draft.depth * one >= target;
 }
 
+static bool reflects(const ls_session *s) {
+    return s->accept.rule && s->accept.rule->reflects;
+}
+
 // The tree under the root: retrieval for the root, and next-next-token guesses from the last logits.
 static void draft(work *w) {
     const ls_session *s = w->s;
@@ -455,8 +470,9 @@ static void draft(work *w) {
     w->ahead = ls_ahead_is_on(s->ahead) && !ls_accept_draws(&s->accept, s->sampling.temperature);
     if (s->ahead) s->drafting.drafter->beside = w->ahead && begins_beside(s);
     const ls_draft_state state = state_of(w);
-    out->budget =
-        (int16_t)ls_drafting_propose(&s->drafting, &state, &s->costs, s->e->n_context - w->context, &out->tree);
+    ls_cost_curve costs = s->costs;
+    if (reflects(s)) costs.beside_rows = (int32_t)s->reflection.n + 1;
+    out->budget = (int16_t)ls_drafting_propose(&s->drafting, &state, &costs, s->e->n_context - w->context, &out->tree);
     const double us = end_phase(w);
     const ls_second *second = s->drafting.drafter ? s->drafting.drafter->second : NULL;
     out->t_draft_us = s->drafting.drafter ? us : 0;
@@ -465,14 +481,14 @@ static void draft(work *w) {
 }
 
 // A forward, and beside it what the drafter does for the steps to come.
-static ls_code forward(work *w, const int32_t *ids, const int32_t *parents, ls_err *err) {
+static ls_code forward(work *w, const int32_t *ids, const int32_t *parents, int32_t n, ls_err *err) {
     ls_session *s = w->s;
     ls_step *out = w->out;
     ls_drafter *d = s->drafting.drafter;
     const ls_draft_state state = state_of(w);
     const int32_t before = w->ahead ? d->second->forwards : 0;
     w->ahead = w->ahead && ls_ahead_start(s->ahead, d, &state);
-    const ls_code code = s->t->forward_tree(s->t, ids, parents, out->tree.n, &s->sampling, s->rows, err);
+    const ls_code code = s->t->forward_tree(s->t, ids, parents, n, &s->sampling, s->rows, err);
     out->t_forward_us = end_phase(w);
     if (!w->ahead) return code;
     ls_ahead_stop(s->ahead);
@@ -486,17 +502,26 @@ static ls_code verify(work *w, ls_err *err) {
     ls_session *s = w->s;
     ls_step *out = w->out;
     ls_tree *t = &out->tree;
-    int32_t ids[LS_MAX_ROWS], parents[LS_MAX_ROWS];
+    int32_t ids[LS_MAX_ROWS], parents[LS_MAX_ROWS], own[LS_MAX_ROWS];
+    ls_probe probe = {0};
     for (int32_t i = 0; i < t->n; i++) ids[i] = t->nodes[i].token, parents[i] = t->nodes[i].parent;
-    ls_code code = forward(w, ids, parents, err);
+    if (reflects(s)) ls_probe_add(&probe, t, &s->reflection, s->e->n_context - w->context, ids, parents);
+    ls_code code = forward(w, ids, parents, t->n + probe.n, err);
     if (code) return code;
     out->t_device_us = s->t->device_us(s->t);
     out->forward = true;
     out->rows = (int16_t)t->n;
+    out->probes = (int16_t)probe.n;
     if (ls_accept_draws(&s->accept, s->sampling.temperature) && s->drafting.drafter &&
         (code = ls_choose(&s->accept, &s->sampling, s->t, s->drafting.drafter->second, t, w->context, s->rows, err)))
         return code;
-    for (int32_t i = 0; i < t->n; i++) complete(&t->nodes[i], &s->rows[i]);
+    if (probe.n &&
+        (code = ls_reflect(&probe, s->accept.values[0], &s->sampling, s->t, t, w->context, s->rows, own, err)))
+        return code;
+    for (int32_t i = 0; i < t->n; i++) {
+        complete(&t->nodes[i], &s->rows[i]);
+        if (probe.n) t->nodes[i].own = own[i];
+    }
     out->n_path = (int16_t)ls_accept_path(&s->accept, t, out->path);
     ls_tree_mark(t, out->path, out->n_path);
     for (int32_t i = 0; i < out->n_path; i++) ids[i] = t->nodes[out->path[i]].token;
@@ -553,7 +578,7 @@ static void finish_step(work *w) {
 static void keep_books(const work *w) {
     ls_session *s = w->s;
     ls_step *out = w->out;
-    ls_cost_observe(&s->costs, out->rows, w->context, out->t_forward_us / 1e3);
+    ls_cost_observe(&s->costs, ls_step_forwarded(out), w->context, out->t_forward_us / 1e3);
     const double host = out->t_total_us - out->t_forward_us - out->t_draft_forward_us - out->t_wait_us;
     ls_ahead_learn(s->ahead, out->t_total_us, out->n_emitted);
     ls_ar_bound(&s->ar, out->t_total_us);

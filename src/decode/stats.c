@@ -47,6 +47,7 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->forward_us += s->t_forward_us;
     st->device_us += s->t_device_us;
     st->draft_forwards += (uint64_t)s->draft_forwards;
+    st->probes += (uint64_t)s->probes;
     st->draft_forward_us += s->t_draft_forward_us;
     st->ahead_forwards += (uint64_t)s->ahead_forwards;
     st->wait_us += s->t_wait_us;
@@ -69,6 +70,9 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->steps_with_accept += accepted > 0;
     if (!ls_step_described(s)) return; // who was rejected is not known
     st->described++;
+    int changed;
+    st->judged += (uint64_t)ls_step_judged(s, &changed);
+    st->judged_otherwise += (uint64_t)changed;
     const ls_next_next next = ls_step_next_next(s);
     if (next.token >= 0) {
         st->next_next++;

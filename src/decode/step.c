@@ -23,10 +23,28 @@ const char *ls_miss_name(ls_miss m) {
 int ls_step_loose(const ls_step *s, int *at) {
     int n = 0;
     for (int i = 1; s->forward && i < s->n_emitted; i++)
-        if (s->tree.nodes[s->path[i]].token != s->tree.nodes[s->path[i - 1]].target) {
+        if (s->tree.nodes[s->path[i]].token != ls_node_own(&s->tree.nodes[s->path[i - 1]])) {
             if (at) at[n] = i;
             n++;
         }
+    return n;
+}
+
+int32_t ls_node_own(const ls_node *n) {
+    return n->own >= 0 ? n->own : n->target;
+}
+
+int ls_step_forwarded(const ls_step *s) {
+    return s->rows + s->probes;
+}
+
+int ls_step_judged(const ls_step *s, int *changed) {
+    int n = 0;
+    *changed = 0;
+    for (int i = 0; s->probes && i < s->tree.n; i++) {
+        n += s->tree.nodes[i].own >= 0;
+        *changed += ls_node_own(&s->tree.nodes[i]) != s->tree.nodes[i].target;
+    }
     return n;
 }
 

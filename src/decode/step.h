@@ -66,6 +66,7 @@ typedef struct {
     double ar_us;              // measured time of one plain (single-row) decode step at this context; 0: not known
     int32_t pool_size;         // n-grams in the drafter's pool
     int16_t rows;              // of the tree that was verified, root included (1: no draft)
+    int16_t probes;            // rows of the same forward behind the tree, which judged drafts (decode/reflect.h)
     ls_tree tree; // the rows that are described: all but in a trace of level `steps`, which keeps the path. Last, so
                   // that a copy may stop after its nodes
 } ls_step;
@@ -88,6 +89,11 @@ int ls_step_loose(const ls_step *s, int *at);
 // known.
 int ls_step_would(const ls_step *s, const ls_accept *a, int *row);
 bool ls_step_rejected(const ls_step *s); // an exact step with a known tree that the rejection of a draft ended
+
+int32_t ls_node_own(const ls_node *n);   // what the target chose alone after the row; -1: no forward was run
+int ls_step_forwarded(const ls_step *s); // rows of its forward, those of a probe included
+// Rows that a probe judged, and how many of these it gave another choice.
+int ls_step_judged(const ls_step *s, int *changed);
 
 // Drafts that were accepted and emitted: the path may go on behind the end of the turn.
 int ls_step_accepted(const ls_step *s);

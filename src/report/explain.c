@@ -20,7 +20,7 @@ static double usual_forward_us(const ls_report *r, size_t group, int rows) {
     for (size_t i = 0; i < r->n_turns; i++) {
         const ls_report_turn *t = &r->turns[i];
         for (size_t k = 0; t->group == group && k < t->n_steps; k++) {
-            if (t->steps[k].rows != rows || !t->steps[k].forward) continue;
+            if (t->steps[k].rows + t->steps[k].probes != rows || !t->steps[k].forward) continue;
             if (n == cap) list = ls_realloc(list, (cap = 2 * cap + 64) * sizeof *list);
             list[n++] = t->steps[k].forward_us;
         }
@@ -69,7 +69,8 @@ static void where_it_ended(const ls_tokens *t, const ls_step *s, ls_buf *out) {
 void ls_report_explain(const ls_report *r, const ls_report_tree *tree, ls_buf *out) {
     const ls_report_turn *t = &r->turns[tree->turn];
     const ls_step *s = tree->step;
-    const double ms = s->t_total_us / 1e3, usual = usual_forward_us(r, t->group, s->rows);
+    const int rows = ls_step_forwarded(s);
+    const double ms = s->t_total_us / 1e3, usual = usual_forward_us(r, t->group, rows);
     if (!isnan(tree->gain_us))
         ls_buf_fmt(out, "%s %.2f ms against plain decoding: %.2f ms for %d token%s %.2f ms one by one.",
                    tree->gain_us < 0 ? "Lost" : "Gained", fabs(tree->gain_us) / 1e3, ms, s->n_emitted,
@@ -81,13 +82,18 @@ void ls_report_explain(const ls_report *r, const ls_report_tree *tree, ls_buf *o
     }
     if (usual > 0 && s->t_forward_us > 1.5 * usual)
         ls_buf_fmt(out, " Its forward took %.1f times the %.2f ms that %d row%s usually take: the machine was busy.",
-                   s->t_forward_us / usual, usual / 1e3, s->rows, s->rows == 1 ? "" : "s");
+                   s->t_forward_us / usual, usual / 1e3, rows, rows == 1 ? "" : "s");
     else if (s->ar_us > 0 && s->rows > 1)
-        ls_buf_fmt(out, " %d rows cost %.1f plain steps.", s->rows, s->t_total_us / ls_step_plain_us(s));
+        ls_buf_fmt(out, " %d rows cost %.1f plain steps.", rows, s->t_total_us / ls_step_plain_us(s));
     if (s->t_draft_us > 0.2 * s->t_total_us)
         ls_buf_fmt(out, " Drafting took %.0f%% of it.", 100 * s->t_draft_us / s->t_total_us);
     if (s->rows == 1) ls_buf_str(out, " Nothing was drafted.");
     else ls_buf_fmt(out, " %d of %d drafts were accepted.", ls_step_accepted(s), s->rows - 1);
+    int changed;
+    const int judged = ls_step_judged(s, &changed);
+    if (s->probes)
+        ls_buf_fmt(out, " A probe of %d rows judged %d choice%s and changed %d.", s->probes, judged,
+                   judged == 1 ? "" : "s", changed);
     where_it_ended(t->tokens, s, out);
     if (s->miss) ls_buf_fmt(out, " What it chose was not drafted: %s.", ls_misses[s->miss].sentence);
 }

@@ -144,6 +144,7 @@ static void step(events *e, const ls_report_turn *t, const ls_report_step *s, do
     ls_jw_field_int(&e->w, "turn", t->header.turn);
     ls_jw_field_int(&e->w, "step", s->index);
     ls_jw_field_int(&e->w, "rows", s->rows);
+    if (s->probes) ls_jw_field_int(&e->w, "probe_rows", s->probes);
     ls_jw_field_int(&e->w, "accepted", s->n_path - 1);
     ls_jw_field_int(&e->w, "emitted", s->n_emitted);
     ls_jw_field_int(&e->w, "context_len", s->context_len);
@@ -151,7 +152,7 @@ static void step(events *e, const ls_report_turn *t, const ls_report_step *s, do
     ls_jw_close(&e->w, '}');
     ls_jw_close(&e->w, '}');
     parts(e, s, ts);
-    counter(e, "rows", ts, s->rows);
+    counter(e, "rows", ts, s->rows + s->probes);
     counter(e, "emitted", ts, s->n_emitted);
 }
 

@@ -84,7 +84,7 @@ static void would(const ls_report_group *g, ls_buf *out) {
     else ls_buf_fmt(out, "of %llu: ", (unsigned long long)st->rejections);
     for (int i = 1; st->rejections && i < LS_ACCEPT_COUNT; i++) {
         const ls_accept rule = ls_accept_usual(i);
-        if (ls_accept_is_lossy(&rule))
+        if (ls_accept_previews(&rule))
             ls_buf_fmt(out, "%s%s %llu (+%llu)", i > 1 ? ", " : "", ls_accept_at(i)->name,
                        (unsigned long long)st->would_steps[i], (unsigned long long)st->would_tokens[i]);
     }

@@ -64,8 +64,8 @@ static void add_step(reading *g, const ls_step *s) {
         ls_ids_push(&g->result.output, token);
     }
     if (!s->forward) return;
-    g->forwards[s->rows].n++;
-    g->forwards[s->rows].us += s->t_forward_us;
+    g->forwards[ls_step_forwarded(s)].n++;
+    g->forwards[ls_step_forwarded(s)].us += s->t_forward_us;
     ls_lab_count_matches(&g->matches, s);
     ls_lab_count_hits(&g->hits, s);
 }

@@ -166,6 +166,7 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
                                               .root = s->tree.nodes[0].token,
                                               .budget = s->budget,
                                               .rows = s->rows,
+                                              .probes = s->probes,
                                               .n_path = (int16_t)(ls_step_accepted(s) + 1),
                                               .n_emitted = s->n_emitted,
                                               .n_plain = (int16_t)ls_plain_forwards(s),

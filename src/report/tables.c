@@ -113,8 +113,10 @@ static void csv_us(ls_buf *out, float v) {
 }
 
 void ls_report_csv(const ls_report *r, ls_buf *out) {
-    ls_buf_str(out, "file,turn,method,step,context_len,output_pos,budget,rows,forward,corrected,accepted,emitted,root,"
-                    "draft_us,forward_us,verify_us,commit_us,total_us,plain_us\r\n");
+    ls_buf_str(
+        out,
+        "file,turn,method,step,context_len,output_pos,budget,rows,probe_rows,forward,corrected,accepted,emitted,root,"
+        "draft_us,forward_us,verify_us,commit_us,total_us,plain_us\r\n");
     for (size_t i = 0; i < r->n_turns; i++) {
         const ls_report_turn *t = &r->turns[i];
         for (size_t k = 0; k < t->n_steps; k++) {
@@ -122,8 +124,8 @@ void ls_report_csv(const ls_report *r, ls_buf *out) {
             ls_csv_str(out, t->file);
             ls_buf_fmt(out, ",%u,", t->header.turn);
             ls_csv_str(out, r->groups[t->group].label);
-            ls_buf_fmt(out, ",%u,%d,%d,%d,%d,%d,%d,%d,%d,%d", s->index, s->context_len, s->output_pos, s->budget,
-                       s->rows, s->forward, s->corrected, s->n_path - 1, s->n_emitted, s->root);
+            ls_buf_fmt(out, ",%u,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d", s->index, s->context_len, s->output_pos, s->budget,
+                       s->rows, s->probes, s->forward, s->corrected, s->n_path - 1, s->n_emitted, s->root);
             const float us[] = {s->draft_us,  s->forward_us, s->verify_us,
                                 s->commit_us, s->total_us,   s->ar_us > 0 ? s->ar_us : (float)NAN};
             for (int j = 0; j < 6; j++) csv_us(out, us[j]);
@@ -174,6 +176,7 @@ static void json_group(ls_jsonw *w, const ls_report *r, const ls_report_group *g
     ls_jw_field_num(w, "speedup", st->ar_against_us > 0 ? ls_stats_speedup(st) : NAN, 7);
     ls_jw_field_u64(w, "draft_forwards", st->draft_forwards);
     ls_jw_field_u64(w, "ahead_forwards", st->ahead_forwards);
+    ls_jw_field_u64(w, "probe_rows", st->probes);
     ls_jw_field_open(w, "us", '{');
     ls_jw_field_num(w, "draft", st->draft_us, 9);
     ls_jw_field_num(w, "draft_forward", st->draft_forward_us, 9);

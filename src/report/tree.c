@@ -59,6 +59,10 @@ static void describe(const layout *l, const ls_node *n, ls_buf *out) {
         ls_buf_str(&t, "; then the target chose ");
         ls_label_token(&t, l->tokens, n->target);
         if (!isnan(n->target_p)) ls_buf_fmt(&t, " with p %.3f", (double)n->target_p);
+        if (ls_node_own(n) != n->target) {
+            ls_buf_str(&t, " after a reflection; alone it chose ");
+            ls_label_token(&t, l->tokens, n->own);
+        }
     }
     ls_markup(out, t.p, t.n);
     ls_buf_free(&t);

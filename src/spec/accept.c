@@ -45,6 +45,10 @@ const char *ls_promise_name(ls_promise p) {
 }
 
 bool ls_accept_is_lossy(const ls_accept *a) {
+    return a->rule && (a->rule->stands || a->rule->reflects);
+}
+
+bool ls_accept_previews(const ls_accept *a) {
     return a->rule && a->rule->stands;
 }
 
@@ -69,7 +73,7 @@ int32_t ls_accept_path(const ls_accept *a, const ls_tree *t, int32_t *path) {
         const ls_node *n = &t->nodes[i];
         const bool is_choice = n->token == t->nodes[n->parent].target;
         stands[i] = stands[n->parent] &&
-                    (is_choice || (ls_accept_is_lossy(a) && !has_choice[n->parent] && a->rule->stands(a, t, i)));
+                    (is_choice || (ls_accept_previews(a) && !has_choice[n->parent] && a->rule->stands(a, t, i)));
         if (stands[i] && n->depth > t->nodes[best].depth) best = i;
     }
     return ls_tree_path(t, best, path);

@@ -1,8 +1,8 @@
 // Which draft rows stand. `exact`: those that are the target's own choice, so the text is plain decoding's. Some rules
 // choose the target's token together with the drafts (speculative sampling): each text is as likely as from plain
 // decoding, but with a seed it is another one. The others are LOSSY: a row may stand although the target chose another
-// token there; never where the tree also holds the target's own choice. A new rule is one file accept_*.c, which holds
-// its ls_accept_rule, and one line in accepts.def.
+// token there; never where the tree also holds the target's own choice, but for `reflective`. A new rule is one file
+// accept_*.c, which holds its ls_accept_rule, and one line in accepts.def.
 #pragma once
 #include "spec/rule.h"
 #include "spec/tree.h"
@@ -13,6 +13,9 @@ typedef struct {
     ls_rule is;
     // Whether row i may stand though its parent's choice was another token. NULL: never (exact).
     bool (*stands)(const ls_accept *a, const ls_tree *t, int32_t i);
+    // The target judges drafts by a probe in the same forward (decode/reflect.h), and one that it chooses then takes
+    // the place of its own choice: values[0] is the weight of what the probe says. LOSSY.
+    bool reflects;
     // Where sampling is not greedy, a second model's drafts are drawn from its distribution, and the target chooses
     // with them in view (decode/choose.h): values[0] draws after each row, 1 where the rule has no number.
     bool draws;
@@ -45,6 +48,7 @@ ls_accept ls_accept_usual(int i);   // that rule with its usual numbers
 ls_code ls_accept_read(ls_accept *out, const char *what, const char *text, ls_err *err);
 void ls_accept_write(const ls_accept *a, char *out, size_t size);
 bool ls_accept_is_lossy(const ls_accept *a);
+bool ls_accept_previews(const ls_accept *a); // a recorded tree tells what the rule would let stand
 ls_promise ls_accept_promise(const ls_accept *a, double temperature);
 int32_t ls_accept_draws(const ls_accept *a, double temperature); // 0: drafts are the likeliest tokens
 // The deepest path from the root whose rows all stand, by what the forward said of them; of equals the first. Returns

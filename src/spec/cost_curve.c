@@ -21,7 +21,7 @@ int32_t ls_cost_choose(const ls_cost_curve *z, const double *path, int32_t n, in
     int32_t best = 1;
     for (int32_t k = 1; k <= n; k++) {
         expected += path[k - 1];
-        double ms = ls_cost_ms(z, k, context);
+        double ms = ls_cost_ms(z, k > 1 ? k + z->beside_rows : k, context);
         if (ms <= 0) { // nothing measured: nothing to decide by
             best = n;
             break;
@@ -37,7 +37,8 @@ bool ls_cost_may_pay(const ls_cost_curve *z, double path, int32_t n, int32_t con
     // Costs rise in stairs: a row may be nearly free, the next dear. The next 16 rows together are the measure: even if
     // all of them were as likely as this one, would they bring more than they cost?
     enum { AHEAD = 16 };
-    const double now = ls_cost_ms(z, n, context), then = ls_cost_ms(z, n + AHEAD, context);
+    const int32_t rows = n + z->beside_rows;
+    const double now = ls_cost_ms(z, rows, context), then = ls_cost_ms(z, rows + AHEAD, context);
     if (now <= 0) return true;
     const double least = (then - now) / now / AHEAD; // tokens a row must bring, if a step brings one
     return path > least;

@@ -15,6 +15,7 @@ typedef struct {
     double slope_ms;   // per row and context token beyond cost_context
     double prefill_ms; // a prompt's token, read without its logits; 0: not measured
     double beside_ms;  // what a step spends beside its forward, whatever its rows (a second model's forwards)
+    int32_t beside_rows; // rows of a forward behind those of a tree with drafts (a probe: decode/reflect.h)
 } ls_cost_curve;
 
 double ls_cost_ms(const ls_cost_curve *z, int32_t rows, int32_t context); // interpolated; 0 if not measured

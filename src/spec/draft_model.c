@@ -108,7 +108,7 @@ static bool pays(const drafter *d, const ls_search *q, const round_ *r) {
     const double ms = d->second->cost_ms(d->second, r->n + usual, s->n_context),
                  late = d->second->cost_ms(d->second, r->n + unread, s->n_context) - ms;
     if (now <= 0 || ms <= 0) return true; // nothing was measured
-    const double then = ls_cost_ms(&costs, n + r->n, (int32_t)s->n_context) + costs.beside_ms + ms;
+    const double then = ls_cost_ms(&costs, n + r->n + costs.beside_rows, (int32_t)s->n_context) + costs.beside_ms + ms;
     return (expected + r->gain) / now - then > late / STEPS_AHEAD;
 }
 

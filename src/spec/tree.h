@@ -58,8 +58,9 @@ typedef struct {
     float p;        // the target's probability of this token at its parent (for the root: in the last logits)
     int32_t target; // what the target chose after this node; -1: no forward was run
     float target_p; // its probability
-    float entropy;  // nats, of the target's distribution after this node
-    float lse;      // log-sum-exp of the raw logits after this node (p = exp(logit - lse))
+    int32_t own;   // what the target chose alone, where a probe judged the row (spec/accept_reflective.c); -1: none did
+    float entropy; // nats, of the target's distribution after this node
+    float lse;     // log-sum-exp of the raw logits after this node (p = exp(logit - lse))
     ls_top_entry top[LS_ROW_TOP]; // the target's best tokens after this node, best first; id -1: no more
 } ls_node;
 
@@ -78,7 +79,7 @@ typedef struct {
 typedef struct {
     int32_t n, n_branches, n_said;
     ls_branch branches[LS_MAX_ROWS];
-    ls_said said[LS_MAX_SAID]; // what a second model said, also after rows that were dropped since
+    ls_said said[LS_MAX_SAID];  // what a second model said, also after rows that were dropped since
     ls_node nodes[LS_MAX_ROWS]; // last, so that a copy may stop after n
 } ls_tree;
 

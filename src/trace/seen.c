@@ -36,6 +36,7 @@ void ls_seen_step(ls_seen *s, const ls_step *step, ls_ids *fresh) {
     for (int i = 0; i < step->tree.n; i++) {
         note(s, step->tree.nodes[i].token, fresh);
         note(s, step->tree.nodes[i].target, fresh);
+        note(s, step->tree.nodes[i].own, fresh);
         for (int j = 0; j < LS_ROW_TOP; j++) note(s, step->tree.nodes[i].top[j].id, fresh);
     }
 }

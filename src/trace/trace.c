@@ -87,7 +87,7 @@ static void note_ids(ls_trace *t, const ls_step *s, ls_ids *fresh) {
     for (int i = 0; all && i < s->n_top && i < LS_ROW_TOP; i++) ls_seen_ids(&t->seen, &s->top[i].id, 1, fresh);
     for (int i = 0; i < (all ? s->tree.n : s->n_path); i++) {
         const ls_node *n = &s->tree.nodes[all ? i : s->path[i]];
-        ls_seen_ids(&t->seen, (const int32_t[]){n->token, n->target}, 2, fresh);
+        ls_seen_ids(&t->seen, (const int32_t[]){n->token, n->target, n->own}, 3, fresh);
     }
 }
 

@@ -348,6 +348,36 @@ class Compare(unittest.TestCase):
         self.assertGreater(len(found), 3)
         self.assertIn("LOSSY", run("generate", *args, "--method", "logitspec-paper", "--acceptance", "typical:0").stderr)
 
+    def test_what_a_reflection_judged_is_told(self):
+        args = ["--model", "script", "--method", "logitspec-paper", "--budget", "24", "--max-tokens", "150",
+                "--prompt", "One fish, two fish, red fish, blue fish. One cat, two", "--raw", "--temperature", "0.8", "--seed", "3", "--acceptance", "reflective:1", "--set", "decode.reflection="]
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "t.jsonl")
+            p = run("generate", *args, "--json", "--trace", path)
+            g = json.loads(p.stdout)
+            with open(path, encoding="utf-8") as f:
+                steps = [x for x in read_trace(f.read()) if x["type"] == "step"]
+            changed = [s for s in steps if any(n.get("own", n["target"]) != n["target"] for n in s["nodes"])]
+            shown = run("inspect", path, "--step", str(changed[0]["index"])).stdout
+            run("generate", *args, "--acceptance", "exact", "--trace", path, "--quiet")
+            exact = run("inspect", path, "--step", "0-9").stdout
+        self.assertEqual(g["promise"], "none")
+        self.assertEqual(g["probe_rows"], sum(s.get("probe_rows", 0) for s in steps))
+        self.assertEqual(g["draft_verified"], sum(s["rows"] - 1 for s in steps))  # a probe is no draft
+        self.assertTrue(all(s["rows"] == len(s["nodes"]) for s in steps))
+        judged = sum("own" in n for n in changed[0]["nodes"])
+        self.assertEqual(shown.count("the target alone chose"), judged)
+        self.assertIn(f"{judged} choice", shown)
+        self.assertIn(f"of {changed[0]['rows'] + changed[0]['probe_rows']} rows, {changed[0]['probe_rows']} of them a probe", shown)
+        self.assertIn("with the reflection", shown)
+        self.assertFalse(any(word in exact for word in ("Judged", "probe")))
+        loose = [s["output_pos"] + k for s in steps for k in range(1, len(s["emitted"]))
+                 if s["nodes"][s["path"][k]]["token"] != (lambda n: n.get("own", n["target"]))(s["nodes"][s["path"][k - 1]])]
+        self.assertEqual(g["tokens_not_chosen"], loose)
+        self.assertTrue(loose)
+        greedy = run("generate", *[x if x != "0.8" else "0" for x in args])
+        self.assertIn("LOSSY", greedy.stderr)
+
 
 class Recorded(unittest.TestCase):
     def record(self, d, name, *args):

@@ -38,7 +38,7 @@ static void write(const ls_report *r, void (*writer)(const ls_report *r, ls_buf 
 }
 
 static void is_csv(const char *p, size_t n) {
-    fuzz_csv(p, n, 19);
+    fuzz_csv(p, n, 20);
 }
 
 static void is_markdown(const char *p, size_t n) {

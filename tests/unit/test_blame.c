@@ -238,7 +238,7 @@ static void a_preview_is_what_the_rule_then_does(void **unused) {
     for (int i = 0; i < n; i++) ls_stats_add(&st, exact[i] = ls_step_copy(steps[i]));
     for (int r = 1; r < LS_ACCEPT_COUNT; r++) {
         const ls_accept rule = ls_accept_usual(r);
-        if (!ls_accept_is_lossy(&rule)) { // it lets nothing stand that the target did not choose
+        if (!ls_accept_previews(&rule)) { // it lets nothing stand that the target did not choose
             assert_int_equal(st.would_steps[r], 0);
             continue;
         }

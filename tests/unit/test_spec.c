@@ -346,6 +346,23 @@ static void sizing_follows_measured_costs(void **state) {
     ls_cost_curve stairs = {0};
     for (int i = 0; i < LS_COST_SIZES; i++) stairs.base_ms[i] = ls_cost_rows[i] <= 8 ? 4 : 4 * ls_cost_rows[i];
     assert_int_equal(ls_cost_choose(&stairs, even, 64, 0, NULL), 8);
+    // a probe goes along with any draft: rows are worth it only together, or not at all
+    ls_cost_curve probed = usual;
+    probed.beside_rows = 20;
+    sum = best = 0;
+    for (int32_t k = 1; k <= 64; k++) {
+        sum += path[k - 1];
+        const double rate = sum / (10 + k + (k > 1 ? 20 : 0));
+        if (rate > best) best = rate, want = k;
+    }
+    assert_int_equal(ls_cost_choose(&probed, path, 64, 0, NULL), want);
+    assert_true(want > n);
+    probed.beside_rows = 60;
+    assert_int_equal(ls_cost_choose(&probed, path, 64, 0, NULL), 1);
+    assert_false(ls_cost_may_pay(&dear, 0.05, 10, 0));
+    probed = dear;
+    probed.beside_rows = 90;
+    assert_true(ls_cost_may_pay(&probed, 0.05, 10, 0)); // a row more is a small part of what is paid in any case
     // the search for candidates ends only where nothing can pay
     for (int32_t k = 1; k < n; k++) assert_true(ls_cost_may_pay(&usual, path[k], k, 0));
     assert_false(ls_cost_may_pay(&usual, 0.01, n, 0));

@@ -33,7 +33,8 @@ static ls_step *made(int n_path, bool second, int n_emitted, ls_finish finish) {
                                                                  : 1),
                                      .from = (uint8_t)from[i],
                                      .state = LS_NODE_NOT_REACHED,
-                                     .target = 99};
+                                     .target = 99,
+                                     .own = -1};
     for (int i = 0; i < n_path; i++) {
         const int row = !i ? 0 : second ? 3 + i : i;
         s->path[i] = (int16_t)row;
@@ -169,7 +170,8 @@ static void deep_paths_stay_in_their_tables(void **state) {
                                      .depth = (int16_t)i,
                                      .branch = (int16_t)(i ? 0 : -1),
                                      .from = i ? LS_FROM_RETRIEVED : LS_FROM_ROOT,
-                                     .target = i + 1};
+                                     .target = i + 1,
+                                     .own = -1};
     }
     ls_stats st = {0};
     count(&st, s);
@@ -186,6 +188,10 @@ static void tokens_that_were_let_stand_are_counted(void **state) {
     int at[LS_MAX_ROWS];
     assert_int_equal(ls_step_loose(s, at), 0);
     s->tree.nodes[1].target = 77; // after the first draft the target wanted another than the second
+    assert_int_equal(ls_step_loose(s, at), 1);
+    assert_int_equal(at[0], 2);
+    s->tree.nodes[1].target = s->tree.nodes[s->path[2]].token;
+    s->tree.nodes[1].own = 77; // likewise, but a probe gave it that choice
     assert_int_equal(ls_step_loose(s, at), 1);
     assert_int_equal(at[0], 2);
     s->n_emitted = 2; // it was cut off

@@ -23,6 +23,36 @@ static bool same_float(float a, float b) {
     return (isnan(a) && isnan(b)) || fabsf(a - b) <= 1e-5f * fabsf(a) + 1e-12f;
 }
 
+static void what_a_probe_judged_is_read_back(void **state) {
+    (void)state;
+    ls_decode_options o = options("logitspec-paper", 12, 90);
+    assert_int_equal(ls_accept_read(&o.accept, "", "reflective:1", NULL), LS_OK);
+    o.sampling = (lst_sampling){.temperature = 0.8, .top_p = 1, .seed = 3};
+    for (level = LS_LEVEL_STEPS; level <= LS_LEVEL_FULL; level++) {
+        record("One fish, two fish", o, 1);
+        ls_trace_reader *r;
+        ls_trace_line line;
+        int at = 0, changed = 0;
+        assert_int_equal(ls_trace_read_open(&r, path, NULL), LS_OK);
+        while (!ls_trace_read_next(r, &line, NULL) && line != LS_TRACE_NONE) {
+            if (line != LS_TRACE_STEP) continue;
+            const ls_step *got = ls_trace_read_step(r), *want = steps[at++];
+            assert_int_equal(got->probes, want->probes);
+            assert_int_equal(got->rows, want->rows);
+            assert_int_equal(ls_step_loose(got, NULL), ls_step_loose(want, NULL));
+            for (int i = 0; i < got->tree.n; i++) {
+                const int row = level > LS_LEVEL_STEPS ? i : want->path[i];
+                assert_int_equal(got->tree.nodes[i].own, want->tree.nodes[row].own);
+                changed += ls_node_own(&got->tree.nodes[i]) != got->tree.nodes[i].target;
+            }
+        }
+        assert_int_equal(at, n_steps);
+        assert_true(changed > 0);
+        ls_trace_read_close(r);
+    }
+    level = LS_LEVEL_FULL;
+}
+
 static void what_is_written_is_read_back(void **state) {
     (void)state;
     static const char *const methods[] = {"ar", "logitspec", "logitspec-paper", "suffix", "lookahead", "pld"};
@@ -423,6 +453,7 @@ static void retrieval_is_simulated_on_any_trace(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read_back),
+        cmocka_unit_test(what_a_probe_judged_is_read_back),
         cmocka_unit_test(a_cut_file_is_read_to_its_last_whole_line),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(damaged_files_are_survived),

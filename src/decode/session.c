@@ -1,52 +1,15 @@
 #include "decode/session.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "decode/ahead.h"
-#include "decode/answer.h"
-#include "decode/choose.h"
 #include "decode/guesser_medusa.h"
-#include "decode/reflect.h"
 #include "decode/second.h"
 #include "decode/second_eagle.h"
-#include "costs/ar_cost.h"
+#include "decode/session_state.h"
 #include "costs/costs.h"
 #include "engine/prompt.h"
-#include "decode/stats.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct ls_session {
-    ls_model *model;
-    const ls_engine *e;
-    ls_timeline *t;
-    bool borrowed; // t is another session's
-    // settings
-    ls_drafting drafting;
-    ls_ahead *ahead;
-    ls_overlap overlap;
-    ls_accept accept;
-    ls_ids reflection; // the prompt of a probe
-    lst_sampling sampling;
-    // conversation
-    ls_ids context;
-    ls_answer answer;
-    bool started, active;
-    int32_t uncommitted; // a turn's last token when it ended the turn without a forward; -1: none
-    lst_row last;        // row that predicts the next root
-    bool corrected;      // that row's draft children were all rejected
-    uint32_t turn, step;
-    ls_cost_curve costs;
-    ls_ar_cost ar;
-    double host_us; // smoothed host work of a step
-    lst_row rows[LST_MAX_ROWS];
-};
-_Static_assert(LST_ROW_TOP == LS_ROW_TOP && LST_MAX_ROWS == LS_MAX_ROWS, "a node holds what the engine says of a row");
-
-static double us_since(uint64_t start) {
-    return (double)(ls_now_ns() - start) / 1e3;
-}
 
 static ls_code open_head(const ls_session *s, const char *folder, ls_trained **out, ls_err *err) {
     const ls_engine_options how = {.stop = s->model->stop, .ud = s->model->stop_ud};
@@ -202,17 +165,6 @@ static bool rows_of_prompt_pay(const ls_session *s, size_t n) {
     return more * (double)n <= d->read_share * answer * s->costs.base_ms[0];
 }
 
-// What the forward said of a row.
-static void complete(ls_node *n, const lst_row *r) {
-    n->p = expf(r->parent_logit - r->parent_lse);
-    n->target = r->chosen;
-    n->target_p = expf(r->chosen_logit - r->lse);
-    n->own = -1;
-    n->entropy = r->entropy;
-    n->lse = r->lse;
-    for (int j = 0; j < LS_ROW_TOP; j++) n->top[j] = (ls_top_entry){r->top_id[j], r->top_logit[j]};
-}
-
 // Reads context[from..) as chains of rows, each of which tells the drafter what the target said after it.
 static ls_code read_rows(ls_session *s, size_t from, ls_progress progress, void *ud, ls_err *err) {
     int32_t parents[LST_MAX_ROWS], path[LST_MAX_ROWS];
@@ -228,7 +180,7 @@ static ls_code read_rows(ls_session *s, size_t from, ls_progress progress, void 
         if (!code) code = s->t->forward_tree(s->t, s->context.p + at, parents, n, &s->sampling, s->rows, err);
         if (!code) code = s->t->keep_path(s->t, path, n, err);
         if (code) break;
-        for (int32_t i = 0; i < n; i++) complete(&said[i], &s->rows[i]);
+        for (int32_t i = 0; i < n; i++) ls_session_complete(&said[i], &s->rows[i]);
         s->drafting.drafter->read(s->drafting.drafter, s->context.p, at, (size_t)n, said);
         s->last = s->rows[n - 1];
         at += (size_t)n;
@@ -260,7 +212,7 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
         return code;
     }
     s->uncommitted = -1;
-    if (prefill_ms) *prefill_ms = us_since(start) / 1e3;
+    if (prefill_ms) *prefill_ms = (double)(ls_now_ns() - start) / 1e6;
     ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);
     if (s->started) s->turn++;
     ls_answer_begin(&s->answer);
@@ -376,241 +328,4 @@ void ls_session_warm(ls_session *s) {
     lst_row row;
     if (s->active && (int32_t)s->context.n + 1 < s->e->n_context)
         s->t->forward_tree(s->t, &s->last.chosen, &parent, 1, &s->sampling, &row, NULL);
-}
-
-// ---- the decode step: root, draft, verify, commit (paper, section 3)
-
-// What the phases of one step share.
-typedef struct {
-    ls_session *s;
-    ls_step *out;
-    uint64_t start, phase;               // when the step began, and its phase
-    int32_t context;                     // tokens committed before it
-    int32_t n_top, top_ids[LS_MAX_ROWS]; // of the last logits, for the drafter
-    float top_p[LS_MAX_ROWS];
-    bool ahead; // the drafter goes on beside the forward
-    ls_finish finish;
-} work;
-
-static double end_phase(work *w) {
-    const uint64_t start = w->phase;
-    w->phase = ls_now_ns();
-    return (double)(w->phase - start) / 1e3;
-}
-
-// Times plain decoding where the context has moved on; not a part of the step.
-static ls_code measure_plain(ls_session *s, ls_err *err) {
-    const int32_t context = (int32_t)s->context.n;
-    if (!s->drafting.drafter || !ls_ar_due(&s->ar, context)) return LS_OK;
-    const ls_code code = ls_ar_probe(&s->ar, s->t, s->last.chosen, &s->sampling, s->host_us, err);
-    if (!code) ls_cost_observe(&s->costs, 1, context, (s->ar.us - s->host_us) / 1e3);
-    return code;
-}
-
-// The root is the target's own next token, chosen from the last logits: it stands before anything is drafted.
-static ls_code take_root(work *w, ls_err *err) {
-    const ls_session *s = w->s;
-    const ls_promise promise = ls_accept_promise(&s->accept, s->sampling.temperature);
-    ls_step *out = w->out;
-    *out = (ls_step){.turn = s->turn,
-                     .index = s->step,
-                     .context_len = w->context,
-                     .output_pos = (int32_t)s->answer.ids.n,
-                     .corrected = s->corrected,
-                     .exact = s->e->exact && promise == LS_PROMISE_TEXT,
-                     .odds = promise == LS_PROMISE_ODDS,
-                     .ar_us = s->ar.us,
-                     .budget = (int16_t)ls_drafting_rows(&s->drafting),
-                     .pool_size = s->drafting.drafter ? s->drafting.drafter->pool_size(s->drafting.drafter) : 0,
-                     .rows = 1,
-                     .n_path = 1,
-                     .top_lse = s->last.lse,
-                     .top_entropy = s->last.entropy};
-    ls_tree_start(&out->tree, s->last.chosen);
-    ls_node *root = &out->tree.nodes[0];
-    root->p = expf(s->last.chosen_logit - s->last.lse);
-    root->target = root->own = -1;
-    root->target_p = root->entropy = root->lse = NAN;
-    for (int i = 0; i < LS_ROW_TOP; i++) root->top[i].id = -1;
-    w->n_top = out->budget > LS_MAX_TOP ? out->budget : LS_MAX_TOP;
-    if (w->n_top > s->e->n_vocab) w->n_top = s->e->n_vocab;
-    const ls_code code = s->t->row_top(s->t, -1, w->n_top, w->top_ids, w->top_p, err);
-    if (code) return code;
-    out->n_top = (int16_t)(w->n_top < LS_MAX_TOP ? w->n_top : LS_MAX_TOP);
-    for (int32_t i = 0; i < out->n_top; i++) out->top[i] = (ls_top_entry){w->top_ids[i], w->top_p[i]};
-    for (int32_t i = 0; i < w->n_top; i++) w->top_p[i] = expf(w->top_p[i] - s->last.lse);
-    return LS_OK;
-}
-
-static ls_draft_state state_of(const work *w) {
-    const ls_session *s = w->s;
-    return (ls_draft_state){s->context.p, s->context.n, s->last.chosen, w->top_ids, w->top_p, w->n_top, NULL};
-}
-
-// Whether a second model had better begin a draft beside this step's forward than before it (PEARL's pre-verification).
-// Say that D is what its forwards take, T the target's, and E drafts of a tree are accepted. Over two steps, drafting
-// first brings 2 + 2E tokens in 2T + D (the second draft is made ahead), drafting beside 2 + E in 2T. With E = 2 the
-// latter is better from D = T on; but a few of its forwards must fit into one of the target's.
-static bool begins_beside(const ls_session *s) {
-    enum { FIT = 3 };
-    const ls_second *m = s->drafting.drafter->second;
-    const double one = m->cost_ms(m, s->drafting.draft.width, s->context.n),
-                 target = ls_cost_ms(&s->costs, 1, (int32_t)s->context.n);
-    return one > 0 && FIT * one <= target && s->drafting.draft.depth * one >= target;
-}
-
-static bool reflects(const ls_session *s) {
-    return s->accept.rule && s->accept.rule->reflects;
-}
-
-// The tree under the root: retrieval for the root, and next-next-token guesses from the last logits.
-static void draft(work *w) {
-    const ls_session *s = w->s;
-    ls_step *out = w->out;
-    w->ahead = ls_ahead_is_on(s->ahead) && !ls_accept_draws(&s->accept, s->sampling.temperature);
-    if (s->ahead) s->drafting.drafter->beside = w->ahead && begins_beside(s);
-    const ls_draft_state state = state_of(w);
-    ls_cost_curve costs = s->costs;
-    if (reflects(s)) costs.beside_rows = (int32_t)s->reflection.n + 1;
-    out->budget = (int16_t)ls_drafting_propose(&s->drafting, &state, &costs, s->e->n_context - w->context, &out->tree);
-    const double us = end_phase(w);
-    const ls_second *second = s->drafting.drafter ? s->drafting.drafter->second : NULL;
-    out->t_draft_us = s->drafting.drafter ? us : 0;
-    out->draft_forwards = second ? (int16_t)second->forwards : 0;
-    out->t_draft_forward_us = second ? second->forward_us : 0;
-}
-
-// A forward, and beside it what the drafter does for the steps to come.
-static ls_code forward(work *w, const int32_t *ids, const int32_t *parents, int32_t n, ls_err *err) {
-    ls_session *s = w->s;
-    ls_step *out = w->out;
-    ls_drafter *d = s->drafting.drafter;
-    const ls_draft_state state = state_of(w);
-    const int32_t before = w->ahead ? d->second->forwards : 0;
-    w->ahead = w->ahead && ls_ahead_start(s->ahead, d, &state);
-    const ls_code code = s->t->forward_tree(s->t, ids, parents, n, &s->sampling, s->rows, err);
-    out->t_forward_us = end_phase(w);
-    if (!w->ahead) return code;
-    ls_ahead_stop(s->ahead);
-    out->t_wait_us = end_phase(w);
-    out->ahead_forwards = (int16_t)(d->second->forwards - before);
-    return code;
-}
-
-// One forward over all rows; the path whose drafts stand; the text that it makes.
-static ls_code verify(work *w, ls_err *err) {
-    ls_session *s = w->s;
-    ls_step *out = w->out;
-    ls_tree *t = &out->tree;
-    int32_t ids[LS_MAX_ROWS], parents[LS_MAX_ROWS], own[LS_MAX_ROWS];
-    ls_probe probe = {0};
-    for (int32_t i = 0; i < t->n; i++) ids[i] = t->nodes[i].token, parents[i] = t->nodes[i].parent;
-    if (reflects(s)) ls_probe_add(&probe, t, &s->reflection, s->e->n_context - w->context, ids, parents);
-    ls_code code = forward(w, ids, parents, t->n + probe.n, err);
-    if (code) return code;
-    out->t_device_us = s->t->device_us(s->t);
-    out->forward = true;
-    out->rows = (int16_t)t->n;
-    out->probes = (int16_t)probe.n;
-    if (ls_accept_draws(&s->accept, s->sampling.temperature) && s->drafting.drafter &&
-        (code = ls_choose(&s->accept, &s->sampling, s->t, s->drafting.drafter->second, t, w->context, s->rows, err)))
-        return code;
-    if (probe.n &&
-        (code = ls_reflect(&probe, s->accept.values[0], &s->sampling, s->t, t, w->context, s->rows, own, err)))
-        return code;
-    for (int32_t i = 0; i < t->n; i++) {
-        complete(&t->nodes[i], &s->rows[i]);
-        if (probe.n) t->nodes[i].own = own[i];
-    }
-    out->n_path = (int16_t)ls_accept_path(&s->accept, t, out->path);
-    ls_tree_mark(t, out->path, out->n_path);
-    for (int32_t i = 0; i < out->n_path; i++) ids[i] = t->nodes[out->path[i]].token;
-    out->n_emitted = (int16_t)ls_answer_add(&s->answer, s->model->vocab, ids, out->n_path, &w->finish);
-    out->t_verify_us = end_phase(w);
-    return LS_OK;
-}
-
-// The emitted path becomes context, and the drafter learns from the whole tree.
-static ls_code commit(work *w, ls_err *err) {
-    ls_session *s = w->s;
-    ls_step *out = w->out;
-    const ls_tree *t = &out->tree;
-    // the end-of-sequence token is emitted but not committed: the next turn's frame brings it back
-    const int32_t n_keep = w->finish == LS_FINISH_EOS ? out->n_emitted - 1 : out->n_emitted;
-    const ls_code code = s->t->keep_path(s->t, out->path, n_keep, err);
-    if (code) return code;
-    const ls_draft_state state = state_of(w);
-    out->miss = (uint8_t)ls_drafting_blame(&s->drafting, &state, t, out->path[out->n_path - 1]);
-    // not while the next forward runs: a draft that does not know the step before it costs 5% of MAT with 16 rows and
-    // 11% with 32 (18 prompts), more than these microseconds
-    ls_drafting_learn(&s->drafting, &(ls_draft_result){s->context.p, s->context.n, t, out->n_path});
-    for (int32_t i = 0; i < n_keep; i++) ls_ids_push(&s->context, t->nodes[out->path[i]].token);
-    ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);
-    s->last = s->rows[out->path[n_keep - 1]];
-    s->corrected = false;
-    for (int32_t i = 1; i < t->n; i++) s->corrected |= t->nodes[i].parent == out->path[out->n_path - 1];
-    if (!w->finish && (int32_t)s->context.n >= s->e->n_context) w->finish = LS_FINISH_CONTEXT;
-    if (w->finish) out->miss = LS_MISS_NONE;
-    out->t_commit_us = end_phase(w);
-    return LS_OK;
-}
-
-// The turn ends with the root: nothing follows it, so no forward is run for it.
-static void end_on_root(work *w) {
-    ls_session *s = w->s;
-    ls_finish finish = LS_GOING;
-    ls_answer_add(&s->answer, s->model->vocab, &s->last.chosen, 1, &finish);
-    if (!finish) finish = LS_FINISH_CONTEXT;
-    if (finish != LS_FINISH_EOS) s->uncommitted = s->last.chosen;
-    w->out->n_emitted = 1;
-    w->finish = finish;
-}
-
-static void finish_step(work *w) {
-    ls_session *s = w->s;
-    w->out->finish = (uint8_t)w->finish;
-    if (w->finish) ls_session_stop(s);
-    w->out->t_total_us = us_since(w->start);
-    s->step++;
-}
-
-// What rows cost here, and what a plain step would have.
-static void keep_books(const work *w) {
-    ls_session *s = w->s;
-    ls_step *out = w->out;
-    ls_cost_observe(&s->costs, ls_step_forwarded(out), w->context, out->t_forward_us / 1e3);
-    const double host = out->t_total_us - out->t_forward_us - out->t_draft_forward_us - out->t_wait_us;
-    ls_ahead_learn(s->ahead, out->t_total_us, out->n_emitted);
-    ls_ar_bound(&s->ar, out->t_total_us);
-    s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;
-    out->ar_us = s->drafting.drafter ? s->ar.us : out->t_total_us; // a plain step is its own baseline
-    out->ar_us = ls_step_plain_us(out);
-}
-
-static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
-    const int32_t context = (int32_t)s->context.n;
-    const bool ends = ls_vocab_is_end(s->model->vocab, s->last.chosen) || ls_answer_ends_next(&s->answer) ||
-                      context + 1 >= s->e->n_context;
-    ls_code code = ends ? LS_OK : measure_plain(s, err);
-    if (code) return code;
-    const uint64_t now = ls_now_ns();
-    work w = {.s = s, .out = out, .start = now, .phase = now, .context = context};
-    if ((code = take_root(&w, err))) return code;
-    if (ends) {
-        end_on_root(&w);
-        finish_step(&w);
-        return LS_OK;
-    }
-    draft(&w);
-    if ((code = verify(&w, err)) || (code = commit(&w, err))) return code;
-    finish_step(&w);
-    keep_books(&w);
-    return LS_OK;
-}
-
-ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err) {
-    if (!s->active) return ls_fail(err, LS_E_USAGE, "no turn is active");
-    ls_code code = decode_step(s, out, err);
-    if (code && code != LS_E_CANCELLED) s->active = false; // a step that was cancelled did not happen
-    return code;
 }

@@ -1,0 +1,34 @@
+// What the two halves of a session share: session.c has conversations, session_step.c the step loop.
+#pragma once
+#include "costs/ar_cost.h"
+#include "decode/ahead.h"
+#include "decode/answer.h"
+#include "decode/session.h"
+
+struct ls_session {
+    ls_model *model;
+    const ls_engine *e;
+    ls_timeline *t;
+    bool borrowed; // t is another session's
+    // settings
+    ls_drafting drafting;
+    ls_ahead *ahead;
+    ls_overlap overlap;
+    ls_accept accept;
+    ls_ids reflection; // the prompt of a probe
+    lst_sampling sampling;
+    // conversation
+    ls_ids context;
+    ls_answer answer;
+    bool started, active;
+    int32_t uncommitted; // a turn's last token when it ended the turn without a forward; -1: none
+    lst_row last;        // row that predicts the next root
+    bool corrected;      // that row's draft children were all rejected
+    uint32_t turn, step;
+    ls_cost_curve costs;
+    ls_ar_cost ar;
+    double host_us; // smoothed host work of a step
+    lst_row rows[LST_MAX_ROWS];
+};
+
+void ls_session_complete(ls_node *n, const lst_row *r); // what the forward said of a row

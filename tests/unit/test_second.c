@@ -181,23 +181,35 @@ static void a_sized_draft_asks_where_that_pays(void **state) {
 static void what_is_said_does_not_depend_on_earlier_drafts(void **state) {
     (void)state;
     uint64_t at = 0;
+    int resumed = 0;
     for (int round = 0; round < 30; round++) {
         ls_second *old, *fresh;
+        int32_t root = 7;
         ls_err err = {0};
         const ls_draft_options o = {.weights = "auto", .layers = 6};
         int32_t text[300], n = 3;
         for (int32_t i = 0; i < n; i++) text[i] = (int32_t)(ls_uniform_at(4, at++) * 250);
         assert_int_equal(ls_second_open(&old, &model, &o, &greedy, &exact, &err), LS_OK);
         for (int step = 0; step < 12; step++) {
-            ls_said said[40], again[40];
-            int32_t tokens[40] = {(int32_t)(ls_uniform_at(4, at++) * 250)}, parents[40] = {-1}, rows = 1;
+            ls_said said[LS_MAX_SAID], again[LS_MAX_SAID];
+            int32_t tokens[LS_MAX_SAID] = {root}, parents[LS_MAX_SAID] = {-1}, rows = 1;
+            ls_spoken seen = {0};
             assert_int_equal(ls_second_open(&fresh, &model, &o, &greedy, &exact, &err), LS_OK);
-            assert_int_equal(old->begin(old, text, (size_t)n, tokens[0], said, &err), LS_OK);
-            assert_int_equal(fresh->begin(fresh, text, (size_t)n, tokens[0], again, &err), LS_OK);
-            for (int k = 0; k < 3; k++) {
+            assert_int_equal(fresh->begin(fresh, text, (size_t)n, root, again, &err), LS_OK);
+            if (old->resume(old, text, (size_t)n, root, &seen)) {
+                resumed += seen.n;
+                rows = seen.n;
+                memcpy(tokens, seen.token, sizeof tokens);
+                memcpy(parents, seen.parent, sizeof parents);
+                memcpy(said, seen.said, sizeof said);
+                assert_int_equal(tokens[0], root);
+                if (rows > 1)
+                    assert_int_equal(fresh->more(fresh, tokens + 1, parents + 1, rows - 1, again + 1, &err), LS_OK);
+            } else assert_int_equal(old->begin(old, text, (size_t)n, root, said, &err), LS_OK);
+            for (int k = 0; k < 3 && rows < 40; k++) {
                 const int32_t more = 1 + (int32_t)(ls_uniform_at(4, at++) * 4);
                 for (int32_t i = rows; i < rows + more; i++) {
-                    tokens[i] = (int32_t)(ls_uniform_at(4, at++) * 250);
+                    tokens[i] = (int32_t)(ls_uniform_at(4, at++) * 30);
                     parents[i] = (int32_t)(ls_uniform_at(4, at++) * rows);
                 }
                 assert_int_equal(old->more(old, tokens + rows, parents + rows, more, said + rows, &err), LS_OK);
@@ -211,13 +223,17 @@ static void what_is_said_does_not_depend_on_earlier_drafts(void **state) {
             int32_t last = 0;
             for (int32_t i = 1; i < rows; i++)
                 if (parents[i] == last && ls_uniform_at(4, at++) < 0.4) text[n++] = tokens[last = i];
-            for (double more = ls_uniform_at(4, at++) * 3; more > 1; more--)
+            root = (int32_t)(ls_uniform_at(4, at++) * 250);
+            for (int32_t i = 1; i < rows; i++) // often one that the draft had there
+                if (parents[i] == last && ls_uniform_at(4, at++) < 0.6) root = tokens[i];
+            for (double more = ls_uniform_at(4, at++) * 3 - (step % 3 ? 2 : 0); more > 1; more--)
                 text[n++] = (int32_t)(ls_uniform_at(4, at++) * 250);
             if (step % 5 == 4) n -= 2 + (int32_t)(ls_uniform_at(4, at++) * 2);
             for (int i = 0; step == 7 && i < 50; i++) text[n++] = (int32_t)(ls_uniform_at(4, at++) * 250);
         }
         old->free(old);
     }
+    assert_true(resumed > 100);
 }
 
 // How likely a draft is taken to be follows how often such drafts were right, whatever the draft model thinks of it.

@@ -11,7 +11,7 @@ namespace {
 const Arithmetic arithmetics[] = {
     {"f32", "f32 from packed weights", LSK_ARITH_F32, LSK_ARITH_F32},
     {"i16", "16-bit integer inputs", LSK_ARITH_I16, LSK_ARITH_I16},
-    {"i8", "8-bit integer inputs, 16-bit for q/k/v and down", LSK_ARITH_I8, LSK_ARITH_I16},
+    {"i8", "8-bit integer inputs, 16-bit for the largest of q/k/v and down", LSK_ARITH_I8, LSK_ARITH_MIXED},
     {"bf16", "bf16 weights and inputs", LSK_ARITH_BF16, LSK_ARITH_BF16},
 };
 

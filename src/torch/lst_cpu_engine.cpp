@@ -112,12 +112,13 @@ struct Team {
         const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = 2, units = (tiles + unit - 1) / unit;
         const int32_t a = (int32_t)((int64_t)units * t / n) * unit,
                       b = std::min((int32_t)((int64_t)units * (t + 1) / n) * unit, tiles);
+        float *scratch = fm(s.scratch) + (int64_t)t * s.scratch_floats;
         x += (int64_t)first * l.n_in;
         if (l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I)
-            k.matmul_int(&l.packed, l.arith, p.groups.data() + first, rows, y, l.n_out, count, a, b);
+            k.matmul_int(&l.packed, l.arith, p.groups.data() + first, rows, y, l.n_out, count, a, b, scratch);
         else if (l.arith == LSK_ARITH_BF16 && k.matmul_bf16)
             k.matmul_bf16(&l.packed, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, y, l.n_out, count, a, b);
-        else k.matmul(&l.packed, x, l.n_in, y, l.n_out, count, a, b, fm(s.scratch) + (int64_t)t * s.scratch_floats);
+        else k.matmul(&l.packed, x, l.n_in, y, l.n_out, count, a, b, scratch);
         meet(part);
     }
 };
@@ -125,7 +126,7 @@ struct Team {
 // Columns [at, at + n) of a row of a matmul's input: x holds the floats.
 void prepare(const CpuEngine &s, lsk_arith arith, Prepared &p, int32_t rows, int32_t row, float *x, int32_t at,
              int32_t n) {
-    if (arith == LSK_ARITH_I16 || arith == LSK_ARITH_I8)
+    if (arith == LSK_ARITH_I16 || arith == LSK_ARITH_I8 || arith == LSK_ARITH_MIXED)
         s.m->kernels->quantize(x, n, arith, p.groups.data() + (int64_t)at / 32 * rows + row, rows);
     else if (arith == LSK_ARITH_BF16) s.m->kernels->to_bf16(x, n, p.bf16.data() + (int64_t)row * p.n_in + at);
 }

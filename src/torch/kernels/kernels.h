@@ -44,22 +44,33 @@ typedef struct {
 
 /* The arithmetic that a matrix is packed for. f32: floats throughout, from weights as they are. i16 and i8: a matmul's
  * input is rounded to 16-bit or 8-bit integers, 32 values to a scale, and multiplied by the stored weight integers
- * exactly; plain-float weights keep f32. bf16: weights and a matmul's input are rounded to bf16, sums are f32. */
-typedef enum { LSK_ARITH_F32, LSK_ARITH_I16, LSK_ARITH_I8, LSK_ARITH_BF16 } lsk_arith;
+ * exactly; plain-float weights keep f32. mixed: as i8, and as i16 the groups of 32 that have much of their row's energy
+ * (lsk_wide_group): what rounding does to these few is most of what it does to the row. bf16: weights and a matmul's
+ * input are rounded to bf16, sums are f32. */
+typedef enum { LSK_ARITH_F32, LSK_ARITH_I16, LSK_ARITH_I8, LSK_ARITH_BF16, LSK_ARITH_MIXED } lsk_arith;
 
-/* 32 values of a matmul's input as integers v: value = scale * v, v = 256 * hi + lo in i16, v = hi in i8. */
+/* 32 values of a matmul's input as integers v: value = scale * v, v = 256 * hi + lo in i16, v = hi in i8. In mixed
+ * arithmetic v = hi, and lo / 256 is added to it in wide groups. */
 typedef struct {
     int8_t hi[32], lo[32];
-    float scale;      /* largest magnitude / lsk_steps; NaN if a value is not finite */
+    float scale;      /* largest magnitude / the integer that stands for it (lsk_steps); NaN if a value is not finite */
     float sum;        /* scale * (sum of v) */
     int32_t total128; /* 128 * (sum of v) */
-    int32_t reserved; /* keeps groups 16 bytes aligned */
+    int32_t low;      /* mixed: sum of lo; else 0 */
 } lsk_group;
 
-/* The integer that stands for a group's largest magnitude. */
+/* The integer that stands for a group's largest magnitude when values are rounded. */
 static inline int32_t lsk_steps(lsk_arith arith) {
-    return arith == LSK_ARITH_I16 ? 32512 : 127; /* 32512 = 127 * 256: both halves are signed bytes */
+    return arith == LSK_ARITH_I8 ? 127 : 32512; /* 32512 = 127 * 256: both halves are signed bytes */
 }
+
+/* Mixed arithmetic: a group of a row is wide if its largest magnitude, squared, is more than LSK_WIDE times the mean of
+ * the row's groups. Bit r of rows: of row r. */
+enum { LSK_WIDE = 4, LSK_WIDE_ROWS = 32 };
+typedef struct {
+    int32_t group;
+    uint32_t rows;
+} lsk_wide_group;
 
 /* A [n_out, n_in] matrix repacked for the kernels: tiles of 16 outputs; inside a tile k runs slowest, so that
  * the 16 weights of one k are one vector. Weights keep exactly the values that the file's format defines. */
@@ -100,6 +111,15 @@ uint16_t lsk_float_to_bf16(float x); /* rounded to nearest, ties to even; NaN st
 int lsk_finite(int ggml_type, const void *raw, int64_t n_rows, int64_t n_in);
 size_t lsk_row_bytes(int ggml_type, int64_t n); /* 0: unknown type or n not a multiple of the block */
 
+/* Of LSK_WIDE_ROWS rows after the other: the groups that are wide in one of them, in order. */
+typedef struct {
+    int32_t chunks, n[LST_MAX_ROWS / LSK_WIDE_ROWS];
+    const lsk_wide_group *of[LST_MAX_ROWS / LSK_WIDE_ROWS];
+} lsk_wide_rows;
+/* None in other arithmetic. scratch: as matmul's, holds them. */
+lsk_wide_rows lsk_find_wide(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, int32_t rows,
+                            void *scratch);
+
 /* What one query head of one row sees: the committed positions from `first` on, then its tail. */
 typedef struct {
     const float *q;      /* [head_dim], already rotated and scaled by 1/sqrt(head_dim) */
@@ -109,8 +129,8 @@ typedef struct {
     int32_t first;       /* logical position before which nothing is seen (sliding window) */
 } lsk_query;
 
-/* At most LSK_QUERIES that share a key/value head of one layer. K: blocks of 16 cache columns, [block][head_dim][16], so that one
- * vector holds one dimension of 16 columns. V: [column][head_dim]. Both are readable up to whole blocks. */
+/* At most LSK_QUERIES that share a key/value head of one layer. K: blocks of 16 cache columns, [block][head_dim][16],
+ * so that one vector holds one dimension of 16 columns. V: [column][head_dim]. Both are readable up to whole blocks. */
 typedef struct {
     const float *k, *v;
     const lsk_query *queries;
@@ -135,18 +155,20 @@ typedef struct {
     void (*matmul)(const lsk_matrix *w, const float *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                    int32_t tile_begin, int32_t tile_end, float *scratch);
     /* The same for LSK_Q4I and LSK_Q8I; group g of row r is x[g * ldx + r]. Inside a group the sum is over integers and
-     * so exact; groups are added in order. Every level gives the same bits. */
+     * so exact; groups are added in order, in mixed arithmetic the low halves of wide groups after all others. Every
+     * level gives the same bits. scratch: as matmul's. */
     void (*matmul_int)(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
-                       int32_t rows, int32_t tile_begin, int32_t tile_end);
-    void (*quantize)(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride); /* groups: stride apart */
+                       int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
+    void (*quantize)(const float *x, int32_t n, lsk_arith arith, lsk_group *out,
+                     int64_t stride); /* groups: stride apart */
     /* Rounds x to bf16 in place and writes the bits beside; matmul then takes x. n a multiple of 16. */
     void (*to_bf16)(float *x, int32_t n, uint16_t *bits);
     /* NULL, or for LSK_BF16: faster than matmul, from the bits of x. Its sums run over pairs of inputs. */
     void (*matmul_bf16)(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                         int32_t tile_begin, int32_t tile_end);
     void (*rmsnorm)(const float *x, const float *weight, int32_t n, float eps, float *out);
-    /* Pairs turned by angle i, all of it scaled: (x[2i], x[2i+1]) where interleaved, else (x[i], x[i + dims/2]); cs holds
-     * cos, sin, cos, sin.. */
+    /* Pairs turned by angle i, all of it scaled: (x[2i], x[2i+1]) where interleaved, else (x[i], x[i + dims/2]); cs
+     * holds cos, sin, cos, sin.. */
     void (*rope)(float *x, int32_t dims, int interleaved, const float *cs, float scale);
     void (*silu_mul)(const float *gate, const float *up, int32_t n, float *out); /* silu(gate) * up */
     void (*gelu_mul)(const float *gate, const float *up, int32_t n, float *out); /* gelu(gate) by tanh, * up */
@@ -160,7 +182,7 @@ typedef struct {
 
 /* Plain twins of matmul_int and quantize, used by levels that have no integer dot products. */
 void lsk_plain_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
-                          int32_t rows, int32_t tile_begin, int32_t tile_end);
+                          int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
 void lsk_plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride);
 
 /* matmul_bf16 by AMX tiles; whether CPU and kernel allow them and their results are right. */

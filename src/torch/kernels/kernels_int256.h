@@ -120,8 +120,33 @@ INT256_FOUR(q4, i16, 1)
 INT256_FOUR(q8, i8, 0)
 INT256_TWO(q8, i16, 1)
 
+/* Mixed arithmetic: the low halves of wide groups, after all others. */
+static void int256_add_wide(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t tile,
+                            const lsk_wide_group *wide, int32_t n_wide) {
+    const void *data = m->data + (size_t)tile * m->tile_bytes;
+    const int left = m->n_out - tile * LSK_TILE, n = left < LSK_TILE ? left : LSK_TILE;
+    for (int32_t i = 0; i < n_wide; i++)
+        for (uint32_t rows = wide[i].rows; rows; rows &= rows - 1) {
+            const int32_t r = __builtin_ctz(rows);
+            lsk_group a = x[wide[i].group * ldx + r];
+            float *at = y + r * ldy + tile * LSK_TILE, out[LSK_TILE] = {0};
+            memcpy(a.hi, a.lo, sizeof a.hi);
+            a.scale /= 256;
+            a.sum = a.scale * (float)a.low;
+            a.total128 = 128 * a.low;
+            memcpy(out, at, (size_t)n * sizeof *out);
+            for (int half = 0; half < 2; half++) {
+                __m256 sum = _mm256_loadu_ps(out + 8 * half);
+                if (m->format == LSK_Q4I) int256_q4((const lsk_q4 *)data + wide[i].group, 1, &a, 0, 1, 0, half, &sum);
+                else int256_q8((const lsk_q8 *)data + wide[i].group, 1, &a, 0, 1, 0, half, &sum);
+                _mm256_storeu_ps(out + 8 * half, sum);
+            }
+            memcpy(at, out, (size_t)n * sizeof *out);
+        }
+}
+
 static void int256_matmul(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
-                          int32_t rows, int32_t t0, int32_t t1) {
+                          int32_t rows, int32_t t0, int32_t t1, void *scratch) {
     typedef void (*kernel)(const lsk_matrix *, const lsk_group *, int64_t, float *, int64_t, int32_t);
     static const struct {
         int most; /* rows whose sums fit the registers */
@@ -129,19 +154,30 @@ static void int256_matmul(const lsk_matrix *m, lsk_arith arith, const lsk_group 
     } kernels[2][2] = {{{2, {q8_i16_1, q8_i16_2}}, {4, {q8_i8_1, q8_i8_2, q8_i8_3, q8_i8_4}}},
                        {{4, {q4_i16_1, q4_i16_2, q4_i16_3, q4_i16_4}},
                         {8, {q4_i8_1, q4_i8_2, q4_i8_3, q4_i8_4, q4_i8_5, q4_i8_6, q4_i8_7, q4_i8_8}}}};
-    const int q4 = m->format == LSK_Q4I, i8 = arith == LSK_ARITH_I8;
+    const int q4 = m->format == LSK_Q4I, i8 = arith != LSK_ARITH_I16;
     const int32_t most = kernels[q4][i8].most, passes = (rows + most - 1) / most;
-    for (int32_t t = t0; t < t1; t++)
+    const lsk_wide_rows wide = lsk_find_wide(m, arith, x, ldx, rows, scratch);
+    for (int32_t t = t0; t < t1; t++) {
         for (int32_t i = 0; i < passes; i++) {
             const int32_t from = rows * i / passes, to = rows * (i + 1) / passes;
             kernels[q4][i8].of[to - from - 1](m, x + from, ldx, y + from * ldy, ldy, t);
         }
+        for (int32_t c = 0, from = 0; c < wide.chunks; c++, from += LSK_WIDE_ROWS)
+            int256_add_wide(m, x + from, ldx, y + from * ldy, ldy, t, wide.of[c], wide.n[c]);
+    }
 }
 
 /* 8 integers of 32 bits, four times, as 32 bytes. */
 static inline __m256i int256_bytes(const __m256i *v) {
     const __m256i ab = _mm256_packs_epi32(v[0], v[1]), cd = _mm256_packs_epi32(v[2], v[3]);
     return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(ab, cd), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+static inline int32_t int256_sum(__m256i v) {
+    int32_t each[8], sum = 0;
+    _mm256_storeu_si256((__m256i *)each, v);
+    for (int j = 0; j < 8; j++) sum += each[j];
+    return sum;
 }
 
 static void int256_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride) {
@@ -161,24 +197,24 @@ static void int256_quantize(const float *x, int32_t n, lsk_arith arith, lsk_grou
         const float inverse = is_finite && most > 0 ? steps / most : 0;
         /* a subnormal maximum has an infinite inverse: such values count as zero */
         const __m256 s = _mm256_set1_ps(inverse <= 3.40282347e38f ? inverse : 0);
-        __m256i v[4], hi[4], total = _mm256_setzero_si256();
+        __m256i v[4], hi[4], total = _mm256_setzero_si256(), high = total;
         for (int j = 0; j < 4; j++) {
             v[j] = hi[j] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i + 8 * j), s));
             total = _mm256_add_epi32(total, v[j]);
         }
-        if (arith == LSK_ARITH_I16) {
+        if (arith != LSK_ARITH_I8) {
             for (int j = 0; j < 4; j++) {
                 hi[j] = _mm256_srai_epi32(_mm256_add_epi32(v[j], _mm256_set1_epi32(128)), 8);
+                high = _mm256_add_epi32(high, hi[j]);
                 v[j] = _mm256_sub_epi32(v[j], _mm256_slli_epi32(hi[j], 8));
             }
             _mm256_storeu_si256((__m256i *)out->lo, int256_bytes(v));
         }
         _mm256_storeu_si256((__m256i *)out->hi, int256_bytes(hi));
-        int32_t sums[8], sum = 0;
-        _mm256_storeu_si256((__m256i *)sums, total);
-        for (int j = 0; j < 8; j++) sum += sums[j];
-        if (!is_finite) sum = 0;
-        out->scale = is_finite ? most / steps : __builtin_nanf("");
+        const int mixed = arith == LSK_ARITH_MIXED;
+        const int32_t all = is_finite ? int256_sum(total) : 0, sum = mixed && is_finite ? int256_sum(high) : all;
+        out->low = mixed ? all - 256 * sum : 0;
+        out->scale = (mixed ? 256.0f : 1.0f) * (is_finite ? most / steps : __builtin_nanf(""));
         out->sum = out->scale * (float)sum;
         out->total128 = 128 * sum;
     }

@@ -23,9 +23,10 @@
 
 enum {
     ASK_AGAIN = 16,
-    STEPS_AHEAD = 128,
+    STEPS_AHEAD = 64,
     SEEN_AHEAD = 64, // rows that the second model sees in a step, those ahead of the target included
 };
+static const double MARGIN = 0.05;        // of the step's time, that a round must gain: what it brings is an estimate
 static const double LEAST_AHEAD = 0.05;   // a row less likely than this is not worth a forward ahead
 static const double READ_SHARE = 0.01;    // as logitspec.read_prompt
 static const double MEMORY = 0.03;        // share of the last step in what is remembered of `reach`
@@ -109,7 +110,7 @@ static bool pays(const drafter *d, const ls_search *q, const round_ *r) {
                  late = d->second->cost_ms(d->second, r->n + unread, s->n_context) - ms;
     if (now <= 0 || ms <= 0) return true; // nothing was measured
     const double then = ls_cost_ms(&costs, n + r->n + costs.beside_rows, (int32_t)s->n_context) + costs.beside_ms + ms;
-    return (expected + r->gain) / now - then > late / STEPS_AHEAD;
+    return (expected + r->gain) / now - then > late / STEPS_AHEAD + MARGIN * then;
 }
 
 static ls_code show(drafter *d, const ls_search *q, const round_ *r, ls_err *err) {

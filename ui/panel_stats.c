@@ -210,12 +210,12 @@ static void time_line(out *o, const ls_stats *st) {
     p.role = UI_TEXT;
     ui_print(&p, " %.0f%%, draft %.3f", st->total_us > 0 ? 100 * st->forward_us / st->total_us : 0,
              st->draft_us / n / 1e3);
-    if (st->draft_forwards)
-        ui_print(&p, " (%.1f forwards of the draft model %.3f)", (double)st->draft_forwards / n,
-                 st->draft_forward_us / n / 1e3);
-    if (st->ahead_forwards)
-        ui_print(&p, ", beside the forward %.1f more, waited for %.3f", (double)st->ahead_forwards / n,
-                 st->wait_us / n / 1e3);
+    if (st->draft_forwards || st->ahead_forwards) { // of the draft model
+        ui_print(&p, " (%.1f forwards %.3f", (double)st->draft_forwards / n, st->draft_forward_us / n / 1e3);
+        if (st->ahead_forwards)
+            ui_print(&p, "; %.1f ahead, waited %.3f", (double)st->ahead_forwards / n, st->wait_us / n / 1e3);
+        ui_print(&p, ")");
+    }
     if (st->probes)
         ui_print(&p, ", %.1f probe rows (%llu of %llu choices changed)", (double)st->probes / n,
                  (unsigned long long)st->judged_otherwise, (unsigned long long)st->judged);

@@ -147,43 +147,45 @@ static void tell(drafter *d, ls_code code, const ls_err *err) {
     if (d->note) d->note(d->ud, line);
 }
 
-static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
-    static _Thread_local ls_search q; // large, and used here only
-    drafter *d = (drafter *)base;
+static ls_search *search_for(drafter *d, const ls_draft_state *s) {
+    static _Thread_local ls_search q; // large, and this drafter's only while it works
     q.e = &d->e;
     q.blend = &d->blend;
     q.spoken = &d->spoken;
     q.s = s;
     q.named_only = q.drawn = false;
+    return &q;
+}
+
+static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+    drafter *d = (drafter *)base;
+    ls_search *q = search_for(d, s);
     d->spoken.n = 0;
     d->second->forwards = 0;
     d->second->forward_us = 0;
-    if (d->second->resume && !d->failed) {
-        const bool seen = d->second->resume(d->second, s->context, s->n_context, s->root, &d->spoken);
-        if (!seen) d->spoken.n = 0;
-    }
+    if (d->second->resume && !d->failed) d->second->resume(d->second, s->context, s->n_context, s->root, &d->spoken);
     for (;;) {
-        q.drawn = d->spoken.n && d->spoken.said[0].n_draws;
-        ls_search_run(&q, budget);
+        q->drawn = d->spoken.n && d->spoken.said[0].n_draws;
+        ls_search_run(q, budget);
         if (d->second->forwards >= d->depth || budget < 2 || d->failed || (base->beside && !d->spoken.n)) break;
-        round_ r = next_round(d, &q, d->reach);
+        round_ r = next_round(d, q, d->reach);
         bool again = false;
         const bool must = d->owed && !d->spoken.n;
-        if (r.n && !must && !pays(d, &q, &r)) {
+        if (r.n && !must && !pays(d, q, &r)) {
             // what it can do changes with the text: where it could pay if it knew all, it is asked now and then
-            r = next_round(d, &q, 1);
-            again = !d->spoken.n && d->unasked >= d->wait && pays(d, &q, &r);
+            r = next_round(d, q, 1);
+            again = !d->spoken.n && d->unasked >= d->wait && pays(d, q, &r);
             if (!again) break;
         }
         if (!r.n) break;
         ls_err err = {0};
-        const ls_code code = show(d, &q, &r, &err);
+        const ls_code code = show(d, q, &r, &err);
         if (code) {
             tell(d, code, &err);
             if (code == LS_E_RANGE) break;
             d->spoken.n = 0; // what it said may be gone
-            q.drawn = false;
-            ls_search_run(&q, budget);
+            q->drawn = false;
+            ls_search_run(q, budget);
             break;
         }
         if (again && d->wait < INT32_MAX / 2) d->wait *= 2;
@@ -192,26 +194,21 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     if (d->spoken.n) d->owed = false;
     d->unasked = d->spoken.n ? 0 : d->unasked + 1;
     if (d->hierarchical) {
-        q.named_only = true;
-        ls_search_run(&q, budget);
+        q->named_only = true;
+        ls_search_run(q, budget);
     }
-    ls_search_tree(&q, tree);
+    ls_search_tree(q, tree);
 }
 
 static void ahead(ls_drafter *base, const ls_draft_state *s, const atomic_bool *stop) {
-    static _Thread_local ls_search q;
     drafter *d = (drafter *)base;
-    ls_err err; // the next propose meets what goes wrong
-    q.e = &d->e;
-    q.blend = &d->blend;
-    q.spoken = &d->spoken;
-    q.s = s;
-    q.named_only = q.drawn = false;
+    ls_search *q = search_for(d, s);
+    ls_err err;                                // the next propose meets what goes wrong
     if (!base->beside && !d->spoken.n) return; // it was not worth asking
     while (!atomic_load(stop) && d->spoken.n < SEEN_AHEAD && !d->failed) {
-        ls_search_run(&q, SEEN_AHEAD);
-        const round_ r = next_round(d, &q, 1);
-        if (!r.n || chance(&r.candidate[0], &q) < LEAST_AHEAD || show(d, &q, &r, &err)) break;
+        ls_search_run(q, SEEN_AHEAD);
+        const round_ r = next_round(d, q, 1);
+        if (!r.n || chance(&r.candidate[0], q) < LEAST_AHEAD || show(d, q, &r, &err)) break;
     }
 }
 

@@ -26,8 +26,8 @@ struct ls_second {
     // drafted in this step; the next begin tries anew.
     ls_code (*begin)(ls_second *m, const int32_t *context, size_t n, int32_t root, ls_said *said, ls_err *err);
     // What it has seen of such a draft already, because an earlier one held that text and root: the root and rows below
-    // it, no forward needed. False: it has not seen the root, or has no room to go on from there; begin has. NULL: it
-    // never has.
+    // it, no forward needed. False: it has not seen the root, or has no room to go on from there (begin has); out->n is 0
+    // then, or as it was. NULL: it never has.
     bool (*resume)(ls_second *m, const int32_t *context, size_t n, int32_t root, ls_spoken *out);
     // n more rows, whose parents are any rows before them; said[i] is of new row i. LS_E_RANGE: there is no room.
     ls_code (*more)(ls_second *m, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said, ls_err *err);

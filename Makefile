@@ -319,8 +319,8 @@ TSAN_TESTS := test_live test_second test_trace test_corpus $(if $(QUICK),,test_l
 check-tsan: check-setup
 	@$(MAKE) SAN=thread $(if $(QUICK),build/tsan/logitspec,all) $(TSAN_TESTS:%=build/tsan/tests/%) build/tsan/tests/planted
 	@python3 tests/run.py build/tsan --without-model --sees race,omp-race,omp-barrier $(TSAN_TESTS) test_script $(if $(QUICK),,test_screen)
-# What computes is left to ASan (valgrind knows neither AVX-512 nor AMX), and so are the three that would take it longest.
-VALGRIND_TESTS := $(filter-out $(REAL_MODEL_TESTS) $(LIBRARY_TESTS) test_kernels test_session test_tokenizers test_pretok \
+# What computes is left to ASan (valgrind knows neither AVX-512 nor AMX), and so are the four that would take it longest.
+VALGRIND_TESTS := $(filter-out $(REAL_MODEL_TESTS) $(LIBRARY_TESTS) test_kernels test_session test_tokenizers test_pretok test_choose \
   $(if $(QUICK),test_outputs test_trace test_ui),$(TEST_SRC:tests/unit/%.c=%))
 check-valgrind: check-setup
 	@$(MAKE) $(VALGRIND_TESTS:%=build/tests/%) build/tests/planted

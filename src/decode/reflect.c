@@ -35,9 +35,10 @@ void ls_probe_add(ls_probe *p, const ls_tree *tree, const ls_ids *prompt, int32_
 }
 
 static double log_sum(const float *logits, int32_t n, double inv) {
-    double max = -INFINITY, sum = 0;
-    for (int32_t i = 0; i < n; i++) max = (double)logits[i] > max ? (double)logits[i] : max;
-    for (int32_t i = 0; i < n; i++) sum += exp(((double)logits[i] - max) * inv);
+    double max = (double)logits[0];
+    for (int32_t i = 1; i < n; i++) max = (double)logits[i] > max ? (double)logits[i] : max;
+    double sum = exp(((double)logits[0] - max) * inv);
+    for (int32_t i = 1; i < n; i++) sum += exp(((double)logits[i] - max) * inv);
     return max * inv + log(sum);
 }
 

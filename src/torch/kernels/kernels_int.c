@@ -64,15 +64,17 @@ typedef struct {
     const lsk_q8 *q8;
 } tile_data;
 
-/* Adds group g's products with the inputs scale * v, whose sum is total. */
-static void add_group(const tile_data *t, int32_t g, const int32_t *v, float scale, float total, float *sum) {
+/* Adds group g's products with the inputs scale * (hi * a->hi + lo * a->lo), whose sum is total. */
+static void add_group(const tile_data *t, int32_t g, const lsk_group *a, int hi, int lo, float scale, float total,
+                      float *sum) {
     for (int o = 0; o < LSK_TILE; o++) {
         int32_t dot = 0;
         for (int k = 0; k < 32; k++) {
+            const int32_t v = hi * a->hi[k] + lo * a->lo[k];
             if (t->q4) {
                 const uint8_t b = t->q4[g].q[k % 16 / 4 * 64 + o * 4 + k % 4];
-                dot += v[k] * (k < 16 ? b & 15 : b >> 4);
-            } else dot += v[k] * (t->q8[g].q[k / 4 * 64 + o * 4 + k % 4] - 128);
+                dot += v * (k < 16 ? b & 15 : b >> 4);
+            } else dot += v * (t->q8[g].q[k / 4 * 64 + o * 4 + k % 4] - 128);
         }
         const float d = lsk_half_to_float(t->q4 ? t->q4[g].scale[o] : t->q8[g].scale[o]);
         sum[o] = fmaf((float)dot, d * scale, sum[o]);
@@ -84,18 +86,16 @@ static void one_tile(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, i
                      const lsk_wide_group *wide, int32_t n_wide, int32_t row) {
     const void *p = m->data + (size_t)tile * m->tile_bytes;
     const tile_data t = {m->format == LSK_Q4I ? p : NULL, p};
+    const int both = arith == LSK_ARITH_I16;
     float sum[LSK_TILE] = {0};
-    int32_t v[32];
     for (int32_t g = 0; g < m->n_in / 32; g++) {
         const lsk_group *a = x + g * ldx;
-        for (int k = 0; k < 32; k++) v[k] = arith == LSK_ARITH_I16 ? 256 * a->hi[k] + a->lo[k] : a->hi[k];
-        add_group(&t, g, v, a->scale, a->sum, sum);
+        add_group(&t, g, a, both ? 256 : 1, both, a->scale, a->sum, sum);
     }
     for (int32_t i = 0; i < n_wide; i++) {
         const lsk_group *a = x + wide[i].group * ldx;
-        if (!(wide[i].rows >> row & 1)) continue;
-        for (int k = 0; k < 32; k++) v[k] = a->lo[k];
-        add_group(&t, wide[i].group, v, a->scale / 256, a->scale / 256 * (float)a->low, sum);
+        if (wide[i].rows >> row & 1)
+            add_group(&t, wide[i].group, a, 0, 1, a->scale / 256, a->scale / 256 * (float)a->low, sum);
     }
     const int n = m->n_out - tile * LSK_TILE < LSK_TILE ? m->n_out - tile * LSK_TILE : LSK_TILE;
     memcpy(y + tile * LSK_TILE, sum, (size_t)n * sizeof(float));

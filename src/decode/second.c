@@ -244,8 +244,8 @@ static void free_second(ls_second *base) {
 
 static ls_code open_model(second *m, const ls_draft_options *o, ls_err *err) {
     const ls_second_want want = {o->model, o->weights, o->device, o->threads};
-    const bool own = (!o->model || !*o->model) && !strcmp(o->weights, "auto") && !o->threads &&
-                     (!o->device || !strcmp(o->device, "auto")); // the target's own weights, as they are
+    const bool same = (!o->model || !*o->model) && !strcmp(o->weights, "auto"),  // the target's weights
+        own = same && !o->threads && (!o->device || !strcmp(o->device, "auto")); // ... as they are loaded
     int32_t layers = o->layers;
     ls_code code = LS_OK;
     m->differs = -1;
@@ -255,7 +255,7 @@ static ls_code open_model(second *m, const ls_draft_options *o, ls_err *err) {
     const ls_engine *e = m->model->engine;
     if (layers > e->n_layers)
         return ls_fail(err, LS_E_RANGE, "draft.layers is %d, %s has %d", layers, m->model->name, e->n_layers);
-    if ((!o->model || !*o->model) && !strcmp(o->weights, "auto") && !layers) layers = (e->n_layers + 1) / 2;
+    if (same && !layers) layers = (e->n_layers + 1) / 2;
     if (layers && layers < e->n_layers)
         snprintf(m->base.name, sizeof m->base.name, "%.30s, its first %d layers", m->model->name, layers);
     else snprintf(m->base.name, sizeof m->base.name, "%.60s", m->model->name);

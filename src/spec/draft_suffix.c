@@ -48,8 +48,8 @@ static void add_to(grown *g, int32_t token) {
     ls_automaton_settle(&g->text, &g->at);
 }
 
-// A match is shorter than the longest that may be, so that something may follow it. (Also, in a text of one token for ever
-// each ending is a state, and without an end to the match each step would walk through all.)
+// A match is shorter than the longest that may be, so that something may follow it. And in a text of one token for ever
+// each ending is a state: without an end to the match each step would walk through all.
 static void move(const drafter *d, const ls_automaton *text, ls_automaton_match *at, int32_t token) {
     ls_automaton_follow(text, at, token);
     if (at->length >= d->longest) at->length = d->longest - 1;

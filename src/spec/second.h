@@ -32,7 +32,7 @@ struct ls_second {
     // n more rows, whose parents are any rows before them; said[i] is of new row i. LS_E_RANGE: there is no room.
     ls_code (*more)(ls_second *m, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said, ls_err *err);
     // The distribution of the token after a row (of n_vocab tokens, the target's), as the target's sampling shapes it.
-    // Rows are those of the draft since the last begin.
+    // Rows are those of the draft since the last begin or resume.
     ls_code (*distribution)(ls_second *m, int32_t row, float *q, int32_t n_vocab, ls_err *err);
     // How many tokens of the text the next begin would have to read, the root not among them.
     int32_t (*unread)(const ls_second *m, const int32_t *context, size_t n);

@@ -18,7 +18,7 @@ const float *CudaModel::place(const at::Tensor &t) {
 
 bool CudaModel::matrix_begin(lst::Linear &l, int type, lst::Care) {
     if (lsg_matrix_init(&l.device, type, l.n_out, l.n_in)) return false;
-    staging.assign(lsg_weight_bytes(&l.device) + lsg_scale_bytes(&l.device), 0);
+    staging.assign(lsg_matrix_bytes(&l.device), 0);
     return true;
 }
 
@@ -28,7 +28,6 @@ void CudaModel::matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t
 
 void CudaModel::matrix_end(lst::Linear &l) {
     l.device.weights = place(staging.data(), staging.size());
-    l.device.scales = l.device.weights + lsg_weight_bytes(&l.device);
 }
 
 void CudaModel::embedding(const lst_tensor &t, const uint8_t *raw, int kept_type) {

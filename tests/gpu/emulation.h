@@ -117,12 +117,19 @@ static inline float lsg_bf16_value(uint32_t bits) {
 static inline void lsg_mma(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
     emulated::mma(d, a, b0, b1);
 }
+static inline void lsg_mma_first(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+    for (int i = 0; i < 4; i++) d[i] = 0;
+    emulated::mma(d, a, b0, b1);
+}
 static inline uint32_t lsg_bf16x2(float lo, float hi) {
     return lsk_float_to_bf16(lo) | (uint32_t)lsk_float_to_bf16(hi) << 16;
 }
 static inline uint32_t lsg_sub_bf16x2(uint32_t a, uint32_t b) {
     return lsg_bf16x2(lsg_bf16_value(a & 0xFFFF) - lsg_bf16_value(b & 0xFFFF),
                       lsg_bf16_value(a >> 16) - lsg_bf16_value(b >> 16));
+}
+template <uint32_t MASK> static inline uint32_t lsg_and_or(uint32_t a, uint32_t bits) {
+    return (a & MASK) | bits;
 }
 static inline float lsg_half(uint16_t h) {
     return lsk_half_to_float(h);
@@ -132,16 +139,6 @@ static inline uint32_t lsg_permute(uint32_t a, uint32_t b, uint32_t s) {
     uint32_t out = 0;
     for (int i = 0; i < 4; i++) out |= (uint32_t)(bytes >> (s >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
     return out;
-}
-static inline uint4 lsg_stream16(const void *p) {
-    uint4 v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-static inline uint2 lsg_stream8(const void *p) {
-    uint2 v;
-    memcpy(&v, p, sizeof v);
-    return v;
 }
 static inline void lsg_copy16(void *shared, const void *global) {
     emulated::copy_later(shared, global);

@@ -12,19 +12,15 @@ matrix random_matrix(int type, int64_t n_out, int64_t n_in) {
     matrix m;
     unsigned char *raw = random_raw(type, n_out, n_in);
     if (lsg_matrix_init(&m.host, type, n_out, n_in)) abort();
-    const size_t w = lsg_weight_bytes(&m.host), s = lsg_scale_bytes(&m.host);
-    uint8_t *host = fresh(w + s);
-    memset(host, 0, w + s);
+    const size_t bytes = lsg_matrix_bytes(&m.host);
+    uint8_t *host = memset(fresh(bytes), 0, bytes);
     const int64_t first = n_out / 2; // in two parts, as stacked tensors are
     lsg_pack_rows(&m.host, host, first, type, raw + (size_t)first * lsk_row_bytes(type, n_in), n_out - first);
     lsg_pack_rows(&m.host, host, 0, type, raw, first);
     free(raw);
-    const uint8_t *device = put(host, w + s);
     m.device = m.host;
     m.host.weights = host;
-    m.host.scales = host + w;
-    m.device.weights = device;
-    m.device.scales = device + w;
+    m.device.weights = put(host, bytes);
     return m;
 }
 

@@ -25,8 +25,8 @@ extern "C" {
 typedef void *lsg_stream; /* cudaStream_t */
 
 enum {
-    LSG_TILE = 16,         /* outputs of a tile */
-    LSG_GROUP = 32,        /* inputs that share a scale */
+    LSG_TILE = 32,         /* outputs of a tile */
+    LSG_GROUP = 32,        /* its inputs, which share a scale */
     LSG_MATMUL_CHUNKS = 8, /* chunks of a matmul's inputs, at most */
     LSG_CHUNK = 256,       /* logical positions that one attention block sums */
     LSG_PAGE = 1024,       /* cache columns of a page */
@@ -37,34 +37,44 @@ enum {
 
 /* ---- weights */
 
-typedef enum {
-    LSG_BF16,
-    LSG_F16, /* a value is the sum of two bf16, so that it is exact */
-    LSG_Q4,  /* 4-bit q, weight = scale * q + minimum, both f16 for 32 inputs (Q4_0, Q4_1) */
-    LSG_Q8,  /* 8-bit q, weight = scale * q, f16 for 32 inputs (Q8_0) */
-    LSG_Q4S, /* as Q4 with f32 scale and minimum (Q4_K) */
-    LSG_Q8S, /* 8-bit q, weight = scale * q + minimum, f32 for 16 inputs (Q5, K formats, IQ4_NL) */
-} lsg_format;
+/* A tile holds the weights of 32 outputs by 32 inputs: as many bytes of values, and of scales behind them.
+ * F16: a value is the sum of two bf16, so that it is exact. Q4: 4-bit q, weight = scale * q + minimum, both f16 for 32
+ * inputs (Q4_0, Q4_1). Q8: 8-bit q, weight = scale * q, f16 for 32 inputs (Q8_0). Q4S: as Q4 with f32 scale and minimum
+ * (Q4_K). Q8S: 8-bit q, weight = scale * q + minimum, f32 for 16 inputs (Q5, K formats, IQ4_NL). */
+#define LSG_FORMATS(X)                                                                                                 \
+    X(LSG_BF16, 2048, 0)                                                                                               \
+    X(LSG_F16, 2048, 0)                                                                                                \
+    X(LSG_Q4, 512, 128)                                                                                                \
+    X(LSG_Q8, 1024, 64)                                                                                                \
+    X(LSG_Q4S, 512, 256)                                                                                               \
+    X(LSG_Q8S, 1024, 512)
+#define LSG_NAME(name, values, scales) name,
+#define LSG_VALUE_BYTES(name, values, scales) values,
+#define LSG_SCALE_BYTES(name, values, scales) scales,
+typedef enum { LSG_FORMATS(LSG_NAME) } lsg_format;
 
-/* A [n_out, n_in] matrix: tiles of 16 outputs by 32 inputs, [tile of outputs][group of inputs], an even number of
- * tiles, the last ones filled with zeros. Inside, BF16 and F16 are [half: outputs 0-7, 8-15][output][32 inputs]; bytes
- * and nibbles are placed so that a lane of a warp (output r, inputs 8c .. 8c+7; r = lane / 4, c = lane % 4) finds those
- * of outputs r and r + 8 side by side. Scales are [tile][group][16 outputs] (Q8S: [2 halves of the group] before the
- * outputs). */
+/* A [n_out, n_in] matrix: [tile of outputs][group of inputs] tiles, the last ones filled with zeros. Inside, a lane of
+ * a warp finds its part of the four 16 x 16 operands (half t of the outputs, step s of the inputs) in 16-byte pieces.
+ * Lane 4 r + c has outputs 16 t + r and 16 t + r + 8, and inputs 8 c .. 8 c + 7, four in each step; of Q8S inputs
+ * 16 s + 4 c .. 16 s + 4 c + 3, so that a step has its own scale.
+ *   BF16, F16  [t][s][lane][pair of inputs][outputs r, r + 8][2 inputs]
+ *   Q4, Q4S    [lane][t][outputs r, r + 8][8 nibbles]: neighbours are 16 bits apart, so that one mask makes two halves
+ *   Q8, Q8S    [t][lane][outputs r, r + 8][8 bytes]: of four neighbours, the two in the middle change places, as above
+ * Scales (and minima behind each) are [r][t][outputs r, r + 8], of Q8S [s] before these. */
 typedef struct {
     lsg_format format;
     int32_t n_out, n_in;
-    const uint8_t *weights, *scales;
-    /* how the work is split, by the shape alone: of a block's four warps, warps_out share the outputs and the others
-     * the inputs of a stage; chunks of inputs for different blocks */
+    const uint8_t *weights; /* lsg_matrix_bytes of them, on 16 bytes */
+    /* how the work is split, by the shape alone: of a block's four warps, warps_out (2 or 4) share the outputs and the
+     * others the inputs of a stage; chunks of inputs for different blocks */
     int32_t warps_out, chunks, chunk_groups;
 } lsg_matrix;
 
 /* Sets all but the pointers. 0, or -1 if the shape or ggml type cannot be kept. */
 int lsg_matrix_init(lsg_matrix *m, int ggml_type, int64_t n_out, int64_t n_in);
-size_t lsg_weight_bytes(const lsg_matrix *m); /* a multiple of 256 */
-size_t lsg_scale_bytes(const lsg_matrix *m);
-/* Packs raw GGUF rows into zeroed host memory: weights, then scales. Calls for different tiles may run at once. */
+size_t
+lsg_matrix_bytes(const lsg_matrix *m); /* a multiple of 256; a tile more than there are, which fetches may touch */
+/* Packs raw GGUF rows into zeroed host memory. Calls for different tiles of outputs may run at once. */
 void lsg_pack_rows(const lsg_matrix *m, uint8_t *host, int64_t row_begin, int ggml_type, const void *raw,
                    int64_t n_rows);
 

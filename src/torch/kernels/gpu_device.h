@@ -17,10 +17,15 @@
 
 // d += a b for 16 outputs x 8 rows x 16 inputs of bf16 (PTX mma.m16n8k16).
 LSG_DEVICE void lsg_mma(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// d = a b.
+LSG_DEVICE void lsg_mma_first(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
 }
 // Two floats as bf16, rounded to nearest even: lo in the low half.
 LSG_DEVICE uint32_t lsg_bf16x2(float lo, float hi) {
@@ -34,6 +39,12 @@ LSG_DEVICE uint32_t lsg_sub_bf16x2(uint32_t a, uint32_t b) {
     asm("{ .reg .b32 one; mov.b32 one, 0xBF80BF80; fma.rn.bf16x2 %0, %2, one, %1; }" : "=r"(out) : "r"(a), "r"(b));
     return out;
 }
+// (a & MASK) | bits in one instruction.
+template <uint32_t MASK> LSG_DEVICE uint32_t lsg_and_or(uint32_t a, uint32_t bits) {
+    uint32_t out;
+    asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(out) : "r"(a), "n"(MASK), "r"(bits));
+    return out;
+}
 LSG_DEVICE float lsg_half(uint16_t h) {
     float f;
     asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
@@ -42,19 +53,6 @@ LSG_DEVICE float lsg_half(uint16_t h) {
 // bytes of (b:a) chosen by the nibbles of s
 LSG_DEVICE uint32_t lsg_permute(uint32_t a, uint32_t b, uint32_t s) {
     return __byte_perm(a, b, s);
-}
-// Weights pass once: they need not stay in L1.
-LSG_DEVICE uint4 lsg_stream16(const void *p) {
-    uint4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(p));
-    return v;
-}
-LSG_DEVICE uint2 lsg_stream8(const void *p) {
-    uint2 v;
-    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
-    return v;
 }
 // 16 bytes from global to shared memory, without registers; lsg_copies_wait<n> leaves the n newest commits under way.
 LSG_DEVICE void lsg_copy16(void *shared, const void *global) {

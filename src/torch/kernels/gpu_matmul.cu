@@ -1,301 +1,302 @@
-// y = x W for a few rows. The time is that of reading the weights once, so everything serves an unbroken stream of
-// packed weights, as in Marlin (arXiv 2408.11743). Each lane unpacks its own weights in registers, by bit operations:
-// OR q into the mantissa of a constant and subtract the constant (arXiv 2211.10017). In the tensor core's product the
-// weights are the operand of 16 and the rows of x that of 8, so one row costs what eight do.
+// Matmul of packed weights by bf16 rows: y = x W^T.
 //
-// A block has four warps, each with two tiles of 16 outputs. `warps_out` of them share the outputs, the others share
-// the inputs of each stage; the grid's third dimension takes chunks of inputs. Inputs of all rows come to shared memory
-// stage by stage, two stages under way; weights go from memory to registers, AHEAD groups before their use, past the
-// caches. Every sum runs over a warp's groups in order, then over warps, then (in the kernel that reads y) over chunks:
-// the number of rows changes nothing.
+// A block has four warps, each with a tile of 32 outputs. `warps_out` of them share the outputs, the others share the
+// inputs of each stage; the grid's third dimension takes chunks of inputs. Weights and inputs come to shared memory by
+// asynchronous copies: weights into a ring of slots that each warp has for itself, so that all but one are under way
+// whatever the compiler does with registers; inputs of all rows stage by stage, for the whole block. Every sum runs
+// over a warp's groups in order, then over warps, then (in the kernel that reads y) over chunks: the number of rows
+// changes nothing.
 #include "torch/kernels/gpu_device.h"
 
 namespace {
 
-enum {
-    WARPS = 4,
-    NEAR = 12,                         // further groups that are prefetched while the kernel ahead ends
-    STAGE = 8,                         // groups of inputs of a stage
-    ROW_BYTES = STAGE * LSG_GROUP * 2, // of a row in a stage
-    STRIDE = ROW_BYTES + 64            // eight lanes' 16 bytes fall into different banks
+constexpr int WARPS = 4;
+constexpr int STAGE = 8; // groups of inputs of a stage
+constexpr int NEAR = 12; // further groups that are asked for while the kernel ahead ends
+// Bytes of a warp's weights under way, at most; and where inputs leave less: some devices give a block 99 KiB.
+constexpr int RING = 8192, RING_OF_64_ROWS = 6912;
+
+template <int F> constexpr bool plain = F == LSG_BF16 || F == LSG_F16;
+template <int F> constexpr int parts = F == LSG_Q8S ? 2 : 1; // scales of an output for a group
+template <int F> constexpr bool has_min = F == LSG_Q4 || F == LSG_Q4S || F == LSG_Q8S;
+
+constexpr int value_bytes[] = {LSG_FORMATS(LSG_VALUE_BYTES)}, scale_bytes[] = {LSG_FORMATS(LSG_SCALE_BYTES)};
+
+// The sizes of a kernel for 8 NT rows.
+template <int F, int NT> struct Plan {
+    static constexpr int VALUES = value_bytes[F], TILE = VALUES + scale_bytes[F];
+    static constexpr int GROUPS = TILE < 1536 ? 2 : 1; // of a slot, whose bytes are one copy group
+    static constexpr int SLOT = GROUPS * TILE;
+    static constexpr int SLOTS = (NT > 6 ? RING_OF_64_ROWS : RING) / SLOT;
+    // of a row in a stage: the addresses that lanes read at once fall into different banks
+    static constexpr int STRIDE = STAGE * LSG_GROUP * 2 + (F == LSG_Q8S ? 32 : 64);
+    static constexpr int STAGES = NT <= 2 ? 3 : 2; // of inputs
+    static constexpr int INPUTS = STAGES * 8 * NT * STRIDE;
+    static constexpr int SUMS = WARPS / 2 * 32 * (8 * NT + 1) * (int)sizeof(float);
+    static constexpr int SHARED = INPUTS + WARPS * SLOTS * SLOT;
+    static_assert(SUMS <= SHARED && SLOTS >= 3, "");
+    // Copy groups that may be under way where a stage begins; its inputs came with the slot that was fetched STAGES - 1
+    // stages ago.
+    template <int SPLITS> static constexpr int since = (STAGES - 1) * (STAGE / GROUPS / SPLITS) - 1;
+    template <int SPLITS> static constexpr int begin_wait = since<SPLITS> < SLOTS - 2 ? since<SPLITS> : SLOTS - 2;
 };
 
-// One lane's weights of two tiles and a group (outputs r and r + 8 of each, inputs 8c .. 8c + 7), as they are stored.
-template <int F> struct Raw;
-template <> struct Raw<LSG_BF16> { uint4 w[2][2]; };
-template <> struct Raw<LSG_F16> { uint4 w[2][2]; };
-template <> struct Raw<LSG_Q4> {
-    uint2 w[2];
-    uint32_t s[2][2]; // scale and minimum
-};
-template <> struct Raw<LSG_Q8> {
-    uint4 w[2];
-    uint16_t s[2][2];
-};
-template <> struct Raw<LSG_Q4S> {
-    uint2 w[2];
-    float2 s[2][2];
-};
-template <> struct Raw<LSG_Q8S> {
-    uint4 w[2];
-    float2 s[2][2][2];
-};
-
-// Groups of weights under way in a warp: about as many bytes of each format.
-template <int F> constexpr int ahead_of = F == LSG_Q4 ? 8 : F == LSG_Q8S ? 2 : 4;
-template <int F>
-constexpr int tile_bytes = F == LSG_BF16 || F == LSG_F16 ? 1024
-                           : F == LSG_Q4 || F == LSG_Q4S ? 256
-                                                         : 512;
-
-template <class T> LSG_DEVICE T at(const uint8_t *p, size_t i) {
-    return ((const T *)p)[i];
-}
-
-template <int F>
-LSG_DEVICE void load(Raw<F> &raw, const lsg_matrix &m, int32_t tile, int32_t group, int32_t groups, int lane) {
-    for (int t = 0; t < 2; t++) {
-        const size_t n = (size_t)(tile + t) * (size_t)groups + (size_t)group;
-        const int r = lane / 4;
-        if constexpr (F == LSG_BF16 || F == LSG_F16) {
-            raw.w[t][0] = lsg_stream16(m.weights + n * 1024 + lane * 16);
-            raw.w[t][1] = lsg_stream16(m.weights + n * 1024 + 512 + lane * 16);
-        } else {
-            if constexpr (F == LSG_Q4 || F == LSG_Q4S) raw.w[t] = lsg_stream8(m.weights + n * 256 + lane * 8);
-            else raw.w[t] = lsg_stream16(m.weights + n * 512 + lane * 16);
-            for (int h = 0; h < 2; h++) {
-                const size_t o = n * LSG_TILE + r + 8 * h;
-                if constexpr (F == LSG_Q4) raw.s[t][h] = at<uint32_t>(m.scales, o);
-                if constexpr (F == LSG_Q8) raw.s[t][h] = at<uint16_t>(m.scales, o);
-                if constexpr (F == LSG_Q4S) raw.s[t][h] = at<float2>(m.scales, o);
-                if constexpr (F == LSG_Q8S)
-                    for (int part = 0; part < 2; part++)
-                        raw.s[t][h][part] = at<float2>(m.scales, (n * 2 + part) * LSG_TILE + r + 8 * h);
-            }
-        }
-    }
-}
-
-// Inputs 2i, 2i + 1 of a lane's eight as a pair of bf16.
-LSG_DEVICE uint32_t nibbles(uint32_t word, int i) {
-    return lsg_sub_bf16x2((word >> 4 * i & 0x000F000Fu) | 0x43004300u, 0x43004300u); // 128 + q, less 128: exact
-}
-LSG_DEVICE uint32_t bytes(uint32_t lo, uint32_t hi, int i) {
-    const uint32_t word = i < 2 ? lo : hi;
-    const int shift = i % 2 * 16;
-    return lsg_bf16x2((float)(int8_t)(word >> shift), (float)(int8_t)(word >> (shift + 8)));
+LSG_DEVICE uint4 read16(const unsigned char *p) {
+    return *(const uint4 *)p;
 }
 LSG_DEVICE uint32_t word_of(const uint4 &v, int i) {
     return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-// The operand of step s (inputs 4s .. 4s + 3 of each lane's eight) of a tile.
-template <int F> LSG_DEVICE void operand(uint32_t a[4], const Raw<F> &raw, int t, int s) {
-    for (int i = 0; i < 2; i++) {
-        if constexpr (F == LSG_Q4 || F == LSG_Q4S) {
-            a[2 * i] = nibbles(raw.w[t].x, 2 * s + i);
-            a[2 * i + 1] = nibbles(raw.w[t].y, 2 * s + i);
-        } else if constexpr (F == LSG_Q8 || F == LSG_Q8S) {
-            a[2 * i] = bytes(raw.w[t].x, raw.w[t].y, 2 * s + i);
-            a[2 * i + 1] = bytes(raw.w[t].z, raw.w[t].w, 2 * s + i);
-        } else {
-            a[2 * i] = word_of(raw.w[t][0], 2 * s + i);
-            a[2 * i + 1] = word_of(raw.w[t][1], 2 * s + i);
-        }
-    }
+// A lane's weights of a tile and group as operands: a[t][s] for half t of the outputs and step s.
+template <int F> struct Weights {
+    uint32_t a[2][2][4];
+    uint32_t low[F == LSG_F16 ? 2 : 1][2][4]; // what bf16 leaves of an f16
+    float scale[2][2][2], min[2][2][2];       // [part][t][outputs r, r + 8]
+};
+
+// Inputs 2i, 2i + 1 of eight nibbles as a pair of bf16.
+LSG_DEVICE uint32_t nibbles(uint32_t word, int i) {
+    return lsg_sub_bf16x2(lsg_and_or<0x000F000Fu>(word >> 4 * i, 0x43004300u), 0x43004300u); // 128 + q, less 128: exact
+}
+// Bytes 0 and 2 of a word, signed, as a pair of bf16: 128 + the low seven bits, less 128 or 256.
+LSG_DEVICE uint32_t bytes(uint32_t word) {
+    return lsg_sub_bf16x2(lsg_and_or<0x007F007Fu>(word, 0x43004300u), lsg_and_or<0x00800080u>(word, 0x43004300u));
 }
 // Pairs of f16 as the sum of two pairs of bf16.
-LSG_DEVICE void halves(const uint32_t f16[4], uint32_t high[4], uint32_t low[4]) {
+LSG_DEVICE void halves(uint32_t high[4], uint32_t low[4]) {
     for (int i = 0; i < 4; i++) {
-        const float x = lsg_half((uint16_t)f16[i]), y = lsg_half((uint16_t)(f16[i] >> 16));
+        const float x = lsg_half((uint16_t)high[i]), y = lsg_half((uint16_t)(high[i] >> 16));
         high[i] = lsg_bf16x2(x, y);
         low[i] = lsg_bf16x2(x - __uint_as_float(high[i] << 16), y - __uint_as_float(high[i] & 0xFFFF0000u));
     }
 }
 
-// acc += scale * sum (+ minimum * sum of inputs): d[0], d[1] are output r's, d[2], d[3] output r + 8's.
-LSG_DEVICE void scaled(float acc[4], const float sum[4], float s0, float s8) {
-    for (int i = 0; i < 4; i++) acc[i] = fmaf(i < 2 ? s0 : s8, sum[i], acc[i]);
-}
-
-template <int F>
-LSG_DEVICE void multiply(float acc[4], const Raw<F> &raw, int t, const uint32_t a[2][4], const uint4 &x,
-                         const float total[2][4]) {
-    const uint32_t b[2][2] = {{x.x, x.y}, {x.z, x.w}};
-    if constexpr (F == LSG_BF16) {
-        for (int s = 0; s < 2; s++) lsg_mma(acc, a[s], b[s][0], b[s][1]);
-    } else if constexpr (F == LSG_F16) {
-        for (int s = 0; s < 2; s++) {
-            uint32_t high[4], low[4];
-            halves(a[s], high, low);
-            lsg_mma(acc, high, b[s][0], b[s][1]);
-            lsg_mma(acc, low, b[s][0], b[s][1]);
-        }
-    } else if constexpr (F == LSG_Q8S) {
-        for (int part = 0; part < 2;
-             part++) { // inputs 0-15 and 16-31 have their own scales: lanes of the others hold 0
-            const uint32_t mask = (threadIdx.x % 4 / 2 == (unsigned)part) ? 0xFFFFFFFFu : 0;
-            float sum[4] = {0, 0, 0, 0};
+// The place of a step's operand in the four words of a nibble format, or in the piece of a byte format.
+template <int F, int NT> LSG_DEVICE void unpack(Weights<F> &w, const unsigned char *tile, int lane) {
+    using P = Plan<F, NT>;
+    if constexpr (plain<F>) {
+        for (int t = 0; t < 2; t++)
             for (int s = 0; s < 2; s++) {
-                const uint32_t own[4] = {a[s][0] & mask, a[s][1] & mask, a[s][2] & mask, a[s][3] & mask};
-                lsg_mma(sum, own, b[s][0], b[s][1]);
+                const uint4 v = read16(tile + (t * 2 + s) * 512 + lane * 16);
+                for (int i = 0; i < 4; i++) w.a[t][s][i] = word_of(v, i);
+                if constexpr (F == LSG_F16) halves(w.a[t][s], w.low[t][s]);
             }
-            scaled(acc, sum, raw.s[t][0][part].x, raw.s[t][1][part].x);
-            scaled(acc, total[part], raw.s[t][0][part].y, raw.s[t][1][part].y);
+    } else if constexpr (F == LSG_Q4 || F == LSG_Q4S) {
+        const uint4 v = read16(tile + lane * 16);
+        for (int t = 0; t < 2; t++)
+            for (int s = 0; s < 2; s++)
+                for (int i = 0; i < 4; i++) w.a[t][s][i] = nibbles(word_of(v, 2 * t + i % 2), 2 * s + i / 2);
+    } else
+        for (int t = 0; t < 2; t++) {
+            const uint4 v = read16(tile + t * 512 + lane * 16);
+            for (int s = 0; s < 2; s++)
+                for (int i = 0; i < 4; i++) w.a[t][s][i] = bytes(word_of(v, i % 2 * 2 + s) >> i / 2 * 8);
         }
-    } else {
-        float sum[4] = {0, 0, 0, 0};
-        for (int s = 0; s < 2; s++) lsg_mma(sum, a[s], b[s][0], b[s][1]);
-        if constexpr (F == LSG_Q4) {
-            scaled(acc, sum, lsg_half((uint16_t)raw.s[t][0]), lsg_half((uint16_t)raw.s[t][1]));
-            scaled(acc, total[0], lsg_half((uint16_t)(raw.s[t][0] >> 16)), lsg_half((uint16_t)(raw.s[t][1] >> 16)));
-        } else if constexpr (F == LSG_Q8) {
-            scaled(acc, sum, lsg_half(raw.s[t][0]), lsg_half(raw.s[t][1]));
-        } else {
-            scaled(acc, sum, raw.s[t][0].x, raw.s[t][1].x);
-            scaled(acc, total[0], raw.s[t][0].y, raw.s[t][1].y);
+    const unsigned char *scales = tile + P::VALUES;
+    const int r = lane / 4;
+    if constexpr (F == LSG_Q4) {
+        const uint4 v = read16(scales + r * 16);
+        for (int i = 0; i < 4; i++) {
+            const uint32_t pair = word_of(v, i);
+            w.scale[0][i / 2][i % 2] = lsg_half((uint16_t)pair);
+            w.min[0][i / 2][i % 2] = lsg_half((uint16_t)(pair >> 16));
         }
-    }
+    } else if constexpr (F == LSG_Q8) {
+        const uint2 v = *(const uint2 *)(scales + r * 8);
+        for (int t = 0; t < 2; t++) {
+            w.scale[0][t][0] = lsg_half((uint16_t)(t ? v.y : v.x));
+            w.scale[0][t][1] = lsg_half((uint16_t)((t ? v.y : v.x) >> 16));
+        }
+    } else if constexpr (!plain<F>)
+        for (int part = 0; part < parts<F>; part++)
+            for (int t = 0; t < 2; t++) {
+                const float4 v = *(const float4 *)(scales + part * 256 + r * 32 + t * 16);
+                w.scale[part][t][0] = v.x;
+                w.min[part][t][0] = v.y;
+                w.scale[part][t][1] = v.z;
+                w.min[part][t][1] = v.w;
+            }
 }
 
-// Sums of a group's inputs of eight rows, in the places where products of them stand: a product with ones.
-template <int F> LSG_DEVICE void totals(float total[2][4], const uint4 &x) {
-    if constexpr (F == LSG_Q4 || F == LSG_Q4S || F == LSG_Q8S) {
-        for (int part = 0; part < (F == LSG_Q8S ? 2 : 1); part++) {
-            const uint32_t one = F == LSG_Q8S && threadIdx.x % 4 / 2 != (unsigned)part ? 0 : 0x3F803F80u;
-            const uint32_t ones[4] = {one, one, one, one};
-            for (int i = 0; i < 4; i++) total[part][i] = 0;
-            lsg_mma(total[part], ones, x.x, x.y);
-            lsg_mma(total[part], ones, x.z, x.w);
+// acc += scale * sum: d[0], d[1] are output r's, d[2], d[3] output r + 8's.
+LSG_DEVICE void scaled(float acc[4], const float sum[4], const float scale[2]) {
+    for (int i = 0; i < 4; i++) acc[i] = fmaf(scale[i / 2], sum[i], acc[i]);
+}
+
+// A tile and group times eight rows, whose inputs of the group stand at `in`.
+template <int F> LSG_DEVICE void multiply(float acc[2][4], const Weights<F> &w, const unsigned char *in) {
+    constexpr uint32_t one = 0x3F803F80u, ones[4] = {one, one, one, one}; // products with them are sums of inputs
+    uint32_t b[2][2];
+    if constexpr (F == LSG_Q8S)
+        for (int s = 0; s < 2; s++) {
+            const uint2 v = *(const uint2 *)(in + s * 32);
+            b[s][0] = v.x;
+            b[s][1] = v.y;
         }
+    else {
+        const uint4 v = read16(in);
+        b[0][0] = v.x, b[0][1] = v.y, b[1][0] = v.z, b[1][1] = v.w;
     }
+    if constexpr (plain<F>) {
+        for (int t = 0; t < 2; t++)
+            for (int s = 0; s < 2; s++) {
+                lsg_mma(acc[t], w.a[t][s], b[s][0], b[s][1]);
+                if constexpr (F == LSG_F16) lsg_mma(acc[t], w.low[t][s], b[s][0], b[s][1]);
+            }
+    } else
+        for (int part = 0; part < parts<F>; part++) {
+            float total[4], sum[4];
+            if constexpr (has_min<F>) lsg_mma_first(total, ones, b[part][0], b[part][1]);
+            if constexpr (has_min<F> && parts<F> == 1) lsg_mma(total, ones, b[1][0], b[1][1]);
+            for (int t = 0; t < 2; t++) {
+                lsg_mma_first(sum, w.a[t][part], b[part][0], b[part][1]);
+                if constexpr (parts<F> == 1) lsg_mma(sum, w.a[t][1], b[1][0], b[1][1]);
+                scaled(acc[t], sum, w.scale[part][t]);
+                if constexpr (has_min<F>) scaled(acc[t], total, w.min[part][t]);
+            }
+        }
 }
 
 template <int F, int NT>
-__global__ void __launch_bounds__(32 * WARPS)
+__global__ void __launch_bounds__(32 * WARPS, 2)
     matmul(lsg_matrix m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows) {
-    constexpr int AHEAD = ahead_of<F>;
-    LSG_SHARED(unsigned char, stages); // [2][8 NT rows][STRIDE]; afterwards the sums of warps
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, splits = WARPS / m.warps_out;
-    const int32_t groups = m.n_in / LSG_GROUP, tile = ((int32_t)blockIdx.y * m.warps_out + warp % m.warps_out) * 2;
+    using P = Plan<F, NT>;
+    LSG_SHARED(unsigned char,
+               shared); // [STAGES][8 NT rows][STRIDE], [WARPS][SLOTS][SLOT]; afterwards the sums of warps
+    // from one lane, so that the compiler knows that all lanes go the same way
+    const int lane = threadIdx.x % 32, warp = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / 32, 0);
+    const int splits = WARPS / m.warps_out, part = warp / m.warps_out;
+    const int32_t groups = m.n_in / LSG_GROUP, tile = (int32_t)blockIdx.y * m.warps_out + warp % m.warps_out;
     const bool has_tile = tile * LSG_TILE < m.n_out;
-    const int32_t first = (int32_t)blockIdx.z * m.chunk_groups, end = min(groups, first + m.chunk_groups);
-    // a warp's n-th group: `per` of each stage
-    const int log_per = splits == 1 ? 3 : splits == 2 ? 2 : 1;
-    const int32_t per = 1 << log_per, own = warp / m.warps_out * per;
-    auto group_of = [&](int32_t n) { return first + (n >> log_per) * STAGE + own + (n & (per - 1)); };
-    Raw<F> ahead[AHEAD];
-    auto fetch = [&](int slot, int32_t n) {
-        if (has_tile && group_of(n) < end) load<F>(ahead[slot], m, tile, group_of(n), groups, lane);
+    const int32_t first = (int32_t)blockIdx.z * m.chunk_groups, end = min(groups, first + m.chunk_groups),
+                  own_end = has_tile ? end : first;
+    const int log_per = (P::GROUPS == 2 ? 2 : 3) - (splits == 2); // a warp's slots of a stage: 2^this
+    const int32_t per = 1 << log_per, n_stages = (end - first + STAGE - 1) / STAGE;
+    unsigned char *ring = shared + P::INPUTS + warp * (P::SLOTS * P::SLOT);
+    const uint8_t *weights = m.weights + (size_t)tile * (size_t)groups * P::TILE;
+    // the first group of a warp's n-th slot
+    auto group_of = [&](int32_t n) {
+        return first + (n >> log_per) * STAGE + (part * per + (n & (per - 1))) * P::GROUPS;
+    };
+    auto fetch = [&](int32_t n, int place) { // of a slot's second group there are bytes even if it is beyond the end
+        const int32_t g = group_of(n);
+        if (g < own_end) {
+            const uint8_t *from = weights + (size_t)g * P::TILE + lane * 16;
+            unsigned char *to = ring + place * P::SLOT + lane * 16;
+#pragma unroll
+            for (int i = 0; i < P::SLOT; i += 512)
+                if (i + 512 <= P::SLOT || lane * 16 < P::SLOT % 512) lsg_copy16(to + i, from + i);
+        }
     };
     lsg_next_may_start();
 #pragma unroll
-    for (int i = 0; i < AHEAD; i++) fetch(i, i);     // weights do not wait for the kernel before
-    for (int32_t n = AHEAD; n < AHEAD + NEAR; n++) { // a line a lane
-        constexpr int lines = tile_bytes<F> / 128;
-        if (has_tile && lane < 2 * lines && group_of(n) < end)
-            lsg_prefetch(m.weights + ((size_t)(tile + lane / lines) * groups + group_of(n)) * tile_bytes<F> +
-                         lane % lines * 128);
+    for (int i = 0; i < P::SLOTS - 1; i++) { // weights do not wait for the kernel before
+        fetch(i, i);
+        lsg_copies_commit();
+    }
+    { // nor do those that come next: a line a lane
+        const int32_t from = first + (P::SLOTS - 1) * P::GROUPS * splits, to = min(own_end, from + NEAR);
+        for (int32_t i = (from * P::TILE) + (part * 32 + lane) * 128; i < to * P::TILE; i += splits * 32 * 128)
+            lsg_prefetch(weights + i);
     }
     lsg_wait_before();
-    if (n_rows) rows = min(rows, *n_rows);
-    const int32_t row0 = (int32_t)blockIdx.x * 8 * NT; // blocks of the same weights run side by side
-    if (row0 >= rows) return;
-    const int32_t n_stages = (end - first + STAGE - 1) / STAGE, nt = min(NT, (rows - row0 + 7) / 8);
-    auto stage = [&](int32_t s) { // the block copies a stage's inputs; rows beyond the last repeat it
-        if (s < n_stages) {
-            const int32_t pieces = min((int32_t)STAGE, end - first - s * STAGE) * 4;
-            unsigned char *to = stages + (size_t)(s % 2) * (8 * NT) * STRIDE;
-            for (int32_t i = (int32_t)threadIdx.x; i < 8 * nt * STAGE * 4; i += 32 * WARPS) {
-                const int32_t r = i / (STAGE * 4), piece = i % (STAGE * 4);
-                if (piece < pieces)
-                    lsg_copy16(to + r * STRIDE + piece * 16, x + (size_t)min(row0 + r, rows - 1) * m.n_in +
-                                                                 (size_t)(first + s * STAGE) * LSG_GROUP + piece * 8);
-            }
+    const int32_t row0 = (int32_t)blockIdx.x * 8 * NT, there = n_rows ? min(rows, *n_rows) : rows;
+    if (row0 >= there) {
+        lsg_copies_wait<0>();
+        return;
+    }
+    auto stage = [&](int32_t s) { // the block copies a stage's inputs; rows beyond the last that is there repeat it
+        if (s >= n_stages) return;
+        const int32_t pieces = min((int32_t)STAGE, end - first - s * STAGE) * 4;
+        unsigned char *to = shared + s % P::STAGES * (8 * NT * P::STRIDE);
+        for (int32_t i = (int32_t)threadIdx.x; i < 8 * NT * STAGE * 4; i += 32 * WARPS) {
+            const int32_t r = i / (STAGE * 4), piece = i % (STAGE * 4);
+            if (piece < pieces)
+                lsg_copy16(to + r * P::STRIDE + piece * 16, x + (size_t)min(row0 + r, there - 1) * m.n_in +
+                                                                (size_t)(first + s * STAGE) * LSG_GROUP + piece * 8);
         }
-        lsg_copies_commit();
     };
-    float acc[2][NT][4];
+    float acc[NT][2][4];
 #pragma unroll
     for (int i = 0; i < 2 * NT * 4; i++) (&acc[0][0][0])[i] = 0;
-    stage(0);
-    int32_t staged = 0; // the stage whose inputs are there
-    stage(1);
-    lsg_copies_wait<1>();
-    __syncthreads();
-    for (int32_t n0 = 0; n0 < n_stages * per; n0 += AHEAD)
+    for (int32_t s = 0; s < P::STAGES - 1; s++) stage(s);
+    lsg_copies_commit();
+    int32_t slot = 0;
+    int place = 0;
+    for (int32_t s = 0; s < n_stages; s++) {
+        if (!s) lsg_copies_wait<0>(); // the first inputs came last
+        else if (splits == 1) lsg_copies_wait<P::template begin_wait<1>>();
+        else lsg_copies_wait<P::template begin_wait<2>>();
+        __syncthreads(); // every thread's copies are there, and nobody reads the stage before
+        stage(s + P::STAGES - 1);
+        const unsigned char *in =
+            shared + s % P::STAGES * (8 * NT * P::STRIDE) + lane / 4 * P::STRIDE + lane % 4 * (F == LSG_Q8S ? 8 : 16);
+        for (int32_t i = 0; i < per; i++, slot++) {
+            if (i) lsg_copies_wait<P::SLOTS - 2>();
+            __syncwarp(); // every lane's copies are there, and nobody reads the slot before
+            fetch(slot + P::SLOTS - 1, place ? place - 1 : P::SLOTS - 1);
+            lsg_copies_commit();
+            const int32_t group = group_of(slot);
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            const int32_t n = n0 + i, g = group_of(n);
-            if (n >= n_stages * per) break;
-            if (n >> log_per != staged) { // the same for all warps
-                __syncthreads();          // nobody reads the stage before any more
-                stage(staged + 2);
-                lsg_copies_wait<1>();
-                __syncthreads();
-                staged++;
+            for (int u = 0; u < P::GROUPS; u++) {
+                if (group + u >= own_end) break;
+                Weights<F> w;
+                unpack<F, NT>(w, ring + place * P::SLOT + u * P::TILE, lane);
+                const unsigned char *own = in + ((part * per + i) * P::GROUPS + u) * 64;
+#pragma unroll
+                for (int j = 0; j < NT; j++) multiply<F>(acc[j], w, own + j * 8 * P::STRIDE);
             }
-            const Raw<F> raw = ahead[i];
-            fetch(i, n + AHEAD);
-            if (!has_tile || g >= end) continue;
-            uint32_t a[2][2][4];
-            for (int t = 0; t < 2; t++)
-                for (int s = 0; s < 2; s++) operand<F>(a[t][s], raw, t, s);
-            const unsigned char *in = stages + (size_t)(staged % 2) * (8 * NT) * STRIDE + (g - first) % STAGE * 64 +
-                                      lane / 4 * STRIDE + lane % 4 * 16;
-#pragma unroll
-            for (int j = 0; j < NT; j++)
-                if (j < nt) {
-                    const uint4 b = *(const uint4 *)(in + (size_t)j * 8 * STRIDE);
-                    float total[2][4];
-                    totals<F>(total, b);
-                    for (int t = 0; t < 2; t++) multiply<F>(acc[t][j], raw, t, a[t], b, total);
-                }
+            place = place == P::SLOTS - 1 ? 0 : place + 1;
         }
-    if (splits > 1) {                  // one group of warps after another adds its sums
-        float *sums = (float *)stages; // [warps_out][32 lanes][2 * NT * 4]
-        for (int part = 1; part < splits; part++) {
-            __syncthreads();
-            float *place = sums + (size_t)(warp % m.warps_out * 32 + lane) * (8 * NT + 1);
-            if (warp / m.warps_out == part)
-                for (int i = 0; i < 8 * NT; i++) place[i] = (&acc[0][0][0])[i];
-            __syncthreads();
-            if (warp / m.warps_out == 0)
+    }
+    if (splits == 2) { // the first warps add the others' sums
+        float *sums = (float *)shared + (warp % m.warps_out * 32 + lane) * (8 * NT + 1);
+        __syncthreads();
+        if (part)
+            for (int i = 0; i < 8 * NT; i++) sums[i] = (&acc[0][0][0])[i];
+        __syncthreads();
+        if (part) return;
 #pragma unroll
-                for (int i = 0; i < 8 * NT; i++) (&acc[0][0][0])[i] += place[i];
-        }
-        if (warp / m.warps_out) return;
+        for (int i = 0; i < 8 * NT; i++) (&acc[0][0][0])[i] += sums[i];
     }
     if (!has_tile) return;
     float *out = y + ((size_t)blockIdx.z * rows_y + row0) * m.n_out;
 #pragma unroll
-    for (int t = 0; t < 2; t++)
+    for (int j = 0; j < NT; j++)
 #pragma unroll
-        for (int j = 0; j < NT; j++)
+        for (int t = 0; t < 2; t++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const int32_t o = (tile + t) * LSG_TILE + lane / 4 + i / 2 * 8, r = j * 8 + lane % 4 * 2 + i % 2;
-                if (o < m.n_out && row0 + r < rows) out[(size_t)r * m.n_out + o] = acc[t][j][i];
+                const int32_t o = tile * LSG_TILE + t * 16 + lane / 4 + i / 2 * 8, r = j * 8 + lane % 4 * 2 + i % 2;
+                if (o < m.n_out && row0 + r < there) out[(size_t)r * m.n_out + o] = acc[j][t][i];
             }
 }
 
 template <int F, int NT>
 int run(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
         lsg_stream stream) {
-    const size_t staged = 2 * 8 * NT * STRIDE, sums = (size_t)WARPS * 32 * (8 * NT + 1) * sizeof(float);
-    const dim3 grid((unsigned)((rows + 8 * NT - 1) / (8 * NT)),
-                    (unsigned)((m.n_out + 32 * m.warps_out - 1) / (32 * m.warps_out)), (unsigned)m.chunks);
-    return lsg_launch(matmul<F, NT>, grid, 32 * WARPS, m.warps_out < WARPS && sums > staged ? sums : staged, stream, m,
-                      x, y, rows_y, rows, n_rows);
+    const dim3 grid((unsigned)((rows + 8 * NT - 1) / (8 * NT)), // blocks of the same weights run side by side
+                    (unsigned)((m.n_out + LSG_TILE * m.warps_out - 1) / (LSG_TILE * m.warps_out)), (unsigned)m.chunks);
+    return lsg_launch(matmul<F, NT>, grid, 32 * WARPS, Plan<F, NT>::SHARED, stream, m, x, y, rows_y, rows, n_rows);
 }
 
+// As few blocks of at most 64 rows as possible, all of the same number of eights: what is computed beyond the last row
+// is the least then.
 template <int F>
 int run_rows(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
              lsg_stream s) {
-    return rows <= 8    ? run<F, 1>(m, x, y, rows_y, rows, n_rows, s)
-           : rows <= 16 ? run<F, 2>(m, x, y, rows_y, rows, n_rows, s)
-           : rows <= 32 ? run<F, 4>(m, x, y, rows_y, rows, n_rows, s)
-                        : run<F, 8>(m, x, y, rows_y, rows, n_rows, s);
+    const int32_t eights = (rows + 7) / 8, blocks = (eights + 7) / 8;
+    switch ((eights + blocks - 1) / blocks) {
+    case 1: return run<F, 1>(m, x, y, rows_y, rows, n_rows, s);
+    case 2: return run<F, 2>(m, x, y, rows_y, rows, n_rows, s);
+    case 3: return run<F, 3>(m, x, y, rows_y, rows, n_rows, s);
+    case 4: return run<F, 4>(m, x, y, rows_y, rows, n_rows, s);
+    case 5: return run<F, 5>(m, x, y, rows_y, rows, n_rows, s);
+    case 6: return run<F, 6>(m, x, y, rows_y, rows, n_rows, s);
+    case 7: return run<F, 7>(m, x, y, rows_y, rows, n_rows, s);
+    default: return run<F, 8>(m, x, y, rows_y, rows, n_rows, s);
+    }
 }
 
 } // namespace

@@ -62,26 +62,29 @@ __global__ void begin(lsg_buffers b) {
     }
 }
 
-// A weight as gpu_pack.c lays it out.
+// A weight, from where gpu.h says that it lies.
 LSG_DEVICE float weight(const lsg_matrix &m, int32_t o, int32_t k) {
+    constexpr int values[] = {LSG_FORMATS(LSG_VALUE_BYTES)}, scales[] = {LSG_FORMATS(LSG_SCALE_BYTES)};
+    const bool apart = m.format == LSG_Q8S, plain = m.format == LSG_BF16 || m.format == LSG_F16;
+    const int32_t in = k % LSG_GROUP, r = o % 8, t = o % LSG_TILE / 16, half = o % 16 / 8,
+                  c = apart ? in % 16 / 4 : in / 8, j = apart ? in / 16 * 4 + in % 4 : in % 8, lane = r * 4 + c;
     const size_t n = (size_t)(o / LSG_TILE) * (size_t)(m.n_in / LSG_GROUP) + (size_t)(k / LSG_GROUP);
-    const int32_t r = o % LSG_TILE, half = r / 8, lane = r % 8 * 4 + k % LSG_GROUP / 8, j = k % 8,
-                  part = k % LSG_GROUP / 16;
-    if (m.format == LSG_BF16 || m.format == LSG_F16) {
-        const uint16_t bits = *(const uint16_t *)(m.weights + n * 1024 + half * 512 + lane * 16 + j * 2);
+    const uint8_t *at = m.weights + n * (size_t)(values[m.format] + scales[m.format]), *scale = at + values[m.format];
+    if (plain) {
+        const uint16_t bits =
+            *(const uint16_t *)(at + t * 1024 + j / 4 * 512 + lane * 16 + j % 4 / 2 * 8 + half * 4 + j % 2 * 2);
         return m.format == LSG_F16 ? lsg_half(bits) : __uint_as_float((uint32_t)bits << 16);
     }
-    const bool byte = m.format == LSG_Q8 || m.format == LSG_Q8S;
-    const float q =
-        byte ? (float)(int8_t)m.weights[n * 512 + lane * 16 + half * 8 + j]
-             : (float)(((const uint32_t *)(m.weights + n * 256 + lane * 8))[half] >> (j / 2 + j % 2 * 4) * 4 & 15);
-    const size_t at = n * LSG_TILE + r;
-    if (m.format == LSG_Q8) return q * lsg_half(((const uint16_t *)m.scales)[at]);
+    const bool byte = m.format == LSG_Q8 || apart;
+    const float q = byte ? (float)(int8_t)at[t * 512 + lane * 16 + half * 8 + j / 4 * 4 + j % 2 * 2 + j % 4 / 2]
+                         : (float)(((const uint32_t *)at)[lane * 4 + t * 2 + half] >> (j / 2 + j % 2 * 4) * 4 & 15);
+    const int32_t of = (apart ? in / 16 * LSG_TILE : 0) + r * 4 + t * 2 + half;
+    if (m.format == LSG_Q8) return q * lsg_half(((const uint16_t *)scale)[of]);
     if (m.format == LSG_Q4) {
-        const uint32_t s = ((const uint32_t *)m.scales)[at];
+        const uint32_t s = ((const uint32_t *)scale)[of];
         return fmaf(q, lsg_half((uint16_t)s), lsg_half((uint16_t)(s >> 16)));
     }
-    const float2 s = ((const float2 *)m.scales)[m.format == LSG_Q4S ? at : (n * 2 + part) * LSG_TILE + r];
+    const float2 s = ((const float2 *)scale)[of];
     return fmaf(q, s.x, s.y);
 }
 

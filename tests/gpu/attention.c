@@ -132,11 +132,11 @@ static void check_scene(const scene *c) {
 }
 
 static void attention_of_a_row_is_the_same_alone_and_committed(void) {
-    const int32_t lengths[] = {0, 1, 5, 255, 256, 257, 500, 600}, groups[] = {1, 2, 4, 20},
-                  dims[] = {16, 32, 64, 96, 128}, rows[] = {1, 7, 40, 64, 3, 17}, windows[] = {0, 100, 300};
+    const int32_t lengths[] = {0, 1, 5, 255, 256, 257, 500, 600}, groups[] = {1, 2, 4, 20, 3},
+                  dims[] = {16, 32, 64, 80, 96, 128, 256}, rows[] = {1, 7, 40, 64, 3, 17}, windows[] = {0, 100, 300};
     for (int i = 0; i < 56; i++) {
-        scene c = {.group = groups[i % 4],
-                   .head_dim = dims[i % 5],
+        scene c = {.group = groups[i % 5],
+                   .head_dim = dims[i % 7],
                    .window = windows[i % 3],
                    .softcap = i / 2 % 2 ? 30 : 0,
                    .length = lengths[i / 7],

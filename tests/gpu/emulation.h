@@ -21,6 +21,7 @@ using std::min;
 #define __restrict__
 #define LSG_DEVICE static inline
 #define LSG_MEMBER inline
+#define LSG_HOST_DEVICE
 #define LSG_SHARED(type, name) type *name = (type *)emulated::shared_memory()
 
 struct dim3 {
@@ -139,6 +140,16 @@ static inline uint32_t lsg_permute(uint32_t a, uint32_t b, uint32_t s) {
     uint32_t out = 0;
     for (int i = 0; i < 4; i++) out |= (uint32_t)(bytes >> (s >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
     return out;
+}
+static inline uint32_t lsg_load4(const void *p) {
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+static inline uint2 lsg_load8(const void *p) {
+    uint2 v;
+    memcpy(&v, p, sizeof v);
+    return v;
 }
 static inline void lsg_copy16(void *shared, const void *global) {
     emulated::copy_later(shared, global);

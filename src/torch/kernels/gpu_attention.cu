@@ -1,10 +1,11 @@
 // Attention over logical positions, in chunks of LSG_CHUNK.
 //
-// A chunk that lies wholly in the committed context is the same for all rows: one block takes it for many query heads
-// at once. Later chunks (from the one in which the context ends to the row's own position) differ from row to row: a
-// block for each row and chunk finds the cache columns of the ancestors. Both run the same code over 256 slots, and a
-// position always has the same slot, so a row's bits do not depend on the kind of its block. A last kernel adds the
-// chunks in order.
+// A chunk that lies wholly in the committed context is the same for all rows: one block takes it for many queries (a
+// row and head each) at once. The chunk in which the context ends and the one behind it differ from row to row: blocks
+// of a few rows compute the committed part together and what stands behind it by the cache columns of each row's
+// ancestors. Both run the same code over 256 slots, a position always has the same slot, and what a query does not see
+// is added to its sums as zeros; so a row's bits do not depend on the kind of its block. A last kernel adds the chunks
+// in order.
 #include "torch/kernels/gpu_device.h"
 
 namespace {
@@ -12,106 +13,164 @@ namespace {
 enum {
     WARPS = 4,
     S_STRIDE = LSG_CHUNK + 4, // floats of a row of scores: lanes of a tile fall into different banks
-    Q_PAD = 8,
-    STEPS = 8 // of 16 dimensions or slots whose keys or values are on their way at once
+    STEPS = 8,                // of 16 dimensions or slots whose keys or values are on their way at once
+    TAIL_ROWS = 4,            // rows of a block at the context's end, at most
+    TAIL_STEPS = 4            // of single rows whose values are on their way at once
 };
 
-LSG_DEVICE const uint16_t *keys_at(const lsg_buffers &b, int32_t layer, int32_t value, int32_t head, int32_t column) {
+// Values of a query in shared memory: lanes that read at once fall into different banks.
+constexpr LSG_HOST_DEVICE int32_t query_stride(int32_t head_dim) {
+    return (head_dim + 31) / 32 * 32 + 16;
+}
+
+// The key of a cache column.
+LSG_DEVICE const uint16_t *key_at(const lsg_buffers &b, int32_t layer, int32_t head, int32_t column) {
     return b.pages[column / LSG_PAGE] +
-           (((size_t)(layer * 2 + value) * b.n_kv_heads + head) * LSG_PAGE + column % LSG_PAGE) * b.head_dim;
+           (((size_t)layer * 2 * b.n_kv_heads + head) * LSG_PAGE + column % LSG_PAGE) * b.head_dim;
 }
 
 LSG_DEVICE int32_t first_seen(const lsg_attend &a, int32_t position) {
     return a.window && position + 1 > a.window ? position + 1 - a.window : 0;
 }
 
-// QT tiles of 16 queries (a row and head each) at most.
-template <int QT> __global__ void __launch_bounds__(32 * WARPS) attend(lsg_buffers b, lsg_attend a, int32_t n_shared) {
-    LSG_SHARED(float,
-               scores); // [16 QT][S_STRIDE], then as bf16 in place; columns [LSG_CHUNK]; queries [16 QT][hd + pad]
-    lsg_next_may_start();
-    lsg_wait_before();
-    const lsg_step *s = b.step;
-    const int32_t hd = b.head_dim, group = b.n_heads / b.n_kv_heads, kv_head = (int32_t)blockIdx.x,
-                  item = (int32_t)blockIdx.y;
-    const int32_t t = (int32_t)threadIdx.x, lane = t % 32, warp = t / 32, r = lane / 4, c = lane % 4;
-    int32_t *columns = (int32_t *)(scores + 16 * QT * S_STRIDE);
-    uint16_t *queries = (uint16_t *)(columns + LSG_CHUNK);
-    const int32_t q_stride = hd + Q_PAD, length = s->length;
-    // which chunk, and for which queries: row0 and on, or of one row alone
-    const bool shared_chunk = item < n_shared;
-    int32_t chunk, row0, head0, n_q, seen;
-    if (shared_chunk) {
-        const int32_t q0 = item / a.chunks * 16 * QT;
-        chunk = item % a.chunks;
-        if ((chunk + 1) * LSG_CHUNK > length || (chunk + 1) * LSG_CHUNK <= first_seen(a, length)) return;
-        n_q = min(16 * QT, s->n_rows * group - q0);
-        row0 = q0 / group;
-        head0 = q0 % group;
-        seen = LSG_CHUNK;
-    } else {
-        const int32_t i = item - n_shared, blocks = (group + 15) / 16;
-        row0 = i / (2 * blocks);
-        if (row0 >= s->n_rows) return;
-        head0 = i % blocks * 16;
-        n_q = min(16, group - head0);
-        chunk = length / LSG_CHUNK + i / blocks % 2;
-        seen = min((int32_t)LSG_CHUNK, length + s->depth[row0] + 1 - chunk * LSG_CHUNK); // slots that hold something
+// A lane's four values of a key for each of STEPS steps of 16 dimensions; zeros where there is none.
+LSG_DEVICE void load_key(uint2 k[STEPS], const uint16_t *key, int32_t base, int32_t hd, int c) {
+#pragma unroll
+    for (int u = 0; u < STEPS; u++) {
+        k[u] = {0, 0};
+        if (key && base + 16 * u < hd) k[u] = lsg_load8(key + base + 16 * u + c * 4);
     }
-    if (n_q <= 0 || seen <= 0) return;
-    const int32_t q_tiles = (n_q + 15) / 16;
-    for (int32_t i = t; i < LSG_CHUNK; i += 32 * WARPS) {
-        const int32_t p = chunk * LSG_CHUNK + i;
-        columns[i] = i >= seen    ? -1
-                     : p < length ? b.columns[p]
-                                  : s->column[b.ancestors[row0 * LST_MAX_ROWS + p - length]];
+}
+
+// The operand of 16 queries for a step of 16 dimensions.
+LSG_DEVICE void load_queries(uint32_t x[4], const uint16_t *at, int32_t stride) {
+    const uint2 lo = *(const uint2 *)at, hi = *(const uint2 *)(at + 8 * stride);
+    x[0] = lo.x, x[1] = hi.x, x[2] = lo.y, x[3] = hi.y;
+}
+
+// The operand of 16 queries for a step of 16 slots, whose weights stand in place of their scores.
+LSG_DEVICE void load_weights(uint32_t x[4], const float *scores, int32_t step, int r, int c) {
+    const uint32_t *lo = (const uint32_t *)(scores + r * S_STRIDE) + 8 * step + c, *hi = lo + 8 * S_STRIDE;
+    x[0] = lo[0], x[1] = hi[0], x[2] = lo[4], x[3] = hi[4];
+}
+
+// Adds weights x values of four slots (of a lane's) and two neighbouring dimensions, w[i]: the lanes hold pairs of
+// dimensions and exchange them for pairs of slots.
+LSG_DEVICE void add_values(float out[2][4], const uint32_t x[4], const uint32_t w[4]) {
+    lsg_mma(out[0], x, lsg_permute(w[0], w[1], 0x5410), lsg_permute(w[2], w[3], 0x5410));
+    lsg_mma(out[1], x, lsg_permute(w[0], w[1], 0x7632), lsg_permute(w[2], w[3], 0x7632));
+}
+
+// A lane's four slots of a step of 16.
+LSG_DEVICE int32_t slot_of(int32_t step, int c, int i) {
+    return 16 * step + c * 2 + i % 2 + i / 2 * 8;
+}
+
+// QT tiles of 16 queries. Blocks below n_shared take chunks of the context, the others its end, tail_queries each.
+template <int QT>
+__global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
+    attend(lsg_buffers b, lsg_attend a, int32_t n_shared, int32_t tail_queries) {
+    LSG_SHARED(float, scores); // [16 QT][S_STRIDE], then as bf16 in place; pointers; queries [16 QT][query_stride]
+    const lsg_step *s = b.step;
+    const int32_t hd = b.head_dim, group = b.n_heads / b.n_kv_heads, kv_head = (int32_t)blockIdx.x;
+    const int32_t t = (int32_t)threadIdx.x, lane = t % 32, warp = t / 32, r = lane / 4, c = lane % 4;
+    // keys of the slots; in a tail, of each of its rows, whose own slots come behind the committed ones
+    const uint16_t **at = (const uint16_t **)(scores + 16 * QT * S_STRIDE);
+    uint16_t *queries = (uint16_t *)(at + (QT == 1 ? TAIL_ROWS : 1) * LSG_CHUNK);
+    const int32_t q_stride = query_stride(hd), length = s->length;
+    lsg_next_may_start();
+    const bool tail = QT == 1 && (int32_t)blockIdx.y >= n_shared;
+    const int32_t item = (int32_t)blockIdx.y - (tail ? n_shared : 0), chunks = tail ? 2 : a.chunks;
+    const int32_t chunk = item % chunks + (tail ? length / LSG_CHUNK : 0),
+                  q0 = item / chunks * (tail ? tail_queries : 16 * QT),
+                  n_q = min(tail ? tail_queries : 16 * QT, s->n_rows * group - q0), row0 = q0 / group,
+                  head0 = q0 % group, n_rows = (head0 + n_q + group - 1) / group;
+    // slots that are committed, and all that somebody sees
+    int32_t fixed = LSG_CHUNK, seen = LSG_CHUNK;
+    bool used = n_q > 0;
+    if (tail && used) {
+        int32_t deepest = 0;
+        for (int32_t i = 0; i < n_rows; i++) deepest = deepest > s->depth[row0 + i] ? deepest : s->depth[row0 + i];
+        fixed = length - chunk * LSG_CHUNK < 0 ? 0 : length - chunk * LSG_CHUNK;
+        seen = min((int32_t)LSG_CHUNK, length + deepest + 1 - chunk * LSG_CHUNK);
+        used = seen > 0;
+    } else if (used) used = (chunk + 1) * LSG_CHUNK <= length && (chunk + 1) * LSG_CHUNK > first_seen(a, length);
+    lsg_wait_before();
+    if (!used) return;
+    const int32_t whole = fixed / 16; // steps of 16 slots that are the same for all rows
+    for (int32_t i = t; i < fixed; i += 32 * WARPS)
+        at[i] = key_at(b, a.layer, kv_head, b.columns[chunk * LSG_CHUNK + i]);
+    for (int32_t i = t; tail && i < n_rows * LSG_CHUNK; i += 32 * WARPS) {
+        const int32_t row = row0 + i / LSG_CHUNK, slot = i % LSG_CHUNK, p = chunk * LSG_CHUNK + slot;
+        if (slot < (i < LSG_CHUNK ? fixed : 16 * whole)) continue;
+        const bool there = slot < fixed || p - length <= s->depth[row];
+        const int32_t column = !there         ? 0
+                               : slot < fixed ? b.columns[p]
+                                              : s->column[b.ancestors[row * LST_MAX_ROWS + p - length]];
+        at[i] = there ? key_at(b, a.layer, kv_head, column) : nullptr;
     }
     auto row_of = [&](int32_t q) { return row0 + (head0 + q) / group; };
     auto head_of = [&](int32_t q) { return kv_head * group + (head0 + q) % group; };
-    for (int32_t i = t; i < q_tiles * 16 * (hd / 4); i += 32 * WARPS) {
+    for (int32_t i = t; i < QT * 16 * (hd / 4); i += 32 * WARPS) {
         const int32_t q = i / (hd / 4), d = i % (hd / 4) * 4;
         uint2 v = {0, 0};
         if (q < n_q) v = *(const uint2 *)(b.q + ((size_t)row_of(q) * b.n_heads + head_of(q)) * hd + d);
         *(uint2 *)(queries + q * q_stride + d) = v;
     }
     __syncthreads();
-    // scores: a warp takes eight slots at a time; a lane has four values of a query or key for each step of 16. The
-    // keys of STEPS steps are on their way at once.
-    for (int32_t slot0 = warp * 8; slot0 < (seen + 7) / 8 * 8; slot0 += WARPS * 8) {
-        const int32_t column = columns[slot0 + r];
-        const uint16_t *key = column < 0 ? nullptr : keys_at(b, a.layer, 0, kv_head, column) + c * 4;
-        float sum[QT][4];
+    // scores of committed slots: a warp takes sixteen at a time, a lane has four values of a query or key for each step
+    // of 16 dimensions
+    const uint16_t *query = queries + r * q_stride + c * 4;
+    for (int32_t slot0 = warp * 16; slot0 < fixed; slot0 += WARPS * 16) {
+        const uint16_t *key[2];
+        for (int h = 0; h < 2; h++) key[h] = slot0 + 8 * h + r < fixed ? at[slot0 + 8 * h + r] : nullptr;
+        float sum[QT][2][4];
 #pragma unroll
-        for (int i = 0; i < QT * 4; i++) (&sum[0][0])[i] = 0;
+        for (int i = 0; i < QT * 8; i++) (&sum[0][0][0])[i] = 0;
         for (int32_t base = 0; base < hd; base += 16 * STEPS) {
-            uint2 k[STEPS];
-#pragma unroll
-            for (int u = 0; u < STEPS; u++) {
-                k[u] = {0, 0};
-                if (key && base + 16 * u < hd) k[u] = *(const uint2 *)(key + base + 16 * u);
-            }
+            uint2 k[2][STEPS];
+            for (int h = 0; h < 2; h++) load_key(k[h], key[h], base, hd, c);
 #pragma unroll
             for (int u = 0; u < STEPS; u++)
                 if (base + 16 * u < hd)
 #pragma unroll
-                    for (int j = 0; j < QT; j++)
-                        if (j < q_tiles) {
-                            const uint16_t *q = queries + (j * 16 + r) * q_stride + base + 16 * u + c * 4;
-                            const uint2 lo = *(const uint2 *)q, hi = *(const uint2 *)(q + 8 * q_stride);
-                            const uint32_t x[4] = {lo.x, hi.x, lo.y, hi.y};
-                            lsg_mma(sum[j], x, k[u].x, k[u].y);
-                        }
+                    for (int j = 0; j < QT; j++) {
+                        uint32_t x[4];
+                        load_queries(x, query + j * 16 * q_stride + base + 16 * u, q_stride);
+                        for (int h = 0; h < 2; h++) lsg_mma(sum[j][h], x, k[h][u].x, k[h][u].y);
+                    }
         }
 #pragma unroll
-        for (int j = 0; j < QT; j++)
-            if (j < q_tiles)
+        for (int i = 0; i < QT * 8; i++) {
+            const int32_t slot = slot0 + i / 4 % 2 * 8 + c * 2 + i % 2;
+            if (slot < fixed) scores[(i / 8 * 16 + r + i % 4 / 2 * 8) * S_STRIDE + slot] = (&sum[0][0][0])[i];
+        }
+    }
+    // and of those behind them: a warp takes eight of one row
+    const int32_t first8 = fixed / 8, eights = tail ? (seen + 7) / 8 - first8 : 0;
+    for (int32_t i = warp; i < n_rows * eights; i += WARPS) {
+        const int32_t row = row0 + i / eights, slot0 = (first8 + i % eights) * 8;
+        const uint16_t *key = slot0 + r < fixed ? nullptr : at[(row - row0) * LSG_CHUNK + slot0 + r];
+        float sum[4] = {0, 0, 0, 0};
+        for (int32_t base = 0; base < hd; base += 16 * STEPS) {
+            uint2 k[STEPS];
+            load_key(k, key, base, hd, c);
 #pragma unroll
-                for (int i = 0; i < 4; i++)
-                    scores[(j * 16 + r + i / 2 * 8) * S_STRIDE + slot0 + c * 2 + i % 2] = sum[j][i];
+            for (int u = 0; u < STEPS; u++)
+                if (base + 16 * u < hd) {
+                    uint32_t x[4];
+                    load_queries(x, query + base + 16 * u, q_stride);
+                    lsg_mma(sum, x, k[u].x, k[u].y);
+                }
+        }
+        for (int j = 0; j < 4; j++) {
+            const int32_t slot = slot0 + c * 2 + j % 2, q = r + j / 2 * 8;
+            if (slot >= fixed && q < n_q && row_of(q) == row) scores[q * S_STRIDE + slot] = sum[j];
+        }
     }
     __syncthreads();
     // weights: a warp takes a query; lane and step give a slot its place in the sum
-    for (int32_t q = warp; q < q_tiles * 16; q += WARPS) {
+    for (int32_t q = warp; q < 16 * QT; q += WARPS) {
         float *row = scores + q * S_STRIDE, v[LSG_CHUNK / 32], most = -INFINITY, sum = 0;
         const int32_t position = q < n_q ? length + s->depth[row_of(q)] : -1, first = first_seen(a, position);
 #pragma unroll
@@ -139,37 +198,52 @@ template <int QT> __global__ void __launch_bounds__(32 * WARPS) attend(lsg_buffe
         }
     }
     __syncthreads();
-    // values: a warp takes 16 dimensions; its lanes hold pairs of neighbours and exchange them for pairs of slots
+    // values: a warp takes 16 dimensions; first the steps of committed slots, then those of single rows
+    const size_t value = (size_t)b.n_kv_heads * LSG_PAGE * hd; // from a key to its value
+    const int32_t own = tail ? (seen + 15) / 16 - whole : 0;
     for (int32_t d0 = warp * 16; d0 < hd; d0 += WARPS * 16) {
+        const size_t from = value + d0 + r * 2;
         float out[QT][2][4];
 #pragma unroll
         for (int i = 0; i < QT * 8; i++) (&out[0][0][0])[i] = 0;
-        for (int32_t base = 0; base < seen; base += 16 * STEPS) {
+        for (int32_t step0 = 0; step0 < whole; step0 += STEPS) {
             uint32_t w[STEPS][4];
 #pragma unroll
             for (int u = 0; u < STEPS; u++)
 #pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const int32_t column = columns[base + 16 * u + c * 2 + i % 2 + i / 2 * 8];
-                    w[u][i] =
-                        column < 0 ? 0 : *(const uint32_t *)(keys_at(b, a.layer, 1, kv_head, column) + d0 + r * 2);
-                }
+                for (int i = 0; i < 4; i++)
+                    w[u][i] = step0 + u < whole ? lsg_load4(at[slot_of(step0 + u, c, i)] + from) : 0;
 #pragma unroll
             for (int u = 0; u < STEPS; u++) {
-                if (base + 16 * u >= seen) break;
-                const uint32_t even0 = lsg_permute(w[u][0], w[u][1], 0x5410),
-                               even1 = lsg_permute(w[u][2], w[u][3], 0x5410);
-                const uint32_t odd0 = lsg_permute(w[u][0], w[u][1], 0x7632),
-                               odd1 = lsg_permute(w[u][2], w[u][3], 0x7632);
+                if (step0 + u >= whole) break;
 #pragma unroll
-                for (int j = 0; j < QT; j++)
-                    if (j < q_tiles) {
-                        const uint32_t *lo =
-                            (const uint32_t *)(scores + (j * 16 + r) * S_STRIDE) + base / 2 + 8 * u + c;
-                        const uint32_t *hi = lo + 8 * S_STRIDE, x[4] = {lo[0], hi[0], lo[4], hi[4]};
-                        lsg_mma(out[j][0], x, even0, even1);
-                        lsg_mma(out[j][1], x, odd0, odd1);
-                    }
+                for (int j = 0; j < QT; j++) {
+                    uint32_t x[4];
+                    load_weights(x, scores + j * 16 * S_STRIDE, step0 + u, r, c);
+                    add_values(out[j], x, w[u]);
+                }
+            }
+        }
+        for (int32_t item0 = 0; item0 < n_rows * own; item0 += TAIL_STEPS) {
+            uint32_t w[TAIL_STEPS][4];
+#pragma unroll
+            for (int u = 0; u < TAIL_STEPS; u++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const int32_t n = item0 + u;
+                    const uint16_t *key =
+                        n < n_rows * own ? at[n / own * LSG_CHUNK + slot_of(whole + n % own, c, i)] : nullptr;
+                    w[u][i] = key ? lsg_load4(key + from) : 0;
+                }
+#pragma unroll
+            for (int u = 0; u < TAIL_STEPS; u++) {
+                if (item0 + u >= n_rows * own) break;
+                const int32_t row = row0 + (item0 + u) / own;
+                uint32_t x[4];
+                load_weights(x, scores, whole + (item0 + u) % own, r, c);
+                for (int i = 0; i < 4; i++)
+                    if (row_of(r + i % 2 * 8) != row) x[i] = 0;
+                add_values(out[0], x, w[u]);
             }
         }
 #pragma unroll
@@ -204,21 +278,34 @@ __global__ void combine(lsg_buffers b, lsg_attend a) {
     }
 }
 
-template <int QT> int run(const lsg_buffers &b, const lsg_attend &a, lsg_stream stream) {
-    const int32_t group = b.n_heads / b.n_kv_heads, queries = 16 * QT;
-    const int32_t n_shared = a.chunks * ((b.rows * group + queries - 1) / queries),
-                  tails = b.rows * 2 * ((group + 15) / 16);
-    const size_t shared =
-        (size_t)queries * (S_STRIDE * sizeof(float) + (size_t)(b.head_dim + Q_PAD) * sizeof(uint16_t)) +
-        LSG_CHUNK * sizeof(int32_t);
+size_t shared_bytes(int32_t q_tiles, int32_t head_dim) {
+    return (size_t)q_tiles * 16 * (S_STRIDE * sizeof(float) + (size_t)query_stride(head_dim) * sizeof(uint16_t)) +
+           (q_tiles == 1 ? TAIL_ROWS : 1) * LSG_CHUNK * sizeof(void *);
+}
+
+template <int QT>
+int run(const lsg_buffers &b, const lsg_attend &a, bool shared, int32_t tail_queries, lsg_stream stream) {
+    const int32_t queries = b.rows * (b.n_heads / b.n_kv_heads),
+                  n_shared = shared ? a.chunks * ((queries + 16 * QT - 1) / (16 * QT)) : 0,
+                  tails = tail_queries ? 2 * ((queries + tail_queries - 1) / tail_queries) : 0;
     const dim3 grid((unsigned)b.n_kv_heads, (unsigned)(n_shared + tails));
-    if (int e = lsg_launch(attend<QT>, grid, 32 * WARPS, shared, stream, b, a, n_shared)) return e;
-    return lsg_launch(combine, dim3((unsigned)b.rows, (unsigned)b.n_heads), b.head_dim > 64 ? 128 : 64, 0, stream, b,
-                      a);
+    return lsg_launch(attend<QT>, grid, 32 * WARPS, shared_bytes(QT, b.head_dim), stream, b, a, n_shared, tail_queries);
 }
 
 } // namespace
 
 int lsg_attention(const lsg_buffers *b, const lsg_attend *a, lsg_stream s) {
-    return b->rows * (b->n_heads / b->n_kv_heads) <= 16 ? run<1>(*b, *a, s) : run<4>(*b, *a, s);
+    const int32_t group = b->n_heads / b->n_kv_heads, of_rows = 16 / group < TAIL_ROWS ? 16 / group : TAIL_ROWS,
+                  tail_queries = group > 16 ? 16 : group * of_rows;
+    int e = 0;
+    if (b->rows * group <= 16) e = run<1>(*b, *a, true, tail_queries, s);
+    else {
+        // more queries read a chunk once, as long as any device can hold them
+        if (a->chunks) e = b->head_dim <= 128 ? run<4>(*b, *a, true, 0, s) : run<2>(*b, *a, true, 0, s);
+        if (!e) e = run<1>(*b, *a, false, tail_queries, s);
+    }
+    if (!e)
+        e = lsg_launch(combine, dim3((unsigned)b->rows, (unsigned)b->n_heads), b->head_dim > 64 ? 128 : 64, 0, s, *b,
+                       *a);
+    return e;
 }

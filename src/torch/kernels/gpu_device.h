@@ -11,6 +11,7 @@
 
 #define LSG_DEVICE __device__ __forceinline__
 #define LSG_MEMBER __device__ __forceinline__
+#define LSG_HOST_DEVICE __host__ __device__
 #define LSG_SHARED(type, name)                                                                                         \
     extern __shared__ __align__(16) unsigned char name##_bytes[];                                                      \
     type *name = (type *)name##_bytes
@@ -53,6 +54,17 @@ LSG_DEVICE float lsg_half(uint16_t h) {
 // bytes of (b:a) chosen by the nibbles of s
 LSG_DEVICE uint32_t lsg_permute(uint32_t a, uint32_t b, uint32_t s) {
     return __byte_perm(a, b, s);
+}
+// Loads from global memory where the compiler cannot tell what a pointer points to.
+LSG_DEVICE uint32_t lsg_load4(const void *p) {
+    uint32_t v;
+    asm volatile("ld.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
+    return v;
+}
+LSG_DEVICE uint2 lsg_load8(const void *p) {
+    uint2 v;
+    asm volatile("ld.global.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+    return v;
 }
 // 16 bytes from global to shared memory, without registers; lsg_copies_wait<n> leaves the n newest commits under way.
 LSG_DEVICE void lsg_copy16(void *shared, const void *global) {

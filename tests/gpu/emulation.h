@@ -141,6 +141,9 @@ static inline uint32_t lsg_permute(uint32_t a, uint32_t b, uint32_t s) {
     for (int i = 0; i < 4; i++) out |= (uint32_t)(bytes >> (s >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
     return out;
 }
+static inline int32_t lsg_fresh(const int32_t *p) {
+    return *p;
+}
 static inline uint32_t lsg_load4(const void *p) {
     uint32_t v;
     memcpy(&v, p, sizeof v);

@@ -15,7 +15,7 @@ static void fetch_result(const session *s) {
 // A head's step: what it says and the logits come to the host.
 static void run_head(const session *s, const lsg_head *h) {
     send_step(s);
-    MUST(lsg_begin(&s->device, stream));
+    MUST(lsg_begin(&s->device, &(lsg_rotation){0}, stream));
     MUST(lsg_head_rows(&s->device, h, stream));
     fetch_result(s);
     download(s->host.logits, s->device.logits, (size_t)s->host.rows * (size_t)s->host.n_vocab * sizeof(float));

@@ -108,14 +108,18 @@ static void rope_kv_is_its_twin(void) {
                             .attn_scale = 0.125f,
                             .rope_dims = dims,
                             .rope_interleaved = i / 2 % 2,
-                            .rope_freq = freq,
-                            .rope_magnitude = i / 8 % 2 ? 1 : 1.2f};
+                            .rope_kind = i / 4 % 2};
+        lsg_rotation turn = {.dims = dims, .magnitude = {i / 8 % 2 ? 1 : 1.2f, i / 8 % 2 ? 1 : 1.2f}};
+        turn.freq[a.rope_kind] = freq;
         lsg_rope d = a;
         d.bias = put_floats(a.bias, n);
         d.q_norm = put_floats(a.q_norm, q_norms);
         d.k_norm = put_floats(a.k_norm, k_norms);
-        d.rope_freq = put_floats(freq, (size_t)dims / 2);
+        lsg_rotation device_turn = turn;
+        device_turn.freq[a.rope_kind] = put_floats(freq, (size_t)dims / 2);
+        MUST(lsg_begin(&s.device, &device_turn, stream));
         MUST(lsg_rope_kv(&s.device, &d, stream));
+        lsg_plain_rotation(&s.host, &turn);
         lsg_plain_rope_kv(&s.host, &a);
         const uint16_t *q = take(s.device.q, ROWS * nq * sizeof *q);
         CLOSE_BF16("queries", q, s.host.q, ROWS * nq, 1e-6f);

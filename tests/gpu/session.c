@@ -47,6 +47,8 @@ session session_new(int32_t rows, lsg_buffers sizes, size_t y_of_row, int32_t at
     BOTH(y, s.y_floats * sizeof(float));
     BOTH(part_o, (size_t)attention_chunks * r * q * sizeof(float));
     BOTH(part_ml, (size_t)attention_chunks * r * (size_t)sizes.n_heads * 2 * sizeof(float));
+    s.host.parts = s.device.parts = (size_t)attention_chunks * r;
+    BOTH(turns, 2 * r * (size_t)sizes.head_dim * sizeof(float));
     BOTH(logits, r * (size_t)sizes.n_vocab * sizeof(float));
     BOTH(last, (size_t)sizes.n_vocab * sizeof(float));
     BOTH(keys, lsg_keys_count(rows, sizes.n_vocab) * sizeof(uint64_t));

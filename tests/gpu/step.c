@@ -26,7 +26,7 @@ static void begin_takes_the_step(void) {
         if (s.step->keep_row >= 0) last = logits + s.step->keep_row * N;
         const int32_t bad = 1;
         upload(&s.device.result->bad, &bad, sizeof bad);
-        MUST(lsg_begin(&s.device, stream));
+        MUST(lsg_begin(&s.device, &(lsg_rotation){0}, stream));
         const int16_t *ancestors = take(s.device.ancestors, sizeof *ancestors * LST_MAX_ROWS * LST_MAX_ROWS);
         const lsg_result *result = take(s.device.result, sizeof *result);
         CHECK(!memcmp(take(s.device.columns, CONTEXT * sizeof *columns), columns, CONTEXT * sizeof *columns),
@@ -44,12 +44,13 @@ static void begin_takes_the_step(void) {
 // ---- the runtime
 
 // A step of a small decoder, whatever it may compute.
-static void put_step_on_stream(const session *s, const matrix *embd, const matrix *qkv, const lsg_rope *r) {
+static void put_step_on_stream(const session *s, const matrix *embd, const matrix *qkv, const lsg_rope *r,
+                               const lsg_rotation *turn) {
     const lsg_buffers *b = &s->device;
     const lsg_add norm = {.residual_scale = 1, .eps = 1e-5f};
     const lsg_attend a = {.chunks = 2};
     const lsg_head h = {.rows = b->rows, .chunks = 1, .y = b->y, .scale = 1, .sampled = 1};
-    MUST(lsg_begin(b, stream));
+    MUST(lsg_begin(b, turn, stream));
     MUST(lsg_embed(b, &embd->device, 1, stream));
     MUST(lsg_add_norm(b, &norm, stream));
     MUST(lsg_matmul(&qkv->device, b->xn, b->y, b->rows, b->rows, &b->step->n_rows, stream));
@@ -74,18 +75,15 @@ static void replayed_graphs_compute_what_launches_do(void) {
                                   N_VOCAB, 2);
     float freq[HEAD_DIM / 2];
     for (size_t i = 0; i < LENGTH(freq); i++) freq[i] = 1 / (1 + (float)i);
-    const lsg_rope r = {.chunks = 1,
-                        .attn_scale = 0.2f,
-                        .rope_dims = HEAD_DIM,
-                        .rope_magnitude = 1,
-                        .rope_freq = put_floats(freq, LENGTH(freq))};
+    const lsg_rope r = {.chunks = 1, .attn_scale = 0.2f, .rope_dims = HEAD_DIM};
+    const lsg_rotation turn = {.dims = HEAD_DIM, .magnitude = {1}, .freq = {put_floats(freq, LENGTH(freq))}};
     lsg_graph graph;
     s.step->n_rows = 1; // nothing runs while it is captured
     random_columns(s.step->column, 1);
     send_step(&s);
     const float *before = take(s.device.x, N_EMBD * sizeof *before);
     MUST(lsg_capture_begin(stream));
-    put_step_on_stream(&s, &embd, &qkv, &r);
+    put_step_on_stream(&s, &embd, &qkv, &r, &turn);
     MUST(lsg_capture_end(stream, &graph));
     CHECK(!memcmp(before, take(s.device.x, N_EMBD * sizeof *before), N_EMBD * sizeof *before),
           "a captured launch runs");
@@ -110,7 +108,7 @@ static void replayed_graphs_compute_what_launches_do(void) {
         MUST(lsg_graph_launch(graph, stream));
         const float *by_graph = take(s.device.logits, logits);
         const lsg_result *result = take(s.device.result, sizeof *result);
-        put_step_on_stream(&s, &embd, &qkv, &r);
+        put_step_on_stream(&s, &embd, &qkv, &r, &turn);
         const float *direct = take(s.device.logits, logits);
         CHECK(!memcmp(by_graph, direct, logits) && isfinite(direct[0]), "step %d: logits", i);
         CHECK(!memcmp(result, take(s.device.result, sizeof *result), sizeof *result),

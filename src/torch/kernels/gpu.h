@@ -25,14 +25,16 @@ extern "C" {
 typedef void *lsg_stream; /* cudaStream_t */
 
 enum {
-    LSG_TILE = 32,         /* outputs of a tile */
-    LSG_GROUP = 32,        /* its inputs, which share a scale */
-    LSG_MATMUL_CHUNKS = 8, /* chunks of a matmul's inputs, at most */
-    LSG_CHUNK = 256,       /* logical positions that one attention block sums */
-    LSG_PAGE = 1024,       /* cache columns of a page */
-    LSG_TOP = 256,         /* best tokens kept for the row that is likely to be the last kept */
-    LSG_SLICE = 4096,      /* logits that one block of the head's statistics reads */
-    LSG_PREFILL_ROWS = 128 /* rows of a block of a prompt, at most */
+    LSG_TILE = 32,          /* outputs of a tile */
+    LSG_GROUP = 32,         /* its inputs, which share a scale */
+    LSG_MATMUL_CHUNKS = 8,  /* chunks of a matmul's inputs, at most */
+    LSG_CHUNK = 256,        /* logical positions that one attention block sums */
+    LSG_TAIL_CHUNKS = 2,    /* in which the context ends, and the longest path of a tree behind it */
+    LSG_PAGE = 1024,        /* cache columns of a page */
+    LSG_TOP = 256,          /* best tokens kept for the row that is likely to be the last kept */
+    LSG_SLICE = 4096,       /* logits that one block of the head's statistics reads */
+    LSG_PREFILL_ROWS = 128, /* rows of a block of a prompt, at most */
+    LSG_MOST_EMBD = 16384   /* values of the residual stream */
 };
 
 /* ---- weights */
@@ -79,7 +81,8 @@ void lsg_pack_rows(const lsg_matrix *m, uint8_t *host, int64_t row_begin, int gg
                    int64_t n_rows);
 
 /* y[chunk][r][o] = sum over the chunk's k of x[r][k] * w[o][k]: x bf16 [rows][n_in], y f32 [chunks][rows_y][n_out].
- * The reader of y adds the chunks in order. rows: the most; n_rows, if not NULL, points to how many there are. */
+ * The reader of y adds the chunks in order. rows: the most; n_rows, if not NULL, points to how many
+ * there are, in the step. */
 int lsg_matmul(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
                lsg_stream stream);
 
@@ -123,7 +126,9 @@ typedef struct {
     uint16_t *xn;            /* bf16 input of the next matmul [rows][widest] */
     uint16_t *q;             /* bf16 [rows][n_heads][head_dim], rotated and scaled */
     float *y;                /* partial sums of a matmul */
-    float *part_o, *part_ml; /* attention: [chunk][rows][n_heads][head_dim]; [...][max, sum] */
+    float *part_o, *part_ml; /* attention: [chunk][some rows][n_heads][head_dim]; [...][max, sum] */
+    size_t parts;            /* rows times chunks that these have room for */
+    float *turns;            /* [2 kinds][rows][rope_dims]: cosine and sine of each pair's angle */
     float *logits, *last;    /* [rows][n_vocab]; [n_vocab] of the last committed row */
     uint64_t *keys;          /* of the top lists */
     float *slices;           /* of the head's statistics */
@@ -133,12 +138,17 @@ typedef struct {
 size_t lsg_slices_floats(int32_t rows, int32_t n_vocab);
 size_t lsg_keys_count(int32_t rows, int32_t n_vocab);
 
-/* New columns, paths of the rows, and the logits of the row that was kept. */
-int lsg_begin(const lsg_buffers *b, lsg_stream stream);
+/* New columns, paths and rotations of the rows, and the logits of the row that was kept. */
+typedef struct {
+    int32_t dims;         /* of a head that are rotated */
+    const float *freq[2]; /* [dims / 2] of each kind of layer; NULL: no layer is of this kind */
+    float magnitude[2];
+} lsg_rotation;
+int lsg_begin(const lsg_buffers *b, const lsg_rotation *r, lsg_stream stream);
 /* x[r] = row token[r] of the embedding, times scale. */
 int lsg_embed(const lsg_buffers *b, const lsg_matrix *embd, float scale, lsg_stream stream);
 /* Adds a sublayer's output (y with bias, norm and scale) to x, then writes the next matmul's input. Weights may be
- * NULL. */
+ * NULL. n_embd is LSG_MOST_EMBD at most. */
 typedef struct {
     int32_t chunks; /* of y; 0: nothing is added */
     const float *bias, *post_norm, *norm;
@@ -150,13 +160,12 @@ typedef struct {
     int32_t layer, chunks, qk_norm;
     const float *bias, *q_norm, *k_norm;
     float eps, attn_scale;
-    int32_t rope_dims, rope_interleaved;
-    const float *rope_freq;
-    float rope_magnitude;
+    int32_t rope_dims, rope_interleaved, rope_kind;
 } lsg_rope;
 int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream stream);
 /* xn[r] = attention of each head over the committed positions in the window, the row's ancestors and itself. chunks:
- * the most chunks of logical positions. */
+ * at least those that lie wholly in the committed context; partial results take LSG_TAIL_CHUNKS more of each row. Rows
+ * for whose partial results there is no room wait for others. */
 typedef struct {
     int32_t layer, chunks, window; /* window 0: all positions */
     float softcap;
@@ -181,6 +190,7 @@ int lsg_top(const float *logits, int32_t n_vocab, const int32_t *row, uint64_t *
 float lsg_value(const lsg_matrix *m, int64_t o, int64_t k); /* a weight */
 void lsg_plain_matmul(const lsg_matrix *m, const uint16_t *x, float *y,
                       int32_t rows); /* y: [rows][n_out], chunks added */
+void lsg_plain_rotation(const lsg_buffers *b, const lsg_rotation *r);
 void lsg_plain_add_norm(const lsg_buffers *b, const lsg_add *a);
 void lsg_plain_rope_kv(const lsg_buffers *b, const lsg_rope *r);
 void lsg_plain_attention(const lsg_buffers *b, const lsg_attend *a); /* ancestors come from the step's parents */

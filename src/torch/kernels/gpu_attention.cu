@@ -18,6 +18,14 @@ enum {
     TAIL_STEPS = 4            // of single rows whose values are on their way at once
 };
 
+// Rows whose partial results are there at once.
+struct rows_of {
+    int32_t begin, end;
+    LSG_MEMBER size_t part(int32_t chunk, int32_t row) const {
+        return (size_t)chunk * (size_t)(end - begin) + (size_t)(row - begin);
+    }
+};
+
 // Values of a query in shared memory: lanes that read at once fall into different banks.
 constexpr LSG_HOST_DEVICE int32_t query_stride(int32_t head_dim) {
     return (head_dim + 31) / 32 * 32 + 16;
@@ -69,7 +77,7 @@ LSG_DEVICE int32_t slot_of(int32_t step, int c, int i) {
 // QT tiles of 16 queries. Blocks below n_shared take chunks of the context, the others its end, tail_queries each.
 template <int QT>
 __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
-    attend(lsg_buffers b, lsg_attend a, int32_t n_shared, int32_t tail_queries) {
+    attend(lsg_buffers b, lsg_attend a, rows_of rows, int32_t n_shared, int32_t tail_queries) {
     LSG_SHARED(float, scores); // [16 QT][S_STRIDE], then as bf16 in place; pointers; queries [16 QT][query_stride]
     const lsg_step *s = b.step;
     const int32_t hd = b.head_dim, group = b.n_heads / b.n_kv_heads, kv_head = (int32_t)blockIdx.x;
@@ -77,20 +85,25 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
     // keys of the slots; in a tail, of each of its rows, whose own slots come behind the committed ones
     const uint16_t **at = (const uint16_t **)(scores + 16 * QT * S_STRIDE);
     uint16_t *queries = (uint16_t *)(at + (QT == 1 ? TAIL_ROWS : 1) * LSG_CHUNK);
-    const int32_t q_stride = query_stride(hd), length = s->length;
+    const int32_t q_stride = query_stride(hd), length = lsg_fresh(&s->length);
     lsg_next_may_start();
     const bool tail = QT == 1 && (int32_t)blockIdx.y >= n_shared;
-    const int32_t item = (int32_t)blockIdx.y - (tail ? n_shared : 0), chunks = tail ? 2 : a.chunks;
+    const int32_t item = (int32_t)blockIdx.y - (tail ? n_shared : 0),
+                  chunks = tail ? (int32_t)LSG_TAIL_CHUNKS : a.chunks;
     const int32_t chunk = item % chunks + (tail ? length / LSG_CHUNK : 0),
                   q0 = item / chunks * (tail ? tail_queries : 16 * QT),
-                  n_q = min(tail ? tail_queries : 16 * QT, s->n_rows * group - q0), row0 = q0 / group,
-                  head0 = q0 % group, n_rows = (head0 + n_q + group - 1) / group;
+                  n_q = min(tail ? tail_queries : 16 * QT,
+                            (min(rows.end, lsg_fresh(&s->n_rows)) - rows.begin) * group - q0),
+                  row0 = rows.begin + q0 / group, head0 = q0 % group, n_rows = (head0 + n_q + group - 1) / group;
     // slots that are committed, and all that somebody sees
     int32_t fixed = LSG_CHUNK, seen = LSG_CHUNK;
     bool used = n_q > 0;
     if (tail && used) {
         int32_t deepest = 0;
-        for (int32_t i = 0; i < n_rows; i++) deepest = deepest > s->depth[row0 + i] ? deepest : s->depth[row0 + i];
+        for (int32_t i = 0; i < n_rows; i++) {
+            const int32_t depth = lsg_fresh(&s->depth[row0 + i]);
+            deepest = depth > deepest ? depth : deepest;
+        }
         fixed = length - chunk * LSG_CHUNK < 0 ? 0 : length - chunk * LSG_CHUNK;
         seen = min((int32_t)LSG_CHUNK, length + deepest + 1 - chunk * LSG_CHUNK);
         used = seen > 0;
@@ -147,8 +160,8 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
         }
     }
     // and of those behind them: a warp takes eight of one row
-    const int32_t first8 = fixed / 8, eights = tail ? (seen + 7) / 8 - first8 : 0;
-    for (int32_t i = warp; i < n_rows * eights; i += WARPS) {
+    const int32_t first8 = fixed / 8, eights = tail ? (seen + 7) / 8 - first8 : 1; // 1: of no row
+    for (int32_t i = warp; tail && i < n_rows * eights; i += WARPS) {
         const int32_t row = row0 + i / eights, slot0 = (first8 + i % eights) * 8;
         const uint16_t *key = slot0 + r < fixed ? nullptr : at[(row - row0) * LSG_CHUNK + slot0 + r];
         float sum[4] = {0, 0, 0, 0};
@@ -192,7 +205,7 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
         }
         sum = lsg_warp_sum(sum);
         if (lane == 0 && q < n_q) {
-            float *out = b.part_ml + (((size_t)chunk * b.rows + row_of(q)) * b.n_heads + head_of(q)) * 2;
+            float *out = b.part_ml + (rows.part(chunk, row_of(q)) * b.n_heads + head_of(q)) * 2;
             out[0] = most;
             out[1] = sum;
         }
@@ -200,7 +213,7 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
     __syncthreads();
     // values: a warp takes 16 dimensions; first the steps of committed slots, then those of single rows
     const size_t value = (size_t)b.n_kv_heads * LSG_PAGE * hd; // from a key to its value
-    const int32_t own = tail ? (seen + 15) / 16 - whole : 0;
+    const int32_t own = tail ? (seen + 15) / 16 - whole : 1;
     for (int32_t d0 = warp * 16; d0 < hd; d0 += WARPS * 16) {
         const size_t from = value + d0 + r * 2;
         float out[QT][2][4];
@@ -224,7 +237,7 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
                 }
             }
         }
-        for (int32_t item0 = 0; item0 < n_rows * own; item0 += TAIL_STEPS) {
+        for (int32_t item0 = 0; tail && item0 < n_rows * own; item0 += TAIL_STEPS) {
             uint32_t w[TAIL_STEPS][4];
 #pragma unroll
             for (int u = 0; u < TAIL_STEPS; u++)
@@ -252,21 +265,21 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
             for (int i = 0; i < 4; i++) {
                 const int32_t q = j * 16 + r + i / 2 * 8, d = d0 + (c * 2 + i % 2) * 2;
                 if (q >= n_q) continue;
-                float *to = b.part_o + (((size_t)chunk * b.rows + row_of(q)) * b.n_heads + head_of(q)) * hd + d;
+                float *to = b.part_o + (rows.part(chunk, row_of(q)) * b.n_heads + head_of(q)) * hd + d;
                 to[0] = out[j][0][i];
                 to[1] = out[j][1][i];
             }
     }
 }
 
-__global__ void combine(lsg_buffers b, lsg_attend a) {
+__global__ void combine(lsg_buffers b, lsg_attend a, rows_of rows) {
     lsg_next_may_start();
     lsg_wait_before();
-    const int32_t r = (int32_t)blockIdx.x, h = (int32_t)blockIdx.y, hd = b.head_dim;
+    const int32_t r = rows.begin + (int32_t)blockIdx.x, h = (int32_t)blockIdx.y, hd = b.head_dim;
     if (r >= b.step->n_rows) return;
     const int32_t position = b.step->length + b.step->depth[r];
     const int32_t from = first_seen(a, position) / LSG_CHUNK, to = position / LSG_CHUNK;
-    auto at = [&](int32_t chunk) { return ((size_t)chunk * b.rows + r) * b.n_heads + h; };
+    auto at = [&](int32_t chunk) { return rows.part(chunk, r) * b.n_heads + h; };
     float most = -INFINITY, sum = 0;
     for (int32_t i = from; i <= to; i++) most = fmaxf(most, b.part_ml[at(i) * 2]);
     for (int32_t i = from; i <= to; i++) sum += b.part_ml[at(i) * 2 + 1] * expf(b.part_ml[at(i) * 2] - most);
@@ -284,28 +297,36 @@ size_t shared_bytes(int32_t q_tiles, int32_t head_dim) {
 }
 
 template <int QT>
-int run(const lsg_buffers &b, const lsg_attend &a, bool shared, int32_t tail_queries, lsg_stream stream) {
-    const int32_t queries = b.rows * (b.n_heads / b.n_kv_heads),
+int run(const lsg_buffers &b, const lsg_attend &a, rows_of rows, bool shared, int32_t tail_queries, lsg_stream stream) {
+    const int32_t queries = (rows.end - rows.begin) * (b.n_heads / b.n_kv_heads),
                   n_shared = shared ? a.chunks * ((queries + 16 * QT - 1) / (16 * QT)) : 0,
-                  tails = tail_queries ? 2 * ((queries + tail_queries - 1) / tail_queries) : 0;
+                  tails = tail_queries ? LSG_TAIL_CHUNKS * ((queries + tail_queries - 1) / tail_queries) : 0;
     const dim3 grid((unsigned)b.n_kv_heads, (unsigned)(n_shared + tails));
-    return lsg_launch(attend<QT>, grid, 32 * WARPS, shared_bytes(QT, b.head_dim), stream, b, a, n_shared, tail_queries);
+    return lsg_launch(attend<QT>, grid, 32 * WARPS, shared_bytes(QT, b.head_dim), stream, b, a, rows, n_shared,
+                      tail_queries);
+}
+
+int attend_rows(const lsg_buffers &b, const lsg_attend &a, rows_of rows, lsg_stream s) {
+    const int32_t group = b.n_heads / b.n_kv_heads, of_rows = 16 / group < TAIL_ROWS ? 16 / group : TAIL_ROWS,
+                  tail_queries = group > 16 ? 16 : group * of_rows;
+    int e = 0;
+    if ((rows.end - rows.begin) * group <= 16) e = run<1>(b, a, rows, true, tail_queries, s);
+    else {
+        // more queries read a chunk once, as far as the shared memory of any device goes
+        if (a.chunks) e = b.head_dim <= 128 ? run<4>(b, a, rows, true, 0, s) : run<2>(b, a, rows, true, 0, s);
+        if (!e) e = run<1>(b, a, rows, false, tail_queries, s);
+    }
+    if (e) return e;
+    const dim3 grid((unsigned)(rows.end - rows.begin), (unsigned)b.n_heads);
+    return lsg_launch(combine, grid, b.head_dim > 64 ? 128 : 64, 0, s, b, a, rows);
 }
 
 } // namespace
 
 int lsg_attention(const lsg_buffers *b, const lsg_attend *a, lsg_stream s) {
-    const int32_t group = b->n_heads / b->n_kv_heads, of_rows = 16 / group < TAIL_ROWS ? 16 / group : TAIL_ROWS,
-                  tail_queries = group > 16 ? 16 : group * of_rows;
+    const int32_t at_once = (int32_t)(b->parts / (size_t)(a->chunks + LSG_TAIL_CHUNKS));
     int e = 0;
-    if (b->rows * group <= 16) e = run<1>(*b, *a, true, tail_queries, s);
-    else {
-        // more queries read a chunk once, as long as any device can hold them
-        if (a->chunks) e = b->head_dim <= 128 ? run<4>(*b, *a, true, 0, s) : run<2>(*b, *a, true, 0, s);
-        if (!e) e = run<1>(*b, *a, false, tail_queries, s);
-    }
-    if (!e)
-        e = lsg_launch(combine, dim3((unsigned)b->rows, (unsigned)b->n_heads), b->head_dim > 64 ? 128 : 64, 0, s, *b,
-                       *a);
+    for (int32_t row = 0; row < b->rows && !e; row += at_once)
+        e = attend_rows(*b, *a, {row, min(b->rows, row + at_once)}, s);
     return e;
 }

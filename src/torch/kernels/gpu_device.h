@@ -55,6 +55,11 @@ LSG_DEVICE float lsg_half(uint16_t h) {
 LSG_DEVICE uint32_t lsg_permute(uint32_t a, uint32_t b, uint32_t s) {
     return __byte_perm(a, b, s);
 }
+// A number of the step, before the kernels ahead have ended: the copy that brought it ended before the first of them
+// began, but an older value may still be in L1.
+LSG_DEVICE int32_t lsg_fresh(const int32_t *p) {
+    return __ldcg(p);
+}
 // Loads from global memory where the compiler cannot tell what a pointer points to.
 LSG_DEVICE uint32_t lsg_load4(const void *p) {
     uint32_t v;

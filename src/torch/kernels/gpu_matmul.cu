@@ -200,8 +200,8 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
         for (int32_t i = (from * P::TILE) + (part * 32 + lane) * 128; i < to * P::TILE; i += splits * 32 * 128)
             lsg_prefetch(weights + i);
     }
+    const int32_t row0 = (int32_t)blockIdx.x * 8 * NT, there = n_rows ? min(rows, lsg_fresh(n_rows)) : rows;
     lsg_wait_before();
-    const int32_t row0 = (int32_t)blockIdx.x * 8 * NT, there = n_rows ? min(rows, *n_rows) : rows;
     if (row0 >= there) {
         lsg_copies_wait<0>();
         return;

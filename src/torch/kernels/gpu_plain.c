@@ -74,13 +74,24 @@ static uint16_t *cached(const lsg_buffers *b, int32_t layer, int32_t value, int3
     return b->pages[column / LSG_PAGE] + (head * LSG_PAGE + (size_t)(column % LSG_PAGE)) * (size_t)b->head_dim;
 }
 
+void lsg_plain_rotation(const lsg_buffers *b, const lsg_rotation *a) {
+    const lsg_step *s = b->step;
+    for (int32_t kind = 0; kind < 2; kind++)
+        for (int32_t r = 0; r < s->n_rows && a->freq[kind]; r++)
+            for (int32_t i = 0; i < a->dims / 2; i++) {
+                const float angle = (float)(s->length + s->depth[r]) * a->freq[kind][i]; /* f32, as the reference
+                                                                                             implementation has it */
+                float *turn = b->turns + ((size_t)kind * (size_t)b->rows + (size_t)r) * (size_t)a->dims + 2 * i;
+                turn[0] = (float)(cos((double)angle) * (double)a->magnitude[kind]);
+                turn[1] = (float)(sin((double)angle) * (double)a->magnitude[kind]);
+            }
+}
+
 /* One head's values, pairs turned by the angles of the row's position. */
-static void rotate(double *v, const lsg_rope *a, int32_t position) {
+static void rotate(double *v, const lsg_rope *a, const float *turn) {
     const int32_t pairs = a->rope_dims / 2;
     for (int32_t i = 0; i < pairs; i++) {
-        const float angle = (float)position * a->rope_freq[i]; /* f32, as the reference implementation has it */
-        const double c = cos((double)angle) * (double)a->rope_magnitude,
-                     s = sin((double)angle) * (double)a->rope_magnitude;
+        const double c = (double)turn[2 * i], s = (double)turn[2 * i + 1];
         double *first = a->rope_interleaved ? v + 2 * i : v + i,
                *second = a->rope_interleaved ? first + 1 : first + pairs;
         const double x = *first, y = *second;
@@ -107,7 +118,7 @@ void lsg_plain_rope_kv(const lsg_buffers *b, const lsg_rope *a) {
                 const float *w = h < b->n_heads ? a->q_norm : a->k_norm;
                 for (int32_t d = 0; d < hd; d++) head[d] *= scale * (double)w[d];
             }
-            rotate(head, a, s->length + s->depth[r]);
+            rotate(head, a, b->turns + ((size_t)a->rope_kind * (size_t)b->rows + (size_t)r) * (size_t)a->rope_dims);
         }
         for (int32_t i = 0; i < nq; i++) b->q[(size_t)r * (size_t)nq + (size_t)i] = bf16(v[i] * (double)a->attn_scale);
         for (int32_t h = 0; h < b->n_kv_heads; h++) {

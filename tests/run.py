@@ -36,7 +36,9 @@ class Reports:
         atexit.register(shutil.rmtree, cls.folder, ignore_errors=True)
         tools = os.path.join(HERE, "tools")
         common = f"log_path={cls.folder}/report:print_stacktrace=1"
-        os.environ["ASAN_OPTIONS"] = common + ":detect_stack_use_after_return=1:strict_string_checks=1"
+        # thread-local memory of libraries is not followed: how ASan guesses where glibc keeps it reads a wrong block with
+        # libtorch's, and its search for leaks crashes
+        os.environ["ASAN_OPTIONS"] = common + ":detect_stack_use_after_return=1:strict_string_checks=1:intercept_tls_get_addr=0"
         os.environ["UBSAN_OPTIONS"] = common
         os.environ["LSAN_OPTIONS"] = f"suppressions={tools}/lsan.txt:print_suppressions=0"
         os.environ["TSAN_OPTIONS"] = f"{common}:suppressions={tools}/tsan.txt:second_deadlock_stack=1"

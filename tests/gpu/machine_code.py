@@ -99,10 +99,12 @@ def tools():
 
 
 def parse_name(mangled):
-    """Name and integer template arguments of a kernel, which an unnamed namespace holds."""
-    rest = mangled.removeprefix("_ZN")
+    """Name and integer template arguments of a kernel, which namespaces may hold (_ZN)."""
+    name, rest = mangled, re.sub("^_ZN?", "", mangled)
     while m := re.match(r"\d+", rest):
         name, rest = rest[m.end():m.end() + int(m[0])], rest[m.end() + int(m[0]):]
+        if not mangled.startswith("_ZN"):
+            break
     args = re.match(r"I((?:Li\d+E)+)E", rest)
     return name, tuple(map(int, re.findall(r"\d+", args[1]))) if args else ()
 
@@ -184,7 +186,7 @@ def analyze_load(body, at):
         if waited(x) >> load.scoreboard & 1:
             return Load(load, distance, x, late)
         late += is_load(x) and x.scoreboard == load.scoreboard
-    return Load(load, -1, None, late)
+    return Load(load, -1, None, 0)
 
 
 def analyze(arch, mangled, code, usage):

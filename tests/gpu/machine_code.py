@@ -10,17 +10,19 @@ compiler decides: it may keep an array in local memory, or move a wait before wh
 stay right then, so that no other test sees it.
 """
 import glob
+import itertools
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
 from typing import NamedTuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NVCC = os.environ.get("NVCC") or shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
 OBJECTS = os.path.join(ROOT, "build", "obj", "src", "torch", "kernels")
+with open(os.path.join(ROOT, "src", "torch", "kernels", "gpu.h"), encoding="utf-8") as header:
+    FORMATS = re.findall(r"X\(LSG_(\w+), \d+, \d+\)", header.read())  # by number
 
 # ---- ceilings: nvcc 13.0's code and a few percent. Those of the matmul, by format: HMMA for a group of 32 inputs and 8
 # rows (exactly); instructions of the loop for a group, with 8 and with 64 rows (between them on a line); registers with
@@ -34,7 +36,7 @@ MATMUL = {
     "Q8S": (6, (166, 466), (112, 128, 136, 160, 192, 208, 232, 248)),
 }
 MEASURED = ("sm_80", "sm_90")  # architectures that these ceilings were taken on; the rules hold for all
-REGISTERS = 128  # of the other kernels: a multiprocessor holds 512 threads of 128 registers
+REGISTERS = 168  # of the other kernels: a multiprocessor holds 384 threads of 168 registers
 FRAMES = {"rope_kv": 40}  # bytes of stack: CUDA's double-precision sine keeps an array there for large angles
 
 
@@ -49,8 +51,8 @@ class Instruction(NamedTuple):
 class Load(NamedTuple):
     """A load from global memory to registers, in a loop."""
     load: Instruction
-    distance: int  # instructions up to the first that waits for it, into the next round; -1: none in the loop
-    waiter: Instruction  # the first that waits for it; None: none in the loop
+    distance: int  # instructions up to the first that waits for it, into the next round
+    waiter: Instruction  # that one; None: none in the loop
     late: int  # loads that are issued before that one and hold the same scoreboard, so that it waits for them too
 
 
@@ -77,15 +79,8 @@ class Kernel(NamedTuple):
     loads: list
 
     def __str__(self):
-        args = self.args
-        if self.name == "matmul":
-            args = (formats()[args[0]], 8 * args[1])
+        args = (FORMATS[self.args[0]], 8 * self.args[1]) if self.name == "matmul" else self.args
         return self.name + (f"<{', '.join(map(str, args))}>" if args else "")
-
-
-def formats():
-    with open(os.path.join(ROOT, "src", "torch", "kernels", "gpu.h"), encoding="utf-8") as f:
-        return re.findall(r"X\(LSG_(\w+), \d+, \d+\)", f.read())
 
 
 # ---- reading
@@ -127,8 +122,8 @@ def parse_code(lines):
 
     An instruction is two 64-bit words on two lines. The second has the scheduler's bits from bit 41 on: 4 of stall, a
     yield, 3 of the scoreboard that the result frees, 3 of the one that the operands free, 6 of those to wait for."""
-    arch, name, code, first = "", "", [], None
-    for line in lines:
+    target, function, code, first = "", (), [], None
+    for line in itertools.chain(lines, ["Function : end"]):
         if first and (m := re.match(r"\s+/\* 0x([0-9a-f]{16}) \*/", line)):
             control = int(m[1], 16) >> 41
             op = re.sub(r"^@!?U?P\w+\s+", "", first[1]).split()[0].split(".")[0]
@@ -136,16 +131,12 @@ def parse_code(lines):
             first = None
         elif m := re.match(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s+/\* 0x", line):
             first = int(m[1], 16), m[2]
+        elif m := re.search(r"\bcode for (sm_\w+)", line):
+            target = m[1]
         elif m := re.search(r"\bFunction : (\S+)", line):
             if code:
-                yield arch, name, code
-            name, code = m[1], []
-        elif m := re.search(r"\bcode for (sm_\w+)", line):
-            if code:
-                yield arch, name, code
-            arch, code = m[1], []
-    if code:
-        yield arch, name, code
+                yield *function, code
+            function, code = (target, m[1]), []
 
 
 # ---- what the code does
@@ -186,7 +177,7 @@ def analyze_load(body, at):
         if waited(x) >> load.scoreboard & 1:
             return Load(load, distance, x, late)
         late += is_load(x) and x.scoreboard == load.scoreboard
-    return Load(load, -1, None, 0)
+    return Load(load, 0, None, 0)
 
 
 def analyze(arch, mangled, code, usage):
@@ -199,8 +190,7 @@ def analyze(arch, mangled, code, usage):
             if is_load(x) and x.scoreboard != 7 and x.address not in loads:
                 loads[x.address] = analyze_load(body, i)
     name, args = parse_name(mangled)
-    return Kernel(name, arch, args, *usage[arch, mangled],
-                  sum(x.op in ("LDL", "STL") for x in code),
+    return Kernel(name, arch, args, *usage[arch, mangled], sum(x.op in ("LDL", "STL") for x in code),
                   [x.text for x in code if re.search(r"\bATOMS\.CAST?\b", x.text)],
                   [analyze_products(code[b:e + 1]) for b, e in sorted(products)], [loads[a] for a in sorted(loads)])
 
@@ -211,13 +201,12 @@ def read_objects(paths):
     env = dict(os.environ, PATH=os.pathsep.join([folder, *os.get_exec_path()]))
     for path in paths:
         for file in sorted(glob.glob(os.path.join(path, "*.cu.o"))) if os.path.isdir(path) else [path]:
-            command = [os.path.join(folder, "cuobjdump"), "-res-usage", file]
-            usage = parse_usage(subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines())
-            command[1] = "-sass"
-            with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as p:
+            run = [os.path.join(folder, "cuobjdump"), file]
+            usage = parse_usage(subprocess.check_output([*run, "-res-usage"], env=env, text=True).splitlines())
+            with subprocess.Popen([*run, "-sass"], env=env, stdout=subprocess.PIPE, text=True) as p:
                 out += [analyze(*function, usage) for function in parse_code(p.stdout)]
             if p.returncode:
-                raise subprocess.CalledProcessError(p.returncode, command)
+                raise subprocess.CalledProcessError(p.returncode, run)
     return out
 
 
@@ -228,7 +217,7 @@ def check_matmul(k):
         yield f"has {len(k.loops)} innermost loops with HMMA, not one"
         return
     loop, (kind, eights) = k.loops[0], k.args
-    hmma, (least, most), registers = MATMUL[formats()[kind]]
+    hmma, (least, most), registers = MATMUL[FORMATS[kind]]
     groups = loop.hmma / (hmma * eights)
     ceiling = round(least + (most - least) * (eights - 1) / 7)
     if groups not in (1, 2):
@@ -262,46 +251,43 @@ def check_kernel(k):
 
 def check(kernels):
     """Sentences, one for each broken rule."""
-    variants = defaultdict(set)
-    for k in kernels:
-        variants[k.arch].add((k.name, *k.args))
-    # a check that sees nothing passes everything
-    problems = [] if kernels else ["There is no machine code."]
-    for arch, seen in sorted(variants.items()):
-        missing = [(f, n) for i, f in enumerate(formats()) for n in range(1, 9) if ("matmul", i, n) not in seen]
-        problems += [f"matmul<{f}, {8 * n}> is not there for {arch}." for f, n in missing]
+    problems = [] if kernels else ["There is no machine code."]  # a check that sees nothing passes everything
+    seen = {(k.arch, k.name, k.args) for k in kernels}
+    for arch in sorted({k.arch for k in kernels}):
+        problems += [f"matmul<{f}, {8 * n}> is not there for {arch}." for i, f in enumerate(FORMATS) for n in range(1, 9)
+                     if (arch, "matmul", (i, n)) not in seen]
     return problems + [f"{k} for {k.arch} {what}." for k in kernels for what in check_kernel(k)]
 
 
 # ---- for a person
 
-COLUMNS = ["kernel", "for", "registers", "stack", "LDL, STL", "CAS loops", "of 64 bits", "HMMA loops: instructions", "HMMA", "LDGSTS", "LDG",
-           "copies left under way", "loads in loops", "first wait after", "with later loads"]
+COLUMNS = ["kernel", "for", "registers", "stack", "LDL, STL", "CAS loops", "of 64 bits", "HMMA loops: instructions", "HMMA",
+           "LDGSTS", "LDG", "copies left under way", "loads in loops", "first wait after", "with later loads"]
 
 
 def table(kernels):
     yield "| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS)
     for k in sorted(kernels, key=lambda k: (k.name, k.args, k.arch)):
         waits = [x.distance for x in k.loads if x.waiter]
-        loops = zip(*((x.instructions, x.hmma, x.copies, x.loads, min(x.leaves, default="none")) for x in k.loops)) if k.loops else [[]] * 5
+        loops = [(x.instructions, x.hmma, x.copies, x.loads, min(x.leaves, default="none")) for x in k.loops]
         cells = [k, k.arch, k.registers, k.frame, k.local, len(k.spins), sum(".64" in x for x in k.spins),
-                 *(", ".join(map(str, values)) for values in loops), len(k.loads), f"{min(waits)} to {max(waits)}" if waits else "", sum(x.late > 0 for x in k.loads)]
+                 *(", ".join(str(loop[i]) for loop in loops) for i in range(5)),
+                 len(k.loads), f"{min(waits)} to {max(waits)}" if waits else "", sum(x.late > 0 for x in k.loads)]
         yield "| " + " | ".join(str(c) if c else "" for c in cells) + " |"
 
 
 def list_loads(kernels, name):
-    for k in kernels:
-        if k.name == name:
-            yield f"{k} for {k.arch}"
-            for x in k.loads:
-                waiter = f"{x.waiter.address:05x} {x.waiter.text}, {x.distance} later, with {x.late} later loads" if x.waiter else "nothing in its loop"
-                yield f"  {x.load.address:05x} {x.load.text}: waited for by {waiter}"
+    for k in (k for k in kernels if k.name == name):
+        yield f"{k} for {k.arch}"
+        for x in k.loads:
+            first = f"{x.waiter.address:05x} {x.waiter.text}, {x.distance} later, with {x.late} later loads" if x.waiter else "none"
+            yield f"  {x.load.address:05x} {x.load.text}: first wait {first}"
 
 
 def main():
     folder = tools()
     if not folder:
-        print("cuobjdump and nvdisasm are not here: the CUDA toolkit has them, and `make test-setup` fetches them", file=sys.stderr)
+        print("cuobjdump and nvdisasm are not here; `make test-setup` fetches them", file=sys.stderr)
         return 1
     if sys.argv[1:] == ["--tools"]:
         print(folder)

@@ -69,6 +69,7 @@ class Rules(unittest.TestCase):
         self.one(problems(LOOP[:8] + ["DEPBAR.LE SB0, 0x0"] + LOOP[8:]), "waits for every copy")  # one more wait
         self.one(problems(changed(5, ("SHF.R.U32.HI R24, RZ, 0x4, R36", NONE, 0b11))), "scoreboard of all copies (at 0x60)")
         self.one(problems(changed(0, "NOP")), "or for none")
+        self.assertEqual(problems(changed(1, "DEPBAR.LE SB5, 0x0")), [])  # not the copies' scoreboard
 
     def test_weights_by_registers(self):
         self.one(problems(changed(1, ("LDG.E.128 R40, desc[UR10][R16.64]", 2, 0))), "loads global memory to registers in its loop (1 LDG)")
@@ -89,6 +90,7 @@ class Rules(unittest.TestCase):
 
     def test_registers_and_memory_of_a_thread(self):
         self.one(problems(LOOP, registers=97), "takes 97 registers; the ceiling is 96")
+        self.assertEqual(problems(LOOP, registers=97, arch="sm_120"), [])
         self.one(problems(["EXIT"], "combine", registers=169), "takes 169 registers; the ceiling is 168")
         self.one(problems(["EXIT"], "combine", stack=16), "16 bytes of stack")
         self.one(problems(["STL.64 [R1], R8", "EXIT"], "combine"), "1 LDL and STL")
@@ -115,6 +117,9 @@ class Rules(unittest.TestCase):
                        "@P0 BRA 0x10", ("LDG.E R9, desc[UR4][R8.64+0x8]", 5, 0), "EXIT"], "slice")
         self.assertEqual([(x.load.address, x.waiter and x.waiter.address, x.distance, x.late) for x in kernel.loads],
                          [(0x10, 0x40, 3, 1), (0x20, 0x40, 2, 0), (0x60, 0x50, 9, 0), (0x70, 0x80, 1, 0), (0x90, None, 0, 0)])
+        inner, = read([("FADD R4, R1, R4", NONE, 0b100), ("LDG.E R1, desc[UR4][R8.64]", 2, 0), "@P0 BRA 0x20", "FADD R5, R1, R5",
+                       "@P1 BRA 0x10"], "slice").loads
+        self.assertIsNone(inner.waiter)  # the loop around it is not looked at
         text = "\n".join(machine_code.list_loads([kernel], "slice"))
         self.assertIn("00010 LDG.E R1, desc[UR4][R8.64]: first wait 00040 FADD R4, R1, R4, 3 later, with 1 later loads", text)
         self.assertIn("| slice | sm_90 | 91 |", "\n".join(machine_code.table([kernel])))

@@ -345,9 +345,12 @@ format:
 setup:
 	@.ci/packages run
 	@$(FETCH)
+# What disassembles the kernels is fetched where nvcc is and its disassemblers are not; without a network, the test that wants
+# them is skipped and says so.
 test-setup:
 	@.ci/packages test
 	@$(FETCH)
+	@$(if $(NVCC),NVCC='$(NVCC)' tests/gpu/machine_code.py --tools >/dev/null 2>&1 || models/fetch cuda-tools .deps/cuda-tools || true)
 FETCH := $(if $(LIBTORCH),true,models/fetch libtorch .deps/libtorch) && \
   models/fetch default models/smollm2-135m-instruct.Q4_1.gguf
 

@@ -12,7 +12,8 @@ enum {
     SLICE_FLOATS = 3,
     SORT = 4096,
     SORT_THREADS = 1024,
-    SAMPLE_THREADS = 1024
+    SAMPLE_WARPS = 16,
+    SAMPLE_THREADS = 32 * SAMPLE_WARPS // 1024 threads have no registers for it
 };
 
 LSG_DEVICE uint64_t key_of(float x, int32_t id) {
@@ -144,105 +145,186 @@ LSG_DEVICE uint64_t mass_of(float x, float most, float inverse) {
     return (uint64_t)(expf(fmaxf((x - most) * inverse, -80.0f)) * 1099511627776.0f); // 2^40
 }
 
-// Where tokens with keys of at least `least` are taken from the largest key on, the key with which the sum of their
-// masses (by_mass) or their number first exceeds goal. by_id: the lowest id first.
+LSG_DEVICE uint64_t warp_sum(uint64_t v) {
+    for (int i = 16; i; i /= 2) v += __shfl_xor_sync(0xFFFFFFFFu, v, i);
+    return v;
+}
+// The sum of v over lanes up to this one.
+LSG_DEVICE uint64_t warp_scan(uint64_t v) {
+    const int lane = (int)threadIdx.x % 32;
+    for (int i = 1; i < 32; i *= 2) {
+        const uint64_t before = __shfl_sync(0xFFFFFFFFu, v, lane < i ? lane : lane - i);
+        if (lane >= i) v += before;
+    }
+    return v;
+}
+
+// A row's tokens, for a block of SAMPLE_THREADS.
 struct Choice {
-    uint64_t *bins; // [256], and 2 more
+    uint64_t *place;      // [SAMPLE_WARPS]: what each warp says; then what find_bin says
+    uint32_t *low, *high; // [256] each: halves of 64-bit bins, which only loops could add to as a whole
     const float *logits;
+    const uint64_t *slice_best; // the first key of each slice's list
     int32_t n;
     float most, inverse;
 
-    LSG_MEMBER uint64_t key(int32_t i, bool by_id) const {
-        return by_id ? 0xFFFFFFFFu - (uint32_t)i : key_of(logits[i], i);
-    }
-    LSG_MEMBER uint64_t amount(int32_t i, bool by_mass) const {
-        return by_mass ? mass_of(logits[i], most, inverse) : 1;
+    LSG_MEMBER uint64_t key(int32_t i) const { return key_of(logits[i], i); }
+    LSG_MEMBER uint64_t mass(int32_t i) const { return mass_of(logits[i], most, inverse); }
+
+    // Calls body(i, there) with all tokens of slices that hold a key of at least `least`; whole warps call together.
+    template <class F> LSG_MEMBER void each(uint64_t least, F &&body) const {
+        for (int32_t slice = 0; slice * LSG_SLICE < n; slice++)
+            if (slice_best[(size_t)slice * LST_ROW_TOP] >= least)
+                for (int32_t k = 0; k < LSG_SLICE; k += SAMPLE_THREADS) {
+                    const int32_t i = slice * LSG_SLICE + k + (int32_t)threadIdx.x;
+                    body(i, i < n);
+                }
     }
 
-    LSG_MEMBER uint64_t total(uint64_t least) const {
-        if (threadIdx.x == 0) bins[0] = 0;
+    // Sum over the block of each warp's sum, which its lanes all have; place holds those of the warps.
+    LSG_MEMBER uint64_t sum_of_warps(uint64_t own) const {
+        __syncthreads(); // place is read no more
+        if (threadIdx.x % 32 == 0) place[threadIdx.x / 32] = own;
         __syncthreads();
         uint64_t sum = 0;
-        for (int32_t i = (int32_t)threadIdx.x; i < n; i += SAMPLE_THREADS)
-            if (key_of(logits[i], i) >= least) sum += mass_of(logits[i], most, inverse);
-        atomicAdd((unsigned long long *)&bins[0], (unsigned long long)sum);
-        __syncthreads();
-        sum = bins[0];
-        __syncthreads();
+        for (int i = 0; i < SAMPLE_WARPS; i++) sum += place[i];
         return sum;
     }
 
-    LSG_MEMBER uint64_t select(uint64_t goal, uint64_t least, bool by_mass, bool by_id) const {
+    // The mass of tokens with keys of at least `least`.
+    LSG_MEMBER uint64_t total(uint64_t least) const {
+        uint64_t sum = 0;
+        each(least, [&](int32_t i, bool there) {
+            if (there && key(i) >= least) sum += mass(i);
+        });
+        return sum_of_warps(warp_sum(sum));
+    }
+
+    // Of all tokens in the order of their ids the one with which their masses exceed the share u of the whole: each
+    // warp sums a part of them, then of the part that holds the token, until a warp has one for each lane.
+    LSG_MEMBER int32_t choose_in_order(double u) const {
+        const int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x % 32;
+        uint64_t goal = 0;
+        int32_t begin = 0, end = n;
+        for (bool all = true;; all = false) {
+            const int32_t part = ((end - begin + SAMPLE_WARPS - 1) / SAMPLE_WARPS + 31) / 32 * 32,
+                          from = begin + warp * part;
+            uint64_t sum = 0;
+            for (int32_t i = from + lane; i < min(end, from + part); i += 32) sum += mass(i);
+            const uint64_t own = warp_sum(sum), whole = sum_of_warps(own);
+            if (all) goal = (uint64_t)((double)whole * u);
+            if (goal >= whole) goal = whole - 1; // the last token that has a mass
+            uint64_t before = 0;
+            int32_t k = 0;
+            for (; k < SAMPLE_WARPS - 1 && before + place[k] <= goal; k++) before += place[k];
+            goal -= before;
+            begin += k * part;
+            end = min(end, begin + part);
+            if (part == 32) break;
+        }
+        const int32_t i = begin + lane; // every warp finds it
+        const uint64_t sum = warp_scan(i < end ? mass(i) : 0);
+        return begin + __ffs(__ballot_sync(0xFFFFFFFFu, sum > goal)) - 1;
+    }
+
+    LSG_MEMBER void add(int32_t bin, uint64_t amount) const {
+        const uint32_t part = (uint32_t)amount, old = atomicAdd(&low[bin], part);
+        const uint32_t rest = (uint32_t)(amount >> 32) + (old + part < old);
+        if (rest) atomicAdd(&high[bin], rest);
+    }
+
+    // The first warp finds where bins, from the last one on, first exceed goal: the bin, and what is left of the goal
+    // in it. If goal is the whole, the last token.
+    LSG_MEMBER void find_bin(uint64_t goal) const {
+        const int32_t top = 255 - 8 * (int32_t)threadIdx.x; // a lane has this bin and the seven below it
+        auto bin = [&](int32_t i) { return (uint64_t)high[i] << 32 | low[i]; };
+        uint64_t sum = 0;
+#pragma unroll 1
+        for (int k = 0; k < 8; k++) sum += bin(top - k);
+        const uint64_t upto = warp_scan(sum), whole = __shfl_sync(0xFFFFFFFFu, upto, 31);
+        if (goal >= whole) goal = whole - 1;
+        if (goal < upto - sum || goal >= upto) return;
+        uint64_t left = goal - (upto - sum);
+        int32_t at = top;
+        while (left >= bin(at)) left -= bin(at--);
+        place[SAMPLE_WARPS] = left;
+        place[SAMPLE_WARPS + 1] = (uint64_t)at;
+    }
+
+    // Where tokens with keys of at least `least` are taken from the largest key on, the key with which the sum of their
+    // masses (by_mass) or their number first exceeds goal: byte by byte.
+    LSG_MEMBER uint64_t select(uint64_t goal, uint64_t least, bool by_mass) const {
         uint64_t prefix = 0;
-        for (int shift = by_id ? 24 : 56; shift >= 0; shift -= 8) {
-            for (int32_t i = (int32_t)threadIdx.x; i < 256; i += SAMPLE_THREADS) bins[i] = 0;
+        for (int shift = 56; shift >= 0; shift -= 8) {
             __syncthreads();
-            for (int32_t base = 0; base < n;
-                 base += SAMPLE_THREADS) { // lanes of the same bin add up first: few bins are hit
-                const int32_t i = base + (int32_t)threadIdx.x;
-                const uint64_t k = i < n ? key(i, by_id) : 0;
-                const bool take = i < n && k >= least && (shift == 56 || k >> (shift + 8) == prefix);
+            for (int32_t i = (int32_t)threadIdx.x; i < 256; i += SAMPLE_THREADS) low[i] = high[i] = 0;
+            __syncthreads();
+            const uint64_t from = shift == 56 ? 0 : prefix << (shift + 8); // keys of the bytes so far begin here
+            uint64_t found = 0, last = 0; // keys of the bytes so far that this lane has seen, and one of them
+            each(from > least ? from : least, [&](int32_t i, bool there) { // lanes of the same bin add up first
+                const uint64_t k = there ? key(i) : 0;
+                const bool take = there && k >= least && (shift == 56 || k >> (shift + 8) == prefix);
                 const int32_t mine = (int32_t)(k >> shift & 255);
-                const uint64_t own = take ? amount(i, by_mass) : 0;
+                const uint64_t own = !take ? 0 : by_mass ? mass(i) : 1;
+                if (take) found++, last = k;
                 for (uint32_t left = __ballot_sync(0xFFFFFFFFu, take); left;) {
                     const int32_t bin = __shfl_sync(0xFFFFFFFFu, mine, __ffs(left) - 1);
                     const bool same = take && mine == bin;
-                    uint64_t sum = same ? own : 0;
-                    for (int o = 16; o; o /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, o);
-                    if (threadIdx.x % 32 == 0) atomicAdd((unsigned long long *)&bins[bin], (unsigned long long)sum);
+                    const uint64_t sum = warp_sum(same ? own : 0);
+                    if (threadIdx.x % 32 == 0) add(bin, sum);
                     left &= ~__ballot_sync(0xFFFFFFFFu, same);
                 }
-            }
+            });
+            // once the logit is known, there is one token almost always
+            if (shift == 24 && sum_of_warps(warp_sum(found)) == 1) return sum_of_warps(warp_sum(last));
             __syncthreads();
-            if (threadIdx.x == 0) {
-                uint64_t left = goal;
-                int digit = 255, last = 255; // last: the last one that holds anything
-                for (; digit >= 0; digit--) {
-                    if (bins[digit]) last = digit;
-                    if (bins[digit] > left) break;
-                    left -= bins[digit];
-                }
-                if (digit < 0) { // goal is the whole: the last token
-                    digit = last;
-                    left = bins[last] - 1;
-                }
-                bins[256] = left;
-                bins[257] = (uint64_t)digit;
-            }
+            if (threadIdx.x < 32) find_bin(goal);
             __syncthreads();
-            goal = bins[256];
-            prefix = prefix << 8 | bins[257];
-            __syncthreads();
+            goal = place[SAMPLE_WARPS];
+            prefix = prefix << 8 | place[SAMPLE_WARPS + 1];
         }
         return prefix;
     }
 };
 
-__global__ void __launch_bounds__(SAMPLE_THREADS) sample(lsg_buffers b) {
-    LSG_SHARED(uint64_t, bins);
+__global__ void __launch_bounds__(SAMPLE_THREADS) sample(lsg_buffers b, int32_t slices) {
+    LSG_SHARED(uint64_t, place);
     lsg_next_may_start();
     lsg_wait_before();
     const lsg_step *s = b.step;
     const int32_t r = (int32_t)blockIdx.x, n = b.n_vocab;
     if (!s->sampled || r >= logit_rows(*s) || b.result->bad) return;
     lst_row *row = &b.result->row[r];
-    const float *logits = b.logits + (size_t)r * n;
-    const Choice c{bins, logits, n, row->top_logit[0], (float)(1.0 / s->temperature)};
+    uint32_t *low = (uint32_t *)(place + SAMPLE_WARPS + 2);
+    const Choice c{place,
+                   low,
+                   low + 256,
+                   b.logits + (size_t)r * n,
+                   b.keys + (size_t)r * slices * LST_ROW_TOP,
+                   n,
+                   row->top_logit[0],
+                   (float)(1.0 / s->temperature)};
     const double u = s->uniform[s->head_row >= 0 ? s->head_row : r];
     const bool top_k = s->top_k > 0 && s->top_k < n, top_p = s->top_p < 1;
-    uint64_t least = 0;
-    if (top_k) least = c.select((uint64_t)s->top_k - 1, 0, false, false);
-    uint64_t mass = c.total(least);
-    if (top_p) {
-        const uint64_t wanted = (uint64_t)ceil((double)mass * s->top_p);
-        least = c.select(wanted ? wanted - 1 : 0, least, true, false);
-        mass = c.total(least);
+    int32_t chosen;
+    if (!top_k && !top_p) chosen = c.choose_in_order(u);
+    else {
+        uint64_t least = 0; // key of the last token that may be chosen
+#pragma unroll 1
+        for (int stage = top_k ? 0 : top_p ? 1 : 2; stage < 3; stage += stage || top_p ? 1 : 2) {
+            const uint64_t mass = stage ? c.total(least) : 0;
+            uint64_t goal = (uint64_t)s->top_k - 1;
+            if (stage == 1) {
+                const uint64_t wanted = (uint64_t)ceil((double)mass * s->top_p);
+                goal = wanted ? wanted - 1 : 0;
+            } else if (stage == 2) goal = (uint64_t)((double)mass * u);
+            least = c.select(goal, least, stage > 0);
+        }
+        chosen = id_of(least);
     }
-    const bool by_id = !top_k && !top_p;
-    const uint64_t chosen = c.select((uint64_t)((double)mass * u), by_id ? 0 : least, true, by_id);
     if (threadIdx.x) return;
-    row->chosen = id_of(chosen);
-    row->chosen_logit = logits[row->chosen];
+    row->chosen = chosen;
+    row->chosen_logit = c.logits[chosen];
 }
 
 // ---- the path
@@ -352,7 +434,9 @@ int lsg_head_rows(const lsg_buffers *b, const lsg_head *h, lsg_stream s) {
     const unsigned slices = (unsigned)n_slices(b->n_vocab), rows = (unsigned)h->rows;
     int e = lsg_launch(slice, dim3(slices, rows), THREADS, 32 * sizeof(uint64_t), s, *b, *h);
     if (!e) e = lsg_launch(describe, dim3(rows), THREADS, 32 * sizeof(uint64_t), s, *b, (int32_t)slices);
-    if (!e && h->sampled) e = lsg_launch(sample, dim3(rows), SAMPLE_THREADS, 258 * sizeof(uint64_t), s, *b);
+    if (!e && h->sampled)
+        e = lsg_launch(sample, dim3(rows), SAMPLE_THREADS,
+                       (SAMPLE_WARPS + 2) * sizeof(uint64_t) + 512 * sizeof(uint32_t), s, *b, (int32_t)slices);
     if (!e) e = lsg_launch(walk, dim3(1), THREADS, LST_MAX_ROWS * sizeof(int32_t), s, *b);
     if (!e)
         e = lsg_top(b->logits, b->n_vocab, &b->result->last_row, b->keys, b->result->top_id, b->result->top_logit, s);

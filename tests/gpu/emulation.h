@@ -21,7 +21,6 @@ using std::min;
 #define __restrict__
 #define LSG_DEVICE static inline
 #define LSG_MEMBER inline
-#define LSG_HOST_DEVICE
 #define LSG_SHARED(type, name) type *name = (type *)emulated::shared_memory()
 
 struct dim3 {
@@ -134,6 +133,9 @@ template <uint32_t MASK> static inline uint32_t lsg_and_or(uint32_t a, uint32_t 
 }
 static inline float lsg_half(uint16_t h) {
     return lsk_half_to_float(h);
+}
+static inline float lsg_exp2(float x) {
+    return exp2f(x);
 }
 static inline uint32_t lsg_permute(uint32_t a, uint32_t b, uint32_t s) {
     const uint64_t bytes = (uint64_t)b << 32 | a;

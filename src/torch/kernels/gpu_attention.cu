@@ -17,6 +17,7 @@ enum {
     TAIL_ROWS = 4,            // rows of a block at the context's end, at most
     TAIL_STEPS = 4            // of single rows whose values are on their way at once
 };
+constexpr float LOG2_E = 1.4426950408889634f;
 
 // Rows whose partial results are there at once.
 struct rows_of {
@@ -25,11 +26,6 @@ struct rows_of {
         return (size_t)chunk * (size_t)(end - begin) + (size_t)(row - begin);
     }
 };
-
-// Values of a query in shared memory: lanes that read at once fall into different banks.
-constexpr LSG_HOST_DEVICE int32_t query_stride(int32_t head_dim) {
-    return (head_dim + 31) / 32 * 32 + 16;
-}
 
 // The key of a cache column.
 LSG_DEVICE const uint16_t *key_at(const lsg_buffers &b, int32_t layer, int32_t head, int32_t column) {
@@ -50,10 +46,10 @@ LSG_DEVICE void load_key(uint2 k[STEPS], const uint16_t *key, int32_t base, int3
     }
 }
 
-// The operand of 16 queries for a step of 16 dimensions.
-LSG_DEVICE void load_queries(uint32_t x[4], const uint16_t *at, int32_t stride) {
-    const uint2 lo = *(const uint2 *)at, hi = *(const uint2 *)(at + 8 * stride);
-    x[0] = lo.x, x[1] = hi.x, x[2] = lo.y, x[3] = hi.y;
+// The operand of 16 queries for a step of 16 dimensions, as it lies in shared memory: [tile][step][lane][4 words].
+LSG_DEVICE void load_queries(uint32_t x[4], const uint4 *queries, int32_t step, int lane) {
+    const uint4 v = queries[step * 32 + lane];
+    x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
 }
 
 // The operand of 16 queries for a step of 16 slots, whose weights stand in place of their scores.
@@ -78,14 +74,14 @@ LSG_DEVICE int32_t slot_of(int32_t step, int c, int i) {
 template <int QT>
 __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
     attend(lsg_buffers b, lsg_attend a, rows_of rows, int32_t n_shared, int32_t tail_queries) {
-    LSG_SHARED(float, scores); // [16 QT][S_STRIDE], then as bf16 in place; pointers; queries [16 QT][query_stride]
+    LSG_SHARED(float, scores); // [16 QT][S_STRIDE], then as bf16 in place; pointers; operands of queries
     const lsg_step *s = b.step;
     const int32_t hd = b.head_dim, group = b.n_heads / b.n_kv_heads, kv_head = (int32_t)blockIdx.x;
     const int32_t t = (int32_t)threadIdx.x, lane = t % 32, warp = t / 32, r = lane / 4, c = lane % 4;
     // keys of the slots; in a tail, of each of its rows, whose own slots come behind the committed ones
     const uint16_t **at = (const uint16_t **)(scores + 16 * QT * S_STRIDE);
-    uint16_t *queries = (uint16_t *)(at + (QT == 1 ? TAIL_ROWS : 1) * LSG_CHUNK);
-    const int32_t q_stride = query_stride(hd), length = lsg_fresh(&s->length);
+    uint4 *queries = (uint4 *)(at + (QT == 1 ? TAIL_ROWS : 1) * LSG_CHUNK);
+    const int32_t length = lsg_fresh(&s->length);
     lsg_next_may_start();
     const bool tail = QT == 1 && (int32_t)blockIdx.y >= n_shared;
     const int32_t item = (int32_t)blockIdx.y - (tail ? n_shared : 0),
@@ -124,16 +120,17 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
     }
     auto row_of = [&](int32_t q) { return row0 + (head0 + q) / group; };
     auto head_of = [&](int32_t q) { return kv_head * group + (head0 + q) % group; };
-    for (int32_t i = t; i < QT * 16 * (hd / 4); i += 32 * WARPS) {
+    for (int32_t i = t; i < QT * 16 * (hd / 4); i += 32 * WARPS) { // four values go to one lane's operand
         const int32_t q = i / (hd / 4), d = i % (hd / 4) * 4;
         uint2 v = {0, 0};
         if (q < n_q) v = *(const uint2 *)(b.q + ((size_t)row_of(q) * b.n_heads + head_of(q)) * hd + d);
-        *(uint2 *)(queries + q * q_stride + d) = v;
+        uint32_t *to = (uint32_t *)(queries + (q / 16 * (hd / 16) + d / 16) * 32 + q % 8 * 4 + d % 16 / 4) + q % 16 / 8;
+        to[0] = v.x;
+        to[2] = v.y;
     }
     __syncthreads();
     // scores of committed slots: a warp takes sixteen at a time, a lane has four values of a query or key for each step
     // of 16 dimensions
-    const uint16_t *query = queries + r * q_stride + c * 4;
     for (int32_t slot0 = warp * 16; slot0 < fixed; slot0 += WARPS * 16) {
         const uint16_t *key[2];
         for (int h = 0; h < 2; h++) key[h] = slot0 + 8 * h + r < fixed ? at[slot0 + 8 * h + r] : nullptr;
@@ -149,7 +146,7 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
 #pragma unroll
                     for (int j = 0; j < QT; j++) {
                         uint32_t x[4];
-                        load_queries(x, query + j * 16 * q_stride + base + 16 * u, q_stride);
+                        load_queries(x, queries, j * (hd / 16) + base / 16 + u, lane);
                         for (int h = 0; h < 2; h++) lsg_mma(sum[j][h], x, k[h][u].x, k[h][u].y);
                     }
         }
@@ -172,7 +169,7 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
             for (int u = 0; u < STEPS; u++)
                 if (base + 16 * u < hd) {
                     uint32_t x[4];
-                    load_queries(x, query + base + 16 * u, q_stride);
+                    load_queries(x, queries, base / 16 + u, lane);
                     lsg_mma(sum, x, k[u].x, k[u].y);
                 }
         }
@@ -185,21 +182,25 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
     // weights: a warp takes a query; lane and step give a slot its place in the sum
     for (int32_t q = warp; q < 16 * QT; q += WARPS) {
         float *row = scores + q * S_STRIDE, v[LSG_CHUNK / 32], most = -INFINITY, sum = 0;
-        const int32_t position = q < n_q ? length + s->depth[row_of(q)] : -1, first = first_seen(a, position);
+        const int32_t position = q < n_q ? length + s->depth[row_of(q)] : -1,
+                      end = min(seen, position + 1 - chunk * LSG_CHUNK),
+                      begin = first_seen(a, position) - chunk * LSG_CHUNK;
 #pragma unroll
         for (int i = 0; i < LSG_CHUNK / 32; i++) {
-            const int32_t slot = lane + 32 * i, p = chunk * LSG_CHUNK + slot;
-            float x = slot < seen && p >= first && p <= position ? row[slot] : -INFINITY;
-            if (a.softcap > 0 && x > -INFINITY) x = a.softcap * tanhf(x / a.softcap);
-            v[i] = x;
-            most = fmaxf(most, x);
+            const int32_t slot = lane + 32 * i;
+            v[i] = slot >= begin && slot < end ? row[slot] : -INFINITY;
         }
+        if (a.softcap > 0)
+            for (int i = 0; i < LSG_CHUNK / 32; i++)
+                if (v[i] > -INFINITY) v[i] = a.softcap * tanhf(v[i] / a.softcap);
+        for (int i = 0; i < LSG_CHUNK / 32; i++) most = fmaxf(most, v[i]);
         most = lsg_warp_max(most);
         __syncwarp();
         uint16_t *weights = (uint16_t *)row;
+        const float base = most == -INFINITY ? 0 : most; // nothing is seen: all weights are 0
 #pragma unroll
         for (int i = 0; i < LSG_CHUNK / 32; i++) {
-            const uint32_t w = most == -INFINITY ? 0 : lsg_bf16x2(expf(v[i] - most), 0);
+            const uint32_t w = lsg_bf16x2(lsg_exp2((v[i] - base) * LOG2_E), 0);
             weights[lane + 32 * i] = (uint16_t)w;
             sum += __uint_as_float(w << 16); // what the values are weighted with, rounded as it is
         }
@@ -292,7 +293,7 @@ __global__ void combine(lsg_buffers b, lsg_attend a, rows_of rows) {
 }
 
 size_t shared_bytes(int32_t q_tiles, int32_t head_dim) {
-    return (size_t)q_tiles * 16 * (S_STRIDE * sizeof(float) + (size_t)query_stride(head_dim) * sizeof(uint16_t)) +
+    return (size_t)q_tiles * 16 * (S_STRIDE * sizeof(float) + (size_t)head_dim * sizeof(uint16_t)) +
            (q_tiles == 1 ? TAIL_ROWS : 1) * LSG_CHUNK * sizeof(void *);
 }
 

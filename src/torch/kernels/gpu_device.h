@@ -11,7 +11,6 @@
 
 #define LSG_DEVICE __device__ __forceinline__
 #define LSG_MEMBER __device__ __forceinline__
-#define LSG_HOST_DEVICE __host__ __device__
 #define LSG_SHARED(type, name)                                                                                         \
     extern __shared__ __align__(16) unsigned char name##_bytes[];                                                      \
     type *name = (type *)name##_bytes
@@ -50,6 +49,12 @@ LSG_DEVICE float lsg_half(uint16_t h) {
     float f;
     asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
     return f;
+}
+// 2^x to a few units of the last place; 2^-INFINITY is 0.
+LSG_DEVICE float lsg_exp2(float x) {
+    float out;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
+    return out;
 }
 // bytes of (b:a) chosen by the nibbles of s
 LSG_DEVICE uint32_t lsg_permute(uint32_t a, uint32_t b, uint32_t s) {

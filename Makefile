@@ -47,7 +47,7 @@ CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -Wshadow -Wstrict-prototypes -
 LDFLAGS := -pthread $(SANFLAGS) $(SANLD) $(HARDEN_LD) $(if $(HARDEN_LD),-pie)
 LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lutf8proc -lcrypto -ljansson -lzstd -ldl -lm
 
-CORE_SRC := $(wildcard src/base/*.c src/text/*.c src/model/*.c src/spec/*.c src/engine/*.c src/costs/*.c src/decode/*.c src/trace/*.c src/source/*.c src/report/*.c)
+CORE_SRC := $(wildcard src/base/*.c src/text/*.c src/model/*.c src/spec/*.c src/gpu/*.c src/engine/*.c src/costs/*.c src/decode/*.c src/trace/*.c src/source/*.c src/report/*.c)
 UI_SRC := $(wildcard ui/*.c)
 CLI_SRC := $(wildcard src/cli/*.c)
 KERNEL_SRC := $(wildcard src/torch/kernels/*.c)
@@ -101,7 +101,7 @@ TORCH_CXXFLAGS := -std=c++20 -O2 -g $(WARN) -Wno-unused-parameter -fPIC -fvisibi
 torch_obj = $(patsubst %,$(B)/obj/src/torch/%.o,$(1))
 # in every compute library: loading, timelines, trained heads, what packs and unpacks weights
 TORCH_COMMON := $(call torch_obj,lst_open lst_session lst_head) $(patsubst %.c,$(B)/obj/%.o,$(KERNEL_SRC)) \
-  $(addprefix $(B)/obj/pic/src/base/,ggml.o rng.o clock.o sample.o mem.o)
+  $(addprefix $(B)/obj/pic/src/,base/ggml.o base/rng.o base/clock.o base/sample.o base/mem.o gpu/plan.o)
 
 $(B)/obj/src/torch/%.o: src/torch/%.cpp $(B)/obj/flags
 	@mkdir -p $(@D)
@@ -168,7 +168,7 @@ $(B)/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda lst_cuda_engine) $(
 # ---- the check on a GPU. `make gpu-check` is for a machine that has one (tests/gpu/README.md); `make gpu-bundle` packs what
 # such a machine needs into build/logitspec-gpu.tar.gz. MODEL=FILE.gguf adds the program on a real model.
 GPU_TEST_OBJ := $(patsubst %.c,build/obj/%.o,$(filter-out tests/gpu/bench.c,$(wildcard tests/gpu/*.c)))
-GPU_PLAIN_OBJ := $(patsubst %.c,build/obj/%.o,$(addprefix src/base/,ggml.c rng.c clock.c sample.c mem.c) tests/unit/random_tensor.c)
+GPU_PLAIN_OBJ := $(patsubst %.c,build/obj/%.o,$(addprefix src/base/,ggml.c rng.c clock.c sample.c mem.c) src/gpu/plan.c tests/unit/random_tensor.c)
 # libtorch_cpu is not linked: what of the runtime is used here is libc10_cuda's
 GPU_LINK = $(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,-rpath,$(TORCH_DIR)/lib -Wl,-rpath,$(CUDA_HOME)/lib64 \
   -Wl,-rpath-link,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -lc10_cuda -lc10 -L$(CUDA_HOME)/lib64 -lcudart -fopenmp -ldl -lm

@@ -1,6 +1,7 @@
 #include "base/ggml.h"
 
 #include <stddef.h>
+#include <string.h>
 
 static const ls_ggml_layout layouts[LS_GGML_END] = {
 #define ROW(name, number, ...) [number] = {#name, __VA_ARGS__},
@@ -31,4 +32,12 @@ const ls_ggml_layout *ls_ggml_layout_of(int type) {
 
 const char *ls_ggml_type_name(int type) {
     return type >= 0 && type < LS_GGML_END ? layouts[type].name : "of an unknown type";
+}
+
+int ls_ggml_kept(const char *name) {
+#define IS(known, type)                                                                                                \
+    if (!strcmp(name, known)) return type;
+    LS_GGML_KEPT(IS)
+#undef IS
+    return -2;
 }

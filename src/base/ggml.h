@@ -32,3 +32,9 @@ typedef struct {
 
 const ls_ggml_layout *ls_ggml_layout_of(int type); // NULL: this program does not read the type
 const char *ls_ggml_type_name(int type);           // of any type
+
+// How a matrix may be kept in memory: the names people use, and the types.
+#define LS_GGML_KEPT(X)                                                                                                \
+    X("auto", -1)                                                                                                      \
+    X("f32", LS_GGML_F32) X("f16", LS_GGML_F16) X("bf16", LS_GGML_BF16) X("q8", LS_GGML_Q8_0) X("q4", LS_GGML_Q4_1)
+int ls_ggml_kept(const char *name); // -1: as the file has it; -2: there is no such name

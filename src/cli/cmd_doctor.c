@@ -4,6 +4,7 @@
 #include "base/paths.h"
 #include "base/visible.h"
 #include "cli/commands.h"
+#include "cli/device_model.h"
 #include "cli/progress.h"
 #include "engine/engine_torch.h"
 #include "costs/costs.h"
@@ -18,6 +19,7 @@ typedef struct {
     ls_buf text;
     ls_jsonw json;
     ls_buf json_text;
+    ls_buf table; // what stands below the checks
     bool failed;
 } report;
 
@@ -66,7 +68,7 @@ static void check_device(report *r, const ls_checkpoint *c, const ls_engine_opti
     free(detail);
 }
 
-static void check_model(report *r, const ls_model_options *model) {
+static void check_model(report *r, const ls_model_options *model, const char *card) {
     ls_model m;
     ls_err err = {0};
     if (ls_model_load_text(&m, model, &err)) {
@@ -79,6 +81,9 @@ static void check_model(report *r, const ls_model_options *model) {
     say(r, "model", true, true, detail);
     free(detail);
     if (m.checkpoint) check_device(r, m.checkpoint, &model->engine);
+    if (card && m.checkpoint) {
+        if (ls_device_model(card, m.checkpoint, &model->engine, &r->table, &r->json, &err)) say(r, "device-model", false, true, err.msg);
+    } else if (card) say(r, "device-model", false, true, "the model has no weights");
     ls_model_free(&m);
 }
 
@@ -160,7 +165,7 @@ int ls_cmd_doctor(const ls_command_line *c) {
     check_compute(&r);
     ls_run_setup setup;
     ls_run_setup_init(&setup, &c->options);
-    check_model(&r, &setup.s.model);
+    check_model(&r, &setup.s.model, c->device_model);
     ls_run_setup_free(&setup);
     check_config(&r);
     check_files(&r);
@@ -168,6 +173,8 @@ int ls_cmd_doctor(const ls_command_line *c) {
     if (c->calibrate) calibrate(&r, c);
     ls_jw_close(&r.json, ']');
     ls_buf_char(&r.json_text, '\n');
+    if (r.table.p) ls_buf_str(&r.text, r.table.p);
+    ls_buf_free(&r.table);
     const bool printed = ls_print(c->json ? &r.json_text : &r.text);
     ls_buf_free(c->json ? &r.text : &r.json_text);
     return !printed || r.failed ? LS_EXIT_FAILED : LS_EXIT_OK;

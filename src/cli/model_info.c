@@ -15,7 +15,11 @@
 static const struct {
     const char *name;
     int type; // -1: as the file has them
-} kept[] = {{"auto", -1}, {"f32", LS_GGML_F32}, {"bf16", LS_GGML_BF16}, {"q8", LS_GGML_Q8_0}, {"q4", LS_GGML_Q4_1}};
+} kept[] = {
+#define ROW(name, type) {name, type},
+    LS_GGML_KEPT(ROW)
+#undef ROW
+};
 enum { KEPT = sizeof kept / sizeof *kept };
 
 typedef struct {

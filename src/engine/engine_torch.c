@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/sysmem.h"
+#include "engine/gpu_model.h"
 #include "engine/trained.h"
 
 #include <dlfcn.h>
@@ -26,7 +27,8 @@
     X(copy)                                                                                                            \
     X(forward_tree)                                                                                                    \
     X(grow_tree)                                                                                                       \
-    X(row_top) X(keep_path) X(rewind) X(row_logits) X(timings) X(probe) X(parts) X(watch) X(head_open) X(head_close)   \
+    X(row_top)                                                                                                         \
+    X(keep_path) X(rewind) X(row_logits) X(timings) X(probe) X(parts) X(watch) X(head_open) X(head_close)              \
         X(head_bytes) X(draft_new) X(draft_free) X(draft_begin) X(draft_grow) X(draft_bytes) X(head_guess)             \
             X(draft_logits)
 
@@ -305,20 +307,6 @@ static uint64_t gpu_kv_bytes(const ls_hparams *h) {
     return ls_hparams_kv_bytes(h) / 2;
 }
 
-// Device memory that weights take, about, and that forwards do beside keys and values.
-static uint64_t gpu_weight_bytes(const ls_checkpoint *c, const char *weights) {
-    const double bits = !strcmp(weights, "q8") ? 8.5 : !strcmp(weights, "q4") ? 5 : strcmp(weights, "auto") ? 16 : 0;
-    uint64_t n = 0;
-    for (int i = 0; i < c->n_tensors; i++) {
-        const ls_tensor *t = &c->tensors[i];
-        n += bits > 0 && t->n_out > 1 ? (uint64_t)((double)(t->n_in * t->n_out) * bits / 8) : t->n_bytes;
-    }
-    return n;
-}
-static uint64_t gpu_work_bytes(const ls_hparams *h) {
-    return ((uint64_t)512 << 20) + (uint64_t)LST_MAX_ROWS * (uint64_t)h->n_vocab * sizeof(float);
-}
-
 static bool has_nvidia_device(void) {
     static const char *const places[] = {"/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/nvhost-gpu"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
@@ -350,16 +338,19 @@ static int gpu_number(const char *device) { // of "cuda" or "cuda:N"
 }
 
 static bool gpu_fits(const ls_gpu *g, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err) {
-    const uint64_t weights = gpu_weight_bytes(c, opt->weights), work = gpu_work_bytes(&c->hparams),
-                   kv = gpu_kv_bytes(&c->hparams) * (uint64_t)(opt->context ? opt->context : LS_MIN_CONTEXT);
+    const int32_t context = opt->context ? opt->context : LS_MIN_CONTEXT;
+    ls_gpu_model m;
+    ls_gpu_model_of(&m, c, opt->weights);
+    const uint64_t weights = m.weight_bytes, work = lsg_session_bytes(&m.shape, context),
+                   kv = gpu_kv_bytes(&c->hparams) * (uint64_t)context;
+    ls_gpu_model_free(&m);
     if (weights + work + kv <= g->free_bytes) return true;
     ls_fail(err, LS_E_RANGE,
             "the model needs about %llu MiB of GPU memory (weights %llu, %d tokens of context %llu, forwards %llu), "
             "%llu are "
             "free: %stake a shorter --context, or --device cpu",
-            (unsigned long long)((weights + work + kv) >> 20), (unsigned long long)(weights >> 20),
-            opt->context ? opt->context : LS_MIN_CONTEXT, (unsigned long long)(kv >> 20),
-            (unsigned long long)(work >> 20), (unsigned long long)(g->free_bytes >> 20),
+            (unsigned long long)((weights + work + kv) >> 20), (unsigned long long)(weights >> 20), context,
+            (unsigned long long)(kv >> 20), (unsigned long long)(work >> 20), (unsigned long long)(g->free_bytes >> 20),
             strcmp(opt->weights, "q4") ? "take --weights q8 or q4, " : "");
     return false;
 }
@@ -400,15 +391,18 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
 }
 
 // The context that is given where none was asked for; after the weights are there, so that what is left is known.
-static ls_code choose_context(const torch_engine *e, const ls_hparams *h, const char *device, int32_t *out,
+static ls_code choose_context(const torch_engine *e, const ls_checkpoint *c, const char *device, int32_t *out,
                               ls_err *err) {
+    const ls_hparams *h = &c->hparams;
     if (!strcmp(device, "cpu")) {
         *out = ls_context_for(h, ls_memory_free());
         return LS_OK;
     }
     lst_device_info info = {.size = sizeof info};
     if (e->lib.device(gpu_number(device), &info)) return failed(&e->lib, LST_E_BACKEND, err);
-    const uint64_t work = gpu_work_bytes(h), left = info.free_bytes > work ? info.free_bytes - work : 0;
+    const lsg_shape shape = ls_gpu_shape(h);
+    const uint64_t work = lsg_session_bytes(&shape, h->n_context),
+                   left = info.free_bytes > work ? info.free_bytes - work : 0;
     *out = context_in(h, left / gpu_kv_bytes(h));
     return LS_OK;
 }
@@ -433,7 +427,7 @@ ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_e
         code = ls_fail(err, LS_E_RANGE, "a context of %d tokens was asked for, the model has %d", opt->context,
                        c->hparams.n_context);
     if (!code) code = open_weights(e, c, opt, device, err);
-    if (!code && !opt->context) code = choose_context(e, &c->hparams, device, &base->n_context, err);
+    if (!code && !opt->context) code = choose_context(e, c, device, &base->n_context, err);
     if (!code && e->lib.model_info(e->model, &info)) code = failed(&e->lib, LST_E_BACKEND, err);
     if (code) {
         close_engine(base);

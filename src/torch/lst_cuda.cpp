@@ -46,6 +46,7 @@ void CudaModel::embedding(const lst_tensor &t, const uint8_t *raw, int kept_type
 }
 
 void CudaModel::loaded() {
+    for (auto l : local) any_local |= l != 0;
     for (const lst::Layer &l : layers)
         vectors.push_back({place(l.attn_norm), place(l.attn_post_norm), place(l.ffn_norm), place(l.ffn_post_norm),
                            place(l.q_norm), place(l.k_norm), place(l.qkv.bias), place(l.out.bias),
@@ -87,6 +88,10 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
                            : "CUDA cannot be used: " + std::string(why));
     if (dtype != "auto" && dtype != "bf16")
         throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' does not run on a GPU: choose bf16, or --device cpu");
+    if (hp.n_embd > LSG_MOST_EMBD)
+        throw lst::Error(LST_E_ARG, "a model with " + std::to_string(hp.n_embd) +
+                                        " values a row does not run on a GPU (" + std::to_string(LSG_MOST_EMBD) +
+                                        " at most): choose --device cpu");
     check(lsg_use(index), "choosing the GPU");
     auto m = std::make_unique<CudaModel>();
     m->index = index;

@@ -19,7 +19,7 @@ struct CudaModel : lst_model {
     std::vector<uint8_t> staging; // of the matrix that is being packed
     std::vector<Vectors> vectors; // of the layers
     const float *output_norm_at = nullptr, *head_bias = nullptr, *rope_freq_at[2] = {nullptr, nullptr};
-    bool own_embd = false;
+    bool own_embd = false, any_local = false; // any_local: a layer is of the second kind
 
     ~CudaModel() override { lsg_use(index); }
 

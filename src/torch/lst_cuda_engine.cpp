@@ -30,17 +30,18 @@ struct CudaEngine : lst::Engine {
     Pinned<lsg_step> step;
     Pinned<lsg_result> result;
     Pinned<uint16_t *> page_table;
-    // on the device; sizes follow the largest forward so far
+    // on the device, for the largest tree
+    const lsg_shape shape;
+    const lsg_room room;
     Memory<lsg_step> step_at;
     Memory<lsg_result> result_at;
     Memory<int32_t> columns_at;
     Memory<int16_t> ancestors;
     Memory<uint16_t *> pages_at;
-    Memory<float> last, x, y, part_o, part_ml, logits_at, slices;
+    Memory<float> last, x, y, turns, part_o, part_ml, logits_at, slices;
     Memory<uint16_t> xn, q;
     Memory<uint64_t> keys;
     Memory<int32_t> top_at; // ids and values of a list that top() asked for
-    int32_t rows_cap = 0, chunks_cap = 0, logit_rows_cap = 0;
     // the cache
     std::vector<Memory<uint16_t>> pages;
     std::vector<int32_t> columns, free_columns; // of committed positions; the next one to take is last
@@ -72,11 +73,8 @@ struct CudaEngine : lst::Engine {
     double device_us() const override { return 1e3 * (double)ms; }
 
   private:
-    size_t page_values() const;
     void add_page();
     void take_columns(int32_t n);
-    void make_room(int32_t rows, int32_t chunks, int32_t logit_rows);
-    void drop_graphs();
     lsg_buffers buffers(int32_t rows) const;
     // Puts a forward's kernels on the stream. watch: called with 2 * layer + part after each sublayer, -1 after
     // embedding.
@@ -94,53 +92,35 @@ struct CudaEngine : lst::Engine {
     void save_list(int32_t row);
 };
 
-// The numbers of rows that graphs are made for.
-int32_t bucket(int32_t n) {
-    const int32_t multiple = n <= 64 ? 8 : n <= 128 ? 16 : 32;
-    return n == 1 ? 1 : (n + multiple - 1) / multiple * multiple;
-}
-// The most chunks of attention that can lie wholly in the committed context.
-int32_t chunk_bucket(int32_t length) {
-    int32_t n = 1;
-    while (n < length / LSG_CHUNK) n *= 2;
-    return n;
+lsg_shape shape_of(const lst_hparams &hp, int32_t n_layers) {
+    return {n_layers, hp.n_embd, hp.n_ff, hp.n_heads, hp.n_kv_heads, hp.head_dim, hp.rope_dims, hp.n_vocab};
 }
 
 CudaEngine::CudaEngine(CudaModel *model, int32_t n_context, int32_t layers_of)
     : m(model), n_layers(layers_of), page_table((size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1),
-      step_at(1, "a session"), result_at(1, "a session"), columns_at((size_t)n_context, "a session"),
-      ancestors(LST_MAX_ROWS * LST_MAX_ROWS, "a session"),
-      pages_at((size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1, "a session"),
-      last((size_t)model->hp.n_vocab, "a session"), top_at(2 * LSG_TOP, "a session") {}
+      shape(shape_of(model->hp, layers_of)), room(lsg_room_of(&shape, n_context)), step_at(1, "a session"),
+      result_at(1, "a session"), columns_at(room.columns, "a session"), ancestors(room.ancestors, "a session"),
+      pages_at(room.pages, "a session"), last(room.last, "a session"), x(room.x, "a session"), y(room.y, "a session"),
+      turns(room.turns, "a session"), part_o(room.part_o, "a session"), part_ml(room.part_ml, "a session"),
+      logits_at(room.logits, "a session"), slices(room.slices, "a session"), xn(room.xn, "a session"),
+      q(room.q, "a session"), keys(room.keys, "a session"), top_at(2 * LSG_TOP, "a session") {
+    // what is downloaded of rows that a graph has room for is written, though nobody reads it
+    check(lsg_clear(result_at.get(), sizeof(lsg_result), stream.s), "a session");
+}
 
 CudaEngine::~CudaEngine() {
     lsg_use(m->index);
     lsg_sync(stream.s); // memory goes before the stream does
-    drop_graphs();
-}
-
-void CudaEngine::drop_graphs() {
     for (auto &[key, graph] : graphs) lsg_graph_free(graph);
-    graphs.clear();
 }
 
-// The most memory that attention's partial results take.
-constexpr size_t part_bytes = (size_t)256 << 20;
-
-int32_t CudaEngine::prefill_rows(int32_t length) const {
-    const size_t of_row =
-        ((size_t)chunk_bucket(length) + 2) * (size_t)m->hp.n_heads * (size_t)m->hp.head_dim * sizeof(float);
-    return std::clamp((int32_t)(part_bytes / of_row) / 8 * 8, 8, (int32_t)LSG_PREFILL_ROWS);
-}
-
-size_t CudaEngine::page_values() const {
-    const lst_hparams &hp = m->hp;
-    return (size_t)n_layers * 2 * (size_t)hp.n_kv_heads * LSG_PAGE * (size_t)hp.head_dim;
+int32_t CudaEngine::prefill_rows(int32_t) const {
+    return LSG_PREFILL_ROWS;
 }
 
 void CudaEngine::add_page() {
     const int32_t at = (int32_t)pages.size();
-    pages.emplace_back(page_values(), "more context");
+    pages.emplace_back(lsg_page_values(&shape), "more context");
     page_table.get()[at] = pages.back().get();
     check(lsg_upload(pages_at.get(), page_table.get(), pages.size() * sizeof(uint16_t *), stream.s), "the KV cache");
     std::vector<int32_t> fresh((size_t)LSG_PAGE);
@@ -169,7 +149,7 @@ void CudaEngine::copy(lst::Engine &other, int32_t n) {
     const int32_t end = n ? *std::max_element(columns.begin(), columns.end()) + 1 : 0;
     while (pages.size() * LSG_PAGE < (size_t)end) add_page();
     for (size_t i = 0; i * LSG_PAGE < (size_t)end; i++)
-        check(lsg_copy(pages[i].get(), from.pages[i].get(), page_values() * sizeof(uint16_t), stream.s),
+        check(lsg_copy(pages[i].get(), from.pages[i].get(), lsg_page_values(&shape) * sizeof(uint16_t), stream.s),
               "copying the KV cache");
     std::vector<bool> taken(pages.size() * LSG_PAGE);
     for (int32_t column : columns) taken[(size_t)column] = true;
@@ -180,57 +160,35 @@ void CudaEngine::copy(lst::Engine &other, int32_t n) {
     check(lsg_sync(stream.s), "copying the KV cache");
 }
 
-void CudaEngine::make_room(int32_t rows, int32_t chunks, int32_t logit_rows) {
-    const lst_hparams &hp = m->hp;
-    if (rows <= rows_cap && chunks <= chunks_cap && logit_rows <= logit_rows_cap) return;
-    check(lsg_sync(stream.s), "the GPU");
-    drop_graphs();       // they hold the old places
-    if (keep_row >= 0) { // what is about to go
-        check(lsg_copy(last.get(), row_at(-1), (size_t)hp.n_vocab * sizeof(float), stream.s), "logits");
-        check(lsg_sync(stream.s), "logits");
-        keep_row = -1;
-    }
-    const char *what = "a forward";
-    rows = std::max(rows, rows_cap);
-    chunks = std::max(chunks, chunks_cap);
-    logit_rows = std::max(logit_rows, logit_rows_cap);
-    const size_t r = (size_t)rows, heads = (size_t)hp.n_heads, hd = (size_t)hp.head_dim;
-    if (rows > rows_cap) {
-        rows_cap = chunks_cap = 0; // until all is there
-        x = {}, xn = {}, q = {}, y = {};
-        size_t widest = 0; // of partial sums of a row
-        for (const lst::Layer &l : m->layers)
-            for (const lst::Linear *a : {&l.qkv, &l.out, &l.gate_up, &l.down})
-                widest = std::max(widest, (size_t)a->device.chunks * (size_t)a->n_out);
-        x = Memory<float>(r * (size_t)hp.n_embd, what);
-        xn = Memory<uint16_t>(r * std::max({(size_t)hp.n_embd, (size_t)hp.n_ff, heads * hd}), what);
-        q = Memory<uint16_t>(r * heads * hd, what);
-        y = Memory<float>(r * widest, what);
-    }
-    if (rows > rows_cap || chunks > chunks_cap) {
-        chunks_cap = 0;
-        part_o = {}, part_ml = {};
-        part_o = Memory<float>(((size_t)chunks + 2) * r * heads * hd, what);
-        part_ml = Memory<float>(((size_t)chunks + 2) * r * heads * 2, what);
-        rows_cap = rows;
-        chunks_cap = chunks;
-    }
-    if (logit_rows > logit_rows_cap) {
-        logit_rows_cap = 0;
-        logits_at = {}, keys = {}, slices = {};
-        logits_at = Memory<float>((size_t)m->head.device.chunks * (size_t)logit_rows * (size_t)hp.n_vocab, what);
-        keys = Memory<uint64_t>(lsg_keys_count(logit_rows, hp.n_vocab), what);
-        slices = Memory<float>(lsg_slices_floats(logit_rows, hp.n_vocab), what);
-        logit_rows_cap = logit_rows;
-    }
-}
-
 lsg_buffers CudaEngine::buffers(int32_t rows) const {
     const lst_hparams &hp = m->hp;
-    return {step_at.get(),  result_at.get(), rows,       hp.n_embd,  hp.n_ff,          hp.n_heads,
-            hp.n_kv_heads,  hp.head_dim,     hp.n_vocab, n_layers,   columns_at.get(), ancestors.get(),
-            pages_at.get(), x.get(),         xn.get(),   q.get(),    y.get(),          part_o.get(),
-            part_ml.get(),  logits_at.get(), last.get(), keys.get(), slices.get()};
+    lsg_buffers b{};
+    b.step = step_at.get();
+    b.result = result_at.get();
+    b.rows = rows;
+    b.n_embd = hp.n_embd;
+    b.n_ff = hp.n_ff;
+    b.n_heads = hp.n_heads;
+    b.n_kv_heads = hp.n_kv_heads;
+    b.head_dim = hp.head_dim;
+    b.n_vocab = hp.n_vocab;
+    b.n_layers = n_layers;
+    b.columns = columns_at.get();
+    b.ancestors = ancestors.get();
+    b.pages = pages_at.get();
+    b.x = x.get();
+    b.xn = xn.get();
+    b.q = q.get();
+    b.y = y.get();
+    b.part_o = part_o.get();
+    b.part_ml = part_ml.get();
+    b.parts = room.parts;
+    b.turns = turns.get();
+    b.logits = logits_at.get();
+    b.last = last.get();
+    b.keys = keys.get();
+    b.slices = slices.get();
+    return b;
 }
 
 void CudaEngine::put_head(const lsg_buffers &b, bool sampled) {
@@ -240,8 +198,8 @@ void CudaEngine::put_head(const lsg_buffers &b, bool sampled) {
     // logits stand where the matmul writes its first chunk of inputs; others follow it
     check(lsg_matmul(&m->head.device, in, b.logits, rows, rows, one ? nullptr : &b.step->n_rows, stream.s),
           "the output head");
-    const lsg_head head{rows,   m->head.device.chunks, b.logits, m->head_bias, m->hp.logit_scale, m->hp.logit_softcap,
-                        sampled};
+    const lsg_head head{
+        rows, m->head.device.cut.chunks, b.logits, m->head_bias, m->hp.logit_scale, m->hp.logit_softcap, sampled};
     check(lsg_head_rows(&b, &head, stream.s), "the output head");
 }
 
@@ -257,7 +215,10 @@ template <class F> void CudaEngine::put(int32_t rows, int32_t chunks, bool head,
         check(lsg_add_norm(&b, &a, s), "a norm");
     };
     check(lsg_upload(step_at.get(), step.get(), sizeof *step.get(), s), "a step");
-    check(lsg_begin(&b, s), "a step");
+    const lsg_rotation turn{hp.rope_dims,
+                            {m->rope_freq_at[0], m->any_local ? m->rope_freq_at[1] : nullptr},
+                            {hp.rope_magnitude[0], hp.rope_magnitude[1]}};
+    check(lsg_begin(&b, &turn, s), "a step");
     check(lsg_embed(&b, &m->embedding_rows(), hp.embd_scale, s), "the embedding");
     for (int32_t i = 0; i < n_layers; i++) {
         const lst::Layer &l = m->layers[(size_t)i];
@@ -265,35 +226,26 @@ template <class F> void CudaEngine::put(int32_t rows, int32_t chunks, bool head,
         if (!i) add_norm(0, nullptr, nullptr, v.attn_norm);
         else {
             const Vectors &before = m->vectors[(size_t)i - 1];
-            add_norm(m->layers[(size_t)i - 1].down.device.chunks, before.down_bias, before.ffn_post_norm, v.attn_norm);
+            add_norm(m->layers[(size_t)i - 1].down.device.cut.chunks, before.down_bias, before.ffn_post_norm,
+                     v.attn_norm);
         }
         watch(2 * i - 1);
         matmul(l.qkv);
         const int kind = m->local[(size_t)i] ? 1 : 0;
-        const lsg_rope rope{i,
-                            l.qkv.device.chunks,
-                            hp.qk_norm,
-                            v.qkv_bias,
-                            v.q_norm,
-                            v.k_norm,
-                            hp.rms_eps,
-                            hp.attn_scale,
-                            hp.rope_dims,
-                            hp.rope_interleaved,
-                            m->rope_freq_at[kind],
-                            hp.rope_magnitude[kind]};
+        const lsg_rope rope{i,          l.qkv.device.cut.chunks, hp.qk_norm,   v.qkv_bias,          v.q_norm, v.k_norm,
+                            hp.rms_eps, hp.attn_scale,           hp.rope_dims, hp.rope_interleaved, kind};
         check(lsg_rope_kv(&b, &rope, s), "rotary embedding");
         const lsg_attend attend{i, chunks, kind ? hp.window : 0, hp.attn_softcap};
         check(lsg_attention(&b, &attend, s), "attention");
         matmul(l.out);
-        add_norm(l.out.device.chunks, v.out_bias, v.attn_post_norm, v.ffn_norm);
+        add_norm(l.out.device.cut.chunks, v.out_bias, v.attn_post_norm, v.ffn_norm);
         watch(2 * i);
         matmul(l.gate_up);
-        check(lsg_gate(&b, l.gate_up.device.chunks, v.gate_up_bias, hp.activation, s), "the feed-forward part");
+        check(lsg_gate(&b, l.gate_up.device.cut.chunks, v.gate_up_bias, hp.activation, s), "the feed-forward part");
         matmul(l.down);
     }
     const Vectors &v = m->vectors[(size_t)n_layers - 1];
-    add_norm(m->layers[(size_t)n_layers - 1].down.device.chunks, v.down_bias, v.ffn_post_norm, m->output_norm_at);
+    add_norm(m->layers[(size_t)n_layers - 1].down.device.cut.chunks, v.down_bias, v.ffn_post_norm, m->output_norm_at);
     watch(2 * n_layers - 1);
     if (!head) return;
     put_head(b, sampled);
@@ -344,11 +296,10 @@ void CudaEngine::show(int32_t layer, int32_t first, int32_t n) {
 void CudaEngine::run(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
                      int32_t first, const lst_sampling *sampling, bool last_known, int32_t head_row, bool head) {
     check(lsg_use(m->index), "choosing the GPU");
-    const int32_t rows = bucket(n), chunks = chunk_bucket(length);
+    const int32_t rows = lsg_bucket_rows(n), chunks = lsg_bucket_chunks(length);
     free_columns.insert(free_columns.end(), row_columns.rbegin(), row_columns.rend()); // of the forward before
     free_columns.erase(std::remove(free_columns.begin(), free_columns.end(), -1), free_columns.end());
     row_columns.clear();
-    make_room(rows, chunks, head ? head_row >= 0 ? 1 : rows : 0);
     take_columns(n);
     lsg_step &s = *step.get();
     s.n_rows = n;

@@ -127,7 +127,7 @@ Error bad_logit(int32_t stage);
 
 struct lst_model {
     lst_hparams hp{};
-    const char *weights = "auto";
+    std::string weights = "auto";
     std::vector<uint8_t> local;      // [n_layers]
     std::vector<float> rope_freq[2]; // [rope_dims / 2]
     int threads = 1;

@@ -18,14 +18,6 @@ thread_local std::string last_error;
 
 using Table = std::unordered_map<std::string, const lst_tensor *>;
 
-// How weights are kept.
-struct Keeping {
-    const char *name;
-    int type; // ls_ggml_type; -1: as the file has them
-};
-const Keeping keepings[] = {{"auto", -1},           {"f32", LS_GGML_F32}, {"f16", LS_GGML_F16},
-                            {"bf16", LS_GGML_BF16}, {"q8", LS_GGML_Q8_0}, {"q4", LS_GGML_Q4_1}};
-
 struct Loader {
     lst_model &m;
     const Table &table;
@@ -165,12 +157,12 @@ int usable_processors() {
 }
 
 int choose_keeping(lst_model &m, const char *weights) {
-    for (const Keeping &k : keepings)
-        if (!strcmp(weights ? weights : "auto", k.name)) {
-            m.weights = k.name;
-            return k.type;
-        }
-    throw lst::Error(LST_E_ARG, std::string("weights '") + weights + "' are unknown (auto, f32, f16, bf16, q8, q4)");
+    const int type = ls_ggml_kept(weights);
+    if (type == -2)
+        throw lst::Error(LST_E_ARG,
+                         std::string("weights '") + weights + "' are unknown (auto, f32, f16, bf16, q8, q4)");
+    m.weights = weights;
+    return type;
 }
 
 void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, int32_t n,
@@ -255,7 +247,7 @@ LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_ten
 LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
     return lst::guard([&] {
         if (!m || !info || info->size < sizeof *info) throw lst::Error(LST_E_ARG, "lst_model_info: bad arguments");
-        snprintf(info->weights, sizeof info->weights, "%s", m->weights);
+        snprintf(info->weights, sizeof info->weights, "%s", m->weights.c_str());
         info->threads = m->threads;
         info->exact = 1;
         info->weight_bytes = m->weight_bytes;

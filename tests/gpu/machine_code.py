@@ -21,23 +21,28 @@ from typing import NamedTuple
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NVCC = os.environ.get("NVCC") or shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
 OBJECTS = os.path.join(ROOT, "build", "obj", "src", "torch", "kernels")
-with open(os.path.join(ROOT, "src", "torch", "kernels", "gpu.h"), encoding="utf-8") as header:
-    FORMATS = re.findall(r"X\(LSG_(\w+), \d+, \d+\)", header.read())  # by number
+with open(os.path.join(ROOT, "src", "gpu", "plan.h"), encoding="utf-8") as header:
+    # by number: name, and what the plan says that a warp executes for a tile, and more for each eight of rows
+    FORMATS = [(name, float(base), float(more)) for name, base, more in
+               re.findall(r"X\(LSG_(\w+), \d+, \d+, ([\d.]+), ([\d.]+)\)", header.read())]
 
 # ---- ceilings: nvcc 13.0's code and a few percent. Those of the matmul, by format: HMMA for a group of 32 inputs and 8
-# rows (exactly); instructions of the loop for a group, with 8 and with 64 rows (between them on a line); registers with
-# 8, 16, ... 64 rows, in eights as the device hands them out.
+# rows (exactly); registers with 8, 16, ... 64 rows, in eights as the device hands them out. Its instructions are the
+# plan's (src/gpu/plan.h), from which the program makes its estimates: SLACK times as many are too many, and SLACK times
+# fewer on the architecture that the plan is of mean that the plan is out of date.
+SLACK = 1.15
 MATMUL = {
-    "BF16": (4, (63, 100), (80, 88, 96, 104, 120, 128, 144, 152)),
-    "F16": (8, (202, 266), (88, 112, 112, 120, 144, 144, 160, 168)),
-    "Q4": (6, (119, 314), (96, 120, 136, 160, 168, 192, 208, 224)),
-    "Q8": (4, (116, 216), (88, 104, 112, 144, 152, 168, 184, 208)),
-    "Q4S": (6, (107, 305), (104, 120, 128, 160, 176, 192, 216, 224)),
-    "Q8S": (6, (166, 466), (112, 128, 136, 160, 192, 208, 232, 248)),
+    "BF16": (4, (80, 88, 96, 104, 120, 128, 144, 152)),
+    "F16": (8, (88, 112, 112, 120, 144, 144, 160, 168)),
+    "Q4": (6, (96, 120, 136, 160, 168, 192, 208, 224)),
+    "Q8": (4, (88, 104, 112, 144, 152, 168, 184, 208)),
+    "Q4S": (6, (104, 120, 128, 160, 176, 192, 216, 224)),
+    "Q8S": (6, (112, 128, 136, 160, 192, 208, 232, 248)),
 }
-MEASURED = ("sm_80", "sm_90")  # architectures that these ceilings were taken on; the rules hold for all
+PLANNED = "sm_90"
+MEASURED = ("sm_80", PLANNED)  # architectures that these ceilings were taken on; the rules hold for all
 REGISTERS = 168  # of the other kernels: a multiprocessor holds 384 threads of 168 registers
-FRAMES = {"rope_kv": 40}  # bytes of stack: CUDA's double-precision sine keeps an array there for large angles
+FRAMES = {"begin": 40}  # bytes of stack: CUDA's double-precision sine keeps an array there for large angles
 
 
 class Instruction(NamedTuple):
@@ -79,7 +84,7 @@ class Kernel(NamedTuple):
     loads: list
 
     def __str__(self):
-        args = (FORMATS[self.args[0]], 8 * self.args[1]) if self.name == "matmul" else self.args
+        args = (FORMATS[self.args[0]][0], 8 * self.args[1]) if self.name == "matmul" else self.args
         return self.name + (f"<{', '.join(map(str, args))}>" if args else "")
 
 
@@ -212,18 +217,31 @@ def read_objects(paths):
 
 # ---- rules
 
+def planned_instructions(kind, eights):
+    return FORMATS[kind][1] + FORMATS[kind][2] * eights
+
+
+def check_plan(k):
+    """The estimates that people read are of the machine code that is there."""
+    if k.name == "matmul" and k.arch == PLANNED and len(k.loops) == 1:
+        loop, planned = k.loops[0], planned_instructions(*k.args)
+        a_group = loop.instructions / (loop.hmma / (MATMUL[FORMATS[k.args[0]][0]][0] * k.args[1]) or 1)
+        if a_group * SLACK < planned:
+            yield f"has only {a_group:g} instructions a group in its loop; the plan says {planned:g}"
+
+
 def check_matmul(k):
     if len(k.loops) != 1:
         yield f"has {len(k.loops)} innermost loops with HMMA, not one"
         return
     loop, (kind, eights) = k.loops[0], k.args
-    hmma, (least, most), registers = MATMUL[FORMATS[kind]]
+    hmma, registers = MATMUL[FORMATS[kind][0]]
     groups = loop.hmma / (hmma * eights)
-    ceiling = round(least + (most - least) * (eights - 1) / 7)
+    planned = planned_instructions(kind, eights)
     if groups not in (1, 2):
         yield f"has {loop.hmma} HMMA in its loop, not {hmma * eights} or twice as many"
-    elif k.arch in MEASURED and loop.instructions / groups > ceiling:
-        yield f"has {loop.instructions / groups:g} instructions a group in its loop; the ceiling is {ceiling}"
+    elif k.arch in MEASURED and loop.instructions / groups > planned * SLACK:
+        yield f"has {loop.instructions / groups:g} instructions a group in its loop; the plan says {planned:g}"
     if k.arch in MEASURED and k.registers > registers[eights - 1]:
         yield f"takes {k.registers} registers; the ceiling is {registers[eights - 1]}"
     if not loop.copies:
@@ -254,9 +272,9 @@ def check(kernels):
     problems = [] if kernels else ["There is no machine code."]  # a check that sees nothing passes everything
     seen = {(k.arch, k.name, k.args) for k in kernels}
     for arch in sorted({k.arch for k in kernels}):
-        problems += [f"matmul<{f}, {8 * n}> is not there for {arch}." for i, f in enumerate(FORMATS) for n in range(1, 9)
+        problems += [f"matmul<{f}, {8 * n}> is not there for {arch}." for i, (f, *_) in enumerate(FORMATS) for n in range(1, 9)
                      if (arch, "matmul", (i, n)) not in seen]
-    return problems + [f"{k} for {k.arch} {what}." for k in kernels for what in check_kernel(k)]
+    return problems + [f"{k} for {k.arch} {what}." for k in kernels for what in (*check_kernel(k), *check_plan(k))]
 
 
 # ---- for a person

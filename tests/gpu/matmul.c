@@ -42,7 +42,8 @@ static void packed_values_are_those_of_the_file(void) {
                 CHECK(n_in % ls_ggml_layout_of(type)->values, "type %d, %d inputs: not kept", type, (int)n_in);
                 continue;
             }
-            CHECK(m.n_out == n_out && m.n_in == n_in && m.chunks >= 1 && m.chunk_groups * m.chunks * LSG_GROUP >= n_in,
+            CHECK(m.n_out == n_out && m.n_in == n_in && m.cut.chunks >= 1 &&
+                      m.cut.chunk_groups * m.cut.chunks * LSG_GROUP >= n_in,
                   "type %d: a shape that does not hold %d inputs", type, (int)n_in);
             unsigned char *raw = random_raw(type, n_out, n_in);
             uint8_t *host = weights_of(&m);
@@ -87,7 +88,7 @@ enum { INPUTS = 12, MOST_ROWS = 130, MORE = 3 };
 
 // Each input alone, its chunks [n_out] one after another.
 static float *products_alone(const matrix *m, const uint16_t *inputs) {
-    const size_t n_in = (size_t)m->host.n_in, row = (size_t)(m->host.chunks * m->host.n_out);
+    const size_t n_in = (size_t)m->host.n_in, row = (size_t)(m->host.cut.chunks * m->host.n_out);
     float *alone = fresh(INPUTS * row * sizeof *alone);
     for (size_t i = 0; i < INPUTS; i++) { // memory no larger than it must be
         const uint16_t *x = put(inputs + i * n_in, n_in * sizeof *x);
@@ -99,7 +100,7 @@ static float *products_alone(const matrix *m, const uint16_t *inputs) {
 }
 
 static void check_against_twin(const matrix *m, const uint16_t *inputs, const float *alone) {
-    const size_t n_out = (size_t)m->host.n_out, n_in = (size_t)m->host.n_in, row = (size_t)m->host.chunks * n_out;
+    const size_t n_out = (size_t)m->host.n_out, n_in = (size_t)m->host.n_in, row = (size_t)m->host.cut.chunks * n_out;
     float *want = fresh(INPUTS * n_out * sizeof *want);
     lsg_plain_matmul(&m->host, inputs, want, INPUTS);
     for (size_t o = 0; o < n_out; o++)
@@ -117,7 +118,7 @@ static void check_against_twin(const matrix *m, const uint16_t *inputs, const fl
 
 // A block of rows, any input at any place: the same bits as alone.
 static void check_block(const matrix *m, const uint16_t *inputs, const float *alone, int32_t rows, int32_t n) {
-    const size_t n_out = (size_t)m->host.n_out, n_in = (size_t)m->host.n_in, row = (size_t)m->host.chunks * n_out;
+    const size_t n_out = (size_t)m->host.n_out, n_in = (size_t)m->host.n_in, row = (size_t)m->host.cut.chunks * n_out;
     const int32_t rows_y = rows + (n % 2 ? MORE : 0), there = n % 3 ? rows : rows - rows / 3;
     const size_t bytes = (size_t)rows_y * row * sizeof(float);
     const float *const nan = fresh(n_out * sizeof *nan);
@@ -176,7 +177,7 @@ static void matmul_of_other_types_and_large_shapes(void) {
         check_matmul(&m, counts, 5);
     }
     const matrix wide = random_matrix(LS_GGML_Q4_1, 17000, 32); // all warps side by side
-    CHECK(wide.host.warps_out == 4 && wide.host.chunks == 1, "a wide matrix is split");
+    CHECK(wide.host.cut.warps_out == 4 && wide.host.cut.chunks == 1, "a wide matrix is split");
     check_matmul(&wide, counts, 3);
 }
 
@@ -189,9 +190,9 @@ static void matmul_is_right_in_any_split(void) {
         for (int32_t warps = 2; warps <= 4; warps *= 2)
             for (size_t i = 0; i < LENGTH(chunk_groups); i++) {
                 matrix m = random_matrix(of_format[t], 104, GROUPS * LSG_GROUP);
-                m.host.warps_out = m.device.warps_out = warps;
-                m.host.chunk_groups = m.device.chunk_groups = chunk_groups[i];
-                m.host.chunks = m.device.chunks = (GROUPS + chunk_groups[i] - 1) / chunk_groups[i];
+                m.host.cut.warps_out = m.device.cut.warps_out = warps;
+                m.host.cut.chunk_groups = m.device.cut.chunk_groups = chunk_groups[i];
+                m.host.cut.chunks = m.device.cut.chunks = (GROUPS + chunk_groups[i] - 1) / chunk_groups[i];
                 check_matmul(&m, counts, LENGTH(counts));
             }
 }

@@ -52,7 +52,7 @@ session session_new(int32_t rows, lsg_buffers sizes, size_t y_of_row, int32_t at
     BOTH(logits, r * (size_t)sizes.n_vocab * sizeof(float));
     BOTH(last, (size_t)sizes.n_vocab * sizeof(float));
     BOTH(keys, lsg_keys_count(rows, sizes.n_vocab) * sizeof(uint64_t));
-    BOTH(slices, lsg_slices_floats(rows, sizes.n_vocab) * sizeof(float));
+    BOTH(slices, r * (size_t)((sizes.n_vocab + LSG_SLICE - 1) / LSG_SLICE) * LSG_SLICE_FLOATS * sizeof(float));
 #undef BOTH
     for (int i = 0; i < N_PAGES; i++) {
         s.page_of[i] = fresh(s.page_values * sizeof(uint16_t));

@@ -64,7 +64,7 @@ static void replayed_graphs_compute_what_launches_do(void) {
     enum { ROWS = 20, N_EMBD = 64, N_VOCAB = 300, HEADS = 2, HEAD_DIM = N_EMBD / HEADS };
     const matrix embd = random_matrix(LS_GGML_Q8_0, N_VOCAB, N_EMBD),
                  qkv = random_matrix(LS_GGML_F16, 3 * N_EMBD, N_EMBD);
-    CHECK(embd.host.chunks == 1 && qkv.host.chunks == 1, "y has no room for chunks");
+    CHECK(embd.host.cut.chunks == 1 && qkv.host.cut.chunks == 1, "y has no room for chunks");
     const session s = session_new(ROWS,
                                   (lsg_buffers){.n_embd = N_EMBD,
                                                 .n_heads = HEADS,

@@ -12,16 +12,17 @@ ALLOWED = {
     "src/text": ["src/base"],
     "src/model": ["src/base"],
     "src/spec": ["src/base"],
-    "src/engine": ["src/base", "src/text", "src/model", "src/torch/lst.h"],
+    "src/gpu": ["src/base", "src/torch/lst.h"],
+    "src/engine": ["src/base", "src/text", "src/model", "src/gpu", "src/torch/lst.h"],
     "src/costs": ["src/base", "src/spec", "src/engine"],
     "src/decode": ["src/base", "src/text", "src/spec", "src/engine", "src/costs", "src/torch/lst.h"],
     "src/trace": ["src/base", "src/text", "src/spec", "src/engine", "src/decode"],
     "src/source": ["src/base", "src/engine", "src/decode", "src/trace"],
-    "src/torch": ["src/base"],
-    "src/torch/kernels": ["src/base", "src/torch/lst.h"],
+    "src/torch": ["src/base", "src/gpu"],
+    "src/torch/kernels": ["src/base", "src/gpu", "src/torch/lst.h"],
     "ui": ["src/base", "src/decode/step.h", "src/source/source.h", "src/decode/packed.h", "src/decode/shadows.h", "src/decode/stats.h", "src/decode/tokens.h"],
     "src/report": ["src/base", "src/decode", "src/trace"],
-    "src/cli": ["src/report", "src/base", "src/text", "src/model", "src/spec", "src/engine", "src/costs", "src/decode", "src/trace", "src/source", "ui"],
+    "src/cli": ["src/report", "src/base", "src/gpu", "src/text", "src/model", "src/spec", "src/engine", "src/costs", "src/decode", "src/trace", "src/source", "ui"],
 }
 # header prefix -> the only source folder or files that may include it
 USERS = {

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpu/plan.h"
 #include "torch/lst.h"
 
 #ifdef __cplusplus
@@ -24,36 +25,7 @@ extern "C" {
 
 typedef void *lsg_stream; /* cudaStream_t */
 
-enum {
-    LSG_TILE = 32,          /* outputs of a tile */
-    LSG_GROUP = 32,         /* its inputs, which share a scale */
-    LSG_MATMUL_CHUNKS = 8,  /* chunks of a matmul's inputs, at most */
-    LSG_CHUNK = 256,        /* logical positions that one attention block sums */
-    LSG_TAIL_CHUNKS = 2,    /* in which the context ends, and the longest path of a tree behind it */
-    LSG_PAGE = 1024,        /* cache columns of a page */
-    LSG_TOP = 256,          /* best tokens kept for the row that is likely to be the last kept */
-    LSG_SLICE = 4096,       /* logits that one block of the head's statistics reads */
-    LSG_PREFILL_ROWS = 128, /* rows of a block of a prompt, at most */
-    LSG_MOST_EMBD = 16384   /* values of the residual stream */
-};
-
 /* ---- weights */
-
-/* A tile holds the weights of 32 outputs by 32 inputs: as many bytes of values, and of scales behind them.
- * F16: a value is the sum of two bf16, so that it is exact. Q4: 4-bit q, weight = scale * q + minimum, both f16 for 32
- * inputs (Q4_0, Q4_1). Q8: 8-bit q, weight = scale * q, f16 for 32 inputs (Q8_0). Q4S: as Q4 with f32 scale and minimum
- * (Q4_K). Q8S: 8-bit q, weight = scale * q + minimum, f32 for 16 inputs (Q5, K formats, IQ4_NL). */
-#define LSG_FORMATS(X)                                                                                                 \
-    X(LSG_BF16, 2048, 0)                                                                                               \
-    X(LSG_F16, 2048, 0)                                                                                                \
-    X(LSG_Q4, 512, 128)                                                                                                \
-    X(LSG_Q8, 1024, 64)                                                                                                \
-    X(LSG_Q4S, 512, 256)                                                                                               \
-    X(LSG_Q8S, 1024, 512)
-#define LSG_NAME(name, values, scales) name,
-#define LSG_VALUE_BYTES(name, values, scales) values,
-#define LSG_SCALE_BYTES(name, values, scales) scales,
-typedef enum { LSG_FORMATS(LSG_NAME) } lsg_format;
 
 /* A [n_out, n_in] matrix: [tile of outputs][group of inputs] tiles, the last ones filled with zeros. Inside, a lane of
  * a warp finds its part of the four 16 x 16 operands (half t of the outputs, step s of the inputs) in 16-byte pieces.
@@ -67,9 +39,7 @@ typedef struct {
     lsg_format format;
     int32_t n_out, n_in;
     const uint8_t *weights; /* lsg_matrix_bytes of them, on 16 bytes */
-    /* how the work is split, by the shape alone: of a block's four warps, warps_out (2 or 4) share the outputs and the
-     * others the inputs of a stage; chunks of inputs for different blocks */
-    int32_t warps_out, chunks, chunk_groups;
+    lsg_cut cut;
 } lsg_matrix;
 
 /* Sets all but the pointers. 0, or -1 if the shape or ggml type cannot be kept. */
@@ -133,10 +103,6 @@ typedef struct {
     uint64_t *keys;          /* of the top lists */
     float *slices;           /* of the head's statistics */
 } lsg_buffers;
-
-/* Sizes in elements of what buffers hold for so many rows and attention chunks. */
-size_t lsg_slices_floats(int32_t rows, int32_t n_vocab);
-size_t lsg_keys_count(int32_t rows, int32_t n_vocab);
 
 /* New columns, paths and rotations of the rows, and the logits of the row that was kept. */
 typedef struct {

@@ -11,7 +11,7 @@
 namespace {
 
 enum {
-    WARPS = 4,
+    WARPS = LSG_WARPS,
     S_STRIDE = LSG_CHUNK + 4, // floats of a row of scores: lanes of a tile fall into different banks
     STEPS = 8,                // of 16 dimensions or slots whose keys or values are on their way at once
     TAIL_ROWS = 4,            // rows of a block at the context's end, at most
@@ -292,19 +292,14 @@ __global__ void combine(lsg_buffers b, lsg_attend a, rows_of rows) {
     }
 }
 
-size_t shared_bytes(int32_t q_tiles, int32_t head_dim) {
-    return (size_t)q_tiles * 16 * (S_STRIDE * sizeof(float) + (size_t)head_dim * sizeof(uint16_t)) +
-           (q_tiles == 1 ? TAIL_ROWS : 1) * LSG_CHUNK * sizeof(void *);
-}
-
 template <int QT>
 int run(const lsg_buffers &b, const lsg_attend &a, rows_of rows, bool shared, int32_t tail_queries, lsg_stream stream) {
     const int32_t queries = (rows.end - rows.begin) * (b.n_heads / b.n_kv_heads),
                   n_shared = shared ? a.chunks * ((queries + 16 * QT - 1) / (16 * QT)) : 0,
                   tails = tail_queries ? LSG_TAIL_CHUNKS * ((queries + tail_queries - 1) / tail_queries) : 0;
     const dim3 grid((unsigned)b.n_kv_heads, (unsigned)(n_shared + tails));
-    return lsg_launch(attend<QT>, grid, 32 * WARPS, shared_bytes(QT, b.head_dim), stream, b, a, rows, n_shared,
-                      tail_queries);
+    return lsg_launch(attend<QT>, grid, 32 * WARPS, lsg_attention_shared(QT, b.head_dim, QT == 1), stream, b, a, rows,
+                      n_shared, tail_queries);
 }
 
 int attend_rows(const lsg_buffers &b, const lsg_attend &a, rows_of rows, lsg_stream s) {
@@ -314,7 +309,8 @@ int attend_rows(const lsg_buffers &b, const lsg_attend &a, rows_of rows, lsg_str
     if ((rows.end - rows.begin) * group <= 16) e = run<1>(b, a, rows, true, tail_queries, s);
     else {
         // more queries read a chunk once, as far as the shared memory of any device goes
-        if (a.chunks) e = b.head_dim <= 128 ? run<4>(b, a, rows, true, 0, s) : run<2>(b, a, rows, true, 0, s);
+        if (a.chunks)
+            e = lsg_attention_tiles(b.head_dim) == 4 ? run<4>(b, a, rows, true, 0, s) : run<2>(b, a, rows, true, 0, s);
         if (!e) e = run<1>(b, a, rows, false, tail_queries, s);
     }
     if (e) return e;

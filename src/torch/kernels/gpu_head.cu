@@ -9,8 +9,7 @@ namespace {
 enum {
     THREADS = 256,
     EACH = LSG_SLICE / THREADS,
-    SLICE_FLOATS = 3,
-    SORT = 4096,
+    SORT = LSG_SORT,
     SORT_THREADS = 1024,
     SAMPLE_WARPS = 16,
     SAMPLE_THREADS = 32 * SAMPLE_WARPS // 1024 threads have no registers for it
@@ -98,7 +97,7 @@ __global__ void slice(lsg_buffers b, lsg_head h) {
     sum = lsg_block_sum(sum, (float *)place);
     weighted = lsg_block_sum(weighted, (float *)place);
     if (t) return;
-    float *out = b.slices + ((size_t)r * slices + blockIdx.x) * SLICE_FLOATS;
+    float *out = b.slices + ((size_t)r * slices + blockIdx.x) * LSG_SLICE_FLOATS;
     out[0] = most;
     out[1] = sum;
     out[2] = weighted;
@@ -111,7 +110,7 @@ __global__ void describe(lsg_buffers b, int32_t slices) {
     const int32_t r = (int32_t)blockIdx.x, t = (int32_t)threadIdx.x;
     if (r >= logit_rows(*b.step)) return;
     const uint64_t *keys = b.keys + (size_t)r * slices * LST_ROW_TOP;
-    const float *part = b.slices + (size_t)r * slices * SLICE_FLOATS;
+    const float *part = b.slices + (size_t)r * slices * LSG_SLICE_FLOATS;
     lst_row *row = &b.result->row[r];
     uint64_t bound = ~(uint64_t)0;
     for (int k = 0; k < LST_ROW_TOP; k++) {
@@ -128,9 +127,10 @@ __global__ void describe(lsg_buffers b, int32_t slices) {
     const float most = row->top_logit[0];
     float total = 0, weighted = 0;
     for (int32_t i = 0; i < slices; i++) {
-        const float d = part[i * SLICE_FLOATS] - most, e = expf(fmaxf(d, -80.0f));
-        total = fmaf(e, part[i * SLICE_FLOATS + 1], total);
-        weighted = fmaf(e, part[i * SLICE_FLOATS + 2] + part[i * SLICE_FLOATS + 1] * fmaxf(d, -80.0f), weighted);
+        const float d = part[i * LSG_SLICE_FLOATS] - most, e = expf(fmaxf(d, -80.0f));
+        total = fmaf(e, part[i * LSG_SLICE_FLOATS + 1], total);
+        weighted =
+            fmaf(e, part[i * LSG_SLICE_FLOATS + 2] + part[i * LSG_SLICE_FLOATS + 1] * fmaxf(d, -80.0f), weighted);
     }
     row->lse = most + logf(total);
     row->entropy = logf(total) - weighted / total;
@@ -402,15 +402,6 @@ int32_t n_slices(int32_t n_vocab) {
 }
 
 } // namespace
-
-size_t lsg_slices_floats(int32_t rows, int32_t n_vocab) {
-    return (size_t)rows * n_slices(n_vocab) * SLICE_FLOATS;
-}
-size_t lsg_keys_count(int32_t rows, int32_t n_vocab) {
-    const size_t stats = (size_t)rows * n_slices(n_vocab) * LST_ROW_TOP;
-    const size_t lists = 2 * LSG_TOP * ((size_t)(n_vocab + SORT - 1) / SORT + 1);
-    return stats > lists ? stats : lists;
-}
 
 int lsg_top(const float *logits, int32_t n_vocab, const int32_t *row, uint64_t *keys, int32_t *ids, float *values,
             lsg_stream s) {

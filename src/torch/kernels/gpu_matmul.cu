@@ -10,31 +10,20 @@
 
 namespace {
 
-constexpr int WARPS = 4;
-constexpr int STAGE = 8; // groups of inputs of a stage
+constexpr int WARPS = LSG_WARPS, STAGE = LSG_STAGE;
 constexpr int NEAR = 12; // further groups that are asked for while the kernel ahead ends
-// Bytes of a warp's weights under way, at most; and where inputs leave less: some devices give a block 99 KiB.
-constexpr int RING = 8192, RING_OF_64_ROWS = 6912;
 
 template <int F> constexpr bool plain = F == LSG_BF16 || F == LSG_F16;
 template <int F> constexpr int parts = F == LSG_Q8S ? 2 : 1; // scales of an output for a group
 template <int F> constexpr bool has_min = F == LSG_Q4 || F == LSG_Q4S || F == LSG_Q8S;
 
-constexpr int value_bytes[] = {LSG_FORMATS(LSG_VALUE_BYTES)}, scale_bytes[] = {LSG_FORMATS(LSG_SCALE_BYTES)};
-
 // The sizes of a kernel for 8 NT rows.
 template <int F, int NT> struct Plan {
-    static constexpr int VALUES = value_bytes[F], TILE = VALUES + scale_bytes[F];
-    static constexpr int GROUPS = TILE < 1536 ? 2 : 1; // of a slot, whose bytes are one copy group
-    static constexpr int SLOT = GROUPS * TILE;
-    static constexpr int SLOTS = (NT > 6 ? RING_OF_64_ROWS : RING) / SLOT;
-    // of a row in a stage: the addresses that lanes read at once fall into different banks
-    static constexpr int STRIDE = STAGE * LSG_GROUP * 2 + (F == LSG_Q8S ? 32 : 64);
-    static constexpr int STAGES = NT <= 2 ? 3 : 2; // of inputs
-    static constexpr int INPUTS = STAGES * 8 * NT * STRIDE;
-    static constexpr int SUMS = WARPS / 2 * 32 * (8 * NT + 1) * (int)sizeof(float);
-    static constexpr int SHARED = INPUTS + WARPS * SLOTS * SLOT;
-    static_assert(SUMS <= SHARED && SLOTS >= 3, "");
+    static constexpr lsg_matmul_plan PLAN = lsg_matmul_plan_of(F, NT);
+    static constexpr int VALUES = lsg_value_bytes(F), TILE = lsg_tile_bytes(F), GROUPS = PLAN.groups, SLOT = PLAN.slot,
+                         SLOTS = PLAN.slots, STRIDE = PLAN.stride, STAGES = PLAN.stages, INPUTS = PLAN.inputs,
+                         SHARED = PLAN.shared, SUMS = WARPS / 2 * 32 * (8 * NT + 1) * (int)sizeof(float);
+    static_assert(SUMS <= SHARED && SLOTS >= 3 && SHARED <= LSG_BLOCK_SHARED, "");
     // Copy groups that may be under way where a stage begins; its inputs came with the slot that was fetched STAGES - 1
     // stages ago.
     template <int SPLITS> static constexpr int since = (STAGES - 1) * (STAGE / GROUPS / SPLITS) - 1;
@@ -166,10 +155,10 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
                shared); // [STAGES][8 NT rows][STRIDE], [WARPS][SLOTS][SLOT]; afterwards the sums of warps
     // from one lane, so that the compiler knows that all lanes go the same way
     const int lane = threadIdx.x % 32, warp = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / 32, 0);
-    const int splits = WARPS / m.warps_out, part = warp / m.warps_out;
-    const int32_t groups = m.n_in / LSG_GROUP, tile = (int32_t)blockIdx.y * m.warps_out + warp % m.warps_out;
+    const int splits = WARPS / m.cut.warps_out, part = warp / m.cut.warps_out;
+    const int32_t groups = m.n_in / LSG_GROUP, tile = (int32_t)blockIdx.y * m.cut.warps_out + warp % m.cut.warps_out;
     const bool has_tile = tile * LSG_TILE < m.n_out;
-    const int32_t first = (int32_t)blockIdx.z * m.chunk_groups, end = min(groups, first + m.chunk_groups),
+    const int32_t first = (int32_t)blockIdx.z * m.cut.chunk_groups, end = min(groups, first + m.cut.chunk_groups),
                   own_end = has_tile ? end : first;
     const int log_per = (P::GROUPS == 2 ? 2 : 3) - (splits == 2); // a warp's slots of a stage: 2^this
     const int32_t per = 1 << log_per, n_stages = (end - first + STAGE - 1) / STAGE;
@@ -251,7 +240,7 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
         }
     }
     if (splits == 2) { // the first warps add the others' sums
-        float *sums = (float *)shared + (warp % m.warps_out * 32 + lane) * (8 * NT + 1);
+        float *sums = (float *)shared + (warp % m.cut.warps_out * 32 + lane) * (8 * NT + 1);
         __syncthreads();
         if (part)
             for (int i = 0; i < 8 * NT; i++) sums[i] = (&acc[0][0][0])[i];
@@ -277,17 +266,15 @@ template <int F, int NT>
 int run(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
         lsg_stream stream) {
     const dim3 grid((unsigned)((rows + 8 * NT - 1) / (8 * NT)), // blocks of the same weights run side by side
-                    (unsigned)((m.n_out + LSG_TILE * m.warps_out - 1) / (LSG_TILE * m.warps_out)), (unsigned)m.chunks);
+                    (unsigned)((m.n_out + LSG_TILE * m.cut.warps_out - 1) / (LSG_TILE * m.cut.warps_out)),
+                    (unsigned)m.cut.chunks);
     return lsg_launch(matmul<F, NT>, grid, 32 * WARPS, Plan<F, NT>::SHARED, stream, m, x, y, rows_y, rows, n_rows);
 }
 
-// As few blocks of at most 64 rows as possible, all of the same number of eights: what is computed beyond the last row
-// is the least then.
 template <int F>
 int run_rows(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
              lsg_stream s) {
-    const int32_t eights = (rows + 7) / 8, blocks = (eights + 7) / 8;
-    switch ((eights + blocks - 1) / blocks) {
+    switch (lsg_matmul_eights(rows)) {
     case 1: return run<F, 1>(m, x, y, rows_y, rows, n_rows, s);
     case 2: return run<F, 2>(m, x, y, rows_y, rows, n_rows, s);
     case 3: return run<F, 3>(m, x, y, rows_y, rows, n_rows, s);

@@ -4,51 +4,19 @@
 
 #include <string.h>
 
-static lsg_format format_of(int type) {
-    switch (type) {
-    case LS_GGML_F32:
-    case LS_GGML_BF16: return LSG_BF16;
-    case LS_GGML_F16: return LSG_F16;
-    case LS_GGML_Q4_0:
-    case LS_GGML_Q4_1: return LSG_Q4;
-    case LS_GGML_Q8_0: return LSG_Q8;
-    case LS_GGML_Q4_K: return LSG_Q4S;
-    default: return LSG_Q8S;
-    }
-}
-
-static const size_t value_bytes[] = {LSG_FORMATS(LSG_VALUE_BYTES)}, scale_bytes[] = {LSG_FORMATS(LSG_SCALE_BYTES)};
-static size_t tile_bytes(const lsg_matrix *m) {
-    return value_bytes[m->format] + scale_bytes[m->format];
+static size_t scale_bytes(const lsg_matrix *m) { /* of a tile */
+    return (size_t)(lsg_tile_bytes(m->format) - lsg_value_bytes(m->format));
 }
 size_t lsg_matrix_bytes(const lsg_matrix *m) {
-    const size_t tiles = ((size_t)m->n_out + LSG_TILE - 1) / LSG_TILE * ((size_t)m->n_in / LSG_GROUP);
-    return ((tiles + 1) * tile_bytes(m) + 255) / 256 * 256;
-}
-
-/* As many blocks as a large card's 132 multiprocessors hold at once, two each: one more would run when all others have
- * ended. A block takes as many outputs as possible, since every block reads all inputs of its chunk; chunks of at least
- * four groups, and few, since their sums are added by the next kernel. */
-static void split(lsg_matrix *m) {
-    enum { ENOUGH = 132, RESIDENT = 264, LEAST_GROUPS = 4 };
-    const int32_t groups = m->n_in / LSG_GROUP, most = groups / LEAST_GROUPS < 1 ? 1 : groups / LEAST_GROUPS;
-    for (m->warps_out = 4;; m->warps_out /= 2) {
-        const int32_t of_block = LSG_TILE * m->warps_out, blocks = (m->n_out + of_block - 1) / of_block;
-        int32_t chunks = blocks >= RESIDENT / 2 ? 1 : RESIDENT / blocks;
-        if (chunks > most) chunks = most;
-        if (chunks > LSG_MATMUL_CHUNKS) chunks = LSG_MATMUL_CHUNKS;
-        m->chunk_groups = (groups + chunks - 1) / chunks;
-        m->chunks = (groups + m->chunk_groups - 1) / m->chunk_groups;
-        if (blocks * m->chunks >= ENOUGH || m->warps_out == 2) return;
-    }
+    return lsg_matrix_size(m->format, m->n_out, m->n_in);
 }
 
 int lsg_matrix_init(lsg_matrix *m, int type, int64_t n_out, int64_t n_in) {
     if (n_out < 1 || n_out > INT32_MAX / 2 || n_in < 1 || n_in > INT32_MAX / 2 || n_in % LSG_GROUP ||
         !lsk_row_bytes(type, n_in))
         return -1;
-    *m = (lsg_matrix){.format = format_of(type), .n_out = (int32_t)n_out, .n_in = (int32_t)n_in};
-    split(m);
+    *m = (lsg_matrix){
+        .format = lsg_format_of(type), .n_out = (int32_t)n_out, .n_in = (int32_t)n_in, .cut = lsg_cut_of(n_out, n_in)};
     return 0;
 }
 
@@ -59,12 +27,12 @@ typedef struct {
 } place;
 static place place_of(const lsg_matrix *m, int64_t o, int64_t k) {
     const size_t tile = (size_t)(o / LSG_TILE) * (size_t)(m->n_in / LSG_GROUP) + (size_t)(k / LSG_GROUP),
-                 at = tile * tile_bytes(m), in = (size_t)(k % LSG_GROUP), r = (size_t)o % 8,
+                 at = tile * (size_t)lsg_tile_bytes(m->format), in = (size_t)(k % LSG_GROUP), r = (size_t)o % 8,
                  t = (size_t)o % LSG_TILE / 16, half = (size_t)o % 16 / 8;
     const int apart = m->format == LSG_Q8S; /* steps take inputs 0-15 and 16-31 */
     const size_t c = apart ? in % 16 / 4 : in / 8, j = apart ? in / 16 * 4 + in % 4 : in % 8, lane = r * 4 + c;
-    const size_t of_output = scale_bytes[m->format] / (LSG_TILE * (apart ? 2 : 1)),
-                 scale = at + value_bytes[m->format] +
+    const size_t of_output = scale_bytes(m) / (LSG_TILE * (apart ? 2 : 1)),
+                 scale = at + (size_t)lsg_value_bytes(m->format) +
                          ((apart ? in / 16 * LSG_TILE : 0) + r * 4 + t * 2 + half) * of_output;
     switch (m->format) {
     case LSG_BF16:

@@ -3,21 +3,24 @@
 
 namespace {
 
+constexpr int AT_ONCE = 4; // chunks of a matmul's sums
 constexpr int THREADS = 256, NORM_THREADS = 512, ROPE_THREADS = 128;
 static_assert(LSG_MOST_EMBD == 8 * 4 * NORM_THREADS, "what add_norm<8> holds");
 
-// Four neighbours of y[.][r] from i on, with the chunks added in order; all are on their way before the first is added.
-// Widths are multiples of 4.
+// Four neighbours of y[.][r] from i on, with the chunks added in order; a few are on their way before the first is
+// added. Widths are multiples of 4.
 LSG_DEVICE float4 added4(const float *y, int32_t chunks, int32_t rows, int32_t width, int32_t r, int32_t i,
                          const float *bias) {
-    float4 part[LSG_MATMUL_CHUNKS];
+    float4 sum = {0, 0, 0, 0};
+    for (int32_t first = 0; first < chunks; first += AT_ONCE) {
+        float4 part[AT_ONCE];
 #pragma unroll
-    for (int c = 0; c < LSG_MATMUL_CHUNKS; c++)
-        if (c < chunks) part[c] = *(const float4 *)(y + ((size_t)c * rows + r) * width + i);
-    float4 sum = part[0];
+        for (int c = 0; c < AT_ONCE; c++)
+            if (first + c < chunks) part[c] = *(const float4 *)(y + ((size_t)(first + c) * rows + r) * width + i);
 #pragma unroll
-    for (int c = 1; c < LSG_MATMUL_CHUNKS; c++)
-        if (c < chunks) sum.x += part[c].x, sum.y += part[c].y, sum.z += part[c].z, sum.w += part[c].w;
+        for (int c = 0; c < AT_ONCE; c++)
+            if (first + c < chunks) sum.x += part[c].x, sum.y += part[c].y, sum.z += part[c].z, sum.w += part[c].w;
+    }
     if (!bias) return sum;
     const float4 more = *(const float4 *)(bias + i);
     return {sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w};
@@ -116,7 +119,7 @@ template <int PER> __global__ void __launch_bounds__(NORM_THREADS) add_norm(lsg_
         }
     };
     lsg_next_may_start();
-    constexpr bool FEW = PER <= 4; // registers for weights, which do not wait for the kernel ahead
+    constexpr bool FEW = PER <= 2; // registers for weights, which do not wait for the kernel ahead
     float4 norm[FEW ? PER : 1], post[FEW ? PER : 1], x[PER];
     if constexpr (FEW) {
         load(norm, a.norm);
@@ -160,7 +163,7 @@ template <int PER> __global__ void __launch_bounds__(NORM_THREADS) add_norm(lsg_
 }
 
 // A block takes some heads of a row, four values a thread.
-__global__ void __launch_bounds__(ROPE_THREADS) rope_kv(lsg_buffers b, lsg_rope a, int32_t heads_of_block) {
+__global__ void __launch_bounds__(ROPE_THREADS, 6) rope_kv(lsg_buffers b, lsg_rope a, int32_t heads_of_block) {
     LSG_SHARED(float, v); // [heads of the block][head_dim], then 32 places for sums
     lsg_next_may_start();
     const lsg_step *s = b.step;

@@ -1,0 +1,113 @@
+/* What a step costs on paper. Memory: each byte that must come from the card's memory once, at the rate that streaming
+ * kernels reach of what the card's maker says. Instructions: counted in the machine code, one a cycle and scheduler. A
+ * kernel takes the larger of both, and what no kernel escapes: its launch, and the way to memory and back for what the
+ * kernel before it wrote. The three constants below are assumptions until a card has measured them. */
+#include "gpu/plan.h"
+
+#include <string.h>
+
+static const double STREAMED = 0.92; /* of the memory's rate */
+static const double ISSUED = 0.8;    /* of the schedulers' cycles, where instructions are the bound */
+static const double LATENCY_US = 1.5;
+
+const lsg_card lsg_cards[] = {
+    {"a100", "NVIDIA A100 80 GB SXM", 108, 1.41, 2039, 164},   {"h100", "NVIDIA H100 SXM", 132, 1.83, 3352, 228},
+    {"h200", "NVIDIA H200 SXM", 132, 1.83, 4800, 228},         {"3090", "NVIDIA GeForce RTX 3090", 82, 1.70, 936, 100},
+    {"4090", "NVIDIA GeForce RTX 4090", 128, 2.52, 1008, 100}, {0},
+};
+
+typedef struct {
+    const lsg_card *card;
+    lsg_cost *out;
+    int n;
+} sheet;
+
+/* The row of a kernel; a kernel with launches of different kinds has one. */
+static lsg_cost *row_of(sheet *s, const char *kernel) {
+    for (int i = 0; i < s->n; i++)
+        if (!strcmp(s->out[i].kernel, kernel)) return &s->out[i];
+    s->out[s->n] = (lsg_cost){.kernel = kernel};
+    return &s->out[s->n++];
+}
+
+/* A kernel: its blocks, the shared memory and warps of one, and what all launches of a step move and execute. */
+static void add(sheet *s, const char *kernel, int32_t launches, int64_t blocks, size_t shared, int32_t warps,
+                double bytes, double instructions) {
+    const lsg_card *c = s->card;
+    int64_t of_one = (int64_t)c->shared_kib * 1024 / ((int64_t)shared + 1024); /* 1 KiB of a block is the system's */
+    if (of_one > 48 / warps) of_one = 48 / warps;                              /* warps of a multiprocessor */
+    const int64_t resident = of_one * c->multiprocessors,
+                  of_most = (blocks + c->multiprocessors - 1) / c->multiprocessors;
+    const double memory = bytes / (c->gb_s * STREAMED * 1e3),
+                 even = instructions / (4e3 * c->ghz * ISSUED * c->multiprocessors),
+                 /* until the multiprocessor with the most blocks has ended */
+        issue = even * (double)(of_most * c->multiprocessors) / (double)blocks;
+    const double latency = LATENCY_US * launches, busy = memory > issue ? memory : issue;
+    lsg_cost *r = row_of(s, kernel);
+    r->launches += launches;
+    r->blocks = blocks;
+    r->resident = resident;
+    r->bytes += bytes;
+    r->instructions += instructions;
+    r->us += busy + latency;
+    r->bound = latency > busy ? "latency" : memory > issue ? "memory" : "instructions"; /* of the last kind */
+}
+
+static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n_out, int32_t n_in, lsg_format format,
+                       int32_t rows) {
+    static const double base[] =
+        {
+#define BASE(name, values, scales, base, more) base,
+            LSG_FORMATS(BASE)
+#undef BASE
+        },
+                        more[] = {
+#define MORE(name, values, scales, base, more) more,
+                            LSG_FORMATS(MORE)
+#undef MORE
+                        };
+    const lsg_cut cut = lsg_cut_of(n_out, n_in);
+    const int32_t eights = lsg_matmul_eights(rows), row_blocks = (rows + 8 * eights - 1) / (8 * eights),
+                  of_block = LSG_TILE * cut.warps_out;
+    const double tiles = (double)((n_out + LSG_TILE - 1) / LSG_TILE) * (n_in / LSG_GROUP);
+    add(s, kernel, launches, (int64_t)row_blocks * ((n_out + of_block - 1) / of_block) * cut.chunks,
+        (size_t)lsg_matmul_plan_of(format, eights).shared, LSG_WARPS, launches * tiles * lsg_tile_bytes(format),
+        launches * tiles * row_blocks * (base[format] + more[format] * eights));
+}
+
+int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*formats)[LSG_MATRICES], int32_t rows,
+                   int32_t length, lsg_cost out[LSG_KERNELS]) {
+    sheet s = {card, out, 0};
+    const int32_t launched = lsg_bucket_rows(rows), layers = m->n_layers, group = m->n_heads / m->n_kv_heads,
+                  heads = m->n_heads + 2 * m->n_kv_heads, tiles = lsg_attention_tiles(m->head_dim);
+    static const char *const names[] = {"matmul qkv", "matmul out", "matmul gate, up", "matmul down", "matmul head"};
+    add(&s, "begin, embed", 2, launched, 4096, 8, 0, 0);
+    for (lsg_which i = 0; i < LSG_MATRICES; i++) {
+        int32_t n_out, n_in;
+        lsg_matrix_shape(m, i, &n_out, &n_in);
+        for (int32_t k = 0; k < (i == LSG_HEAD ? 1 : layers); k++)
+            add_matmul(&s, names[i], 1, n_out, n_in, formats[k][i], launched);
+    }
+    add(&s, "add, norm", 2 * layers + 1, launched, 1024, 16, 0, 0);
+    add(&s, "rotate, keys, values", layers, (int64_t)launched * ((heads * m->head_dim + 511) / 512), 4096, 4, 0, 0);
+    /* attention: instructions of a warp for a tile of 16 queries and a chunk, from the machine code of four tiles:
+     * scores of 16 slots by 16 dimensions 8 and 30, a query's softmax 200, values of 16 slots and dimensions 14 and 100
+     */
+    const double steps = m->head_dim / 16.0, of_tile = 16 * (8 * steps + 30) + 16 * 200 + steps * (16 * 14 + 100);
+    const int32_t queries = launched * group, whole = length / LSG_CHUNK;
+    const double bytes = 2.0 * layers * m->n_kv_heads * m->head_dim * 2; /* of a position's keys and values */
+    if (whole)
+        add(&s, "attention, context", layers,
+            (int64_t)m->n_kv_heads * whole * ((queries + 16 * tiles - 1) / (16 * tiles)),
+            lsg_attention_shared(tiles, m->head_dim, 0), LSG_WARPS, bytes * whole * LSG_CHUNK,
+            (double)layers * m->n_kv_heads * whole * ((queries + 15) / 16) * of_tile);
+    const int32_t of_rows = group >= 16 ? 1 : 16 / group < 4 ? 16 / group : 4;
+    const int64_t tails = (launched + of_rows - 1) / of_rows * (int64_t)m->n_kv_heads;
+    add(&s, "attention, ends", layers, tails, lsg_attention_shared(1, m->head_dim, 1), LSG_WARPS,
+        bytes * (length % LSG_CHUNK + rows), (double)layers * (double)tails * of_tile);
+    add(&s, "attention, sum", layers, (int64_t)launched * m->n_heads, 1024, 2, 0, 0);
+    add(&s, "gate", layers, (int64_t)launched * ((m->n_ff + 1023) / 1024), 1024, 8, 0, 0);
+    add(&s, "head's rows", 6, (int64_t)launched * ((m->n_vocab + LSG_SLICE - 1) / LSG_SLICE), 1024, 8, 0,
+        300.0 * launched * m->n_vocab / 512);
+    return s.n;
+}

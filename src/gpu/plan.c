@@ -1,0 +1,135 @@
+#include "gpu/plan.h"
+
+#include "base/ggml.h"
+#include "torch/lst.h"
+
+lsg_format lsg_format_of(int ggml_type) {
+    switch (ggml_type) {
+    case LS_GGML_F32:
+    case LS_GGML_BF16: return LSG_BF16;
+    case LS_GGML_F16: return LSG_F16;
+    case LS_GGML_Q4_0:
+    case LS_GGML_Q4_1: return LSG_Q4;
+    case LS_GGML_Q8_0: return LSG_Q8;
+    case LS_GGML_Q4_K: return LSG_Q4S;
+    default: return LSG_Q8S;
+    }
+}
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in) {
+    const size_t tiles = (size_t)ceil_div(n_out, LSG_TILE) * (size_t)(n_in / LSG_GROUP);
+    return ((tiles + 1) * (size_t)lsg_tile_bytes(format) + 255) / 256 * 256;
+}
+
+/* As many blocks as a large card's 132 multiprocessors hold at once, two each: one more would run when all others have
+ * ended. A block takes as many outputs as possible, since every block reads all inputs of its chunk; chunks of at least
+ * four groups, and few, since the next kernel adds their sums: more than four only where it takes them to give most
+ * multiprocessors something to do. */
+lsg_cut lsg_cut_of(int64_t n_out, int64_t n_in) {
+    enum { ENOUGH = 132, RESIDENT = 264, LEAST_GROUPS = 4, FEW = 4 };
+    static const int32_t most_chunks[] = {FEW, FEW, LSG_MATMUL_CHUNKS}, warps[] = {4, 2, 2};
+    const int64_t groups = n_in / LSG_GROUP;
+    lsg_cut c = {0};
+    for (int i = 0; i < 3; i++) {
+        const int64_t blocks = ceil_div(n_out, LSG_TILE * warps[i]);
+        int64_t chunks = blocks >= ENOUGH ? 1 : RESIDENT / blocks;
+        if (chunks > groups / LEAST_GROUPS) chunks = groups / LEAST_GROUPS;
+        if (chunks > most_chunks[i]) chunks = most_chunks[i];
+        if (chunks < 1) chunks = 1;
+        c.warps_out = warps[i];
+        c.chunk_groups = (int32_t)ceil_div(groups, chunks);
+        c.chunks = (int32_t)ceil_div(groups, c.chunk_groups);
+        if (blocks * c.chunks >= ENOUGH) break;
+    }
+    return c;
+}
+
+int32_t lsg_matmul_eights(int32_t rows) {
+    const int64_t eights = ceil_div(rows, 8);
+    return (int32_t)ceil_div(eights, ceil_div(eights, 8));
+}
+
+int32_t lsg_attention_tiles(int32_t head_dim) {
+    return head_dim <= 128 ? 4 : 2;
+}
+
+size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails) {
+    enum { TAIL_ROWS = 4 };
+    return (size_t)q_tiles * 16 * ((LSG_CHUNK + 4) * sizeof(float) + (size_t)head_dim * sizeof(uint16_t)) +
+           (size_t)(tails ? TAIL_ROWS : 1) * LSG_CHUNK * sizeof(void *);
+}
+
+void lsg_matrix_shape(const lsg_shape *s, lsg_which which, int32_t *n_out, int32_t *n_in) {
+    const int32_t q = s->n_heads * s->head_dim, kv = s->n_kv_heads * s->head_dim;
+    *n_out = which == LSG_QKV       ? q + 2 * kv
+             : which == LSG_GATE_UP ? 2 * s->n_ff
+             : which == LSG_HEAD    ? s->n_vocab
+                                    : s->n_embd;
+    *n_in = which == LSG_OUT ? q : which == LSG_DOWN ? s->n_ff : s->n_embd;
+}
+
+int32_t lsg_bucket_rows(int32_t n) {
+    const int32_t multiple = n <= 64 ? 8 : n <= 128 ? 16 : 32;
+    return n == 1 ? 1 : (n + multiple - 1) / multiple * multiple;
+}
+
+int32_t lsg_bucket_chunks(int32_t length) {
+    int32_t n = length < LSG_CHUNK ? 0 : 1;
+    while (n < length / LSG_CHUNK) n *= 2;
+    return n;
+}
+
+size_t lsg_keys_count(int32_t rows, int32_t n_vocab) {
+    const size_t stats = (size_t)rows * (size_t)ceil_div(n_vocab, LSG_SLICE) * LST_ROW_TOP;
+    const size_t lists = 2 * LSG_TOP * ((size_t)ceil_div(n_vocab, LSG_SORT) + 1);
+    return stats > lists ? stats : lists;
+}
+
+size_t lsg_page_values(const lsg_shape *s) {
+    return (size_t)s->n_layers * 2 * (size_t)s->n_kv_heads * LSG_PAGE * (size_t)s->head_dim;
+}
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
+    enum { PART_BYTES = 256 << 20 }; /* the most that attention's partial results take */
+    const size_t rows = LST_MAX_ROWS, q = (size_t)s->n_heads * (size_t)s->head_dim, of_part = q * sizeof(float),
+                 chunks = (size_t)lsg_bucket_chunks(n_context) + LSG_TAIL_CHUNKS;
+    size_t y = 0;
+    for (lsg_which i = 0; i < LSG_HEAD; i++) {
+        int32_t n_out, n_in;
+        lsg_matrix_shape(s, i, &n_out, &n_in);
+        y = larger(y, (size_t)lsg_cut_of(n_out, n_in).chunks * (size_t)n_out);
+    }
+    lsg_room r = {.x = rows * (size_t)s->n_embd,
+                  .xn = rows * larger(larger((size_t)s->n_embd, (size_t)s->n_ff), q),
+                  .q = rows * q,
+                  .y = rows * y,
+                  .turns = 2 * rows * (size_t)s->rope_dims,
+                  .logits = (size_t)lsg_cut_of(s->n_vocab, s->n_embd).chunks * rows * (size_t)s->n_vocab,
+                  .last = (size_t)s->n_vocab,
+                  .keys = lsg_keys_count(LST_MAX_ROWS, s->n_vocab),
+                  .slices = rows * (size_t)ceil_div(s->n_vocab, LSG_SLICE) * LSG_SLICE_FLOATS,
+                  .columns = (size_t)n_context,
+                  .ancestors = rows * rows,
+                  .pages = (size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1,
+                  .parts = rows * chunks};
+    if (r.parts * of_part > PART_BYTES) r.parts = larger(PART_BYTES / of_part, chunks); /* one row always */
+    r.part_o = r.parts * q;
+    r.part_ml = r.parts * (size_t)s->n_heads * 2;
+    return r;
+}
+
+uint64_t lsg_session_bytes(const lsg_shape *s, int32_t n_context) {
+    enum { REST = 4 << 20 }; /* the step, its result, lists; what an allocator rounds up */
+    const lsg_room r = lsg_room_of(s, n_context);
+    return sizeof(float) * (uint64_t)(r.x + r.y + r.turns + r.part_o + r.part_ml + r.logits + r.last + r.slices) +
+           sizeof(uint16_t) * (uint64_t)(r.xn + r.q + r.ancestors) + sizeof(uint64_t) * (uint64_t)r.keys +
+           sizeof(int32_t) * (uint64_t)r.columns + sizeof(void *) * (uint64_t)r.pages + REST;
+}

@@ -1,0 +1,157 @@
+/* How a decoder's step is cut for a GPU, and what that takes: from shapes alone, without CUDA. The kernels
+ * (torch/kernels/gpu*.cu) launch what is said here; the program asks what fits and what may be expected.
+ *
+ * All functions are pure; sizes are in elements unless they say bytes. */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define LSG_CONSTANT constexpr
+extern "C" {
+#else
+#define LSG_CONSTANT static inline
+#endif
+
+enum {
+    LSG_TILE = 32,          /* outputs of a tile */
+    LSG_GROUP = 32,         /* its inputs, which share a scale */
+    LSG_STAGE = 8,          /* groups whose inputs come to shared memory at once */
+    LSG_WARPS = 4,          /* of a block of a matmul or of attention */
+    LSG_MATMUL_CHUNKS = 8,  /* chunks of a matmul's inputs, at most */
+    LSG_CHUNK = 256,        /* logical positions that one attention block sums */
+    LSG_TAIL_CHUNKS = 2,    /* in which the context ends, and the longest path of a tree behind it */
+    LSG_PAGE = 1024,        /* cache columns of a page */
+    LSG_TOP = 256,          /* best tokens kept for the row that is likely to be the last kept */
+    LSG_SLICE = 4096,       /* logits that one block of the head's statistics reads */
+    LSG_SLICE_FLOATS = 3,   /* and what it says of them */
+    LSG_SORT = 4096,        /* keys that one block of a row's best sorts */
+    LSG_PREFILL_ROWS = 128, /* rows of a block of a prompt, at most */
+    LSG_MOST_EMBD = 16384,  /* values of the residual stream */
+    LSG_BLOCK_SHARED =
+        99 << 10 /* bytes of shared memory that every device since compute capability 8.0 gives a block */
+};
+
+/* ---- weights */
+
+/* A tile holds the weights of 32 outputs by 32 inputs: as many bytes of values, and of scales behind them. Then what a
+ * warp of the matmul executes for a tile and eights of rows, in its machine code for compute capability 9.0: so many
+ * instructions, and so many more for each eight (tests/gpu/machine_code.py holds them to it).
+ * F16: a value is the sum of two bf16, so that it is exact. Q4: 4-bit q, weight = scale * q + minimum, both f16 for 32
+ * inputs (Q4_0, Q4_1). Q8: 8-bit q, weight = scale * q, f16 for 32 inputs (Q8_0). Q4S: as Q4 with f32 scale and minimum
+ * (Q4_K). Q8S: 8-bit q, weight = scale * q + minimum, f32 for 16 inputs (Q5, K formats, IQ4_NL). */
+#define LSG_FORMATS(X)                                                                                                 \
+    X(LSG_BF16, 2048, 0, 55, 5.2)                                                                                      \
+    X(LSG_F16, 2048, 0, 186, 8.9)                                                                                      \
+    X(LSG_Q4, 512, 128, 91, 23.5)                                                                                      \
+    X(LSG_Q8, 1024, 64, 98, 13.7)                                                                                      \
+    X(LSG_Q4S, 512, 256, 78, 23.8)                                                                                     \
+    X(LSG_Q8S, 1024, 512, 118, 41.3)
+#define LSG_NAME(name, values, scales, base, more) name,
+typedef enum { LSG_FORMATS(LSG_NAME) LSG_N_FORMATS } lsg_format;
+
+#define LSG_VALUE_BYTES(name, values, scales, base, more) values,
+#define LSG_SCALE_BYTES(name, values, scales, base, more) scales,
+LSG_CONSTANT int32_t lsg_value_bytes(int format) {
+    const int32_t of[] = {LSG_FORMATS(LSG_VALUE_BYTES)};
+    return of[format];
+}
+LSG_CONSTANT int32_t lsg_tile_bytes(int format) {
+    const int32_t scales[] = {LSG_FORMATS(LSG_SCALE_BYTES)};
+    return lsg_value_bytes(format) + scales[format];
+}
+lsg_format lsg_format_of(int ggml_type);
+/* Bytes of a [n_out, n_in] matrix, a multiple of 256: a tile more than there are, which fetches may touch. */
+size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in);
+
+/* ---- a matmul */
+
+/* How a [n_out, n_in] matrix is shared out, by its shape alone: of a block's warps, warps_out (2 or 4) take different
+ * outputs and the others different inputs of a stage; chunks of inputs go to different blocks. */
+typedef struct {
+    int32_t warps_out, chunks, chunk_groups;
+} lsg_cut;
+lsg_cut lsg_cut_of(int64_t n_out, int64_t n_in);
+
+/* Shared memory of a block for so many eights of rows (1 to 8), in bytes. Each warp has a ring of slots of weights, all
+ * but one under way; the block has stages of inputs. */
+typedef struct {
+    int32_t groups, slot, slots; /* groups of a slot; its bytes; slots of a warp's ring */
+    int32_t stride, stages;      /* from row to row of a stage; stages of inputs */
+    int32_t inputs, shared;      /* of all stages; of the block */
+} lsg_matmul_plan;
+LSG_CONSTANT lsg_matmul_plan lsg_matmul_plan_of(int format, int32_t eights) {
+    lsg_matmul_plan p = {0, 0, 0, 0, 0, 0, 0};
+    const int32_t tile = lsg_tile_bytes(format);
+    p.groups = tile < 1536 ? 2 : 1;
+    p.slot = p.groups * tile;
+    p.slots = (eights > 6 ? 6912 : 8192) / p.slot; /* 64 rows leave less */
+    /* the addresses that lanes read at once fall into different banks */
+    p.stride = LSG_STAGE * LSG_GROUP * 2 + (format == LSG_Q8S ? 32 : 64);
+    p.stages = eights <= 2 ? 3 : 2;
+    p.inputs = p.stages * 8 * eights * p.stride;
+    p.shared = p.inputs + LSG_WARPS * p.slots * p.slot;
+    return p;
+}
+/* Eights of rows of a block, so that as few blocks as possible are filled alike. */
+int32_t lsg_matmul_eights(int32_t rows);
+
+/* ---- attention */
+
+/* Queries of a block that reads a chunk, in tiles of 16; shared memory of a block with so many, in bytes. */
+int32_t lsg_attention_tiles(int32_t head_dim);
+size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails);
+
+/* ---- a session */
+
+typedef struct {
+    int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, rope_dims, n_vocab;
+} lsg_shape;
+
+/* The matrices of a step. */
+typedef enum { LSG_QKV, LSG_OUT, LSG_GATE_UP, LSG_DOWN, LSG_HEAD, LSG_MATRICES } lsg_which;
+void lsg_matrix_shape(const lsg_shape *s, lsg_which which, int32_t *n_out, int32_t *n_in);
+
+/* The numbers of rows and of attention chunks that graphs are made for. */
+int32_t lsg_bucket_rows(int32_t n);
+int32_t lsg_bucket_chunks(int32_t length); /* at least those that lie wholly in the committed context */
+
+/* What a session allocates when it begins, for the largest tree; beside it only pages of keys and values grow. */
+typedef struct {
+    size_t x, xn, q, y, turns, part_o, part_ml, logits, last, keys, slices, columns, ancestors, pages;
+    size_t parts; /* rows times chunks that part_o and part_ml hold */
+} lsg_room;
+lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context);
+size_t lsg_keys_count(int32_t rows, int32_t n_vocab);              /* of a head's lists */
+size_t lsg_page_values(const lsg_shape *s);                        /* of a page of keys and values, bf16 */
+uint64_t lsg_session_bytes(const lsg_shape *s, int32_t n_context); /* without pages; and page tables, results */
+
+/* ---- what a step costs, on paper */
+
+typedef struct {
+    const char *name, *spelled; /* as it is asked for, as people call it */
+    int32_t multiprocessors;
+    double ghz, gb_s;   /* boost clock; memory */
+    int32_t shared_kib; /* of a multiprocessor */
+} lsg_card;
+extern const lsg_card lsg_cards[]; /* ends with a NULL name */
+
+typedef struct {
+    const char *kernel;
+    int32_t launches;    /* a step */
+    int64_t blocks;      /* a launch */
+    int64_t resident;    /* that the card holds at once */
+    double bytes;        /* a step's, of the card's memory */
+    double instructions; /* a step's, of warps */
+    double us;           /* a step */
+    const char *bound;   /* "memory", "instructions" or "latency": what takes most of it */
+} lsg_cost;
+enum { LSG_KERNELS = 14 };
+/* Costs of a forward of `rows` after `length` tokens, by kernel, into out. formats: [n_layers]; the head's is in each.
+ * Returns how many there are. */
+int lsg_step_costs(const lsg_card *card, const lsg_shape *s, lsg_format (*formats)[LSG_MATRICES], int32_t rows,
+                   int32_t length, lsg_cost out[LSG_KERNELS]);
+
+#ifdef __cplusplus
+}
+#endif

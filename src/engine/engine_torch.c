@@ -28,9 +28,9 @@
     X(forward_tree)                                                                                                    \
     X(grow_tree)                                                                                                       \
     X(row_top)                                                                                                         \
-    X(keep_path) X(rewind) X(row_logits) X(timings) X(probe) X(parts) X(watch) X(head_open) X(head_close)              \
-        X(head_bytes) X(draft_new) X(draft_free) X(draft_begin) X(draft_grow) X(draft_bytes) X(head_guess)             \
-            X(draft_logits)
+    X(keep_path)                                                                                                       \
+    X(rewind) X(row_logits) X(timings) X(probe) X(parts) X(watch) X(head_open) X(head_close) X(head_bytes)             \
+        X(draft_new) X(draft_free) X(draft_begin) X(draft_grow) X(draft_bytes) X(head_guess) X(draft_logits)
 
 // One library a kind of device, so that a machine without a GPU loads nothing of CUDA.
 static const struct {
@@ -326,6 +326,7 @@ void ls_gpus_look(ls_gpus *out) {
         while (out->n < LS_MAX_GPUS && !lib.device(out->n, &info)) {
             ls_gpu *g = &out->gpu[out->n++];
             snprintf(g->name, sizeof g->name, "%s", info.name);
+            g->resident = info.resident;
             g->free_bytes = info.free_bytes;
             g->total_bytes = info.total_bytes;
         }
@@ -340,7 +341,7 @@ static int gpu_number(const char *device) { // of "cuda" or "cuda:N"
 static bool gpu_fits(const ls_gpu *g, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err) {
     const int32_t context = opt->context ? opt->context : LS_MIN_CONTEXT;
     ls_gpu_model m;
-    ls_gpu_model_of(&m, c, opt->weights);
+    ls_gpu_model_of(&m, c, opt->weights, g->resident);
     const uint64_t weights = m.weight_bytes, work = lsg_session_bytes(&m.shape, context),
                    kv = gpu_kv_bytes(&c->hparams) * (uint64_t)context;
     ls_gpu_model_free(&m);
@@ -400,7 +401,7 @@ static ls_code choose_context(const torch_engine *e, const ls_checkpoint *c, con
     }
     lst_device_info info = {.size = sizeof info};
     if (e->lib.device(gpu_number(device), &info)) return failed(&e->lib, LST_E_BACKEND, err);
-    const lsg_shape shape = ls_gpu_shape(h);
+    const lsg_shape shape = ls_gpu_shape(h, info.resident);
     const uint64_t work = lsg_session_bytes(&shape, h->n_context),
                    left = info.free_bytes > work ? info.free_bytes - work : 0;
     *out = context_in(h, left / gpu_kv_bytes(h));

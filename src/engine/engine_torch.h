@@ -16,6 +16,7 @@ enum { LS_MAX_GPUS = 16 };
 typedef struct {
     char name[128];
     uint64_t free_bytes, total_bytes;
+    int32_t resident; // as in lst_device_info
 } ls_gpu;
 typedef struct {
     int n; // GPUs that can be used

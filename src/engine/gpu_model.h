@@ -3,7 +3,8 @@
 #include "gpu/plan.h"
 #include "model/checkpoint.h"
 
-lsg_shape ls_gpu_shape(const ls_hparams *h);
+// resident: of the device (lst_device_info, lsg_resident).
+lsg_shape ls_gpu_shape(const ls_hparams *h, int32_t resident);
 
 typedef struct {
     lsg_shape shape;
@@ -12,5 +13,5 @@ typedef struct {
 } ls_gpu_model;
 
 // weights: as in lst_open_options. Free with ls_gpu_model_free.
-void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights);
+void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights, int32_t resident);
 void ls_gpu_model_free(ls_gpu_model *m);

@@ -66,7 +66,7 @@ static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n
                             LSG_FORMATS(MORE)
 #undef MORE
                         };
-    const lsg_cut cut = lsg_cut_of(n_out, n_in);
+    const lsg_cut cut = lsg_cut_of(n_out, n_in, lsg_resident(s->card->multiprocessors, s->card->shared_kib));
     const int32_t eights = lsg_matmul_eights(rows), row_blocks = (rows + 8 * eights - 1) / (8 * eights),
                   of_block = LSG_TILE * cut.warps_out;
     const double tiles = (double)((n_out + LSG_TILE - 1) / LSG_TILE) * (n_in / LSG_GROUP);

@@ -25,32 +25,34 @@ size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in) {
     return ((tiles + 1) * (size_t)lsg_tile_bytes(format) + 255) / 256 * 256;
 }
 
-/* As many blocks as a large card's 132 multiprocessors hold at once, two each: one more would run when all others have
- * ended. A block takes as many outputs as possible, since every block reads all inputs of its chunk; chunks of at least
- * four groups, and few, since the next kernel adds their sums: more than four only where it takes them to give most
- * multiprocessors something to do. */
-lsg_cut lsg_cut_of(int64_t n_out, int64_t n_in) {
-    enum { ENOUGH = 132, RESIDENT = 264, LEAST_GROUPS = 4, FEW = 4 };
-    static const int32_t most_chunks[] = {FEW, FEW, LSG_MATMUL_CHUNKS}, warps[] = {4, 2, 2};
+int32_t lsg_resident(int32_t multiprocessors, int32_t shared_kib) {
+    return multiprocessors * (shared_kib >= 160 ? 2 : 1);
+}
+
+/* The cut that takes the least time, in the times of a group: all blocks run in waves of those that the device holds at
+ * once, and a block takes as many groups as each of its warps has. A chunk more costs about one, since its sums are
+ * written and added. Chunks are of at least four groups. */
+lsg_cut lsg_cut_of(int64_t n_out, int64_t n_in, int32_t resident) {
+    enum { LEAST_GROUPS = 4 };
     const int64_t groups = n_in / LSG_GROUP;
-    lsg_cut c = {0};
-    for (int i = 0; i < 3; i++) {
-        const int64_t blocks = ceil_div(n_out, LSG_TILE * warps[i]);
-        int64_t chunks = blocks >= ENOUGH ? 1 : RESIDENT / blocks;
-        if (chunks > groups / LEAST_GROUPS) chunks = groups / LEAST_GROUPS;
-        if (chunks > most_chunks[i]) chunks = most_chunks[i];
-        if (chunks < 1) chunks = 1;
-        c.warps_out = warps[i];
-        c.chunk_groups = (int32_t)ceil_div(groups, chunks);
-        c.chunks = (int32_t)ceil_div(groups, c.chunk_groups);
-        if (blocks * c.chunks >= ENOUGH) break;
-    }
-    return c;
+    lsg_cut best = {0};
+    double least = 0;
+    for (int32_t warps = 4; warps >= 2; warps /= 2)
+        for (int32_t chunks = 1; chunks <= LSG_MATMUL_CHUNKS; chunks++) {
+            if (chunks > 1 && groups < (int64_t)chunks * LEAST_GROUPS) break;
+            const int64_t of_chunk = ceil_div(groups, chunks), there = ceil_div(groups, of_chunk),
+                          blocks = ceil_div(n_out, LSG_TILE * warps) * there;
+            const double time = (double)(ceil_div(blocks, resident) * of_chunk) / (LSG_WARPS / warps) + (double)there;
+            if (best.warps_out && time >= least) continue;
+            least = time;
+            best = (lsg_cut){warps, (int32_t)there, (int32_t)of_chunk};
+        }
+    return best;
 }
 
 int32_t lsg_matmul_eights(int32_t rows) {
-    const int64_t eights = ceil_div(rows, 8);
-    return (int32_t)ceil_div(eights, ceil_div(eights, 8));
+    const int64_t eights = ceil_div(rows, 8), blocks = ceil_div(eights, 8);
+    return (int32_t)ceil_div(eights, eights % blocks && eights % (blocks + 1) == 0 ? blocks + 1 : blocks);
 }
 
 int32_t lsg_attention_tiles(int32_t head_dim) {
@@ -59,7 +61,7 @@ int32_t lsg_attention_tiles(int32_t head_dim) {
 
 size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails) {
     enum { TAIL_ROWS = 4 };
-    return (size_t)q_tiles * 16 * ((LSG_CHUNK + 4) * sizeof(float) + (size_t)head_dim * sizeof(uint16_t)) +
+    return (size_t)q_tiles * 16 * (LSG_SCORES * sizeof(float) + (size_t)head_dim * sizeof(uint16_t)) +
            (size_t)(tails ? TAIL_ROWS : 1) * LSG_CHUNK * sizeof(void *);
 }
 
@@ -105,14 +107,14 @@ lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
     for (lsg_which i = 0; i < LSG_HEAD; i++) {
         int32_t n_out, n_in;
         lsg_matrix_shape(s, i, &n_out, &n_in);
-        y = larger(y, (size_t)lsg_cut_of(n_out, n_in).chunks * (size_t)n_out);
+        y = larger(y, (size_t)lsg_cut_of(n_out, n_in, s->resident).chunks * (size_t)n_out);
     }
     lsg_room r = {.x = rows * (size_t)s->n_embd,
                   .xn = rows * larger(larger((size_t)s->n_embd, (size_t)s->n_ff), q),
                   .q = rows * q,
                   .y = rows * y,
                   .turns = 2 * rows * (size_t)s->rope_dims,
-                  .logits = (size_t)lsg_cut_of(s->n_vocab, s->n_embd).chunks * rows * (size_t)s->n_vocab,
+                  .logits = (size_t)lsg_cut_of(s->n_vocab, s->n_embd, s->resident).chunks * rows * (size_t)s->n_vocab,
                   .last = (size_t)s->n_vocab,
                   .keys = lsg_keys_count(LST_MAX_ROWS, s->n_vocab),
                   .slices = rows * (size_t)ceil_div(s->n_vocab, LSG_SLICE) * LSG_SLICE_FLOATS,

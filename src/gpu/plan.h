@@ -1,5 +1,6 @@
-/* How a decoder's step is cut for a GPU, and what that takes: from shapes alone, without CUDA. The kernels
- * (torch/kernels/gpu*.cu) launch what is said here; the program asks what fits and what may be expected.
+/* How a decoder's step is cut for a GPU, and what that takes: from shapes and a few numbers of the device, without
+ * CUDA. The kernels (torch/kernels/gpu*.cu) launch what is said here; the program asks what fits and what may be
+ * expected.
  *
  * All functions are pure; sizes are in elements unless they say bytes. */
 #pragma once
@@ -14,20 +15,21 @@ extern "C" {
 #endif
 
 enum {
-    LSG_TILE = 32,          /* outputs of a tile */
-    LSG_GROUP = 32,         /* its inputs, which share a scale */
-    LSG_STAGE = 8,          /* groups whose inputs come to shared memory at once */
-    LSG_WARPS = 4,          /* of a block of a matmul or of attention */
-    LSG_MATMUL_CHUNKS = 8,  /* chunks of a matmul's inputs, at most */
-    LSG_CHUNK = 256,        /* logical positions that one attention block sums */
-    LSG_TAIL_CHUNKS = 2,    /* in which the context ends, and the longest path of a tree behind it */
-    LSG_PAGE = 1024,        /* cache columns of a page */
-    LSG_TOP = 256,          /* best tokens kept for the row that is likely to be the last kept */
-    LSG_SLICE = 4096,       /* logits that one block of the head's statistics reads */
-    LSG_SLICE_FLOATS = 3,   /* and what it says of them */
-    LSG_SORT = 4096,        /* keys that one block of a row's best sorts */
-    LSG_PREFILL_ROWS = 128, /* rows of a block of a prompt, at most */
-    LSG_MOST_EMBD = 16384,  /* values of the residual stream */
+    LSG_TILE = 32,              /* outputs of a tile */
+    LSG_GROUP = 32,             /* its inputs, which share a scale */
+    LSG_STAGE = 8,              /* groups whose inputs come to shared memory at once */
+    LSG_WARPS = 4,              /* of a block of a matmul or of attention */
+    LSG_MATMUL_CHUNKS = 8,      /* chunks of a matmul's inputs, at most */
+    LSG_CHUNK = 256,            /* logical positions that one attention block sums */
+    LSG_SCORES = LSG_CHUNK + 4, /* floats from a query's scores to the next one's */
+    LSG_TAIL_CHUNKS = 2,        /* in which the context ends, and the longest path of a tree behind it */
+    LSG_PAGE = 1024,            /* cache columns of a page */
+    LSG_TOP = 256,              /* best tokens kept for the row that is likely to be the last kept */
+    LSG_SLICE = 4096,           /* logits that one block of the head's statistics reads */
+    LSG_SLICE_FLOATS = 3,       /* and what it says of them */
+    LSG_SORT = 4096,            /* keys that one block of a row's best sorts */
+    LSG_PREFILL_ROWS = 128,     /* rows of a block of a prompt, at most */
+    LSG_MOST_EMBD = 16384,      /* values of the residual stream */
     LSG_BLOCK_SHARED =
         99 << 10 /* bytes of shared memory that every device since compute capability 8.0 gives a block */
 };
@@ -66,12 +68,15 @@ size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in);
 
 /* ---- a matmul */
 
-/* How a [n_out, n_in] matrix is shared out, by its shape alone: of a block's warps, warps_out (2 or 4) take different
- * outputs and the others different inputs of a stage; chunks of inputs go to different blocks. */
+/* Blocks of a matmul that a device holds at once: two a multiprocessor, one where its shared memory (KiB) is small. */
+int32_t lsg_resident(int32_t multiprocessors, int32_t shared_kib);
+
+/* How a [n_out, n_in] matrix is shared out, by its shape and the device: of a block's warps, warps_out (2 or 4) take
+ * different outputs and the others different inputs of a stage; chunks of inputs go to different blocks. */
 typedef struct {
     int32_t warps_out, chunks, chunk_groups;
 } lsg_cut;
-lsg_cut lsg_cut_of(int64_t n_out, int64_t n_in);
+lsg_cut lsg_cut_of(int64_t n_out, int64_t n_in, int32_t resident);
 
 /* Shared memory of a block for so many eights of rows (1 to 8), in bytes. Each warp has a ring of slots of weights, all
  * but one under way; the block has stages of inputs. */
@@ -93,7 +98,7 @@ LSG_CONSTANT lsg_matmul_plan lsg_matmul_plan_of(int format, int32_t eights) {
     p.shared = p.inputs + LSG_WARPS * p.slots * p.slot;
     return p;
 }
-/* Eights of rows of a block, so that as few blocks as possible are filled alike. */
+/* Eights of rows of a block: so that few blocks are filled alike. */
 int32_t lsg_matmul_eights(int32_t rows);
 
 /* ---- attention */
@@ -106,6 +111,7 @@ size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails);
 
 typedef struct {
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, rope_dims, n_vocab;
+    int32_t resident; /* of the device */
 } lsg_shape;
 
 /* The matrices of a step. */

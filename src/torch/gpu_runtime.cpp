@@ -83,6 +83,7 @@ int lsg_device_get(int32_t i, lsg_device *out) {
     out->major = p.major;
     out->minor = p.minor;
     out->multiprocessors = p.multiProcessorCount;
+    out->shared_kib = (int32_t)(p.sharedMemPerMultiprocessor >> 10);
     int before = 0;
     cudaGetDevice(&before);
     size_t free = 0, total = 0;

@@ -17,7 +17,8 @@ const float *CudaModel::place(const at::Tensor &t) {
 }
 
 bool CudaModel::matrix_begin(lst::Linear &l, int type, lst::Care) {
-    if (lsg_matrix_init(&l.device, type, l.n_out, l.n_in)) return false;
+    if (lsg_matrix_init(&l.device, type, l.n_out, l.n_in, lsg_resident(device.multiprocessors, device.shared_kib)))
+        return false;
     staging.assign(lsg_matrix_bytes(&l.device), 0);
     return true;
 }
@@ -108,6 +109,7 @@ extern "C" LST_API int lst_device(int32_t i, lst_device_info *info) {
         lsg_device d;
         check(lsg_device_get(i, &d), "the GPU");
         snprintf(info->name, sizeof info->name, "%.90s, compute capability %d.%d", d.name, d.major, d.minor);
+        info->resident = lsg_resident(d.multiprocessors, d.shared_kib);
         info->free_bytes = d.free_bytes;
         info->total_bytes = d.total_bytes;
     });

@@ -92,13 +92,16 @@ struct CudaEngine : lst::Engine {
     void save_list(int32_t row);
 };
 
-lsg_shape shape_of(const lst_hparams &hp, int32_t n_layers) {
-    return {n_layers, hp.n_embd, hp.n_ff, hp.n_heads, hp.n_kv_heads, hp.head_dim, hp.rope_dims, hp.n_vocab};
+lsg_shape shape_of(const CudaModel &m, int32_t n_layers) {
+    const lst_hparams &hp = m.hp;
+    return {n_layers,     hp.n_embd,     hp.n_ff,
+            hp.n_heads,   hp.n_kv_heads, hp.head_dim,
+            hp.rope_dims, hp.n_vocab,    lsg_resident(m.device.multiprocessors, m.device.shared_kib)};
 }
 
 CudaEngine::CudaEngine(CudaModel *model, int32_t n_context, int32_t layers_of)
     : m(model), n_layers(layers_of), page_table((size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1),
-      shape(shape_of(model->hp, layers_of)), room(lsg_room_of(&shape, n_context)), step_at(1, "a session"),
+      shape(shape_of(*model, layers_of)), room(lsg_room_of(&shape, n_context)), step_at(1, "a session"),
       result_at(1, "a session"), columns_at(room.columns, "a session"), ancestors(room.ancestors, "a session"),
       pages_at(room.pages, "a session"), last(room.last, "a session"), x(room.x, "a session"), y(room.y, "a session"),
       turns(room.turns, "a session"), part_o(room.part_o, "a session"), part_ml(room.part_ml, "a session"),

@@ -38,7 +38,7 @@ static void packed_values_are_those_of_the_file(void) {
             const int64_t n_out = outs[i / 5], n_in = ins[i % 5];
             const int type = matrix_types[t];
             lsg_matrix m;
-            if (lsg_matrix_init(&m, type, n_out, n_in)) {
+            if (lsg_matrix_init(&m, type, n_out, n_in, RESIDENT)) {
                 CHECK(n_in % ls_ggml_layout_of(type)->values, "type %d, %d inputs: not kept", type, (int)n_in);
                 continue;
             }
@@ -55,10 +55,11 @@ static void packed_values_are_those_of_the_file(void) {
             release();
         }
     lsg_matrix m;
-    CHECK(lsg_matrix_init(&m, LS_GGML_F32, 16, 33) && lsg_matrix_init(&m, LS_GGML_Q4_0, 16, 48) &&
-              lsg_matrix_init(&m, LS_GGML_Q4_K, 16, 96) && lsg_matrix_init(&m, 99, 16, 32) &&
-              lsg_matrix_init(&m, LS_GGML_Q8_0, 0, 32) && lsg_matrix_init(&m, LS_GGML_Q8_0, 16, 0) &&
-              lsg_matrix_init(&m, LS_GGML_Q8_0, (int64_t)1 << 40, 32),
+    CHECK(lsg_matrix_init(&m, LS_GGML_F32, 16, 33, RESIDENT) && lsg_matrix_init(&m, LS_GGML_Q4_0, 16, 48, RESIDENT) &&
+              lsg_matrix_init(&m, LS_GGML_Q4_K, 16, 96, RESIDENT) && lsg_matrix_init(&m, 99, 16, 32, RESIDENT) &&
+              lsg_matrix_init(&m, LS_GGML_Q8_0, 0, 32, RESIDENT) &&
+              lsg_matrix_init(&m, LS_GGML_Q8_0, 16, 0, RESIDENT) &&
+              lsg_matrix_init(&m, LS_GGML_Q8_0, (int64_t)1 << 40, 32, RESIDENT),
           "a shape or type that cannot be kept");
 }
 
@@ -71,7 +72,7 @@ static void stacked_tensors_may_have_different_types(void) {
         unsigned char *first = random_raw(pairs[i][0], FIRST, N_IN),
                       *rest = random_raw(pairs[i][1], N_OUT - FIRST, N_IN);
         lsg_matrix m;
-        CHECK(!lsg_matrix_init(&m, pairs[i][0], N_OUT, N_IN), "type %d is not kept", pairs[i][0]);
+        CHECK(!lsg_matrix_init(&m, pairs[i][0], N_OUT, N_IN, RESIDENT), "type %d is not kept", pairs[i][0]);
         uint8_t *host = weights_of(&m);
         lsg_pack_rows(&m, host, 0, pairs[i][0], first, FIRST);
         lsg_pack_rows(&m, host, FIRST, pairs[i][1], rest, N_OUT - FIRST);
@@ -159,7 +160,7 @@ static void matmul_of_a_row_is_the_same_in_any_block(void) {
     for (size_t t = 0; t < LENGTH(of_format); t++)
         for (size_t i = 0; i < LENGTH(shapes); i++) {
             lsg_matrix shape;
-            if (lsg_matrix_init(&shape, of_format[t], shapes[i][0], shapes[i][1])) continue;
+            if (lsg_matrix_init(&shape, of_format[t], shapes[i][0], shapes[i][1], RESIDENT)) continue;
             const matrix m = random_matrix(of_format[t], shapes[i][0], shapes[i][1]);
             check_matmul(&m, counts, LENGTH(counts));
         }

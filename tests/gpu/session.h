@@ -12,6 +12,7 @@ enum { MATRIX_TYPES = 14 };
 extern const int matrix_types[MATRIX_TYPES]; // of GGUF: all that are kept
 matrix random_matrix(int type, int64_t n_out, int64_t n_in);
 
+enum { RESIDENT = 264 }; /* blocks of a matmul: an H100's */
 enum { N_PAGES = 3, CONTEXT = N_PAGES * LSG_PAGE };
 
 typedef struct {

@@ -3,8 +3,8 @@
  *
  * Batch invariance: the results of a row depend on its token, position and ancestors only. Matmuls run on tensor-core
  * tiles of 16 outputs by 8 rows and sum every element over the same inputs in the same order, for 1 row or 256; the
- * matrix's shape alone decides how a sum is split. Attention walks logical positions in chunks of LSG_CHUNK, which it
- * computes alike for a row in a tree and for the same row alone.
+ * matrix's shape and the device decide how a sum is split. Attention walks logical positions in chunks of LSG_CHUNK,
+ * which it computes alike for a row in a tree and for the same row alone.
  *
  * Arithmetic ("bf16"): the input of a matmul, queries, keys, values and attention's weights are rounded to bf16; sums,
  * norms and the residual stream are f32. Weights keep exactly the values of the file's format (plain f32 weights are
@@ -43,7 +43,7 @@ typedef struct {
 } lsg_matrix;
 
 /* Sets all but the pointers. 0, or -1 if the shape or ggml type cannot be kept. */
-int lsg_matrix_init(lsg_matrix *m, int ggml_type, int64_t n_out, int64_t n_in);
+int lsg_matrix_init(lsg_matrix *m, int ggml_type, int64_t n_out, int64_t n_in, int32_t resident);
 size_t
 lsg_matrix_bytes(const lsg_matrix *m); /* a multiple of 256; a tile more than there are, which fetches may touch */
 /* Packs raw GGUF rows into zeroed host memory. Calls for different tiles of outputs may run at once. */

@@ -12,10 +12,9 @@ namespace {
 
 enum {
     WARPS = LSG_WARPS,
-    S_STRIDE = LSG_CHUNK + 4, // floats of a row of scores: lanes of a tile fall into different banks
-    STEPS = 8,                // of 16 dimensions or slots whose keys or values are on their way at once
-    TAIL_ROWS = 4,            // rows of a block at the context's end, at most
-    TAIL_STEPS = 4            // of single rows whose values are on their way at once
+    STEPS = 8,     // of 16 dimensions or slots whose keys or values are on their way at once
+    TAIL_ROWS = 4, // rows of a block at the context's end, at most
+    TAIL_STEPS = 4 // of single rows whose values are on their way at once
 };
 constexpr float LOG2_E = 1.4426950408889634f;
 
@@ -54,7 +53,7 @@ LSG_DEVICE void load_queries(uint32_t x[4], const uint4 *queries, int32_t step, 
 
 // The operand of 16 queries for a step of 16 slots, whose weights stand in place of their scores.
 LSG_DEVICE void load_weights(uint32_t x[4], const float *scores, int32_t step, int r, int c) {
-    const uint32_t *lo = (const uint32_t *)(scores + r * S_STRIDE) + 8 * step + c, *hi = lo + 8 * S_STRIDE;
+    const uint32_t *lo = (const uint32_t *)(scores + r * LSG_SCORES) + 8 * step + c, *hi = lo + 8 * LSG_SCORES;
     x[0] = lo[0], x[1] = hi[0], x[2] = lo[4], x[3] = hi[4];
 }
 
@@ -74,12 +73,12 @@ LSG_DEVICE int32_t slot_of(int32_t step, int c, int i) {
 template <int QT>
 __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
     attend(lsg_buffers b, lsg_attend a, rows_of rows, int32_t n_shared, int32_t tail_queries) {
-    LSG_SHARED(float, scores); // [16 QT][S_STRIDE], then as bf16 in place; pointers; operands of queries
+    LSG_SHARED(float, scores); // [16 QT][LSG_SCORES], then as bf16 in place; pointers; operands of queries
     const lsg_step *s = b.step;
     const int32_t hd = b.head_dim, group = b.n_heads / b.n_kv_heads, kv_head = (int32_t)blockIdx.x;
     const int32_t t = (int32_t)threadIdx.x, lane = t % 32, warp = t / 32, r = lane / 4, c = lane % 4;
     // keys of the slots; in a tail, of each of its rows, whose own slots come behind the committed ones
-    const uint16_t **at = (const uint16_t **)(scores + 16 * QT * S_STRIDE);
+    const uint16_t **at = (const uint16_t **)(scores + 16 * QT * LSG_SCORES);
     uint4 *queries = (uint4 *)(at + (QT == 1 ? TAIL_ROWS : 1) * LSG_CHUNK);
     const int32_t length = lsg_fresh(&s->length);
     lsg_next_may_start();
@@ -153,7 +152,7 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
 #pragma unroll
         for (int i = 0; i < QT * 8; i++) {
             const int32_t slot = slot0 + i / 4 % 2 * 8 + c * 2 + i % 2;
-            if (slot < fixed) scores[(i / 8 * 16 + r + i % 4 / 2 * 8) * S_STRIDE + slot] = (&sum[0][0][0])[i];
+            if (slot < fixed) scores[(i / 8 * 16 + r + i % 4 / 2 * 8) * LSG_SCORES + slot] = (&sum[0][0][0])[i];
         }
     }
     // and of those behind them: a warp takes eight of one row
@@ -175,13 +174,13 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
         }
         for (int j = 0; j < 4; j++) {
             const int32_t slot = slot0 + c * 2 + j % 2, q = r + j / 2 * 8;
-            if (slot >= fixed && q < n_q && row_of(q) == row) scores[q * S_STRIDE + slot] = sum[j];
+            if (slot >= fixed && q < n_q && row_of(q) == row) scores[q * LSG_SCORES + slot] = sum[j];
         }
     }
     __syncthreads();
     // weights: a warp takes a query; lane and step give a slot its place in the sum
     for (int32_t q = warp; q < 16 * QT; q += WARPS) {
-        float *row = scores + q * S_STRIDE, v[LSG_CHUNK / 32], most = -INFINITY, sum = 0;
+        float *row = scores + q * LSG_SCORES, v[LSG_CHUNK / 32], most = -INFINITY, sum = 0;
         const int32_t position = q < n_q ? length + s->depth[row_of(q)] : -1,
                       end = min(seen, position + 1 - chunk * LSG_CHUNK),
                       begin = first_seen(a, position) - chunk * LSG_CHUNK;
@@ -233,7 +232,7 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
 #pragma unroll
                 for (int j = 0; j < QT; j++) {
                     uint32_t x[4];
-                    load_weights(x, scores + j * 16 * S_STRIDE, step0 + u, r, c);
+                    load_weights(x, scores + j * 16 * LSG_SCORES, step0 + u, r, c);
                     add_values(out[j], x, w[u]);
                 }
             }

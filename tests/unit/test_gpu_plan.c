@@ -1,0 +1,187 @@
+// How a step is cut for a GPU: what fits, what fills the device, which banks meet. No GPU takes part.
+#include "gpu/plan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+// Shapes as their authors publish them (config.json).
+static const struct {
+    const char *name;
+    lsg_shape shape;
+    int32_t context;
+} models[] = {
+    {"SmolLM2 135M", {30, 576, 1536, 9, 3, 64, 64, 49152, 0}, 8192},
+    {"Qwen2.5 0.5B", {24, 896, 4864, 14, 2, 64, 64, 151936, 0}, 32768},
+    {"TinyLlama 1.1B", {22, 2048, 5632, 32, 4, 64, 64, 32000, 0}, 2048},
+    {"Llama 3.2 1B", {16, 2048, 8192, 32, 8, 64, 64, 128256, 0}, 131072},
+    {"Vicuna 7B", {32, 4096, 11008, 32, 32, 128, 128, 32000, 0}, 4096},
+    {"Mistral 7B", {32, 4096, 14336, 32, 8, 128, 128, 32768, 0}, 32768},
+    {"Llama 3.1 8B", {32, 4096, 14336, 32, 8, 128, 128, 128256, 0}, 131072},
+    {"Gemma 2 9B", {42, 3584, 14336, 16, 8, 256, 256, 256000, 0}, 8192},
+    {"Qwen2.5 14B", {48, 5120, 13824, 40, 8, 128, 128, 152064, 0}, 32768},
+    {"Llama 3.1 70B", {80, 8192, 28672, 64, 8, 128, 128, 128256, 0}, 131072},
+};
+
+static void blocks_have_what_any_device_gives_them(void **state) {
+    (void)state;
+    for (int f = 0; f < LSG_N_FORMATS; f++)
+        for (int32_t eights = 1; eights <= 8; eights++) {
+            const lsg_matmul_plan p = lsg_matmul_plan_of(f, eights);
+            assert_in_range(p.shared, 1, LSG_BLOCK_SHARED);
+            assert_true(p.slots >= 3 && p.slot % 16 == 0 && p.stride % 16 == 0);
+            assert_true(p.slots * p.slot >= 6000); // bytes under way that hide the way to memory
+        }
+    for (int32_t hd = 16; hd <= 512; hd += 16) {
+        assert_in_range(lsg_attention_shared(1, hd, 1), 1, LSG_BLOCK_SHARED);
+        assert_in_range(lsg_attention_shared(lsg_attention_tiles(hd), hd, 0), 1, LSG_BLOCK_SHARED);
+    }
+}
+
+// Lanes `from` .. `from + n - 1` read `bytes` each: no two of them different words of one bank.
+static void check_banks(int32_t from, int32_t n, int32_t bytes, int32_t (*address)(int32_t lane, int32_t stride),
+                        int32_t stride) {
+    int32_t word_of[32];
+    memset(word_of, 0xFF, sizeof word_of);
+    for (int32_t lane = from; lane < from + n; lane++)
+        for (int32_t b = 0; b < bytes; b += 4) {
+            const int32_t word = (address(lane, stride) + b) / 4;
+            assert_true(word_of[word % 32] == -1 || word_of[word % 32] == word);
+            word_of[word % 32] = word;
+        }
+}
+static int32_t input_16(int32_t lane, int32_t stride) {
+    return lane / 4 * stride + lane % 4 * 16;
+}
+static int32_t input_8(int32_t lane, int32_t stride) {
+    return lane / 4 * stride + lane % 4 * 8;
+}
+static int32_t weight_4(int32_t lane, int32_t stride) {
+    return lane / 4 * stride + lane % 4 * 4;
+}
+
+static void what_lanes_read_at_once_is_in_different_banks(void **state) {
+    (void)state;
+    for (int f = 0; f < LSG_N_FORMATS; f++) {
+        const int32_t stride = lsg_matmul_plan_of(f, 1).stride;
+        if (f == LSG_Q8S)
+            for (int32_t half = 0; half < 2; half++) check_banks(16 * half, 16, 8, input_8, stride);
+        else
+            for (int32_t quarter = 0; quarter < 4; quarter++) check_banks(8 * quarter, 8, 16, input_16, stride);
+    }
+    check_banks(0, 32, 4, weight_4, LSG_SCORES * (int32_t)sizeof(float));
+}
+
+static void matrices_fill_a_device(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        for (const lsg_card *card = lsg_cards; card->name; card++) {
+            const int32_t resident = lsg_resident(card->multiprocessors, card->shared_kib);
+            for (lsg_which k = 0; k < LSG_MATRICES; k++) {
+                int32_t n_out, n_in;
+                lsg_matrix_shape(&models[i].shape, k, &n_out, &n_in);
+                const lsg_cut c = lsg_cut_of(n_out, n_in, resident);
+                const int32_t of_block = LSG_TILE * c.warps_out, blocks = (n_out + of_block - 1) / of_block * c.chunks,
+                              waves = (blocks + resident - 1) / resident;
+                assert_true(c.chunks >= 1 && c.chunks <= LSG_MATMUL_CHUNKS && (c.warps_out == 2 || c.warps_out == 4));
+                assert_true(c.chunks * c.chunk_groups >= n_in / LSG_GROUP &&
+                            (c.chunks - 1) * c.chunk_groups < n_in / LSG_GROUP);
+                // a last wave that is nearly empty costs as much as a full one
+                if (waves > 1) assert_true(blocks * 10 >= waves * resident * 7);
+                // small matrices cannot fill a device, large ones do
+                if ((int64_t)n_out * n_in >= 4096 * 4096) assert_true(blocks * 10 >= resident * 6);
+            }
+        }
+}
+
+static void a_session_has_room_for_all_that_it_will_run(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        for (int32_t context = 64; context <= models[i].context; context *= 2) {
+            lsg_shape s = models[i].shape;
+            s.resident = 264;
+            const lsg_room r = lsg_room_of(&s, context);
+            const size_t chunks = (size_t)lsg_bucket_chunks(context) + LSG_TAIL_CHUNKS;
+            assert_true(r.parts >= chunks); // one row at the largest context
+            assert_true(chunks * LSG_CHUNK >= (size_t)context + 256);
+            for (lsg_which k = 0; k < LSG_HEAD; k++) {
+                int32_t n_out, n_in;
+                lsg_matrix_shape(&s, k, &n_out, &n_in);
+                assert_true(r.y >= 256 * (size_t)n_out * (size_t)lsg_cut_of(n_out, n_in, s.resident).chunks);
+                assert_true(r.xn >= 256 * (size_t)n_in);
+            }
+            const uint64_t bytes = lsg_session_bytes(&s, context), logits = 4 * (uint64_t)r.logits;
+            assert_in_range(bytes, logits, logits + ((uint64_t)700 << 20));
+        }
+    const lsg_shape llama = models[6].shape;
+    assert_int_equal(lsg_page_values(&llama), (size_t)32 * 2 * 8 * 1024 * 128);
+}
+
+static void buckets_hold_what_they_are_for(void **state) {
+    (void)state;
+    for (int32_t n = 1; n <= 256; n++) {
+        const int32_t rows = lsg_bucket_rows(n), eights = lsg_matmul_eights(rows);
+        assert_in_range(rows, n, 256);
+        assert_true(rows == 1 || (rows % 8 == 0 && rows % (8 * eights) == 0 && eights <= 8)); // no eight is half empty
+    }
+    for (int32_t length = 0; length < 200000; length += 97) {
+        const int32_t chunks = lsg_bucket_chunks(length);
+        assert_true(chunks >= length / LSG_CHUNK && (chunks & (chunks - 1)) == 0);
+        assert_true(chunks == 0 || chunks < 2 * (length / LSG_CHUNK));
+    }
+}
+
+static double total(const lsg_cost *c, int n, double *bytes) {
+    double us = 0;
+    *bytes = 0;
+    for (int i = 0; i < n; i++) {
+        us += c[i].us;
+        *bytes += c[i].bytes;
+    }
+    return us;
+}
+
+static void costs_are_those_of_the_bytes(void **state) {
+    (void)state;
+    lsg_format formats[80][LSG_MATRICES];
+    for (int f = 0; f < LSG_N_FORMATS; f++) {
+        for (int i = 0; i < 80; i++)
+            for (int k = 0; k < LSG_MATRICES; k++) formats[i][k] = (lsg_format)f;
+        for (const lsg_card *card = lsg_cards; card->name; card++) {
+            lsg_cost one[LSG_KERNELS], tree[LSG_KERNELS], later[LSG_KERNELS];
+            const lsg_shape *s = &models[6].shape; // 8B
+            double bytes, more, same, matrices = 0;
+            for (lsg_which k = 0; k < LSG_MATRICES; k++) {
+                int32_t n_out, n_in;
+                lsg_matrix_shape(s, k, &n_out, &n_in);
+                matrices += (k == LSG_HEAD ? 1.0 : s->n_layers) * (double)lsg_matrix_size((lsg_format)f, n_out, n_in);
+            }
+            const int n = lsg_step_costs(card, s, formats, 1, 512, one);
+            const double us = total(one, n, &bytes);
+            assert_in_range(n, 10, LSG_KERNELS);
+            assert_true(bytes > 0.999 * matrices &&
+                        bytes < 1.03 * matrices);       // weights once, keys and values of 512 tokens
+            assert_true(us * card->gb_s * 1e3 > bytes); // not faster than its memory
+            const double of_tree = total(tree, lsg_step_costs(card, s, formats, 64, 512, tree), &same);
+            assert_true(of_tree > us && same < 1.01 * bytes); // a tree reads the same weights
+            assert_true(total(later, lsg_step_costs(card, s, formats, 1, 8192, later), &more) > us);
+            assert_true(more - bytes > 0.99 * (8192 - 512) * 2 * 2 * 32 * 8 * 128);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_have_what_any_device_gives_them),
+        cmocka_unit_test(what_lanes_read_at_once_is_in_different_banks),
+        cmocka_unit_test(matrices_fill_a_device),
+        cmocka_unit_test(a_session_has_room_for_all_that_it_will_run),
+        cmocka_unit_test(buckets_hold_what_they_are_for),
+        cmocka_unit_test(costs_are_those_of_the_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -23,8 +23,12 @@ size_t limit() {
 
 template <class F> int put(lsg_stream s, F &&work) {
     Stream *stream = static_cast<Stream *>(s);
-    if (stream && stream->capturing) stream->recorded.push_back(work);
-    else work();
+    auto in_order = [work] {
+        emulated::finish();
+        work();
+    };
+    if (stream && stream->capturing) stream->recorded.push_back(in_order);
+    else in_order();
     return 0;
 }
 struct Graph {
@@ -70,6 +74,7 @@ int lsg_alloc(void **out, size_t bytes) {
 }
 void lsg_free(void *p) {
     if (!p) return;
+    emulated::finish();
     used -= blocks.at(p);
     blocks.erase(p);
     free(p);
@@ -86,9 +91,11 @@ int lsg_stream_new(lsg_stream *out) {
     return 0;
 }
 void lsg_stream_free(lsg_stream s) {
+    emulated::finish();
     delete static_cast<Stream *>(s);
 }
 int lsg_sync(lsg_stream) {
+    emulated::finish();
     return 0;
 }
 int lsg_copy(void *to, const void *from, size_t bytes, lsg_stream s) {

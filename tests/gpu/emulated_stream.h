@@ -10,12 +10,14 @@ struct Launch {
     dim3 grid;
     int threads;
     size_t shared;
+    bool early; // it may start before the kernel ahead has ended
     std::function<void()> body;
 };
 struct Stream {
     bool capturing = false;
     std::vector<std::function<void()>> recorded;
 };
-void run_grid(const Launch &l);
+// The newest kernel is held back until the next one has begun (see emulation.h), or until this is called.
+void finish();
 
 } // namespace emulated

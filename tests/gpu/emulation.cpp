@@ -7,10 +7,12 @@
 #endif
 
 #include <atomic>
+#include <climits>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "gpu/plan.h"
 #include "tests/gpu/emulated_stream.h"
 
 namespace emulated {
@@ -99,8 +101,8 @@ struct Meeting {
 struct Fiber : Thread {
     Context context;
     std::unique_ptr<char[]> stack{new char[STACK]};
-    bool done = false;
-    unsigned reads = 0; // shuffles so far
+    bool done = false, waited = false; // for the kernel ahead
+    unsigned reads = 0;                // shuffles so far
     const Meeting *waits_for = nullptr;
     unsigned generation = 0;
     struct Copy {
@@ -121,32 +123,42 @@ struct Warp : Meeting {
     Operand operand[WARP];
 };
 
+// A launch, and in which order it runs.
+struct Order {
+    const Launch *launch;
+    bool backwards, copies_late;
+};
+
 // What runs blocks, one after another: a worker has its own fibers and shared memory.
 struct Worker {
     std::vector<std::unique_ptr<Fiber>> fibers;
     std::vector<Warp> warps;
-    Meeting block;
+    Meeting block, ahead; // at a barrier; for the kernel ahead
     std::vector<uint32_t> shared;
     Context scheduler;
-    const Launch *launch = nullptr;
+    Order order{};
+    dim3 index;
+    bool held = false; // the kernel ahead has not ended
     int alive = 0, blocks = 0;
 
-    void prepare(const Launch &l);
-    void run_block(bool backwards);
+    void prepare(const Order &o);
+    void begin_block(unsigned i);
+    // Goes on until all threads have ended, or, where the block is held, wait for the kernel ahead.
+    void run_block();
 };
-thread_local Worker worker;
-bool copies_late;
+thread_local Worker *worker;
 
 Fiber &self() {
     return *static_cast<Fiber *>(current);
 }
 
 void enter() {
-    self().context.entered(worker.scheduler);
-    worker.launch->body();
+    self().context.entered(worker->scheduler);
+    worker->order.launch->body();
+    if (worker->order.launch->early && !self().waited) wrong("a thread ends without waiting for the kernel ahead");
     self().done = true;
-    worker.alive--;
-    self().context.leave_for(worker.scheduler);
+    worker->alive--;
+    self().context.leave_for(worker->scheduler);
     wrong("a finished thread runs");
 }
 
@@ -161,53 +173,63 @@ template <class F> void meet(Meeting &m, int expected, F &&once) {
     Fiber &f = self();
     f.waits_for = &m;
     f.generation = generation;
-    f.context.leave_for(worker.scheduler);
+    f.context.leave_for(worker->scheduler);
     f.waits_for = nullptr;
 }
 
-void Worker::prepare(const Launch &l) {
-    launch = &l;
+void Worker::prepare(const Order &o) {
+    const Launch &l = *o.launch;
+    order = o;
     while (fibers.size() < (size_t)l.threads) fibers.push_back(std::make_unique<Fiber>());
     warps.resize((size_t)l.threads / WARP);
     shared.resize(l.shared / 4 + 4);
-    block_size = dim3((unsigned)l.threads);
-    grid_size = l.grid;
+    held = false;
     blocks = 0;
 }
 
-void Worker::run_block(bool backwards) {
-    const int n = launch->threads;
+void Worker::begin_block(unsigned i) {
+    const dim3 grid = order.launch->grid;
+    index = dim3(i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y);
     if (blocks++ % 8 == 0) std::fill(shared.begin(), shared.end(), 0x7FC00000); // NaN; else what the block before left
-    block = Meeting();
+    block = ahead = Meeting();
     for (Warp &w : warps) static_cast<Meeting &>(w) = Meeting();
-    alive = n;
-    for (int i = 0; i < n; i++) {
-        Fiber &f = *fibers[(size_t)i];
-        f.index = dim3((unsigned)i, 0, 0);
-        f.warp = i / WARP;
-        f.lane = i % WARP;
-        f.done = false;
+    alive = order.launch->threads;
+    for (int t = 0; t < alive; t++) {
+        Fiber &f = *fibers[(size_t)t];
+        f.index = dim3((unsigned)t, 0, 0);
+        f.warp = t / WARP;
+        f.lane = t % WARP;
+        f.done = f.waited = false;
         f.reads = 0;
         f.waits_for = nullptr;
         f.copies.clear();
         f.commits = 0;
         f.context.begin(f.stack.get(), enter);
     }
-    while (alive) {
+}
+
+void Worker::run_block() {
+    const int n = order.launch->threads;
+    worker = this;
+    block_size = dim3((unsigned)n);
+    grid_size = order.launch->grid;
+    block_index = index;
+    while (alive && ahead.arrived < alive) {
         bool moved = false;
         for (int w = 0; w < n / WARP; w++) // a warp goes as far as it can before the next one moves
             for (bool again = true; again;) {
                 again = false;
                 for (int i = 0; i < WARP; i++) {
                     const int at = w * WARP + i;
-                    Fiber &f = *fibers[(size_t)(backwards ? n - 1 - at : at)];
+                    Fiber &f = *fibers[(size_t)(order.backwards ? n - 1 - at : at)];
                     if (f.done || (f.waits_for && f.waits_for->generation == f.generation)) continue;
                     current = &f;
                     scheduler.leave_for(f.context);
                     again = moved = true;
                 }
             }
-        if (!moved) wrong("threads wait for each other: some lanes of a warp or threads of a block do not arrive");
+        if (!moved && alive && ahead.arrived < alive)
+            wrong("threads wait for each other: some lanes of a warp or threads of a block do not arrive");
     }
 }
 
@@ -238,21 +260,26 @@ void multiply(Warp &w) {
 } // namespace
 
 void *shared_memory() {
-    return worker.shared.data();
+    return worker->shared.data();
+}
+
+void wait_before() {
+    self().waited = true;
+    if (worker->held) meet(worker->ahead, INT_MAX, [] {}); // until Held::finish
 }
 
 void block_barrier() {
-    if (worker.alive != worker.launch->threads) wrong("a barrier after some threads of the block have ended");
-    meet(worker.block, worker.alive, [] {});
+    if (worker->alive != worker->order.launch->threads) wrong("a barrier after some threads of the block have ended");
+    meet(worker->block, worker->alive, [] {});
 }
 
 void warp_barrier() {
-    meet(worker.warps[(size_t)current->warp], WARP, [] {});
+    meet(worker->warps[(size_t)current->warp], WARP, [] {});
 }
 
 // What each lane of the warp says.
 static const uint32_t *exchange(uint32_t bits) {
-    Warp &w = worker.warps[(size_t)current->warp];
+    Warp &w = worker->warps[(size_t)current->warp];
     uint32_t *place = w.shuffled[self().reads++ % 2]; // the next exchange writes elsewhere while slow lanes still read
     place[current->lane] = bits;
     meet(w, WARP, [] {});
@@ -271,7 +298,7 @@ uint32_t ballot(bool yes) {
 }
 
 void copy_later(void *to, const void *from) {
-    if (copies_late) self().copies.push_back({to, from, self().commits});
+    if (worker->order.copies_late) self().copies.push_back({to, from, self().commits});
     else memcpy(to, from, 16);
 }
 
@@ -289,37 +316,87 @@ void copies_wait(unsigned newest) {
 }
 
 void mma(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
-    Warp &w = worker.warps[(size_t)current->warp];
+    Warp &w = worker->warps[(size_t)current->warp];
     w.operand[current->lane] = {d, {a[0], a[1], a[2], a[3]}, {b0, b1}};
     meet(w, WARP, [&w] { multiply(w); });
 }
 
-void run_grid(const Launch &l) {
-    static std::mutex device; // one grid at a time
-    static bool backwards;
-    std::lock_guard<std::mutex> lock(device);
-    if (l.threads < 1 || l.threads > 1024 || l.threads % WARP) wrong("a block has 32 to 1024 threads, whole warps");
-    if (l.shared > 227 << 10) wrong("a block has at most 227 KiB of shared memory");
-    if (!l.grid.x || !l.grid.y || !l.grid.z || l.grid.y > 65535 || l.grid.z > 65535) wrong("an impossible grid");
-    backwards = !backwards;
-    if (backwards) copies_late = !copies_late;
-    const unsigned n = l.grid.x * l.grid.y * l.grid.z;
-    std::atomic<unsigned> next{0};
-#pragma omp parallel if (n >= 64)
-    {
-        worker.prepare(l);
-        for (unsigned i; (i = next++) < n;) {
-            block_index = dim3(i % l.grid.x, i / l.grid.x % l.grid.y, i / l.grid.x / l.grid.y);
-            worker.run_block(backwards);
+namespace {
+
+// A kernel whose first and last block have run up to where they wait for the kernel ahead.
+struct Held {
+    Launch launch;
+    Order order;
+    Worker edge[2];
+    unsigned edges = 0; // that have begun
+
+    explicit Held(const Launch &l) : launch(l) {
+        static unsigned launches;
+        launches++;
+        order = {&launch, launches % 2 == 1, launches % 4 == 1 || launches % 4 == 2};
+    }
+    unsigned n_blocks() const { return launch.grid.x * launch.grid.y * launch.grid.z; }
+    void begin() {
+        for (const unsigned n = std::min(2u, n_blocks()); edges < n; edges++) {
+            edge[edges].prepare(order);
+            edge[edges].held = true;
+            edge[edges].begin_block(edges ? n_blocks() - 1 : 0);
+            edge[edges].run_block();
         }
     }
+    void finish() {
+        for (unsigned i = 0; i < edges; i++) {
+            edge[i].held = false;
+            edge[i].ahead.arrived = 0;
+            edge[i].ahead.generation++;
+            edge[i].run_block();
+        }
+        const unsigned end = n_blocks() - (edges > 1);
+        std::atomic<unsigned> next{edges > 0};
+#pragma omp parallel if (end >= 64)
+        {
+            static thread_local Worker own;
+            own.prepare(order);
+            for (unsigned i; (i = next++) < end;) {
+                own.begin_block(i);
+                own.run_block();
+            }
+        }
+    }
+};
+
+std::mutex device; // one grid at a time
+std::unique_ptr<Held> newest;
+void *stream_of_newest;
+
+void finish_newest() {
+    if (const std::unique_ptr<Held> held = std::move(newest)) held->finish();
 }
 
-int launch(void *stream, dim3 grid, int threads, size_t bytes, std::function<void()> body) {
+void submit(void *stream, const Launch &l) {
+    std::lock_guard<std::mutex> lock(device);
+    if (l.threads < 1 || l.threads > 1024 || l.threads % WARP) wrong("a block has 32 to 1024 threads, whole warps");
+    if (l.shared > LSG_BLOCK_SHARED) wrong("a block takes more shared memory than some devices have");
+    if (!l.grid.x || !l.grid.y || !l.grid.z || l.grid.y > 65535 || l.grid.z > 65535) wrong("an impossible grid");
+    auto held = std::make_unique<Held>(l);
+    if (newest && l.early && stream == stream_of_newest) held->begin();
+    finish_newest();
+    newest = std::move(held);
+    stream_of_newest = stream;
+}
+
+} // namespace
+
+void finish() {
+    std::lock_guard<std::mutex> lock(device);
+    finish_newest();
+}
+
+int launch(void *stream, dim3 grid, int threads, size_t bytes, bool early, std::function<void()> body) {
     Stream *s = static_cast<Stream *>(stream);
-    Launch l{grid, threads, bytes, std::move(body)};
-    if (s && s->capturing) s->recorded.push_back([l] { run_grid(l); });
-    else run_grid(l);
+    Launch l{grid, threads, bytes, early, std::move(body)};
+    if (s && s->capturing) s->recorded.push_back([stream, l] { submit(stream, l); });
+    else submit(stream, l);
     return 0;
 }
 

@@ -1,8 +1,10 @@
 // A CUDA device on the CPU: the decoder's kernels run as they are written, a few blocks at once, each thread of a block
 // a fiber. Warp operations and barriers meet as they do on the device, tensor-core products are computed as PTX defines
 // them (mma.m16n8k16; the order of additions inside one is this file's), shared memory begins as NaN, and the order in
-// which threads run changes from launch to launch, so that a missing barrier shows. Forced into the kernels' sources by
-// the build (-include); speed, launch limits and memory ordering between blocks are not what it shows.
+// which threads run changes from launch to launch, so that a missing barrier shows. A kernel that may start before the
+// one ahead has ended does: its first and its last block run up to where they wait before that one runs at all, so that
+// what reads its results too early shows; a thread that ends without waiting is an error. Forced into the kernels'
+// sources by the build (-include); speed, launch limits and memory ordering between blocks are not what it shows.
 #pragma once
 #define LSG_EMULATED 1
 #include <math.h>
@@ -58,8 +60,10 @@ void copy_later(void *shared, const void *global);
 void copies_commit();
 void copies_wait(unsigned newest);
 void mma(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1);
-// Runs a grid now, or records it where the stream is capturing.
-int launch(void *stream, dim3 grid, int threads, size_t shared, std::function<void()> body);
+// Waits for the kernel ahead.
+void wait_before();
+// Runs a grid, or records it where the stream is capturing.
+int launch(void *stream, dim3 grid, int threads, size_t shared, bool early, std::function<void()> body);
 } // namespace emulated
 
 #define threadIdx (emulated::current->index)
@@ -167,9 +171,11 @@ template <int N> static inline void lsg_copies_wait() {
 }
 static inline void lsg_prefetch(const void *) {}
 static inline void lsg_next_may_start() {}
-static inline void lsg_wait_before() {}
+static inline void lsg_wait_before() {
+    emulated::wait_before();
+}
 
 template <bool AFTER_KERNEL = true, class... P, class... A>
 int lsg_launch(void (*kernel)(P...), dim3 grid, int threads, size_t shared, void *stream, A... args) {
-    return emulated::launch(stream, grid, threads, shared, [=] { kernel(P(args)...); });
+    return emulated::launch(stream, grid, threads, shared, AFTER_KERNEL, [=] { kernel(P(args)...); });
 }

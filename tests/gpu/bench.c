@@ -328,7 +328,8 @@ static void time_prefill(lst_model *m, const shape *of, const char *weights) {
 }
 
 static void measure(const shape *of, const char *weights) {
-    const int32_t contexts[CONTEXTS] = {options.tiny ? 100 : 512, options.tiny ? 300 : 8192};
+    // no multiples of LSG_CHUNK, which would hide the ends
+    const int32_t contexts[CONTEXTS] = {options.tiny ? 100 : 640, options.tiny ? 300 : 8320};
     const int32_t n_context = contexts[CONTEXTS - 1] + 2 * LST_MAX_ROWS;
     const double start = now_us();
     lst_model *m = open_model(of, weights);
@@ -541,8 +542,14 @@ static void decode_drafted(lst_session *s, const shape *of, const lst_sampling *
     free(logits);
 }
 
+static const shape *shape_named(const char *name) {
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        if (!strcmp(shapes[i].name, name)) return &shapes[i];
+    die("no shape '%s'", name);
+}
+
 static void exact(void) {
-    const shape *of = options.tiny ? &tiny_shapes[1] : &shapes[2];
+    const shape *of = options.tiny ? &tiny_shapes[1] : options.shape ? shape_named(options.shape) : &shapes[2];
     static const struct {
         const char *name;
         const lst_sampling *how;
@@ -553,7 +560,7 @@ static void exact(void) {
     const int32_t most_prompt = options.tiny ? 1000 : 1800, most = options.tiny ? 60 : 1600;
     const int32_t n_context = most_prompt + most + LST_MAX_ROWS;
     const double start = now_us();
-    lst_model *m = open_model(of, "auto");
+    lst_model *m = open_model(of, options.weights ? options.weights : "auto");
     plain_run p = {.history = get((size_t)(most_prompt + most + 1) * sizeof *p.history),
                    .logits = get((size_t)most * (size_t)of->vocab * sizeof *p.logits),
                    .row = get((size_t)most * sizeof *p.row),
@@ -588,19 +595,22 @@ static void exact(void) {
             late = (now_us() - start) / 1e6 > options.seconds;
         }
         const long bad = t.bad_tokens + t.bad_logits + t.bad_rows + t.bad_tops;
-        line("{\"kind\":\"exact\",\"shape\":\"%s\",\"sampling\":\"%s\",\"tokens\":%ld,\"runs\":%ld,\"trees\":%ld,"
+        line("{\"kind\":\"exact\",\"shape\":\"%s\",\"weights\":\"%s\",\"sampling\":\"%s\",\"tokens\":%ld,\"runs\":%ld,"
+             "\"trees\":%ld,"
              "\"rows_a_tree\":%.2f,\"largest_tree\":%ld,\"tokens_a_tree\":%.3f,\"longest_path\":%ld,\"longest_"
              "context\":%ld,"
              "\"different_tokens\":%ld,\"different_logits\":%ld,\"different_rows\":%ld,\"different_lists\":%ld,"
              "\"seconds\":%.1f}",
-             of->name, cases[c].name, t.tokens, t.runs, t.trees, t.trees ? (double)t.rows / (double)t.trees : 0,
-             t.largest_tree, t.trees ? (double)t.tokens / (double)t.trees : 0, t.longest_path, t.longest_context,
-             t.bad_tokens, t.bad_logits, t.bad_rows, t.bad_tops, (now_us() - case_start) / 1e6);
+             of->name, options.weights ? options.weights : "auto", cases[c].name, t.tokens, t.runs, t.trees,
+             t.trees ? (double)t.rows / (double)t.trees : 0, t.largest_tree,
+             t.trees ? (double)t.tokens / (double)t.trees : 0, t.longest_path, t.longest_context, t.bad_tokens,
+             t.bad_logits, t.bad_rows, t.bad_tops, (now_us() - case_start) / 1e6);
         sum += t.tokens;
         differences += bad;
     }
-    line("{\"kind\":\"exact_sum\",\"shape\":\"%s\",\"tokens\":%ld,\"wanted\":%ld,\"differences\":%ld,\"seconds\":%.1f}",
-         of->name, sum, wanted, differences, (now_us() - start) / 1e6);
+    line("{\"kind\":\"exact_sum\",\"shape\":\"%s\",\"weights\":\"%s\",\"tokens\":%ld,\"wanted\":%ld,\"differences\":%"
+         "ld,\"seconds\":%.1f}",
+         of->name, options.weights ? options.weights : "auto", sum, wanted, differences, (now_us() - start) / 1e6);
     n_failed += differences != 0;
     p_lst_model_close(m);
     free(p.history), free(p.logits), free(p.row), free(p.top), free(p.top_value);
@@ -659,7 +669,7 @@ int main(int argc, char **argv) {
     device_info();
     MUST_DEVICE(lsg_use(0));
     if (!any || options.copy) measure_copy();
-    if (!any || options.shape || options.weights) measure_shapes();
+    if (!any || ((options.shape || options.weights) && !options.exact)) measure_shapes();
     if (!any || options.exact) exact();
     return n_failed != 0;
 }

@@ -17,7 +17,7 @@ import check_bundle
 import check_steps
 from check_run import ROOT, Run, has_gpu, say
 
-STEPS = ["build", "tests", "copy", "shapes", "exact", "program", "transformers", "sanitizer", "kept"]
+STEPS = ["build", "tests", "copy", "kernels", "shapes", "exact", "program", "transformers", "sanitizer", "kept"]
 
 
 def take(run, name, function):

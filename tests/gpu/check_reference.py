@@ -44,7 +44,7 @@ def time_shape(torch, transformers, work, device):
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").eval()
     torch.set_default_dtype(torch.float32)
     model.generation_config.eos_token_id = None
-    ids = torch.randint(0, vocab, (1, 512), device=device)
+    ids = torch.randint(0, vocab, (1, 640), device=device)
     timed_generate(torch, model, ids, 8)
     times = []
     for _ in range(3):

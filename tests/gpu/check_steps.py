@@ -131,10 +131,11 @@ def sanitizer(run):
         else:
             entry["detail"] = found[-1] + ("; " + d.why() if not d.ok else "")
     model = [run.bench_program, "--library", run.library, "--exact", "--tiny", "--tokens", "60", "--seconds", "20"]
-    for what, args in (("kernels", [run.built("gpu_kernels"), "is_its_twin"]), ("a model", model)):
+    env = dict(run.env, LOGITSPEC_CUDA_MALLOC="1")  # what is beyond an allocation belongs to nobody then
+    for what, args, limit in (("kernels", [run.built("gpu_kernels")], 100), ("a model", model, 60)):
         for kind in ("memcheck", "racecheck", "initcheck"):
             run.step(f"compute-sanitizer: {kind}, {what}",
-                     [tool, "--tool", kind, "--error-exitcode", "86", "--print-limit", "5", *args], 60, judge, needs=15)
+                     [tool, "--tool", kind, "--error-exitcode", "86", "--print-limit", "5", *args], limit, judge, env, needs=15)
 
 
 # ---- measurements of the library alone
@@ -151,6 +152,13 @@ def bench(run, name, *args, limit=120):
 
 def copy(run):
     bench(run, "copy bandwidth", "--copy", limit=60)
+
+
+def kernels(run):
+    def judge(d, entry):
+        run.r["bench"] += json_lines(d.out)
+    program = "test_gpu_kernels" if run.emulated else "gpu_kernels"
+    run.step("times of single kernels", [run.built(program), "--times-tiny" if run.emulated else "--times"], 60, judge)
 
 
 def shapes(run):
@@ -173,6 +181,11 @@ def exact(run):
     seconds = run.limit(60 if run.quick else 150)
     bench(run, f"exactness over {tokens} tokens", "--exact", "--tokens", str(tokens), "--seconds", str(int(seconds)),
           limit=seconds + 25)
+    if run.emulated or run.quick:
+        return
+    for weights in ("bf16", "q4"):  # the shapes that people decode: fewer tokens, in what time there is
+        bench(run, f"exactness: {LARGE[0]}, {weights}", "--exact", "--shape", LARGE[0], "--weights", weights, "--tokens", "5000",
+              "--seconds", "30", limit=75)
 
 
 # ---- the program on a real model

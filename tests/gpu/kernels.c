@@ -1,7 +1,8 @@
 // Every CUDA kernel against its plain twin, and the promise that a row's bits do not depend on what else is computed
 // with it. Runs alike on a GPU and on the emulated device. Prints as cmocka does, so that tests/run.py counts it. An
-// argument runs only the tests whose name holds it.
+// argument runs only the tests whose name holds it; --times and --times-tiny say what each kernel takes instead.
 #include "tests/gpu/check.h"
+#include "tests/gpu/times.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,11 @@ int main(int argc, char **argv) {
     char why[256];
     const int there = device_open(why, sizeof why);
     int n_failed = 0;
+    if (argc > 1 && !strncmp(argv[1], "--times", 7)) {
+        if (there) kernel_times(!strcmp(argv[1], "--times-tiny"));
+        else printf("needs: a GPU that CUDA sees (%s)\n", why);
+        return !there;
+    }
     for (size_t i = 0; i < LENGTH(lists); i++)
         for (const gpu_test *t = lists[i]; t->name; t++) {
             if (argc > 1 && !strstr(t->name, argv[1])) continue;

@@ -1,5 +1,6 @@
 // What each kernel takes by itself, on the shapes of an 8B model's layer: a line of JSON each. Where a whole step
 // misses its goal, they say which kernel does. Numbers are zeros: what they are does not change the work.
+#include "base/ggml.h"
 #include "tests/gpu/check.h"
 #include "tests/gpu/times.h"
 
@@ -52,7 +53,7 @@ static void time_matmuls(const int32_t *rows, int n_rows) {
     static const struct {
         const char *name;
         int type;
-    } formats[] = {{"bf16", LS_GGML_BF16}, {"f16", LS_GGML_F16},   {"q4", LS_GGML_Q4_0},
+    } formats[] = {{"bf16", LS_GGML_BF16}, {"f16", LS_GGML_F16},   {"q4", LS_GGML_Q4_1},
                    {"q8", LS_GGML_Q8_0},   {"q4_k", LS_GGML_Q4_K}, {"q6_k", LS_GGML_Q6_K}};
     static const char *const names[] = {"matmul qkv", "matmul out", "matmul gate, up", "matmul down", "matmul head"};
     for (size_t f = 0; f < LENGTH(formats); f++)

@@ -24,6 +24,10 @@ static double sum_us(const lsg_cost *c, int n) {
     return us;
 }
 
+static uint64_t kv_bytes(const lsg_shape *s, int32_t context) {
+    return sizeof(uint16_t) * (uint64_t)lsg_page_values(s) * (uint64_t)((context + LSG_PAGE - 1) / LSG_PAGE);
+}
+
 static void write_json(ls_jsonw *w, const lsg_card *card, const ls_gpu_model *m, int32_t context, const lsg_cost *one,
                        const lsg_cost *tree, int n) {
     ls_jw_open(w, '{');
@@ -33,6 +37,7 @@ static void write_json(ls_jsonw *w, const lsg_card *card, const ls_gpu_model *m,
     ls_jw_field_u64(w, "weight_bytes", m->weight_bytes);
     ls_jw_field_int(w, "context", context);
     ls_jw_field_u64(w, "session_bytes", lsg_session_bytes(&m->shape, context));
+    ls_jw_field_u64(w, "kv_bytes", kv_bytes(&m->shape, context));
     ls_jw_field_int(w, "length", LENGTH);
     ls_jw_field_open(w, "kernels", '[');
     for (int i = 0; i < n; i++) {
@@ -68,8 +73,7 @@ ls_code ls_device_model(const char *name, const ls_checkpoint *c, const ls_engin
     const int n = lsg_step_costs(card, &m.shape, m.formats, 1, LENGTH, one);
     lsg_step_costs(card, &m.shape, m.formats, ROWS, LENGTH, tree);
     const int32_t context = opt->context ? opt->context : c->hparams.n_context;
-    const double page = (double)lsg_page_values(&m.shape) * sizeof(uint16_t), us = sum_us(one, n),
-                 of_tree = sum_us(tree, n);
+    const double us = sum_us(one, n), of_tree = sum_us(tree, n);
     ls_buf_fmt(text,
                "\nOn paper, not measured: a step on one %s after %d tokens; %.0f GB/s of memory by its maker, what the "
                "kernels move and execute (src/gpu/cost.c)\n\n",
@@ -84,7 +88,7 @@ ls_code ls_device_model(const char *name, const ls_checkpoint *c, const ls_engin
         text,
         "plain decoding %.0f tokens/s; weights %.0f MiB, a session %.0f MiB, keys and values of %d tokens %.0f MiB\n",
         1e6 / us, (double)m.weight_bytes / (1 << 20), (double)lsg_session_bytes(&m.shape, context) / (1 << 20), context,
-        page * (double)((context + LSG_PAGE - 1) / LSG_PAGE) / (1 << 20));
+        (double)kv_bytes(&m.shape, context) / (1 << 20));
     write_json(json, card, &m, context, one, tree, n);
     ls_gpu_model_free(&m);
     return LS_OK;

@@ -91,6 +91,35 @@ class Gpu(unittest.TestCase):
         checks, code = lines("--dtype", "f32")
         self.assertIn("runs on cpu: dtype f32 is the CPU's", checks["device"]["detail"])
 
+    def test_what_is_planned_is_what_is_used(self):
+        """As much memory as the plan of `doctor --device-model` says is enough, and hardly less is."""
+        def plan():
+            r = gpu("doctor", "--model", self.model, "--context", "500", "--device-model", "h100", "--json")
+            return next(c for c in json.loads(r.stdout) if c["check"] == "device-model")
+
+        def answer(memory):
+            return gpu("generate", "--model", self.model, "--device", "cuda", "--context", "500", "--raw", "--prompt", CAT,
+                       "--max-tokens", "8", LOGITSPEC_EMULATED_MEMORY=str(memory))
+        p = plan()
+        need = p["weight_bytes"] + p["session_bytes"] + p["kv_bytes"]
+        r = answer(need)
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        r = answer(need - (6 << 20))
+        self.assertEqual((r.returncode, "MiB of GPU memory" in r.stderr), (1, True), r.stderr)
+
+    def test_a_step_on_paper(self):
+        for card in ("a100", "h100", "h200", "3090", "4090"):
+            r = gpu("doctor", "--model", self.model, "--device-model", card)
+            self.assertEqual(r.returncode, 0)
+            self.assertIn("On paper, not measured", r.stdout)
+            self.assertRegex(r.stdout, r"\ntogether +\d+ +\d+   x\d\.\d\d\n")
+            o = next(c for c in json.loads(gpu("doctor", "--model", self.model, "--device-model", card, "--json").stdout)
+                     if c["check"] == "device-model")
+            self.assertAlmostEqual(o["us_1"], sum(k["rows_1"]["us"] for k in o["kernels"]), delta=1e-3 * o["us_1"])
+        r = gpu("doctor", "--model", self.model, "--device-model", "gtx")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("--device-model 'gtx' is unknown; known are a100, h100, h200, 3090, 4090", r.stdout)
+
     def test_a_conversation_on_the_screen(self):
         script = os.path.join(self.tmp.name, "talk.script")
         with open(script, "w", encoding="utf-8") as f:
@@ -103,14 +132,14 @@ class Gpu(unittest.TestCase):
     def test_the_check_of_a_gpu(self):
         """`make gpu-check` from end to end, on tiny shapes: what is measured is written, and what is not is said."""
         r = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "gpu", "check.py"), "--emulated", "--steps",
-                            "build,copy,shapes,exact", "--out", self.tmp.name], capture_output=True, text=True, timeout=400)
+                            "build,copy,kernels,shapes,exact", "--out", self.tmp.name], capture_output=True, text=True, timeout=400)
         self.assertEqual(r.returncode, 0, r.stderr)
         with open(os.path.join(self.tmp.name, "gpu-check.json"), encoding="utf-8") as f:
             report = json.load(f)
         self.assertTrue(report["emulated"])
         with open(os.path.join(self.tmp.name, "gpu-check.md"), encoding="utf-8") as f:
             text = f.read()
-        for want in ("emulated", "bit for bit", "not measured"):
+        for want in ("emulated", "bit for bit", "not measured", "| matmul gate, up | q4 | 64 |"):
             self.assertIn(want, text)
 
 

@@ -99,7 +99,7 @@ class Gpu(unittest.TestCase):
 
         def answer(memory):
             return gpu("generate", "--model", self.model, "--device", "cuda", "--context", "500", "--raw", "--prompt", CAT,
-                       "--max-tokens", "8", LOGITSPEC_EMULATED_MEMORY=str(memory))
+                       "--max-tokens", "8", "--quiet", LOGITSPEC_EMULATED_MEMORY=str(memory))
         p = plan()
         need = p["weight_bytes"] + p["session_bytes"] + p["kv_bytes"]
         r = answer(need)

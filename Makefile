@@ -168,7 +168,7 @@ $(B)/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda lst_cuda_engine) $(
 # ---- the check on a GPU. `make gpu-check` is for a machine that has one (tests/gpu/README.md); `make gpu-bundle` packs what
 # such a machine needs into build/logitspec-gpu.tar.gz. MODEL=FILE.gguf adds the program on a real model.
 GPU_TEST_OBJ := $(patsubst %.c,build/obj/%.o,$(filter-out tests/gpu/bench.c,$(wildcard tests/gpu/*.c)))
-GPU_PLAIN_OBJ := $(patsubst %.c,build/obj/%.o,$(addprefix src/base/,ggml.c rng.c clock.c sample.c mem.c) src/gpu/plan.c tests/unit/random_tensor.c)
+GPU_PLAIN_OBJ := $(patsubst %.c,build/obj/%.o,$(addprefix src/base/,ggml.c rng.c clock.c sample.c mem.c) src/gpu/plan.c src/gpu/cost.c tests/unit/random_tensor.c)
 # libtorch_cpu is not linked: what of the runtime is used here is libc10_cuda's
 GPU_LINK = $(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,-rpath,$(TORCH_DIR)/lib -Wl,-rpath,$(CUDA_HOME)/lib64 \
   -Wl,-rpath-link,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -lc10_cuda -lc10 -L$(CUDA_HOME)/lib64 -lcudart -fopenmp -ldl -lm

@@ -11,10 +11,19 @@ static const double ISSUED = 0.8;    /* of the schedulers' cycles, where instruc
 static const double LATENCY_US = 1.5;
 
 const lsg_card lsg_cards[] = {
-    {"a100", "NVIDIA A100 80 GB SXM", 108, 1.41, 2039, 164},   {"h100", "NVIDIA H100 SXM", 132, 1.83, 3352, 228},
-    {"h200", "NVIDIA H200 SXM", 132, 1.83, 4800, 228},         {"3090", "NVIDIA GeForce RTX 3090", 82, 1.70, 936, 100},
-    {"4090", "NVIDIA GeForce RTX 4090", 128, 2.52, 1008, 100}, {0},
+    {"a100", "A100", "NVIDIA A100 80 GB SXM", 108, 1.41, 2039, 164},
+    {"h100", "H100", "NVIDIA H100 SXM", 132, 1.83, 3352, 228},
+    {"h200", "H200", "NVIDIA H200 SXM", 132, 1.83, 4800, 228},
+    {"3090", "RTX 3090", "NVIDIA GeForce RTX 3090", 82, 1.70, 936, 100},
+    {"4090", "RTX 4090", "NVIDIA GeForce RTX 4090", 128, 2.52, 1008, 100},
+    {0},
 };
+
+const lsg_card *lsg_card_of(const char *device) {
+    for (const lsg_card *c = lsg_cards; c->name; c++)
+        if (strstr(device, c->mark)) return c;
+    return NULL;
+}
 
 typedef struct {
     const lsg_card *card;

@@ -135,12 +135,14 @@ uint64_t lsg_session_bytes(const lsg_shape *s, int32_t n_context); /* without pa
 /* ---- what a step costs, on paper */
 
 typedef struct {
-    const char *name, *spelled; /* as it is asked for, as people call it */
+    const char *name, *mark, *spelled; /* as it is asked for, what its driver's name holds, as people call it */
     int32_t multiprocessors;
     double ghz, gb_s;   /* boost clock; memory */
     int32_t shared_kib; /* of a multiprocessor */
 } lsg_card;
 extern const lsg_card lsg_cards[]; /* ends with a NULL name */
+/* The card of a driver's name; NULL: none that is known. */
+const lsg_card *lsg_card_of(const char *device);
 
 typedef struct {
     const char *kernel;

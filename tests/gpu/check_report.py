@@ -169,12 +169,15 @@ def kernels_report(r):
     for x in pick(r, "kernel"):
         rate = x["bytes"] / x["us"] * 1e6 if x["us"] and x["bytes"] else 0
         share = f" ({rate / copy['bytes_per_s']:.3f})" if copy and rate else ""
-        rows.append([x["kernel"], x["format"], x["rows"], x["context"] or "", f"{x['us']:.1f}", f"{rate / 1e9:.0f}{share}" if rate else ""])
+        paper = f"{x['paper_us']:.1f} (x{x['us'] / x['paper_us']:.2f})" if x["paper_us"] else ""
+        rows.append([x["kernel"], x["format"], x["rows"], x["context"] or "", f"{x['us']:.1f}",
+                     f"{rate / 1e9:.0f}{share}" if rate else "", paper])
     if not rows:
         return []
     return ["## Single kernels (the shapes of Llama 3.1 8B, one layer)", "", "Mean device time of launches in a row; each matmul "
             "reads another copy of its weights, so that no cache holds them. GB/s: bytes that must come from memory over that "
-            "time; in brackets over the copy's.", ""] + table(["kernel", "format", "rows", "context", "us", "GB/s"], rows)
+            "time; in brackets over the copy's. On paper: what src/gpu/cost.c says (measured over it).", ""] + \
+        table(["kernel", "format", "rows", "context", "us", "GB/s", "on paper, us"], rows)
 
 
 def steps_report(r):

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/device_model.h"
 #include "cli/progress.h"
+#include "engine/device.h"
 #include "engine/engine_torch.h"
 #include "costs/costs.h"
 

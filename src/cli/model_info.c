@@ -4,7 +4,7 @@
 #include "base/sysmem.h"
 #include "base/visible.h"
 #include "cli/commands.h"
-#include "engine/engine_torch.h"
+#include "engine/device.h"
 #include "engine/load.h"
 
 #include <math.h>

@@ -6,29 +6,5 @@
 
 // Reads the weights; the checkpoint may be closed then.
 ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err);
-// Tokens of context that are given where none were asked for: the model's, as far as half of the memory (bytes; 0: not
-// known) holds their keys and values.
-int32_t ls_context_for(const ls_hparams *h, uint64_t memory);
 // Loads the library only; version gets its libtorch version and CPU level. For `doctor`.
 ls_code ls_engine_torch_probe(char *level, size_t n, ls_err *err);
-
-enum { LS_MAX_GPUS = 16 };
-typedef struct {
-    char name[128];
-    uint64_t free_bytes, total_bytes;
-    int32_t resident; // as in lst_device_info
-} ls_gpu;
-typedef struct {
-    int n; // GPUs that can be used
-    ls_gpu gpu[LS_MAX_GPUS];
-    char problem[600]; // why there are none
-} ls_gpus;
-// What GPUs there are; loads the CUDA library only where there may be one.
-void ls_gpus_look(ls_gpus *out);
-
-typedef struct {
-    char device[32]; // "cpu", "cuda" or "cuda:N"
-    char why[600];
-} ls_device_choice;
-// Where a model will run: what "auto" means here, or whether what was asked for can be.
-ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err);

@@ -34,7 +34,7 @@ USERS = {
     "openssl/": ["src/base/sha256.c"],
     "curses.h": ["ui/term_curses.c"],
     "ncurses.h": ["ui/term_curses.c"],
-    "dlfcn.h": ["src/engine/engine_torch.c"],
+    "dlfcn.h": ["src/engine/library.c"],
     "ATen/": ["src/torch"],
     "torch/": ["src/torch"],
     "c10/": ["src/torch"],

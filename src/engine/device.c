@@ -1,0 +1,123 @@
+#include "engine/device.h"
+#include "base/sysmem.h"
+#include "engine/gpu_model.h"
+#include "engine/library.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int32_t context_in(const ls_hparams *h, uint64_t room) {
+    if (room >= (uint64_t)h->n_context || h->n_context <= LS_MIN_CONTEXT) return h->n_context;
+    return room < LS_MIN_CONTEXT ? LS_MIN_CONTEXT : (int32_t)room;
+}
+
+int32_t ls_context_for(const ls_hparams *h, uint64_t memory) {
+    return memory ? context_in(h, memory / 2 / ls_hparams_kv_bytes(h)) : h->n_context;
+}
+
+// A GPU's keys and values take half of the CPU's: they are bf16.
+static uint64_t gpu_kv_bytes(const ls_hparams *h) {
+    return ls_hparams_kv_bytes(h) / 2;
+}
+
+static bool has_nvidia_device(void) {
+    static const char *const places[] = {"/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/nvhost-gpu"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (!access(places[i], F_OK)) return true;
+    return ls_library_for_gpus_is_set();
+}
+
+void ls_gpus_look(ls_gpus *out) {
+    *out = (ls_gpus){0};
+    ls_library lib = {0};
+    ls_err err = {0};
+    if (!has_nvidia_device())
+        snprintf(out->problem, sizeof out->problem, "no NVIDIA GPU is in this machine (no /dev/nvidiactl)");
+    else if (ls_library_load(&lib, LS_ON_GPU, &err)) snprintf(out->problem, sizeof out->problem, "%s", err.msg);
+    else {
+        lst_device_info info = {.size = sizeof info};
+        while (out->n < LS_MAX_GPUS && !lib.device(out->n, &info)) {
+            ls_gpu *g = &out->gpu[out->n++];
+            snprintf(g->name, sizeof g->name, "%s", info.name);
+            g->resident = info.resident;
+            g->free_bytes = info.free_bytes;
+            g->total_bytes = info.total_bytes;
+        }
+        if (!out->n) snprintf(out->problem, sizeof out->problem, "%s", lib.last_error());
+    }
+}
+
+static int gpu_number(const char *device) { // of "cuda" or "cuda:N"
+    return device[4] ? atoi(device + 5) : 0;
+}
+
+static bool gpu_fits(const ls_gpu *g, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err) {
+    const int32_t context = opt->context ? opt->context : LS_MIN_CONTEXT;
+    ls_gpu_model m;
+    ls_gpu_model_of(&m, c, opt->weights, g->resident);
+    const uint64_t weights = m.weight_bytes, work = lsg_session_bytes(&m.shape, context),
+                   kv = gpu_kv_bytes(&c->hparams) * (uint64_t)context;
+    ls_gpu_model_free(&m);
+    if (weights + work + kv <= g->free_bytes) return true;
+    ls_fail(err, LS_E_RANGE,
+            "the model needs about %llu MiB of GPU memory (weights %llu, %d tokens of context %llu, forwards %llu), "
+            "%llu are "
+            "free: %stake a shorter --context, or --device cpu",
+            (unsigned long long)((weights + work + kv) >> 20), (unsigned long long)(weights >> 20), context,
+            (unsigned long long)(kv >> 20), (unsigned long long)(work >> 20), (unsigned long long)(g->free_bytes >> 20),
+            strcmp(opt->weights, "q4") ? "take --weights q8 or q4, " : "");
+    return false;
+}
+
+ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err) {
+    ls_err no_room;
+    ls_gpus gpus;
+    *out = (ls_device_choice){0};
+    snprintf(out->device, sizeof out->device, "%s", opt->device);
+    snprintf(out->why, sizeof out->why, "it was asked for");
+    const bool is_auto = !strcmp(opt->device, "auto");
+    if (is_auto) {
+        snprintf(out->device, sizeof out->device, "cpu");
+        if (strcmp(opt->dtype, "auto") && strcmp(opt->dtype, "bf16")) {
+            snprintf(out->why, sizeof out->why, "dtype %.20s is the CPU's", opt->dtype);
+            return LS_OK;
+        }
+    } else if (!strcmp(opt->device, "cpu")) return LS_OK;
+    ls_gpus_look(&gpus);
+    const int number = is_auto ? 0 : gpu_number(opt->device), n = gpus.n;
+    if (!n) {
+        snprintf(out->why, sizeof out->why, "%s", gpus.problem);
+        return is_auto ? LS_OK
+                       : ls_fail(err, LS_E_BACKEND, "--device %s cannot be used: %s", opt->device, gpus.problem);
+    }
+    if (number >= n)
+        return ls_fail(err, LS_E_RANGE, "--device %s: there %s only %d GPU%s (cuda:0%s)", opt->device,
+                       n > 1 ? "are" : "is", n, n > 1 ? "s" : "", n > 1 ? " and on" : "");
+    if (!gpu_fits(&gpus.gpu[number], c, opt, &no_room)) {
+        snprintf(out->why, sizeof out->why, "%.580s", no_room.msg);
+        return is_auto ? LS_OK : ls_fail(err, no_room.code, "%s", no_room.msg);
+    }
+    if (is_auto) {
+        snprintf(out->device, sizeof out->device, "cuda");
+        snprintf(out->why, sizeof out->why, "a GPU can be used and the model fits into its memory");
+    }
+    return LS_OK;
+}
+
+ls_code ls_device_context(int32_t *out, const ls_library *lib, const ls_checkpoint *c, const char *device,
+                          ls_err *err) {
+    const ls_hparams *h = &c->hparams;
+    if (!strcmp(device, "cpu")) {
+        *out = ls_context_for(h, ls_memory_free());
+        return LS_OK;
+    }
+    lst_device_info info = {.size = sizeof info};
+    if (lib->device(gpu_number(device), &info)) return ls_library_failed(lib, LST_E_BACKEND, err);
+    const lsg_shape shape = ls_gpu_shape(h, info.resident);
+    const uint64_t work = lsg_session_bytes(&shape, h->n_context),
+                   left = info.free_bytes > work ? info.free_bytes - work : 0;
+    *out = context_in(h, left / gpu_kv_bytes(h));
+    return LS_OK;
+}

@@ -1,0 +1,59 @@
+// The compute libraries (torch/lst.h), loaded when they are first needed. For what runs on them: engine_torch.c,
+// trained.c, device.c.
+#pragma once
+#include "engine/engine.h"
+#include "torch/lst.h"
+
+// Every function of lst.h that is used, once: the table, the loading and the types come from this list.
+#define LST_FUNCTIONS(X)                                                                                               \
+    X(abi_version)                                                                                                     \
+    X(last_error)                                                                                                      \
+    X(device)                                                                                                          \
+    X(model_open)                                                                                                      \
+    X(model_info)                                                                                                      \
+    X(model_close)                                                                                                     \
+    X(session_new)                                                                                                     \
+    X(session_free)                                                                                                    \
+    X(length)                                                                                                          \
+    X(prefill)                                                                                                         \
+    X(hidden)                                                                                                          \
+    X(copy)                                                                                                            \
+    X(forward_tree)                                                                                                    \
+    X(grow_tree)                                                                                                       \
+    X(row_top)                                                                                                         \
+    X(keep_path)                                                                                                       \
+    X(rewind)                                                                                                          \
+    X(row_logits) X(timings) X(probe) X(parts) X(watch) X(head_open) X(head_close) X(head_bytes) X(draft_new)          \
+        X(draft_free) X(draft_begin) X(draft_grow) X(draft_bytes) X(head_guess) X(draft_logits)
+
+enum { LS_ON_CPU, LS_ON_GPU }; // one library a kind of device, so that a machine without a GPU loads nothing of CUDA
+
+typedef struct {
+    void *handle;
+#define X(name) __typeof__(&lst_##name) name;
+    LST_FUNCTIONS(X)
+#undef X
+} ls_library;
+
+// They stay loaded: libtorch does not support being unloaded. kind: LS_ON_CPU or LS_ON_GPU.
+ls_code ls_library_load(ls_library *lib, int kind, ls_err *err);
+// What a call of lst.h returned, with the library's words.
+ls_code ls_library_failed(const ls_library *lib, int code, ls_err *err);
+// The environment says where the library for GPUs is.
+bool ls_library_for_gpus_is_set(void);
+
+// Takes a library's progress calls to where ls_progress goes: put it first into what their ud points to.
+typedef struct {
+    ls_progress progress;
+    void *ud;
+} ls_relay;
+int ls_relay_progress(void *ud, const char *stage, double fraction);
+
+// An engine of ls_engine_torch_open.
+typedef struct {
+    ls_engine base;
+    ls_library lib;
+    lst_model *model;
+    bool (*stop)(void *ud);
+    void *stop_ud;
+} ls_torch_engine;

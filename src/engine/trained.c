@@ -1,0 +1,153 @@
+#include "engine/trained.h"
+#include "base/mem.h"
+#include "engine/library.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    ls_trained base;
+    const ls_library *lib; // the engine's
+    lst_head *head;
+    lst_draft *draft; // NULL: Medusa
+} torch_trained;
+
+static ls_code trained_begin(ls_trained *base, int32_t keep, int32_t at, const int32_t *tokens, const float *values,
+                             int32_t n, const lst_sampling *s, lst_row *row, ls_err *err) {
+    const torch_trained *t = (const torch_trained *)base;
+    const int code = t->lib->draft_begin(t->draft, keep, at, tokens, values, n, s, row);
+    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+}
+
+static ls_code trained_grow(ls_trained *base, const int32_t *tokens, const int32_t *parents, int32_t n,
+                            const lst_sampling *s, lst_row *rows, ls_err *err) {
+    const torch_trained *t = (const torch_trained *)base;
+    const int code = t->lib->draft_grow(t->draft, tokens, parents, n, s, rows);
+    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+}
+
+static ls_code trained_logits(ls_trained *base, int32_t row, float *logits, ls_err *err) {
+    const torch_trained *t = (const torch_trained *)base;
+    const int code = t->lib->draft_logits(t->draft, row, logits);
+    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+}
+
+static ls_code trained_guess(ls_trained *base, const float *values, int32_t k, int32_t *ids, float *p, ls_err *err) {
+    const torch_trained *t = (const torch_trained *)base;
+    const int code = t->lib->head_guess(t->head, values, k, ids, p);
+    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+}
+
+static uint64_t trained_bytes(const ls_trained *base) {
+    const torch_trained *t = (const torch_trained *)base;
+    return t->draft ? t->lib->draft_bytes(t->draft) : 0;
+}
+
+static void trained_free(ls_trained *base) {
+    torch_trained *t = (torch_trained *)base;
+    if (t->draft) t->lib->draft_free(t->draft);
+    if (t->head) t->lib->head_close(t->head);
+    free(t);
+}
+
+typedef struct {
+    ls_relay progress; // first: progress calls get this
+    const ls_checkpoint *head, *target;
+    int borrowed[2]; // the target's tensors that follow the head's own
+    ls_err err;      // of the last read
+} head_loading;
+
+static int read_head_tensor(void *ud, int32_t i, void *dst) {
+    head_loading *l = ud;
+    const int own = l->head->n_tensors;
+    return (i < own ? ls_checkpoint_read(l->head, i, dst, &l->err)
+                    : ls_checkpoint_read(l->target, l->borrowed[i - own], dst, &l->err)) != LS_OK;
+}
+
+static lst_tensor table_row(const ls_tensor *t, const char *name) {
+    return (lst_tensor){name, t->type, (int64_t)t->n_in, (int64_t)t->n_out, NULL, t->n_bytes};
+}
+
+// Weights of the head, and of the target what the head has not.
+static ls_code open_head(torch_trained *t, const ls_head *h, const ls_checkpoint *target, const ls_engine_options *opt,
+                         ls_err *err) {
+    const ls_hparams *hp = &h->hparams;
+    head_loading l = {{opt->progress, opt->ud}, h->weights, target, {0}, {0}};
+    lst_tensor *tensors = ls_calloc((size_t)h->weights->n_tensors + 2, sizeof *tensors);
+    int n = 0, borrowed = 0;
+    for (; n < h->weights->n_tensors; n++) tensors[n] = table_row(&h->weights->tensors[n], h->weights->tensors[n].name);
+    for (int which = 0; which < 2 && h->kind != LS_HEAD_MEDUSA; which++) {
+        const char *name = which ? "output.weight" : "token_embd.weight",
+                   *there = which && target->hparams.tied ? "token_embd.weight" : name;
+        if (which ? h->own_output : h->own_embedding) continue;
+        for (int i = 0; i < target->n_tensors; i++)
+            if (!strcmp(target->tensors[i].name, there)) {
+                tensors[n++] = table_row(&target->tensors[i], name);
+                l.borrowed[borrowed++] = i;
+            }
+    }
+    const lst_head_params p = {.size = sizeof p,
+                               .kind = (int32_t)h->kind, // the same numbers
+                               .n_values = t->base.n_values,
+                               .n_vocab = hp->n_vocab,
+                               .n_draft = h->n_draft,
+                               .d2t = h->d2t,
+                               .n_embd = hp->n_embd,
+                               .n_ff = hp->n_ff,
+                               .n_heads = hp->n_heads,
+                               .n_kv_heads = hp->n_kv_heads,
+                               .head_dim = hp->head_dim,
+                               .rope_dims = hp->rope_dims,
+                               .rms_eps = hp->rms_eps,
+                               .rope_magnitude = hp->rope_magnitude[0],
+                               .rope_freq = hp->rope_freq[0],
+                               .n_guesses = h->n_heads,
+                               .n_blocks = h->n_blocks};
+    const lst_open_options o = {.size = sizeof o,
+                                .progress = ls_relay_progress,
+                                .read = read_head_tensor,
+                                .ud = &l}; // threads: as for the model
+    const int code = t->lib->head_open(&t->head, &p, tensors, n, &o);
+    free(tensors);
+    if (code == LST_E_READ) {
+        *err = l.err;
+        return LS_E_IO;
+    }
+    if (code) return ls_library_failed(t->lib, code, err);
+    if (h->kind == LS_HEAD_MEDUSA) return ls_checkpoint_unchanged(h->weights, err);
+    const int room = t->lib->draft_new(&t->draft, t->head, t->base.n_context);
+    return room ? ls_library_failed(t->lib, room, err) : ls_checkpoint_unchanged(h->weights, err);
+}
+
+ls_code ls_trained_open(ls_trained **out, ls_engine *e, const ls_checkpoint *target, const char *folder,
+                        const ls_engine_options *opt, ls_err *err) {
+    ls_head *h;
+    *out = NULL;
+    ls_code code = ls_head_open(&h, folder, err);
+    if (code) return code;
+    torch_trained *t = ls_calloc(1, sizeof *t);
+    const char *slash = strrchr(folder, '/');
+    t->lib = &((const ls_torch_engine *)e)->lib;
+    t->base = (ls_trained){.n_vocab = h->hparams.n_vocab,
+                           .n_context = e->n_context,
+                           .begin = trained_begin,
+                           .grow = trained_grow,
+                           .row_logits = trained_logits,
+                           .guess = trained_guess,
+                           .bytes = trained_bytes,
+                           .free = trained_free};
+    snprintf(t->base.name, sizeof t->base.name, "%s head %.48s", h->name, slash && slash[1] ? slash + 1 : folder);
+    code = ls_head_fits(h, &target->hparams, t->base.takes, &t->base.n_takes, err);
+    t->base.n_values = t->base.n_takes * target->hparams.n_embd;
+    if (h->kind == LS_HEAD_MEDUSA) t->base.n_guesses = h->n_heads;
+    if (!code) code = open_head(t, h, target, opt, err);
+    ls_head_close(h);
+    if (code) {
+        trained_free(&t->base);
+        return code;
+    }
+    t->base.weight_bytes = t->lib->head_bytes(t->head);
+    *out = &t->base;
+    return LS_OK;
+}

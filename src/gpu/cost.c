@@ -78,10 +78,11 @@ static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n
     const lsg_cut cut = lsg_cut_of(n_out, n_in, lsg_resident(s->card->multiprocessors, s->card->shared_kib));
     const int32_t eights = lsg_matmul_eights(rows), row_blocks = (rows + 8 * eights - 1) / (8 * eights),
                   of_block = LSG_TILE * cut.warps_out;
-    const double tiles = (double)((n_out + LSG_TILE - 1) / LSG_TILE) * (n_in / LSG_GROUP);
+    const int64_t tiles = (int64_t)((n_out + LSG_TILE - 1) / LSG_TILE) * (n_in / LSG_GROUP);
     add(s, kernel, launches, (int64_t)row_blocks * ((n_out + of_block - 1) / of_block) * cut.chunks,
-        (size_t)lsg_matmul_plan_of(format, eights).shared, LSG_WARPS, launches * tiles * lsg_tile_bytes(format),
-        launches * tiles * row_blocks * (base[format] + more[format] * eights));
+        (size_t)lsg_matmul_plan_of(format, eights).shared, LSG_WARPS,
+        (double)(launches * tiles * lsg_tile_bytes(format)),
+        (double)(launches * tiles * row_blocks) * (base[format] + more[format] * eights));
 }
 
 int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*formats)[LSG_MATRICES], int32_t rows,
@@ -103,13 +104,13 @@ int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*format
      * scores of 16 slots by 16 dimensions 8 and 30, a query's softmax 200, values of 16 slots and dimensions 14 and 100
      */
     const double steps = m->head_dim / 16.0, of_tile = 16 * (8 * steps + 30) + 16 * 200 + steps * (16 * 14 + 100);
-    const int32_t queries = launched * group, whole = length / LSG_CHUNK;
+    const int32_t queries = launched * group, query_tiles = (queries + 15) / 16, whole = length / LSG_CHUNK;
     const double bytes = 2.0 * layers * m->n_kv_heads * m->head_dim * 2; /* of a position's keys and values */
     if (whole)
         add(&s, "attention, context", layers,
             (int64_t)m->n_kv_heads * whole * ((queries + 16 * tiles - 1) / (16 * tiles)),
             lsg_attention_shared(tiles, m->head_dim, 0), LSG_WARPS, bytes * whole * LSG_CHUNK,
-            (double)layers * m->n_kv_heads * whole * ((queries + 15) / 16) * of_tile);
+            (double)layers * m->n_kv_heads * whole * query_tiles * of_tile);
     const int32_t of_rows = group >= 16 ? 1 : 16 / group < 4 ? 16 / group : 4;
     const int64_t tails = (launched + of_rows - 1) / of_rows * (int64_t)m->n_kv_heads;
     add(&s, "attention, ends", layers, tails, lsg_attention_shared(1, m->head_dim, 1), LSG_WARPS,

@@ -42,7 +42,8 @@ lsg_cut lsg_cut_of(int64_t n_out, int64_t n_in, int32_t resident) {
             if (chunks > 1 && groups < (int64_t)chunks * LEAST_GROUPS) break;
             const int64_t of_chunk = ceil_div(groups, chunks), there = ceil_div(groups, of_chunk),
                           blocks = ceil_div(n_out, LSG_TILE * warps) * there;
-            const double time = (double)(ceil_div(blocks, resident) * of_chunk) / (LSG_WARPS / warps) + (double)there;
+            const double splits = warps == LSG_WARPS ? 1 : 2,
+                         time = (double)(ceil_div(blocks, resident) * of_chunk) / splits + (double)there;
             if (best.warps_out && time >= least) continue;
             least = time;
             best = (lsg_cut){warps, (int32_t)there, (int32_t)of_chunk};

@@ -181,16 +181,24 @@ static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
     snprintf(a, sizeof a, "%.1f", ls_stats_tokens_per_s(st));
     number(&p, "", a, " tok/s");
     if (x > 0) {
+        const double spread = ls_stats_speedup_spread(st);
+        const int sign = ls_speedup_sign(x, spread);
+        char text[LS_SPEEDUP_BYTES];
         snprintf(a, sizeof a, "%.1f", ls_stats_ar_tokens_per_s(st));
-        snprintf(b, sizeof b, "x%.2f", x);
-        number(&p, "; plain ", a, " (timed): ");
-        p.role = x >= 1 ? UI_GOOD : UI_BAD;
-        ui_print(&p, "%s%s", b, x >= 1 ? ", a gain" : ", a loss");
+        if (st->ar_timed) snprintf(b, sizeof b, " (%d timed): ", st->ar_timed);
+        else snprintf(b, sizeof b, " (timed): ");
+        number(&p, "; plain ", a, b);
+        p.role = sign > 0 ? UI_GOOD : sign < 0 ? UI_BAD : UI_NUMBER;
+        ui_print(&p, "%s%s%s", p.canvas->ascii ? "x" : "×", ls_speedup_text(text, x, spread, p.canvas->ascii),
+                 *text == '?' ? ", too noisy"
+                 : sign > 0   ? ", faster"
+                 : sign < 0   ? ", slower"
+                              : ", no difference");
         p.role = UI_DIM;
-        if (step->budget <= 1) ui_print(&p, "; a draft would not pay now");
+        if (step->budget <= 1) ui_print(&p, "; no draft is worth its cost now");
         else { // a step that takes as long as that many plain ones
             const double even = ls_per(st->total_us, st->steps) / ls_per(st->ar_us, st->ar_forwards);
-            ui_print(&p, "; even at MAT %.2f", even);
+            ui_print(&p, "; break-even MAT %.2f", even);
         }
     } else {
         p.role = UI_DIM;
@@ -221,6 +229,10 @@ static void time_line(out *o, const ls_stats *st) {
                  (unsigned long long)st->judged_otherwise, (unsigned long long)st->judged);
     ui_print(&p, ", verify %.3f, commit %.3f; host %.1f%%", st->verify_us / n / 1e3, st->commit_us / n / 1e3,
              st->total_us > 0 ? 100 * host / st->total_us : 0);
+    if (ls_stats_waited(st) > LS_BUSY) {
+        p.role = UI_BAD;
+        ui_print(&p, "; busy machine: waited %.0f%% for a processor", 100 * ls_stats_waited(st));
+    }
 }
 
 static void depth_line(out *o, const ls_stats *st) {

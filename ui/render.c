@@ -62,9 +62,11 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
         }
         if (ls_stats_speedup(st) > 0) {
             static const char *const against[] = {" vs plain (measured)", " vs plain", ""};
+            char x[LS_SPEEDUP_BYTES];
             size_t i = 0;
             separator(&p);
-            ui_print(&p, "%s%.2f", c->ascii ? "x" : "×", ls_stats_speedup(st));
+            ui_print(&p, "%s%s", c->ascii ? "x" : "×",
+                     ls_speedup_text(x, ls_stats_speedup(st), ls_stats_speedup_spread(st), c->ascii));
             while (i < 2 && (int)strlen(against[i]) > p.end - p.col) i++; // as much as fits
             ui_print(&p, "%s", against[i]);
         }

@@ -137,7 +137,9 @@ static void calibrate(report *r, const ls_command_line *c) {
     ls_run_setup_init(&setup, &c->options);
     ls_gauge_watch(&gauge, &setup.s.model.engine);
     ls_code code = ls_model_load(&m, &setup.s.model, &err);
-    if (!code) code = ls_costs_get(&z, &m, true, ls_gauge_show, &gauge, &err);
+    ls_costs_noise noise;
+    char line[LS_COSTS_NOTE];
+    if (!code) code = ls_costs_get(&z, &m, true, LS_BUSY, &noise, ls_gauge_show, &gauge, &err);
     ls_gauge_clear(&gauge);
     if (code) say(r, "costs", false, true, err.msg);
     else {
@@ -147,7 +149,8 @@ static void calibrate(report *r, const ls_command_line *c) {
         for (int i = 1; i < LS_COST_SIZES; i++)
             ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_cost_rows[i], z.base_ms[i] / z.base_ms[0]);
         ls_buf_fmt(&text, "; %.3f ms more a row and 1000 tokens of context", 1e3 * z.slope_ms);
-        say(r, "costs", true, true, text.p);
+        if (ls_costs_note(&noise, line)) ls_buf_fmt(&text, "; %s", line);
+        say(r, "costs", !noise.busy, true, text.p);
         ls_buf_free(&text);
     }
     ls_model_free(&m);

@@ -245,12 +245,14 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     if (ends) {
         end_on_root(&w);
         finish_step(&w);
+        ls_step_round(out);
         return LS_OK;
     }
     draft(&w);
     if ((code = verify(&w, err)) || (code = commit(&w, err))) return code;
     finish_step(&w);
     keep_books(&w);
+    ls_step_round(out);
     return LS_OK;
 }
 

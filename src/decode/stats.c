@@ -99,7 +99,7 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
         int r = s->tree.branches[b].rank;
         if (r < 0 || r >= LS_STATS_RANKS) continue;
         st->rank[r].of++;
-        st->rank[r].n += s->tree.branches[b].accepted > 0;
+        st->rank[r].n += ls_step_branch_accepted(s, &s->tree.branches[b]) > 0;
     }
 }
 

@@ -99,8 +99,12 @@ int ls_step_forwarded(const ls_step *s); // rows of its forward, those of a prob
 // Rows that a probe judged, and how many of these it gave another choice.
 int ls_step_judged(const ls_step *s, int *changed);
 
+// Rounds the times to floats, which survive the nine digits of a trace: so a replay's sums are those of the run, to the
+// last digit. Who makes a step and who reads one rounds it.
+void ls_step_round(ls_step *s);
 // Drafts that were accepted and emitted: the path may go on behind the end of the turn.
 int ls_step_accepted(const ls_step *s);
+int ls_step_branch_accepted(const ls_step *s, const ls_branch *b); // of those, the branch's
 
 // Whether the whole tree is known: not in a trace of level `steps`, even where all of it was accepted.
 bool ls_step_described(const ls_step *s);

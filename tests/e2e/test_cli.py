@@ -405,7 +405,7 @@ class Recorded(unittest.TestCase):
             self.assertNotIn("\x1b", r.stdout)
             for args, what in (([path, "--step", "999"], "this turn has 0 to"), ([path, "--step", "x"], "expected steps such as"),
                                ([path, "--step", "2-1"], "expected steps such as"), ([path, "--step", "1,"], "expected steps such as"),
-                               ([path, "--turn", "3"], "turns 0 to 0"), ([], "TRACE"), (["/nowhere"], "cannot read")):
+                               ([path, "--turn", "3"], "turns 1 to 1"), ([], "TRACE"), (["/nowhere"], "cannot read")):
                 r = run("inspect", *args)
                 self.assertIn(r.returncode, (1, 2))
                 self.assertEqual(r.stderr.count("\n"), 1)

@@ -17,8 +17,8 @@ static bool same(float a, float b) {
     return (isnan(a) && isnan(b)) || !memcmp(&a, &b, sizeof a);
 }
 
-static bool near(double a, double b) { // nine digits of a double
-    return fabs(a - b) <= 1e-8 * fabs(b);
+static bool near(double a, double b) { // a float
+    return fabs(a - b) <= 1e-7 * fabs(b);
 }
 
 static void same_top(const ls_top_entry *a, const ls_top_entry *b, int n) {

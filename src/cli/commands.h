@@ -4,7 +4,11 @@
 #include "source/source_live.h"
 #include "ui/app.h"
 
-enum { LS_EXIT_OK = 0, LS_EXIT_FAILED = 1, LS_EXIT_USAGE = 2, LS_EXIT_DIFFER = 3, LS_EXIT_INTERRUPTED = 130 };
+enum {
+#define EXIT(name, code, meaning) LS_EXIT_##name = code,
+#include "cli/exits.def"
+#undef EXIT
+};
 
 #define COMMAND(name, ...) int ls_cmd_##name(const ls_command_line *c);
 #include "cli/commands.def"

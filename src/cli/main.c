@@ -1,6 +1,7 @@
 // The program: a command line in, an exit code out.
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/manual.h"
 
 #include <locale.h>
 #include <signal.h>

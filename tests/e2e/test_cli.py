@@ -107,7 +107,7 @@ class Generate(unittest.TestCase):
         page = os.path.join(ROOT, "src/trace/trace_format.md")
         with open(page, encoding="utf-8") as f:
             text = f.read()
-        self.assertEqual(trace_page.page(trace_schema(), text), text, "tests/tools/trace_page.py writes it")
+        self.assertEqual(trace_page.page(PROGRAM, text), text, "tests/tools/trace_page.py writes it")
         for args in (["--schema", "x"], ["--schema", "-o", "x.json"]):
             self.assertEqual(run("export", *args).returncode, 2)
 

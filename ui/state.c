@@ -192,6 +192,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
         s->header = *e->header;
         s->has_header = true;
         forget_conversation(s);
+        if (!s->recording && !s->demo) s->shown.focus = s->shown.zoom = UI_NO_PANEL; // a prompt is what comes next
         break;
     case LS_EV_TOKENS: ls_tokens_learn(&s->tokens, e); break;
     case LS_EV_PROMPT:

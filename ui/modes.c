@@ -106,7 +106,18 @@ static void forget_edit(ui_state *s) { // the prompt stays as it was
     ui_edit_clear(&s->prompt);
 }
 
+// The last answer was cut by its length.
+static bool can_go_on(const ui_state *s) {
+    return s->n_turns && s->turns[s->n_turns - 1].finish == LS_FINISH_LENGTH && !s->recording && !s->demo &&
+           s->editing < 0 && !ui_busy(s);
+}
+
 void ui_send_prompt(ui_state *s) {
+    if (!s->prompt.text.n && can_go_on(s)) {
+        ui_request_of(s, LS_CMD_GO_ON, NULL, 0);
+        s->at_newest = true;
+        return;
+    }
     if (!s->prompt.text.n || !ui_can_send(s)) return;
     if (s->editing >= 0) ui_request_of(s, LS_CMD_EDIT, ui_edit_take(&s->prompt), s->editing);
     else ui_request_of(s, LS_CMD_PROMPT, ui_edit_take(&s->prompt), 0);
@@ -200,6 +211,14 @@ const ui_frame *ui_frame_on_top(const ui_state *s) {
     return m->frame.draw ? &m->frame : NULL;
 }
 
+static const char *cut_hint(const ui_state *s) {
+    static char hint[80];
+    const ls_step *last = ui_step(s, s->n_steps - 1);
+    snprintf(hint, sizeof hint, "cut at %d tokens: Enter goes on, or type a prompt",
+             last->output_pos + last->n_emitted);
+    return hint;
+}
+
 ui_bottom ui_bottom_of(const ui_state *s, const char *arrow) {
     TOPMOST(m, s, key);
     const bool prompt = s->shown.focus == UI_NO_PANEL, types = m->how & TYPES;
@@ -211,6 +230,7 @@ ui_bottom ui_bottom_of(const ui_state *s, const char *arrow) {
     b.hint = s->tour_of     ? "the tour: Enter goes on, [ ] back and on, q leaves for your conversation"
              : s->recording ? "a recording: Space plays, s steps, [ ] back and on, G to its end, q leaves"
              : s->run_state == LS_STATE_FAILED ? "Esc, then L shows the whole message, q leaves"
+             : prompt && can_go_on(s)          ? cut_hint(s)
              : prompt                          ? "type a prompt, Enter sends it"
                                                : "p: type a prompt";
     return b;

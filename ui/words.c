@@ -18,6 +18,11 @@ static void chance(float p, ls_buf *out) {
     if (!isnan(p)) ls_buf_fmt(out, " %.2f", (double)p); // not recorded at every level
 }
 
+static void say_end(const ls_step *step, ls_buf *out) {
+    if (step->finish == LS_FINISH_LENGTH) ls_buf_str(out, "; the answer is cut here: that many tokens were asked for");
+    else ls_buf_fmt(out, "; the answer ends here: %s", ls_finish_name(step->finish));
+}
+
 void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
     const ls_node *root = &step->tree.nodes[0];
     ls_buf_fmt(out, "step %u: root ", step->index);
@@ -25,7 +30,7 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     chance(root->p, out);
     if (step->corrected) ls_buf_str(out, " (for a rejected draft)");
     if (!step->forward) {
-        ls_buf_fmt(out, "; the answer ends here: %s", ls_finish_name(step->finish));
+        say_end(step, out);
         return;
     }
     const int accepted = ls_step_accepted(step);
@@ -47,7 +52,7 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     const int loose = ls_step_loose(step, NULL);
     if (loose) ls_buf_fmt(out, ", %d of them not the target's choice", loose);
     if (step->finish) {
-        ls_buf_fmt(out, "; the answer ends here: %s", ls_finish_name(step->finish));
+        say_end(step, out);
         return;
     }
     if (step->rows == 1 && !step->miss) return;

@@ -10,6 +10,7 @@
 #include "ui/render.h"
 #include "ui/shadows.h"
 #include "ui/term_curses.h"
+#include "ui/tour.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -23,6 +24,7 @@ enum { FRAME_MS = 33, EVENTS_AT_ONCE = 4096, MOST_PROMPT = 64 << 20 };
 
 typedef struct {
     ls_source *source;
+    ui_tour tour;
     const ui_theme *theme;
     ui_state state;
     ui_canvas canvas;
@@ -198,6 +200,7 @@ static void loop(app *a) {
         while (!a->state.quit && !a->state.want_editor && !a->state.suspend && (k = ui_term_key()).code != UI_KEY_NONE)
             take_key(a, k);
         if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) break; // the terminal is gone
+        a->dirty |= ui_tour_follow(&a->tour);
         ui_demo_is_due(&a->state, ls_now_ns());
         send_requests(a);
         if (a->state.want_editor) edit_outside(a);
@@ -218,6 +221,9 @@ static void loop(app *a) {
 void ui_begin(ui_state *s, const ui_options *o) {
     s->ascii = o->ascii;
     s->words = o->words;
+    s->has_tour = o->tour != NULL;
+    s->about = o->about;
+    s->save_settings = o->save_settings;
     s->make_ways = o->ways;
     s->ways_ud = o->ud;
     for (const ui_setting *t = o->settings; t && t->key && s->n_settings < UI_SETTINGS; t++)
@@ -245,12 +251,14 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     a.canvas.utf8 = ui_term_is_utf8();
     a.canvas.ambiguous_wide = o->ambiguous_wide;
     a.history = o->history;
+    a.tour = (ui_tour){.options = o, .source = &a.source, .state = &a.state};
     ui_begin(&a.state, o);
     send_requests(&a);
     loop(&a);
+    ui_tour_leave(&a.tour);
     int signal_number = ui_term_signal();
     ui_term_close();
-    source->close(source);
+    a.source->close(a.source);
     *exit_code = a.state.exit_code;
     ui_state_free(&a.state);
     ui_canvas_free(&a.canvas);

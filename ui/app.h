@@ -13,8 +13,12 @@ typedef struct {
     bool recording;             // the source plays a recording: it takes no prompts
     const char *prompt;         // sent at once; NULL: none
     const ui_setting *settings; // that can change while it runs; ends with a NULL key; may be NULL
+    const char *(*about)(const char *key, const char *value);                             // see ui_state
+    ls_code (*save_settings)(const ui_setting *settings, int n, char *said, size_t size); // likewise
     // Makes the list of ways of decoding when Shadows is opened first; it is the maker's. NULL: there are none.
     const ls_shadow_way *(*ways)(void *ud, int *n);
+    // Opens stop i of the guided tour, from 0; *of: how many there are. NULL: see err, or there is none after the last.
+    ls_source *(*tour)(void *ud, int i, int *of, const ui_demo **demo, ls_err *err); // NULL: there is no tour
     void *ud;
     const char *const *words; // that commands complete to, besides actions; ends with NULL; may be NULL
     const char *history;      // file of earlier prompts; NULL: none

@@ -163,8 +163,9 @@ void ui_pad(ui_pen *p, int col) {
 }
 
 void ui_box(ui_canvas *c, ui_rect r, const char *title, const char *right, bool focused) {
-    const char *const *s = c->ascii ? (const char *const[]){"+", "+", "+", "+", "-", "|"}
-                                    : (const char *const[]){"┌", "┐", "└", "┘", "─", "│"};
+    static const char *const lines[2][2][6] = {{{"┌", "┐", "└", "┘", "─", "│"}, {"┏", "┓", "┗", "┛", "━", "┃"}},
+                                               {{"+", "+", "+", "+", "-", "|"}, {"+", "+", "+", "+", "=", "|"}}};
+    const char *const *s = lines[c->ascii][focused]; // what has the keys is seen without colours too
     if (r.rows < 2 || r.cols < 4) return;
     ui_role role = focused ? UI_FOCUS : UI_FRAME;
     for (int row = 0; row < r.rows; row++) {

@@ -88,7 +88,8 @@ static void complete(ui_state *s) {
                                : source == 1 ? ui_verbs[i].name
                                              : (s->words ? s->words[i] : NULL);
             if (!word) break;
-            if (strncmp(word, typed, n)) continue;
+            const char *value = strchr(word, '=');
+            if (strncmp(word, typed, n) || (value && value[1] && n <= (size_t)(value - word))) continue;
             size_t same = strlen(word);
             if (first)
                 for (same = 0; same < common && first[same] == word[same];) same++;

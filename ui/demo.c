@@ -106,6 +106,10 @@ bool ui_demo_plays(const ui_state *s) {
            s->run_state == LS_STATE_PAUSED && s->at_newest;
 }
 
+bool ui_demo_is_over(const ui_state *s) {
+    return s->demo && s->n_turns && s->turns[s->n_turns - 1].finish && !ui_demo_note(s);
+}
+
 bool ui_demo_hold(ui_state *s) {
     if (!s->demo || s->run_state != LS_STATE_PAUSED) return false;
     s->demo_held = ui_demo_plays(s);

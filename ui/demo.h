@@ -54,4 +54,5 @@ bool ui_demo_plays(const ui_state *s); // it makes step after step until there i
 // True when the next step is due; then the demo asks for it.
 bool ui_demo_is_due(ui_state *s, uint64_t now_ns);
 int ui_demo_wait_ms(const ui_state *s, uint64_t now_ns); // until then; -1: the demo waits for no step
+bool ui_demo_is_over(const ui_state *s);                 // its answer has ended, and every note was read
 const ui_note *ui_demo_note(const ui_state *s);          // on the screen; NULL: none

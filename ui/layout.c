@@ -22,9 +22,10 @@ static void small(ui_layout *l, ui_rect b, const ui_shown *w) {
     if (stats) l->panel[UI_STATS] = (ui_rect){b.row + top + middle, b.col, stats, b.cols};
 }
 
-// Drafts, Inspect and Compare share a place. The one with the keys gets it, else Compare before Inspect.
+// Drafts, Inspect and Compare share a place. The one with the keys gets it, else the one that was opened last.
 static ui_panel sharing(const ui_shown *w) {
     if (w->focus == UI_DRAFTS || w->focus == UI_INSPECT || w->focus == UI_COMPARE) return w->focus;
+    if (w->compare && w->inspect) return w->inspect_last ? UI_INSPECT : UI_COMPARE;
     return w->compare ? UI_COMPARE : w->inspect ? UI_INSPECT : UI_DRAFTS;
 }
 
@@ -52,20 +53,47 @@ static void large(ui_layout *l, ui_rect b, const ui_shown *w) {
     if (compare) l->panel[UI_COMPARE] = (ui_rect){b.row + top + drafts, b.col + b.cols - compare, stats, compare};
 }
 
+// Below 80x24: Output and one more panel, where there is room for two; else the one with the keys.
+static void compact(ui_layout *l, ui_rect b, const ui_shown *w) {
+    enum { TWO_ROWS = 12, TWO_COLS = 80, WITH_STATS = 24, STATS = 5 };
+    const bool elsewhere = w->focus != UI_NO_PANEL && w->focus != UI_OUTPUT,
+               beside = w->inspect && w->focus != UI_INSPECT;
+    const ui_panel first = elsewhere && beside ? w->focus : UI_OUTPUT, other = beside      ? UI_INSPECT
+                                                                               : elsewhere ? w->focus
+                                                                                           : UI_TREE;
+    if (b.cols >= TWO_COLS) {
+        const int left = b.cols / 2;
+        l->panel[first] = (ui_rect){b.row, b.col, b.rows, left};
+        l->panel[other] = (ui_rect){b.row, b.col + left, b.rows, b.cols - left};
+    } else if (b.rows >= TWO_ROWS) {
+        const int stats = b.rows >= WITH_STATS && first != UI_STATS && other != UI_STATS ? STATS : 0,
+                  top = (b.rows - stats) / 2;
+        l->panel[first] = (ui_rect){b.row, b.col, top, b.cols};
+        l->panel[other] = (ui_rect){b.row + top, b.col, b.rows - stats - top, b.cols};
+        if (stats) l->panel[UI_STATS] = (ui_rect){b.row + b.rows - stats, b.col, stats, b.cols};
+    } else l->panel[w->focus == UI_NO_PANEL ? UI_OUTPUT : w->focus] = b;
+}
+
 ui_layout ui_layout_of(int rows, int cols, const ui_shown *w) {
+    const bool little = rows < UI_SMALL_ROWS || cols < UI_SMALL_COLS;
     ui_layout l = {.too_small = rows < UI_MIN_ROWS || cols < UI_MIN_COLS};
     if (l.too_small) return l;
     l.title = (ui_rect){0, 0, 1, cols};
-    const int most = rows >= 32 ? 8 : 4, prompt = w->prompt_rows < 1      ? 1
-                                                  : w->prompt_rows < most ? w->prompt_rows
-                                                                          : most;
+    const int most = rows >= 32 ? 8
+                     : !little  ? 4
+                     : w->note  ? 1
+                                : 2,
+              prompt = w->prompt_rows < 1      ? 1
+                       : w->prompt_rows < most ? w->prompt_rows
+                                               : most;
     l.message = (ui_rect){rows - 2 - prompt, 0, 1, cols};
     l.prompt = (ui_rect){rows - 1 - prompt, 0, prompt, cols};
     l.keys = (ui_rect){rows - 1, 0, 1, cols};
-    const int note = !w->note ? 0 : rows >= 32 ? 6 : 7;
+    const int note = !w->note ? 0 : rows >= 32 ? 6 : rows >= UI_SMALL_ROWS ? 7 : rows >= 18 ? 6 : 4;
     ui_rect body = {1, 0, rows - 3 - prompt - note, cols};
     l.note = (ui_rect){body.row + body.rows, 0, note, cols};
     if (w->zoom != UI_NO_PANEL) l.panel[w->zoom] = body;
+    else if (little) compact(&l, body, w);
     else if (rows >= 44 && cols >= 170) large(&l, body, w);
     else if (rows >= 32 && cols >= 110) medium(&l, body, w);
     else small(&l, body, w);

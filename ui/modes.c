@@ -5,6 +5,8 @@
 #include "ui/navigate.h"
 #include "ui/quiz.h"
 #include "ui/rows.h"
+#include "ui/settings.h"
+#include "ui/welcome.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,19 +51,18 @@ static bool panel_key(ui_state *s, int key, ui_action a) {
 
 static bool setup_key(ui_state *s, int key, ui_action a) {
     ui_setting *t = &s->settings[s->setting];
-    char value[sizeof t->value], line[128];
+    char value[sizeof t->value], line[160];
     const int by = key == UI_KEY_RIGHT || a == UI_ACT_RIGHT ? 1 : key == UI_KEY_LEFT || a == UI_ACT_LEFT ? -1 : 0;
     if (a == UI_ACT_QUIT) return false;
     if (!s->n_settings) ui_close(s);
     else if (a == UI_ACT_CLOSE || a == UI_ACT_SETUP || a == UI_ACT_HELP || a == UI_ACT_LOG) ui_act(s, a);
-    else if (key == UI_KEY_UP || a == UI_ACT_UP) s->setting = (s->setting + s->n_settings - 1) % s->n_settings;
-    else if (key == UI_KEY_DOWN || a == UI_ACT_DOWN) s->setting = (s->setting + 1) % s->n_settings;
+    else if (key == UI_KEY_UP || a == UI_ACT_UP) ui_setting_move(s, -1);
+    else if (key == UI_KEY_DOWN || a == UI_ACT_DOWN) ui_setting_move(s, 1);
+    else if (key == 'w') ui_settings_save(s);
     else if (s->recording) ui_say(s, "this is a recording: its settings cannot change", false);
-    else if (by && ui_setting_choice(t, by, value, sizeof value)) {
-        snprintf(line, sizeof line, "%s=%s", t->key, value);
-        snprintf(t->asked, sizeof t->asked, "%s", value);
-        ui_request_of(s, LS_CMD_SET, ls_strdup(line), 0);
-    } else if (key == UI_KEY_ENTER) {
+    else if (by && ui_setting_choice(t, by, value, sizeof value)) ui_setting_ask(s, t, value);
+    else if (a == UI_ACT_PAPER) ui_paper_step(s);
+    else if (key == UI_KEY_ENTER) {
         snprintf(line, sizeof line, "set %s=", t->key);
         ui_type_line(s, ':', line);
     }
@@ -87,6 +88,13 @@ static bool note_key(ui_state *s, int key, ui_action a) {
     return (key == UI_KEY_ENTER || key == ' ') && ui_demo_go_on(s);
 }
 
+static bool stop_key(ui_state *s, int key, ui_action a) {
+    (void)a;
+    if (key != UI_KEY_ENTER && key != ' ') return false;
+    s->tour_go = 1;
+    return true;
+}
+
 static bool quiz_key(ui_state *s, int key, ui_action a) {
     (void)a;
     if (key == UI_KEY_ENTER) ui_quiz_answer(s);
@@ -98,7 +106,18 @@ static void forget_edit(ui_state *s) { // the prompt stays as it was
     ui_edit_clear(&s->prompt);
 }
 
-static void send_prompt(ui_state *s) {
+// The last answer was cut by its length.
+static bool can_go_on(const ui_state *s) {
+    return s->n_turns && s->turns[s->n_turns - 1].finish == LS_FINISH_LENGTH && !s->recording && !s->demo &&
+           s->editing < 0 && !ui_busy(s);
+}
+
+void ui_send_prompt(ui_state *s) {
+    if (!s->prompt.text.n && can_go_on(s)) {
+        ui_request_of(s, LS_CMD_GO_ON, NULL, 0);
+        s->at_newest = true;
+        return;
+    }
     if (!s->prompt.text.n || !ui_can_send(s)) return;
     if (s->editing >= 0) ui_request_of(s, LS_CMD_EDIT, ui_edit_take(&s->prompt), s->editing);
     else ui_request_of(s, LS_CMD_PROMPT, ui_edit_take(&s->prompt), 0);
@@ -107,7 +126,8 @@ static void send_prompt(ui_state *s) {
 }
 
 static bool prompt_key(ui_state *s, int key, ui_action a) {
-    if (key == UI_KEY_ENTER) send_prompt(s);
+    if (ui_welcome_key(s, key)) return true;
+    if (key == UI_KEY_ENTER) ui_send_prompt(s);
     else if (key == UI_KEY_UP || key == UI_KEY_DOWN || a == UI_ACT_NONE) ui_edit_key(&s->prompt, key);
     else ui_act(s, a);
     return true;
@@ -117,9 +137,10 @@ static bool prompt_key(ui_state *s, int key, ui_action a) {
 
 static void panel_scroll(ui_state *s, int by) {
     const ui_panel p = s->shown.focus == UI_NO_PANEL ? UI_OUTPUT : s->shown.focus;
-    if (p == UI_TREE && (by == 1 || by == -1)) {
-        ui_move_node(s, by);
-        return;
+    if (by == 1 || by == -1) {
+        if (p == UI_TREE) ui_move_node(s, by);
+        if (p == UI_LOGITS || p == UI_DRAFTS) ui_move_row(s, p, by);
+        if (p == UI_TREE || p == UI_LOGITS || p == UI_DRAFTS) return;
     }
     s->scroll[p] += p == UI_OUTPUT ? -by : by; // the output's natural position is its end
     if (s->scroll[p] < 0) s->scroll[p] = 0;
@@ -190,6 +211,14 @@ const ui_frame *ui_frame_on_top(const ui_state *s) {
     return m->frame.draw ? &m->frame : NULL;
 }
 
+static const char *cut_hint(const ui_state *s) {
+    static char hint[80];
+    const ls_step *last = ui_step(s, s->n_steps - 1);
+    snprintf(hint, sizeof hint, "cut at %d tokens: Enter goes on, or type a prompt",
+             last->output_pos + last->n_emitted);
+    return hint;
+}
+
 ui_bottom ui_bottom_of(const ui_state *s, const char *arrow) {
     TOPMOST(m, s, key);
     const bool prompt = s->shown.focus == UI_NO_PANEL, types = m->how & TYPES;
@@ -198,8 +227,10 @@ ui_bottom ui_bottom_of(const ui_state *s, const char *arrow) {
         return (ui_bottom){{s->typing}, &s->command, "", true, true};
     if (s->editing >= 0) snprintf(b.sign, sizeof b.sign, "%d%s", s->editing, arrow);
     else snprintf(b.sign, sizeof b.sign, "%s", arrow);
-    b.hint = s->recording ? "a recording: Space plays, s steps, [ ] back and on, G to its end, q leaves"
+    b.hint = s->tour_of     ? "the tour: Enter goes on, [ ] back and on, q leaves for your conversation"
+             : s->recording ? "a recording: Space plays, s steps, [ ] back and on, G to its end, q leaves"
              : s->run_state == LS_STATE_FAILED ? "Esc, then L shows the whole message, q leaves"
+             : prompt && can_go_on(s)          ? cut_hint(s)
              : prompt                          ? "type a prompt, Enter sends it"
                                                : "p: type a prompt";
     return b;

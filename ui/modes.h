@@ -24,4 +24,5 @@ ui_bottom ui_bottom_of(const ui_state *s, const char *arrow);
 void ui_toggle(ui_state *s, ui_overlay o); // closes it if it is on top, else puts it there
 void ui_close(ui_state *s);                // the topmost that q can close; the program is the last
 void ui_scroll(ui_state *s, int by);       // the topmost that scrolls, by lines
+void ui_send_prompt(ui_state *s);          // what was typed, if it may be sent
 void ui_to_prompt(ui_state *s);            // gives the keys to the prompt line and closes what lies over the panels

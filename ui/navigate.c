@@ -17,6 +17,8 @@ void ui_focus(ui_state *s, ui_panel p) {
 
 void ui_open(ui_state *s, ui_panel p, bool open) {
     *(p == UI_INSPECT ? &s->shown.inspect : &s->shown.compare) = open;
+    if (open) s->shown.inspect_last = p == UI_INSPECT;
+    if (open && p == UI_INSPECT && s->shown.focus == UI_COMPARE) s->shown.focus = p; // they may share a place
     if (open && p == UI_COMPARE && s->shown.focus != UI_NO_PANEL) s->shown.focus = p;
     if (!open && s->shown.focus == p) s->shown.focus = p == UI_INSPECT ? UI_TREE : UI_STATS;
     if (!open && s->shown.zoom == p) s->shown.zoom = UI_NO_PANEL;
@@ -92,7 +94,22 @@ void ui_look_for(ui_state *s, int by) {
     if (step >= 0) s->at_newest = false, s->node = node;
 }
 
-// ---- the cursor on a node
+// ---- the cursor on a row, and on a node
+
+void ui_move_row(ui_state *s, ui_panel p, int by) {
+    int16_t rows[LS_MAX_ROWS];
+    const ls_step *step = ui_viewed(s);
+    const int n = step ? ui_rows_of(s, step, p, rows) : 0;
+    if (!n) return;
+    int at = s->scroll[p] - (by > 0); // without a cursor it enters what is in sight
+    for (int i = 0; i < n; i++)
+        if (rows[i] == s->found[p]) at = i;
+    at += by;
+    at = at < 0 ? 0 : at >= n ? n - 1 : at;
+    s->found[p] = rows[at];
+    s->to_row = true;
+    ui_choose_row(s, p, rows[at]);
+}
 
 void ui_move_node(ui_state *s, int by) {
     int16_t order[LS_MAX_ROWS];

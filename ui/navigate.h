@@ -14,6 +14,7 @@ void ui_look_for(ui_state *s,
                  int by); // finds s->sought forwards (1) or back (-1), in the panel's rows or in the output
 // Chooses a row of Logits, Drafts or Tree; the other panels then show its node.
 void ui_choose_row(ui_state *s, ui_panel p, int row);
-void ui_move_node(ui_state *s, int by);        // up and down as the Tree panel lists them
-void ui_move_deeper(ui_state *s, bool deeper); // to the first child, or to the parent
-void ui_move_token(ui_state *s, int by);       // to the next token of the output, and the step that made it
+void ui_move_row(ui_state *s, ui_panel p, int by); // Logits, Drafts
+void ui_move_node(ui_state *s, int by);            // up and down as the Tree panel lists them
+void ui_move_deeper(ui_state *s, bool deeper);     // to the first child, or to the parent
+void ui_move_token(ui_state *s, int by);           // to the next token of the output, and the step that made it

@@ -2,6 +2,7 @@
 #include "ui/panels.h"
 #include "ui/quiz.h"
 #include "ui/rows.h"
+#include "ui/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,16 +26,12 @@ static void draw_tokens(ui_pen *p, const ui_state *s, const ls_step *step, const
         }
 }
 
-// The n-gram that matched: the last tokens before the continuation.
 static void draw_ngram(ui_pen *p, const ui_state *s, const ls_step *step, const ls_branch *b) {
-    int32_t tail[8], n = 0;
-    if (b->rank >= 0) tail[n++] = step->tree.nodes[b->first_node].token;
-    tail[n++] = step->tree.nodes[0].token;
-    for (int32_t at = step->context_len - 1; n < 8 && at >= 0 && (size_t)at < s->context.n; at--)
-        tail[n++] = s->context.p[at];
-    for (int i = b->match_n - 1; i >= 0 && i < n; i--) {
-        if (!ui_draw_token(p, s, tail[i])) return;
-        ui_print(p, i ? " " : "");
+    int32_t ids[UI_NGRAM];
+    const int n = ui_ngram(s, step, b, ids);
+    for (int i = 0; i < n; i++) {
+        if (!ui_draw_token(p, s, ids[i])) return;
+        ui_print(p, i + 1 < n ? " " : "");
     }
 }
 
@@ -54,7 +51,7 @@ void ui_panel_drafts(ui_panel_view *v) {
     ui_print(&head, "tokens");
     int16_t order[LS_MAX_ROWS];
     const int n = ui_rows_of(s, step, UI_DRAFTS, order);
-    int top = ui_scroll_top(&s->scroll[UI_DRAFTS], n, rows);
+    const int top = ui_rows_top(s, UI_DRAFTS, order, n, rows);
     for (int i = 0; i < rows && top + i < n; i++) {
         const int row = order[top + i];
         const ls_branch *b = &step->tree.branches[row];

@@ -1,8 +1,7 @@
-// What every key does, from the table of actions; and the sentence about a step.
+// What every key does, from the table of actions.
 #include "ui/command.h"
 #include "ui/panels.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,49 +49,4 @@ void ui_panel_help(ui_panel_view *v) {
         }
     }
     strcpy(v->right, top + v->area.rows < n ? "j, k and page keys scroll, any other closes" : "any other key closes");
-}
-
-static void chance(float p, ls_buf *out) {
-    if (!isnan(p)) ls_buf_fmt(out, " %.2f", (double)p); // not recorded at every level
-}
-
-void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
-    const ls_node *root = &step->tree.nodes[0];
-    ls_buf_fmt(out, "step %u: root ", step->index);
-    ui_quote_token(c, s, root->token, out);
-    chance(root->p, out);
-    if (step->corrected) ls_buf_str(out, " (for a rejected draft)");
-    if (!step->forward) {
-        ls_buf_fmt(out, "; the answer ends here: %s", ls_finish_name(step->finish));
-        return;
-    }
-    const int accepted = ls_step_accepted(step);
-    if (step->rows == 1) ls_buf_str(out, "; nothing drafted, so one token");
-    else ls_buf_fmt(out, ", +%d of %d drafted", accepted, step->rows - 1);
-    const ls_node *last = &step->tree.nodes[step->path[accepted]];
-    if (accepted > 0) {
-        const ls_branch *b = ls_branch_of(step, last);
-        if (!b) ls_buf_fmt(out, " (%s)", ls_from_name(last->from));
-        else if (b->match_n && b->match_pos >= 0) ls_buf_fmt(out, " (%d-gram at %d)", b->match_n, b->match_pos);
-        else if (b->rank < 0) ls_buf_fmt(out, " (%s)", ls_from_name(step->tree.nodes[b->first_node].from));
-        else ls_buf_fmt(out, " (rank %d of the last logits)", b->rank);
-    }
-    int changed;
-    const int judged = ls_step_judged(step, &changed);
-    if (judged)
-        ls_buf_fmt(out, ", %d choice%s judged by %d probe rows and %d changed", judged, judged == 1 ? "" : "s",
-                   step->probes, changed);
-    const int loose = ls_step_loose(step, NULL);
-    if (loose) ls_buf_fmt(out, ", %d of them not the target's choice", loose);
-    if (step->finish) {
-        ls_buf_fmt(out, "; the answer ends here: %s", ls_finish_name(step->finish));
-        return;
-    }
-    if (step->rows == 1 && !step->miss) return;
-    bool tried = false;
-    for (int i = 1; i < step->tree.n && !tried; i++) tried = step->tree.nodes[i].parent == step->path[step->n_path - 1];
-    ls_buf_str(out, step->miss ? "; missed " : tried ? "; then the target wants " : "; next ");
-    ui_quote_token(c, s, last->target, out);
-    chance(last->target_p, out);
-    if (step->miss) ls_buf_fmt(out, ": %s", ls_misses[step->miss].label);
 }

@@ -1,6 +1,7 @@
 // The conversation, every token in the colour of where it came from; the viewed step's tokens stand out.
 #include "ui/panels.h"
 #include "ui/quiz.h"
+#include "ui/welcome.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -177,19 +178,18 @@ void ui_panel_output(ui_panel_view *v) {
     const ls_step *last = s->n_steps ? ui_step(s, s->n_steps - 1) : NULL;
     const int32_t emitted = last && s->turns[s->n_turns - 1].n_steps ? last->output_pos + last->n_emitted : 0;
     if (!s->n_turns) {
-        add_str(&f, "Type a prompt and press Enter.", UI_TEXT);
-        add_str(&f, " 'logitspec demo next-next' shows how it works.\n", UI_DIM);
-        add_str(&f,
-                "Each step drafts a tree of likely next tokens from text that is already here, and one pass of "
-                "the model checks all of it. Colours say where a token came from: ",
-                UI_DIM);
-        for (int kind = 0; kind < LS_KIND_COUNT; kind++) {
-            if (kind == LS_KIND_DRAFTED && !*s->header.second) continue; // nothing drafts so here
-            add_str(&f, ls_source_kinds[kind].legend, ui_kind_role((ls_from_kind)kind));
-            add_str(&f, ", ", UI_DIM);
+        add_str(&f, ui_can_begin(s) ? "Type a prompt and press Enter, or press a number:\n" : "There is no text yet.\n",
+                UI_TEXT);
+        for (const ui_starter *t = ui_starters; t->key && ui_can_begin(s); t++) {
+            if (!t->prompt && !s->has_tour) continue;
+            add_str(&f, (const char[]){' ', t->key, ' ', ' ', 0}, UI_KEY);
+            add_str(&f, t->offer, UI_TEXT);
+            add_str(&f, "\n", UI_TEXT);
         }
-        add_str(&f, "chosen where a draft was wrong", UI_CORRECTED);
-        add_str(&f, ".", UI_DIM);
+        add_str(&f,
+                "The words in the frame below have the look of the tokens that they name. Each step drafts a tree of "
+                "likely next tokens from text that is already here, and one pass of the model checks all of it.",
+                UI_DIM);
     }
     size_t n;
     ui_line *lines = ui_wrap(v->canvas, f.text.n ? f.text.p : "", f.text.n, v->area.cols, &n);
@@ -200,7 +200,7 @@ void ui_panel_output(ui_panel_view *v) {
         if (bottom > n) bottom = n;
     }
     int most = (int)bottom - v->area.rows;
-    if (most < 0) most = 0;
+    if (most < 0 || !s->n_turns) most = 0; // what an empty conversation says begins at the top
     if (s->scroll[UI_OUTPUT] > most) s->scroll[UI_OUTPUT] = most;
     int top = most - s->scroll[UI_OUTPUT];
     for (int row = 0; row < v->area.rows && (size_t)(top + row) < n; row++) {

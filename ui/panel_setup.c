@@ -1,46 +1,74 @@
-// Settings that take effect from the next step, with their usual values.
+// Settings that take effect from the next step, with their usual values, and what the chosen one means.
 #include "ui/panels.h"
+#include "ui/settings.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-void ui_panel_setup(ui_panel_view *v) {
-    const ui_state *s = v->state;
-    for (int i = 0; i < s->n_settings && i < v->area.rows; i++) {
+enum { DETAILS = 6 }; // rows below the list
+
+static int list(ui_panel_view *v, ui_rect area) {
+    ui_state *s = v->state;
+    const int name = area.cols < 60 ? 20 : 26, value = area.cols < 60 ? 38 : 46;
+    int n = 0, chosen = 0;
+    for (int i = 0; i < s->n_settings; i++) {
+        if (i == s->setting) chosen = n;
+        n += ui_setting_applies(s, &s->settings[i]);
+    }
+    int *scroll = &s->overlay_scroll[UI_SETUP];
+    if (chosen < *scroll) *scroll = chosen;
+    if (chosen >= *scroll + area.rows) *scroll = chosen - area.rows + 1;
+    const int top = ui_scroll_top(scroll, n, area.rows);
+    int row = -top;
+    for (int i = 0; i < s->n_settings; i++) {
         const ui_setting *t = &s->settings[i];
-        const bool chosen = i == s->setting;
-        ui_pen p = ui_pen_at(v->canvas, v->area, i, chosen ? UI_CURSOR : UI_LABEL);
+        if (!ui_setting_applies(s, t)) continue;
+        ui_pen p = ui_pen_at(v->canvas, area, row++, i == s->setting ? UI_CURSOR : UI_LABEL);
         const int col = p.col;
         p.tag = i + 1;
-        ui_print(&p, " %-20s ", t->key);
+        ui_print(&p, " %s ", t->key);
         p.role = UI_NUMBER;
-        ui_pad(&p, col + 23);
-        ui_print(&p, "%s", t->value);
+        ui_pad(&p, col + name);
+        ui_print(&p, "%s", *t->value ? t->value : "-");
         p.role = UI_DIM;
-        ui_pad(&p, col + 42);
+        ui_pad(&p, col + value);
         ui_print(&p, "%s", t->help);
     }
-    ui_pen p = ui_pen_at(v->canvas, v->area, s->n_settings + 1, UI_DIM);
-    ui_print(
-        &p, s->recording
-                ? " the settings of a recording cannot change: these are for the next run"
-                : " up and down choose, left and right change, Enter types another value; in force from the next step");
-    snprintf(v->right, UI_RIGHT_BYTES, "F2 closes");
+    return n < area.rows ? n : area.rows;
 }
 
-const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size) {
-    const char *now = *t->asked ? t->asked : t->value; // keys may come faster than answers
-    int n = 0, at = -1;
-    const char *list[UI_CHOICES];
-    size_t length[UI_CHOICES];
-    for (const char *p = t->choices; *p && n < UI_CHOICES; n++) {
-        list[n] = p;
-        length[n] = strcspn(p, "|");
-        if (length[n] == strlen(now) && !strncmp(p, now, length[n])) at = n;
-        p += length[n] + (p[length[n]] == '|');
+static int wrapped(ui_panel_view *v, ui_rect area, const char *text, ui_role role) {
+    size_t n;
+    ui_line *line = ui_wrap(v->canvas, text, strlen(text), area.cols, &n);
+    for (size_t i = 0; i < n && (int)i < area.rows; i++) {
+        ui_pen p = ui_pen_at(v->canvas, area, (int)i, role);
+        ui_draw(&p, text + line[i].from, line[i].to - line[i].from);
     }
-    if (!n) return NULL;
-    at = at < 0 ? 0 : (at + by + n) % n; // some other value is in force: takes the first
-    snprintf(out, size, "%.*s", (int)length[at], list[at]);
-    return out;
+    free(line);
+    return (int)n < area.rows ? (int)n : area.rows;
+}
+
+void ui_panel_setup(ui_panel_view *v) {
+    ui_state *s = v->state;
+    if (!s->n_settings) return;
+    ui_rect area = v->area;
+    area.rows = v->area.rows > DETAILS + 3 ? v->area.rows - DETAILS : v->area.rows;
+    const int used = list(v, area) + 1;
+    ui_rect rest = {v->area.row + used, v->area.col + 1, v->area.rows - used, v->area.cols - 2};
+    const ui_setting *t = &s->settings[s->setting];
+    const char *about = s->about ? s->about(t->key, ui_setting_now(t)) : NULL;
+    ls_buf text = {0};
+    ls_buf_fmt(&text, "%s: %s.", t->key, t->help);
+    if (about) ls_buf_fmt(&text, "\n%s: %s.", ui_setting_now(t), about);
+    int rows = wrapped(v, rest, text.p, UI_TEXT);
+    ls_buf_free(&text);
+    rest.row += rows;
+    rest.rows -= rows;
+    wrapped(v, rest,
+            s->recording ? "The settings of a recording cannot change: these are for the next run."
+                         : "Up and down choose a setting, left and right change it, Enter types a value (Tab completes "
+                           "it). A change takes effect at the next step. w writes the settings to your configuration.",
+            UI_DIM);
+    snprintf(v->right, UI_RIGHT_BYTES, "F2 closes");
 }

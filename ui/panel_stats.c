@@ -104,15 +104,19 @@ static void next_next_line(out *o, const ls_stats *st) {
     const ls_ratio right = st->from[LS_FROM_LAST_LOGIT];
     const bool narrow = o->v->area.cols < 100;
     char n[64];
-    legend(&p, narrow ? "in the last logits' best" : "token among the last logits' best:");
+    if (!st->next_next) {
+        legend(&p, "was among the last logits' best: not known here yet");
+        return;
+    }
+    legend(&p, narrow ? "was among the last logits' best" : "token was among the last logits' best");
     snprintf(n, sizeof n, "%llu", (unsigned long long)ls_stats_next_next_below(st, 8));
-    number(&p, narrow ? "8: " : "8 in ", n, ", ");
+    number(&p, "8 in ", n, narrow ? ", " : " and ");
     snprintf(n, sizeof n, "%llu", (unsigned long long)ls_stats_next_next_below(st, LS_MAX_TOP));
-    number(&p, narrow ? "64: " : "64 in ", n, "");
-    ui_print(&p, narrow ? " of %llu" : " of %llu steps", (unsigned long long)st->next_next);
+    number(&p, "64 in ", n, "");
+    ui_print(&p, " of %llu steps", (unsigned long long)st->next_next);
     ui_end_clause(&p);
     snprintf(n, sizeof n, "%llu of %llu", (unsigned long long)right.n, (unsigned long long)right.of);
-    if (right.of) number(&p, narrow ? "; guesses " : "; guesses from there right: ", n, narrow ? " right" : "");
+    if (right.of) number(&p, narrow ? "; guesses right " : "; guesses from there right: ", n, "");
     ui_end_clause(&p);
 }
 
@@ -368,10 +372,9 @@ void ui_panel_stats(ui_panel_view *v) {
     remember(&b, s, fits < HISTORY ? fits : HISTORY);
     emitted_line(&o, st, step, &b);
     draft_line(&o, st);
+    next_next_line(&o, st); // always: the smallest panel has three lines, and the title tells the speed
     if (s->preview) preview_line(&o, st);
     const int rows = v->area.rows;
-    // the smallest panel has three lines: the idea goes before the speed, which the title tells too
-    if (st->next_next && o.row < rows) next_next_line(&o, st);
     if (o.row < rows) speed_line(&o, st, step);
     if (o.row < rows) time_line(&o, st);
     if (o.row < rows) source_line(&o, st);

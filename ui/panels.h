@@ -21,8 +21,6 @@ void ui_panel_note(ui_panel_view *v);
 void ui_panel_log(ui_panel_view *v);
 void ui_panel_shadows(ui_panel_view *v);
 void ui_panel_setup(ui_panel_view *v);
-// The usual value after (by: 1) or before (-1) the one in force; NULL: the setting has none.
-const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size);
 void ui_panel_help(ui_panel_view *v);
 
 enum { UI_RIGHT_BYTES = 128 };
@@ -31,5 +29,3 @@ enum { UI_RIGHT_BYTES = 128 };
 void ui_tree_order(const ls_step *step, int16_t *order);
 // Limits a scroll position so that the last of n lines stays in sight; returns the first line to draw.
 int ui_scroll_top(int *scroll, int n_lines, int rows);
-// One sentence about what a step did and why; the numbers behind tokens are probabilities.
-void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out);

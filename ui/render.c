@@ -2,6 +2,8 @@
 #include "ui/demo.h"
 #include "ui/modes.h"
 #include "ui/quiz.h"
+#include "ui/welcome.h"
+#include "ui/words.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -93,7 +95,7 @@ static void message(ui_state *s, ui_canvas *c, ui_rect r) {
     if (!step) return;
     ls_buf text = {0};
     if (ui_quiz_hides(s)) ui_quiz_question(s, &text);
-    else ui_narrate(c, s, step, &text);
+    else if (!ui_decode(c, s, step, &text)) ui_narrate(c, s, step, &text);
     ui_print(&p, " ");
     ui_draw(&p, text.p, text.n);
     ls_buf_free(&text);
@@ -115,7 +117,9 @@ static void bottom(ui_canvas *c, ui_rect r, const ui_bottom *b, int *cursor_row,
         while (end < e->text.n && text[end] != '\n') end++;
         if (i >= top && i < top + r.rows) {
             ui_pen p = ui_pen_at(c, r, i - top, b->active ? UI_FOCUS : UI_DIM);
+            if (b->active && i == top) p.mark = UI_REVERSE; // it has the keys
             ui_print(&p, " %s ", i == top ? b->sign : " ");
+            p.mark = 0;
             const int start = p.col, room = p.end - p.col - 1;
             size_t shown = from;
             const size_t cursor = i == line ? e->cursor : from;
@@ -174,6 +178,9 @@ static void frame(ui_state *s, ui_canvas *c, const ui_frame *f, ui_rect r, bool 
         ui_print(&p, "%s", f->promise);
     } else f->draw(&(ui_panel_view){c, s, ui_inside(r), right});
     ui_box(c, r, f->title, right, active);
+    if (f->draw != ui_panel_output) return;
+    ui_pen p = ui_pen_at(c, (ui_rect){r.row + r.rows - 1, r.col + 2, 1, r.cols - 4}, 0, UI_FRAME);
+    ui_legend(&p, s);
 }
 
 static void too_small(ui_canvas *c) {
@@ -215,7 +222,9 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
         if (l.panel[i].rows) frame(s, c, &panels[i], l.panel[i], (int)s->shown.focus == i);
     if (l.note.rows) {
         char heading[96];
-        snprintf(heading, sizeof heading, "Demo: %.80s", s->demo ? s->demo->title : "");
+        if (s->tour_of) snprintf(heading, sizeof heading, "Tour %d of %d: ", s->tour_stop, s->tour_of);
+        else snprintf(heading, sizeof heading, "Demo: ");
+        snprintf(heading + strlen(heading), sizeof heading - strlen(heading), "%.70s", s->demo ? s->demo->title : "");
         frame(s, c, &(ui_frame){heading, ui_panel_note, NULL}, l.note, ui_demo_note(s) != NULL);
     }
     message(s, c, l.message);

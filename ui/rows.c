@@ -1,6 +1,6 @@
 #include "ui/rows.h"
 #include "base/mem.h"
-#include "ui/widgets.h"
+#include "ui/panels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,4 +141,15 @@ void ui_rows_title(const ui_state *s, ui_panel p, int n, int of, char *right, si
         snprintf(order, sizeof order, "by %s%s", orders[at].name, s->reversed[p] ? " reversed" : "");
     if (s->filter[p]) snprintf(filter, sizeof filter, "'%.12s' %d of %d", s->filter[p], n, of);
     if (*order || *filter) snprintf(right, size, "%s%s%s", order, *order && *filter ? ", " : "", filter);
+}
+
+int ui_rows_top(ui_state *s, ui_panel p, const int16_t *rows, int n, int lines) {
+    int *scroll = &s->scroll[p];
+    for (int i = 0; i < n && s->to_row && s->shown.focus == p; i++) {
+        if (rows[i] != s->found[p]) continue;
+        if (i < *scroll) *scroll = i;
+        if (i >= *scroll + lines) *scroll = i - lines + 1;
+        s->to_row = false;
+    }
+    return ui_scroll_top(scroll, n, lines);
 }

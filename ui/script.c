@@ -10,6 +10,7 @@
 #include "ui/picture.h"
 #include "ui/render.h"
 #include "ui/shadows.h"
+#include "ui/tour.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ enum { FRAME_MS = 33, PATIENCE_S = 60, HOLD_S = 2 };
 
 typedef struct {
     ls_source *source;
+    ui_tour tour;
     ui_state state;
     ui_canvas canvas;
     const ui_theme *theme;
@@ -40,6 +42,7 @@ static void draw(player *p) {
 
 // Takes what the source sends, for at most that long.
 static void go_on(player *p, int ms) {
+    ui_tour_follow(&p->tour);
     struct pollfd fd = {p->source->wake_fd(p->source), POLLIN, 0};
     const int demo = ui_demo_wait_ms(&p->state, ls_now_ns());
     ui_send_requests(&p->state, p->source);
@@ -192,6 +195,7 @@ ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *pla
     p.canvas = (ui_canvas){.utf8 = !o->ascii, .ambiguous_wide = o->ambiguous_wide};
     ui_canvas_resize(&p.canvas, play->rows, play->cols);
     ui_state_init(&p.state);
+    p.tour = (ui_tour){.options = o, .source = &p.source, .state = &p.state};
     ui_begin(&p.state, o);
     if (p.filming) ui_cast_begin(&p.cast, play->rows, play->cols, o->demo ? o->demo->title : "logitspec", &p.film);
     draw(&p);
@@ -208,7 +212,8 @@ ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *pla
         if (!code) code = ls_write_file(play->cast, &p.film, err);
         else ls_err_suffix(err, "no film was written");
     }
-    source->close(source);
+    ui_tour_leave(&p.tour);
+    p.source->close(p.source);
     *exit_code = p.state.exit_code;
     ui_state_free(&p.state);
     ui_canvas_free(&p.canvas);

@@ -182,6 +182,9 @@ void ui_on_event(ui_state *s, ls_event *e) {
         // an older message gives way to the progress of reading the prompt
         if (e->status.state == LS_STATE_PREFILL && s->run_state != LS_STATE_PREFILL && !s->message_is_error)
             *s->message = 0;
+        if (s->n_turns && (e->status.state == LS_STATE_RUNNING || e->status.state == LS_STATE_PAUSED) &&
+            s->turns[s->n_turns - 1].finish == LS_FINISH_LENGTH)
+            s->turns[s->n_turns - 1].finish = LS_GOING; // the answer goes on
         s->run_state = e->status.state;
         memcpy(s->stage, e->status.stage, sizeof s->stage);
         s->fraction = e->status.fraction;
@@ -192,6 +195,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
         s->header = *e->header;
         s->has_header = true;
         forget_conversation(s);
+        if (!s->recording && !s->demo) s->shown.focus = s->shown.zoom = UI_NO_PANEL; // a prompt is what comes next
         break;
     case LS_EV_TOKENS: ls_tokens_learn(&s->tokens, e); break;
     case LS_EV_PROMPT:

@@ -45,8 +45,9 @@ typedef struct {
     ui_panel focus; // UI_NO_PANEL: the prompt line has the keys
     ui_panel zoom;  // UI_NO_PANEL: all panels
     bool inspect, compare;
-    bool note;       // room for what a demo says
-    int prompt_rows; // lines of the prompt; 0: one
+    bool note;         // room for what a demo says
+    int prompt_rows;   // lines of the prompt; 0: one
+    bool inspect_last; // of Inspect and Compare, it was opened last
 } ui_shown;
 
 // Another method's answer to a turn's prompt; or a fork, another way on from within the answer (what if).
@@ -63,11 +64,12 @@ typedef struct {
     size_t n_steps, cap_steps, forwards;
 } ui_rival;
 
-enum { UI_SETTINGS = 16, UI_CHOICES = 32 };
+enum { UI_SETTINGS = 64, UI_CHOICES = 32, UI_PAPER = 4 };
 
 // A setting that can be changed while it runs.
 typedef struct {
     const char *key, *help, *choices; // choices: usual values, "a|b|c"
+    const char *of;                   // the method or sizing rule whose knob it is; NULL: none
     char value[48];
     char asked[48]; // requested and not yet answered; "": nothing
 } ui_setting;
@@ -95,8 +97,9 @@ enum { UI_STATS_EVERY = 128, UI_LOG_LINES = 500 };
 typedef struct {
     // the run
     bool has_header;
-    bool recording;     // it is played, not decoded: prompts make no sense
-    bool starts_paused; // the next answer
+    bool recording;           // it is played, not decoded: prompts make no sense
+    bool has_tour, want_tour; // the application can show the guided tour; it is asked for
+    bool starts_paused;       // the next answer
     ls_run header;
     ls_run_state run_state;
     char stage[64];
@@ -127,7 +130,8 @@ typedef struct {
     char *filter[UI_PANELS]; // only rows with this text; owned, NULL: all
     int order[UI_PANELS];    // the column that they are sorted by
     bool reversed[UI_PANELS];
-    int found[UI_PANELS]; // row that a search led to; -1: none
+    int found[UI_PANELS]; // row of the cursor, that a key or a search led to; -1: none
+    bool to_row;          // it moved: it is to be brought into sight
     ui_edit prompt, command;
     char message[512];
     bool message_is_error;
@@ -136,7 +140,11 @@ typedef struct {
     ui_overlay overlays[UI_OVERLAYS]; // those that are open, each once; the last one is on top
     int n_overlays, overlay_scroll[UI_OVERLAYS];
     ui_setting settings[UI_SETTINGS];
-    int n_settings, setting;                             // setting: the chosen one
+    int n_settings, setting;                                       // setting: the chosen one
+    char before_paper[UI_PAPER][sizeof(((ui_setting *)0)->value)]; // what the preset took the place of; "": nothing yet
+    const char *(*about)(const char *key, const char *value);      // what a value means; NULL where nothing tells
+    // Writes the settings to the user's configuration; *said: what came of it. NULL: nothing can be written.
+    ls_code (*save_settings)(const ui_setting *settings, int n, char *said, size_t size);
     const ls_shadow_way *(*make_ways)(void *ud, int *n); // of decoding, for Shadows; NULL: there are none
     void *ways_ud;
     const ls_shadow_way *ways; // once they were made; borrowed
@@ -150,9 +158,11 @@ typedef struct {
     char *demo_told;   // [note]: it was shown; owned
     int *demo_waiting; // notes to be read, the first is shown; owned
     size_t n_demo_waiting;
-    int demo_last;   // note that was read last; -1: none
-    bool demo_asked; // for a step that has not come yet
-    bool demo_held;  // the user stopped its pace
+    int tour_stop, tour_of; // of a tour, from 1; 0: this is none
+    int tour_go;            // 1: to its next stop; -1: back to the conversation
+    int demo_last;          // note that was read last; -1: none
+    bool demo_asked;        // for a step that has not come yet
+    bool demo_held;         // the user stopped its pace
     uint64_t demo_due_ns;
     // for the application
     ui_request outbox[8];

@@ -6,6 +6,7 @@
 #include "ui/navigate.h"
 #include "ui/quiz.h"
 #include "ui/rows.h"
+#include "ui/settings.h"
 #include "ui/what_if.h"
 
 #include <stdio.h>
@@ -184,7 +185,9 @@ void ui_act(ui_state *s, ui_action a) {
         else if (!s->n_turns) ui_say(s, "there is no answer to compare with yet", false);
         else ui_ask_rival(s, "ar");
         break;
-    case UI_ACT_INSPECT: ui_open(s, UI_INSPECT, !s->shown.inspect); break;
+    case UI_ACT_INSPECT: // Compare may be in its place
+        ui_open(s, UI_INSPECT, !s->shown.inspect || (s->shown.compare && !s->shown.inspect_last));
+        break;
     case UI_ACT_LEFT:
     case UI_ACT_RIGHT:
         if (s->shown.focus == UI_TREE || s->shown.focus == UI_INSPECT) ui_move_deeper(s, a == UI_ACT_RIGHT);
@@ -232,6 +235,7 @@ void ui_act(ui_state *s, ui_action a) {
         break;
     case UI_ACT_EDITOR: s->want_editor = takes_prompts(s); break;
     case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;
+    case UI_ACT_PAPER: ui_paper_step(s); break;
     case UI_ACT_QUIZ: ui_quiz_toggle(s); break;
     case UI_ACT_SHADOWS: ui_toggle(s, UI_SHADOWS); break;
     case UI_ACT_SETUP: ui_toggle(s, UI_SETUP); break;

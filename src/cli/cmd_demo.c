@@ -7,7 +7,7 @@
 #include "cli/progress.h"
 #include "source/source_replay.h"
 #include "ui/app.h"
-#include "ui/panels.h"
+#include "ui/words.h"
 
 #include <langinfo.h>
 #include <poll.h>

@@ -4,6 +4,7 @@
 #include "cli/step_list.h"
 #include "trace/trace_index.h"
 #include "ui/panels.h"
+#include "ui/words.h"
 
 #include <ctype.h>
 #include <langinfo.h>

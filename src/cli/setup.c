@@ -7,6 +7,9 @@
 #include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/contender.h"
+#include "cli/demo_file.h"
+#include "cli/screen_settings.h"
+#include "source/source_replay.h"
 #include "spec/drafter.h"
 #include "ui/actions.h"
 #include "ui/layout.h"
@@ -193,50 +196,6 @@ ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err) {
                    max ? " or max" : "");
 }
 
-// What commands complete to, made once: keys and methods do not change.
-static const char *const *command_words(void) {
-    enum { MOST = 200 };
-    static char *words[MOST + 1];
-    int n = 0;
-    if (words[0]) return (const char *const *)words;
-    for (int i = 0; i < ls_options_count() && n < MOST; i++)
-        if (!strncmp(ls_options_key(i), "decode.", 7) || !strncmp(ls_options_key(i), "prompt.", 7) ||
-            !strncmp(ls_options_key(i), "draft.", 6) || i >= LS_OPT_COUNT)
-            words[n++] = ls_format("set %s=", ls_options_key(i));
-    for (const ls_method *const *m = ls_methods; *m && n < MOST; m++) words[n++] = ls_format("compare %s", (*m)->name);
-    return (const char *const *)words;
-}
-
-// The settings that can change while it runs, with values that are worth trying.
-static const ui_setting *live_settings(const ls_options *o) {
-    static const struct {
-        int option;
-        const char *choices;
-    } usual[] = {
-        {LS_OPT_method, ls_method_names},
-        {LS_OPT_budget, "auto|1|2|4|8|16|32|64"},
-        {LS_OPT_sizing, "default|auto|paper|adaedl|specdec++|tetris:16|fixed:8|ddd|c2t"},
-        {LS_OPT_acceptance, "exact|speculative|mcsd|mcsd-wor|fly|typical|reflective|fuzzy-js|fuzzy-kl|fuzzy-tv"},
-        {LS_OPT_temperature, "0|0.2|0.5|0.7|1|1.3"},
-        {LS_OPT_top_k, "0|10|40|100"},
-        {LS_OPT_top_p, "1|0.95|0.9|0.5"},
-        {LS_OPT_seed, "auto|1|2|3"},
-        {LS_OPT_max_tokens, "64|128|256|512|1024|4096"},
-        {LS_OPT_format, "auto|chat|raw"}};
-    static ui_setting out[UI_SETTINGS];
-    size_t n = 0;
-    for (; n < sizeof usual / sizeof *usual; n++) {
-        const int i = usual[n].option;
-        ls_buf value = {0};
-        ls_options_value(o, i, &value);
-        out[n] = (ui_setting){.key = ls_options_key(i), .help = ls_options_help(i), .choices = usual[n].choices};
-        snprintf(out[n].value, sizeof out->value, "%s", value.n ? value.p : "");
-        ls_buf_free(&value);
-    }
-    out[n] = (ui_setting){0};
-    return out;
-}
-
 ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
     static ui_theme theme; // there is one screen
     ls_code code = LS_OK;
@@ -246,8 +205,10 @@ ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
     ui_bind_defaults();
     for (size_t i = 0; i < o->keys.n && !code; i++)
         if ((code = ui_bind(o->keys.p[i], err))) ls_err_prefix(err, "ui.keys");
-    *out = (ui_options){.words = command_words(),
-                        .settings = live_settings(o),
+    *out = (ui_options){.words = ls_screen_words(),
+                        .settings = ls_screen_settings(o),
+                        .about = ls_screen_about,
+                        .save_settings = ls_screen_save,
                         .theme = &theme,
                         .color = ls_wants_color(o, STDOUT_FILENO) && strcmp(o->theme, "mono"),
                         .mouse = o->mouse,
@@ -287,6 +248,7 @@ typedef struct {
     ls_contender *all;
     ls_shadow_way *list;
     int n;
+    ls_demo stop; // of the tour that is shown
 } ways;
 
 static const ls_shadow_way *make_ways(void *ud, int *n) {
@@ -298,14 +260,31 @@ static const ls_shadow_way *make_ways(void *ud, int *n) {
     return w->list;
 }
 
+// The stops of the guided tour: demos with a recording.
+static ls_source *open_stop(void *ud, int i, int *of, const ui_demo **demo, ls_err *err) {
+    static const char *const stops[] = {"first-step", "next-next", "slower"};
+    ways *w = ud;
+    *of = (int)(sizeof stops / sizeof *stops);
+    ls_demo_free(&w->stop);
+    if (i >= *of || ls_demo_read(&w->stop, stops[i], err)) return NULL;
+    *demo = &w->stop.play;
+    if (w->stop.trace)
+        return ls_source_replay(
+            &(ls_replay_options){.path = w->stop.trace, .rival = w->stop.rival_trace, .paused = true}, err);
+    ls_fail(err, LS_E_IO, "the demo %s has no recording", stops[i]);
+    return NULL;
+}
+
 ls_code ls_show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err) {
     ways w = {.options = &c->options};
     ui_options shown = *o;
     shown.ways = make_ways;
+    if (!o->recording && !o->demo) shown.tour = open_stop;
     shown.ud = &w;
     const ls_code code = show(source, &shown, c, status, err);
     ls_contenders_free(w.all, w.n);
     free(w.list);
+    ls_demo_free(&w.stop);
     return code;
 }
 

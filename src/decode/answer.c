@@ -30,13 +30,13 @@ void ls_answer_free(ls_answer *a) {
 }
 
 void ls_answer_begin(ls_answer *a) {
-    a->ids.n = 0;
+    a->ids.n = a->from = 0;
     ls_buf_clear(&a->text);
     a->detok = (ls_detok){0};
 }
 
 bool ls_answer_ends_next(const ls_answer *a) {
-    return (int64_t)a->ids.n + 1 >= a->max_tokens;
+    return (int64_t)(a->ids.n - a->from) + 1 >= a->max_tokens;
 }
 
 // Position where the first stop string begins in the text, or -1. Only what the last token could have
@@ -75,7 +75,7 @@ int32_t ls_answer_add(ls_answer *a, const ls_vocab *vocab, const int32_t *ids, i
                 return i + 1;
             }
         }
-        if ((int64_t)a->ids.n >= a->max_tokens) {
+        if ((int64_t)(a->ids.n - a->from) >= a->max_tokens) {
             *finish = LS_FINISH_LENGTH;
             return i + 1;
         }
@@ -83,7 +83,16 @@ int32_t ls_answer_add(ls_answer *a, const ls_vocab *vocab, const int32_t *ids, i
     return n;
 }
 
+void ls_answer_go_on(ls_answer *a) {
+    a->from = a->ids.n;
+    a->text.n = a->held_n;
+    ls_buf_str(&a->text, "");
+    a->detok = a->held;
+}
+
 void ls_answer_flush(ls_answer *a) {
+    a->held = a->detok;
+    a->held_n = a->text.n;
     ls_detok_flush(&a->detok, &a->text);
 }
 

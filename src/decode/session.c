@@ -113,7 +113,7 @@ void ls_session_reset(ls_session *s) {
     s->t->rewind(s->t, 0, NULL);
     s->context.n = 0;
     ls_answer_begin(&s->answer);
-    s->started = s->active = s->corrected = false;
+    s->started = s->active = s->corrected = s->cut = false;
     s->turn = s->step = 0;
     s->uncommitted = -1;
     ls_drafting_observe(&s->drafting, s->context.p, 0, true);
@@ -146,6 +146,24 @@ ls_timeline *ls_session_timeline(ls_session *s) {
 size_t ls_session_settled(const ls_session *s) {
     return s->active ? ls_answer_settled(&s->answer) : s->answer.text.n;
 }
+ls_code ls_session_go_on(ls_session *s, ls_err *err) {
+    if (!s->cut || s->active) return ls_fail(err, LS_E_RANGE, "there is no answer that was cut by its length");
+    if ((int32_t)s->context.n + (s->uncommitted >= 0) + 1 >= s->e->n_context)
+        return ls_fail(err, LS_E_RANGE, "the context is full (%d tokens): the answer cannot go on", s->e->n_context);
+    if (s->uncommitted >= 0) { // nothing was to follow the last token, so no forward has seen it
+        const ls_code code = s->t->prefill(s->t, &s->uncommitted, 1, &s->sampling, &s->last, NULL, NULL, err);
+        if (code) return code;
+        ls_ids_push(&s->context, s->uncommitted);
+        s->uncommitted = -1;
+        s->corrected = false;
+        ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);
+    }
+    ls_answer_go_on(&s->answer);
+    s->cut = false;
+    s->active = true;
+    return LS_OK;
+}
+
 void ls_session_stop(ls_session *s) {
     if (s->active) ls_answer_flush(&s->answer);
     s->active = false;
@@ -224,7 +242,7 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     if (s->started) s->turn++;
     ls_answer_begin(&s->answer);
     s->step = 0;
-    s->corrected = false;
+    s->corrected = s->cut = false;
     s->started = s->active = true;
     return LS_OK;
 }
@@ -288,7 +306,7 @@ static ls_code take_past(ls_session *s, const past *p, size_t n_read, bool known
     s->uncommitted = p->uncommitted;
     s->turn = p->turns ? p->turns - 1 : 0;
     s->started = p->turns > 0;
-    s->active = s->corrected = false;
+    s->active = s->corrected = s->cut = false;
     const ls_code code = read_rest(s, n_read, progress, ud, err);
     if (!known) ls_drafting_observe(&s->drafting, s->context.p, s->context.n, true);
     return code;

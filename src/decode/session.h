@@ -52,6 +52,9 @@ void ls_session_warm(ls_session *s);
 ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err);
 // Takes effect from the next step. LS_E_USAGE if the method is unknown.
 ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err);
+// An answer that ended by its length goes on, for as many tokens more, as if it had been let run. LS_E_RANGE: there is
+// none, or the context is full.
+ls_code ls_session_go_on(ls_session *s, ls_err *err);
 // Ends the turn between steps (the user stopped it); what was emitted stays.
 void ls_session_stop(ls_session *s);
 void ls_session_reset(ls_session *s); // forgets the conversation

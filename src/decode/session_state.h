@@ -24,6 +24,7 @@ struct ls_session {
     ls_ids context;
     ls_answer answer;
     bool started, active;
+    bool cut;            // the last answer ended by its length, and could go on
     int32_t uncommitted; // a turn's last token when it ended the turn without a forward; -1: none
     lst_row last;        // row that predicts the next root
     bool corrected;      // that row's draft children were all rejected

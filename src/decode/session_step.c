@@ -214,6 +214,7 @@ static void finish_step(work *w) {
     ls_session *s = w->s;
     w->out->finish = (uint8_t)w->finish;
     if (w->finish) ls_session_stop(s);
+    s->cut = w->finish == LS_FINISH_LENGTH;
     w->out->t_total_us = (double)(ls_now_ns() - w->start) / 1e3;
     s->step++;
 }

@@ -11,7 +11,8 @@ typedef struct {
 
 typedef struct {
     ls_buf user, answer;
-    size_t before; // tokens before its prompt
+    size_t before;                // tokens before its prompt
+    size_t tokens, bytes, places; // of the dialog before its answer
 } exchange;
 
 struct ls_dialog {
@@ -146,6 +147,15 @@ void ls_dialog_begin(ls_dialog *d, size_t turn, const char *text, size_t n, cons
     else d->n_places = 0;
 }
 
+void ls_dialog_unanswer(ls_dialog *d) {
+    if (!d->n_turns) return;
+    exchange *last = &d->turns[d->n_turns - 1];
+    ls_buf_clear(&last->answer);
+    d->tokens = last->tokens;
+    d->text.n = last->bytes;
+    d->n_places = last->places;
+}
+
 void ls_dialog_answer(ls_dialog *d, const ls_model *m, const ls_buf *text, const int32_t *ids, size_t n) {
     ls_buf spelled = {0}, said = {0}, shown = {0}; // with special tokens; without; as characters
     ls_detok detok = {0};
@@ -159,9 +169,13 @@ void ls_dialog_answer(ls_dialog *d, const ls_model *m, const ls_buf *text, const
         ls_detok_push(&detok, p, len, &shown);
     }
     ls_detok_flush(&detok, &shown);
+    exchange *last = &d->turns[d->n_turns - 1];
+    last->tokens = d->tokens;
+    last->bytes = d->text.n;
+    last->places = d->n_places;
     const bool cut = text && text->n < shown.n;
     const ls_buf *answer = cut ? text : &said; // any bytes, also those that are no characters
-    ls_buf_add(&d->turns[d->n_turns - 1].answer, answer->p, answer->n);
+    ls_buf_add(&last->answer, answer->p, answer->n);
     d->tokens += n;
     // else the template sees another text than the tokens say, and the answer is read again
     if (d->n_places && spelled.n == answer->n && (!spelled.n || !memcmp(spelled.p, answer->p, spelled.n))) {

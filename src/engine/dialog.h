@@ -35,5 +35,6 @@ void ls_dialog_begin(ls_dialog *d, size_t turn, const char *text, size_t n, cons
 // It was answered by n tokens, of which the one that ends the text is none. text: what they say, without special tokens
 // and cut before a stop string; NULL: all that they say.
 void ls_dialog_answer(ls_dialog *d, const ls_model *m, const ls_buf *text, const int32_t *ids, size_t n);
+void ls_dialog_unanswer(ls_dialog *d);         // the last answer goes on: it will be told anew, whole
 size_t ls_dialog_tokens(const ls_dialog *d);   // so far
 void ls_dialog_cut(ls_dialog *d, size_t turn); // forgets turn `turn` and those after it

@@ -27,6 +27,7 @@ typedef struct {
     ls_ids begun; // what the user had the turn's answer begin with
     ls_ids fork;  // the first tokens of the answer that a fork was given, and those that the user chose
     ls_finish turn_finish;
+    bool end_due;       // the turn's end is not in the trace yet: it was cut by its length, and may go on
     ls_session *rival;  // NULL: nobody
     bool forks;         // it goes on from within the answer, and does not race it
     bool lent;          // it uses the session's timeline

@@ -121,7 +121,7 @@ void ls_live_begin_rival(live *l, const char *text) {
         code = ls_fail(&err, LS_E_UNSUPPORTED, "there is no answer to compare with yet");
     else if (!l->opt.rival) code = ls_fail(&err, LS_E_UNSUPPORTED, "nothing can be compared here");
     if (!code) code = l->opt.rival(l->opt.ud, text, &l->opt.setup, &opt, &err);
-    if (!code && l->turn_finish == LS_FINISH_INTERRUPTED)
+    if (!code && (l->turn_finish == LS_FINISH_INTERRUPTED || l->turn_output > (size_t)opt.max_tokens))
         opt.max_tokens = (int32_t)l->turn_output; // as far as this one came
     if (code) ls_channel_message(&l->c, true, err.msg);
     else begin(l, text, &opt, 0, NULL, (ls_ids){0});

@@ -10,6 +10,7 @@ typedef enum {
     LS_CMD_PAUSE,  // stop before the next step; before a turn: start it paused
     LS_CMD_STEP,   // n steps, then pause
     LS_CMD_STOP,   // end the turn now, keep what was emitted
+    LS_CMD_GO_ON,  // the last answer, which ended by its length, goes on for as many tokens more
     LS_CMD_SET,    // text: "key=value", takes effect from the next step
     LS_CMD_RESET,  // forget the conversation; the header comes again
     LS_CMD_EDIT,   // text, n: forget turn n and those after it, and send this message in its place

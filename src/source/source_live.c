@@ -20,7 +20,7 @@ static const char still_written[] = "the answer is still being written: stop it 
 // What changes the conversation, or answers a turn once more.
 static bool needs_end_of_turn(ls_command_kind kind) {
     return kind == LS_CMD_PROMPT || kind == LS_CMD_EDIT || kind == LS_CMD_LOAD || kind == LS_CMD_RIVAL ||
-           kind == LS_CMD_FORK || kind == LS_CMD_KEEP;
+           kind == LS_CMD_FORK || kind == LS_CMD_KEEP || kind == LS_CMD_GO_ON;
 }
 
 void ls_live_note(void *ud, const char *text) {
@@ -156,12 +156,18 @@ static void tell_dialog(live *l, bool eos) {
     ls_buf_free(&text);
 }
 
+static void tell_end(live *l) {
+    if (l->trace && l->end_due) ls_trace_end(l->trace, l->turn, l->turn_finish, &l->stats);
+    l->end_due = false;
+}
+
 static void end_turn(live *l, ls_finish reason) {
     l->turn_output = ls_session_output(l->session)->n;
     l->turn_finish = reason;
     ls_session_stop(l->session);
     tell_dialog(l, reason == LS_FINISH_EOS);
-    if (l->trace) ls_trace_end(l->trace, l->turn, reason, &l->stats);
+    l->end_due = reason == LS_FINISH_LENGTH;
+    if (l->trace && !l->end_due) ls_trace_end(l->trace, l->turn, reason, &l->stats);
     ls_conversation_end(l->kept, l->turn, reason, &l->stats);
     report_trace(l);
     ls_event *e = ls_event_new(LS_EV_END);
@@ -223,6 +229,7 @@ static void begin_turn(live *l, const char *text, int edited, ls_ids begun) {
         ls_next_prompt_free(&p);
         return;
     }
+    tell_end(l);
     const size_t gone = ls_dialog_tokens(l->dialog) - p.kept;
     l->turn = turn;
     l->stats = (ls_stats){0};
@@ -319,6 +326,7 @@ static void load(live *l, const char *path) {
         code =
             ls_session_restore(l->session, &v.turns.context, v.turns.uncommitted, (uint32_t)turns, on_prefill, l, &err);
         if (!code) {
+            tell_end(l);
             keep(l, v.kept);
             v.kept = NULL;
             ls_dialog_free(l->dialog);
@@ -353,6 +361,19 @@ static void keep_fork(live *l, const char *text, int turn) {
     begin_turn(l, text, turn, begun);
 }
 
+static void go_on(live *l) {
+    ls_err err = {0};
+    ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
+    if (ls_session_go_on(l->session, &err)) {
+        ls_channel_message(&l->c, true, err.msg);
+        return;
+    }
+    ls_dialog_unanswer(l->dialog);
+    l->turn_output = 0;
+    l->end_due = false;
+    ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
+}
+
 static void carry_out(live *l, const ls_queued_command *c) {
     const bool active = ls_session_active(l->session);
     if (active && needs_end_of_turn(c->kind)) { // queued before the turn began
@@ -368,6 +389,7 @@ static void carry_out(live *l, const ls_queued_command *c) {
     case LS_CMD_FORK: ls_live_begin_fork(l, c->text, c->n); break;
     case LS_CMD_KEEP: keep_fork(l, c->text, c->n); break;
     case LS_CMD_SAVE: save(l, c->text); break;
+    case LS_CMD_GO_ON: go_on(l); break;
     case LS_CMD_LOAD:
         ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
         load(l, c->text);
@@ -391,6 +413,7 @@ static void carry_out(live *l, const ls_queued_command *c) {
     case LS_CMD_SET: change(l, c->text); break;
     case LS_CMD_RESET:
         stop_turn(l);
+        tell_end(l);
         ls_session_reset(l->session);
         ls_conversation_cut(l->kept, 0);
         ls_dialog_cut(l->dialog, 0);
@@ -434,6 +457,7 @@ static void *decoder(void *ud) {
     ls_queued_command_free(c);
     if (l->session && ls_session_active(l->session) && l->trace)
         ls_trace_end(l->trace, l->turn, LS_FINISH_INTERRUPTED, &l->stats);
+    tell_end(l);
     free(step);
     ls_session_free(l->rival);
     ls_ids_free(&l->begun);

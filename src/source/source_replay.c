@@ -142,6 +142,7 @@ static void carry_out(replay *r, const ls_queued_command *c) {
     case LS_CMD_RIVAL:
     case LS_CMD_FORK:
     case LS_CMD_KEEP:
+    case LS_CMD_GO_ON:
     case LS_CMD_STOP: break; // refused when they were given
     }
 }

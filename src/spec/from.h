@@ -21,7 +21,7 @@ typedef struct {
 extern const ls_from_facts ls_sources[LS_FROM_COUNT];
 
 typedef struct {
-    const char *legend, *html_class;
+    const char *legend, *word, *html_class; // word: the legend, shorter
 } ls_kind_facts;
 extern const ls_kind_facts ls_source_kinds[LS_KIND_COUNT];
 

@@ -27,6 +27,12 @@ struct ls_conversation {
     size_t n_steps, cap_steps;
     turn_start *turns;
     size_t n_turns, cap_turns;
+    struct { // of the last turn, if it has ended: it may yet go on
+        bool known;
+        uint32_t turn;
+        ls_finish reason;
+        ls_stats totals;
+    } end;
     ls_trace_writer w;
     ls_seen seen; // ids whose bytes are kept
     ls_zst_encoder *zst;
@@ -75,22 +81,9 @@ void ls_conversation_cut(ls_conversation *c, size_t turn) {
     ls_buf_clear(&c->tail);
     while (c->n_steps > t->step) ls_packed_free(c->steps[--c->n_steps].step);
     c->n_turns = turn;
+    c->end.known = false;
     pthread_mutex_unlock(&c->lock);
     ls_seen_cut(&c->seen, t->seen);
-}
-
-// first: the number of its first turn, where this is that one.
-static void begin(ls_conversation *c, uint32_t turn, uint32_t first) {
-    ls_conversation_cut(c, turn);
-    pthread_mutex_lock(&c->lock);
-    pack_tail(c);
-    if (c->n_turns == c->cap_turns) {
-        c->turns = ls_realloc(c->turns, (2 * c->cap_turns + 16) * sizeof *c->turns);
-        c->cap_turns = 2 * c->cap_turns + 16;
-    }
-    c->turns[c->n_turns++] = (turn_start){c->n_whole, c->n_steps, c->text, c->seen.order.n};
-    if (turn == 0) c->w.first = first;
-    pthread_mutex_unlock(&c->lock);
 }
 
 static void keep_text(ls_conversation *c, const char *line, size_t n, const char *newline) {
@@ -103,6 +96,29 @@ static void keep_text(ls_conversation *c, const char *line, size_t n, const char
 
 static void keep_line(ls_conversation *c) {
     keep_text(c, c->w.line.p, c->w.line.n, "");
+}
+
+// The last turn goes on no more.
+static void keep_end(ls_conversation *c) {
+    if (!c->end.known) return;
+    ls_trace_write_end(&c->w, c->end.turn, c->end.reason, &c->end.totals);
+    keep_line(c);
+    c->end.known = false;
+}
+
+// first: the number of its first turn, where this is that one.
+static void begin(ls_conversation *c, uint32_t turn, uint32_t first) {
+    ls_conversation_cut(c, turn);
+    keep_end(c);
+    pthread_mutex_lock(&c->lock);
+    pack_tail(c);
+    if (c->n_turns == c->cap_turns) {
+        c->turns = ls_realloc(c->turns, (2 * c->cap_turns + 16) * sizeof *c->turns);
+        c->cap_turns = 2 * c->cap_turns + 16;
+    }
+    c->turns[c->n_turns++] = (turn_start){c->n_whole, c->n_steps, c->text, c->seen.order.n};
+    if (turn == 0) c->w.first = first;
+    pthread_mutex_unlock(&c->lock);
 }
 
 static void keep_tokens(ls_conversation *c, ls_ids *fresh) {
@@ -134,14 +150,17 @@ void ls_conversation_begin(ls_conversation *c, const ls_trace_header *h) {
 
 void ls_conversation_step(ls_conversation *c, const ls_step *s, ls_packed *packed) {
     ls_ids fresh = {0};
+    c->end.known = false;
     ls_seen_step(&c->seen, s, &fresh);
     keep_tokens(c, &fresh);
     keep_step(c, packed);
 }
 
 void ls_conversation_end(ls_conversation *c, uint32_t turn, ls_finish reason, const ls_stats *totals) {
-    ls_trace_write_end(&c->w, turn, reason, totals);
-    keep_line(c);
+    c->end.turn = turn;
+    c->end.reason = reason;
+    c->end.totals = *totals;
+    c->end.known = true;
 }
 
 void ls_conversation_copy(ls_conversation *c, const ls_trace_reader *r, ls_trace_line kind, uint32_t turn) {
@@ -169,6 +188,7 @@ void ls_conversation_copy(ls_conversation *c, const ls_trace_reader *r, ls_trace
 }
 
 ls_trace_reader *ls_conversation_read(ls_conversation *c, const char *name) {
+    keep_end(c);
     pthread_mutex_lock(&c->lock);
     pack_tail(c);
     pthread_mutex_unlock(&c->lock);
@@ -224,6 +244,10 @@ static ls_code write_text(saving *v, const ls_conversation *c, ls_err *err) {
         write_bytes(v, c->tail.p + at, n);
     }
     write_steps(v, c, UINT64_MAX);
+    if (c->end.known) {
+        ls_trace_write_end(&v->w, c->end.turn, c->end.reason, &c->end.totals);
+        write_bytes(v, v->w.line.p, v->w.line.n);
+    }
     flush(v);
     return code;
 }

@@ -15,6 +15,7 @@ void ls_conversation_free(ls_conversation *c);               // accepts NULL
 // A turn begins, in place of the turns from h->turn on.
 void ls_conversation_begin(ls_conversation *c, const ls_trace_header *h);
 void ls_conversation_step(ls_conversation *c, const ls_step *s, ls_packed *packed); // packed: s; takes it
+// The last turn has ended; a step of it that comes all the same lets it go on.
 void ls_conversation_end(ls_conversation *c, uint32_t turn, ls_finish reason, const ls_stats *totals);
 // Takes over the line that r read last, of that kind, so that it will be saved as it stands: a turn keeps what another
 // program or version recorded. turn: the number of the turn that a header begins.

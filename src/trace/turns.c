@@ -54,6 +54,10 @@ size_t ls_turns_begun(const ls_turns *t, const ls_trace_header *h) {
 
 void ls_turns_step(ls_turns *t, const ls_step *s) {
     const bool ends = s->finish == LS_FINISH_EOS; // that token is emitted, but never committed
+    if (t->uncommitted >= 0) {                    // the turn was cut there and went on
+        ls_ids_push(&t->context, t->uncommitted);
+        t->uncommitted = -1;
+    }
     for (int i = 0; s->forward && i < s->n_emitted - ends; i++)
         ls_ids_push(&t->context, s->tree.nodes[s->path[i]].token);
     if (!s->forward && !ends) t->uncommitted = s->tree.nodes[0].token;

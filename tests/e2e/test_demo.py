@@ -66,7 +66,7 @@ class Demo(unittest.TestCase):
 
     def test_the_start_screen_names_the_demo_of_the_idea(self):
         with Screen("--model", "script", cols=80, rows=24) as s:
-            s.wait("Type a prompt and press Enter", "'logitspec demo next-next'", "chosen where a draft was wrong")
+            s.wait("Type a prompt and press Enter", " 1  a guided tour", "own choice─retrieved─guess")
         self.assertIn("next-next", DEMOS)
 
     def write(self, d, text):

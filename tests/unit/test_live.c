@@ -334,6 +334,54 @@ static void loaded_conversations_are_kept(void **state) {
 }
 
 // Answers that are given anew do not pile up in what is saved; in a recording they do, and its last state is loaded.
+// An answer that was cut and went on is the one that was not cut: on the screen's side, in what is recorded, in what is
+// saved before, between and after, and for the turns that follow.
+static void a_cut_answer_goes_on(void **state) {
+    (void)state;
+    char dir[] = "/tmp/logitspec-goes-on-XXXXXX", path[6][80];
+    assert_non_null(mkdtemp(dir));
+    for (int i = 0; i < 6; i++) snprintf(path[i], sizeof path[i], "%s/%d.jsonl", dir, i);
+    for (int parts = 1; parts <= 3; parts += 2) {
+        ls_source *s = open_source("script", path[parts == 1 ? 0 : 1], 60 / parts);
+        seen v = {0};
+        assert_int_equal(command(s, LS_CMD_GO_ON, NULL, 0), LS_OK);
+        ls_event *e = await(s, &v, LS_EV_MESSAGE);
+        assert_true(e->message.is_error && strstr(e->message.text, "no answer that was cut"));
+        ls_event_free(e);
+        for (int turn = 0; turn < 2; turn++) {
+            say(s, &v, said[turn], -1);
+            for (int part = 1; part < parts; part++) {
+                if (part == 1) must(s, LS_CMD_SAVE, path[4]);
+                assert_int_equal(command(s, LS_CMD_GO_ON, NULL, 0), LS_OK);
+                e = await(s, &v, LS_EV_END);
+                assert_int_equal(e->end.turn, turn);
+                ls_event_free(e);
+                await_state(s, &v, LS_STATE_IDLE);
+            }
+        }
+        must(s, LS_CMD_SAVE, path[parts == 1 ? 2 : 3]);
+        s->close(s);
+    }
+    same_turns(path[0], path[1]);
+    same_turns(path[0], path[2]);
+    same_turns(path[0], path[3]);
+    ls_source *s = open_source("script", NULL, 60); // what was saved in between is whole, too
+    must(s, LS_CMD_LOAD, path[4]);
+    must(s, LS_CMD_SAVE, path[5]);
+    same_turns(path[4], path[5]);
+    must(s, LS_CMD_LOAD, path[3]);
+    must(s, LS_CMD_SAVE, path[5]);
+    same_turns(path[0], path[5]);
+    seen v = {0};
+    assert_int_equal(command(s, LS_CMD_GO_ON, NULL, 0), LS_OK);
+    ls_event *e = await(s, &v, LS_EV_MESSAGE);
+    assert_true(e->message.is_error); // what was read is another program's answer
+    ls_event_free(e);
+    s->close(s);
+    for (int i = 0; i < 6; i++) unlink(path[i]);
+    rmdir(dir);
+}
+
 static void edited_turns_are_replaced(void **state) {
     (void)state;
     char dir[] = "/tmp/logitspec-edited-XXXXXX", trace[80], saved[80], again[80];
@@ -461,7 +509,7 @@ static void another_way_on_can_be_kept(void **state) {
         assert_non_null(strstr(error, "no such place"));
     }
     assert_int_equal(command(s, LS_CMD_FORK, "65 \nBC", 7), LS_OK); // tokens of this model are bytes
-    command(s, LS_CMD_FORK, "70", 1); // at once: it is refused now or when it is its turn
+    command(s, LS_CMD_FORK, "70", 1);                               // at once: it is refused now or when it is its turn
     ls_ids fork = rival_text(s, &v, 7, 3);
     assert_int_equal(fork.n, 30);
     await_state(s, &v, LS_STATE_IDLE);
@@ -512,6 +560,7 @@ int main(void) {
                                        cmocka_unit_test(failures_arrive_as_events),
                                        cmocka_unit_test(closing_at_any_moment),
                                        cmocka_unit_test(loaded_conversations_are_kept),
+                                       cmocka_unit_test(a_cut_answer_goes_on),
                                        cmocka_unit_test(edited_turns_are_replaced),
                                        cmocka_unit_test(a_recording_may_begin_late),
                                        cmocka_unit_test(another_way_on_can_be_kept)};

@@ -244,6 +244,62 @@ static void turns_end_for_the_right_reason(void **state) {
     }
 }
 
+// An answer that its length has cut goes on as if it had been let run, wherever it was cut: within a tree, or at a root
+// that no forward has seen; in the middle of a character, too.
+static void a_cut_answer_goes_on(void **state) {
+    (void)state;
+    enum { WHOLE = 90 };
+    const char *const prompts[] = {"One fish, two", "def fib(n):\n"};
+    const lst_sampling ways[] = {{.temperature = 0, .top_p = 1}, {.temperature = 0.8, .top_p = 1, .seed = 11}};
+    ls_step *step = malloc(sizeof *step);
+    int roots = 0, cuts = 0;
+    for (size_t p = 0; p < 2; p++)
+        for (size_t w = 0; w < 2; w++)
+            for (int32_t part = 1; part <= 45; part += part < 4 ? 1 : 7) {
+                const char *const methods[] = {"ar", "logitspec-paper", "logitspec", "pld", "suffix"};
+                result whole =
+                    run(prompts[p], (ls_decode_options){.method = "ar", .max_tokens = WHOLE, .sampling = ways[w]});
+                ls_decode_options o = {.method = methods[(size_t)part % 5], .max_tokens = part, .sampling = ways[w]};
+                ls_err err = {0};
+                ls_session *s;
+                ls_ids ids = {0};
+                ls_finish finish = LS_GOING;
+                assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
+                assert_int_equal(ls_session_go_on(s, &err), LS_E_RANGE); // nothing was begun
+                assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
+                assert_int_equal(ls_encode(model.vocab, prompts[p], strlen(prompts[p]), true, &ids, &err), LS_OK);
+                assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
+                assert_int_equal(ls_session_go_on(s, &err), LS_E_RANGE); // it is going
+                while (ls_session_output(s)->n < whole.out.n) {
+                    const size_t before = ls_session_output(s)->n;
+                    do {
+                        const size_t n = ls_session_output(s)->n;
+                        assert_int_equal(ls_session_step(s, step, &err), LS_OK);
+                        assert_int_equal(step->output_pos, (int32_t)n);
+                    } while (!step->finish);
+                    finish = (ls_finish)step->finish;
+                    if (finish != LS_FINISH_LENGTH) break;
+                    roots += !step->forward;
+                    cuts++;
+                    assert_int_equal(ls_session_output(s)->n, before + (size_t)part);
+                    if (ls_session_output(s)->n >= whole.out.n) break;
+                    assert_int_equal(ls_session_go_on(s, &err), LS_OK);
+                    assert_true(ls_session_active(s));
+                    assert_int_equal(length_of(s), (int32_t)ls_session_context(s)->n);
+                }
+                const ls_ids *out = ls_session_output(s);
+                assert_true(out->n >= whole.out.n || finish == whole.finish);
+                assert_memory_equal(out->p, whole.out.p,
+                                    (out->n < whole.out.n ? out->n : whole.out.n) * sizeof *out->p);
+                if (out->n == whole.out.n) assert_string_equal(ls_session_text(s)->p, whole.text);
+                drop(&whole);
+                ls_ids_free(&ids);
+                ls_session_free(s);
+            }
+    assert_true(roots > 0 && cuts > roots); // both kinds were met
+    free(step);
+}
+
 static void too_long_a_prompt_changes_nothing(void **state) {
     (void)state;
     ls_err err;
@@ -709,6 +765,7 @@ int main(void) {
         cmocka_unit_test(lossy_acceptance_says_what_it_let_stand),
         cmocka_unit_test(drafting_saves_steps_on_repetitive_text),
         cmocka_unit_test(turns_end_for_the_right_reason),
+        cmocka_unit_test(a_cut_answer_goes_on),
         cmocka_unit_test(too_long_a_prompt_changes_nothing),
         cmocka_unit_test(a_second_turn_continues_the_first),
         cmocka_unit_test(turns_can_be_taken_back),

@@ -10,7 +10,10 @@
 #include "ui/prompt_history.h"
 #include "ui/panels.h"
 #include "ui/render.h"
+#include "ui/navigate.h"
 #include "ui/rows.h"
+#include "ui/settings.h"
+#include "ui/words.h"
 
 #include <ctype.h>
 #include <locale.h>
@@ -36,14 +39,15 @@ static void layout_covers_the_window(void **state) {
                     const bool note = more % 3 == 2;
                     const int lines = note ? 0 : cols % 7; // of the prompt
                     ui_layout l = ui_layout_of(
-                        rows, cols, &(ui_shown){(ui_panel)focus, (ui_panel)zoom, inspect, race, note, lines});
+                        rows, cols,
+                        &(ui_shown){(ui_panel)focus, (ui_panel)zoom, inspect, race, note, lines, rows % 3 == 0});
                     assert_int_equal(l.too_small, rows < UI_MIN_ROWS || cols < UI_MIN_COLS);
                     if (l.too_small) continue;
                     int cells = 0;
                     for (int p = 0; p < UI_PANELS; p++) {
                         ui_rect r = l.panel[p];
                         if (!r.rows) continue;
-                        assert_true(r.rows >= 4 && r.cols >= 20);
+                        assert_true(r.rows >= 3 && r.cols >= 20);
                         assert_true(r.row >= 1 && r.row + r.rows <= rows - 2 - l.prompt.rows - l.note.rows &&
                                     r.col >= 0 && r.col + r.cols <= cols);
                         cells += r.rows * r.cols;
@@ -54,7 +58,7 @@ static void layout_covers_the_window(void **state) {
                             assert_true(apart);
                         }
                     }
-                    assert_true(note ? l.note.rows >= 6 : !l.note.rows);
+                    assert_true(note ? l.note.rows >= (rows >= 18 ? 6 : 4) : !l.note.rows);
                     assert_int_equal(cells, (rows - 3 - l.prompt.rows - l.note.rows) * cols); // no gap, no overlap
                     if (focus >= 0 && zoom < 0) assert_true(l.panel[focus].rows > 0); // what has the keys is seen
                 }
@@ -706,6 +710,14 @@ static void say(ui_state *s, bool is_error, const char *text) {
     ui_on_event(s, e);
 }
 
+static void answer_key(ui_state *s, const char *key, const char *value) {
+    ls_event *e = ls_event_new(LS_EV_SETTING);
+    e->setting.in_force = true;
+    snprintf(e->setting.key, sizeof e->setting.key, "%s", key);
+    snprintf(e->setting.value, sizeof e->setting.value, "%s", value);
+    ui_on_event(s, e);
+}
+
 static void answer_setting(ui_state *s, bool in_force, const char *value) {
     ls_event *e = ls_event_new(LS_EV_SETTING);
     e->setting.in_force = in_force;
@@ -799,6 +811,138 @@ static void a_demo_waits_for_its_prompt(void **state) {
     ui_state_free(&s);
 }
 
+// What an empty conversation offers by number; where something is typed or was said, numbers are text.
+static void an_empty_conversation_offers_choices(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    s.run_state = LS_STATE_IDLE;
+    key(&s, '1');
+    assert_false(s.want_tour); // nothing can show it here
+    assert_string_equal(s.prompt.text.p, "1");
+    key(&s, '2');
+    assert_string_equal(s.prompt.text.p, "12");
+    ui_edit_clear(&s.prompt);
+    s.has_tour = true;
+    key(&s, '1');
+    assert_true(s.want_tour && !s.prompt.text.n && !s.n_outbox);
+    for (int k = '2'; k <= '3'; k++) {
+        key(&s, k);
+        assert_int_equal(s.outbox[s.n_outbox - 1].kind, LS_CMD_PROMPT);
+        assert_true(strlen(s.outbox[s.n_outbox - 1].text) > 10 && !s.prompt.text.n);
+    }
+    assert_string_not_equal(s.outbox[0].text, s.outbox[1].text);
+    converse(&s, "One fish, two fish. One", "logitspec-paper", 20);
+    key(&s, '2');
+    assert_string_equal(s.prompt.text.p, "2");
+    ui_state_free(&s);
+}
+
+static void assert_decodes(ui_state *s, const char *want) {
+    const ui_canvas c = {.utf8 = true};
+    ls_buf text = {0};
+    const bool any = ui_decode(&c, s, ui_viewed(s), &text);
+    assert_int_equal(any, want != NULL);
+    if (want) assert_string_equal(text.p, want);
+    ls_buf_free(&text);
+}
+
+static void the_draft_under_the_cursor_is_told_in_words(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    converse(&s, "One fish, two fish. One", "logitspec-paper", 160);
+    assert_decodes(&s, NULL);
+    key(&s, UI_KEY_ESC);
+    key(&s, '3');
+    assert_decodes(&s, NULL);
+    key(&s, UI_KEY_DOWN); // the rows as tests/golden/ui_end_120x36 has them
+    assert_decodes(
+        &s, "3@101 +20: the 3-gram \". O\" also ends before position 101, and the draft copies 20 tokens from there");
+    key(&s, UI_KEY_DOWN);
+    assert_decodes(
+        &s, "1@159 +4: rank 1 of the last logits, \"·\", is a guess at the token after the root; the 1-gram \" \" also "
+            "ends before position 159, and the draft copies 3 tokens from there (17 more were found, but had no row)");
+    key(&s, '2');
+    for (int i = 0; i < 7; i++) key(&s, UI_KEY_DOWN);
+    assert_decodes(
+        &s, "- +1: rank 6 of the last logits, \"I\", is a guess at the token after the root; no n-gram that ends in it "
+            "was seen before");
+    key(&s, UI_KEY_UP);
+    assert_int_equal(s.found[UI_LOGITS], 5);
+    key(&s, '4');
+    s.node = 1;
+    assert_decodes(
+        &s, "3@101 +20: the 3-gram \". O\" also ends before position 101, and the draft copies 20 tokens from there");
+    s.node = 0;
+    assert_decodes(&s, NULL); // the root is no draft
+    ui_state_free(&s);
+}
+
+// One key sets the published method with 16 rows, the same key brings back what was set before.
+static void the_papers_step_is_one_key_away(void **state) {
+    (void)state;
+    static const char *const keys[] = {"decode.acceptance", "decode.sizing", "decode.budget", "decode.method"};
+    const ui_setting settings[] = {{.key = "decode.method", .help = "", .choices = "ar|pld", .value = "pld"},
+                                   {.key = "decode.budget", .help = "", .choices = "1|2", .value = "auto"},
+                                   {.key = "decode.sizing", .help = "", .choices = "default", .value = "adaedl"},
+                                   {.key = "decode.acceptance", .help = "", .choices = "exact", .value = "exact"},
+                                   {.key = "pld.ngram", .help = "", .choices = "1|2", .value = "2", .of = "pld"},
+                                   {0}};
+    ui_state s;
+    ui_state_init(&s);
+    ui_begin(&s, &(ui_options){.color = true, .settings = settings});
+    assert_true(ui_setting_applies(&s, &s.settings[4]));
+    key(&s, UI_KEY_F0 + 4); // while the prompt has the keys, too
+    const char *const set[] = {"decode.sizing=default", "decode.budget=16", "decode.method=logitspec-paper"};
+    assert_int_equal(s.n_outbox, 3); // the acceptance is as it should be
+    for (int i = 0; i < 3; i++) assert_string_equal(s.outbox[i].text, set[i]);
+    assert_false(ui_setting_applies(&s, &s.settings[4])); // no knob of that method
+    const char *const values[] = {"exact", "default", "16", "logitspec-paper"};
+    for (int i = 0; i < 4; i++) answer_key(&s, keys[i], values[i]);
+    key(&s, UI_KEY_ESC);
+    key(&s, 'P');
+    const char *const back[] = {"decode.sizing=adaedl", "decode.budget=auto", "decode.method=pld"};
+    assert_int_equal(s.n_outbox, 6);
+    for (int i = 0; i < 3; i++) assert_string_equal(s.outbox[3 + i].text, back[i]);
+    s.recording = true;
+    key(&s, 'P');
+    assert_int_equal(s.n_outbox, 6);
+    ui_state_free(&s);
+}
+
+static bool is_shown(ui_state *s, ui_panel p, int rows, int cols) {
+    return ui_layout_of(rows, cols, &s->shown).panel[p].rows > 0;
+}
+
+// Of the panels that share a place the one that was opened last is seen; a new conversation gives the prompt the keys.
+static void what_was_asked_for_is_seen(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    converse(&s, "One fish, two fish. One", "logitspec-paper", 20);
+    key(&s, UI_KEY_ESC);
+    ui_open(&s, UI_COMPARE, true);
+    assert_true(s.shown.focus == UI_COMPARE && is_shown(&s, UI_COMPARE, 36, 120));
+    key(&s, 'i');
+    assert_true(is_shown(&s, UI_INSPECT, 36, 120) && !is_shown(&s, UI_COMPARE, 36, 120));
+    key(&s, '1');
+    assert_true(is_shown(&s, UI_INSPECT, 36, 120));
+    ui_open(&s, UI_COMPARE, true);
+    key(&s, '1');
+    assert_true(is_shown(&s, UI_COMPARE, 36, 120));
+    key(&s, 'i');
+    assert_true(is_shown(&s, UI_INSPECT, 36, 120));
+    key(&s, 'i');
+    assert_true(!s.shown.inspect && is_shown(&s, UI_COMPARE, 36, 120));
+    key(&s, 'z');
+    ls_event *e = ls_event_new(LS_EV_HEADER);
+    e->header = ls_calloc(1, sizeof *e->header);
+    ui_on_event(&s, e); // a new conversation, or one that was loaded
+    assert_true(s.shown.focus == UI_NO_PANEL && s.shown.zoom == UI_NO_PANEL);
+    ui_state_free(&s);
+}
+
 static void random_keys_and_sizes(void **state) {
     (void)state;
     ui_state s;
@@ -854,6 +998,10 @@ int main(void) {
         cmocka_unit_test(a_setting_waits_for_its_answer),
         cmocka_unit_test(a_refused_prompt_is_kept),
         cmocka_unit_test(a_demo_waits_for_its_prompt),
+        cmocka_unit_test(an_empty_conversation_offers_choices),
+        cmocka_unit_test(the_draft_under_the_cursor_is_told_in_words),
+        cmocka_unit_test(the_papers_step_is_one_key_away),
+        cmocka_unit_test(what_was_asked_for_is_seen),
         cmocka_unit_test(random_keys_and_sizes),
         cmocka_unit_test(every_action_has_a_key_of_its_own),
     };

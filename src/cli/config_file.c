@@ -1,0 +1,175 @@
+#include "cli/config_file.h"
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/paths.h"
+#include "base/yaml.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_BYTES = 1 << 20 };
+
+// "a.b" as two names.
+typedef struct {
+    char section[64];
+    const char *name;
+} key_parts;
+
+static key_parts parts_of(const char *key) {
+    key_parts k = {.name = strchr(key, '.') + 1};
+    snprintf(k.section, sizeof k.section, "%.*s", (int)(k.name - 1 - key), key);
+    return k;
+}
+
+static const ls_yaml *value_of(const ls_yaml *y, const char *key) {
+    const key_parts k = parts_of(key);
+    const ls_yaml *section = ls_yaml_get(y, k.section);
+    return section && section->kind == LS_YAML_MAPPING ? ls_yaml_get(section, k.name) : NULL;
+}
+
+static void write_scalar(ls_buf *out, const char *value) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+/-";
+    const bool simple = *value && *value != '-' && strspn(value, plain) == strlen(value);
+    if (simple) ls_buf_str(out, value);
+    else {
+        ls_buf_char(out, '"');
+        for (const char *p = value; *p; p++)
+            if (*p == '"' || *p == '\\') ls_buf_fmt(out, "\\%c", *p);
+            else if (*p == '\n') ls_buf_str(out, "\\n");
+            else ls_buf_char(out, *p);
+        ls_buf_char(out, '"');
+    }
+}
+
+// Where a line (from 1) begins; the end of the text behind the last one.
+static size_t line_at(const ls_buf *text, int line) {
+    size_t at = 0;
+    while (--line > 0 && at < text->n) {
+        while (at < text->n && text->p[at] != '\n') at++;
+        at += at < text->n;
+    }
+    return at;
+}
+
+static void replace(ls_buf *text, size_t from, size_t to, const ls_buf *with) {
+    ls_buf out = {0};
+    ls_buf_add(&out, text->n ? text->p : "", from);
+    ls_buf_add(&out, with->n ? with->p : "", with->n);
+    ls_buf_add(&out, text->n ? text->p + to : "", text->n - to);
+    ls_buf_str(&out, "");
+    ls_buf_free(text);
+    *text = out;
+}
+
+// The end of a scalar that begins at `at`, on its line: quotes are skipped, a comment stays.
+static size_t scalar_end(const ls_buf *text, size_t at) {
+    const char quote = text->p[at] == '"' || text->p[at] == '\'' ? text->p[at] : 0;
+    size_t i = at + (quote != 0), end = at;
+    for (; i < text->n && text->p[i] != '\n'; i++) {
+        if (quote == '"' && text->p[i] == '\\') i++;
+        else if (quote && text->p[i] == quote) return i + 1;
+        else if (!quote && text->p[i] == '#' && i > at && (text->p[i - 1] == ' ' || text->p[i - 1] == '\t')) break;
+        else if (text->p[i] != ' ' && text->p[i] != '\t' && text->p[i] != '\r') end = i + 1;
+    }
+    return end;
+}
+
+static void set_one(ls_buf *text, const ls_yaml *y, const ls_config_change *c) {
+    const key_parts k = parts_of(c->key);
+    const ls_yaml *section = ls_yaml_get(y, k.section), *old = value_of(y, c->key);
+    ls_buf line = {0};
+    size_t from, to;
+    if (old) {
+        from = line_at(text, old->line) + (size_t)old->column - 1;
+        to = scalar_end(text, from);
+        write_scalar(&line, c->value);
+    } else if (section && section->kind == LS_YAML_MAPPING && section->n_items) {
+        from = to = line_at(text, section->items[0].key_line); // before its first key, as far to the right
+        ls_buf_fmt(&line, "%*s%s: ", section->items[0].key_column - 1, "", k.name);
+        write_scalar(&line, c->value);
+        ls_buf_char(&line, '\n');
+    } else {
+        from = to = text->n;
+        if (text->n && text->p[text->n - 1] != '\n') ls_buf_char(&line, '\n');
+        ls_buf_fmt(&line, "%s:\n  %s: ", k.section, k.name);
+        write_scalar(&line, c->value);
+        ls_buf_char(&line, '\n');
+    }
+    replace(text, from, to, &line);
+    ls_buf_free(&line);
+}
+
+static bool same(const ls_yaml *a, const ls_yaml *b) {
+    if (a->kind != b->kind || a->n_items != b->n_items) return false;
+    if (a->kind == LS_YAML_SCALAR) return !strcmp(a->text, b->text);
+    for (size_t i = 0; i < a->n_items; i++)
+        if (!same(&a->items[i], &b->items[i])) return false;
+    return true;
+}
+
+static bool is_changed(const char *section, const char *name, const ls_config_change *changes, int n) {
+    for (int i = 0; i < n; i++) {
+        const key_parts k = parts_of(changes[i].key);
+        if (!strcmp(k.section, section) && !strcmp(k.name, name)) return true;
+    }
+    return false;
+}
+
+// Whether the new text says what the old one said, but for the changes.
+static bool is_as_meant(const ls_yaml *before, const ls_yaml *now, const ls_config_change *changes, int n) {
+    for (int i = 0; i < n; i++) {
+        const ls_yaml *v = value_of(now, changes[i].key);
+        if (!v || v->kind != LS_YAML_SCALAR || strcmp(v->text, changes[i].value)) return false;
+    }
+    for (size_t i = 0; i < before->n_items; i++) {
+        const ls_yaml *a = &before->items[i], *b = ls_yaml_get(now, a->key);
+        if (!b) return false;
+        if (a->kind != LS_YAML_MAPPING || b->kind != LS_YAML_MAPPING) {
+            if (a->n_items + b->n_items && !same(a, b)) return false;
+            continue;
+        }
+        for (size_t k = 0; k < a->n_items; k++) {
+            const ls_yaml *v = ls_yaml_get(b, a->items[k].key);
+            if (!v || (!is_changed(a->key, a->items[k].key, changes, n) && !same(&a->items[k], v))) return false;
+        }
+    }
+    return true;
+}
+
+ls_code ls_config_file_change(const char *path, const ls_config_change *changes, int n, ls_err *err) {
+    ls_buf text = {0};
+    ls_yaml *before = NULL, *now = NULL;
+    ls_code code = LS_OK;
+    FILE *f = fopen(path, "re");
+    if (f) {
+        code = ls_read_all(&text, f, path, MOST_BYTES, err);
+        fclose(f);
+    } else if (!access(path, F_OK)) code = ls_fail(err, LS_E_IO, "cannot read %s", path);
+    if (!code) code = ls_yaml_parse(&before, text.n ? text.p : "", text.n, path, err);
+    for (int i = 0; i < n && !code; i++) {
+        ls_yaml_free(now);
+        now = NULL;
+        code = ls_yaml_parse(&now, text.n ? text.p : "", text.n, path, err);
+        const ls_yaml *old = code ? NULL : value_of(now, changes[i].key);
+        if (old && old->kind != LS_YAML_SCALAR)
+            code = ls_fail(err, LS_E_USAGE, "%s:%d:%d: %s is not a plain value: change it yourself", path, old->line,
+                           old->column, changes[i].key);
+        if (!code) set_one(&text, now, &changes[i]);
+    }
+    ls_yaml_free(now);
+    now = NULL;
+    if (!code && (ls_yaml_parse(&now, text.p, text.n, path, NULL) || !is_as_meant(before, now, changes, n)))
+        code = ls_fail(err, LS_E_USAGE, "%s is written in a way that this program cannot change: set %s: %s yourself",
+                       path, changes[0].key, changes[0].value);
+    if (!code) {
+        ls_make_folders(path);
+        code = ls_write_file(path, &text, err);
+    }
+    ls_yaml_free(before);
+    ls_yaml_free(now);
+    ls_buf_free(&text);
+    return code;
+}

@@ -1,0 +1,95 @@
+#include "ui/settings.h"
+#include "base/mem.h"
+#include "ui/navigate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *ui_setting_now(const ui_setting *t) { // keys may come faster than answers
+    return *t->asked ? t->asked : t->value;
+}
+
+bool ui_setting_applies(const ui_state *s, const ui_setting *t) {
+    if (!t->of) return true;
+    const size_t n = strlen(t->of);
+    for (int i = 0; i < s->n_settings; i++) {
+        const ui_setting *o = &s->settings[i];
+        if (strcmp(o->key, "decode.method") && strcmp(o->key, "decode.sizing")) continue;
+        const char *now = ui_setting_now(o);
+        if (!strncmp(now, t->of, n) && (!now[n] || now[n] == ':')) return true;
+    }
+    return false;
+}
+
+void ui_setting_move(ui_state *s, int by) {
+    do s->setting = (s->setting + by + s->n_settings) % s->n_settings;
+    while (!ui_setting_applies(s, &s->settings[s->setting])); // the method applies always
+}
+
+const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size) {
+    const char *now = ui_setting_now(t);
+    int n = 0, at = -1;
+    const char *list[UI_CHOICES];
+    size_t length[UI_CHOICES];
+    for (const char *p = t->choices; *p && n < UI_CHOICES; n++) {
+        list[n] = p;
+        length[n] = strcspn(p, "|");
+        if (length[n] == strlen(now) && !strncmp(p, now, length[n])) at = n;
+        p += length[n] + (p[length[n]] == '|');
+    }
+    if (!n) return NULL;
+    at = at < 0 ? 0 : (at + by + n) % n; // some other value is in force: takes the first
+    snprintf(out, size, "%.*s", (int)length[at], list[at]);
+    return out;
+}
+
+void ui_setting_ask(ui_state *s, ui_setting *t, const char *value) {
+    snprintf(t->asked, sizeof t->asked, "%s", value);
+    ui_request_of(s, LS_CMD_SET, ls_format("%s=%s", t->key, value), 0);
+}
+
+void ui_settings_save(ui_state *s) {
+    char said[sizeof s->message] = "these settings cannot be saved";
+    const bool failed = !s->save_settings || s->save_settings(s->settings, s->n_settings, said, sizeof said) != LS_OK;
+    ui_say(s, said, failed);
+}
+
+// ---- the paper's step
+
+static const struct {
+    const char *key, *value;
+} paper[UI_PAPER] = { // the method comes last: the message names it
+    {"decode.acceptance", "exact"},
+    {"decode.sizing", "default"},
+    {"decode.budget", "16"},
+    {"decode.method", "logitspec-paper"}};
+
+static ui_setting *setting_of(ui_state *s, const char *key) {
+    for (int i = 0; i < s->n_settings; i++)
+        if (!strcmp(s->settings[i].key, key)) return &s->settings[i];
+    return NULL;
+}
+
+void ui_paper_step(ui_state *s) {
+    bool is_set = true;
+    for (int i = 0; i < UI_PAPER; i++) {
+        const ui_setting *t = setting_of(s, paper[i].key);
+        if (!t || s->recording) {
+            ui_say(s, "this is a recording: its method cannot change", false);
+            return;
+        }
+        is_set &= !strcmp(ui_setting_now(t), paper[i].value);
+    }
+    if (is_set && !*s->before_paper[0]) {
+        ui_say(s, "the paper's step (logitspec-paper, 16 rows) is set already", false);
+        return;
+    }
+    for (int i = 0; i < UI_PAPER; i++) {
+        ui_setting *t = setting_of(s, paper[i].key);
+        const char *value = is_set ? s->before_paper[i] : paper[i].value;
+        char now[sizeof t->value];
+        snprintf(now, sizeof now, "%s", ui_setting_now(t));
+        if (strcmp(now, value)) ui_setting_ask(s, t, value);
+        if (!is_set) memcpy(s->before_paper[i], now, sizeof now);
+    }
+}

@@ -1,0 +1,147 @@
+#include "ui/words.h"
+
+#include <math.h>
+#include <stdio.h>
+
+int ui_ngram(const ui_state *s, const ls_step *step, const ls_branch *b, int32_t ids[UI_NGRAM]) {
+    int32_t tail[UI_NGRAM], n = 0;
+    if (b->rank >= 0) tail[n++] = step->tree.nodes[b->first_node].token;
+    tail[n++] = step->tree.nodes[0].token;
+    for (int32_t at = step->context_len - 1; n < UI_NGRAM && at >= 0 && (size_t)at < s->context.n; at--)
+        tail[n++] = s->context.p[at];
+    const int most = b->match_n < n ? b->match_n : n;
+    for (int i = 0; i < most; i++) ids[i] = tail[most - 1 - i];
+    return most;
+}
+
+static void chance(float p, ls_buf *out) {
+    if (!isnan(p)) ls_buf_fmt(out, " %.2f", (double)p); // not recorded at every level
+}
+
+static void say_end(const ls_step *step, ls_buf *out) {
+    if (step->finish == LS_FINISH_LENGTH) ls_buf_str(out, "; the answer is cut here: that many tokens were asked for");
+    else ls_buf_fmt(out, "; the answer ends here: %s", ls_finish_name(step->finish));
+}
+
+void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
+    const ls_node *root = &step->tree.nodes[0];
+    ls_buf_fmt(out, "step %u: root ", step->index);
+    ui_quote_token(c, s, root->token, out);
+    chance(root->p, out);
+    if (step->corrected) ls_buf_str(out, " (for a rejected draft)");
+    if (!step->forward) {
+        say_end(step, out);
+        return;
+    }
+    const int accepted = ls_step_accepted(step);
+    if (step->rows == 1) ls_buf_str(out, "; nothing drafted, so one token");
+    else ls_buf_fmt(out, ", +%d of %d drafted", accepted, step->rows - 1);
+    const ls_node *last = &step->tree.nodes[step->path[accepted]];
+    if (accepted > 0) {
+        const ls_branch *b = ls_branch_of(step, last);
+        if (!b) ls_buf_fmt(out, " (%s)", ls_from_name(last->from));
+        else if (b->match_n && b->match_pos >= 0) ls_buf_fmt(out, " (%d-gram at %d)", b->match_n, b->match_pos);
+        else if (b->rank < 0) ls_buf_fmt(out, " (%s)", ls_from_name(step->tree.nodes[b->first_node].from));
+        else ls_buf_fmt(out, " (rank %d of the last logits)", b->rank);
+    }
+    int changed;
+    const int judged = ls_step_judged(step, &changed);
+    if (judged)
+        ls_buf_fmt(out, ", %d choice%s judged by %d probe rows and %d changed", judged, judged == 1 ? "" : "s",
+                   step->probes, changed);
+    const int loose = ls_step_loose(step, NULL);
+    if (loose) ls_buf_fmt(out, ", %d of them not the target's choice", loose);
+    if (step->finish) {
+        say_end(step, out);
+        return;
+    }
+    if (step->rows == 1 && !step->miss) return;
+    bool tried = false;
+    for (int i = 1; i < step->tree.n && !tried; i++) tried = step->tree.nodes[i].parent == step->path[step->n_path - 1];
+    ls_buf_str(out, step->miss ? "; missed " : tried ? "; then the target wants " : "; next ");
+    ui_quote_token(c, s, last->target, out);
+    chance(last->target_p, out);
+    if (step->miss) ls_buf_fmt(out, ": %s", ls_misses[step->miss].label);
+}
+
+// ---- the draft under the cursor
+
+static const char *plural(int n) {
+    return n == 1 ? "" : "s";
+}
+
+static void quote_tokens(const ui_canvas *c, const ui_state *s, const int32_t *ids, int n, ls_buf *out) {
+    ls_buf_char(out, '"');
+    for (int i = 0; i < n; i++) {
+        const ls_token *t = ls_token_of(&s->tokens, ids[i]);
+        for (size_t k = 0; k < (size_t)t->n;) {
+            const ui_glyph g = ui_next_glyph(c, t->bytes + k, (size_t)t->n - k);
+            ls_buf_str(out, g.glyph);
+            k += g.n;
+        }
+    }
+    ls_buf_char(out, '"');
+}
+
+static void decode_branch(const ui_canvas *c, const ui_state *s, const ls_step *step, const ls_branch *b, ls_buf *out) {
+    int32_t ids[UI_NGRAM];
+    const ls_from from = step->tree.nodes[b->first_node].from;
+    const int guess = b->rank >= 0, copied = b->n_nodes - guess, n = ui_ngram(s, step, b, ids);
+    if (b->match_n && b->match_pos >= 0) ls_buf_fmt(out, "%d@%d +%d: ", b->match_n, b->match_pos, b->n_nodes);
+    else if (b->match_n) ls_buf_fmt(out, "=%d +%d: ", b->match_n, b->n_nodes);
+    else ls_buf_fmt(out, "- +%d: ", b->n_nodes);
+    if (guess) {
+        ls_buf_fmt(out, "rank %d of the last logits, ", b->rank);
+        ui_quote_token(c, s, step->tree.nodes[b->first_node].token, out);
+        ls_buf_str(out, ", is a guess at the token after the root");
+        if (!b->match_n) ls_buf_str(out, copied ? "" : "; no n-gram that ends in it was seen before");
+        else ls_buf_str(out, "; ");
+    }
+    if (b->match_n) {
+        ls_buf_fmt(out, "the %d-gram ", b->match_n);
+        quote_tokens(c, s, ids, n, out);
+        if (b->match_pos >= 0) ls_buf_fmt(out, " also ends before position %d, and the draft copies ", b->match_pos);
+        else ls_buf_str(out, " was seen outside this conversation, and the draft copies ");
+        ls_buf_fmt(out, "%d token%s from there", copied, plural(copied));
+    } else if (!guess) ls_buf_fmt(out, "%d token%s: %s", b->n_nodes, plural(b->n_nodes), ls_sources[from].sentence);
+    if (b->found > copied) ls_buf_fmt(out, " (%d more were found, but had no row)", b->found - copied);
+}
+
+bool ui_decode(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
+    const ui_panel p = s->shown.focus;
+    const ls_branch *b = NULL;
+    if (p == UI_DRAFTS && s->found[p] >= 0 && s->found[p] < step->tree.n_branches)
+        b = &step->tree.branches[s->found[p]];
+    else if (p == UI_LOGITS && s->found[p] >= 0) {
+        const bool root = s->found[p] < step->n_top && step->top[s->found[p]].id == step->tree.nodes[0].token;
+        b = ui_branch_of_rank(step, root ? -1 : s->found[p]);
+        if (!b && !root) ls_buf_fmt(out, "-: rank %d of the last logits was not drafted", s->found[p]);
+        else if (!b) ls_buf_str(out, "root: the model's own choice; no draft goes on from it alone");
+        if (!b) return true;
+    } else if (p != UI_NO_PANEL && s->node > 0 && s->node < step->tree.n)
+        b = ls_branch_of(step, &step->tree.nodes[s->node]);
+    if (b) decode_branch(c, s, step, b, out);
+    return b != NULL;
+}
+
+// ---- a step for other programs
+
+void ui_step_words(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
+    int32_t ids[LS_MAX_ROWS];
+    ui_narrate(c, s, step, out);
+    for (int i = 0; i < step->n_emitted; i++) ids[i] = step->tree.nodes[step->path[i]].token;
+    ls_buf_fmt(out, ".\nIt emitted %d token%s: ", step->n_emitted, plural(step->n_emitted));
+    quote_tokens(c, s, ids, step->n_emitted, out);
+    ls_buf_str(out, ".\n");
+    for (int i = 0; i < step->tree.n_branches; i++) {
+        const ls_branch *b = &step->tree.branches[i];
+        if (!b->accepted) continue;
+        ls_buf_fmt(out, "Accepted %d of the draft ", b->accepted);
+        decode_branch(c, s, step, b, out);
+        ls_buf_str(out, ".\n");
+    }
+    if (step->miss) ls_buf_fmt(out, "The next token was not drafted: %s.\n", ls_misses[step->miss].sentence);
+    ls_buf_fmt(out, "It took %.2f ms", step->t_total_us / 1e3);
+    if (step->ar_us > 0) ls_buf_fmt(out, "; a plain step takes %.2f ms here", ls_step_plain_us(step) / 1e3);
+    ls_buf_str(out, ".\n");
+}

@@ -1,0 +1,15 @@
+// What the screen says in sentences: a step, and the draft under the cursor.
+#pragma once
+#include "ui/widgets.h"
+
+enum { UI_NGRAM = 8 };
+// The n-gram that a branch matched, from its first token on: the last tokens before the continuation. Returns how many.
+int ui_ngram(const ui_state *s, const ls_step *step, const ls_branch *b, int32_t ids[UI_NGRAM]);
+// One sentence about what a step did and why; the numbers behind tokens are probabilities.
+void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out);
+// "3@104 +20" in words: which n-gram matched where, and how much of what followed it there was drafted. False: there is
+// no cursor on a draft, and nothing was appended.
+bool ui_decode(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out);
+// The viewed step in several lines, without signs: what it did, what it emitted, which drafts it took, and what ended
+// its path.
+void ui_step_words(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out);

@@ -27,7 +27,7 @@ def gguf_without_tensors(strings):
 
 class Generate(unittest.TestCase):
     def check_object(self, o):
-        self.assertEqual(set(o), set("model sha256 method device dtype exact promise seed prompt_tokens output_tokens text finish_reason "
+        self.assertEqual(set(o), set("speedup_spread ar_timed cpu_wait model sha256 method device dtype exact promise seed prompt_tokens output_tokens text finish_reason "
                                      "steps emitted mat draft_verified draft_accepted draft_forwards ahead_forwards emitted_per_step prefill_ms decode_ms "
                                      "tokens_per_s ar_tokens_per_s speedup".split()))
         self.assertEqual(o["emitted"], len(o["output_tokens"]))

@@ -746,6 +746,19 @@ class Templates(unittest.TestCase):
 
 @needs_model
 class RealModel(unittest.TestCase):
+    @unittest.skipUnless(os.path.exists("/proc/self/schedstat"), "needs:a kernel that counts waits for processors")
+    def test_a_busy_machine_is_told(self):
+        """Everything on one processor, beside a program that never rests: about half of the time is waiting."""
+        cpu = {min(os.sched_getaffinity(0))}
+        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=lambda: os.sched_setaffinity(0, cpu)) for _ in range(2)]
+        self.addCleanup(lambda: [(p.kill(), p.wait()) for p in busy])
+        r = run("compare", "--prompt", "Count to twelve.", "--max-tokens", "24", "--methods", "ar,pld:4", "--threads", "1", "--json",
+                preexec_fn=lambda: os.sched_setaffinity(0, cpu))
+        self.assertEqual(json.loads(r.stdout)["disturbed_prompts"], 1)
+        r = run("generate", "--prompt", "Count to twelve.", "--max-tokens", "48", "--method", "pld", "--budget", "4", "--threads", "1", "--json",
+                preexec_fn=lambda: os.sched_setaffinity(0, cpu))
+        self.assertGreater(json.loads(r.stdout)["cpu_wait"], 0.1)
+
     def test_tokens_steps_and_a_measured_speedup(self):
         r = run("generate", "--model", "default", "--prompt", "Repeat: one fish, two fish, red fish, blue fish.", "--chat",
                 "--method", "logitspec", "--json")

@@ -369,6 +369,7 @@ run: setup
 MAN_PAGES := logitspec.1 $(addprefix logitspec-,configuration.5 keys.7 methods.7 trace.5)
 MODEL_FILE := $(wildcard models/smollm2-135m-instruct.Q4_1.gguf)
 ZSH_FOLDER := share/zsh/site-functions
+# how what is large gets there; CP="cp -s" only links it
 CP := cp
 INTO = $(DESTDIR)$(PREFIX)
 INSTALLED_TORCH := $(if $(TORCH_DIR),$(B)/install/liblstorch.so $(if $(and $(NVCC),$(wildcard build/liblstorch_cuda.so)),$(B)/install/liblstorch_cuda.so))
@@ -380,10 +381,10 @@ install: all $(INSTALLED_TORCH)
 	install -m 755 build/logitspec $(INTO)/bin
 	$(if $(INSTALLED_TORCH),install -m 755 $(INSTALLED_TORCH) $(INTO)/lib/logitspec)
 	$(if $(INSTALLED_TORCH),$(CP) -af $(TORCH_DIR)/lib/*.so* $(INTO)/lib/logitspec)
-	$(CP) -f --parents configs/*.yaml configs/*/* demos/*.yaml demos/traces/* demos/prompts/* models/registry.json $(INTO)/share/logitspec
+	cp -f --parents configs/*.yaml configs/*/* demos/*.yaml demos/traces/* demos/prompts/* models/registry.json $(INTO)/share/logitspec
 	install -m 755 models/fetch $(INTO)/share/logitspec/models
-	$(if $(MODEL_FILE),$(CP) -f $(MODEL_FILE) $(INTO)/share/logitspec/models)
-	$(CP) -f --parents LICENSE README.md demos/*.md demos/*.svg models/*.md ui/*.md src/*.md src/*/*.md tests/bench/*.md $(INTO)/share/doc/logitspec
+	$(if $(MODEL_FILE),$(CP) -f $(abspath $(MODEL_FILE)) $(INTO)/share/logitspec/models)
+	cp -f --parents LICENSE README.md demos/*.md demos/*.svg models/*.md ui/*.md src/*.md src/*/*.md tests/bench/*.md $(INTO)/share/doc/logitspec
 	chmod -R u=rwX,go=rX $(INTO)/share/logitspec $(INTO)/share/doc/logitspec
 	for p in $(MAN_PAGES); do n=$${p%.*}; n=$${n#logitspec}; $(SAYS) help $${n#-} --as man | gzip -9n > $(INTO)/share/man/man$${p##*.}/$$p.gz || exit 1; done
 	$(SAYS) completion bash > $(INTO)/share/bash-completion/completions/logitspec

@@ -55,7 +55,7 @@ class Install(unittest.TestCase):
                 self.assertTrue(run("--version").stdout.splitlines()[1].startswith("libtorch "))
             if HAS_ENGINE:
                 r = run("generate", "--prompt", "Hi", "--max-tokens", "3", "--budget", "2", "-q")
-                self.assertEqual((r.returncode, r.stderr, r.stdout != ""), (0, "", True))
+                self.assertTrue(r.returncode == 0 and r.stdout.strip(), r.stderr)
             self.assertEqual(make("uninstall", *place).returncode, 0)
             self.assertEqual(files(root), {"share/man/man1/other.1.gz"})
             shutil.rmtree(d + "/opt")

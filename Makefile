@@ -78,6 +78,7 @@ $(B)/logitspec: $(CORE_OBJ) $(UI_OBJ) $(CLI_OBJ)
 
 # Objects depend on what they were compiled with, and against which libtorch.
 $(B)/obj/flags: FORCE
+	@[ -e $@ ] || .ci/packages build
 	@mkdir -p $(@D); echo '$(CC) $(CXX) $(HARDEN) $(SANFLAGS) $(EXTRA_CFLAGS) $(TORCH_DIR)' | cmp -s - $@ || \
 	  echo '$(CC) $(CXX) $(HARDEN) $(SANFLAGS) $(EXTRA_CFLAGS) $(TORCH_DIR)' > $@
 .PHONY: FORCE

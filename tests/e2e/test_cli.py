@@ -13,9 +13,6 @@ import unittest
 
 from program import BUILD, ENV, HAS_LIBRARY, MODEL, PROGRAM, ROOT, needs_model, read_trace, run
 
-sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
-import trace_page  # noqa: E402
-
 SCRIPT = ["--model", "script"]
 
 
@@ -103,11 +100,7 @@ class Generate(unittest.TestCase):
         streamed = run("generate", *SCRIPT, "--prompt", "Retrieval", "--raw", "--max-tokens", "120", "-q", "--stop", stop)
         self.assertEqual(streamed.stdout, o["text"] + "\n")
 
-    def test_the_page_of_the_format_has_every_field(self):
-        page = os.path.join(ROOT, "src/trace/trace_format.md")
-        with open(page, encoding="utf-8") as f:
-            text = f.read()
-        self.assertEqual(trace_page.page(PROGRAM, text), text, "tests/tools/trace_page.py writes it")
+    def test_the_schema_takes_no_arguments(self):
         for args in (["--schema", "x"], ["--schema", "-o", "x.json"]):
             self.assertEqual(run("export", *args).returncode, 2)
 

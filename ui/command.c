@@ -1,5 +1,6 @@
 #include "ui/command.h"
 #include "base/mem.h"
+#include "ui/help.h"
 #include "ui/navigate.h"
 #include "ui/rows.h"
 #include "ui/what_if.h"
@@ -69,7 +70,8 @@ static void enter(ui_state *s) {
     if (sign == '/') {
         free(s->sought);
         s->sought = text;
-        ui_look_for(s, 1);
+        if (s->n_overlays && s->overlays[s->n_overlays - 1] == UI_HELP) ui_help_find(s, 1);
+        else ui_look_for(s, 1);
         return;
     }
     if (sign == ':') run_command(s, text + strspn(text, " ")); // a filter is in force while it is typed

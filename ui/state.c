@@ -13,6 +13,7 @@ void ui_state_init(ui_state *s) {
     *s = (ui_state){.shown = {.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL},
                     .at_newest = true,
                     .editing = -1,
+                    .help_found = -1,
                     .node = -1,
                     .fraction = -1};
     ui_find_nothing(s);

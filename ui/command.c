@@ -1,5 +1,6 @@
 #include "ui/command.h"
 #include "base/mem.h"
+#include "ui/copy.h"
 #include "ui/help.h"
 #include "ui/navigate.h"
 #include "ui/rows.h"
@@ -42,6 +43,8 @@ const ui_verb ui_verbs[] = {
     {"save ", "FILE", "the conversation, as a trace (.zst: compressed)", NULL, LS_CMD_SAVE, false},
     {"load ", "FILE", "such a conversation, to go on with", NULL, LS_CMD_LOAD, false},
     {"save-display ", "FILE", "this screen: .txt, .ansi or .svg", save_display, 0, false},
+    {"save-text ", "FILE", "the answer that is looked at, as plain text", ui_save_text, 0, false},
+    {"save-step ", "FILE", "the step that is looked at, in words", ui_save_step, 0, false},
     {0},
 };
 

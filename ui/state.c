@@ -69,6 +69,7 @@ void ui_state_free(ui_state *s) {
     ui_steps_free(&s->steps);
     free(s->marks);
     free(s->save_to);
+    free(s->to_copy);
     free(s->sought);
     for (int p = 0; p < UI_PANELS; p++) free(s->filter[p]);
     for (int i = 0; i < UI_LOG_LINES; i++) free(s->log[i]);

@@ -170,6 +170,8 @@ typedef struct {
     ui_request outbox[8];
     int n_outbox;
     char *save_to; // file for the display; owned
+    bool clipboard; // the terminal takes copies
+    char *to_copy;  // for it; owned
     bool quit;
     int exit_code;
     // statistics of the viewed turn up to the viewed step

@@ -83,7 +83,8 @@ int ui_text_cells(const ui_canvas *c, const char *text, size_t n) {
 }
 
 ui_pen ui_pen_at(ui_canvas *c, ui_rect r, int row, ui_role role) {
-    ui_pen p = {c, r.row + row, r.col, r.col + r.cols, (uint8_t)role, 0, 0};
+    ui_pen p = {
+        .canvas = c, .row = r.row + row, .col = r.col, .end = r.col + r.cols, .clause = r.col, .role = (uint8_t)role};
     if (row < 0 || row >= r.rows || p.row < 0 || p.row >= c->rows) p.end = p.col;
     if (p.end > c->cols) p.end = c->cols;
     if (p.col < 0) p.col = 0;
@@ -106,6 +107,7 @@ bool ui_draw(ui_pen *p, const char *text, size_t n) {
         ui_glyph g = ui_next_glyph(p->canvas, text + i, n - i);
         if (p->col + g.cells > p->end) {
             p->end = p->col; // draws nothing behind a character that did not fit
+            p->cut = true;
             return false;
         }
         if (!g.visible_form) put(p, g.glyph, strlen(g.glyph), g.cells);
@@ -126,7 +128,34 @@ bool ui_print(ui_pen *p, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    return ui_draw(p, line, strlen(line));
+    const size_t n = strlen(line);
+    size_t word = 0; // where the word begins that does not fit
+    int cells = 0;
+    for (size_t i = 0; i < n;) {
+        const ui_glyph g = ui_next_glyph(p->canvas, line + i, n - i);
+        if (p->col + (cells += g.cells) > p->end) {
+            const size_t end = word + strcspn(line + word, " ");
+            if (strcspn(line + word, "0123456789") >= end - word) break; // no number
+            ui_draw(p, line, word);
+            p->end = p->col;
+            p->cut = true;
+            return false;
+        }
+        i += g.n;
+        if (g.space) word = i;
+    }
+    return ui_draw(p, line, n);
+}
+
+void ui_end_clause(ui_pen *p) {
+    if (p->cut && p->clause < p->col) {
+        const int end = p->col;
+        p->col = p->clause;
+        p->mark = 0;
+        ui_pad(p, end);
+        p->end = p->col = p->clause;
+    }
+    p->clause = p->col;
 }
 
 void ui_pad(ui_pen *p, int col) {

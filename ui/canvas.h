@@ -35,6 +35,8 @@ void ui_canvas_free(ui_canvas *c);
 typedef struct {
     ui_canvas *canvas;
     int row, col, end; // next cell, and the first cell beyond
+    int clause;        // where the clause begins that is being drawn
+    bool cut;          // something did not fit
     uint8_t role, mark;
     int32_t tag;
 } ui_pen;
@@ -43,7 +45,10 @@ ui_pen ui_pen_at(ui_canvas *c, ui_rect r, int row,
                  ui_role role); // row: of the rectangle; outside it the pen draws nothing
 // Draws n bytes as one line; newlines and tabs become visible signs. False: something did not fit.
 bool ui_draw(ui_pen *p, const char *text, size_t n);
+// The same, but a word with a digit in it is drawn whole or not at all: a part of a number is another number.
 bool ui_print(ui_pen *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+// Ends a clause of a line: where some of it did not fit, all of it goes, and nothing follows.
+void ui_end_clause(ui_pen *p);
 void ui_pad(ui_pen *p, int col); // blanks up to that column of the canvas
 
 // One displayed character: the bytes it uses, the cells it needs, and what to draw.

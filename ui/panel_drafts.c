@@ -89,8 +89,9 @@ void ui_panel_drafts(ui_panel_view *v) {
         const int found = b->found + (b->rank >= 0), cut = found > b->n_nodes ? found - b->n_nodes : 0;
         if (cut) ui_print(&p, "%3d ", cut);
         else ui_print(&p, "  - ");
-        p.role = b->accepted ? UI_GOOD : UI_DIM;
-        ui_print(&p, "%3d", b->accepted);
+        const int accepted = ls_step_branch_accepted(step, b);
+        p.role = accepted ? UI_GOOD : UI_DIM;
+        ui_print(&p, "%3d", accepted);
         ui_pad(&p, at_tokens);
         draw_tokens(&p, s, step, b);
     }

@@ -27,8 +27,9 @@ static void draw_draft(ui_pen *p, const ls_step *step, int rank, bool is_root, b
         ui_print(p, "-");
         return;
     }
-    p->role = b->accepted ? UI_GOOD : UI_DIM;
-    ui_print(p, "%s ", b->accepted ? (ascii ? "*" : "●") : tried ? (ascii ? "o" : "○") : " ");
+    const bool accepted = ls_step_branch_accepted(step, b) > 0;
+    p->role = accepted ? UI_GOOD : UI_DIM;
+    ui_print(p, "%s ", accepted ? (ascii ? "*" : "●") : tried ? (ascii ? "o" : "○") : " ");
     ui_draw_match(p, b->match_n, b->match_pos);
     ui_print(p, " +%d", b->n_nodes);
 }

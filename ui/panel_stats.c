@@ -18,6 +18,7 @@ static ui_pen next_line(out *o, const char *label) {
     int col = p.col;
     ui_print(&p, "%s", label);
     ui_pad(&p, col + 10);
+    ui_end_clause(&p);
     p.role = UI_TEXT;
     return p;
 }
@@ -63,6 +64,7 @@ static void emitted_line(out *o, const ls_stats *st, const ls_step *step, const 
     snprintf(a, sizeof a, "%d", step->n_emitted);
     snprintf(b, sizeof b, "%.2f", ls_stats_mat(st));
     if (!ui_quiz_hides(o->v->state)) number(&p, " now ", a, ",");
+    ui_end_clause(&p);
     if (st->steps) number(&p, " mean ", b, " tokens/step (MAT)");
 }
 
@@ -71,9 +73,13 @@ static void draft_line(out *o, const ls_stats *st) {
     char a[64];
     snprintf(a, sizeof a, "%llu of %llu", (unsigned long long)st->accepted, (unsigned long long)st->drafted);
     number(&p, "", a, " nodes accepted");
+    ui_end_clause(&p);
     if (st->drafted) ui_print(&p, " (%.0f%%)", 100.0 * (double)st->accepted / (double)st->drafted);
-    snprintf(a, sizeof a, "%llu of %llu", (unsigned long long)st->steps_with_accept, (unsigned long long)st->steps);
-    number(&p, "; helped in ", a, " steps");
+    ui_end_clause(&p);
+    snprintf(a, sizeof a, "%llu of %llu", (unsigned long long)st->steps_with_accept,
+             (unsigned long long)st->steps_with_draft);
+    number(&p, "; helped ", a, " steps with drafts");
+    ui_end_clause(&p);
 }
 
 static void legend(ui_pen *p, const char *text) { // of what the numbers behind it are a part
@@ -88,6 +94,7 @@ static void share(ui_pen *p, uint64_t n, uint64_t of) {
     ui_bar(p, 8, (double)n / (double)of);
     p->role = UI_TEXT;
     ui_print(p, "%llu  ", (unsigned long long)n);
+    ui_end_clause(p);
 }
 
 // The paper's idea, measured on this text: how often the token was there, and how often the guesses from there were
@@ -107,8 +114,10 @@ static void next_next_line(out *o, const ls_stats *st) {
     snprintf(n, sizeof n, "%llu", (unsigned long long)ls_stats_next_next_below(st, LS_MAX_TOP));
     number(&p, "64 in ", n, "");
     ui_print(&p, " of %llu steps", (unsigned long long)st->next_next);
+    ui_end_clause(&p);
     snprintf(n, sizeof n, "%llu of %llu", (unsigned long long)right.n, (unsigned long long)right.of);
-    if (right.of && p.end - p.col >= (int)strlen(n) + 16) number(&p, "; guesses right ", n, "");
+    if (right.of) number(&p, narrow ? "; guesses right " : "; guesses from there right: ", n, "");
+    ui_end_clause(&p);
 }
 
 // ... rank by rank; where the line has no room for all ranks, the last of them are one part.
@@ -142,16 +151,21 @@ static void miss_line(out *o, const ls_stats *st) {
     snprintf(whole, sizeof whole, "of %llu paths:", (unsigned long long)n);
     legend(&p, whole);
     for (int m = 1; m < LS_MISS_COUNT; m++)
-        if (st->misses[m]) ui_print(&p, "%s %llu  ", ls_misses[m].label, (unsigned long long)st->misses[m]);
+        if (st->misses[m]) {
+            ui_print(&p, "%s %llu  ", ls_misses[m].label, (unsigned long long)st->misses[m]);
+            ui_end_clause(&p);
+        }
 }
 
 static void miss_costs(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "lost");
     legend(&p, "steps for nothing but the missed token:");
     for (int m = 1; m < LS_MISS_COUNT; m++)
-        if (st->miss_steps[m])
+        if (st->miss_steps[m]) {
             ui_print(&p, "%s %llu (%.0f ms)  ", ls_misses[m].label, (unsigned long long)st->miss_steps[m],
                      st->miss_us[m] / 1e3);
+            ui_end_clause(&p);
+        }
 }
 
 // What the previewed lossy rule would have done here.
@@ -164,18 +178,23 @@ static void preview_line(out *o, const ls_stats *st) {
              (unsigned long long)st->rejections);
     number(&p, "would let ", n, " rejections stand: ");
     snprintf(n, sizeof n, "%llu", (unsigned long long)st->would_tokens[rule]);
-    number(&p, "", n, " tokens more; MAT with them ");
+    number(&p, "", n, " tokens more");
+    ui_end_clause(&p);
+    ui_print(&p, "; MAT with them ");
     snprintf(n, sizeof n, "%.2f", ls_per((double)(st->emitted + st->would_tokens[rule]), st->steps));
     number(&p, "", n, "");
+    ui_end_clause(&p);
 }
 
 static void source_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "by source");
     legend(&p, "of nodes verified:");
     for (int f = 1; f < LS_FROM_COUNT; f++)
-        if (st->from[f].of)
+        if (st->from[f].of) {
             ui_print(&p, "%s %llu/%llu  ", ls_from_name((ls_from)f), (unsigned long long)st->from[f].n,
                      (unsigned long long)st->from[f].of);
+            ui_end_clause(&p);
+        }
 }
 
 static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
@@ -184,22 +203,33 @@ static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
     char a[32], b[32];
     snprintf(a, sizeof a, "%.1f", ls_stats_tokens_per_s(st));
     number(&p, "", a, " tok/s");
+    ui_end_clause(&p);
     if (x > 0) {
+        const double spread = ls_stats_speedup_spread(st);
+        const int sign = ls_speedup_sign(x, spread);
+        char text[LS_SPEEDUP_BYTES];
         snprintf(a, sizeof a, "%.1f", ls_stats_ar_tokens_per_s(st));
-        snprintf(b, sizeof b, "x%.2f", x);
-        number(&p, "; plain ", a, " (timed): ");
-        p.role = x >= 1 ? UI_GOOD : UI_BAD;
-        ui_print(&p, "%s%s", b, x >= 1 ? ", a gain" : ", a loss");
+        if (st->ar_timed) snprintf(b, sizeof b, " (%d timed): ", st->ar_timed);
+        else snprintf(b, sizeof b, " (timed): ");
+        number(&p, "; plain ", a, b);
+        p.role = sign > 0 ? UI_GOOD : sign < 0 ? UI_BAD : UI_NUMBER;
+        ui_print(&p, "%s%s%s", p.canvas->ascii ? "x" : "×", ls_speedup_text(text, x, spread, p.canvas->ascii),
+                 *text == '?' ? ", too noisy"
+                 : sign > 0   ? ", faster"
+                 : sign < 0   ? ", slower"
+                              : ", no difference");
+        ui_end_clause(&p);
         p.role = UI_DIM;
-        if (step->budget <= 1) ui_print(&p, "; a draft would not pay now");
+        if (step->budget <= 1) ui_print(&p, "; no draft is worth its cost now");
         else { // a step that takes as long as that many plain ones
             const double even = ls_per(st->total_us, st->steps) / ls_per(st->ar_us, st->ar_forwards);
-            ui_print(&p, "; even at MAT %.2f", even);
+            ui_print(&p, "; break-even MAT %.2f", even);
         }
     } else {
         p.role = UI_DIM;
         ui_print(&p, "; plain decoding not measured yet");
     }
+    ui_end_clause(&p);
 }
 
 static void time_line(out *o, const ls_stats *st) {
@@ -212,29 +242,43 @@ static void time_line(out *o, const ls_stats *st) {
     p.role = UI_BAR;
     ui_bar(&p, o->v->area.cols >= 110 ? 20 : 8, st->total_us > 0 ? st->forward_us / st->total_us : 0);
     p.role = UI_TEXT;
-    ui_print(&p, " %.0f%%, draft %.3f", st->total_us > 0 ? 100 * st->forward_us / st->total_us : 0,
-             st->draft_us / n / 1e3);
+    ui_print(&p, " %.0f%%", st->total_us > 0 ? 100 * st->forward_us / st->total_us : 0);
+    ui_end_clause(&p);
+    if (ls_stats_waited(st) > LS_BUSY) {
+        p.role = UI_BAD;
+        ui_print(&p, ", busy machine: waited %.0f%% for a processor", 100 * ls_stats_waited(st));
+        ui_end_clause(&p);
+        p.role = UI_TEXT;
+    }
+    ui_print(&p, ", draft %.3f", st->draft_us / n / 1e3);
+    ui_end_clause(&p);
     if (st->draft_forwards || st->ahead_forwards) { // of the draft model
         ui_print(&p, " (%.1f forwards %.3f", (double)st->draft_forwards / n, st->draft_forward_us / n / 1e3);
         if (st->ahead_forwards)
             ui_print(&p, "; %.1f ahead, waited %.3f", (double)st->ahead_forwards / n, st->wait_us / n / 1e3);
         ui_print(&p, ")");
+        ui_end_clause(&p);
     }
-    if (st->probes)
+    if (st->probes) {
         ui_print(&p, ", %.1f probe rows (%llu of %llu choices changed)", (double)st->probes / n,
                  (unsigned long long)st->judged_otherwise, (unsigned long long)st->judged);
-    ui_print(&p, ", verify %.3f, commit %.3f; host %.1f%%", st->verify_us / n / 1e3, st->commit_us / n / 1e3,
-             st->total_us > 0 ? 100 * host / st->total_us : 0);
+        ui_end_clause(&p);
+    }
+    ui_print(&p, ", verify %.3f", st->verify_us / n / 1e3);
+    ui_end_clause(&p);
+    ui_print(&p, ", commit %.3f", st->commit_us / n / 1e3);
+    ui_end_clause(&p);
+    ui_print(&p, "; host %.1f%%", st->total_us > 0 ? 100 * host / st->total_us : 0);
+    ui_end_clause(&p);
 }
 
 static void depth_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "by depth");
     legend(&p, "of steps with a node there:");
     for (int d = 1; d < LS_STATS_DEPTHS && st->depth[d].of; d++) {
-        int room = p.end - p.col;
-        if (room < 18) break;
         ui_print(&p, "%sd%d %llu/%llu", d > 1 ? "  " : "", d, (unsigned long long)st->depth[d].n,
                  (unsigned long long)st->depth[d].of);
+        ui_end_clause(&p);
     }
 }
 
@@ -244,9 +288,9 @@ static void rank_line(out *o, const ls_stats *st) {
     legend(&p, "of branches that began with that rank:");
     for (int r = 0; r < LS_STATS_RANKS; r++) {
         if (!st->rank[r].of) continue;
-        if (p.end - p.col < 18) break;
         ui_print(&p, "%s#%d %llu/%llu", shown++ ? "  " : "", r, (unsigned long long)st->rank[r].n,
                  (unsigned long long)st->rank[r].of);
+        ui_end_clause(&p);
     }
     if (!shown) ui_print(&p, "none yet");
 }
@@ -256,7 +300,6 @@ static void length_line(out *o, const ls_stats *st) {
     legend(&p, "steps by tokens emitted:");
     for (int i = 1; i <= LS_STATS_HIST; i++) {
         if (!st->by_emitted[i]) continue;
-        if (p.end - p.col < 16) break;
         ui_print(&p, "%d", i);
         share(&p, st->by_emitted[i], st->steps);
     }
@@ -278,10 +321,12 @@ static void cost_line(out *o) {
         if (narrow && n != 4 && n != 8 && n != 16 && n != 64) continue;
         x = ms[i] / ms[0];
         ui_print(&p, "%s%d%s x%.1f", rows ? ", " : "", n, rows ? "" : " rows", x);
+        ui_end_clause(&p);
         rows = n;
     }
     p.role = UI_DIM;
-    if (rows) ui_print(&p, " of one: %d must bring %.1f tokens a step to pay", rows, x);
+    if (rows) ui_print(&p, " of one row: %d rows break even at %.1f tokens/step", rows, x);
+    ui_end_clause(&p);
 }
 
 // Fills what is left of a large panel with one bar for each step.
@@ -296,10 +341,13 @@ static void graphs(out *o, const ls_stats *st, const past *b) {
         snprintf(most, sizeof most, which ? "%.1f" : "%.0f", which ? b->most_ms : b->most_emitted);
         number(&p, " now ", a, "");
         number(&p, ", highest ", most, "");
+        ui_end_clause(&p);
         if (which && st->ar_forwards)
             ui_print(&p, "; a plain one takes %.1f (measured here)", ls_per(st->ar_us, st->ar_forwards) / 1e3);
+        ui_end_clause(&p);
         p.role = UI_DIM;
         ui_print(&p, "; a bar a step");
+        ui_end_clause(&p);
         ui_graph(o->v->canvas, (ui_rect){area.row + o->row, area.col, high, area.cols}, which ? b->ms : b->emitted,
                  b->n, which ? b->most_ms : b->most_emitted);
         o->row += high;
@@ -340,6 +388,9 @@ void ui_panel_stats(ui_panel_view *v) {
         miss_costs(&o, st);
     }
     graphs(&o, st, &b);
-    snprintf(v->right, UI_RIGHT_BYTES, "%llu steps, budget %d rows, %d n-grams", (unsigned long long)st->steps,
-             step->budget, step->pool_size);
+    int n = snprintf(v->right, UI_RIGHT_BYTES, "%llu steps", (unsigned long long)st->steps);
+    if (st->forwards)
+        n += snprintf(v->right + n, (size_t)(UI_RIGHT_BYTES - n), ", %.1f rows on average",
+                      (double)(st->drafted + st->forwards) / (double)st->forwards);
+    snprintf(v->right + n, (size_t)(UI_RIGHT_BYTES - n), ", %d n-grams", step->pool_size);
 }

@@ -5,6 +5,7 @@
 #include "ui/welcome.h"
 #include "ui/words.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,56 +22,56 @@ static const char *state_name(const ui_state *s) {
     return "";
 }
 
-static void separator(ui_pen *p) {
-    ui_print(p, p->canvas->ascii ? " | " : " │ ");
+static ui_field *add(ui_field **f, int weight, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static ui_field *add(ui_field **f, int weight, const char *fmt, ...) {
+    ui_field *new = (*f)++;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(new->text, sizeof new->text, fmt, ap);
+    va_end(ap);
+    new->tail = NULL;
+    new->weight = weight;
+    return new;
 }
 
+// Weights: what runs and how is known to who started it; what is seen now, whether it is true and how fast it is, is
+// not.
 static void title(ui_state *s, ui_canvas *c, ui_rect r) {
+    ui_field fields[12], *f = fields;
     ui_pen p = ui_pen_at(c, r, 0, UI_TITLE);
-    const bool wide = r.cols >= 110; // else the least important facts are left out
     const ls_step *step = ui_viewed(s);
     const ui_turn *turn = step ? ui_turn_of(s, ui_viewed_index(s)) : s->n_turns ? &s->turns[s->n_turns - 1] : NULL;
-    const char *method = turn && *turn->method ? turn->method : s->header.method;
-    ui_print(&p, " %s ", wide || !s->has_header ? "LogitSpec" : method);
+    char device[80] = "", temperature[32] = "", x[LS_SPEEDUP_BYTES];
+    add(&f, 1, "LogitSpec");
     if (s->has_header) {
-        ui_print(&p, " %.*s %s", wide ? 64 : 12, s->header.model, s->header.dtype);
-        if (r.cols >= 140 || strcmp(s->header.device, "cpu")) ui_print(&p, " %s", s->header.device);
-        if (wide) {
-            separator(&p);
-            ui_print(&p, "%s", method);
-            if (turn && turn->temperature > 0) ui_print(&p, ", T %.3g", turn->temperature);
-        }
+        snprintf(device, sizeof device, " %s", s->header.device);
+        f = fields + 1;
+        add(&f, 3, "%.*s %s", r.cols >= 110 ? 64 : 12, s->header.model, s->header.dtype)->tail =
+            strcmp(s->header.device, "cpu") ? NULL : device;
+        if (strcmp(s->header.device, "cpu")) add(&f, 4, "%s", s->header.device);
+        if (turn && turn->temperature > 0) snprintf(temperature, sizeof temperature, ", T %.3g", turn->temperature);
+        add(&f, 5, "%s", turn && *turn->method ? turn->method : s->header.method)->tail = temperature;
     }
-    separator(&p);
-    if (s->has_header && (!s->header.exact || (step && !step->exact))) {
-        ui_print(&p, !s->header.exact ? "NOT EXACT" : step->odds ? "SAME ODDS" : "LOSSY");
-        separator(&p);
-    }
-    ui_print(&p, "%s%s", s->recording ? "REPLAY " : "", state_name(s));
-    if (s->recording && s->fraction >= 0) ui_print(&p, " %.0f%%", 100 * s->fraction); // of the file
+    if (s->has_header && (!s->header.exact || (step && !step->exact)))
+        add(&f, 10, "%s", !s->header.exact ? "NOT EXACT" : step->odds ? "SAME ODDS" : "LOSSY");
+    char file[16] = ""; // how much of it was read
+    if (s->recording && s->fraction >= 0) snprintf(file, sizeof file, " %.0f%%", 100 * s->fraction);
+    add(&f, 11, "%s%s", s->recording ? "REPLAY " : "", state_name(s))->tail = file;
     if (step) {
-        separator(&p);
-        if (s->n_turns > 1) ui_print(&p, "turn %td, ", turn - s->turns + 1);
-        ui_print(&p, "step %u", step->index);
-        if (!s->at_newest) ui_print(&p, ", %zu behind", s->n_steps - 1 - ui_viewed_index(s));
-        if (wide) {
-            separator(&p);
-            ui_print(&p, "ctx %d/%d", step->context_len + step->n_emitted, s->header.n_context);
-        }
         const ls_stats *st = ui_stats(s);
-        if (wide || s->at_newest) {
-            separator(&p);
-            ui_print(&p, "%.0f tok/s", ls_stats_tokens_per_s(st));
-        }
-        if (ls_stats_speedup(st) > 0) {
-            static const char *const against[] = {" vs plain (measured)", " vs plain", ""};
-            size_t i = 0;
-            separator(&p);
-            ui_print(&p, "%s%.2f", c->ascii ? "x" : "×", ls_stats_speedup(st));
-            while (i < 2 && (int)strlen(against[i]) > p.end - p.col) i++; // as much as fits
-            ui_print(&p, "%s", against[i]);
-        }
+        if (s->n_turns > 1) add(&f, 6, "turn %td", turn - s->turns + 1);
+        if (s->at_newest) add(&f, 6, "step %u", step->index);
+        else add(&f, 8, "step %u, %zu behind", step->index, s->n_steps - 1 - ui_viewed_index(s));
+        add(&f, 2, "ctx %d/%d", step->context_len + step->n_emitted, s->header.n_context);
+        if (step->cpu_wait > LS_BUSY) add(&f, 9, "busy %.0f%%", 100 * step->cpu_wait);
+        add(&f, 6, "%.0f tok/s", ls_stats_tokens_per_s(st));
+        if (ls_stats_speedup(st) > 0)
+            add(&f, 9, "%s%s", c->ascii ? "x" : "×",
+                ls_speedup_text(x, ls_stats_speedup(st), ls_stats_speedup_spread(st), c->ascii))
+                ->tail = " vs plain";
     }
+    ui_print(&p, " ");
+    ui_draw_fields(&p, fields, (int)(f - fields));
     ui_pad(&p, r.cols);
 }
 

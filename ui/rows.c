@@ -52,7 +52,7 @@ static const ls_branch *branch_of_row(const ls_step *step, ui_panel p, int row) 
 static int value(const ls_step *step, ui_panel p, int row, int column) {
     const ls_branch *b = branch_of_row(step, p, row);
     if (!b) return -1;
-    return column == BY_LENGTH ? b->n_nodes : column == BY_ACCEPTED ? b->accepted : b->match_n;
+    return column == BY_LENGTH ? b->n_nodes : column == BY_ACCEPTED ? ls_step_branch_accepted(step, b) : b->match_n;
 }
 
 static int order_of(const ui_state *s, ui_panel p) { // index into orders; -1: the panel has none

@@ -420,3 +420,7 @@ ui_key ui_term_key(void) {
         if ((int)c == named[i].curses) return (ui_key){.code = named[i].ours};
     return (ui_key){.code = UI_KEY_RESIZE}; // a key without a meaning: draw, so that reading goes on
 }
+
+const char *ui_curses_version(void) {
+    return curses_version();
+}

@@ -36,3 +36,4 @@ int ui_term_signal_fd(void);
 // Clears the descriptor. Call it before reading keys: a new size that comes after them has to end the next wait.
 void ui_term_woken(void);
 int ui_term_signal(void);
+const char *ui_curses_version(void); // "ncurses 6.4..."

@@ -10,6 +10,15 @@ typedef struct {
 // Breaks at newlines, and at blanks where a word does not fit. Owned by the caller.
 ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, size_t *n_lines);
 
+// One of several fields of a line.
+typedef struct {
+    char text[96];
+    const char *tail; // what may follow it where there is room; NULL: nothing
+    int weight;       // the lightest goes first
+} ui_field;
+// Draws fields side by side as far as they fit: tails go before fields, and each goes whole.
+void ui_draw_fields(ui_pen *p, ui_field *fields, int n);
+
 void ui_bar(ui_pen *p, int cells, double fraction); // filled from the left, in eighths of a cell
 // The last values that fit, one cell each, scaled to `max`; in ASCII as digits (+ for ten or more).
 void ui_spark(ui_pen *p, int cells, const double *values, size_t n, double max);

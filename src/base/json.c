@@ -98,3 +98,7 @@ bool ls_json_each(const ls_json *object, void (*fn)(void *ud, const char *key, c
     json_object_foreach((json_t *)object, key, value) fn(ud, key, value);
     return true;
 }
+
+const char *ls_json_version(void) {
+    return jansson_version_str();
+}

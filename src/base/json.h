@@ -26,3 +26,4 @@ bool ls_json_is_object(const ls_json *v);
 const ls_json *ls_json_at(const ls_json *array, size_t i); // NULL: not an array, or shorter
 // Every key with its value, in the document's order. False: not an object.
 bool ls_json_each(const ls_json *object, void (*fn)(void *ud, const char *key, const ls_json *value), void *ud);
+const char *ls_json_version(void); // of the library

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,4 +55,8 @@ ls_code ls_sha256_file(const char *path, char out[65], bool (*progress)(void *ud
     EVP_MD_CTX_free(context);
     close(fd);
     return code;
+}
+
+const char *ls_sha256_version(void) {
+    return OpenSSL_version(OPENSSL_VERSION_STRING);
 }

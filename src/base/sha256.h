@@ -10,3 +10,4 @@ void ls_sha256_hex(const void *p, size_t n, char out[65]); // lower-case hex, NU
 // LS_E_CANCELLED.
 ls_code ls_sha256_file(const char *path, char out[65], bool (*progress)(void *ud, const char *stage, double fraction),
                        void *ud, ls_err *err);
+const char *ls_sha256_version(void); // of the library

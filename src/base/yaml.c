@@ -180,3 +180,7 @@ const ls_yaml *ls_yaml_get(const ls_yaml *y, const char *key) {
         if (!strcmp(y->items[i].key, key)) return &y->items[i];
     return NULL;
 }
+
+const char *ls_yaml_version(void) {
+    return yaml_get_version_string();
+}

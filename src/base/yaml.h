@@ -27,3 +27,4 @@ ls_code ls_yaml_read(ls_yaml **out, const char *path, ls_err *err); // a file; L
 // The value of a key of a mapping; NULL: not there.
 const ls_yaml *ls_yaml_get(const ls_yaml *y, const char *key);
 void ls_yaml_free(ls_yaml *y); // accepts NULL
+const char *ls_yaml_version(void); // of the library

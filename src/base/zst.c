@@ -61,3 +61,7 @@ size_t ls_zst_decode(ls_zst_decoder *z, const void *in, size_t n_in, size_t *tak
     *taken = i.pos;
     return o.pos;
 }
+
+const char *ls_zst_version(void) {
+    return ZSTD_versionString();
+}

@@ -20,3 +20,4 @@ void ls_zst_decoder_free(ls_zst_decoder *z); // accepts NULL
 // one after another are one. *wrong is NULL, or what is wrong with the input.
 size_t ls_zst_decode(ls_zst_decoder *z, const void *in, size_t n_in, size_t *taken, void *out, size_t cap,
                      const char **wrong);
+const char *ls_zst_version(void); // of the library

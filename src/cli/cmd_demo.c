@@ -66,7 +66,10 @@ static void answer(ui_state *s, ls_buf *out) {
     ls_visible_text(out, text.p, text.n);
     ls_buf_fmt(out, "\n\n# %llu tokens in %llu steps: MAT %.2f", (unsigned long long)st->emitted,
                (unsigned long long)st->steps, ls_stats_mat(st));
-    if (ls_stats_speedup(st) > 0) ls_buf_fmt(out, "; x%.2f against plain decoding (measured)", ls_stats_speedup(st));
+    char speedup[LS_SPEEDUP_BYTES];
+    if (ls_stats_speedup(st) > 0)
+        ls_buf_fmt(out, "; x%s against plain decoding (measured)",
+                   ls_speedup_text(speedup, ls_stats_speedup(st), ls_stats_speedup_spread(st), true));
     ls_buf_char(out, '\n');
     ls_buf_free(&text);
 }

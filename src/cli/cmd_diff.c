@@ -41,7 +41,7 @@ static size_t stretches(const side x[2], size_t same, stretch *out) {
         if (at[k] == x[k].t->n_steps) break;
         const ls_report_step *s = &x[k].t->steps[at[k]++];
         now.steps[k]++;
-        now.accepted[k] += s->n_path - 1;
+        now.accepted[k] += s->n_emitted - 1;
         now.ms[k] += (double)s->total_us / 1e3;
         done[k] += (size_t)s->n_emitted;
         if (done[0] == done[1] && done[0] <= same) {

@@ -2,6 +2,7 @@
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "base/paths.h"
+#include "base/sysmem.h"
 #include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/device_model.h"
@@ -24,25 +25,75 @@ typedef struct {
     bool failed;
 } report;
 
-static void say(report *r, const char *what, bool ok, bool needed, const char *detail) {
+// Begins a check: its numbers may follow as fields of r->json, then close it.
+static void begin(report *r, const char *what, bool ok, bool needed, const char *detail) {
     ls_visible_row(&r->text, "%-8s %-14s %s", ok ? "ok" : needed ? "MISSING" : "note", what, detail);
     ls_jw_open(&r->json, '{');
-    ls_jw_key(&r->json, "check"), ls_jw_str(&r->json, what);
-    ls_jw_key(&r->json, "ok"), ls_jw_bool(&r->json, ok);
-    ls_jw_key(&r->json, "detail"), ls_jw_str(&r->json, detail);
-    ls_jw_close(&r->json, '}');
+    ls_jw_field_str(&r->json, "check", what);
+    ls_jw_field_bool(&r->json, "ok", ok);
+    ls_jw_field_bool(&r->json, "needed", needed);
+    ls_jw_field_str(&r->json, "detail", detail);
     r->failed |= !ok && needed;
 }
 
-static void check_compute(report *r) {
-    char level[256] = "";
-    ls_err err = {0};
-    bool ok = !ls_engine_torch_probe(level, sizeof level, &err);
-    char *detail =
-        ls_format("kernels for %s%s", level,
-                  strcmp(level, "portable") ? "" : ": plain C for any CPU, several times slower than with AVX2");
-    say(r, "compute", ok, true, ok ? detail : err.msg);
+static void say(report *r, const char *what, bool ok, bool needed, const char *detail) {
+    begin(r, what, ok, needed, detail);
+    ls_jw_close(&r->json, '}');
+}
+
+static void check_program(report *r) {
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE), room = ls_memory_free();
+    char *detail = ls_format("logitspec " LS_VERSION ", %ld processor%s, %llu MiB of memory, %llu of them free", processors,
+                             processors == 1 ? "" : "s", (unsigned long long)(memory >> 20), (unsigned long long)(room >> 20));
+    begin(r, "program", true, true, detail);
+    ls_jw_field_str(&r->json, "version", LS_VERSION);
+    ls_jw_field_int(&r->json, "processors", processors);
+    ls_jw_field_u64(&r->json, "memory_bytes", memory);
+    ls_jw_field_u64(&r->json, "free_bytes", room);
+    ls_jw_close(&r->json, '}');
     free(detail);
+}
+
+static void check_compute(report *r) {
+    ls_engine_torch_facts torch;
+    ls_err err = {0};
+    const bool ok = !ls_engine_torch_probe(&torch, &err);
+    char *detail =
+        ls_format("%s, kernels for %s%s", torch.version, torch.level,
+                  strcmp(torch.level, "portable") ? "" : ": plain C for any CPU, several times slower than with AVX2");
+    begin(r, "compute", ok, true, ok ? detail : err.msg);
+    ls_jw_field_str(&r->json, "library", torch.version);
+    ls_jw_field_str(&r->json, "level", torch.level);
+    ls_jw_close(&r->json, '}');
+    free(detail);
+}
+
+// Whether the context that was asked for, or would be given, is the model's and fits into memory beside the weights.
+static void check_context(report *r, const ls_checkpoint *c, const ls_engine_options *opt, const char *device) {
+    const bool gpu = strcmp(device, "cpu") != 0; // there, check_device compares with its memory
+    const ls_hparams *h = &c->hparams;
+    const uint64_t room = gpu ? 0 : ls_memory_free(), weights = ls_model_weight_bytes(c, opt->weights),
+                   each = ls_hparams_kv_bytes(h) / (gpu ? 2 : 1);
+    const int32_t tokens = opt->context ? opt->context : gpu ? h->n_context : ls_context_for(h, room);
+    const uint64_t kv = each * (uint64_t)tokens;
+    const bool known = tokens <= h->n_context, fits = !room || weights + kv <= room, ok = known && fits;
+    ls_buf text = {0};
+    ls_buf_fmt(&text, "%d of the model's %d tokens: keys and values take %llu MiB when it is full, weights about %llu", tokens,
+               h->n_context, (unsigned long long)(kv >> 20), (unsigned long long)(weights >> 20));
+    if (room) ls_buf_fmt(&text, "; %llu MiB are free", (unsigned long long)(room >> 20));
+    if (!known) ls_buf_fmt(&text, ": take --context %d or less", h->n_context);
+    else if (!fits && weights < room && (room - weights) / each >= LS_MIN_CONTEXT)
+        ls_buf_fmt(&text, ": take --context %llu or less", (unsigned long long)((room - weights) / each));
+    else if (!fits) ls_buf_str(&text, ": take --weights q4 or a smaller model");
+    begin(r, "context", ok, true, text.p);
+    ls_jw_field_int(&r->json, "tokens", tokens);
+    ls_jw_field_int(&r->json, "model_tokens", h->n_context);
+    ls_jw_field_u64(&r->json, "kv_bytes", kv);
+    ls_jw_field_u64(&r->json, "weight_bytes", weights);
+    if (room) ls_jw_field_u64(&r->json, "free_bytes", room);
+    ls_jw_close(&r->json, '}');
+    ls_buf_free(&text);
 }
 
 // Whether a GPU will be used, and why not.
@@ -67,6 +118,7 @@ static void check_device(report *r, const ls_checkpoint *c, const ls_engine_opti
         ok ? ls_format("--device %s runs on %s: %s", opt->device, choice.device, choice.why) : ls_strdup(err.msg);
     say(r, "device", ok, true, detail);
     free(detail);
+    if (ok) check_context(r, c, opt, choice.device);
 }
 
 static void check_model(report *r, const ls_model_options *model, const char *card) {
@@ -137,7 +189,9 @@ static void calibrate(report *r, const ls_command_line *c) {
     ls_run_setup_init(&setup, &c->options);
     ls_gauge_watch(&gauge, &setup.s.model.engine);
     ls_code code = ls_model_load(&m, &setup.s.model, &err);
-    if (!code) code = ls_costs_get(&z, &m, true, ls_gauge_show, &gauge, &err);
+    ls_costs_noise noise;
+    char line[LS_COSTS_NOTE];
+    if (!code) code = ls_costs_get(&z, &m, true, LS_BUSY, &noise, ls_gauge_show, &gauge, &err);
     ls_gauge_clear(&gauge);
     if (code) say(r, "costs", false, true, err.msg);
     else {
@@ -147,7 +201,17 @@ static void calibrate(report *r, const ls_command_line *c) {
         for (int i = 1; i < LS_COST_SIZES; i++)
             ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_cost_rows[i], z.base_ms[i] / z.base_ms[0]);
         ls_buf_fmt(&text, "; %.3f ms more a row and 1000 tokens of context", 1e3 * z.slope_ms);
-        say(r, "costs", true, true, text.p);
+        if (ls_costs_note(&noise, line)) ls_buf_fmt(&text, "; %s", line);
+        begin(r, "costs", !noise.busy, true, text.p);
+        ls_jw_field_int(&r->json, "context_len", z.cost_context);
+        ls_jw_field_open(&r->json, "rows", '[');
+        for (int i = 0; i < LS_COST_SIZES; i++) ls_jw_int(&r->json, ls_cost_rows[i]);
+        ls_jw_close(&r->json, ']');
+        ls_jw_field_open(&r->json, "ms", '[');
+        for (int i = 0; i < LS_COST_SIZES; i++) ls_jw_num(&r->json, z.base_ms[i], 5);
+        ls_jw_close(&r->json, ']');
+        ls_jw_field_num(&r->json, "slope_ms", z.slope_ms, 5);
+        ls_jw_close(&r->json, '}');
         ls_buf_free(&text);
     }
     ls_model_free(&m);
@@ -158,11 +222,7 @@ int ls_cmd_doctor(const ls_command_line *c) {
     report r = {0};
     r.json.out = &r.json_text;
     ls_jw_open(&r.json, '[');
-    char *detail =
-        ls_format("%s, %ld processors, %ld MiB of memory", "logitspec " LS_VERSION, sysconf(_SC_NPROCESSORS_ONLN),
-                  sysconf(_SC_PHYS_PAGES) / 1024 * (sysconf(_SC_PAGE_SIZE) / 1024));
-    say(&r, "program", true, true, detail);
-    free(detail);
+    check_program(&r);
     check_compute(&r);
     ls_run_setup setup;
     ls_run_setup_init(&setup, &c->options);

@@ -172,6 +172,9 @@ static void write_json(run *r) {
     ls_jw_field_num(&w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 6);
     ls_jw_field_num(&w, "ar_tokens_per_s", st->ar_forwards > 0 ? ls_stats_ar_tokens_per_s(st) : NAN, 6);
     ls_jw_field_num(&w, "speedup", st->ar_forwards > 0 ? ls_stats_speedup(st) : NAN, 6);
+    ls_jw_field_num(&w, "speedup_spread", st->ar_timed ? ls_stats_speedup_spread(st) : NAN, 3);
+    ls_jw_field_int(&w, "ar_timed", st->ar_timed);
+    ls_jw_field_num(&w, "cpu_wait", ls_stats_waited(st), 3);
     if (promise ==
         LS_PROMISE_NONE) { // the output tokens that are not the target's own choice, given the text before them
         ls_jw_field_str(&w, "acceptance", r->line->options.acceptance);
@@ -206,10 +209,15 @@ static void write_summary(const run *r) {
         ls_buf_fmt(&line, ", %llu of %llu draft nodes accepted (%.1f%%)", (unsigned long long)st->accepted,
                    (unsigned long long)st->drafted, 100.0 * (double)st->accepted / (double)st->drafted);
     write_note(r, &line);
+    char speedup[LS_SPEEDUP_BYTES];
     ls_buf_fmt(&line, "%.1f tokens/s", ls_stats_tokens_per_s(st));
     if (st->ar_forwards && strcmp(r->setup.s.decode.method, "ar"))
-        ls_buf_fmt(&line, "; plain decoding %.1f (single-row forwards timed in this run): speedup x%.2f",
-                   ls_stats_ar_tokens_per_s(st), ls_stats_speedup(st));
+        ls_buf_fmt(&line, "; plain decoding %.1f (%d single-row forwards timed in this run): speedup x%s",
+                   ls_stats_ar_tokens_per_s(st), st->ar_timed,
+                   ls_speedup_text(speedup, ls_stats_speedup(st), ls_stats_speedup_spread(st), true));
+    if (ls_stats_waited(st) > LS_BUSY)
+        ls_buf_fmt(&line, "; the machine was busy: the program waited %.0f%% of its time for a processor",
+                   100 * ls_stats_waited(st));
     write_note(r, &line);
     ls_buf_fmt(&line, "%s %s on %s, %d thread%s, method %s, %s; ended by %s", r->model.name, b->dtype, b->device,
                b->threads, b->threads == 1 ? "" : "s", r->setup.s.decode.method,

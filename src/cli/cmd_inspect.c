@@ -56,8 +56,8 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
     s->tree_full = true;
     ui_narrate(&canvas, s, step, out);
     ls_buf_char(out, '\n');
-    ls_visible_fmt(out, "turn %u, context %d tokens, method %s, budget %d rows; %.3f ms (draft %.3f, forward %.3f",
-                   step->turn, step->context_len, s->header.method, step->budget, step->t_total_us / 1e3,
+    ls_visible_fmt(out, "turn %u, context %d tokens, method %s, at most %d rows; %.3f ms (draft %.3f, forward %.3f",
+                   step->turn + 1, step->context_len, s->header.method, step->budget, step->t_total_us / 1e3,
                    step->t_draft_us / 1e3, step->t_forward_us / 1e3);
     if (step->probes) ls_buf_fmt(out, " of %d rows, %d of them a probe", ls_step_forwarded(step), step->probes);
     if (step->draft_forwards)
@@ -94,9 +94,10 @@ static ls_code show(ls_trace_index *x, size_t turn, size_t step, bool ascii, ls_
 static ls_code inspect(const ls_command_line *c, ls_trace_index *x, ls_buf *out, ls_err *err) {
     const bool ascii = c->options.ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
     char *end = NULL;
-    const size_t turns = ls_trace_index_turns(x), turn = c->turn ? strtoul(c->turn, &end, 10) : 0;
+    const size_t turns = ls_trace_index_turns(x),
+                 turn = c->turn ? strtoul(c->turn, &end, 10) - 1 : 0; // from 1 for people
     if (c->turn && (!isdigit((unsigned char)*c->turn) || *end || turn >= turns))
-        return ls_fail(err, LS_E_USAGE, "--turn is '%.40s'; the trace has turns 0 to %zu", c->turn, turns - 1);
+        return ls_fail(err, LS_E_USAGE, "--turn is '%.40s'; the trace has turns 1 to %zu", c->turn, turns);
     const size_t n = ls_trace_index_steps(x, turn);
     if (!n) return ls_fail(err, LS_E_RANGE, "%s: the turn holds no step", c->args[0]);
     ls_step_list list;

@@ -23,11 +23,11 @@ static const char *state_of(const ls_model_place *p) {
     return !p->here ? "absent" : *p->problem ? "broken" : p->n_files ? "here" : "unchecked";
 }
 
-static void amount(int64_t n, char out[32]) {
-    if (n < 0) snprintf(out, 32, "?");
-    else if (n >= 1000000000) snprintf(out, 32, "%.1f GB", (double)n / 1e9);
-    else if (n >= 1000000) snprintf(out, 32, "%.1f MB", (double)n / 1e6);
-    else snprintf(out, 32, "%" PRId64 " bytes", n);
+static void amount(int64_t n, char out[31]) {
+    if (n < 0) snprintf(out, 31, "?");
+    else if (n >= 1000000000) snprintf(out, 31, "%.1f GB", (double)n / 1e9);
+    else if (n >= 1000000) snprintf(out, 31, "%.1f MB", (double)n / 1e6);
+    else snprintf(out, 31, "%" PRId64 " bytes", n);
 }
 
 static const char *licence_of(const ls_registry_entry *e, const ls_model_place *p) {
@@ -38,6 +38,11 @@ static void field(ls_jsonw *w, const char *key, const char *value) {
     ls_jw_key(w, key);
     if (value) ls_jw_str(w, value);
     else ls_jw_null(w);
+}
+
+// What will be fetched, where only the parameters are known: models come in 16 bits.
+static int64_t about_bytes(const ls_registry_entry *e, const ls_model_place *p) {
+    return p->size < 0 && e->parameters && !e->n_files ? 2 * e->parameters : -1;
 }
 
 static void add_fields(ls_jsonw *w, const ls_registry_entry *e, const ls_model_place *p) {
@@ -52,6 +57,12 @@ static void add_fields(ls_jsonw *w, const ls_registry_entry *e, const ls_model_p
     ls_jw_key(w, "size");
     if (p->size < 0) ls_jw_null(w);
     else ls_jw_int(w, p->size);
+    ls_jw_key(w, "about_bytes");
+    if (about_bytes(e, p) < 0) ls_jw_null(w);
+    else ls_jw_int(w, about_bytes(e, p));
+    ls_jw_key(w, "parameters");
+    if (e->parameters) ls_jw_int(w, e->parameters);
+    else ls_jw_null(w);
     field(w, "state", state_of(p));
     field(w, "problem", *p->problem ? p->problem : NULL);
     field(w, "path", p->path);
@@ -93,6 +104,7 @@ static void list_text(ls_registry *r, ls_buf *out) {
         }
         ls_model_place_find(&p, e);
         if (p.size >= 0) amount(p.size, size);
+        else if (about_bytes(e, &p) >= 0) *size = '~', amount(about_bytes(e, &p), size + 1);
         ls_visible_row(out, "%-26s %9s  %-9s %-27s %s", e->name, size,
                        p.here     ? state_of(&p)
                        : e->gated ? "gated"
@@ -104,8 +116,8 @@ static void list_text(ls_registry *r, ls_buf *out) {
         ls_model_place_free(&p);
     }
     ls_buf_fmt(out,
-               "\n'logitspec models fetch NAME' gets one into %s;\nits size is known then. "
-               "'gated': accept the licence on its page first, and set HF_TOKEN.\n",
+               "\n'logitspec models fetch NAME' gets one into %s.\n~: two bytes for each parameter; fetching "
+               "states the size first. 'gated': accept the licence on its page first, and set HF_TOKEN.\n",
                folder ? folder : "(no HOME)");
     free(folder);
 }

@@ -115,8 +115,9 @@ static void table(const recordings *all, const ls_contender *c, const outcome *o
         out,
         "known: verified rows whose best tokens the trace holds; drafters learn nothing from the others. 'all': the "
         "trace\n"
-        "holds whatever the method looks at, so it drafts what it would have drafted in a real run. The last logits "
-        "are\n"
+        "holds whatever the method looks at, and the size of its trees does not follow the clock: it drafts what a "
+        "real\n"
+        "run would have that learns nothing from the rows of the prompt (no trace holds these). The last logits are\n"
         "known to rank 64 in %llu of %llu steps (to rank 8 or not at all elsewhere): a trace of method ar knows them\n"
         "everywhere, one of the method itself knows all rows. Levels steps and nodes keep less (--trace-level).\n",
         (unsigned long long)t->lasts_whole, (unsigned long long)t->lasts);

@@ -4,7 +4,11 @@
 #include "source/source_live.h"
 #include "ui/app.h"
 
-enum { LS_EXIT_OK = 0, LS_EXIT_FAILED = 1, LS_EXIT_USAGE = 2, LS_EXIT_DIFFER = 3, LS_EXIT_INTERRUPTED = 130 };
+enum {
+#define EXIT(name, code, meaning) LS_EXIT_##name = code,
+#include "cli/exits.def"
+#undef EXIT
+};
 
 #define COMMAND(name, ...) int ls_cmd_##name(const ls_command_line *c);
 #include "cli/commands.def"
@@ -15,6 +19,13 @@ int ls_complain(const ls_err *err);
 
 // Appends what a model file or folder says of itself, as lines of text or as one JSON object.
 ls_code ls_model_describe(const char *path, ls_buf *out, bool json, ls_err *err);
+
+// Memory that a model's weights take on the CPU, kept as --weights says.
+struct ls_checkpoint;
+uint64_t ls_model_weight_bytes(const struct ls_checkpoint *c, const char *weights);
+
+// "logitspec X.Y.Z", and behind it a line each of what it runs on: the compute library, other libraries, the compiler.
+void ls_versions(ls_buf *out);
 
 // Writes text to standard output and frees it: unsafe characters as base/visible.h shows them, newlines and tabs as
 // they are; JSON of base/jsonw.h comes out byte by byte. False, with one line on standard error: this or an earlier

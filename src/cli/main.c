@@ -1,6 +1,7 @@
 // The program: a command line in, an exit code out.
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/manual.h"
 
 #include <locale.h>
 #include <signal.h>
@@ -55,7 +56,7 @@ int main(int argc, char **argv) {
         ls_help(c.command, &text);
         status = ls_print(&text) ? LS_EXIT_OK : LS_EXIT_FAILED;
     } else if (c.version) {
-        ls_buf_str(&text, "logitspec " LS_VERSION "\n");
+        ls_versions(&text);
         status = ls_print(&text) ? LS_EXIT_OK : LS_EXIT_FAILED;
     } else {
         const char *name = *c.command ? c.command : "chat";

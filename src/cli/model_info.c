@@ -28,23 +28,29 @@ typedef struct {
     int context;           // that a run would get
 } facts;
 
+uint64_t ls_model_weight_bytes(const ls_checkpoint *c, const char *weights) {
+    uint64_t sum = 0;
+    int as = -1;
+    for (int k = 0; k < KEPT; k++)
+        if (!strcmp(kept[k].name, weights)) as = kept[k].type;
+    for (int i = 0; i < c->n_tensors; i++) {
+        const ls_tensor *t = &c->tensors[i];
+        const bool embedding = !strcmp(t->name, "token_embd.weight"), matrix = t->n_out > 1;
+        if (embedding) sum += t->n_bytes; // its rows are read as the file has them
+        if (embedding && !c->hparams.tied) continue;
+        const ls_ggml_layout *l = ls_ggml_layout_of(!matrix ? LS_GGML_F32 : as < 0 ? t->type : as);
+        sum += t->n_in * t->n_out * (uint64_t)l->kept / 32;
+    }
+    return sum;
+}
+
 static void collect(facts *f, const ls_checkpoint *c) {
     f->parameters = ls_checkpoint_parameters(c);
     f->context_bytes = ls_hparams_kv_bytes(&c->hparams);
     f->free = ls_memory_free();
     f->context = ls_context_for(&c->hparams, f->free);
-    for (int i = 0; i < c->n_tensors; i++) {
-        const ls_tensor *t = &c->tensors[i];
-        const bool embedding = !strcmp(t->name, "token_embd.weight"), matrix = t->n_out > 1;
-        f->n_of[t->type]++;
-        for (int k = 0; k < KEPT; k++) {
-            if (embedding) f->weights[k] += t->n_bytes; // its rows are read as the file has them
-            if (embedding && !c->hparams.tied) continue;
-            const int type = kept[k].type < 0 ? t->type : kept[k].type;
-            const ls_ggml_layout *l = ls_ggml_layout_of(matrix ? type : LS_GGML_F32);
-            f->weights[k] += t->n_in * t->n_out * (uint64_t)l->kept / 32;
-        }
-    }
+    for (int i = 0; i < c->n_tensors; i++) f->n_of[c->tensors[i].type]++;
+    for (int k = 0; k < KEPT; k++) f->weights[k] = ls_model_weight_bytes(c, kept[k].name);
 }
 
 static void write_json(const ls_model *m, const facts *f, ls_buf *out) {

@@ -37,12 +37,49 @@ int ls_options_count(void) {
 const char *ls_options_key(int i) {
     return i >= LS_OPT_COUNT ? ls_knob_at((size_t)(i - LS_OPT_COUNT))->key : table[i].key;
 }
-const char *ls_options_help(int i) {
-    return table[i].help;
-}
 static bool is_knob(int i) {
     return i >= LS_OPT_COUNT;
 }
+const char *ls_options_help(int i) {
+    return is_knob(i) ? ls_knob_at((size_t)(i - LS_OPT_COUNT))->help : table[i].help;
+}
+const char *ls_options_choices(int i) {
+    return is_knob(i) ? NULL : table[i].choices;
+}
+static void rules(ls_rule_list list, ls_buf *out) {
+    char usage[400];
+    ls_rule_usage(list, usage, sizeof usage);
+    ls_buf_str(out, usage);
+}
+
+void ls_options_domain(int i, ls_buf *out) {
+    if (is_knob(i)) {
+        const ls_knob *k = ls_knob_at((size_t)(i - LS_OPT_COUNT));
+        if (k->kind == LS_KNOB_SWITCH) ls_buf_str(out, "on, off");
+        else if (k->kind == LS_KNOB_FILE) ls_buf_str(out, "a file");
+        else ls_buf_fmt(out, "%s%g to %g", k->kind == LS_KNOB_INT ? "a whole number, " : "", k->lo, k->hi);
+        return;
+    }
+    switch (table[i].type) {
+    case STR: ls_buf_str(out, "a text"); break;
+    case ENUM:
+        for (const char *p = table[i].choices; *p; p++)
+            if (*p == '|') ls_buf_str(out, ", ");
+            else ls_buf_char(out, *p);
+        break;
+    case SIZING: ls_buf_str(out, "default, "), rules(ls_sizing_at, out); break;
+    case ACCEPT: rules(ls_accept_at, out); break;
+    case AUTO:
+    case SEED: ls_buf_str(out, "auto, or "); // fall through
+    case INT:
+        ls_buf_fmt(out, "%s%.0f to %.0f", table[i].type == INT ? "a whole number, " : "", table[i].lo, table[i].hi);
+        break;
+    case NUM: ls_buf_fmt(out, "%g to %g", table[i].lo, table[i].hi); break;
+    case BOOL: ls_buf_str(out, "yes, no"); break;
+    case LIST: ls_buf_str(out, "a list of texts"); break;
+    }
+}
+
 static bool is_text(int i) { // a string on the heap
     return table[i].type == STR || table[i].type == ENUM || table[i].type == SIZING || table[i].type == ACCEPT;
 }

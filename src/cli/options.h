@@ -55,7 +55,9 @@ ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *
 // Appends the value as `config show` and traces write it.
 void ls_options_value(const ls_options *o, int i, ls_buf *out);
 const char *ls_options_key(int i);
-const char *ls_options_help(int i);                     // of an option that is no knob
+const char *ls_options_help(int i);
+const char *ls_options_choices(int i);                  // "a|b|c"; NULL: it has other values than a few words
+void ls_options_domain(int i, ls_buf *out);             // its values, in words
 void ls_options_show(const ls_options *o, ls_buf *out); // YAML with the origin of each value
 
 // The command line.
@@ -77,13 +79,23 @@ typedef struct {
 typedef struct {
     const char *name, *usage, *summary, *flags, *examples; // flags: those that it takes, separated by blanks
 } ls_command_info;
-extern const ls_command_info ls_commands[]; // ends with a NULL name
+extern const ls_command_info ls_commands[];               // ends with a NULL name
+const ls_command_info *ls_command_find(const char *name); // NULL: there is none of that name
+bool ls_command_takes(const ls_command_info *c, const char *flag);
+
+typedef struct {
+    const char *name, *arg, *help; // no name: a key that has no flag; no arg: the flag takes none
+    const char *key, *value;       // of the configuration; no value: the argument. Without both, `at` and `set`
+    size_t at;                     // of the field in ls_command_line; 0: none
+    char letter;                   // the short form; 0: none
+} ls_flag_info;
+extern const ls_flag_info ls_flags[]; // the options' first, in their order
+extern const int ls_flag_count;
 
 bool ls_command_takes_arguments(const char *name); // other than flags
 
 // Parses flags and applies all layers. LS_E_USAGE with one line.
 ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment, ls_err *err);
 void ls_command_line_free(ls_command_line *c);
-void ls_help(const char *command, ls_buf *out); // NULL or "": the program
 // The candidate nearest to the word; NULL: none is near. candidates ends with NULL.
 const char *ls_nearest(const char *word, const char *const *candidates);

@@ -1,4 +1,4 @@
-// The command line: commands, flags, help.
+// The command line: commands and flags.
 #include "cli/options.h"
 #include "base/mem.h"
 #include "base/paths.h"
@@ -15,13 +15,7 @@ const ls_command_info ls_commands[] = {
     {0},
 };
 
-// Every flag: those that set a configuration key come first.
-static const struct {
-    const char *name, *arg, *help; // no name: the key has no flag; no arg: it takes none
-    const char *key, *value;       // of the configuration; no value: the argument. Without both, `at` and `set`
-    size_t at;                     // of the field in ls_command_line; 0: none
-    char letter;                   // the short form; 0: none
-} flags[] = {
+const ls_flag_info ls_flags[] = {
 #define OPTION(field, type, key, flag, arg, def, lo, hi, choices, help) {flag, arg, help, key, NULL, 0, 0},
 #include "cli/options.def"
 #undef OPTION
@@ -32,49 +26,24 @@ static const struct {
 #undef FLAG
 #undef KEYED
 };
-enum { N_FLAGS = sizeof flags / sizeof *flags, MAX_SETTINGS = 256 };
+enum { N_FLAGS = sizeof ls_flags / sizeof *ls_flags, MAX_SETTINGS = 256 };
+const int ls_flag_count = N_FLAGS;
 
-static const ls_command_info *find_command(const char *name) {
+const ls_command_info *ls_command_find(const char *name) {
     for (const ls_command_info *c = ls_commands; c->name; c++)
         if (!strcmp(c->name, name)) return c;
     return NULL;
 }
 
 bool ls_command_takes_arguments(const char *name) {
-    return strcmp(find_command(name)->usage, "[FLAGS]") != 0;
+    return strcmp(ls_command_find(name)->usage, "[FLAGS]") != 0;
 }
 
-static bool has_word(const char *words, const char *w) {
-    size_t n = strlen(w);
-    for (const char *p = words; (p = strstr(p, w)); p += n)
-        if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n])) return true;
+bool ls_command_takes(const ls_command_info *c, const char *flag) {
+    const size_t n = strlen(flag);
+    for (const char *p = c->flags; (p = strstr(p, flag)); p += n)
+        if ((p == c->flags || p[-1] == ' ') && (p[n] == ' ' || !p[n])) return true;
     return false;
-}
-
-void ls_help(const char *command, ls_buf *out) {
-    const ls_command_info *c = command && *command ? find_command(command) : NULL;
-    if (!c) {
-        ls_buf_str(out,
-                   "logitspec: watch a language model decode by LogitSpec (retrieval-based speculative decoding)\n\n"
-                   "  logitspec                                   open the screen on the default model\n"
-                   "  logitspec generate --prompt \"Why is the sky blue?\"\n"
-                   "  echo \"Summarise: ...\" | logitspec generate --prompt-file - --json\n"
-                   "  logitspec --model script                    try the screen on a fake model\n\nCommands:\n");
-        for (c = ls_commands; c->name; c++) ls_buf_fmt(out, "  %-10s %s\n", c->name, c->summary);
-        ls_buf_str(out, "\n'logitspec COMMAND --help' lists the flags of a command.\n"
-                        "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 outputs differ, 130 interrupted.\n");
-        return;
-    }
-    ls_buf_fmt(out, "logitspec %s %s\n%s\n\n", c->name, c->usage, c->summary);
-    if (*c->examples) ls_buf_fmt(out, "%s\n", c->examples);
-    for (int i = 0; i < N_FLAGS; i++) {
-        char left[64];
-        if (!flags[i].name || !has_word(c->flags, flags[i].name)) continue;
-        snprintf(left, sizeof left, "--%s %s", flags[i].name, flags[i].arg ? flags[i].arg : "");
-        ls_buf_fmt(out, "  %-24s %s", left, flags[i].help);
-        if (flags[i].letter) ls_buf_fmt(out, " (-%c)", flags[i].letter);
-        ls_buf_char(out, '\n');
-    }
 }
 
 typedef struct {
@@ -85,7 +54,7 @@ typedef struct {
 static ls_code unknown_flag(const char *arg, ls_err *err) {
     const char *names[N_FLAGS + 1] = {0};
     for (int i = 0, n = 0; i < N_FLAGS; i++)
-        if (flags[i].name) names[n++] = flags[i].name;
+        if (ls_flags[i].name) names[n++] = ls_flags[i].name;
     char word[64];
     const char *p = arg + strspn(arg, "-");
     snprintf(word, sizeof word, "%.*s", (int)strcspn(p, "="), p);
@@ -129,12 +98,12 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
     char letters[2 * N_FLAGS + 2] = ":"; // as getopt has them
     int rows[N_FLAGS], n_longs = 0, n_letters = 1;
     for (int i = 0; i < N_FLAGS; i++) {
-        if (!flags[i].name) continue;
+        if (!ls_flags[i].name) continue;
         rows[n_longs] = i;
-        longs[n_longs++].name = flags[i].name;
-        longs[n_longs - 1].has_arg = flags[i].arg != NULL;
-        if (flags[i].letter) letters[n_letters++] = flags[i].letter;
-        if (flags[i].letter && flags[i].arg) letters[n_letters++] = ':';
+        longs[n_longs++].name = ls_flags[i].name;
+        longs[n_longs - 1].has_arg = ls_flags[i].arg != NULL;
+        if (ls_flags[i].letter) letters[n_letters++] = ls_flags[i].letter;
+        if (ls_flags[i].letter && ls_flags[i].arg) letters[n_letters++] = ':';
     }
     setting settings[MAX_SETTINGS];
     const char *used[MAX_SETTINGS];
@@ -144,23 +113,23 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
     opterr = 0;
     while (!code && (got = getopt_long(argc, argv, letters, longs, &index)) != -1) {
         int i = got ? N_FLAGS - 1 : rows[index];
-        while (got && i >= 0 && flags[i].letter != got) i--;
+        while (got && i >= 0 && ls_flags[i].letter != got) i--;
         if (got == ':') code = ls_fail(err, LS_E_USAGE, "flag '%.80s' needs a value", argv[optind - 1]);
         else if (i < 0) // unknown, ambiguous, or an argument for a flag that takes none
             code = unknown_flag(argv[optind - 1], err);
         else if (n_used == MAX_SETTINGS - 1) code = ls_fail(err, LS_E_USAGE, "too many flags");
         else {
-            used[n_used++] = flags[i].name;
-            void *to = (char *)c + flags[i].at;
-            if (!flags[i].at)
-                settings[n_settings++] =
-                    (setting){flags[i].key, flags[i].value ? flags[i].value : optarg, ls_format("--%s", flags[i].name)};
-            else if (flags[i].arg) *(const char **)to = optarg;
+            used[n_used++] = ls_flags[i].name;
+            void *to = (char *)c + ls_flags[i].at;
+            if (!ls_flags[i].at)
+                settings[n_settings++] = (setting){ls_flags[i].key, ls_flags[i].value ? ls_flags[i].value : optarg,
+                                                   ls_format("--%s", ls_flags[i].name)};
+            else if (ls_flags[i].arg) *(const char **)to = optarg;
             else *(bool *)to = true;
         }
     }
     if (!code && optind < argc) {
-        const ls_command_info *info = find_command(argv[optind]);
+        const ls_command_info *info = ls_command_find(argv[optind]);
         if (info) c->command = info->name;
         else {
             const char *names[32] = {0};
@@ -172,13 +141,14 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
         }
         for (int i = optind + 1; i < argc; i++) c->args[c->n_args++] = argv[i];
     }
-    const ls_command_info *info = find_command(*c->command ? c->command : "chat");
+    const ls_command_info *info = ls_command_find(*c->command ? c->command : "chat");
     for (int i = 0; i < n_used && !code; i++)
-        if (!has_word(info->flags, used[i]))
+        if (!ls_command_takes(info, used[i]))
             code = ls_fail(err, LS_E_USAGE, "'logitspec %s' has no flag '--%s'", info->name, used[i]);
     if (!code && c->prompt && c->prompt_file)
         code = ls_fail(err, LS_E_USAGE, "--prompt and --prompt-file exclude each other");
-    if (!code && !c->help && !c->version)
+    // what reads no configuration works with a broken one
+    if (!code && !c->help && !c->version && ls_command_takes(info, "config"))
         code = apply_layers(&c->options, c->config, environment, settings, n_settings, err);
     for (int i = 0; i < n_settings; i++) free(settings[i].where);
     if (code) ls_command_line_free(c);

@@ -6,9 +6,10 @@
 enum { LS_AR_RECENT = 9 };
 
 typedef struct {
-    double us;  // smoothed; 0: not measured yet
-    int32_t at; // context length of the last measurement
-    uint64_t n_probes;
+    double us;                   // smoothed; 0: not measured yet
+    int32_t at;                  // context length of the last measurement
+    double timed[LS_AR_RECENT];  // the last single-row forwards, us
+    uint64_t n_timed;            // of all
     double recent[LS_AR_RECENT]; // whole steps, of any number of rows
     uint64_t n_steps;
 } ls_ar_cost;
@@ -18,6 +19,9 @@ bool ls_ar_due(const ls_ar_cost *a, int32_t context);
 // A whole step of one or more rows took step_us. Plain ones take no longer: where the probes met a busy moment, the
 // median of the last steps replaces them.
 void ls_ar_bound(ls_ar_cost *a, double step_us);
+// How far the last timed forwards lie apart, over their median: half the range, without the fastest and the slowest
+// where there are six or more. 0: not measured yet.
+double ls_ar_spread(const ls_ar_cost *a);
 // Times three single-row forwards of `token` on top of the committed context (nothing is committed); keeps the
 // median. host_us: what a plain step does besides the forward.
 ls_code ls_ar_probe(ls_ar_cost *a, ls_timeline *timeline, int32_t token, const lst_sampling *s, double host_us,

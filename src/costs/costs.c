@@ -1,10 +1,12 @@
 #include "costs/costs.h"
 #include "base/clock.h"
+#include "base/cpuwait.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/str.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +59,8 @@ ls_code ls_costs_measure_briefly(ls_cost_curve *z, ls_timeline *t, ls_err *err) 
     return LS_OK;
 }
 
-static ls_code measure(ls_cost_curve *z, ls_timeline *t, ls_progress progress, void *ud, ls_err *err) {
+static ls_code measure(ls_cost_curve *z, ls_timeline *t, double *one_again, ls_progress progress, void *ud,
+                       ls_err *err) {
     enum { REPEATS = 4, REPEATS_LARGE = 2, LARGE = 16, SLOPE_ROWS = 16 };
     static const lst_sampling greedy = {.top_p = 1};
     const int32_t most = ls_cost_rows[LS_COST_SIZES - 1];
@@ -81,8 +84,51 @@ static ls_code measure(ls_cost_curve *z, ls_timeline *t, ls_progress progress, v
         z->base_ms[i] = i && ms < z->base_ms[i - 1] ? z->base_ms[i - 1] : ms;
     }
     if (!code) code = time_forward(t, SLOPE_ROWS, REPEATS, &long_ms, err);
+    if (!code) code = time_forward(t, 1, REPEATS, one_again, err);
     if (long_ms > short_ms) z->slope_ms = (long_ms - short_ms) / SLOPE_ROWS / context;
     return code;
+}
+
+// Other work only makes forwards longer: of several measurements the shortest times are nearest to what rows cost.
+static void take_shorter(ls_cost_curve *z, const ls_cost_curve *other) {
+    for (int i = 0; i < LS_COST_SIZES; i++) z->base_ms[i] = fmin(z->base_ms[i], other->base_ms[i]);
+    z->prefill_ms = fmin(z->prefill_ms, other->prefill_ms);
+    z->slope_ms = fmin(z->slope_ms, other->slope_ms);
+}
+
+static ls_code measure_in_peace(ls_cost_curve *z, ls_timeline *t, double busy, ls_costs_noise *noise,
+                                ls_progress progress, void *ud, ls_err *err) {
+    enum { ATTEMPTS = 3 };
+    static const double APART = 1.25; // of forwards of one row that quiet machines took here: up to 1.1
+    static const uint64_t PATIENCE_NS = 4000000000;
+    const uint64_t start = ls_now_ns();
+    *noise = (ls_costs_noise){.busy = true};
+    for (int attempt = 0; noise->busy && attempt < (ls_now_ns() - start < PATIENCE_NS ? ATTEMPTS : 1); attempt++) {
+        ls_cost_curve fresh;
+        ls_cpu_wait load = {0};
+        double again = 0;
+        ls_cpu_wait_share(&load, 0);
+        const ls_code code = measure(&fresh, t, &again, progress, ud, err);
+        if (code) return code;
+        noise->waited = ls_cpu_wait_share(&load, 0);
+        noise->apart = fmax(again, fresh.base_ms[0]) / fmin(again, fresh.base_ms[0]);
+        noise->busy = busy < 0 || (busy <= 1 && (noise->waited > busy || noise->apart > APART));
+        fresh.base_ms[0] = fmin(again, fresh.base_ms[0]);
+        if (attempt) take_shorter(z, &fresh);
+        else *z = fresh;
+    }
+    return LS_OK;
+}
+
+bool ls_costs_note(const ls_costs_noise *n, char *out) {
+    char how[80];
+    if (!n->busy) return false;
+    if (n->waited > LS_BUSY) snprintf(how, sizeof how, "waited %.0f%% of the time for a processor", 100 * n->waited);
+    else snprintf(how, sizeof how, "one row took %.1f times as long a moment later", n->apart);
+    snprintf(out, LS_COSTS_NOTE, "the machine is busy (%s): %s", how,
+             n->kept ? "the costs of rows that were measured earlier stay in force"
+                     : "the costs of rows are measured again at the next start");
+    return true;
 }
 
 // ---- the cache: a text file a key
@@ -150,18 +196,23 @@ static void save(const ls_cost_curve *z, const char *path, const char *key) {
     ls_replace_close(&r, true, NULL);
 }
 
-ls_code ls_costs_get(ls_cost_curve *out, const ls_model *m, bool again, ls_progress progress, void *ud, ls_err *err) {
+ls_code ls_costs_get(ls_cost_curve *out, const ls_model *m, bool again, double busy, ls_costs_noise *noise,
+                     ls_progress progress, void *ud, ls_err *err) {
     char key[MAX_KEY];
     key_of(m, key);
     char *path = path_of(m, key);
     ls_code code = LS_OK;
+    *noise = (ls_costs_noise){0};
     if (again || !path || !load(out, path, key)) {
         const bool briefly = m->engine->slow && !again;
         ls_timeline *t;
         code = m->engine->timeline(m->engine, 0, &t, err);
-        if (!code) code = briefly ? ls_costs_measure_briefly(out, t, err) : measure(out, t, progress, ud, err);
+        if (!code)
+            code = briefly ? ls_costs_measure_briefly(out, t, err)
+                           : measure_in_peace(out, t, busy, noise, progress, ud, err);
         if (t) t->free(t);
-        if (!code && path && !briefly) save(out, path, key);
+        noise->kept = !code && noise->busy && path && load(out, path, key);
+        if (!code && path && !briefly && !noise->busy) save(out, path, key);
     }
     free(path);
     return code;

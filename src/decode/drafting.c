@@ -78,7 +78,8 @@ static ls_code set_method(ls_drafting *d, const ls_method *m, const ls_decode_op
     d->knobs = knobs;
     d->draft = draft;
     if (!m->scored) d->scores = ls_calloc(1, sizeof *d->scores);
-    ls_drafting_observe(d, context, n, true);
+    ls_drafting_remember(d); // it is to answer the last prompt again, perhaps, and shall not know that answer
+    if (drafter) drafter->observe(drafter, context, n, true);
     return LS_OK;
 }
 
@@ -113,6 +114,7 @@ void ls_drafting_free(ls_drafting *d) {
     free_knobs(d->knobs, d->method);
     free_draft(&d->draft);
     free(d->scores);
+    ls_buf_free(&d->before);
     *d = (ls_drafting){0};
 }
 
@@ -175,6 +177,26 @@ void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r) {
     if (d->drafter->learn) d->drafter->learn(d->drafter, r);
 }
 
+static void memory(void *of, ls_memory_visit *v) {
+    ls_drafting *d = of;
+    if (d->drafter->memory) d->drafter->memory(d->drafter, v);
+    if (d->scores) ls_memory_part(v, d->scores, sizeof *d->scores);
+    ls_memory_part(v, &d->sizing.acceptance, sizeof d->sizing.acceptance);
+    ls_memory_part(v, &d->sizing.threshold, sizeof d->sizing.threshold);
+}
+
+void ls_drafting_remember(ls_drafting *d) {
+    enum { MOST = 256 << 20 };
+    ls_buf_clear(&d->before);
+    if (d->drafter && d->drafter->bytes(d->drafter) <= MOST) ls_memory_copy(&d->before, memory, d);
+}
+
+bool ls_drafting_return(ls_drafting *d) {
+    if (d->before.n) ls_memory_return(&d->before, memory, d);
+    return !d->drafter || d->before.n;
+}
+
 void ls_drafting_observe(ls_drafting *d, const int32_t *context, size_t n, bool reset) {
+    if (reset) ls_buf_clear(&d->before); // it was of another conversation
     if (d->drafter) d->drafter->observe(d->drafter, context, n, reset);
 }

@@ -35,6 +35,7 @@ typedef struct {
     ls_sizing sizing;       // settled
     char asked[40];         // the sizing before it was settled
     int32_t budget;
+    ls_buf before; // the memory of `drafter`, scores and sizing as ls_drafting_remember found it; empty: none was kept
 } ls_drafting;
 
 // Takes method, knobs, sizing and budget from opt, vocabulary facts from place. What stays as it was keeps what it
@@ -52,5 +53,10 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
 // ls_drafting_learn. s: as ls_drafting_propose had it.
 ls_miss ls_drafting_blame(const ls_drafting *d, const ls_draft_state *s, const ls_tree *tree, int32_t row);
 void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r);
-// The committed text is now context[0..n); reset: it is another conversation.
+// Keeps a copy of what is known, in place of the last one, and puts it back: an answer that is given again is drafted
+// as it was the first time. False: none was kept (a memory above 256 MiB is not copied); else what is observed next
+// goes on from the text of that moment.
+void ls_drafting_remember(ls_drafting *d);
+bool ls_drafting_return(ls_drafting *d);
+// The committed text is now context[0..n); reset: it is another conversation, and no copy is kept.
 void ls_drafting_observe(ls_drafting *d, const int32_t *context, size_t n, bool reset);

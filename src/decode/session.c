@@ -70,6 +70,8 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
     ls_ids_free(&s->reflection);
     s->reflection = reflection;
     set_ahead(s, opt, s->drafting.drafter == before);
+    s->note = opt->note;
+    s->ud = opt->ud;
     s->accept = opt->accept;
     s->sampling = opt->sampling;
     ls_answer_ends(&s->answer, opt->max_tokens, opt->stops);
@@ -168,7 +170,11 @@ void ls_session_stop(ls_session *s) {
 }
 
 ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err) {
-    return ls_costs_get(&s->costs, s->model, false, progress, ud, err);
+    ls_costs_noise noise;
+    char line[LS_COSTS_NOTE];
+    const ls_code code = ls_costs_get(&s->costs, s->model, false, LS_BUSY, &noise, progress, ud, err);
+    if (!code && s->note && ls_costs_note(&noise, line)) s->note(s->ud, line);
+    return code;
 }
 
 // Whether the drafter is to learn from the prompt's rows: what they cost more than reading alone, against what plain
@@ -216,6 +222,7 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
                        s->started ? " or start a new conversation" : "");
     ls_code code = ls_prompt_fits(s->e, n, err);
     if (code) return code;
+    ls_drafting_remember(&s->drafting);
     // a token that ended the previous turn without a forward belongs to the conversation
     size_t committed = s->context.n;
     if (s->uncommitted >= 0) ls_ids_push(&s->context, s->uncommitted);
@@ -290,7 +297,9 @@ static ls_code read_rest(ls_session *s, size_t n_read, ls_progress progress, voi
                          ud, err);
 }
 
-static ls_code take_past(ls_session *s, const past *p, size_t n_read, ls_progress progress, void *ud, ls_err *err) {
+// known: the drafter knows this past, and nothing that came after it.
+static ls_code take_past(ls_session *s, const past *p, size_t n_read, bool known, ls_progress progress, void *ud,
+                         ls_err *err) {
     s->context.n = 0;
     ls_answer_begin(&s->answer);
     ls_ids_add(&s->context, p->context.p, p->context.n);
@@ -299,12 +308,12 @@ static ls_code take_past(ls_session *s, const past *p, size_t n_read, ls_progres
     s->started = p->turns > 0;
     s->active = s->corrected = s->cut = false;
     const ls_code code = read_rest(s, n_read, progress, ud, err);
-    ls_drafting_observe(&s->drafting, s->context.p, s->context.n, true);
+    if (!known) ls_drafting_observe(&s->drafting, s->context.p, s->context.n, true);
     return code;
 }
 
 static void bring_back(ls_session *s, const past *p, size_t n_read) {
-    if (take_past(s, p, n_read, NULL, NULL, NULL)) ls_session_reset(s);
+    if (take_past(s, p, n_read, false, NULL, NULL, NULL)) ls_session_reset(s);
 }
 
 ls_code ls_session_begin_at(ls_session *s, uint32_t turn, size_t kept, const int32_t *ids, int32_t n,
@@ -315,8 +324,9 @@ ls_code ls_session_begin_at(ls_session *s, uint32_t turn, size_t kept, const int
         return ls_fail(err, LS_E_RANGE, "there is no such turn");
     if (next) return ls_session_begin(s, ids, n, progress, ud, prefill_ms, err);
     past before = past_of(s);
+    const bool known = ls_drafting_return(&s->drafting) && turn == s->turn;
     const past until = {.context = {.p = before.context.p, .n = kept}, .uncommitted = -1, .turns = turn};
-    ls_code code = take_past(s, &until, kept, NULL, NULL, err);
+    ls_code code = take_past(s, &until, kept, known, NULL, NULL, err);
     if (!code) code = ls_session_begin(s, ids, n, progress, ud, prefill_ms, err);
     if (code) bring_back(s, &before, kept);
     ls_ids_free(&before.context);
@@ -331,7 +341,7 @@ ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommi
     if (code) return code;
     past before = past_of(s);
     const past wanted = {.context = *context, .uncommitted = uncommitted, .turns = turns};
-    code = take_past(s, &wanted, 0, progress, ud, err);
+    code = take_past(s, &wanted, 0, false, progress, ud, err);
     if (code) bring_back(s, &before, 0);
     ls_ids_free(&before.context);
     return code;

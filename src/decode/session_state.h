@@ -1,5 +1,6 @@
 // What the two halves of a session share: session.c has conversations, session_step.c the step loop.
 #pragma once
+#include "base/cpuwait.h"
 #include "costs/ar_cost.h"
 #include "decode/ahead.h"
 #include "decode/answer.h"
@@ -17,6 +18,8 @@ struct ls_session {
     ls_accept accept;
     ls_ids reflection; // the prompt of a probe
     lst_sampling sampling;
+    void (*note)(void *ud, const char *text); // NULL: nobody listens
+    void *ud;
     // conversation
     ls_ids context;
     ls_answer answer;
@@ -28,6 +31,7 @@ struct ls_session {
     uint32_t turn, step;
     ls_cost_curve costs;
     ls_ar_cost ar;
+    ls_cpu_wait waits;
     double host_us; // smoothed host work of a step
     lst_row rows[LST_MAX_ROWS];
 };

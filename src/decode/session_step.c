@@ -32,6 +32,8 @@ typedef struct {
     ls_finish finish;
 } work;
 
+enum { LOAD_EVERY_NS = 250000000 };
+
 static double end_phase(work *w) {
     const uint64_t start = w->phase;
     w->phase = ls_now_ns();
@@ -60,6 +62,8 @@ static ls_code take_root(work *w, ls_err *err) {
                      .exact = s->e->exact && promise == LS_PROMISE_TEXT,
                      .odds = promise == LS_PROMISE_ODDS,
                      .ar_us = s->ar.us,
+                     .ar_spread = ls_ar_spread(&s->ar),
+                     .ar_timed = (int32_t)(s->ar.n_timed < INT32_MAX ? s->ar.n_timed : INT32_MAX),
                      .budget = (int16_t)ls_drafting_rows(&s->drafting),
                      .pool_size = s->drafting.drafter ? s->drafting.drafter->pool_size(s->drafting.drafter) : 0,
                      .rows = 1,
@@ -226,6 +230,8 @@ static void keep_books(const work *w) {
     s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;
     out->ar_us = s->drafting.drafter ? s->ar.us : out->t_total_us; // a plain step is its own baseline
     out->ar_us = ls_step_plain_us(out);
+    const double waits = ls_cpu_wait_share(&s->waits, LOAD_EVERY_NS);
+    out->cpu_wait = waits > 0 ? waits : 0; // not known: 0
 }
 
 static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
@@ -240,12 +246,14 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     if (ends) {
         end_on_root(&w);
         finish_step(&w);
+        ls_step_round(out);
         return LS_OK;
     }
     draft(&w);
     if ((code = verify(&w, err)) || (code = commit(&w, err))) return code;
     finish_step(&w);
     keep_books(&w);
+    ls_step_round(out);
     return LS_OK;
 }
 

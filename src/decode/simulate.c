@@ -197,6 +197,7 @@ static void propose(ls_simulator *s, const ls_recording *r, ls_simulated *total)
     ls_drafting_propose(&s->drafting, &state, &s->costs, r->capacity - (int32_t)n_context, &s->tree);
     total->draft_us += (double)(ls_now_ns() - start) / 1e3;
     total->lasts_whole += b.n >= LS_MAX_TOP;
+    total->by_clock |= s->drafting.sizing.rule->by_cost;
     total->lasts++;
     s->proposed = true;
 }
@@ -262,5 +263,6 @@ double ls_simulated_speedup(const ls_simulated *t) {
 }
 
 bool ls_simulated_is_exact(const ls_simulated *t, const ls_method *m) {
-    return !m->make || m->text_only || (t->rows_known == t->rows && t->lasts_whole == t->lasts);
+    const bool knows_all = m->text_only || (t->rows_known == t->rows && t->lasts_whole == t->lasts);
+    return !m->make || (knows_all && !t->by_clock);
 }

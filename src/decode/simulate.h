@@ -20,6 +20,7 @@ typedef struct {
     uint64_t rows_known, rows;            // verified rows whose best tokens are known, of all (roots included)
     uint64_t lasts_whole, lasts;          // steps whose last logits are known to rank 64, of all
     uint64_t by_emitted[LS_MAX_ROWS + 1]; // steps that emitted i tokens
+    bool by_clock;         // the size of its trees follows times, which no two runs share
     double cost_ms, ar_ms; // by the cost curve: forwards of this method, and of plain decoding; 0: no costs
     double draft_us;       // measured
 } ls_simulated;
@@ -40,5 +41,6 @@ bool ls_recording_goes_on(const ls_recording *r, const int32_t *context, size_t 
 void ls_simulate_begin(ls_simulator *s, const ls_recording *r, bool fresh);
 bool ls_simulate_step(ls_simulator *s, const ls_recording *r, bool whole, ls_simulated *total);
 double ls_simulated_speedup(const ls_simulated *t); // over plain decoding, by the costs; NAN: no costs are known
-// Whether the recording held all that this method looks at, so that its drafts are those of a real run.
+// Whether the recording held all that this method looks at, so that its drafts are those of a real run that learns
+// nothing from the prompt's rows: no trace holds these.
 bool ls_simulated_is_exact(const ls_simulated *t, const ls_method *m);

@@ -1,6 +1,7 @@
 #include "decode/stats.h"
 
 #include <math.h>
+#include <stdio.h>
 
 int ls_plain_forwards(const ls_step *s) {
     return s->n_emitted -
@@ -54,11 +55,14 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->verify_us += s->t_verify_us;
     st->commit_us += s->t_commit_us;
     st->total_us += s->t_total_us;
+    st->waited_us += s->t_total_us * s->cpu_wait;
     if (s->ar_us > 0) {
         st->ar_us += ls_step_plain_us(s) * ls_plain_forwards(s);
         st->ar_tokens += (uint64_t)s->n_emitted;
         st->ar_against_us += s->t_total_us;
         st->ar_forwards += (uint64_t)ls_plain_forwards(s);
+        st->ar_spread_us += ls_step_plain_us(s) * ls_plain_forwards(s) * s->ar_spread;
+        st->ar_timed = s->ar_timed;
     }
     if (!s->forward) return;
     st->loose += (uint64_t)ls_step_loose(s, NULL);
@@ -95,7 +99,7 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
         int r = s->tree.branches[b].rank;
         if (r < 0 || r >= LS_STATS_RANKS) continue;
         st->rank[r].of++;
-        st->rank[r].n += s->tree.branches[b].accepted > 0;
+        st->rank[r].n += ls_step_branch_accepted(s, &s->tree.branches[b]) > 0;
     }
 }
 
@@ -125,6 +129,31 @@ double ls_stats_ar_tokens_per_s(const ls_stats *st) {
 
 double ls_stats_speedup(const ls_stats *st) {
     return st->ar_against_us > 0 ? st->ar_us / st->ar_against_us : 0;
+}
+
+double ls_stats_speedup_spread(const ls_stats *st) {
+    return st->ar_against_us > 0 ? st->ar_spread_us / st->ar_against_us : 0;
+}
+
+double ls_stats_waited(const ls_stats *st) {
+    return st->total_us > 0 ? st->waited_us / st->total_us : 0;
+}
+
+const char *ls_speedup_text(char *out, double x, double spread, bool ascii) {
+    const int digits = spread >= 0.95 ? 0 : spread >= 0.095 ? 1 : 2;
+    char part[16];
+    if (!(spread <= x / 2)) snprintf(out, LS_SPEEDUP_BYTES, "?");
+    else if (spread < 0.005) snprintf(out, LS_SPEEDUP_BYTES, "%.2f", x);
+    else {
+        snprintf(part, sizeof part, "%.*f", digits, spread);
+        snprintf(out, LS_SPEEDUP_BYTES, "%.*f%s%s", digits, x, ascii ? "+-" : "±", part + (*part == '0'));
+    }
+    return out;
+}
+
+int ls_speedup_sign(double x, double spread) {
+    const double least = spread > 0.005 ? spread : 0.005;
+    return (x > 1 + least) - (x < 1 - least);
 }
 
 double ls_per(double a, uint64_t n) {

@@ -1,5 +1,6 @@
 // Running statistics over step records. Every ratio states its denominator.
 #pragma once
+#include "base/cpuwait.h"
 #include "decode/step.h"
 
 enum { LS_STATS_DEPTHS = 32, LS_STATS_RANKS = LS_MAX_TOP, LS_STATS_HIST = 64 };
@@ -45,6 +46,9 @@ typedef struct {
     double ar_us;         // what plain decoding would have taken: its forwards for the same tokens x measured time
     double ar_against_us; // sum of step times of those same steps
     uint64_t ar_forwards; // those forwards
+    double ar_spread_us;  // sum of the steps' shares of ar_us times how far the forwards timed for them lay apart
+    int32_t ar_timed;     // single-row forwards that were timed up to the last step
+    double waited_us;     // sum of step times x their share of waits for a processor
     uint64_t ar_tokens;   // emitted by those steps
 } ls_stats;
 
@@ -62,4 +66,16 @@ double ls_stats_mat(const ls_stats *st);             // emitted / steps; 0 befor
 double ls_stats_tokens_per_s(const ls_stats *st);    // emitted / total step time; 0 if unknown
 double ls_stats_ar_tokens_per_s(const ls_stats *st); // the same tokens / ar_us; 0 if unknown
 double ls_stats_speedup(const ls_stats *st);         // ar_us / ar_against_us; 0 if unknown
-double ls_per(double a, uint64_t n);                 // a / n; NAN where n is 0
+// How far the speedup may be off, in its own unit: as far as the plain forwards that were timed lie apart. 0: not
+// known.
+double ls_stats_speedup_spread(const ls_stats *st);
+double ls_stats_waited(const ls_stats *st); // share of the threads' time, 0 to 1; above LS_BUSY it is told
+double ls_per(double a, uint64_t n);        // a / n; NAN where n is 0
+
+enum { LS_SPEEDUP_BYTES = 32 };
+// As people read it: "1.31±.04", "1.3±.2"; "1.31" where the spread is not known, or none at two digits; "?" where it is
+// above half of the value. ascii: "1.31+-.04". Returns out, which has LS_SPEEDUP_BYTES.
+const char *ls_speedup_text(char *out, double speedup, double spread, bool ascii);
+// 1: a gain, -1: a loss, 0: as fast as plain decoding, as far as the spread tells (and where it is not known, two
+// digits).
+int ls_speedup_sign(double speedup, double spread);

@@ -76,6 +76,20 @@ int ls_step_accepted(const ls_step *s) {
     return (s->n_path < s->n_emitted ? s->n_path : s->n_emitted) - 1;
 }
 
+void ls_step_round(ls_step *s) {
+    double *const times[] = {&s->t_draft_us, &s->t_forward_us, &s->t_verify_us,       &s->t_commit_us,
+                             &s->t_total_us, &s->t_device_us,  &s->t_wait_us,         &s->ar_us,
+                             &s->ar_spread,  &s->cpu_wait,     &s->t_draft_forward_us};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) *times[i] = (double)(float)*times[i];
+}
+
+int ls_step_branch_accepted(const ls_step *s, const ls_branch *b) {
+    const int emitted = ls_step_accepted(s);
+    int n = 0;
+    for (int i = 1; i <= emitted; i++) n += ls_branch_of(s, &s->tree.nodes[s->path[i]]) == b;
+    return n;
+}
+
 bool ls_step_described(const ls_step *s) {
     return s->tree.n == s->rows && (s->rows == 1 || s->tree.n_branches > 0);
 }

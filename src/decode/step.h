@@ -64,9 +64,13 @@ typedef struct {
     double t_wait_us;          // after the forward, for a draft forward that ran beside it; 0: none was under way
     int16_t ahead_forwards;    // of a second model beside the forward, for the steps to come
     double ar_us;              // measured time of one plain (single-row) decode step at this context; 0: not known
-    int32_t pool_size;         // n-grams in the drafter's pool
-    int16_t rows;              // of the tree that was verified, root included (1: no draft)
-    int16_t probes;            // rows of the same forward behind the tree, which judged drafts (decode/reflect.h)
+    double ar_spread;  // how far the forwards apart lie that were timed for it, as a part of it; see ls_measured
+    int32_t ar_timed;  // how many were timed in this session so far; 0: none, or not recorded
+    double cpu_wait;   // share of the time of the program's threads that they waited for a processor, over the
+                       // last quarter of a second (base/cpuwait.h); 0: none, or not known
+    int32_t pool_size; // n-grams in the drafter's pool
+    int16_t rows;      // of the tree that was verified, root included (1: no draft)
+    int16_t probes;    // rows of the same forward behind the tree, which judged drafts (decode/reflect.h)
     ls_tree tree; // the rows that are described: all but in a trace of level `steps`, which keeps the path. Last, so
                   // that a copy may stop after its nodes
 } ls_step;
@@ -95,8 +99,12 @@ int ls_step_forwarded(const ls_step *s); // rows of its forward, those of a prob
 // Rows that a probe judged, and how many of these it gave another choice.
 int ls_step_judged(const ls_step *s, int *changed);
 
+// Rounds the times to floats, which survive the nine digits of a trace: so a replay's sums are those of the run, to the
+// last digit. Who makes a step and who reads one rounds it.
+void ls_step_round(ls_step *s);
 // Drafts that were accepted and emitted: the path may go on behind the end of the turn.
 int ls_step_accepted(const ls_step *s);
+int ls_step_branch_accepted(const ls_step *s, const ls_branch *b); // of those, the branch's
 
 // Whether the whole tree is known: not in a trace of level `steps`, even where all of it was accepted.
 bool ls_step_described(const ls_step *s);

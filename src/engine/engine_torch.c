@@ -239,12 +239,14 @@ ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_e
     return LS_OK;
 }
 
-ls_code ls_engine_torch_probe(char *level, size_t n, ls_err *err) {
+ls_code ls_engine_torch_probe(ls_engine_torch_facts *out, ls_err *err) {
+    *out = (ls_engine_torch_facts){0};
     ls_library lib = {0};
     ls_code code = ls_library_load(&lib, LS_ON_CPU, err);
     if (code) return code;
     lst_device_info info = {.size = sizeof info};
     if (lib.device(0, &info)) return ls_fail(err, LS_E_USAGE, "%s", lib.last_error());
-    snprintf(level, n, "%s", info.name);
+    snprintf(out->version, sizeof out->version, "%s", info.version);
+    snprintf(out->level, sizeof out->level, "%s", info.name);
     return LS_OK;
 }

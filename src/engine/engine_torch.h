@@ -6,5 +6,9 @@
 
 // Reads the weights; the checkpoint may be closed then.
 ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err);
-// Loads the library only; version gets its libtorch version and CPU level. For `doctor`.
-ls_code ls_engine_torch_probe(char *level, size_t n, ls_err *err);
+typedef struct {
+    char version[48]; // "libtorch ..."
+    char level[128];  // of the CPU's kernels
+} ls_engine_torch_facts;
+// Loads the library only.
+ls_code ls_engine_torch_probe(ls_engine_torch_facts *out, ls_err *err);

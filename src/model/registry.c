@@ -200,6 +200,14 @@ static ls_code read_key(ls_registry_entry *e, const ls_yaml *v, const char *file
                    ? LS_OK
                    : fail_at(file, v, err, "'yes' or 'no' is expected");
     }
+    if (!strcmp(v->key, "parameters")) {
+        char *end;
+        errno = 0;
+        e->parameters = strtoll(v->text, &end, 10);
+        return !errno && !*end && e->parameters > 0 && e->parameters < INT64_MAX / 2
+                   ? LS_OK
+                   : fail_at(file, v, err, "a number of parameters is expected");
+    }
     size_t i = 0;
     while (i < N_TEXTS && strcmp(v->key, texts[i].key)) i++;
     if (i == N_TEXTS) return fail_at(file, v, err, "unknown key");

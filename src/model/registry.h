@@ -32,6 +32,7 @@ typedef struct {
     char *path;                                // path, and folder
     ls_model_file *files;
     size_t n_files;
+    int64_t parameters; // as its makers state them; 0: not said
     bool gated, shipped;
     char *where; // "FILE:LINE:COLUMN"
 } ls_registry_entry;

@@ -145,7 +145,7 @@ static void step(events *e, const ls_report_turn *t, const ls_report_step *s, do
     ls_jw_field_int(&e->w, "step", s->index);
     ls_jw_field_int(&e->w, "rows", s->rows);
     if (s->probes) ls_jw_field_int(&e->w, "probe_rows", s->probes);
-    ls_jw_field_int(&e->w, "accepted", s->n_path - 1);
+    ls_jw_field_int(&e->w, "accepted", s->n_emitted - 1);
     ls_jw_field_int(&e->w, "emitted", s->n_emitted);
     ls_jw_field_int(&e->w, "context_len", s->context_len);
     if (s->ar_us > 0) ls_jw_field_num(&e->w, "plain_step_us", (double)s->ar_us, 7);

@@ -41,6 +41,30 @@ static void promise(const ls_report *r, const ls_report_group *g, ls_buf *out) {
                                  : "not exact: rows may differ in their last bits");
 }
 
+static void speedup(const ls_report_group *g, ls_buf *out) {
+    char text[LS_SPEEDUP_BYTES];
+    const ls_stats *st = &g->stats;
+    ls_buf_str(out, st->ar_against_us > 0
+                        ? ls_speedup_text(text, ls_stats_speedup(st), ls_stats_speedup_spread(st), false)
+                        : "-");
+}
+
+static void percent(ls_buf *out, double share) {
+    ls_buf_fmt(out, "%.1f%%", 100 * share);
+}
+
+static bool any_timed(const ls_report *r) {
+    for (size_t g = 0; g < r->n_groups; g++)
+        if (r->groups[g].stats.ar_timed) return true;
+    return false;
+}
+
+static bool any_waits(const ls_report *r) {
+    for (size_t g = 0; g < r->n_groups; g++)
+        if (ls_stats_waited(&r->groups[g].stats) > LS_BUSY) return true;
+    return false;
+}
+
 static bool any_next_next(const ls_report *r) {
     for (size_t g = 0; g < r->n_groups; g++)
         if (r->groups[g].stats.next_next) return true;

@@ -151,10 +151,13 @@ static void turn_facts(const ls_report_turn *t, ls_buf *out) {
     const ls_stats *st = &t->stats;
     ls_buf_str(out, "<p class=\"note\">");
     ls_markup_fmt(out, "%s, turn %u: %llu tokens in %llu steps, MAT %.2f; %llu of %llu drafts accepted; %.1f ms",
-                  t->file, t->header.turn, (unsigned long long)st->emitted, (unsigned long long)st->steps,
+                  t->file, t->header.turn + 1, (unsigned long long)st->emitted, (unsigned long long)st->steps,
                   ls_stats_mat(st), (unsigned long long)st->accepted, (unsigned long long)st->drafted,
                   st->total_us / 1e3);
-    if (st->ar_us > 0) ls_markup_fmt(out, " (%.2f x plain)", ls_stats_speedup(st));
+    char speedup[LS_SPEEDUP_BYTES];
+    if (st->ar_us > 0)
+        ls_markup_fmt(out, " (%s x plain)",
+                      ls_speedup_text(speedup, ls_stats_speedup(st), ls_stats_speedup_spread(st), false));
     ls_markup_fmt(out, "; ended by %s", t->finish ? ls_finish_name(t->finish) : "the end of the recording");
     ls_buf_str(out, "</p>\n");
 }

@@ -174,6 +174,8 @@ static void json_group(ls_jsonw *w, const ls_report *r, const ls_report_group *g
     ls_jw_field_num(w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 7);
     ls_jw_field_num(w, "ar_tokens_per_s", st->ar_us > 0 ? ls_stats_ar_tokens_per_s(st) : NAN, 7);
     ls_jw_field_num(w, "speedup", st->ar_against_us > 0 ? ls_stats_speedup(st) : NAN, 7);
+    ls_jw_field_num(w, "speedup_spread", st->ar_timed ? ls_stats_speedup_spread(st) : NAN, 3);
+    ls_jw_field_num(w, "cpu_wait", ls_stats_waited(st), 3);
     ls_jw_field_u64(w, "draft_forwards", st->draft_forwards);
     ls_jw_field_u64(w, "ahead_forwards", st->ahead_forwards);
     ls_jw_field_u64(w, "probe_rows", st->probes);

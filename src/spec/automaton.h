@@ -3,6 +3,8 @@
 // token and twice that while an array grows. Two states are never joined by a token below zero twice: give each
 // separator between texts a negative token of its own.
 #pragma once
+#include "spec/memory.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,4 +38,5 @@ void ls_automaton_add(ls_automaton *a, int32_t token);
 void ls_automaton_follow(const ls_automaton *a, ls_automaton_match *m, int32_t token);
 // To be called on kept matches after ls_automaton_add: states may have been split.
 void ls_automaton_settle(const ls_automaton *a, ls_automaton_match *m);
+void ls_automaton_memory(ls_automaton *a, ls_memory_visit *v); // lists all of it
 size_t ls_automaton_bytes(const ls_automaton *a);

@@ -199,6 +199,15 @@ static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
     return others ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
 }
 
+static void memory(void *of, ls_memory_visit *v) {
+    drafter *d = of;
+    table *t = &d->seen; // its arrays stay where they are
+    ls_memory_part(v, t, sizeof *t);
+    ls_memory_part(v, t->leaders, (size_t)t->n * sizeof *t->leaders);
+    ls_memory_part(v, t->buckets, (size_t)t->limit * sizeof *t->buckets);
+    ls_stream_memory(&d->history, v);
+}
+
 static int32_t pool_size(const ls_drafter *base) {
     const drafter *d = (const drafter *)base;
     return d->seen.n + d->frozen.n;
@@ -266,6 +275,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
     d->base = (ls_drafter){.observe = observe,
                            .propose = propose,
                            .knows = knows,
+                           .memory = memory,
                            .pool_size = pool_size,
                            .bytes = bytes,
                            .free = free_drafter};

@@ -33,6 +33,10 @@ static void read_prompt(ls_drafter *base, const int32_t *context, size_t at, siz
     ls_evidence_read(&((drafter *)base)->e, context, at, n, rows);
 }
 
+static void memory(void *d, ls_memory_visit *v) {
+    ls_evidence_memory(&((drafter *)d)->e, v);
+}
+
 static int32_t pool_size(const ls_drafter *base) {
     return ls_pool_size(&((const drafter *)base)->e.pool);
 }
@@ -67,6 +71,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
                            .learn = learn,
                            .knows = knows,
                            .read = read_prompt,
+                           .memory = memory,
                            .pool_size = pool_size,
                            .bytes = bytes,
                            .free = free_drafter};

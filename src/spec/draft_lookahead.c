@@ -147,6 +147,19 @@ static void learn(ls_drafter *base, const ls_draft_result *r) {
     }
 }
 
+static void memory(void *of, ls_memory_visit *v) {
+    drafter *d = of;
+    ls_memory_part(v, d->cell, sizeof d->cell);
+    ls_memory_part(v, d->node, sizeof d->node);
+    ls_memory_part(v, &d->filled, sizeof d->filled);
+    ls_memory_part(v, &d->harvested, sizeof d->harvested);
+    ls_memory_part(v, d->leaders, sizeof d->leaders);
+    ls_memory_part(v, &d->n_grams, sizeof d->n_grams);
+    ls_memory_part(v, &d->n_leaders, sizeof d->n_leaders);
+    for (int i = 0; i < LEADERS; i++)
+        ls_memory_array(v, (void **)&d->leaders[i], d->leaders[i] ? sizeof *d->leaders[i] : 0);
+}
+
 static int32_t pool_size(const ls_drafter *base) {
     return ((const drafter *)base)->n_grams;
 }
@@ -175,6 +188,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
                            .propose = propose,
                            .learn = learn,
                            .knows = knows,
+                           .memory = memory,
                            .pool_size = pool_size,
                            .bytes = bytes,
                            .free = free_drafter};

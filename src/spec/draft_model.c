@@ -254,6 +254,15 @@ static void read_prompt(ls_drafter *base, const int32_t *context, size_t at, siz
     ls_evidence_read(&((drafter *)base)->e, context, at, n, rows);
 }
 
+static void memory(void *of, ls_memory_visit *v) {
+    drafter *d = of;
+    ls_evidence_memory(&d->e, v);
+    ls_memory_part(v, &d->blend, sizeof d->blend);
+    ls_memory_part(v, &d->reach, sizeof d->reach);
+    ls_memory_part(v, &d->unasked, sizeof d->unasked);
+    ls_memory_part(v, &d->wait, sizeof d->wait);
+}
+
 static int32_t pool_size(const ls_drafter *base) {
     return ls_pool_size(&((const drafter *)base)->e.pool);
 }
@@ -288,6 +297,7 @@ static ls_code make(drafter **out, const ls_draft_setup *setup, const char *meth
                            .knows = knows,
                            .read = read_prompt,
                            .ahead = second->resume ? ahead : NULL,
+                           .memory = memory,
                            .pool_size = pool_size,
                            .second = second,
                            .bytes = bytes,

@@ -101,6 +101,10 @@ static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
     return best;
 }
 
+static void memory(void *d, ls_memory_visit *v) {
+    ls_pool_memory(&((drafter *)d)->pool, v);
+}
+
 static int32_t pool_size(const ls_drafter *base) {
     return ls_pool_size(&((const drafter *)base)->pool);
 }
@@ -119,6 +123,7 @@ static drafter *make(ls_drafter **out, bool guesses, bool retrieval) {
     d->base = (ls_drafter){.observe = observe,
                            .propose = propose,
                            .knows = knows,
+                           .memory = memory,
                            .pool_size = pool_size,
                            .bytes = bytes,
                            .free = free_drafter};

@@ -66,6 +66,12 @@ static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
     return best;
 }
 
+static void memory(void *of, ls_memory_visit *v) {
+    drafter *d = of;
+    for (int k = 0; k < ORDER; k++) ls_memory_map(v, &d->first[k]);
+    ls_memory_part(v, &d->indexed, sizeof d->indexed);
+}
+
 static int32_t pool_size(const ls_drafter *base) {
     const drafter *d = (const drafter *)base;
     size_t n = 0;
@@ -97,6 +103,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
     d->base = (ls_drafter){.observe = observe,
                            .propose = propose,
                            .knows = knows,
+                           .memory = memory,
                            .pool_size = pool_size,
                            .bytes = bytes,
                            .free = free_drafter};

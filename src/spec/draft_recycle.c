@@ -125,6 +125,12 @@ static void learn(ls_drafter *base, const ls_draft_result *r) {
     }
 }
 
+static void memory(void *d, ls_memory_visit *v) {
+    matrix *m = &((drafter *)d)->m;
+    ls_memory_part(v, m, sizeof *m);
+    ls_memory_array(v, (void **)&m->next, (size_t)m->n * sizeof *m->next);
+}
+
 static int32_t pool_size(const ls_drafter *base) {
     return ((const drafter *)base)->m.known;
 }
@@ -145,6 +151,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
                            .propose = propose,
                            .learn = learn,
                            .knows = knows,
+                           .memory = memory,
                            .pool_size = pool_size,
                            .bytes = bytes,
                            .free = free_drafter};

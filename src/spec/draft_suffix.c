@@ -225,6 +225,21 @@ static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
     return any ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
 }
 
+static void memory(void *of, ls_memory_visit *v) {
+    drafter *d = of;
+    grown *const all[] = {&d->conversation, &d->young, &d->old};
+    for (int i = 0; i < 3; i++) {
+        ls_automaton_memory(&all[i]->text, v);
+        ls_memory_part(v, &all[i]->at, sizeof all[i]->at);
+    }
+    ls_memory_part(v, &d->seen, sizeof d->seen);
+    ls_memory_part(v, &d->verified, sizeof d->verified);
+    ls_memory_part(v, &d->breaks, sizeof d->breaks);
+    ls_memory_part(v, &d->broken, sizeof d->broken);
+    ls_memory_ids(v, &d->answers);
+    ls_stream_memory(&d->history, v);
+}
+
 static int32_t pool_size(const ls_drafter *base) {
     const drafter *d = (const drafter *)base;
     return d->conversation.text.n_states + d->young.text.n_states + d->old.text.n_states;
@@ -264,6 +279,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
                            .propose = propose,
                            .learn = learn,
                            .knows = knows,
+                           .memory = memory,
                            .pool_size = pool_size,
                            .bytes = bytes,
                            .free = free_drafter};

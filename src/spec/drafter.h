@@ -11,6 +11,7 @@
 #include "spec/cost_curve.h"
 #include "spec/guesser.h"
 #include "spec/knobs.h"
+#include "spec/memory.h"
 #include "spec/second.h"
 #include "spec/successors.h"
 #include "spec/tree.h"
@@ -71,6 +72,8 @@ struct ls_drafter {
     // Goes on drafting below the tree that was proposed last, for the steps to come, until *stop or nothing is worth
     // it: in another thread beside the target's forward, while nothing else is asked of the drafter. NULL: it cannot.
     void (*ahead)(ls_drafter *d, const ls_draft_state *s, const atomic_bool *stop);
+    // Lists what it knows (spec/memory.h). NULL: nothing but what a second model or a head has read.
+    void (*memory)(void *d, ls_memory_visit *v);
     ls_second *second; // the model that drafts; NULL: none does
     bool beside;       // set before `propose`: if it has not seen the root, it begins in `ahead`, not before
     double read_share; // of the answer's expected time that reading may take; 0: none

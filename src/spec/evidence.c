@@ -18,6 +18,12 @@ size_t ls_evidence_bytes(const ls_evidence *e) {
     return ls_pool_bytes(&e->pool) + ls_successors_bytes(&e->successors);
 }
 
+void ls_evidence_memory(ls_evidence *e, ls_memory_visit *v) {
+    ls_memory_part(v, &e->rates, sizeof e->rates);
+    ls_pool_memory(&e->pool, v);
+    ls_successors_memory(&e->successors, v);
+}
+
 void ls_evidence_observe(ls_evidence *e, const int32_t *context, size_t n, bool reset) {
     if (reset) ls_pool_clear(&e->pool); // rates and remembered choices are about the model, and stay
     ls_pool_update(&e->pool, context, n);

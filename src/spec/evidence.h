@@ -17,7 +17,8 @@ typedef struct {
 // All sources, none of which knows anything; memory: bytes of remembered choices at most.
 void ls_evidence_init(ls_evidence *e, size_t memory);
 void ls_evidence_free(ls_evidence *e);
-size_t ls_evidence_bytes(const ls_evidence *e); // beside the struct itself
+size_t ls_evidence_bytes(const ls_evidence *e);              // beside the struct itself
+void ls_evidence_memory(ls_evidence *e, ls_memory_visit *v); // lists all of it
 // The tasks of a drafter's functions of these names.
 void ls_evidence_observe(ls_evidence *e, const int32_t *context, size_t n, bool reset);
 void ls_evidence_learn(ls_evidence *e, const ls_draft_result *r);

@@ -4,6 +4,7 @@
 // stays; after each step the last 2 x span positions are indexed again, so continuations grow.
 #pragma once
 #include "base/map.h"
+#include "spec/memory.h"
 
 enum { LS_POOL_ORDER = 3, LS_POOL_SPAN = 20, LS_POOL_MAX_SPAN = 31 }; // as published; what an entry has room for
 
@@ -35,5 +36,6 @@ void ls_pool_update(ls_pool *p, const int32_t *text, size_t n);
 ls_match ls_pool_find(const ls_pool *p, const int32_t *tail, size_t n);
 // Whether any n-gram that ends tail is known, the longest or a shorter one; *has: with that token as what follows.
 bool ls_pool_ask(const ls_pool *p, const int32_t *text, const int32_t *tail, size_t n, int32_t token, bool *has);
-int32_t ls_pool_size(const ls_pool *p); // n-grams known
-size_t ls_pool_bytes(const ls_pool *p); // memory in use
+void ls_pool_memory(ls_pool *p, ls_memory_visit *v); // lists all of it
+int32_t ls_pool_size(const ls_pool *p);              // n-grams known
+size_t ls_pool_bytes(const ls_pool *p);              // memory in use

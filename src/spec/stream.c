@@ -107,6 +107,11 @@ size_t ls_stream_observe(ls_stream *h, const int32_t *context, size_t n, bool re
     return added;
 }
 
+void ls_stream_memory(ls_stream *h, ls_memory_visit *v) {
+    ls_memory_ids(v, &h->ids);
+    ls_memory_part(v, &h->context, sizeof h->context);
+}
+
 void ls_stream_keep(ls_stream *h) {
     free(h->path);
     h->path = NULL;

@@ -25,5 +25,6 @@ ls_code ls_stream_open(ls_stream *h, const char *path, size_t limit, const ls_dr
 size_t ls_stream_observe(ls_stream *h, const int32_t *context, size_t n, bool reset);
 // Reads such a file, which is never written. LS_E_USAGE: why it cannot be used.
 ls_code ls_stream_read(ls_stream *h, const char *path, size_t limit, const ls_draft_setup *setup, ls_err *err);
-void ls_stream_keep(ls_stream *h);  // its file stays as it is
-void ls_stream_close(ls_stream *h); // saves it where it has a file
+void ls_stream_memory(ls_stream *h, ls_memory_visit *v); // lists its tokens
+void ls_stream_keep(ls_stream *h);                       // its file stays as it is
+void ls_stream_close(ls_stream *h);                      // saves it where it has a file

@@ -103,6 +103,12 @@ const ls_successor *ls_successors_get(const ls_successors *s, int32_t before, in
     return i < 0 ? NULL : &s->entries[i].said;
 }
 
+void ls_successors_memory(ls_successors *s, ls_memory_visit *v) {
+    ls_memory_part(v, s, sizeof *s);
+    ls_memory_array(v, (void **)&s->entries, (size_t)s->cap * sizeof *s->entries);
+    ls_memory_array(v, (void **)&s->buckets, (size_t)s->n_buckets * sizeof *s->buckets);
+}
+
 size_t ls_successors_bytes(const ls_successors *s) {
     return (size_t)s->cap * sizeof *s->entries + (size_t)s->n_buckets * sizeof *s->buckets;
 }

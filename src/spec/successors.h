@@ -2,6 +2,7 @@
 // row, accepted or rejected. Bounded: when it is full, what was neither put nor put again for longest is forgotten
 // (second chance). Memory is taken as it fills, in one piece after another.
 #pragma once
+#include "spec/memory.h"
 #include "spec/tree.h"
 
 #include <stddef.h>
@@ -24,4 +25,5 @@ ls_successor ls_successors_of(const ls_node *n); // what the target said after a
 // before: the token before `token`; -1: a single token's entry. Nothing is put where said->id[0] is -1.
 void ls_successors_put(ls_successors *s, int32_t before, int32_t token, const ls_successor *said);
 const ls_successor *ls_successors_get(const ls_successors *s, int32_t before, int32_t token); // NULL: nothing known
+void ls_successors_memory(ls_successors *s, ls_memory_visit *v);                              // lists all of it
 size_t ls_successors_bytes(const ls_successors *s);                                           // memory taken

@@ -345,3 +345,7 @@ bool ls_has_case(uint32_t c) {
     const utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
     return k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || k == UTF8PROC_CATEGORY_LT;
 }
+
+const char *ls_normalize_version(void) {
+    return utf8proc_version();
+}

@@ -60,3 +60,4 @@ uint32_t ls_title(uint32_t c);
 bool ls_is_letter(uint32_t c);
 bool ls_is_digit(uint32_t c); // decimal
 bool ls_has_case(uint32_t c);
+const char *ls_normalize_version(void); // of the library

@@ -5,6 +5,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,4 +148,10 @@ bool ls_regex_find(const ls_regex *r, ls_regex_scratch *s, const char *text, siz
     *start = pcre2_get_ovector_pointer(s->match)[0];
     *end = pcre2_get_ovector_pointer(s->match)[1];
     return *end > *start && *start >= at && *end <= n; // \K could say otherwise
+}
+
+void ls_regex_version(char out[32]) { // "10.42 2022-12-11"
+    char text[64] = "";
+    pcre2_config(PCRE2_CONFIG_VERSION, text);
+    snprintf(out, 32, "%.*s", (int)strcspn(text, " "), text);
 }

@@ -19,3 +19,4 @@ void ls_regex_scratch_free(ls_regex_scratch *s);
 // The first match in text[0..n), which must be UTF-8, that begins at `at` or later and is not empty.
 bool ls_regex_find(const ls_regex *r, ls_regex_scratch *s, const char *text, size_t n, size_t at, size_t *start,
                    size_t *end);
+void ls_regex_version(char out[32]); // of the library

@@ -103,5 +103,6 @@ extern "C" LST_API int lst_device(int32_t i, lst_device_info *info) {
         snprintf(info->name, sizeof info->name, "%s", kernels->name);
         info->free_bytes = info->total_bytes = 0;
         info->resident = 0;
+        snprintf(info->version, sizeof info->version, "libtorch %s", TORCH_VERSION);
     });
 }

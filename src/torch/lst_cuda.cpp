@@ -112,5 +112,6 @@ extern "C" LST_API int lst_device(int32_t i, lst_device_info *info) {
         info->resident = lsg_resident(d.multiprocessors, d.shared_kib);
         info->free_bytes = d.free_bytes;
         info->total_bytes = d.total_bytes;
+        snprintf(info->version, sizeof info->version, "%s", lsg_runtime_name());
     });
 }

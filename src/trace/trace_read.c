@@ -417,6 +417,7 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
         r->step = (ls_step){.exact = r->header.run.exact && r->promise == LS_PROMISE_TEXT,
                             .odds = r->promise == LS_PROMISE_ODDS};
         read_step(g, doc, &r->step);
+        ls_step_round(&r->step);
         break;
     case LS_TRACE_END: read_end(g, doc, &r->end); break;
     case LS_TRACE_TOKENS:

@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from program import BUILD, ENV, MODEL, PROGRAM, ROOT, needs_model, read_trace, run, trace_schema
+from program import BUILD, ENV, HAS_LIBRARY, MODEL, PROGRAM, ROOT, needs_model, read_trace, run
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
 import trace_page  # noqa: E402
@@ -107,7 +107,7 @@ class Generate(unittest.TestCase):
         page = os.path.join(ROOT, "src/trace/trace_format.md")
         with open(page, encoding="utf-8") as f:
             text = f.read()
-        self.assertEqual(trace_page.page(trace_schema(), text), text, "tests/tools/trace_page.py writes it")
+        self.assertEqual(trace_page.page(PROGRAM, text), text, "tests/tools/trace_page.py writes it")
         for args in (["--schema", "x"], ["--schema", "-o", "x.json"]):
             self.assertEqual(run("export", *args).returncode, 2)
 
@@ -405,7 +405,7 @@ class Recorded(unittest.TestCase):
             self.assertNotIn("\x1b", r.stdout)
             for args, what in (([path, "--step", "999"], "this turn has 0 to"), ([path, "--step", "x"], "expected steps such as"),
                                ([path, "--step", "2-1"], "expected steps such as"), ([path, "--step", "1,"], "expected steps such as"),
-                               ([path, "--turn", "3"], "turns 0 to 0"), ([], "TRACE"), (["/nowhere"], "cannot read")):
+                               ([path, "--turn", "3"], "turns 1 to 1"), ([], "TRACE"), (["/nowhere"], "cannot read")):
                 r = run("inspect", *args)
                 self.assertIn(r.returncode, (1, 2))
                 self.assertEqual(r.stderr.count("\n"), 1)
@@ -629,7 +629,38 @@ class Other(unittest.TestCase):
         checks = {c["check"]: c for c in json.loads(r.stdout)}
         self.assertTrue(checks["model"]["ok"])
         self.assertEqual(r.returncode, 0 if checks["compute"]["ok"] else 1)
+        self.assertEqual(r.returncode, int(any(c["needed"] and not c["ok"] for c in checks.values())))
+        lines = run("doctor", *SCRIPT).stdout.splitlines()
+        self.assertEqual([line[9:].split("  ")[0].rstrip() for line in lines], list(checks))
+        self.assertEqual((checks["program"]["processors"], checks["program"]["version"] in lines[0]), (os.cpu_count(), True))
+        self.assertGreater(checks["program"]["memory_bytes"], checks["program"]["free_bytes"])
 
+    def test_version(self):
+        first, compute, libraries, built = run("--version").stdout.splitlines()
+        self.assertRegex(first, r"^logitspec \d+\.\d+\.\d+$")
+        for name in "ncurses", "libyaml", "PCRE2", "utf8proc", "OpenSSL", "jansson", "zstd", "glibc":
+            self.assertRegex(libraries, name + r" \d+\.\d+")
+        self.assertRegex(built, r"^built by (gcc|clang) \d+")
+        if HAS_LIBRARY:
+            self.assertRegex(compute, r"^libtorch \d+\.\d+\.\d+, CPU kernels for \w+$")
+        r = run("--version", env={"LOGITSPEC_LSTORCH": "/nowhere.so"})
+        self.assertEqual((r.returncode, r.stdout.count("\n")), (0, 4))
+        self.assertIn("no compute library: ", r.stdout)
+
+    @needs_model
+    def test_doctor_checks_the_context(self):
+        def context(*args):
+            r = run("doctor", "--device", "cpu", *args, "--json")
+            return next(c for c in json.loads(r.stdout) if c["check"] == "context"), r.returncode
+        whole, code = context("--context", "8192")
+        half, _ = context("--context", "4096")
+        self.assertEqual((code, whole["ok"], whole["kv_bytes"]), (0, True, 2 * half["kv_bytes"]))
+        self.assertEqual(whole["weight_bytes"], json.loads(run("models", "info", MODEL, "--json").stdout)["model"]["weight_bytes"]["auto"])
+        more, code = context("--context", "8193")
+        self.assertEqual((code, more["ok"]), (1, False))
+        self.assertIn("take --context 8192 or less", more["detail"])
+        wider, _ = context("--context", "8192", "--weights", "f32")
+        self.assertGreater(wider["weight_bytes"], 3 * whole["weight_bytes"])
 
     def test_bench_in_every_form(self):
         with tempfile.TemporaryDirectory() as d:

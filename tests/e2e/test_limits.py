@@ -539,7 +539,8 @@ class Network(unittest.TestCase):
                         "tune": [["--model", "script", "--max-tokens", "8", "--prompt", "Hi", "--methods", "ar,logitspec", "--out", d + "/t.yaml"],
                                  ["--fit", "c2t", d + "/wide.jsonl"]],
                         "corpus": [["build", __file__, *model, "--out", d + "/c"]], "tokenize": [[*model, "--prompt", "Hi"]],
-                        "models": [["list"], ["info", MODEL], ["verify"], ["remove", "nowhere"]], "doctor": [[]], "config": [["show"]]}
+                        "models": [["list"], ["info", MODEL], ["verify"], ["remove", "nowhere"]], "doctor": [[]], "config": [["show"]],
+                        "completion": [["zsh"]], "help": [["configuration"]]}
             listed = re.findall(r"^  (\w+) +\S", run("--help").stdout.split("Commands:")[1].split("\n\n")[0], re.M)
             self.assertEqual(sorted(commands), sorted(listed))  # a new command is one of them, too
             env = {"XDG_CACHE_HOME": d, "LOGITSPEC_MODELS": d + "/models"}

@@ -46,7 +46,7 @@ class OutOfMemory(unittest.TestCase):
             self.assertNotIn("Logits", text)  # the screen is gone
             saved = glob.glob(f"{d}/logitspec/conversation-*.jsonl.zst")
             self.assertEqual(len(saved), 1)
-            told = run("inspect", saved[0], "--turn", "1", "--step", "0")
+            told = run("inspect", saved[0], "--turn", "2", "--step", "0")
             self.assertEqual((told.returncode, told.stderr), (0, ""))
             with Screen("--model", "script", "--max-tokens", "40", cols=120, rows=36, env=state) as s:
                 s.wait("READY")

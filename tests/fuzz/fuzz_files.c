@@ -248,10 +248,11 @@ static void costs(const uint8_t *data, size_t n) {
         .n_vocab = VOCAB, .n_context = 4096, .device = "cpu", .dtype = "f32", .timeline = timeline};
     static ls_model model = {.engine = &engine, .file = "model", .sha256 = "0123456789abcdef"};
     static char *path, *key;
+    ls_costs_noise noise;
     ls_cost_curve z;
     if (!path) { // written once, to see where and under which key
         setenv("XDG_CACHE_HOME", fuzz_folder(), 1);
-        EXPECT(!ls_costs_get(&z, &model, true, NULL, NULL, NULL));
+        EXPECT(!ls_costs_get(&z, &model, true, 2, &noise, NULL, NULL, NULL));
         char *folder = path_of("logitspec/costs");
         DIR *d = opendir(folder);
         EXPECT(d);
@@ -273,7 +274,7 @@ static void costs(const uint8_t *data, size_t n) {
     write_file(path, file.p, file.n);
     ls_buf_free(&file);
     forwards = 0;
-    EXPECT(!ls_costs_get(&z, &model, false, NULL, NULL, NULL));
+    EXPECT(!ls_costs_get(&z, &model, false, 2, &noise, NULL, NULL, NULL));
     expect_curve(&z);
     if (!forwards) {
         for (int32_t rows = 1; rows < 70; rows += 9) ls_cost_observe(&z, rows, 300, rows * 0.25);

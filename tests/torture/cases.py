@@ -55,6 +55,11 @@ def some_lines(now, whole):
     return None if set(now.splitlines()) <= set(whole.splitlines()) else "has other lines than a run without the failure"
 
 
+def apart_from(line):
+    """The same but for the line that begins so: what cannot be listed is not offered."""
+    return lambda now, whole: same(*([x for x in text.splitlines() if not x.strip().startswith(line.strip())] for text in (now, whole)))
+
+
 def some_labels(now, whole):
     """Lines that begin alike: what a machine does not tell about itself is left out."""
     return some_lines(*(b"\n".join(x[:13] for x in text.splitlines()) for text in (now, whole)))
@@ -204,6 +209,8 @@ def cases(i):
         Case("corpus-info", ["corpus", "info", "{i}/c.corpus"]),
         Case("tokenize", ["tokenize", *SCRIPT, "--prompt", "One fish", "--json"]),
         Case("doctor", ["doctor", *SCRIPT, "--json"], prints=checks, env={"LOGITSPEC_LSTORCH": "/nowhere.so"}, code=1),
+        Case("help", ["help", "trace", "--as", "man"]),
+        Case("completion", ["completion", "bash"], prints=apart_from(b" *,demo)")),
         Case("config", ["config", "show", "--config", "{i}/system.yaml"]),
         Case("models-list", ["models", "list", "--json"]),
         Case("models-info", ["models", "info", i.model], prints=some_labels, code=0 if os.path.exists(i.model) else 2),

@@ -128,7 +128,7 @@ class Torture:
     def commands(self):
         """The commands that the program has, by its own help."""
         text = subprocess.run([self.program, "--help"], capture_output=True, text=True, env=self.env, check=True).stdout
-        return set(re.findall(r"^  ([a-z]+) +\S", text.split("Commands:")[1], re.M))
+        return set(re.findall(r"^  ([a-z]+) +\S", text.split("Commands:")[1].split("\n\n")[0], re.M))
 
     def work(self, case):
         w = os.path.join(self.folder, f"run{next(self.number)}")

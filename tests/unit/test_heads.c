@@ -690,8 +690,8 @@ static int set_up(void **state) {
     (void)state;
     json_error_t e;
     ls_err err = {0};
-    char level[32];
-    if (ls_engine_torch_probe(level, sizeof level, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
+    ls_engine_torch_facts facts;
+    if (ls_engine_torch_probe(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
     snprintf(folder, sizeof folder, "/tmp/logitspec-heads-XXXXXX");
     if (!mkdtemp(folder)) return -1;
     char *command = ls_format("python3 tests/tools/heads.py %s", folder), *path = path_of("heads.json", NULL);

@@ -408,11 +408,11 @@ static void timelines_live_side_by_side(void **state) {
 static int set_up(void **state) {
     (void)state;
     ls_err err = {0};
-    char level[32];
+    ls_engine_torch_facts facts;
     json_error_t e;
     step = ls_malloc(sizeof *step);
     vectors = json_load_file("tests/vectors/models.json", 0, &e);
-    if (ls_engine_torch_probe(level, sizeof level, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
+    if (ls_engine_torch_probe(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
     snprintf(folder, sizeof folder, "/tmp/logitspec-models-XXXXXX");
     if (!vectors || !mkdtemp(folder)) return -1;
     char *command = ls_format("python3 tests/tools/tiny.py %s", folder);

@@ -469,6 +469,56 @@ static void turns_can_be_taken_back(void **state) {
 }
 
 // Costs are measured once, then read back; a damaged or foreign cache is measured again.
+// All steps of a turn: rows and what was emitted of each.
+static void steps_of(ls_session *s, ls_ids *out) {
+    ls_err err = {0};
+    ls_step *step = malloc(sizeof *step);
+    do {
+        assert_int_equal(ls_session_step(s, step, &err), LS_OK);
+        for (int i = 0; i < step->tree.n; i++) {
+            ls_ids_push(out, step->tree.nodes[i].token);
+            ls_ids_push(out, step->tree.nodes[i].parent);
+        }
+        ls_ids_push(out, -1 - step->n_emitted);
+    } while (!step->finish);
+    free(step);
+}
+
+// What an answer taught is forgotten when its prompt is answered again: else a repetition would measure memory.
+static void an_answer_that_is_repeated_is_drafted_as_before(void **state) {
+    (void)state;
+    const char *const prompts[] = {"One fish, two", "def fib(n):\n"};
+    for (const ls_method *const *m = ls_methods; *m; m++) {
+        if ((*m)->asks_head) continue;
+        ls_decode_options o = {.method = (*m)->name, .budget = 7, .max_tokens = 60, .sampling = {.top_p = 1}};
+        o.draft.overlap = LS_OVERLAP_OFF;
+        ls_err err = {0};
+        ls_session *s;
+        size_t mark = 0;
+        ls_ids ids = {0}, first = {0};
+        if (!strcmp(o.method, "rest")) o.knobs = test_knobs(ls_vocab_size(model.vocab), ls_vocab_id(model.vocab));
+        assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
+        for (int i = 0; i < 2; i++) {
+            ids.n = first.n = 0;
+            assert_int_equal(ls_encode(model.vocab, prompts[i], strlen(prompts[i]), true, &ids, &err), LS_OK);
+            assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
+            mark = ls_session_context(s)->n - ids.n;
+            steps_of(s, &first);
+        }
+        for (int again = 0; again < 3; again++) {
+            ls_ids steps = {0};
+            assert_int_equal(ls_session_begin_at(s, 1, mark, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
+            steps_of(s, &steps);
+            if (steps.n != first.n || memcmp(steps.p, first.p, first.n * sizeof *first.p))
+                fail_msg("%s drafts otherwise the %d. time", o.method, again + 2);
+            ls_ids_free(&steps);
+        }
+        ls_session_free(s);
+        ls_ids_free(&ids);
+        ls_ids_free(&first);
+    }
+}
+
 static void costs_are_kept_for_the_next_run(void **state) {
     (void)state;
     ls_err err = {0};
@@ -480,7 +530,13 @@ static void costs_are_kept_for_the_next_run(void **state) {
     snprintf(m.file, sizeof m.file, "some.gguf");
     snprintf(m.sha256, sizeof m.sha256, "%064d", 1);
     ls_cost_curve first, z;
-    assert_int_equal(ls_costs_get(&first, &m, false, NULL, NULL, &err), LS_OK);
+    ls_costs_noise noise;
+    char line[LS_COSTS_NOTE];
+    // a machine that is busy all the time: what is measured is used, told, and not kept
+    assert_int_equal(ls_costs_get(&first, &m, false, -1, &noise, NULL, NULL, &err), LS_OK);
+    assert_true(noise.busy && !noise.kept && first.base_ms[0] > 0);
+    assert_true(ls_costs_note(&noise, line) && strstr(line, "again at the next start"));
+    assert_int_equal(ls_costs_get(&first, &m, false, 2, &noise, NULL, NULL, &err), LS_OK);
     assert_true(first.cost_context > 0);
     for (int i = 0; i < LS_COST_SIZES; i++)
         assert_true(first.base_ms[i] > 0 && (!i || first.base_ms[i] >= first.base_ms[i - 1]));
@@ -500,20 +556,27 @@ static void costs_are_kept_for_the_next_run(void **state) {
     f = fopen(path, "w");
     fprintf(f, "%.*s\n1 0.123\n%s", (int)(one - text), text, strchr(one + 1, '\n') + 1);
     fclose(f);
-    assert_int_equal(ls_costs_get(&z, &m, false, NULL, NULL, &err), LS_OK);
+    assert_int_equal(ls_costs_get(&z, &m, false, 2, &noise, NULL, NULL, &err), LS_OK);
     assert_float_equal(z.base_ms[0], 0.123, 1e-9);
     assert_float_equal(z.base_ms[LS_COST_SIZES - 1], first.base_ms[LS_COST_SIZES - 1],
                        1e-4 * first.base_ms[LS_COST_SIZES - 1]);
-    // asked for anew, of another model, cut short: measured
+    // asked for anew while the machine is busy: what is there stays, and is told; else it is measured
+    assert_int_equal(ls_costs_get(&z, &m, true, -1, &noise, NULL, NULL, &err), LS_OK);
+    assert_float_equal(z.base_ms[0], 0.123, 1e-9);
+    assert_true(noise.busy && noise.kept && ls_costs_note(&noise, line) && strstr(line, "stay in force"));
+    assert_int_equal(ls_costs_get(&z, &m, false, 2, &noise, NULL, NULL, &err), LS_OK);
+    assert_float_equal(z.base_ms[0], 0.123, 1e-9);
+    assert_false(ls_costs_note(&noise, line));
+    // of another model, cut short: measured
     snprintf(m.sha256, sizeof m.sha256, "%064d", 2);
-    assert_int_equal(ls_costs_get(&z, &m, false, NULL, NULL, &err), LS_OK);
+    assert_int_equal(ls_costs_get(&z, &m, false, 2, &noise, NULL, NULL, &err), LS_OK);
     assert_true(z.base_ms[0] < 0.12 || z.base_ms[0] > 0.124);
     snprintf(m.sha256, sizeof m.sha256, "%064d", 1);
     for (size_t cut = 0; cut < n; cut += 7) {
         f = fopen(path, "w");
         fwrite(text, 1, cut, f);
         fclose(f);
-        assert_int_equal(ls_costs_get(&z, &m, false, NULL, NULL, &err), LS_OK);
+        assert_int_equal(ls_costs_get(&z, &m, false, 2, &noise, NULL, NULL, &err), LS_OK);
         for (int i = 0; i < LS_COST_SIZES; i++) assert_true(z.base_ms[i] > 0);
     }
     free(find);
@@ -556,14 +619,15 @@ static void watch_forwards(bool on) {
 static void a_slow_engine_is_measured_briefly(void **state) {
     (void)state;
     ls_err err = {0};
+    ls_costs_noise noise;
     ls_cost_curve z;
     watch_forwards(true);
     model.engine->slow = true;
-    assert_int_equal(ls_costs_get(&z, &model, false, NULL, NULL, &err), LS_OK);
+    assert_int_equal(ls_costs_get(&z, &model, false, 2, &noise, NULL, NULL, &err), LS_OK);
     assert_true(forwards <= 3 && most_rows <= 4);
     for (int i = 0; i < LS_COST_SIZES; i++) assert_true(z.base_ms[i] > 0 && (!i || z.base_ms[i] >= z.base_ms[i - 1]));
     forwards = 0;
-    assert_int_equal(ls_costs_get(&z, &model, true, NULL, NULL, &err), LS_OK); // asked for: all of it
+    assert_int_equal(ls_costs_get(&z, &model, true, 2, &noise, NULL, NULL, &err), LS_OK); // asked for: all of it
     assert_true(forwards > 20 && most_rows == 64);
     model.engine->slow = false;
     watch_forwards(false);
@@ -607,6 +671,19 @@ static void a_cancelled_step_did_not_happen(void **state) {
         free(step);
         drop(&want);
     }
+}
+
+static void plain_forwards_tell_how_far_they_lie_apart(void **state) {
+    (void)state;
+    ls_ar_cost a = {0};
+    assert_true(ls_ar_spread(&a) == 0);
+    static const double took[] = {10, 14, 11, 90, 12, 9, 12, 13, 12, 30};
+    for (int i = 0; i < 10; i++) {
+        a.timed[a.n_timed++ % LS_AR_RECENT] = took[i];
+        if (i == 2) assert_float_equal(ls_ar_spread(&a), 2.0 / 11, 1e-12); // half of 14 - 10, over 11
+    }
+    // the last nine: 9 11 12 12 12 13 14 30 90; without the ends half of 30 - 11, over 12
+    assert_float_equal(ls_ar_spread(&a), 9.5 / 12, 1e-12);
 }
 
 static void plain_decoding_is_never_slower_than_steps(void **state) {
@@ -692,10 +769,12 @@ int main(void) {
         cmocka_unit_test(too_long_a_prompt_changes_nothing),
         cmocka_unit_test(a_second_turn_continues_the_first),
         cmocka_unit_test(turns_can_be_taken_back),
+        cmocka_unit_test(an_answer_that_is_repeated_is_drafted_as_before),
         cmocka_unit_test(costs_are_kept_for_the_next_run),
         cmocka_unit_test(a_slow_engine_is_measured_briefly),
         cmocka_unit_test(a_cancelled_step_did_not_happen),
         cmocka_unit_test(suites_are_read_line_by_line),
+        cmocka_unit_test(plain_forwards_tell_how_far_they_lie_apart),
         cmocka_unit_test(plain_decoding_is_never_slower_than_steps),
     };
     return cmocka_run_group_tests_name("session", tests, load, unload);

@@ -199,6 +199,46 @@ static void tokens_that_were_let_stand_are_counted(void **state) {
     free(s);
 }
 
+// A speedup is as uncertain as the plain steps that it stands on: the step's share of plain time counts.
+static void a_speedup_has_the_spread_of_the_plain_steps(void **state) {
+    (void)state;
+    ls_stats st = {0};
+    ls_step *s = made(4, false, 4, LS_GOING);
+    s->t_total_us = 20, s->ar_us = 10, s->ar_spread = 0.1, s->ar_timed = 3, s->cpu_wait = 0.5; // 4 plain steps: 40
+    ls_stats_add(&st, s);
+    s->t_total_us = 60, s->ar_us = 15, s->ar_spread = 0.2, s->ar_timed = 6, s->cpu_wait = 0.1; // 60
+    ls_stats_add(&st, s);
+    assert_float_equal(ls_stats_speedup(&st), 100.0 / 80, 1e-12);
+    assert_float_equal(ls_stats_speedup_spread(&st), (40 * 0.1 + 60 * 0.2) / 80, 1e-12);
+    assert_int_equal(st.ar_timed, 6);
+    assert_float_equal(ls_stats_waited(&st), (20 * 0.5 + 60 * 0.1) / 80, 1e-12);
+    free(s);
+}
+
+static void a_speedup_is_written_with_its_spread(void **state) {
+    (void)state;
+    static const struct {
+        double x, spread;
+        const char *text, *ascii;
+        int sign;
+    } cases[] = {{1.314, 0, "1.31", "1.31", 1},
+                 {1.314, 0.042, "1.31±.04", "1.31+-.04", 1},
+                 {1.314, 0.2, "1.3±.2", "1.3+-.2", 1},
+                 {1.1, 0.2, "1.1±.2", "1.1+-.2", 0},
+                 {0.9, 0.3, "0.9±.3", "0.9+-.3", 0},
+                 {0.9, 0.04, "0.90±.04", "0.90+-.04", -1},
+                 {1.31, 0.7, "?", "?", 0},
+                 {12.3, 1.6, "12±2", "12+-2", 1},
+                 {1.004, 0, "1.00", "1.00", 0},
+                 {0.996, 0, "1.00", "1.00", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[LS_SPEEDUP_BYTES];
+        assert_string_equal(ls_speedup_text(text, cases[i].x, cases[i].spread, false), cases[i].text);
+        assert_string_equal(ls_speedup_text(text, cases[i].x, cases[i].spread, true), cases[i].ascii);
+        assert_int_equal(ls_speedup_sign(cases[i].x, cases[i].spread), cases[i].sign);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_are_those_of_their_definitions),
@@ -206,6 +246,8 @@ int main(void) {
         cmocka_unit_test(sums_are_over_all_steps),
         cmocka_unit_test(deep_paths_stay_in_their_tables),
         cmocka_unit_test(tokens_that_were_let_stand_are_counted),
+        cmocka_unit_test(a_speedup_has_the_spread_of_the_plain_steps),
+        cmocka_unit_test(a_speedup_is_written_with_its_spread),
     };
     return cmocka_run_group_tests_name("stats", tests, NULL, NULL);
 }

@@ -127,7 +127,7 @@ static void converse(ui_state *s, const char *prompt, const char *method, int ma
                 t->t_draft_us = 20, t->t_verify_us = 5, t->t_commit_us = 10;
                 t->t_forward_us = t->forward ? 3000 + 100 * t->tree.n : 0;
                 t->t_total_us = t->t_forward_us + 40;
-                t->ar_us = 3000;
+                t->ar_us = 3000, t->ar_spread = 0.04, t->ar_timed = 9, t->cpu_wait = 0;
                 ls_packed_free(e->step);
                 e->step = ls_pack(t);
             }

@@ -1,0 +1,60 @@
+#include "base/cpuwait.h"
+#include "base/clock.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+// Sums over the threads that live: one that ended takes its counts along, so a sum may fall.
+static bool read_threads(uint64_t *ran, uint64_t *waited) {
+    DIR *dir = opendir("/proc/self/task");
+    bool any = false;
+    *ran = *waited = 0;
+    for (const struct dirent *e; dir && (e = readdir(dir));) {
+        char path[300];
+        unsigned long long r, q;
+        if (e->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", e->d_name);
+        FILE *f = fopen(path, "re");
+        if (!f) continue;
+        if (fscanf(f, "%llu %llu", &r, &q) == 2) {
+            *ran += r;
+            *waited += q;
+            any = true;
+        }
+        fclose(f);
+    }
+    if (dir) closedir(dir);
+    return any;
+}
+
+static void read_machine(uint64_t *used, uint64_t *stolen) {
+    unsigned long long user, nice, system, idle, io, irq, soft, steal;
+    FILE *f = fopen("/proc/stat", "re");
+    *used = *stolen = 0;
+    if (!f) return;
+    if (fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle, &io, &irq, &soft,
+               &steal) == 8) {
+        *used = user + nice + system + irq + soft + steal;
+        *stolen = steal;
+    }
+    fclose(f);
+}
+
+double ls_cpu_wait_share(ls_cpu_wait *w, uint64_t every_ns) {
+    const uint64_t now = ls_now_ns();
+    if (!w->at_ns) w->share = NAN;
+    else if (now - w->at_ns < every_ns) return w->share;
+    ls_cpu_wait next = {.at_ns = now, .share = NAN};
+    if (!read_threads(&next.ran_ns, &next.waited_ns)) return w->share;
+    read_machine(&next.used, &next.stolen);
+    if (w->at_ns && next.ran_ns >= w->ran_ns && next.waited_ns >= w->waited_ns) {
+        const double ran = (double)(next.ran_ns - w->ran_ns), waited = (double)(next.waited_ns - w->waited_ns);
+        const double used = (double)(next.used - w->used), stolen = (double)(next.stolen - w->stolen);
+        if (ran + waited > 0) next.share = waited / (ran + waited);
+        if (!isnan(next.share) && used > 0 && stolen > 0) next.share = 1 - (1 - next.share) * (1 - stolen / used);
+    }
+    *w = next;
+    return w->share;
+}

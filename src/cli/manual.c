@@ -1,0 +1,162 @@
+#include "cli/manual.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { WIDTH = 79, TERM_COLUMN = 2, TEXT_COLUMN = 26 };
+
+static int columns(const char *s, size_t n) { // every character of these pages is one column wide
+    int cols = 0;
+    for (size_t i = 0; i < n; i++) cols += ((unsigned char)s[i] & 0xc0) != 0x80;
+    return cols;
+}
+
+static void indent(ls_buf *out, int n) {
+    while (n-- > 0) ls_buf_char(out, ' ');
+}
+
+// Words in lines; the first line goes on at column `at`, the others begin at `left`.
+static void wrap(ls_buf *out, const char *text, int at, int left) {
+    bool first = true;
+    while (*(text += strspn(text, " \n"))) {
+        const size_t n = strcspn(text, " \n");
+        const int cols = columns(text, n);
+        if (!first && at + 1 + cols > WIDTH) {
+            ls_buf_char(out, '\n');
+            indent(out, at = left);
+        } else if (!first) ls_buf_char(out, ' '), at++;
+        ls_buf_add(out, text, n);
+        at += cols;
+        first = false;
+        text += n;
+    }
+    ls_buf_char(out, '\n');
+}
+
+static void capitals(ls_buf *out, const char *s) {
+    for (; *s; s++) ls_buf_char(out, (char)toupper((unsigned char)*s));
+}
+
+// Text of a man page: no character of it is a command there, and a minus stays one that can be typed.
+static void roff(ls_buf *out, const char *s) {
+    if (*s == '.' || *s == '\'') ls_buf_str(out, "\\&");
+    for (; *s; s++) {
+        if (*s == '\\') ls_buf_str(out, "\\e");
+        else if (*s == '-') ls_buf_str(out, "\\-");
+        else if (*s == '^') ls_buf_str(out, "\\(ha");
+        else if (*s == '~') ls_buf_str(out, "\\(ti");
+        else if (*s == '`') ls_buf_str(out, "\\(ga");
+        else if (*s == '\'') ls_buf_str(out, "\\(aq");
+        else ls_buf_char(out, *s);
+        if (*s == '\n' && (s[1] == '.' || s[1] == '\'')) ls_buf_str(out, "\\&");
+    }
+}
+
+static void cell(ls_buf *out, const char *s) { // of a table in Markdown
+    for (; *s; s++) {
+        if (strchr("|<>", *s)) ls_buf_char(out, '\\');
+        ls_buf_char(out, *s == '\n' ? ' ' : *s);
+    }
+}
+
+void ls_manual_title(ls_manual *m, const char *name, int section, const char *summary) {
+    if (m->form == LS_MANUAL_MAN) {
+        ls_buf_str(m->out, ".TH \"");
+        capitals(m->out, name);
+        ls_buf_fmt(m->out, "\" \"%d\" \"\" \"logitspec " LS_VERSION "\"\n.nh\n.ad l\n.SH NAME\n", section);
+        roff(m->out, name);
+        ls_buf_str(m->out, " \\- ");
+        roff(m->out, summary);
+        ls_buf_char(m->out, '\n');
+    } else if (m->form == LS_MANUAL_MD) ls_buf_fmt(m->out, "# %s\n\n%s\n", name, summary);
+    else ls_buf_fmt(m->out, "%s: %s\n", name, summary);
+}
+
+void ls_manual_head(ls_manual *m, const char *title) {
+    m->in_items = false;
+    if (m->form == LS_MANUAL_MAN) {
+        ls_buf_str(m->out, ".SH \"");
+        capitals(m->out, title);
+        ls_buf_str(m->out, "\"\n");
+    } else if (m->form == LS_MANUAL_MD) ls_buf_fmt(m->out, "\n## %c%s\n", toupper((unsigned char)*title), title + 1);
+    else ls_buf_fmt(m->out, "\n%c%s\n", toupper((unsigned char)*title), title + 1);
+}
+
+void ls_manual_text(ls_manual *m, const char *text) {
+    m->in_items = false;
+    if (m->form == LS_MANUAL_MAN) {
+        ls_buf_str(m->out, ".PP\n");
+        roff(m->out, text);
+        ls_buf_char(m->out, '\n');
+    } else if (m->form == LS_MANUAL_MD) ls_buf_fmt(m->out, "\n%s\n", text);
+    else {
+        indent(m->out, TERM_COLUMN);
+        wrap(m->out, text, TERM_COLUMN, TERM_COLUMN);
+    }
+}
+
+void ls_manual_lines(ls_manual *m, const char *text) {
+    m->in_items = false;
+    const size_t n = strlen(text);
+    const char *end = n && text[n - 1] == '\n' ? "" : "\n";
+    if (m->form == LS_MANUAL_MAN) {
+        ls_buf_str(m->out, ".PP\n.nf\n");
+        roff(m->out, text);
+        ls_buf_fmt(m->out, "%s.fi\n", end);
+    } else if (m->form == LS_MANUAL_MD) ls_buf_fmt(m->out, "\n```\n%s%s```\n", text, end);
+    else ls_buf_fmt(m->out, "%s%s", text, end);
+}
+
+void ls_manual_item(ls_manual *m, const char *term, const char *kind, const char *text) {
+    if (m->form == LS_MANUAL_MAN) {
+        ls_buf_str(m->out, ".TP\n\\fB");
+        roff(m->out, term);
+        ls_buf_str(m->out, "\\fR\n");
+        roff(m->out, text);
+        if (kind) ls_buf_str(m->out, "\n("), roff(m->out, kind), ls_buf_char(m->out, ')');
+        ls_buf_char(m->out, '\n');
+    } else if (m->form == LS_MANUAL_MD) {
+        if (!m->in_items) ls_buf_str(m->out, kind ? "\n| | | |\n|---|---|---|\n" : "\n| | |\n|---|---|\n");
+        ls_buf_str(m->out, "| `");
+        for (const char *c = term; *c; c++) ls_buf_fmt(m->out, *c == '|' ? "\\%c" : "%c", *c);
+        ls_buf_str(m->out, "` | ");
+        if (kind) cell(m->out, kind), ls_buf_str(m->out, " | ");
+        cell(m->out, text);
+        ls_buf_str(m->out, " |\n");
+    } else {
+        ls_buf whole = {0};
+        ls_buf_str(&whole, text);
+        if (kind) ls_buf_fmt(&whole, " (%s)", kind);
+        const int wide = columns(term, strlen(term)), at = TERM_COLUMN + wide;
+        indent(m->out, TERM_COLUMN);
+        ls_buf_str(m->out, term);
+        if (at + 2 > TEXT_COLUMN) ls_buf_char(m->out, '\n');
+        indent(m->out, at + 2 > TEXT_COLUMN ? TEXT_COLUMN : TEXT_COLUMN - at);
+        wrap(m->out, whole.p, TEXT_COLUMN, TEXT_COLUMN);
+        ls_buf_free(&whole);
+    }
+    m->in_items = true;
+}
+
+const ls_manual_page *ls_manual_find(const char *name) {
+    for (const ls_manual_page *p = ls_manual_pages; p->name; p++)
+        if (!strcmp(p->name, name)) return p;
+    return NULL;
+}
+
+ls_code ls_manual_write(const ls_manual_page *p, ls_manual_form form, ls_buf *out, ls_err *err) {
+    ls_manual m = {.out = out, .form = form};
+    ls_buf name = {0};
+    ls_buf_fmt(&name, *p->name ? "logitspec-%s" : "logitspec", p->name);
+    ls_manual_title(&m, name.p, p->section, p->summary);
+    ls_buf_free(&name);
+    const ls_code code = p->write(&m, err);
+    if (code || form != LS_MANUAL_MAN) return code;
+    ls_buf_str(out, ".SH \"SEE ALSO\"\n");
+    for (const ls_manual_page *o = ls_manual_pages, *first = o == p ? o + 1 : o; o->name; o++)
+        if (o != p)
+            ls_buf_fmt(out, "%s\\fBlogitspec%s%s\\fR(%d)", o == first ? "" : ",\n", *o->name ? "\\-" : "", o->name,
+                       o->section);
+    ls_buf_char(out, '\n');
+    return LS_OK;
+}

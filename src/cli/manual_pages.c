@@ -1,0 +1,191 @@
+// The pages of the manual, each from the tables that the program itself runs by.
+#include "cli/commands.h"
+#include "cli/manual.h"
+#include "spec/accept.h"
+#include "spec/from.h"
+#include "spec/sizing.h"
+#include "ui/actions.h"
+#include "ui/command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// "--model NAME|PATH, -m"
+static void flag_term(const ls_flag_info *f, ls_buf *out) {
+    ls_buf_fmt(out, "--%s%s%s", f->name, f->arg ? " " : "", f->arg ? f->arg : "");
+    if (f->letter) ls_buf_fmt(out, ", -%c", f->letter);
+}
+
+void ls_help(const char *command, ls_buf *out) {
+    const ls_command_info *c = command && *command ? ls_command_find(command) : NULL;
+    if (!c) {
+        ls_buf_str(out,
+                   "logitspec: watch a language model decode by LogitSpec (retrieval-based speculative decoding)\n\n"
+                   "  logitspec                                   open the screen on the default model\n"
+                   "  logitspec generate --prompt \"Why is the sky blue?\"\n"
+                   "  echo \"Summarise: ...\" | logitspec generate --prompt-file - --json\n"
+                   "  logitspec --model script                    try the screen on a fake model\n\nCommands:\n");
+        for (c = ls_commands; c->name; c++) ls_buf_fmt(out, "  %-10s %s\n", c->name, c->summary);
+        ls_buf_str(
+            out, "\n'logitspec help COMMAND' lists the flags of a command. 'logitspec help' also knows these pages:\n");
+        for (const ls_manual_page *p = ls_manual_pages; p->name; p++)
+            if (*p->name) ls_buf_fmt(out, "  %-14s %s\n", p->name, p->summary);
+        ls_buf_str(out, "\nExit codes:");
+#define EXIT(name, code, meaning) ls_buf_fmt(out, "%s %d " meaning, code ? "," : "", code);
+#include "cli/exits.def"
+#undef EXIT
+        ls_buf_str(out, ".\n");
+        return;
+    }
+    ls_buf_fmt(out, "logitspec %s %s\n%s\n\n", c->name, c->usage, c->summary);
+    if (*c->examples) ls_buf_fmt(out, "%s\n", c->examples);
+    for (int i = 0; i < ls_flag_count; i++) {
+        const ls_flag_info *f = &ls_flags[i];
+        char left[64];
+        if (!f->name || !ls_command_takes(c, f->name)) continue;
+        snprintf(left, sizeof left, "--%s %s", f->name, f->arg ? f->arg : "");
+        ls_buf_fmt(out, "  %-24s %s", left, f->help);
+        if (f->letter) ls_buf_fmt(out, " (-%c)", f->letter);
+        ls_buf_char(out, '\n');
+    }
+}
+
+static ls_code program(ls_manual *m, ls_err *err) {
+    (void)err;
+    ls_buf text = {0};
+    ls_manual_head(m, "synopsis");
+    ls_manual_lines(m, "  logitspec [COMMAND] [ARGUMENTS] [FLAGS]\n");
+    ls_manual_head(m, "description");
+    ls_manual_text(
+        m, "logitspec runs a language model by retrieval-based speculative decoding and shows each step: the last "
+           "logits, the drafts and where they came from, the tree that one forward verified, what was accepted, "
+           "and what it gained over plain decoding, measured on this machine. The text is that of plain "
+           "decoding, bit for bit, unless a LOSSY acceptance rule is asked for.");
+    ls_manual_text(m, "Without a command it opens the screen on the default model.");
+    ls_manual_head(m, "commands");
+    for (const ls_command_info *c = ls_commands; c->name; c++) {
+        ls_buf_clear(&text);
+        ls_buf_fmt(&text, "logitspec %s %s", c->name, c->usage);
+        ls_manual_item(m, text.p, NULL, c->summary);
+    }
+    ls_manual_head(m, "flags");
+    ls_manual_text(m, "'logitspec help COMMAND' lists those that a command takes.");
+    for (int i = 0; i < ls_flag_count; i++) {
+        if (!ls_flags[i].name) continue;
+        ls_buf_clear(&text);
+        flag_term(&ls_flags[i], &text);
+        ls_manual_item(m, text.p, NULL, ls_flags[i].help);
+    }
+    ls_manual_head(m, "examples");
+    ls_buf_clear(&text);
+    for (const ls_command_info *c = ls_commands; c->name; c++) ls_buf_str(&text, c->examples);
+    ls_manual_lines(m, text.p);
+    ls_buf_free(&text);
+    ls_manual_head(m, "files");
+    ls_manual_item(m, "~/.config/logitspec/config.yaml", NULL, "your settings ($XDG_CONFIG_HOME)");
+    ls_manual_item(m, "~/.config/logitspec/models.yaml", NULL, "your own models by name");
+    ls_manual_item(m, "~/.local/share/logitspec/models", NULL, "fetched models ($XDG_DATA_HOME, $LOGITSPEC_MODELS)");
+    ls_manual_item(m, "~/.local/state/logitspec/history", NULL, "prompts of earlier sessions ($XDG_STATE_HOME)");
+    ls_manual_item(m, "~/.cache/logitspec", NULL, "what forwards cost here, and hashes of models ($XDG_CACHE_HOME)");
+    ls_manual_head(m, "environment");
+#define VARIABLE(name, sentence) ls_manual_item(m, name, NULL, sentence);
+#include "cli/environment.def"
+#undef VARIABLE
+    ls_manual_head(m, "exit status");
+#define EXIT(name, code, meaning) ls_manual_item(m, #code, NULL, meaning);
+#include "cli/exits.def"
+#undef EXIT
+    return LS_OK;
+}
+
+static ls_code configuration(ls_manual *m, ls_err *err) {
+    (void)err;
+    ls_options o;
+    ls_buf kind = {0};
+    char section[32] = "";
+    ls_manual_head(m, "where values come from");
+    ls_manual_text(
+        m, "Built-in values, then configs/default.yaml, then ~/.config/logitspec/config.yaml, then --config FILE, "
+           "then LOGITSPEC_SET_SECTION__KEY=VALUE, then flags: each of them replaces what came before. 'logitspec "
+           "config show' prints what is in effect and where each value came from. Files are YAML:");
+    ls_manual_lines(m, "  decode:\n    method: logitspec\n    budget: 16\n");
+    ls_options_init(&o);
+    for (int i = 0; i < ls_options_count(); i++) {
+        const char *key = ls_options_key(i);
+        const size_t n = strcspn(key, ".");
+        if (strncmp(section, key, n) || section[n]) {
+            snprintf(section, sizeof section, "%.*s", (int)n, key);
+            ls_manual_head(m, section);
+        }
+        ls_buf_clear(&kind);
+        ls_options_domain(i, &kind);
+        ls_buf_str(&kind, "; default: ");
+        ls_options_value(&o, i, &kind);
+        ls_manual_item(m, key, kind.p, ls_options_help(i));
+    }
+    ls_buf_free(&kind);
+    ls_options_free(&o);
+    return LS_OK;
+}
+
+static ls_code keys(ls_manual *m, ls_err *err) {
+    (void)err;
+    ls_manual_head(m, "keys");
+    ls_manual_text(m,
+                   "Letters act when a panel has the keys (Esc leaves the prompt line); function and control keys act "
+                   "everywhere. ui.keys in the configuration changes any of them by the name in parentheses.");
+    for (int a = 0; a < UI_ACTIONS; a++) ls_manual_item(m, ui_actions[a].keys, ui_actions[a].name, ui_actions[a].help);
+    ls_manual_head(m, "typed commands");
+    ls_manual_text(m, "After ':' a name of the list above, or one of these:");
+    for (const ui_verb *v = ui_verbs; v->name; v++) {
+        char term[64];
+        snprintf(term, sizeof term, ":%s%s", v->name, v->argument);
+        ls_manual_item(m, term, NULL, v->help);
+    }
+    return LS_OK;
+}
+
+static void rule_items(ls_manual *m, ls_rule_list list) {
+    const ls_rule *r;
+    for (int i = 0; (r = list(i)); i++) {
+        ls_buf term = {0}, text = {0};
+        ls_buf_str(&term, r->name);
+        for (int k = 0; k < LS_RULE_NUMBERS && r->number[k].name; k++) ls_buf_fmt(&term, "[:%s", r->number[k].name);
+        for (int k = 0; k < LS_RULE_NUMBERS && r->number[k].name; k++) ls_buf_char(&term, ']');
+        ls_buf_str(&text, r->summary);
+        for (int k = 0; k < LS_RULE_NUMBERS && r->number[k].name; k++)
+            ls_buf_fmt(&text, "; %s: %g to %g, usually %g", r->number[k].name, r->number[k].lo, r->number[k].hi,
+                       r->number[k].fallback);
+        ls_manual_item(m, term.p, r->source ? r->source : "this program's own", text.p);
+        ls_buf_free(&term);
+        ls_buf_free(&text);
+    }
+}
+
+static ls_code methods(ls_manual *m, ls_err *err) {
+    (void)err;
+    ls_manual_head(m, "how drafts are made (--method)");
+    for (const ls_method *const *p = ls_methods; *p; p++)
+        ls_manual_item(m, (*p)->name, (*p)->source ? (*p)->source : "no drafts", (*p)->summary);
+    ls_manual_head(m, "how many rows are verified (--sizing)");
+    rule_items(m, ls_sizing_at);
+    ls_manual_head(m, "which drafts stand (--acceptance)");
+    rule_items(m, ls_accept_at);
+    ls_manual_head(m, "where a draft token comes from");
+#define SOURCE(id, name, letter, kind, sentence) ls_manual_item(m, name, NULL, sentence);
+#include "spec/sources.def"
+    ls_manual_head(m, "all in one word");
+    ls_manual_text(
+        m, "compare, lab, simulate and ':compare' take NAME[:ROWS][/SIZING][@ACCEPTANCE][+KNOB=VALUE], such as "
+           "suffix:16, pld/auto or logitspec@typical. The knobs are among the keys of 'logitspec help configuration'.");
+    return LS_OK;
+}
+
+const ls_manual_page ls_manual_pages[] = {
+    {"", 1, "watch a language model decode by LogitSpec", program},
+    {"configuration", 5, "every setting: its values, its default, what it does", configuration},
+    {"keys", 7, "every key of the screen, and what can be typed after ':'", keys},
+    {"methods", 7, "drafters, sizing rules and acceptance rules, with where they were published", methods},
+    {"trace", 5, "every field of a recording", ls_manual_trace},
+    {0},
+};

@@ -1,0 +1,49 @@
+#include "spec/memory.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void ls_memory_part(ls_memory_visit *v, void *part, size_t n) {
+    if (v->does == LS_MEMORY_COPIES) ls_buf_add(v->bytes, part, n);
+    if (v->does != LS_MEMORY_RETURNS) return;
+    memcpy(part, v->bytes->p + v->at, n);
+    v->at += n;
+}
+
+void ls_memory_array(ls_memory_visit *v, void **p, size_t n) {
+    if (v->does == LS_MEMORY_DROPS) {
+        free(*p);
+        *p = NULL;
+    } else if (v->does == LS_MEMORY_COPIES) {
+        if (n) ls_buf_add(v->bytes, *p, n);
+    } else { // the pointer is that of the copied array, which may be gone
+        *p = NULL;
+        if (!n) return;
+        *p = ls_malloc(n);
+        ls_memory_part(v, *p, n);
+    }
+}
+
+void ls_memory_ids(ls_memory_visit *v, ls_ids *ids) {
+    ls_memory_part(v, ids, sizeof *ids);
+    ls_memory_array(v, (void **)&ids->p, ids->cap * sizeof *ids->p);
+}
+
+void ls_memory_map(ls_memory_visit *v, ls_map *m) {
+    ls_memory_part(v, m, sizeof *m);
+    ls_memory_array(v, (void **)&m->keys, m->cap * sizeof *m->keys);
+    ls_memory_array(v, (void **)&m->values, m->cap * sizeof *m->values);
+    ls_memory_array(v, (void **)&m->used, m->cap * sizeof *m->used);
+}
+
+void ls_memory_copy(ls_buf *out, void (*lists)(void *of, ls_memory_visit *v), void *of) {
+    ls_buf_clear(out);
+    lists(of, &(ls_memory_visit){.does = LS_MEMORY_COPIES, .bytes = out});
+}
+
+void ls_memory_return(const ls_buf *bytes, void (*lists)(void *of, ls_memory_visit *v), void *of) {
+    ls_buf from = *bytes;
+    lists(of, &(ls_memory_visit){.does = LS_MEMORY_DROPS});
+    lists(of, &(ls_memory_visit){.does = LS_MEMORY_RETURNS, .bytes = &from});
+}

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FRAME_MS = 33, EVENTS_AT_ONCE = 4096, MOST_PROMPT = 64 << 20 };
+enum { FRAMES = 30, EVENTS_AT_ONCE = 4096, MOST_PROMPT = 64 << 20 };
 
 typedef struct {
     ls_source *source;
@@ -31,6 +31,7 @@ typedef struct {
     ls_buf paste;
     const char *history; // file of prompts; NULL: none
     bool mono, color, mouse;
+    int fps; // frames a second at most
     bool history_failed;             // and the user was told
     bool pasting, dirty, urgent;     // urgent: a key was pressed, its effect is to be seen at once
     uint64_t last_frame_ns, draw_ns; // draw_ns: what a frame takes, smoothed
@@ -166,9 +167,11 @@ static void look_otherwise(app *a) {
 
 // The time between frames: the decoder keeps its processors, and drawing takes a fiftieth of one.
 static uint64_t frame_ns(const app *a) {
-    enum { SHARE = 50, LONGEST_MS = 250 };
-    const uint64_t least = FRAME_MS * 1000000ull, fair = SHARE * a->draw_ns, most = LONGEST_MS * 1000000ull;
-    return a->urgent || fair < least ? least : fair < most ? fair : most;
+    enum { SHARE = 50, LONGEST_MS = 250, KEY_MS = 100 };
+    const uint64_t least = 1000000000ull / (uint64_t)a->fps, fair = SHARE * a->draw_ns;
+    const uint64_t longest = LONGEST_MS * 1000000ull, most = least > longest ? least : longest;
+    if (a->urgent) return least < KEY_MS * 1000000ull ? least : KEY_MS * 1000000ull;
+    return fair < least ? least : fair < most ? fair : most;
 }
 
 static int wait_ms(const app *a) {
@@ -209,6 +212,11 @@ static void loop(app *a) {
         if (a->state.suspend || ui_term_stop_asked()) {
             a->state.suspend = false;
             ui_term_suspend();
+        }
+        if (a->state.to_copy) {
+            ui_term_copy(a->state.to_copy);
+            free(a->state.to_copy);
+            a->state.to_copy = NULL;
         }
         if (a->dirty && is_time(a)) draw(a);
         if (a->state.save_to) {
@@ -251,8 +259,10 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     a.canvas.utf8 = ui_term_is_utf8();
     a.canvas.ambiguous_wide = o->ambiguous_wide;
     a.history = o->history;
+    a.fps = o->fps > 0 ? o->fps : FRAMES;
     a.tour = (ui_tour){.options = o, .source = &a.source, .state = &a.state};
     ui_begin(&a.state, o);
+    a.state.clipboard = o->clipboard && ui_term_takes_copies();
     send_requests(&a);
     loop(&a);
     ui_tour_leave(&a.tour);

@@ -9,6 +9,8 @@
 typedef struct {
     const ui_theme *theme;
     bool color, mouse, ambiguous_wide;
+    bool clipboard; // copies go to the terminal (OSC 52), where it takes them
+    int fps;        // frames a second at most; 0: as many as ever
     bool ascii;                 // draw with ASCII only (always where the terminal shows no UTF-8)
     bool recording;             // the source plays a recording: it takes no prompts
     const char *prompt;         // sent at once; NULL: none

@@ -1,5 +1,7 @@
 #include "ui/command.h"
 #include "base/mem.h"
+#include "ui/copy.h"
+#include "ui/help.h"
 #include "ui/navigate.h"
 #include "ui/rows.h"
 #include "ui/what_if.h"
@@ -41,6 +43,8 @@ const ui_verb ui_verbs[] = {
     {"save ", "FILE", "the conversation, as a trace (.zst: compressed)", NULL, LS_CMD_SAVE, false},
     {"load ", "FILE", "such a conversation, to go on with", NULL, LS_CMD_LOAD, false},
     {"save-display ", "FILE", "this screen: .txt, .ansi or .svg", save_display, 0, false},
+    {"save-text ", "FILE", "the answer that is looked at, as plain text", ui_save_text, 0, false},
+    {"save-step ", "FILE", "the step that is looked at, in words", ui_save_step, 0, false},
     {0},
 };
 
@@ -69,7 +73,8 @@ static void enter(ui_state *s) {
     if (sign == '/') {
         free(s->sought);
         s->sought = text;
-        ui_look_for(s, 1);
+        if (s->n_overlays && s->overlays[s->n_overlays - 1] == UI_HELP) ui_help_find(s, 1);
+        else ui_look_for(s, 1);
         return;
     }
     if (sign == ':') run_command(s, text + strspn(text, " ")); // a filter is in force while it is typed

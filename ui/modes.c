@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "ui/command.h"
 #include "ui/demo.h"
+#include "ui/help.h"
 #include "ui/navigate.h"
 #include "ui/quiz.h"
 #include "ui/rows.h"
@@ -39,6 +40,8 @@ static bool help_key(ui_state *s, int key, ui_action a) {
     if (a == UI_ACT_UP || a == UI_ACT_DOWN || a == UI_ACT_PAGE_UP || a == UI_ACT_PAGE_DOWN || a == UI_ACT_TOP ||
         a == UI_ACT_BOTTOM)
         ui_act(s, a);
+    else if (a == UI_ACT_SEARCH) ui_type_line(s, '/', "");
+    else if (a == UI_ACT_SEARCH_NEXT || a == UI_ACT_SEARCH_PREV) ui_help_find(s, a == UI_ACT_SEARCH_NEXT ? 1 : -1);
     else ui_close(s); // any other key
     return true;
 }
@@ -255,6 +258,7 @@ void ui_toggle(ui_state *s, ui_overlay o) {
     if (close) return;
     s->overlays[s->n_overlays++] = o;
     s->overlay_scroll[o] = 0;
+    s->help_found = -1;
 }
 
 void ui_to_prompt(ui_state *s) {

@@ -1,52 +1,155 @@
-// What every key does, from the table of actions.
+// What the screen's signs and colours mean, then what every key and command does, from their tables.
 #include "ui/command.h"
+#include "ui/help.h"
 #include "ui/panels.h"
+#include "ui/welcome.h"
 
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const words[] = {
-    "root: the model's own next token, always right.  draft: a guess at what follows it.",
-    "R: what followed this text before (retrieved).  M: what the target said here before (remembered).",
+    "own choice, root: the model's own next token, always right.  draft: a guess at what follows it.",
+    "retrieved (R): what followed this text before.  remembered (M): the model's top choice the last time in this "
+    "context.",
     "H: what followed it in this or an earlier conversation.  C: in your corpus.  W: a window of guesses (lookahead).",
-    "#n: rank n of the last logits, a guess at the next-next token, with what followed it before.",
-    "n@pos: an n-gram of that length matched; its continuation was copied from that position (=n: from elsewhere).",
+    "guess (#n): rank n of the last logits, a guess at the next-next token.  after a guess: what followed that before.",
+    "correction: the model's own choice where a draft was wrong; it costs nothing but the draft.",
+    "n@pos +n: an n-gram of that length matched; so many tokens were copied from that position (=n: from elsewhere).",
     "accepted (* or a dot), rejected (! or a cross), not reached (o): signs say it, not colour alone.",
     "LOSSY: a draft that is not the target's own choice may stand (~ or a double wave), and the text may differ.",
     "cut: tokens that were found behind a branch but not drafted, because the step had no rows left.",
     "MAT: tokens emitted / decode steps; plain decoding has 1.  Speedup: against plain decoding timed here.",
 };
 
-static void entry(ui_pen *p, const char *key, const char *name, const char *help) {
-    const int col = p->col;
-    ui_print(p, "  %s", key);
-    ui_pad(p, col + 14);
-    p->role = UI_LABEL;
-    ui_print(p, "%s", name);
-    ui_pad(p, col + 34);
-    p->role = UI_TEXT;
-    ui_print(p, "%s", help);
+static const struct {
+    const char *title; // of a group; NULL: an action
+    ui_action action;
+} keys[] = {
+#define GROUP(title) {title, UI_ACT_NONE},
+#define ACTION(id, ...) {NULL, UI_ACT_##id},
+#include "ui/actions.def"
+#undef ACTION
+};
+
+enum { WORDS = sizeof words / sizeof *words, KEYS = sizeof keys / sizeof *keys, BEFORE_KEYS = 2 + WORDS, SEND = 3 };
+
+typedef struct {
+    const char *title, *text; // a heading, or a line of text
+    bool legend;              // the colours
+    char key[48];
+    const char *name, *help;
+} line;
+
+static int n_verbs(void) {
+    int n = 0;
+    while (ui_verbs[n].name) n++;
+    return n;
+}
+
+static int n_lines(void) {
+    return BEFORE_KEYS + KEYS + SEND + n_verbs();
+}
+
+static line line_at(int i) {
+    line l = {0};
+    if (i == 0) l.title = "What the signs and colours mean";
+    else if (i == 1) l.legend = true;
+    else if (i < BEFORE_KEYS) l.text = words[i - 2];
+    else if ((i -= BEFORE_KEYS) < KEYS) {
+        const ui_action a = keys[i].action;
+        l.title = keys[i].title;
+        if (l.title) return l;
+        snprintf(l.key, sizeof l.key, "%s", ui_action_keys(a));
+        l.name = ui_actions[a].name;
+        l.help = ui_actions[a].help;
+    } else if ((i -= KEYS) < SEND) {
+        static const line fixed[SEND] = {
+            {.title = "The prompt line"},
+            {.key = "Enter", .name = "send", .help = "send the prompt; without one, an answer that was cut goes on"},
+            {.title = "Commands (: begins one, Tab completes it)"}};
+        return fixed[i];
+    } else {
+        const ui_verb *v = &ui_verbs[i - SEND];
+        snprintf(l.key, sizeof l.key, ":%s%s", v->name, v->argument);
+        l.name = "";
+        l.help = v->help;
+    }
+    return l;
+}
+
+static bool holds(const char *text, const char *word) {
+    const size_t n = strlen(word);
+    for (; text && *text; text++) {
+        size_t i = 0;
+        while (i < n && tolower((unsigned char)text[i]) == tolower((unsigned char)word[i])) i++;
+        if (i == n) return true;
+    }
+    return false;
+}
+
+void ui_help_find(ui_state *s, int by) {
+    const int n = n_lines();
+    for (int i = 1; i <= n && s->sought && *s->sought; i++) {
+        const int at = (s->help_found + by * i + 2 * n) % n;
+        const line l = line_at(at);
+        if (!holds(l.title, s->sought) && !holds(l.text, s->sought) && !holds(l.key, s->sought) &&
+            !holds(l.name, s->sought) && !holds(l.help, s->sought))
+            continue;
+        s->help_found = at;
+        s->help_jumps = true;
+        return;
+    }
+    snprintf(s->message, sizeof s->message, "Help does not hold '%.100s'", s->sought ? s->sought : "");
+    s->message_is_error = false;
+}
+
+// The text of a line, which may take several rows; from: the column where it begins.
+static const char *text_of(const line *l, int cols, int *from) {
+    *from = l->text ? 2 : cols < 100 ? 14 : 34;
+    if (!l->text && !l->title && !l->legend && (int)strlen(l->key) + 3 > *from) *from = (int)strlen(l->key) + 3;
+    return l->text ? l->text : l->help ? l->help : "";
+}
+
+// Draws it from that row of the area on, as far as it is in sight; returns the rows that it takes.
+static int draw(ui_panel_view *v, const line *l, int row, bool found) {
+    const ui_rect area = v->area;
+    int from;
+    size_t n = 1;
+    const char *text = text_of(l, area.cols, &from);
+    ui_line *rows = *text ? ui_wrap(v->canvas, text, strlen(text), area.cols - from, &n) : NULL;
+    for (size_t i = 0; i < n; i++) {
+        ui_pen p = ui_pen_at(v->canvas, area, row + (int)i, found ? UI_CURSOR : l->title ? UI_NUMBER : UI_KEY);
+        if (l->title) ui_print(&p, "%s", l->title);
+        if (l->legend) ui_legend(&p, v->state);
+        if (!rows) continue;
+        if (!i && *l->key) ui_print(&p, "  %s", l->key);
+        ui_pad(&p, area.col + 14);
+        if (!found) p.role = UI_LABEL;
+        if (!i && from == 34) ui_print(&p, "%s", l->name);
+        p = ui_pen_at(v->canvas, area, row + (int)i, found ? UI_CURSOR : UI_TEXT);
+        p.col += from;
+        ui_draw(&p, text + rows[i].from, rows[i].to - rows[i].from);
+    }
+    free(rows);
+    return (int)n;
 }
 
 void ui_panel_help(ui_panel_view *v) {
-    const int n_words = (int)(sizeof words / sizeof *words);
-    int n_verbs = 0;
-    while (ui_verbs[n_verbs].name) n_verbs++;
-    const int n = UI_ACTIONS + n_verbs + n_words + 3,
-              top = ui_scroll_top(&v->state->overlay_scroll[UI_HELP], n, v->area.rows);
-    for (int i = 0; i < v->area.rows && top + i < n; i++) {
-        const int action = top + i, verb = action - UI_ACTIONS - 1, word = verb - n_verbs - 1;
-        ui_pen p = ui_pen_at(v->canvas, v->area, i, UI_KEY);
-        if (verb < -1) entry(&p, ui_action_keys((ui_action)action), ui_actions[action].name, ui_actions[action].help);
-        else if (verb == -1) entry(&p, "Enter", "send", "send the prompt (Esc leaves the prompt line for the panels)");
-        else if (verb < n_verbs) {
-            char typed[40];
-            snprintf(typed, sizeof typed, ":%s%s", ui_verbs[verb].name, ui_verbs[verb].argument);
-            entry(&p, typed, "", ui_verbs[verb].help);
-        } else if (word >= 0 && word < n_words) {
-            p.role = UI_TEXT;
-            ui_print(&p, "  %s", words[word]);
-        }
+    enum { NOWHERE = 1 << 20 }; // a row out of sight: only measures
+    ui_state *s = v->state;
+    int n = 0;
+    for (int i = 0; i < n_lines(); i++) {
+        const line l = line_at(i);
+        if (s->help_jumps && i == s->help_found) s->overlay_scroll[UI_HELP] = n > 2 ? n - 2 : 0;
+        n += draw(v, &l, NOWHERE, false);
     }
-    strcpy(v->right, top + v->area.rows < n ? "j, k and page keys scroll, any other closes" : "any other key closes");
+    s->help_jumps = false;
+    const int top = ui_scroll_top(&s->overlay_scroll[UI_HELP], n, v->area.rows);
+    for (int i = 0, row = -top; i < n_lines() && row < v->area.rows; i++) {
+        const line l = line_at(i);
+        row += draw(v, &l, row, i == s->help_found);
+    }
+    snprintf(v->right, UI_RIGHT_BYTES, "j, k and page keys scroll, / searches, any other closes");
 }

@@ -28,8 +28,8 @@ void ui_panel_note(ui_panel_view *v) {
     }
     free(line);
     if (ui_demo_is_over(s) && s->tour_of)
-        snprintf(v->right, UI_RIGHT_BYTES, "Enter: %s, q: back to the conversation",
-                 s->tour_stop < s->tour_of ? "the next stop" : "the end");
+        snprintf(v->right, UI_RIGHT_BYTES, "Enter: %s",
+                 s->tour_stop < s->tour_of ? "the next stop" : "the end of the tour");
     if (!waits || n->go_on) return;
     snprintf(v->right, UI_RIGHT_BYTES, "Enter goes on%s", s->n_demo_waiting > 1 ? " (there is more)" : "");
 }

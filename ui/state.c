@@ -13,6 +13,7 @@ void ui_state_init(ui_state *s) {
     *s = (ui_state){.shown = {.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL},
                     .at_newest = true,
                     .editing = -1,
+                    .help_found = -1,
                     .node = -1,
                     .fraction = -1};
     ui_find_nothing(s);
@@ -68,6 +69,7 @@ void ui_state_free(ui_state *s) {
     ui_steps_free(&s->steps);
     free(s->marks);
     free(s->save_to);
+    free(s->to_copy);
     free(s->sought);
     for (int p = 0; p < UI_PANELS; p++) free(s->filter[p]);
     for (int i = 0; i < UI_LOG_LINES; i++) free(s->log[i]);

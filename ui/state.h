@@ -139,6 +139,8 @@ typedef struct {
     size_t n_log;
     ui_overlay overlays[UI_OVERLAYS]; // those that are open, each once; the last one is on top
     int n_overlays, overlay_scroll[UI_OVERLAYS];
+    int help_found;  // line of Help that a search led to; -1: none
+    bool help_jumps; // it is to be brought into sight
     ui_setting settings[UI_SETTINGS];
     int n_settings, setting;                                       // setting: the chosen one
     char before_paper[UI_PAPER][sizeof(((ui_setting *)0)->value)]; // what the preset took the place of; "": nothing yet
@@ -168,6 +170,8 @@ typedef struct {
     ui_request outbox[8];
     int n_outbox;
     char *save_to; // file for the display; owned
+    bool clipboard; // the terminal takes copies
+    char *to_copy;  // for it; owned
     bool quit;
     int exit_code;
     // statistics of the viewed turn up to the viewed step

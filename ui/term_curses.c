@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <langinfo.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PASTE_BEGIN = KEY_MAX + 1, PASTE_END };
+enum { PASTE_BEGIN = KEY_MAX + 1, PASTE_END, MOUSE_SGR, MOUSE_OLD };
 
 static struct {
     SCREEN *screen;
@@ -31,13 +32,22 @@ static struct {
     struct termios tty;
     const ui_theme *theme;
     int colors; // 0: none
+    bool mouse;
 } term;
 
 static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
+// Clicks with positions in decimal (SGR): the older form ends at column 223.
+static const char mouse_on[] = "\033[?1000h\033[?1006h", mouse_off[] = "\033[?1006l\033[?1000l";
 
 static void tell(const char *sequence) {
     fputs(sequence, term.out);
     fflush(term.out);
+}
+
+// What the terminal sends beside keys; off while another program has it.
+static void reports(bool on) {
+    tell(on ? paste_on : paste_off);
+    if (term.mouse) tell(on ? mouse_on : mouse_off);
 }
 
 static void wake(void) {
@@ -144,10 +154,12 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     keypad(stdscr, TRUE);
     nodelay(stdscr, TRUE);
     intrflush(stdscr, FALSE);
-    if (o->mouse) ui_term_mouse(true);
     define_key("\033[200~", PASTE_BEGIN);
     define_key("\033[201~", PASTE_END);
-    tell(paste_on);
+    define_key("\033[<", MOUSE_SGR);
+    define_key("\033[M", MOUSE_OLD);
+    term.mouse = o->mouse;
+    reports(true);
     init_colors(o->color);
     const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT}, crashes[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) handle(ends[i], on_signal, SA_RESTART);
@@ -179,7 +191,7 @@ ls_code ui_term_open(const ui_term_options *o, ls_err *err) {
 void ui_term_close(void) {
     if (!term.screen) return;
     pthread_mutex_lock(&lock);
-    fputs(paste_off, term.out);
+    reports(false);
     endwin();
     delscreen(term.screen);
     fclose(term.out);
@@ -261,8 +273,25 @@ void ui_term_colors(const ui_theme *theme, bool color) {
 }
 
 void ui_term_mouse(bool on) {
-    mousemask(on ? BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED : 0, NULL);
-    mouseinterval(0);
+    term.mouse = on;
+    tell(on ? mouse_on : mouse_off);
+}
+
+void ui_term_copy(const char *text) {
+    ls_buf sequence = {0};
+    ls_buf_str(&sequence, "\033]52;c;");
+    ls_buf_base64(&sequence, text, strlen(text));
+    ls_buf_str(&sequence, "\a");
+    tell(sequence.p);
+    ls_buf_free(&sequence);
+}
+
+bool ui_term_takes_copies(void) {
+    static const char *const without[] = {"linux", "dumb", "vt", "ansi", "cons", "sun"}; // and would show the letters
+    const char *name = getenv("TERM");
+    for (size_t i = 0; name && i < sizeof without / sizeof *without; i++)
+        if (!strncmp(name, without[i], strlen(without[i]))) return false;
+    return name != NULL;
 }
 
 void ui_term_redraw(void) {
@@ -275,7 +304,7 @@ bool ui_term_stop_asked(void) {
 
 void ui_term_suspend(void) {
     struct sigaction ours;
-    tell(paste_off);
+    reports(false);
     sigaction(SIGTSTP, &term.curses_stops, &ours);
     raise(SIGTSTP); // curses' handler stops the process here, and restores the screen when the process goes on
     sigaction(SIGTSTP, &ours, NULL);
@@ -286,7 +315,7 @@ void ui_term_suspend(void) {
 
 static void come_back(void) {
     reset_prog_mode();
-    tell(paste_on);
+    reports(true);
     ui_term_redraw();
 }
 
@@ -299,7 +328,7 @@ bool ui_term_continued(void) {
 }
 
 int ui_term_run(const char *command) {
-    tell(paste_off);
+    reports(false);
     def_prog_mode();
     endwin();
     struct sigaction ours, stops = {.sa_handler = SIG_DFL}; // ^Z stops the editor and this process alike
@@ -338,13 +367,31 @@ int ui_term_signal(void) {
     return term.signal;
 }
 
-static ui_key mouse_key(void) {
-    MEVENT m;
-    if (getmouse(&m) != OK) return (ui_key){.code = UI_KEY_RESIZE}; // nothing of ours: draws again
-    ui_mouse_kind kind = m.bstate & BUTTON4_PRESSED   ? UI_MOUSE_WHEEL_UP
-                         : m.bstate & BUTTON5_PRESSED ? UI_MOUSE_WHEEL_DOWN
-                                                      : UI_MOUSE_CLICK;
-    return (ui_key){UI_KEY_MOUSE, kind, m.y, m.x, 0};
+// The next character of a sequence, whose bytes may come apart; 0: none comes.
+static int rest_of_sequence(void) {
+    enum { PATIENCE_MS = 100 };
+    struct pollfd more = {STDIN_FILENO, POLLIN, 0};
+    wint_t c;
+    if (get_wch(&c) == OK) return (int)c;
+    return poll(&more, 1, PATIENCE_MS) > 0 && get_wch(&c) == OK ? (int)c : 0;
+}
+
+// ESC [ < BUTTON ; COLUMN ; ROW, then M where it was pressed and m where it was released; or ESC [ M and three characters.
+static ui_key mouse_key(bool sgr) {
+    enum { WHEEL = 64, OTHERS = 3 | 32 | 128 }; // of a button: bits of others, and of motion
+    int v[3] = {0, 0, 0}, c = 0;
+    bool pressed = true;
+    for (int i = 0; i < 3 && sgr; i++) {
+        while ((c = rest_of_sequence()) >= '0' && c <= '9')
+            if (v[i] < 100000) v[i] = 10 * v[i] + c - '0';
+        pressed = c == 'M';
+    }
+    for (int i = 0; i < 3 && !sgr; i++) v[i] = rest_of_sequence() - 32;
+    const int button = v[0] & (WHEEL | OTHERS);
+    const ui_key none = {.code = UI_KEY_RESIZE}; // nothing of ours: draws again
+    if (!pressed || v[1] < 1 || v[2] < 1 || (button && (button & ~1) != WHEEL)) return none;
+    const ui_mouse_kind kind = !button ? UI_MOUSE_CLICK : button == WHEEL ? UI_MOUSE_WHEEL_UP : UI_MOUSE_WHEEL_DOWN;
+    return (ui_key){UI_KEY_MOUSE, kind, v[2] - 1, v[1] - 1, 0};
 }
 
 ui_key ui_term_key(void) {
@@ -367,7 +414,7 @@ ui_key ui_term_key(void) {
         int code = c == 127 || c == 8 ? UI_KEY_BACKSPACE : (int)c;
         return (ui_key){.code = code};
     }
-    if (c == KEY_MOUSE) return mouse_key();
+    if (c == MOUSE_SGR || c == MOUSE_OLD) return mouse_key(c == MOUSE_SGR);
     if (c > KEY_F(0) && c <= KEY_F(12)) return (ui_key){.code = UI_KEY_F0 + (int)(c - KEY_F(0))};
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         if ((int)c == named[i].curses) return (ui_key){.code = named[i].ours};

@@ -22,6 +22,8 @@ void ui_term_size(int *rows, int *cols);
 void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col);
 void ui_term_colors(const ui_theme *theme, bool color); // from the next frame on
 void ui_term_mouse(bool on);
+void ui_term_copy(const char *text); // to the terminal's clipboard (OSC 52); it tells nobody whether it did
+bool ui_term_takes_copies(void);     // as far as its name says
 void ui_term_redraw(void);     // the next show sends everything again
 void ui_term_suspend(void);    // stops the process as Ctrl-Z does; returns when it goes on
 bool ui_term_stop_asked(void); // a SIGTSTP came: it is time for ui_term_suspend

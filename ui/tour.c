@@ -45,6 +45,7 @@ static void show_stop(ui_tour *t, int stop) {
     o.tour = NULL;
     o.prompt = o.history = NULL;
     ui_begin(t->state, &o);
+    t->state->clipboard = t->conversation.clipboard;
     t->state->ascii = t->conversation.ascii;
     t->state->brackets = t->conversation.brackets;
     t->state->tour_stop = stop + 1;

@@ -1,5 +1,6 @@
 // Actions: how the user changes what is shown, and what is asked of the source.
 #include "base/mem.h"
+#include "ui/copy.h"
 #include "ui/demo.h"
 #include "ui/find.h"
 #include "ui/modes.h"
@@ -235,6 +236,8 @@ void ui_act(ui_state *s, ui_action a) {
         break;
     case UI_ACT_EDITOR: s->want_editor = takes_prompts(s); break;
     case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;
+    case UI_ACT_COPY: ui_copy_text(s); break;
+    case UI_ACT_COPY_STEP: ui_copy_step(s); break;
     case UI_ACT_PAPER: ui_paper_step(s); break;
     case UI_ACT_QUIZ: ui_quiz_toggle(s); break;
     case UI_ACT_SHADOWS: ui_toggle(s, UI_SHADOWS); break;

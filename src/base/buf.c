@@ -77,3 +77,14 @@ void ls_ids_free(ls_ids *v) {
     free(v->p);
     *v = (ls_ids){0};
 }
+
+void ls_buf_base64(ls_buf *b, const char *bytes, size_t n) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *p = (const unsigned char *)bytes;
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0);
+        char t[4] = {digits[v >> 18], digits[v >> 12 & 63], i + 1 < n ? digits[v >> 6 & 63] : '=',
+                     i + 2 < n ? digits[v & 63] : '='};
+        ls_buf_add(b, t, 4);
+    }
+}

@@ -130,16 +130,9 @@ void ls_jw_str(ls_jsonw *w, const char *s) {
 }
 
 void ls_jw_base64(ls_jsonw *w, const char *s, size_t n) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const unsigned char *p = (const unsigned char *)s;
     value(w);
     ls_buf_char(w->out, '"');
-    for (size_t i = 0; i < n; i += 3) {
-        uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0);
-        char t[4] = {digits[v >> 18], digits[v >> 12 & 63], i + 1 < n ? digits[v >> 6 & 63] : '=',
-                     i + 2 < n ? digits[v & 63] : '='};
-        ls_buf_add(w->out, t, 4);
-    }
+    ls_buf_base64(w->out, s, n);
     ls_buf_char(w->out, '"');
 }
 

@@ -1,5 +1,6 @@
 // The screen.
 #include "base/paths.h"
+#include "cli/plain_chat.h"
 #include "cli/screen_source.h"
 #include "ui/app.h"
 
@@ -14,12 +15,18 @@ int ls_cmd_chat(const ls_command_line *c) {
         ls_fail(&err, LS_E_USAGE, "the screen reads keys from standard input; give the prompt by --prompt or a file");
         return ls_complain(&err);
     }
+    if (c->plain && ls_is_scripted(c)) {
+        ls_fail(&err, LS_E_USAGE, "--plain has no screen that --script or --cast could use");
+        return ls_complain(&err);
+    }
     if (ls_read_prompt(c, false, &prompt, &err)) return ls_complain(&err);
-    if (!ls_is_scripted(c) && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))) {
+    if (!c->plain && !ls_is_scripted(c) && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))) {
         bool has_prompt = prompt.n > 0;
         ls_buf_free(&prompt);
         if (has_prompt) return ls_cmd_generate(c); // without a terminal: plain streaming text
-        ls_fail(&err, LS_E_USAGE, "the screen needs a terminal; without one: logitspec generate --prompt TEXT");
+        ls_fail(
+            &err, LS_E_USAGE,
+            "the screen needs a terminal; without one: logitspec generate --prompt TEXT, or logitspec chat --plain");
         return ls_complain(&err);
     }
     const ls_options *o = &c->options;
@@ -33,7 +40,7 @@ int ls_cmd_chat(const ls_command_line *c) {
     if (!code) {
         screen.history = history;
         screen.prompt = prompt.n ? prompt.p : NULL;
-        code = ls_show(source, &screen, c, &status, &err);
+        code = c->plain ? ls_plain_chat(source, &screen, &status, &err) : ls_show(source, &screen, c, &status, &err);
     }
     if (code) status = ls_complain(&err);
     else if (!status && live.trace_failed) status = LS_EXIT_FAILED;

@@ -212,6 +212,8 @@ ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
                         .theme = &theme,
                         .color = ls_wants_color(o, STDOUT_FILENO) && strcmp(o->theme, "mono"),
                         .mouse = o->mouse,
+                        .clipboard = o->clipboard,
+                        .fps = o->fps,
                         .ambiguous_wide = !strcmp(o->ambiguous_width, "wide"),
                         .ascii = o->ascii};
     return code;

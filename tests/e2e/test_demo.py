@@ -3,6 +3,7 @@ import os
 import re
 import tempfile
 import textwrap
+import time
 import unittest
 
 from demo_claims import CLAIMS, COMMON
@@ -67,6 +68,22 @@ class Demo(unittest.TestCase):
     def test_the_start_screen_names_the_demo_of_the_idea(self):
         with Screen("--model", "script", cols=80, rows=24) as s:
             s.wait("Type a prompt and press Enter", " 1  a guided tour", "own choice─retrieved─guess")
+            s.keys("1")  # while it loads, too
+            s.wait("Tour 1 of 3: One step", "REPLAY", "q leaves for your conversation")
+            s.keys("q")
+            s.wait("READY", "Type a prompt and press Enter")
+            s.keys("1")
+            s.wait("Tour 1 of 3: One step", "Enter goes on")
+            s.keys("Enter", "G")
+            for _ in range(300):  # its notes
+                if "the next stop" in s.text():
+                    break
+                s.keys("Enter")
+                time.sleep(0.1)
+            s.keys("Enter")
+            s.wait("Tour 2 of 3: The next-next token")
+            s.keys("C-c")
+            s.wait("exit=130")
         self.assertIn("next-next", DEMOS)
 
     def write(self, d, text):

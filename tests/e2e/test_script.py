@@ -238,24 +238,24 @@ expect next-rejection  next-lossy
         with tempfile.TemporaryDirectory() as d:
             r, _ = self.play(d, """wait READY
 key F2
-expect decode.method         logitspec
+expect decode.method            logitspec
 key Right
-wait decode.method         logitspec-paper
+wait decode.method            logitspec-paper
 key Down Right Right Right Left
-wait decode.budget         2
+wait decode.budget            2
 key Enter
 type 7
 key Enter
-wait decode.budget         7
+wait decode.budget            7
 key Right
-wait decode.budget         auto
+wait decode.budget            auto
 key Enter
 type x
 key Enter
 wait decode.budget is 'x'
-expect decode.budget         auto
+expect decode.budget            auto
 key F2
-reject decode.budget         auto
+reject decode.budget            auto
 """, *SCRIPT)
             self.assertEqual((r.returncode, r.stderr), (0, ""))
 
@@ -265,7 +265,7 @@ reject decode.budget         auto
             for name, script in (("one", "type Retrieval\nkey Enter\nwait › Retrieval\nwait 40 tokens\nwait READY\n"
                                          f"key Esc :\ntype save {d}/c.jsonl.zst\nkey Enter\nwait saved\nkey p\n"),
                                  ("two", f"key Esc :\ntype load {d}/c.jsonl.zst\nkey Enter\nwait loaded\n"
-                                         "wait READY\nexpect │› Retrieval\nexpect 40 tokens\nkey p\n")):
+                                         "wait READY\nexpect │› Retrieval\nexpect 40 tokens\n")):  # the prompt has the keys
                 r, _ = self.play(d, "wait READY\n" + script + f"type more\nkey Enter\nwait │› more\nwait READY\nwait 40 tokens\n"
                                  f"key Esc 1 Space r\nwait PAUSED\nkey Space\nwait READY\nsave {d}/{name}.txt\n"
                                  f"key g E\nwait 0› Retrieval\nkey Esc 1 G\nwait follow\n", *SCRIPT)

@@ -1,6 +1,8 @@
 // YAML, configuration layers, flags: values, origins, and one clear line for everything that is wrong.
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/yaml.h"
+#include "cli/config_file.h"
 #include "cli/options.h"
 #include "spec/drafter.h"
 #include "spec/sizing.h"
@@ -276,6 +278,76 @@ static void shown_configuration_reads_back(void **state) {
     free(path);
 }
 
+static ls_code change_file(const char *path, const char *before, const ls_config_change *changes, int n, ls_buf *after,
+                           ls_err *err) {
+    ls_buf text = {0};
+    if (before) {
+        ls_buf_str(&text, before);
+        assert_int_equal(ls_write_file(path, &text, err), LS_OK);
+    }
+    const ls_code code = ls_config_file_change(path, changes, n, err);
+    FILE *f = fopen(path, "re");
+    ls_buf_free(&text);
+    ls_buf_clear(after);
+    if (f) {
+        assert_int_equal(ls_read_all(after, f, path, 1 << 20, err), LS_OK);
+        fclose(f);
+    }
+    ls_buf_str(after, "");
+    return code;
+}
+
+// What a person wrote stays: comments, order, other keys. What cannot be changed safely is refused, and the file stays.
+static void a_configuration_file_is_changed_with_care(void **state) {
+    (void)state;
+    static const ls_config_change changes[] = {{"decode.method", "pld"}, {"pld.ngram", "2"}, {"decode.budget", "16"}};
+    static const struct {
+        const char *before, *after;
+    } cases[] = {
+        {NULL, "decode:\n  budget: 16\n  method: pld\npld:\n  ngram: 2\n"},
+        {"", "decode:\n  budget: 16\n  method: pld\npld:\n  ngram: 2\n"},
+        {"# mine\ndecode:\n    method: \"suffix\"   # fast\n    budget: auto\n\nui:\n  keys: [\"worst=W\"]\n",
+         "# mine\ndecode:\n    method: pld   # fast\n    budget: 16\n\nui:\n  keys: [\"worst=W\"]\npld:\n  ngram: 2\n"},
+        {"pld:\n  # longest\n  ngram: 3# no comment\nmodel: {threads: 2}",
+         "pld:\n  # longest\n  ngram: 2\nmodel: {threads: 2}\ndecode:\n  budget: 16\n  method: pld\n"},
+        {"decode:\n  method: 'a ''b'' # c'\n  seed: 3\n",
+         NULL}, // a quote within quotes: more than this can change
+        {"decode: {method: ar, seed: 1}\n", NULL},
+        {"decode:\n  method:\n    - ar\n", NULL},
+        {"decode: &x\n", NULL},
+        {"decode:\n  method: |\n    several\n    lines\n  seed: 3\n", NULL},
+    };
+    char dir[] = "/tmp/logitspec-config-XXXXXX", path[80];
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/sub/config.yaml", dir);
+    ls_buf after = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_err err = {0};
+        const ls_code code = change_file(path, cases[i].before, changes, 3, &after, &err);
+        if (cases[i].after) assert_int_equal(code, LS_OK);
+        else assert_int_equal(code, LS_E_USAGE);
+        assert_string_equal(after.p, cases[i].after ? cases[i].after : cases[i].before);
+        if (code) assert_non_null(strstr(err.msg, path)); // the message names the file
+    }
+    // what a setting may say is read back as it was, however it must be spelled
+    static const char *const values[] = {"fixed:8", "-1", "a \"b\" \\ # c", "~", "no", " x", "two: words", "\n"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        ls_err err = {0};
+        ls_yaml *y;
+        const ls_config_change c = {"rest.corpus", values[i]};
+        assert_int_equal(change_file(path, "a: 1\n", &c, 1, &after, &err), LS_OK);
+        assert_int_equal(ls_yaml_parse(&y, after.p, strlen(after.p), "f", &err), LS_OK);
+        assert_string_equal(ls_yaml_get(ls_yaml_get(y, "rest"), "corpus")->text, values[i]);
+        assert_string_equal(ls_yaml_get(y, "a")->text, "1");
+        ls_yaml_free(y);
+    }
+    ls_buf_free(&after);
+    unlink(path);
+    *strrchr(path, '/') = 0;
+    rmdir(path);
+    rmdir(dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(yaml_errors_have_a_place),
@@ -286,6 +358,7 @@ int main(void) {
         cmocka_unit_test(method_files_hold_their_defaults),
         cmocka_unit_test(sizing_files_hold_their_defaults),
         cmocka_unit_test(shown_configuration_reads_back),
+        cmocka_unit_test(a_configuration_file_is_changed_with_care),
     };
     setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,206 @@
+#include "cli/plain_chat.h"
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "ui/command.h"
+#include "ui/modes.h"
+#include "ui/words.h"
+
+#include <errno.h>
+#include <langinfo.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+    ls_source *source;
+    ui_state state;
+    ui_canvas canvas; // for how tokens are spelled; nothing is drawn
+    ls_buf input;     // read, and not yet taken
+    bool ended;       // the input
+    bool ready;       // the model is loaded
+    bool waits;       // for what was asked for
+    bool asked;       // a sign stands there that a line is expected
+    bool failed;      // of the output
+    bool interactive;
+} chat;
+
+static void print(chat *c, ls_buf *line) {
+    if (c->asked) fputc('\n', stdout);
+    c->asked = false;
+    c->failed |= !ls_print(line);
+}
+
+static void print_line(chat *c, const char *before, const char *text) {
+    ls_buf line = {0};
+    ls_buf_fmt(&line, "%s%s\n", before, text);
+    print(c, &line);
+}
+
+static void tell_message(chat *c) {
+    ui_state *s = &c->state;
+    if (*s->message) print_line(c, s->message_is_error ? "error: " : "note: ", s->message);
+    *s->message = 0;
+}
+
+static void tell_header(chat *c) {
+    const ls_run *h = &c->state.header;
+    ls_buf line = {0};
+    ls_buf_fmt(
+        &line,
+        "%s, %s on %s, method %s. A line is a prompt; an empty line lets an answer that was cut go on; ':' begins a "
+        "command, such as ':set decode.budget=8' or ':quit'.\n",
+        h->model, h->dtype, h->device, h->method);
+    print(c, &line);
+}
+
+static void tell_step(chat *c) {
+    const ui_state *s = &c->state;
+    const ls_step *step = ui_step(s, s->n_steps - 1);
+    ls_buf line = {0};
+    ui_narrate(&c->canvas, s, step, &line);
+    ls_buf_str(&line, "; emitted \"");
+    for (int i = 0; i < step->n_emitted; i++) {
+        const ls_token *t = ls_token_of(&s->tokens, step->tree.nodes[step->path[i]].token);
+        if (t->special) continue;
+        for (size_t k = 0; k < (size_t)t->n;) { // on one line
+            const ui_glyph g = ui_next_glyph(&c->canvas, t->bytes + k, (size_t)t->n - k);
+            ls_buf_str(&line, g.glyph);
+            k += g.n;
+        }
+    }
+    ls_buf_str(&line, "\"\n");
+    print(c, &line);
+}
+
+static void tell_end(chat *c) {
+    ui_state *s = &c->state;
+    const ui_turn *t = &s->turns[s->n_turns - 1];
+    const ls_stats *st = ui_stats(s);
+    ls_buf text = {0};
+    ls_buf_str(&text, "answer:\n");
+    for (size_t i = 0; i < t->n_steps; i++)
+        for (int k = 0; k < ui_step(s, t->first_step + i)->n_emitted; k++) {
+            const ls_step *step = ui_step(s, t->first_step + i);
+            const ls_token *token = ls_token_of(&s->tokens, step->tree.nodes[step->path[k]].token);
+            if (!token->special) ls_buf_add(&text, token->bytes, (size_t)token->n);
+        }
+    ls_buf_fmt(&text, "\nend (%s): %llu token%s in %llu step%s", ls_finish_name(t->finish),
+               (unsigned long long)st->emitted, st->emitted == 1 ? "" : "s", (unsigned long long)st->steps,
+               st->steps == 1 ? "" : "s");
+    if (st->steps) ls_buf_fmt(&text, ", MAT %.2f", ls_stats_mat(st));
+    if (ls_stats_speedup(st) > 0) ls_buf_fmt(&text, ", x%.2f against plain decoding (measured)", ls_stats_speedup(st));
+    ls_buf_str(&text, t->finish == LS_FINISH_LENGTH ? "; an empty line lets it go on\n" : "\n");
+    print(c, &text);
+}
+
+static void take(chat *c, ls_event *e) {
+    ui_state *s = &c->state;
+    const ls_event_kind kind = e->kind;
+    const bool known = s->has_header, idle = kind == LS_EV_STATUS && e->status.state == LS_STATE_IDLE;
+    const bool failed = kind == LS_EV_STATUS && e->status.state == LS_STATE_FAILED;
+    const bool refused = kind == LS_EV_MESSAGE && e->message.is_error && s->run_state == LS_STATE_IDLE;
+    ui_on_event(s, e);
+    if (kind == LS_EV_HEADER && !known) tell_header(c);
+    if (kind == LS_EV_MESSAGE) tell_message(c);
+    if (kind == LS_EV_PROMPT) {
+        ls_buf line = {0};
+        const ui_turn *t = &s->turns[s->n_turns - 1];
+        ls_buf_fmt(&line, "turn %zu: %s\nread %d token%s in %.0f ms\n", s->n_turns, t->text, t->n_ids,
+                   t->n_ids == 1 ? "" : "s", t->prefill_ms);
+        print(c, &line);
+    }
+    if (kind == LS_EV_STEP && s->n_steps) tell_step(c);
+    if (kind == LS_EV_END && s->n_turns) tell_end(c);
+    if ((idle && c->ready) || failed || refused) c->waits = false;
+    c->ready |= idle;
+    if (failed) {
+        s->quit = true;
+        s->exit_code = LS_EXIT_FAILED;
+    }
+}
+
+static bool keeps_busy(ls_command_kind kind) {
+    return kind == LS_CMD_PROMPT || kind == LS_CMD_EDIT || kind == LS_CMD_GO_ON || kind == LS_CMD_LOAD ||
+           kind == LS_CMD_RIVAL || kind == LS_CMD_FORK || kind == LS_CMD_KEEP;
+}
+
+static void obey(chat *c, char *line) {
+    ui_state *s = &c->state;
+    *s->message = 0;
+    if (*line == ':') {
+        ui_type_line(s, ':', line + 1);
+        ui_line_key(s, UI_KEY_ENTER, UI_ACT_NONE);
+    } else {
+        ui_edit_set(&s->prompt, line);
+        ui_send_prompt(s);
+        ui_edit_clear(&s->prompt);
+    }
+    for (int i = 0; i < s->n_outbox; i++) c->waits |= keeps_busy(s->outbox[i].kind);
+    ui_send_requests(s, c->source);
+    if (s->message_is_error && *s->message) c->waits = false; // it was refused
+    tell_message(c);
+}
+
+// Takes a line of the input, if one may be taken now: prompts wait for the answer before, and so do commands that come
+// through a pipe, where nobody watches the answer. False: none was taken.
+static bool take_line(chat *c) {
+    const char *end = c->input.n ? memchr(c->input.p, '\n', c->input.n) : NULL;
+    if (!end && !(c->ended && c->input.n)) return false;
+    const size_t n = end ? (size_t)(end - c->input.p) : c->input.n;
+    const bool command = c->input.n && *c->input.p == ':';
+    if (!c->ready || (c->waits && !(command && c->interactive))) return false;
+    char *line = ls_strndup(c->input.p, n);
+    const size_t used = n + (end != NULL);
+    memmove(c->input.p, c->input.p + used, c->input.n - used);
+    c->input.n -= used;
+    if (n && line[n - 1] == '\r') line[n - 1] = 0;
+    c->asked = false;
+    obey(c, line);
+    free(line);
+    return true;
+}
+
+static void read_input(chat *c) {
+    char block[4096];
+    const ssize_t n = read(STDIN_FILENO, block, sizeof block);
+    if (n > 0) ls_buf_add(&c->input, block, (size_t)n);
+    else if (!n || errno != EINTR) c->ended = true;
+}
+
+ls_code ls_plain_chat(ls_source *source, const ui_options *o, int *status, ls_err *err) {
+    const bool utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
+    chat *c = ls_calloc(1, sizeof *c);
+    ui_state *s = &c->state;
+    c->source = source;
+    c->canvas = (ui_canvas){.utf8 = utf8, .ascii = o->ascii || !utf8};
+    c->interactive = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    ui_state_init(s);
+    ui_begin(s, o);
+    c->waits = s->n_outbox > 0;
+    ui_send_requests(s, source);
+    ls_catch_signals();
+    while (!s->quit && !c->failed && !ls_interrupted) {
+        for (ls_event *e; (e = source->next(source));) take(c, e);
+        while (!s->quit && take_line(c)) {
+        }
+        if (s->quit || (c->ended && !c->waits && !c->input.n && c->ready)) break;
+        if (c->interactive && c->ready && !c->waits && !c->asked) {
+            fputs("> ", stdout);
+            fflush(stdout);
+            c->asked = true;
+        }
+        struct pollfd fds[] = {{source->wake_fd(source), POLLIN, 0}, {c->ended ? -1 : STDIN_FILENO, POLLIN, 0}};
+        if (poll(fds, 2, -1) < 0) continue; // a signal
+        if (fds[1].revents) read_input(c);
+    }
+    source->close(source);
+    *status = c->failed ? LS_EXIT_FAILED : s->exit_code;
+    const ls_code code = ls_interrupted ? ls_fail(err, LS_E_CANCELLED, "interrupted") : LS_OK;
+    ui_state_free(s);
+    ls_buf_free(&c->input);
+    free(c);
+    return code;
+}

@@ -1,0 +1,94 @@
+"""The conversation as lines of text (chat --plain): what a screen reader, a log or a pipe gets."""
+import json
+import os
+import re
+import tempfile
+import unittest
+
+from program import Screen, read_trace, run
+
+SCRIPT = ["--model", "script:3", "--budget", "4"]
+
+
+def answers(out):
+    return re.findall(r"^answer:\n(.*?)\nend \((\w+)\): (\d+) tokens? in (\d+) steps?", out, re.S | re.M)
+
+
+class Plain(unittest.TestCase):
+    def chat(self, lines, *flags):
+        r = run("chat", "--plain", *SCRIPT, *flags, input=lines)
+        self.assertNotIn("\033", r.stdout + r.stderr)
+        return r
+
+    def test_a_step_is_a_line_and_the_answers_are_those_of_generate(self):
+        r = self.chat("Retrieval\nmore\n", "--max-tokens", "40")
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        self.assertEqual(r.stdout.count("\nturn "), 2)
+        want = json.loads(run("generate", *SCRIPT, "--max-tokens", "40", "--prompt", "Retrieval", "--json").stdout)
+        got = answers(r.stdout)
+        self.assertEqual(len(got), 2)
+        self.assertEqual(got[0][0].strip(), want["text"].strip())
+        self.assertEqual(got[0][1:], (want["finish_reason"], str(want["emitted"]), str(want["steps"])))
+        steps = re.findall(r'^step (\d+): root .*; emitted "', r.stdout, re.M)
+        self.assertEqual(steps, [str(i) for _, _, _, n in got for i in range(int(n))])
+
+    def test_an_empty_line_lets_a_cut_answer_go_on(self):
+        whole = answers(self.chat("Retrieval\n", "--max-tokens", "60").stdout)
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "t.jsonl")
+            r = self.chat("Retrieval\n\n\nmore\n", "--max-tokens", "20", "--trace", path)
+            parts = answers(r.stdout)
+            self.assertEqual([p[2] for p in parts], ["20", "40", "60", "20"])
+            self.assertEqual(parts[2][0], whole[0][0])
+            self.assertTrue(parts[2][0].startswith(parts[0][0].rstrip("\ufffd")))
+            with open(path, encoding="utf-8") as f:
+                lines = read_trace(f.read())
+            self.assertEqual([x["type"] for x in lines if x["type"] in ("header", "end")], ["header", "end"] * 2)
+            self.assertEqual([x["totals"]["emitted"] for x in lines if x["type"] == "end"], [60, 20])
+            again = run("replay", path, "--script", self.write(d, "wait REPLAY\nkey G\nwait ENDED\nexpect 20 tokens\n"))
+            self.assertEqual(again.returncode, 0, again.stderr)
+            self.assertEqual(run("report", path, "-o", os.path.join(d, "r.md")).returncode, 0)
+
+    def write(self, d, text):
+        path = os.path.join(d, "keys")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        return path
+
+    def test_commands_keep_their_place_in_a_pipe(self):
+        with tempfile.TemporaryDirectory() as d:
+            text, step, saved = (os.path.join(d, x) for x in ("text", "step", "c.jsonl"))
+            r = self.chat(f"Retrieval\n:save-text {text}\n:save-step {step}\n:save {saved}\n:set decode.method=pld\nmore\n"
+                          ":frobnicate\n:quit\nnever\n", "--max-tokens", "30")
+            self.assertEqual(r.returncode, 0)
+            self.assertIn("error: no command 'frobnicate'", r.stdout)
+            self.assertNotIn("never", r.stdout)
+            got = answers(r.stdout)
+            self.assertEqual([len(got), got[0][2]], [2, "30"])
+            with open(text, encoding="utf-8") as f:
+                self.assertEqual(f.read(), got[0][0] + "\n")
+            with open(step, encoding="utf-8") as f:
+                self.assertRegex(f.read(), r"^step \d+: root .*\nIt emitted \d+ tokens?: ")
+            with open(saved, encoding="utf-8") as f:
+                methods = [x["method"] for x in map(json.loads, f) if x["type"] == "header"]
+            self.assertEqual(methods, ["logitspec"])
+
+    def test_mistakes(self):
+        self.assertEqual(self.chat("Hi\n", "--script", "x").returncode, 2)
+        r = run("chat", "--plain", "--model", "/nonexistent.gguf", input="Hi\n")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("error: ", r.stdout)
+        full = self.chat("x" * 5000 + "\nmore\n", "--max-tokens", "10")  # it does not fit; the next one does
+        self.assertEqual((full.returncode, len(answers(full.stdout))), (0, 1))
+        self.assertIn("error: the prompt has", full.stdout)
+
+    def test_in_a_terminal(self):
+        with Screen("--plain", *SCRIPT, "--max-tokens", "9", cols=100, rows=40) as s:
+            s.wait("A line is a prompt", "\n>")
+            s.type("Retrieval")
+            s.keys("Enter")
+            s.wait("end (length): 9 tokens")
+            s.keys("Enter")
+            s.wait("end (length): 18 tokens")
+            s.keys("C-c")
+            s.wait("exit=130")

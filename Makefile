@@ -159,7 +159,8 @@ build/liblstorch_cuda.so $(B)/install/liblstorch_cuda.so: $(call torch_obj,lst_c
 
 # The same library on a device that is emulated on the CPU, for tests: the kernels' sources as they are.
 EMULATED := $(patsubst %,$(B)/obj/emulated/%.o,$(GPU_SRC) $(wildcard tests/gpu/*.cpp))
-EMULATED_CXXFLAGS := -std=c++20 -O2 -g $(WARN) -Wno-unknown-pragmas -ffp-contract=off -fPIC -fvisibility=hidden -fopenmp -Isrc -I. \
+EMULATED_CXXFLAGS := -std=c++20 -O2 -g $(WARN) -Wno-unknown-pragmas -ffp-contract=off -fPIC -fvisibility=hidden -fopenmp \
+  -ftls-model=initial-exec -Isrc -I. \
   -include tests/gpu/emulation.h $(SANFLAGS)
 $(B)/obj/emulated/%.o: %
 	@mkdir -p $(@D)

@@ -76,7 +76,8 @@ static ls_code load(recordings *all, const char *path, ls_err *err) {
 static ls_code run(const recordings *all, const ls_contender *c, outcome *out, ls_err *err) {
     ls_simulator *s;
     const ls_draft_setup place = {.tokenizer = all->model, .n_vocab = all->n_vocab, .tokenizer_id = all->tokenizer_id};
-    ls_code code = ls_simulator_new(&s, &c->setup.s.decode, &place, &all->costs, err);
+    const ls_cost_curve *given = &c->setup.s.decode.costs;
+    ls_code code = ls_simulator_new(&s, &c->setup.s.decode, &place, given->given ? given : &all->costs, err);
     if (code) return ls_err_prefix(err, "%s", c->label);
     const uint64_t start = ls_now_ns();
     for (size_t i = 0; i < all->n && !code; i++) {

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum { STR, ENUM, INT, NUM, BOOL, AUTO, SEED, LIST, SIZING, ACCEPT } kind;
+typedef enum { STR, ENUM, INT, NUM, BOOL, AUTO, SEED, LIST, SIZING, ACCEPT, COSTS } kind;
 
 static const struct {
     const char *key, *fallback, *choices, *help;
@@ -69,6 +69,7 @@ void ls_options_domain(int i, ls_buf *out) {
         break;
     case SIZING: ls_buf_str(out, "default, "), rules(ls_sizing_at, out); break;
     case ACCEPT: rules(ls_accept_at, out); break;
+    case COSTS: ls_buf_str(out, "auto, or ROWS:MS,..."); break;
     case AUTO:
     case SEED: ls_buf_str(out, "auto, or "); // fall through
     case INT:
@@ -81,7 +82,8 @@ void ls_options_domain(int i, ls_buf *out) {
 }
 
 static bool is_text(int i) { // a string on the heap
-    return table[i].type == STR || table[i].type == ENUM || table[i].type == SIZING || table[i].type == ACCEPT;
+    const kind k = table[i].type;
+    return k == STR || k == ENUM || k == SIZING || k == ACCEPT || k == COSTS;
 }
 static void *field(ls_options *o, int i) {
     return (char *)o + table[i].at;
@@ -228,6 +230,9 @@ static ls_code set_value(ls_options *o, int i, const char *value, const char *wh
         break;
     case ACCEPT:
         if (!(code = ls_accept_read(&(ls_accept){0}, what, value, err))) set_text(field(o, i), value);
+        break;
+    case COSTS:
+        if (!(code = ls_cost_read(&(ls_cost_curve){0}, what, value, err))) set_text(field(o, i), value);
         break;
     case INT:
         if (!(code = parse_int(i, value, where, &n, err))) *(int32_t *)field(o, i) = (int32_t)n;
@@ -441,7 +446,8 @@ void ls_options_value(const ls_options *o, int i, ls_buf *out) {
         break;
     case ENUM:
     case SIZING:
-    case ACCEPT: ls_buf_str(out, *(char *const *)p); break;
+    case ACCEPT:
+    case COSTS: ls_buf_str(out, *(char *const *)p); break;
     case INT: ls_buf_fmt(out, "%d", *(const int32_t *)p); break;
     case AUTO:
         if (*(const int32_t *)p) ls_buf_fmt(out, "%d", *(const int32_t *)p);

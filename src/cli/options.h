@@ -11,6 +11,7 @@ typedef char *ls_opt_STR;
 typedef char *ls_opt_ENUM;
 typedef char *ls_opt_SIZING;
 typedef char *ls_opt_ACCEPT;
+typedef char *ls_opt_COSTS;
 typedef int32_t ls_opt_INT, ls_opt_AUTO;
 typedef double ls_opt_NUM;
 typedef bool ls_opt_BOOL;

@@ -144,8 +144,9 @@ void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
                                               : LS_FORMAT_AUTO,
         .system = o->system,
     };
-    ls_sizing_read(&r->s.decode.sizing, "", o->sizing, NULL); // both were checked when they were set
+    ls_sizing_read(&r->s.decode.sizing, "", o->sizing, NULL); // all three were checked when they were set
     ls_accept_read(&r->s.decode.accept, "", o->acceptance, NULL);
+    ls_cost_read(&r->s.decode.costs, "", o->costs, NULL);
     const int n = ls_options_count();
     r->s.config = r->config = ls_calloc(2 * (size_t)n + 1, sizeof *r->config);
     for (int i = 0; i < n; i++) {

@@ -13,6 +13,7 @@ typedef struct {
     const char *method;         // a name of ls_methods
     int32_t budget;             // rows of a step's tree, root included; 0: as the sizing says
     ls_sizing sizing;           // how trees are cut; zero: `default`
+    ls_cost_curve costs;        // given by the user; zero: measured
     ls_accept accept;           // which drafts stand; zero: exact
     const char *reflection;     // the prompt of a probe (decode/reflect.h); NULL: none, the path is only repeated
     const ls_knob_value *knobs; // all of them (spec/knobs.h); NULL: defaults

@@ -42,7 +42,7 @@ static void set_ahead(ls_session *s, const ls_decode_options *opt, bool same_dra
     const ls_drafter *d = s->drafting.drafter;
     ls_overlap how = opt->draft.overlap;
     // trees of a fixed size are the same in every run, unless it is asked for
-    if (how == LS_OVERLAP_AUTO && !s->drafting.sizing.rule->by_cost) how = LS_OVERLAP_OFF;
+    if (how == LS_OVERLAP_AUTO && (!s->drafting.sizing.rule->by_cost || opt->costs.given)) how = LS_OVERLAP_OFF;
     if (same_drafter && how == s->overlap) return;
     ls_ahead_free(s->ahead);
     s->overlap = how;
@@ -72,6 +72,8 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
     set_ahead(s, opt, s->drafting.drafter == before);
     s->note = opt->note;
     s->ud = opt->ud;
+    if (opt->costs.given) s->costs = opt->costs;
+    s->costs.given = opt->costs.given; // else steps correct what was given before
     s->accept = opt->accept;
     s->sampling = opt->sampling;
     ls_answer_ends(&s->answer, opt->max_tokens, opt->stops);
@@ -181,6 +183,7 @@ void ls_session_stop(ls_session *s) {
 }
 
 ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err) {
+    if (s->costs.given) return LS_OK;
     ls_costs_noise noise;
     char line[LS_COSTS_NOTE];
     const ls_code code = ls_costs_get(&s->costs, s->model, false, LS_BUSY, &noise, progress, ud, err);

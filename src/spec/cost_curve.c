@@ -1,8 +1,50 @@
 #include "spec/cost_curve.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 const int32_t ls_cost_rows[LS_COST_SIZES] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
 static const double LEARN = 0.05; // share of a step's deviation that is believed
+
+void ls_cost_of_points(ls_cost_curve *z, const int32_t *rows, const double *ms, size_t n) {
+    int at = 0;
+    for (size_t i = 0; i < n; i++)
+        for (; at < LS_COST_SIZES && ls_cost_rows[at] <= rows[i]; at++)
+            z->base_ms[at] =
+                i ? ms[i - 1] + (ms[i] - ms[i - 1]) * (ls_cost_rows[at] - rows[i - 1]) / (rows[i] - rows[i - 1])
+                  : ms[i];
+    for (; n && at < LS_COST_SIZES; at++) z->base_ms[at] = ms[n - 1] * ls_cost_rows[at] / rows[n - 1];
+}
+
+ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_err *err) {
+    enum { MOST = 32 };
+    int32_t rows[MOST];
+    double ms[MOST];
+    size_t n = 0;
+    *z = (ls_cost_curve){0};
+    if (!strcmp(text, "auto")) return LS_OK;
+    for (const char *p = text;; p++) {
+        char *colon, *end;
+        const long r = strtol(p, &colon, 10);
+        const double t = *colon == ':' ? strtod(colon + 1, &end) : 0;
+        const bool ok = *colon == ':' && end > colon + 1 && n < MOST && t > 0 && t < 1e6 &&
+                        (n ? r > rows[n - 1] && t >= ms[n - 1] : r == 1) && r <= 4096;
+        if (!ok || (*end && *end != ','))
+            return ls_fail(
+                err, LS_E_USAGE,
+                "%s is '%.60s', expected auto or ROWS:MS,... from 1 row on, both rising, such as 1:10,8:15,64:90", what,
+                text);
+        rows[n] = (int32_t)r;
+        ms[n++] = t;
+        if (!*end) break;
+        p = end;
+    }
+    ls_cost_of_points(z, rows, ms, n);
+    z->prefill_ms = z->base_ms[LS_COST_SIZES - 1] / ls_cost_rows[LS_COST_SIZES - 1];
+    z->given = true;
+    return LS_OK;
+}
 
 double ls_cost_ms(const ls_cost_curve *z, int32_t rows, int32_t context) {
     int i = 0;
@@ -47,7 +89,8 @@ bool ls_cost_may_pay(const ls_cost_curve *z, double path, int32_t n, int32_t con
 void ls_cost_observe(ls_cost_curve *z, int32_t n_rows, int32_t context, double ms) {
     const double expected = ls_cost_ms(z, n_rows, context);
     const int32_t more = context - z->cost_context;
-    if (expected <= 0 || !(ms > 0)) return; // a difference of two times may come out below zero on a busy machine
+    if (z->given || expected <= 0 || !(ms > 0))
+        return; // a difference of two times may come out below zero on a busy machine
     double error = ms / expected - 1;
     if (error > 1) error = 1; // an interruption
     if (more > 512) {         // far away the context is what is known least

@@ -3,7 +3,10 @@
 // Costs come from timed forwards of this machine (costs/costs.h): T(rows, context) = base(rows) + slope * rows * (context
 // - the context of the measurement), corrected by the steps themselves.
 #pragma once
+#include "base/err.h"
+
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { LS_COST_SIZES = 12 };
@@ -16,7 +19,14 @@ typedef struct {
     double prefill_ms; // a prompt's token, read without its logits; 0: not measured
     double beside_ms;  // what a step spends beside its forward, whatever its rows (a second model's forwards)
     int32_t beside_rows; // rows of a forward behind those of a tree with drafts (a probe: decode/reflect.h)
+    bool given; // by the user, not measured: steps do not correct it, so that trees are the same in every run
 } ls_cost_curve;
+
+// From the times of some numbers of rows, in rising order; straight lines between them, in proportion beyond.
+void ls_cost_of_points(ls_cost_curve *z, const int32_t *rows, const double *ms, size_t n);
+// "auto": a zero curve, to be measured; else ROWS:MS,... from one row on. LS_E_USAGE; what: for the message.
+ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_err *err);
+
 
 double ls_cost_ms(const ls_cost_curve *z, int32_t rows, int32_t context); // interpolated; 0 if not measured
 // path[0..n): chances that the rows' whole paths are right, best first; path[0] is the root's and 1. Returns how many
@@ -26,5 +36,5 @@ int32_t ls_cost_choose(const ls_cost_curve *z, const double *path, int32_t n, in
 // Whether a row of this chance could be worth its cost behind n others, or open the way to rows that are. False ends
 // the search for candidates.
 bool ls_cost_may_pay(const ls_cost_curve *z, double path, int32_t n, int32_t context);
-// A forward of n_rows rows took ms.
+// A forward of n_rows rows took ms. Nothing where the curve was given.
 void ls_cost_observe(ls_cost_curve *z, int32_t n_rows, int32_t context, double ms);

@@ -119,20 +119,14 @@ static void read_cost_ms(reading *g, const ls_json *doc, const char *field, ls_c
     const ls_json *ms = get_array(g, doc, field, 64);
     const size_t n = ls_json_size(g->cost_rows);
     if (!g->code && (n < 1 || ls_json_size(ms) != n)) wrong(g, "calibration", "as many rows as milliseconds");
-    double before_ms = 0, before_rows = 0;
-    for (size_t i = 0, at = 0; i < n && !g->code; i++) { // between the sizes that were measured: a straight line
-        double t = 0;
-        const int32_t r = item_int(g, g->cost_rows, i, "rows", 1, LS_MAX_ROWS);
-        if (!ls_json_num(ls_json_at(ms, i), &t) || !(t > 0 && is_time(t))) wrong(g, field, "a list of times");
-        for (; at < LS_COST_SIZES && ls_cost_rows[at] <= r; at++)
-            z->base_ms[at] = before_rows > 0
-                                 ? before_ms + (t - before_ms) * (ls_cost_rows[at] - before_rows) / (r - before_rows)
-                                 : t;
-        before_ms = t;
-        before_rows = r;
-        if (i + 1 == n)
-            for (; at < LS_COST_SIZES; at++) z->base_ms[at] = t * ls_cost_rows[at] / r;
+    int32_t rows[64];
+    double times[64];
+    for (size_t i = 0; i < n && !g->code; i++) {
+        rows[i] = item_int(g, g->cost_rows, i, "rows", i ? rows[i - 1] + 1 : 1, LS_MAX_ROWS);
+        if (!ls_json_num(ls_json_at(ms, i), &times[i]) || !(times[i] > 0 && is_time(times[i])))
+            wrong(g, field, "a list of times");
     }
+    if (!g->code) ls_cost_of_points(z, rows, times, n);
 }
 
 static bool add_base64(const char *s, size_t n, ls_buf *out) {

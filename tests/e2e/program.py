@@ -1,10 +1,12 @@
 """What the end-to-end tests share: the program, a check against a JSON Schema, a terminal to drive."""
+import atexit
 import functools
 import itertools
 import json
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -16,8 +18,12 @@ without_sanitizers = unittest.skipIf(SANITIZED, "needs:a build without sanitizer
 MODEL = os.path.join(ROOT, "models", "smollm2-135m-instruct.Q4_1.gguf")
 # settings of the user who runs the tests must not matter
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("LOGITSPEC_SET_") and k not in ("NO_COLOR", "COLUMNS", "LINES")}
-ENV.update(LANG="C.UTF-8", LC_ALL="C.UTF-8", XDG_CONFIG_HOME="/nonexistent", XDG_CACHE_HOME=os.path.join(BUILD, "tests", "cache"),
-           XDG_STATE_HOME=os.path.join(BUILD, "tests", "state"))
+# What forwards cost is given: no run measures it, and trees are the same however busy the machine is. A test of the
+# measurement itself says "auto".
+COSTS = "1:10,8:15,64:90"
+ENV.update(LOGITSPEC_SET_DECODE__COSTS=COSTS, LANG="C.UTF-8", LC_ALL="C.UTF-8", XDG_CONFIG_HOME="/nonexistent", XDG_CACHE_HOME=os.path.join(BUILD, "tests", "cache"),
+           XDG_STATE_HOME=tempfile.mkdtemp(prefix="logitspec-state-"))  # test programs run side by side
+atexit.register(shutil.rmtree, ENV["XDG_STATE_HOME"], ignore_errors=True)
 HAS_LIBRARY = os.path.exists(os.path.join(BUILD, "liblstorch.so"))
 HAS_ENGINE = HAS_LIBRARY and os.path.exists(MODEL) and "LOGITSPEC_TEST_WITHOUT_MODEL" not in os.environ
 needs_model = unittest.skipUnless(HAS_ENGINE, "needs:model")

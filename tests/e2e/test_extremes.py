@@ -101,9 +101,9 @@ class Sizes(unittest.TestCase):
         for n in (10, 300_000):
             path = self.folder(f"v{n}", vocab_size=n)
             for way in ([], ["--temperature", "1", "--top-k", "50", "--top-p", "0.95", "--seed", "5"]):
-                o = self.compare(path, "--prompt", "abc abc abc", "--max-tokens", "12", "--budget", "5", *way)
+                o = self.compare(path, "--prompt", "abc abc abc", "--max-tokens", "8", "--budget", "5", *way)
                 self.assertEqual(len(o["methods"]), 10)
-            self.compare(path, "--prompt", "<s></s><s><s>", "--max-tokens", "12", "--budget", "5")  # only special tokens
+            self.compare(path, "--prompt", "<s></s><s><s>", "--max-tokens", "6", "--budget", "5")  # only special tokens
             trace = os.path.join(self.dir, "t.jsonl")
             r = run("generate", "--model", path, "--raw", "--prompt", "abc", "--max-tokens", "4", "--alt", "8", "--trace", trace,
                     "--budget", "5")
@@ -114,7 +114,7 @@ class Sizes(unittest.TestCase):
     def test_one_token_for_ever(self):
         """Steps late in the text cost what early ones did, and so does memory."""
         path = self.folder("ten", vocab_size=10, max_position_embeddings=65536)
-        n = 30_000 if LONG else 6_000
+        n = 30_000 if LONG else 3_000
         for method in METHODS.split(","):
             trace = os.path.join(self.dir, "t.jsonl")
             out = os.path.join(self.dir, "out.json")

@@ -30,7 +30,7 @@ class Gpu(unittest.TestCase):
         cls.tmp.cleanup()
 
     def answer(self, *args):
-        r = gpu("generate", "--model", self.model, "--raw", "--prompt", CAT, "--max-tokens", "40", "--json", *args)
+        r = gpu("generate", "--model", self.model, "--raw", "--prompt", CAT, "--max-tokens", "32", "--json", *args)
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         return json.loads(r.stdout)
 
@@ -38,11 +38,11 @@ class Gpu(unittest.TestCase):
         for sampling in ([], ["--temperature", "0.9", "--seed", "5", "--top-p", "0.9"]):
             plain = self.answer("--device", "cuda", "--method", "ar", *sampling)
             self.assertEqual([plain[k] for k in ("device", "dtype", "exact")], ["cuda", "bf16", True])
-            for method in ("logitspec", "logitspec-paper", "pld", "recycle"):
+            for method in ("logitspec", "recycle") if sampling else ("logitspec", "logitspec-paper", "pld", "recycle"):
                 got = self.answer("--device", "cuda", "--method", method, "--budget", "16", *sampling)
                 self.assertEqual(got["output_tokens"], plain["output_tokens"])
                 if not sampling:
-                    self.assertLess(got["steps"], 40)  # something was accepted
+                    self.assertLess(got["steps"], 32)  # something was accepted
 
     def test_auto_takes_the_gpu_where_one_can_be_used(self):
         self.assertEqual(self.answer("--max-tokens", "2")["device"], "cuda")

@@ -413,7 +413,7 @@ class Slow(unittest.TestCase):
     """A level without integer dot products, asked for integers."""
 
     def env(self, d):
-        return {"LOGITSPEC_CPU": "portable", "XDG_CACHE_HOME": d}
+        return {"LOGITSPEC_CPU": "portable", "XDG_CACHE_HOME": d, "LOGITSPEC_SET_DECODE__COSTS": "auto"}
 
     def test_it_says_so_and_begins_at_once(self):
         with tempfile.TemporaryDirectory() as d:

@@ -30,6 +30,7 @@ static void expect_same(const ls_options *a, const ls_options *b) {
 #define SAME_ENUM same_text
 #define SAME_SIZING same_text
 #define SAME_ACCEPT same_text
+#define SAME_COSTS same_text
 #define SAME_INT same_number
 #define SAME_AUTO same_number
 #define SAME_NUM same_number

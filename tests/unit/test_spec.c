@@ -6,6 +6,7 @@
 #include "spec/cost_curve.h"
 #include "spec/tree.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -324,6 +325,30 @@ static ls_cost_curve costs(double fixed, double per_row) {
     return z;
 }
 
+static void a_curve_can_be_given(void **state) {
+    (void)state;
+    ls_err err = {0};
+    ls_cost_curve z, before;
+    assert_int_equal(ls_cost_read(&z, "it", "1:10,8:17,64:73", &err), LS_OK);
+    assert_true(z.given);
+    assert_true(fabs(ls_cost_ms(&z, 1, 500) - 10) < 1e-9 && fabs(ls_cost_ms(&z, 3, 0) - 12) < 1e-9);
+    assert_true(fabs(ls_cost_ms(&z, 24, 9) - 33) < 1e-9 && fabs(ls_cost_ms(&z, 128, 0) - 146) < 1e-9);
+    before = z;
+    ls_cost_observe(&z, 8, 100, 90);
+    assert_memory_equal(&z, &before, sizeof z); // what steps take changes nothing
+    assert_int_equal(ls_cost_read(&z, "it", "1:5", &err), LS_OK);
+    assert_true(fabs(ls_cost_ms(&z, 20, 0) - 100) < 1e-9); // in proportion
+    assert_int_equal(ls_cost_read(&z, "it", "auto", &err), LS_OK);
+    assert_true(!z.given && ls_cost_ms(&z, 1, 0) == 0);
+    static const char *const bad[] = {"",      "1",       "1:",      "2:5",     "1:5,",       "1:0",    "1:-3",
+                                      "1:nan", "1:5,1:6", "1:5;8:6", "1:5,8:4", "1:5,9999:9", "auto:1", "1:5,4:x"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(ls_cost_read(&z, "it", bad[i], &err), LS_E_USAGE);
+        assert_non_null(strstr(err.msg, "it is '"));
+        assert_non_null(strstr(err.msg, "expected auto or ROWS:MS,..."));
+    }
+}
+
 static void sizing_follows_measured_costs(void **state) {
     (void)state;
     double path[64] = {1}, even[64];
@@ -506,6 +531,7 @@ int main(void) {
         cmocka_unit_test(ablations_keep_one_half),
         cmocka_unit_test(prompt_lookup_takes_the_longest_then_the_earliest),
         cmocka_unit_test(recycling_hangs_known_successors_in_a_fixed_tree),
+        cmocka_unit_test(a_curve_can_be_given),
         cmocka_unit_test(sizing_follows_measured_costs),
         cmocka_unit_test(costs_interpolate_and_learn),
         cmocka_unit_test(successors_remember_the_last_word),

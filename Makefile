@@ -5,7 +5,7 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
-.PHONY: all run test cuda gpu-check gpu-bundle embed fuzz fuzz-all mutants torture soak limits exactness check-model bench-cpu setup test-setup clean help install lint format unit \
+.PHONY: all run test cuda gpu-check gpu-bundle embed fuzz fuzz-all mutants torture soak limits exactness check-model bench-cpu setup test-setup clean help install uninstall deb archive lint format unit \
   check check-setup check-asan check-tsan check-valgrind check-static clang-build
 
 CC ?= gcc
@@ -78,6 +78,7 @@ $(B)/logitspec: $(CORE_OBJ) $(UI_OBJ) $(CLI_OBJ)
 
 # Objects depend on what they were compiled with, and against which libtorch.
 $(B)/obj/flags: FORCE
+	@[ -e $@ ] || .ci/packages build
 	@mkdir -p $(@D); echo '$(CC) $(CXX) $(HARDEN) $(SANFLAGS) $(EXTRA_CFLAGS) $(TORCH_DIR)' | cmp -s - $@ || \
 	  echo '$(CC) $(CXX) $(HARDEN) $(SANFLAGS) $(EXTRA_CFLAGS) $(TORCH_DIR)' > $@
 .PHONY: FORCE
@@ -111,15 +112,19 @@ $(B)/obj/pic/%.o: %.c $(B)/obj/flags
 	@mkdir -p $(@D)
 	@echo '  CC   $< (pic)'
 	$(Q)$(CC) $(CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
+# An installed library finds libtorch beside itself and names no folder of the machine that built it.
+TORCH_RPATH = -Wl,-rpath,$(TORCH_DIR)/lib
+$(B)/install/%.so: TORCH_RPATH :=
 # $(call TORCH_LINK,more libraries); a link that is interrupted leaves no library
 TORCH_LINK = $(CXX) -shared $(SANFLAGS) $(HARDEN_LD) -o $@.new $(filter %.o,$^) -Wl,--version-script=src/torch/lst.map \
-  -Wl,-rpath,'$$ORIGIN' -Wl,-rpath,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -fopenmp \
+  -Wl,-rpath,'$$ORIGIN' $(TORCH_RPATH) -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -fopenmp \
   -Wl,-rpath-link,$(TORCH_DIR)/lib$(1) && mv $@.new $@
 # TSan sees no meeting of threads inside libgomp; what our code calls of it is written on plain threads for that build.
 ifeq ($(SAN),thread)
 TORCH_COMMON += $(B)/obj/pic/tests/tools/openmp_tsan.o
 endif
-$(B)/liblstorch.so: $(call torch_obj,lst_cpu lst_cpu_engine) $(TORCH_COMMON) src/torch/lst.map
+$(B)/liblstorch.so $(B)/install/liblstorch.so: $(call torch_obj,lst_cpu lst_cpu_engine) $(TORCH_COMMON) src/torch/lst.map
+	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(call TORCH_LINK)
 
@@ -148,7 +153,7 @@ build/obj/%.cu.o: %.cu build/obj/gpu-code
 	@echo '  NVCC $<'
 	$(Q)$(NVCC) $(NVCCFLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $<
 $(call torch_obj,gpu_runtime): TORCH_CXXFLAGS += -isystem $(CUDA_HOME)/include
-build/liblstorch_cuda.so: $(call torch_obj,lst_cuda lst_cuda_engine gpu_runtime) $(GPU_SRC:%.cu=build/obj/%.cu.o) $(TORCH_COMMON) src/torch/lst.map
+build/liblstorch_cuda.so $(B)/install/liblstorch_cuda.so: $(call torch_obj,lst_cuda lst_cuda_engine gpu_runtime) $(GPU_SRC:%.cu=build/obj/%.cu.o) $(TORCH_COMMON) src/torch/lst.map
 	@echo '  LINK $@'
 	$(Q)$(call TORCH_LINK, -lc10_cuda -L$(CUDA_HOME)/lib64 -lcudart)
 
@@ -360,28 +365,47 @@ run: setup
 	@if [ -t 0 ] && [ -t 1 ]; then exec build/logitspec; \
 	else echo "> $$(cat demos/prompts/fox.txt)" && exec build/logitspec generate --prompt-file demos/prompts/fox.txt; fi
 
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/logitspec $(DESTDIR)$(PREFIX)/share/logitspec/configs \
-	  $(DESTDIR)$(PREFIX)/share/logitspec/models
-	install -m 755 build/logitspec $(DESTDIR)$(PREFIX)/bin
-	install -m 644 configs/*.yaml $(DESTDIR)$(PREFIX)/share/logitspec/configs
-	install -d $(DESTDIR)$(PREFIX)/share/logitspec/configs/methods
-	install -m 644 configs/methods/*.yaml $(DESTDIR)$(PREFIX)/share/logitspec/configs/methods
-	install -d $(DESTDIR)$(PREFIX)/share/logitspec/configs/sizings
-	install -m 644 configs/sizings/*.yaml $(DESTDIR)$(PREFIX)/share/logitspec/configs/sizings
-	install -d $(DESTDIR)$(PREFIX)/share/logitspec/configs/chat
-	install -m 644 configs/chat/*.jinja $(DESTDIR)$(PREFIX)/share/logitspec/configs/chat
-	install -d $(DESTDIR)$(PREFIX)/share/logitspec/demos/traces
-	install -m 644 demos/*.yaml $(DESTDIR)$(PREFIX)/share/logitspec/demos
-	install -m 644 demos/traces/* $(DESTDIR)$(PREFIX)/share/logitspec/demos/traces
-ifneq ($(TORCH_DIR),)
-	install -m 755 build/liblstorch.so $(DESTDIR)$(PREFIX)/lib/logitspec
-	[ ! -e build/liblstorch_cuda.so ] || install -m 755 build/liblstorch_cuda.so $(DESTDIR)$(PREFIX)/lib/logitspec
-	cp -a $(TORCH_DIR)/lib/*.so* $(DESTDIR)$(PREFIX)/lib/logitspec/
-endif
-	install -m 755 models/fetch $(DESTDIR)$(PREFIX)/share/logitspec/models
-	install -m 644 models/registry.json $(DESTDIR)$(PREFIX)/share/logitspec/models
-	for f in models/*.gguf; do [ ! -e "$$f" ] || install -m 644 "$$f" $(DESTDIR)$(PREFIX)/share/logitspec/models; done
+# ---- installing. The program makes its manual and completions here; no user's own models go into them. MODEL_FILE= leaves
+# the default model out: the program then says how to fetch it.
+MAN_PAGES := logitspec.1 $(addprefix logitspec-,configuration.5 keys.7 methods.7 trace.5)
+MODEL_FILE := $(wildcard models/smollm2-135m-instruct.Q4_1.gguf)
+ZSH_FOLDER := share/zsh/site-functions
+# how what is large gets there; CP="cp -s" only links it
+CP := cp
+INTO = $(DESTDIR)$(PREFIX)
+INSTALLED_TORCH := $(if $(TORCH_DIR),$(B)/install/liblstorch.so $(if $(and $(NVCC),$(wildcard build/liblstorch_cuda.so)),$(B)/install/liblstorch_cuda.so))
+SAYS := XDG_CONFIG_HOME=/nonexistent LOGITSPEC_MODELS=/nonexistent build/logitspec
+install: all $(INSTALLED_TORCH)
+	install -d $(INTO)/bin $(INTO)/lib/logitspec $(INTO)/share/logitspec/models $(INTO)/share/doc/logitspec \
+	  $(addprefix $(INTO)/share/man/man,1 5 7) $(INTO)/share/bash-completion/completions $(INTO)/$(ZSH_FOLDER) \
+	  $(INTO)/share/fish/vendor_completions.d
+	install -m 755 build/logitspec $(INTO)/bin
+	$(if $(INSTALLED_TORCH),install -m 755 $(INSTALLED_TORCH) $(INTO)/lib/logitspec)
+	$(if $(INSTALLED_TORCH),$(CP) -af $(TORCH_DIR)/lib/*.so* $(INTO)/lib/logitspec)
+	cp -f --parents configs/*.yaml configs/*/* demos/*.yaml demos/traces/* demos/prompts/* models/registry.json $(INTO)/share/logitspec
+	install -m 755 models/fetch $(INTO)/share/logitspec/models
+	$(if $(MODEL_FILE),$(CP) -f $(abspath $(MODEL_FILE)) $(INTO)/share/logitspec/models)
+	cp -f --parents LICENSE README.md demos/*.md demos/*.svg models/*.md ui/*.md src/*.md src/*/*.md tests/bench/*.md $(INTO)/share/doc/logitspec
+	chmod -R u=rwX,go=rX $(INTO)/share/logitspec $(INTO)/share/doc/logitspec
+	for p in $(MAN_PAGES); do n=$${p%.*}; n=$${n#logitspec}; $(SAYS) help $${n#-} --as man | gzip -9n > $(INTO)/share/man/man$${p##*.}/$$p.gz || exit 1; done
+	$(SAYS) completion bash > $(INTO)/share/bash-completion/completions/logitspec
+	$(SAYS) completion zsh > $(INTO)/$(ZSH_FOLDER)/_logitspec
+	$(SAYS) completion fish > $(INTO)/share/fish/vendor_completions.d/logitspec.fish
+
+uninstall:
+	rm -rf $(INTO)/bin/logitspec $(INTO)/lib/logitspec $(INTO)/share/logitspec $(INTO)/share/doc/logitspec \
+	  $(foreach p,$(MAN_PAGES),$(INTO)/share/man/man$(subst .,,$(suffix $(p)))/$(p).gz) \
+	  $(INTO)/share/bash-completion/completions/logitspec $(INTO)/$(ZSH_FOLDER)/_logitspec $(INTO)/share/fish/vendor_completions.d/logitspec.fish
+
+# build/logitspec_VERSION_ARCHITECTURE.deb, with libtorch and the model in it: it needs Debian's packages only.
+deb:
+	@.ci/packages deb && $(FETCH)
+	@$(MAKE) all
+	@.ci/deb $(VERSION)
+# build/logitspec-VERSION.tar.gz: sources, libtorch and the model, for a machine without a network. There `make run` needs the
+# system's packages only (.ci/packages names them).
+archive: setup
+	@.ci/archive $(VERSION)
 
 clean:
 	rm -rf build
@@ -407,7 +431,9 @@ help:
 	@echo 'make exactness    every exact method against plain decoding, in every arithmetic at every CPU level'
 	@echo 'make lint         which folder may include which; one user for each library'
 	@echo 'make format       clang-format over the sources'
-	@echo 'make install      PREFIX=$(PREFIX), DESTDIR='
+	@echo 'make install      PREFIX=$(PREFIX), DESTDIR=; MODEL_FILE= leaves the model out. make uninstall removes it'
+	@echo 'make deb          a package for this Debian, in build/'
+	@echo 'make archive      sources, libtorch and model for a machine without a network, in build/'
 	@echo 'make clean        remove build/ (keeps libtorch and the model)'
 	@echo 'LIBTORCH=DIR      use that libtorch (with include/ and lib/)'
 	@echo 'SAN=1             build with ASan and UBSan, in build/san; SAN=thread: with TSan, in build/tsan'

@@ -106,6 +106,8 @@ bool ui_draw(ui_pen *p, const char *text, size_t n) {
     for (size_t i = 0; i < n;) {
         ui_glyph g = ui_next_glyph(p->canvas, text + i, n - i);
         if (p->col + g.cells > p->end) {
+            if (i && strchr("0123456789", text[i - 1]) && strchr("0123456789.", text[i]) && p->col > 0)
+                p->canvas->cells[p->row * p->canvas->cols + p->col - 1].mark |= UI_CUT;
             p->end = p->col; // draws nothing behind a character that did not fit
             p->cut = true;
             return false;

@@ -49,20 +49,27 @@ static void run(const ui_canvas *c, const ui_theme *t, int row, int from, int to
     ls_buf_str(out, "</text>\n");
 }
 
-void ui_canvas_svg(const ui_canvas *c, const ui_theme *t, ls_buf *out) {
+void ui_svg_begin(int rows, int cols, ls_buf *out) {
     ls_buf_fmt(out,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"DejaVu Sans Mono, "
                "Menlo, Consolas, "
                "monospace\" font-size=\"14\">\n<rect width=\"100%%\" height=\"100%%\" rx=\"6\" fill=\"#%06x\"/>\n",
-               c->cols * CELL_W + 20, c->rows * CELL_H + 20, rgb(GROUND));
-    for (int row = 0; row < c->rows; row++)
-        for (int col = 0; col < c->cols;) {
-            const ui_cell *first = &c->cells[row * c->cols + col], *cell = first;
-            const int from = col;
-            while (col < c->cols && cell->role == first->role && cell->mark == first->mark)
-                cell = &c->cells[row * c->cols + ++col];
-            run(c, t, row, from, col, out);
-        }
+               cols * CELL_W + 20, rows * CELL_H + 20, rgb(GROUND));
+}
+
+void ui_svg_row(const ui_canvas *c, const ui_theme *t, int row, ls_buf *out) {
+    for (int col = 0; col < c->cols;) {
+        const ui_cell *first = &c->cells[row * c->cols + col], *cell = first;
+        const int from = col;
+        while (col < c->cols && cell->role == first->role && cell->mark == first->mark)
+            cell = &c->cells[row * c->cols + ++col];
+        run(c, t, row, from, col, out);
+    }
+}
+
+void ui_canvas_svg(const ui_canvas *c, const ui_theme *t, ls_buf *out) {
+    ui_svg_begin(c->rows, c->cols, out);
+    for (int row = 0; row < c->rows; row++) ui_svg_row(c, t, row, out);
     ls_buf_str(out, "</svg>\n");
 }
 

@@ -97,7 +97,12 @@ static void message(ui_state *s, ui_canvas *c, ui_rect r) {
     if (ui_quiz_hides(s)) ui_quiz_question(s, &text);
     else if (!ui_decode(c, s, step, &text)) ui_narrate(c, s, step, &text);
     ui_print(&p, " ");
-    ui_draw(&p, text.p, text.n);
+    for (size_t from = 0, n; from < text.n; from += n) { // as many of its clauses as fit
+        n = 1 + strcspn(text.p + from + 1, ";,");
+        ui_draw(&p, text.p + from, n);
+        if (from) ui_end_clause(&p);
+        else p.clause = p.col;
+    }
     ls_buf_free(&text);
 }
 

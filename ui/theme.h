@@ -12,7 +12,7 @@ typedef enum {
     UI_ROLES
 } ui_role;
 
-enum { UI_BOLD = 1, UI_UNDERLINE = 2, UI_REVERSE = 4, UI_FAINT = 8 }; // ui_mark
+enum { UI_BOLD = 1, UI_UNDERLINE = 2, UI_REVERSE = 4, UI_FAINT = 8, UI_CUT = 16 }; // ui_mark; UI_CUT is not drawn: a number is cut there
 
 typedef struct {
     int16_t fg256, bg256; // -1: the terminal's own

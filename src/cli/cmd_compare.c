@@ -21,12 +21,14 @@ static void table(const ls_comparison *k, ls_buf *out) {
                "tokens/s", "speedup", "95%", "draft", "host", "output");
     for (int i = 0; i < k->n; i++) {
         const ls_total t = ls_comparison_total(k, i, NULL);
-        char interval[40] = "", rate[40];
+        char interval[40] = "", rate[40], speedup[16];
         if (isfinite(t.low)) snprintf(interval, sizeof interval, "%.2f - %.2f", t.low, t.high);
         snprintf(rate, sizeof rate, "%llu/%llu", (unsigned long long)t.accepted, (unsigned long long)t.drafted);
-        ls_visible_fmt(out, "%-*s %6.2f %17s %9.1f %8.2f %15s %6.0f us %6.0f us  ", width, k->c[i].label,
+        if (ls_total_is_possible(&t)) snprintf(speedup, sizeof speedup, "%.2f", ls_total_speedup(&t));
+        else snprintf(speedup, sizeof speedup, "busy");
+        ls_visible_fmt(out, "%-*s %6.2f %17s %9.1f %8s %15s %6.0f us %6.0f us  ", width, k->c[i].label,
                        ls_per((double)t.emitted, t.steps), rate,
-                       t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0, ls_total_speedup(&t), interval,
+                       t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0, speedup, interval,
                        ls_per(t.draft_us, t.forwards), ls_per(t.host_us, t.forwards));
         const ls_promise promise = ls_comparison_promise(k, i);
         if (promise == LS_PROMISE_ODDS) ls_buf_str(out, "same odds, another draw: ");
@@ -44,6 +46,7 @@ static void table(const ls_comparison *k, ls_buf *out) {
     ls_buf_str(out, k->ar >= 0 ? "\nspeedup: against `ar`, run here on the same prompts in turn"
                                : "\nspeedup: against single-row forwards timed in the same runs");
     ls_buf_str(out, "; 95%: resampling prompts; draft and host: a step with a forward\n");
+    ls_comparison_tell_busy(k, out);
     const char **names = ls_comparison_categories(k);
     if (names[0] && names[1]) {
         ls_buf_fmt(out, "\n%-*s", width, "MAT, speedup");
@@ -97,6 +100,7 @@ static void json(const ls_comparison *k, ls_buf *out) {
     ls_jw_field_bool(&w, "exact", b->exact);
     ls_jw_field_int(&w, "max_tokens", k->c[0].setup.s.decode.max_tokens);
     ls_jw_field_str(&w, "speedup_against", k->ar >= 0 ? "ar" : "single-row forwards");
+    ls_jw_field_u64(&w, "disturbed_prompts", k->disturbed);
     bool equal = true; // all of the exact ones
     ls_jw_field_open(&w, "methods", '[');
     for (int i = 0; i < k->n; i++) {

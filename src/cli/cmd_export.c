@@ -6,6 +6,7 @@
 #include "cli/progress.h"
 #include "trace/trace.h"
 #include "ui/cast.h"
+#include "ui/film.h"
 #include "ui/render.h"
 
 #include <math.h>
@@ -48,7 +49,7 @@ static ls_code chrome(const ls_command_line *c, ls_buf *out, ls_err *err) {
     return code;
 }
 
-// ---- asciicast
+// ---- asciicast, and a moving picture
 
 enum { FRAMES_PER_S = 30, HOLD_S = 2 };
 
@@ -56,7 +57,9 @@ typedef struct {
     ui_state state;
     ui_canvas canvas;
     const ui_theme *theme;
+    bool moving; // a picture
     ui_cast cast;
+    ui_film picture;
     double now, shown; // seconds; shown: of the last frame
 } film;
 
@@ -64,7 +67,8 @@ static void frame(film *f) {
     int row, col;
     ui_canvas_resize(&f->canvas, f->canvas.rows, f->canvas.cols);
     ui_render(&f->state, &f->canvas, &row, &col);
-    ui_cast_frame(&f->cast, &f->canvas, f->theme, f->now);
+    if (f->moving) ui_film_frame(&f->picture, &f->canvas, f->theme, f->now);
+    else ui_cast_frame(&f->cast, &f->canvas, f->theme, f->now);
     f->shown = f->now;
 }
 
@@ -80,8 +84,10 @@ static void play(film *f, ls_event *e, double speed) {
     if (kind == LS_EV_END || kind == LS_EV_PROMPT || f->now - f->shown >= 1.0 / FRAMES_PER_S) frame(f);
 }
 
-static ls_code cast(const ls_command_line *c, ls_buf *out, ls_err *err) {
-    film f = {.canvas = {.utf8 = true, .ascii = c->options.ascii}, .theme = ui_theme_find(c->options.theme)};
+static ls_code shoot(const ls_command_line *c, bool moving, ls_buf *out, ls_err *err) {
+    film f = {.moving = moving,
+              .canvas = {.utf8 = true, .ascii = c->options.ascii},
+              .theme = ui_theme_find(c->options.theme)};
     double speed = 1;
     ls_trace_events *t = NULL;
     ls_event *e;
@@ -91,14 +97,15 @@ static ls_code cast(const ls_command_line *c, ls_buf *out, ls_err *err) {
     if (!code) ui_canvas_resize(&f.canvas, rows, cols);
     if (!code) code = ls_speed_read(c->speed, false, &speed, err);
     if (!code && c->n_args != 1)
-        code = ls_fail(err, LS_E_USAGE, "a .cast is a film of one recording; %d were given", c->n_args);
+        code = ls_fail(err, LS_E_USAGE, "a film is of one recording; %d were given", c->n_args);
     if (!code) code = ls_trace_events_open(&t, c->args[0], err);
     ui_state_init(&f.state);
     f.state.recording = true;
     f.state.shown.focus = UI_OUTPUT;
     f.state.ascii = c->options.ascii;
     if (!code) {
-        ui_cast_begin(&f.cast, f.canvas.rows, f.canvas.cols, c->args[0], out);
+        if (moving) ui_film_begin(&f.picture, f.canvas.rows, f.canvas.cols, out);
+        else ui_cast_begin(&f.cast, f.canvas.rows, f.canvas.cols, c->args[0], out);
         while (!(code = ls_trace_events_next(t, &e, err)) && e) {
             play(&f, e, speed);
             if (ls_interrupted && (code = ls_fail(err, LS_E_CANCELLED, "interrupted"))) break;
@@ -107,7 +114,8 @@ static ls_code cast(const ls_command_line *c, ls_buf *out, ls_err *err) {
         if (!code) warn_of_torn(ls_trace_read_torn(ls_trace_events_reader(t)));
         f.state.run_state = LS_STATE_IDLE;
         if (!code) frame(&f);
-        ui_cast_end(&f.cast, f.now + HOLD_S);
+        if (moving) ui_film_end(&f.picture, f.now + HOLD_S);
+        else ui_cast_end(&f.cast, f.now + HOLD_S);
     }
     ls_trace_events_close(t);
     ui_state_free(&f.state);
@@ -115,26 +123,36 @@ static ls_code cast(const ls_command_line *c, ls_buf *out, ls_err *err) {
     return code;
 }
 
+static ls_code cast(const ls_command_line *c, ls_buf *out, ls_err *err) {
+    return shoot(c, false, out, err);
+}
+
+static ls_code moving_picture(const ls_command_line *c, ls_buf *out, ls_err *err) {
+    return shoot(c, true, out, err);
+}
+
 int ls_cmd_export(const ls_command_line *c) {
     static const struct {
         const char *ending;
         ls_code (*write)(const ls_command_line *c, ls_buf *out, ls_err *err);
-    } forms[] = {{".jsonl", spec_bench}, {".cast", cast}, {".json", chrome}};
+    } forms[] = {{".jsonl", spec_bench}, {".cast", cast}, {".svg", moving_picture}, {".json", chrome}};
+    enum { FORMS = sizeof forms / sizeof *forms };
     ls_err err = {0};
     ls_buf out = {0};
     const char *ending = c->out ? strrchr(c->out, '.') : NULL;
     size_t form = 0;
-    while (ending && form < 3 && strcmp(ending, forms[form].ending)) form++;
+    while (ending && form < FORMS && strcmp(ending, forms[form].ending)) form++;
     ls_catch_signals();
     ls_code code = LS_OK;
     if (c->schema && !c->n_args && !c->out) {
         ls_trace_schema(&out);
         return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
     }
-    if (c->schema || !c->n_args || !ending || form == 3)
-        code = ls_fail(&err, LS_E_USAGE,
-                       "'logitspec export TRACE... -o FILE' or 'logitspec export --schema' is expected; FILE ends in "
-                       ".jsonl (Spec-Bench answers), .cast (asciicast) or .json (Chrome trace events)");
+    if (c->schema || !c->n_args || !ending || form == FORMS)
+        code = ls_fail(
+            &err, LS_E_USAGE,
+            "'logitspec export TRACE... -o FILE' or 'logitspec export --schema' is expected; FILE ends in "
+            ".jsonl (Spec-Bench answers), .cast (asciicast), .svg (a moving picture) or .json (Chrome trace events)");
     if (!code) code = forms[form].write(c, &out, &err);
     if (!code) code = ls_write_file(c->out, &out, &err);
     ls_buf_free(&out);

@@ -185,6 +185,7 @@ static void write_config(const tuning *t, int winner, ls_buf *out) {
     ls_buf_str(out, "# Measured, tokens a second:");
     for (int i = 0; i < k->n; i++) ls_visible_fmt(out, "%s %s %.0f", i ? "," : "", k->c[i].label, tokens_per_s(k, i));
     ls_buf_str(out, ".\n");
+    if (k->disturbed) ls_buf_str(out, "# The machine was busy with other work: tune again when it is not.\n");
     const char *section = "";
     for (int i = 0; i < ls_options_count(); i++) {
         const char *key = ls_options_key(i), *dot = strchr(key, '.');
@@ -205,15 +206,21 @@ static ls_code conclude(const tuning *t, bool *printed, ls_err *err) {
     const ls_comparison *k = &t->k;
     const int width = ls_contenders_width(k->c, k->n);
     int winner = 0;
+    ls_buf told = {0};
     ls_say("%-*s %8s %10s %8s  %s", width, "run for real", "MAT", "tokens/s", "speedup", "95%");
     for (int i = 0; i < k->n; i++) {
         const ls_total total = ls_comparison_total(k, i, NULL);
         if (!total.different && tokens_per_s(k, i) > tokens_per_s(k, winner)) winner = i;
-        char interval[40] = "";
+        char interval[40] = "", speedup[16];
         if (k->done >= 3) snprintf(interval, sizeof interval, "  %.2f - %.2f", total.low, total.high);
-        ls_say("%-*s %8.2f %10.1f %8.2f%s%s", width, k->c[i].label, (double)total.emitted / (double)total.steps,
-               tokens_per_s(k, i), ls_total_speedup(&total), interval, total.different ? "  DIFFERS" : "");
+        if (ls_total_is_possible(&total)) snprintf(speedup, sizeof speedup, "%.2f", ls_total_speedup(&total));
+        else snprintf(speedup, sizeof speedup, "busy");
+        ls_say("%-*s %8.2f %10.1f %8s%s%s", width, k->c[i].label, (double)total.emitted / (double)total.steps,
+               tokens_per_s(k, i), speedup, interval, total.different ? "  DIFFERS" : "");
     }
+    ls_comparison_tell_busy(k, &told);
+    if (told.n) ls_say("%.*s", (int)told.n - 1, told.p);
+    ls_buf_free(&told);
     ls_say("%s", "");
     ls_say("fastest: %s (of %d ways that were simulated, %d that were run)", k->c[winner].label, t->n_ways, k->n);
     ls_buf text = {0};

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "cli/item_run.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ ls_code ls_comparison_open(ls_comparison *k, ls_contender *c, int n, ls_err *err
     k->c = c;
     k->n = n;
     k->ar = k->reference = -1;
-    k->done = 0;
+    k->done = k->disturbed = 0;
     k->sessions = ls_calloc((size_t)n, sizeof *k->sessions);
     k->results = ls_calloc(k->suite.n * (size_t)n, sizeof *k->results);
     for (int i = n - 1; i >= 0; i--) {
@@ -94,7 +95,7 @@ static ls_code run_one(ls_comparison *k, size_t at, int i, ls_err *err) {
                        err);
 }
 
-static ls_code run_prompt(ls_comparison *k, size_t at, ls_err *err) {
+static ls_code run_once(ls_comparison *k, size_t at, ls_err *err) {
     ls_code code = LS_OK;
     for (int j = 0; j < k->n && !code; j++) // each contender goes first equally often
         code = run_one(k, at, (int)((at + (size_t)j) % (size_t)k->n), err);
@@ -103,6 +104,55 @@ static ls_code run_prompt(ls_comparison *k, size_t at, ls_err *err) {
         ls_result_judge(ls_comparison_result(k, at, i), k->ar < 0 ? NULL : ls_comparison_result(k, at, k->ar),
                         k->reference < 0 ? NULL : ls_comparison_result(k, at, k->reference));
     return LS_OK;
+}
+
+static double noise_of(const ls_comparison *k, size_t at) {
+    double most = 0;
+    for (int i = 0; i < k->n; i++) most = fmax(most, ls_result_noise(ls_comparison_result(k, at, i)));
+    return most;
+}
+
+// Puts the drafters back to where they were before the prompt. False: one of them cannot be.
+static bool rewind_all(ls_comparison *k, const ls_buf *before) {
+    bool known = true;
+    for (int i = 0; i < k->n; i++) known &= ls_session_return(k->sessions[i], &before[i]);
+    return known;
+}
+
+// The results of the quietest run so far stay in best; *least: how noisy it was.
+static void keep_quieter(ls_comparison *k, size_t at, ls_result *best, double *least) {
+    ls_result *results = ls_comparison_result(k, at, 0);
+    const double noise = noise_of(k, at);
+    for (int i = 0; i < k->n; i++) {
+        ls_ids_free(noise < *least ? &best[i].output : &results[i].output);
+        if (noise < *least) best[i] = results[i];
+        results[i] = (ls_result){0};
+    }
+    *least = fmin(*least, noise);
+}
+
+static ls_code run_prompt(ls_comparison *k, size_t at, ls_err *err) {
+    enum { ATTEMPTS = 3 };
+    const size_t n = (size_t)k->n;
+    ls_result *results = ls_comparison_result(k, at, 0), *best = ls_calloc(n, sizeof *best);
+    ls_buf *before = ls_calloc(n, sizeof *before);
+    double least = INFINITY;
+    ls_code code = LS_OK;
+    for (size_t i = 0; i < n; i++) ls_session_remember(k->sessions[i], &before[i]);
+    for (int attempt = 0; !code && attempt < ATTEMPTS && !(least <= LS_BUSY); attempt++) {
+        if (attempt && (k->on_step || !rewind_all(k, before))) break;
+        if (attempt) ls_gauge_show(k->gauge, "the machine is busy: once more", (double)at / (double)k->suite.n);
+        if (!(code = run_once(k, at, err))) keep_quieter(k, at, best, &least);
+    }
+    for (size_t i = 0; i < n; i++) {
+        ls_ids_free(code ? &best[i].output : &results[i].output);
+        if (!code) results[i] = best[i];
+        ls_buf_free(&before[i]);
+    }
+    if (!code) k->disturbed += least > LS_BUSY;
+    free(best);
+    free(before);
+    return code;
 }
 
 ls_code ls_comparison_run(ls_comparison *k, ls_err *err) {
@@ -114,6 +164,14 @@ ls_code ls_comparison_run(ls_comparison *k, ls_err *err) {
         } else k->done++;
     }
     return code;
+}
+
+void ls_comparison_tell_busy(const ls_comparison *k, ls_buf *out) {
+    if (k->disturbed)
+        ls_buf_fmt(out,
+                   "busy: other programs had the processors during %zu of %zu prompts, each time that these were run: "
+                   "the tokens are right, the times are not\n",
+                   k->disturbed, k->done);
 }
 
 ls_total ls_comparison_total(const ls_comparison *k, int contender, const char *category) {

@@ -19,10 +19,10 @@ typedef struct {
 
 // Fills *out. The model's timeline must be empty, and is empty afterwards. again: measure even if costs are cached. An
 // engine that is slow (engine/engine.h) is measured briefly, and that is not cached, unless again. The scripted model
-// is never cached. Errors: those of the forwards; LS_E_CANCELLED. A cache that cannot be read or written is only a
+// is never cached, nor disturbed. Errors: those of the forwards; LS_E_CANCELLED. A cache that cannot be read or written is only a
 // measurement more. A measurement that other programs disturb is repeated; *noise tells how it ended. busy: the share
 // of waits from which it is disturbed, LS_BUSY; above 1: never, below 0: always (for tests).
-ls_code ls_costs_get(ls_cost_curve *out, const ls_model *m, bool again, double busy, ls_costs_noise *noise,
+ls_code ls_costs_get(ls_cost_curve *out, ls_model *m, bool again, double busy, ls_costs_noise *noise,
                      ls_progress progress, void *ud, ls_err *err);
 enum { LS_COSTS_NOTE = 200 };
 // One line for the user, of LS_COSTS_NOTE bytes. False: the machine was quiet, and there is nothing to say.

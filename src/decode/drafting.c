@@ -78,7 +78,8 @@ static ls_code set_method(ls_drafting *d, const ls_method *m, const ls_decode_op
     d->knobs = knobs;
     d->draft = draft;
     if (!m->scored) d->scores = ls_calloc(1, sizeof *d->scores);
-    ls_drafting_remember(d); // it is to answer the last prompt again, perhaps, and shall not know that answer
+    ls_drafting_remember(d,
+                         &d->before); // it is to answer the last prompt again, perhaps, and shall not know that answer
     if (drafter) drafter->observe(drafter, context, n, true);
     return LS_OK;
 }
@@ -185,15 +186,15 @@ static void memory(void *of, ls_memory_visit *v) {
     ls_memory_part(v, &d->sizing.threshold, sizeof d->sizing.threshold);
 }
 
-void ls_drafting_remember(ls_drafting *d) {
+void ls_drafting_remember(ls_drafting *d, ls_buf *out) {
     enum { MOST = 256 << 20 };
-    ls_buf_clear(&d->before);
-    if (d->drafter && d->drafter->bytes(d->drafter) <= MOST) ls_memory_copy(&d->before, memory, d);
+    ls_buf_clear(out);
+    if (d->drafter && d->drafter->bytes(d->drafter) <= MOST) ls_memory_copy(out, memory, d);
 }
 
-bool ls_drafting_return(ls_drafting *d) {
-    if (d->before.n) ls_memory_return(&d->before, memory, d);
-    return !d->drafter || d->before.n;
+bool ls_drafting_return(ls_drafting *d, const ls_buf *from) {
+    if (from->n) ls_memory_return(from, memory, d);
+    return !d->drafter || from->n;
 }
 
 void ls_drafting_observe(ls_drafting *d, const int32_t *context, size_t n, bool reset) {

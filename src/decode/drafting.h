@@ -35,7 +35,7 @@ typedef struct {
     ls_sizing sizing;       // settled
     char asked[40];         // the sizing before it was settled
     int32_t budget;
-    ls_buf before; // the memory of `drafter`, scores and sizing as ls_drafting_remember found it; empty: none was kept
+    ls_buf before; // what was known when the turn began; empty: none was kept
 } ls_drafting;
 
 // Takes method, knobs, sizing and budget from opt, vocabulary facts from place. What stays as it was keeps what it
@@ -53,10 +53,10 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
 // ls_drafting_learn. s: as ls_drafting_propose had it.
 ls_miss ls_drafting_blame(const ls_drafting *d, const ls_draft_state *s, const ls_tree *tree, int32_t row);
 void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r);
-// Keeps a copy of what is known, in place of the last one, and puts it back: an answer that is given again is drafted
-// as it was the first time. False: none was kept (a memory above 256 MiB is not copied); else what is observed next
-// goes on from the text of that moment.
-void ls_drafting_remember(ls_drafting *d);
-bool ls_drafting_return(ls_drafting *d);
+// Copies what is known into *out, in place of what that holds, and puts it back: an answer that is given again is
+// drafted as it was the first time. False: nothing was copied (a memory above 256 MiB is not); else what is observed
+// next goes on from the text of that moment. Between the two the method stays.
+void ls_drafting_remember(ls_drafting *d, ls_buf *out);
+bool ls_drafting_return(ls_drafting *d, const ls_buf *from);
 // The committed text is now context[0..n); reset: it is another conversation, and no copy is kept.
 void ls_drafting_observe(ls_drafting *d, const int32_t *context, size_t n, bool reset);

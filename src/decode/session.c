@@ -109,6 +109,17 @@ void ls_session_free(ls_session *s) {
     free(s);
 }
 
+void ls_session_remember(ls_session *s, ls_buf *out) {
+    ls_drafting_remember(&s->drafting, out);
+}
+
+bool ls_session_return(ls_session *s, const ls_buf *from) {
+    ls_session_reset(s);
+    const bool known = ls_drafting_return(&s->drafting, from);
+    ls_drafting_observe(&s->drafting, s->context.p, 0, true);
+    return known;
+}
+
 void ls_session_reset(ls_session *s) {
     s->t->rewind(s->t, 0, NULL);
     s->context.n = 0;
@@ -222,7 +233,7 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
                        s->started ? " or start a new conversation" : "");
     ls_code code = ls_prompt_fits(s->e, n, err);
     if (code) return code;
-    ls_drafting_remember(&s->drafting);
+    ls_drafting_remember(&s->drafting, &s->drafting.before);
     // a token that ended the previous turn without a forward belongs to the conversation
     size_t committed = s->context.n;
     if (s->uncommitted >= 0) ls_ids_push(&s->context, s->uncommitted);
@@ -324,7 +335,7 @@ ls_code ls_session_begin_at(ls_session *s, uint32_t turn, size_t kept, const int
         return ls_fail(err, LS_E_RANGE, "there is no such turn");
     if (next) return ls_session_begin(s, ids, n, progress, ud, prefill_ms, err);
     past before = past_of(s);
-    const bool known = ls_drafting_return(&s->drafting) && turn == s->turn;
+    const bool known = ls_drafting_return(&s->drafting, &s->drafting.before) && turn == s->turn;
     const past until = {.context = {.p = before.context.p, .n = kept}, .uncommitted = -1, .turns = turn};
     ls_code code = take_past(s, &until, kept, known, NULL, NULL, err);
     if (!code) code = ls_session_begin(s, ids, n, progress, ud, prefill_ms, err);

@@ -58,6 +58,10 @@ ls_code ls_session_go_on(ls_session *s, ls_err *err);
 // Ends the turn between steps (the user stopped it); what was emitted stays.
 void ls_session_stop(ls_session *s);
 void ls_session_reset(ls_session *s); // forgets the conversation
+// Copies what its drafter has learnt into *out; resets, and puts that back: prompts that are answered again are drafted
+// as they were the first time. False: nothing was copied, and the drafter knows what they taught.
+void ls_session_remember(ls_session *s, ls_buf *out);
+bool ls_session_return(ls_session *s, const ls_buf *from);
 
 // Borrowed until the next call.
 const ls_ids *ls_session_context(const ls_session *s); // committed tokens

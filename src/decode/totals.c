@@ -7,6 +7,17 @@
 
 enum { RESAMPLES = 2000 };
 
+static const double TOLERANCE = 1.1; // of a speedup over MAT: both are measured, and a turn's last token is free
+
+static bool possible(double speedup, uint64_t emitted, uint64_t steps) {
+    return !(speedup > TOLERANCE * ls_per((double)emitted, steps));
+}
+
+double ls_result_noise(const ls_result *r) {
+    const double speedup = r->against_us > 0 ? r->ar_us / r->against_us : 0;
+    return possible(speedup, r->stats.emitted, r->stats.steps) ? ls_stats_waited(&r->stats) : 1;
+}
+
 void ls_result_judge(ls_result *r, const ls_result *ar, const ls_result *reference) {
     r->ar_us = r->stats.ar_us;
     r->against_us = r->stats.ar_against_us;
@@ -48,6 +59,10 @@ static void add(ls_total *t, const ls_result *r) {
 
 double ls_total_speedup(const ls_total *t) {
     return t->ar_us > 0 && t->against_us > 0 ? t->ar_us / t->against_us : NAN;
+}
+
+bool ls_total_is_possible(const ls_total *t) {
+    return possible(ls_total_speedup(t), t->emitted, t->steps);
 }
 
 static int by_value(const void *a, const void *b) {

@@ -16,6 +16,10 @@ typedef struct {
     ls_finish finish;      // of the last turn
 } ls_result;
 
+// How much other work disturbed a result: the share of the time that the program's threads waited for a processor, or 1
+// where its times cannot be true: a step that drafts takes no less than a plain one, so a speedup above MAT is the
+// baseline's bad moment. Above LS_BUSY the run is worth another one.
+double ls_result_noise(const ls_result *r);
 // Judges a result. ar: plain decoding's of the same conversation; NULL: the plain steps timed within the run replace
 // it. reference: whose output it must equal; NULL: nothing.
 void ls_result_judge(ls_result *r, const ls_result *ar, const ls_result *reference);
@@ -27,4 +31,5 @@ typedef struct {
 } ls_total;
 
 ls_total ls_total_of(const ls_result *const *results, size_t n, bool interval);
-double ls_total_speedup(const ls_total *t); // NAN: not known
+double ls_total_speedup(const ls_total *t);   // NAN: not known
+bool ls_total_is_possible(const ls_total *t); // by its times, as for ls_result_noise

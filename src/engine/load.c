@@ -88,5 +88,6 @@ void ls_model_free(ls_model *m) {
     ls_chat_free(m->chat);
     ls_vocab_free(m->vocab);
     ls_checkpoint_close(m->checkpoint);
+    free(m->costs);
     *m = (ls_model){0};
 }

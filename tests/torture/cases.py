@@ -197,6 +197,7 @@ def cases(i):
         Case("report-json", ["report", a, "-o", "{w}/r.json", "-q"], {"r.json": same}),
         Case("report-svg", ["report", a, "-o", "{w}/r.svg", "-q"], {"r.svg": same}),
         Case("export-cast", ["export", a, "-o", "{w}/x.cast"], {"x.cast": same}),
+        Case("export-svg", ["export", a, "-o", "{w}/x.svg"], {"x.svg": same}),
         Case("export-json", ["export", z, "-o", "{w}/x.json"], {"x.json": same}),
         Case("export-answers", ["export", a, b, "-o", "{w}/x.jsonl", "--suite", suite], {"x.jsonl": shape}),
         Case("simulate", ["simulate", a, "--methods", "pld,suffix", "-q"], prints=shape, prefix=True),

@@ -536,6 +536,12 @@ static void costs_are_kept_for_the_next_run(void **state) {
     assert_int_equal(ls_costs_get(&first, &m, false, -1, &noise, NULL, NULL, &err), LS_OK);
     assert_true(noise.busy && !noise.kept && first.base_ms[0] > 0);
     assert_true(ls_costs_note(&noise, line) && strstr(line, "again at the next start"));
+    assert_non_null(m.costs);
+    assert_int_equal(ls_costs_get(&z, &m, false, -1, &noise, NULL, NULL, &err), LS_OK); // ... until the program ends
+    assert_false(noise.busy);
+    assert_memory_equal(&z, &first, sizeof z);
+    free(m.costs);
+    m.costs = NULL;
     assert_int_equal(ls_costs_get(&first, &m, false, 2, &noise, NULL, NULL, &err), LS_OK);
     assert_true(first.cost_context > 0);
     for (int i = 0; i < LS_COST_SIZES; i++)

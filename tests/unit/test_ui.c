@@ -235,6 +235,50 @@ static void frames_equal_the_golden_ones(void **state) {
     ui_state_free(&s);
 }
 
+static int cut_numbers(ui_state *s, int rows, int cols, bool ascii) {
+    ui_canvas c = {.utf8 = true, .ascii = ascii};
+    int row, col, n = 0;
+    ui_canvas_resize(&c, rows, cols);
+    ui_render(s, &c, &row, &col);
+    for (int i = 0; i < rows * cols; i++) n += (c.cells[i].mark & UI_CUT) != 0;
+    if (n) {
+        ls_buf text = {0};
+        ui_canvas_text(&c, false, &text);
+        print_message("%s", text.p);
+        ls_buf_free(&text);
+    }
+    ui_canvas_free(&c);
+    return n;
+}
+
+// A part of a number is another number: at every width each one is whole, or not there.
+static void no_width_cuts_a_number(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    converse(&s, "One fish, two fish. One", "logitspec-paper", 160);
+    key(&s, UI_KEY_ESC);
+    static const char *const states[] = {"",  "[",  "g",    "5z", "z4", "tz", "zi", "i3",
+                                         "?", "?v", "v\\o", "2",  "S",  "S:", "L"};
+    for (size_t k = 0; k < sizeof states / sizeof *states; k++) {
+        for (const char *p = states[k]; *p; p++) key(&s, *p);
+        for (int cols = 40 + (int)(k % 3); cols <= 240; cols += 3)
+            if (cut_numbers(&s, cols < 80 ? 12 + cols % 12 : 24 + cols % 30, cols, cols % 2))
+                fail_msg("a number is cut at %d columns after keys '%s'", cols, states[k]);
+    }
+    ui_state_free(&s);
+    // the check can fail
+    ui_canvas c = {.utf8 = true};
+    ui_canvas_resize(&c, 1, 5);
+    ui_pen p = ui_pen_at(&c, (ui_rect){0, 0, 1, 5}, 0, UI_TEXT);
+    ui_draw(&p, "x 1.25", 6);
+    assert_true(c.cells[4].mark & UI_CUT);
+    p = ui_pen_at(&c, (ui_rect){0, 0, 1, 5}, 0, UI_TEXT);
+    assert_false(ui_print(&p, "x 1.25"));
+    assert_int_equal(p.col, 2);
+    ui_canvas_free(&c);
+}
+
 static void statistics_follow_the_view(void **state) {
     (void)state;
     ui_state s;
@@ -1106,6 +1150,7 @@ int main(void) {
         cmocka_unit_test(layout_covers_the_window),
         cmocka_unit_test(hostile_text_stays_in_its_cells),
         cmocka_unit_test(frames_equal_the_golden_ones),
+        cmocka_unit_test(no_width_cuts_a_number),
         cmocka_unit_test(statistics_follow_the_view),
         cmocka_unit_test(history_is_gone_through_by_what_happened),
         cmocka_unit_test(what_is_clicked_is_inspected),

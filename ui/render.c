@@ -146,10 +146,11 @@ static void bottom(ui_canvas *c, ui_rect r, const ui_bottom *b, int *cursor_row,
 }
 
 static void key_bar(ui_state *s, ui_canvas *c, ui_rect r) {
-    static const ui_action typing[] = {UI_ACT_HELP,    UI_ACT_RUN_PAUSE, UI_ACT_STEP,      UI_ACT_BACK,
-                                       UI_ACT_FORWARD, UI_ACT_STOP,      UI_ACT_NEXT_PANEL};
-    static const ui_action panels[] = {UI_ACT_HELP,       UI_ACT_RUN_PAUSE, UI_ACT_STEP,  UI_ACT_BACK,   UI_ACT_FORWARD,
-                                       UI_ACT_NEXT_PANEL, UI_ACT_ZOOM,      UI_ACT_CLOSE, UI_ACT_PROMPT, UI_ACT_STOP};
+    static const ui_action typing[] = {UI_ACT_HELP,    UI_ACT_RUN_PAUSE, UI_ACT_STEP,  UI_ACT_BACK,
+                                       UI_ACT_FORWARD, UI_ACT_STOP,      UI_ACT_PAPER, UI_ACT_NEXT_PANEL};
+    static const ui_action panels[] = {UI_ACT_HELP,    UI_ACT_RUN_PAUSE,  UI_ACT_STEP, UI_ACT_BACK,
+                                       UI_ACT_FORWARD, UI_ACT_NEXT_PANEL, UI_ACT_ZOOM, UI_ACT_CLOSE,
+                                       UI_ACT_PROMPT,  UI_ACT_STOP,       UI_ACT_PAPER};
     const bool goes = s->run_state == LS_STATE_RUNNING || s->run_state == LS_STATE_PREFILL || ui_demo_plays(s);
     const char *run = goes ? "Pause" : s->run_state == LS_STATE_PAUSED ? "Run" : ui_actions[UI_ACT_RUN_PAUSE].label;
     bool types = s->shown.focus == UI_NO_PANEL;

@@ -135,8 +135,9 @@ void ui_step_words(const ui_canvas *c, const ui_state *s, const ls_step *step, l
     ls_buf_str(out, ".\n");
     for (int i = 0; i < step->tree.n_branches; i++) {
         const ls_branch *b = &step->tree.branches[i];
-        if (!b->accepted) continue;
-        ls_buf_fmt(out, "Accepted %d of the draft ", b->accepted);
+        const int accepted = ls_step_branch_accepted(step, b);
+        if (!accepted) continue;
+        ls_buf_fmt(out, "Accepted %d of the draft ", accepted);
         decode_branch(c, s, step, b, out);
         ls_buf_str(out, ".\n");
     }

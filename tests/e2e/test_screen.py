@@ -240,6 +240,65 @@ class Keys(unittest.TestCase):
             s.keys("Enter")
             s.wait("› first line", "second line", "RUN")
 
+    def test_copies_and_clicks(self):
+        with Screen(*SCRIPT, "--max-tokens", "30", cols=260, rows=50) as s:  # the older mouse reports end at column 223
+            s.wait("READY")
+            subprocess.run(s.tmux + ["set", "-g", "set-clipboard", "on"], check=True)
+            s.type("Retrieval")
+            s.keys("Enter")
+            s.wait("30 tokens", "cut at 30 tokens: Enter goes on")
+            s.keys("Enter")
+            s.wait("60 tokens", "cut at 60 tokens: Enter goes on")
+            s.type("\033[<0;250;4M")  # a click, as terminals tell it
+            s.type("\033[<0;250;4m")
+            s.wait("┏━ 4 Tree ")
+            s.keys("1", "y")
+            s.wait("the answer is sent to the terminal's clipboard: 60 bytes")
+            def buffer():
+                return subprocess.run(s.tmux + ["show-buffer"], capture_output=True, text=True, check=False).stdout
+            for _ in range(100):
+                if len(buffer()) == 60:
+                    break
+                time.sleep(0.1)
+            self.assertEqual(len(buffer()), 60)
+            s.keys("Y")
+            for _ in range(100):
+                if buffer().startswith("step "):
+                    break
+                time.sleep(0.1)
+            self.assertRegex(buffer(), r"^step \d+: root ")
+            s.keys("q")
+            s.wait("exit=0")
+        for args, env in ((["--set", "ui.clipboard=no"], {}), ([], {"TERM": "linux"})):
+            with Screen(*SCRIPT, *args, cols=120, rows=36, env=env) as s:
+                s.wait("READY")
+                s.type("Retrieval")
+                s.keys("Enter")
+                s.wait("READY", "400 tokens")
+                s.keys("Escape", "y")
+                s.wait("this terminal takes no copies, or ui.clipboard is no")
+
+    def test_few_frames_for_a_slow_link(self):
+        sizes = []
+        for fps in ("1", "60"):
+            pid, tty = pty.fork()
+            if not pid:
+                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", 36, 120, 0, 0))
+                os.execve(PROGRAM, [PROGRAM, *SCRIPT, "--max-tokens", "100", "--budget", "1", "--set", "ui.fps=" + fps, "--prompt", "Retrieval"],
+                          ENV | {"TERM": "xterm-256color"})
+            got, end = b"", time.monotonic() + 60
+            try:
+                while b"100 tokens" not in got and time.monotonic() < end:
+                    if select.select([tty], [], [], 1)[0]:
+                        got += os.read(tty, 65536)
+                self.assertIn(b"100 tokens", got)
+            finally:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                os.close(tty)
+            sizes.append(len(got))
+        self.assertLess(2 * sizes[0], sizes[1])  # of two seconds of steps
+
     def test_new_conversation_and_second_turn(self):
         with Screen("--model", "script:1", "--max-tokens", "20", cols=120, rows=36) as s:
             s.wait("READY")

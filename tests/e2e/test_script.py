@@ -14,11 +14,11 @@ SCRIPT = ["--model", "script", "--max-tokens", "40", "--temperature", "0.7", "--
 class Script(unittest.TestCase):
     maxDiff = None
 
-    def play(self, d, text, *args, command="chat"):
+    def play(self, d, text, *args, command="chat", **more):
         path = os.path.join(d, "keys.script")
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
-        return run(command, *args, "--script", path), path
+        return run(command, *args, "--script", path, **more), path
 
     def test_a_script_drives_the_screen_and_saves_it(self):
         with tempfile.TemporaryDirectory() as d:
@@ -258,6 +258,45 @@ key F2
 reject decode.budget            auto
 """, *SCRIPT)
             self.assertEqual((r.returncode, r.stderr), (0, ""))
+
+    def test_setup_explains_saves_and_completes(self):
+        with tempfile.TemporaryDirectory() as d:
+            os.mkdir(os.path.join(d, "logitspec"))
+            path = os.path.join(d, "logitspec", "config.yaml")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write("# mine\ndecode:\n  seed: 7  # always\n")
+            r, _ = self.play(d, f"""wait READY
+key F2
+expect LogitSpec and remembered choices
+expect logitspec.memory
+key Right
+wait decode.method            logitspec-paper
+expect LogitSpec exactly as published
+wait decode.method=logitspec-paper
+expect logitspec-paper.ngram
+reject logitspec.memory
+key w
+expect saved 1 setting to {path}
+key w
+expect already says so
+key F2 Esc :
+type set decode.sizing=ada
+key Tab Enter
+wait decode.sizing=adaedl
+key Esc F4
+wait decode.budget=16
+key F2
+expect decode.method            logitspec-paper
+wait decode.sizing            default
+key F4
+wait decode.sizing            adaedl
+wait decode.budget            auto
+""", "--model", "script", env={"XDG_CONFIG_HOME": d})
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            with open(path, encoding="utf-8") as f:
+                self.assertEqual(f.read(), "# mine\ndecode:\n  method: logitspec-paper\n  seed: 7  # always\n")
+            shown = run("config", "show", env={"XDG_CONFIG_HOME": d}).stdout
+            self.assertIn("method: logitspec-paper", shown)
 
     def test_a_conversation_is_saved_and_goes_on_later(self):
         with tempfile.TemporaryDirectory() as d:

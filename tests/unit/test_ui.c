@@ -228,7 +228,10 @@ static void frames_equal_the_golden_ones(void **state) {
     assert_int_equal(s.n_outbox, 1);
     assert_int_equal(s.outbox[0].kind, LS_CMD_SET);
     assert_string_equal(s.outbox[0].text, "decode.budget=8");
-    compare(&s, "ui_small_79x23", 23, 79, false);
+    compare(&s, "ui_compact_79x23", 23, 79, false);
+    compare(&s, "ui_compact_40x12", 12, 40, false);
+    compare(&s, "ui_compact_100x16_ascii", 16, 100, true);
+    compare(&s, "ui_small_39x11", 11, 39, false);
     ui_state_free(&s);
 }
 
@@ -987,6 +990,122 @@ static void what_was_asked_for_is_seen(void **state) {
     ui_state_free(&s);
 }
 
+static void assert_copied(ui_state *s, int k, const char *what) {
+    key(s, k);
+    assert_non_null(s->to_copy);
+    assert_string_equal(s->to_copy, what);
+    free(s->to_copy);
+    s->to_copy = NULL;
+}
+
+// y: the answer, or what the cursor is on; Y: the step in words. Nothing that a terminal would obey is copied.
+static void texts_are_copied_and_saved(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    key(&s, UI_KEY_ESC);
+    key(&s, 'y');
+    assert_non_null(strstr(s.message, "nothing to copy"));
+    converse(&s, "One fish, two fish. One", "logitspec-paper", 160);
+    key(&s, UI_KEY_ESC);
+    key(&s, 'y');
+    assert_true(!s.to_copy && strstr(s.message, ":save-text FILE")); // nobody takes it
+    s.clipboard = true;
+    static const char answer[] = " cat, two cats, red cats, blue cats. One dog, two dogs, red dogs, blue cats. One "
+                                 "dog, two dogs, red dogs, blue "
+                                 "cats. One dog, two dogs, red dogs, blue cats. One";
+    assert_copied(&s, 'y', answer);
+    key(&s, '3');
+    key(&s, UI_KEY_DOWN);
+    assert_copied(&s, 'y', "ne dog, two dogs, re");
+    key(&s, '2');
+    key(&s, UI_KEY_DOWN);
+    assert_copied(&s, 'y', "O");
+    key(&s, '4');
+    s.node = 3;
+    assert_copied(&s, 'y', "ne ");
+    key(&s, '1');
+    key(&s, 'Y');
+    assert_true(s.to_copy && !strncmp(s.to_copy, "step 32: root \"O\" 1.00, +2 of 63 drafted", 40));
+    assert_non_null(strstr(s.to_copy, "It emitted 3 tokens: \"One\"."));
+    assert_non_null(strstr(s.to_copy, "Accepted 2 of the draft 3@101 +20: "));
+    char path[] = "/tmp/logitspec-copy-XXXXXX", line[128], got[512] = "";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    snprintf(line, sizeof line, ":save-text %s", path);
+    type_keys(&s, line);
+    key(&s, UI_KEY_ENTER);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_true(fread(got, 1, sizeof got - 1, f) == sizeof answer); // and the line's end
+    fclose(f);
+    assert_memory_equal(got, answer, sizeof answer - 1);
+    close(fd);
+    unlink(path);
+    type_keys(&s, ":save-step /nonexistent/x");
+    key(&s, UI_KEY_ENTER);
+    assert_true(s.message_is_error && strstr(s.message, "/nonexistent/x"));
+    ui_state_free(&s);
+}
+
+static void help_is_searched(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    ui_canvas c = {.utf8 = true};
+    int row, col;
+    ls_buf text = {0};
+    key(&s, UI_KEY_F0 + 1);
+    const char *const wanted[] = {"look for a text", "the next place with it"};
+    for (int i = 0; i < 2; i++) {
+        if (i) type_keys(&s, "n");
+        else {
+            type_keys(&s, "/SEARCH");
+            key(&s, UI_KEY_ENTER);
+        }
+        ui_canvas_resize(&c, 24, 110);
+        ui_render(&s, &c, &row, &col);
+        ls_buf_clear(&text);
+        ui_canvas_text(&c, false, &text);
+        assert_top(&s, "Help");
+        assert_non_null(strstr(text.p, wanted[i]));
+    }
+    type_keys(&s, "/frobnicate");
+    key(&s, UI_KEY_ENTER);
+    assert_non_null(strstr(s.message, "Help does not hold 'frobnicate'"));
+    key(&s, 'x'); // any other key closes
+    assert_int_equal(s.n_overlays, 0);
+    ls_buf_free(&text);
+    ui_canvas_free(&c);
+    ui_state_free(&s);
+}
+
+// Enter without a prompt: an answer that was cut goes on, another does not.
+static void enter_lets_a_cut_answer_go_on(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    key(&s, UI_KEY_ENTER);
+    assert_int_equal(s.n_outbox, 0);
+    converse(&s, "One fish, two fish. One", "logitspec-paper", 20);
+    key(&s, UI_KEY_ENTER);
+    assert_int_equal(s.n_outbox, 1);
+    assert_int_equal(s.outbox[0].kind, LS_CMD_GO_ON);
+    ls_event *e = ls_event_new(LS_EV_STATUS);
+    e->status.state = LS_STATE_RUNNING;
+    ui_on_event(&s, e);
+    assert_int_equal(s.turns[0].finish, LS_GOING);
+    key(&s, UI_KEY_ENTER);
+    assert_int_equal(s.n_outbox, 1);
+    e = ls_event_new(LS_EV_END);
+    e->end.finish = LS_FINISH_EOS;
+    ui_on_event(&s, e);
+    s.run_state = LS_STATE_IDLE;
+    key(&s, UI_KEY_ENTER);
+    assert_int_equal(s.n_outbox, 1);
+    ui_state_free(&s);
+}
+
 static void random_keys_and_sizes(void **state) {
     (void)state;
     ui_state s;
@@ -1047,6 +1166,9 @@ int main(void) {
         cmocka_unit_test(the_draft_under_the_cursor_is_told_in_words),
         cmocka_unit_test(the_papers_step_is_one_key_away),
         cmocka_unit_test(what_was_asked_for_is_seen),
+        cmocka_unit_test(texts_are_copied_and_saved),
+        cmocka_unit_test(help_is_searched),
+        cmocka_unit_test(enter_lets_a_cut_answer_go_on),
         cmocka_unit_test(random_keys_and_sizes),
         cmocka_unit_test(every_action_has_a_key_of_its_own),
     };

@@ -1,5 +1,6 @@
 #include "ui/demo.h"
 #include "base/mem.h"
+#include "ui/navigate.h"
 #include "ui/quiz.h"
 
 #include <stdlib.h>
@@ -36,9 +37,9 @@ bool ui_note_applies(const ui_note *n, const ls_step *step) {
 
 void ui_demo_begin(ui_state *s, const ui_demo *d) {
     s->demo = d;
-    s->demo_last = -1;
     s->demo_told = ls_calloc(d->n_notes + 1, 1);
-    s->demo_waiting = ls_calloc(d->n_notes + 1, sizeof *s->demo_waiting);
+    s->demo_notes = ls_calloc(d->n_notes + 1, sizeof *s->demo_notes);
+    s->demo_where = ls_calloc(d->n_notes + 1, sizeof *s->demo_where);
     s->shown.note = true;
     s->shown.focus = UI_OUTPUT;
     if (d->quiz) ui_quiz_toggle(s);
@@ -46,7 +47,8 @@ void ui_demo_begin(ui_state *s, const ui_demo *d) {
 }
 
 const ui_note *ui_demo_note(const ui_state *s) { // what is asked comes before what is told
-    return s->demo && s->n_demo_waiting && !ui_quiz_hides(s) ? &s->demo->notes[s->demo_waiting[0]] : NULL;
+    return s->demo && s->demo_read < s->n_demo_notes && !ui_quiz_hides(s) ? &s->demo->notes[s->demo_notes[s->demo_read]]
+                                                                          : NULL;
 }
 
 static void look(ui_state *s) {
@@ -57,11 +59,18 @@ static void look(ui_state *s) {
     s->shown.compare |= n->look == UI_COMPARE;
 }
 
+// The note that is shown speaks of this step.
+static void go_to(ui_state *s) {
+    const int64_t step = s->demo_where[s->demo_read];
+    if (s->n_steps) ui_look_at(s, step < 0 ? 0 : step);
+}
+
 static void tell(ui_state *s, size_t i) {
     const ui_note *shown = ui_demo_note(s);
     if (shown && shown->go_on) ui_demo_go_on(s); // a note that does not wait gives way
     s->demo_told[i] = 1;
-    s->demo_waiting[s->n_demo_waiting++] = (int)i;
+    s->demo_where[s->n_demo_notes] = s->demo->notes[i].when == UI_WHEN_START ? -1 : (int64_t)s->n_steps - 1;
+    s->demo_notes[s->n_demo_notes++] = (int)i;
     look(s);
 }
 
@@ -89,10 +98,19 @@ void ui_demo_on_end(ui_state *s) {
 
 bool ui_demo_go_on(ui_state *s) {
     if (!ui_demo_note(s)) return false;
-    s->demo_last = s->demo_waiting[0];
-    memmove(s->demo_waiting, s->demo_waiting + 1, --s->n_demo_waiting * sizeof *s->demo_waiting);
+    s->demo_read++;
     s->demo_held = false;
     look(s);
+    if (s->demo_read == s->n_demo_notes) s->at_newest = true; // it plays on
+    else go_to(s);
+    return true;
+}
+
+bool ui_demo_go_back(ui_state *s) {
+    if (!s->demo || !s->demo_read || ui_quiz_hides(s)) return false;
+    s->demo_read--;
+    look(s);
+    go_to(s);
     return true;
 }
 

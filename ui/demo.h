@@ -49,6 +49,7 @@ void ui_demo_on_start(ui_state *s);
 void ui_demo_on_step(ui_state *s, const ls_step *step);
 void ui_demo_on_end(ui_state *s);
 bool ui_demo_go_on(ui_state *s);       // the user has read the note; false: no note waits
+bool ui_demo_go_back(ui_state *s);     // to the note before; false: there is none
 bool ui_demo_hold(ui_state *s);        // pauses the demo, or lets it go on; false: there is none
 bool ui_demo_plays(const ui_state *s); // it makes step after step until there is something to see
 // True when the next step is due; then the demo asks for it.

@@ -88,6 +88,7 @@ static bool shadows_key(ui_state *s, int key, ui_action a) {
 
 static bool note_key(ui_state *s, int key, ui_action a) {
     (void)a;
+    if (key == UI_KEY_BACKSPACE) return ui_demo_go_back(s);
     return (key == UI_KEY_ENTER || key == ' ') && ui_demo_go_on(s);
 }
 

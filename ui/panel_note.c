@@ -10,7 +10,7 @@ void ui_panel_note(ui_panel_view *v) {
     const ui_state *s = v->state;
     const ui_note *n = ui_demo_note(s);
     const bool over = s->n_turns && s->turns[s->n_turns - 1].finish;
-    if (!n && over && s->demo_last >= 0) n = &s->demo->notes[s->demo_last]; // still to be seen
+    if (!n && over && s->demo_read) n = &s->demo->notes[s->demo_notes[s->demo_read - 1]]; // still to be seen
     if (!n) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
         ui_print(&p, "%s",
@@ -27,9 +27,15 @@ void ui_panel_note(ui_panel_view *v) {
         ui_draw(&p, n->say + line[i].from, line[i].to - line[i].from);
     }
     free(line);
-    if (ui_demo_is_over(s) && s->tour_of)
+    if (ui_demo_is_over(s) && s->tour_of) {
         snprintf(v->right, UI_RIGHT_BYTES, "Enter: %s",
                  s->tour_stop < s->tour_of ? "the next stop" : "the end of the tour");
-    if (!waits || n->go_on) return;
-    snprintf(v->right, UI_RIGHT_BYTES, "Enter goes on%s", s->n_demo_waiting > 1 ? " (there is more)" : "");
+        return;
+    }
+    const int room = v->area.cols - 12 - (int)strlen(s->demo->title); // beside the title
+    const int used = snprintf(v->right, UI_RIGHT_BYTES, "%zu of %zu%s", s->demo_read + (waits ? 1 : 0),
+                              s->demo->n_notes, waits && !n->go_on ? ", Enter goes on" : "");
+    static const char back[] = ", Backspace back";
+    if (s->demo_read > (waits ? 0 : 1) && used + (int)strlen(back) <= room)
+        snprintf(v->right + used, (size_t)(UI_RIGHT_BYTES - used), "%s", back);
 }

@@ -74,7 +74,8 @@ void ui_state_free(ui_state *s) {
     for (int p = 0; p < UI_PANELS; p++) free(s->filter[p]);
     for (int i = 0; i < UI_LOG_LINES; i++) free(s->log[i]);
     free(s->demo_told);
-    free(s->demo_waiting);
+    free(s->demo_notes);
+    free(s->demo_where);
     ls_ids_free(&s->context);
     ui_edit_free(&s->prompt);
     ui_edit_free(&s->command);

@@ -157,14 +157,14 @@ typedef struct {
     const char *const *words; // that commands complete to, besides actions; borrowed, ends with NULL; may be NULL
     // a demo that is played; borrowed, NULL: none
     const ui_demo *demo;
-    char *demo_told;   // [note]: it was shown; owned
-    int *demo_waiting; // notes to be read, the first is shown; owned
-    size_t n_demo_waiting;
-    int tour_stop, tour_of; // of a tour, from 1; 0: this is none
-    int tour_go;            // 1: to its next stop; -1: back to the conversation
-    int demo_last;          // note that was read last; -1: none
-    bool demo_asked;        // for a step that has not come yet
-    bool demo_held;         // the user stopped its pace
+    char *demo_told;                // [note]: it was shown; owned
+    int *demo_notes;                // those that were shown, in that order; owned
+    int64_t *demo_where;            // the step at which each was; -1: before the first one; owned
+    size_t n_demo_notes, demo_read; // demo_read: so many of them were read; the next one is on the screen
+    int tour_stop, tour_of;         // of a tour, from 1; 0: this is none
+    int tour_go;                    // 1: to its next stop; -1: back to the conversation
+    bool demo_asked;                // for a step that has not come yet
+    bool demo_held;                 // the user stopped its pace
     uint64_t demo_due_ns;
     // for the application
     ui_request outbox[8];

@@ -16,27 +16,17 @@
 #include <string.h>
 #include <unistd.h>
 
-static int list(void) {
+static int list(const ls_demo *d, size_t n) {
     ls_buf out = {0};
-    ls_err err;
-    int status = LS_EXIT_OK;
-    char **names = ls_demo_names();
-    ls_buf_str(&out, "logitspec demo NAME plays one of these recordings; Enter goes on after each note, q leaves.\n"
-                     "--live decodes it here and now.\n\n");
-    for (size_t i = 0; names[i]; i++) {
-        ls_demo d;
-        if (ls_demo_read(&d, names[i], &err)) {
-            status = ls_complain(&err);
-        } else {
-            ls_visible_row(&out, "  %-14s %s", names[i], d.play.title);
-            if (d.about) ls_visible_row(&out, "                 %s", d.about);
-            ls_demo_free(&d);
-        }
-        free(names[i]);
+    ls_buf_str(&out,
+               "logitspec demo NAME (or its number) plays one of these recordings; Enter goes on after each note, q "
+               "leaves.\nThe first ones come in the order in which they explain. --live decodes it here and now.\n\n");
+    for (size_t i = 0; i < n; i++) {
+        ls_visible_row(&out, "%3zu  %-14s %s", i + 1, d[i].name, d[i].play.title);
+        if (d[i].about) ls_visible_row(&out, "                    %s", d[i].about);
     }
-    free(names);
     ls_buf_str(&out, "\nYour own: demos/README.md says how, 'logitspec demo FILE.yaml' plays it.\n");
-    return ls_print(&out) ? status : LS_EXIT_FAILED;
+    return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
 }
 
 // ---- without a terminal
@@ -137,18 +127,82 @@ static int play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_er
     return code ? ls_complain(err) : status;
 }
 
+static int play_read(const ls_command_line *c, ls_demo *d) {
+    ls_err err = {0};
+    ls_options o; // the demo's settings over everyone's
+    ls_options_copy(&o, &c->options);
+    const ls_code code = d->settings ? ls_options_yaml(&o, d->settings, d->file, &err) : LS_OK;
+    const int status = code ? ls_complain(&err) : play(c, d, &o, &err);
+    ls_options_free(&o);
+    return status;
+}
+
+// ---- the list and its numbers
+
+static ls_demo *find(ls_demo *d, size_t n, const char *text) { // NULL: the list has none of that number or name
+    char *end;
+    const unsigned long k = strtoul(text, &end, 10);
+    if (end > text && !*end) return k >= 1 && k <= n ? &d[k - 1] : NULL;
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(d[i].name, text)) return &d[i];
+    return NULL;
+}
+
+// One demo after another: Enter plays the next one.
+static int ask(const ls_command_line *c, ls_demo *d, size_t n) {
+    int status = LS_EXIT_OK;
+    size_t next = 0;
+    ls_buf out = {0};
+    for (char line[80]; !status && next < n && !ls_interrupted;) {
+        ls_buf_fmt(&out, "\nNumber or name (Enter: %zu, %s; q: none): ", next + 1, d[next].name);
+        if (!ls_print(&out)) return LS_EXIT_FAILED;
+        if (!fgets(line, sizeof line, stdin)) break;
+        line[strcspn(line, "\n")] = 0;
+        if (!strcmp(line, "q")) break;
+        ls_demo *wanted = *line ? find(d, n, line) : &d[next];
+        if (!wanted) {
+            ls_visible_row(&out, "There is no demo '%.60s' in the list.", line);
+            continue;
+        }
+        status = play_read(c, wanted);
+        next = (size_t)(wanted - d) + 1;
+    }
+    ls_buf_free(&out);
+    return status;
+}
+
+static int listed(const ls_command_line *c) {
+    ls_err err;
+    ls_demo *d;
+    size_t n;
+    const ls_code code = ls_demos_read(&d, &n, &err);
+    int status = code ? ls_complain(&err) : list(d, n); // without one of them numbers would name other demos
+    if (!status && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) status = ask(c, d, n);
+    ls_demos_free(d, n);
+    return status;
+}
+
+static int numbered(const ls_command_line *c, const char *number) {
+    ls_err err;
+    ls_demo *d;
+    size_t n;
+    ls_code code = ls_demos_read(&d, &n, &err);
+    ls_demo *wanted = code ? NULL : find(d, n, number);
+    if (!code && !wanted) ls_fail(&err, LS_E_USAGE, "there is no demo %.60s ('logitspec demo' lists %zu)", number, n);
+    const int status = wanted ? play_read(c, wanted) : ls_complain(&err);
+    ls_demos_free(d, n);
+    return status;
+}
+
 int ls_cmd_demo(const ls_command_line *c) {
     ls_err err = {0};
     ls_demo d = {0};
-    if (!c->n_args) return list();
+    if (!c->n_args) return listed(c);
     if (c->n_args > 1) ls_fail(&err, LS_E_USAGE, "'logitspec demo NAME' plays one demo; %d were named", c->n_args);
+    else if (c->args[0][0] && !c->args[0][strspn(c->args[0], "0123456789")]) return numbered(c, c->args[0]);
     else ls_demo_read(&d, c->args[0], &err);
     if (err.code) return ls_complain(&err);
-    ls_options o; // the demo's settings over everyone's
-    ls_options_copy(&o, &c->options);
-    const ls_code code = d.settings ? ls_options_yaml(&o, d.settings, d.file, &err) : LS_OK;
-    const int status = code ? ls_complain(&err) : play(c, &d, &o, &err);
-    ls_options_free(&o);
+    const int status = play_read(c, &d);
     ls_demo_free(&d);
     return status;
 }

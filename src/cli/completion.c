@@ -49,12 +49,11 @@ static ls_code add_models(ls_offer *o, ls_err *err) {
 }
 
 static void add_demos(ls_offer *o) {
-    char **names = ls_demo_names();
-    for (size_t i = 0; names[i]; i++) {
-        add_word(o, names[i]);
-        free(names[i]);
-    }
-    free(names);
+    ls_demo *all;
+    size_t n;
+    ls_demos_read(&all, &n, NULL); // one that cannot be read has no name to complete
+    for (size_t i = 0; i < n; i++) add_word(o, all[i].name);
+    ls_demos_free(all, n);
 }
 
 static ls_code add_templates(ls_offer *o, ls_err *err) {

@@ -153,7 +153,13 @@ static ls_code read_document(ls_demo *d, ls_err *err) {
         if (!strcmp(v->key, "title")) code = text_of(d, v, &d->play.title, err);
         else if (!strcmp(v->key, "about")) code = text_of(d, v, &d->about, err);
         else if (!strcmp(v->key, "prompt")) code = text_of(d, v, &d->prompt, err);
-        else if (!strcmp(v->key, "rival")) code = text_of(d, v, &d->play.rival, err);
+        else if (!strcmp(v->key, "place")) {
+            char *end = NULL;
+            const long place = v->kind == LS_YAML_SCALAR ? strtol(v->text, &end, 10) : 0;
+            d->place = (int)place;
+            if (!end || end == v->text || *end || place < 1 || place > 1000)
+                code = wrong(d, v, err, "place is a number from 1 to 1000: where in the list of demos it stands");
+        } else if (!strcmp(v->key, "rival")) code = text_of(d, v, &d->play.rival, err);
         else if (!strcmp(v->key, "quiz")) {
             d->play.quiz = v->kind == LS_YAML_SCALAR && !strcmp(v->text, "yes");
             if (!d->play.quiz) code = wrong(d, v, err, "quiz is yes, or left out");
@@ -169,8 +175,9 @@ static ls_code read_document(ls_demo *d, ls_err *err) {
             d->play.notes = ls_calloc(v->n_items + 1, sizeof *d->play.notes);
             for (size_t k = 0; k < v->n_items && !code; k++) code = read_note(d, &v->items[k], err);
         } else
-            code =
-                wrong(d, v, err, "unknown key; known are title, about, prompt, settings, pace, quiz, rival and notes");
+            code = wrong(d, v, err,
+                         "unknown key; known are title, about, place, prompt, settings, pace, quiz, rival "
+                         "and notes");
     }
     if (!code && (!d->play.title || !d->prompt || !d->play.n_notes))
         code = wrong(d, y, err, "title, prompt and notes are needed");
@@ -234,16 +241,34 @@ static int is_demo(const struct dirent *e) {
     return n > 5 && !strcmp(e->d_name + n - 5, ".yaml");
 }
 
-char **ls_demo_names(void) {
+static int by_place(const void *a, const void *b) {
+    const ls_demo *x = a, *y = b;
+    const unsigned p = (unsigned)x->place - 1, q = (unsigned)y->place - 1; // without a place: behind all others
+    return p != q ? (p > q) - (p < q) : strcmp(x->name, y->name);
+}
+
+ls_code ls_demos_read(ls_demo **out, size_t *n, ls_err *err) {
     char *folder = ls_data_path("demos");
-    struct dirent **list = NULL;
-    const int n = scandir(folder, &list, is_demo, alphasort);
-    char **names = ls_calloc((size_t)(n > 0 ? n : 0) + 1, sizeof *names);
-    for (int i = 0; i < n; i++) {
-        names[i] = ls_strndup(list[i]->d_name, strlen(list[i]->d_name) - 5);
-        free(list[i]);
+    struct dirent **files = NULL;
+    const int found = scandir(folder, &files, is_demo, alphasort);
+    ls_code code = LS_OK;
+    *n = 0;
+    *out = ls_calloc((size_t)(found > 0 ? found : 0) + 1, sizeof **out);
+    for (int i = 0; i < found; i++) {
+        char *name = ls_strndup(files[i]->d_name, strlen(files[i]->d_name) - 5);
+        ls_err why;
+        if (!ls_demo_read(&(*out)[*n], name, &why)) ++*n;
+        else if (!code) code = ls_fail(err, why.code, "%s", why.msg);
+        free(name);
+        free(files[i]);
     }
-    free(list);
+    if (*n) qsort(*out, *n, sizeof **out, by_place);
+    free(files);
     free(folder);
-    return names;
+    return code;
+}
+
+void ls_demos_free(ls_demo *d, size_t n) {
+    while (n) ls_demo_free(&d[--n]);
+    free(d);
 }

@@ -6,6 +6,7 @@
 typedef struct {
     ui_demo play;
     char *name, *about, *prompt;
+    int place;                    // in the list of demos, from 1; 0: behind those that have one
     char *trace, *rival_trace;    // recordings beside it; NULL: none
     ls_yaml *document, *settings; // settings: part of the document; NULL: none
     char *file;
@@ -14,4 +15,6 @@ typedef struct {
 // name: a demo of demos/, or the path of a YAML file. Errors name file, line and column.
 ls_code ls_demo_read(ls_demo *out, const char *name, ls_err *err);
 void ls_demo_free(ls_demo *d);
-char **ls_demo_names(void); // the shipped ones, sorted; owned by the caller, ends with NULL
+// The shipped ones in the order of the list, *n of them. One that cannot be read is left out, and an error.
+ls_code ls_demos_read(ls_demo **out, size_t *n, ls_err *err);
+void ls_demos_free(ls_demo *d, size_t n);

@@ -33,6 +33,7 @@ class Recording:
         self.steps = [x for x in lines if x["type"] == "step"]
         self.bytes = {int(k): base64.b64decode(v) for x in lines if x["type"] == "tokens" for k, v in x["bytes"].items()}
         self.rival = None  # another method's recording of the prompt
+        self.more = {}     # others of it that the notes tell of, by the word in their names
         self.output = [t for s in self.steps for t in s["emitted"]]
 
     def word(self, token):

@@ -1,4 +1,5 @@
 """Guided runs: every shipped demo says everything it has to say, on the screen and as text; a teacher's mistakes are named."""
+import glob
 import os
 import re
 import tempfile
@@ -30,8 +31,59 @@ class Demo(unittest.TestCase):
         r = run("demo")
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         self.assertGreaterEqual(len(DEMOS), 8)
+        listed = re.findall(r"(?m)^ +(\d+)  ([a-z-]+) +\S", r.stdout)
+        self.assertEqual([int(n) for n, _ in listed], list(range(1, len(DEMOS) + 1)))
+        self.assertEqual(sorted(name for _, name in listed), DEMOS)
+        places = []
         for name in DEMOS:
-            self.assertRegex(r.stdout, rf"(?m)^  {name} +\S")
+            with open(os.path.join(ROOT, "demos", name + ".yaml"), encoding="utf-8") as f:
+                places.append(int(re.search(r"(?m)^place: (\d+)$", f.read())[1]))
+        self.assertEqual([name for _, name in listed], [name for _, name in sorted(zip(places, DEMOS))])
+        self.assertEqual(listed[0][1], "first-step")
+        self.assertEqual(run("demo", "2").stdout, run("demo", listed[1][1]).stdout)
+        r = run("demo", "99")
+        self.assertEqual((r.returncode, r.stderr), (2, f"logitspec: there is no demo 99 ('logitspec demo' lists {len(DEMOS)})\n"))
+
+    def test_the_list_asks_on_a_terminal(self):
+        with Screen("demo", cols=120, rows=60, env={"LOGITSPEC_LIB": "/nowhere"}) as s:
+            s.wait("Number or name (Enter: 1, first-step; q: none):")
+            s.type("nonsense")
+            s.keys("Enter")
+            s.wait("There is no demo 'nonsense' in the list.", "Number or name (Enter: 1")
+            s.type("2")
+            s.keys("Enter")
+            s.wait("Demo: A whole tree fits one forward", "1 of 5, Enter goes on")
+            s.keys("Q")
+            s.wait("Number or name (Enter: 3, next-next; q: none):")
+            s.keys("Enter")
+            s.wait("Demo: The next-next token")
+            s.keys("Q")
+            s.wait("Number or name (Enter: 4")
+            s.type("q")
+            s.keys("Enter")
+            s.wait("exit=0")
+
+    def test_notes_are_counted_and_one_goes_back(self):
+        with Screen("demo", "one-forward", cols=120, rows=36, env={"LOGITSPEC_LIB": "/nowhere"}) as s:
+            s.wait("1 of 5, Enter goes on", "Watch three things", absent=("Backspace back",))
+            s.keys("Enter")
+            s.wait("2 of 5, Enter goes on, Backspace back", "step 6 ")
+            s.keys("Enter")
+            s.wait("3 of 5, Enter goes on", "step 7 ")
+            s.keys("BSpace")
+            s.wait("2 of 5, Enter goes on", "The mask (press m", "step 6, 1 behind")
+            s.keys("BSpace")
+            s.wait("1 of 5, Enter goes on", "Watch three things")
+            s.keys("BSpace", "Enter", "Enter")  # there is none before the first; read notes come again, at their steps
+            s.wait("3 of 5, Enter goes on", "The position:", "step 7 ")
+            s.keys("Enter")
+            s.wait("4 of 5, Enter goes on", "The cost:")
+            s.keys("Enter")
+            s.wait("5 of 5, Enter goes on", "These 60 tokens take 60 steps")
+            s.keys("Enter")
+            s.wait("5 of 5, Backspace back", absent=("Enter goes on",))
+            s.keys("Q")
+            s.wait("exit=0")
 
     def test_every_demo_says_all_of_its_notes_without_a_model(self):
         for name in DEMOS:
@@ -53,7 +105,7 @@ class Demo(unittest.TestCase):
             s.keys("Enter")
             s.wait("one and a half times as fast", "Enter goes on")
             s.keys("Space")
-            s.wait("Both lanes run on the same clock", "against ar ", "the same, 39 of 39 tokens")
+            s.wait("Both lanes run on the same clock", "against ar ", "the same, 86 of 86 tokens")
             s.keys("Enter", "[")
             s.wait("1 behind")
             s.keys("q", "q", "q", "q")
@@ -146,6 +198,10 @@ def recordings():
         all_of_them[name] = Recording(path + ".jsonl.zst")
         if os.path.exists(path + ".rival.jsonl.zst"):
             all_of_them[name].rival = Recording(path + ".rival.jsonl.zst")
+        for more in glob.glob(path + ".*.jsonl.zst"):
+            word = os.path.basename(more).split(".")[1]
+            if word not in ("jsonl", "rival"):
+                all_of_them[name].more[word] = Recording(more)
     return all_of_them
 
 

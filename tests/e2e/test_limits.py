@@ -532,7 +532,7 @@ class Network(unittest.TestCase):
             run("generate", "--model", "script", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "32", "--trace", d + "/wide.jsonl")
             commands = {"chat": [[*short, "--script", keys]], "generate": [[*short, "--prompt", "Hi"]],
                         "compare": [[*short, "--prompt", "Hi", "--methods", "ar,logitspec"]], "bench": [["--model", "script"]],
-                        "demo": [[], ["arithmetic", "--cast", d + "/d.cast"]], "replay": [[trace, "--speed", "max", "--cast", d + "/r.cast"]],
+                        "demo": [[], ["prose", "--cast", d + "/d.cast"]], "replay": [[trace, "--speed", "max", "--cast", d + "/r.cast"]],
                         "inspect": [[trace]], "diff": [[trace, trace]], "report": [[trace, "-o", d + "/r.html"]],
                         "export": [[trace, "-o", d + "/e.json"]], "simulate": [[trace]],
                         "lab": [["--suite", d + "/suite.jsonl", "-o", d + "/lab", "--model", "script", "--max-tokens", "4"], [d + "/lab"]],

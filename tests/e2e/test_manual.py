@@ -177,7 +177,7 @@ class Completion(unittest.TestCase):
               ("logitspec generate --method suff", "suffix"), ("logitspec generate --sizing ada", "adaedl"),
               ("logitspec generate --acceptance typ", "typical"), ("logitspec --model smollm2-135m", "smollm2-135m-instruct"),
               ("logitspec models verif", "verify"), ("logitspec models info olmo", "olmo-2-0425-1b-instruct"),
-              ("logitspec demo transl", "translation"), ("logitspec generate --set decode.budg", "decode.budget="),
+              ("logitspec demo one-f", "one-forward"), ("logitspec generate --set decode.budg", "decode.budget="),
               ("logitspec completion zs", "zsh"), ("logitspec help configura", "configuration"), ("logitspec doctor --device-model h2", "h200"),
               ("logitspec chat --template vic", "vicuna"), ("logitspec --method suffix gener", "generate"))
 

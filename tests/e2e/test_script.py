@@ -329,7 +329,7 @@ wait decode.budget            auto
             cast, trace = os.path.join(d, "x.cast"), os.path.join(d, "t.jsonl")
             r = run("chat", *SCRIPT, "--prompt", "Retrieval", "--trace", trace, "--cast", cast, "--size", "90x30")
             self.assertEqual((r.returncode, r.stderr), (0, ""))
-            for args in (None, ("replay", trace, "--speed", "max"), ("demo", "arithmetic", "--live", "--model", "script")):
+            for args in (None, ("replay", trace, "--speed", "max"), ("demo", "prose", "--live", "--model", "script")):
                 if args:
                     r = run(*args, "--cast", cast, "--size", "90x30")
                     self.assertEqual((r.returncode, r.stderr), (0, ""))

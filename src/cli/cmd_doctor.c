@@ -40,7 +40,7 @@ static void check_compute(report *r) {
     bool ok = !ls_engine_torch_probe(level, sizeof level, &err);
     char *detail =
         ls_format("kernels for %s%s", level,
-                  strcmp(level, "portable") ? "" : ": plain C for any CPU, several times slower than with AVX2");
+                  strcmp(level, "portable") ? "" : ": plain C for any CPU, several times slower than with its vectors");
     say(r, "compute", ok, true, ok ? detail : err.msg);
     free(detail);
 }

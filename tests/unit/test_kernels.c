@@ -350,8 +350,7 @@ static void attention_sees_ancestors_only_and_is_independent_of_company(void **s
     for (int l = 0; (k = level(l)); l++)
         for (int hd = 16; hd <= 80; hd += 16)
             for (int heads = 1; heads <= 6; heads++)
-                for (int i = 0; i < 6; i++)
-                    attention_of(k, hd, heads, firsts[i], heads % 2 ? 0 : 2.5f);
+                for (int i = 0; i < 6; i++) attention_of(k, hd, heads, firsts[i], heads % 2 ? 0 : 2.5f);
 }
 
 static void row_statistics_match_doubles(void **state) {

@@ -6,13 +6,22 @@ MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
 .PHONY: all run test cuda gpu-check gpu-bundle embed fuzz fuzz-all mutants torture soak limits exactness check-model bench-cpu setup test-setup clean help install uninstall deb archive lint format unit \
-  check check-setup check-asan check-tsan check-valgrind check-static clang-build
+  check check-setup check-asan check-tsan check-valgrind check-static clang-build check-aarch64
 
 CC ?= gcc
 ifeq ($(origin CC),default)
 CC := gcc
 endif
 CXX ?= g++
+# The compiler's target, not this machine, chooses the kernels: `make CC=aarch64-linux-gnu-gcc` builds for that machine, in
+# build/aarch64, with the libtorch in .deps/libtorch-aarch64.
+ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+CROSS := $(if $(filter $(shell uname -m),$(ARCH)),,$(ARCH))
+ifneq ($(CROSS),)
+ifeq ($(origin CXX),default)
+CXX := $(patsubst %gcc,%g++,$(CC))
+endif
+endif
 PREFIX ?= /usr/local
 VERSION := 0.1.0
 
@@ -27,7 +36,7 @@ else ifeq ($(SAN),thread)
 B := build/tsan
 SANFLAGS := -fsanitize=thread -fno-omit-frame-pointer
 else
-B := build
+B := build$(CROSS:%=/%)
 endif
 
 # What makes a mistake that is still there hard to use: tests/e2e/test_hardening.py looks at the files and at the process.
@@ -42,7 +51,9 @@ endif
 Q := $(if $(V),,@)
 
 WARN := -Wall -Wextra -Werror
-CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -Wshadow -Wstrict-prototypes -Isrc -I. -pthread \
+# Arm contracts products and sums where x86 cannot, and its plain char has no sign: one program, the same numbers on both.
+SAME := -ffp-contract=off -fsigned-char
+CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g $(SAME) $(WARN) -Wshadow -Wstrict-prototypes -Isrc -I. -pthread \
   -DLS_VERSION='"$(VERSION)"' $(SANFLAGS) $(HARDEN) $(if $(HARDEN),-fPIE) $(EXTRA_CFLAGS)
 LDFLAGS := -pthread $(SANFLAGS) $(SANLD) $(HARDEN_LD) $(if $(HARDEN_LD),-pie)
 LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lutf8proc -lcrypto -ljansson -lzstd -ldl -lm
@@ -50,9 +61,13 @@ LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lutf8proc -lcrypto -ljansson -lzs
 CORE_SRC := $(wildcard src/base/*.c src/text/*.c src/model/*.c src/spec/*.c src/gpu/*.c src/engine/*.c src/costs/*.c src/decode/*.c src/trace/*.c src/source/*.c src/report/*.c)
 UI_SRC := $(wildcard ui/*.c)
 CLI_SRC := $(wildcard src/cli/*.c)
-KERNEL_SRC := $(wildcard src/torch/kernels/*.c)
+LEVELS_OF_x86_64 := src/torch/kernels/kernels_avx%.c src/torch/kernels/kernels_amx.c tests/unit/avxvnni_emulated.c \
+  tests/unit/neon%_emulated.c
+LEVELS_OF_aarch64 := src/torch/kernels/kernels_neon%.c
+FOREIGN := $(filter-out $(LEVELS_OF_$(ARCH)),$(LEVELS_OF_x86_64) $(LEVELS_OF_aarch64))
+KERNEL_SRC := $(filter-out $(FOREIGN),$(wildcard src/torch/kernels/*.c))
 TEST_SRC := $(wildcard tests/unit/test_*.c)
-TEST_LIB_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/unit/*.c))
+TEST_LIB_SRC := $(filter-out $(TEST_SRC) $(FOREIGN),$(wildcard tests/unit/*.c))
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 CORE_OBJ := $(call obj,$(CORE_SRC))
@@ -63,8 +78,8 @@ KERNEL_OBJ := $(call obj,$(KERNEL_SRC))
 TEST_BIN := $(patsubst tests/unit/%.c,$(B)/tests/%,$(TEST_SRC))
 
 # ---- libtorch: LIBTORCH=DIR (with include/ and lib/), else what `make setup` fetched
-TORCH_DIR := $(if $(LIBTORCH),$(LIBTORCH),$(wildcard .deps/libtorch/ready))
-TORCH_DIR := $(if $(LIBTORCH),$(abspath $(LIBTORCH)),$(if $(TORCH_DIR),$(abspath .deps/libtorch)))
+TORCH_FETCHED := .deps/libtorch$(CROSS:%=-%)
+TORCH_DIR := $(abspath $(or $(LIBTORCH),$(patsubst %/ready,%,$(wildcard $(TORCH_FETCHED)/ready))))
 TORCH_LIB := $(if $(TORCH_DIR),$(B)/liblstorch.so)
 
 all: $(B)/logitspec $(TORCH_LIB)
@@ -89,15 +104,18 @@ $(B)/obj/%.o: %.c $(B)/obj/flags
 
 # Kernels: one source a CPU level; no -ffast-math, so that sums keep the order in which they are written.
 $(B)/obj/src/torch/kernels/%.o: CFLAGS += -O3 -fPIC -fvisibility=hidden -fno-math-errno
-kernels_avx512_CFLAGS := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mavx2 -mf16c -mprefer-vector-width=512
+kernels_neondot_CFLAGS := -march=armv8.2-a+dotprod
+kernels_neoni8mm_CFLAGS := -march=armv8.2-a+dotprod+i8mm
+kernels_avx512_CFLAGS := -ffp-contract=fast -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mavx2 -mf16c -mprefer-vector-width=512
 kernels_avx512vnni_CFLAGS := $(kernels_avx512_CFLAGS) -mavx512vnni
 kernels_amx_CFLAGS := -mamx-tile -mamx-bf16
-kernels_avx2_CFLAGS := -mavx2 -mfma -mf16c
+kernels_avx2_CFLAGS := -ffp-contract=fast -mavx2 -mfma -mf16c
 kernels_avxvnni_CFLAGS := $(kernels_avx2_CFLAGS) -mavxvnni
+neondot_emulated_CFLAGS := -O1
+neoni8mm_emulated_CFLAGS := -O1
 avxvnni_emulated_CFLAGS := $(kernels_avx2_CFLAGS)
-kernels_portable_CFLAGS := -ffp-contract=off
 
-TORCH_CXXFLAGS := -std=c++20 -O2 -g $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden -fopenmp $(SANFLAGS) $(HARDEN) \
+TORCH_CXXFLAGS := -std=c++20 -O2 -g $(SAME) $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden -fopenmp $(SANFLAGS) $(HARDEN) \
   -D_GLIBCXX_USE_CXX11_ABI=1 -Isrc -isystem $(TORCH_DIR)/include -isystem $(TORCH_DIR)/include/torch/csrc/api/include
 torch_obj = $(patsubst %,$(B)/obj/src/torch/%.o,$(1))
 # in every compute library: loading, timelines, trained heads, what packs and unpacks weights
@@ -202,6 +220,14 @@ $(B)/tests/%: $(B)/obj/tests/unit/%.o $(call obj,$(TEST_LIB_SRC)) $(CORE_OBJ) $(
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
+
+# The kernels and their test alone: what a compiler for another machine makes of them is soon built, and tests/e2e/test_aarch64.py
+# runs it.
+$(B)/tests/kernels: $(call obj,tests/unit/test_kernels.c $(filter %_emulated.c %/random_tensor.c %/filter.c,$(TEST_LIB_SRC)) \
+  $(addprefix src/base/,ggml.c rng.c clock.c sample.c mem.c) src/gpu/plan.c) $(KERNEL_OBJ)
+	@mkdir -p $(@D)
+	@echo '  LINK $@'
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcmocka -ljansson -lm
 
 # The fuzz targets, on what is kept of their inputs: they write no files, and no clock makes them wait.
 FUZZ_WRAP := -Wl,--wrap=ls_write_file -Wl,--wrap=ls_now_ns
@@ -333,6 +359,14 @@ check-valgrind: check-setup
 	@python3 tests/run.py build --valgrind --sees use-after-free,leak,uninitialised $(VALGRIND_TESTS)
 check-static: check-setup
 	@python3 tests/tools/check_static.py $(if $(QUICK),cppcheck tidy clang)
+# Everything for 64-bit Arm by Debian's cross compiler, and what runs of it under qemu-user: the kernels at every level, the
+# compute library, whole answers beside those of this machine.
+check-aarch64:
+	@.ci/packages aarch64
+	@models/fetch libtorch .deps/libtorch-aarch64 aarch64
+	@$(MAKE) all
+	@$(MAKE) CC=aarch64-linux-gnu-gcc all build/aarch64/tests/kernels build/aarch64/tests/test_lst build/aarch64/embed
+	@LOGITSPEC_AARCH64=build/aarch64 $(PYTHON) tests/run.py build test_aarch64
 # What the checkers must see, with the flags of all other code and, for TSan, its OpenMP.
 $(B)/obj/tests/tools/planted.o: CFLAGS += -fopenmp
 $(B)/tests/planted: $(B)/obj/tests/tools/planted.o $(filter %/openmp_tsan.o,$(TORCH_COMMON))
@@ -357,7 +391,7 @@ test-setup:
 	@.ci/packages test
 	@$(FETCH)
 	@$(if $(NVCC),NVCC='$(NVCC)' tests/gpu/machine_code.py --tools >/dev/null 2>&1 || models/fetch cuda-tools .deps/cuda-tools || true)
-FETCH := $(if $(LIBTORCH),true,models/fetch libtorch .deps/libtorch) && \
+FETCH := $(if $(LIBTORCH),true,models/fetch libtorch $(TORCH_FETCHED) $(CROSS)) && \
   models/fetch default models/smollm2-135m-instruct.Q4_1.gguf
 
 # The screen in a terminal; elsewhere a demo prompt, streamed with its statistics.
@@ -427,6 +461,7 @@ help:
 	@echo 'make fuzz-all     all of them in turn, SECONDS=60 or RUNS=100000 for each, and a table of what they did'
 	@echo 'make mutants      mistakes put into the sources one by one: do the unit tests see them? SHARD=1/4, ONLY=NAME'
 	@echo 'make check        check-static (cppcheck, clang-tidy, clang), check-valgrind, check-asan, check-tsan (tests/README.md)'
+	@echo 'make check-aarch64  everything for 64-bit Arm by a cross compiler, run under qemu-user'
 	@echo 'make soak         a random user on the screen: SEED=, MINUTES=10, MODEL=; SAN=1 with sanitizers'
 	@echo 'make limits       very long prompts, answers and contexts, at full length'
 	@echo 'make exactness    every exact method against plain decoding, in every arithmetic at every CPU level'

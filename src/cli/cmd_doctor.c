@@ -61,7 +61,7 @@ static void check_compute(report *r) {
     const bool ok = !ls_engine_torch_probe(&torch, &err);
     char *detail =
         ls_format("%s, kernels for %s%s", torch.version, torch.level,
-                  strcmp(torch.level, "portable") ? "" : ": plain C for any CPU, several times slower than with AVX2");
+                  strcmp(torch.level, "portable") ? "" : ": plain C for any CPU, several times slower than with its vectors");
     begin(r, "compute", ok, true, ok ? detail : err.msg);
     ls_jw_field_str(&r->json, "library", torch.version);
     ls_jw_field_str(&r->json, "level", torch.level);

@@ -126,7 +126,7 @@ const char *lst_last_error(void);
 
 typedef struct {
     uint32_t size;
-    char name[128]; /* a GPU's, or the level of the CPU's kernels ("amx" ... "portable"; LOGITSPEC_CPU lowers it) */
+    char name[128]; /* a GPU's, or the level of the CPU's kernels ("amx", "neoni8mm", ... "portable"; LOGITSPEC_CPU lowers it) */
     uint64_t free_bytes, total_bytes; /* of its own memory; 0 on the CPU */
     int32_t resident; /* blocks of a matmul that a GPU holds at once (gpu/plan.h) */
     char version[48]; /* as in lst_model_info_t */

@@ -31,8 +31,9 @@ const Arithmetic &choose(std::string dtype, bool can_integers, bool fast_integer
 
 const char *no_level() {
     static thread_local std::string text;
-    text = std::string("LOGITSPEC_CPU='") + getenv("LOGITSPEC_CPU") +
-           "' is no CPU level (portable, avx2, avxvnni, avx512, avx512vnni, amx)";
+    text = std::string("LOGITSPEC_CPU='") + getenv("LOGITSPEC_CPU") + "' is no CPU level (";
+    for (int i = 0; lsk_level_name(i); i++) text += std::string(i ? ", " : "") + lsk_level_name(i);
+    text += ")";
     return text.c_str();
 }
 

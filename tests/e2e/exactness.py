@@ -10,12 +10,11 @@ import sys
 import tempfile
 import time
 
-from program import BUILD, HAS_ENGINE, ROOT, run
+from program import BUILD, HAS_ENGINE, ROOT, cpu_levels, run
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
 import folders  # noqa: E402
 
-LEVELS = ("portable", "avx2", "avxvnni", "avx512", "avx512vnni", "amx")
 DTYPES = ("f32", "i16", "i8", "bf16")
 THREADS = ("--threads", "7")
 WAYS = {"greedy": [], "T 0.8, top-p 0.9": ["--temperature", "0.8", "--top-p", "0.9", "--seed", "11"],
@@ -156,7 +155,7 @@ def main():
         return True
     with tempfile.TemporaryDirectory() as d:
         models = tiny(d)
-        for level in sys.argv[1:] or LEVELS:
+        for level in sys.argv[1:] or cpu_levels():
             there = True
             for dtype in DTYPES:
                 for way in WAYS:

@@ -4,6 +4,7 @@ import functools
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -36,6 +37,12 @@ def run(*args, **kw):
         kw.pop("stdin")
     env = dict(ENV, **kw.pop("env", {}))
     return subprocess.run([PROGRAM, *args], capture_output=True, text=True, env=env, **kw)
+
+
+def cpu_levels():
+    """The kernels' levels for this kind of processor, best first, as the program names them; this one may lack some."""
+    checks = {c["check"]: c["detail"] for c in json.loads(run("doctor", "--json", env={"LOGITSPEC_CPU": "nonsense"}).stdout)}
+    return re.search(r"is no CPU level \((.*)\)", checks["compute"]).group(1).split(", ")
 
 
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}

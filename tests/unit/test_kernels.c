@@ -12,9 +12,36 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const char *const levels[] = {"portable", "avx2", "avxvnni", "avx512", "avx512vnni", "amx"};
-enum { LEVELS = sizeof levels / sizeof *levels };
+#if defined(__x86_64__)
 extern const lsk_table lsk_avxvnni_emulated; // avxvnni_emulated.c
+#endif
+
+// Level i that this CPU has; NULL behind the last.
+static const lsk_table *level(int i) {
+    for (int at = 0; lsk_level_name(at); at++) {
+        const lsk_table *k = lsk_level(lsk_level_name(at));
+        if (k && i-- == 0) return k;
+    }
+    return NULL;
+}
+
+// ... or what stands for one in plain C.
+static const lsk_table *level_of_integers(int i) {
+    int n = 0;
+    while (level(n)) n++;
+    if (i < n) return level(i);
+#if defined(__x86_64__)
+    static lsk_table dot, i8mm;
+    dot = i8mm = *lsk_level("portable");
+    dot.name = "neondot, emulated", i8mm.name = "neoni8mm, emulated";
+    dot.matmul_int = lsk_neondot_matmul_int, i8mm.matmul_int = lsk_neoni8mm_matmul_int;
+    dot.quantize = i8mm.quantize = lsk_neon_quantize;
+    const lsk_table *const emulated[] = {&dot, &i8mm, lsk_level("avx2") ? &lsk_avxvnni_emulated : NULL, NULL};
+    return emulated[i - n];
+#else
+    return NULL;
+#endif
+}
 
 void emulated_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                               int32_t tile_begin, int32_t tile_end);
@@ -29,11 +56,9 @@ static void matmul_is_right_and_row_independent(void **state) {
     (void)state;
 #define NUMBER(name, ...) LS_GGML_##name,
     const int types[] = {LS_GGML_TYPES(NUMBER)};
-    int seen = 0;
-    for (size_t l = 0; l < LEVELS; l++) {
-        const lsk_table *k = lsk_level(levels[l]);
-        if (!k) continue;
-        seen++;
+    const lsk_table *k;
+    for (int l = 0; (k = level(l)); l++) {
+        print_message("level %s\n", k->name);
         for (size_t t = 0; t < 2 * sizeof types / sizeof *types; t++) {
             const int type = types[t / 2];
             enum { MOST = 256 };
@@ -75,7 +100,6 @@ static void matmul_is_right_and_row_independent(void **state) {
             free(raw), free(m.data), free(y), free(scratch);
         }
     }
-    assert_true(seen >= 1);
 }
 
 // i16, i8: every level equals the plain twin bit for bit, whatever the company, and is as right as the bits allow.
@@ -123,9 +147,8 @@ static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
                 assert_true(fabs(want - (double)y[r * LDY + o]) <= allowed);
             }
         }
-        for (size_t l = 0; l <= LEVELS; l++) {
-            const lsk_table *k = l < LEVELS ? lsk_level(levels[l]) : lsk_level("avx2") ? &lsk_avxvnni_emulated : NULL;
-            if (!k) continue;
+        const lsk_table *k;
+        for (int l = 0; (k = level_of_integers(l)); l++) {
             for (int r = 0; r < ROWS; r++) k->quantize(x + r * N_IN, N_IN, arith, other + r, ROWS);
             for (int g = 0; g < ROWS * GROUPS; g++) {
                 assert_memory_equal(other[g].hi, plain[g].hi, sizeof plain->hi);
@@ -144,6 +167,36 @@ static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
                 }
         }
         free(raw), free(m.data);
+    }
+}
+
+// The same numbers on every kind of processor: a hash (FNV-1a) of what the integers' arithmetic makes of seeded inputs.
+static void integers_are_the_same_on_every_processor(void **state) {
+    (void)state;
+    enum { N_IN = 320, N_OUT = 40, ROWS = 5, GROUPS = N_IN / 32 };
+    const int types[] = {LS_GGML_Q4_0, LS_GGML_Q4_1, LS_GGML_Q8_0};
+    const lsk_arith ariths[] = {LSK_ARITH_I16, LSK_ARITH_I8, LSK_ARITH_MIXED};
+    static float x[ROWS * N_IN], y[ROWS * N_OUT];
+    static lsk_group groups[ROWS * GROUPS];
+    static lsk_wide_group scratch[ROWS * GROUPS];
+    const lsk_table *k;
+    for (int l = 0; (k = level_of_integers(l)); l++) {
+        uint64_t hash = 0xCBF29CE484222325u;
+        rnd_restart();
+        for (size_t t = 0; t < 9; t++) {
+            lsk_matrix m;
+            unsigned char *raw = random_raw(types[t % 3], N_OUT, N_IN);
+            lsk_pack_init(&m, types[t % 3], N_OUT, N_IN, ariths[t / 3]);
+            m.data = aligned(lsk_pack_bytes(types[t % 3], N_OUT, N_IN, ariths[t / 3]));
+            lsk_pack_rows(&m, 0, types[t % 3], raw, N_OUT);
+            for (int i = 0; i < ROWS * N_IN; i++) x[i] = rnd() * (i % 7 ? 1 : 3) * (i % 173 ? 1 : 20);
+            for (int r = 0; r < ROWS; r++) k->quantize(x + r * N_IN, N_IN, ariths[t / 3], groups + r, ROWS);
+            k->matmul_int(&m, ariths[t / 3], groups, ROWS, y, N_OUT, ROWS, 0, (N_OUT + 15) / 16, scratch);
+            for (size_t i = 0; i < sizeof y; i++) hash = (hash ^ ((const unsigned char *)y)[i]) * 0x100000001B3u;
+            free(raw), free(m.data);
+        }
+        if (hash != 0x4A5735CA8529AA43u) fail_msg("level %s: %#llx", k->name, (unsigned long long)hash);
+        print_message("the same: %s\n", k->name);
     }
 }
 
@@ -189,9 +242,8 @@ static void every_level_rounds_to_bf16_as_one_number_is(void **state) {
     enum { N = 1 << 12 };
     static float x[N], was[N];
     static uint16_t bits[N];
-    for (size_t l = 0; l < LEVELS; l++) {
-        const lsk_table *k = lsk_level(levels[l]);
-        if (!k) continue;
+    const lsk_table *k;
+    for (int l = 0; (k = level(l)); l++) {
         for (int i = 0; i < N; i++) { // every exponent and sign, ties among them; infinities and NaN too
             const uint32_t from =
                 (uint32_t)i << 20 | (i % 3 ? (uint32_t)(i % 7) << 13 : 0x8000) | (uint32_t)(i % 2) << 16;
@@ -210,13 +262,12 @@ static void every_level_rounds_to_bf16_as_one_number_is(void **state) {
 static void a_bad_number_is_not_rounded_into_silence(void **state) {
     (void)state;
     const float bad[] = {NAN, INFINITY, -INFINITY};
-    for (size_t l = 0; l < LEVELS; l++)
+    const lsk_table *k;
+    for (int l = 0; (k = level_of_integers(l)); l++)
         for (int b = 0; b < 3; b++)
             for (int at = 0; at < 32; at++) {
-                const lsk_table *k = lsk_level(levels[l]);
                 float x[32];
                 lsk_group g;
-                if (!k) continue;
                 for (int i = 0; i < 32; i++) x[i] = rnd();
                 x[at] = bad[b];
                 k->quantize(x, 32, (const lsk_arith[]){LSK_ARITH_I16, LSK_ARITH_I8, LSK_ARITH_MIXED}[at % 3], &g, 1);
@@ -295,20 +346,19 @@ static void attention_of(const lsk_table *t, int HD, int HEADS, int first, float
 static void attention_sees_ancestors_only_and_is_independent_of_company(void **state) {
     (void)state;
     static const int firsts[] = {0, 1, 15, 16, 30, 151}; // windows: of the context, and of the tree too
-    for (size_t l = 0; l < LEVELS; l++)
+    const lsk_table *k;
+    for (int l = 0; (k = level(l)); l++)
         for (int hd = 16; hd <= 80; hd += 16)
             for (int heads = 1; heads <= 6; heads++)
-                for (int i = 0; i < 6 && lsk_level(levels[l]); i++)
-                    attention_of(lsk_level(levels[l]), hd, heads, firsts[i], heads % 2 ? 0 : 2.5f);
+                for (int i = 0; i < 6; i++) attention_of(k, hd, heads, firsts[i], heads % 2 ? 0 : 2.5f);
 }
 
 static void row_statistics_match_doubles(void **state) {
     (void)state;
     enum { N = 4096 };
     float *x = aligned(sizeof(float) * N);
-    for (size_t l = 0; l < LEVELS; l++) {
-        const lsk_table *t = lsk_level(levels[l]);
-        if (!t) continue;
+    const lsk_table *t;
+    for (int l = 0; (t = level(l)); l++) {
         for (int i = 0; i < N; i++) x[i] = 12 * rnd();
         x[100] = x[2000] = 30; // a tie: the lower id comes first
         lst_row row;
@@ -337,9 +387,8 @@ static void row_statistics_match_doubles(void **state) {
 
 static void silu_takes_any_number(void **state) {
     (void)state;
-    for (size_t l = 0; l < LEVELS; l++) {
-        const lsk_table *k = lsk_level(levels[l]);
-        if (!k) continue;
+    const lsk_table *k;
+    for (int l = 0; (k = level(l)); l++) {
         float gate[32], up[32], out[32];
         for (int i = 0; i < 32; i++) gate[i] = i < 16 ? 8 * rnd() : (i % 2 ? 1e30f : -1e30f), up[i] = rnd();
         gate[16] = -100, gate[18] = -88, gate[20] = -87.5f;
@@ -433,10 +482,9 @@ static void quantising_rounds_to_the_nearest(void **state) {
 static void small_kernels_match_doubles(void **state) {
     (void)state;
     enum { N = 64 };
-    for (size_t l = 0; l < LEVELS; l++) {
-        const lsk_table *t = lsk_level(levels[l]);
+    const lsk_table *t;
+    for (int l = 0; (t = level(l)); l++) {
         float gate[N], up[N], out[N], x[N], cs[N];
-        if (!t) continue;
         for (int i = 0; i < N; i++) gate[i] = 9 * rnd(), up[i] = rnd(), x[i] = 60 * rnd(), cs[i] = rnd();
         t->gelu_mul(gate, up, N, out);
         for (int i = 0; i < N; i++) {
@@ -465,6 +513,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matmul_is_right_and_row_independent),
         cmocka_unit_test(integer_matmul_is_right_and_the_same_everywhere),
+        cmocka_unit_test(integers_are_the_same_on_every_processor),
         cmocka_unit_test(tiles_are_right_and_row_independent),
         cmocka_unit_test(every_level_rounds_to_bf16_as_one_number_is),
         cmocka_unit_test(a_bad_number_is_not_rounded_into_silence),

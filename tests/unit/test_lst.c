@@ -259,20 +259,20 @@ static void rows_do_not_depend_on_their_company(void **state) {
     (void)state;
     use_cpu();
     need_library();
-    static const char *const levels[] = {NULL, "portable", "avx2", "avxvnni", "avx512", "avx512vnni", "amx"};
     static const char *const dtypes[] = {"f32", "i16", "i8", "bf16"};
     static const int types[] = {LS_GGML_Q4_1, LS_GGML_Q8_0, LS_GGML_Q4_0, LS_GGML_F32};
-    for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+    for (int l = -1; l < 0 || lsk_level_name(l); l++) { // the one that is chosen, then each by its name
+        const char *level = lsk_level_name(l);
         bool there = true;
         for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes && there; d++)
             for (size_t t = 0;
                  t < sizeof types / sizeof *types && there && (types[t] != LS_GGML_F32 || dtypes[d][0] != 'i'); t++)
                 for (int round = 0; round < 3 && there; round++) {
                     weights *w = random_weights(types[t]);
-                    check_model(w, levels[l], dtypes[d], 100, round == 1 ? &sampled : &greedy, &there);
+                    check_model(w, level, dtypes[d], 100, round == 1 ? &sampled : &greedy, &there);
                     free_weights(w);
                 }
-        if (levels[l]) print_message("LOGITSPEC_CPU=%s: %s\n", levels[l], there ? "checked" : "not on this CPU");
+        if (level) print_message("LOGITSPEC_CPU=%s: %s\n", level, there ? "checked" : "not on this CPU");
     }
 }
 
@@ -606,8 +606,14 @@ static void a_level_without_integer_dot_products_says_so(void **state) {
         const char *level, *dtype;
         bool slow;
     } cases[] = {{"portable", "i8", true},    {"portable", "i16", true}, {"portable", "auto", false},
-                 {"portable", "bf16", false}, {"avx2", "i8", false},     {"avx512", "i8", false},
-                 {"avx512vnni", "i8", false}};
+                 {"portable", "bf16", false},
+#if defined(__aarch64__)
+                 {"neon", "i8", true},        {"neon", "auto", false},   {"neondot", "i8", false},
+                 {"neoni8mm", "i8", false}
+#else
+                 {"avx2", "i8", false},       {"avx512", "i8", false},   {"avx512vnni", "i8", false}
+#endif
+    };
     weights *w = random_weights(LS_GGML_Q4_1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         engine e;

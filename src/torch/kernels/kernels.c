@@ -1,66 +1,8 @@
-/* The part that is the same at every CPU level: choosing a level, unpacking GGUF formats, packing. */
+/* The part that is the same at every CPU level: unpacking GGUF formats, packing. */
 #include "torch/kernels/kernels.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
-extern const lsk_table lsk_portable;
-#if defined(__x86_64__)
-extern const lsk_table lsk_avx2, lsk_avxvnni, lsk_avx512, lsk_avx512vnni;
-#endif
-
-#if defined(__x86_64__)
-static int has_avxvnni(void) { /* clang before 16 does not know it by name */
-    unsigned a = 0, b, c, d;
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
-}
-#endif
-
-const lsk_table *lsk_level(const char *name) {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    unsigned a, b, c = 0, d;
-    __get_cpuid(1, &a, &b, &c, &d); /* F16C: clang before 17 does not know it by name */
-    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && (c & bit_F16C);
-    int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-    int vnni = avx512 && __builtin_cpu_supports("avx512vnni");
-    if (!strcmp(name, "amx")) { /* the vnni level, with bf16 by tiles */
-        static lsk_table amx;
-        amx = lsk_avx512vnni;
-        amx.name = "amx";
-        amx.matmul_bf16 = lsk_amx_matmul_bf16;
-        return vnni && lsk_amx_usable() ? &amx : NULL;
-    }
-    if (!strcmp(name, "avx512vnni")) return vnni ? &lsk_avx512vnni : NULL;
-    if (!strcmp(name, "avx512")) { /* its integers are those of AVX2 */
-        static lsk_table mixed;
-        mixed = lsk_avx512;
-        mixed.fast_int = lsk_avx2.fast_int;
-        mixed.matmul_int = lsk_avx2.matmul_int;
-        mixed.quantize = lsk_avx2.quantize;
-        return avx512 ? &mixed : NULL;
-    }
-    if (!strcmp(name, "avxvnni")) return avx2 && has_avxvnni() ? &lsk_avxvnni : NULL;
-    if (!strcmp(name, "avx2")) return avx2 ? &lsk_avx2 : NULL;
-#endif
-    return strcmp(name, "portable") ? NULL : &lsk_portable;
-}
-
-const lsk_table *lsk_pick(int tiles) {
-    static const char *const levels[] = {"amx", "avx512vnni", "avx512", "avxvnni", "avx2", "portable"};
-    enum { N = sizeof levels / sizeof *levels };
-    const char *wanted = getenv("LOGITSPEC_CPU");
-    int first = tiles || (wanted && *wanted) ? 0 : 1;
-    while (wanted && *wanted && first < N && strcmp(wanted, levels[first])) first++;
-    if (first == N) return NULL;
-    while (!lsk_level(levels[first])) first++; /* the portable one is always there */
-    return lsk_level(levels[first]);
-}
 
 float lsk_half_to_float(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = h >> 10 & 31, man = h & 0x3FF, bits;

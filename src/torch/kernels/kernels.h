@@ -190,8 +190,17 @@ void lsk_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, fl
                          int32_t tile_begin, int32_t tile_end);
 int lsk_amx_usable(void);
 
-/* The best level of this CPU; tiles: AMX too. The environment variable LOGITSPEC_CPU (portable, avx2, avxvnni, avx512,
- * avx512vnni, amx) lowers it. NULL: the variable names no level. */
+/* matmul_int by SDOT, and by SMMLA where there are rows to pair; quantize in NEON. */
+void lsk_neondot_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y,
+                            int64_t ldy, int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
+void lsk_neoni8mm_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y,
+                             int64_t ldy, int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
+void lsk_neon_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride);
+
+/* The best level of this CPU; tiles: AMX too. The environment variable LOGITSPEC_CPU (a level's name) lowers it. NULL:
+ * the variable names no level of this kind of processor. */
 const lsk_table *lsk_pick(int tiles);
 /* A level by name, NULL if unknown or not available here. */
 const lsk_table *lsk_level(const char *name);
+/* The names of this kind of processor's levels, best first; NULL behind the last. */
+const char *lsk_level_name(int i);

@@ -7,17 +7,14 @@
 
 #ifdef LSK_AMX_EMULATED
 #include LSK_AMX_EMULATED /* the tile functions in plain C, for tests */
-#elif defined(__x86_64__)
+#else
 #include <cpuid.h>
 #include <immintrin.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#define HAVE_TILES 1
 #endif
-
-#if defined(HAVE_TILES) || defined(LSK_AMX_EMULATED)
 
 enum { ROWS = 16, BLOCKS = 4 };
 /* Tile numbers are part of the instructions, so they are spelled by the preprocessor. Sums are tiles 0..3. */
@@ -87,9 +84,7 @@ void lsk_amx_matmul_bf16(const lsk_matrix *m, const uint16_t *x, int64_t ldx, fl
         some_rows(m, x + r * ldx, ldx, y + r * ldy, ldy, rows - r < ROWS * BLOCKS ? rows - r : ROWS * BLOCKS, t0, t1);
 }
 
-#endif
-
-#ifdef HAVE_TILES
+#ifndef LSK_AMX_EMULATED
 /* Whether the tiles compute what plain C does: a wrong or half-enabled unit is not used. */
 static int right(void) {
     enum { N_IN = 64, TEST_ROWS = 19 };
@@ -136,13 +131,5 @@ int lsk_amx_usable(void) {
         answer = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & BOTH) == BOTH &&
                  !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) && right_and_alive();
     return answer;
-}
-#elif !defined(LSK_AMX_EMULATED)
-int lsk_amx_usable(void) {
-    return 0;
-}
-void lsk_amx_matmul_bf16(const lsk_matrix *m, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                         int32_t t0, int32_t t1) {
-    (void)m, (void)x, (void)ldx, (void)y, (void)ldy, (void)rows, (void)t0, (void)t1;
 }
 #endif

@@ -79,9 +79,11 @@ ATTEND(3, ONE_BLOCK)
 ATTEND(4, 4)
 ATTEND(5, 4)
 ATTEND(6, 4)
+#if W > 4
 ATTEND(4, ONE_BLOCK)
 ATTEND(5, ONE_BLOCK)
 ATTEND(6, ONE_BLOCK)
+#endif
 #define UP_TO_R_MAX(kind) {{0}, BOTH(kind, 1), BOTH(kind, 2), BOTH(kind, 3), BOTH(kind, 4), BOTH(kind, 5), BOTH(kind, 6)}
 #else
 #define UP_TO_R_MAX(kind) {{0}, BOTH(kind, 1), BOTH(kind, 2), BOTH(kind, 3)}

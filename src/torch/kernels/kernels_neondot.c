@@ -1,0 +1,135 @@
+/* NEON with integer dot products (FEAT_DotProd). SDOT adds four products of signed bytes to each of four integers, and
+ * takes the four inputs, which all outputs share, from any quarter of a vector: so 16 inputs are loaded at once. */
+#include "torch/kernels/kernels_intneon.h"
+
+ALWAYS int32x4_t dot32(const int8x16_t *w, const int8_t *x) {
+    const int8x16_t a = vld1q_s8(x), b = vld1q_s8(x + 16);
+    int32x4_t sum = vdupq_n_s32(0);
+    sum = vdotq_laneq_s32(sum, w[0], a, 0);
+    sum = vdotq_laneq_s32(sum, w[1], a, 1);
+    sum = vdotq_laneq_s32(sum, w[2], a, 2);
+    sum = vdotq_laneq_s32(sum, w[3], a, 3);
+    sum = vdotq_laneq_s32(sum, w[4], b, 0);
+    sum = vdotq_laneq_s32(sum, w[5], b, 1);
+    sum = vdotq_laneq_s32(sum, w[6], b, 2);
+    return vdotq_laneq_s32(sum, w[7], b, 3);
+}
+
+#define KERNEL(FORMAT, IS_Q4, ROWS, ARITH, IS16) \
+    static __attribute__((noinline)) void FORMAT##_##ARITH##_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
+                                                                    float *y, int64_t ldy, int32_t tile) { \
+        const lsk_##FORMAT *p = (const lsk_##FORMAT *)(m->data + (size_t)tile * m->tile_bytes); \
+        float32x4_t sum[ROWS][4]; \
+        EACH(ROWS, r) EACH(4, i) sum[r][i] = vdupq_n_f32(0); \
+        for (int g = 0; g < m->n_in / 32; g++, p++, x += ldx) { \
+            lsk_prefetch(p, sizeof *p); \
+            EACH(4, i) { \
+                const lsk_quarter q = quarter_##FORMAT(p, i); \
+                EACH(ROWS, r) { \
+                    int32x4_t dots = dot32(q.w, x[r].hi); \
+                    if (IS16) dots = vaddq_s32(vshlq_n_s32(dots, 8), dot32(q.w, x[r].lo)); \
+                    sum[r][i] = quarter_add(&q, IS_Q4, dots, x[r].scale, x[r].sum, sum[r][i]); \
+                } \
+            } \
+        } \
+        EACH(ROWS, r) quarters_store(m, tile, y + r * ldy, sum[r]); \
+    }
+#define BOTH(ROWS, ARITH, IS16) KERNEL(q4, 1, ROWS, ARITH, IS16) KERNEL(q8, 0, ROWS, ARITH, IS16)
+#define KERNELS(ROWS) BOTH(ROWS, i8, 0) BOTH(ROWS, i16, 1)
+KERNELS(1)
+KERNELS(2)
+KERNELS(3)
+KERNELS(4)
+KERNELS(5)
+KERNELS(6)
+KERNELS(7)
+KERNELS(8)
+#define ALL(kind) {kind##_1, kind##_2, kind##_3, kind##_4, kind##_5, kind##_6, kind##_7, kind##_8}
+const lsk_neon_kernels lsk_neondot_kernels = {{ALL(q8_i8), ALL(q4_i8)}, {ALL(q8_i16), ALL(q4_i16)}};
+
+/* Mixed arithmetic: the low halves of wide groups, after all others. */
+static void add_wide(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t tile,
+                     const lsk_wide_group *wide, int32_t n_wide) {
+    const void *data = m->data + (size_t)tile * m->tile_bytes;
+    const int q4 = m->format == LSK_Q4I, left = m->n_out - tile * LSK_TILE, n = left < LSK_TILE ? left : LSK_TILE;
+    for (int32_t k = 0; k < n_wide; k++)
+        for (uint32_t rows = wide[k].rows; rows; rows &= rows - 1) {
+            const int32_t r = __builtin_ctz(rows), g = wide[k].group;
+            const lsk_group *a = &x[g * ldx + r];
+            const float scale = a->scale / 256, total = scale * (float)a->low;
+            float *at = y + r * ldy + tile * LSK_TILE, out[LSK_TILE] = {0};
+            memcpy(out, at, (size_t)n * sizeof *out);
+            EACH(4, i) {
+                const lsk_quarter q = q4 ? quarter_q4((const lsk_q4 *)data + g, i) : quarter_q8((const lsk_q8 *)data + g, i);
+                const float32x4_t sum = vld1q_f32(out + 4 * i);
+                vst1q_f32(out + 4 * i, quarter_add(&q, q4, dot32(q.w, a->lo), scale, total, sum));
+            }
+            memcpy(at, out, (size_t)n * sizeof *out);
+        }
+}
+
+void lsk_neon_matmul_int(const lsk_neon_kernels *kernels, const lsk_matrix *m, lsk_arith arith, const lsk_group *x,
+                         int64_t ldx, float *y, int64_t ldy, int32_t rows, int32_t t0, int32_t t1, void *scratch) {
+    const lsk_neon_kernel *of = (*kernels)[arith == LSK_ARITH_I16][m->format == LSK_Q4I];
+    const int32_t passes = (rows + LSK_NEON_ROWS - 1) / LSK_NEON_ROWS;
+    const lsk_wide_rows wide = lsk_find_wide(m, arith, x, ldx, rows, scratch);
+    for (int32_t t = t0; t < t1; t++) {
+        for (int32_t i = 0; i < passes; i++) {
+            const int32_t from = rows * i / passes, to = rows * (i + 1) / passes;
+            of[to - from - 1](m, x + from, ldx, y + from * ldy, ldy, t);
+        }
+        for (int32_t c = 0, from = 0; c < wide.chunks; c++, from += LSK_WIDE_ROWS)
+            add_wide(m, x + from, ldx, y + from * ldy, ldy, t, wide.of[c], wide.n[c]);
+    }
+}
+
+void lsk_neondot_matmul_int(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
+                            int32_t rows, int32_t t0, int32_t t1, void *scratch) {
+    lsk_neon_matmul_int(&lsk_neondot_kernels, m, arith, x, ldx, y, ldy, rows, t0, t1, scratch);
+}
+
+/* 4 integers of 32 bits, eight times, as 32 bytes. */
+static inline void store_bytes(int8_t *to, const int32x4_t *v) {
+    for (int j = 0; j < 8; j += 4) {
+        const int16x8_t a = vcombine_s16(vmovn_s32(v[j]), vmovn_s32(v[j + 1])),
+                        b = vcombine_s16(vmovn_s32(v[j + 2]), vmovn_s32(v[j + 3]));
+        vst1q_s8(to + 4 * j, vcombine_s8(vmovn_s16(a), vmovn_s16(b)));
+    }
+}
+
+void lsk_neon_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride) {
+    const float steps = (float)lsk_steps(arith);
+    for (int32_t i = 0; i < n; i += 32, out += stride) {
+        float32x4_t max = vdupq_n_f32(0);
+        uint32x4_t finite = vdupq_n_u32(~0u);
+        EACH(8, j) {
+            const float32x4_t a = vabsq_f32(vld1q_f32(x + i + 4 * j));
+            finite = vandq_u32(finite, vcleq_f32(a, vdupq_n_f32(3.40282347e38f)));
+            max = vmaxq_f32(max, a);
+        }
+        const int is_finite = vminvq_u32(finite) != 0;
+        const float most = vmaxvq_f32(max), inverse = is_finite && most > 0 ? steps / most : 0;
+        /* a subnormal maximum has an infinite inverse: such values count as zero */
+        const float s = inverse <= 3.40282347e38f ? inverse : 0;
+        int32x4_t v[8], hi[8], total = vdupq_n_s32(0), high = total;
+        EACH(8, j) {
+            v[j] = hi[j] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i + 4 * j), s));
+            total = vaddq_s32(total, v[j]);
+        }
+        if (arith != LSK_ARITH_I8) {
+            EACH(8, j) {
+                hi[j] = vshrq_n_s32(vaddq_s32(v[j], vdupq_n_s32(128)), 8);
+                high = vaddq_s32(high, hi[j]);
+                v[j] = vsubq_s32(v[j], vshlq_n_s32(hi[j], 8));
+            }
+            store_bytes(out->lo, v);
+        }
+        store_bytes(out->hi, hi);
+        const int mixed = arith == LSK_ARITH_MIXED;
+        const int32_t all = is_finite ? vaddvq_s32(total) : 0, sum = mixed && is_finite ? vaddvq_s32(high) : all;
+        out->low = mixed ? all - 256 * sum : 0;
+        out->scale = (mixed ? 256.0f : 1.0f) * (is_finite ? most / steps : __builtin_nanf(""));
+        out->sum = out->scale * (float)sum;
+        out->total128 = 128 * sum;
+    }
+}

@@ -1,0 +1,96 @@
+/* NEON with products of small integer matrices (FEAT_I8MM). SMMLA adds the products of two rows and two outputs, eight
+ * bytes each, to four integers: twice what SDOT does. So rows go in pairs (the last of an odd number with itself), their
+ * bytes and those of the weights side by side; one row alone takes SDOT. */
+#include "torch/kernels/kernels_intneon.h"
+
+/* Two rows' 32 bytes, eight of the one and eight of the other a vector. */
+typedef struct {
+    int8x16_t x[4];
+} row_pair;
+
+ALWAYS row_pair pair_rows(const int8_t *a, const int8_t *b) {
+    row_pair p;
+    EACH(2, i) {
+        const int64x2_t one = vreinterpretq_s64_s8(vld1q_s8(a + 16 * i)), two = vreinterpretq_s64_s8(vld1q_s8(b + 16 * i));
+        p.x[2 * i] = vreinterpretq_s8_s64(vzip1q_s64(one, two));
+        p.x[2 * i + 1] = vreinterpretq_s8_s64(vzip2q_s64(one, two));
+    }
+    return p;
+}
+
+/* The weights of two outputs the same way: w[j] of outputs 0 and 1, w[j + 4] of 2 and 3. */
+ALWAYS void pair_outputs(int8x16_t *w) {
+    int8x16_t first[4], second[4];
+    EACH(4, j) {
+        const int32x4_t a = vreinterpretq_s32_s8(w[2 * j]), b = vreinterpretq_s32_s8(w[2 * j + 1]);
+        first[j] = vreinterpretq_s8_s32(vzip1q_s32(a, b));
+        second[j] = vreinterpretq_s8_s32(vzip2q_s32(a, b));
+    }
+    EACH(4, j) w[j] = first[j], w[j + 4] = second[j];
+}
+
+typedef struct {
+    int32x4_t row[2]; /* four outputs each */
+} pair_sums;
+
+ALWAYS pair_sums multiply(const row_pair *p, const int8x16_t *w) {
+    int32x4_t first = vdupq_n_s32(0), second = first;
+    EACH(4, j) {
+        first = vmmlaq_s32(first, p->x[j], w[j]);
+        second = vmmlaq_s32(second, p->x[j], w[j + 4]);
+    }
+    const int64x2_t a = vreinterpretq_s64_s32(first), b = vreinterpretq_s64_s32(second);
+    return (pair_sums){{vreinterpretq_s32_s64(vzip1q_s64(a, b)), vreinterpretq_s32_s64(vzip2q_s64(a, b))}};
+}
+
+#define LAST_OF(ROWS, r) ((r) < (ROWS) ? (r) : (ROWS) - 1)
+#define KERNEL(FORMAT, IS_Q4, ROWS, ARITH, IS16) \
+    static __attribute__((noinline)) void FORMAT##_##ARITH##_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
+                                                                    float *y, int64_t ldy, int32_t tile) { \
+        enum { PAIRS = (ROWS + 1) / 2 }; \
+        const lsk_##FORMAT *p = (const lsk_##FORMAT *)(m->data + (size_t)tile * m->tile_bytes); \
+        float32x4_t sum[ROWS][4]; \
+        row_pair hi[PAIRS], lo[PAIRS]; \
+        EACH(ROWS, r) EACH(4, i) sum[r][i] = vdupq_n_f32(0); \
+        for (int g = 0; g < m->n_in / 32; g++, p++, x += ldx) { \
+            lsk_prefetch(p, sizeof *p); \
+            EACH(PAIRS, k) { \
+                hi[k] = pair_rows(x[2 * k].hi, x[LAST_OF(ROWS, 2 * k + 1)].hi); \
+                if (IS16) lo[k] = pair_rows(x[2 * k].lo, x[LAST_OF(ROWS, 2 * k + 1)].lo); \
+            } \
+            EACH(4, i) { \
+                lsk_quarter q = quarter_##FORMAT(p, i); \
+                pair_outputs(q.w); \
+                EACH(PAIRS, k) { \
+                    pair_sums dots = multiply(&hi[k], q.w); \
+                    if (IS16) { \
+                        const pair_sums low = multiply(&lo[k], q.w); \
+                        EACH(2, h) dots.row[h] = vaddq_s32(vshlq_n_s32(dots.row[h], 8), low.row[h]); \
+                    } \
+                    EACH(2, h) { \
+                        const int r = 2 * k + h; \
+                        if (r < ROWS) \
+                            sum[r][i] = quarter_add(&q, IS_Q4, dots.row[h], x[r].scale, x[r].sum, sum[r][i]); \
+                    } \
+                } \
+            } \
+        } \
+        EACH(ROWS, r) quarters_store(m, tile, y + r * ldy, sum[r]); \
+    }
+#define BOTH(ROWS, ARITH, IS16) KERNEL(q4, 1, ROWS, ARITH, IS16) KERNEL(q8, 0, ROWS, ARITH, IS16)
+#define KERNELS(ROWS) BOTH(ROWS, i8, 0) BOTH(ROWS, i16, 1)
+KERNELS(2)
+KERNELS(3)
+KERNELS(4)
+KERNELS(5)
+KERNELS(6)
+KERNELS(7)
+KERNELS(8)
+
+#define PAIRED(kind) NULL, kind##_2, kind##_3, kind##_4, kind##_5, kind##_6, kind##_7, kind##_8
+static const lsk_neon_kernels paired = {{{PAIRED(q8_i8)}, {PAIRED(q4_i8)}}, {{PAIRED(q8_i16)}, {PAIRED(q4_i16)}}};
+
+void lsk_neoni8mm_matmul_int(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
+                             int32_t rows, int32_t t0, int32_t t1, void *scratch) {
+    lsk_neon_matmul_int(rows == 1 ? &lsk_neondot_kernels : &paired, m, arith, x, ldx, y, ldy, rows, t0, t1, scratch);
+}

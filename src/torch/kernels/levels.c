@@ -1,0 +1,129 @@
+/* The levels of the kernels, and which of them this processor has. */
+#include "torch/kernels/kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+extern const lsk_table lsk_avx2, lsk_avxvnni, lsk_avx512, lsk_avx512vnni;
+
+static int has_avx2(void) {
+    unsigned a, b, c = 0, d;
+    __builtin_cpu_init();
+    __get_cpuid(1, &a, &b, &c, &d); /* F16C: clang before 17 does not know it by name */
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && (c & bit_F16C);
+}
+static int has_avxvnni(void) { /* clang before 16 does not know it by name */
+    unsigned a = 0, b, c, d;
+    return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
+}
+static int has_avx512(void) {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+static int has_vnni(void) {
+    return has_avx512() && __builtin_cpu_supports("avx512vnni");
+}
+
+static const lsk_table *avx2(void) {
+    return has_avx2() ? &lsk_avx2 : NULL;
+}
+static const lsk_table *avxvnni(void) {
+    return has_avxvnni() ? &lsk_avxvnni : NULL;
+}
+static const lsk_table *avx512(void) { /* its integers are those of AVX2 */
+    static lsk_table mixed;
+    mixed = lsk_avx512;
+    mixed.fast_int = lsk_avx2.fast_int;
+    mixed.matmul_int = lsk_avx2.matmul_int;
+    mixed.quantize = lsk_avx2.quantize;
+    return has_avx512() ? &mixed : NULL;
+}
+static const lsk_table *avx512vnni(void) {
+    return has_vnni() ? &lsk_avx512vnni : NULL;
+}
+static const lsk_table *amx(void) { /* the vnni level, with bf16 by tiles */
+    static lsk_table tiles;
+    tiles = lsk_avx512vnni;
+    tiles.name = "amx";
+    tiles.matmul_bf16 = lsk_amx_matmul_bf16;
+    return has_vnni() && lsk_amx_usable() ? &tiles : NULL;
+}
+
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+
+extern const lsk_table lsk_neon;
+
+enum { DOT_PRODUCTS = 1 << 20, I8MM = 1 << 13 }; /* HWCAP_ASIMDDP of AT_HWCAP, HWCAP2_I8MM of AT_HWCAP2 */
+
+static int has_dot_products(void) {
+    return (getauxval(AT_HWCAP) & DOT_PRODUCTS) != 0;
+}
+static const lsk_table *neon(void) {
+    return &lsk_neon;
+}
+static const lsk_table *neondot(void) {
+    static lsk_table dot;
+    dot = lsk_neon;
+    dot.name = "neondot";
+    dot.fast_int = 1;
+    dot.matmul_int = lsk_neondot_matmul_int;
+    dot.quantize = lsk_neon_quantize;
+    return has_dot_products() ? &dot : NULL;
+}
+static const lsk_table *neoni8mm(void) {
+    static lsk_table matrices;
+    matrices = lsk_neon;
+    matrices.name = "neoni8mm";
+    matrices.fast_int = 1;
+    matrices.matmul_int = lsk_neoni8mm_matmul_int;
+    matrices.quantize = lsk_neon_quantize;
+    return has_dot_products() && (getauxval(AT_HWCAP2) & I8MM) ? &matrices : NULL;
+}
+#endif
+
+extern const lsk_table lsk_portable;
+static const lsk_table *portable(void) {
+    return &lsk_portable;
+}
+
+/* Best first; the last is always there. */
+static const struct {
+    const char *name;
+    const lsk_table *(*there)(void); /* NULL: this processor lacks it */
+    int for_tiles;                   /* chosen only for what uses tiles, or by name */
+} levels[] = {
+#if defined(__x86_64__)
+    {"amx", amx, 1},         {"avx512vnni", avx512vnni, 0}, {"avx512", avx512, 0},
+    {"avxvnni", avxvnni, 0}, {"avx2", avx2, 0},
+#elif defined(__aarch64__)
+    {"neoni8mm", neoni8mm, 0}, {"neondot", neondot, 0}, {"neon", neon, 0},
+#endif
+    {"portable", portable, 0}};
+enum { LEVELS = sizeof levels / sizeof *levels };
+
+const char *lsk_level_name(int i) {
+    return i >= 0 && i < LEVELS ? levels[i].name : NULL;
+}
+
+const lsk_table *lsk_level(const char *name) {
+    for (int i = 0; i < LEVELS; i++)
+        if (!strcmp(name, levels[i].name)) return levels[i].there();
+    return NULL;
+}
+
+const lsk_table *lsk_pick(int tiles) {
+    const char *wanted = getenv("LOGITSPEC_CPU");
+    const int named = wanted && *wanted;
+    int i = 0;
+    while (named && i < LEVELS && strcmp(wanted, levels[i].name)) i++;
+    for (; i < LEVELS; i++) {
+        if (levels[i].for_tiles && !tiles && !named) continue;
+        const lsk_table *t = levels[i].there();
+        if (t) return t;
+    }
+    return NULL;
+}

@@ -59,9 +59,10 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
     add(&f, 11, "%s%s", s->recording ? "REPLAY " : "", state_name(s))->tail = file;
     if (step) {
         const ls_stats *st = ui_stats(s);
-        if (s->n_turns > 1) add(&f, 6, "turn %td", turn - s->turns + 1);
-        if (s->at_newest) add(&f, 6, "step %u", step->index);
-        else add(&f, 8, "step %u, %zu behind", step->index, s->n_steps - 1 - ui_viewed_index(s));
+        char which[32] = "";
+        if (s->n_turns > 1) snprintf(which, sizeof which, "turn %td, ", turn - s->turns + 1);
+        if (s->at_newest) add(&f, 6, "%sstep %u", which, step->index);
+        else add(&f, 8, "%sstep %u, %zu behind", which, step->index, s->n_steps - 1 - ui_viewed_index(s));
         add(&f, 2, "ctx %d/%d", step->context_len + step->n_emitted, s->header.n_context);
         if (step->cpu_wait > LS_BUSY) add(&f, 9, "busy %.0f%%", 100 * step->cpu_wait);
         add(&f, 6, "%.0f tok/s", ls_stats_tokens_per_s(st));

@@ -46,7 +46,7 @@ const ls_method ls_method_again = {.name = "again", .summary = "the root once mo
 class NewDrafter(unittest.TestCase):
     def test_one_file_and_one_line(self):
         with tempfile.TemporaryDirectory() as d:
-            for name in ("Makefile", "src", "demos"):
+            for name in ("Makefile", ".ci", "src", "demos"):
                 path = os.path.join(ROOT, name)
                 copy = shutil.copytree if os.path.isdir(path) else shutil.copy
                 copy(path, os.path.join(d, name))

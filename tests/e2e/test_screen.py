@@ -183,7 +183,7 @@ class Keys(unittest.TestCase):
                         s.wait("the same, 30 of 30 tokens", "READY")
                         s.keys("p")
                 s.keys("Escape", "1")
-                texts.append([line[:70] for line in s.wait("30 tokens").splitlines()[1:13]])
+                texts.append([line[:70] for line in s.wait("┏━ 1 Output", "30 tokens").splitlines()[1:13]])
         self.assertEqual(*texts)
 
     def step(self, s):

@@ -29,8 +29,9 @@ static void answer(const ui_state *s, ls_buf *out) {
 
 // From the root's child to the node.
 static void path_to(const ui_state *s, const ls_step *step, int node, ls_buf *out) {
-    if (node > 0 && step->tree.nodes[node].parent > 0) path_to(s, step, step->tree.nodes[node].parent, out);
-    add_token(s, step->tree.nodes[node].token, out);
+    int path[LS_MAX_ROWS], n = 0;
+    for (; node > 0; node = step->tree.nodes[node].parent) path[n++] = node;
+    while (n > 0) add_token(s, step->tree.nodes[path[--n]].token, out);
 }
 
 // What the cursor is on; else the answer. Returns its name.
@@ -67,11 +68,12 @@ static void copy(ui_state *s, const ls_buf *text, const char *what) {
     ls_visible_text(&shown, text->n ? text->p : "", text->n);
     if (!shown.n) snprintf(said, sizeof said, "there is nothing to copy yet");
     else if (!s->clipboard)
-        snprintf(said, sizeof said, "this terminal takes no copies, or ui.clipboard is no: ':save-text FILE' and "
-                                    "':save-step FILE' write them");
+        snprintf(said, sizeof said,
+                 "this terminal takes no copies, or ui.clipboard is no: ':save-text FILE' and "
+                 "':save-step FILE' write them");
     else if (shown.n > MOST)
-        snprintf(said, sizeof said, "%s is too long for a terminal's clipboard (%zu bytes): ':save-text FILE' writes it",
-                 what, shown.n);
+        snprintf(said, sizeof said,
+                 "%s is too long for a terminal's clipboard (%zu bytes): ':save-text FILE' writes it", what, shown.n);
     else {
         free(s->to_copy);
         s->to_copy = ls_strndup(shown.p, shown.n);

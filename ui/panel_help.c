@@ -11,8 +11,7 @@
 
 static const char *const words[] = {
     "own choice, root: the model's own next token, always right.  draft: a guess at what follows it.",
-    "retrieved (R): what followed this text before.  remembered (M): the model's top choice the last time in this "
-    "context.",
+    "retrieved (R): what followed this text before.  remembered (M): the model's top choice here the last time.",
     "H: what followed it in this or an earlier conversation.  C: in your corpus.  W: a window of guesses (lookahead).",
     "guess (#n): rank n of the last logits, a guess at the next-next token.  after a guess: what followed that before.",
     "correction: the model's own choice where a draft was wrong; it costs nothing but the draft.",

@@ -1,5 +1,6 @@
 #include "cli/plain_chat.h"
 #include "base/mem.h"
+#include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "ui/command.h"
@@ -24,24 +25,27 @@ typedef struct {
     bool waits;       // for what was asked for
     bool asked;       // a sign stands there that a line is expected
     bool failed;      // of the output
+    bool refused;     // something that was asked for
     bool interactive;
 } chat;
 
 static void print(chat *c, ls_buf *line) {
     if (c->asked) fputc('\n', stdout);
     c->asked = false;
-    c->failed |= !ls_print(line);
-}
-
-static void print_line(chat *c, const char *before, const char *text) {
-    ls_buf line = {0};
-    ls_buf_fmt(&line, "%s%s\n", before, text);
-    print(c, &line);
+    if (c->failed) ls_buf_free(line); // it was said once
+    else c->failed = !ls_print(line);
 }
 
 static void tell_message(chat *c) {
     ui_state *s = &c->state;
-    if (*s->message) print_line(c, s->message_is_error ? "error: " : "note: ", s->message);
+    ls_buf line = {0};
+    if (*s->message && s->message_is_error) {
+        ls_warn("%s", s->message);
+        c->refused = true;
+    } else if (*s->message) {
+        ls_buf_fmt(&line, "note: %s\n", s->message);
+        print(c, &line);
+    }
     *s->message = 0;
 }
 
@@ -167,7 +171,11 @@ static void read_input(chat *c) {
     char block[4096];
     const ssize_t n = read(STDIN_FILENO, block, sizeof block);
     if (n > 0) ls_buf_add(&c->input, block, (size_t)n);
-    else if (!n || errno != EINTR) c->ended = true;
+    else if (!n) c->ended = true;
+    else if (errno != EINTR && errno != EAGAIN) {
+        ls_warn("cannot read standard input: %s", strerror(errno));
+        c->ended = c->refused = true;
+    }
 }
 
 ls_code ls_plain_chat(ls_source *source, const ui_options *o, int *status, ls_err *err) {
@@ -197,7 +205,7 @@ ls_code ls_plain_chat(ls_source *source, const ui_options *o, int *status, ls_er
         if (fds[1].revents) read_input(c);
     }
     source->close(source);
-    *status = c->failed ? LS_EXIT_FAILED : s->exit_code;
+    *status = c->failed || (c->refused && !c->interactive) ? LS_EXIT_FAILED : s->exit_code;
     const ls_code code = ls_interrupted ? ls_fail(err, LS_E_CANCELLED, "interrupted") : LS_OK;
     ui_state_free(s);
     ls_buf_free(&c->input);

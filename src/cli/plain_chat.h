@@ -1,5 +1,5 @@
 // A conversation as lines of text: prompts from standard input, a line for each step, no cursor movements. For screen
-// readers, logs and pipes.
+// readers, logs and pipes. Errors go to standard error; through a pipe they make the program fail at its end.
 #pragma once
 #include "source/source.h"
 #include "ui/app.h"

@@ -68,6 +68,7 @@ bool ls_channel_open(ls_channel *c, void *(*run)(void *channel)) {
     c->commands_end = &c->commands;
     c->events_end = &c->events;
     c->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (c->wake < 0) return false; // nobody could be woken
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -169,6 +169,8 @@ def cases(i):
              {"screen.svg": svg, "talk.jsonl": trace, "t.jsonl": trace}, history=True, env={"KEYS": keys}),
         Case("chat-film", ["chat", *SCRIPT, *PROMPT, "--cast", "{w}/x.cast", "--size", "80x24"], {"x.cast": cast}),
         Case("chat-screen", ["chat", *SCRIPT, "--max-tokens", "24", "--seed", "3"], {"talk.jsonl": trace}, screen=talk, history=True),
+        Case("chat-plain", ["chat", "--plain", *SCRIPT, "--max-tokens", "12", "--budget", "1", "--trace", "{w}/t.jsonl"], {"t.jsonl": trace},
+             words, prefix=None, stdin=b"One fish\n\nmore\n"),
         Case("generate-text", ["generate", *SCRIPT, *PROMPT, "-q"], prefix=True),
         Case("generate-stats", ["generate", *SCRIPT, "--prompt-file", "{i}/prompt.txt", "--max-tokens", "24", "--config",
                                 "{i}/system.yaml"], prefix=True),

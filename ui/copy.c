@@ -68,11 +68,12 @@ static void copy(ui_state *s, const ls_buf *text, const char *what) {
     ls_visible_text(&shown, text->n ? text->p : "", text->n);
     if (!shown.n) snprintf(said, sizeof said, "there is nothing to copy yet");
     else if (!s->clipboard)
-        snprintf(said, sizeof said, "this terminal takes no copies, or ui.clipboard is no: ':save-text FILE' and "
-                                    "':save-step FILE' write them");
+        snprintf(said, sizeof said,
+                 "this terminal takes no copies, or ui.clipboard is no: ':save-text FILE' and "
+                 "':save-step FILE' write them");
     else if (shown.n > MOST)
-        snprintf(said, sizeof said, "%s is too long for a terminal's clipboard (%zu bytes): ':save-text FILE' writes it",
-                 what, shown.n);
+        snprintf(said, sizeof said,
+                 "%s is too long for a terminal's clipboard (%zu bytes): ':save-text FILE' writes it", what, shown.n);
     else {
         free(s->to_copy);
         s->to_copy = ls_strndup(shown.p, shown.n);

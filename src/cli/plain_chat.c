@@ -32,7 +32,8 @@ typedef struct {
 static void print(chat *c, ls_buf *line) {
     if (c->asked) fputc('\n', stdout);
     c->asked = false;
-    c->failed |= !ls_print(line);
+    if (c->failed) ls_buf_free(line); // it was said once
+    else c->failed = !ls_print(line);
 }
 
 static void tell_message(chat *c) {

@@ -55,7 +55,7 @@ reject L closes
             with open(os.path.join(d, "a.txt"), encoding="utf-8") as f:
                 lines = f.read().splitlines()
             self.assertEqual(len(lines), 24)
-            self.assertTrue(lines[0].startswith(" logitspec  script f32 │ READY │ step 0"))
+            self.assertRegex(lines[0], r"^ .*script f32.* │ READY │ step 0")
             svg = ET.parse(os.path.join(d, "a.svg")).getroot()
             texts = "".join(e.text or "" for e in svg.iter() if e.tag.endswith("text"))
             self.assertIn("1 Output", texts)

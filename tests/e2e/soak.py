@@ -226,7 +226,10 @@ class User:
                     turn.add(line)
                     if line["turn"] != at:
                         raise Failure(f"a step of turn {line['turn']} within turn {at}")
-                elif line["type"] == "end":
+                    if line["finish"] == "length":  # it may go on: its end is written when it does not
+                        turn.end = "length"
+                        return True
+                elif line["type"] == "end" and line["turn"] == at:
                     turn.end = line["reason"]
                     return True
                 elif line["type"] == "header":

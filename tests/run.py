@@ -97,7 +97,8 @@ def run_planted(build, name, under):
 class Job:
     """A test program: a unit test, or the end-to-end tests of a file in a Python of its own."""
     # Those that take longest begin first, so that none of them is left over at the end.
-    LONG = ("test_engine", "test_models", "test_cli", "test_lst", "test_extremes", "test_gpu_kernels", "test_draft_model")
+    LONG = ("test_engine", "test_hostile.py", "test_models", "test_limits.py", "test_gpu_kernels", "test_gpu.py", "test_extremes.py",
+            "test_draft_model.py", "test_lst", "test_cli.py")
     # Of these only one runs at a time: each takes more than a gigabyte, or measures how much memory is taken.
     HUNGRY = ("test_extremes.py", "test_hostile.py", "test_memory.py", "test_limits.py", "test_soak.py")
 
@@ -170,7 +171,10 @@ def run_all(jobs, workers):
                 left.remove(job)
                 if job.name in Job.HUNGRY:
                     hungry.append(job)
-            job.run()
+            try:
+                job.run()
+            except OSError as e:  # else its thread would end without a word, and the test with it
+                job.said, job.code = str(e), 1
             with turn:
                 if job in hungry:
                     hungry.remove(job)
@@ -205,6 +209,10 @@ class Result(unittest.TextTestResult):
     def addFailure(self, test, err):
         super().addFailure(test, err)
         Count.failed += 1
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        Count.failed += err is not None  # unittest tells of it nowhere else
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)

@@ -30,8 +30,8 @@ typedef struct {
     ui_canvas canvas;
     ls_buf paste;
     const char *history; // file of prompts; NULL: none
-    bool mono, color, mouse;
-    int fps; // frames a second at most
+    bool mouse;
+    int fps;                         // frames a second at most
     bool history_failed;             // and the user was told
     bool pasting, dirty, urgent;     // urgent: a key was pressed, its effect is to be seen at once
     uint64_t last_frame_ns, draw_ns; // draw_ns: what a frame takes, smoothed
@@ -156,11 +156,9 @@ static void edit_outside(app *a) {
 // Changes the theme and the mouse as often as the user asked for it.
 static void look_otherwise(app *a) {
     for (; a->state.themes > 0; a->state.themes--) {
-        const char *next = ui_theme_after(a->mono ? "mono" : a->theme->name);
-        a->mono = !strcmp(next, "mono");
-        a->theme = ui_theme_find(next);
-        ui_term_colors(a->theme, a->color && !a->mono);
-        a->state.brackets = !a->color || a->mono;
+        a->theme = ui_theme_after(a->theme);
+        ui_term_colors(a->theme);
+        a->state.brackets = !ui_theme_has_colors(a->theme);
     }
     for (; a->state.mice > 0; a->state.mice--) ui_term_mouse(a->mouse = !a->mouse);
 }
@@ -249,12 +247,13 @@ void ui_begin(ui_state *s, const ui_options *o) {
 }
 
 ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *err) {
-    ls_code code = ui_term_open(&(ui_term_options){o->theme, o->color, o->mouse}, err);
+    const ui_term_options shown = {o->color ? o->theme : ui_theme_find("mono"), o->mouse};
+    ls_code code = ui_term_open(&shown, err);
     if (code) {
         source->close(source);
         return code;
     }
-    app a = {.source = source, .theme = o->theme, .color = o->color, .mono = !o->color, .mouse = o->mouse};
+    app a = {.source = source, .theme = shown.theme, .mouse = o->mouse};
     ui_state_init(&a.state);
     a.canvas.utf8 = ui_term_is_utf8();
     a.canvas.ambiguous_wide = o->ambiguous_wide;

@@ -218,6 +218,7 @@ void ui_canvas_ansi_row(const ui_canvas *c, int row, const ui_theme *t, ls_buf *
             ls_buf_str(out, "\033[0");
             if (m & UI_BOLD) ls_buf_str(out, ";1");
             if (m & UI_FAINT) ls_buf_str(out, ";2");
+            if (m & UI_ITALIC) ls_buf_str(out, ";3");
             if (m & UI_UNDERLINE) ls_buf_str(out, ";4");
             if (m & UI_REVERSE) ls_buf_str(out, ";7");
             if (s->fg256 >= 0) ls_buf_fmt(out, ";38;5;%d", s->fg256);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-void ui_film_begin(ui_film *f, int rows, int cols, ls_buf *out) {
-    *f = (ui_film){.out = out, .row = ls_calloc((size_t)rows, sizeof *f->row)};
+void ui_film_begin(ui_film *f, const ui_theme *t, int rows, int cols, ls_buf *out) {
+    *f = (ui_film){.theme = t, .out = out, .row = ls_calloc((size_t)rows, sizeof *f->row)};
     ui_canvas_resize(&f->shown, rows, cols);
     memset(f->shown.cells, 0xff, (size_t)rows * (size_t)cols * sizeof *f->shown.cells); // equal to no row
 }
@@ -28,7 +28,7 @@ static void put(ui_film *f, struct ui_film_row *r, double until, bool last) {
     ls_buf_str(&f->body, "</g>\n");
 }
 
-void ui_film_frame(ui_film *f, const ui_canvas *now, const ui_theme *t, double seconds) {
+void ui_film_frame(ui_film *f, const ui_canvas *now, double seconds) {
     seconds = round(seconds * 1e3) / 1e3; // as it is written, so that one text begins where another ends
     const size_t row_bytes = (size_t)now->cols * sizeof *now->cells;
     for (int row = 0; row < now->rows; row++) {
@@ -37,13 +37,13 @@ void ui_film_frame(ui_film *f, const ui_canvas *now, const ui_theme *t, double s
         memcpy(&f->shown.cells[at], &now->cells[at], row_bytes);
         put(f, &f->row[row], seconds, false);
         ls_buf_clear(&f->row[row].svg);
-        ui_svg_row(now, t, row, &f->row[row].svg);
+        ui_svg_row(now, f->theme, row, &f->row[row].svg);
         f->row[row].since = seconds;
     }
 }
 
 void ui_film_end(ui_film *f, double seconds) {
-    ui_svg_begin(f->shown.rows, f->shown.cols, f->out);
+    ui_svg_begin(f->theme, f->shown.rows, f->shown.cols, f->out);
     ls_buf_fmt(f->out,
                "<rect width=\"0\" height=\"0\"><animate id=\"film\" attributeName=\"x\" values=\"0\" dur=\"%.3fs\" "
                "begin=\"0s;film.end\"/></rect>\n",

@@ -4,7 +4,8 @@
 #include "ui/canvas.h"
 
 typedef struct {
-    ui_canvas shown; // what the viewer sees
+    const ui_theme *theme; // borrowed
+    ui_canvas shown;       // what the viewer sees
     struct ui_film_row {
         ls_buf svg;
         double since; // seconds
@@ -13,7 +14,7 @@ typedef struct {
     ls_buf *out; // borrowed
 } ui_film;
 
-void ui_film_begin(ui_film *f, int rows, int cols, ls_buf *out);
+void ui_film_begin(ui_film *f, const ui_theme *t, int rows, int cols, ls_buf *out);
 // The screen looks like this from `seconds` on; frames come in order of time. The canvas has the size of the film.
-void ui_film_frame(ui_film *f, const ui_canvas *now, const ui_theme *t, double seconds);
+void ui_film_frame(ui_film *f, const ui_canvas *now, double seconds);
 void ui_film_end(ui_film *f, double seconds); // shows the last frame until then

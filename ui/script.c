@@ -37,7 +37,7 @@ static void draw(player *p) {
     p->canvas.ascii = p->state.ascii || !p->canvas.utf8;
     ui_render(&p->state, &p->canvas, &row, &col);
     p->frame_ns = ls_now_ns();
-    if (p->filming) ui_cast_frame(&p->cast, &p->canvas, p->theme, (double)(p->frame_ns - p->start_ns) / 1e9);
+    if (p->filming) ui_cast_frame(&p->cast, &p->canvas, (double)(p->frame_ns - p->start_ns) / 1e9);
 }
 
 // Takes what the source sends, for at most that long.
@@ -191,13 +191,17 @@ static void go_to_end(player *p, bool has_prompt) {
 }
 
 ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *play, int *exit_code, ls_err *err) {
-    player p = {.source = source, .theme = o->theme, .filming = play->cast != NULL, .start_ns = ls_now_ns()};
+    player p = {.source = source,
+                .theme = o->color ? o->theme : ui_theme_find("mono"),
+                .filming = play->cast != NULL,
+                .start_ns = ls_now_ns()};
     p.canvas = (ui_canvas){.utf8 = !o->ascii, .ambiguous_wide = o->ambiguous_wide};
     ui_canvas_resize(&p.canvas, play->rows, play->cols);
     ui_state_init(&p.state);
     p.tour = (ui_tour){.options = o, .source = &p.source, .state = &p.state};
     ui_begin(&p.state, o);
-    if (p.filming) ui_cast_begin(&p.cast, play->rows, play->cols, o->demo ? o->demo->title : "logitspec", &p.film);
+    if (p.filming)
+        ui_cast_begin(&p.cast, p.theme, play->rows, play->cols, o->demo ? o->demo->title : "logitspec", &p.film);
     draw(&p);
     ls_code code = LS_OK;
     if (play->script) code = follow(&p, play->script, err);

@@ -115,12 +115,14 @@ static void handle(int number, void (*handler)(int), int flags) {
     sigaction(number, &a, NULL);
 }
 
-static void init_colors(bool color) {
+static void init_colors(const ui_theme *theme) {
     term.colors = 0;
-    if (!color || !has_colors()) return;
-    start_color();
-    use_default_colors();
-    term.colors = COLORS >= 256 ? 256 : COLORS >= 8 ? 16 : 0;
+    if (ui_theme_has_colors(theme) && has_colors()) {
+        start_color();
+        use_default_colors();
+        term.colors = COLORS >= 256 ? 256 : COLORS >= 8 ? 16 : 0;
+    }
+    term.theme = term.colors ? theme : ui_theme_find("mono");
     for (int r = 0; r < UI_ROLES && term.colors; r++) {
         const ui_style *s = &term.theme->style[r];
         init_pair((short)(r + 1), term.colors == 256 ? s->fg256 : s->fg16, term.colors == 256 ? s->bg256 : s->bg16);
@@ -129,7 +131,6 @@ static void init_colors(bool color) {
 
 static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     memset(&term, 0, sizeof term);
-    term.theme = o->theme;
     tcgetattr(STDIN_FILENO, &term.tty);
     term.saved[0] = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     term.saved[1] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -160,7 +161,7 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     define_key("\033[M", MOUSE_OLD);
     term.mouse = o->mouse;
     reports(true);
-    init_colors(o->color);
+    init_colors(o->theme);
     const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT}, crashes[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) handle(ends[i], on_signal, SA_RESTART);
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) handle(crashes[i], on_crash, (int)SA_RESETHAND);
@@ -236,7 +237,7 @@ void ui_term_size(int *rows, int *cols) {
 
 static attr_t marks(int m) {
     return (m & UI_BOLD ? A_BOLD : 0) | (m & UI_UNDERLINE ? A_UNDERLINE : 0) | (m & UI_REVERSE ? A_REVERSE : 0) |
-           (m & UI_FAINT ? A_DIM : 0);
+           (m & UI_FAINT ? A_DIM : 0) | (m & UI_ITALIC ? A_ITALIC : 0);
 }
 
 void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col) {
@@ -255,8 +256,7 @@ void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col) {
                 n += len;
             }
             const ui_style *s = &term.theme->style[cell[start].role];
-            attr_set(marks(cell[start].mark | (term.colors ? s->mark : s->mono)),
-                     (short)(term.colors ? cell[start].role + 1 : 0), NULL);
+            attr_set(marks(cell[start].mark | s->mark), (short)(term.colors ? cell[start].role + 1 : 0), NULL);
             mvaddnstr(row, start, run, (int)n);
         }
     }
@@ -266,9 +266,8 @@ void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col) {
     pthread_mutex_unlock(&lock);
 }
 
-void ui_term_colors(const ui_theme *theme, bool color) {
-    term.theme = theme;
-    init_colors(color);
+void ui_term_colors(const ui_theme *theme) {
+    init_colors(theme);
     ui_term_redraw();
 }
 
@@ -376,7 +375,8 @@ static int rest_of_sequence(void) {
     return poll(&more, 1, PATIENCE_MS) > 0 && get_wch(&c) == OK ? (int)c : 0;
 }
 
-// ESC [ < BUTTON ; COLUMN ; ROW, then M where it was pressed and m where it was released; or ESC [ M and three characters.
+// ESC [ < BUTTON ; COLUMN ; ROW, then M where it was pressed and m where it was released; or ESC [ M and three
+// characters.
 static ui_key mouse_key(bool sgr) {
     enum { WHEEL = 64, OTHERS = 3 | 32 | 128 }; // of a button: bits of others, and of motion
     int v[3] = {0, 0, 0}, c = 0;

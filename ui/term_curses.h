@@ -8,7 +8,7 @@
 
 typedef struct {
     const ui_theme *theme;
-    bool color, mouse;
+    bool mouse;
 } ui_term_options;
 
 // LS_E_IO: standard input and output are no terminal, or curses cannot drive it.
@@ -20,7 +20,7 @@ void ui_term_caught(ls_buf *out);
 void ui_term_size(int *rows, int *cols);
 // Copies the canvas to the terminal; sends only what changed. cursor_row -1 hides the cursor.
 void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col);
-void ui_term_colors(const ui_theme *theme, bool color); // from the next frame on
+void ui_term_colors(const ui_theme *theme); // from the next frame on
 void ui_term_mouse(bool on);
 void ui_term_copy(const char *text); // to the terminal's clipboard (OSC 52); it tells nobody whether it did
 bool ui_term_takes_copies(void);     // as far as its name says

@@ -1,4 +1,6 @@
 #include "ui/theme.h"
+#include "base/colour.h"
+#include "decode/step.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -6,15 +8,28 @@
 #include <string.h>
 
 #define COLORS(fg256, bg256, fg16, bg16) fg256, bg256, fg16, bg16
+#define OF(kind, ground) LS_KIND_##kind##_##ground, -1, LS_KIND_##kind##_FIRST8, -1
 static const ui_theme themes[] = {
-#define ROLE(id, name, letter, mark, mono, dark, light) [UI_##id] = {dark, mark, mono},
+#define ROLE(id, name, letter, mark, mono, dark, light) [UI_##id] = {dark, mark},
     {"default",
+     0x1c1f26,
+     0xdcdfe4,
      {
 #include "ui/roles.def"
      }},
 #undef ROLE
-#define ROLE(id, name, letter, mark, mono, dark, light) [UI_##id] = {light, mark, mono},
+#define ROLE(id, name, letter, mark, mono, dark, light) [UI_##id] = {light, mark},
     {"light",
+     0xffffff,
+     0x000000,
+     {
+#include "ui/roles.def"
+     }},
+#undef ROLE
+#define ROLE(id, name, letter, mark, mono, dark, light) [UI_##id] = {-1, -1, -1, -1, mono},
+    {"mono",
+     0xffffff,
+     0x000000,
      {
 #include "ui/roles.def"
      }},
@@ -31,14 +46,20 @@ static const struct {
 };
 
 const ui_theme *ui_theme_find(const char *name) {
-    if (!strcmp(name, "mono")) return &themes[0]; // the same marks; the terminal layer leaves the colours out
     for (size_t i = 0; i < sizeof themes / sizeof *themes; i++)
         if (!strcmp(themes[i].name, name)) return &themes[i];
     return NULL;
 }
 
-const char *ui_theme_after(const char *name) {
-    return !strcmp(name, "default") ? "light" : !strcmp(name, "light") ? "mono" : "default";
+const ui_theme *ui_theme_after(const ui_theme *t) {
+    const size_t n = sizeof themes / sizeof *themes;
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(themes[i].name, t->name)) return &themes[(i + 1) % n];
+    return &themes[0];
+}
+
+bool ui_theme_has_colors(const ui_theme *t) {
+    return strcmp(t->name, "mono") != 0;
 }
 
 char ui_role_letter(ui_role r) {
@@ -49,7 +70,11 @@ ls_code ui_theme_set(ui_theme *t, const char *text, ls_err *err) {
     static const struct {
         const char *name;
         int mark;
-    } marks[] = {{"bold", UI_BOLD}, {"underline", UI_UNDERLINE}, {"reverse", UI_REVERSE}, {"faint", UI_FAINT}};
+    } marks[] = {{"bold", UI_BOLD},
+                 {"underline", UI_UNDERLINE},
+                 {"reverse", UI_REVERSE},
+                 {"faint", UI_FAINT},
+                 {"italic", UI_ITALIC}};
     static const char names[] =
 #define ROLE(id, name, ...) ", " name
 #include "ui/roles.def"
@@ -62,7 +87,7 @@ ls_code ui_theme_set(ui_theme *t, const char *text, ls_err *err) {
         role++;
     if (!eq || role == UI_ROLES)
         return ls_fail(err, LS_E_USAGE, "'%.60s': expected ROLE=COLOUR; roles are %s", text, names + 2);
-    ui_style s = {.fg256 = -1, .bg256 = -1, .fg16 = -1, .bg16 = -1, .mono = t->style[role].mono};
+    ui_style s = {.fg256 = -1, .bg256 = -1, .fg16 = -1, .bg16 = -1};
     bool back = false;
     for (const char *p = eq + 1 + strspn(eq + 1, " "); *p;) {
         const size_t n = strcspn(p, " ");
@@ -80,9 +105,10 @@ ls_code ui_theme_set(ui_theme *t, const char *text, ls_err *err) {
             *(back ? &s.bg16 : &s.fg16) = (int8_t)(color < 16 ? color % 8 : -1);
         }
         if (!known)
-            return ls_fail(err, LS_E_USAGE,
-                           "'%.60s': '%.*s' is neither bold, underline, reverse, faint, on nor a colour from 0 to 255",
-                           text, (int)n, p);
+            return ls_fail(
+                err, LS_E_USAGE,
+                "'%.60s': '%.*s' is neither bold, underline, reverse, faint, italic, on nor a colour from 0 to 255",
+                text, (int)n, p);
         p += n + strspn(p + n, " ");
     }
     t->style[role] = s;

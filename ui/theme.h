@@ -1,8 +1,9 @@
-// Colours by role. Each role has a 256-colour, a 16-colour and a monochrome form; none relies on colour alone to say
-// something (signs, brackets and underlines say it too). The terminal's own background is kept.
+// Colours by role, in themes: on a dark ground, on a light one, and without colours. No role relies on colour alone to
+// say something (signs, brackets and underlines say it too). The terminal's own background is kept.
 #pragma once
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum {
@@ -12,22 +13,31 @@ typedef enum {
     UI_ROLES
 } ui_role;
 
-enum { UI_BOLD = 1, UI_UNDERLINE = 2, UI_REVERSE = 4, UI_FAINT = 8, UI_CUT = 16 }; // ui_mark; UI_CUT is not drawn: a number is cut there
+enum { // ui_mark; UI_CUT is not drawn: a number is cut there
+    UI_BOLD = 1,
+    UI_UNDERLINE = 2,
+    UI_REVERSE = 4,
+    UI_FAINT = 8,
+    UI_CUT = 16,
+    UI_ITALIC = 32,
+};
 
 typedef struct {
     int16_t fg256, bg256; // -1: the terminal's own
     int8_t fg16, bg16;
-    uint8_t mark, mono; // marks with colours, and without
+    uint8_t mark;
 } ui_style;
 
 typedef struct {
     const char *name;
+    unsigned ground, ink; // 0xRRGGBB in pictures, where there is no terminal's own
     ui_style style[UI_ROLES];
 } ui_theme;
 
-const char *ui_theme_after(const char *name);    // default, light, mono, default, ...
-const ui_theme *ui_theme_find(const char *name); // NULL: unknown
-// "ROLE=[MARK...] [COLOUR] [on COLOUR]" in a copy of a theme: marks bold, underline, reverse, faint; colours 0 to 255,
-// or none. LS_E_USAGE with what is wrong.
+const ui_theme *ui_theme_find(const char *name);   // default, light or mono; NULL: unknown
+const ui_theme *ui_theme_after(const ui_theme *t); // default, light, mono, default, ...
+bool ui_theme_has_colors(const ui_theme *t);       // false: mono
+// "ROLE=[MARK...] [COLOUR] [on COLOUR]" in a copy of a theme: marks bold, underline, reverse, faint, italic; colours 0
+// to 255, or none. LS_E_USAGE with what is wrong.
 ls_code ui_theme_set(ui_theme *t, const char *text, ls_err *err);
 char ui_role_letter(ui_role r); // for dumps

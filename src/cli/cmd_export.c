@@ -56,7 +56,6 @@ enum { FRAMES_PER_S = 30, HOLD_S = 2 };
 typedef struct {
     ui_state state;
     ui_canvas canvas;
-    const ui_theme *theme;
     bool moving; // a picture
     ui_cast cast;
     ui_film picture;
@@ -67,8 +66,8 @@ static void frame(film *f) {
     int row, col;
     ui_canvas_resize(&f->canvas, f->canvas.rows, f->canvas.cols);
     ui_render(&f->state, &f->canvas, &row, &col);
-    if (f->moving) ui_film_frame(&f->picture, &f->canvas, f->theme, f->now);
-    else ui_cast_frame(&f->cast, &f->canvas, f->theme, f->now);
+    if (f->moving) ui_film_frame(&f->picture, &f->canvas, f->now);
+    else ui_cast_frame(&f->cast, &f->canvas, f->now);
     f->shown = f->now;
 }
 
@@ -85,9 +84,8 @@ static void play(film *f, ls_event *e, double speed) {
 }
 
 static ls_code shoot(const ls_command_line *c, bool moving, ls_buf *out, ls_err *err) {
-    film f = {.moving = moving,
-              .canvas = {.utf8 = true, .ascii = c->options.ascii},
-              .theme = ui_theme_find(c->options.theme)};
+    film f = {.moving = moving, .canvas = {.utf8 = true, .ascii = c->options.ascii}};
+    const ui_theme *theme;
     double speed = 1;
     ls_trace_events *t = NULL;
     ls_event *e;
@@ -95,6 +93,7 @@ static ls_code shoot(const ls_command_line *c, bool moving, ls_buf *out, ls_err 
     int cols, rows;
     ls_code code = ls_size_read(c->size, &cols, &rows, err);
     if (!code) ui_canvas_resize(&f.canvas, rows, cols);
+    if (!code) code = ls_theme(&c->options, &theme, err);
     if (!code) code = ls_speed_read(c->speed, false, &speed, err);
     if (!code && c->n_args != 1)
         code = ls_fail(err, LS_E_USAGE, "a film is of one recording; %d were given", c->n_args);
@@ -104,8 +103,8 @@ static ls_code shoot(const ls_command_line *c, bool moving, ls_buf *out, ls_err 
     f.state.shown.focus = UI_OUTPUT;
     f.state.ascii = c->options.ascii;
     if (!code) {
-        if (moving) ui_film_begin(&f.picture, f.canvas.rows, f.canvas.cols, out);
-        else ui_cast_begin(&f.cast, f.canvas.rows, f.canvas.cols, c->args[0], out);
+        if (moving) ui_film_begin(&f.picture, theme, f.canvas.rows, f.canvas.cols, out);
+        else ui_cast_begin(&f.cast, theme, f.canvas.rows, f.canvas.cols, c->args[0], out);
         while (!(code = ls_trace_events_next(t, &e, err)) && e) {
             play(&f, e, speed);
             if (ls_interrupted && (code = ls_fail(err, LS_E_CANCELLED, "interrupted"))) break;

@@ -51,6 +51,8 @@ void ls_settle_seed(ls_options *o); // draws a missing seed, so that several run
 ls_code ls_read_prompt(const ls_command_line *c, bool required, ls_buf *out, ls_err *err);
 // The factor of --speed, 1 where none was given; "max" is 0 where that is allowed.
 ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err);
+// The colours of the screen, with the user's own (ui.theme, ui.colors); of the program.
+ls_code ls_theme(const ls_options *o, const ui_theme **out, ls_err *err);
 // Fills out with what the options say of the screen, and puts keys and colours into force. LS_E_USAGE says what is
 // wrong.
 ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err);

@@ -197,12 +197,20 @@ ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err) {
                    max ? " or max" : "");
 }
 
-ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
+ls_code ls_theme(const ls_options *o, const ui_theme **out, ls_err *err) {
     static ui_theme theme; // there is one screen
     ls_code code = LS_OK;
+    *out = &theme;
     theme = *ui_theme_find(o->theme);
+    if (!ui_theme_has_colors(&theme)) return LS_OK;
     for (size_t i = 0; i < o->colors.n && !code; i++)
         if ((code = ui_theme_set(&theme, o->colors.p[i], err))) ls_err_prefix(err, "ui.colors");
+    return code;
+}
+
+ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
+    const ui_theme *theme;
+    ls_code code = ls_theme(o, &theme, err);
     ui_bind_defaults();
     for (size_t i = 0; i < o->keys.n && !code; i++)
         if ((code = ui_bind(o->keys.p[i], err))) ls_err_prefix(err, "ui.keys");
@@ -210,8 +218,8 @@ ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
                         .settings = ls_screen_settings(o),
                         .about = ls_screen_about,
                         .save_settings = ls_screen_save,
-                        .theme = &theme,
-                        .color = ls_wants_color(o, STDOUT_FILENO) && strcmp(o->theme, "mono"),
+                        .theme = theme,
+                        .color = ls_wants_color(o, STDOUT_FILENO) && ui_theme_has_colors(theme),
                         .mouse = o->mouse,
                         .clipboard = o->clipboard,
                         .fps = o->fps,
@@ -237,7 +245,7 @@ bool ls_is_scripted(const ls_command_line *c) {
 static ls_code show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err) {
     if (!ls_is_scripted(c)) return ui_run(source, o, status, err);
     ui_options drawn = *o; // pictures have colours even without a terminal
-    drawn.color = strcmp(c->options.color, "never") && strcmp(c->options.theme, "mono");
+    drawn.color = strcmp(c->options.color, "never") && ui_theme_has_colors(o->theme);
     ui_play play = {.script = c->script, .cast = c->cast};
     const ls_code code = ls_size_read(c->size, &play.cols, &play.rows, err);
     if (!code) return ui_run_script(source, &drawn, &play, status, err);

@@ -1,4 +1,5 @@
 // The report as one page to read or print, which needs no script and no network.
+#include "base/colour.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "report/draw.h"
@@ -19,12 +20,21 @@ static const char style[] =
     "padding-left:.8em}"
     ".prompt{white-space:pre-wrap;overflow-wrap:anywhere;color:#777;max-height:12em;overflow:auto}"
     ".text span:hover{outline:1px solid}"
-    ".c{color:#b00020;font-weight:600}.r{background:#0072b233;border-bottom:2px solid #0072b2}"
-    ".g{background:#e69f0033;border-bottom:2px dotted #e69f00}.t{background:#cc79a733;border-bottom:2px dashed #cc79a7}"
-    ".m{background:#009e7333;border-bottom:2px double #009e73}"
-    ".d{background:#56b4e944;border-bottom:2px groove #56b4e9}.l{outline:2px solid #b00020}"
+    ".c{font-weight:700}.l{outline:2px solid var(--bad)}"
     "[data-special]::after{content:attr(data-special);opacity:.6}"
     "@media print{body{max-width:none;font-size:11px}details{break-inside:avoid}.prompt{max-height:none}}";
+
+// Tokens have the colours that they have on the screen.
+static void kind_styles(ls_buf *out) {
+    for (int dark = 0; dark < 2; dark++) {
+        if (dark) ls_buf_str(out, "@media(prefers-color-scheme:dark){");
+        for (const ls_kind_facts *k = ls_source_kinds + 1; k < ls_source_kinds + LS_KIND_COUNT; k++) {
+            const unsigned c = ls_rgb256(dark ? k->dark : k->light);
+            ls_buf_fmt(out, ".%s{background:#%06x2a;border-bottom:2px %s #%06x}", k->html_class, c, k->html_line, c);
+        }
+    }
+    ls_buf_str(out, "}");
+}
 
 // ---- tables
 
@@ -250,7 +260,11 @@ static void figures(const ls_report *r, ls_buf *out) {
 void ls_report_html(const ls_report *r, ls_buf *out) {
     bool lossy = false;
     for (size_t g = 0; g < r->n_groups; g++) lossy |= r->groups[g].promise == LS_PROMISE_NONE;
-    ls_page_begin(out, "logitspec report", style);
+    ls_buf look = {0};
+    ls_buf_str(&look, style);
+    kind_styles(&look);
+    ls_page_begin(out, "logitspec report", look.p);
+    ls_buf_free(&look);
     ls_buf_str(out, "<p>");
     ls_markup_fmt(out, "%zu turn%s of %zu recording%s, %zu prompt%s", r->n_turns, r->n_turns == 1 ? "" : "s",
                   r->n_files, r->n_files == 1 ? "" : "s", r->n_prompts, r->n_prompts == 1 ? "" : "s");

@@ -69,7 +69,7 @@ static void describe(const layout *l, const ls_node *n, ls_buf *out) {
 }
 
 static void draw_node(const layout *l, int i, ls_buf *out) {
-    static const char *const fills[] = {"#009e73", "#d55e00", "#999999"};
+    static const char *const fills[] = {"var(--good)", "var(--bad)", "#999999"};
     static const char *const signs[] = {"●", "✗", "○"};
     const ls_step *s = l->step;
     const ls_node *n = &s->tree.nodes[i];
@@ -78,20 +78,19 @@ static void draw_node(const layout *l, int i, ls_buf *out) {
     if (i) {
         const double px = MARGIN + COLUMN * s->tree.nodes[n->parent].depth + COLUMN - 18,
                      py = MARGIN + LINE * (l->y[n->parent] + 0.5);
-        ls_buf_fmt(
-            out,
-            "<path d=\"M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f\" fill=\"none\" stroke=\"%s\" stroke-width=\"%s\"/>\n",
-            px, py, px + 12, py, x - 12, y, x, y, fills[state], state == LS_NODE_ACCEPTED ? "2.5" : "1");
+        ls_buf_fmt(out,
+                   "<path d=\"M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f\" fill=\"none\" style=\"stroke:%s\" "
+                   "stroke-width=\"%s\"/>\n",
+                   px, py, px + 12, py, x - 12, y, x, y, fills[state], state == LS_NODE_ACCEPTED ? "2.5" : "1");
     }
     ls_buf_fmt(out, "<g data-row=\"%d\" data-parent=\"%d\" data-token=\"%d\" data-state=\"%s\"><title>", i, n->parent,
                n->token, ls_node_state_name(n->state));
     describe(l, n, out);
-    ls_buf_fmt(
-        out,
-        "</title><rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"16\" rx=\"3\" fill=\"%s\" fill-opacity=\"%s\" "
-        "stroke=\"%s\"/><text x=\"%.1f\" y=\"%.1f\"%s>%s ",
-        x, y - 8, COLUMN - 18, fills[state], state == LS_NODE_ACCEPTED ? ".25" : ".08", fills[state], x + 4, y + 4,
-        state == LS_NODE_ACCEPTED ? " font-weight=\"bold\"" : "", signs[state]);
+    ls_buf_fmt(out,
+               "</title><rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"16\" rx=\"3\" style=\"fill:%s;stroke:%s\" "
+               "fill-opacity=\"%s\"/><text x=\"%.1f\" y=\"%.1f\"%s>%s ",
+               x, y - 8, COLUMN - 18, fills[state], fills[state], state == LS_NODE_ACCEPTED ? ".25" : ".08", x + 4,
+               y + 4, state == LS_NODE_ACCEPTED ? " font-weight=\"bold\"" : "", signs[state]);
     label_of(l, n->token, out);
     ls_buf_str(out, "</text></g>\n");
 }

@@ -6,7 +6,8 @@ const ls_from_facts ls_sources[LS_FROM_COUNT] = {
 };
 
 const ls_kind_facts ls_source_kinds[LS_KIND_COUNT] = {
-#define KIND(place, legend, word, html_class) [LS_KIND_##place] = {legend, word, html_class},
+#define KIND(place, legend, word, html_class, html_line, dark, light, first8)                                          \
+    [LS_KIND_##place] = {legend, word, html_class, html_line, dark, light},
 #include "spec/sources.def"
 };
 

@@ -21,8 +21,14 @@ typedef struct {
 extern const ls_from_facts ls_sources[LS_FROM_COUNT];
 
 typedef struct {
-    const char *legend, *word, *html_class; // word: the legend, shorter
+    const char *legend, *word, *html_class, *html_line; // word: the legend, shorter; line: a border-style
+    int dark, light; // colours of the 256 (base/colour.h) on such a ground; -1: the ground's own
 } ls_kind_facts;
+enum { // the same as constants
+#define KIND(name, legend, word, html_class, html_line, dark, light, first8)                                           \
+    LS_KIND_##name##_DARK = (dark), LS_KIND_##name##_LIGHT = (light), LS_KIND_##name##_FIRST8 = (first8),
+#include "spec/sources.def"
+};
 extern const ls_kind_facts ls_source_kinds[LS_KIND_COUNT];
 
 const char *ls_from_name(ls_from f); // "root", "retrieved", "last-logit", ...

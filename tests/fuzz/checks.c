@@ -237,7 +237,7 @@ void fuzz_screen(ui_state *s, int rows, int cols, ui_cast *film, double seconds)
     ui_canvas_text(&c, false, &out);
     fuzz_shown(out.p, out.n, 0);
     if (film) {
-        ui_cast_frame(film, &c, theme, seconds);
+        ui_cast_frame(film, &c, seconds);
         ls_buf_clear(&out);
         ui_canvas_ansi(&c, theme, &out);
         fuzz_shown(out.p, out.n, 1);

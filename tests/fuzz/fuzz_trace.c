@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         ui_on_event(&s, e);
     }
     fuzz_said(code, &err);
-    ui_cast_begin(&film, 24, 80, "a film", &cast);
+    ui_cast_begin(&film, ui_theme_find("default"), 24, 80, "a film", &cast);
     fuzz_screen(&s, 24, 80, &film, 0);
     if (s.n_steps) {
         fuzz_screen(&s, 9, 31, NULL, 0);

@@ -574,16 +574,6 @@ static void keys_and_colours_can_be_others(void **state) {
     }
     ui_bind_defaults();
     assert_int_equal(ui_action_of('s', false), UI_ACT_STEP);
-    ui_theme t = *ui_theme_find("default");
-    assert_int_equal(ui_theme_set(&t, "retrieved=bold underline 226 on 17", &err), LS_OK);
-    assert_int_equal(t.style[UI_RETRIEVED].fg256, 226);
-    assert_int_equal(t.style[UI_RETRIEVED].bg256, 17);
-    assert_int_equal(t.style[UI_RETRIEVED].mark, UI_BOLD | UI_UNDERLINE);
-    assert_int_equal(ui_theme_set(&t, "key-label=", &err), LS_OK);
-    assert_int_equal(t.style[UI_KEY_LABEL].bg256, -1);
-    static const char *const wrong[] = {"nonsense=3", "good=256", "good=blue", "good"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_int_equal(ui_theme_set(&t, wrong[i], &err), LS_E_USAGE);
 }
 
 // What is drawn on top: the title of the frame over the panels, or "" where the panels are seen.

@@ -1,0 +1,13 @@
+// The 256 colours of a terminal (xterm's: 16 that terminals choose, a cube of 6x6x6, 24 greys) as pages and pictures
+// show them.
+#pragma once
+
+// What colours mean beside where a draft came from (spec/sources.def), on a dark ground and on a light one.
+enum {
+    LS_GOOD_DARK = 195,
+    LS_GOOD_LIGHT = 25, // accepted, faster
+    LS_BAD_DARK = 203,
+    LS_BAD_LIGHT = 161, // rejected, slower, an error
+};
+
+unsigned ls_rgb256(int n); // 0xRRGGBB of colour 0 to 255; the first 16 as a soft dark theme has them

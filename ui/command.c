@@ -36,15 +36,15 @@ static void save_display(ui_state *s, const char *path) {
 const ui_verb ui_verbs[] = {
     {"set ", "KEY=VALUE", "any setting that can change while it runs, such as decode.budget=16", NULL, LS_CMD_SET,
      false},
-    {"goto ", "STEP", "a step of the turn that is looked at", goto_step, 0, false},
-    {"compare ", "METHOD", "let it answer the last prompt too and race it, such as suffix:16", ui_ask_rival, 0, false},
-    {"what-if ", "TEXT", "let the model go on from this text, behind the token under the cursor", ui_what_if_text, 0,
+    {"goto ", "STEP", "show that step of the viewed turn", goto_step, 0, false},
+    {"compare ", "METHOD", "race this method on the last prompt, such as suffix:16", ui_ask_rival, 0, false},
+    {"what-if ", "TEXT", "let the model continue from this text, after the token under the cursor", ui_what_if_text, 0,
      true},
     {"save ", "FILE", "the conversation, as a trace (.zst: compressed)", NULL, LS_CMD_SAVE, false},
-    {"load ", "FILE", "such a conversation, to go on with", NULL, LS_CMD_LOAD, false},
+    {"load ", "FILE", "a saved conversation, to continue it", NULL, LS_CMD_LOAD, false},
     {"save-display ", "FILE", "this screen: .txt, .ansi or .svg", save_display, 0, false},
-    {"save-text ", "FILE", "the answer that is looked at, as plain text", ui_save_text, 0, false},
-    {"save-step ", "FILE", "the step that is looked at, in words", ui_save_step, 0, false},
+    {"save-text ", "FILE", "the viewed answer, as plain text", ui_save_text, 0, false},
+    {"save-step ", "FILE", "the viewed step, in words", ui_save_step, 0, false},
     {0},
 };
 
@@ -105,7 +105,7 @@ static void complete(ui_state *s) {
         }
     if (common > n) ui_edit_insert(&s->command, first + n, common - n);
     if (found > 1) ui_say(s, list.p, false);
-    else if (!found) ui_say(s, "no command begins like this", false);
+    else if (!found) ui_say(s, "no command begins with this", false);
     ls_buf_free(&list);
 }
 

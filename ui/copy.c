@@ -1,6 +1,7 @@
 #include "ui/copy.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/plural.h"
 #include "base/visible.h"
 #include "ui/navigate.h"
 #include "ui/quiz.h"
@@ -69,7 +70,7 @@ static void copy(ui_state *s, const ls_buf *text, const char *what) {
     if (!shown.n) snprintf(said, sizeof said, "there is nothing to copy yet");
     else if (!s->clipboard)
         snprintf(said, sizeof said,
-                 "this terminal takes no copies, or ui.clipboard is no: ':save-text FILE' and "
+                 "this terminal cannot copy, or ui.clipboard is no: ':save-text FILE' and "
                  "':save-step FILE' write them");
     else if (shown.n > MOST)
         snprintf(said, sizeof said,
@@ -78,7 +79,7 @@ static void copy(ui_state *s, const ls_buf *text, const char *what) {
         free(s->to_copy);
         s->to_copy = ls_strndup(shown.p, shown.n);
         snprintf(said, sizeof said, "%s is sent to the terminal's clipboard: %zu byte%s", what, shown.n,
-                 shown.n == 1 ? "" : "s");
+                 ls_plural(shown.n));
     }
     ui_say(s, said, false);
     ls_buf_free(&shown);

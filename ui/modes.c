@@ -8,6 +8,7 @@
 #include "ui/rows.h"
 #include "ui/settings.h"
 #include "ui/welcome.h"
+#include "base/plural.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -218,8 +219,8 @@ const ui_frame *ui_frame_on_top(const ui_state *s) {
 static const char *cut_hint(const ui_state *s) {
     static char hint[80];
     const ls_step *last = ui_step(s, s->n_steps - 1);
-    snprintf(hint, sizeof hint, "cut at %d tokens: Enter goes on, or type a prompt",
-             last->output_pos + last->n_emitted);
+    snprintf(hint, sizeof hint, "cut at %d token%s: Enter goes on, or type a prompt",
+             last->output_pos + last->n_emitted, ls_plural(last->output_pos + last->n_emitted));
     return hint;
 }
 
@@ -231,8 +232,8 @@ ui_bottom ui_bottom_of(const ui_state *s, const char *arrow) {
         return (ui_bottom){{s->typing}, &s->command, "", true, true};
     if (s->editing >= 0) snprintf(b.sign, sizeof b.sign, "%d%s", s->editing, arrow);
     else snprintf(b.sign, sizeof b.sign, "%s", arrow);
-    b.hint = s->tour_of     ? "the tour: Enter goes on, [ ] back and on, q leaves for your conversation"
-             : s->recording ? "a recording: Space plays, s steps, [ ] back and on, G to its end, q leaves"
+    b.hint = s->tour_of     ? "the tour: Enter goes on, [ ] back and forth, q returns to your conversation"
+             : s->recording ? "a recording: Space plays, s steps, [ ] back and forth, G to its end, q leaves"
              : s->run_state == LS_STATE_FAILED ? "Esc, then L shows the whole message, q leaves"
              : prompt && can_go_on(s)          ? cut_hint(s)
              : prompt                          ? "type a prompt, Enter sends it"

@@ -1,6 +1,7 @@
 // The race with another method on the same prompt: the recorded times of both on one clock, and whether the texts are
 // equal.
 #include "ui/panels.h"
+#include "base/plural.h"
 #include "ui/what_if.h"
 
 #include <math.h>
@@ -45,7 +46,7 @@ static void lane(out *o, const char *name, int32_t tokens, int32_t of, double us
     p.role = role;
     ui_bar(&p, room > 4 ? room : 4, of ? (double)tokens / of : 0);
     p.role = UI_TEXT;
-    ui_print(&p, " %5d tok  at %.2f s", tokens, us / 1e6);
+    ui_print(&p, " %5d token%s at %.2f s", tokens, ls_plural(tokens), us / 1e6);
 }
 
 // A token of the turn's output, its probability there, and how near the second best was.
@@ -84,7 +85,7 @@ static void equality(out *o, const ui_turn *t, int32_t mine) {
     ui_pen p = next_line(o, "text");
     if (same < n) {
         p.role = UI_BAD;
-        ui_print(&p, "parts at token %d: ", same);
+        ui_print(&p, "differs from token %d on: ", same);
         p.role = UI_TEXT;
         ui_draw_token(&p, s, c.id);
         ui_print(&p, " here (p");
@@ -92,15 +93,15 @@ static void equality(out *o, const ui_turn *t, int32_t mine) {
         ui_print(&p, "), ");
         ui_draw_token(&p, s, r->text.p[same]);
         ui_print(&p, " there");
-        if (!isnan(c.gap)) ui_print(&p, "; %.3f apart", c.gap);
+        if (!isnan(c.gap)) ui_print(&p, "; top-2 gap %.3f", c.gap);
         return;
     }
     p.role = UI_GOOD;
     ui_print(&p, "the same, %d of %d tokens%s", same,
              r->done ? (mine > (int32_t)r->text.n ? mine : (int32_t)r->text.n) : mine, r->done ? "" : " so far");
     if (closest > 1) return;
-    p = next_line(o, "closest choice");
-    ui_print(&p, "%.3f apart, at token %d", closest, at);
+    p = next_line(o, "top-2 gap");
+    ui_print(&p, "narrowest %.3f, at token %d", closest, at);
 }
 
 void ui_panel_compare(ui_panel_view *v) {
@@ -137,8 +138,11 @@ void ui_panel_compare(ui_panel_view *v) {
     equality(&o, t, all);
     ui_pen p = next_line(&o, "time");
     if (!isnan(their_us) && us > 0)
-        ui_print(&p, "%d tokens took %s %.2f s in this race: x%.2f", mine, r->method, their_us / 1e6, their_us / us);
-    else ui_print(&p, "%s has %zu tokens%s", r->method, r->text.n, r->done ? " in all" : " so far");
+        ui_print(&p, "%d token%s took %s %.2f s in this race: x%.2f", mine, ls_plural(mine), r->method, their_us / 1e6,
+                 their_us / us);
+    else
+        ui_print(&p, "%s has %zu token%s%s", r->method, r->text.n, ls_plural(r->text.n),
+                 r->done ? " in all" : " so far");
     p = next_line(&o, "forwards");
     ui_print(&p, "%d here so far, %zu there in all", forwards, r->forwards);
     snprintf(v->right, UI_RIGHT_BYTES, "%s%.40s%s", "against ", r->method, r->done ? "" : ", running");

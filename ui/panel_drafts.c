@@ -100,7 +100,7 @@ void ui_panel_drafts(ui_panel_view *v) {
         ui_print(&p, "%s",
                  step->rows > 1      ? "the recording keeps only what was accepted (trace level steps)"
                  : !step->forward    ? "no draft: nothing follows this token"
-                 : step->budget <= 1 ? "no draft: a single row pays best here, or was asked for"
+                 : step->budget <= 1 ? "no draft: none is worth its cost here, or one row was asked for"
                                      : "no draft: no candidate");
     }
     int used = snprintf(v->right, UI_RIGHT_BYTES, "%d branch%s, %d drafted", step->tree.n_branches,

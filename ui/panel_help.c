@@ -11,11 +11,11 @@
 
 static const char *const words[] = {
     "own choice, root: the model's own next token, always right.  draft: a guess at what follows it.",
-    "retrieved (R): what followed this text before.  remembered (M): the model's top choice here the last time.",
+    "retrieved (R): what followed this text before.  remembered (M): the model's last top choice in this context.",
     "H: what followed it in this or an earlier conversation.  C: in your corpus.  W: a window of guesses (lookahead).",
     "guess (#n): rank n of the last logits, a guess at the next-next token.  after a guess: what followed that before.",
     "correction: the model's own choice where a draft was wrong; it costs nothing but the draft.",
-    "n@pos +n: an n-gram of that length matched; so many tokens were copied from that position (=n: from elsewhere).",
+    "n@pos +m: an n-gram matched before pos; m tokens were copied from there (=n: from outside this conversation).",
     "accepted (* or a dot), rejected (! or a cross), not reached (o): signs say it, not colour alone.",
     "LOSSY: a draft that is not the target's own choice may stand (~ or a double wave), and the text may differ.",
     "cut: tokens that were found behind a branch but not drafted, because the step had no rows left.",
@@ -66,7 +66,7 @@ static line line_at(int i) {
     } else if ((i -= KEYS) < SEND) {
         static const line fixed[SEND] = {
             {.title = "The prompt line"},
-            {.key = "Enter", .name = "send", .help = "send the prompt; without one, an answer that was cut goes on"},
+            {.key = "Enter", .name = "send", .help = "send the prompt; without one, continue an answer that was cut"},
             {.title = "Commands (: begins one, Tab completes it)"}};
         return fixed[i];
     } else {
@@ -150,5 +150,5 @@ void ui_panel_help(ui_panel_view *v) {
         const line l = line_at(i);
         row += draw(v, &l, row, i == s->help_found);
     }
-    snprintf(v->right, UI_RIGHT_BYTES, "j, k and page keys scroll, / searches, any other closes");
+    snprintf(v->right, UI_RIGHT_BYTES, "j, k and page keys scroll, / searches, any other key closes");
 }

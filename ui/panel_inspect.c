@@ -1,6 +1,7 @@
 // One draft: what the target thought where it stood, what became of it and why, where it was copied from, what it saw.
 #include "ui/panels.h"
 #include "ui/quiz.h"
+#include "base/plural.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -46,7 +47,7 @@ static void verdict(out *o) {
     const int32_t own = ls_node_own(parent);
     const bool chosen = parent->target == n->token, reflected = own != parent->target;
     if (n->state == LS_NODE_ACCEPTED) {
-        ui_print(&p, !chosen            ? " let stand (LOSSY); the target chose "
+        ui_print(&p, !chosen            ? " accepted (LOSSY); the target chose "
                      : reflected        ? " accepted with the reflection (LOSSY); the target alone chose "
                      : parent->own >= 0 ? " accepted: the target chose the same, also with the reflection"
                                         : " accepted: the target chose the same");
@@ -62,7 +63,7 @@ static void verdict(out *o) {
         ui_draw_token(&p, s, own);
         p.role = UI_TEXT;
     }
-    if (ui_preview(s, o->step) == o->row) ui_print(&p, "; %s would let it stand", ls_accept_at(s->preview)->name);
+    if (ui_preview(s, o->step) == o->row) ui_print(&p, "; %s would accept it", ls_accept_at(s->preview)->name);
 }
 
 static void estimates(out *o) {
@@ -71,7 +72,7 @@ static void estimates(out *o) {
     if (o->row && ui_quiz_hides(o->v->state)) {
         ui_print(&p, "p estimated ");
         prob(&p, (double)n->est_p);
-        ui_print(&p, "; what the target says comes after your answer");
+        ui_print(&p, "; the target's choice is shown after your answer");
         return;
     }
     if (o->row == 0) {
@@ -86,7 +87,7 @@ static void estimates(out *o) {
         ui_draw_token(&p, o->v->state, next.token);
         p.role = UI_TEXT;
         if (next.rank >= 0) ui_print(&p, ": rank %d of the same logits", next.rank);
-        else ui_print(&p, ": not among their best %d", o->step->n_top);
+        else ui_print(&p, ": below their top %d", o->step->n_top);
         ui_print(&p, next.drafted ? ", drafted" : ", not drafted");
         return;
     }
@@ -96,7 +97,7 @@ static void estimates(out *o) {
         ui_print(&p, ", draft model ");
         prob(&p, (double)n->draft_p);
         ui_print(&p, ", target ");
-    } else ui_print(&p, ", the target's ");
+    } else ui_print(&p, ", target ");
     prob(&p, (double)n->p);
 }
 
@@ -171,7 +172,7 @@ static void alternatives(out *o, int rows) {
     }
     ui_pen head = next_line(o, UI_LABEL);
     if (!most || top[0].id < 0 || isnan(lse)) {
-        ui_print(&head, "the recording lacks the target's best tokens there");
+        ui_print(&head, "the recording has no top tokens of the target here");
         return;
     }
     ui_print(&head, "the target's best there");
@@ -231,8 +232,9 @@ static void origin(out *o) {
 static void attention(out *o) {
     const ui_state *s = o->v->state;
     ui_pen p = next_line(o, UI_TEXT);
-    ui_print(&p, "position %d; it saw %d tokens and %d rows of the tree", o->step->context_len + o->node->depth,
-             o->step->context_len, o->node->depth + 1);
+    ui_print(&p, "position %d; it attends to %d token%s and %d row%s of the tree",
+             o->step->context_len + o->node->depth, o->step->context_len, ls_plural(o->step->context_len),
+             o->node->depth + 1, ls_plural(o->node->depth + 1));
     if (!s->mask) {
         p.role = UI_DIM;
         ui_print(&p, " (m: which)");

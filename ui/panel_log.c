@@ -1,5 +1,6 @@
 // The messages of this session, and what libraries printed while the screen had the terminal.
 #include "ui/panels.h"
+#include "base/plural.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,5 +34,5 @@ void ui_panel_log(ui_panel_view *v) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
         ui_print(&p, "no messages yet");
     }
-    snprintf(v->right, UI_RIGHT_BYTES, "%zu message%s, L closes", s->n_log, s->n_log == 1 ? "" : "s");
+    snprintf(v->right, UI_RIGHT_BYTES, "%zu message%s, L closes", s->n_log, ls_plural(s->n_log));
 }

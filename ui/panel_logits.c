@@ -48,7 +48,7 @@ void ui_panel_logits(ui_panel_view *v) {
     ui_pad(&head, v->area.col + 4 + token_cells);
     ui_print(&head, "    p");
     ui_pad(&head, v->area.col + v->area.cols - draft);
-    ui_print(&head, "draft n@pos +n");
+    ui_print(&head, "draft n@pos +m");
     for (int i = 0; i < rows && top + i < n; i++) {
         int rank = order[top + i];
         const ls_top_entry *e = &step->top[rank];

@@ -15,8 +15,8 @@ void ui_panel_note(ui_panel_view *v) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
         ui_print(&p, "%s",
                  s->run_state == LS_STATE_LOADING ? "The model is loading."
-                 : ui_demo_plays(s) ? "It plays on to the next thing to look at. Space stops it here, [ goes back."
-                                    : "Space lets it play on, s makes one step, ] goes to the newest.");
+                 : ui_demo_plays(s) ? "The demo plays on to the next note. Space pauses it here, [ goes back."
+                                    : "Space plays on, s makes one step, ] goes to the newest step.");
         return;
     }
     const bool waits = ui_demo_note(s) != NULL;

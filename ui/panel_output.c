@@ -3,6 +3,7 @@
 #include "ui/quiz.h"
 #include "ui/welcome.h"
 #include "base/mem.h"
+#include "base/plural.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +45,7 @@ static source source_of(const ui_state *s) {
 static void add_folded(flow *f, const ui_thinking *t, int32_t end) {
     char text[80];
     const int32_t n = (t->to < 0 ? end : t->to) - t->from;
-    snprintf(text, sizeof text, "[thinking: %d token%s, f unfolds]\n", n, n == 1 ? "" : "s");
+    snprintf(text, sizeof text, "[thinking: %d token%s, f unfolds]\n", n, ls_plural(n));
     add_str(f, text, UI_DIM);
 }
 
@@ -178,7 +179,8 @@ void ui_panel_output(ui_panel_view *v) {
     const ls_step *last = s->n_steps ? ui_step(s, s->n_steps - 1) : NULL;
     const int32_t emitted = last && s->turns[s->n_turns - 1].n_steps ? last->output_pos + last->n_emitted : 0;
     if (!s->n_turns) {
-        add_str(&f, ui_can_begin(s) ? "Type a prompt and press Enter, or press a number:\n" : "There is no text yet.\n",
+        add_str(&f,
+                ui_can_begin(s) ? "Type a prompt and press Enter, or press a number:\n" : "There is not text yet.\n",
                 UI_TEXT);
         for (const ui_starter *t = ui_starters; t->key && ui_can_begin(s); t++) {
             if (!t->prompt && !s->has_tour) continue;
@@ -187,8 +189,8 @@ void ui_panel_output(ui_panel_view *v) {
             add_str(&f, "\n", UI_TEXT);
         }
         add_str(&f,
-                "The words in the frame below have the look of the tokens that they name. Each step drafts a tree of "
-                "likely next tokens from text that is already here, and one pass of the model checks all of it.",
+                "The words in the frame below are drawn like the tokens that they name. Each step drafts a tree of "
+                "likely next tokens from text that is already here, and one forward of the model checks all of it.",
                 UI_DIM);
     }
     size_t n;
@@ -208,7 +210,7 @@ void ui_panel_output(ui_panel_view *v) {
         draw_line(&p, &f, lines[top + row]);
     }
     const char *follow = s->scroll[UI_OUTPUT] ? "scrolled" : s->at_newest ? "follow" : "history";
-    snprintf(v->right, UI_RIGHT_BYTES, "%d tokens, %s", emitted, follow);
+    snprintf(v->right, UI_RIGHT_BYTES, "%d token%s, %s", emitted, ls_plural(emitted), follow);
     free(lines);
     ls_buf_free(&f.text);
     ls_buf_free(&f.roles);

@@ -106,7 +106,7 @@ void ui_panel_shadows(ui_panel_view *v) {
     say(v, n + 3,
         s->recording ? "speed: over plain decoding, by costs recorded and drafting timed here"
                      : "Enter: go on with it. speed: over plain decoding, by measured costs");
-    say(v, n + 4, "known: rows verified of those that it learns from; all: as a real run");
+    say(v, n + 4, "known: verified share of the rows it learns from; all: as in a real run");
     snprintf(v->right, UI_RIGHT_BYTES, "turn %td%s; a closes", turn - s->turns + 1,
              turn + 1 < s->turns + s->n_turns ? ", behind" : "");
 }

@@ -1,5 +1,6 @@
 // Statistics of the viewed turn up to the viewed step. Every ratio names its whole.
 #include "ui/panels.h"
+#include "base/plural.h"
 #include "ui/quiz.h"
 
 #include <math.h>
@@ -72,7 +73,7 @@ static void draft_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "drafts");
     char a[64];
     snprintf(a, sizeof a, "%llu of %llu", (unsigned long long)st->accepted, (unsigned long long)st->drafted);
-    number(&p, "", a, " nodes accepted");
+    number(&p, "", a, " accepted");
     ui_end_clause(&p);
     if (st->drafted) ui_print(&p, " (%.0f%%)", 100.0 * (double)st->accepted / (double)st->drafted);
     ui_end_clause(&p);
@@ -105,18 +106,19 @@ static void next_next_line(out *o, const ls_stats *st) {
     const bool narrow = o->v->area.cols < 100;
     char n[64];
     if (!st->next_next) {
-        legend(&p, "was among the last logits' best: not known here yet");
+        legend(&p, "was in the last logits' top k: not known here yet");
         return;
     }
-    legend(&p, narrow ? "was among the last logits' best" : "token was among the last logits' best");
+    p.role = UI_DIM;
+    ui_print(&p, narrow ? "was in the last logits' top " : "token was in the last logits' top ");
     snprintf(n, sizeof n, "%llu", (unsigned long long)ls_stats_next_next_below(st, 8));
-    number(&p, "8 in ", n, narrow ? ", " : " and ");
+    number(&p, "8 in ", n, ", ");
     snprintf(n, sizeof n, "%llu", (unsigned long long)ls_stats_next_next_below(st, LS_MAX_TOP));
-    number(&p, "64 in ", n, "");
-    ui_print(&p, " of %llu steps", (unsigned long long)st->next_next);
+    number(&p, "top 64 in ", n, "");
+    ui_print(&p, " of %llu step%s", (unsigned long long)st->next_next, ls_plural(st->next_next));
     ui_end_clause(&p);
     snprintf(n, sizeof n, "%llu of %llu", (unsigned long long)right.n, (unsigned long long)right.of);
-    if (right.of) number(&p, narrow ? "; guesses right " : "; guesses from there right: ", n, "");
+    if (right.of) number(&p, narrow ? "; guesses right " : "; guesses accepted: ", n, "");
     ui_end_clause(&p);
 }
 
@@ -159,7 +161,7 @@ static void miss_line(out *o, const ls_stats *st) {
 
 static void miss_costs(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "lost");
-    legend(&p, "steps for nothing but the missed token:");
+    legend(&p, "steps that emitted only the missed token:");
     for (int m = 1; m < LS_MISS_COUNT; m++)
         if (st->miss_steps[m]) {
             ui_print(&p, "%s %llu (%.0f ms)  ", ls_misses[m].label, (unsigned long long)st->miss_steps[m],
@@ -176,9 +178,9 @@ static void preview_line(out *o, const ls_stats *st) {
     legend(&p, ls_accept_at(rule)->name);
     snprintf(n, sizeof n, "%llu of %llu", (unsigned long long)st->would_steps[rule],
              (unsigned long long)st->rejections);
-    number(&p, "would let ", n, " rejections stand: ");
+    number(&p, "would accept ", n, " rejected drafts: ");
     snprintf(n, sizeof n, "%llu", (unsigned long long)st->would_tokens[rule]);
-    number(&p, "", n, " tokens more");
+    number(&p, "", n, " more tokens");
     ui_end_clause(&p);
     ui_print(&p, "; MAT with them ");
     snprintf(n, sizeof n, "%.2f", ls_per((double)(st->emitted + st->would_tokens[rule]), st->steps));
@@ -188,7 +190,7 @@ static void preview_line(out *o, const ls_stats *st) {
 
 static void source_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "by source");
-    legend(&p, "of nodes verified:");
+    legend(&p, "of drafts verified:");
     for (int f = 1; f < LS_FROM_COUNT; f++)
         if (st->from[f].of) {
             ui_print(&p, "%s %llu/%llu  ", ls_from_name((ls_from)f), (unsigned long long)st->from[f].n,
@@ -274,7 +276,7 @@ static void time_line(out *o, const ls_stats *st) {
 
 static void depth_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "by depth");
-    legend(&p, "of steps with a node there:");
+    legend(&p, "of steps with a draft there:");
     for (int d = 1; d < LS_STATS_DEPTHS && st->depth[d].of; d++) {
         ui_print(&p, "%sd%d %llu/%llu", d > 1 ? "  " : "", d, (unsigned long long)st->depth[d].n,
                  (unsigned long long)st->depth[d].of);
@@ -346,7 +348,7 @@ static void graphs(out *o, const ls_stats *st, const past *b) {
             ui_print(&p, "; a plain one takes %.1f (measured here)", ls_per(st->ar_us, st->ar_forwards) / 1e3);
         ui_end_clause(&p);
         p.role = UI_DIM;
-        ui_print(&p, "; a bar a step");
+        ui_print(&p, "; one bar is one step");
         ui_end_clause(&p);
         ui_graph(o->v->canvas, (ui_rect){area.row + o->row, area.col, high, area.cols}, which ? b->ms : b->emitted,
                  b->n, which ? b->most_ms : b->most_emitted);
@@ -362,7 +364,7 @@ void ui_panel_stats(ui_panel_view *v) {
         if (s->has_header) cost_line(&o);
         else {
             ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
-            ui_print(&p, "acceptance and speed, each with what it is a part of");
+            ui_print(&p, "acceptance and speed, each with its total");
         }
         return;
     }
@@ -388,9 +390,9 @@ void ui_panel_stats(ui_panel_view *v) {
         miss_costs(&o, st);
     }
     graphs(&o, st, &b);
-    int n = snprintf(v->right, UI_RIGHT_BYTES, "%llu steps", (unsigned long long)st->steps);
+    int n = snprintf(v->right, UI_RIGHT_BYTES, "%llu step%s", (unsigned long long)st->steps, ls_plural(st->steps));
     if (st->forwards)
         n += snprintf(v->right + n, (size_t)(UI_RIGHT_BYTES - n), ", %.1f rows on average",
                       (double)(st->drafted + st->forwards) / (double)st->forwards);
-    snprintf(v->right + n, (size_t)(UI_RIGHT_BYTES - n), ", %d n-grams", step->pool_size);
+    snprintf(v->right + n, (size_t)(UI_RIGHT_BYTES - n), ", %d n-gram%s", step->pool_size, ls_plural(step->pool_size));
 }

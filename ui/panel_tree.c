@@ -1,8 +1,10 @@
 // The verified tree. One line a chain (a run of nodes with one child each), or one line a node.
 #include "ui/panels.h"
+#include "base/plural.h"
 #include "ui/quiz.h"
 #include "ui/rows.h"
 #include "base/mem.h"
+#include "base/plural.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -119,7 +121,7 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
         ui_print(p, "  p");
         ui_draw_prob(p, (double)broke->p);
         const ls_node *parent = &step->tree.nodes[broke->parent];
-        ui_print(p, ", wants ");
+        ui_print(p, ", target ");
         p->role = UI_CORRECTED;
         if (ui_draw_token(p, s, parent->target)) {
             p->role = UI_DIM;
@@ -151,14 +153,15 @@ void ui_panel_tree(ui_panel_view *v) {
         ui_pen p = ui_pen_at(v->canvas, v->area, i, UI_TEXT);
         if (i == v->area.rows - 1 && top + i < t.n - 1) {
             p.role = UI_DIM;
-            ui_print(&p, v->canvas->ascii ? "... %d more lines (t: other view)" : "… %d more lines (t: other view)",
-                     t.n - top - i);
+            ui_print(&p, v->canvas->ascii ? "... %d more line%s (t: other view)" : "… %d more line%s (t: other view)",
+                     t.n - top - i, ls_plural(t.n - top - i));
         } else draw_row(&p, s, &t, &t.rows[top + i]);
     }
-    if (ui_quiz_hides(s)) snprintf(v->right, UI_RIGHT_BYTES, "%d nodes, not yet verified", step->rows);
+    if (ui_quiz_hides(s))
+        snprintf(v->right, UI_RIGHT_BYTES, "%d row%s, not yet verified", step->rows, ls_plural(step->rows));
     else if (!step->forward) snprintf(v->right, UI_RIGHT_BYTES, "the root only: no forward");
     else
-        snprintf(v->right, UI_RIGHT_BYTES, "%d node%s, root + %d accepted%s", step->rows, step->rows == 1 ? "" : "s",
+        snprintf(v->right, UI_RIGHT_BYTES, "%d row%s, root + %d accepted%s", step->rows, ls_plural(step->rows),
                  ls_step_accepted(step),
                  step->tree.n < step->rows        ? " (the others were not recorded)"
                  : step->n_path > step->n_emitted ? ", more behind the end"

@@ -211,7 +211,7 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
         {"1 Output", ui_panel_output, NULL},
         {"2 Logits", ui_panel_logits, "what the model said last, best first"},
         {"3 Drafts", ui_panel_drafts, "branches that were tried, and where they came from"},
-        {"4 Tree", ui_panel_tree, "the tree that one pass of the model checked"},
+        {"4 Tree", ui_panel_tree, "the tree that one forward of the model checked"},
         {"5 Stats", ui_panel_stats, NULL},
         {"6 Inspect", ui_panel_inspect, "one draft: what the target thought of it"},
         {"7 Compare", ui_panel_compare, NULL}};

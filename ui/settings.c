@@ -81,7 +81,7 @@ void ui_paper_step(ui_state *s) {
         is_set &= !strcmp(ui_setting_now(t), paper[i].value);
     }
     if (is_set && !*s->before_paper[0]) {
-        ui_say(s, "the paper's step (logitspec-paper, 16 rows) is set already", false);
+        ui_say(s, "the paper's method (logitspec-paper, 16 rows) is set already", false);
         return;
     }
     for (int i = 0; i < UI_PAPER; i++) {

@@ -49,7 +49,7 @@ static bool begin(ui_state *s) {
     const ui_turn *t = &s->turns[w->turn];
     const size_t n = (size_t)(t->first_id + t->n_ids);
     for (size_t i = 0; i < n && !w->why; i++)
-        if (i >= s->context.n || s->context.p[i] < 0) w->why = "the recording lacks what stood before this answer";
+        if (i >= s->context.n || s->context.p[i] < 0) w->why = "the recording lacks the text before this answer";
     if (w->why) return false;
     ls_shadows_begin(w->s, s->context.p, n);
     w->begun = true;
@@ -67,7 +67,7 @@ static bool feed(ui_state *s) {
     for (; w->step < t->first_step + t->n_steps; w->step++) {
         const ls_step *step = ui_step(s, w->step);
         if (ls_step_loose(step, NULL)) {
-            w->why = "this answer is LOSSY: other methods would have gone on from another text";
+            w->why = "this answer is LOSSY: other methods would have continued a different text";
             return false;
         }
         ls_shadows_add(w->s, step);

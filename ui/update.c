@@ -9,6 +9,7 @@
 #include "ui/rows.h"
 #include "ui/settings.h"
 #include "ui/what_if.h"
+#include "base/plural.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static void cycle_focus(ui_state *s, int by) {
 
 static void sort_rows(ui_state *s, bool reverse) {
     const ui_panel p = s->shown.focus;
-    if (p != UI_LOGITS && p != UI_DRAFTS) ui_say(s, "rows are sorted in Logits (2) and Drafts (3)", false);
+    if (p != UI_LOGITS && p != UI_DRAFTS) ui_say(s, "only Logits (2) and Drafts (3) can be sorted", false);
     else if (reverse) s->reversed[p] = !s->reversed[p];
     else ui_rows_sort(s, p);
 }
@@ -86,9 +87,10 @@ static void preview_next(ui_state *s) {
     else if (s->n_steps && !ui_viewed(s)->exact) ui_say(s, "a preview needs an exact answer: this one is not", false);
     else {
         snprintf(said, sizeof said,
-                 "by %s, %llu of %llu rejections here would stand (marked, ! finds them): %llu tokens more",
+                 "%s would reverse %llu of %llu rejections here (marked, ! finds them): %llu more token%s",
                  ls_accept_at(s->preview)->name, (unsigned long long)st->would_steps[s->preview],
-                 (unsigned long long)st->rejections, (unsigned long long)st->would_tokens[s->preview]);
+                 (unsigned long long)st->rejections, (unsigned long long)st->would_tokens[s->preview],
+                 ls_plural(st->would_tokens[s->preview]));
         ui_say(s, said, false);
     }
 }
@@ -138,21 +140,21 @@ void ui_act(ui_state *s, ui_action a) {
         if (s->recording) ui_say(s, "this is a recording: Space pauses it", false);
         else if (ui_busy(s) || s->run_state == LS_STATE_COMPARING) {
             ui_request_of(s, LS_CMD_STOP, NULL, 0);
-            ui_say(s, "stopped; what was written stays", false);
+            ui_say(s, "stopped; the text so far is kept", false);
         } else ui_what_if(s);
         break;
     case UI_ACT_WHAT_IF: ui_what_if(s); break;
     case UI_ACT_KEEP: ui_keep(s); break;
     case UI_ACT_NEXT_REJECTION:
-        ui_jump(s, ui_find_step(s, UI_FIND_REJECTION, 1), "no later step had a draft rejected");
+        ui_jump(s, ui_find_step(s, UI_FIND_REJECTION, 1), "no later step rejected a draft");
         break;
     case UI_ACT_PREV_REJECTION:
-        ui_jump(s, ui_find_step(s, UI_FIND_REJECTION, -1), "no earlier step had a draft rejected");
+        ui_jump(s, ui_find_step(s, UI_FIND_REJECTION, -1), "no earlier step rejected a draft");
         break;
     case UI_ACT_NEXT_LOSSY:
         ui_jump(s, ui_find_step(s, UI_FIND_LOSSY, 1),
-                s->preview ? "no later step would let such a draft stand"
-                           : "no later step let a draft stand that the target did not choose");
+                s->preview ? "no later step has a draft that it would accept"
+                           : "no later step accepted a draft that the target did not choose");
         break;
     case UI_ACT_PREVIEW: preview_next(s); break;
     case UI_ACT_WORST: ui_jump_extreme(s, -1); break;
@@ -162,7 +164,7 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_SEARCH_PREV: ui_look_for(s, -1); break;
     case UI_ACT_FILTER:
         if (!ui_rows_in(s->shown.focus)) {
-            ui_say(s, "rows are filtered in Logits (2), Drafts (3) and Tree (4)", false);
+            ui_say(s, "only Logits (2), Drafts (3) and Tree (4) can be filtered", false);
             break;
         }
         ui_type_line(s, '\\', s->filter[s->shown.focus] ? s->filter[s->shown.focus] : "");
@@ -231,8 +233,7 @@ void ui_act(ui_state *s, ui_action a) {
         s->editing = s->n_steps ? (int)(ui_turn_of(s, ui_viewed_index(s)) - s->turns) : (int)s->n_turns - 1;
         ui_edit_set(&s->prompt, s->turns[s->editing].text);
         ui_to_prompt(s);
-        ui_say(s, "change the prompt: Enter answers it anew (what came after it is forgotten), Esc leaves it as it was",
-               false);
+        ui_say(s, "edit the prompt: Enter answers it again (later turns are forgotten), Esc restores it", false);
         break;
     case UI_ACT_EDITOR: s->want_editor = takes_prompts(s); break;
     case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;

@@ -1,4 +1,5 @@
 #include "ui/what_if.h"
+#include "base/plural.h"
 #include "base/mem.h"
 #include "ui/navigate.h"
 #include "ui/rows.h"
@@ -12,8 +13,8 @@ static const ls_step *place(ui_state *s) {
     const ls_step *step = ui_viewed(s);
     const char *why = s->recording ? "this is a recording: 'logitspec' alone goes on from a draft"
                       : ui_busy(s) || s->run_state == LS_STATE_COMPARING
-                          ? "something is being written: x asks what if when it has ended"
-                      : !step ? "there is no answer yet that could have gone on otherwise"
+                          ? "an answer is still being written: press x when it has ended"
+                      : !step ? "there is no answer yet to branch from"
                       : ui_turn_of(s, ui_viewed_index(s)) != &s->turns[s->n_turns - 1]
                           ? "what if goes on from the last answer (E changes an earlier prompt)"
                           : NULL;
@@ -52,7 +53,7 @@ void ui_what_if_text(ui_state *s, const char *text) {
     const ls_step *step = place(s);
     if (!step) return;
     if (*text) ask(s, step, ids, ls_tree_tokens(&step->tree, chosen_row(s, step), ids), text);
-    else ui_say(s, "what-if TEXT: the model goes on behind it (a blank before a new word)", false);
+    else ui_say(s, "what-if TEXT: the model continues after it (a space before a new word)", false);
 }
 
 static bool can_keep(const ui_rival *r, size_t n_turns) {
@@ -61,8 +62,7 @@ static bool can_keep(const ui_rival *r, size_t n_turns) {
 
 void ui_keep(ui_state *s) {
     const ui_rival *r = &s->rival;
-    if (!can_keep(r, s->n_turns))
-        ui_say(s, "the last answer has no other way on to keep: x on a draft makes one", false);
+    if (!can_keep(r, s->n_turns)) ui_say(s, "the last answer has no what-if to keep: x on a draft makes one", false);
     else if (!r->done) ui_say(s, "it is still being written: K when it has ended (^X ends it)", false);
     else ui_request_of(s, LS_CMD_KEEP, ls_strdup(s->turns[r->turn].text), (int)r->turn);
 }
@@ -102,7 +102,7 @@ void ui_draw_fork(ui_panel_view *v) {
         }
     }
     ui_pen p = ui_pen_at(v->canvas, v->area, v->area.rows - 1, UI_LABEL);
-    ui_print(&p, "%zu tokens in %zu steps", r->text.n, r->n_steps);
+    ui_print(&p, "%zu token%s in %zu step%s", r->text.n, ls_plural(r->text.n), r->n_steps, ls_plural(r->n_steps));
     if (r->done) ui_print(&p, ", %s", r->finish ? ls_finish_name(r->finish) : "ended");
     if (r->done && can_keep(r, s->n_turns)) ui_print(&p, "; K: keep it");
     snprintf(v->right, UI_RIGHT_BYTES, "what if%s", r->done ? "" : ", running");

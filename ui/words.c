@@ -1,4 +1,5 @@
 #include "ui/words.h"
+#include "base/plural.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ static void chance(float p, ls_buf *out) {
 }
 
 static void say_end(const ls_step *step, ls_buf *out) {
-    if (step->finish == LS_FINISH_LENGTH) ls_buf_str(out, "; the answer is cut here: that many tokens were asked for");
+    if (step->finish == LS_FINISH_LENGTH) ls_buf_str(out, "; the answer is cut here: it reached max_tokens");
     else ls_buf_fmt(out, "; the answer ends here: %s", ls_finish_name(step->finish));
 }
 
@@ -28,7 +29,7 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     ls_buf_fmt(out, "step %u: root ", step->index);
     ui_quote_token(c, s, root->token, out);
     chance(root->p, out);
-    if (step->corrected) ls_buf_str(out, " (for a rejected draft)");
+    if (step->corrected) ls_buf_str(out, " (after a rejected draft)");
     if (!step->forward) {
         say_end(step, out);
         return;
@@ -47,8 +48,8 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     int changed;
     const int judged = ls_step_judged(step, &changed);
     if (judged)
-        ls_buf_fmt(out, ", %d choice%s judged by %d probe rows and %d changed", judged, judged == 1 ? "" : "s",
-                   step->probes, changed);
+        ls_buf_fmt(out, ", %d choice%s judged by %d probe rows and %d changed", judged, ls_plural(judged), step->probes,
+                   changed);
     const int loose = ls_step_loose(step, NULL);
     if (loose) ls_buf_fmt(out, ", %d of them not the target's choice", loose);
     if (step->finish) {
@@ -58,17 +59,13 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     if (step->rows == 1 && !step->miss) return;
     bool tried = false;
     for (int i = 1; i < step->tree.n && !tried; i++) tried = step->tree.nodes[i].parent == step->path[step->n_path - 1];
-    ls_buf_str(out, step->miss ? "; missed " : tried ? "; then the target wants " : "; next ");
+    ls_buf_str(out, step->miss ? "; missed " : tried ? "; then the target chose " : "; next ");
     ui_quote_token(c, s, last->target, out);
     chance(last->target_p, out);
     if (step->miss) ls_buf_fmt(out, ": %s", ls_misses[step->miss].label);
 }
 
 // ---- the draft under the cursor
-
-static const char *plural(int n) {
-    return n == 1 ? "" : "s";
-}
 
 static void quote_tokens(const ui_canvas *c, const ui_state *s, const int32_t *ids, int n, ls_buf *out) {
     ls_buf_char(out, '"');
@@ -100,11 +97,11 @@ static void decode_branch(const ui_canvas *c, const ui_state *s, const ls_step *
     if (b->match_n) {
         ls_buf_fmt(out, "the %d-gram ", b->match_n);
         quote_tokens(c, s, ids, n, out);
-        if (b->match_pos >= 0) ls_buf_fmt(out, " also ends before position %d, and the draft copies ", b->match_pos);
+        if (b->match_pos >= 0) ls_buf_fmt(out, " also ends just before position %d; the draft copies ", b->match_pos);
         else ls_buf_str(out, " was seen outside this conversation, and the draft copies ");
-        ls_buf_fmt(out, "%d token%s from there", copied, plural(copied));
-    } else if (!guess) ls_buf_fmt(out, "%d token%s: %s", b->n_nodes, plural(b->n_nodes), ls_sources[from].sentence);
-    if (b->found > copied) ls_buf_fmt(out, " (%d more were found, but had no row)", b->found - copied);
+        ls_buf_fmt(out, "%d token%s from there", copied, ls_plural(copied));
+    } else if (!guess) ls_buf_fmt(out, "%d token%s: %s", b->n_nodes, ls_plural(b->n_nodes), ls_sources[from].sentence);
+    if (b->found > copied) ls_buf_fmt(out, " (there were no rows for %d more)", b->found - copied);
 }
 
 bool ui_decode(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
@@ -130,7 +127,7 @@ void ui_step_words(const ui_canvas *c, const ui_state *s, const ls_step *step, l
     int32_t ids[LS_MAX_ROWS];
     ui_narrate(c, s, step, out);
     for (int i = 0; i < step->n_emitted; i++) ids[i] = step->tree.nodes[step->path[i]].token;
-    ls_buf_fmt(out, ".\nIt emitted %d token%s: ", step->n_emitted, plural(step->n_emitted));
+    ls_buf_fmt(out, ".\nIt emitted %d token%s: ", step->n_emitted, ls_plural(step->n_emitted));
     quote_tokens(c, s, ids, step->n_emitted, out);
     ls_buf_str(out, ".\n");
     for (int i = 0; i < step->tree.n_branches; i++) {

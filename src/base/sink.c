@@ -124,7 +124,7 @@ static void wait_for_thread(ls_sink *s, patience *w) {
     const uint64_t now = ls_now_ns();
     if (!w->since_ns || w->written != s->written) *w = (patience){s->written, now, w->hurried_ns};
     pthread_mutex_unlock(&s->lock);
-    const bool go_on = !s->go_on || s->go_on(s->ud, "what is recorded waits for somebody to read it", -1);
+    const bool go_on = !s->go_on || s->go_on(s->ud, "waiting for a program to read the recording", -1);
     pthread_mutex_lock(&s->lock);
     if (!go_on && !w->hurried_ns) w->hurried_ns = now;
     if (now - w->since_ns < UNREAD_MS * 1000000ull && (!w->hurried_ns || now - w->hurried_ns < HURRIED_MS * 1000000ull))
@@ -165,7 +165,7 @@ ls_code ls_sink_open(ls_sink **out, const char *path, ls_file_wait go_on, void *
     if (ls_thread_start(&s->thread, writer, s)) return *out = s, LS_OK;
     if (fd != STDOUT_FILENO) close(fd);
     free_sink(s);
-    return ls_fail(err, LS_E_IO, "the system refuses another thread");
+    return ls_fail(err, LS_E_IO, "the system cannot create another thread");
 }
 
 void ls_sink_put(ls_sink *s, const void *p, size_t n) {

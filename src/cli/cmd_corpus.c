@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "spec/corpus.h"
+#include "base/plural.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -37,7 +38,7 @@ static ls_code add_file(builder *b, const char *path, bool inside, ls_err *err) 
         if (inside) b->skipped++;
         else code = ls_fail(err, LS_E_PARSE, "%s: %s", path, m.n ? "binary, not text" : "empty");
     } else if (ls_is_same_file(path, b->out))
-        code = ls_fail(err, LS_E_USAGE, "%s is read and would be overwritten; name another file to write", path);
+        code = ls_fail(err, LS_E_USAGE, "%s is an input; name another output file", path);
     else if (b->tokens.n + m.n > INT32_MAX)
         code = ls_fail(err, LS_E_RANGE, "%s: the corpus grows beyond what one file can hold; build several", path);
     else if (!(code = ls_encode(b->model->vocab, (const char *)m.p, m.n, false, &b->tokens, err))) {
@@ -106,8 +107,9 @@ static ls_code build(const ls_command_line *c, ls_gauge *gauge, ls_err *err) {
     if (!code && !c->quiet) {
         char skipped[64] = "";
         if (b.skipped) snprintf(skipped, sizeof skipped, "; %zu empty or binary files were left out", b.skipped);
-        ls_say("%s: %zu tokens of %zu files (%.1f MB of text) in %.1f s%s", c->out, b.tokens.n - b.files, b.files,
-               (double)b.bytes / 1e6, (double)(ls_now_ns() - start) / 1e9, skipped);
+        ls_say("%s: %zu token%s of %zu file%s (%.1f MB of text) in %.1f s%s", c->out, b.tokens.n - b.files,
+               ls_plural(b.tokens.n - b.files), b.files, ls_plural(b.files), (double)b.bytes / 1e6,
+               (double)(ls_now_ns() - start) / 1e9, skipped);
         ls_say("use it: logitspec --method rest --set rest.corpus=%s", c->out);
     }
     ls_ids_free(&b.tokens);

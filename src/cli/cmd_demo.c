@@ -8,6 +8,7 @@
 #include "source/source_replay.h"
 #include "ui/app.h"
 #include "ui/words.h"
+#include "base/plural.h"
 
 #include <langinfo.h>
 #include <poll.h>
@@ -54,8 +55,8 @@ static void answer(ui_state *s, ls_buf *out) {
         }
     const ls_stats *st = ui_stats(s);
     ls_visible_text(out, text.p, text.n);
-    ls_buf_fmt(out, "\n\n# %llu tokens in %llu steps: MAT %.2f", (unsigned long long)st->emitted,
-               (unsigned long long)st->steps, ls_stats_mat(st));
+    ls_buf_fmt(out, "\n\n# %llu token%s in %llu step%s: MAT %.2f", (unsigned long long)st->emitted,
+               ls_plural(st->emitted), (unsigned long long)st->steps, ls_plural(st->steps), ls_stats_mat(st));
     char speedup[LS_SPEEDUP_BYTES];
     if (ls_stats_speedup(st) > 0)
         ls_buf_fmt(out, "; x%s against plain decoding (measured)",

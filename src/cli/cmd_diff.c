@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "report/markup.h"
 #include "report/report.h"
+#include "base/plural.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -70,12 +71,12 @@ static void quote(const side *x, size_t from, size_t to, ls_buf *out) {
 static void describe(const side *x, char name, ls_buf *out) {
     const ls_stats *st = &x->t->stats;
     ls_visible_row(out,
-                   "%c  %s: %s on %s, %s; %llu tokens in %llu steps, MAT %.2f, %llu of %llu drafts accepted, %.1f ms "
+                   "%c  %s: %s on %s, %s; %llu token%s in %llu step%s, MAT %.2f, %llu of %llu drafts accepted, %.1f ms "
                    "(%.0f tokens/s)",
                    name, x->path, x->t->header.run.model, x->t->header.run.device, x->t->header.run.method,
-                   (unsigned long long)st->emitted, (unsigned long long)st->steps, ls_stats_mat(st),
-                   (unsigned long long)st->accepted, (unsigned long long)st->drafted, st->total_us / 1e3,
-                   ls_stats_tokens_per_s(st));
+                   (unsigned long long)st->emitted, ls_plural(st->emitted), (unsigned long long)st->steps,
+                   ls_plural(st->steps), ls_stats_mat(st), (unsigned long long)st->accepted,
+                   (unsigned long long)st->drafted, st->total_us / 1e3, ls_stats_tokens_per_s(st));
 }
 
 static stretch sum(const stretch *all, size_t n) {
@@ -121,9 +122,10 @@ static void compare(const side x[2], ls_buf *out) {
     const size_t same = shared_text(x[0].t, x[1].t);
     describe(&x[0], 'A', out);
     describe(&x[1], 'B', out);
-    if (x[0].t->n_text == same && x[1].t->n_text == same) ls_buf_fmt(out, "\nthe texts are equal, %zu tokens\n", same);
+    if (x[0].t->n_text == same && x[1].t->n_text == same)
+        ls_buf_fmt(out, "\nthe texts are equal, %zu token%s\n", same, ls_plural(same));
     else {
-        ls_buf_fmt(out, "\nthe texts part at output token %zu: A ", same);
+        ls_buf_fmt(out, "\nthe texts differ from output token %zu on: A ", same);
         for (int k = 0; k < 2; k++) {
             if (k) ls_buf_str(out, ", B ");
             if (same >= x[k].t->n_text) ls_buf_str(out, "has ended");

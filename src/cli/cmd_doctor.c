@@ -2,6 +2,7 @@
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "base/paths.h"
+#include "base/plural.h"
 #include "base/sysmem.h"
 #include "base/visible.h"
 #include "cli/commands.h"
@@ -45,7 +46,7 @@ static void check_program(report *r) {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE), room = ls_memory_free();
     char *detail = ls_format("logitspec " LS_VERSION ", %ld processor%s, %llu MiB of memory, %llu of them free", processors,
-                             processors == 1 ? "" : "s", (unsigned long long)(memory >> 20), (unsigned long long)(room >> 20));
+                             ls_plural(processors), (unsigned long long)(memory >> 20), (unsigned long long)(room >> 20));
     begin(r, "program", true, true, detail);
     ls_jw_field_str(&r->json, "version", LS_VERSION);
     ls_jw_field_int(&r->json, "processors", processors);
@@ -79,13 +80,13 @@ static void check_context(report *r, const ls_checkpoint *c, const ls_engine_opt
     const uint64_t kv = each * (uint64_t)tokens;
     const bool known = tokens <= h->n_context, fits = !room || weights + kv <= room, ok = known && fits;
     ls_buf text = {0};
-    ls_buf_fmt(&text, "%d of the model's %d tokens: keys and values take %llu MiB when it is full, weights about %llu", tokens,
+    ls_buf_fmt(&text, "%d of the model's %d tokens: the KV cache takes %llu MiB when it is full, weights about %llu", tokens,
                h->n_context, (unsigned long long)(kv >> 20), (unsigned long long)(weights >> 20));
     if (room) ls_buf_fmt(&text, "; %llu MiB are free", (unsigned long long)(room >> 20));
     if (!known) ls_buf_fmt(&text, ": take --context %d or less", h->n_context);
     else if (!fits && weights < room && (room - weights) / each >= LS_MIN_CONTEXT)
         ls_buf_fmt(&text, ": take --context %llu or less", (unsigned long long)((room - weights) / each));
-    else if (!fits) ls_buf_str(&text, ": take --weights q4 or a smaller model");
+    else if (!fits) ls_buf_str(&text, ": use --weights q4 or a smaller model");
     begin(r, "context", ok, true, text.p);
     ls_jw_field_int(&r->json, "tokens", tokens);
     ls_jw_field_int(&r->json, "model_tokens", h->n_context);
@@ -196,8 +197,8 @@ static void calibrate(report *r, const ls_command_line *c) {
     if (code) say(r, "costs", false, true, err.msg);
     else {
         ls_buf text = {0};
-        ls_buf_fmt(&text, "%s, %d threads, %s: one row %.2f ms at %d tokens of context;", m.engine->dtype,
-                   m.engine->threads, m.engine->kernel, z.base_ms[0], z.cost_context);
+        ls_buf_fmt(&text, "%s, %d thread%s, %s: one row %.2f ms at %d tokens of context;", m.engine->dtype,
+                   m.engine->threads, ls_plural(m.engine->threads), m.engine->kernel, z.base_ms[0], z.cost_context);
         for (int i = 1; i < LS_COST_SIZES; i++)
             ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_cost_rows[i], z.base_ms[i] / z.base_ms[0]);
         ls_buf_fmt(&text, "; %.3f ms more a row and 1000 tokens of context", 1e3 * z.slope_ms);

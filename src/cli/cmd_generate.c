@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/jsonw.h"
 #include "base/mem.h"
+#include "base/plural.h"
 #include "base/visible.h"
 #include "cli/alternatives.h"
 #include "cli/commands.h"
@@ -203,10 +204,10 @@ static void write_summary(const run *r) {
     const ls_promise promise = ls_accept_promise(&o->accept, o->sampling.temperature);
     const bool lossy = promise == LS_PROMISE_NONE;
     ls_buf line = {0};
-    ls_buf_fmt(&line, "%llu tokens in %llu steps: MAT %.2f tokens/step", (unsigned long long)st->emitted,
-               (unsigned long long)st->steps, ls_stats_mat(st));
+    ls_buf_fmt(&line, "%llu token%s in %llu step%s: MAT %.2f tokens/step", (unsigned long long)st->emitted,
+               ls_plural(st->emitted), (unsigned long long)st->steps, ls_plural(st->steps), ls_stats_mat(st));
     if (st->drafted)
-        ls_buf_fmt(&line, ", %llu of %llu draft nodes accepted (%.1f%%)", (unsigned long long)st->accepted,
+        ls_buf_fmt(&line, ", %llu of %llu drafts accepted (%.1f%%)", (unsigned long long)st->accepted,
                    (unsigned long long)st->drafted, 100.0 * (double)st->accepted / (double)st->drafted);
     write_note(r, &line);
     char speedup[LS_SPEEDUP_BYTES];
@@ -220,7 +221,7 @@ static void write_summary(const run *r) {
                    100 * ls_stats_waited(st));
     write_note(r, &line);
     ls_buf_fmt(&line, "%s %s on %s, %d thread%s, method %s, %s; ended by %s", r->model.name, b->dtype, b->device,
-               b->threads, b->threads == 1 ? "" : "s", r->setup.s.decode.method,
+               b->threads, ls_plural(b->threads), r->setup.s.decode.method,
                lossy                        ? "LOSSY (not plain decoding's text)"
                : promise == LS_PROMISE_ODDS ? "same odds (as likely as plain decoding's text, but another draw)"
                : b->exact                   ? "exact (the text is plain decoding's)"

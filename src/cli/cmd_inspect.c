@@ -1,4 +1,5 @@
 // `inspect TRACE --step LIST`: recorded steps in words, with their last logits, drafts and trees, as plain text.
+#include "base/plural.h"
 #include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/step_list.h"
@@ -62,10 +63,10 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
     if (step->probes) ls_buf_fmt(out, " of %d rows, %d of them a probe", ls_step_forwarded(step), step->probes);
     if (step->draft_forwards)
         ls_visible_fmt(out, ", %d forward%s of the draft model %.3f: %s", step->draft_forwards,
-                       step->draft_forwards == 1 ? "" : "s", step->t_draft_forward_us / 1e3, s->header.second);
+                       ls_plural(step->draft_forwards), step->t_draft_forward_us / 1e3, s->header.second);
     if (step->ahead_forwards)
         ls_visible_fmt(out, "; beside it %d forward%s of %s, waited for %.3f", step->ahead_forwards,
-                       step->ahead_forwards == 1 ? "" : "s", s->header.second, step->t_wait_us / 1e3);
+                       ls_plural(step->ahead_forwards), s->header.second, step->t_wait_us / 1e3);
     if (step->t_device_us > 0) ls_buf_fmt(out, ", %.3f of that on the GPU", step->t_device_us / 1e3);
     ls_buf_str(out, ")\n");
     list_judged(&canvas, s, step, out);

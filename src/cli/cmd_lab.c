@@ -6,6 +6,7 @@
 #include "cli/lab_record.h"
 #include "cli/run_program.h"
 #include "report/lab_figures.h"
+#include "base/plural.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,9 +86,12 @@ int ls_cmd_lab(const ls_command_line *c) {
     if (!code) code = write_all(&lab, to, c->png, &err);
     ls_gauge_clear(&gauge);
     if (!code && !c->quiet) {
-        if (records) ls_say("%zu recordings were made, %zu were there already", done.decoded, done.kept);
-        ls_say("%s/index.html: %zu recordings, %zu prompts, %zu ways to decode", to, lab.n_there, lab.index.n_items,
-               lab.index.n_runs);
+        if (records)
+            ls_say("%zu recording%s made, %zu %s there already", done.decoded, done.decoded == 1 ? " was" : "s were",
+                   done.kept, done.kept == 1 ? "was" : "were");
+        ls_say("%s/index.html: %zu recording%s, %zu prompt%s, %zu way%s to decode", to, lab.n_there,
+               ls_plural(lab.n_there), lab.index.n_items, ls_plural(lab.index.n_items), lab.index.n_runs,
+               ls_plural(lab.index.n_runs));
     }
     const bool differs = lab.different && lab.machine.exact;
     ls_lab_free(&lab);

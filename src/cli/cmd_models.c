@@ -3,6 +3,7 @@
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "base/paths.h"
+#include "base/plural.h"
 #include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -270,7 +271,7 @@ static ls_code verify_one(const ls_registry_entry *e, const char *name, bool ask
         ls_gauge_clear(&v.gauge);
         amount(p.size, size);
         if (!code && !bad)
-            ls_say("%s: %zu file%s, %s: as they should be", name, p.n_files, p.n_files == 1 ? "" : "s", size);
+            ls_say("%s: %zu file%s, %s: as they should be", name, p.n_files, ls_plural(p.n_files), size);
     }
     *wrong += bad;
 end:

@@ -1,5 +1,6 @@
 // `report TRACE... -o FILE`: recordings as a page, a document, tables or plots.
 #include "base/file.h"
+#include "base/plural.h"
 #include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -65,8 +66,8 @@ int ls_cmd_report(const ls_command_line *c) {
     }
     if (!code && r.n_torn) ls_warn("the last line of a trace was cut short and is left out");
     if (!code && !c->quiet)
-        ls_say("%s: %zu turn%s of %zu recording%s, %zu way%s to decode", c->out, r.n_turns, r.n_turns == 1 ? "" : "s",
-               r.n_files, r.n_files == 1 ? "" : "s", r.n_groups, r.n_groups == 1 ? "" : "s");
+        ls_say("%s: %zu turn%s of %zu recording%s, %zu way%s to decode", c->out, r.n_turns, ls_plural(r.n_turns),
+               r.n_files, ls_plural(r.n_files), r.n_groups, ls_plural(r.n_groups));
     ls_buf_free(&text);
     ls_report_free(&r);
     return code ? ls_complain(&err) : LS_EXIT_OK;

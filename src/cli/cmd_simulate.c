@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/jsonw.h"
 #include "base/mem.h"
+#include "base/plural.h"
 #include "base/visible.h"
 #include "cli/contender.h"
 #include "cli/progress.h"
@@ -19,11 +20,8 @@
 typedef struct {
     ls_recording **turns;
     size_t n;
-    // from the first header; the others must have the same vocabulary
-    char model[64], file[256], recorded_by[32];
-    int32_t n_vocab;
-    uint64_t tokenizer_id;
-    ls_cost_curve costs;
+    ls_run run; // of the first header; the others must have the same vocabulary
+    char file[256];
     double recorded_ms;
     uint64_t steps, emitted; // as recorded
     bool torn;
@@ -40,13 +38,9 @@ static ls_code add_header(recordings *all, const ls_trace_header *h, const char 
                        "%s: recorded with the lossy acceptance %s; only exact outputs say what others would do", path,
                        h->acceptance);
     if (!all->n) {
-        snprintf(all->model, sizeof all->model, "%s", h->run.model);
+        all->run = h->run;
         snprintf(all->file, sizeof all->file, "%s", path);
-        snprintf(all->recorded_by, sizeof all->recorded_by, "%s", h->run.method);
-        all->n_vocab = h->run.n_vocab;
-        all->tokenizer_id = h->run.tokenizer_id;
-        all->costs = h->run.costs;
-    } else if (h->run.tokenizer_id != all->tokenizer_id)
+    } else if (h->run.tokenizer_id != all->run.tokenizer_id)
         return ls_fail(err, LS_E_USAGE, "%s: its tokenizer is not that of %s", path, all->file);
     all->turns = ls_realloc(all->turns, (all->n + 1) * sizeof *all->turns);
     all->turns[all->n++] = ls_recording_new(h->prompt.p, h->prompt.n, h->run.n_context);
@@ -75,9 +69,9 @@ static ls_code load(recordings *all, const char *path, ls_err *err) {
 
 static ls_code run(const recordings *all, const ls_contender *c, outcome *out, ls_err *err) {
     ls_simulator *s;
-    const ls_draft_setup place = {.tokenizer = all->model, .n_vocab = all->n_vocab, .tokenizer_id = all->tokenizer_id};
+    const ls_draft_setup place = ls_run_place(&all->run);
     const ls_cost_curve *given = &c->setup.s.decode.costs;
-    ls_code code = ls_simulator_new(&s, &c->setup.s.decode, &place, given->given ? given : &all->costs, err);
+    ls_code code = ls_simulator_new(&s, &c->setup.s.decode, &place, given->given ? given : &all->run.costs, err);
     if (code) return ls_err_prefix(err, "%s", c->label);
     const uint64_t start = ls_now_ns();
     for (size_t i = 0; i < all->n && !code; i++) {
@@ -91,8 +85,8 @@ static ls_code run(const recordings *all, const ls_contender *c, outcome *out, l
 
 static void table(const recordings *all, const ls_contender *c, const outcome *o, int n, ls_buf *out) {
     const int width = ls_contenders_width(c, n);
-    ls_visible_row(out, "%s: %zu turn%s, %llu tokens, recorded with %s: MAT %.2f", all->model, all->n,
-                   all->n == 1 ? "" : "s", (unsigned long long)all->emitted, all->recorded_by,
+    ls_visible_row(out, "%s: %zu turn%s, %llu token%s, recorded with %s: MAT %.2f", all->run.model, all->n,
+                   ls_plural(all->n), (unsigned long long)all->emitted, ls_plural(all->emitted), all->run.method,
                    ls_per((double)all->emitted, all->steps));
     ls_buf_fmt(out, "\n%-*s %6s %17s %9s %8s %8s %9s %10s\n", width, "method", "MAT", "accepted/verified", "rows/step",
                "draft", "speedup", "known", "steps/s");
@@ -109,16 +103,17 @@ static void table(const recordings *all, const ls_contender *c, const outcome *o
     }
     const ls_simulated *t = &o[0].total;
     ls_buf_fmt(out, "\nspeedup: over plain decoding, %s\n",
-               all->costs.base_ms[0] > 0
+               all->run.costs.base_ms[0] > 0
                    ? "by the recorded costs of forwards (an estimate) and the drafting measured here"
-                   : "not known: the trace holds no costs, and sizing by cost takes all it can");
+                   : "not known: the trace holds no costs, so sizing by cost takes all rows that it can");
     ls_buf_fmt(
         out,
         "known: verified rows whose best tokens the trace holds; drafters learn nothing from the others. 'all': the "
         "trace\n"
         "holds whatever the method looks at, and the size of its trees does not follow the clock: it drafts what a "
         "real\n"
-        "run would have that learns nothing from the rows of the prompt (no trace holds these). The last logits are\n"
+        "run would draft if it learned nothing from the rows of the prompt (no trace holds these). The last logits "
+        "are\n"
         "known to rank 64 in %llu of %llu steps (to rank 8 or not at all elsewhere): a trace of method ar knows them\n"
         "everywhere, one of the method itself knows all rows. Levels steps and nodes keep less (--trace-level).\n",
         (unsigned long long)t->lasts_whole, (unsigned long long)t->lasts);
@@ -127,8 +122,8 @@ static void table(const recordings *all, const ls_contender *c, const outcome *o
 static void json(const recordings *all, const ls_contender *c, const outcome *o, int n, ls_buf *out) {
     ls_jsonw w = {.out = out};
     ls_jw_open(&w, '{');
-    ls_jw_field_str(&w, "model", all->model);
-    ls_jw_field_str(&w, "recorded_with", all->recorded_by);
+    ls_jw_field_str(&w, "model", all->run.model);
+    ls_jw_field_str(&w, "recorded_with", all->run.method);
     ls_jw_field_u64(&w, "turns", all->n);
     ls_jw_field_u64(&w, "recorded_steps", all->steps);
     ls_jw_field_u64(&w, "recorded_tokens", all->emitted);

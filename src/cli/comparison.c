@@ -169,7 +169,7 @@ ls_code ls_comparison_run(ls_comparison *k, ls_err *err) {
 void ls_comparison_tell_busy(const ls_comparison *k, ls_buf *out) {
     if (k->disturbed)
         ls_buf_fmt(out,
-                   "busy: other programs had the processors during %zu of %zu prompts, each time that these were run: "
+                   "busy: other programs used the processors in every run of %zu of %zu prompts: "
                    "the tokens are right, the times are not\n",
                    k->disturbed, k->done);
 }

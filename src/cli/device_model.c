@@ -86,7 +86,7 @@ ls_code ls_device_model(const char *name, const ls_checkpoint *c, const ls_engin
     ls_buf_fmt(text, "%-22s%9s%12.0f%14s%12.0f   x%.2f\n\n", "together", "", us, "", of_tree, of_tree / us);
     ls_buf_fmt(
         text,
-        "plain decoding %.0f tokens/s; weights %.0f MiB, a session %.0f MiB, keys and values of %d tokens %.0f MiB\n",
+        "plain decoding %.0f tokens/s; weights %.0f MiB, a session %.0f MiB, the KV cache of %d tokens %.0f MiB\n",
         1e6 / us, (double)m.weight_bytes / (1 << 20), (double)lsg_session_bytes(&m.shape, context) / (1 << 20), context,
         (double)kv_bytes(&m.shape, context) / (1 << 20));
     write_json(json, card, &m, context, one, tree, n);

@@ -33,8 +33,7 @@ static ls_code refuse_own_input(const ls_command_line *c, const char *command, l
             const char *named = i < INPUTS ? inputs[i] : c->args[i - INPUTS],
                        *input = named && !strcmp(named, "-") ? "/dev/stdin" : named;
             if (input && holds_something(outputs[o]) && ls_is_same_file(input, outputs[o]))
-                return ls_fail(err, LS_E_USAGE, "%s is read and would be overwritten; name another file to write",
-                               outputs[o]);
+                return ls_fail(err, LS_E_USAGE, "%s is an input; name another output file", outputs[o]);
         }
     }
     return LS_OK;

@@ -132,7 +132,7 @@ static ls_code keys(ls_manual *m, ls_err *err) {
     (void)err;
     ls_manual_head(m, "keys");
     ls_manual_text(m,
-                   "Letters act when a panel has the keys (Esc leaves the prompt line); function and control keys act "
+                   "Letters act when a panel has the focus (Esc leaves the prompt line); function and control keys act "
                    "everywhere. ui.keys in the configuration changes any of them by the name in parentheses.");
     for (int a = 0; a < UI_ACTIONS; a++) ls_manual_item(m, ui_actions[a].keys, ui_actions[a].name, ui_actions[a].help);
     ls_manual_head(m, "typed commands");

@@ -104,7 +104,7 @@ static void write_text(const ls_model *m, const facts *f, ls_buf *out) {
     ls_visible_row(out, "chat          %s", m->chat ? ls_chat_name(m->chat) : m->chat_problem);
     ls_buf_fmt(out, "context       %d tokens, %.0f KB each", h->n_context, (double)f->context_bytes / 1e3);
     if (h->window) ls_buf_fmt(out, "; some layers see the last %d only", h->window);
-    ls_buf_fmt(out, "; %d would be given now\n", f->context);
+    ls_buf_fmt(out, "; %d would be used now\n", f->context);
     ls_buf_str(out, "file          ");
     size(out, (double)c->n_bytes);
     for (int i = 0, n = 0; i < LS_GGML_END; i++)

@@ -1,5 +1,6 @@
 #include "cli/plain_chat.h"
 #include "base/mem.h"
+#include "base/plural.h"
 #include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -54,7 +55,7 @@ static void tell_header(chat *c) {
     ls_buf line = {0};
     ls_buf_fmt(
         &line,
-        "%s, %s on %s, method %s. A line is a prompt; an empty line lets an answer that was cut go on; ':' begins a "
+        "%s, %s on %s, method %s. A line is a prompt; an empty line continues an answer that was cut; ':' begins a "
         "command, such as ':set decode.budget=8' or ':quit'.\n",
         h->model, h->dtype, h->device, h->method);
     print(c, &line);
@@ -92,8 +93,8 @@ static void tell_end(chat *c) {
             if (!token->special) ls_buf_add(&text, token->bytes, (size_t)token->n);
         }
     ls_buf_fmt(&text, "\nend (%s): %llu token%s in %llu step%s", ls_finish_name(t->finish),
-               (unsigned long long)st->emitted, st->emitted == 1 ? "" : "s", (unsigned long long)st->steps,
-               st->steps == 1 ? "" : "s");
+               (unsigned long long)st->emitted, ls_plural(st->emitted), (unsigned long long)st->steps,
+               ls_plural(st->steps));
     if (st->steps) ls_buf_fmt(&text, ", MAT %.2f", ls_stats_mat(st));
     if (ls_stats_speedup(st) > 0) ls_buf_fmt(&text, ", x%.2f against plain decoding (measured)", ls_stats_speedup(st));
     ls_buf_str(&text, t->finish == LS_FINISH_LENGTH ? "; an empty line lets it go on\n" : "\n");
@@ -113,7 +114,7 @@ static void take(chat *c, ls_event *e) {
         ls_buf line = {0};
         const ui_turn *t = &s->turns[s->n_turns - 1];
         ls_buf_fmt(&line, "turn %zu: %s\nread %d token%s in %.0f ms\n", s->n_turns, t->text, t->n_ids,
-                   t->n_ids == 1 ? "" : "s", t->prefill_ms);
+                   ls_plural(t->n_ids), t->prefill_ms);
         print(c, &line);
     }
     if (kind == LS_EV_STEP && s->n_steps) tell_step(c);

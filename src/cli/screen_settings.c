@@ -1,6 +1,7 @@
 #include "cli/screen_settings.h"
 #include "base/mem.h"
 #include "base/paths.h"
+#include "base/plural.h"
 #include "cli/config_file.h"
 #include "spec/accept.h"
 #include "spec/drafter.h"
@@ -111,7 +112,7 @@ const char *ls_screen_about(const char *key, const char *value) {
         return about;
     }
     if (!strcmp(key, "decode.sizing") && !strcmp(value, "default"))
-        return "the method's own: by measured cost where it is made for that, else as its paper has it";
+        return "the method's own: by measured cost if the method supports it, else as in its paper";
     for (int i = 0; !strcmp(key, "decode.sizing") && ls_sizing_rule_at(i) && !found; i++)
         found = summary_of(&ls_sizing_rule_at(i)->is, value);
     for (int i = 0; !strcmp(key, "decode.acceptance") && ls_accept_at(i) && !found; i++)
@@ -147,8 +148,8 @@ ls_code ls_screen_save(const ui_setting *settings, int n, char *said, size_t siz
     }
     if (!code && n_changes) code = ls_config_file_change(path, changes, n_changes, &err);
     if (code) snprintf(said, size, "%s", err.msg);
-    else if (!n_changes) snprintf(said, size, "%.300s already says so: nothing was written", path);
-    else snprintf(said, size, "saved %d setting%s to %.300s", n_changes, n_changes == 1 ? "" : "s", path);
+    else if (!n_changes) snprintf(said, size, "%.300s already has these values: nothing was written", path);
+    else snprintf(said, size, "saved %d setting%s to %.300s", n_changes, ls_plural(n_changes), path);
     ls_options_free(&wanted);
     ls_options_free(&plain);
     free(path);

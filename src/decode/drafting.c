@@ -4,6 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+ls_draft_setup ls_run_place(const ls_run *r) {
+    return (ls_draft_setup){
+        .tokenizer = r->model, .n_vocab = r->n_vocab, .tokenizer_id = r->tokenizer_id, .ends = &r->ends};
+}
+
 static void free_knobs(ls_knob_value *knobs, const ls_method *m) {
     for (size_t i = 0; m && m->knobs && m->knobs[i].key; i++) free((char *)knobs[i].text);
     free(knobs);
@@ -107,6 +112,7 @@ ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_d
         memcpy(d->asked, asked, sizeof asked);
     }
     d->budget = opt->budget;
+    d->ends = place->ends ? *place->ends : (ls_ends){0};
     return LS_OK;
 }
 
@@ -123,11 +129,13 @@ int32_t ls_drafting_rows(const ls_drafting *d) {
     return d->drafter ? ls_sizing_ask(&d->sizing, d->method, d->budget) : 1;
 }
 
-// Drops what does not fit: a node's position is the context plus its depth.
-static void trim(ls_tree *t, int32_t room) {
-    bool keep[LS_MAX_ROWS], fits = true;
-    for (int32_t i = 0; i < t->n; i++) fits &= keep[i] = t->nodes[i].depth < room;
-    if (!fits) ls_tree_keep(t, keep);
+// Drops what does not fit (a node's position is the context plus its depth), and what stands behind the end of an
+// answer.
+static void trim(ls_tree *t, int32_t room, const ls_ends *ends) {
+    bool keep[LS_MAX_ROWS], all = keep[0] = room > 0;
+    for (int32_t i = 1; i < t->n; i++)
+        all &= keep[i] = t->nodes[i].depth < room && !ls_ends_has(ends, t->nodes[t->nodes[i].parent].token);
+    if (!all) ls_tree_keep(t, keep);
 }
 
 static int32_t deepest(const ls_tree *t) {
@@ -147,7 +155,7 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
     state.costs = d->sizing.rule->by_cost ? costs : NULL;
     d->drafter->propose(d->drafter, &state, ask, tree);
     if (d->scores) ls_scores_fill(d->scores, tree);
-    trim(tree, room);
+    trim(tree, room, &d->ends);
     if (!d->sizing.rule->cut) return ask;
     ls_cost_curve step = *costs;
     step.beside_ms = d->drafter->second ? d->drafter->second->forward_us / 1e3 : 0;

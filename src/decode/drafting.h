@@ -26,6 +26,8 @@ typedef struct {
     void *ud;
 } ls_decode_options;
 
+ls_draft_setup ls_run_place(const ls_run *r); // where drafters of a recording work; borrows from r
+
 // Zero-initialise; ls_drafting_free releases it.
 typedef struct {
     const ls_method *method;
@@ -36,6 +38,7 @@ typedef struct {
     ls_sizing sizing;       // settled
     char asked[40];         // the sizing before it was settled
     int32_t budget;
+    ls_ends ends;  // of answers
     ls_buf before; // what was known when the turn began; empty: none was kept
 } ls_drafting;
 

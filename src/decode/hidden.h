@@ -10,7 +10,7 @@ typedef struct ls_hidden ls_hidden;
 // Takes what the timeline's later forwards hand out; only one at a time can. n_values: of a row, all layers together.
 // LS_E_UNSUPPORTED: the engine has no hidden states. t is borrowed and outlives it.
 ls_code ls_hidden_new(ls_hidden **out, ls_timeline *t, const int32_t *layers, int32_t n_layers, int32_t n_values,
-                    ls_err *err);
+                      ls_err *err);
 void ls_hidden_free(ls_hidden *s); // accepts NULL
 
 // The committed text is context[0..n): finds it among the rows that were seen since the last call.

@@ -29,7 +29,7 @@ ls_shadows *ls_shadows_new(const ls_shadow_way *ways, int n, const ls_run *run) 
     s->ways = ways;
     s->n = n;
     s->n_context = run->n_context;
-    const ls_draft_setup place = {.tokenizer = run->model, .n_vocab = run->n_vocab, .tokenizer_id = run->tokenizer_id};
+    const ls_draft_setup place = ls_run_place(run);
     for (int i = 0; i < n; i++) {
         ls_err err = {0};
         if (ls_simulator_new(&s->all[i].simulator, &ways[i].decode, &place, &run->costs, &err))

@@ -20,7 +20,7 @@ typedef struct {
     uint64_t rows_known, rows;            // verified rows whose best tokens are known, of all (roots included)
     uint64_t lasts_whole, lasts;          // steps whose last logits are known to rank 64, of all
     uint64_t by_emitted[LS_MAX_ROWS + 1]; // steps that emitted i tokens
-    bool by_clock;         // the size of its trees follows times, which no two runs share
+    bool by_clock;                        // the size of its trees follows times, which no two runs share
     double cost_ms, ar_ms; // by the cost curve: forwards of this method, and of plain decoding; 0: no costs
     double draft_us;       // measured
 } ls_simulated;

@@ -4,6 +4,7 @@
 // Words: a decode step verifies one tree. Row 0 of the tree is the root, the target model's own token
 // (always emitted); the other rows are draft nodes. emitted = root + accepted draft nodes.
 #pragma once
+#include "base/ends.h"
 #include "spec/accept.h"
 #include "spec/cost_curve.h"
 #include "spec/tree.h"
@@ -126,6 +127,7 @@ typedef struct {
     char chat[17];   // hash of the model's chat template; "": it has none
     int32_t threads, n_vocab, n_context;
     uint64_t tokenizer_id; // equal for equal vocabularies
+    ls_ends ends;          // tokens that end an answer
     bool exact;            // output equals plain decoding bit for bit
     ls_cost_curve costs;
 } ls_run;

@@ -49,7 +49,7 @@ static ls_code add_line(ls_suite *s, const char *line, size_t n, const char *whe
         size_t bytes = 0;
         const char *text = ls_json_str(prompt ? prompt : ls_json_at(turns, i), &bytes);
         if (text && bytes) ls_suite_add_turn(s, text, bytes);
-        else if (i) code = ls_fail(err, LS_E_PARSE, "%s: turn %zu of \"turns\" is no text", where, i + 1);
+        else if (i) code = ls_fail(err, LS_E_PARSE, "%s: turn %zu of \"turns\" is not text", where, i + 1);
         else break;
     }
     if (!code && !s->items[s->n - 1].n_turns)

@@ -34,7 +34,7 @@ void ls_gpus_look(ls_gpus *out) {
     ls_library lib = {0};
     ls_err err = {0};
     if (!has_nvidia_device())
-        snprintf(out->problem, sizeof out->problem, "no NVIDIA GPU is in this machine (no /dev/nvidiactl)");
+        snprintf(out->problem, sizeof out->problem, "this machine has no NVIDIA GPU (no /dev/nvidiactl)");
     else if (ls_library_load(&lib, LS_ON_GPU, &err)) snprintf(out->problem, sizeof out->problem, "%s", err.msg);
     else {
         lst_device_info info = {.size = sizeof info};
@@ -64,10 +64,10 @@ static bool gpu_fits(const ls_gpu *g, const ls_checkpoint *c, const ls_engine_op
     ls_fail(err, LS_E_RANGE,
             "the model needs about %llu MiB of GPU memory (weights %llu, %d tokens of context %llu, forwards %llu), "
             "%llu are "
-            "free: %stake a shorter --context, or --device cpu",
+            "free: %suse a shorter --context, or --device cpu",
             (unsigned long long)((weights + work + kv) >> 20), (unsigned long long)(weights >> 20), context,
             (unsigned long long)(kv >> 20), (unsigned long long)(work >> 20), (unsigned long long)(g->free_bytes >> 20),
-            strcmp(opt->weights, "q4") ? "take --weights q8 or q4, " : "");
+            strcmp(opt->weights, "q4") ? "use --weights q8 or q4, " : "");
     return false;
 }
 
@@ -81,7 +81,7 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
     if (is_auto) {
         snprintf(out->device, sizeof out->device, "cpu");
         if (strcmp(opt->dtype, "auto") && strcmp(opt->dtype, "bf16")) {
-            snprintf(out->why, sizeof out->why, "dtype %.20s is the CPU's", opt->dtype);
+            snprintf(out->why, sizeof out->why, "dtype %.20s is CPU-only", opt->dtype);
             return LS_OK;
         }
     } else if (!strcmp(opt->device, "cpu")) return LS_OK;

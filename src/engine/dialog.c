@@ -85,7 +85,7 @@ static ls_code go_on(const ls_dialog *d, const ls_model *m, const char *system, 
     ls_rendered whole = {0};
     ls_code code = render(d, m, system, turn, text, mark, &whole, err);
     const char *at = whole.text.n ? memmem(whole.text.p, whole.text.n, mark, sizeof mark - 1) : NULL;
-    if (!code && !at) code = ls_fail(err, LS_E_USAGE, "the chat template leaves out the answer before: use --raw");
+    if (!code && !at) code = ls_fail(err, LS_E_USAGE, "the chat template omits the previous answer: use --raw");
     if (!code) code = ls_chat_encode(m->chat, &whole, (size_t)(at - whole.text.p) + sizeof mark - 1, &out->ids, err);
     ls_rendered_free(&whole);
     return code;

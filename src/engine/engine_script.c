@@ -60,6 +60,23 @@ static int32_t history(const script *s, int32_t r, int32_t *out) {
     return n;
 }
 
+// An answer begins with one of the paragraphs, the prompt decides with which. Returns its place + 1 if an answer begins
+// here, else 0.
+static int32_t opening(const script *s, int32_t r, const int32_t *h, int32_t n) {
+    static const char before[] = "istant\n"; // what the chat template ends with
+    const int32_t len = (int32_t)sizeof before - 1;
+    for (int32_t i = 0; i < len && i < n; i++)
+        if (h[n - 1 - i] != before[len - 1 - i]) return 0;
+    if (n < len && n < s->order) return 0;
+    uint32_t hash = 2166136261u;
+    for (; r >= 0; r = s->parent[r]) hash = (hash ^ (uint32_t)s->tree[r]) * 16777619u;
+    for (int32_t i = s->n - 1; i >= 0; i--) hash = (hash ^ (uint32_t)s->text[i]) * 16777619u;
+    int32_t at[16], n_at = 0;
+    at[n_at++] = 0;
+    for (const char *p = corpus; (p = strstr(p, "\n\n")) && n_at < 16;) at[n_at++] = (int32_t)((p += 2) - corpus);
+    return 1 + at[(hash >> 8) % (uint32_t)n_at];
+}
+
 static void predict(const script *s, int32_t r, float *logits) {
     int32_t h[ORDER], n = history(s, r, h);
     uint32_t seed = 2166136261u;
@@ -71,13 +88,20 @@ static void predict(const script *s, int32_t r, float *logits) {
     }
     logits[IM_START] -= 20;
     const int32_t len = (int32_t)sizeof corpus - 1;
-    for (int32_t at = 0; at < len; at++) { // the longer the agreement before a position, the surer its token
+    int32_t agree[sizeof corpus], longest = 0;
+    for (int32_t at = 0; at < len; at++) {
         int32_t same = 0;
         while (same < n && same < at && h[n - 1 - same] == (unsigned char)corpus[at - 1 - same]) same++;
-        if (!same) continue;
-        int32_t t = corpus[at] == 1 ? IM_END : (unsigned char)corpus[at];
-        logits[t] += (float)(same * same) * 0.25f;
+        agree[at] = same;
+        if (same > longest) longest = same;
     }
+    for (int32_t at = 0; at < len; at++) { // the longer the agreement before a position, the surer its token
+        int32_t t = corpus[at] == 1 ? IM_END : (unsigned char)corpus[at];
+        const float same = (float)(agree[at] * agree[at]);
+        logits[t] += agree[at] < longest ? same * 0.08f : same * 0.25f + (longest > 1 ? 2 : 0);
+    }
+    const int32_t begins = opening(s, r, h, n);
+    if (begins) logits[(unsigned char)corpus[begins - 1]] += 32;
 }
 
 static void nap(int ms) {

@@ -1,5 +1,6 @@
 #include "engine/prompt.h"
 #include "base/sysmem.h"
+#include "base/plural.h"
 
 #include <stdio.h>
 
@@ -15,7 +16,7 @@ ls_code ls_prompt_fits(const ls_engine *e, int32_t n, ls_err *err) {
     size_in_words(bytes, needed, sizeof needed);
     size_in_words(left, there, sizeof there);
     return ls_fail(err, LS_E_RANGE,
-                   "the keys and values of %d tokens take %s of memory, and %s is free: shorten the prompt, or take a "
+                   "the KV cache of %d tokens takes %s of memory, and %s is free: shorten the prompt, or use a "
                    "smaller model",
                    n, needed, there);
 }
@@ -24,6 +25,6 @@ void ls_prompt_describe(const ls_engine *e, int32_t n, char *out, size_t size) {
     char needed[24];
     const uint64_t bytes = e->kv_bytes * (uint64_t)n;
     size_in_words(bytes, needed, sizeof needed);
-    if (bytes >> 20) snprintf(out, size, "reading %d tokens (%s)", n, needed);
-    else snprintf(out, size, "reading %d tokens", n);
+    if (bytes >> 20) snprintf(out, size, "reading %d token%s (%s)", n, ls_plural(n), needed);
+    else snprintf(out, size, "reading %d token%s", n, ls_plural(n));
 }

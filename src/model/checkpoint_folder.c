@@ -60,7 +60,7 @@ static ls_code add_file(ls_checkpoint *c, const char *path, ls_on_safetensor on,
     if ((code = ls_file_read(f, 0, head, sizeof head, err))) return code;
     for (int i = 7; i >= 0; i--) n = n << 8 | head[i];
     if (n < 2 || n > f->n_bytes - 8 || n > HEADER_BYTES)
-        return ls_fail(err, LS_E_PARSE, "%s: no safetensors file (a header of %llu bytes)", path,
+        return ls_fail(err, LS_E_PARSE, "%s: not a safetensors file (a header of %llu bytes)", path,
                        (unsigned long long)n);
     code = ls_file_read(f, 8, ls_buf_room(&text, n), n, err);
     if (!code && (code = ls_safetensors_parse(&s, text.p, n, f->n_bytes, err))) ls_err_prefix(err, "%s", path);
@@ -84,7 +84,7 @@ static void on_shard(void *ud, const char *tensor, const ls_json *value) {
     const char *name = ls_json_str(value, &n);
     if (s->code) return;
     if (!name || !n || n > 200 || strlen(name) != n || strchr(name, '/') || *name == '.') {
-        s->code = ls_fail(s->err, LS_E_PARSE, "the file of tensor '%.80s' is no plain name", tensor);
+        s->code = ls_fail(s->err, LS_E_PARSE, "the file of tensor '%.80s' is not a plain name", tensor);
         return;
     }
     const int32_t i = *ls_map_at(&s->index, ls_hash_name(name, n), (int32_t)s->n);

@@ -231,7 +231,7 @@ static ls_code config_int(const ls_json *config, const char *key, int64_t lo, in
     int64_t n;
     if (!v || ls_json_is_null(v)) return LS_OK; // *out has the default
     if (!ls_json_int(v, &n) || n < lo || n > hi)
-        return ls_fail(err, LS_E_RANGE, "'%s' is no integer from %lld to %lld", key, (long long)lo, (long long)hi);
+        return ls_fail(err, LS_E_RANGE, "'%s' is not an integer from %lld to %lld", key, (long long)lo, (long long)hi);
     *out = (int32_t)n;
     return LS_OK;
 }

@@ -6,7 +6,7 @@
 
 typedef struct {
     const ls_json *j;
-    const char *bad; // a key whose value is no number; NULL: none
+    const char *bad; // a key whose value is not a number; NULL: none
     ls_err *err;
 } source;
 
@@ -20,7 +20,8 @@ static ls_code may_int(source *s, const char *key, int64_t lo, int64_t hi, int32
     int64_t n;
     if (!v) return LS_OK;
     if (!ls_json_int(v, &n) || n < lo || n > hi)
-        return ls_fail(s->err, LS_E_RANGE, "'%s' is no integer from %lld to %lld", key, (long long)lo, (long long)hi);
+        return ls_fail(s->err, LS_E_RANGE, "'%s' is not an integer from %lld to %lld", key, (long long)lo,
+                       (long long)hi);
     *out = (int32_t)n;
     return LS_OK;
 }
@@ -203,7 +204,7 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
         h.residual_scale = (float)number(&s, config, "residual_multiplier", 1);
         h.logit_scale = (float)(1 / number(&s, config, "logits_scaling", 1));
     }
-    if (s.bad) return ls_fail(err, LS_E_PARSE, "'%s' is no number", s.bad);
+    if (s.bad) return ls_fail(err, LS_E_PARSE, "'%s' is not a number", s.bad);
     if ((code = ls_hparams_check(&h, err))) return code;
     *out = h;
     return LS_OK;

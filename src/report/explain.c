@@ -1,6 +1,7 @@
 // Why a step gained or lost: compared with plain decoding and with the usual cost of its rows, and what the target
 // wanted.
 #include "base/mem.h"
+#include "base/plural.h"
 #include "report/markup.h"
 #include "report/report.h"
 
@@ -59,7 +60,7 @@ static void where_it_ended(const ls_tokens *t, const ls_step *s, ls_buf *out) {
         ls_buf_str(out, !ls_step_described(s) ? "." : "; nothing was drafted there.");
         return;
     }
-    ls_buf_str(out, "; drafted was ");
+    ls_buf_str(out, "; the draft was ");
     token(t, tried->token, out);
     chance(tried->est_p, ", estimated at ", out);
     chance(tried->p, ", to which it gave ", out);
@@ -75,14 +76,14 @@ void ls_report_explain(const ls_report *r, const ls_report_tree *tree, ls_buf *o
         ls_buf_fmt(out, "%s %.2f ms against plain decoding: %.2f ms for %d token%s %.2f ms one by one.",
                    tree->gain_us < 0 ? "Lost" : "Gained", fabs(tree->gain_us) / 1e3, ms, s->n_emitted,
                    s->n_emitted == 1 ? " that takes" : "s that take", ls_step_plain_us(s) * ls_plain_forwards(s) / 1e3);
-    else ls_buf_fmt(out, "%.2f ms for %d token%s.", ms, s->n_emitted, s->n_emitted == 1 ? "" : "s");
+    else ls_buf_fmt(out, "%.2f ms for %d token%s.", ms, s->n_emitted, ls_plural(s->n_emitted));
     if (!s->forward) {
         ls_buf_str(out, " It ended on its root and ran no forward.");
         return;
     }
     if (usual > 0 && s->t_forward_us > 1.5 * usual)
         ls_buf_fmt(out, " Its forward took %.1f times the %.2f ms that %d row%s usually take: the machine was busy.",
-                   s->t_forward_us / usual, usual / 1e3, rows, rows == 1 ? "" : "s");
+                   s->t_forward_us / usual, usual / 1e3, rows, ls_plural(rows));
     else if (s->ar_us > 0 && s->rows > 1)
         ls_buf_fmt(out, " %d rows cost %.1f plain steps.", rows, s->t_total_us / ls_step_plain_us(s));
     if (s->t_draft_us > 0.2 * s->t_total_us)
@@ -92,8 +93,8 @@ void ls_report_explain(const ls_report *r, const ls_report_tree *tree, ls_buf *o
     int changed;
     const int judged = ls_step_judged(s, &changed);
     if (s->probes)
-        ls_buf_fmt(out, " A probe of %d rows judged %d choice%s and changed %d.", s->probes, judged,
-                   judged == 1 ? "" : "s", changed);
+        ls_buf_fmt(out, " A probe of %d rows judged %d choice%s and changed %d.", s->probes, judged, ls_plural(judged),
+                   changed);
     where_it_ended(t->tokens, s, out);
     if (s->miss) ls_buf_fmt(out, " What it chose was not drafted: %s.", ls_misses[s->miss].sentence);
 }

@@ -1,5 +1,6 @@
 #include "report/facts.h"
 #include "base/mem.h"
+#include "base/plural.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,8 +27,8 @@ static void count(ls_buf *out, uint64_t n) {
 }
 
 static void where(const ls_trace_header *h, ls_buf *out) {
-    ls_buf_fmt(out, "%s, %s, %d thread%s, %s", h->run.device, h->run.dtype, h->run.threads,
-               h->run.threads == 1 ? "" : "s", h->run.kernel);
+    ls_buf_fmt(out, "%s, %s, %d thread%s, %s", h->run.device, h->run.dtype, h->run.threads, ls_plural(h->run.threads),
+               h->run.kernel);
 }
 
 static void promise(const ls_report *r, const ls_report_group *g, ls_buf *out) {

@@ -1,6 +1,7 @@
 // The report as one page to read or print, which needs no script and no network.
 #include "base/colour.h"
 #include "base/mem.h"
+#include "base/plural.h"
 #include "base/utf8.h"
 #include "report/draw.h"
 #include "report/facts.h"
@@ -160,10 +161,10 @@ static void answer(const ls_report_turn *turn, ls_buf *out) {
 static void turn_facts(const ls_report_turn *t, ls_buf *out) {
     const ls_stats *st = &t->stats;
     ls_buf_str(out, "<p class=\"note\">");
-    ls_markup_fmt(out, "%s, turn %u: %llu tokens in %llu steps, MAT %.2f; %llu of %llu drafts accepted; %.1f ms",
-                  t->file, t->header.turn + 1, (unsigned long long)st->emitted, (unsigned long long)st->steps,
-                  ls_stats_mat(st), (unsigned long long)st->accepted, (unsigned long long)st->drafted,
-                  st->total_us / 1e3);
+    ls_markup_fmt(out, "%s, turn %u: %llu token%s in %llu step%s, MAT %.2f; %llu of %llu drafts accepted; %.1f ms",
+                  t->file, t->header.turn + 1, (unsigned long long)st->emitted, ls_plural(st->emitted),
+                  (unsigned long long)st->steps, ls_plural(st->steps), ls_stats_mat(st),
+                  (unsigned long long)st->accepted, (unsigned long long)st->drafted, st->total_us / 1e3);
     char speedup[LS_SPEEDUP_BYTES];
     if (st->ar_us > 0)
         ls_markup_fmt(out, " (%s x plain)",
@@ -266,8 +267,8 @@ void ls_report_html(const ls_report *r, ls_buf *out) {
     ls_page_begin(out, "logitspec report", look.p);
     ls_buf_free(&look);
     ls_buf_str(out, "<p>");
-    ls_markup_fmt(out, "%zu turn%s of %zu recording%s, %zu prompt%s", r->n_turns, r->n_turns == 1 ? "" : "s",
-                  r->n_files, r->n_files == 1 ? "" : "s", r->n_prompts, r->n_prompts == 1 ? "" : "s");
+    ls_markup_fmt(out, "%zu turn%s of %zu recording%s, %zu prompt%s", r->n_turns, ls_plural(r->n_turns), r->n_files,
+                  ls_plural(r->n_files), r->n_prompts, ls_plural(r->n_prompts));
     if (r->n_groups > 1) ls_markup_fmt(out, ", decoded in %zu ways", r->n_groups);
     ls_markup_fmt(out, "; recorded by %s", r->turns[0].header.run.program);
     if (r->n_torn) ls_markup_fmt(out, "; %zu of them cut short within a line, which is left out", r->n_torn);

@@ -28,7 +28,7 @@ const ls_lab_answer *ls_lab_answer_of(const ls_lab *lab, size_t run, size_t item
 
 const char *ls_lab_other_source(const ls_run *a, const ls_run *b) {
     if (strcmp(a->sha256, b->sha256) || strcmp(a->model, b->model)) return "another model";
-    if (strcmp(a->device, b->device) || strcmp(a->kernel, b->kernel)) return "another machine or its kernels";
+    if (strcmp(a->device, b->device) || strcmp(a->kernel, b->kernel)) return "another machine or other kernels";
     if (strcmp(a->dtype, b->dtype)) return "another arithmetic";
     return a->threads != b->threads ? "another number of threads" : NULL;
 }

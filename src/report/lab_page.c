@@ -1,5 +1,6 @@
 // The page of a lab and the table of its methods.
 #include "base/mem.h"
+#include "base/plural.h"
 #include "report/lab_figures.h"
 #include "report/markup.h"
 #include "report/page.h"
@@ -16,8 +17,9 @@ static const char style[] =
     ".sub{color:#777;font-size:.85em;display:block}";
 
 static void cell(const ls_total *t, bool plain, ls_buf *out) {
-    ls_buf_fmt(out, "<td title=\"%llu tokens in %llu steps, %llu prompts\">", (unsigned long long)t->emitted,
-               (unsigned long long)t->steps, (unsigned long long)t->prompts);
+    ls_buf_fmt(out, "<td title=\"%llu token%s in %llu step%s, %llu prompt%s\">", (unsigned long long)t->emitted,
+               ls_plural(t->emitted), (unsigned long long)t->steps, ls_plural(t->steps), (unsigned long long)t->prompts,
+               ls_plural(t->prompts));
     if (!t->steps) ls_buf_str(out, "-");
     else {
         ls_buf_fmt(out, "<b>%.2f</b>", (double)t->emitted / (double)t->steps);
@@ -148,7 +150,7 @@ static void facts(const ls_lab *lab, ls_buf *out) {
         "%s, %s on %s, %d thread%s (%s). %zu prompts, at most %d new tokens a turn, %zu ways to decode; recorded by "
         "%s, seed "
         "%llu.",
-        m->model, m->dtype, m->device, m->threads, m->threads == 1 ? "" : "s", m->kernel, x->n_items, x->max_tokens,
+        m->model, m->dtype, m->device, m->threads, ls_plural(m->threads), m->kernel, x->n_items, x->max_tokens,
         x->n_runs, m->program, (unsigned long long)lab->seed);
     if (lab->n_there < all)
         say(out, "warn", "%zu of %zu recordings are here%s: the numbers are of those.", lab->n_there, all,

@@ -1,5 +1,6 @@
 #include "report/report.h"
 #include "base/mem.h"
+#include "base/plural.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -273,7 +274,7 @@ static void name_groups(ls_report *r) {
         if (model) ls_buf_fmt(&b, " %s", h->run.model);
         if (dtype) ls_buf_fmt(&b, " %s", h->run.dtype);
         if (device) ls_buf_fmt(&b, " %s", h->run.device);
-        if (threads) ls_buf_fmt(&b, " %d threads", h->run.threads);
+        if (threads) ls_buf_fmt(&b, " %d thread%s", h->run.threads, ls_plural(h->run.threads));
         size_t same = 1;
         for (size_t j = 0; j < i; j++)
             same += !strncmp(r->groups[j].label, b.p, b.n) &&

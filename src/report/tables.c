@@ -1,5 +1,6 @@
 // The report for other programs and for documents: Markdown, CSV, JSON, and the plots alone.
 #include "base/jsonw.h"
+#include "base/plural.h"
 #include "report/draw.h"
 #include "report/facts.h"
 #include "report/markup.h"
@@ -67,8 +68,7 @@ static void md_step(const ls_report *r, const ls_report_tree *t, ls_buf *out) {
 
 void ls_report_markdown(const ls_report *r, ls_buf *out) {
     ls_buf_fmt(out, "# logitspec report\n\n%zu turn%s of %zu recording%s, %zu prompt%s\n", r->n_turns,
-               r->n_turns == 1 ? "" : "s", r->n_files, r->n_files == 1 ? "" : "s", r->n_prompts,
-               r->n_prompts == 1 ? "" : "s");
+               ls_plural(r->n_turns), r->n_files, ls_plural(r->n_files), r->n_prompts, ls_plural(r->n_prompts));
     md_head(r, "", out);
     for (const ls_fact *f = ls_facts; f->name; f++) {
         if (f->applies && !f->applies(r)) continue;

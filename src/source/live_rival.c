@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char comparing[] = "the other method answers the same prompt", forking[] = "another way on is written";
+static const char comparing[] = "the other method answers the same prompt", forking[] = "the what-if is being written";
 
 static void tell_rival(live *l, int what, const char *method, ls_packed *step, ls_finish finish) {
     ls_event *e = ls_event_new(LS_EV_RIVAL);
@@ -51,7 +51,7 @@ static void begin(live *l, const char *name, ls_decode_options *opt, size_t at, 
     ls_code code = ls_session_rival(&l->rival, l->session, opt, &l->lent, &err);
     if (!code && l->lent)
         ls_channel_message(&l->c, false,
-                           "there is no memory for a second timeline: the conversation will be read again");
+                           "not enough memory for a second timeline: the conversation will be read again");
     if (!code) code = ls_session_calibrate(l->rival, on_rival, l, &err);
     if (!code)
         code = ls_session_answer_too(l->rival, l->session, l->turn_context + at, fork ? fork : &(ls_ids){0}, on_rival,
@@ -100,9 +100,9 @@ void ls_live_begin_fork(live *l, const char *text, int n) {
     ls_ids ids = {0};
     const ls_ids *context = ls_session_context(l->session);
     if (!ls_session_started(l->session) || !l->turn_output)
-        ls_channel_message(&l->c, true, "there is no answer yet that could have gone on otherwise");
+        ls_channel_message(&l->c, true, "there is no answer yet to branch from");
     else if (n < 0 || (size_t)n > context->n - l->turn_context || !read_fork(l, text, &ids) || !ids.n)
-        ls_channel_message(&l->c, true, "what if: there is no such place, or nothing to stand there");
+        ls_channel_message(&l->c, true, "what-if: there is no such position, or no text to put there");
     else {
         ls_ids begun = {0};
         ls_ids_add(&begun, l->begun.p, l->begun.n);

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/paths.h"
+#include "base/plural.h"
 #include "base/visible.h"
 #include "engine/prompt.h"
 #include "trace/saved.h"
@@ -244,7 +245,7 @@ static void begin_turn(live *l, const char *text, int edited, ls_ids begun) {
     if (gone && edited < 0) {
         char said[160];
         snprintf(said, sizeof said,
-                 "the chat template writes earlier turns otherwise now: their last %zu tokens were read again", gone);
+                 "the chat template now writes earlier turns differently: their last %zu tokens were read again", gone);
         ls_channel_message(&l->c, false, said);
     }
     ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
@@ -337,7 +338,7 @@ static void load(live *l, const char *path) {
             ls_seen_init(&l->seen, l->model.engine->n_vocab);
             code = tell_kept(l, path, &err);
             snprintf(text, sizeof text, "loaded %.240s, %zu turn%s: the next prompt goes on with it", path, turns,
-                     turns == 1 ? "" : "s");
+                     ls_plural(turns));
         }
         ls_saved_free(&v);
     }
@@ -354,7 +355,7 @@ static void stop_turn(live *l) {
 static void keep_fork(live *l, const char *text, int turn) {
     ls_ids begun = {0};
     if (!l->fork.n) {
-        ls_channel_message(&l->c, true, "there is no other way on to keep: x on a draft makes one");
+        ls_channel_message(&l->c, true, "there is no what-if to keep: x on a draft makes one");
         return;
     }
     ls_ids_add(&begun, l->fork.p, l->fork.n);

@@ -34,7 +34,7 @@ static void set_speed(replay *r, const char *text) {
     char *end = NULL;
     const double v = strncmp(text, key, sizeof key - 1) ? -1 : strtod(text + sizeof key - 1, &end);
     if (!(v >= 0 && v <= 1e6) || !end || *end || end == text + sizeof key - 1) {
-        ls_channel_setting(&r->c, text, "a recording knows 'set replay.speed=X' only (1: as recorded, 0: at once)");
+        ls_channel_setting(&r->c, text, "a recording accepts only 'set replay.speed=X' (1: as recorded, 0: at once)");
         return;
     }
     r->speed = v;
@@ -50,7 +50,7 @@ static void start_again(replay *r) {
     ls_err err;
     ls_trace_events *t;
     if (!strncmp(r->path, "/dev/fd/", 8)) {
-        ls_channel_message(&r->c, true, "what came through a pipe cannot be played again");
+        ls_channel_message(&r->c, true, "a recording from a pipe cannot be played again");
         return;
     }
     if (ls_trace_events_open(&t, r->path, &err)) {
@@ -249,7 +249,7 @@ ls_source *ls_source_replay(const ls_replay_options *opt, ls_err *err) {
     r->speed = opt->speed;
     r->paused = opt->paused;
     if (ls_channel_open(&r->c, player)) return &r->c.base;
-    ls_fail(err, LS_E_IO, "the system refuses another thread");
+    ls_fail(err, LS_E_IO, "the system cannot create another thread");
     ls_trace_events_close(t);
     free(r->path);
     free(r->rival);

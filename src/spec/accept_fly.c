@@ -36,7 +36,7 @@ static bool stands(const ls_accept *a, const ls_tree *t, int32_t i) {
 
 const ls_accept_rule ls_accept_fly = {
     .is = {.name = "fly",
-           .summary = "LOSSY: where the target is undecided, if it agrees with the drafts that follow",
+           .summary = "LOSSY: drafts where the target is undecided, if it agrees with those that follow",
            .source = "arXiv 2511.22972",
            .number = {{"ENTROPY", 0.3, 0, 20, false}, {"WINDOW", 6, 1, 64, true}}},
     .stands = stands,

@@ -66,9 +66,8 @@ ls_code ls_c2t_fit(const ls_c2t_row *rows, size_t n, double *weights, ls_err *er
     size_t accepted = 0;
     for (size_t i = 0; i < n; i++) accepted += rows[i].accepted;
     if (n < LEAST_ROWS || !accepted || accepted == n)
-        return ls_fail(err, LS_E_RANGE,
-                       "%zu of %zu drafted rows were accepted; a fit needs %d rows, some of either kind", accepted, n,
-                       LEAST_ROWS);
+        return ls_fail(err, LS_E_RANGE, "%zu of %zu drafted rows were accepted; a fit needs %d rows, some of each kind",
+                       accepted, n, LEAST_ROWS);
     double now = penalised(rows, n, weights);
     for (int i = 0; i < STEPS; i++) {
         double step[N], next[N], then = DBL_MAX, part = 1;

@@ -38,7 +38,7 @@ ls_code ls_corpus_write(const char *path, const int32_t *tokens, const ls_corpus
 ls_code ls_corpus_open(ls_corpus **out, const char *path, ls_err *err);
 void ls_corpus_close(ls_corpus *c); // accepts NULL
 const ls_corpus_facts *ls_corpus_get_facts(const ls_corpus *c);
-// Suffixes that begin with the longest ending of tail[0..n) that occurs at all, at most `most` tokens of it; *length:
+// Suffixes that begin with the longest suffix of tail[0..n) that occurs at all, at most `most` tokens of it; *length:
 // how many. An empty range and 0 where not even the last token occurs.
 ls_corpus_range ls_corpus_find(const ls_corpus *c, const int32_t *tail, int32_t n, int32_t most, int32_t *length);
 // Of the range's suffixes from place i on, which agree in their first `depth` tokens: those whose next token is that of

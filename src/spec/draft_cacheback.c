@@ -293,7 +293,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
 
 const ls_method ls_method_cacheback = {
     .name = "cacheback",
-    .summary = "Cacheback: tables of what came next, least recently used first out",
+    .summary = "Cacheback: LRU tables of what came next",
     .source = "arXiv 2511.21699",
     .rows = 64,
     .text_only = true,

@@ -137,7 +137,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
             "*.safetensors");
     if (!setup->guesser)
         return ls_fail(err, LS_E_USAGE,
-                       "method medusa asks trained heads, which only a run has: it cannot be simulated");
+                       "method medusa asks trained heads, which a simulation lacks: it cannot be simulated");
     const ls_code code = setup->guesser(setup->of, &setup->draft, &g, err);
     if (code) return ls_err_prefix(err, "method medusa");
     *out = ls_drafter_medusa(g, setup->note, setup->ud);

@@ -286,8 +286,8 @@ static ls_code make(drafter **out, const ls_draft_setup *setup, const char *meth
     *out = NULL;
     if (!with_head) options.head = NULL;
     if (!setup->second)
-        return ls_fail(err, LS_E_USAGE, "method %s asks a second model, which only a run has: it cannot be simulated",
-                       method);
+        return ls_fail(err, LS_E_USAGE,
+                       "method %s asks a second model, which a simulation lacks: it cannot be simulated", method);
     const ls_code code = setup->second(setup->of, &options, &second, err);
     if (code) return ls_err_prefix(err, "method %s", method);
     drafter *d = ls_calloc(1, sizeof *d);

@@ -183,7 +183,7 @@ const ls_method ls_method_logitspec_paper = {
 
 const ls_method ls_method_logit_only = {
     .name = "logit-only",
-    .summary = "its guesses from the last logits alone, without retrieval",
+    .summary = "LogitSpec's guesses from the last logits, without retrieval",
     .source = "arXiv 2507.01449, one half",
     .rows = 64,
     .make = make_guesses,
@@ -191,7 +191,7 @@ const ls_method ls_method_logit_only = {
 
 const ls_method ls_method_retrieval_only = {
     .name = "retrieval-only",
-    .summary = "its retrieval for the root alone, without guesses",
+    .summary = "LogitSpec's retrieval for the root, without guesses",
     .source = "arXiv 2507.01449, the other half",
     .rows = 1 + LS_POOL_SPAN,
     .text_only = true,

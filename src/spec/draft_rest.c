@@ -1,4 +1,4 @@
-// REST (arXiv 2311.08252): the longest ending of the text, root included, that occurs in the user's corpus; what
+// REST (arXiv 2311.08252): the longest suffix of the text, root included, that occurs in the user's corpus; what
 // followed it there makes a tree by counts, the likeliest paths first. As in the authors' program, an ending has two
 // tokens at least, and of its occurrences, in the order of the suffix array, the first 5,000 are counted.
 #include "base/mem.h"
@@ -48,7 +48,7 @@ typedef struct {
     int32_t depth; // of the node in the tree
 } candidate;
 
-// What is counted: occurrences of the longest ending of the text and the root, the tree's only row so far or its first.
+// What is counted: occurrences of the longest suffix of the text and the root, the tree's only row so far or its first.
 static ls_corpus_range matches(const drafter *d, const ls_draft_state *s, const ls_tree *tree, int32_t *length) {
     int32_t tail[MAX_NGRAM];
     const int32_t n = ls_draft_tail(s, tree, 0, tail, d->ngram);
@@ -181,7 +181,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
 
 const ls_method ls_method_rest = {
     .name = "rest",
-    .summary = "REST: what followed the longest ending of the text in your corpus, by counts",
+    .summary = "REST: what followed the longest suffix of the text in your corpus, by counts",
     .source = "arXiv 2311.08252",
     .rows = 64,
     .text_only = true,

@@ -1,4 +1,4 @@
-// SuffixDecoding (arXiv 2411.04975; Arctic Inference, suffix_decoding/cache.py): the longest endings of the text that
+// SuffixDecoding (arXiv 2411.04975; Arctic Inference, suffix_decoding/cache.py): the longest suffixs of the text that
 // occurred before; each proposes the tree of what followed it, likeliest first by counts, as large as the match is long
 // times a factor; the tree with the highest sum of chances is taken. As published, two texts are asked: this
 // conversation, and the answers of all conversations so far, without their prompts; of equal sums the conversation's is
@@ -174,7 +174,7 @@ static const growth *grow_best(const drafter *d, const ls_draft_state *s, int32_
         ls_automaton_match at = texts[i]->at;
         if (!text->n_states) continue;
         move(d, text, &at, s->root);
-        for (int k = 0; k < ENDINGS && at.state > 0; k++) { // the longest ending, then shorter ones with more counts
+        for (int k = 0; k < ENDINGS && at.state > 0; k++) { // the longest suffix, then shorter ones with more counts
             const int32_t link = text->states[at.state].link, shortest = text->states[link].length + 1;
             grow(text, (ls_automaton_match){at.state, best_length(d, shortest, at.length)}, d, budget, &g);
             if (g.sum > best.sum) best = g;
@@ -296,7 +296,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
 
 const ls_method ls_method_suffix = {
     .name = "suffix",
-    .summary = "SuffixDecoding: what followed the longest endings of the text before, by counts",
+    .summary = "SuffixDecoding: what followed the longest suffixs of the text before, by counts",
     .source = "arXiv 2411.04975 and Arctic Inference",
     .rows = 64,
     .text_only = true,

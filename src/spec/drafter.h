@@ -7,6 +7,7 @@
 //
 // A drafter is used by one thread; what it learnt lives as long as it does, across conversations, in bounded memory.
 #pragma once
+#include "base/ends.h"
 #include "base/err.h"
 #include "spec/cost_curve.h"
 #include "spec/guesser.h"
@@ -105,6 +106,7 @@ typedef struct {
     const char *tokenizer;      // name of the vocabulary, for messages
     int32_t n_vocab;            // 0: not known
     uint64_t tokenizer_id;      // tells vocabularies apart: what was remembered on disk is for one of them
+    const ls_ends *ends;        // tokens that end an answer: nothing is drafted behind them; NULL: not known
     bool read_only;             // nothing is to be remembered on disk
     ls_draft_options draft;
     // Gives the second model that `draft` names; NULL: there is none to be had (a simulation).

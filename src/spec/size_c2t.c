@@ -49,7 +49,7 @@ static void cut(const ls_sizing *z, const ls_tree *t, const double *path, const 
 }
 
 static const ls_knob knobs[] = {
-    {"c2t.bias", LS_KNOB_NUMBER, 0.422042, -100, 100, "weight of one, in log-odds"},
+    {"c2t.bias", LS_KNOB_NUMBER, 0.422042, -100, 100, "constant term, in log-odds"},
     {"c2t.path", LS_KNOB_NUMBER, 1.05658, -100, 100, "weight of the path's estimate, in log-odds"},
     {"c2t.estimate", LS_KNOB_NUMBER, -0.0469687, -100, 100, "weight of the row's own estimate, in log-odds"},
     {"c2t.entropy", LS_KNOB_NUMBER, -0.231759, -100, 100, "weight of the entropy of its siblings' estimates"},
@@ -59,7 +59,7 @@ static const ls_knob knobs[] = {
 
 const ls_sizing_rule ls_size_c2t = {
     .is = {.name = "c2t",
-           .summary = "the rows that a classifier of path, estimate, entropy and depth gives that chance",
+           .summary = "rows to which a classifier of path, estimate, entropy and depth gives that chance",
            .source = "arXiv 2502.13652",
            .number = {{"CHANCE", 0.2, 0, 1, false}}},
     .knobs = knobs,

@@ -13,7 +13,7 @@ int32_t ls_sizing_paper_rows(const ls_sizing *z, const ls_method *m) {
 
 const ls_sizing_rule ls_size_fixed = {
     .is = {.name = "fixed",
-           .summary = "as many rows as that, wherever candidates suffice",
+           .summary = "that many rows, where there are enough candidates",
            .source = "",
            .number = {{"ROWS", 64, 1, LS_MAX_ROWS, true}}},
     .ask = ask_value,

@@ -85,7 +85,7 @@ ls_code ls_stream_open(ls_stream *h, const char *path, size_t limit, const ls_dr
     if (code == LS_E_USAGE) return ls_fail(err, code, "%s", why.msg);
     char text[600];
     snprintf(text, sizeof text, "%s; it is left out, and %s", why.msg,
-             kept ? "kept: what this run brings is not saved" : "written anew at the end");
+             kept ? "kept: what this run brings is not saved" : "rewritten at the end");
     note(h, text);
     return LS_OK;
 }
@@ -121,7 +121,7 @@ ls_code ls_stream_read(ls_stream *h, const char *path, size_t limit, const ls_dr
     start(h, path, limit, setup);
     const ls_code code = read_file(h, "", err);
     ls_stream_keep(h);
-    if (!code && !h->ids.n) return ls_fail(err, LS_E_USAGE, "%s: there is no text in it, or no such file", path);
+    if (!code && !h->ids.n) return ls_fail(err, LS_E_USAGE, "%s: there is not text in it, or no such file", path);
     return code ? LS_E_USAGE : LS_OK;
 }
 

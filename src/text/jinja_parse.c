@@ -6,7 +6,7 @@
 
 static jnode *body(parser *r, const char *const *ends, jstr *ended);
 
-// mark: "%}" or "}}"; trims: a line end that follows is no text (trim_blocks).
+// mark: "%}" or "}}"; trims: a line end that follows is not text (trim_blocks).
 static void close_tag_as(parser *r, const char *mark, bool trims) {
     j_space(r);
     const bool minus = r->p < r->end && *r->p == '-', plus = r->p < r->end && *r->p == '+';

@@ -369,6 +369,13 @@ bool ls_vocab_is_end(const ls_vocab *v, int32_t id) {
     return ls_map_get(&v->ends, (uint64_t)id, &yes);
 }
 
+ls_ends ls_vocab_ends(const ls_vocab *v) {
+    ls_ends e = {0};
+    for (int32_t id = 0; id < v->n && e.n < LS_MAX_ENDS; id++)
+        if (ls_vocab_is_end(v, id)) ls_ends_add(&e, id);
+    return e;
+}
+
 void ls_vocab_add_end(ls_vocab *v, int32_t id) {
     if (v->eos < 0 && id >= 0 && id < v->n) v->eos = id;
     if (id >= 0 && id < v->n) ls_map_put(&v->ends, (uint64_t)id, 1);

@@ -89,6 +89,14 @@ static void get_ids(reading *g, const ls_json *o, const char *field, int32_t mos
         ls_ids_push(out, item_int(g, ids, i, field, 0, g->h->run.n_vocab - 1));
 }
 
+static void read_ends(reading *g, const ls_json *o, const char *field, ls_ends *out) {
+    const ls_json *ids = ls_json_get(o, field) ? get_array(g, o, field, LS_MAX_ENDS) : NULL;
+    *out = (ls_ends){0};
+    if (!ids && g->h->eos >= 0) ls_ends_add(out, g->h->eos);
+    for (size_t i = 0; i < ls_json_size(ids) && !g->code; i++)
+        ls_ends_add(out, item_int(g, ids, i, field, 0, g->h->run.n_vocab - 1));
+}
+
 // ---- fields
 
 static void read_branch(reading *g, const ls_json *doc, ls_branch *o);
@@ -288,6 +296,7 @@ static void read_emitted(reading *g, const ls_json *doc, const char *field, ls_s
 #define READ_SAID_TOP(name, v) read_said_top(g, doc, name, &v)
 #define READ_DRAWS(name, v) read_draws(g, doc, name, &v)
 #define READ_IDS(name, v, most) get_ids(g, doc, name, most, &v)
+#define READ_ENDS(name, v) read_ends(g, doc, name, &v)
 #define READ_ROWS(name, v, n, part) read_##part(g, doc, name, o)
 #define READ_TIMES(name, v, n, part, digits) READ_ROWS(name, v, n, part)
 #define READ_LIST(name, v, n, part, object) READ_ROWS(name, v, n, part)

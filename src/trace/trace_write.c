@@ -88,6 +88,7 @@ static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
 #define WRITE_SAID_TOP(name, v) IN('[', name, write_said_top(w, &v), ']')
 #define WRITE_DRAWS(name, v) if ((v).n_draws) { EACH(name, (v).n_draws, ls_jw_int(w, (v).draw[i])); }
 #define WRITE_IDS(name, v, most) ls_jw_key(w, name); ls_jw_ids(w, v.p, v.n)
+#define WRITE_ENDS(name, v) if ((v).n) { ls_jw_key(w, name); ls_jw_ids(w, (v).ids, (size_t)(v).n); }
 #define WRITE_ROWS(name, v, n, part) EACH(name, n, ls_jw_int(w, v))
 #define WRITE_TIMES(name, v, n, part, digits) EACH(name, n, ls_jw_num(w, v, digits))
 #define WRITE_LIST(name, v, n, part, object) EACH(name, n, write_##object(t, &v))
@@ -156,6 +157,7 @@ void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls
                   .n_vocab = b->n_vocab,
                   .n_context = b->n_context,
                   .tokenizer_id = ls_vocab_id(m->vocab),
+                  .ends = ls_vocab_ends(m->vocab),
                   .exact = b->exact,
                   .costs = *ls_session_costs(s)};
     snprintf(r->model, sizeof r->model, "%s", m->name);

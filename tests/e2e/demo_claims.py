@@ -36,7 +36,7 @@ def said(r, s, root):
 
 
 def label(step):
-    return {"sampled": "sampled another", "unknown": "never seen", "otherwise": "went on otherwise", "beyond": "beyond reach",
+    return {"sampled": "sampled another", "unknown": "never seen", "otherwise": "other continuation", "beyond": "beyond reach",
             "taken": "other guess first", "cost": "not worth it", "budget": "no row left"}[step["miss"]]
 
 
@@ -86,7 +86,7 @@ CLAIMS = {
          lambda r, s, d: not next_next(s)[2] and (wanted(r, s), next_next(s)[1])),
         ('The retrieved text that followed an earlier "{}" filled all {} rows',
          lambda r, s, d: {n["source"] for n in s["nodes"][1:]} == {"retrieved"} and (root(r, s), s["rows"])),
-        ("In {} of {} steps the next-next token was among the best {} of the last logits, in {} among the best {}",
+        ("In {} of {} steps the next-next token was in the top {} of the last logits, in {} in the top {}",
          lambda r, s, d: (below(r, 8), sum(x["forward"] for x in r.steps), 8, below(r, 64), 64)),
         ('rank {} has {} steps, "beyond" {} of them',
          lambda r, s, d: (1, below(r, 2) - below(r, 1), sum(next_next(x)[1] < 0 for x in r.steps if x["forward"]))),
@@ -141,7 +141,7 @@ CLAIMS = {
         ("The second line begins like the first.", lambda r, s, d: r.text(r.output[:s["output_pos"]]).count("\n") == 1),
         ('The root is "{}", and "{}", "{}", "{}" and "{}" are accepted: the target said them',
          lambda r, s, d: {n["source"] for n in accepted(s)} == {"remembered"} and [root(r, s), *words(r, accepted(s))]),
-        ('for the tree of {} rows has no row below: "{}"',
+        ('because the tree of {} rows has no row below: "{}"',
          lambda r, s, d: s["path"][-1] not in [n["parent"] for n in s["nodes"]] and (s["rows"], label(s))),
         ("The first {} steps emitted {} tokens, the other {} steps emitted {}.",
          lambda r, s, d: (14, sum(len(x["emitted"]) for x in r.steps[:14]), len(r.steps) - 14,
@@ -201,7 +201,7 @@ CLAIMS = {
          lambda r, s, d: words(r, accepted(s))[0] == "\n\n"
          and (root(r, s), p(accepted(s)[0]), r.word(accepted(s)[1]["token"]), p(accepted(s)[1]))),
         ("{} tokens in {} steps (MAT {}); at temperature {} the demo paper-or-tuned took {} (MAT {}). {} of {} paths ended because "
-         "sampling chose another token",
+         "sampling chose a token other",
          lambda r, s, d: (len(r.output), len(r.steps), r.mat(), d["paper-or-tuned"].header["config"]["decode.temperature"],
                             len(d["paper-or-tuned"].steps), d["paper-or-tuned"].mat(), r.missed("sampled"), r.paths())),
         ("The text is the same as plain decoding's with this seed",
@@ -216,7 +216,7 @@ CLAIMS = {
         ("The gain: {} tokens a second (MAT {}), and {} (MAT {}) of the exact run, the second lane.",
          lambda r, s, d: r.rival.header["acceptance"] == "exact" and r.rival.header["method"] == r.header["method"]
          and speed(r) > 1.4 * speed(r.rival) and (f"{speed(r):.0f}", r.mat(), f"{speed(r.rival):.0f}", r.rival.mat())),
-        ('the texts part at token {}, {} tokens are not the model\'s choice, and "{}" stands there {} times, in the exact text {} times',
+        ('the texts differ from token {} on, {} tokens are not the model\'s choice, and "{}" stands there {} times, in the exact text {} times',
          lambda r, s, d: (part(r, r.rival), sum(len(loose(x)) for x in r.steps), "It can be used to support various purposes",
                             *(x.text().count("It can be used to support various purposes") for x in (r, r.rival)))),
         ("The drafts are the sentence that was just written, and the rule lets it come again.",

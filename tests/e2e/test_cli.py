@@ -60,7 +60,7 @@ class Generate(unittest.TestCase):
         r = run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "200", "--budget", "16")
         self.assertIn("plain decoding", r.stderr)
         self.assertIn("speedup x", r.stderr)
-        self.assertIn("draft nodes accepted", r.stderr)
+        self.assertIn("drafts accepted", r.stderr)
 
     def test_alternatives_are_lines_of_tokens(self):
         args = ["generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "8", "-q"]
@@ -391,8 +391,9 @@ class Recorded(unittest.TestCase):
             r = run("inspect", path, "--step", str(n), "--ascii")
             self.assertEqual((r.returncode, r.stderr), (0, ""))
             self.assertIn(f"step {n}: root ", r.stdout)
-            self.assertIn(f"+{len(step['path']) - 1} of {step['rows'] - 1} drafted", r.stdout)
-            self.assertIn(f"Tree: {step['rows']} nodes, root + {len(step['path']) - 1} accepted", r.stdout)
+            taken = len(step["emitted"]) - 1
+            self.assertIn(f"+{taken} of {step['rows'] - 1} drafted", r.stdout)
+            self.assertIn(f"Tree: {step['rows']} rows, root + {taken} accepted", r.stdout)
             tree = r.stdout[r.stdout.index("\nTree"):]
             self.assertEqual(tree.count("*"), len(step["path"]))  # accepted nodes by sign
             self.assertNotIn("\x1b", r.stdout)
@@ -443,7 +444,7 @@ class Recorded(unittest.TestCase):
             self.assertRegex(r.stdout, rf"(?m)^\d+-\d+ +{widest} +1 ")
             c, z, _ = self.record(d, "c.jsonl", "--prompt", "def fib(n):", "--max-tokens", "80", "--temperature", "1.5", "--seed", "3")
             part = next(i for i, (p, q) in enumerate(zip(x["output_tokens"], z["output_tokens"])) if p != q)
-            self.assertIn(f"the texts part at output token {part}: A ", run("diff", a, c).stdout)
+            self.assertIn(f"the texts differ from output token {part} on: A ", run("diff", a, c).stdout)
             other, _, _ = self.record(d, "d.jsonl", "--prompt", "One fish", "--max-tokens", "20")
             r = run("diff", a, other)
             self.assertEqual((r.returncode, r.stdout), (2, ""))
@@ -573,7 +574,7 @@ class Corpus(unittest.TestCase):
             path = os.path.join(d, "my.corpus")
             r = run("corpus", "build", os.path.join(d, "texts"), "--out", path, "--model", "script")
             self.assertEqual((r.returncode, r.stderr), (0, ""))
-            self.assertIn("of 1 files", r.stdout)
+            self.assertIn("of 1 file ", r.stdout)
             self.assertIn("2 empty or binary files were left out", r.stdout)
             self.assertIn("script", run("corpus", "info", path).stdout)
             o = json.loads(run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "200", "--json", "--method", "rest",

@@ -121,7 +121,7 @@ class Demo(unittest.TestCase):
         with Screen("--model", "script", cols=80, rows=24) as s:
             s.wait("Type a prompt and press Enter", " 1  a guided tour", "own choice─retrieved─guess")
             s.keys("1")  # while it loads, too
-            s.wait("Tour 1 of 3: One step", "REPLAY", "q leaves for your conversation")
+            s.wait("Tour 1 of 3: One step", "REPLAY", "q returns to your conversation")
             s.keys("q")
             s.wait("READY", "Type a prompt and press Enter")
             s.keys("1")

@@ -25,7 +25,7 @@ ALONG = 131_072
 class Steps(unittest.TestCase):
     def test_a_conversation_of_many_steps(self):
         args = ["--model", "script", "--context", str(STEPS + 4096), "--max-tokens", str(STEPS), "--method", "ar",
-                "--temperature", "1", "--seed", "4"]
+                "--temperature", "0"]
         with Screen(*args, cols=120, rows=36) as s:
             s.wait("READY")
             pane = subprocess.run(s.tmux + ["display-message", "-p", "-t", "s", "#{pane_pid}"], capture_output=True, text=True,
@@ -37,7 +37,7 @@ class Steps(unittest.TestCase):
                 with open(f"/proc/{pid}/status", encoding="utf-8") as f:
                     return int(re.search(r"VmRSS:\s+(\d+)", f.read())[1])
             before = kb()
-            s.type("One fish")
+            s.type("five")  # its answer goes round
             s.keys("Enter")
             s.wait(f"step {STEPS - 1} ", "READY", seconds=300)
             grown = kb() - before

@@ -89,7 +89,7 @@ class Gpu(unittest.TestCase):
         checks, code = lines("--device", "cuda", LOGITSPEC_EMULATED_ABSENT="the driver is asleep")
         self.assertEqual((code, checks["device"]["ok"]), (1, False))
         checks, code = lines("--dtype", "f32")
-        self.assertIn("runs on cpu: dtype f32 is the CPU's", checks["device"]["detail"])
+        self.assertIn("runs on cpu: dtype f32 is CPU-only", checks["device"]["detail"])
 
     def test_what_is_planned_is_what_is_used(self):
         """As much memory as the plan of `doctor --device-model` says is enough, and hardly less is."""

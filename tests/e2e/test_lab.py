@@ -117,7 +117,7 @@ class Lab(unittest.TestCase):
         text = self.path("near.html")
         run("report", "-q", *glob.glob(self.lab + "/traces/ar/*"), "-o", text)
         with open(text, encoding="utf-8") as f:
-            near = re.search(r"next-next in best 8</th><td>(\d+) of (\d+)", f.read())
+            near = re.search(r"next-next in top 8</th><td>(\d+) of (\d+)", f.read())
         self.assertEqual((sum(int(r["count"]) for r in two[:8]), int(two[0]["n"])), (int(near[1]), int(near[2])))
 
     def test_the_page_needs_nothing_else(self):
@@ -228,7 +228,7 @@ class Lab(unittest.TestCase):
         self.assertRegex(r.stderr, r"^logitspec: \S+/suffix/0001\.jsonl\.zst is cut short or damaged: it is left out\n$")
         self.assertIn(f"{all_of_them - 1} recordings", r.stdout)
         r = lab("--suite", self.suite, "-o", folder, *SCRIPT)
-        self.assertIn(f"1 recordings were made, {all_of_them - 1} were there already", r.stdout)
+        self.assertIn(f"1 recording was made, {all_of_them - 1} were there already", r.stdout)
         with open(self.suite, encoding="utf-8") as f:
             text = f.read()
         other = self.path("other.jsonl")

@@ -252,7 +252,7 @@ class Own(Folder):
                 with self.subTest(" ".join(command(name))):
                     r = run(*command(name))
                     self.assertEqual(r.returncode, 2, r.stderr)
-                    self.assertRegex(r.stderr, r"\Alogitspec: \S+ is read and would be overwritten; name another file to write\n\Z")
+                    self.assertRegex(r.stderr, r"\Alogitspec: \S+ is an input; name another output file\n\Z")
                     self.assertEqual(read(own), before)
             os.unlink(hard)
             os.unlink(soft)
@@ -261,7 +261,7 @@ class Own(Folder):
         with open(self.trace, encoding="utf-8") as f:
             r = run("export", "-", "-o", self.trace, stdin=f)
         self.assertEqual(r.returncode, 2)
-        self.assertIn("is read and would be overwritten", r.stderr)
+        self.assertIn("is an input; name another output file", r.stderr)
         self.assertGreater(len(read_trace(read(self.trace))), 3)
 
     def test_one_file_is_not_written_as_two_things(self):

@@ -59,10 +59,10 @@ class Plain(unittest.TestCase):
         with tempfile.TemporaryDirectory() as d:
             text, step, saved = (os.path.join(d, x) for x in ("text", "step", "c.jsonl"))
             r = self.chat(f"Retrieval\n:save-text {text}\n:save-step {step}\n:save {saved}\n:set decode.method=pld\nmore\n"
-                          ":frobnicate\n:quit\nnever\n", "--max-tokens", "30")
+                          ":frobnicate\n:quit\nnot asked\n", "--max-tokens", "30")
             self.assertEqual(r.returncode, 1)  # one of them was refused
             self.assertEqual(r.stderr, "logitspec: no command 'frobnicate' (F1 lists them)\n")
-            self.assertNotIn("never", r.stdout)
+            self.assertNotIn("not asked", r.stdout)
             got = answers(r.stdout)
             self.assertEqual([len(got), got[0][2]], [2, "30"])
             with open(text, encoding="utf-8") as f:

@@ -279,7 +279,7 @@ class Keys(unittest.TestCase):
                 s.keys("Enter")
                 s.wait("READY", "400 tokens")
                 s.keys("Escape", "y")
-                s.wait("this terminal takes no copies, or ui.clipboard is no")
+                s.wait("this terminal cannot copy, or ui.clipboard is no")
 
     def test_few_frames_for_a_slow_link(self):
         sizes = []
@@ -476,7 +476,7 @@ class RealModel(unittest.TestCase):
                     s.type(prompt)
                     s.keys("Enter")
                     s.wait("› " + prompt, "12 tokens", "READY", seconds=60)
-                s.wait("the chat template writes earlier turns otherwise now: their last 12 tokens were read again")
+                s.wait("the chat template now writes earlier turns differently: their last 12 tokens were read again")
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ key Enter
 wait 40 tokens
 wait READY
 key Esc K
-expect the last answer has no other way on
+expect the last answer has no what-if
 key g ) 4 x
 wait 40 tokens in
 wait K: keep it
@@ -190,7 +190,7 @@ expect not yet verified
 expect 1/1 right
 {keys_to(second, wrong)}
 key Enter
-expect not so:
+expect wrong:
 expect score 1 of 2
 key [ ]
 reject not yet verified
@@ -205,7 +205,7 @@ reject not yet verified
         with tempfile.TemporaryDirectory() as d:
             for text, code, what in (("wait READY\nexpect nonsense\n", 1, ":2: the screen does not show 'nonsense'"),
                                      ("wait READY\nreject READY\n", 1, ":2: the screen shows 'READY'"),
-                                     ("jump up\n", 2, ":1: expected size, type"), ("key Nonsense\n", 2, ":1: 'Nonsense' is no key"),
+                                     ("jump up\n", 2, ":1: expected size, type"), ("key Nonsense\n", 2, ":1: 'Nonsense' is not a key"),
                                      ("size 0x0\n", 2, ":1: size is"), ("pause soon\n", 2, ":1: pause takes seconds"),
                                      ("wait READY\nsave /nonexistent/x.txt\n", 1, "cannot write")):
                 r, path = self.play(d, text, *SCRIPT)
@@ -278,7 +278,7 @@ reject logitspec.memory
 key w
 expect saved 1 setting to {path}
 key w
-expect already says so
+expect already has these values
 key F2 Esc :
 type set decode.sizing=ada
 key Tab Enter
@@ -305,7 +305,7 @@ wait decode.budget            auto
                                          f"key Esc :\ntype save {d}/c.jsonl.zst\nkey Enter\nwait saved\nkey p\n"),
                                  ("two", f"key Esc :\ntype load {d}/c.jsonl.zst\nkey Enter\nwait loaded\n"
                                          "wait READY\nexpect │› Retrieval\nexpect 40 tokens\n")):  # the prompt has the keys
-                r, _ = self.play(d, "wait READY\n" + script + f"type more\nkey Enter\nwait │› more\nwait READY\nwait 40 tokens\n"
+                r, _ = self.play(d, "wait READY\n" + script + f"type five\nkey Enter\nwait │› five\nwait READY\nwait 40 tokens\n"
                                  f"key Esc 1 Space r\nwait PAUSED\nkey Space\nwait READY\nsave {d}/{name}.txt\n"
                                  f"key g E\nwait 0› Retrieval\nkey Esc 1 G\nwait follow\n", *SCRIPT)
                 self.assertEqual((r.returncode, r.stderr), (0, ""))

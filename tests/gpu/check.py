@@ -32,7 +32,7 @@ def take(run, name, function):
 def check(run, wanted):
     take(run, "machine", check_steps.machine)
     if not run.emulated and not has_gpu():
-        run.note("GPU", "failed", "no NVIDIA GPU is in this machine (nvidia-smi shows none, no /dev/nvidiactl); "
+        run.note("GPU", "failed", "this machine has no NVIDIA GPU (nvidia-smi shows none, no /dev/nvidiactl); "
                  "--emulated tests this script")
         return run.end()
     if "build" in wanted:

@@ -506,7 +506,7 @@ static void another_way_on_can_be_kept(void **state) {
     static const char *const bad[] = {"", "258", "-1", "1 x", "nonsense"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         does(s, LS_CMD_FORK, bad[i], error);
-        assert_non_null(strstr(error, "no such place"));
+        assert_non_null(strstr(error, "no such position"));
     }
     assert_int_equal(command(s, LS_CMD_FORK, "65 \nBC", 7), LS_OK); // tokens of this model are bytes
     command(s, LS_CMD_FORK, "70", 1);                               // at once: it is refused now or when it is its turn

@@ -269,7 +269,7 @@ static void damaged_checkpoints_are_named(void **state) {
         {"\"silu\"", "\"relu\"", "activation 'relu'"},
         {"\"hidden_size\"", "\"hidden_sizf\"", "no 'hidden_size'"},
         {"\"num_attention_heads\": 4", "\"num_attention_heads\": 0", "num_attention_heads"},
-        {"\"rope_theta\": 10000.0", "\"rope_theta\": \"10000\"", "'rope_theta' is no number"},
+        {"\"rope_theta\": 10000.0", "\"rope_theta\": \"10000\"", "'rope_theta' is not a number"},
         {"\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "4 attention heads cannot share 3"},
     };
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
@@ -332,7 +332,7 @@ static void folders_as_they_are_published(void **state) {
     write_text(sharded, "model.safetensors.index.json", "{\"weight_map\":{}}");
     refused(sharded, LS_E_PARSE, "names no file");
     write_text(sharded, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"../model.safetensors\"}}");
-    refused(sharded, LS_E_PARSE, "is no plain name");
+    refused(sharded, LS_E_PARSE, "is not a plain name");
     free(gemma), free(qwen), free(sharded), free(weights), free(index);
 }
 

@@ -102,8 +102,9 @@ static void the_target_drafts_what_it_will_choose(void **state) {
             // five drafts a step, each of which is right (the last step of a turn is cut short)
             assert_int_equal(drafted.deepest, 5);
             const ls_ratio first = drafted.stats.depth[1], last = drafted.stats.depth[5];
-            assert_int_equal(first.n, first.of);
-            assert_int_equal(last.n, last.of);
+            // one that draws from the same logits by another draw may differ
+            const uint64_t least = how && width == 1 ? 90 : 100;
+            assert_true(100 * first.n >= least * first.of && 100 * last.n >= least * last.of);
             assert_true(ls_stats_mat(&drafted.stats) > 5.3);
             assert_true(drafted.stats.draft_forwards >= 4 * drafted.stats.forwards);
             assert_true(drafted.seen + 3 >= (int32_t)drafted.stats.draft_forwards); // a prompt's forward sees no draft

@@ -315,7 +315,7 @@ static void too_long_a_prompt_changes_nothing(void **state) {
     assert_int_equal(ls_session_context(s)->n, 0);
     model.engine->kv_bytes = (uint64_t)1 << 44; // more than any machine has for ten of them
     assert_int_equal(ls_session_begin(s, ids, 10, NULL, NULL, NULL, &err), LS_E_RANGE);
-    assert_non_null(strstr(err.msg, "the keys and values of 10 tokens take 163840.0 GiB of memory, and "));
+    assert_non_null(strstr(err.msg, "the KV cache of 10 tokens takes 163840.0 GiB of memory, and "));
     assert_int_equal(ls_session_context(s)->n, 0);
     model.engine->kv_bytes = 0;
     assert_int_equal(ls_session_begin(s, ids, 10, NULL, NULL, NULL, &err), LS_OK);
@@ -721,7 +721,7 @@ static void suites_are_read_line_by_line(void **state) {
         {"{\"prompt\": \"a\"}\n{\"prompt\": \"a\"\n", ":2: 1:", 0},
         {"[1]\n", ":1: neither", 0},
         {"{\"turns\": []}\n", ":1: neither", 0},
-        {"{\"prompt\": \"a\"}\n{\"turns\": [\"a\", 3]}\n", ":2: turn 2 of \"turns\" is no text", 0},
+        {"{\"prompt\": \"a\"}\n{\"turns\": [\"a\", 3]}\n", ":2: turn 2 of \"turns\" is not text", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[] = "/tmp/logitspec-suite-XXXXXX";

@@ -380,13 +380,35 @@ static ls_simulated simulate(const ls_recording *r, ls_decode_options o) {
     ls_cost_curve costs = {0};
     ls_simulated total = {0};
     for (int i = 0; i < LS_COST_SIZES; i++) costs.base_ms[i] = 2 + 0.1 * ls_cost_rows[i];
-    const ls_draft_setup place = {
-        .tokenizer = "script", .n_vocab = model.engine->n_vocab, .tokenizer_id = ls_vocab_id(model.vocab)};
+    const ls_ends ends = ls_vocab_ends(model.vocab);
+    const ls_draft_setup place = {.tokenizer = "script",
+                                  .n_vocab = model.engine->n_vocab,
+                                  .tokenizer_id = ls_vocab_id(model.vocab),
+                                  .ends = &ends};
     if (!strcmp(o.method, "rest")) o.knobs = test_knobs(place.n_vocab, place.tokenizer_id);
     if (ls_simulator_new(&s, &o, &place, &costs, &err)) fail_msg("%s", err.msg);
     ls_simulate(s, r, &total);
     ls_simulator_free(s);
     return total;
+}
+
+// The text repeats an answer with its end and what came behind it: a draft may copy the end, but nothing behind it.
+static void nothing_is_drafted_behind_an_end(void **state) {
+    (void)state;
+    int ends = 0;
+    for (const ls_method *const *m = ls_methods; *m; m++)
+        for (int32_t budget = 9; budget <= 40 && !(*m)->asks_model; budget += 31) {
+            ls_decode_options o = options((*m)->name, budget, 40);
+            if (!strcmp(o.method, "rest")) o.knobs = test_knobs(model.engine->n_vocab, ls_vocab_id(model.vocab));
+            record("The end of the story.<|im_end|>\n<|im_start|>user\nMore<|im_end|>\nThe end of the sto", o, 1);
+            for (int i = 0; i < n_steps; i++)
+                for (int k = 1; k < steps[i]->tree.n; k++) {
+                    const ls_node *n = &steps[i]->tree.nodes[k];
+                    ends += ls_vocab_is_end(model.vocab, n->token);
+                    assert_false(ls_vocab_is_end(model.vocab, steps[i]->tree.nodes[n->parent].token));
+                }
+        }
+    assert_true(ends > 10);
 }
 
 // Every method, simulated on its own trace, does what it did: the same steps, the same trees.
@@ -460,6 +482,7 @@ int main(void) {
         cmocka_unit_test(a_replay_draws_what_the_run_drew),
         cmocka_unit_test(a_replay_obeys),
         cmocka_unit_test(simulating_a_method_on_its_own_trace_repeats_it),
+        cmocka_unit_test(nothing_is_drafted_behind_an_end),
         cmocka_unit_test(retrieval_is_simulated_on_any_trace),
     };
     return cmocka_run_group_tests_name("trace", tests, recorded_set_up, recorded_tear_down);

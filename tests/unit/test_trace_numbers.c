@@ -95,7 +95,7 @@ static void totals_are_the_sums_of_the_steps(void **state) {
     assert_true(forwards < n_steps && accepted > 5);
     char want[200];
     snprintf(want, sizeof want,
-             "\"totals\":{\"steps\":%d,\"emitted\":%d,\"draft_verified\":%d,\"draft_accepted\":%d,\"mat\":%.4f",
+             "\"totals\":{\"steps\":%d,\"emitted\":%d,\"draft_verified\":%d,\"draft_accepted\":%d,\"mat\":%.5g,",
              n_steps, emitted, verified, accepted, (double)emitted / n_steps);
     ls_buf text = slurp();
     if (!strstr(text.p, want)) fail_msg("no %s in ...%s", want, strstr(text.p, "\"totals\""));

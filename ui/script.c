@@ -77,7 +77,7 @@ static ls_code press_keys(player *p, const char *names, const char *where, ls_er
         char *name = ls_strndup(at, n);
         const int key = ui_key_named(name);
         free(name);
-        if (!key) return ls_fail(err, LS_E_USAGE, "%s: '%.*s' is no key", where, (int)n, at);
+        if (!key) return ls_fail(err, LS_E_USAGE, "%s: '%.*s' is not a key", where, (int)n, at);
         press(p, key);
         at += n + strspn(at + n, " ");
     }
@@ -111,7 +111,9 @@ static ls_code wait_for(player *p, const char *text, const char *where, ls_err *
     while (!shows(p, text)) {
         if (p->state.run_state == LS_STATE_FAILED) return why_it_failed(p, err); // nothing more will come
         if (ls_now_ns() > end || p->state.quit) return not_as_said(p, where, "never shows", text, err);
-        go_on(p, FRAME_MS);
+        // a frame for every step would take the decoder's processors, and what is measured there would be slower
+        const uint64_t next = ls_now_ns() + FRAME_MS * 1000000ull;
+        for (uint64_t now; (now = ls_now_ns()) < next;) go_on(p, (int)((next - now) / 1000000) + 1);
     }
     return LS_OK;
 }

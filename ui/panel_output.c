@@ -189,8 +189,9 @@ void ui_panel_output(ui_panel_view *v) {
             add_str(&f, "\n", UI_TEXT);
         }
         add_str(&f,
-                "The words in the frame below are drawn like the tokens that they name. Each step drafts a tree of "
-                "likely next tokens from text that is already here, and one forward of the model checks all of it.",
+                "The words in the frame below look like the tokens that they name. A step drafts a tree of likely "
+                "tokens; one "
+                "forward of the model checks all of it.",
                 UI_DIM);
     }
     size_t n;

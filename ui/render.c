@@ -207,14 +207,13 @@ static void cover(ui_state *s, ui_canvas *c, const ui_frame *f) {
 }
 
 void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
-    static const ui_frame panels[UI_PANELS] = {
-        {"1 Output", ui_panel_output, NULL},
-        {"2 Logits", ui_panel_logits, "what the model said last, best first"},
-        {"3 Drafts", ui_panel_drafts, "branches that were tried, and where they came from"},
-        {"4 Tree", ui_panel_tree, "the tree that one forward of the model checked"},
-        {"5 Stats", ui_panel_stats, NULL},
-        {"6 Inspect", ui_panel_inspect, "one draft: what the target thought of it"},
-        {"7 Compare", ui_panel_compare, NULL}};
+    static const ui_frame panels[UI_PANELS] = {{"1 Output", ui_panel_output, NULL},
+                                               {"2 Logits", ui_panel_logits, "the model's last logits, by rank"},
+                                               {"3 Drafts", ui_panel_drafts, "drafted branches and their sources"},
+                                               {"4 Tree", ui_panel_tree, "the tree that one forward verified"},
+                                               {"5 Stats", ui_panel_stats, NULL},
+                                               {"6 Inspect", ui_panel_inspect, "one draft, and what the target chose"},
+                                               {"7 Compare", ui_panel_compare, NULL}};
     *cursor_row = *cursor_col = -1;
     const ui_bottom b = ui_bottom_of(s, c->ascii ? ">" : "›");
     s->shown.prompt_rows = 1;

@@ -417,6 +417,7 @@ install: all $(INSTALLED_TORCH)
 	install -m 755 build/logitspec $(INTO)/bin
 	$(if $(INSTALLED_TORCH),install -m 755 $(INSTALLED_TORCH) $(INTO)/lib/logitspec)
 	$(if $(INSTALLED_TORCH),$(CP) -af $(TORCH_DIR)/lib/*.so* $(INTO)/lib/logitspec)
+	$(if $(and $(INSTALLED_TORCH),$(wildcard $(TORCH_DIR)/licenses)),cp -rf $(TORCH_DIR)/licenses $(INTO)/share/doc/logitspec)
 	cp -f --parents configs/*.yaml configs/*/* demos/*.yaml demos/traces/* demos/prompts/* models/registry.json $(INTO)/share/logitspec
 	install -m 755 models/fetch $(INTO)/share/logitspec/models
 	$(if $(MODEL_FILE),$(CP) -f $(abspath $(MODEL_FILE)) $(INTO)/share/logitspec/models)

@@ -35,6 +35,8 @@ class Install(unittest.TestCase):
                          "share/logitspec/demos/traces/copy.jsonl.zst", "share/doc/logitspec/README.md", "share/fish/vendor_completions.d/logitspec.fish",
                          "share/bash-completion/completions/logitspec", "share/zsh/site-functions/_logitspec"]:
                 self.assertIn(name, there)
+            if os.path.exists(d + "/opt/x/lib/logitspec/libtorch_cpu.so"):  # others' work comes with its licences
+                self.assertIn("share/doc/logitspec/licenses/torch/LICENSE", there)
             env = {"PATH": "/usr/bin:/bin", "HOME": d + "/home", "LC_ALL": "C.UTF-8"}
 
             def run(*args):

@@ -101,6 +101,8 @@ class Job:
             "test_draft_model.py", "test_lst", "test_cli.py")
     # Of these only one runs at a time: each takes more than a gigabyte, or measures how much memory is taken.
     HUNGRY = ("test_extremes.py", "test_hostile.py", "test_memory.py", "test_limits.py", "test_soak.py")
+    # These wait for a screen more than they compute: one of them runs beside the others.
+    WAITING = ("test_screen.py", "test_script.py", "test_demo.py")
 
     def __init__(self, path, command, **env):
         self.name, self.command, self.env, self.said, self.code, self.wall, self.processor = os.path.basename(path), command, env, "", 0, 0, 0
@@ -157,15 +159,16 @@ def run_all(jobs, workers):
     # (re-entrant for the sake of Ctrl-C, which may come anywhere)
     turn, hungry = threading.Condition(threading.RLock()), []
 
-    def work():
+    def work(waiting):
         while True:
             with turn:
                 while True:
-                    able = [j for j in left if not (hungry and j.name in Job.HUNGRY)]
-                    if able or not left:
+                    mine = [j for j in left if (j.name in Job.WAITING) == waiting]
+                    able = [j for j in mine if not (hungry and j.name in Job.HUNGRY)]
+                    if able or not mine:
                         break
                     turn.wait()
-                if not left:
+                if not mine:
                     return
                 job = able[0]
                 left.remove(job)
@@ -182,7 +185,7 @@ def run_all(jobs, workers):
                 sys.stdout.flush()
                 turn.notify_all()
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(workers)]
+    threads = [threading.Thread(target=work, args=(i == workers,), daemon=True) for i in range(workers + 1)]
     for t in threads:
         t.start()
     try:

@@ -111,7 +111,8 @@ class Screen:
             raise unittest.SkipTest("needs:tmux")
         self.tmux = ["tmux", "-u", "-L", f"logitspec-test-{os.getpid()}-{next(Screen.number)}", "-f", "/dev/null"]
         e = dict(ENV, TERM="xterm-256color", **(env or {}))
-        command = f"{before} {PROGRAM} {' '.join(args)}; rc=$?; echo; echo exit=$rc echo=$(stty -a | grep -c -- '[^-]echo '); sleep 60"
+        # (a shell such as dash would end with a Ctrl-C that was not for it)
+        command = f"trap : INT; {before} {PROGRAM} {' '.join(args)}; rc=$?; echo; echo exit=$rc echo=$(stty -a | grep -c -- '[^-]echo '); sleep 60"
         subprocess.run(self.tmux + ["new-session", "-d", "-s", "s", "-x", str(cols), "-y", str(rows), command],
                        env=e, check=True, stdin=subprocess.DEVNULL)
 

@@ -28,6 +28,7 @@
 #include <stdbool.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -352,6 +353,9 @@ static int find_texts(struct dl_phdr_info *info, size_t size, void *ud) {
 
 static bool install_filter(void) {
     struct text t = {0};
+    unsigned char
+        one; // glibc 2.41 maps what getrandom() needs while it holds all signals back: now, before that is trapped
+    if (getrandom(&one, 1, 0) != 1) return false;
     dl_iterate_phdr(find_texts, &t);
     if (!t.to || t.from >> 32 != t.to >> 32) return false; // across a boundary of 4 GB: run it again
     enum { N = sizeof trapped / sizeof *trapped, HEAD = 8 };

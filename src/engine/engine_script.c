@@ -65,9 +65,9 @@ static int32_t history(const script *s, int32_t r, int32_t *out) {
 static int32_t opening(const script *s, int32_t r, const int32_t *h, int32_t n) {
     static const char before[] = "istant\n"; // what the chat template ends with
     const int32_t len = (int32_t)sizeof before - 1;
-    for (int32_t i = 0; i < len && i < n; i++)
+    if (n < len) return 0;
+    for (int32_t i = 0; i < len; i++)
         if (h[n - 1 - i] != before[len - 1 - i]) return 0;
-    if (n < len && n < s->order) return 0;
     uint32_t hash = 2166136261u;
     for (; r >= 0; r = s->parent[r]) hash = (hash ^ (uint32_t)s->tree[r]) * 16777619u;
     for (int32_t i = s->n - 1; i >= 0; i--) hash = (hash ^ (uint32_t)s->text[i]) * 16777619u;

@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
 import folders  # noqa: E402
 
 LONG = bool(os.environ.get("LOGITSPEC_LIMITS"))
-STEPS = 100_000 if LONG else 12_000
+STEPS = 100_000 if LONG else 8_000
 METHODS = "ar,logitspec,logitspec-paper,pld,suffix,recycle,cacheback,lookahead,logit-only,retrieval-only"
 ALONG = 131_072
 

@@ -19,13 +19,16 @@ static void add_token(const ui_state *s, int32_t id, ls_buf *out) {
     if (!t->special) ls_buf_add(out, t->bytes, (size_t)t->n);
 }
 
-static void answer(const ui_state *s, ls_buf *out) {
-    const ui_turn *t = s->n_steps ? ui_turn_of(s, ui_viewed_index(s)) : NULL;
+void ui_answer_text(const ui_state *s, const ui_turn *t, ls_buf *out) {
     const size_t hidden = ui_quiz_first_hidden(s);
-    for (size_t i = 0; t && i < t->n_steps && t->first_step + i < hidden; i++) {
+    for (size_t i = 0; i < t->n_steps && t->first_step + i < hidden; i++) {
         const ls_step *step = ui_step(s, t->first_step + i);
         for (int k = 0; k < step->n_emitted; k++) add_token(s, step->tree.nodes[step->path[k]].token, out);
     }
+}
+
+static void answer(const ui_state *s, ls_buf *out) { // the viewed one
+    if (s->n_steps) ui_answer_text(s, ui_turn_of(s, ui_viewed_index(s)), out);
 }
 
 // From the root's child to the node.

@@ -67,7 +67,7 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
 
 // ---- the draft under the cursor
 
-static void quote_tokens(const ui_canvas *c, const ui_state *s, const int32_t *ids, int n, ls_buf *out) {
+void ui_quote_tokens(const ui_canvas *c, const ui_state *s, const int32_t *ids, int n, ls_buf *out) {
     ls_buf_char(out, '"');
     for (int i = 0; i < n; i++) {
         const ls_token *t = ls_token_of(&s->tokens, ids[i]);
@@ -96,7 +96,7 @@ static void decode_branch(const ui_canvas *c, const ui_state *s, const ls_step *
     }
     if (b->match_n) {
         ls_buf_fmt(out, "the %d-gram ", b->match_n);
-        quote_tokens(c, s, ids, n, out);
+        ui_quote_tokens(c, s, ids, n, out);
         if (b->match_pos >= 0) ls_buf_fmt(out, " also ends just before position %d; the draft copies ", b->match_pos);
         else ls_buf_str(out, " was seen outside this conversation, and the draft copies ");
         ls_buf_fmt(out, "%d token%s from there", copied, ls_plural(copied));
@@ -128,7 +128,7 @@ void ui_step_words(const ui_canvas *c, const ui_state *s, const ls_step *step, l
     ui_narrate(c, s, step, out);
     for (int i = 0; i < step->n_emitted; i++) ids[i] = step->tree.nodes[step->path[i]].token;
     ls_buf_fmt(out, ".\nIt emitted %d token%s: ", step->n_emitted, ls_plural(step->n_emitted));
-    quote_tokens(c, s, ids, step->n_emitted, out);
+    ui_quote_tokens(c, s, ids, step->n_emitted, out);
     ls_buf_str(out, ".\n");
     for (int i = 0; i < step->tree.n_branches; i++) {
         const ls_branch *b = &step->tree.branches[i];

@@ -5,6 +5,8 @@
 enum { UI_NGRAM = 8 };
 // The n-gram that a branch matched, from its first token on: the last tokens before the continuation. Returns how many.
 int ui_ngram(const ui_state *s, const ls_step *step, const ls_branch *b, int32_t ids[UI_NGRAM]);
+// The text of tokens on one line, between quotes.
+void ui_quote_tokens(const ui_canvas *c, const ui_state *s, const int32_t *ids, int n, ls_buf *out);
 // One sentence about what a step did and why; the numbers behind tokens are probabilities.
 void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out);
 // "3@104 +20" in words: which n-gram matched where, and how much of what followed it there was drafted. False: there is

@@ -21,15 +21,13 @@ static void table(const ls_comparison *k, ls_buf *out) {
                "tokens/s", "speedup", "95%", "draft", "host", "output");
     for (int i = 0; i < k->n; i++) {
         const ls_total t = ls_comparison_total(k, i, NULL);
-        char interval[40] = "", rate[40], speedup[16];
+        char interval[40] = "", rate[40], speedup[LS_TOTAL_BYTES];
         if (isfinite(t.low)) snprintf(interval, sizeof interval, "%.2f - %.2f", t.low, t.high);
         snprintf(rate, sizeof rate, "%llu/%llu", (unsigned long long)t.accepted, (unsigned long long)t.drafted);
-        if (ls_total_is_possible(&t)) snprintf(speedup, sizeof speedup, "%.2f", ls_total_speedup(&t));
-        else snprintf(speedup, sizeof speedup, "busy");
         ls_visible_fmt(out, "%-*s %6.2f %17s %9.1f %8s %15s %6.0f us %6.0f us  ", width, k->c[i].label,
                        ls_per((double)t.emitted, t.steps), rate,
-                       t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0, speedup, interval,
-                       ls_per(t.draft_us, t.forwards), ls_per(t.host_us, t.forwards));
+                       t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0, ls_total_speedup_text(speedup, &t),
+                       interval, ls_per(t.draft_us, t.forwards), ls_per(t.host_us, t.forwards));
         const ls_promise promise = ls_comparison_promise(k, i);
         if (promise == LS_PROMISE_ODDS) ls_buf_str(out, "same odds, another draw: ");
         if (promise == LS_PROMISE_NONE)

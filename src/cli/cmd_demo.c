@@ -6,6 +6,7 @@
 #include "cli/screen_source.h"
 #include "cli/progress.h"
 #include "source/source_replay.h"
+#include "ui/copy.h"
 #include "ui/app.h"
 #include "ui/words.h"
 #include "base/plural.h"
@@ -48,11 +49,7 @@ static void speak(ui_state *s, ls_buf *out) {
 
 static void answer(ui_state *s, ls_buf *out) {
     ls_buf text = {0};
-    for (size_t i = 0; i < s->n_steps; i++)
-        for (int k = 0; k < ui_step(s, i)->n_emitted; k++) {
-            const ls_token *t = ls_token_of(&s->tokens, ui_step(s, i)->tree.nodes[ui_step(s, i)->path[k]].token);
-            if (!t->special) ls_buf_add(&text, t->bytes, (size_t)t->n);
-        }
+    for (size_t i = 0; i < s->n_turns; i++) ui_answer_text(s, &s->turns[i], &text);
     const ls_stats *st = ui_stats(s);
     ls_visible_text(out, text.p, text.n);
     ls_buf_fmt(out, "\n\n# %llu token%s in %llu step%s: MAT %.2f", (unsigned long long)st->emitted,

@@ -88,10 +88,8 @@ static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
     if (code) return code;
     const ls_model *m = &t->k.model;
     const ls_ends ends = ls_vocab_ends(m->vocab);
-    const ls_draft_setup place = {.tokenizer = m->name,
-                                  .n_vocab = m->engine->n_vocab,
-                                  .tokenizer_id = ls_vocab_id(m->vocab),
-                                  .ends = &ends};
+    const ls_draft_setup place = {
+        .tokenizer = m->name, .n_vocab = m->engine->n_vocab, .tokenizer_id = ls_vocab_id(m->vocab), .ends = &ends};
     ls_simulated total = {0};
     if (!(code = ls_simulator_new(&s, &c.setup.s.decode, &place, &t->costs, err))) {
         for (size_t i = 0; i < t->k.suite.n_turns; i++)
@@ -215,12 +213,11 @@ static ls_code conclude(const tuning *t, bool *printed, ls_err *err) {
     for (int i = 0; i < k->n; i++) {
         const ls_total total = ls_comparison_total(k, i, NULL);
         if (!total.different && tokens_per_s(k, i) > tokens_per_s(k, winner)) winner = i;
-        char interval[40] = "", speedup[16];
+        char interval[40] = "", speedup[LS_TOTAL_BYTES];
         if (k->done >= 3) snprintf(interval, sizeof interval, "  %.2f - %.2f", total.low, total.high);
-        if (ls_total_is_possible(&total)) snprintf(speedup, sizeof speedup, "%.2f", ls_total_speedup(&total));
-        else snprintf(speedup, sizeof speedup, "busy");
         ls_say("%-*s %8.2f %10.1f %8s%s%s", width, k->c[i].label, (double)total.emitted / (double)total.steps,
-               tokens_per_s(k, i), speedup, interval, total.different ? "  DIFFERS" : "");
+               tokens_per_s(k, i), ls_total_speedup_text(speedup, &total), interval,
+               total.different ? "  DIFFERS" : "");
     }
     ls_comparison_tell_busy(k, &told);
     if (told.n) ls_say("%.*s", (int)told.n - 1, told.p);

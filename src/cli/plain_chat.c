@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "ui/command.h"
+#include "ui/copy.h"
 #include "ui/modes.h"
 #include "ui/words.h"
 
@@ -66,17 +67,15 @@ static void tell_step(chat *c) {
     const ls_step *step = ui_step(s, s->n_steps - 1);
     ls_buf line = {0};
     ui_narrate(&c->canvas, s, step, &line);
-    ls_buf_str(&line, "; emitted \"");
+    int32_t ids[LS_MAX_ROWS];
+    int n = 0;
     for (int i = 0; i < step->n_emitted; i++) {
-        const ls_token *t = ls_token_of(&s->tokens, step->tree.nodes[step->path[i]].token);
-        if (t->special) continue;
-        for (size_t k = 0; k < (size_t)t->n;) { // on one line
-            const ui_glyph g = ui_next_glyph(&c->canvas, t->bytes + k, (size_t)t->n - k);
-            ls_buf_str(&line, g.glyph);
-            k += g.n;
-        }
+        const int32_t id = step->tree.nodes[step->path[i]].token;
+        if (!ls_token_of(&s->tokens, id)->special) ids[n++] = id;
     }
-    ls_buf_str(&line, "\"\n");
+    ls_buf_str(&line, "; emitted ");
+    ui_quote_tokens(&c->canvas, s, ids, n, &line);
+    ls_buf_char(&line, '\n');
     print(c, &line);
 }
 
@@ -86,17 +85,15 @@ static void tell_end(chat *c) {
     const ls_stats *st = ui_stats(s);
     ls_buf text = {0};
     ls_buf_str(&text, "answer:\n");
-    for (size_t i = 0; i < t->n_steps; i++)
-        for (int k = 0; k < ui_step(s, t->first_step + i)->n_emitted; k++) {
-            const ls_step *step = ui_step(s, t->first_step + i);
-            const ls_token *token = ls_token_of(&s->tokens, step->tree.nodes[step->path[k]].token);
-            if (!token->special) ls_buf_add(&text, token->bytes, (size_t)token->n);
-        }
+    ui_answer_text(s, t, &text);
     ls_buf_fmt(&text, "\nend (%s): %llu token%s in %llu step%s", ls_finish_name(t->finish),
                (unsigned long long)st->emitted, ls_plural(st->emitted), (unsigned long long)st->steps,
                ls_plural(st->steps));
     if (st->steps) ls_buf_fmt(&text, ", MAT %.2f", ls_stats_mat(st));
-    if (ls_stats_speedup(st) > 0) ls_buf_fmt(&text, ", x%.2f against plain decoding (measured)", ls_stats_speedup(st));
+    char speedup[LS_SPEEDUP_BYTES];
+    if (ls_stats_speedup(st) > 0)
+        ls_buf_fmt(&text, ", x%s against plain decoding (measured)",
+                   ls_speedup_text(speedup, ls_stats_speedup(st), ls_stats_speedup_spread(st), true));
     ls_buf_str(&text, t->finish == LS_FINISH_LENGTH ? "; an empty line lets it go on\n" : "\n");
     print(c, &text);
 }
@@ -127,11 +124,6 @@ static void take(chat *c, ls_event *e) {
     }
 }
 
-static bool keeps_busy(ls_command_kind kind) {
-    return kind == LS_CMD_PROMPT || kind == LS_CMD_EDIT || kind == LS_CMD_GO_ON || kind == LS_CMD_LOAD ||
-           kind == LS_CMD_RIVAL || kind == LS_CMD_FORK || kind == LS_CMD_KEEP;
-}
-
 static void obey(chat *c, char *line) {
     ui_state *s = &c->state;
     *s->message = 0;
@@ -143,7 +135,7 @@ static void obey(chat *c, char *line) {
         ui_send_prompt(s);
         ui_edit_clear(&s->prompt);
     }
-    for (int i = 0; i < s->n_outbox; i++) c->waits |= keeps_busy(s->outbox[i].kind);
+    for (int i = 0; i < s->n_outbox; i++) c->waits |= ls_command_waits(s->outbox[i].kind);
     ui_send_requests(s, c->source);
     if (s->message_is_error && *s->message) c->waits = false; // it was refused
     tell_message(c);

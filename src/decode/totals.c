@@ -3,6 +3,7 @@
 #include "base/rng.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { RESAMPLES = 2000 };
@@ -63,6 +64,12 @@ double ls_total_speedup(const ls_total *t) {
 
 bool ls_total_is_possible(const ls_total *t) {
     return possible(ls_total_speedup(t), t->emitted, t->steps);
+}
+
+const char *ls_total_speedup_text(char *out, const ls_total *t) {
+    if (ls_total_is_possible(t)) snprintf(out, LS_TOTAL_BYTES, "%.2f", ls_total_speedup(t));
+    else snprintf(out, LS_TOTAL_BYTES, "busy");
+    return out;
 }
 
 static int by_value(const void *a, const void *b) {

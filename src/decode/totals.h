@@ -33,3 +33,6 @@ typedef struct {
 ls_total ls_total_of(const ls_result *const *results, size_t n, bool interval);
 double ls_total_speedup(const ls_total *t);   // NAN: not known
 bool ls_total_is_possible(const ls_total *t); // by its times, as for ls_result_noise
+enum { LS_TOTAL_BYTES = 16 };
+// Writes "1.23" to out, which has LS_TOTAL_BYTES, or "busy" where it is not possible. Returns out.
+const char *ls_total_speedup_text(char *out, const ls_total *t);

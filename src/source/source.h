@@ -22,6 +22,12 @@ typedef enum {
     LS_CMD_RIVAL,  // text: a way to decode, such as "ar"; it answers the last prompt too, see LS_EV_RIVAL
 } ls_command_kind;
 
+// What changes the conversation, or answers a turn once more: it waits for the end of an answer that is being written.
+static inline bool ls_command_waits(ls_command_kind kind) {
+    return kind == LS_CMD_PROMPT || kind == LS_CMD_EDIT || kind == LS_CMD_LOAD || kind == LS_CMD_RIVAL ||
+           kind == LS_CMD_FORK || kind == LS_CMD_KEEP || kind == LS_CMD_GO_ON;
+}
+
 typedef struct {
     ls_command_kind kind;
     const char *text; // borrowed for the call

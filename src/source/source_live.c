@@ -18,12 +18,6 @@ enum { COLD_NS = 20000000 };
 static const char answered_too[] = "another answer to the last prompt is still being written";
 static const char still_written[] = "the answer is still being written: stop it first";
 
-// What changes the conversation, or answers a turn once more.
-static bool needs_end_of_turn(ls_command_kind kind) {
-    return kind == LS_CMD_PROMPT || kind == LS_CMD_EDIT || kind == LS_CMD_LOAD || kind == LS_CMD_RIVAL ||
-           kind == LS_CMD_FORK || kind == LS_CMD_KEEP || kind == LS_CMD_GO_ON;
-}
-
 void ls_live_note(void *ud, const char *text) {
     ls_channel_message(ud, false, text);
 }
@@ -167,8 +161,8 @@ static void end_turn(live *l, ls_finish reason) {
     l->turn_finish = reason;
     ls_session_stop(l->session);
     tell_dialog(l, reason == LS_FINISH_EOS);
-    l->end_due = reason == LS_FINISH_LENGTH;
-    if (l->trace && !l->end_due) ls_trace_end(l->trace, l->turn, reason, &l->stats);
+    l->end_due = true;
+    if (reason != LS_FINISH_LENGTH) tell_end(l); // else it may go on
     ls_conversation_end(l->kept, l->turn, reason, &l->stats);
     report_trace(l);
     ls_event *e = ls_event_new(LS_EV_END);
@@ -377,7 +371,7 @@ static void go_on(live *l) {
 
 static void carry_out(live *l, const ls_queued_command *c) {
     const bool active = ls_session_active(l->session);
-    if (active && needs_end_of_turn(c->kind)) { // queued before the turn began
+    if (active && ls_command_waits(c->kind)) { // queued before the turn began
         ls_channel_message(&l->c, true, still_written);
         return;
     }

@@ -371,8 +371,8 @@ bool ls_vocab_is_end(const ls_vocab *v, int32_t id) {
 
 ls_ends ls_vocab_ends(const ls_vocab *v) {
     ls_ends e = {0};
-    for (int32_t id = 0; id < v->n && e.n < LS_MAX_ENDS; id++)
-        if (ls_vocab_is_end(v, id)) ls_ends_add(&e, id);
+    for (size_t i = 0; i < v->ends.cap; i++)
+        if (v->ends.used[i]) ls_ends_add(&e, (int32_t)v->ends.keys[i]);
     return e;
 }
 

@@ -16,17 +16,41 @@ static int better_first(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
+enum { LEAST = -45, CLASSES = 720 }; // an exponent's least value that counts; classes of them
+
+static int class_of(double exponent) { // 0: the largest weights
+    return (int)(exponent * (CLASSES / LEAST));
+}
+
 // The candidates that top_k and top_p leave, best first: returns how many. *mass: the sum of their weights, which are
-// exp((logit - max) * inv). Tokens too unlikely to move a double sum are left out before sorting.
+// exp((logit - max) * inv). Tokens too unlikely to move a double sum are left out. Counts and sums of classes of like
+// weights say how far down the vocabulary the candidates can reach, so that only a few of its tokens are sorted.
 static int32_t cut(const float *logits, int32_t n, double max, double inv, int32_t k, double top_p, candidate *c,
                    double *mass) {
-    int32_t m = 0, kept = 0;
-    double all = 0;
-    for (int32_t i = 0; i < n; i++)
-        if ((logits[i] - max) * inv > -45) c[m++] = (candidate){logits[i], i};
+    int32_t count[CLASSES + 1] = {0}, m = 0, kept = 0, last = 0;
+    double weight[CLASSES + 1] = {0}, all = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const double x = (logits[i] - max) * inv;
+        if (!(x > LEAST)) continue;
+        count[class_of(x)]++;
+        if (k == n) weight[class_of(x)] += exp(x);
+    }
+    for (int i = 0; i <= CLASSES; i++) all += weight[i];
+    // (the sum of sorted weights, which decides below, may differ from this one in its last bits)
+    const double enough = top_p * all * (1 + 1e-9);
+    double reached = weight[0];
+    for (int32_t counted = count[0]; last < CLASSES && (k == n ? reached < enough : counted < k);) {
+        counted += count[++last];
+        reached += weight[last];
+    }
+    for (int32_t i = 0; i < n; i++) {
+        const double x = (logits[i] - max) * inv;
+        if (x > LEAST && class_of(x) <= last) c[m++] = (candidate){logits[i], i};
+    }
     qsort(c, (size_t)m, sizeof *c, better_first);
     if (m > k) m = k;
-    for (int32_t i = 0; i < m; i++) all += exp((c[i].logit - max) * inv);
+    if (k < n)
+        for (int32_t i = 0; i < m; i++) all += exp((c[i].logit - max) * inv);
     *mass = 0;
     while (kept < m) { /* the smallest set whose probability reaches top_p */
         *mass += exp((c[kept].logit - max) * inv);
@@ -43,25 +67,37 @@ static int32_t best_of(const float *logits, int32_t n) {
     return best;
 }
 
+// Nothing is cut: walks the vocabulary in id order. The sums at the begin of blocks say in which block the walk ends.
+static int32_t walk(const float *logits, int32_t n, int32_t best, double inv, double u) {
+    enum { BLOCK = 512 };
+    const double max = logits[best];
+    double *before = ls_malloc(((size_t)n / BLOCK + 1) * sizeof *before), mass = 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (i % BLOCK == 0) before[i / BLOCK] = mass;
+        mass += exp((logits[i] - max) * inv);
+    }
+    const double goal = u * mass;
+    int32_t block = (n - 1) / BLOCK, chosen = best;
+    while (block > 0 && before[block] > goal) block--;
+    double sum = before[block];
+    for (int32_t i = block * BLOCK; i < n; i++) {
+        const double p = exp((logits[i] - max) * inv);
+        if (p > 0) chosen = i;
+        if ((sum += p) > goal) break;
+    }
+    free(before);
+    return chosen;
+}
+
 int32_t ls_sample(const float *logits, int32_t n, double temperature, int32_t top_k, double top_p, uint64_t seed,
                   uint64_t position) {
     const int32_t best = best_of(logits, n);
     if (temperature <= 0) return best;
     const double inv = 1.0 / temperature, max = logits[best], u = ls_uniform_at(seed, position);
-    double mass = 0;
     const int32_t k = top_k > 0 && top_k < n ? top_k : n;
-    if (k == n && top_p >= 1) { /* nothing to cut: walk the vocabulary in id order */
-        for (int32_t i = 0; i < n; i++) mass += exp((logits[i] - max) * inv);
-        double goal = u * mass, sum = 0;
-        int32_t last = best;
-        for (int32_t i = 0; i < n; i++) {
-            double p = exp((logits[i] - max) * inv);
-            if (p > 0) last = i;
-            if ((sum += p) > goal) return i;
-        }
-        return last;
-    }
+    if (k == n && top_p >= 1) return walk(logits, n, best, inv, u);
     candidate *c = ls_malloc((size_t)n * sizeof *c);
+    double mass;
     const int32_t kept = cut(logits, n, max, inv, k, top_p, c, &mass);
     double goal = u * mass, sum = 0;
     int32_t chosen = c[kept - 1].id;

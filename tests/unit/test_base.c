@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <string.h>
@@ -118,12 +119,61 @@ static void sampling_follows_its_definition(void **state) {
     assert_int_equal(ls_sample(x, 6, 1, 0, 0.9, 3, 9), ls_sample(x, 6, 1, 0, 0.9, 3, 9));
 }
 
+static const float *by_logit;
+
+static int better(const void *a, const void *b) {
+    const int x = *(const int *)a, y = *(const int *)b;
+    if (by_logit[x] != by_logit[y]) return by_logit[x] > by_logit[y] ? -1 : 1;
+    return x - y;
+}
+
+// The definition, with the whole vocabulary sorted.
+static int32_t sample_plainly(const float *x, int n, double t, int top_k, double top_p, double u) {
+    int order[5000];
+    for (int i = 0; i < n; i++) order[i] = i;
+    by_logit = x;
+    if (top_k || top_p < 1) qsort(order, (size_t)n, sizeof *order, better);
+    double all = 0, mass = 0, sum = 0;
+    const int m = top_k && top_k < n ? top_k : n;
+    double max = -INFINITY;
+    for (int i = 0; i < n; i++) max = fmax(max, (double)x[i]);
+    for (int i = 0; i < m; i++) all += exp(((double)x[order[i]] - max) / t);
+    int kept = 0;
+    while (kept < m && !(kept && mass >= top_p * all)) mass += exp(((double)x[order[kept++]] - max) / t);
+    int i = 0;
+    while (i < kept - 1 && (sum += exp(((double)x[order[i]] - max) / t)) <= u * mass) i++;
+    return order[i];
+}
+
+static void sampling_need_not_sort_the_whole_vocabulary(void **state) {
+    (void)state;
+    enum { N = 5000 };
+    static float x[N];
+    static const struct {
+        double t, top_p;
+        int top_k;
+    } cases[] = {{0.8, 1, 0},    {0.8, 0.9, 0},  {0.8, 1, 40},   {0.8, 0.9, 40}, {0.3, 0.999, 0}, {3, 0.95, 0},
+                 {30, 0.999, 0}, {0.8, 1, 4999}, {0.05, 1, 300}, {1, 1e-9, 0},   {1, 0.5, 1},     {20, 0.6, 3000}};
+    for (int i = 0; i < N; i++) { // equal ones, too
+        const double normal =
+            sqrt(-2 * log(ls_uniform_at(1, (uint64_t)i) + 1e-12)) * cos(6.283 * ls_uniform_at(2, (uint64_t)i));
+        x[i] = (float)(round(40 * normal) / 8);
+    }
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (uint64_t at = 0; at < 300; at++) {
+            const int32_t want = sample_plainly(x, N, cases[c].t, cases[c].top_k, cases[c].top_p, ls_uniform_at(3, at));
+            const int32_t got = ls_sample(x, N, cases[c].t, cases[c].top_k, cases[c].top_p, 3, at);
+            if (got != want) fail_msg("case %zu, draw %d: token %d instead of %d", c, (int)at, got, want);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(map_keeps_what_was_put),
         cmocka_unit_test(utf8_follows_the_standard),
         cmocka_unit_test(buf_formats_and_grows),
         cmocka_unit_test(sampling_follows_its_definition),
+        cmocka_unit_test(sampling_need_not_sort_the_whole_vocabulary),
         cmocka_unit_test(philox_matches_known_answers),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

@@ -96,6 +96,12 @@ $(B)/obj/flags: FORCE
 	@[ -e $@ ] || .ci/packages build
 	@mkdir -p $(@D); echo '$(CC) $(CXX) $(HARDEN) $(SANFLAGS) $(EXTRA_CFLAGS) $(TORCH_DIR)' | cmp -s - $@ || \
 	  echo '$(CC) $(CXX) $(HARDEN) $(SANFLAGS) $(EXTRA_CFLAGS) $(TORCH_DIR)' > $@
+# The commit that is built, where this folder is a clone; "+": with changes.
+COMMIT = $(shell [ -e .git ] && git describe --always --dirty=+ --exclude '*' 2>/dev/null)
+$(B)/obj/commit: FORCE
+	@mkdir -p $(@D); echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
+$(B)/obj/src/cli/machine.o: $(B)/obj/commit
+machine_CFLAGS = -DLS_COMMIT='"$(COMMIT)"'
 .PHONY: FORCE
 $(B)/obj/%.o: %.c $(B)/obj/flags
 	@mkdir -p $(@D)
@@ -141,7 +147,7 @@ TORCH_LINK = $(CXX) -shared $(SANFLAGS) $(HARDEN_LD) -o $@.new $(filter %.o,$^) 
 ifeq ($(SAN),thread)
 TORCH_COMMON += $(B)/obj/pic/tests/tools/openmp_tsan.o
 endif
-$(B)/liblstorch.so $(B)/install/liblstorch.so: $(call torch_obj,lst_cpu lst_cpu_engine) $(TORCH_COMMON) src/torch/lst.map
+$(B)/liblstorch.so $(B)/install/liblstorch.so: $(call torch_obj,lst_cpu lst_cpu_engine lst_cpu_limits) $(TORCH_COMMON) src/torch/lst.map
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(call TORCH_LINK)
@@ -373,7 +379,7 @@ $(B)/tests/planted: $(B)/obj/tests/tools/planted.o $(filter %/openmp_tsan.o,$(TO
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -fopenmp -o $@ $^
-clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(call torch_obj,lst_cpu lst_cpu_engine lst_cuda lst_cuda_engine lst_open lst_session lst_head)
+clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(call torch_obj,lst_cpu lst_cpu_engine lst_cpu_limits lst_cuda lst_cuda_engine lst_open lst_session lst_head)
 
 lint:
 	@python3 tests/tools/lint.py

@@ -247,12 +247,10 @@ int ls_cmd_generate(const ls_command_line *c) {
     const char *trace = c->options.trace;
     const bool trace_on_stdout = trace && !strcmp(trace, "-");
     ls_code code = LS_OK;
-    char *end;
+    int32_t alternatives = 0;
     if (trace_on_stdout && c->json)
         code = ls_fail(&err, LS_E_USAGE, "--json and --trace - would both write to standard output");
-    const long alternatives = c->alt ? strtol(c->alt, &end, 10) : 0;
-    if (!code && c->alt && (end == c->alt || *end || alternatives < 1 || alternatives > LS_ROW_TOP))
-        code = ls_fail(&err, LS_E_USAGE, "--alt %.40s: expected a number from 1 to %d", c->alt, LS_ROW_TOP);
+    if (!code) code = ls_count_read("--alt", c->alt, 1, LS_ROW_TOP, &alternatives, &err);
     if (!code && c->alt && (c->json || trace_on_stdout))
         code = ls_fail(&err, LS_E_USAGE, "--alt writes lines to be read; for programs, --trace FILE holds all of it");
     if (code || (code = ls_read_prompt(c, true, &prompt, &err))) {
@@ -260,7 +258,7 @@ int ls_cmd_generate(const ls_command_line *c) {
         return ls_complain(&err);
     }
     ls_catch_signals();
-    run r = {.line = c, .streams = !c->json && !trace_on_stdout, .alternatives = (int)alternatives};
+    run r = {.line = c, .streams = !c->json && !trace_on_stdout, .alternatives = alternatives};
     r.progress = ls_gauge_start(c->quiet || c->json);
     ls_run_setup_init(&r.setup, &c->options);
     ls_gauge_watch(&r.progress, &r.setup.s.model.engine);

@@ -169,7 +169,7 @@ static void choose_finalists(tuning *t, ls_buf *list) {
 // ---- the winner
 
 static double tokens_per_s(const ls_comparison *k, int i) {
-    const ls_total t = ls_comparison_total(k, i, NULL);
+    const ls_total t = ls_bench_total(&k->b, i, NULL);
     return t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0;
 }
 
@@ -183,11 +183,11 @@ static void write_config(const tuning *t, int winner, ls_buf *out) {
     const ls_contender *c = &k->c[winner];
     const ls_engine *b = k->model.engine;
     ls_visible_row(out, "# Written by logitspec tune %s. %s, %s on %s, %d thread%s; %zu prompt%s.", LS_VERSION,
-                   k->model.name, b->dtype, b->device, b->threads, ls_plural(b->threads), k->done, ls_plural(k->done));
+                   k->model.name, b->dtype, b->device, b->threads, ls_plural(b->threads), k->b.done, ls_plural(k->b.done));
     ls_buf_str(out, "# Measured, tokens a second:");
     for (int i = 0; i < k->n; i++) ls_visible_fmt(out, "%s %s %.0f", i ? "," : "", k->c[i].label, tokens_per_s(k, i));
     ls_buf_str(out, ".\n");
-    if (k->disturbed) ls_buf_str(out, "# The machine was busy with other work: tune again when it is not.\n");
+    if (k->b.disturbed) ls_buf_str(out, "# The machine was busy with other work: tune again when it is not.\n");
     const char *section = "";
     for (int i = 0; i < ls_options_count(); i++) {
         const char *key = ls_options_key(i), *dot = strchr(key, '.');
@@ -211,15 +211,15 @@ static ls_code conclude(const tuning *t, bool *printed, ls_err *err) {
     ls_buf told = {0};
     ls_say("%-*s %8s %10s %8s  %s", width, "run for real", "MAT", "tokens/s", "speedup", "95%");
     for (int i = 0; i < k->n; i++) {
-        const ls_total total = ls_comparison_total(k, i, NULL);
+        const ls_total total = ls_bench_total(&k->b, i, NULL);
         if (!total.different && tokens_per_s(k, i) > tokens_per_s(k, winner)) winner = i;
         char interval[40] = "", speedup[LS_TOTAL_BYTES];
-        if (k->done >= 3) snprintf(interval, sizeof interval, "  %.2f - %.2f", total.low, total.high);
+        if (k->b.done >= 3) snprintf(interval, sizeof interval, "  %.2f - %.2f", total.low, total.high);
         ls_say("%-*s %8.2f %10.1f %8s%s%s", width, k->c[i].label, (double)total.emitted / (double)total.steps,
                tokens_per_s(k, i), ls_total_speedup_text(speedup, &total), interval,
                total.different ? "  DIFFERS" : "");
     }
-    ls_comparison_tell_busy(k, &told);
+    ls_bench_tell_busy(&k->b, &told);
     if (told.n) ls_say("%.*s", (int)told.n - 1, told.p);
     ls_buf_free(&told);
     ls_say("%s", "");

@@ -49,6 +49,8 @@ void ls_settle_seed(ls_options *o); // draws a missing seed, so that several run
 // The prompt of --prompt or --prompt-file ("-": standard input), owned by the caller. LS_E_USAGE: it is missing
 // and `required`.
 ls_code ls_read_prompt(const ls_command_line *c, bool required, ls_buf *out, ls_err *err);
+// A whole number from least to most that a flag was given; 0: it was not (text NULL).
+ls_code ls_count_read(const char *flag, const char *text, int32_t least, int32_t most, int32_t *out, ls_err *err);
 // The factor of --speed, 1 where none was given; "max" is 0 where that is allowed.
 ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err);
 // The colours of the screen, with the user's own (ui.theme, ui.colors); of the program.

@@ -1,14 +1,12 @@
 #include "cli/comparison.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "cli/item_run.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-ls_result *ls_comparison_result(const ls_comparison *k, size_t prompt, int contender) {
-    return &k->results[prompt * (size_t)k->n + (size_t)contender];
-}
 
 ls_promise ls_comparison_promise(const ls_comparison *k, int contender) {
     const ls_decode_options *o = &k->c[contender].setup.s.decode;
@@ -29,23 +27,39 @@ ls_code ls_comparison_prompts(ls_comparison *k, const ls_command_line *c, ls_err
     return code;
 }
 
+// What is to be measured: methods and prompts.
+static void list(ls_comparison *k) {
+    ls_bench *b = &k->b;
+    b->n = k->n;
+    b->planned = b->n_prompts = k->suite.n;
+    b->max_tokens = k->c[0].setup.s.decode.max_tokens;
+    b->repeat = k->repeat > 1 ? k->repeat : 1;
+    b->methods = ls_calloc((size_t)k->n, sizeof *b->methods);
+    b->prompts = ls_calloc(k->suite.n, sizeof *b->prompts);
+    for (int i = 0; i < k->n; i++) {
+        ls_bench_method *m = &b->methods[i];
+        snprintf(m->label, sizeof m->label, "%s", k->c[i].label);
+        snprintf(m->promise, sizeof m->promise, "%s", ls_promise_name(ls_comparison_promise(k, i)));
+        m->plain = !k->c[i].method->make;
+    }
+    for (size_t p = 0; p < k->suite.n; p++)
+        b->prompts[p] = (ls_bench_prompt){ls_strdup(k->suite.items[p].name), ls_strdup(k->suite.items[p].category),
+                                          ls_strdup(k->suite.items[p].task)};
+    ls_bench_begin(b);
+}
+
 ls_code ls_comparison_open(ls_comparison *k, ls_contender *c, int n, ls_err *err) {
     ls_code code = LS_OK;
     k->c = c;
     k->n = n;
-    k->ar = k->reference = -1;
-    k->done = k->disturbed = 0;
     k->sessions = ls_calloc((size_t)n, sizeof *k->sessions);
-    k->results = ls_calloc(k->suite.n * (size_t)n, sizeof *k->results);
-    for (int i = n - 1; i >= 0; i--) {
-        if (!c[i].method->make) k->ar = i;
-        if (ls_comparison_promise(k, i) == LS_PROMISE_TEXT) k->reference = i;
-    }
+    list(k);
     if (!k->model.engine) {
         ls_model_options model = c[0].setup.s.model;
         ls_gauge_watch(k->gauge, &model.engine);
         code = ls_model_load(&k->model, &model, err);
     }
+    if (!code) k->b.exact = k->model.engine->exact;
     for (int i = 0; i < n && !code; i++) {
         if ((code = ls_session_new(&k->sessions[i], &k->model, &c[i].setup.s.decode, err))) break;
         code = ls_session_calibrate(k->sessions[i], ls_gauge_show, k->gauge, err);
@@ -55,12 +69,10 @@ ls_code ls_comparison_open(ls_comparison *k, ls_contender *c, int n, ls_err *err
 
 void ls_comparison_close(ls_comparison *k) {
     for (int i = 0; k->sessions && i < k->n; i++) ls_session_free(k->sessions[i]);
-    for (size_t i = 0; k->results && i < k->suite.n * (size_t)k->n; i++) ls_ids_free(&k->results[i].output);
     free(k->sessions);
-    free(k->results);
+    ls_bench_free(&k->b);
     ls_contenders_free(k->c, k->n);
     k->sessions = NULL;
-    k->results = NULL;
     k->c = NULL;
     k->n = 0;
 }
@@ -91,24 +103,27 @@ static ls_code run_one(ls_comparison *k, size_t at, int i, ls_err *err) {
     telling to = {k, item->first};
     const ls_item_listener listener = {
         .begin = k->on_begin ? tell_begin : NULL, .step = k->on_step ? tell_step : NULL, .ud = &to};
-    return ls_item_run(k->sessions[i], &k->model, &k->c[0].setup.s, item, &listener, ls_comparison_result(k, at, i),
+    return ls_item_run(k->sessions[i], &k->model, &k->c[0].setup.s, item, &listener, ls_bench_result(&k->b, at, i),
                        err);
+}
+
+static void judge(ls_comparison *k, size_t at) {
+    for (int i = 0; i < k->n; i++)
+        ls_result_judge(ls_bench_result(&k->b, at, i), k->b.ar < 0 ? NULL : ls_bench_result(&k->b, at, k->b.ar),
+                        k->b.reference < 0 ? NULL : ls_bench_result(&k->b, at, k->b.reference));
 }
 
 static ls_code run_once(ls_comparison *k, size_t at, ls_err *err) {
     ls_code code = LS_OK;
     for (int j = 0; j < k->n && !code; j++) // each contender goes first equally often
         code = run_one(k, at, (int)((at + (size_t)j) % (size_t)k->n), err);
-    if (code) return code;
-    for (int i = 0; i < k->n; i++)
-        ls_result_judge(ls_comparison_result(k, at, i), k->ar < 0 ? NULL : ls_comparison_result(k, at, k->ar),
-                        k->reference < 0 ? NULL : ls_comparison_result(k, at, k->reference));
-    return LS_OK;
+    if (!code) judge(k, at);
+    return code;
 }
 
 static double noise_of(const ls_comparison *k, size_t at) {
     double most = 0;
-    for (int i = 0; i < k->n; i++) most = fmax(most, ls_result_noise(ls_comparison_result(k, at, i)));
+    for (int i = 0; i < k->n; i++) most = fmax(most, ls_result_noise(ls_bench_result(&k->b, at, i)));
     return most;
 }
 
@@ -119,75 +134,122 @@ static bool rewind_all(ls_comparison *k, const ls_buf *before) {
     return known;
 }
 
-// The results of the quietest run so far stay in best; *least: how noisy it was.
-static void keep_quieter(ls_comparison *k, size_t at, ls_result *best, double *least) {
-    ls_result *results = ls_comparison_result(k, at, 0);
-    const double noise = noise_of(k, at);
-    for (int i = 0; i < k->n; i++) {
-        ls_ids_free(noise < *least ? &best[i].output : &results[i].output);
-        if (noise < *least) best[i] = results[i];
-        results[i] = (ls_result){0};
+static void move(ls_result *to, ls_result *from) {
+    ls_result_free(to);
+    *to = *from;
+    *from = (ls_result){0};
+}
+
+// Runs the prompt until no other program disturbs it, three times at most; the quietest run is in best. *least: how
+// noisy it was. again: the drafters know this prompt.
+static ls_code run_quietly(ls_comparison *k, size_t at, const ls_buf *before, bool again, ls_result *best,
+                           double *least, ls_err *err) {
+    enum { ATTEMPTS = 3 };
+    ls_result *results = ls_bench_result(&k->b, at, 0);
+    *least = INFINITY;
+    for (int attempt = 0; attempt < ATTEMPTS && !(*least <= LS_BUSY); attempt++, again = true) {
+        if (again && (k->on_step || !rewind_all(k, before))) break;
+        if (attempt) ls_gauge_show(k->gauge, "the machine is busy: once more", (double)at / (double)k->suite.n);
+        const ls_code code = run_once(k, at, err);
+        if (code) return code;
+        const double noise = noise_of(k, at);
+        for (int i = 0; i < k->n; i++) {
+            if (noise < *least) move(&best[i], &results[i]);
+            else ls_result_free(&results[i]);
+        }
+        *least = fmin(*least, noise);
     }
-    *least = fmin(*least, noise);
+    return LS_OK;
+}
+
+static int by_time(const void *a, const void *b) {
+    const double x = ((const ls_result *)a)->stats.total_us, y = ((const ls_result *)b)->stats.total_us;
+    return (x > y) - (x < y);
+}
+
+// Of each contender's runs the one whose time is the median becomes the result. runs: [n of them][contender].
+static void take_medians(ls_comparison *k, size_t at, ls_result *runs, size_t n) {
+    ls_result *of = ls_calloc(n, sizeof *of);
+    for (int i = 0; i < k->n; i++) {
+        for (size_t r = 0; r < n; r++) of[r] = runs[r * (size_t)k->n + (size_t)i];
+        qsort(of, n, sizeof *of, by_time);
+        ls_result *median = &of[n / 2];
+        if (n > 1) median->spread = (of[n - 1].stats.total_us - of[0].stats.total_us) / median->stats.total_us;
+        move(ls_bench_result(&k->b, at, i), median);
+        for (size_t r = 0; r < n; r++) ls_result_free(&of[r]);
+    }
+    free(of);
+    judge(k, at);
 }
 
 static ls_code run_prompt(ls_comparison *k, size_t at, ls_err *err) {
-    enum { ATTEMPTS = 3 };
     const size_t n = (size_t)k->n;
-    ls_result *results = ls_comparison_result(k, at, 0), *best = ls_calloc(n, sizeof *best);
+    ls_result *runs = ls_calloc(n * (size_t)k->b.repeat, sizeof *runs);
     ls_buf *before = ls_calloc(n, sizeof *before);
-    double least = INFINITY;
+    size_t made = 0;
+    bool disturbed = false;
     ls_code code = LS_OK;
     for (size_t i = 0; i < n; i++) ls_session_remember(k->sessions[i], &before[i]);
-    for (int attempt = 0; !code && attempt < ATTEMPTS && !(least <= LS_BUSY); attempt++) {
-        if (attempt && (k->on_step || !rewind_all(k, before))) break;
-        if (attempt) ls_gauge_show(k->gauge, "the machine is busy: once more", (double)at / (double)k->suite.n);
-        if (!(code = run_once(k, at, err))) keep_quieter(k, at, best, &least);
+    for (int r = 0; r < k->b.repeat && !code; r++) {
+        double least;
+        if ((code = run_quietly(k, at, before, r > 0, &runs[made * n], &least, err))) break;
+        if (isinf(least)) { // a drafter cannot forget
+            code = ls_fail(err, LS_E_UNSUPPORTED, "--repeat: a method remembers too much to be put back");
+            break;
+        }
+        disturbed |= least > LS_BUSY;
+        made++;
     }
-    for (size_t i = 0; i < n; i++) {
-        ls_ids_free(code ? &best[i].output : &results[i].output);
-        if (!code) results[i] = best[i];
-        ls_buf_free(&before[i]);
-    }
-    if (!code) k->disturbed += least > LS_BUSY;
-    free(best);
+    if (!code) take_medians(k, at, runs, made);
+    else
+        for (size_t i = 0; i < n * (size_t)k->b.repeat; i++) ls_result_free(&runs[i]);
+    if (!code) k->b.disturbed += disturbed;
+    for (size_t i = 0; i < n; i++) ls_buf_free(&before[i]);
+    free(runs);
     free(before);
     return code;
 }
 
+// "comparing, 4 min left": after the first prompt.
+static void tell_progress(ls_comparison *k, size_t first, uint64_t start) {
+    char stage[80] = "comparing";
+    const size_t done = k->b.done - first, left = k->suite.n - k->b.done;
+    const double s = done ? (double)(ls_now_ns() - start) / 1e9 / (double)done * (double)left : 0;
+    if (done && s < 90) snprintf(stage, sizeof stage, "comparing, %.0f s left", ceil(s));
+    else if (done) snprintf(stage, sizeof stage, "comparing, %.0f min left", ceil(s / 60));
+    ls_gauge_show(k->gauge, stage, (double)k->b.done / (double)k->suite.n);
+}
+
+// The prompt does not fit: it is left out, and named.
+static void leave_out(ls_comparison *k, size_t at, ls_err *err) {
+    ls_bench *b = &k->b;
+    ls_err_prefix(err, "prompt %s", k->suite.items[at].name);
+    ls_bench_leave_out(b, err->msg);
+    *err = (ls_err){0};
+    for (int i = 0; i < k->n; i++) ls_result_free(ls_bench_result(b, at, i));
+    free(b->prompts[at].name);
+    free(b->prompts[at].category);
+    free(b->prompts[at].task);
+    b->n_prompts--;
+    b->planned--;
+    memmove(&b->prompts[at], &b->prompts[at + 1], (b->n_prompts - at) * sizeof *b->prompts);
+    ls_suite_drop(&k->suite, at);
+}
+
 ls_code ls_comparison_run(ls_comparison *k, ls_err *err) {
     ls_code code = LS_OK;
-    for (size_t p = 0; p < k->suite.n && !code; p++) {
-        ls_gauge_show(k->gauge, "comparing", (double)p / (double)k->suite.n);
-        if ((code = run_prompt(k, p, err))) {
-            if (code != LS_E_CANCELLED) ls_err_prefix(err, "prompt %s", k->suite.items[p].name);
-        } else k->done++;
+    const size_t first = k->b.done; // an earlier run has those before
+    const uint64_t start = ls_now_ns();
+    while (k->b.done < k->suite.n && !code) {
+        const size_t at = k->b.done;
+        tell_progress(k, first, start);
+        code = run_prompt(k, at, err);
+        if (code == LS_E_RANGE && k->lenient) {
+            leave_out(k, at, err);
+            code = LS_OK;
+        } else if (code && code != LS_E_CANCELLED) ls_err_prefix(err, "prompt %s", k->suite.items[at].name);
+        else if (!code) k->b.done++;
+        if (!code && k->on_prompt) code = k->on_prompt(k->ud, err);
     }
     return code;
-}
-
-void ls_comparison_tell_busy(const ls_comparison *k, ls_buf *out) {
-    if (k->disturbed)
-        ls_buf_fmt(out,
-                   "busy: other programs used the processors in every run of %zu of %zu prompts: "
-                   "the tokens are right, the times are not\n",
-                   k->disturbed, k->done);
-}
-
-ls_total ls_comparison_total(const ls_comparison *k, int contender, const char *category) {
-    const ls_result **members = ls_calloc(k->done + 1, sizeof *members);
-    size_t n = 0;
-    for (size_t p = 0; p < k->done; p++)
-        if (!category || !strcmp(category, k->suite.items[p].category))
-            members[n++] = ls_comparison_result(k, p, contender);
-    const ls_total t = ls_total_of(members, n, true);
-    free(members);
-    return t;
-}
-
-const char **ls_comparison_categories(const ls_comparison *k) {
-    const char **out = ls_calloc(k->done + 1, sizeof *out);
-    for (size_t p = 0; p < k->done; p++) out[p] = k->suite.items[p].category;
-    ls_suite_distinct(out, k->done);
-    return out;
 }

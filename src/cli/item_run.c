@@ -37,7 +37,8 @@ static ls_code run_turn(const answering *c, size_t turn, ls_err *err) {
         ls_dialog_begin(c->dialog, turn, said->text, said->n, &p);
         r->finish = LS_GOING;
         r->prefill_ms += prefill_ms;
-        r->turns++;
+        r->turn = ls_realloc(r->turn, (r->turns + 1) * sizeof *r->turn);
+        r->turn[r->turns++] = (ls_result_turn){.prefill_ms = prefill_ms};
         if (l->begin) l->begin(l->ud, &(ls_turn_begun){turn, p.kept, prefill_ms, said, ls_session_context(s)});
     }
     ls_next_prompt_free(&p);
@@ -46,6 +47,7 @@ static ls_code run_turn(const answering *c, size_t turn, ls_err *err) {
         else if (!(code = ls_session_step(s, c->step, err))) {
             ls_stats_add(&r->stats, c->step);
             ls_stats_add(&stats, c->step);
+            ls_ids_push(&r->lengths, c->step->n_emitted);
             r->finish = c->step->finish;
             if (l->step) l->step(l->ud, turn, c->step);
         }
@@ -53,6 +55,13 @@ static ls_code run_turn(const answering *c, size_t turn, ls_err *err) {
     if (code) return code;
     if (l->end) l->end(l->ud, turn, r->finish, &stats);
     const ls_ids *out = ls_session_output(s);
+    const ls_buf *text = ls_session_text(s);
+    ls_result_turn *t = &r->turn[r->turns - 1];
+    t->text = ls_strndup(text->n ? text->p : "", text->n);
+    t->n = text->n;
+    t->steps = stats.steps;
+    t->emitted = stats.emitted;
+    t->decode_ms = stats.total_us / 1e3;
     ls_ids_add(&r->output, out->p, out->n);
     ls_dialog_answer(c->dialog, c->model, ls_session_text(s), out->p, out->n - (r->finish == LS_FINISH_EOS));
     return LS_OK;

@@ -142,7 +142,7 @@ static ls_code record_one(lab *k, size_t run, size_t item, const char *path, ls_
     }
     if (code && code != LS_E_CANCELLED)
         ls_err_prefix(err, "%s, prompt %s", k->plan.index.runs[run].word, k->suite.items[item].name);
-    ls_ids_free(&result.output);
+    ls_result_free(&result);
     ls_conversation_free(r.kept);
     ls_session_free(r.session);
     return code;

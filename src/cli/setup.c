@@ -186,6 +186,21 @@ ls_code ls_read_prompt(const ls_command_line *c, bool required, ls_buf *out, ls_
     return LS_OK;
 }
 
+ls_code ls_count_read(const char *flag, const char *text, int32_t least, int32_t most, int32_t *out, ls_err *err) {
+    char *end = NULL;
+    *out = 0;
+    if (!text) return LS_OK;
+    errno = 0;
+    const long n = strtol(text, &end, 10);
+    if (end == text || *end || errno || n < least || n > most) {
+        if (most == INT32_MAX)
+            return ls_fail(err, LS_E_USAGE, "%s %.40s: expected a whole number, %d or more", flag, text, least);
+        return ls_fail(err, LS_E_USAGE, "%s %.40s: expected a number from %d to %d", flag, text, least, most);
+    }
+    *out = (int32_t)n;
+    return LS_OK;
+}
+
 ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err) {
     char *end = NULL;
     *out = 1;

@@ -11,7 +11,9 @@ enum { MAX_BYTES = 64 << 20 };
 
 void ls_suite_add(ls_suite *s, const char *name, const char *category) {
     s->items = ls_realloc(s->items, (s->n + 1) * sizeof *s->items);
-    s->items[s->n++] = (ls_suite_item){.name = ls_strdup(name), .category = ls_strdup(category), .first = s->n_turns};
+    ls_suite_item *item = &s->items[s->n++];
+    *item = (ls_suite_item){.name = ls_strdup(name), .category = ls_strdup(category), .first = s->n_turns};
+    item->task = item->category;
 }
 
 void ls_suite_add_turn(ls_suite *s, const char *text, size_t n) {
@@ -21,15 +23,58 @@ void ls_suite_add_turn(ls_suite *s, const char *text, size_t n) {
     s->n_turns++;
 }
 
+static void cut_turns(ls_suite_item *item, size_t n) {
+    while (item->n_turns > n) free(item->turns[--item->n_turns].text);
+}
+
+static void free_item(ls_suite_item *item) {
+    cut_turns(item, 0);
+    free(item->turns);
+    free(item->name);
+    free(item->category);
+}
+
 void ls_suite_free(ls_suite *s) {
-    for (size_t i = 0; i < s->n; i++) {
-        for (size_t k = 0; k < s->items[i].n_turns; k++) free(s->items[i].turns[k].text);
-        free(s->items[i].turns);
-        free(s->items[i].name);
-        free(s->items[i].category);
-    }
+    for (size_t i = 0; i < s->n; i++) free_item(&s->items[i]);
     free(s->items);
     *s = (ls_suite){0};
+}
+
+static void count_turns(ls_suite *s) {
+    s->n_turns = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        s->items[i].first = s->n_turns;
+        s->n_turns += s->items[i].n_turns;
+    }
+}
+
+void ls_suite_drop(ls_suite *s, size_t item) {
+    free_item(&s->items[item]);
+    memmove(&s->items[item], &s->items[item + 1], (s->n - item - 1) * sizeof *s->items);
+    s->n--;
+    count_turns(s);
+}
+
+void ls_suite_cut(ls_suite *s, size_t items, size_t of_each_task, size_t turns) {
+    size_t kept = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        size_t before = 0;
+        for (size_t k = 0; k < kept; k++) before += !strcmp(s->items[k].task, s->items[i].task);
+        if ((items && kept == items) || (of_each_task && before == of_each_task)) free_item(&s->items[i]);
+        else s->items[kept++] = s->items[i];
+    }
+    s->n = kept;
+    for (size_t i = 0; turns && i < kept; i++) cut_turns(&s->items[i], turns);
+    count_turns(s);
+}
+
+// What Spec-Bench counts as one task (its evaluation/speed.py).
+static bool is_mt_bench(const char *category) {
+    static const char *const kinds[] = {"writing", "roleplay",   "reasoning", "math",
+                                        "coding",  "extraction", "stem",      "humanities"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(category, kinds[i])) return true;
+    return false;
 }
 
 static ls_code add_line(ls_suite *s, const char *line, size_t n, const char *where, size_t number, ls_err *err) {
@@ -43,8 +88,11 @@ static ls_code add_line(ls_suite *s, const char *line, size_t n, const char *whe
     int64_t value = (int64_t)number;
     ls_json_int(id, &value);
     char *name = ls_json_str(id, NULL) ? ls_strdup(ls_json_str(id, NULL)) : ls_format("%lld", (long long)value);
+    const bool spec_bench = turns && ls_json_get(doc, "question_id");
     const size_t n_turns = prompt ? 1 : ls_json_size(turns);
+    const size_t before = s->n;
     ls_suite_add(s, name, category ? category : "");
+    if (spec_bench && is_mt_bench(s->items[before].category)) s->items[before].task = "mt_bench";
     for (size_t i = 0; i < n_turns && !code; i++) {
         size_t bytes = 0;
         const char *text = ls_json_str(prompt ? prompt : ls_json_at(turns, i), &bytes);
@@ -54,12 +102,18 @@ static ls_code add_line(ls_suite *s, const char *line, size_t n, const char *whe
     }
     if (!code && !s->items[s->n - 1].n_turns)
         code = ls_fail(err, LS_E_PARSE, "%s: neither \"prompt\" nor \"turns\" holds a text", where);
+    if (code) ls_suite_drop(s, before);
     free(name);
     ls_json_free(doc);
     return code;
 }
 
 ls_code ls_suite_read(ls_suite *out, const char *path, ls_err *err) {
+    return ls_suite_read_some(out, path, NULL, NULL, err);
+}
+
+ls_code ls_suite_read_some(ls_suite *out, const char *path, void (*skipped)(void *ud, const char *why), void *ud,
+                           ls_err *err) {
     *out = (ls_suite){0};
     ls_buf text = {0};
     const bool is_stdin = !strcmp(path, "-");
@@ -77,6 +131,11 @@ ls_code ls_suite_read(ls_suite *out, const char *path, ls_err *err) {
         char *where = ls_format("%s:%zu", is_stdin ? "standard input" : path, number);
         code = add_line(out, line, n, where, number, err);
         free(where);
+        if (code && skipped) {
+            skipped(ud, err->msg);
+            *err = (ls_err){0};
+            code = LS_OK;
+        }
     }
     ls_buf_free(&text);
     if (!code && !out->n) code = ls_fail(err, LS_E_RANGE, "the suite %s has no prompts", path);

@@ -11,8 +11,9 @@ typedef struct {
 } ls_suite_turn;
 
 typedef struct {
-    char *name;     // the line's question_id or id, else its number
-    char *category; // "" where none is given
+    char *name;       // the line's question_id or id, else its number
+    char *category;   // "" where none is given
+    const char *task; // as Spec-Bench counts: "mt_bench" for the eight kinds of MT-Bench, else the category; borrowed
     ls_suite_turn *turns;
     size_t n_turns, first; // first: how many turns the items before it have
 } ls_suite_item;
@@ -24,6 +25,12 @@ typedef struct {
 
 // path "-": standard input. Errors name file and line. An empty suite is LS_E_RANGE.
 ls_code ls_suite_read(ls_suite *out, const char *path, ls_err *err);
+// The same, but calls skipped with one line for each malformed line of the file, and leaves it out.
+ls_code ls_suite_read_some(ls_suite *out, const char *path, void (*skipped)(void *ud, const char *why), void *ud,
+                           ls_err *err);
+// Keeps the first items: so many in all, so many of each task, and of each so many turns; 0: all.
+void ls_suite_cut(ls_suite *s, size_t items, size_t of_each_task, size_t turns);
+void ls_suite_drop(ls_suite *s, size_t item); // leaves one out
 // An item without turns; a turn of the last item.
 void ls_suite_add(ls_suite *s, const char *name, const char *category);
 void ls_suite_add_turn(ls_suite *s, const char *text, size_t n);

@@ -10,6 +10,14 @@ enum { RESAMPLES = 2000 };
 
 static const double TOLERANCE = 1.1; // of a speedup over MAT: both are measured, and a turn's last token is free
 
+void ls_result_free(ls_result *r) {
+    for (size_t i = 0; r->turn && i < r->turns; i++) free(r->turn[i].text);
+    free(r->turn);
+    ls_ids_free(&r->output);
+    ls_ids_free(&r->lengths);
+    *r = (ls_result){0};
+}
+
 static bool possible(double speedup, uint64_t emitted, uint64_t steps) {
     return !(speedup > TOLERANCE * ls_per((double)emitted, steps));
 }
@@ -54,6 +62,10 @@ static void add(ls_total *t, const ls_result *r) {
     t->verify_us += st->verify_us;
     t->commit_us += st->commit_us;
     t->prefill_ms += r->prefill_ms;
+    if (st->total_us > 0) {
+        t->rates += 1e6 * (double)st->emitted / st->total_us;
+        t->rates_with_prompt += 1e6 * (double)st->emitted / (st->total_us + 1e3 * r->prefill_ms);
+    }
     t->ar_us += r->ar_us;
     t->against_us += r->against_us;
 }
@@ -80,6 +92,8 @@ static int by_value(const void *a, const void *b) {
 ls_total ls_total_of(const ls_result *const *results, size_t n, bool interval) {
     ls_total t = {0};
     for (size_t i = 0; i < n; i++) add(&t, results[i]);
+    t.rates = ls_per(t.rates, n);
+    t.rates_with_prompt = ls_per(t.rates_with_prompt, n);
     t.low = t.high = NAN;
     if (n < 3 || !interval) return t;
     double *sample = ls_malloc(RESAMPLES * sizeof *sample);

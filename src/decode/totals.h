@@ -4,17 +4,28 @@
 #include "base/buf.h"
 #include "decode/stats.h"
 
+typedef struct {
+    char *text; // of the answer
+    size_t n;
+    uint64_t steps, emitted;
+    double decode_ms, prefill_ms;
+} ls_result_turn;
+
 // One conversation by one way.
 typedef struct {
     ls_stats stats;
     double prefill_ms;
-    double ar_us;          // plain decoding's time for as many tokens; 0: not known
-    double against_us;     // the time of this way that it is compared with
-    ls_ids output;         // of all turns, one after another
-    size_t turns;          // that were answered: fewer than the item has where the context is full
+    double ar_us;         // plain decoding's time for as many tokens; 0: not known
+    double against_us;    // the time of this way that it is compared with
+    ls_ids output;        // of all turns, one after another
+    size_t turns;         // that were answered: fewer than the item has where the context is full
+    ls_result_turn *turn; // [turns]
+    ls_ids lengths;       // tokens that each step emitted, of all turns
+    double spread; // of runs that were repeated: longest minus shortest decoding time over the median; 0: one run
     long first_difference; // from the reference's output; -1: equal, or there is none
     ls_finish finish;      // of the last turn
 } ls_result;
+void ls_result_free(ls_result *r); // its arrays; leaves zeros
 
 // How much other work disturbed a result: the share of the time that the program's threads waited for a processor, or 1
 // where its times cannot be true: a step that drafts takes no less than a plain one, so a speedup above MAT is the
@@ -27,6 +38,7 @@ void ls_result_judge(ls_result *r, const ls_result *ar, const ls_result *referen
 typedef struct {
     uint64_t prompts, turns, emitted, steps, forwards, drafted, accepted, different, loose;
     double decode_us, draft_us, forward_us, host_us, verify_us, commit_us, prefill_ms, ar_us, against_us;
+    double rates, rates_with_prompt; // means over the prompts of tokens/s, without and with the time of reading them
     double low, high; // of the speedup: 95% interval by resampling prompts; NAN below three prompts, or not asked for
 } ls_total;
 

@@ -8,6 +8,7 @@
 #define LST_FUNCTIONS(X)                                                                                               \
     X(abi_version)                                                                                                     \
     X(last_error)                                                                                                      \
+    X(limits)                                                                                                          \
     X(device)                                                                                                          \
     X(model_open)                                                                                                      \
     X(model_info)                                                                                                      \
@@ -23,8 +24,9 @@
     X(row_top)                                                                                                         \
     X(keep_path)                                                                                                       \
     X(rewind)                                                                                                          \
-    X(row_logits) X(timings) X(probe) X(parts) X(watch) X(head_open) X(head_close) X(head_bytes) X(draft_new)          \
-        X(draft_free) X(draft_begin) X(draft_grow) X(draft_bytes) X(head_guess) X(draft_logits)
+    X(row_logits)                                                                                                      \
+    X(timings) X(probe) X(parts) X(watch) X(head_open) X(head_close) X(head_bytes) X(draft_new) X(draft_free)          \
+        X(draft_begin) X(draft_grow) X(draft_bytes) X(head_guess) X(draft_logits)
 
 enum { LS_ON_CPU, LS_ON_GPU }; // one library a kind of device, so that a machine without a GPU loads nothing of CUDA
 

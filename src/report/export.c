@@ -1,5 +1,7 @@
 #include "report/export.h"
 #include "base/jsonw.h"
+#include "base/mem.h"
+#include "report/spec_bench.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -16,11 +18,6 @@ static const ls_suite_item *item_of(const ls_suite *suite, const ls_buf *prompt)
     return NULL;
 }
 
-static bool is_number(const char *s) {
-    const size_t n = strlen(s);
-    return n && n < 16 && strspn(s, "0123456789") == n;
-}
-
 static void answer(const ls_report_turn *t, ls_buf *out) {
     for (size_t i = 0; i < t->n_text; i++) {
         const ls_token *token = ls_token_of(t->tokens, t->text[i].id);
@@ -33,48 +30,27 @@ static void conversation(const ls_report *r, size_t first, size_t end, size_t nu
                          ls_buf *out) {
     const ls_report_turn *t = &r->turns[first];
     const ls_suite_item *item = item_of(suite, &t->header.prompt_text);
-    ls_jsonw w = {.out = out};
-    ls_jw_open(&w, '{');
-    if (item && !is_number(item->name)) ls_jw_field_str(&w, "question_id", item->name);
-    else ls_jw_field_int(&w, "question_id", item ? strtoll(item->name, NULL, 10) : (long long)number);
-    ls_jw_field_str(&w, "category", item ? item->category : "");
-    ls_jw_field_str(&w, "answer_id", t->file);
-    ls_jw_key(&w, "model_id");
-    ls_buf id = {0};
-    ls_buf_fmt(&id, "%s-%s", t->header.run.model, r->groups[t->group].label);
-    ls_jw_strn(&w, id.p, id.n);
-    ls_buf_free(&id);
-    ls_jw_field_open(&w, "choices", '[');
-    ls_jw_open(&w, '{');
-    ls_jw_field_int(&w, "index", 0);
-    ls_jw_field_open(&w, "turns", '[');
+    ls_result all = {0};
+    all.turn = ls_calloc(end - first, sizeof *all.turn);
     for (size_t i = first; i < end; i++) {
+        const ls_stats *st = &r->turns[i].stats;
         ls_buf text = {0};
         answer(&r->turns[i], &text);
-        ls_jw_strn(&w, text.n ? text.p : "", text.n);
+        all.turn[all.turns++] = (ls_result_turn){ls_strndup(text.n ? text.p : "", text.n),
+                                                 text.n,
+                                                 st->steps,
+                                                 st->emitted,
+                                                 st->total_us / 1e3,
+                                                 r->turns[i].header.prefill_ms};
         ls_buf_free(&text);
+        for (size_t k = 0; k < r->turns[i].n_steps; k++) ls_ids_push(&all.lengths, r->turns[i].steps[k].n_emitted);
     }
-    ls_jw_close(&w, ']');
-    ls_jw_field_open(&w, "decoding_steps", '[');
-    for (size_t i = first; i < end; i++) ls_jw_u64(&w, r->turns[i].stats.steps);
-    ls_jw_close(&w, ']');
-    ls_jw_field_open(&w, "new_tokens", '[');
-    for (size_t i = first; i < end; i++) ls_jw_u64(&w, r->turns[i].stats.emitted);
-    ls_jw_close(&w, ']');
-    ls_jw_field_open(&w, "wall_time", '[');
-    for (size_t i = first; i < end; i++) {
-        const double prefill = r->turns[i].header.prefill_ms;
-        ls_jw_num(&w, (isfinite(prefill) ? prefill / 1e3 : 0) + r->turns[i].stats.total_us / 1e6, 9);
-    }
-    ls_jw_close(&w, ']');
-    ls_jw_field_open(&w, "accept_lengths", '[');
-    for (size_t i = first; i < end; i++)
-        for (size_t k = 0; k < r->turns[i].n_steps; k++) ls_jw_int(&w, r->turns[i].steps[k].n_emitted);
-    ls_jw_close(&w, ']');
-    ls_jw_close(&w, '}');
-    ls_jw_close(&w, ']');
-    ls_jw_close(&w, '}');
-    ls_buf_char(out, '\n');
+    char *name = item ? ls_strdup(item->name) : ls_format("%zu", number);
+    char *id = ls_format("%s-%s", t->header.run.model, r->groups[t->group].label);
+    ls_spec_bench_line(&all, name, item ? item->category : "", t->file, id, out);
+    free(name);
+    free(id);
+    ls_result_free(&all);
 }
 
 void ls_export_spec_bench(const ls_report *r, const ls_suite *suite, ls_buf *out) {

@@ -3,9 +3,7 @@
 #include "report/report.h"
 #include "decode/suite.h"
 
-// Spec-Bench's answer file (evaluation/eval.py, github.com/hemingkx/Spec-Bench): a JSON line for each conversation, in
-// choices[0] a list each of turns, decoding_steps, new_tokens and wall_time (seconds, prompt included, as there), and
-// accept_lengths of all steps. question_id and category come from the suite's item with the same first prompt; without
+// Spec-Bench's answer file (report/spec_bench.h): a JSON line for each conversation. question_id and category come from the suite's item with the same first prompt; without
 // one they are the conversation's number and "". suite may be NULL.
 void ls_export_spec_bench(const ls_report *r, const ls_suite *suite, ls_buf *out);
 // Chrome's trace-event format (JSON object form), as Perfetto and chrome://tracing open it: a process for each

@@ -13,7 +13,7 @@
 
 void ls_lab_free(ls_lab *lab) {
     for (size_t i = 0; lab->answers && i < lab->index.n_runs * lab->index.n_items; i++)
-        ls_ids_free(&lab->answers[i].result.output);
+        ls_result_free(&lab->answers[i].result);
     free(lab->answers);
     free(lab->lossy);
     free(lab->sampled);
@@ -203,7 +203,7 @@ static ls_code add_recording(ls_lab *lab, const char *dir, size_t run, size_t it
         leave_out(lab, path, l);
         code = LS_OK;
     }
-    if (!whole || code) ls_ids_free(&g->result.output);
+    if (!whole || code) ls_result_free(&g->result);
     ls_buf_free(&g->asked);
     free(g->output);
     free(g);

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define LST_ABI_VERSION 10
+#define LST_ABI_VERSION 11
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one tree */
 
@@ -95,9 +95,10 @@ typedef struct {
     char weights[16];
     char version[48]; /* of libtorch and CUDA */
     int32_t threads;
-    int32_t exact; /* 1: a row's bits depend on its token, position and ancestors only */
-    uint64_t weight_bytes;
-    char slow[160]; /* why this dtype is far slower here than another; "": not slow */
+    int32_t exact;         /* 1: a row's bits depend on its token, position and ancestors only */
+    uint64_t weight_bytes; /* that a forward reads, whatever its rows */
+    uint64_t row_macs;     /* multiply-adds of a row with weights */
+    char slow[160];        /* why this dtype is far slower here than another; "": not slow */
 } lst_model_info_t;
 
 /* How a token is chosen from a row's logits. temperature 0: argmax, ties to the lower id. Otherwise softmax of
@@ -126,13 +127,26 @@ const char *lst_last_error(void);
 
 typedef struct {
     uint32_t size;
-    char name[128]; /* a GPU's, or the level of the CPU's kernels ("amx", "neoni8mm", ... "portable"; LOGITSPEC_CPU lowers it) */
+    char name[128]; /* a GPU's, or the level of the CPU's kernels ("amx", "neoni8mm", ... "portable"; LOGITSPEC_CPU
+                       lowers it) */
     uint64_t free_bytes, total_bytes; /* of its own memory; 0 on the CPU */
-    int32_t resident; /* blocks of a matmul that a GPU holds at once (gpu/plan.h) */
-    char version[48]; /* as in lst_model_info_t */
+    int32_t resident;                 /* blocks of a matmul that a GPU holds at once (gpu/plan.h) */
+    char version[48];                 /* as in lst_model_info_t */
 } lst_device_info;
 /* Device i = 0, 1, ... of this library; LST_E_ARG: no such device (for i = 0 lst_last_error says why). */
 int lst_device(int32_t i, lst_device_info *info);
+
+/* What this processor reaches at most with so many threads (0: as many as a model gets): the fastest of some runs,
+ * half a second in all. A forward takes no less than its bytes and its multiply-adds need. LST_E_ARG: the library is a
+ * GPU's. */
+typedef struct {
+    uint32_t size;
+    int32_t threads;
+    double read_gb_per_s;                                    /* 10^9 bytes of 256 MiB, each read once */
+    double f32_gmac_per_s, int8_gmac_per_s, bf16_gmac_per_s; /* 10^9 multiply-adds on registers alone, by the
+                              instructions of the arithmetics' matmuls; 0: this CPU's level has none */
+} lst_limits_t;
+int lst_limits(int32_t threads, lst_limits_t *out); /* set out->size before */
 
 int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
                    const lst_open_options *opt);

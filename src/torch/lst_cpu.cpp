@@ -29,15 +29,15 @@ const Arithmetic &choose(std::string dtype, bool can_integers, bool fast_integer
     throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' is unknown (auto, f32, i16, i8, bf16)");
 }
 
-const char *no_level() {
+} // namespace
+
+const char *lst::cpu::no_level() {
     static thread_local std::string text;
     text = std::string("LOGITSPEC_CPU='") + getenv("LOGITSPEC_CPU") + "' is no CPU level (";
     for (int i = 0; lsk_level_name(i); i++) text += std::string(i ? ", " : "") + lsk_level_name(i);
     text += ")";
     return text.c_str();
 }
-
-} // namespace
 
 bool CpuModel::matrix_begin(lst::Linear &l, int type, lst::Care care) {
     const lsk_arith arith = care == lst::Care::more ? arithmetic->careful : arithmetic->usual;
@@ -91,7 +91,7 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
     auto m = std::make_unique<CpuModel>();
     m->asked = opt.dtype;
     m->kernels = lsk_pick(m->asked == "bf16");
-    if (!m->kernels) throw lst::Error(LST_E_ARG, no_level());
+    if (!m->kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
     m->arithmetic = &choose(m->asked, hp.head_dim % 32 == 0, m->kernels->fast_int);
     return m;
 }
@@ -100,7 +100,7 @@ extern "C" LST_API int lst_device(int32_t i, lst_device_info *info) {
     return lst::guard([&] {
         if (i || !info || info->size < sizeof *info) throw lst::Error(LST_E_ARG, "lst_device: there is no such device");
         const lsk_table *kernels = lsk_pick(0);
-        if (!kernels) throw lst::Error(LST_E_ARG, no_level());
+        if (!kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
         snprintf(info->name, sizeof info->name, "%s", kernels->name);
         info->free_bytes = info->total_bytes = 0;
         info->resident = 0;

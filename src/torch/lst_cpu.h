@@ -30,6 +30,8 @@ struct CpuModel : lst_model {
     std::unique_ptr<lst::Engine> engine(int32_t n_context, int32_t n_layers) override;
 };
 
+const char *no_level(); // what is wrong with LOGITSPEC_CPU, where lsk_pick finds nothing; of the calling thread
+
 // ---- what a forward is made with
 
 // Matmul inputs other than plain floats, written beside them: in integer arithmetic group g of row r at [g * rows + r],

@@ -100,6 +100,10 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
     return m;
 }
 
+extern "C" LST_API int lst_limits(int32_t, lst_limits_t *) {
+    return lst::guard([] { throw lst::Error(LST_E_ARG, "the limits of a GPU are not measured"); });
+}
+
 extern "C" LST_API int lst_device(int32_t i, lst_device_info *info) {
     return lst::guard([&] {
         char why[300];

@@ -137,25 +137,6 @@ struct Loader {
     }
 };
 
-// Processors that this process may use: its affinity mask, cut by a cgroup's quota (v2 cpu.max, v1 cpu.cfs_quota_us).
-// LOGITSPEC_PROCESSORS=N says another number, so that tests divide the work as larger machines do.
-int usable_processors() {
-    const char *said = getenv("LOGITSPEC_PROCESSORS");
-    if (said && atoi(said) > 0) return atoi(said);
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    double quota = 0, period = 0;
-    if (std::ifstream v2{"/sys/fs/cgroup/cpu.max"}; v2) {
-        if (!(v2 >> quota >> period)) quota = 0; // "max": no limit
-    } else {
-        std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") >> quota;
-        std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_period_us") >> period;
-    }
-    if (quota > 0 && period > 0) n = std::min(n, std::max(1, (int)std::ceil(quota / period)));
-    return n;
-}
-
 int choose_keeping(lst_model &m, const char *weights) {
     const int type = ls_ggml_kept(weights);
     if (type == -2)
@@ -168,7 +149,7 @@ int choose_keeping(lst_model &m, const char *weights) {
 void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, int32_t n,
                 const lst_open_options &opt) {
     m.hp = hp;
-    m.threads = opt.threads > 0 ? std::min(opt.threads, usable_processors()) : usable_processors();
+    m.threads = lst::threads_of(opt.threads);
     at::set_num_threads(m.threads);
     Table table;
     for (int32_t i = 0; i < n; i++) table[tensors[i].name] = &tensors[i];
@@ -214,6 +195,29 @@ void lst::set_error(const std::string &text) {
         if (c == '\n' || c == '\r') c = ' '; // one line
 }
 
+// Processors that this process may use: its affinity mask, cut by a cgroup's quota (v2 cpu.max, v1 cpu.cfs_quota_us).
+// LOGITSPEC_PROCESSORS=N says another number, so that tests divide the work as larger machines do.
+static int usable_processors() {
+    const char *said = getenv("LOGITSPEC_PROCESSORS");
+    if (said && atoi(said) > 0) return atoi(said);
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    double quota = 0, period = 0;
+    if (std::ifstream v2{"/sys/fs/cgroup/cpu.max"}; v2) {
+        if (!(v2 >> quota >> period)) quota = 0; // "max": no limit
+    } else {
+        std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") >> quota;
+        std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_period_us") >> period;
+    }
+    if (quota > 0 && period > 0) n = std::min(n, std::max(1, (int)std::ceil(quota / period)));
+    return n;
+}
+
+int lst::threads_of(int asked) {
+    return asked > 0 ? std::min(asked, usable_processors()) : usable_processors();
+}
+
 extern "C" {
 
 LST_API int32_t lst_abi_version(void) {
@@ -251,6 +255,10 @@ LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
         info->threads = m->threads;
         info->exact = 1;
         info->weight_bytes = m->weight_bytes;
+        info->row_macs = (uint64_t)m->head.n_in * (uint64_t)m->head.n_out;
+        for (const lst::Layer &layer : m->layers)
+            for (const lst::Linear *l : {&layer.qkv, &layer.out, &layer.gate_up, &layer.down})
+                info->row_macs += (uint64_t)l->n_in * (uint64_t)l->n_out;
         *info->slow = 0;
         m->info(info);
     });

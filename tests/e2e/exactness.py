@@ -45,11 +45,11 @@ def tokens_are_equal(model, level, dtype, way, prompt, n, methods=METHODS):
     """None: the CPU lacks the level. Else how many methods' tokens were compared, and the kernel."""
     o = json.loads(program("compare", *model, "--dtype", dtype, *THREADS, "--prompt", prompt, "--max-tokens", str(n), "--methods",
                            ",".join(["ar:1", *methods]), "--json", *way, level=level))
-    if level and not o["kernel"].startswith(level + ","):
+    if level and not o["manifest"]["kernel"].startswith(level + ","):
         return None
-    if not (o["equal"] and o["exact"] and o["threads"] == 7 and o["dtype"].split()[-1] == dtype):
+    if not (o["equal"] and o["exact"] and o["manifest"]["threads"] == 7 and o["manifest"]["dtype"].split()[-1] == dtype):
         raise Differs(f"{level} {dtype}: {o['methods']}")
-    return len(methods), o["kernel"]
+    return len(methods), o["manifest"]["kernel"]
 
 
 def rows_of(trace):

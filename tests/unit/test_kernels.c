@@ -509,6 +509,18 @@ static void small_kernels_match_doubles(void **state) {
     }
 }
 
+// What a level reaches at most is counted in multiply-adds of the instructions that its matmuls are made of.
+static void peaks_count_what_they_do(void **state) {
+    (void)state;
+    for (int i = 0; level(i); i++) {
+        const lsk_table *t = level(i);
+        const int64_t floats = t->peak(LSK_ARITH_F32, 10), integers = t->peak(LSK_ARITH_I8, 10);
+        assert_true(floats >= 10 * LSK_PEAK_SUMS * 4 && t->peak(LSK_ARITH_F32, 20) == 2 * floats);
+        assert_true(t->fast_int ? integers > floats && t->peak(LSK_ARITH_I8, 20) == 2 * integers : !integers);
+        assert_true(t->peak(LSK_ARITH_BF16, 10) >= floats);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matmul_is_right_and_row_independent),
@@ -525,6 +537,7 @@ int main(void) {
         cmocka_unit_test(formats_are_those_of_the_reference),
         cmocka_unit_test(quantising_rounds_to_the_nearest),
         cmocka_unit_test(small_kernels_match_doubles),
+        cmocka_unit_test(peaks_count_what_they_do),
     };
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

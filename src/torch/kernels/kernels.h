@@ -36,7 +36,7 @@ typedef struct {
 typedef struct {
     uint16_t scale[LSK_TILE];
     uint8_t q[32 * LSK_TILE]; /* of Q8I: + 128 */
-} lsk_q8; /* 32 inputs of Q8 and Q8I */
+} lsk_q8;                     /* 32 inputs of Q8 and Q8I */
 typedef struct {
     float scale[LSK_TILE], min[LSK_TILE];
     uint8_t q[16 * LSK_TILE];
@@ -178,7 +178,35 @@ typedef struct {
     int (*row_stats)(const float *logits, int32_t n, lst_row *row);
     /* k best, best first, ties: lower index first */
     void (*top)(const float *logits, int32_t n, int32_t k, int32_t *ids, float *values);
+    /* The instruction that matmuls of this arithmetic are made of (I8 stands for all integers), so many times on
+     * independent sums in registers. Returns the multiply-adds that these were; 0: the level has no such instruction.
+     */
+    int64_t (*peak)(lsk_arith arith, int64_t rounds);
 } lsk_table;
+/* Sums that hide the latency of one on all processors so far. */
+enum { LSK_PEAK_SUMS = 12 };
+/* Hides from the compiler what a sum holds, so that it keeps every multiplication. */
+#define LSK_KEEP(sum) __asm__ volatile("" : "+" LSK_VECTOR_REGISTER(sum))
+#if defined(__x86_64__)
+#define LSK_VECTOR_REGISTER "v"
+#elif defined(__aarch64__)
+#define LSK_VECTOR_REGISTER "w"
+#else
+#define LSK_VECTOR_REGISTER "m"
+#endif
+/* A table's peak of the instruction ADD(sum), which does `products` multiply-adds. */
+#define LSK_PEAK(name, vector, zero, ADD, products)                                                                    \
+    int64_t name(int64_t rounds) {                                                                                     \
+        vector sums[LSK_PEAK_SUMS];                                                                                    \
+        for (int i = 0; i < LSK_PEAK_SUMS; i++) sums[i] = zero;                                                        \
+        for (int64_t n = 0; n < rounds; n++) {                                                                         \
+            _Pragma("GCC unroll 12") for (int i = 0; i < LSK_PEAK_SUMS; i++) {                                         \
+                sums[i] = ADD(sums[i]);                                                                                \
+                LSK_KEEP(sums[i]);                                                                                     \
+            }                                                                                                          \
+        }                                                                                                              \
+        return rounds * LSK_PEAK_SUMS * (products);                                                                    \
+    }
 
 /* Plain twins of matmul_int and quantize, used by levels that have no integer dot products. */
 void lsk_plain_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
@@ -189,12 +217,15 @@ void lsk_plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *o
 void lsk_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                          int32_t tile_begin, int32_t tile_end);
 int lsk_amx_usable(void);
+int64_t lsk_amx_peak(int64_t rounds); /* of bf16 tiles, as a table's peak */
 
 /* matmul_int by SDOT, and by SMMLA where there are rows to pair; quantize in NEON. */
 void lsk_neondot_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y,
                             int64_t ldy, int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
 void lsk_neoni8mm_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y,
                              int64_t ldy, int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
+int64_t lsk_neondot_peak(int64_t rounds); /* of integers, as a table's peak */
+int64_t lsk_neoni8mm_peak(int64_t rounds);
 void lsk_neon_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride);
 
 /* The best level of this CPU; tiles: AMX too. The environment variable LOGITSPEC_CPU (a level's name) lowers it. NULL:

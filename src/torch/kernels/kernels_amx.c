@@ -107,6 +107,26 @@ static int right(void) {
     return 1;
 }
 
+int64_t lsk_amx_peak(int64_t rounds) {
+    tile_config c = {.palette = 1};
+    for (int i = 0; i <= LAST_INPUTS; i++) {
+        c.row_bytes[i] = 64;
+        c.rows[i] = ROWS;
+    }
+    __asm__ volatile("" : : "r"(&c) : "memory");
+    _tile_loadconfig(&c);
+    _tile_zero(WEIGHTS);
+    _tile_zero(INPUTS);
+    for (int64_t n = 0; n < rounds; n++) {
+        _tile_dpbf16ps(0, INPUTS, WEIGHTS);
+        _tile_dpbf16ps(1, INPUTS, WEIGHTS);
+        _tile_dpbf16ps(2, INPUTS, WEIGHTS);
+        _tile_dpbf16ps(3, INPUTS, WEIGHTS);
+    }
+    _tile_release();
+    return rounds * 4 * ROWS * ROWS * 32;
+}
+
 static sigjmp_buf refused;
 static void on_refusal(int signal) {
     (void)signal;

@@ -12,6 +12,10 @@
 #define MATMUL_INT vnni_matmul
 #define QUANTIZE vnni_quantize
 
+#define PEAK_INT vnni_peak
+#define VNNI_ADD(sum) _mm512_dpbusd_epi32(sum, _mm512_set1_epi8(1), _mm512_set1_epi8(2))
+static LSK_PEAK(vnni_peak, __m512i, _mm512_setzero_si512(), VNNI_ADD, 64)
+
 /* A block of rows has at most six to eight independent chains of dot products: they hide the latency of one, and their
  * sums fit the registers beside the weights. */
 #define MOST_I16(ROWS) 4

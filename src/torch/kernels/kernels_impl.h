@@ -189,10 +189,19 @@ static void k_to_bf16(float *x, int32_t n, uint16_t *bits) {
     }
 }
 
+#ifndef PEAK_INT
+#define PEAK_INT(rounds) 0
+#endif
+#define ADD_HALF(sum) vf_fma(sum, vf_set(0.5f), vf_set(0.5f))
+static LSK_PEAK(floats_peak, vf, vf_set(1), ADD_HALF, W)
+static int64_t k_peak(lsk_arith arith, int64_t rounds) {
+    return arith == LSK_ARITH_I8 ? PEAK_INT(rounds) : floats_peak(rounds);
+}
+
 #ifndef FAST_INT
 #define FAST_INT 0
 #define MATMUL_INT lsk_plain_matmul_int
 #define QUANTIZE lsk_plain_quantize
 #endif
 const lsk_table LEVEL = {LEVEL_NAME, FAST_INT, k_matmul,   MATMUL_INT,  QUANTIZE,    k_to_bf16, NULL,
-                         k_rmsnorm,  k_rope,   k_silu_mul, k_gelu_mul, k_softcap, k_attention, k_row_stats, k_top};
+                         k_rmsnorm,  k_rope,   k_silu_mul, k_gelu_mul, k_softcap, k_attention, k_row_stats, k_top, k_peak};

@@ -11,6 +11,10 @@
 #define MATMUL_INT int256_matmul
 #define QUANTIZE int256_quantize
 
+#define PEAK_INT int256_peak
+#define INT256_ADD(sum) ADD_PRODUCTS(sum, _mm256_set1_epi8(1), _mm256_set1_epi8(2))
+static LSK_PEAK(int256_peak, __m256i, _mm256_setzero_si256(), INT256_ADD, 32)
+
 enum { INT256_MOST = 8 }; /* rows of a block at most */
 #define EACH_ROW _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
 #define ALWAYS static inline __attribute__((always_inline))

@@ -3,6 +3,9 @@
  * bytes and those of the weights side by side; one row alone takes SDOT. */
 #include "torch/kernels/kernels_intneon.h"
 
+#define I8MM_ADD(sum) vmmlaq_s32(sum, vdupq_n_s8(1), vdupq_n_s8(2))
+LSK_PEAK(lsk_neoni8mm_peak, int32x4_t, vdupq_n_s32(0), I8MM_ADD, 32)
+
 /* Two rows' 32 bytes, eight of the one and eight of the other a vector. */
 typedef struct {
     int8x16_t x[4];

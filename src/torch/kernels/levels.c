@@ -33,22 +33,30 @@ static const lsk_table *avx2(void) {
 static const lsk_table *avxvnni(void) {
     return has_avxvnni() ? &lsk_avxvnni : NULL;
 }
+static int64_t avx512_peak(lsk_arith arith, int64_t rounds) {
+    return (arith == LSK_ARITH_I8 ? lsk_avx2 : lsk_avx512).peak(arith, rounds);
+}
 static const lsk_table *avx512(void) { /* its integers are those of AVX2 */
     static lsk_table mixed;
     mixed = lsk_avx512;
     mixed.fast_int = lsk_avx2.fast_int;
     mixed.matmul_int = lsk_avx2.matmul_int;
     mixed.quantize = lsk_avx2.quantize;
+    mixed.peak = avx512_peak;
     return has_avx512() ? &mixed : NULL;
 }
 static const lsk_table *avx512vnni(void) {
     return has_vnni() ? &lsk_avx512vnni : NULL;
+}
+static int64_t amx_peak(lsk_arith arith, int64_t rounds) {
+    return arith == LSK_ARITH_BF16 ? lsk_amx_peak(rounds) : lsk_avx512vnni.peak(arith, rounds);
 }
 static const lsk_table *amx(void) { /* the vnni level, with bf16 by tiles */
     static lsk_table tiles;
     tiles = lsk_avx512vnni;
     tiles.name = "amx";
     tiles.matmul_bf16 = lsk_amx_matmul_bf16;
+    tiles.peak = amx_peak;
     return has_vnni() && lsk_amx_usable() ? &tiles : NULL;
 }
 
@@ -65,6 +73,9 @@ static int has_dot_products(void) {
 static const lsk_table *neon(void) {
     return &lsk_neon;
 }
+static int64_t neondot_peak(lsk_arith arith, int64_t rounds) {
+    return arith == LSK_ARITH_I8 ? lsk_neondot_peak(rounds) : lsk_neon.peak(arith, rounds);
+}
 static const lsk_table *neondot(void) {
     static lsk_table dot;
     dot = lsk_neon;
@@ -72,7 +83,11 @@ static const lsk_table *neondot(void) {
     dot.fast_int = 1;
     dot.matmul_int = lsk_neondot_matmul_int;
     dot.quantize = lsk_neon_quantize;
+    dot.peak = neondot_peak;
     return has_dot_products() ? &dot : NULL;
+}
+static int64_t neoni8mm_peak(lsk_arith arith, int64_t rounds) {
+    return arith == LSK_ARITH_I8 ? lsk_neoni8mm_peak(rounds) : lsk_neon.peak(arith, rounds);
 }
 static const lsk_table *neoni8mm(void) {
     static lsk_table matrices;
@@ -81,6 +96,7 @@ static const lsk_table *neoni8mm(void) {
     matrices.fast_int = 1;
     matrices.matmul_int = lsk_neoni8mm_matmul_int;
     matrices.quantize = lsk_neon_quantize;
+    matrices.peak = neoni8mm_peak;
     return has_dot_products() && (getauxval(AT_HWCAP2) & I8MM) ? &matrices : NULL;
 }
 #endif
@@ -97,10 +113,12 @@ static const struct {
     int for_tiles;                   /* chosen only for what uses tiles, or by name */
 } levels[] = {
 #if defined(__x86_64__)
-    {"amx", amx, 1},         {"avx512vnni", avx512vnni, 0}, {"avx512", avx512, 0},
-    {"avxvnni", avxvnni, 0}, {"avx2", avx2, 0},
+    {"amx", amx, 1},          {"avx512vnni", avx512vnni, 0}, {"avx512", avx512, 0}, {"avxvnni", avxvnni, 0},
+    {"avx2", avx2, 0},
 #elif defined(__aarch64__)
-    {"neoni8mm", neoni8mm, 0}, {"neondot", neondot, 0}, {"neon", neon, 0},
+    {"neoni8mm", neoni8mm, 0},
+    {"neondot", neondot, 0},
+    {"neon", neon, 0},
 #endif
     {"portable", portable, 0}};
 enum { LEVELS = sizeof levels / sizeof *levels };

@@ -1,0 +1,356 @@
+// What the parts of decoding cost on this machine: reading a prompt, and forwards by rows and context. Each round
+// measures everything once, so that other load on the machine affects all cells alike; the report has medians, and
+// beside each the time that memory and arithmetic need at least, at the limits measured in the same run.
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/jsonw.h"
+#include "base/mem.h"
+#include "cli/bench.h"
+#include "cli/machine.h"
+#include "cli/progress.h"
+#include "model/checkpoint.h"
+#include "report/draw.h"
+#include "report/markup.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS = 5, READ = 512, MOST = 32, CELLS = 1 + MOST * MOST };
+
+typedef struct {
+    int32_t n, v[MOST]; // ascending
+} list;
+
+typedef struct {
+    int32_t context, rows; // rows 0: reading, after `context` tokens, READ tokens (or as many as fit)
+    int32_t tokens;        // that one run handles
+    double ms[ROUNDS];
+    double median, low, high;
+    double of_one; // forwards: as a multiple of one row's at that context
+    double least;  // ms that it takes at the machine's limits; NAN: not known
+} cell;
+
+typedef struct {
+    ls_model model;
+    ls_timeline *timeline;
+    ls_manifest manifest;
+    list contexts, rows;
+    cell cells[CELLS];
+    int n, rounds;
+    double load_ms;
+    ls_gauge gauge;
+} bench;
+
+static const lst_sampling greedy = {.top_p = 1};
+
+static ls_code read_tokens(bench *b, int32_t n, double *ms, ls_err *err) {
+    ls_timeline *t = b->timeline;
+    int32_t *ids = ls_malloc(sizeof *ids * (size_t)n);
+    for (int32_t i = 0; i < n; i++) ids[i] = (i * 31 + 7) % t->engine->n_vocab;
+    lst_row last;
+    const uint64_t start = ls_now_ns();
+    const ls_code code = t->prefill(t, ids, n, &greedy, &last, NULL, NULL, err);
+    *ms = (double)(ls_now_ns() - start) / 1e6;
+    free(ids);
+    return code;
+}
+
+// A root with branches of four, as drafts have them.
+static ls_code forward(bench *b, int32_t n, double *ms, ls_err *err) {
+    ls_timeline *t = b->timeline;
+    int32_t ids[LST_MAX_ROWS], parents[LST_MAX_ROWS];
+    lst_row *out = ls_malloc(sizeof *out * LST_MAX_ROWS);
+    for (int32_t i = 0; i < n; i++) {
+        ids[i] = (i * 17 + 3) % t->engine->n_vocab;
+        parents[i] = i == 0 ? -1 : i % 4 == 1 ? 0 : i - 1;
+    }
+    const uint64_t start = ls_now_ns();
+    const ls_code code = t->forward_tree(t, ids, parents, n, &greedy, out, err);
+    *ms = (double)(ls_now_ns() - start) / 1e6;
+    free(out);
+    return code;
+}
+
+// One round over all cells in order of context. It leaves the timeline empty. keep: the round counts.
+static ls_code run_round(bench *b, bool keep, ls_err *err) {
+    ls_timeline *t = b->timeline;
+    double ms;
+    ls_code code = t->rewind(t, 0, err);
+    for (int i = 0; i < b->n && !code; i++) {
+        cell *c = &b->cells[i];
+        const double done = (double)(b->rounds * b->n + i) / (ROUNDS * b->n);
+        if (!ls_gauge_show(&b->gauge, keep ? "measuring" : "warming up", keep ? done : -1))
+            return ls_fail(err, LS_E_CANCELLED, "interrupted");
+        if (!c->rows) {
+            code = read_tokens(b, c->tokens, &ms, err);
+            if (!code) code = t->rewind(t, 0, err);
+        } else {
+            double ignored;
+            const int32_t missing = c->context - t->length(t);
+            if (missing > 0) {
+                code = read_tokens(b, missing, &ignored, err);
+                if (!code) code = forward(b, c->rows, &ignored, err); // warms caches and threads as a run of steps does
+            }
+            if (!code) code = forward(b, c->rows, &ms, err);
+        }
+        if (!code && keep) c->ms[b->rounds] = ms;
+    }
+    if (!code) code = t->rewind(t, 0, err);
+    b->rounds += keep && !code;
+    return code;
+}
+
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void summarise(bench *b) {
+    for (int i = 0; i < b->n; i++) {
+        cell *c = &b->cells[i];
+        double sorted[ROUNDS], ratios[ROUNDS];
+        const cell *one = c;
+        while (one->rows > 1) one--; // the cells of a context follow one another, one row first
+        for (int r = 0; r < b->rounds; r++) sorted[r] = c->ms[r], ratios[r] = c->ms[r] / one->ms[r];
+        qsort(sorted, (size_t)b->rounds, sizeof *sorted, by_value);
+        qsort(ratios, (size_t)b->rounds, sizeof *ratios, by_value);
+        c->median = sorted[b->rounds / 2];
+        c->low = sorted[0];
+        c->high = sorted[b->rounds - 1];
+        c->of_one = ratios[b->rounds / 2];
+    }
+}
+
+// What a cell's bytes and multiply-adds take at least: the weights once, keys and values of the context once, each
+// row's products with weights by the arithmetic's instructions and with keys and values by those of f32.
+static double least_ms(const bench *b, const cell *c) {
+    const ls_manifest *m = &b->manifest;
+    const ls_engine *e = b->model.engine;
+    const bool integers = e->dtype[0] == 'i' || strstr(e->dtype, " i"), bf16 = strstr(e->dtype, "bf16") != NULL;
+    const double macs = integers ? m->int8_gmac_per_s : bf16 ? m->bf16_gmac_per_s : m->f32_gmac_per_s;
+    const double seen = c->rows ? c->context : c->context + c->tokens / 2.0; // positions before a row
+    const double bytes = m->weight_mb * 1e6 + (double)e->kv_bytes * seen;
+    const ls_checkpoint *of = b->model.checkpoint; // a key or value of a token meets each head that shares it
+    const double sharing = of ? (double)of->hparams.n_heads / of->hparams.n_kv_heads : NAN;
+    const double values = (double)e->kv_bytes / sizeof(float) * sharing;
+    const double memory = bytes / (m->read_gb_per_s * 1e6);
+    const double weights = c->tokens * m->row_mmac * 1e6 / (macs * 1e6);
+    const double attention = c->tokens * seen * values / (m->f32_gmac_per_s * 1e6);
+    return fmax(memory, weights + attention);
+}
+
+static int by_number(const void *a, const void *b) {
+    return *(const int32_t *)a - *(const int32_t *)b;
+}
+
+// "1,8,64", each from 1 to most; NULL: what is usual.
+static ls_code read_list(list *out, const char *flag, const char *text, const list *usual, int32_t most, ls_err *err) {
+    *out = text ? (list){0} : *usual;
+    for (const char *at = text; at && *at;) {
+        char one[16] = "", *end;
+        const size_t n = strcspn(at, ",");
+        if (n < sizeof one) memcpy(one, at, n);
+        const long v = strtol(one, &end, 10);
+        if (end == one || *end || v < 1 || v > most || out->n == MOST)
+            return ls_fail(err, LS_E_USAGE,
+                           "%s %.60s: expected up to %d numbers from 1 to %d, with commas between them", flag, text,
+                           MOST, most);
+        out->v[out->n++] = (int32_t)v;
+        at += n + (at[n] == ',');
+    }
+    if (!out->n) return ls_fail(err, LS_E_USAGE, "%s: it names no number", flag);
+    qsort(out->v, (size_t)out->n, sizeof *out->v, by_number);
+    return LS_OK;
+}
+
+static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
+    static const list contexts = {3, {64, 512, 2048}}, rows = {7, {1, 2, 4, 8, 16, 32, 64}};
+    ls_run_setup setup;
+    ls_code code = read_list(&b->contexts, "--contexts", c->contexts, &contexts, 1 << 20, err);
+    if (!code) code = read_list(&b->rows, "--rows", c->rows, &rows, LST_MAX_ROWS, err);
+    if (!code && b->rows.v[0] != 1)
+        code = ls_fail(err, LS_E_USAGE, "--rows: 1 is missing, which others are compared with");
+    if (code) return code;
+    ls_run_setup_init(&setup, &c->options);
+    ls_machine_watch watch = ls_machine_begin(&b->manifest);
+    ls_gauge_watch(&b->gauge, &setup.s.model.engine);
+    const uint64_t start = ls_now_ns();
+    code = ls_model_load(&b->model, &setup.s.model, err);
+    b->load_ms = (double)(ls_now_ns() - start) / 1e6;
+    ls_run_setup_free(&setup);
+    if (code) return code;
+    ls_gauge_show(&b->gauge, "measuring the machine", -1);
+    ls_machine_model(&b->manifest, &b->model);
+    const int32_t room = b->model.engine->n_context, most = b->rows.v[b->rows.n - 1];
+    b->cells[b->n++] = (cell){.tokens = room < READ ? room : READ};
+    for (int k = 0; k < b->contexts.n; k++) {
+        const int32_t context = b->contexts.v[k];
+        if (context + most > room && c->contexts)
+            return ls_fail(err, LS_E_RANGE, "--contexts %d: with %d rows it is beyond the context of %d tokens",
+                           context, most, room);
+        for (int r = 0; r < b->rows.n && context + most <= room; r++)
+            b->cells[b->n++] = (cell){.context = context, .rows = b->rows.v[r], .tokens = b->rows.v[r]};
+    }
+    for (int i = 0; i < b->n; i++) b->cells[i].least = least_ms(b, &b->cells[i]);
+    code = b->model.engine->timeline(b->model.engine, 0, &b->timeline, err);
+    if (!code) code = run_round(b, false, err);
+    while (!code && b->rounds < ROUNDS) code = run_round(b, true, err);
+    if (b->rounds) summarise(b);
+    if (b->timeline) b->timeline->free(b->timeline);
+    ls_machine_end(&watch);
+    return code;
+}
+
+// ---- results
+
+static void markdown(const bench *b, ls_buf *out) {
+    const ls_engine *e = b->model.engine;
+    ls_markdown_str(out, b->model.name);
+    ls_buf_fmt(out, ", %s on %s, %d threads (%s); loaded in %.0f ms; medians of %d rounds\n\n", e->dtype, e->device,
+               e->threads, e->kernel, b->load_ms, b->rounds);
+    ls_buf_str(out, "| what    | context | rows |   median ms |    lowest |   highest |   rows/s | of one row | least "
+                    "ms | of limit |\n"
+                    "|---------|--------:|-----:|------------:|----------:|----------:|---------:|-----------:|--------"
+                    "-:|---------:|\n");
+    for (int i = 0; i < b->n; i++) {
+        const cell *c = &b->cells[i];
+        char of_one[16] = "", least[16] = "", share[16] = "";
+        if (c->rows) snprintf(of_one, sizeof of_one, "%.2f", c->of_one);
+        if (isfinite(c->least)) {
+            snprintf(least, sizeof least, "%.3f", c->least);
+            snprintf(share, sizeof share, "%.0f%%", 100 * c->least / c->median);
+        }
+        ls_buf_fmt(out, "| %-7s | %7d | %4d | %11.3f | %9.3f | %9.3f | %8.0f | %10s | %8s | %8s |\n",
+                   c->rows ? "forward" : "read", c->context, c->tokens, c->median, c->low, c->high,
+                   1e3 * c->tokens / c->median, of_one, least, share);
+    }
+    ls_buf_str(out,
+               "\nleast ms: what reading the weights and the context once, and the multiply-adds of all rows, take at "
+               "the limits of this run; of limit: its share of the median\n\n");
+    if (b->manifest.waited > LS_BUSY)
+        ls_buf_fmt(out, "busy: the threads waited %.0f%% of the time for a processor: other programs had them\n\n",
+                   100 * b->manifest.waited);
+    ls_manifest_markdown(&b->manifest, out);
+}
+
+static void csv(const bench *b, ls_buf *out) {
+    ls_buf_str(
+        out, "model,device,dtype,threads,what,context,rows,median_ms,low_ms,high_ms,rows_per_s,of_one_row,least_ms\n");
+    for (int i = 0; i < b->n; i++) {
+        const cell *c = &b->cells[i];
+        const ls_engine *e = b->model.engine;
+        ls_csv_str(out, b->model.name);
+        ls_buf_fmt(out, ",%s,%s,%d,%s,%d,%d,%.6g,%.6g,%.6g,%.6g,", e->device, e->dtype, e->threads,
+                   c->rows ? "forward" : "read", c->context, c->tokens, c->median, c->low, c->high,
+                   1e3 * c->tokens / c->median);
+        if (c->rows) ls_buf_fmt(out, "%.6g", c->of_one);
+        ls_csv_number(out, c->least);
+        ls_buf_char(out, '\n');
+    }
+}
+
+static void json(const bench *b, ls_buf *out) {
+    ls_jsonw w = {.out = out};
+    ls_jw_open(&w, '{');
+    ls_jw_key(&w, "manifest");
+    ls_manifest_json(&b->manifest, &w);
+    ls_jw_field_num(&w, "load_ms", b->load_ms, 6);
+    ls_jw_field_int(&w, "rounds", b->rounds);
+    ls_jw_field_open(&w, "results", '[');
+    for (int i = 0; i < b->n; i++) {
+        const cell *c = &b->cells[i];
+        ls_jw_open(&w, '{');
+        ls_jw_field_str(&w, "what", c->rows ? "forward" : "read");
+        ls_jw_field_int(&w, "context", c->context);
+        ls_jw_field_int(&w, "rows", c->tokens);
+        ls_jw_field_num(&w, "median_ms", c->median, 6);
+        ls_jw_field_num(&w, "low_ms", c->low, 6);
+        ls_jw_field_num(&w, "high_ms", c->high, 6);
+        if (c->rows) ls_jw_field_num(&w, "of_one_row", c->of_one, 6);
+        ls_jw_field_num(&w, "least_ms", c->least, 6);
+        ls_jw_close(&w, '}');
+    }
+    ls_jw_close(&w, ']');
+    ls_jw_close(&w, '}');
+    ls_buf_char(out, '\n');
+}
+
+// Milliseconds by rows, a line for each context; dashed: the least at the machine's limits.
+static void plot(const bench *b, ls_buf *out) {
+    enum { WIDTH = 640, HEIGHT = 330, LEFT = 52, TOP = 34, LEGEND = 120 };
+    double most = 0;
+    for (int i = 1; i < b->n; i++) most = fmax(most, b->cells[i].median);
+    ls_draw_file(out, WIDTH, HEIGHT);
+    ls_draw_begin(out, "forwards", "Milliseconds of a forward by its rows", WIDTH, HEIGHT, 11);
+    ls_frame f = {LEFT, TOP, WIDTH - LEFT - 12, HEIGHT - TOP - 44, b->rows.v[b->rows.n - 1], most > 0 ? most : 1};
+    ls_draw_axes(out, &f, false, 33, "rows (dashed: what memory and arithmetic need at least)");
+    for (int r = 0; r < b->rows.n; r++) {
+        char label[16];
+        snprintf(label, sizeof label, "%d", b->rows.v[r]);
+        if (!r || b->rows.v[r] - b->rows.v[r - 1] > f.max_x / 25)
+            ls_draw_text(out, ls_draw_x(&f, b->rows.v[r]), f.y0 + f.h + 15, "middle", label);
+    }
+    for (int k = 0; k < b->contexts.n; k++) {
+        const cell *first = NULL;
+        for (int i = 1; i < b->n && !first; i++)
+            if (b->cells[i].context == b->contexts.v[k]) first = &b->cells[i];
+        if (!first) continue;
+        char name[40];
+        snprintf(name, sizeof name, "%d tokens", b->contexts.v[k]);
+        ls_draw_legend(out, LEFT + LEGEND * (double)(k % 5), k < 5 ? 4 : 18, ls_draw_color((size_t)k), name, 20);
+        ls_buf_fmt(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", ls_draw_color((size_t)k));
+        for (int r = 0; r < b->rows.n; r++)
+            ls_buf_fmt(out, "%.1f,%.1f ", ls_draw_x(&f, first[r].rows), ls_draw_y(&f, first[r].median));
+        ls_buf_str(out, "\"/>\n");
+        for (int r = 1; r < b->rows.n && isfinite(first->least); r++)
+            ls_draw_dashes(out, &f, first[r - 1].rows, first[r - 1].least, first[r].rows, first[r].least);
+    }
+    ls_buf_str(out, "</svg>\n</svg>\n");
+}
+
+ls_code ls_bench_forward(const ls_command_line *c, int *status, ls_err *err) {
+    static const struct {
+        const char *ending;
+        void (*write)(const bench *b, ls_buf *out);
+    } forms[] = {{".md", markdown}, {".csv", csv}, {".json", json}, {".svg", plot}};
+    enum { FORMS = sizeof forms / sizeof *forms };
+    ls_buf out = {0};
+    bench *b = ls_calloc(1, sizeof *b);
+    const char *ending = c->out ? strrchr(c->out, '.') : c->json ? ".json" : ".md";
+    int form = 0;
+    while (ending && form < FORMS && strcmp(ending, forms[form].ending)) form++;
+    ls_code code = LS_OK;
+    b->gauge = ls_gauge_start(c->quiet || c->json);
+    if (!ending || form == FORMS)
+        code = ls_fail(err, LS_E_USAGE, "-o %.80s: the name ends in .md, .csv, .json or .svg (a plot)", c->out);
+    ls_catch_signals();
+    if (!code) code = measure(b, c, err);
+    ls_gauge_clear(&b->gauge);
+    if (b->rounds) forms[form].write(b, &out); // of the rounds that were completed
+    if (b->rounds && c->out) {
+        const ls_code written = ls_write_file(c->out, &out, code ? NULL : err);
+        if (!code) code = written;
+    } else if (b->rounds && !ls_print(&out)) *status = LS_EXIT_FAILED;
+    ls_buf_free(&out);
+    ls_model_free(&b->model);
+    free(b);
+    return code;
+}
+
+ls_code ls_bench_limits(const ls_command_line *c, int *status, ls_err *err) {
+    ls_manifest m;
+    ls_buf out = {0};
+    ls_machine_watch watch = ls_machine_begin(&m);
+    const ls_code code = ls_machine_limits(&m, c->options.threads, err);
+    if (code) return code;
+    ls_machine_end(&watch);
+    if (c->json) {
+        ls_jsonw w = {.out = &out};
+        ls_manifest_json(&m, &w);
+        ls_buf_char(&out, '\n');
+    } else ls_manifest_text(&m, &out);
+    if (!ls_print(&out)) *status = LS_EXIT_FAILED;
+    return LS_OK;
+}

@@ -1,0 +1,284 @@
+// The same prompts by several methods, in turn, on one engine: are the outputs equal, and what does each method gain?
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/plural.h"
+#include "base/sha256.h"
+#include "base/visible.h"
+#include "cli/bench.h"
+#include "cli/comparison.h"
+#include "cli/machine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// ---- forms of the results
+
+typedef struct {
+    const char *ending;
+    void (*write)(const ls_bench *b, ls_buf *out);
+} form;
+
+static void answers(const ls_bench *b, ls_buf *out) {
+    ls_bench_answers(b, 0, out);
+}
+
+static const form forms[] = {{".json", ls_bench_json},
+                             {".md", ls_bench_markdown},
+                             {".csv", ls_bench_csv},
+                             {".html", ls_bench_html},
+                             {".jsonl", answers}};
+
+static ls_code form_of(const form **out, const char *path, int methods, ls_err *err) {
+    const char *ending = strrchr(path, '.');
+    for (size_t i = 0; ending && i < sizeof forms / sizeof *forms; i++) {
+        if (strcmp(ending, forms[i].ending)) continue;
+        *out = &forms[i];
+        if (forms[i].write == answers && methods != 1)
+            return ls_fail(err, LS_E_USAGE, "-o %.80s: Spec-Bench's answers are of one method: name it by --methods",
+                           path);
+        return LS_OK;
+    }
+    return ls_fail(err, LS_E_USAGE,
+                   "-o %.80s: the name ends in .json, .md, .csv, .html or .jsonl (Spec-Bench's answers)", path);
+}
+
+// To -o, and to standard output.
+static ls_code present(const ls_bench *b, const ls_command_line *c, int *status, ls_err *err) {
+    ls_buf out = {0};
+    if (c->out) {
+        const form *f;
+        ls_code code = form_of(&f, c->out, b->n, err);
+        if (!code) {
+            f->write(b, &out);
+            code = ls_write_file(c->out, &out, err);
+        }
+        ls_buf_free(&out);
+        if (code || (c->quiet && !c->json)) return code;
+    }
+    if (c->json) ls_bench_json(b, &out);
+    else ls_bench_text(b, &out);
+    if (!ls_print(&out)) *status = LS_EXIT_FAILED;
+    return LS_OK;
+}
+
+// ---- what is measured
+
+typedef struct {
+    const ls_command_line *c;
+    ls_comparison k;
+    ls_gauge gauge;
+    ls_bench earlier; // of the file that is resumed
+} work;
+
+static void skipped_line(void *ud, const char *why) {
+    work *w = ud;
+    ls_bench_leave_out(&w->earlier, why);
+}
+
+static ls_code read_prompts(work *w, ls_err *err) {
+    const ls_command_line *c = w->c;
+    int32_t limit, of_each, turns;
+    ls_code code = ls_count_read("--limit", c->limit, 1, INT32_MAX, &limit, err);
+    if (!code) code = ls_count_read("--per-category", c->per_category, 1, INT32_MAX, &of_each, err);
+    if (!code) code = ls_count_read("--turns", c->turns, 1, INT32_MAX, &turns, err);
+    if (!code) code = ls_count_read("--repeat", c->repeat, 1, 1000, &w->k.repeat, err);
+    if (code) return code;
+    if (c->suite && !c->prompt && !c->prompt_file && !c->strict)
+        code = ls_suite_read_some(&w->k.suite, c->suite, skipped_line, w, err);
+    else code = ls_comparison_prompts(&w->k, c, err);
+    if (!code) ls_suite_cut(&w->k.suite, (size_t)limit, (size_t)of_each, (size_t)turns);
+    w->k.lenient = c->suite && !c->strict;
+    for (size_t i = 0; i < w->earlier.n_left_out && !code; i++) ls_warn("left out: %s", w->earlier.left_out[i]);
+    return code;
+}
+
+// Settings, methods and prompts: what results depend on beside machine and model.
+static void sum_up(const work *w, char out[65]) {
+    ls_buf all = {0};
+    for (int i = 0; i < w->k.n; i++) {
+        ls_buf_fmt(&all, "%s\n", w->k.c[i].label);
+        for (int o = 0; o < ls_options_count(); o++) {
+            const char *key = ls_options_key(o);
+            if (!strncmp(key, "ui.", 3)) continue;
+            ls_buf_fmt(&all, "%s=", key);
+            ls_options_value(&w->k.c[i].options, o, &all);
+            ls_buf_char(&all, '\n');
+        }
+    }
+    ls_buf_fmt(&all, "%d\n", w->k.repeat);
+    for (size_t p = 0; p < w->k.suite.n; p++) {
+        const ls_suite_item *item = &w->k.suite.items[p];
+        ls_buf_fmt(&all, "%s %s %zu\n", item->name, item->category, item->n_turns);
+        for (size_t t = 0; t < item->n_turns; t++) {
+            ls_buf_fmt(&all, "%zu ", item->turns[t].n);
+            ls_buf_add(&all, item->turns[t].text, item->turns[t].n);
+        }
+    }
+    ls_sha256_hex(all.p, all.n, out);
+    ls_buf_free(&all);
+}
+
+// ---- going on with an earlier file
+
+static ls_code read_earlier(work *w, const char *settings, ls_err *err) {
+    const char *path = w->c->out;
+    const size_t ending = path ? strlen(path) : 0;
+    if (ending < 5 || strcmp(path + ending - 5, ".json"))
+        return ls_fail(err, LS_E_USAGE, "--resume goes on with the file of -o FILE.json");
+    if (access(path, F_OK) && errno == ENOENT) return LS_OK;
+    ls_bench_free(&w->earlier); // the file names what was left out, too
+    const ls_code code = ls_bench_read(&w->earlier, path, err);
+    if (code) return code;
+    if (strcmp(w->earlier.settings, settings))
+        return ls_fail(err, LS_E_RANGE,
+                       "%s is of other settings, methods or prompts: repeat its command, or name another file", path);
+    for (size_t p = 0; p < w->earlier.done; p++) { // prompts that did not fit are not in it
+        while (p < w->k.suite.n && strcmp(w->k.suite.items[p].name, w->earlier.prompts[p].name))
+            ls_suite_drop(&w->k.suite, p);
+        if (p == w->k.suite.n) return ls_fail(err, LS_E_PARSE, "%s: its prompts are not in the suite's order", path);
+    }
+    return LS_OK;
+}
+
+static ls_code take_earlier(work *w, ls_err *err) {
+    ls_bench *b = &w->k.b, *from = &w->earlier;
+    const ls_manifest *x = &b->manifest, *y = &from->manifest;
+    if (from->done && (strcmp(x->sha256, y->sha256) || strcmp(x->dtype, y->dtype) || strcmp(x->device, y->device)))
+        return ls_fail(err, LS_E_RANGE, "%s is of another model, arithmetic or device: name another file", w->c->out);
+    for (size_t i = 0; i < from->n_left_out; i++) ls_bench_leave_out(b, from->left_out[i]);
+    for (size_t p = 0; p < from->done; p++)
+        for (int i = 0; i < b->n; i++) {
+            *ls_bench_result(b, p, i) = *ls_bench_result(from, p, i);
+            *ls_bench_result(from, p, i) = (ls_result){0};
+        }
+    ls_ids_add(&b->resumed, from->resumed.p, from->resumed.n);
+    b->done = from->done;
+    b->disturbed = from->disturbed;
+    if (b->done && b->done < b->planned) ls_ids_push(&b->resumed, (int32_t)b->done);
+    return LS_OK;
+}
+
+// After each prompt, so that an end at any moment leaves a file that is whole.
+static ls_code save(void *ud, ls_err *err) {
+    const work *w = ud;
+    ls_buf out = {0};
+    ls_bench_json(&w->k.b, &out);
+    const ls_code code = ls_write_file(w->c->out, &out, err);
+    ls_buf_free(&out);
+    return code;
+}
+
+static ls_code run_all(work *w, ls_err *err) {
+    const ls_command_line *c = w->c;
+    const char *list = c->methods ? c->methods : "ar,logitspec,logitspec-paper";
+    const form *f = NULL;
+    ls_options base; // one seed for all, and the same in each benchmark
+    ls_contender *contenders;
+    char settings[65];
+    int n;
+    ls_options_copy(&base, &c->options);
+    if (!base.seed.set) base.seed = (ls_opt_SEED){true, 1};
+    ls_code code = ls_contenders_read(&contenders, &n, "--methods", list, &base, err);
+    ls_options_free(&base);
+    if (code) return code;
+    w->k.c = contenders;
+    w->k.n = n;
+    if (c->out && (code = form_of(&f, c->out, n, err))) return code;
+    if ((code = read_prompts(w, err))) return code;
+    sum_up(w, settings);
+    if (c->resume && (code = read_earlier(w, settings, err))) return code;
+    ls_manifest manifest;
+    ls_machine_watch watch = ls_machine_begin(&manifest);
+    if ((code = ls_comparison_open(&w->k, contenders, n, err))) return code;
+    ls_gauge_show(&w->gauge, "measuring the machine", -1);
+    ls_machine_model(&manifest, &w->k.model);
+    watch.m = &w->k.b.manifest;
+    w->k.b.manifest = manifest;
+    memcpy(w->k.b.settings, settings, sizeof settings);
+    if ((code = take_earlier(w, err))) return code;
+    if (f && f->write == ls_bench_json) {
+        w->k.on_prompt = save;
+        w->k.ud = w;
+    }
+    code = ls_comparison_run(&w->k, err);
+    ls_machine_end(&watch);
+    return code;
+}
+
+ls_code ls_bench_methods(const ls_command_line *c, int *status, ls_err *err) {
+    work w = {.c = c, .gauge = ls_gauge_start(c->quiet || c->json)};
+    w.k.gauge = &w.gauge;
+    ls_catch_signals();
+    ls_code code = run_all(&w, err);
+    ls_gauge_clear(&w.gauge);
+    if (w.k.b.done) { // shows the results that are complete, even if an error ended the rest
+        const ls_code shown = present(&w.k.b, c, status, code ? NULL : err);
+        if (!code) code = shown;
+    } else if (!code) code = ls_fail(err, LS_E_RANGE, "no prompt was left to measure");
+    if (!code && !*status && w.k.b.exact && !ls_bench_equal(&w.k.b)) *status = LS_EXIT_DIFFER;
+    ls_bench_free(&w.earlier);
+    ls_comparison_free(&w.k);
+    return code;
+}
+
+// ---- of files
+
+// Leaves the methods that --methods names.
+static ls_code choose_methods(ls_bench *b, const char *list, ls_err *err) {
+    ls_bench chosen = *b;
+    int *of = ls_calloc((size_t)b->n, sizeof *of), n = 0;
+    ls_code code = LS_OK;
+    for (const char *at = list; *at && !code;) {
+        const size_t length = strcspn(at, ",");
+        int i = 0;
+        while (i < b->n && (strlen(b->methods[i].label) != length || strncmp(b->methods[i].label, at, length))) i++;
+        if (i == b->n || n == b->n)
+            code = ls_fail(err, LS_E_RANGE, "--methods: the file has no '%.*s'", (int)length, at);
+        else of[n++] = i;
+        at += length + (at[length] == ',');
+    }
+    if (!code) {
+        chosen.n = n;
+        chosen.methods = ls_calloc((size_t)n, sizeof *chosen.methods);
+        for (int i = 0; i < n; i++) chosen.methods[i] = b->methods[of[i]];
+        ls_bench_begin(&chosen);
+        for (size_t p = 0; p < b->done; p++)
+            for (int i = 0; i < n; i++) {
+                ls_result *from = ls_bench_result(b, p, of[i]);
+                *ls_bench_result(&chosen, p, i) = *from;
+                *from = (ls_result){0};
+            }
+        for (size_t i = 0; i < b->n_prompts * (size_t)b->n; i++) ls_result_free(&b->results[i]);
+        free(b->results);
+        free(b->methods);
+        *b = chosen;
+    }
+    free(of);
+    return code;
+}
+
+ls_code ls_bench_show(const ls_command_line *c, int *status, ls_err *err) {
+    ls_bench b;
+    if (c->suite || c->prompt || c->prompt_file)
+        return ls_fail(err, LS_E_USAGE, "'bench show' reads a file, and takes no prompts");
+    ls_code code = ls_bench_read(&b, c->args[1], err);
+    if (!code && c->methods) code = choose_methods(&b, c->methods, err);
+    if (!code) code = present(&b, c, status, err);
+    ls_bench_free(&b);
+    return code;
+}
+
+ls_code ls_bench_compare_files(const ls_command_line *c, int *status, ls_err *err) {
+    ls_bench a, b = {0};
+    ls_buf out = {0};
+    ls_code code = ls_bench_read(&a, c->args[1], err);
+    if (!code) code = ls_bench_read(&b, c->args[2], err);
+    if (!code) code = ls_bench_diff(&a, &b, &out, c->json, err);
+    if (code) ls_buf_free(&out);
+    else if (!ls_print(&out)) *status = LS_EXIT_FAILED;
+    ls_bench_free(&a);
+    ls_bench_free(&b);
+    return code;
+}

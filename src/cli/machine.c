@@ -1,0 +1,87 @@
+#include "cli/machine.h"
+#include "engine/limits.h"
+
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+// The first line of a file, or what follows "KEY : " in the first line that begins with the key.
+static void read_line(const char *path, const char *key, char *out, size_t size) {
+    char line[512];
+    FILE *f = fopen(path, "re");
+    *out = 0;
+    while (f && !*out && fgets(line, sizeof line, f)) {
+        if (strncmp(line, key, strlen(key))) continue;
+        const char *value = *key ? strchr(line, ':') : line - 1;
+        if (!value) continue;
+        value += 1 + strspn(value + 1, " \t");
+        snprintf(out, size, "%.*s", (int)strcspn(value, "\n"), value);
+    }
+    if (f) fclose(f);
+}
+
+static double load_now(void) {
+    double load[1];
+    return getloadavg(load, 1) == 1 ? load[0] : NAN;
+}
+
+ls_code ls_machine_limits(ls_manifest *m, int32_t threads, ls_err *err) {
+    lst_limits_t limits;
+    const ls_code code = ls_limits_measure(&limits, threads, err);
+    if (code) return code;
+    m->threads = limits.threads;
+    m->read_gb_per_s = limits.read_gb_per_s;
+    m->f32_gmac_per_s = limits.f32_gmac_per_s;
+    if (limits.int8_gmac_per_s > 0) m->int8_gmac_per_s = limits.int8_gmac_per_s;
+    if (limits.bf16_gmac_per_s > 0) m->bf16_gmac_per_s = limits.bf16_gmac_per_s;
+    return LS_OK;
+}
+
+ls_machine_watch ls_machine_begin(ls_manifest *m) {
+    *m = (ls_manifest){0};
+#define TEXT(field, words)
+#define NUMBER(field, words, unit) m->field = NAN;
+#include "report/manifest.def"
+#undef TEXT
+#undef NUMBER
+    const time_t now = time(NULL);
+    struct tm day;
+    cpu_set_t set;
+    snprintf(m->version, sizeof m->version, "logitspec %s", LS_VERSION);
+    snprintf(m->commit, sizeof m->commit, "%s", LS_COMMIT);
+    strftime(m->date, sizeof m->date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &day));
+    read_line("/proc/cpuinfo", "model name", m->processor, sizeof m->processor);
+    if (!*m->processor) read_line("/proc/cpuinfo", "CPU part", m->processor, sizeof m->processor); // Arm's
+    read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "", m->governor, sizeof m->governor);
+    if (!*m->governor) snprintf(m->governor, sizeof m->governor, "not told by this system");
+    if (!sched_getaffinity(0, sizeof set, &set)) m->processors = CPU_COUNT(&set);
+    m->memory_gb = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE) / 1e9;
+    m->load_before = load_now();
+    ls_machine_watch w = {.m = m};
+    ls_cpu_wait_share(&w.waits, 0);
+    return w;
+}
+
+void ls_machine_model(ls_manifest *m, const ls_model *model) {
+    const ls_engine *e = model->engine;
+    snprintf(m->model, sizeof m->model, "%s", model->name);
+    snprintf(m->sha256, sizeof m->sha256, "%s", model->sha256);
+    snprintf(m->dtype, sizeof m->dtype, "%s", e->dtype);
+    snprintf(m->device, sizeof m->device, "%s", e->device);
+    snprintf(m->kernel, sizeof m->kernel, "%s", e->kernel);
+    snprintf(m->library, sizeof m->library, "%s", e->version);
+    m->threads = e->threads;
+    if (!e->weight_bytes || strcmp(e->device, "cpu")) return; // the limits are those of this processor
+    ls_machine_limits(m, e->threads, NULL);
+    m->weight_mb = (double)e->weight_bytes / 1e6;
+    m->row_mmac = (double)e->row_macs / 1e6;
+}
+
+void ls_machine_end(ls_machine_watch *w) {
+    w->m->load_after = load_now();
+    w->m->waited = ls_cpu_wait_share(&w->waits, 0);
+}

@@ -1,0 +1,327 @@
+// A benchmark as a JSON document, and back.
+#include "base/file.h"
+#include "base/json.h"
+#include "base/jsonw.h"
+#include "base/mem.h"
+#include "report/bench.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FORMAT = 1, MAX_BYTES = 1 << 30, MAX_METHODS = 1000 };
+
+// What a result is made of: its numbers, once.
+static const struct {
+    const char *key;
+    size_t at;
+    bool whole; // a uint64_t; else a double
+} numbers[] = {
+#define WHOLE(key, field)                                                                                              \
+    { key, offsetof(ls_result, field), true }
+#define REAL(key, field)                                                                                               \
+    { key, offsetof(ls_result, field), false }
+    WHOLE("emitted", stats.emitted),
+    WHOLE("steps", stats.steps),
+    WHOLE("forwards", stats.forwards),
+    WHOLE("draft_verified", stats.drafted),
+    WHOLE("draft_accepted", stats.accepted),
+    WHOLE("tokens_not_chosen", stats.loose),
+    REAL("decode_us", stats.total_us),
+    REAL("draft_us", stats.draft_us),
+    REAL("forward_us", stats.forward_us),
+    REAL("draft_forward_us", stats.draft_forward_us),
+    REAL("wait_us", stats.wait_us),
+    REAL("verify_us", stats.verify_us),
+    REAL("commit_us", stats.commit_us),
+    REAL("waited_us", stats.waited_us),
+    REAL("plain_us", ar_us),
+    REAL("against_us", against_us),
+    REAL("prefill_ms", prefill_ms),
+    REAL("spread", spread)
+#undef WHOLE
+#undef REAL
+};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+void ls_manifest_json(const ls_manifest *m, ls_jsonw *w) {
+    ls_jw_open(w, '{');
+#define TEXT(field, words)                                                                                             \
+    if (*m->field) ls_jw_field_str(w, #field, m->field);
+#define NUMBER(field, words, unit)                                                                                     \
+    if (isfinite(m->field)) ls_jw_field_num(w, #field, m->field, 6);
+#include "report/manifest.def"
+#undef TEXT
+#undef NUMBER
+    ls_jw_close(w, '}');
+}
+
+static void write_total(ls_jsonw *w, const ls_bench *b, const ls_total *t, const char *category) {
+    ls_jw_field_u64(w, "prompts", t->prompts);
+    ls_jw_field_u64(w, "turns", t->turns);
+    ls_jw_field_u64(w, "emitted", t->emitted);
+    ls_jw_field_u64(w, "steps", t->steps);
+    ls_jw_field_num(w, "mat", ls_per((double)t->emitted, t->steps), 6);
+    ls_jw_field_u64(w, "draft_verified", t->drafted);
+    ls_jw_field_u64(w, "draft_accepted", t->accepted);
+    ls_jw_field_num(w, "decode_ms", t->decode_us / 1e3, 6);
+    ls_jw_field_num(w, "prefill_ms", t->prefill_ms, 6);
+    ls_jw_field_num(w, "tokens_per_s", t->decode_us > 0 ? 1e6 * (double)t->emitted / t->decode_us : NAN, 6);
+    ls_jw_field_num(w, "speedup", ls_total_speedup(t), 6);
+    ls_jw_field_num(w, "speedup_low", t->low, 6);
+    ls_jw_field_num(w, "speedup_high", t->high, 6);
+    ls_jw_field_num(w, "speedup_with_prompt", ls_bench_speedup_with_prompt(b, t, category), 6);
+    ls_jw_field_num(w, "spec_bench_speedup", ls_bench_speedup_of_means(b, t, category, true), 6);
+    ls_jw_field_num(w, "spec_bench_speedup_without_prompt", ls_bench_speedup_of_means(b, t, category, false), 6);
+    ls_jw_field_num(w, "of_limit", ls_bench_of_limit(b, t), 6);
+    ls_jw_field_num(w, "draft_us_per_step", ls_per(t->draft_us, t->forwards), 6);
+    ls_jw_field_num(w, "host_us_per_step", ls_per(t->host_us, t->forwards), 6);
+    ls_jw_field_u64(w, "different", t->different);
+    ls_jw_field_u64(w, "tokens_not_chosen", t->loose);
+}
+
+static void write_method(ls_jsonw *w, const ls_bench *b, int i, const char *const *categories) {
+    const ls_total t = ls_bench_total(b, i, NULL);
+    ls_jw_open(w, '{');
+    ls_jw_field_str(w, "method", b->methods[i].label);
+    ls_jw_field_bool(w, "lossy", !strcmp(b->methods[i].promise, "none"));
+    ls_jw_field_str(w, "promise", b->methods[i].promise);
+    ls_jw_field_bool(w, "plain", b->methods[i].plain);
+    write_total(w, b, &t, NULL);
+    ls_jw_field_open(w, "categories", '[');
+    for (int c = 0; categories[c]; c++) {
+        const ls_total part = ls_bench_total(b, i, categories[c]);
+        ls_jw_open(w, '{');
+        ls_jw_field_str(w, "category", categories[c]);
+        write_total(w, b, &part, categories[c]);
+        ls_jw_close(w, '}');
+    }
+    ls_jw_close(w, ']');
+    ls_jw_close(w, '}');
+}
+
+static void write_run(ls_jsonw *w, const ls_bench *b, size_t p, int i) {
+    const ls_result *r = ls_bench_result(b, p, i);
+    ls_jw_open(w, '{');
+    ls_jw_field_str(w, "prompt", b->prompts[p].name);
+    ls_jw_field_str(w, "category", b->prompts[p].category);
+    ls_jw_field_str(w, "task", b->prompts[p].task);
+    ls_jw_field_str(w, "method", b->methods[i].label);
+    for (int k = 0; k < NUMBERS; k++) {
+        const char *at = (const char *)r + numbers[k].at;
+        if (numbers[k].whole) ls_jw_field_u64(w, numbers[k].key, *(const uint64_t *)(const void *)at);
+        else ls_jw_field_num(w, numbers[k].key, *(const double *)(const void *)at, 9);
+    }
+    ls_jw_field_str(w, "finish_reason", ls_finish_name(r->finish));
+    ls_jw_key(w, "first_difference");
+    if (r->first_difference < 0) ls_jw_null(w);
+    else ls_jw_int(w, r->first_difference);
+    ls_jw_key(w, "lengths");
+    ls_jw_ids(w, r->lengths.p, r->lengths.n);
+    ls_jw_field_open(w, "turns", '[');
+    for (size_t k = 0; k < r->turns; k++) {
+        const ls_result_turn *t = &r->turn[k];
+        ls_jw_open(w, '{');
+        ls_jw_field_u64(w, "steps", t->steps);
+        ls_jw_field_u64(w, "emitted", t->emitted);
+        ls_jw_field_num(w, "decode_ms", t->decode_ms, 9);
+        ls_jw_field_num(w, "prefill_ms", t->prefill_ms, 9);
+        ls_jw_key(w, "text");
+        ls_jw_strn(w, t->text, t->n);
+        ls_jw_close(w, '}');
+    }
+    ls_jw_close(w, ']');
+    ls_jw_close(w, '}');
+}
+
+void ls_bench_json(const ls_bench *b, ls_buf *out) {
+    ls_jsonw w = {.out = out};
+    const char **categories = ls_bench_categories(b);
+    ls_jw_open(&w, '{');
+    ls_jw_field_int(&w, "logitspec_bench", FORMAT);
+    ls_jw_key(&w, "manifest");
+    ls_manifest_json(&b->manifest, &w);
+    ls_jw_field_str(&w, "settings", b->settings);
+    ls_jw_field_bool(&w, "exact", b->exact);
+    ls_jw_field_int(&w, "max_tokens", b->max_tokens);
+    ls_jw_field_int(&w, "repeat", b->repeat);
+    ls_jw_field_str(&w, "speedup_against", b->ar >= 0 ? "ar" : "single-row forwards");
+    ls_jw_field_u64(&w, "disturbed_prompts", b->disturbed);
+    ls_jw_key(&w, "resumed");
+    ls_jw_ids(&w, b->resumed.p, b->resumed.n);
+    ls_jw_field_open(&w, "left_out", '[');
+    for (size_t i = 0; i < b->n_left_out; i++) ls_jw_str(&w, b->left_out[i]);
+    ls_jw_close(&w, ']');
+    ls_jw_field_bool(&w, "complete", b->done == b->planned);
+    ls_jw_field_u64(&w, "prompts", b->planned);
+    ls_jw_field_open(&w, "methods", '[');
+    for (int i = 0; i < b->n; i++) write_method(&w, b, i, categories);
+    ls_jw_close(&w, ']');
+    ls_jw_field_bool(&w, "equal", ls_bench_equal(b));
+    ls_jw_field_open(&w, "runs", '[');
+    for (size_t p = 0; p < b->done; p++)
+        for (int i = 0; i < b->n; i++) write_run(&w, b, p, i);
+    ls_jw_close(&w, ']');
+    ls_jw_close(&w, '}');
+    ls_buf_char(out, '\n');
+    free(categories);
+}
+
+// ---- reading
+
+static void read_text(const ls_json *object, const char *key, char *out, size_t size) {
+    size_t n = 0;
+    const char *s = ls_json_str(ls_json_get(object, key), &n);
+    if (s && n < size) memcpy(out, s, n + 1);
+    else *out = 0;
+}
+
+static bool read_count(const ls_json *object, const char *key, int64_t most, int64_t *out) {
+    return ls_json_int(ls_json_get(object, key), out) && *out >= 0 && *out <= most;
+}
+
+static void read_manifest(const ls_json *o, ls_manifest *m) {
+#define TEXT(field, words) read_text(o, #field, m->field, sizeof m->field);
+#define NUMBER(field, words, unit)                                                                                     \
+    if (!ls_json_num(ls_json_get(o, #field), &m->field)) m->field = NAN;
+#include "report/manifest.def"
+#undef TEXT
+#undef NUMBER
+}
+
+static bool read_turn(const ls_json *o, ls_result *r) {
+    int64_t steps, emitted;
+    size_t n = 0;
+    ls_result_turn t;
+    const char *text = ls_json_str(ls_json_get(o, "text"), &n);
+    if (!text || !read_count(o, "steps", INT32_MAX, &steps) || !read_count(o, "emitted", INT32_MAX, &emitted) ||
+        !ls_json_num(ls_json_get(o, "decode_ms"), &t.decode_ms) ||
+        !ls_json_num(ls_json_get(o, "prefill_ms"), &t.prefill_ms))
+        return false;
+    t.steps = (uint64_t)steps;
+    t.emitted = (uint64_t)emitted;
+    t.text = ls_strndup(text, n);
+    t.n = n;
+    r->turn = ls_realloc(r->turn, (r->turns + 1) * sizeof *r->turn);
+    r->turn[r->turns++] = t;
+    return true;
+}
+
+static bool read_run(const ls_json *o, ls_result *r) {
+    const ls_json *turns = ls_json_get(o, "turns"), *lengths = ls_json_get(o, "lengths"),
+                  *differs = ls_json_get(o, "first_difference");
+    int64_t v;
+    bool good = true;
+    for (int k = 0; k < NUMBERS && good; k++) {
+        char *at = (char *)r + numbers[k].at;
+        double x;
+        if (numbers[k].whole) {
+            if ((good = read_count(o, numbers[k].key, INT64_MAX, &v))) *(uint64_t *)(void *)at = (uint64_t)v;
+        } else if ((good = ls_json_num(ls_json_get(o, numbers[k].key), &x) && x >= 0)) *(double *)(void *)at = x;
+    }
+    r->first_difference = -1;
+    if (good && !ls_json_is_null(differs)) {
+        good = ls_json_int(differs, &v) && v >= 0;
+        if (good) r->first_difference = (long)v;
+    }
+    for (ls_finish f = LS_FINISH_EOS; f <= LS_FINISH_ERROR; f++)
+        if (ls_json_is(ls_json_get(o, "finish_reason"), ls_finish_name(f))) r->finish = f;
+    good = good && r->finish && ls_json_is_array(turns) && ls_json_is_array(lengths);
+    for (size_t i = 0; good && i < ls_json_size(lengths); i++) {
+        good = ls_json_int(ls_json_at(lengths, i), &v) && v >= 0 && v <= INT32_MAX;
+        if (good) ls_ids_push(&r->lengths, (int32_t)v);
+    }
+    for (size_t i = 0; good && i < ls_json_size(turns); i++) good = read_turn(ls_json_at(turns, i), r);
+    return good;
+}
+
+static ls_code read_methods(ls_bench *b, const ls_json *methods, const char *path, ls_err *err) {
+    const size_t n = ls_json_size(methods);
+    if (!n || n > MAX_METHODS) return ls_fail(err, LS_E_PARSE, "%s: it has no list of methods", path);
+    b->methods = ls_calloc(n, sizeof *b->methods);
+    b->n = (int)n;
+    for (int i = 0; i < b->n; i++) {
+        const ls_json *m = ls_json_at(methods, (size_t)i);
+        ls_bench_method *to = &b->methods[i];
+        read_text(m, "method", to->label, sizeof to->label);
+        read_text(m, "promise", to->promise, sizeof to->promise);
+        if (!*to->label || !*to->promise || !ls_json_bool(ls_json_get(m, "plain"), &to->plain))
+            return ls_fail(err, LS_E_PARSE, "%s: method %d lacks its name or what it promises", path, i + 1);
+    }
+    return LS_OK;
+}
+
+static ls_code read_runs(ls_bench *b, const ls_json *runs, const char *path, ls_err *err) {
+    const size_t n = ls_json_size(runs), methods = (size_t)b->n;
+    if (!ls_json_is_array(runs) || n % methods || n / methods > b->planned)
+        return ls_fail(err, LS_E_PARSE, "%s: %zu runs are not those of %d methods on up to %zu prompts", path, n, b->n,
+                       b->planned);
+    b->n_prompts = n / methods;
+    b->prompts = ls_calloc(b->n_prompts + 1, sizeof *b->prompts);
+    ls_bench_begin(b);
+    for (size_t k = 0; k < n; k++) {
+        const ls_json *o = ls_json_at(runs, k);
+        const size_t p = k / methods;
+        const char *name = ls_json_str(ls_json_get(o, "prompt"), NULL),
+                   *category = ls_json_str(ls_json_get(o, "category"), NULL),
+                   *task = ls_json_str(ls_json_get(o, "task"), NULL);
+        if (!name || !category || !task || !ls_json_is(ls_json_get(o, "method"), b->methods[k % methods].label) ||
+            (k % methods && strcmp(name, b->prompts[p].name)))
+            return ls_fail(err, LS_E_PARSE, "%s: run %zu is not where its prompt and method belong", path, k + 1);
+        if (!(k % methods)) b->prompts[p] = (ls_bench_prompt){ls_strdup(name), ls_strdup(category), ls_strdup(task)};
+        if (!read_run(o, ls_bench_result(b, p, (int)(k % methods))))
+            return ls_fail(err, LS_E_PARSE, "%s: a number of run %zu is missing or impossible", path, k + 1);
+    }
+    b->done = n / methods;
+    return LS_OK;
+}
+
+static ls_code read_document(ls_bench *b, const ls_json *doc, const char *path, ls_err *err) {
+    int64_t format, max_tokens, repeat, prompts, disturbed;
+    if (!ls_json_int(ls_json_get(doc, "logitspec_bench"), &format))
+        return ls_fail(err, LS_E_PARSE, "%s: not a file of 'logitspec bench methods -o FILE.json'", path);
+    if (format != FORMAT)
+        return ls_fail(err, LS_E_UNSUPPORTED, "%s: its format is %lld, this program reads %d", path, (long long)format,
+                       FORMAT);
+    if (!read_count(doc, "max_tokens", INT32_MAX, &max_tokens) || !read_count(doc, "repeat", 1000, &repeat) ||
+        !read_count(doc, "prompts", 10000000, &prompts) || !read_count(doc, "disturbed_prompts", prompts, &disturbed) ||
+        !ls_json_bool(ls_json_get(doc, "exact"), &b->exact))
+        return ls_fail(err, LS_E_PARSE, "%s: a field at its begin is missing or impossible", path);
+    b->max_tokens = (int32_t)max_tokens;
+    b->repeat = (int32_t)repeat;
+    b->disturbed = (size_t)disturbed;
+    read_manifest(ls_json_get(doc, "manifest"), &b->manifest);
+    read_text(doc, "settings", b->settings, sizeof b->settings);
+    const ls_json *left_out = ls_json_get(doc, "left_out");
+    for (size_t i = 0; i < ls_json_size(left_out); i++) {
+        const char *why = ls_json_str(ls_json_at(left_out, i), NULL);
+        if (why) ls_bench_leave_out(b, why);
+    }
+    const ls_json *resumed = ls_json_get(doc, "resumed");
+    for (size_t i = 0; i < ls_json_size(resumed); i++) {
+        int64_t v;
+        if (ls_json_int(ls_json_at(resumed, i), &v) && v >= 0 && v <= prompts) ls_ids_push(&b->resumed, (int32_t)v);
+    }
+    ls_code code = read_methods(b, ls_json_get(doc, "methods"), path, err);
+    if (code) return code;
+    b->planned = (size_t)prompts;
+    return read_runs(b, ls_json_get(doc, "runs"), path, err);
+}
+
+ls_code ls_bench_read(ls_bench *out, const char *path, ls_err *err) {
+    *out = (ls_bench){0};
+    ls_buf text = {0};
+    ls_json *doc = NULL;
+    FILE *f = fopen(path, "re");
+    if (!f) return ls_fail(err, LS_E_IO, "cannot read %s: %s", path, strerror(errno));
+    ls_code code = ls_read_all(&text, f, path, MAX_BYTES, err);
+    fclose(f);
+    if (!code) code = ls_json_parse(&doc, text.n ? text.p : "", text.n, path, err);
+    ls_buf_free(&text);
+    if (!code) code = read_document(out, doc, path, err);
+    if (doc) ls_json_free(doc);
+    if (code) ls_bench_free(out);
+    return code;
+}

@@ -1,0 +1,82 @@
+// What this processor reaches at most: see lst_limits.
+#include "torch/lst_cpu.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace {
+
+typedef uint64_t Lanes __attribute__((vector_size(16)));
+
+constexpr size_t READ_BYTES = (size_t)256 << 20; // beyond the caches that these threads have
+constexpr int RUNS = 5;
+constexpr double SECONDS = 0.02; // that a run of multiply-adds takes at least
+
+// The seconds of the fastest run, of all threads side by side.
+template <class Work> double fastest(int threads, int runs, Work work) {
+    double best = INFINITY;
+    for (int i = 0; i < runs; i++) {
+        double start = 0;
+#pragma omp parallel num_threads(threads)
+        {
+#pragma omp barrier
+#pragma omp master
+            start = omp_get_wtime();
+            work(omp_get_thread_num());
+        }
+        best = std::min(best, omp_get_wtime() - start);
+    }
+    return best;
+}
+
+uint64_t sum_of(const Lanes *p, size_t n) {
+    Lanes sum[4] = {};
+    for (size_t i = 0; i + 4 <= n; i += 4) {
+        lsk_prefetch(p + i, 64);
+        for (size_t j = 0; j < 4; j++) sum[j] += p[i + j];
+    }
+    const Lanes all = sum[0] + sum[1] + sum[2] + sum[3];
+    return all[0] + all[1];
+}
+
+double read_gb_per_s(int threads) {
+    const size_t n = READ_BYTES / sizeof(Lanes), share = n / (size_t)threads;
+    std::vector<Lanes> memory(n, Lanes{1, 1});
+    std::vector<uint64_t> sums((size_t)threads);
+    const double seconds = fastest(threads, RUNS, [&](int thread) {
+        sums[(size_t)thread] = sum_of(memory.data() + (size_t)thread * share, share);
+    });
+    for (uint64_t sum : sums)
+        if (sum != 2 * (share - share % 4)) throw lst::Error(LST_E_BACKEND, "memory does not hold what was written");
+    return (double)(share * (size_t)threads * sizeof(Lanes)) / seconds / 1e9;
+}
+
+double multiply_adds(const lsk_table &kernels, lsk_arith arith, int threads) {
+    int64_t done = 0, rounds = 1 << 10;
+    const auto work = [&](int thread) {
+        const int64_t n = kernels.peak(arith, rounds);
+        if (!thread) done = n;
+    };
+    while (fastest(threads, 1, work) < SECONDS && done) rounds *= 2;
+    return done ? (double)done * threads / fastest(threads, RUNS, work) / 1e9 : 0;
+}
+
+} // namespace
+
+extern "C" LST_API int lst_limits(int32_t threads, lst_limits_t *out) {
+    return lst::guard([&] {
+        if (!out || out->size < sizeof *out || threads < 0 || threads > 4096)
+            throw lst::Error(LST_E_ARG, "lst_limits: bad arguments");
+        const lsk_table *kernels = lsk_pick(1);
+        if (!kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
+        const int n = lst::threads_of(threads);
+        out->threads = n;
+        out->read_gb_per_s = read_gb_per_s(n);
+        out->f32_gmac_per_s = multiply_adds(*kernels, LSK_ARITH_F32, n);
+        out->int8_gmac_per_s = multiply_adds(*kernels, LSK_ARITH_I8, n);
+        out->bf16_gmac_per_s = multiply_adds(*kernels, LSK_ARITH_BF16, n);
+    });
+}

@@ -5,6 +5,7 @@
 #include "ui/welcome.h"
 #include "ui/words.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,7 +65,9 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
         if (s->at_newest) add(&f, 6, "%sstep %u", which, step->index);
         else add(&f, 8, "%sstep %u, %zu behind", which, step->index, s->n_steps - 1 - ui_viewed_index(s));
         add(&f, 2, "ctx %d/%d", step->context_len + step->n_emitted, s->header.n_context);
-        if (step->cpu_wait > LS_BUSY) add(&f, 9, "busy %.0f%%", 100 * step->cpu_wait);
+        // of this step, or of those that the speeds beside are of
+        const double waited = fmax(step->cpu_wait, ls_stats_waited(st));
+        if (waited > LS_BUSY) add(&f, 9, "busy %.0f%%", 100 * waited);
         add(&f, 6, "%.0f tok/s", ls_stats_tokens_per_s(st));
         if (ls_stats_speedup(st) > 0)
             add(&f, 9, "%s%s", c->ascii ? "x" : "×",

@@ -318,7 +318,7 @@ ls_code ls_bench_forward(const ls_command_line *c, int *status, ls_err *err) {
     enum { FORMS = sizeof forms / sizeof *forms };
     ls_buf out = {0};
     bench *b = ls_calloc(1, sizeof *b);
-    const char *ending = c->out ? strrchr(c->out, '.') : c->json ? ".json" : ".md";
+    const char *ending = c->out ? strrchr(c->out, '.') : ".md";
     int form = 0;
     while (ending && form < FORMS && strcmp(ending, forms[form].ending)) form++;
     ls_code code = LS_OK;
@@ -328,11 +328,16 @@ ls_code ls_bench_forward(const ls_command_line *c, int *status, ls_err *err) {
     ls_catch_signals();
     if (!code) code = measure(b, c, err);
     ls_gauge_clear(&b->gauge);
-    if (b->rounds) forms[form].write(b, &out); // of the rounds that were completed
-    if (b->rounds && c->out) {
+    if (b->rounds && c->out) { // of the rounds that were completed
+        forms[form].write(b, &out);
         const ls_code written = ls_write_file(c->out, &out, code ? NULL : err);
         if (!code) code = written;
-    } else if (b->rounds && !ls_print(&out)) *status = LS_EXIT_FAILED;
+        ls_buf_clear(&out);
+    }
+    if (b->rounds && (!c->out || c->json)) {
+        (c->json ? json : markdown)(b, &out);
+        if (!ls_print(&out)) *status = LS_EXIT_FAILED;
+    }
     ls_buf_free(&out);
     ls_model_free(&b->model);
     free(b);

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Measures the program on this machine: `make bench-cpu [SUITE=FILE] [LLAMA=DIR] [TOKENS=128] [PER_GROUP=5]`.
+"""Measures the program on this machine: `make bench-cpu`; beside other programs: `make bench-peers`.
 
-SUITE: JSON lines with "prompt" or "turns" and "category"; without it demos/prompts/suite.jsonl. The eight kinds of MT-Bench
-count as one category; of every category the first PER_GROUP prompts are taken (0: all). LLAMA: folder with llama.cpp's
-llama-completion, llama-lookup and llama-bench, built with this CPU's features, for a comparison on the same file.
+SUITE=FILE   JSON lines with "prompt" or "turns" and "category"; without it demos/prompts/suite.jsonl
+PER_GROUP=5  prompts of each category (the eight kinds of MT-Bench are one); 0: all
+TOKENS=128   new tokens at most      THREADS=  as many as the program takes      REPEAT=1  runs of each prompt
+RESULTS=DIR  tests/bench/results     SMOKE=1   a minute's run that checks this script, not the machine
 
-Ratios are taken inside one run: methods alternate prompt by prompt in one process. Results go to
-tests/bench/results/NAME.json and NAME.md (NAME: the processor), and to standard output.
+Ratios are taken inside one run: methods, and peers, alternate prompt by prompt. Beside times stands what memory and
+arithmetic need at least at the limits of the same run. Writes NAME.md, NAME.json (for `logitspec bench show` and `diff`)
+and NAME-forwards.svg, or NAME-peers.md and NAME-peers.json; NAME is the processor. A run that was interrupted goes on.
 """
 import json
 import os
-import platform
 import re
 import statistics
 import subprocess
@@ -18,63 +19,74 @@ import sys
 import tempfile
 import time
 
+import peers
+import peers_setup
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = os.path.join(ROOT, "build", "logitspec")
 TOOLS = os.path.join(ROOT, "build", "tests")
-MODEL = os.path.join(ROOT, "models", "smollm2-135m-instruct.Q4_1.gguf")
-MT_BENCH = {"writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities"}
-METHODS = "ar,logitspec,logitspec:8,logitspec:16,logitspec-paper,pld/auto,recycle/auto,cacheback/auto,suffix/auto,lookahead/auto"
-RIVALS = ("pld", "recycle", "cacheback", "suffix", "lookahead")
-DTYPES = ["f32", "bf16", "i16", "i8"]
-LINEAR_WEIGHTS = 134.5e6  # multiply-adds a row of the default model's matrices
-THREADS = "2"
+SMOKE = bool(os.environ.get("SMOKE"))
+DRAFTERS = ["pld/auto", "recycle/auto", "cacheback/auto", "suffix/auto", "lookahead/auto"]
+BUDGETS = [f"logitspec:{n}" for n in (2, 4, 8, 16, 32, 64)]
+METHODS = ["ar", "logitspec"] if SMOKE else ["ar", "logitspec", *BUDGETS, "logitspec-paper", *DRAFTERS]
+BESIDE_PEERS = ["ar", "logitspec"] if SMOKE else ["ar", "logitspec", "logitspec:8", "pld/auto", "suffix/auto", "lookahead/auto"]
+DTYPES = ["i8"] if SMOKE else ["f32", "bf16", "i16", "i8"]
+ROWS = [1, 8] if SMOKE else [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128]
+CONTEXTS = [128] if SMOKE else [128, 512, 2048, 8000]
 
 
-def call(*args):
-    return subprocess.run(args, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL).stdout
+def call(*args, codes=(0,)):
+    r = subprocess.run(args, stdout=subprocess.PIPE, text=True, check=False, stdin=subprocess.DEVNULL)
+    if r.returncode not in codes:
+        sys.exit(f"bench: {' '.join(args)}: exit code {r.returncode}")
+    return r.stdout
+
+
+def say(what):
+    print(f"bench: {what}", file=sys.stderr, flush=True)
+
+
+class Settings:
+    def __init__(self):
+        e = os.environ
+        self.suite = e.get("SUITE") or os.path.join(ROOT, "demos/prompts/suite.jsonl")
+        self.tokens = e.get("TOKENS") or ("8" if SMOKE else "128")
+        self.per_group = "1" if SMOKE else e.get("PER_GROUP") or "5"
+        self.repeat = e.get("REPEAT") or "1"
+        self.threads = e.get("THREADS") or str(json.loads(call(PROGRAM, "bench", "limits", "--json"))["threads"])
+        folder = e.get("RESULTS") or os.path.join(ROOT, "tests/bench/results")
+        os.makedirs(folder, exist_ok=True)
+        self.to = os.path.join(folder, re.sub(r"[^a-z0-9]+", "-", processor().lower()).strip("-"))
+
+    def prompts(self):
+        return ["--suite", self.suite, *(["--per-category", self.per_group] if self.per_group != "0" else []), "--max-tokens", self.tokens,
+                "--threads", self.threads]
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
 
 
 def processor():
-    name, flags = platform.machine(), ""
-    for line in open("/proc/cpuinfo", encoding="utf-8"):
-        if line.startswith("model name"):
-            name = line.split(":")[1].strip()
-        if line.startswith("flags"):
-            flags = line.split(":")[1].split()
-    wanted = ["avx2", "fma", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"]
-    return name, [f for f in wanted if f in flags]
+    return json.loads(call(PROGRAM, "bench", "limits", "--json", "--threads", "1"))["processor"]
 
 
-def take(suite, per_group, folder):
-    """The suite's first prompts of every category, as a file of our own."""
-    seen, out = {}, []
-    for line in open(suite, encoding="utf-8"):
-        o = json.loads(line)
-        category = o.get("category", "")
-        if "turns" in o and category in MT_BENCH:
-            category = "mt_bench"
-        seen[category] = seen.get(category, 0) + 1
-        if not per_group or seen[category] <= per_group:
-            out.append({"id": str(o.get("question_id", len(out) + 1)), "category": category,
-                        "turns": [o["prompt"]] if "prompt" in o else o["turns"]})
-    path = os.path.join(folder, "suite.jsonl")
-    with open(path, "w", encoding="utf-8") as f:
-        f.writelines(json.dumps(o) + "\n" for o in out)
-    return path, out
+# ---- parts of the measurement
 
 
-def costs(dtype):
-    """ms by rows at 256 tokens of context."""
-    checks = json.loads(call(PROGRAM, "doctor", "--calibrate", "--json", "--dtype", dtype, "--threads", THREADS))
-    detail = {c["check"]: c["detail"] for c in checks}["costs"]
-    one = float(re.search(r"one row ([\d.]+) ms at 256", detail).group(1))
-    return {1: one, **{int(rows): one * float(x) for rows, x in re.findall(r"(\d+) rows x([\d.]+)", detail)}}
+def forwards(s, *more):
+    return json.loads(call(PROGRAM, "bench", "forward", "--json", "-q", "--threads", s.threads, *more))
+
+
+def some(numbers):
+    return ",".join(map(str, numbers))
 
 
 def long_prompt(tokens):
     """A text of about that many tokens, the same every time."""
-    words = open(os.path.join(ROOT, "tests/bench/perplexity.txt"), encoding="utf-8").read().split()
-    text = " ".join(words)
+    with open(os.path.join(ROOT, "tests/bench/perplexity.txt"), encoding="utf-8") as f:
+        text = " ".join(f.read().split())
     while True:
         n = len(json.loads(call(PROGRAM, "tokenize", "--raw", "--json", "--prompt", text))["ids"])
         if n <= tokens:
@@ -82,12 +94,12 @@ def long_prompt(tokens):
         text = text[:len(text) * tokens // n]
 
 
-def long_context():
+def long_context(s):
     """Prefill of 1,000 tokens (best of 3), and peak memory (MB) while 64 more are decoded."""
-    text, n = long_prompt(1000)
+    text, n = long_prompt(200 if SMOKE else 1000)
     prefill, peak = [], 0
-    for _ in range(3):
-        p = subprocess.Popen([PROGRAM, "generate", "--raw", "--prompt", text, "--json", "--max-tokens", "64", "--threads", THREADS],
+    for _ in range(1 if SMOKE else 3):
+        p = subprocess.Popen([PROGRAM, "generate", "--raw", "--prompt", text, "--json", "--max-tokens", "64", "--threads", s.threads],
                              stdout=subprocess.PIPE)
         out = p.stdout.read()
         peak = max(peak, os.wait4(p.pid, 0)[2].ru_maxrss / 1024)
@@ -98,7 +110,7 @@ def long_context():
 def start():
     """Seconds from exec to the first byte of an answer, median of 5."""
     times = []
-    for _ in range(5):
+    for _ in range(1 if SMOKE else 5):
         begin = time.monotonic()
         p = subprocess.Popen([PROGRAM, "generate", "--prompt", "Hello!", "-q", "--max-tokens", "8"], stdout=subprocess.PIPE)
         p.stdout.read(1)
@@ -108,143 +120,212 @@ def start():
     return statistics.median(times)
 
 
-def llama(folder, prompts, tokens, scratch):
-    """llama.cpp's plain and lookup decoding of the chats' first turns, greedy."""
-    result = {"ar": [], "lookup": []}
-    path = os.path.join(scratch, "prompt.txt")
-    for o in prompts:
-        with open(path, "w", encoding="utf-8") as f:
-            f.write("<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
-                    f"<|im_start|>user\n{o['turns'][0]}<|im_end|>\n<|im_start|>assistant\n")
-        common = ["-m", MODEL, "-f", path, "-n", str(tokens), "--temp", "0", "-t", THREADS, "-c", "4096"]
-        r = subprocess.run([os.path.join(folder, "llama-completion"), "-no-cnv", "--perf", *common], capture_output=True, text=True,
-                           errors="replace", stdin=subprocess.DEVNULL)
-        m = re.search(r"[^t] eval time = +([\d.]+) ms / +(\d+) runs", r.stderr + r.stdout)
-        result["ar"].append((o["category"], int(m.group(2)), float(m.group(1))))
-        r = subprocess.run([os.path.join(folder, "llama-lookup"), *common], capture_output=True, text=True, errors="replace",
-                           stdin=subprocess.DEVNULL)
-        m = re.search(r"decoded +(\d+) tokens in +([\d.]+) seconds", r.stderr + r.stdout)
-        result["lookup"].append((o["category"], int(m.group(1)), 1000 * float(m.group(2))))
-    out = {name: {"tokens_per_s": 1000 * sum(n for _, n, _ in runs) / sum(ms for _, _, ms in runs),
-                  "categories": {c: 1000 * sum(n for k, n, _ in runs if k == c) / sum(ms for k, _, ms in runs if k == c)
-                                 for c in dict.fromkeys(k for k, _, _ in runs)}} for name, runs in result.items()}
-    bench = call(os.path.join(folder, "llama-bench"), "-m", MODEL, "-t", THREADS, "-p", "1000", "-n", "0", "-r", "3", "-o", "json")
-    out["prefill_tokens_per_s"] = json.loads(bench)[0]["avg_ts"]
-    return out
+# ---- the report
+
+
+def shown(path):
+    """What `bench show` makes of it as Markdown."""
+    with tempfile.TemporaryDirectory() as d:
+        call(PROGRAM, "bench", "show", path, "-q", "-o", os.path.join(d, "a.md"))
+        with open(os.path.join(d, "a.md"), encoding="utf-8") as f:
+            return f.read()
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    print(text)
 
 
 def verdict(value, limit, at_most=False):
     return "met" if (value <= limit if at_most else value >= limit) else "NOT met"
 
 
-def report(r):
-    c, by = r["compare"], {m["method"]: m for m in r["compare"]["methods"]}
-    names = [k["category"] for k in by["ar"]["categories"]]
-    rows = list(r["costs"]["f32"])
+def table(head, rows):
+    return [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1), *(f"| {' | '.join(map(str, r))} |" for r in rows), ""]
+
+
+def cells(f):
+    """(context, rows): the cell."""
+    return {(c["context"], c["rows"]): c for c in f["results"] if c["what"] == "forward"}
+
+
+def cell(c):
+    share = f", {100 * c['least_ms'] / c['median_ms']:.0f}%" if c.get("least_ms") else ""
+    return f"{c['median_ms']:.2f} (x{c['of_one_row']:.2f}{share})"
+
+
+def report_forwards(r, name):
+    out = ["## Forwards", "", "Milliseconds of a whole forward by rows; in brackets: the multiple of one row, and what memory and arithmetic "
+           "need at least at the limits of that run, as a share of the time.", "", "At 256 tokens of context, by arithmetic:", ""]
+    out += table(["rows", *r["dtypes"]], [[n, *(cell(cells(f)[256, n]) for f in r["dtypes"].values())] for n in ROWS])
+    out += [f"By context ({r['contexts']['manifest']['dtype']}):", ""]
+    grid = cells(r["contexts"])
+    there = [c for c in CONTEXTS if (c, 1) in grid]
+    out += table(["rows", *(f"{c} tokens" for c in there)], [[n, *(cell(grid[c, n]) for c in there)] for n in ROWS])
+    out += [f"![milliseconds by rows and context]({os.path.basename(name)}-forwards.svg)", ""]
+    if len(r["threads"]) > 1:
+        out += ["By threads, at 256 tokens of context:", ""]
+        out += table(["threads", "read GB/s", "1 row", "8 rows", "64 rows"],
+                     [[t, f"{f['manifest']['read_gb_per_s']:.1f}", *(cell(cells(f)[256, n]) for n in (1, 8, 64))] for t, f in r["threads"].items()])
+    return out
+
+
+def report_aims(r, compare):
+    by = {m["method"]: m for m in compare["methods"]}
     ours, ar = by["logitspec"], by["ar"]
-    out = [f"# {r['processor']}, {THREADS} threads ({', '.join(r['features'])})", "",
-           f"`make bench-cpu`, {r['suite']}: {len(r['prompts'])} prompts, {r['tokens']} new tokens at most, greedy, default model, dtype {c['dtype']} "
-           f"({c['kernel']}), program at {r['commit']}, {r['date']}.", "",
-           "## Decoding", "",
-           "Text of all methods " + ("is equal, token for token." if c["equal"] else "DIFFERS.") +
-           " Speed-up: against whole `ar` runs of the same prompts in the same process; 95% interval by resampling prompts.", "",
-           "| method | MAT | accepted / verified drafts | tokens/s | speed-up | 95% | draft us/step | host us/step |", "|---|---|---|---|---|---|---|---|"]
-    for m in c["methods"]:
-        out.append(f"| {m['method']} | {m['mat']:.2f} | {m['draft_accepted']} / {m['draft_verified']} | {m['tokens_per_s']:.0f} | {m['speedup']:.2f} | "
-                   f"{m['speedup_low']:.2f} - {m['speedup_high']:.2f} | {m['draft_us_per_step']:.0f} | {m['host_us_per_step']:.0f} |")
-    if "llama" in r:
-        for name, label in (("ar", "llama.cpp, plain"), ("lookup", "llama.cpp, lookup")):
-            out.append(f"| {label} | | | {r['llama'][name]['tokens_per_s']:.0f} | | | | |")
-    out += ["", "Speed-up (MAT) by category:", "", "| method | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
-    for m in c["methods"][1:]:
-        out.append(f"| {m['method']} | " + " | ".join(f"{k['speedup']:.2f} ({k['mat']:.2f})" for k in m["categories"]) + " |")
-    out += ["", "## Forwards", "", "Milliseconds of a whole step's forward by rows, at 256 tokens of context; in brackets: multiples of one row.", "",
-            "| dtype | " + " | ".join(map(str, rows)) + " |", "|---|" + "---|" * len(rows)]
-    for d in DTYPES:
-        t = r["costs"][d]
-        out.append(f"| {d} | " + " | ".join(f"{t[k]:.2f} (x{t[k] / t[rows[0]]:.2f})" for k in rows) + " |")
-    f32 = r["costs"]["f32"]
-    reached = 32 * LINEAR_WEIGHTS / (f32[32] * 1e-3) / 1e9
-    out += ["", f"f32 at 32 rows: {reached:.0f} G multiply-adds/s over the whole step, {100 * reached / r['peak_gmacs']:.0f}% of the {r['peak_gmacs']:.0f} that "
-            f"{THREADS} threads reach on bare multiply-adds.", "",
-            "## Quality", "", "Perplexity on tests/bench/perplexity.txt (1,575 tokens):", "", "| dtype | perplexity | over f32 |", "|---|---|---|"]
-    base = r["perplexity"]["f32"]
-    out += [f"| {d} | {r['perplexity'][d]:.3f} | {100 * (r['perplexity'][d] / base - 1):+.2f}% |" for d in DTYPES]
+    rivals = [by[m] for m in DRAFTERS if m in by]
+    one = cells(r["dtypes"]["i8"])[256, 1]
     k = r["long"]
-    out += ["", "## Start, memory, prefill", "",
-            f"First byte of an answer after {r['start_s']:.2f} s (median of 5, files in the cache). With {k['tokens']} tokens of prompt: prefill "
-            f"{k['prefill_ms']:.0f} ms ({k['prefill_tokens_per_s']:.0f} tokens/s), peak memory {k['peak_mb']:.0f} MB." +
-            (f" llama.cpp prefills 1,000 tokens at {r['llama']['prefill_tokens_per_s']:.0f} tokens/s." if "llama" in r else ""), "",
-            "## What was aimed at", "", "| aim | measured | |", "|---|---|---|"]
-    worst = min(k["speedup"] for k in ours["categories"])
-    rivals = [m for m in c["methods"] if m["method"].split("/")[0] in RIVALS]
-    rival = max(rivals, key=lambda m: m["tokens_per_s"])
-    beside = min(k["speedup"] / max(m["categories"][i]["speedup"] for m in rivals) for i, k in enumerate(ours["categories"]))
-    aims = [("logitspec over own plain decoding, at least 1.8", f"{ours['speedup']:.2f}", verdict(ours["speedup"], 1.8)),
-            ("... in every category, at least 0.97", f"{worst:.2f}", verdict(worst, 0.97)),
-            (f"... over the fastest other drafter, sized by cost too ({rival['method']})", f"{ours['tokens_per_s'] / rival['tokens_per_s']:.2f}",
-             verdict(ours["tokens_per_s"] / rival["tokens_per_s"], 1)),
-            ("... and over the fastest other in every category, at least 0.97", f"{beside:.2f}", verdict(beside, 0.97)),
-            ("f32 at 32 rows, at least 70% of the multiply-add peak", f"{100 * reached / r['peak_gmacs']:.0f}%", verdict(reached / r["peak_gmacs"], 0.7)),
+    worst = min([ours, *ours["categories"]], key=lambda c: c["speedup"])
+    aims = [("logitspec over own plain decoding, at least 1.6", f"{ours['speedup']:.2f}", verdict(ours["speedup"], 1.6)),
+            ("... in every category, at least 0.97", f"{worst['speedup']:.2f}", verdict(worst["speedup"], 0.97)),
+            ("plain decoding over the measured read bandwidth, at least 85%", f"{100 * ar['of_limit']:.0f}%", verdict(ar["of_limit"], 0.85)),
             ("peak memory at 1,000 tokens, under 400 MB", f"{k['peak_mb']:.0f} MB", verdict(k["peak_mb"], 400, True)),
             ("host work a step, at most 0.15 ms", f"{ours['host_us_per_step'] / 1000:.3f} ms", verdict(ours["host_us_per_step"], 150, True))]
-    if "amx_bf16" in r["features"]:
-        b = r["costs"]["bf16"]
-        aims += [(f"bf16 on AMX, {n} rows over one, at most {x}", f"{b[n] / b[1]:.2f}", verdict(b[n] / b[1], x, True)) for n, x in ((16, 1.15), (32, 1.4), (64, 2.0))]
-    else:
-        aims.append(("bf16 on AMX", "this processor has none", "not measured"))
-    if "llama" in r:
-        q = r["llama"]
-        best = max(q["ar"]["tokens_per_s"], q["lookup"]["tokens_per_s"])
-        aims += [("plain decoding over llama.cpp's, at least 1.8", f"{ar['tokens_per_s'] / q['ar']['tokens_per_s']:.2f}",
-                  verdict(ar["tokens_per_s"] / q["ar"]["tokens_per_s"], 1.8)),
-                 ("logitspec over the best of llama.cpp, at least 4", f"{ours['tokens_per_s'] / best:.2f}", verdict(ours["tokens_per_s"] / best, 4)),
-                 ("prefill of 1,000 tokens over llama.cpp's, at least 1", f"{k['prefill_tokens_per_s'] / q['prefill_tokens_per_s']:.2f}",
-                  verdict(k["prefill_tokens_per_s"] / q["prefill_tokens_per_s"], 1))]
-    out += [f"| {what} | {value} | {ok} |" for what, value, ok in aims]
-    return "\n".join(out) + "\n"
+    for rows, most in ((8, 1.3), (16, 2.0), (32, 3.6), (64, 7.0)):
+        if (256, rows) in cells(r["dtypes"]["i8"]):
+            x = cells(r["dtypes"]["i8"])[256, rows]["median_ms"] / one["median_ms"]
+            aims.append((f"{rows} rows over one (i8, without AMX), at most {most}", f"{x:.2f}", verdict(x, most, True)))
+    if rivals:
+        best = max(rivals, key=lambda m: m["tokens_per_s"])
+        aims.append((f"over the fastest other drafter, sized by cost too ({best['method']}), at least 1", f"{ours['tokens_per_s'] / best['tokens_per_s']:.2f}",
+                     verdict(ours["tokens_per_s"] / best["tokens_per_s"], 1)))
+    return ["## What was aimed at", "", *table(["aim", "measured", ""], aims)]
 
 
-def main():
-    suite = os.environ.get("SUITE") or os.path.join(ROOT, "demos/prompts/suite.jsonl")
-    tokens, per_group = int(os.environ.get("TOKENS") or 128), int(os.environ.get("PER_GROUP") or 5)
-    name, features = processor()
-    r = {"processor": name, "features": features, "suite": os.path.basename(suite), "tokens": tokens,
-         "date": time.strftime("%Y-%m-%d"), "commit": call("git", "-C", ROOT, "rev-parse", "--short", "HEAD").strip()}
+def report_loses(compare):
+    """Where drafting does not pay, in words."""
+    out = []
+    for m in compare["methods"]:
+        if m["method"] == "ar" or m["lossy"]:
+            continue
+        lost = [f"{c['category']} ({c['speedup']:.2f})" for c in m["categories"] if c["speedup"] < 1]
+        if lost:
+            out.append(f"* `{m['method']}`: {', '.join(lost)}")
+    return ["## Where drafting loses", "", "Categories with a speedup below 1. `logitspec` sizes its trees by what rows cost: where no draft is worth "
+            "its cost it verifies one row, which is plain decoding.", "", *(out or ["None here."]), ""]
 
-    def say(what):
-        print(f"bench: {what}", file=sys.stderr, flush=True)
 
-    with tempfile.TemporaryDirectory() as scratch:
-        path, prompts = take(suite, per_group, scratch)
-        r["prompts"] = [f"{o['category']}-{o['id']}" for o in prompts]
-        say("costs of forwards")
-        r["peak_gmacs"] = max(float(call(os.path.join(TOOLS, "peak"), THREADS)) for _ in range(3))
-        r["costs"] = {d: costs(d) for d in DTYPES}
-        say("perplexity")
-        lines = call(os.path.join(TOOLS, "perplexity"), "default", os.path.join(ROOT, "tests/bench/perplexity.txt"), *DTYPES)
-        r["perplexity"] = {o["dtype"]: o["perplexity"] for o in map(json.loads, lines.splitlines())}
-        say("start, memory, prefill")
-        r["start_s"], r["long"] = start(), long_context()
-        say(f"{len(prompts)} prompts by {METHODS}")
-        r["compare"] = json.loads(call(PROGRAM, "compare", "--suite", path, "--methods", METHODS, "--max-tokens", str(tokens), "--threads", THREADS,
-                                       "--json"))
-        del r["compare"]["runs"]
-        if os.environ.get("LLAMA"):
-            say("llama.cpp")
-            r["llama"] = llama(os.environ["LLAMA"], prompts, tokens, scratch)
-    text = report(r)
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    folder = os.path.join(ROOT, "tests/bench/results")
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, slug + ".json"), "w", encoding="utf-8") as f:
-        json.dump(r, f, indent=1)
-        f.write("\n")
-    with open(os.path.join(folder, slug + ".md"), "w", encoding="utf-8") as f:
-        f.write(text)
-    print(text)
-    return 0 if r["compare"]["equal"] else 3
+def own():
+    s = Settings()
+    r = {"commit": call("git", "-C", ROOT, "rev-parse", "--short", "HEAD").strip(), "date": time.strftime("%Y-%m-%d")}
+    say("methods on the suite")
+    call(PROGRAM, "bench", "methods", *s.prompts(), "--methods", some(METHODS), "--repeat", s.repeat, "--resume", "-q", "-o", s.to + ".json", codes=(0, 3))
+    say("forwards")
+    r["dtypes"] = {d: forwards(s, "--dtype", d, "--contexts", "256", "--rows", some(ROWS)) for d in DTYPES}
+    r["contexts"] = forwards(s, "--contexts", some(CONTEXTS), "--rows", some(ROWS), "-o", s.to + "-forwards.svg")
+    say("threads")
+    counts = [] if SMOKE else sorted({1, 2, *(2 ** i for i in range(2, 10)), int(s.threads)} & set(range(1, int(s.threads) + 1)))
+    r["threads"] = {n: forwards(s, "--contexts", "256", "--rows", "1,8,64", "--threads", str(n)) for n in counts}
+    say("perplexity, start, memory, prefill")
+    lines = [] if SMOKE else call(os.path.join(TOOLS, "perplexity"), "default", os.path.join(ROOT, "tests/bench/perplexity.txt"), *DTYPES).splitlines()
+    r["perplexity"] = {o["dtype"]: o["perplexity"] for o in map(json.loads, lines)}
+    r["start_s"], r["long"] = start(), long_context(s)
+    compare = read(s.to + ".json")
+    k = r["long"]
+    out = [shown(s.to + ".json"), "",
+           f"`make bench-cpu`, {os.path.basename(s.suite)}, program at {r['commit']}, {r['date']}. Text of all methods " +
+           ("is equal, token for token." if compare["equal"] else "DIFFERS."), "", *report_loses(compare), *report_forwards(r, s.to)]
+    if r["perplexity"]:
+        base = r["perplexity"]["f32"]
+        out += ["## Quality", "", "Perplexity on tests/bench/perplexity.txt (1,575 tokens):", "",
+                *table(["dtype", "perplexity", "over f32"], [[d, f"{p:.3f}", f"{100 * (p / base - 1):+.2f}%"] for d, p in r["perplexity"].items()])]
+    out += ["## Start, memory, prefill", "", f"First byte of an answer after {r['start_s']:.2f} s (median of 5, files in the cache). With {k['tokens']} tokens of "
+            f"prompt: prefill {k['prefill_ms']:.0f} ms ({k['prefill_tokens_per_s']:.0f} tokens/s), peak memory {k['peak_mb']:.0f} MB.", "",
+            *report_aims(r, compare)]
+    write(s.to + ".md", "\n".join(out))
+    return 0 if compare["equal"] else 3
+
+
+# ---- beside other programs
+
+MT_BENCH = {"writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities"}  # one task of Spec-Bench
+
+
+def suite_of(s):
+    """Its first prompts of each category, as the peers take them."""
+    seen, out = {}, []
+    with open(s.suite, encoding="utf-8") as f:
+        for n, o in enumerate(map(json.loads, f), 1):
+            task = "mt_bench" if "question_id" in o and o.get("category") in MT_BENCH else o.get("category", "")
+            seen[task] = seen.get(task, 0) + 1
+            if s.per_group == "0" or seen[task] <= int(s.per_group):
+                out.append({"id": str(o.get("question_id", o.get("id", n))), "category": task, "turns": o.get("turns") or [o["prompt"]]})
+    return out
+
+
+def rates(runs):
+    tokens, ms = sum(r["emitted"] for r in runs), sum(r["decode_us"] for r in runs) / 1e3
+    return 1e3 * tokens / ms, 1e3 * tokens / (ms + sum(r["prefill_ms"] for r in runs))
+
+
+def beside():
+    s = Settings()
+    folder, to = os.path.join(ROOT, "build", "peers"), s.to + "-peers"
+    peers_setup.prepare(folder, say)
+    wanted = [p for p in peers.peers(folder) if not os.environ.get("PEERS") or p.name in os.environ["PEERS"].split(",")]
+    prompts = suite_of(s)
+    facts = {"tokens": s.tokens, "threads": s.threads, "prompts": [p["id"] for p in prompts], "suite": os.path.basename(s.suite)}
+    result = read(to + ".json") if os.path.exists(to + ".json") else {}
+    if result.get("facts") != facts:
+        result = {**peers.new_result(folder, wanted, int(s.threads), int(s.tokens)), "facts": facts, "mine": [],
+                  "manifest": json.loads(call(PROGRAM, "bench", "limits", "--json", "--threads", s.threads))}
+
+    def save(r):
+        with open(to + ".json.new", "w", encoding="utf-8") as f:
+            json.dump(r, f, indent=1)
+            f.write("\n")
+        os.replace(to + ".json.new", to + ".json")
+
+    def ours(prompt):
+        """All of our methods, from a process of their own, whose drafters know no other prompt."""
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as f:
+            f.write(json.dumps({"id": prompt["id"], "category": prompt["category"], "prompt": prompt["turns"][0]}) + "\n")
+            f.flush()
+            o = json.loads(call(PROGRAM, "bench", "methods", "--suite", f.name, "--methods", some(BESIDE_PEERS), "--max-tokens", s.tokens,
+                                "--threads", s.threads, "--json", "-q", codes=(0, 3)))
+        result["mine"] += [{**r, "equal": o["equal"], "disturbed": o["disturbed_prompts"]} for r in o["runs"]]
+        ar = next(r for r in o["runs"] if r["method"] == "ar")
+        return {"text": ar["turns"][0]["text"], "tokens": ar["emitted"], "decode_ms": ar["decode_us"] / 1e3, "prefill_ms": ar["prefill_ms"]}
+
+    peers.search(wanted, result, say, save)
+    peers.measure(wanted, result, prompts, ours, say, save)
+    write(to + ".md", report_peers(result))
+    return 0
+
+
+def report_peers(r):
+    m, summary = r["manifest"], peers.summary(r)
+    lines = {name: line for name, line in summary.items() if name != "ours" and line["tokens_per_s"]}
+    llama = max((line["tokens_per_s"] for name, line in lines.items() if name.startswith("llama.cpp")), default=None)
+    mine = {name: rates([x for x in r["mine"] if x["method"] == name]) for name in BESIDE_PEERS}
+    over = (lambda x: f"{x / llama:.2f}") if llama else (lambda x: "")
+    rows = [[f"logitspec, `{name}`", f"{a:.1f}", f"{b:.1f}", over(a), "equal to `ar`" if all(x["equal"] for x in r["mine"]) else "DIFFERS"]
+            for name, (a, b) in mine.items()]
+    for name, line in lines.items():
+        text = f"equal to its plain decoding in {line['equal_to_plain']} of {line['compared_to_plain']}; " if line["compared_to_plain"] else ""
+        rows.append([name, f"{line['tokens_per_s']:.1f}", f"{line['with_prefill']:.1f}", over(line["tokens_per_s"]),
+                     f"{text}{100 * (line['share_of_our_text'] or 0):.0f}% of our text until it parts"])
+    tasks = list(dict.fromkeys(x["category"] for x in r["mine"]))
+    out = [f"# {m['processor']}, {r['facts']['threads']} threads: beside other programs", "",
+           f"`make bench-peers`, {r['facts']['suite']}: {len(r['facts']['prompts'])} prompts, {r['facts']['tokens']} new tokens at most, greedy, the same file "
+           f"(Q4_1), first turns, in rotation prompt by prompt; program {m.get('commit', '')}, {m['date']}. Our methods begin anew at each prompt; "
+           "a server keeps what it learned. Another arithmetic writes another text: the last column says how much of ours comes before they part.", "",
+           *table(["program", "tokens/s", "with prompt", "over the best llama.cpp", "text"], rows)]
+    disturbed = len({x["prompt"] for x in r["mine"] if x["disturbed"]})
+    if disturbed:
+        out += [f"Busy: other programs used the processors at {disturbed} of {len(r['facts']['prompts'])} prompts.", ""]
+    out += ["Tokens/s by category:", "", *table(["program", *tasks], [
+        *([f"logitspec, `{name}`", *(f"{rates([x for x in r['mine'] if x['method'] == name and x['category'] == c])[0]:.0f}" for c in tasks)] for name in BESIDE_PEERS),
+        *([name, *(f"{line['categories'][c]:.0f}" if c in line["categories"] else "" for c in tasks)] for name, line in lines.items())])]
+    out += ["## Settings of the peers", "", "The fastest of those that were tried on other prompts.", "",
+            *table(["program", "version", "settings"], [[name, p["version"], peers.text_of(p["settings"] or {})] for name, p in r["peers"].items()])]
+    failed = [*r["missing"].items(), *((name, line["failed"]) for name, line in summary.items() if line.get("failed"))]
+    out += ["## Not measured", "", *([f"* {name}: {why}" for name, why in failed] or ["All peers ran."]), "", "## Measured where", "",
+            *table(["", ""], m.items())]
+    return "\n".join(out)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(beside() if sys.argv[1:] == ["peers"] else own())

@@ -7,10 +7,15 @@ import random
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree as ET
 
 from program import ENV, PROGRAM, ROOT, needs_model, run
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "bench"))
+import peers  # noqa: E402
 
 SCRIPT = ["--model", "script"]
 PROMPTS = [{"question_id": i, "category": category, "turns": [f"One fish, {i} fish", "And then?"]}
@@ -236,6 +241,87 @@ class OnTheModel(unittest.TestCase):
         self.assertGreaterEqual(one["least_ms"], reading)
         self.assertGreaterEqual(eight["least_ms"], one["least_ms"])
         self.assertEqual(one["of_one_row"], 1)
+
+    def test_the_harness(self):
+        """make bench-smoke, from the suite to the report."""
+        with tempfile.TemporaryDirectory() as d:
+            r = subprocess.run([sys.executable, os.path.join(ROOT, "tests/bench/run.py"), "cpu"], env={**ENV, "SMOKE": "1", "RESULTS": d, "SUITE": ""},
+                               capture_output=True, text=True)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            report = next(n for n in os.listdir(d) if n.endswith(".md"))
+            with open(os.path.join(d, report), encoding="utf-8") as f:
+                text = f.read()
+            for part in ("By category", "Speedup as Spec-Bench has it", "Measured where", "Where drafting loses", "Forwards", "What was aimed at"):
+                self.assertIn(f"## {part}\n", text)
+            o = json.loads(run("bench", "show", os.path.join(d, report[:-3] + ".json"), "--json").stdout)
+            self.assertTrue(o["equal"] and o["complete"])
+            self.assertEqual([c["category"] for c in o["methods"][0]["categories"]], ["writing", "question", "math", "summary", "rewrite", "code"])
+            ET.parse(os.path.join(d, report[:-3] + "-forwards.svg"))
+
+
+class FakePeer(peers.Peer):
+    """Answers with the prompt's last words, or does what it is told by its settings."""
+
+    def open(self, threads, settings):
+        self.settings = settings
+        if settings.get("refuses"):
+            raise peers.Failed("it does not start")
+
+    def answer(self, prompt, tokens):
+        if self.settings.get("crashes") and "two" in prompt:
+            raise peers.Failed("SIGSEGV, its last words: oh")
+        return {"text": self.settings.get("adds", "") + prompt[-60:-30], "tokens": 10, "decode_ms": self.settings["ms"], "prefill_ms": 5}
+
+    def close(self):
+        pass
+
+
+class Peers(unittest.TestCase):
+    PROMPTS = [{"id": str(i), "category": "ab"[i % 2], "turns": [f"say {word}"]} for i, word in enumerate(("one", "two", "three"))]
+
+    def wanted(self):
+        return [FakePeer(name, "f", "", {}, choices) for name, choices in (
+            ("f", [{"ms": 20}, {"ms": 10}, {"refuses": 1, "ms": 1}]), ("f other", [{"ms": 5, "adds": "!"}]), ("f crashes", [{"ms": 5, "crashes": 1}]),
+            ("f refuses", [{"refuses": 1}]))]
+
+    def result(self, wanted):
+        return {"threads": 1, "tokens": 10, "missing": {}, "ours": [],
+                "peers": {p.name: {"family": "f", "version": "1", "settings": None, "tried": {}, "failed": None, "runs": []} for p in wanted}}
+
+    def test_the_fastest_settings_are_taken_and_failures_are_named(self):
+        wanted, said, asked = self.wanted(), [], []
+        result = self.result(wanted)
+        peers.search(wanted, result, said.append, lambda r: None)
+        self.assertEqual(result["peers"]["f"]["settings"]["ms"], 10)
+        self.assertIn("it does not start", result["peers"]["f refuses"]["failed"])
+        peers.measure(wanted, result, self.PROMPTS, lambda p: asked.append(p["id"]) or {"text": "say", "tokens": 10, "decode_ms": 2, "prefill_ms": 1},
+                      said.append, lambda r: None)
+        self.assertEqual(asked, ["0", "1", "2"])
+        lines = peers.summary(result)
+        self.assertAlmostEqual(lines["ours"]["tokens_per_s"], 5000)
+        self.assertAlmostEqual(lines["f"]["tokens_per_s"], 1000)
+        self.assertAlmostEqual(lines["f"]["with_prefill"], 1000 * 30 / 45)
+        self.assertEqual((lines["f other"]["equal_to_plain"], lines["f other"]["compared_to_plain"]), (0, 3))
+        self.assertIn("SIGSEGV", lines["f crashes"]["failed"])
+        self.assertEqual(len(result["peers"]["f crashes"]["runs"]), 1)  # the others went on
+        self.assertEqual(len(result["peers"]["f other"]["runs"]), 3)
+
+    def test_an_interrupted_run_goes_on(self):
+        wanted, saved = self.wanted()[:2], []
+        result = self.result(wanted)
+        peers.search(wanted, result, lambda t: None, lambda r: None)
+
+        def dies(prompt):
+            if prompt["id"] == "2":
+                raise KeyboardInterrupt
+            return {"text": "", "tokens": 1, "decode_ms": 1, "prefill_ms": 1}
+        with self.assertRaises(KeyboardInterrupt):
+            peers.measure(wanted, result, self.PROMPTS, dies, lambda t: None, lambda r: saved.append(json.dumps(r)))
+        again, asked = json.loads(saved[-1]), []
+        peers.measure(self.wanted()[:2], again, self.PROMPTS, lambda p: asked.append(p["id"]) or {"text": "", "tokens": 1, "decode_ms": 1, "prefill_ms": 1},
+                      lambda t: None, lambda r: None)
+        self.assertEqual(asked, ["2"])
+        self.assertEqual([r["id"] for r in again["peers"]["f"]["runs"]], ["0", "1", "2"])
 
 
 if __name__ == "__main__":

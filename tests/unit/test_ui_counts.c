@@ -1,6 +1,7 @@
 // What the screen counts, on steps that are made by hand: long turns, gone through in any order.
 #include "base/mem.h"
 #include "base/rng.h"
+#include "ui/render.h"
 #include "ui/state.h"
 
 #include <setjmp.h>
@@ -97,7 +98,49 @@ static void statistics_of_long_turns(void **state) {
     ui_state_free(&s);
 }
 
+// Speeds of a turn are marked while another program has the processors, and stay marked when it is gone again.
+static void a_speed_of_a_busy_machine_is_marked(void **state) {
+    (void)state;
+    static const struct {
+        double waited[3];
+        const char *mark;
+    } cases[] = {{{0, 0, 0}, NULL}, {{0.9, 0, 0}, "busy 30%"}, {{0, 0, 0.5}, "busy 50%"}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (int cols = 80; cols <= 200; cols += 40) {
+            ui_state s;
+            ui_canvas c = {.ascii = true};
+            ls_buf text = {0};
+            int row, col;
+            ui_state_init(&s);
+            ls_event *e = ls_event_new(LS_EV_HEADER);
+            e->header = ls_calloc(1, sizeof *e->header);
+            ui_on_event(&s, e);
+            turn_begins(&s, 0, 4);
+            for (uint32_t i = 0; i < 3; i++) {
+                ls_step *step = made(0, i, 2, false);
+                step->context_len = 4 + 2 * (int32_t)i;
+                step->cpu_wait = cases[k].waited[i];
+                e = ls_event_new(LS_EV_STEP);
+                e->step = ls_pack(step);
+                free(step);
+                ui_on_event(&s, e);
+            }
+            ui_canvas_resize(&c, 24, cols);
+            ui_render(&s, &c, &row, &col);
+            ui_canvas_text(&c, false, &text);
+            *strchr(text.p, '\n') = 0; // the title
+
+            assert_non_null(strstr(text.p, "tok/s"));
+            if (cases[k].mark) assert_non_null(strstr(text.p, cases[k].mark));
+            else assert_null(strstr(text.p, "busy"));
+            ls_buf_free(&text);
+            ui_canvas_free(&c);
+            ui_state_free(&s);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(statistics_of_long_turns)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(statistics_of_long_turns),
+                                       cmocka_unit_test(a_speed_of_a_busy_machine_is_marked)};
     return cmocka_run_group_tests_name("ui counts", tests, NULL, NULL);
 }

@@ -1,0 +1,176 @@
+// What a benchmark makes of results, on numbers that are made by hand: conventions, the file and back, two compared.
+#include "base/file.h"
+#include "base/mem.h"
+#include "decode/suite.h"
+#include "report/bench.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { PROMPTS = 5 };
+
+static ls_result result(uint64_t emitted, uint64_t steps, double us, double prefill_ms) {
+    ls_result r = {.prefill_ms = prefill_ms, .finish = LS_FINISH_LENGTH, .turns = 1};
+    r.stats.emitted = emitted;
+    r.stats.steps = r.stats.forwards = steps;
+    r.stats.total_us = us;
+    r.turn = ls_calloc(1, sizeof *r.turn);
+    r.turn[0] = (ls_result_turn){ls_strdup("\xff\"text\n"), 7, steps, emitted, us / 1e3, prefill_ms};
+    for (uint64_t i = 0; i < steps; i++) ls_ids_push(&r.lengths, i ? 1 : (int32_t)(emitted - steps + 1));
+    return r;
+}
+
+// "ar" and "x", which takes `faster` times less time.
+static ls_bench bench(double faster) {
+    ls_bench b = {.n = 2,
+                  .n_prompts = PROMPTS,
+                  .planned = PROMPTS,
+                  .done = PROMPTS,
+                  .max_tokens = 20,
+                  .repeat = 1,
+                  .exact = true};
+    b.methods = ls_calloc(2, sizeof *b.methods);
+    b.methods[0] = (ls_bench_method){"ar", "text", true};
+    b.methods[1] = (ls_bench_method){"x", "text", false};
+    b.prompts = ls_calloc(PROMPTS, sizeof *b.prompts);
+#define TEXT(field, words)
+#define NUMBER(field, words, unit) b.manifest.field = NAN;
+#include "report/manifest.def"
+#undef TEXT
+#undef NUMBER
+    b.manifest.read_gb_per_s = 20;
+    b.manifest.weight_mb = 100; // 5 ms
+    ls_bench_begin(&b);
+    for (size_t p = 0; p < PROMPTS; p++) {
+        b.prompts[p] = (ls_bench_prompt){ls_format("p%zu", p), ls_strdup(p < 2 ? "math" : "qa"),
+                                         ls_strdup(p < 2 ? "mt_bench" : "qa")};
+        const double us = 1000 * (double)(100 + 10 * p);
+        *ls_bench_result(&b, p, 0) = result(10, 10, us, 30);
+        *ls_bench_result(&b, p, 1) = result(10, 5, us / faster, 30);
+        ls_result *ar = ls_bench_result(&b, p, 0);
+        for (int i = 0; i < 2; i++) ls_result_judge(ls_bench_result(&b, p, i), ar, ar);
+    }
+    return b;
+}
+
+static void speedups_are_those_of_their_conventions(void **state) {
+    (void)state;
+    ls_bench b = bench(2);
+    assert_true(b.ar == 0 && b.reference == 0);
+    const ls_total t = ls_bench_total(&b, 1, NULL), qa = ls_bench_total(&b, 1, "qa");
+    assert_float_equal(ls_total_speedup(&t), 2, 1e-12);
+    assert_float_equal(ls_bench_speedup_with_prompt(&b, &t, NULL), (600 + 150) / (300.0 + 150), 1e-12);
+    assert_float_equal(ls_bench_speedup_with_prompt(&b, &qa, "qa"), (390 + 90) / (195.0 + 90), 1e-12);
+    double with[2] = {0}, without[2] = {0};
+    for (int p = 0; p < PROMPTS; p++)
+        for (int i = 0; i < 2; i++) {
+            const double ms = (100 + 10 * p) / (i ? 2.0 : 1);
+            without[i] += 10 / ms;
+            with[i] += 10 / (ms + 30);
+        }
+    assert_float_equal(ls_bench_speedup_of_means(&b, &t, NULL, false), without[1] / without[0], 1e-12);
+    assert_float_equal(ls_bench_speedup_of_means(&b, &t, NULL, true), with[1] / with[0], 1e-12);
+    assert_float_equal(ls_bench_of_limit(&b, &t), 25 * 5 / 300.0, 1e-12); // 25 forwards of 5 ms at least, in 300 ms
+    const char **names = ls_bench_categories(&b);
+    assert_true(!strcmp(names[0], "mt_bench") && !strcmp(names[1], "qa") && !names[2]);
+    free(names);
+    ls_bench_result(&b, 3, 1)->first_difference = 4;
+    assert_false(ls_bench_equal(&b));
+    strcpy(b.methods[1].promise, "odds"); // it promises no text
+    assert_true(ls_bench_equal(&b));
+    ls_bench_free(&b);
+}
+
+static void the_file_holds_all_of_it(void **state) {
+    (void)state;
+    char path[] = "/tmp/logitspec-bench-XXXXXX";
+    ls_bench b = bench(2), back;
+    ls_buf text = {0}, again = {0};
+    ls_err err = {0};
+    close(mkstemp(path));
+    strcpy(b.manifest.model, "a \"model\"");
+    ls_bench_leave_out(&b, "suite:3: no JSON");
+    ls_ids_push(&b.resumed, 2);
+    b.done = 4; // not complete
+    ls_bench_json(&b, &text);
+    assert_int_equal(ls_write_file(path, &text, &err), LS_OK);
+    if (ls_bench_read(&back, path, &err)) fail_msg("%s", err.msg);
+    assert_int_equal(back.planned, PROMPTS);
+    assert_int_equal(back.done, 4);
+    ls_bench_json(&back, &again);
+    assert_int_equal(text.n, again.n);
+    assert_memory_equal(text.p, again.p, text.n);
+    ls_buf_free(&text), ls_buf_free(&again);
+    ls_bench_free(&b), ls_bench_free(&back);
+    unlink(path);
+}
+
+static bool says(const ls_bench *a, const ls_bench *b, const char *words) {
+    ls_buf text = {0};
+    ls_err err = {0};
+    assert_int_equal(ls_bench_diff(a, b, &text, false, &err), LS_OK);
+    const bool found = strstr(text.p, words) != NULL;
+    ls_buf_free(&text);
+    return found;
+}
+
+static void a_difference_is_one_that_the_prompts_agree_on(void **state) {
+    (void)state;
+    ls_bench a = bench(1.5), b = bench(1.6), c = bench(1.5);
+    assert_true(says(&a, &b, "1.067 - 1.067  faster"));
+    assert_true(says(&b, &a, "  slower"));
+    assert_false(says(&a, &b, "  slower"));
+    for (size_t p = 0; p < PROMPTS; p++) // faster here, slower there
+        ls_bench_result(&c, p, 1)->stats.total_us *= p % 2 ? 1.2 : 0.8;
+    assert_false(says(&a, &c, "  faster") || says(&a, &c, "  slower"));
+    assert_false(says(&a, &c, "OTHER STEPS"));
+    ls_bench_result(&c, 0, 1)->stats.steps++;
+    assert_true(says(&a, &c, "OTHER STEPS"));
+    ls_bench_free(&a), ls_bench_free(&b), ls_bench_free(&c);
+}
+
+static void a_suite_is_cut_by_its_tasks(void **state) {
+    (void)state;
+    char path[] = "/tmp/logitspec-suite-XXXXXX";
+    ls_suite s;
+    ls_err err = {0};
+    ls_buf text = {0};
+    close(mkstemp(path));
+    static const char *const kinds[] = {"writing", "qa", "math", "stem", "qa", "rag"};
+    for (int i = 0; i < 6; i++)
+        ls_buf_fmt(&text, "{\"question_id\": %d, \"category\": \"%s\", \"turns\": [\"a\", \"b\", \"c\"]}\n", i,
+                   kinds[i]);
+    ls_buf_str(&text, "{\"id\": \"mine\", \"category\": \"math\", \"prompt\": \"x\"}\n"); // not Spec-Bench's
+    assert_int_equal(ls_write_file(path, &text, &err), LS_OK);
+    assert_int_equal(ls_suite_read(&s, path, &err), LS_OK);
+    assert_string_equal(s.items[2].task, "mt_bench");
+    assert_string_equal(s.items[2].category, "math");
+    assert_string_equal(s.items[6].task, "math");
+    ls_suite_cut(&s, 0, 1, 2);
+    assert_int_equal(s.n, 4); // writing, qa, rag, mine
+    assert_int_equal(s.n_turns, 7);
+    assert_string_equal(s.items[2].name, "5");
+    assert_int_equal(s.items[3].first, 6);
+    ls_suite_cut(&s, 2, 0, 0);
+    ls_suite_drop(&s, 0);
+    assert_true(s.n == 1 && s.n_turns == 2 && !s.items[0].first && !strcmp(s.items[0].name, "1"));
+    ls_suite_free(&s);
+    ls_buf_free(&text);
+    unlink(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(speedups_are_those_of_their_conventions),
+        cmocka_unit_test(the_file_holds_all_of_it),
+        cmocka_unit_test(a_difference_is_one_that_the_prompts_agree_on),
+        cmocka_unit_test(a_suite_is_cut_by_its_tasks),
+    };
+    return cmocka_run_group_tests_name("bench tables", tests, NULL, NULL);
+}

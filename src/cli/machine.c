@@ -24,6 +24,18 @@ static void read_line(const char *path, const char *key, char *out, size_t size)
     if (f) fclose(f);
 }
 
+// Its name, and which one of that name it is: virtual machines hide the rest of a name.
+static void read_processor(char *out, size_t size) {
+    static const char path[] = "/proc/cpuinfo";
+    char family[32], model[32];
+    read_line(path, "model name", out, size);
+    if (!*out) read_line(path, "CPU part", out, size); // Arm's
+    read_line(path, "cpu family", family, sizeof family);
+    read_line(path, "model\t", model, sizeof model);
+    const size_t n = strlen(out);
+    if (*family && *model) snprintf(out + n, size - n, " (family %s, model %s)", family, model);
+}
+
 static double load_now(void) {
     double load[1];
     return getloadavg(load, 1) == 1 ? load[0] : NAN;
@@ -54,8 +66,7 @@ ls_machine_watch ls_machine_begin(ls_manifest *m) {
     snprintf(m->version, sizeof m->version, "logitspec %s", LS_VERSION);
     snprintf(m->commit, sizeof m->commit, "%s", LS_COMMIT);
     strftime(m->date, sizeof m->date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &day));
-    read_line("/proc/cpuinfo", "model name", m->processor, sizeof m->processor);
-    if (!*m->processor) read_line("/proc/cpuinfo", "CPU part", m->processor, sizeof m->processor); // Arm's
+    read_processor(m->processor, sizeof m->processor);
     read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "", m->governor, sizeof m->governor);
     if (!*m->governor) snprintf(m->governor, sizeof m->governor, "not told by this system");
     if (!sched_getaffinity(0, sizeof set, &set)) m->processors = CPU_COUNT(&set);

@@ -269,12 +269,56 @@ torture: all $(B)/tests/inject.so
 # SUITE=FILE, TOKENS=, PER_GROUP=, THREADS=, REPEAT=, PEERS=: see tests/bench/run.py. bench-smoke checks the script.
 BENCH = SUITE='$(SUITE)' TOKENS='$(TOKENS)' PER_GROUP='$(PER_GROUP)' THREADS='$(THREADS)' REPEAT='$(REPEAT)' PEERS='$(PEERS)' \
   RESULTS='$(RESULTS)' python3 tests/bench/run.py
-bench-cpu bench-peers: setup
+bench-cpu: setup
 	@$(MAKE) all build/tests/perplexity
-	@$(BENCH) $(@:bench-%=%)
+	@$(BENCH) cpu
+bench-peers: setup
+	@$(MAKE) all
+	@$(BENCH) peers
 bench-smoke: setup
 	@$(MAKE) all
 	@SMOKE=1 $(BENCH) cpu
+# Fuzzing with clang: `make fuzz TARGET=trace SECONDS=600`, `make fuzz-all SECONDS=60` (or RUNS=100000) for every target
+# in turn. The targets and what they begin with are in tests/fuzz/targets.def.
+TARGET ?= trace
+SECONDS ?= 60
+FUZZ_SRC := $(CORE_SRC) $(UI_SRC) $(filter-out src/cli/main.c,$(CLI_SRC)) tests/fuzz/checks.c
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_SAN := address,undefined -fno-sanitize-recover=undefined
+build/fuzz/obj/%.o: %.c
+	@mkdir -p $(@D)
+	@echo '  FUZZ $<'
+	$(Q)clang -std=gnu11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -Isrc -I. -pthread \
+	  -DLS_VERSION='"$(VERSION)"' -DLS_COMMIT='""' -MMD -MP -c -o $@ $<
+build/fuzz/fuzz_%: build/fuzz/obj/tests/fuzz/fuzz_%.o $(patsubst %.c,build/fuzz/obj/%.o,$(FUZZ_SRC))
+	@echo '  LINK $@'
+	$(Q)clang -fsanitize=fuzzer,$(FUZZ_SAN) $(FUZZ_WRAP) -o $@ $^ $(LDLIBS) -pthread
+.SECONDARY: $(patsubst %.c,build/fuzz/obj/%.o,$(FUZZ_SRC) $(wildcard tests/fuzz/fuzz_*.c))
+fuzz: build/fuzz/fuzz_$(TARGET)
+	@python3 tests/fuzz/run.py $(TARGET) --seconds $(SECONDS) $(if $(RUNS),--runs $(RUNS))
+fuzz-all: $(addprefix build/fuzz/fuzz_,$(FUZZ_TARGETS))
+	@python3 tests/fuzz/run.py --seconds $(SECONDS) $(if $(RUNS),--runs $(RUNS))
+# A random user on the real screen: SEED= repeats a run, MINUTES=10, MODEL= one model instead of the scripted and the default
+# one; SAN=1 with sanitizers. What `make test` runs of these three is a small part.
+soak: all
+	@LOGITSPEC_BUILD=$(abspath $(B)) LOGITSPEC_LSTORCH=$(abspath build/liblstorch.so) $(PYTHON) tests/e2e/soak.py $(if $(SEED),--seed $(SEED)) \
+	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(MODEL),--model '$(MODEL)')
+# Very long prompts, answers and contexts, at full length.
+limits: all
+	@LOGITSPEC_LIMITS=1 $(PYTHON) tests/run.py $(B) test_extremes
+# Every exact method against plain decoding, in every arithmetic at every CPU level (LEVEL='avx2 amx': at those); a table of
+# what was run.
+exactness: all $(B)/tests/test_chances
+	@LOGITSPEC_BUILD=$(abspath $(B)) $(PYTHON) tests/e2e/exactness.py $(LEVEL)
+# The drafters alone, for other engines, and an example of such an engine.
+embed: $(B)/embed
+SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(addprefix src/base/,buf.c clock.c err.c file.c map.c mem.c rng.c)
+$(B)/libspec.a: $(call obj,$(SPEC_LIB_SRC))
+	@echo '  AR   $@'
+	$(Q)rm -f $@ && ar rcs $@ $^
+$(B)/embed: $(B)/obj/demos/embed.o $(B)/libspec.a
+	@echo '  LINK $@'
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lm
 
 # Mistakes that the unit tests must see, one at a time in a copy of the sources; ONLY='NAME NAME', SHARD=1/4.
 mutants:

@@ -133,10 +133,11 @@ static double least_ms(const bench *b, const cell *c) {
     const double seen = c->rows ? c->context : c->context + c->tokens / 2.0; // positions before a row
     const double bytes = m->weight_mb * 1e6 + (double)e->kv_bytes * seen;
     const ls_checkpoint *of = b->model.checkpoint; // a key or value of a token meets each head that shares it
-    const double sharing = of ? (double)of->hparams.n_heads / of->hparams.n_kv_heads : NAN;
+    const double sharing = of && !of->hparams.window ? (double)of->hparams.n_heads / of->hparams.n_kv_heads : NAN;
     const double values = (double)e->kv_bytes / sizeof(float) * sharing;
     const double memory = bytes / (m->read_gb_per_s * 1e6);
-    const double weights = c->tokens * m->row_mmac * 1e6 / (macs * 1e6);
+    const double head = (double)e->head_macs, layers = (double)e->row_macs - head;
+    const double weights = (c->tokens * layers + (c->rows ? c->tokens : 1) * head) / (macs * 1e6);
     const double attention = c->tokens * seen * values / (m->f32_gmac_per_s * 1e6);
     return fmax(memory, weights + attention);
 }
@@ -193,13 +194,13 @@ static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
         for (int r = 0; r < b->rows.n && context + most <= room; r++)
             b->cells[b->n++] = (cell){.context = context, .rows = b->rows.v[r], .tokens = b->rows.v[r]};
     }
-    for (int i = 0; i < b->n; i++) b->cells[i].least = least_ms(b, &b->cells[i]);
     code = b->model.engine->timeline(b->model.engine, 0, &b->timeline, err);
     if (!code) code = run_round(b, false, err);
     while (!code && b->rounds < ROUNDS) code = run_round(b, true, err);
     if (b->rounds) summarise(b);
     if (b->timeline) b->timeline->free(b->timeline);
     ls_machine_end(&watch);
+    for (int i = 0; i < b->n; i++) b->cells[i].least = least_ms(b, &b->cells[i]);
     return code;
 }
 
@@ -347,10 +348,9 @@ ls_code ls_bench_forward(const ls_command_line *c, int *status, ls_err *err) {
 ls_code ls_bench_limits(const ls_command_line *c, int *status, ls_err *err) {
     ls_manifest m;
     ls_buf out = {0};
-    ls_machine_watch watch = ls_machine_begin(&m);
+    ls_machine_begin(&m);
     const ls_code code = ls_machine_limits(&m, c->options.threads, err);
     if (code) return code;
-    ls_machine_end(&watch);
     if (c->json) {
         ls_jsonw w = {.out = &out};
         ls_manifest_json(&m, &w);

@@ -9,6 +9,7 @@
 #include "cli/machine.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -90,7 +91,7 @@ static ls_code read_prompts(work *w, ls_err *err) {
     else code = ls_comparison_prompts(&w->k, c, err);
     if (!code) ls_suite_cut(&w->k.suite, (size_t)limit, (size_t)of_each, (size_t)turns);
     w->k.lenient = c->suite && !c->strict;
-    for (size_t i = 0; i < w->earlier.n_left_out && !code; i++) ls_warn("left out: %s", w->earlier.left_out[i]);
+    for (size_t i = 0; i < w->earlier.n_left_out; i++) ls_warn("left out: %s", w->earlier.left_out[i]);
     return code;
 }
 
@@ -142,11 +143,20 @@ static ls_code read_earlier(work *w, const char *settings, ls_err *err) {
     return LS_OK;
 }
 
+static bool same_work(const ls_bench *b, const ls_bench *from) {
+    const ls_manifest *x = &b->manifest, *y = &from->manifest;
+    bool same = from->n == b->n && !strcmp(x->sha256, y->sha256) && !strcmp(x->dtype, y->dtype) &&
+                !strcmp(x->device, y->device) && !strcmp(x->kernel, y->kernel) && !strcmp(x->commit, y->commit) &&
+                !strcmp(x->version, y->version) && !strcmp(x->processor, y->processor) && x->threads == y->threads;
+    for (int i = 0; i < b->n && same; i++) same = !strcmp(b->methods[i].label, from->methods[i].label);
+    return same;
+}
+
 static ls_code take_earlier(work *w, ls_err *err) {
     ls_bench *b = &w->k.b, *from = &w->earlier;
-    const ls_manifest *x = &b->manifest, *y = &from->manifest;
-    if (from->done && (strcmp(x->sha256, y->sha256) || strcmp(x->dtype, y->dtype) || strcmp(x->device, y->device)))
-        return ls_fail(err, LS_E_RANGE, "%s is of another model, arithmetic or device: name another file", w->c->out);
+    if (from->done && !same_work(b, from))
+        return ls_fail(err, LS_E_RANGE, "%s is of another program, model, arithmetic or machine: name another file",
+                       w->c->out);
     for (size_t i = 0; i < from->n_left_out; i++) ls_bench_leave_out(b, from->left_out[i]);
     for (size_t p = 0; p < from->done; p++)
         for (int i = 0; i < b->n; i++) {
@@ -156,7 +166,7 @@ static ls_code take_earlier(work *w, ls_err *err) {
     ls_ids_add(&b->resumed, from->resumed.p, from->resumed.n);
     b->done = from->done;
     b->disturbed = from->disturbed;
-    if (b->done && b->done < b->planned) ls_ids_push(&b->resumed, (int32_t)b->done);
+    if (b->done && from->done == from->planned) b->manifest = from->manifest; // nothing is measured any more
     return LS_OK;
 }
 
@@ -168,6 +178,15 @@ static ls_code save(void *ud, ls_err *err) {
     const ls_code code = ls_write_file(w->c->out, &out, err);
     ls_buf_free(&out);
     return code;
+}
+
+// As --costs takes it: with it, another run sizes its trees as this one began to. Nothing where no method asked.
+static void tell_costs(const ls_cost_curve *z, ls_manifest *m) {
+    size_t n = 0;
+    if (!(z->base_ms[0] > 0)) return;
+    for (int i = 0; i < LS_COST_SIZES && n < sizeof m->costs - 16; i++)
+        n += (size_t)snprintf(m->costs + n, sizeof m->costs - n, "%s%d:%.4g", i ? "," : "", ls_cost_rows[i],
+                              z->base_ms[i]);
 }
 
 static ls_code run_all(work *w, ls_err *err) {
@@ -194,6 +213,7 @@ static ls_code run_all(work *w, ls_err *err) {
     if ((code = ls_comparison_open(&w->k, contenders, n, err))) return code;
     ls_gauge_show(&w->gauge, "measuring the machine", -1);
     ls_machine_model(&manifest, &w->k.model);
+    for (int i = n - 1; i >= 0; i--) tell_costs(ls_session_costs(w->k.sessions[i]), &manifest);
     watch.m = &w->k.b.manifest;
     w->k.b.manifest = manifest;
     memcpy(w->k.b.settings, settings, sizeof settings);
@@ -202,8 +222,9 @@ static ls_code run_all(work *w, ls_err *err) {
         w->k.on_prompt = save;
         w->k.ud = w;
     }
+    const size_t first = w->k.b.done;
     code = ls_comparison_run(&w->k, err);
-    ls_machine_end(&watch);
+    if (w->k.b.done > first) ls_machine_end(&watch);
     return code;
 }
 
@@ -234,11 +255,14 @@ static ls_code choose_methods(ls_bench *b, const char *list, ls_err *err) {
         const size_t length = strcspn(at, ",");
         int i = 0;
         while (i < b->n && (strlen(b->methods[i].label) != length || strncmp(b->methods[i].label, at, length))) i++;
+        for (int k = 0; k < n; k++)
+            if (of[k] == i) i = b->n;
         if (i == b->n || n == b->n)
-            code = ls_fail(err, LS_E_RANGE, "--methods: the file has no '%.*s'", (int)length, at);
+            code = ls_fail(err, LS_E_RANGE, "--methods: the file has no '%.*s', or it is named twice", (int)length, at);
         else of[n++] = i;
         at += length + (at[length] == ',');
     }
+    if (!code && !n) code = ls_fail(err, LS_E_USAGE, "--methods: it names no method");
     if (!code) {
         chosen.n = n;
         chosen.methods = ls_calloc((size_t)n, sizeof *chosen.methods);

@@ -44,6 +44,12 @@ int ls_cmd_bench(const ls_command_line *c) {
                                         : "no file");
         else if (!parts[i].prompts && (c->suite || c->methods || c->prompt || c->prompt_file))
             ls_fail(&err, LS_E_USAGE, "'bench %s' takes no prompts and no methods: 'bench methods' does", word);
+        else if (!parts[i].prompts && (c->limit || c->per_category || c->turns || c->repeat || c->resume || c->strict))
+            ls_fail(&err, LS_E_USAGE, "'bench %s' takes no flags of a suite: 'bench methods' does", word);
+        else if (parts[i].run != ls_bench_forward && (c->contexts || c->rows))
+            ls_fail(&err, LS_E_USAGE, "--contexts and --rows are of 'bench forward'");
+        else if (c->out && (parts[i].run == ls_bench_limits || parts[i].run == ls_bench_compare_files))
+            ls_fail(&err, LS_E_USAGE, "'bench %s' prints; -o is for what is measured: > FILE keeps it", word);
         return err.code ? ls_complain(&err) : run(parts[i].run, c);
     }
     return run(unknown, c);

@@ -1,6 +1,7 @@
 #include "cli/comparison.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/sha256.h"
 #include "cli/item_run.h"
 
 #include <math.h>
@@ -41,10 +42,26 @@ static void list(ls_comparison *k) {
         snprintf(m->label, sizeof m->label, "%s", k->c[i].label);
         snprintf(m->promise, sizeof m->promise, "%s", ls_promise_name(ls_comparison_promise(k, i)));
         m->plain = !k->c[i].method->make;
+        if (!*b->judged && ls_comparison_promise(k, i) == LS_PROMISE_TEXT)
+            snprintf(b->judged, sizeof b->judged, "%s", m->label);
+        if (m->plain) snprintf(b->against, sizeof b->against, "ar");
     }
-    for (size_t p = 0; p < k->suite.n; p++)
-        b->prompts[p] = (ls_bench_prompt){ls_strdup(k->suite.items[p].name), ls_strdup(k->suite.items[p].category),
-                                          ls_strdup(k->suite.items[p].task)};
+    if (!*b->against) snprintf(b->against, sizeof b->against, "single-row forwards");
+    for (size_t p = 0; p < k->suite.n; p++) {
+        const ls_suite_item *item = &k->suite.items[p];
+        ls_bench_prompt *to = &b->prompts[p];
+        char sum[65];
+        ls_buf text = {0};
+        for (size_t t = 0; t < item->n_turns; t++) {
+            ls_buf_fmt(&text, "%zu ", item->turns[t].n);
+            ls_buf_add(&text, item->turns[t].text, item->turns[t].n);
+        }
+        ls_sha256_hex(text.p, text.n, sum);
+        ls_buf_free(&text);
+        *to = (ls_bench_prompt){
+            .name = ls_strdup(item->name), .category = ls_strdup(item->category), .task = ls_strdup(item->task)};
+        snprintf(to->text, sizeof to->text, "%.16s", sum);
+    }
     ls_bench_begin(b);
 }
 
@@ -201,8 +218,10 @@ static ls_code run_prompt(ls_comparison *k, size_t at, ls_err *err) {
         made++;
     }
     if (!code) take_medians(k, at, runs, made);
-    else
+    else {
         for (size_t i = 0; i < n * (size_t)k->b.repeat; i++) ls_result_free(&runs[i]);
+        if (code == LS_E_RANGE && k->lenient) rewind_all(k, before); // some may have learned from it
+    }
     if (!code) k->b.disturbed += disturbed;
     for (size_t i = 0; i < n; i++) ls_buf_free(&before[i]);
     free(runs);
@@ -248,7 +267,10 @@ ls_code ls_comparison_run(ls_comparison *k, ls_err *err) {
             leave_out(k, at, err);
             code = LS_OK;
         } else if (code && code != LS_E_CANCELLED) ls_err_prefix(err, "prompt %s", k->suite.items[at].name);
-        else if (!code) k->b.done++;
+        else if (!code) {
+            if (first && k->b.done == first) ls_ids_push(&k->b.resumed, (int32_t)first);
+            k->b.done++;
+        }
         if (!code && k->on_prompt) code = k->on_prompt(k->ud, err);
     }
     return code;

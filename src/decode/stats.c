@@ -67,6 +67,7 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     if (!s->forward) return;
     st->loose += (uint64_t)ls_step_loose(s, NULL);
     st->forwards++;
+    st->context += (uint64_t)s->context_len;
     st->drafted += (uint64_t)(s->rows - 1);
     const int accepted = ls_step_accepted(s);
     st->accepted += (uint64_t)accepted;

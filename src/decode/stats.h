@@ -13,6 +13,7 @@ typedef struct {
     uint64_t steps;    // decode steps, those that ended on their root included
     uint64_t emitted;  // tokens emitted
     uint64_t forwards; // steps that ran a forward
+    uint64_t context;  // sum over these forwards of the tokens committed before each
     uint64_t drafted;  // verified draft nodes (roots excluded)
     uint64_t accepted; // accepted draft nodes, those behind the end of a turn left out: steps + accepted = emitted
     uint64_t loose;    // emitted tokens that are not the target's own choice (lossy acceptance only)

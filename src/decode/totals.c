@@ -51,6 +51,7 @@ static void add(ls_total *t, const ls_result *r) {
     t->emitted += st->emitted;
     t->steps += st->steps;
     t->forwards += st->forwards;
+    t->context += st->context;
     t->drafted += st->drafted;
     t->accepted += st->accepted;
     t->different += r->first_difference >= 0;

@@ -18,9 +18,10 @@ typedef struct ls_engine ls_engine;
 struct ls_engine {
     int32_t n_vocab, n_context, threads; // n_context: tokens that a timeline holds
     int32_t n_layers;
-    uint64_t kv_bytes;               // keys and values of a token, in this machine's memory; 0: elsewhere, or none
-    uint64_t weight_bytes, row_macs; // read by a forward; multiply-adds of a row with weights. 0: not known
-    bool exact;                      // a row's bits do not depend on the rest of the forward
+    uint64_t kv_bytes; // keys and values of a token, in this machine's memory; 0: elsewhere, or none
+    uint64_t weight_bytes, row_macs,
+        head_macs; // read by a forward; multiply-adds of a row, its head included; 0: not known
+    bool exact;    // a row's bits do not depend on the rest of the forward
     char device[32], dtype[16], kernel[128], version[48];
     bool slow; // this dtype is far slower here than another would be, whatever the number of rows
     // An empty one, which takes memory as it grows. layers: how many of the model's, from the first on, run before its

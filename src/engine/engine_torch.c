@@ -228,6 +228,7 @@ ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_e
     if (!strcmp(device, "cpu")) base->kv_bytes = ls_hparams_kv_bytes(&c->hparams);
     base->weight_bytes = info.weight_bytes;
     base->row_macs = info.row_macs;
+    base->head_macs = info.head_macs;
     base->threads = info.threads;
     base->exact = info.exact;
     base->slow = *info.slow != 0;

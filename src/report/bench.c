@@ -1,5 +1,6 @@
 #include "report/bench.h"
 #include "base/mem.h"
+#include "decode/suite.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@ void ls_bench_begin(ls_bench *b) {
     b->ar = b->reference = -1;
     for (int i = b->n - 1; i >= 0; i--) {
         if (b->methods[i].plain) b->ar = i;
-        if (!strcmp(b->methods[i].promise, "text")) b->reference = i;
+        if (!strcmp(b->methods[i].label, b->judged)) b->reference = i;
     }
 }
 
@@ -31,6 +32,8 @@ void ls_bench_free(ls_bench *b) {
 }
 
 void ls_bench_leave_out(ls_bench *b, const char *why) {
+    for (size_t i = 0; i < b->n_left_out; i++)
+        if (!strcmp(b->left_out[i], why)) return; // an earlier run said so
     b->left_out = ls_realloc(b->left_out, (b->n_left_out + 1) * sizeof *b->left_out);
     b->left_out[b->n_left_out++] = ls_strdup(why);
 }
@@ -39,43 +42,44 @@ ls_result *ls_bench_result(const ls_bench *b, size_t prompt, int method) {
     return &b->results[prompt * (size_t)b->n + (size_t)method];
 }
 
-ls_total ls_bench_total(const ls_bench *b, int method, const char *category) {
+static ls_total total(const ls_bench *b, int method, const char *category, bool interval) {
     const ls_result **members = ls_calloc(b->done + 1, sizeof *members);
     size_t n = 0;
     for (size_t p = 0; p < b->done; p++)
         if (!category || !strcmp(category, b->prompts[p].task)) members[n++] = ls_bench_result(b, p, method);
-    const ls_total t = ls_total_of(members, n, true);
+    const ls_total t = ls_total_of(members, n, interval);
     free(members);
     return t;
 }
 
+ls_total ls_bench_total(const ls_bench *b, int method, const char *category) {
+    return total(b, method, category, true);
+}
+
 const char **ls_bench_categories(const ls_bench *b) {
     const char **out = ls_calloc(b->done + 1, sizeof *out);
-    size_t n = 0;
-    for (size_t p = 0; p < b->done; p++) {
-        size_t i = 0;
-        while (i < n && strcmp(out[i], b->prompts[p].task)) i++;
-        if (i == n && *b->prompts[p].task) out[n++] = b->prompts[p].task;
-    }
+    for (size_t p = 0; p < b->done; p++) out[p] = b->prompts[p].task;
+    ls_suite_distinct(out, b->done);
     return out;
 }
 
 double ls_bench_speedup_with_prompt(const ls_bench *b, const ls_total *t, const char *category) {
     if (b->ar < 0) return NAN;
-    const ls_total ar = ls_bench_total(b, b->ar, category);
+    const ls_total ar = total(b, b->ar, category, false);
     const double tokens = ls_per((double)t->emitted, ar.emitted); // a lossy text may be shorter or longer
     return (tokens * ar.decode_us / 1e3 + ar.prefill_ms) / (t->decode_us / 1e3 + t->prefill_ms);
 }
 
 double ls_bench_speedup_of_means(const ls_bench *b, const ls_total *t, const char *category, bool prompt) {
     if (b->ar < 0) return NAN;
-    const ls_total ar = ls_bench_total(b, b->ar, category);
+    const ls_total ar = total(b, b->ar, category, false);
     return prompt ? t->rates_with_prompt / ar.rates_with_prompt : t->rates / ar.rates;
 }
 
 double ls_bench_of_limit(const ls_bench *b, const ls_total *t) {
-    const double ms = b->manifest.weight_mb / b->manifest.read_gb_per_s; // of one reading
-    return (double)t->forwards * ms * 1e3 / t->decode_us;
+    const ls_manifest *m = &b->manifest;
+    const double mb = (double)t->forwards * m->weight_mb + (double)t->context * m->kv_kb / 1e3;
+    return mb * 1e3 / m->read_gb_per_s / t->decode_us;
 }
 
 bool ls_bench_equal(const ls_bench *b) {
@@ -89,7 +93,7 @@ bool ls_bench_equal(const ls_bench *b) {
 void ls_bench_tell_busy(const ls_bench *b, ls_buf *out) {
     if (b->disturbed)
         ls_buf_fmt(out,
-                   "busy: other programs used the processors in every run of %zu of %zu prompts: "
+                   "busy: other programs used the processors while %zu of %zu prompts ran: "
                    "the tokens are right, the times are not\n",
                    b->disturbed, b->done);
 }

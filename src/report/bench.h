@@ -21,7 +21,8 @@ typedef struct {
 } ls_bench_method;
 
 typedef struct {
-    char *name, *category, *task; // owned; task: see decode/suite.h, what tables are by
+    char *name, *category, *task; // owned
+    char text[17]; // of its turns: the begin of their SHA-256; task: see decode/suite.h, what tables are by
 } ls_bench_prompt;
 
 typedef struct {
@@ -31,7 +32,9 @@ typedef struct {
     ls_bench_prompt *prompts;
     ls_result *results; // [prompt][method]
     int n;              // methods
-    int reference;      // the method whose output the others must equal: the first that is exact; -1: none
+    char against[24];   // what the speedups are over: "ar", or "single-row forwards" timed in the same runs
+    char judged[80];    // the method whose output the others must equal: the first that is exact; "": none
+    int reference;      // its index; -1: it is not here
     int ar;             // the method that decodes plainly; -1: none
     int32_t max_tokens, repeat;
     bool exact;             // the engine's rows
@@ -43,7 +46,7 @@ typedef struct {
     ls_ids resumed; // after how many prompts the benchmark was interrupted and went on
 } ls_bench;
 
-// Makes room for results, and finds reference and ar; methods and prompts are set (owned from now on).
+// Makes room for results, and finds reference and ar; methods, prompts and what is judged are set (owned from now on).
 void ls_bench_begin(ls_bench *b);
 void ls_bench_free(ls_bench *b);
 void ls_bench_leave_out(ls_bench *b, const char *why);
@@ -57,8 +60,8 @@ double ls_bench_speedup_with_prompt(const ls_bench *b, const ls_total *t, const 
 // As Spec-Bench's evaluation/speed.py has it: the mean of the prompts' tokens/s over that of plain decoding. prompt:
 // its time is counted too (as there).
 double ls_bench_speedup_of_means(const ls_bench *b, const ls_total *t, const char *category, bool prompt);
-// The time that reading the weights alone takes at the measured bandwidth, over the time of the forwards; NAN: not
-// known.
+// The time that reading weights, keys and values once a forward takes at the measured bandwidth, over the time of the
+// steps; NAN: not known.
 double ls_bench_of_limit(const ls_bench *b, const ls_total *t);
 bool ls_bench_equal(const ls_bench *b); // every method that promises the text wrote the reference's
 // Appends a line where other programs disturbed prompts.

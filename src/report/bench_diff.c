@@ -14,14 +14,18 @@
 
 enum { RESAMPLES = 2000 };
 
+// A prompt's times, us: of the method for as many tokens in both, and as its speedup has them.
 typedef struct {
-    double a_us, b_us; // for as many tokens
-    const char *name;
+    double a_us, b_us, a_plain_us, a_against_us, b_plain_us, b_against_us;
 } pair;
 
 typedef struct {
+    double value, low, high; // the second over the first; low and high: NAN below three prompts
+} ratio;
+
+typedef struct {
     size_t n;
-    double ratio, low, high; // of tokens/s, b over a; low and high: NAN below three prompts
+    ratio rate, speedup; // of tokens/s; of the speedups over plain decoding: NAN where they are not known
     double a_mat, b_mat, a_rate, b_rate;
     bool same; // steps and tokens of every prompt
 } change;
@@ -31,50 +35,70 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static double ratio_of(const pair *p, size_t n, uint64_t draw, bool resample) {
-    double a = 0, b = 0;
+// Of tokens/s, or of the speedups over plain decoding, which a faster or slower machine leaves alone.
+static double ratio_of(const pair *p, size_t n, bool of_speedups, uint64_t draw, bool resample) {
+    pair sum = {0};
     for (size_t i = 0; i < n; i++) {
         const pair *one = &p[resample ? (size_t)(ls_uniform_at(1, draw * n + i) * (double)n) : i];
-        a += one->a_us;
-        b += one->b_us;
+        sum.a_us += one->a_us, sum.b_us += one->b_us;
+        sum.a_plain_us += one->a_plain_us, sum.a_against_us += one->a_against_us;
+        sum.b_plain_us += one->b_plain_us, sum.b_against_us += one->b_against_us;
     }
-    return a / b;
+    return of_speedups ? sum.b_plain_us / sum.b_against_us / (sum.a_plain_us / sum.a_against_us) : sum.a_us / sum.b_us;
+}
+
+static ratio judged(const pair *p, size_t n, bool of_speedups) {
+    ratio r = {ratio_of(p, n, of_speedups, 0, false), NAN, NAN};
+    if (n < 3) return r;
+    double sample[RESAMPLES];
+    for (int s = 0; s < RESAMPLES; s++) sample[s] = ratio_of(p, n, of_speedups, (uint64_t)s, true);
+    qsort(sample, RESAMPLES, sizeof *sample, by_value);
+    r.low = sample[RESAMPLES / 40];
+    r.high = sample[RESAMPLES - 1 - RESAMPLES / 40];
+    return r;
 }
 
 static change change_of(const ls_bench *a, int i, const ls_bench *b, int k) {
     pair *pairs = ls_calloc(a->done + 1, sizeof *pairs);
-    change c = {.low = NAN, .high = NAN, .same = true};
+    change c = {.same = true};
     ls_total ta = {0}, tb = {0};
     for (size_t p = 0; p < a->done; p++)
         for (size_t q = 0; q < b->done; q++) {
-            const ls_stats *x = &ls_bench_result(a, p, i)->stats, *y = &ls_bench_result(b, q, k)->stats;
-            if (strcmp(a->prompts[p].name, b->prompts[q].name) || !x->emitted || !y->emitted) continue;
-            pairs[c.n++] =
-                (pair){x->total_us, y->total_us * (double)x->emitted / (double)y->emitted, a->prompts[p].name};
+            const ls_result *of_a = ls_bench_result(a, p, i), *of_b = ls_bench_result(b, q, k);
+            const ls_stats *x = &of_a->stats, *y = &of_b->stats;
+            if (strcmp(a->prompts[p].name, b->prompts[q].name) || strcmp(a->prompts[p].text, b->prompts[q].text) ||
+                !x->emitted || !y->emitted)
+                continue;
+            pairs[c.n++] = (pair){x->total_us, y->total_us * (double)x->emitted / (double)y->emitted,
+                                  of_a->ar_us, of_a->against_us,
+                                  of_b->ar_us, of_b->against_us};
             c.same &= x->emitted == y->emitted && x->steps == y->steps;
             ta.emitted += x->emitted, ta.steps += x->steps, ta.decode_us += x->total_us;
             tb.emitted += y->emitted, tb.steps += y->steps, tb.decode_us += y->total_us;
             break;
         }
-    c.ratio = ratio_of(pairs, c.n, 0, false);
+    c.rate = judged(pairs, c.n, false);
+    c.speedup = strcmp(a->against, b->against) ? (ratio){NAN, NAN, NAN} : judged(pairs, c.n, true);
     c.a_mat = ls_per((double)ta.emitted, ta.steps);
     c.b_mat = ls_per((double)tb.emitted, tb.steps);
     c.a_rate = 1e6 * (double)ta.emitted / ta.decode_us;
     c.b_rate = 1e6 * (double)tb.emitted / tb.decode_us;
-    if (c.n >= 3) {
-        double sample[RESAMPLES];
-        for (int s = 0; s < RESAMPLES; s++) sample[s] = ratio_of(pairs, c.n, (uint64_t)s, true);
-        qsort(sample, RESAMPLES, sizeof *sample, by_value);
-        c.low = sample[RESAMPLES / 40];
-        c.high = sample[RESAMPLES - 1 - RESAMPLES / 40];
-    }
     free(pairs);
     return c;
 }
 
-static const char *verdict(const change *c) {
-    if (isnan(c->low)) return "too few prompts to say";
-    return c->low > 1 ? "faster" : c->high < 1 ? "slower" : "no difference that these prompts show";
+static const char *verdict(const ratio *r) {
+    if (isnan(r->low)) return isnan(r->value) ? "not known" : "too few prompts to say";
+    return r->low > 1 ? "faster" : r->high < 1 ? "slower" : "no difference that these prompts show";
+}
+
+static void write_ratio(const char *key, const ratio *r, ls_jsonw *w) {
+    ls_jw_field_open(w, key, '{');
+    ls_jw_field_num(w, "ratio", r->value, 6);
+    ls_jw_field_num(w, "low", r->low, 6);
+    ls_jw_field_num(w, "high", r->high, 6);
+    ls_jw_field_str(w, "verdict", verdict(r));
+    ls_jw_close(w, '}');
 }
 
 static void write_json(const char *label, const change *c, ls_jsonw *w) {
@@ -85,19 +109,23 @@ static void write_json(const char *label, const change *c, ls_jsonw *w) {
     ls_jw_field_num(w, "mat_b", c->b_mat, 6);
     ls_jw_field_num(w, "tokens_per_s_a", c->a_rate, 6);
     ls_jw_field_num(w, "tokens_per_s_b", c->b_rate, 6);
-    ls_jw_field_num(w, "ratio", c->ratio, 6);
-    ls_jw_field_num(w, "ratio_low", c->low, 6);
-    ls_jw_field_num(w, "ratio_high", c->high, 6);
+    write_ratio("tokens_per_s", &c->rate, w);
+    write_ratio("speedup", &c->speedup, w);
     ls_jw_field_bool(w, "same_steps", c->same);
-    ls_jw_field_str(w, "verdict", verdict(c));
     ls_jw_close(w, '}');
 }
 
 static void write_text(const char *label, const change *c, ls_buf *out) {
-    char interval[40] = "";
-    if (isfinite(c->low)) snprintf(interval, sizeof interval, "%.3f - %.3f", c->low, c->high);
-    ls_visible_row(out, "%-24s %7zu %6.2f %6.2f %9.1f %9.1f %7.3f %15s  %s%s", label, c->n, c->a_mat, c->b_mat,
-                   c->a_rate, c->b_rate, c->ratio, interval, verdict(c), c->same ? "" : "; OTHER STEPS");
+    char text[2][80] = {"", ""};
+    const ratio *of[] = {&c->rate, &c->speedup};
+    for (int i = 0; i < 2; i++) {
+        if (isfinite(of[i]->low))
+            snprintf(text[i], sizeof text[i], "%.3f (%.3f - %.3f)", of[i]->value, of[i]->low, of[i]->high);
+        else if (isfinite(of[i]->value)) snprintf(text[i], sizeof text[i], "%.3f", of[i]->value);
+    }
+    ls_visible_row(out, "%-24s %6.2f %6.2f %9.1f %9.1f %23s %23s  %s%s", label, c->a_mat, c->b_mat, c->a_rate,
+                   c->b_rate, text[0], text[1], verdict(isfinite(c->speedup.value) ? &c->speedup : &c->rate),
+                   c->same ? "" : "; other steps");
 }
 
 // What makes two measurements different before any method is.
@@ -117,6 +145,7 @@ static void tell_machines(const ls_manifest *a, const ls_manifest *b, ls_buf *ou
         if (strcmp(x, y))
             ls_visible_row(out, "%s: %s | %s", texts[i].words, *x ? x : "(not told)", *y ? y : "(not told)");
     }
+    if (fabs(a->threads - b->threads) > 0) ls_buf_fmt(out, "threads: %.0f | %.0f\n", a->threads, b->threads);
     if (isfinite(a->read_gb_per_s) && isfinite(b->read_gb_per_s))
         ls_buf_fmt(out, "read bandwidth: %.1f | %.1f GB/s (x%.3f)\n", a->read_gb_per_s, b->read_gb_per_s,
                    b->read_gb_per_s / a->read_gb_per_s);
@@ -128,11 +157,20 @@ ls_code ls_bench_diff(const ls_bench *a, const ls_bench *b, ls_buf *out, bool js
     size_t prompts = 0;
     if (json) {
         ls_jw_open(&w, '{');
+        ls_jw_key(&w, "a");
+        ls_manifest_json(&a->manifest, &w);
+        ls_jw_key(&w, "b");
+        ls_manifest_json(&b->manifest, &w);
         ls_jw_field_open(&w, "methods", '[');
     } else {
         tell_machines(&a->manifest, &b->manifest, out);
-        ls_buf_fmt(out, "\n%-24s %7s %6s %6s %9s %9s %7s %15s\n", "method", "prompts", "MAT", "MAT", "tokens/s",
-                   "tokens/s", "ratio", "95%");
+        if (a->max_tokens != b->max_tokens)
+            ls_buf_fmt(out, "new tokens at most: %d | %d\n", a->max_tokens, b->max_tokens);
+        if (a->repeat != b->repeat) ls_buf_fmt(out, "runs of each prompt: %d | %d\n", a->repeat, b->repeat);
+        if (a->disturbed || b->disturbed)
+            ls_buf_fmt(out, "prompts that other programs disturbed: %zu | %zu\n", a->disturbed, b->disturbed);
+        ls_buf_fmt(out, "\n%-24s %6s %6s %9s %9s %23s %23s  %s\n", "method", "MAT A", "MAT B", "A", "B",
+                   "tokens/s, ratio (95%)", "speedup, ratio (95%)", "verdict");
     }
     for (int i = 0; i < a->n; i++)
         for (int k = 0; k < b->n; k++) {
@@ -152,9 +190,10 @@ ls_code ls_bench_diff(const ls_bench *a, const ls_bench *b, ls_buf *out, bool js
         ls_jw_close(&w, '}');
         ls_buf_char(out, '\n');
     } else
-        ls_buf_fmt(out,
-                   "\nratio: tokens/s of the second over the first on the same %zu prompt%s; 95%%: resampling "
-                   "prompts\n",
-                   prompts, ls_plural(prompts));
+        ls_buf_fmt(
+            out,
+            "\nratio: the second over the first on the same %zu prompt%s; 95%%: resampling prompts. A speedup is over "
+            "plain decoding of the same run, so it does not move with the machine; without it tokens/s decide\n",
+            prompts, ls_plural(prompts));
     return LS_OK;
 }

@@ -26,6 +26,7 @@ static const struct {
     WHOLE("emitted", stats.emitted),
     WHOLE("steps", stats.steps),
     WHOLE("forwards", stats.forwards),
+    WHOLE("context", stats.context),
     WHOLE("draft_verified", stats.drafted),
     WHOLE("draft_accepted", stats.accepted),
     WHOLE("tokens_not_chosen", stats.loose),
@@ -108,6 +109,7 @@ static void write_run(ls_jsonw *w, const ls_bench *b, size_t p, int i) {
     ls_jw_field_str(w, "prompt", b->prompts[p].name);
     ls_jw_field_str(w, "category", b->prompts[p].category);
     ls_jw_field_str(w, "task", b->prompts[p].task);
+    ls_jw_field_str(w, "prompt_sha256", b->prompts[p].text);
     ls_jw_field_str(w, "method", b->methods[i].label);
     for (int k = 0; k < NUMBERS; k++) {
         const char *at = (const char *)r + numbers[k].at;
@@ -147,7 +149,8 @@ void ls_bench_json(const ls_bench *b, ls_buf *out) {
     ls_jw_field_bool(&w, "exact", b->exact);
     ls_jw_field_int(&w, "max_tokens", b->max_tokens);
     ls_jw_field_int(&w, "repeat", b->repeat);
-    ls_jw_field_str(&w, "speedup_against", b->ar >= 0 ? "ar" : "single-row forwards");
+    ls_jw_field_str(&w, "speedup_against", b->against);
+    ls_jw_field_str(&w, "reference", b->judged);
     ls_jw_field_u64(&w, "disturbed_prompts", b->disturbed);
     ls_jw_key(&w, "resumed");
     ls_jw_ids(&w, b->resumed.p, b->resumed.n);
@@ -197,8 +200,8 @@ static bool read_turn(const ls_json *o, ls_result *r) {
     ls_result_turn t;
     const char *text = ls_json_str(ls_json_get(o, "text"), &n);
     if (!text || !read_count(o, "steps", INT32_MAX, &steps) || !read_count(o, "emitted", INT32_MAX, &emitted) ||
-        !ls_json_num(ls_json_get(o, "decode_ms"), &t.decode_ms) ||
-        !ls_json_num(ls_json_get(o, "prefill_ms"), &t.prefill_ms))
+        !ls_json_num(ls_json_get(o, "decode_ms"), &t.decode_ms) || !(t.decode_ms >= 0) ||
+        !ls_json_num(ls_json_get(o, "prefill_ms"), &t.prefill_ms) || !(t.prefill_ms >= 0))
         return false;
     t.steps = (uint64_t)steps;
     t.emitted = (uint64_t)emitted;
@@ -270,7 +273,11 @@ static ls_code read_runs(ls_bench *b, const ls_json *runs, const char *path, ls_
         if (!name || !category || !task || !ls_json_is(ls_json_get(o, "method"), b->methods[k % methods].label) ||
             (k % methods && strcmp(name, b->prompts[p].name)))
             return ls_fail(err, LS_E_PARSE, "%s: run %zu is not where its prompt and method belong", path, k + 1);
-        if (!(k % methods)) b->prompts[p] = (ls_bench_prompt){ls_strdup(name), ls_strdup(category), ls_strdup(task)};
+        if (!(k % methods)) {
+            b->prompts[p] =
+                (ls_bench_prompt){.name = ls_strdup(name), .category = ls_strdup(category), .task = ls_strdup(task)};
+            read_text(o, "prompt_sha256", b->prompts[p].text, sizeof b->prompts[p].text);
+        }
         if (!read_run(o, ls_bench_result(b, p, (int)(k % methods))))
             return ls_fail(err, LS_E_PARSE, "%s: a number of run %zu is missing or impossible", path, k + 1);
     }
@@ -288,12 +295,16 @@ static ls_code read_document(ls_bench *b, const ls_json *doc, const char *path, 
     if (!read_count(doc, "max_tokens", INT32_MAX, &max_tokens) || !read_count(doc, "repeat", 1000, &repeat) ||
         !read_count(doc, "prompts", 10000000, &prompts) || !read_count(doc, "disturbed_prompts", prompts, &disturbed) ||
         !ls_json_bool(ls_json_get(doc, "exact"), &b->exact))
-        return ls_fail(err, LS_E_PARSE, "%s: a field at its begin is missing or impossible", path);
+        return ls_fail(err, LS_E_PARSE, "%s: a field at its beginning is missing or impossible", path);
     b->max_tokens = (int32_t)max_tokens;
     b->repeat = (int32_t)repeat;
     b->disturbed = (size_t)disturbed;
     read_manifest(ls_json_get(doc, "manifest"), &b->manifest);
+    if (!(b->manifest.threads >= 1))
+        return ls_fail(err, LS_E_PARSE, "%s: its manifest does not tell the threads", path);
     read_text(doc, "settings", b->settings, sizeof b->settings);
+    read_text(doc, "speedup_against", b->against, sizeof b->against);
+    read_text(doc, "reference", b->judged, sizeof b->judged);
     const ls_json *left_out = ls_json_get(doc, "left_out");
     for (size_t i = 0; i < ls_json_size(left_out); i++) {
         const char *why = ls_json_str(ls_json_at(left_out, i), NULL);

@@ -136,9 +136,9 @@ static void output_words(const ls_bench *b, int i, const ls_total *t, char *out,
                  (unsigned long long)t->prompts);
     else
         snprintf(out, size, "%s%s", promise,
-                 i == b->reference  ? "reference"
-                 : b->reference < 0 ? "no exact method to compare"
-                                    : "equal");
+                 !strcmp(b->methods[i].label, b->judged) ? "reference"
+                 : !*b->judged                           ? "no exact method to compare"
+                                                         : "equal");
 }
 
 static row row_of(const ls_bench *b, int i) {
@@ -169,15 +169,15 @@ static void category_words(const ls_bench *b, int i, const char *category, char 
 
 // What the columns mean, and what disturbed the measurement.
 static void notes(const ls_bench *b, ls_buf *out) {
-    ls_buf_str(out, b->ar >= 0 ? "speedup: against `ar`, run here on the same prompts in turn"
-                               : "speedup: against single-row forwards timed in the same runs");
-    ls_buf_str(out, "; 95%: resampling prompts; draft and host: a step with a forward\n");
+    ls_buf_str(out, !strcmp(b->against, "ar") ? "speedup: against `ar`, run here on the same prompts in turn"
+                                              : "speedup: against single-row forwards timed in the same runs");
+    ls_buf_str(out, "; 95%: resampling prompts; draft us, host us: per step that ran a forward\n");
     if (b->ar >= 0) ls_buf_str(out, "+ prompt: speedup with the time of reading the prompts in both\n");
     if (isfinite(b->manifest.read_gb_per_s / b->manifest.weight_mb))
         ls_buf_fmt(out,
-                   "of limit: reading the weights once a step, %.0f MB at the %.1f GB/s measured in this run, over the "
-                   "time of the steps\n",
-                   b->manifest.weight_mb, b->manifest.read_gb_per_s);
+                   "of limit: reading the weights once a step, %.0f MB, and %.0f KB of keys and values a token, at the "
+                   "%.1f GB/s of this run, over the time of the steps\n",
+                   b->manifest.weight_mb, b->manifest.kv_kb, b->manifest.read_gb_per_s);
     for (size_t i = 0; i < b->resumed.n; i++)
         ls_buf_fmt(out,
                    "resumed after %d prompt%s: the methods knew nothing of the earlier ones, and the machine may have "

@@ -97,6 +97,7 @@ typedef struct {
     int32_t threads;
     int32_t exact;         /* 1: a row's bits depend on its token, position and ancestors only */
     uint64_t weight_bytes; /* that a forward reads, whatever its rows */
+    uint64_t head_macs;    /* multiply-adds of the output head, which reading a prompt runs once */
     uint64_t row_macs;     /* multiply-adds of a row with weights */
     char slow[160];        /* why this dtype is far slower here than another; "": not slow */
 } lst_model_info_t;
@@ -137,12 +138,12 @@ typedef struct {
 int lst_device(int32_t i, lst_device_info *info);
 
 /* What this processor reaches at most with so many threads (0: as many as a model gets): the fastest of some runs,
- * half a second in all. A forward takes no less than its bytes and its multiply-adds need. LST_E_ARG: the library is a
+ * about a second in all. A forward takes no less than its bytes and its multiply-adds need. LST_E_ARG: the library is a
  * GPU's. */
 typedef struct {
     uint32_t size;
     int32_t threads;
-    double read_gb_per_s;                                    /* 10^9 bytes of 256 MiB, each read once */
+    double read_gb_per_s;                                    /* 10^9 bytes, of more memory than caches hold */
     double f32_gmac_per_s, int8_gmac_per_s, bf16_gmac_per_s; /* 10^9 multiply-adds on registers alone, by the
                               instructions of the arithmetics' matmuls; 0: this CPU's level has none */
 } lst_limits_t;

@@ -255,7 +255,7 @@ LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
         info->threads = m->threads;
         info->exact = 1;
         info->weight_bytes = m->weight_bytes;
-        info->row_macs = (uint64_t)m->head.n_in * (uint64_t)m->head.n_out;
+        info->row_macs = info->head_macs = (uint64_t)m->head.n_in * (uint64_t)m->head.n_out;
         for (const lst::Layer &layer : m->layers)
             for (const lst::Linear *l : {&layer.qkv, &layer.out, &layer.gate_up, &layer.down})
                 info->row_macs += (uint64_t)l->n_in * (uint64_t)l->n_out;

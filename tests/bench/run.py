@@ -4,11 +4,12 @@
 SUITE=FILE   JSON lines with "prompt" or "turns" and "category"; without it demos/prompts/suite.jsonl
 PER_GROUP=5  prompts of each category (the eight kinds of MT-Bench are one); 0: all
 TOKENS=128   new tokens at most      THREADS=  as many as the program takes      REPEAT=1  runs of each prompt
-RESULTS=DIR  tests/bench/results     SMOKE=1   a minute's run that checks this script, not the machine
+RESULTS=DIR  tests/bench/results     SMOKE=1   a minute's run that checks this script, in a folder of its own
 
 Ratios are taken inside one run: methods, and peers, alternate prompt by prompt. Beside times stands what memory and
 arithmetic need at least at the limits of the same run. Writes NAME.md, NAME.json (for `logitspec bench show` and `diff`)
-and NAME-forwards.svg, or NAME-peers.md and NAME-peers.json; NAME is the processor. A run that was interrupted goes on.
+and NAME-forwards.svg, or NAME-peers.md and NAME-peers.json; NAME is the processor. An interrupted run leaves a part there,
+with which the next one goes on if program and settings are the same.
 """
 import json
 import os
@@ -54,7 +55,7 @@ class Settings:
         self.per_group = "1" if SMOKE else e.get("PER_GROUP") or "5"
         self.repeat = e.get("REPEAT") or "1"
         self.threads = e.get("THREADS") or str(json.loads(call(PROGRAM, "bench", "limits", "--json"))["threads"])
-        folder = e.get("RESULTS") or os.path.join(ROOT, "tests/bench/results")
+        folder = e.get("RESULTS") or (tempfile.mkdtemp(prefix="bench-") if SMOKE else os.path.join(ROOT, "tests/bench/results"))
         os.makedirs(folder, exist_ok=True)
         self.to = os.path.join(folder, re.sub(r"[^a-z0-9]+", "-", processor().lower()).strip("-"))
 
@@ -207,11 +208,22 @@ def report_loses(compare):
             "its cost it verifies one row, which is plain decoding.", "", *(out or ["None here."]), ""]
 
 
+def methods(s):
+    """Into s.to.json. A part of an interrupted run, of the same program and settings, is gone on with."""
+    part = s.to + ".part.json"
+    command = [PROGRAM, "bench", "methods", *s.prompts(), "--methods", some(METHODS), "--repeat", s.repeat, "--resume", "-q", "-o", part]
+    if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False).returncode == 1 and os.path.exists(part):
+        say("the part that is there is of another run: all of it is measured")
+        os.remove(part)
+    call(*command, codes=(0, 3))  # what is complete is not measured again
+    os.replace(part, s.to + ".json")
+
+
 def own():
     s = Settings()
     r = {"commit": call("git", "-C", ROOT, "rev-parse", "--short", "HEAD").strip(), "date": time.strftime("%Y-%m-%d")}
     say("methods on the suite")
-    call(PROGRAM, "bench", "methods", *s.prompts(), "--methods", some(METHODS), "--repeat", s.repeat, "--resume", "-q", "-o", s.to + ".json", codes=(0, 3))
+    methods(s)
     say("forwards")
     r["dtypes"] = {d: forwards(s, "--dtype", d, "--contexts", "256", "--rows", some(ROWS)) for d in DTYPES}
     r["contexts"] = forwards(s, "--contexts", some(CONTEXTS), "--rows", some(ROWS), "-o", s.to + "-forwards.svg")
@@ -244,11 +256,14 @@ MT_BENCH = {"writing", "roleplay", "reasoning", "math", "coding", "extraction", 
 
 
 def suite_of(s):
-    """Its first prompts of each category, as the peers take them."""
+    """Its first prompts of each category, as the peers take them; cut as `bench methods` does."""
     seen, out = {}, []
     with open(s.suite, encoding="utf-8") as f:
-        for n, o in enumerate(map(json.loads, f), 1):
-            task = "mt_bench" if "question_id" in o and o.get("category") in MT_BENCH else o.get("category", "")
+        for n, line in enumerate(f, 1):
+            if not line.strip():
+                continue
+            o = json.loads(line)
+            task = "mt_bench" if {"question_id", "turns"} <= o.keys() and o.get("category") in MT_BENCH else o.get("category", "")
             seen[task] = seen.get(task, 0) + 1
             if s.per_group == "0" or seen[task] <= int(s.per_group):
                 out.append({"id": str(o.get("question_id", o.get("id", n))), "category": task, "turns": o.get("turns") or [o["prompt"]]})
@@ -266,17 +281,19 @@ def beside():
     peers_setup.prepare(folder, say)
     wanted = [p for p in peers.peers(folder) if not os.environ.get("PEERS") or p.name in os.environ["PEERS"].split(",")]
     prompts = suite_of(s)
-    facts = {"tokens": s.tokens, "threads": s.threads, "prompts": [p["id"] for p in prompts], "suite": os.path.basename(s.suite)}
-    result = read(to + ".json") if os.path.exists(to + ".json") else {}
+    facts = {"tokens": s.tokens, "threads": s.threads, "prompts": [p["id"] for p in prompts], "suite": os.path.basename(s.suite),
+             "peers": [p.name for p in wanted], "installed": peers_setup.prepared(folder), "commit": call("git", "-C", ROOT, "rev-parse", "HEAD").strip()}
+    part = to + ".part.json"
+    result = read(part) if os.path.exists(part) else {}
     if result.get("facts") != facts:
         result = {**peers.new_result(folder, wanted, int(s.threads), int(s.tokens)), "facts": facts, "mine": [],
                   "manifest": json.loads(call(PROGRAM, "bench", "limits", "--json", "--threads", s.threads))}
 
     def save(r):
-        with open(to + ".json.new", "w", encoding="utf-8") as f:
+        with open(part + ".new", "w", encoding="utf-8") as f:
             json.dump(r, f, indent=1)
             f.write("\n")
-        os.replace(to + ".json.new", to + ".json")
+        os.replace(part + ".new", part)
 
     def ours(prompt):
         """All of our methods, from a process of their own, whose drafters know no other prompt."""
@@ -291,6 +308,8 @@ def beside():
 
     peers.search(wanted, result, say, save)
     peers.measure(wanted, result, prompts, ours, say, save)
+    save(result)
+    os.replace(part, to + ".json")
     write(to + ".md", report_peers(result))
     return 0
 

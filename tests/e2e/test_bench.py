@@ -1,10 +1,12 @@
 """`bench methods` and its files: numbers that add up, conventions, going on after an interruption, comparing two."""
 import csv
+import glob
 import io
 import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +14,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree as ET
 
-from program import ENV, PROGRAM, ROOT, needs_model, run
+from program import BUILD, ENV, PROGRAM, ROOT, needs_model, run, without_sanitizers
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "bench"))
 import peers  # noqa: E402
@@ -100,6 +102,16 @@ class Bench(unittest.TestCase):
             for wall, t in zip(c["wall_time"], r["turns"]):
                 self.assertAlmostEqual(wall, (t["decode_ms"] + t["prefill_ms"]) / 1e3, places=6)
 
+    def test_some_of_its_methods(self):
+        self.bench("a.json")
+        r = run("bench", "show", self.path("a.json"), "--methods", "pld:4")
+        self.assertIn("speedup: against `ar`", r.stdout)
+        self.assertRegex(r.stdout, r"(?m)^pld:4 .* equal$")
+        for methods in ("", "ar,ar", "nonsense"):
+            r = run("bench", "show", self.path("a.json"), "--methods", methods)
+            self.assertIn(r.returncode, (1, 2))
+            self.assertEqual((r.stdout, r.stderr.count("\n")), ("", 1))
+
     def test_fewer_prompts_turns_and_more_runs(self):
         self.bench("a.json", "--limit", "4", "--per-category", "1", "--turns", "1", "--repeat", "3")
         o = json.loads(self.read("a.json"))
@@ -137,10 +149,27 @@ class Bench(unittest.TestCase):
         before = self.read("a.json")
         self.assertEqual(subprocess.run(command + ["--resume"], env=ENV, capture_output=True).returncode, 0)  # nothing is left to do
         self.assertEqual(json.loads(self.read("a.json"))["runs"], json.loads(before)["runs"])
+        for name, value in (("commit", "0"), ("threads", 99)):
+            self.write("b.json", json.dumps({**whole, "complete": False, "prompts": 99, "manifest": {**whole["manifest"], name: value}}))
+            r = subprocess.run([*command[:-1], self.path("b.json"), "--resume"], env=ENV, capture_output=True, text=True)
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
+            self.assertIn("another program, model, arithmetic or machine", r.stderr)
+        fewer = {**whole, "methods": whole["methods"][:1], "runs": whole["runs"][::2]}
+        self.write("b.json", json.dumps(fewer))
+        self.assertEqual(subprocess.run([*command[:-1], self.path("b.json"), "--resume"], env=ENV, capture_output=True).returncode, 1)
         r = subprocess.run(command + ["--resume", "--temperature", "1"], env=ENV, capture_output=True, text=True)
         self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
         self.assertIn("other settings, methods or prompts", r.stderr)
         self.assertEqual(json.loads(self.read("a.json"))["runs"], json.loads(before)["runs"])
+
+    def test_the_curve_of_a_manifest_repeats_its_trees(self):
+        self.bench("a.json", "--costs", "1:10,8:15,64:90", methods="ar,logitspec")
+        first = json.loads(self.read("a.json"))
+        self.assertTrue(first["manifest"]["costs"].startswith("1:10,"))
+        self.bench("b.json", "--costs", first["manifest"]["costs"], methods="ar,logitspec")
+        again = json.loads(self.read("b.json"))
+        self.assertEqual([r["lengths"] for r in again["runs"]], [r["lengths"] for r in first["runs"]])
+        self.assertEqual(again["manifest"]["costs"], first["manifest"]["costs"])
 
     def test_what_is_left_out_is_named(self):
         suite = self.write("bad.jsonl", '{"prompt": "One fish"}\n{"prompt": \nnothing\n{"category": "x"}\n'
@@ -161,22 +190,23 @@ class Bench(unittest.TestCase):
     def test_two_are_compared(self):
         self.bench("a.json")
         o = json.loads(self.read("a.json"))
-        for r in o["runs"]:
-            if r["method"] == "pld:4":
-                r["decode_us"] /= 2
-            if r["method"] == "logitspec:8":
-                r["decode_us"] *= 1.25
+        for r in o["runs"]:  # a machine that is 1.25 times slower, and a method that is twice as fast there
+            factor = 1.25 / (2 if r["method"] == "pld:4" else 1)
+            r["decode_us"] *= factor
+            r["against_us"] *= factor
+            r["plain_us"] *= 1.25
         o["manifest"]["processor"] = "another"
         self.write("b.json", json.dumps(o))
         said = json.loads(run("bench", "diff", self.path("a.json"), self.path("b.json"), "--json").stdout)["methods"]
         by = {m["method"]: m for m in said}
-        self.assertAlmostEqual(by["pld:4"]["ratio"], 2, places=4)
-        self.assertEqual((by["pld:4"]["verdict"], by["logitspec:8"]["verdict"]), ("faster", "slower"))
-        self.assertIn("no difference", by["ar"]["verdict"])
+        self.assertAlmostEqual(by["pld:4"]["tokens_per_s"]["ratio"], 1.6, places=4)
+        self.assertAlmostEqual(by["pld:4"]["speedup"]["ratio"], 2, places=4)
+        self.assertEqual((by["pld:4"]["speedup"]["verdict"], by["logitspec:8"]["tokens_per_s"]["verdict"]), ("faster", "slower"))
+        self.assertIn("no difference", by["ar"]["speedup"]["verdict"])
         self.assertTrue(all(m["same_steps"] and m["prompts"] == len(PROMPTS) for m in said))
         text = run("bench", "diff", self.path("a.json"), self.path("b.json")).stdout
         self.assertRegex(text, r"(?m)^processor: .* \| another$")
-        self.assertRegex(text, r"(?m)^pld:4 .* 2\.000 +2\.000 - 2\.000 +faster$")
+        self.assertRegex(text, r"(?m)^pld:4 .* 1\.600 \(1\.600 - 1\.600\) +2\.000 \(2\.000 - 2\.000\) +faster$")
         for r in o["runs"]:
             r["prompt"] += "x"
         self.write("c.json", json.dumps(o))
@@ -215,7 +245,8 @@ class Bench(unittest.TestCase):
         for args, what in ((["nonsense"], "forward, methods, show, diff or limits"), (["show"], "takes one file"), (["diff", "a"], "takes two files"),
                            (["methods", "x"], "takes no file"), (["forward", "--suite", "x"], "takes no prompts"), (["--rows", "2,4"], "1 is missing"),
                            (["--rows", "1,0"], "from 1 to 256"), (["--contexts", "64,x"], "--contexts"), (["--contexts", "1000000"], "beyond the context"),
-                           (["methods", "--prompt", "x", "--repeat", "0"], "--repeat"), (["methods", "--prompt", "x", "--limit", "-1"], "--limit"),
+                           (["limits", "-o", "x.json"], "prints"), (["forward", "--repeat", "2"], "no flags of a suite"),
+                           (["methods", "--rows", "1"], "of 'bench forward'"), (["methods", "--prompt", "x", "--repeat", "0"], "--repeat"), (["methods", "--prompt", "x", "--limit", "-1"], "--limit"),
                            (["methods", "--prompt", "x", "--resume"], "-o FILE.json"), (["methods", "--prompt", "x", "-o", "a.txt"], "ends in .json"),
                            (["show", "/nonexistent"], "cannot read"), (["show", os.path.join(ROOT, "README.md")], "README.md")):
             r = run("bench", *args, *SCRIPT)
@@ -257,6 +288,23 @@ class OnTheModel(unittest.TestCase):
             self.assertTrue(o["equal"] and o["complete"])
             self.assertEqual([c["category"] for c in o["methods"][0]["categories"]], ["writing", "question", "math", "summary", "rewrite", "code"])
             ET.parse(os.path.join(d, report[:-3] + "-forwards.svg"))
+
+
+class Peaks(unittest.TestCase):
+    @unittest.skipUnless(shutil.which("objdump") and os.uname().machine == "x86_64", "needs:objdump on x86-64")
+    @without_sanitizers
+    def test_sums_stay_in_registers(self):
+        """A sum that the compiler keeps in memory would halve what the machine reaches at most, and no limit would be one."""
+        paths = glob.glob(os.path.join(BUILD, "obj", "src", "torch", "kernels", "kernels_*.o"))
+        levels = [p for p in paths if re.search(r"kernels_(portable|avx\w+)\.o$", p)]
+        self.assertEqual(len(levels), 5)
+        for path in levels:
+            code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True).stdout
+            body = re.search(r"^\w+ <k_peak>:\n(.*?)^\s*$", code, re.M | re.S).group(1)
+            self.assertGreater(body.count("mm"), 30)
+            self.assertNotRegex(body, r"mm.*\(%r[sb]p|\(%r[sb]p.*mm", path)
+            if path.endswith("avx2.o"):
+                self.assertGreaterEqual(body.count("vpmaddubsw"), 12)  # each sum multiplies
 
 
 class FakePeer(peers.Peer):

@@ -183,27 +183,29 @@ typedef struct {
      */
     int64_t (*peak)(lsk_arith arith, int64_t rounds);
 } lsk_table;
-/* Sums that hide the latency of one on all processors so far. */
-enum { LSK_PEAK_SUMS = 12 };
 /* Hides from the compiler what a sum holds, so that it keeps every multiplication. */
-#define LSK_KEEP(sum) __asm__ volatile("" : "+" LSK_VECTOR_REGISTER(sum))
 #if defined(__x86_64__)
-#define LSK_VECTOR_REGISTER "v"
+#define LSK_KEEP(sum) __asm__ volatile("" : "+v"(sum));
 #elif defined(__aarch64__)
-#define LSK_VECTOR_REGISTER "w"
+#define LSK_KEEP(sum) __asm__ volatile("" : "+w"(sum));
 #else
-#define LSK_VECTOR_REGISTER "m"
+#define LSK_KEEP(sum) __asm__ volatile("" : "+m"(sum));
 #endif
-/* A table's peak of the instruction ADD(sum), which does `products` multiply-adds. */
-#define LSK_PEAK(name, vector, zero, ADD, products)                                                                    \
+/* Sums that hide the latency of one on all processors so far: variables, for an array would stay in memory. */
+enum { LSK_PEAK_SUMS = 12 };
+#define LSK_EACH_SUM(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+/* A table's peak of LSK_STEP(sum, x), which the including file defines: it does `products` multiply-adds. What x holds
+ * is hidden too, so that no product is computed once for all. */
+#define LSK_SUM(i) sum##i = LSK_ZERO,
+#define LSK_ADD(i)                                                                                                     \
+    LSK_KEEP(x)                                                                                                        \
+    sum##i = LSK_STEP(sum##i, x);                                                                                      \
+    LSK_KEEP(sum##i)
+#define LSK_PEAK(name, vector, products)                                                                               \
     int64_t name(int64_t rounds) {                                                                                     \
-        vector sums[LSK_PEAK_SUMS];                                                                                    \
-        for (int i = 0; i < LSK_PEAK_SUMS; i++) sums[i] = zero;                                                        \
+        vector LSK_EACH_SUM(LSK_SUM) x = LSK_ZERO;                                                                     \
         for (int64_t n = 0; n < rounds; n++) {                                                                         \
-            _Pragma("GCC unroll 12") for (int i = 0; i < LSK_PEAK_SUMS; i++) {                                         \
-                sums[i] = ADD(sums[i]);                                                                                \
-                LSK_KEEP(sums[i]);                                                                                     \
-            }                                                                                                          \
+            LSK_EACH_SUM(LSK_ADD)                                                                                      \
         }                                                                                                              \
         return rounds * LSK_PEAK_SUMS * (products);                                                                    \
     }

@@ -13,8 +13,9 @@
 #define QUANTIZE vnni_quantize
 
 #define PEAK_INT vnni_peak
-#define VNNI_ADD(sum) _mm512_dpbusd_epi32(sum, _mm512_set1_epi8(1), _mm512_set1_epi8(2))
-static LSK_PEAK(vnni_peak, __m512i, _mm512_setzero_si512(), VNNI_ADD, 64)
+#define LSK_ZERO _mm512_setzero_si512()
+#define LSK_STEP(sum, x) _mm512_dpbusd_epi32(sum, x, _mm512_set1_epi8(2))
+static LSK_PEAK(vnni_peak, __m512i, 64)
 
 /* A block of rows has at most six to eight independent chains of dot products: they hide the latency of one, and their
  * sums fit the registers beside the weights. */

@@ -192,8 +192,11 @@ static void k_to_bf16(float *x, int32_t n, uint16_t *bits) {
 #ifndef PEAK_INT
 #define PEAK_INT(rounds) 0
 #endif
-#define ADD_HALF(sum) vf_fma(sum, vf_set(0.5f), vf_set(0.5f))
-static LSK_PEAK(floats_peak, vf, vf_set(1), ADD_HALF, W)
+#undef LSK_ZERO
+#undef LSK_STEP
+#define LSK_ZERO vf_set(1)
+#define LSK_STEP(sum, x) vf_fma(sum, vf_set(0.5f), x)
+static LSK_PEAK(floats_peak, vf, W)
 static int64_t k_peak(lsk_arith arith, int64_t rounds) {
     return arith == LSK_ARITH_I8 ? PEAK_INT(rounds) : floats_peak(rounds);
 }

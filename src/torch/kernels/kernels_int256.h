@@ -12,8 +12,9 @@
 #define QUANTIZE int256_quantize
 
 #define PEAK_INT int256_peak
-#define INT256_ADD(sum) ADD_PRODUCTS(sum, _mm256_set1_epi8(1), _mm256_set1_epi8(2))
-static LSK_PEAK(int256_peak, __m256i, _mm256_setzero_si256(), INT256_ADD, 32)
+#define LSK_ZERO _mm256_setzero_si256()
+#define LSK_STEP(sum, x) ADD_PRODUCTS(sum, x, _mm256_set1_epi8(2))
+static LSK_PEAK(int256_peak, __m256i, 32)
 
 enum { INT256_MOST = 8 }; /* rows of a block at most */
 #define EACH_ROW _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)

@@ -2,8 +2,9 @@
  * takes the four inputs, which all outputs share, from any quarter of a vector: so 16 inputs are loaded at once. */
 #include "torch/kernels/kernels_intneon.h"
 
-#define DOT_ADD(sum) vdotq_laneq_s32(sum, vdupq_n_s8(1), vdupq_n_s8(2), 0)
-LSK_PEAK(lsk_neondot_peak, int32x4_t, vdupq_n_s32(0), DOT_ADD, 16)
+#define LSK_ZERO vdupq_n_s32(0)
+#define LSK_STEP(sum, x) vdotq_laneq_s32(sum, (int8x16_t)x, vdupq_n_s8(2), 0)
+LSK_PEAK(lsk_neondot_peak, int32x4_t, 16)
 
 ALWAYS int32x4_t dot32(const int8x16_t *w, const int8_t *x) {
     const int8x16_t a = vld1q_s8(x), b = vld1q_s8(x + 16);

@@ -3,8 +3,9 @@
  * bytes and those of the weights side by side; one row alone takes SDOT. */
 #include "torch/kernels/kernels_intneon.h"
 
-#define I8MM_ADD(sum) vmmlaq_s32(sum, vdupq_n_s8(1), vdupq_n_s8(2))
-LSK_PEAK(lsk_neoni8mm_peak, int32x4_t, vdupq_n_s32(0), I8MM_ADD, 32)
+#define LSK_ZERO vdupq_n_s32(0)
+#define LSK_STEP(sum, x) vmmlaq_s32(sum, (int8x16_t)x, vdupq_n_s8(2))
+LSK_PEAK(lsk_neoni8mm_peak, int32x4_t, 32)
 
 /* Two rows' 32 bytes, eight of the one and eight of the other a vector. */
 typedef struct {

@@ -133,7 +133,8 @@ static double least_ms(const bench *b, const cell *c) {
     const double seen = c->rows ? c->context : c->context + c->tokens / 2.0; // positions before a row
     const double bytes = m->weight_mb * 1e6 + (double)e->kv_bytes * seen;
     const ls_checkpoint *of = b->model.checkpoint; // a key or value of a token meets each head that shares it
-    const double sharing = of && !of->hparams.window ? (double)of->hparams.n_heads / of->hparams.n_kv_heads : NAN;
+    if (!of || of->hparams.window) return NAN;     // what the layers with a window read is not counted here
+    const double sharing = (double)of->hparams.n_heads / of->hparams.n_kv_heads;
     const double values = (double)e->kv_bytes / sizeof(float) * sharing;
     const double memory = bytes / (m->read_gb_per_s * 1e6);
     const double head = (double)e->head_macs, layers = (double)e->row_macs - head;

@@ -80,7 +80,6 @@ void ls_bench_answers(const ls_bench *b, int method, ls_buf *out);
 void ls_manifest_json(const ls_manifest *m, ls_jsonw *w);     // one object
 void ls_manifest_text(const ls_manifest *m, ls_buf *out);     // a line each
 void ls_manifest_markdown(const ls_manifest *m, ls_buf *out); // a table
-void ls_manifest_html(const ls_manifest *m, ls_buf *out);
 
 // What two benchmarks of the same prompts say of each method that both have: how much faster the second is, with a 95%
 // interval by resampling prompts. LS_E_RANGE: they have no prompt or no method in common.

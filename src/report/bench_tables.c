@@ -96,9 +96,6 @@ void ls_manifest_text(const ls_manifest *m, ls_buf *out) {
 void ls_manifest_markdown(const ls_manifest *m, ls_buf *out) {
     manifest(&(sheet){MARKDOWN, out, 0}, m);
 }
-void ls_manifest_html(const ls_manifest *m, ls_buf *out) {
-    manifest(&(sheet){HTML, out, 0}, m);
-}
 
 // ---- one row of the table of methods, in words
 
@@ -173,15 +170,13 @@ static void notes(const ls_bench *b, ls_buf *out) {
                                               : "speedup: against single-row forwards timed in the same runs");
     ls_buf_str(out, "; 95%: resampling prompts; draft us, host us: per step that ran a forward\n");
     if (b->ar >= 0) ls_buf_str(out, "+ prompt: speedup with the time of reading the prompts in both\n");
-    if (isfinite(b->manifest.read_gb_per_s / b->manifest.weight_mb))
+    if (isfinite(b->manifest.kv_kb * b->manifest.weight_mb / b->manifest.read_gb_per_s))
         ls_buf_fmt(out,
                    "of limit: reading the weights once a step, %.0f MB, and %.0f KB of keys and values a token, at the "
                    "%.1f GB/s of this run, over the time of the steps\n",
                    b->manifest.weight_mb, b->manifest.kv_kb, b->manifest.read_gb_per_s);
     for (size_t i = 0; i < b->resumed.n; i++)
-        ls_buf_fmt(out,
-                   "resumed after %d prompt%s: the methods knew nothing of the earlier ones, and the machine may have "
-                   "been another\n",
+        ls_buf_fmt(out, "resumed after %d prompt%s: behind it the methods knew nothing of the earlier ones\n",
                    b->resumed.p[i], ls_plural((uint64_t)b->resumed.p[i]));
     for (size_t i = 0; i < b->n_left_out; i++) ls_visible_row(out, "left out: %s", b->left_out[i]);
     if (b->done < b->planned) ls_buf_fmt(out, "NOT COMPLETE: %zu of %zu prompts\n", b->done, b->planned);

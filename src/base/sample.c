@@ -16,10 +16,10 @@ static int better_first(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-enum { LEAST = -45, CLASSES = 720 }; // an exponent's least value that counts; classes of them
+enum { LEAST = -45, IN_ONE = 16, CLASSES = -LEAST * IN_ONE }; // an exponent's least value that counts; classes
 
 static int class_of(double exponent) { // 0: the largest weights
-    return (int)(exponent * (CLASSES / LEAST));
+    return (int)(exponent * -IN_ONE);
 }
 
 // The candidates that top_k and top_p leave, best first: returns how many. *mass: the sum of their weights, which are

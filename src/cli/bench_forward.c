@@ -149,7 +149,8 @@ static int by_number(const void *a, const void *b) {
 
 // "1,8,64", each from 1 to most; NULL: what is usual.
 static ls_code read_list(list *out, const char *flag, const char *text, const list *usual, int32_t most, ls_err *err) {
-    *out = text ? (list){0} : *usual;
+    *out = *usual;
+    if (text) out->n = 0;
     for (const char *at = text; at && *at;) {
         char one[16] = "", *end;
         const size_t n = strcspn(at, ",");
@@ -185,6 +186,7 @@ static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
     if (code) return code;
     ls_gauge_show(&b->gauge, "measuring the machine", -1);
     ls_machine_model(&b->manifest, &b->model);
+    ls_machine_model_limits(&b->manifest, &b->model);
     const int32_t room = b->model.engine->n_context, most = b->rows.v[b->rows.n - 1];
     b->cells[b->n++] = (cell){.tokens = room < READ ? room : READ};
     for (int k = 0; k < b->contexts.n; k++) {

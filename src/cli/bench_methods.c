@@ -211,8 +211,11 @@ static ls_code run_all(work *w, ls_err *err) {
     ls_manifest manifest;
     ls_machine_watch watch = ls_machine_begin(&manifest);
     if ((code = ls_comparison_open(&w->k, contenders, n, err))) return code;
-    ls_gauge_show(&w->gauge, "measuring the machine", -1);
     ls_machine_model(&manifest, &w->k.model);
+    if (c->suite) { // a look at one prompt does not wait for it
+        ls_gauge_show(&w->gauge, "measuring the machine", -1);
+        ls_machine_model_limits(&manifest, &w->k.model);
+    }
     for (int i = n - 1; i >= 0; i--) tell_costs(ls_session_costs(w->k.sessions[i]), &manifest);
     watch.m = &w->k.b.manifest;
     w->k.b.manifest = manifest;

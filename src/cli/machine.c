@@ -17,9 +17,9 @@ static void read_line(const char *path, const char *key, char *out, size_t size)
     *out = 0;
     while (f && !*out && fgets(line, sizeof line, f)) {
         if (strncmp(line, key, strlen(key))) continue;
-        const char *value = *key ? strchr(line, ':') : line - 1;
-        if (!value) continue;
-        value += 1 + strspn(value + 1, " \t");
+        const char *value = line;
+        if (*key && !(value = strchr(line, ':'))) continue;
+        value += strspn(value, ": \t");
         snprintf(out, size, "%.*s", (int)strcspn(value, "\n"), value);
     }
     if (f) fclose(f);
@@ -87,11 +87,15 @@ void ls_machine_model(ls_manifest *m, const ls_model *model) {
     snprintf(m->kernel, sizeof m->kernel, "%s", e->kernel);
     snprintf(m->library, sizeof m->library, "%s", e->version);
     m->threads = e->threads;
-    if (!e->weight_bytes || strcmp(e->device, "cpu")) return; // the limits are those of this processor
-    ls_machine_limits(m, e->threads, NULL);
+    if (!e->weight_bytes || strcmp(e->device, "cpu")) return;
     if (!model->checkpoint->hparams.window) m->kv_kb = (double)e->kv_bytes / 1e3; // else some layers read less
     m->weight_mb = (double)e->weight_bytes / 1e6;
     m->row_mmac = (double)e->row_macs / 1e6;
+}
+
+void ls_machine_model_limits(ls_manifest *m, const ls_model *model) {
+    if (model->engine->weight_bytes && !strcmp(model->engine->device, "cpu"))
+        ls_machine_limits(m, model->engine->threads, NULL);
 }
 
 void ls_machine_end(ls_machine_watch *w) {

@@ -14,5 +14,6 @@ ls_machine_watch ls_machine_begin(ls_manifest *m);
 // What the processor reaches at most with so many threads; 0: as many as a model gets. LS_E_BACKEND: there is no
 // compute library. A second call keeps the larger of each.
 ls_code ls_machine_limits(ls_manifest *m, int32_t threads, ls_err *err);
-void ls_machine_model(ls_manifest *m, const ls_model *model); // and the limits, where it runs on the processor
-void ls_machine_end(ls_machine_watch *w);                     // after it: load, waits, and the limits once more
+void ls_machine_model(ls_manifest *m, const ls_model *model);
+void ls_machine_model_limits(ls_manifest *m, const ls_model *model); // where it runs on the processor
+void ls_machine_end(ls_machine_watch *w);                            // after it: load, waits, and the limits once more

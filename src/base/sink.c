@@ -165,7 +165,7 @@ ls_code ls_sink_open(ls_sink **out, const char *path, ls_file_wait go_on, void *
     if (ls_thread_start(&s->thread, writer, s)) return *out = s, LS_OK;
     if (fd != STDOUT_FILENO) close(fd);
     free_sink(s);
-    return ls_fail(err, LS_E_IO, "the system cannot create another thread");
+    return ls_fail(err, LS_E_IO, "the system has no memory or file descriptors for another thread");
 }
 
 void ls_sink_put(ls_sink *s, const void *p, size_t n) {

@@ -68,7 +68,7 @@ ls_source *ls_screen_source_open(ls_screen_source *l, const ls_options *o, ls_er
                                  .rival = rival,
                                  .ud = l};
     ls_source *source = ls_source_live(&opt);
-    if (!source) ls_fail(err, LS_E_IO, "the system cannot create another thread or more file descriptors");
+    if (!source) ls_fail(err, LS_E_IO, "the system has no memory or file descriptors for another thread");
     return source;
 }
 

@@ -249,7 +249,7 @@ ls_source *ls_source_replay(const ls_replay_options *opt, ls_err *err) {
     r->speed = opt->speed;
     r->paused = opt->paused;
     if (ls_channel_open(&r->c, player)) return &r->c.base;
-    ls_fail(err, LS_E_IO, "the system cannot create another thread or more file descriptors");
+    ls_fail(err, LS_E_IO, "the system has no memory or file descriptors for another thread");
     ls_trace_events_close(t);
     free(r->path);
     free(r->rival);

@@ -64,7 +64,7 @@ FAILURES = {
 }
 # What the message must hold: the reason, in the system's words or ours.
 WORDS = {
-    errno.ENOMEM: "out of memory|Cannot allocate memory|system refuses another thread",
+    errno.ENOMEM: "out of memory|no memory|Cannot allocate memory|system refuses another thread",
     errno.EAGAIN: "thread",
     errno.EMFILE: "Too many open files|file descriptors|cannot be driven",
     errno.EIO: "Input/output error|cannot be driven|Directory not empty|it stays",  # the last two: models remove

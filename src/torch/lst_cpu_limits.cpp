@@ -14,8 +14,8 @@ namespace {
 typedef uint64_t Lanes __attribute__((vector_size(16)));
 
 constexpr size_t READ_BYTES = (size_t)256 << 20; // at least; four times a third-level cache where that is more
-constexpr int READS = 10, RUNS = 12; // others may have a processor meanwhile: the fastest of many short runs counts
-constexpr double SECONDS = 0.004;    // that a run of multiply-adds takes at least
+constexpr int READS = 6, RUNS = 8; // others may have a processor meanwhile: the fastest of many short runs counts
+constexpr double SECONDS = 0.003;  // that a run of multiply-adds takes at least
 
 // The seconds of the fastest run, of all threads side by side.
 template <class Work> double fastest(int threads, int runs, Work work) {

@@ -54,10 +54,11 @@ class Settings:
         self.tokens = e.get("TOKENS") or ("8" if SMOKE else "128")
         self.per_group = "1" if SMOKE else e.get("PER_GROUP") or "5"
         self.repeat = e.get("REPEAT") or "1"
-        self.threads = e.get("THREADS") or str(json.loads(call(PROGRAM, "bench", "limits", "--json"))["threads"])
+        machine = json.loads(call(PROGRAM, "bench", "limits", "--json", *(["--threads", e["THREADS"]] if e.get("THREADS") else [])))
+        self.threads = str(machine["threads"])
         folder = e.get("RESULTS") or (tempfile.mkdtemp(prefix="bench-") if SMOKE else os.path.join(ROOT, "tests/bench/results"))
         os.makedirs(folder, exist_ok=True)
-        self.to = os.path.join(folder, re.sub(r"[^a-z0-9]+", "-", processor().lower()).strip("-"))
+        self.to = os.path.join(folder, re.sub(r"[^a-z0-9]+", "-", machine["processor"].lower()).strip("-"))
 
     def prompts(self):
         return ["--suite", self.suite, *(["--per-category", self.per_group] if self.per_group != "0" else []), "--max-tokens", self.tokens,
@@ -67,10 +68,6 @@ class Settings:
 def read(path):
     with open(path, encoding="utf-8") as f:
         return json.load(f)
-
-
-def processor():
-    return json.loads(call(PROGRAM, "bench", "limits", "--json", "--threads", "1"))["processor"]
 
 
 # ---- parts of the measurement

@@ -33,7 +33,7 @@ METHODS = ["ar", "logitspec"] if SMOKE else ["ar", "logitspec", *BUDGETS, "logit
 BESIDE_PEERS = ["ar", "logitspec"] if SMOKE else ["ar", "logitspec", "logitspec:8", "pld/auto", "suffix/auto", "lookahead/auto"]
 DTYPES = ["i8"] if SMOKE else ["f32", "bf16", "i16", "i8"]
 ROWS = [1, 8] if SMOKE else [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128]
-CONTEXTS = [128] if SMOKE else [128, 512, 2048, 8000]
+CONTEXTS = [256] if SMOKE else [128, 512, 2048, 8000]
 
 
 def call(*args, codes=(0,)):
@@ -209,10 +209,13 @@ def methods(s):
     """Into s.to.json. A part of an interrupted run, of the same program and settings, is gone on with."""
     part = s.to + ".part.json"
     command = [PROGRAM, "bench", "methods", *s.prompts(), "--methods", some(METHODS), "--repeat", s.repeat, "--resume", "-q", "-o", part]
-    if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False).returncode == 1 and os.path.exists(part):
+    code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False).returncode
+    if code == 1 and os.path.exists(part):
         say("the part that is there is of another run: all of it is measured")
         os.remove(part)
-    call(*command, codes=(0, 3))  # what is complete is not measured again
+        call(*command, codes=(0, 3))
+    elif code not in (0, 3):
+        sys.exit(f"bench: the methods were not measured: exit code {code}")
     os.replace(part, s.to + ".json")
 
 
@@ -222,8 +225,9 @@ def own():
     say("methods on the suite")
     methods(s)
     say("forwards")
-    r["dtypes"] = {d: forwards(s, "--dtype", d, "--contexts", "256", "--rows", some(ROWS)) for d in DTYPES}
+    r["dtypes"] = {} if SMOKE else {d: forwards(s, "--dtype", d, "--contexts", "256", "--rows", some(ROWS)) for d in DTYPES}
     r["contexts"] = forwards(s, "--contexts", some(CONTEXTS), "--rows", some(ROWS), "-o", s.to + "-forwards.svg")
+    r["dtypes"] = r["dtypes"] or {"i8": r["contexts"]}
     say("threads")
     counts = [] if SMOKE else sorted({1, 2, *(2 ** i for i in range(2, 10)), int(s.threads)} & set(range(1, int(s.threads) + 1)))
     r["threads"] = {n: forwards(s, "--contexts", "256", "--rows", "1,8,64", "--threads", str(n)) for n in counts}

@@ -112,10 +112,7 @@ static void sum_up(const work *w, char out[65]) {
     for (size_t p = 0; p < w->k.suite.n; p++) {
         const ls_suite_item *item = &w->k.suite.items[p];
         ls_buf_fmt(&all, "%s %s %zu\n", item->name, item->category, item->n_turns);
-        for (size_t t = 0; t < item->n_turns; t++) {
-            ls_buf_fmt(&all, "%zu ", item->turns[t].n);
-            ls_buf_add(&all, item->turns[t].text, item->turns[t].n);
-        }
+        ls_suite_text(item, &all);
     }
     ls_sha256_hex(all.p, all.n, out);
     ls_buf_free(&all);

@@ -52,10 +52,7 @@ static void list(ls_comparison *k) {
         ls_bench_prompt *to = &b->prompts[p];
         char sum[65];
         ls_buf text = {0};
-        for (size_t t = 0; t < item->n_turns; t++) {
-            ls_buf_fmt(&text, "%zu ", item->turns[t].n);
-            ls_buf_add(&text, item->turns[t].text, item->turns[t].n);
-        }
+        ls_suite_text(item, &text);
         ls_sha256_hex(text.p, text.n, sum);
         ls_buf_free(&text);
         *to = (ls_bench_prompt){

@@ -48,6 +48,13 @@ static void count_turns(ls_suite *s) {
     }
 }
 
+void ls_suite_text(const ls_suite_item *item, ls_buf *out) {
+    for (size_t t = 0; t < item->n_turns; t++) {
+        ls_buf_fmt(out, "%zu ", item->turns[t].n);
+        ls_buf_add(out, item->turns[t].text, item->turns[t].n);
+    }
+}
+
 void ls_suite_drop(ls_suite *s, size_t item) {
     free_item(&s->items[item]);
     memmove(&s->items[item], &s->items[item + 1], (s->n - item - 1) * sizeof *s->items);

@@ -1,6 +1,7 @@
 // A suite: conversations to run one after another. JSON Lines, one object a line: {"prompt": "...", "category": "..."},
 // or Spec-Bench's {"turns": ["...", ...], "category": "..."}, whose turns follow one another in one conversation.
 #pragma once
+#include "base/buf.h"
 #include "base/err.h"
 
 #include <stddef.h>
@@ -30,6 +31,8 @@ ls_code ls_suite_read_some(ls_suite *out, const char *path, void (*skipped)(void
                            ls_err *err);
 // Keeps the first items: so many in all, so many of each task, and of each so many turns; 0: all.
 void ls_suite_cut(ls_suite *s, size_t items, size_t of_each_task, size_t turns);
+// Appends the texts of its turns, with their lengths: for a sum that tells conversations apart.
+void ls_suite_text(const ls_suite_item *item, ls_buf *out);
 void ls_suite_drop(ls_suite *s, size_t item); // leaves one out
 // An item without turns; a turn of the last item.
 void ls_suite_add(ls_suite *s, const char *name, const char *category);

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { RESAMPLES = 2000 };
-
 static const double TOLERANCE = 1.1; // of a speedup over MAT: both are measured, and a turn's last token is free
 
 void ls_result_free(ls_result *r) {
@@ -90,6 +88,12 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+void ls_interval(double *sample, double *low, double *high) {
+    qsort(sample, LS_RESAMPLES, sizeof *sample, by_value);
+    *low = sample[LS_RESAMPLES / 40];
+    *high = sample[LS_RESAMPLES - 1 - LS_RESAMPLES / 40];
+}
+
 ls_total ls_total_of(const ls_result *const *results, size_t n, bool interval) {
     ls_total t = {0};
     for (size_t i = 0; i < n; i++) add(&t, results[i]);
@@ -97,15 +101,13 @@ ls_total ls_total_of(const ls_result *const *results, size_t n, bool interval) {
     t.rates_with_prompt = ls_per(t.rates_with_prompt, n);
     t.low = t.high = NAN;
     if (n < 3 || !interval) return t;
-    double *sample = ls_malloc(RESAMPLES * sizeof *sample);
-    for (int s = 0; s < RESAMPLES; s++) {
+    double *sample = ls_malloc(LS_RESAMPLES * sizeof *sample);
+    for (int s = 0; s < LS_RESAMPLES; s++) {
         ls_total one = {0};
         for (size_t i = 0; i < n; i++) add(&one, results[(size_t)(ls_uniform_at(1, (uint64_t)s * n + i) * (double)n)]);
         sample[s] = ls_total_speedup(&one);
     }
-    qsort(sample, RESAMPLES, sizeof *sample, by_value);
-    t.low = sample[RESAMPLES / 40];
-    t.high = sample[RESAMPLES - 1 - RESAMPLES / 40];
+    ls_interval(sample, &t.low, &t.high);
     free(sample);
     return t;
 }

@@ -42,6 +42,9 @@ typedef struct {
     double low, high; // of the speedup: 95% interval by resampling prompts; NAN below three prompts, or not asked for
 } ls_total;
 
+enum { LS_RESAMPLES = 2000 };
+// The 95% interval of so many values of resampled prompts; sorts them.
+void ls_interval(double *sample, double *low, double *high);
 ls_total ls_total_of(const ls_result *const *results, size_t n, bool interval);
 double ls_total_speedup(const ls_total *t);   // NAN: not known
 bool ls_total_is_possible(const ls_total *t); // by its times, as for ls_result_noise

@@ -21,8 +21,8 @@ typedef struct {
 } ls_bench_method;
 
 typedef struct {
-    char *name, *category, *task; // owned
-    char text[17]; // of its turns: the begin of their SHA-256; task: see decode/suite.h, what tables are by
+    char *name, *category, *task; // owned; task: see decode/suite.h, what tables are by
+    char text[17];                // the begin of the SHA-256 of its turns' texts
 } ls_bench_prompt;
 
 typedef struct {
@@ -40,7 +40,7 @@ typedef struct {
     bool exact;             // the engine's rows
     size_t planned;         // prompts that it is to have
     size_t n_prompts, done; // that there is room for; that are complete
-    size_t disturbed;       // of those done: other programs had the processors, each time that they were run
+    size_t disturbed;       // of those done: other programs had the processors however often they were tried
     char **left_out;        // why a line or a prompt of the suite is not in it; owned
     size_t n_left_out;
     ls_ids resumed; // after how many prompts the benchmark was interrupted and went on

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RESAMPLES = 2000 };
-
 // A prompt's times, us: of the method for as many tokens in both, and as its speedup has them.
 typedef struct {
     double a_us, b_us, a_plain_us, a_against_us, b_plain_us, b_against_us;
@@ -30,11 +28,6 @@ typedef struct {
     bool same; // steps and tokens of every prompt
 } change;
 
-static int by_value(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // Of tokens/s, or of the speedups over plain decoding, which a faster or slower machine leaves alone.
 static double ratio_of(const pair *p, size_t n, bool of_speedups, uint64_t draw, bool resample) {
     pair sum = {0};
@@ -50,11 +43,9 @@ static double ratio_of(const pair *p, size_t n, bool of_speedups, uint64_t draw,
 static ratio judged(const pair *p, size_t n, bool of_speedups) {
     ratio r = {ratio_of(p, n, of_speedups, 0, false), NAN, NAN};
     if (n < 3) return r;
-    double sample[RESAMPLES];
-    for (int s = 0; s < RESAMPLES; s++) sample[s] = ratio_of(p, n, of_speedups, (uint64_t)s, true);
-    qsort(sample, RESAMPLES, sizeof *sample, by_value);
-    r.low = sample[RESAMPLES / 40];
-    r.high = sample[RESAMPLES - 1 - RESAMPLES / 40];
+    double sample[LS_RESAMPLES];
+    for (int s = 0; s < LS_RESAMPLES; s++) sample[s] = ratio_of(p, n, of_speedups, (uint64_t)s, true);
+    ls_interval(sample, &r.low, &r.high);
     return r;
 }
 

@@ -4,6 +4,7 @@
 SUITE=FILE   JSON lines with "prompt" or "turns" and "category"; without it demos/prompts/suite.jsonl
 PER_GROUP=5  prompts of each category (the eight kinds of MT-Bench are one); 0: all
 TOKENS=128   new tokens at most      THREADS=  as many as the program takes      REPEAT=1  runs of each prompt
+PEERS=       names of other programs, with commas; without it all
 RESULTS=DIR  tests/bench/results     SMOKE=1   a minute's run that checks this script, in a folder of its own
 
 Ratios are taken inside one run: methods, and peers, alternate prompt by prompt. Beside times stands what memory and

@@ -42,11 +42,20 @@ static void read_machine(uint64_t *used, uint64_t *stolen) {
     fclose(f);
 }
 
+// A short run is judged too: the pauses between readings begin with LEAST_NS and double.
+static bool is_due(const ls_cpu_wait *w, uint64_t now, uint64_t every_ns) {
+    enum { LEAST_NS = 20000000 };
+    const uint64_t known = w->at_ns - w->first_ns, pause = known > LEAST_NS ? known : LEAST_NS;
+    return now - w->at_ns >= (pause < every_ns ? pause : every_ns);
+}
+
 double ls_cpu_wait_share(ls_cpu_wait *w, uint64_t every_ns) {
     const uint64_t now = ls_now_ns();
-    if (!w->at_ns) w->share = NAN;
-    else if (now - w->at_ns < every_ns) return w->share;
-    ls_cpu_wait next = {.at_ns = now, .share = NAN};
+    if (!w->at_ns) {
+        w->share = NAN;
+        w->first_ns = now;
+    } else if (!is_due(w, now, every_ns)) return w->share;
+    ls_cpu_wait next = {.first_ns = w->first_ns, .at_ns = now, .share = NAN};
     if (!read_threads(&next.ran_ns, &next.waited_ns)) return w->share;
     read_machine(&next.used, &next.stolen);
     if (w->at_ns && next.ran_ns >= w->ran_ns && next.waited_ns >= w->waited_ns) {

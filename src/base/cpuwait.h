@@ -8,11 +8,12 @@
 
 // Zeroed: nothing was read yet. Not thread-safe; each owner has its own.
 typedef struct {
+    uint64_t first_ns;                 // of the first reading
     uint64_t at_ns, ran_ns, waited_ns; // of the last reading; of all threads
     uint64_t used, stolen;             // of the whole machine, clock ticks
     double share;                      // between the last two readings; NAN: not known
 } ls_cpu_wait;
 
-// 0 (none waited) to 1; NAN: not known yet. Reads the counters when `every_ns` have passed since the last reading: some
-// microseconds a thread. every_ns 0: now.
+// 0 (none waited) to 1; NAN: not known yet. Reads the counters when `every_ns` have passed since the last reading, and
+// sooner soon after the first one: some microseconds a thread. every_ns 0: now.
 double ls_cpu_wait_share(ls_cpu_wait *w, uint64_t every_ns);

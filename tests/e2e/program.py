@@ -30,13 +30,20 @@ HAS_ENGINE = HAS_LIBRARY and os.path.exists(MODEL) and "LOGITSPEC_TEST_WITHOUT_M
 needs_model = unittest.skipUnless(HAS_ENGINE, "needs:model")
 
 
+# what work that takes over two seconds writes where standard error is no terminal: a busy machine or a slow build
+PROGRESS = re.compile(r"^(?:(?!logitspec: ).* \d+%|sorting|reading texts|measuring the machine|warming up)\n", re.MULTILINE)
+
+
 def run(*args, **kw):
+    """The program's end, status and texts; its standard error without lines of progress."""
     kw.setdefault("timeout", 1200 if SANITIZED else 120)
     kw.setdefault("stdin", subprocess.DEVNULL)
     if "input" in kw:
         kw.pop("stdin")
     env = dict(ENV, **kw.pop("env", {}))
-    return subprocess.run([PROGRAM, *args], capture_output=True, text=True, env=env, **kw)
+    r = subprocess.run([PROGRAM, *args], capture_output=True, text=True, env=env, **kw)
+    r.stderr = PROGRESS.sub("", r.stderr)
+    return r
 
 
 def cpu_levels():

@@ -160,7 +160,7 @@ class Torture:
         if stop:
             env.update(TORTURE_STOP="1")
         args = [self.program] + [fill(x) for x in case.args]
-        out = (self.on_terminal if case.screen else self.in_pipes)(args, env, w, case, fill)
+        out = (self.on_terminal if case.screen else self.in_pipes)(args, env, w, case, fill, 0.4 if failure else 20)
         with open(w + ".counts", "rb") as f:
             numbers = STATE.unpack(f.read())
         out.counts = dict(zip(KINDS, numbers))
@@ -183,7 +183,7 @@ class Torture:
         shutil.rmtree(out.folder, ignore_errors=True)
         os.unlink(out.folder + ".counts")
 
-    def in_pipes(self, args, env, w, case, _):
+    def in_pipes(self, args, env, w, case, *_):
         out = Outcome()
         p = subprocess.Popen(args, env=env, cwd=w, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
@@ -195,7 +195,8 @@ class Torture:
             out.code = None
         return out
 
-    def on_terminal(self, args, env, w, case, fill):
+    def on_terminal(self, args, env, w, case, fill, patience):
+        """patience: seconds of silence after which a key comes whose text has not. What a key waits for may never show where something failed."""
         out = Outcome()
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
@@ -210,10 +211,9 @@ class Torture:
                 quiet = time.monotonic()
             elif p.poll() is not None:
                 break
-            # what a key waits for may never show where something failed: silence will do
             silence = time.monotonic() - quiet
             if todo and b"\x1b[?2004h" in out.tty and silence > 0.05 and (
-                    silence > 0.4 or (todo[0][1] != b"\x03" and (not todo[0][0] or re.search(todo[0][0], out.tty[since:])))):
+                    silence > patience or (todo[0][1] != b"\x03" and (not todo[0][0] or re.search(todo[0][0], out.tty[since:])))):
                 since, quiet = len(out.tty), time.monotonic()
                 os.write(ours, fill(todo.pop(0)[1].decode()).encode())
             if time.monotonic() > end:

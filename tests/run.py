@@ -98,11 +98,11 @@ class Job:
     """A test program: a unit test, or the end-to-end tests of a file in a Python of its own."""
     # Those that take longest begin first, so that none of them is left over at the end.
     LONG = ("test_engine", "test_hostile.py", "test_models", "test_limits.py", "test_gpu_kernels", "test_gpu.py", "test_extremes.py",
-            "test_draft_model.py", "test_lst", "test_cli.py")
+            "test_ranks.py", "test_bench.py", "test_draft_model.py", "test_lst", "test_cli.py", "test_exactness.py")
     # Of these only one runs at a time: each takes more than a gigabyte, or measures how much memory is taken.
     HUNGRY = ("test_extremes.py", "test_hostile.py", "test_memory.py", "test_limits.py", "test_soak.py")
-    # These wait for a screen more than they compute: one of them runs beside the others.
-    WAITING = ("test_screen.py", "test_script.py", "test_demo.py")
+    # These wait more than they compute, for a screen or for limits to pass: one of them runs beside the others.
+    WAITING = ("test_screen.py", "test_script.py", "test_demo.py", "test_outputs.py", "test_models.py")
 
     def __init__(self, path, command, **env):
         self.name, self.command, self.env, self.said, self.code, self.wall, self.processor = os.path.basename(path), command, env, "", 0, 0, 0
@@ -117,6 +117,9 @@ class Job:
             out.seek(0)
             self.said = out.read().decode(errors="replace")
         self.wall, self.processor = time.monotonic() - start, used.ru_utime + used.ru_stime
+
+    def times(self):
+        return f"({self.wall:.1f} s, {self.processor:.1f} s of processor time)"
 
 
 class Unit(Job):
@@ -134,7 +137,7 @@ class Unit(Job):
         if self.code and not failed:  # a crash, or a sanitizer's report
             failed = 1
         failed = max(failed, Reports.found(self.reports))
-        print(f"{self.name:24} {passed} passed, {failed} failed, {skipped} skipped  ({self.wall:.1f} s)")
+        print(f"{self.name:24} {passed} passed, {failed} failed, {skipped} skipped  {self.times()}")
         if failed:
             print(self.said)
         for line in sorted(set(re.findall(r"needs:.*", self.said))):
@@ -149,7 +152,7 @@ class EndToEnd(Job):
     def count(self):
         text, _, last = self.said.rstrip().rpartition("\n")
         counts = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", last)
-        print(f"{text if counts else self.said}\n{self.name:24} {last if counts else 'crashed'}  ({self.wall:.1f} s)")
+        print(f"{text if counts else self.said}\n{self.name:24} {last if counts else 'crashed'}  {self.times()}")
         Count.add(*map(int, counts.groups()) if counts else (0, 1, 0))
 
 
@@ -196,7 +199,7 @@ def run_all(jobs, workers):
             left.clear()
         raise
     for j in sorted(jobs, key=lambda j: -j.wall)[:5] if len(jobs) > 5 else []:
-        print(f"slowest: {j.name:24} {j.wall:6.1f} s, {j.processor:6.1f} s of processor time")
+        print(f"slowest: {j.name:24} {j.times()}")
     print(f"{len(jobs)} programs, {sum(j.processor for j in jobs):.0f} s of processor time", flush=True)
 
 

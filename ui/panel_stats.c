@@ -241,6 +241,9 @@ static void time_line(out *o, const ls_stats *st) {
                  host = st->total_us - forwards; // all but these
     ui_print(&p, "%.2f ms/step: forward %.2f ", ms, st->forward_us / n / 1e3);
     if (st->device_us > 0) ui_print(&p, "(GPU %.2f) ", st->device_us / n / 1e3);
+    if (st->comm_us > 0)
+        ui_print(&p, "(compute %.2f + other ranks %.2f) ", (st->forward_us - st->comm_us) / n / 1e3,
+                 st->comm_us / n / 1e3);
     p.role = UI_BAR;
     ui_bar(&p, o->v->area.cols >= 110 ? 20 : 8, st->total_us > 0 ? st->forward_us / st->total_us : 0);
     p.role = UI_TEXT;

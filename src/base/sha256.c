@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,12 @@ void ls_sha256_hex(const void *p, size_t n, char out[65]) {
     unsigned char digest[EVP_MAX_MD_SIZE];
     out[0] = 0;
     if (EVP_Digest(p, n, digest, NULL, EVP_sha256(), NULL)) hex(digest, out);
+}
+
+void ls_hmac_hex(const char *secret, const void *p, size_t n, char out[65]) {
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    out[0] = 0;
+    if (HMAC(EVP_sha256(), secret, (int)strlen(secret), p, n, digest, NULL)) hex(digest, out);
 }
 
 ls_code ls_sha256_file(const char *path, char out[65], bool (*progress)(void *ud, const char *stage, double fraction),

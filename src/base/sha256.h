@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 void ls_sha256_hex(const void *p, size_t n, char out[65]); // lower-case hex, NUL-terminated; "" if libcrypto fails
+void ls_hmac_hex(const char *secret, const void *p, size_t n, char out[65]); // HMAC-SHA-256; else as above
 // Of a file of any size, read in pieces. progress (NULL: none) gets the name and the fraction; false of it is
 // LS_E_CANCELLED.
 ls_code ls_sha256_file(const char *path, char out[65], bool (*progress)(void *ud, const char *stage, double fraction),

@@ -10,6 +10,7 @@
 #include "cli/progress.h"
 #include "engine/device.h"
 #include "engine/engine_torch.h"
+#include "engine/ranks.h"
 #include "costs/costs.h"
 
 #include <langinfo.h>
@@ -160,6 +161,29 @@ static void check_config(report *r) {
     free(path);
 }
 
+// Whether ranks find each other, and what they cost.
+static void check_ranks(report *r, const ls_engine_options *opt) {
+    ls_ranks_speed speed = {0};
+    ls_err err = {0};
+    int32_t n;
+    ls_code code = ls_ranks_wanted(&n, opt, &err);
+    if (!code && n < 2) return;
+    if (!code) code = ls_ranks_try(&speed, opt, &err);
+    if (code) {
+        say(r, "ranks", false, true, err.msg);
+        return;
+    }
+    const double mb_per_s = (speed.n - 1) * (double)LS_RANKS_LARGE / speed.large_us;
+    char *detail = ls_format("%d, on %s: each gets 4 KiB from every other one in %.0f us, 1 MiB in %.0f us (%.0f MB/s)", speed.n,
+                             speed.hosts, speed.small_us, speed.large_us, mb_per_s);
+    begin(r, "ranks", true, true, detail);
+    ls_jw_field_int(&r->json, "ranks", speed.n);
+    ls_jw_field_num(&r->json, "exchange_us", speed.small_us, 6);
+    ls_jw_field_num(&r->json, "mb_per_s", mb_per_s, 6);
+    ls_jw_close(&r->json, '}');
+    free(detail);
+}
+
 // Where the user's own files are or would be.
 static void check_files(report *r) {
     static const struct {
@@ -228,6 +252,7 @@ int ls_cmd_doctor(const ls_command_line *c) {
     ls_run_setup setup;
     ls_run_setup_init(&setup, &c->options);
     check_model(&r, &setup.s.model, c->device_model);
+    check_ranks(&r, &setup.s.model.engine);
     ls_run_setup_free(&setup);
     check_config(&r);
     check_files(&r);

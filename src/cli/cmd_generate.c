@@ -152,6 +152,7 @@ static void write_json(run *r) {
     ls_jw_field_str(&w, "sha256", r->model.sha256);
     ls_jw_field_str(&w, "method", r->setup.s.decode.method);
     ls_jw_field_str(&w, "device", b->device);
+    ls_jw_field_int(&w, "ranks", b->ranks > 1 ? b->ranks : 1);
     ls_jw_field_str(&w, "dtype", b->dtype);
     ls_jw_field_bool(&w, "exact", b->exact && promise == LS_PROMISE_TEXT);
     ls_jw_field_str(&w, "promise", ls_promise_name(promise));

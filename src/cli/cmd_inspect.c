@@ -67,6 +67,7 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
     if (step->ahead_forwards)
         ls_visible_fmt(out, "; beside it %d forward%s of %s, waited for %.3f", step->ahead_forwards,
                        ls_plural(step->ahead_forwards), s->header.second, step->t_wait_us / 1e3);
+    if (step->t_comm_us > 0) ls_buf_fmt(out, ", %.3f of that with other ranks", step->t_comm_us / 1e3);
     if (step->t_device_us > 0) ls_buf_fmt(out, ", %.3f of that on the GPU", step->t_device_us / 1e3);
     ls_buf_str(out, ")\n");
     list_judged(&canvas, s, step, out);

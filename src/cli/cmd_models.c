@@ -192,7 +192,7 @@ static void info_text(const ls_registry_entry *e, const ls_model_place *p, ls_bu
     }
 }
 
-static ls_code info(ls_registry *r, const char *name, bool json, ls_buf *out, ls_err *err) {
+static ls_code info(ls_registry *r, const char *name, const char *devices, bool json, ls_buf *out, ls_err *err) {
     const ls_registry_entry *e;
     ls_model_place p = {0};
     ls_err why = {0};
@@ -203,7 +203,7 @@ static ls_code info(ls_registry *r, const char *name, bool json, ls_buf *out, ls
     if (!plain) ls_model_place_find(&p, e);
     const char *path = plain ? name : p.path;
     const bool here = plain || (p.here && !p.misfit);
-    const ls_code code = here ? ls_model_describe(path, &about, json, &why) : LS_OK;
+    const ls_code code = here ? ls_model_describe(path, devices, &about, json, &why) : LS_OK;
     if (json) {
         ls_jsonw w = {.out = out};
         ls_jw_open(&w, '{');
@@ -376,7 +376,7 @@ int ls_cmd_models(const ls_command_line *c) {
     if (code) {
     } else if (!strcmp(verb, "list") && !n) (c->json ? list_json : list_text)(&r, &out);
     else if (!strcmp(verb, "fetch") && n == 1) code = fetch(&r, names[0], c->options.offline, &err);
-    else if (!strcmp(verb, "info") && n == 1) code = info(&r, names[0], c->json, &out, &err);
+    else if (!strcmp(verb, "info") && n == 1) code = info(&r, names[0], c->options.devices, c->json, &out, &err);
     else if (!strcmp(verb, "verify")) {
         ls_catch_signals();
         code = verify(&r, names, n, &wrong, &err);

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "cli/commands.h"
 #include "cli/manual.h"
+#include "engine/launch.h"
 
 #include <locale.h>
 #include <signal.h>
@@ -59,7 +60,8 @@ int main(int argc, char **argv) {
         status = ls_print(&text) ? LS_EXIT_OK : LS_EXIT_FAILED;
     } else {
         const char *name = *c.command ? c.command : "chat";
-        if (c.n_args && !ls_command_takes_arguments(name)) {
+        if (ls_is_other_rank()) status = ls_cmd_rank(&c); // a launcher gives all ranks the same command line
+        else if (c.n_args && !ls_command_takes_arguments(name)) {
             ls_fail(&err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; a prompt goes into --prompt", name,
                     c.args[0]);
             status = ls_complain(&err);

@@ -153,6 +153,7 @@ static ls_code verify(work *w, ls_err *err) {
     ls_code code = forward(w, ids, parents, t->n + probe.n, err);
     if (code) return code;
     out->t_device_us = s->t->device_us(s->t);
+    out->t_comm_us = s->t->ranks_us(s->t);
     out->forward = true;
     out->rows = (int16_t)t->n;
     out->probes = (int16_t)probe.n;

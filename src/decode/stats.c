@@ -47,6 +47,7 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->draft_us += s->t_draft_us;
     st->forward_us += s->t_forward_us;
     st->device_us += s->t_device_us;
+    st->comm_us += s->t_comm_us;
     st->draft_forwards += (uint64_t)s->draft_forwards;
     st->probes += (uint64_t)s->probes;
     st->draft_forward_us += s->t_draft_forward_us;

@@ -36,6 +36,7 @@ typedef struct {
     // usual numbers would have let go on, and by how many tokens
     uint64_t rejections, would_steps[LS_ACCEPT_COUNT], would_tokens[LS_ACCEPT_COUNT];
     double draft_us, forward_us, verify_us, commit_us, total_us; // sums
+    double comm_us;   // of forwards, in exchanges with other ranks
     double device_us;                                            // of forwards, on a GPU; 0: on the CPU
     uint64_t draft_forwards;                                     // of a second model
     double draft_forward_us;                                     // ... their time, a part of draft_us

@@ -79,7 +79,7 @@ int ls_step_accepted(const ls_step *s) {
 void ls_step_round(ls_step *s) {
     double *const times[] = {&s->t_draft_us, &s->t_forward_us, &s->t_verify_us,       &s->t_commit_us,
                              &s->t_total_us, &s->t_device_us,  &s->t_wait_us,         &s->ar_us,
-                             &s->ar_spread,  &s->cpu_wait,     &s->t_draft_forward_us};
+                             &s->ar_spread,  &s->cpu_wait,     &s->t_draft_forward_us, &s->t_comm_us};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) *times[i] = (double)(float)*times[i];
 }
 

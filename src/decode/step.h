@@ -60,6 +60,7 @@ typedef struct {
     // time, microseconds; total is the wall time of the whole step, so it holds a little more than the sum
     double t_draft_us, t_forward_us, t_verify_us, t_commit_us, t_total_us;
     double t_device_us;        // of the forward, on a GPU; 0: it ran on the CPU
+    double t_comm_us;          // of the forward, in exchanges with other ranks; 0: there are none
     double t_draft_forward_us; // a second model's forwards, a part of t_draft_us; 0: none drafted
     int16_t draft_forwards;    // how many they were
     double t_wait_us;          // after the forward, for a draft forward that ran beside it; 0: none was under way

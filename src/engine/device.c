@@ -2,6 +2,7 @@
 #include "base/sysmem.h"
 #include "engine/gpu_model.h"
 #include "engine/library.h"
+#include "engine/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +75,15 @@ static bool gpu_fits(const ls_gpu *g, const ls_checkpoint *c, const ls_engine_op
 ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err) {
     ls_err no_room;
     ls_gpus gpus;
+    int32_t ranks;
     *out = (ls_device_choice){0};
+    const ls_code code = ls_ranks_wanted(&ranks, opt, err);
+    if (code) return code;
+    if (ranks > 1) {
+        snprintf(out->device, sizeof out->device, "cpu");
+        snprintf(out->why, sizeof out->why, "%d ranks share the model, on CPUs", ranks);
+        return LS_OK;
+    }
     snprintf(out->device, sizeof out->device, "%s", opt->device);
     snprintf(out->why, sizeof out->why, "it was asked for");
     const bool is_auto = !strcmp(opt->device, "auto");

@@ -18,6 +18,7 @@ typedef struct ls_engine ls_engine;
 struct ls_engine {
     int32_t n_vocab, n_context, threads; // n_context: tokens that a timeline holds
     int32_t n_layers;
+    int32_t ranks;     // processes that share the weights; 0 and 1: this one has them all
     uint64_t kv_bytes; // keys and values of a token, in this machine's memory; 0: elsewhere, or none
     uint64_t weight_bytes, row_macs,
         head_macs; // read by a forward; multiply-adds of a row, its head included; 0: not known
@@ -46,6 +47,7 @@ struct ls_timeline {
     ls_code (*copy)(ls_timeline *t, ls_timeline *from, int32_t n, ls_err *err); // from: of the same engine
     int32_t (*length)(const ls_timeline *t);
     double (*device_us)(const ls_timeline *t); // of the last forward_tree, on a GPU; 0: there is none
+    double (*ranks_us)(const ls_timeline *t);  // of it, in exchanges with other ranks; 0: there are none
     ls_code (*row_logits)(ls_timeline *t, int32_t row, float *logits, ls_err *err);
     // For tools; NULL: there are none. What lst_probe and lst_parts leave from now on.
     ls_code (*probe)(ls_timeline *t, float *layers, ls_err *err);
@@ -59,8 +61,10 @@ enum { LS_MIN_CONTEXT = 512 }; // that is given whatever the memory
 
 typedef struct {
     const char *device, *dtype, *weights;
-    int32_t threads; // 0: the processors this process may use
-    int32_t context; // tokens; 0: the model's, as far as memory allows
+    const char *devices; // of the ranks that are to share the model: "cpu,cpu,..."; NULL or "": it is not shared
+    bool alone;          // it is not shared, whatever started this process: a model that drafts for another
+    int32_t threads;     // 0: the processors this process may use
+    int32_t context;     // tokens; 0: the model's, as far as memory allows
     ls_progress progress;
     void (*note)(void *ud, const char *text); // what the user should know of the model on this machine; NULL: not told
     // Asked within long forwards: true ends them (LS_E_CANCELLED), as if they had not begun. NULL: nothing does.

@@ -250,6 +250,11 @@ static ls_code rewind_to(ls_timeline *t, int32_t n, ls_err *err) {
     return LS_OK;
 }
 
+static double no_ranks(const ls_timeline *t) {
+    (void)t;
+    return 0;
+}
+
 static double device_us(const ls_timeline *t) {
     (void)t;
     return 0;
@@ -289,6 +294,7 @@ static ls_code timeline(ls_engine *e, int32_t layers, ls_timeline **out, ls_err 
                             .copy = copy,
                             .length = length,
                             .device_us = device_us,
+                            .ranks_us = no_ranks,
                             .free = free_timeline};
     s->order = layers ? layers : ORDER;
     s->delay_ms = ((const script_engine *)e)->delay_ms;

@@ -1,7 +1,9 @@
 #include "engine/engine_torch.h"
 #include "base/mem.h"
+#include "base/sysmem.h"
 #include "engine/device.h"
 #include "engine/library.h"
+#include "engine/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,78 +11,85 @@
 
 typedef struct {
     ls_timeline base;
-    const ls_library *lib; // the engine's
+    const ls_library *lib; // the engine's, as the next
+    ls_ranks *ranks;
     lst_session *session;
 } torch_timeline;
+
+static ls_code done(const torch_timeline *t, int code, ls_err *err) {
+    if (!code) return LS_OK;
+    const ls_code failed = ls_library_failed(t->lib, code, err);
+    return t->ranks ? ls_ranks_failed(t->ranks, t->lib, failed, err) : failed;
+}
 
 static ls_code prefill(ls_timeline *base, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
                        ls_progress progress, void *ud, ls_err *err) {
     const torch_timeline *t = (const torch_timeline *)base;
     ls_relay r = {progress, ud};
     int code = t->lib->prefill(t->session, ids, n, s, last, ls_relay_progress, &r);
-    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+    return done(t, code, err);
 }
 
 static ls_code forward_tree(ls_timeline *base, const int32_t *ids, const int32_t *parents, int32_t n,
                             const lst_sampling *s, lst_row *rows, ls_err *err) {
     const torch_timeline *t = (const torch_timeline *)base;
     int code = t->lib->forward_tree(t->session, ids, parents, n, s, rows);
-    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+    return done(t, code, err);
 }
 
 static ls_code grow_tree(ls_timeline *base, const int32_t *ids, const int32_t *parents, int32_t n,
                          const lst_sampling *s, lst_row *rows, ls_err *err) {
     const torch_timeline *t = (const torch_timeline *)base;
     int code = t->lib->grow_tree(t->session, ids, parents, n, s, rows);
-    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+    return done(t, code, err);
 }
 
 static ls_code row_top(ls_timeline *base, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err) {
     const torch_timeline *t = (const torch_timeline *)base;
     int code = t->lib->row_top(t->session, row, k, ids, logits);
-    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+    return done(t, code, err);
 }
 
 static ls_code keep_path(ls_timeline *base, const int32_t *rows, int32_t n, ls_err *err) {
     const torch_timeline *t = (const torch_timeline *)base;
     int code = t->lib->keep_path(t->session, rows, n);
-    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+    return done(t, code, err);
 }
 
 static ls_code rewind_to(ls_timeline *base, int32_t n, ls_err *err) {
     const torch_timeline *t = (const torch_timeline *)base;
     int code = t->lib->rewind(t->session, n);
-    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+    return done(t, code, err);
 }
 
 static ls_code copy(ls_timeline *base, ls_timeline *from, int32_t n, ls_err *err) {
     const torch_timeline *t = (const torch_timeline *)base;
     int code = t->lib->copy(t->session, ((const torch_timeline *)from)->session, n);
-    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+    return done(t, code, err);
 }
 
 static ls_code row_logits(ls_timeline *base, int32_t row, float *logits, ls_err *err) {
     const torch_timeline *t = (const torch_timeline *)base;
     int code = t->lib->row_logits(t->session, row, logits);
-    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+    return done(t, code, err);
 }
 
 static ls_code parts(ls_timeline *base, double *us, ls_err *err) {
     const torch_timeline *t = (const torch_timeline *)base;
     int code = t->lib->parts(t->session, us);
-    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+    return done(t, code, err);
 }
 
 static ls_code probe(ls_timeline *base, float *layers, ls_err *err) {
     const torch_timeline *t = (const torch_timeline *)base;
     int code = t->lib->probe(t->session, layers);
-    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+    return done(t, code, err);
 }
 
 static ls_code hidden(ls_timeline *base, const int32_t *layers, int32_t n, ls_rows_taker take, void *ud, ls_err *err) {
     const torch_timeline *t = (const torch_timeline *)base;
     int code = t->lib->hidden(t->session, layers, n, take, ud);
-    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+    return done(t, code, err);
 }
 
 static int relay_stop(void *ud) {
@@ -99,6 +108,12 @@ static double device_us(const ls_timeline *base) {
     return !t->lib->timings(t->session, &timing) && timing.device_us > 0 ? timing.device_us : 0;
 }
 
+static double ranks_us(const ls_timeline *base) {
+    const torch_timeline *t = (const torch_timeline *)base;
+    lst_timing timing = {.size = sizeof timing};
+    return t->ranks && !t->lib->timings(t->session, &timing) ? timing.ranks_us : 0;
+}
+
 // ---- opening
 
 typedef struct {
@@ -107,9 +122,9 @@ typedef struct {
     ls_err err; // of the last read
 } loading;
 
-static int read_tensor(void *ud, int32_t i, void *dst) {
+static int read_tensor(void *ud, int32_t i, uint64_t at, uint64_t n, void *dst) {
     loading *l = ud;
-    return ls_checkpoint_read(l->c, i, dst, &l->err) != LS_OK;
+    return ls_checkpoint_read(l->c, i, at, n, dst, &l->err) != LS_OK;
 }
 
 static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls_engine_options *opt,
@@ -146,8 +161,16 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                             .window = h->window,
                             .local = h->local};
     loading l = {{opt->progress, opt->ud}, c, {0}};
-    const lst_open_options o = {sizeof o,          device,      opt->dtype, opt->weights, opt->threads,
-                                ls_relay_progress, read_tensor, &l};
+    const lst_open_options o = {.size = sizeof o,
+                                .device = device,
+                                .dtype = opt->dtype,
+                                .weights = opt->weights,
+                                .threads = opt->threads,
+                                .progress = ls_relay_progress,
+                                .read = read_tensor,
+                                .ud = &l,
+                                .ranks = e->ranks ? ls_ranks_group(e->ranks) : NULL,
+                                .beside = e->ranks ? ls_ranks_beside(e->ranks) : 1};
     const int failure = e->lib.model_open(&e->model, &hp, t, c->n_tensors, &o);
     free(t);
     if (failure == LST_E_READ) {
@@ -182,12 +205,14 @@ static ls_code timeline(ls_engine *base, int32_t layers, ls_timeline **out, ls_e
                             .copy = copy,
                             .length = length,
                             .device_us = device_us,
+                            .ranks_us = ranks_us,
                             .probe = probe,
                             .parts = parts,
                             .hidden = hidden,
                             .row_logits = row_logits,
                             .free = free_timeline};
     t->lib = &e->lib;
+    t->ranks = e->ranks;
     t->session = session;
     *out = &t->base;
     return LS_OK;
@@ -196,40 +221,47 @@ static ls_code timeline(ls_engine *base, int32_t layers, ls_timeline **out, ls_e
 static void close_engine(ls_engine *base) {
     ls_torch_engine *e = (ls_torch_engine *)base;
     if (e->model) e->lib.model_close(e->model);
+    if (e->leads) ls_ranks_release(e->ranks, &e->lib);
     free(e);
 }
 
-ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err) {
-    *out = NULL;
+static ls_torch_engine *engine_new(const ls_checkpoint *c, const ls_engine_options *opt) {
     ls_torch_engine *e = ls_calloc(1, sizeof *e);
-    ls_engine *base = &e->base;
-    *base = (ls_engine){.n_vocab = c->hparams.n_vocab,
-                        .n_context = opt->context,
-                        .n_layers = c->hparams.n_layers,
-                        .timeline = timeline,
-                        .close = close_engine};
+    e->base = (ls_engine){
+        .n_vocab = c->hparams.n_vocab, .n_layers = c->hparams.n_layers, .timeline = timeline, .close = close_engine};
     e->stop = opt->stop;
     e->stop_ud = opt->ud;
+    return e;
+}
+
+// Weights and facts, on a device whose library is loaded.
+static ls_code open_on(ls_torch_engine *e, const char *device, const ls_checkpoint *c, const ls_engine_options *opt,
+                       ls_err *err) {
+    ls_engine *base = &e->base;
     lst_model_info_t info = {.size = sizeof info};
-    ls_device_choice choice;
-    const char *const device = choice.device;
-    ls_code code = ls_device_choose(&choice, c, opt, err);
-    if (!code) code = ls_library_load(&e->lib, strcmp(device, "cpu") ? LS_ON_GPU : LS_ON_CPU, err);
-    if (!code && opt->context > c->hparams.n_context)
-        code = ls_fail(err, LS_E_RANGE, "a context of %d tokens was asked for, the model has %d", opt->context,
-                       c->hparams.n_context);
-    if (!code) code = open_weights(e, c, opt, device, err);
-    if (!code && !opt->context) code = ls_device_context(&base->n_context, &e->lib, c, device, err);
+    ls_code code = LS_OK;
+    int32_t context = opt->context;
+    code = open_weights(e, c, opt, device, err);
     if (!code && e->lib.model_info(e->model, &info)) code = ls_library_failed(&e->lib, LST_E_BACKEND, err);
-    if (code) {
-        close_engine(base);
-        return code;
-    }
     if (!strcmp(device, "cpu")) base->kv_bytes = ls_hparams_kv_bytes(&c->hparams);
+    if (e->ranks) {
+        const ls_hparams *h = &c->hparams;
+        const int32_t heads = ls_ranks_kv_heads(e->ranks, h);
+        const double share = (double)heads / h->n_kv_heads;
+        ls_rank_part part = {.context = ls_context_for(h, (uint64_t)((double)ls_memory_free() / share))};
+        snprintf(part.how, sizeof part.how, "%.40s, %.15s %.15s", info.kernel, info.weights, info.dtype);
+        base->kv_bytes = (uint64_t)((double)base->kv_bytes * share);
+        code = ls_ranks_agree(e->ranks, &e->lib, code, &part, err);
+        if (!context) context = part.context;
+    }
+    if (!code && !context) code = ls_device_context(&context, &e->lib, c, device, err);
+    if (code) return code;
+    base->n_context = context;
     base->weight_bytes = info.weight_bytes;
     base->row_macs = info.row_macs;
     base->head_macs = info.head_macs;
     base->threads = info.threads;
+    base->ranks = info.ranks;
     base->exact = info.exact;
     base->slow = *info.slow != 0;
     if (base->slow && opt->note) opt->note(opt->ud, info.slow);
@@ -237,9 +269,44 @@ ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_e
     if (strcmp(info.weights, "auto")) snprintf(base->dtype, sizeof base->dtype, "%.6s %.8s", info.weights, info.dtype);
     else snprintf(base->dtype, sizeof base->dtype, "%s", info.dtype);
     snprintf(base->kernel, sizeof base->kernel, "%s", info.kernel);
+    if (e->ranks) ls_ranks_tell_of(e->ranks, base->kernel, sizeof base->kernel);
     snprintf(base->version, sizeof base->version, "%s", info.version);
-    *out = base;
     return LS_OK;
+}
+
+ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err) {
+    *out = NULL;
+    ls_torch_engine *e = engine_new(c, opt);
+    ls_device_choice choice;
+    ls_code code = ls_device_choose(&choice, c, opt, err);
+    if (!code && opt->context > c->hparams.n_context)
+        code = ls_fail(err, LS_E_RANGE, "a context of %d tokens was asked for, the model has %d", opt->context,
+                       c->hparams.n_context);
+    const bool on_cpu = !code && !strcmp(choice.device, "cpu");
+    if (!code) code = ls_library_load(&e->lib, on_cpu ? LS_ON_CPU : LS_ON_GPU, err);
+    if (!code && on_cpu && !opt->alone) code = ls_ranks_get(&e->ranks, &e->lib, opt, err);
+    if (!code && e->ranks) code = ls_ranks_offer(e->ranks, &e->lib, c, opt, err);
+    if (!code) code = open_on(e, choice.device, c, opt, err);
+    if (!code && e->ranks) {
+        ls_ranks_take(e->ranks);
+        e->leads = true;
+        e->lib.lead(e->model);
+    }
+    if (code) close_engine(&e->base);
+    else *out = &e->base;
+    return code;
+}
+
+ls_code ls_engine_torch_part(ls_engine **out, const ls_checkpoint *c, const ls_engine_options *opt, ls_ranks *ranks,
+                             ls_err *err) {
+    *out = NULL;
+    ls_torch_engine *e = engine_new(c, opt);
+    e->ranks = ranks;
+    ls_code code = ls_library_load(&e->lib, LS_ON_CPU, err);
+    if (!code) code = open_on(e, "cpu", c, opt, err);
+    if (code) close_engine(&e->base);
+    else *out = &e->base;
+    return code;
 }
 
 ls_code ls_engine_torch_probe(ls_engine_torch_facts *out, ls_err *err) {

@@ -3,9 +3,13 @@
 #pragma once
 #include "model/checkpoint.h"
 #include "engine/engine.h"
+#include "engine/ranks.h"
 
 // Reads the weights; the checkpoint may be closed then.
 ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err);
+// On a rank other than 0: its part. The engine is not for timelines, see lst_follow.
+ls_code ls_engine_torch_part(ls_engine **out, const ls_checkpoint *c, const ls_engine_options *opt, ls_ranks *ranks,
+                             ls_err *err);
 typedef struct {
     char version[48]; // "libtorch ..."
     char level[128];  // of the CPU's kernels

@@ -25,8 +25,11 @@
     X(keep_path)                                                                                                       \
     X(rewind)                                                                                                          \
     X(row_logits)                                                                                                      \
-    X(timings) X(probe) X(parts) X(watch) X(head_open) X(head_close) X(head_bytes) X(draft_new) X(draft_free)          \
-        X(draft_begin) X(draft_grow) X(draft_bytes) X(head_guess) X(draft_logits)
+    X(timings)                                                                                                         \
+    X(probe)                                                                                                           \
+    X(parts) X(watch) X(head_open) X(head_close) X(head_bytes) X(draft_new) X(draft_free) X(draft_begin) X(draft_grow) \
+        X(draft_bytes) X(head_guess) X(draft_logits) X(ranks_join) X(ranks_tell) X(ranks_meet) X(ranks_gather)         \
+            X(ranks_lost) X(ranks_leave) X(lead) X(follow)
 
 enum { LS_ON_CPU, LS_ON_GPU }; // one library a kind of device, so that a machine without a GPU loads nothing of CUDA
 
@@ -56,6 +59,8 @@ typedef struct {
     ls_engine base;
     ls_library lib;
     lst_model *model;
+    struct ls_ranks *ranks; // engine/ranks.h; NULL: the model is whole
+    bool leads;             // this is rank 0's, and open
     bool (*stop)(void *ud);
     void *stop_ud;
 } ls_torch_engine;

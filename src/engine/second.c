@@ -87,6 +87,7 @@ ls_code ls_second_model_get(ls_model *target, const ls_second_want *want, ls_mod
     if (!s) {
         const ls_model_options o = {.name = file,
                                     .engine = {.device = device,
+                                               .alone = true,
                                                .dtype = "auto",
                                                .weights = want->weights,
                                                .threads = want->threads ? want->threads

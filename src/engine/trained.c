@@ -58,11 +58,11 @@ typedef struct {
     ls_err err;      // of the last read
 } head_loading;
 
-static int read_head_tensor(void *ud, int32_t i, void *dst) {
+static int read_head_tensor(void *ud, int32_t i, uint64_t at, uint64_t n, void *dst) {
     head_loading *l = ud;
     const int own = l->head->n_tensors;
-    return (i < own ? ls_checkpoint_read(l->head, i, dst, &l->err)
-                    : ls_checkpoint_read(l->target, l->borrowed[i - own], dst, &l->err)) != LS_OK;
+    return (i < own ? ls_checkpoint_read(l->head, i, at, n, dst, &l->err)
+                    : ls_checkpoint_read(l->target, l->borrowed[i - own], at, n, dst, &l->err)) != LS_OK;
 }
 
 static lst_tensor table_row(const ls_tensor *t, const char *name) {

@@ -70,7 +70,7 @@ static ls_code rope_factors(ls_checkpoint *c, ls_err *err) {
     if (t->type != LS_GGML_F32 || t->n_out != 1 || t->n_in != (uint64_t)h->rope_dims / 2)
         return ls_fail(err, LS_E_PARSE, "%s: tensor '%s' is not %d numbers of f32", c->files[t->file].path, t->name,
                        h->rope_dims / 2);
-    const ls_code code = ls_checkpoint_read(c, (int)(t - c->tensors), factors, err);
+    const ls_code code = ls_checkpoint_read(c, (int)(t - c->tensors), 0, t->n_bytes, factors, err);
     for (int i = 0; i < h->rope_dims / 2 && !code; i++) {
         if (!(factors[i] > 0))
             return ls_fail(err, LS_E_RANGE, "%s: tensor '%s' holds %g", c->files[t->file].path, t->name,
@@ -138,9 +138,9 @@ void ls_checkpoint_close(ls_checkpoint *c) {
     free(c);
 }
 
-ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, void *dst, ls_err *err) {
+ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, uint64_t at, uint64_t n, void *dst, ls_err *err) {
     const ls_tensor *t = &c->tensors[i];
-    return ls_file_read(&c->files[t->file], t->offset, dst, t->n_bytes, err);
+    return ls_file_read(&c->files[t->file], t->offset + at, dst, n, err);
 }
 
 ls_code ls_checkpoint_unchanged(const ls_checkpoint *c, ls_err *err) {

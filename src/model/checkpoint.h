@@ -33,8 +33,8 @@ ls_code ls_checkpoint_open(ls_checkpoint **out, const char *path, ls_err *err);
 // The same, but a GGUF file that holds no tensors is opened for its metadata: hparams are zeros then.
 ls_code ls_checkpoint_open_text(ls_checkpoint **out, const char *path, ls_err *err);
 void ls_checkpoint_close(ls_checkpoint *c); // accepts NULL
-// All bytes of tensor i into dst.
-ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, void *dst, ls_err *err);
+// n bytes of tensor i, from its byte `at` on, into dst.
+ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, uint64_t at, uint64_t n, void *dst, ls_err *err);
 // LS_E_IO: a file was written to since it was opened.
 ls_code ls_checkpoint_unchanged(const ls_checkpoint *c, ls_err *err);
 uint64_t ls_checkpoint_parameters(const ls_checkpoint *c);

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define LST_ABI_VERSION 11
+#define LST_ABI_VERSION 12
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one tree */
 
@@ -72,6 +72,46 @@ typedef struct {
 /* Returns 0 to go on; anything else cancels the call (LST_E_CANCELLED). fraction is 0..1. */
 typedef int (*lst_progress)(void *ud, const char *stage, double fraction);
 
+/* ---- Ranks: processes that share one model (tensor parallel), on the CPU, through memory that they share, or over
+ * libtorch's process group (c10d, Gloo).
+ * Each holds some heads, some columns of the feed-forward part and some tokens of the vocabulary. Rank 0's caller
+ * decodes; the others repeat its calls (lst_follow). Every output of a matmul is one rank's whole sum over gathered
+ * inputs: its bits are those that one process computes, whatever the number of ranks. A rank's calls come from one
+ * thread at a time. */
+typedef struct lst_ranks lst_ranks;
+enum { LST_MAX_RANKS = 64, LST_MAC = 64 };
+typedef struct {
+    uint32_t size;
+    int32_t rank, n;
+    /* Ranks of one machine may share memory: a descriptor of an empty memfd, the same one in all. It stays open. */
+    int32_t memory;
+    /* Else, not NULL: "HOST:PORT", where they find each other, and what follows. */
+    const char *store;
+    int32_t serves;      /* 1: rank 0 serves HOST:PORT, at that address only; 0: another program does */
+    const char *address; /* of this process, at which the others reach it */
+    /* HMAC-SHA-256 of n bytes with this run's secret, in hex: by it the ranks know each other and what they store.
+     * Called by one thread, until lst_ranks_leave. */
+    void (*mac)(void *secret, const void *p, size_t n, char out[LST_MAC + 1]);
+    void *secret;
+    int32_t timeout_ms; /* for one exchange, and for finding each other */
+    /* Asked while they find each other; anything but 0 ends that (LST_E_CANCELLED); may be NULL. */
+    int (*stop)(void *ud);
+    void *ud;
+} lst_ranks_options;
+/* Waits until all have come. The last error names the rank that is missing or has another token. */
+int lst_ranks_join(lst_ranks **out, const lst_ranks_options *opt);
+/* Rank 0's n bytes reach all. The others wait for them as long as rank 0 lives. */
+int lst_ranks_tell(lst_ranks *r, void *bytes, int32_t n);
+/* Puts n bytes of every rank into all ([ranks][n]), on every rank. */
+int lst_ranks_gather(lst_ranks *r, const void *mine, int32_t n, void *all);
+/* Returns once all ranks have called it, however long they took to get here: as long as they live, or where a launcher
+ * started them 60 times timeout_ms. stop (NULL: none): anything but 0 of it ends that (LST_E_CANCELLED), and all
+ * exchanges. */
+int lst_ranks_meet(lst_ranks *r, int (*stop)(void *ud), void *ud);
+/* The first rank that an exchange failed with, which ends them all; -1: none did. */
+int32_t lst_ranks_lost(const lst_ranks *r);
+void lst_ranks_leave(lst_ranks *r); /* after its models */
+
 typedef struct {
     uint32_t size;
     const char *device; /* "auto" (the library's first), "cpu", "cuda", "cuda:1", ... */
@@ -83,9 +123,12 @@ typedef struct {
     const char *weights;
     int32_t threads;       /* 0: the processors this process may use */
     lst_progress progress; /* may be NULL */
-    /* Puts all bytes of tensors[i] into dst; returns 0, or anything else where it could not (LST_E_READ). */
-    int (*read)(void *ud, int32_t i, void *dst);
+    /* Puts n bytes of tensors[i], from byte `at` on, into dst; returns 0, or anything else where it could not
+     * (LST_E_READ). */
+    int (*read)(void *ud, int32_t i, uint64_t at, uint64_t n, void *dst);
     void *ud;
+    lst_ranks *ranks; /* NULL: this process has the whole model. Must stay until lst_model_close. */
+    int32_t beside;   /* ranks that share this machine's processors, where threads is 0; 0 and 1: none do */
 } lst_open_options;
 
 typedef struct {
@@ -100,6 +143,7 @@ typedef struct {
     uint64_t head_macs;    /* multiply-adds of the output head, which reading a prompt runs once */
     uint64_t row_macs;     /* multiply-adds of a row with weights */
     char slow[160];        /* why this dtype is far slower here than another; "": not slow */
+    int32_t ranks;         /* that share it: weight_bytes, head_macs and row_macs are this one's */
 } lst_model_info_t;
 
 /* How a token is chosen from a row's logits. temperature 0: argmax, ties to the lower id. Otherwise softmax of
@@ -153,6 +197,10 @@ int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *ten
                    const lst_open_options *opt);
 int lst_model_info(const lst_model *m, lst_model_info_t *info); /* set info->size before */
 void lst_model_close(lst_model *m);
+/* On rank 0, once all ranks have opened their parts: they follow from now on, until this model is closed. */
+void lst_lead(lst_model *m);
+/* On a rank other than 0: repeats rank 0's calls until it closes its model. Not 0: an exchange failed. */
+int lst_follow(lst_model *m);
 
 /* A timeline: KV cache for n_context committed tokens and one tree. n_layers: how many of the model's layers, from the
  * first on, run before its output norm and head (a model that drafts for itself); 0: all. */
@@ -180,7 +228,7 @@ int lst_row_top(lst_session *s, int32_t row, int32_t k, int32_t *ids, float *log
 int lst_row_logits(lst_session *s, int32_t row, float *logits);
 /* Commits rows of the last forward_tree: a path from the root, in order. The last one becomes row -1. */
 int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n);
-/* Calls stop before every later forward and, on the CPU, between its layers (a GPU's forward is one graph). Anything
+/* Calls stop before every later forward and, on the CPU without other ranks, between its layers. Anything
  * but 0 cancels the forward without a trace (LST_E_CANCELLED). NULL: no more calls. */
 int lst_watch(lst_session *s, int (*stop)(void *ud), void *ud);
 /* Forgets all but the first n committed tokens (row -1 is then unknown). */
@@ -192,6 +240,7 @@ typedef struct {
     uint32_t size;
     double total_us;  /* of the last forward_tree */
     double device_us; /* the GPU's share, from the first copy to the last; NAN on the CPU */
+    double ranks_us;  /* rank 0's exchanges with the other ranks; 0: there are none */
 } lst_timing;
 int lst_timings(const lst_session *s, lst_timing *out);
 /* Every later forward writes its last row as it is after the embedding and after each layer ([n_layers + 1][n_embd]
@@ -226,6 +275,7 @@ enum {
     LST_PART_ACTIVATION, /* and its output rounded */
     LST_PART_HEAD,       /* the output head's matmul */
     LST_PART_ROWS,       /* log-sum-exp, best tokens, sampling */
+    LST_PART_RANKS,      /* what the other ranks computed, gathered */
     LST_PART_WAIT,       /* for the other threads */
     LST_PARTS
 };

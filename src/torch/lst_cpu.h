@@ -1,7 +1,8 @@
 // The decoder on the CPU: our kernels over packed weights. lst_cpu.cpp has the model, lst_cpu_engine.cpp its forwards.
 #pragma once
-#include "torch/lst_internal.h"
+#include "torch/lst_ranks.h"
 
+#include <atomic>
 #include <chrono>
 
 namespace lst::cpu {
@@ -28,6 +29,12 @@ struct CpuModel : lst_model {
     void loaded() override;
     void info(lst_model_info_t *info) const override;
     std::unique_ptr<lst::Engine> engine(int32_t n_context, int32_t n_layers) override;
+
+    // Rank 0's calls on their way to the others (lst_cpu_ranks.cpp).
+    bool leads = false; // see lst_lead
+    std::vector<int32_t> words;
+    int32_t engines = 0; // so far
+    ~CpuModel() override;
 };
 
 const char *no_level(); // what is wrong with LOGITSPEC_CPU, where lsk_pick finds nothing; of the calling thread
@@ -64,5 +71,76 @@ struct Clock {
         last = now;
     }
 };
+
+// Moves a row's keys and values from one cache column to another.
+struct Move {
+    int64_t from, to;
+};
+
+enum { PREFILL_ROWS = 128 };
+
+struct CpuEngine : lst::Engine {
+    CpuModel *m;
+    int32_t n_layers; // of the model's, from the first on
+    int32_t capacity; // cache columns (context + one tree, whole blocks)
+    int32_t length = 0;
+    at::Tensor k, v;            // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
+    std::vector<float> rope[2]; // [capacity][rope_dims]: cos, sin, cos, sin, ...; of the usual and of the local layers
+    float *layers = nullptr;    // see lst_probe
+    double *parts = nullptr;    // see lst_parts
+    at::Tensor x, xn, qkv, att, tmp, gate_up, act, logits_of; // [rows][...], grown on demand
+    // With other ranks: what this one computed of att, tmp, act or x, and what all did, rank after rank.
+    at::Tensor mine, theirs;
+    std::exception_ptr failure; // of an exchange within the forward
+    Prepared xn_in, att_in, act_in;
+    bool searching = false; // for the first stage that is not finite: 2 * layer, + 1 after its feed-forward part
+    // the layer before which a cancelled forward ended; -1: it ran to its end
+    int32_t stopped = -1;
+    std::atomic<int32_t> first_bad{INT32_MAX};
+    int32_t rows_cap = 0, logit_rows_cap = 0;
+    at::Tensor scratch; // [thread][...]
+    int64_t scratch_floats = 0;
+    int32_t queries = 0;       // that attention takes at once
+    std::vector<int32_t> tail; // columns: of each row's ancestors and itself, or of all rows at consecutive positions
+    // the last forward over a tree
+    const int32_t *depth = nullptr;
+    std::vector<int32_t> tail_begin; // per row
+    std::vector<float> row_lse;
+    std::vector<Move> moves; // of keep; the next forward carries them out
+    // the last committed row
+    std::vector<float> last_logits;
+    float last_lse = NAN;
+
+    CpuEngine(CpuModel *model, int32_t n_context, int32_t n_layers);
+    int32_t prefill_rows(int32_t) const override { return PREFILL_ROWS; }
+    void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
+                 lst_row *last) override;
+    void forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
+                 int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) override;
+    void keep(int32_t length, const int32_t *rows, int32_t n) override;
+    void rewind(int32_t n) override;
+    void copy(lst::Engine &from, int32_t n) override;
+    void top(int32_t row, int32_t k, int32_t *ids, float *values) override;
+    void logits(int32_t row, float *out) override;
+    void probe(float *out) override { layers = out; }
+    void time_parts(double *us) override { parts = us; }
+    // Of this rank's part of the vocabulary.
+    const float *row_logits(int32_t row) const {
+        return row < 0 ? last_logits.data() : logits_of.const_data_ptr<float>() + (int64_t)row * vocab();
+    }
+    void set_last(const float *logits, float lse) {
+        last_logits.assign(logits, logits + vocab());
+        last_lse = lse;
+    }
+    int32_t vocab() const { return ls_range_size(m->part().vocab); }
+};
+
+// ---- lst_cpu_ranks.cpp: what several ranks say of a row together. All of them call these with the same arguments.
+// Rows [first, first + n), which each rank described by its part of the vocabulary. next: the positions of the tokens
+// to sample; nullptr: the best are chosen. False: a rank found a logit that is not finite.
+bool merge_rows(CpuEngine &s, int32_t first, int32_t n, bool good, const uint64_t *next, const lst_sampling *sampling,
+                lst_row *rows);
+void merge_top(CpuEngine &s, int32_t row, int32_t k, int32_t *ids, float *values);
+void gather_logits(CpuEngine &s, int32_t first, int32_t n, float *out); // of n rows, whole
 
 } // namespace lst::cpu

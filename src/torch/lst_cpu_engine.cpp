@@ -13,68 +13,6 @@ using namespace lst::cpu;
 
 namespace {
 
-// Moves a row's keys and values from one cache column to another.
-struct Move {
-    int64_t from, to;
-};
-
-enum { PREFILL_ROWS = 128 };
-
-struct CpuEngine : lst::Engine {
-    CpuModel *m;
-    int32_t n_layers; // of the model's, from the first on
-    int32_t capacity; // cache columns (context + one tree, whole blocks)
-    int32_t length = 0;
-    at::Tensor k, v;            // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
-    std::vector<float> rope[2]; // [capacity][rope_dims]: cos, sin, cos, sin, ...; of the usual and of the local layers
-    float *layers = nullptr;    // see lst_probe
-    double *parts = nullptr;    // see lst_parts
-    at::Tensor x, xn, qkv, att, tmp, gate_up, act, logits_of; // [rows][...], grown on demand
-    Prepared xn_in, att_in, act_in;
-    bool searching = false; // for the first stage that is not finite: 2 * layer, + 1 after its feed-forward part
-    // the layer before which a cancelled forward ended; -1: it ran to its end
-    int32_t stopped = -1;
-    std::atomic<int32_t> first_bad{INT32_MAX};
-    int32_t rows_cap = 0, logit_rows_cap = 0;
-    at::Tensor scratch; // [thread][...]
-    int64_t scratch_floats = 0;
-    int32_t queries = 0;       // that attention takes at once
-    std::vector<int32_t> tail; // columns: of each row's ancestors and itself, or of all rows at consecutive positions
-    // the last forward over a tree
-    const int32_t *depth = nullptr;
-    std::vector<int32_t> tail_begin; // per row
-    std::vector<float> row_lse;
-    std::vector<Move> moves; // of keep; the next forward carries them out
-    // the last committed row
-    std::vector<float> last_logits;
-    float last_lse = NAN;
-
-    CpuEngine(CpuModel *model, int32_t n_context, int32_t n_layers);
-    int32_t prefill_rows(int32_t) const override { return PREFILL_ROWS; }
-    void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
-                 lst_row *last) override;
-    void forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
-                 int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) override;
-    void keep(int32_t length, const int32_t *rows, int32_t n) override;
-    void rewind(int32_t n) override;
-    void copy(lst::Engine &from, int32_t n) override;
-    void top(int32_t row, int32_t k, int32_t *ids, float *values) override {
-        m->kernels->top(row_logits(row), m->hp.n_vocab, k, ids, values);
-    }
-    void logits(int32_t row, float *out) override {
-        std::memcpy(out, row_logits(row), (size_t)m->hp.n_vocab * sizeof(float));
-    }
-    void probe(float *out) override { layers = out; }
-    void time_parts(double *us) override { parts = us; }
-    const float *row_logits(int32_t row) const {
-        return row < 0 ? last_logits.data() : logits_of.const_data_ptr<float>() + (int64_t)row * m->hp.n_vocab;
-    }
-    void set_last(const float *logits, float lse) {
-        last_logits.assign(logits, logits + m->hp.n_vocab);
-        last_lse = lse;
-    }
-};
-
 const float *f(const at::Tensor &t) {
     return t.const_data_ptr<float>();
 }
@@ -131,22 +69,16 @@ void prepare(const CpuEngine &s, lsk_arith arith, Prepared &p, int32_t rows, int
     else if (arith == LSK_ARITH_BF16) s.m->kernels->to_bf16(x, n, p.bf16.data() + (int64_t)row * p.n_in + at);
 }
 
-struct Range {
-    int32_t from, to;
-};
-Range share(int64_t total, int t, int n) {
-    return {(int32_t)(total * t / n), (int32_t)(total * (t + 1) / n)};
-}
-
 void write_kv(const CpuEngine &s, int layer, int32_t row, int32_t column) {
     const lst_hparams &hp = s.m->hp;
     const int64_t hd = hp.head_dim, cap = s.capacity;
-    const float *kv = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + (int64_t)hp.n_heads * hd;
-    for (int h = 0; h < hp.n_kv_heads; h++) {
-        float *k = fm(s.k) + ((int64_t)layer * hp.n_kv_heads + h) * cap * hd + (column / LSK_TILE) * hd * LSK_TILE +
-                   column % LSK_TILE;
+    const int32_t n_heads = ls_range_size(s.m->part().heads), n_kv = ls_range_size(s.m->part().kv_heads);
+    const float *kv = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + (int64_t)n_heads * hd;
+    for (int h = 0; h < n_kv; h++) {
+        float *k =
+            fm(s.k) + ((int64_t)layer * n_kv + h) * cap * hd + (column / LSK_TILE) * hd * LSK_TILE + column % LSK_TILE;
         for (int64_t d = 0; d < hd; d++) k[d * LSK_TILE] = kv[h * hd + d];
-        std::memcpy(fm(s.v) + (((int64_t)layer * hp.n_kv_heads + h) * cap + column) * hd, kv + (hp.n_kv_heads + h) * hd,
+        std::memcpy(fm(s.v) + (((int64_t)layer * n_kv + h) * cap + column) * hd, kv + (n_kv + h) * hd,
                     (size_t)hd * sizeof(float));
     }
 }
@@ -155,7 +87,7 @@ void write_kv(const CpuEngine &s, int layer, int32_t row, int32_t column) {
 void move_kv(const CpuEngine &s, int layer, int32_t first_head, int32_t end_head) {
     const int64_t hd = s.m->hp.head_dim, cap = s.capacity;
     for (int32_t h = first_head; h < end_head; h++) {
-        const int64_t plane = ((int64_t)layer * s.m->hp.n_kv_heads + h) * cap * hd;
+        const int64_t plane = ((int64_t)layer * ls_range_size(s.m->part().kv_heads) + h) * cap * hd;
         float *k = fm(s.k) + plane, *v = fm(s.v) + plane;
         for (const Move &m : s.moves) {
             const float *src = k + m.from / LSK_TILE * hd * LSK_TILE + m.from % LSK_TILE;
@@ -171,11 +103,14 @@ int32_t queries_at_once(int64_t columns) {
     return (int32_t)std::clamp(((int64_t)1 << 21) / columns, (int64_t)8, (int64_t)LSK_QUERIES);
 }
 
-// Queries [from, to) of the key/value head; they are numbered row by row.
-void attend(CpuEngine &s, const Block &b, int layer, int32_t kv_head, int32_t from, int32_t to, int thread) {
+// Queries [from, to) of the key/value head, which `heads` read; they are numbered row by row. Heads are counted from
+// this rank's first on.
+void attend(CpuEngine &s, const Block &b, int layer, int32_t kv_head, ls_range heads, int32_t from, int32_t to,
+            int thread) {
     const lst_hparams &hp = s.m->hp;
-    const int64_t hd = hp.head_dim, plane = ((int64_t)layer * hp.n_kv_heads + kv_head) * s.capacity * hd;
-    const int32_t group = hp.n_heads / hp.n_kv_heads, first_row = from / group;
+    const ls_part &part = s.m->part();
+    const int64_t hd = hp.head_dim, plane = ((int64_t)layer * ls_range_size(part.kv_heads) + kv_head) * s.capacity * hd;
+    const int32_t group = ls_range_size(heads), first_row = from / group;
     const int32_t *depth = s.depth + b.first, *tail_begin = s.tail_begin.data() + b.first; // of a tree's rows
     lsk_query queries[LSK_QUERIES];
     lsk_attention a;
@@ -188,18 +123,18 @@ void attend(CpuEngine &s, const Block &b, int layer, int32_t kv_head, int32_t fr
     a.softcap = hp.attn_softcap;
     a.scratch = fm(s.scratch) + (int64_t)thread * s.scratch_floats;
     for (int32_t i = from; i < to; i++) {
-        const int32_t row = i / group, head = kv_head * group + i % group;
+        const int32_t row = i / group, head = heads.from + i % group;
         const int32_t position = s.length + (b.tree ? depth[row] : row);
         lsk_query &q = queries[i - from];
         q.q = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + head * hd;
-        q.out = fm(s.att) + ((int64_t)row * hp.n_heads + head) * hd;
+        q.out = fm(s.m->ranks ? s.mine : s.att) + ((int64_t)row * ls_range_size(part.heads) + head) * hd;
         q.tail = s.tail.data() + (b.tree ? tail_begin[row] : first_row);
         q.n_tail = b.tree ? depth[row] + 1 : row + 1 - first_row;
         q.first = hp.window && s.m->local[(size_t)layer] ? std::max(0, position + 1 - hp.window) : 0;
     }
     s.m->kernels->attention(&a);
-    for (int32_t i = from; i < to; i++) {
-        const int32_t row = i / group, at = (kv_head * group + i % group) * hp.head_dim;
+    for (int32_t i = from; i < to && !s.m->ranks; i++) {
+        const int32_t row = i / group, at = (heads.from + i % group) * hp.head_dim;
         prepare(s, s.m->layers[(size_t)layer].out.arith, s.att_in, b.n, row, queries[i - from].out, at, hp.head_dim);
     }
 }
@@ -218,7 +153,7 @@ void add_bias(float *x, const float *bias, int64_t n) {
 }
 
 void finish_logits(const CpuModel &m, float *logits) {
-    const int32_t n = m.hp.n_vocab, whole = n / LSK_TILE * LSK_TILE;
+    const int32_t n = ls_range_size(m.part().vocab), whole = n / LSK_TILE * LSK_TILE;
     if (m.head.bias.defined()) add_bias(logits, f(m.head.bias), n);
     if (m.hp.logit_scale != 1)
         for (int32_t i = 0; i < n; i++) logits[i] *= m.hp.logit_scale;
@@ -230,11 +165,34 @@ void finish_logits(const CpuModel &m, float *logits) {
     std::memcpy(logits + whole, rest, (size_t)(n - whole) * sizeof(float));
 }
 
+int64_t widest(const CpuModel &m, ls_range ls_part::*of) {
+    int32_t n = 0;
+    for (const ls_part &part : m.parts) n = std::max(n, ls_range_size(part.*of));
+    return n;
+}
+
+// What a rank put into the last exchange.
+const float *of_rank(const CpuEngine &s, size_t rank, int64_t floats) {
+    return f(s.theirs) + (int64_t)rank * floats;
+}
+
+// Gives that many floats of s.mine to the other ranks and gets theirs. Every thread calls it and sees whether it
+// failed.
+bool exchange(CpuEngine &s, Team &team, int64_t floats) {
+    if (team.t == 0) try {
+            s.m->ranks->gather(f(s.mine), floats * (int64_t)sizeof(float), fm(s.theirs));
+        } catch (...) {
+            s.failure = std::current_exception();
+        }
+    team.meet(LST_PART_RANKS);
+    return !s.failure;
+}
+
 // Copies the rows' values at a layer to where somebody asked for them. They change after the next barrier at the
 // earliest.
 void show(CpuEngine &s, const Block &b, const Team &team, int32_t layer, const float *values) {
     const int64_t d = s.m->hp.n_embd, n = (int64_t)s.hidden.layers.size();
-    const Range r = share(b.n, team.t, team.n);
+    const ls_range r = ls_share(b.n, team.t, team.n);
     for (int64_t k = 0; k < n; k++)
         for (int32_t i = r.from; i < r.to && s.hidden.layers[(size_t)k] == layer; i++)
             std::memcpy(s.hidden.rows.data() + (i * n + k) * d, values + i * d, (size_t)d * sizeof(float));
@@ -243,9 +201,53 @@ void show(CpuEngine &s, const Block &b, const Team &team, int32_t layer, const f
 void forward(CpuEngine &s, const Block &b, Team team) {
     const CpuModel &m = *s.m;
     const lst_hparams &hp = m.hp;
+    const ls_part &part = m.part();
     const lsk_table &k = *m.kernels;
     const int64_t d = hp.n_embd, hd = hp.head_dim, nqkv = m.layers[0].qkv.n_out;
+    const int32_t n_heads = ls_range_size(part.heads), n_kv = ls_range_size(part.kv_heads),
+                  n_ff = ls_range_size(part.ff);
     float *x = fm(s.x), *xn = fm(s.xn), *qkv = fm(s.qkv), *tmp = fm(s.tmp);
+    float *mine = m.ranks ? fm(s.mine) : nullptr;
+    // Columns that ranks computed, each its own of every row, become whole rows; row(i) is called for each of them.
+    // Does nothing where there are no other ranks. False: the exchange failed.
+    auto gather = [&](ls_range ls_part::*of, int64_t scale, float *whole, int part_of_time, auto &&row) {
+        if (!m.ranks) return true;
+        if (!exchange(s, team, b.n * widest(m, of) * scale)) return false;
+        team.each(part_of_time, [&](int t, int n) {
+            const ls_range r = ls_share(b.n, t, n);
+            const int64_t width = (m.parts.back().*of).to * scale;
+            for (int32_t i = r.from; i < r.to; i++) {
+                for (size_t rank = 0; rank < m.parts.size(); rank++) {
+                    const ls_range columns = m.parts[rank].*of;
+                    std::memcpy(whole + i * width + columns.from * scale,
+                                of_rank(s, rank, b.n * widest(m, of) * scale) + i * ls_range_size(columns) * scale,
+                                (size_t)(ls_range_size(columns) * scale) * sizeof(float));
+                }
+                row(i);
+            }
+        });
+        return true;
+    };
+    auto as_it_is = [](int32_t) {};
+    // The norm of all heads together, of which this rank has some: the columns of qkv from `at` on.
+    const bool norms_all = hp.qk_norm == LST_QK_NORM_WHOLE && m.ranks;
+    auto norm_all = [&](const lst::Layer &l, ls_range ls_part::*of, int64_t at, const at::Tensor &weights) {
+        const ls_range own = part.*of;
+        const int64_t all = weights.numel();
+        team.each(LST_PART_ROTATE, [&](int t, int n) {
+            const ls_range r = ls_share(b.n, t, n);
+            for (int32_t i = r.from; i < r.to; i++) {
+                if (l.qkv.bias.defined() && !at) add_bias(qkv + i * nqkv, f(l.qkv.bias), nqkv);
+                std::memcpy(mine + i * ls_range_size(own) * hd, qkv + i * nqkv + at,
+                            (size_t)(ls_range_size(own) * hd) * sizeof(float));
+            }
+        });
+        return gather(of, hd, fm(s.att), LST_PART_ROTATE, [&](int32_t i) {
+            float *whole = fm(s.att) + i * all;
+            k.rmsnorm(whole, f(weights), (int32_t)all, hp.rms_eps, whole);
+            std::memcpy(qkv + i * nqkv + at, whole + own.from * hd, (size_t)(ls_range_size(own) * hd) * sizeof(float));
+        });
+    };
     auto position = [&](int32_t row) { return s.length + (b.tree ? s.depth[b.first + row] : row); };
     // x += tmp (not the first time), after tmp's own norm if the layer has one; then the next matmul's input: x after
     // its norm, or x itself
@@ -253,7 +255,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     auto add_norm = [&](const lst::Linear *added, const at::Tensor &post, const at::Tensor &pre,
                         const lst::Linear &next) {
         team.each(LST_PART_NORMS, [&](int t, int n) {
-            Range r = share(b.n, t, n);
+            ls_range r = ls_share(b.n, t, n);
             for (int32_t i = r.from; i < r.to; i++) {
                 float *xi = x + i * d, *ti = tmp + i * d;
                 if (added) {
@@ -276,40 +278,60 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         if (s.hidden.take) show(s, b, team, layer, x);
     };
     team.each(LST_PART_NORMS, [&](int t, int n) {
-        Range r = share(b.n, t, n);
+        ls_range r = ls_share(b.n, t, n);
         for (int32_t i = r.from; i < r.to; i++) {
-            lsk_dequant_row(m.embd_type, m.embd.data() + (size_t)b.tokens[i] * m.embd_row_bytes, d, x + i * d);
+            const int32_t token = b.tokens[i];
+            float *to = (mine ? mine : x) + i * d;
+            if (token < part.vocab.from || token >= part.vocab.to) {
+                std::memset(to, 0, (size_t)d * sizeof(float)); // another rank has it
+                continue;
+            }
+            lsk_dequant_row(m.embd_type, m.embd.data() + (size_t)(token - part.vocab.from) * m.embd_row_bytes, d, to);
             if (hp.embd_scale != 1)
-                for (int64_t j = 0; j < d; j++) x[i * d + j] *= hp.embd_scale;
+                for (int64_t j = 0; j < d; j++) to[j] *= hp.embd_scale;
         }
     });
+    if (mine) {
+        if (!exchange(s, team, b.n * d)) return;
+        team.each(LST_PART_NORMS, [&](int t, int n) {
+            const ls_range r = ls_share(b.n, t, n);
+            for (int32_t i = r.from; i < r.to; i++) {
+                size_t rank = 0;
+                while (b.tokens[i] >= m.parts[rank].vocab.to) rank++;
+                std::memcpy(x + i * d, of_rank(s, rank, b.n * d) + i * d, (size_t)d * sizeof(float));
+            }
+        });
+    }
     const at::Tensor none;
     for (int layer = 0; layer < s.n_layers; layer++) {
         const lst::Layer &l = m.layers[(size_t)layer];
         if (s.stopped >= 0) return; // every thread sees what was written before the last barrier
         // moves of kept rows run beside the norm, which leaves threads idle when rows are few
-        const Range heads_to_move = share(hp.n_kv_heads, team.n - 1 - team.t, team.n);
+        const ls_range heads_to_move = ls_share(n_kv, team.n - 1 - team.t, team.n);
         move_kv(s, layer, heads_to_move.from, heads_to_move.to);
         const lst::Layer *before = layer ? &m.layers[(size_t)layer - 1] : nullptr;
         add_norm(before ? &before->down : nullptr, before ? before->ffn_post_norm : none, l.attn_norm, l.qkv);
         probe(layer);
-        if (team.t == 0 && !s.searching && s.is_stopped()) s.stopped = layer + 1;
+        if (team.t == 0 && !s.searching && !m.ranks && s.is_stopped()) s.stopped = layer + 1;
         stage++;
         team.linear(s, l.qkv, xn, s.xn_in, qkv, b.n);
+        if (norms_all &&
+            !(norm_all(l, &ls_part::heads, 0, l.q_norm) && norm_all(l, &ls_part::kv_heads, n_heads * hd, l.k_norm)))
+            return;
         team.each(LST_PART_ROTATE, [&](int t, int n) {
-            Range r = share(b.n, t, n);
+            ls_range r = ls_share(b.n, t, n);
             for (int32_t i = r.from; i < r.to; i++) {
                 float *row = qkv + i * nqkv;
                 const int kind = m.local[(size_t)layer] ? 1 : 0;
                 const float *cs = s.rope[kind].data() + (int64_t)position(i) * hp.rope_dims;
-                if (l.qkv.bias.defined()) add_bias(row, f(l.qkv.bias), nqkv);
-                if (hp.qk_norm == LST_QK_NORM_WHOLE) {
+                if (l.qkv.bias.defined() && !norms_all) add_bias(row, f(l.qkv.bias), nqkv);
+                if (hp.qk_norm == LST_QK_NORM_WHOLE && !norms_all) {
                     k.rmsnorm(row, f(l.q_norm), (int32_t)(hp.n_heads * hd), hp.rms_eps, row);
                     k.rmsnorm(row + hp.n_heads * hd, f(l.k_norm), (int32_t)(hp.n_kv_heads * hd), hp.rms_eps,
                               row + hp.n_heads * hd);
                 }
-                for (int h = 0; h < hp.n_heads + hp.n_kv_heads; h++) {
-                    const bool query = h < hp.n_heads;
+                for (int h = 0; h < n_heads + n_kv; h++) {
+                    const bool query = h < n_heads;
                     float *head = row + h * hd;
                     if (hp.qk_norm == LST_QK_NORM_HEAD)
                         k.rmsnorm(head, f(query ? l.q_norm : l.k_norm), (int32_t)hd, hp.rms_eps, head);
@@ -320,34 +342,51 @@ void forward(CpuEngine &s, const Block &b, Team team) {
             }
         });
         team.each(LST_PART_ATTENTION, [&](int t, int n) {
-            const int32_t each = b.n * (hp.n_heads / hp.n_kv_heads); // queries of a key/value head
-            const Range r = share((int64_t)each * hp.n_kv_heads, t, n);
-            for (int32_t i = r.from, to; i < r.to; i = to) {
-                const int32_t head = i / each;
-                to = std::min({i + s.queries, (head + 1) * each, r.to});
-                attend(s, b, layer, head, i - head * each, to - head * each, t);
+            const ls_range r = ls_share((int64_t)b.n * n_heads, t, n);
+            const int32_t group = hp.n_heads / hp.n_kv_heads;
+            for (int32_t kv = 0, begin = 0, end; kv < n_kv; kv++, begin = end) { // queries of a key/value head
+                const int32_t first = (part.kv_heads.from + kv) * group - part.heads.from;
+                const ls_range heads = {std::max(first, 0), std::min(first + group, n_heads)};
+                end = begin + b.n * ls_range_size(heads);
+                for (int32_t i = std::max(r.from, begin), to; i < std::min(r.to, end); i = to) {
+                    to = std::min({i + s.queries, end, r.to});
+                    attend(s, b, layer, kv, heads, i - begin, to - begin, t);
+                }
             }
         });
-        team.linear(s, l.out, f(s.att), s.att_in, tmp, b.n);
+        if (!gather(&ls_part::heads, hd, fm(s.att), LST_PART_ATTENTION, [&](int32_t i) {
+                for (int32_t h = 0; h < hp.n_heads; h++)
+                    prepare(s, l.out.arith, s.att_in, b.n, i, fm(s.att) + ((int64_t)i * hp.n_heads + h) * hd,
+                            (int32_t)(h * hd), (int32_t)hd);
+            }))
+            return;
+        team.linear(s, l.out, f(s.att), s.att_in, mine ? mine : tmp, b.n);
+        if (!gather(&ls_part::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
         add_norm(&l.out, l.attn_post_norm, l.ffn_norm, l.gate_up);
         stage++;
         team.linear(s, l.gate_up, xn, s.xn_in, fm(s.gate_up), b.n);
         team.each(LST_PART_ACTIVATION, [&](int t, int n) {
-            const int64_t width = 32, per_row = hp.n_ff / width;
-            Range r = share(b.n * per_row, t, n);
+            const int64_t width = 32, per_row = n_ff / width;
+            ls_range r = ls_share(b.n * per_row, t, n);
             for (int64_t u = r.from; u < r.to; u++) {
                 const int64_t row = u / per_row, at = u % per_row * width;
-                float *gate = fm(s.gate_up) + row * 2 * hp.n_ff + at, *up = gate + hp.n_ff;
-                float *act = fm(s.act) + row * hp.n_ff + at;
+                float *gate = fm(s.gate_up) + row * 2 * n_ff + at, *up = gate + n_ff;
+                float *act = (mine ? mine : fm(s.act)) + row * n_ff + at;
                 if (l.gate_up.bias.defined()) {
                     add_bias(gate, f(l.gate_up.bias) + at, width);
-                    add_bias(up, f(l.gate_up.bias) + hp.n_ff + at, width);
+                    add_bias(up, f(l.gate_up.bias) + n_ff + at, width);
                 }
                 (hp.activation == LST_ACT_SILU ? k.silu_mul : k.gelu_mul)(gate, up, (int32_t)width, act);
-                prepare(s, l.down.arith, s.act_in, b.n, (int32_t)row, act, (int32_t)at, (int32_t)width);
+                if (!mine) prepare(s, l.down.arith, s.act_in, b.n, (int32_t)row, act, (int32_t)at, (int32_t)width);
             }
         });
-        team.linear(s, l.down, f(s.act), s.act_in, tmp, b.n);
+        if (!gather(&ls_part::ff, 1, fm(s.act), LST_PART_ACTIVATION, [&](int32_t i) {
+                for (int32_t at = 0; at < hp.n_ff; at += 32)
+                    prepare(s, l.down.arith, s.act_in, b.n, i, fm(s.act) + (int64_t)i * hp.n_ff + at, at, 32);
+            }))
+            return;
+        team.linear(s, l.down, f(s.act), s.act_in, mine ? mine : tmp, b.n);
+        if (!gather(&ls_part::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
     }
     if (s.stopped >= 0) return;
     const lst::Layer &last = m.layers[(size_t)s.n_layers - 1];
@@ -355,12 +394,12 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     probe(s.n_layers);
     if (s.hidden.take) show(s, b, team, s.n_layers + 1, xn);
     const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
-    float *logits = fm(s.logits_of) + (int64_t)b.first * hp.n_vocab;
+    float *logits = fm(s.logits_of) + (int64_t)b.first * ls_range_size(part.vocab);
     team.linear(s, m.head, xn, s.xn_in, logits, b.n, from, count, LST_PART_HEAD);
     if (hp.logit_scale == 1 && hp.logit_softcap <= 0 && !m.head.bias.defined()) return;
     team.each(LST_PART_HEAD, [&](int t, int n) {
-        const Range r = share(count, t, n);
-        for (int32_t i = r.from; i < r.to; i++) finish_logits(m, logits + (int64_t)i * hp.n_vocab);
+        const ls_range r = ls_share(count, t, n);
+        for (int32_t i = r.from; i < r.to; i++) finish_logits(m, logits + (int64_t)i * ls_range_size(part.vocab));
     });
 }
 
@@ -371,15 +410,21 @@ void run_block(CpuEngine &s, const Block &b) {
         s.x = rows(hp.n_embd), s.xn = rows(hp.n_embd), s.tmp = rows(hp.n_embd);
         s.qkv = rows(s.m->layers[0].qkv.n_out);
         s.att = rows((int64_t)hp.n_heads * hp.head_dim);
-        s.gate_up = rows(2 * (int64_t)hp.n_ff), s.act = rows(hp.n_ff);
+        s.gate_up = rows(2 * (int64_t)ls_range_size(s.m->part().ff)), s.act = rows(hp.n_ff);
         s.xn_in.resize(b.n, hp.n_embd);
         s.att_in.resize(b.n, (int64_t)hp.n_heads * hp.head_dim);
         s.act_in.resize(b.n, hp.n_ff);
+        if (s.m->ranks) {
+            const int64_t width =
+                std::max({(int64_t)hp.n_embd, widest(*s.m, &ls_part::heads) * hp.head_dim, widest(*s.m, &ls_part::ff)});
+            s.mine = rows(width);
+            s.theirs = at::empty({s.m->ranks->n, b.n * width}, at::kFloat);
+        }
         s.rows_cap = b.n;
     }
     const int32_t logit_rows = b.head_row < 0 ? b.first + b.n : 1;
     if (logit_rows > s.logit_rows_cap) {
-        const at::Tensor logits = at::empty({logit_rows, hp.n_vocab}, at::kFloat);
+        const at::Tensor logits = at::empty({logit_rows, s.vocab()}, at::kFloat);
         if (b.first) logits.slice(0, 0, b.first).copy_(s.logits_of.slice(0, 0, b.first));
         s.logits_of = logits;
         s.logit_rows_cap = logit_rows;
@@ -401,9 +446,11 @@ void run_block(CpuEngine &s, const Block &b) {
     // A cancelled forward wrote only beyond the committed columns, and the next one overwrites those. But it moved kept
     // rows only in the layers that it reached: move them in the others too.
     const bool ended_early = s.stopped >= 0;
-    for (int32_t layer = s.stopped; ended_early && layer < s.n_layers; layer++) move_kv(s, layer, 0, hp.n_kv_heads);
+    for (int32_t layer = s.stopped; ended_early && layer < s.n_layers; layer++)
+        move_kv(s, layer, 0, ls_range_size(s.m->part().kv_heads));
     s.stopped = -1;
     s.moves.clear();
+    if (s.failure) std::rethrow_exception(std::exchange(s.failure, nullptr));
     if (ended_early) throw lst::cancelled();
 }
 
@@ -416,18 +463,39 @@ void run_block(CpuEngine &s, const Block &b) {
     throw lst::bad_logit(s.first_bad);
 }
 
-// False: a logit is not finite.
-bool describe_row(const CpuEngine &s, const float *logits, uint64_t next_position, const lst_sampling *sampling,
-                  lst_row *out) {
-    const int32_t n = s.m->hp.n_vocab;
-    if (s.m->kernels->row_stats(logits, n, out)) return false;
-    out->chosen = sampling && sampling->temperature > 0 ? ls_sample(logits, n, sampling->temperature, sampling->top_k,
-                                                                    sampling->top_p, sampling->seed, next_position)
-                                                        : out->top_id[0];
-    out->chosen_logit = logits[out->chosen];
-    out->parent_logit = out->parent_lse = NAN;
+// What is said of a row by this rank's part of the vocabulary; false: a logit is not finite.
+bool describe_row(const CpuEngine &s, const float *logits, lst_row *out) {
+    if (s.m->kernels->row_stats(logits, s.vocab(), out)) return false;
+    out->chosen = out->top_id[0];
+    out->chosen_logit = out->top_logit[0];
     return true;
 }
+
+void sample(const float *logits, int32_t n, uint64_t next_position, const lst_sampling &how, lst_row *out) {
+    out->chosen = ls_sample(logits, n, how.temperature, how.top_k, how.top_p, how.seed, next_position);
+    out->chosen_logit = logits[out->chosen];
+}
+
+// Rows [first, first + n) of the logits; the token at next[i] follows row i. False: a logit is not finite. parents: the
+// rows' parent_logit, as far as this rank knows them.
+bool describe(CpuEngine &s, int32_t first, int32_t n, const uint64_t *next, const lst_sampling *sampling,
+              const float *parents, lst_row *rows) {
+    const bool samples = sampling && sampling->temperature > 0;
+    std::atomic<bool> good{true};
+#pragma omp parallel for num_threads(s.m->threads) schedule(dynamic) if (n > 1)
+    for (int32_t i = 0; i < n; i++) {
+        const float *logits = s.row_logits(first + i);
+        lst_row *row = &rows[i];
+        if (!describe_row(s, logits, row)) good = false;
+        else if (samples && !s.m->ranks) sample(logits, s.vocab(), next[i], *sampling, row);
+        row->parent_logit = parents ? parents[i] : NAN;
+        row->parent_lse = NAN;
+    }
+    if (!s.m->ranks) return good;
+    return merge_rows(s, first, n, good, samples ? next : nullptr, sampling, rows);
+}
+
+} // namespace
 
 void CpuEngine::prefill(int32_t at, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last) {
     length = at;
@@ -436,7 +504,8 @@ void CpuEngine::prefill(int32_t at, const int32_t *tokens, int32_t n, const lst_
     const Block block{n, tokens, false, 0, n - 1};
     run_block(*this, block);
     lst_row row;
-    if (!describe_row(*this, f(logits_of), (uint64_t)(at + n), sampling, &row)) bad_logit(*this, block);
+    const uint64_t next = (uint64_t)(at + n);
+    if (!describe(*this, 0, 1, &next, sampling, nullptr, &row)) bad_logit(*this, block);
     if (!last) return;
     set_last(f(logits_of), row.lse);
     *last = row;
@@ -457,22 +526,34 @@ void CpuEngine::forward(int32_t at, const int32_t *tokens, const int32_t *parent
     const Block block{n - first, tokens + first, true, first, -1};
     run_block(*this, block);
     Clock clock(parts);
-    row_lse.resize((size_t)n);
-    std::atomic<bool> bad{false};
-#pragma omp parallel for num_threads(m->threads) schedule(dynamic) if (n - first > 1)
+    std::vector<uint64_t> next;
+    std::vector<float> of_parents;
+    const ls_range own = m->part().vocab;
     for (int32_t i = first; i < n; i++) {
-        lst_row *row = &rows[i - first];
-        if (!describe_row(*this, row_logits(i), (uint64_t)(length + depth[i] + 1), sampling, row)) bad = true;
-        row_lse[(size_t)i] = row->lse;
+        const int32_t p = parents[i], t = tokens[i];
+        const bool known = (p >= 0 || last_known) && t >= own.from && t < own.to;
+        next.push_back((uint64_t)(length + depth[i] + 1));
+        of_parents.push_back(known ? row_logits(p)[t - own.from] : NAN);
     }
+    const bool good = describe(*this, first, n - first, next.data(), sampling, of_parents.data(), rows);
     clock.past(LST_PART_ROWS);
-    if (bad) bad_logit(*this, block);
+    if (!good) bad_logit(*this, block);
+    row_lse.resize((size_t)n);
+    for (int32_t i = first; i < n; i++) row_lse[(size_t)i] = rows[i - first].lse;
     for (int32_t i = first; i < n; i++) {
         const int32_t p = parents[i];
-        if (p < 0 && !last_known) continue;
-        rows[i - first].parent_logit = row_logits(p)[tokens[i]];
-        rows[i - first].parent_lse = p < 0 ? last_lse : row_lse[(size_t)p];
+        if (p >= 0 || last_known) rows[i - first].parent_lse = p < 0 ? last_lse : row_lse[(size_t)p];
     }
+}
+
+void CpuEngine::top(int32_t row, int32_t k, int32_t *ids, float *values) {
+    if (m->ranks) merge_top(*this, row, k, ids, values);
+    else m->kernels->top(row_logits(row), vocab(), k, ids, values);
+}
+
+void CpuEngine::logits(int32_t row, float *out) {
+    if (m->ranks) gather_logits(*this, row, 1, out);
+    else std::memcpy(out, row_logits(row), (size_t)vocab() * sizeof(float));
 }
 
 void CpuEngine::keep(int32_t at, const int32_t *rows, int32_t n) {
@@ -488,9 +569,9 @@ void CpuEngine::rewind(int32_t n) {
 void CpuEngine::copy(lst::Engine &other, int32_t n) {
     CpuEngine &from = static_cast<CpuEngine &>(other);
     const lst_hparams &hp = m->hp;
-    const size_t hd = (size_t)hp.head_dim, planes = (size_t)n_layers * (size_t)hp.n_kv_heads,
+    const size_t hd = (size_t)hp.head_dim, planes = (size_t)n_layers * (size_t)ls_range_size(m->part().kv_heads),
                  blocks = ((size_t)n + LSK_TILE - 1) / LSK_TILE * LSK_TILE;
-    for (int layer = 0; layer < n_layers; layer++) move_kv(from, layer, 0, hp.n_kv_heads);
+    for (int layer = 0; layer < n_layers; layer++) move_kv(from, layer, 0, ls_range_size(m->part().kv_heads));
     from.moves.clear();
     moves.clear();
     for (size_t i = 0; i < planes; i++) {
@@ -503,7 +584,7 @@ void CpuEngine::copy(lst::Engine &other, int32_t n) {
 CpuEngine::CpuEngine(CpuModel *model, int32_t n_context, int32_t layers_of)
     : m(model), n_layers(layers_of), capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE) {
     const lst_hparams &hp = m->hp;
-    const int64_t floats = (int64_t)n_layers * hp.n_kv_heads * capacity * hp.head_dim;
+    const int64_t floats = (int64_t)n_layers * ls_range_size(m->part().kv_heads) * capacity * hp.head_dim;
     try {
         k = at::empty({floats}, at::kFloat); // the kernel maps its pages as the context grows
         v = at::empty({floats}, at::kFloat);
@@ -525,10 +606,4 @@ CpuEngine::CpuEngine(CpuModel *model, int32_t n_context, int32_t layers_of)
                 rope[kind][(size_t)p * dims + 2 * i + 1] = (float)(std::sin((double)angle) * magnitude);
             }
     }
-}
-
-} // namespace
-
-std::unique_ptr<lst::Engine> CpuModel::engine(int32_t n_context, int32_t n_layers) {
-    return std::make_unique<CpuEngine>(this, n_context, n_layers);
 }

@@ -79,6 +79,7 @@ static int32_t device_number(const std::string &device) {
 }
 
 std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open_options &opt) {
+    if (opt.ranks) throw lst::Error(LST_E_ARG, "ranks share models on CPUs only");
     const std::string dtype = opt.dtype;
     const int32_t index = device_number(opt.device);
     char why[300];
@@ -98,6 +99,12 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
     m->index = index;
     check(lsg_device_get(index, &m->device), "the GPU");
     return m;
+}
+
+extern "C" LST_API void lst_lead(lst_model *) {}
+
+extern "C" LST_API int lst_follow(lst_model *) {
+    return lst::guard([] { throw lst::Error(LST_E_ARG, "lst_follow: ranks share models on CPUs only"); });
 }
 
 extern "C" LST_API int lst_limits(int32_t, lst_limits_t *) {

@@ -82,7 +82,7 @@ struct Loader {
     std::vector<uint8_t> read(const lst_tensor &t) {
         std::vector<uint8_t> raw(t.n_bytes);
         if (t.data) std::memcpy(raw.data(), t.data, t.n_bytes);
-        else if (opt.read(opt.ud, (int32_t)(&t - tensors), raw.data()))
+        else if (opt.read(opt.ud, (int32_t)(&t - tensors), 0, t.n_bytes, raw.data()))
             throw lst::Error(LST_E_READ, std::string("tensor '") + t.name + "' could not be read");
         if (!lsk_finite(t.type, raw.data(), t.n_out, t.n_in))
             throw lst::Error(LST_E_NAN,

@@ -14,6 +14,7 @@
 
 extern "C" {
 #include "base/sample.h"
+#include "base/split.h"
 #include "torch/kernels/gpu.h"
 #include "torch/kernels/kernels.h"
 #include "torch/lst.h"
@@ -105,6 +106,7 @@ class Engine {
     virtual void probe(float *layers) = 0;            // see lst_probe
     virtual void time_parts(double *) { throw Error(LST_E_ARG, "a GPU's forward is one graph: it has no parts"); }
     virtual double device_us() const { return NAN; } // of the last forward
+    virtual double ranks_us() const { return 0; }    // in exchanges with other ranks, so far
     // See lst_hidden. While somebody asks, a forward leaves its new rows' values [row][layer asked for][n_embd] in
     // rows.
     struct {
@@ -135,6 +137,9 @@ struct lst_model {
     lst::Linear head;
     at::Tensor output_norm;
     uint64_t weight_bytes = 0;
+    lst_ranks *ranks = nullptr; // nullptr: it is whole
+    std::vector<ls_part> parts; // of every rank
+    const ls_part &part() const;
 
     virtual ~lst_model() = default;
     virtual void info(lst_model_info_t *info) const = 0;
@@ -146,7 +151,7 @@ struct lst_model {
     // Raw rows, a tile's at a time; several threads at once.
     virtual void matrix_rows(lst::Linear &l, int64_t row, int ggml_type, const uint8_t *raw, int64_t n) = 0;
     virtual void matrix_end(lst::Linear &l) = 0;
-    // The rows of the input embedding. kept_type: the type of the output head, if both are one tensor.
+    // The rows of the input embedding, as a tensor of their own. kept_type: the type of the output head, if both are one tensor.
     virtual void embedding(const lst_tensor &t, const uint8_t *raw, int kept_type) = 0;
     virtual void loaded() = 0;
 };

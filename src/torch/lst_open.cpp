@@ -1,5 +1,5 @@
 // Opens a model: checks and converts its tensors and hands them to the device's model, with progress.
-#include "torch/lst_internal.h"
+#include "torch/lst_ranks.h"
 
 #include <ATen/Parallel.h>
 #include <omp.h>
@@ -39,16 +39,19 @@ struct Loader {
         return t;
     }
 
-    // All bytes of a tensor, valid until the next call.
-    const uint8_t *read(const lst_tensor &t) {
+    // Some rows of a tensor, valid until the next call.
+    const uint8_t *read(const lst_tensor &t, ls_range rows) {
+        const size_t row_bytes = t.n_bytes / (size_t)t.n_out, at = (size_t)rows.from * row_bytes,
+                     n = (size_t)ls_range_size(rows) * row_bytes;
         const uint8_t *p = (const uint8_t *)t.data;
-        if (!p) {
-            if (bytes.size() < t.n_bytes) bytes.resize(t.n_bytes);
-            if (opt.read(opt.ud, (int32_t)(&t - tensors), bytes.data()))
+        if (p) p += at;
+        else {
+            if (bytes.size() < n) bytes.resize(n);
+            if (opt.read(opt.ud, (int32_t)(&t - tensors), at, n, bytes.data()))
                 throw lst::Error(LST_E_READ, std::string("tensor '") + t.name + "' could not be read");
             p = bytes.data();
         }
-        if (!lsk_finite(t.type, p, t.n_out, t.n_in))
+        if (!lsk_finite(t.type, p, ls_range_size(rows), t.n_in))
             throw lst::Error(LST_E_NAN,
                              std::string("tensor '") + t.name + "' holds NaN, infinite or unusable scale values");
         return p;
@@ -63,7 +66,7 @@ struct Loader {
     at::Tensor vector(const std::string &name, int64_t n, float offset = 0) {
         const lst_tensor &t = find(name, n, 1);
         at::Tensor v = at::empty({n}, at::kFloat);
-        lsk_dequant_row(t.type, read(t), n, v.data_ptr<float>());
+        lsk_dequant_row(t.type, read(t, {0, 1}), n, v.data_ptr<float>());
         if (offset != 0) v.add_(offset);
         return v;
     }
@@ -81,57 +84,73 @@ struct Loader {
         return form(a) == form(b);
     }
 
-    // Several tensors of one input stacked along their outputs, with their biases.
-    void linear(lst::Linear &l, lst::Care care, std::initializer_list<std::pair<std::string, int64_t>> parts,
-                int64_t n_in) {
-        std::vector<const lst_tensor *> ts;
-        int64_t n_out = 0;
+    // Rows of a tensor of n.
+    struct Rows {
+        std::string name;
+        int64_t n;
+        ls_range of;
+    };
+    enum class Bias { of_rows, whole };
+
+    // Rows of several tensors of one input stacked along their outputs, with their biases.
+    void linear(lst::Linear &l, lst::Care care, std::initializer_list<Rows> parts, int64_t n_in,
+                Bias bias = Bias::of_rows) {
+        std::vector<std::pair<const lst_tensor *, ls_range>> ts;
+        int64_t n_out = 0, n_bias = 0;
         bool same = true, biased = false;
-        for (auto &[name, n] : parts) {
-            ts.push_back(&find(name + ".weight", n_in, n));
-            biased |= has(name + ".bias");
-            n_out += n;
-            same = same && packs_alike(kept_type(ts.back()->type), kept_type(ts[0]->type));
+        for (const Rows &part : parts) {
+            const lst_tensor *t = &find(part.name + ".weight", n_in, part.n);
+            ts.emplace_back(t, part.of);
+            biased |= has(part.name + ".bias");
+            n_out += ls_range_size(part.of);
+            n_bias += bias == Bias::whole ? part.n : ls_range_size(part.of);
+            same = same && packs_alike(kept_type(t->type), kept_type(ts[0].first->type));
         }
         l.n_in = (int32_t)n_in;
         l.n_out = (int32_t)n_out;
-        pack(l, care, ts, same ? kept_type(ts[0]->type) : LS_GGML_F32);
+        pack(l, care, ts, same ? kept_type(ts[0].first->type) : LS_GGML_F32);
         if (biased) {
-            l.bias = at::zeros({n_out}, at::kFloat);
+            l.bias = at::zeros({n_bias}, at::kFloat);
             int64_t at = 0;
-            for (auto &[name, n] : parts) {
-                if (has(name + ".bias")) l.bias.slice(0, at, at + n).copy_(vector(name + ".bias", n));
-                at += n;
+            for (const Rows &part : parts) {
+                const ls_range of = bias == Bias::whole ? ls_range{0, (int32_t)part.n} : part.of;
+                if (has(part.name + ".bias"))
+                    l.bias.slice(0, at, at + ls_range_size(of))
+                        .copy_(vector(part.name + ".bias", part.n).slice(0, of.from, of.to));
+                at += ls_range_size(of);
             }
         }
     }
 
-    void pack(lst::Linear &l, lst::Care care, const std::vector<const lst_tensor *> &ts, int type) {
+    void pack(lst::Linear &l, lst::Care care, const std::vector<std::pair<const lst_tensor *, ls_range>> &ts,
+              int type) {
         if (!m.matrix_begin(l, type, care))
-            throw lst::Error(LST_E_ARG, std::string("tensor '") + ts[0]->name + "' cannot be packed");
+            throw lst::Error(LST_E_ARG, std::string("tensor '") + ts[0].first->name + "' cannot be packed");
         int64_t row = 0;
-        for (auto *t : ts) {
-            const uint8_t *raw = read(*t);
-            const size_t in_bytes = lsk_row_bytes(t->type, t->n_in), out_bytes = lsk_row_bytes(type, t->n_in);
-            const bool as_is = packs_alike(t->type, type);
-            const int64_t tiles = (t->n_out + LSK_TILE - 1) / LSK_TILE;
+        for (auto [t, rows] : ts) {
+            const uint8_t *raw = read(*t, rows);
+            const int64_t n_in = t->n_in, n_rows = ls_range_size(rows), first = row;
+            const int from_type = t->type;
+            const size_t in_bytes = lsk_row_bytes(from_type, n_in), out_bytes = lsk_row_bytes(type, n_in);
+            const bool as_is = packs_alike(from_type, type);
+            const int64_t tiles = (n_rows + LSK_TILE - 1) / LSK_TILE;
 #pragma omp parallel for num_threads(m.threads) schedule(static)
             for (int64_t tile = 0; tile < tiles; tile++) { // rows are apart in memory: any split gives the same bytes
-                const int64_t from = tile * LSK_TILE, n = std::min<int64_t>(LSK_TILE, t->n_out - from);
+                const int64_t from = tile * LSK_TILE, n = std::min<int64_t>(LSK_TILE, n_rows - from);
                 if (as_is) {
-                    m.matrix_rows(l, row + from, t->type, raw + (size_t)from * in_bytes, n);
+                    m.matrix_rows(l, first + from, from_type, raw + (size_t)from * in_bytes, n);
                     continue;
                 }
-                std::vector<float> plain((size_t)t->n_in);
+                std::vector<float> plain((size_t)n_in);
                 std::vector<uint8_t> other(out_bytes);
                 for (int64_t r = 0; r < n; r++) {
-                    lsk_dequant_row(t->type, raw + (size_t)(from + r) * in_bytes, t->n_in, plain.data());
-                    lsk_quantize_row(type, plain.data(), t->n_in, other.data());
-                    m.matrix_rows(l, row + from + r, type, other.data(), 1);
+                    lsk_dequant_row(from_type, raw + (size_t)(from + r) * in_bytes, n_in, plain.data());
+                    lsk_quantize_row(type, plain.data(), n_in, other.data());
+                    m.matrix_rows(l, first + from + r, type, other.data(), 1);
                 }
             }
-            row += t->n_out;
-            progress(t->n_bytes);
+            row += n_rows;
+            progress(t->n_bytes / (uint64_t)t->n_out * (uint64_t)n_rows * m.parts.size());
         }
         m.matrix_end(l);
     }
@@ -149,7 +168,18 @@ int choose_keeping(lst_model &m, const char *weights) {
 void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, int32_t n,
                 const lst_open_options &opt) {
     m.hp = hp;
+    m.ranks = opt.ranks;
+    const int ranks = m.ranks ? m.ranks->n : 1;
+    const int32_t most = ls_most_ranks(hp.n_heads, hp.n_ff, hp.n_embd, hp.n_vocab);
+    if (ranks > 1 && ranks > most)
+        throw lst::Error(LST_E_ARG, std::to_string(ranks) + " ranks cannot share this model, which has " +
+                                        std::to_string(hp.n_heads) + " attention heads: at most " +
+                                        std::to_string(most) + " can");
+    for (int i = 0; i < ranks; i++)
+        m.parts.push_back(ls_part_of(hp.n_heads, hp.n_kv_heads, hp.n_ff, hp.n_embd, hp.n_vocab, i, ranks));
+    const ls_part &own = m.part();
     m.threads = lst::threads_of(opt.threads);
+    if (opt.threads < 1 && opt.beside > 1) m.threads = std::max(1, m.threads / opt.beside);
     at::set_num_threads(m.threads);
     Table table;
     for (int32_t i = 0; i < n; i++) table[tensors[i].name] = &tensors[i];
@@ -161,7 +191,14 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     const int64_t d = hp.n_embd, q = (int64_t)hp.n_heads * hp.head_dim, kv = (int64_t)hp.n_kv_heads * hp.head_dim;
     const bool whole = hp.qk_norm == LST_QK_NORM_WHOLE;
     const lst_tensor &embd = load.find("token_embd.weight", d, hp.n_vocab);
-    m.embedding(embd, load.read(embd), load.kept_type(embd.type));
+    lst_tensor of_rank = embd;
+    of_rank.n_out = ls_range_size(own.vocab);
+    of_rank.n_bytes = embd.n_bytes / (uint64_t)embd.n_out * (uint64_t)of_rank.n_out;
+    m.embedding(of_rank, load.read(embd, own.vocab), load.kept_type(embd.type));
+    const auto moved = [](ls_range r, int64_t scale, int64_t by) {
+        return ls_range{(int32_t)(r.from * scale + by), (int32_t)(r.to * scale + by)};
+    };
+    const ls_range heads = moved(own.heads, hp.head_dim, 0), kv_heads = moved(own.kv_heads, hp.head_dim, 0);
     m.layers.resize((size_t)hp.n_layers);
     for (int i = 0; i < hp.n_layers; i++) {
         const std::string p = "blk." + std::to_string(i) + ".";
@@ -174,20 +211,36 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
             l.q_norm = load.vector(p + "attn_q_norm.weight", whole ? q : hp.head_dim, hp.norm_offset);
             l.k_norm = load.vector(p + "attn_k_norm.weight", whole ? kv : hp.head_dim, hp.norm_offset);
         }
-        if (load.has(p + "attn_qkv.weight")) load.linear(l.qkv, lst::Care::more, {{p + "attn_qkv", q + 2 * kv}}, d);
-        else load.linear(l.qkv, lst::Care::more, {{p + "attn_q", q}, {p + "attn_k", kv}, {p + "attn_v", kv}}, d);
-        load.linear(l.out, lst::Care::usual, {{p + "attn_output", d}}, q);
+        if (const std::string all = p + "attn_qkv"; load.has(all + ".weight"))
+            load.linear(l.qkv, lst::Care::more,
+                        {{all, q + 2 * kv, heads},
+                         {all, q + 2 * kv, moved(kv_heads, 1, q)},
+                         {all, q + 2 * kv, moved(kv_heads, 1, q + kv)}},
+                        d);
+        else
+            load.linear(l.qkv, lst::Care::more,
+                        {{p + "attn_q", q, heads}, {p + "attn_k", kv, kv_heads}, {p + "attn_v", kv, kv_heads}}, d);
+        load.linear(l.out, lst::Care::usual, {{p + "attn_output", d, own.embd}}, q, Loader::Bias::whole);
         if (load.has(p + "ffn_gate.weight"))
-            load.linear(l.gate_up, lst::Care::usual, {{p + "ffn_gate", hp.n_ff}, {p + "ffn_up", hp.n_ff}}, d);
-        else load.linear(l.gate_up, lst::Care::usual, {{p + "ffn_up", 2 * (int64_t)hp.n_ff}}, d); // the gate first
-        load.linear(l.down, lst::Care::more, {{p + "ffn_down", d}}, hp.n_ff);
+            load.linear(l.gate_up, lst::Care::usual,
+                        {{p + "ffn_gate", hp.n_ff, own.ff}, {p + "ffn_up", hp.n_ff, own.ff}}, d);
+        else // the gate first
+            load.linear(l.gate_up, lst::Care::usual,
+                        {{p + "ffn_up", 2 * (int64_t)hp.n_ff, own.ff},
+                         {p + "ffn_up", 2 * (int64_t)hp.n_ff, moved(own.ff, 1, hp.n_ff)}},
+                        d);
+        load.linear(l.down, lst::Care::more, {{p + "ffn_down", d, own.embd}}, hp.n_ff, Loader::Bias::whole);
     }
     m.output_norm = load.vector("output_norm.weight", d, hp.norm_offset);
-    load.linear(m.head, lst::Care::usual, {{hp.tied ? "token_embd" : "output", hp.n_vocab}}, d);
+    load.linear(m.head, lst::Care::usual, {{hp.tied ? "token_embd" : "output", hp.n_vocab, own.vocab}}, d);
     m.loaded();
 }
 
 } // namespace
+
+const ls_part &lst_model::part() const {
+    return parts[(size_t)(ranks ? ranks->rank : 0)];
+}
 
 void lst::set_error(const std::string &text) {
     last_error = text;
@@ -254,6 +307,7 @@ LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
         snprintf(info->weights, sizeof info->weights, "%s", m->weights.c_str());
         info->threads = m->threads;
         info->exact = 1;
+        info->ranks = m->ranks ? m->ranks->n : 1;
         info->weight_bytes = m->weight_bytes;
         info->row_macs = info->head_macs = (uint64_t)m->head.n_in * (uint64_t)m->head.n_out;
         for (const lst::Layer &layer : m->layers)

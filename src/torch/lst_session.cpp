@@ -12,6 +12,7 @@ struct lst_session {
     std::vector<int32_t> tokens, parents, depth;
     bool last_known = false; // row -1
     double total_us = NAN;   // of the last forward_tree
+    double ranks_us = 0;     // of it
 };
 
 lst::Error lst::bad_logit(int32_t stage) {
@@ -103,10 +104,12 @@ void forward_tree(lst_session &s, int32_t first, const int32_t *tokens, const in
     for (int32_t i = 0; i < n; i++) place_row(s, first + i, tokens[i], parents[i]);
     if (s.engine->is_stopped()) throw lst::cancelled();
     const auto start = std::chrono::steady_clock::now();
+    const double before = s.engine->ranks_us();
     if (!s.engine->keeps_rows()) s.n_rows = 0; // until it is done
     s.engine->forward(s.length, s.tokens.data(), s.parents.data(), s.depth.data(), first + n, first, sampling,
                       s.last_known, rows);
     s.total_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+    s.ranks_us = s.engine->ranks_us() - before;
     s.n_rows = first + n;
     show_rows(s, {1, s.length, first, n, tokens, parents, nullptr});
 }
@@ -225,6 +228,7 @@ LST_API int lst_timings(const lst_session *s, lst_timing *out) {
         if (!s || !out || out->size < sizeof *out) throw lst::Error(LST_E_ARG, "lst_timings: bad arguments");
         out->total_us = s->total_us;
         out->device_us = s->engine->device_us();
+        out->ranks_us = s->ranks_us;
     });
 }
 

@@ -24,7 +24,7 @@ def gguf_without_tensors(strings):
 
 class Generate(unittest.TestCase):
     def check_object(self, o):
-        self.assertEqual(set(o), set("speedup_spread ar_timed cpu_wait model sha256 method device dtype exact promise seed prompt_tokens output_tokens text finish_reason "
+        self.assertEqual(set(o), set("speedup_spread ar_timed cpu_wait model sha256 method device ranks dtype exact promise seed prompt_tokens output_tokens text finish_reason "
                                      "steps emitted mat draft_verified draft_accepted draft_forwards ahead_forwards emitted_per_step prefill_ms decode_ms "
                                      "tokens_per_s ar_tokens_per_s speedup".split()))
         self.assertEqual(o["emitted"], len(o["output_tokens"]))
@@ -746,7 +746,7 @@ class RealModel(unittest.TestCase):
         cpu = {min(os.sched_getaffinity(0))}
         busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=lambda: os.sched_setaffinity(0, cpu)) for _ in range(2)]
         self.addCleanup(lambda: [(p.kill(), p.wait()) for p in busy])
-        r = run("compare", "--prompt", "Count to twelve.", "--max-tokens", "24", "--methods", "ar,pld:4", "--threads", "1", "--json",
+        r = run("compare", "--prompt", "Count to twelve.", "--max-tokens", "8", "--methods", "ar,pld:4", "--threads", "1", "--json",
                 preexec_fn=lambda: os.sched_setaffinity(0, cpu))
         self.assertEqual(json.loads(r.stdout)["disturbed_prompts"], 1)
         r = run("generate", "--prompt", "Count to twelve.", "--max-tokens", "48", "--method", "pld", "--budget", "4", "--threads", "1", "--json",

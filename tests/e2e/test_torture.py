@@ -19,7 +19,7 @@ class Torture(unittest.TestCase):
                 ("chat-script", "thread"), ("models-verify", "open"), ("chat-screen", "stat"), ("demo-list", "open"), ("config", "stat")]
         with tempfile.TemporaryDirectory() as d:
             report = torture.torture(BUILD, os.path.join(d, "t"), seconds=60, seed=1, each=each)
-        self.assertEqual(report.problems, [])
+        self.assertFalse(report.problems, report.text())
         self.assertEqual(report.violations, [], report.text())
         for name, kind in each:
             self.assertGreater(report.hit[name.split("-")[0], kind], 0)
@@ -27,7 +27,7 @@ class Torture(unittest.TestCase):
     def test_calls_that_fail_leave_nothing_half_done(self):
         with tempfile.TemporaryDirectory() as d:
             report = torture.torture(BUILD, os.path.join(d, "t"), seconds=15, seed=1, runs=250)
-        self.assertEqual(report.problems, [])
+        self.assertFalse(report.problems, report.text())
         self.assertEqual(report.violations, [], report.text())
         self.assertGreater(sum(report.hit.values()), 30)
 

@@ -185,15 +185,15 @@ static checkpoint make_checkpoint(const shape *s) {
     return c;
 }
 
-static int read_tensor(void *ud, int32_t i, void *dst) {
+static int read_tensor(void *ud, int32_t i, uint64_t at, uint64_t bytes, void *dst) {
     const checkpoint *c = ud;
     const lst_tensor *t = &c->t[i];
-    const size_t n = (size_t)t->n_in * (size_t)t->n_out;
     if (t->type == LS_GGML_F32) {
-        for (size_t k = 0; k < n; k++) ((float *)dst)[k] = 1; // norms
+        for (size_t k = 0; k < bytes / 4; k++) ((float *)dst)[k] = 1; // norms
         return 0;
     }
-    size_t from = (size_t)i * 7919 * 4099 % c->n_noise;
+    const size_t n = bytes / 2;
+    size_t from = ((size_t)i * 7919 * 4099 + at / 2) % c->n_noise;
     for (size_t done = 0; done < n; from = 0) {
         const size_t piece = n - done < c->n_noise - from ? n - done : c->n_noise - from;
         memcpy((uint16_t *)dst + done, c->noise + from, piece * 2);

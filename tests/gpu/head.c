@@ -222,7 +222,7 @@ static void sample_by(lsg_step *step, double temperature, int32_t top_k, double 
 }
 
 static void sampling_chooses_as_the_cpu(void) {
-    enum { ROWS = 128, N = 700 };
+    enum { ROWS = 64, N = 700 };
     const struct {
         double temperature;
         int32_t top_k;

@@ -6,6 +6,7 @@
 #include "model/checkpoint.h"
 #include "engine/engine_torch.h"
 #include "decode/session.h"
+#include "tiny.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -17,7 +18,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static char folder[64], missing[600];
+static char missing[600];
 static json_t *vectors;
 static ls_step *step;
 
@@ -25,10 +26,6 @@ static void need(void) {
     if (!missing[0]) return;
     print_message("needs:libtorch: %s\n", missing);
     skip();
-}
-
-static char *tiny(const char *name, bool gguf) {
-    return ls_format("%s/%s%s", folder, name, gguf ? ".gguf" : "");
 }
 
 static ls_engine *open_on(const char *device, const char *path, const char *weights, const char *dtype) {
@@ -134,7 +131,7 @@ static void each_model_equals_the_reference(void **state) {
     json_object_foreach(vectors, name, v) {
         ls_ids prompt = ids_of(json_object_get(v, "prompt")), greedy = ids_of(json_object_get(v, "greedy"));
         for (int gguf = 0; gguf < 2; gguf++) {
-            char *path = tiny(name, gguf);
+            char *path = tiny_path(name, gguf);
             ls_engine *b = open_engine(path, "auto", "f32");
             json_object_foreach(json_object_get(v, "rows"), row, want)
                 check_row(b, path, &prompt, strtoul(row, NULL, 10) + 1, want);
@@ -159,13 +156,13 @@ static void use_emulated_gpu(void) {
 static void each_model_on_a_gpu(void **state) {
     (void)state;
     need();
-    enum { TOKENS = 14 };
+    enum { TOKENS = 10 };
     const char *name, *row;
     json_t *v, *want;
     use_emulated_gpu();
     json_object_foreach(vectors, name, v) {
         ls_ids prompt = ids_of(json_object_get(v, "prompt"));
-        char *path = tiny(name, true);
+        char *path = tiny_path(name, true);
         ls_engine *b = open_on("cuda", path, "auto", "auto"), *cpu = open_on("cpu", path, "auto", "bf16");
         assert_string_equal(b->device, "cuda");
         double worst = 0, worst_cpu = 0, largest;
@@ -197,7 +194,7 @@ static void kept_in_fewer_bits(void **state) {
     need();
     static const char *const kept[] = {"f32", "f16", "bf16", "q8", "q4"};
     ls_ids prompt = ids_of(json_object_get(json_object_get(vectors, "qwen3"), "prompt"));
-    char *path = tiny("qwen3", false);
+    char *path = tiny_path("qwen3", false);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         for (int integers = 0; integers < 2; integers++) {
             ls_engine *b = open_engine(path, kept[i], integers ? "auto" : "f32");
@@ -219,14 +216,14 @@ static void weights_in_several_files(void **state) {
     for (int i = 0; i < 3; i++) {
         const json_t *v = json_object_get(vectors, of[i][1]);
         ls_ids prompt = ids_of(json_object_get(v, "prompt"));
-        char *path = tiny(of[i][0], false);
+        char *path = tiny_path(of[i][0], false);
         ls_engine *b = open_engine(path, "auto", "f32");
         check_row(b, path, &prompt, 60, json_object_get(json_object_get(v, "rows"), "59"));
         b->close(b);
         free(path);
         ls_ids_free(&prompt);
     }
-    char *part = tiny("split-00002-of-00003.gguf", false), *whole = tiny("split-00001-of-00003.gguf", false);
+    char *part = tiny_path("split-00002-of-00003.gguf", false), *whole = tiny_path("split-00001-of-00003.gguf", false);
     assert_int_equal(unlink(part), 0);
     ls_err err = {0};
     ls_checkpoint *c;
@@ -255,14 +252,14 @@ static void refused(const char *path, ls_code code, const char *why) {
     ls_checkpoint *c = NULL;
     const ls_code got = ls_checkpoint_open(&c, path, &err);
     if (!got) fail_msg("%s is taken", path);
-    if (got != code || !strstr(err.msg, why) || !strstr(err.msg, folder))
+    if (got != code || !strstr(err.msg, why) || !strstr(err.msg, tiny_folder()))
         fail_msg("'%s' (%d), expected '%s'", err.msg, got, why);
     assert_null(c);
 }
 
 static void damaged_checkpoints_are_named(void **state) {
     (void)state;
-    char *path = tiny("llama2", false), *config = ls_format("%s/config.json", path),
+    char *path = tiny_path("llama2", false), *config = ls_format("%s/config.json", path),
          *weights = ls_format("%s/model.safetensors", path), *gone = ls_format("%s.gone", weights);
     const char *const changes[][3] = {
         {"\"llama\"", "\"lamma\"", "model_type 'lamma'; readable are llama, mistral,"},
@@ -309,7 +306,7 @@ static void folders_as_they_are_published(void **state) {
     (void)state;
     ls_err err = {0};
     ls_checkpoint *c;
-    char *gemma = tiny("gemma3", false), *qwen = tiny("qwen3", false), *sharded = tiny("sharded", false),
+    char *gemma = tiny_path("gemma3", false), *qwen = tiny_path("qwen3", false), *sharded = tiny_path("sharded", false),
          *weights = ls_format("%s/model.safetensors", gemma), *index = ls_format("%s/model.safetensors", qwen);
     // a model that sees: its text part in text_config, most of it by default
     write_text(gemma, "config.json",
@@ -341,7 +338,7 @@ static void a_file_that_is_cut_while_it_is_read(void **state) {
     (void)state;
     ls_err err = {0};
     ls_checkpoint *c;
-    char *path = tiny("olmo2", true);
+    char *path = tiny_path("olmo2", true);
     assert_int_equal(ls_checkpoint_open(&c, path, &err), LS_OK);
     assert_int_equal(truncate(path, 100000), 0);
     if (!missing[0]) {
@@ -363,7 +360,7 @@ static void timelines_live_side_by_side(void **state) {
     static const char *const devices[] = {"cpu", "cuda"};
     for (int on = 0; on < 2; on++) {
         enum { N = 40, COMMON = 27 };
-        char *path = tiny("llama3", true);
+        char *path = tiny_path("llama3", true);
         use_emulated_gpu();
         ls_engine *e = open_on(devices[on], path, "auto", "auto");
         ls_ids prompt = ids_of(json_object_get(json_object_get(vectors, "llama3"), "prompt"));
@@ -409,26 +406,17 @@ static int set_up(void **state) {
     (void)state;
     ls_err err = {0};
     ls_engine_torch_facts facts;
-    json_error_t e;
     step = ls_malloc(sizeof *step);
-    vectors = json_load_file("tests/vectors/models.json", 0, &e);
     if (ls_engine_torch_probe(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
-    snprintf(folder, sizeof folder, "/tmp/logitspec-models-XXXXXX");
-    if (!vectors || !mkdtemp(folder)) return -1;
-    char *command = ls_format("python3 tests/tools/tiny.py %s", folder);
-    const int failed = system(command);
-    free(command);
+    const int failed = tiny_make();
+    vectors = tiny_vectors();
     return failed;
 }
 
 static int tear_down(void **state) {
     (void)state;
-    char *command = ls_format("rm -r %s", folder);
-    const int failed = system(command);
-    free(command);
-    json_decref(vectors);
     free(step);
-    return failed;
+    return tiny_remove();
 }
 
 int main(void) {

@@ -35,7 +35,8 @@ static void every_number_comes_back(void **state) {
     for (int i = 0; i < n_steps; i++) { // no two times are the same
         ls_step *s = steps[i];
         s->t_draft_us = 11.25 + i, s->t_forward_us = 222.5 + i, s->t_verify_us = 3.125 + i, s->t_commit_us = 4.75 + i;
-        s->t_total_us = 300.0625 + i, s->t_device_us = 199.5 + i, s->ar_us = 123.4375 + i;
+        s->t_total_us = 300.0625 + i, s->t_device_us = 199.5 + i, s->t_comm_us = 17.5 + i;
+        s->ar_us = 123.4375 + i;
         s->ar_spread = 0.0625 + 0.001 * i, s->ar_timed = 3 + i, s->cpu_wait = i % 2 ? 0.25 : 0;
     }
     ls_trace *t;
@@ -61,6 +62,7 @@ static void every_number_comes_back(void **state) {
         assert_true(near(a->t_draft_us, b->t_draft_us) && near(a->t_forward_us, b->t_forward_us));
         assert_true(near(a->t_verify_us, b->t_verify_us) && near(a->t_commit_us, b->t_commit_us));
         assert_true(near(a->t_total_us, b->t_total_us) && near(a->t_device_us, b->t_device_us));
+        assert_true(near(a->t_comm_us, b->t_comm_us));
         assert_true(near(a->ar_us, b->ar_us) && near(a->ar_spread, b->ar_spread) && near(a->cpu_wait, b->cpu_wait));
         assert_int_equal(a->ar_timed, b->ar_timed);
         assert_int_equal(a->pool_size, b->pool_size);

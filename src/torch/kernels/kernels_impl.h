@@ -158,24 +158,31 @@ static int k_row_stats(const float *logits, int32_t n, lst_row *row) {
     k_top(logits, n, LST_ROW_TOP, row->top_id, row->top_logit);
     const float max = row->top_logit[0];
     vf m = vf_set(max), floor_ = vf_set(-80.0f), s0[2], s1[2];
+    vu nan = (vu)vf_set(0); /* vf_max hides one, and the list of the best may, too */
     for (int i = 0; i < 2; i++) s0[i] = s1[i] = vf_set(0);
     int32_t i = 0;
     for (; i + 2 * W <= n; i += 2 * W)
         for (int j = 0; j < 2; j++) {
-            vf d = vf_max(vf_load(logits + i + j * W) - m, floor_); /* beyond -80 nothing can be seen in a float sum */
+            const vf x = vf_load(logits + i + j * W);
+            nan |= (vu)(x != x);
+            vf d = vf_max(x - m, floor_); /* beyond -80 nothing can be seen in a float sum */
             vf e = vf_exp(d);
             s0[j] += e;
             s1[j] = vf_fma(e, d, s1[j]);
         }
     float total = vf_sum(s0[0] + s0[1]), weighted = vf_sum(s1[0] + s1[1]);
+    uint32_t lanes[W], bad = 0;
+    memcpy(lanes, &nan, sizeof lanes);
+    for (int j = 0; j < W; j++) bad |= lanes[j];
     for (; i < n; i++) {
+        bad |= isnan(logits[i]);
         float d = logits[i] - max, e = d < -80 ? 0 : expf(d);
         total += e;
         weighted += e * (d < -80 ? 0 : d);
     }
     row->lse = max + logf(total);
     row->entropy = logf(total) - weighted / total;
-    return isfinite(max) && isfinite(row->lse) ? 0 : -1;
+    return !bad && isfinite(max) && isfinite(row->lse) ? 0 : -1;
 }
 
 static void k_to_bf16(float *x, int32_t n, uint16_t *bits) {

@@ -1,0 +1,53 @@
+// How ranks share a model (torch/lst.h): each computes some outputs of every matrix. One definition for the engine,
+// which splits, and for plans on paper.
+#pragma once
+#include <stdint.h>
+
+typedef struct {
+    int32_t from, to; // half-open
+} ls_range;
+
+static inline int32_t ls_range_size(ls_range r) {
+    return r.to - r.from;
+}
+
+// Part i of n of a total.
+static inline ls_range ls_share(int64_t total, int i, int n) {
+    const ls_range r = {(int32_t)(total * i / n), (int32_t)(total * (i + 1) / n)};
+    return r;
+}
+
+typedef struct {
+    ls_range heads, kv_heads; // kv_heads: those that its heads read; two ranks may have one in common
+    ls_range ff, embd, vocab;
+} ls_part;
+
+enum { LS_PART_FF = 32, LS_PART_EMBD = 16, LS_PART_VOCAB = 16 }; // what stays together
+
+static inline ls_range ls_share_units(int32_t total, int32_t unit, int i, int n) {
+    const ls_range r = ls_share(((int64_t)total + unit - 1) / unit, i, n);
+    const ls_range of = {r.from * unit, r.to * unit < total ? r.to * unit : total};
+    return of;
+}
+
+// The largest number of ranks among which a model can be split.
+static inline int32_t ls_most_ranks(int32_t n_heads, int32_t n_ff, int32_t n_embd, int32_t n_vocab) {
+    const int32_t of[] = {n_ff / LS_PART_FF, n_embd / LS_PART_EMBD, n_vocab / LS_PART_VOCAB};
+    int32_t most = n_heads;
+    for (int i = 0; i < 3; i++) most = of[i] < most ? of[i] : most;
+    return most;
+}
+
+// rank: of n <= ls_most_ranks().
+static inline ls_part ls_part_of(int32_t n_heads, int32_t n_kv_heads, int32_t n_ff, int32_t n_embd, int32_t n_vocab,
+                                 int rank, int n) {
+    const int32_t group = n_heads / n_kv_heads;
+    ls_part p;
+    p.heads = ls_share(n_heads, rank, n);
+    p.kv_heads.from = p.heads.from / group;
+    p.kv_heads.to = (p.heads.to - 1) / group + 1;
+    p.ff = ls_share_units(n_ff, LS_PART_FF, rank, n);
+    p.embd = ls_share_units(n_embd, LS_PART_EMBD, rank, n);
+    p.vocab = ls_share_units(n_vocab, LS_PART_VOCAB, rank, n);
+    return p;
+}

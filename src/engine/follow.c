@@ -1,0 +1,105 @@
+#include "engine/follow.h"
+#include "engine/engine_torch.h"
+#include "engine/model_hash.h"
+#include "engine/ranks.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// Rank 0 holds the other end of this pipe: it closes when that process ends, whatever ends it.
+static void *end_with_parent(void *unused) {
+    (void)unused;
+    char byte;
+    while (read(0, &byte, 1) > 0) continue;
+    _exit(0);
+}
+
+// A program that is not ours may take a connection at that port and never answer.
+static void give_up(int signal) {
+    static const char text[] = "logitspec: whoever listens at MASTER_ADDR:MASTER_PORT does not answer as rank 0 does\n";
+    (void)signal;
+    _exit(write(2, text, sizeof text - 1) < 0 ? 2 : 1);
+}
+
+static void end_soon(int unused) {
+    enum { SECONDS = 10 };
+    (void)unused;
+    signal(SIGALRM, SIG_DFL);
+    alarm(SECONDS);
+}
+
+// Whether this rank has what rank 0 offers.
+static ls_code compare(const ls_rank_offer *o, const ls_library *lib, const ls_checkpoint *c, ls_err *err) {
+    ls_rank_offer own;
+    const ls_code code = ls_rank_describe(&own, lib, c, NULL, NULL, err);
+    if (code) return code;
+    const struct {
+        const char *what, *of_rank_0, *here;
+    } same[] = {{"program", o->program, own.program},
+                {"file (SHA-256)", o->sha256, own.sha256},
+                {"level of CPU kernels", o->level, own.level}};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        if (strcmp(same[i].of_rank_0, same[i].here))
+            return ls_fail(err, LS_E_USAGE, "another %s than rank 0: %.80s here, %.80s there", same[i].what,
+                           same[i].here, same[i].of_rank_0);
+    return LS_OK;
+}
+
+// *out_of_step: this rank alone failed in what all do; it must end, or others would take its next bytes for something
+// else.
+static ls_code follow_one(ls_ranks *r, const ls_library *lib, const ls_rank_offer *o, bool *out_of_step, ls_err *err) {
+    ls_checkpoint *c = NULL;
+    ls_engine *engine = NULL;
+    ls_code code = ls_checkpoint_open(&c, o->model, err);
+    if (!code) code = compare(o, lib, c, err);
+    code = ls_ranks_agree(r, lib, code, NULL, err);
+    if (!code) {
+        const ls_engine_options opt = {
+            .device = "cpu", .dtype = o->dtype, .weights = o->weights, .threads = o->threads, .context = 1};
+        code = ls_engine_torch_part(&engine, c, &opt, r, err);
+    }
+    ls_checkpoint_close(c);
+    if (!code) {
+        const ls_torch_engine *e = (const ls_torch_engine *)engine;
+        const int failed = lib->follow(e->model);
+        if (failed) code = ls_library_failed(lib, failed, err);
+        *out_of_step = failed != 0;
+    }
+    if (engine) engine->close(engine);
+    return code;
+}
+
+ls_code ls_follow(ls_err *err) {
+    ls_library lib = {0};
+    ls_ranks *r = NULL;
+    ls_rank_place place;
+    ls_code code = ls_rank_place_read(&place, err);
+    if (!code && place.n < 2)
+        code = ls_fail(err, LS_E_USAGE,
+                       "'rank' is for the ranks that a launcher or --devices starts: RANK and WORLD_SIZE are not set");
+    if (code) return code;
+    pthread_t watcher;
+    // A signal to all ranks of a launcher ends them in order: rank 0 hears it and stops, and they end with it.
+    signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    if (place.is_child && !pthread_create(&watcher, NULL, end_with_parent, NULL)) pthread_detach(watcher);
+    code = ls_library_load(&lib, LS_ON_CPU, err);
+    signal(SIGALRM, give_up);
+    alarm((unsigned)place.timeout_s * 2 + 1); // longer than all that ends by itself
+    if (!code) code = ls_ranks_join(&r, &lib, &place, err);
+    alarm(0);
+    signal(SIGTERM, end_soon); // which uses the alarm
+    while (!code) {
+        ls_rank_offer offer;
+        if (ls_ranks_wait(r, &lib, &offer, err)) return LS_OK;
+        ls_ranks_speed speed;
+        bool out_of_step = false;
+        code = *offer.model ? follow_one(r, &lib, &offer, &out_of_step, err) : ls_ranks_measure(r, &lib, &speed, err);
+        // else rank 0 knows, and may offer another model
+        if (!out_of_step && lib.ranks_lost(ls_ranks_group(r)) < 0) code = LS_OK;
+    }
+    return code;
+}

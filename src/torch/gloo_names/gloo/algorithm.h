@@ -1,0 +1,2 @@
+// see context.h
+#pragma once

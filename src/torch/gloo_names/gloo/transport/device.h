@@ -1,0 +1,7 @@
+// see ../context.h
+#pragma once
+
+namespace gloo::transport {
+class Device;
+class UnboundBuffer;
+} // namespace gloo::transport

@@ -1,0 +1,54 @@
+// The processes that share a model: how they exchange bytes. lst_ranks.cpp has what ranks of all kinds do,
+// lst_ranks_memory.cpp memory that ranks of one machine share, lst_ranks_gloo.cpp libtorch's process group.
+#pragma once
+#include "torch/lst_internal.h"
+
+namespace lst {
+
+// An exchange failed with this rank.
+struct Lost : std::runtime_error {
+    int rank;
+    Lost(int r, const std::string &why) : std::runtime_error(why), rank(r) {}
+};
+
+// Anything but 0 of it ends a wait.
+struct Stop {
+    int (*ask)(void *ud);
+    void *ud;
+    bool operator()() const { return ask && ask(ud); }
+};
+
+enum : int64_t { PIECE = 1 << 18 }; // bytes of a rank that are exchanged at once
+
+// One way of exchanging: at most PIECE bytes, those of rank r to all + r * stride. The calls throw Lost.
+struct Wire {
+    virtual ~Wire() = default;
+    virtual void meet(const Stop &stop) = 0;
+    virtual void gather(const void *mine, int64_t size, char *all, int64_t stride) = 0;
+    virtual void tell(void *data, int64_t size) = 0;
+};
+// They return once all ranks have come; they throw Lost or Error.
+std::unique_ptr<Wire> wire_in_memory(const lst_ranks_options &opt);
+std::unique_ptr<Wire> wire_over_gloo(const lst_ranks_options &opt);
+
+std::string rank_name(int rank, int n); // "rank 1 of 2"
+
+} // namespace lst
+
+struct lst_ranks {
+    const int rank, n;
+    int lost = -1; // the rank that an exchange failed with; no more exchanges then
+    double us = 0; // in exchanges, so far
+
+    explicit lst_ranks(const lst_ranks_options &opt);
+    lst_ranks(const lst_ranks &) = delete;
+    void meet(const lst::Stop &stop);
+    // Puts `size` bytes of every rank into all ([n][size]), on every rank.
+    void gather(const void *mine, int64_t size, void *all);
+    // Rank 0's bytes reach all; the others wait as long as it lives.
+    void tell(void *data, int64_t size);
+
+  private:
+    std::unique_ptr<lst::Wire> wire;
+    template <class F> void timed(F &&exchange);
+};

@@ -1,0 +1,281 @@
+// Ranks that a launcher started, on any machines: libtorch's process group for CPUs.
+#include "torch/lst_ranks.h"
+
+#include <c10/util/Logging.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <netdb.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds AS_LONG_AS_IT_LIVES{1 << 30}; // twelve days
+
+std::string mac_of(const lst_ranks_options &o, const std::string &text) {
+    char mac[LST_MAC + 1];
+    o.mac(o.secret, text.data(), text.size(), mac);
+    return mac;
+}
+
+// A socket at that address only: by itself the store would listen at all addresses of the machine.
+int bind_to(const std::string &host, const std::string &port) {
+    addrinfo hints{}, *found = nullptr;
+    hints.ai_socktype = SOCK_STREAM;
+    const int code = getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
+    if (code) throw lst::Error(LST_E_ARG, "ranks: " + host + " is not known: " + gai_strerror(code));
+    const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    const bool bound = fd >= 0 && !bind(fd, found->ai_addr, found->ai_addrlen) && !listen(fd, LST_MAX_RANKS);
+    const std::string why = strerror(errno);
+    freeaddrinfo(found);
+    if (bound) return fd;
+    if (fd >= 0) close(fd);
+    throw lst::Error(LST_E_ARG, "ranks: cannot listen at " + host + ":" + port + ": " + why +
+                                    "; choose another MASTER_PORT, or a MASTER_ADDR of this machine");
+}
+
+c10::intrusive_ptr<c10d::Store> meeting_place(const lst_ranks_options &o) {
+    const std::string place = o.store;
+    const size_t colon = place.rfind(':');
+    if (colon == std::string::npos) throw lst::Error(LST_E_ARG, "ranks: '" + place + "' is not HOST:PORT");
+    const std::string host = place.substr(0, colon), port = place.substr(colon + 1);
+    c10d::TCPStoreOptions options;
+    options.port = (uint16_t)std::stoi(port);
+    options.timeout = milliseconds(o.timeout_ms);
+    options.waitWorkers = false;
+    if ((options.isServer = o.serves && o.rank == 0)) options.masterListenFd = bind_to(host, port);
+    return c10::make_intrusive<c10d::TCPStore>(host, options);
+}
+
+// Values with a MAC: whoever reaches the place where the ranks meet can list what lies there and write over it.
+class Sealed final : public c10d::Store {
+    const c10::intrusive_ptr<c10d::Store> in;
+    const lst_ranks_options secret; // of which this is used only
+
+  public:
+    Sealed(c10::intrusive_ptr<c10d::Store> store, const lst_ranks_options &o) : in(std::move(store)), secret(o) {}
+    using c10d::Store::set;
+    c10::intrusive_ptr<c10d::Store> clone() override { return c10::make_intrusive<Sealed>(in->clone(), secret); }
+    void set(const std::string &key, const std::vector<uint8_t> &value) override {
+        std::vector<uint8_t> both = value;
+        const std::string mac = mac_of(secret, key + '\0' + std::string(value.begin(), value.end()));
+        both.insert(both.end(), mac.begin(), mac.end());
+        in->set(key, both);
+    }
+    std::vector<uint8_t> get(const std::string &key) override {
+        std::vector<uint8_t> value = in->get(key);
+        if (value.size() < LST_MAC) throw std::runtime_error("an address is not one");
+        const std::string mac(value.end() - LST_MAC, value.end());
+        value.resize(value.size() - LST_MAC);
+        if (mac != mac_of(secret, key + '\0' + std::string(value.begin(), value.end())))
+            throw std::runtime_error("somebody without the token of this run has changed an address");
+        return value;
+    }
+    int64_t add(const std::string &key, int64_t value) override { return in->add(key, value); }
+    bool deleteKey(const std::string &key) override { return in->deleteKey(key); }
+    bool check(const std::vector<std::string> &keys) override { return in->check(keys); }
+    int64_t getNumKeys() override { return in->getNumKeys(); }
+    void wait(const std::vector<std::string> &keys) override { in->wait(keys); }
+    void wait(const std::vector<std::string> &keys, const milliseconds &most) override { in->wait(keys, most); }
+};
+
+at::Tensor bytes_at(void *p, int64_t size) {
+    return at::from_blob(p, {size}, at::kByte);
+}
+
+// What another rank sends next: its receipt is under way before it is needed, which spares the question whether it may
+// be sent. A message may be shorter than its place.
+struct Inbox {
+    at::Tensor place[2];
+    c10::intrusive_ptr<c10d::Work> work[2];
+    int turn = 0;
+};
+
+// Sends and receipts, and no collective of the process group: those pass through its worker threads, which costs more
+// than so short a message; and a failure here has a rank.
+struct Gloo final : lst::Wire {
+    const int rank, n;
+    const milliseconds timeout;
+    c10::intrusive_ptr<c10d::Store> store;
+    int meetings = 0;
+    std::vector<Inbox> from;
+    c10::intrusive_ptr<c10d::ProcessGroupGloo> group; // which ends before the places that it writes to
+    int with = -1;                                    // the rank of the call that fails
+
+    explicit Gloo(const lst_ranks_options &o);
+    bool is_there(const std::string &what, int other);
+    void wait_for_all(const std::string &what, const lst::Stop &stop, milliseconds within, const char *else_why);
+    void find(const lst_ranks_options &o);
+    void prove(const lst_ranks_options &o);
+    void expect(int other, int place) {
+        std::vector<at::Tensor> to{from[(size_t)other].place[place]};
+        from[(size_t)other].work[place] = group->recv(to, other, 0);
+    }
+    c10::intrusive_ptr<c10d::Work> send(int to, const void *data, int64_t size) {
+        std::vector<at::Tensor> bytes{bytes_at(const_cast<void *>(data), size)};
+        return group->send(bytes, with = to, 0);
+    }
+    void take(int other, void *to, int64_t size, milliseconds within) {
+        Inbox &in = from[(size_t)(with = other)];
+        const int turn = in.turn;
+        in.work[turn]->wait(within);
+        std::memcpy(to, in.place[turn].const_data_ptr(), (size_t)size);
+        expect(other, turn);
+        in.turn = !turn;
+    }
+    template <class F> void lossless(F &&exchange) {
+        try {
+            exchange();
+        } catch (const c10::Error &e) {
+            throw lst::Lost(with, e.what_without_backtrace());
+        } catch (const std::exception &e) {
+            throw lst::Lost(with, e.what());
+        }
+    }
+    void meet(const lst::Stop &stop) override;
+    void gather(const void *mine, int64_t size, char *all, int64_t stride) override;
+    void tell(void *data, int64_t size) override;
+};
+
+bool Gloo::is_there(const std::string &what, int other) {
+    try {
+        return store->check({what + std::to_string(other)});
+    } catch (const std::exception &) {
+        throw lst::Lost(0, "rank 0 has ended before all ranks had come");
+    }
+}
+
+void Gloo::wait_for_all(const std::string &what, const lst::Stop &stop, milliseconds within, const char *else_why) {
+    const auto until = std::chrono::steady_clock::now() + within;
+    for (int other = 0; other < n; other++)
+        while (!is_there(what, other)) {
+            if (stop()) throw lst::Error(LST_E_CANCELLED, "ranks: cancelled before all had come");
+            if (std::chrono::steady_clock::now() > until)
+                throw lst::Lost(other, lst::rank_name(other, n) + " has not come within " +
+                                           std::to_string(within.count() / 1000) + " s" + else_why);
+            std::this_thread::sleep_for(milliseconds(5));
+        }
+}
+
+void Gloo::find(const lst_ranks_options &o) {
+    try {
+        store = c10::make_intrusive<Sealed>(
+            c10::make_intrusive<c10d::PrefixStore>(mac_of(o, "a run of " + std::to_string(n)), meeting_place(o)), o);
+        store->setTimeout(timeout);
+        store->set("here/" + std::to_string(rank), std::vector<uint8_t>{1});
+    } catch (const lst::Error &) {
+        throw;
+    } catch (const std::exception &) {
+        throw lst::Error(LST_E_BACKEND, std::string("ranks: nobody answers at ") + o.store +
+                                            ": does rank 0 run, and do MASTER_ADDR and MASTER_PORT name it?");
+    }
+    wait_for_all("here/", {o.stop, o.ud}, timeout, ", or has another token");
+}
+
+// A launcher ends all ranks when one of them ends; else the limit does.
+void Gloo::meet(const lst::Stop &stop) {
+    const std::string what = "met/" + std::to_string(meetings++) + "/";
+    try {
+        store->set(what + std::to_string(rank), std::vector<uint8_t>{1});
+    } catch (const std::exception &e) {
+        throw lst::Lost(0, e.what());
+    }
+    wait_for_all(what, stop, timeout * 60, "");
+}
+
+// The addresses are those that ranks with the token stored; that it has the token, whoever answers there shows once.
+void Gloo::prove(const lst_ranks_options &o) {
+    const auto proof = [&](int r) { return mac_of(o, "rank " + std::to_string(r)); };
+    std::vector<char> said((size_t)n * LST_MAC);
+    gather(proof(rank).data(), LST_MAC, said.data(), LST_MAC);
+    for (int other = 0; other < n; other++)
+        if (proof(other) != std::string(said.data() + (size_t)other * LST_MAC, LST_MAC))
+            throw lst::Lost(other, lst::rank_name(other, n) + " does not know the token of this run");
+}
+
+// Threads that begin meanwhile do not take a processor from a running thread when they wake up. Gloo's own thread looks
+// again and again for a lock that the caller of a send holds: had it taken that one's processor, it would do so for
+// milliseconds (on two processors, 60% of all time).
+struct Patient {
+    const int policy = sched_getscheduler(0);
+    const sched_param none{};
+    Patient() {
+        if (policy == SCHED_OTHER) sched_setscheduler(0, SCHED_BATCH, &none);
+    }
+    ~Patient() {
+        if (policy == SCHED_OTHER) sched_setscheduler(0, SCHED_OTHER, &none);
+    }
+};
+
+Gloo::Gloo(const lst_ranks_options &o) : rank(o.rank), n(o.n), timeout(o.timeout_ms), from((size_t)o.n) {
+    FLAGS_caffe2_log_level = c10::GLOG_FATAL; // every failure is the caller's to tell
+    find(o);
+    auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+    options->threads = 1;
+    {
+        Patient own_threads;
+        options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(o.address));
+        try {
+            group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, n, options);
+        } catch (const c10::Error &e) {
+            throw lst::Error(LST_E_BACKEND, std::string("ranks: ") + e.what_without_backtrace());
+        } catch (const std::exception &e) {
+            throw lst::Error(LST_E_BACKEND, std::string("ranks: ") + e.what());
+        }
+    }
+    lossless([&] {
+        for (with = 0; with < n; with++)
+            for (int place = 0; place < 2 && with != rank; place++) {
+                from[(size_t)with].place[place] = at::zeros({lst::PIECE}, at::kByte);
+                expect(with, place);
+            }
+    });
+    prove(o);
+}
+
+void Gloo::gather(const void *mine, int64_t size, char *all, int64_t stride) {
+    lossless([&] {
+        std::vector<std::pair<int, c10::intrusive_ptr<c10d::Work>>> sent;
+        for (int i = 1; i < n; i++) {
+            const int to = (rank + i) % n;
+            sent.emplace_back(to, send(to, mine, size));
+        }
+        std::memcpy(all + rank * stride, mine, (size_t)size);
+        for (int i = 1; i < n; i++) {
+            const int other = (rank + i) % n;
+            take(other, all + other * stride, size, timeout);
+        }
+        for (auto &[to, work] : sent) {
+            with = to;
+            work->wait(timeout);
+        }
+    });
+}
+
+void Gloo::tell(void *data, int64_t size) {
+    lossless([&] {
+        if (rank) return take(0, data, size, AS_LONG_AS_IT_LIVES);
+        std::vector<c10::intrusive_ptr<c10d::Work>> sent;
+        for (int to = 1; to < n; to++) sent.push_back(send(to, data, size));
+        for (int to = 1; to < n; to++) {
+            with = to;
+            sent[(size_t)to - 1]->wait(timeout);
+        }
+    });
+}
+
+} // namespace
+
+std::unique_ptr<lst::Wire> lst::wire_over_gloo(const lst_ranks_options &opt) {
+    return std::make_unique<Gloo>(opt);
+}

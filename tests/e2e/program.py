@@ -35,14 +35,15 @@ PROGRESS = re.compile(r"^(?:(?!logitspec: ).* \d+%|sorting|reading texts|measuri
 
 
 def run(*args, **kw):
-    """The program's end, status and texts; its standard error without lines of progress."""
+    """The program's end, status and texts; its standard error without lines of progress, unless progress=True."""
     kw.setdefault("timeout", 1200 if SANITIZED else 120)
     kw.setdefault("stdin", subprocess.DEVNULL)
     if "input" in kw:
         kw.pop("stdin")
-    env = dict(ENV, **kw.pop("env", {}))
+    env, progress = dict(ENV, **kw.pop("env", {})), kw.pop("progress", False)
     r = subprocess.run([PROGRAM, *args], capture_output=True, text=True, env=env, **kw)
-    r.stderr = PROGRESS.sub("", r.stderr)
+    if not progress:
+        r.stderr = PROGRESS.sub("", r.stderr)
     return r
 
 

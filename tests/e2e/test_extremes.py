@@ -150,7 +150,7 @@ class Sizes(unittest.TestCase):
         outputs = []
         for method in ("ar", "logitspec", "suffix") if LONG else ("ar", "logitspec"):
             r = run("generate", "--model", windowed, "--raw", "--prompt-file", prompt, "--max-tokens", "8", "--method", method,
-                    "--budget", "4" if method != "ar" else "1")
+                    "--budget", "4" if method != "ar" else "1", progress=True)
             self.assertEqual(r.returncode, 0, r.stderr)
             self.assertRegex(r.stderr, r"(?m)^reading 131072 tokens \(32 MiB\) 0%$")  # before it begins
             outputs.append(r.stdout)

@@ -125,7 +125,7 @@ TORCH_CXXFLAGS := -std=c++20 -O2 -g $(SAME) $(WARN) -Wno-unused-parameter -fPIC 
   -D_GLIBCXX_USE_CXX11_ABI=1 -Isrc -DUSE_C10D_GLOO -isystem src/torch/gloo_names -isystem $(TORCH_DIR)/include -isystem $(TORCH_DIR)/include/torch/csrc/api/include
 torch_obj = $(patsubst %,$(B)/obj/src/torch/%.o,$(1))
 # in every compute library: loading, timelines, trained heads, ranks, what packs and unpacks weights
-TORCH_COMMON := $(call torch_obj,lst_open lst_session lst_head lst_ranks lst_ranks_memory lst_ranks_gloo) $(patsubst %.c,$(B)/obj/%.o,$(KERNEL_SRC)) \
+TORCH_COMMON := $(call torch_obj,lst_open lst_session lst_head lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory lst_ranks_gloo) $(patsubst %.c,$(B)/obj/%.o,$(KERNEL_SRC)) \
   $(addprefix $(B)/obj/pic/src/,base/ggml.o base/rng.o base/clock.o base/sample.o base/mem.o gpu/plan.o)
 
 $(B)/obj/src/torch/%.o: src/torch/%.cpp $(B)/obj/flags
@@ -147,7 +147,7 @@ TORCH_LINK = $(CXX) -shared $(SANFLAGS) $(HARDEN_LD) -o $@.new $(filter %.o,$^) 
 ifeq ($(SAN),thread)
 TORCH_COMMON += $(B)/obj/pic/tests/tools/openmp_tsan.o
 endif
-$(B)/liblstorch.so $(B)/install/liblstorch.so: $(call torch_obj,lst_cpu lst_cpu_engine lst_cpu_limits lst_cpu_ranks) $(TORCH_COMMON) src/torch/lst.map
+$(B)/liblstorch.so $(B)/install/liblstorch.so: $(call torch_obj,lst_cpu lst_cpu_engine lst_cpu_limits) $(TORCH_COMMON) src/torch/lst.map
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(call TORCH_LINK)
@@ -384,7 +384,7 @@ $(B)/tests/planted: $(B)/obj/tests/tools/planted.o $(filter %/openmp_tsan.o,$(TO
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -fopenmp -o $@ $^
-clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(call torch_obj,lst_cpu lst_cpu_engine lst_cpu_limits lst_cpu_ranks lst_ranks lst_ranks_memory lst_ranks_gloo lst_cuda lst_cuda_engine lst_open lst_session lst_head)
+clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(call torch_obj,lst_cpu lst_cpu_engine lst_cpu_limits lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory lst_ranks_gloo lst_cuda lst_cuda_engine lst_open lst_session lst_head)
 
 lint:
 	@python3 tests/tools/lint.py

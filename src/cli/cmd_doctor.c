@@ -165,9 +165,9 @@ static void check_config(report *r) {
 static void check_ranks(report *r, const ls_engine_options *opt) {
     ls_ranks_speed speed = {0};
     ls_err err = {0};
-    int32_t n;
-    ls_code code = ls_ranks_wanted(&n, opt, &err);
-    if (!code && n < 2) return;
+    ls_devices devices;
+    ls_code code = ls_ranks_wanted(&devices, opt, &err);
+    if (!code && devices.n < 2) return;
     if (!code) code = ls_ranks_try(&speed, opt, &err);
     if (code) {
         say(r, "ranks", false, true, err.msg);

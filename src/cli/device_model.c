@@ -68,7 +68,7 @@ ls_code ls_device_model(const char *name, const ls_checkpoint *c, const ls_engin
     const lsg_card *card = NULL;
     if (card_named(&card, name, err)) return err->code;
     ls_gpu_model m;
-    ls_gpu_model_of(&m, c, opt->weights, lsg_resident(card->multiprocessors, card->shared_kib));
+    ls_gpu_model_of(&m, c, opt->weights, lsg_resident(card->multiprocessors, card->shared_kib), NULL);
     lsg_cost one[LSG_KERNELS], tree[LSG_KERNELS];
     const int n = lsg_step_costs(card, &m.shape, m.formats, 1, LENGTH, one);
     lsg_step_costs(card, &m.shape, m.formats, ROWS, LENGTH, tree);

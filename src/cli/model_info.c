@@ -90,7 +90,9 @@ static double part_of(const ls_tensor *t, const ls_hparams *h, const ls_part *p)
 static ls_code share_out(shared *s, const ls_checkpoint *c, const char *devices, ls_err *err) {
     const ls_hparams *h = &c->hparams;
     *s = (shared){0};
-    const ls_code code = ls_devices_count(devices, &s->n, err);
+    ls_devices d;
+    const ls_code code = ls_devices_read(&d, devices, NULL, err);
+    s->n = d.n;
     const int32_t most = ls_most_ranks(h->n_heads, h->n_ff, h->n_embd, h->n_vocab);
     if (code || s->n < 2) return code;
     if (s->n > most)
@@ -98,7 +100,7 @@ static ls_code share_out(shared *s, const ls_checkpoint *c, const char *devices,
                        "%d ranks cannot share this model, which has %d attention heads: at most %d can", s->n,
                        h->n_heads, most);
     for (int32_t rank = 0; rank < s->n; rank++) {
-        const ls_part p = ls_part_of(h->n_heads, h->n_kv_heads, h->n_ff, h->n_embd, h->n_vocab, rank, s->n);
+        const ls_part p = ls_rank_holds(h, rank, s->n, d.gpu[0] >= 0);
         double weights = 0;
         for (int i = 0; i < c->n_tensors; i++) {
             const ls_tensor *t = &c->tensors[i];

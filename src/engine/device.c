@@ -19,8 +19,9 @@ int32_t ls_context_for(const ls_hparams *h, uint64_t memory) {
 }
 
 // A GPU's keys and values take half of the CPU's: they are bf16.
-static uint64_t gpu_kv_bytes(const ls_hparams *h) {
-    return ls_hparams_kv_bytes(h) / 2;
+static uint64_t gpu_kv_bytes(const ls_hparams *h, const ls_part *own) {
+    const int32_t heads = own ? ls_range_size(own->kv_heads) : h->n_kv_heads;
+    return ls_hparams_kv_bytes(h) / (uint64_t)h->n_kv_heads * (uint64_t)heads / 2;
 }
 
 static bool has_nvidia_device(void) {
@@ -54,36 +55,61 @@ static int gpu_number(const char *device) { // of "cuda" or "cuda:N"
     return device[4] ? atoi(device + 5) : 0;
 }
 
-static bool gpu_fits(const ls_gpu *g, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err) {
+// own: what it holds of the model; NULL: all.
+static bool gpu_fits(const ls_gpu *g, const ls_part *own, const ls_checkpoint *c, const ls_engine_options *opt,
+                     ls_err *err) {
     const int32_t context = opt->context ? opt->context : LS_MIN_CONTEXT;
     ls_gpu_model m;
-    ls_gpu_model_of(&m, c, opt->weights, g->resident);
+    ls_gpu_model_of(&m, c, opt->weights, g->resident, own);
     const uint64_t weights = m.weight_bytes, work = lsg_session_bytes(&m.shape, context),
-                   kv = gpu_kv_bytes(&c->hparams) * (uint64_t)context;
+                   kv = gpu_kv_bytes(&c->hparams, own) * (uint64_t)context;
     ls_gpu_model_free(&m);
     if (weights + work + kv <= g->free_bytes) return true;
     ls_fail(err, LS_E_RANGE,
-            "the model needs about %llu MiB of GPU memory (weights %llu, %d tokens of context %llu, forwards %llu), "
-            "%llu are "
-            "free: %suse a shorter --context, or --device cpu",
-            (unsigned long long)((weights + work + kv) >> 20), (unsigned long long)(weights >> 20), context,
-            (unsigned long long)(kv >> 20), (unsigned long long)(work >> 20), (unsigned long long)(g->free_bytes >> 20),
+            "%s needs about %llu MiB of GPU memory (weights %llu, %d tokens of context %llu, forwards %llu), "
+            "%llu are free: %suse a shorter --context, or --device cpu",
+            own ? "a rank's part of the model" : "the model", (unsigned long long)((weights + work + kv) >> 20),
+            (unsigned long long)(weights >> 20), context, (unsigned long long)(kv >> 20),
+            (unsigned long long)(work >> 20), (unsigned long long)(g->free_bytes >> 20),
             strcmp(opt->weights, "q4") ? "use --weights q8 or q4, " : "");
     return false;
+}
+
+static ls_code no_such_gpu(const char *asked, int n, ls_err *err) {
+    return ls_fail(err, LS_E_RANGE, "%s: there %s only %d GPU%s (cuda:0%s)", asked, n > 1 ? "are" : "is", n,
+                   n > 1 ? "s" : "", n > 1 ? " and on" : "");
+}
+
+// Ranks are never moved to another kind of device: all of them compute alike.
+static ls_code choose_for_ranks(ls_device_choice *out, const ls_devices *d, const ls_checkpoint *c,
+                                const ls_engine_options *opt, ls_err *err) {
+    const bool on_gpus = d->gpu[0] >= 0;
+    snprintf(out->device, sizeof out->device, on_gpus ? "cuda:%d" : "cpu", d->gpu[0]);
+    snprintf(out->why, sizeof out->why, "%d ranks share the model, on %s", d->n, on_gpus ? "GPUs" : "CPUs");
+    if (!on_gpus) return LS_OK;
+    ls_gpus gpus;
+    ls_gpus_look(&gpus);
+    if (!gpus.n) return ls_fail(err, LS_E_BACKEND, "ranks cannot be on GPUs: %s", gpus.problem);
+    for (int32_t rank = 0; rank < (d->launched ? 1 : d->n); rank++) { // a launcher's others look for themselves
+        char name[40];
+        snprintf(name, sizeof name, "rank %d on cuda:%d", rank, d->gpu[rank]);
+        if (d->gpu[rank] >= gpus.n) return no_such_gpu(name, gpus.n, err);
+        const ls_part part = ls_rank_holds(&c->hparams, rank, d->n, true);
+        ls_err no_room;
+        if (!gpu_fits(&gpus.gpu[d->gpu[rank]], &part, c, opt, &no_room))
+            return ls_fail(err, no_room.code, "%s: %s", name, no_room.msg);
+    }
+    return LS_OK;
 }
 
 ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err) {
     ls_err no_room;
     ls_gpus gpus;
-    int32_t ranks;
+    ls_devices devices;
     *out = (ls_device_choice){0};
-    const ls_code code = ls_ranks_wanted(&ranks, opt, err);
+    const ls_code code = ls_ranks_wanted(&devices, opt, err);
     if (code) return code;
-    if (ranks > 1) {
-        snprintf(out->device, sizeof out->device, "cpu");
-        snprintf(out->why, sizeof out->why, "%d ranks share the model, on CPUs", ranks);
-        return LS_OK;
-    }
+    if (devices.n > 1) return choose_for_ranks(out, &devices, c, opt, err);
     snprintf(out->device, sizeof out->device, "%s", opt->device);
     snprintf(out->why, sizeof out->why, "it was asked for");
     const bool is_auto = !strcmp(opt->device, "auto");
@@ -101,10 +127,12 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
         return is_auto ? LS_OK
                        : ls_fail(err, LS_E_BACKEND, "--device %s cannot be used: %s", opt->device, gpus.problem);
     }
-    if (number >= n)
-        return ls_fail(err, LS_E_RANGE, "--device %s: there %s only %d GPU%s (cuda:0%s)", opt->device,
-                       n > 1 ? "are" : "is", n, n > 1 ? "s" : "", n > 1 ? " and on" : "");
-    if (!gpu_fits(&gpus.gpu[number], c, opt, &no_room)) {
+    if (number >= n) {
+        char name[40];
+        snprintf(name, sizeof name, "--device %.20s", opt->device);
+        return no_such_gpu(name, n, err);
+    }
+    if (!gpu_fits(&gpus.gpu[number], NULL, c, opt, &no_room)) {
         snprintf(out->why, sizeof out->why, "%.580s", no_room.msg);
         return is_auto ? LS_OK : ls_fail(err, no_room.code, "%s", no_room.msg);
     }
@@ -116,7 +144,7 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
 }
 
 ls_code ls_device_context(int32_t *out, const ls_library *lib, const ls_checkpoint *c, const char *device,
-                          ls_err *err) {
+                          const ls_part *own, ls_err *err) {
     const ls_hparams *h = &c->hparams;
     if (!strcmp(device, "cpu")) {
         *out = ls_context_for(h, ls_memory_free());
@@ -124,9 +152,9 @@ ls_code ls_device_context(int32_t *out, const ls_library *lib, const ls_checkpoi
     }
     lst_device_info info = {.size = sizeof info};
     if (lib->device(gpu_number(device), &info)) return ls_library_failed(lib, LST_E_BACKEND, err);
-    const lsg_shape shape = ls_gpu_shape(h, info.resident);
+    const lsg_shape shape = ls_gpu_shape(h, info.resident, own);
     const uint64_t work = lsg_session_bytes(&shape, h->n_context),
                    left = info.free_bytes > work ? info.free_bytes - work : 0;
-    *out = context_in(h, left / gpu_kv_bytes(h));
+    *out = context_in(h, left / gpu_kv_bytes(h, own));
     return LS_OK;
 }

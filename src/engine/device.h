@@ -1,5 +1,6 @@
 // Where a model runs: which GPUs there are, whether it fits, and how much context it gets.
 #pragma once
+#include "base/split.h"
 #include "engine/engine.h"
 #include "engine/library.h"
 #include "model/checkpoint.h"
@@ -28,5 +29,6 @@ typedef struct {
 // Where a model will run: what "auto" means here, or whether what was asked for can be.
 ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err);
 // The context that is given on `device` where none was asked for; after the weights are there, so that what is left is
-// known.
-ls_code ls_device_context(int32_t *out, const ls_library *lib, const ls_checkpoint *c, const char *device, ls_err *err);
+// known. own: what a GPU holds of the model; NULL: all.
+ls_code ls_device_context(int32_t *out, const ls_library *lib, const ls_checkpoint *c, const char *device,
+                          const ls_part *own, ls_err *err);

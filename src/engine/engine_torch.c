@@ -248,13 +248,15 @@ static ls_code open_on(ls_torch_engine *e, const char *device, const ls_checkpoi
         const ls_hparams *h = &c->hparams;
         const int32_t heads = ls_ranks_kv_heads(e->ranks, h);
         const double share = (double)heads / h->n_kv_heads;
+        const ls_part own = ls_ranks_part(e->ranks, h);
         ls_rank_part part = {.context = ls_context_for(h, (uint64_t)((double)ls_memory_free() / share))};
-        snprintf(part.how, sizeof part.how, "%.40s, %.15s %.15s", info.kernel, info.weights, info.dtype);
+        if (!code && strcmp(device, "cpu")) code = ls_device_context(&part.context, &e->lib, c, device, &own, err);
+        snprintf(part.how, sizeof part.how, "%.60s, %.15s %.15s", info.kernel, info.weights, info.dtype);
         base->kv_bytes = (uint64_t)((double)base->kv_bytes * share);
         code = ls_ranks_agree(e->ranks, &e->lib, code, &part, err);
         if (!context) context = part.context;
     }
-    if (!code && !context) code = ls_device_context(&context, &e->lib, c, device, err);
+    if (!code && !context) code = ls_device_context(&context, &e->lib, c, device, NULL, err);
     if (code) return code;
     base->n_context = context;
     base->weight_bytes = info.weight_bytes;
@@ -284,7 +286,7 @@ ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_e
                        c->hparams.n_context);
     const bool on_cpu = !code && !strcmp(choice.device, "cpu");
     if (!code) code = ls_library_load(&e->lib, on_cpu ? LS_ON_CPU : LS_ON_GPU, err);
-    if (!code && on_cpu && !opt->alone) code = ls_ranks_get(&e->ranks, &e->lib, opt, err);
+    if (!code && !opt->alone) code = ls_ranks_get(&e->ranks, &e->lib, opt, err);
     if (!code && e->ranks) code = ls_ranks_offer(e->ranks, &e->lib, c, opt, err);
     if (!code) code = open_on(e, choice.device, c, opt, err);
     if (!code && e->ranks) {
@@ -302,8 +304,8 @@ ls_code ls_engine_torch_part(ls_engine **out, const ls_checkpoint *c, const ls_e
     *out = NULL;
     ls_torch_engine *e = engine_new(c, opt);
     e->ranks = ranks;
-    ls_code code = ls_library_load(&e->lib, LS_ON_CPU, err);
-    if (!code) code = open_on(e, "cpu", c, opt, err);
+    ls_code code = ls_library_load(&e->lib, strcmp(opt->device, "cpu") ? LS_ON_GPU : LS_ON_CPU, err);
+    if (!code) code = open_on(e, opt->device, c, opt, err);
     if (code) close_engine(&e->base);
     else *out = &e->base;
     return code;

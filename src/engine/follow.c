@@ -32,15 +32,16 @@ static void end_soon(int unused) {
 }
 
 // Whether this rank has what rank 0 offers.
-static ls_code compare(const ls_rank_offer *o, const ls_library *lib, const ls_checkpoint *c, ls_err *err) {
+static ls_code compare(const ls_rank_offer *o, const ls_ranks *r, const ls_library *lib, const ls_checkpoint *c,
+                       ls_err *err) {
     ls_rank_offer own;
-    const ls_code code = ls_rank_describe(&own, lib, c, NULL, NULL, err);
+    const ls_code code = ls_rank_describe(&own, r, lib, c, NULL, NULL, err);
     if (code) return code;
     const struct {
         const char *what, *of_rank_0, *here;
     } same[] = {{"program", o->program, own.program},
                 {"file (SHA-256)", o->sha256, own.sha256},
-                {"level of CPU kernels", o->level, own.level}};
+                {"level of CPU kernels, or kind of GPU,", o->level, own.level}};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (strcmp(same[i].of_rank_0, same[i].here))
             return ls_fail(err, LS_E_USAGE, "another %s than rank 0: %.80s here, %.80s there", same[i].what,
@@ -54,11 +55,13 @@ static ls_code follow_one(ls_ranks *r, const ls_library *lib, const ls_rank_offe
     ls_checkpoint *c = NULL;
     ls_engine *engine = NULL;
     ls_code code = ls_checkpoint_open(&c, o->model, err);
-    if (!code) code = compare(o, lib, c, err);
+    if (!code) code = compare(o, r, lib, c, err);
     code = ls_ranks_agree(r, lib, code, NULL, err);
     if (!code) {
+        char device[32];
+        ls_ranks_device(r, device);
         const ls_engine_options opt = {
-            .device = "cpu", .dtype = o->dtype, .weights = o->weights, .threads = o->threads, .context = 1};
+            .device = device, .dtype = o->dtype, .weights = o->weights, .threads = o->threads, .context = 1};
         code = ls_engine_torch_part(&engine, c, &opt, r, err);
     }
     ls_checkpoint_close(c);
@@ -86,7 +89,7 @@ ls_code ls_follow(ls_err *err) {
     signal(SIGINT, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     if (place.is_child && !pthread_create(&watcher, NULL, end_with_parent, NULL)) pthread_detach(watcher);
-    code = ls_library_load(&lib, LS_ON_CPU, err);
+    code = ls_library_load(&lib, place.gpu < 0 ? LS_ON_CPU : LS_ON_GPU, err);
     signal(SIGALRM, give_up);
     alarm((unsigned)place.timeout_s * 2 + 1); // longer than all that ends by itself
     if (!code) code = ls_ranks_join(&r, &lib, &place, err);

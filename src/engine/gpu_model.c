@@ -22,26 +22,29 @@ static void put(int *type, int of_tensor) {
         *type = LS_GGML_F32;
 }
 
-lsg_shape ls_gpu_shape(const ls_hparams *h, int32_t resident) {
-    return (lsg_shape){.n_layers = h->n_layers,
-                       .n_embd = h->n_embd,
-                       .n_ff = h->n_ff,
-                       .n_heads = h->n_heads,
-                       .n_kv_heads = h->n_kv_heads,
-                       .head_dim = h->head_dim,
-                       .rope_dims = h->rope_dims,
-                       .n_vocab = h->n_vocab,
-                       .resident = resident};
+lsg_shape ls_gpu_shape(const ls_hparams *h, int32_t resident, const ls_part *own) {
+    lsg_shape s = {.n_layers = h->n_layers,
+                   .n_embd = h->n_embd,
+                   .n_ff = h->n_ff,
+                   .n_heads = h->n_heads,
+                   .n_kv_heads = h->n_kv_heads,
+                   .head_dim = h->head_dim,
+                   .rope_dims = h->rope_dims,
+                   .n_vocab = h->n_vocab,
+                   .resident = resident};
+    if (own) s.own = *own;
+    return s;
 }
 
-void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights, int32_t resident) {
+void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights, int32_t resident,
+                     const ls_part *own) {
     const ls_hparams *h = &c->hparams;
     const int keep = ls_ggml_kept(weights), layers = h->n_layers;
     int(*types)[LSG_MATRICES] = ls_calloc((size_t)layers, sizeof *types);
     for (int i = 0; i < layers; i++)
         for (int k = 0; k < LSG_MATRICES; k++) types[i][k] = UNSET;
-    *out =
-        (ls_gpu_model){.shape = ls_gpu_shape(h, resident), .formats = ls_calloc((size_t)layers, sizeof *out->formats)};
+    *out = (ls_gpu_model){.shape = ls_gpu_shape(h, resident, own),
+                          .formats = ls_calloc((size_t)layers, sizeof *out->formats)};
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *t = &c->tensors[i];
         const int kept = keep < 0 ? t->type : keep;
@@ -49,7 +52,8 @@ void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weig
         char name[32], kind[16];
         const bool embedding = !strcmp(t->name, "token_embd.weight");
         if (embedding && (!h->tied || kept != t->type)) // its rows are read as the file has them
-            out->weight_bytes += lsg_matrix_size(lsg_format_of(t->type), (int64_t)t->n_out, (int64_t)t->n_in);
+            out->weight_bytes += lsg_matrix_size(lsg_format_of(t->type),
+                                                 own ? ls_range_size(own->vocab) : (int64_t)t->n_out, (int64_t)t->n_in);
         if (h->tied ? embedding : !strcmp(t->name, "output.weight")) put(&types[0][LSG_HEAD], kept);
         if (sscanf(t->name, "blk.%d.%31[^.].%15s", &layer, name, kind) != 3 || strcmp(kind, "weight") || layer < 0 ||
             layer >= layers)

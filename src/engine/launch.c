@@ -20,17 +20,20 @@
 #define TOKEN "LOGITSPEC_RANKS_TOKEN"
 #define ADDRESS "LOGITSPEC_RANKS_ADDRESS"
 #define TIMEOUT "LOGITSPEC_RANKS_TIMEOUT"
+#define DEVICE "LOGITSPEC_RANKS_DEVICE"
 
 enum { TIMEOUT_S = 60 }; // longer than any forward, so that a rank that is only slow is not lost
 
 // ---- what a launcher says
 
-// The variables of launchers, the first that is set counts: which rank, of how many, of how many on this machine.
+// The variables of launchers, the first that is set counts: which rank, of how many; of how many on this machine, and
+// which of these.
 static const struct {
-    const char *rank, *n, *beside;
-} launchers[] = {{"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
-                 {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-                 {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_TASKS_PER_NODE"}};
+    const char *rank, *n, *beside, *local;
+} launchers[] = {
+    {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_TASKS_PER_NODE", "SLURM_LOCALID"}};
 
 static bool number_of(const char *name, int32_t *out) {
     const char *text = name ? getenv(name) : NULL;
@@ -72,6 +75,22 @@ static int launcher_of(ls_rank_place *out) {
     return -1;
 }
 
+// "cpu" or absent, "cuda:N", or "cuda": the GPU whose number is the rank's among those of its machine.
+static ls_code device_of(ls_rank_place *p, int by, ls_err *err) {
+    const char *device = getenv(DEVICE);
+    p->gpu = -1;
+    if (!device || !strcmp(device, "cpu")) return LS_OK;
+    char *end = NULL;
+    const long n = !strncmp(device, "cuda:", 5) ? strtol(device + 5, &end, 10) : -1;
+    if (end && end > device + 5 && !*end && n >= 0 && n < LST_MAX_RANKS) p->gpu = (int32_t)n;
+    else if (strcmp(device, "cuda"))
+        return ls_fail(err, LS_E_USAGE, DEVICE "=%.40s is not cpu, cuda or cuda:N", device);
+    else if (!number_of(launchers[by].local, &p->gpu))
+        return ls_fail(err, LS_E_USAGE, DEVICE "=cuda: %s, which says which GPU this rank takes, is not set",
+                       launchers[by].local);
+    return LS_OK;
+}
+
 bool ls_is_other_rank(void) {
     ls_rank_place place;
     return launcher_of(&place) >= 0 && place.rank > 0;
@@ -81,7 +100,7 @@ ls_code ls_rank_place_read(ls_rank_place *out, ls_err *err) {
     int32_t timeout_s = TIMEOUT_S;
     if (getenv(TIMEOUT) && (!number_of(TIMEOUT, &timeout_s) || timeout_s < 1))
         return ls_fail(err, LS_E_USAGE, TIMEOUT "=%.40s is not a number of seconds", getenv(TIMEOUT));
-    const ls_rank_place alone = {.n = 1, .beside = 1, .memory = -1, .timeout_s = timeout_s};
+    const ls_rank_place alone = {.n = 1, .beside = 1, .gpu = -1, .memory = -1, .timeout_s = timeout_s};
     *out = alone;
     const int by = launcher_of(out);
     if (by < 0) {
@@ -91,6 +110,8 @@ ls_code ls_rank_place_read(ls_rank_place *out, ls_err *err) {
     if (out->rank >= out->n || out->n > LST_MAX_RANKS)
         return ls_fail(err, LS_E_USAGE, "%s=%d and %s=%d: ranks are 0 to %s - 1, and at most %d share a model",
                        launchers[by].rank, out->rank, launchers[by].n, out->n, launchers[by].n, LST_MAX_RANKS);
+    const ls_code code = device_of(out, by, err);
+    if (code) return code;
     if (number_of(MEMORY, &out->memory)) { // its parent is rank 0 of this program
         out->is_child = true;
         return LS_OK;
@@ -137,8 +158,9 @@ extern char **environ;
 
 enum { CHILDS_MEMORY = 3 }; // its file descriptor in a rank
 
-static char **environment_of(int32_t rank, int32_t n) {
-    static const char *const set[] = {"RANK=", "WORLD_SIZE=", "LOCAL_RANK=", "LOCAL_WORLD_SIZE=", (MEMORY "=")};
+static char **environment_of(int32_t rank, int32_t n, int32_t gpu) {
+    static const char *const set[] = {
+        (DEVICE "="), "RANK=", "WORLD_SIZE=", "LOCAL_RANK=", "LOCAL_WORLD_SIZE=", (MEMORY "=")};
     enum { SET = sizeof set / sizeof *set };
     size_t count = 0, kept = 0;
     while (environ[count]) count++;
@@ -148,8 +170,9 @@ static char **environment_of(int32_t rank, int32_t n) {
         for (size_t j = 0; j < SET; j++) again |= !strncmp(environ[i], set[j], strlen(set[j]));
         if (!again) out[kept++] = ls_strdup(environ[i]);
     }
-    const int numbers[] = {rank, n, rank, n, CHILDS_MEMORY};
-    for (size_t j = 0; j < SET; j++) out[kept++] = ls_format("%s%d", set[j], numbers[j]);
+    const int numbers[] = {0, rank, n, rank, n, CHILDS_MEMORY};
+    out[kept++] = gpu < 0 ? ls_format("%scpu", set[0]) : ls_format("%scuda:%d", set[0], gpu);
+    for (size_t j = 1; j < SET; j++) out[kept++] = ls_format("%s%d", set[j], numbers[j]);
     return out;
 }
 
@@ -160,13 +183,13 @@ static int above(int fd) {
     return moved;
 }
 
-static int start(child *c, int memory, int32_t rank, int32_t n) {
+static int start(child *c, int memory, int32_t rank, int32_t n, int32_t gpu) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC)) return errno;
     ends[0] = above(ends[0]);
     c->alive = above(ends[1]);
     c->log = above(memfd_create("rank", MFD_CLOEXEC));
-    char **env = environment_of(rank, n), program[] = "/proc/self/exe", name[] = "logitspec", command[] = "rank",
+    char **env = environment_of(rank, n, gpu), program[] = "/proc/self/exe", name[] = "logitspec", command[] = "rank",
          *arguments[] = {name, command, NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;
@@ -189,19 +212,19 @@ static int start(child *c, int memory, int32_t rank, int32_t n) {
     return failed;
 }
 
-ls_code ls_children_start(ls_children **out, ls_rank_place *own, int32_t n, ls_err *err) {
+ls_code ls_children_start(ls_children **out, ls_rank_place *own, int32_t n, const int32_t *gpus, ls_err *err) {
     *out = NULL;
     ls_children *c = ls_calloc(1, sizeof *c);
     for (int i = 0; i < LST_MAX_RANKS; i++) c->of[i] = (child){.alive = -1, .log = -1};
     c->n = n;
     c->memory = above(memfd_create("ranks", MFD_CLOEXEC));
     int failed = c->memory < 0 ? errno : 0;
-    for (int32_t rank = 1; rank < n && !failed; rank++) failed = start(&c->of[rank], c->memory, rank, n);
+    for (int32_t rank = 1; rank < n && !failed; rank++) failed = start(&c->of[rank], c->memory, rank, n, gpus[rank]);
     if (failed) {
         ls_children_end(c);
         return ls_fail(err, LS_E_IO, "the other ranks cannot be started: %s", strerror(failed));
     }
-    *own = (ls_rank_place){.n = n, .beside = n, .memory = c->memory, .timeout_s = own->timeout_s};
+    *own = (ls_rank_place){.n = n, .beside = n, .gpu = gpus[0], .memory = c->memory, .timeout_s = own->timeout_s};
     *out = c;
     return LS_OK;
 }

@@ -10,6 +10,7 @@
 typedef struct {
     int32_t rank, n;   // n 1: nobody started this process as one of several
     int32_t beside;    // ranks on this machine, this one included
+    int32_t gpu;       // that this rank has; -1: it computes on the CPU
     int memory;        // of ranks that the program started itself; -1: the rest says where they meet
     char store[300];   // see lst_ranks_options, as the next two
     char address[64];  //
@@ -27,7 +28,8 @@ bool ls_is_other_rank(void);
 
 // Ranks 1 .. n - 1, started by this process, which is rank 0. They end with it, whatever ends it.
 typedef struct ls_children ls_children;
-ls_code ls_children_start(ls_children **out, ls_rank_place *own, int32_t n, ls_err *err);
+// gpus: of each rank, -1: the CPU.
+ls_code ls_children_start(ls_children **out, ls_rank_place *own, int32_t n, const int32_t *gpus, ls_err *err);
 int32_t ls_children_first_ended(ls_children *c); // the first rank that has; 0: all run
 // How a rank that does not answer ended, and its last words; gives it a moment to end. False: it runs.
 bool ls_children_ended(ls_children *c, int32_t rank, ls_buf *how);

@@ -27,7 +27,8 @@
     X(row_logits)                                                                                                      \
     X(timings)                                                                                                         \
     X(probe)                                                                                                           \
-    X(parts) X(watch) X(head_open) X(head_close) X(head_bytes) X(draft_new) X(draft_free) X(draft_begin) X(draft_grow) \
+    X(parts)                                                                                                           \
+    X(watch) X(head_open) X(head_close) X(head_bytes) X(draft_new) X(draft_free) X(draft_begin) X(draft_grow)          \
         X(draft_bytes) X(head_guess) X(draft_logits) X(ranks_join) X(ranks_tell) X(ranks_meet) X(ranks_gather)         \
             X(ranks_lost) X(ranks_leave) X(lead) X(follow)
 

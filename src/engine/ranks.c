@@ -4,8 +4,8 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/sha256.h"
-#include "base/split.h"
 #include "engine/model_hash.h"
+#include "gpu/plan.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +15,8 @@
 
 struct ls_ranks {
     ls_rank_place own;
+    ls_devices devices; // that were asked for
+    ls_library lib;     // that made the group
     lst_ranks *group;
     ls_children *children;  // NULL: a launcher started the others
     bool in_use;            // by a model that is open
@@ -26,28 +28,57 @@ struct ls_ranks {
 // A process is one rank for its life, as it has one environment. Used by one thread at a time.
 static ls_ranks *of_process;
 
-ls_code ls_devices_count(const char *devices, int32_t *n, ls_err *err) {
-    *n = 1;
+// A number of ranks on devices of one kind.
+static ls_code read_number(ls_devices *out, const char *devices, bool gpus, ls_err *err) {
+    const int n = atoi(devices);
+    if (n < 1) return ls_fail(err, LS_E_USAGE, "--devices 0: at least one process has the model");
+    for (int i = 0; i < n && i < LST_MAX_RANKS; i++) out->gpu[i] = gpus ? i : -1;
+    out->n = n;
+    return LS_OK;
+}
+
+// One of a list: the GPU, -1: the CPU, -2: nothing that is known.
+static int32_t device_of(const char *name, size_t length) {
+    if (length == 3 && !strncmp(name, "cpu", 3)) return -1;
+    if (length > 5 && !strncmp(name, "cuda:", 5)) name += 5, length -= 5;
+    if (!length || length > 2 || strspn(name, "0123456789") < length) return -2;
+    return atoi(name);
+}
+
+ls_code ls_devices_read(ls_devices *out, const char *devices, const char *device, ls_err *err) {
+    *out = (ls_devices){.n = 1};
+    const bool on_gpus = device && !strncmp(device, "cuda", 4);
+    out->gpu[0] = -1;
     if (!devices || !*devices) return LS_OK;
-    int32_t count = 0;
     if (devices[strspn(devices, "0123456789")] == 0 && strlen(devices) < 5) {
-        count = atoi(devices) - 1;
-        if (count < 0) return ls_fail(err, LS_E_USAGE, "--devices 0: at least one process has the model");
-    } else
-        for (const char *p = devices;; count++) {
+        const ls_code code = read_number(out, devices, on_gpus, err);
+        if (code) return code;
+    } else {
+        const char *p = devices;
+        for (out->n = 1;; out->n++, p++) {
             const size_t length = strcspn(p, ",");
-            if (length != 3 || strncmp(p, "cpu", 3))
-                return ls_fail(
-                    err, LS_E_USAGE,
-                    "--devices %.60s: '%.*s' cannot hold a part of a model; a list such as cpu,cpu can (ranks on "
-                    "GPUs are not there yet)",
-                    devices, (int)(length < 40 ? length : 40), p);
-            if (!p[length]) break;
-            p += length + 1;
+            const int32_t gpu = device_of(p, length);
+            if (gpu == -2)
+                return ls_fail(err, LS_E_USAGE,
+                               "--devices %.60s: '%.*s' cannot hold a part of a model; a list such as cpu,cpu can, or "
+                               "0,1 of GPUs",
+                               devices, (int)(length < 40 ? length : 40), p);
+            if (out->n <= LST_MAX_RANKS) out->gpu[out->n - 1] = gpu;
+            p += length;
+            if (!*p) break;
         }
-    if (++count > LST_MAX_RANKS)
-        return ls_fail(err, LS_E_USAGE, "--devices names %d ranks; at most %d share a model", count, LST_MAX_RANKS);
-    *n = count;
+    }
+    if (out->n > LST_MAX_RANKS)
+        return ls_fail(err, LS_E_USAGE, "--devices names %d ranks; at most %d share a model", out->n, LST_MAX_RANKS);
+    for (int32_t i = 0; i < out->n; i++)
+        if ((out->gpu[i] < 0) != (out->gpu[0] < 0))
+            return ls_fail(err, LS_E_USAGE, "--devices %.60s: CPUs and GPUs cannot share a model", devices);
+    if (out->n == 1 && out->gpu[0] >= 0)
+        return ls_fail(err, LS_E_USAGE, "--devices %.60s names one GPU: --device cuda:%d has the whole model", devices,
+                       out->gpu[0]);
+    if (out->n > 1 && device && strcmp(device, "auto") && on_gpus != (out->gpu[0] >= 0))
+        return ls_fail(err, LS_E_USAGE, "--devices %.60s and --device %s name different kinds: leave --device out",
+                       devices, device);
     return LS_OK;
 }
 
@@ -92,30 +123,33 @@ static void drop(const ls_library *lib) {
     of_process = NULL;
 }
 
-static ls_code wanted_ranks(ls_rank_place *launched, int32_t *n, const ls_engine_options *opt, ls_err *err) {
-    ls_code code = ls_devices_count(opt->devices, n, err);
+static ls_code wanted_ranks(ls_rank_place *launched, ls_devices *out, const ls_engine_options *opt, ls_err *err) {
+    ls_code code = ls_devices_read(out, opt->devices, opt->device, err);
     if (!code) code = ls_rank_place_read(launched, err);
     if (code || launched->n < 2) return code;
-    if (*n > 1)
+    if (out->n > 1)
         return ls_fail(err, LS_E_USAGE, "--devices starts ranks, but a launcher has started %d already: leave it out",
                        launched->n);
-    *n = launched->n;
+    if (opt->device && strcmp(opt->device, "auto") && (strcmp(opt->device, "cpu") != 0) != (launched->gpu >= 0))
+        return ls_fail(
+            err, LS_E_USAGE,
+            "--device %s: a launcher's ranks are told by LOGITSPEC_RANKS_DEVICE, all alike: set it to cuda or "
+            "cpu, and leave --device out",
+            opt->device);
+    out->n = launched->n;
+    out->launched = true;
+    out->gpu[0] = launched->gpu;
     return LS_OK;
 }
 
-ls_code ls_ranks_wanted(int32_t *n, const ls_engine_options *opt, ls_err *err) {
+ls_code ls_ranks_wanted(ls_devices *out, const ls_engine_options *opt, ls_err *err) {
     ls_rank_place launched;
-    *n = 1;
-    if (opt->alone) return LS_OK;
-    const ls_code code = wanted_ranks(&launched, n, opt, err);
-    if (!code && *n > 1 && strcmp(opt->device, "auto") && strcmp(opt->device, "cpu"))
-        return ls_fail(err, LS_E_USAGE, "%d ranks cannot share a model on --device %s: ranks on GPUs are not there yet",
-                       *n, opt->device);
-    return code;
+    *out = (ls_devices){.n = 1, .gpu = {-1}};
+    return opt->alone ? LS_OK : wanted_ranks(&launched, out, opt, err);
 }
 
 ls_code ls_ranks_get(ls_ranks **out, const ls_library *lib, const ls_engine_options *opt, ls_err *err) {
-    int32_t wanted;
+    ls_devices wanted;
     ls_rank_place launched;
     *out = NULL;
     ls_code code = wanted_ranks(&launched, &wanted, opt, err);
@@ -125,14 +159,16 @@ ls_code ls_ranks_get(ls_ranks **out, const ls_library *lib, const ls_engine_opti
     const bool lost = of_process && lib->ranks_lost(of_process->group) >= 0;
     if (lost && !of_process->children)
         return ls_fail(err, LS_E_BACKEND, "a rank was lost: start the run again with its launcher");
-    if (of_process && (lost || of_process->own.n != wanted)) drop(lib);
-    if (wanted < 2) return LS_OK;
+    if (of_process && (lost || memcmp(&of_process->devices, &wanted, sizeof wanted))) drop(&of_process->lib);
+    if (wanted.n < 2) return LS_OK;
     if (!of_process) {
         ls_ranks *r = ls_calloc(1, sizeof *r);
         r->own = launched;
+        r->devices = wanted;
+        r->lib = *lib;
         r->stop = opt->stop;
         r->ud = opt->ud;
-        if (launched.n < 2) code = ls_children_start(&r->children, &r->own, wanted, err);
+        if (launched.n < 2) code = ls_children_start(&r->children, &r->own, wanted.n, wanted.gpu, err);
         if (opt->progress) opt->progress(opt->ud, "waiting for the other ranks", 0);
         if (!code) code = join(r, lib, err);
         of_process = r;
@@ -165,6 +201,20 @@ int32_t ls_ranks_beside(const ls_ranks *r) {
     return r->own.beside;
 }
 
+void ls_ranks_device(const ls_ranks *r, char out[32]) {
+    if (r->own.gpu < 0) snprintf(out, 32, "cpu");
+    else snprintf(out, 32, "cuda:%d", r->own.gpu);
+}
+
+ls_part ls_rank_holds(const ls_hparams *h, int rank, int n, bool gpu) {
+    const ls_part part = ls_part_of(h->n_heads, h->n_kv_heads, h->n_ff, h->n_embd, h->n_vocab, rank, n);
+    return gpu ? lsg_held(part, h->n_heads, h->n_kv_heads, h->arch->qk_norm == LS_QK_NORM_WHOLE) : part;
+}
+
+ls_part ls_ranks_part(const ls_ranks *r, const ls_hparams *h) {
+    return ls_rank_holds(h, r->own.rank, r->own.n, r->own.gpu >= 0);
+}
+
 ls_code ls_ranks_join(ls_ranks **out, const ls_library *lib, const ls_rank_place *place, ls_err *err) {
     ls_ranks *r = ls_calloc(1, sizeof *r);
     *out = of_process = r;
@@ -174,18 +224,19 @@ ls_code ls_ranks_join(ls_ranks **out, const ls_library *lib, const ls_rank_place
 
 // ---- one model
 
-ls_code ls_rank_describe(ls_rank_offer *out, const ls_library *lib, const ls_checkpoint *c, ls_progress progress,
-                         void *ud, ls_err *err) {
+ls_code ls_rank_describe(ls_rank_offer *out, const ls_ranks *r, const ls_library *lib, const ls_checkpoint *c,
+                         ls_progress progress, void *ud, ls_err *err) {
+    const int32_t gpu = r->own.gpu;
     *out = (ls_rank_offer){0};
-    lst_device_info cpu = {.size = sizeof cpu};
-    if (lib->device(0, &cpu)) return ls_fail(err, LS_E_BACKEND, "%s", lib->last_error());
+    lst_device_info device = {.size = sizeof device};
+    if (lib->device(gpu < 0 ? 0 : gpu, &device)) return ls_fail(err, LS_E_BACKEND, "%s", lib->last_error());
     char *path = ls_real_path(c->folder ? c->folder : c->files[0].path);
     if (!path || strlen(path) >= sizeof out->model) {
         free(path);
         return ls_fail(err, LS_E_IO, "the model's path cannot be told to the other ranks");
     }
     snprintf(out->program, sizeof out->program, "logitspec %s, interface %d", LS_VERSION, LST_ABI_VERSION);
-    snprintf(out->level, sizeof out->level, "%.31s", cpu.name);
+    snprintf(out->level, sizeof out->level, "%.95s", device.name);
     snprintf(out->model, sizeof out->model, "%s", path);
     free(path);
     return ls_model_hash(c, out->sha256, progress, ud, err);
@@ -194,7 +245,7 @@ ls_code ls_rank_describe(ls_rank_offer *out, const ls_library *lib, const ls_che
 ls_code ls_ranks_offer(ls_ranks *r, const ls_library *lib, const ls_checkpoint *c, const ls_engine_options *opt,
                        ls_err *err) {
     ls_rank_offer o;
-    const ls_code code = ls_rank_describe(&o, lib, c, opt->progress, opt->ud, err);
+    const ls_code code = ls_rank_describe(&o, r, lib, c, opt->progress, opt->ud, err);
     if (code) return code;
     snprintf(o.dtype, sizeof o.dtype, "%.15s", opt->dtype ? opt->dtype : "auto");
     snprintf(o.weights, sizeof o.weights, "%.15s", opt->weights ? opt->weights : "auto");
@@ -207,7 +258,7 @@ ls_code ls_ranks_offer(ls_ranks *r, const ls_library *lib, const ls_checkpoint *
 int32_t ls_ranks_kv_heads(const ls_ranks *r, const ls_hparams *h) {
     int32_t n = 0;
     for (int32_t i = 0; i < r->own.n; i++) {
-        const ls_part p = ls_part_of(h->n_heads, h->n_kv_heads, h->n_ff, h->n_embd, h->n_vocab, i, r->own.n);
+        const ls_part p = ls_rank_holds(h, i, r->own.n, false);
         if (!strcmp(r->host[i], r->host[r->own.rank])) n += ls_range_size(p.kv_heads);
     }
     return n;
@@ -293,8 +344,10 @@ ls_code ls_ranks_try(ls_ranks_speed *out, const ls_engine_options *opt, ls_err *
     ls_library lib = {0};
     ls_ranks *r;
     ls_rank_offer nothing = {0};
+    ls_devices devices;
     *out = (ls_ranks_speed){0};
-    ls_code code = ls_library_load(&lib, LS_ON_CPU, err);
+    ls_code code = ls_ranks_wanted(&devices, opt, err);
+    if (!code) code = ls_library_load(&lib, devices.gpu[0] < 0 ? LS_ON_CPU : LS_ON_GPU, err);
     if (!code) code = ls_ranks_get(&r, &lib, opt, err);
     if (code) return code;
     const int failed = lib.ranks_tell(r->group, &nothing, sizeof nothing);

@@ -1,16 +1,25 @@
 // The ranks that share a model (torch/lst.h), found and kept for the life of the process: a process is one rank. Rank 0
 // offers a model with its settings, the others open their parts of it, and everybody hears how that went.
 #pragma once
+#include "base/split.h"
 #include "engine/engine.h"
 #include "engine/launch.h"
 #include "engine/library.h"
 #include "model/checkpoint.h"
 
-// How many ranks "cpu,cpu,..." names, or a number; 1: "" or one device.
-ls_code ls_devices_count(const char *devices, int32_t *n, ls_err *err);
+typedef struct {
+    int32_t n; // ranks; 1: this process has the whole model
+    bool launched;
+    int32_t gpu[LST_MAX_RANKS]; // of each rank, -1: the CPU; of a launcher's only the first, this process's
+} ls_devices;
+// What a list names: "cpu,cpu,...", "0,1,..." and "cuda:0,cuda:1,..." (GPUs), or a number of ranks on `device` ("auto",
+// "cpu", "cuda"). "": one.
+ls_code ls_devices_read(ls_devices *out, const char *devices, const char *device, ls_err *err);
 
-// How many ranks shall share the model: of opt->devices, or of a launcher; 1: none do.
-ls_code ls_ranks_wanted(int32_t *n, const ls_engine_options *opt, ls_err *err);
+// The ranks that shall share the model: those of opt->devices, or a launcher's.
+ls_code ls_ranks_wanted(ls_devices *out, const ls_engine_options *opt, ls_err *err);
+// This rank's part of a model, and what it holds of it: a GPU may compute more heads (gpu/plan.h).
+ls_part ls_rank_holds(const ls_hparams *h, int rank, int n, bool gpu);
 
 typedef struct ls_ranks ls_ranks;
 // Rank 0: those that opt->devices names, which it starts, or that a launcher started. *out NULL: this process has the
@@ -19,7 +28,9 @@ ls_code ls_ranks_get(ls_ranks **out, const ls_library *lib, const ls_engine_opti
 void ls_ranks_take(ls_ranks *r);                           // for a model; one at a time
 void ls_ranks_release(ls_ranks *r, const ls_library *lib); // that model is closed; r must not be used any more
 lst_ranks *ls_ranks_group(const ls_ranks *r);
-int32_t ls_ranks_beside(const ls_ranks *r); // on this machine
+int32_t ls_ranks_beside(const ls_ranks *r);                    // on this machine
+void ls_ranks_device(const ls_ranks *r, char out[32]);         // this rank's: "cpu" or "cuda:N"
+ls_part ls_ranks_part(const ls_ranks *r, const ls_hparams *h); // what this rank holds
 // Rank 0 asks the others to open this model; all must have the same program, file, settings and kind of CPU.
 ls_code ls_ranks_offer(ls_ranks *r, const ls_library *lib, const ls_checkpoint *c, const ls_engine_options *opt,
                        ls_err *err);
@@ -52,14 +63,14 @@ ls_code ls_ranks_try(ls_ranks_speed *out, const ls_engine_options *opt, ls_err *
 // ---- on the other ranks
 ls_code ls_ranks_join(ls_ranks **out, const ls_library *lib, const ls_rank_place *place, ls_err *err);
 typedef struct {
-    char program[64], level[32]; // version, and level of the CPU's kernels
+    char program[64], level[96]; // version; level of the CPU's kernels, or kind of GPU
     char model[1024], sha256[65];
     char dtype[16], weights[16];
     int32_t threads;
 } ls_rank_offer; // model "": no model, exchanges are measured
 // What this rank has of an offer: program, level, model and its SHA-256 (progress as of ls_model_hash).
-ls_code ls_rank_describe(ls_rank_offer *out, const ls_library *lib, const ls_checkpoint *c, ls_progress progress,
-                         void *ud, ls_err *err);
+ls_code ls_rank_describe(ls_rank_offer *out, const ls_ranks *r, const ls_library *lib, const ls_checkpoint *c,
+                         ls_progress progress, void *ud, ls_err *err);
 // Takes part in rank 0's ls_ranks_try.
 ls_code ls_ranks_measure(ls_ranks *r, const ls_library *lib, ls_ranks_speed *out, ls_err *err);
 // Waits for rank 0's next model. LS_E_CANCELLED: it has ended.

@@ -62,8 +62,8 @@ static void add(sheet *s, const char *kernel, int32_t launches, int64_t blocks, 
     r->bound = latency > busy ? "latency" : memory > issue ? "memory" : "instructions"; /* of the last kind */
 }
 
-static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n_out, int32_t n_in, lsg_format format,
-                       int32_t rows) {
+static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n_out, int32_t n_in, lsg_cut cut,
+                       lsg_format format, int32_t rows) {
     static const double base[] =
         {
 #define BASE(name, values, scales, base, more) base,
@@ -75,7 +75,6 @@ static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n
                             LSG_FORMATS(MORE)
 #undef MORE
                         };
-    const lsg_cut cut = lsg_cut_of(n_out, n_in, lsg_resident(s->card->multiprocessors, s->card->shared_kib));
     const int32_t eights = lsg_matmul_eights(rows), row_blocks = (rows + 8 * eights - 1) / (8 * eights),
                   of_block = LSG_TILE * cut.warps_out;
     const int64_t tiles = (int64_t)((n_out + LSG_TILE - 1) / LSG_TILE) * (n_in / LSG_GROUP);
@@ -88,15 +87,20 @@ static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n
 int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*formats)[LSG_MATRICES], int32_t rows,
                    int32_t length, lsg_cost out[LSG_KERNELS]) {
     sheet s = {card, out, 0};
-    const int32_t launched = lsg_bucket_rows(rows), layers = m->n_layers, group = m->n_heads / m->n_kv_heads,
-                  heads = m->n_heads + 2 * m->n_kv_heads, tiles = lsg_attention_tiles(m->head_dim);
+    const ls_part own = lsg_own(m);
+    const int32_t n_heads = ls_range_size(own.heads), n_kv_heads = ls_range_size(own.kv_heads),
+                  n_ff = ls_range_size(own.ff), n_vocab = ls_range_size(own.vocab);
+    const int32_t launched = lsg_bucket_rows(rows), layers = m->n_layers, group = n_heads / n_kv_heads,
+                  heads = n_heads + 2 * n_kv_heads, tiles = lsg_attention_tiles(m->head_dim);
+    lsg_shape on_card = *m;
+    on_card.resident = lsg_resident(card->multiprocessors, card->shared_kib);
     static const char *const names[] = {"matmul qkv", "matmul out", "matmul gate, up", "matmul down", "matmul head"};
     add(&s, "begin, embed", 2, launched, 4096, 8, 0, 0);
     for (lsg_which i = 0; i < LSG_MATRICES; i++) {
         int32_t n_out, n_in;
         lsg_matrix_shape(m, i, &n_out, &n_in);
         for (int32_t k = 0; k < (i == LSG_HEAD ? 1 : layers); k++)
-            add_matmul(&s, names[i], 1, n_out, n_in, formats[k][i], launched);
+            add_matmul(&s, names[i], 1, n_out, n_in, lsg_matrix_cut(&on_card, i), formats[k][i], launched);
     }
     add(&s, "add, norm", 2 * layers + 1, launched, 1024, 16, 0, 0);
     add(&s, "rotate, keys, values", layers, (int64_t)launched * ((heads * m->head_dim + 511) / 512), 4096, 4, 0, 0);
@@ -105,19 +109,18 @@ int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*format
      */
     const double steps = m->head_dim / 16.0, of_tile = 16 * (8 * steps + 30) + 16 * 200 + steps * (16 * 14 + 100);
     const int32_t queries = launched * group, query_tiles = (queries + 15) / 16, whole = length / LSG_CHUNK;
-    const double bytes = 2.0 * layers * m->n_kv_heads * m->head_dim * 2; /* of a position's keys and values */
+    const double bytes = 2.0 * layers * n_kv_heads * m->head_dim * 2; /* of a position's keys and values */
     if (whole)
-        add(&s, "attention, context", layers,
-            (int64_t)m->n_kv_heads * whole * ((queries + 16 * tiles - 1) / (16 * tiles)),
+        add(&s, "attention, context", layers, (int64_t)n_kv_heads * whole * ((queries + 16 * tiles - 1) / (16 * tiles)),
             lsg_attention_shared(tiles, m->head_dim, 0), LSG_WARPS, bytes * whole * LSG_CHUNK,
-            (double)layers * m->n_kv_heads * whole * query_tiles * of_tile);
+            (double)layers * n_kv_heads * whole * query_tiles * of_tile);
     const int32_t of_rows = group >= 16 ? 1 : 16 / group < 4 ? 16 / group : 4;
-    const int64_t tails = (launched + of_rows - 1) / of_rows * (int64_t)m->n_kv_heads;
+    const int64_t tails = (launched + of_rows - 1) / of_rows * (int64_t)n_kv_heads;
     add(&s, "attention, ends", layers, tails, lsg_attention_shared(1, m->head_dim, 1), LSG_WARPS,
         bytes * (length % LSG_CHUNK + rows), (double)layers * (double)tails * of_tile);
-    add(&s, "attention, sum", layers, (int64_t)launched * m->n_heads, 1024, 2, 0, 0);
-    add(&s, "gate", layers, (int64_t)launched * ((m->n_ff + 1023) / 1024), 1024, 8, 0, 0);
-    add(&s, "head's rows", 6, (int64_t)launched * ((m->n_vocab + LSG_SLICE - 1) / LSG_SLICE), 1024, 8, 0,
-        300.0 * launched * m->n_vocab / 512);
+    add(&s, "attention, sum", layers, (int64_t)launched * n_heads, 1024, 2, 0, 0);
+    add(&s, "gate", layers, (int64_t)launched * ((n_ff + 1023) / 1024), 1024, 8, 0, 0);
+    add(&s, "head's rows", 6, (int64_t)launched * ((n_vocab + LSG_SLICE - 1) / LSG_SLICE), 1024, 8, 0,
+        300.0 * launched * n_vocab / 512);
     return s.n;
 }

@@ -66,13 +66,44 @@ size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails) {
            (size_t)(tails ? TAIL_ROWS : 1) * LSG_CHUNK * sizeof(void *);
 }
 
+static ls_part whole(const lsg_shape *s) {
+    return (ls_part){{0, s->n_heads}, {0, s->n_kv_heads}, {0, s->n_ff}, {0, s->n_embd}, {0, s->n_vocab}};
+}
+
+int lsg_is_whole(const lsg_shape *s) {
+    return s->own.vocab.to == 0;
+}
+
+ls_part lsg_own(const lsg_shape *s) {
+    return lsg_is_whole(s) ? whole(s) : s->own;
+}
+
+ls_part lsg_held(ls_part part, int32_t n_heads, int32_t n_kv_heads, int norm_spans_heads) {
+    const int32_t group = n_heads / n_kv_heads;
+    if (norm_spans_heads) part.kv_heads = (ls_range){0, n_kv_heads};
+    if (norm_spans_heads || ls_range_size(part.kv_heads) > 1)
+        part.heads = (ls_range){part.kv_heads.from * group, part.kv_heads.to * group};
+    return part;
+}
+
+static void shape_of(const lsg_shape *s, const ls_part *part, lsg_which which, int32_t *n_out, int32_t *n_in) {
+    *n_out = which == LSG_QKV       ? (ls_range_size(part->heads) + 2 * ls_range_size(part->kv_heads)) * s->head_dim
+             : which == LSG_GATE_UP ? 2 * ls_range_size(part->ff)
+             : which == LSG_HEAD    ? ls_range_size(part->vocab)
+                                    : ls_range_size(part->embd);
+    *n_in = which == LSG_OUT ? s->n_heads * s->head_dim : which == LSG_DOWN ? s->n_ff : s->n_embd;
+}
+
 void lsg_matrix_shape(const lsg_shape *s, lsg_which which, int32_t *n_out, int32_t *n_in) {
-    const int32_t q = s->n_heads * s->head_dim, kv = s->n_kv_heads * s->head_dim;
-    *n_out = which == LSG_QKV       ? q + 2 * kv
-             : which == LSG_GATE_UP ? 2 * s->n_ff
-             : which == LSG_HEAD    ? s->n_vocab
-                                    : s->n_embd;
-    *n_in = which == LSG_OUT ? q : which == LSG_DOWN ? s->n_ff : s->n_embd;
+    const ls_part own = lsg_own(s);
+    shape_of(s, &own, which, n_out, n_in);
+}
+
+lsg_cut lsg_matrix_cut(const lsg_shape *s, lsg_which which) {
+    const ls_part all = whole(s);
+    int32_t n_out, n_in;
+    shape_of(s, &all, which, &n_out, &n_in);
+    return lsg_cut_of(n_out, n_in, s->resident);
 }
 
 int32_t lsg_bucket_rows(int32_t n) {
@@ -93,7 +124,8 @@ size_t lsg_keys_count(int32_t rows, int32_t n_vocab) {
 }
 
 size_t lsg_page_values(const lsg_shape *s) {
-    return (size_t)s->n_layers * 2 * (size_t)s->n_kv_heads * LSG_PAGE * (size_t)s->head_dim;
+    const ls_part own = lsg_own(s);
+    return (size_t)s->n_layers * 2 * (size_t)ls_range_size(own.kv_heads) * LSG_PAGE * (size_t)s->head_dim;
 }
 
 static size_t larger(size_t a, size_t b) {
@@ -102,37 +134,42 @@ static size_t larger(size_t a, size_t b) {
 
 lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
     enum { PART_BYTES = 256 << 20 }; /* the most that attention's partial results take */
-    const size_t rows = LST_MAX_ROWS, q = (size_t)s->n_heads * (size_t)s->head_dim, of_part = q * sizeof(float),
+    const ls_part own = lsg_own(s);
+    const int32_t n_heads = ls_range_size(own.heads), n_vocab = ls_range_size(own.vocab);
+    const size_t rows = LST_MAX_ROWS, q = (size_t)n_heads * (size_t)s->head_dim, of_part = q * sizeof(float),
+                 all_q = (size_t)s->n_heads * (size_t)s->head_dim,
                  chunks = (size_t)lsg_bucket_chunks(n_context) + LSG_TAIL_CHUNKS;
-    size_t y = 0;
+    size_t y = (size_t)s->n_embd; /* what all ranks computed comes here */
     for (lsg_which i = 0; i < LSG_HEAD; i++) {
         int32_t n_out, n_in;
         lsg_matrix_shape(s, i, &n_out, &n_in);
-        y = larger(y, (size_t)lsg_cut_of(n_out, n_in, s->resident).chunks * (size_t)n_out);
+        y = larger(y, (size_t)lsg_matrix_cut(s, i).chunks * (size_t)n_out);
     }
     lsg_room r = {.x = rows * (size_t)s->n_embd,
-                  .xn = rows * larger(larger((size_t)s->n_embd, (size_t)s->n_ff), q),
+                  .xn = rows * larger(larger((size_t)s->n_embd, (size_t)s->n_ff), all_q),
                   .q = rows * q,
                   .y = rows * y,
                   .turns = 2 * rows * (size_t)s->rope_dims,
-                  .logits = (size_t)lsg_cut_of(s->n_vocab, s->n_embd, s->resident).chunks * rows * (size_t)s->n_vocab,
-                  .last = (size_t)s->n_vocab,
-                  .keys = lsg_keys_count(LST_MAX_ROWS, s->n_vocab),
-                  .slices = rows * (size_t)ceil_div(s->n_vocab, LSG_SLICE) * LSG_SLICE_FLOATS,
+                  .logits = (size_t)lsg_matrix_cut(s, LSG_HEAD).chunks * rows * (size_t)n_vocab,
+                  .last = (size_t)n_vocab,
+                  .keys = lsg_keys_count(LST_MAX_ROWS, n_vocab),
+                  .slices = rows * (size_t)ceil_div(n_vocab, LSG_SLICE) * LSG_SLICE_FLOATS,
+                  .sums = lsg_is_whole(s) ? 0 : rows * (size_t)ls_range_size(own.embd),
                   .columns = (size_t)n_context,
                   .ancestors = rows * rows,
                   .pages = (size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1,
                   .parts = rows * chunks};
     if (r.parts * of_part > PART_BYTES) r.parts = larger(PART_BYTES / of_part, chunks); /* one row always */
     r.part_o = r.parts * q;
-    r.part_ml = r.parts * (size_t)s->n_heads * 2;
+    r.part_ml = r.parts * (size_t)n_heads * 2;
     return r;
 }
 
 uint64_t lsg_session_bytes(const lsg_shape *s, int32_t n_context) {
     enum { REST = 4 << 20 }; /* the step, its result, lists; what an allocator rounds up */
     const lsg_room r = lsg_room_of(s, n_context);
-    return sizeof(float) * (uint64_t)(r.x + r.y + r.turns + r.part_o + r.part_ml + r.logits + r.last + r.slices) +
+    return sizeof(float) *
+               (uint64_t)(r.x + r.y + r.sums + r.turns + r.part_o + r.part_ml + r.logits + r.last + r.slices) +
            sizeof(uint16_t) * (uint64_t)(r.xn + r.q + r.ancestors) + sizeof(uint64_t) * (uint64_t)r.keys +
            sizeof(int32_t) * (uint64_t)r.columns + sizeof(void *) * (uint64_t)r.pages + REST;
 }

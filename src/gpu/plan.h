@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/split.h"
+
 #ifdef __cplusplus
 #define LSG_CONSTANT constexpr
 extern "C" {
@@ -109,14 +111,23 @@ size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails);
 
 /* ---- a session */
 
+/* A model, and the part of it that a device computes. */
 typedef struct {
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, rope_dims, n_vocab;
     int32_t resident; /* of the device */
+    ls_part own;      /* zeros: all */
 } lsg_shape;
+ls_part lsg_own(const lsg_shape *s);
+int lsg_is_whole(const lsg_shape *s);
+/* What a device computes for a rank's part: whole groups of the heads that share keys and values, as a block of
+ * attention takes one; all heads where a norm spans them. */
+ls_part lsg_held(ls_part part, int32_t n_heads, int32_t n_kv_heads, int norm_spans_heads);
 
-/* The matrices of a step. */
+/* The matrices of a step: a device has its own outputs of all inputs. */
 typedef enum { LSG_QKV, LSG_OUT, LSG_GATE_UP, LSG_DOWN, LSG_HEAD, LSG_MATRICES } lsg_which;
 void lsg_matrix_shape(const lsg_shape *s, lsg_which which, int32_t *n_out, int32_t *n_in);
+/* As one device would cut it that had all outputs, so that sums do not depend on the number of ranks. */
+lsg_cut lsg_matrix_cut(const lsg_shape *s, lsg_which which);
 
 /* The numbers of rows and of attention chunks that graphs are made for. */
 int32_t lsg_bucket_rows(int32_t n);
@@ -125,6 +136,7 @@ int32_t lsg_bucket_chunks(int32_t length); /* at least those that lie wholly in 
 /* What a session allocates when it begins, for the largest tree; beside it only pages of keys and values grow. */
 typedef struct {
     size_t x, xn, q, y, turns, part_o, part_ml, logits, last, keys, slices, columns, ancestors, pages;
+    size_t sums;  /* with other ranks: its own outputs of a matmul */
     size_t parts; /* rows times chunks that part_o and part_ml hold */
 } lsg_room;
 lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context);

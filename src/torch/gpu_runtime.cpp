@@ -150,6 +150,9 @@ int lsg_copy(void *to, const void *from, size_t bytes, lsg_stream s) {
 int lsg_clear(void *device, size_t bytes, lsg_stream s) {
     return cudaMemsetAsync(device, 0, bytes, raw(s));
 }
+int lsg_on_host(void (*call)(void *ud), void *ud, lsg_stream s) {
+    return cudaLaunchHostFunc(raw(s), call, ud);
+}
 
 int lsg_capture_begin(lsg_stream s) {
     return cudaStreamBeginCapture(raw(s), cudaStreamCaptureModeThreadLocal);

@@ -29,12 +29,7 @@ struct CpuModel : lst_model {
     void loaded() override;
     void info(lst_model_info_t *info) const override;
     std::unique_ptr<lst::Engine> engine(int32_t n_context, int32_t n_layers) override;
-
-    // Rank 0's calls on their way to the others (lst_cpu_ranks.cpp).
-    bool leads = false; // see lst_lead
-    std::vector<int32_t> words;
-    int32_t engines = 0; // so far
-    ~CpuModel() override;
+    std::unique_ptr<lst::Engine> leading_engine(int32_t n_context, int32_t n_layers) override;
 };
 
 const char *no_level(); // what is wrong with LOGITSPEC_CPU, where lsk_pick finds nothing; of the calling thread
@@ -79,7 +74,7 @@ struct Move {
 
 enum { PREFILL_ROWS = 128 };
 
-struct CpuEngine : lst::Engine {
+struct CpuEngine : lst::PartEngine {
     CpuModel *m;
     int32_t n_layers; // of the model's, from the first on
     int32_t capacity; // cache columns (context + one tree, whole blocks)
@@ -122,6 +117,8 @@ struct CpuEngine : lst::Engine {
     void copy(lst::Engine &from, int32_t n) override;
     void top(int32_t row, int32_t k, int32_t *ids, float *values) override;
     void logits(int32_t row, float *out) override;
+    void part_top(int32_t row, int32_t k, int32_t *ids, float *values) override;
+    void part_logits(int32_t first, int32_t n, float *out) override;
     void probe(float *out) override { layers = out; }
     void time_parts(double *us) override { parts = us; }
     // Of this rank's part of the vocabulary.
@@ -134,13 +131,5 @@ struct CpuEngine : lst::Engine {
     }
     int32_t vocab() const { return ls_range_size(m->part().vocab); }
 };
-
-// ---- lst_cpu_ranks.cpp: what several ranks say of a row together. All of them call these with the same arguments.
-// Rows [first, first + n), which each rank described by its part of the vocabulary. next: the positions of the tokens
-// to sample; nullptr: the best are chosen. False: a rank found a logit that is not finite.
-bool merge_rows(CpuEngine &s, int32_t first, int32_t n, bool good, const uint64_t *next, const lst_sampling *sampling,
-                lst_row *rows);
-void merge_top(CpuEngine &s, int32_t row, int32_t k, int32_t *ids, float *values);
-void gather_logits(CpuEngine &s, int32_t first, int32_t n, float *out); // of n rows, whole
 
 } // namespace lst::cpu

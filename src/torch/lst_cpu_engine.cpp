@@ -1,5 +1,6 @@
 // A forward runs inside one parallel region: every thread walks the same code, with a barrier after each phase.
 #include "torch/lst_cpu.h"
+#include "torch/lst_ranks_calls.h"
 
 #include <omp.h>
 
@@ -492,7 +493,7 @@ bool describe(CpuEngine &s, int32_t first, int32_t n, const uint64_t *next, cons
         row->parent_lse = NAN;
     }
     if (!s.m->ranks) return good;
-    return merge_rows(s, first, n, good, samples ? next : nullptr, sampling, rows);
+    return lst::merge_rows(s, first, n, good, samples ? next : nullptr, sampling, rows);
 }
 
 } // namespace
@@ -546,14 +547,22 @@ void CpuEngine::forward(int32_t at, const int32_t *tokens, const int32_t *parent
     }
 }
 
+void CpuEngine::part_top(int32_t row, int32_t k, int32_t *ids, float *values) {
+    m->kernels->top(row_logits(row), vocab(), k, ids, values);
+}
+
+void CpuEngine::part_logits(int32_t first, int32_t n, float *out) {
+    std::memcpy(out, row_logits(first), (size_t)n * (size_t)vocab() * sizeof(float));
+}
+
 void CpuEngine::top(int32_t row, int32_t k, int32_t *ids, float *values) {
-    if (m->ranks) merge_top(*this, row, k, ids, values);
-    else m->kernels->top(row_logits(row), vocab(), k, ids, values);
+    if (m->ranks) lst::merge_top(*this, row, k, ids, values);
+    else part_top(row, k, ids, values);
 }
 
 void CpuEngine::logits(int32_t row, float *out) {
-    if (m->ranks) gather_logits(*this, row, 1, out);
-    else std::memcpy(out, row_logits(row), (size_t)vocab() * sizeof(float));
+    if (m->ranks) lst::gather_logits(*this, row, 1, out);
+    else part_logits(row, 1, out);
 }
 
 void CpuEngine::keep(int32_t at, const int32_t *rows, int32_t n) {
@@ -582,7 +591,8 @@ void CpuEngine::copy(lst::Engine &other, int32_t n) {
 }
 
 CpuEngine::CpuEngine(CpuModel *model, int32_t n_context, int32_t layers_of)
-    : m(model), n_layers(layers_of), capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE) {
+    : PartEngine(model), m(model), n_layers(layers_of),
+      capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE) {
     const lst_hparams &hp = m->hp;
     const int64_t floats = (int64_t)n_layers * ls_range_size(m->part().kv_heads) * capacity * hp.head_dim;
     try {
@@ -606,4 +616,12 @@ CpuEngine::CpuEngine(CpuModel *model, int32_t n_context, int32_t layers_of)
                 rope[kind][(size_t)p * dims + 2 * i + 1] = (float)(std::sin((double)angle) * magnitude);
             }
     }
+}
+
+std::unique_ptr<lst::Engine> CpuModel::engine(int32_t n_context, int32_t n_layers) {
+    return std::make_unique<CpuEngine>(this, n_context, n_layers);
+}
+
+std::unique_ptr<lst::Engine> CpuModel::leading_engine(int32_t n_context, int32_t n_layers) {
+    return std::make_unique<lst::Leading<CpuEngine>>(this, n_context, n_layers);
 }

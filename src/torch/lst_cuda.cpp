@@ -16,9 +16,29 @@ const float *CudaModel::place(const at::Tensor &t) {
     return t.defined() ? (const float *)place(t.const_data_ptr<float>(), (size_t)t.numel() * sizeof(float)) : nullptr;
 }
 
+ls_part CudaModel::loaded_part() const {
+    return lsg_held(part(), hp.n_heads, hp.n_kv_heads, hp.qk_norm == LST_QK_NORM_WHOLE);
+}
+
+lsg_shape CudaModel::shape(int32_t n_layers) const {
+    lsg_shape s{};
+    s.n_layers = n_layers;
+    s.n_embd = hp.n_embd;
+    s.n_ff = hp.n_ff;
+    s.n_heads = hp.n_heads;
+    s.n_kv_heads = hp.n_kv_heads;
+    s.head_dim = hp.head_dim;
+    s.rope_dims = hp.rope_dims;
+    s.n_vocab = hp.n_vocab;
+    s.resident = lsg_resident(device.multiprocessors, device.shared_kib);
+    if (ranks) s.own = loaded_part();
+    return s;
+}
+
 bool CudaModel::matrix_begin(lst::Linear &l, int type, lst::Care) {
-    if (lsg_matrix_init(&l.device, type, l.n_out, l.n_in, lsg_resident(device.multiprocessors, device.shared_kib)))
-        return false;
+    const int32_t resident = lsg_resident(device.multiprocessors, device.shared_kib);
+    if (lsg_matrix_init(&l.device, type, l.n_out, l.n_in, resident)) return false;
+    l.device.cut = lsg_cut_of(l.of_all, l.n_in, resident); // see lsg_matrix_cut
     staging.assign(lsg_matrix_bytes(&l.device), 0);
     return true;
 }
@@ -35,7 +55,7 @@ void CudaModel::embedding(const lst_tensor &t, const uint8_t *raw, int kept_type
     own_embd = !hp.tied || kept_type != t.type;
     if (!own_embd) return;
     embd.n_in = (int32_t)t.n_in;
-    embd.n_out = (int32_t)t.n_out;
+    embd.n_out = embd.of_all = (int32_t)t.n_out;
     if (!matrix_begin(embd, t.type, lst::Care::usual))
         throw lst::Error(LST_E_ARG, "tensor 'token_embd.weight' cannot be packed");
     const size_t bytes = lsk_row_bytes(t.type, t.n_in) * LSG_TILE;
@@ -79,7 +99,6 @@ static int32_t device_number(const std::string &device) {
 }
 
 std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open_options &opt) {
-    if (opt.ranks) throw lst::Error(LST_E_ARG, "ranks share models on CPUs only");
     const std::string dtype = opt.dtype;
     const int32_t index = device_number(opt.device);
     char why[300];
@@ -99,12 +118,6 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
     m->index = index;
     check(lsg_device_get(index, &m->device), "the GPU");
     return m;
-}
-
-extern "C" LST_API void lst_lead(lst_model *) {}
-
-extern "C" LST_API int lst_follow(lst_model *) {
-    return lst::guard([] { throw lst::Error(LST_E_ARG, "lst_follow: ranks share models on CPUs only"); });
 }
 
 extern "C" LST_API int lst_limits(int32_t, lst_limits_t *) {

@@ -3,7 +3,12 @@
 // KV cache: pages of LSG_PAGE columns, allocated as the context grows. An index holds the column of each position: rows
 // of a tree take free columns, a kept path enters its columns into the index, and the others become free again. Nothing
 // moves.
+//
+// With other ranks each device computes some outputs of every matrix. What they computed becomes whole rows on all of
+// them through the hosts: a copy to page-locked memory, an exchange in a function of the host's, and a copy back, all
+// of them part of the graph.
 #include "torch/lst_cuda.h"
+#include "torch/lst_ranks_calls.h"
 
 extern "C" {
 #include "base/rng.h"
@@ -21,7 +26,17 @@ using namespace lst::device;
 
 namespace {
 
-struct CudaEngine : lst::Engine {
+struct CudaEngine;
+
+// A place in a step where rows become whole: what a graph's call on the host gets.
+struct Meeting {
+    CudaEngine *engine;
+    ls_range ls_part::*of; // nullptr: a row is whole on the rank that has its token
+    size_t bytes;          // of a unit of that range
+    ls_range held;         // units that this device has of each row; its part is among them
+};
+
+struct CudaEngine : lst::PartEngine {
     CudaModel *m;
     int32_t n_layers; // of the model's, from the first on
     Stream stream;
@@ -38,7 +53,8 @@ struct CudaEngine : lst::Engine {
     Memory<int32_t> columns_at;
     Memory<int16_t> ancestors;
     Memory<uint16_t *> pages_at;
-    Memory<float> last, x, y, turns, part_o, part_ml, logits_at, slices;
+    const ls_part held;
+    Memory<float> last, x, y, sums, turns, part_o, part_ml, logits_at, slices;
     Memory<uint16_t> xn, q;
     Memory<uint64_t> keys;
     Memory<int32_t> top_at; // ids and values of a list that top() asked for
@@ -55,6 +71,11 @@ struct CudaEngine : lst::Engine {
     std::vector<float> layer_rows;               // [row][n_embd]: what hidden.rows is put together from
     std::vector<uint16_t> normed_rows;           // the same after the output norm
     std::map<std::tuple<int32_t, int32_t, bool>, lsg_graph> graphs; // by rows, chunks, sampled
+    // with other ranks
+    Meeting of_tokens, of_heads, of_ff, of_embd;
+    Pinned<uint8_t> before, after; // rows as this device has them, and whole
+    std::vector<uint8_t> mine, theirs;
+    std::exception_ptr failure; // of an exchange of the step
 
     CudaEngine(CudaModel *model, int32_t n_context, int32_t n_layers);
     ~CudaEngine() override;
@@ -70,7 +91,11 @@ struct CudaEngine : lst::Engine {
     void top(int32_t row, int32_t k, int32_t *ids, float *values) override;
     void logits(int32_t row, float *out) override;
     void probe(float *out) override { layers = out; }
+    void part_top(int32_t row, int32_t k, int32_t *ids, float *values) override;
+    void part_logits(int32_t first, int32_t n, float *out) override;
     double device_us() const override { return 1e3 * (double)ms; }
+
+    void exchange(const Meeting &at);
 
   private:
     void add_page();
@@ -80,33 +105,35 @@ struct CudaEngine : lst::Engine {
     // embedding.
     template <class F> void put(int32_t rows, int32_t chunks, bool head, bool sampled, F &&watch);
     void put_head(const lsg_buffers &b, bool sampled);
+    static size_t row_bytes(const Meeting &at, ls_range units);
+    ls_range all_units(const Meeting &at) const;
+    size_t most_bytes(bool whole) const;
+    void put_meeting(Meeting &at, const void *from, void *to, int32_t rows);
+    int32_t vocab() const { return ls_range_size(held.vocab); }
+    void merge(int32_t n, const lst_sampling *sampling);
     lsg_graph record(int32_t rows, int32_t chunks, bool sampled);
     void run(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
              int32_t first, const lst_sampling *sampling, bool last_known, int32_t head_row, bool head);
     void show(int32_t layer, int32_t first, int32_t n);
     [[noreturn]] void find_bad(int32_t rows, int32_t chunks);
     const float *row_at(int32_t row) const {
-        return row < 0 && keep_row < 0 ? last.get()
-                                       : logits_at.get() + (size_t)(row < 0 ? keep_row : row) * m->hp.n_vocab;
+        return row < 0 && keep_row < 0 ? last.get() : logits_at.get() + (size_t)(row < 0 ? keep_row : row) * vocab();
     }
     void save_list(int32_t row);
 };
 
-lsg_shape shape_of(const CudaModel &m, int32_t n_layers) {
-    const lst_hparams &hp = m.hp;
-    return {n_layers,     hp.n_embd,     hp.n_ff,
-            hp.n_heads,   hp.n_kv_heads, hp.head_dim,
-            hp.rope_dims, hp.n_vocab,    lsg_resident(m.device.multiprocessors, m.device.shared_kib)};
-}
-
 CudaEngine::CudaEngine(CudaModel *model, int32_t n_context, int32_t layers_of)
-    : m(model), n_layers(layers_of), page_table((size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1),
-      shape(shape_of(*model, layers_of)), room(lsg_room_of(&shape, n_context)), step_at(1, "a session"),
+    : PartEngine(model), m(model), n_layers(layers_of), page_table((size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1),
+      shape(model->shape(layers_of)), room(lsg_room_of(&shape, n_context)), step_at(1, "a session"),
       result_at(1, "a session"), columns_at(room.columns, "a session"), ancestors(room.ancestors, "a session"),
-      pages_at(room.pages, "a session"), last(room.last, "a session"), x(room.x, "a session"), y(room.y, "a session"),
-      turns(room.turns, "a session"), part_o(room.part_o, "a session"), part_ml(room.part_ml, "a session"),
-      logits_at(room.logits, "a session"), slices(room.slices, "a session"), xn(room.xn, "a session"),
-      q(room.q, "a session"), keys(room.keys, "a session"), top_at(2 * LSG_TOP, "a session") {
+      pages_at(room.pages, "a session"), held(lsg_own(&shape)), last(room.last, "a session"), x(room.x, "a session"),
+      y(room.y, "a session"), sums(room.sums, "a session"), turns(room.turns, "a session"),
+      part_o(room.part_o, "a session"), part_ml(room.part_ml, "a session"), logits_at(room.logits, "a session"),
+      slices(room.slices, "a session"), xn(room.xn, "a session"), q(room.q, "a session"), keys(room.keys, "a session"),
+      top_at(2 * LSG_TOP, "a session"), of_tokens{this, nullptr, sizeof(float), {0, m->hp.n_embd}},
+      of_heads{this, &ls_part::heads, (size_t)m->hp.head_dim * sizeof(uint16_t), held.heads},
+      of_ff{this, &ls_part::ff, sizeof(uint16_t), held.ff}, of_embd{this, &ls_part::embd, sizeof(float), held.embd},
+      before(m->ranks ? most_bytes(false) : 1), after(m->ranks ? most_bytes(true) : 1) {
     // what is downloaded of rows that a graph has room for is written, though nobody reads it
     check(lsg_clear(result_at.get(), sizeof(lsg_result), stream.s), "a session");
 }
@@ -170,11 +197,12 @@ lsg_buffers CudaEngine::buffers(int32_t rows) const {
     b.result = result_at.get();
     b.rows = rows;
     b.n_embd = hp.n_embd;
-    b.n_ff = hp.n_ff;
-    b.n_heads = hp.n_heads;
-    b.n_kv_heads = hp.n_kv_heads;
+    b.n_ff = ls_range_size(held.ff);
+    b.n_heads = ls_range_size(held.heads);
+    b.n_kv_heads = ls_range_size(held.kv_heads);
     b.head_dim = hp.head_dim;
-    b.n_vocab = hp.n_vocab;
+    b.n_vocab = vocab();
+    b.vocab_from = held.vocab.from;
     b.n_layers = n_layers;
     b.columns = columns_at.get();
     b.ancestors = ancestors.get();
@@ -206,6 +234,80 @@ void CudaEngine::put_head(const lsg_buffers &b, bool sampled) {
     check(lsg_head_rows(&b, &head, stream.s), "the output head");
 }
 
+// ---- with other ranks
+
+size_t CudaEngine::row_bytes(const Meeting &at, ls_range units) {
+    return (size_t)ls_range_size(units) * at.bytes;
+}
+
+ls_range CudaEngine::all_units(const Meeting &at) const {
+    return at.of ? ls_range{0, (m->parts.back().*at.of).to} : at.held;
+}
+
+size_t CudaEngine::most_bytes(bool whole) const {
+    size_t most = 0;
+    for (const Meeting *at : {&of_tokens, &of_heads, &of_ff, &of_embd})
+        most = std::max(most, row_bytes(*at, whole ? all_units(*at) : at->held));
+    return most * LST_MAX_ROWS;
+}
+
+// In a thread of the driver's, when the rows that this device has are in `before`.
+void CudaEngine::exchange(const Meeting &at) {
+    if (failure) return; // the step goes on to its end, with numbers that nobody reads
+    try {
+        const std::vector<ls_part> &parts = m->parts;
+        const auto n = (size_t)step->n_rows;
+        const ls_range own = at.of ? m->part().*at.of : at.held;
+        size_t widest = 0;
+        for (const ls_part &part : parts) widest = std::max(widest, row_bytes(at, at.of ? part.*at.of : at.held));
+        mine.resize(n * widest);
+        theirs.resize(parts.size() * n * widest);
+        for (size_t i = 0; i < n; i++)
+            std::memcpy(&mine[i * widest],
+                        before.get() + i * row_bytes(at, at.held) + (size_t)(own.from - at.held.from) * at.bytes,
+                        row_bytes(at, own));
+        m->ranks->gather(mine.data(), (int64_t)mine.size(), theirs.data());
+        for (size_t i = 0; i < n; i++)
+            for (size_t rank = 0; rank < parts.size(); rank++) {
+                const ls_range units = at.of ? parts[rank].*at.of : at.held, tokens = parts[rank].vocab;
+                if (!at.of && (step->token[i] < tokens.from || step->token[i] >= tokens.to)) continue;
+                std::memcpy(after.get() + i * row_bytes(at, all_units(at)) + (size_t)units.from * at.bytes,
+                            &theirs[(rank * n + i) * widest], row_bytes(at, units));
+            }
+    } catch (...) {
+        failure = std::current_exception();
+    }
+}
+
+void CudaEngine::put_meeting(Meeting &at, const void *from, void *to, int32_t rows) {
+    auto call = [](void *ud) {
+        const Meeting *meeting = static_cast<Meeting *>(ud);
+        meeting->engine->exchange(*meeting);
+    };
+    check(lsg_download(before.get(), from, (size_t)rows * row_bytes(at, at.held), stream.s), "an exchange");
+    check(lsg_on_host(call, &at, stream.s), "an exchange");
+    check(lsg_upload(to, after.get(), (size_t)rows * row_bytes(at, all_units(at)), stream.s), "an exchange");
+    check(lsg_arrive(stream.s), "an exchange");
+}
+
+// What all ranks say of the last step's n rows becomes their result.
+void CudaEngine::merge(int32_t n, const lst_sampling *sampling) {
+    const lsg_step &s = *step.get();
+    const bool one = s.head_row >= 0;
+    std::vector<uint64_t> next;
+    for (int32_t i = 0; i < n && sampling && sampling->temperature > 0; i++)
+        next.push_back((uint64_t)(s.length + s.depth[one ? s.head_row : i] + 1));
+    lst_row *rows = result->row;
+    if (!merge_rows(*this, 0, n, !result->bad, next.empty() ? nullptr : next.data(), sampling, rows))
+        find_bad(lsg_bucket_rows(s.n_rows), lsg_bucket_chunks(s.length));
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t p = one ? -1 : s.parent[i];
+        rows[i].parent_lse = p >= 0 ? rows[p].lse : s.last_known && !one ? s.last_lse : NAN;
+    }
+}
+
+// ----
+
 template <class F> void CudaEngine::put(int32_t rows, int32_t chunks, bool head, bool sampled, F &&watch) {
     const lst_hparams &hp = m->hp;
     const lsg_buffers b = buffers(rows);
@@ -213,7 +315,14 @@ template <class F> void CudaEngine::put(int32_t rows, int32_t chunks, bool head,
     auto matmul = [&](const lst::Linear &l) {
         check(lsg_matmul(&l.device, b.xn, b.y, rows, rows, &b.step->n_rows, s), "a matmul");
     };
-    auto add_norm = [&](int32_t n, const float *bias, const float *post, const float *norm) {
+    // Adds what l, whose sums are in y, computed; nullptr: nothing yet.
+    auto add_norm = [&](const lst::Linear *l, const float *bias, const float *post, const float *norm) {
+        int32_t n = l ? l->device.cut.chunks : 0;
+        if (l && m->ranks) {
+            check(lsg_sum(&b, n, l->n_out, sums.get(), s), "a sum");
+            put_meeting(of_embd, sums.get(), y.get(), rows);
+            n = 1;
+        }
         const lsg_add a{n, bias, post, norm, hp.residual_scale, hp.rms_eps};
         check(lsg_add_norm(&b, &a, s), "a norm");
     };
@@ -223,14 +332,14 @@ template <class F> void CudaEngine::put(int32_t rows, int32_t chunks, bool head,
                             {hp.rope_magnitude[0], hp.rope_magnitude[1]}};
     check(lsg_begin(&b, &turn, s), "a step");
     check(lsg_embed(&b, &m->embedding_rows(), hp.embd_scale, s), "the embedding");
+    if (m->ranks) put_meeting(of_tokens, x.get(), x.get(), rows);
     for (int32_t i = 0; i < n_layers; i++) {
         const lst::Layer &l = m->layers[(size_t)i];
         const Vectors &v = m->vectors[(size_t)i];
-        if (!i) add_norm(0, nullptr, nullptr, v.attn_norm);
+        if (!i) add_norm(nullptr, nullptr, nullptr, v.attn_norm);
         else {
             const Vectors &before = m->vectors[(size_t)i - 1];
-            add_norm(m->layers[(size_t)i - 1].down.device.cut.chunks, before.down_bias, before.ffn_post_norm,
-                     v.attn_norm);
+            add_norm(&m->layers[(size_t)i - 1].down, before.down_bias, before.ffn_post_norm, v.attn_norm);
         }
         watch(2 * i - 1);
         matmul(l.qkv);
@@ -240,15 +349,17 @@ template <class F> void CudaEngine::put(int32_t rows, int32_t chunks, bool head,
         check(lsg_rope_kv(&b, &rope, s), "rotary embedding");
         const lsg_attend attend{i, chunks, kind ? hp.window : 0, hp.attn_softcap};
         check(lsg_attention(&b, &attend, s), "attention");
+        if (m->ranks && ls_range_size(held.heads) < hp.n_heads) put_meeting(of_heads, b.xn, b.xn, rows);
         matmul(l.out);
-        add_norm(l.out.device.cut.chunks, v.out_bias, v.attn_post_norm, v.ffn_norm);
+        add_norm(&l.out, v.out_bias, v.attn_post_norm, v.ffn_norm);
         watch(2 * i);
         matmul(l.gate_up);
         check(lsg_gate(&b, l.gate_up.device.cut.chunks, v.gate_up_bias, hp.activation, s), "the feed-forward part");
+        if (m->ranks) put_meeting(of_ff, b.xn, b.xn, rows);
         matmul(l.down);
     }
     const Vectors &v = m->vectors[(size_t)n_layers - 1];
-    add_norm(m->layers[(size_t)n_layers - 1].down.device.cut.chunks, v.down_bias, v.ffn_post_norm, m->output_norm_at);
+    add_norm(&m->layers[(size_t)n_layers - 1].down, v.down_bias, v.ffn_post_norm, m->output_norm_at);
     watch(2 * n_layers - 1);
     if (!head) return;
     put_head(b, sampled);
@@ -314,7 +425,7 @@ void CudaEngine::run(int32_t length, const int32_t *tokens, const int32_t *paren
     s.new_from = new_from;
     std::copy_n(columns.begin() + new_from, n_new, s.new_column);
     s.head_row = head_row;
-    s.sampled = sampling && sampling->temperature > 0;
+    s.sampled = !m->ranks && sampling && sampling->temperature > 0;
     s.temperature = s.sampled ? sampling->temperature : 1;
     s.top_k = s.sampled ? sampling->top_k : 0;
     s.top_p = s.sampled ? sampling->top_p : 1;
@@ -349,11 +460,13 @@ void CudaEngine::run(int32_t length, const int32_t *tokens, const int32_t *paren
         throw;
     }
     check(lsg_sync(stream.s), "a step");
+    if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
     check(lsg_event_ms(watch.from, watch.to, &ms), "a step");
     n_new = 0;
     keep_row = -1;
-    list_row = head ? result->last_row : -1;
-    if (head && result->bad) find_bad(rows, chunks);
+    list_row = head && !m->ranks ? result->last_row : -1;
+    if (head && m->ranks) merge(head_row < 0 ? n : 1, sampling);
+    else if (head && result->bad) find_bad(rows, chunks);
 }
 
 void CudaEngine::find_bad(int32_t rows, int32_t chunks) {
@@ -365,6 +478,7 @@ void CudaEngine::find_bad(int32_t rows, int32_t chunks) {
         check(lsg_download(seen[(size_t)(stage + 1)].data(), x.get(), n * sizeof(float), stream.s), "a layer's values");
     });
     check(lsg_sync(stream.s), "a step");
+    if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
     for (size_t i = 0; i < seen.size(); i++)
         for (float value : seen[i])
             if (!std::isfinite(value)) throw lst::bad_logit(std::max(0, (int32_t)i - 1));
@@ -417,22 +531,29 @@ void CudaEngine::rewind(int32_t n) {
 }
 
 void CudaEngine::top(int32_t row, int32_t k, int32_t *ids, float *values) {
-    if (row < 0 && !list.empty()) {
+    if (m->ranks) merge_top(*this, row, k, ids, values);
+    else if (row < 0 && !list.empty())
         for (int32_t i = 0; i < k; i++) ids[i] = list[(size_t)i].first, values[i] = list[(size_t)i].second;
-        return;
-    }
+    else part_top(row, k, ids, values);
+}
+
+void CudaEngine::logits(int32_t row, float *out) {
+    if (m->ranks) gather_logits(*this, row, 1, out);
+    else part_logits(row, 1, out);
+}
+
+void CudaEngine::part_top(int32_t row, int32_t k, int32_t *ids, float *values) {
     check(lsg_use(m->index), "choosing the GPU");
-    check(lsg_top(row_at(row), m->hp.n_vocab, nullptr, keys.get(), top_at.get(), (float *)top_at.get() + LSG_TOP,
-                  stream.s),
+    check(lsg_top(row_at(row), vocab(), nullptr, keys.get(), top_at.get(), (float *)top_at.get() + LSG_TOP, stream.s),
           "the best tokens");
     check(lsg_download(ids, top_at.get(), (size_t)k * sizeof *ids, stream.s), "the best tokens");
     check(lsg_download(values, top_at.get() + LSG_TOP, (size_t)k * sizeof *values, stream.s), "the best tokens");
     check(lsg_sync(stream.s), "the best tokens");
 }
 
-void CudaEngine::logits(int32_t row, float *out) {
+void CudaEngine::part_logits(int32_t first, int32_t n, float *out) {
     check(lsg_use(m->index), "choosing the GPU");
-    check(lsg_download(out, row_at(row), (size_t)m->hp.n_vocab * sizeof *out, stream.s), "logits");
+    check(lsg_download(out, row_at(first), (size_t)n * (size_t)vocab() * sizeof *out, stream.s), "logits");
     check(lsg_sync(stream.s), "logits");
 }
 
@@ -441,4 +562,9 @@ void CudaEngine::logits(int32_t row, float *out) {
 std::unique_ptr<lst::Engine> CudaModel::engine(int32_t n_context, int32_t n_layers) {
     check(lsg_use(index), "choosing the GPU");
     return std::make_unique<CudaEngine>(this, n_context, n_layers);
+}
+
+std::unique_ptr<lst::Engine> CudaModel::leading_engine(int32_t n_context, int32_t n_layers) {
+    check(lsg_use(index), "choosing the GPU");
+    return std::make_unique<lst::Leading<CudaEngine>>(this, n_context, n_layers);
 }

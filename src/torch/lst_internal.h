@@ -59,7 +59,8 @@ template <class F> int guard(F &&body) noexcept {
 // A weight matrix as a device's kernels read it.
 struct Linear {
     int32_t n_in = 0, n_out = 0;
-    at::Tensor bias; // f32 [n_out], in host memory; undefined: none
+    int32_t of_all = 0; // the outputs of all ranks together
+    at::Tensor bias;    // f32 [n_out], in host memory; undefined: none
     // on the CPU
     lsk_arith arith = LSK_ARITH_F32; // of its input
     at::Tensor bytes;                // storage behind `packed`
@@ -140,18 +141,29 @@ struct lst_model {
     lst_ranks *ranks = nullptr; // nullptr: it is whole
     std::vector<ls_part> parts; // of every rank
     const ls_part &part() const;
+    // Rank 0's calls on their way to the others (lst_ranks_calls.h).
+    struct {
+        bool lead = false; // see lst_lead
+        std::vector<int32_t> words;
+        int32_t engines = 0; // so far
+    } calls;
 
-    virtual ~lst_model() = default;
+    virtual ~lst_model();
     virtual void info(lst_model_info_t *info) const = 0;
     virtual std::unique_ptr<lst::Engine> engine(int32_t n_context, int32_t n_layers) = 0;
+    // The same on rank 0, which has others repeat its calls.
+    virtual std::unique_ptr<lst::Engine> leading_engine(int32_t n_context, int32_t n_layers) = 0;
 
+    // The heads, columns and tokens whose weights this rank loads: its part, and more where the device computes more.
+    virtual ls_part loaded_part() const { return part(); }
     // ---- loading, in this order for each matrix
     // Makes room; false: type or shape cannot be kept.
     virtual bool matrix_begin(lst::Linear &l, int ggml_type, lst::Care care) = 0;
     // Raw rows, a tile's at a time; several threads at once.
     virtual void matrix_rows(lst::Linear &l, int64_t row, int ggml_type, const uint8_t *raw, int64_t n) = 0;
     virtual void matrix_end(lst::Linear &l) = 0;
-    // The rows of the input embedding, as a tensor of their own. kept_type: the type of the output head, if both are one tensor.
+    // The rows of the input embedding, as a tensor of their own. kept_type: the type of the output head, if both are
+    // one tensor.
     virtual void embedding(const lst_tensor &t, const uint8_t *raw, int kept_type) = 0;
     virtual void loaded() = 0;
 };

@@ -93,7 +93,7 @@ struct Loader {
     enum class Bias { of_rows, whole };
 
     // Rows of several tensors of one input stacked along their outputs, with their biases.
-    void linear(lst::Linear &l, lst::Care care, std::initializer_list<Rows> parts, int64_t n_in,
+    void linear(lst::Linear &l, lst::Care care, std::initializer_list<Rows> parts, int64_t n_in, int64_t of_all,
                 Bias bias = Bias::of_rows) {
         std::vector<std::pair<const lst_tensor *, ls_range>> ts;
         int64_t n_out = 0, n_bias = 0;
@@ -108,6 +108,7 @@ struct Loader {
         }
         l.n_in = (int32_t)n_in;
         l.n_out = (int32_t)n_out;
+        l.of_all = (int32_t)of_all;
         pack(l, care, ts, same ? kept_type(ts[0].first->type) : LS_GGML_F32);
         if (biased) {
             l.bias = at::zeros({n_bias}, at::kFloat);
@@ -177,7 +178,7 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
                                         std::to_string(most) + " can");
     for (int i = 0; i < ranks; i++)
         m.parts.push_back(ls_part_of(hp.n_heads, hp.n_kv_heads, hp.n_ff, hp.n_embd, hp.n_vocab, i, ranks));
-    const ls_part &own = m.part();
+    const ls_part own = m.loaded_part();
     m.threads = lst::threads_of(opt.threads);
     if (opt.threads < 1 && opt.beside > 1) m.threads = std::max(1, m.threads / opt.beside);
     at::set_num_threads(m.threads);
@@ -216,23 +217,24 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
                         {{all, q + 2 * kv, heads},
                          {all, q + 2 * kv, moved(kv_heads, 1, q)},
                          {all, q + 2 * kv, moved(kv_heads, 1, q + kv)}},
-                        d);
+                        d, q + 2 * kv);
         else
             load.linear(l.qkv, lst::Care::more,
-                        {{p + "attn_q", q, heads}, {p + "attn_k", kv, kv_heads}, {p + "attn_v", kv, kv_heads}}, d);
-        load.linear(l.out, lst::Care::usual, {{p + "attn_output", d, own.embd}}, q, Loader::Bias::whole);
+                        {{p + "attn_q", q, heads}, {p + "attn_k", kv, kv_heads}, {p + "attn_v", kv, kv_heads}}, d,
+                        q + 2 * kv);
+        load.linear(l.out, lst::Care::usual, {{p + "attn_output", d, own.embd}}, q, d, Loader::Bias::whole);
         if (load.has(p + "ffn_gate.weight"))
             load.linear(l.gate_up, lst::Care::usual,
-                        {{p + "ffn_gate", hp.n_ff, own.ff}, {p + "ffn_up", hp.n_ff, own.ff}}, d);
+                        {{p + "ffn_gate", hp.n_ff, own.ff}, {p + "ffn_up", hp.n_ff, own.ff}}, d, 2 * (int64_t)hp.n_ff);
         else // the gate first
             load.linear(l.gate_up, lst::Care::usual,
                         {{p + "ffn_up", 2 * (int64_t)hp.n_ff, own.ff},
                          {p + "ffn_up", 2 * (int64_t)hp.n_ff, moved(own.ff, 1, hp.n_ff)}},
-                        d);
-        load.linear(l.down, lst::Care::more, {{p + "ffn_down", d, own.embd}}, hp.n_ff, Loader::Bias::whole);
+                        d, 2 * (int64_t)hp.n_ff);
+        load.linear(l.down, lst::Care::more, {{p + "ffn_down", d, own.embd}}, hp.n_ff, d, Loader::Bias::whole);
     }
     m.output_norm = load.vector("output_norm.weight", d, hp.norm_offset);
-    load.linear(m.head, lst::Care::usual, {{hp.tied ? "token_embd" : "output", hp.n_vocab, own.vocab}}, d);
+    load.linear(m.head, lst::Care::usual, {{hp.tied ? "token_embd" : "output", hp.n_vocab, own.vocab}}, d, hp.n_vocab);
     m.loaded();
 }
 

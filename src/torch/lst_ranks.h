@@ -33,6 +33,24 @@ std::unique_ptr<Wire> wire_over_gloo(const lst_ranks_options &opt);
 
 std::string rank_name(int rank, int n); // "rank 1 of 2"
 
+// An engine that may have a part of the vocabulary's logits.
+struct PartEngine : Engine {
+    lst_model *const model;
+    explicit PartEngine(lst_model *of) : model(of) {}
+    // A row's k best tokens, k <= MOST_TOP, whose ids count from the first of this rank's part.
+    virtual void part_top(int32_t row, int32_t k, int32_t *ids, float *logits) = 0;
+    virtual void part_logits(int32_t first, int32_t n, float *out) = 0; // of n rows, this rank's part of each
+};
+enum { MOST_TOP = 256 };
+
+// ---- lst_ranks_rows.cpp: all ranks call these with the same arguments.
+// Rows [first, first + n), which each rank described by its part of the vocabulary. next: the positions of the tokens
+// to sample; nullptr: the best are chosen. False: a rank found a logit that is not finite.
+bool merge_rows(PartEngine &s, int32_t first, int32_t n, bool good, const uint64_t *next, const lst_sampling *sampling,
+                lst_row *rows);
+void merge_top(PartEngine &s, int32_t row, int32_t k, int32_t *ids, float *values);
+void gather_logits(PartEngine &s, int32_t first, int32_t n, float *out); // of n rows, whole
+
 } // namespace lst
 
 struct lst_ranks {

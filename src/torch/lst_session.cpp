@@ -143,7 +143,7 @@ LST_API int lst_session_new(lst_session **out, lst_model *m, int32_t n_context, 
         s->m = m;
         s->n_context = n_context;
         s->n_layers = n_layers ? n_layers : m->hp.n_layers;
-        s->engine = m->engine(n_context, s->n_layers);
+        s->engine = m->ranks ? m->leading_engine(n_context, s->n_layers) : m->engine(n_context, s->n_layers);
         *out = s.release();
     });
 }

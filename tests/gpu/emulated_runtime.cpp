@@ -110,6 +110,9 @@ int lsg_download(void *host, const void *device, size_t bytes, lsg_stream s) {
 int lsg_clear(void *device, size_t bytes, lsg_stream s) {
     return put(s, [=] { memset(device, 0, bytes); });
 }
+int lsg_on_host(void (*call)(void *ud), void *ud, lsg_stream s) {
+    return put(s, [=] { call(ud); });
+}
 int lsg_capture_begin(lsg_stream s) {
     static_cast<Stream *>(s)->capturing = true;
     return 0;

@@ -6,21 +6,46 @@
 
 static void embedding_rows_are_the_weights(void) {
     enum { ROWS = 9, THERE = 7, N_EMBD = 512, N_VOCAB = 40 };
-    for (int t = 0; t < MATRIX_TYPES; t++) {
-        const matrix m = random_matrix(matrix_types[t], N_VOCAB, N_EMBD);
-        session s = session_new(ROWS, (lsg_buffers){.n_embd = N_EMBD}, 1, 0);
+    for (int t = 0; t < 2 * MATRIX_TYPES; t++) {
+        const int type = matrix_types[t % MATRIX_TYPES];
+        const int32_t from = t < MATRIX_TYPES ? 0 : 13; // other devices have the tokens before it, and those behind
+        const matrix m = random_matrix(type, N_VOCAB, N_EMBD);
+        session s = session_new(ROWS, (lsg_buffers){.n_embd = N_EMBD, .n_vocab = N_VOCAB, .vocab_from = from}, 1, 0);
         const float scale = t % 2 ? 1 : 1.7f;
         s.step->n_rows = THERE;
-        for (int r = 0; r < ROWS; r++) s.step->token[r] = r == 1 ? N_VOCAB - 1 : (int32_t)rnd_int(N_VOCAB);
+        for (int r = 0; r < ROWS; r++) s.step->token[r] = r == 1 ? N_VOCAB - 1 : (int32_t)rnd_int(N_VOCAB + 2 * from);
         send_step(&s);
         MUST(lsg_embed(&s.device, &m.device, scale, stream));
         const float *x = take(s.device.x, ROWS * N_EMBD * sizeof *x);
         for (int r = 0; r < ROWS; r++)
             for (int i = 0; i < N_EMBD; i++) {
-                const float got = x[r * N_EMBD + i], want = lsg_value(&m.host, s.step->token[r], i) * scale;
-                CHECK(r < THERE ? got == want : isnan(got), "type %d: %g instead of %g in row %d", matrix_types[t],
-                      (double)got, (double)want, r);
+                const int32_t o = s.step->token[r] - from;
+                const float got = x[r * N_EMBD + i],
+                            want = o < 0 || o >= N_VOCAB ? 0 : lsg_value(&m.host, o, i) * scale;
+                CHECK(r < THERE ? got == want : isnan(got), "type %d: %g instead of %g in row %d", type, (double)got,
+                      (double)want, r);
             }
+        release();
+    }
+}
+
+static void sums_are_those_of_the_chunks_in_order(void) {
+    enum { ROWS = 5, THERE = 4, CHUNKS = 7 };
+    for (int32_t n = 4; n < 3000; n = n * 3 + 4) {
+        session s = session_new(ROWS, (lsg_buffers){.n_embd = 32}, (size_t)n * CHUNKS, 0);
+        float *sums = room(ROWS * (size_t)n * sizeof *sums);
+        for (size_t k = 0; k < s.y_floats; k++) s.host.y[k] = rnd();
+        send_y(&s);
+        s.step->n_rows = THERE;
+        send_step(&s);
+        MUST(lsg_arrive(stream)); // as behind a copy
+        MUST(lsg_sum(&s.device, CHUNKS, n, sums, stream));
+        const float *got = take(sums, THERE * (size_t)n * sizeof *got);
+        for (int32_t i = 0; i < THERE * n; i++) {
+            float want = 0;
+            for (int32_t c = 0; c < CHUNKS; c++) want += s.host.y[(size_t)c * ROWS * (size_t)n + (size_t)i];
+            CHECK(got[i] == want, "%d outputs: %g instead of %g", n, (double)got[i], (double)want);
+        }
         release();
     }
 }
@@ -150,6 +175,7 @@ static void gate_is_its_twin(void) {
 
 const gpu_test rows_tests[] = {
     TEST(embedding_rows_are_the_weights),
+    TEST(sums_are_those_of_the_chunks_in_order),
     TEST(add_norm_is_its_twin),
     TEST(rope_kv_is_its_twin),
     TEST(gate_is_its_twin),

@@ -118,6 +118,38 @@ static void replayed_graphs_compute_what_launches_do(void) {
     lsg_graph_free(graph);
 }
 
+static void add_one(void *ud) {
+    ++*(int *)ud;
+}
+
+// A call on the host sees what was copied before it, and what is copied behind it is what it left, whenever its graph
+// runs.
+static void calls_on_the_host_have_their_turn(void) {
+    int *number;
+    lsg_graph graph;
+    MUST(lsg_alloc_host((void **)&number, sizeof *number));
+    int *a = room(sizeof *a), *b = room(sizeof *b);
+    *number = 5;
+    upload(a, number, sizeof *number);
+    MUST(lsg_capture_begin(stream));
+    MUST(lsg_download(number, a, sizeof *number, stream));
+    MUST(lsg_on_host(add_one, number, stream));
+    MUST(lsg_upload(b, number, sizeof *number, stream));
+    MUST(lsg_on_host(add_one, number, stream));
+    MUST(lsg_upload(a, number, sizeof *number, stream));
+    MUST(lsg_capture_end(stream, &graph));
+    CHECK(*number == 5, "a captured call runs");
+    for (int i = 0; i < 3; i++) {
+        int got;
+        MUST(lsg_graph_launch(graph, stream));
+        MUST(lsg_sync(stream));
+        download(&got, b, sizeof got);
+        CHECK(got == 6 + 2 * i && *number == 7 + 2 * i, "run %d: %d, then %d", i, got, *number);
+    }
+    lsg_graph_free(graph);
+    lsg_free_host(number);
+}
+
 static void check_devices(void) {
     lsg_device d;
     MUST(lsg_device_get(0, &d));
@@ -177,6 +209,7 @@ static void memory_is_copied_and_ends(void) {
 const gpu_test step_tests[] = {
     TEST(begin_takes_the_step),
     TEST(replayed_graphs_compute_what_launches_do),
+    TEST(calls_on_the_host_have_their_turn),
     TEST(memory_is_copied_and_ends),
     {0},
 };

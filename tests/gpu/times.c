@@ -9,7 +9,14 @@
 
 enum { MOST_COPIES = 64 };
 
-static lsg_shape shape = {1, 4096, 14336, 32, 8, 128, 128, 128256, 0};
+static lsg_shape shape = {.n_layers = 1,
+                          .n_embd = 4096,
+                          .n_ff = 14336,
+                          .n_heads = 32,
+                          .n_kv_heads = 8,
+                          .head_dim = 128,
+                          .rope_dims = 128,
+                          .n_vocab = 128256};
 static size_t beyond_l2 = (size_t)256 << 20; // bytes that no cache holds
 static int runs = 20;
 static lsg_event from, to;
@@ -218,7 +225,14 @@ void kernel_times(int tiny) {
     card = lsg_card_of(d.name);
     if (tiny) {
         card = lsg_cards; // whichever: the numbers mean nothing
-        shape = (lsg_shape){1, 64, 96, 4, 2, 16, 16, 300, 0};
+        shape = (lsg_shape){.n_layers = 1,
+                            .n_embd = 64,
+                            .n_ff = 96,
+                            .n_heads = 4,
+                            .n_kv_heads = 2,
+                            .head_dim = 16,
+                            .rope_dims = 16,
+                            .n_vocab = 300};
         beyond_l2 = 0;
         runs = 1;
     }

@@ -9,6 +9,7 @@
 #include "engine/engine_torch.h"
 #include "engine/trained.h"
 #include "spec/draft_medusa.h"
+#include "tiny.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -272,8 +273,7 @@ static void need(void) {
 static ls_engine *open_engine(const char *device, const ls_checkpoint *target) {
     ls_err err = {0};
     ls_engine *e = NULL;
-    const char *library = getenv("LOGITSPEC_EMULATED");
-    setenv("LOGITSPEC_LSTORCH_CUDA", library ? library : "build/tests/liblstorch_emulated.so", 1);
+    tiny_use_gpu();
     const bool cpu = !strcmp(device, "cpu");
     if (ls_engine_torch_open(
             &e, target,

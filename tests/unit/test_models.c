@@ -146,11 +146,6 @@ static void each_model_equals_the_reference(void **state) {
     }
 }
 
-static void use_emulated_gpu(void) {
-    const char *library = getenv("LOGITSPEC_TEST_GPU"), *emulated = getenv("LOGITSPEC_EMULATED");
-    setenv("LOGITSPEC_LSTORCH_CUDA", library ? library : emulated ? emulated : "build/tests/liblstorch_emulated.so", 1);
-}
-
 // The same on a GPU, which is emulated: its kernels round what they multiply to bf16, so logits are as near as the
 // CPU's are in bf16, and speculative decoding equals plain decoding, greedy and sampled.
 static void each_model_on_a_gpu(void **state) {
@@ -159,7 +154,7 @@ static void each_model_on_a_gpu(void **state) {
     enum { TOKENS = 10 };
     const char *name, *row;
     json_t *v, *want;
-    use_emulated_gpu();
+    tiny_use_gpu();
     json_object_foreach(vectors, name, v) {
         ls_ids prompt = ids_of(json_object_get(v, "prompt"));
         char *path = tiny_path(name, true);
@@ -361,7 +356,7 @@ static void timelines_live_side_by_side(void **state) {
     for (int on = 0; on < 2; on++) {
         enum { N = 40, COMMON = 27 };
         char *path = tiny_path("llama3", true);
-        use_emulated_gpu();
+        tiny_use_gpu();
         ls_engine *e = open_on(devices[on], path, "auto", "auto");
         ls_ids prompt = ids_of(json_object_get(json_object_get(vectors, "llama3"), "prompt"));
         ls_err err = {0};

@@ -2,6 +2,7 @@
 // every architecture, arithmetic and kind of weights, whatever is called; a rank that is lost, or has another file, is
 // named. Needs the compute library and python3.
 #include "base/mem.h"
+#include "engine/device.h"
 #include "engine/engine_torch.h"
 #include "engine/follow.h"
 #include "tiny.h"
@@ -17,7 +18,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static char missing[600];
+static char missing[600], no_gpu[600];
 
 static void need(void) {
     if (!missing[0]) return;
@@ -25,15 +26,20 @@ static void need(void) {
     skip();
 }
 
-static const char *const devices[] = {NULL, "", "cpu,cpu", "cpu,cpu,cpu", "cpu,cpu,cpu,cpu"};
+static const char *const devices[] = {NULL, "", "cpu,cpu", "cpu,cpu,cpu", "cpu,cpu,cpu,cpu"},
+                         *const gpus[] = {NULL, "", "0,0", "0,cuda:0,0",
+                                          "0,0,0,0"}; // one GPU, the emulated one, for all
+static bool on_gpus;
 
 static ls_code try_open(ls_engine **out, const char *path, const char *weights, const char *dtype, int ranks,
                         ls_err *err) {
     ls_checkpoint *c;
     if (ls_checkpoint_open(&c, path, err)) fail_msg("%s", err->msg);
     const ls_code code = ls_engine_torch_open(out, c,
-                                              &(ls_engine_options){.device = "cpu",
-                                                                   .devices = devices[ranks],
+                                              &(ls_engine_options){.device = ranks > 1 ? "auto"
+                                                                             : on_gpus ? "cuda"
+                                                                                       : "cpu",
+                                                                   .devices = on_gpus ? gpus[ranks] : devices[ranks],
                                                                    .dtype = dtype,
                                                                    .weights = weights,
                                                                    .threads = ranks == 1 ? 2 : 1},
@@ -199,6 +205,28 @@ static void every_arithmetic_and_weight(void **state) {
     free(path);
 }
 
+static void every_architecture_on_gpus(void **state) {
+    (void)state;
+    need();
+    if (*no_gpu) {
+        print_message("needs:emulated GPU library: %s\n", no_gpu);
+        skip();
+    }
+    const char *name;
+    json_t *v;
+    on_gpus = true;
+    for (int ranks = 2; ranks <= 4; ranks++) {
+        size_t i = 0;
+        json_object_foreach(tiny_vectors(), name, v) {
+            if (!has_turn(ranks, i++)) continue;
+            char *path = tiny_path(name, ranks != 3);
+            same_bits(path, i % 2 ? "auto" : "q8", "bf16", ranks);
+            free(path);
+        }
+    }
+    on_gpus = false;
+}
+
 // A rank that dies is named, and the next model finds new ones.
 static void a_rank_that_is_lost(void **state) {
     (void)state;
@@ -229,12 +257,22 @@ static void what_cannot_be_shared(void **state) {
     need();
     ls_err err = {0};
     ls_engine *e = NULL;
-    int32_t n;
-    assert_int_equal(ls_devices_count("cpu,cpu", &n, &err), LS_OK);
-    assert_int_equal(n, 2);
-    static const char *const wrong[] = {"cpu,", "cpu,cuda", ",cpu", "gpu", "cpu cpu"};
+    ls_devices d;
+    static const struct {
+        const char *list, *device;
+        int32_t n, last;
+    } right[] = {{"cpu,cpu", "auto", 2, -1}, {"3", "cpu", 3, -1},      {"2", "cuda", 2, 1},
+                 {"0,1", "auto", 2, 1},      {"cuda:3,2", NULL, 2, 2}, {"", "cuda", 1, -1}};
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        assert_int_equal(ls_devices_read(&d, right[i].list, right[i].device, &err), LS_OK);
+        assert_true(d.n == right[i].n && d.gpu[d.n - 1] == right[i].last);
+    }
+    static const char *const wrong[] = {"cpu,",  "cpu,cuda", ",cpu",   "gpu",   "cpu cpu",
+                                        "cpu,0", "0",        "cuda:0", "1,100", "cuda:,1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_int_equal(ls_devices_count(wrong[i], &n, &err), LS_E_USAGE);
+        assert_int_equal(ls_devices_read(&d, wrong[i], "auto", &err), LS_E_USAGE);
+    assert_int_equal(ls_devices_read(&d, "cpu,cpu", "cuda", &err), LS_E_USAGE);
+    assert_int_equal(ls_devices_read(&d, "0,1", "cpu", &err), LS_E_USAGE);
     char *path = tiny_path("qwen3", false);
     assert_int_not_equal(try_open(&e, path, "auto", "i8", 2, &err), LS_OK); // rank 0 says so, and no rank is lost by it
     assert_non_null(strstr(err.msg, "needs weights of 4 or 8 bits"));
@@ -247,6 +285,10 @@ static int set_up(void **state) {
     ls_err err = {0};
     ls_engine_torch_facts facts;
     if (ls_engine_torch_probe(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
+    tiny_use_gpu();
+    ls_gpus seen;
+    ls_gpus_look(&seen);
+    snprintf(no_gpu, sizeof no_gpu, "%s", seen.problem);
     return tiny_make();
 }
 
@@ -263,9 +305,8 @@ int main(int argc, char **argv) {
         return 1;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_architecture),
-        cmocka_unit_test(every_arithmetic_and_weight),
-        cmocka_unit_test(a_rank_that_is_lost),
+        cmocka_unit_test(every_architecture),         cmocka_unit_test(every_arithmetic_and_weight),
+        cmocka_unit_test(every_architecture_on_gpus), cmocka_unit_test(a_rank_that_is_lost),
         cmocka_unit_test(what_cannot_be_shared),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

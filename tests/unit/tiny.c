@@ -26,6 +26,11 @@ int tiny_remove(void) {
     return failed;
 }
 
+void tiny_use_gpu(void) {
+    const char *library = getenv("LOGITSPEC_TEST_GPU"), *emulated = getenv("LOGITSPEC_EMULATED");
+    setenv("LOGITSPEC_LSTORCH_CUDA", library ? library : emulated ? emulated : "build/tests/liblstorch_emulated.so", 1);
+}
+
 const char *tiny_folder(void) {
     return folder;
 }

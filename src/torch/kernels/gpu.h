@@ -87,8 +87,9 @@ typedef struct {
 typedef struct {
     const lsg_step *step;
     lsg_result *result;
-    int32_t rows; /* rows that the launches are made for */
-    int32_t n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_layers;
+    int32_t rows;                                                           /* rows that the launches are made for */
+    int32_t n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_layers; /* what this device computes of them */
+    int32_t vocab_from;      /* the first token of its part of the vocabulary */
     int32_t *columns;        /* [n_context]: cache column of a committed position */
     int16_t *ancestors;      /* [LST_MAX_ROWS][LST_MAX_ROWS]: row of each depth of a row's path */
     uint16_t *const *pages;  /* KV pages: [n_layers][2: K, V][n_kv_heads][LSG_PAGE][head_dim] bf16 */
@@ -111,7 +112,7 @@ typedef struct {
     float magnitude[2];
 } lsg_rotation;
 int lsg_begin(const lsg_buffers *b, const lsg_rotation *r, lsg_stream stream);
-/* x[r] = row token[r] of the embedding, times scale. */
+/* x[r] = row token[r] of the embedding, times scale; 0 for a token of another device's part. */
 int lsg_embed(const lsg_buffers *b, const lsg_matrix *embd, float scale, lsg_stream stream);
 /* Adds a sublayer's output (y with bias, norm and scale) to x, then writes the next matmul's input. Weights may be
  * NULL. n_embd is LSG_MOST_EMBD at most. */
@@ -121,6 +122,12 @@ typedef struct {
     float residual_scale, eps;
 } lsg_add;
 int lsg_add_norm(const lsg_buffers *b, const lsg_add *a, lsg_stream stream);
+/* Goes before a kernel that follows a copy or a call on the host: such a kernel starts early, which is for one that
+ * follows a kernel. */
+int lsg_arrive(lsg_stream stream);
+/* sums[r][i] = y[.][r][i] with the chunks added in order, of the n outputs that this device computes: what others get.
+ */
+int lsg_sum(const lsg_buffers *b, int32_t chunks, int32_t n, float *sums, lsg_stream stream);
 /* Queries, keys and values from y: bias, norms, rotation; keys and values go to the rows' columns. */
 typedef struct {
     int32_t layer, chunks, qk_norm;
@@ -140,7 +147,8 @@ int lsg_attention(const lsg_buffers *b, const lsg_attend *a, lsg_stream stream);
 /* xn[r] = act(gate) * up from y. */
 int lsg_gate(const lsg_buffers *b, int32_t chunks, const float *bias, int32_t activation, lsg_stream stream);
 /* Logits from y (which may be the logits themselves), and every row's part of result. If step->head_row is set, that
- * row alone has logits, in row 0. */
+ * row alone has logits, in row 0. Where other devices have parts of the vocabulary, all that is said is of this one's:
+ * ids count from its first token, and the logit of a token that another has is NAN. */
 typedef struct {
     int32_t rows, chunks; /* rows: of y and logits */
     const float *y, *bias;

@@ -337,13 +337,14 @@ __global__ void walk(lsg_buffers b) {
     const int32_t n = logit_rows(*s);
     lst_row *rows = b.result->row;
     for (int32_t i = (int32_t)threadIdx.x; i < n; i += THREADS) {
-        const int32_t p = s->head_row >= 0 ? -1 : s->parent[i];
+        const int32_t p = s->head_row >= 0 ? -1 : s->parent[i], o = s->token[i] - b.vocab_from;
+        const bool own = o >= 0 && o < b.n_vocab;
         float logit = NAN, lse = NAN;
         if (p >= 0) {
-            logit = b.logits[(size_t)p * b.n_vocab + s->token[i]];
+            if (own) logit = b.logits[(size_t)p * b.n_vocab + o];
             lse = rows[p].lse;
         } else if (s->last_known && s->head_row < 0) {
-            logit = b.last[s->token[i]];
+            if (own) logit = b.last[o];
             lse = s->last_lse;
         }
         rows[i].parent_logit = logit;

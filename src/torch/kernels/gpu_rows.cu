@@ -95,8 +95,10 @@ __global__ void embed(lsg_buffers b, lsg_matrix m, float scale) {
     lsg_wait_before();
     const int32_t r = (int32_t)blockIdx.x;
     if (r >= b.step->n_rows) return;
+    const int32_t o = b.step->token[r] - b.vocab_from;
+    const bool own = o >= 0 && o < b.n_vocab;
     for (int32_t i = (int32_t)threadIdx.x; i < b.n_embd; i += THREADS)
-        b.x[(size_t)r * b.n_embd + i] = weight(m, b.step->token[r], i) * scale;
+        b.x[(size_t)r * b.n_embd + i] = own ? weight(m, o, i) * scale : 0;
 }
 
 LSG_DEVICE float dot4(const float4 &v, float sum) {
@@ -160,6 +162,20 @@ template <int PER> __global__ void __launch_bounds__(NORM_THREADS) add_norm(lsg_
     for (int k = 0; k < PER; k++)
         if (index(k) < n)
             store_bf16(b.xn + (size_t)r * n + index(k), a.norm ? times4(x[k], scale, weight(norm, a.norm, k)) : x[k]);
+}
+
+__global__ void arrive() {
+    lsg_next_may_start();
+    lsg_wait_before();
+}
+
+// Four values a thread.
+__global__ void sum_chunks(lsg_buffers b, int32_t chunks, int32_t n, float *sums) {
+    lsg_next_may_start();
+    const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x);
+    const bool there = r < lsg_fresh(&b.step->n_rows) && i < n;
+    lsg_wait_before();
+    if (there) *(float4 *)(sums + (size_t)r * n + i) = added4(b.y, chunks, b.rows, n, r, i, nullptr);
 }
 
 // A block takes some heads of a row, four values a thread.
@@ -268,6 +284,12 @@ int lsg_add_norm(const lsg_buffers *b, const lsg_add *a, lsg_stream s) {
                   per = (b->n_embd + warps * 128 - 1) / (warps * 128);
     const auto kernel = per == 1 ? add_norm<1> : per == 2 ? add_norm<2> : per <= 4 ? add_norm<4> : add_norm<8>;
     return lsg_launch(kernel, dim3((unsigned)b->rows), warps * 32, 32 * sizeof(float), s, *b, *a);
+}
+int lsg_arrive(lsg_stream s) {
+    return lsg_launch<false>(arrive, dim3(1), 32, 0, s);
+}
+int lsg_sum(const lsg_buffers *b, int32_t chunks, int32_t n, float *sums, lsg_stream s) {
+    return lsg_launch(sum_chunks, dim3(blocks(n, 4 * THREADS), (unsigned)b->rows), THREADS, 0, s, *b, chunks, n, sums);
 }
 int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream s) {
     const int32_t heads = b->n_heads + 2 * b->n_kv_heads, of_block = 4 * ROPE_THREADS / b->head_dim;

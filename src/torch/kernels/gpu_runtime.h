@@ -39,6 +39,8 @@ int lsg_upload(void *device, const void *host, size_t bytes, lsg_stream s);
 int lsg_download(void *host, const void *device, size_t bytes, lsg_stream s);
 int lsg_copy(void *to, const void *from, size_t bytes, lsg_stream s);
 int lsg_clear(void *device, size_t bytes, lsg_stream s);
+/* call(ud) on the host in the stream's order, in a thread of the driver's; it may not call any function of these. */
+int lsg_on_host(void (*call)(void *ud), void *ud, lsg_stream s);
 
 /* Between both calls the stream records a graph instead of running. */
 int lsg_capture_begin(lsg_stream s);

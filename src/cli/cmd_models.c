@@ -192,7 +192,8 @@ static void info_text(const ls_registry_entry *e, const ls_model_place *p, ls_bu
     }
 }
 
-static ls_code info(ls_registry *r, const char *name, const char *devices, bool json, ls_buf *out, ls_err *err) {
+static ls_code info(ls_registry *r, const char *name, const char *devices, const char *card, bool json, ls_buf *out,
+                    ls_err *err) {
     const ls_registry_entry *e;
     ls_model_place p = {0};
     ls_err why = {0};
@@ -203,7 +204,7 @@ static ls_code info(ls_registry *r, const char *name, const char *devices, bool 
     if (!plain) ls_model_place_find(&p, e);
     const char *path = plain ? name : p.path;
     const bool here = plain || (p.here && !p.misfit);
-    const ls_code code = here ? ls_model_describe(path, devices, &about, json, &why) : LS_OK;
+    const ls_code code = here ? ls_model_describe(path, devices, card, &about, json, &why) : LS_OK;
     if (json) {
         ls_jsonw w = {.out = out};
         ls_jw_open(&w, '{');
@@ -231,11 +232,10 @@ static ls_code info(ls_registry *r, const char *name, const char *devices, bool 
     }
     ls_buf_free(&about);
     ls_model_place_free(&p);
-    if (code && plain) { // nothing else is known
-        *err = why;
-        return code;
-    }
-    return LS_OK;
+    if (!code || !(plain || code == LS_E_USAGE || code == LS_E_RANGE)) return LS_OK; // the rest is known
+    ls_buf_clear(out);
+    *err = why;
+    return code;
 }
 
 typedef struct {
@@ -270,8 +270,7 @@ static ls_code verify_one(const ls_registry_entry *e, const char *name, bool ask
         code = ls_model_verify(&p, &bad, &(ls_model_verify_options){show, differs, &v}, err);
         ls_gauge_clear(&v.gauge);
         amount(p.size, size);
-        if (!code && !bad)
-            ls_say("%s: %zu file%s, %s: as they should be", name, p.n_files, ls_plural(p.n_files), size);
+        if (!code && !bad) ls_say("%s: %zu file%s, %s: as they should be", name, p.n_files, ls_plural(p.n_files), size);
     }
     *wrong += bad;
 end:
@@ -376,7 +375,8 @@ int ls_cmd_models(const ls_command_line *c) {
     if (code) {
     } else if (!strcmp(verb, "list") && !n) (c->json ? list_json : list_text)(&r, &out);
     else if (!strcmp(verb, "fetch") && n == 1) code = fetch(&r, names[0], c->options.offline, &err);
-    else if (!strcmp(verb, "info") && n == 1) code = info(&r, names[0], c->options.devices, c->json, &out, &err);
+    else if (!strcmp(verb, "info") && n == 1)
+        code = info(&r, names[0], c->options.devices, c->device_model, c->json, &out, &err);
     else if (!strcmp(verb, "verify")) {
         ls_catch_signals();
         code = verify(&r, names, n, &wrong, &err);

@@ -18,8 +18,8 @@ enum {
 int ls_complain(const ls_err *err);
 
 // Appends what a model file or folder says of itself, as lines of text or as one JSON object.
-// devices: of the ranks that are to share it, as of --devices; NULL: none are.
-ls_code ls_model_describe(const char *path, const char *devices, ls_buf *out, bool json, ls_err *err);
+// devices, card: of the ranks that are to share it, as of --devices and --device-model; NULL: none are.
+ls_code ls_model_describe(const char *path, const char *devices, const char *card, ls_buf *out, bool json, ls_err *err);
 
 // Memory that a model's weights take on the CPU, kept as --weights says.
 struct ls_checkpoint;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { LENGTH = 512, ROWS = 64 }; // tokens of context, and rows of a tree, that the table is of
+enum { LENGTH = 512 }; // tokens of context that the table is of
 
 static ls_code card_named(const lsg_card **out, const char *name, ls_err *err) {
     char known[200] = "";
@@ -71,7 +71,7 @@ ls_code ls_device_model(const char *name, const ls_checkpoint *c, const ls_engin
     ls_gpu_model_of(&m, c, opt->weights, lsg_resident(card->multiprocessors, card->shared_kib), NULL);
     lsg_cost one[LSG_KERNELS], tree[LSG_KERNELS];
     const int n = lsg_step_costs(card, &m.shape, m.formats, 1, LENGTH, one);
-    lsg_step_costs(card, &m.shape, m.formats, ROWS, LENGTH, tree);
+    lsg_step_costs(card, &m.shape, m.formats, LS_PAPER_ROWS, LENGTH, tree);
     const int32_t context = opt->context ? opt->context : c->hparams.n_context;
     const double us = sum_us(one, n), of_tree = sum_us(tree, n);
     ls_buf_fmt(text,
@@ -90,6 +90,18 @@ ls_code ls_device_model(const char *name, const ls_checkpoint *c, const ls_engin
         1e6 / us, (double)m.weight_bytes / (1 << 20), (double)lsg_session_bytes(&m.shape, context) / (1 << 20), context,
         (double)kv_bytes(&m.shape, context) / (1 << 20));
     write_json(json, card, &m, context, one, tree, n);
+    ls_gpu_model_free(&m);
+    return LS_OK;
+}
+
+ls_code ls_card_step_ms(const char *name, const ls_checkpoint *c, const ls_part *own, const lsg_card **which,
+                        double ms[2], ls_err *err) {
+    if (card_named(which, name, err)) return err->code;
+    ls_gpu_model m;
+    ls_gpu_model_of(&m, c, "auto", lsg_resident((*which)->multiprocessors, (*which)->shared_kib), own);
+    lsg_cost costs[LSG_KERNELS];
+    for (int i = 0; i < 2; i++)
+        ms[i] = sum_us(costs, lsg_step_costs(*which, &m.shape, m.formats, i ? LS_PAPER_ROWS : 1, LENGTH, costs)) / 1e3;
     ls_gpu_model_free(&m);
     return LS_OK;
 }

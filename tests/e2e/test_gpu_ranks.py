@@ -25,9 +25,10 @@ class GpuRanks(unittest.TestCase):
     def setUpClass(cls):
         cls.tmp = tempfile.TemporaryDirectory()
         cls.model = folder(cls.tmp.name, "qwen3", "qwen2.json")
-        # so wide that a matmul's inputs are cut, and with heads that do not share out evenly
-        cls.wide = folders.write(os.path.join(cls.tmp.name, "wide"), vocab_size=300, hidden_size=576, intermediate_size=1024,
-                                 num_attention_heads=9, num_key_value_heads=3, num_hidden_layers=2)
+        # so wide that the inputs of matmuls are cut, and for two ranks otherwise than for one if each had its own way; heads do not
+        # share out evenly
+        cls.wide = folders.write(os.path.join(cls.tmp.name, "wide"), vocab_size=300, hidden_size=576, intermediate_size=2880,
+                                 num_attention_heads=9, num_key_value_heads=3)
 
     @classmethod
     def tearDownClass(cls):

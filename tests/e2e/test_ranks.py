@@ -198,6 +198,18 @@ class Ranks(unittest.TestCase):
         o = json.loads(run("models", "info", self.model, "--devices", "2", "--json").stdout)["model"]
         self.assertTrue(0.5 * o["weight_bytes"]["auto"] <= o["shared"]["weight_bytes"] < o["weight_bytes"]["auto"], o)
 
+    def test_what_they_would_take_on_paper(self):
+        def shared(*args):
+            return json.loads(run("models", "info", self.model, *args, "--json").stdout)["model"]["shared"]
+        cpus, gpus, card = shared("--devices", "cpu,cpu"), shared("--devices", "0,1"), shared("--devices", "2", "--device-model", "h100")
+        self.assertEqual([x["over"] for x in cpus["exchanges"]], ["one machine", "100 Gbit/s"])
+        for of_cpus, of_gpus in zip(cpus["exchanges"], gpus["exchanges"]):  # those of GPUs go through the hosts
+            self.assertGreater(of_gpus["ms_1"], of_cpus["ms_1"])
+        self.assertEqual(card["exchanges"], gpus["exchanges"])
+        self.assertTrue(0 < card["compute_ms_1"] <= card["compute_ms_64"], card)
+        self.assertIn("known are a100", self.fails("models", "info", self.model, "--devices", "2", "--device-model", "x"))
+        self.assertIn("name them by --devices", self.fails("models", "info", self.model, "--device-model", "h100", code=2))
+
     @without_sanitizers
     def test_a_lost_rank_is_named(self):
         p, others = self.a_long_run(ranks="3")
@@ -339,11 +351,11 @@ class Ranks(unittest.TestCase):
         return "avx512" in checks["compute"] and json.loads(run("doctor", "--json", env={"LOGITSPEC_CPU": "avx2"}).stdout)[1]["ok"]
 
     def test_bad_lists(self):
-        for devices, text in (("cpu,", "'' cannot hold"), ("cpu,cuda:0", "'cuda:0' cannot hold"), ("99", "at most 64"), ("0", "at least one"),
+        for devices, text in (("cpu,", "'' cannot hold"), ("cpu,gpu", "'gpu' cannot hold"), ("cpu,cuda:0", "CPUs and GPUs cannot"), ("99", "at most 64"), ("0", "at least one"),
                               ("9", "at most 4")):
             err = self.fails(*self.args("--devices", devices), code=2 if devices != "9" else 1)
             self.assertIn(text, err)
-        self.assertIn("--device cuda", self.fails(*self.args("--devices", "2", "--device", "cuda"), code=2))
+        self.assertIn("different kinds", self.fails(*self.args("--devices", "0,1", "--device", "cpu"), code=2))
         self.assertIn("RANK and WORLD_SIZE", self.fails("rank", code=2))
 
 

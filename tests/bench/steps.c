@@ -14,8 +14,8 @@
 
 enum { SIZES = 12, MOST = 64 };
 static const int32_t sizes[SIZES] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, MOST};
-static const char *const names[LST_PARTS] = {"norms",      "linear", "rotate", "attention",
-                                             "activation", "head",   "rows",   "wait"};
+static const char *const names[LST_PARTS] = {"norms", "linear", "rotate", "attention", "activation",
+                                             "head",  "rows",   "ranks",  "wait"};
 
 int main(int argc, char **argv) {
     ls_err err = {0};

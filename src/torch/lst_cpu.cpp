@@ -2,7 +2,10 @@
 
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cstdlib>
+
+#include <sys/mman.h>
 
 using namespace lst::cpu;
 
@@ -39,13 +42,38 @@ const char *lst::cpu::no_level() {
     return text.c_str();
 }
 
+void Weights::Unmap::operator()(uint8_t *p) const {
+    munmap(p, size);
+}
+
+uint8_t *Weights::take(size_t bytes) {
+    bytes = (bytes + 63) / 64 * 64;
+    if (bytes > left) {
+        const size_t size = (std::max(bytes, next_size) + PAGE - 1) / PAGE * PAGE;
+        // a page more, of which so much is given back that the block begins where a large page does
+        uint8_t *p = (uint8_t *)mmap(nullptr, size + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED) throw std::bad_alloc();
+        const size_t before = -(uintptr_t)p % PAGE;
+        if (before) munmap(p, before);
+        munmap(p + before + size, PAGE - before);
+        p += before;
+        blocks.emplace_back(p, Unmap{size});
+        madvise(p, size, MADV_HUGEPAGE); // not everywhere, and nothing else depends on it
+        left = size;
+        next_size = std::min(2 * next_size, (size_t)MOST);
+    }
+    const auto &block = blocks.back();
+    uint8_t *p = block.get() + block.get_deleter().size - left;
+    left -= bytes;
+    return p;
+}
+
 bool CpuModel::matrix_begin(lst::Linear &l, int type, lst::Care care) {
     const lsk_arith arith = care == lst::Care::more ? arithmetic->careful : arithmetic->usual;
     const size_t packed = lsk_pack_bytes(type, l.n_out, l.n_in, arith);
     if (!packed) return false;
-    l.bytes = at::zeros({(int64_t)packed}, at::kByte);
     lsk_pack_init(&l.packed, type, l.n_out, l.n_in, arith);
-    l.packed.data = l.bytes.data_ptr<uint8_t>();
+    l.packed.data = this->packed.take(packed);
     const bool takes_integers = l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I;
     integers |= takes_integers;
     l.arith = takes_integers || arith == LSK_ARITH_BF16 ? arith : LSK_ARITH_F32;

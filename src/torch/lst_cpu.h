@@ -13,10 +13,26 @@ struct Arithmetic {
     lsk_arith usual, careful; // careful: q/k/v and down, which rounding harms most
 };
 
+// Zeroed memory for weights, in large pages where the system has them: every step reads all of it, and each page's
+// address must be looked up.
+class Weights {
+    struct Unmap {
+        size_t size;
+        void operator()(uint8_t *p) const;
+    };
+    std::vector<std::unique_ptr<uint8_t, Unmap>> blocks;
+    size_t left = 0, next_size = PAGE; // of the last block; of the next one
+
+  public:
+    enum : size_t { PAGE = 2 << 20, MOST = 32 << 20 };
+    uint8_t *take(size_t bytes); // 64-byte aligned, kept as long as this is
+};
+
 struct CpuModel : lst_model {
     const lsk_table *kernels = nullptr;
     std::string asked; // dtype
     const Arithmetic *arithmetic = nullptr;
+    Weights packed;
     bool integers = false; // at least one matmul takes integers
     int embd_type = LS_GGML_F32;
     std::vector<uint8_t> embd; // raw rows

@@ -63,8 +63,7 @@ struct Linear {
     at::Tensor bias;    // f32 [n_out], in host memory; undefined: none
     // on the CPU
     lsk_arith arith = LSK_ARITH_F32; // of its input
-    at::Tensor bytes;                // storage behind `packed`
-    lsk_matrix packed{};
+    lsk_matrix packed{};             // its bytes belong to the model
     // on a GPU
     lsg_matrix device{};
 };

@@ -291,8 +291,8 @@ static void every_method_equals_plain_decoding(void **state) {
         const char *dtype, *methods;
         const lst_sampling *way;
         int32_t tokens, most; // largest budget
-    } cases[] = {{"i8", "", &greedy, 32, 13},
-                 {"i8", "", &cut, 24, 0},
+    } cases[] = {{"i8", "", &greedy, 24, 13},
+                 {"i8", "", &cut, 16, 0},
                  {"f32", "logitspec", &warm, 16, 13},
                  {"bf16", "logitspec lookahead", &greedy, 16, 13},
                  {"i16", "logitspec recycle", &warm, 16, 13}};

@@ -60,9 +60,10 @@ double ls_cpu_wait_share(ls_cpu_wait *w, uint64_t every_ns) {
     read_machine(&next.used, &next.stolen);
     if (w->at_ns && next.ran_ns >= w->ran_ns && next.waited_ns >= w->waited_ns) {
         const double ran = (double)(next.ran_ns - w->ran_ns), waited = (double)(next.waited_ns - w->waited_ns);
-        const double used = (double)(next.used - w->used), stolen = (double)(next.stolen - w->stolen);
+        const bool known = w->used && next.used > w->used && next.stolen >= w->stolen; // both readings of the machine
         if (ran + waited > 0) next.share = waited / (ran + waited);
-        if (!isnan(next.share) && used > 0 && stolen > 0) next.share = 1 - (1 - next.share) * (1 - stolen / used);
+        if (!isnan(next.share) && known)
+            next.share = 1 - (1 - next.share) * (1 - (double)(next.stolen - w->stolen) / (double)(next.used - w->used));
     }
     *w = next;
     return w->share;

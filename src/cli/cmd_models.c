@@ -232,7 +232,7 @@ static ls_code info(ls_registry *r, const char *name, const char *devices, const
     }
     ls_buf_free(&about);
     ls_model_place_free(&p);
-    if (!code || !(plain || code == LS_E_USAGE || code == LS_E_RANGE)) return LS_OK; // the rest is known
+    if (!code || !(plain || card || (devices && *devices))) return LS_OK; // the rest is known
     ls_buf_clear(out);
     *err = why;
     return code;

@@ -40,6 +40,11 @@ static ls_code refuse_own_input(const ls_command_line *c, const char *command, l
     return LS_OK;
 }
 
+// Whether ranks share what the command does; all others are the same on every rank, which answers for itself.
+static bool decodes(const char *name) {
+    return ls_command_takes(ls_command_find(name), "threads") && strcmp(name, "config") != 0;
+}
+
 int main(int argc, char **argv) {
     setlocale(LC_CTYPE, ""); // widths and line drawing; numbers keep the C locale
     ls_command_line c;
@@ -60,7 +65,8 @@ int main(int argc, char **argv) {
         status = ls_print(&text) ? LS_EXIT_OK : LS_EXIT_FAILED;
     } else {
         const char *name = *c.command ? c.command : "chat";
-        if (ls_is_other_rank()) status = ls_cmd_rank(&c); // a launcher gives all ranks the same command line
+        // a launcher gives all ranks the same command line
+        if (decodes(name) && ls_is_other_rank()) status = ls_cmd_rank(&c);
         else if (c.n_args && !ls_command_takes_arguments(name)) {
             ls_fail(&err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; a prompt goes into --prompt", name,
                     c.args[0]);

@@ -59,7 +59,8 @@ ls_code ls_share_out(ls_shared *out, const ls_checkpoint *c, const char *devices
     const ls_hparams *h = &c->hparams;
     *out = (ls_shared){0};
     ls_devices d;
-    const ls_code code = ls_devices_read(&d, devices, card ? "cuda" : NULL, err);
+    const ls_code code = ls_devices_read(&d, devices, NULL, err);
+    const bool a_number = devices && !devices[strspn(devices, "0123456789")];
     const int32_t most = ls_most_ranks(h->n_heads, h->n_ff, h->n_embd, h->n_vocab);
     if (code) return code;
     if (card && d.n < 2)
@@ -72,8 +73,10 @@ ls_code ls_share_out(ls_shared *out, const ls_checkpoint *c, const char *devices
         return ls_fail(err, LS_E_RANGE,
                        "%d ranks cannot share this model, which has %d attention heads: at most %d can", d.n,
                        h->n_heads, most);
+    if (card && d.gpu[0] < 0 && !a_number)
+        return ls_fail(err, LS_E_USAGE, "--device-model %s is a GPU, but --devices %.60s names CPUs", card, devices);
     out->n = d.n;
-    out->on_gpus = d.gpu[0] >= 0;
+    out->on_gpus = card || d.gpu[0] >= 0;
     for (int32_t rank = 0; rank < d.n; rank++) {
         const ls_part p = ls_rank_holds(h, rank, d.n, out->on_gpus);
         const uint64_t weights = weights_of(c, &p),

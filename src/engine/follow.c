@@ -91,7 +91,7 @@ ls_code ls_follow(ls_err *err) {
     if (place.is_child && !pthread_create(&watcher, NULL, end_with_parent, NULL)) pthread_detach(watcher);
     code = ls_library_load(&lib, place.gpu < 0 ? LS_ON_CPU : LS_ON_GPU, err);
     signal(SIGALRM, give_up);
-    alarm((unsigned)place.timeout_s * 2 + 1); // longer than all that ends by itself
+    alarm((unsigned)place.timeout_s * 4 + 1); // longer than all that ends by itself: four limits, one after the other
     if (!code) code = ls_ranks_join(&r, &lib, &place, err);
     alarm(0);
     signal(SIGTERM, end_soon); // which uses the alarm

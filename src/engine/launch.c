@@ -58,6 +58,12 @@ static ls_code own_address(ls_rank_place *p, const char *host, const char *port,
         !getnameinfo((struct sockaddr *)&own, size, p->address, sizeof p->address, NULL, 0, NI_NUMERICHOST);
     if (fd >= 0) close(fd);
     freeaddrinfo(found);
+    const bool meant = !strncmp(host, "127.", 4) || !strcmp(host, "localhost") || !strcmp(host, "::1");
+    if (known && !meant && p->n > p->beside && (!strncmp(p->address, "127.", 4) || !strcmp(p->address, "::1")))
+        return ls_fail(err, LS_E_USAGE,
+                       "MASTER_ADDR=%.100s is this machine's loopback (%s) here, and ranks are elsewhere: set it to an "
+                       "address that they reach",
+                       host, p->address);
     return known ? LS_OK
                  : ls_fail(err, LS_E_USAGE,
                            "MASTER_ADDR=%.100s cannot be reached from here; " ADDRESS
@@ -230,7 +236,9 @@ ls_code ls_children_start(ls_children **out, ls_rank_place *own, int32_t n, cons
 }
 
 static bool has_ended(child *c) {
-    if (c->pid > 0 && waitpid(c->pid, &c->status, WNOHANG) == c->pid) c->pid = 0;
+    // ECHILD: nobody keeps how children end where SIGCHLD is ignored
+    const pid_t seen = c->pid > 0 ? waitpid(c->pid, &c->status, WNOHANG) : 0;
+    if (seen > 0 || (seen < 0 && errno == ECHILD)) c->pid = 0;
     return c->pid == 0;
 }
 

@@ -213,7 +213,8 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     // Does nothing where there are no other ranks. False: the exchange failed.
     auto gather = [&](ls_range ls_part::*of, int64_t scale, float *whole, int part_of_time, auto &&row) {
         if (!m.ranks) return true;
-        if (!exchange(s, team, b.n * widest(m, of) * scale)) return false;
+        const int64_t of_each = b.n * widest(m, of) * scale;
+        if (!exchange(s, team, of_each)) return false;
         team.each(part_of_time, [&](int t, int n) {
             const ls_range r = ls_share(b.n, t, n);
             const int64_t width = (m.parts.back().*of).to * scale;
@@ -221,7 +222,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
                 for (size_t rank = 0; rank < m.parts.size(); rank++) {
                     const ls_range columns = m.parts[rank].*of;
                     std::memcpy(whole + i * width + columns.from * scale,
-                                of_rank(s, rank, b.n * widest(m, of) * scale) + i * ls_range_size(columns) * scale,
+                                of_rank(s, rank, of_each) + i * ls_range_size(columns) * scale,
                                 (size_t)(ls_range_size(columns) * scale) * sizeof(float));
                 }
                 row(i);

@@ -349,7 +349,8 @@ template <class F> void CudaEngine::put(int32_t rows, int32_t chunks, bool head,
         check(lsg_rope_kv(&b, &rope, s), "rotary embedding");
         const lsg_attend attend{i, chunks, kind ? hp.window : 0, hp.attn_softcap};
         check(lsg_attention(&b, &attend, s), "attention");
-        if (m->ranks && ls_range_size(held.heads) < hp.n_heads) put_meeting(of_heads, b.xn, b.xn, rows);
+        // a norm of all heads has made every rank compute them all (lsg_held); else one may, and the others not
+        if (m->ranks && hp.qk_norm != LST_QK_NORM_WHOLE) put_meeting(of_heads, b.xn, b.xn, rows);
         matmul(l.out);
         add_norm(&l.out, v.out_bias, v.attn_post_norm, v.ffn_norm);
         watch(2 * i);

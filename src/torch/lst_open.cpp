@@ -59,7 +59,8 @@ struct Loader {
 
     void progress(uint64_t n) {
         done += n;
-        if (opt.progress && opt.progress(opt.ud, "loading weights", total ? (double)done / (double)total : 1))
+        if (opt.progress &&
+            opt.progress(opt.ud, "loading weights", total ? std::min((double)done / (double)total, 1.0) : 1))
             throw lst::Error(LST_E_CANCELLED, "loading was cancelled");
     }
 

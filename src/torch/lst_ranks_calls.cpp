@@ -72,8 +72,9 @@ class Reader {
 struct Followed {
     std::unique_ptr<Engine> engine;
     int32_t n_context, n_layers, length = 0;
-    int32_t rows = 0;  // of the last forward
-    bool last = false; // there are logits of row -1
+    int32_t rows = 0;                         // of the last forward
+    std::vector<int32_t> parents{}, depths{}; // of these
+    bool last = false;                        // there are logits of row -1
 };
 
 void must(bool holds) {
@@ -101,6 +102,8 @@ void check_tree(const Followed &f, const std::vector<int32_t> &parents, const st
                 int32_t first) {
     must(n <= LST_MAX_ROWS && parents.size() == n && depths.size() == n && first >= 0 && first < (int32_t)n);
     must(first <= f.rows && parents[0] == -1 && depths[0] == 0 && f.length < f.n_context);
+    must(std::equal(parents.begin(), parents.begin() + first, f.parents.begin()));
+    must(std::equal(depths.begin(), depths.begin() + first, f.depths.begin()));
     for (size_t i = 1; i < n; i++) {
         must(parents[i] >= 0 && parents[i] < (int32_t)i && depths[i] == depths[(size_t)parents[i]] + 1);
         must(f.length + depths[i] < f.n_context);
@@ -124,7 +127,8 @@ void prefill(const lst_model &m, Followed &f, Reader &in) {
 void forward(const lst_model &m, Followed &f, Reader &in) {
     const int32_t at = in.number(), first = in.number(), last_known = in.number();
     const auto sampling = in.value<lst_sampling>();
-    const std::vector<int32_t> tokens = in.list(), parents = in.list(), depths = in.list();
+    const std::vector<int32_t> tokens = in.list();
+    std::vector<int32_t> parents = in.list(), depths = in.list();
     check_tokens(m, tokens);
     check_tree(f, parents, depths, tokens.size(), first);
     must(at == f.length && (!last_known || f.last));
@@ -133,6 +137,8 @@ void forward(const lst_model &m, Followed &f, Reader &in) {
     f.engine->forward(at, tokens.data(), parents.data(), depths.data(), (int32_t)tokens.size(), first, &sampling,
                       last_known, rows.data());
     f.rows = (int32_t)tokens.size();
+    f.parents = std::move(parents);
+    f.depths = std::move(depths);
 }
 
 void keep(Followed &f, Reader &in) {

@@ -143,7 +143,11 @@ struct Gloo final : lst::Wire {
         }
     }
     void meet(const lst::Stop &stop) override;
-    void gather(const void *mine, int64_t size, char *all, int64_t stride) override;
+    template <class F> void swap(F &&for_rank, int64_t size, char *all, int64_t stride);
+    void gather(const void *mine, int64_t size, char *all, int64_t stride) override {
+        std::memcpy(all + rank * stride, mine, (size_t)size);
+        swap([&](int) { return mine; }, size, all, stride);
+    }
     void tell(void *data, int64_t size) override;
 };
 
@@ -193,13 +197,23 @@ void Gloo::meet(const lst::Stop &stop) {
     wait_for_all(what, stop, timeout * 60, "");
 }
 
-// The addresses are those that ranks with the token stored; that it has the token, whoever answers there shows once.
+// The addresses are those that ranks with the token stored; that it has the token, whoever answers there shows once. A
+// proof is for one rank, and of numbers that every rank has drawn for it: nobody can show it to another, or again.
 void Gloo::prove(const lst_ranks_options &o) {
-    const auto proof = [&](int r) { return mac_of(o, "rank " + std::to_string(r)); };
+    enum { DRAWN = 16 };
+    char own[DRAWN];
+    if (getentropy(own, DRAWN)) throw lst::Error(LST_E_BACKEND, "ranks: the system has no random numbers");
+    std::string all((size_t)n * DRAWN, 0);
+    gather(own, DRAWN, all.data(), DRAWN);
+    std::vector<std::string> proofs;
+    const auto proof = [&](int from, int to) {
+        return mac_of(o, "rank " + std::to_string(from) + " to " + std::to_string(to) + ": " + all);
+    };
+    for (int other = 0; other < n; other++) proofs.push_back(proof(rank, other));
     std::vector<char> said((size_t)n * LST_MAC);
-    gather(proof(rank).data(), LST_MAC, said.data(), LST_MAC);
+    swap([&](int other) { return (const void *)proofs[(size_t)other].data(); }, LST_MAC, said.data(), LST_MAC);
     for (int other = 0; other < n; other++)
-        if (proof(other) != std::string(said.data() + (size_t)other * LST_MAC, LST_MAC))
+        if (other != rank && proof(other, rank) != std::string(said.data() + (size_t)other * LST_MAC, LST_MAC))
             throw lst::Lost(other, lst::rank_name(other, n) + " does not know the token of this run");
 }
 
@@ -243,14 +257,27 @@ Gloo::Gloo(const lst_ranks_options &o) : rank(o.rank), n(o.n), timeout(o.timeout
     prove(o);
 }
 
-void Gloo::gather(const void *mine, int64_t size, char *all, int64_t stride) {
+// Sends for_rank(r) to every other rank r, and takes as much from each. A rank that cannot be reached does not keep the
+// others from what is theirs: else they would name this one, which ends without having sent it.
+template <class F> void Gloo::swap(F &&for_rank, int64_t size, char *all, int64_t stride) {
     lossless([&] {
         std::vector<std::pair<int, c10::intrusive_ptr<c10d::Work>>> sent;
-        for (int i = 1; i < n; i++) {
-            const int to = (rank + i) % n;
-            sent.emplace_back(to, send(to, mine, size));
+        std::exception_ptr failure;
+        int failed = -1;
+        for (int i = 1; i < n; i++) try {
+                const int to = (rank + i) % n;
+                sent.emplace_back(to, send(to, for_rank(to), size));
+            } catch (...) {
+                if (failed < 0) failed = with, failure = std::current_exception();
+            }
+        if (failure) {
+            for (auto &[to, work] : sent) try {
+                    work->wait(milliseconds(1000));
+                } catch (const std::exception &) { // it is gone, too
+                }
+            with = failed;
+            std::rethrow_exception(failure);
         }
-        std::memcpy(all + rank * stride, mine, (size_t)size);
         for (int i = 1; i < n; i++) {
             const int other = (rank + i) % n;
             take(other, all + other * stride, size, timeout);

@@ -7,10 +7,13 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <thread>
 
@@ -54,7 +57,12 @@ struct Shared final : lst::Wire {
     }
     bool lives(int r) const {
         pollfd p{process[(size_t)r].fd, POLLIN, 0};
-        return p.fd < 0 || poll(&p, 1, 0) == 0; // it can be read once the process has ended
+        if (p.fd >= 0) return poll(&p, 1, 0) == 0; // it can be read once the process has ended
+        // a system without them: a child that nobody has waited for is still there
+        const pid_t pid = slot(r).pid.load();
+        siginfo_t ended{};
+        if (!waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT) && ended.si_pid == pid) return false;
+        return !kill(pid, 0) || errno == EPERM;
     }
     // However long rank 0 takes, if it lives: it may have been stopped, and go on. patient: so with the others.
     void wait(int r, uint32_t until, const lst::Stop *patient = nullptr);

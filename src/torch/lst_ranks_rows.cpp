@@ -20,6 +20,13 @@ float known(float a, float b) {
     return std::isnan(a) ? b : a;
 }
 
+// A token of another rank's part, by its number there.
+int32_t whole_id(int32_t id, ls_range part) {
+    if (id < 0 || id >= ls_range_size(part))
+        throw lst::Error(LST_E_BACKEND, "a rank sent a token that it does not have");
+    return part.from + id;
+}
+
 // Best first; a tie goes to the lower id, which is the earlier rank's.
 struct Best {
     int32_t id;
@@ -34,7 +41,8 @@ lst_row merge(const RowPart *said, size_t stride, const std::vector<ls_part> &pa
     double max = -INFINITY, total = 0, mean = 0;
     for (size_t r = 0; r < parts.size(); r++) {
         const lst_row &row = said[r * stride].row;
-        for (int i = 0; i < LST_ROW_TOP; i++) best.push_back({row.top_id[i] + parts[r].vocab.from, row.top_logit[i]});
+        for (int i = 0; i < LST_ROW_TOP; i++)
+            best.push_back({whole_id(row.top_id[i], parts[r].vocab), row.top_logit[i]});
         out.parent_logit = known(out.parent_logit, row.parent_logit);
         max = std::max(max, (double)row.lse);
     }
@@ -57,6 +65,8 @@ lst_row merge(const RowPart *said, size_t stride, const std::vector<ls_part> &pa
     return out;
 }
 
+enum : int32_t { NONE = INT32_MAX }; // where a rank has fewer tokens
+
 // This rank's k best tokens of a row, with the ids of the whole vocabulary.
 void best_here(PartEngine &s, int32_t row, int32_t k, Best *out) {
     const ls_range own = s.model->part().vocab;
@@ -65,7 +75,7 @@ void best_here(PartEngine &s, int32_t row, int32_t k, Best *out) {
     std::vector<float> logits((size_t)here);
     s.part_top(row, here, ids.data(), logits.data());
     for (int32_t i = 0; i < k; i++)
-        out[i] = i < here ? Best{ids[(size_t)i] + own.from, logits[(size_t)i]} : Best{INT32_MAX, -INFINITY};
+        out[i] = i < here ? Best{ids[(size_t)i] + own.from, logits[(size_t)i]} : Best{NONE, -INFINITY};
 }
 
 // Samples the rows' tokens. With top_k every rank's best tokens are enough, and what no rank names has no weight;
@@ -80,8 +90,9 @@ void sample_rows(PartEngine &s, int32_t first, int32_t n, const uint64_t *next, 
         for (int32_t i = 0; i < n; i++) best_here(s, first + i, k, &mine[(size_t)i * (size_t)k]);
         s.model->ranks->gather(mine.data(), (int64_t)(mine.size() * sizeof mine[0]), all.data());
         for (size_t i = 0; i < all.size(); i++)
-            if (all[i].id < n_vocab)
-                logits[i % mine.size() / (size_t)k * (size_t)n_vocab + (size_t)all[i].id] = all[i].logit;
+            if (all[i].id != NONE)
+                logits[i % mine.size() / (size_t)k * (size_t)n_vocab + (size_t)whole_id(all[i].id, {0, n_vocab})] =
+                    all[i].logit;
     } else gather_logits(s, first, n, logits.data());
 #pragma omp parallel for num_threads(s.model->threads) schedule(dynamic) if (n > 1)
     for (int32_t i = 0; i < n; i++) {
@@ -111,7 +122,7 @@ void lst::merge_top(PartEngine &s, int32_t row, int32_t k, int32_t *ids, float *
     s.model->ranks->gather(mine.data(), (int64_t)(mine.size() * sizeof mine[0]), all.data());
     std::partial_sort(all.begin(), all.begin() + k, all.end());
     for (int32_t i = 0; i < k; i++) {
-        ids[i] = all[(size_t)i].id;
+        ids[i] = whole_id(all[(size_t)i].id, {0, s.model->hp.n_vocab});
         values[i] = all[(size_t)i].logit;
     }
 }

@@ -29,6 +29,9 @@ class GpuRanks(unittest.TestCase):
         # share out evenly
         cls.wide = folders.write(os.path.join(cls.tmp.name, "wide"), vocab_size=300, hidden_size=576, intermediate_size=2880,
                                  num_attention_heads=9, num_key_value_heads=3)
+        # the second of three ranks has heads of both groups, so that its device computes all of them
+        cls.across = folders.write(os.path.join(cls.tmp.name, "across"), vocab_size=300, hidden_size=192, intermediate_size=256,
+                                   num_attention_heads=6, num_key_value_heads=2, num_hidden_layers=2)
 
     @classmethod
     def tearDownClass(cls):
@@ -52,6 +55,12 @@ class GpuRanks(unittest.TestCase):
                     got = self.answer("--devices", devices, "--method", method, *sampling, model=model, n=n)
                     self.assertEqual(got["output_tokens"], one["output_tokens"], (model, devices, method, sampling))
                     self.assertEqual((got["ranks"], got["device"], got["dtype"]), (devices.count("0"), "cuda", one["dtype"]))
+
+    def test_heads_of_two_groups_on_one_rank(self):
+        one = self.answer("--device", "cuda", "--method", "ar", model=self.across, n="12")
+        for devices in ("0,0,0", "0,0,0,0,0"):
+            got = self.answer("--devices", devices, "--method", "logitspec", model=self.across, n="12")
+            self.assertEqual((got["ranks"], got["output_tokens"]), (devices.count("0"), one["output_tokens"]))
 
     def test_every_exact_method(self):
         for sampling, methods in ([], test_ranks.EXACT), (SAMPLED[0], "logitspec:7,draft-model:5+layers=1"):

@@ -350,6 +350,11 @@ class Ranks(unittest.TestCase):
         checks = {c["check"]: c["detail"] for c in json.loads(run("doctor", "--json").stdout)}
         return "avx512" in checks["compute"] and json.loads(run("doctor", "--json", env={"LOGITSPEC_CPU": "avx2"}).stdout)[1]["ok"]
 
+    def test_commands_without_a_model_know_no_ranks(self):
+        """RANK and WORLD_SIZE may belong to something else."""
+        r = run("config", "show", env={"RANK": "1", "WORLD_SIZE": "2"})
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+
     def test_bad_lists(self):
         for devices, text in (("cpu,", "'' cannot hold"), ("cpu,gpu", "'gpu' cannot hold"), ("cpu,cuda:0", "CPUs and GPUs cannot"), ("99", "at most 64"), ("0", "at least one"),
                               ("9", "at most 4")):

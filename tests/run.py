@@ -97,12 +97,12 @@ def run_planted(build, name, under):
 class Job:
     """A test program: a unit test, or the end-to-end tests of a file in a Python of its own."""
     # Those that take longest begin first, so that none of them is left over at the end.
-    LONG = ("test_ranks.py", "test_engine", "test_hostile.py", "test_models", "test_limits.py", "test_gpu_kernels", "test_gpu.py", "test_extremes.py",
-            "test_ranks", "test_gpu_ranks.py", "test_bench.py", "test_draft_model.py", "test_lst", "test_cli.py", "test_exactness.py")
+    LONG = ("test_ranks.py", "test_gpu_ranks.py", "test_engine", "test_hostile.py", "test_models", "test_limits.py", "test_gpu_kernels", "test_gpu.py", "test_extremes.py",
+            "test_ranks", "test_bench.py", "test_draft_model.py", "test_lst", "test_cli.py", "test_exactness.py")
     # Of these only one runs at a time: each takes more than a gigabyte, or measures how much memory is taken.
     HUNGRY = ("test_extremes.py", "test_hostile.py", "test_memory.py", "test_limits.py", "test_soak.py")
     # These wait more than they compute, for a screen or for limits to pass: one of them runs beside the others.
-    WAITING = ("test_ranks.py", "test_screen.py", "test_script.py", "test_demo.py", "test_outputs.py", "test_models.py")
+    WAITING = ("test_ranks.py", "test_gpu_ranks.py", "test_screen.py", "test_script.py", "test_demo.py", "test_outputs.py", "test_models.py")
 
     def __init__(self, path, command, **env):
         self.name, self.command, self.env, self.said, self.code, self.wall, self.processor = os.path.basename(path), command, env, "", 0, 0, 0

@@ -148,6 +148,13 @@ ls_code ls_ranks_wanted(ls_devices *out, const ls_engine_options *opt, ls_err *e
     return opt->alone ? LS_OK : wanted_ranks(&launched, out, opt, err);
 }
 
+static bool same(const ls_devices *a, const ls_devices *b) {
+    if (a->n != b->n || a->launched != b->launched) return false;
+    for (int32_t i = 0; i < (a->launched ? 1 : a->n); i++)
+        if (a->gpu[i] != b->gpu[i]) return false;
+    return true;
+}
+
 ls_code ls_ranks_get(ls_ranks **out, const ls_library *lib, const ls_engine_options *opt, ls_err *err) {
     ls_devices wanted;
     ls_rank_place launched;
@@ -159,7 +166,7 @@ ls_code ls_ranks_get(ls_ranks **out, const ls_library *lib, const ls_engine_opti
     const bool lost = of_process && lib->ranks_lost(of_process->group) >= 0;
     if (lost && !of_process->children)
         return ls_fail(err, LS_E_BACKEND, "a rank was lost: start the run again with its launcher");
-    if (of_process && (lost || memcmp(&of_process->devices, &wanted, sizeof wanted))) drop(&of_process->lib);
+    if (of_process && (lost || !same(&of_process->devices, &wanted))) drop(&of_process->lib);
     if (wanted.n < 2) return LS_OK;
     if (!of_process) {
         ls_ranks *r = ls_calloc(1, sizeof *r);

@@ -48,7 +48,7 @@ class GpuRanks(unittest.TestCase):
 
     def test_no_number_of_ranks_changes_the_text(self):
         every = ("0,0", "ar"), ("cuda:0,cuda:0", "logitspec"), ("0,0,0", "suffix")
-        for model, n, how in ((None, "20", ([], *SAMPLED)), (self.wide, "10", ([], SAMPLED[0]))):
+        for model, n, how in ((None, "20", ([], *SAMPLED)), (self.wide, "8", ([], SAMPLED[0]))):
             for i, sampling in enumerate(how):
                 one = self.answer("--device", "cuda", "--method", "ar", *sampling, model=model, n=n)
                 for devices, method in every[i:] if model or not i else every[i:i + 1]:  # the emulated device is slow

@@ -4,7 +4,26 @@
  * micro-kernel keeps R queries x C vectors in registers; blocks of keys and of values stay in the L1 cache while all
  * queries pass over them. Each score is one chain of multiply-adds over the head's dimensions, each output one over
  * logical positions, whatever the queries beside it: a sum that waits in memory for the next block goes on with the
- * same bits. So a row in a tree and the same row alone do identical arithmetic. */
+ * same bits. So a row in a tree and the same row alone do identical arithmetic.
+ *
+ * Where several passes are made over a block, the first one waits for memory and the others compute. So each fetches its
+ * share of the next block meanwhile. */
+
+/* Lines of 64 bytes to fetch in each turn of a loop. */
+typedef struct {
+    const char *at;
+    int32_t lines;
+} ahead;
+INLINE ahead fetch(ahead a) {
+    for (int32_t i = 0; i < a.lines; i++, a.at += 64) __builtin_prefetch(a.at);
+    return a;
+}
+/* Pass i of so many, each of `turns`: its share of per_turn * turns lines. */
+INLINE ahead share_of(const float *next, int32_t i, int32_t passes, int32_t turns, int32_t per_turn) {
+    const int32_t lines = (per_turn + passes - 1) / passes;
+    if (passes < 2 || i * lines >= per_turn) return (ahead){0};
+    return (ahead){(const char *)next + (size_t)i * (size_t)lines * (size_t)turns * 64, lines};
+}
 
 #define SAVE1(r) vf_store(y + (r) * ldy, a[r][0]);
 #define SAVE2(r) SAVE1(r) vf_store(y + (r) * ldy + W, a[r][1]);
@@ -16,12 +35,13 @@
 /* Scores of C / NV blocks of 16 cache columns. */
 #define LOAD_K(c) w[c] = vf_load(k + (((c) / NV) * (size_t)hd + (size_t)d) * LSK_TILE + LANE(c));
 #define SCORES(R, C) \
-    static __attribute__((noinline)) void scores_##R##_##C(const float *k, int32_t hd, const float *x, float *y, int64_t ldy) { \
+    static __attribute__((noinline)) void scores_##R##_##C(const float *k, int32_t hd, const float *x, float *y, int64_t ldy, ahead next) { \
         const int64_t ldx = hd; \
         vf a[R][C], w[C]; \
         REP##R(ZERO##C) \
         for (int32_t d = 0; d < hd; d++) { \
             const float *xk = x + d; \
+            next = fetch(next); \
             REP##C(LOAD_K) \
             REP##R(FMA##C) \
         } \
@@ -31,11 +51,12 @@
 /* C vectors of weighted sums y go on over n values, then over those of the columns in tail. */
 #define LOAD_V(c) w[c] = vf_load(at + (c) * W);
 #define VALUES(R, C) \
-    static __attribute__((noinline)) void values_##R##_##C(const span *s, const float *x, int64_t ldx, float *y, int64_t ldy) { \
+    static __attribute__((noinline)) void values_##R##_##C(const span *s, const float *x, int64_t ldx, float *y, int64_t ldy, ahead next) { \
         vf a[R][C], w[C]; \
         const float *xk = x, *at = s->v; \
         REP##R(RESUME##C) \
         for (int32_t i = 0; i < s->n; i++, xk++, at += s->hd) { \
+            next = fetch(next); \
             REP##C(LOAD_V) \
             REP##R(FMA##C) \
         } \
@@ -52,8 +73,8 @@ typedef struct { /* either n values side by side or those of a tail */
     const int32_t *tail;
     int32_t hd, n, n_tail;
 } span;
-typedef void (*scores_fn)(const float *, int32_t, const float *, float *, int64_t);
-typedef void (*values_fn)(const span *, const float *, int64_t, float *, int64_t);
+typedef void (*scores_fn)(const float *, int32_t, const float *, float *, int64_t, ahead);
+typedef void (*values_fn)(const span *, const float *, int64_t, float *, int64_t, ahead);
 
 #if W == 16
 #define ONE_BLOCK 1
@@ -120,14 +141,18 @@ INLINE int32_t together(int32_t n) {
     return (n + parts - 1) / parts;
 }
 
-/* All dimensions of the queries' outputs y go on over s; weights at w. */
-INLINE void add_values(span s, int32_t n, const float *w, int64_t ld, float *y) {
+/* All dimensions of the queries' outputs y go on over s; weights at w. next: values that follow, as many; NULL: none. */
+INLINE void add_values(span s, int32_t n, const float *w, int64_t ld, float *y, const float *next) {
     const float *v = s.v;
-    for (int32_t d = 0; d < s.hd;) {
+    const int32_t whole = s.hd / (4 * W), columns = whole + (s.hd - whole * 4 * W) / LSK_TILE,
+                  passes = columns * ((n + R_MAX - 1) / R_MAX);
+    for (int32_t d = 0, pass = 0; d < s.hd;) {
         const int narrow = d + 4 * W > s.hd;
         s.v = v + d;
-        for (int32_t i = 0, r; i < n; i += r)
-            value_kernels[r = together(n - i)][narrow](&s, w + i * ld, ld, y + i * s.hd + d, s.hd);
+        for (int32_t i = 0, r; i < n; i += r, pass++)
+            value_kernels[r = together(n - i)][narrow](
+                &s, w + i * ld, ld, y + i * s.hd + d, s.hd,
+                next ? share_of(next, pass, passes, s.n, s.hd / LSK_TILE) : (ahead){0});
         d += narrow ? LSK_TILE : 4 * W;
     }
 }
@@ -163,21 +188,23 @@ static void k_attention(const lsk_attention *a) {
     for (int32_t i = 0; i < n; i++) memcpy(x + i * hd, q[i].q, (size_t)hd * sizeof *x);
     memset(y, 0, (size_t)(n * hd) * sizeof *y);
     for (int32_t b = from / LSK_TILE; b < blocks;) {
-        const int narrow = b + G > blocks;
-        for (int32_t i = 0, r; i < n; i += r)
+        const int32_t narrow = b + G > blocks, taken = narrow ? 1 : G, end = b + taken;
+        const float *next = end < blocks ? a->k + (size_t)end * (size_t)hd * LSK_TILE : a->v + (size_t)from * (size_t)hd;
+        for (int32_t i = 0, pass = 0, r; i < n; i += r, pass++)
             score_kernels[r = together(n - i)][narrow](a->k + (size_t)b * (size_t)hd * LSK_TILE, hd, x + i * hd,
-                                                       w + i * ld + b * LSK_TILE, ld);
-        b += narrow ? 1 : G;
+                                                       w + i * ld + b * LSK_TILE, ld,
+                                                       share_of(next, pass, (n + R_MAX - 1) / R_MAX, hd, taken));
+        b = end;
     }
     for (int32_t i = 0; i < n; i++) inverse[i] = weigh(a, &q[i], from, w + i * ld);
     const int32_t step = n > R_MAX ? 4096 / hd : context; /* values that are used again fit into half of L1 */
     for (int32_t p = from; p < context; p += step) {
         const span s = {a->v + (size_t)p * (size_t)hd, NULL, hd, context - p < step ? context - p : step, 0};
-        add_values(s, n, w + p, ld, y);
+        add_values(s, n, w + p, ld, y, p + step < context ? s.v + (size_t)step * (size_t)hd : NULL);
     }
     for (int32_t i = 0, same; i < n; i += same) {
         for (same = 1; i + same < n && q[i + same].tail == q[i].tail && q[i + same].n_tail == q[i].n_tail;) same++;
-        add_values((span){a->v, q[i].tail, hd, 0, q[i].n_tail}, same, w + i * ld + context, ld, y + i * hd);
+        add_values((span){a->v, q[i].tail, hd, 0, q[i].n_tail}, same, w + i * ld + context, ld, y + i * hd, NULL);
     }
     for (int32_t i = 0; i < n; i++)
         for (int32_t d = 0; d < hd; d += W) vf_store(q[i].out + d, vf_load(y + i * hd + d) * vf_set(inverse[i]));

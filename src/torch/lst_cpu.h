@@ -1,4 +1,5 @@
-// The decoder on the CPU: our kernels over packed weights. lst_cpu.cpp has the model, lst_cpu_engine.cpp its forwards.
+// The decoder on the CPU: our kernels over packed weights. lst_cpu.cpp has the model, lst_cpu_engine.cpp the engine's
+// calls, lst_cpu_forward.cpp the forward.
 #pragma once
 #include "torch/lst_ranks.h"
 
@@ -147,5 +148,26 @@ struct CpuEngine : lst::PartEngine {
     }
     int32_t vocab() const { return ls_range_size(m->part().vocab); }
 };
+
+// ---- lst_cpu_forward.cpp
+inline const float *f(const at::Tensor &t) {
+    return t.const_data_ptr<float>();
+}
+inline float *fm(const at::Tensor &t) {
+    return t.data_ptr<float>();
+}
+
+// One block of rows: where each row's token sits and what it sees.
+struct Block {
+    int32_t n;
+    const int32_t *tokens;
+    bool tree;        // else consecutive positions
+    int32_t first;    // of a tree: its rows that were computed before
+    int32_t head_row; // -1: logits of every row; else of this row only
+};
+
+void run_block(CpuEngine &s, const Block &b);
+// Carries out the moves of keep_path in the key/value heads [from, to) of a layer.
+void move_kv(const CpuEngine &s, int layer, int32_t first_head, int32_t end_head);
 
 } // namespace lst::cpu

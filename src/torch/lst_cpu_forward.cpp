@@ -1,0 +1,439 @@
+// A forward runs inside one parallel region: every thread walks the same code, and all meet after each phase.
+#include "torch/lst_cpu.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+using namespace lst::cpu;
+
+namespace {
+
+// One of the threads that run the forward; phases end at a barrier.
+struct Team {
+    int t, n;
+    Clock clock;
+    void meet(int part) {
+        clock.past(part);
+#pragma omp barrier
+        clock.past(LST_PART_WAIT);
+    }
+    template <class F> void each(int part, F &&body) {
+        body(t, n);
+        meet(part);
+    }
+    // y = x . l for the rows of x from `first` on; prepare() saw `rows` of them.
+    void linear(const CpuEngine &s, const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows,
+                int32_t first = 0, int32_t count = -1, int part = LST_PART_LINEAR) {
+        if (count < 0) count = rows;
+        const lsk_table &k = *s.m->kernels;
+        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = 2, units = (tiles + unit - 1) / unit;
+        const int32_t a = (int32_t)((int64_t)units * t / n) * unit,
+                      b = std::min((int32_t)((int64_t)units * (t + 1) / n) * unit, tiles);
+        float *scratch = fm(s.scratch) + (int64_t)t * s.scratch_floats;
+        x += (int64_t)first * l.n_in;
+        if (l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I)
+            k.matmul_int(&l.packed, l.arith, p.groups.data() + first, rows, y, l.n_out, count, a, b, scratch);
+        else if (l.arith == LSK_ARITH_BF16 && k.matmul_bf16)
+            k.matmul_bf16(&l.packed, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, y, l.n_out, count, a, b);
+        else k.matmul(&l.packed, x, l.n_in, y, l.n_out, count, a, b, scratch);
+        meet(part);
+    }
+};
+
+// Columns [at, at + n) of a row of a matmul's input: x holds the floats.
+void prepare(const CpuEngine &s, lsk_arith arith, Prepared &p, int32_t rows, int32_t row, float *x, int32_t at,
+             int32_t n) {
+    if (arith == LSK_ARITH_I16 || arith == LSK_ARITH_I8 || arith == LSK_ARITH_MIXED)
+        s.m->kernels->quantize(x, n, arith, p.groups.data() + (int64_t)at / 32 * rows + row, rows);
+    else if (arith == LSK_ARITH_BF16) s.m->kernels->to_bf16(x, n, p.bf16.data() + (int64_t)row * p.n_in + at);
+}
+
+void write_kv(const CpuEngine &s, int layer, int32_t row, int32_t column) {
+    const lst_hparams &hp = s.m->hp;
+    const int64_t hd = hp.head_dim, cap = s.capacity;
+    const int32_t n_heads = ls_range_size(s.m->part().heads), n_kv = ls_range_size(s.m->part().kv_heads);
+    const float *kv = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + (int64_t)n_heads * hd;
+    for (int h = 0; h < n_kv; h++) {
+        float *k =
+            fm(s.k) + ((int64_t)layer * n_kv + h) * cap * hd + (column / LSK_TILE) * hd * LSK_TILE + column % LSK_TILE;
+        for (int64_t d = 0; d < hd; d++) k[d * LSK_TILE] = kv[h * hd + d];
+        std::memcpy(fm(s.v) + (((int64_t)layer * n_kv + h) * cap + column) * hd, kv + (n_kv + h) * hd,
+                    (size_t)hd * sizeof(float));
+    }
+}
+
+// How many queries attend() takes at once: scores of long contexts take memory.
+int32_t queries_at_once(int64_t columns) {
+    return (int32_t)std::clamp(((int64_t)1 << 21) / columns, (int64_t)8, (int64_t)LSK_QUERIES);
+}
+
+// Queries [from, to) of the key/value head, which `heads` read; they are numbered row by row. Heads are counted from
+// this rank's first on.
+void attend(CpuEngine &s, const Block &b, int layer, int32_t kv_head, ls_range heads, int32_t from, int32_t to,
+            int thread) {
+    const lst_hparams &hp = s.m->hp;
+    const ls_part &part = s.m->part();
+    const int64_t hd = hp.head_dim, plane = ((int64_t)layer * ls_range_size(part.kv_heads) + kv_head) * s.capacity * hd;
+    const int32_t group = ls_range_size(heads), first_row = from / group;
+    const int32_t *depth = s.depth + b.first, *tail_begin = s.tail_begin.data() + b.first; // of a tree's rows
+    lsk_query queries[LSK_QUERIES];
+    lsk_attention a;
+    a.k = f(s.k) + plane;
+    a.v = f(s.v) + plane;
+    a.queries = queries;
+    a.n_queries = to - from;
+    a.head_dim = hp.head_dim;
+    a.n_context = s.length + (b.tree ? 0 : first_row); // of consecutive positions, what all of them see
+    a.softcap = hp.attn_softcap;
+    a.scratch = fm(s.scratch) + (int64_t)thread * s.scratch_floats;
+    for (int32_t i = from; i < to; i++) {
+        const int32_t row = i / group, head = heads.from + i % group;
+        const int32_t position = s.length + (b.tree ? depth[row] : row);
+        lsk_query &q = queries[i - from];
+        q.q = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + head * hd;
+        q.out = fm(s.m->ranks ? s.mine : s.att) + ((int64_t)row * ls_range_size(part.heads) + head) * hd;
+        q.tail = s.tail.data() + (b.tree ? tail_begin[row] : first_row);
+        q.n_tail = b.tree ? depth[row] + 1 : row + 1 - first_row;
+        q.first = hp.window && s.m->local[(size_t)layer] ? std::max(0, position + 1 - hp.window) : 0;
+    }
+    s.m->kernels->attention(&a);
+    for (int32_t i = from; i < to && !s.m->ranks; i++) {
+        const int32_t row = i / group, at = (heads.from + i % group) * hp.head_dim;
+        prepare(s, s.m->layers[(size_t)layer].out.arith, s.att_in, b.n, row, queries[i - from].out, at, hp.head_dim);
+    }
+}
+
+void note_bad(CpuEngine &s, int32_t stage, const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (!std::isfinite(x[i])) {
+            for (int32_t old = s.first_bad; stage < old && !s.first_bad.compare_exchange_weak(old, stage);) {
+            }
+            return;
+        }
+}
+
+void add_bias(float *x, const float *bias, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] += bias[i];
+}
+
+void finish_logits(const CpuModel &m, float *logits) {
+    const int32_t n = ls_range_size(m.part().vocab), whole = n / LSK_TILE * LSK_TILE;
+    if (m.head.bias.defined()) add_bias(logits, f(m.head.bias), n);
+    if (m.hp.logit_scale != 1)
+        for (int32_t i = 0; i < n; i++) logits[i] *= m.hp.logit_scale;
+    if (m.hp.logit_softcap <= 0) return;
+    m.kernels->softcap(logits, whole, m.hp.logit_softcap);
+    float rest[LSK_TILE] = {0};
+    std::memcpy(rest, logits + whole, (size_t)(n - whole) * sizeof(float));
+    m.kernels->softcap(rest, LSK_TILE, m.hp.logit_softcap);
+    std::memcpy(logits + whole, rest, (size_t)(n - whole) * sizeof(float));
+}
+
+int64_t widest(const CpuModel &m, ls_range ls_part::*of) {
+    int32_t n = 0;
+    for (const ls_part &part : m.parts) n = std::max(n, ls_range_size(part.*of));
+    return n;
+}
+
+// What a rank put into the last exchange.
+const float *of_rank(const CpuEngine &s, size_t rank, int64_t floats) {
+    return f(s.theirs) + (int64_t)rank * floats;
+}
+
+// Gives that many floats of s.mine to the other ranks and gets theirs. Every thread calls it and sees whether it
+// failed.
+bool exchange(CpuEngine &s, Team &team, int64_t floats) {
+    if (team.t == 0) try {
+            s.m->ranks->gather(f(s.mine), floats * (int64_t)sizeof(float), fm(s.theirs));
+        } catch (...) {
+            s.failure = std::current_exception();
+        }
+    team.meet(LST_PART_RANKS);
+    return !s.failure;
+}
+
+// Copies the rows' values at a layer to where somebody asked for them. They change after the next barrier at the
+// earliest.
+void show(CpuEngine &s, const Block &b, const Team &team, int32_t layer, const float *values) {
+    const int64_t d = s.m->hp.n_embd, n = (int64_t)s.hidden.layers.size();
+    const ls_range r = ls_share(b.n, team.t, team.n);
+    for (int64_t k = 0; k < n; k++)
+        for (int32_t i = r.from; i < r.to && s.hidden.layers[(size_t)k] == layer; i++)
+            std::memcpy(s.hidden.rows.data() + (i * n + k) * d, values + i * d, (size_t)d * sizeof(float));
+}
+
+void forward(CpuEngine &s, const Block &b, Team team) {
+    const CpuModel &m = *s.m;
+    const lst_hparams &hp = m.hp;
+    const ls_part &part = m.part();
+    const lsk_table &k = *m.kernels;
+    const int64_t d = hp.n_embd, hd = hp.head_dim, nqkv = m.layers[0].qkv.n_out;
+    const int32_t n_heads = ls_range_size(part.heads), n_kv = ls_range_size(part.kv_heads),
+                  n_ff = ls_range_size(part.ff);
+    float *x = fm(s.x), *xn = fm(s.xn), *qkv = fm(s.qkv), *tmp = fm(s.tmp);
+    float *mine = m.ranks ? fm(s.mine) : nullptr;
+    // Columns that ranks computed, each its own of every row, become whole rows; row(i) is called for each of them.
+    // Does nothing where there are no other ranks. False: the exchange failed.
+    auto gather = [&](ls_range ls_part::*of, int64_t scale, float *whole, int part_of_time, auto &&row) {
+        if (!m.ranks) return true;
+        const int64_t of_each = b.n * widest(m, of) * scale;
+        if (!exchange(s, team, of_each)) return false;
+        team.each(part_of_time, [&](int t, int n) {
+            const ls_range r = ls_share(b.n, t, n);
+            const int64_t width = (m.parts.back().*of).to * scale;
+            for (int32_t i = r.from; i < r.to; i++) {
+                for (size_t rank = 0; rank < m.parts.size(); rank++) {
+                    const ls_range columns = m.parts[rank].*of;
+                    std::memcpy(whole + i * width + columns.from * scale,
+                                of_rank(s, rank, of_each) + i * ls_range_size(columns) * scale,
+                                (size_t)(ls_range_size(columns) * scale) * sizeof(float));
+                }
+                row(i);
+            }
+        });
+        return true;
+    };
+    auto as_it_is = [](int32_t) {};
+    // The norm of all heads together, of which this rank has some: the columns of qkv from `at` on.
+    const bool norms_all = hp.qk_norm == LST_QK_NORM_WHOLE && m.ranks;
+    auto norm_all = [&](const lst::Layer &l, ls_range ls_part::*of, int64_t at, const at::Tensor &weights) {
+        const ls_range own = part.*of;
+        const int64_t all = weights.numel();
+        team.each(LST_PART_ROTATE, [&](int t, int n) {
+            const ls_range r = ls_share(b.n, t, n);
+            for (int32_t i = r.from; i < r.to; i++) {
+                if (l.qkv.bias.defined() && !at) add_bias(qkv + i * nqkv, f(l.qkv.bias), nqkv);
+                std::memcpy(mine + i * ls_range_size(own) * hd, qkv + i * nqkv + at,
+                            (size_t)(ls_range_size(own) * hd) * sizeof(float));
+            }
+        });
+        return gather(of, hd, fm(s.att), LST_PART_ROTATE, [&](int32_t i) {
+            float *whole = fm(s.att) + i * all;
+            k.rmsnorm(whole, f(weights), (int32_t)all, hp.rms_eps, whole);
+            std::memcpy(qkv + i * nqkv + at, whole + own.from * hd, (size_t)(ls_range_size(own) * hd) * sizeof(float));
+        });
+    };
+    auto position = [&](int32_t row) { return s.length + (b.tree ? s.depth[b.first + row] : row); };
+    // x += tmp (not the first time), after tmp's own norm if the layer has one; then the next matmul's input: x after
+    // its norm, or x itself
+    int32_t stage = -1;
+    auto add_norm = [&](const lst::Linear *added, const at::Tensor &post, const at::Tensor &pre,
+                        const lst::Linear &next) {
+        team.each(LST_PART_NORMS, [&](int t, int n) {
+            ls_range r = ls_share(b.n, t, n);
+            for (int32_t i = r.from; i < r.to; i++) {
+                float *xi = x + i * d, *ti = tmp + i * d;
+                if (added) {
+                    if (added->bias.defined()) add_bias(ti, f(added->bias), d);
+                    if (post.defined()) k.rmsnorm(ti, f(post), (int32_t)d, hp.rms_eps, ti);
+                    if (hp.residual_scale != 1)
+                        for (int64_t j = 0; j < d; j++) ti[j] *= hp.residual_scale;
+                    for (int64_t j = 0; j < d; j++) xi[j] += ti[j];
+                }
+                if (s.searching) note_bad(s, stage, xi, d);
+                if (pre.defined()) k.rmsnorm(xi, f(pre), (int32_t)d, hp.rms_eps, xn + i * d);
+                else std::memcpy(xn + i * d, xi, (size_t)d * sizeof(float));
+                prepare(s, next.arith, s.xn_in, b.n, i, xn + i * d, 0, (int32_t)d);
+            }
+        });
+    };
+    auto probe = [&](int32_t layer) { // after the barrier that follows x's last change
+        if (s.layers && team.t == 0)
+            std::memcpy(s.layers + (int64_t)layer * d, x + (int64_t)(b.n - 1) * d, (size_t)d * sizeof(float));
+        if (s.hidden.take) show(s, b, team, layer, x);
+    };
+    team.each(LST_PART_NORMS, [&](int t, int n) {
+        ls_range r = ls_share(b.n, t, n);
+        for (int32_t i = r.from; i < r.to; i++) {
+            const int32_t token = b.tokens[i];
+            float *to = (mine ? mine : x) + i * d;
+            if (token < part.vocab.from || token >= part.vocab.to) {
+                std::memset(to, 0, (size_t)d * sizeof(float)); // another rank has it
+                continue;
+            }
+            lsk_dequant_row(m.embd_type, m.embd.data() + (size_t)(token - part.vocab.from) * m.embd_row_bytes, d, to);
+            if (hp.embd_scale != 1)
+                for (int64_t j = 0; j < d; j++) to[j] *= hp.embd_scale;
+        }
+    });
+    if (mine) {
+        if (!exchange(s, team, b.n * d)) return;
+        team.each(LST_PART_NORMS, [&](int t, int n) {
+            const ls_range r = ls_share(b.n, t, n);
+            for (int32_t i = r.from; i < r.to; i++) {
+                size_t rank = 0;
+                while (b.tokens[i] >= m.parts[rank].vocab.to) rank++;
+                std::memcpy(x + i * d, of_rank(s, rank, b.n * d) + i * d, (size_t)d * sizeof(float));
+            }
+        });
+    }
+    const at::Tensor none;
+    for (int layer = 0; layer < s.n_layers; layer++) {
+        const lst::Layer &l = m.layers[(size_t)layer];
+        if (s.stopped >= 0) return; // every thread sees what was written before the last barrier
+        // moves of kept rows run beside the norm, which leaves threads idle when rows are few
+        const ls_range heads_to_move = ls_share(n_kv, team.n - 1 - team.t, team.n);
+        move_kv(s, layer, heads_to_move.from, heads_to_move.to);
+        const lst::Layer *before = layer ? &m.layers[(size_t)layer - 1] : nullptr;
+        add_norm(before ? &before->down : nullptr, before ? before->ffn_post_norm : none, l.attn_norm, l.qkv);
+        probe(layer);
+        if (team.t == 0 && !s.searching && !m.ranks && s.is_stopped()) s.stopped = layer + 1;
+        stage++;
+        team.linear(s, l.qkv, xn, s.xn_in, qkv, b.n);
+        if (norms_all &&
+            !(norm_all(l, &ls_part::heads, 0, l.q_norm) && norm_all(l, &ls_part::kv_heads, n_heads * hd, l.k_norm)))
+            return;
+        team.each(LST_PART_ROTATE, [&](int t, int n) {
+            ls_range r = ls_share(b.n, t, n);
+            for (int32_t i = r.from; i < r.to; i++) {
+                float *row = qkv + i * nqkv;
+                const int kind = m.local[(size_t)layer] ? 1 : 0;
+                const float *cs = s.rope[kind].data() + (int64_t)position(i) * hp.rope_dims;
+                if (l.qkv.bias.defined() && !norms_all) add_bias(row, f(l.qkv.bias), nqkv);
+                if (hp.qk_norm == LST_QK_NORM_WHOLE && !norms_all) {
+                    k.rmsnorm(row, f(l.q_norm), (int32_t)(hp.n_heads * hd), hp.rms_eps, row);
+                    k.rmsnorm(row + hp.n_heads * hd, f(l.k_norm), (int32_t)(hp.n_kv_heads * hd), hp.rms_eps,
+                              row + hp.n_heads * hd);
+                }
+                for (int h = 0; h < n_heads + n_kv; h++) {
+                    const bool query = h < n_heads;
+                    float *head = row + h * hd;
+                    if (hp.qk_norm == LST_QK_NORM_HEAD)
+                        k.rmsnorm(head, f(query ? l.q_norm : l.k_norm), (int32_t)hd, hp.rms_eps, head);
+                    k.rope(head, hp.rope_dims, hp.rope_interleaved, cs, query ? hp.attn_scale : 1);
+                    for (int64_t j = hp.rope_dims; j < hd && query; j++) head[j] *= hp.attn_scale;
+                }
+                write_kv(s, layer, i, s.length + b.first + i);
+            }
+        });
+        team.each(LST_PART_ATTENTION, [&](int t, int n) {
+            const ls_range r = ls_share((int64_t)b.n * n_heads, t, n);
+            const int32_t group = hp.n_heads / hp.n_kv_heads;
+            for (int32_t kv = 0, begin = 0, end; kv < n_kv; kv++, begin = end) { // queries of a key/value head
+                const int32_t first = (part.kv_heads.from + kv) * group - part.heads.from;
+                const ls_range heads = {std::max(first, 0), std::min(first + group, n_heads)};
+                end = begin + b.n * ls_range_size(heads);
+                for (int32_t i = std::max(r.from, begin), to; i < std::min(r.to, end); i = to) {
+                    to = std::min({i + s.queries, end, r.to});
+                    attend(s, b, layer, kv, heads, i - begin, to - begin, t);
+                }
+            }
+        });
+        if (!gather(&ls_part::heads, hd, fm(s.att), LST_PART_ATTENTION, [&](int32_t i) {
+                for (int32_t h = 0; h < hp.n_heads; h++)
+                    prepare(s, l.out.arith, s.att_in, b.n, i, fm(s.att) + ((int64_t)i * hp.n_heads + h) * hd,
+                            (int32_t)(h * hd), (int32_t)hd);
+            }))
+            return;
+        team.linear(s, l.out, f(s.att), s.att_in, mine ? mine : tmp, b.n);
+        if (!gather(&ls_part::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
+        add_norm(&l.out, l.attn_post_norm, l.ffn_norm, l.gate_up);
+        stage++;
+        team.linear(s, l.gate_up, xn, s.xn_in, fm(s.gate_up), b.n);
+        team.each(LST_PART_ACTIVATION, [&](int t, int n) {
+            const int64_t width = 32, per_row = n_ff / width;
+            ls_range r = ls_share(b.n * per_row, t, n);
+            for (int64_t u = r.from; u < r.to; u++) {
+                const int64_t row = u / per_row, at = u % per_row * width;
+                float *gate = fm(s.gate_up) + row * 2 * n_ff + at, *up = gate + n_ff;
+                float *act = (mine ? mine : fm(s.act)) + row * n_ff + at;
+                if (l.gate_up.bias.defined()) {
+                    add_bias(gate, f(l.gate_up.bias) + at, width);
+                    add_bias(up, f(l.gate_up.bias) + n_ff + at, width);
+                }
+                (hp.activation == LST_ACT_SILU ? k.silu_mul : k.gelu_mul)(gate, up, (int32_t)width, act);
+                if (!mine) prepare(s, l.down.arith, s.act_in, b.n, (int32_t)row, act, (int32_t)at, (int32_t)width);
+            }
+        });
+        if (!gather(&ls_part::ff, 1, fm(s.act), LST_PART_ACTIVATION, [&](int32_t i) {
+                for (int32_t at = 0; at < hp.n_ff; at += 32)
+                    prepare(s, l.down.arith, s.act_in, b.n, i, fm(s.act) + (int64_t)i * hp.n_ff + at, at, 32);
+            }))
+            return;
+        team.linear(s, l.down, f(s.act), s.act_in, mine ? mine : tmp, b.n);
+        if (!gather(&ls_part::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
+    }
+    if (s.stopped >= 0) return;
+    const lst::Layer &last = m.layers[(size_t)s.n_layers - 1];
+    add_norm(&last.down, last.ffn_post_norm, m.output_norm, m.head);
+    probe(s.n_layers);
+    if (s.hidden.take) show(s, b, team, s.n_layers + 1, xn);
+    const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
+    float *logits = fm(s.logits_of) + (int64_t)b.first * ls_range_size(part.vocab);
+    team.linear(s, m.head, xn, s.xn_in, logits, b.n, from, count, LST_PART_HEAD);
+    if (hp.logit_scale == 1 && hp.logit_softcap <= 0 && !m.head.bias.defined()) return;
+    team.each(LST_PART_HEAD, [&](int t, int n) {
+        const ls_range r = ls_share(count, t, n);
+        for (int32_t i = r.from; i < r.to; i++) finish_logits(m, logits + (int64_t)i * ls_range_size(part.vocab));
+    });
+}
+
+} // namespace
+
+void lst::cpu::move_kv(const CpuEngine &s, int layer, int32_t first_head, int32_t end_head) {
+    const int64_t hd = s.m->hp.head_dim, cap = s.capacity;
+    for (int32_t h = first_head; h < end_head; h++) {
+        const int64_t plane = ((int64_t)layer * ls_range_size(s.m->part().kv_heads) + h) * cap * hd;
+        float *k = fm(s.k) + plane, *v = fm(s.v) + plane;
+        for (const Move &m : s.moves) {
+            const float *src = k + m.from / LSK_TILE * hd * LSK_TILE + m.from % LSK_TILE;
+            float *dst = k + m.to / LSK_TILE * hd * LSK_TILE + m.to % LSK_TILE;
+            for (int64_t d = 0; d < hd; d++) dst[d * LSK_TILE] = src[d * LSK_TILE];
+            std::memcpy(v + m.to * hd, v + m.from * hd, (size_t)hd * sizeof(float));
+        }
+    }
+}
+
+void lst::cpu::run_block(CpuEngine &s, const Block &b) {
+    const lst_hparams &hp = s.m->hp;
+    if (b.n > s.rows_cap) {
+        auto rows = [&](int64_t width) { return at::empty({b.n, width}, at::kFloat); };
+        s.x = rows(hp.n_embd), s.xn = rows(hp.n_embd), s.tmp = rows(hp.n_embd);
+        s.qkv = rows(s.m->layers[0].qkv.n_out);
+        s.att = rows((int64_t)hp.n_heads * hp.head_dim);
+        s.gate_up = rows(2 * (int64_t)ls_range_size(s.m->part().ff)), s.act = rows(hp.n_ff);
+        s.xn_in.resize(b.n, hp.n_embd);
+        s.att_in.resize(b.n, (int64_t)hp.n_heads * hp.head_dim);
+        s.act_in.resize(b.n, hp.n_ff);
+        if (s.m->ranks) {
+            const int64_t width =
+                std::max({(int64_t)hp.n_embd, widest(*s.m, &ls_part::heads) * hp.head_dim, widest(*s.m, &ls_part::ff)});
+            s.mine = rows(width);
+            s.theirs = at::empty({s.m->ranks->n, b.n * width}, at::kFloat);
+        }
+        s.rows_cap = b.n;
+    }
+    const int32_t logit_rows = b.head_row < 0 ? b.first + b.n : 1;
+    if (logit_rows > s.logit_rows_cap) {
+        const at::Tensor logits = at::empty({logit_rows, s.vocab()}, at::kFloat);
+        if (b.first) logits.slice(0, 0, b.first).copy_(s.logits_of.slice(0, 0, b.first));
+        s.logits_of = logits;
+        s.logit_rows_cap = logit_rows;
+    }
+    s.hidden.rows.resize((size_t)b.n * s.hidden.layers.size() * (size_t)hp.n_embd);
+    const int64_t columns = (s.length + b.first + b.n + 2 * LSK_TILE) / LSK_TILE * LSK_TILE;
+    s.queries = queries_at_once(columns);
+    const int64_t floats = std::max({(int64_t)64 * std::max(hp.n_ff, hp.n_embd), 64 * (int64_t)hp.n_heads * hp.head_dim,
+                                     lsk_attention_scratch(s.queries, columns, hp.head_dim)});
+    if (floats > s.scratch_floats) {
+        s.scratch_floats = floats * 3 / 2 / 16 * 16;
+        s.scratch = at::empty({s.m->threads, s.scratch_floats}, at::kFloat);
+    }
+#pragma omp parallel num_threads(s.m->threads)
+    {
+        const int thread = omp_get_thread_num();
+        forward(s, b, Team{thread, omp_get_num_threads(), Clock(thread ? nullptr : s.parts)});
+    }
+    // A cancelled forward wrote only beyond the committed columns, and the next one overwrites those. But it moved kept
+    // rows only in the layers that it reached: move them in the others too.
+    const bool ended_early = s.stopped >= 0;
+    for (int32_t layer = s.stopped; ended_early && layer < s.n_layers; layer++)
+        move_kv(s, layer, 0, ls_range_size(s.m->part().kv_heads));
+    s.stopped = -1;
+    s.moves.clear();
+    if (s.failure) std::rethrow_exception(std::exchange(s.failure, nullptr));
+    if (ended_early) throw lst::cancelled();
+}

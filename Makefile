@@ -147,7 +147,7 @@ TORCH_LINK = $(CXX) -shared $(SANFLAGS) $(HARDEN_LD) -o $@.new $(filter %.o,$^) 
 ifeq ($(SAN),thread)
 TORCH_COMMON += $(B)/obj/pic/tests/tools/openmp_tsan.o
 endif
-$(B)/liblstorch.so $(B)/install/liblstorch.so: $(call torch_obj,lst_cpu lst_cpu_engine lst_cpu_forward lst_cpu_limits) $(TORCH_COMMON) src/torch/lst.map
+$(B)/liblstorch.so $(B)/install/liblstorch.so: $(call torch_obj,lst_cpu lst_cpu_engine lst_cpu_forward lst_cpu_limits lst_meeting) $(TORCH_COMMON) src/torch/lst.map
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(call TORCH_LINK)
@@ -384,7 +384,7 @@ $(B)/tests/planted: $(B)/obj/tests/tools/planted.o $(filter %/openmp_tsan.o,$(TO
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -fopenmp -o $@ $^
-clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(call torch_obj,lst_cpu lst_cpu_engine lst_cpu_forward lst_cpu_limits lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory lst_ranks_gloo lst_cuda lst_cuda_engine lst_open lst_session lst_head)
+clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(call torch_obj,lst_cpu lst_cpu_engine lst_cpu_forward lst_cpu_limits lst_meeting lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory lst_ranks_gloo lst_cuda lst_cuda_engine lst_open lst_session lst_head)
 
 lint:
 	@python3 tests/tools/lint.py

@@ -51,9 +51,9 @@ int main(int argc, char **argv) {
     ls_err err = {0};
     ls_buf text = {0};
     signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an ordinary error
-    // Threads meet some 200 times a forward. OpenMP's default is to spin there for milliseconds, which beside other
-    // work costs whole time slices (measured on two cores beside another decoder: 245 ms a forward; with this 17). The
-    // runtime reads it as the compute library loads, in a thread beside which nothing may write the environment.
+    // How long OpenMP's threads spin where a forward begins and ends (within it they meet by torch/lst_meeting.h). Its
+    // default is milliseconds, which beside other work costs whole time slices. The runtime reads it as the compute
+    // library loads, in a thread beside which nothing may write the environment.
     if (!getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "2000", 0);
     if (ls_command_line_read(&c, argc, argv, environ, &err)) return ls_complain(&err);
     int status = LS_EXIT_USAGE;

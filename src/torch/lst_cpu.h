@@ -1,6 +1,7 @@
 // The decoder on the CPU: our kernels over packed weights. lst_cpu.cpp has the model, lst_cpu_engine.cpp the engine's
 // calls, lst_cpu_forward.cpp the forward.
 #pragma once
+#include "torch/lst_meeting.h"
 #include "torch/lst_ranks.h"
 
 #include <atomic>
@@ -104,6 +105,7 @@ struct CpuEngine : lst::PartEngine {
     // With other ranks: what this one computed of att, tmp, act or x, and what all did, rank after rank.
     at::Tensor mine, theirs;
     std::exception_ptr failure; // of an exchange within the forward
+    lst::Meeting meeting;
     Prepared xn_in, att_in, act_in;
     bool searching = false; // for the first stage that is not finite: 2 * layer, + 1 after its feed-forward part
     // the layer before which a cancelled forward ended; -1: it ran to its end

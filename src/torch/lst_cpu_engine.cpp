@@ -148,7 +148,7 @@ void CpuEngine::copy(lst::Engine &other, int32_t n) {
 
 CpuEngine::CpuEngine(CpuModel *model, int32_t n_context, int32_t layers_of)
     : PartEngine(model), m(model), n_layers(layers_of),
-      capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE) {
+      capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE), meeting(model->threads) {
     const lst_hparams &hp = m->hp;
     const int64_t floats = (int64_t)n_layers * ls_range_size(m->part().kv_heads) * capacity * hp.head_dim;
     try {

@@ -14,10 +14,11 @@ namespace {
 // One of the threads that run the forward; phases end at a barrier.
 struct Team {
     int t, n;
+    lst::Meeting *meeting;
     Clock clock;
     void meet(int part) {
         clock.past(part);
-#pragma omp barrier
+        meeting->meet(t, n);
         clock.past(LST_PART_WAIT);
     }
     template <class F> void each(int part, F &&body) {
@@ -425,7 +426,7 @@ void lst::cpu::run_block(CpuEngine &s, const Block &b) {
 #pragma omp parallel num_threads(s.m->threads)
     {
         const int thread = omp_get_thread_num();
-        forward(s, b, Team{thread, omp_get_num_threads(), Clock(thread ? nullptr : s.parts)});
+        forward(s, b, Team{thread, omp_get_num_threads(), &s.meeting, Clock(thread ? nullptr : s.parts)});
     }
     // A cancelled forward wrote only beyond the committed columns, and the next one overwrites those. But it moved kept
     // rows only in the layers that it reached: move them in the others too.

@@ -236,11 +236,17 @@ static void golden_prompts_logits_outputs_and_steps(void **state) {
     size_t cap = 0, prompts = 0, decoded = 0, compared = 0;
     const bool whole = getenv("LOGITSPEC_TEST_WHOLE") != NULL; // every method decodes all of them
     enum { SHORT = 45, SHORT_PROMPT = 100 };                   // tokens of those that are decoded otherwise
+    enum { LONG = 200, LONG_PROMPT = 400 };                    // tokens of those that nobody reads otherwise
     ls_simulated paper = {0};
     double worst = 0;
     golden_run g;
-    for (; golden_next(&g, f, &line, &cap); prompts++) {
+    while (golden_next(&g, f, &line, &cap)) {
         check_prompt(&g);
+        if (!whole && g.output.n > LONG && g.prompt.n > LONG_PROMPT) {
+            golden_free(&g);
+            continue;
+        }
+        prompts++;
         ls_recording *recording = ls_recording_new(g.prompt.p, g.prompt.n, model.engine->n_context);
         worst = fmax(worst, read_golden(&g, recording));
         assert_true(worst < 1e-3);
@@ -269,7 +275,7 @@ static void golden_prompts_logits_outputs_and_steps(void **state) {
         "(%llu tokens / %llu steps)\n",
         prompts, decoded, compared, worst, (double)paper.emitted / (double)paper.steps,
         (unsigned long long)paper.emitted, (unsigned long long)paper.steps);
-    assert_true(prompts >= 19 && decoded >= 3 && compared >= prompts * 4);
+    assert_true(prompts >= 17 && decoded >= 3 && compared >= prompts * 4);
     assert_int_equal(paper.lasts_whole, paper.lasts); // nothing was guessed
 }
 

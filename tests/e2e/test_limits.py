@@ -434,7 +434,7 @@ class Slow(unittest.TestCase):
                 while "slow on this CPU" not in (line := p.stderr.readline()):
                     self.assertTrue(line, "it ended before it read the prompt")
                 opened = cpu_of(p.pid)
-                while (at_signal := cpu_of(p.pid)) < opened + 3:  # by now it is in its first block
+                while (at_signal := cpu_of(p.pid)) < opened + 1:  # by now it is in its first block
                     time.sleep(0.02)
                 used = at_signal
                 p.send_signal(number)

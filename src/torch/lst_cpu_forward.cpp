@@ -25,14 +25,14 @@ struct Team {
         body(t, n);
         meet(part);
     }
-    // y = x . l for the rows of x from `first` on; prepare() saw `rows` of them.
-    void linear(const CpuEngine &s, const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows,
-                int32_t first = 0, int32_t count = -1, int part = LST_PART_LINEAR) {
-        if (count < 0) count = rows;
+    // This thread's share of y = x . l for the rows of x from `first` on; prepare() saw `rows` of them. The share
+    // begins and ends between `unit` tiles, whose numbers it returns.
+    ls_range multiply(const CpuEngine &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
+                      int32_t rows, int32_t first, int32_t count, int32_t unit) {
         const lsk_table &k = *s.m->kernels;
-        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = 2, units = (tiles + unit - 1) / unit;
-        const int32_t a = (int32_t)((int64_t)units * t / n) * unit,
-                      b = std::min((int32_t)((int64_t)units * (t + 1) / n) * unit, tiles);
+        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE;
+        const ls_range units = ls_share((tiles + unit - 1) / unit, t, n);
+        const int32_t a = units.from * unit, b = std::min(units.to * unit, tiles);
         float *scratch = fm(s.scratch) + (int64_t)t * s.scratch_floats;
         x += (int64_t)first * l.n_in;
         if (l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I)
@@ -40,7 +40,11 @@ struct Team {
         else if (l.arith == LSK_ARITH_BF16 && k.matmul_bf16)
             k.matmul_bf16(&l.packed, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, y, l.n_out, count, a, b);
         else k.matmul(&l.packed, x, l.n_in, y, l.n_out, count, a, b, scratch);
-        meet(part);
+        return {a, b};
+    }
+    void linear(const CpuEngine &s, const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows) {
+        multiply(s, l, x, p, y, rows, 0, rows, 2);
+        meet(LST_PART_LINEAR);
     }
 };
 
@@ -52,18 +56,15 @@ void prepare(const CpuEngine &s, lsk_arith arith, Prepared &p, int32_t rows, int
     else if (arith == LSK_ARITH_BF16) s.m->kernels->to_bf16(x, n, p.bf16.data() + (int64_t)row * p.n_in + at);
 }
 
-void write_kv(const CpuEngine &s, int layer, int32_t row, int32_t column) {
-    const lst_hparams &hp = s.m->hp;
-    const int64_t hd = hp.head_dim, cap = s.capacity;
+// A row's key and value of head h go into the cache.
+void write_kv(const CpuEngine &s, int layer, int h, int32_t row, int32_t column) {
+    const int64_t hd = s.m->hp.head_dim, cap = s.capacity;
     const int32_t n_heads = ls_range_size(s.m->part().heads), n_kv = ls_range_size(s.m->part().kv_heads);
     const float *kv = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + (int64_t)n_heads * hd;
-    for (int h = 0; h < n_kv; h++) {
-        float *k =
-            fm(s.k) + ((int64_t)layer * n_kv + h) * cap * hd + (column / LSK_TILE) * hd * LSK_TILE + column % LSK_TILE;
-        for (int64_t d = 0; d < hd; d++) k[d * LSK_TILE] = kv[h * hd + d];
-        std::memcpy(fm(s.v) + (((int64_t)layer * n_kv + h) * cap + column) * hd, kv + (n_kv + h) * hd,
-                    (size_t)hd * sizeof(float));
-    }
+    const int64_t plane = ((int64_t)layer * n_kv + h) * cap * hd;
+    float *k = fm(s.k) + plane + (column / LSK_TILE) * hd * LSK_TILE + column % LSK_TILE;
+    for (int64_t d = 0; d < hd; d++) k[d * LSK_TILE] = kv[h * hd + d];
+    std::memcpy(fm(s.v) + plane + column * hd, kv + (n_kv + h) * hd, (size_t)hd * sizeof(float));
 }
 
 // How many queries attend() takes at once: scores of long contexts take memory.
@@ -198,8 +199,9 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         return true;
     };
     auto as_it_is = [](int32_t) {};
+    const bool norms_rows = hp.qk_norm == LST_QK_NORM_WHOLE && !m.ranks,
+               norms_all = hp.qk_norm == LST_QK_NORM_WHOLE && m.ranks;
     // The norm of all heads together, of which this rank has some: the columns of qkv from `at` on.
-    const bool norms_all = hp.qk_norm == LST_QK_NORM_WHOLE && m.ranks;
     auto norm_all = [&](const lst::Layer &l, ls_range ls_part::*of, int64_t at, const at::Tensor &weights) {
         const ls_range own = part.*of;
         const int64_t all = weights.numel();
@@ -287,27 +289,40 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         if (norms_all &&
             !(norm_all(l, &ls_part::heads, 0, l.q_norm) && norm_all(l, &ls_part::kv_heads, n_heads * hd, l.k_norm)))
             return;
+        if (norms_rows)
+            team.each(LST_PART_ROTATE, [&](int t, int n) {
+                const ls_range r = ls_share(b.n, t, n);
+                for (int32_t i = r.from; i < r.to; i++) {
+                    float *row = qkv + i * nqkv;
+                    if (l.qkv.bias.defined()) add_bias(row, f(l.qkv.bias), nqkv);
+                    k.rmsnorm(row, f(l.q_norm), (int32_t)(n_heads * hd), hp.rms_eps, row);
+                    k.rmsnorm(row + n_heads * hd, f(l.k_norm), (int32_t)(n_kv * hd), hp.rms_eps, row + n_heads * hd);
+                }
+            });
         team.each(LST_PART_ROTATE, [&](int t, int n) {
-            ls_range r = ls_share(b.n, t, n);
-            for (int32_t i = r.from; i < r.to; i++) {
-                float *row = qkv + i * nqkv;
-                const int kind = m.local[(size_t)layer] ? 1 : 0;
-                const float *cs = s.rope[kind].data() + (int64_t)position(i) * hp.rope_dims;
-                if (l.qkv.bias.defined() && !norms_all) add_bias(row, f(l.qkv.bias), nqkv);
-                if (hp.qk_norm == LST_QK_NORM_WHOLE && !norms_all) {
-                    k.rmsnorm(row, f(l.q_norm), (int32_t)(hp.n_heads * hd), hp.rms_eps, row);
-                    k.rmsnorm(row + hp.n_heads * hd, f(l.k_norm), (int32_t)(hp.n_kv_heads * hd), hp.rms_eps,
-                              row + hp.n_heads * hd);
+            const float *bias = l.qkv.bias.defined() && !norms_all && !norms_rows ? f(l.qkv.bias) : nullptr;
+            const std::vector<float> &rope = s.rope[m.local[(size_t)layer] ? 1 : 0];
+            const auto rotate = [&](int32_t i, int32_t head, const at::Tensor &norm, float scale) {
+                float *x = qkv + i * nqkv + head * hd;
+                if (bias) add_bias(x, bias + head * hd, hd);
+                if (hp.qk_norm == LST_QK_NORM_HEAD) k.rmsnorm(x, f(norm), (int32_t)hd, hp.rms_eps, x);
+                k.rope(x, hp.rope_dims, hp.rope_interleaved, rope.data() + (int64_t)position(i) * hp.rope_dims, scale);
+                for (int64_t j = hp.rope_dims; j < hd; j++) x[j] *= scale;
+            };
+            // A thread has all rows of a head, as far as it goes: keys of a tile of columns share lines of the cache.
+            const int64_t key_cost = 12; // queries that take the time of a key and its value
+            const ls_range r = ls_share(b.n * (n_kv * key_cost + n_heads), t, n);
+            const auto own = [&](int64_t at) { return at >= r.from && at < r.to; };
+            for (int32_t i = 0; i < b.n; i++) {
+                for (int32_t h = 0; h < n_kv; h++) {
+                    if (!own((h * b.n + i) * key_cost)) continue;
+                    rotate(i, n_heads + h, l.k_norm, 1);
+                    if (bias)
+                        add_bias(qkv + i * nqkv + (n_heads + n_kv + h) * hd, bias + (n_heads + n_kv + h) * hd, hd);
+                    write_kv(s, layer, h, i, s.length + b.first + i);
                 }
-                for (int h = 0; h < n_heads + n_kv; h++) {
-                    const bool query = h < n_heads;
-                    float *head = row + h * hd;
-                    if (hp.qk_norm == LST_QK_NORM_HEAD)
-                        k.rmsnorm(head, f(query ? l.q_norm : l.k_norm), (int32_t)hd, hp.rms_eps, head);
-                    k.rope(head, hp.rope_dims, hp.rope_interleaved, cs, query ? hp.attn_scale : 1);
-                    for (int64_t j = hp.rope_dims; j < hd && query; j++) head[j] *= hp.attn_scale;
-                }
-                write_kv(s, layer, i, s.length + b.first + i);
+                for (int32_t h = 0; h < n_heads; h++)
+                    if (own(b.n * (n_kv * key_cost + h) + i)) rotate(i, h, l.q_norm, hp.attn_scale);
             }
         });
         team.each(LST_PART_ATTENTION, [&](int t, int n) {
@@ -333,22 +348,22 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         if (!gather(&ls_part::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
         add_norm(&l.out, l.attn_post_norm, l.ffn_norm, l.gate_up);
         stage++;
-        team.linear(s, l.gate_up, xn, s.xn_in, fm(s.gate_up), b.n);
-        team.each(LST_PART_ACTIVATION, [&](int t, int n) {
-            const int64_t width = 32, per_row = n_ff / width;
-            ls_range r = ls_share(b.n * per_row, t, n);
-            for (int64_t u = r.from; u < r.to; u++) {
-                const int64_t row = u / per_row, at = u % per_row * width;
-                float *gate = fm(s.gate_up) + row * 2 * n_ff + at, *up = gate + n_ff;
-                float *act = (mine ? mine : fm(s.act)) + row * n_ff + at;
+        const int32_t width = 32; // of outputs, and of a group
+        const ls_range tiles =
+            team.multiply(s, l.gate_up, xn, s.xn_in, fm(s.gate_up), b.n, 0, b.n, 2 * width / LSK_TILE);
+        team.clock.past(LST_PART_LINEAR);
+        for (int32_t i = 0; i < b.n; i++)
+            for (int32_t at = tiles.from * LSK_TILE / 2; at < tiles.to * LSK_TILE / 2; at += width) {
+                float *gate = fm(s.gate_up) + (int64_t)i * 2 * n_ff + 2 * at, *up = gate + width;
+                float *act = (mine ? mine : fm(s.act)) + (int64_t)i * n_ff + at;
                 if (l.gate_up.bias.defined()) {
                     add_bias(gate, f(l.gate_up.bias) + at, width);
                     add_bias(up, f(l.gate_up.bias) + n_ff + at, width);
                 }
-                (hp.activation == LST_ACT_SILU ? k.silu_mul : k.gelu_mul)(gate, up, (int32_t)width, act);
-                if (!mine) prepare(s, l.down.arith, s.act_in, b.n, (int32_t)row, act, (int32_t)at, (int32_t)width);
+                (hp.activation == LST_ACT_SILU ? k.silu_mul : k.gelu_mul)(gate, up, width, act);
+                if (!mine) prepare(s, l.down.arith, s.act_in, b.n, i, act, at, width);
             }
-        });
+        team.meet(LST_PART_ACTIVATION);
         if (!gather(&ls_part::ff, 1, fm(s.act), LST_PART_ACTIVATION, [&](int32_t i) {
                 for (int32_t at = 0; at < hp.n_ff; at += 32)
                     prepare(s, l.down.arith, s.act_in, b.n, i, fm(s.act) + (int64_t)i * hp.n_ff + at, at, 32);
@@ -364,7 +379,8 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     if (s.hidden.take) show(s, b, team, s.n_layers + 1, xn);
     const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
     float *logits = fm(s.logits_of) + (int64_t)b.first * ls_range_size(part.vocab);
-    team.linear(s, m.head, xn, s.xn_in, logits, b.n, from, count, LST_PART_HEAD);
+    team.multiply(s, m.head, xn, s.xn_in, logits, b.n, from, count, 2);
+    team.meet(LST_PART_HEAD);
     if (hp.logit_scale == 1 && hp.logit_softcap <= 0 && !m.head.bias.defined()) return;
     team.each(LST_PART_HEAD, [&](int t, int n) {
         const ls_range r = ls_share(count, t, n);

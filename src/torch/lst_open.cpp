@@ -224,6 +224,7 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
                         {{p + "attn_q", q, heads}, {p + "attn_k", kv, kv_heads}, {p + "attn_v", kv, kv_heads}}, d,
                         q + 2 * kv);
         load.linear(l.out, lst::Care::usual, {{p + "attn_output", d, own.embd}}, q, d, Loader::Bias::whole);
+        l.gate_up.paired = true;
         if (load.has(p + "ffn_gate.weight"))
             load.linear(l.gate_up, lst::Care::usual,
                         {{p + "ffn_gate", hp.n_ff, own.ff}, {p + "ffn_up", hp.n_ff, own.ff}}, d, 2 * (int64_t)hp.n_ff);

@@ -27,8 +27,7 @@ static struct {
     off_t told;           // of the hidden file: bytes that are in the log
     int wake[2];
     volatile sig_atomic_t signal, stop_asked, continued;
-    struct sigaction curses_stops; // curses' own handler of SIGTSTP, which leaves the screen and comes back
-    void (*resized)(int);          // curses' own handler of SIGWINCH
+    void (*resized)(int); // curses' own handler of SIGWINCH
     struct termios tty;
     const ui_theme *theme;
     int colors; // 0: none
@@ -138,6 +137,13 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     term.out = fdopen(dup(STDOUT_FILENO), "w");
     if (pipe2(term.wake, O_CLOEXEC | O_NONBLOCK) || !term.out)
         return ls_fail(err, LS_E_IO, "the screen cannot start: no file descriptors are left");
+    // Curses would ignore SIGTSTP while it draws, and lose the one that comes then; it does not where others handle it.
+    struct sigaction stop;
+    sigaction(SIGTSTP, NULL, &stop);
+    if (stop.sa_handler != SIG_IGN) { // without job control it stays so
+        handle(SIGTSTP, on_stop, SA_RESTART);
+        handle(SIGCONT, on_continue, SA_RESTART);
+    }
     set_escdelay(25);
     term.screen = newterm(NULL, term.out, stdin);
     if (!term.screen)
@@ -170,11 +176,6 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     term.resized = resize.sa_handler;
     if (term.resized != SIG_DFL && term.resized != SIG_IGN) handle(SIGWINCH, on_resize, SA_RESTART);
     signal(SIGPIPE, SIG_IGN);
-    sigaction(SIGTSTP, NULL, &term.curses_stops);
-    if (term.curses_stops.sa_handler != SIG_IGN) { // without job control it stays so
-        handle(SIGTSTP, on_stop, SA_RESTART);
-        handle(SIGCONT, on_continue, SA_RESTART);
-    }
     return LS_OK;
 }
 
@@ -301,21 +302,24 @@ bool ui_term_stop_asked(void) {
     return term.stop_asked;
 }
 
-void ui_term_suspend(void) {
-    struct sigaction ours;
-    reports(false);
-    sigaction(SIGTSTP, &term.curses_stops, &ours);
-    raise(SIGTSTP); // curses' handler stops the process here, and restores the screen when the process goes on
-    sigaction(SIGTSTP, &ours, NULL);
-    term.stop_asked = 0;
-    term.continued = 1;
-    ui_term_continued();
-}
-
 static void come_back(void) {
     reset_prog_mode();
     reports(true);
     ui_term_redraw();
+}
+
+void ui_term_suspend(void) {
+    struct sigaction ours, stops = {.sa_handler = SIG_DFL};
+    reports(false);
+    def_prog_mode();
+    endwin();
+    sigaction(SIGTSTP, &stops, &ours);
+    raise(SIGTSTP); // the process stops here
+    sigaction(SIGTSTP, &ours, NULL);
+    def_shell_mode(); // as the shell left it meanwhile
+    term.stop_asked = term.continued = 0;
+    come_back();
+    refresh();
 }
 
 // SIGSTOP cannot be caught, and whoever had the terminal meanwhile may have changed it.

@@ -308,18 +308,28 @@ static void come_back(void) {
     ui_term_redraw();
 }
 
-void ui_term_suspend(void) {
-    struct sigaction ours, stops = {.sa_handler = SIG_DFL};
+// Another program has the terminal between the two, and SIGTSTP stops this process at once.
+static void give_away(struct sigaction *ours) {
+    const struct sigaction stops = {.sa_handler = SIG_DFL};
     reports(false);
     def_prog_mode();
     endwin();
-    sigaction(SIGTSTP, &stops, &ours);
-    raise(SIGTSTP); // the process stops here
-    sigaction(SIGTSTP, &ours, NULL);
-    def_shell_mode(); // as the shell left it meanwhile
-    term.stop_asked = term.continued = 0;
+    sigaction(SIGTSTP, &stops, ours);
+}
+
+static void take_back(const struct sigaction *ours) {
+    sigaction(SIGTSTP, ours, NULL);
     come_back();
     refresh();
+}
+
+void ui_term_suspend(void) {
+    struct sigaction ours;
+    give_away(&ours);
+    raise(SIGTSTP);   // the process stops here
+    def_shell_mode(); // as the shell left it meanwhile
+    term.stop_asked = term.continued = 0;
+    take_back(&ours);
 }
 
 // SIGSTOP cannot be caught, and whoever had the terminal meanwhile may have changed it.
@@ -331,11 +341,8 @@ bool ui_term_continued(void) {
 }
 
 int ui_term_run(const char *command) {
-    reports(false);
-    def_prog_mode();
-    endwin();
-    struct sigaction ours, stops = {.sa_handler = SIG_DFL}; // ^Z stops the editor and this process alike
-    sigaction(SIGTSTP, &stops, &ours);
+    struct sigaction ours;
+    give_away(&ours); // ^Z stops the editor and this process alike
     const pid_t child = fork();
     if (child == 0) {
         sigset_t none;
@@ -350,9 +357,7 @@ int ui_term_run(const char *command) {
     int status = -1;
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    sigaction(SIGTSTP, &ours, NULL);
-    come_back();
-    refresh();
+    take_back(&ours);
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

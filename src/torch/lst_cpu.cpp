@@ -84,7 +84,7 @@ bool CpuModel::matrix_begin(lst::Linear &l, int type, lst::Care care) {
 void CpuModel::matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) {
     if (l.paired) { // the rows are some of a tile, and halves are whole blocks
         const int64_t half = l.n_out / 2, at = row % half;
-        row = at / 32 * 64 + row / half * 32 + at % 32;
+        row = at / LS_PART_FF * 2 * LS_PART_FF + row / half * LS_PART_FF + at % LS_PART_FF;
     }
     lsk_pack_rows(&l.packed, row, type, raw, n);
 }

@@ -25,14 +25,14 @@ struct Team {
         body(t, n);
         meet(part);
     }
-    // This thread's share of y = x . l for the rows of x from `first` on; prepare() saw `rows` of them. The share
-    // begins and ends between `unit` tiles, whose numbers it returns.
+    // This thread's share of y = x . l for the rows of x from `first` on; prepare() saw `rows` of them. Returns the
+    // tiles of the share, which keeps pairs together.
     ls_range multiply(const CpuEngine &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
-                      int32_t rows, int32_t first, int32_t count, int32_t unit) {
+                      int32_t rows, int32_t first, int32_t count) {
         const lsk_table &k = *s.m->kernels;
-        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE;
-        const ls_range units = ls_share((tiles + unit - 1) / unit, t, n);
-        const int32_t a = units.from * unit, b = std::min(units.to * unit, tiles);
+        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = l.paired ? 2 * LS_PART_FF / LSK_TILE : 2;
+        const ls_range share = ls_share_units(tiles, unit, t, n);
+        const int32_t a = share.from, b = share.to;
         float *scratch = fm(s.scratch) + (int64_t)t * s.scratch_floats;
         x += (int64_t)first * l.n_in;
         if (l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I)
@@ -40,10 +40,10 @@ struct Team {
         else if (l.arith == LSK_ARITH_BF16 && k.matmul_bf16)
             k.matmul_bf16(&l.packed, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, y, l.n_out, count, a, b);
         else k.matmul(&l.packed, x, l.n_in, y, l.n_out, count, a, b, scratch);
-        return {a, b};
+        return share;
     }
     void linear(const CpuEngine &s, const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows) {
-        multiply(s, l, x, p, y, rows, 0, rows, 2);
+        multiply(s, l, x, p, y, rows, 0, rows);
         meet(LST_PART_LINEAR);
     }
 };
@@ -199,8 +199,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         return true;
     };
     auto as_it_is = [](int32_t) {};
-    const bool norms_rows = hp.qk_norm == LST_QK_NORM_WHOLE && !m.ranks,
-               norms_all = hp.qk_norm == LST_QK_NORM_WHOLE && m.ranks;
+    const bool norms_all = hp.qk_norm == LST_QK_NORM_WHOLE;
     // The norm of all heads together, of which this rank has some: the columns of qkv from `at` on.
     auto norm_all = [&](const lst::Layer &l, ls_range ls_part::*of, int64_t at, const at::Tensor &weights) {
         const ls_range own = part.*of;
@@ -286,10 +285,10 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         if (team.t == 0 && !s.searching && !m.ranks && s.is_stopped()) s.stopped = layer + 1;
         stage++;
         team.linear(s, l.qkv, xn, s.xn_in, qkv, b.n);
-        if (norms_all &&
+        if (norms_all && m.ranks &&
             !(norm_all(l, &ls_part::heads, 0, l.q_norm) && norm_all(l, &ls_part::kv_heads, n_heads * hd, l.k_norm)))
             return;
-        if (norms_rows)
+        if (norms_all && !m.ranks)
             team.each(LST_PART_ROTATE, [&](int t, int n) {
                 const ls_range r = ls_share(b.n, t, n);
                 for (int32_t i = r.from; i < r.to; i++) {
@@ -300,7 +299,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
                 }
             });
         team.each(LST_PART_ROTATE, [&](int t, int n) {
-            const float *bias = l.qkv.bias.defined() && !norms_all && !norms_rows ? f(l.qkv.bias) : nullptr;
+            const float *bias = l.qkv.bias.defined() && !norms_all ? f(l.qkv.bias) : nullptr;
             const std::vector<float> &rope = s.rope[m.local[(size_t)layer] ? 1 : 0];
             const auto rotate = [&](int32_t i, int32_t head, const at::Tensor &norm, float scale) {
                 float *x = qkv + i * nqkv + head * hd;
@@ -348,9 +347,8 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         if (!gather(&ls_part::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
         add_norm(&l.out, l.attn_post_norm, l.ffn_norm, l.gate_up);
         stage++;
-        const int32_t width = 32; // of outputs, and of a group
-        const ls_range tiles =
-            team.multiply(s, l.gate_up, xn, s.xn_in, fm(s.gate_up), b.n, 0, b.n, 2 * width / LSK_TILE);
+        const int32_t width = LS_PART_FF; // of the blocks of gate and up, and of a group
+        const ls_range tiles = team.multiply(s, l.gate_up, xn, s.xn_in, fm(s.gate_up), b.n, 0, b.n);
         team.clock.past(LST_PART_LINEAR);
         for (int32_t i = 0; i < b.n; i++)
             for (int32_t at = tiles.from * LSK_TILE / 2; at < tiles.to * LSK_TILE / 2; at += width) {
@@ -379,7 +377,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     if (s.hidden.take) show(s, b, team, s.n_layers + 1, xn);
     const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
     float *logits = fm(s.logits_of) + (int64_t)b.first * ls_range_size(part.vocab);
-    team.multiply(s, m.head, xn, s.xn_in, logits, b.n, from, count, 2);
+    team.multiply(s, m.head, xn, s.xn_in, logits, b.n, from, count);
     team.meet(LST_PART_HEAD);
     if (hp.logit_scale == 1 && hp.logit_softcap <= 0 && !m.head.bias.defined()) return;
     team.each(LST_PART_HEAD, [&](int t, int n) {

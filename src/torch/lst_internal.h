@@ -62,7 +62,7 @@ struct Linear {
     int32_t of_all = 0; // the outputs of all ranks together
     at::Tensor bias;    // f32 [n_out], in host memory; undefined: none
     // on the CPU
-    bool paired = false;             // output i of the second half lies beside output i of the first, by blocks of 32
+    bool paired = false;             // gate and up: blocks of LS_PART_FF outputs of the two halves lie in turn
     lsk_arith arith = LSK_ARITH_F32; // of its input
     lsk_matrix packed{};             // its bytes belong to the model
     // on a GPU

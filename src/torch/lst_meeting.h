@@ -2,7 +2,7 @@
 // whether all have come, which is over as soon as they have; but where other programs have the processors, the missing
 // thread may need the very processor that the loop keeps, and then to sleep is faster. Each thread learns which holds:
 // a loop that ends in vain makes the next one half as long, and now and then a loop of full length is tried again.
-// (Two decoders on two processors: each is three times as fast as with loops of one length, OpenMP's.)
+// src/torch/README.md has what that brings.
 #pragma once
 #include <atomic>
 #include <cstdint>

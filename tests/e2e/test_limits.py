@@ -330,16 +330,27 @@ class Homeless(unittest.TestCase):
             self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1), r.stderr)
 
 
+def strace(calls, log):
+    return ["strace", "-f", "-qq", "-e", f"trace={calls}", "-e", "signal=none", "-o", log]
+
+
+def may_trace(trace):
+    try:
+        return subprocess.run([*trace, "true"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
 class Terminal:
     """The screen as a job of a shell that is told when it stops; what it writes is kept."""
 
-    def __init__(self, *args):
+    def __init__(self, *args, under=()):
         self.pid, self.fd = pty.fork()
         if not self.pid:
             os.environ.clear()
             os.environ.update(ENV, TERM="xterm-256color", COLUMNS="80", LINES="24", PS1="$ ")
             os.execvp("bash", ["bash", "--norc", "--noediting", "-i"])  # which writes nothing about pastes itself
-        self.send(" ".join([PROGRAM, *args]).encode() + b"\n")
+        self.send(" ".join([*under, PROGRAM, *args]).encode() + b"\n")
         self.output = b""
 
     def wait(self, condition, what, seconds=60):
@@ -403,6 +414,26 @@ class Stopping(unittest.TestCase):
 
     def test_stopped_from_outside(self):
         self.stop_and_go_on(lambda t, job: os.kill(job, signal.SIGTSTP), True)
+
+    def test_no_stop_is_ignored(self):
+        """Curses, left alone, ignores SIGTSTP while it draws, and one that comes then is lost."""
+        with tempfile.TemporaryDirectory() as d:
+            log = os.path.join(d, "calls")
+            trace = strace("rt_sigaction", log)
+            if not may_trace(trace):
+                self.skipTest("needs:strace that may trace")
+            t = Terminal(*SCRIPT, under=trace)
+            try:
+                t.wait(lambda o: b"READY" in o, "it never started")
+                t.output = b""
+                t.send(b"\x03")
+                t.wait(lambda o: o.endswith(b"$ "), "it did not end")
+            finally:
+                t.close()
+            with open(log, encoding="utf-8") as f:
+                calls = f.read()
+        self.assertIn("rt_sigaction(SIGTSTP, {sa_handler=0x", calls)
+        self.assertNotIn("rt_sigaction(SIGTSTP, {sa_handler=SIG_IGN", calls)
 
     def test_stopped_without_being_asked(self):
         self.stop_and_go_on(lambda t, job: os.kill(job, signal.SIGSTOP), False)
@@ -496,13 +527,9 @@ class Recorder:
         self.log = os.path.join(d, "network.log")
         # LeakSanitizer is a tracer itself, and there can be one only
         leaks = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"} if SANITIZED else {}
-        self.trace = ["strace", "-f", "-qq", "-e", "trace=network", "-e", "signal=none", "-o", self.log]
+        self.trace = strace("network", self.log)
         self.env = leaks
-        try:
-            traces = subprocess.run([*self.trace, "true"], capture_output=True, check=False).returncode == 0
-        except FileNotFoundError:
-            traces = False
-        if not traces:
+        if not may_trace(self.trace):
             self.trace = []
             source, library = os.path.join(d, "shim.c"), os.path.join(d, "shim.so")
             write(source, SHIM.encode())

@@ -352,21 +352,19 @@ static int find_texts(struct dl_phdr_info *info, size_t size, void *ud) {
 }
 
 // The filter compares the lower half of an address only: one program start in 3,000 puts libc across a boundary of 4
-// GB, and is begun again, at other addresses.
-static void begin_elsewhere(char **argv) {
-    struct text t = {0};
-    dl_iterate_phdr(find_texts, &t);
-    if (t.to && t.from >> 32 != t.to >> 32) execv("/proc/self/exe", argv);
-    n_fragile = 0;
+// GB, and is begun again, at other addresses. False: libc was not found.
+static struct text libc;
+static bool find_libc(char **argv) {
+    dl_iterate_phdr(find_texts, &libc);
+    if (libc.from >> 32 == libc.to >> 32) return libc.to;
+    execv("/proc/self/exe", argv);
+    return false;
 }
 
 static bool install_filter(void) {
-    struct text t = {0};
     unsigned char
         one; // glibc 2.41 maps what getrandom() needs while it holds all signals back: now, before that is trapped
     if (getrandom(&one, 1, 0) != 1) return false;
-    dl_iterate_phdr(find_texts, &t);
-    if (!t.to || t.from >> 32 != t.to >> 32) return false;
     enum { N = sizeof trapped / sizeof *trapped, HEAD = 8 };
     struct sock_filter code[HEAD + N + 2];
     const unsigned at = offsetof(struct seccomp_data, instruction_pointer);
@@ -380,10 +378,10 @@ static bool install_filter(void) {
     LOAD(offsetof(struct seccomp_data, arch));
     JUMP(BPF_JEQ, AUDIT_ARCH_X86_64, 0, allow);
     LOAD(at + 4);
-    JUMP(BPF_JEQ, (unsigned)(t.from >> 32), 0, allow);
+    JUMP(BPF_JEQ, (unsigned)(libc.from >> 32), 0, allow);
     LOAD(at);
-    JUMP(BPF_JGE, (unsigned)t.from, 0, allow);
-    JUMP(BPF_JGE, (unsigned)t.to, allow, 0);
+    JUMP(BPF_JGE, (unsigned)libc.from, 0, allow);
+    JUMP(BPF_JGE, (unsigned)libc.to, allow, 0);
     LOAD(offsetof(struct seccomp_data, nr));
     for (int i = 0; i < N; i++) JUMP(BPF_JEQ, trapped[i], trap, 0);
     code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -430,8 +428,7 @@ static bool begin(void) {
 
 static int (*real_main)(int, char **, char **);
 static int torture_main(int argc, char **argv, char **environment) {
-    begin_elsewhere(argv);
-    if (!begin()) _exit(125);
+    if (!find_libc(argv) || !begin()) _exit(125);
     return real_main(argc, argv, environment);
 }
 int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void), void (*fini)(void),

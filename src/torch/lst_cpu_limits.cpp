@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <vector>
 
 namespace {
@@ -48,14 +47,14 @@ double read_gb_per_s(int threads) {
     const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
     const size_t bytes = std::max(READ_BYTES, std::min(4 * (size_t)std::max(cache, 0L), 8 * READ_BYTES));
     const size_t n = bytes / sizeof(Lanes), share = n / (size_t)threads;
-    const auto memory = std::make_unique_for_overwrite<Lanes[]>(n);
+    lst::cpu::Weights memory; // in large pages, as a model's weights are: in small ones reading is slower
+    Lanes *lanes = (Lanes *)memory.take(bytes);
     std::vector<uint64_t> sums((size_t)threads);
     fastest(threads, 1, [&](int thread) { // each writes its own share, so that it is in memory near to it
-        std::fill_n(memory.get() + (size_t)thread * share, share, Lanes{1, 1});
+        std::fill_n(lanes + (size_t)thread * share, share, Lanes{1, 1});
     });
-    const double seconds = fastest(threads, READS, [&](int thread) {
-        sums[(size_t)thread] = sum_of(memory.get() + (size_t)thread * share, share);
-    });
+    const double seconds = fastest(
+        threads, READS, [&](int thread) { sums[(size_t)thread] = sum_of(lanes + (size_t)thread * share, share); });
     for (uint64_t sum : sums)
         if (sum != 2 * (share - share % 4)) throw lst::Error(LST_E_BACKEND, "memory does not hold what was written");
     return (double)(share * (size_t)threads * sizeof(Lanes)) / seconds / 1e9;

@@ -187,7 +187,7 @@ int lst_device(int32_t i, lst_device_info *info);
 typedef struct {
     uint32_t size;
     int32_t threads;
-    double read_gb_per_s;                                    /* 10^9 bytes, of more memory than caches hold */
+    double read_gb_per_s; /* 10^9 bytes, of more memory than caches hold, in large pages where the system has them */
     double f32_gmac_per_s, int8_gmac_per_s, bf16_gmac_per_s; /* 10^9 multiply-adds on registers alone, by the
                               instructions of the arithmetics' matmuls; 0: this CPU's level has none */
 } lst_limits_t;

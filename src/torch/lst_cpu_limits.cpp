@@ -47,7 +47,7 @@ double read_gb_per_s(int threads) {
     const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
     const size_t bytes = std::max(READ_BYTES, std::min(4 * (size_t)std::max(cache, 0L), 8 * READ_BYTES));
     const size_t n = bytes / sizeof(Lanes), share = n / (size_t)threads;
-    lst::cpu::Weights memory; // in large pages, as a model's weights are: in small ones reading is slower
+    lst::cpu::Weights memory; // in large pages, as those whose reading it limits
     Lanes *lanes = (Lanes *)memory.take(bytes);
     std::vector<uint64_t> sums((size_t)threads);
     fastest(threads, 1, [&](int thread) { // each writes its own share, so that it is in memory near to it

@@ -369,6 +369,12 @@ class Terminal:
     def send(self, text):
         os.write(self.fd, text)
 
+    def leave(self):
+        """Ends the program; the shell is back."""
+        self.output = b""
+        self.send(b"\x03")
+        self.wait(lambda o: o.endswith(b"$ "), "it did not end")
+
     def close(self):
         with contextlib.suppress(ProcessLookupError, TypeError):
             os.kill(self.job(), signal.SIGKILL)
@@ -403,9 +409,7 @@ class Stopping(unittest.TestCase):
             # what is pasted arrives as one text: an end of line does not send it
             t.send(b"\x1b[200~one\rtwo\x1b[201~")
             t.wait(lambda o: b"two" in o, "the paste did not arrive")
-            t.output = b""
-            t.send(b"\x03")
-            t.wait(lambda o: o.endswith(b"$ "), "it did not end")
+            t.leave()
         finally:
             t.close()
 
@@ -425,9 +429,7 @@ class Stopping(unittest.TestCase):
             t = Terminal(*SCRIPT, under=trace)
             try:
                 t.wait(lambda o: b"READY" in o, "it never started")
-                t.output = b""
-                t.send(b"\x03")
-                t.wait(lambda o: o.endswith(b"$ "), "it did not end")
+                t.leave()
             finally:
                 t.close()
             with open(log, encoding="utf-8") as f:

@@ -135,7 +135,7 @@ static double least_ms(const bench *b, const cell *c) {
     const ls_checkpoint *of = b->model.checkpoint; // a key or value of a token meets each head that shares it
     if (!of || of->hparams.window) return NAN;     // what the layers with a window read is not counted here
     const double sharing = (double)of->hparams.n_heads / of->hparams.n_kv_heads;
-    const double values = (double)e->kv_bytes / sizeof(float) * sharing;
+    const double values = (double)e->kv_bytes / e->kv_value_bytes * sharing;
     const double memory = bytes / (m->read_gb_per_s * 1e6);
     const double head = (double)e->head_macs, layers = (double)e->row_macs - head;
     const double weights = (c->tokens * layers + (c->rows ? c->tokens : 1) * head) / (macs * 1e6);

@@ -45,9 +45,11 @@ static void say(report *r, const char *what, bool ok, bool needed, const char *d
 
 static void check_program(report *r) {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE), room = ls_memory_free();
-    char *detail = ls_format("logitspec " LS_VERSION ", %ld processor%s, %llu MiB of memory, %llu of them free", processors,
-                             ls_plural(processors), (unsigned long long)(memory >> 20), (unsigned long long)(room >> 20));
+    const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE),
+                   room = ls_memory_free();
+    char *detail =
+        ls_format("logitspec " LS_VERSION ", %ld processor%s, %llu MiB of memory, %llu of them free", processors,
+                  ls_plural(processors), (unsigned long long)(memory >> 20), (unsigned long long)(room >> 20));
     begin(r, "program", true, true, detail);
     ls_jw_field_str(&r->json, "version", LS_VERSION);
     ls_jw_field_int(&r->json, "processors", processors);
@@ -61,9 +63,9 @@ static void check_compute(report *r) {
     ls_engine_torch_facts torch;
     ls_err err = {0};
     const bool ok = !ls_engine_torch_probe(&torch, &err);
-    char *detail =
-        ls_format("%s, kernels for %s%s", torch.version, torch.level,
-                  strcmp(torch.level, "portable") ? "" : ": plain C for any CPU, several times slower than with its vectors");
+    char *detail = ls_format(
+        "%s, kernels for %s%s", torch.version, torch.level,
+        strcmp(torch.level, "portable") ? "" : ": plain C for any CPU, several times slower than with its vectors");
     begin(r, "compute", ok, true, ok ? detail : err.msg);
     ls_jw_field_str(&r->json, "library", torch.version);
     ls_jw_field_str(&r->json, "level", torch.level);
@@ -76,12 +78,12 @@ static void check_context(report *r, const ls_checkpoint *c, const ls_engine_opt
     const bool gpu = strcmp(device, "cpu") != 0; // there, check_device compares with its memory
     const ls_hparams *h = &c->hparams;
     const uint64_t room = gpu ? 0 : ls_memory_free(), weights = ls_model_weight_bytes(c, opt->weights),
-                   each = ls_hparams_kv_bytes(h) / (gpu ? 2 : 1);
-    const int32_t tokens = opt->context ? opt->context : gpu ? h->n_context : ls_context_for(h, room);
+                   each = ls_hparams_kv_bytes(h, gpu ? (int32_t)sizeof(uint16_t) : ls_kv_value_bytes_most(opt));
+    const int32_t tokens = opt->context ? opt->context : gpu ? h->n_context : ls_context_for(h, each, room);
     const uint64_t kv = each * (uint64_t)tokens;
     const bool known = tokens <= h->n_context, fits = !room || weights + kv <= room, ok = known && fits;
     ls_buf text = {0};
-    ls_buf_fmt(&text, "%d of the model's %d tokens: the KV cache takes %llu MiB when it is full, weights about %llu", tokens,
+    ls_buf_fmt(&text, "%d of the model's %d tokens: the KV cache takes at most %llu MiB, weights about %llu", tokens,
                h->n_context, (unsigned long long)(kv >> 20), (unsigned long long)(weights >> 20));
     if (room) ls_buf_fmt(&text, "; %llu MiB are free", (unsigned long long)(room >> 20));
     if (!known) ls_buf_fmt(&text, ": take --context %d or less", h->n_context);
@@ -131,13 +133,14 @@ static void check_model(report *r, const ls_model_options *model, const char *ca
         check_device(r, NULL, &model->engine);
         return;
     }
-    char *detail = ls_format("%s: %d tokens of vocabulary, chat %s", *m.file ? m.file : m.name,
-                             ls_vocab_size(m.vocab), m.chat ? ls_chat_name(m.chat) : m.chat_problem);
+    char *detail = ls_format("%s: %d tokens of vocabulary, chat %s", *m.file ? m.file : m.name, ls_vocab_size(m.vocab),
+                             m.chat ? ls_chat_name(m.chat) : m.chat_problem);
     say(r, "model", true, true, detail);
     free(detail);
     if (m.checkpoint) check_device(r, m.checkpoint, &model->engine);
     if (card && m.checkpoint) {
-        if (ls_device_model(card, m.checkpoint, &model->engine, &r->table, &r->json, &err)) say(r, "device-model", false, true, err.msg);
+        if (ls_device_model(card, m.checkpoint, &model->engine, &r->table, &r->json, &err))
+            say(r, "device-model", false, true, err.msg);
     } else if (card) say(r, "device-model", false, true, "the model has no weights");
     ls_model_free(&m);
 }
@@ -174,8 +177,8 @@ static void check_ranks(report *r, const ls_engine_options *opt) {
         return;
     }
     const double mb_per_s = (speed.n - 1) * (double)LS_RANKS_LARGE / speed.large_us;
-    char *detail = ls_format("%d, on %s: each gets 4 KiB from every other one in %.0f us, 1 MiB in %.0f us (%.0f MB/s)", speed.n,
-                             speed.hosts, speed.small_us, speed.large_us, mb_per_s);
+    char *detail = ls_format("%d, on %s: each gets 4 KiB from every other one in %.0f us, 1 MiB in %.0f us (%.0f MB/s)",
+                             speed.n, speed.hosts, speed.small_us, speed.large_us, mb_per_s);
     begin(r, "ranks", true, true, detail);
     ls_jw_field_int(&r->json, "ranks", speed.n);
     ls_jw_field_num(&r->json, "exchange_us", speed.small_us, 6);

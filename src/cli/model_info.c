@@ -47,9 +47,9 @@ uint64_t ls_model_weight_bytes(const ls_checkpoint *c, const char *weights) {
 
 static void collect(facts *f, const ls_checkpoint *c) {
     f->parameters = ls_checkpoint_parameters(c);
-    f->context_bytes = ls_hparams_kv_bytes(&c->hparams);
+    f->context_bytes = ls_hparams_kv_bytes(&c->hparams, sizeof(float));
     f->free = ls_memory_free();
-    f->context = ls_context_for(&c->hparams, f->free);
+    f->context = ls_context_for(&c->hparams, f->context_bytes, f->free);
     for (int i = 0; i < c->n_tensors; i++) f->n_of[c->tensors[i].type]++;
     for (int k = 0; k < KEPT; k++) f->weights[k] = ls_model_weight_bytes(c, kept[k].name);
 }
@@ -99,7 +99,8 @@ static void write_text(const ls_model *m, const facts *f, const ls_shared *s, ls
                h->n_ff, h->n_heads, h->head_dim, h->n_kv_heads);
     ls_buf_fmt(out, "tokens        %d, %s\n", h->n_vocab, ls_vocab_kind(m->vocab));
     ls_visible_row(out, "chat          %s", m->chat ? ls_chat_name(m->chat) : m->chat_problem);
-    ls_buf_fmt(out, "context       %d tokens, %.0f KB each", h->n_context, (double)f->context_bytes / 1e3);
+    ls_buf_fmt(out, "context       %d tokens, %.0f KB each (%.0f in f32)", h->n_context, (double)f->context_bytes / 2e3,
+               (double)f->context_bytes / 1e3);
     if (h->window) ls_buf_fmt(out, "; some layers see the last %d only", h->window);
     ls_buf_fmt(out, "; %d would be used now\n", f->context);
     ls_buf_str(out, "file          ");

@@ -71,6 +71,7 @@ static ls_engine_options engine_options(const ls_options *o) {
                                .devices = o->devices,
                                .dtype = kept ? "auto" : o->dtype,
                                .weights = kept && !strcmp(o->weights, "auto") ? o->dtype : o->weights,
+                               .kv = o->kv,
                                .threads = o->threads,
                                .context = o->context};
 }

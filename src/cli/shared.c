@@ -80,7 +80,8 @@ ls_code ls_share_out(ls_shared *out, const ls_checkpoint *c, const char *devices
     for (int32_t rank = 0; rank < d.n; rank++) {
         const ls_part p = ls_rank_holds(h, rank, d.n, out->on_gpus);
         const uint64_t weights = weights_of(c, &p),
-                       token = ls_hparams_kv_bytes(h) / (uint64_t)h->n_kv_heads * (uint64_t)ls_range_size(p.kv_heads);
+                       token = ls_hparams_kv_bytes(h, out->on_gpus ? sizeof(uint16_t) : sizeof(float)) /
+                               (uint64_t)h->n_kv_heads * (uint64_t)ls_range_size(p.kv_heads);
         if (token > out->token) out->token = token;
         if (weights <= out->weights) continue;
         out->weights = weights;
@@ -105,7 +106,8 @@ void ls_shared_text(const ls_shared *s, ls_buf *out) {
     if (s->n < 2) return;
     ls_buf_fmt(out, "\nshared by %-3d ", s->n);
     ls_bytes_text(out, (double)s->weights);
-    ls_buf_fmt(out, " of weights (as they are) and %.0f KB a token on the largest rank\n", (double)s->token / 1e3);
+    ls_buf_fmt(out, " of weights (as they are) and at most %.0f KB a token on the largest rank\n",
+               (double)s->token / 1e3);
     ls_buf_fmt(out, "exchanges     %d a step, one after the other; ", s->rounds);
     ls_bytes_text(out, s->bytes_of_row * LS_PAPER_ROWS);
     ls_buf_fmt(out, " to each rank for %d rows\non paper      ", LS_PAPER_ROWS);

@@ -120,7 +120,7 @@ typedef struct {
     char program[64]; // that records, and its version
     char model[64];   // name to show
     char sha256[65];  // of the model file; "": not computed
-    char device[32], dtype[16];
+    char device[32], dtype[24];
     char kernel[128]; // processor and kernels in use
     char version[48]; // of the compute library
     char method[32];

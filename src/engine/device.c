@@ -14,14 +14,18 @@ static int32_t context_in(const ls_hparams *h, uint64_t room) {
     return room < LS_MIN_CONTEXT ? LS_MIN_CONTEXT : (int32_t)room;
 }
 
-int32_t ls_context_for(const ls_hparams *h, uint64_t memory) {
-    return memory ? context_in(h, memory / 2 / ls_hparams_kv_bytes(h)) : h->n_context;
+int32_t ls_context_for(const ls_hparams *h, uint64_t kv_bytes, uint64_t memory) {
+    return memory ? context_in(h, memory / 2 / kv_bytes) : h->n_context;
 }
 
-// A GPU's keys and values take half of the CPU's: they are bf16.
+int32_t ls_kv_value_bytes_most(const ls_engine_options *opt) {
+    return opt->kv && !strcmp(opt->kv, "f16") ? sizeof(uint16_t) : sizeof(float);
+}
+
+// A GPU's keys and values are bf16.
 static uint64_t gpu_kv_bytes(const ls_hparams *h, const ls_part *own) {
     const int32_t heads = own ? ls_range_size(own->kv_heads) : h->n_kv_heads;
-    return ls_hparams_kv_bytes(h) / (uint64_t)h->n_kv_heads * (uint64_t)heads / 2;
+    return ls_hparams_kv_bytes(h, sizeof(uint16_t)) / (uint64_t)h->n_kv_heads * (uint64_t)heads;
 }
 
 static bool has_nvidia_device(void) {
@@ -119,6 +123,10 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
             snprintf(out->why, sizeof out->why, "dtype %.20s is CPU-only", opt->dtype);
             return LS_OK;
         }
+        if (opt->kv && strcmp(opt->kv, "auto") && strcmp(opt->kv, "bf16")) {
+            snprintf(out->why, sizeof out->why, "keys and values in %.20s are CPU-only", opt->kv);
+            return LS_OK;
+        }
     } else if (!strcmp(opt->device, "cpu")) return LS_OK;
     ls_gpus_look(&gpus);
     const int number = is_auto ? 0 : gpu_number(opt->device), n = gpus.n;
@@ -144,10 +152,10 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
 }
 
 ls_code ls_device_context(int32_t *out, const ls_library *lib, const ls_checkpoint *c, const char *device,
-                          const ls_part *own, ls_err *err) {
+                          const ls_part *own, uint64_t kv_bytes, ls_err *err) {
     const ls_hparams *h = &c->hparams;
     if (!strcmp(device, "cpu")) {
-        *out = ls_context_for(h, ls_memory_free());
+        *out = ls_context_for(h, kv_bytes, ls_memory_free());
         return LS_OK;
     }
     lst_device_info info = {.size = sizeof info};

@@ -18,12 +18,13 @@ typedef struct ls_engine ls_engine;
 struct ls_engine {
     int32_t n_vocab, n_context, threads; // n_context: tokens that a timeline holds
     int32_t n_layers;
-    int32_t ranks;     // processes that share the weights; 0 and 1: this one has them all
-    uint64_t kv_bytes; // keys and values of a token, in this machine's memory; 0: elsewhere, or none
+    int32_t ranks;          // processes that share the weights; 0 and 1: this one has them all
+    uint64_t kv_bytes;      // keys and values of a token, in this machine's memory; 0: elsewhere, or none
+    int32_t kv_value_bytes; // of one of their numbers
     uint64_t weight_bytes, row_macs,
         head_macs; // read by a forward; multiply-adds of a row, its head included; 0: not known
     bool exact;    // a row's bits do not depend on the rest of the forward
-    char device[32], dtype[16], kernel[128], version[48];
+    char device[32], dtype[24], kernel[128], version[48];
     bool slow; // this dtype is far slower here than another would be, whatever the number of rows
     // An empty one, which takes memory as it grows. layers: how many of the model's, from the first on, run before its
     // output head, so that it drafts for itself; 0: all.
@@ -60,7 +61,7 @@ struct ls_timeline {
 enum { LS_MIN_CONTEXT = 512 }; // that is given whatever the memory
 
 typedef struct {
-    const char *device, *dtype, *weights;
+    const char *device, *dtype, *weights, *kv; // kv NULL: auto
     const char *devices; // of the ranks that are to share the model: "cpu,cpu,..."; NULL or "": it is not shared
     bool alone;          // it is not shared, whatever started this process: a model that drafts for another
     int32_t threads;     // 0: the processors this process may use

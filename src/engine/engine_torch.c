@@ -165,6 +165,7 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                                 .device = device,
                                 .dtype = opt->dtype,
                                 .weights = opt->weights,
+                                .kv = opt->kv,
                                 .threads = opt->threads,
                                 .progress = ls_relay_progress,
                                 .read = read_tensor,
@@ -243,22 +244,26 @@ static ls_code open_on(ls_torch_engine *e, const char *device, const ls_checkpoi
     int32_t context = opt->context;
     code = open_weights(e, c, opt, device, err);
     if (!code && e->lib.model_info(e->model, &info)) code = ls_library_failed(&e->lib, LST_E_BACKEND, err);
-    if (!strcmp(device, "cpu")) base->kv_bytes = ls_hparams_kv_bytes(&c->hparams);
+    const uint64_t kv_bytes = ls_hparams_kv_bytes(&c->hparams, info.kv_value_bytes);
+    if (!strcmp(device, "cpu")) base->kv_bytes = kv_bytes;
     if (e->ranks) {
         const ls_hparams *h = &c->hparams;
         const int32_t heads = ls_ranks_kv_heads(e->ranks, h);
         const double share = (double)heads / h->n_kv_heads;
         const ls_part own = ls_ranks_part(e->ranks, h);
-        ls_rank_part part = {.context = ls_context_for(h, (uint64_t)((double)ls_memory_free() / share))};
-        if (!code && strcmp(device, "cpu")) code = ls_device_context(&part.context, &e->lib, c, device, &own, err);
-        snprintf(part.how, sizeof part.how, "%.60s, %.15s %.15s", info.kernel, info.weights, info.dtype);
+        ls_rank_part part = {0};
+        if (!code) part.context = ls_context_for(h, kv_bytes, (uint64_t)((double)ls_memory_free() / share));
+        if (!code && strcmp(device, "cpu"))
+            code = ls_device_context(&part.context, &e->lib, c, device, &own, kv_bytes, err);
+        snprintf(part.how, sizeof part.how, "%.50s, %.15s %.23s", info.kernel, info.weights, info.dtype);
         base->kv_bytes = (uint64_t)((double)base->kv_bytes * share);
         code = ls_ranks_agree(e->ranks, &e->lib, code, &part, err);
         if (!context) context = part.context;
     }
-    if (!code && !context) code = ls_device_context(&context, &e->lib, c, device, NULL, err);
+    if (!code && !context) code = ls_device_context(&context, &e->lib, c, device, NULL, kv_bytes, err);
     if (code) return code;
     base->n_context = context;
+    base->kv_value_bytes = info.kv_value_bytes;
     base->weight_bytes = info.weight_bytes;
     base->row_macs = info.row_macs;
     base->head_macs = info.head_macs;
@@ -268,7 +273,7 @@ static ls_code open_on(ls_torch_engine *e, const char *device, const ls_checkpoi
     base->slow = *info.slow != 0;
     if (base->slow && opt->note) opt->note(opt->ud, info.slow);
     snprintf(base->device, sizeof base->device, "%s", info.device);
-    if (strcmp(info.weights, "auto")) snprintf(base->dtype, sizeof base->dtype, "%.6s %.8s", info.weights, info.dtype);
+    if (strcmp(info.weights, "auto")) snprintf(base->dtype, sizeof base->dtype, "%.6s %.15s", info.weights, info.dtype);
     else snprintf(base->dtype, sizeof base->dtype, "%s", info.dtype);
     snprintf(base->kernel, sizeof base->kernel, "%s", info.kernel);
     if (e->ranks) ls_ranks_tell_of(e->ranks, base->kernel, sizeof base->kernel);

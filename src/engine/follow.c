@@ -60,8 +60,12 @@ static ls_code follow_one(ls_ranks *r, const ls_library *lib, const ls_rank_offe
     if (!code) {
         char device[32];
         ls_ranks_device(r, device);
-        const ls_engine_options opt = {
-            .device = device, .dtype = o->dtype, .weights = o->weights, .threads = o->threads, .context = 1};
+        const ls_engine_options opt = {.device = device,
+                                       .dtype = o->dtype,
+                                       .weights = o->weights,
+                                       .kv = o->kv,
+                                       .threads = o->threads,
+                                       .context = 1};
         code = ls_engine_torch_part(&engine, c, &opt, r, err);
     }
     ls_checkpoint_close(c);

@@ -256,6 +256,7 @@ ls_code ls_ranks_offer(ls_ranks *r, const ls_library *lib, const ls_checkpoint *
     if (code) return code;
     snprintf(o.dtype, sizeof o.dtype, "%.15s", opt->dtype ? opt->dtype : "auto");
     snprintf(o.weights, sizeof o.weights, "%.15s", opt->weights ? opt->weights : "auto");
+    snprintf(o.kv, sizeof o.kv, "%.15s", opt->kv ? opt->kv : "auto");
     o.threads = opt->threads;
     const int failed = lib->ranks_tell(r->group, &o, sizeof o);
     return failed ? ls_ranks_failed(r, lib, ls_library_failed(lib, failed, err), err)
@@ -386,5 +387,6 @@ ls_code ls_ranks_wait(ls_ranks *r, const ls_library *lib, ls_rank_offer *out, ls
     // what comes from elsewhere ends somewhere
     out->program[sizeof out->program - 1] = out->level[sizeof out->level - 1] = out->model[sizeof out->model - 1] = 0;
     out->sha256[sizeof out->sha256 - 1] = out->dtype[sizeof out->dtype - 1] = out->weights[sizeof out->weights - 1] = 0;
+    out->kv[sizeof out->kv - 1] = 0;
     return LS_OK;
 }

@@ -65,7 +65,7 @@ ls_code ls_ranks_join(ls_ranks **out, const ls_library *lib, const ls_rank_place
 typedef struct {
     char program[64], level[96]; // version; level of the CPU's kernels, or kind of GPU
     char model[1024], sha256[65];
-    char dtype[16], weights[16];
+    char dtype[16], weights[16], kv[16];
     int32_t threads;
 } ls_rank_offer; // model "": no model, exchanges are measured
 // What this rank has of an offer: program, level, model and its SHA-256 (progress as of ls_model_hash).

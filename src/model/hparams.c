@@ -51,8 +51,8 @@ void ls_rope_plain(ls_hparams *h, int kind, double base, double factor) {
     h->rope_magnitude[kind] = 1;
 }
 
-uint64_t ls_hparams_kv_bytes(const ls_hparams *h) {
-    return 2 * sizeof(float) * (uint64_t)h->n_layers * (uint64_t)h->n_kv_heads * (uint64_t)h->head_dim;
+uint64_t ls_hparams_kv_bytes(const ls_hparams *h, int32_t value_bytes) {
+    return 2 * (uint64_t)value_bytes * (uint64_t)h->n_layers * (uint64_t)h->n_kv_heads * (uint64_t)h->head_dim;
 }
 
 ls_code ls_hparams_check(ls_hparams *h, ls_err *err) {

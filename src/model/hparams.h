@@ -57,6 +57,7 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err);
 ls_code ls_hparams_check(ls_hparams *h, ls_err *err);
 const ls_arch *ls_arch_find(const char *name, size_t n, bool hf); // NULL: not known
 void ls_arch_list(bool hf, char *out, size_t size);               // names, by commas
-uint64_t ls_hparams_kv_bytes(const ls_hparams *h);                // of one token of context
+// Of one token of context, whose keys' and values' numbers take value_bytes each.
+uint64_t ls_hparams_kv_bytes(const ls_hparams *h, int32_t value_bytes);
 // Frequencies of `kind`: base^(-2i / dims), each divided by factor.
 void ls_rope_plain(ls_hparams *h, int kind, double base, double factor);

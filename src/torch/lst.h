@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define LST_ABI_VERSION 12
+#define LST_ABI_VERSION 13
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one tree */
 
@@ -121,6 +121,9 @@ typedef struct {
     /* How weights are kept: "auto" (as the file has them), or "f32", "bf16", "f16", "q8" (8 bits and a scale for 32),
      * "q4" (4 bits, a scale and a least value for 32). */
     const char *weights;
+    /* How keys and values are kept: on the CPU "auto" (f16; f32 where the arithmetic is f32), "f32", "f16"; on a GPU
+     * "auto", "bf16". */
+    const char *kv;
     int32_t threads;       /* 0: the processors this process may use */
     lst_progress progress; /* may be NULL */
     /* Puts n bytes of tensors[i], from byte `at` on, into dst; returns 0, or anything else where it could not
@@ -133,8 +136,10 @@ typedef struct {
 
 typedef struct {
     uint32_t size;
-    char device[32], dtype[16];
-    char kernel[128]; /* e.g. "avx512, f32 from packed weights" */
+    char device[32];
+    char dtype[24];         /* "i8 kv f32": keys and values are kept otherwise than is usual with it */
+    char kernel[128];       /* e.g. "avx512, f32 from packed weights" */
+    int32_t kv_value_bytes; /* of one of a key's or a value's numbers */
     char weights[16];
     char version[48]; /* of libtorch and CUDA */
     int32_t threads;

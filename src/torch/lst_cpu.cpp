@@ -12,10 +12,10 @@ using namespace lst::cpu;
 namespace {
 
 const Arithmetic arithmetics[] = {
-    {"f32", "f32 from packed weights", LSK_ARITH_F32, LSK_ARITH_F32},
-    {"i16", "16-bit integer inputs", LSK_ARITH_I16, LSK_ARITH_I16},
-    {"i8", "8-bit integer inputs, 16-bit for the largest of q/k/v and down", LSK_ARITH_I8, LSK_ARITH_MIXED},
-    {"bf16", "bf16 weights and inputs", LSK_ARITH_BF16, LSK_ARITH_BF16},
+    {"f32", "f32 from packed weights", LSK_ARITH_F32, LSK_ARITH_F32, "f32"},
+    {"i16", "16-bit integer inputs", LSK_ARITH_I16, LSK_ARITH_I16, "f16"},
+    {"i8", "8-bit integer inputs, 16-bit for the largest of q/k/v and down", LSK_ARITH_I8, LSK_ARITH_MIXED, "f16"},
+    {"bf16", "bf16 weights and inputs", LSK_ARITH_BF16, LSK_ARITH_BF16, "f16"},
 };
 
 // auto: i8 where integer dot products make it the fastest, else f32. Its perplexity on the default model is within 0.3%
@@ -102,12 +102,17 @@ void CpuModel::loaded() {
                                         "--weights q8, or choose another dtype");
     const bool rounds = arithmetic->usual == LSK_ARITH_I8 || arithmetic->usual == LSK_ARITH_I16;
     if (rounds && !integers) arithmetic = &arithmetics[0]; // plain weights keep f32
+    kv_f16 = (asked_kv == "auto" ? std::string(arithmetic->kv) : asked_kv) == "f16";
 }
 
 void CpuModel::info(lst_model_info_t *info) const {
     snprintf(info->device, sizeof info->device, "cpu");
-    snprintf(info->dtype, sizeof info->dtype, "%s", arithmetic->dtype);
-    snprintf(info->kernel, sizeof info->kernel, "%s, %s", kernels->name, arithmetic->kernel);
+    const std::string kv = kv_f16 ? "f16" : "f32";
+    snprintf(info->dtype, sizeof info->dtype, "%s%s%s", arithmetic->dtype, kv == arithmetic->kv ? "" : " kv ",
+             kv == arithmetic->kv ? "" : kv.c_str());
+    snprintf(info->kernel, sizeof info->kernel, "%s, %s%s", kernels->name, arithmetic->kernel,
+             kv_f16 ? ", f16 keys and values" : "");
+    info->kv_value_bytes = kv_f16 ? sizeof(uint16_t) : sizeof(float);
     snprintf(info->version, sizeof info->version, "libtorch %s", TORCH_VERSION);
     const bool rounds = arithmetic->usual == LSK_ARITH_I8 || arithmetic->usual == LSK_ARITH_I16;
     if (rounds && !kernels->fast_int)
@@ -122,6 +127,9 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
         throw lst::Error(LST_E_ARG, "device '" + device + "' is not in this library (only cpu)");
     auto m = std::make_unique<CpuModel>();
     m->asked = opt.dtype;
+    m->asked_kv = opt.kv;
+    if (m->asked_kv != "auto" && m->asked_kv != "f32" && m->asked_kv != "f16")
+        throw lst::Error(LST_E_ARG, "keys and values as '" + m->asked_kv + "' are unknown on a CPU (auto, f32, f16)");
     m->kernels = lsk_pick(m->asked == "bf16");
     if (!m->kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
     m->arithmetic = &choose(m->asked, hp.head_dim % 32 == 0, m->kernels->fast_int);

@@ -13,6 +13,7 @@ namespace lst::cpu {
 struct Arithmetic {
     const char *dtype, *kernel;
     lsk_arith usual, careful; // careful: q/k/v and down, which rounding harms most
+    const char *kv;           // how keys and values are kept where nobody asks for something else
 };
 
 // Zeroed memory for weights, in large pages where the system has them: every step reads all of it, and each page's
@@ -36,6 +37,8 @@ struct CpuModel : lst_model {
     const Arithmetic *arithmetic = nullptr;
     Weights packed;
     bool integers = false; // at least one matmul takes integers
+    std::string asked_kv;
+    bool kv_f16 = false; // keys and values are f16, else floats
     int embd_type = LS_GGML_F32;
     std::vector<uint8_t> embd; // raw rows
     size_t embd_row_bytes = 0;
@@ -97,7 +100,8 @@ struct CpuEngine : lst::PartEngine {
     int32_t n_layers; // of the model's, from the first on
     int32_t capacity; // cache columns (context + one tree, whole blocks)
     int32_t length = 0;
-    at::Tensor k, v;            // [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
+    // floats, or f16: [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
+    at::Tensor k, v;
     std::vector<float> rope[2]; // [capacity][rope_dims]: cos, sin, cos, sin, ...; of the usual and of the local layers
     float *layers = nullptr;    // see lst_probe
     double *parts = nullptr;    // see lst_parts
@@ -157,6 +161,11 @@ inline const float *f(const at::Tensor &t) {
 }
 inline float *fm(const at::Tensor &t) {
     return t.data_ptr<float>();
+}
+
+// Value i of a cache of keys or values.
+inline char *in_cache(const at::Tensor &cache, int64_t i) {
+    return (char *)cache.data_ptr() + i * cache.element_size();
 }
 
 // One block of rows: where each row's token sits and what it sees.

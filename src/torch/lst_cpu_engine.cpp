@@ -140,9 +140,9 @@ void CpuEngine::copy(lst::Engine &other, int32_t n) {
     from.moves.clear();
     moves.clear();
     for (size_t i = 0; i < planes; i++) {
-        const size_t to_at = i * (size_t)capacity * hd, from_at = i * (size_t)from.capacity * hd;
-        std::memcpy(fm(k) + to_at, fm(from.k) + from_at, blocks * hd * sizeof(float));
-        std::memcpy(fm(v) + to_at, fm(from.v) + from_at, (size_t)n * hd * sizeof(float));
+        const int64_t to_at = (int64_t)(i * (size_t)capacity * hd), from_at = (int64_t)(i * (size_t)from.capacity * hd);
+        std::memcpy(in_cache(k, to_at), in_cache(from.k, from_at), blocks * hd * k.element_size());
+        std::memcpy(in_cache(v, to_at), in_cache(from.v, from_at), (size_t)n * hd * v.element_size());
     }
 }
 
@@ -150,13 +150,14 @@ CpuEngine::CpuEngine(CpuModel *model, int32_t n_context, int32_t layers_of)
     : PartEngine(model), m(model), n_layers(layers_of),
       capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE), meeting(model->threads) {
     const lst_hparams &hp = m->hp;
-    const int64_t floats = (int64_t)n_layers * ls_range_size(m->part().kv_heads) * capacity * hp.head_dim;
+    const int64_t values = (int64_t)n_layers * ls_range_size(m->part().kv_heads) * capacity * hp.head_dim;
+    const at::ScalarType type = m->kv_f16 ? at::kHalf : at::kFloat;
     try {
-        k = at::empty({floats}, at::kFloat); // the kernel maps its pages as the context grows
-        v = at::empty({floats}, at::kFloat);
+        k = at::empty({values}, type); // the kernel maps its pages as the context grows
+        v = at::empty({values}, type);
     } catch (const c10::Error &) {
         throw lst::Error(LST_E_MEMORY, "a context of " + std::to_string(n_context) + " tokens needs " +
-                                           std::to_string(2 * floats * (int64_t)sizeof(float) >> 20) +
+                                           std::to_string(2 * values * (int64_t)at::elementSize(type) >> 20) +
                                            " MiB for keys and values, more than this machine has: take a shorter "
                                            "--context");
     }

@@ -62,9 +62,16 @@ void write_kv(const CpuEngine &s, int layer, int h, int32_t row, int32_t column)
     const int32_t n_heads = ls_range_size(s.m->part().heads), n_kv = ls_range_size(s.m->part().kv_heads);
     const float *kv = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + (int64_t)n_heads * hd;
     const int64_t plane = ((int64_t)layer * n_kv + h) * cap * hd;
-    float *k = fm(s.k) + plane + (column / LSK_TILE) * hd * LSK_TILE + column % LSK_TILE;
-    for (int64_t d = 0; d < hd; d++) k[d * LSK_TILE] = kv[h * hd + d];
-    std::memcpy(fm(s.v) + plane + column * hd, kv + (n_kv + h) * hd, (size_t)hd * sizeof(float));
+    const float *key = kv + h * hd, *value = kv + (n_kv + h) * hd;
+    char *to_k = in_cache(s.k, plane + (column / LSK_TILE) * hd * LSK_TILE + column % LSK_TILE),
+         *to_v = in_cache(s.v, plane + column * hd);
+    if (s.m->kv_f16) {
+        s.m->kernels->to_f16(key, (int32_t)hd, (uint16_t *)to_k, LSK_TILE);
+        s.m->kernels->to_f16(value, (int32_t)hd, (uint16_t *)to_v, 1);
+        return;
+    }
+    for (int64_t d = 0; d < hd; d++) ((float *)to_k)[d * LSK_TILE] = key[d];
+    std::memcpy(to_v, value, (size_t)hd * sizeof(float));
 }
 
 // How many queries attend() takes at once: scores of long contexts take memory.
@@ -83,8 +90,9 @@ void attend(CpuEngine &s, const Block &b, int layer, int32_t kv_head, ls_range h
     const int32_t *depth = s.depth + b.first, *tail_begin = s.tail_begin.data() + b.first; // of a tree's rows
     lsk_query queries[LSK_QUERIES];
     lsk_attention a;
-    a.k = f(s.k) + plane;
-    a.v = f(s.v) + plane;
+    a.k = in_cache(s.k, plane);
+    a.v = in_cache(s.v, plane);
+    a.f16 = s.m->kv_f16;
     a.queries = queries;
     a.n_queries = to - from;
     a.head_dim = hp.head_dim;
@@ -105,6 +113,20 @@ void attend(CpuEngine &s, const Block &b, int layer, int32_t kv_head, ls_range h
     for (int32_t i = from; i < to && !s.m->ranks; i++) {
         const int32_t row = i / group, at = (heads.from + i % group) * hp.head_dim;
         prepare(s, s.m->layers[(size_t)layer].out.arith, s.att_in, b.n, row, queries[i - from].out, at, hp.head_dim);
+    }
+}
+
+template <class T> void move(const CpuEngine &s, int layer, int32_t first_head, int32_t end_head) {
+    const int64_t hd = s.m->hp.head_dim, cap = s.capacity;
+    for (int32_t h = first_head; h < end_head; h++) {
+        const int64_t plane = ((int64_t)layer * ls_range_size(s.m->part().kv_heads) + h) * cap * hd;
+        T *k = (T *)in_cache(s.k, plane), *v = (T *)in_cache(s.v, plane);
+        for (const Move &m : s.moves) {
+            const T *src = k + m.from / LSK_TILE * hd * LSK_TILE + m.from % LSK_TILE;
+            T *dst = k + m.to / LSK_TILE * hd * LSK_TILE + m.to % LSK_TILE;
+            for (int64_t d = 0; d < hd; d++) dst[d * LSK_TILE] = src[d * LSK_TILE];
+            std::memcpy(v + m.to * hd, v + m.from * hd, (size_t)hd * sizeof(T));
+        }
     }
 }
 
@@ -389,17 +411,8 @@ void forward(CpuEngine &s, const Block &b, Team team) {
 } // namespace
 
 void lst::cpu::move_kv(const CpuEngine &s, int layer, int32_t first_head, int32_t end_head) {
-    const int64_t hd = s.m->hp.head_dim, cap = s.capacity;
-    for (int32_t h = first_head; h < end_head; h++) {
-        const int64_t plane = ((int64_t)layer * ls_range_size(s.m->part().kv_heads) + h) * cap * hd;
-        float *k = fm(s.k) + plane, *v = fm(s.v) + plane;
-        for (const Move &m : s.moves) {
-            const float *src = k + m.from / LSK_TILE * hd * LSK_TILE + m.from % LSK_TILE;
-            float *dst = k + m.to / LSK_TILE * hd * LSK_TILE + m.to % LSK_TILE;
-            for (int64_t d = 0; d < hd; d++) dst[d * LSK_TILE] = src[d * LSK_TILE];
-            std::memcpy(v + m.to * hd, v + m.from * hd, (size_t)hd * sizeof(float));
-        }
-    }
+    if (s.m->kv_f16) move<uint16_t>(s, layer, first_head, end_head);
+    else move<float>(s, layer, first_head, end_head);
 }
 
 void lst::cpu::run_block(CpuEngine &s, const Block &b) {

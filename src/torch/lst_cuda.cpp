@@ -84,6 +84,7 @@ void CudaModel::info(lst_model_info_t *info) const {
     else snprintf(info->device, sizeof info->device, "cuda");
     snprintf(info->dtype, sizeof info->dtype, "bf16");
     info->threads = 1; // that decode
+    info->kv_value_bytes = sizeof(uint16_t);
     snprintf(info->kernel, sizeof info->kernel, "%.90s, compute capability %d.%d", device.name, device.major,
              device.minor);
     snprintf(info->version, sizeof info->version, "%s", lsg_runtime_name());
@@ -109,6 +110,9 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
                            : "CUDA cannot be used: " + std::string(why));
     if (dtype != "auto" && dtype != "bf16")
         throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' does not run on a GPU: choose bf16, or --device cpu");
+    if (const std::string kv = opt.kv; kv != "auto" && kv != "bf16")
+        throw lst::Error(LST_E_ARG,
+                         "keys and values are bf16 on a GPU, not '" + kv + "': leave it to auto, or --device cpu");
     if (hp.n_embd > LSG_MOST_EMBD)
         throw lst::Error(LST_E_ARG, "a model with " + std::to_string(hp.n_embd) +
                                         " values a row does not run on a GPU (" + std::to_string(LSG_MOST_EMBD) +

@@ -299,6 +299,7 @@ LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_ten
         if (!o.device) o.device = "auto";
         if (!o.dtype) o.dtype = "auto";
         if (!o.weights) o.weights = "auto";
+        if (!o.kv) o.kv = "auto";
         auto m = lst::make_model(*hp, o);
         open_model(*m, *hp, tensors, n_tensors, o);
         *out = m.release();

@@ -259,6 +259,28 @@ static void every_level_rounds_to_bf16_as_one_number_is(void **state) {
     }
 }
 
+static void every_level_rounds_to_f16_as_one_number_is(void **state) {
+    (void)state;
+    enum { N = 1 << 13 };
+    static float x[N];
+    static uint16_t side_by_side[N], apart[3 * N];
+    const lsk_table *k;
+    for (int l = 0; (k = level(l)); l++) {
+        for (int i = 0; i < N; i++) { // every exponent and sign, ties among them; too large, too small, infinities, NaN
+            const uint32_t from =
+                (uint32_t)i << 19 | (i % 3 ? (uint32_t)(i % 7) << 11 : 0x1000) | (uint32_t)(i % 2) << 13;
+            memcpy(&x[i], &from, 4);
+        }
+        k->to_f16(x, N, side_by_side, 1);
+        k->to_f16(x, N, apart, 3);
+        for (int i = 0; i < N; i++) {
+            assert_int_equal(side_by_side[i], apart[3 * i]);
+            if (isnan(x[i])) assert_true(isnan(lsk_half_to_float(side_by_side[i])));
+            else assert_int_equal(side_by_side[i], lsk_float_to_half(x[i]));
+        }
+    }
+}
+
 static void a_bad_number_is_not_rounded_into_silence(void **state) {
     (void)state;
     const float bad[] = {NAN, INFINITY, -INFINITY};
@@ -276,12 +298,17 @@ static void a_bad_number_is_not_rounded_into_silence(void **state) {
 }
 
 // Rows of a tree with their heads, as many at once as can be, against doubles and against each alone.
-static void attention_of(const lsk_table *t, int HD, int HEADS, int first, float cap) {
+static void attention_of(const lsk_table *t, int HD, int HEADS, int first, float cap, int f16) {
     enum { CTX = 151, ROWS = 9, COLS = 192, PATHS = 4, MOST = 6 * PATHS };
     float *k = aligned(sizeof(float) * (size_t)HD * COLS), *v = aligned(sizeof(float) * (size_t)HD * COLS);
     float q[MOST * 80], out[MOST * 80], alone[MOST * 80];
     float *scratch = aligned(sizeof(float) * (size_t)lsk_attention_scratch(MOST, COLS, HD));
     for (int i = 0; i < HD * COLS; i++) k[i] = rnd(), v[i] = rnd();
+    uint16_t *k16 = aligned(sizeof *k16 * (size_t)HD * COLS), *v16 = aligned(sizeof *v16 * (size_t)HD * COLS);
+    for (int i = 0; i < HD * COLS && f16; i++) { // k and v hold what these do
+        k[i] = lsk_half_to_float(k16[i] = lsk_float_to_half(k[i]));
+        v[i] = lsk_half_to_float(v16[i] = lsk_float_to_half(v[i]));
+    }
     for (int i = 0; i < PATHS * HEADS * HD; i++) q[i] = rnd();
     const int32_t tail[PATHS][3] = {{CTX}, {CTX, CTX + 2}, {CTX, CTX + 3, CTX + 7}, {CTX, CTX + 3, CTX + 8}};
     static const int n_tail[PATHS] = {1, 2, 3, 3};
@@ -289,8 +316,9 @@ static void attention_of(const lsk_table *t, int HD, int HEADS, int first, float
     const int n = PATHS * HEADS;
     for (int i = 0; i < n; i++)
         queries[i] = (lsk_query){q + i * HD, out + i * HD, tail[i / HEADS], n_tail[i / HEADS], first};
-    const lsk_attention a = {.k = k,
-                             .v = v,
+    const lsk_attention a = {.k = f16 ? (void *)k16 : k,
+                             .v = f16 ? (void *)v16 : v,
+                             .f16 = f16,
                              .queries = queries,
                              .n_queries = n,
                              .head_dim = HD,
@@ -328,8 +356,9 @@ static void attention_of(const lsk_table *t, int HD, int HEADS, int first, float
     for (int i = 1; i < 3; i++)
         for (int d = 0; d < HD; d++) {
             int from = tail[path][i], to = CTX + i;
-            k[(to / 16 * HD + d) * 16 + to % 16] = k[(from / 16 * HD + d) * 16 + from % 16];
-            v[to * HD + d] = v[from * HD + d];
+            const int k_to = (to / 16 * HD + d) * 16 + to % 16, k_from = (from / 16 * HD + d) * 16 + from % 16;
+            k[k_to] = k[k_from], k16[k_to] = k16[k_from];
+            v[to * HD + d] = v[from * HD + d], v16[to * HD + d] = v16[from * HD + d];
         }
     const int32_t self[] = {CTX + 2};
     lsk_attention c = a;
@@ -340,7 +369,7 @@ static void attention_of(const lsk_table *t, int HD, int HEADS, int first, float
         queries[i].tail = self, queries[i].n_tail = 1, queries[i].out = alone + i * HD;
     t->attention(&c);
     assert_memory_equal(out + path * HEADS * HD, alone + path * HEADS * HD, (size_t)(HEADS * HD) * sizeof(float));
-    free(k), free(v), free(scratch);
+    free(k), free(v), free(k16), free(v16), free(scratch);
 }
 
 static void attention_sees_ancestors_only_and_is_independent_of_company(void **state) {
@@ -350,7 +379,7 @@ static void attention_sees_ancestors_only_and_is_independent_of_company(void **s
     for (int l = 0; (k = level(l)); l++)
         for (int hd = 16; hd <= 80; hd += 16)
             for (int heads = 1; heads <= 6; heads++)
-                for (int i = 0; i < 6; i++) attention_of(k, hd, heads, firsts[i], heads % 2 ? 0 : 2.5f);
+                for (int i = 0; i < 12; i++) attention_of(k, hd, heads, firsts[i / 2], heads % 2 ? 0 : 2.5f, i % 2);
 }
 
 static void row_statistics_match_doubles(void **state) {
@@ -535,6 +564,7 @@ int main(void) {
         cmocka_unit_test(integers_are_the_same_on_every_processor),
         cmocka_unit_test(tiles_are_right_and_row_independent),
         cmocka_unit_test(every_level_rounds_to_bf16_as_one_number_is),
+        cmocka_unit_test(every_level_rounds_to_f16_as_one_number_is),
         cmocka_unit_test(a_bad_number_is_not_rounded_into_silence),
         cmocka_unit_test(attention_sees_ancestors_only_and_is_independent_of_company),
         cmocka_unit_test(row_statistics_match_doubles),

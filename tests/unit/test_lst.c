@@ -24,8 +24,8 @@
     X(lst_prefill)                                                                                                     \
     X(lst_forward_tree)                                                                                                \
     X(lst_grow_tree)                                                                                                   \
-    X(lst_row_logits) X(lst_keep_path) X(lst_last_error) X(lst_watch) X(lst_length) X(lst_copy) X(lst_probe)           \
-        X(lst_rewind) X(lst_hidden)
+    X(lst_row_logits)                                                                                                  \
+    X(lst_keep_path) X(lst_last_error) X(lst_watch) X(lst_length) X(lst_copy) X(lst_probe) X(lst_rewind) X(lst_hidden)
 #define POINTER(name) static __typeof__(&name) p_##name;
 CALLS(POINTER)
 
@@ -148,10 +148,12 @@ static lst_hparams shape(void) {
                          .local = local};
 }
 
+static const char *kv = "auto"; // how the engines that are opened keep keys and values
+
 // False: this CPU has no such level.
 static bool open_engine(engine *e, const weights *w, const char *level, const char *dtype, int threads) {
     const lst_hparams hp = shape();
-    const lst_open_options o = {.size = sizeof o, .device = device, .dtype = dtype, .threads = threads};
+    const lst_open_options o = {.size = sizeof o, .device = device, .dtype = dtype, .kv = kv, .threads = threads};
     lst_model_info_t info = {.size = sizeof info};
     if (level) setenv("LOGITSPEC_CPU", level, 1);
     assert_int_equal(p_lst_model_open(&e->m, &hp, w->t, w->n, &o), LST_OK);
@@ -269,7 +271,9 @@ static void rows_do_not_depend_on_their_company(void **state) {
                  t < sizeof types / sizeof *types && there && (types[t] != LS_GGML_F32 || dtypes[d][0] != 'i'); t++)
                 for (int round = 0; round < 3 && there; round++) {
                     weights *w = random_weights(types[t]);
+                    kv = round < 2 ? "auto" : strcmp(dtypes[d], "f32") ? "f32" : "f16"; // then what is not usual
                     check_model(w, level, dtypes[d], 100, round == 1 ? &sampled : &greedy, &there);
+                    kv = "auto";
                     free_weights(w);
                 }
         if (level) print_message("LOGITSPEC_CPU=%s: %s\n", level, there ? "checked" : "not on this CPU");
@@ -490,9 +494,13 @@ static void a_bad_logit_names_its_layer(void **state) {
     lst_open_options o = {.size = sizeof o, .device = "cpu", .dtype = "i8", .threads = 1};
     assert_int_equal(p_lst_model_open(&m, &hp, w->t, w->n, &o), LST_E_ARG);
     assert_non_null(strstr(p_lst_last_error(), "add --weights q8"));
+    o.dtype = "f32";
+    o.kv = "bf16";
+    assert_int_equal(p_lst_model_open(&m, &hp, w->t, w->n, &o), LST_E_ARG);
+    assert_non_null(strstr(p_lst_last_error(), "'bf16' are unknown on a CPU (auto, f32, f16)"));
+    o.kv = "auto";
     // and a value that is not finite is refused at load, with the tensor's name
     ((float *)(uintptr_t)w->t[1].data)[5] = NAN;
-    o.dtype = "f32";
     assert_int_equal(p_lst_model_open(&m, &hp, w->t, w->n, &o), LST_E_NAN);
     assert_non_null(strstr(p_lst_last_error(), "output.weight"));
     free_weights(w);
@@ -605,13 +613,20 @@ static void a_level_without_integer_dot_products_says_so(void **state) {
     static const struct {
         const char *level, *dtype;
         bool slow;
-    } cases[] = {{"portable", "i8", true},    {"portable", "i16", true}, {"portable", "auto", false},
-                 {"portable", "bf16", false},
+    } cases[] = {
+        {"portable", "i8", true},
+        {"portable", "i16", true},
+        {"portable", "auto", false},
+        {"portable", "bf16", false},
 #if defined(__aarch64__)
-                 {"neon", "i8", true},        {"neon", "auto", false},   {"neondot", "i8", false},
-                 {"neoni8mm", "i8", false}
+        {"neon", "i8", true},
+        {"neon", "auto", false},
+        {"neondot", "i8", false},
+        {"neoni8mm", "i8", false}
 #else
-                 {"avx2", "i8", false},       {"avx512", "i8", false},   {"avx512vnni", "i8", false}
+        {"avx2", "i8", false},
+        {"avx512", "i8", false},
+        {"avx512vnni", "i8", false}
 #endif
     };
     weights *w = random_weights(LS_GGML_Q4_1);

@@ -132,7 +132,8 @@ typedef struct {
 /* At most LSK_QUERIES that share a key/value head of one layer. K: blocks of 16 cache columns, [block][head_dim][16],
  * so that one vector holds one dimension of 16 columns. V: [column][head_dim]. Both are readable up to whole blocks. */
 typedef struct {
-    const float *k, *v;
+    const void *k, *v;
+    int f16; /* 1: keys and values are f16; 0: floats */
     const lsk_query *queries;
     int32_t n_queries;
     int32_t head_dim;  /* a multiple of 16 */
@@ -163,6 +164,8 @@ typedef struct {
                      int64_t stride); /* groups: stride apart */
     /* Rounds x to bf16 in place and writes the bits beside; matmul then takes x. n a multiple of 16. */
     void (*to_bf16)(float *x, int32_t n, uint16_t *bits);
+    /* Rounds x to f16, ties to even; out: stride apart. n a multiple of 16. */
+    void (*to_f16)(const float *x, int32_t n, uint16_t *out, int64_t stride);
     /* NULL, or for LSK_BF16: faster than matmul, from the bits of x. Its sums run over pairs of inputs. */
     void (*matmul_bf16)(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                         int32_t tile_begin, int32_t tile_end);

@@ -19,7 +19,7 @@ INLINE ahead fetch(ahead a) {
     return a;
 }
 /* Pass i of so many, each of `turns`: its share of per_turn * turns lines. */
-INLINE ahead share_of(const float *next, int32_t i, int32_t passes, int32_t turns, int32_t per_turn) {
+INLINE ahead share_of(const void *next, int32_t i, int32_t passes, int32_t turns, int32_t per_turn) {
     const int32_t lines = (per_turn + passes - 1) / passes;
     if (passes < 2 || i * lines >= per_turn) return (ahead){0};
     return (ahead){(const char *)next + (size_t)i * (size_t)lines * (size_t)turns * 64, lines};
@@ -32,48 +32,59 @@ INLINE ahead share_of(const float *next, int32_t i, int32_t passes, int32_t turn
 #define RESUME2(r) RESUME1(r) a[r][1] = vf_load(y + (r) * ldy + W);
 #define RESUME4(r) RESUME2(r) a[r][2] = vf_load(y + (r) * ldy + 2 * W); a[r][3] = vf_load(y + (r) * ldy + 3 * W);
 
+/* Keys and values are floats (f) or f16 (h). */
+#define TYPE_f float
+#define TYPE_h uint16_t
+#define LOAD_f(p) vf_load(p)
+#define LOAD_h(p) vf_half(p)
+
 /* Scores of C / NV blocks of 16 cache columns. */
-#define LOAD_K(c) w[c] = vf_load(k + (((c) / NV) * (size_t)hd + (size_t)d) * LSK_TILE + LANE(c));
-#define SCORES(R, C) \
-    static __attribute__((noinline)) void scores_##R##_##C(const float *k, int32_t hd, const float *x, float *y, int64_t ldy, ahead next) { \
+#define KEY(c) k + (((c) / NV) * (size_t)hd + (size_t)d) * LSK_TILE + LANE(c)
+#define LOAD_K_f(c) w[c] = LOAD_f(KEY(c));
+#define LOAD_K_h(c) w[c] = LOAD_h(KEY(c));
+#define SCORES(T, R, C) \
+    static __attribute__((noinline)) void scores_##T##_##R##_##C(const void *keys, int32_t hd, const float *x, float *y, int64_t ldy, ahead next) { \
+        const TYPE_##T *k = keys; \
         const int64_t ldx = hd; \
         vf a[R][C], w[C]; \
         REP##R(ZERO##C) \
         for (int32_t d = 0; d < hd; d++) { \
             const float *xk = x + d; \
             next = fetch(next); \
-            REP##C(LOAD_K) \
+            REP##C(LOAD_K_##T) \
             REP##R(FMA##C) \
         } \
         REP##R(SAVE##C) \
     }
 
 /* C vectors of weighted sums y go on over n values, then over those of the columns in tail. */
-#define LOAD_V(c) w[c] = vf_load(at + (c) * W);
-#define VALUES(R, C) \
-    static __attribute__((noinline)) void values_##R##_##C(const span *s, const float *x, int64_t ldx, float *y, int64_t ldy, ahead next) { \
+#define LOAD_V_f(c) w[c] = LOAD_f(at + (c) * W);
+#define LOAD_V_h(c) w[c] = LOAD_h(at + (c) * W);
+#define VALUES(T, R, C) \
+    static __attribute__((noinline)) void values_##T##_##R##_##C(const span *s, const float *x, int64_t ldx, float *y, int64_t ldy, ahead next) { \
         vf a[R][C], w[C]; \
-        const float *xk = x, *at = s->v; \
+        const float *xk = x; \
+        const TYPE_##T *at = s->v; \
         REP##R(RESUME##C) \
         for (int32_t i = 0; i < s->n; i++, xk++, at += s->hd) { \
             next = fetch(next); \
-            REP##C(LOAD_V) \
+            REP##C(LOAD_V_##T) \
             REP##R(FMA##C) \
         } \
         for (int32_t i = 0; i < s->n_tail; i++, xk++) { \
-            at = s->v + (size_t)s->tail[i] * (size_t)s->hd; \
-            REP##C(LOAD_V) \
+            at = (const TYPE_##T *)s->v + (size_t)s->tail[i] * (size_t)s->hd; \
+            REP##C(LOAD_V_##T) \
             REP##R(FMA##C) \
         } \
         REP##R(SAVE##C) \
     }
 
 typedef struct { /* either n values side by side or those of a tail */
-    const float *v;
+    const void *v;
     const int32_t *tail;
     int32_t hd, n, n_tail;
 } span;
-typedef void (*scores_fn)(const float *, int32_t, const float *, float *, int64_t, ahead);
+typedef void (*scores_fn)(const void *, int32_t, const float *, float *, int64_t, ahead);
 typedef void (*values_fn)(const span *, const float *, int64_t, float *, int64_t, ahead);
 
 #if W == 16
@@ -83,7 +94,7 @@ typedef void (*values_fn)(const span *, const float *, int64_t, float *, int64_t
 #else
 #define ONE_BLOCK 4
 #endif
-#define ATTEND_(R, C) SCORES(R, C) VALUES(R, C)
+#define ATTEND_(R, C) SCORES(f, R, C) VALUES(f, R, C) SCORES(h, R, C) VALUES(h, R, C)
 #define ATTEND(R, C) ATTEND_(R, C)
 #define ENTRY_(kind, R, C) kind##_##R##_##C
 #define ENTRY(kind, R, C) ENTRY_(kind, R, C)
@@ -109,8 +120,8 @@ ATTEND(6, ONE_BLOCK)
 #else
 #define UP_TO_R_MAX(kind) {{0}, BOTH(kind, 1), BOTH(kind, 2), BOTH(kind, 3)}
 #endif
-static const scores_fn score_kernels[R_MAX + 1][2] = UP_TO_R_MAX(scores);
-static const values_fn value_kernels[R_MAX + 1][2] = UP_TO_R_MAX(values);
+static const scores_fn score_kernels[2][R_MAX + 1][2] = {UP_TO_R_MAX(scores_f), UP_TO_R_MAX(scores_h)};
+static const values_fn value_kernels[2][R_MAX + 1][2] = {UP_TO_R_MAX(values_f), UP_TO_R_MAX(values_h)};
 
 /* w[0..n) becomes e^(w - max); returns 1 / their sum. Room up to a multiple of 16. */
 static float softmax(float *w, int32_t n) {
@@ -141,18 +152,26 @@ INLINE int32_t together(int32_t n) {
     return (n + parts - 1) / parts;
 }
 
+/* Key or value number i of a cache that begins at p. */
+INLINE const void *at_index(const lsk_attention *a, const void *p, int64_t i) {
+    return (const char *)p + i * (a->f16 ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float));
+}
+INLINE int32_t lines_of(const lsk_attention *a, int32_t values) {
+    return (values * (a->f16 ? 2 : 4) + 63) / 64;
+}
+
 /* All dimensions of the queries' outputs y go on over s; weights at w. next: values that follow, as many; NULL: none. */
-INLINE void add_values(span s, int32_t n, const float *w, int64_t ld, float *y, const float *next) {
-    const float *v = s.v;
+INLINE void add_values(const lsk_attention *a, span s, int32_t n, const float *w, int64_t ld, float *y, const void *next) {
+    const void *v = s.v;
     const int32_t whole = s.hd / (4 * W), columns = whole + (s.hd - whole * 4 * W) / LSK_TILE,
                   passes = columns * ((n + R_MAX - 1) / R_MAX);
     for (int32_t d = 0, pass = 0; d < s.hd;) {
         const int narrow = d + 4 * W > s.hd;
-        s.v = v + d;
+        s.v = at_index(a, v, d);
         for (int32_t i = 0, r; i < n; i += r, pass++)
-            value_kernels[r = together(n - i)][narrow](
+            value_kernels[a->f16][r = together(n - i)][narrow](
                 &s, w + i * ld, ld, y + i * s.hd + d, s.hd,
-                next ? share_of(next, pass, passes, s.n, s.hd / LSK_TILE) : (ahead){0});
+                next ? share_of(next, pass, passes, s.n, lines_of(a, s.hd)) : (ahead){0});
         d += narrow ? LSK_TILE : 4 * W;
     }
 }
@@ -189,22 +208,22 @@ static void k_attention(const lsk_attention *a) {
     memset(y, 0, (size_t)(n * hd) * sizeof *y);
     for (int32_t b = from / LSK_TILE; b < blocks;) {
         const int32_t narrow = b + G > blocks, taken = narrow ? 1 : G, end = b + taken;
-        const float *next = end < blocks ? a->k + (size_t)end * (size_t)hd * LSK_TILE : a->v + (size_t)from * (size_t)hd;
+        const void *next = end < blocks ? at_index(a, a->k, (int64_t)end * hd * LSK_TILE) : at_index(a, a->v, (int64_t)from * hd);
         for (int32_t i = 0, pass = 0, r; i < n; i += r, pass++)
-            score_kernels[r = together(n - i)][narrow](a->k + (size_t)b * (size_t)hd * LSK_TILE, hd, x + i * hd,
+            score_kernels[a->f16][r = together(n - i)][narrow](at_index(a, a->k, (int64_t)b * hd * LSK_TILE), hd, x + i * hd,
                                                        w + i * ld + b * LSK_TILE, ld,
-                                                       share_of(next, pass, (n + R_MAX - 1) / R_MAX, hd, taken));
+                                                       share_of(next, pass, (n + R_MAX - 1) / R_MAX, hd, lines_of(a, taken * LSK_TILE)));
         b = end;
     }
     for (int32_t i = 0; i < n; i++) inverse[i] = weigh(a, &q[i], from, w + i * ld);
-    const int32_t step = n > R_MAX ? 4096 / hd : context; /* values that are used again fit into half of L1 */
+    const int32_t step = n > R_MAX ? (a->f16 ? 8192 : 4096) / hd : context; /* values that are used again fit into half of L1 */
     for (int32_t p = from; p < context; p += step) {
-        const span s = {a->v + (size_t)p * (size_t)hd, NULL, hd, context - p < step ? context - p : step, 0};
-        add_values(s, n, w + p, ld, y, p + step < context ? s.v + (size_t)step * (size_t)hd : NULL);
+        const span s = {at_index(a, a->v, (int64_t)p * hd), NULL, hd, context - p < step ? context - p : step, 0};
+        add_values(a, s, n, w + p, ld, y, p + step < context ? at_index(a, s.v, (int64_t)step * hd) : NULL);
     }
     for (int32_t i = 0, same; i < n; i += same) {
         for (same = 1; i + same < n && q[i + same].tail == q[i].tail && q[i + same].n_tail == q[i].n_tail;) same++;
-        add_values((span){a->v, q[i].tail, hd, 0, q[i].n_tail}, same, w + i * ld + context, ld, y + i * hd, NULL);
+        add_values(a, (span){a->v, q[i].tail, hd, 0, q[i].n_tail}, same, w + i * ld + context, ld, y + i * hd, NULL);
     }
     for (int32_t i = 0; i < n; i++)
         for (int32_t d = 0; d < hd; d += W) vf_store(q[i].out + d, vf_load(y + i * hd + d) * vf_set(inverse[i]));

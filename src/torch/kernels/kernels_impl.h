@@ -1,7 +1,7 @@
 /* The kernels, generic over the vector width. The including file defines before:
  *   W (lanes), vf (vector of W floats), LEVEL (the table's name), LEVEL_NAME (its string), R_MAX (3 or 6: rows of a
  *   micro-kernel), FUSED_MAX (most rows that unpack weights on the way),
- *   and the inline functions vf_set, vf_load, vf_store, vf_fma, vf_max, vf_half (W f16 to floats),
+ *   and the inline functions vf_set, vf_load, vf_store, vf_fma, vf_max, vf_half (W f16 to floats), vf_to_half (and back),
  *   vf_u4 (W bytes to low and high nibbles as floats), vf_i8 (W int8 to floats).
  */
 #include "torch/kernels/kernels.h"
@@ -196,6 +196,16 @@ static void k_to_bf16(float *x, int32_t n, uint16_t *bits) {
     }
 }
 
+static void k_to_f16(const float *x, int32_t n, uint16_t *out, int64_t stride) {
+    for (int32_t i = 0; i < n; i += W) {
+        uint16_t half[W];
+        vf_to_half(half, vf_load(x + i));
+        if (stride == 1) memcpy(out + i, half, sizeof half);
+        else
+            for (int j = 0; j < W; j++) out[(i + j) * stride] = half[j];
+    }
+}
+
 #ifndef PEAK_INT
 #define PEAK_INT(rounds) 0
 #endif
@@ -213,5 +223,5 @@ static int64_t k_peak(lsk_arith arith, int64_t rounds) {
 #define MATMUL_INT lsk_plain_matmul_int
 #define QUANTIZE lsk_plain_quantize
 #endif
-const lsk_table LEVEL = {LEVEL_NAME, FAST_INT, k_matmul,   MATMUL_INT,  QUANTIZE,    k_to_bf16, NULL,
+const lsk_table LEVEL = {LEVEL_NAME, FAST_INT, k_matmul,   MATMUL_INT,  QUANTIZE,    k_to_bf16, k_to_f16, NULL,
                          k_rmsnorm,  k_rope,   k_silu_mul, k_gelu_mul, k_softcap, k_attention, k_row_stats, k_top, k_peak};

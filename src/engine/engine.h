@@ -64,7 +64,7 @@ typedef struct {
     const char *device, *dtype, *weights, *kv; // kv NULL: auto
     const char *devices; // of the ranks that are to share the model: "cpu,cpu,..."; NULL or "": it is not shared
     bool alone;          // it is not shared, whatever started this process: a model that drafts for another
-    int32_t threads;     // 0: the processors this process may use
+    int32_t threads;     // 0: one for each core
     int32_t context;     // tokens; 0: the model's, as far as memory allows
     ls_progress progress;
     void (*note)(void *ud, const char *text); // what the user should know of the model on this machine; NULL: not told

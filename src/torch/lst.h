@@ -124,7 +124,7 @@ typedef struct {
     /* How keys and values are kept: on the CPU "auto" (f16; f32 where the arithmetic is f32), "f32", "f16"; on a GPU
      * "auto", "bf16". */
     const char *kv;
-    int32_t threads;       /* 0: the processors this process may use */
+    int32_t threads;       /* 0: one for each core that this process may use (base/processors.h) */
     lst_progress progress; /* may be NULL */
     /* Puts n bytes of tensors[i], from byte `at` on, into dst; returns 0, or anything else where it could not
      * (LST_E_READ). */

@@ -169,7 +169,7 @@ struct lst_model {
 };
 
 namespace lst {
-int threads_of(int asked); // as many as were asked for, or as this process may use; 0: the latter
+int threads_of(int asked); // as many as were asked for, at most those that this process may use; 0: ls_cores
 // An empty model on the device that opt names, with its arithmetic chosen (opt's fields are not NULL).
 std::unique_ptr<lst_model> make_model(const lst_hparams &hp, const lst_open_options &opt);
 } // namespace lst

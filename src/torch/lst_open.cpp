@@ -1,15 +1,16 @@
 // Opens a model: checks and converts its tensors and hands them to the device's model, with progress.
 #include "torch/lst_ranks.h"
 
+extern "C" {
+#include "base/processors.h"
+}
+
 #include <ATen/Parallel.h>
 #include <omp.h>
-
-#include <sched.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <unordered_map>
 
 namespace {
@@ -252,27 +253,8 @@ void lst::set_error(const std::string &text) {
         if (c == '\n' || c == '\r') c = ' '; // one line
 }
 
-// Processors that this process may use: its affinity mask, cut by a cgroup's quota (v2 cpu.max, v1 cpu.cfs_quota_us).
-// LOGITSPEC_PROCESSORS=N says another number, so that tests divide the work as larger machines do.
-static int usable_processors() {
-    const char *said = getenv("LOGITSPEC_PROCESSORS");
-    if (said && atoi(said) > 0) return atoi(said);
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    double quota = 0, period = 0;
-    if (std::ifstream v2{"/sys/fs/cgroup/cpu.max"}; v2) {
-        if (!(v2 >> quota >> period)) quota = 0; // "max": no limit
-    } else {
-        std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") >> quota;
-        std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_period_us") >> period;
-    }
-    if (quota > 0 && period > 0) n = std::min(n, std::max(1, (int)std::ceil(quota / period)));
-    return n;
-}
-
 int lst::threads_of(int asked) {
-    return asked > 0 ? std::min(asked, usable_processors()) : usable_processors();
+    return asked > 0 ? std::min(asked, (int)ls_processors()) : (int)ls_cores();
 }
 
 extern "C" {

@@ -1,12 +1,16 @@
 // Base library: map, UTF-8, buffers, random numbers.
 #include "base/buf.h"
 #include "base/map.h"
+#include "base/mem.h"
+#include "base/processors.h"
 #include "base/rng.h"
 #include "base/sample.h"
 #include "base/utf8.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <string.h>
@@ -29,6 +33,58 @@ static void map_keeps_what_was_put(void **state) {
     ls_map_clear(&m);
     assert_false(ls_map_get(&m, 0, &v));
     ls_map_free(&m);
+}
+
+// A folder as /sys/devices/system/cpu is: a list and a capacity for each CPU, NULL: no such file.
+static int32_t cores_of(int n, const char *const *lists, const char *const *capacities, const char *usable) {
+    char folder[] = "/tmp/logitspec-cpus-XXXXXX", path[512];
+    assert_non_null(mkdtemp(folder));
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int i = 0; i < n; i++) {
+        if (usable[i] == '1') CPU_SET((size_t)i, &set);
+        for (int k = 0; k < 2; k++) {
+            const char *text = (k ? capacities : lists)[i];
+            snprintf(path, sizeof path, "%s/cpu%d%s", folder, i, k ? "" : "/topology");
+            if (k == 0) { // the older name for half of them
+                *strrchr(path, '/') = 0;
+                assert_int_equal(mkdir(path, 0700), 0);
+                snprintf(path, sizeof path, "%s/cpu%d/topology", folder, i);
+                assert_int_equal(mkdir(path, 0700), 0);
+            }
+            strcat(path, k ? "/cpu_capacity" : i % 2 ? "/core_cpus_list" : "/thread_siblings_list");
+            FILE *f = text ? fopen(path, "w") : NULL;
+            assert_true(!text || (f && fputs(text, f) >= 0 && !fclose(f)));
+        }
+    }
+    const int32_t cores = ls_cores_in(folder, &set);
+    char *command = ls_format("rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    free(command);
+    return cores;
+}
+
+static void threads_of_a_core_are_counted_once(void **state) {
+    (void)state;
+    static const char *const none[8];
+    static const char *const two[8] = {"0,4\n", "1,5\n", "2,6\n", "3,7\n", "0,4\n", "1,5\n", "2,6\n", "3,7\n"},
+                             *const beside[8] = {"0-1\n", "0-1\n", "2-3\n", "2-3\n", "4\n", "5\n", "6\n", "7\n"},
+                             *const nonsense[8] = {"", "x", "7-0", "99999999999999999999", "-", ",", "4-5000", "3 4"};
+    assert_int_equal(cores_of(8, two, none, "11111111"), 4);
+    assert_int_equal(cores_of(8, two, none, "00001111"), 4); // one of each, whichever
+    assert_int_equal(cores_of(8, two, none, "10001000"), 1);
+    assert_int_equal(cores_of(8, beside, none, "11111111"), 6);
+    assert_int_equal(cores_of(8, none, none, "11111111"), 8);
+    assert_int_equal(cores_of(8, none, none, "00000000"), 1);
+    assert_in_range(cores_of(8, nonsense, none, "11111111"), 1, 8);
+    // four fast cores and four slow ones: all of them only if the slow ones have half the capacity
+    static const char *const slow[8] = {"1024", "1024", "1024", "1024", "400", "400", "400", "400"},
+                             *const half[8] = {"512", "512", "512", "512", "1024", "1024", "1024", "1024"},
+                             *const three[8] = {"446", "446", "446", "871", "871", "871", "871", "1024"};
+    assert_int_equal(cores_of(8, none, slow, "11111111"), 4);
+    assert_int_equal(cores_of(8, none, half, "11111111"), 8);
+    assert_int_equal(cores_of(8, none, three, "11111111"), 5); // not the one alone that is fastest
+    assert_int_equal(cores_of(8, none, slow, "00001111"), 4);
 }
 
 static void utf8_follows_the_standard(void **state) {
@@ -170,6 +226,7 @@ static void sampling_need_not_sort_the_whole_vocabulary(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(map_keeps_what_was_put),
+        cmocka_unit_test(threads_of_a_core_are_counted_once),
         cmocka_unit_test(utf8_follows_the_standard),
         cmocka_unit_test(buf_formats_and_grows),
         cmocka_unit_test(sampling_follows_its_definition),

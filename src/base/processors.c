@@ -1,0 +1,97 @@
+#include "base/processors.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// Puts the whole file (its first bytes) into out; false: it cannot be read.
+static bool read_text(const char *folder, int cpu, const char *name, char *out, int size) {
+    char path[256];
+    if (snprintf(path, sizeof path, "%s/cpu%d/%s", folder, cpu, name) >= (int)sizeof path) return false;
+    FILE *f = fopen(path, "re");
+    const bool read = f && fgets(out, size, f);
+    if (f) fclose(f);
+    return read;
+}
+
+// The first usable CPU of a list such as "0,8" or "0-1"; cpu: it names none.
+static int first_of(const char *list, int cpu, const cpu_set_t *usable) {
+    for (const char *at = list; *at >= '0' && *at <= '9';) {
+        char *end;
+        const long from = strtol(at, &end, 10), to = *end == '-' ? strtol(end + 1, &end, 10) : from;
+        for (long i = from; i <= to && i < CPU_SETSIZE; i++)
+            if (CPU_ISSET((size_t)i, usable)) return (int)i;
+        at = *end == ',' ? end + 1 : "";
+    }
+    return cpu;
+}
+
+static int larger_first(const void *a, const void *b) {
+    const int x = *(const int *)a, y = *(const int *)b;
+    return (x < y) - (x > y);
+}
+
+int32_t ls_cores_in(const char *folder, const cpu_set_t *usable) {
+    static const char *const lists[] = {"topology/core_cpus_list", "topology/thread_siblings_list"};
+    int capacity[CPU_SETSIZE], n = 0, best = 1;
+    char text[256];
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET((size_t)cpu, usable)) continue;
+        int first = cpu;
+        for (int i = 0; i < 2; i++)
+            if (read_text(folder, cpu, lists[i], text, sizeof text)) {
+                first = first_of(text, cpu, usable);
+                break;
+            }
+        if (first != cpu) continue;
+        const int told = read_text(folder, cpu, "cpu_capacity", text, sizeof text) ? atoi(text) : 0;
+        capacity[n++] = told > 0 && told <= 1024 ? told : 1024;
+    }
+    qsort(capacity, (size_t)n, sizeof *capacity, larger_first);
+    for (int i = 2; i <= n; i++)
+        if (i * capacity[i - 1] >= best * capacity[best - 1]) best = i;
+    return best;
+}
+
+// A number that is said by hand; 0: none is.
+static int32_t said(void) {
+    const char *text = getenv("LOGITSPEC_PROCESSORS");
+    const int n = text ? atoi(text) : 0;
+    return n > 0 ? n : 0;
+}
+
+static bool affinity(cpu_set_t *set) {
+    CPU_ZERO(set);
+    return !sched_getaffinity(0, sizeof *set, set);
+}
+
+static int32_t cut_by_quota(int32_t n) {
+    double quota = 0, period = 0;
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
+    if (f) {
+        if (fscanf(f, "%lf %lf", &quota, &period) != 2) quota = 0; // "max": no limit
+        fclose(f);
+    } else {
+        static const char *const files[] = {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+                                            "/sys/fs/cgroup/cpu/cpu.cfs_period_us"};
+        for (int i = 0; i < 2; i++) {
+            if (!(f = fopen(files[i], "re"))) continue;
+            if (fscanf(f, "%lf", i ? &period : &quota) != 1) quota = 0;
+            fclose(f);
+        }
+    }
+    if (!(quota > 0 && period > 0)) return n;
+    const double most = ceil(quota / period);
+    return most < n ? (int32_t)most : n;
+}
+
+int32_t ls_processors(void) {
+    cpu_set_t set;
+    return said() ? said() : cut_by_quota(affinity(&set) ? CPU_COUNT(&set) : 1);
+}
+
+int32_t ls_cores(void) {
+    cpu_set_t set;
+    return said() ? said() : cut_by_quota(affinity(&set) ? ls_cores_in("/sys/devices/system/cpu", &set) : 1);
+}

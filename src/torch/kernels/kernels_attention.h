@@ -152,26 +152,31 @@ INLINE int32_t together(int32_t n) {
     return (n + parts - 1) / parts;
 }
 
-/* Key or value number i of a cache that begins at p. */
-INLINE const void *at_index(const lsk_attention *a, const void *p, int64_t i) {
-    return (const char *)p + i * (a->f16 ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float));
+/* Number i from p on. */
+INLINE const void *number(int f16, const void *p, int64_t i) {
+    return (const char *)p + i * (f16 ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float));
 }
-INLINE int32_t lines_of(const lsk_attention *a, int32_t values) {
-    return (values * (a->f16 ? 2 : 4) + 63) / 64;
+INLINE int32_t lines_of(int f16, int32_t numbers) {
+    return (numbers * (f16 ? 2 : 4) + 63) / 64;
+}
+static const float *as_floats(const uint16_t *p, int32_t n, float *room) {
+    for (int32_t i = 0; i < n; i += W) vf_store(room + i, vf_half(p + i));
+    return room;
 }
 
-/* All dimensions of the queries' outputs y go on over s; weights at w. next: values that follow, as many; NULL: none. */
-INLINE void add_values(const lsk_attention *a, span s, int32_t n, const float *w, int64_t ld, float *y, const void *next) {
+/* All dimensions of the queries' outputs y go on over s, whose values are f16 or floats; weights at w. next: values that
+ * follow in memory, as many of so many lines each; NULL: none. */
+INLINE void add_values(int f16, span s, int32_t n, const float *w, int64_t ld, float *y, const void *next,
+                       int32_t lines) {
     const void *v = s.v;
     const int32_t whole = s.hd / (4 * W), columns = whole + (s.hd - whole * 4 * W) / LSK_TILE,
                   passes = columns * ((n + R_MAX - 1) / R_MAX);
     for (int32_t d = 0, pass = 0; d < s.hd;) {
         const int narrow = d + 4 * W > s.hd;
-        s.v = at_index(a, v, d);
+        s.v = number(f16, v, d);
         for (int32_t i = 0, r; i < n; i += r, pass++)
-            value_kernels[a->f16][r = together(n - i)][narrow](
-                &s, w + i * ld, ld, y + i * s.hd + d, s.hd,
-                next ? share_of(next, pass, passes, s.n, lines_of(a, s.hd)) : (ahead){0});
+            value_kernels[f16][r = together(n - i)][narrow](&s, w + i * ld, ld, y + i * s.hd + d, s.hd,
+                                                            next ? share_of(next, pass, passes, s.n, lines) : (ahead){0});
         d += narrow ? LSK_TILE : 4 * W;
     }
 }
@@ -203,28 +208,36 @@ static void k_attention(const lsk_attention *a) {
     from = from / LSK_TILE * LSK_TILE;
     const int32_t blocks = (columns + LSK_TILE - 1) / LSK_TILE;
     const int64_t ld = ((int64_t)blocks + 1) * LSK_TILE; /* rows do not begin in the same sets of the cache */
-    float *x = a->scratch, *y = x + n * hd, *w = y + n * hd, inverse[LSK_QUERIES];
+    float *x = a->scratch, *y = x + n * hd, *w = y + n * hd, *room = w + n * ld, inverse[LSK_QUERIES];
+    const int once = n <= R_MAX, f16 = a->f16;
+    const int floats = f16 && !once && R_MAX < 6; /* few queries a pass: what many passes read is converted once */
     for (int32_t i = 0; i < n; i++) memcpy(x + i * hd, q[i].q, (size_t)hd * sizeof *x);
     memset(y, 0, (size_t)(n * hd) * sizeof *y);
     for (int32_t b = from / LSK_TILE; b < blocks;) {
         /* in a single pass memory is waited for, and one stream of it is fetched faster than four */
-        const int32_t narrow = n <= R_MAX || b + G > blocks, taken = narrow ? 1 : G, end = b + taken;
-        const void *next = end < blocks ? at_index(a, a->k, (int64_t)end * hd * LSK_TILE) : at_index(a, a->v, (int64_t)from * hd);
+        const int32_t narrow = once || b + G > blocks, taken = narrow ? 1 : G, end = b + taken;
+        const void *keys = number(f16, a->k, (int64_t)b * hd * LSK_TILE),
+                   *next = end < blocks ? number(f16, a->k, (int64_t)end * hd * LSK_TILE)
+                                        : number(f16, a->v, (int64_t)from * hd);
+        if (floats) keys = as_floats(keys, taken * hd * LSK_TILE, room);
         for (int32_t i = 0, pass = 0, r; i < n; i += r, pass++)
-            score_kernels[a->f16][r = together(n - i)][narrow](at_index(a, a->k, (int64_t)b * hd * LSK_TILE), hd, x + i * hd,
-                                                       w + i * ld + b * LSK_TILE, ld,
-                                                       share_of(next, pass, (n + R_MAX - 1) / R_MAX, hd, lines_of(a, taken * LSK_TILE)));
+            score_kernels[f16 && !floats][r = together(n - i)][narrow](
+                keys, hd, x + i * hd, w + i * ld + b * LSK_TILE, ld,
+                share_of(next, pass, (n + R_MAX - 1) / R_MAX, hd, lines_of(f16, taken * LSK_TILE)));
         b = end;
     }
     for (int32_t i = 0; i < n; i++) inverse[i] = weigh(a, &q[i], from, w + i * ld);
-    const int32_t step = n > R_MAX ? (a->f16 ? 8192 : 4096) / hd : context; /* values that are used again fit into half of L1 */
+    const int32_t step = once ? context : LSK_AGAIN / hd;
     for (int32_t p = from; p < context; p += step) {
-        const span s = {at_index(a, a->v, (int64_t)p * hd), NULL, hd, context - p < step ? context - p : step, 0};
-        add_values(a, s, n, w + p, ld, y, p + step < context ? at_index(a, s.v, (int64_t)step * hd) : NULL);
+        const int32_t taken = context - p < step ? context - p : step;
+        const void *values = number(f16, a->v, (int64_t)p * hd), *next = number(f16, values, (int64_t)step * hd);
+        if (floats) values = as_floats(values, taken * hd, room);
+        add_values(f16 && !floats, (span){values, NULL, hd, taken, 0}, n, w + p, ld, y,
+                   p + step < context ? next : NULL, lines_of(f16, hd));
     }
     for (int32_t i = 0, same; i < n; i += same) {
         for (same = 1; i + same < n && q[i + same].tail == q[i].tail && q[i + same].n_tail == q[i].n_tail;) same++;
-        add_values(a, (span){a->v, q[i].tail, hd, 0, q[i].n_tail}, same, w + i * ld + context, ld, y + i * hd, NULL);
+        add_values(f16, (span){a->v, q[i].tail, hd, 0, q[i].n_tail}, same, w + i * ld + context, ld, y + i * hd, NULL, 0);
     }
     for (int32_t i = 0; i < n; i++)
         for (int32_t d = 0; d < hd; d += W) vf_store(q[i].out + d, vf_load(y + i * hd + d) * vf_set(inverse[i]));

@@ -17,7 +17,7 @@ namespace {
     s.first_bad = INT32_MAX;
     run_block(s, b);
     s.searching = false;
-    throw lst::bad_logit(s.first_bad);
+    throw lst::bad_logit(s.first_bad, s.m->kv_f16);
 }
 
 // What is said of a row by this rank's part of the vocabulary; false: a logit is not finite.

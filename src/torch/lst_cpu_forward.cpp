@@ -66,8 +66,10 @@ void write_kv(const CpuEngine &s, int layer, int h, int32_t row, int32_t column)
     char *to_k = in_cache(s.k, plane + (column / LSK_TILE) * hd * LSK_TILE + column % LSK_TILE),
          *to_v = in_cache(s.v, plane + column * hd);
     if (s.m->kv_f16) {
-        s.m->kernels->to_f16(key, (int32_t)hd, (uint16_t *)to_k, LSK_TILE);
-        s.m->kernels->to_f16(value, (int32_t)hd, (uint16_t *)to_v, 1);
+        const bool fit = s.m->kernels->to_f16(key, (int32_t)hd, (uint16_t *)to_k, LSK_TILE) &
+                         s.m->kernels->to_f16(value, (int32_t)hd, (uint16_t *)to_v, 1);
+        // an infinite score would go unseen: whoever attends to this row gets NaN, and so does its logit
+        if (!fit) std::fill_n((uint16_t *)to_v, hd, (uint16_t)0x7E00);
         return;
     }
     for (int64_t d = 0; d < hd; d++) ((float *)to_k)[d * LSK_TILE] = key[d];

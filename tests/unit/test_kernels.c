@@ -271,12 +271,19 @@ static void every_level_rounds_to_f16_as_one_number_is(void **state) {
                 (uint32_t)i << 19 | (i % 3 ? (uint32_t)(i % 7) << 11 : 0x1000) | (uint32_t)(i % 2) << 13;
             memcpy(&x[i], &from, 4);
         }
-        k->to_f16(x, N, side_by_side, 1);
-        k->to_f16(x, N, apart, 3);
+        assert_int_equal(k->to_f16(x, N, side_by_side, 1), 0);
+        assert_int_equal(k->to_f16(x, N, apart, 3), 0);
         for (int i = 0; i < N; i++) {
             assert_int_equal(side_by_side[i], apart[3 * i]);
             if (isnan(x[i])) assert_true(isnan(lsk_half_to_float(side_by_side[i])));
             else assert_int_equal(side_by_side[i], lsk_float_to_half(x[i]));
+        }
+        for (int at = 0; at < 16; at++) {
+            float y[16] = {0};
+            y[at] = at % 2 ? -65519.9f : 65519.9f; // is rounded down
+            assert_int_equal(k->to_f16(y, 16, side_by_side, 1), 1);
+            y[at] = at % 2 ? -65520 : 65520;
+            assert_int_equal(k->to_f16(y, 16, side_by_side, 1), 0);
         }
     }
 }

@@ -167,8 +167,8 @@ typedef struct {
                      int64_t stride); /* groups: stride apart */
     /* Rounds x to bf16 in place and writes the bits beside; matmul then takes x. n a multiple of 16. */
     void (*to_bf16)(float *x, int32_t n, uint16_t *bits);
-    /* Rounds x to f16, ties to even; out: stride apart. n a multiple of 16. */
-    void (*to_f16)(const float *x, int32_t n, uint16_t *out, int64_t stride);
+    /* Rounds x to f16, ties to even; out: stride apart. n a multiple of 16. 0: a number is too large. */
+    int (*to_f16)(const float *x, int32_t n, uint16_t *out, int64_t stride);
     /* NULL, or for LSK_BF16: faster than matmul, from the bits of x. Its sums run over pairs of inputs. */
     void (*matmul_bf16)(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                         int32_t tile_begin, int32_t tile_end);

@@ -196,14 +196,22 @@ static void k_to_bf16(float *x, int32_t n, uint16_t *bits) {
     }
 }
 
-static void k_to_f16(const float *x, int32_t n, uint16_t *out, int64_t stride) {
+static int k_to_f16(const float *x, int32_t n, uint16_t *out, int64_t stride) {
+    vf largest = vf_set(0);
     for (int32_t i = 0; i < n; i += W) {
         uint16_t half[W];
-        vf_to_half(half, vf_load(x + i));
+        const vf a = vf_load(x + i);
+        largest = vf_max((vf)((vu)a & 0x7FFFFFFFu), largest); /* of a NaN the second one */
+        vf_to_half(half, a);
         if (stride == 1) memcpy(out + i, half, sizeof half);
         else
             for (int j = 0; j < W; j++) out[(i + j) * stride] = half[j];
     }
+    float lanes[W];
+    int fit = 1;
+    vf_store(lanes, largest);
+    for (int j = 0; j < W; j++) fit &= lanes[j] < 65520.0f; /* which would be rounded to infinity */
+    return fit;
 }
 
 #ifndef PEAK_INT

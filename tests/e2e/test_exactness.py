@@ -35,7 +35,7 @@ class Exactness(unittest.TestCase):
 
     def test_conversations_through_save_and_load(self):
         for dtype, way in (("bf16", "greedy"), ("i8", "T 0.8, top-p 0.9")):
-            self.assertGreaterEqual(exactness.conversations_go_on(self.models[dtype], dtype, exactness.WAYS[way], 20), 60)
+            self.assertGreaterEqual(exactness.conversations_go_on(self.models[dtype], dtype, exactness.WAYS[way], 20), 50)
 
 
 if __name__ == "__main__":

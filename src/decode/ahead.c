@@ -1,8 +1,8 @@
 #include "decode/ahead.h"
 #include "base/mem.h"
+#include "base/processors.h"
 #include "base/thread.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 enum { BLOCK = 16, BLOCKS_AT_FIRST = 4, BLOCKS_BETWEEN = 16 };
@@ -27,18 +27,13 @@ struct ls_ahead {
     bool quit;
 };
 
-static int32_t processors(void) {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-}
-
 bool ls_ahead_can(const ls_drafter *d) {
     return d && d->ahead && d->second->threads;
 }
 
 ls_ahead *ls_ahead_new(ls_overlap how, const ls_drafter *d, int32_t target_threads) {
     if (!ls_ahead_can(d) || how == LS_OVERLAP_OFF) return NULL;
-    if (how == LS_OVERLAP_AUTO && d->second->threads + target_threads > processors()) return NULL;
+    if (how == LS_OVERLAP_AUTO && d->second->threads + target_threads > ls_cores()) return NULL;
     ls_ahead *a = ls_calloc(1, sizeof *a);
     a->fixed = how == LS_OVERLAP_ON;
     a->on = true;

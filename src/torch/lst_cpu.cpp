@@ -107,9 +107,8 @@ void CpuModel::loaded() {
 
 void CpuModel::info(lst_model_info_t *info) const {
     snprintf(info->device, sizeof info->device, "cpu");
-    const std::string kv = kv_f16 ? "f16" : "f32";
-    snprintf(info->dtype, sizeof info->dtype, "%s%s%s", arithmetic->dtype, kv == arithmetic->kv ? "" : " kv ",
-             kv == arithmetic->kv ? "" : kv.c_str());
+    const std::string kv = kv_f16 ? "f16" : "f32", unusual = kv == arithmetic->kv ? "" : " kv " + kv;
+    snprintf(info->dtype, sizeof info->dtype, "%s%s", arithmetic->dtype, unusual.c_str());
     snprintf(info->kernel, sizeof info->kernel, "%s, %s%s", kernels->name, arithmetic->kernel,
              kv_f16 ? ", f16 keys and values" : "");
     info->kv_value_bytes = kv_f16 ? sizeof(uint16_t) : sizeof(float);

@@ -24,8 +24,8 @@
     X(lst_prefill)                                                                                                     \
     X(lst_forward_tree)                                                                                                \
     X(lst_grow_tree)                                                                                                   \
-    X(lst_row_logits)                                                                                                  \
-    X(lst_keep_path) X(lst_last_error) X(lst_watch) X(lst_length) X(lst_copy) X(lst_probe) X(lst_rewind) X(lst_hidden)
+    X(lst_row_logits) X(lst_keep_path) X(lst_last_error) X(lst_watch) X(lst_length) X(lst_copy) X(lst_probe)           \
+        X(lst_rewind) X(lst_hidden)
 #define POINTER(name) static __typeof__(&name) p_##name;
 CALLS(POINTER)
 
@@ -644,20 +644,13 @@ static void a_level_without_integer_dot_products_says_so(void **state) {
     static const struct {
         const char *level, *dtype;
         bool slow;
-    } cases[] = {
-        {"portable", "i8", true},
-        {"portable", "i16", true},
-        {"portable", "auto", false},
-        {"portable", "bf16", false},
+    } cases[] = {{"portable", "i8", true},    {"portable", "i16", true}, {"portable", "auto", false},
+                 {"portable", "bf16", false},
 #if defined(__aarch64__)
-        {"neon", "i8", true},
-        {"neon", "auto", false},
-        {"neondot", "i8", false},
-        {"neoni8mm", "i8", false}
+                 {"neon", "i8", true},        {"neon", "auto", false},   {"neondot", "i8", false},
+                 {"neoni8mm", "i8", false}
 #else
-        {"avx2", "i8", false},
-        {"avx512", "i8", false},
-        {"avx512vnni", "i8", false}
+                 {"avx2", "i8", false},       {"avx512", "i8", false},   {"avx512vnni", "i8", false}
 #endif
     };
     weights *w = random_weights(LS_GGML_Q4_1);

@@ -35,13 +35,11 @@ INLINE ahead share_of(const void *next, int32_t i, int32_t passes, int32_t turns
 /* Keys and values are floats (f) or f16 (h). */
 #define TYPE_f float
 #define TYPE_h uint16_t
-#define LOAD_f(p) vf_load(p)
-#define LOAD_h(p) vf_half(p)
 
 /* Scores of C / NV blocks of 16 cache columns. */
 #define KEY(c) k + (((c) / NV) * (size_t)hd + (size_t)d) * LSK_TILE + LANE(c)
-#define LOAD_K_f(c) w[c] = LOAD_f(KEY(c));
-#define LOAD_K_h(c) w[c] = LOAD_h(KEY(c));
+#define LOAD_K_f(c) w[c] = vf_load(KEY(c));
+#define LOAD_K_h(c) w[c] = vf_half(KEY(c));
 #define SCORES(T, R, C) \
     static __attribute__((noinline)) void scores_##T##_##R##_##C(const void *keys, int32_t hd, const float *x, float *y, int64_t ldy, ahead next) { \
         const TYPE_##T *k = keys; \
@@ -58,8 +56,8 @@ INLINE ahead share_of(const void *next, int32_t i, int32_t passes, int32_t turns
     }
 
 /* C vectors of weighted sums y go on over n values, then over those of the columns in tail. */
-#define LOAD_V_f(c) w[c] = LOAD_f(at + (c) * W);
-#define LOAD_V_h(c) w[c] = LOAD_h(at + (c) * W);
+#define LOAD_V_f(c) w[c] = vf_load(at + (c) * W);
+#define LOAD_V_h(c) w[c] = vf_half(at + (c) * W);
 #define VALUES(T, R, C) \
     static __attribute__((noinline)) void values_##T##_##R##_##C(const span *s, const float *x, int64_t ldx, float *y, int64_t ldy, ahead next) { \
         vf a[R][C], w[C]; \

@@ -19,7 +19,7 @@ int32_t ls_context_for(const ls_hparams *h, uint64_t kv_bytes, uint64_t memory) 
 }
 
 int32_t ls_kv_value_bytes_most(const ls_engine_options *opt) {
-    return opt->kv && !strcmp(opt->kv, "f16") ? sizeof(uint16_t) : sizeof(float);
+    return opt->kv && !strcmp(opt->kv, "bf16") ? sizeof(uint16_t) : sizeof(float);
 }
 
 // A GPU's keys and values are bf16.

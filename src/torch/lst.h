@@ -121,8 +121,7 @@ typedef struct {
     /* How weights are kept: "auto" (as the file has them), or "f32", "bf16", "f16", "q8" (8 bits and a scale for 32),
      * "q4" (4 bits, a scale and a least value for 32). */
     const char *weights;
-    /* How keys and values are kept: on the CPU "auto" (f16; f32 where the arithmetic is f32), "f32", "f16"; on a GPU
-     * "auto", "bf16". */
+    /* How keys and values are kept: "auto" (bf16; f32 where the arithmetic is f32), "bf16", and on the CPU "f32". */
     const char *kv;
     int32_t threads;       /* 0: one for each core that this process may use (base/processors.h) */
     lst_progress progress; /* may be NULL */

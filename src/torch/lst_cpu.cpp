@@ -13,9 +13,9 @@ namespace {
 
 const Arithmetic arithmetics[] = {
     {"f32", "f32 from packed weights", LSK_ARITH_F32, LSK_ARITH_F32, "f32"},
-    {"i16", "16-bit integer inputs", LSK_ARITH_I16, LSK_ARITH_I16, "f16"},
-    {"i8", "8-bit integer inputs, 16-bit for the largest of q/k/v and down", LSK_ARITH_I8, LSK_ARITH_MIXED, "f16"},
-    {"bf16", "bf16 weights and inputs", LSK_ARITH_BF16, LSK_ARITH_BF16, "f16"},
+    {"i16", "16-bit integer inputs", LSK_ARITH_I16, LSK_ARITH_I16, "bf16"},
+    {"i8", "8-bit integer inputs, 16-bit for the largest of q/k/v and down", LSK_ARITH_I8, LSK_ARITH_MIXED, "bf16"},
+    {"bf16", "bf16 weights and inputs", LSK_ARITH_BF16, LSK_ARITH_BF16, "bf16"},
 };
 
 // auto: i8 where integer dot products make it the fastest, else f32. Its perplexity on the default model is within 0.3%
@@ -102,16 +102,16 @@ void CpuModel::loaded() {
                                         "--weights q8, or choose another dtype");
     const bool rounds = arithmetic->usual == LSK_ARITH_I8 || arithmetic->usual == LSK_ARITH_I16;
     if (rounds && !integers) arithmetic = &arithmetics[0]; // plain weights keep f32
-    kv_f16 = (asked_kv == "auto" ? std::string(arithmetic->kv) : asked_kv) == "f16";
+    kv_bf16 = (asked_kv == "auto" ? std::string(arithmetic->kv) : asked_kv) == "bf16";
 }
 
 void CpuModel::info(lst_model_info_t *info) const {
     snprintf(info->device, sizeof info->device, "cpu");
-    const std::string kv = kv_f16 ? "f16" : "f32", unusual = kv == arithmetic->kv ? "" : " kv " + kv;
+    const std::string kv = kv_bf16 ? "bf16" : "f32", unusual = kv == arithmetic->kv ? "" : " kv " + kv;
     snprintf(info->dtype, sizeof info->dtype, "%s%s", arithmetic->dtype, unusual.c_str());
     snprintf(info->kernel, sizeof info->kernel, "%s, %s%s", kernels->name, arithmetic->kernel,
-             kv_f16 ? ", f16 keys and values" : "");
-    info->kv_value_bytes = kv_f16 ? sizeof(uint16_t) : sizeof(float);
+             kv_bf16 ? ", bf16 keys and values" : "");
+    info->kv_value_bytes = kv_bf16 ? sizeof(uint16_t) : sizeof(float);
     snprintf(info->version, sizeof info->version, "libtorch %s", TORCH_VERSION);
     const bool rounds = arithmetic->usual == LSK_ARITH_I8 || arithmetic->usual == LSK_ARITH_I16;
     if (rounds && !kernels->fast_int)
@@ -127,8 +127,8 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
     auto m = std::make_unique<CpuModel>();
     m->asked = opt.dtype;
     m->asked_kv = opt.kv;
-    if (m->asked_kv != "auto" && m->asked_kv != "f32" && m->asked_kv != "f16")
-        throw lst::Error(LST_E_ARG, "keys and values as '" + m->asked_kv + "' are unknown on a CPU (auto, f32, f16)");
+    if (m->asked_kv != "auto" && m->asked_kv != "f32" && m->asked_kv != "bf16")
+        throw lst::Error(LST_E_ARG, "keys and values as '" + m->asked_kv + "' are unknown on a CPU (auto, f32, bf16)");
     m->kernels = lsk_pick(m->asked == "bf16");
     if (!m->kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
     m->arithmetic = &choose(m->asked, hp.head_dim % 32 == 0, m->kernels->fast_int);

@@ -38,7 +38,7 @@ struct CpuModel : lst_model {
     Weights packed;
     bool integers = false; // at least one matmul takes integers
     std::string asked_kv;
-    bool kv_f16 = false; // keys and values are f16, else floats
+    bool kv_bf16 = false; // keys and values are bf16, else floats
     int embd_type = LS_GGML_F32;
     std::vector<uint8_t> embd; // raw rows
     size_t embd_row_bytes = 0;
@@ -100,8 +100,7 @@ struct CpuEngine : lst::PartEngine {
     int32_t n_layers; // of the model's, from the first on
     int32_t capacity; // cache columns (context + one tree, whole blocks)
     int32_t length = 0;
-    // floats, or f16: [layer][kv head][column blocks][head_dim][16], [layer][kv head][column][head_dim]
-    at::Tensor k, v;
+    at::Tensor k, v;            // [layer][kv head][capacity * head_dim numbers as lsk_cache has them]
     std::vector<float> rope[2]; // [capacity][rope_dims]: cos, sin, cos, sin, ...; of the usual and of the local layers
     float *layers = nullptr;    // see lst_probe
     double *parts = nullptr;    // see lst_parts
@@ -153,6 +152,11 @@ struct CpuEngine : lst::PartEngine {
         last_lse = lse;
     }
     int32_t vocab() const { return ls_range_size(m->part().vocab); }
+    lsk_cache cache(int layer, int kv_head) const {
+        const int64_t plane = (int64_t)layer * ls_range_size(m->part().kv_heads) + kv_head,
+                      bytes = plane * capacity * m->hp.head_dim * (int64_t)k.element_size();
+        return {(char *)k.data_ptr() + bytes, (char *)v.data_ptr() + bytes, m->kv_bf16, m->hp.head_dim};
+    }
 };
 
 // ---- lst_cpu_forward.cpp
@@ -161,11 +165,6 @@ inline const float *f(const at::Tensor &t) {
 }
 inline float *fm(const at::Tensor &t) {
     return t.data_ptr<float>();
-}
-
-// Value i of a cache of keys or values.
-inline char *in_cache(const at::Tensor &cache, int64_t i) {
-    return (char *)cache.data_ptr() + i * cache.element_size();
 }
 
 // One block of rows: where each row's token sits and what it sees.

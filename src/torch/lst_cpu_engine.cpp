@@ -17,7 +17,7 @@ namespace {
     s.first_bad = INT32_MAX;
     run_block(s, b);
     s.searching = false;
-    throw lst::bad_logit(s.first_bad, s.m->kv_f16);
+    throw lst::bad_logit(s.first_bad);
 }
 
 // What is said of a row by this rank's part of the vocabulary; false: a logit is not finite.
@@ -133,17 +133,19 @@ void CpuEngine::rewind(int32_t n) {
 
 void CpuEngine::copy(lst::Engine &other, int32_t n) {
     CpuEngine &from = static_cast<CpuEngine &>(other);
-    const lst_hparams &hp = m->hp;
-    const size_t hd = (size_t)hp.head_dim, planes = (size_t)n_layers * (size_t)ls_range_size(m->part().kv_heads),
-                 blocks = ((size_t)n + LSK_TILE - 1) / LSK_TILE * LSK_TILE;
-    for (int layer = 0; layer < n_layers; layer++) move_kv(from, layer, 0, ls_range_size(m->part().kv_heads));
+    const int32_t heads = ls_range_size(m->part().kv_heads);
+    const size_t columns = ((size_t)n + LSK_TILE - 1) / LSK_TILE * LSK_TILE,
+                 bytes = columns * (size_t)m->hp.head_dim * k.element_size();
+    for (int layer = 0; layer < n_layers; layer++) {
+        move_kv(from, layer, 0, heads);
+        for (int h = 0; h < heads; h++) {
+            const lsk_cache to = cache(layer, h), theirs = from.cache(layer, h);
+            std::memcpy(to.k, theirs.k, bytes);
+            std::memcpy(to.v, theirs.v, bytes);
+        }
+    }
     from.moves.clear();
     moves.clear();
-    for (size_t i = 0; i < planes; i++) {
-        const int64_t to_at = (int64_t)(i * (size_t)capacity * hd), from_at = (int64_t)(i * (size_t)from.capacity * hd);
-        std::memcpy(in_cache(k, to_at), in_cache(from.k, from_at), blocks * hd * k.element_size());
-        std::memcpy(in_cache(v, to_at), in_cache(from.v, from_at), (size_t)n * hd * v.element_size());
-    }
 }
 
 CpuEngine::CpuEngine(CpuModel *model, int32_t n_context, int32_t layers_of)
@@ -151,7 +153,7 @@ CpuEngine::CpuEngine(CpuModel *model, int32_t n_context, int32_t layers_of)
       capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE), meeting(model->threads) {
     const lst_hparams &hp = m->hp;
     const int64_t values = (int64_t)n_layers * ls_range_size(m->part().kv_heads) * capacity * hp.head_dim;
-    const at::ScalarType type = m->kv_f16 ? at::kHalf : at::kFloat;
+    const at::ScalarType type = m->kv_bf16 ? at::kBFloat16 : at::kFloat;
     try {
         k = at::empty({values}, type); // the kernel maps its pages as the context grows
         v = at::empty({values}, type);

@@ -58,22 +58,13 @@ void prepare(const CpuEngine &s, lsk_arith arith, Prepared &p, int32_t rows, int
 
 // A row's key and value of head h go into the cache.
 void write_kv(const CpuEngine &s, int layer, int h, int32_t row, int32_t column) {
-    const int64_t hd = s.m->hp.head_dim, cap = s.capacity;
+    const int64_t hd = s.m->hp.head_dim;
     const int32_t n_heads = ls_range_size(s.m->part().heads), n_kv = ls_range_size(s.m->part().kv_heads);
-    const float *kv = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + (int64_t)n_heads * hd;
-    const int64_t plane = ((int64_t)layer * n_kv + h) * cap * hd;
-    const float *key = kv + h * hd, *value = kv + (n_kv + h) * hd;
-    char *to_k = in_cache(s.k, plane + (column / LSK_TILE) * hd * LSK_TILE + column % LSK_TILE),
-         *to_v = in_cache(s.v, plane + column * hd);
-    if (s.m->kv_f16) {
-        const bool fit = s.m->kernels->to_f16(key, (int32_t)hd, (uint16_t *)to_k, LSK_TILE) &
-                         s.m->kernels->to_f16(value, (int32_t)hd, (uint16_t *)to_v, 1);
-        // an infinite score would go unseen: whoever attends to this row gets NaN, and so does its logit
-        if (!fit) std::fill_n((uint16_t *)to_v, hd, (uint16_t)0x7E00);
-        return;
-    }
-    for (int64_t d = 0; d < hd; d++) ((float *)to_k)[d * LSK_TILE] = key[d];
-    std::memcpy(to_v, value, (size_t)hd * sizeof(float));
+    float *key = fm(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + (n_heads + h) * hd, *value = key + n_kv * hd;
+    const lsk_cache cache = s.cache(layer, h);
+    for (float *x : {key, value})
+        if (cache.bf16) s.m->kernels->to_bf16(x, (int32_t)hd, nullptr);
+    lsk_cache_write(&cache, column, key, value);
 }
 
 // How many queries attend() takes at once: scores of long contexts take memory.
@@ -87,17 +78,14 @@ void attend(CpuEngine &s, const Block &b, int layer, int32_t kv_head, ls_range h
             int thread) {
     const lst_hparams &hp = s.m->hp;
     const ls_part &part = s.m->part();
-    const int64_t hd = hp.head_dim, plane = ((int64_t)layer * ls_range_size(part.kv_heads) + kv_head) * s.capacity * hd;
+    const int64_t hd = hp.head_dim;
     const int32_t group = ls_range_size(heads), first_row = from / group;
     const int32_t *depth = s.depth + b.first, *tail_begin = s.tail_begin.data() + b.first; // of a tree's rows
     lsk_query queries[LSK_QUERIES];
     lsk_attention a;
-    a.k = in_cache(s.k, plane);
-    a.v = in_cache(s.v, plane);
-    a.f16 = s.m->kv_f16;
+    a.cache = s.cache(layer, kv_head);
     a.queries = queries;
     a.n_queries = to - from;
-    a.head_dim = hp.head_dim;
     a.n_context = s.length + (b.tree ? 0 : first_row); // of consecutive positions, what all of them see
     a.softcap = hp.attn_softcap;
     a.scratch = fm(s.scratch) + (int64_t)thread * s.scratch_floats;
@@ -115,20 +103,6 @@ void attend(CpuEngine &s, const Block &b, int layer, int32_t kv_head, ls_range h
     for (int32_t i = from; i < to && !s.m->ranks; i++) {
         const int32_t row = i / group, at = (heads.from + i % group) * hp.head_dim;
         prepare(s, s.m->layers[(size_t)layer].out.arith, s.att_in, b.n, row, queries[i - from].out, at, hp.head_dim);
-    }
-}
-
-template <class T> void move(const CpuEngine &s, int layer, int32_t first_head, int32_t end_head) {
-    const int64_t hd = s.m->hp.head_dim, cap = s.capacity;
-    for (int32_t h = first_head; h < end_head; h++) {
-        const int64_t plane = ((int64_t)layer * ls_range_size(s.m->part().kv_heads) + h) * cap * hd;
-        T *k = (T *)in_cache(s.k, plane), *v = (T *)in_cache(s.v, plane);
-        for (const Move &m : s.moves) {
-            const T *src = k + m.from / LSK_TILE * hd * LSK_TILE + m.from % LSK_TILE;
-            T *dst = k + m.to / LSK_TILE * hd * LSK_TILE + m.to % LSK_TILE;
-            for (int64_t d = 0; d < hd; d++) dst[d * LSK_TILE] = src[d * LSK_TILE];
-            std::memcpy(v + m.to * hd, v + m.from * hd, (size_t)hd * sizeof(T));
-        }
     }
 }
 
@@ -413,8 +387,10 @@ void forward(CpuEngine &s, const Block &b, Team team) {
 } // namespace
 
 void lst::cpu::move_kv(const CpuEngine &s, int layer, int32_t first_head, int32_t end_head) {
-    if (s.m->kv_f16) move<uint16_t>(s, layer, first_head, end_head);
-    else move<float>(s, layer, first_head, end_head);
+    for (int32_t h = first_head; h < end_head; h++) {
+        const lsk_cache cache = s.cache(layer, h);
+        for (const Move &m : s.moves) lsk_cache_move(&cache, m.from, m.to);
+    }
 }
 
 void lst::cpu::run_block(CpuEngine &s, const Block &b) {

@@ -124,7 +124,7 @@ class Engine {
 
 Error cancelled();
 // The error of a logit that is not finite. stage: 2 * layer, + 1 after its feed-forward part; INT32_MAX: none of them.
-Error bad_logit(int32_t stage, bool kv_f16 = false); // kv_f16: keys and values are kept so
+Error bad_logit(int32_t stage);
 
 } // namespace lst
 

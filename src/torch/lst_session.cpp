@@ -15,13 +15,12 @@ struct lst_session {
     double ranks_us = 0;     // of it
 };
 
-lst::Error lst::bad_logit(int32_t stage, bool kv_f16) {
+lst::Error lst::bad_logit(int32_t stage) {
     std::string where = "the output head";
     if (stage != INT32_MAX)
         where = "layer " + std::to_string(stage / 2) + (stage % 2 ? ", feed-forward" : ", attention");
     return Error(LST_E_NAN, "the model produced a logit that is not a finite number; the first bad value is in " +
-                                where + ": its weights are damaged or too large" +
-                                (kv_f16 ? ", or a key or value is beyond 65504, the largest f16: try --kv f32" : ""));
+                                where + ": its weights are damaged or too large");
 }
 
 lst::Error lst::cancelled() {

@@ -18,7 +18,7 @@ JOBS = len(os.sched_getaffinity(0))
 FLAGS = ["-D_GNU_SOURCE", '-DLS_VERSION="0"', '-DLS_COMMIT=""', "-Isrc", "-I."]
 # The other levels' kernels are the same source (kernels_impl.h) with other intrinsics; of gpu_plain.c's arrays, which loops
 # over a model's numbers fill, the analyzer believes that nobody does.
-LEFT_OUT = re.compile(r"(kernels_(avx2|avxvnni|avx512|avx512vnni|amx|neon|neondot|neoni8mm)|gpu_plain)\.c$")
+LEFT_OUT = re.compile(r"(kernels_(avx2|avxvnni|avx512|avx512vnni|avx512bf16|amx|neon|neondot|neoni8mm)|gpu_plain)\.c$")
 
 
 def sources():

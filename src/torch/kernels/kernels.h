@@ -11,9 +11,8 @@
 #include <string.h>
 
 #include "base/ggml.h"
+#include "torch/kernels/kernels_cache.h"
 #include "torch/lst.h"
-
-enum { LSK_TILE = 16 }; /* outputs of a packed weight tile */
 
 typedef enum {
     LSK_Q4,  /* 4-bit q, weight = scale * q + minimum, f16 scale and minimum per 32 inputs (Q4_0, Q4_1) */
@@ -129,14 +128,12 @@ typedef struct {
     int32_t first;       /* logical position before which nothing is seen (sliding window) */
 } lsk_query;
 
-/* At most LSK_QUERIES that share a key/value head of one layer. K: blocks of 16 cache columns, [block][head_dim][16],
- * so that one vector holds one dimension of 16 columns. V: [column][head_dim]. Both are readable up to whole blocks. */
+/* At most LSK_QUERIES that share a key/value head of one layer. Where keys and values are bf16, so are the queries and
+ * the weights of the sums over values. */
 typedef struct {
-    const void *k, *v;
-    int f16; /* 1: keys and values are f16; 0: floats */
+    lsk_cache cache; /* readable up to whole blocks */
     const lsk_query *queries;
     int32_t n_queries;
-    int32_t head_dim;  /* a multiple of 16 */
     int32_t n_context; /* cache columns 0 .. n_context-1 are the committed positions */
     float softcap;     /* scores become cap * tanh(score / cap); 0: no cap */
     float *scratch;    /* lsk_attention_scratch floats, 64-byte aligned */
@@ -165,10 +162,8 @@ typedef struct {
                        int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
     void (*quantize)(const float *x, int32_t n, lsk_arith arith, lsk_group *out,
                      int64_t stride); /* groups: stride apart */
-    /* Rounds x to bf16 in place and writes the bits beside; matmul then takes x. n a multiple of 16. */
+    /* Rounds x to bf16 in place and writes the bits beside (NULL: nowhere); matmul then takes x. n a multiple of 16. */
     void (*to_bf16)(float *x, int32_t n, uint16_t *bits);
-    /* Rounds x to f16, ties to even; out: stride apart. n a multiple of 16. 0: a number is too large. */
-    int (*to_f16)(const float *x, int32_t n, uint16_t *out, int64_t stride);
     /* NULL, or for LSK_BF16: faster than matmul, from the bits of x. Its sums run over pairs of inputs. */
     void (*matmul_bf16)(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                         int32_t tile_begin, int32_t tile_end);

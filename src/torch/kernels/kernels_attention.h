@@ -32,58 +32,120 @@ INLINE ahead share_of(const void *next, int32_t i, int32_t passes, int32_t turns
 #define RESUME2(r) RESUME1(r) a[r][1] = vf_load(y + (r) * ldy + W);
 #define RESUME4(r) RESUME2(r) a[r][2] = vf_load(y + (r) * ldy + 2 * W); a[r][3] = vf_load(y + (r) * ldy + 3 * W);
 
-/* Keys and values are floats (f) or f16 (h). */
-#define TYPE_f float
-#define TYPE_h uint16_t
+/* Keys and values are floats (f) or pairs of bf16 (b), which kernels_cache.h describes: words that hold two dimensions of
+ * a key or two positions of a value, the first one in the high half. A level that multiplies pairs defines
+ *
+ *   DOT_PAIRS(sum, w, x)  sum += w's first * x's first, then += w's second * x's second; x: a word in memory, for all lanes
+ *   pack_pairs(x, n)      n floats that bf16 holds become (n + 1) / 2 words, in place; where n is odd the last second is 0
+ *
+ * Others do the same by two multiply-adds of floats. */
+#define FIRST(c) w[c] = (vf)(pair[c] & 0xFFFF0000u);
+#define SECOND(c) w[c] = (vf)(pair[c] << 16);
+#ifdef DOT_PAIRS
+#define PACKED 1
+#define DOT1(r) DOT_PAIRS(a[r][0], w[0], xk[(r) * ldx])
+#define DOT4(r) \
+    DOT1(r) DOT_PAIRS(a[r][1], w[1], xk[(r) * ldx]) \
+    DOT_PAIRS(a[r][2], w[2], xk[(r) * ldx]) DOT_PAIRS(a[r][3], w[3], xk[(r) * ldx])
+#define WHOLE(c) w[c] = (vf)pair[c];
+#define ADD_PAIRS(R, C) REP##C(WHOLE) REP##R(DOT##C) xk++;
+#define ADD_ONE(R, C) REP##R(DOT##C) xk++;
+#else
+#define PACKED 0
+static void pack_pairs(float *x, int32_t n) {
+    (void)x, (void)n;
+}
+#define ADD_PAIRS(R, C) REP##C(FIRST) ADD_ONE(R, C) REP##C(SECOND) ADD_ONE(R, C)
+#define ADD_ONE(R, C) REP##R(FMA##C) xk++;
+#endif
 
 /* Scores of C / NV blocks of 16 cache columns. */
-#define KEY(c) k + (((c) / NV) * (size_t)hd + (size_t)d) * LSK_TILE + LANE(c)
-#define LOAD_K_f(c) w[c] = vf_load(KEY(c));
-#define LOAD_K_h(c) w[c] = vf_half(KEY(c));
-#define SCORES(T, R, C) \
-    static __attribute__((noinline)) void scores_##T##_##R##_##C(const void *keys, int32_t hd, const float *x, float *y, int64_t ldy, ahead next) { \
-        const TYPE_##T *k = keys; \
+#define KEY(c) k + (((c) / NV) * (size_t)rows + (size_t)d) * LSK_TILE + LANE(c)
+#define LOAD_K(c) w[c] = vf_load(KEY(c));
+#define LOAD_K_PAIR(c) pair[c] = (vu)vf_load(KEY(c));
+#define SCORES_ARGS const float *k, int32_t hd, const float *x, float *y, int64_t ldy, ahead next
+#define SCORES(R, C) \
+    static __attribute__((noinline)) void scores_f_##R##_##C(SCORES_ARGS) { \
+        const int32_t rows = hd; \
         const int64_t ldx = hd; \
         vf a[R][C], w[C]; \
         REP##R(ZERO##C) \
-        for (int32_t d = 0; d < hd; d++) { \
+        for (int32_t d = 0; d < rows; d++) { \
             const float *xk = x + d; \
             next = fetch(next); \
-            REP##C(LOAD_K_##T) \
+            REP##C(LOAD_K) \
             REP##R(FMA##C) \
+        } \
+        REP##R(SAVE##C) \
+    } \
+    static __attribute__((noinline)) void scores_b_##R##_##C(SCORES_ARGS) { \
+        const int32_t rows = hd / 2; \
+        const int64_t ldx = hd; \
+        const float *xk = x; \
+        vf a[R][C], w[C]; \
+        vu pair[C]; \
+        REP##R(ZERO##C) \
+        for (int32_t d = 0; d < rows; d++) { \
+            next = fetch(next); \
+            REP##C(LOAD_K_PAIR) \
+            ADD_PAIRS(R, C) \
         } \
         REP##R(SAVE##C) \
     }
 
 /* C vectors of weighted sums y go on over n values, then over those of the columns in tail. */
-#define LOAD_V_f(c) w[c] = vf_load(at + (c) * W);
-#define LOAD_V_h(c) w[c] = vf_half(at + (c) * W);
-#define VALUES(T, R, C) \
-    static __attribute__((noinline)) void values_##T##_##R##_##C(const span *s, const float *x, int64_t ldx, float *y, int64_t ldy, ahead next) { \
+#define LOAD_V(c) w[c] = vf_load(at + (c) * W);
+#define LOAD_V_PAIR(c) pair[c] = (vu)vf_load(at + (c) * W);
+#define VALUES_ARGS const span *s, const float *x, int64_t ldx, float *y, int64_t ldy, ahead next
+#define VALUES(R, C) \
+    static __attribute__((noinline)) void values_f_##R##_##C(VALUES_ARGS) { \
         vf a[R][C], w[C]; \
-        const float *xk = x; \
-        const TYPE_##T *at = s->v; \
+        const float *xk = x, *at = s->v; \
         REP##R(RESUME##C) \
         for (int32_t i = 0; i < s->n; i++, xk++, at += s->hd) { \
             next = fetch(next); \
-            REP##C(LOAD_V_##T) \
+            REP##C(LOAD_V) \
             REP##R(FMA##C) \
         } \
         for (int32_t i = 0; i < s->n_tail; i++, xk++) { \
-            at = (const TYPE_##T *)s->v + (size_t)s->tail[i] * (size_t)s->hd; \
-            REP##C(LOAD_V_##T) \
+            at = s->v + (size_t)s->tail[i] * (size_t)s->hd; \
+            REP##C(LOAD_V) \
             REP##R(FMA##C) \
+        } \
+        REP##R(SAVE##C) \
+    } \
+    static __attribute__((noinline)) void values_b_##R##_##C(VALUES_ARGS) { \
+        vf a[R][C], w[C]; \
+        vu pair[C]; \
+        const float *xk = x, *at = s->v; \
+        REP##R(RESUME##C) \
+        for (int32_t i = 0; i < s->n / 2; i++, at += s->hd) { \
+            next = fetch(next); \
+            REP##C(LOAD_V_PAIR) \
+            ADD_PAIRS(R, C) \
+        } \
+        if (s->n % 2) { /* its partner is not committed */ \
+            REP##C(LOAD_V_PAIR) \
+            REP##C(FIRST) \
+            ADD_ONE(R, C) \
+        } \
+        for (int32_t i = 0; i < s->n_tail; i++) { \
+            at = s->v + (size_t)(s->tail[i] / 2) * (size_t)s->hd; \
+            REP##C(LOAD_V_PAIR) \
+            if (s->tail[i] % 2) { REP##C(SECOND) } \
+            else { REP##C(FIRST) } \
+            ADD_ONE(R, C) \
         } \
         REP##R(SAVE##C) \
     }
 
 typedef struct { /* either n values side by side or those of a tail */
-    const void *v;
+    const float *v;
     const int32_t *tail;
     int32_t hd, n, n_tail;
 } span;
-typedef void (*scores_fn)(const void *, int32_t, const float *, float *, int64_t, ahead);
-typedef void (*values_fn)(const span *, const float *, int64_t, float *, int64_t, ahead);
+typedef void (*scores_fn)(SCORES_ARGS);
+typedef void (*values_fn)(VALUES_ARGS);
 
 #if W == 16
 #define ONE_BLOCK 1
@@ -92,7 +154,7 @@ typedef void (*values_fn)(const span *, const float *, int64_t, float *, int64_t
 #else
 #define ONE_BLOCK 4
 #endif
-#define ATTEND_(R, C) SCORES(f, R, C) VALUES(f, R, C) SCORES(h, R, C) VALUES(h, R, C)
+#define ATTEND_(R, C) SCORES(R, C) VALUES(R, C)
 #define ATTEND(R, C) ATTEND_(R, C)
 #define ENTRY_(kind, R, C) kind##_##R##_##C
 #define ENTRY(kind, R, C) ENTRY_(kind, R, C)
@@ -118,29 +180,45 @@ ATTEND(6, ONE_BLOCK)
 #else
 #define UP_TO_R_MAX(kind) {{0}, BOTH(kind, 1), BOTH(kind, 2), BOTH(kind, 3)}
 #endif
-static const scores_fn score_kernels[2][R_MAX + 1][2] = {UP_TO_R_MAX(scores_f), UP_TO_R_MAX(scores_h)};
-static const values_fn value_kernels[2][R_MAX + 1][2] = {UP_TO_R_MAX(values_f), UP_TO_R_MAX(values_h)};
+static const scores_fn score_kernels[2][R_MAX + 1][2] = {UP_TO_R_MAX(scores_f), UP_TO_R_MAX(scores_b)};
+static const values_fn value_kernels[2][R_MAX + 1][2] = {UP_TO_R_MAX(values_f), UP_TO_R_MAX(values_b)};
+
+/* e^(x - max) = 2^(x log2(e) - scaled_max), in bf16, whose rounding is 26 times what this cubic of 2^f (relative error
+ * 7.5e-5 at most) does; ties go up. 0 below 2^-126. */
+INLINE vf weight_bf16(vf x, vf scaled_max) {
+    const vf t = vf_fma(x, vf_set(1.44269504088896341f), vf_set(0) - scaled_max);
+    const vf n = t + vf_set(12582912.0f), f = t - (n - vf_set(12582912.0f)); /* n: an integer in the low bits */
+    vf p = vf_fma(vf_set(0.0551716691f), f, vf_set(0.242611122f));
+    p = vf_fma(p, f, vf_set(0.693260985f));
+    p = vf_fma(p, f, vf_set(0.999928074f));
+    const vi under = t < vf_set(-126.0f), bits = (vi)p + ((vi)n << 23);
+    return (vf)(((vu)(bits & ~under) + 0x8000u) & 0xFFFF0000u);
+}
 
 /* w[0..n) becomes e^(w - max); returns 1 / their sum. Room up to a multiple of 16. */
-static float softmax(float *w, int32_t n) {
+static float softmax(float *w, int32_t n, int bf16) {
+    enum { TOPS = 4 };
     const int32_t padded = (n + LSK_TILE - 1) / LSK_TILE * LSK_TILE;
     for (int32_t i = n; i < padded; i++) w[i] = -INFINITY;
-    vf top[NV], sum[NV];
-    for (int v = 0; v < NV; v++) top[v] = vf_set(-INFINITY), sum[v] = vf_set(0);
-    for (int32_t i = 0; i < padded; i += LSK_TILE)
-        for (int v = 0; v < NV; v++) top[v] = vf_max(top[v], vf_load(w + i + v * W));
+    vf top[TOPS], sum[NV];
+    int32_t i = 0;
+    for (int v = 0; v < TOPS; v++) top[v] = vf_set(-INFINITY);
+    for (; i + TOPS * W <= padded; i += TOPS * W)
+        for (int v = 0; v < TOPS; v++) top[v] = vf_max(top[v], vf_load(w + i + v * W));
+    for (; i < padded; i += W) top[0] = vf_max(top[0], vf_load(w + i));
+    for (int v = 0; v < NV; v++) sum[v] = vf_set(0);
     float lanes[LSK_TILE], max = -INFINITY, total = 0;
-    for (int v = 0; v < NV; v++) vf_store(lanes + v * W, top[v]);
-    for (int i = 0; i < LSK_TILE; i++) max = lanes[i] > max ? lanes[i] : max;
-    vf m = vf_set(max);
-    for (int32_t i = 0; i < padded; i += LSK_TILE)
+    vf_store(lanes, vf_max(vf_max(top[0], top[1]), vf_max(top[2], top[3])));
+    for (i = 0; i < W; i++) max = lanes[i] > max ? lanes[i] : max;
+    const vf m = vf_set(max), scaled = vf_set(max * 1.44269504088896341f);
+    for (i = 0; i < padded; i += LSK_TILE)
         for (int v = 0; v < NV; v++) {
-            vf e = vf_exp(vf_load(w + i + v * W) - m);
+            const vf score = vf_load(w + i + v * W), e = bf16 ? weight_bf16(score, scaled) : vf_exp(score - m);
             sum[v] += e;
             vf_store(w + i + v * W, e);
         }
     for (int v = 0; v < NV; v++) vf_store(lanes + v * W, sum[v]);
-    for (int i = 0; i < LSK_TILE; i++) total += lanes[i];
+    for (i = 0; i < LSK_TILE; i++) total += lanes[i];
     return 1.0f / total;
 }
 
@@ -150,31 +228,32 @@ INLINE int32_t together(int32_t n) {
     return (n + parts - 1) / parts;
 }
 
-/* Number i from p on. */
-INLINE const void *number(int f16, const void *p, int64_t i) {
-    return (const char *)p + i * (f16 ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float));
-}
-INLINE int32_t lines_of(int f16, int32_t numbers) {
-    return (numbers * (f16 ? 2 : 4) + 63) / 64;
-}
-static const float *as_floats(const uint16_t *p, int32_t n, float *room) {
-    for (int32_t i = 0; i < n; i += W) vf_store(room + i, vf_half(p + i));
+/* Rows of `width` pairs as twice as many rows of floats. */
+static const float *as_floats(const float *words, int32_t rows, int32_t width, float *room) {
+    for (int32_t i = 0; i < rows; i++)
+        for (int32_t j = 0; j < width; j += W) {
+            const vu pair[1] = {(vu)vf_load(words + i * width + j)};
+            vf w[1];
+            FIRST(0) vf_store(room + 2 * i * width + j, w[0]);
+            SECOND(0) vf_store(room + (2 * i + 1) * width + j, w[0]);
+        }
     return room;
 }
 
-/* All dimensions of the queries' outputs y go on over s, whose values are f16 or floats; weights at w. next: values that
- * follow in memory, as many of so many lines each; NULL: none. */
-INLINE void add_values(int f16, span s, int32_t n, const float *w, int64_t ld, float *y, const void *next,
+/* All dimensions of the queries' outputs y go on over s, whose values are bf16 or floats; weights at w. next: words that
+ * follow in memory, fetched by so many lines a turn; NULL: none. */
+INLINE void add_values(int bf16, span s, int32_t n, const float *w, int64_t ld, float *y, const float *next,
                        int32_t lines) {
-    const void *v = s.v;
+    const float *v = s.v;
     const int32_t whole = s.hd / (4 * W), columns = whole + (s.hd - whole * 4 * W) / LSK_TILE,
-                  passes = columns * ((n + R_MAX - 1) / R_MAX);
+                  passes = columns * ((n + R_MAX - 1) / R_MAX), turns = bf16 ? s.n / 2 : s.n;
     for (int32_t d = 0, pass = 0; d < s.hd;) {
         const int narrow = d + 4 * W > s.hd;
-        s.v = number(f16, v, d);
+        s.v = v + d;
         for (int32_t i = 0, r; i < n; i += r, pass++)
-            value_kernels[f16][r = together(n - i)][narrow](&s, w + i * ld, ld, y + i * s.hd + d, s.hd,
-                                                            next ? share_of(next, pass, passes, s.n, lines) : (ahead){0});
+            value_kernels[bf16][r = together(n - i)][narrow](
+                &s, w + i * ld, ld, y + i * s.hd + d, s.hd,
+                next ? share_of(next, pass, passes, turns, lines) : (ahead){0});
         d += narrow ? LSK_TILE : 4 * W;
     }
 }
@@ -189,14 +268,14 @@ static float weigh(const lsk_attention *a, const lsk_query *q, int32_t from, flo
         k_softcap(w + from, (n - from + LSK_TILE - 1) / LSK_TILE * LSK_TILE, a->softcap);
     }
     for (int32_t j = from; j < q->first; j++) w[j] = -INFINITY;
-    return softmax(w + from, n - from);
+    return softmax(w + from, n - from, a->cache.bf16);
 }
 
 /* Positions hidden by a window have weight 0: whole tiles before the first that anyone sees are
  * skipped, and adding 0 to a sum that began at 0 changes no bit. */
 static void k_attention(const lsk_attention *a) {
     const lsk_query *q = a->queries;
-    const int32_t n = a->n_queries, hd = a->head_dim, context = a->n_context;
+    const int32_t n = a->n_queries, hd = a->cache.head_dim, context = a->n_context;
     int32_t columns = context, from = context;
     for (int32_t i = 0; i < n; i++) {
         const int32_t end = q[i].tail[q[i].n_tail - 1] + 1;
@@ -207,35 +286,43 @@ static void k_attention(const lsk_attention *a) {
     const int32_t blocks = (columns + LSK_TILE - 1) / LSK_TILE;
     const int64_t ld = ((int64_t)blocks + 1) * LSK_TILE; /* rows do not begin in the same sets of the cache */
     float *x = a->scratch, *y = x + n * hd, *w = y + n * hd, *room = w + n * ld, inverse[LSK_QUERIES];
-    const int once = n <= R_MAX, f16 = a->f16;
-    const int floats = f16 && !once && R_MAX < 6; /* few queries a pass: what many passes read is converted once */
-    for (int32_t i = 0; i < n; i++) memcpy(x + i * hd, q[i].q, (size_t)hd * sizeof *x);
+    const int once = n <= R_MAX, bf16 = a->cache.bf16, each = bf16 ? 2 : 1; /* numbers of a word */
+    const int floats = bf16 && !once && R_MAX < 6; /* few queries a pass: what many passes read is converted once */
+    const int32_t key_rows = hd / each;
+    const float *k = a->cache.k, *v = a->cache.v;
+    for (int32_t i = 0; i < n; i++) {
+        memcpy(x + i * hd, q[i].q, (size_t)hd * sizeof *x);
+        if (bf16) k_to_bf16(x + i * hd, hd, NULL);
+        if (bf16) pack_pairs(x + i * hd, hd);
+    }
     memset(y, 0, (size_t)(n * hd) * sizeof *y);
     for (int32_t b = from / LSK_TILE; b < blocks;) {
         /* in a single pass memory is waited for, and one stream of it is fetched faster than four */
         const int32_t narrow = once || b + G > blocks, taken = narrow ? 1 : G, end = b + taken;
-        const void *keys = number(f16, a->k, (int64_t)b * hd * LSK_TILE),
-                   *next = end < blocks ? number(f16, a->k, (int64_t)end * hd * LSK_TILE)
-                                        : number(f16, a->v, (int64_t)from * hd);
-        if (floats) keys = as_floats(keys, taken * hd * LSK_TILE, room);
+        const float *keys = k + (int64_t)b * key_rows * LSK_TILE,
+                    *next = end < blocks ? k + (int64_t)end * key_rows * LSK_TILE : v + (int64_t)(from / each) * hd;
+        if (floats) keys = as_floats(keys, taken * key_rows, LSK_TILE, room);
         for (int32_t i = 0, pass = 0, r; i < n; i += r, pass++)
-            score_kernels[f16 && !floats][r = together(n - i)][narrow](
+            score_kernels[bf16 && !floats][r = together(n - i)][narrow](
                 keys, hd, x + i * hd, w + i * ld + b * LSK_TILE, ld,
-                share_of(next, pass, (n + R_MAX - 1) / R_MAX, hd, lines_of(f16, taken * LSK_TILE)));
+                share_of(next, pass, (n + R_MAX - 1) / R_MAX, floats ? hd : key_rows, floats ? (taken + 1) / 2 : taken));
         b = end;
     }
-    for (int32_t i = 0; i < n; i++) inverse[i] = weigh(a, &q[i], from, w + i * ld);
-    const int32_t step = once ? context : LSK_AGAIN / hd;
+    for (int32_t i = 0; i < n; i++) {
+        inverse[i] = weigh(a, &q[i], from, w + i * ld);
+        if (bf16) pack_pairs(w + i * ld + from, context - from);
+    }
+    const int32_t step = once ? context : LSK_AGAIN / hd / 2 * 2;
     for (int32_t p = from; p < context; p += step) {
         const int32_t taken = context - p < step ? context - p : step;
-        const void *values = number(f16, a->v, (int64_t)p * hd), *next = number(f16, values, (int64_t)step * hd);
-        if (floats) values = as_floats(values, taken * hd, room);
-        add_values(f16 && !floats, (span){values, NULL, hd, taken, 0}, n, w + p, ld, y,
-                   p + step < context ? next : NULL, lines_of(f16, hd));
+        const float *values = v + (int64_t)(p / each) * hd, *next = values + (int64_t)(step / each) * hd;
+        if (floats) values = as_floats(values, (taken + 1) / 2, hd, room);
+        add_values(bf16 && !floats, (span){values, NULL, hd, taken, 0}, n, w + from + (p - from) / (PACKED ? each : 1), ld,
+                   y, p + step < context ? next : NULL, floats ? (hd / LSK_TILE + 1) / 2 : hd / LSK_TILE);
     }
     for (int32_t i = 0, same; i < n; i += same) {
         for (same = 1; i + same < n && q[i + same].tail == q[i].tail && q[i + same].n_tail == q[i].n_tail;) same++;
-        add_values(f16, (span){a->v, q[i].tail, hd, 0, q[i].n_tail}, same, w + i * ld + context, ld, y + i * hd, NULL, 0);
+        add_values(bf16, (span){v, q[i].tail, hd, 0, q[i].n_tail}, same, w + i * ld + context, ld, y + i * hd, NULL, 0);
     }
     for (int32_t i = 0; i < n; i++)
         for (int32_t d = 0; d < hd; d += W) vf_store(q[i].out + d, vf_load(y + i * hd + d) * vf_set(inverse[i]));

@@ -1,7 +1,7 @@
 /* The kernels, generic over the vector width. The including file defines before:
  *   W (lanes), vf (vector of W floats), LEVEL (the table's name), LEVEL_NAME (its string), R_MAX (3 or 6: rows of a
  *   micro-kernel), FUSED_MAX (most rows that unpack weights on the way),
- *   and the inline functions vf_set, vf_load, vf_store, vf_fma, vf_max, vf_half (W f16 to floats), vf_to_half (and back),
+ *   and the inline functions vf_set, vf_load, vf_store, vf_fma, vf_max, vf_half (W f16 to floats),
  *   vf_u4 (W bytes to low and high nibbles as floats), vf_i8 (W int8 to floats).
  */
 #include "torch/kernels/kernels.h"
@@ -50,7 +50,24 @@ INLINE vf vf_exp(vf x) {
     return (vf)(bits & ~under);
 }
 
+/* As lsk_float_to_bf16. */
+INLINE vf vf_bf16(vf x) {
+    const vu was = (vu)x, magnitude = was & 0x7FFFFFFFu;
+    const vu nan = (vu)(magnitude > 0x7F800000u), half = was + 0x7FFFu + (was >> 16 & 1u);
+    return (vf)(((nan & (was | 0x400000u)) | (~nan & half)) & 0xFFFF0000u);
+}
+
 /* ---- elementwise and reductions over one row */
+
+static void k_to_bf16(float *x, int32_t n, uint16_t *bits) {
+    for (int32_t i = 0; i < n; i += W) {
+        const vf wide = vf_bf16(vf_load(x + i));
+        vf_store(x + i, wide);
+        if (!bits) continue;
+        const vh rounded = __builtin_convertvector((vu)wide >> 16, vh);
+        memcpy(bits + i, &rounded, sizeof rounded);
+    }
+}
 
 static void k_rmsnorm(const float *x, const float *weight, int32_t n, float eps, float *out) {
     vf acc[4];
@@ -185,35 +202,6 @@ static int k_row_stats(const float *logits, int32_t n, lst_row *row) {
     return !bad && isfinite(max) && isfinite(row->lse) ? 0 : -1;
 }
 
-static void k_to_bf16(float *x, int32_t n, uint16_t *bits) {
-    for (int32_t i = 0; i < n; i += W) { /* as lsk_float_to_bf16 */
-        const vu was = (vu)vf_load(x + i), magnitude = was & 0x7FFFFFFFu;
-        const vu nan = (vu)(magnitude > 0x7F800000u), half = was + 0x7FFFu + (was >> 16 & 1u);
-        const vu wide = ((nan & (was | 0x400000u)) | (~nan & half)) & 0xFFFF0000u;
-        const vh rounded = __builtin_convertvector(wide >> 16, vh);
-        memcpy(bits + i, &rounded, sizeof rounded);
-        vf_store(x + i, (vf)wide);
-    }
-}
-
-static int k_to_f16(const float *x, int32_t n, uint16_t *out, int64_t stride) {
-    vf largest = vf_set(0);
-    for (int32_t i = 0; i < n; i += W) {
-        uint16_t half[W];
-        const vf a = vf_load(x + i);
-        largest = vf_max((vf)((vu)a & 0x7FFFFFFFu), largest); /* of a NaN the second one */
-        vf_to_half(half, a);
-        if (stride == 1) memcpy(out + i, half, sizeof half);
-        else
-            for (int j = 0; j < W; j++) out[(i + j) * stride] = half[j];
-    }
-    float lanes[W];
-    int fit = 1;
-    vf_store(lanes, largest);
-    for (int j = 0; j < W; j++) fit &= lanes[j] < 65520.0f; /* which would be rounded to infinity */
-    return fit;
-}
-
 #ifndef PEAK_INT
 #define PEAK_INT(rounds) 0
 #endif
@@ -231,5 +219,5 @@ static int64_t k_peak(lsk_arith arith, int64_t rounds) {
 #define MATMUL_INT lsk_plain_matmul_int
 #define QUANTIZE lsk_plain_quantize
 #endif
-const lsk_table LEVEL = {LEVEL_NAME, FAST_INT, k_matmul,   MATMUL_INT,  QUANTIZE,    k_to_bf16, k_to_f16, NULL,
+const lsk_table LEVEL = {LEVEL_NAME, FAST_INT, k_matmul,   MATMUL_INT,  QUANTIZE,    k_to_bf16, NULL,
                          k_rmsnorm,  k_rope,   k_silu_mul, k_gelu_mul, k_softcap, k_attention, k_row_stats, k_top, k_peak};

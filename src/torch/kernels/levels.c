@@ -7,7 +7,7 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-extern const lsk_table lsk_avx2, lsk_avxvnni, lsk_avx512, lsk_avx512vnni;
+extern const lsk_table lsk_avx2, lsk_avxvnni, lsk_avx512, lsk_avx512vnni, lsk_avx512bf16;
 
 static int has_avx2(void) {
     unsigned a, b, c = 0, d;
@@ -25,6 +25,11 @@ static int has_avx512(void) {
 }
 static int has_vnni(void) {
     return has_avx512() && __builtin_cpu_supports("avx512vnni");
+}
+
+static int has_bf16(void) {
+    unsigned a = 0, b, c, d;
+    return has_vnni() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 5 & 1;
 }
 
 static const lsk_table *avx2(void) {
@@ -48,16 +53,25 @@ static const lsk_table *avx512(void) { /* its integers are those of AVX2 */
 static const lsk_table *avx512vnni(void) {
     return has_vnni() ? &lsk_avx512vnni : NULL;
 }
+static const lsk_table *avx512bf16(void) { /* all but attention is as without */
+    static lsk_table pairs;
+    pairs = lsk_avx512vnni;
+    pairs.name = lsk_avx512bf16.name;
+    pairs.attention = lsk_avx512bf16.attention;
+    return has_bf16() ? &pairs : NULL;
+}
 static int64_t amx_peak(lsk_arith arith, int64_t rounds) {
     return arith == LSK_ARITH_BF16 ? lsk_amx_peak(rounds) : lsk_avx512vnni.peak(arith, rounds);
 }
-static const lsk_table *amx(void) { /* the vnni level, with bf16 by tiles */
+static const lsk_table *amx(void) { /* the next level, with bf16 by tiles */
     static lsk_table tiles;
-    tiles = lsk_avx512vnni;
+    const lsk_table *rest = avx512bf16();
+    if (!rest) return NULL;
+    tiles = *rest;
     tiles.name = "amx";
     tiles.matmul_bf16 = lsk_amx_matmul_bf16;
     tiles.peak = amx_peak;
-    return has_vnni() && lsk_amx_usable() ? &tiles : NULL;
+    return lsk_amx_usable() ? &tiles : NULL;
 }
 
 #elif defined(__aarch64__)
@@ -113,8 +127,8 @@ static const struct {
     int for_tiles;                   /* chosen only for what uses tiles, or by name */
 } levels[] = {
 #if defined(__x86_64__)
-    {"amx", amx, 1},          {"avx512vnni", avx512vnni, 0}, {"avx512", avx512, 0}, {"avxvnni", avxvnni, 0},
-    {"avx2", avx2, 0},
+    {"amx", amx, 1},       {"avx512bf16", avx512bf16, 0}, {"avx512vnni", avx512vnni, 0},
+    {"avx512", avx512, 0}, {"avxvnni", avxvnni, 0},       {"avx2", avx2, 0},
 #elif defined(__aarch64__)
     {"neoni8mm", neoni8mm, 0},
     {"neondot", neondot, 0},

@@ -24,9 +24,6 @@ static inline vf vf_max(vf a, vf b) {
     return _mm256_max_ps(a, b);
 }
 static inline vf vf_half(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
-static inline void vf_to_half(uint16_t *p, vf a) {
-    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
-}
 static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
     __m256i b = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
     *lo = _mm256_cvtepi32_ps(_mm256_and_si256(b, _mm256_set1_epi32(15)));

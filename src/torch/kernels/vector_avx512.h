@@ -24,9 +24,6 @@ static inline vf vf_max(vf a, vf b) {
     return _mm512_max_ps(a, b);
 }
 static inline vf vf_half(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
-static inline void vf_to_half(uint16_t *p, vf a) {
-    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
-}
 static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
     __m512i b = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
     *lo = _mm512_cvtepi32_ps(_mm512_and_si512(b, _mm512_set1_epi32(15)));

@@ -26,9 +26,6 @@ static inline vf vf_max(vf a, vf b) { /* b where a is NaN, as at all levels */
 static inline vf vf_half(const uint16_t *p) {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 }
-static inline void vf_to_half(uint16_t *p, vf a) {
-    vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a)));
-}
 static inline uint32x4_t vf_bytes(const unsigned char *p) {
     uint32_t four;
     memcpy(&four, p, sizeof four);

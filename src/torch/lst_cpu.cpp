@@ -18,7 +18,7 @@ const Arithmetic arithmetics[] = {
     {"bf16", "bf16 weights and inputs", LSK_ARITH_BF16, LSK_ARITH_BF16, "bf16"},
 };
 
-// auto: i8 where integer dot products make it the fastest, else f32. Its perplexity on the default model is within 0.3%
+// auto: i8 where integer dot products make it the fastest, else f32, or bf16 (loaded()). Its perplexity on the default model is within 0.3%
 // of f32's (tests/bench/results).
 const Arithmetic &choose(std::string dtype, bool can_integers, bool fast_integers) {
     if (dtype == "auto") dtype = can_integers && fast_integers ? "i8" : "f32";
@@ -76,6 +76,7 @@ bool CpuModel::matrix_begin(lst::Linear &l, int type, lst::Care care) {
     l.packed.data = this->packed.take(packed);
     const bool takes_integers = l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I;
     integers |= takes_integers;
+    all_bf16 &= l.packed.format == LSK_BF16;
     l.arith = takes_integers || arith == LSK_ARITH_BF16 ? arith : LSK_ARITH_F32;
     weight_bytes += packed;
     return true;
@@ -101,8 +102,20 @@ void CpuModel::loaded() {
                                         "' needs weights of 4 or 8 bits, which this model does not have: add "
                                         "--weights q8, or choose another dtype");
     const bool rounds = arithmetic->usual == LSK_ARITH_I8 || arithmetic->usual == LSK_ARITH_I16;
-    if (rounds && !integers) arithmetic = &arithmetics[0]; // plain weights keep f32
+    if (rounds && !integers) arithmetic = &choose("f32", true, false); // plain weights keep f32
+    if (asked == "auto" && all_bf16) multiply_bf16();
     kv_bf16 = (asked_kv == "auto" ? std::string(arithmetic->kv) : asked_kv) == "bf16";
+}
+
+// Weights of bf16 keep their bits in bf16 arithmetic; where products of pairs are one instruction, rows cost half.
+void CpuModel::multiply_bf16() {
+    const lsk_table *best = lsk_pick(1);
+    if (!best->matmul_bf16) return;
+    kernels = best;
+    arithmetic = &choose("bf16", true, false);
+    for (lst::Layer &l : layers)
+        for (lst::Linear *w : {&l.qkv, &l.out, &l.gate_up, &l.down}) w->arith = LSK_ARITH_BF16;
+    head.arith = LSK_ARITH_BF16;
 }
 
 void CpuModel::info(lst_model_info_t *info) const {

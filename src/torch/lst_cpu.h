@@ -37,6 +37,7 @@ struct CpuModel : lst_model {
     const Arithmetic *arithmetic = nullptr;
     Weights packed;
     bool integers = false; // at least one matmul takes integers
+    bool all_bf16 = true;  // all weights of matmuls are bf16
     std::string asked_kv;
     bool kv_bf16 = false; // keys and values are bf16, else floats
     int embd_type = LS_GGML_F32;
@@ -49,6 +50,7 @@ struct CpuModel : lst_model {
     void embedding(const lst_tensor &t, const uint8_t *raw, int) override;
     void loaded() override;
     void info(lst_model_info_t *info) const override;
+    void multiply_bf16();
     std::unique_ptr<lst::Engine> engine(int32_t n_context, int32_t n_layers) override;
     std::unique_ptr<lst::Engine> leading_engine(int32_t n_context, int32_t n_layers) override;
 };

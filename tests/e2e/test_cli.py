@@ -785,7 +785,7 @@ class RealModel(unittest.TestCase):
         self.assertEqual([told("--dtype", "f32", "--kv", kv)[0] for kv in ("auto", "f32", "bf16")], ["f32", "f32", "f32 kv bf16"])
         self.assertEqual(told("--weights", "q8", "--dtype", "f32", "--kv", "bf16")[0], "q8 f32 kv bf16")
         r = run("generate", "--device", "cpu", "--prompt", "x", "--kv", "f16")
-        self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
+        self.assertEqual((r.returncode, r.stderr.count("\n")), (2, 1))
         self.assertIn("expected auto|f32|bf16", r.stderr)
 
     def test_cpu_levels(self):

@@ -281,7 +281,8 @@ class Keys(unittest.TestCase):
                 s.keys("Escape", "y")
                 s.wait("this terminal cannot copy, or ui.clipboard is no")
 
-    def test_few_frames_for_a_slow_link(self):
+    def bytes_of_frames(self):
+        """What is sent to the terminal while two seconds of steps go by, with 1 frame a second and with 60."""
         sizes = []
         for fps in ("1", "60"):
             pid, tty = pty.fork()
@@ -300,7 +301,14 @@ class Keys(unittest.TestCase):
                 os.waitpid(pid, 0)
                 os.close(tty)
             sizes.append(len(got))
-        self.assertLess(2 * sizes[0], sizes[1])  # of two seconds of steps
+        return sizes
+
+    def test_few_frames_for_a_slow_link(self):
+        for _ in range(4):  # a busy machine draws fewer frames than it may
+            few, many = self.bytes_of_frames()
+            if 2 * few < many:
+                return
+        self.fail(f"{few} bytes with 1 frame a second, {many} with 60")
 
     def test_new_conversation_and_second_turn(self):
         with Screen("--model", "script:1", "--max-tokens", "20", cols=120, rows=36) as s:

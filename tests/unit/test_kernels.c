@@ -52,6 +52,31 @@ static void *aligned(size_t n) {
     return p;
 }
 
+typedef void (*matmul_bf16)(const lsk_matrix *, const uint16_t *, int64_t, float *, int64_t, int32_t, int32_t, int32_t);
+
+// Of inputs that bf16 holds. near: what matmul gave, whose sums have another order.
+static void pairs_are_right_and_row_independent(matmul_bf16 multiply, const lsk_matrix *m, const float *x, int32_t rows,
+                                                const float *near, float *room) {
+    const int32_t n_in = m->n_in, tiles = (m->n_out + LSK_TILE - 1) / LSK_TILE, ld = tiles * LSK_TILE;
+    uint16_t *bits = malloc(sizeof *bits * (size_t)(rows * n_in));
+    float *y = malloc(sizeof *y * (size_t)(rows * ld)), *z = room;
+    for (int32_t i = 0; i < rows * n_in; i++) bits[i] = lsk_float_to_bf16(x[i]);
+    multiply(m, bits, n_in, y, ld, rows, 0, 2); // split over tiles, as threads do
+    multiply(m, bits, n_in, y, ld, rows, 2, tiles);
+    for (int32_t r = 0; r < rows; r++) {
+        float most = 0;
+        for (int32_t o = 0; o < m->n_out; o++) most = fmaxf(most, fabsf(near[r * ld + o]));
+        for (int32_t o = 0; o < m->n_out; o++) assert_true(fabsf(y[r * ld + o] - near[r * ld + o]) < 1e-5f * most);
+    }
+    for (int32_t some = 1; some <= 30; some++)
+        for (int32_t first = 0; first + some <= rows; first += 9) {
+            multiply(m, bits + first * n_in, n_in, z, ld, some, 0, tiles);
+            for (int32_t r = 0; r < some; r++)
+                assert_memory_equal(z + r * ld, y + (first + r) * ld, (size_t)m->n_out * sizeof *y);
+        }
+    free(bits), free(y);
+}
+
 static void matmul_is_right_and_row_independent(void **state) {
     (void)state;
 #define NUMBER(name, ...) LS_GGML_##name,
@@ -89,6 +114,8 @@ static void matmul_is_right_and_row_independent(void **state) {
                     assert_true(fabs(want - (double)y[r * 80 + o]) < 2e-6 * size);
                 }
             }
+            if (m.format == LSK_BF16 && arith == LSK_ARITH_BF16 && k->matmul_bf16)
+                pairs_are_right_and_row_independent(k->matmul_bf16, &m, x, ROWS, y, scratch);
             for (int rows = 1; rows <= 13; rows++) // any company, any place: the same bits
                 for (int first = 0; first + rows <= ROWS; first += 9) {
                     float *z = malloc(sizeof(float) * 80 * (size_t)rows);

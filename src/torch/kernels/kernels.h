@@ -222,6 +222,11 @@ void lsk_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, fl
 int lsk_amx_usable(void);
 int64_t lsk_amx_peak(int64_t rounds); /* of bf16 tiles, as a table's peak */
 
+/* matmul_bf16 by vdpbf16ps. */
+void lsk_avx512bf16_matmul(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
+                           int32_t tile_begin, int32_t tile_end);
+int64_t lsk_avx512bf16_peak(int64_t rounds); /* of bf16 pairs, as a table's peak */
+
 /* matmul_int by SDOT, and by SMMLA where there are rows to pair; quantize in NEON. */
 void lsk_neondot_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y,
                             int64_t ldy, int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);

@@ -53,11 +53,16 @@ static const lsk_table *avx512(void) { /* its integers are those of AVX2 */
 static const lsk_table *avx512vnni(void) {
     return has_vnni() ? &lsk_avx512vnni : NULL;
 }
-static const lsk_table *avx512bf16(void) { /* all but attention is as without */
+static int64_t avx512bf16_peak(lsk_arith arith, int64_t rounds) {
+    return arith == LSK_ARITH_BF16 ? lsk_avx512bf16_peak(rounds) : lsk_avx512vnni.peak(arith, rounds);
+}
+static const lsk_table *avx512bf16(void) { /* the next level, with products of bf16 pairs */
     static lsk_table pairs;
     pairs = lsk_avx512vnni;
     pairs.name = lsk_avx512bf16.name;
     pairs.attention = lsk_avx512bf16.attention;
+    pairs.matmul_bf16 = lsk_avx512bf16_matmul;
+    pairs.peak = avx512bf16_peak;
     return has_bf16() ? &pairs : NULL;
 }
 static int64_t amx_peak(lsk_arith arith, int64_t rounds) {

@@ -348,17 +348,19 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         const int32_t width = LS_PART_FF; // of the blocks of gate and up, and of a group
         const ls_range tiles = team.multiply(s, l.gate_up, xn, s.xn_in, fm(s.gate_up), b.n, 0, b.n);
         team.clock.past(LST_PART_LINEAR);
-        for (int32_t i = 0; i < b.n; i++)
-            for (int32_t at = tiles.from * LSK_TILE / 2; at < tiles.to * LSK_TILE / 2; at += width) {
+        const int32_t from = tiles.from * LSK_TILE / 2, to = tiles.to * LSK_TILE / 2;
+        for (int32_t i = 0; i < b.n; i++) {
+            float *act = (mine ? mine : fm(s.act)) + (int64_t)i * n_ff;
+            for (int32_t at = from; at < to; at += width) {
                 float *gate = fm(s.gate_up) + (int64_t)i * 2 * n_ff + 2 * at, *up = gate + width;
-                float *act = (mine ? mine : fm(s.act)) + (int64_t)i * n_ff + at;
                 if (l.gate_up.bias.defined()) {
                     add_bias(gate, f(l.gate_up.bias) + at, width);
                     add_bias(up, f(l.gate_up.bias) + n_ff + at, width);
                 }
-                (hp.activation == LST_ACT_SILU ? k.silu_mul : k.gelu_mul)(gate, up, width, act);
-                if (!mine) prepare(s, l.down.arith, s.act_in, b.n, i, act, at, width);
+                (hp.activation == LST_ACT_SILU ? k.silu_mul : k.gelu_mul)(gate, up, width, act + at);
             }
+            if (!mine) prepare(s, l.down.arith, s.act_in, b.n, i, act + from, from, to - from);
+        }
         team.meet(LST_PART_ACTIVATION);
         if (!gather(&ls_part::ff, 1, fm(s.act), LST_PART_ACTIVATION, [&](int32_t i) {
                 for (int32_t at = 0; at < hp.n_ff; at += 32)

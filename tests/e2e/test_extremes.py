@@ -150,7 +150,7 @@ class Sizes(unittest.TestCase):
         outputs = []
         for method in ("ar", "logitspec", "suffix") if LONG else ("ar", "logitspec"):
             r = run("generate", "--model", windowed, "--raw", "--prompt-file", prompt, "--max-tokens", "8", "--method", method,
-                    "--budget", "4" if method != "ar" else "1", progress=True)
+                    "--dtype", "f32", "--budget", "4" if method != "ar" else "1", progress=True)
             self.assertEqual(r.returncode, 0, r.stderr)
             self.assertRegex(r.stderr, r"(?m)^reading 131072 tokens \(32 MiB\) 0%$")  # before it begins
             outputs.append(r.stdout)
@@ -170,7 +170,7 @@ class Sizes(unittest.TestCase):
                 self.assertEqual(p.wait(60), 130)
             finally:
                 p.kill()  # else it would be waited for
-        with Screen("--model", full, "--raw", "--prompt-file", prompt, "--max-tokens", "5", cols=120, rows=36) as s:
+        with Screen("--model", full, "--raw", "--dtype", "f32", "--prompt-file", prompt, "--max-tokens", "5", cols=120, rows=36) as s:
             s.wait("reading 131072 tokens (32 MiB)", seconds=60)
             s.keys("C-x")
             s.wait("READY", seconds=60)
@@ -184,7 +184,7 @@ class Sizes(unittest.TestCase):
     def test_a_context_that_the_machine_has_no_memory_for(self):
         fat = self.folder("fat", vocab_size=300, max_position_embeddings=1 << 21, num_hidden_layers=8, num_attention_heads=32,
                           num_key_value_heads=32, head_dim=256)
-        r = run("generate", "--model", fat, "--raw", "--prompt", "abc", "--context", str(1 << 21))
+        r = run("generate", "--model", fat, "--raw", "--prompt", "abc", "--context", str(1 << 21), "--dtype", "f32")
         self.assertEqual(r.returncode, 1)
         self.assertRegex(r.stderr.splitlines()[-1], "^logitspec: a context of 2097152 tokens needs 10487[0-9]{2} MiB for keys and "
                          "values, more than this machine has: take a shorter --context$")

@@ -420,6 +420,9 @@ class Prompts(unittest.TestCase):
                 for i, s in enumerate([a, b, a, b]):
                     s.type(f"prompt {i}")
                     s.keys("Enter")
+                    end = time.monotonic() + 30  # what is typed may stand beside the answer to the prompt before
+                    while len(read(path).splitlines() if os.path.exists(path) else []) <= i and time.monotonic() < end:
+                        time.sleep(0.05)
                     s.wait(f"prompt {i}", "20 tokens", "READY")
                 self.assertEqual([json.loads(x) for x in read(path).splitlines()], [[f"prompt {i}"] for i in range(4)])
                 a.signal("KILL")

@@ -170,37 +170,83 @@ static void vnni_matmul(const lsk_matrix *m, lsk_arith arith, const lsk_group *x
     }
 }
 
-static void vnni_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride) {
-    const __m512 largest = _mm512_set1_ps(3.40282347e38f);
-    const float steps = (float)lsk_steps(arith);
-    for (int32_t i = 0; i < n; i += 32, out += stride) {
-        const __m512 a = _mm512_loadu_ps(x + i), b = _mm512_loadu_ps(x + i + 16);
-        const __m512 abs_a = _mm512_abs_ps(a), abs_b = _mm512_abs_ps(b);
-        const int finite =
-            (_mm512_cmp_ps_mask(abs_a, largest, _CMP_LE_OQ) & _mm512_cmp_ps_mask(abs_b, largest, _CMP_LE_OQ)) == 0xFFFF;
-        const float max = _mm512_reduce_max_ps(_mm512_max_ps(abs_a, abs_b));
-        const float scale = finite ? max / steps : __builtin_nanf(""), inverse = finite && max > 0 ? steps / max : 0;
-        /* a subnormal maximum has an infinite inverse: such values count as zero */
-        const __m512 s = _mm512_set1_ps(inverse <= 3.40282347e38f ? inverse : 0);
-        const __m512i va = _mm512_cvtps_epi32(_mm512_mul_ps(a, s)), vb = _mm512_cvtps_epi32(_mm512_mul_ps(b, s));
+/* The low bytes of two times 16 integers. */
+static inline __m256i bytes_of(__m512i a, __m512i b) {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm512_cvtepi32_epi8(a)), _mm512_cvtepi32_epi8(b), 1);
+}
+
+/* The sum of each of four vectors. */
+static inline __m128i sums_of_4(const __m256i *v) {
+    __m128i each[4];
+    for (int g = 0; g < 4; g++)
+        each[g] = _mm_add_epi32(_mm256_castsi256_si128(v[g]), _mm256_extracti128_si256(v[g], 1));
+    return _mm_hadd_epi32(_mm_hadd_epi32(each[0], each[1]), _mm_hadd_epi32(each[2], each[3]));
+}
+
+/* Up to four groups at once: what is one number of a group is found for four by the same instructions. */
+static inline __attribute__((always_inline)) void quantize_4(const float *x, const int groups, lsk_arith arith,
+                                                             lsk_group *out, int64_t stride) {
+    const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
+    const __m256i one = _mm256_set1_epi8(1);
+    const __m128 steps = _mm_set1_ps((float)lsk_steps(arith));
+    __m128i most[4], lane;
+    __m256i hi_sums[4], lo_sums[4];
+    for (int g = 0; g < 4; g++) most[g] = _mm_setzero_si128(), hi_sums[g] = lo_sums[g] = _mm256_setzero_si256();
+    for (int g = 0; g < groups; g++) { /* as integers magnitudes have the order of floats, and NaN is above infinity */
+        const __m512i a = _mm512_and_si512(_mm512_loadu_si512(x + 32 * g), magnitude),
+                      b = _mm512_and_si512(_mm512_loadu_si512(x + 32 * g + 16), magnitude), ab = _mm512_max_epi32(a, b);
+        const __m256i half = _mm256_max_epi32(_mm512_castsi512_si256(ab), _mm512_extracti64x4_epi64(ab, 1));
+        most[g] = _mm_max_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    }
+    const __m128i m01 = _mm_max_epi32(_mm_unpacklo_epi32(most[0], most[1]), _mm_unpackhi_epi32(most[0], most[1])),
+                  m23 = _mm_max_epi32(_mm_unpacklo_epi32(most[2], most[3]), _mm_unpackhi_epi32(most[2], most[3]));
+    lane = _mm_max_epi32(_mm_unpacklo_epi64(m01, m23), _mm_unpackhi_epi64(m01, m23));
+    const __mmask8 finite = _mm_cmplt_epi32_mask(lane, _mm_set1_epi32(0x7F800000));
+    const __m128 max = _mm_castsi128_ps(lane);
+    __m128 inverse = _mm_maskz_div_ps(finite & _mm_cmp_ps_mask(max, _mm_setzero_ps(), _CMP_GT_OQ), steps, max);
+    /* a subnormal maximum has an infinite inverse: such values count as zero */
+    inverse = _mm_maskz_mov_ps(_mm_cmp_ps_mask(inverse, _mm_set1_ps(3.40282347e38f), _CMP_LE_OQ), inverse);
+    float inverses[4];
+    _mm_storeu_ps(inverses, inverse);
+    for (int g = 0; g < groups; g++) {
+        lsk_group *o = out + g * stride;
+        const __m512 s = _mm512_set1_ps(inverses[g]);
+        const __m512i va = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 32 * g), s)),
+                      vb = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 32 * g + 16), s));
         __m512i ha = va, hb = vb;
         if (arith != LSK_ARITH_I8) {
             const __m512i half = _mm512_set1_epi32(128);
-            ha = _mm512_srai_epi32(_mm512_add_epi32(va, half), 8), hb = _mm512_srai_epi32(_mm512_add_epi32(vb, half), 8);
-            _mm_storeu_si128((__m128i *)out->lo, _mm512_cvtepi32_epi8(_mm512_sub_epi32(va, _mm512_slli_epi32(ha, 8))));
-            _mm_storeu_si128((__m128i *)(out->lo + 16),
-                             _mm512_cvtepi32_epi8(_mm512_sub_epi32(vb, _mm512_slli_epi32(hb, 8))));
+            ha = _mm512_srai_epi32(_mm512_add_epi32(va, half), 8),
+            hb = _mm512_srai_epi32(_mm512_add_epi32(vb, half), 8);
+            const __m256i lo = bytes_of(_mm512_sub_epi32(va, _mm512_slli_epi32(ha, 8)),
+                                        _mm512_sub_epi32(vb, _mm512_slli_epi32(hb, 8)));
+            _mm256_storeu_si256((__m256i *)o->lo, lo);
+            lo_sums[g] = _mm256_dpbusd_epi32(lo_sums[g], one, lo);
         }
-        _mm_storeu_si128((__m128i *)out->hi, _mm512_cvtepi32_epi8(ha));
-        _mm_storeu_si128((__m128i *)(out->hi + 16), _mm512_cvtepi32_epi8(hb));
-        const int mixed = arith == LSK_ARITH_MIXED;
-        const int32_t all = finite ? _mm512_reduce_add_epi32(_mm512_add_epi32(va, vb)) : 0,
-                      total = mixed && finite ? _mm512_reduce_add_epi32(_mm512_add_epi32(ha, hb)) : all;
-        out->low = mixed ? all - 256 * total : 0;
-        out->scale = (mixed ? 256.0f : 1.0f) * scale;
-        out->sum = out->scale * (float)total;
-        out->total128 = 128 * total;
+        const __m256i hi = bytes_of(ha, hb);
+        _mm256_storeu_si256((__m256i *)o->hi, hi);
+        hi_sums[g] = _mm256_dpbusd_epi32(hi_sums[g], one, hi);
     }
+    const int mixed = arith == LSK_ARITH_MIXED;
+    const __m128i his = sums_of_4(hi_sums), los = arith == LSK_ARITH_I8 ? _mm_setzero_si128() : sums_of_4(lo_sums),
+                  total = arith == LSK_ARITH_I16 ? _mm_add_epi32(_mm_slli_epi32(his, 8), los) : his;
+    const __m128 scale = _mm_mul_ps(_mm_set1_ps(mixed ? 256 : 1),
+                                    _mm_mask_blend_ps(finite, _mm_set1_ps(__builtin_nanf("")), _mm_div_ps(max, steps)));
+    float scales[4], sums[4];
+    int32_t totals128[4], low[4];
+    _mm_storeu_ps(scales, scale);
+    _mm_storeu_ps(sums, _mm_mul_ps(scale, _mm_cvtepi32_ps(total)));
+    _mm_storeu_si128((__m128i *)totals128, _mm_slli_epi32(total, 7));
+    _mm_storeu_si128((__m128i *)low, mixed ? los : _mm_setzero_si128());
+    for (int g = 0; g < groups; g++) {
+        lsk_group *o = out + g * stride;
+        o->scale = scales[g], o->sum = sums[g], o->total128 = totals128[g], o->low = low[g];
+    }
+}
+
+static void vnni_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride) {
+    for (; n >= 128; n -= 128, x += 128, out += 4 * stride) quantize_4(x, 4, arith, out, stride);
+    for (; n > 0; n -= 32, x += 32, out += stride) quantize_4(x, 1, arith, out, stride);
 }
 
 #undef BLOCK

@@ -123,13 +123,20 @@ static void summarise(bench *b) {
     }
 }
 
+// Multiply-adds a second, in 10^9, of an arithmetic: the last word of an engine's dtype, but for how it keeps keys and
+// values.
+static double macs_of(const ls_manifest *m, const char *dtype) {
+    const char *end = strstr(dtype, " kv "), *word = end ? end : dtype + strlen(dtype);
+    while (word > dtype && word[-1] != ' ') word--;
+    return *word == 'i' ? m->int8_gmac_per_s : *word == 'b' ? m->bf16_gmac_per_s : m->f32_gmac_per_s;
+}
+
 // What a cell's bytes and multiply-adds take at least: the weights once, keys and values of the context once, each
-// row's products with weights by the arithmetic's instructions and with keys and values by those of f32.
+// row's products with weights by the arithmetic's instructions, and with keys and values by those of their type.
 static double least_ms(const bench *b, const cell *c) {
     const ls_manifest *m = &b->manifest;
     const ls_engine *e = b->model.engine;
-    const bool integers = e->dtype[0] == 'i' || strstr(e->dtype, " i"), bf16 = strstr(e->dtype, "bf16") != NULL;
-    const double macs = integers ? m->int8_gmac_per_s : bf16 ? m->bf16_gmac_per_s : m->f32_gmac_per_s;
+    const double macs = macs_of(m, e->dtype), kv_macs = e->kv_value_bytes == 2 ? m->bf16_gmac_per_s : m->f32_gmac_per_s;
     const double seen = c->rows ? c->context : c->context + c->tokens / 2.0; // positions before a row
     const double bytes = m->weight_mb * 1e6 + (double)e->kv_bytes * seen;
     const ls_checkpoint *of = b->model.checkpoint; // a key or value of a token meets each head that shares it
@@ -139,7 +146,7 @@ static double least_ms(const bench *b, const cell *c) {
     const double memory = bytes / (m->read_gb_per_s * 1e6);
     const double head = (double)e->head_macs, layers = (double)e->row_macs - head;
     const double weights = (c->tokens * layers + (c->rows ? c->tokens : 1) * head) / (macs * 1e6);
-    const double attention = c->tokens * seen * values / (m->f32_gmac_per_s * 1e6);
+    const double attention = c->tokens * seen * values / (kv_macs * 1e6);
     return fmax(memory, weights + attention);
 }
 

@@ -8,7 +8,7 @@
 // Tokens of context that are given where none were asked for: the model's, as far as half of the memory (bytes; 0: not
 // known) holds their keys and values, kv_bytes each.
 int32_t ls_context_for(const ls_hparams *h, uint64_t kv_bytes, uint64_t memory);
-// Of one of a key's or a value's numbers on a CPU, at most: arithmetic, and so f16 or f32, is chosen when the weights
+// Of one of a key's or a value's numbers on a CPU, at most: arithmetic, and so bf16 or f32, is chosen when the weights
 // are read.
 int32_t ls_kv_value_bytes_most(const ls_engine_options *opt);
 enum { LS_MAX_GPUS = 16 };

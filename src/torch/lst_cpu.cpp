@@ -18,8 +18,8 @@ const Arithmetic arithmetics[] = {
     {"bf16", "bf16 weights and inputs", LSK_ARITH_BF16, LSK_ARITH_BF16, "bf16"},
 };
 
-// auto: i8 where integer dot products make it the fastest, else f32, or bf16 (loaded()). Its perplexity on the default model is within 0.3%
-// of f32's (tests/bench/results).
+// auto: i8 where integer dot products make it the fastest (its perplexity on the default model is within 0.3% of f32's,
+// tests/bench/results), else f32, which loaded() changes to bf16 for weights of bf16.
 const Arithmetic &choose(std::string dtype, bool can_integers, bool fast_integers) {
     if (dtype == "auto") dtype = can_integers && fast_integers ? "i8" : "f32";
     for (const Arithmetic &a : arithmetics)

@@ -186,7 +186,7 @@ def cases(i):
         Case("generate-json", ["generate", *SCRIPT, *PROMPT, "--json", "--trace", "{w}/t.jsonl", "--budget", "8"], {"t.jsonl": trace}, shape),
         Case("generate-zst", ["generate", *SCRIPT, *PROMPT, "-q", "--trace", "{w}/t.jsonl.zst", "--method", "suffix"],
              {"t.jsonl.zst": None}, prefix=True),
-        Case("generate-alt", ["generate", *SCRIPT, *PROMPT, "-q", "--alt", "2", "--budget", "8"], prefix=True),
+        Case("generate-alt", ["generate", *SCRIPT, *PROMPT, "-q", "--alt", "2", "--budget", "8", "--costs", "1:1,8:2"], prefix=True),
         Case("generate-pipe", ["generate", *SCRIPT, *PROMPT, "-q", "--trace", "-"], prints=trace, prefix=True),
         Case("generate-corpus", ["generate", *SCRIPT, *PROMPT, "-q", "--method", "rest", "--set", "rest.corpus={i}/c.corpus"], prefix=True),
         Case("compare", ["compare", *SCRIPT, "--suite", suite, "--methods", "ar,pld", "--max-tokens", "16", "-q"], prints=on_any_machine(words), prefix=True),

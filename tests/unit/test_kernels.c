@@ -309,10 +309,10 @@ static float in_bf16(float x) {
 }
 
 // Rows of a tree with their heads, as many at once as can be, against doubles, each alone, and level `as` (NULL: none).
-static void attention_of(const lsk_table *t, const lsk_table *as, int HD, int HEADS, int first, float cap, int bf16) {
-    enum { CTX = 151, ROWS = 9, COLS = 192, PATHS = 4, MOST = 6 * PATHS };
-    static float k[COLS][80], v[COLS][80];
-    float q[MOST * 80], out[MOST * 80], alone[MOST * 80];
+static void attention_of(const lsk_table *t, const lsk_table *as, int CTX, int HD, int HEADS, int first, float cap,
+                         int bf16) {
+    enum { MOST_CTX = 151, ROWS = 9, COLS = 192, PATHS = 4, MOST = 6 * PATHS, MOST_HD = 128 };
+    static float k[COLS][MOST_HD], v[COLS][MOST_HD], q[MOST * MOST_HD], out[MOST * MOST_HD], alone[MOST * MOST_HD];
     float *scratch = aligned(sizeof(float) * (size_t)lsk_attention_scratch(MOST, COLS, HD));
     const size_t bytes = (bf16 ? sizeof(uint16_t) : sizeof(float)) * (size_t)HD * COLS;
     const lsk_cache cache = {aligned(bytes), aligned(bytes), bf16, HD};
@@ -342,7 +342,7 @@ static void attention_of(const lsk_table *t, const lsk_table *as, int HD, int HE
     if (as) assert_memory_equal(alone, out, sizeof(float) * (size_t)(n * HD));
     for (int i = 0; i < n; i++) {
         const int path = i / HEADS, end = CTX + n_tail[path];
-        double score[CTX + 3], max = -1e30, sum = 0, want[80] = {0};
+        double score[MOST_CTX + 3], max = -1e30, sum = 0, want[MOST_HD] = {0};
         const int from = first < end ? first : end - 1;
         for (int p = from; p < end; p++) {
             int c = p < CTX ? p : tail[path][p - CTX];
@@ -386,10 +386,12 @@ static void attention_sees_ancestors_only_and_is_independent_of_company(void **s
     static const int firsts[] = {0, 1, 15, 16, 30, 151};  // windows: of the context, and of the tree too
     const lsk_table *k, *as = level(1) ? level(0) : NULL; // levels with fused multiply-adds, all but the last, agree
     for (int l = 0; (k = level(l)); l++)
-        for (int hd = 16; hd <= 80; hd += 16)
+        for (int hd = 16; hd <= 128; hd += hd < 80 ? 16 : 48)
             for (int heads = 1; heads <= 6; heads++)
-                for (int i = 0; i < 12; i++)
-                    attention_of(k, level(l + 1) ? as : NULL, hd, heads, firsts[i / 2], heads % 2 ? 0 : 2.5f, i % 2);
+                for (int i = 0; i < 12; i++) {
+                    const int context = heads % 3 ? 151 : 150, first = firsts[i / 2] < context ? firsts[i / 2] : context;
+                    attention_of(k, level(l + 1) ? as : NULL, context, hd, heads, first, heads % 2 ? 0 : 2.5f, i % 2);
+                }
 }
 
 static void row_statistics_match_doubles(void **state) {

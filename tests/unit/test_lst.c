@@ -262,13 +262,13 @@ static void rows_do_not_depend_on_their_company(void **state) {
     use_cpu();
     need_library();
     static const char *const dtypes[] = {"f32", "i16", "i8", "bf16"};
-    static const int types[] = {LS_GGML_Q4_1, LS_GGML_Q8_0, LS_GGML_Q4_0, LS_GGML_F32};
+    static const int types[] = {LS_GGML_Q4_1, LS_GGML_Q8_0, LS_GGML_Q4_0, LS_GGML_F32, LS_GGML_BF16};
     for (int l = -1; l < 0 || lsk_level_name(l); l++) { // the one that is chosen, then each by its name
         const char *level = lsk_level_name(l);
         bool there = true;
         for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes && there; d++)
             for (size_t t = 0;
-                 t < sizeof types / sizeof *types && there && (types[t] != LS_GGML_F32 || dtypes[d][0] != 'i'); t++)
+                 t < sizeof types / sizeof *types && there && (t < 3 || dtypes[d][0] != 'i'); t++)
                 for (int round = 0; round < 3 && there; round++) {
                     weights *w = random_weights(types[t]);
                     kv = round < 2 ? "auto" : strcmp(dtypes[d], "f32") ? "f32" : "bf16"; // then what is not usual
@@ -606,6 +606,33 @@ static void a_cancelled_forward_leaves_the_session(void **state) {
     free_weights(w);
 }
 
+// auto: bf16 where all weights are bf16 and the level multiplies pairs of them.
+static void weights_choose_the_arithmetic(void **state) {
+    (void)state;
+    use_cpu();
+    need_library();
+    weights *all = random_weights(LS_GGML_BF16), *few = random_weights(LS_GGML_BF16);
+    for (int i = 0; i < few->n; i++)
+        if (!strcmp(few->names[i], "blk.1.ffn_down.weight")) { // a type that needs no more bytes
+            few->t[i].type = LS_GGML_F16;
+            memset((void *)(uintptr_t)few->t[i].data, 0, few->t[i].n_bytes);
+        }
+    const struct {
+        const weights *w;
+        const char *level, *dtype;
+    } cases[] = {{all, "avx512bf16", "bf16"}, {few, "avx512bf16", "f32"}, {all, "portable", "f32"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        engine e;
+        lst_model_info_t info = {.size = sizeof info};
+        if (!open_engine(&e, cases[i].w, cases[i].level, "auto", 1)) continue;
+        assert_int_equal(p_lst_model_info(e.m, &info), LST_OK);
+        assert_string_equal(info.dtype, cases[i].dtype);
+        close_engine(&e);
+    }
+    free_weights(all);
+    free_weights(few);
+}
+
 static void a_level_without_integer_dot_products_says_so(void **state) {
     (void)state;
     use_cpu();
@@ -646,6 +673,7 @@ int main(void) {
         cmocka_unit_test(a_bad_logit_names_its_layer),
         cmocka_unit_test(a_full_gpu_is_an_error_that_leaves_the_session),
         cmocka_unit_test(a_cancelled_forward_leaves_the_session),
+        cmocka_unit_test(weights_choose_the_arithmetic),
         cmocka_unit_test(a_level_without_integer_dot_products_says_so),
     };
     return cmocka_run_group_tests_name("lst", tests, NULL, NULL);

@@ -164,7 +164,8 @@ typedef struct {
                      int64_t stride); /* groups: stride apart */
     /* Rounds x to bf16 in place and writes the bits beside (NULL: nowhere); matmul then takes x. n a multiple of 16. */
     void (*to_bf16)(float *x, int32_t n, uint16_t *bits);
-    /* NULL, or for LSK_BF16: faster than matmul, from the bits of x. Its sums run over pairs of inputs. */
+    /* NULL, or for LSK_BF16: faster than matmul, from the bits of x. Its sums run over pairs of inputs,
+     * each level's in an order of its own. */
     void (*matmul_bf16)(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                         int32_t tile_begin, int32_t tile_end);
     void (*rmsnorm)(const float *x, const float *weight, int32_t n, float eps, float *out);

@@ -191,8 +191,8 @@ INLINE vf weight_bf16(vf x, vf scaled_max) {
     vf p = vf_fma(vf_set(0.0551716691f), f, vf_set(0.242611122f));
     p = vf_fma(p, f, vf_set(0.693260985f));
     p = vf_fma(p, f, vf_set(0.999928074f));
-    const vi under = t < vf_set(-126.0f), bits = (vi)p + ((vi)n << 23);
-    return (vf)(((vu)(bits & ~under) + 0x8000u) & 0xFFFF0000u);
+    const vu bits = (vu)p + ((vu)n << 23), under = (vu)(t < vf_set(-126.0f));
+    return (vf)(((bits & ~under) + 0x8000u) & 0xFFFF0000u);
 }
 
 /* w[0..n) becomes e^(w - max); returns 1 / their sum. Room up to a multiple of 16. */

@@ -18,7 +18,7 @@ typedef struct {
     int32_t head_dim; /* a multiple of 16 */
 } lsk_cache;
 
-/* Half a word: number i of 16 bits, the high one of a word before the low one. */
+/* Half of a word: the high one, which is the first, or the low one, which is the second. */
 static inline uint16_t *lsk_cache_half(void *words, int64_t word, int64_t second) {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     return (uint16_t *)words + 2 * word + second;
@@ -51,9 +51,9 @@ static inline void lsk_cache_write(const lsk_cache *c, int64_t column, const flo
 /* Copies a column to another. */
 static inline void lsk_cache_move(const lsk_cache *c, int64_t from, int64_t to) {
     const int64_t hd = c->head_dim, rows = c->bf16 ? hd / 2 : hd;
-    const uint32_t *src = (const uint32_t *)c->k + from / LSK_TILE * rows * LSK_TILE + from % LSK_TILE;
-    uint32_t *dst = (uint32_t *)c->k + to / LSK_TILE * rows * LSK_TILE + to % LSK_TILE;
-    for (int64_t d = 0; d < rows; d++) dst[d * LSK_TILE] = src[d * LSK_TILE];
+    const char *src = (const char *)c->k + 4 * (from / LSK_TILE * rows * LSK_TILE + from % LSK_TILE);
+    char *dst = (char *)c->k + 4 * (to / LSK_TILE * rows * LSK_TILE + to % LSK_TILE);
+    for (int64_t d = 0; d < rows; d++) memcpy(dst + 4 * d * LSK_TILE, src + 4 * d * LSK_TILE, 4);
     if (!c->bf16) memcpy((float *)c->v + to * hd, (const float *)c->v + from * hd, (size_t)hd * sizeof(float));
     for (int64_t d = 0; d < hd && c->bf16; d++)
         *lsk_cache_half(c->v, to / 2 * hd + d, to % 2) = *lsk_cache_half(c->v, from / 2 * hd + d, from % 2);

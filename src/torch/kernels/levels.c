@@ -43,11 +43,12 @@ static int64_t avx512_peak(lsk_arith arith, int64_t rounds) {
 }
 static const lsk_table *avx512(void) { /* its integers are those of AVX2 */
     static lsk_table mixed;
-    mixed = lsk_avx512;
-    mixed.fast_int = lsk_avx2.fast_int;
-    mixed.matmul_int = lsk_avx2.matmul_int;
-    mixed.quantize = lsk_avx2.quantize;
-    mixed.peak = avx512_peak;
+    lsk_table made = lsk_avx512;
+    made.fast_int = lsk_avx2.fast_int;
+    made.matmul_int = lsk_avx2.matmul_int;
+    made.quantize = lsk_avx2.quantize;
+    made.peak = avx512_peak;
+    if (!mixed.name) mixed = made; /* a model may be using it */
     return has_avx512() ? &mixed : NULL;
 }
 static const lsk_table *avx512vnni(void) {
@@ -58,24 +59,26 @@ static int64_t avx512bf16_peak(lsk_arith arith, int64_t rounds) {
 }
 static const lsk_table *avx512bf16(void) { /* the next level, with products of bf16 pairs */
     static lsk_table pairs;
-    pairs = lsk_avx512vnni;
-    pairs.name = lsk_avx512bf16.name;
-    pairs.attention = lsk_avx512bf16.attention;
-    pairs.matmul_bf16 = lsk_avx512bf16_matmul;
-    pairs.peak = avx512bf16_peak;
+    lsk_table made = lsk_avx512vnni;
+    made.name = lsk_avx512bf16.name;
+    made.attention = lsk_avx512bf16.attention;
+    made.matmul_bf16 = lsk_avx512bf16_matmul;
+    made.peak = avx512bf16_peak;
+    if (!pairs.name) pairs = made; /* a model may be using it */
     return has_bf16() ? &pairs : NULL;
 }
 static int64_t amx_peak(lsk_arith arith, int64_t rounds) {
     return arith == LSK_ARITH_BF16 ? lsk_amx_peak(rounds) : lsk_avx512vnni.peak(arith, rounds);
 }
 static const lsk_table *amx(void) { /* the next level, with bf16 by tiles */
-    static lsk_table tiles;
     const lsk_table *rest = avx512bf16();
     if (!rest) return NULL;
-    tiles = *rest;
-    tiles.name = "amx";
-    tiles.matmul_bf16 = lsk_amx_matmul_bf16;
-    tiles.peak = amx_peak;
+    static lsk_table tiles;
+    lsk_table made = *rest;
+    made.name = "amx";
+    made.matmul_bf16 = lsk_amx_matmul_bf16;
+    made.peak = amx_peak;
+    if (!tiles.name) tiles = made; /* a model may be using it */
     return lsk_amx_usable() ? &tiles : NULL;
 }
 
@@ -97,12 +100,13 @@ static int64_t neondot_peak(lsk_arith arith, int64_t rounds) {
 }
 static const lsk_table *neondot(void) {
     static lsk_table dot;
-    dot = lsk_neon;
-    dot.name = "neondot";
-    dot.fast_int = 1;
-    dot.matmul_int = lsk_neondot_matmul_int;
-    dot.quantize = lsk_neon_quantize;
-    dot.peak = neondot_peak;
+    lsk_table made = lsk_neon;
+    made.name = "neondot";
+    made.fast_int = 1;
+    made.matmul_int = lsk_neondot_matmul_int;
+    made.quantize = lsk_neon_quantize;
+    made.peak = neondot_peak;
+    if (!dot.name) dot = made; /* a model may be using it */
     return has_dot_products() ? &dot : NULL;
 }
 static int64_t neoni8mm_peak(lsk_arith arith, int64_t rounds) {
@@ -110,12 +114,13 @@ static int64_t neoni8mm_peak(lsk_arith arith, int64_t rounds) {
 }
 static const lsk_table *neoni8mm(void) {
     static lsk_table matrices;
-    matrices = lsk_neon;
-    matrices.name = "neoni8mm";
-    matrices.fast_int = 1;
-    matrices.matmul_int = lsk_neoni8mm_matmul_int;
-    matrices.quantize = lsk_neon_quantize;
-    matrices.peak = neoni8mm_peak;
+    lsk_table made = lsk_neon;
+    made.name = "neoni8mm";
+    made.fast_int = 1;
+    made.matmul_int = lsk_neoni8mm_matmul_int;
+    made.quantize = lsk_neon_quantize;
+    made.peak = neoni8mm_peak;
+    if (!matrices.name) matrices = made; /* a model may be using it */
     return has_dot_products() && (getauxval(AT_HWCAP2) & I8MM) ? &matrices : NULL;
 }
 #endif

@@ -132,7 +132,8 @@ static double macs_of(const ls_manifest *m, const char *dtype) {
 }
 
 // What a cell's bytes and multiply-adds take at least: the weights once, keys and values of the context once, each
-// row's products with weights by the arithmetic's instructions, and with keys and values by those of their type (where AMX multiplies bf16 more than attention reaches).
+// row's products with weights by the arithmetic's instructions, and with keys and values by those of their type (AMX's
+// tiles multiply more bf16 than attention, which does not use them, can reach).
 static double least_ms(const bench *b, const cell *c) {
     const ls_manifest *m = &b->manifest;
     const ls_engine *e = b->model.engine;

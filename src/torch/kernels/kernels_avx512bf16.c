@@ -31,9 +31,6 @@ static void pack_pairs(float *x, int32_t n) {
  * one stream is fetched faster than two: up to 8 take a tile at a time. Three rows share a pointer, for not every one
  * can have its own. Where several passes are made over the tiles, each fetches its share of the next. */
 enum { PAIRS_MOST = 12, PAIRS_FEW = 8 };
-typedef struct {
-    int i, n;
-} part_of;
 #define EACH_ROW _Pragma("GCC unroll 12") for (int r = 0; r < rows; r++)
 #define EACH_TILE _Pragma("GCC unroll 2") for (int c = 0; c < tiles; c++)
 static inline __attribute__((always_inline)) void pairs_block(const int rows, const int tiles, const lsk_matrix *m,
@@ -58,9 +55,8 @@ static inline __attribute__((always_inline)) void pairs_block(const int rows, co
         for (int i = 0; i < 4; i++) of[i] += 2;
     }
     EACH_TILE {
-        const int32_t o = (tile + c) * LSK_TILE, left = m->n_out - o;
-        const __mmask16 keep = left < LSK_TILE ? (__mmask16)((1u << left) - 1) : 0xFFFF;
-        EACH_ROW _mm512_mask_storeu_ps(y + r * ldy + o, keep, sum[r][c]);
+        const __mmask16 keep = vf_outputs(m, tile + c);
+        EACH_ROW _mm512_mask_storeu_ps(y + r * ldy + (tile + c) * LSK_TILE, keep, sum[r][c]);
     }
 }
 #define PAIRS_KERNEL(ROWS)                                                                                             \

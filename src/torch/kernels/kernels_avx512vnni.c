@@ -59,9 +59,6 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
 
 /* Rows that one pass over a tile cannot hold take several. A tile comes from memory once: each pass fetches its share of
  * the next tile, so that memory is busy in all of them. */
-typedef struct {
-    int i, n;
-} part_of;
 #define FETCH_AHEAD \
     if (pass.n == 1) lsk_prefetch(p, sizeof *p); \
     else { \
@@ -158,8 +155,7 @@ static void vnni_matmul(const lsk_matrix *m, lsk_arith arith, const lsk_group *x
     const int32_t passes = (rows + MOST - 1) / MOST;
     const lsk_wide_rows wide = lsk_find_wide(m, arith, x, ldx, rows, scratch);
     for (int32_t t = t0; t < t1; t++) {
-        const int32_t left_out = m->n_out - t * LSK_TILE;
-        const __mmask16 keep = left_out >= LSK_TILE ? 0xFFFF : (__mmask16)((1u << left_out) - 1);
+        const __mmask16 keep = vf_outputs(m, t);
         for (int32_t i = 0; i < passes; i++) {
             const int32_t from = rows * i / passes, to = rows * (i + 1) / passes;
             kernels[arith != LSK_ARITH_I16][to - from - 1](m, x + from, ldx, y + from * ldy, ldy, t, keep,

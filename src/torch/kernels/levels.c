@@ -4,6 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__x86_64__) || defined(__aarch64__)
+/* A table that is made of others is made once: a model may be using it. */
+static const lsk_table *once(lsk_table *kept, const lsk_table *made) {
+    if (!kept->name) *kept = *made;
+    return kept;
+}
+#endif
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 
@@ -48,8 +56,7 @@ static const lsk_table *avx512(void) { /* its integers are those of AVX2 */
     made.matmul_int = lsk_avx2.matmul_int;
     made.quantize = lsk_avx2.quantize;
     made.peak = avx512_peak;
-    if (!mixed.name) mixed = made; /* a model may be using it */
-    return has_avx512() ? &mixed : NULL;
+    return has_avx512() ? once(&mixed, &made) : NULL;
 }
 static const lsk_table *avx512vnni(void) {
     return has_vnni() ? &lsk_avx512vnni : NULL;
@@ -64,22 +71,20 @@ static const lsk_table *avx512bf16(void) { /* the next level, with products of b
     made.attention = lsk_avx512bf16.attention;
     made.matmul_bf16 = lsk_avx512bf16_matmul;
     made.peak = avx512bf16_peak;
-    if (!pairs.name) pairs = made; /* a model may be using it */
-    return has_bf16() ? &pairs : NULL;
+    return has_bf16() ? once(&pairs, &made) : NULL;
 }
 static int64_t amx_peak(lsk_arith arith, int64_t rounds) {
     return arith == LSK_ARITH_BF16 ? lsk_amx_peak(rounds) : lsk_avx512vnni.peak(arith, rounds);
 }
 static const lsk_table *amx(void) { /* the next level, with bf16 by tiles */
+    static lsk_table tiles;
     const lsk_table *rest = avx512bf16();
     if (!rest) return NULL;
-    static lsk_table tiles;
     lsk_table made = *rest;
     made.name = "amx";
     made.matmul_bf16 = lsk_amx_matmul_bf16;
     made.peak = amx_peak;
-    if (!tiles.name) tiles = made; /* a model may be using it */
-    return lsk_amx_usable() ? &tiles : NULL;
+    return lsk_amx_usable() ? once(&tiles, &made) : NULL;
 }
 
 #elif defined(__aarch64__)
@@ -98,30 +103,27 @@ static const lsk_table *neon(void) {
 static int64_t neondot_peak(lsk_arith arith, int64_t rounds) {
     return arith == LSK_ARITH_I8 ? lsk_neondot_peak(rounds) : lsk_neon.peak(arith, rounds);
 }
+static const lsk_table *neon_with(lsk_table *kept, const char *name, const lsk_table *integers) {
+    lsk_table made = lsk_neon;
+    made.name = name;
+    made.fast_int = 1;
+    made.matmul_int = integers->matmul_int;
+    made.quantize = lsk_neon_quantize;
+    made.peak = integers->peak;
+    return once(kept, &made);
+}
 static const lsk_table *neondot(void) {
     static lsk_table dot;
-    lsk_table made = lsk_neon;
-    made.name = "neondot";
-    made.fast_int = 1;
-    made.matmul_int = lsk_neondot_matmul_int;
-    made.quantize = lsk_neon_quantize;
-    made.peak = neondot_peak;
-    if (!dot.name) dot = made; /* a model may be using it */
-    return has_dot_products() ? &dot : NULL;
+    const lsk_table integers = {.matmul_int = lsk_neondot_matmul_int, .peak = neondot_peak};
+    return has_dot_products() ? neon_with(&dot, "neondot", &integers) : NULL;
 }
 static int64_t neoni8mm_peak(lsk_arith arith, int64_t rounds) {
     return arith == LSK_ARITH_I8 ? lsk_neoni8mm_peak(rounds) : lsk_neon.peak(arith, rounds);
 }
 static const lsk_table *neoni8mm(void) {
     static lsk_table matrices;
-    lsk_table made = lsk_neon;
-    made.name = "neoni8mm";
-    made.fast_int = 1;
-    made.matmul_int = lsk_neoni8mm_matmul_int;
-    made.quantize = lsk_neon_quantize;
-    made.peak = neoni8mm_peak;
-    if (!matrices.name) matrices = made; /* a model may be using it */
-    return has_dot_products() && (getauxval(AT_HWCAP2) & I8MM) ? &matrices : NULL;
+    const lsk_table integers = {.matmul_int = lsk_neoni8mm_matmul_int, .peak = neoni8mm_peak};
+    return has_dot_products() && (getauxval(AT_HWCAP2) & I8MM) ? neon_with(&matrices, "neoni8mm", &integers) : NULL;
 }
 #endif
 

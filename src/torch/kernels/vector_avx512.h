@@ -33,3 +33,12 @@ static inline vf vf_i8(const unsigned char *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
 
+/* Pass i of n over a tile. */
+typedef struct {
+    int i, n;
+} part_of;
+/* The outputs that a tile has: the last one of a matrix may be partly empty. */
+static inline __mmask16 vf_outputs(const lsk_matrix *m, int32_t tile) {
+    const int32_t left = m->n_out - tile * LSK_TILE;
+    return left >= LSK_TILE ? 0xFFFF : (__mmask16)((1u << left) - 1);
+}

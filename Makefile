@@ -61,8 +61,8 @@ LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lutf8proc -lcrypto -ljansson -lzs
 CORE_SRC := $(wildcard src/base/*.c src/text/*.c src/model/*.c src/spec/*.c src/gpu/*.c src/engine/*.c src/costs/*.c src/decode/*.c src/trace/*.c src/source/*.c src/report/*.c)
 UI_SRC := $(wildcard ui/*.c)
 CLI_SRC := $(wildcard src/cli/*.c)
-LEVELS_OF_x86_64 := src/torch/kernels/kernels_avx%.c src/torch/kernels/kernels_amx.c tests/unit/avxvnni_emulated.c \
-  tests/unit/neon%_emulated.c
+LEVELS_OF_x86_64 := src/torch/kernels/kernels_avx%.c src/torch/kernels/kernels_amx%.c tests/unit/avxvnni_emulated.c \
+  tests/unit/amx%_emulated.c tests/unit/neon%_emulated.c
 LEVELS_OF_aarch64 := src/torch/kernels/kernels_neon%.c
 FOREIGN := $(filter-out $(LEVELS_OF_$(ARCH)),$(LEVELS_OF_x86_64) $(LEVELS_OF_aarch64))
 KERNEL_SRC := $(filter-out $(FOREIGN),$(wildcard src/torch/kernels/*.c))
@@ -115,12 +115,15 @@ kernels_neoni8mm_CFLAGS := -march=armv8.2-a+dotprod+i8mm
 kernels_avx512_CFLAGS := -ffp-contract=fast -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mavx2 -mf16c -mprefer-vector-width=512
 kernels_avx512vnni_CFLAGS := $(kernels_avx512_CFLAGS) -mavx512vnni
 kernels_avx512bf16_CFLAGS := $(kernels_avx512_CFLAGS) -mavx512bf16
-kernels_amx_CFLAGS := -mamx-tile -mamx-bf16
+kernels_amxunit_CFLAGS := -mamx-tile -mamx-bf16 -mamx-int8
+kernels_amxbf16_CFLAGS := -mamx-tile -mamx-bf16
+kernels_amxint8_CFLAGS := $(kernels_avx512vnni_CFLAGS) -mamx-tile -mamx-int8
 kernels_avx2_CFLAGS := -ffp-contract=fast -mavx2 -mfma -mf16c
 kernels_avxvnni_CFLAGS := $(kernels_avx2_CFLAGS) -mavxvnni
 neondot_emulated_CFLAGS := -O1
 neoni8mm_emulated_CFLAGS := -O1
 avxvnni_emulated_CFLAGS := $(kernels_avx2_CFLAGS)
+amxint8_emulated_CFLAGS := $(kernels_avx512_CFLAGS)
 
 TORCH_CXXFLAGS := -std=c++20 -O2 -g $(SAME) $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden -fopenmp $(SANFLAGS) $(HARDEN) \
   -D_GLIBCXX_USE_CXX11_ABI=1 -Isrc -DUSE_C10D_GLOO -isystem src/torch/gloo_names -isystem $(TORCH_DIR)/include -isystem $(TORCH_DIR)/include/torch/csrc/api/include

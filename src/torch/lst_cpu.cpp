@@ -109,9 +109,7 @@ void CpuModel::loaded() {
 
 // Weights of bf16 keep their bits in bf16 arithmetic; where products of pairs are one instruction, rows cost half.
 void CpuModel::multiply_bf16() {
-    const lsk_table *best = lsk_pick(1);
-    if (!best->matmul_bf16) return;
-    kernels = best;
+    if (!kernels->matmul_bf16) return;
     arithmetic = &choose("bf16", true, false);
     for (lst::Layer &l : layers)
         for (lst::Linear *w : {&l.qkv, &l.out, &l.gate_up, &l.down}) w->arith = LSK_ARITH_BF16;
@@ -142,7 +140,7 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
     m->asked_kv = opt.kv;
     if (m->asked_kv != "auto" && m->asked_kv != "f32" && m->asked_kv != "bf16")
         throw lst::Error(LST_E_ARG, "keys and values as '" + m->asked_kv + "' are unknown on a CPU (auto, f32, bf16)");
-    m->kernels = lsk_pick(m->asked == "bf16");
+    m->kernels = lsk_pick();
     if (!m->kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
     m->arithmetic = &choose(m->asked, hp.head_dim % 32 == 0, m->kernels->fast_int);
     return m;
@@ -151,7 +149,7 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
 extern "C" LST_API int lst_device(int32_t i, lst_device_info *info) {
     return lst::guard([&] {
         if (i || !info || info->size < sizeof *info) throw lst::Error(LST_E_ARG, "lst_device: there is no such device");
-        const lsk_table *kernels = lsk_pick(0);
+        const lsk_table *kernels = lsk_pick();
         if (!kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
         snprintf(info->name, sizeof info->name, "%s", kernels->name);
         info->free_bytes = info->total_bytes = 0;

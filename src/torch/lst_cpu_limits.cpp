@@ -76,7 +76,7 @@ extern "C" LST_API int lst_limits(int32_t threads, lst_limits_t *out) {
     return lst::guard([&] {
         if (!out || out->size < sizeof *out || threads < 0 || threads > 4096)
             throw lst::Error(LST_E_ARG, "lst_limits: bad arguments");
-        const lsk_table *kernels = lsk_pick(1);
+        const lsk_table *kernels = lsk_pick();
         if (!kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
         int n = lst::threads_of(threads);
 #pragma omp parallel num_threads(n)

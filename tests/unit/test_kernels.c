@@ -14,6 +14,17 @@
 
 #if defined(__x86_64__)
 extern const lsk_table lsk_avxvnni_emulated; // avxvnni_emulated.c
+// amx*_emulated.c
+void emulated_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
+                              int32_t tile_begin, int32_t tile_end);
+void emulated_amx_matmul_int8(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y,
+                              int64_t ldy, int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
+int emulated_amx_right(int wrong);
+static void tiles_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y,
+                             int64_t ldy, int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch) {
+    (rows >= LSK_AMX_LEAST && arith != LSK_ARITH_I16 ? emulated_amx_matmul_int8 : lsk_level("avx512vnni")->matmul_int)(
+        w, arith, x, ldx, y, ldy, rows, tile_begin, tile_end, scratch);
+}
 #endif
 
 // Level i that this CPU has; NULL behind the last.
@@ -31,20 +42,24 @@ static const lsk_table *level_of_integers(int i) {
     while (level(n)) n++;
     if (i < n) return level(i);
 #if defined(__x86_64__)
-    static lsk_table dot, i8mm;
+    static lsk_table dot, i8mm, tiles;
     dot = i8mm = *lsk_level("portable");
     dot.name = "neondot, emulated", i8mm.name = "neoni8mm, emulated";
     dot.matmul_int = lsk_neondot_matmul_int, i8mm.matmul_int = lsk_neoni8mm_matmul_int;
     dot.quantize = i8mm.quantize = lsk_neon_quantize;
-    const lsk_table *const emulated[] = {&dot, &i8mm, lsk_level("avx2") ? &lsk_avxvnni_emulated : NULL, NULL};
+    const lsk_table *vnni = lsk_level("avx512vnni"), *emulated[5] = {&dot, &i8mm};
+    int more = 2;
+    if (lsk_level("avx2")) emulated[more++] = &lsk_avxvnni_emulated;
+    if (vnni) {
+        tiles = *vnni, tiles.name = "amx, emulated", tiles.matmul_int = tiles_matmul_int;
+        emulated[more++] = &tiles;
+    }
     return emulated[i - n];
 #else
     return NULL;
 #endif
 }
 
-void emulated_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                              int32_t tile_begin, int32_t tile_end);
 
 static void *aligned(size_t n) {
     void *p = aligned_alloc(64, (n + 63) / 64 * 64);
@@ -185,7 +200,7 @@ static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
                 assert_memory_equal(&other[g].sum, &plain[g].sum, sizeof plain->sum);
                 assert_int_equal(other[g].total128, plain[g].total128);
             }
-            for (int rows = 1; rows <= ROWS; rows += rows < 14 ? 1 : 13)
+            for (int rows = 1; rows <= ROWS; rows += rows < 18 ? 1 : 11)
                 for (int first = 0; first + rows <= ROWS; first += 11) {
                     k->matmul_int(&m, arith, other + first, ROWS, z, LDY, rows, 0, 2, scratch); // split, as threads do
                     k->matmul_int(&m, arith, other + first, ROWS, z, LDY, rows, 2, 5, scratch);
@@ -227,6 +242,7 @@ static void integers_are_the_same_on_every_processor(void **state) {
     }
 }
 
+#if defined(__x86_64__)
 // The tile kernel: right, and a row's bits do not depend on how many rows there are or where it stands.
 static void tiles_are_right_and_row_independent(void **state) {
     (void)state;
@@ -263,6 +279,18 @@ static void tiles_are_right_and_row_independent(void **state) {
         }
     free(raw), free(m.data);
 }
+
+// The checks of tiles before they are used.
+static void wrong_tiles_are_not_used(void **state) {
+    (void)state;
+    if (!lsk_level("avx512vnni")) {
+        print_message("skipped: this processor has no AVX-512 VNNI\n");
+        skip();
+    }
+    assert_true(emulated_amx_right(0));
+    for (int wrong = 1; wrong <= 3; wrong++) assert_false(emulated_amx_right(wrong));
+}
+#endif
 
 static void every_level_rounds_to_bf16_as_one_number_is(void **state) {
     (void)state;
@@ -574,7 +602,10 @@ int main(void) {
         cmocka_unit_test(matmul_is_right_and_row_independent),
         cmocka_unit_test(integer_matmul_is_right_and_the_same_everywhere),
         cmocka_unit_test(integers_are_the_same_on_every_processor),
+#if defined(__x86_64__)
         cmocka_unit_test(tiles_are_right_and_row_independent),
+        cmocka_unit_test(wrong_tiles_are_not_used),
+#endif
         cmocka_unit_test(every_level_rounds_to_bf16_as_one_number_is),
         cmocka_unit_test(a_bad_number_is_not_rounded_into_silence),
         cmocka_unit_test(attention_sees_ancestors_only_and_is_independent_of_company),

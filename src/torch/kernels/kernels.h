@@ -217,11 +217,17 @@ void lsk_plain_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group 
                           int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
 void lsk_plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride);
 
-/* matmul_bf16 by AMX tiles; whether CPU and kernel allow them and their results are right. */
+/* AMX: whether CPU and kernel allow tiles and these are right. The first call also measures from how many rows on they are
+ * faster than vpdpbusd, for lsk_amx_matmul_int. lsk_amx_matmul_int8 takes at least LSK_AMX_LEAST rows, and not i16. */
+enum { LSK_AMX_LEAST = 8 };
+int lsk_amx_usable(void);
 void lsk_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                          int32_t tile_begin, int32_t tile_end);
-int lsk_amx_usable(void);
-int64_t lsk_amx_peak(int64_t rounds); /* of bf16 tiles, as a table's peak */
+void lsk_amx_matmul_int8(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
+                         int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
+void lsk_amx_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
+                        int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
+int64_t lsk_amx_peak(lsk_arith arith, int64_t rounds); /* a table's */
 
 /* matmul_bf16 by vdpbf16ps. */
 void lsk_avx512bf16_matmul(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
@@ -237,9 +243,9 @@ int64_t lsk_neondot_peak(int64_t rounds); /* of integers, as a table's peak */
 int64_t lsk_neoni8mm_peak(int64_t rounds);
 void lsk_neon_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride);
 
-/* The best level of this CPU; tiles: AMX too. The environment variable LOGITSPEC_CPU (a level's name) lowers it. NULL:
- * the variable names no level of this kind of processor. */
-const lsk_table *lsk_pick(int tiles);
+/* The best level of this CPU. The environment variable LOGITSPEC_CPU (a level's name) lowers it. NULL: the variable
+ * names no level of this kind of processor. */
+const lsk_table *lsk_pick(void);
 /* A level by name, NULL if unknown or not available here. */
 const lsk_table *lsk_level(const char *name);
 /* The names of this kind of processor's levels, best first; NULL behind the last. */

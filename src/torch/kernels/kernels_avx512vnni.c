@@ -6,7 +6,7 @@
  * inputs) is subtracted. Inputs are the signed bytes; 16-bit inputs come as two halves: 256 * (w . hi) + w . lo. */
 #define LEVEL lsk_avx512vnni
 #define LEVEL_NAME "avx512vnni"
-#include "torch/kernels/vector_avx512.h"
+#include "torch/kernels/int512.h"
 
 #define FAST_INT 1
 #define MATMUL_INT vnni_matmul
@@ -27,14 +27,8 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
 #define CLEAR_I8(r) hi[r] = _mm512_setzero_si512();
 #define DOTS_I8(r) DOT(hi[r], w[j], x[r].hi + 4 * j)
 #define JOIN_I8(r)
-#define ADD_Q4(r) { \
-        f[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(hi[r]), _mm512_mul_ps(d, _mm512_set1_ps(x[r].scale)), f[r]); \
-        f[r] = _mm512_fmadd_ps(min, _mm512_set1_ps(x[r].sum), f[r]); \
-    }
-#define ADD_Q8(r) { /* the bytes hold q + 128 */ \
-        hi[r] = _mm512_sub_epi32(hi[r], _mm512_set1_epi32(x[r].total128)); \
-        f[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(hi[r]), _mm512_mul_ps(d, _mm512_set1_ps(x[r].scale)), f[r]); \
-    }
+#define ADD_Q4(r) f[r] = add_q4(f[r], hi[r], d, min, x + r);
+#define ADD_Q8(r) f[r] = add_q8(f[r], hi[r], d, x + r);
 #define STORE(r) _mm512_mask_storeu_ps(y + (r) * ldy + tile * LSK_TILE, keep, f[r]);
 
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
@@ -57,22 +51,12 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
  * multiplication itself is faster. */
 #define DOT(acc, w, four) __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const int8_t(*)[4])(four)));
 
-/* Rows that one pass over a tile cannot hold take several. A tile comes from memory once: each pass fetches its share of
- * the next tile, so that memory is busy in all of them. */
-#define FETCH_AHEAD \
-    if (pass.n == 1) lsk_prefetch(p, sizeof *p); \
-    else { \
-        for (size_t line = 0; line < sizeof *p / (size_t)pass.n; line += 64) __builtin_prefetch(next + line); \
-        next += sizeof *p / (size_t)pass.n; \
-    }
-
 #define KERNEL(ROWS, ARITH) \
     static __attribute__((noinline)) void ARITH##_rows_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
                                                                 float *y, int64_t ldy, int32_t tile, __mmask16 keep, \
                                                                 part_of pass) { \
         const unsigned char *data = m->data + (size_t)tile * m->tile_bytes; \
         const unsigned char *next = data + m->tile_bytes + m->tile_bytes * (size_t)pass.i / (size_t)pass.n; \
-        const __m512i low = _mm512_set1_epi8(15); \
         __m512 f[ROWS]; \
         __m512i w[8]; \
         _Pragma("GCC unroll 12") for (int r = 0; r < ROWS; r++) f[r] = _mm512_setzero_ps(); \
@@ -80,19 +64,15 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
             const lsk_q4 *p = (const lsk_q4 *)data; \
             for (int g = 0; g < m->n_in / 32; g++, p++, x += ldx) { \
                 const __m512 d = vf_half(p->scale), min = vf_half(p->min); \
-                FETCH_AHEAD \
-                for (int j = 0; j < 4; j++) { \
-                    const __m512i b = _mm512_loadu_si512(p->q + 64 * j); \
-                    w[j] = _mm512_and_si512(b, low); \
-                    w[j + 4] = _mm512_and_si512(_mm512_srli_epi16(b, 4), low); \
-                } \
+                fetch_ahead(p, sizeof *p, &next, pass); \
+                unpack_q4(p->q, w); \
                 BLOCKS(ROWS, ARITH, ADD_Q4) \
             } \
         } else { \
             const lsk_q8 *p = (const lsk_q8 *)data; \
             for (int g = 0; g < m->n_in / 32; g++, p++, x += ldx) { \
                 const __m512 d = vf_half(p->scale); \
-                FETCH_AHEAD \
+                fetch_ahead(p, sizeof *p, &next, pass); \
                 for (int j = 0; j < 8; j++) w[j] = _mm512_loadu_si512(p->q + 64 * j); \
                 BLOCKS(ROWS, ARITH, ADD_Q8) \
             } \
@@ -113,33 +93,36 @@ KERNELS(10)
 KERNELS(11)
 KERNELS(12)
 
-/* Mixed arithmetic: the low halves of wide groups, after all others. */
-static void add_wide(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t tile,
-                     __mmask16 keep, const lsk_wide_group *wide, int32_t n_wide) {
+/* Of the rows y, which are few. */
+static void add_wide_of(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t tile,
+                        const lsk_wide_group *wide, int32_t n_wide) {
+    const __mmask16 keep = vf_outputs(m, tile);
     const void *data = m->data + (size_t)tile * m->tile_bytes;
-    const __m512i low = _mm512_set1_epi8(15);
     for (int32_t i = 0; i < n_wide; i++) {
         const lsk_group *a = x + wide[i].group * ldx;
         const lsk_q4 *q4 = m->format == LSK_Q4I ? (const lsk_q4 *)data + wide[i].group : NULL;
         const lsk_q8 *q8 = (const lsk_q8 *)data + wide[i].group;
         const __m512 d = vf_half(q4 ? q4->scale : q8->scale), min = q4 ? vf_half(q4->min) : _mm512_setzero_ps();
         __m512i w[8];
-        _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) {
-            const __m512i b = _mm512_loadu_si512((q4 ? q4->q : q8->q) + 64 * (q4 ? j % 4 : j));
-            w[j] = !q4 ? b : _mm512_and_si512(j < 4 ? b : _mm512_srli_epi16(b, 4), low);
-        }
+        if (q4) unpack_q4(q4->q, w);
+        else
+            for (int j = 0; j < 8; j++) w[j] = _mm512_loadu_si512(q8->q + 64 * j);
         for (uint32_t left = wide[i].rows; left; left &= left - 1) {
             const int32_t r = __builtin_ctz(left);
             const float scale = a[r].scale / 256;
             float *at = y + r * ldy + tile * LSK_TILE;
-            __m512 f = _mm512_maskz_loadu_ps(keep, at);
             __m512i dot = _mm512_set1_epi32(q4 ? 0 : -128 * a[r].low); /* the bytes hold q + 128 */
             _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) DOT(dot, w[j], a[r].lo + 4 * j)
-            f = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(d, _mm512_set1_ps(scale)), f);
+            __m512 f = add_scaled(_mm512_maskz_loadu_ps(keep, at), dot, d, scale);
             if (q4) f = _mm512_fmadd_ps(min, _mm512_set1_ps(scale * (float)a[r].low), f);
             _mm512_mask_storeu_ps(at, keep, f);
         }
     }
+}
+void lsk_avx512vnni_add_wide(const lsk_matrix *m, const lsk_wide_rows *wide, const lsk_group *x, int64_t ldx, float *y,
+                             int64_t ldy, int32_t tile) {
+    for (int32_t c = 0, from = 0; c < wide->chunks; c++, from += LSK_WIDE_ROWS)
+        add_wide_of(m, x + from, ldx, y + from * ldy, ldy, tile, wide->of[c], wide->n[c]);
 }
 
 static void vnni_matmul(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
@@ -161,8 +144,7 @@ static void vnni_matmul(const lsk_matrix *m, lsk_arith arith, const lsk_group *x
             kernels[arith != LSK_ARITH_I16][to - from - 1](m, x + from, ldx, y + from * ldy, ldy, t, keep,
                                                            (part_of){i, passes});
         }
-        for (int32_t c = 0, from = 0; c < wide.chunks; c++, from += LSK_WIDE_ROWS)
-            add_wide(m, x + from, ldx, y + from * ldy, ldy, t, keep, wide.of[c], wide.n[c]);
+        lsk_avx512vnni_add_wide(m, &wide, x, ldx, y, ldy, t);
     }
 }
 

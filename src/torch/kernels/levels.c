@@ -73,17 +73,15 @@ static const lsk_table *avx512bf16(void) { /* the next level, with products of b
     made.peak = avx512bf16_peak;
     return has_bf16() ? once(&pairs, &made) : NULL;
 }
-static int64_t amx_peak(lsk_arith arith, int64_t rounds) {
-    return arith == LSK_ARITH_BF16 ? lsk_amx_peak(rounds) : lsk_avx512vnni.peak(arith, rounds);
-}
-static const lsk_table *amx(void) { /* the next level, with bf16 by tiles */
+static const lsk_table *amx(void) { /* the next level, with matmuls by tiles */
     static lsk_table tiles;
     const lsk_table *rest = avx512bf16();
     if (!rest) return NULL;
     lsk_table made = *rest;
     made.name = "amx";
+    made.matmul_int = lsk_amx_matmul_int;
     made.matmul_bf16 = lsk_amx_matmul_bf16;
-    made.peak = amx_peak;
+    made.peak = lsk_amx_peak;
     return lsk_amx_usable() ? once(&tiles, &made) : NULL;
 }
 
@@ -136,17 +134,16 @@ static const lsk_table *portable(void) {
 static const struct {
     const char *name;
     const lsk_table *(*there)(void); /* NULL: this processor lacks it */
-    int for_tiles;                   /* chosen only for what uses tiles, or by name */
 } levels[] = {
 #if defined(__x86_64__)
-    {"amx", amx, 1},       {"avx512bf16", avx512bf16, 0}, {"avx512vnni", avx512vnni, 0},
-    {"avx512", avx512, 0}, {"avxvnni", avxvnni, 0},       {"avx2", avx2, 0},
+    {"amx", amx},       {"avx512bf16", avx512bf16}, {"avx512vnni", avx512vnni},
+    {"avx512", avx512}, {"avxvnni", avxvnni},       {"avx2", avx2},
 #elif defined(__aarch64__)
-    {"neoni8mm", neoni8mm, 0},
-    {"neondot", neondot, 0},
-    {"neon", neon, 0},
+    {"neoni8mm", neoni8mm},
+    {"neondot", neondot},
+    {"neon", neon},
 #endif
-    {"portable", portable, 0}};
+    {"portable", portable}};
 enum { LEVELS = sizeof levels / sizeof *levels };
 
 const char *lsk_level_name(int i) {
@@ -159,13 +156,11 @@ const lsk_table *lsk_level(const char *name) {
     return NULL;
 }
 
-const lsk_table *lsk_pick(int tiles) {
+const lsk_table *lsk_pick(void) {
     const char *wanted = getenv("LOGITSPEC_CPU");
-    const int named = wanted && *wanted;
     int i = 0;
-    while (named && i < LEVELS && strcmp(wanted, levels[i].name)) i++;
+    while (wanted && *wanted && i < LEVELS && strcmp(wanted, levels[i].name)) i++;
     for (; i < LEVELS; i++) {
-        if (levels[i].for_tiles && !tiles && !named) continue;
         const lsk_table *t = levels[i].there();
         if (t) return t;
     }

@@ -37,6 +37,18 @@ static inline vf vf_i8(const unsigned char *p) {
 typedef struct {
     int i, n;
 } part_of;
+/* Rows that one pass over a tile cannot hold take several. A tile comes from memory once: each pass fetches its share of
+ * the next tile, so that memory is busy in all of them; *next: where the next share begins. p: what a single pass reads
+ * now, of so many bytes. */
+static inline __attribute__((always_inline)) void fetch_ahead(const void *p, size_t bytes, const unsigned char **next,
+                                                              part_of pass) {
+    if (pass.n == 1) {
+        lsk_prefetch(p, (int)bytes);
+        return;
+    }
+    for (size_t line = 0; line < bytes / (size_t)pass.n; line += 64) __builtin_prefetch(*next + line);
+    *next += bytes / (size_t)pass.n;
+}
 /* The outputs that a tile has: the last one of a matrix may be partly empty. */
 static inline __mmask16 vf_outputs(const lsk_matrix *m, int32_t tile) {
     const int32_t left = m->n_out - tile * LSK_TILE;

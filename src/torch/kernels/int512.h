@@ -1,0 +1,31 @@
+/* What the levels of AVX-512 share that multiply integers: how a group's exact sum is added to a row's float sum, in the
+ * order of kernels_int.c. */
+#pragma once
+#include "torch/kernels/vector_avx512.h"
+
+static inline __attribute__((always_inline)) __m512 add_scaled(__m512 sum, __m512i dot, __m512 d, float scale) {
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(d, _mm512_set1_ps(scale)), sum);
+}
+/* dot: of weights 0..15 */
+static inline __attribute__((always_inline)) __m512 add_q4(__m512 sum, __m512i dot, __m512 d, __m512 min,
+                                                           const lsk_group *x) {
+    return _mm512_fmadd_ps(min, _mm512_set1_ps(x->sum), add_scaled(sum, dot, d, x->scale));
+}
+/* dot: of bytes that hold a weight + 128 */
+static inline __attribute__((always_inline)) __m512 add_q8(__m512 sum, __m512i dot, __m512 d, const lsk_group *x) {
+    return add_scaled(sum, _mm512_sub_epi32(dot, _mm512_set1_epi32(x->total128)), d, x->scale);
+}
+
+/* Four inputs of each of 16 outputs a vector: inputs 4j .. 4j + 3 in w[j]. */
+static inline __attribute__((always_inline)) void unpack_q4(const uint8_t *q, __m512i *w) {
+    const __m512i low = _mm512_set1_epi8(15);
+    for (int j = 0; j < 4; j++) {
+        const __m512i b = _mm512_loadu_si512(q + 64 * j);
+        w[j] = _mm512_and_si512(b, low);
+        w[j + 4] = _mm512_and_si512(_mm512_srli_epi16(b, 4), low);
+    }
+}
+
+/* Mixed arithmetic: adds to the outputs of a tile the low halves of wide groups, after all others. */
+void lsk_avx512vnni_add_wide(const lsk_matrix *m, const lsk_wide_rows *wide, const lsk_group *x, int64_t ldx, float *y,
+                             int64_t ldy, int32_t tile);

@@ -1,0 +1,154 @@
+/* Whether this processor's tiles may be used, whether they are right, and from how many rows on they are faster. */
+#include "torch/kernels/amx.h"
+#include "torch/kernels/kernels.h"
+
+#include <cpuid.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+extern const lsk_table lsk_avx512vnni;
+
+static void configure_all(void) {
+    amx_config c = {0};
+    for (int i = 0; i < 8; i++) amx_shape(&c, i, AMX_ROWS, AMX_BYTES);
+    amx_configure(&c);
+}
+
+int64_t lsk_amx_peak(lsk_arith arith, int64_t rounds) {
+    if (arith != LSK_ARITH_BF16 && arith != LSK_ARITH_I8) return lsk_avx512vnni.peak(arith, rounds);
+    configure_all();
+    _tile_zero(4);
+    _tile_zero(5);
+    for (int64_t n = 0; n < rounds && arith == LSK_ARITH_BF16; n++) {
+        _tile_dpbf16ps(0, 4, 5);
+        _tile_dpbf16ps(1, 4, 5);
+        _tile_dpbf16ps(2, 4, 5);
+        _tile_dpbf16ps(3, 4, 5);
+    }
+    for (int64_t n = 0; n < rounds && arith == LSK_ARITH_I8; n++) {
+        _tile_dpbsud(0, 4, 5);
+        _tile_dpbsud(1, 4, 5);
+        _tile_dpbsud(2, 4, 5);
+        _tile_dpbsud(3, 4, 5);
+    }
+    _tile_release();
+    return rounds * 4 * AMX_ROWS * AMX_ROWS * (arith == LSK_ARITH_BF16 ? 32 : 64);
+}
+
+/* Tiles of bf16 against plain C, for which small integers have exact sums. */
+static int right_bf16(void) {
+    enum { N_IN = 64, ROWS = 19 };
+    static uint16_t x[ROWS * N_IN];
+    static float w[LSK_TILE * N_IN], y[ROWS * LSK_TILE];
+    static unsigned char packed[LSK_TILE * N_IN * 2] __attribute__((aligned(64)));
+    lsk_matrix m;
+    lsk_pack_init(&m, LS_GGML_F32, LSK_TILE, N_IN, LSK_ARITH_BF16);
+    m.data = packed;
+    for (int i = 0; i < LSK_TILE * N_IN; i++) w[i] = (float)(i * 37 % 101 - 50);
+    for (int i = 0; i < ROWS * N_IN; i++) x[i] = lsk_float_to_bf16((float)(i * 53 % 89 - 44));
+    lsk_pack_rows(&m, 0, LS_GGML_F32, w, LSK_TILE);
+    lsk_amx_matmul_bf16(&m, x, N_IN, y, LSK_TILE, ROWS, 0, 1);
+    for (int r = 0; r < ROWS; r++)
+        for (int o = 0; o < LSK_TILE; o++) {
+            int32_t want = 0;
+            for (int k = 0; k < N_IN; k++) want += ((r * N_IN + k) * 53 % 89 - 44) * ((o * N_IN + k) * 37 % 101 - 50);
+            if (y[r * LSK_TILE + o] != (float)want) return 0;
+        }
+    return 1;
+}
+
+enum { INT8_IN = 512, INT8_OUT = 64, INT8_ROWS = 16, INT8_TILES = INT8_OUT / LSK_TILE };
+/* Rows of a matrix that stays in the first-level cache. */
+typedef struct {
+    lsk_matrix m;
+    unsigned char packed[INT8_OUT * (INT8_IN / 32) * (32 + 4)];
+    lsk_group x[INT8_IN / 32 * INT8_ROWS];
+    float y[INT8_ROWS * INT8_OUT];
+} int8_case;
+typedef void (*matmul_int)(const lsk_matrix *, lsk_arith, const lsk_group *, int64_t, float *, int64_t, int32_t,
+                           int32_t, int32_t, void *);
+
+static void multiply(matmul_int how, int8_case *c, int rows) {
+    how(&c->m, LSK_ARITH_I8, c->x, INT8_ROWS, c->y, INT8_OUT, rows, 0, INT8_TILES, NULL);
+}
+
+/* Tiles of bytes against vpdpbusd. */
+static int right_int8(int8_case *c, int type) {
+    static float by_vectors[INT8_ROWS * INT8_OUT];
+    static unsigned char raw[INT8_OUT * (INT8_IN / 32) * (32 + 2)]; /* of 4 bits it needs less */
+    float x[INT8_IN];
+    lsk_pack_init(&c->m, type, INT8_OUT, INT8_IN, LSK_ARITH_I8);
+    c->m.data = c->packed;
+    for (size_t i = 0; i < sizeof raw; i++) raw[i] = (unsigned char)(i * 101 % 251);
+    const size_t block = lsk_row_bytes(type, 32);
+    for (size_t i = 1; i < sizeof raw; i += block) raw[i] = 0x2C; /* the high half of a scale: 1/16 */
+    lsk_pack_rows(&c->m, 0, type, raw, INT8_OUT);
+    for (int r = 0; r < INT8_ROWS; r++) {
+        for (int i = 0; i < INT8_IN; i++) x[i] = (float)((r * INT8_IN + i) * 53 % 89 - 44);
+        lsk_plain_quantize(x, INT8_IN, LSK_ARITH_I8, c->x + r, INT8_ROWS);
+    }
+    multiply(lsk_avx512vnni.matmul_int, c, INT8_ROWS);
+    memcpy(by_vectors, c->y, sizeof by_vectors);
+    memset(c->y, 0, sizeof c->y);
+    multiply(lsk_amx_matmul_int8, c, INT8_ROWS);
+    return !memcmp(by_vectors, c->y, sizeof by_vectors);
+}
+
+/* Tiles run in bursts of two speeds on some processors, and others may have this one meanwhile: the fastest of many short
+ * runs, in turn, counts. */
+static int tiles_are_faster(int8_case *c, int rows) {
+    enum { TIMES = 40 };
+    uint64_t best[2] = {UINT64_MAX, UINT64_MAX};
+    for (int i = 0; i < 2 * TIMES; i++) {
+        const uint64_t start = __rdtsc();
+        multiply(i % 2 ? lsk_amx_matmul_int8 : lsk_avx512vnni.matmul_int, c, rows);
+        const uint64_t took = __rdtsc() - start;
+        if (took < best[i % 2]) best[i % 2] = took;
+    }
+    return best[1] < best[0];
+}
+
+static int32_t from_rows = INT32_MAX; /* on, tiles are faster */
+static void find_from_rows(int8_case *c) {
+    const int tried[] = {16, 14, 12, 10, LSK_AMX_LEAST};
+    for (size_t i = 0; i < sizeof tried / sizeof *tried && tiles_are_faster(c, tried[i]); i++) from_rows = tried[i];
+}
+
+void lsk_amx_matmul_int(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
+                        int32_t rows, int32_t t0, int32_t t1, void *scratch) {
+    const matmul_int how =
+        rows >= from_rows && arith != LSK_ARITH_I16 ? lsk_amx_matmul_int8 : lsk_avx512vnni.matmul_int;
+    how(m, arith, x, ldx, y, ldy, rows, t0, t1, scratch);
+}
+
+static sigjmp_buf refused;
+static void on_refusal(int signal) {
+    (void)signal;
+    siglongjmp(refused, 1);
+}
+
+/* Runs the checks behind a signal handler: a unit that refuses its instructions, or errs, is not used. */
+static int right_and_alive(void) {
+    static int8_case c __attribute__((aligned(64)));
+    struct sigaction a = {.sa_handler = on_refusal}, old;
+    sigaction(SIGILL, &a, &old);
+    const int ok =
+        sigsetjmp(refused, 1) ? 0 : right_bf16() && right_int8(&c, LS_GGML_Q8_0) && right_int8(&c, LS_GGML_Q4_1);
+    if (ok) find_from_rows(&c);
+    sigaction(SIGILL, &old, NULL);
+    return ok;
+}
+
+int lsk_amx_usable(void) {
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };
+    /* of leaf 7; clang before 17 has no names for them */
+    enum { BF16 = 1 << 22, TILES = 1 << 24, INT8 = 1 << 25, ALL = BF16 | TILES | INT8 };
+    static int answer = -1;
+    unsigned a, b, c, d;
+    if (answer < 0)
+        answer = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & ALL) == ALL &&
+                 !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) && right_and_alive();
+    return answer;
+}

@@ -117,12 +117,14 @@ kernels_avx512vnni_CFLAGS := $(kernels_avx512_CFLAGS) -mavx512vnni
 kernels_avx512bf16_CFLAGS := $(kernels_avx512_CFLAGS) -mavx512bf16
 kernels_amxunit_CFLAGS := -mamx-tile -mamx-bf16 -mamx-int8
 kernels_amxbf16_CFLAGS := -mamx-tile -mamx-bf16
+kernels_amxpacked_CFLAGS := $(kernels_avx512bf16_CFLAGS) -mavx512vbmi -mamx-tile -mamx-bf16
 kernels_amxint8_CFLAGS := $(kernels_avx512vnni_CFLAGS) -mamx-tile -mamx-int8
 kernels_avx2_CFLAGS := -ffp-contract=fast -mavx2 -mfma -mf16c
 kernels_avxvnni_CFLAGS := $(kernels_avx2_CFLAGS) -mavxvnni
 neondot_emulated_CFLAGS := -O1
 neoni8mm_emulated_CFLAGS := -O1
 avxvnni_emulated_CFLAGS := $(kernels_avx2_CFLAGS)
+amxpacked_emulated_CFLAGS := $(kernels_avx512bf16_CFLAGS) -mavx512vbmi
 amxint8_emulated_CFLAGS := $(kernels_avx512_CFLAGS)
 
 TORCH_CXXFLAGS := -std=c++20 -O2 -g $(SAME) $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden -fopenmp $(SANFLAGS) $(HARDEN) \

@@ -70,9 +70,10 @@ uint8_t *Weights::take(size_t bytes) {
 
 bool CpuModel::matrix_begin(lst::Linear &l, int type, lst::Care care) {
     const lsk_arith arith = care == lst::Care::more ? arithmetic->careful : arithmetic->usual;
-    const size_t packed = lsk_pack_bytes(type, l.n_out, l.n_in, arith);
+    const lsk_arith packing = arith == LSK_ARITH_BF16 && kernels->unpacks ? LSK_ARITH_BF16_PACKED : arith;
+    const size_t packed = lsk_pack_bytes(type, l.n_out, l.n_in, packing);
     if (!packed) return false;
-    lsk_pack_init(&l.packed, type, l.n_out, l.n_in, arith);
+    lsk_pack_init(&l.packed, type, l.n_out, l.n_in, packing);
     l.packed.data = this->packed.take(packed);
     const bool takes_integers = l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I;
     integers |= takes_integers;

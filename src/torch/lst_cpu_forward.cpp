@@ -38,7 +38,8 @@ struct Team {
         if (l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I)
             k.matmul_int(&l.packed, l.arith, p.groups.data() + first, rows, y, l.n_out, count, a, b, scratch);
         else if (l.arith == LSK_ARITH_BF16 && k.matmul_bf16)
-            k.matmul_bf16(&l.packed, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, y, l.n_out, count, a, b);
+            k.matmul_bf16(&l.packed, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, y, l.n_out, count, a, b,
+                          scratch);
         else k.matmul(&l.packed, x, l.n_in, y, l.n_out, count, a, b, scratch);
         return share;
     }

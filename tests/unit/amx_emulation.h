@@ -1,6 +1,6 @@
 // AMX tiles in plain C, after the pseudocode of Intel's Instruction Set Extensions Programming Reference (TILELOADD,
-// TILESTORED, TILEZERO, TDPBF16PS, TDPBSUD; the rounding of single sums of bf16 may differ). Shapes that hardware refuses
-// end the test. A file that includes this and then kernels has their functions under other names.
+// TILESTORED, TILEZERO, TDPBF16PS, TDPBSUD; the rounding of single sums of bf16 may differ). Shapes that hardware
+// refuses end the test. A file that includes this and then kernels has their functions under other names.
 #pragma once
 #include <immintrin.h>
 #include <signal.h>
@@ -11,6 +11,7 @@
 #define lsk_amx_usable emulated_amx_usable
 #define lsk_amx_peak emulated_amx_peak
 #define lsk_amx_matmul_bf16 emulated_amx_matmul_bf16
+#define lsk_amx_matmul_packed emulated_amx_matmul_packed
 #define lsk_amx_matmul_int8 emulated_amx_matmul_int8
 #define lsk_amx_matmul_int emulated_amx_matmul_int
 
@@ -19,7 +20,7 @@ extern struct emulated_tiles {
     uint16_t bytes[8];
     uint8_t data[8][16][64];
     int configured, wrong; // wrong: how products are, for tests of what notices it
-} emulated; // amxunit_emulated.c
+} emulated;                // amxunit_emulated.c
 
 enum { EMULATED_NO_LAST_ROW_OF_BF16 = 1, EMULATED_SIGNED_BYTES, EMULATED_SIGILL };
 static inline void refuse(int bad) {
@@ -50,7 +51,8 @@ static inline void emulated_loadd(int t, const void *p, size_t stride) {
 }
 static inline void emulated_stored(int t, void *p, size_t stride) {
     refuse(!emulated.configured || !emulated.rows[t]);
-    for (int r = 0; r < emulated.rows[t]; r++) memcpy((uint8_t *)p + (size_t)r * stride, emulated.data[t][r], emulated.bytes[t]);
+    for (int r = 0; r < emulated.rows[t]; r++)
+        memcpy((uint8_t *)p + (size_t)r * stride, emulated.data[t][r], emulated.bytes[t]);
 }
 static inline void refuse_product(int d, int a, int b) {
     refuse(!emulated.configured || emulated.rows[d] != emulated.rows[a] || emulated.bytes[d] != emulated.bytes[b] ||
@@ -89,8 +91,8 @@ static inline void emulated_dpbsud(int d, int a, int b) {
             memcpy(&v, &emulated.data[d][m][4 * n], 4);
             for (int k = 0; k < emulated.bytes[a]; k++)
                 v += (int8_t)emulated.data[a][m][k] * (emulated.wrong == EMULATED_SIGNED_BYTES
-                                                        ? (int8_t)emulated.data[b][k / 4][4 * n + k % 4]
-                                                        : emulated.data[b][k / 4][4 * n + k % 4]);
+                                                           ? (int8_t)emulated.data[b][k / 4][4 * n + k % 4]
+                                                           : emulated.data[b][k / 4][4 * n + k % 4]);
             memcpy(&emulated.data[d][m][4 * n], &v, 4);
         }
 }

@@ -16,10 +16,13 @@
 extern const lsk_table lsk_avxvnni_emulated; // avxvnni_emulated.c
 // amx*_emulated.c
 void emulated_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                              int32_t tile_begin, int32_t tile_end);
+                              int32_t tile_begin, int32_t tile_end, void *scratch);
 void emulated_amx_matmul_int8(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y,
                               int64_t ldy, int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
 int emulated_amx_right(int wrong);
+static int unpacks(void) { // what kernels_amxpacked.c needs beside tiles
+    return lsk_level("avx512bf16") && __builtin_cpu_supports("avx512vbmi");
+}
 static void tiles_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y,
                              int64_t ldy, int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch) {
     (rows >= LSK_AMX_LEAST && arith != LSK_ARITH_I16 ? emulated_amx_matmul_int8 : lsk_level("avx512vnni")->matmul_int)(
@@ -67,7 +70,8 @@ static void *aligned(size_t n) {
     return p;
 }
 
-typedef void (*matmul_bf16)(const lsk_matrix *, const uint16_t *, int64_t, float *, int64_t, int32_t, int32_t, int32_t);
+typedef void (*matmul_bf16)(const lsk_matrix *, const uint16_t *, int64_t, float *, int64_t, int32_t, int32_t, int32_t,
+                            void *);
 
 // Of inputs that bf16 holds. near: what matmul gave, whose sums have another order.
 static void pairs_are_right_and_row_independent(matmul_bf16 multiply, const lsk_matrix *m, const float *x, int32_t rows,
@@ -76,8 +80,8 @@ static void pairs_are_right_and_row_independent(matmul_bf16 multiply, const lsk_
     uint16_t *bits = malloc(sizeof *bits * (size_t)(rows * n_in));
     float *y = malloc(sizeof *y * (size_t)(rows * ld)), *z = room;
     for (int32_t i = 0; i < rows * n_in; i++) bits[i] = lsk_float_to_bf16(x[i]);
-    multiply(m, bits, n_in, y, ld, rows, 0, 2); // split over tiles, as threads do
-    multiply(m, bits, n_in, y, ld, rows, 2, tiles);
+    multiply(m, bits, n_in, y, ld, rows, 0, 2, NULL); // split over tiles, as threads do
+    multiply(m, bits, n_in, y, ld, rows, 2, tiles, NULL);
     for (int32_t r = 0; r < rows; r++) {
         float most = 0;
         for (int32_t o = 0; o < m->n_out; o++) most = fmaxf(most, fabsf(near[r * ld + o]));
@@ -85,7 +89,7 @@ static void pairs_are_right_and_row_independent(matmul_bf16 multiply, const lsk_
     }
     for (int32_t some = 1; some <= 30; some++)
         for (int32_t first = 0; first + some <= rows; first += 9) {
-            multiply(m, bits + first * n_in, n_in, z, ld, some, 0, tiles);
+            multiply(m, bits + first * n_in, n_in, z, ld, some, 0, tiles, NULL);
             for (int32_t r = 0; r < some; r++)
                 assert_memory_equal(z + r * ld, y + (first + r) * ld, (size_t)m->n_out * sizeof *y);
         }
@@ -243,48 +247,62 @@ static void integers_are_the_same_on_every_processor(void **state) {
 }
 
 #if defined(__x86_64__)
-// The tile kernel: right, and a row's bits do not depend on how many rows there are or where it stands.
+// The tile kernels of bf16: right, and a row's bits do not depend on how many rows there are or where it stands, or on
+// whether weights are packed in fewer bits.
 static void tiles_are_right_and_row_independent(void **state) {
     (void)state;
     enum { N_IN = 96, N_OUT = 77, ROWS = 150, LDY = 80 };
-    unsigned char *raw = random_raw(LS_GGML_Q4_1, N_OUT, N_IN);
-    lsk_matrix m;
-    lsk_pack_init(&m, LS_GGML_Q4_1, N_OUT, N_IN, LSK_ARITH_BF16);
-    m.data = aligned(lsk_pack_bytes(LS_GGML_Q4_1, N_OUT, N_IN, LSK_ARITH_BF16) + 4096); // prefetches reach beyond
-    lsk_pack_rows(&m, 0, LS_GGML_Q4_1, raw, N_OUT);
-    const lsk_table *plain = lsk_level("portable");
-    static float x[ROWS * N_IN], y[ROWS * LDY], z[ROWS * LDY], w[N_IN];
+    static float x[ROWS * N_IN], y[ROWS * LDY], z[ROWS * LDY], w[N_IN], expanded[ROWS * LDY];
+    static float scratch[64 * N_IN] __attribute__((aligned(64)));
     static uint16_t bits[ROWS * N_IN], w_bits[N_IN];
-    for (int i = 0; i < ROWS * N_IN; i++) x[i] = rnd();
-    plain->to_bf16(x, ROWS * N_IN, bits);
-    emulated_amx_matmul_bf16(&m, bits, N_IN, y, LDY, ROWS, 0, 3);
-    emulated_amx_matmul_bf16(&m, bits, N_IN, y, LDY, ROWS, 3, 5);
-    for (int64_t o = 0; o < N_OUT; o++) {
-        lsk_dequant_row(LS_GGML_Q4_1, raw + (size_t)o * lsk_row_bytes(LS_GGML_Q4_1, N_IN), N_IN, w);
-        plain->to_bf16(w, N_IN, w_bits);
-        for (int r = 0; r < ROWS; r++) {
-            double want = 0, size = 0;
-            for (int i = 0; i < N_IN; i++) {
-                want += (double)w[i] * (double)x[r * N_IN + i];
-                size += fabs((double)w[i] * (double)x[r * N_IN + i]);
+    const lsk_table *plain = lsk_level("portable");
+    const int types[] = {LS_GGML_Q4_0, LS_GGML_Q4_1, LS_GGML_Q8_0};
+    for (int t = 0; t < 6; t++) {
+        const int type = types[t / 2];
+        const lsk_arith packing = t % 2 ? LSK_ARITH_BF16_PACKED : LSK_ARITH_BF16;
+        if (t % 2 && !unpacks()) {
+            print_message("skipped: this processor cannot unpack %s\n", ls_ggml_type_name(type));
+            continue;
+        }
+        rnd_restart();
+        unsigned char *raw = random_raw(type, N_OUT, N_IN);
+        lsk_matrix m;
+        lsk_pack_init(&m, type, N_OUT, N_IN, packing);
+        m.data = aligned(lsk_pack_bytes(type, N_OUT, N_IN, packing));
+        lsk_pack_rows(&m, 0, type, raw, N_OUT);
+        for (int i = 0; i < ROWS * N_IN; i++) x[i] = rnd();
+        plain->to_bf16(x, ROWS * N_IN, bits);
+        emulated_amx_matmul_bf16(&m, bits, N_IN, y, LDY, ROWS, 0, 3, scratch);
+        emulated_amx_matmul_bf16(&m, bits, N_IN, y, LDY, ROWS, 3, 5, scratch);
+        if (t % 2) assert_memory_equal(y, expanded, sizeof y);
+        else memcpy(expanded, y, sizeof y);
+        for (int64_t o = 0; o < N_OUT; o++) {
+            lsk_dequant_row(type, raw + (size_t)o * lsk_row_bytes(type, N_IN), N_IN, w);
+            plain->to_bf16(w, N_IN, w_bits);
+            for (int r = 0; r < ROWS; r++) {
+                double want = 0, size = 0;
+                for (int i = 0; i < N_IN; i++) {
+                    want += (double)w[i] * (double)x[r * N_IN + i];
+                    size += fabs((double)w[i] * (double)x[r * N_IN + i]);
+                }
+                assert_true(fabs(want - (double)y[r * LDY + o]) < 2e-6 * size);
             }
-            assert_true(fabs(want - (double)y[r * LDY + o]) < 2e-6 * size);
         }
+        for (int rows = 1; rows <= 70; rows += rows < 34 ? 1 : 7)
+            for (int first = 0; first + rows <= ROWS; first += 37) {
+                emulated_amx_matmul_bf16(&m, bits + first * N_IN, N_IN, z, LDY, rows, 0, 5, scratch);
+                for (int r = 0; r < rows; r++)
+                    assert_memory_equal(z + r * LDY, y + (first + r) * LDY, N_OUT * sizeof(float));
+            }
+        free(raw), free(m.data);
     }
-    for (int rows = 1; rows <= 70; rows += rows < 34 ? 1 : 7)
-        for (int first = 0; first + rows <= ROWS; first += 37) {
-            emulated_amx_matmul_bf16(&m, bits + first * N_IN, N_IN, z, LDY, rows, 0, 5);
-            for (int r = 0; r < rows; r++)
-                assert_memory_equal(z + r * LDY, y + (first + r) * LDY, N_OUT * sizeof(float));
-        }
-    free(raw), free(m.data);
 }
 
 // The checks of tiles before they are used.
 static void wrong_tiles_are_not_used(void **state) {
     (void)state;
-    if (!lsk_level("avx512vnni")) {
-        print_message("skipped: this processor has no AVX-512 VNNI\n");
+    if (!unpacks()) {
+        print_message("skipped: this processor lacks the instructions that the kernels need beside tiles\n");
         skip();
     }
     assert_true(emulated_amx_right(0));

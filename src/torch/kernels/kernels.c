@@ -261,7 +261,10 @@ void lsk_quantize_row(int type, const float *x, int64_t n, void *out) {
 }
 
 static lsk_format format_of(int type, lsk_arith arith) {
-    if (arith == LSK_ARITH_BF16) return LSK_BF16;
+    const int packed = arith == LSK_ARITH_BF16_PACKED;
+    if (packed && (type == LS_GGML_Q4_0 || type == LS_GGML_Q4_1)) return LSK_Q4B;
+    if (packed && type == LS_GGML_Q8_0) return LSK_Q8B;
+    if (packed || arith == LSK_ARITH_BF16) return LSK_BF16;
     switch (type) {
     case LS_GGML_F32: return LSK_F32;
     case LS_GGML_F16: return LSK_F16;
@@ -285,12 +288,17 @@ void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in, lsk_ari
     m->format = format_of(type, arith);
     m->n_out = (int32_t)n_out;
     m->n_in = (int32_t)n_in;
-    const int kept = ls_ggml_layout_of(arith == LSK_ARITH_BF16 ? LS_GGML_BF16 : type)->kept;
+    const int kept = ls_ggml_layout_of(m->format == LSK_BF16 ? LS_GGML_BF16 : type)->kept;
     m->tile_bytes = (size_t)n_in / 32 * LSK_TILE * (size_t)kept;
 }
 
 /* The byte of a group, and the half of it, that holds the 4-bit value of input k and output `lane`. */
 static size_t q4_at(lsk_format f, int k, int64_t lane, int *high) {
+    if (f == LSK_Q4B) { /* the nibbles of 64 bits: of each eight inputs the first or the last four */
+        const int nibble = k / 8 * 4 + k % 4;
+        *high = nibble % 2;
+        return (size_t)lane * 16 + (size_t)(k % 8 / 4 * 8 + nibble / 2);
+    }
     *high = f == LSK_Q4I ? k >= 16 : k & 1;
     if (f == LSK_Q4I) return (size_t)(k % 16) / 4 * 64 + (size_t)lane * 4 + (size_t)k % 4;
     return (size_t)(k / 2) * 16 + (size_t)lane;
@@ -350,12 +358,13 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, 
             for (int32_t k = 0; k < m->n_in; k++) memcpy(tile + ((size_t)k * 16 + (size_t)lane) * 2, src + 2 * k, 2);
         } else if (m->format == LSK_Q4S || m->format == LSK_Q8S) {
             pack_scaled(m, type, src, tile, lane);
-        } else if (m->format == LSK_Q8 || m->format == LSK_Q8I) {
+        } else if (m->format == LSK_Q8 || m->format == LSK_Q8I || m->format == LSK_Q8B) {
             lsk_q8 *g = (lsk_q8 *)tile;
             for (int32_t i = 0; i < m->n_in / 32; i++, g++, src += block_bytes) {
                 memcpy(g->scale + lane, src, 2);
                 for (int k = 0; k < 32; k++)
                     if (m->format == LSK_Q8) g->q[k * 16 + lane] = src[2 + k];
+                    else if (m->format == LSK_Q8B) g->q[lane * 32 + k] = src[2 + k];
                     else g->q[k / 4 * 64 + lane * 4 + k % 4] = (uint8_t)(src[2 + k] ^ 0x80); /* q + 128 */
             }
         } else {

@@ -22,20 +22,22 @@ typedef enum {
     LSK_Q8I,
     LSK_BF16, /* bf16 pairs: [n_in / 2][16 outputs][2] */
     LSK_F16,  /* [n_in][16 outputs] */
+    LSK_Q4B,  /* Q4 and Q8 output by output, for bf16 arithmetic that unpacks them */
+    LSK_Q8B,
     LSK_Q4S,  /* as Q4 with f32 scale and minimum (Q4_K) */
     LSK_Q8S,  /* signed 8-bit q, weight = scale * q + minimum, f32 scale and minimum per 16 inputs (Q5, K formats) */
 } lsk_format;
 
 /* A group of inputs for a tile's 16 outputs. In f32 arithmetic q holds the 16 outputs of an input (4 bits: of two
- * inputs) side by side, in integer arithmetic four inputs of an output. */
+ * inputs) side by side, in integer arithmetic four inputs of an output, in bf16 arithmetic all 32 of an output. */
 typedef struct {
     uint16_t scale[LSK_TILE], min[LSK_TILE]; /* f16 bits */
     uint8_t q[16 * LSK_TILE];
-} lsk_q4; /* 32 inputs of Q4 and Q4I */
+} lsk_q4; /* 32 inputs of Q4, Q4I and Q4B */
 typedef struct {
     uint16_t scale[LSK_TILE];
     uint8_t q[32 * LSK_TILE]; /* of Q8I: + 128 */
-} lsk_q8;                     /* 32 inputs of Q8 and Q8I */
+} lsk_q8;                     /* 32 inputs of Q8, Q8I and Q8B */
 typedef struct {
     float scale[LSK_TILE], min[LSK_TILE];
     uint8_t q[16 * LSK_TILE];
@@ -45,8 +47,16 @@ typedef struct {
  * input is rounded to 16-bit or 8-bit integers, 32 values to a scale, and multiplied by the stored weight integers
  * exactly; plain-float weights keep f32. mixed: as i8, and as i16 the groups of 32 that have much of their row's energy
  * (lsk_wide_group): what rounding does to these few is most of what it does to the row. bf16: weights and a matmul's
- * input are rounded to bf16, sums are f32. */
-typedef enum { LSK_ARITH_F32, LSK_ARITH_I16, LSK_ARITH_I8, LSK_ARITH_BF16, LSK_ARITH_MIXED } lsk_arith;
+ * input are rounded to bf16, sums are f32. bf16 packed, of weights only: bf16, but Q4 and Q8 are rounded each time that
+ * they are used (lsk_table.unpacks). */
+typedef enum {
+    LSK_ARITH_F32,
+    LSK_ARITH_I16,
+    LSK_ARITH_I8,
+    LSK_ARITH_BF16,
+    LSK_ARITH_MIXED,
+    LSK_ARITH_BF16_PACKED
+} lsk_arith;
 
 /* 32 values of a matmul's input as integers v: value = scale * v, v = 256 * hi + lo in i16, v = hi in i8. In mixed
  * arithmetic v = hi, and lo / 256 is added to it in wide groups. */
@@ -164,10 +174,11 @@ typedef struct {
                      int64_t stride); /* groups: stride apart */
     /* Rounds x to bf16 in place and writes the bits beside (NULL: nowhere); matmul then takes x. n a multiple of 16. */
     void (*to_bf16)(float *x, int32_t n, uint16_t *bits);
-    /* NULL, or for LSK_BF16: faster than matmul, from the bits of x. Its sums run over pairs of inputs,
-     * each level's in an order of its own. */
+    /* NULL, or for LSK_BF16, where unpacks is set also LSK_Q4B and LSK_Q8B: faster than matmul, from the bits of x. Its
+     * sums run over pairs of inputs, each level's in an order of its own. scratch: as matmul's. */
     void (*matmul_bf16)(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                        int32_t tile_begin, int32_t tile_end);
+                        int32_t tile_begin, int32_t tile_end, void *scratch);
+    int unpacks;
     void (*rmsnorm)(const float *x, const float *weight, int32_t n, float eps, float *out);
     /* Pairs turned by angle i, all of it scaled: (x[2i], x[2i+1]) where interleaved, else (x[i], x[i + dims/2]); cs
      * holds cos, sin, cos, sin.. */
@@ -222,7 +233,9 @@ void lsk_plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *o
 enum { LSK_AMX_LEAST = 8 };
 int lsk_amx_usable(void);
 void lsk_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                         int32_t tile_begin, int32_t tile_end);
+                         int32_t tile_begin, int32_t tile_end, void *scratch);
+void lsk_amx_matmul_packed(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
+                           int32_t tile_begin, int32_t tile_end, void *scratch); /* Q4B and Q8B */
 void lsk_amx_matmul_int8(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
                          int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
 void lsk_amx_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
@@ -231,7 +244,7 @@ int64_t lsk_amx_peak(lsk_arith arith, int64_t rounds); /* a table's */
 
 /* matmul_bf16 by vdpbf16ps. */
 void lsk_avx512bf16_matmul(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                           int32_t tile_begin, int32_t tile_end);
+                           int32_t tile_begin, int32_t tile_end, void *scratch);
 int64_t lsk_avx512bf16_peak(int64_t rounds); /* of bf16 pairs, as a table's peak */
 
 /* matmul_int by SDOT, and by SMMLA where there are rows to pair; quantize in NEON. */

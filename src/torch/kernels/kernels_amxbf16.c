@@ -57,7 +57,12 @@ static void some_rows(const lsk_matrix *m, const uint16_t *x, int64_t ldx, float
 }
 
 void lsk_amx_matmul_bf16(const lsk_matrix *m, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                         int32_t t0, int32_t t1) {
-    for (int32_t r = 0; r < rows; r += AMX_ROWS * BLOCKS)
-        some_rows(m, x + r * ldx, ldx, y + r * ldy, ldy, rows - r < AMX_ROWS * BLOCKS ? rows - r : AMX_ROWS * BLOCKS, t0, t1);
+                         int32_t t0, int32_t t1, void *scratch) {
+    enum { MOST = AMX_ROWS * BLOCKS };
+    if (m->format != LSK_BF16) {
+        lsk_amx_matmul_packed(m, x, ldx, y, ldy, rows, t0, t1, scratch);
+        return;
+    }
+    for (int32_t r = 0; r < rows; r += MOST)
+        some_rows(m, x + r * ldx, ldx, y + r * ldy, ldy, rows - r < MOST ? rows - r : MOST, t0, t1);
 }

@@ -38,24 +38,29 @@ int64_t lsk_amx_peak(lsk_arith arith, int64_t rounds) {
 }
 
 /* Tiles of bf16 against plain C, for which small integers have exact sums. */
-static int right_bf16(void) {
+static int right_bf16(int type, lsk_arith packing) {
     enum { N_IN = 64, ROWS = 19 };
     static uint16_t x[ROWS * N_IN];
-    static float w[LSK_TILE * N_IN], y[ROWS * LSK_TILE];
-    static unsigned char packed[LSK_TILE * N_IN * 2] __attribute__((aligned(64)));
+    static float scratch[64 * N_IN] __attribute__((aligned(64))), y[ROWS * LSK_TILE], w[N_IN];
+    static unsigned char raw[LSK_TILE * N_IN * 4], packed[LSK_TILE * N_IN * 2] __attribute__((aligned(64)));
     lsk_matrix m;
-    lsk_pack_init(&m, LS_GGML_F32, LSK_TILE, N_IN, LSK_ARITH_BF16);
+    lsk_pack_init(&m, type, LSK_TILE, N_IN, packing);
     m.data = packed;
-    for (int i = 0; i < LSK_TILE * N_IN; i++) w[i] = (float)(i * 37 % 101 - 50);
     for (int i = 0; i < ROWS * N_IN; i++) x[i] = lsk_float_to_bf16((float)(i * 53 % 89 - 44));
-    lsk_pack_rows(&m, 0, LS_GGML_F32, w, LSK_TILE);
-    lsk_amx_matmul_bf16(&m, x, N_IN, y, LSK_TILE, ROWS, 0, 1);
-    for (int r = 0; r < ROWS; r++)
-        for (int o = 0; o < LSK_TILE; o++) {
+    for (int o = 0; o < LSK_TILE; o++) {
+        for (int k = 0; k < N_IN; k++) w[k] = (float)(k % 32 < 2 ? k % 2 * 15 : (o * N_IN + k) * 37 % 16) - 8;
+        lsk_quantize_row(type, w, N_IN, raw + (size_t)o * lsk_row_bytes(type, N_IN));
+    }
+    lsk_pack_rows(&m, 0, type, raw, LSK_TILE);
+    lsk_amx_matmul_bf16(&m, x, N_IN, y, LSK_TILE, ROWS, 0, 1, scratch);
+    for (int o = 0; o < LSK_TILE; o++) {
+        lsk_dequant_row(type, raw + (size_t)o * lsk_row_bytes(type, N_IN), N_IN, w);
+        for (int r = 0; r < ROWS; r++) {
             int32_t want = 0;
-            for (int k = 0; k < N_IN; k++) want += ((r * N_IN + k) * 53 % 89 - 44) * ((o * N_IN + k) * 37 % 101 - 50);
+            for (int k = 0; k < N_IN; k++) want += ((r * N_IN + k) * 53 % 89 - 44) * (int32_t)w[k];
             if (y[r * LSK_TILE + o] != (float)want) return 0;
         }
+    }
     return 1;
 }
 
@@ -96,8 +101,8 @@ static int right_int8(int8_case *c, int type) {
     return !memcmp(by_vectors, c->y, sizeof by_vectors);
 }
 
-/* Tiles run in bursts of two speeds on some processors, and others may have this one meanwhile: the fastest of many short
- * runs, in turn, counts. */
+/* Tiles run in bursts of two speeds on some processors, and others may have this one meanwhile: the fastest of many
+ * short runs, in turn, counts. */
 static int tiles_are_faster(int8_case *c, int rows) {
     enum { TIMES = 40 };
     uint64_t best[2] = {UINT64_MAX, UINT64_MAX};
@@ -134,8 +139,10 @@ static int right_and_alive(void) {
     static int8_case c __attribute__((aligned(64)));
     struct sigaction a = {.sa_handler = on_refusal}, old;
     sigaction(SIGILL, &a, &old);
-    const int ok =
-        sigsetjmp(refused, 1) ? 0 : right_bf16() && right_int8(&c, LS_GGML_Q8_0) && right_int8(&c, LS_GGML_Q4_1);
+    const int ok = sigsetjmp(refused, 1)
+                       ? 0
+                       : right_bf16(LS_GGML_F32, LSK_ARITH_BF16) && right_bf16(LS_GGML_Q4_1, LSK_ARITH_BF16_PACKED) &&
+                             right_int8(&c, LS_GGML_Q4_1) && right_int8(&c, LS_GGML_Q8_0);
     if (ok) find_from_rows(&c);
     sigaction(SIGILL, &old, NULL);
     return ok;

@@ -79,7 +79,8 @@ PAIRS_KERNEL(11)
 PAIRS_KERNEL(12)
 
 void lsk_avx512bf16_matmul(const lsk_matrix *m, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                           int32_t t0, int32_t t1) {
+                           int32_t t0, int32_t t1, void *scratch) {
+    (void)scratch;
     static void (*const kernels[PAIRS_MOST])(const lsk_matrix *, const uint16_t *, int64_t, float *, int64_t, int32_t,
                                              int32_t, part_of) = {
         pairs_1, pairs_2, pairs_3, pairs_4, pairs_5, pairs_6, pairs_7, pairs_8, pairs_9, pairs_10, pairs_11, pairs_12};

@@ -219,5 +219,18 @@ static int64_t k_peak(lsk_arith arith, int64_t rounds) {
 #define MATMUL_INT lsk_plain_matmul_int
 #define QUANTIZE lsk_plain_quantize
 #endif
-const lsk_table LEVEL = {LEVEL_NAME, FAST_INT, k_matmul,   MATMUL_INT,  QUANTIZE,    k_to_bf16, NULL,
-                         k_rmsnorm,  k_rope,   k_silu_mul, k_gelu_mul, k_softcap, k_attention, k_row_stats, k_top, k_peak};
+const lsk_table LEVEL = {.name = LEVEL_NAME,
+                         .fast_int = FAST_INT,
+                         .matmul = k_matmul,
+                         .matmul_int = MATMUL_INT,
+                         .quantize = QUANTIZE,
+                         .to_bf16 = k_to_bf16,
+                         .rmsnorm = k_rmsnorm,
+                         .rope = k_rope,
+                         .silu_mul = k_silu_mul,
+                         .gelu_mul = k_gelu_mul,
+                         .softcap = k_softcap,
+                         .attention = k_attention,
+                         .row_stats = k_row_stats,
+                         .top = k_top,
+                         .peak = k_peak};

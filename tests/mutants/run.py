@@ -20,7 +20,7 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-COPIED = ["Makefile", "src", "ui", "tests", "demos", "configs"]  # what the unit tests are built from and read
+COPIED = ["Makefile", ".ci", "src", "ui", "tests", "demos", "configs"]  # what the unit tests are built from and read
 MEMORY = 4 << 30  # bytes of address space: a mistake may ask for all there is
 
 

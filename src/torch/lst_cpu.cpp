@@ -75,7 +75,7 @@ bool CpuModel::matrix_begin(lst::Linear &l, int type, lst::Care care) {
     if (!packed) return false;
     lsk_pack_init(&l.packed, type, l.n_out, l.n_in, packing);
     l.packed.data = this->packed.take(packed);
-    const bool takes_integers = l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I;
+    const bool takes_integers = lsk_takes_integers(l.packed.format);
     integers |= takes_integers;
     all_bf16 &= l.packed.format == LSK_BF16;
     l.arith = takes_integers || arith == LSK_ARITH_BF16 ? arith : LSK_ARITH_F32;

@@ -35,7 +35,7 @@ struct Team {
         const int32_t a = share.from, b = share.to;
         float *scratch = fm(s.scratch) + (int64_t)t * s.scratch_floats;
         x += (int64_t)first * l.n_in;
-        if (l.packed.format == LSK_Q4I || l.packed.format == LSK_Q8I)
+        if (lsk_takes_integers(l.packed.format))
             k.matmul_int(&l.packed, l.arith, p.groups.data() + first, rows, y, l.n_out, count, a, b, scratch);
         else if (l.arith == LSK_ARITH_BF16 && k.matmul_bf16)
             k.matmul_bf16(&l.packed, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, y, l.n_out, count, a, b,

@@ -16,6 +16,14 @@ static inline __attribute__((always_inline)) __m512 add_q8(__m512 sum, __m512i d
     return add_scaled(sum, _mm512_sub_epi32(dot, _mm512_set1_epi32(x->total128)), d, x->scale);
 }
 
+/* ... of bytes that hold a weight + 32, over the first 16 inputs and over the last. */
+static inline __attribute__((always_inline)) __m512 add_first16(__m512 sum, __m512i dot, __m512 d, const lsk_group *x) {
+    return add_scaled(sum, _mm512_sub_epi32(dot, _mm512_set1_epi32(x->first32)), d, x->scale);
+}
+static inline __attribute__((always_inline)) __m512 add_last16(__m512 sum, __m512i dot, __m512 d, const lsk_group *x) {
+    return add_scaled(sum, _mm512_sub_epi32(dot, _mm512_set1_epi32(lsk_last32(x))), d, x->scale);
+}
+
 /* Four inputs of each of 16 outputs a vector: inputs 4j .. 4j + 3 in w[j]. */
 static inline __attribute__((always_inline)) void unpack_q4(const uint8_t *q, __m512i *w) {
     const __m512i low = _mm512_set1_epi8(15);
@@ -25,7 +33,17 @@ static inline __attribute__((always_inline)) void unpack_q4(const uint8_t *q, __
         w[j + 4] = _mm512_and_si512(_mm512_srli_epi16(b, 4), low);
     }
 }
+static inline __attribute__((always_inline)) void load_q8(const uint8_t *q, __m512i *w) {
+    for (int j = 0; j < 8; j++) w[j] = _mm512_loadu_si512(q + 64 * j);
+}
+
+/* 16 small integers, times d. */
+static inline __attribute__((always_inline)) __m512 scaled_bytes(const uint8_t *p, __m512 d) {
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p))), d);
+}
+static inline __attribute__((always_inline)) __m512 scaled_signed_bytes(const uint8_t *p, __m512 d) {
+    return _mm512_mul_ps(vf_i8(p), d);
+}
 
 /* Mixed arithmetic: adds to the outputs of a tile the low halves of wide groups, after all others. */
-void lsk_avx512vnni_add_wide(const lsk_matrix *m, const lsk_wide_rows *wide, const lsk_group *x, int64_t ldx, float *y,
-                             int64_t ldy, int32_t tile);
+void lsk_avx512vnni_add_wide(const lsk_matrix *m, const lsk_wide_rows *wide, float *y, int64_t ldy, int32_t tile);

@@ -67,64 +67,93 @@ typedef struct {
     float scale[16], min[16];
 } block;
 
-/* 6-bit scales and minima of Q4_K and Q5_K. */
-static void scale_min(const unsigned char *s, int j, int *scale, int *min) {
-    if (j < 4) *scale = s[j] & 63, *min = s[j + 4] & 63;
-    else {
-        *scale = (s[j + 4] & 15) | (s[j - 4] >> 6) << 4;
-        *min = s[j + 4] >> 4 | (s[j] >> 6) << 4;
-    }
+/* The scales of a block of a K format: of value i d * scale[i / 16], and dmin * min[i / 16] is subtracted. */
+typedef struct {
+    uint16_t d, dmin; /* f16 bits */
+    int8_t scale[16];
+    uint8_t min[16];
+} k_scales;
+
+static uint16_t half_bits_at(const unsigned char *p) {
+    uint16_t h;
+    memcpy(&h, p, sizeof h);
+    return h;
 }
 
-static void block_q2_k(const unsigned char *p, block *b) {
-    const float d = lsk_half_at(p + 80), dmin = lsk_half_at(p + 82);
-    for (int g = 0; g < 16; g++) {
-        const unsigned char *q = p + 16 + g / 8 * 32 + g % 2 * 16;
-        b->scale[g] = d * (float)(p[g] & 15);
-        b->min[g] = 0 - dmin * (float)(p[g] >> 4);
-        for (int i = 0; i < 16; i++) b->q[g * 16 + i] = (int8_t)(q[i] >> g % 8 / 2 * 2 & 3);
-    }
-}
-
-static void block_q3_k(const unsigned char *p, block *b) {
-    const float d = lsk_half_at(p + 108);
-    const unsigned char *s = p + 96;
-    for (int g = 0; g < 16; g++) {
-        const int low = g < 8 ? s[g] & 15 : s[g - 8] >> 4, high = s[8 + g % 4] >> g / 4 * 2 & 3;
-        const unsigned char *q = p + 32 + g / 8 * 32 + g % 2 * 16, *mask = p + g % 2 * 16;
-        b->scale[g] = d * (float)((low | high << 4) - 32);
-        b->min[g] = 0;
-        for (int i = 0; i < 16; i++)
-            b->q[g * 16 + i] = (int8_t)((q[i] >> g % 8 / 2 * 2 & 3) - (mask[i] >> g / 2 & 1 ? 0 : 4));
-    }
-}
-
-static void block_q45_k(const unsigned char *p, int five, block *b) {
-    const float d = lsk_half_at(p), dmin = lsk_half_at(p + 2);
-    const unsigned char *qh = p + 16, *qs = five ? p + 48 : p + 16;
-    for (int j = 0; j < 8; j++) {
-        int scale, min;
-        scale_min(p + 4, j, &scale, &min);
-        b->scale[2 * j] = b->scale[2 * j + 1] = d * (float)scale;
-        b->min[2 * j] = b->min[2 * j + 1] = 0 - dmin * (float)min;
-        for (int i = 0; i < 32; i++) {
-            const int q = j % 2 ? qs[j / 2 * 32 + i] >> 4 : qs[j / 2 * 32 + i] & 15;
-            b->q[j * 32 + i] = (int8_t)(q + (five && qh[i] >> j & 1 ? 16 : 0));
+static k_scales k_scales_of(int type, const unsigned char *p) {
+    k_scales k = {0};
+    const unsigned char *s;
+    switch (type) {
+    case LS_GGML_Q2_K:
+        k.d = half_bits_at(p + 80), k.dmin = half_bits_at(p + 82);
+        for (int g = 0; g < 16; g++) k.scale[g] = (int8_t)(p[g] & 15), k.min[g] = p[g] >> 4;
+        break;
+    case LS_GGML_Q3_K:
+        k.d = half_bits_at(p + 108), s = p + 96;
+        for (int g = 0; g < 16; g++) {
+            const int low = g < 8 ? s[g] & 15 : s[g - 8] >> 4, high = s[8 + g % 4] >> g / 4 * 2 & 3;
+            k.scale[g] = (int8_t)((low | high << 4) - 32);
+        }
+        break;
+    case LS_GGML_Q6_K:
+        k.d = half_bits_at(p + 208);
+        memcpy(k.scale, p + 192, sizeof k.scale);
+        break;
+    default: /* Q4_K, Q5_K: scales and minima of 6 bits for 32 values */
+        k.d = half_bits_at(p), k.dmin = half_bits_at(p + 2), s = p + 4;
+        for (int g = 0; g < 16; g++) {
+            const int j = g / 2;
+            k.scale[g] = (int8_t)(j < 4 ? s[j] & 63 : (s[j + 4] & 15) | (s[j - 4] >> 6) << 4);
+            k.min[g] = (uint8_t)(j < 4 ? s[j + 4] & 63 : s[j + 4] >> 4 | (s[j] >> 6) << 4);
         }
     }
+    return k;
 }
 
-static void block_q6_k(const unsigned char *p, block *b) {
-    const float d = lsk_half_at(p + 208);
+static void integers_q2_k(const unsigned char *p, int8_t *to) {
     for (int g = 0; g < 16; g++) {
-        b->scale[g] = d * (float)(signed char)p[192 + g];
-        b->min[g] = 0;
+        const unsigned char *q = p + 16 + g / 8 * 32 + g % 2 * 16;
+        for (int i = 0; i < 16; i++) to[g * 16 + i] = (int8_t)(q[i] >> g % 8 / 2 * 2 & 3);
+    }
+}
+
+static void integers_q3_k(const unsigned char *p, int8_t *to) {
+    for (int g = 0; g < 16; g++) {
+        const unsigned char *q = p + 32 + g / 8 * 32 + g % 2 * 16, *mask = p + g % 2 * 16;
+        for (int i = 0; i < 16; i++)
+            to[g * 16 + i] = (int8_t)((q[i] >> g % 8 / 2 * 2 & 3) - (mask[i] >> g / 2 & 1 ? 0 : 4));
+    }
+}
+
+static void integers_q45_k(const unsigned char *p, int five, int8_t *to) {
+    const unsigned char *qh = p + 16, *qs = five ? p + 48 : p + 16;
+    for (int j = 0; j < 8; j++)
+        for (int i = 0; i < 32; i++) {
+            const int q = j % 2 ? qs[j / 2 * 32 + i] >> 4 : qs[j / 2 * 32 + i] & 15;
+            to[j * 32 + i] = (int8_t)(q + (five && qh[i] >> j & 1 ? 16 : 0));
+        }
+}
+
+static void integers_q6_k(const unsigned char *p, int8_t *to) {
+    for (int g = 0; g < 16; g++)
         for (int i = 0; i < 16; i++) {
             const int part = g % 8 / 2, l = g % 2 * 16 + i; /* of 128 values: four parts of 32 */
             const unsigned char ql = p[g / 8 * 64 + part % 2 * 32 + l], qh = p[128 + g / 8 * 32 + l];
-            b->q[g * 16 + i] = (int8_t)(((part < 2 ? ql & 15 : ql >> 4) | (qh >> part * 2 & 3) << 4) - 32);
+            to[g * 16 + i] = (int8_t)(((part < 2 ? ql & 15 : ql >> 4) | (qh >> part * 2 & 3) << 4) - 32);
         }
+}
+
+static void block_k(int type, const unsigned char *p, block *b) {
+    const k_scales k = k_scales_of(type, p);
+    const float d = lsk_half_to_float(k.d), dmin = lsk_half_to_float(k.dmin);
+    for (int g = 0; g < 16; g++) {
+        b->scale[g] = d * (float)k.scale[g];
+        b->min[g] = 0 - dmin * (float)k.min[g];
     }
+    if (type == LS_GGML_Q2_K) integers_q2_k(p, b->q);
+    else if (type == LS_GGML_Q3_K) integers_q3_k(p, b->q);
+    else if (type == LS_GGML_Q6_K) integers_q6_k(p, b->q);
+    else integers_q45_k(p, type == LS_GGML_Q5_K, b->q);
 }
 
 /* Q4_0, Q4_1, Q5_0, Q5_1: value i in the low nibble of byte i, value i + 16 in its high nibble. */
@@ -161,11 +190,11 @@ static void read_block(int type, const unsigned char *p, block *b) {
         b->scale[0] = b->scale[1] = lsk_half_at(p);
         b->min[0] = b->min[1] = 0;
         break;
-    case LS_GGML_Q2_K: block_q2_k(p, b); break;
-    case LS_GGML_Q3_K: block_q3_k(p, b); break;
+    case LS_GGML_Q2_K:
+    case LS_GGML_Q3_K:
     case LS_GGML_Q4_K:
-    case LS_GGML_Q5_K: block_q45_k(p, type == LS_GGML_Q5_K, b); break;
-    case LS_GGML_Q6_K: block_q6_k(p, b); break;
+    case LS_GGML_Q5_K:
+    case LS_GGML_Q6_K: block_k(type, p, b); break;
     case LS_GGML_IQ4_NL: block_iq4_nl(p, b); break;
     default: block_small(p, type, b);
     }
@@ -261,7 +290,7 @@ void lsk_quantize_row(int type, const float *x, int64_t n, void *out) {
 }
 
 static lsk_format format_of(int type, lsk_arith arith) {
-    const int packed = arith == LSK_ARITH_BF16_PACKED;
+    const int packed = arith == LSK_ARITH_BF16_PACKED, integers = !packed && arith != LSK_ARITH_F32;
     if (packed && (type == LS_GGML_Q4_0 || type == LS_GGML_Q4_1)) return LSK_Q4B;
     if (packed && type == LS_GGML_Q8_0) return LSK_Q8B;
     if (packed || arith == LSK_ARITH_BF16) return LSK_BF16;
@@ -270,9 +299,14 @@ static lsk_format format_of(int type, lsk_arith arith) {
     case LS_GGML_F16: return LSK_F16;
     case LS_GGML_BF16: return LSK_BF16;
     case LS_GGML_Q4_0:
-    case LS_GGML_Q4_1: return arith != LSK_ARITH_F32 ? LSK_Q4I : LSK_Q4;
-    case LS_GGML_Q8_0: return arith != LSK_ARITH_F32 ? LSK_Q8I : LSK_Q8;
-    case LS_GGML_Q4_K: return LSK_Q4S;
+    case LS_GGML_Q4_1: return integers ? LSK_Q4I : LSK_Q4;
+    case LS_GGML_Q8_0: return integers ? LSK_Q8I : LSK_Q8;
+    case LS_GGML_Q5_0:
+    case LS_GGML_IQ4_NL: return integers ? LSK_Q8I : LSK_Q8S;
+    case LS_GGML_Q3_K:
+    case LS_GGML_Q6_K: return integers ? LSK_K6I : LSK_Q8S;
+    case LS_GGML_Q5_K: return integers ? LSK_K5I : LSK_Q8S;
+    case LS_GGML_Q4_K: return integers ? LSK_K4I : LSK_Q4S;
     default: return LSK_Q8S;
     }
 }
@@ -289,7 +323,11 @@ void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in, lsk_ari
     m->n_out = (int32_t)n_out;
     m->n_in = (int32_t)n_in;
     const int kept = ls_ggml_layout_of(m->format == LSK_BF16 ? LS_GGML_BF16 : type)->kept;
-    m->tile_bytes = (size_t)n_in / 32 * LSK_TILE * (size_t)kept;
+    m->tile_bytes = m->format == LSK_Q8I   ? (size_t)n_in / 32 * sizeof(lsk_q8)
+                    : m->format == LSK_K4I ? (size_t)n_in / 256 * sizeof(lsk_k4)
+                    : m->format == LSK_K5I || m->format == LSK_K6I
+                        ? (size_t)n_in / 256 * sizeof(lsk_k5)
+                        : (size_t)n_in / 32 * LSK_TILE * (size_t)kept;
 }
 
 /* The byte of a group, and the half of it, that holds the 4-bit value of input k and output `lane`. */
@@ -299,8 +337,9 @@ static size_t q4_at(lsk_format f, int k, int64_t lane, int *high) {
         *high = nibble % 2;
         return (size_t)lane * 16 + (size_t)(k % 8 / 4 * 8 + nibble / 2);
     }
-    *high = f == LSK_Q4I ? k >= 16 : k & 1;
-    if (f == LSK_Q4I) return (size_t)(k % 16) / 4 * 64 + (size_t)lane * 4 + (size_t)k % 4;
+    const int integers = lsk_takes_integers(f);
+    *high = integers ? k >= 16 : k & 1;
+    if (integers) return (size_t)(k % 16) / 4 * 64 + (size_t)lane * 4 + (size_t)k % 4;
     return (size_t)(k / 2) * 16 + (size_t)lane;
 }
 static void put_q4(uint8_t *to, int high, unsigned q) {
@@ -331,6 +370,48 @@ static void pack_scaled(const lsk_matrix *m, int type, const unsigned char *src,
     }
 }
 
+/* The byte of a group's 8-bit value of input k and output `lane`, for integer dot products. */
+static size_t q8_at(int k, int64_t lane) {
+    return (size_t)k / 4 * 64 + (size_t)lane * 4 + (size_t)k % 4;
+}
+
+/* Packs a row of a K format for integer dot products. */
+static void pack_k(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
+    block b;
+    for (int32_t at = 0; at < m->n_in / 256; at++, src += ls_ggml_layout_of(type)->bytes) {
+        lsk_k4 *k4 = (lsk_k4 *)tile + at;
+        lsk_k5 *k5 = (lsk_k5 *)tile + at;
+        const k_scales k = k_scales_of(type, src);
+        read_block(type, src, &b);
+        const int four = m->format == LSK_K4I, two = m->format == LSK_K6I;
+        (four ? k4->d : k5->d)[lane] = k.d;
+        (four ? k4->dmin : k5->dmin)[lane] = k.dmin;
+        for (int g = 0; g < 8; g++) {
+            (four ? k4->scale : k5->scale)[g][lane] = (uint8_t)k.scale[2 * g];
+            (four ? k4->min : k5->min)[g][lane] = two ? (uint8_t)k.scale[2 * g + 1] : k.min[2 * g];
+            for (int i = 0; i < 32; i++) {
+                const int8_t q = b.q[32 * g + i];
+                if (four) {
+                    int high;
+                    const size_t byte = q4_at(m->format, i, lane, &high);
+                    put_q4(k4->q[g] + byte, high, (unsigned)q);
+                } else k5->q[g][q8_at(i, lane)] = (uint8_t)(q + 32 * two);
+            }
+        }
+    }
+}
+
+/* Packs a row that has an f16 scale for 32 values, without minimum, as its integers + 128. */
+static void pack_q8i(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
+    block b;
+    lsk_q8 *g = (lsk_q8 *)tile;
+    for (int32_t i = 0; i < m->n_in / 32; i++, g++, src += ls_ggml_layout_of(type)->bytes) {
+        read_block(type, src, &b);
+        memcpy(g->scale + lane, src, 2);
+        for (int k = 0; k < 32; k++) g->q[q8_at(k, lane)] = (uint8_t)(b.q[k] + 128);
+    }
+}
+
 /* Packs a row that is kept as f32 or bf16, piece by piece: 256 values are whole blocks of every type. */
 static void pack_floats(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
     float plain[256] = {0};
@@ -358,14 +439,17 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, 
             for (int32_t k = 0; k < m->n_in; k++) memcpy(tile + ((size_t)k * 16 + (size_t)lane) * 2, src + 2 * k, 2);
         } else if (m->format == LSK_Q4S || m->format == LSK_Q8S) {
             pack_scaled(m, type, src, tile, lane);
-        } else if (m->format == LSK_Q8 || m->format == LSK_Q8I || m->format == LSK_Q8B) {
+        } else if (m->format == LSK_K4I || m->format == LSK_K5I || m->format == LSK_K6I) {
+            pack_k(m, type, src, tile, lane);
+        } else if (m->format == LSK_Q8I) {
+            pack_q8i(m, type, src, tile, lane);
+        } else if (m->format == LSK_Q8 || m->format == LSK_Q8B) {
             lsk_q8 *g = (lsk_q8 *)tile;
             for (int32_t i = 0; i < m->n_in / 32; i++, g++, src += block_bytes) {
                 memcpy(g->scale + lane, src, 2);
                 for (int k = 0; k < 32; k++)
                     if (m->format == LSK_Q8) g->q[k * 16 + lane] = src[2 + k];
-                    else if (m->format == LSK_Q8B) g->q[lane * 32 + k] = src[2 + k];
-                    else g->q[k / 4 * 64 + lane * 4 + k % 4] = (uint8_t)(src[2 + k] ^ 0x80); /* q + 128 */
+                    else g->q[lane * 32 + k] = src[2 + k];
             }
         } else {
             lsk_q4 *g = (lsk_q4 *)tile;

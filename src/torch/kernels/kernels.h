@@ -18,8 +18,11 @@ typedef enum {
     LSK_Q4,  /* 4-bit q, weight = scale * q + minimum, f16 scale and minimum per 32 inputs (Q4_0, Q4_1) */
     LSK_Q8,  /* 8-bit q, weight = scale * q, f16 scale per 32 inputs (Q8_0) */
     LSK_F32, /* plain floats (F32, F16, BF16) */
-    LSK_Q4I, /* Q4 and Q8 with their bytes ordered for integer dot products */
+    LSK_Q4I, /* Q4 and Q8 with their bytes ordered for integer dot products; Q8I also of Q5_0 and IQ4_NL */
     LSK_Q8I,
+    LSK_K4I, /* the same of K formats, whose groups' scales are small integers: Q4_K */
+    LSK_K5I, /* Q5_K */
+    LSK_K6I, /* Q6_K and Q3_K, a scale for 16 inputs */
     LSK_BF16, /* bf16 pairs: [n_in / 2][16 outputs][2] */
     LSK_F16,  /* [n_in][16 outputs] */
     LSK_Q4B,  /* Q4 and Q8 output by output, for bf16 arithmetic that unpacks them */
@@ -27,6 +30,9 @@ typedef enum {
     LSK_Q4S,  /* as Q4 with f32 scale and minimum (Q4_K) */
     LSK_Q8S,  /* signed 8-bit q, weight = scale * q + minimum, f32 scale and minimum per 16 inputs (Q5, K formats) */
 } lsk_format;
+static inline int lsk_takes_integers(lsk_format f) {
+    return f >= LSK_Q4I && f <= LSK_K6I;
+}
 
 /* A group of inputs for a tile's 16 outputs. In f32 arithmetic q holds the 16 outputs of an input (4 bits: of two
  * inputs) side by side, in integer arithmetic four inputs of an output, in bf16 arithmetic all 32 of an output. */
@@ -42,6 +48,19 @@ typedef struct {
     float scale[LSK_TILE], min[LSK_TILE];
     uint8_t q[16 * LSK_TILE];
 } lsk_wide; /* 32 inputs of Q4S, 16 of Q8S */
+/* 256 inputs of K4I: of group g weight = d * scale[g] * q - dmin * min[g]. */
+typedef struct {
+    uint16_t d[LSK_TILE], dmin[LSK_TILE]; /* f16 bits */
+    uint8_t scale[8][LSK_TILE], min[8][LSK_TILE];
+    uint8_t q[8][16 * LSK_TILE];
+} lsk_k4;
+/* The same of K5I, and of K6I: there weight = d * scale[g] * (q - 32), and min holds the scales of inputs 16 to 31; both
+ * have signs. */
+typedef struct {
+    uint16_t d[LSK_TILE], dmin[LSK_TILE];
+    uint8_t scale[8][LSK_TILE], min[8][LSK_TILE];
+    uint8_t q[8][32 * LSK_TILE];
+} lsk_k5, lsk_k6;
 
 /* The arithmetic that a matrix is packed for. f32: floats throughout, from weights as they are. i16 and i8: a matmul's
  * input is rounded to 16-bit or 8-bit integers, 32 values to a scale, and multiplied by the stored weight integers
@@ -65,8 +84,12 @@ typedef struct {
     float scale;      /* largest magnitude / the integer that stands for it (lsk_steps); NaN if a value is not finite */
     float sum;        /* scale * (sum of v) */
     int32_t total128; /* 128 * (sum of v) */
-    int32_t low;      /* mixed: sum of lo; else 0 */
+    int32_t first32;  /* 32 * (sum of the first 16 v) */
 } lsk_group;
+/* 32 * (sum of the last 16 v). */
+static inline int32_t lsk_last32(const lsk_group *g) {
+    return g->total128 / 4 - g->first32;
+}
 
 /* The integer that stands for a group's largest magnitude when values are rounded. */
 static inline int32_t lsk_steps(lsk_arith arith) {
@@ -74,11 +97,12 @@ static inline int32_t lsk_steps(lsk_arith arith) {
 }
 
 /* Mixed arithmetic: a group of a row is wide if its largest magnitude, squared, is more than LSK_WIDE times the mean of
- * the row's groups. Bit r of rows: of row r. */
+ * the row's groups. */
 enum { LSK_WIDE = 4, LSK_WIDE_ROWS = 32 };
 typedef struct {
     int32_t group;
-    uint32_t rows;
+    uint32_t rows;        /* bit r: in row r it is wide */
+    const lsk_group *low; /* of these rows, in order: the group with lo for v */
 } lsk_wide_group;
 
 /* A [n_out, n_in] matrix repacked for the kernels: tiles of 16 outputs; inside a tile k runs slowest, so that
@@ -165,7 +189,7 @@ typedef struct {
      * scratch: n_in * 64 floats, 64-byte aligned, one a thread. */
     void (*matmul)(const lsk_matrix *w, const float *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                    int32_t tile_begin, int32_t tile_end, float *scratch);
-    /* The same for LSK_Q4I and LSK_Q8I; group g of row r is x[g * ldx + r]. Inside a group the sum is over integers and
+    /* The same for formats that take integers; group g of row r is x[g * ldx + r]. Inside a group the sum is over integers and
      * so exact; groups are added in order, in mixed arithmetic the low halves of wide groups after all others. Every
      * level gives the same bits. scratch: as matmul's. */
     void (*matmul_int)(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
@@ -229,7 +253,8 @@ void lsk_plain_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group 
 void lsk_plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride);
 
 /* AMX: whether CPU and kernel allow tiles and these are right. The first call also measures from how many rows on they are
- * faster than vpdpbusd, for lsk_amx_matmul_int. lsk_amx_matmul_int8 takes at least LSK_AMX_LEAST rows, and not i16. */
+ * faster than vpdpbusd, for lsk_amx_matmul_int. lsk_amx_matmul_int8 takes Q4I and Q8I, at least
+ * LSK_AMX_LEAST rows, and not i16. */
 enum { LSK_AMX_LEAST = 8 };
 int lsk_amx_usable(void);
 void lsk_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,

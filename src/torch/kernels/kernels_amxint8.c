@@ -108,7 +108,7 @@ void lsk_amx_matmul_int8(const lsk_matrix *m, lsk_arith arith, const lsk_group *
             kernels[each - LSK_AMX_LEAST](m, x + from, ldx, y + from * ldy, ldy, t, t + at_once, (part_of){i, passes});
         }
         for (int32_t done = t; done < t + at_once; done++)
-            lsk_avx512vnni_add_wide(m, &wide, x, ldx, y, ldy, done);
+            lsk_avx512vnni_add_wide(m, &wide, y, ldy, done);
     }
     _tile_release();
 }

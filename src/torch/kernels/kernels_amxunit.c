@@ -123,8 +123,8 @@ static void find_from_rows(int8_case *c) {
 
 void lsk_amx_matmul_int(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
                         int32_t rows, int32_t t0, int32_t t1, void *scratch) {
-    const matmul_int how =
-        rows >= from_rows && arith != LSK_ARITH_I16 ? lsk_amx_matmul_int8 : lsk_avx512vnni.matmul_int;
+    const int can = (m->format == LSK_Q4I || m->format == LSK_Q8I) && arith != LSK_ARITH_I16;
+    const matmul_int how = can && rows >= from_rows ? lsk_amx_matmul_int8 : lsk_avx512vnni.matmul_int;
     how(m, arith, x, ldx, y, ldy, rows, t0, t1, scratch);
 }
 

@@ -29,27 +29,36 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
 #define JOIN_I8(r)
 #define ADD_Q4(r) f[r] = add_q4(f[r], hi[r], d, min, x + r);
 #define ADD_Q8(r) f[r] = add_q8(f[r], hi[r], d, x + r);
+#define ADD_FIRST16(r) f[r] = add_first16(f[r], hi[r], d, x + r);
+#define ADD_LAST16(r) f[r] = add_last16(f[r], hi[r], d, x + r);
 #define STORE(r) _mm512_mask_storeu_ps(y + (r) * ldy + tile * LSK_TILE, keep, f[r]);
 
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define EACH _Pragma("GCC unroll 12") for (int r = from; r < to; r++)
-#define BLOCK(FROM, TO, ARITH, ADD) { \
+#define BLOCK(FROM, TO, ARITH, ADD, J, END) { \
         enum { from = FROM, to = TO }; \
         __m512i hi[12], lo[12]; \
         (void)lo; \
         EACH { CLEAR_##ARITH(r) } \
-        _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) EACH { DOTS_##ARITH(r) } \
+        _Pragma("GCC unroll 8") for (int j = J; j < END; j++) EACH { DOTS_##ARITH(r) } \
         EACH { JOIN_##ARITH(r) } \
         EACH { ADD(r) } \
     }
-#define BLOCKS(ROWS, ARITH, ADD) \
-    BLOCK(0, MIN(ROWS, MOST_##ARITH(ROWS)), ARITH, ADD) \
-    if (ROWS > MOST_##ARITH(ROWS)) BLOCK(MOST_##ARITH(ROWS), MIN(ROWS, 2 * MOST_##ARITH(ROWS)), ARITH, ADD) \
-    if (ROWS > 2 * MOST_##ARITH(ROWS)) BLOCK(2 * MOST_##ARITH(ROWS), ROWS, ARITH, ADD)
+/* Of inputs 4 * J .. 4 * END - 1. */
+#define BLOCKS(ROWS, ARITH, ADD, J, END) \
+    BLOCK(0, MIN(ROWS, MOST_##ARITH(ROWS)), ARITH, ADD, J, END) \
+    if (ROWS > MOST_##ARITH(ROWS)) BLOCK(MOST_##ARITH(ROWS), MIN(ROWS, 2 * MOST_##ARITH(ROWS)), ARITH, ADD, J, END) \
+    if (ROWS > 2 * MOST_##ARITH(ROWS)) BLOCK(2 * MOST_##ARITH(ROWS), ROWS, ARITH, ADD, J, END)
 
 /* Four inputs of a row, the same for all 16 outputs. Compilers load them by a separate instruction; broadcasting in the
  * multiplication itself is faster. */
 #define DOT(acc, w, four) __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const int8_t(*)[4])(four)));
+
+/* What scales the groups of a block of a K format. */
+#define K_BLOCK(p) \
+    const __m512 all = vf_half((p)->d), less = _mm512_sub_ps(_mm512_setzero_ps(), vf_half((p)->dmin)); \
+    (void)less; \
+    fetch_ahead(p, offsetof(__typeof__(*(p)), q), &next, pass);
 
 #define KERNEL(ROWS, ARITH) \
     static __attribute__((noinline)) void ARITH##_rows_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
@@ -66,15 +75,50 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
                 const __m512 d = vf_half(p->scale), min = vf_half(p->min); \
                 fetch_ahead(p, sizeof *p, &next, pass); \
                 unpack_q4(p->q, w); \
-                BLOCKS(ROWS, ARITH, ADD_Q4) \
+                BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8) \
             } \
-        } else { \
+        } else if (m->format == LSK_Q8I) { \
             const lsk_q8 *p = (const lsk_q8 *)data; \
             for (int g = 0; g < m->n_in / 32; g++, p++, x += ldx) { \
                 const __m512 d = vf_half(p->scale); \
                 fetch_ahead(p, sizeof *p, &next, pass); \
-                for (int j = 0; j < 8; j++) w[j] = _mm512_loadu_si512(p->q + 64 * j); \
-                BLOCKS(ROWS, ARITH, ADD_Q8) \
+                load_q8(p->q, w); \
+                BLOCKS(ROWS, ARITH, ADD_Q8, 0, 8) \
+            } \
+        } else if (m->format == LSK_K4I) { \
+            const lsk_k4 *p = (const lsk_k4 *)data; \
+            for (int i = 0; i < m->n_in / 256; i++, p++) { \
+                K_BLOCK(p) \
+                for (int g = 0; g < 8; g++, x += ldx) { \
+                    const __m512 d = scaled_bytes(p->scale[g], all), min = scaled_bytes(p->min[g], less); \
+                    fetch_ahead(p->q[g], sizeof p->q[g], &next, pass); \
+                    unpack_q4(p->q[g], w); \
+                    BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8) \
+                } \
+            } \
+        } else if (m->format == LSK_K5I) { \
+            const lsk_k5 *p = (const lsk_k5 *)data; \
+            for (int i = 0; i < m->n_in / 256; i++, p++) { \
+                K_BLOCK(p) \
+                for (int g = 0; g < 8; g++, x += ldx) { \
+                    const __m512 d = scaled_bytes(p->scale[g], all), min = scaled_bytes(p->min[g], less); \
+                    fetch_ahead(p->q[g], sizeof p->q[g], &next, pass); \
+                    load_q8(p->q[g], w); \
+                    BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8) \
+                } \
+            } \
+        } else { \
+            const lsk_k6 *p = (const lsk_k6 *)data; \
+            for (int i = 0; i < m->n_in / 256; i++, p++) { \
+                K_BLOCK(p) \
+                for (int g = 0; g < 8; g++, x += ldx) { \
+                    __m512 d = scaled_signed_bytes(p->scale[g], all); \
+                    fetch_ahead(p->q[g], sizeof p->q[g], &next, pass); \
+                    load_q8(p->q[g], w); \
+                    BLOCKS(ROWS, ARITH, ADD_FIRST16, 0, 4) \
+                    d = scaled_signed_bytes(p->min[g], all); \
+                    BLOCKS(ROWS, ARITH, ADD_LAST16, 4, 8) \
+                } \
             } \
         } \
         _Pragma("GCC unroll 12") for (int r = 0; r < ROWS; r++) STORE(r) \
@@ -93,36 +137,68 @@ KERNELS(10)
 KERNELS(11)
 KERNELS(12)
 
+/* A group of weights of one tile. Their scale; of K6I also that of the last 16 inputs, else the minimum or 0. */
+static inline __attribute__((always_inline)) void load_group(const lsk_matrix *m, const void *tile, int32_t g,
+                                                             __m512i *w, __m512 *scale, __m512 *other) {
+    const lsk_q4 *q4 = (const lsk_q4 *)tile + g;
+    const lsk_q8 *q8 = (const lsk_q8 *)tile + g;
+    const lsk_k4 *k4 = (const lsk_k4 *)tile + g / 8;
+    const lsk_k5 *k5 = (const lsk_k5 *)tile + g / 8;
+    const __m512 zero = _mm512_setzero_ps();
+    switch (m->format) {
+    case LSK_Q4I:
+        unpack_q4(q4->q, w);
+        *scale = vf_half(q4->scale), *other = vf_half(q4->min);
+        break;
+    case LSK_Q8I:
+        load_q8(q8->q, w);
+        *scale = vf_half(q8->scale), *other = zero;
+        break;
+    case LSK_K4I:
+        unpack_q4(k4->q[g % 8], w);
+        *scale = scaled_bytes(k4->scale[g % 8], vf_half(k4->d));
+        *other = scaled_bytes(k4->min[g % 8], _mm512_sub_ps(zero, vf_half(k4->dmin)));
+        break;
+    case LSK_K5I:
+        load_q8(k5->q[g % 8], w);
+        *scale = scaled_bytes(k5->scale[g % 8], vf_half(k5->d));
+        *other = scaled_bytes(k5->min[g % 8], _mm512_sub_ps(zero, vf_half(k5->dmin)));
+        break;
+    default:
+        load_q8(k5->q[g % 8], w);
+        *scale = scaled_signed_bytes(k5->scale[g % 8], vf_half(k5->d));
+        *other = scaled_signed_bytes(k5->min[g % 8], vf_half(k5->d));
+    }
+}
+
 /* Of the rows y, which are few. */
-static void add_wide_of(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t tile,
-                        const lsk_wide_group *wide, int32_t n_wide) {
+static void add_wide_of(const lsk_matrix *m, float *y, int64_t ldy, int32_t tile, const lsk_wide_group *wide,
+                        int32_t n_wide) {
     const __mmask16 keep = vf_outputs(m, tile);
-    const void *data = m->data + (size_t)tile * m->tile_bytes;
     for (int32_t i = 0; i < n_wide; i++) {
-        const lsk_group *a = x + wide[i].group * ldx;
-        const lsk_q4 *q4 = m->format == LSK_Q4I ? (const lsk_q4 *)data + wide[i].group : NULL;
-        const lsk_q8 *q8 = (const lsk_q8 *)data + wide[i].group;
-        const __m512 d = vf_half(q4 ? q4->scale : q8->scale), min = q4 ? vf_half(q4->min) : _mm512_setzero_ps();
         __m512i w[8];
-        if (q4) unpack_q4(q4->q, w);
-        else
-            for (int j = 0; j < 8; j++) w[j] = _mm512_loadu_si512(q8->q + 64 * j);
-        for (uint32_t left = wide[i].rows; left; left &= left - 1) {
-            const int32_t r = __builtin_ctz(left);
-            const float scale = a[r].scale / 256;
-            float *at = y + r * ldy + tile * LSK_TILE;
-            __m512i dot = _mm512_set1_epi32(q4 ? 0 : -128 * a[r].low); /* the bytes hold q + 128 */
-            _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) DOT(dot, w[j], a[r].lo + 4 * j)
-            __m512 f = add_scaled(_mm512_maskz_loadu_ps(keep, at), dot, d, scale);
-            if (q4) f = _mm512_fmadd_ps(min, _mm512_set1_ps(scale * (float)a[r].low), f);
+        __m512 d, other;
+        load_group(m, m->data + (size_t)tile * m->tile_bytes, wide[i].group, w, &d, &other);
+        const lsk_group *low = wide[i].low;
+        for (uint32_t left = wide[i].rows; left; left &= left - 1, low++) {
+            float *at = y + __builtin_ctz(left) * ldy + tile * LSK_TILE;
+            __m512i first = _mm512_setzero_si512(), last = first;
+            _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) {
+                DOT(first, w[j], low->hi + 4 * j)
+                DOT(last, w[j + 4], low->hi + 16 + 4 * j)
+            }
+            const __m512i dot = _mm512_add_epi32(first, last);
+            __m512 f = _mm512_maskz_loadu_ps(keep, at);
+            if (m->format == LSK_K6I) f = add_last16(add_first16(f, first, d, low), last, other, low);
+            else if (m->format == LSK_Q8I) f = add_q8(f, dot, d, low);
+            else f = add_q4(f, dot, d, other, low);
             _mm512_mask_storeu_ps(at, keep, f);
         }
     }
 }
-void lsk_avx512vnni_add_wide(const lsk_matrix *m, const lsk_wide_rows *wide, const lsk_group *x, int64_t ldx, float *y,
-                             int64_t ldy, int32_t tile) {
+void lsk_avx512vnni_add_wide(const lsk_matrix *m, const lsk_wide_rows *wide, float *y, int64_t ldy, int32_t tile) {
     for (int32_t c = 0, from = 0; c < wide->chunks; c++, from += LSK_WIDE_ROWS)
-        add_wide_of(m, x + from, ldx, y + from * ldy, ldy, tile, wide->of[c], wide->n[c]);
+        add_wide_of(m, y + from * ldy, ldy, tile, wide->of[c], wide->n[c]);
 }
 
 static void vnni_matmul(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
@@ -144,7 +220,7 @@ static void vnni_matmul(const lsk_matrix *m, lsk_arith arith, const lsk_group *x
             kernels[arith != LSK_ARITH_I16][to - from - 1](m, x + from, ldx, y + from * ldy, ldy, t, keep,
                                                            (part_of){i, passes});
         }
-        lsk_avx512vnni_add_wide(m, &wide, x, ldx, y, ldy, t);
+        lsk_avx512vnni_add_wide(m, &wide, y, ldy, t);
     }
 }
 
@@ -153,11 +229,10 @@ static inline __m256i bytes_of(__m512i a, __m512i b) {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm512_cvtepi32_epi8(a)), _mm512_cvtepi32_epi8(b), 1);
 }
 
-/* The sum of each of four vectors. */
-static inline __m128i sums_of_4(const __m256i *v) {
+/* The sum of the first half, or of the last, of each of four vectors. */
+static inline __attribute__((always_inline)) __m128i sums_of_4(const __m256i *v, const int half) {
     __m128i each[4];
-    for (int g = 0; g < 4; g++)
-        each[g] = _mm_add_epi32(_mm256_castsi256_si128(v[g]), _mm256_extracti128_si256(v[g], 1));
+    for (int g = 0; g < 4; g++) each[g] = _mm256_extracti128_si256(v[g], half);
     return _mm_hadd_epi32(_mm_hadd_epi32(each[0], each[1]), _mm_hadd_epi32(each[2], each[3]));
 }
 
@@ -199,26 +274,30 @@ static inline __attribute__((always_inline)) void quantize_4(const float *x, con
             const __m256i lo = bytes_of(_mm512_sub_epi32(va, _mm512_slli_epi32(ha, 8)),
                                         _mm512_sub_epi32(vb, _mm512_slli_epi32(hb, 8)));
             _mm256_storeu_si256((__m256i *)o->lo, lo);
-            lo_sums[g] = _mm256_dpbusd_epi32(lo_sums[g], one, lo);
+            if (arith == LSK_ARITH_I16) lo_sums[g] = _mm256_dpbusd_epi32(lo_sums[g], one, lo);
         }
         const __m256i hi = bytes_of(ha, hb);
         _mm256_storeu_si256((__m256i *)o->hi, hi);
         hi_sums[g] = _mm256_dpbusd_epi32(hi_sums[g], one, hi);
     }
-    const int mixed = arith == LSK_ARITH_MIXED;
-    const __m128i his = sums_of_4(hi_sums), los = arith == LSK_ARITH_I8 ? _mm_setzero_si128() : sums_of_4(lo_sums),
-                  total = arith == LSK_ARITH_I16 ? _mm_add_epi32(_mm_slli_epi32(his, 8), los) : his;
+    const int mixed = arith == LSK_ARITH_MIXED, both = arith == LSK_ARITH_I16;
+    __m128i first = sums_of_4(hi_sums, 0), last = sums_of_4(hi_sums, 1);
+    if (both) {
+        first = _mm_add_epi32(_mm_slli_epi32(first, 8), sums_of_4(lo_sums, 0));
+        last = _mm_add_epi32(_mm_slli_epi32(last, 8), sums_of_4(lo_sums, 1));
+    }
+    const __m128i total = _mm_add_epi32(first, last);
     const __m128 scale = _mm_mul_ps(_mm_set1_ps(mixed ? 256 : 1),
                                     _mm_mask_blend_ps(finite, _mm_set1_ps(__builtin_nanf("")), _mm_div_ps(max, steps)));
     float scales[4], sums[4];
-    int32_t totals128[4], low[4];
+    int32_t totals128[4], firsts32[4];
     _mm_storeu_ps(scales, scale);
     _mm_storeu_ps(sums, _mm_mul_ps(scale, _mm_cvtepi32_ps(total)));
     _mm_storeu_si128((__m128i *)totals128, _mm_slli_epi32(total, 7));
-    _mm_storeu_si128((__m128i *)low, mixed ? los : _mm_setzero_si128());
+    _mm_storeu_si128((__m128i *)firsts32, _mm_slli_epi32(first, 5));
     for (int g = 0; g < groups; g++) {
         lsk_group *o = out + g * stride;
-        o->scale = scales[g], o->sum = sums[g], o->total128 = totals128[g], o->low = low[g];
+        o->scale = scales[g], o->sum = sums[g], o->total128 = totals128[g], o->first32 = firsts32[g];
     }
 }
 

@@ -16,31 +16,47 @@ void lsk_plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *o
         out->scale = (arith == LSK_ARITH_MIXED ? 256.0f : 1.0f) * (finite ? max / steps : NAN);
         float inverse = finite && max > 0 ? steps / max : 0;
         if (!isfinite(inverse)) inverse = 0; /* a subnormal maximum: such values count as zero */
-        int32_t total = 0;
-        out->low = 0;
+        int32_t total = 0, first = 0;
         for (int k = 0; k < 32; k++) {
             const int32_t v = finite ? (int32_t)lrintf(x[k] * inverse) : 0,
                           hi = arith == LSK_ARITH_I8 ? v : (v + 128) >> 8;
             out->hi[k] = (int8_t)hi;
             if (arith != LSK_ARITH_I8) out->lo[k] = (int8_t)(v - hi * 256);
-            if (arith == LSK_ARITH_MIXED) out->low += v - hi * 256;
             total += arith == LSK_ARITH_MIXED ? hi : v;
+            if (k == 15) first = total;
         }
         out->sum = out->scale * (float)total;
         out->total128 = 128 * total;
+        out->first32 = 32 * first;
     }
 }
 
-static int32_t find_wide(const lsk_group *x, int64_t ldx, int32_t rows, int32_t n_groups, lsk_wide_group *out) {
+static lsk_group low_of(const lsk_group *g) {
+    lsk_group low;
+    int32_t total = 0, first = 0;
+    for (int k = 0; k < 16; k++) first += g->lo[k];
+    for (int k = 0; k < 32; k++) total += g->lo[k];
+    memcpy(low.hi, g->lo, sizeof low.hi);
+    memset(low.lo, 0, sizeof low.lo);
+    low.scale = g->scale / 256;
+    low.sum = low.scale * (float)total;
+    low.total128 = 128 * total;
+    low.first32 = 32 * first;
+    return low;
+}
+
+static int32_t find_wide(const lsk_group *x, int64_t ldx, int32_t rows, int32_t n_groups, lsk_wide_group *out,
+                         lsk_group **low) {
     float bar[LSK_WIDE_ROWS] = {0};
     int32_t n = 0;
     for (int32_t g = 0; g < n_groups; g++)
         for (int32_t r = 0; r < rows; r++) bar[r] += x[g * ldx + r].scale * x[g * ldx + r].scale;
     for (int32_t r = 0; r < rows; r++) bar[r] *= (float)LSK_WIDE / (float)n_groups;
     for (int32_t g = 0; g < n_groups; g++) {
-        out[n] = (lsk_wide_group){g, 0};
+        out[n] = (lsk_wide_group){g, 0, *low};
         for (int32_t r = 0; r < rows; r++)
             out[n].rows |= (uint32_t)(x[g * ldx + r].scale * x[g * ldx + r].scale > bar[r]) << r;
+        for (uint32_t left = out[n].rows; left; left &= left - 1) *(*low)++ = low_of(&x[g * ldx + __builtin_ctz(left)]);
         n += out[n].rows != 0;
     }
     return n;
@@ -49,54 +65,76 @@ static int32_t find_wide(const lsk_group *x, int64_t ldx, int32_t rows, int32_t 
 lsk_wide_rows lsk_find_wide(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, int32_t rows,
                             void *scratch) {
     lsk_wide_rows all = {0};
+    if (arith != LSK_ARITH_MIXED) return all;
+    const int32_t n_groups = w->n_in / 32;
     lsk_wide_group *out = scratch;
-    for (int32_t from = 0; from < rows && arith == LSK_ARITH_MIXED; from += LSK_WIDE_ROWS) {
-        const int32_t n = rows - from < LSK_WIDE_ROWS ? rows - from : LSK_WIDE_ROWS, n_groups = w->n_in / 32;
-        all.n[all.chunks] = find_wide(x + from, ldx, n, n_groups, out);
+    lsk_group *low = (lsk_group *)(out + (rows + LSK_WIDE_ROWS - 1) / LSK_WIDE_ROWS * n_groups);
+    for (int32_t from = 0; from < rows; from += LSK_WIDE_ROWS, out += n_groups) {
+        const int32_t n = rows - from < LSK_WIDE_ROWS ? rows - from : LSK_WIDE_ROWS;
+        all.n[all.chunks] = find_wide(x + from, ldx, n, n_groups, out, &low);
         all.of[all.chunks++] = out;
-        out += n_groups;
     }
     return all;
 }
 
+/* Inputs [from, from + n) of group g for output o: the sum of v * weight as integers, and what scales it. */
 typedef struct {
-    const lsk_q4 *q4; /* NULL: its weights have 8 bits */
-    const lsk_q8 *q8;
-} tile_data;
+    int32_t dot;
+    float scale;
+} part;
+static part dot_part(const lsk_matrix *m, const void *tile, int32_t g, int o, const lsk_group *a, int is16, int from,
+                     int n) {
+    const lsk_k5 *k5 = (const lsk_k5 *)tile + g / 8;
+    const lsk_k4 *k4 = (const lsk_k4 *)tile + g / 8;
+    const lsk_q4 *q4 = (const lsk_q4 *)tile + g;
+    const lsk_q8 *q8 = (const lsk_q8 *)tile + g;
+    const uint8_t *q = m->format == LSK_Q4I   ? q4->q
+                       : m->format == LSK_Q8I ? q8->q
+                       : m->format == LSK_K4I ? k4->q[g % 8]
+                                              : k5->q[g % 8];
+    const int four = m->format == LSK_Q4I || m->format == LSK_K4I,
+              zero = m->format == LSK_Q8I ? 128 : m->format == LSK_K6I ? 32 : 0;
+    part p = {0};
+    for (int k = from; k < from + n; k++) {
+        const uint8_t b = q[(four ? k % 16 : k) / 4 * 64 + o * 4 + k % 4];
+        p.dot += (is16 ? 256 * a->hi[k] + a->lo[k] : a->hi[k]) * ((!four ? b : k < 16 ? b & 15 : b >> 4) - zero);
+    }
+    switch (m->format) {
+    case LSK_Q4I: p.scale = lsk_half_to_float(q4->scale[o]); break;
+    case LSK_Q8I: p.scale = lsk_half_to_float(q8->scale[o]); break;
+    case LSK_K4I: p.scale = lsk_half_to_float(k4->d[o]) * (float)k4->scale[g % 8][o]; break;
+    case LSK_K5I: p.scale = lsk_half_to_float(k5->d[o]) * (float)k5->scale[g % 8][o]; break;
+    default: p.scale = lsk_half_to_float(k5->d[o]) * (float)(int8_t)(from ? k5->min : k5->scale)[g % 8][o];
+    }
+    return p;
+}
 
-/* Adds group g's products with the inputs scale * (hi * a->hi + lo * a->lo), whose sum is total. */
-static void add_group(const tile_data *t, int32_t g, const lsk_group *a, int hi, int lo, float scale, float total,
-                      float *sum) {
+/* Adds the products of group g. */
+static void add_group(const lsk_matrix *m, const void *tile, int32_t g, const lsk_group *a, int is16, float *sum) {
+    const lsk_k5 *k5 = (const lsk_k5 *)tile + g / 8;
+    const lsk_k4 *k4 = (const lsk_k4 *)tile + g / 8;
+    const int halves = m->format == LSK_K6I ? 2 : 1;
     for (int o = 0; o < LSK_TILE; o++) {
-        int32_t dot = 0;
-        for (int k = 0; k < 32; k++) {
-            const int32_t v = hi * a->hi[k] + lo * a->lo[k];
-            if (t->q4) {
-                const uint8_t b = t->q4[g].q[k % 16 / 4 * 64 + o * 4 + k % 4];
-                dot += v * (k < 16 ? b & 15 : b >> 4);
-            } else dot += v * (t->q8[g].q[k / 4 * 64 + o * 4 + k % 4] - 128);
+        for (int h = 0; h < halves; h++) {
+            const part p = dot_part(m, tile, g, o, a, is16, 16 * h, 32 / halves);
+            sum[o] = fmaf((float)p.dot, p.scale * a->scale, sum[o]);
         }
-        const float d = lsk_half_to_float(t->q4 ? t->q4[g].scale[o] : t->q8[g].scale[o]);
-        sum[o] = fmaf((float)dot, d * scale, sum[o]);
-        if (t->q4) sum[o] = fmaf(lsk_half_to_float(t->q4[g].min[o]), total, sum[o]);
+        if (m->format == LSK_Q4I) sum[o] = fmaf(lsk_half_to_float(((const lsk_q4 *)tile)[g].min[o]), a->sum, sum[o]);
+        if (m->format == LSK_K4I)
+            sum[o] = fmaf((0 - lsk_half_to_float(k4->dmin[o])) * (float)k4->min[g % 8][o], a->sum, sum[o]);
+        if (m->format == LSK_K5I)
+            sum[o] = fmaf((0 - lsk_half_to_float(k5->dmin[o])) * (float)k5->min[g % 8][o], a->sum, sum[o]);
     }
 }
 
 static void one_tile(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int32_t tile,
                      const lsk_wide_group *wide, int32_t n_wide, int32_t row) {
-    const void *p = m->data + (size_t)tile * m->tile_bytes;
-    const tile_data t = {m->format == LSK_Q4I ? p : NULL, p};
-    const int both = arith == LSK_ARITH_I16;
+    const void *data = m->data + (size_t)tile * m->tile_bytes;
     float sum[LSK_TILE] = {0};
-    for (int32_t g = 0; g < m->n_in / 32; g++) {
-        const lsk_group *a = x + g * ldx;
-        add_group(&t, g, a, both ? 256 : 1, both, a->scale, a->sum, sum);
-    }
-    for (int32_t i = 0; i < n_wide; i++) {
-        const lsk_group *a = x + wide[i].group * ldx;
+    for (int32_t g = 0; g < m->n_in / 32; g++) add_group(m, data, g, x + g * ldx, arith == LSK_ARITH_I16, sum);
+    for (int32_t i = 0; i < n_wide; i++)
         if (wide[i].rows >> row & 1)
-            add_group(&t, wide[i].group, a, 0, 1, a->scale / 256, a->scale / 256 * (float)a->low, sum);
-    }
+            add_group(m, data, wide[i].group, wide[i].low + __builtin_popcount(wide[i].rows & ((1u << row) - 1)), 0, sum);
     const int n = m->n_out - tile * LSK_TILE < LSK_TILE ? m->n_out - tile * LSK_TILE : LSK_TILE;
     memcpy(y + tile * LSK_TILE, sum, (size_t)n * sizeof(float));
 }

@@ -47,54 +47,115 @@ ALWAYS __m256i int256_join(const int256_sums *s, int r, int is16) {
     return is16 ? _mm256_add_epi32(_mm256_slli_epi32(hi, 8), IN_32_BITS(s->lo[r])) : hi;
 }
 
-ALWAYS __m256 int256_scaled(__m256i dots, __m256 d, const lsk_group *x, __m256 sum) {
+/* Adds a group's exact sums less `less`, which bytes that hold a weight + some number have too much. */
+ALWAYS __m256 int256_scaled(__m256i dots, int32_t less, __m256 d, const lsk_group *x, __m256 sum) {
+    dots = _mm256_sub_epi32(dots, _mm256_set1_epi32(less));
     return _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), _mm256_mul_ps(d, _mm256_set1_ps(x->scale)), sum);
+}
+
+/* q: 4-bit weights of a group; half: of the tile's outputs. */
+ALWAYS void int256_dots4(const uint8_t *q, const lsk_group *x, int rows, int is16, int half, int256_sums *s) {
+    const __m256i fifteen = _mm256_set1_epi8(15);
+    int256_clear(s, rows);
+    _Pragma("GCC unroll 1") for (int j = 0; j < 4; j++) { /* unrolled, compilers spill the sums */
+        const __m256i b = _mm256_loadu_si256((const __m256i *)(q + 64 * j + 32 * half));
+        int256_add(s, rows, is16, _mm256_and_si256(b, fifteen), x, 4 * j);
+        int256_add(s, rows, is16, _mm256_and_si256(_mm256_srli_epi16(b, 4), fifteen), x, 16 + 4 * j);
+    }
+}
+
+/* q: 8-bit weights; of inputs 4 * j .. 4 * end - 1. */
+ALWAYS void int256_dots8(const uint8_t *q, const lsk_group *x, int rows, int is16, int half, int j, int end,
+                         __m256i *dots) {
+    int256_sums s, high; /* of whole bytes, or of their low and high four bits */
+    int256_clear(&s, rows);
+    int256_clear(&high, rows);
+    _Pragma("GCC unroll 1") for (; j < end; j++) {
+        __m256i b = _mm256_loadu_si256((const __m256i *)(q + 64 * j + 32 * half));
+#ifndef WHOLE_BYTES
+        const __m256i fifteen = _mm256_set1_epi8(15);
+        int256_add(&high, rows, is16, _mm256_and_si256(_mm256_srli_epi16(b, 4), fifteen), x, 4 * j);
+        b = _mm256_and_si256(b, fifteen);
+#endif
+        int256_add(&s, rows, is16, b, x, 4 * j);
+    }
+    EACH_ROW dots[r] = _mm256_add_epi32(int256_join(&s, r, is16), _mm256_slli_epi32(int256_join(&high, r, is16), 4));
+}
+
+ALWAYS void int256_add_q4(const uint8_t *q, __m256 d, __m256 min, const lsk_group *x, int rows, int is16, int half,
+                          __m256 *sum) {
+    int256_sums s;
+    int256_dots4(q, x, rows, is16, half, &s);
+    EACH_ROW {
+        sum[r] = int256_scaled(int256_join(&s, r, is16), 0, d, &x[r], sum[r]);
+        sum[r] = _mm256_fmadd_ps(min, _mm256_set1_ps(x[r].sum), sum[r]);
+    }
 }
 
 ALWAYS void int256_q4(const lsk_q4 *p, int n_groups, const lsk_group *x, int64_t ldx, int rows, int is16, int half,
                       __m256 *sum) {
-    const __m256i fifteen = _mm256_set1_epi8(15);
     for (int g = 0; g < n_groups; g++, p++, x += ldx) {
-        int256_sums s;
         if (!half) lsk_prefetch(p, sizeof *p);
-        int256_clear(&s, rows);
-        _Pragma("GCC unroll 1") for (int j = 0; j < 4; j++) { /* unrolled, compilers spill the sums */
-            const __m256i b = _mm256_loadu_si256((const __m256i *)(p->q + 64 * j + 32 * half));
-            int256_add(&s, rows, is16, _mm256_and_si256(b, fifteen), x, 4 * j);
-            int256_add(&s, rows, is16, _mm256_and_si256(_mm256_srli_epi16(b, 4), fifteen), x, 16 + 4 * j);
-        }
-        const __m256 d = vf_half(p->scale + 8 * half), min = vf_half(p->min + 8 * half);
-        EACH_ROW {
-            sum[r] = int256_scaled(int256_join(&s, r, is16), d, &x[r], sum[r]);
-            sum[r] = _mm256_fmadd_ps(min, _mm256_set1_ps(x[r].sum), sum[r]);
-        }
+        int256_add_q4(p->q, vf_half(p->scale + 8 * half), vf_half(p->min + 8 * half), x, rows, is16, half, sum);
     }
 }
 
 ALWAYS void int256_q8(const lsk_q8 *p, int n_groups, const lsk_group *x, int64_t ldx, int rows, int is16, int half,
                       __m256 *sum) {
     for (int g = 0; g < n_groups; g++, p++, x += ldx) {
-        int256_sums s, high; /* of whole bytes, or of their low and high four bits */
+        __m256i dots[INT256_MOST];
         if (!half) lsk_prefetch(p, sizeof *p);
-        int256_clear(&s, rows);
-        int256_clear(&high, rows);
-        _Pragma("GCC unroll 1") for (int j = 0; j < 8; j++) {
-            __m256i b = _mm256_loadu_si256((const __m256i *)(p->q + 64 * j + 32 * half));
-#ifndef WHOLE_BYTES
-            const __m256i fifteen = _mm256_set1_epi8(15);
-            int256_add(&high, rows, is16, _mm256_and_si256(_mm256_srli_epi16(b, 4), fifteen), x, 4 * j);
-            b = _mm256_and_si256(b, fifteen);
-#endif
-            int256_add(&s, rows, is16, b, x, 4 * j);
-        }
         const __m256 d = vf_half(p->scale + 8 * half);
-        EACH_ROW { /* the bytes hold q + 128 */
-            const __m256i dots =
-                _mm256_add_epi32(int256_join(&s, r, is16), _mm256_slli_epi32(int256_join(&high, r, is16), 4));
-            sum[r] = int256_scaled(_mm256_sub_epi32(dots, _mm256_set1_epi32(x[r].total128)), d, &x[r], sum[r]);
-        }
+        int256_dots8(p->q, x, rows, is16, half, 0, 8, dots);
+        EACH_ROW sum[r] = int256_scaled(dots[r], x[r].total128, d, &x[r], sum[r]);
     }
 }
+
+/* 8 small integers, times d. */
+ALWAYS __m256 int256_bytes_times(const uint8_t *p, __m256 d) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p))) * d;
+}
+ALWAYS __m256 int256_signed_bytes_times(const uint8_t *p, __m256 d) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p))) * d;
+}
+
+/* Group g of a block of a K format. */
+ALWAYS void int256_group_k4(const lsk_k4 *p, int g, const lsk_group *x, int rows, int is16, int half, __m256 *sum) {
+    if (!half) lsk_prefetch(p->q[g], sizeof p->q[g]);
+    int256_add_q4(p->q[g], int256_bytes_times(p->scale[g] + 8 * half, vf_half(p->d + 8 * half)),
+                  int256_bytes_times(p->min[g] + 8 * half, _mm256_setzero_ps() - vf_half(p->dmin + 8 * half)), x, rows,
+                  is16, half, sum);
+}
+ALWAYS void int256_group_k5(const lsk_k5 *p, int g, const lsk_group *x, int rows, int is16, int half, __m256 *sum) {
+    __m256i dots[INT256_MOST];
+    const __m256 d = int256_bytes_times(p->scale[g] + 8 * half, vf_half(p->d + 8 * half)),
+                 min = int256_bytes_times(p->min[g] + 8 * half, _mm256_setzero_ps() - vf_half(p->dmin + 8 * half));
+    if (!half) lsk_prefetch(p->q[g], sizeof p->q[g]);
+    int256_dots8(p->q[g], x, rows, is16, half, 0, 8, dots);
+    EACH_ROW {
+        sum[r] = int256_scaled(dots[r], 0, d, &x[r], sum[r]);
+        sum[r] = _mm256_fmadd_ps(min, _mm256_set1_ps(x[r].sum), sum[r]);
+    }
+}
+ALWAYS void int256_group_k6(const lsk_k6 *p, int g, const lsk_group *x, int rows, int is16, int half, __m256 *sum) {
+    __m256i dots[INT256_MOST];
+    const __m256 all = vf_half(p->d + 8 * half);
+    if (!half) lsk_prefetch(p->q[g], sizeof p->q[g]);
+    __m256 d = int256_signed_bytes_times(p->scale[g] + 8 * half, all);
+    int256_dots8(p->q[g], x, rows, is16, half, 0, 4, dots);
+    EACH_ROW sum[r] = int256_scaled(dots[r], x[r].first32, d, &x[r], sum[r]);
+    d = int256_signed_bytes_times(p->min[g] + 8 * half, all);
+    int256_dots8(p->q[g], x, rows, is16, half, 4, 8, dots);
+    EACH_ROW sum[r] = int256_scaled(dots[r], lsk_last32(&x[r]), d, &x[r], sum[r]);
+}
+#define INT256_BLOCKS(FORMAT) \
+    ALWAYS void int256_##FORMAT(const lsk_##FORMAT *p, int n_groups, const lsk_group *x, int64_t ldx, int rows, int is16, \
+                                int half, __m256 *sum) { \
+        for (int g = 0; g < n_groups; g++, x += ldx) int256_group_##FORMAT(p + g / 8, g % 8, x, rows, is16, half, sum); \
+    }
+INT256_BLOCKS(k4)
+INT256_BLOCKS(k5)
+INT256_BLOCKS(k6)
 
 #define INT256_KERNEL(FORMAT, ROWS, ARITH, IS16) \
     static __attribute__((noinline)) void FORMAT##_##ARITH##_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
@@ -116,59 +177,68 @@ ALWAYS void int256_q8(const lsk_q8 *p, int n_groups, const lsk_group *x, int64_t
 #define INT256_TWO(FORMAT, ARITH, IS16) INT256_KERNEL(FORMAT, 1, ARITH, IS16) INT256_KERNEL(FORMAT, 2, ARITH, IS16)
 #define INT256_FOUR(FORMAT, ARITH, IS16) \
     INT256_TWO(FORMAT, ARITH, IS16) INT256_KERNEL(FORMAT, 3, ARITH, IS16) INT256_KERNEL(FORMAT, 4, ARITH, IS16)
-INT256_FOUR(q4, i8, 0)
-INT256_KERNEL(q4, 5, i8, 0)
-INT256_KERNEL(q4, 6, i8, 0)
-INT256_KERNEL(q4, 7, i8, 0)
-INT256_KERNEL(q4, 8, i8, 0)
-INT256_FOUR(q4, i16, 1)
-INT256_FOUR(q8, i8, 0)
-INT256_TWO(q8, i16, 1)
+#define INT256_SHAPES_4(FORMAT) \
+    INT256_FOUR(FORMAT, i8, 0) \
+    INT256_KERNEL(FORMAT, 5, i8, 0) \
+    INT256_KERNEL(FORMAT, 6, i8, 0) \
+    INT256_KERNEL(FORMAT, 7, i8, 0) \
+    INT256_KERNEL(FORMAT, 8, i8, 0) \
+    INT256_FOUR(FORMAT, i16, 1)
+#define INT256_SHAPES_8(FORMAT) INT256_FOUR(FORMAT, i8, 0) INT256_TWO(FORMAT, i16, 1)
+INT256_SHAPES_4(q4)
+INT256_SHAPES_4(k4)
+INT256_SHAPES_8(q8)
+INT256_SHAPES_8(k5)
+INT256_SHAPES_8(k6)
 
 /* Mixed arithmetic: the low halves of wide groups, after all others. */
-static void int256_add_wide(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t tile,
-                            const lsk_wide_group *wide, int32_t n_wide) {
+static void int256_add_wide(const lsk_matrix *m, float *y, int64_t ldy, int32_t tile, const lsk_wide_group *wide,
+                            int32_t n_wide) {
     const void *data = m->data + (size_t)tile * m->tile_bytes;
     const int left = m->n_out - tile * LSK_TILE, n = left < LSK_TILE ? left : LSK_TILE;
-    for (int32_t i = 0; i < n_wide; i++)
-        for (uint32_t rows = wide[i].rows; rows; rows &= rows - 1) {
-            const int32_t r = __builtin_ctz(rows);
-            lsk_group a = x[wide[i].group * ldx + r];
-            float *at = y + r * ldy + tile * LSK_TILE, out[LSK_TILE] = {0};
-            memcpy(a.hi, a.lo, sizeof a.hi);
-            a.scale /= 256;
-            a.sum = a.scale * (float)a.low;
-            a.total128 = 128 * a.low;
+    for (int32_t i = 0; i < n_wide; i++) {
+        const lsk_group *low = wide[i].low;
+        const int32_t g = wide[i].group;
+        for (uint32_t rows = wide[i].rows; rows; rows &= rows - 1, low++) {
+            float *at = y + __builtin_ctz(rows) * ldy + tile * LSK_TILE, out[LSK_TILE] = {0};
             memcpy(out, at, (size_t)n * sizeof *out);
             for (int half = 0; half < 2; half++) {
                 __m256 sum = _mm256_loadu_ps(out + 8 * half);
-                if (m->format == LSK_Q4I) int256_q4((const lsk_q4 *)data + wide[i].group, 1, &a, 0, 1, 0, half, &sum);
-                else int256_q8((const lsk_q8 *)data + wide[i].group, 1, &a, 0, 1, 0, half, &sum);
+                switch (m->format) {
+                case LSK_Q4I: int256_q4((const lsk_q4 *)data + g, 1, low, 0, 1, 0, half, &sum); break;
+                case LSK_Q8I: int256_q8((const lsk_q8 *)data + g, 1, low, 0, 1, 0, half, &sum); break;
+                case LSK_K4I: int256_group_k4((const lsk_k4 *)data + g / 8, g % 8, low, 1, 0, half, &sum); break;
+                case LSK_K5I: int256_group_k5((const lsk_k5 *)data + g / 8, g % 8, low, 1, 0, half, &sum); break;
+                default: int256_group_k6((const lsk_k6 *)data + g / 8, g % 8, low, 1, 0, half, &sum);
+                }
                 _mm256_storeu_ps(out + 8 * half, sum);
             }
             memcpy(at, out, (size_t)n * sizeof *out);
         }
+    }
 }
 
 static void int256_matmul(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
                           int32_t rows, int32_t t0, int32_t t1, void *scratch) {
     typedef void (*kernel)(const lsk_matrix *, const lsk_group *, int64_t, float *, int64_t, int32_t);
+#define OF_4(f) {{4, {f##_i16_1, f##_i16_2, f##_i16_3, f##_i16_4}}, \
+                 {8, {f##_i8_1, f##_i8_2, f##_i8_3, f##_i8_4, f##_i8_5, f##_i8_6, f##_i8_7, f##_i8_8}}}
+#define OF_8(f) {{2, {f##_i16_1, f##_i16_2}}, {4, {f##_i8_1, f##_i8_2, f##_i8_3, f##_i8_4}}}
     static const struct {
         int most; /* rows whose sums fit the registers */
         kernel of[INT256_MOST];
-    } kernels[2][2] = {{{2, {q8_i16_1, q8_i16_2}}, {4, {q8_i8_1, q8_i8_2, q8_i8_3, q8_i8_4}}},
-                       {{4, {q4_i16_1, q4_i16_2, q4_i16_3, q4_i16_4}},
-                        {8, {q4_i8_1, q4_i8_2, q4_i8_3, q4_i8_4, q4_i8_5, q4_i8_6, q4_i8_7, q4_i8_8}}}};
-    const int q4 = m->format == LSK_Q4I, i8 = arith != LSK_ARITH_I16;
-    const int32_t most = kernels[q4][i8].most, passes = (rows + most - 1) / most;
+    } kernels[][2] = {[LSK_Q4I] = OF_4(q4), [LSK_Q8I] = OF_8(q8), [LSK_K4I] = OF_4(k4), [LSK_K5I] = OF_8(k5),
+                      [LSK_K6I] = OF_8(k6)};
+    const int i8 = arith != LSK_ARITH_I16;
+    const int32_t most = kernels[m->format][i8].most, passes = (rows + most - 1) / most;
     const lsk_wide_rows wide = lsk_find_wide(m, arith, x, ldx, rows, scratch);
     for (int32_t t = t0; t < t1; t++) {
         for (int32_t i = 0; i < passes; i++) {
             const int32_t from = rows * i / passes, to = rows * (i + 1) / passes;
-            kernels[q4][i8].of[to - from - 1](m, x + from, ldx, y + from * ldy, ldy, t);
+            kernels[m->format][i8].of[to - from - 1](m, x + from, ldx, y + from * ldy, ldy, t);
         }
         for (int32_t c = 0, from = 0; c < wide.chunks; c++, from += LSK_WIDE_ROWS)
-            int256_add_wide(m, x + from, ldx, y + from * ldy, ldy, t, wide.of[c], wide.n[c]);
+            int256_add_wide(m, y + from * ldy, ldy, t, wide.of[c], wide.n[c]);
     }
 }
 
@@ -202,25 +272,24 @@ static void int256_quantize(const float *x, int32_t n, lsk_arith arith, lsk_grou
         const float inverse = is_finite && most > 0 ? steps / most : 0;
         /* a subnormal maximum has an infinite inverse: such values count as zero */
         const __m256 s = _mm256_set1_ps(inverse <= 3.40282347e38f ? inverse : 0);
-        __m256i v[4], hi[4], total = _mm256_setzero_si256(), high = total;
-        for (int j = 0; j < 4; j++) {
-            v[j] = hi[j] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i + 8 * j), s));
-            total = _mm256_add_epi32(total, v[j]);
-        }
+        __m256i v[4], hi[4], of[4]; /* of: what is summed */
+        for (int j = 0; j < 4; j++)
+            of[j] = v[j] = hi[j] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i + 8 * j), s));
+        const int mixed = arith == LSK_ARITH_MIXED;
         if (arith != LSK_ARITH_I8) {
             for (int j = 0; j < 4; j++) {
                 hi[j] = _mm256_srai_epi32(_mm256_add_epi32(v[j], _mm256_set1_epi32(128)), 8);
-                high = _mm256_add_epi32(high, hi[j]);
+                if (mixed) of[j] = hi[j];
                 v[j] = _mm256_sub_epi32(v[j], _mm256_slli_epi32(hi[j], 8));
             }
             _mm256_storeu_si256((__m256i *)out->lo, int256_bytes(v));
         }
         _mm256_storeu_si256((__m256i *)out->hi, int256_bytes(hi));
-        const int mixed = arith == LSK_ARITH_MIXED;
-        const int32_t all = is_finite ? int256_sum(total) : 0, sum = mixed && is_finite ? int256_sum(high) : all;
-        out->low = mixed ? all - 256 * sum : 0;
+        const int32_t first = is_finite ? int256_sum(_mm256_add_epi32(of[0], of[1])) : 0,
+                      sum = is_finite ? first + int256_sum(_mm256_add_epi32(of[2], of[3])) : 0;
         out->scale = (mixed ? 256.0f : 1.0f) * (is_finite ? most / steps : __builtin_nanf(""));
         out->sum = out->scale * (float)sum;
         out->total128 = 128 * sum;
+        out->first32 = 32 * first;
     }
 }

@@ -16,40 +16,96 @@
 
 enum { LSK_NEON_ROWS = 8 }; /* rows of a pass at most */
 
-/* Four outputs' weights of a group, 4 inputs a vector, and the scales of these outputs. */
+/* Four outputs' weights of a group, 4 inputs a vector, and what scales these outputs. other: the minima, or where a scale
+ * is of 16 inputs those of the last. */
 typedef struct {
     int8x16_t w[8];
-    float32x4_t scale, min;
+    float32x4_t scale, other;
 } lsk_quarter;
+/* What is done with other. */
+typedef enum { LSK_NO_MINIMA, LSK_MINIMA, LSK_HALVES } lsk_other;
+/* A row's exact sums for four outputs; of LSK_HALVES over the first 16 inputs and the last, else both are in first. */
+typedef struct {
+    int32x4_t first, last;
+} lsk_dots;
 
 ALWAYS float32x4_t quarter_half(const uint16_t *p) {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 }
-
-ALWAYS lsk_quarter quarter_q4(const lsk_q4 *p, int at) {
-    lsk_quarter q;
-    EACH(4, j) {
-        const uint8x16_t b = vld1q_u8(p->q + 64 * j + 16 * at);
-        q.w[j] = vreinterpretq_s8_u8(vandq_u8(b, vdupq_n_u8(15)));
-        q.w[j + 4] = vreinterpretq_s8_u8(vshrq_n_u8(b, 4));
-    }
-    q.scale = quarter_half(p->scale + 4 * at);
-    q.min = quarter_half(p->min + 4 * at);
-    return q;
+ALWAYS float32x4_t quarter_bytes(const uint8_t *p) {
+    const float four[4] = {p[0], p[1], p[2], p[3]};
+    return vld1q_f32(four);
+}
+ALWAYS float32x4_t quarter_signed_bytes(const uint8_t *p) {
+    const float four[4] = {(int8_t)p[0], (int8_t)p[1], (int8_t)p[2], (int8_t)p[3]};
+    return vld1q_f32(four);
 }
 
-ALWAYS lsk_quarter quarter_q8(const lsk_q8 *p, int at) { /* the bytes hold q + 128 */
+ALWAYS void quarter_unpack(lsk_quarter *q, const uint8_t *from, int at) {
+    EACH(4, j) {
+        const uint8x16_t b = vld1q_u8(from + 64 * j + 16 * at);
+        q->w[j] = vreinterpretq_s8_u8(vandq_u8(b, vdupq_n_u8(15)));
+        q->w[j + 4] = vreinterpretq_s8_u8(vshrq_n_u8(b, 4));
+    }
+}
+
+/* Quarter `at` of group g of a tile. */
+ALWAYS lsk_quarter quarter_q4(const void *tile, int g, int at) {
+    const lsk_q4 *p = (const lsk_q4 *)tile + g;
     lsk_quarter q;
+    if (!at) lsk_prefetch(p, sizeof *p);
+    quarter_unpack(&q, p->q, at);
+    q.scale = quarter_half(p->scale + 4 * at);
+    q.other = quarter_half(p->min + 4 * at);
+    return q;
+}
+ALWAYS lsk_quarter quarter_q8(const void *tile, int g, int at) { /* the bytes hold q + 128 */
+    const lsk_q8 *p = (const lsk_q8 *)tile + g;
+    lsk_quarter q;
+    if (!at) lsk_prefetch(p, sizeof *p);
     EACH(8, j) q.w[j] = vreinterpretq_s8_u8(veorq_u8(vld1q_u8(p->q + 64 * j + 16 * at), vdupq_n_u8(128)));
     q.scale = quarter_half(p->scale + 4 * at);
-    q.min = vdupq_n_f32(0);
+    q.other = vdupq_n_f32(0);
+    return q;
+}
+ALWAYS lsk_quarter quarter_k4(const void *tile, int g, int at) {
+    const lsk_k4 *p = (const lsk_k4 *)tile + g / 8;
+    lsk_quarter q;
+    if (!at) lsk_prefetch(p->q[g % 8], sizeof p->q[g % 8]);
+    quarter_unpack(&q, p->q[g % 8], at);
+    q.scale = vmulq_f32(quarter_half(p->d + 4 * at), quarter_bytes(p->scale[g % 8] + 4 * at));
+    q.other = vmulq_f32(vsubq_f32(vdupq_n_f32(0), quarter_half(p->dmin + 4 * at)), quarter_bytes(p->min[g % 8] + 4 * at));
+    return q;
+}
+ALWAYS lsk_quarter quarter_k5(const void *tile, int g, int at) {
+    const lsk_k5 *p = (const lsk_k5 *)tile + g / 8;
+    lsk_quarter q;
+    if (!at) lsk_prefetch(p->q[g % 8], sizeof p->q[g % 8]);
+    EACH(8, j) q.w[j] = vreinterpretq_s8_u8(vld1q_u8(p->q[g % 8] + 64 * j + 16 * at));
+    q.scale = vmulq_f32(quarter_half(p->d + 4 * at), quarter_bytes(p->scale[g % 8] + 4 * at));
+    q.other = vmulq_f32(vsubq_f32(vdupq_n_f32(0), quarter_half(p->dmin + 4 * at)), quarter_bytes(p->min[g % 8] + 4 * at));
+    return q;
+}
+ALWAYS lsk_quarter quarter_k6(const void *tile, int g, int at) { /* the bytes hold q + 32 */
+    const lsk_k6 *p = (const lsk_k6 *)tile + g / 8;
+    const float32x4_t d = quarter_half(p->d + 4 * at);
+    lsk_quarter q;
+    if (!at) lsk_prefetch(p->q[g % 8], sizeof p->q[g % 8]);
+    EACH(8, j) q.w[j] = vsubq_s8(vreinterpretq_s8_u8(vld1q_u8(p->q[g % 8] + 64 * j + 16 * at)), vdupq_n_s8(32));
+    q.scale = vmulq_f32(d, quarter_signed_bytes(p->scale[g % 8] + 4 * at));
+    q.other = vmulq_f32(d, quarter_signed_bytes(p->min[g % 8] + 4 * at));
     return q;
 }
 
-/* A row's float sums go on by a group's exact sums; q4: the minima too. */
-ALWAYS float32x4_t quarter_add(const lsk_quarter *q, int q4, int32x4_t dots, float scale, float total, float32x4_t sum) {
-    sum = vfmaq_f32(sum, vcvtq_f32_s32(dots), vmulq_n_f32(q->scale, scale));
-    return q4 ? vfmaq_n_f32(sum, q->min, total) : sum;
+/* A row's float sums go on by a group's exact sums. */
+ALWAYS float32x4_t quarter_add(const lsk_quarter *q, lsk_other other, lsk_dots dots, const lsk_group *x, float32x4_t sum) {
+    sum = vfmaq_f32(sum, vcvtq_f32_s32(dots.first), vmulq_n_f32(q->scale, x->scale));
+    if (other == LSK_HALVES) sum = vfmaq_f32(sum, vcvtq_f32_s32(dots.last), vmulq_n_f32(q->other, x->scale));
+    return other == LSK_MINIMA ? vfmaq_n_f32(sum, q->other, x->sum) : sum;
+}
+/* Of 16-bit inputs, from the sums of their halves. */
+ALWAYS lsk_dots quarter_join(lsk_dots hi, lsk_dots lo) {
+    return (lsk_dots){vaddq_s32(vshlq_n_s32(hi.first, 8), lo.first), vaddq_s32(vshlq_n_s32(hi.last, 8), lo.last)};
 }
 
 /* The outputs of a tile, from its four quarters; the last tile of a matrix may be partly empty. */
@@ -67,8 +123,11 @@ ALWAYS void quarters_store(const lsk_matrix *m, int32_t tile, float *y, const fl
 /* From a row on, at most LSK_NEON_ROWS of them, over one tile. */
 typedef void (*lsk_neon_kernel)(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
                                 int32_t tile);
-/* kernels[arith is i16][weights have 4 bits][rows - 1] */
-typedef lsk_neon_kernel lsk_neon_kernels[2][2][LSK_NEON_ROWS];
+/* kernels[arith is i16][format - LSK_Q4I][rows - 1] */
+typedef lsk_neon_kernel lsk_neon_kernels[2][LSK_K6I - LSK_Q4I + 1][LSK_NEON_ROWS];
+/* Names a kernel of each format for X(format, other), in the order of their numbers. */
+#define LSK_NEON_FORMATS(X) \
+    X(q4, LSK_MINIMA) X(q8, LSK_NO_MINIMA) X(k4, LSK_MINIMA) X(k5, LSK_MINIMA) X(k6, LSK_HALVES)
 void lsk_neon_matmul_int(const lsk_neon_kernels *kernels, const lsk_matrix *m, lsk_arith arith, const lsk_group *x,
                          int64_t ldx, float *y, int64_t ldy, int32_t rows, int32_t t0, int32_t t1, void *scratch);
 extern const lsk_neon_kernels lsk_neondot_kernels;

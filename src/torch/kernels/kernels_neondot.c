@@ -6,75 +6,80 @@
 #define LSK_STEP(sum, x) vdotq_laneq_s32(sum, (int8x16_t)x, vdupq_n_s8(2), 0)
 LSK_PEAK(lsk_neondot_peak, int32x4_t, 16)
 
-ALWAYS int32x4_t dot32(const int8x16_t *w, const int8_t *x) {
+ALWAYS lsk_dots dot32(const int8x16_t *w, const int8_t *x, lsk_other other) {
     const int8x16_t a = vld1q_s8(x), b = vld1q_s8(x + 16);
-    int32x4_t sum = vdupq_n_s32(0);
-    sum = vdotq_laneq_s32(sum, w[0], a, 0);
-    sum = vdotq_laneq_s32(sum, w[1], a, 1);
-    sum = vdotq_laneq_s32(sum, w[2], a, 2);
-    sum = vdotq_laneq_s32(sum, w[3], a, 3);
-    sum = vdotq_laneq_s32(sum, w[4], b, 0);
-    sum = vdotq_laneq_s32(sum, w[5], b, 1);
-    sum = vdotq_laneq_s32(sum, w[6], b, 2);
-    return vdotq_laneq_s32(sum, w[7], b, 3);
+    int32x4_t first = vdupq_n_s32(0), last;
+    first = vdotq_laneq_s32(first, w[0], a, 0);
+    first = vdotq_laneq_s32(first, w[1], a, 1);
+    first = vdotq_laneq_s32(first, w[2], a, 2);
+    first = vdotq_laneq_s32(first, w[3], a, 3);
+    last = other == LSK_HALVES ? vdupq_n_s32(0) : first;
+    last = vdotq_laneq_s32(last, w[4], b, 0);
+    last = vdotq_laneq_s32(last, w[5], b, 1);
+    last = vdotq_laneq_s32(last, w[6], b, 2);
+    last = vdotq_laneq_s32(last, w[7], b, 3);
+    return (lsk_dots){other == LSK_HALVES ? first : last, last};
 }
 
-#define KERNEL(FORMAT, IS_Q4, ROWS, ARITH, IS16) \
+#define KERNEL(FORMAT, OTHER, ROWS, ARITH, IS16) \
     static __attribute__((noinline)) void FORMAT##_##ARITH##_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
                                                                     float *y, int64_t ldy, int32_t tile) { \
-        const lsk_##FORMAT *p = (const lsk_##FORMAT *)(m->data + (size_t)tile * m->tile_bytes); \
+        const void *data = m->data + (size_t)tile * m->tile_bytes; \
         float32x4_t sum[ROWS][4]; \
         EACH(ROWS, r) EACH(4, i) sum[r][i] = vdupq_n_f32(0); \
-        for (int g = 0; g < m->n_in / 32; g++, p++, x += ldx) { \
-            lsk_prefetch(p, sizeof *p); \
+        for (int g = 0; g < m->n_in / 32; g++, x += ldx) \
             EACH(4, i) { \
-                const lsk_quarter q = quarter_##FORMAT(p, i); \
+                const lsk_quarter q = quarter_##FORMAT(data, g, i); \
                 EACH(ROWS, r) { \
-                    int32x4_t dots = dot32(q.w, x[r].hi); \
-                    if (IS16) dots = vaddq_s32(vshlq_n_s32(dots, 8), dot32(q.w, x[r].lo)); \
-                    sum[r][i] = quarter_add(&q, IS_Q4, dots, x[r].scale, x[r].sum, sum[r][i]); \
+                    lsk_dots dots = dot32(q.w, x[r].hi, OTHER); \
+                    if (IS16) dots = quarter_join(dots, dot32(q.w, x[r].lo, OTHER)); \
+                    sum[r][i] = quarter_add(&q, OTHER, dots, &x[r], sum[r][i]); \
                 } \
             } \
-        } \
         EACH(ROWS, r) quarters_store(m, tile, y + r * ldy, sum[r]); \
     }
-#define BOTH(ROWS, ARITH, IS16) KERNEL(q4, 1, ROWS, ARITH, IS16) KERNEL(q8, 0, ROWS, ARITH, IS16)
-#define KERNELS(ROWS) BOTH(ROWS, i8, 0) BOTH(ROWS, i16, 1)
-KERNELS(1)
-KERNELS(2)
-KERNELS(3)
-KERNELS(4)
-KERNELS(5)
-KERNELS(6)
-KERNELS(7)
-KERNELS(8)
-#define ALL(kind) {kind##_1, kind##_2, kind##_3, kind##_4, kind##_5, kind##_6, kind##_7, kind##_8}
-const lsk_neon_kernels lsk_neondot_kernels = {{ALL(q8_i8), ALL(q4_i8)}, {ALL(q8_i16), ALL(q4_i16)}};
+#define KERNELS_OF(FORMAT, OTHER) \
+    BOTH(FORMAT, OTHER, 1) BOTH(FORMAT, OTHER, 2) BOTH(FORMAT, OTHER, 3) BOTH(FORMAT, OTHER, 4) BOTH(FORMAT, OTHER, 5) \
+    BOTH(FORMAT, OTHER, 6) BOTH(FORMAT, OTHER, 7) BOTH(FORMAT, OTHER, 8)
+#define BOTH(FORMAT, OTHER, ROWS) KERNEL(FORMAT, OTHER, ROWS, i8, 0) KERNEL(FORMAT, OTHER, ROWS, i16, 1)
+LSK_NEON_FORMATS(KERNELS_OF)
+#define ALL(kind) {kind##_1, kind##_2, kind##_3, kind##_4, kind##_5, kind##_6, kind##_7, kind##_8},
+#define ALL_I8(FORMAT, OTHER) ALL(FORMAT##_i8)
+#define ALL_I16(FORMAT, OTHER) ALL(FORMAT##_i16)
+const lsk_neon_kernels lsk_neondot_kernels = {{LSK_NEON_FORMATS(ALL_I8)}, {LSK_NEON_FORMATS(ALL_I16)}};
+
+/* Adds group g, low, to four outputs. */
+#define WIDE(FORMAT, OTHER) \
+    case OF_##FORMAT: { \
+        const lsk_quarter q = quarter_##FORMAT(data, g, i); \
+        return quarter_add(&q, OTHER, dot32(q.w, low->hi, OTHER), low, sum); \
+    }
+static float32x4_t add_low(lsk_format format, const void *data, int32_t g, int i, const lsk_group *low, float32x4_t sum) {
+    enum { OF_q4 = LSK_Q4I, OF_q8, OF_k4, OF_k5, OF_k6 };
+    switch ((int)format) { LSK_NEON_FORMATS(WIDE) }
+    return sum;
+}
 
 /* Mixed arithmetic: the low halves of wide groups, after all others. */
-static void add_wide(const lsk_matrix *m, const lsk_group *x, int64_t ldx, float *y, int64_t ldy, int32_t tile,
-                     const lsk_wide_group *wide, int32_t n_wide) {
+static void add_wide(const lsk_matrix *m, float *y, int64_t ldy, int32_t tile, const lsk_wide_group *wide,
+                     int32_t n_wide) {
     const void *data = m->data + (size_t)tile * m->tile_bytes;
-    const int q4 = m->format == LSK_Q4I, left = m->n_out - tile * LSK_TILE, n = left < LSK_TILE ? left : LSK_TILE;
-    for (int32_t k = 0; k < n_wide; k++)
-        for (uint32_t rows = wide[k].rows; rows; rows &= rows - 1) {
-            const int32_t r = __builtin_ctz(rows), g = wide[k].group;
-            const lsk_group *a = &x[g * ldx + r];
-            const float scale = a->scale / 256, total = scale * (float)a->low;
-            float *at = y + r * ldy + tile * LSK_TILE, out[LSK_TILE] = {0};
+    const int left = m->n_out - tile * LSK_TILE, n = left < LSK_TILE ? left : LSK_TILE;
+    for (int32_t k = 0; k < n_wide; k++) {
+        const lsk_group *low = wide[k].low;
+        for (uint32_t rows = wide[k].rows; rows; rows &= rows - 1, low++) {
+            float *at = y + __builtin_ctz(rows) * ldy + tile * LSK_TILE, out[LSK_TILE] = {0};
             memcpy(out, at, (size_t)n * sizeof *out);
-            EACH(4, i) {
-                const lsk_quarter q = q4 ? quarter_q4((const lsk_q4 *)data + g, i) : quarter_q8((const lsk_q8 *)data + g, i);
-                const float32x4_t sum = vld1q_f32(out + 4 * i);
-                vst1q_f32(out + 4 * i, quarter_add(&q, q4, dot32(q.w, a->lo), scale, total, sum));
-            }
+            for (int i = 0; i < 4; i++)
+                vst1q_f32(out + 4 * i, add_low(m->format, data, wide[k].group, i, low, vld1q_f32(out + 4 * i)));
             memcpy(at, out, (size_t)n * sizeof *out);
         }
+    }
 }
 
 void lsk_neon_matmul_int(const lsk_neon_kernels *kernels, const lsk_matrix *m, lsk_arith arith, const lsk_group *x,
                          int64_t ldx, float *y, int64_t ldy, int32_t rows, int32_t t0, int32_t t1, void *scratch) {
-    const lsk_neon_kernel *of = (*kernels)[arith == LSK_ARITH_I16][m->format == LSK_Q4I];
+    const lsk_neon_kernel *of = (*kernels)[arith == LSK_ARITH_I16][m->format - LSK_Q4I];
     const int32_t passes = (rows + LSK_NEON_ROWS - 1) / LSK_NEON_ROWS;
     const lsk_wide_rows wide = lsk_find_wide(m, arith, x, ldx, rows, scratch);
     for (int32_t t = t0; t < t1; t++) {
@@ -83,7 +88,7 @@ void lsk_neon_matmul_int(const lsk_neon_kernels *kernels, const lsk_matrix *m, l
             of[to - from - 1](m, x + from, ldx, y + from * ldy, ldy, t);
         }
         for (int32_t c = 0, from = 0; c < wide.chunks; c++, from += LSK_WIDE_ROWS)
-            add_wide(m, x + from, ldx, y + from * ldy, ldy, t, wide.of[c], wide.n[c]);
+            add_wide(m, y + from * ldy, ldy, t, wide.of[c], wide.n[c]);
     }
 }
 
@@ -101,6 +106,10 @@ static inline void store_bytes(int8_t *to, const int32x4_t *v) {
     }
 }
 
+static inline int32_t sum_of_4(const int32x4_t *v) {
+    return vaddvq_s32(vaddq_s32(vaddq_s32(v[0], v[1]), vaddq_s32(v[2], v[3])));
+}
+
 void lsk_neon_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride) {
     const float steps = (float)lsk_steps(arith);
     for (int32_t i = 0; i < n; i += 32, out += stride) {
@@ -115,25 +124,22 @@ void lsk_neon_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *ou
         const float most = vmaxvq_f32(max), inverse = is_finite && most > 0 ? steps / most : 0;
         /* a subnormal maximum has an infinite inverse: such values count as zero */
         const float s = inverse <= 3.40282347e38f ? inverse : 0;
-        int32x4_t v[8], hi[8], total = vdupq_n_s32(0), high = total;
-        EACH(8, j) {
-            v[j] = hi[j] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i + 4 * j), s));
-            total = vaddq_s32(total, v[j]);
-        }
+        int32x4_t v[8], hi[8], of[8]; /* of: what is summed */
+        EACH(8, j) of[j] = v[j] = hi[j] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i + 4 * j), s));
+        const int mixed = arith == LSK_ARITH_MIXED;
         if (arith != LSK_ARITH_I8) {
             EACH(8, j) {
                 hi[j] = vshrq_n_s32(vaddq_s32(v[j], vdupq_n_s32(128)), 8);
-                high = vaddq_s32(high, hi[j]);
+                if (mixed) of[j] = hi[j];
                 v[j] = vsubq_s32(v[j], vshlq_n_s32(hi[j], 8));
             }
             store_bytes(out->lo, v);
         }
         store_bytes(out->hi, hi);
-        const int mixed = arith == LSK_ARITH_MIXED;
-        const int32_t all = is_finite ? vaddvq_s32(total) : 0, sum = mixed && is_finite ? vaddvq_s32(high) : all;
-        out->low = mixed ? all - 256 * sum : 0;
+        const int32_t first = is_finite ? sum_of_4(of) : 0, sum = is_finite ? first + sum_of_4(of + 4) : 0;
         out->scale = (mixed ? 256.0f : 1.0f) * (is_finite ? most / steps : __builtin_nanf(""));
         out->sum = out->scale * (float)sum;
         out->total128 = 128 * sum;
+        out->first32 = 32 * first;
     }
 }

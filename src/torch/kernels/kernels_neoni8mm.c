@@ -33,13 +33,13 @@ ALWAYS void pair_outputs(int8x16_t *w) {
     EACH(4, j) w[j] = first[j], w[j + 4] = second[j];
 }
 
+/* Of two rows, over inputs 8 * from .. 8 * end - 1 on. */
 typedef struct {
-    int32x4_t row[2]; /* four outputs each */
+    int32x4_t row[2];
 } pair_sums;
-
-ALWAYS pair_sums multiply(const row_pair *p, const int8x16_t *w) {
+ALWAYS pair_sums sums_over(const row_pair *p, const int8x16_t *w, int from, int end) {
     int32x4_t first = vdupq_n_s32(0), second = first;
-    EACH(4, j) {
+    for (int j = from; j < end; j++) {
         first = vmmlaq_s32(first, p->x[j], w[j]);
         second = vmmlaq_s32(second, p->x[j], w[j + 4]);
     }
@@ -47,52 +47,55 @@ ALWAYS pair_sums multiply(const row_pair *p, const int8x16_t *w) {
     return (pair_sums){{vreinterpretq_s32_s64(vzip1q_s64(a, b)), vreinterpretq_s32_s64(vzip2q_s64(a, b))}};
 }
 
+ALWAYS void multiply(const row_pair *p, const int8x16_t *w, lsk_other other, lsk_dots *dots) {
+    const pair_sums first = sums_over(p, w, 0, other == LSK_HALVES ? 2 : 4);
+    const pair_sums last = other == LSK_HALVES ? sums_over(p, w, 2, 4) : first;
+    EACH(2, h) dots[h] = (lsk_dots){first.row[h], last.row[h]};
+}
+
 #define LAST_OF(ROWS, r) ((r) < (ROWS) ? (r) : (ROWS) - 1)
-#define KERNEL(FORMAT, IS_Q4, ROWS, ARITH, IS16) \
+#define KERNEL(FORMAT, OTHER, ROWS, ARITH, IS16) \
     static __attribute__((noinline)) void FORMAT##_##ARITH##_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
                                                                     float *y, int64_t ldy, int32_t tile) { \
         enum { PAIRS = (ROWS + 1) / 2 }; \
-        const lsk_##FORMAT *p = (const lsk_##FORMAT *)(m->data + (size_t)tile * m->tile_bytes); \
+        const void *data = m->data + (size_t)tile * m->tile_bytes; \
         float32x4_t sum[ROWS][4]; \
         row_pair hi[PAIRS], lo[PAIRS]; \
         EACH(ROWS, r) EACH(4, i) sum[r][i] = vdupq_n_f32(0); \
-        for (int g = 0; g < m->n_in / 32; g++, p++, x += ldx) { \
-            lsk_prefetch(p, sizeof *p); \
+        for (int g = 0; g < m->n_in / 32; g++, x += ldx) { \
             EACH(PAIRS, k) { \
                 hi[k] = pair_rows(x[2 * k].hi, x[LAST_OF(ROWS, 2 * k + 1)].hi); \
                 if (IS16) lo[k] = pair_rows(x[2 * k].lo, x[LAST_OF(ROWS, 2 * k + 1)].lo); \
             } \
             EACH(4, i) { \
-                lsk_quarter q = quarter_##FORMAT(p, i); \
+                lsk_quarter q = quarter_##FORMAT(data, g, i); \
                 pair_outputs(q.w); \
                 EACH(PAIRS, k) { \
-                    pair_sums dots = multiply(&hi[k], q.w); \
+                    lsk_dots dots[2], low[2]; \
+                    multiply(&hi[k], q.w, OTHER, dots); \
                     if (IS16) { \
-                        const pair_sums low = multiply(&lo[k], q.w); \
-                        EACH(2, h) dots.row[h] = vaddq_s32(vshlq_n_s32(dots.row[h], 8), low.row[h]); \
+                        multiply(&lo[k], q.w, OTHER, low); \
+                        EACH(2, h) dots[h] = quarter_join(dots[h], low[h]); \
                     } \
                     EACH(2, h) { \
                         const int r = 2 * k + h; \
-                        if (r < ROWS) \
-                            sum[r][i] = quarter_add(&q, IS_Q4, dots.row[h], x[r].scale, x[r].sum, sum[r][i]); \
+                        if (r < ROWS) sum[r][i] = quarter_add(&q, OTHER, dots[h], &x[r], sum[r][i]); \
                     } \
                 } \
             } \
         } \
         EACH(ROWS, r) quarters_store(m, tile, y + r * ldy, sum[r]); \
     }
-#define BOTH(ROWS, ARITH, IS16) KERNEL(q4, 1, ROWS, ARITH, IS16) KERNEL(q8, 0, ROWS, ARITH, IS16)
-#define KERNELS(ROWS) BOTH(ROWS, i8, 0) BOTH(ROWS, i16, 1)
-KERNELS(2)
-KERNELS(3)
-KERNELS(4)
-KERNELS(5)
-KERNELS(6)
-KERNELS(7)
-KERNELS(8)
+#define KERNELS_OF(FORMAT, OTHER) \
+    BOTH(FORMAT, OTHER, 2) BOTH(FORMAT, OTHER, 3) BOTH(FORMAT, OTHER, 4) BOTH(FORMAT, OTHER, 5) BOTH(FORMAT, OTHER, 6) \
+    BOTH(FORMAT, OTHER, 7) BOTH(FORMAT, OTHER, 8)
+#define BOTH(FORMAT, OTHER, ROWS) KERNEL(FORMAT, OTHER, ROWS, i8, 0) KERNEL(FORMAT, OTHER, ROWS, i16, 1)
+LSK_NEON_FORMATS(KERNELS_OF)
 
-#define PAIRED(kind) NULL, kind##_2, kind##_3, kind##_4, kind##_5, kind##_6, kind##_7, kind##_8
-static const lsk_neon_kernels paired = {{{PAIRED(q8_i8)}, {PAIRED(q4_i8)}}, {{PAIRED(q8_i16)}, {PAIRED(q4_i16)}}};
+#define PAIRED(kind) {NULL, kind##_2, kind##_3, kind##_4, kind##_5, kind##_6, kind##_7, kind##_8},
+#define PAIRED_I8(FORMAT, OTHER) PAIRED(FORMAT##_i8)
+#define PAIRED_I16(FORMAT, OTHER) PAIRED(FORMAT##_i16)
+static const lsk_neon_kernels paired = {{LSK_NEON_FORMATS(PAIRED_I8)}, {LSK_NEON_FORMATS(PAIRED_I16)}};
 
 void lsk_neoni8mm_matmul_int(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
                              int32_t rows, int32_t t0, int32_t t1, void *scratch) {

@@ -77,6 +77,12 @@ EMULATED_NARROW(vmovn_s32, int32x4_t, int16x4_t, int16_t, 4)
 #define vandq_u32(a, b) ((a) & (b))
 #define vaddq_s32(a, b) ((a) + (b))
 #define vsubq_s8(a, b) ((a) - (b))
+#define vorrq_u8(a, b) ((a) | (b))
+#define vreinterpretq_u8_s8(a) ((uint8x16_t)(a))
+EMULATED uint8x16_t vshlq_u8(uint8x16_t a, int8x16_t by) {
+    for (int i = 0; i < 16; i++) a[i] = (uint8_t)(by[i] < 0 ? a[i] >> -by[i] : a[i] << by[i]);
+    return a;
+}
 #define vsubq_f32(a, b) ((a) - (b))
 #define vmulq_f32(a, b) ((a) * (b))
 #define vsubq_s32(a, b) ((a) - (b))

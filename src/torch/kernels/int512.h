@@ -37,6 +37,25 @@ static inline __attribute__((always_inline)) void load_q8(const uint8_t *q, __m5
     for (int j = 0; j < 8; j++) w[j] = _mm512_loadu_si512(q + 64 * j);
 }
 
+/* The same of 5 and 6 bits, whose high ones stand apart. */
+static inline __attribute__((always_inline)) void put_high(__m512i *w, __m512i high, int bits) {
+    *w = _mm512_ternarylogic_epi64(high, _mm512_set1_epi8((char)bits), *w, 0xEA); /* (high & bits) | w */
+}
+static inline __attribute__((always_inline)) void unpack_k5(const uint8_t *q, const uint8_t *high, __m512i *w) {
+    const __m512i h = _mm512_loadu_si512(high);
+    unpack_q4(q, w);
+    for (int j = 0; j < 8; j++)
+        put_high(w + j, j < 4 ? _mm512_slli_epi16(h, (unsigned)(4 - j)) : _mm512_srli_epi16(h, (unsigned)(j - 4)), 16);
+}
+static inline __attribute__((always_inline)) void unpack_k6(const uint8_t *q, const uint8_t *high, __m512i *w) {
+    unpack_q4(q, w);
+    for (int j = 0; j < 8; j++) {
+        const __m512i h = _mm512_loadu_si512(high + j / 4 * 64);
+        const int at = 2 * (j % 4);
+        put_high(w + j, at < 4 ? _mm512_slli_epi16(h, (unsigned)(4 - at)) : _mm512_srli_epi16(h, (unsigned)(at - 4)), 48);
+    }
+}
+
 /* 16 small integers, times d. */
 static inline __attribute__((always_inline)) __m512 scaled_bytes(const uint8_t *p, __m512 d) {
     return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p))), d);

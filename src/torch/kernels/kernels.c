@@ -325,9 +325,9 @@ void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in, lsk_ari
     const int kept = ls_ggml_layout_of(m->format == LSK_BF16 ? LS_GGML_BF16 : type)->kept;
     m->tile_bytes = m->format == LSK_Q8I   ? (size_t)n_in / 32 * sizeof(lsk_q8)
                     : m->format == LSK_K4I ? (size_t)n_in / 256 * sizeof(lsk_k4)
-                    : m->format == LSK_K5I || m->format == LSK_K6I
-                        ? (size_t)n_in / 256 * sizeof(lsk_k5)
-                        : (size_t)n_in / 32 * LSK_TILE * (size_t)kept;
+                    : m->format == LSK_K5I ? (size_t)n_in / 256 * sizeof(lsk_k5)
+                    : m->format == LSK_K6I ? (size_t)n_in / 256 * sizeof(lsk_k6)
+                                           : (size_t)n_in / 32 * LSK_TILE * (size_t)kept;
 }
 
 /* The byte of a group, and the half of it, that holds the 4-bit value of input k and output `lane`. */
@@ -375,27 +375,32 @@ static size_t q8_at(int k, int64_t lane) {
     return (size_t)k / 4 * 64 + (size_t)lane * 4 + (size_t)k % 4;
 }
 
-/* Packs a row of a K format for integer dot products. */
+/* Packs a row of a K format for integer dot products. All their blocks begin alike. */
 static void pack_k(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
+    const int two = m->format == LSK_K6I;
+    const size_t bytes = m->tile_bytes / ((size_t)m->n_in / 256);
     block b;
-    for (int32_t at = 0; at < m->n_in / 256; at++, src += ls_ggml_layout_of(type)->bytes) {
-        lsk_k4 *k4 = (lsk_k4 *)tile + at;
-        lsk_k5 *k5 = (lsk_k5 *)tile + at;
+    for (int32_t at = 0; at < m->n_in / 256; at++, src += ls_ggml_layout_of(type)->bytes, tile += bytes) {
+        lsk_k4 *to = (lsk_k4 *)tile;
+        lsk_k5 *k5 = (lsk_k5 *)tile;
+        lsk_k6 *k6 = (lsk_k6 *)tile;
         const k_scales k = k_scales_of(type, src);
         read_block(type, src, &b);
-        const int four = m->format == LSK_K4I, two = m->format == LSK_K6I;
-        (four ? k4->d : k5->d)[lane] = k.d;
-        (four ? k4->dmin : k5->dmin)[lane] = k.dmin;
+        to->d[lane] = k.d;
+        to->dmin[lane] = k.dmin;
         for (int g = 0; g < 8; g++) {
-            (four ? k4->scale : k5->scale)[g][lane] = (uint8_t)k.scale[2 * g];
-            (four ? k4->min : k5->min)[g][lane] = two ? (uint8_t)k.scale[2 * g + 1] : k.min[2 * g];
+            uint8_t *q = m->format == LSK_K4I ? to->g[g].q : m->format == LSK_K5I ? k5->g[g].q : k6->g[g].q;
+            to->scale[g][lane] = (uint8_t)k.scale[2 * g];
+            to->min[g][lane] = two ? (uint8_t)k.scale[2 * g + 1] : k.min[2 * g];
+            if (m->format == LSK_K5I) memset(k5->g[g].high + 4 * lane, 0, 4);
+            if (two) memset(k6->g[g].high + 4 * lane, 0, 4), memset(k6->g[g].high + 64 + 4 * lane, 0, 4);
             for (int i = 0; i < 32; i++) {
-                const int8_t q = b.q[32 * g + i];
-                if (four) {
-                    int high;
-                    const size_t byte = q4_at(m->format, i, lane, &high);
-                    put_q4(k4->q[g] + byte, high, (unsigned)q);
-                } else k5->q[g][q8_at(i, lane)] = (uint8_t)(q + 32 * two);
+                int high;
+                const size_t byte = q4_at(m->format, i, lane, &high), of_input = (size_t)(4 * lane + i % 4);
+                const unsigned v = (unsigned)(b.q[32 * g + i] + 32 * two);
+                put_q4(q + byte, high, v & 15);
+                if (m->format == LSK_K5I) k5->g[g].high[of_input] |= (uint8_t)(v >> 4 << i / 4);
+                if (two) k6->g[g].high[(size_t)i / 16 * 64 + of_input] |= (uint8_t)(v >> 4 << i % 16 / 4 * 2);
             }
         }
     }

@@ -48,19 +48,21 @@ typedef struct {
     float scale[LSK_TILE], min[LSK_TILE];
     uint8_t q[16 * LSK_TILE];
 } lsk_wide; /* 32 inputs of Q4S, 16 of Q8S */
-/* 256 inputs of K4I: of group g weight = d * scale[g] * q - dmin * min[g]. */
-typedef struct {
-    uint16_t d[LSK_TILE], dmin[LSK_TILE]; /* f16 bits */
-    uint8_t scale[8][LSK_TILE], min[8][LSK_TILE];
-    uint8_t q[8][16 * LSK_TILE];
-} lsk_k4;
-/* The same of K5I, and of K6I: there weight = d * scale[g] * (q - 32), and min holds the scales of inputs 16 to 31; both
- * have signs. */
-typedef struct {
-    uint16_t d[LSK_TILE], dmin[LSK_TILE];
-    uint8_t scale[8][LSK_TILE], min[8][LSK_TILE];
-    uint8_t q[8][32 * LSK_TILE];
-} lsk_k5, lsk_k6;
+/* 256 inputs of K4I, K5I, K6I: in the first two, of group g weight = d * scale[g] * q - dmin * min[g]. In K6I weight = d *
+ * scale[g] * (q - 32), and min holds the scales of inputs 16 to 31; both have signs. q: 4 bits, as of Q4I; high: the bits
+ * above them. In K5I those of input 4j + i and an output are bit j of its byte i, in K6I bits 2j and 2j + 1 in the first
+ * 64 bytes, of input 16 + 4j + i in the last. */
+#define LSK_K_BLOCK(name, HIGH) \
+    typedef struct { \
+        uint16_t d[LSK_TILE], dmin[LSK_TILE]; /* f16 bits */ \
+        uint8_t scale[8][LSK_TILE], min[8][LSK_TILE]; \
+        struct { \
+            uint8_t q[16 * LSK_TILE], high[HIGH * LSK_TILE]; \
+        } g[8]; \
+    } name;
+LSK_K_BLOCK(lsk_k4, 0)
+LSK_K_BLOCK(lsk_k5, 4)
+LSK_K_BLOCK(lsk_k6, 8)
 
 /* The arithmetic that a matrix is packed for. f32: floats throughout, from weights as they are. i16 and i8: a matmul's
  * input is rounded to 16-bit or 8-bit integers, 32 values to a scale, and multiplied by the stored weight integers

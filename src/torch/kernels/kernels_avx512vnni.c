@@ -58,7 +58,7 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
 #define K_BLOCK(p) \
     const __m512 all = vf_half((p)->d), less = _mm512_sub_ps(_mm512_setzero_ps(), vf_half((p)->dmin)); \
     (void)less; \
-    fetch_ahead(p, offsetof(__typeof__(*(p)), q), &next, pass);
+    fetch_ahead(p, offsetof(__typeof__(*(p)), g), &next, pass);
 
 #define KERNEL(ROWS, ARITH) \
     static __attribute__((noinline)) void ARITH##_rows_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
@@ -90,9 +90,9 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
             for (int i = 0; i < m->n_in / 256; i++, p++) { \
                 K_BLOCK(p) \
                 for (int g = 0; g < 8; g++, x += ldx) { \
+                    fetch_ahead(&p->g[g], sizeof p->g[g], &next, pass); \
                     const __m512 d = scaled_bytes(p->scale[g], all), min = scaled_bytes(p->min[g], less); \
-                    fetch_ahead(p->q[g], sizeof p->q[g], &next, pass); \
-                    unpack_q4(p->q[g], w); \
+                    unpack_q4(p->g[g].q, w); \
                     BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8) \
                 } \
             } \
@@ -101,9 +101,9 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
             for (int i = 0; i < m->n_in / 256; i++, p++) { \
                 K_BLOCK(p) \
                 for (int g = 0; g < 8; g++, x += ldx) { \
+                    fetch_ahead(&p->g[g], sizeof p->g[g], &next, pass); \
                     const __m512 d = scaled_bytes(p->scale[g], all), min = scaled_bytes(p->min[g], less); \
-                    fetch_ahead(p->q[g], sizeof p->q[g], &next, pass); \
-                    load_q8(p->q[g], w); \
+                    unpack_k5(p->g[g].q, p->g[g].high, w); \
                     BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8) \
                 } \
             } \
@@ -112,9 +112,9 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
             for (int i = 0; i < m->n_in / 256; i++, p++) { \
                 K_BLOCK(p) \
                 for (int g = 0; g < 8; g++, x += ldx) { \
+                    fetch_ahead(&p->g[g], sizeof p->g[g], &next, pass); \
                     __m512 d = scaled_signed_bytes(p->scale[g], all); \
-                    fetch_ahead(p->q[g], sizeof p->q[g], &next, pass); \
-                    load_q8(p->q[g], w); \
+                    unpack_k6(p->g[g].q, p->g[g].high, w); \
                     BLOCKS(ROWS, ARITH, ADD_FIRST16, 0, 4) \
                     d = scaled_signed_bytes(p->min[g], all); \
                     BLOCKS(ROWS, ARITH, ADD_LAST16, 4, 8) \
@@ -144,6 +144,7 @@ static inline __attribute__((always_inline)) void load_group(const lsk_matrix *m
     const lsk_q8 *q8 = (const lsk_q8 *)tile + g;
     const lsk_k4 *k4 = (const lsk_k4 *)tile + g / 8;
     const lsk_k5 *k5 = (const lsk_k5 *)tile + g / 8;
+    const lsk_k6 *k6 = (const lsk_k6 *)tile + g / 8;
     const __m512 zero = _mm512_setzero_ps();
     switch (m->format) {
     case LSK_Q4I:
@@ -155,19 +156,19 @@ static inline __attribute__((always_inline)) void load_group(const lsk_matrix *m
         *scale = vf_half(q8->scale), *other = zero;
         break;
     case LSK_K4I:
-        unpack_q4(k4->q[g % 8], w);
+        unpack_q4(k4->g[g % 8].q, w);
         *scale = scaled_bytes(k4->scale[g % 8], vf_half(k4->d));
         *other = scaled_bytes(k4->min[g % 8], _mm512_sub_ps(zero, vf_half(k4->dmin)));
         break;
     case LSK_K5I:
-        load_q8(k5->q[g % 8], w);
+        unpack_k5(k5->g[g % 8].q, k5->g[g % 8].high, w);
         *scale = scaled_bytes(k5->scale[g % 8], vf_half(k5->d));
         *other = scaled_bytes(k5->min[g % 8], _mm512_sub_ps(zero, vf_half(k5->dmin)));
         break;
     default:
-        load_q8(k5->q[g % 8], w);
-        *scale = scaled_signed_bytes(k5->scale[g % 8], vf_half(k5->d));
-        *other = scaled_signed_bytes(k5->min[g % 8], vf_half(k5->d));
+        unpack_k6(k6->g[g % 8].q, k6->g[g % 8].high, w);
+        *scale = scaled_signed_bytes(k6->scale[g % 8], vf_half(k6->d));
+        *other = scaled_signed_bytes(k6->min[g % 8], vf_half(k6->d));
     }
 }
 

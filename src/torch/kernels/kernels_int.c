@@ -77,53 +77,57 @@ lsk_wide_rows lsk_find_wide(const lsk_matrix *w, lsk_arith arith, const lsk_grou
     return all;
 }
 
-/* Inputs [from, from + n) of group g for output o: the sum of v * weight as integers, and what scales it. */
-typedef struct {
-    int32_t dot;
-    float scale;
-} part;
-static part dot_part(const lsk_matrix *m, const void *tile, int32_t g, int o, const lsk_group *a, int is16, int from,
-                     int n) {
+/* The weight's integer of input k and output o in group g. */
+static int32_t weight_at(const lsk_matrix *m, const void *tile, int32_t g, int o, int k) {
+    const int at = k % 16 / 4 * 64 + o * 4 + k % 4, four = k < 16 ? 0 : 4; /* of 4 bits */
     const lsk_k5 *k5 = (const lsk_k5 *)tile + g / 8;
-    const lsk_k4 *k4 = (const lsk_k4 *)tile + g / 8;
-    const lsk_q4 *q4 = (const lsk_q4 *)tile + g;
-    const lsk_q8 *q8 = (const lsk_q8 *)tile + g;
-    const uint8_t *q = m->format == LSK_Q4I   ? q4->q
-                       : m->format == LSK_Q8I ? q8->q
-                       : m->format == LSK_K4I ? k4->q[g % 8]
-                                              : k5->q[g % 8];
-    const int four = m->format == LSK_Q4I || m->format == LSK_K4I,
-              zero = m->format == LSK_Q8I ? 128 : m->format == LSK_K6I ? 32 : 0;
-    part p = {0};
-    for (int k = from; k < from + n; k++) {
-        const uint8_t b = q[(four ? k % 16 : k) / 4 * 64 + o * 4 + k % 4];
-        p.dot += (is16 ? 256 * a->hi[k] + a->lo[k] : a->hi[k]) * ((!four ? b : k < 16 ? b & 15 : b >> 4) - zero);
-    }
+    const lsk_k6 *k6 = (const lsk_k6 *)tile + g / 8;
     switch (m->format) {
-    case LSK_Q4I: p.scale = lsk_half_to_float(q4->scale[o]); break;
-    case LSK_Q8I: p.scale = lsk_half_to_float(q8->scale[o]); break;
-    case LSK_K4I: p.scale = lsk_half_to_float(k4->d[o]) * (float)k4->scale[g % 8][o]; break;
-    case LSK_K5I: p.scale = lsk_half_to_float(k5->d[o]) * (float)k5->scale[g % 8][o]; break;
-    default: p.scale = lsk_half_to_float(k5->d[o]) * (float)(int8_t)(from ? k5->min : k5->scale)[g % 8][o];
+    case LSK_Q4I: return ((const lsk_q4 *)tile)[g].q[at] >> four & 15;
+    case LSK_Q8I: return ((const lsk_q8 *)tile)[g].q[k / 4 * 64 + o * 4 + k % 4] - 128;
+    case LSK_K4I: return ((const lsk_k4 *)tile)[g / 8].g[g % 8].q[at] >> four & 15;
+    case LSK_K5I:
+        return (k5->g[g % 8].q[at] >> four & 15) | (k5->g[g % 8].high[o * 4 + k % 4] >> k / 4 & 1) << 4;
+    default:
+        return ((k6->g[g % 8].q[at] >> four & 15) |
+                (k6->g[g % 8].high[k / 16 * 64 + o * 4 + k % 4] >> k % 16 / 4 * 2 & 3) << 4) -
+               32;
     }
-    return p;
+}
+
+/* What scales group g of output o. other: the minimum, of K6I the scale of the last 16 inputs; else 0. */
+static void scales_at(const lsk_matrix *m, const void *tile, int32_t g, int o, float *scale, float *other) {
+    const lsk_q4 *q4 = (const lsk_q4 *)tile + g;
+    if (m->format == LSK_Q4I) {
+        *scale = lsk_half_to_float(q4->scale[o]), *other = lsk_half_to_float(q4->min[o]);
+        return;
+    }
+    if (m->format == LSK_Q8I) {
+        *scale = lsk_half_to_float(((const lsk_q8 *)tile)[g].scale[o]), *other = 0;
+        return;
+    }
+    const lsk_k4 *k = (const lsk_k4 *)((const char *)tile + m->tile_bytes / ((size_t)m->n_in / 256) * (size_t)(g / 8));
+    const float d = lsk_half_to_float(k->d[o]), dmin = lsk_half_to_float(k->dmin[o]);
+    const uint8_t a = k->scale[g % 8][o], b = k->min[g % 8][o];
+    *scale = d * (float)(m->format == LSK_K6I ? (int8_t)a : a);
+    *other = m->format == LSK_K6I ? d * (float)(int8_t)b : (0 - dmin) * (float)b;
 }
 
 /* Adds the products of group g. */
 static void add_group(const lsk_matrix *m, const void *tile, int32_t g, const lsk_group *a, int is16, float *sum) {
-    const lsk_k5 *k5 = (const lsk_k5 *)tile + g / 8;
-    const lsk_k4 *k4 = (const lsk_k4 *)tile + g / 8;
-    const int halves = m->format == LSK_K6I ? 2 : 1;
     for (int o = 0; o < LSK_TILE; o++) {
-        for (int h = 0; h < halves; h++) {
-            const part p = dot_part(m, tile, g, o, a, is16, 16 * h, 32 / halves);
-            sum[o] = fmaf((float)p.dot, p.scale * a->scale, sum[o]);
+        int32_t dots[2] = {0}; /* of the first 16 inputs and of the last */
+        float scale, other;
+        scales_at(m, tile, g, o, &scale, &other);
+        for (int k = 0; k < 32; k++)
+            dots[k / 16] += (is16 ? 256 * a->hi[k] + a->lo[k] : a->hi[k]) * weight_at(m, tile, g, o, k);
+        if (m->format == LSK_K6I) {
+            sum[o] = fmaf((float)dots[0], scale * a->scale, sum[o]);
+            sum[o] = fmaf((float)dots[1], other * a->scale, sum[o]);
+            continue;
         }
-        if (m->format == LSK_Q4I) sum[o] = fmaf(lsk_half_to_float(((const lsk_q4 *)tile)[g].min[o]), a->sum, sum[o]);
-        if (m->format == LSK_K4I)
-            sum[o] = fmaf((0 - lsk_half_to_float(k4->dmin[o])) * (float)k4->min[g % 8][o], a->sum, sum[o]);
-        if (m->format == LSK_K5I)
-            sum[o] = fmaf((0 - lsk_half_to_float(k5->dmin[o])) * (float)k5->min[g % 8][o], a->sum, sum[o]);
+        sum[o] = fmaf((float)(dots[0] + dots[1]), scale * a->scale, sum[o]);
+        if (m->format != LSK_Q8I) sum[o] = fmaf(other, a->sum, sum[o]);
     }
 }
 

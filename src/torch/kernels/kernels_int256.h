@@ -64,20 +64,40 @@ ALWAYS void int256_dots4(const uint8_t *q, const lsk_group *x, int rows, int is1
     }
 }
 
-/* q: 8-bit weights; of inputs 4 * j .. 4 * end - 1. */
-ALWAYS void int256_dots8(const uint8_t *q, const lsk_group *x, int rows, int is16, int half, int j, int end,
-                         __m256i *dots) {
+/* Vector j of half of a group: 8 outputs, inputs 4j .. 4j + 3, of 8 bits, or of 4 and `bits` high ones. */
+typedef struct {
+    __m256i low, high; /* four bits each */
+} int256_weights;
+ALWAYS int256_weights int256_weights_at(const uint8_t *q, const uint8_t *high, int bits, int half, int j) {
+    const __m256i fifteen = _mm256_set1_epi8(15);
+    const __m256i b = _mm256_loadu_si256((const __m256i *)(q + 64 * (bits ? j % 4 : j) + 32 * half));
+    if (!bits) return (int256_weights){_mm256_and_si256(b, fifteen), _mm256_and_si256(_mm256_srli_epi16(b, 4), fifteen)};
+    const __m256i h = _mm256_loadu_si256((const __m256i *)(high + (bits == 2 ? j / 4 * 64 : 0) + 32 * half));
+    const __m128i at = _mm_cvtsi32_si128(bits == 2 ? j % 4 * 2 : j), down = _mm_cvtsi32_si128(j < 4 ? 0 : 4);
+    return (int256_weights){_mm256_and_si256(_mm256_srl_epi16(b, down), fifteen),
+                            _mm256_and_si256(_mm256_srl_epi16(h, at), _mm256_set1_epi8(bits == 2 ? 3 : 1))};
+}
+
+/* Sums over inputs 4 * j .. 4 * end - 1. */
+ALWAYS void int256_dots8(const uint8_t *q, const uint8_t *bits_above, int bits, const lsk_group *x, int rows, int is16,
+                         int half, int j, int end, __m256i *dots) {
     int256_sums s, high; /* of whole bytes, or of their low and high four bits */
     int256_clear(&s, rows);
     int256_clear(&high, rows);
     _Pragma("GCC unroll 1") for (; j < end; j++) {
-        __m256i b = _mm256_loadu_si256((const __m256i *)(q + 64 * j + 32 * half));
-#ifndef WHOLE_BYTES
-        const __m256i fifteen = _mm256_set1_epi8(15);
-        int256_add(&high, rows, is16, _mm256_and_si256(_mm256_srli_epi16(b, 4), fifteen), x, 4 * j);
-        b = _mm256_and_si256(b, fifteen);
+#ifdef WHOLE_BYTES
+        const __m256i whole = _mm256_loadu_si256((const __m256i *)(q + 64 * j + 32 * half));
+        if (!bits) {
+            int256_add(&s, rows, is16, whole, x, 4 * j);
+            continue;
+        }
+        const int256_weights w = int256_weights_at(q, bits_above, bits, half, j);
+        int256_add(&s, rows, is16, _mm256_or_si256(w.low, _mm256_slli_epi16(w.high, 4)), x, 4 * j);
+#else
+        const int256_weights w = int256_weights_at(q, bits_above, bits, half, j);
+        int256_add(&high, rows, is16, w.high, x, 4 * j);
+        int256_add(&s, rows, is16, w.low, x, 4 * j);
 #endif
-        int256_add(&s, rows, is16, b, x, 4 * j);
     }
     EACH_ROW dots[r] = _mm256_add_epi32(int256_join(&s, r, is16), _mm256_slli_epi32(int256_join(&high, r, is16), 4));
 }
@@ -106,7 +126,7 @@ ALWAYS void int256_q8(const lsk_q8 *p, int n_groups, const lsk_group *x, int64_t
         __m256i dots[INT256_MOST];
         if (!half) lsk_prefetch(p, sizeof *p);
         const __m256 d = vf_half(p->scale + 8 * half);
-        int256_dots8(p->q, x, rows, is16, half, 0, 8, dots);
+        int256_dots8(p->q, NULL, 0, x, rows, is16, half, 0, 8, dots);
         EACH_ROW sum[r] = int256_scaled(dots[r], x[r].total128, d, &x[r], sum[r]);
     }
 }
@@ -121,8 +141,8 @@ ALWAYS __m256 int256_signed_bytes_times(const uint8_t *p, __m256 d) {
 
 /* Group g of a block of a K format. */
 ALWAYS void int256_group_k4(const lsk_k4 *p, int g, const lsk_group *x, int rows, int is16, int half, __m256 *sum) {
-    if (!half) lsk_prefetch(p->q[g], sizeof p->q[g]);
-    int256_add_q4(p->q[g], int256_bytes_times(p->scale[g] + 8 * half, vf_half(p->d + 8 * half)),
+    if (!half) lsk_prefetch(&p->g[g], sizeof p->g[g]);
+    int256_add_q4(p->g[g].q, int256_bytes_times(p->scale[g] + 8 * half, vf_half(p->d + 8 * half)),
                   int256_bytes_times(p->min[g] + 8 * half, _mm256_setzero_ps() - vf_half(p->dmin + 8 * half)), x, rows,
                   is16, half, sum);
 }
@@ -130,8 +150,8 @@ ALWAYS void int256_group_k5(const lsk_k5 *p, int g, const lsk_group *x, int rows
     __m256i dots[INT256_MOST];
     const __m256 d = int256_bytes_times(p->scale[g] + 8 * half, vf_half(p->d + 8 * half)),
                  min = int256_bytes_times(p->min[g] + 8 * half, _mm256_setzero_ps() - vf_half(p->dmin + 8 * half));
-    if (!half) lsk_prefetch(p->q[g], sizeof p->q[g]);
-    int256_dots8(p->q[g], x, rows, is16, half, 0, 8, dots);
+    if (!half) lsk_prefetch(&p->g[g], sizeof p->g[g]);
+    int256_dots8(p->g[g].q, p->g[g].high, 1, x, rows, is16, half, 0, 8, dots);
     EACH_ROW {
         sum[r] = int256_scaled(dots[r], 0, d, &x[r], sum[r]);
         sum[r] = _mm256_fmadd_ps(min, _mm256_set1_ps(x[r].sum), sum[r]);
@@ -140,12 +160,12 @@ ALWAYS void int256_group_k5(const lsk_k5 *p, int g, const lsk_group *x, int rows
 ALWAYS void int256_group_k6(const lsk_k6 *p, int g, const lsk_group *x, int rows, int is16, int half, __m256 *sum) {
     __m256i dots[INT256_MOST];
     const __m256 all = vf_half(p->d + 8 * half);
-    if (!half) lsk_prefetch(p->q[g], sizeof p->q[g]);
+    if (!half) lsk_prefetch(&p->g[g], sizeof p->g[g]);
     __m256 d = int256_signed_bytes_times(p->scale[g] + 8 * half, all);
-    int256_dots8(p->q[g], x, rows, is16, half, 0, 4, dots);
+    int256_dots8(p->g[g].q, p->g[g].high, 2, x, rows, is16, half, 0, 4, dots);
     EACH_ROW sum[r] = int256_scaled(dots[r], x[r].first32, d, &x[r], sum[r]);
     d = int256_signed_bytes_times(p->min[g] + 8 * half, all);
-    int256_dots8(p->q[g], x, rows, is16, half, 4, 8, dots);
+    int256_dots8(p->g[g].q, p->g[g].high, 2, x, rows, is16, half, 4, 8, dots);
     EACH_ROW sum[r] = int256_scaled(dots[r], lsk_last32(&x[r]), d, &x[r], sum[r]);
 }
 #define INT256_BLOCKS(FORMAT) \

@@ -49,6 +49,12 @@ ALWAYS void quarter_unpack(lsk_quarter *q, const uint8_t *from, int at) {
     }
 }
 
+/* w with what lies under `bits` of high, shifted up. */
+ALWAYS int8x16_t quarter_high(int8x16_t w, uint8x16_t high, int up, int bits) {
+    const uint8x16_t above = vandq_u8(vshlq_u8(high, vdupq_n_s8((int8_t)up)), vdupq_n_u8((uint8_t)bits));
+    return vreinterpretq_s8_u8(vorrq_u8(vreinterpretq_u8_s8(w), above));
+}
+
 /* Quarter `at` of group g of a tile. */
 ALWAYS lsk_quarter quarter_q4(const void *tile, int g, int at) {
     const lsk_q4 *p = (const lsk_q4 *)tile + g;
@@ -71,8 +77,8 @@ ALWAYS lsk_quarter quarter_q8(const void *tile, int g, int at) { /* the bytes ho
 ALWAYS lsk_quarter quarter_k4(const void *tile, int g, int at) {
     const lsk_k4 *p = (const lsk_k4 *)tile + g / 8;
     lsk_quarter q;
-    if (!at) lsk_prefetch(p->q[g % 8], sizeof p->q[g % 8]);
-    quarter_unpack(&q, p->q[g % 8], at);
+    if (!at) lsk_prefetch(&p->g[g % 8], sizeof p->g[g % 8]);
+    quarter_unpack(&q, p->g[g % 8].q, at);
     q.scale = vmulq_f32(quarter_half(p->d + 4 * at), quarter_bytes(p->scale[g % 8] + 4 * at));
     q.other = vmulq_f32(vsubq_f32(vdupq_n_f32(0), quarter_half(p->dmin + 4 * at)), quarter_bytes(p->min[g % 8] + 4 * at));
     return q;
@@ -80,18 +86,24 @@ ALWAYS lsk_quarter quarter_k4(const void *tile, int g, int at) {
 ALWAYS lsk_quarter quarter_k5(const void *tile, int g, int at) {
     const lsk_k5 *p = (const lsk_k5 *)tile + g / 8;
     lsk_quarter q;
-    if (!at) lsk_prefetch(p->q[g % 8], sizeof p->q[g % 8]);
-    EACH(8, j) q.w[j] = vreinterpretq_s8_u8(vld1q_u8(p->q[g % 8] + 64 * j + 16 * at));
+    if (!at) lsk_prefetch(&p->g[g % 8], sizeof p->g[g % 8]);
+    quarter_unpack(&q, p->g[g % 8].q, at);
+    const uint8x16_t high = vld1q_u8(p->g[g % 8].high + 16 * at);
+    EACH(8, j) q.w[j] = quarter_high(q.w[j], high, 4 - j, 16);
     q.scale = vmulq_f32(quarter_half(p->d + 4 * at), quarter_bytes(p->scale[g % 8] + 4 * at));
     q.other = vmulq_f32(vsubq_f32(vdupq_n_f32(0), quarter_half(p->dmin + 4 * at)), quarter_bytes(p->min[g % 8] + 4 * at));
     return q;
 }
-ALWAYS lsk_quarter quarter_k6(const void *tile, int g, int at) { /* the bytes hold q + 32 */
+ALWAYS lsk_quarter quarter_k6(const void *tile, int g, int at) { /* its integers are q + 32 */
     const lsk_k6 *p = (const lsk_k6 *)tile + g / 8;
     const float32x4_t d = quarter_half(p->d + 4 * at);
     lsk_quarter q;
-    if (!at) lsk_prefetch(p->q[g % 8], sizeof p->q[g % 8]);
-    EACH(8, j) q.w[j] = vsubq_s8(vreinterpretq_s8_u8(vld1q_u8(p->q[g % 8] + 64 * j + 16 * at)), vdupq_n_s8(32));
+    if (!at) lsk_prefetch(&p->g[g % 8], sizeof p->g[g % 8]);
+    quarter_unpack(&q, p->g[g % 8].q, at);
+    EACH(8, j) {
+        const uint8x16_t high = vld1q_u8(p->g[g % 8].high + j / 4 * 64 + 16 * at);
+        q.w[j] = vsubq_s8(quarter_high(q.w[j], high, 4 - j % 4 * 2, 48), vdupq_n_s8(32));
+    }
     q.scale = vmulq_f32(d, quarter_signed_bytes(p->scale[g % 8] + 4 * at));
     q.other = vmulq_f32(d, quarter_signed_bytes(p->min[g % 8] + 4 * at));
     return q;

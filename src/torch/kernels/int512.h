@@ -41,7 +41,7 @@ static inline __attribute__((always_inline)) void load_q8(const uint8_t *q, __m5
 static inline __attribute__((always_inline)) void put_high(__m512i *w, __m512i high, int bits) {
     *w = _mm512_ternarylogic_epi64(high, _mm512_set1_epi8((char)bits), *w, 0xEA); /* (high & bits) | w */
 }
-static inline __attribute__((always_inline)) void unpack_k5(const uint8_t *q, const uint8_t *high, __m512i *w) {
+static inline __attribute__((always_inline)) void unpack_q5(const uint8_t *q, const uint8_t *high, __m512i *w) {
     const __m512i h = _mm512_loadu_si512(high);
     unpack_q4(q, w);
     for (int j = 0; j < 8; j++)

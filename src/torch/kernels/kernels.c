@@ -24,11 +24,11 @@ uint16_t lsk_float_to_bf16(float x) {
     return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-/* f16 bits of -8 * h: exact but for overflow, which lsk_finite rules out. */
-static uint16_t half_times_minus8(uint16_t h) {
+/* f16 bits of -2^up * h: exact but for overflow, which lsk_finite rules out. */
+static uint16_t half_times_minus(int up, uint16_t h) {
     uint16_t sign = (uint16_t)((h & 0x8000) ^ 0x8000), exp = h >> 10 & 31, man = h & 0x3FF;
-    if (exp) return exp + 3 >= 31 ? (uint16_t)(sign | 0x7C00) : (uint16_t)(sign | (exp + 3) << 10 | man);
-    int shift = 3;
+    if (exp) return exp + up >= 31 ? (uint16_t)(sign | 0x7C00) : (uint16_t)(sign | (exp + up) << 10 | man);
+    int shift = up;
     uint32_t m = man; /* subnormal: shift up, normalising on the way */
     while (shift && m && !(m & 0x400)) m <<= 1, shift--;
     if (!(m & 0x400)) return (uint16_t)(sign | m);
@@ -53,7 +53,8 @@ int lsk_finite(int type, const void *raw, int64_t n_rows, int64_t n_in) {
         }
         for (int k = 0; k < l->n_halves; k++) {
             memcpy(&h, p + l->halves_at + 2 * k, 2);
-            ok &= type == LS_GGML_Q4_0 ? (h >> 10 & 31) < 28 : (h >> 10 & 31) != 31; /* -8 d stays finite */
+            const int most = type == LS_GGML_Q4_0 ? 27 : type == LS_GGML_Q5_0 ? 26 : 30; /* -8 d, -16 d stay finite */
+            ok &= (h >> 10 & 31) <= most;
         }
     }
     return ok;
@@ -302,6 +303,7 @@ static lsk_format format_of(int type, lsk_arith arith) {
     case LS_GGML_Q4_1: return integers ? LSK_Q4I : LSK_Q4;
     case LS_GGML_Q8_0: return integers ? LSK_Q8I : LSK_Q8;
     case LS_GGML_Q5_0:
+    case LS_GGML_Q5_1: return integers ? LSK_Q5I : LSK_Q8S;
     case LS_GGML_IQ4_NL: return integers ? LSK_Q8I : LSK_Q8S;
     case LS_GGML_Q3_K:
     case LS_GGML_Q6_K: return integers ? LSK_K6I : LSK_Q8S;
@@ -323,7 +325,8 @@ void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in, lsk_ari
     m->n_out = (int32_t)n_out;
     m->n_in = (int32_t)n_in;
     const int kept = ls_ggml_layout_of(m->format == LSK_BF16 ? LS_GGML_BF16 : type)->kept;
-    m->tile_bytes = m->format == LSK_Q8I   ? (size_t)n_in / 32 * sizeof(lsk_q8)
+    m->tile_bytes = m->format == LSK_Q5I   ? (size_t)n_in / 32 * sizeof(lsk_q5)
+                    : m->format == LSK_Q8I ? (size_t)n_in / 32 * sizeof(lsk_q8)
                     : m->format == LSK_K4I ? (size_t)n_in / 256 * sizeof(lsk_k4)
                     : m->format == LSK_K5I ? (size_t)n_in / 256 * sizeof(lsk_k5)
                     : m->format == LSK_K6I ? (size_t)n_in / 256 * sizeof(lsk_k6)
@@ -406,6 +409,25 @@ static void pack_k(const lsk_matrix *m, int type, const unsigned char *src, unsi
     }
 }
 
+/* Packs a row of Q5_0 or Q5_1 for integer dot products. */
+static void pack_q5i(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
+    block b;
+    lsk_q5 *g = (lsk_q5 *)tile;
+    for (int32_t i = 0; i < m->n_in / 32; i++, g++, src += ls_ggml_layout_of(type)->bytes) {
+        read_block(type, src, &b);
+        g->scale[lane] = half_bits_at(src);
+        g->min[lane] = type == LS_GGML_Q5_1 ? half_bits_at(src + 2) : half_times_minus(4, g->scale[lane]);
+        memset(g->high + 4 * lane, 0, 4);
+        for (int k = 0; k < 32; k++) {
+            int high;
+            const size_t byte = q4_at(m->format, k, lane, &high);
+            const unsigned v = (unsigned)(b.q[k] + (type == LS_GGML_Q5_0 ? 16 : 0));
+            put_q4(g->q + byte, high, v & 15);
+            g->high[4 * lane + k % 4] |= (uint8_t)(v >> 4 << k / 4);
+        }
+    }
+}
+
 /* Packs a row that has an f16 scale for 32 values, without minimum, as its integers + 128. */
 static void pack_q8i(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
     block b;
@@ -446,6 +468,8 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, 
             pack_scaled(m, type, src, tile, lane);
         } else if (m->format == LSK_K4I || m->format == LSK_K5I || m->format == LSK_K6I) {
             pack_k(m, type, src, tile, lane);
+        } else if (m->format == LSK_Q5I) {
+            pack_q5i(m, type, src, tile, lane);
         } else if (m->format == LSK_Q8I) {
             pack_q8i(m, type, src, tile, lane);
         } else if (m->format == LSK_Q8 || m->format == LSK_Q8B) {
@@ -461,7 +485,7 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, 
             for (int32_t i = 0; i < m->n_in / 32; i++, g++, src += block_bytes) {
                 const unsigned char *q = src + block_bytes - 16;
                 memcpy(g->scale + lane, src, 2);
-                if (type == LS_GGML_Q4_0) g->min[lane] = half_times_minus8(g->scale[lane]);
+                if (type == LS_GGML_Q4_0) g->min[lane] = half_times_minus(3, g->scale[lane]);
                 else memcpy(g->min + lane, src + 2, 2);
                 for (int k = 0; k < 32; k++) {
                     int high;

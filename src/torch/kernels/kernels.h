@@ -18,7 +18,8 @@ typedef enum {
     LSK_Q4,  /* 4-bit q, weight = scale * q + minimum, f16 scale and minimum per 32 inputs (Q4_0, Q4_1) */
     LSK_Q8,  /* 8-bit q, weight = scale * q, f16 scale per 32 inputs (Q8_0) */
     LSK_F32, /* plain floats (F32, F16, BF16) */
-    LSK_Q4I, /* Q4 and Q8 with their bytes ordered for integer dot products; Q8I also of Q5_0 and IQ4_NL */
+    LSK_Q4I, /* Q4 and Q8 with their bytes ordered for integer dot products; Q8I also of IQ4_NL */
+    LSK_Q5I, /* the same of Q5_0 and Q5_1 */
     LSK_Q8I,
     LSK_K4I, /* the same of K formats, whose groups' scales are small integers: Q4_K */
     LSK_K5I, /* Q5_K */
@@ -48,10 +49,14 @@ typedef struct {
     float scale[LSK_TILE], min[LSK_TILE];
     uint8_t q[16 * LSK_TILE];
 } lsk_wide; /* 32 inputs of Q4S, 16 of Q8S */
+typedef struct {
+    uint16_t scale[LSK_TILE], min[LSK_TILE];
+    uint8_t q[16 * LSK_TILE], high[4 * LSK_TILE];
+} lsk_q5; /* 32 inputs of Q5I: as lsk_q4, and bit j of byte i of an output in high is the fifth of input 4j + i */
 /* 256 inputs of K4I, K5I, K6I: in the first two, of group g weight = d * scale[g] * q - dmin * min[g]. In K6I weight = d *
  * scale[g] * (q - 32), and min holds the scales of inputs 16 to 31; both have signs. q: 4 bits, as of Q4I; high: the bits
- * above them. In K5I those of input 4j + i and an output are bit j of its byte i, in K6I bits 2j and 2j + 1 in the first
- * 64 bytes, of input 16 + 4j + i in the last. */
+ * above them, in K5I as in Q5I. In K6I those of input 4j + i and an output are bits 2j and 2j + 1 of its byte i in the
+ * first 64 bytes, of input 16 + 4j + i in the last. */
 #define LSK_K_BLOCK(name, HIGH) \
     typedef struct { \
         uint16_t d[LSK_TILE], dmin[LSK_TILE]; /* f16 bits */ \

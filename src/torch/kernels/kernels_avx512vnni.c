@@ -77,6 +77,14 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
                 unpack_q4(p->q, w); \
                 BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8) \
             } \
+        } else if (m->format == LSK_Q5I) { \
+            const lsk_q5 *p = (const lsk_q5 *)data; \
+            for (int g = 0; g < m->n_in / 32; g++, p++, x += ldx) { \
+                const __m512 d = vf_half(p->scale), min = vf_half(p->min); \
+                fetch_ahead(p, sizeof *p, &next, pass); \
+                unpack_q5(p->q, p->high, w); \
+                BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8) \
+            } \
         } else if (m->format == LSK_Q8I) { \
             const lsk_q8 *p = (const lsk_q8 *)data; \
             for (int g = 0; g < m->n_in / 32; g++, p++, x += ldx) { \
@@ -103,7 +111,7 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
                 for (int g = 0; g < 8; g++, x += ldx) { \
                     fetch_ahead(&p->g[g], sizeof p->g[g], &next, pass); \
                     const __m512 d = scaled_bytes(p->scale[g], all), min = scaled_bytes(p->min[g], less); \
-                    unpack_k5(p->g[g].q, p->g[g].high, w); \
+                    unpack_q5(p->g[g].q, p->g[g].high, w); \
                     BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8) \
                 } \
             } \
@@ -141,6 +149,7 @@ KERNELS(12)
 static inline __attribute__((always_inline)) void load_group(const lsk_matrix *m, const void *tile, int32_t g,
                                                              __m512i *w, __m512 *scale, __m512 *other) {
     const lsk_q4 *q4 = (const lsk_q4 *)tile + g;
+    const lsk_q5 *q5 = (const lsk_q5 *)tile + g;
     const lsk_q8 *q8 = (const lsk_q8 *)tile + g;
     const lsk_k4 *k4 = (const lsk_k4 *)tile + g / 8;
     const lsk_k5 *k5 = (const lsk_k5 *)tile + g / 8;
@@ -150,6 +159,10 @@ static inline __attribute__((always_inline)) void load_group(const lsk_matrix *m
     case LSK_Q4I:
         unpack_q4(q4->q, w);
         *scale = vf_half(q4->scale), *other = vf_half(q4->min);
+        break;
+    case LSK_Q5I:
+        unpack_q5(q5->q, q5->high, w);
+        *scale = vf_half(q5->scale), *other = vf_half(q5->min);
         break;
     case LSK_Q8I:
         load_q8(q8->q, w);
@@ -161,7 +174,7 @@ static inline __attribute__((always_inline)) void load_group(const lsk_matrix *m
         *other = scaled_bytes(k4->min[g % 8], _mm512_sub_ps(zero, vf_half(k4->dmin)));
         break;
     case LSK_K5I:
-        unpack_k5(k5->g[g % 8].q, k5->g[g % 8].high, w);
+        unpack_q5(k5->g[g % 8].q, k5->g[g % 8].high, w);
         *scale = scaled_bytes(k5->scale[g % 8], vf_half(k5->d));
         *other = scaled_bytes(k5->min[g % 8], _mm512_sub_ps(zero, vf_half(k5->dmin)));
         break;

@@ -80,12 +80,14 @@ lsk_wide_rows lsk_find_wide(const lsk_matrix *w, lsk_arith arith, const lsk_grou
 /* The weight's integer of input k and output o in group g. */
 static int32_t weight_at(const lsk_matrix *m, const void *tile, int32_t g, int o, int k) {
     const int at = k % 16 / 4 * 64 + o * 4 + k % 4, four = k < 16 ? 0 : 4; /* of 4 bits */
+    const lsk_q5 *q5 = (const lsk_q5 *)tile + g;
     const lsk_k5 *k5 = (const lsk_k5 *)tile + g / 8;
     const lsk_k6 *k6 = (const lsk_k6 *)tile + g / 8;
     switch (m->format) {
     case LSK_Q4I: return ((const lsk_q4 *)tile)[g].q[at] >> four & 15;
     case LSK_Q8I: return ((const lsk_q8 *)tile)[g].q[k / 4 * 64 + o * 4 + k % 4] - 128;
     case LSK_K4I: return ((const lsk_k4 *)tile)[g / 8].g[g % 8].q[at] >> four & 15;
+    case LSK_Q5I: return (q5->q[at] >> four & 15) | (q5->high[o * 4 + k % 4] >> k / 4 & 1) << 4;
     case LSK_K5I:
         return (k5->g[g % 8].q[at] >> four & 15) | (k5->g[g % 8].high[o * 4 + k % 4] >> k / 4 & 1) << 4;
     default:
@@ -100,6 +102,11 @@ static void scales_at(const lsk_matrix *m, const void *tile, int32_t g, int o, f
     const lsk_q4 *q4 = (const lsk_q4 *)tile + g;
     if (m->format == LSK_Q4I) {
         *scale = lsk_half_to_float(q4->scale[o]), *other = lsk_half_to_float(q4->min[o]);
+        return;
+    }
+    if (m->format == LSK_Q5I) {
+        const lsk_q5 *q5 = (const lsk_q5 *)tile + g;
+        *scale = lsk_half_to_float(q5->scale[o]), *other = lsk_half_to_float(q5->min[o]);
         return;
     }
     if (m->format == LSK_Q8I) {

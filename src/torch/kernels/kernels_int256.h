@@ -120,6 +120,24 @@ ALWAYS void int256_q4(const lsk_q4 *p, int n_groups, const lsk_group *x, int64_t
     }
 }
 
+ALWAYS void int256_add_q5(const uint8_t *q, const uint8_t *high, __m256 d, __m256 min, const lsk_group *x, int rows,
+                          int is16, int half, __m256 *sum) {
+    __m256i dots[INT256_MOST];
+    int256_dots8(q, high, 1, x, rows, is16, half, 0, 8, dots);
+    EACH_ROW {
+        sum[r] = int256_scaled(dots[r], 0, d, &x[r], sum[r]);
+        sum[r] = _mm256_fmadd_ps(min, _mm256_set1_ps(x[r].sum), sum[r]);
+    }
+}
+
+ALWAYS void int256_q5(const lsk_q5 *p, int n_groups, const lsk_group *x, int64_t ldx, int rows, int is16, int half,
+                      __m256 *sum) {
+    for (int g = 0; g < n_groups; g++, p++, x += ldx) {
+        if (!half) lsk_prefetch(p, sizeof *p);
+        int256_add_q5(p->q, p->high, vf_half(p->scale + 8 * half), vf_half(p->min + 8 * half), x, rows, is16, half, sum);
+    }
+}
+
 ALWAYS void int256_q8(const lsk_q8 *p, int n_groups, const lsk_group *x, int64_t ldx, int rows, int is16, int half,
                       __m256 *sum) {
     for (int g = 0; g < n_groups; g++, p++, x += ldx) {
@@ -147,15 +165,10 @@ ALWAYS void int256_group_k4(const lsk_k4 *p, int g, const lsk_group *x, int rows
                   is16, half, sum);
 }
 ALWAYS void int256_group_k5(const lsk_k5 *p, int g, const lsk_group *x, int rows, int is16, int half, __m256 *sum) {
-    __m256i dots[INT256_MOST];
-    const __m256 d = int256_bytes_times(p->scale[g] + 8 * half, vf_half(p->d + 8 * half)),
-                 min = int256_bytes_times(p->min[g] + 8 * half, _mm256_setzero_ps() - vf_half(p->dmin + 8 * half));
     if (!half) lsk_prefetch(&p->g[g], sizeof p->g[g]);
-    int256_dots8(p->g[g].q, p->g[g].high, 1, x, rows, is16, half, 0, 8, dots);
-    EACH_ROW {
-        sum[r] = int256_scaled(dots[r], 0, d, &x[r], sum[r]);
-        sum[r] = _mm256_fmadd_ps(min, _mm256_set1_ps(x[r].sum), sum[r]);
-    }
+    int256_add_q5(p->g[g].q, p->g[g].high, int256_bytes_times(p->scale[g] + 8 * half, vf_half(p->d + 8 * half)),
+                  int256_bytes_times(p->min[g] + 8 * half, _mm256_setzero_ps() - vf_half(p->dmin + 8 * half)), x, rows,
+                  is16, half, sum);
 }
 ALWAYS void int256_group_k6(const lsk_k6 *p, int g, const lsk_group *x, int rows, int is16, int half, __m256 *sum) {
     __m256i dots[INT256_MOST];
@@ -207,6 +220,7 @@ INT256_BLOCKS(k6)
 #define INT256_SHAPES_8(FORMAT) INT256_FOUR(FORMAT, i8, 0) INT256_TWO(FORMAT, i16, 1)
 INT256_SHAPES_4(q4)
 INT256_SHAPES_4(k4)
+INT256_SHAPES_8(q5)
 INT256_SHAPES_8(q8)
 INT256_SHAPES_8(k5)
 INT256_SHAPES_8(k6)
@@ -226,6 +240,7 @@ static void int256_add_wide(const lsk_matrix *m, float *y, int64_t ldy, int32_t 
                 __m256 sum = _mm256_loadu_ps(out + 8 * half);
                 switch (m->format) {
                 case LSK_Q4I: int256_q4((const lsk_q4 *)data + g, 1, low, 0, 1, 0, half, &sum); break;
+                case LSK_Q5I: int256_q5((const lsk_q5 *)data + g, 1, low, 0, 1, 0, half, &sum); break;
                 case LSK_Q8I: int256_q8((const lsk_q8 *)data + g, 1, low, 0, 1, 0, half, &sum); break;
                 case LSK_K4I: int256_group_k4((const lsk_k4 *)data + g / 8, g % 8, low, 1, 0, half, &sum); break;
                 case LSK_K5I: int256_group_k5((const lsk_k5 *)data + g / 8, g % 8, low, 1, 0, half, &sum); break;
@@ -247,7 +262,7 @@ static void int256_matmul(const lsk_matrix *m, lsk_arith arith, const lsk_group 
     static const struct {
         int most; /* rows whose sums fit the registers */
         kernel of[INT256_MOST];
-    } kernels[][2] = {[LSK_Q4I] = OF_4(q4), [LSK_Q8I] = OF_8(q8), [LSK_K4I] = OF_4(k4), [LSK_K5I] = OF_8(k5),
+    } kernels[][2] = {[LSK_Q4I] = OF_4(q4), [LSK_Q5I] = OF_8(q5), [LSK_Q8I] = OF_8(q8), [LSK_K4I] = OF_4(k4), [LSK_K5I] = OF_8(k5),
                       [LSK_K6I] = OF_8(k6)};
     const int i8 = arith != LSK_ARITH_I16;
     const int32_t most = kernels[m->format][i8].most, passes = (rows + most - 1) / most;

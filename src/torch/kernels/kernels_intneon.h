@@ -55,12 +55,27 @@ ALWAYS int8x16_t quarter_high(int8x16_t w, uint8x16_t high, int up, int bits) {
     return vreinterpretq_s8_u8(vorrq_u8(vreinterpretq_u8_s8(w), above));
 }
 
+ALWAYS void quarter_unpack_5(lsk_quarter *q, const uint8_t *from, const uint8_t *high, int at) {
+    const uint8x16_t h = vld1q_u8(high + 16 * at);
+    quarter_unpack(q, from, at);
+    EACH(8, j) q->w[j] = quarter_high(q->w[j], h, 4 - j, 16);
+}
+
 /* Quarter `at` of group g of a tile. */
 ALWAYS lsk_quarter quarter_q4(const void *tile, int g, int at) {
     const lsk_q4 *p = (const lsk_q4 *)tile + g;
     lsk_quarter q;
     if (!at) lsk_prefetch(p, sizeof *p);
     quarter_unpack(&q, p->q, at);
+    q.scale = quarter_half(p->scale + 4 * at);
+    q.other = quarter_half(p->min + 4 * at);
+    return q;
+}
+ALWAYS lsk_quarter quarter_q5(const void *tile, int g, int at) {
+    const lsk_q5 *p = (const lsk_q5 *)tile + g;
+    lsk_quarter q;
+    if (!at) lsk_prefetch(p, sizeof *p);
+    quarter_unpack_5(&q, p->q, p->high, at);
     q.scale = quarter_half(p->scale + 4 * at);
     q.other = quarter_half(p->min + 4 * at);
     return q;
@@ -87,9 +102,7 @@ ALWAYS lsk_quarter quarter_k5(const void *tile, int g, int at) {
     const lsk_k5 *p = (const lsk_k5 *)tile + g / 8;
     lsk_quarter q;
     if (!at) lsk_prefetch(&p->g[g % 8], sizeof p->g[g % 8]);
-    quarter_unpack(&q, p->g[g % 8].q, at);
-    const uint8x16_t high = vld1q_u8(p->g[g % 8].high + 16 * at);
-    EACH(8, j) q.w[j] = quarter_high(q.w[j], high, 4 - j, 16);
+    quarter_unpack_5(&q, p->g[g % 8].q, p->g[g % 8].high, at);
     q.scale = vmulq_f32(quarter_half(p->d + 4 * at), quarter_bytes(p->scale[g % 8] + 4 * at));
     q.other = vmulq_f32(vsubq_f32(vdupq_n_f32(0), quarter_half(p->dmin + 4 * at)), quarter_bytes(p->min[g % 8] + 4 * at));
     return q;
@@ -139,7 +152,7 @@ typedef void (*lsk_neon_kernel)(const lsk_matrix *m, const lsk_group *x, int64_t
 typedef lsk_neon_kernel lsk_neon_kernels[2][LSK_K6I - LSK_Q4I + 1][LSK_NEON_ROWS];
 /* Names a kernel of each format for X(format, other), in the order of their numbers. */
 #define LSK_NEON_FORMATS(X) \
-    X(q4, LSK_MINIMA) X(q8, LSK_NO_MINIMA) X(k4, LSK_MINIMA) X(k5, LSK_MINIMA) X(k6, LSK_HALVES)
+    X(q4, LSK_MINIMA) X(q5, LSK_MINIMA) X(q8, LSK_NO_MINIMA) X(k4, LSK_MINIMA) X(k5, LSK_MINIMA) X(k6, LSK_HALVES)
 void lsk_neon_matmul_int(const lsk_neon_kernels *kernels, const lsk_matrix *m, lsk_arith arith, const lsk_group *x,
                          int64_t ldx, float *y, int64_t ldy, int32_t rows, int32_t t0, int32_t t1, void *scratch);
 extern const lsk_neon_kernels lsk_neondot_kernels;

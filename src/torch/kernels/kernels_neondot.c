@@ -55,7 +55,7 @@ const lsk_neon_kernels lsk_neondot_kernels = {{LSK_NEON_FORMATS(ALL_I8)}, {LSK_N
         return quarter_add(&q, OTHER, dot32(q.w, low->hi, OTHER), low, sum); \
     }
 static float32x4_t add_low(lsk_format format, const void *data, int32_t g, int i, const lsk_group *low, float32x4_t sum) {
-    enum { OF_q4 = LSK_Q4I, OF_q8, OF_k4, OF_k5, OF_k6 };
+    enum { OF_q4 = LSK_Q4I, OF_q5, OF_q8, OF_k4, OF_k5, OF_k6 };
     switch ((int)format) { LSK_NEON_FORMATS(WIDE) }
     return sum;
 }

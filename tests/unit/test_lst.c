@@ -262,13 +262,13 @@ static void rows_do_not_depend_on_their_company(void **state) {
     use_cpu();
     need_library();
     static const char *const dtypes[] = {"f32", "i16", "i8", "bf16"};
-    static const int types[] = {LS_GGML_Q4_1, LS_GGML_Q8_0, LS_GGML_Q4_0, LS_GGML_F32, LS_GGML_BF16};
+    static const int types[] = {LS_GGML_Q4_1, LS_GGML_Q8_0, LS_GGML_Q4_0, LS_GGML_Q5_0, LS_GGML_F32, LS_GGML_BF16};
     for (int l = -1; l < 0 || lsk_level_name(l); l++) { // the one that is chosen, then each by its name
         const char *level = lsk_level_name(l);
         bool there = true;
         for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes && there; d++)
             for (size_t t = 0;
-                 t < sizeof types / sizeof *types && there && (t < 3 || dtypes[d][0] != 'i'); t++)
+                 t < sizeof types / sizeof *types && there && (t < 4 || dtypes[d][0] != 'i'); t++)
                 for (int round = 0; round < 3 && there; round++) {
                     weights *w = random_weights(types[t]);
                     kv = round < 2 ? "auto" : strcmp(dtypes[d], "f32") ? "f32" : "bf16"; // then what is not usual

@@ -68,18 +68,26 @@ uint8_t *Weights::take(size_t bytes) {
     return p;
 }
 
-bool CpuModel::matrix_begin(lst::Linear &l, int type, lst::Care care) {
+bool CpuModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care care) {
     const lsk_arith arith = care == lst::Care::more ? arithmetic->careful : arithmetic->usual;
     const lsk_arith packing = arith == LSK_ARITH_BF16 && kernels->unpacks ? LSK_ARITH_BF16_PACKED : arith;
-    const size_t packed = lsk_pack_bytes(type, l.n_out, l.n_in, packing);
-    if (!packed) return false;
-    lsk_pack_init(&l.packed, type, l.n_out, l.n_in, packing);
-    l.packed.data = this->packed.take(packed);
-    const bool takes_integers = lsk_takes_integers(l.packed.format);
-    integers |= takes_integers;
-    all_bf16 &= l.packed.format == LSK_BF16;
-    l.arith = takes_integers || arith == LSK_ARITH_BF16 ? arith : LSK_ARITH_F32;
-    weight_bytes += packed;
+    int32_t first = 0;
+    l.arith = arith == LSK_ARITH_BF16 ? arith : LSK_ARITH_F32;
+    for (const lst::Stacked &s : stacked) {
+        const size_t bytes = lsk_pack_bytes(s.type, s.n_out, l.n_in, packing);
+        if (!bytes) return false;
+        lst::Linear::Section section = {first, {}};
+        lsk_pack_init(&section.packed, s.type, s.n_out, l.n_in, packing);
+        section.packed.data = packed.take(bytes);
+        if (lsk_takes_integers(section.packed.format)) {
+            l.arith = arith;
+            integers = true;
+        }
+        all_bf16 &= section.packed.format == LSK_BF16;
+        weight_bytes += bytes;
+        l.sections.push_back(section);
+        first += (int32_t)s.n_out;
+    }
     return true;
 }
 
@@ -88,7 +96,9 @@ void CpuModel::matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t 
         const int64_t half = l.n_out / 2, at = row % half;
         row = at / LS_PART_FF * 2 * LS_PART_FF + row / half * LS_PART_FF + at % LS_PART_FF;
     }
-    lsk_pack_rows(&l.packed, row, type, raw, n);
+    size_t section = l.sections.size() - 1;
+    while (l.sections[section].first > row) section--;
+    lsk_pack_rows(&l.sections[section].packed, row - l.sections[section].first, type, raw, n);
 }
 
 void CpuModel::embedding(const lst_tensor &t, const uint8_t *raw, int) {

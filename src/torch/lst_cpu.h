@@ -44,7 +44,8 @@ struct CpuModel : lst_model {
     std::vector<uint8_t> embd; // raw rows
     size_t embd_row_bytes = 0;
 
-    bool matrix_begin(lst::Linear &l, int type, lst::Care care) override;
+    bool mixes() const override { return true; }
+    bool matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care care) override;
     void matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) override;
     void matrix_end(lst::Linear &) override {}
     void embedding(const lst_tensor &t, const uint8_t *raw, int) override;

@@ -35,12 +35,19 @@ struct Team {
         const int32_t a = share.from, b = share.to;
         float *scratch = fm(s.scratch) + (int64_t)t * s.scratch_floats;
         x += (int64_t)first * l.n_in;
-        if (lsk_takes_integers(l.packed.format))
-            k.matmul_int(&l.packed, l.arith, p.groups.data() + first, rows, y, l.n_out, count, a, b, scratch);
-        else if (l.arith == LSK_ARITH_BF16 && k.matmul_bf16)
-            k.matmul_bf16(&l.packed, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, y, l.n_out, count, a, b,
-                          scratch);
-        else k.matmul(&l.packed, x, l.n_in, y, l.n_out, count, a, b, scratch);
+        for (const lst::Linear::Section &section : l.sections) {
+            const lsk_matrix *m = &section.packed;
+            const int32_t before = section.first / LSK_TILE, n_tiles = (m->n_out + LSK_TILE - 1) / LSK_TILE;
+            const int32_t from = std::max(a - before, 0), to = std::min(b - before, n_tiles);
+            float *out = y + section.first;
+            if (from >= to) continue;
+            if (lsk_takes_integers(m->format))
+                k.matmul_int(m, l.arith, p.groups.data() + first, rows, out, l.n_out, count, from, to, scratch);
+            else if (l.arith == LSK_ARITH_BF16 && k.matmul_bf16)
+                k.matmul_bf16(m, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, out, l.n_out, count, from, to,
+                              scratch);
+            else k.matmul(m, x, l.n_in, out, l.n_out, count, from, to, scratch);
+        }
         return share;
     }
     void linear(const CpuEngine &s, const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows) {

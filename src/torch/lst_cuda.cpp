@@ -35,9 +35,9 @@ lsg_shape CudaModel::shape(int32_t n_layers) const {
     return s;
 }
 
-bool CudaModel::matrix_begin(lst::Linear &l, int type, lst::Care) {
+bool CudaModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care) {
     const int32_t resident = lsg_resident(device.multiprocessors, device.shared_kib);
-    if (lsg_matrix_init(&l.device, type, l.n_out, l.n_in, resident)) return false;
+    if (lsg_matrix_init(&l.device, stacked[0].type, l.n_out, l.n_in, resident)) return false;
     l.device.cut = lsg_cut_of(l.of_all, l.n_in, resident); // see lsg_matrix_cut
     staging.assign(lsg_matrix_bytes(&l.device), 0);
     return true;
@@ -56,7 +56,7 @@ void CudaModel::embedding(const lst_tensor &t, const uint8_t *raw, int kept_type
     if (!own_embd) return;
     embd.n_in = (int32_t)t.n_in;
     embd.n_out = embd.of_all = (int32_t)t.n_out;
-    if (!matrix_begin(embd, t.type, lst::Care::usual))
+    if (!matrix_begin(embd, {{t.type, t.n_out}}, lst::Care::usual))
         throw lst::Error(LST_E_ARG, "tensor 'token_embd.weight' cannot be packed");
     const size_t bytes = lsk_row_bytes(t.type, t.n_in) * LSG_TILE;
 #pragma omp parallel for num_threads(threads) schedule(static)

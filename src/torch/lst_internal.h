@@ -56,6 +56,12 @@ template <class F> int guard(F &&body) noexcept {
     }
 }
 
+// Outputs of a matrix, one after the other, that a file has in one type.
+struct Stacked {
+    int type; // ggml's
+    int64_t n_out;
+};
+
 // A weight matrix as a device's kernels read it.
 struct Linear {
     int32_t n_in = 0, n_out = 0;
@@ -64,7 +70,11 @@ struct Linear {
     // on the CPU
     bool paired = false;             // gate and up: blocks of LS_PART_FF outputs of the two halves lie in turn
     lsk_arith arith = LSK_ARITH_F32; // of its input
-    lsk_matrix packed{};             // its bytes belong to the model
+    struct Section {
+        int32_t first;     // output, that of a tile
+        lsk_matrix packed; // its bytes belong to the model
+    };
+    std::vector<Section> sections; // at least one
     // on a GPU
     lsg_matrix device{};
 };
@@ -157,8 +167,10 @@ struct lst_model {
     // The heads, columns and tokens whose weights this rank loads: its part, and more where the device computes more.
     virtual ls_part loaded_part() const { return part(); }
     // ---- loading, in this order for each matrix
-    // Makes room; false: type or shape cannot be kept.
-    virtual bool matrix_begin(lst::Linear &l, int ggml_type, lst::Care care) = 0;
+    // Whether a matrix may have outputs of several types, each from a tile on; not if it is paired.
+    virtual bool mixes() const { return false; }
+    // Makes room; false: a type or the shape cannot be kept.
+    virtual bool matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care care) = 0;
     // Raw rows, a tile's at a time; several threads at once.
     virtual void matrix_rows(lst::Linear &l, int64_t row, int ggml_type, const uint8_t *raw, int64_t n) = 0;
     virtual void matrix_end(lst::Linear &l) = 0;

@@ -98,20 +98,27 @@ struct Loader {
     void linear(lst::Linear &l, lst::Care care, std::initializer_list<Rows> parts, int64_t n_in, int64_t of_all,
                 Bias bias = Bias::of_rows) {
         std::vector<std::pair<const lst_tensor *, ls_range>> ts;
+        std::vector<lst::Stacked> stacked;
         int64_t n_out = 0, n_bias = 0;
-        bool same = true, biased = false;
+        bool whole_tiles = true, biased = false;
         for (const Rows &part : parts) {
             const lst_tensor *t = &find(part.name + ".weight", n_in, part.n);
+            const int64_t n = ls_range_size(part.of);
             ts.emplace_back(t, part.of);
             biased |= has(part.name + ".bias");
-            n_out += ls_range_size(part.of);
-            n_bias += bias == Bias::whole ? part.n : ls_range_size(part.of);
-            same = same && packs_alike(kept_type(t->type), kept_type(ts[0].first->type));
+            n_bias += bias == Bias::whole ? part.n : n;
+            if (!stacked.empty() && packs_alike(stacked.back().type, kept_type(t->type))) stacked.back().n_out += n;
+            else if (n) {
+                whole_tiles &= n_out % LSK_TILE == 0;
+                stacked.push_back({kept_type(t->type), n});
+            }
+            n_out += n;
         }
+        if (stacked.size() > 1 && !(m.mixes() && whole_tiles && !l.paired)) stacked = {{LS_GGML_F32, n_out}};
         l.n_in = (int32_t)n_in;
         l.n_out = (int32_t)n_out;
         l.of_all = (int32_t)of_all;
-        pack(l, care, ts, same ? kept_type(ts[0].first->type) : LS_GGML_F32);
+        pack(l, care, ts, stacked);
         if (biased) {
             l.bias = at::zeros({n_bias}, at::kFloat);
             int64_t at = 0;
@@ -126,11 +133,17 @@ struct Loader {
     }
 
     void pack(lst::Linear &l, lst::Care care, const std::vector<std::pair<const lst_tensor *, ls_range>> &ts,
-              int type) {
-        if (!m.matrix_begin(l, type, care))
+              const std::vector<lst::Stacked> &stacked) {
+        if (!m.matrix_begin(l, stacked, care))
             throw lst::Error(LST_E_ARG, std::string("tensor '") + ts[0].first->name + "' cannot be packed");
-        int64_t row = 0;
+        int64_t row = 0, end = 0; // end: of a stack
+        size_t next = 0;
+        int type = 0;
         for (auto [t, rows] : ts) {
+            while (row >= end && next < stacked.size()) {
+                type = stacked[next].type;
+                end += stacked[next++].n_out;
+            }
             const uint8_t *raw = read(*t, rows);
             const int64_t n_in = t->n_in, n_rows = ls_range_size(rows), first = row;
             const int from_type = t->type;

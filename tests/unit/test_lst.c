@@ -280,6 +280,56 @@ static void rows_do_not_depend_on_their_company(void **state) {
     }
 }
 
+static void retype(lst_tensor *t, int type) {
+    free((void *)(uintptr_t)t->data);
+    t->type = type;
+    t->data = random_raw(type, t->n_out, t->n_in);
+    t->n_bytes = lsk_row_bytes(type, t->n_in) * (size_t)t->n_out;
+}
+
+// Queries, keys and values are one matrix; files have them in several types (Q4_K_M: values in Q6_K).
+static void a_matrix_keeps_the_types_of_its_tensors(void **state) {
+    (void)state;
+    use_cpu();
+    need_library();
+    weights *mixed = random_weights(LS_GGML_Q4_1), *floats = calloc(1, sizeof *floats);
+    size_t bytes = 0;
+    for (int i = 0; i < mixed->n; i++) {
+        lst_tensor *t = &mixed->t[i], *f = &floats->t[floats->n++];
+        if (strstr(t->name, "attn_v")) retype(t, LS_GGML_Q8_0);
+        if (!strcmp(t->name, "blk.1.attn_k.weight")) retype(t, LS_GGML_Q5_0);
+        if (!strcmp(t->name, "blk.1.attn_output.weight")) retype(t, LS_GGML_F16);
+        *f = *t;
+        const bool matrix = t->n_out > 1 && strcmp(t->name, "token_embd.weight");
+        if (matrix) f->type = LS_GGML_F32, f->n_bytes = sizeof(float) * (size_t)(t->n_in * t->n_out);
+        if (matrix) bytes += lsk_pack_bytes(t->type, t->n_out, t->n_in, LSK_ARITH_F32);
+        f->data = malloc(f->n_bytes);
+        if (!matrix) memcpy((void *)(uintptr_t)f->data, t->data, t->n_bytes);
+        for (int64_t o = 0; matrix && o < t->n_out; o++)
+            lsk_dequant_row(t->type, (const char *)t->data + (size_t)o * lsk_row_bytes(t->type, t->n_in), t->n_in,
+                            (float *)(uintptr_t)f->data + o * t->n_in);
+    }
+    engine a, b;
+    lst_model_info_t info = {.size = sizeof info};
+    assert_true(open_engine(&a, mixed, NULL, "f32", 2));
+    assert_true(open_engine(&b, floats, NULL, "f32", 2));
+    assert_int_equal(p_lst_model_info(a.m, &info), LST_OK);
+    assert_int_equal(info.weight_bytes, bytes);
+    int32_t ids[50], parents[] = {-1, 0, 0, 2};
+    lst_row of_a[4], of_b[4];
+    for (int i = 0; i < 50; i++) ids[i] = (int32_t)rnd_int(VOCAB);
+    for (engine **e = (engine *[]){&a, &b, NULL}; *e; e++) {
+        assert_int_equal(p_lst_prefill((*e)->s, ids, 46, &greedy, NULL, NULL, NULL), LST_OK);
+        assert_int_equal(p_lst_forward_tree((*e)->s, ids + 46, parents, 4, &greedy, *e == &a ? of_a : of_b), LST_OK);
+    }
+    assert_memory_equal(of_a, of_b, sizeof of_a); // in f32 a product is the same however its weight is kept
+    close_engine(&a), close_engine(&b);
+    bool there;
+    check_model(mixed, NULL, "i8", 100, &greedy, &there);
+    check_model(mixed, NULL, "bf16", 100, &greedy, &there);
+    free_weights(mixed), free_weights(floats);
+}
+
 static void check_layers(const weights *w, const char *dtype) {
     lst_hparams hp = shape();
     const lst_open_options o = {.size = sizeof o, .device = device, .dtype = dtype, .threads = 2};
@@ -666,6 +716,7 @@ static void a_level_without_integer_dot_products_says_so(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_do_not_depend_on_their_company),
+        cmocka_unit_test(a_matrix_keeps_the_types_of_its_tensors),
         cmocka_unit_test(nor_on_a_gpu),
         cmocka_unit_test(a_part_of_the_layers_is_a_model_of_these),
         cmocka_unit_test(a_tree_grows_only_where_there_is_one),

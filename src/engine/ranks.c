@@ -296,8 +296,10 @@ ls_code ls_ranks_agree(ls_ranks *r, const ls_library *lib, ls_code own, ls_rank_
     }
     for (int32_t i = 0; i < r->own.n && !failed && !code && part; i++) {
         if (strcmp(all[i].part.how, all[0].part.how))
-            code = ls_fail(err, LS_E_BACKEND, "rank %d (%s) computes by %s, rank 0 by %s", i, all[i].host,
-                           all[i].part.how, all[0].part.how);
+            code = ls_fail(err, LS_E_BACKEND,
+                           "rank %d (%s) computes by %s, rank 0 by %s; between processors, LOGITSPEC_CPU=LEVEL with a "
+                           "level that both have makes them agree",
+                           i, all[i].host, all[i].part.how, all[0].part.how);
         if (all[i].part.context < part->context) part->context = all[i].part.context;
     }
     free(all);

@@ -114,6 +114,7 @@ struct Loader {
             }
             n_out += n;
         }
+        if (stacked.empty()) stacked.push_back({kept_type(ts[0].first->type), 0}); // which cannot be kept
         if (stacked.size() > 1 && !(m.mixes() && whole_tiles && !l.paired)) stacked = {{LS_GGML_F32, n_out}};
         l.n_in = (int32_t)n_in;
         l.n_out = (int32_t)n_out;

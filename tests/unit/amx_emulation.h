@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define lsk_amx_usable emulated_amx_usable
+#define lsk_amx_pass emulated_amx_pass
 #define lsk_amx_peak emulated_amx_peak
 #define lsk_amx_matmul_bf16 emulated_amx_matmul_bf16
 #define lsk_amx_matmul_packed emulated_amx_matmul_packed
@@ -19,22 +20,26 @@ extern struct emulated_tiles {
     uint8_t rows[8];
     uint16_t bytes[8];
     uint8_t data[8][16][64];
-    int configured, wrong; // wrong: how products are, for tests of what notices it
-} emulated;                // amxunit_emulated.c
+    int configured;
+    // How products are after the configuration of that number, for tests of what notices it.
+    enum { EMULATED_RIGHT, EMULATED_NO_LAST_ROW, EMULATED_SIGNED_BYTES, EMULATED_SIGILL } wrong;
+    int wrong_in, configurations;
+} emulated; // amxunit_emulated.c
 
-enum { EMULATED_NO_LAST_ROW_OF_BF16 = 1, EMULATED_SIGNED_BYTES, EMULATED_SIGILL };
 static inline void refuse(int bad) {
     if (bad) abort();
 }
 static inline void emulated_loadconfig(const void *p) {
     const uint8_t *c = p;
     refuse(c[0] != 1);
+    for (int i = 1; i < 64; i++) refuse((i < 16 || (i >= 32 && i < 48) || i >= 56) && c[i]);
     for (int i = 0; i < 8; i++) {
         memcpy(&emulated.bytes[i], c + 16 + 2 * i, 2);
         emulated.rows[i] = c[48 + i];
-        refuse(emulated.rows[i] > 16 || emulated.bytes[i] > 64);
+        refuse(emulated.rows[i] > 16 || emulated.bytes[i] > 64 || !emulated.rows[i] != !emulated.bytes[i]);
     }
     emulated.configured = 1;
+    emulated.configurations++;
 }
 static inline void emulated_release(void) {
     emulated.configured = 0;
@@ -54,9 +59,13 @@ static inline void emulated_stored(int t, void *p, size_t stride) {
     for (int r = 0; r < emulated.rows[t]; r++)
         memcpy((uint8_t *)p + (size_t)r * stride, emulated.data[t][r], emulated.bytes[t]);
 }
+static inline int is_wrong(int how) {
+    return (int)emulated.wrong == how && emulated.configurations == emulated.wrong_in;
+}
 static inline void refuse_product(int d, int a, int b) {
     refuse(!emulated.configured || emulated.rows[d] != emulated.rows[a] || emulated.bytes[d] != emulated.bytes[b] ||
            emulated.bytes[a] / 4 != emulated.rows[b] || d == a || d == b || a == b);
+    if (is_wrong(EMULATED_SIGILL)) raise(SIGILL);
 }
 static inline float bf16_at(const uint8_t *row, int i) {
     uint32_t bits = (uint32_t)row[2 * i] << 16 | (uint32_t)row[2 * i + 1] << 24;
@@ -66,7 +75,7 @@ static inline float bf16_at(const uint8_t *row, int i) {
 }
 static inline void emulated_dpbf16ps(int d, int a, int b) {
     refuse_product(d, a, b);
-    const int rows = emulated.rows[d] - (emulated.wrong == EMULATED_NO_LAST_ROW_OF_BF16);
+    const int rows = emulated.rows[d] - is_wrong(EMULATED_NO_LAST_ROW);
     for (int m = 0; m < rows; m++) {
         float sum[2][16] = {{0}};
         for (int k = 0; k < emulated.bytes[a] / 4; k++)
@@ -84,13 +93,12 @@ static inline void emulated_dpbf16ps(int d, int a, int b) {
 // a: signed bytes, b: unsigned
 static inline void emulated_dpbsud(int d, int a, int b) {
     refuse_product(d, a, b);
-    if (emulated.wrong == EMULATED_SIGILL) raise(SIGILL);
-    for (int m = 0; m < emulated.rows[d]; m++)
+    for (int m = 0; m < emulated.rows[d] - is_wrong(EMULATED_NO_LAST_ROW); m++)
         for (int n = 0; n < emulated.bytes[d] / 4; n++) {
             int32_t v;
             memcpy(&v, &emulated.data[d][m][4 * n], 4);
             for (int k = 0; k < emulated.bytes[a]; k++)
-                v += (int8_t)emulated.data[a][m][k] * (emulated.wrong == EMULATED_SIGNED_BYTES
+                v += (int8_t)emulated.data[a][m][k] * (is_wrong(EMULATED_SIGNED_BYTES)
                                                            ? (int8_t)emulated.data[b][k / 4][4 * n + k % 4]
                                                            : emulated.data[b][k / 4][4 * n + k % 4]);
             memcpy(&emulated.data[d][m][4 * n], &v, 4);

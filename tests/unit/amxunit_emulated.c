@@ -4,10 +4,16 @@
 
 struct emulated_tiles emulated;
 
-// wrong: 0, or one of the numbers of amx_emulation.h
-int emulated_amx_right(int wrong) {
-    emulated.wrong = wrong;
+// Whether the checks pass. wrong, in: of amx_emulation.h.
+int emulated_amx_right(int wrong, int in) {
+    emulated.wrong = (__typeof__(emulated.wrong))wrong;
+    emulated.wrong_in = in;
+    emulated.configurations = 0;
     const int right = right_and_alive();
-    emulated.wrong = 0;
+    emulated.wrong = EMULATED_RIGHT;
     return right;
+}
+
+void emulated_amx_from(int32_t rows) {
+    from_rows = rows;
 }

@@ -17,17 +17,12 @@ extern const lsk_table lsk_avxvnni_emulated; // avxvnni_emulated.c
 // amx*_emulated.c
 void emulated_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                               int32_t tile_begin, int32_t tile_end, void *scratch);
-void emulated_amx_matmul_int8(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y,
-                              int64_t ldy, int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
-int emulated_amx_right(int wrong);
+void emulated_amx_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y,
+                             int64_t ldy, int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
+int emulated_amx_right(int wrong, int in);
+void emulated_amx_from(int32_t rows);
 static int unpacks(void) { // what kernels_amxpacked.c needs beside tiles
     return lsk_level("avx512bf16") && __builtin_cpu_supports("avx512vbmi");
-}
-static void tiles_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y,
-                             int64_t ldy, int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch) {
-    const int can = w->format == LSK_Q4I || w->format == LSK_Q8I;
-    (can && rows >= LSK_AMX_LEAST && arith != LSK_ARITH_I16 ? emulated_amx_matmul_int8 : lsk_level("avx512vnni")->matmul_int)(
-        w, arith, x, ldx, y, ldy, rows, tile_begin, tile_end, scratch);
 }
 #endif
 
@@ -55,7 +50,8 @@ static const lsk_table *level_of_integers(int i) {
     int more = 2;
     if (lsk_level("avx2")) emulated[more++] = &lsk_avxvnni_emulated;
     if (vnni) {
-        tiles = *vnni, tiles.name = "amx, emulated", tiles.matmul_int = tiles_matmul_int;
+        tiles = *vnni, tiles.name = "amx, emulated", tiles.matmul_int = emulated_amx_matmul_int;
+        emulated_amx_from(LSK_AMX_LEAST);
         emulated[more++] = &tiles;
     }
     return emulated[i - n];
@@ -316,8 +312,15 @@ static void wrong_tiles_are_not_used(void **state) {
         print_message("skipped: this processor lacks the instructions that the kernels need beside tiles\n");
         skip();
     }
-    assert_true(emulated_amx_right(0));
-    for (int wrong = 1; wrong <= 3; wrong++) assert_false(emulated_amx_right(wrong));
+    enum { NO_LAST_ROW = 1, SIGNED_BYTES, REFUSED }; // amx_emulation.h
+    enum { CHECKS = 5, BYTES = 5 };                  // each configures tiles once; then comes the measurement
+    assert_true(emulated_amx_right(0, 0));
+    for (int check = 1; check <= CHECKS; check++) {
+        assert_false(emulated_amx_right(NO_LAST_ROW, check));
+        assert_false(emulated_amx_right(REFUSED, check));
+    }
+    assert_false(emulated_amx_right(SIGNED_BYTES, BYTES));
+    assert_true(emulated_amx_right(NO_LAST_ROW, CHECKS + 1));
 }
 #endif
 

@@ -88,23 +88,25 @@ static void add(weights *w, const char *name, int type, int64_t n_in, int64_t n_
     w->n++;
 }
 
+static int embd = EMBD, ff = FF; // of the models that are made and opened
+
 static weights *random_weights(int type) {
-    static const struct {
+    const struct {
         const char *name;
         int n_in, n_out;
-    } of_layer[] = {{"attn_q", EMBD, HEADS * HEAD_DIM},
-                    {"attn_k", EMBD, KV_HEADS * HEAD_DIM},
-                    {"attn_v", EMBD, KV_HEADS * HEAD_DIM},
-                    {"attn_output", HEADS * HEAD_DIM, EMBD},
-                    {"ffn_gate", EMBD, FF},
-                    {"ffn_up", EMBD, FF},
-                    {"ffn_down", FF, EMBD},
-                    {"attn_norm", EMBD, 1},
-                    {"ffn_norm", EMBD, 1}};
+    } of_layer[] = {{"attn_q", embd, HEADS * HEAD_DIM},
+                    {"attn_k", embd, KV_HEADS * HEAD_DIM},
+                    {"attn_v", embd, KV_HEADS * HEAD_DIM},
+                    {"attn_output", HEADS * HEAD_DIM, embd},
+                    {"ffn_gate", embd, ff},
+                    {"ffn_up", embd, ff},
+                    {"ffn_down", ff, embd},
+                    {"attn_norm", embd, 1},
+                    {"ffn_norm", embd, 1}};
     weights *w = calloc(1, sizeof *w);
-    add(w, "token_embd.weight", 8, EMBD, VOCAB);
-    add(w, "output.weight", type, EMBD, VOCAB);
-    add(w, "output_norm.weight", 0, EMBD, 1);
+    add(w, "token_embd.weight", 8, embd, VOCAB);
+    add(w, "output.weight", type, embd, VOCAB);
+    add(w, "output_norm.weight", 0, embd, 1);
     for (int l = 0; l < LAYERS; l++)
         for (size_t i = 0; i < sizeof of_layer / sizeof *of_layer; i++) {
             char name[40];
@@ -130,8 +132,8 @@ static lst_hparams shape(void) {
     for (int i = 0; i < HEAD_DIM / 2; i++) freq[i] = powf(10000, -2.0f * (float)i / HEAD_DIM);
     return (lst_hparams){.size = sizeof(lst_hparams),
                          .n_layers = LAYERS,
-                         .n_embd = EMBD,
-                         .n_ff = FF,
+                         .n_embd = embd,
+                         .n_ff = ff,
                          .n_heads = HEADS,
                          .n_kv_heads = KV_HEADS,
                          .head_dim = HEAD_DIM,
@@ -290,15 +292,22 @@ static void retype(lst_tensor *t, int type) {
 // Queries, keys and values are one matrix; files have them in several types (Q4_K_M: values in Q6_K).
 static void a_matrix_keeps_the_types_of_its_tensors(void **state) {
     (void)state;
+    static const struct {
+        const char *name;
+        int type;
+    } types[] = {{"blk.0.attn_q.", LS_GGML_Q4_K}, {"blk.0.attn_k.", LS_GGML_Q4_K}, {"blk.0.attn_v.", LS_GGML_Q6_K},
+                 {"blk.1.attn_k.", LS_GGML_Q5_0}, {"blk.1.attn_v.", LS_GGML_F16},  {"blk.1.attn_output.", LS_GGML_F16},
+                 {"ffn_gate.", LS_GGML_Q5_K},     {"ffn_up.", LS_GGML_Q5_K},       {"blk.0.ffn_down.", LS_GGML_Q3_K},
+                 {"blk.1.ffn_down.", LS_GGML_Q6_K}};
     use_cpu();
     need_library();
+    embd = ff = 256; // whole blocks of K formats
     weights *mixed = random_weights(LS_GGML_Q4_1), *floats = calloc(1, sizeof *floats);
     size_t bytes = 0;
     for (int i = 0; i < mixed->n; i++) {
         lst_tensor *t = &mixed->t[i], *f = &floats->t[floats->n++];
-        if (strstr(t->name, "attn_v")) retype(t, LS_GGML_Q8_0);
-        if (!strcmp(t->name, "blk.1.attn_k.weight")) retype(t, LS_GGML_Q5_0);
-        if (!strcmp(t->name, "blk.1.attn_output.weight")) retype(t, LS_GGML_F16);
+        for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+            if (strstr(t->name, types[k].name)) retype(t, types[k].type);
         *f = *t;
         const bool matrix = t->n_out > 1 && strcmp(t->name, "token_embd.weight");
         if (matrix) f->type = LS_GGML_F32, f->n_bytes = sizeof(float) * (size_t)(t->n_in * t->n_out);
@@ -328,6 +337,7 @@ static void a_matrix_keeps_the_types_of_its_tensors(void **state) {
     check_model(mixed, NULL, "i8", 100, &greedy, &there);
     check_model(mixed, NULL, "bf16", 100, &greedy, &there);
     free_weights(mixed), free_weights(floats);
+    embd = EMBD, ff = FF;
 }
 
 static void check_layers(const weights *w, const char *dtype) {

@@ -16,7 +16,7 @@ static inline void amx_shape(amx_config *c, int tile, int rows, int row_bytes) {
     c->rows[tile] = (uint8_t)rows;
     c->row_bytes[tile] = (uint16_t)row_bytes;
 }
-/* The intrinsics do not tell compilers that they read memory. */
+/* GCC's intrinsics do not tell it that they read memory. */
 static inline void amx_reads(const void *p) {
     __asm__ volatile("" : : "r"(p) : "memory");
 }

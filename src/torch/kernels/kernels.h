@@ -259,11 +259,12 @@ void lsk_plain_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group 
                           int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
 void lsk_plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride);
 
-/* AMX: whether CPU and kernel allow tiles and these are right. The first call also measures from how many rows on they are
- * faster than vpdpbusd, for lsk_amx_matmul_int. lsk_amx_matmul_int8 takes Q4I and Q8I, at least
- * LSK_AMX_LEAST rows, and not i16. */
+/* AMX: whether CPU and kernel allow tiles and these are right. The first call also measures from how many rows on they
+ * are faster than vpdpbusd, for lsk_amx_matmul_int. lsk_amx_matmul_int8 takes Q4I and Q8I, at least LSK_AMX_LEAST rows,
+ * and not i16. */
 enum { LSK_AMX_LEAST = 8 };
 int lsk_amx_usable(void);
+int32_t lsk_amx_pass(int32_t rows); /* so many of them the latter takes at once */
 void lsk_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                          int32_t tile_begin, int32_t tile_end, void *scratch);
 void lsk_amx_matmul_packed(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,

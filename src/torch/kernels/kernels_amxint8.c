@@ -88,6 +88,11 @@ KERNEL(14)
 KERNEL(15)
 KERNEL(16)
 
+int32_t lsk_amx_pass(int32_t rows) {
+    const int32_t passes = (rows + AMX_ROWS - 1) / AMX_ROWS;
+    return (rows + passes - 1) / passes;
+}
+
 /* Many rows are taken in passes of as many rows each, of which neighbours may share one; tile by tile, so that weights
  * come from memory once. */
 void lsk_amx_matmul_int8(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
@@ -95,7 +100,7 @@ void lsk_amx_matmul_int8(const lsk_matrix *m, lsk_arith arith, const lsk_group *
     static void (*const kernels[])(const lsk_matrix *, const lsk_group *, int64_t, float *, int64_t, int32_t, int32_t,
                                    part_of) = {rows_8,  rows_9,  rows_10, rows_11, rows_12,
                                                rows_13, rows_14, rows_15, rows_16};
-    const int32_t passes = (rows + AMX_ROWS - 1) / AMX_ROWS, each = (rows + passes - 1) / passes;
+    const int32_t each = lsk_amx_pass(rows), passes = (rows + each - 1) / each;
     const int32_t at_once = passes == 1 ? t1 - t0 : 1;
     const lsk_wide_rows wide = lsk_find_wide(m, arith, x, ldx, rows, scratch);
     amx_config c = {0};

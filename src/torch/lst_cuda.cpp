@@ -35,6 +35,13 @@ lsg_shape CudaModel::shape(int32_t n_layers) const {
     return s;
 }
 
+// Eight bits with a scale and a minimum for 16 values hold every quantised type; floats are bf16 on a GPU.
+int CudaModel::common_type(const std::vector<lst::Stacked> &stacked) const {
+    for (const lst::Stacked &s : stacked)
+        if (ls_ggml_layout_of(s.type)->values == 1) return -1;
+    return LS_GGML_Q5_1; // which is kept so, and needs no blocks of 256
+}
+
 bool CudaModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care) {
     const int32_t resident = lsg_resident(device.multiprocessors, device.shared_kib);
     if (lsg_matrix_init(&l.device, stacked[0].type, l.n_out, l.n_in, resident)) return false;

@@ -23,6 +23,7 @@ struct CudaModel : lst_model {
 
     ~CudaModel() override { lsg_use(index); }
 
+    int common_type(const std::vector<lst::Stacked> &stacked) const override;
     bool matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care) override;
     void matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) override;
     void matrix_end(lst::Linear &l) override;

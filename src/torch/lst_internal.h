@@ -169,6 +169,9 @@ struct lst_model {
     // ---- loading, in this order for each matrix
     // Whether a matrix may have outputs of several types, each from a tile on; not if it is paired.
     virtual bool mixes() const { return false; }
+    // The type that keeps the values of all these, where a matrix cannot have several: rows of each are given to it as
+    // the file has them. -1: there is none, and floats are given.
+    virtual int common_type(const std::vector<lst::Stacked> &) const { return -1; }
     // Makes room; false: a type or the shape cannot be kept.
     virtual bool matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care care) = 0;
     // Raw rows, a tile's at a time; several threads at once.

@@ -115,11 +115,16 @@ struct Loader {
             n_out += n;
         }
         if (stacked.empty()) stacked.push_back({kept_type(ts[0].first->type), 0}); // which cannot be kept
-        if (stacked.size() > 1 && !(m.mixes() && whole_tiles && !l.paired)) stacked = {{LS_GGML_F32, n_out}};
+        bool all_as_they_are = false;
+        if (stacked.size() > 1 && !(m.mixes() && whole_tiles && !l.paired)) {
+            const int common = m.common_type(stacked);
+            all_as_they_are = common >= 0 && keep < 0;
+            stacked = {{all_as_they_are ? common : LS_GGML_F32, n_out}};
+        }
         l.n_in = (int32_t)n_in;
         l.n_out = (int32_t)n_out;
         l.of_all = (int32_t)of_all;
-        pack(l, care, ts, stacked);
+        pack(l, care, ts, stacked, all_as_they_are);
         if (biased) {
             l.bias = at::zeros({n_bias}, at::kFloat);
             int64_t at = 0;
@@ -134,7 +139,7 @@ struct Loader {
     }
 
     void pack(lst::Linear &l, lst::Care care, const std::vector<std::pair<const lst_tensor *, ls_range>> &ts,
-              const std::vector<lst::Stacked> &stacked) {
+              const std::vector<lst::Stacked> &stacked, bool all_as_they_are) {
         if (!m.matrix_begin(l, stacked, care))
             throw lst::Error(LST_E_ARG, std::string("tensor '") + ts[0].first->name + "' cannot be packed");
         int64_t row = 0, end = 0; // end: of a stack
@@ -149,7 +154,7 @@ struct Loader {
             const int64_t n_in = t->n_in, n_rows = ls_range_size(rows), first = row;
             const int from_type = t->type;
             const size_t in_bytes = lsk_row_bytes(from_type, n_in), out_bytes = lsk_row_bytes(type, n_in);
-            const bool as_is = packs_alike(from_type, type);
+            const bool as_is = all_as_they_are || packs_alike(from_type, type);
             const int64_t tiles = (n_rows + LSK_TILE - 1) / LSK_TILE;
 #pragma omp parallel for num_threads(m.threads) schedule(static)
             for (int64_t tile = 0; tile < tiles; tile++) { // rows are apart in memory: any split gives the same bytes

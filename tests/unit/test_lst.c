@@ -340,6 +340,32 @@ static void a_matrix_keeps_the_types_of_its_tensors(void **state) {
     embd = EMBD, ff = FF;
 }
 
+// On a GPU, where a matrix has one type, that is one which holds the values of all: as large as of the widest.
+static void a_gpu_keeps_the_values_of_mixed_types(void **state) {
+    (void)state;
+    use_gpu();
+    need_library();
+    uint64_t bytes[2];
+    for (int mixed = 0; mixed < 2; mixed++) {
+        weights *w = random_weights(LS_GGML_Q8_0);
+        for (int i = 0; i < w->n; i++) {
+            if (strstr(w->t[i].name, "attn_q") || strstr(w->t[i].name, "attn_k"))
+                retype(&w->t[i], mixed ? LS_GGML_Q4_1 : LS_GGML_Q5_1);
+            if (strstr(w->t[i].name, "attn_v")) retype(&w->t[i], LS_GGML_Q5_1);
+        }
+        engine e;
+        lst_model_info_t info = {.size = sizeof info};
+        bool there;
+        assert_true(open_engine(&e, w, NULL, "auto", 1));
+        assert_int_equal(p_lst_model_info(e.m, &info), LST_OK);
+        bytes[mixed] = info.weight_bytes;
+        close_engine(&e);
+        if (mixed) check_model(w, NULL, "auto", 100, &greedy, &there);
+        free_weights(w);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+}
+
 static void check_layers(const weights *w, const char *dtype) {
     lst_hparams hp = shape();
     const lst_open_options o = {.size = sizeof o, .device = device, .dtype = dtype, .threads = 2};
@@ -727,6 +753,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_do_not_depend_on_their_company),
         cmocka_unit_test(a_matrix_keeps_the_types_of_its_tensors),
+        cmocka_unit_test(a_gpu_keeps_the_values_of_mixed_types),
         cmocka_unit_test(nor_on_a_gpu),
         cmocka_unit_test(a_part_of_the_layers_is_a_model_of_these),
         cmocka_unit_test(a_tree_grows_only_where_there_is_one),

@@ -108,8 +108,9 @@ $(B)/obj/%.o: %.c $(B)/obj/flags
 	@echo '  CC   $<'
 	$(Q)$(CC) $(CFLAGS) $($(basename $(notdir $<))_CFLAGS) -MMD -MP -c -o $@ $<
 
-# Kernels: one source a CPU level; no -ffast-math, so that sums keep the order in which they are written.
-$(B)/obj/src/torch/kernels/%.o: CFLAGS += -O3 -fPIC -fvisibility=hidden -fno-math-errno
+# Kernels: one source a CPU level; no -ffast-math, so that sums keep the order in which they are written. Sanitizers make
+# compilers slow at -O3 (two minutes for a file).
+$(B)/obj/src/torch/kernels/%.o: CFLAGS += $(if $(SAN),-O1,-O3) -fPIC -fvisibility=hidden -fno-math-errno
 kernels_neondot_CFLAGS := -march=armv8.2-a+dotprod
 kernels_neoni8mm_CFLAGS := -march=armv8.2-a+dotprod+i8mm
 kernels_avx512_CFLAGS := -ffp-contract=fast -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mavx2 -mf16c -mprefer-vector-width=512
@@ -121,8 +122,8 @@ kernels_amxpacked_CFLAGS := $(kernels_avx512bf16_CFLAGS) -mavx512vbmi -mamx-tile
 kernels_amxint8_CFLAGS := $(kernels_avx512vnni_CFLAGS) -mamx-tile -mamx-int8
 kernels_avx2_CFLAGS := -ffp-contract=fast -mavx2 -mfma -mf16c
 kernels_avxvnni_CFLAGS := $(kernels_avx2_CFLAGS) -mavxvnni
-neondot_emulated_CFLAGS := -O1
-neoni8mm_emulated_CFLAGS := -O1
+neondot_emulated_CFLAGS := -O0
+neoni8mm_emulated_CFLAGS := -O0
 avxvnni_emulated_CFLAGS := $(kernels_avx2_CFLAGS)
 amxpacked_emulated_CFLAGS := $(kernels_avx512bf16_CFLAGS) -mavx512vbmi
 amxint8_emulated_CFLAGS := $(kernels_avx512_CFLAGS)

@@ -1,5 +1,5 @@
-/* AMX tiles: eight of 16 rows of 64 bytes at most. Intel Architecture Instruction Set Extensions Programming Reference,
- * chapter 3. Tile numbers are part of the instructions, so the preprocessor must know them. */
+/* AMX tiles: eight of 16 rows of 64 bytes at most. Intel Architecture Instruction Set Extensions Programming Reference.
+ * Tile numbers are part of the instructions, so the preprocessor must know them. */
 #pragma once
 #include <immintrin.h>
 #include <stdint.h>

@@ -54,100 +54,9 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
  * multiplication itself is faster. */
 #define DOT(acc, w, four) __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const int8_t(*)[4])(four)));
 
-/* What scales the groups of a block of a K format. */
-#define K_BLOCK(p) \
-    const __m512 all = vf_half((p)->d), less = _mm512_sub_ps(_mm512_setzero_ps(), vf_half((p)->dmin)); \
-    (void)less; \
-    fetch_ahead(p, offsetof(__typeof__(*(p)), g), &next, pass);
-
-#define KERNEL(ROWS, ARITH) \
-    static __attribute__((noinline)) void ARITH##_rows_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
-                                                                float *y, int64_t ldy, int32_t tile, __mmask16 keep, \
-                                                                part_of pass) { \
-        const unsigned char *data = m->data + (size_t)tile * m->tile_bytes; \
-        const unsigned char *next = data + m->tile_bytes + m->tile_bytes * (size_t)pass.i / (size_t)pass.n; \
-        __m512 f[ROWS]; \
-        __m512i w[8]; \
-        _Pragma("GCC unroll 12") for (int r = 0; r < ROWS; r++) f[r] = _mm512_setzero_ps(); \
-        if (m->format == LSK_Q4I) { \
-            const lsk_q4 *p = (const lsk_q4 *)data; \
-            for (int g = 0; g < m->n_in / 32; g++, p++, x += ldx) { \
-                const __m512 d = vf_half(p->scale), min = vf_half(p->min); \
-                fetch_ahead(p, sizeof *p, &next, pass); \
-                unpack_q4(p->q, w); \
-                BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8) \
-            } \
-        } else if (m->format == LSK_Q5I) { \
-            const lsk_q5 *p = (const lsk_q5 *)data; \
-            for (int g = 0; g < m->n_in / 32; g++, p++, x += ldx) { \
-                const __m512 d = vf_half(p->scale), min = vf_half(p->min); \
-                fetch_ahead(p, sizeof *p, &next, pass); \
-                unpack_q5(p->q, p->high, w); \
-                BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8) \
-            } \
-        } else if (m->format == LSK_Q8I) { \
-            const lsk_q8 *p = (const lsk_q8 *)data; \
-            for (int g = 0; g < m->n_in / 32; g++, p++, x += ldx) { \
-                const __m512 d = vf_half(p->scale); \
-                fetch_ahead(p, sizeof *p, &next, pass); \
-                load_q8(p->q, w); \
-                BLOCKS(ROWS, ARITH, ADD_Q8, 0, 8) \
-            } \
-        } else if (m->format == LSK_K4I) { \
-            const lsk_k4 *p = (const lsk_k4 *)data; \
-            for (int i = 0; i < m->n_in / 256; i++, p++) { \
-                K_BLOCK(p) \
-                for (int g = 0; g < 8; g++, x += ldx) { \
-                    fetch_ahead(&p->g[g], sizeof p->g[g], &next, pass); \
-                    const __m512 d = scaled_bytes(p->scale[g], all), min = scaled_bytes(p->min[g], less); \
-                    unpack_q4(p->g[g].q, w); \
-                    BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8) \
-                } \
-            } \
-        } else if (m->format == LSK_K5I) { \
-            const lsk_k5 *p = (const lsk_k5 *)data; \
-            for (int i = 0; i < m->n_in / 256; i++, p++) { \
-                K_BLOCK(p) \
-                for (int g = 0; g < 8; g++, x += ldx) { \
-                    fetch_ahead(&p->g[g], sizeof p->g[g], &next, pass); \
-                    const __m512 d = scaled_bytes(p->scale[g], all), min = scaled_bytes(p->min[g], less); \
-                    unpack_q5(p->g[g].q, p->g[g].high, w); \
-                    BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8) \
-                } \
-            } \
-        } else { \
-            const lsk_k6 *p = (const lsk_k6 *)data; \
-            for (int i = 0; i < m->n_in / 256; i++, p++) { \
-                K_BLOCK(p) \
-                for (int g = 0; g < 8; g++, x += ldx) { \
-                    fetch_ahead(&p->g[g], sizeof p->g[g], &next, pass); \
-                    __m512 d = scaled_signed_bytes(p->scale[g], all); \
-                    unpack_k6(p->g[g].q, p->g[g].high, w); \
-                    BLOCKS(ROWS, ARITH, ADD_FIRST16, 0, 4) \
-                    d = scaled_signed_bytes(p->min[g], all); \
-                    BLOCKS(ROWS, ARITH, ADD_LAST16, 4, 8) \
-                } \
-            } \
-        } \
-        _Pragma("GCC unroll 12") for (int r = 0; r < ROWS; r++) STORE(r) \
-    }
-#define KERNELS(ROWS) KERNEL(ROWS, I16) KERNEL(ROWS, I8)
-KERNELS(1)
-KERNELS(2)
-KERNELS(3)
-KERNELS(4)
-KERNELS(5)
-KERNELS(6)
-KERNELS(7)
-KERNELS(8)
-KERNELS(9)
-KERNELS(10)
-KERNELS(11)
-KERNELS(12)
-
 /* A group of weights of one tile. Their scale; of K6I also that of the last 16 inputs, else the minimum or 0. */
-static inline __attribute__((always_inline)) void load_group(const lsk_matrix *m, const void *tile, int32_t g,
-                                                             __m512i *w, __m512 *scale, __m512 *other) {
+static inline __attribute__((always_inline)) void load_group(const lsk_format format, const void *tile,
+                                                             int32_t g, __m512i *w, __m512 *scale, __m512 *other) {
     const lsk_q4 *q4 = (const lsk_q4 *)tile + g;
     const lsk_q5 *q5 = (const lsk_q5 *)tile + g;
     const lsk_q8 *q8 = (const lsk_q8 *)tile + g;
@@ -155,7 +64,7 @@ static inline __attribute__((always_inline)) void load_group(const lsk_matrix *m
     const lsk_k5 *k5 = (const lsk_k5 *)tile + g / 8;
     const lsk_k6 *k6 = (const lsk_k6 *)tile + g / 8;
     const __m512 zero = _mm512_setzero_ps();
-    switch (m->format) {
+    switch (format) {
     case LSK_Q4I:
         unpack_q4(q4->q, w);
         *scale = vf_half(q4->scale), *other = vf_half(q4->min);
@@ -185,6 +94,53 @@ static inline __attribute__((always_inline)) void load_group(const lsk_matrix *m
     }
 }
 
+/* Each group, of so many bytes, in turn. */
+#define GROUPS(FORMAT, BYTES, ADD_ALL) \
+    case FORMAT: \
+        for (int g = 0; g < groups; g++, x += ldx) { \
+            __m512 d, min; \
+            fetch_ahead(data + (size_t)g * (BYTES), BYTES, &next, pass); \
+            load_group(FORMAT, data, g, w, &d, &min); \
+            ADD_ALL \
+        } \
+        break;
+
+#define KERNEL(ROWS, ARITH) \
+    static __attribute__((noinline)) void ARITH##_rows_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
+                                                                float *y, int64_t ldy, int32_t tile, __mmask16 keep, \
+                                                                part_of pass) { \
+        const unsigned char *data = m->data + (size_t)tile * m->tile_bytes; \
+        const unsigned char *next = data + m->tile_bytes + m->tile_bytes * (size_t)pass.i / (size_t)pass.n; \
+        __m512 f[ROWS]; \
+        __m512i w[8]; \
+        const int groups = m->n_in / 32; \
+        _Pragma("GCC unroll 12") for (int r = 0; r < ROWS; r++) f[r] = _mm512_setzero_ps(); \
+        switch (m->format) { \
+            GROUPS(LSK_Q4I, sizeof(lsk_q4), BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8)) \
+            GROUPS(LSK_Q5I, sizeof(lsk_q5), BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8)) \
+            GROUPS(LSK_Q8I, sizeof(lsk_q8), BLOCKS(ROWS, ARITH, ADD_Q8, 0, 8) (void)min;) \
+            GROUPS(LSK_K4I, sizeof(lsk_k4) / 8, BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8)) \
+            GROUPS(LSK_K5I, sizeof(lsk_k5) / 8, BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8)) \
+            GROUPS(LSK_K6I, sizeof(lsk_k6) / 8, BLOCKS(ROWS, ARITH, ADD_FIRST16, 0, 4) d = min; \
+                   BLOCKS(ROWS, ARITH, ADD_LAST16, 4, 8)) \
+        default:; \
+        } \
+        _Pragma("GCC unroll 12") for (int r = 0; r < ROWS; r++) STORE(r) \
+    }
+#define KERNELS(ROWS) KERNEL(ROWS, I16) KERNEL(ROWS, I8)
+KERNELS(1)
+KERNELS(2)
+KERNELS(3)
+KERNELS(4)
+KERNELS(5)
+KERNELS(6)
+KERNELS(7)
+KERNELS(8)
+KERNELS(9)
+KERNELS(10)
+KERNELS(11)
+KERNELS(12)
+
 /* Of the rows y, which are few. */
 static void add_wide_of(const lsk_matrix *m, float *y, int64_t ldy, int32_t tile, const lsk_wide_group *wide,
                         int32_t n_wide) {
@@ -192,7 +148,7 @@ static void add_wide_of(const lsk_matrix *m, float *y, int64_t ldy, int32_t tile
     for (int32_t i = 0; i < n_wide; i++) {
         __m512i w[8];
         __m512 d, other;
-        load_group(m, m->data + (size_t)tile * m->tile_bytes, wide[i].group, w, &d, &other);
+        load_group(m->format, m->data + (size_t)tile * m->tile_bytes, wide[i].group, w, &d, &other);
         const lsk_group *low = wide[i].low;
         for (uint32_t left = wide[i].rows; left; left &= left - 1, low++) {
             float *at = y + __builtin_ctz(left) * ldy + tile * LSK_TILE;

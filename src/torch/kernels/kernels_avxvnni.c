@@ -3,9 +3,10 @@
 #define LEVEL_NAME "avxvnni"
 #include "torch/kernels/vector_avx2.h"
 
-#define WHOLE_BYTES
-#define ADD_PRODUCTS(sum, w, x) _mm256_dpbusd_avx_epi32(sum, w, x)
+#define BYTES_SUMMED(bits) 8
+#define ADD_BYTES(sum, w, x) _mm256_dpbusd_avx_epi32(sum, w, x)
 #define IN_32_BITS(sum) (sum)
+#define ADD_WORDS(sum, w, x) _mm256_dpwssd_avx_epi32(sum, w, x)
 #include "torch/kernels/kernels_int256.h"
 
 #include "torch/kernels/kernels_impl.h"

@@ -1,279 +1,273 @@
 /* i16 and i8 arithmetic in 256-bit vectors, for kernels_impl.h. The including file defines
  *
- *   ADD_PRODUCTS(sum, w, x)  sum plus the products of w, unsigned bytes (8 outputs x 4 inputs), and x, the 4 signed bytes
- *                            that all outputs share; w is below 16 unless WHOLE_BYTES is defined too
- *   IN_32_BITS(sum)          what was summed over 32 inputs, as 8 integers
+ *   ADD_BYTES(sum, w, x)  sum plus the products of w, unsigned bytes (8 outputs x 4 inputs), and x, the 4 signed bytes
+ *                         that all outputs share
+ *   BYTES_SUMMED(bits)    so many of these products of weights of so many bits fit a sum; 0: none
+ *   IN_32_BITS(sum)       the sum as 8 integers
+ *   ADD_WORDS(sum, w, x)  8 integers plus the products of 8 outputs x 2 inputs in 16 bits and the 2 that outputs share
  *
- * Sums of integers are exact, so these are the bits of kernels_int.c. Half a tile (8 outputs) at a time takes a group's
- * weights from memory once for a block of rows, whose sums stay in registers; a tile's bytes stay in the first-level
- * cache while all blocks pass over them. */
+ * Inputs of 8 bits are multiplied as bytes where weights allow it, all others as words. Sums of integers are exact, so these are the bits of kernels_int.c. A block of rows takes a group's
+ * weights from memory once, of a tile's two halves (8 outputs) or of one; its sums over a group stay in registers. A
+ * tile's bytes stay in the first-level cache while all blocks pass over them. */
 #define FAST_INT 1
 #define MATMUL_INT int256_matmul
 #define QUANTIZE int256_quantize
 
 #define PEAK_INT int256_peak
 #define LSK_ZERO _mm256_setzero_si256()
-#define LSK_STEP(sum, x) ADD_PRODUCTS(sum, x, _mm256_set1_epi8(2))
+#define LSK_STEP(sum, x) ADD_BYTES(sum, x, _mm256_set1_epi8(2))
 static LSK_PEAK(int256_peak, __m256i, 32)
 
-enum { INT256_MOST = 8 }; /* rows of a block at most */
+enum { INT256_MOST = 8, INT256_WORDS = 16 }; /* rows of a block at most; words of a group */
 #define EACH_ROW _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
+#define EACH_HALF _Pragma("GCC unroll 2") for (int h = 0; h < halves; h++)
 #define ALWAYS static inline __attribute__((always_inline))
 
-ALWAYS __m256i int256_four(const int8_t *x) {
-    int32_t four;
-    memcpy(&four, x, sizeof four);
-    return _mm256_set1_epi32(four);
-}
-
-/* Sums of a block of rows over a group: of 8-bit inputs, or of the two halves of 16-bit ones. */
+/* A group of weights of a tile, whose q are of so many bits, and what scales it. */
 typedef struct {
-    __m256i hi[INT256_MOST], lo[INT256_MOST];
-} int256_sums;
-
-ALWAYS void int256_clear(int256_sums *s, int rows) {
-    EACH_ROW s->hi[r] = s->lo[r] = _mm256_setzero_si256();
-}
-
-ALWAYS void int256_add(int256_sums *s, int rows, int is16, __m256i w, const lsk_group *x, int at) {
-    EACH_ROW {
-        s->hi[r] = ADD_PRODUCTS(s->hi[r], w, int256_four(x[r].hi + at));
-        if (is16) s->lo[r] = ADD_PRODUCTS(s->lo[r], w, int256_four(x[r].lo + at));
-    }
-}
-
-ALWAYS __m256i int256_join(const int256_sums *s, int r, int is16) {
-    const __m256i hi = IN_32_BITS(s->hi[r]);
-    return is16 ? _mm256_add_epi32(_mm256_slli_epi32(hi, 8), IN_32_BITS(s->lo[r])) : hi;
-}
-
-/* Adds a group's exact sums less `less`, which bytes that hold a weight + some number have too much. */
-ALWAYS __m256 int256_scaled(__m256i dots, int32_t less, __m256 d, const lsk_group *x, __m256 sum) {
-    dots = _mm256_sub_epi32(dots, _mm256_set1_epi32(less));
-    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), _mm256_mul_ps(d, _mm256_set1_ps(x->scale)), sum);
-}
-
-/* q: 4-bit weights of a group; half: of the tile's outputs. */
-ALWAYS void int256_dots4(const uint8_t *q, const lsk_group *x, int rows, int is16, int half, int256_sums *s) {
-    const __m256i fifteen = _mm256_set1_epi8(15);
-    int256_clear(s, rows);
-    _Pragma("GCC unroll 1") for (int j = 0; j < 4; j++) { /* unrolled, compilers spill the sums */
-        const __m256i b = _mm256_loadu_si256((const __m256i *)(q + 64 * j + 32 * half));
-        int256_add(s, rows, is16, _mm256_and_si256(b, fifteen), x, 4 * j);
-        int256_add(s, rows, is16, _mm256_and_si256(_mm256_srli_epi16(b, 4), fifteen), x, 16 + 4 * j);
-    }
-}
-
-/* Vector j of half of a group: 8 outputs, inputs 4j .. 4j + 3, of 8 bits, or of 4 and `bits` high ones. */
-typedef struct {
-    __m256i low, high; /* four bits each */
+    int bits, bytes; /* bytes: all that it is */
+    const uint8_t *q, *high;
+    const uint16_t *d, *min;         /* f16; min: NULL: none */
+    const uint8_t *scale, *min_scale; /* of K formats: small integers times d and min, which is subtracted there. Of 6 bits
+                                         those of the first and of the last 16 inputs */
 } int256_weights;
-ALWAYS int256_weights int256_weights_at(const uint8_t *q, const uint8_t *high, int bits, int half, int j) {
-    const __m256i fifteen = _mm256_set1_epi8(15);
-    const __m256i b = _mm256_loadu_si256((const __m256i *)(q + 64 * (bits ? j % 4 : j) + 32 * half));
-    if (!bits) return (int256_weights){_mm256_and_si256(b, fifteen), _mm256_and_si256(_mm256_srli_epi16(b, 4), fifteen)};
-    const __m256i h = _mm256_loadu_si256((const __m256i *)(high + (bits == 2 ? j / 4 * 64 : 0) + 32 * half));
-    const __m128i at = _mm_cvtsi32_si128(bits == 2 ? j % 4 * 2 : j), down = _mm_cvtsi32_si128(j < 4 ? 0 : 4);
-    return (int256_weights){_mm256_and_si256(_mm256_srl_epi16(b, down), fifteen),
-                            _mm256_and_si256(_mm256_srl_epi16(h, at), _mm256_set1_epi8(bits == 2 ? 3 : 1))};
+
+ALWAYS int256_weights int256_group_q4(const void *tile, int g) {
+    const lsk_q4 *p = (const lsk_q4 *)tile + g;
+    return (int256_weights){4, sizeof *p, p->q, NULL, p->scale, p->min, NULL, NULL};
+}
+ALWAYS int256_weights int256_group_q5(const void *tile, int g) {
+    const lsk_q5 *p = (const lsk_q5 *)tile + g;
+    return (int256_weights){5, sizeof *p, p->q, p->high, p->scale, p->min, NULL, NULL};
+}
+ALWAYS int256_weights int256_group_q8(const void *tile, int g) {
+    const lsk_q8 *p = (const lsk_q8 *)tile + g;
+    return (int256_weights){8, sizeof *p, p->q, NULL, p->scale, NULL, NULL, NULL};
+}
+#define INT256_GROUP_K(FORMAT, BITS, MIN) \
+    ALWAYS int256_weights int256_group_##FORMAT(const void *tile, int g) { \
+        const lsk_##FORMAT *p = (const lsk_##FORMAT *)tile + g / 8; \
+        return (int256_weights){BITS, sizeof p->g[0], p->g[g % 8].q, p->g[g % 8].high, p->d, MIN, p->scale[g % 8], \
+                                p->min[g % 8]}; \
+    }
+INT256_GROUP_K(k4, 4, p->dmin)
+INT256_GROUP_K(k5, 5, p->dmin)
+INT256_GROUP_K(k6, 6, NULL)
+
+/* Inputs 4j .. 4j + 3 of a half's outputs. */
+ALWAYS __m256i int256_bytes_at(const int256_weights *w, int j, int half) {
+    const __m256i b = _mm256_loadu_si256((const __m256i *)(w->q + 64 * (w->bits == 8 ? j : j % 4) + 32 * half));
+    if (w->bits == 8) return b;
+    const __m256i low = _mm256_and_si256(j < 4 ? b : _mm256_srli_epi16(b, 4), _mm256_set1_epi8(15));
+    if (w->bits == 4) return low;
+    const __m256i high = _mm256_loadu_si256((const __m256i *)(w->high + (w->bits == 6 ? j / 4 * 64 : 0) + 32 * half));
+    const int at = w->bits == 6 ? j % 4 * 2 : j; /* of the first bit, which becomes bit 4 */
+    return _mm256_or_si256(low, _mm256_and_si256(at < 4 ? _mm256_slli_epi16(high, 4 - at) : _mm256_srli_epi16(high, at - 4),
+                                                 _mm256_set1_epi8(w->bits == 6 ? 0x30 : 0x10)));
 }
 
-/* Sums over inputs 4 * j .. 4 * end - 1. */
-ALWAYS void int256_dots8(const uint8_t *q, const uint8_t *bits_above, int bits, const lsk_group *x, int rows, int is16,
-                         int half, int j, int end, __m256i *dots) {
-    int256_sums s, high; /* of whole bytes, or of their low and high four bits */
-    int256_clear(&s, rows);
-    int256_clear(&high, rows);
-    _Pragma("GCC unroll 1") for (; j < end; j++) {
-#ifdef WHOLE_BYTES
-        const __m256i whole = _mm256_loadu_si256((const __m256i *)(q + 64 * j + 32 * half));
-        if (!bits) {
-            int256_add(&s, rows, is16, whole, x, 4 * j);
-            continue;
+/* Exact sums over inputs 4j .. 4 * end - 1 of a block of rows, by half. The compiler must take one step after the other:
+ * turned into a sum of many products at once they need more registers than there are. */
+ALWAYS void int256_sum_bytes(const int256_weights *w, const lsk_group *x, int rows, int half, int halves, int j, int end,
+                             __m256i dots[2][INT256_MOST]) {
+    __m256i s[2][INT256_MOST];
+    _Pragma("GCC unroll 8") for (int k = j; k < end; k++) {
+        const int step = (k - j) % BYTES_SUMMED(w->bits);
+        __m256i q[2];
+        EACH_HALF q[h] = int256_bytes_at(w, k, half + h);
+        EACH_ROW {
+            int32_t four;
+            memcpy(&four, x[r].hi + 4 * k, sizeof four);
+            EACH_HALF {
+                s[h][r] = ADD_BYTES(step ? s[h][r] : _mm256_setzero_si256(), q[h], _mm256_set1_epi32(four));
+                LSK_KEEP(s[h][r])
+            }
         }
-        const int256_weights w = int256_weights_at(q, bits_above, bits, half, j);
-        int256_add(&s, rows, is16, _mm256_or_si256(w.low, _mm256_slli_epi16(w.high, 4)), x, 4 * j);
-#else
-        const int256_weights w = int256_weights_at(q, bits_above, bits, half, j);
-        int256_add(&high, rows, is16, w.high, x, 4 * j);
-        int256_add(&s, rows, is16, w.low, x, 4 * j);
-#endif
-    }
-    EACH_ROW dots[r] = _mm256_add_epi32(int256_join(&s, r, is16), _mm256_slli_epi32(int256_join(&high, r, is16), 4));
-}
-
-ALWAYS void int256_add_q4(const uint8_t *q, __m256 d, __m256 min, const lsk_group *x, int rows, int is16, int half,
-                          __m256 *sum) {
-    int256_sums s;
-    int256_dots4(q, x, rows, is16, half, &s);
-    EACH_ROW {
-        sum[r] = int256_scaled(int256_join(&s, r, is16), 0, d, &x[r], sum[r]);
-        sum[r] = _mm256_fmadd_ps(min, _mm256_set1_ps(x[r].sum), sum[r]);
+        if (step == BYTES_SUMMED(w->bits) - 1 || k == end - 1)
+            EACH_ROW EACH_HALF {
+                const __m256i sum = IN_32_BITS(s[h][r]);
+                dots[h][r] = k - j == step ? sum : _mm256_add_epi32(dots[h][r], sum);
+            }
     }
 }
-
-ALWAYS void int256_q4(const lsk_q4 *p, int n_groups, const lsk_group *x, int64_t ldx, int rows, int is16, int half,
-                      __m256 *sum) {
-    for (int g = 0; g < n_groups; g++, p++, x += ldx) {
-        if (!half) lsk_prefetch(p, sizeof *p);
-        int256_add_q4(p->q, vf_half(p->scale + 8 * half), vf_half(p->min + 8 * half), x, rows, is16, half, sum);
+ALWAYS void int256_sum_words(const int256_weights *w, const int32_t *x, int rows, int half, int halves, int j, int end,
+                             __m256i dots[2][INT256_MOST]) {
+    _Pragma("GCC unroll 8") for (int k = j; k < end; k++) _Pragma("GCC unroll 2") for (int odd = 0; odd < 2; odd++) {
+        __m256i q[2];
+        EACH_HALF {
+            q[h] = int256_bytes_at(w, k, half + h);
+            q[h] = odd ? _mm256_srli_epi16(q[h], 8) : _mm256_and_si256(q[h], _mm256_set1_epi16(255));
+        }
+        EACH_ROW EACH_HALF {
+            dots[h][r] = ADD_WORDS(k > j || odd ? dots[h][r] : _mm256_setzero_si256(), q[h],
+                                   _mm256_set1_epi32(x[INT256_WORDS * r + 8 * odd + k]));
+            LSK_KEEP(dots[h][r])
+        }
     }
 }
 
-ALWAYS void int256_add_q5(const uint8_t *q, const uint8_t *high, __m256 d, __m256 min, const lsk_group *x, int rows,
-                          int is16, int half, __m256 *sum) {
-    __m256i dots[INT256_MOST];
-    int256_dots8(q, high, 1, x, rows, is16, half, 0, 8, dots);
-    EACH_ROW {
-        sum[r] = int256_scaled(dots[r], 0, d, &x[r], sum[r]);
-        sum[r] = _mm256_fmadd_ps(min, _mm256_set1_ps(x[r].sum), sum[r]);
+/* Inputs as those sums take them: of inputs 4j .. 4j + 3, word j has the first and the third, word j + 8 the others. */
+static inline void int256_words(const lsk_group *x, int is16, int32_t *out) {
+    const __m256i hi = _mm256_loadu_si256((const __m256i *)x->hi), lo = _mm256_loadu_si256((const __m256i *)x->lo);
+    __m256i even = _mm256_slli_epi16(hi, 8), odd = hi;
+    if (is16) {
+        even = _mm256_add_epi16(even, _mm256_srai_epi16(_mm256_slli_epi16(lo, 8), 8));
+        odd = _mm256_and_si256(odd, _mm256_set1_epi16((int16_t)0xFF00));
+        odd = _mm256_add_epi16(odd, _mm256_srai_epi16(lo, 8));
+    } else {
+        even = _mm256_srai_epi16(even, 8);
+        odd = _mm256_srai_epi16(odd, 8);
     }
-}
-
-ALWAYS void int256_q5(const lsk_q5 *p, int n_groups, const lsk_group *x, int64_t ldx, int rows, int is16, int half,
-                      __m256 *sum) {
-    for (int g = 0; g < n_groups; g++, p++, x += ldx) {
-        if (!half) lsk_prefetch(p, sizeof *p);
-        int256_add_q5(p->q, p->high, vf_half(p->scale + 8 * half), vf_half(p->min + 8 * half), x, rows, is16, half, sum);
-    }
-}
-
-ALWAYS void int256_q8(const lsk_q8 *p, int n_groups, const lsk_group *x, int64_t ldx, int rows, int is16, int half,
-                      __m256 *sum) {
-    for (int g = 0; g < n_groups; g++, p++, x += ldx) {
-        __m256i dots[INT256_MOST];
-        if (!half) lsk_prefetch(p, sizeof *p);
-        const __m256 d = vf_half(p->scale + 8 * half);
-        int256_dots8(p->q, NULL, 0, x, rows, is16, half, 0, 8, dots);
-        EACH_ROW sum[r] = int256_scaled(dots[r], x[r].total128, d, &x[r], sum[r]);
-    }
+    _mm256_storeu_si256((__m256i *)out, even);
+    _mm256_storeu_si256((__m256i *)(out + 8), odd);
 }
 
 /* 8 small integers, times d. */
-ALWAYS __m256 int256_bytes_times(const uint8_t *p, __m256 d) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p))) * d;
-}
-ALWAYS __m256 int256_signed_bytes_times(const uint8_t *p, __m256 d) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p))) * d;
+ALWAYS __m256 int256_times(const uint8_t *p, int has_sign, __m256 d) {
+    const __m128i bytes = _mm_loadl_epi64((const __m128i *)p);
+    return _mm256_cvtepi32_ps(has_sign ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes)) * d;
 }
 
-/* Group g of a block of a K format. */
-ALWAYS void int256_group_k4(const lsk_k4 *p, int g, const lsk_group *x, int rows, int is16, int half, __m256 *sum) {
-    if (!half) lsk_prefetch(&p->g[g], sizeof p->g[g]);
-    int256_add_q4(p->g[g].q, int256_bytes_times(p->scale[g] + 8 * half, vf_half(p->d + 8 * half)),
-                  int256_bytes_times(p->min[g] + 8 * half, _mm256_setzero_ps() - vf_half(p->dmin + 8 * half)), x, rows,
-                  is16, half, sum);
-}
-ALWAYS void int256_group_k5(const lsk_k5 *p, int g, const lsk_group *x, int rows, int is16, int half, __m256 *sum) {
-    if (!half) lsk_prefetch(&p->g[g], sizeof p->g[g]);
-    int256_add_q5(p->g[g].q, p->g[g].high, int256_bytes_times(p->scale[g] + 8 * half, vf_half(p->d + 8 * half)),
-                  int256_bytes_times(p->min[g] + 8 * half, _mm256_setzero_ps() - vf_half(p->dmin + 8 * half)), x, rows,
-                  is16, half, sum);
-}
-ALWAYS void int256_group_k6(const lsk_k6 *p, int g, const lsk_group *x, int rows, int is16, int half, __m256 *sum) {
-    __m256i dots[INT256_MOST];
-    const __m256 all = vf_half(p->d + 8 * half);
-    if (!half) lsk_prefetch(&p->g[g], sizeof p->g[g]);
-    __m256 d = int256_signed_bytes_times(p->scale[g] + 8 * half, all);
-    int256_dots8(p->g[g].q, p->g[g].high, 2, x, rows, is16, half, 0, 4, dots);
-    EACH_ROW sum[r] = int256_scaled(dots[r], x[r].first32, d, &x[r], sum[r]);
-    d = int256_signed_bytes_times(p->min[g] + 8 * half, all);
-    int256_dots8(p->g[g].q, p->g[g].high, 2, x, rows, is16, half, 4, 8, dots);
-    EACH_ROW sum[r] = int256_scaled(dots[r], lsk_last32(&x[r]), d, &x[r], sum[r]);
-}
-#define INT256_BLOCKS(FORMAT) \
-    ALWAYS void int256_##FORMAT(const lsk_##FORMAT *p, int n_groups, const lsk_group *x, int64_t ldx, int rows, int is16, \
-                                int half, __m256 *sum) { \
-        for (int g = 0; g < n_groups; g++, x += ldx) int256_group_##FORMAT(p + g / 8, g % 8, x, rows, is16, half, sum); \
+/* Adds a group's products with a block of rows. */
+ALWAYS void int256_add(int by_words, int256_weights w, const lsk_group *x, const int32_t *words, int rows, int half,
+                       int halves, __m256 sum[2][INT256_MOST]) {
+    const int six = w.bits == 6; /* two scales */
+    _Pragma("GCC unroll 2") for (int part = 0; part <= six; part++) {
+        const int from = 4 * part, to = from + (six ? 4 : 8);
+        __m256i dots[2][INT256_MOST];
+        if (by_words) int256_sum_words(&w, words, rows, half, halves, from, to, dots);
+        else int256_sum_bytes(&w, x, rows, half, halves, from, to, dots);
+        EACH_HALF {
+            const int at = 8 * (half + h);
+            __m256 d = vf_half(w.d + at), min = _mm256_setzero_ps();
+            if (w.min) min = vf_half(w.min + at);
+            if (w.scale) d = int256_times((part ? w.min_scale : w.scale) + at, six, d);
+            if (w.scale && w.min) min = int256_times(w.min_scale + at, 0, _mm256_setzero_ps() - min);
+            EACH_ROW {
+                const int32_t less = w.bits == 8 ? x[r].total128 : part ? lsk_last32(&x[r]) : x[r].first32;
+                if (w.bits > 5) dots[h][r] = _mm256_sub_epi32(dots[h][r], _mm256_set1_epi32(less));
+                const __m256 scale = _mm256_mul_ps(d, _mm256_set1_ps(x[r].scale));
+                sum[h][r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[h][r]), scale, sum[h][r]);
+                if (w.min) sum[h][r] = _mm256_fmadd_ps(min, _mm256_set1_ps(x[r].sum), sum[h][r]);
+            }
+        }
     }
-INT256_BLOCKS(k4)
-INT256_BLOCKS(k5)
-INT256_BLOCKS(k6)
+}
 
-#define INT256_KERNEL(FORMAT, ROWS, ARITH, IS16) \
-    static __attribute__((noinline)) void FORMAT##_##ARITH##_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
-                                                                    float *y, int64_t ldy, int32_t tile) { \
-        const int rows = ROWS, n = m->n_out - tile * LSK_TILE; \
-        for (int half = 0; half < 2; half++) { \
-            __m256 sum[ROWS]; \
-            EACH_ROW sum[r] = _mm256_setzero_ps(); \
-            int256_##FORMAT((const lsk_##FORMAT *)(m->data + (size_t)tile * m->tile_bytes), m->n_in / 32, x, ldx, rows, \
-                            IS16, half, sum); \
-            EACH_ROW { \
+/* Groups g .. end - 1 of a tile times a block of rows: x[i * ldx + r], or words + (i * ldw + r) * INT256_WORDS, is row r's
+ * i-th of them. go_on: y's sums go on, else they begin. */
+#define INT256_ARGS \
+    const lsk_matrix *m, int32_t tile, int32_t g, int32_t end, const lsk_group *x, int64_t ldx, const int32_t *words, \
+        int64_t ldw, float *y, int64_t ldy, int go_on
+#define INT256_KERNEL(FORMAT, HOW, ROWS, HALVES) \
+    static __attribute__((noinline)) void FORMAT##_##HOW##_##ROWS(INT256_ARGS) { \
+        const int rows = ROWS, halves = HALVES, n = m->n_out - tile * LSK_TILE, n_groups = end - g; \
+        const void *data = m->data + (size_t)tile * m->tile_bytes; \
+        y += tile * LSK_TILE; \
+        for (int half = 0; half < 2; half += halves) { \
+            __m256 sum[2][INT256_MOST]; \
+            EACH_ROW EACH_HALF { \
+                float before[8] = {0}; \
+                const int at = 8 * (half + h); \
+                if (go_on && n > at) memcpy(before, y + r * ldy + at, (size_t)(n - at < 8 ? n - at : 8) * sizeof *y); \
+                sum[h][r] = _mm256_loadu_ps(before); \
+            } \
+            for (int i = 0; i < n_groups; i++) { \
+                const int256_weights w = int256_group_##FORMAT(data, g + i); \
+                if (!half) lsk_prefetch(w.q, w.bytes); \
+                int256_add(HOW##_IS_WORDS, w, x + i * ldx, words + i * ldw * INT256_WORDS, rows, half, halves, sum); \
+            } \
+            EACH_ROW EACH_HALF { \
                 float out[8]; \
-                const int left = n - 8 * half < 8 ? n - 8 * half : 8; \
-                _mm256_storeu_ps(out, sum[r]); \
-                if (left > 0) memcpy(y + r * ldy + tile * LSK_TILE + 8 * half, out, (size_t)left * sizeof *out); \
+                const int at = 8 * (half + h); \
+                _mm256_storeu_ps(out, sum[h][r]); \
+                if (n > at) memcpy(y + r * ldy + at, out, (size_t)(n - at < 8 ? n - at : 8) * sizeof *y); \
             } \
         } \
     }
-#define INT256_TWO(FORMAT, ARITH, IS16) INT256_KERNEL(FORMAT, 1, ARITH, IS16) INT256_KERNEL(FORMAT, 2, ARITH, IS16)
-#define INT256_FOUR(FORMAT, ARITH, IS16) \
-    INT256_TWO(FORMAT, ARITH, IS16) INT256_KERNEL(FORMAT, 3, ARITH, IS16) INT256_KERNEL(FORMAT, 4, ARITH, IS16)
-#define INT256_SHAPES_4(FORMAT) \
-    INT256_FOUR(FORMAT, i8, 0) \
-    INT256_KERNEL(FORMAT, 5, i8, 0) \
-    INT256_KERNEL(FORMAT, 6, i8, 0) \
-    INT256_KERNEL(FORMAT, 7, i8, 0) \
-    INT256_KERNEL(FORMAT, 8, i8, 0) \
-    INT256_FOUR(FORMAT, i16, 1)
-#define INT256_SHAPES_8(FORMAT) INT256_FOUR(FORMAT, i8, 0) INT256_TWO(FORMAT, i16, 1)
-INT256_SHAPES_4(q4)
-INT256_SHAPES_4(k4)
-INT256_SHAPES_8(q5)
-INT256_SHAPES_8(q8)
-INT256_SHAPES_8(k5)
-INT256_SHAPES_8(k6)
+#define b_IS_WORDS 0
+#define w_IS_WORDS 1
+#define INT256_FOUR(FORMAT, HOW) \
+    INT256_KERNEL(FORMAT, HOW, 1, 2) INT256_KERNEL(FORMAT, HOW, 2, 2) INT256_KERNEL(FORMAT, HOW, 3, 2) \
+    INT256_KERNEL(FORMAT, HOW, 4, 2)
+#define INT256_SIX(FORMAT, HOW) \
+    INT256_FOUR(FORMAT, HOW) INT256_KERNEL(FORMAT, HOW, 5, 2) INT256_KERNEL(FORMAT, HOW, 6, 2)
+#define INT256_EIGHT(FORMAT, HOW) \
+    INT256_SIX(FORMAT, HOW) INT256_KERNEL(FORMAT, HOW, 7, 1) INT256_KERNEL(FORMAT, HOW, 8, 1)
+INT256_EIGHT(q4, b)
+INT256_EIGHT(k4, b)
+INT256_SIX(q5, b)
+INT256_SIX(k5, b)
+INT256_SIX(k6, b)
+INT256_SIX(q4, w)
+INT256_SIX(k4, w)
+INT256_SIX(q5, w)
+INT256_SIX(k5, w)
+INT256_SIX(k6, w)
+INT256_SIX(q8, w)
+#if BYTES_SUMMED(8)
+INT256_SIX(q8, b)
+#endif
+
+/* A block of rows and a tile. */
+typedef void (*int256_kernel)(INT256_ARGS);
+typedef struct {
+    int most; /* rows of a block */
+    int256_kernel of[INT256_MOST];
+} int256_kernels;
+
+static const int256_kernels *int256_kernels_of(lsk_format format, int by_words) {
+#define SIX_OF(f, HOW) {6, {f##_##HOW##_1, f##_##HOW##_2, f##_##HOW##_3, f##_##HOW##_4, f##_##HOW##_5, f##_##HOW##_6}}
+#define EIGHT_OF(f, HOW) \
+    {8, {f##_##HOW##_1, f##_##HOW##_2, f##_##HOW##_3, f##_##HOW##_4, f##_##HOW##_5, f##_##HOW##_6, f##_##HOW##_7, f##_##HOW##_8}}
+    static const int256_kernels of[][2] = {
+        [LSK_Q4I] = {EIGHT_OF(q4, b), SIX_OF(q4, w)}, [LSK_Q5I] = {SIX_OF(q5, b), SIX_OF(q5, w)},
+        [LSK_K4I] = {EIGHT_OF(k4, b), SIX_OF(k4, w)}, [LSK_K5I] = {SIX_OF(k5, b), SIX_OF(k5, w)},
+        [LSK_K6I] = {SIX_OF(k6, b), SIX_OF(k6, w)},
+#if BYTES_SUMMED(8)
+        [LSK_Q8I] = {SIX_OF(q8, b), SIX_OF(q8, w)}
+#else
+        [LSK_Q8I] = {{0}, SIX_OF(q8, w)}
+#endif
+    };
+    return &of[format][by_words];
+}
 
 /* Mixed arithmetic: the low halves of wide groups, after all others. */
-static void int256_add_wide(const lsk_matrix *m, float *y, int64_t ldy, int32_t tile, const lsk_wide_group *wide,
-                            int32_t n_wide) {
-    const void *data = m->data + (size_t)tile * m->tile_bytes;
-    const int left = m->n_out - tile * LSK_TILE, n = left < LSK_TILE ? left : LSK_TILE;
+static void int256_add_wide(const lsk_matrix *m, int by_words, float *y, int64_t ldy, int32_t tile,
+                            const lsk_wide_group *wide, int32_t n_wide) {
+    const int256_kernel add = int256_kernels_of(m->format, by_words)->of[0];
+    int32_t words[INT256_WORDS];
     for (int32_t i = 0; i < n_wide; i++) {
         const lsk_group *low = wide[i].low;
-        const int32_t g = wide[i].group;
         for (uint32_t rows = wide[i].rows; rows; rows &= rows - 1, low++) {
-            float *at = y + __builtin_ctz(rows) * ldy + tile * LSK_TILE, out[LSK_TILE] = {0};
-            memcpy(out, at, (size_t)n * sizeof *out);
-            for (int half = 0; half < 2; half++) {
-                __m256 sum = _mm256_loadu_ps(out + 8 * half);
-                switch (m->format) {
-                case LSK_Q4I: int256_q4((const lsk_q4 *)data + g, 1, low, 0, 1, 0, half, &sum); break;
-                case LSK_Q5I: int256_q5((const lsk_q5 *)data + g, 1, low, 0, 1, 0, half, &sum); break;
-                case LSK_Q8I: int256_q8((const lsk_q8 *)data + g, 1, low, 0, 1, 0, half, &sum); break;
-                case LSK_K4I: int256_group_k4((const lsk_k4 *)data + g / 8, g % 8, low, 1, 0, half, &sum); break;
-                case LSK_K5I: int256_group_k5((const lsk_k5 *)data + g / 8, g % 8, low, 1, 0, half, &sum); break;
-                default: int256_group_k6((const lsk_k6 *)data + g / 8, g % 8, low, 1, 0, half, &sum);
-                }
-                _mm256_storeu_ps(out + 8 * half, sum);
-            }
-            memcpy(at, out, (size_t)n * sizeof *out);
+            if (by_words) int256_words(low, 0, words);
+            add(m, tile, wide[i].group, wide[i].group + 1, low, 0, words, 0, y + __builtin_ctz(rows) * ldy, ldy, 1);
         }
     }
 }
 
 static void int256_matmul(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
                           int32_t rows, int32_t t0, int32_t t1, void *scratch) {
-    typedef void (*kernel)(const lsk_matrix *, const lsk_group *, int64_t, float *, int64_t, int32_t);
-#define OF_4(f) {{4, {f##_i16_1, f##_i16_2, f##_i16_3, f##_i16_4}}, \
-                 {8, {f##_i8_1, f##_i8_2, f##_i8_3, f##_i8_4, f##_i8_5, f##_i8_6, f##_i8_7, f##_i8_8}}}
-#define OF_8(f) {{2, {f##_i16_1, f##_i16_2}}, {4, {f##_i8_1, f##_i8_2, f##_i8_3, f##_i8_4}}}
-    static const struct {
-        int most; /* rows whose sums fit the registers */
-        kernel of[INT256_MOST];
-    } kernels[][2] = {[LSK_Q4I] = OF_4(q4), [LSK_Q5I] = OF_8(q5), [LSK_Q8I] = OF_8(q8), [LSK_K4I] = OF_4(k4), [LSK_K5I] = OF_8(k5),
-                      [LSK_K6I] = OF_8(k6)};
-    const int i8 = arith != LSK_ARITH_I16;
-    const int32_t most = kernels[m->format][i8].most, passes = (rows + most - 1) / most;
-    const lsk_wide_rows wide = lsk_find_wide(m, arith, x, ldx, rows, scratch);
-    for (int32_t t = t0; t < t1; t++) {
-        for (int32_t i = 0; i < passes; i++) {
-            const int32_t from = rows * i / passes, to = rows * (i + 1) / passes;
-            kernels[m->format][i8].of[to - from - 1](m, x + from, ldx, y + from * ldy, ldy, t);
+    const int by_words = arith == LSK_ARITH_I16 || (m->format == LSK_Q8I && !BYTES_SUMMED(8));
+    const int256_kernels *k = int256_kernels_of(m->format, by_words);
+    const lsk_wide_rows wide = lsk_find_wide(m, arith, x, ldx, rows, scratch); /* from scratch's beginning on */
+    const int32_t n_groups = m->n_in / 32, at_once = by_words ? LSK_WIDE_ROWS : rows;
+    int32_t *const words = (int32_t *)scratch + (64 - LSK_WIDE_ROWS / 2) * m->n_in;
+    for (int32_t first = 0; first < rows; first += at_once, x += at_once, y += at_once * ldy) {
+        const int32_t n = rows - first < at_once ? rows - first : at_once, passes = (n + k->most - 1) / k->most;
+        for (int32_t i = 0; by_words && i < n_groups * n; i++)
+            int256_words(&x[i / n * ldx + i % n], arith == LSK_ARITH_I16, words + i * INT256_WORDS);
+        for (int32_t t = t0; t < t1; t++) {
+            for (int32_t i = 0; i < passes; i++) {
+                const int32_t from = n * i / passes, to = n * (i + 1) / passes;
+                k->of[to - from - 1](m, t, 0, n_groups, x + from, ldx, words + from * INT256_WORDS, n, y + from * ldy, ldy, 0);
+            }
+            for (int32_t from = 0; from < n && wide.chunks; from += LSK_WIDE_ROWS) {
+                const int32_t c = (first + from) / LSK_WIDE_ROWS;
+                int256_add_wide(m, by_words, y + from * ldy, ldy, t, wide.of[c], wide.n[c]);
+            }
         }
-        for (int32_t c = 0, from = 0; c < wide.chunks; c++, from += LSK_WIDE_ROWS)
-            int256_add_wide(m, y + from * ldy, ldy, t, wide.of[c], wide.n[c]);
     }
 }
 

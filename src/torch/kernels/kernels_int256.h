@@ -6,9 +6,10 @@
  *   IN_32_BITS(sum)       the sum as 8 integers
  *   ADD_WORDS(sum, w, x)  8 integers plus the products of 8 outputs x 2 inputs in 16 bits and the 2 that outputs share
  *
- * Inputs of 8 bits are multiplied as bytes where weights allow it, all others as words. Sums of integers are exact, so these are the bits of kernels_int.c. A block of rows takes a group's
- * weights from memory once, of a tile's two halves (8 outputs) or of one; its sums over a group stay in registers. A
- * tile's bytes stay in the first-level cache while all blocks pass over them. */
+ * Inputs of 8 bits are multiplied as bytes where weights allow it, all others as words. Sums of integers are exact, so
+ * these are the bits of kernels_int.c. A block of rows takes a group's weights from memory once; its sums over the group,
+ * of both halves of a tile (8 outputs), stay in registers. A tile's bytes stay in the first-level cache while all blocks
+ * pass over them. */
 #define FAST_INT 1
 #define MATMUL_INT int256_matmul
 #define QUANTIZE int256_quantize
@@ -18,9 +19,9 @@
 #define LSK_STEP(sum, x) ADD_BYTES(sum, x, _mm256_set1_epi8(2))
 static LSK_PEAK(int256_peak, __m256i, 32)
 
-enum { INT256_MOST = 8, INT256_WORDS = 16 }; /* rows of a block at most; words of a group */
-#define EACH_ROW _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
-#define EACH_HALF _Pragma("GCC unroll 2") for (int h = 0; h < halves; h++)
+enum { INT256_MOST = 6, INT256_WORDS = 16 }; /* rows of a block at most; words of a group */
+#define EACH_ROW _Pragma("GCC unroll 6") for (int r = 0; r < rows; r++)
+#define EACH_HALF _Pragma("GCC unroll 2") for (int h = 0; h < 2; h++)
 #define ALWAYS static inline __attribute__((always_inline))
 
 /* A group of weights of a tile, whose q are of so many bits, and what scales it. */
@@ -66,15 +67,15 @@ ALWAYS __m256i int256_bytes_at(const int256_weights *w, int j, int half) {
                                                  _mm256_set1_epi8(w->bits == 6 ? 0x30 : 0x10)));
 }
 
-/* Exact sums over inputs 4j .. 4 * end - 1 of a block of rows, by half. The compiler must take one step after the other:
- * turned into a sum of many products at once they need more registers than there are. */
-ALWAYS void int256_sum_bytes(const int256_weights *w, const lsk_group *x, int rows, int half, int halves, int j, int end,
+/* Exact sums over inputs 4j .. 4 * end - 1 of a block of rows, by half. LSK_KEEP makes the compiler take one step after the
+ * other: many products at once need more registers than there are. */
+ALWAYS void int256_sum_bytes(const int256_weights *w, const lsk_group *x, int rows, int j, int end,
                              __m256i dots[2][INT256_MOST]) {
     __m256i s[2][INT256_MOST];
     _Pragma("GCC unroll 8") for (int k = j; k < end; k++) {
         const int step = (k - j) % BYTES_SUMMED(w->bits);
         __m256i q[2];
-        EACH_HALF q[h] = int256_bytes_at(w, k, half + h);
+        EACH_HALF q[h] = int256_bytes_at(w, k, h);
         EACH_ROW {
             int32_t four;
             memcpy(&four, x[r].hi + 4 * k, sizeof four);
@@ -90,12 +91,12 @@ ALWAYS void int256_sum_bytes(const int256_weights *w, const lsk_group *x, int ro
             }
     }
 }
-ALWAYS void int256_sum_words(const int256_weights *w, const int32_t *x, int rows, int half, int halves, int j, int end,
+ALWAYS void int256_sum_words(const int256_weights *w, const int32_t *x, int rows, int j, int end,
                              __m256i dots[2][INT256_MOST]) {
     _Pragma("GCC unroll 8") for (int k = j; k < end; k++) _Pragma("GCC unroll 2") for (int odd = 0; odd < 2; odd++) {
         __m256i q[2];
         EACH_HALF {
-            q[h] = int256_bytes_at(w, k, half + h);
+            q[h] = int256_bytes_at(w, k, h);
             q[h] = odd ? _mm256_srli_epi16(q[h], 8) : _mm256_and_si256(q[h], _mm256_set1_epi16(255));
         }
         EACH_ROW EACH_HALF {
@@ -129,20 +130,19 @@ ALWAYS __m256 int256_times(const uint8_t *p, int has_sign, __m256 d) {
 }
 
 /* Adds a group's products with a block of rows. */
-ALWAYS void int256_add(int by_words, int256_weights w, const lsk_group *x, const int32_t *words, int rows, int half,
-                       int halves, __m256 sum[2][INT256_MOST]) {
+ALWAYS void int256_add(int by_words, int256_weights w, const lsk_group *x, const int32_t *words, int rows,
+                       __m256 sum[2][INT256_MOST]) {
     const int six = w.bits == 6; /* two scales */
     _Pragma("GCC unroll 2") for (int part = 0; part <= six; part++) {
         const int from = 4 * part, to = from + (six ? 4 : 8);
         __m256i dots[2][INT256_MOST];
-        if (by_words) int256_sum_words(&w, words, rows, half, halves, from, to, dots);
-        else int256_sum_bytes(&w, x, rows, half, halves, from, to, dots);
+        if (by_words) int256_sum_words(&w, words, rows, from, to, dots);
+        else int256_sum_bytes(&w, x, rows, from, to, dots);
         EACH_HALF {
-            const int at = 8 * (half + h);
-            __m256 d = vf_half(w.d + at), min = _mm256_setzero_ps();
-            if (w.min) min = vf_half(w.min + at);
-            if (w.scale) d = int256_times((part ? w.min_scale : w.scale) + at, six, d);
-            if (w.scale && w.min) min = int256_times(w.min_scale + at, 0, _mm256_setzero_ps() - min);
+            __m256 d = vf_half(w.d + 8 * h), min = _mm256_setzero_ps();
+            if (w.min) min = vf_half(w.min + 8 * h);
+            if (w.scale) d = int256_times((part ? w.min_scale : w.scale) + 8 * h, six, d);
+            if (w.scale && w.min) min = int256_times(w.min_scale + 8 * h, 0, _mm256_setzero_ps() - min);
             EACH_ROW {
                 const int32_t less = w.bits == 8 ? x[r].total128 : part ? lsk_last32(&x[r]) : x[r].first32;
                 if (w.bits > 5) dots[h][r] = _mm256_sub_epi32(dots[h][r], _mm256_set1_epi32(less));
@@ -155,55 +155,42 @@ ALWAYS void int256_add(int by_words, int256_weights w, const lsk_group *x, const
 }
 
 /* Groups g .. end - 1 of a tile times a block of rows: x[i * ldx + r], or words + (i * ldw + r) * INT256_WORDS, is row r's
- * i-th of them. go_on: y's sums go on, else they begin. */
+ * i-th of them. go_on, of one row: y's sums go on, else they begin. */
 #define INT256_ARGS \
     const lsk_matrix *m, int32_t tile, int32_t g, int32_t end, const lsk_group *x, int64_t ldx, const int32_t *words, \
         int64_t ldw, float *y, int64_t ldy, int go_on
-#define INT256_KERNEL(FORMAT, HOW, ROWS, HALVES) \
+#define INT256_KERNEL(FORMAT, HOW, ROWS) \
     static __attribute__((noinline)) void FORMAT##_##HOW##_##ROWS(INT256_ARGS) { \
-        const int rows = ROWS, halves = HALVES, n = m->n_out - tile * LSK_TILE, n_groups = end - g; \
+        const int rows = ROWS, left = m->n_out - tile * LSK_TILE, n = left < LSK_TILE ? left : LSK_TILE; \
         const void *data = m->data + (size_t)tile * m->tile_bytes; \
+        __m256 sum[2][INT256_MOST]; \
+        float out[ROWS][LSK_TILE] = {{0}}; \
         y += tile * LSK_TILE; \
-        for (int half = 0; half < 2; half += halves) { \
-            __m256 sum[2][INT256_MOST]; \
-            EACH_ROW EACH_HALF { \
-                float before[8] = {0}; \
-                const int at = 8 * (half + h); \
-                if (go_on && n > at) memcpy(before, y + r * ldy + at, (size_t)(n - at < 8 ? n - at : 8) * sizeof *y); \
-                sum[h][r] = _mm256_loadu_ps(before); \
-            } \
-            for (int i = 0; i < n_groups; i++) { \
-                const int256_weights w = int256_group_##FORMAT(data, g + i); \
-                if (!half) lsk_prefetch(w.q, w.bytes); \
-                int256_add(HOW##_IS_WORDS, w, x + i * ldx, words + i * ldw * INT256_WORDS, rows, half, halves, sum); \
-            } \
-            EACH_ROW EACH_HALF { \
-                float out[8]; \
-                const int at = 8 * (half + h); \
-                _mm256_storeu_ps(out, sum[h][r]); \
-                if (n > at) memcpy(y + r * ldy + at, out, (size_t)(n - at < 8 ? n - at : 8) * sizeof *y); \
-            } \
+        if (rows == 1 && go_on) memcpy(out, y, (size_t)n * sizeof *y); \
+        EACH_ROW EACH_HALF sum[h][r] = _mm256_loadu_ps(out[r] + 8 * h); \
+        for (int i = 0; i < end - g; i++) { \
+            const int256_weights w = int256_group_##FORMAT(data, g + i); \
+            lsk_prefetch(w.q, w.bytes); \
+            int256_add(HOW##_IS_WORDS, w, x + i * ldx, words + i * ldw * INT256_WORDS, rows, sum); \
         } \
+        EACH_ROW EACH_HALF _mm256_storeu_ps(out[r] + 8 * h, sum[h][r]); \
+        for (int r = 0; r < rows; r++) memcpy(y + r * ldy, out[r], (size_t)n * sizeof *y); \
     }
 #define b_IS_WORDS 0
 #define w_IS_WORDS 1
 #define INT256_FOUR(FORMAT, HOW) \
-    INT256_KERNEL(FORMAT, HOW, 1, 2) INT256_KERNEL(FORMAT, HOW, 2, 2) INT256_KERNEL(FORMAT, HOW, 3, 2) \
-    INT256_KERNEL(FORMAT, HOW, 4, 2)
-#define INT256_SIX(FORMAT, HOW) \
-    INT256_FOUR(FORMAT, HOW) INT256_KERNEL(FORMAT, HOW, 5, 2) INT256_KERNEL(FORMAT, HOW, 6, 2)
-#define INT256_EIGHT(FORMAT, HOW) \
-    INT256_SIX(FORMAT, HOW) INT256_KERNEL(FORMAT, HOW, 7, 1) INT256_KERNEL(FORMAT, HOW, 8, 1)
-INT256_EIGHT(q4, b)
-INT256_EIGHT(k4, b)
+    INT256_KERNEL(FORMAT, HOW, 1) INT256_KERNEL(FORMAT, HOW, 2) INT256_KERNEL(FORMAT, HOW, 3) INT256_KERNEL(FORMAT, HOW, 4)
+#define INT256_SIX(FORMAT, HOW) INT256_FOUR(FORMAT, HOW) INT256_KERNEL(FORMAT, HOW, 5) INT256_KERNEL(FORMAT, HOW, 6)
+INT256_SIX(q4, b)
 INT256_SIX(q5, b)
+INT256_SIX(k4, b)
 INT256_SIX(k5, b)
 INT256_SIX(k6, b)
-INT256_SIX(q4, w)
-INT256_SIX(k4, w)
-INT256_SIX(q5, w)
-INT256_SIX(k5, w)
-INT256_SIX(k6, w)
+INT256_FOUR(q4, w)
+INT256_FOUR(q5, w)
+INT256_FOUR(k4, w)
+INT256_FOUR(k5, w)
+INT256_FOUR(k6, w)
 INT256_SIX(q8, w)
 #if BYTES_SUMMED(8)
 INT256_SIX(q8, b)
@@ -217,13 +204,12 @@ typedef struct {
 } int256_kernels;
 
 static const int256_kernels *int256_kernels_of(lsk_format format, int by_words) {
+#define FOUR_OF(f, HOW) {4, {f##_##HOW##_1, f##_##HOW##_2, f##_##HOW##_3, f##_##HOW##_4}}
 #define SIX_OF(f, HOW) {6, {f##_##HOW##_1, f##_##HOW##_2, f##_##HOW##_3, f##_##HOW##_4, f##_##HOW##_5, f##_##HOW##_6}}
-#define EIGHT_OF(f, HOW) \
-    {8, {f##_##HOW##_1, f##_##HOW##_2, f##_##HOW##_3, f##_##HOW##_4, f##_##HOW##_5, f##_##HOW##_6, f##_##HOW##_7, f##_##HOW##_8}}
     static const int256_kernels of[][2] = {
-        [LSK_Q4I] = {EIGHT_OF(q4, b), SIX_OF(q4, w)}, [LSK_Q5I] = {SIX_OF(q5, b), SIX_OF(q5, w)},
-        [LSK_K4I] = {EIGHT_OF(k4, b), SIX_OF(k4, w)}, [LSK_K5I] = {SIX_OF(k5, b), SIX_OF(k5, w)},
-        [LSK_K6I] = {SIX_OF(k6, b), SIX_OF(k6, w)},
+        [LSK_Q4I] = {SIX_OF(q4, b), FOUR_OF(q4, w)}, [LSK_Q5I] = {SIX_OF(q5, b), FOUR_OF(q5, w)},
+        [LSK_K4I] = {SIX_OF(k4, b), FOUR_OF(k4, w)}, [LSK_K5I] = {SIX_OF(k5, b), FOUR_OF(k5, w)},
+        [LSK_K6I] = {SIX_OF(k6, b), FOUR_OF(k6, w)},
 #if BYTES_SUMMED(8)
         [LSK_Q8I] = {SIX_OF(q8, b), SIX_OF(q8, w)}
 #else

@@ -305,7 +305,8 @@ static lsk_format format_of(int type, lsk_arith arith) {
     case LS_GGML_Q5_0:
     case LS_GGML_Q5_1: return integers ? LSK_Q5I : LSK_Q8S;
     case LS_GGML_IQ4_NL: return integers ? LSK_Q8I : LSK_Q8S;
-    case LS_GGML_Q3_K:
+    case LS_GGML_Q2_K: return integers ? LSK_K2I : LSK_Q8S;
+    case LS_GGML_Q3_K: return integers ? LSK_K3I : LSK_Q8S;
     case LS_GGML_Q6_K: return integers ? LSK_K6I : LSK_Q8S;
     case LS_GGML_Q5_K: return integers ? LSK_K5I : LSK_Q8S;
     case LS_GGML_Q4_K: return integers ? LSK_K4I : LSK_Q4S;
@@ -327,6 +328,8 @@ void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in, lsk_ari
     const int kept = ls_ggml_layout_of(m->format == LSK_BF16 ? LS_GGML_BF16 : type)->kept;
     m->tile_bytes = m->format == LSK_Q5I   ? (size_t)n_in / 32 * sizeof(lsk_q5)
                     : m->format == LSK_Q8I ? (size_t)n_in / 32 * sizeof(lsk_q8)
+                    : m->format == LSK_K2I ? (size_t)n_in / 256 * sizeof(lsk_k2)
+                    : m->format == LSK_K3I ? (size_t)n_in / 256 * sizeof(lsk_k3)
                     : m->format == LSK_K4I ? (size_t)n_in / 256 * sizeof(lsk_k4)
                     : m->format == LSK_K5I ? (size_t)n_in / 256 * sizeof(lsk_k5)
                     : m->format == LSK_K6I ? (size_t)n_in / 256 * sizeof(lsk_k6)
@@ -345,8 +348,10 @@ static size_t q4_at(lsk_format f, int k, int64_t lane, int *high) {
     if (integers) return (size_t)(k % 16) / 4 * 64 + (size_t)lane * 4 + (size_t)k % 4;
     return (size_t)(k / 2) * 16 + (size_t)lane;
 }
-static void put_q4(uint8_t *to, int high, unsigned q) {
-    *to = (uint8_t)(high ? (*to & 15u) | q << 4 : (*to & 0xF0u) | q);
+/* The low n bits of q, into those of *to from `bit` on. */
+static void put_bits(uint8_t *to, int bit, int n, unsigned q) {
+    const unsigned mask = (1u << n) - 1;
+    *to = (uint8_t)((*to & ~(mask << bit)) | (q & mask) << bit);
 }
 
 /* Packs a row of a type that is kept with f32 scales. */
@@ -367,7 +372,7 @@ static void pack_scaled(const lsk_matrix *m, int type, const unsigned char *src,
             if (m->format == LSK_Q8S) g->q[k * 16 + lane] = (uint8_t)b.q[i];
             else {
                 uint8_t *to = g->q + q4_at(m->format, k, lane, &high);
-                put_q4(to, high, (unsigned)b.q[i]);
+                put_bits(to, 4 * high, 4, (unsigned)b.q[i]);
             }
         }
     }
@@ -378,32 +383,39 @@ static size_t q8_at(int k, int64_t lane) {
     return (size_t)k / 4 * 64 + (size_t)lane * 4 + (size_t)k % 4;
 }
 
+/* The byte of a group that holds two bits of input k and output `lane`, and where in it they begin. */
+static size_t q2_at(int k, int64_t lane, int *bit) {
+    *bit = k % 16 / 4 * 2;
+    return (size_t)k / 16 * 64 + (size_t)lane * 4 + (size_t)k % 4;
+}
+
 /* Packs a row of a K format for integer dot products. All their blocks begin alike. */
 static void pack_k(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
-    const int two = m->format == LSK_K6I;
-    const size_t bytes = m->tile_bytes / ((size_t)m->n_in / 256);
+    const lsk_format f = m->format;
+    const int bits = f == LSK_K2I ? 2 : f == LSK_K3I ? 3 : f == LSK_K4I ? 4 : f == LSK_K5I ? 5 : 6, low = bits < 4 ? 2 : 4,
+              less = bits == 3 ? 4 : bits == 6 ? 32 : 0; /* integers are stored without a sign */
+    const size_t q_bytes = LSK_TILE * (size_t)low * 4, group_bytes = q_bytes + LSK_TILE * (size_t)(bits - low) * 4;
     block b;
-    for (int32_t at = 0; at < m->n_in / 256; at++, src += ls_ggml_layout_of(type)->bytes, tile += bytes) {
+    for (int32_t at = 0; at < m->n_in / 256; at++, src += ls_ggml_layout_of(type)->bytes) {
         lsk_k4 *to = (lsk_k4 *)tile;
-        lsk_k5 *k5 = (lsk_k5 *)tile;
-        lsk_k6 *k6 = (lsk_k6 *)tile;
         const k_scales k = k_scales_of(type, src);
         read_block(type, src, &b);
         to->d[lane] = k.d;
         to->dmin[lane] = k.dmin;
-        for (int g = 0; g < 8; g++) {
-            uint8_t *q = m->format == LSK_K4I ? to->g[g].q : m->format == LSK_K5I ? k5->g[g].q : k6->g[g].q;
-            to->scale[g][lane] = (uint8_t)k.scale[2 * g];
-            to->min[g][lane] = two ? (uint8_t)k.scale[2 * g + 1] : k.min[2 * g];
-            if (m->format == LSK_K5I) memset(k5->g[g].high + 4 * lane, 0, 4);
-            if (two) memset(k6->g[g].high + 4 * lane, 0, 4), memset(k6->g[g].high + 64 + 4 * lane, 0, 4);
+        tile += offsetof(lsk_k4, g);
+        for (int g = 0; g < 8; g++, tile += group_bytes) {
+            to->scale[g][lane] = (uint8_t)(bits == 2 ? k.scale[2 * g] | k.scale[2 * g + 1] << 4 : k.scale[2 * g]);
+            to->min[g][lane] = bits == 2 ? (uint8_t)(k.min[2 * g] | k.min[2 * g + 1] << 4)
+                               : less    ? (uint8_t)k.scale[2 * g + 1]
+                                         : k.min[2 * g];
             for (int i = 0; i < 32; i++) {
-                int high;
-                const size_t byte = q4_at(m->format, i, lane, &high), of_input = (size_t)(4 * lane + i % 4);
-                const unsigned v = (unsigned)(b.q[32 * g + i] + 32 * two);
-                put_q4(q + byte, high, v & 15);
-                if (m->format == LSK_K5I) k5->g[g].high[of_input] |= (uint8_t)(v >> 4 << i / 4);
-                if (two) k6->g[g].high[(size_t)i / 16 * 64 + of_input] |= (uint8_t)(v >> 4 << i % 16 / 4 * 2);
+                int high, bit;
+                const size_t two_at = q2_at(i, lane, &bit), four_at = q4_at(f, i, lane, &high);
+                const unsigned v = (unsigned)(b.q[32 * g + i] + less);
+                if (low == 2) put_bits(tile + two_at, bit, 2, v);
+                else put_bits(tile + four_at, 4 * high, 4, v);
+                if (bits == 6) put_bits(tile + q_bytes + two_at, bit, 2, v >> 4);
+                else if (bits > low) put_bits(tile + q_bytes + 4 * lane + i % 4, i / 4, 1, v >> low);
             }
         }
     }
@@ -417,13 +429,12 @@ static void pack_q5i(const lsk_matrix *m, int type, const unsigned char *src, un
         read_block(type, src, &b);
         g->scale[lane] = half_bits_at(src);
         g->min[lane] = type == LS_GGML_Q5_1 ? half_bits_at(src + 2) : half_times_minus(4, g->scale[lane]);
-        memset(g->high + 4 * lane, 0, 4);
         for (int k = 0; k < 32; k++) {
             int high;
             const size_t byte = q4_at(m->format, k, lane, &high);
             const unsigned v = (unsigned)(b.q[k] + (type == LS_GGML_Q5_0 ? 16 : 0));
-            put_q4(g->q + byte, high, v & 15);
-            g->high[4 * lane + k % 4] |= (uint8_t)(v >> 4 << k / 4);
+            put_bits(g->q + byte, 4 * high, 4, v);
+            put_bits(g->high + 4 * lane + k % 4, k / 4, 1, v >> 4);
         }
     }
 }
@@ -466,7 +477,7 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, 
             for (int32_t k = 0; k < m->n_in; k++) memcpy(tile + ((size_t)k * 16 + (size_t)lane) * 2, src + 2 * k, 2);
         } else if (m->format == LSK_Q4S || m->format == LSK_Q8S) {
             pack_scaled(m, type, src, tile, lane);
-        } else if (m->format == LSK_K4I || m->format == LSK_K5I || m->format == LSK_K6I) {
+        } else if (m->format >= LSK_K2I && m->format <= LSK_K6I) {
             pack_k(m, type, src, tile, lane);
         } else if (m->format == LSK_Q5I) {
             pack_q5i(m, type, src, tile, lane);
@@ -490,7 +501,7 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, 
                 for (int k = 0; k < 32; k++) {
                     int high;
                     uint8_t *to = g->q + q4_at(m->format, k, lane, &high);
-                    put_q4(to, high, k < 16 ? q[k] & 15u : q[k - 16] >> 4);
+                    put_bits(to, 4 * high, 4, k < 16 ? q[k] : q[k - 16] >> 4);
                 }
             }
         }

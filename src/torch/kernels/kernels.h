@@ -21,9 +21,11 @@ typedef enum {
     LSK_Q4I, /* Q4 and Q8 with their bytes ordered for integer dot products; Q8I also of IQ4_NL */
     LSK_Q5I, /* the same of Q5_0 and Q5_1 */
     LSK_Q8I,
-    LSK_K4I, /* the same of K formats, whose groups' scales are small integers: Q4_K */
+    LSK_K2I, /* the same of K formats, whose groups' scales are small integers: Q2_K, scales and minima of 16 inputs */
+    LSK_K3I, /* Q3_K, scales of 16 inputs */
+    LSK_K4I, /* Q4_K */
     LSK_K5I, /* Q5_K */
-    LSK_K6I, /* Q6_K and Q3_K, a scale for 16 inputs */
+    LSK_K6I, /* Q6_K, scales of 16 inputs */
     LSK_BF16, /* bf16 pairs: [n_in / 2][16 outputs][2] */
     LSK_F16,  /* [n_in][16 outputs] */
     LSK_Q4B,  /* Q4 and Q8 output by output, for bf16 arithmetic that unpacks them */
@@ -53,21 +55,25 @@ typedef struct {
     uint16_t scale[LSK_TILE], min[LSK_TILE];
     uint8_t q[16 * LSK_TILE], high[4 * LSK_TILE];
 } lsk_q5; /* 32 inputs of Q5I: as lsk_q4, and bit j of byte i of an output in high is the fifth of input 4j + i */
-/* 256 inputs of K4I, K5I, K6I: in the first two, of group g weight = d * scale[g] * q - dmin * min[g]. In K6I weight = d *
- * scale[g] * (q - 32), and min holds the scales of inputs 16 to 31; both have signs. q: 4 bits, as of Q4I; high: the bits
- * above them, in K5I as in Q5I. In K6I those of input 4j + i and an output are bits 2j and 2j + 1 of its byte i in the
- * first 64 bytes, of input 16 + 4j + i in the last. */
-#define LSK_K_BLOCK(name, HIGH) \
+/* 256 inputs of K formats. Of group g, weight = d * scale[g] * q - dmin * min[g] in K4I and K5I. K6I and K3I: weight = d *
+ * scale[g] * (q - 32), or (q - 4), and min holds the scales of inputs 16 to 31; both have signs. K2I: as K4I, but low four
+ * bits of scale and min are those of the first 16 inputs, high ones those of the last.
+ * q: 4 bits, as of Q4I, in K2I and K3I 2 bits: those of input 4j + i and an output are bits 2j and 2j + 1 of its byte i in
+ * the first 64 bytes, of input 16 + 4j + i in the last. high: the bits above them, in K5I and K3I one, as in Q5I, in K6I
+ * two, as q of two. */
+#define LSK_K_BLOCK(name, Q, HIGH) \
     typedef struct { \
         uint16_t d[LSK_TILE], dmin[LSK_TILE]; /* f16 bits */ \
         uint8_t scale[8][LSK_TILE], min[8][LSK_TILE]; \
         struct { \
-            uint8_t q[16 * LSK_TILE], high[HIGH * LSK_TILE]; \
+            uint8_t q[Q * LSK_TILE], high[HIGH * LSK_TILE]; \
         } g[8]; \
     } name;
-LSK_K_BLOCK(lsk_k4, 0)
-LSK_K_BLOCK(lsk_k5, 4)
-LSK_K_BLOCK(lsk_k6, 8)
+LSK_K_BLOCK(lsk_k2, 8, 0)
+LSK_K_BLOCK(lsk_k3, 8, 4)
+LSK_K_BLOCK(lsk_k4, 16, 0)
+LSK_K_BLOCK(lsk_k5, 16, 4)
+LSK_K_BLOCK(lsk_k6, 16, 8)
 
 /* The arithmetic that a matrix is packed for. f32: floats throughout, from weights as they are. i16 and i8: a matmul's
  * input is rounded to 16-bit or 8-bit integers, 32 values to a scale, and multiplied by the stored weight integers
@@ -93,9 +99,12 @@ typedef struct {
     int32_t total128; /* 128 * (sum of v) */
     int32_t first32;  /* 32 * (sum of the first 16 v) */
 } lsk_group;
-/* 32 * (sum of the last 16 v). */
-static inline int32_t lsk_last32(const lsk_group *g) {
-    return g->total128 / 4 - g->first32;
+/* 32 * (sum of v) of the first 16 or of the last, and scale * (sum of v) of them. */
+static inline int32_t lsk_half32(const lsk_group *g, int last) {
+    return last ? g->total128 / 4 - g->first32 : g->first32;
+}
+static inline float lsk_half_sum(const lsk_group *g, int last) {
+    return g->scale * (float)(lsk_half32(g, last) >> 5);
 }
 
 /* The integer that stands for a group's largest magnitude when values are rounded. */

@@ -27,18 +27,19 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
 #define CLEAR_I8(r) hi[r] = _mm512_setzero_si512();
 #define DOTS_I8(r) DOT(hi[r], w[j], x[r].hi + 4 * j)
 #define JOIN_I8(r)
-#define ADD_Q4(r) f[r] = add_q4(f[r], hi[r], d, min, x + r);
-#define ADD_Q8(r) f[r] = add_q8(f[r], hi[r], d, x + r);
-#define ADD_FIRST16(r) f[r] = add_first16(f[r], hi[r], d, x + r);
-#define ADD_LAST16(r) f[r] = add_last16(f[r], hi[r], d, x + r);
+#define ADD_Q4(r) f[r] = add_q4(f[r], hi[r], s.d[0], s.min[0], x + r);
+#define ADD_Q8(r) f[r] = add_q8(f[r], hi[r], s.d[0], x + r);
+#define ADD_K2(r) f[r] = add_half(f[r], hi[r], s.d[last], s.min[last], LSK_K2I, last, x + r);
+#define ADD_K3(r) f[r] = add_half(f[r], hi[r], s.d[last], s.min[last], LSK_K3I, last, x + r);
+#define ADD_K6(r) f[r] = add_half(f[r], hi[r], s.d[last], s.min[last], LSK_K6I, last, x + r);
 #define STORE(r) _mm512_mask_storeu_ps(y + (r) * ldy + tile * LSK_TILE, keep, f[r]);
 
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define EACH _Pragma("GCC unroll 12") for (int r = from; r < to; r++)
 #define BLOCK(FROM, TO, ARITH, ADD, J, END) { \
-        enum { from = FROM, to = TO }; \
+        enum { from = FROM, to = TO, last = J > 0 }; \
         __m512i hi[12], lo[12]; \
-        (void)lo; \
+        (void)lo, (void)last; \
         EACH { CLEAR_##ARITH(r) } \
         _Pragma("GCC unroll 8") for (int j = J; j < END; j++) EACH { DOTS_##ARITH(r) } \
         EACH { JOIN_##ARITH(r) } \
@@ -54,43 +55,63 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
  * multiplication itself is faster. */
 #define DOT(acc, w, four) __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const int8_t(*)[4])(four)));
 
-/* A group of weights of one tile. Their scale; of K6I also that of the last 16 inputs, else the minimum or 0. */
-static inline __attribute__((always_inline)) void load_group(const lsk_format format, const void *tile,
-                                                             int32_t g, __m512i *w, __m512 *scale, __m512 *other) {
+/* What scales a group's weights; [1]: the last 16 inputs where these have their own. */
+typedef struct {
+    __m512 d[2], min[2];
+} group_scales;
+
+/* A group of weights of one tile. */
+static inline __attribute__((always_inline)) void load_group(const lsk_format format, const void *tile, int32_t g,
+                                                             __m512i *w, group_scales *s) {
     const lsk_q4 *q4 = (const lsk_q4 *)tile + g;
     const lsk_q5 *q5 = (const lsk_q5 *)tile + g;
     const lsk_q8 *q8 = (const lsk_q8 *)tile + g;
+    const lsk_k2 *k2 = (const lsk_k2 *)tile + g / 8;
+    const lsk_k3 *k3 = (const lsk_k3 *)tile + g / 8;
     const lsk_k4 *k4 = (const lsk_k4 *)tile + g / 8;
     const lsk_k5 *k5 = (const lsk_k5 *)tile + g / 8;
     const lsk_k6 *k6 = (const lsk_k6 *)tile + g / 8;
     const __m512 zero = _mm512_setzero_ps();
+    s->d[1] = s->min[0] = s->min[1] = zero;
     switch (format) {
     case LSK_Q4I:
         unpack_q4(q4->q, w);
-        *scale = vf_half(q4->scale), *other = vf_half(q4->min);
+        s->d[0] = vf_half(q4->scale), s->min[0] = vf_half(q4->min);
         break;
     case LSK_Q5I:
         unpack_q5(q5->q, q5->high, w);
-        *scale = vf_half(q5->scale), *other = vf_half(q5->min);
+        s->d[0] = vf_half(q5->scale), s->min[0] = vf_half(q5->min);
         break;
     case LSK_Q8I:
         load_q8(q8->q, w);
-        *scale = vf_half(q8->scale), *other = zero;
+        s->d[0] = vf_half(q8->scale);
+        break;
+    case LSK_K2I:
+        unpack_k2(k2->g[g % 8].q, w);
+        for (int last = 0; last < 2; last++) {
+            s->d[last] = scaled_nibbles(k2->scale[g % 8], last, vf_half(k2->d));
+            s->min[last] = scaled_nibbles(k2->min[g % 8], last, _mm512_sub_ps(zero, vf_half(k2->dmin)));
+        }
+        break;
+    case LSK_K3I:
+        unpack_k3(k3->g[g % 8].q, k3->g[g % 8].high, w);
+        s->d[0] = scaled_signed_bytes(k3->scale[g % 8], vf_half(k3->d));
+        s->d[1] = scaled_signed_bytes(k3->min[g % 8], vf_half(k3->d));
         break;
     case LSK_K4I:
         unpack_q4(k4->g[g % 8].q, w);
-        *scale = scaled_bytes(k4->scale[g % 8], vf_half(k4->d));
-        *other = scaled_bytes(k4->min[g % 8], _mm512_sub_ps(zero, vf_half(k4->dmin)));
+        s->d[0] = scaled_bytes(k4->scale[g % 8], vf_half(k4->d));
+        s->min[0] = scaled_bytes(k4->min[g % 8], _mm512_sub_ps(zero, vf_half(k4->dmin)));
         break;
     case LSK_K5I:
         unpack_q5(k5->g[g % 8].q, k5->g[g % 8].high, w);
-        *scale = scaled_bytes(k5->scale[g % 8], vf_half(k5->d));
-        *other = scaled_bytes(k5->min[g % 8], _mm512_sub_ps(zero, vf_half(k5->dmin)));
+        s->d[0] = scaled_bytes(k5->scale[g % 8], vf_half(k5->d));
+        s->min[0] = scaled_bytes(k5->min[g % 8], _mm512_sub_ps(zero, vf_half(k5->dmin)));
         break;
     default:
         unpack_k6(k6->g[g % 8].q, k6->g[g % 8].high, w);
-        *scale = scaled_signed_bytes(k6->scale[g % 8], vf_half(k6->d));
-        *other = scaled_signed_bytes(k6->min[g % 8], vf_half(k6->d));
+        s->d[0] = scaled_signed_bytes(k6->scale[g % 8], vf_half(k6->d));
+        s->d[1] = scaled_signed_bytes(k6->min[g % 8], vf_half(k6->d));
     }
 }
 
@@ -98,9 +119,9 @@ static inline __attribute__((always_inline)) void load_group(const lsk_format fo
 #define GROUPS(FORMAT, BYTES, ADD_ALL) \
     case FORMAT: \
         for (int g = 0; g < groups; g++, x += ldx) { \
-            __m512 d, min; \
+            group_scales s; \
             fetch_ahead(data + (size_t)g * (BYTES), BYTES, &next, pass); \
-            load_group(FORMAT, data, g, w, &d, &min); \
+            load_group(FORMAT, data, g, w, &s); \
             ADD_ALL \
         } \
         break;
@@ -118,11 +139,12 @@ static inline __attribute__((always_inline)) void load_group(const lsk_format fo
         switch (m->format) { \
             GROUPS(LSK_Q4I, sizeof(lsk_q4), BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8)) \
             GROUPS(LSK_Q5I, sizeof(lsk_q5), BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8)) \
-            GROUPS(LSK_Q8I, sizeof(lsk_q8), BLOCKS(ROWS, ARITH, ADD_Q8, 0, 8) (void)min;) \
+            GROUPS(LSK_Q8I, sizeof(lsk_q8), BLOCKS(ROWS, ARITH, ADD_Q8, 0, 8)) \
+            GROUPS(LSK_K2I, sizeof(lsk_k2) / 8, BLOCKS(ROWS, ARITH, ADD_K2, 0, 4) BLOCKS(ROWS, ARITH, ADD_K2, 4, 8)) \
+            GROUPS(LSK_K3I, sizeof(lsk_k3) / 8, BLOCKS(ROWS, ARITH, ADD_K3, 0, 4) BLOCKS(ROWS, ARITH, ADD_K3, 4, 8)) \
             GROUPS(LSK_K4I, sizeof(lsk_k4) / 8, BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8)) \
             GROUPS(LSK_K5I, sizeof(lsk_k5) / 8, BLOCKS(ROWS, ARITH, ADD_Q4, 0, 8)) \
-            GROUPS(LSK_K6I, sizeof(lsk_k6) / 8, BLOCKS(ROWS, ARITH, ADD_FIRST16, 0, 4) d = min; \
-                   BLOCKS(ROWS, ARITH, ADD_LAST16, 4, 8)) \
+            GROUPS(LSK_K6I, sizeof(lsk_k6) / 8, BLOCKS(ROWS, ARITH, ADD_K6, 0, 4) BLOCKS(ROWS, ARITH, ADD_K6, 4, 8)) \
         default:; \
         } \
         _Pragma("GCC unroll 12") for (int r = 0; r < ROWS; r++) STORE(r) \
@@ -147,8 +169,8 @@ static void add_wide_of(const lsk_matrix *m, float *y, int64_t ldy, int32_t tile
     const __mmask16 keep = vf_outputs(m, tile);
     for (int32_t i = 0; i < n_wide; i++) {
         __m512i w[8];
-        __m512 d, other;
-        load_group(m->format, m->data + (size_t)tile * m->tile_bytes, wide[i].group, w, &d, &other);
+        group_scales s;
+        load_group(m->format, m->data + (size_t)tile * m->tile_bytes, wide[i].group, w, &s);
         const lsk_group *low = wide[i].low;
         for (uint32_t left = wide[i].rows; left; left &= left - 1, low++) {
             float *at = y + __builtin_ctz(left) * ldy + tile * LSK_TILE;
@@ -159,9 +181,16 @@ static void add_wide_of(const lsk_matrix *m, float *y, int64_t ldy, int32_t tile
             }
             const __m512i dot = _mm512_add_epi32(first, last);
             __m512 f = _mm512_maskz_loadu_ps(keep, at);
-            if (m->format == LSK_K6I) f = add_last16(add_first16(f, first, d, low), last, other, low);
-            else if (m->format == LSK_Q8I) f = add_q8(f, dot, d, low);
-            else f = add_q4(f, dot, d, other, low);
+            switch (m->format) {
+            case LSK_K2I:
+            case LSK_K3I:
+            case LSK_K6I:
+                f = add_half(f, first, s.d[0], s.min[0], m->format, 0, low);
+                f = add_half(f, last, s.d[1], s.min[1], m->format, 1, low);
+                break;
+            case LSK_Q8I: f = add_q8(f, dot, s.d[0], low); break;
+            default: f = add_q4(f, dot, s.d[0], s.min[0], low);
+            }
             _mm512_mask_storeu_ps(at, keep, f);
         }
     }

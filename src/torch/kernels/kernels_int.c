@@ -77,64 +77,73 @@ lsk_wide_rows lsk_find_wide(const lsk_matrix *w, lsk_arith arith, const lsk_grou
     return all;
 }
 
+static int bits_at(const uint8_t *p, int bit, int n) {
+    return *p >> bit & ((1 << n) - 1);
+}
+
 /* The weight's integer of input k and output o in group g. */
 static int32_t weight_at(const lsk_matrix *m, const void *tile, int32_t g, int o, int k) {
-    const int at = k % 16 / 4 * 64 + o * 4 + k % 4, four = k < 16 ? 0 : 4; /* of 4 bits */
+    const int four_at = k % 16 / 4 * 64 + o * 4 + k % 4, four = k < 16 ? 0 : 4,
+              two_at = k / 16 * 64 + o * 4 + k % 4, two = k % 16 / 4 * 2, one_at = o * 4 + k % 4, one = k / 4;
     const lsk_q5 *q5 = (const lsk_q5 *)tile + g;
+    const lsk_k2 *k2 = (const lsk_k2 *)tile + g / 8;
+    const lsk_k3 *k3 = (const lsk_k3 *)tile + g / 8;
+    const lsk_k4 *k4 = (const lsk_k4 *)tile + g / 8;
     const lsk_k5 *k5 = (const lsk_k5 *)tile + g / 8;
     const lsk_k6 *k6 = (const lsk_k6 *)tile + g / 8;
+    const int i = g % 8;
     switch (m->format) {
-    case LSK_Q4I: return ((const lsk_q4 *)tile)[g].q[at] >> four & 15;
+    case LSK_Q4I: return bits_at(((const lsk_q4 *)tile)[g].q + four_at, four, 4);
     case LSK_Q8I: return ((const lsk_q8 *)tile)[g].q[k / 4 * 64 + o * 4 + k % 4] - 128;
-    case LSK_K4I: return ((const lsk_k4 *)tile)[g / 8].g[g % 8].q[at] >> four & 15;
-    case LSK_Q5I: return (q5->q[at] >> four & 15) | (q5->high[o * 4 + k % 4] >> k / 4 & 1) << 4;
-    case LSK_K5I:
-        return (k5->g[g % 8].q[at] >> four & 15) | (k5->g[g % 8].high[o * 4 + k % 4] >> k / 4 & 1) << 4;
-    default:
-        return ((k6->g[g % 8].q[at] >> four & 15) |
-                (k6->g[g % 8].high[k / 16 * 64 + o * 4 + k % 4] >> k % 16 / 4 * 2 & 3) << 4) -
-               32;
+    case LSK_Q5I: return bits_at(q5->q + four_at, four, 4) | bits_at(q5->high + one_at, one, 1) << 4;
+    case LSK_K2I: return bits_at(k2->g[i].q + two_at, two, 2);
+    case LSK_K3I: return (bits_at(k3->g[i].q + two_at, two, 2) | bits_at(k3->g[i].high + one_at, one, 1) << 2) - 4;
+    case LSK_K4I: return bits_at(k4->g[i].q + four_at, four, 4);
+    case LSK_K5I: return bits_at(k5->g[i].q + four_at, four, 4) | bits_at(k5->g[i].high + one_at, one, 1) << 4;
+    default: return (bits_at(k6->g[i].q + four_at, four, 4) | bits_at(k6->g[i].high + two_at, two, 2) << 4) - 32;
     }
 }
 
-/* What scales group g of output o. other: the minimum, of K6I the scale of the last 16 inputs; else 0. */
-static void scales_at(const lsk_matrix *m, const void *tile, int32_t g, int o, float *scale, float *other) {
+/* What scales the first 16 inputs of group g of output o, and the last; min: 0 where there is none. Returns whether the
+ * two differ. */
+static int scales_at(const lsk_matrix *m, const void *tile, int32_t g, int o, float *scale, float *min) {
+    const lsk_format f = m->format;
     const lsk_q4 *q4 = (const lsk_q4 *)tile + g;
-    if (m->format == LSK_Q4I) {
-        *scale = lsk_half_to_float(q4->scale[o]), *other = lsk_half_to_float(q4->min[o]);
-        return;
-    }
-    if (m->format == LSK_Q5I) {
-        const lsk_q5 *q5 = (const lsk_q5 *)tile + g;
-        *scale = lsk_half_to_float(q5->scale[o]), *other = lsk_half_to_float(q5->min[o]);
-        return;
-    }
-    if (m->format == LSK_Q8I) {
-        *scale = lsk_half_to_float(((const lsk_q8 *)tile)[g].scale[o]), *other = 0;
-        return;
+    const lsk_q5 *q5 = (const lsk_q5 *)tile + g;
+    min[0] = min[1] = 0;
+    if (f < LSK_K2I) {
+        scale[0] = lsk_half_to_float(f == LSK_Q4I ? q4->scale[o] : f == LSK_Q5I ? q5->scale[o] : ((const lsk_q8 *)tile)[g].scale[o]);
+        if (f != LSK_Q8I) min[0] = lsk_half_to_float(f == LSK_Q4I ? q4->min[o] : q5->min[o]);
+        return 0;
     }
     const lsk_k4 *k = (const lsk_k4 *)((const char *)tile + m->tile_bytes / ((size_t)m->n_in / 256) * (size_t)(g / 8));
-    const float d = lsk_half_to_float(k->d[o]), dmin = lsk_half_to_float(k->dmin[o]);
+    const float d = lsk_half_to_float(k->d[o]), dmin = 0 - lsk_half_to_float(k->dmin[o]);
     const uint8_t a = k->scale[g % 8][o], b = k->min[g % 8][o];
-    *scale = d * (float)(m->format == LSK_K6I ? (int8_t)a : a);
-    *other = m->format == LSK_K6I ? d * (float)(int8_t)b : (0 - dmin) * (float)b;
+    if (f == LSK_K2I) {
+        for (int i = 0; i < 2; i++) scale[i] = d * (float)(a >> 4 * i & 15), min[i] = dmin * (float)(b >> 4 * i & 15);
+        return 1;
+    }
+    const int two = f == LSK_K3I || f == LSK_K6I;
+    scale[0] = d * (float)(two ? (int8_t)a : a);
+    if (two) scale[1] = d * (float)(int8_t)b;
+    else min[0] = dmin * (float)b;
+    return two;
 }
 
 /* Adds the products of group g. */
 static void add_group(const lsk_matrix *m, const void *tile, int32_t g, const lsk_group *a, int is16, float *sum) {
+    const int has_min = m->format != LSK_Q8I && m->format != LSK_K3I && m->format != LSK_K6I;
     for (int o = 0; o < LSK_TILE; o++) {
         int32_t dots[2] = {0}; /* of the first 16 inputs and of the last */
-        float scale, other;
-        scales_at(m, tile, g, o, &scale, &other);
+        float scale[2], min[2];
+        const int two = scales_at(m, tile, g, o, scale, min);
         for (int k = 0; k < 32; k++)
             dots[k / 16] += (is16 ? 256 * a->hi[k] + a->lo[k] : a->hi[k]) * weight_at(m, tile, g, o, k);
-        if (m->format == LSK_K6I) {
-            sum[o] = fmaf((float)dots[0], scale * a->scale, sum[o]);
-            sum[o] = fmaf((float)dots[1], other * a->scale, sum[o]);
-            continue;
+        if (!two) dots[0] += dots[1];
+        for (int i = 0; i <= two; i++) {
+            sum[o] = fmaf((float)dots[i], scale[i] * a->scale, sum[o]);
+            if (has_min) sum[o] = fmaf(min[i], two ? lsk_half_sum(a, i) : a->sum, sum[o]);
         }
-        sum[o] = fmaf((float)(dots[0] + dots[1]), scale * a->scale, sum[o]);
-        if (m->format != LSK_Q8I) sum[o] = fmaf(other, a->sum, sum[o]);
     }
 }
 

@@ -29,9 +29,13 @@ typedef struct {
     int bits, bytes; /* bytes: all that it is */
     const uint8_t *q, *high;
     const uint16_t *d, *min;         /* f16; min: NULL: none */
-    const uint8_t *scale, *min_scale; /* of K formats: small integers times d and min, which is subtracted there. Of 6 bits
-                                         those of the first and of the last 16 inputs */
+    const uint8_t *scale, *min_scale; /* of K formats: small integers times d and min, which is subtracted there */
 } int256_weights;
+
+/* Whether the first 16 inputs and the last have scales of their own. */
+ALWAYS int int256_parts(const int256_weights *w) {
+    return w->bits == 2 || w->bits == 3 || w->bits == 6 ? 2 : 1;
+}
 
 ALWAYS int256_weights int256_group_q4(const void *tile, int g) {
     const lsk_q4 *p = (const lsk_q4 *)tile + g;
@@ -51,20 +55,29 @@ ALWAYS int256_weights int256_group_q8(const void *tile, int g) {
         return (int256_weights){BITS, sizeof p->g[0], p->g[g % 8].q, p->g[g % 8].high, p->d, MIN, p->scale[g % 8], \
                                 p->min[g % 8]}; \
     }
+INT256_GROUP_K(k2, 2, p->dmin)
+INT256_GROUP_K(k3, 3, NULL)
 INT256_GROUP_K(k4, 4, p->dmin)
 INT256_GROUP_K(k5, 5, p->dmin)
 INT256_GROUP_K(k6, 6, NULL)
 
+/* Of each byte at p the bits from `from` on that lie under the mask, moved to bit `to`. */
+ALWAYS __m256i int256_bits(const uint8_t *p, int from, int to, int mask) {
+    __m256i b = _mm256_loadu_si256((const __m256i *)p);
+    if (from < to) b = _mm256_slli_epi16(b, to - from);
+    if (from > to) b = _mm256_srli_epi16(b, from - to);
+    return _mm256_and_si256(b, _mm256_set1_epi8((char)(mask << to)));
+}
 /* Inputs 4j .. 4j + 3 of a half's outputs. */
 ALWAYS __m256i int256_bytes_at(const int256_weights *w, int j, int half) {
-    const __m256i b = _mm256_loadu_si256((const __m256i *)(w->q + 64 * (w->bits == 8 ? j : j % 4) + 32 * half));
-    if (w->bits == 8) return b;
-    const __m256i low = _mm256_and_si256(j < 4 ? b : _mm256_srli_epi16(b, 4), _mm256_set1_epi8(15));
-    if (w->bits == 4) return low;
-    const __m256i high = _mm256_loadu_si256((const __m256i *)(w->high + (w->bits == 6 ? j / 4 * 64 : 0) + 32 * half));
-    const int at = w->bits == 6 ? j % 4 * 2 : j; /* of the first bit, which becomes bit 4 */
-    return _mm256_or_si256(low, _mm256_and_si256(at < 4 ? _mm256_slli_epi16(high, 4 - at) : _mm256_srli_epi16(high, at - 4),
-                                                 _mm256_set1_epi8(w->bits == 6 ? 0x30 : 0x10)));
+    const int two_at = j / 4 * 64 + 32 * half, two = j % 4 * 2; /* of two bits */
+    const uint8_t *q = w->q + 32 * half, *high = w->high + 32 * half;
+    if (w->bits == 8) return _mm256_loadu_si256((const __m256i *)(q + 64 * j));
+    const __m256i low = w->bits < 4 ? int256_bits(w->q + two_at, two, 0, 3) : int256_bits(q + j % 4 * 64, j / 4 * 4, 0, 15);
+    if (w->bits == 2 || w->bits == 4) return low;
+    return _mm256_or_si256(low, w->bits == 3   ? int256_bits(high, j, 2, 1)
+                                : w->bits == 5 ? int256_bits(high, j, 4, 1)
+                                               : int256_bits(w->high + two_at, two, 4, 3));
 }
 
 /* Exact sums over inputs 4j .. 4 * end - 1 of a block of rows, by half. LSK_KEEP makes the compiler take one step after the
@@ -128,27 +141,43 @@ ALWAYS __m256 int256_times(const uint8_t *p, int has_sign, __m256 d) {
     const __m128i bytes = _mm_loadl_epi64((const __m128i *)p);
     return _mm256_cvtepi32_ps(has_sign ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes)) * d;
 }
+/* The same of 4 bits, the low or the high ones. */
+ALWAYS __m256 int256_times4(const uint8_t *p, int high, __m256 d) {
+    const __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+    return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(bytes, 4 * high), _mm256_set1_epi32(15))) * d;
+}
 
 /* Adds a group's products with a block of rows. */
 ALWAYS void int256_add(int by_words, int256_weights w, const lsk_group *x, const int32_t *words, int rows,
                        __m256 sum[2][INT256_MOST]) {
-    const int six = w.bits == 6; /* two scales */
-    _Pragma("GCC unroll 2") for (int part = 0; part <= six; part++) {
-        const int from = 4 * part, to = from + (six ? 4 : 8);
+    const int parts = int256_parts(&w);
+    _Pragma("GCC unroll 2") for (int part = 0; part < parts; part++) {
+        const int from = 4 * part, to = parts == 2 ? from + 4 : 8;
         __m256i dots[2][INT256_MOST];
         if (by_words) int256_sum_words(&w, words, rows, from, to, dots);
         else int256_sum_bytes(&w, x, rows, from, to, dots);
         EACH_HALF {
             __m256 d = vf_half(w.d + 8 * h), min = _mm256_setzero_ps();
             if (w.min) min = vf_half(w.min + 8 * h);
-            if (w.scale) d = int256_times((part ? w.min_scale : w.scale) + 8 * h, six, d);
-            if (w.scale && w.min) min = int256_times(w.min_scale + 8 * h, 0, _mm256_setzero_ps() - min);
+            if (w.scale && w.min) min = _mm256_setzero_ps() - min;
+            if (w.bits == 2) {
+                d = int256_times4(w.scale + 8 * h, part, d);
+                min = int256_times4(w.min_scale + 8 * h, part, min);
+            } else if (w.scale) {
+                d = int256_times((part ? w.min_scale : w.scale) + 8 * h, parts == 2, d);
+                if (w.min) min = int256_times(w.min_scale + 8 * h, 0, min);
+            }
             EACH_ROW {
-                const int32_t less = w.bits == 8 ? x[r].total128 : part ? lsk_last32(&x[r]) : x[r].first32;
-                if (w.bits > 5) dots[h][r] = _mm256_sub_epi32(dots[h][r], _mm256_set1_epi32(less));
+                const int32_t half32 = lsk_half32(&x[r], part), less = w.bits == 8   ? x[r].total128
+                                                                       : w.bits == 6 ? half32
+                                                                                     : half32 >> 3;
+                if (!w.min) dots[h][r] = _mm256_sub_epi32(dots[h][r], _mm256_set1_epi32(less));
                 const __m256 scale = _mm256_mul_ps(d, _mm256_set1_ps(x[r].scale));
                 sum[h][r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[h][r]), scale, sum[h][r]);
-                if (w.min) sum[h][r] = _mm256_fmadd_ps(min, _mm256_set1_ps(x[r].sum), sum[h][r]);
+                if (w.min) {
+                    const float of_inputs = w.bits == 2 ? lsk_half_sum(&x[r], part) : x[r].sum;
+                    sum[h][r] = _mm256_fmadd_ps(min, _mm256_set1_ps(of_inputs), sum[h][r]);
+                }
             }
         }
     }
@@ -183,11 +212,15 @@ ALWAYS void int256_add(int by_words, int256_weights w, const lsk_group *x, const
 #define INT256_SIX(FORMAT, HOW) INT256_FOUR(FORMAT, HOW) INT256_KERNEL(FORMAT, HOW, 5) INT256_KERNEL(FORMAT, HOW, 6)
 INT256_SIX(q4, b)
 INT256_SIX(q5, b)
+INT256_SIX(k2, b)
+INT256_SIX(k3, b)
 INT256_SIX(k4, b)
 INT256_SIX(k5, b)
 INT256_SIX(k6, b)
 INT256_FOUR(q4, w)
 INT256_FOUR(q5, w)
+INT256_FOUR(k2, w)
+INT256_FOUR(k3, w)
 INT256_FOUR(k4, w)
 INT256_FOUR(k5, w)
 INT256_FOUR(k6, w)
@@ -208,6 +241,7 @@ static const int256_kernels *int256_kernels_of(lsk_format format, int by_words) 
 #define SIX_OF(f, HOW) {6, {f##_##HOW##_1, f##_##HOW##_2, f##_##HOW##_3, f##_##HOW##_4, f##_##HOW##_5, f##_##HOW##_6}}
     static const int256_kernels of[][2] = {
         [LSK_Q4I] = {SIX_OF(q4, b), FOUR_OF(q4, w)}, [LSK_Q5I] = {SIX_OF(q5, b), FOUR_OF(q5, w)},
+        [LSK_K2I] = {SIX_OF(k2, b), FOUR_OF(k2, w)}, [LSK_K3I] = {SIX_OF(k3, b), FOUR_OF(k3, w)},
         [LSK_K4I] = {SIX_OF(k4, b), FOUR_OF(k4, w)}, [LSK_K5I] = {SIX_OF(k5, b), FOUR_OF(k5, w)},
         [LSK_K6I] = {SIX_OF(k6, b), FOUR_OF(k6, w)},
 #if BYTES_SUMMED(8)

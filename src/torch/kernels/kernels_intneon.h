@@ -16,14 +16,14 @@
 
 enum { LSK_NEON_ROWS = 8 }; /* rows of a pass at most */
 
-/* Four outputs' weights of a group, 4 inputs a vector, and what scales these outputs. other: the minima, or where a scale
- * is of 16 inputs those of the last. */
+/* Four outputs' weights of a group, 4 inputs a vector, and what scales these outputs; [1]: where halves have their own,
+ * the last 16 inputs. */
 typedef struct {
     int8x16_t w[8];
-    float32x4_t scale, other;
+    float32x4_t scale[2], min[2];
 } lsk_quarter;
-/* What is done with other. */
-typedef enum { LSK_NO_MINIMA, LSK_MINIMA, LSK_HALVES } lsk_other;
+/* What of that there is. */
+typedef enum { LSK_MINIMA = 1, LSK_HALVES = 2 } lsk_kind;
 /* A row's exact sums for four outputs; of LSK_HALVES over the first 16 inputs and the last, else both are in first. */
 typedef struct {
     int32x4_t first, last;
@@ -32,20 +32,19 @@ typedef struct {
 ALWAYS float32x4_t quarter_half(const uint16_t *p) {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 }
-ALWAYS float32x4_t quarter_bytes(const uint8_t *p) {
-    const float four[4] = {p[0], p[1], p[2], p[3]};
-    return vld1q_f32(four);
-}
-ALWAYS float32x4_t quarter_signed_bytes(const uint8_t *p) {
-    const float four[4] = {(int8_t)p[0], (int8_t)p[1], (int8_t)p[2], (int8_t)p[3]};
-    return vld1q_f32(four);
-}
 
 ALWAYS void quarter_unpack(lsk_quarter *q, const uint8_t *from, int at) {
     EACH(4, j) {
         const uint8x16_t b = vld1q_u8(from + 64 * j + 16 * at);
         q->w[j] = vreinterpretq_s8_u8(vandq_u8(b, vdupq_n_u8(15)));
         q->w[j + 4] = vreinterpretq_s8_u8(vshrq_n_u8(b, 4));
+    }
+}
+
+ALWAYS void quarter_unpack_2(lsk_quarter *q, const uint8_t *from, int at) {
+    EACH(8, j) {
+        const uint8x16_t b = vshlq_u8(vld1q_u8(from + j / 4 * 64 + 16 * at), vdupq_n_s8((int8_t)(j % 4 * -2)));
+        q->w[j] = vreinterpretq_s8_u8(vandq_u8(b, vdupq_n_u8(3)));
     }
 }
 
@@ -61,14 +60,33 @@ ALWAYS void quarter_unpack_5(lsk_quarter *q, const uint8_t *from, const uint8_t 
     EACH(8, j) q->w[j] = quarter_high(q->w[j], h, 4 - j, 16);
 }
 
+/* Four small integers, times d. */
+ALWAYS float32x4_t quarter_times(float32x4_t d, int a, int b, int c, int e) {
+    const float four[4] = {(float)a, (float)b, (float)c, (float)e};
+    return vmulq_f32(d, vld1q_f32(four));
+}
+ALWAYS float32x4_t quarter_bytes(const uint8_t *p, float32x4_t d) {
+    return quarter_times(d, p[0], p[1], p[2], p[3]);
+}
+ALWAYS float32x4_t quarter_signed_bytes(const uint8_t *p, float32x4_t d) {
+    return quarter_times(d, (int8_t)p[0], (int8_t)p[1], (int8_t)p[2], (int8_t)p[3]);
+}
+ALWAYS float32x4_t quarter_nibbles(const uint8_t *p, int high, float32x4_t d) {
+    const int by = 4 * high;
+    return quarter_times(d, p[0] >> by & 15, p[1] >> by & 15, p[2] >> by & 15, p[3] >> by & 15);
+}
+ALWAYS float32x4_t quarter_minus(const uint16_t *p) {
+    return vsubq_f32(vdupq_n_f32(0), quarter_half(p));
+}
+
 /* Quarter `at` of group g of a tile. */
 ALWAYS lsk_quarter quarter_q4(const void *tile, int g, int at) {
     const lsk_q4 *p = (const lsk_q4 *)tile + g;
     lsk_quarter q;
     if (!at) lsk_prefetch(p, sizeof *p);
     quarter_unpack(&q, p->q, at);
-    q.scale = quarter_half(p->scale + 4 * at);
-    q.other = quarter_half(p->min + 4 * at);
+    q.scale[0] = quarter_half(p->scale + 4 * at);
+    q.min[0] = quarter_half(p->min + 4 * at);
     return q;
 }
 ALWAYS lsk_quarter quarter_q5(const void *tile, int g, int at) {
@@ -76,8 +94,8 @@ ALWAYS lsk_quarter quarter_q5(const void *tile, int g, int at) {
     lsk_quarter q;
     if (!at) lsk_prefetch(p, sizeof *p);
     quarter_unpack_5(&q, p->q, p->high, at);
-    q.scale = quarter_half(p->scale + 4 * at);
-    q.other = quarter_half(p->min + 4 * at);
+    q.scale[0] = quarter_half(p->scale + 4 * at);
+    q.min[0] = quarter_half(p->min + 4 * at);
     return q;
 }
 ALWAYS lsk_quarter quarter_q8(const void *tile, int g, int at) { /* the bytes hold q + 128 */
@@ -85,8 +103,30 @@ ALWAYS lsk_quarter quarter_q8(const void *tile, int g, int at) { /* the bytes ho
     lsk_quarter q;
     if (!at) lsk_prefetch(p, sizeof *p);
     EACH(8, j) q.w[j] = vreinterpretq_s8_u8(veorq_u8(vld1q_u8(p->q + 64 * j + 16 * at), vdupq_n_u8(128)));
-    q.scale = quarter_half(p->scale + 4 * at);
-    q.other = vdupq_n_f32(0);
+    q.scale[0] = quarter_half(p->scale + 4 * at);
+    return q;
+}
+ALWAYS lsk_quarter quarter_k2(const void *tile, int g, int at) {
+    const lsk_k2 *p = (const lsk_k2 *)tile + g / 8;
+    lsk_quarter q;
+    if (!at) lsk_prefetch(&p->g[g % 8], sizeof p->g[g % 8]);
+    quarter_unpack_2(&q, p->g[g % 8].q, at);
+    EACH(2, last) {
+        q.scale[last] = quarter_nibbles(p->scale[g % 8] + 4 * at, last, quarter_half(p->d + 4 * at));
+        q.min[last] = quarter_nibbles(p->min[g % 8] + 4 * at, last, quarter_minus(p->dmin + 4 * at));
+    }
+    return q;
+}
+ALWAYS lsk_quarter quarter_k3(const void *tile, int g, int at) { /* its integers are q + 4 */
+    const lsk_k3 *p = (const lsk_k3 *)tile + g / 8;
+    const float32x4_t d = quarter_half(p->d + 4 * at);
+    const uint8x16_t high = vld1q_u8(p->g[g % 8].high + 16 * at);
+    lsk_quarter q;
+    if (!at) lsk_prefetch(&p->g[g % 8], sizeof p->g[g % 8]);
+    quarter_unpack_2(&q, p->g[g % 8].q, at);
+    EACH(8, j) q.w[j] = vsubq_s8(quarter_high(q.w[j], high, 2 - j, 4), vdupq_n_s8(4));
+    q.scale[0] = quarter_signed_bytes(p->scale[g % 8] + 4 * at, d);
+    q.scale[1] = quarter_signed_bytes(p->min[g % 8] + 4 * at, d);
     return q;
 }
 ALWAYS lsk_quarter quarter_k4(const void *tile, int g, int at) {
@@ -94,8 +134,8 @@ ALWAYS lsk_quarter quarter_k4(const void *tile, int g, int at) {
     lsk_quarter q;
     if (!at) lsk_prefetch(&p->g[g % 8], sizeof p->g[g % 8]);
     quarter_unpack(&q, p->g[g % 8].q, at);
-    q.scale = vmulq_f32(quarter_half(p->d + 4 * at), quarter_bytes(p->scale[g % 8] + 4 * at));
-    q.other = vmulq_f32(vsubq_f32(vdupq_n_f32(0), quarter_half(p->dmin + 4 * at)), quarter_bytes(p->min[g % 8] + 4 * at));
+    q.scale[0] = quarter_bytes(p->scale[g % 8] + 4 * at, quarter_half(p->d + 4 * at));
+    q.min[0] = quarter_bytes(p->min[g % 8] + 4 * at, quarter_minus(p->dmin + 4 * at));
     return q;
 }
 ALWAYS lsk_quarter quarter_k5(const void *tile, int g, int at) {
@@ -103,8 +143,8 @@ ALWAYS lsk_quarter quarter_k5(const void *tile, int g, int at) {
     lsk_quarter q;
     if (!at) lsk_prefetch(&p->g[g % 8], sizeof p->g[g % 8]);
     quarter_unpack_5(&q, p->g[g % 8].q, p->g[g % 8].high, at);
-    q.scale = vmulq_f32(quarter_half(p->d + 4 * at), quarter_bytes(p->scale[g % 8] + 4 * at));
-    q.other = vmulq_f32(vsubq_f32(vdupq_n_f32(0), quarter_half(p->dmin + 4 * at)), quarter_bytes(p->min[g % 8] + 4 * at));
+    q.scale[0] = quarter_bytes(p->scale[g % 8] + 4 * at, quarter_half(p->d + 4 * at));
+    q.min[0] = quarter_bytes(p->min[g % 8] + 4 * at, quarter_minus(p->dmin + 4 * at));
     return q;
 }
 ALWAYS lsk_quarter quarter_k6(const void *tile, int g, int at) { /* its integers are q + 32 */
@@ -117,16 +157,20 @@ ALWAYS lsk_quarter quarter_k6(const void *tile, int g, int at) { /* its integers
         const uint8x16_t high = vld1q_u8(p->g[g % 8].high + j / 4 * 64 + 16 * at);
         q.w[j] = vsubq_s8(quarter_high(q.w[j], high, 4 - j % 4 * 2, 48), vdupq_n_s8(32));
     }
-    q.scale = vmulq_f32(d, quarter_signed_bytes(p->scale[g % 8] + 4 * at));
-    q.other = vmulq_f32(d, quarter_signed_bytes(p->min[g % 8] + 4 * at));
+    q.scale[0] = quarter_signed_bytes(p->scale[g % 8] + 4 * at, d);
+    q.scale[1] = quarter_signed_bytes(p->min[g % 8] + 4 * at, d);
     return q;
 }
 
 /* A row's float sums go on by a group's exact sums. */
-ALWAYS float32x4_t quarter_add(const lsk_quarter *q, lsk_other other, lsk_dots dots, const lsk_group *x, float32x4_t sum) {
-    sum = vfmaq_f32(sum, vcvtq_f32_s32(dots.first), vmulq_n_f32(q->scale, x->scale));
-    if (other == LSK_HALVES) sum = vfmaq_f32(sum, vcvtq_f32_s32(dots.last), vmulq_n_f32(q->other, x->scale));
-    return other == LSK_MINIMA ? vfmaq_n_f32(sum, q->other, x->sum) : sum;
+ALWAYS float32x4_t quarter_add(const lsk_quarter *q, int kind, lsk_dots dots, const lsk_group *x, float32x4_t sum) {
+    const int halves = (kind & LSK_HALVES) != 0;
+    for (int last = 0; last <= halves; last++) {
+        const int32x4_t exact = last ? dots.last : dots.first;
+        sum = vfmaq_f32(sum, vcvtq_f32_s32(exact), vmulq_n_f32(q->scale[last], x->scale));
+        if (kind & LSK_MINIMA) sum = vfmaq_n_f32(sum, q->min[last], halves ? lsk_half_sum(x, last) : x->sum);
+    }
+    return sum;
 }
 /* Of 16-bit inputs, from the sums of their halves. */
 ALWAYS lsk_dots quarter_join(lsk_dots hi, lsk_dots lo) {
@@ -150,9 +194,10 @@ typedef void (*lsk_neon_kernel)(const lsk_matrix *m, const lsk_group *x, int64_t
                                 int32_t tile);
 /* kernels[arith is i16][format - LSK_Q4I][rows - 1] */
 typedef lsk_neon_kernel lsk_neon_kernels[2][LSK_K6I - LSK_Q4I + 1][LSK_NEON_ROWS];
-/* Names a kernel of each format for X(format, other), in the order of their numbers. */
+/* Names a kernel of each format for X(format, kind), in the order of their numbers. */
 #define LSK_NEON_FORMATS(X) \
-    X(q4, LSK_MINIMA) X(q5, LSK_MINIMA) X(q8, LSK_NO_MINIMA) X(k4, LSK_MINIMA) X(k5, LSK_MINIMA) X(k6, LSK_HALVES)
+    X(q4, LSK_MINIMA) X(q5, LSK_MINIMA) X(q8, 0) X(k2, LSK_MINIMA | LSK_HALVES) X(k3, LSK_HALVES) X(k4, LSK_MINIMA) \
+    X(k5, LSK_MINIMA) X(k6, LSK_HALVES)
 void lsk_neon_matmul_int(const lsk_neon_kernels *kernels, const lsk_matrix *m, lsk_arith arith, const lsk_group *x,
                          int64_t ldx, float *y, int64_t ldy, int32_t rows, int32_t t0, int32_t t1, void *scratch);
 extern const lsk_neon_kernels lsk_neondot_kernels;

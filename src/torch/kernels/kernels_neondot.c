@@ -6,22 +6,22 @@
 #define LSK_STEP(sum, x) vdotq_laneq_s32(sum, (int8x16_t)x, vdupq_n_s8(2), 0)
 LSK_PEAK(lsk_neondot_peak, int32x4_t, 16)
 
-ALWAYS lsk_dots dot32(const int8x16_t *w, const int8_t *x, lsk_other other) {
+ALWAYS lsk_dots dot32(const int8x16_t *w, const int8_t *x, int kind) {
     const int8x16_t a = vld1q_s8(x), b = vld1q_s8(x + 16);
     int32x4_t first = vdupq_n_s32(0), last;
     first = vdotq_laneq_s32(first, w[0], a, 0);
     first = vdotq_laneq_s32(first, w[1], a, 1);
     first = vdotq_laneq_s32(first, w[2], a, 2);
     first = vdotq_laneq_s32(first, w[3], a, 3);
-    last = other == LSK_HALVES ? vdupq_n_s32(0) : first;
+    last = kind & LSK_HALVES ? vdupq_n_s32(0) : first;
     last = vdotq_laneq_s32(last, w[4], b, 0);
     last = vdotq_laneq_s32(last, w[5], b, 1);
     last = vdotq_laneq_s32(last, w[6], b, 2);
     last = vdotq_laneq_s32(last, w[7], b, 3);
-    return (lsk_dots){other == LSK_HALVES ? first : last, last};
+    return (lsk_dots){kind & LSK_HALVES ? first : last, last};
 }
 
-#define KERNEL(FORMAT, OTHER, ROWS, ARITH, IS16) \
+#define KERNEL(FORMAT, KIND, ROWS, ARITH, IS16) \
     static __attribute__((noinline)) void FORMAT##_##ARITH##_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
                                                                     float *y, int64_t ldy, int32_t tile) { \
         const void *data = m->data + (size_t)tile * m->tile_bytes; \
@@ -31,31 +31,31 @@ ALWAYS lsk_dots dot32(const int8x16_t *w, const int8_t *x, lsk_other other) {
             EACH(4, i) { \
                 const lsk_quarter q = quarter_##FORMAT(data, g, i); \
                 EACH(ROWS, r) { \
-                    lsk_dots dots = dot32(q.w, x[r].hi, OTHER); \
-                    if (IS16) dots = quarter_join(dots, dot32(q.w, x[r].lo, OTHER)); \
-                    sum[r][i] = quarter_add(&q, OTHER, dots, &x[r], sum[r][i]); \
+                    lsk_dots dots = dot32(q.w, x[r].hi, KIND); \
+                    if (IS16) dots = quarter_join(dots, dot32(q.w, x[r].lo, KIND)); \
+                    sum[r][i] = quarter_add(&q, KIND, dots, &x[r], sum[r][i]); \
                 } \
             } \
         EACH(ROWS, r) quarters_store(m, tile, y + r * ldy, sum[r]); \
     }
-#define KERNELS_OF(FORMAT, OTHER) \
-    BOTH(FORMAT, OTHER, 1) BOTH(FORMAT, OTHER, 2) BOTH(FORMAT, OTHER, 3) BOTH(FORMAT, OTHER, 4) BOTH(FORMAT, OTHER, 5) \
-    BOTH(FORMAT, OTHER, 6) BOTH(FORMAT, OTHER, 7) BOTH(FORMAT, OTHER, 8)
-#define BOTH(FORMAT, OTHER, ROWS) KERNEL(FORMAT, OTHER, ROWS, i8, 0) KERNEL(FORMAT, OTHER, ROWS, i16, 1)
+#define KERNELS_OF(FORMAT, KIND) \
+    BOTH(FORMAT, KIND, 1) BOTH(FORMAT, KIND, 2) BOTH(FORMAT, KIND, 3) BOTH(FORMAT, KIND, 4) BOTH(FORMAT, KIND, 5) \
+    BOTH(FORMAT, KIND, 6) BOTH(FORMAT, KIND, 7) BOTH(FORMAT, KIND, 8)
+#define BOTH(FORMAT, KIND, ROWS) KERNEL(FORMAT, KIND, ROWS, i8, 0) KERNEL(FORMAT, KIND, ROWS, i16, 1)
 LSK_NEON_FORMATS(KERNELS_OF)
 #define ALL(kind) {kind##_1, kind##_2, kind##_3, kind##_4, kind##_5, kind##_6, kind##_7, kind##_8},
-#define ALL_I8(FORMAT, OTHER) ALL(FORMAT##_i8)
-#define ALL_I16(FORMAT, OTHER) ALL(FORMAT##_i16)
+#define ALL_I8(FORMAT, KIND) ALL(FORMAT##_i8)
+#define ALL_I16(FORMAT, KIND) ALL(FORMAT##_i16)
 const lsk_neon_kernels lsk_neondot_kernels = {{LSK_NEON_FORMATS(ALL_I8)}, {LSK_NEON_FORMATS(ALL_I16)}};
 
 /* Adds group g, low, to four outputs. */
-#define WIDE(FORMAT, OTHER) \
+#define WIDE(FORMAT, KIND) \
     case OF_##FORMAT: { \
         const lsk_quarter q = quarter_##FORMAT(data, g, i); \
-        return quarter_add(&q, OTHER, dot32(q.w, low->hi, OTHER), low, sum); \
+        return quarter_add(&q, KIND, dot32(q.w, low->hi, KIND), low, sum); \
     }
 static float32x4_t add_low(lsk_format format, const void *data, int32_t g, int i, const lsk_group *low, float32x4_t sum) {
-    enum { OF_q4 = LSK_Q4I, OF_q5, OF_q8, OF_k4, OF_k5, OF_k6 };
+    enum { OF_q4 = LSK_Q4I, OF_q5, OF_q8, OF_k2, OF_k3, OF_k4, OF_k5, OF_k6 };
     switch ((int)format) { LSK_NEON_FORMATS(WIDE) }
     return sum;
 }

@@ -47,14 +47,14 @@ ALWAYS pair_sums sums_over(const row_pair *p, const int8x16_t *w, int from, int 
     return (pair_sums){{vreinterpretq_s32_s64(vzip1q_s64(a, b)), vreinterpretq_s32_s64(vzip2q_s64(a, b))}};
 }
 
-ALWAYS void multiply(const row_pair *p, const int8x16_t *w, lsk_other other, lsk_dots *dots) {
-    const pair_sums first = sums_over(p, w, 0, other == LSK_HALVES ? 2 : 4);
-    const pair_sums last = other == LSK_HALVES ? sums_over(p, w, 2, 4) : first;
+ALWAYS void multiply(const row_pair *p, const int8x16_t *w, int kind, lsk_dots *dots) {
+    const pair_sums first = sums_over(p, w, 0, kind & LSK_HALVES ? 2 : 4);
+    const pair_sums last = kind & LSK_HALVES ? sums_over(p, w, 2, 4) : first;
     EACH(2, h) dots[h] = (lsk_dots){first.row[h], last.row[h]};
 }
 
 #define LAST_OF(ROWS, r) ((r) < (ROWS) ? (r) : (ROWS) - 1)
-#define KERNEL(FORMAT, OTHER, ROWS, ARITH, IS16) \
+#define KERNEL(FORMAT, KIND, ROWS, ARITH, IS16) \
     static __attribute__((noinline)) void FORMAT##_##ARITH##_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
                                                                     float *y, int64_t ldy, int32_t tile) { \
         enum { PAIRS = (ROWS + 1) / 2 }; \
@@ -72,29 +72,29 @@ ALWAYS void multiply(const row_pair *p, const int8x16_t *w, lsk_other other, lsk
                 pair_outputs(q.w); \
                 EACH(PAIRS, k) { \
                     lsk_dots dots[2], low[2]; \
-                    multiply(&hi[k], q.w, OTHER, dots); \
+                    multiply(&hi[k], q.w, KIND, dots); \
                     if (IS16) { \
-                        multiply(&lo[k], q.w, OTHER, low); \
+                        multiply(&lo[k], q.w, KIND, low); \
                         EACH(2, h) dots[h] = quarter_join(dots[h], low[h]); \
                     } \
                     EACH(2, h) { \
                         const int r = 2 * k + h; \
-                        if (r < ROWS) sum[r][i] = quarter_add(&q, OTHER, dots[h], &x[r], sum[r][i]); \
+                        if (r < ROWS) sum[r][i] = quarter_add(&q, KIND, dots[h], &x[r], sum[r][i]); \
                     } \
                 } \
             } \
         } \
         EACH(ROWS, r) quarters_store(m, tile, y + r * ldy, sum[r]); \
     }
-#define KERNELS_OF(FORMAT, OTHER) \
-    BOTH(FORMAT, OTHER, 2) BOTH(FORMAT, OTHER, 3) BOTH(FORMAT, OTHER, 4) BOTH(FORMAT, OTHER, 5) BOTH(FORMAT, OTHER, 6) \
-    BOTH(FORMAT, OTHER, 7) BOTH(FORMAT, OTHER, 8)
-#define BOTH(FORMAT, OTHER, ROWS) KERNEL(FORMAT, OTHER, ROWS, i8, 0) KERNEL(FORMAT, OTHER, ROWS, i16, 1)
+#define KERNELS_OF(FORMAT, KIND) \
+    BOTH(FORMAT, KIND, 2) BOTH(FORMAT, KIND, 3) BOTH(FORMAT, KIND, 4) BOTH(FORMAT, KIND, 5) BOTH(FORMAT, KIND, 6) \
+    BOTH(FORMAT, KIND, 7) BOTH(FORMAT, KIND, 8)
+#define BOTH(FORMAT, KIND, ROWS) KERNEL(FORMAT, KIND, ROWS, i8, 0) KERNEL(FORMAT, KIND, ROWS, i16, 1)
 LSK_NEON_FORMATS(KERNELS_OF)
 
 #define PAIRED(kind) {NULL, kind##_2, kind##_3, kind##_4, kind##_5, kind##_6, kind##_7, kind##_8},
-#define PAIRED_I8(FORMAT, OTHER) PAIRED(FORMAT##_i8)
-#define PAIRED_I16(FORMAT, OTHER) PAIRED(FORMAT##_i16)
+#define PAIRED_I8(FORMAT, KIND) PAIRED(FORMAT##_i8)
+#define PAIRED_I16(FORMAT, KIND) PAIRED(FORMAT##_i16)
 static const lsk_neon_kernels paired = {{LSK_NEON_FORMATS(PAIRED_I8)}, {LSK_NEON_FORMATS(PAIRED_I16)}};
 
 void lsk_neoni8mm_matmul_int(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,

@@ -110,7 +110,7 @@ void CpuModel::embedding(const lst_tensor &t, const uint8_t *raw, int) {
 void CpuModel::loaded() {
     if ((asked == "i8" || asked == "i16") && !integers)
         throw lst::Error(LST_E_ARG, "dtype '" + asked +
-                                        "' needs weights of 3 to 8 bits, which this model does not have: add "
+                                        "' needs weights of 2 to 8 bits, which this model does not have: add "
                                         "--weights q8, or choose another dtype");
     const bool rounds = arithmetic->usual == LSK_ARITH_I8 || arithmetic->usual == LSK_ARITH_I16;
     if (rounds && !integers) arithmetic = &choose("f32", true, false); // plain weights keep f32

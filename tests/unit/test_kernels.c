@@ -214,6 +214,53 @@ static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
     }
 }
 
+// Weights and inputs at their largest, which random ones are not: no sum on the way may saturate. A row's first group is
+// wide; inputs of the last row have the lowest low halves.
+static void sums_at_their_largest_are_exact(void **state) {
+    (void)state;
+#define QUANTISED(name, number, values, ...) (values) > 1 ? LS_GGML_##name : -1,
+    static const int types[] = {LS_GGML_TYPES(QUANTISED)};
+    const lsk_arith ariths[] = {LSK_ARITH_I16, LSK_ARITH_I8, LSK_ARITH_MIXED};
+    enum { N_IN = 256, N_OUT = 16, ROWS = 12 };
+    static float x[ROWS * N_IN], y[ROWS * N_OUT], z[ROWS * N_OUT], scratch[64 * N_IN] __attribute__((aligned(64)));
+    static lsk_group groups[ROWS * N_IN / 32];
+    for (int r = 0; r < ROWS; r++)
+        for (int i = 0; i < N_IN; i++) {
+            const float sign = r % 4 == 0 ? 1 : r % 4 == 1 ? -1 : i / (r % 4 - 1) % 2 ? 1 : -1;
+            x[r * N_IN + i] = (i < 32 ? 1 : 0.125f) * (r < ROWS - 1 ? sign : i % 32 ? 32384.0f / 32512 : 1);
+        }
+    for (size_t t = 0; t < 3 * sizeof types / sizeof *types; t++) {
+        const int type = types[t / 3];
+        const lsk_arith arith = ariths[t % 3];
+        const ls_ggml_layout *l = ls_ggml_layout_of(type);
+        if (type < 0) continue;
+        for (int low = 0; low < 2; low++) { // every integer as large as can be, then as small
+            unsigned char *raw = malloc(lsk_row_bytes(type, N_IN) * N_OUT);
+            memset(raw, low ? 0 : type == LS_GGML_Q8_0 ? 0x7F : 0xFF, lsk_row_bytes(type, N_IN) * N_OUT);
+            for (size_t at = 0; at < lsk_row_bytes(type, N_IN) * N_OUT; at += (size_t)l->bytes) {
+                if (low && type == LS_GGML_Q8_0) memset(raw + at, 0x80, (size_t)l->bytes);
+                for (int h = 0; h < l->n_halves; h++) memcpy(raw + at + l->halves_at + 2 * h, &(uint16_t){0x2E66}, 2);
+                if (low && type == LS_GGML_Q2_K) memset(raw + at, 0xFF, 16); // scales and minima
+                if (low && (type == LS_GGML_Q4_K || type == LS_GGML_Q5_K)) memset(raw + at + 4, 0xFF, 12);
+                if (low && type == LS_GGML_Q6_K) memset(raw + at + 192, 0x80, 16);
+            }
+            lsk_matrix m;
+            lsk_pack_init(&m, type, N_OUT, N_IN, arith);
+            m.data = aligned(lsk_pack_bytes(type, N_OUT, N_IN, arith));
+            lsk_pack_rows(&m, 0, type, raw, N_OUT);
+            const lsk_table *k;
+            for (int r = 0; r < ROWS; r++) lsk_plain_quantize(x + r * N_IN, N_IN, arith, groups + r, ROWS);
+            if (arith != LSK_ARITH_I8) assert_int_equal(groups[ROWS - 1].lo[1], -128);
+            lsk_plain_matmul_int(&m, arith, groups, ROWS, y, N_OUT, ROWS, 0, 1, scratch);
+            for (int n = 0; (k = level_of_integers(n)); n++) {
+                k->matmul_int(&m, arith, groups, ROWS, z, N_OUT, ROWS, 0, 1, scratch);
+                assert_memory_equal(z, y, sizeof y);
+            }
+            free(raw), free(m.data);
+        }
+    }
+}
+
 // The same numbers on every kind of processor: a hash (FNV-1a) of what the integers' arithmetic makes of seeded inputs.
 static uint64_t hash_of(const lsk_table *k, const int *types, size_t n_types, int n_in) {
     enum { MOST = 512, N_OUT = 40, ROWS = 5 };
@@ -634,6 +681,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matmul_is_right_and_row_independent),
         cmocka_unit_test(integer_matmul_is_right_and_the_same_everywhere),
+        cmocka_unit_test(sums_at_their_largest_are_exact),
         cmocka_unit_test(integers_are_the_same_on_every_processor),
 #if defined(__x86_64__)
         cmocka_unit_test(tiles_are_right_and_row_independent),

@@ -42,10 +42,11 @@ static inline __attribute__((always_inline)) __m512i moved_bits(const uint8_t *p
     const __m512i b = _mm512_loadu_si512(p);
     return from < to ? _mm512_slli_epi16(b, (unsigned)(to - from)) : _mm512_srli_epi16(b, (unsigned)(from - to));
 }
-/* The same of 5 and 6 bits, whose high ones stand apart, and of 2 and 3. */
+/* w with the bits of high that lie under `bits`. */
 static inline __attribute__((always_inline)) void put_high(__m512i *w, __m512i high, int bits) {
     *w = _mm512_ternarylogic_epi64(high, _mm512_set1_epi8((char)bits), *w, 0xEA); /* (high & bits) | w */
 }
+/* As unpack_q4, of 5 and 6 bits, whose high ones stand apart, and of 2 and 3. */
 static inline __attribute__((always_inline)) void unpack_q5(const uint8_t *q, const uint8_t *high, __m512i *w) {
     unpack_q4(q, w);
     for (int j = 0; j < 8; j++) put_high(w + j, moved_bits(high, j, 4), 16);
@@ -67,8 +68,9 @@ static inline __attribute__((always_inline)) __m512 scaled_bytes(const uint8_t *
     return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p))), d);
 }
 static inline __attribute__((always_inline)) __m512 scaled_nibbles(const uint8_t *p, int high, __m512 d) {
-    const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
-    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_and_si512(_mm512_srli_epi32(bytes, high ? 4 : 0), _mm512_set1_epi32(15))), d);
+    const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)),
+                  four = _mm512_and_si512(_mm512_srli_epi32(bytes, high ? 4 : 0), _mm512_set1_epi32(15));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(four), d);
 }
 static inline __attribute__((always_inline)) __m512 scaled_signed_bytes(const uint8_t *p, __m512 d) {
     return _mm512_mul_ps(vf_i8(p), d);

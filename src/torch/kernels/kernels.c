@@ -392,8 +392,15 @@ static size_t q2_at(int k, int64_t lane, int *bit) {
 /* Packs a row of a K format for integer dot products. All their blocks begin alike. */
 static void pack_k(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
     const lsk_format f = m->format;
-    const int bits = f == LSK_K2I ? 2 : f == LSK_K3I ? 3 : f == LSK_K4I ? 4 : f == LSK_K5I ? 5 : 6, low = bits < 4 ? 2 : 4,
-              less = bits == 3 ? 4 : bits == 6 ? 32 : 0; /* integers are stored without a sign */
+    const int bits = f == LSK_K2I   ? 2
+                     : f == LSK_K3I ? 3
+                     : f == LSK_K4I ? 4
+                     : f == LSK_K5I ? 5
+                                    : 6,
+              low = bits < 4 ? 2 : 4,
+              less = bits == 3   ? 4
+                     : bits == 6 ? 32
+                                 : 0; /* integers are stored without a sign */
     const size_t q_bytes = LSK_TILE * (size_t)low * 4, group_bytes = q_bytes + LSK_TILE * (size_t)(bits - low) * 4;
     block b;
     for (int32_t at = 0; at < m->n_in / 256; at++, src += ls_ggml_layout_of(type)->bytes) {

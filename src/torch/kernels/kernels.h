@@ -55,12 +55,15 @@ typedef struct {
     uint16_t scale[LSK_TILE], min[LSK_TILE];
     uint8_t q[16 * LSK_TILE], high[4 * LSK_TILE];
 } lsk_q5; /* 32 inputs of Q5I: as lsk_q4, and bit j of byte i of an output in high is the fifth of input 4j + i */
-/* 256 inputs of K formats. Of group g, weight = d * scale[g] * q - dmin * min[g] in K4I and K5I. K6I and K3I: weight = d *
- * scale[g] * (q - 32), or (q - 4), and min holds the scales of inputs 16 to 31; both have signs. K2I: as K4I, but low four
- * bits of scale and min are those of the first 16 inputs, high ones those of the last.
- * q: 4 bits, as of Q4I, in K2I and K3I 2 bits: those of input 4j + i and an output are bits 2j and 2j + 1 of its byte i in
- * the first 64 bytes, of input 16 + 4j + i in the last. high: the bits above them, in K5I and K3I one, as in Q5I, in K6I
- * two, as q of two. */
+/* 256 inputs of K formats. Of group g, with d and dmin of the output:
+ *
+ *   K4I, K5I  weight = d * scale[g] * q - dmin * min[g]
+ *   K2I       the same, but the low four bits of scale[g] and min[g] are those of inputs 0 to 15, the high ones of 16 to 31
+ *   K6I, K3I  weight = d * s * (q - 32), or (q - 4); s, which has a sign, is scale[g], of inputs 16 to 31 min[g]
+ *
+ * q holds 4 bits, as that of Q4I. In K2I and K3I it holds 2: those of input 4j + i and an output are bits 2j and 2j + 1 of
+ * the output's byte i in the first 64 bytes, those of input 16 + 4j + i the same in the last 64. high holds the bits above
+ * them: one in K5I and K3I, as that of Q5I, two in K6I, as q of two. */
 #define LSK_K_BLOCK(name, Q, HIGH) \
     typedef struct { \
         uint16_t d[LSK_TILE], dmin[LSK_TILE]; /* f16 bits */ \

@@ -1,5 +1,5 @@
-/* AVX2. Its product of bytes adds two of them in 16 bits, whose sums stay within 32767 for weights of 4, 5 and 6 bits (and fewer):
- * 8 * 2 * 15 * 128, 4 * 2 * 31 * 128, 2 * 2 * 63 * 128. */
+/* AVX2. Its product of bytes adds two of them in 16 bits, whose sums stay within 32767 for weights of 4, 5 and 6 bits, and
+ * of fewer: 8 * 2 * 15 * 128, 4 * 2 * 31 * 128, 2 * 2 * 63 * 128. */
 #define LEVEL lsk_avx2
 #define LEVEL_NAME "avx2"
 #include "torch/kernels/vector_avx2.h"

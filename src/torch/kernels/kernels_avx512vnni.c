@@ -29,9 +29,10 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
 #define JOIN_I8(r)
 #define ADD_Q4(r) f[r] = add_q4(f[r], hi[r], s.d[0], s.min[0], x + r);
 #define ADD_Q8(r) f[r] = add_q8(f[r], hi[r], s.d[0], x + r);
-#define ADD_K2(r) f[r] = add_half(f[r], hi[r], s.d[last], s.min[last], LSK_K2I, last, x + r);
-#define ADD_K3(r) f[r] = add_half(f[r], hi[r], s.d[last], s.min[last], LSK_K3I, last, x + r);
-#define ADD_K6(r) f[r] = add_half(f[r], hi[r], s.d[last], s.min[last], LSK_K6I, last, x + r);
+#define ADD_HALF(FORMAT, r) f[r] = add_half(f[r], hi[r], s.d[last], s.min[last], FORMAT, last, x + r);
+#define ADD_K2(r) ADD_HALF(LSK_K2I, r)
+#define ADD_K3(r) ADD_HALF(LSK_K3I, r)
+#define ADD_K6(r) ADD_HALF(LSK_K6I, r)
 #define STORE(r) _mm512_mask_storeu_ps(y + (r) * ldy + tile * LSK_TILE, keep, f[r]);
 
 #define MIN(a, b) ((a) < (b) ? (a) : (b))

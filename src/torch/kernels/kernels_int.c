@@ -83,8 +83,8 @@ static int bits_at(const uint8_t *p, int bit, int n) {
 
 /* The weight's integer of input k and output o in group g. */
 static int32_t weight_at(const lsk_matrix *m, const void *tile, int32_t g, int o, int k) {
-    const int four_at = k % 16 / 4 * 64 + o * 4 + k % 4, four = k < 16 ? 0 : 4,
-              two_at = k / 16 * 64 + o * 4 + k % 4, two = k % 16 / 4 * 2, one_at = o * 4 + k % 4, one = k / 4;
+    const int one_at = o * 4 + k % 4, one = k / 4, two_at = k / 16 * 64 + one_at, two = k % 16 / 4 * 2;
+    const int four_at = k % 16 / 4 * 64 + one_at, four = k < 16 ? 0 : 4;
     const lsk_q5 *q5 = (const lsk_q5 *)tile + g;
     const lsk_k2 *k2 = (const lsk_k2 *)tile + g / 8;
     const lsk_k3 *k3 = (const lsk_k3 *)tile + g / 8;
@@ -94,7 +94,7 @@ static int32_t weight_at(const lsk_matrix *m, const void *tile, int32_t g, int o
     const int i = g % 8;
     switch (m->format) {
     case LSK_Q4I: return bits_at(((const lsk_q4 *)tile)[g].q + four_at, four, 4);
-    case LSK_Q8I: return ((const lsk_q8 *)tile)[g].q[k / 4 * 64 + o * 4 + k % 4] - 128;
+    case LSK_Q8I: return ((const lsk_q8 *)tile)[g].q[k / 4 * 64 + one_at] - 128;
     case LSK_Q5I: return bits_at(q5->q + four_at, four, 4) | bits_at(q5->high + one_at, one, 1) << 4;
     case LSK_K2I: return bits_at(k2->g[i].q + two_at, two, 2);
     case LSK_K3I: return (bits_at(k3->g[i].q + two_at, two, 2) | bits_at(k3->g[i].high + one_at, one, 1) << 2) - 4;
@@ -110,9 +110,10 @@ static int scales_at(const lsk_matrix *m, const void *tile, int32_t g, int o, fl
     const lsk_format f = m->format;
     const lsk_q4 *q4 = (const lsk_q4 *)tile + g;
     const lsk_q5 *q5 = (const lsk_q5 *)tile + g;
+    const lsk_q8 *q8 = (const lsk_q8 *)tile + g;
     min[0] = min[1] = 0;
     if (f < LSK_K2I) {
-        scale[0] = lsk_half_to_float(f == LSK_Q4I ? q4->scale[o] : f == LSK_Q5I ? q5->scale[o] : ((const lsk_q8 *)tile)[g].scale[o]);
+        scale[0] = lsk_half_to_float(f == LSK_Q4I ? q4->scale[o] : f == LSK_Q5I ? q5->scale[o] : q8->scale[o]);
         if (f != LSK_Q8I) min[0] = lsk_half_to_float(f == LSK_Q4I ? q4->min[o] : q5->min[o]);
         return 0;
     }
@@ -120,7 +121,10 @@ static int scales_at(const lsk_matrix *m, const void *tile, int32_t g, int o, fl
     const float d = lsk_half_to_float(k->d[o]), dmin = 0 - lsk_half_to_float(k->dmin[o]);
     const uint8_t a = k->scale[g % 8][o], b = k->min[g % 8][o];
     if (f == LSK_K2I) {
-        for (int i = 0; i < 2; i++) scale[i] = d * (float)(a >> 4 * i & 15), min[i] = dmin * (float)(b >> 4 * i & 15);
+        for (int i = 0; i < 2; i++) {
+            scale[i] = d * (float)(a >> 4 * i & 15);
+            min[i] = dmin * (float)(b >> 4 * i & 15);
+        }
         return 1;
     }
     const int two = f == LSK_K3I || f == LSK_K6I;

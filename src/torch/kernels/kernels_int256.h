@@ -2,14 +2,14 @@
  *
  *   ADD_BYTES(sum, w, x)  sum plus the products of w, unsigned bytes (8 outputs x 4 inputs), and x, the 4 signed bytes
  *                         that all outputs share
- *   BYTES_SUMMED(bits)    so many of these products of weights of so many bits fit a sum; 0: none
+ *   BYTES_SUMMED(bits)    so many ADD_BYTES of weights of so many bits fit a sum; 0: none
  *   IN_32_BITS(sum)       the sum as 8 integers
  *   ADD_WORDS(sum, w, x)  8 integers plus the products of 8 outputs x 2 inputs in 16 bits and the 2 that outputs share
  *
- * Inputs of 8 bits are multiplied as bytes where weights allow it, all others as words. Sums of integers are exact, so
- * these are the bits of kernels_int.c. A block of rows takes a group's weights from memory once; its sums over the group,
- * of both halves of a tile (8 outputs), stay in registers. A tile's bytes stay in the first-level cache while all blocks
- * pass over them. */
+ * Inputs of 8 bits are multiplied as bytes where weights allow it, all others as pairs of words. Sums of integers are
+ * exact, so these are the bits of kernels_int.c. A block of rows takes a group's weights once; its sums over the group, of
+ * both halves of a tile (8 outputs), stay in registers. All blocks pass over a tile (of pairs: those of 32 rows) before the
+ * next one, so the tile comes from memory for the first. */
 #define FAST_INT 1
 #define MATMUL_INT int256_matmul
 #define QUANTIZE int256_quantize
@@ -19,41 +19,42 @@
 #define LSK_STEP(sum, x) ADD_BYTES(sum, x, _mm256_set1_epi8(2))
 static LSK_PEAK(int256_peak, __m256i, 32)
 
-enum { INT256_MOST = 6, INT256_WORDS = 16 }; /* rows of a block at most; words of a group */
+enum { INT256_MOST = 6, INT256_PAIRS = 16 }; /* rows of a block at most; pairs of a group */
 #define EACH_ROW _Pragma("GCC unroll 6") for (int r = 0; r < rows; r++)
 #define EACH_HALF _Pragma("GCC unroll 2") for (int h = 0; h < 2; h++)
 #define ALWAYS static inline __attribute__((always_inline))
 
 /* A group of weights of a tile, whose q are of so many bits, and what scales it. */
 typedef struct {
-    int bits, bytes; /* bytes: all that it is */
+    int bits, bytes;
+    const void *at; /* so many bytes; of a K format its share of the block */
     const uint8_t *q, *high;
-    const uint16_t *d, *min;         /* f16; min: NULL: none */
-    const uint8_t *scale, *min_scale; /* of K formats: small integers times d and min, which is subtracted there */
+    const uint16_t *d, *min;          /* f16; min: NULL: none */
+    const uint8_t *scale, *min_scale; /* NULL, or a K format's small integers; of 3 and 6 bits min_scale scales too */
 } int256_weights;
 
-/* Whether the first 16 inputs and the last have scales of their own. */
+/* 2: the first 16 inputs and the last have scales of their own; 1: they share them. */
 ALWAYS int int256_parts(const int256_weights *w) {
     return w->bits == 2 || w->bits == 3 || w->bits == 6 ? 2 : 1;
 }
 
 ALWAYS int256_weights int256_group_q4(const void *tile, int g) {
     const lsk_q4 *p = (const lsk_q4 *)tile + g;
-    return (int256_weights){4, sizeof *p, p->q, NULL, p->scale, p->min, NULL, NULL};
+    return (int256_weights){4, sizeof *p, p, p->q, NULL, p->scale, p->min, NULL, NULL};
 }
 ALWAYS int256_weights int256_group_q5(const void *tile, int g) {
     const lsk_q5 *p = (const lsk_q5 *)tile + g;
-    return (int256_weights){5, sizeof *p, p->q, p->high, p->scale, p->min, NULL, NULL};
+    return (int256_weights){5, sizeof *p, p, p->q, p->high, p->scale, p->min, NULL, NULL};
 }
 ALWAYS int256_weights int256_group_q8(const void *tile, int g) {
     const lsk_q8 *p = (const lsk_q8 *)tile + g;
-    return (int256_weights){8, sizeof *p, p->q, NULL, p->scale, NULL, NULL, NULL};
+    return (int256_weights){8, sizeof *p, p, p->q, NULL, p->scale, NULL, NULL, NULL};
 }
 #define INT256_GROUP_K(FORMAT, BITS, MIN) \
     ALWAYS int256_weights int256_group_##FORMAT(const void *tile, int g) { \
         const lsk_##FORMAT *p = (const lsk_##FORMAT *)tile + g / 8; \
-        return (int256_weights){BITS, sizeof p->g[0], p->g[g % 8].q, p->g[g % 8].high, p->d, MIN, p->scale[g % 8], \
-                                p->min[g % 8]}; \
+        return (int256_weights){BITS, sizeof *p / 8, (const char *)p + g % 8 * (sizeof *p / 8), p->g[g % 8].q, \
+                                p->g[g % 8].high, p->d, MIN, p->scale[g % 8], p->min[g % 8]}; \
     }
 INT256_GROUP_K(k2, 2, p->dmin)
 INT256_GROUP_K(k3, 3, NULL)
@@ -70,13 +71,13 @@ ALWAYS __m256i int256_bits(const uint8_t *p, int from, int to, int mask) {
 }
 /* Inputs 4j .. 4j + 3 of a half's outputs. */
 ALWAYS __m256i int256_bytes_at(const int256_weights *w, int j, int half) {
-    const int two_at = j / 4 * 64 + 32 * half, two = j % 4 * 2; /* of two bits */
-    const uint8_t *q = w->q + 32 * half, *high = w->high + 32 * half;
-    if (w->bits == 8) return _mm256_loadu_si256((const __m256i *)(q + 64 * j));
-    const __m256i low = w->bits < 4 ? int256_bits(w->q + two_at, two, 0, 3) : int256_bits(q + j % 4 * 64, j / 4 * 4, 0, 15);
+    const int at = 32 * half, two_at = j / 4 * 64 + at, two = j % 4 * 2; /* of two bits */
+    if (w->bits == 8) return _mm256_loadu_si256((const __m256i *)(w->q + 64 * j + at));
+    const __m256i low = w->bits < 4 ? int256_bits(w->q + two_at, two, 0, 3)
+                                    : int256_bits(w->q + j % 4 * 64 + at, j / 4 * 4, 0, 15);
     if (w->bits == 2 || w->bits == 4) return low;
-    return _mm256_or_si256(low, w->bits == 3   ? int256_bits(high, j, 2, 1)
-                                : w->bits == 5 ? int256_bits(high, j, 4, 1)
+    return _mm256_or_si256(low, w->bits == 3   ? int256_bits(w->high + at, j, 2, 1)
+                                : w->bits == 5 ? int256_bits(w->high + at, j, 4, 1)
                                                : int256_bits(w->high + two_at, two, 4, 3));
 }
 
@@ -114,14 +115,14 @@ ALWAYS void int256_sum_words(const int256_weights *w, const int32_t *x, int rows
         }
         EACH_ROW EACH_HALF {
             dots[h][r] = ADD_WORDS(k > j || odd ? dots[h][r] : _mm256_setzero_si256(), q[h],
-                                   _mm256_set1_epi32(x[INT256_WORDS * r + 8 * odd + k]));
+                                   _mm256_set1_epi32(x[INT256_PAIRS * r + 8 * odd + k]));
             LSK_KEEP(dots[h][r])
         }
     }
 }
 
-/* Inputs as those sums take them: of inputs 4j .. 4j + 3, word j has the first and the third, word j + 8 the others. */
-static inline void int256_words(const lsk_group *x, int is16, int32_t *out) {
+/* Inputs as those sums take them: of inputs 4j .. 4j + 3, pair j is the first and the third, pair j + 8 the others. */
+static inline void int256_pairs(const lsk_group *x, int is16, int32_t *out) {
     const __m256i hi = _mm256_loadu_si256((const __m256i *)x->hi), lo = _mm256_loadu_si256((const __m256i *)x->lo);
     __m256i even = _mm256_slli_epi16(hi, 8), odd = hi;
     if (is16) {
@@ -148,13 +149,13 @@ ALWAYS __m256 int256_times4(const uint8_t *p, int high, __m256 d) {
 }
 
 /* Adds a group's products with a block of rows. */
-ALWAYS void int256_add(int by_words, int256_weights w, const lsk_group *x, const int32_t *words, int rows,
+ALWAYS void int256_add(int by_words, int256_weights w, const lsk_group *x, const int32_t *pairs, int rows,
                        __m256 sum[2][INT256_MOST]) {
     const int parts = int256_parts(&w);
     _Pragma("GCC unroll 2") for (int part = 0; part < parts; part++) {
         const int from = 4 * part, to = parts == 2 ? from + 4 : 8;
         __m256i dots[2][INT256_MOST];
-        if (by_words) int256_sum_words(&w, words, rows, from, to, dots);
+        if (by_words) int256_sum_words(&w, pairs, rows, from, to, dots);
         else int256_sum_bytes(&w, x, rows, from, to, dots);
         EACH_HALF {
             __m256 d = vf_half(w.d + 8 * h), min = _mm256_setzero_ps();
@@ -183,11 +184,11 @@ ALWAYS void int256_add(int by_words, int256_weights w, const lsk_group *x, const
     }
 }
 
-/* Groups g .. end - 1 of a tile times a block of rows: x[i * ldx + r], or words + (i * ldw + r) * INT256_WORDS, is row r's
- * i-th of them. go_on, of one row: y's sums go on, else they begin. */
+/* Groups g .. end - 1 of a tile times a block of rows: x[i * ldx + r] is row r's i-th of them, pairs + (i * ldp + r) *
+ * INT256_PAIRS its inputs as pairs, where the kernel takes these. go_on, of one row: y's sums go on, else they begin. */
 #define INT256_ARGS \
-    const lsk_matrix *m, int32_t tile, int32_t g, int32_t end, const lsk_group *x, int64_t ldx, const int32_t *words, \
-        int64_t ldw, float *y, int64_t ldy, int go_on
+    const lsk_matrix *m, int32_t tile, int32_t g, int32_t end, const lsk_group *x, int64_t ldx, const int32_t *pairs, \
+        int64_t ldp, float *y, int64_t ldy, int go_on
 #define INT256_KERNEL(FORMAT, HOW, ROWS) \
     static __attribute__((noinline)) void FORMAT##_##HOW##_##ROWS(INT256_ARGS) { \
         const int rows = ROWS, left = m->n_out - tile * LSK_TILE, n = left < LSK_TILE ? left : LSK_TILE; \
@@ -199,8 +200,8 @@ ALWAYS void int256_add(int by_words, int256_weights w, const lsk_group *x, const
         EACH_ROW EACH_HALF sum[h][r] = _mm256_loadu_ps(out[r] + 8 * h); \
         for (int i = 0; i < end - g; i++) { \
             const int256_weights w = int256_group_##FORMAT(data, g + i); \
-            lsk_prefetch(w.q, w.bytes); \
-            int256_add(HOW##_IS_WORDS, w, x + i * ldx, words + i * ldw * INT256_WORDS, rows, sum); \
+            lsk_prefetch(w.at, w.bytes); \
+            int256_add(HOW##_IS_WORDS, w, x + i * ldx, pairs + i * ldp * INT256_PAIRS, rows, sum); \
         } \
         EACH_ROW EACH_HALF _mm256_storeu_ps(out[r] + 8 * h, sum[h][r]); \
         for (int r = 0; r < rows; r++) memcpy(y + r * ldy, out[r], (size_t)n * sizeof *y); \
@@ -257,12 +258,12 @@ static const int256_kernels *int256_kernels_of(lsk_format format, int by_words) 
 static void int256_add_wide(const lsk_matrix *m, int by_words, float *y, int64_t ldy, int32_t tile,
                             const lsk_wide_group *wide, int32_t n_wide) {
     const int256_kernel add = int256_kernels_of(m->format, by_words)->of[0];
-    int32_t words[INT256_WORDS];
+    int32_t pairs[INT256_PAIRS];
     for (int32_t i = 0; i < n_wide; i++) {
         const lsk_group *low = wide[i].low;
         for (uint32_t rows = wide[i].rows; rows; rows &= rows - 1, low++) {
-            if (by_words) int256_words(low, 0, words);
-            add(m, tile, wide[i].group, wide[i].group + 1, low, 0, words, 0, y + __builtin_ctz(rows) * ldy, ldy, 1);
+            if (by_words) int256_pairs(low, 0, pairs);
+            add(m, tile, wide[i].group, wide[i].group + 1, low, 0, pairs, 0, y + __builtin_ctz(rows) * ldy, ldy, 1);
         }
     }
 }
@@ -273,19 +274,27 @@ static void int256_matmul(const lsk_matrix *m, lsk_arith arith, const lsk_group 
     const int256_kernels *k = int256_kernels_of(m->format, by_words);
     const lsk_wide_rows wide = lsk_find_wide(m, arith, x, ldx, rows, scratch); /* from scratch's beginning on */
     const int32_t n_groups = m->n_in / 32, at_once = by_words ? LSK_WIDE_ROWS : rows;
-    int32_t *const words = (int32_t *)scratch + (64 - LSK_WIDE_ROWS / 2) * m->n_in;
-    for (int32_t first = 0; first < rows; first += at_once, x += at_once, y += at_once * ldy) {
+    /* scratch has 256 bytes times n_in: from its beginning on for what is wide, less than a quarter of all rows' groups,
+     * the last 64 for pairs of 32 rows */
+    _Static_assert(LST_MAX_ROWS / 32 * (sizeof(lsk_wide_group) / LSK_WIDE_ROWS + sizeof(lsk_group) / LSK_WIDE + 1) <=
+                       4 * (64 - LSK_WIDE_ROWS / 2),
+                   "both have room");
+    int32_t *const pairs = (int32_t *)scratch + (64 - LSK_WIDE_ROWS / 2) * m->n_in;
+    for (int32_t first = 0; first < rows; first += at_once) {
+        const lsk_group *x_at = x + first;
+        float *y_at = y + first * ldy;
         const int32_t n = rows - first < at_once ? rows - first : at_once, passes = (n + k->most - 1) / k->most;
         for (int32_t i = 0; by_words && i < n_groups * n; i++)
-            int256_words(&x[i / n * ldx + i % n], arith == LSK_ARITH_I16, words + i * INT256_WORDS);
+            int256_pairs(&x_at[i / n * ldx + i % n], arith == LSK_ARITH_I16, pairs + i * INT256_PAIRS);
         for (int32_t t = t0; t < t1; t++) {
             for (int32_t i = 0; i < passes; i++) {
                 const int32_t from = n * i / passes, to = n * (i + 1) / passes;
-                k->of[to - from - 1](m, t, 0, n_groups, x + from, ldx, words + from * INT256_WORDS, n, y + from * ldy, ldy, 0);
+                k->of[to - from - 1](m, t, 0, n_groups, x_at + from, ldx, by_words ? pairs + from * INT256_PAIRS : pairs,
+                                     by_words ? n : 0, y_at + from * ldy, ldy, 0);
             }
             for (int32_t from = 0; from < n && wide.chunks; from += LSK_WIDE_ROWS) {
                 const int32_t c = (first + from) / LSK_WIDE_ROWS;
-                int256_add_wide(m, by_words, y + from * ldy, ldy, t, wide.of[c], wide.n[c]);
+                int256_add_wide(m, by_words, y_at + from * ldy, ldy, t, wide.of[c], wide.n[c]);
             }
         }
     }

@@ -23,7 +23,7 @@ typedef struct {
     float32x4_t scale[2], min[2];
 } lsk_quarter;
 /* What of that there is. */
-typedef enum { LSK_MINIMA = 1, LSK_HALVES = 2 } lsk_kind;
+enum { LSK_MINIMA = 1, LSK_HALVES = 2 };
 /* A row's exact sums for four outputs; of LSK_HALVES over the first 16 inputs and the last, else both are in first. */
 typedef struct {
     int32x4_t first, last;

@@ -74,7 +74,7 @@ static int32_t child(growth *g, int32_t parent, int32_t token, uint8_t from, int
                             .match_n = (int16_t)match_n,
                             .match_pos = -1,
                             .from = from,
-                            .key = (int16_t)g->n,
+                            .key = g->n,
                             .est_p = NAN};
     return ls_draft_child(g->nodes, &g->n, g->budget, &draft);
 }

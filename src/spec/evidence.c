@@ -1,5 +1,7 @@
 #include "spec/evidence.h"
 
+static const double STEP = 0.01; // of what rates learn from one row
+
 void ls_evidence_init(ls_evidence *e, size_t memory) {
     *e = (ls_evidence){.pool = {.order = LS_POOL_ORDER, .span = LS_POOL_SPAN},
                        .successors = {.limit = memory},
@@ -29,10 +31,8 @@ void ls_evidence_observe(ls_evidence *e, const int32_t *context, size_t n, bool 
     ls_pool_update(&e->pool, context, n);
 }
 
-const ls_successor *ls_evidence_remembered(const ls_evidence *e, const int32_t *tail, int32_t n, bool *pair) {
-    const ls_successor *s = e->remembered && n > 1 ? ls_successors_get(&e->successors, tail[n - 2], tail[n - 1]) : NULL;
-    *pair = s != NULL;
-    return s || !e->remembered ? s : ls_successors_get(&e->successors, -1, tail[n - 1]);
+const ls_successor *ls_evidence_remembered(const ls_evidence *e, const int32_t *tail, int32_t n, int32_t order) {
+    return e->remembered && n >= order ? ls_successors_get(&e->successors, tail + n - order, order) : NULL;
 }
 
 static bool among(const int32_t *ids, int32_t n, int32_t id) {
@@ -41,8 +41,7 @@ static bool among(const int32_t *ids, int32_t n, int32_t id) {
     return i < n;
 }
 
-// Asks the sources of a search one by one, then what these pass over: shorter n-grams, and what was remembered of the
-// last token alone.
+// Asks the sources of a search one by one, then what these pass over: shorter n-grams.
 ls_knowledge ls_evidence_knows(const ls_evidence *e, const ls_draft_question *q) {
     const ls_draft_state *s = q->state;
     const size_t copied = (size_t)(q->tree->nodes[q->row].match_pos + 1); // what the row was copied from goes on there
@@ -50,37 +49,47 @@ ls_knowledge ls_evidence_knows(const ls_evidence *e, const ls_draft_question *q)
     const int32_t n = ls_draft_tail(s, q->tree, q->row, tail, LS_POOL_ORDER);
     const bool copies = e->retrieved && copied > 0 && copied < s->n_context,
                guesses = !q->row && e->last_logit && q->token != s->root;
-    bool pair, has = false;
+    bool has = false, known = false, said = false;
     const ls_match m = e->retrieved ? ls_pool_find(&e->pool, tail, (size_t)n) : (ls_match){0};
-    const ls_successor *known = ls_evidence_remembered(e, tail, n, &pair);
-    if ((copies && s->context[copied] == q->token) || (m.n && s->context[m.pos] == q->token) ||
-        (known && among(known->id, LS_ROW_TOP, q->token)) || (guesses && among(s->top_ids, s->n_top, q->token)))
+    for (int32_t order = 1; order <= LS_SUCCESSORS_ORDER; order++) {
+        const ls_successor *after = ls_evidence_remembered(e, tail, n, order);
+        known |= after != NULL;
+        said |= after && among(after->id, LS_ROW_TOP, q->token);
+    }
+    if ((copies && s->context[copied] == q->token) || (m.n && s->context[m.pos] == q->token) || said ||
+        (guesses && among(s->top_ids, s->n_top, q->token)))
         return LS_KNOWS_IT;
     if (e->retrieved) ls_pool_ask(&e->pool, s->context, tail, (size_t)n, q->token, &has);
-    const ls_successor *one = pair ? ls_successors_get(&e->successors, -1, tail[n - 1]) : NULL;
-    if (has || (one && among(one->id, LS_ROW_TOP, q->token))) return LS_KNOWS_HIDDEN;
+    if (has) return LS_KNOWS_HIDDEN;
     return guesses ? LS_KNOWS_BEYOND : copies || m.n || known ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
 }
 
-// before: the token before the row's; -1: none.
-static void remember(ls_evidence *e, int32_t before, int32_t token, const ls_node *row) {
-    if (!e->remembered) return;
+// tail: the row's token, and those before it.
+static void remember(ls_evidence *e, const int32_t *tail, int32_t n, const ls_node *row) {
     const ls_successor said = ls_successors_of(row);
-    if (before >= 0) ls_successors_put(&e->successors, before, token, &said);
-    ls_successors_put(&e->successors, -1, token, &said);
+    for (int32_t order = 1; order <= n; order++) ls_successors_put(&e->successors, tail + n - order, order, &said);
+}
+
+// The chance that look-ups gave it; where a second model had a say in its estimate, they alone.
+static double chance_of(const ls_evidence *e, const ls_node *n) {
+    return n->kind ? ls_rate(&e->rates, n->key) : (double)n->est_p;
 }
 
 void ls_evidence_learn(ls_evidence *e, const ls_draft_result *r) {
     const ls_tree *t = r->tree;
+    const ls_draft_state s = {.context = r->context, .n_context = r->n_context};
+    int32_t tail[LS_SUCCESSORS_ORDER];
     for (int32_t i = 0; i < t->n; i++) {
         const ls_node *n = &t->nodes[i];
         if (i && n->key >= 0 && n->state != LS_NODE_NOT_REACHED)
-            ls_rates_learn(&e->rates, n->key, n->state == LS_NODE_ACCEPTED);
-        const int32_t before = i ? t->nodes[n->parent].token : r->n_context ? r->context[r->n_context - 1] : -1;
-        remember(e, before, n->token, n);
+            ls_rates_learn(&e->rates, n->key, (n->state == LS_NODE_ACCEPTED) - chance_of(e, n), STEP);
+        if (e->remembered) remember(e, tail, ls_draft_tail(&s, t, i, tail, LS_SUCCESSORS_ORDER), n);
     }
 }
 
 void ls_evidence_read(ls_evidence *e, const int32_t *context, size_t at, size_t n, const ls_node *rows) {
-    for (size_t i = at; i < at + n; i++) remember(e, i ? context[i - 1] : -1, context[i], &rows[i - at]);
+    for (size_t i = at; i < at + n && e->remembered; i++) {
+        const int32_t most = i + 1 < LS_SUCCESSORS_ORDER ? (int32_t)i + 1 : LS_SUCCESSORS_ORDER;
+        remember(e, context + i + 1 - most, most, &rows[i - at]);
+    }
 }

@@ -24,5 +24,5 @@ void ls_evidence_observe(ls_evidence *e, const int32_t *context, size_t n, bool 
 void ls_evidence_learn(ls_evidence *e, const ls_draft_result *r);
 void ls_evidence_read(ls_evidence *e, const int32_t *context, size_t at, size_t n, const ls_node *rows);
 ls_knowledge ls_evidence_knows(const ls_evidence *e, const ls_draft_question *q);
-// What the target said there the last time; *pair: after the last two tokens of tail[0..n), else after the last one.
-const ls_successor *ls_evidence_remembered(const ls_evidence *e, const int32_t *tail, int32_t n, bool *pair);
+// What the target said the last time after the last `order` tokens of tail[0..n); NULL: nothing is remembered.
+const ls_successor *ls_evidence_remembered(const ls_evidence *e, const int32_t *tail, int32_t n, int32_t order);

@@ -1,28 +1,71 @@
-// How often a candidate of some kind turned out right: counts of hits and trials for each feature key, with priors
-// fitted on recorded runs. A trial is a verified node whose parent was accepted.
+// How likely a candidate is right, by all that look-ups say of it. Each view of a candidate (how it is copied, what the
+// target said after the same tokens, its place in the last logits) has a weight for each thing that it may say, and the
+// log odds of the candidate are the sum of these. One of a row's children at most is right, so they share: a
+// multinomial logistic regression, which follows each verified row a little. What it begins with was fitted to recorded
+// runs. Rows that a tree left out teach nothing, and bias nothing: the weights say how likely a candidate is that looks
+// like this, however rarely such are drafted.
+//
+// A trial is a verified row whose parent was accepted.
 #pragma once
+#include "spec/successors.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LS_RATE_KEYS = 28 + 80 + 28 };
+typedef enum {
+    LS_VIEW_COPY, // length of agreement, and how the copy goes on from the parent's
+    LS_VIEW_SAID, // after one, two and three tokens: rank and probability
+    LS_VIEW_LAST = LS_VIEW_SAID + LS_SUCCESSORS_ORDER, // rank and share in the last logits
+    LS_VIEW_BOTH,                                      // length of agreement, and what was said after one token
+    LS_VIEW_KIND,                                      // copied, said by the target before, or in the last logits alone
+    LS_VIEWS,
+} ls_view;
 
-typedef struct {
-    float hit[LS_RATE_KEYS], trial[LS_RATE_KEYS];      // with the prior, and fading
-    uint32_t hits[LS_RATE_KEYS], trials[LS_RATE_KEYS]; // all that were counted, for fitting priors
-} ls_rates;
+enum { // weights of each view
+    LS_VIEW_COPY_KEYS = 8 * 4,
+    LS_VIEW_SAID_KEYS = 1 + 5 * 5,
+    LS_VIEW_LAST_KEYS = 1 + 7 * 5,
+    LS_VIEW_BOTH_KEYS = 6 * 7,
+    LS_VIEW_KINDS = 3,
+    LS_RATE_KEYS = LS_VIEW_COPY_KEYS + LS_SUCCESSORS_ORDER * LS_VIEW_SAID_KEYS + LS_VIEW_LAST_KEYS + LS_VIEW_BOTH_KEYS +
+                   LS_VIEW_KINDS,
+};
+
+// Where a candidate stands, as a copy.
+typedef enum {
+    LS_PLACE_FIRST, // its parent is the root
+    LS_PLACE_ON,    // it goes on where its parent was copied
+    LS_PLACE_JUMP,  // its parent was copied from elsewhere
+    LS_PLACE_NEW,   // its parent was not copied
+} ls_place;
 
 // What is known about a candidate token at its place.
 typedef struct {
-    int32_t agree;     // tokens before it that agree with the place it is copied from; 0: it is not copied
-    bool known;        // the target's choices at this place are remembered
-    bool pair;         // ... after this very pair of tokens, not only after the last one
-    int32_t succ_rank; // its rank among them; -1: it is not there
-    float succ_p;      // its probability there
-    int32_t last_rank; // at the root: its rank in the last logits; -1: it is not there
-    float last_p;      // its probability there, of what is left beside the root
+    bool copies;   // something is copied to this place: this token or another
+    int32_t agree; // tokens before it that agree with the place it is copied from; 0: it is not copied
+    ls_place place;
+    struct {
+        float p;                 // its probability there
+        int8_t rank;             // among what the target said after these tokens; -1: it is not among the best
+        bool known;              // what it said there is remembered
+    } said[LS_SUCCESSORS_ORDER]; // [i]: after the last i + 1 tokens
+    int32_t last_rank;           // at the root: its rank in the last logits; -1: it is not there
+    float last_p;                // its probability there, of what is left beside the root
 } ls_features;
 
+typedef struct {
+    float weight[LS_RATE_KEYS];
+} ls_rates;
+
 void ls_rates_init(ls_rates *r);
-int32_t ls_rate_key(const ls_features *f);
-double ls_rate(const ls_rates *r, int32_t key); // chance that the candidate is right, given that its parent was
-void ls_rates_learn(ls_rates *r, int32_t key, bool hit);
+// All views of a candidate in one number, which is not negative: what a tree's row keeps (ls_draft.key).
+int32_t ls_rate_note(const ls_features *f);
+// The weights of a note, as places in ls_rates; -1: that view has nothing to say.
+void ls_rate_keys(int32_t note, int32_t key[LS_VIEWS]);
+// That the candidate is right, given that its parent was, against none of its siblings being right. So the chance of a
+// candidate is its odds over 1 + the odds of all siblings.
+double ls_rate_odds(const ls_rates *r, int32_t note);
+double ls_rate(const ls_rates *r, int32_t note); // its chance if it had no siblings
+// error: 1 or 0, as the candidate was right or wrong, less the chance that it was given. step: how far the weights
+// follow.
+void ls_rates_learn(ls_rates *r, int32_t note, double error, double step);

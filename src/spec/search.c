@@ -1,5 +1,6 @@
 #include "spec/search.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MAX_AGREE = 16 };
@@ -19,7 +20,7 @@ static ls_candidate *child_of(ls_candidate *list, int32_t *n, int32_t token) {
     for (int32_t i = 0; i < *n; i++)
         if (list[i].draft.token == token) return &list[i];
     list[*n] = (ls_candidate){.draft = {.token = token, .match_pos = -1},
-                              .f = {.succ_rank = -1, .last_rank = -1},
+                              .f = {.said = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last_rank = -1},
                               .m_rank = -1,
                               .m_p = -1,
                               .spoken = -1};
@@ -75,17 +76,22 @@ static int32_t spoken_child(const ls_spoken *s, int32_t parent, int32_t token) {
     return -1;
 }
 
-static bool is_looked_up(const ls_candidate *c) {
-    return c->f.agree || c->f.succ_rank >= 0 || c->f.last_rank >= 0;
+static bool is_remembered(const ls_candidate *c) {
+    bool is = false;
+    for (int32_t i = 0; i < LS_SUCCESSORS_ORDER; i++) is |= c->f.said[i].rank >= 0;
+    return is;
 }
 
-// The chance of a child of a row, and the keys that its rates are counted by.
+static bool is_looked_up(const ls_candidate *c) {
+    return c->f.agree || c->f.last_rank >= 0 || is_remembered(c);
+}
+
+// The chance of a child of a row, of which a second model was heard, else its odds; and what it is to be counted by.
 static double estimate(const ls_search *q, ls_candidate *c, bool heard) {
     const bool looked = is_looked_up(c);
-    c->draft.key = looked ? (int16_t)ls_rate_key(&c->f) : -1;
-    const double e = looked ? ls_rate(&q->e->rates, c->draft.key) : -1;
-    if (!heard) return e;
-    const ls_views v = {c->m_p, c->m_chosen, e};
+    c->draft.key = looked ? ls_rate_note(&c->f) : -1;
+    if (!heard) return looked ? ls_rate_odds(&q->e->rates, c->draft.key) : 0;
+    const ls_views v = {c->m_p, c->m_chosen, looked ? ls_rate(&q->e->rates, c->draft.key) : -1};
     c->draft.kind = (int16_t)(ls_blend_key(&v) + 1);
     c->draft.draft_p = c->m_p > 0 ? c->m_p : 0;
     return ls_blend_rate(q->blend, &v);
@@ -94,9 +100,9 @@ static double estimate(const ls_search *q, ls_candidate *c, bool heard) {
 static ls_from source_of(const ls_search *q, const ls_candidate *c, bool under_guess) {
     const bool looked = is_looked_up(c);
     if (c->m_p >= 0 && (!looked || (double)c->m_p > ls_rate(&q->e->rates, c->draft.key))) return LS_FROM_DRAFT_MODEL;
-    return c->f.agree            ? (under_guess ? LS_FROM_GUESS_TAIL : LS_FROM_RETRIEVED)
-           : c->f.succ_rank >= 0 ? LS_FROM_REMEMBERED
-                                 : LS_FROM_LAST_LOGIT;
+    return c->f.agree         ? (under_guess ? LS_FROM_GUESS_TAIL : LS_FROM_RETRIEVED)
+           : is_remembered(c) ? LS_FROM_REMEMBERED
+                              : LS_FROM_LAST_LOGIT;
 }
 
 // What may follow candidate `at`: what followed the same tokens before, what the target said there before, what the
@@ -110,34 +116,44 @@ static void expand(ls_search *q, int32_t at) {
         add_copy(q, list, &n, c->draft.match_n, c->draft.match_pos + 1, tail, n_tail); // the copy goes on
     const ls_match m = q->e->retrieved ? ls_pool_find(&q->e->pool, tail, (size_t)n_tail) : (ls_match){0};
     if (m.n) add_copy(q, list, &n, m.n, m.pos, tail, n_tail);
-    bool pair;
-    const ls_successor *known = ls_evidence_remembered(q->e, tail, n_tail, &pair);
-    for (int32_t i = 0; known && i < LS_ROW_TOP && known->id[i] >= 0; i++) {
-        ls_candidate *k = child_of(list, &n, known->id[i]);
-        k->f.succ_rank = i;
-        k->f.succ_p = known->p[i];
+    const bool copies = n > 0;
+    bool known[LS_SUCCESSORS_ORDER];
+    for (int32_t order = LS_SUCCESSORS_ORDER; order > 0; order--) {
+        const ls_successor *said = ls_evidence_remembered(q->e, tail, n_tail, order);
+        known[order - 1] = said != NULL;
+        for (int32_t i = 0; said && i < LS_ROW_TOP && said->id[i] >= 0; i++) {
+            ls_candidate *k = child_of(list, &n, said->id[i]);
+            k->f.said[order - 1].rank = (int8_t)i;
+            k->f.said[order - 1].p = said->p[i];
+        }
     }
     if (at == 0 && q->e->last_logit) add_guesses(q->s, list, &n);
     const ls_said *said = said_after(q, at);
     if (said) add_said(said, list, &n);
     double est[LS_SEARCH_CHILDREN], sum = 0, most = 0;
     for (int32_t i = 0; i < n; i++) {
-        list[i].f.known = known != NULL;
-        list[i].f.pair = pair;
+        ls_features *f = &list[i].f;
+        const int32_t from = c->draft.match_pos; // what the parent was copied from
+        f->copies = copies;
+        f->place = at == 0                                            ? LS_PLACE_FIRST
+                   : from >= 0 && list[i].draft.match_pos == from + 1 ? LS_PLACE_ON
+                   : from >= 0                                        ? LS_PLACE_JUMP
+                                                                      : LS_PLACE_NEW;
+        for (int32_t k = 0; k < LS_SUCCESSORS_ORDER; k++) f->said[k].known = known[k];
         sum += est[i] = estimate(q, &list[i], said != NULL);
         if (est[i] > most) most = est[i];
     }
-    c->mass = sum > 1 ? 1 : sum;
+    c->mass = !said ? sum / (1 + sum) : sum > 1 ? 1 : sum;
     bool under_guess = false;
     for (int32_t a = at; a > 0; a = q->c[a].draft.parent) under_guess |= q->c[a].draft.from == LS_FROM_LAST_LOGIT;
     for (int32_t i = 0; i < n && q->n < LS_FRONTIER_MAX; i++) {
         ls_candidate *k = &q->c[q->n];
         // one of them at most comes true; where a second model spoke, the likeliest is known best, and the others give
-        double p = est[i];
-        if (sum > 1) p = !said ? p / sum : p < most ? p * (1 - most) / (sum - most) : most;
+        double p = !said ? est[i] / (1 + sum) : est[i];
+        if (said && sum > 1 && p < most) p *= (1 - most) / (sum - most);
         const int32_t seen = said ? spoken_child(q->spoken, c->spoken, list[i].draft.token) : -1;
         const bool stays = q->drawn && seen >= 0;
-        if (q->s->costs && !stays && c->path * p < LEAST) continue;
+        if (!stays && c->path * p < q->least) continue;
         if (q->named_only && list[i].m_p < 0) continue;
         *k = list[i];
         k->draft.parent = (int16_t)at;
@@ -155,6 +171,7 @@ void ls_search_run(ls_search *q, int32_t budget) {
     q->c[0] = (ls_candidate){.draft = {.token = q->s->root, .parent = -1, .match_pos = -1, .rank = -1},
                              .spoken = q->spoken && q->spoken->n ? 0 : -1,
                              .path = 1};
+    q->least = q->s->costs ? fmax(LEAST, ls_cost_least(q->s->costs, budget, context)) : 0;
     q->n = 1;
     q->n_taken = 0;
     q->open.n = 0;

@@ -8,7 +8,7 @@
 
 enum {
     LS_SEARCH_GUESSES = LS_MAX_ROWS - 1,
-    LS_SEARCH_CHILDREN = LS_SEARCH_GUESSES + LS_ROW_TOP + LS_SAID_TOP + 3,
+    LS_SEARCH_CHILDREN = LS_SEARCH_GUESSES + LS_SUCCESSORS_ORDER * LS_ROW_TOP + LS_SAID_TOP + 3,
 };
 
 // A possible row. Those that were taken form the tree.
@@ -28,11 +28,12 @@ typedef struct {
     const ls_evidence *e;
     const ls_blend *blend;   // NULL where spoken is
     const ls_spoken *spoken; // NULL: there is no second model
-    bool drawn;              // what was drawn after a row may not decide whether it stays: those that were seen go first
-    bool named_only;         // rows of the tree are what the second model named; look-ups stay out of it
+    bool drawn;      // what was drawn after a row may not decide whether it stays: those that were seen go first
+    bool named_only; // rows of the tree are what the second model named; look-ups stay out of it
     const ls_draft_state *s;
     ls_candidate c[LS_FRONTIER_MAX + LS_SEARCH_CHILDREN]; // the last of them while a row's children are collected
     int32_t n;
+    double least; // sized trees: a less likely path is not looked at
     ls_frontier open;
     int32_t n_taken, taken[LS_MAX_ROWS]; // candidates that are rows, parents before children
 } ls_search;

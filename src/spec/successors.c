@@ -13,8 +13,10 @@ typedef struct ls_successor_entry {
     ls_successor said;
 } entry;
 
-static uint64_t key_of(int32_t before, int32_t token) {
-    return (uint64_t)(uint32_t)before << 32 | (uint32_t)token;
+static uint64_t key_of(const int32_t *tail, int32_t n) { // 0 stands before the first token
+    uint64_t key = 0;
+    for (int32_t i = 0; i < n; i++) key = key << 21 | (uint32_t)(tail[i] + 1);
+    return key;
 }
 
 static int32_t *bucket_of(const ls_successors *s, uint64_t key) {
@@ -82,9 +84,9 @@ ls_successor ls_successors_of(const ls_node *n) {
     return said;
 }
 
-void ls_successors_put(ls_successors *s, int32_t before, int32_t token, const ls_successor *said) {
+void ls_successors_put(ls_successors *s, const int32_t *tail, int32_t n, const ls_successor *said) {
     if (said->id[0] < 0) return;
-    const uint64_t key = key_of(before, token);
+    const uint64_t key = key_of(tail, n);
     int32_t i = find(s, key);
     if (i >= 0) s->entries[i].again = true;
     else {
@@ -98,8 +100,8 @@ void ls_successors_put(ls_successors *s, int32_t before, int32_t token, const ls
     s->entries[i].said = *said;
 }
 
-const ls_successor *ls_successors_get(const ls_successors *s, int32_t before, int32_t token) {
-    const int32_t i = find(s, key_of(before, token));
+const ls_successor *ls_successors_get(const ls_successors *s, const int32_t *tail, int32_t n) {
+    const int32_t i = find(s, key_of(tail, n));
     return i < 0 ? NULL : &s->entries[i].said;
 }
 

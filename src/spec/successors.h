@@ -1,4 +1,4 @@
-// What the target said before: its best tokens the last time that a pair of tokens (else a single token) was a verified
+// What the target said before: its best tokens the last time that these one, two or three tokens ended with a verified
 // row, accepted or rejected. Bounded: when it is full, what was neither put nor put again for longest is forgotten
 // (second chance). Memory is taken as it fills, in one piece after another.
 #pragma once
@@ -7,6 +7,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+enum { LS_SUCCESSORS_ORDER = 3 }; // tokens that are looked back at, at most
 
 typedef struct {
     int32_t id[LS_ROW_TOP]; // best first; -1: no more
@@ -22,8 +24,9 @@ typedef struct {
 
 void ls_successors_free(ls_successors *s);
 ls_successor ls_successors_of(const ls_node *n); // what the target said after a verified row
-// before: the token before `token`; -1: a single token's entry. Nothing is put where said->id[0] is -1.
-void ls_successors_put(ls_successors *s, int32_t before, int32_t token, const ls_successor *said);
-const ls_successor *ls_successors_get(const ls_successors *s, int32_t before, int32_t token); // NULL: nothing known
-void ls_successors_memory(ls_successors *s, ls_memory_visit *v);                              // lists all of it
-size_t ls_successors_bytes(const ls_successors *s);                                           // memory taken
+// What was said after tail[0..n), n of 1 to LS_SUCCESSORS_ORDER tokens below 2^21 - 1. Nothing is put where said->id[0]
+// is -1.
+void ls_successors_put(ls_successors *s, const int32_t *tail, int32_t n, const ls_successor *said);
+const ls_successor *ls_successors_get(const ls_successors *s, const int32_t *tail, int32_t n); // NULL: nothing known
+void ls_successors_memory(ls_successors *s, ls_memory_visit *v);                               // lists all of it
+size_t ls_successors_bytes(const ls_successors *s);                                            // memory taken

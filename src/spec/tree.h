@@ -36,12 +36,12 @@ const char *ls_node_state_name(ls_node_state s); // "accepted", "rejected", "not
     int16_t branch;    /* index into the tree's branches; -1 for the root */                                           \
     int16_t rank;      /* of its branch; -1: that continues the root itself */                                         \
     int16_t match_n;   /* length of the matched n-gram; 0: none */                                                     \
-    int16_t key;       /* the drafter's own note about the row */                                                      \
     int16_t kind;      /* what hit rates count the row as (spec/scores.h, spec/search.h) */                            \
     int16_t said;      /* index + 1 of what a second model said after the row; 0: it did not see it */                 \
     uint8_t from;      /* ls_from */                                                                                   \
     uint8_t state;     /* ls_node_state */                                                                             \
     int32_t match_pos; /* context position this token was copied from; -1: none */                                     \
+    int32_t key;       /* the drafter's own note about the row */                                                      \
     float draft_p;     /* a second model's probability of the token at its parent; 0: it did not name it */            \
     float est_p;       /* acceptance estimated by the drafter, given the parent accepted; NAN: no estimate */
 typedef struct {

@@ -31,7 +31,7 @@ class Tuned:
         tokens = [nodes[i]["token"] for i in path]
         tail, last = text + tokens, nodes[path[-1]]
         places = copies(text, tail[-3:])
-        named = set(self.pair(tail) or self.single(tail))
+        named = {t for n in (1, 2, 3) for t in self.said.get(tuple(tail[-n:]), [])}
         if places:
             named.add(text[places[0]])
         if 0 <= last["match_pos"] < len(text) - 1:
@@ -40,24 +40,20 @@ class Tuned:
             named |= {t for t in top if t != tokens[0]}
         if wanted in named:
             return "it"
-        if wanted in [text[p] for p in places] or wanted in self.single(tail):
+        if wanted in [text[p] for p in places]:
             return "hidden"
         if len(path) == 1 and wanted != tokens[0]:
             return "beyond"
         return "others" if named else "nothing"
 
-    def pair(self, tail):
-        return self.said.get((tail[-2], tail[-1]), []) if len(tail) > 1 else []
-
-    def single(self, tail):
-        return self.said.get(tail[-1], [])
-
     def learn(self, text, nodes):
+        ends = []
         for i, node in enumerate(nodes):
-            before = nodes[node["parent"]]["token"] if i else text[-1]
+            ends.append(((ends[node["parent"]] if i else text[-2:]) + [node["token"]])[-3:])
             best = [t for t, _ in node["top"]]
-            if best:
-                self.said[(before, node["token"])] = self.said[node["token"]] = best
+            for n in (1, 2, 3):
+                if best and n <= len(ends[i]):
+                    self.said[tuple(ends[i][-n:])] = best
 
 
 class Published:

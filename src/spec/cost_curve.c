@@ -1,6 +1,5 @@
 #include "spec/cost_curve.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,24 +75,15 @@ int32_t ls_cost_choose(const ls_cost_curve *z, const double *path, int32_t n, in
     return best;
 }
 
-// Tokens that a row behind n others must bring, if a step brings one. Costs rise in stairs: a row may be nearly free,
-// the next dear. The next 16 rows together are the measure: even if all of them were as likely as this one, would they
-// bring more than they cost? Below 0: nothing was measured.
-static double least_behind(const ls_cost_curve *z, int32_t n, int32_t context) {
+bool ls_cost_may_pay(const ls_cost_curve *z, double path, int32_t n, int32_t context) {
+    // Costs rise in stairs: a row may be nearly free, the next dear. The next 16 rows together are the measure: even if
+    // all of them were as likely as this one, would they bring more than they cost?
     enum { AHEAD = 16 };
     const int32_t rows = n + z->beside_rows;
     const double now = ls_cost_ms(z, rows, context), then = ls_cost_ms(z, rows + AHEAD, context);
-    return now > 0 ? (then - now) / now / AHEAD : -1;
-}
-
-bool ls_cost_may_pay(const ls_cost_curve *z, double path, int32_t n, int32_t context) {
-    return path > least_behind(z, n, context);
-}
-
-double ls_cost_least(const ls_cost_curve *z, int32_t most, int32_t context) {
-    double least = 1;
-    for (int32_t n = 1; n <= most; n++) least = fmin(least, least_behind(z, n, context));
-    return fmax(least, 0);
+    if (now <= 0) return true;
+    const double least = (then - now) / now / AHEAD; // tokens a row must bring, if a step brings one
+    return path > least;
 }
 
 void ls_cost_observe(ls_cost_curve *z, int32_t n_rows, int32_t context, double ms) {

@@ -62,8 +62,8 @@ void ls_rates_init(ls_rates *r);
 int32_t ls_rate_note(const ls_features *f);
 // The weights of a note, as places in ls_rates; -1: that view has nothing to say.
 void ls_rate_keys(int32_t note, int32_t key[LS_VIEWS]);
-// That the candidate is right, given that its parent was, against none of its siblings being right. So the chance of a
-// candidate is its odds over 1 + the odds of all siblings.
+// Of the candidate being right, given that its parent was, against no child of that parent being right: its chance is
+// its odds over 1 + the odds of all children.
 double ls_rate_odds(const ls_rates *r, int32_t note);
 double ls_rate(const ls_rates *r, int32_t note); // its chance if it had no siblings
 // error: 1 or 0, as the candidate was right or wrong, less the chance that it was given. step: how far the weights

@@ -1,6 +1,5 @@
 #include "spec/search.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { MAX_AGREE = 16 };
@@ -153,7 +152,7 @@ static void expand(ls_search *q, int32_t at) {
         if (said && sum > 1 && p < most) p *= (1 - most) / (sum - most);
         const int32_t seen = said ? spoken_child(q->spoken, c->spoken, list[i].draft.token) : -1;
         const bool stays = q->drawn && seen >= 0;
-        if (!stays && c->path * p < q->least) continue;
+        if (q->s->costs && !stays && c->path * p < LEAST) continue;
         if (q->named_only && list[i].m_p < 0) continue;
         *k = list[i];
         k->draft.parent = (int16_t)at;
@@ -171,7 +170,6 @@ void ls_search_run(ls_search *q, int32_t budget) {
     q->c[0] = (ls_candidate){.draft = {.token = q->s->root, .parent = -1, .match_pos = -1, .rank = -1},
                              .spoken = q->spoken && q->spoken->n ? 0 : -1,
                              .path = 1};
-    q->least = q->s->costs ? fmax(LEAST, ls_cost_least(q->s->costs, budget, context)) : 0;
     q->n = 1;
     q->n_taken = 0;
     q->open.n = 0;

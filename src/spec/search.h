@@ -33,7 +33,6 @@ typedef struct {
     const ls_draft_state *s;
     ls_candidate c[LS_FRONTIER_MAX + LS_SEARCH_CHILDREN]; // the last of them while a row's children are collected
     int32_t n;
-    double least; // sized trees: a less likely path is not looked at
     ls_frontier open;
     int32_t n_taken, taken[LS_MAX_ROWS]; // candidates that are rows, parents before children
 } ls_search;

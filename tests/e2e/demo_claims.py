@@ -13,7 +13,7 @@ COMMON = (  # names on the screen and in the paper, and what holds for every run
     "Its best token is the root: the model's own choice, emitted in any case. So a step can never do worse than one token",
     "the text can never become another one", "asks them for one token more", "Plain decoding would now run it once for every token",
     "one run of the model", "plain decoding has 1", '"remembered" drafts', "in one go", "instead of one each", "is one of the words",
-    "after these two tokens", "how near the two tokens were", "One path of the tree", "where the two are alike", "none where none pays",
+    "how near the two tokens were", "One path of the tree", "where the two are alike", "none where none pays",
     "another one than plain decoding writes", "verifies the likeliest paths first", "has the two sources of the paper and a third",
     "less than a second token", "Both lanes run on the same clock", "In one run of the model", "draws one by its probabilities",
     "likely enough to be worth a second row", "A high MAT can be a bad sign", "The first has to be made up; watch what happens when the second begins",

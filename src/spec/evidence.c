@@ -70,11 +70,6 @@ static void remember(ls_evidence *e, const int32_t *tail, int32_t n, const ls_no
     for (int32_t order = 1; order <= n; order++) ls_successors_put(&e->successors, tail + n - order, order, &said);
 }
 
-// The chance that look-ups gave it; where a second model had a say in its estimate, they alone.
-static double chance_of(const ls_evidence *e, const ls_node *n) {
-    return n->kind ? ls_rate(&e->rates, n->key) : (double)n->est_p;
-}
-
 void ls_evidence_learn(ls_evidence *e, const ls_draft_result *r) {
     const ls_tree *t = r->tree;
     const ls_draft_state s = {.context = r->context, .n_context = r->n_context};
@@ -82,7 +77,7 @@ void ls_evidence_learn(ls_evidence *e, const ls_draft_result *r) {
     for (int32_t i = 0; i < t->n; i++) {
         const ls_node *n = &t->nodes[i];
         if (i && n->key >= 0 && n->state != LS_NODE_NOT_REACHED)
-            ls_rates_learn(&e->rates, n->key, (n->state == LS_NODE_ACCEPTED) - chance_of(e, n), STEP);
+            ls_rates_learn(&e->rates, n->key, (n->state == LS_NODE_ACCEPTED) - (double)n->looked, STEP);
         if (e->remembered) remember(e, tail, ls_draft_tail(&s, t, i, tail, LS_SUCCESSORS_ORDER), n);
     }
 }

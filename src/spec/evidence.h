@@ -1,6 +1,6 @@
 // What look-ups know about the tokens that may follow a row: copies of what followed the same tokens before, the
-// target's own best tokens there the last time, and how often each kind of candidate was right. The drafters that
-// search over them (spec/search.h) own one.
+// target's own best tokens there the last time, and what each thing that they say of a candidate counts. The drafters
+// that search over them (spec/search.h) own one.
 #pragma once
 #include "spec/drafter.h"
 #include "spec/pool.h"

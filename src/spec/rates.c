@@ -44,7 +44,7 @@ int32_t ls_rate_note(const ls_features *f) {
         note |= (!f->said[i].known ? 0 : rank < 0 ? 1 : listed) << (SAID_AT + i * SAID_BITS);
     }
     const int32_t rank = f->last_rank, listed = 2 + below(rank, last, 6) * 5 + share(f->last_p, last_p);
-    return note | (f->place != LS_PLACE_FIRST ? 0 : rank < 0 ? 1 : listed) << LAST_AT;
+    return note | (!f->last ? 0 : rank < 0 ? 1 : listed) << LAST_AT;
 }
 
 void ls_rate_keys(int32_t note, int32_t key[LS_VIEWS]) {
@@ -80,11 +80,6 @@ double ls_rate_odds(const ls_rates *r, int32_t note) {
     for (int32_t i = 0; i < LS_VIEWS; i++)
         if (key[i] >= 0) z += r->weight[key[i]];
     return exp((double)z);
-}
-
-double ls_rate(const ls_rates *r, int32_t note) {
-    const double odds = ls_rate_odds(r, note);
-    return odds / (1 + odds);
 }
 
 void ls_rates_learn(ls_rates *r, int32_t note, double error, double step) {

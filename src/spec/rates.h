@@ -35,7 +35,7 @@ enum { // weights of each view
 typedef enum {
     LS_PLACE_FIRST, // its parent is the root
     LS_PLACE_ON,    // it goes on where its parent was copied
-    LS_PLACE_JUMP,  // its parent was copied from elsewhere
+    LS_PLACE_JUMP,  // its parent was copied, and it does not go on there
     LS_PLACE_NEW,   // its parent was not copied
 } ls_place;
 
@@ -49,7 +49,8 @@ typedef struct {
         int8_t rank;             // among what the target said after these tokens; -1: it is not among the best
         bool known;              // what it said there is remembered
     } said[LS_SUCCESSORS_ORDER]; // [i]: after the last i + 1 tokens
-    int32_t last_rank;           // at the root: its rank in the last logits; -1: it is not there
+    bool last;                   // the last logits were looked at: the place is the root
+    int32_t last_rank;           // its rank there; -1: it is not among the best
     float last_p;                // its probability there, of what is left beside the root
 } ls_features;
 
@@ -60,12 +61,11 @@ typedef struct {
 void ls_rates_init(ls_rates *r);
 // All views of a candidate in one number, which is not negative: what a tree's row keeps (ls_draft.key).
 int32_t ls_rate_note(const ls_features *f);
-// The weights of a note, as places in ls_rates; -1: that view has nothing to say.
+// The weights of a note (of ls_rate_note, here and below), as places in ls_rates; -1: that view has nothing to say.
 void ls_rate_keys(int32_t note, int32_t key[LS_VIEWS]);
 // Of the candidate being right, given that its parent was, against no child of that parent being right: its chance is
 // its odds over 1 + the odds of all children.
 double ls_rate_odds(const ls_rates *r, int32_t note);
-double ls_rate(const ls_rates *r, int32_t note); // its chance if it had no siblings
 // error: 1 or 0, as the candidate was right or wrong, less the chance that it was given. step: how far the weights
 // follow.
 void ls_rates_learn(ls_rates *r, int32_t note, double error, double step);

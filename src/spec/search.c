@@ -85,20 +85,23 @@ static bool is_looked_up(const ls_candidate *c) {
     return c->f.agree || c->f.last_rank >= 0 || is_remembered(c);
 }
 
-// The chance of a child of a row, of which a second model was heard, else its odds; and what it is to be counted by.
-static double estimate(const ls_search *q, ls_candidate *c, bool heard) {
+// A child's odds by look-ups, and what they are to be learnt by.
+static double look_up(const ls_search *q, ls_candidate *c) {
     const bool looked = is_looked_up(c);
     c->draft.key = looked ? ls_rate_note(&c->f) : -1;
-    if (!heard) return looked ? ls_rate_odds(&q->e->rates, c->draft.key) : 0;
-    const ls_views v = {c->m_p, c->m_chosen, looked ? ls_rate(&q->e->rates, c->draft.key) : -1};
+    return looked ? ls_rate_odds(&q->e->rates, c->draft.key) : 0;
+}
+
+// A child's chance where a second model spoke after its parent, and what that is to be counted by.
+static double blend(const ls_search *q, ls_candidate *c) {
+    const ls_views v = {c->m_p, c->m_chosen, c->draft.key >= 0 ? (double)c->draft.looked : -1};
     c->draft.kind = (int16_t)(ls_blend_key(&v) + 1);
     c->draft.draft_p = c->m_p > 0 ? c->m_p : 0;
     return ls_blend_rate(q->blend, &v);
 }
 
-static ls_from source_of(const ls_search *q, const ls_candidate *c, bool under_guess) {
-    const bool looked = is_looked_up(c);
-    if (c->m_p >= 0 && (!looked || (double)c->m_p > ls_rate(&q->e->rates, c->draft.key))) return LS_FROM_DRAFT_MODEL;
+static ls_from source_of(const ls_candidate *c, bool under_guess) {
+    if (c->m_p >= 0 && (c->draft.key < 0 || c->m_p > c->draft.looked)) return LS_FROM_DRAFT_MODEL;
     return c->f.agree         ? (under_guess ? LS_FROM_GUESS_TAIL : LS_FROM_RETRIEVED)
            : is_remembered(c) ? LS_FROM_REMEMBERED
                               : LS_FROM_LAST_LOGIT;
@@ -129,7 +132,7 @@ static void expand(ls_search *q, int32_t at) {
     if (at == 0 && q->e->last_logit) add_guesses(q->s, list, &n);
     const ls_said *said = said_after(q, at);
     if (said) add_said(said, list, &n);
-    double est[LS_SEARCH_CHILDREN], sum = 0, most = 0;
+    double est[LS_SEARCH_CHILDREN], odds = 0, sum = 0, most = 0;
     for (int32_t i = 0; i < n; i++) {
         ls_features *f = &list[i].f;
         const int32_t from = c->draft.match_pos; // what the parent was copied from
@@ -138,17 +141,23 @@ static void expand(ls_search *q, int32_t at) {
                    : from >= 0 && list[i].draft.match_pos == from + 1 ? LS_PLACE_ON
                    : from >= 0                                        ? LS_PLACE_JUMP
                                                                       : LS_PLACE_NEW;
+        f->last = at == 0 && q->e->last_logit && q->s->n_top > 0;
         for (int32_t k = 0; k < LS_SUCCESSORS_ORDER; k++) f->said[k].known = known[k];
-        sum += est[i] = estimate(q, &list[i], said != NULL);
+        odds += est[i] = look_up(q, &list[i]);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        list[i].draft.looked = (float)(est[i] /= 1 + odds);
+        if (said) est[i] = blend(q, &list[i]);
+        sum += est[i];
         if (est[i] > most) most = est[i];
     }
-    c->mass = !said ? sum / (1 + sum) : sum > 1 ? 1 : sum;
+    c->mass = sum > 1 ? 1 : sum;
     bool under_guess = false;
     for (int32_t a = at; a > 0; a = q->c[a].draft.parent) under_guess |= q->c[a].draft.from == LS_FROM_LAST_LOGIT;
     for (int32_t i = 0; i < n && q->n < LS_FRONTIER_MAX; i++) {
         ls_candidate *k = &q->c[q->n];
         // one of them at most comes true; where a second model spoke, the likeliest is known best, and the others give
-        double p = !said ? est[i] / (1 + sum) : est[i];
+        double p = est[i];
         if (said && sum > 1 && p < most) p *= (1 - most) / (sum - most);
         const int32_t seen = said ? spoken_child(q->spoken, c->spoken, list[i].draft.token) : -1;
         const bool stays = q->drawn && seen >= 0;
@@ -156,7 +165,7 @@ static void expand(ls_search *q, int32_t at) {
         if (q->named_only && list[i].m_p < 0) continue;
         *k = list[i];
         k->draft.parent = (int16_t)at;
-        k->draft.from = (uint8_t)source_of(q, k, under_guess);
+        k->draft.from = (uint8_t)source_of(k, under_guess);
         k->draft.rank = k->draft.from == LS_FROM_LAST_LOGIT ? (int16_t)k->f.last_rank : -1;
         k->draft.est_p = (float)p;
         k->path = c->path * p;

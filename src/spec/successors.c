@@ -13,7 +13,7 @@ typedef struct ls_successor_entry {
     ls_successor said;
 } entry;
 
-static uint64_t key_of(const int32_t *tail, int32_t n) { // 0 stands before the first token
+static uint64_t key_of(const int32_t *tail, int32_t n) { // a shorter tail has zeros in front, which no token is
     uint64_t key = 0;
     for (int32_t i = 0; i < n; i++) key = key << 21 | (uint32_t)(tail[i] + 1);
     return key;

@@ -42,6 +42,7 @@ const char *ls_node_state_name(ls_node_state s); // "accepted", "rejected", "not
     uint8_t state;     /* ls_node_state */                                                                             \
     int32_t match_pos; /* context position this token was copied from; -1: none */                                     \
     int32_t key;       /* the drafter's own note about the row */                                                      \
+    float looked;      /* its chance by look-ups alone (spec/rates.h); 0: they do not name it */                       \
     float draft_p;     /* a second model's probability of the token at its parent; 0: it did not name it */            \
     float est_p;       /* acceptance estimated by the drafter, given the parent accepted; NAN: no estimate */
 typedef struct {

@@ -34,9 +34,9 @@ static void gather(trials *all, const ls_tree *t, const ls_rates *r) {
         all->p = ls_realloc(all->p, all->room * sizeof *all->p);
     }
     for (int32_t i = 1; i < t->n; i++)
-        if (t->nodes[i].state != LS_NODE_NOT_REACHED)
+        if (t->nodes[i].state != LS_NODE_NOT_REACHED && t->nodes[i].key >= 0)
             all->p[all->n++] = (trial){t->nodes[i].key, t->nodes[i].state == LS_NODE_ACCEPTED,
-                                       ls_rate_odds(r, t->nodes[i].key) * (1 / (double)t->nodes[i].est_p - 1)};
+                                       ls_rate_odds(r, t->nodes[i].key) * (1 / (double)t->nodes[i].looked - 1)};
 }
 
 static ls_code decode(trials *all, size_t *prompts, char **argv, bool odd, ls_err *err) {
@@ -58,8 +58,9 @@ static ls_code decode(trials *all, size_t *prompts, char **argv, bool odd, ls_er
             (code = ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, err)))
             return code;
         do {
+            const ls_rates before = *ls_draft_logitspec_rates(ls_session_drafter(s));
             if ((code = ls_session_step(s, step, err))) return code;
-            gather(all, &step->tree, ls_draft_logitspec_rates(ls_session_drafter(s)));
+            gather(all, &step->tree, &before);
         } while (!step->finish);
         ls_ids_free(&ids);
         if (++*prompts % 10 == 0) fprintf(stderr, "%zu prompts\n", *prompts);

@@ -468,8 +468,13 @@ static void successors_remember_the_last_word(void **state) {
     ls_successors_free(&s);
 }
 
+static double alone(const ls_rates *r, int32_t note) { // the chance of a child without siblings
+    const double odds = ls_rate_odds(r, note);
+    return odds / (1 + odds);
+}
+
 static void learn_note(ls_rates *r, int32_t note, bool hit) {
-    ls_rates_learn(r, note, hit - ls_rate(r, note), 0.01);
+    ls_rates_learn(r, note, hit - alone(r, note), 0.01);
 }
 
 static void rates_learn_and_forget(void **state) {
@@ -482,12 +487,13 @@ static void rates_learn_and_forget(void **state) {
         for (int place = 0; place < 4; place++)
             for (int known = 0; known < 8; known++) // after one, two, three tokens
                 for (int rank = -1; rank < LS_ROW_TOP; rank++)
-                    for (int last = -1; last < 70; last++)
+                    for (int last = -2; last < 70; last++)
                         for (int pp = 0; pp < 6; pp++) {
                             ls_features f = {.copies = agree >= 0,
                                              .agree = agree > 0 ? agree : 0,
                                              .place = (ls_place)place,
-                                             .last_rank = last,
+                                             .last = last >= -1,
+                                             .last_rank = last < 0 ? -1 : last,
                                              .last_p = p[pp]};
                             for (int k = 0; k < LS_SUCCESSORS_ORDER; k++) {
                                 const bool is = known >> k & 1;
@@ -505,8 +511,8 @@ static void rates_learn_and_forget(void **state) {
                             }
                             assert_int_equal(key[LS_VIEW_COPY] < 0, agree < 0);
                             assert_int_equal(key[LS_VIEW_SAID + 1] < 0, !(known >> 1 & 1));
-                            assert_int_equal(key[LS_VIEW_LAST] < 0, place != LS_PLACE_FIRST);
-                            assert_true(ls_rate(&r, note) > 0 && ls_rate(&r, note) < 1);
+                            assert_int_equal(key[LS_VIEW_LAST] < 0, last == -2);
+                            assert_true(alone(&r, note) > 0 && alone(&r, note) < 1);
                         }
     int unused = 0;
     for (int k = 0; k < LS_RATE_KEYS; k++) unused += !seen[k];
@@ -515,9 +521,9 @@ static void rates_learn_and_forget(void **state) {
         .copies = true, .agree = 4, .place = LS_PLACE_ON, .said = {{.rank = -1}, {.rank = -1}, {.rank = -1}}};
     const int32_t k = ls_rate_note(&copied);
     for (int i = 0; i < 5000; i++) learn_note(&r, k, i % 4 == 0);
-    assert_float_equal(ls_rate(&r, k), 0.25, 0.05);
+    assert_float_equal(alone(&r, k), 0.25, 0.05);
     for (int i = 0; i < 5000; i++) learn_note(&r, k, true); // what is long ago counts little
-    assert_true(ls_rate(&r, k) > 0.95);
+    assert_true(alone(&r, k) > 0.95);
 }
 
 // Trees hold what is likely. That such rows are right must not make those look likely that were left out, though they
@@ -526,8 +532,11 @@ static void rates_are_not_biased_by_what_is_drafted(void **state) {
     (void)state;
     ls_rates r;
     ls_rates_init(&r);
-    ls_features f = {
-        .place = LS_PLACE_FIRST, .said = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last_rank = 6, .last_p = 0.03f};
+    ls_features f = {.place = LS_PLACE_FIRST,
+                     .said = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
+                     .last = true,
+                     .last_rank = 6,
+                     .last_p = 0.03f};
     const int32_t guess = ls_rate_note(&f);
     f.copies = true;
     f.agree = 6;
@@ -536,10 +545,10 @@ static void rates_are_not_biased_by_what_is_drafted(void **state) {
         learn_note(&r, guess, i % 50 == 0);
         learn_note(&r, copy, i % 4 != 0);
     }
-    assert_float_equal(ls_rate(&r, guess), 0.02, 0.02);
-    assert_float_equal(ls_rate(&r, copy), 0.75, 0.05);
+    assert_float_equal(alone(&r, guess), 0.02, 0.02);
+    assert_float_equal(alone(&r, copy), 0.75, 0.05);
     for (int i = 0; i < 20000; i++) learn_note(&r, copy, i % 4 != 0);
-    assert_float_equal(ls_rate(&r, guess), 0.02, 0.02);
+    assert_float_equal(alone(&r, guess), 0.02, 0.02);
 }
 
 // On a target that always says the same after a token, remembered choices reach further than any retrieval.

@@ -159,6 +159,10 @@ static float rated(ls_drafter *d, float root_p, float guess_p) { // a guess of r
     d->propose(d, &(ls_draft_state){text, 2, 402, top, (float[]){root_p, guess_p}, 2, NULL}, 2, &t);
     assert_int_equal(t.n, 2);
     assert_int_equal(t.nodes[1].token, 403);
+    assert_int_equal(t.nodes[1].key, ls_rate_note(&(ls_features){.said = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
+                                                                 .last = true,
+                                                                 .last_rank = 1,
+                                                                 .last_p = guess_p / (1 - root_p + 1e-6f)}));
     return t.nodes[1].est_p;
 }
 
@@ -181,14 +185,20 @@ static void rates_count_what_was_tested(void **state) {
                             .agree = 4,
                             .place = LS_PLACE_ON,
                             .said = {{.rank = -1}, {.rank = -1}, {.rank = -1}}},
-                      guess = {.said = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last_rank = 1};
+                      guess = {.said = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last = true, .last_rank = 1};
     const int32_t note[] = {ls_rate_note(&copied), ls_rate_note(&on), ls_rate_note(&guess)};
     const ls_rates before = *r;
     const ls_draft nodes[] = {
         {.token = ROOT, .parent = -1},
-        {.token = A, .parent = 0, .rank = -1, .from = LS_FROM_RETRIEVED, .key = note[0], .est_p = 0.5f},
-        {.token = B, .parent = 1, .rank = -1, .from = LS_FROM_RETRIEVED, .key = note[1], .est_p = 0.5f},
-        {.token = C, .parent = 0, .rank = 1, .from = LS_FROM_LAST_LOGIT, .key = note[2], .est_p = 0.1f}};
+        {.token = A, .parent = 0, .rank = -1, .from = LS_FROM_RETRIEVED, .key = note[0], .looked = 0.5f, .est_p = 0.9f},
+        {.token = B, .parent = 1, .rank = -1, .from = LS_FROM_RETRIEVED, .key = note[1], .looked = 0.5f, .est_p = 0.9f},
+        {.token = C,
+         .parent = 0,
+         .rank = 1,
+         .from = LS_FROM_LAST_LOGIT,
+         .key = note[2],
+         .looked = 0.1f,
+         .est_p = 0.9f}};
     ls_tree t;
     ls_tree_lay_out(&t, nodes, 4);
     for (int i = 0; i < 4; i++)
@@ -196,24 +206,26 @@ static void rates_count_what_was_tested(void **state) {
     const int32_t text[] = {1, 2}, path[] = {0, 3};
     ls_tree_mark(&t, path, 2); // C was right, A wrong, B not tested
     d->learn(d, &(ls_draft_result){text, 2, &t, 2});
-    assert_true(ls_rate(r, note[0]) < ls_rate(&before, note[0]));
-    assert_true(ls_rate(r, note[2]) > ls_rate(&before, note[2]));
-    int32_t keys[3][LS_VIEWS], b_alone = 0;
-    for (int i = 0; i < 3; i++) ls_rate_keys(note[i], keys[i]);
-    for (int v = 0; v < LS_VIEWS; v++) {
-        const int32_t a = keys[0][v], b = keys[1][v], c = keys[2][v];
-        if (b < 0 || b == a || b == c) continue;
-        assert_true(r->weight[b] == before.weight[b]);
-        b_alone++;
+    float expected[LS_RATE_KEYS];
+    memcpy(expected, before.weight, sizeof expected);
+    for (int i = 0; i < 3; i += 2) { // look-ups alone are to blame, whatever the estimate was
+        int32_t key[LS_VIEWS];
+        ls_rate_keys(note[i], key);
+        for (int v = 0; v < LS_VIEWS; v++)
+            if (key[v] >= 0) expected[key[v]] += 0.01f * (i ? 1 - 0.1f : 0 - 0.5f);
     }
-    assert_true(b_alone > 0);
+    for (int k = 0; k < LS_RATE_KEYS; k++) assert_float_equal(r->weight[k], expected[k], 1e-6);
     // then the target says other things after B and C elsewhere: what it said after ROOT C and after A B is still known
     for (int i = 0; i < 2; i++) test_teach(d, (const int32_t[]){ELSEWHERE}, 1, i ? B : C, 900, LS_ROW_TOP, 0.1f);
+    // and another one after ROOT C where 3 stands before them, not 2
     const struct {
-        int32_t before, root, said;
-    } known[] = {{ROOT, C, 400}, {A, B, 300}, {ELSEWHERE, C, 900}, {1, C, 900}};
+        int32_t context[2], root, said;
+    } known[] = {{{1, ROOT}, C, 400}, {{9, A}, B, 300},    {{1, ELSEWHERE}, C, 900}, {{1, 1}, C, 900},
+                 {{2, ROOT}, C, 400}, {{3, ROOT}, C, 800}, {{1, ROOT}, C, 800}};
+    const size_t before_that = 4;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        d->propose(d, &(ls_draft_state){&known[i].before, 1, known[i].root, NULL, NULL, 0, NULL}, LS_MAX_ROWS, &t);
+        if (i == before_that) test_teach(d, (const int32_t[]){3, ROOT}, 2, C, 800, LS_ROW_TOP, 0.1f);
+        d->propose(d, &(ls_draft_state){known[i].context, 2, known[i].root, NULL, NULL, 0, NULL}, LS_MAX_ROWS, &t);
         int32_t children = 0;
         for (int32_t k = 1; k < t.n; k++)
             if (t.nodes[k].parent == 0 && t.nodes[k].token / 100 == known[i].said / 100) {
@@ -224,6 +236,15 @@ static void rates_count_what_was_tested(void **state) {
         assert_int_equal(children, LS_ROW_TOP);
     }
     d->free(d);
+}
+
+// What a row's key is to say of it, where nothing is remembered.
+static int32_t note_of(int32_t agree, ls_place place) {
+    return ls_rate_note(&(ls_features){.copies = true,
+                                       .agree = agree,
+                                       .place = place,
+                                       .said = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
+                                       .last_rank = -1});
 }
 
 static bool is_child(const ls_tree *t, int32_t parent, int32_t token, float *est) {
@@ -246,11 +267,18 @@ static void copies_go_on(void **state) {
     ls_tree t;
     d->observe(d, text, (size_t)n, true);
     d->propose(d, &(ls_draft_state){text, (size_t)n, 2, NULL, NULL, 0, NULL}, 48, &t);
-    for (int32_t i = 1; i <= 3; i++) assert_int_equal(t.nodes[i].token, 2 + i);
+    for (int32_t i = 1; i <= 3; i++) {
+        assert_int_equal(t.nodes[i].token, 2 + i);
+        assert_int_equal(t.nodes[i].key, note_of(1 + i, i > 1 ? LS_PLACE_ON : LS_PLACE_FIRST));
+    }
     float goes_on, elsewhere;
     assert_true(is_child(&t, 3, 100, &goes_on));
     assert_true(is_child(&t, 3, 200, &elsewhere));
     assert_true(goes_on > elsewhere);
+    for (int32_t i = 1; i < t.n; i++)
+        if (t.nodes[i].parent == 3)
+            assert_int_equal(t.nodes[i].key,
+                             t.nodes[i].token == 100 ? note_of(5, LS_PLACE_ON) : note_of(3, LS_PLACE_JUMP));
     d->free(d);
 }
 
@@ -258,7 +286,7 @@ static void copies_go_on(void **state) {
 static void prompts_are_read(void **state) {
     (void)state;
     enum { N = 8 };
-    const int32_t text[N] = {1, 5, 2, 5, 3, 1, 5, 5};
+    const int32_t text[N] = {4, 1, 5, 2, 5, 3, 1, 5};
     ls_node rows[N];
     for (int i = 0; i < N; i++)
         for (int j = 0; j < LS_ROW_TOP; j++) test_say(&rows[i], j, 100 * (i + 1) + j, 0.1f);
@@ -267,8 +295,8 @@ static void prompts_are_read(void **state) {
         d->read(d, text, at, 2, rows + at);
     const struct {
         int32_t context[2], root, said;
-    } known[] = {{{9, 1}, 5, 700}, {{3, 1}, 5, 700}, {{5, 2}, 5, 400}, {{9, 2}, 5, 400},
-                 {{9, 9}, 5, 800}, {{9, 5}, 2, 300}, {{1, 5}, 2, 300}, {{1, 5}, 5, 800}};
+    } known[] = {{{9, 1}, 5, 800}, {{3, 1}, 5, 800}, {{4, 1}, 5, 300}, {{5, 2}, 5, 500},
+                 {{9, 2}, 5, 500}, {{9, 9}, 5, 800}, {{9, 5}, 2, 400}, {{1, 5}, 2, 400}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         ls_tree t;
         float est;

@@ -46,7 +46,7 @@ typedef struct {
     ls_place place;
     struct {
         float p;                 // its probability there
-        int8_t rank;             // among what the target said after these tokens; -1: it is not among the best
+        int16_t rank;            // among what the target said after these tokens; -1: it is not among the best
         bool known;              // what it said there is remembered
     } said[LS_SUCCESSORS_ORDER]; // [i]: after the last i + 1 tokens
     bool last;                   // the last logits were looked at: the place is the root

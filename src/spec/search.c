@@ -125,7 +125,7 @@ static void expand(ls_search *q, int32_t at) {
         known[order - 1] = said != NULL;
         for (int32_t i = 0; said && i < LS_ROW_TOP && said->id[i] >= 0; i++) {
             ls_candidate *k = child_of(list, &n, said->id[i]);
-            k->f.said[order - 1].rank = (int8_t)i;
+            k->f.said[order - 1].rank = (int16_t)i;
             k->f.said[order - 1].p = said->p[i];
         }
     }

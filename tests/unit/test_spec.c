@@ -498,7 +498,7 @@ static void rates_learn_and_forget(void **state) {
                             for (int k = 0; k < LS_SUCCESSORS_ORDER; k++) {
                                 const bool is = known >> k & 1;
                                 f.said[k].known = is;
-                                f.said[k].rank = is ? (int8_t)rank : -1;
+                                f.said[k].rank = is ? (int16_t)rank : -1;
                                 f.said[k].p = p[pp];
                             }
                             int32_t key[LS_VIEWS], note = ls_rate_note(&f);

@@ -1,6 +1,7 @@
 #include "spec/evidence.h"
 
 static const double STEP = 0.01; // of what rates learn from one row
+_Static_assert((int)LS_POOL_ORDER >= (int)LS_SUCCESSORS_ORDER, "one tail serves n-grams and what was said");
 
 void ls_evidence_init(ls_evidence *e, size_t memory) {
     *e = (ls_evidence){.pool = {.order = LS_POOL_ORDER, .span = LS_POOL_SPAN},

@@ -28,8 +28,8 @@ typedef struct {
     const ls_evidence *e;
     const ls_blend *blend;   // NULL where spoken is
     const ls_spoken *spoken; // NULL: there is no second model
-    bool drawn;      // what was drawn after a row may not decide whether it stays: those that were seen go first
-    bool named_only; // rows of the tree are what the second model named; look-ups stay out of it
+    bool drawn;              // what was drawn after a row may not decide whether it stays: those that were seen go first
+    bool named_only;         // rows of the tree are what the second model named; look-ups stay out of it
     const ls_draft_state *s;
     ls_candidate c[LS_FRONTIER_MAX + LS_SEARCH_CHILDREN]; // the last of them while a row's children are collected
     int32_t n;

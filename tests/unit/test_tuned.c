@@ -175,18 +175,22 @@ static void guesses_share_what_the_root_leaves(void **state) {
     d->free(d);
 }
 
+// What a row's key is to say of it, where nothing is remembered.
+static int32_t note_of(int32_t agree, ls_place place) {
+    return ls_rate_note(&(ls_features){.copies = true,
+                                       .agree = agree,
+                                       .place = place,
+                                       .said = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
+                                       .last_rank = -1});
+}
+
 static void rates_count_what_was_tested(void **state) {
     (void)state;
     enum { ROOT = 5, A = 6, B = 7, C = 8, ELSEWHERE = 9 };
     ls_drafter *d = test_drafter_named("logitspec");
     const ls_rates *r = ls_draft_logitspec_rates(d);
-    const ls_features copied = {.copies = true, .agree = 3, .said = {{.rank = -1}, {.rank = -1}, {.rank = -1}}},
-                      on = {.copies = true,
-                            .agree = 4,
-                            .place = LS_PLACE_ON,
-                            .said = {{.rank = -1}, {.rank = -1}, {.rank = -1}}},
-                      guess = {.said = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last = true, .last_rank = 1};
-    const int32_t note[] = {ls_rate_note(&copied), ls_rate_note(&on), ls_rate_note(&guess)};
+    const ls_features guess = {.said = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last = true, .last_rank = 1};
+    const int32_t note[] = {note_of(3, LS_PLACE_FIRST), note_of(4, LS_PLACE_ON), ls_rate_note(&guess)};
     const ls_rates before = *r;
     const ls_draft nodes[] = {
         {.token = ROOT, .parent = -1},
@@ -236,15 +240,6 @@ static void rates_count_what_was_tested(void **state) {
         assert_int_equal(children, LS_ROW_TOP);
     }
     d->free(d);
-}
-
-// What a row's key is to say of it, where nothing is remembered.
-static int32_t note_of(int32_t agree, ls_place place) {
-    return ls_rate_note(&(ls_features){.copies = true,
-                                       .agree = agree,
-                                       .place = place,
-                                       .said = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
-                                       .last_rank = -1});
 }
 
 static bool is_child(const ls_tree *t, int32_t parent, int32_t token, float *est) {

@@ -205,11 +205,11 @@ class Torture:
         out.tty, todo, since = b"", list(case.screen) + [(None, b"\x03")], 0
         end, quiet = time.monotonic() + DEADLINE, time.monotonic()
         while True:
-            ready = select.select([ours], [], [], 0.02)[0]
-            if ready:
+            ended = p.poll() is not None  # asked first: what it wrote last is there to be read then
+            if select.select([ours], [], [], 0.02)[0]:
                 out.tty += os.read(ours, 65536)
                 quiet = time.monotonic()
-            elif p.poll() is not None:
+            elif ended:
                 break
             silence = time.monotonic() - quiet
             if todo and b"\x1b[?2004h" in out.tty and silence > 0.05 and (

@@ -5,7 +5,7 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
-.PHONY: all run test cuda gpu-check gpu-bundle embed fuzz fuzz-all mutants torture soak limits exactness check-model bench-cpu bench-peers bench-smoke setup test-setup clean help install uninstall deb archive lint format unit \
+.PHONY: all run test cuda cuda-ready gpu-check gpu-bundle embed fuzz fuzz-all mutants torture soak limits exactness check-model bench-cpu bench-peers bench-smoke setup test-setup clean help install uninstall deb archive lint format unit \
   check check-setup check-asan check-tsan check-valgrind check-static clang-build check-aarch64
 
 CC ?= gcc
@@ -128,8 +128,9 @@ avxvnni_emulated_CFLAGS := $(kernels_avx2_CFLAGS)
 amxpacked_emulated_CFLAGS := $(kernels_avx512bf16_CFLAGS) -mavx512vbmi
 amxint8_emulated_CFLAGS := $(kernels_avx512_CFLAGS)
 
-TORCH_CXXFLAGS := -std=c++20 -O2 -g $(SAME) $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden -fopenmp $(SANFLAGS) $(HARDEN) \
-  -D_GLIBCXX_USE_CXX11_ABI=1 -Isrc -DUSE_C10D_GLOO -isystem src/torch/gloo_names -isystem $(TORCH_DIR)/include -isystem $(TORCH_DIR)/include/torch/csrc/api/include
+# Of what debuggers read, places in the source alone: libtorch's types would be half of the compiler's time.
+TORCH_CXXFLAGS := -std=c++20 -O2 -g1 $(SAME) $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden -fopenmp $(SANFLAGS) $(HARDEN) \
+  -D_GLIBCXX_USE_CXX11_ABI=1 -Isrc -DAT_PER_OPERATOR_HEADERS -DUSE_C10D_GLOO -isystem src/torch/gloo_names -isystem $(TORCH_DIR)/include -isystem $(TORCH_DIR)/include/torch/csrc/api/include
 torch_obj = $(patsubst %,$(B)/obj/src/torch/%.o,$(1))
 # in every compute library: loading, timelines, trained heads, ranks, what packs and unpacks weights
 TORCH_COMMON := $(call torch_obj,lst_open lst_session lst_head lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory lst_ranks_gloo) $(patsubst %.c,$(B)/obj/%.o,$(KERNEL_SRC)) \
@@ -170,13 +171,15 @@ GPU_CODE := $(foreach a,$(GPU_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
 GPU_SRC := $(wildcard src/torch/kernels/*.cu)
 # no contraction that is not written: a row's bits must not depend on which variant of a kernel computes it
 NVCCFLAGS := -std=c++17 -O3 --fmad=false -lineinfo -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Isrc $(GPU_CODE)
-cuda:
+cuda: cuda-ready $(if $(and $(NVCC),$(wildcard $(TORCH_DIR)/lib/libc10_cuda.so)),build/liblstorch_cuda.so)
+cuda-ready:
 	@test -n '$(NVCC)' || { echo "cuda: nvcc was not found: install NVIDIA's CUDA toolkit 13, or set NVCC=PATH" >&2; exit 1; }
 	@$(NVCC) --version | grep -q 'release 13' || { echo "cuda: $(NVCC) is not of CUDA 13, which libtorch here is built \
 	for: install that toolkit, or set NVCC=PATH" >&2; exit 1; }
 	@test -n '$(TORCH_DIR)' || { echo "cuda: libtorch is not set up: 'make setup', or LIBTORCH=DIR" >&2; exit 1; }
 	@test -e $(TORCH_DIR)/lib/libc10_cuda.so || { echo "cuda: $(TORCH_DIR) is a libtorch without CUDA (no libc10_cuda.so)" >&2; exit 1; }
-	@$(MAKE) build/liblstorch_cuda.so
+# before nvcc compiles for minutes
+$(GPU_SRC:%.cu=build/obj/%.cu.o) $(call torch_obj,gpu_runtime): | cuda-ready
 build/obj/gpu-code: FORCE
 	@mkdir -p build/obj; echo '$(NVCC) $(NVCCFLAGS)' | cmp -s - $@ || echo '$(NVCC) $(NVCCFLAGS)' > $@
 build/obj/%.cu.o: %.cu build/obj/gpu-code

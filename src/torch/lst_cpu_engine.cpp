@@ -2,6 +2,8 @@
 #include "torch/lst_cpu.h"
 #include "torch/lst_ranks_calls.h"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,6 +1,7 @@
 // A forward runs inside one parallel region: every thread walks the same code, and all meet after each phase.
 #include "torch/lst_cpu.h"
 
+#include <ATen/ops/empty.h>
 #include <omp.h>
 
 #include <algorithm>

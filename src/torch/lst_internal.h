@@ -4,7 +4,9 @@
 // library has both. Behind them a device implements lst_model and Engine: lst_cpu*.cpp (liblstorch.so) or lst_cuda*.cpp
 // (liblstorch_cuda.so).
 #pragma once
-#include <ATen/ATen.h>
+// Not <ATen/ATen.h>, which holds every operator and takes a compiler half a minute; files name the operators they use.
+#include <ATen/core/Tensor.h>
+#include <c10/core/InferenceMode.h>
 
 #include <cmath>
 #include <memory>

@@ -6,6 +6,8 @@ extern "C" {
 }
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <omp.h>
 
 #include <algorithm>

@@ -1,6 +1,8 @@
 // Ranks that a launcher started, on any machines: libtorch's process group for CPUs.
 #include "torch/lst_ranks.h"
 
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>

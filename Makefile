@@ -68,6 +68,9 @@ FOREIGN := $(filter-out $(LEVELS_OF_$(ARCH)),$(LEVELS_OF_x86_64) $(LEVELS_OF_aar
 KERNEL_SRC := $(filter-out $(FOREIGN),$(wildcard src/torch/kernels/*.c))
 TEST_SRC := $(wildcard tests/unit/test_*.c)
 TEST_LIB_SRC := $(filter-out $(TEST_SRC) $(FOREIGN),$(wildcard tests/unit/*.c))
+# what the tests of kernels have beside the kernels: other tests would only wait for compilers
+EMULATED_LEVELS := $(filter %_emulated.c,$(TEST_LIB_SRC))
+KERNEL_TEST_SRC := $(EMULATED_LEVELS) tests/unit/random_tensor.c
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 CORE_OBJ := $(call obj,$(CORE_SRC))
@@ -109,8 +112,9 @@ $(B)/obj/%.o: %.c $(B)/obj/flags
 	$(Q)$(CC) $(CFLAGS) $($(basename $(notdir $<))_CFLAGS) -MMD -MP -c -o $@ $<
 
 # Kernels: one source a CPU level; no -ffast-math, so that sums keep the order in which they are written. Sanitizers make
-# compilers slow at -O3 (two minutes for a file).
+# compilers slow (ten minutes for a file at -O2).
 $(B)/obj/src/torch/kernels/%.o: CFLAGS += $(if $(SAN),-O1,-O3) -fPIC -fvisibility=hidden -fno-math-errno
+$(call obj,$(EMULATED_LEVELS)): CFLAGS += $(if $(SAN),-O1)
 kernels_neondot_CFLAGS := -march=armv8.2-a+dotprod
 kernels_neoni8mm_CFLAGS := -march=armv8.2-a+dotprod+i8mm
 kernels_avx512_CFLAGS := -ffp-contract=fast -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mavx2 -mf16c -mprefer-vector-width=512
@@ -236,14 +240,15 @@ gpu-bundle: all build/tests/test_lst build/tests/test_models
 	@$(PYTHON) tests/gpu/check.py --bundle build/logitspec-gpu.tar.gz
 
 # ---- tests
-$(B)/tests/%: $(B)/obj/tests/unit/%.o $(call obj,$(TEST_LIB_SRC)) $(CORE_OBJ) $(UI_OBJ) $(CLI_LIB_OBJ) $(KERNEL_OBJ)
+$(B)/tests/test_kernels $(B)/tests/test_lst: $(call obj,$(KERNEL_TEST_SRC)) $(KERNEL_OBJ)
+$(B)/tests/%: $(B)/obj/tests/unit/%.o $(call obj,$(filter-out $(KERNEL_TEST_SRC),$(TEST_LIB_SRC))) $(CORE_OBJ) $(UI_OBJ) $(CLI_LIB_OBJ)
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
 
 # The kernels and their test alone: what a compiler for another machine makes of them is soon built, and tests/e2e/test_aarch64.py
 # runs it.
-$(B)/tests/kernels: $(call obj,tests/unit/test_kernels.c $(filter %_emulated.c %/random_tensor.c %/filter.c,$(TEST_LIB_SRC)) \
+$(B)/tests/kernels: $(call obj,tests/unit/test_kernels.c $(KERNEL_TEST_SRC) tests/unit/filter.c \
   $(addprefix src/base/,ggml.c rng.c clock.c sample.c mem.c) src/gpu/plan.c) $(KERNEL_OBJ)
 	@mkdir -p $(@D)
 	@echo '  LINK $@'

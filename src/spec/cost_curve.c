@@ -1,11 +1,15 @@
 #include "spec/cost_curve.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 const int32_t ls_cost_rows[LS_COST_SIZES] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
 static const double LEARN = 0.05; // share of a step's deviation that is believed
+// ... and of that, what the next size takes over, and so on. A machine becomes faster or slower for all of them, and
+// what disturbed a measurement disturbed its neighbours; sizes that looked too dear would else never be tried.
+static const double ALIKE = 0.9;
 
 void ls_cost_of_points(ls_cost_curve *z, const int32_t *rows, const double *ms, size_t n) {
     int at = 0;
@@ -100,6 +104,7 @@ void ls_cost_observe(ls_cost_curve *z, int32_t n_rows, int32_t context, double m
     }
     int i = 0;
     while (i + 1 < LS_COST_SIZES && n_rows >= ls_cost_rows[i + 1]) i++;
-    z->base_ms[i] *= 1 + LEARN * error;
-    if (n_rows > ls_cost_rows[i] && i + 1 < LS_COST_SIZES) z->base_ms[i + 1] *= 1 + LEARN * error;
+    const int above = n_rows > ls_cost_rows[i] ? i + 1 : i;
+    for (int j = 0; j < LS_COST_SIZES; j++)
+        z->base_ms[j] *= 1 + LEARN * error * pow(ALIKE, j < i ? i - j : j > above ? j - above : 0);
 }

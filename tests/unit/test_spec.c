@@ -413,17 +413,27 @@ static void costs_interpolate_and_learn(void **state) {
     assert_float_equal(ls_cost_ms(&z, 4, 1100), 18, 0.05);
     assert_float_equal(ls_cost_ms(&z, 4, 100), 14, 1e-9);
     z.slope_ms = 0;
+    const ls_cost_curve first = z;
     for (int i = 0; i < 500; i++) ls_cost_observe(&z, 7, 150, 40); // near: the costs of that size
     assert_float_equal(ls_cost_ms(&z, 7, 150), 40, 0.5);
-    assert_float_equal(ls_cost_ms(&z, 1, 150), 11, 1e-9);
-    assert_float_equal(ls_cost_ms(&z, 64, 150), 74, 1e-9);
-    // between two sizes both are learnt, no other; at a size that alone
-    assert_true(ls_cost_ms(&z, 6, 150) > 20 && ls_cost_ms(&z, 8, 150) > 22);
-    assert_float_equal(ls_cost_ms(&z, 4, 150), 14, 1e-9);
-    assert_float_equal(ls_cost_ms(&z, 12, 150), 22, 1e-9);
-    for (int i = 0; i < 50; i++) ls_cost_observe(&z, 12, 150, 60);
-    assert_true(ls_cost_ms(&z, 12, 150) > 40);
-    assert_float_equal(ls_cost_ms(&z, 16, 150), 26, 1e-9);
+    // the two sizes beside it alike, the others the less the farther they are
+    double more[LS_COST_SIZES];
+    for (int i = 0; i < LS_COST_SIZES; i++) more[i] = z.base_ms[i] / first.base_ms[i];
+    assert_float_equal(more[4], more[5], 1e-9); // 6 and 8 rows
+    for (int i = 0; i < 4; i++) assert_true(more[i] > 1 && more[i] < more[i + 1]);
+    for (int i = 6; i < LS_COST_SIZES; i++) assert_true(more[i] > 1 && more[i] < more[i - 1]);
+    for (int i = 0; i < 500; i++) { // each size believes its own steps
+        ls_cost_observe(&z, 1, 150, 11);
+        ls_cost_observe(&z, 7, 150, 40);
+    }
+    assert_float_equal(ls_cost_ms(&z, 7, 150), 40, 1);
+    assert_float_equal(ls_cost_ms(&z, 1, 150), 11, 0.5);
+    z = first; // a measurement that was disturbed: sizes that are never tried become cheaper with those that are
+    for (int i = 0; i < 500; i++)
+        for (int32_t rows = 1; rows < 4; rows++) ls_cost_observe(&z, rows, 150, 0.6 * ls_cost_ms(&first, rows, 150));
+    assert_float_equal(ls_cost_ms(&z, 3, 150), 0.6 * ls_cost_ms(&first, 3, 150), 0.1);
+    assert_true(ls_cost_ms(&z, 4, 150) < 0.65 * ls_cost_ms(&first, 4, 150));
+    assert_true(ls_cost_ms(&z, 64, 150) < ls_cost_ms(&first, 64, 150));
     const double usual = ls_cost_ms(&z, 1, 150);
     ls_cost_observe(&z, 1, 150, -100 * usual); // no time at all
     assert_true(ls_cost_ms(&z, 1, 150) == usual);

@@ -7,8 +7,9 @@
 const int32_t ls_cost_rows[LS_COST_SIZES] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
 static const double LEARN = 0.05; // share of a step's deviation that is believed
-// ... and of that, what the next size takes over, and so on. A machine becomes faster or slower for all of them, and
-// what disturbed a measurement disturbed its neighbours; sizes that looked too dear would else never be tried.
+// Each size takes over this share of what its neighbour on the way to that step's size learns. A machine becomes faster
+// or slower for all sizes, and what disturbed a measurement disturbed its neighbours too; a size that looked too dear
+// would otherwise never be tried.
 static const double ALIKE = 0.9;
 
 void ls_cost_of_points(ls_cost_curve *z, const int32_t *rows, const double *ms, size_t n) {

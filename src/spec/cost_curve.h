@@ -36,6 +36,6 @@ int32_t ls_cost_choose(const ls_cost_curve *z, const double *path, int32_t n, in
 // Whether a row of this chance could be worth its cost behind n others, or open the way to rows that are. False ends
 // the search for candidates.
 bool ls_cost_may_pay(const ls_cost_curve *z, double path, int32_t n, int32_t context);
-// A forward of n_rows rows took ms: a part of what it deviates is believed of its size, less of the others the farther
-// they are. Nothing where the curve was given.
+// A forward of n_rows rows took ms: the cost of that size follows it by a part of the deviation, those of other sizes
+// the less the farther they are. Nothing changes where the curve was given.
 void ls_cost_observe(ls_cost_curve *z, int32_t n_rows, int32_t context, double ms);

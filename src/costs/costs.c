@@ -76,13 +76,18 @@ static ls_code measure(ls_cost_curve *z, ls_timeline *t, double *one_again, ls_p
     const uint64_t start = ls_now_ns();
     if (!code) code = t->prefill(t, filler, context, &greedy, &last, NULL, NULL, err);
     z->prefill_ms = (double)(ls_now_ns() - start) / 1e6 / context;
-    for (int i = 0; i < LS_COST_SIZES && !code; i++) {
-        if (progress && !progress(ud, "measuring forwards", (double)i / LS_COST_SIZES))
-            code = ls_fail(err, LS_E_CANCELLED, "the measurement of forwards was cancelled");
-        else code = time_forward(t, ls_cost_rows[i], ls_cost_rows[i] < LARGE ? REPEATS : REPEATS_LARGE, &ms, err);
-        // a larger forward cannot be cheaper: what says so is noise
-        z->base_ms[i] = i && ms < z->base_ms[i - 1] ? z->base_ms[i - 1] : ms;
-    }
+    // All sizes in turn, and that several times: what disturbs the machine for a while disturbs no size every time.
+    for (int round = 0; round < REPEATS && !code; round++)
+        for (int i = 0; i < LS_COST_SIZES && !code; i++) {
+            const double done = (double)(round * LS_COST_SIZES + i) / (REPEATS * LS_COST_SIZES);
+            if (round >= REPEATS_LARGE && ls_cost_rows[i] >= LARGE) break;
+            if (progress && !progress(ud, "measuring forwards", done))
+                code = ls_fail(err, LS_E_CANCELLED, "the measurement of forwards was cancelled");
+            else code = time_forward(t, ls_cost_rows[i], 1, &ms, err);
+            if (!round || ms < z->base_ms[i]) z->base_ms[i] = ms;
+        }
+    for (int i = LS_COST_SIZES - 1; i > 0; i--) // fewer rows cannot cost more, and noise makes times longer
+        z->base_ms[i - 1] = fmin(z->base_ms[i - 1], z->base_ms[i]);
     if (!code) code = time_forward(t, SLOPE_ROWS, REPEATS, &long_ms, err);
     if (!code) code = time_forward(t, 1, REPEATS, one_again, err);
     if (long_ms > short_ms) z->slope_ms = (long_ms - short_ms) / SLOPE_ROWS / context;

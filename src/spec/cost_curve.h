@@ -27,7 +27,6 @@ void ls_cost_of_points(ls_cost_curve *z, const int32_t *rows, const double *ms, 
 // "auto": a zero curve, to be measured; else ROWS:MS,... from one row on. LS_E_USAGE; what: for the message.
 ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_err *err);
 
-
 double ls_cost_ms(const ls_cost_curve *z, int32_t rows, int32_t context); // interpolated; 0 if not measured
 // path[0..n): chances that the rows' whole paths are right, best first; path[0] is the root's and 1. Returns how many
 // of them to verify: 1 where no draft pays, n where nothing was measured. *rate: expected tokens per millisecond then, 0

@@ -133,9 +133,10 @@ class Links(unittest.TestCase):
         for path in self.files():
             with open(path, encoding="utf-8") as f:
                 text = re.sub(r"^```.*?^```|`[^`\n]*`", "", f.read(), flags=re.M | re.S)
-            for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            for link in re.findall(r"\]\(([^)\s]*)\)", text):
                 if link.startswith(("http:", "https:")):
                     continue
+                self.assertTrue(link, (path, "a link to nothing"))
                 name, _, heading = link.partition("#")
                 to = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
                 self.assertTrue(os.path.exists(to) and to.startswith(ROOT), (path, link))

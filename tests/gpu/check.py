@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds, tests and measures the CUDA decoder on the GPU of this machine: `make gpu-check`. tests/gpu/README.md says what.
 
-    tests/gpu/check.py [--model FILE.gguf] [--out DIR] [--steps build,tests,...] [--quick] [--seconds N]
+    tests/gpu/check.py [--model FILE.gguf] [--out DIR] [--steps build,tests,...] [--quick] [--seconds N] [--add FILE.json ...]
     tests/gpu/check.py --emulated       the same way through, tiny, on the emulated device: a test of this script
     tests/gpu/check.py --bundle FILE    packs sources and prebuilt programs for a machine without development packages
 
@@ -52,16 +52,19 @@ def main():
     p.add_argument("--quick", action="store_true", help="about three minutes")
     p.add_argument("--seconds", type=int, help="time for everything (540; quick: 200); what does not fit is skipped")
     p.add_argument("--tokens", type=int, help="of the exactness step (50000)")
+    p.add_argument("--add", nargs="+", default=[], metavar="FILE",
+                   help="gpu-check.json of earlier runs on this machine, with other steps: the report holds theirs too")
     p.add_argument("--emulated", action="store_true")
     p.add_argument("--bundle", metavar="FILE")
     a = p.parse_args()
     if a.bundle:
         return check_bundle.pack(os.path.abspath(a.bundle))
-    wanted = a.steps.split(",") if a.steps else STEPS
+    wanted = STEPS if a.steps is None else [s for s in a.steps.split(",") if s]
     unknown = sorted(set(wanted) - set(STEPS))
     if unknown:
         p.error(f"unknown: {', '.join(unknown)}; steps are {','.join(STEPS)}")
     run = Run(a)
+    run.add(a.add)
     status = check(run, wanted)
     if len(run.r["steps"]) > 2:  # else all is said
         with open(os.path.join(run.out, "gpu-check.md"), encoding="utf-8") as f:

@@ -120,7 +120,7 @@ class Run:
     """One run of the check: what it works with, how much time is left, and what came out (r, the report's JSON)."""
 
     def __init__(self, a):
-        self.begin = time.monotonic()
+        self.begin, self.earlier = time.monotonic(), 0
         self.model, self.quick, self.tokens, self.emulated = a.model, a.quick, a.tokens, a.emulated
         self.total = a.seconds or (115 if a.emulated else 200 if a.quick else 540)
         self.torch, how = find_torch()
@@ -172,6 +172,16 @@ class Run:
         d = call(["ldd", path], 20, self.env)
         return "; ".join(s.strip() for s in (d.out + d.err).splitlines() if "not found" in s) or None
 
+    def add(self, files):
+        """Takes over what earlier runs measured, so that a machine that is lent in pieces gives one report."""
+        for path in files:
+            with open(path, encoding="utf-8") as f:
+                earlier = json.load(f)
+            for key in ("steps", "bench", "transformers"):
+                self.r[key] += earlier[key]
+            self.r["program"].update(earlier["program"])
+            self.earlier += earlier.get("seconds", 0)
+
     def limit(self, seconds):
         return min(seconds, max(1, self.left()))
 
@@ -179,6 +189,7 @@ class Run:
         return self.total - (time.monotonic() - self.begin)
 
     def note(self, name, state, detail="", seconds=0.0, **more):
+        self.r["steps"] = [s for s in self.r["steps"] if s["name"] != name]  # an earlier run had it
         self.r["steps"].append({"name": name, "state": state, "detail": detail, "seconds": round(seconds, 2), **more})
         say(f"{name}: {state}{f' ({seconds:.1f} s)' if seconds else ''}{': ' + detail if detail else ''}")
         check_report.write(self.r, self.out)
@@ -196,7 +207,7 @@ class Run:
         return d
 
     def end(self):
-        self.r["seconds"] = round(time.monotonic() - self.begin, 1)
+        self.r["seconds"] = round(self.earlier + time.monotonic() - self.begin, 1)
         check_report.write(self.r, self.out)
         bad = [s["name"] for s in self.r["steps"] if s["state"] == "failed"]
         say(f"{self.r['seconds']:.0f} s; " + (f"FAILED: {', '.join(bad)}" if bad else "nothing failed"))

@@ -112,11 +112,11 @@ int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*format
     const double bytes = 2.0 * layers * n_kv_heads * m->head_dim * 2; /* of a position's keys and values */
     if (whole)
         add(&s, "attention, context", layers, (int64_t)n_kv_heads * whole * ((queries + 16 * tiles - 1) / (16 * tiles)),
-            lsg_attention_shared(tiles, m->head_dim, 0), LSG_WARPS, bytes * whole * LSG_CHUNK,
+            lsg_attention_shared(tiles, m->head_dim, 0), LSG_ATTENTION_WARPS, bytes * whole * LSG_CHUNK,
             (double)layers * n_kv_heads * whole * query_tiles * of_tile);
     const int32_t of_rows = group >= 16 ? 1 : 16 / group < 4 ? 16 / group : 4;
     const int64_t tails = (launched + of_rows - 1) / of_rows * (int64_t)n_kv_heads;
-    add(&s, "attention, ends", layers, tails, lsg_attention_shared(1, m->head_dim, 1), LSG_WARPS,
+    add(&s, "attention, ends", layers, tails, lsg_attention_shared(1, m->head_dim, 1), LSG_ATTENTION_WARPS,
         bytes * (length % LSG_CHUNK + rows), (double)layers * (double)tails * of_tile);
     add(&s, "attention, sum", layers, (int64_t)launched * n_heads, 1024, 2, 0, 0);
     add(&s, "gate", layers, (int64_t)launched * ((n_ff + 1023) / 1024), 1024, 8, 0, 0);

@@ -20,7 +20,8 @@ enum {
     LSG_TILE = 32,              /* outputs of a tile */
     LSG_GROUP = 32,             /* its inputs, which share a scale */
     LSG_STAGE = 8,              /* groups whose inputs come to shared memory at once */
-    LSG_WARPS = 4,              /* of a block of a matmul or of attention */
+    LSG_WARPS = 4,              /* of a block of a matmul */
+    LSG_ATTENTION_WARPS = 8,    /* of a block of attention */
     LSG_MATMUL_CHUNKS = 8,      /* chunks of a matmul's inputs, at most */
     LSG_CHUNK = 256,            /* logical positions that one attention block sums */
     LSG_SCORES = LSG_CHUNK + 4, /* floats from a query's scores to the next one's */

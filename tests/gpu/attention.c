@@ -28,6 +28,7 @@ static const uint16_t *see(session *s, int32_t rows, const lsg_attend *a) {
     upload(s->device.q, s->host.q, (size_t)s->step->n_rows * row_bytes(s));
     upload(s->device.xn, fresh(bytes), bytes);
     MUST(lsg_begin(&s->device, &(lsg_rotation){0}, stream));
+    MUST(lsg_arrive(stream));
     MUST(lsg_attention(&s->device, a, stream));
     return take(s->device.xn, bytes);
 }

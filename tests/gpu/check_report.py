@@ -235,9 +235,10 @@ def program_report(r):
     names = {"greedy": "greedy", "sampled": "temperature 1", "cpu": "the CPU beside it, greedy, one prompt of a kind"}
     for key in (k for k in names if k in r["program"]):
         c = r["program"][key]
+        of = c["manifest"]
         ar = next(m for m in c["methods"] if m["method"] == "ar")
         out += [f"## The program, {kind} {r['program']['file']}: {names[key]}", "",
-                f"`logitspec compare`, device {c['device']}, {c['dtype']} ({c['kernel']}), {c['threads']} threads, "
+                f"`logitspec compare`, device {of['device']}, {of['dtype']} ({of['kernel']}), {of['threads']} threads, "
                 f"{ar['prompts']} prompts (tests/gpu/prompts.jsonl), {c['max_tokens']} tokens at most. Output tokens of all "
                 "methods " + ("are equal, prompt by prompt." if c["equal"] else "DIFFER.") + " tokens/s: output tokens / "
                 "decoding time, without prefill; speed-up: against ar's time for the same prompts, in the same process. Host: "

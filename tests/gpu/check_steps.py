@@ -198,7 +198,7 @@ def compare(run, key, name, limit, on, *args):
         wrong = [f"{m['method']} in {m['different']} prompts" for m in got["methods"] if m["different"]]
         if wrong or not got["equal"]:
             entry.update(state="failed", detail="output tokens differ from ar's: " + ", ".join(wrong))
-        elif on != "cpu" and got["device"] == "cpu":
+        elif on != "cpu" and got["manifest"]["device"] == "cpu":
             entry.update(state="failed", detail="it ran on the CPU")
     run.step(name, [run.program("logitspec"), "compare", "--device", on, *args, "--json", "--quiet"], limit, judge)
 

@@ -150,6 +150,12 @@ static inline uint32_t lsg_permute(uint32_t a, uint32_t b, uint32_t s) {
 static inline int32_t lsg_fresh(const int32_t *p) {
     return *p;
 }
+static inline int32_t lsg_fresh(const int16_t *p) {
+    return *p;
+}
+static inline uint16_t *lsg_fresh_pointer(uint16_t *const *p) {
+    return *p;
+}
 static inline uint32_t lsg_load4(const void *p) {
     uint32_t v;
     memcpy(&v, p, sizeof v);

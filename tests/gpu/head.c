@@ -221,37 +221,49 @@ static void sample_by(lsg_step *step, double temperature, int32_t top_k, double 
     step->top_p = top_p;
 }
 
+typedef struct {
+    double temperature;
+    int32_t top_k;
+    double top_p;
+} rule;
+
+// Draws of each row by each rule, of logits that reach from -spread to spread, beside the CPU's.
+static void compare_draws(const session *s, const rule *how, size_t n_how, float spread, int *draws, int *differ) {
+    const lsg_head d = plain_head(s, 1);
+    const int32_t rows = s->host.rows, n = s->host.n_vocab;
+    for (size_t i = 0; i < n_how; i++) {
+        sample_by(s->step, how[i].temperature, how[i].top_k, how[i].top_p);
+        for (int32_t r = 0; r < rows; r++) s->step->uniform[r] = ls_uniform_at(42 + i, (uint64_t)r);
+        for (int32_t k = 0; k < rows * n; k++) s->host.y[k] = spread * rnd();
+        send_y(s);
+        run_head(s, &d);
+        for (int32_t r = 0; r < rows; r++) {
+            const float *logits = s->host.logits + (size_t)r * (size_t)n;
+            const lst_row *got = &s->host.result->row[r];
+            CHECK(got->chosen >= 0 && got->chosen < n && got->chosen_logit == logits[got->chosen], "row %d: token %d",
+                  (int)r, (int)got->chosen);
+            (*draws)++;
+            *differ += got->chosen !=
+                       ls_sample(logits, n, how[i].temperature, how[i].top_k, how[i].top_p, 42 + i, (uint64_t)r);
+        }
+    }
+}
+
 static void sampling_chooses_as_the_cpu(void) {
-    enum { ROWS = 64, N = 700 };
-    const struct {
-        double temperature;
-        int32_t top_k;
-        double top_p;
-    } how[] = {{1, 0, 1}, {0.7, 40, 1}, {1.3, 0, 0.9}, {0.8, 50, 0.95}, {2, 1, 0.5}, {0.05, 0, 1}, {1, N, 0.3}};
-    const session s = logits_session(ROWS, N);
+    enum { ROWS = 64, N = 700, FEW_ROWS = 6, MANY = 5 * LSG_SLICE - 7 };
+    static const rule how[] = {{1, 0, 1}, {0.7, 40, 1}, {1.3, 0, 0.9}, {0.8, 50, 0.95}, {2, 1, 0.5}, {0.05, 0, 1},
+                               {1, N, 0.3}};
+    const session s = logits_session(ROWS, N), many = logits_session(FEW_ROWS, MANY);
     const lsg_head d = plain_head(&s, 1);
     const lst_row *got = s.host.result->row;
     random_tree(s.step, ROWS, 1);
+    random_tree(many.step, FEW_ROWS, 1);
     int draws = 0, differ = 0;
-    for (size_t i = 0; i < 2 * LENGTH(how); i++) {
-        const double temperature = how[i % LENGTH(how)].temperature, top_p = how[i % LENGTH(how)].top_p;
-        const int32_t top_k = how[i % LENGTH(how)].top_k;
-        sample_by(s.step, temperature, top_k, top_p);
-        for (int r = 0; r < ROWS; r++) {
-            s.step->uniform[r] = ls_uniform_at(42 + i, (uint64_t)r);
-            for (int k = 0; k < N; k++) s.host.y[r * N + k] = 6 * rnd();
-        }
-        send_y(&s);
-        run_head(&s, &d);
-        for (int r = 0; r < ROWS; r++) {
-            const float *logits = s.host.logits + r * N;
-            const int32_t chosen = got[r].chosen;
-            CHECK(chosen >= 0 && chosen < N && got[r].chosen_logit == logits[chosen], "row %d: token %d", r,
-                  (int)chosen);
-            draws++;
-            differ += chosen != ls_sample(logits, N, temperature, top_k, top_p, 42 + i, (uint64_t)r);
-        }
-    }
+    compare_draws(&s, how, LENGTH(how), 6, &draws, &differ);
+    compare_draws(&s, how, LENGTH(how), 6, &draws, &differ);
+    // where slices name fewer tokens than may be chosen and more, and where a few hold all the mass and where none do
+    compare_draws(&many, how, LENGTH(how), 2000, &draws, &differ);
+    compare_draws(&many, how, LENGTH(how), 3, &draws, &differ);
     // The device's masses are 40-bit integers of a float exponential, the CPU's are doubles: the sum up to a token may
     // fall on the other side of u, or of top_p, where both lie within some 1e-6 of each other.
     CHECK(differ * 1000 <= draws, "%d of %d draws are not the CPU's", differ, draws);

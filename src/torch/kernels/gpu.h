@@ -111,6 +111,8 @@ typedef struct {
     const float *freq[2]; /* [dims / 2] of each kind of layer; NULL: no layer is of this kind */
     float magnitude[2];
 } lsg_rotation;
+/* Of kernels that start early, only lsg_embed may follow: those behind it may read what lsg_begin wrote (columns,
+ * ancestors) before they wait for the kernel ahead. */
 int lsg_begin(const lsg_buffers *b, const lsg_rotation *r, lsg_stream stream);
 /* x[r] = row token[r] of the embedding, times scale; 0 for a token of another device's part. */
 int lsg_embed(const lsg_buffers *b, const lsg_matrix *embd, float scale, lsg_stream stream);
@@ -138,7 +140,8 @@ typedef struct {
 int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream stream);
 /* xn[r] = attention of each head over the committed positions in the window, the row's ancestors and itself. chunks:
  * at least those that lie wholly in the committed context; partial results take LSG_TAIL_CHUNKS more of each row. Rows
- * for whose partial results there is no room wait for others. */
+ * for whose partial results there is no room wait for others. It reads where keys lie before the kernel ahead has
+ * ended, and asks for keys and values of the committed context. */
 typedef struct {
     int32_t layer, chunks, window; /* window 0: all positions */
     float softcap;

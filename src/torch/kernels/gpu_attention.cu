@@ -11,7 +11,7 @@
 namespace {
 
 enum {
-    WARPS = LSG_WARPS,
+    WARPS = LSG_ATTENTION_WARPS,
     STEPS = 8,     // of 16 dimensions or slots whose keys or values are on their way at once
     TAIL_ROWS = 4, // rows of a block at the context's end, at most
     TAIL_STEPS = 4 // of single rows whose values are on their way at once
@@ -26,10 +26,14 @@ struct rows_of {
     }
 };
 
-// The key of a cache column.
+// The key of a cache column. Pages may have come since this multiprocessor last looked.
 LSG_DEVICE const uint16_t *key_at(const lsg_buffers &b, int32_t layer, int32_t head, int32_t column) {
-    return b.pages[column / LSG_PAGE] +
+    return lsg_fresh_pointer(b.pages + column / LSG_PAGE) +
            (((size_t)layer * 2 * b.n_kv_heads + head) * LSG_PAGE + column % LSG_PAGE) * b.head_dim;
+}
+// From a key to its value.
+LSG_DEVICE size_t to_value(const lsg_buffers &b) {
+    return (size_t)b.n_kv_heads * LSG_PAGE * b.head_dim;
 }
 
 LSG_DEVICE int32_t first_seen(const lsg_attend &a, int32_t position) {
@@ -69,31 +73,25 @@ LSG_DEVICE int32_t slot_of(int32_t step, int c, int i) {
     return 16 * step + c * 2 + i % 2 + i / 2 * 8;
 }
 
-// QT tiles of 16 queries. Blocks below n_shared take chunks of the context, the others its end, tail_queries each.
-template <int QT>
-__global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
-    attend(lsg_buffers b, lsg_attend a, rows_of rows, int32_t n_shared, int32_t tail_queries) {
+// QT tiles of 16 queries of a chunk: one of the context, or (TAIL) one of its end, for a few rows.
+template <int QT, bool TAIL>
+LSG_DEVICE void attend_chunk(const lsg_buffers &b, const lsg_attend &a, rows_of rows, int32_t item, int32_t queries_of) {
     LSG_SHARED(float, scores); // [16 QT][LSG_SCORES], then as bf16 in place; pointers; operands of queries
     const lsg_step *s = b.step;
     const int32_t hd = b.head_dim, group = b.n_heads / b.n_kv_heads, kv_head = (int32_t)blockIdx.x;
     const int32_t t = (int32_t)threadIdx.x, lane = t % 32, warp = t / 32, r = lane / 4, c = lane % 4;
     // keys of the slots; in a tail, of each of its rows, whose own slots come behind the committed ones
     const uint16_t **at = (const uint16_t **)(scores + 16 * QT * LSG_SCORES);
-    uint4 *queries = (uint4 *)(at + (QT == 1 ? TAIL_ROWS : 1) * LSG_CHUNK);
+    uint4 *queries = (uint4 *)(at + (TAIL ? TAIL_ROWS : 1) * LSG_CHUNK);
     const int32_t length = lsg_fresh(&s->length);
-    lsg_next_may_start();
-    const bool tail = QT == 1 && (int32_t)blockIdx.y >= n_shared;
-    const int32_t item = (int32_t)blockIdx.y - (tail ? n_shared : 0),
-                  chunks = tail ? (int32_t)LSG_TAIL_CHUNKS : a.chunks;
-    const int32_t chunk = item % chunks + (tail ? length / LSG_CHUNK : 0),
-                  q0 = item / chunks * (tail ? tail_queries : 16 * QT),
-                  n_q = min(tail ? tail_queries : 16 * QT,
-                            (min(rows.end, lsg_fresh(&s->n_rows)) - rows.begin) * group - q0),
+    const int32_t chunks = TAIL ? (int32_t)LSG_TAIL_CHUNKS : a.chunks;
+    const int32_t chunk = item % chunks + (TAIL ? length / LSG_CHUNK : 0), q0 = item / chunks * queries_of,
+                  n_q = min(queries_of, (min(rows.end, lsg_fresh(&s->n_rows)) - rows.begin) * group - q0),
                   row0 = rows.begin + q0 / group, head0 = q0 % group, n_rows = (head0 + n_q + group - 1) / group;
     // slots that are committed, and all that somebody sees
     int32_t fixed = LSG_CHUNK, seen = LSG_CHUNK;
     bool used = n_q > 0;
-    if (tail && used) {
+    if (TAIL && used) {
         int32_t deepest = 0;
         for (int32_t i = 0; i < n_rows; i++) {
             const int32_t depth = lsg_fresh(&s->depth[row0 + i]);
@@ -103,20 +101,32 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
         seen = min((int32_t)LSG_CHUNK, length + deepest + 1 - chunk * LSG_CHUNK);
         used = seen > 0;
     } else if (used) used = (chunk + 1) * LSG_CHUNK <= length && (chunk + 1) * LSG_CHUNK > first_seen(a, length);
-    lsg_wait_before();
-    if (!used) return;
+    if (!used) {
+        lsg_wait_before();
+        return;
+    }
     const int32_t whole = fixed / 16; // steps of 16 slots that are the same for all rows
-    for (int32_t i = t; i < fixed; i += 32 * WARPS)
-        at[i] = key_at(b, a.layer, kv_head, b.columns[chunk * LSG_CHUNK + i]);
-    for (int32_t i = t; tail && i < n_rows * LSG_CHUNK; i += 32 * WARPS) {
+    // Where things lie, and what is committed, does not wait for the kernel ahead: gpu.h says why.
+    for (int32_t i = t; i < fixed; i += 32 * WARPS) {
+        const uint16_t *key = key_at(b, a.layer, kv_head, lsg_fresh(&b.columns[chunk * LSG_CHUNK + i]));
+        at[i] = key;
+        for (int32_t d = 0; d < hd; d += 64) { // lines of 128 bytes
+            lsg_prefetch(key + d);
+            lsg_prefetch(key + to_value(b) + d);
+        }
+    }
+    for (int32_t i = t; TAIL && i < n_rows * LSG_CHUNK; i += 32 * WARPS) {
         const int32_t row = row0 + i / LSG_CHUNK, slot = i % LSG_CHUNK, p = chunk * LSG_CHUNK + slot;
         if (slot < (i < LSG_CHUNK ? fixed : 16 * whole)) continue;
-        const bool there = slot < fixed || p - length <= s->depth[row];
-        const int32_t column = !there         ? 0
-                               : slot < fixed ? b.columns[p]
-                                              : s->column[b.ancestors[row * LST_MAX_ROWS + p - length]];
+        if (slot >= (seen + 15) / 16 * 16) continue; // nobody looks there
+        const bool there = slot < fixed || p - length <= lsg_fresh(&s->depth[row]);
+        const int32_t column =
+            !there         ? 0
+            : slot < fixed ? lsg_fresh(&b.columns[p])
+                           : lsg_fresh(&s->column[lsg_fresh(&b.ancestors[row * LST_MAX_ROWS + p - length])]);
         at[i] = there ? key_at(b, a.layer, kv_head, column) : nullptr;
     }
+    lsg_wait_before();
     auto row_of = [&](int32_t q) { return row0 + (head0 + q) / group; };
     auto head_of = [&](int32_t q) { return kv_head * group + (head0 + q) % group; };
     for (int32_t i = t; i < QT * 16 * (hd / 4); i += 32 * WARPS) { // four values go to one lane's operand
@@ -156,8 +166,8 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
         }
     }
     // and of those behind them: a warp takes eight of one row
-    const int32_t first8 = fixed / 8, eights = tail ? (seen + 7) / 8 - first8 : 1; // 1: of no row
-    for (int32_t i = warp; tail && i < n_rows * eights; i += WARPS) {
+    const int32_t first8 = fixed / 8, eights = TAIL ? (seen + 7) / 8 - first8 : 1; // 1: of no row
+    for (int32_t i = warp; TAIL && i < n_rows * eights; i += WARPS) {
         const int32_t row = row0 + i / eights, slot0 = (first8 + i % eights) * 8;
         const uint16_t *key = slot0 + r < fixed ? nullptr : at[(row - row0) * LSG_CHUNK + slot0 + r];
         float sum[4] = {0, 0, 0, 0};
@@ -178,10 +188,11 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
         }
     }
     __syncthreads();
-    // weights: a warp takes a query; lane and step give a slot its place in the sum
-    for (int32_t q = warp; q < 16 * QT; q += WARPS) {
+    // weights: a warp takes a query; lane and step give a slot its place in the sum. What stands for queries that are not
+    // there reaches only their own sums, which nobody takes.
+    for (int32_t q = warp; q < n_q; q += WARPS) {
         float *row = scores + q * LSG_SCORES, v[LSG_CHUNK / 32], most = -INFINITY, sum = 0;
-        const int32_t position = q < n_q ? length + s->depth[row_of(q)] : -1,
+        const int32_t position = length + s->depth[row_of(q)],
                       end = min(seen, position + 1 - chunk * LSG_CHUNK),
                       begin = first_seen(a, position) - chunk * LSG_CHUNK;
 #pragma unroll
@@ -204,7 +215,7 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
             sum += __uint_as_float(w << 16); // what the values are weighted with, rounded as it is
         }
         sum = lsg_warp_sum(sum);
-        if (lane == 0 && q < n_q) {
+        if (lane == 0) {
             float *out = b.part_ml + (rows.part(chunk, row_of(q)) * b.n_heads + head_of(q)) * 2;
             out[0] = most;
             out[1] = sum;
@@ -212,10 +223,9 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
     }
     __syncthreads();
     // values: a warp takes 16 dimensions; first the steps of committed slots, then those of single rows
-    const size_t value = (size_t)b.n_kv_heads * LSG_PAGE * hd; // from a key to its value
-    const int32_t own = tail ? (seen + 15) / 16 - whole : 1;
+    const int32_t own = TAIL ? (seen + 15) / 16 - whole : 1;
     for (int32_t d0 = warp * 16; d0 < hd; d0 += WARPS * 16) {
-        const size_t from = value + d0 + r * 2;
+        const size_t from = to_value(b) + d0 + r * 2;
         float out[QT][2][4];
 #pragma unroll
         for (int i = 0; i < QT * 8; i++) (&out[0][0][0])[i] = 0;
@@ -237,7 +247,7 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
                 }
             }
         }
-        for (int32_t item0 = 0; tail && item0 < n_rows * own; item0 += TAIL_STEPS) {
+        for (int32_t item0 = 0; TAIL && item0 < n_rows * own; item0 += TAIL_STEPS) {
             uint32_t w[TAIL_STEPS][4];
 #pragma unroll
             for (int u = 0; u < TAIL_STEPS; u++)
@@ -272,49 +282,65 @@ __global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 5 : 2)
     }
 }
 
-__global__ void combine(lsg_buffers b, lsg_attend a, rows_of rows) {
+// Blocks below n_shared take chunks of the context, QT tiles of queries each, the others its end, tail_queries each.
+template <int QT>
+__global__ void __launch_bounds__(32 * WARPS, 2)
+    attend(lsg_buffers b, lsg_attend a, rows_of rows, int32_t n_shared, int32_t tail_queries) {
     lsg_next_may_start();
+    const int32_t item = (int32_t)blockIdx.y;
+    if (item < n_shared) attend_chunk<QT, false>(b, a, rows, item, 16 * QT);
+    else attend_chunk<1, true>(b, a, rows, item - n_shared, tail_queries);
+}
+
+__global__ void combine(lsg_buffers b, lsg_attend a, rows_of rows) {
+    LSG_SHARED(float, part); // [chunks][maximum, sum]; then the maximum gives way to the chunk's share
+    lsg_next_may_start();
+    const int32_t r = rows.begin + (int32_t)blockIdx.x, h = (int32_t)blockIdx.y, hd = b.head_dim,
+                  t = (int32_t)threadIdx.x, threads = (int32_t)blockDim.x;
+    const bool there = r < lsg_fresh(&b.step->n_rows);
+    const int32_t position = lsg_fresh(&b.step->length) + lsg_fresh(&b.step->depth[r]),
+                  from = first_seen(a, position) / LSG_CHUNK, n = position / LSG_CHUNK + 1 - from;
     lsg_wait_before();
-    const int32_t r = rows.begin + (int32_t)blockIdx.x, h = (int32_t)blockIdx.y, hd = b.head_dim;
-    if (r >= b.step->n_rows) return;
-    const int32_t position = b.step->length + b.step->depth[r];
-    const int32_t from = first_seen(a, position) / LSG_CHUNK, to = position / LSG_CHUNK;
-    auto at = [&](int32_t chunk) { return rows.part(chunk, r) * b.n_heads + h; };
+    if (!there) return;
+    auto at = [&](int32_t i) { return rows.part(from + i, r) * b.n_heads + h; };
+    for (int32_t i = t; i < 2 * n; i += threads) part[i] = b.part_ml[at(i / 2) * 2 + i % 2];
+    __syncthreads();
     float most = -INFINITY, sum = 0;
-    for (int32_t i = from; i <= to; i++) most = fmaxf(most, b.part_ml[at(i) * 2]);
-    for (int32_t i = from; i <= to; i++) sum += b.part_ml[at(i) * 2 + 1] * expf(b.part_ml[at(i) * 2] - most);
-    for (int32_t d = (int32_t)threadIdx.x; d < hd; d += (int32_t)blockDim.x) {
+    for (int32_t i = 0; i < n; i++) most = fmaxf(most, part[2 * i]);
+    __syncthreads();
+    for (int32_t i = t; i < n; i += threads) part[2 * i] = expf(part[2 * i] - most);
+    __syncthreads();
+    for (int32_t i = 0; i < n; i++) sum += part[2 * i + 1] * part[2 * i];
+    for (int32_t d = t; d < hd; d += threads) {
         float out = 0;
-        for (int32_t i = from; i <= to; i++)
-            out = fmaf(b.part_o[at(i) * hd + d], expf(b.part_ml[at(i) * 2] - most), out);
+#pragma unroll 8
+        for (int32_t i = 0; i < n; i++) out = fmaf(b.part_o[at(i) * hd + d], part[2 * i], out);
         b.xn[((size_t)r * b.n_heads + h) * hd + d] = (uint16_t)lsg_bf16x2(out / sum, 0);
     }
 }
 
 template <int QT>
-int run(const lsg_buffers &b, const lsg_attend &a, rows_of rows, bool shared, int32_t tail_queries, lsg_stream stream) {
-    const int32_t queries = (rows.end - rows.begin) * (b.n_heads / b.n_kv_heads),
-                  n_shared = shared ? a.chunks * ((queries + 16 * QT - 1) / (16 * QT)) : 0,
-                  tails = tail_queries ? LSG_TAIL_CHUNKS * ((queries + tail_queries - 1) / tail_queries) : 0;
-    const dim3 grid((unsigned)b.n_kv_heads, (unsigned)(n_shared + tails));
-    return lsg_launch(attend<QT>, grid, 32 * WARPS, lsg_attention_shared(QT, b.head_dim, QT == 1), stream, b, a, rows,
-                      n_shared, tail_queries);
+int run(const lsg_buffers &b, const lsg_attend &a, rows_of rows, lsg_stream stream) {
+    const int32_t group = b.n_heads / b.n_kv_heads, queries = (rows.end - rows.begin) * group,
+                  of_rows = 16 / group < TAIL_ROWS ? 16 / group : TAIL_ROWS,
+                  tail_queries = group > 16 ? 16 : group * of_rows,
+                  n_shared = a.chunks * ((queries + 16 * QT - 1) / (16 * QT)),
+                  tails = LSG_TAIL_CHUNKS * ((queries + tail_queries - 1) / tail_queries);
+    const size_t tail = lsg_attention_shared(1, b.head_dim, 1), shared = lsg_attention_shared(QT, b.head_dim, 0);
+    return lsg_launch(attend<QT>, dim3((unsigned)b.n_kv_heads, (unsigned)(n_shared + tails)), 32 * WARPS,
+                      n_shared && shared > tail ? shared : tail, stream, b, a, rows, n_shared, tail_queries);
 }
 
 int attend_rows(const lsg_buffers &b, const lsg_attend &a, rows_of rows, lsg_stream s) {
-    const int32_t group = b.n_heads / b.n_kv_heads, of_rows = 16 / group < TAIL_ROWS ? 16 / group : TAIL_ROWS,
-                  tail_queries = group > 16 ? 16 : group * of_rows;
-    int e = 0;
-    if ((rows.end - rows.begin) * group <= 16) e = run<1>(b, a, rows, true, tail_queries, s);
-    else {
-        // more queries read a chunk once, as far as the shared memory of any device goes
-        if (a.chunks)
-            e = lsg_attention_tiles(b.head_dim) == 4 ? run<4>(b, a, rows, true, 0, s) : run<2>(b, a, rows, true, 0, s);
-        if (!e) e = run<1>(b, a, rows, false, tail_queries, s);
-    }
+    // more queries read a chunk once, as far as the shared memory of any device goes
+    const int32_t queries = (rows.end - rows.begin) * (b.n_heads / b.n_kv_heads), most = lsg_attention_tiles(b.head_dim);
+    const int e = queries <= 16              ? run<1>(b, a, rows, s)
+                  : queries <= 32 || most == 2 ? run<2>(b, a, rows, s)
+                                               : run<4>(b, a, rows, s);
     if (e) return e;
     const dim3 grid((unsigned)(rows.end - rows.begin), (unsigned)b.n_heads);
-    return lsg_launch(combine, grid, b.head_dim > 64 ? 128 : 64, 0, s, b, a, rows);
+    return lsg_launch(combine, grid, b.head_dim > 64 ? 128 : 64,
+                      2 * sizeof(float) * (size_t)(a.chunks + LSG_TAIL_CHUNKS), s, b, a, rows);
 }
 
 } // namespace

@@ -65,6 +65,12 @@ LSG_DEVICE uint32_t lsg_permute(uint32_t a, uint32_t b, uint32_t s) {
 LSG_DEVICE int32_t lsg_fresh(const int32_t *p) {
     return __ldcg(p);
 }
+LSG_DEVICE int32_t lsg_fresh(const int16_t *p) {
+    return __ldcg(p);
+}
+LSG_DEVICE uint16_t *lsg_fresh_pointer(uint16_t *const *p) {
+    return (uint16_t *)__ldcg((const unsigned long long *)p);
+}
 // Loads from global memory where the compiler cannot tell what a pointer points to.
 LSG_DEVICE uint32_t lsg_load4(const void *p) {
     uint32_t v;

@@ -12,7 +12,9 @@ enum {
     SORT = LSG_SORT,
     SORT_THREADS = 1024,
     SAMPLE_WARPS = 16,
-    SAMPLE_THREADS = 32 * SAMPLE_WARPS // 1024 threads have no registers for it
+    SAMPLE_THREADS = 32 * SAMPLE_WARPS, // 1024 threads have no registers for it
+    LISTED = 2048,                      // keys that a block which samples holds by itself, at most
+    LIKELY = 64                         // tokens that top-p is tried with before all are
 };
 
 LSG_DEVICE uint64_t key_of(float x, int32_t id) {
@@ -50,23 +52,33 @@ __global__ void slice(lsg_buffers b, lsg_head h) {
     const int32_t r = (int32_t)blockIdx.y, n = b.n_vocab, t = (int32_t)threadIdx.x, slices = (int32_t)gridDim.x;
     if (r >= logit_rows(*b.step)) return;
     const int32_t begin = (int32_t)blockIdx.x * LSG_SLICE;
-    float x[EACH];
+    float x[EACH]; // all on their way at once
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const int32_t o = begin + i * THREADS + t;
+        x[i] = o < n ? h.y[(size_t)r * n + o] : -INFINITY;
+    }
+    for (int32_t c = 1; c < h.chunks; c++)
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            const int32_t o = begin + i * THREADS + t;
+            if (o < n) x[i] += h.y[((size_t)c * h.rows + r) * n + o];
+        }
+    const bool change = h.bias || h.scale != 1 || h.softcap > 0, store = change || h.y != b.logits || h.chunks > 1;
     uint64_t mine = 0;
     bool bad = false;
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         const int32_t o = begin + i * THREADS + t;
-        x[i] = -INFINITY;
         if (o >= n) continue;
-        float v = h.y[(size_t)r * n + o];
-        for (int32_t c = 1; c < h.chunks; c++) v += h.y[((size_t)c * h.rows + r) * n + o];
-        if (h.bias) v += h.bias[o];
-        v *= h.scale;
-        if (h.softcap > 0) v = h.softcap * tanhf(v / h.softcap);
-        if (h.y != b.logits || h.chunks > 1 || h.bias || h.scale != 1 || h.softcap > 0) b.logits[(size_t)r * n + o] = v;
-        bad |= !(v < INFINITY);
-        x[i] = v;
-        const uint64_t key = bad ? 0 : key_of(v, o);
+        if (change) {
+            if (h.bias) x[i] += h.bias[o];
+            x[i] *= h.scale;
+            if (h.softcap > 0) x[i] = h.softcap * tanhf(x[i] / h.softcap);
+        }
+        if (store) b.logits[(size_t)r * n + o] = x[i];
+        bad |= !(x[i] < INFINITY);
+        const uint64_t key = bad ? 0 : key_of(x[i], o);
         mine = key > mine ? key : mine;
     }
     if (bad) b.result->bad = 1;
@@ -104,27 +116,33 @@ __global__ void slice(lsg_buffers b, lsg_head h) {
 }
 
 __global__ void describe(lsg_buffers b, int32_t slices) {
-    LSG_SHARED(uint64_t, place);
+    LSG_SHARED(uint64_t, place); // [32]; what the slices say: their best, their sums
     lsg_next_may_start();
     lsg_wait_before();
-    const int32_t r = (int32_t)blockIdx.x, t = (int32_t)threadIdx.x;
+    const int32_t r = (int32_t)blockIdx.x, t = (int32_t)threadIdx.x, n = slices * LST_ROW_TOP;
     if (r >= logit_rows(*b.step)) return;
-    const uint64_t *keys = b.keys + (size_t)r * slices * LST_ROW_TOP;
-    const float *part = b.slices + (size_t)r * slices * LSG_SLICE_FLOATS;
+    uint64_t *keys = place + 32;
+    float *part = (float *)(keys + n);
+    for (int32_t i = t; i < n; i += THREADS) keys[i] = b.keys[(size_t)r * n + i];
+    for (int32_t i = t; i < slices * LSG_SLICE_FLOATS; i += THREADS)
+        part[i] = b.slices[(size_t)r * slices * LSG_SLICE_FLOATS + i];
+    __syncthreads();
     lst_row *row = &b.result->row[r];
     uint64_t bound = ~(uint64_t)0;
+    float most = -INFINITY;
     for (int k = 0; k < LST_ROW_TOP; k++) {
         uint64_t mine = 0;
-        for (int32_t i = t; i < slices * LST_ROW_TOP; i += THREADS)
+        for (int32_t i = t; i < n; i += THREADS)
             if (keys[i] < bound && keys[i] > mine) mine = keys[i];
         bound = block_max(mine, place);
+        const float logit = bound ? logit_of(bound) : -INFINITY;
+        if (!k) most = logit;
         if (t == 0) {
             row->top_id[k] = bound ? id_of(bound) : -1;
-            row->top_logit[k] = bound ? logit_of(bound) : -INFINITY;
+            row->top_logit[k] = logit;
         }
     }
     if (t) return;
-    const float most = row->top_logit[0];
     float total = 0, weighted = 0;
     for (int32_t i = 0; i < slices; i++) {
         const float d = part[i * LSG_SLICE_FLOATS] - most, e = expf(fmaxf(d, -80.0f));
@@ -163,21 +181,36 @@ LSG_DEVICE uint64_t warp_scan(uint64_t v) {
 struct Choice {
     uint64_t *place;      // [SAMPLE_WARPS]: what each warp says; then what find_bin says
     uint32_t *low, *high; // [256] each: halves of 64-bit bins, which only loops could add to as a whole
+    uint64_t *list;       // [LISTED]
+    int32_t *n_list;
     const float *logits;
-    const uint64_t *slice_best; // the first key of each slice's list
-    int32_t n;
+    const uint64_t *best; // each slice's list, and how many keys they are
+    int32_t n_best, n;
     float most, inverse;
+    bool listed; // the list holds all that may be chosen
 
-    LSG_MEMBER uint64_t key(int32_t i) const { return key_of(logits[i], i); }
-    LSG_MEMBER uint64_t mass(int32_t i) const { return mass_of(logits[i], most, inverse); }
+    LSG_MEMBER uint64_t mass(float logit) const { return mass_of(logit, most, inverse); }
 
-    // Calls body(i, there) with all tokens of slices that hold a key of at least `least`; whole warps call together.
-    template <class F> LSG_MEMBER void each(uint64_t least, F &&body) const {
-        for (int32_t slice = 0; slice * LSG_SLICE < n; slice++)
-            if (slice_best[(size_t)slice * LST_ROW_TOP] >= least)
-                for (int32_t k = 0; k < LSG_SLICE; k += SAMPLE_THREADS) {
-                    const int32_t i = slice * LSG_SLICE + k + (int32_t)threadIdx.x;
-                    body(i, i < n);
+    // Calls body(key, there) with all tokens of slices that hold a key of at least `least`, or of the list; whole warps
+    // call together. PER logits of a thread are on their way at once.
+    template <int PER = 1, class F> LSG_MEMBER void each(uint64_t least, F &&body) const {
+        const int32_t t = (int32_t)threadIdx.x, there = listed ? *n_list : 0;
+        for (int32_t k = 0; k < there; k += SAMPLE_THREADS) body(k + t < there ? list[k + t] : 0, k + t < there);
+        for (int32_t slice = 0; !listed && slice * LSG_SLICE < n; slice++)
+            if (best[(size_t)slice * LST_ROW_TOP] >= least)
+#pragma unroll 1
+                for (int32_t k = t; k < LSG_SLICE; k += PER * SAMPLE_THREADS) {
+                    float x[PER];
+#pragma unroll
+                    for (int32_t j = 0; j < PER; j++) {
+                        const int32_t i = slice * LSG_SLICE + k + j * SAMPLE_THREADS;
+                        x[j] = i < n ? logits[i] : 0;
+                    }
+#pragma unroll
+                    for (int32_t j = 0; j < PER; j++) {
+                        const int32_t i = slice * LSG_SLICE + k + j * SAMPLE_THREADS;
+                        body(i < n ? key_of(x[j], i) : 0, i < n);
+                    }
                 }
     }
 
@@ -194,10 +227,36 @@ struct Choice {
     // The mass of tokens with keys of at least `least`.
     LSG_MEMBER uint64_t total(uint64_t least) const {
         uint64_t sum = 0;
-        each(least, [&](int32_t i, bool there) {
-            if (there && key(i) >= least) sum += mass(i);
+        each<8>(least, [&](uint64_t k, bool there) {
+            if (there && k >= least) sum += mass(logit_of(k));
         });
         return sum_of_warps(warp_sum(sum));
+    }
+
+    // Lists all tokens that are not below the first `wanted` of those that slices name, which the first `wanted` of all
+    // are among. They may be too many for the list.
+    LSG_MEMBER void fill(int32_t wanted) {
+        const int32_t t = (int32_t)threadIdx.x;
+        if (wanted > n_best || n_best > LISTED) return;
+        __syncthreads();
+        for (int32_t i = t; i < n_best; i += SAMPLE_THREADS) list[i] = best[i];
+        if (!t) *n_list = 0, place[SAMPLE_WARPS] = 0;
+        __syncthreads();
+        for (int32_t i = t; i < n_best; i += SAMPLE_THREADS) {
+            int32_t above = 0;
+            for (int32_t k = 0; k < n_best; k++) above += list[k] > list[i];
+            if (above == wanted - 1) place[SAMPLE_WARPS] = list[i]; // keys differ, but for zeros, which are none
+        }
+        __syncthreads();
+        const uint64_t least = place[SAMPLE_WARPS];
+        if (!least) return;
+        each<8>(least, [&](uint64_t k, bool there) {
+            if (!there || k < least) return;
+            const int32_t at = atomicAdd(n_list, 1); // in any order: masses are integers
+            if (at < LISTED) list[at] = k;
+        });
+        __syncthreads();
+        listed = *n_list <= LISTED;
     }
 
     // Of all tokens in the order of their ids the one with which their masses exceed the share u of the whole: each
@@ -210,7 +269,7 @@ struct Choice {
             const int32_t part = ((end - begin + SAMPLE_WARPS - 1) / SAMPLE_WARPS + 31) / 32 * 32,
                           from = begin + warp * part;
             uint64_t sum = 0;
-            for (int32_t i = from + lane; i < min(end, from + part); i += 32) sum += mass(i);
+            for (int32_t i = from + lane; i < min(end, from + part); i += 32) sum += mass(logits[i]);
             const uint64_t own = warp_sum(sum), whole = sum_of_warps(own);
             if (all) goal = (uint64_t)((double)whole * u);
             if (goal >= whole) goal = whole - 1; // the last token that has a mass
@@ -223,7 +282,7 @@ struct Choice {
             if (part == 32) break;
         }
         const int32_t i = begin + lane; // every warp finds it
-        const uint64_t sum = warp_scan(i < end ? mass(i) : 0);
+        const uint64_t sum = warp_scan(i < end ? mass(logits[i]) : 0);
         return begin + __ffs(__ballot_sync(0xFFFFFFFFu, sum > goal)) - 1;
     }
 
@@ -261,11 +320,10 @@ struct Choice {
             __syncthreads();
             const uint64_t from = shift == 56 ? 0 : prefix << (shift + 8); // keys of the bytes so far begin here
             uint64_t found = 0, last = 0; // keys of the bytes so far that this lane has seen, and one of them
-            each(from > least ? from : least, [&](int32_t i, bool there) { // lanes of the same bin add up first
-                const uint64_t k = there ? key(i) : 0;
+            each(from > least ? from : least, [&](uint64_t k, bool there) { // lanes of the same bin add up first
                 const bool take = there && k >= least && (shift == 56 || k >> (shift + 8) == prefix);
                 const int32_t mine = (int32_t)(k >> shift & 255);
-                const uint64_t own = !take ? 0 : by_mass ? mass(i) : 1;
+                const uint64_t own = !take ? 0 : by_mass ? mass(logit_of(k)) : 1;
                 if (take) found++, last = k;
                 for (uint32_t left = __ballot_sync(0xFFFFFFFFu, take); left;) {
                     const int32_t bin = __shfl_sync(0xFFFFFFFFu, mine, __ffs(left) - 1);
@@ -295,21 +353,27 @@ __global__ void __launch_bounds__(SAMPLE_THREADS) sample(lsg_buffers b, int32_t 
     const int32_t r = (int32_t)blockIdx.x, n = b.n_vocab;
     if (!s->sampled || r >= logit_rows(*s) || b.result->bad) return;
     lst_row *row = &b.result->row[r];
-    uint32_t *low = (uint32_t *)(place + SAMPLE_WARPS + 2);
-    const Choice c{place,
-                   low,
-                   low + 256,
-                   b.logits + (size_t)r * n,
-                   b.keys + (size_t)r * slices * LST_ROW_TOP,
-                   n,
-                   row->top_logit[0],
-                   (float)(1.0 / s->temperature)};
+    uint64_t *list = place + SAMPLE_WARPS + 2;
+    uint32_t *low = (uint32_t *)(list + LISTED);
+    Choice c{place,
+             low,
+             low + 256,
+             list,
+             (int32_t *)(low + 512),
+             b.logits + (size_t)r * n,
+             b.keys + (size_t)r * slices * LST_ROW_TOP,
+             slices * LST_ROW_TOP,
+             n,
+             row->top_logit[0],
+             (float)(1.0 / s->temperature),
+             false};
     const double u = s->uniform[s->head_row >= 0 ? s->head_row : r];
     const bool top_k = s->top_k > 0 && s->top_k < n, top_p = s->top_p < 1;
     int32_t chosen;
     if (!top_k && !top_p) chosen = c.choose_in_order(u);
     else {
         uint64_t least = 0; // key of the last token that may be chosen
+        if (top_k) c.fill(s->top_k);
 #pragma unroll 1
         for (int stage = top_k ? 0 : top_p ? 1 : 2; stage < 3; stage += stage || top_p ? 1 : 2) {
             const uint64_t mass = stage ? c.total(least) : 0;
@@ -317,6 +381,10 @@ __global__ void __launch_bounds__(SAMPLE_THREADS) sample(lsg_buffers b, int32_t 
             if (stage == 1) {
                 const uint64_t wanted = (uint64_t)ceil((double)mass * s->top_p);
                 goal = wanted ? wanted - 1 : 0;
+                if (!top_k) { // the list serves if it holds the token with which masses exceed the goal
+                    c.fill(min((int32_t)LIKELY, c.n_best));
+                    if (c.listed && c.total(0) <= goal) c.listed = false;
+                }
             } else if (stage == 2) goal = (uint64_t)((double)mass * u);
             least = c.select(goal, least, stage > 0);
         }
@@ -330,13 +398,15 @@ __global__ void __launch_bounds__(SAMPLE_THREADS) sample(lsg_buffers b, int32_t 
 // ---- the path
 
 __global__ void walk(lsg_buffers b) {
-    LSG_SHARED(int32_t, reached); // [n_rows]: depth + 1 where every token on the way was chosen
+    LSG_SHARED(uint64_t, place); // [32]; [rows]: the parent that chose this token, or -1
+    static_assert(LST_MAX_ROWS <= THREADS, "a thread a row");
     lsg_next_may_start();
     lsg_wait_before();
     const lsg_step *s = b.step;
-    const int32_t n = logit_rows(*s);
+    const int32_t n = logit_rows(*s), i = (int32_t)threadIdx.x;
     lst_row *rows = b.result->row;
-    for (int32_t i = (int32_t)threadIdx.x; i < n; i += THREADS) {
+    int32_t *chosen_by = (int32_t *)(place + 32);
+    if (i < n) {
         const int32_t p = s->head_row >= 0 ? -1 : s->parent[i], o = s->token[i] - b.vocab_from;
         const bool own = o >= 0 && o < b.n_vocab;
         float logit = NAN, lse = NAN;
@@ -349,19 +419,17 @@ __global__ void walk(lsg_buffers b) {
         }
         rows[i].parent_logit = logit;
         rows[i].parent_lse = lse;
-    }
-    for (int32_t i = (int32_t)threadIdx.x; i < n; i += THREADS) // on the way are ancestors: each looks by itself
-    {
-        int32_t row = i;
-        while (row > 0 && s->head_row < 0 && rows[s->parent[row]].chosen == s->token[row]) row = s->parent[row];
-        reached[i] = row ? 0 : s->depth[i] + 1;
+        chosen_by[i] = p >= 0 && rows[p].chosen == s->token[i] ? p : -1;
     }
     __syncthreads();
-    if (threadIdx.x) return;
-    int32_t last = 0;
-    for (int32_t i = 1; i < n; i++)
-        if (reached[i] > reached[last]) last = i;
-    b.result->last_row = last;
+    uint64_t reached = 0; // depth + 1 where every token on the way was chosen; the first such row wins
+    if (i < n) {
+        int32_t row = i;
+        while (row > 0 && chosen_by[row] >= 0) row = chosen_by[row];
+        if (!row) reached = (uint64_t)(s->depth[i] + 1) << 32 | (uint32_t)(LST_MAX_ROWS - i);
+    }
+    reached = block_max(reached, place);
+    if (!i) b.result->last_row = LST_MAX_ROWS - (int32_t)(uint32_t)reached;
 }
 
 // ---- the best of a row: blocks sort SORT keys and keep LSG_TOP, until one block has seen them all
@@ -425,11 +493,14 @@ int lsg_top(const float *logits, int32_t n_vocab, const int32_t *row, uint64_t *
 int lsg_head_rows(const lsg_buffers *b, const lsg_head *h, lsg_stream s) {
     const unsigned slices = (unsigned)n_slices(b->n_vocab), rows = (unsigned)h->rows;
     int e = lsg_launch(slice, dim3(slices, rows), THREADS, 32 * sizeof(uint64_t), s, *b, *h);
-    if (!e) e = lsg_launch(describe, dim3(rows), THREADS, 32 * sizeof(uint64_t), s, *b, (int32_t)slices);
+    if (!e) e = lsg_launch(describe, dim3(rows), THREADS,
+                       sizeof(uint64_t) * (32 + (size_t)slices * LST_ROW_TOP) +
+                           sizeof(float) * (size_t)slices * LSG_SLICE_FLOATS,
+                       s, *b, (int32_t)slices);
     if (!e && h->sampled)
         e = lsg_launch(sample, dim3(rows), SAMPLE_THREADS,
-                       (SAMPLE_WARPS + 2) * sizeof(uint64_t) + 512 * sizeof(uint32_t), s, *b, (int32_t)slices);
-    if (!e) e = lsg_launch(walk, dim3(1), THREADS, LST_MAX_ROWS * sizeof(int32_t), s, *b);
+                       (SAMPLE_WARPS + 2 + LISTED) * sizeof(uint64_t) + 513 * sizeof(uint32_t), s, *b, (int32_t)slices);
+    if (!e) e = lsg_launch(walk, dim3(1), THREADS, 32 * sizeof(uint64_t) + LST_MAX_ROWS * sizeof(int32_t), s, *b);
     if (!e)
         e = lsg_top(b->logits, b->n_vocab, &b->result->last_row, b->keys, b->result->top_id, b->result->top_logit, s);
     return e;

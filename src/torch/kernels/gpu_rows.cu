@@ -90,9 +90,10 @@ LSG_DEVICE float weight(const lsg_matrix &m, int32_t o, int32_t k) {
     return fmaf(q, s.x, s.y);
 }
 
+// No kernel behind this one may start before `begin` has ended: their heads read what it wrote.
 __global__ void embed(lsg_buffers b, lsg_matrix m, float scale) {
-    lsg_next_may_start();
     lsg_wait_before();
+    lsg_next_may_start();
     const int32_t r = (int32_t)blockIdx.x;
     if (r >= b.step->n_rows) return;
     const int32_t o = b.step->token[r] - b.vocab_from;

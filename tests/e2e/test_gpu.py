@@ -131,15 +131,18 @@ class Gpu(unittest.TestCase):
     @without_sanitizers  # it makes builds of its own
     def test_the_check_of_a_gpu(self):
         """`make gpu-check` from end to end, on tiny shapes: what is measured is written, and what is not is said."""
-        r = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "gpu", "check.py"), "--emulated", "--steps",
-                            "build,copy,kernels,shapes,exact", "--out", self.tmp.name], capture_output=True, text=True, timeout=400)
-        self.assertEqual(r.returncode, 0, r.stderr)
+        first = os.path.join(self.tmp.name, "first")
+        for out, steps, more in ((first, "build,copy,kernels,shapes", []),
+                                 (self.tmp.name, "exact,program", ["--add", os.path.join(first, "gpu-check.json")])):
+            r = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "gpu", "check.py"), "--emulated", "--steps", steps,
+                                "--out", out, *more], capture_output=True, text=True, timeout=400)
+            self.assertEqual(r.returncode, 0, r.stderr)
         with open(os.path.join(self.tmp.name, "gpu-check.json"), encoding="utf-8") as f:
             report = json.load(f)
         self.assertTrue(report["emulated"])
         with open(os.path.join(self.tmp.name, "gpu-check.md"), encoding="utf-8") as f:
             text = f.read()
-        for want in ("emulated", "bit for bit", "not measured", "| matmul gate, up | q4 | 64 |"):
+        for want in ("emulated", "bit for bit", "not measured", "| matmul gate, up | q4 | 64 |", "temperature 1\n"):
             self.assertIn(want, text)
 
 

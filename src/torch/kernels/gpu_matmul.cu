@@ -195,15 +195,18 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
         lsg_copies_wait<0>();
         return;
     }
-    auto stage = [&](int32_t s) { // the block copies a stage's inputs; rows beyond the last that is there repeat it
+    // The block copies a stage's inputs. Nothing is copied in place of rows that are not there: what lies there reaches
+    // their own sums alone, and all blocks asking for the same few lines at once would wait for each other.
+    const int32_t n_copied = min(8 * NT, there - row0) * STAGE * 4;
+    auto stage = [&](int32_t s) {
         if (s >= n_stages) return;
         const int32_t pieces = min((int32_t)STAGE, end - first - s * STAGE) * 4;
         unsigned char *to = shared + s % P::STAGES * (8 * NT * P::STRIDE);
-        for (int32_t i = (int32_t)threadIdx.x; i < 8 * NT * STAGE * 4; i += 32 * WARPS) {
+        for (int32_t i = (int32_t)threadIdx.x; i < n_copied; i += 32 * WARPS) {
             const int32_t r = i / (STAGE * 4), piece = i % (STAGE * 4);
             if (piece < pieces)
-                lsg_copy16(to + r * P::STRIDE + piece * 16, x + (size_t)min(row0 + r, there - 1) * m.n_in +
-                                                                (size_t)(first + s * STAGE) * LSG_GROUP + piece * 8);
+                lsg_copy16(to + r * P::STRIDE + piece * 16,
+                           x + (size_t)(row0 + r) * m.n_in + (size_t)(first + s * STAGE) * LSG_GROUP + piece * 8);
         }
     };
     float acc[NT][2][4];

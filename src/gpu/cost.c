@@ -75,7 +75,7 @@ static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n
                             LSG_FORMATS(MORE)
 #undef MORE
                         };
-    const int32_t eights = lsg_matmul_eights(rows), row_blocks = (rows + 8 * eights - 1) / (8 * eights),
+    const int32_t eights = lsg_matmul_eights(rows, cut.beside), row_blocks = (rows + 8 * eights - 1) / (8 * eights),
                   of_block = LSG_TILE * cut.warps_out;
     const int64_t tiles = (int64_t)((n_out + LSG_TILE - 1) / LSG_TILE) * (n_in / LSG_GROUP);
     add(s, kernel, launches, (int64_t)row_blocks * ((n_out + of_block - 1) / of_block) * cut.chunks,

@@ -46,14 +46,16 @@ lsg_cut lsg_cut_of(int64_t n_out, int64_t n_in, int32_t resident) {
                          time = (double)(ceil_div(blocks, resident) * of_chunk) / splits + (double)there;
             if (best.warps_out && time >= least) continue;
             least = time;
-            best = (lsg_cut){warps, (int32_t)there, (int32_t)of_chunk};
+            best = (lsg_cut){warps, (int32_t)there, (int32_t)of_chunk,
+                             (int32_t)(blocks < resident ? resident / blocks : 1)};
         }
     return best;
 }
 
-int32_t lsg_matmul_eights(int32_t rows) {
-    const int64_t eights = ceil_div(rows, 8), blocks = ceil_div(eights, 8);
-    return (int32_t)ceil_div(eights, eights % blocks && eights % (blocks + 1) == 0 ? blocks + 1 : blocks);
+int32_t lsg_matmul_eights(int32_t rows, int32_t beside) {
+    const int64_t eights = ceil_div(rows, 8), least = ceil_div(eights, 8), side = beside < eights ? beside : eights;
+    if (side > least) return (int32_t)ceil_div(eights, side);
+    return (int32_t)ceil_div(eights, eights % least && eights % (least + 1) == 0 ? least + 1 : least);
 }
 
 int32_t lsg_attention_tiles(int32_t head_dim) {
@@ -158,7 +160,8 @@ lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
                   .columns = (size_t)n_context,
                   .ancestors = rows * rows,
                   .pages = (size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1,
-                  .parts = rows * chunks};
+                  .parts = rows * chunks,
+                  .ended = rows * (size_t)ls_range_size(own.kv_heads)};
     if (r.parts * of_part > PART_BYTES) r.parts = larger(PART_BYTES / of_part, chunks); /* one row always */
     r.part_o = r.parts * q;
     r.part_ml = r.parts * (size_t)n_heads * 2;
@@ -171,5 +174,5 @@ uint64_t lsg_session_bytes(const lsg_shape *s, int32_t n_context) {
     return sizeof(float) *
                (uint64_t)(r.x + r.y + r.sums + r.turns + r.part_o + r.part_ml + r.logits + r.last + r.slices) +
            sizeof(uint16_t) * (uint64_t)(r.xn + r.q + r.ancestors) + sizeof(uint64_t) * (uint64_t)r.keys +
-           sizeof(int32_t) * (uint64_t)r.columns + sizeof(void *) * (uint64_t)r.pages + REST;
+           sizeof(int32_t) * (uint64_t)(r.columns + r.ended) + sizeof(void *) * (uint64_t)r.pages + REST;
 }

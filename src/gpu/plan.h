@@ -75,9 +75,10 @@ size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in);
 int32_t lsg_resident(int32_t multiprocessors, int32_t shared_kib);
 
 /* How a [n_out, n_in] matrix is shared out, by its shape and the device: of a block's warps, warps_out (2 or 4) take
- * different outputs and the others different inputs of a stage; chunks of inputs go to different blocks. */
+ * different outputs and the others different inputs of a stage; chunks of inputs go to different blocks. beside: so
+ * many blocks of rows the device holds at once, with all weights. */
 typedef struct {
-    int32_t warps_out, chunks, chunk_groups;
+    int32_t warps_out, chunks, chunk_groups, beside;
 } lsg_cut;
 lsg_cut lsg_cut_of(int64_t n_out, int64_t n_in, int32_t resident);
 
@@ -101,8 +102,8 @@ LSG_CONSTANT lsg_matmul_plan lsg_matmul_plan_of(int format, int32_t eights) {
     p.shared = p.inputs + LSG_WARPS * p.slots * p.slot;
     return p;
 }
-/* Eights of rows of a block: so that few blocks are filled alike. */
-int32_t lsg_matmul_eights(int32_t rows);
+/* Eights of rows of a block: so that blocks are filled alike, and rows of a small matrix are shared out. */
+int32_t lsg_matmul_eights(int32_t rows, int32_t beside);
 
 /* ---- attention */
 
@@ -139,6 +140,7 @@ typedef struct {
     size_t x, xn, q, y, turns, part_o, part_ml, logits, last, keys, slices, columns, ancestors, pages;
     size_t sums;  /* with other ranks: its own outputs of a matmul */
     size_t parts; /* rows times chunks that part_o and part_ml hold */
+    size_t ended;
 } lsg_room;
 lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context);
 size_t lsg_keys_count(int32_t rows, int32_t n_vocab);              /* of a head's lists */

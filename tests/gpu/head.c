@@ -251,8 +251,8 @@ static void compare_draws(const session *s, const rule *how, size_t n_how, float
 
 static void sampling_chooses_as_the_cpu(void) {
     enum { ROWS = 64, N = 700, FEW_ROWS = 6, MANY = 5 * LSG_SLICE - 7 };
-    static const rule how[] = {{1, 0, 1}, {0.7, 40, 1}, {1.3, 0, 0.9}, {0.8, 50, 0.95}, {2, 1, 0.5}, {0.05, 0, 1},
-                               {1, N, 0.3}};
+    static const rule how[] = {{1, 0, 1},   {0.7, 40, 1}, {1.3, 0, 0.9}, {0.8, 50, 0.95},
+                               {2, 1, 0.5}, {0.05, 0, 1}, {1, N, 0.3}};
     const session s = logits_session(ROWS, N), many = logits_session(FEW_ROWS, MANY);
     const lsg_head d = plain_head(&s, 1);
     const lst_row *got = s.host.result->row;

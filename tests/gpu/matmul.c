@@ -130,7 +130,9 @@ static void check_block(const matrix *m, const uint16_t *inputs, const float *al
         if (r < there) memcpy(x + (size_t)r * n_in, inputs + of[r] * n_in, n_in * sizeof *x);
     }
     float *y_device = room(bytes);
-    MUST(lsg_matmul(&m->device, put(x, (size_t)rows * n_in * sizeof *x), y_device, rows_y, rows,
+    lsg_matrix shared_out = m->device; // among blocks of all sizes
+    shared_out.cut.beside = n % 4 ? n % 4 : 40;
+    MUST(lsg_matmul(&shared_out, put(x, (size_t)rows * n_in * sizeof *x), y_device, rows_y, rows,
                     n % 3 == 1 ? NULL : put(&there, sizeof there), stream));
     const float *y = take(y_device, bytes);
     for (size_t c = 0; c < row; c += n_out)

@@ -9,7 +9,12 @@
 
 #include <cmocka.h>
 
-#define ALL {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}} // of every matrix
+#define ALL                                                                                                            \
+    {                                                                                                                  \
+        {0, 0}, {0, 0}, {0, 0}, {0, 0}, {                                                                              \
+            0, 0                                                                                                       \
+        }                                                                                                              \
+    } // of every matrix
 
 // Shapes as their authors publish them (config.json).
 static const struct {
@@ -126,9 +131,15 @@ static void a_session_has_room_for_all_that_it_will_run(void **state) {
 static void buckets_hold_what_they_are_for(void **state) {
     (void)state;
     for (int32_t n = 1; n <= 256; n++) {
-        const int32_t rows = lsg_bucket_rows(n), eights = lsg_matmul_eights(rows);
+        const int32_t rows = lsg_bucket_rows(n), eights = lsg_matmul_eights(rows, 1);
         assert_in_range(rows, n, 256);
         assert_true(rows == 1 || (rows % 8 == 0 && rows % (8 * eights) == 0 && eights <= 8)); // no eight is half empty
+        for (int32_t beside = 1; beside < 50; beside++) { // so many blocks share the rows, or a block takes eight
+            const int32_t few = lsg_matmul_eights(rows, beside), blocks = (rows + 8 * few - 1) / (8 * few);
+            assert_in_range(few, 1, eights);
+            assert_true(few == eights || blocks <= beside);
+            assert_true(few == 1 || 8 * (few - 1) * (beside > blocks ? beside : blocks) < rows);
+        }
     }
     for (int32_t length = 0; length < 200000; length += 97) {
         const int32_t chunks = lsg_bucket_chunks(length);

@@ -10,7 +10,8 @@ enum {
     THREADS = 256,
     EACH = LSG_SLICE / THREADS,
     SORT = LSG_SORT,
-    SORT_THREADS = 1024,
+    SORT_WARPS = SORT / LSG_TOP,
+    KEYS = LSG_TOP / 32, // of a lane, from a list that a warp sorts
     SAMPLE_WARPS = 16,
     SAMPLE_THREADS = 32 * SAMPLE_WARPS, // 1024 threads have no registers for it
     LISTED = 2048,                      // keys that a block which samples holds by itself, at most
@@ -432,36 +433,73 @@ __global__ void walk(lsg_buffers b) {
     if (!i) b.result->last_row = LST_MAX_ROWS - (int32_t)(uint32_t)reached;
 }
 
-// ---- the best of a row: blocks sort SORT keys and keep LSG_TOP, until one block has seen them all
+// ---- the best of a row: a block's warps sort LSG_TOP keys each and keep the best of pairs, until one has seen them
+// all
 
-__global__ void __launch_bounds__(SORT_THREADS)
+// Of a list whose place 32 e + lane is a lane's k[e]: compares places J apart. Runs of SIZE places come to stand in
+// order, largest first and smallest first in turn.
+template <int SIZE, int J> LSG_DEVICE void compare(uint64_t k[KEYS], int lane) {
+#pragma unroll
+    for (int e = 0; e < KEYS; e++) {
+        const bool down = SIZE >= LSG_TOP || !((32 * e + lane) & SIZE);
+        if constexpr (J < 32) {
+            const uint64_t other = __shfl_xor_sync(0xFFFFFFFFu, k[e], J);
+            if ((!(lane & J) == down) == (k[e] < other)) k[e] = other;
+        } else if (e < (e ^ J / 32)) {
+            const uint64_t a = k[e], b = k[e ^ J / 32];
+            if ((a < b) == down) k[e] = b, k[e ^ J / 32] = a;
+        }
+    }
+}
+// Orders runs that first rise and then fall, or the other way.
+template <int SIZE, int J = SIZE / 2> LSG_DEVICE void merge(uint64_t k[KEYS], int lane) {
+    compare<SIZE, J>(k, lane);
+    if constexpr (J > 1) merge<SIZE, J / 2>(k, lane);
+}
+template <int SIZE = LSG_TOP> LSG_DEVICE void sort(uint64_t k[KEYS], int lane) {
+    if constexpr (SIZE > 2) sort<SIZE / 2>(k, lane);
+    merge<SIZE>(k, lane);
+}
+
+__global__ void __launch_bounds__(32 * SORT_WARPS)
     best(const float *logits, int32_t n_vocab, const int32_t *row, const uint64_t *in, int32_t n, uint64_t *out,
          int32_t *ids, float *values) {
-    LSG_SHARED(uint64_t, keys);
+    LSG_SHARED(uint64_t, lists); // [SORT_WARPS / 2][LSG_TOP]
     lsg_next_may_start();
     lsg_wait_before();
-    const int32_t begin = (int32_t)blockIdx.x * SORT, t = (int32_t)threadIdx.x;
+    const int32_t lane = (int32_t)threadIdx.x % 32, warp = (int32_t)threadIdx.x / 32,
+                  begin = (int32_t)blockIdx.x * SORT, there = (min(n - begin, (int32_t)SORT) + LSG_TOP - 1) / LSG_TOP;
     if (logits && row) logits += (size_t)*row * n_vocab;
-    int32_t size = 2 * LSG_TOP; // a power of two that holds all
-    while (size < SORT && size < n - begin) size *= 2;
-    for (int32_t i = t; i < size; i += SORT_THREADS)
-        keys[i] = begin + i >= n ? 0 : in ? in[begin + i] : key_of(logits[begin + i], begin + i);
-    for (int32_t k = 2; k <= size; k *= 2) // bitonic, largest first
-        for (int32_t j = k / 2; j; j /= 2) {
-            __syncthreads();
-            for (int32_t i = t; i < size; i += SORT_THREADS) {
-                const int32_t o = i ^ j;
-                if (o <= i) continue;
-                const uint64_t a = keys[i], c = keys[o];
-                if ((i & k) == 0 ? a < c : a > c) keys[i] = c, keys[o] = a;
+    uint64_t k[KEYS];
+#pragma unroll
+    for (int e = 0; e < KEYS; e++) {
+        const int32_t i = begin + warp * LSG_TOP + 32 * e + lane;
+        k[e] = i >= n ? 0 : in ? in[i] : key_of(logits[i], i);
+    }
+    if (warp < there) sort(k, lane);
+    for (int half = SORT_WARPS / 2; half; half /= 2) {
+        if (warp >= half && warp < 2 * half && warp < there)
+#pragma unroll
+            for (int e = 0; e < KEYS; e++) lists[(warp - half) * LSG_TOP + 32 * e + lane] = k[e];
+        __syncthreads();
+        if (warp < half && warp + half < there) {
+#pragma unroll
+            for (int e = 0; e < KEYS; e++) { // of the larger of each pair of these, LSG_TOP are the best of both lists
+                const uint64_t other = lists[warp * LSG_TOP + LSG_TOP - 1 - (32 * e + lane)];
+                if (other > k[e]) k[e] = other;
             }
+            merge<LSG_TOP>(k, lane);
         }
-    __syncthreads();
-    for (int32_t i = t; i < LSG_TOP; i += SORT_THREADS) {
-        if (out) out[(size_t)blockIdx.x * LSG_TOP + i] = keys[i];
+        __syncthreads();
+    }
+    if (warp) return;
+#pragma unroll
+    for (int e = 0; e < KEYS; e++) {
+        const int32_t i = 32 * e + lane;
+        if (out) out[(size_t)blockIdx.x * LSG_TOP + i] = k[e];
         if (ids) {
-            ids[i] = keys[i] ? id_of(keys[i]) : -1;
-            values[i] = keys[i] ? logit_of(keys[i]) : -INFINITY;
+            ids[i] = k[e] ? id_of(k[e]) : -1;
+            values[i] = k[e] ? logit_of(k[e]) : -INFINITY;
         }
     }
 }
@@ -479,7 +517,7 @@ int lsg_top(const float *logits, int32_t n_vocab, const int32_t *row, uint64_t *
     for (int32_t n = n_vocab;;) {
         const int32_t blocks = (n + SORT - 1) / SORT;
         const bool done = blocks == 1;
-        if (int e = lsg_launch(best, dim3((unsigned)blocks), SORT_THREADS, SORT * sizeof(uint64_t), s,
+        if (int e = lsg_launch(best, dim3((unsigned)blocks), 32 * SORT_WARPS, SORT / 2 * sizeof(uint64_t), s,
                                in ? nullptr : logits, n_vocab, row, in, n, done ? nullptr : out, done ? ids : nullptr,
                                done ? values : nullptr))
             return e;
@@ -493,7 +531,8 @@ int lsg_top(const float *logits, int32_t n_vocab, const int32_t *row, uint64_t *
 int lsg_head_rows(const lsg_buffers *b, const lsg_head *h, lsg_stream s) {
     const unsigned slices = (unsigned)n_slices(b->n_vocab), rows = (unsigned)h->rows;
     int e = lsg_launch(slice, dim3(slices, rows), THREADS, 32 * sizeof(uint64_t), s, *b, *h);
-    if (!e) e = lsg_launch(describe, dim3(rows), THREADS,
+    if (!e)
+        e = lsg_launch(describe, dim3(rows), THREADS,
                        sizeof(uint64_t) * (32 + (size_t)slices * LST_ROW_TOP) +
                            sizeof(float) * (size_t)slices * LSG_SLICE_FLOATS,
                        s, *b, (int32_t)slices);

@@ -277,7 +277,7 @@ int run(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_
 template <int F>
 int run_rows(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
              lsg_stream s) {
-    switch (lsg_matmul_eights(rows)) {
+    switch (lsg_matmul_eights(rows, m.cut.beside)) {
     case 1: return run<F, 1>(m, x, y, rows_y, rows, n_rows, s);
     case 2: return run<F, 2>(m, x, y, rows_y, rows, n_rows, s);
     case 3: return run<F, 3>(m, x, y, rows_y, rows, n_rows, s);

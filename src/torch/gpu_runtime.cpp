@@ -84,7 +84,6 @@ int lsg_device_get(int32_t i, lsg_device *out) {
     out->minor = p.minor;
     out->multiprocessors = p.multiProcessorCount;
     out->shared_kib = (int32_t)(p.sharedMemPerMultiprocessor >> 10);
-    out->cache_bytes = (uint64_t)p.l2CacheSize;
     int before = 0;
     cudaGetDevice(&before);
     size_t free = 0, total = 0;

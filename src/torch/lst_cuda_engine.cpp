@@ -218,7 +218,6 @@ lsg_buffers CudaEngine::buffers(int32_t rows) const {
     b.part_ml = part_ml.get();
     b.ended = ended.get();
     b.resident = shape.resident;
-    b.cache_bytes = m->device.cache_bytes;
     b.parts = room.parts;
     b.turns = turns.get();
     b.logits = logits_at.get();
@@ -353,7 +352,7 @@ template <class F> void CudaEngine::put(int32_t rows, int32_t chunks, bool head,
         const lsg_rope rope{i,          l.qkv.device.cut.chunks, hp.qk_norm,   v.qkv_bias,          v.q_norm, v.k_norm,
                             hp.rms_eps, hp.attn_scale,           hp.rope_dims, hp.rope_interleaved, kind};
         check(lsg_rope_kv(&b, &rope, s), "rotary embedding");
-        const lsg_attend attend{i, chunks, kind ? hp.window : 0, hp.attn_softcap, &l.out.device};
+        const lsg_attend attend{i, chunks, kind ? hp.window : 0, hp.attn_softcap};
         check(lsg_attention(&b, &attend, s), "attention");
         // a norm of all heads has made every rank compute them all (lsg_held); else one may, and the others not
         if (m->ranks && hp.qk_norm != LST_QK_NORM_WHOLE) put_meeting(of_heads, b.xn, b.xn, rows);

@@ -43,7 +43,6 @@ static uint16_t *key_or_value(const session *s, int value, int32_t head, int32_t
 static session scene_session(const scene *c, int32_t *spare) {
     session s = session_new(ROOM,
                             (lsg_buffers){.resident = c->resident,
-                                          .cache_bytes = 4096,
                                           .n_heads = c->group * c->n_kv_heads,
                                           .n_kv_heads = c->n_kv_heads,
                                           .head_dim = c->head_dim,
@@ -108,9 +107,8 @@ static void check_scene(const scene *c) {
     const size_t row = row_bytes(&s) / 2, all = (size_t)c->rows * row_bytes(&s);
     for (int32_t r = 0; r < c->rows; r++)
         if (tree.depth[r] > deepest) deepest = tree.depth[r];
-    const matrix behind = random_matrix(LS_GGML_Q8_0, 40, 64);
-    const lsg_attend a = {LAYER, (c->length + deepest) / LSG_CHUNK + 1, c->window, c->softcap, NULL},
-                     more = {LAYER, CHUNKS, c->window, c->softcap, &behind.device};
+    const lsg_attend a = {LAYER, (c->length + deepest) / LSG_CHUNK + 1, c->window, c->softcap},
+                     more = {LAYER, CHUNKS, c->window, c->softcap};
     char what[160];
     snprintf(what, sizeof what, "group %d, head_dim %d, length %d, %d rows, window %d", (int)c->group, (int)c->head_dim,
              (int)c->length, (int)c->rows, (int)c->window);

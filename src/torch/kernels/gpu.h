@@ -100,7 +100,6 @@ typedef struct {
     float *part_o, *part_ml; /* attention: [chunk][some rows][n_heads][head_dim]; [...][max, sum] */
     size_t parts;            /* rows times chunks that these have room for */
     int32_t *ended;          /* [rows][n_kv_heads]: heads and chunks that are there; zeros between launches */
-    uint64_t cache_bytes;    /* of the device's second-level cache */
     int32_t resident;        /* blocks that the device holds at once (gpu/plan.h) */
     float *turns;            /* [2 kinds][rows][rope_dims]: cosine and sine of each pair's angle */
     float *logits, *last;    /* [rows][n_vocab]; [n_vocab] of the last committed row */
@@ -144,12 +143,10 @@ int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream stream);
 /* xn[r] = attention of each head over the committed positions in the window, the row's ancestors and itself. chunks:
  * at least those that lie wholly in the committed context; partial results take LSG_TAIL_CHUNKS more of each row. Rows
  * for whose partial results there is no room wait for others. It reads where keys lie before the kernel ahead has
- * ended, and asks for keys and values of the committed context; multiprocessors that have no part in it ask for the
- * weights of the matmul behind it. */
+ * ended, and asks for keys and values of the committed context. */
 typedef struct {
     int32_t layer, chunks, window; /* window 0: all positions */
     float softcap;
-    const lsg_matrix *next; /* on the host; NULL: nothing is asked for */
 } lsg_attend;
 int lsg_attention(const lsg_buffers *b, const lsg_attend *a, lsg_stream stream);
 /* xn[r] = act(gate) * up from y. */

@@ -332,26 +332,14 @@ LSG_DEVICE void attend_chunk(const lsg_buffers &b, const lsg_attend &a, rows_of 
     }
 }
 
-// What blocks do: the first n_shared take chunks of the context, QT tiles of queries each, those below n_items its end,
-// tail_queries each, and the others bring weights to L2, which no kernel ahead changes.
-struct work {
-    int32_t n_shared, n_items, tail_queries;
-    const uint8_t *weights;
-    int64_t bytes;
-};
-
+// Blocks below n_shared take chunks of the context, QT tiles of queries each, the others its end, tail_queries each.
 template <int QT, bool ADD>
-__global__ void __launch_bounds__(32 * WARPS, 2) attend(lsg_buffers b, lsg_attend a, rows_of rows, work w) {
+__global__ void __launch_bounds__(32 * WARPS, 2)
+    attend(lsg_buffers b, lsg_attend a, rows_of rows, int32_t n_shared, int32_t tail_queries) {
     lsg_next_may_start();
     const int32_t item = (int32_t)blockIdx.y;
-    if (item < w.n_shared) attend_chunk<QT, false, ADD>(b, a, rows, item, 16 * QT);
-    else if (item < w.n_items) attend_chunk<1, true, ADD>(b, a, rows, item - w.n_shared, w.tail_queries);
-    else {
-        const int64_t n = (int64_t)(gridDim.y - (unsigned)w.n_items) * gridDim.x * blockDim.x,
-                      i = ((int64_t)(item - w.n_items) * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;
-        for (int64_t at = 64 * i; at < w.bytes; at += 64 * n) lsg_prefetch(w.weights + at);
-        lsg_wait_before();
-    }
+    if (item < n_shared) attend_chunk<QT, false, ADD>(b, a, rows, item, 16 * QT);
+    else attend_chunk<1, true, ADD>(b, a, rows, item - n_shared, tail_queries);
 }
 
 __global__ void __launch_bounds__(32 * WARPS) combine(lsg_buffers b, lsg_attend a, rows_of rows) {
@@ -369,17 +357,10 @@ template <int QT, bool ADD> int run(const lsg_buffers &b, const lsg_attend &a, r
                   of_rows = 16 / group < TAIL_ROWS ? 16 / group : TAIL_ROWS,
                   tail_queries = group > 16 ? 16 : group * of_rows,
                   n_shared = a.chunks * ((queries + 16 * QT - 1) / (16 * QT)),
-                  n_items = n_shared + LSG_TAIL_CHUNKS * ((queries + tail_queries - 1) / tail_queries),
-                  idle = a.next && !rows.begin ? b.resident / b.n_kv_heads - n_items : 0;
-    work w{n_shared, n_items, tail_queries, nullptr, 0};
-    if (idle > 0) {
-        const uint64_t bytes = lsg_matrix_bytes(a.next), most = b.cache_bytes / 2; // the rest of L2 is for the rest
-        w.weights = a.next->weights;
-        w.bytes = (int64_t)(bytes < most ? bytes : most);
-    }
+                  tails = LSG_TAIL_CHUNKS * ((queries + tail_queries - 1) / tail_queries);
     const size_t tail = lsg_attention_shared(1, b.head_dim, 1), shared = lsg_attention_shared(QT, b.head_dim, 0);
-    return lsg_launch(attend<QT, ADD>, dim3((unsigned)b.n_kv_heads, (unsigned)(n_items + (idle > 0 ? idle : 0))),
-                      32 * WARPS, n_shared && shared > tail ? shared : tail, stream, b, a, rows, w);
+    return lsg_launch(attend<QT, ADD>, dim3((unsigned)b.n_kv_heads, (unsigned)(n_shared + tails)), 32 * WARPS,
+                      n_shared && shared > tail ? shared : tail, stream, b, a, rows, n_shared, tail_queries);
 }
 
 // Queries share the keys and values that a block reads where they have more blocks than the device holds; all that few

@@ -14,9 +14,9 @@ typedef void *lsg_event;
 
 typedef struct {
     char name[256];
-    int32_t major, minor;                          /* compute capability */
-    int32_t multiprocessors, shared_kib;           /* shared memory of a multiprocessor */
-    uint64_t free_bytes, total_bytes, cache_bytes; /* cache: of the second level */
+    int32_t major, minor;                /* compute capability */
+    int32_t multiprocessors, shared_kib; /* shared memory of a multiprocessor */
+    uint64_t free_bytes, total_bytes;
 } lsg_device;
 
 const char *lsg_error(int code);

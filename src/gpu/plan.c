@@ -160,8 +160,7 @@ lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
                   .columns = (size_t)n_context,
                   .ancestors = rows * rows,
                   .pages = (size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1,
-                  .parts = rows * chunks,
-                  .ended = rows * (size_t)ls_range_size(own.kv_heads)};
+                  .parts = rows * chunks};
     if (r.parts * of_part > PART_BYTES) r.parts = larger(PART_BYTES / of_part, chunks); /* one row always */
     r.part_o = r.parts * q;
     r.part_ml = r.parts * (size_t)n_heads * 2;
@@ -174,5 +173,5 @@ uint64_t lsg_session_bytes(const lsg_shape *s, int32_t n_context) {
     return sizeof(float) *
                (uint64_t)(r.x + r.y + r.sums + r.turns + r.part_o + r.part_ml + r.logits + r.last + r.slices) +
            sizeof(uint16_t) * (uint64_t)(r.xn + r.q + r.ancestors) + sizeof(uint64_t) * (uint64_t)r.keys +
-           sizeof(int32_t) * (uint64_t)(r.columns + r.ended) + sizeof(void *) * (uint64_t)r.pages + REST;
+           sizeof(int32_t) * (uint64_t)r.columns + sizeof(void *) * (uint64_t)r.pages + REST;
 }

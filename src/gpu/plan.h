@@ -140,7 +140,6 @@ typedef struct {
     size_t x, xn, q, y, turns, part_o, part_ml, logits, last, keys, slices, columns, ancestors, pages;
     size_t sums;  /* with other ranks: its own outputs of a matmul */
     size_t parts; /* rows times chunks that part_o and part_ml hold */
-    size_t ended;
 } lsg_room;
 lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context);
 size_t lsg_keys_count(int32_t rows, int32_t n_vocab);              /* of a head's lists */

@@ -57,7 +57,6 @@ struct CudaEngine : lst::PartEngine {
     Memory<float> last, x, y, sums, turns, part_o, part_ml, logits_at, slices;
     Memory<uint16_t> xn, q;
     Memory<uint64_t> keys;
-    Memory<int32_t> ended;
     Memory<int32_t> top_at; // ids and values of a list that top() asked for
     // the cache
     std::vector<Memory<uint16_t>> pages;
@@ -131,14 +130,13 @@ CudaEngine::CudaEngine(CudaModel *model, int32_t n_context, int32_t layers_of)
       y(room.y, "a session"), sums(room.sums, "a session"), turns(room.turns, "a session"),
       part_o(room.part_o, "a session"), part_ml(room.part_ml, "a session"), logits_at(room.logits, "a session"),
       slices(room.slices, "a session"), xn(room.xn, "a session"), q(room.q, "a session"), keys(room.keys, "a session"),
-      ended(room.ended, "a session"),
+     
       top_at(2 * LSG_TOP, "a session"), of_tokens{this, nullptr, sizeof(float), {0, m->hp.n_embd}},
       of_heads{this, &ls_part::heads, (size_t)m->hp.head_dim * sizeof(uint16_t), held.heads},
       of_ff{this, &ls_part::ff, sizeof(uint16_t), held.ff}, of_embd{this, &ls_part::embd, sizeof(float), held.embd},
       before(m->ranks ? most_bytes(false) : 1), after(m->ranks ? most_bytes(true) : 1) {
     // what is downloaded of rows that a graph has room for is written, though nobody reads it
     check(lsg_clear(result_at.get(), sizeof(lsg_result), stream.s), "a session");
-    check(lsg_clear(ended.get(), room.ended * sizeof(int32_t), stream.s), "a session");
 }
 
 CudaEngine::~CudaEngine() {
@@ -216,7 +214,6 @@ lsg_buffers CudaEngine::buffers(int32_t rows) const {
     b.y = y.get();
     b.part_o = part_o.get();
     b.part_ml = part_ml.get();
-    b.ended = ended.get();
     b.resident = shape.resident;
     b.parts = room.parts;
     b.turns = turns.get();

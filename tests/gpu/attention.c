@@ -143,7 +143,7 @@ static void attention_of_a_row_is_the_same_alone_and_committed(void) {
                    .softcap = i / 2 % 2 ? 30 : 0,
                    .length = lengths[i / 7],
                    .rows = rows[i % 6],
-                   .resident = i / 3 % 2 ? RESIDENT : 1, // few blocks: as many queries as can be share one
+                   .resident = i / 3 % 2 ? RESIDENT : 1, // 1: nothing is idle
                    .chain = i % 6 == 3 || i % 11 == 0};
         c.n_kv_heads = c.group == 20 ? 1 : 1 + i % 3;
         check_scene(&c);

@@ -98,10 +98,9 @@ static inline int __ffs(uint32_t v) {
     return __builtin_ffs((int)v);
 }
 template <class T> static inline T atomicAdd(T *p, T v) {
-    return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);
-}
-static inline void __threadfence() {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    const T old = *p;
+    *p = old + v;
+    return old;
 }
 static inline uint32_t __float_as_uint(float f) {
     uint32_t u;
@@ -152,12 +151,6 @@ static inline int32_t lsg_fresh(const int32_t *p) {
     return *p;
 }
 static inline int32_t lsg_fresh(const int16_t *p) {
-    return *p;
-}
-static inline float lsg_fresh(const float *p) {
-    return *p;
-}
-static inline float4 lsg_fresh(const float4 *p) {
     return *p;
 }
 static inline uint16_t *lsg_fresh_pointer(uint16_t *const *p) {

@@ -48,8 +48,6 @@ session session_new(int32_t rows, lsg_buffers sizes, size_t y_of_row, int32_t at
     BOTH(part_o, (size_t)attention_chunks * r * q * sizeof(float));
     BOTH(part_ml, (size_t)attention_chunks * r * (size_t)sizes.n_heads * 2 * sizeof(float));
     s.host.parts = s.device.parts = (size_t)attention_chunks * r;
-    const size_t counters = r * (size_t)sizes.n_kv_heads * sizeof(int32_t);
-    s.device.ended = put(memset(fresh(counters), 0, counters), counters);
     BOTH(turns, 2 * r * (size_t)sizes.head_dim * sizeof(float));
     BOTH(logits, r * (size_t)sizes.n_vocab * sizeof(float));
     BOTH(last, (size_t)sizes.n_vocab * sizeof(float));

@@ -99,7 +99,6 @@ typedef struct {
     float *y;                /* partial sums of a matmul */
     float *part_o, *part_ml; /* attention: [chunk][some rows][n_heads][head_dim]; [...][max, sum] */
     size_t parts;            /* rows times chunks that these have room for */
-    int32_t *ended;          /* [rows][n_kv_heads]: heads and chunks that are there; zeros between launches */
     int32_t resident;        /* blocks that the device holds at once (gpu/plan.h) */
     float *turns;            /* [2 kinds][rows][rope_dims]: cosine and sine of each pair's angle */
     float *logits, *last;    /* [rows][n_vocab]; [n_vocab] of the last committed row */

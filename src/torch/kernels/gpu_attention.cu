@@ -12,12 +12,10 @@ namespace {
 
 enum {
     WARPS = LSG_ATTENTION_WARPS,
-    STEPS = 8,      // of 16 dimensions or slots whose keys or values are on their way at once
-    TAIL_ROWS = 4,  // rows of a block at the context's end, at most
-    TAIL_STEPS = 4, // of single rows whose values are on their way at once
-    MOST_ADDED = 64 // chunks that the block that ends last adds
+    STEPS = 8,     // of 16 dimensions or slots whose keys or values are on their way at once
+    TAIL_ROWS = 4, // rows of a block at the context's end, at most
+    TAIL_STEPS = 4 // of single rows whose values are on their way at once
 };
-static_assert(WARPS * 2 * MOST_ADDED <= 16 * LSG_SCORES, "they lie where scores were");
 constexpr float LOG2_E = 1.4426950408889634f;
 
 // Rows whose partial results are there at once.
@@ -75,36 +73,8 @@ LSG_DEVICE int32_t slot_of(int32_t step, int c, int i) {
     return 16 * step + c * 2 + i % 2 + i / 2 * 8;
 }
 
-// A warp adds the chunks of a row's head, in order. part: 2 floats a chunk, the warp's own.
-LSG_DEVICE void add_chunks(const lsg_buffers &b, const lsg_attend &a, rows_of rows, int32_t r, int32_t h, float *part) {
-    const int32_t hd = b.head_dim, lane = (int32_t)threadIdx.x % 32, position = b.step->length + b.step->depth[r],
-                  from = first_seen(a, position) / LSG_CHUNK, n = position / LSG_CHUNK + 1 - from;
-    auto at = [&](int32_t i) { return rows.part(from + i, r) * b.n_heads + h; };
-    __syncwarp(); // part is read no more
-    for (int32_t i = lane; i < 2 * n; i += 32) part[i] = lsg_fresh(b.part_ml + at(i / 2) * 2 + i % 2);
-    __syncwarp();
-    float most = -INFINITY, sum = 0;
-    for (int32_t i = 0; i < n; i++) most = fmaxf(most, part[2 * i]);
-    __syncwarp();
-    for (int32_t i = lane; i < n; i += 32) part[2 * i] = expf(part[2 * i] - most); // the chunk's share
-    __syncwarp();
-    for (int32_t i = 0; i < n; i++) sum += part[2 * i + 1] * part[2 * i];
-    for (int32_t d = 4 * lane; d < hd; d += 128) {
-        float4 out = {0, 0, 0, 0};
-#pragma unroll 8
-        for (int32_t i = 0; i < n; i++) {
-            const float4 v = lsg_fresh((const float4 *)(b.part_o + at(i) * hd + d));
-            const float share = part[2 * i];
-            out = {fmaf(v.x, share, out.x), fmaf(v.y, share, out.y), fmaf(v.z, share, out.z), fmaf(v.w, share, out.w)};
-        }
-        *(uint2 *)(b.xn + ((size_t)r * b.n_heads + h) * hd + d) = {lsg_bf16x2(out.x / sum, out.y / sum),
-                                                                   lsg_bf16x2(out.z / sum, out.w / sum)};
-    }
-}
-
 // QT tiles of 16 queries of a chunk: one of the context, or (TAIL) one of its end, for a few rows.
-// ADD: the block that is the last to end for a row's heads adds their chunks.
-template <int QT, bool TAIL, bool ADD>
+template <int QT, bool TAIL>
 LSG_DEVICE void attend_chunk(const lsg_buffers &b, const lsg_attend &a, rows_of rows, int32_t item,
                              int32_t queries_of) {
     LSG_SHARED(float, scores); // [16 QT][LSG_SCORES], then as bf16 in place; pointers; operands of queries
@@ -310,76 +280,78 @@ LSG_DEVICE void attend_chunk(const lsg_buffers &b, const lsg_attend &a, rows_of 
                 to[1] = out[j][1][i];
             }
     }
-    if constexpr (ADD) {
-        int32_t *last = (int32_t *)at; // of a row: this block is the last
-        __threadfence();
-        __syncthreads();
-        for (int32_t i = t; i < n_rows; i += 32 * WARPS) {
-            const int32_t position = length + s->depth[row0 + i], from = first_seen(a, position) / LSG_CHUNK,
-                          to = position / LSG_CHUNK;
-            const int32_t heads = min(n_q, (i + 1) * group - head0) - (i ? i * group - head0 : 0);
-            last[i] = 0;
-            if (chunk < from || chunk > to) continue;
-            int32_t *ended = b.ended + (size_t)(row0 + i) * b.n_kv_heads + kv_head;
-            last[i] = atomicAdd(ended, heads) + heads == group * (to - from + 1);
-            if (last[i]) *ended = 0;
-        }
-        __syncthreads();
-        __threadfence();
-        for (int32_t i = warp; i < n_rows * group; i += WARPS)
-            if (last[i / group])
-                add_chunks(b, a, rows, row0 + i / group, kv_head * group + i % group, scores + warp * 2 * MOST_ADDED);
-    }
 }
 
 // Blocks below n_shared take chunks of the context, QT tiles of queries each, the others its end, tail_queries each.
-template <int QT, bool ADD>
+template <int QT>
 __global__ void __launch_bounds__(32 * WARPS, 2)
     attend(lsg_buffers b, lsg_attend a, rows_of rows, int32_t n_shared, int32_t tail_queries) {
     lsg_next_may_start();
     const int32_t item = (int32_t)blockIdx.y;
-    if (item < n_shared) attend_chunk<QT, false, ADD>(b, a, rows, item, 16 * QT);
-    else attend_chunk<1, true, ADD>(b, a, rows, item - n_shared, tail_queries);
+    if (item < n_shared) attend_chunk<QT, false>(b, a, rows, item, 16 * QT);
+    else attend_chunk<1, true>(b, a, rows, item - n_shared, tail_queries);
 }
 
-__global__ void __launch_bounds__(32 * WARPS) combine(lsg_buffers b, lsg_attend a, rows_of rows) {
-    LSG_SHARED(float, part); // [warps][2 chunks]
+__global__ void combine(lsg_buffers b, lsg_attend a, rows_of rows) {
+    LSG_SHARED(float, part); // [chunks][maximum, sum]; then the maximum gives way to the chunk's share
     lsg_next_may_start();
-    const int32_t warp = (int32_t)threadIdx.x / 32, r = rows.begin + (int32_t)blockIdx.x,
-                  h = (int32_t)blockIdx.y * WARPS + warp;
-    const bool there = r < lsg_fresh(&b.step->n_rows) && h < b.n_heads;
+    const int32_t r = rows.begin + (int32_t)blockIdx.x, h = (int32_t)blockIdx.y, hd = b.head_dim,
+                  t = (int32_t)threadIdx.x, threads = (int32_t)blockDim.x;
+    const bool there = r < lsg_fresh(&b.step->n_rows);
+    const int32_t position = lsg_fresh(&b.step->length) + lsg_fresh(&b.step->depth[r]),
+                  from = first_seen(a, position) / LSG_CHUNK, n = position / LSG_CHUNK + 1 - from;
     lsg_wait_before();
-    if (there) add_chunks(b, a, rows, r, h, part + warp * 2 * (a.chunks + LSG_TAIL_CHUNKS));
+    if (!there) return;
+    auto at = [&](int32_t i) { return rows.part(from + i, r) * b.n_heads + h; };
+    for (int32_t i = t; i < 2 * n; i += threads) part[i] = b.part_ml[at(i / 2) * 2 + i % 2];
+    __syncthreads();
+    float most = -INFINITY, sum = 0;
+    for (int32_t i = 0; i < n; i++) most = fmaxf(most, part[2 * i]);
+    __syncthreads();
+    for (int32_t i = t; i < n; i += threads) part[2 * i] = expf(part[2 * i] - most);
+    __syncthreads();
+    for (int32_t i = 0; i < n; i++) sum += part[2 * i + 1] * part[2 * i];
+    for (int32_t d = t; d < hd; d += threads) {
+        float out = 0;
+#pragma unroll 8
+        for (int32_t i = 0; i < n; i++) out = fmaf(b.part_o[at(i) * hd + d], part[2 * i], out);
+        b.xn[((size_t)r * b.n_heads + h) * hd + d] = (uint16_t)lsg_bf16x2(out / sum, 0);
+    }
 }
 
-template <int QT, bool ADD> int run(const lsg_buffers &b, const lsg_attend &a, rows_of rows, lsg_stream stream) {
+// Queries of a block at the context's end, and blocks of it.
+int32_t tail_queries(int32_t group) {
+    const int32_t of_rows = 16 / group < TAIL_ROWS ? 16 / group : TAIL_ROWS;
+    return group > 16 ? 16 : group * of_rows;
+}
+int32_t tails(int32_t queries, int32_t group) {
+    return LSG_TAIL_CHUNKS * ((queries + tail_queries(group) - 1) / tail_queries(group));
+}
+// Blocks that read chunks of the context for so many tiles of queries each.
+int32_t shared_blocks(const lsg_attend &a, int32_t queries, int32_t tiles) {
+    return a.chunks * ((queries + 16 * tiles - 1) / (16 * tiles));
+}
+
+template <int QT> int run(const lsg_buffers &b, const lsg_attend &a, rows_of rows, lsg_stream stream) {
     const int32_t group = b.n_heads / b.n_kv_heads, queries = (rows.end - rows.begin) * group,
-                  of_rows = 16 / group < TAIL_ROWS ? 16 / group : TAIL_ROWS,
-                  tail_queries = group > 16 ? 16 : group * of_rows,
-                  n_shared = a.chunks * ((queries + 16 * QT - 1) / (16 * QT)),
-                  tails = LSG_TAIL_CHUNKS * ((queries + tail_queries - 1) / tail_queries);
+                  n_shared = shared_blocks(a, queries, QT);
     const size_t tail = lsg_attention_shared(1, b.head_dim, 1), shared = lsg_attention_shared(QT, b.head_dim, 0);
-    return lsg_launch(attend<QT, ADD>, dim3((unsigned)b.n_kv_heads, (unsigned)(n_shared + tails)), 32 * WARPS,
-                      n_shared && shared > tail ? shared : tail, stream, b, a, rows, n_shared, tail_queries);
+    return lsg_launch(attend<QT>, dim3((unsigned)b.n_kv_heads, (unsigned)(n_shared + tails(queries, group))),
+                      32 * WARPS, n_shared && shared > tail ? shared : tail, stream, b, a, rows, n_shared,
+                      tail_queries(group));
 }
 
-// Queries share the keys and values that a block reads where they have more blocks than the device holds; all that few
-// do is done at once.
+// More queries read a chunk once, as far as the shared memory of any device goes, unless multiprocessors are idle.
 int attend_rows(const lsg_buffers &b, const lsg_attend &a, rows_of rows, lsg_stream s) {
-    const int32_t queries = (rows.end - rows.begin) * (b.n_heads / b.n_kv_heads),
-                  most = lsg_attention_tiles(b.head_dim);
-    auto fits = [&](int32_t tiles) {
-        return b.n_kv_heads * a.chunks * ((queries + 16 * tiles - 1) / (16 * tiles)) <= b.resident;
-    };
-    const bool one = queries <= 16 || fits(1);
-    if (one && a.chunks + LSG_TAIL_CHUNKS <= MOST_ADDED) return run<1, true>(b, a, rows, s);
-    const int e = one                    ? run<1, false>(b, a, rows, s)
-                  : most == 2 || fits(2) ? run<2, false>(b, a, rows, s)
-                                         : run<4, false>(b, a, rows, s);
+    const int32_t group = b.n_heads / b.n_kv_heads, queries = (rows.end - rows.begin) * group;
+    const bool idle = b.n_kv_heads * (shared_blocks(a, queries, 2) + tails(queries, group)) <= b.resident / 2;
+    const int e = queries <= 16                                                   ? run<1>(b, a, rows, s)
+                  : queries <= 32 || idle || lsg_attention_tiles(b.head_dim) == 2 ? run<2>(b, a, rows, s)
+                                                                                  : run<4>(b, a, rows, s);
     if (e) return e;
-    const dim3 grid((unsigned)(rows.end - rows.begin), (unsigned)((b.n_heads + WARPS - 1) / WARPS));
-    return lsg_launch(combine, grid, 32 * WARPS, WARPS * 2 * sizeof(float) * (size_t)(a.chunks + LSG_TAIL_CHUNKS), s, b,
-                      a, rows);
+    const dim3 grid((unsigned)(rows.end - rows.begin), (unsigned)b.n_heads);
+    return lsg_launch(combine, grid, b.head_dim > 64 ? 128 : 64,
+                      2 * sizeof(float) * (size_t)(a.chunks + LSG_TAIL_CHUNKS), s, b, a, rows);
 }
 
 } // namespace

@@ -68,12 +68,6 @@ LSG_DEVICE int32_t lsg_fresh(const int32_t *p) {
 LSG_DEVICE int32_t lsg_fresh(const int16_t *p) {
     return __ldcg(p);
 }
-LSG_DEVICE float lsg_fresh(const float *p) {
-    return __ldcg(p);
-}
-LSG_DEVICE float4 lsg_fresh(const float4 *p) {
-    return __ldcg(p);
-}
 LSG_DEVICE uint16_t *lsg_fresh_pointer(uint16_t *const *p) {
     return (uint16_t *)__ldcg((const unsigned long long *)p);
 }

@@ -134,10 +134,8 @@ def sanitizer(run):
     env = dict(run.env, LOGITSPEC_CUDA_MALLOC="1")  # what is beyond an allocation belongs to nobody then
     for what, args, limit in (("kernels", [run.built("gpu_kernels")], 100), ("a model", model, 60)):
         for kind in ("memcheck", "racecheck", "initcheck"):
-            more = ["--report-api-errors", "no"] if kind == "memcheck" else []  # tests call what must fail, and look
             run.step(f"compute-sanitizer: {kind}, {what}",
-                     [tool, "--tool", kind, *more, "--error-exitcode", "86", "--print-limit", "5", *args], limit, judge, env,
-                     needs=15)
+                     [tool, "--tool", kind, "--error-exitcode", "86", "--print-limit", "5", *args], limit, judge, env, needs=15)
 
 
 # ---- measurements of the library alone

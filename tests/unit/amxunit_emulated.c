@@ -15,5 +15,5 @@ int emulated_amx_right(int wrong, int in) {
 }
 
 void emulated_amx_from(int32_t rows) {
-    from_rows_4 = from_rows_8 = rows;
+    from_rows = rows;
 }

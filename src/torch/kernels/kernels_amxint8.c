@@ -34,8 +34,7 @@ static inline __attribute__((always_inline)) void block(const int rows, const in
     const size_t size = q4 ? sizeof(lsk_q4) : sizeof(lsk_q8), before = q4 ? offsetof(lsk_q4, q) : offsetof(lsk_q8, q);
     const int32_t groups = m->n_in / 32, n = groups * (end - tile);
     const unsigned char *w = m->data + (size_t)tile * m->tile_bytes; /* of the groups that are multiplied */
-    const size_t own = (size_t)(end - tile) * m->tile_bytes; /* then come the next pass's */
-    const unsigned char *next = w + own + own * (size_t)pass.i / (size_t)pass.n;
+    const unsigned char *next = w + m->tile_bytes + m->tile_bytes * (size_t)pass.i / (size_t)pass.n;
     const lsk_group *of = x;
     __m512 f[AMX_ROWS];
     EACH_ROW f[r] = _mm512_setzero_ps();
@@ -94,29 +93,27 @@ int32_t lsk_amx_pass(int32_t rows) {
     return (rows + passes - 1) / passes;
 }
 
-/* Many rows are taken in passes of as many rows each, of which neighbours may share one; a few tiles at a time, so that
- * weights come from memory once, and a pass is not over before multiplications and sums are under way side by side. */
+/* Many rows are taken in passes of as many rows each, of which neighbours may share one; tile by tile, so that weights
+ * come from memory once. */
 void lsk_amx_matmul_int8(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
                          int32_t rows, int32_t t0, int32_t t1, void *scratch) {
     static void (*const kernels[])(const lsk_matrix *, const lsk_group *, int64_t, float *, int64_t, int32_t, int32_t,
                                    part_of) = {rows_8,  rows_9,  rows_10, rows_11, rows_12,
                                                rows_13, rows_14, rows_15, rows_16};
     const int32_t each = lsk_amx_pass(rows), passes = (rows + each - 1) / each;
-    enum { KEPT = 24 << 10 }; /* bytes of weights that stay in the first-level cache beside the rest */
-    const int32_t some = m->tile_bytes < KEPT ? (int32_t)(KEPT / m->tile_bytes) : 1,
-                  at_once = passes == 1 ? t1 - t0 : some;
+    const int32_t at_once = passes == 1 ? t1 - t0 : 1;
     const lsk_wide_rows wide = lsk_find_wide(m, arith, x, ldx, rows, scratch);
     amx_config c = {0};
     SHAPE(&c, each, 0, 1, 2)
     SHAPE(&c, each, 3, 4, 5)
     amx_configure(&c);
-    for (int32_t t = t0, end; t < t1; t = end) {
-        end = t1 - t < at_once ? t1 : t + at_once;
+    for (int32_t t = t0; t < t1; t += at_once) {
         for (int32_t i = 0; i < passes; i++) {
             const int32_t from = passes == 1 ? 0 : (rows - each) * i / (passes - 1);
-            kernels[each - LSK_AMX_LEAST](m, x + from, ldx, y + from * ldy, ldy, t, end, (part_of){i, passes});
+            kernels[each - LSK_AMX_LEAST](m, x + from, ldx, y + from * ldy, ldy, t, t + at_once, (part_of){i, passes});
         }
-        for (int32_t done = t; done < end; done++) lsk_avx512vnni_add_wide(m, &wide, y, ldy, done);
+        for (int32_t done = t; done < t + at_once; done++)
+            lsk_avx512vnni_add_wide(m, &wide, y, ldy, done);
     }
     _tile_release();
 }

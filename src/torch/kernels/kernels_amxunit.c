@@ -103,27 +103,24 @@ static int tiles_are_faster(int8_case *c, int rows) {
     return best[1] < best[0];
 }
 
-/* Rows of a pass from which on tiles are faster. */
-static int32_t find_from_rows(int8_case *c) {
+static int32_t from_rows = INT32_MAX; /* of a pass, tiles are faster */
+static void find_from_rows(int8_case *a, int8_case *b) {
     const int tried[] = {16, 14, 12, 10, LSK_AMX_LEAST};
-    int32_t from = INT32_MAX;
-    for (size_t i = 0; i < sizeof tried / sizeof *tried && tiles_are_faster(c, tried[i]); i++) from = tried[i];
-    return from;
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        if (!tiles_are_faster(a, tried[i]) || !tiles_are_faster(b, tried[i])) return;
+        from_rows = tried[i];
+    }
 }
-static int32_t from_rows_4 = INT32_MAX, from_rows_8 = INT32_MAX; /* of weights of 4 bits, and of 8 */
 
 void lsk_amx_matmul_int(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
                         int32_t rows, int32_t t0, int32_t t1, void *scratch) {
-    const int32_t from = arith == LSK_ARITH_I16 ? INT32_MAX
-                         : m->format == LSK_Q4I ? from_rows_4
-                         : m->format == LSK_Q8I ? from_rows_8
-                                                : INT32_MAX;
-    const matmul_int how = lsk_amx_pass(rows) >= from ? lsk_amx_matmul_int8 : lsk_avx512vnni.matmul_int;
+    const int can = (m->format == LSK_Q4I || m->format == LSK_Q8I) && arith != LSK_ARITH_I16;
+    const matmul_int how = can && lsk_amx_pass(rows) >= from_rows ? lsk_amx_matmul_int8 : lsk_avx512vnni.matmul_int;
     how(m, arith, x, ldx, y, ldy, rows, t0, t1, scratch);
 }
 
 int64_t lsk_amx_peak(lsk_arith arith, int64_t rounds) {
-    const int tiles = arith == LSK_ARITH_BF16 || (arith == LSK_ARITH_I8 && from_rows_4 < INT32_MAX);
+    const int tiles = arith == LSK_ARITH_BF16 || (arith == LSK_ARITH_I8 && from_rows < INT32_MAX);
     if (!tiles) return lsk_avx512vnni.peak(arith, rounds);
     configure_all();
     _tile_zero(4);
@@ -160,7 +157,7 @@ static int right_and_alive(void) {
         ok = right_bf16(LS_GGML_F32, LSK_ARITH_BF16) && right_bf16(LS_GGML_Q4_1, LSK_ARITH_BF16_PACKED) &&
              right_bf16(LS_GGML_Q8_0, LSK_ARITH_BF16_PACKED) && right_int8(&four, LS_GGML_Q4_1) &&
              right_int8(&eight, LS_GGML_Q8_0);
-        if (ok) from_rows_4 = find_from_rows(&four), from_rows_8 = find_from_rows(&eight);
+        if (ok) find_from_rows(&four, &eight);
     }
     sigaction(SIGILL, &old, NULL);
     return ok;

@@ -1,14 +1,18 @@
 /* What a step costs on paper. Memory: each byte that must come from the card's memory once, at the rate that streaming
- * kernels reach of what the card's maker says. Instructions: counted in the machine code, one a cycle and scheduler. A
- * kernel takes the larger of both, and what no kernel escapes: its launch, and the way to memory and back for what the
- * kernel before it wrote. The three constants below are assumptions until a card has measured them. */
+ * kernels reach of what the card's maker says; what blocks read again comes from its second-level cache. Instructions:
+ * counted in the machine code, at a rate of a scheduler's cycles. A kernel takes the largest of these, and what no
+ * kernel escapes: its launch, and the way to memory and back for what the kernel before it wrote. The constants were
+ * chosen so that steps of an 8B model and of one of 135M come within a sixth of what an H100 took
+ * (tests/gpu/results); for other cards they are assumptions. */
 #include "gpu/plan.h"
 
 #include <string.h>
 
-static const double STREAMED = 0.92; /* of the memory's rate */
-static const double ISSUED = 0.8;    /* of the schedulers' cycles, where instructions are the bound */
-static const double LATENCY_US = 1.5;
+static const double STREAMED = 0.88; /* of the memory's rate: what its bytes come at */
+static const double CACHED = 1.15;   /* of the memory's rate: bytes from memory and the cache together */
+static const double ISSUED = 0.3;    /* instructions a scheduler and cycle, where they are the bound */
+static const double LATENCY_US = 2;
+static const double ATTENTION_US = 4; /* keys, scores, weights and values wait for each other */
 
 const lsg_card lsg_cards[] = {
     {"a100", "A100", "NVIDIA A100 80 GB SXM", 108, 1.41, 2039, 164},
@@ -39,15 +43,17 @@ static lsg_cost *row_of(sheet *s, const char *kernel) {
     return &s->out[s->n++];
 }
 
-/* A kernel: its blocks, the shared memory and warps of one, and what all launches of a step move and execute. */
+/* A kernel: its blocks, the shared memory and warps of one, and what all launches of a step move and execute. again:
+ * bytes that blocks read after others. */
 static void add(sheet *s, const char *kernel, int32_t launches, int64_t blocks, size_t shared, int32_t warps,
-                double bytes, double instructions) {
+                double bytes, double again, double instructions) {
     const lsg_card *c = s->card;
     int64_t of_one = (int64_t)c->shared_kib * 1024 / ((int64_t)shared + 1024); /* 1 KiB of a block is the system's */
     if (of_one > 48 / warps) of_one = 48 / warps;                              /* warps of a multiprocessor */
     const int64_t resident = of_one * c->multiprocessors,
                   of_most = (blocks + c->multiprocessors - 1) / c->multiprocessors;
-    const double memory = bytes / (c->gb_s * STREAMED * 1e3),
+    const double streamed = bytes / (c->gb_s * STREAMED * 1e3), cached = (bytes + again) / (c->gb_s * CACHED * 1e3),
+                 memory = streamed > cached ? streamed : cached,
                  even = instructions / (4e3 * c->ghz * ISSUED * c->multiprocessors),
                  /* until the multiprocessor with the most blocks has ended */
         issue = even * (double)(of_most * c->multiprocessors) / (double)blocks;
@@ -81,6 +87,7 @@ static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n
     add(s, kernel, launches, (int64_t)row_blocks * ((n_out + of_block - 1) / of_block) * cut.chunks,
         (size_t)lsg_matmul_plan_of(format, eights).shared, LSG_WARPS,
         (double)(launches * tiles * lsg_tile_bytes(format)),
+        (double)launches * 2 * n_in * rows * ((n_out + of_block - 1) / of_block),
         (double)(launches * tiles * row_blocks) * (base[format] + more[format] * eights));
 }
 
@@ -95,15 +102,15 @@ int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*format
     lsg_shape on_card = *m;
     on_card.resident = lsg_resident(card->multiprocessors, card->shared_kib);
     static const char *const names[] = {"matmul qkv", "matmul out", "matmul gate, up", "matmul down", "matmul head"};
-    add(&s, "begin, embed", 2, launched, 4096, 8, 0, 0);
+    add(&s, "begin, embed", 2, launched, 4096, 8, 0, 0, 0);
     for (lsg_which i = 0; i < LSG_MATRICES; i++) {
         int32_t n_out, n_in;
         lsg_matrix_shape(m, i, &n_out, &n_in);
         for (int32_t k = 0; k < (i == LSG_HEAD ? 1 : layers); k++)
             add_matmul(&s, names[i], 1, n_out, n_in, lsg_matrix_cut(&on_card, i), formats[k][i], launched);
     }
-    add(&s, "add, norm", 2 * layers + 1, launched, 1024, 16, 0, 0);
-    add(&s, "rotate, keys, values", layers, (int64_t)launched * ((heads * m->head_dim + 511) / 512), 4096, 4, 0, 0);
+    add(&s, "add, norm", 2 * layers + 1, launched, 1024, 16, 0, 0, 0);
+    add(&s, "rotate, keys, values", layers, (int64_t)launched * ((heads * m->head_dim + 511) / 512), 4096, 4, 0, 0, 0);
     /* attention: instructions of a warp for a tile of 16 queries and a chunk, from the machine code of four tiles:
      * scores of 16 slots by 16 dimensions 8 and 30, a query's softmax 200, values of 16 slots and dimensions 14 and 100
      */
@@ -111,16 +118,17 @@ int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*format
     const int32_t queries = launched * group, query_tiles = (queries + 15) / 16, whole = length / LSG_CHUNK;
     const double bytes = 2.0 * layers * n_kv_heads * m->head_dim * 2; /* of a position's keys and values */
     if (whole)
-        add(&s, "attention, context", layers, (int64_t)n_kv_heads * whole * ((queries + 16 * tiles - 1) / (16 * tiles)),
-            lsg_attention_shared(tiles, m->head_dim, 0), LSG_ATTENTION_WARPS, bytes * whole * LSG_CHUNK,
+        add(&s, "attention", 0, (int64_t)n_kv_heads * whole * ((queries + 16 * tiles - 1) / (16 * tiles)),
+            lsg_attention_shared(tiles, m->head_dim, 0), LSG_ATTENTION_WARPS, bytes * whole * LSG_CHUNK, 0,
             (double)layers * n_kv_heads * whole * query_tiles * of_tile);
     const int32_t of_rows = group >= 16 ? 1 : 16 / group < 4 ? 16 / group : 4;
     const int64_t tails = (launched + of_rows - 1) / of_rows * (int64_t)n_kv_heads;
-    add(&s, "attention, ends", layers, tails, lsg_attention_shared(1, m->head_dim, 1), LSG_ATTENTION_WARPS,
-        bytes * (length % LSG_CHUNK + rows), (double)layers * (double)tails * of_tile);
-    add(&s, "attention, sum", layers, (int64_t)launched * n_heads, 1024, 2, 0, 0);
-    add(&s, "gate", layers, (int64_t)launched * ((n_ff + 1023) / 1024), 1024, 8, 0, 0);
-    add(&s, "head's rows", 6, (int64_t)launched * ((n_vocab + LSG_SLICE - 1) / LSG_SLICE), 1024, 8, 0,
+    add(&s, "attention", layers, tails, lsg_attention_shared(1, m->head_dim, 1), LSG_ATTENTION_WARPS,
+        bytes * (length % LSG_CHUNK + rows), 0, (double)layers * (double)tails * of_tile);
+    row_of(&s, "attention")->us += ATTENTION_US * layers;
+    add(&s, "attention, sum", layers, (int64_t)launched * n_heads, 1024, 2, 0, 0, 0);
+    add(&s, "gate", layers, (int64_t)launched * ((n_ff + 1023) / 1024), 1024, 8, 0, 0, 0);
+    add(&s, "head's rows", 6, (int64_t)launched * ((n_vocab + LSG_SLICE - 1) / LSG_SLICE), 1024, 8, 0, 0,
         300.0 * launched * n_vocab / 512);
     return s.n;
 }

@@ -2,8 +2,8 @@
  * kernels reach of what the card's maker says; what blocks read again comes from its second-level cache. Instructions:
  * counted in the machine code, at a rate of a scheduler's cycles. A kernel takes the largest of these, and what no
  * kernel escapes: its launch, and the way to memory and back for what the kernel before it wrote. The constants were
- * chosen so that steps of an 8B model and of one of 135M come within a sixth of what an H100 took
- * (tests/gpu/results); for other cards they are assumptions. */
+ * chosen so that forwards of an 8B model and of one of 135M come near what an H100 took (tests/gpu/results); for other
+ * cards they are assumptions. */
 #include "gpu/plan.h"
 
 #include <string.h>

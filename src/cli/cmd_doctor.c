@@ -228,7 +228,7 @@ static void calibrate(report *r, const ls_command_line *c) {
                    m.engine->threads, ls_plural(m.engine->threads), m.engine->kernel, z.base_ms[0], z.cost_context);
         for (int i = 1; i < LS_COST_SIZES; i++)
             ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_cost_rows[i], z.base_ms[i] / z.base_ms[0]);
-        ls_buf_fmt(&text, "; %.3f ms more a row and 1000 tokens of context", 1e3 * z.slope_ms);
+        ls_buf_fmt(&text, "; %.3f ms more for each of many rows and 1000 tokens of context", 1e3 * z.slope_ms);
         if (ls_costs_note(&noise, line)) ls_buf_fmt(&text, "; %s", line);
         begin(r, "costs", !noise.busy, true, text.p);
         ls_jw_field_int(&r->json, "context_len", z.cost_context);

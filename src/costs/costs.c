@@ -70,8 +70,9 @@ static ls_code measure(ls_cost_curve *z, ls_timeline *t, double *one_again, ls_p
     double ms, short_ms = 0, long_ms = 0;
     lst_row last;
     *z = (ls_cost_curve){.cost_context = context};
+    ls_code code = t->rewind(t, 0, err); // an attempt before has filled it
     // the largest forward comes first and does not count: threads, pages and buffers are touched before timing
-    ls_code code = time_forward(t, most, 1, &ms, err);
+    if (!code) code = time_forward(t, most, 1, &ms, err);
     if (!code) code = time_forward(t, SLOPE_ROWS, REPEATS, &short_ms, err);
     const uint64_t start = ls_now_ns();
     if (!code) code = t->prefill(t, filler, context, &greedy, &last, NULL, NULL, err);
@@ -90,7 +91,7 @@ static ls_code measure(ls_cost_curve *z, ls_timeline *t, double *one_again, ls_p
         z->base_ms[i - 1] = fmin(z->base_ms[i - 1], z->base_ms[i]);
     if (!code) code = time_forward(t, SLOPE_ROWS, REPEATS, &long_ms, err);
     if (!code) code = time_forward(t, 1, REPEATS, one_again, err);
-    if (long_ms > short_ms) z->slope_ms = (long_ms - short_ms) / SLOPE_ROWS / context;
+    if (long_ms > short_ms) z->slope_ms = (long_ms - short_ms) / ls_cost_context_rows(SLOPE_ROWS) / context;
     return code;
 }
 

@@ -1,7 +1,7 @@
 // What rows cost, and the number of rows with the most expected tokens per millisecond.
 //
-// Costs come from timed forwards of this machine (costs/costs.h): T(rows, context) = base(rows) + slope * rows * (context
-// - the context of the measurement), corrected by the steps themselves.
+// Costs come from timed forwards of this machine (costs/costs.h): T(rows, context) = base(rows) + slope *
+// ls_cost_context_rows(rows) * (context - the context of the measurement), corrected by the steps themselves.
 #pragma once
 #include "base/err.h"
 
@@ -15,7 +15,7 @@ extern const int32_t ls_cost_rows[LS_COST_SIZES]; // 1, 2, 3, 4, 6, 8, 12, 16, 2
 typedef struct {
     double base_ms[LS_COST_SIZES]; // forward of that many rows at cost_context; 0: not measured
     int32_t cost_context;
-    double slope_ms;   // per row and context token beyond cost_context
+    double slope_ms;   // of each of many rows per context token beyond cost_context
     double prefill_ms; // a prompt's token, read without its logits; 0: not measured
     double beside_ms;  // what a step spends beside its forward, whatever its rows (a second model's forwards)
     int32_t beside_rows; // rows of a forward behind those of a tree with drafts (a probe: decode/reflect.h)
@@ -27,6 +27,9 @@ void ls_cost_of_points(ls_cost_curve *z, const int32_t *rows, const double *ms, 
 // "auto": a zero curve, to be measured; else ROWS:MS,... from one row on. LS_E_USAGE; what: for the message.
 ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_err *err);
 
+// As many of many rows cost for a token of context what these cost: its keys and values are read once for all rows, and
+// each row multiplies them.
+double ls_cost_context_rows(int32_t rows);
 double ls_cost_ms(const ls_cost_curve *z, int32_t rows, int32_t context); // interpolated; 0 if not measured
 // path[0..n): chances that the rows' whole paths are right, best first; path[0] is the root's and 1. Returns how many
 // of them to verify: 1 where no draft pays, n where nothing was measured. *rate: expected tokens per millisecond then, 0

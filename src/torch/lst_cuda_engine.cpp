@@ -130,7 +130,6 @@ CudaEngine::CudaEngine(CudaModel *model, int32_t n_context, int32_t layers_of)
       y(room.y, "a session"), sums(room.sums, "a session"), turns(room.turns, "a session"),
       part_o(room.part_o, "a session"), part_ml(room.part_ml, "a session"), logits_at(room.logits, "a session"),
       slices(room.slices, "a session"), xn(room.xn, "a session"), q(room.q, "a session"), keys(room.keys, "a session"),
-     
       top_at(2 * LSG_TOP, "a session"), of_tokens{this, nullptr, sizeof(float), {0, m->hp.n_embd}},
       of_heads{this, &ls_part::heads, (size_t)m->hp.head_dim * sizeof(uint16_t), held.heads},
       of_ff{this, &ls_part::ff, sizeof(uint16_t), held.ff}, of_embd{this, &ls_part::embd, sizeof(float), held.embd},

@@ -57,6 +57,11 @@ class Rules(unittest.TestCase):
         self.assertEqual(len(found), 1, found)
         self.assertIn(word, found[0])
 
+    def test_who_waits_before_the_next_may_start(self):
+        for name, code, wrong in (("embed", ["ACQBULK", "PREEXIT", "EXIT"], 0), ("embed", ["PREEXIT", "ACQBULK", "EXIT"], 1),
+                                  ("embed", ["PREEXIT", "EXIT"], 1), ("gate", ["PREEXIT", "ACQBULK", "EXIT"], 0)):
+            self.assertEqual(len(problems(code, name=f"{name}E")), wrong, (name, code))
+
     def test_a_loop_as_it_should_be(self):
         kernel = read(LOOP)
         self.assertEqual((str(kernel), kernel.arch, kernel.registers, kernel.frame), ("matmul<Q4, 8>", "sm_90", 91, 0))

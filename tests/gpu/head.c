@@ -16,6 +16,7 @@ static void fetch_result(const session *s) {
 static void run_head(const session *s, const lsg_head *h) {
     send_step(s);
     MUST(lsg_begin(&s->device, &(lsg_rotation){0}, stream));
+    MUST(lsg_arrive(stream));
     MUST(lsg_head_rows(&s->device, h, stream));
     fetch_result(s);
     download(s->host.logits, s->device.logits, (size_t)s->host.rows * (size_t)s->host.n_vocab * sizeof(float));
@@ -175,7 +176,7 @@ static int32_t check_path(const session *s, const int32_t *best, const float *la
 }
 
 static void head_follows_the_chosen_path(void) {
-    enum { ROWS = 48, N = 208 };
+    enum { ROWS = LST_MAX_ROWS, FEW = 48, N = 208 };
     const session s = logits_session(ROWS, N);
     const lsg_head d = plain_head(&s, 0);
     lsg_step *step = s.step;
@@ -183,7 +184,7 @@ static void head_follows_the_chosen_path(void) {
     const float *last = random_floats(N, 1, 0);
     upload(s.device.last, last, N * sizeof *last);
     for (int i = 0; i < 60; i++) {
-        const int32_t n = i % 5 ? 1 + (int32_t)rnd_int(ROWS) : ROWS;
+        const int32_t n = i % 5 ? 1 + (int32_t)rnd_int(FEW) : i % 2 ? FEW : ROWS;
         random_tree(step, n, i % 4 == 0);
         int32_t best[ROWS];
         for (int32_t r = 0; r < ROWS; r++) {
@@ -227,14 +228,15 @@ typedef struct {
     double top_p;
 } rule;
 
-// Draws of each row by each rule, of logits that reach from -spread to spread, beside the CPU's.
+// Draws of each row by each rule, of logits that reach from -spread to spread, beside the CPU's. spread 0: they fall
+// from token to token.
 static void compare_draws(const session *s, const rule *how, size_t n_how, float spread, int *draws, int *differ) {
     const lsg_head d = plain_head(s, 1);
     const int32_t rows = s->host.rows, n = s->host.n_vocab;
     for (size_t i = 0; i < n_how; i++) {
         sample_by(s->step, how[i].temperature, how[i].top_k, how[i].top_p);
         for (int32_t r = 0; r < rows; r++) s->step->uniform[r] = ls_uniform_at(42 + i, (uint64_t)r);
-        for (int32_t k = 0; k < rows * n; k++) s->host.y[k] = spread * rnd();
+        for (int32_t k = 0; k < rows * n; k++) s->host.y[k] = spread > 0 ? spread * rnd() : -0.001f * (float)(k % n);
         send_y(s);
         run_head(s, &d);
         for (int32_t r = 0; r < rows; r++) {
@@ -264,6 +266,8 @@ static void sampling_chooses_as_the_cpu(void) {
     // where slices name fewer tokens than may be chosen and more, and where a few hold all the mass and where none do
     compare_draws(&many, how, LENGTH(how), 2000, &draws, &differ);
     compare_draws(&many, how, LENGTH(how), 3, &draws, &differ);
+    // and where more of them stand above those than a list holds
+    compare_draws(&many, how, LENGTH(how), 0, &draws, &differ);
     // The device's masses are 40-bit integers of a float exponential, the CPU's are doubles: the sum up to a token may
     // fall on the other side of u, or of top_p, where both lie within some 1e-6 of each other.
     CHECK(differ * 1000 <= draws, "%d of %d draws are not the CPU's", differ, draws);

@@ -82,6 +82,7 @@ class Kernel(NamedTuple):
     spins: list  # shared atomics that are loops
     loops: list
     loads: list
+    waits_first: bool  # for the kernel ahead, before it lets the next one start
 
     def __str__(self):
         args = (FORMATS[self.args[0]][0], 8 * self.args[1]) if self.name == "matmul" else self.args
@@ -197,7 +198,8 @@ def analyze(arch, mangled, code, usage):
     name, args = parse_name(mangled)
     return Kernel(name, arch, args, *usage[arch, mangled], sum(x.op in ("LDL", "STL") for x in code),
                   [x.text for x in code if re.search(r"\bATOMS\.CAST?\b", x.text)],
-                  [analyze_products(code[b:e + 1]) for b, e in sorted(products)], [loads[a] for a in sorted(loads)])
+                  [analyze_products(code[b:e + 1]) for b, e in sorted(products)], [loads[a] for a in sorted(loads)],
+                  [x.op for x in code if x.op in ("ACQBULK", "PREEXIT")][:1] == ["ACQBULK"])
 
 
 def read_objects(paths):
@@ -261,6 +263,8 @@ def check_kernel(k):
         yield f"spills, or keeps an array in memory: {k.frame} bytes of stack, {k.local} LDL and STL; {allowed} bytes are allowed"
     if wide := [x for x in k.spins if ".64" in x]:
         yield f"has {len(wide)} 64-bit shared atomics that are loops ({wide[0].split()[0]})"
+    if k.name == "embed" and k.arch == PLANNED and not k.waits_first:  # what is behind it reads what `begin` wrote (gpu.h)
+        yield "lets the next kernel start (PREEXIT) before it has waited for the one ahead (ACQBULK)"
     if k.name == "matmul":
         yield from check_matmul(k)
     elif k.registers > REGISTERS:

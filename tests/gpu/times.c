@@ -29,7 +29,7 @@ static double on_paper(const char *kernel, lsg_format format, int32_t rows, int3
     double us = 0;
     for (int i = 0; i < LSG_MATRICES; i++) formats[0][i] = format;
     const int n = card ? lsg_step_costs(card, &shape, formats, rows, context, costs) : 0;
-    for (int i = 0; i < n; i++) // attention is three kernels
+    for (int i = 0; i < n; i++) // attention has two rows
         if (!strncmp(costs[i].kernel, kernel, strlen(kernel)))
             us += costs[i].us / (strcmp(kernel, "add, norm") ? 1 : costs[i].launches);
     return us;

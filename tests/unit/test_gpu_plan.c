@@ -98,6 +98,7 @@ static void matrices_fill_a_device(void **state) {
                 assert_true(c.chunks * c.chunk_groups >= n_in / LSG_GROUP &&
                             (c.chunks - 1) * c.chunk_groups < n_in / LSG_GROUP);
                 // a last wave that is nearly empty costs as much as a full one
+                assert_true(c.beside >= 1 && (c.beside == 1 || c.beside * blocks <= resident));
                 if (waves > 1) assert_true(blocks * 10 >= waves * resident * 7);
                 // small matrices cannot fill a device, large ones do
                 if ((int64_t)n_out * n_in >= 4096 * 4096) assert_true(blocks * 10 >= resident * 6);

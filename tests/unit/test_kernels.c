@@ -14,6 +14,7 @@
 
 #if defined(__x86_64__)
 extern const lsk_table lsk_avxvnni_emulated; // avxvnni_emulated.c
+extern const lsk_table lsk_avx512bf16;       // kernels_avx512bf16.c
 // amx*_emulated.c
 void emulated_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                               int32_t tile_begin, int32_t tile_end, void *scratch);
@@ -489,17 +490,23 @@ static void attention_of(const lsk_table *t, const lsk_table *as, int CTX, int H
     free(cache.k), free(cache.v), free(scratch);
 }
 
+static void attentions_of(const lsk_table *t, const lsk_table *as) {
+    static const int firsts[] = {0, 1, 15, 16, 30, 151}; // windows: of the context, and of the tree too
+    for (int hd = 16; hd <= 128; hd += hd < 80 ? 16 : 48)
+        for (int heads = 1; heads <= 6; heads++)
+            for (int i = 0; i < 12; i++) {
+                const int context = heads % 3 ? 151 : 150, first = firsts[i / 2] < context ? firsts[i / 2] : context;
+                attention_of(t, as, context, hd, heads, first, heads % 2 ? 0 : 2.5f, i % 2);
+            }
+}
+
 static void attention_sees_ancestors_only_and_is_independent_of_company(void **state) {
     (void)state;
-    static const int firsts[] = {0, 1, 15, 16, 30, 151};  // windows: of the context, and of the tree too
     const lsk_table *k, *as = level(1) ? level(0) : NULL; // levels with fused multiply-adds, all but the last, agree
-    for (int l = 0; (k = level(l)); l++)
-        for (int hd = 16; hd <= 128; hd += hd < 80 ? 16 : 48)
-            for (int heads = 1; heads <= 6; heads++)
-                for (int i = 0; i < 12; i++) {
-                    const int context = heads % 3 ? 151 : 150, first = firsts[i / 2] < context ? firsts[i / 2] : context;
-                    attention_of(k, level(l + 1) ? as : NULL, context, hd, heads, first, heads % 2 ? 0 : 2.5f, i % 2);
-                }
+    for (int l = 0; (k = level(l)); l++) attentions_of(k, level(l + 1) ? as : NULL);
+#if defined(__x86_64__)
+    if (lsk_level("avx512bf16")) attentions_of(&lsk_avx512bf16, as); // which that level has on some processors alone
+#endif
 }
 
 static void row_statistics_match_doubles(void **state) {

@@ -217,6 +217,11 @@ static ls_code prefill(ls_timeline *b, const int32_t *ids, int32_t n, const lst_
     return LS_OK;
 }
 
+static ls_code rewind_timeline(ls_timeline *b, int32_t n, ls_err *err) {
+    (void)b, (void)n, (void)err;
+    return LS_OK;
+}
+
 static void free_timeline(ls_timeline *t) {
     (void)t;
 }
@@ -224,7 +229,11 @@ static void free_timeline(ls_timeline *t) {
 static ls_code timeline(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err) {
     static ls_timeline only;
     (void)err, (void)layers;
-    only = (ls_timeline){.engine = e, .forward_tree = forward, .prefill = prefill, .free = free_timeline};
+    only = (ls_timeline){.engine = e,
+                         .forward_tree = forward,
+                         .prefill = prefill,
+                         .rewind = rewind_timeline,
+                         .free = free_timeline};
     *out = &only;
     return LS_OK;
 }

@@ -306,7 +306,7 @@ static void a_second_model_that_fails_costs_its_drafts_only(void **state) {
 
 // ---- beside the target's forward
 
-// The target's forwards wait a moment for the second model to do one beside them, however busy the machine is.
+// The target's forwards wait a moment for the second model to do two beside them, however busy the machine is.
 static atomic_int beside; // forwards of the second model in another thread than the test's, since the target's last
 static bool waits;
 static pthread_t of_test;
@@ -318,7 +318,7 @@ static ls_code (*real_grow)(ls_timeline *t, const int32_t *ids, const int32_t *p
 static ls_code slow_forward(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
                             const lst_sampling *s, lst_row *rows, ls_err *err) {
     const ls_code code = real_forward(t, ids, parents, n, s, rows, err);
-    for (int i = 0; i < 50 && waits && !atomic_load(&beside); i++)
+    for (int i = 0; i < 100 && waits && atomic_load(&beside) < 2; i++)
         nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
     atomic_store(&beside, 0);
     return code;

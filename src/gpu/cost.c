@@ -1,8 +1,7 @@
 /* What a step costs on paper. Memory: each byte that must come from the card's memory once, at the rate that streaming
  * kernels reach of what the card's maker says; inputs of a matmul that blocks read again come from its second-level
- * cache (weights and keys that blocks of more rows read again are left out). Instructions:
- * counted in the machine code, at a rate of a scheduler's cycles. A kernel takes the largest of these, and what no
- * kernel escapes: its launch, and the way to memory and back for what the kernel before it wrote. The constants were
+ * cache (weights and keys that blocks of more rows read again are left out). Instructions: counted in the machine code,
+ * at a rate of a scheduler's cycles. A kernel takes the largest of these, and what no kernel escapes: its launch, and the way to memory and back for what the kernel before it wrote. The constants were
  * chosen after an H100 (tests/gpu/results): forwards of 1 to 64 rows after 640 tokens come out between 13% below and 3%
  * above what it took, larger ones up to 31% below. For other cards they are assumptions. */
 #include "gpu/plan.h"

@@ -12,8 +12,8 @@ static const double LEARN = 0.05; // share of a step's deviation that is believe
 // would otherwise never be tried.
 static const double ALIKE = 0.9;
 
-// To read a token of context costs as much as this many of many rows need to multiply it. Measured: 2.9 (Zen 3), 3.9
-// (Zen 4), 5.3 (Emerald Rapids), 2.5 and 5.1 (two models on an H100).
+// To read a token of context costs as much as this many of many rows need to multiply it. Measured: 2.9 (Zen 3), 5.3
+// (Emerald Rapids), 2.5 and 5.1 (two models on an H100); about 4 by figures of different runs (Zen 4).
 static const double READING = 4;
 
 double ls_cost_context_rows(int32_t rows) {

@@ -9,12 +9,7 @@
 
 #include <cmocka.h>
 
-#define ALL                                                                                                            \
-    {                                                                                                                  \
-        {0, 0}, {0, 0}, {0, 0}, {0, 0}, {                                                                              \
-            0, 0                                                                                                       \
-        }                                                                                                              \
-    } // of every matrix
+#define ALL {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}} // of every matrix
 
 // Shapes as their authors publish them (config.json).
 static const struct {

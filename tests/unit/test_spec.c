@@ -404,8 +404,8 @@ static void costs_interpolate_and_learn(void **state) {
     z.slope_ms = 0.001;
     assert_float_equal(ls_cost_ms(&z, 20, 100), 30, 1e-9);
     assert_float_equal(ls_cost_ms(&z, 128, 100), 148, 1e-9); // beyond the largest: in proportion
-    assert_float_equal(ls_cost_ms(&z, 20, 600), 30 + 0.5 * sqrt(416),
-                       1e-9); // context is read once, and multiplied by rows
+    // context is read once, and multiplied by rows
+    assert_float_equal(ls_cost_ms(&z, 20, 600), 30 + 0.5 * sqrt(416), 1e-9);
     assert_float_equal(ls_cost_ms(&z, 1, 600), 11 + 0.5 * sqrt(17), 1e-9);
     assert_float_equal(ls_cost_ms(&z, 20, 0), 30 - 0.1 * sqrt(416), 1e-9);
     z.slope_ms = 1;

@@ -1,9 +1,10 @@
 /* What a step costs on paper. Memory: each byte that must come from the card's memory once, at the rate that streaming
  * kernels reach of what the card's maker says; inputs of a matmul that blocks read again come from its second-level
  * cache (weights and keys that blocks of more rows read again are left out). Instructions: counted in the machine code,
- * at a rate of a scheduler's cycles. A kernel takes the largest of these, and what no kernel escapes: its launch, and the way to memory and back for what the kernel before it wrote. The constants were
- * chosen after an H100 (tests/gpu/results): forwards of 1 to 64 rows after 640 tokens come out between 13% below and 3%
- * above what it took, larger ones up to 31% below. For other cards they are assumptions. */
+ * at a rate of a scheduler's cycles. A kernel takes the largest of these, and what no kernel escapes: its launch, and
+ * the way to memory and back for what the kernel before it wrote. The constants were chosen after an H100
+ * (tests/gpu/results): forwards of 1 to 64 rows after 640 tokens come out between 13% below and 3% above what it took,
+ * larger ones up to 31% below. For other cards they are assumptions. */
 #include "gpu/plan.h"
 
 #include <string.h>
@@ -121,7 +122,7 @@ int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*format
     if (whole)
         add(&s, "attention", 0, shared_blocks, lsg_attention_shared(tiles, m->head_dim, 0), LSG_ATTENTION_WARPS,
             bytes * whole * LSG_CHUNK, 0, (double)layers * n_kv_heads * whole * query_tiles * of_tile);
-    const int32_t of_rows = group >= 16 ? 1 : 16 / group < 4 ? 16 / group : 4;
+    const int32_t of_rows = lsg_tail_rows(group);
     const int64_t tails = (launched + of_rows - 1) / of_rows * (int64_t)n_kv_heads;
     add(&s, "attention", layers, tails, lsg_attention_shared(1, m->head_dim, 1), LSG_ATTENTION_WARPS,
         bytes * (length % LSG_CHUNK + rows), 0, (double)layers * (double)tails * of_tile);

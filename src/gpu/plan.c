@@ -58,14 +58,17 @@ int32_t lsg_matmul_eights(int32_t rows, int32_t beside) {
     return (int32_t)ceil_div(eights, eights % least && eights % (least + 1) == 0 ? least + 1 : least);
 }
 
+int32_t lsg_tail_rows(int32_t group) {
+    return group >= 16 ? 1 : 16 / group < LSG_TAIL_ROWS ? 16 / group : LSG_TAIL_ROWS;
+}
+
 int32_t lsg_attention_tiles(int32_t head_dim) {
     return head_dim <= 128 ? 4 : 2;
 }
 
 size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails) {
-    enum { TAIL_ROWS = 4 };
     return (size_t)q_tiles * 16 * (LSG_SCORES * sizeof(float) + (size_t)head_dim * sizeof(uint16_t)) +
-           (size_t)(tails ? TAIL_ROWS : 1) * LSG_CHUNK * sizeof(void *);
+           (size_t)(tails ? LSG_TAIL_ROWS : 1) * LSG_CHUNK * sizeof(void *);
 }
 
 static ls_part whole(const lsg_shape *s) {

@@ -25,6 +25,7 @@ enum {
     LSG_MATMUL_CHUNKS = 8,      /* chunks of a matmul's inputs, at most */
     LSG_CHUNK = 256,            /* logical positions that one attention block sums */
     LSG_SCORES = LSG_CHUNK + 4, /* floats from a query's scores to the next one's */
+    LSG_TAIL_ROWS = 4,          /* rows of an attention block at the context's end, at most */
     LSG_TAIL_CHUNKS = 2,        /* in which the context ends, and the longest path of a tree behind it */
     LSG_PAGE = 1024,            /* cache columns of a page */
     LSG_TOP = 256,              /* best tokens kept for the row that is likely to be the last kept */
@@ -107,6 +108,9 @@ int32_t lsg_matmul_eights(int32_t rows, int32_t beside);
 
 /* ---- attention */
 
+/* Rows of a block at the context's end, by the heads that share keys and values: as many as fill a tile of 16 queries.
+ */
+int32_t lsg_tail_rows(int32_t group);
 /* Queries of a block that reads a chunk, in tiles of 16; shared memory of a block with so many, in bytes. */
 int32_t lsg_attention_tiles(int32_t head_dim);
 size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails);

@@ -13,7 +13,6 @@ namespace {
 enum {
     WARPS = LSG_ATTENTION_WARPS,
     STEPS = 8,     // of 16 dimensions or slots whose keys or values are on their way at once
-    TAIL_ROWS = 4, // rows of a block at the context's end, at most
     TAIL_STEPS = 4 // of single rows whose values are on their way at once
 };
 constexpr float LOG2_E = 1.4426950408889634f;
@@ -83,7 +82,7 @@ LSG_DEVICE void attend_chunk(const lsg_buffers &b, const lsg_attend &a, rows_of 
     const int32_t t = (int32_t)threadIdx.x, lane = t % 32, warp = t / 32, r = lane / 4, c = lane % 4;
     // keys of the slots; in a tail, of each of its rows, whose own slots come behind the committed ones
     const uint16_t **at = (const uint16_t **)(scores + 16 * QT * LSG_SCORES);
-    uint4 *queries = (uint4 *)(at + (TAIL ? TAIL_ROWS : 1) * LSG_CHUNK);
+    uint4 *queries = (uint4 *)(at + (TAIL ? LSG_TAIL_ROWS : 1) * LSG_CHUNK);
     const int32_t length = lsg_fresh(&s->length);
     const int32_t chunks = TAIL ? (int32_t)LSG_TAIL_CHUNKS : a.chunks;
     const int32_t chunk = item % chunks + (TAIL ? length / LSG_CHUNK : 0), q0 = item / chunks * queries_of,
@@ -321,8 +320,7 @@ __global__ void combine(lsg_buffers b, lsg_attend a, rows_of rows) {
 
 // Queries of a block at the context's end, and blocks of it.
 int32_t tail_queries(int32_t group) {
-    const int32_t of_rows = 16 / group < TAIL_ROWS ? 16 / group : TAIL_ROWS;
-    return group > 16 ? 16 : group * of_rows;
+    return min(16, group * lsg_tail_rows(group));
 }
 int32_t tails(int32_t queries, int32_t group) {
     return LSG_TAIL_CHUNKS * ((queries + tail_queries(group) - 1) / tail_queries(group));

@@ -83,12 +83,11 @@ static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n
 #undef MORE
                         };
     const int32_t eights = lsg_matmul_eights(rows, cut.beside), row_blocks = (rows + 8 * eights - 1) / (8 * eights),
-                  of_block = LSG_TILE * cut.warps_out;
+                  of_block = LSG_TILE * cut.warps_out, out_blocks = (n_out + of_block - 1) / of_block;
     const int64_t tiles = (int64_t)((n_out + LSG_TILE - 1) / LSG_TILE) * (n_in / LSG_GROUP);
-    add(s, kernel, launches, (int64_t)row_blocks * ((n_out + of_block - 1) / of_block) * cut.chunks,
+    add(s, kernel, launches, (int64_t)row_blocks * out_blocks * cut.chunks,
         (size_t)lsg_matmul_plan_of(format, eights).shared, LSG_WARPS,
-        (double)(launches * tiles * lsg_tile_bytes(format)),
-        (double)launches * 2 * n_in * rows * ((n_out + of_block - 1) / of_block),
+        (double)(launches * tiles * lsg_tile_bytes(format)), (double)launches * 2 * n_in * rows * out_blocks,
         (double)(launches * tiles * row_blocks) * (base[format] + more[format] * eights));
 }
 

@@ -112,11 +112,12 @@ $(B)/obj/%.o: %.c $(B)/obj/flags
 	@echo '  CC   $<'
 	$(Q)$(CC) $(CFLAGS) $($(basename $(notdir $<))_CFLAGS) -MMD -MP -c -o $@ $<
 
-# Kernels: one source a CPU level; no -ffast-math, so that sums keep the order in which they are written. Sanitizers make
+# Kernels: one source a CPU level; no -ffast-math, so that sums keep the order in which they are written. -g1: debuggers see
+# places in the source; with variables compilers took 1.1 to 2.1 times as long. Sanitizers make
 # compilers slow: at -O2 a file was not done after eight minutes; without
 # pointer-overflow, whose work ASan does, they take about a third less.
-$(B)/obj/src/torch/kernels/%.o: CFLAGS += $(if $(SAN),-O1 -fno-sanitize=pointer-overflow,-O3) -fPIC -fvisibility=hidden -fno-math-errno
-$(call obj,$(EMULATED_LEVELS)): CFLAGS += $(if $(SAN),-O1)
+$(B)/obj/src/torch/kernels/%.o: CFLAGS += -g1 $(if $(SAN),-O1 -fno-sanitize=pointer-overflow,-O3) -fPIC -fvisibility=hidden -fno-math-errno
+$(call obj,$(EMULATED_LEVELS)): CFLAGS += -g1 $(if $(SAN),-O1)
 kernels_neondot_CFLAGS := -march=armv8.2-a+dotprod
 kernels_neoni8mm_CFLAGS := -march=armv8.2-a+dotprod+i8mm
 kernels_avx512_CFLAGS := -ffp-contract=fast -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mavx2 -mf16c -mprefer-vector-width=512
@@ -272,7 +273,7 @@ $(B)/tests/test_gpu_kernels: $(call obj,$(filter-out tests/gpu/bench.c,$(wildcar
 .SECONDARY: $(call obj,$(TEST_SRC) $(TEST_LIB_SRC))
 unit: $(TEST_BIN) $(B)/tests/test_gpu_kernels $(B)/embed $(if $(SAN),,$(B)/tests/inject.so) $(if $(TORCH_DIR),$(B)/tests/liblstorch_emulated.so)
 
-# PATTERN=word runs the test programs whose name holds it.
+# PATTERN=word runs the test programs whose name holds it; if it is a unit test's name, that one alone.
 test: test-setup
 	@$(MAKE) all unit $(if $(NVCC),cuda build/tests/gpu_kernels build/tests/gpu_bench)
 	@python3 tests/run.py $(B) $(PATTERN)
@@ -383,9 +384,10 @@ TSAN_TESTS := test_live test_second test_trace test_corpus $(if $(QUICK),,test_l
 check-tsan: check-setup
 	@$(MAKE) SAN=thread $(if $(QUICK),build/tsan/logitspec,all) $(TSAN_TESTS:%=build/tsan/tests/%) build/tsan/tests/planted
 	@python3 tests/run.py build/tsan --without-model --sees race,omp-race,omp-barrier $(TSAN_TESTS) test_script $(if $(QUICK),,test_screen)
-# What computes is left to ASan (valgrind knows neither AVX-512 nor AMX), and so are the four that would take it longest.
+# What computes is left to ASan (valgrind knows neither AVX-512 nor AMX), and so are the four that would take it longest; of
+# the quick part also the longest that ASan or TSan have there.
 VALGRIND_TESTS := $(filter-out $(REAL_MODEL_TESTS) $(LIBRARY_TESTS) test_kernels test_session test_tokenizers test_pretok test_choose \
-  $(if $(QUICK),test_blame test_live test_outputs test_trace test_ui),$(TEST_SRC:tests/unit/%.c=%))
+  $(if $(QUICK),test_blame test_live test_outputs test_second test_trace test_ui),$(TEST_SRC:tests/unit/%.c=%))
 check-valgrind: check-setup
 	@$(MAKE) $(VALGRIND_TESTS:%=build/tests/%) build/tests/planted
 	@python3 tests/run.py build --valgrind --sees use-after-free,leak,uninitialised $(VALGRIND_TESTS)

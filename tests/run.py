@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Runs every test and counts them: unit tests (cmocka programs in BUILD/tests) and end-to-end tests (tests/e2e).
 
-Usage: tests/run.py BUILD [PATTERN...] [--jobs N] [--without-model] [--valgrind] [--sees NAME,...]. A PATTERN selects the
-programs whose name holds it (end-to-end tests are NAME.py). --jobs: how many run side by side; each prints what it says
-when it has ended. --without-model leaves out what decodes with the real model, for builds that are too slow for it;
---valgrind runs unit tests under it, and nothing else; --sees makes those mistakes of tools/planted.c first, which must be
-reported. The slowest five are listed; the last line is `N passed, N failed, N skipped`; a skipped test says why. Every
-report of a sanitizer or of valgrind counts as a failure, be it of a program whose exit code nobody reads.
+Usage: tests/run.py BUILD [PATTERN...] [--jobs N] [--without-model] [--valgrind] [--sees NAME,...]. A PATTERN that is
+a unit test's name selects that one, another the programs whose name holds it (end-to-end tests are NAME.py). --jobs: how
+many run side by side; each prints what it says when it has ended. --without-model leaves out what decodes with the real
+model, for builds that are too slow for it; --valgrind runs unit tests under it, and nothing else; --sees makes those
+mistakes of tools/planted.c first, which must be reported. The slowest five are listed; the last line is `N passed, N
+failed, N skipped`; a skipped test says why. Every report of a sanitizer or of valgrind counts as a failure, be it of a
+program whose exit code nobody reads.
 """
 import argparse
 import atexit
@@ -238,7 +239,8 @@ def run_end_to_end(name):
 def jobs_of(build, patterns, under):
     programs = sorted(glob.glob(os.path.join(os.path.abspath(build), "tests", "test_*")))
     files = [] if under else sorted(glob.glob(os.path.join(HERE, "e2e", "test_*.py")))
-    wanted = [p for p in programs + files if any(x in os.path.basename(p) for x in patterns)]
+    names = {os.path.basename(p) for p in programs}
+    wanted = [p for p in programs + files for name in [os.path.basename(p)] if any(x == name if x in names else x in name for x in patterns)]
     return [EndToEnd(p, build) if p.endswith(".py") else Unit(p, under) for p in wanted]
 
 

@@ -43,7 +43,6 @@ void ls_costs_of_two(ls_cost_curve *z, double one, double few, int32_t n_few) {
         const double rows = ls_cost_rows[i], most = n_few;
         z->base_ms[i] = rows < most ? one + (few - one) * (rows - 1) / (most - 1) : few * rows / most;
     }
-    z->prefill_ms = few / n_few;
 }
 
 // Where every row costs what the first does, all sizes would take minutes: two of them, once, in an empty context, and

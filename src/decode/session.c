@@ -8,6 +8,7 @@
 #include "costs/costs.h"
 #include "engine/prompt.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,14 +195,17 @@ ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_e
 }
 
 // Whether the drafter is to learn from the prompt's rows: what they cost more than reading alone, against what plain
-// decoding of the answer would take.
+// decoding of the answer would take. More is at least the output head, which reading runs for the last row only: where
+// reading was not measured, or at a bad moment, the head's share of a row's multiply-adds says what that takes.
 static bool rows_of_prompt_pay(const ls_session *s, size_t n) {
     enum { ANSWER = 256 }; // tokens that are expected at most
     const ls_drafter *d = s->drafting.drafter;
     const int32_t most = ls_cost_rows[LS_COST_SIZES - 1],
                   answer = s->answer.max_tokens < ANSWER ? s->answer.max_tokens : ANSWER;
     if (!d || !d->read || d->read_share <= 0 || s->costs.base_ms[0] <= 0) return false;
-    const double more = s->costs.base_ms[LS_COST_SIZES - 1] / most - s->costs.prefill_ms;
+    const double row_ms = s->costs.base_ms[LS_COST_SIZES - 1] / most,
+                 head_ms = s->e->row_macs ? row_ms * (double)s->e->head_macs / (double)s->e->row_macs : 0,
+                 more = s->costs.prefill_ms > 0 ? fmax(row_ms - s->costs.prefill_ms, head_ms) : head_ms;
     return more * (double)n <= d->read_share * answer * s->costs.base_ms[0];
 }
 

@@ -54,7 +54,6 @@ ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_er
         p = end;
     }
     ls_cost_of_points(z, rows, ms, n);
-    z->prefill_ms = z->base_ms[LS_COST_SIZES - 1] / ls_cost_rows[LS_COST_SIZES - 1];
     z->given = true;
     return LS_OK;
 }

@@ -172,6 +172,43 @@ static void prompts_can_be_read_row_by_row(void **state) {
     ls_buf_free(&prompt);
 }
 
+// By default only where that takes 1% of what the answer takes: here 100 ms, of rows that cost 1 ms each.
+static void a_prompts_rows_are_read_where_that_pays(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t row_macs, head_macs;
+        double prefill_ms;
+        int32_t most; // tokens of a prompt whose rows pay
+    } cases[] = {
+        {1000, 200, 0, 5},                   // not measured: the head's share
+        {1000, 200, 0.7, 3},                 // measured
+        {1000, 200, 0.95, 5},                // at a bad moment
+        {0, 0, 0.75, 4},      {0, 0, 0, 40}, // nothing is known
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        model.engine->row_macs = cases[c].row_macs;
+        model.engine->head_macs = cases[c].head_macs;
+        for (int32_t more = 0; more < 2; more++) {
+            const int32_t n = cases[c].most + more;
+            ls_decode_options o = {.method = "logitspec", .max_tokens = 100, .sampling = {.top_p = 1}};
+            ls_err err;
+            ls_session *s;
+            int32_t ids[64];
+            if (n > 40) continue;
+            for (int32_t i = 0; i < n; i++) ids[i] = 1 + i;
+            assert_int_equal(ls_cost_read(&o.costs, "", "1:1,64:64", &err), LS_OK);
+            o.costs.prefill_ms = cases[c].prefill_ms;
+            assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
+            assert_int_equal(ls_session_begin(s, ids, n, NULL, NULL, NULL, &err), LS_OK);
+            enum { REMEMBERS = 50000 }; // bytes: with anything that the target said
+            const bool read = ls_session_drafter(s)->bytes(ls_session_drafter(s)) > REMEMBERS;
+            if (read == more) fail_msg("case %zu: %d tokens %s", c, (int)n, read ? "are read" : "are not read");
+            ls_session_free(s);
+        }
+    }
+    model.engine->row_macs = model.engine->head_macs = 0;
+}
+
 // LOSSY: what is not the target's own choice is counted, and nothing else is.
 static void lossy_acceptance_says_what_it_let_stand(void **state) {
     (void)state;
@@ -774,6 +811,7 @@ int main(void) {
         cmocka_unit_test(all_methods_equal_plain_decoding),
         cmocka_unit_test(all_sizings_equal_plain_decoding),
         cmocka_unit_test(prompts_can_be_read_row_by_row),
+        cmocka_unit_test(a_prompts_rows_are_read_where_that_pays),
         cmocka_unit_test(lossy_acceptance_says_what_it_let_stand),
         cmocka_unit_test(drafting_saves_steps_on_repetitive_text),
         cmocka_unit_test(turns_end_for_the_right_reason),

@@ -98,12 +98,14 @@ void attend(CpuEngine &s, const Block &b, int layer, int32_t kv_head, ls_range h
     a.n_context = s.length + (b.tree ? 0 : first_row); // of consecutive positions, what all of them see
     a.softcap = hp.attn_softcap;
     a.scratch = fm(s.scratch) + (int64_t)thread * s.scratch_floats;
+    const float *qkv = f(s.qkv); // a tensor is asked for its memory once: each time it checks its type
+    float *out = fm(s.m->ranks ? s.mine : s.att);
     for (int32_t i = from; i < to; i++) {
         const int32_t row = i / group, head = heads.from + i % group;
         const int32_t position = s.length + (b.tree ? depth[row] : row);
         lsk_query &q = queries[i - from];
-        q.q = f(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + head * hd;
-        q.out = fm(s.m->ranks ? s.mine : s.att) + ((int64_t)row * ls_range_size(part.heads) + head) * hd;
+        q.q = qkv + (int64_t)row * s.m->layers[0].qkv.n_out + head * hd;
+        q.out = out + ((int64_t)row * ls_range_size(part.heads) + head) * hd;
         q.tail = s.tail.data() + (b.tree ? tail_begin[row] : first_row);
         q.n_tail = b.tree ? depth[row] + 1 : row + 1 - first_row;
         q.first = hp.window && s.m->local[(size_t)layer] ? std::max(0, position + 1 - hp.window) : 0;

@@ -185,7 +185,7 @@ ALWAYS void int256_add(int by_words, int256_weights w, const lsk_group *x, const
 }
 
 /* Groups g .. end - 1 of a tile times a block of rows: x[i * ldx + r] is row r's i-th of them, pairs + (i * ldp + r) *
- * INT256_PAIRS its inputs as pairs, where the kernel takes these. go_on, of one row: y's sums go on, else they begin. */
+ * INT256_PAIRS its inputs as pairs, where the kernel takes these. go_on: y's sums go on, else they begin. */
 #define INT256_ARGS \
     const lsk_matrix *m, int32_t tile, int32_t g, int32_t end, const lsk_group *x, int64_t ldx, const int32_t *pairs, \
         int64_t ldp, float *y, int64_t ldy, int go_on
@@ -194,17 +194,20 @@ ALWAYS void int256_add(int by_words, int256_weights w, const lsk_group *x, const
         const int rows = ROWS, left = m->n_out - tile * LSK_TILE, n = left < LSK_TILE ? left : LSK_TILE; \
         const void *data = m->data + (size_t)tile * m->tile_bytes; \
         __m256 sum[2][INT256_MOST]; \
-        float out[ROWS][LSK_TILE] = {{0}}; \
+        float part[ROWS][LSK_TILE], *out = part[0]; /* of the last tile, which may be partly empty */ \
+        int64_t ldo = LSK_TILE; \
         y += tile * LSK_TILE; \
-        if (rows == 1 && go_on) memcpy(out, y, (size_t)n * sizeof *y); \
-        EACH_ROW EACH_HALF sum[h][r] = _mm256_loadu_ps(out[r] + 8 * h); \
+        if (n == LSK_TILE) out = y, ldo = ldy; \
+        else memset(part, 0, sizeof part); \
+        for (int r = 0; r < rows && go_on && out != y; r++) memcpy(part[r], y + r * ldy, (size_t)n * sizeof *y); \
+        EACH_ROW EACH_HALF sum[h][r] = go_on ? _mm256_loadu_ps(out + r * ldo + 8 * h) : _mm256_setzero_ps(); \
         for (int i = 0; i < end - g; i++) { \
             const int256_weights w = int256_group_##FORMAT(data, g + i); \
             lsk_prefetch(w.at, w.bytes); \
             int256_add(HOW##_IS_WORDS, w, x + i * ldx, pairs + i * ldp * INT256_PAIRS, rows, sum); \
         } \
-        EACH_ROW EACH_HALF _mm256_storeu_ps(out[r] + 8 * h, sum[h][r]); \
-        for (int r = 0; r < rows; r++) memcpy(y + r * ldy, out[r], (size_t)n * sizeof *y); \
+        EACH_ROW EACH_HALF _mm256_storeu_ps(out + r * ldo + 8 * h, sum[h][r]); \
+        for (int r = 0; r < rows && out != y; r++) memcpy(y + r * ldy, part[r], (size_t)n * sizeof *y); \
     }
 #define b_IS_WORDS 0
 #define w_IS_WORDS 1
@@ -254,16 +257,22 @@ static const int256_kernels *int256_kernels_of(lsk_format format, int by_words) 
     return &of[format][by_words];
 }
 
-/* Mixed arithmetic: the low halves of wide groups, after all others. */
+/* Mixed arithmetic: the low halves of wide groups, after all others. Rows side by side go together: what makes a group wide
+ * are columns whose values are large in most rows. */
 static void int256_add_wide(const lsk_matrix *m, int by_words, float *y, int64_t ldy, int32_t tile,
                             const lsk_wide_group *wide, int32_t n_wide) {
-    const int256_kernel add = int256_kernels_of(m->format, by_words)->of[0];
-    int32_t pairs[INT256_PAIRS];
+    const int256_kernels *k = int256_kernels_of(m->format, by_words);
+    int32_t pairs[INT256_MOST * INT256_PAIRS];
     for (int32_t i = 0; i < n_wide; i++) {
         const lsk_group *low = wide[i].low;
-        for (uint32_t rows = wide[i].rows; rows; rows &= rows - 1, low++) {
-            if (by_words) int256_pairs(low, 0, pairs);
-            add(m, tile, wide[i].group, wide[i].group + 1, low, 0, pairs, 0, y + __builtin_ctz(rows) * ldy, ldy, 1);
+        for (uint32_t rows = wide[i].rows; rows;) {
+            const int from = __builtin_ctz(rows);
+            int n = 1;
+            while (n < k->most && rows >> from >> n & 1) n++;
+            for (int r = 0; by_words && r < n; r++) int256_pairs(low + r, 0, pairs + r * INT256_PAIRS);
+            k->of[n - 1](m, tile, wide[i].group, wide[i].group + 1, low, 0, pairs, 0, y + from * ldy, ldy, 1);
+            low += n;
+            rows &= ~((((uint32_t)1 << n) - 1) << from);
         }
     }
 }

@@ -479,7 +479,7 @@ class Slow(unittest.TestCase):
                 p.kill()
             self.assertEqual(p.returncode, -signal.SIGTERM if number == signal.SIGTERM else 130)
             self.assertIn("interrupted", said)
-            self.assertLess(used - at_signal, 5)  # of a block of the prompt, which takes 15 s and more
+            self.assertLess(used - at_signal, 12)  # a layer takes 0.5 to 3 s, a block of the prompt 15 to 70
 
 
 def cpu_of(pid):

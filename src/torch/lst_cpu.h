@@ -113,6 +113,9 @@ struct CpuEngine : lst::PartEngine {
     std::exception_ptr failure; // of an exchange within the forward
     lst::Meeting meeting;
     Prepared xn_in, att_in, act_in;
+    // A forward of one row has no norms to share out: each thread makes them for itself instead of waiting for one.
+    at::Tensor own; // [thread][3][n_embd]: its x, xn and what is added to x
+    std::vector<Prepared> own_in;
     bool searching = false; // for the first stage that is not finite: 2 * layer, + 1 after its feed-forward part
     // the layer before which a cancelled forward ended; -1: it ran to its end
     int32_t stopped = -1;

@@ -184,8 +184,15 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     const int64_t d = hp.n_embd, hd = hp.head_dim, nqkv = m.layers[0].qkv.n_out;
     const int32_t n_heads = ls_range_size(part.heads), n_kv = ls_range_size(part.kv_heads),
                   n_ff = ls_range_size(part.ff);
-    float *x = fm(s.x), *xn = fm(s.xn), *qkv = fm(s.qkv), *tmp = fm(s.tmp);
-    float *mine = m.ranks ? fm(s.mine) : nullptr;
+    const bool one = b.n == 1 && !m.ranks; // its x and xn are each thread's own
+    float *own = fm(s.own) + team.t * 3 * d, *x = one ? own : fm(s.x), *xn = one ? own + d : fm(s.xn);
+    Prepared &xn_in = one ? s.own_in[(size_t)team.t] : s.xn_in;
+    float *qkv = fm(s.qkv), *tmp = fm(s.tmp), *mine = m.ranks ? fm(s.mine) : nullptr;
+    auto each_row = [&](auto &&body) {
+        if (!one) return team.each(LST_PART_NORMS, body);
+        body(0, 1);
+        team.clock.past(LST_PART_NORMS);
+    };
     // Columns that ranks computed, each its own of every row, become whole rows; row(i) is called for each of them.
     // Does nothing where there are no other ranks. False: the exchange failed.
     auto gather = [&](ls_range ls_part::*of, int64_t scale, float *whole, int part_of_time, auto &&row) {
@@ -233,10 +240,14 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     int32_t stage = -1;
     auto add_norm = [&](const lst::Linear *added, const at::Tensor &post, const at::Tensor &pre,
                         const lst::Linear &next) {
-        team.each(LST_PART_NORMS, [&](int t, int n) {
+        each_row([&](int t, int n) {
             ls_range r = ls_share(b.n, t, n);
             for (int32_t i = r.from; i < r.to; i++) {
                 float *xi = x + i * d, *ti = tmp + i * d;
+                if (added && one) { // all threads read it, and what follows may change it
+                    std::memcpy(own + 2 * d, ti, (size_t)d * sizeof(float));
+                    ti = own + 2 * d;
+                }
                 if (added) {
                     if (added->bias.defined()) add_bias(ti, f(added->bias), d);
                     if (post.defined()) k.rmsnorm(ti, f(post), (int32_t)d, hp.rms_eps, ti);
@@ -247,7 +258,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
                 if (s.searching) note_bad(s, stage, xi, d);
                 if (pre.defined()) k.rmsnorm(xi, f(pre), (int32_t)d, hp.rms_eps, xn + i * d);
                 else std::memcpy(xn + i * d, xi, (size_t)d * sizeof(float));
-                prepare(s, next.arith, s.xn_in, b.n, i, xn + i * d, 0, (int32_t)d);
+                prepare(s, next.arith, xn_in, b.n, i, xn + i * d, 0, (int32_t)d);
             }
         });
     };
@@ -256,7 +267,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
             std::memcpy(s.layers + (int64_t)layer * d, x + (int64_t)(b.n - 1) * d, (size_t)d * sizeof(float));
         if (s.hidden.take) show(s, b, team, layer, x);
     };
-    team.each(LST_PART_NORMS, [&](int t, int n) {
+    each_row([&](int t, int n) {
         ls_range r = ls_share(b.n, t, n);
         for (int32_t i = r.from; i < r.to; i++) {
             const int32_t token = b.tokens[i];
@@ -291,9 +302,10 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         const lst::Layer *before = layer ? &m.layers[(size_t)layer - 1] : nullptr;
         add_norm(before ? &before->down : nullptr, before ? before->ffn_post_norm : none, l.attn_norm, l.qkv);
         probe(layer);
-        if (team.t == 0 && !s.searching && !m.ranks && s.is_stopped()) s.stopped = layer + 1;
         stage++;
-        team.linear(s, l.qkv, xn, s.xn_in, qkv, b.n);
+        team.linear(s, l.qkv, xn, xn_in, qkv, b.n);
+        // all have looked for this layer, and look again behind its other barriers
+        if (team.t == 0 && !s.searching && !m.ranks && s.is_stopped()) s.stopped = layer + 1;
         if (norms_all && m.ranks &&
             !(norm_all(l, &ls_part::heads, 0, l.q_norm) && norm_all(l, &ls_part::kv_heads, n_heads * hd, l.k_norm)))
             return;
@@ -357,7 +369,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         add_norm(&l.out, l.attn_post_norm, l.ffn_norm, l.gate_up);
         stage++;
         const int32_t width = LS_PART_FF; // of the blocks of gate and up, and of a group
-        const ls_range tiles = team.multiply(s, l.gate_up, xn, s.xn_in, fm(s.gate_up), b.n, 0, b.n);
+        const ls_range tiles = team.multiply(s, l.gate_up, xn, xn_in, fm(s.gate_up), b.n, 0, b.n);
         team.clock.past(LST_PART_LINEAR);
         const int32_t from = tiles.from * LSK_TILE / 2, to = tiles.to * LSK_TILE / 2;
         for (int32_t i = 0; i < b.n; i++) {
@@ -388,7 +400,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     if (s.hidden.take) show(s, b, team, s.n_layers + 1, xn);
     const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
     float *logits = fm(s.logits_of) + (int64_t)b.first * ls_range_size(part.vocab);
-    team.multiply(s, m.head, xn, s.xn_in, logits, b.n, from, count);
+    team.multiply(s, m.head, xn, xn_in, logits, b.n, from, count);
     team.meet(LST_PART_HEAD);
     if (hp.logit_scale == 1 && hp.logit_softcap <= 0 && !m.head.bias.defined()) return;
     team.each(LST_PART_HEAD, [&](int t, int n) {
@@ -414,6 +426,9 @@ void lst::cpu::run_block(CpuEngine &s, const Block &b) {
         s.qkv = rows(s.m->layers[0].qkv.n_out);
         s.att = rows((int64_t)hp.n_heads * hp.head_dim);
         s.gate_up = rows(2 * (int64_t)ls_range_size(s.m->part().ff)), s.act = rows(hp.n_ff);
+        s.own = at::empty({s.m->threads, 3, hp.n_embd}, at::kFloat);
+        s.own_in.resize((size_t)s.m->threads);
+        for (Prepared &own : s.own_in) own.resize(1, hp.n_embd);
         s.xn_in.resize(b.n, hp.n_embd);
         s.att_in.resize(b.n, (int64_t)hp.n_heads * hp.head_dim);
         s.act_in.resize(b.n, hp.n_ff);

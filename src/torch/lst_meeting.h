@@ -1,8 +1,8 @@
-// Where the threads of a forward wait for each other, up to 240 times in one of the default model. A thread looks in a loop
-// whether all have come, which is over as soon as they have; but where other programs have the processors, the missing
-// thread may need the very processor that the loop keeps, and then to sleep is faster. Each thread learns which holds:
-// a loop that ends in vain makes the next one half as long, and now and then a loop of full length is tried again.
-// src/torch/README.md has what that brings.
+// Where the threads of a forward wait for each other, up to 243 times in one of the default model. A thread looks in a
+// loop whether all have come, which is over as soon as they have; but where other programs have the processors, the
+// missing thread may need the very processor that the loop keeps, and then to sleep is faster. Each thread learns which
+// holds: a loop that ends in vain makes the next one half as long, and now and then a loop of full length is tried
+// again. src/torch/README.md has what that brings.
 #pragma once
 #include <atomic>
 #include <cstdint>

@@ -113,9 +113,9 @@ $(B)/obj/%.o: %.c $(B)/obj/flags
 	$(Q)$(CC) $(CFLAGS) $($(basename $(notdir $<))_CFLAGS) -MMD -MP -c -o $@ $<
 
 # Kernels: one source a CPU level; no -ffast-math, so that sums keep the order in which they are written. -g1: debuggers see
-# places in the source; with variables compilers took 1.1 to 2.1 times as long. Sanitizers make
-# compilers slow: at -O2 a file was not done after eight minutes; without
-# pointer-overflow, whose work ASan does, they take about a third less.
+# places in the source; with variables compilers took 1.2 to 2.2 times as long for the large ones. Sanitizers make compilers
+# slow: at -O2 a file was not done after eight minutes; without pointer-overflow, whose work ASan does, they take about a
+# third less.
 $(B)/obj/src/torch/kernels/%.o: CFLAGS += -g1 $(if $(SAN),-O1 -fno-sanitize=pointer-overflow,-O3) -fPIC -fvisibility=hidden -fno-math-errno
 $(call obj,$(EMULATED_LEVELS)): CFLAGS += -g1 $(if $(SAN),-O1)
 kernels_neondot_CFLAGS := -march=armv8.2-a+dotprod

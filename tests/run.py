@@ -240,8 +240,11 @@ def jobs_of(build, patterns, under):
     programs = sorted(glob.glob(os.path.join(os.path.abspath(build), "tests", "test_*")))
     files = [] if under else sorted(glob.glob(os.path.join(HERE, "e2e", "test_*.py")))
     names = {os.path.basename(p) for p in programs}
-    wanted = [p for p in programs + files for name in [os.path.basename(p)] if any(x == name if x in names else x in name for x in patterns)]
-    return [EndToEnd(p, build) if p.endswith(".py") else Unit(p, under) for p in wanted]
+
+    def is_wanted(path):
+        name = os.path.basename(path)
+        return any(x == name if x in names else x in name for x in patterns)
+    return [EndToEnd(p, build) if p.endswith(".py") else Unit(p, under) for p in programs + files if is_wanted(p)]
 
 
 def main():

@@ -205,8 +205,8 @@ static bool rows_of_prompt_pay(const ls_session *s, size_t n) {
     if (!d || !d->read || d->read_share <= 0 || s->costs.base_ms[0] <= 0) return false;
     const double row_ms = s->costs.base_ms[LS_COST_SIZES - 1] / most,
                  head_ms = s->e->row_macs ? row_ms * (double)s->e->head_macs / (double)s->e->row_macs : 0,
-                 more = s->costs.prefill_ms > 0 ? fmax(row_ms - s->costs.prefill_ms, head_ms) : head_ms;
-    return more * (double)n <= d->read_share * answer * s->costs.base_ms[0];
+                 measured_ms = s->costs.prefill_ms > 0 ? row_ms - s->costs.prefill_ms : 0;
+    return fmax(measured_ms, head_ms) * (double)n <= d->read_share * answer * s->costs.base_ms[0];
 }
 
 // Reads context[from..) as chains of rows, each of which tells the drafter what the target said after it.

@@ -152,8 +152,10 @@ void CpuEngine::copy(lst::Engine &other, int32_t n) {
 
 CpuEngine::CpuEngine(CpuModel *model, int32_t n_context, int32_t layers_of)
     : PartEngine(model), m(model), n_layers(layers_of),
-      capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE), meeting(model->threads) {
+      capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE), meeting(model->threads),
+      own(at::empty({model->threads, 3, model->hp.n_embd}, at::kFloat)), own_in((size_t)model->threads) {
     const lst_hparams &hp = m->hp;
+    for (Prepared &in : own_in) in.resize(1, hp.n_embd);
     const int64_t values = (int64_t)n_layers * ls_range_size(m->part().kv_heads) * capacity * hp.head_dim;
     const at::ScalarType type = m->kv_bf16 ? at::kBFloat16 : at::kFloat;
     try {

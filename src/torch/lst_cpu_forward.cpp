@@ -304,7 +304,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         probe(layer);
         stage++;
         team.linear(s, l.qkv, xn, xn_in, qkv, b.n);
-        // all have looked for this layer, and look again behind its other barriers
+        // not before this barrier: until then another thread may still look whether to begin the layer
         if (team.t == 0 && !s.searching && !m.ranks && s.is_stopped()) s.stopped = layer + 1;
         if (norms_all && m.ranks &&
             !(norm_all(l, &ls_part::heads, 0, l.q_norm) && norm_all(l, &ls_part::kv_heads, n_heads * hd, l.k_norm)))
@@ -426,9 +426,6 @@ void lst::cpu::run_block(CpuEngine &s, const Block &b) {
         s.qkv = rows(s.m->layers[0].qkv.n_out);
         s.att = rows((int64_t)hp.n_heads * hp.head_dim);
         s.gate_up = rows(2 * (int64_t)ls_range_size(s.m->part().ff)), s.act = rows(hp.n_ff);
-        s.own = at::empty({s.m->threads, 3, hp.n_embd}, at::kFloat);
-        s.own_in.resize((size_t)s.m->threads);
-        for (Prepared &own : s.own_in) own.resize(1, hp.n_embd);
         s.xn_in.resize(b.n, hp.n_embd);
         s.att_in.resize(b.n, (int64_t)hp.n_heads * hp.head_dim);
         s.act_in.resize(b.n, hp.n_ff);

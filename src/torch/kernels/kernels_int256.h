@@ -192,14 +192,14 @@ ALWAYS void int256_add(int by_words, int256_weights w, const lsk_group *x, const
 #define INT256_KERNEL(FORMAT, HOW, ROWS) \
     static __attribute__((noinline)) void FORMAT##_##HOW##_##ROWS(INT256_ARGS) { \
         const int rows = ROWS, left = m->n_out - tile * LSK_TILE, n = left < LSK_TILE ? left : LSK_TILE; \
+        const int whole = n == LSK_TILE; /* the last tile may be partly empty */ \
         const void *data = m->data + (size_t)tile * m->tile_bytes; \
         __m256 sum[2][INT256_MOST]; \
-        float part[ROWS][LSK_TILE], *out = part[0]; /* of the last tile, which may be partly empty */ \
-        int64_t ldo = LSK_TILE; \
         y += tile * LSK_TILE; \
-        if (n == LSK_TILE) out = y, ldo = ldy; \
-        else memset(part, 0, sizeof part); \
-        for (int r = 0; r < rows && go_on && out != y; r++) memcpy(part[r], y + r * ldy, (size_t)n * sizeof *y); \
+        float part[ROWS][LSK_TILE], *out = whole ? y : part[0]; \
+        const int64_t ldo = whole ? ldy : LSK_TILE; \
+        if (!whole) memset(part, 0, sizeof part); \
+        for (int r = 0; r < rows && go_on && !whole; r++) memcpy(part[r], y + r * ldy, (size_t)n * sizeof *y); \
         EACH_ROW EACH_HALF sum[h][r] = go_on ? _mm256_loadu_ps(out + r * ldo + 8 * h) : _mm256_setzero_ps(); \
         for (int i = 0; i < end - g; i++) { \
             const int256_weights w = int256_group_##FORMAT(data, g + i); \
@@ -207,7 +207,7 @@ ALWAYS void int256_add(int by_words, int256_weights w, const lsk_group *x, const
             int256_add(HOW##_IS_WORDS, w, x + i * ldx, pairs + i * ldp * INT256_PAIRS, rows, sum); \
         } \
         EACH_ROW EACH_HALF _mm256_storeu_ps(out + r * ldo + 8 * h, sum[h][r]); \
-        for (int r = 0; r < rows && out != y; r++) memcpy(y + r * ldy, part[r], (size_t)n * sizeof *y); \
+        for (int r = 0; r < rows && !whole; r++) memcpy(y + r * ldy, part[r], (size_t)n * sizeof *y); \
     }
 #define b_IS_WORDS 0
 #define w_IS_WORDS 1

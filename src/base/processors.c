@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 // Puts the whole file (its first bytes) into out; false: it cannot be read.
 static bool read_text(const char *folder, int cpu, const char *name, char *out, int size) {
@@ -94,4 +95,29 @@ int32_t ls_processors(void) {
 int32_t ls_cores(void) {
     cpu_set_t set;
     return said() ? said() : cut_by_quota(affinity(&set) ? ls_cores_in("/sys/devices/system/cpu", &set) : 1);
+}
+
+// What follows "KEY : " in the first line that begins with the key.
+static void read_cpuinfo(const char *key, char *out, size_t size) {
+    char line[512];
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    *out = 0;
+    while (f && !*out && fgets(line, sizeof line, f)) {
+        const char *value = strncmp(line, key, strlen(key)) ? NULL : strchr(line, ':');
+        if (!value) continue;
+        value += strspn(value, ": \t");
+        snprintf(out, size, "%.*s", (int)strcspn(value, "\n"), value);
+    }
+    if (f) fclose(f);
+}
+
+void ls_processor_name(char *out, size_t size) {
+    char family[32], model[32];
+    read_cpuinfo("model name", out, size);
+    if (!*out) read_cpuinfo("CPU part", out, size); // Arm's
+    if (!*out) snprintf(out, size, "unknown processor");
+    read_cpuinfo("cpu family", family, sizeof family);
+    read_cpuinfo("model\t", model, sizeof model);
+    const size_t n = strlen(out);
+    if (*family && *model) snprintf(out + n, size - n, " (family %s, model %s)", family, model);
 }

@@ -1,6 +1,7 @@
 // The processors of this machine, as threads that compute together see them.
 #pragma once
 #include <sched.h>
+#include <stddef.h>
 #include <stdint.h>
 
 // Those that this process may use: its affinity mask, cut by a cgroup's quota (v2 cpu.max, v1 cpu.cfs_quota_us).
@@ -16,3 +17,7 @@ int32_t ls_cores(void);
 // cpuN/topology/core_cpus_list (thread_siblings_list before Linux 5.3) and cpuN/cpu_capacity. A CPU of which nothing is
 // told is a core. At least 1.
 int32_t ls_cores_in(const char *folder, const cpu_set_t *usable);
+
+// Its name, and which one of that name it is ("AMD EPYC (family 25, model 1)"): virtual machines hide the rest of a
+// name.
+void ls_processor_name(char *out, size_t size);

@@ -11,6 +11,7 @@
 #include "engine/device.h"
 #include "engine/engine_torch.h"
 #include "engine/ranks.h"
+#include "engine/threads.h"
 #include "costs/costs.h"
 
 #include <langinfo.h>
@@ -219,13 +220,16 @@ static void calibrate(report *r, const ls_command_line *c) {
     ls_code code = ls_model_load(&m, &setup.s.model, &err);
     ls_costs_noise noise;
     char line[LS_COSTS_NOTE];
+    if (!code) code = ls_threads_choose(&m, true, ls_gauge_show, &gauge, &err);
     if (!code) code = ls_costs_get(&z, &m, true, LS_BUSY, &noise, ls_gauge_show, &gauge, &err);
     ls_gauge_clear(&gauge);
     if (code) say(r, "costs", false, true, err.msg);
     else {
         ls_buf text = {0};
-        ls_buf_fmt(&text, "%s, %d thread%s, %s: one row %.2f ms at %d tokens of context;", m.engine->dtype,
-                   m.engine->threads, ls_plural(m.engine->threads), m.engine->kernel, z.base_ms[0], z.cost_context);
+        char threads[LS_THREADS_TEXT];
+        ls_threads_text(m.engine, threads);
+        ls_buf_fmt(&text, "%s, %s, %s: one row %.2f ms at %d tokens of context;", m.engine->dtype,
+                   threads, m.engine->kernel, z.base_ms[0], z.cost_context);
         for (int i = 1; i < LS_COST_SIZES; i++)
             ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_cost_rows[i], z.base_ms[i] / z.base_ms[0]);
         ls_buf_fmt(&text, "; %.3f ms more for each of many rows and 1000 tokens of context", 1e3 * z.slope_ms);

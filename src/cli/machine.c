@@ -1,4 +1,5 @@
 #include "cli/machine.h"
+#include "base/processors.h"
 #include "engine/limits.h"
 #include "model/checkpoint.h"
 
@@ -10,31 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-// The first line of a file, or what follows "KEY : " in the first line that begins with the key.
-static void read_line(const char *path, const char *key, char *out, size_t size) {
-    char line[512];
-    FILE *f = fopen(path, "re");
-    *out = 0;
-    while (f && !*out && fgets(line, sizeof line, f)) {
-        if (strncmp(line, key, strlen(key))) continue;
-        const char *value = line;
-        if (*key && !(value = strchr(line, ':'))) continue;
-        value += strspn(value, ": \t");
-        snprintf(out, size, "%.*s", (int)strcspn(value, "\n"), value);
-    }
+static void read_governor(char *out, int size) {
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "re");
+    if (f && fgets(out, size, f)) out[strcspn(out, "\n")] = 0;
+    else snprintf(out, (size_t)size, "not told by this system");
     if (f) fclose(f);
-}
-
-// Its name, and which one of that name it is: virtual machines hide the rest of a name.
-static void read_processor(char *out, size_t size) {
-    static const char path[] = "/proc/cpuinfo";
-    char family[32], model[32];
-    read_line(path, "model name", out, size);
-    if (!*out) read_line(path, "CPU part", out, size); // Arm's
-    read_line(path, "cpu family", family, sizeof family);
-    read_line(path, "model\t", model, sizeof model);
-    const size_t n = strlen(out);
-    if (*family && *model) snprintf(out + n, size - n, " (family %s, model %s)", family, model);
 }
 
 static double load_now(void) {
@@ -46,7 +27,7 @@ ls_code ls_machine_limits(ls_manifest *m, int32_t threads, ls_err *err) {
     lst_limits_t limits;
     const ls_code code = ls_limits_measure(&limits, threads, err);
     if (code) return code;
-    m->threads = limits.threads;
+    if (!isfinite(m->threads)) m->threads = m->many_threads = limits.threads;
     m->read_gb_per_s = fmax(m->read_gb_per_s, limits.read_gb_per_s); // a NAN gives way
     m->f32_gmac_per_s = fmax(m->f32_gmac_per_s, limits.f32_gmac_per_s);
     if (limits.int8_gmac_per_s > 0) m->int8_gmac_per_s = fmax(m->int8_gmac_per_s, limits.int8_gmac_per_s);
@@ -67,9 +48,8 @@ ls_machine_watch ls_machine_begin(ls_manifest *m) {
     snprintf(m->version, sizeof m->version, "logitspec %s", LS_VERSION);
     snprintf(m->commit, sizeof m->commit, "%s", LS_COMMIT);
     strftime(m->date, sizeof m->date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &day));
-    read_processor(m->processor, sizeof m->processor);
-    read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "", m->governor, sizeof m->governor);
-    if (!*m->governor) snprintf(m->governor, sizeof m->governor, "not told by this system");
+    ls_processor_name(m->processor, sizeof m->processor);
+    read_governor(m->governor, sizeof m->governor);
     if (!sched_getaffinity(0, sizeof set, &set)) m->processors = CPU_COUNT(&set);
     m->memory_gb = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE) / 1e9;
     m->load_before = load_now();
@@ -87,20 +67,25 @@ void ls_machine_model(ls_manifest *m, const ls_model *model) {
     snprintf(m->kernel, sizeof m->kernel, "%s", e->kernel);
     snprintf(m->library, sizeof m->library, "%s", e->version);
     m->threads = e->threads;
+    m->many_threads = e->many_threads;
     if (!e->weight_bytes || strcmp(e->device, "cpu")) return;
     if (!model->checkpoint->hparams.window) m->kv_kb = (double)e->kv_bytes / 1e3; // else some layers read less
     m->weight_mb = (double)e->weight_bytes / 1e6;
     m->row_mmac = (double)e->row_macs / 1e6;
 }
 
+static int32_t most_threads(const ls_manifest *m) {
+    return (int32_t)fmax(m->threads, m->many_threads);
+}
+
 void ls_machine_model_limits(ls_manifest *m, const ls_model *model) {
     if (model->engine->weight_bytes && !strcmp(model->engine->device, "cpu"))
-        ls_machine_limits(m, model->engine->threads, NULL);
+        ls_machine_limits(m, most_threads(m), NULL);
 }
 
 void ls_machine_end(ls_machine_watch *w) {
     w->m->load_after = load_now();
     w->m->waited = ls_cpu_wait_share(&w->waits, 0);
     // another program may have slowed what was measured before
-    if (isfinite(w->m->read_gb_per_s)) ls_machine_limits(w->m, (int32_t)w->m->threads, NULL);
+    if (isfinite(w->m->read_gb_per_s)) ls_machine_limits(w->m, most_threads(w->m), NULL);
 }

@@ -4,37 +4,17 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/paths.h"
-#include "base/str.h"
+#include "engine/measured.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-enum { CONTEXT = 256, MAX_KEY = 1200 };
+enum { CONTEXT = 256 };
 static const char magic[] = "logitspec-costs 2";
 
 // ---- measuring
-
-static ls_code time_forward(ls_timeline *t, int32_t rows, int repeats, double *best_ms, ls_err *err) {
-    static const lst_sampling greedy = {.top_p = 1};
-    int32_t ids[LST_MAX_ROWS], parents[LST_MAX_ROWS];
-    lst_row *out = ls_malloc(sizeof *out * LST_MAX_ROWS);
-    for (int32_t i = 0; i < rows; i++) { // a root with branches of four, as drafts have them
-        ids[i] = i % t->engine->n_vocab;
-        parents[i] = i == 0 ? -1 : i % 4 == 1 ? 0 : i - 1;
-    }
-    ls_code code = LS_OK;
-    for (int r = 0; r < repeats && !code; r++) {
-        const uint64_t start = ls_now_ns();
-        code = t->forward_tree(t, ids, parents, rows, &greedy, out, err);
-        const double ms = (double)(ls_now_ns() - start) / 1e6;
-        if (r == 0 || ms < *best_ms) *best_ms = ms;
-    }
-    free(out);
-    return code;
-}
 
 void ls_costs_of_two(ls_cost_curve *z, double one, double few, int32_t n_few) {
     if (few < one) few = one;
@@ -51,8 +31,8 @@ ls_code ls_costs_measure_briefly(ls_cost_curve *z, ls_timeline *t, ls_err *err) 
     enum { FEW = 3 }; // an index of ls_cost_rows
     double one, few;
     *z = (ls_cost_curve){0};
-    ls_code code = time_forward(t, 1, 2, &one, err);
-    if (!code) code = time_forward(t, ls_cost_rows[FEW], 1, &few, err);
+    ls_code code = ls_measure_forward(t, 1, 2, &one, err);
+    if (!code) code = ls_measure_forward(t, ls_cost_rows[FEW], 1, &few, err);
     if (code) return code;
     ls_costs_of_two(z, one, few, ls_cost_rows[FEW]);
     return LS_OK;
@@ -71,8 +51,8 @@ static ls_code measure(ls_cost_curve *z, ls_timeline *t, double *one_again, ls_p
     *z = (ls_cost_curve){.cost_context = context};
     ls_code code = t->rewind(t, 0, err); // an attempt before has filled it
     // the largest forward comes first and does not count: threads, pages and buffers are touched before timing
-    if (!code) code = time_forward(t, most, 1, &ms, err);
-    if (!code) code = time_forward(t, SLOPE_ROWS, REPEATS, &short_ms, err);
+    if (!code) code = ls_measure_forward(t, most, 1, &ms, err);
+    if (!code) code = ls_measure_forward(t, SLOPE_ROWS, REPEATS, &short_ms, err);
     const uint64_t start = ls_now_ns();
     if (!code) code = t->prefill(t, filler, context, &greedy, &last, NULL, NULL, err);
     z->prefill_ms = (double)(ls_now_ns() - start) / 1e6 / context;
@@ -83,13 +63,13 @@ static ls_code measure(ls_cost_curve *z, ls_timeline *t, double *one_again, ls_p
             if (round >= REPEATS_LARGE && ls_cost_rows[i] >= LARGE) break;
             if (progress && !progress(ud, "measuring forwards", done))
                 code = ls_fail(err, LS_E_CANCELLED, "the measurement of forwards was cancelled");
-            else code = time_forward(t, ls_cost_rows[i], 1, &ms, err);
+            else code = ls_measure_forward(t, ls_cost_rows[i], 1, &ms, err);
             if (!round || ms < z->base_ms[i]) z->base_ms[i] = ms;
         }
     for (int i = LS_COST_SIZES - 1; i > 0; i--) // fewer rows cannot cost more, and noise makes times longer
         z->base_ms[i - 1] = fmin(z->base_ms[i - 1], z->base_ms[i]);
-    if (!code) code = time_forward(t, SLOPE_ROWS, REPEATS, &long_ms, err);
-    if (!code) code = time_forward(t, 1, REPEATS, one_again, err);
+    if (!code) code = ls_measure_forward(t, SLOPE_ROWS, REPEATS, &long_ms, err);
+    if (!code) code = ls_measure_forward(t, 1, REPEATS, one_again, err);
     if (long_ms > short_ms) z->slope_ms = (long_ms - short_ms) / ls_cost_context_rows(SLOPE_ROWS) / context;
     return code;
 }
@@ -136,49 +116,20 @@ bool ls_costs_note(const ls_costs_noise *n, char *out) {
     return true;
 }
 
-// ---- the cache: a text file a key
-
-static void processor_name(char *out, size_t size) {
-    char line[512];
-    FILE *f = fopen("/proc/cpuinfo", "re");
-    snprintf(out, size, "unknown processor");
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
-            line[strcspn(line, "\n")] = 0;
-            snprintf(out, size, "%s", strchr(line, ':') + 2);
-            break;
-        }
-    if (f) fclose(f);
-}
+// ---- the cache
 
 // Everything that the costs depend on, one line.
-static void key_of(const ls_model *m, char key[MAX_KEY]) {
-    char cpu[256];
-    processor_name(cpu, sizeof cpu);
-    const ls_engine *b = m->engine;
-    snprintf(key, MAX_KEY, "%s | %s | %s | %s | %s | %s | %d threads | %s", LS_VERSION, m->sha256, b->device, b->dtype,
-             b->kernel, b->version, b->threads, cpu);
-}
-
-// NULL: nothing is to be cached. Owned by the caller.
-static char *path_of(const ls_model *m, const char *key) {
-    if (!*m->file) return NULL;
-    uint32_t hash = 2166136261u; // FNV-1a; the file repeats the key, so a collision is only a miss
-    for (const char *p = key; *p; p++) hash = (hash ^ (unsigned char)*p) * 16777619u;
-    char *name = ls_format("costs/%.12s-%s-%08x.txt", m->sha256, m->engine->dtype, hash);
-    char *path = ls_user_path("XDG_CACHE_HOME", ".cache", name);
-    free(name);
-    return path;
+static void key_of(const ls_model *m, char key[LS_MEASURED_KEY]) {
+    char threads[32];
+    snprintf(threads, sizeof threads, "%d and %d", m->engine->threads, m->engine->many_threads);
+    ls_measured_key(m, threads, key);
 }
 
 static bool load(ls_cost_curve *z, const char *path, const char *key) {
-    char line[MAX_KEY + 8];
     ls_cost_curve in = {0};
-    FILE *f = fopen(path, "re");
+    FILE *f = ls_measured_open(path, magic, key);
     if (!f) return false;
-    bool ok = fgets(line, sizeof line, f) && !strncmp(line, magic, strlen(magic)) && fgets(line, sizeof line, f) &&
-              !strncmp(line, key, strlen(key)) && line[strlen(key)] == '\n' &&
-              fscanf(f, "context %d slope %lf prefill %lf", &in.cost_context, &in.slope_ms, &in.prefill_ms) == 3 &&
+    bool ok = fscanf(f, "context %d slope %lf prefill %lf", &in.cost_context, &in.slope_ms, &in.prefill_ms) == 3 &&
               in.cost_context >= 0 && in.prefill_ms >= 0 && in.prefill_ms < 1e6 && in.slope_ms >= 0 &&
               in.slope_ms < 1e3;
     for (int i = 0; ok && i < LS_COST_SIZES; i++) {
@@ -203,9 +154,9 @@ static void save(const ls_cost_curve *z, const char *path, const char *key) {
 
 ls_code ls_costs_get(ls_cost_curve *out, ls_model *m, bool again, double busy, ls_costs_noise *noise,
                      ls_progress progress, void *ud, ls_err *err) {
-    char key[MAX_KEY];
+    char key[LS_MEASURED_KEY];
     key_of(m, key);
-    char *path = path_of(m, key);
+    char *path = ls_measured_path(m, key);
     ls_code code = LS_OK;
     *noise = (ls_costs_noise){0};
     if (!path) busy = 2; // the times of the scripted model mean nothing

@@ -13,6 +13,7 @@
     X(model_open)                                                                                                      \
     X(model_info)                                                                                                      \
     X(model_close)                                                                                                     \
+    X(use_threads)                                                                                                     \
     X(session_new)                                                                                                     \
     X(session_free)                                                                                                    \
     X(length)                                                                                                          \

@@ -41,7 +41,7 @@ bool describe(CpuEngine &s, int32_t first, int32_t n, const uint64_t *next, cons
               const float *parents, lst_row *rows) {
     const bool samples = sampling && sampling->temperature > 0;
     std::atomic<bool> good{true};
-#pragma omp parallel for num_threads(s.m->threads) schedule(dynamic) if (n > 1)
+#pragma omp parallel for num_threads(s.m->threads_for(n)) schedule(dynamic) if (n > 1)
     for (int32_t i = 0; i < n; i++) {
         const float *logits = s.row_logits(first + i);
         lst_row *row = &rows[i];

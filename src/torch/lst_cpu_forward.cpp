@@ -453,7 +453,7 @@ void lst::cpu::run_block(CpuEngine &s, const Block &b) {
         s.scratch_floats = floats * 3 / 2 / 16 * 16;
         s.scratch = at::empty({s.m->threads, s.scratch_floats}, at::kFloat);
     }
-#pragma omp parallel num_threads(s.m->threads)
+#pragma omp parallel num_threads(s.m->threads_for(b.n))
     {
         const int thread = omp_get_thread_num();
         forward(s, b, Team{thread, omp_get_num_threads(), &s.meeting, Clock(thread ? nullptr : s.parts)});

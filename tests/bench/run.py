@@ -55,8 +55,9 @@ class Settings:
         self.tokens = e.get("TOKENS") or ("8" if SMOKE else "128")
         self.per_group = "1" if SMOKE else e.get("PER_GROUP") or "5"
         self.repeat = e.get("REPEAT") or "1"
-        machine = json.loads(call(PROGRAM, "bench", "limits", "--json", *(["--threads", e["THREADS"]] if e.get("THREADS") else [])))
-        self.threads = str(machine["threads"])
+        self.threads = e.get("THREADS") or "0"  # 0: as many as the program finds fastest
+        machine = json.loads(call(PROGRAM, "bench", "limits", "--json", "--threads", self.threads))
+        self.cores = machine["threads"]
         folder = e.get("RESULTS") or (tempfile.mkdtemp(prefix="bench-") if SMOKE else os.path.join(ROOT, "tests/bench/results"))
         os.makedirs(folder, exist_ok=True)
         self.to = os.path.join(folder, re.sub(r"[^a-z0-9]+", "-", machine["processor"].lower()).strip("-"))
@@ -230,7 +231,7 @@ def own():
     r["contexts"] = forwards(s, "--contexts", some(CONTEXTS), "--rows", some(ROWS), "-o", s.to + "-forwards.svg")
     r["dtypes"] = r["dtypes"] or {"i8": r["contexts"]}
     say("threads")
-    counts = [] if SMOKE else sorted({1, 2, *(2 ** i for i in range(2, 10)), int(s.threads)} & set(range(1, int(s.threads) + 1)))
+    counts = [] if SMOKE else sorted({1, 2, *(2 ** i for i in range(2, 10)), s.cores} & set(range(1, s.cores + 1)))
     r["threads"] = {n: forwards(s, "--contexts", "256", "--rows", "1,8,64", "--threads", str(n)) for n in counts}
     say("perplexity, start, memory, prefill")
     lines = [] if SMOKE else call(os.path.join(TOOLS, "perplexity"), "default", os.path.join(ROOT, "tests/bench/perplexity.txt"), *DTYPES).splitlines()
@@ -283,12 +284,12 @@ def beside():
     peers_setup.prepare(folder, say)
     wanted = [p for p in peers.peers(folder) if not os.environ.get("PEERS") or p.name in os.environ["PEERS"].split(",")]
     prompts = suite_of(s)
-    facts = {"tokens": s.tokens, "threads": s.threads, "prompts": [p["id"] for p in prompts], "suite": os.path.basename(s.suite),
+    facts = {"tokens": s.tokens, "threads": s.cores, "prompts": [p["id"] for p in prompts], "suite": os.path.basename(s.suite),
              "peers": [p.name for p in wanted], "installed": peers_setup.prepared(folder), "commit": call("git", "-C", ROOT, "rev-parse", "HEAD").strip()}
     part = to + ".part.json"
     result = read(part) if os.path.exists(part) else {}
     if result.get("facts") != facts:
-        result = {**peers.new_result(folder, wanted, int(s.threads), int(s.tokens)), "facts": facts, "mine": [],
+        result = {**peers.new_result(folder, wanted, s.cores, int(s.tokens)), "facts": facts, "mine": [],
                   "manifest": json.loads(call(PROGRAM, "bench", "limits", "--json", "--threads", s.threads))}
 
     def save(r):

@@ -19,10 +19,10 @@ without_sanitizers = unittest.skipIf(SANITIZED, "needs:a build without sanitizer
 MODEL = os.path.join(ROOT, "models", "smollm2-135m-instruct.Q4_1.gguf")
 # settings of the user who runs the tests must not matter
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("LOGITSPEC_SET_") and k not in ("NO_COLOR", "COLUMNS", "LINES")}
-# What forwards cost is given: no run measures it, and trees are the same however busy the machine is. A test of the
-# measurement itself says "auto".
+# What forwards cost is given, and the number of threads: no run measures them, and trees are the same however busy the
+# machine is. A test of the measurement itself says "auto", and 0.
 COSTS = "1:10,8:15,64:90"
-ENV.update(LOGITSPEC_SET_DECODE__COSTS=COSTS, LANG="C.UTF-8", LC_ALL="C.UTF-8", XDG_CONFIG_HOME="/nonexistent", XDG_CACHE_HOME=os.path.join(BUILD, "tests", "cache"),
+ENV.update(LOGITSPEC_SET_DECODE__COSTS=COSTS, LOGITSPEC_SET_MODEL__THREADS="2", LANG="C.UTF-8", LC_ALL="C.UTF-8", XDG_CONFIG_HOME="/nonexistent", XDG_CACHE_HOME=os.path.join(BUILD, "tests", "cache"),
            XDG_STATE_HOME=tempfile.mkdtemp(prefix="logitspec-state-"))  # test programs run side by side
 atexit.register(shutil.rmtree, ENV["XDG_STATE_HOME"], ignore_errors=True)
 HAS_LIBRARY = os.path.exists(os.path.join(BUILD, "liblstorch.so"))

@@ -804,8 +804,9 @@ class RealModel(unittest.TestCase):
         self.assertEqual(len(texts), 1)
 
     def test_doctor_measures_costs(self):
-        o = json.loads(run("doctor", "--calibrate", "--json").stdout)
+        o = json.loads(run("doctor", "--calibrate", "--json", env={"LOGITSPEC_SET_MODEL__THREADS": "0", "LOGITSPEC_PROCESSORS": "3"}).stdout)
         detail = {c["check"]: c["detail"] for c in o}["costs"]
+        self.assertRegex(detail, r"^i8, [123] threads?( \([123] for more than 8 rows\))?, ")
         self.assertRegex(detail, r"one row \d+\.\d+ ms at 256 tokens of context; 2 rows x\d")
         self.assertRegex(detail, r"64 rows x\d")
 

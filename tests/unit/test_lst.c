@@ -25,7 +25,7 @@
     X(lst_forward_tree)                                                                                                \
     X(lst_grow_tree)                                                                                                   \
     X(lst_row_logits) X(lst_keep_path) X(lst_last_error) X(lst_watch) X(lst_length) X(lst_copy) X(lst_probe)           \
-        X(lst_rewind) X(lst_hidden)
+        X(lst_rewind) X(lst_hidden) X(lst_use_threads)
 #define POINTER(name) static __typeof__(&name) p_##name;
 CALLS(POINTER)
 
@@ -709,6 +709,53 @@ static void a_cancelled_forward_leaves_the_session(void **state) {
     free_weights(w);
 }
 
+// Forwards of few rows and of many, in turn, with numbers of threads that change between them.
+static void the_number_of_threads_changes_no_bit(void **state) {
+    (void)state;
+    use_cpu();
+    need_library();
+    enum { MOST = 5, CONTEXT_LEN = 150, MANY = 12 };
+    static float want[3][MANY][VOCAB], got[VOCAB];
+    static const int32_t sizes[] = {1, LST_FEW_ROWS, MANY};
+    int32_t context[CONTEXT_LEN], tokens[MANY], parents[MANY];
+    lst_row rows[MANY];
+    weights *w = random_weights(LS_GGML_Q4_1);
+    engine e;
+    for (int i = 0; i < CONTEXT_LEN; i++) context[i] = (int32_t)rnd_int(VOCAB);
+    for (int i = 0; i < MANY; i++) tokens[i] = (int32_t)rnd_int(VOCAB), parents[i] = i ? (i - 1) / 2 : -1;
+    setenv("LOGITSPEC_PROCESSORS", "5", 1);
+    assert_true(open_engine(&e, w, NULL, "auto", 0));
+    unsetenv("LOGITSPEC_PROCESSORS");
+    lst_model_info_t info = {.size = sizeof info};
+    assert_int_equal(p_lst_model_info(e.m, &info), LST_OK);
+    assert_true(info.threads == MOST && info.many_threads == MOST && info.most_threads == MOST);
+    static const int32_t bad[][2] = {{0, 1}, {1, 0}, {MOST + 1, 1}, {1, MOST + 1}, {-1, -1}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(p_lst_use_threads(e.m, bad[i][0], bad[i][1]), LST_E_ARG);
+    for (int round = 0; round < 20; round++) {
+        const int32_t few = round ? 1 + (int32_t)rnd_int(MOST) : MOST, many = round ? 1 + (int32_t)rnd_int(MOST) : MOST;
+        assert_int_equal(p_lst_use_threads(e.m, few, many), LST_OK);
+        assert_int_equal(p_lst_model_info(e.m, &info), LST_OK);
+        assert_true(info.threads == few && info.many_threads == many && info.most_threads == MOST);
+        assert_int_equal(p_lst_rewind(e.s, 0), LST_OK);
+        assert_int_equal(p_lst_prefill(e.s, context, CONTEXT_LEN, &greedy, NULL, NULL, NULL), LST_OK);
+        for (int size = 0; size < 3; size++) {
+            assert_int_equal(p_lst_forward_tree(e.s, tokens, parents, sizes[size], &sampled, rows), LST_OK);
+            for (int i = 0; i < sizes[size]; i++) {
+                assert_int_equal(p_lst_row_logits(e.s, i, got), LST_OK);
+                if (!round) memcpy(want[size][i], got, sizeof got);
+                else assert_memory_equal(got, want[size][i], sizeof got);
+            }
+        }
+    }
+    close_engine(&e);
+    assert_true(open_engine(&e, w, NULL, "auto", 1)); // the number that was asked for
+    assert_int_equal(p_lst_use_threads(e.m, 1, 1), LST_OK);
+    assert_int_equal(p_lst_use_threads(e.m, 1, 2), LST_E_ARG);
+    close_engine(&e);
+    free_weights(w);
+}
+
 // auto: bf16 where all weights are bf16 and the level multiplies pairs of them.
 static void weights_choose_the_arithmetic(void **state) {
     (void)state;
@@ -778,6 +825,7 @@ int main(void) {
         cmocka_unit_test(a_bad_logit_names_its_layer),
         cmocka_unit_test(a_full_gpu_is_an_error_that_leaves_the_session),
         cmocka_unit_test(a_cancelled_forward_leaves_the_session),
+        cmocka_unit_test(the_number_of_threads_changes_no_bit),
         cmocka_unit_test(weights_choose_the_arithmetic),
         cmocka_unit_test(a_level_without_integer_dot_products_says_so),
     };

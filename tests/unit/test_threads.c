@@ -1,0 +1,246 @@
+// How many threads share a forward where nobody says.
+#include "base/clock.h"
+#include "base/processors.h"
+#include "engine/load.h"
+#include "engine/measured.h"
+#include "engine/threads.h"
+#include "base/mem.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+// ---- which is the fastest
+
+typedef struct {
+    double ms[129]; // by threads
+    int asked[64], n;
+    int fails_at, shorter_at; // calls, from 1 on: that fail, or that something made look twice as fast; 0: none
+} machine;
+
+static ls_code time_of(void *ud, int32_t n, double *ms, ls_err *err) {
+    machine *m = ud;
+    assert_in_range(n, 1, 128);
+    assert_in_range(m->n, 0, 63);
+    m->asked[m->n++] = n;
+    *ms = m->ms[n] / (m->n == m->shorter_at ? 2 : 1);
+    return m->n == m->fails_at ? ls_fail(err, LS_E_CANCELLED, "interrupted") : LS_OK;
+}
+
+// A forward that reads at `most` threads' speed at best, computes, and waits for all threads.
+static machine machine_of(double read, int most, double compute, double wait, int processors) {
+    machine m = {0};
+    for (int n = 1; n <= 128; n++) {
+        const int real = n < processors ? n : processors;
+        m.ms[n] = read / (real < most ? real : most) + compute / real + wait * n * (n > processors ? 8 : 1);
+    }
+    return m;
+}
+
+static int32_t fastest(machine *m, int32_t usual, int32_t most) {
+    int32_t best = -1;
+    m->n = 0;
+    assert_int_equal(ls_threads_fastest(usual, most, time_of, m, &best, NULL), LS_OK);
+    return best;
+}
+
+static void the_fastest_number_is_found(void **state) {
+    (void)state;
+    machine computes = machine_of(0, 1, 100, 0.01, 128), reads = machine_of(8, 4, 1, 0.1, 128),
+            small = machine_of(2, 4, 0.1, 0.05, 128), few = machine_of(20, 4, 10, 0.2, 2),
+            twins = machine_of(10, 16, 80, 0.001, 32);
+    assert_int_equal(fastest(&computes, 32, 32), 32);
+    assert_true(computes.n == 3 && computes.asked[1] == 24 && computes.asked[2] == 16); // two in vain
+    assert_int_equal(fastest(&reads, 32, 32), 4);
+    assert_int_equal(fastest(&small, 64, 64), 4);
+    assert_int_equal(fastest(&few, 8, 8), 2); // a container that sees more processors than it has
+    assert_int_equal(fastest(&few, 2, 2), 2);
+    assert_int_equal(fastest(&twins, 16, 32), 32); // threads of a core that gain
+    assert_int_equal(fastest(&reads, 16, 32), 4);  // ... and where they do not
+    assert_true(reads.asked[0] == 16 && reads.asked[1] == 32 && reads.asked[2] == 12);
+    // every smaller number in turn, down to one
+    machine one = machine_of(10, 1, 0, 1, 128);
+    static const int want[] = {6, 4, 3, 2, 1, 1, 6};
+    assert_int_equal(fastest(&one, 6, 6), 1);
+    assert_int_equal(one.n, 7);
+    assert_memory_equal(one.asked, want, sizeof want);
+    assert_int_equal(fastest(&one, 1, 1), 1);
+    assert_int_equal(one.n, 1);
+}
+
+static void another_number_must_be_faster_twice(void **state) {
+    (void)state;
+    machine flat = machine_of(1, 1, 0, 0, 128); // all the same
+    assert_int_equal(fastest(&flat, 8, 8), 8);
+    for (int i = 2; i <= 3; i++) { // one of them looked faster, once
+        flat.shorter_at = i;
+        assert_int_equal(fastest(&flat, 8, 8), 8);
+        assert_true(flat.n > 4);
+    }
+    flat.shorter_at = 0;
+    flat.ms[4] = 0.98; // by less than 3%
+    assert_int_equal(fastest(&flat, 8, 8), 8);
+    flat.ms[4] = 0.96;
+    assert_int_equal(fastest(&flat, 8, 8), 4);
+}
+
+static void an_error_ends_the_search(void **state) {
+    (void)state;
+    machine m = machine_of(8, 4, 1, 0.1, 128);
+    fastest(&m, 16, 32);
+    const int calls = m.n;
+    for (m.fails_at = 1; m.fails_at <= calls; m.fails_at++) {
+        int32_t best;
+        ls_err err = {0};
+        m.n = 0;
+        assert_int_equal(ls_threads_fastest(16, 32, time_of, &m, &best, &err), LS_E_CANCELLED);
+        assert_int_equal(m.n, m.fails_at);
+    }
+}
+
+// ---- of a model: the scripted one, whose forwards take longer the more threads share them
+
+static ls_model model;
+static int forwards;
+static ls_code (*real_timeline)(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err);
+static ls_code (*real_forward)(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+                               const lst_sampling *s, lst_row *rows, ls_err *err);
+
+static ls_code slower_with_threads(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+                                   const lst_sampling *s, lst_row *rows, ls_err *err) {
+    const int32_t threads = n <= LST_FEW_ROWS ? t->engine->threads : t->engine->many_threads;
+    const uint64_t start = ls_now_ns();
+    const ls_code code = real_forward(t, ids, parents, n, s, rows, err);
+    while (ls_now_ns() - start < 100000u * (uint64_t)threads) continue;
+    forwards++;
+    return code;
+}
+
+static ls_code timeline(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err) {
+    const ls_code code = real_timeline(e, layers, out, err);
+    if (code) return code;
+    real_forward = (*out)->forward_tree;
+    (*out)->forward_tree = slower_with_threads;
+    return LS_OK;
+}
+
+static ls_code use_threads(ls_engine *e, int32_t few_rows, int32_t many_rows, ls_err *err) {
+    if (few_rows < 1 || many_rows < 1 || few_rows > e->most_threads || many_rows > e->most_threads)
+        return ls_fail(err, LS_E_RANGE, "not so many");
+    e->threads = few_rows;
+    e->many_threads = many_rows;
+    return LS_OK;
+}
+
+static int load(void **state) {
+    (void)state;
+    ls_err err = {0};
+    if (ls_model_load(&model, &(ls_model_options){.name = "script"}, &err)) fail_msg("%s", err.msg);
+    ls_engine *e = model.engine;
+    assert_null(e->use_threads); // its number is fixed
+    real_timeline = e->timeline;
+    e->timeline = timeline;
+    e->use_threads = use_threads;
+    e->most_threads = e->threads = e->many_threads = 8;
+    snprintf(model.file, sizeof model.file, "some.gguf");
+    snprintf(model.sha256, sizeof model.sha256, "%064d", 1);
+    setenv("LOGITSPEC_PROCESSORS", "8", 1);
+    return 0;
+}
+
+static int unload(void **state) {
+    (void)state;
+    unsetenv("LOGITSPEC_PROCESSORS");
+    ls_model_free(&model);
+    return 0;
+}
+
+static bool never(void *ud, const char *stage, double fraction) {
+    (void)stage, (void)fraction;
+    return --*(int *)ud >= 0;
+}
+
+static void a_choice_is_measured_and_kept(void **state) {
+    (void)state;
+    ls_err err = {0};
+    ls_engine *e = model.engine;
+    char dir[] = "/tmp/logitspec-threads-XXXXXX", key[LS_MEASURED_KEY], text[LS_THREADS_TEXT];
+    assert_non_null(mkdtemp(dir));
+    char *old = getenv("XDG_CACHE_HOME") ? ls_strdup(getenv("XDG_CACHE_HOME")) : NULL;
+    setenv("XDG_CACHE_HOME", dir, 1);
+    ls_measured_key(&model, "some of 8 to 8", key);
+    char *path = ls_measured_path(&model, key);
+    // interrupted at each place, it leaves the usual number and nothing in the cache
+    for (int left = 0, code = LS_E_CANCELLED; code; left++) {
+        int calls = left;
+        use_threads(e, 5, 5, NULL);
+        code = ls_threads_choose(&model, false, never, &calls, &err);
+        assert_true(!code || (code == LS_E_CANCELLED && e->threads == 8 && e->many_threads == 8 && access(path, F_OK)));
+    }
+    // While other programs had the processors, the usual number stayed and nothing was kept.
+    const bool kept = !access(path, F_OK);
+    if (kept) assert_true(e->threads < 4 && e->many_threads < 4);
+    else assert_true(e->threads == 8 && e->many_threads == 8);
+    forwards = 0;
+    assert_int_equal(ls_threads_choose(&model, false, NULL, NULL, &err), LS_OK);
+    if (kept) assert_int_equal(forwards, 0);
+    else assert_true(forwards > 20);
+    // what is kept is used, if it can be; else it is measured
+    static const struct {
+        const char *kept;
+        bool used;
+    } cases[] = {{"few 2 many 7\n", true},
+                 {"few 0 many 7\n", false},
+                 {"few 2 many 9\n", false},
+                 {"few 2\n", false},
+                 {"", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unlink(path);
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        fprintf(f, "logitspec-threads 1\n%s\n%s", key, cases[i].kept);
+        fclose(f);
+        forwards = 0;
+        assert_int_equal(ls_threads_choose(&model, false, NULL, NULL, &err), LS_OK);
+        assert_int_equal(!forwards, cases[i].used);
+        if (!cases[i].used) continue;
+        assert_true(e->threads == 2 && e->many_threads == 7);
+        ls_threads_text(e, text);
+        assert_string_equal(text, "2 threads (7 for more than 8 rows)");
+        assert_int_equal(ls_threads_choose(&model, true, NULL, NULL, &err), LS_OK); // asked for: measured
+        assert_true(forwards > 20 && e->many_threads != 7);
+    }
+    // a model that takes one for each core, whatever is kept
+    use_threads(e, 1, 1, NULL);
+    ls_threads_text(e, text);
+    assert_string_equal(text, "1 thread");
+    forwards = 0;
+    e->slow = true;
+    assert_int_equal(ls_threads_choose(&model, true, NULL, NULL, &err), LS_OK);
+    e->slow = false;
+    e->use_threads = NULL;
+    assert_int_equal(ls_threads_choose(&model, true, NULL, NULL, &err), LS_OK);
+    e->use_threads = use_threads;
+    assert_true(!forwards && e->threads == 1);
+    char *remove = ls_format("rm -r %s", dir);
+    assert_int_equal(system(remove), 0);
+    free(remove);
+    free(path);
+    if (old) setenv("XDG_CACHE_HOME", old, 1);
+    else unsetenv("XDG_CACHE_HOME");
+    free(old);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_fastest_number_is_found),
+        cmocka_unit_test(another_number_must_be_faster_twice),
+        cmocka_unit_test(an_error_ends_the_search),
+        cmocka_unit_test_setup_teardown(a_choice_is_measured_and_kept, load, unload),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

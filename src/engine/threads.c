@@ -52,14 +52,18 @@ typedef struct {
     void *ud;
 } trial;
 
+static ls_code use(const trial *x, int32_t n, ls_err *err) {
+    ls_engine *e = x->engine;
+    return e->use_threads(e, x->many ? e->threads : n, x->many ? n : e->many_threads, err);
+}
+
 static ls_code time_forwards(void *ud, int32_t n, double *ms, ls_err *err) {
-    enum { FEW = 4, MANY = 2 * LST_FEW_ROWS, REPEATS = 5, REPEATS_MANY = 3 };
+    enum { FEW = 4, MANY = 2 * LST_FEW_ROWS, REPEATS = 4, REPEATS_MANY = 3 };
     const trial *x = ud;
     double one, few;
     if (x->progress && !x->progress(x->ud, "measuring threads", x->many ? 0.5 : 0))
         return ls_fail(err, LS_E_CANCELLED, "the measurement of threads was cancelled");
-    ls_code code =
-        x->engine->use_threads(x->engine, x->many ? x->engine->threads : n, x->many ? n : x->engine->many_threads, err);
+    ls_code code = use(x, n, err);
     if (code) return code;
     if (x->many) return ls_measure_forward(x->t, MANY, REPEATS_MANY, ms, err);
     code = ls_measure_forward(x->t, 1, REPEATS, &one, err);
@@ -83,7 +87,7 @@ static ls_code measure(ls_engine *e, int32_t usual, bool *busy, ls_progress prog
     for (int many = 0; many < 2 && !code; many++) {
         x.many = many;
         code = ls_threads_fastest(usual, e->most_threads, time_forwards, &x, &best[many], err);
-        if (!code) code = time_forwards(&x, best[many], &ms, err);
+        if (!code) code = use(&x, best[many], err);
     }
     // With what was chosen nobody waits for a processor, unless other programs have them; with more threads than there
     // are processors this program's own would.

@@ -8,7 +8,6 @@
 #include "cli/bench.h"
 #include "cli/machine.h"
 #include "cli/progress.h"
-#include "engine/threads.h"
 #include "model/checkpoint.h"
 #include "report/draw.h"
 #include "report/markup.h"
@@ -220,11 +219,9 @@ static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
 
 static void markdown(const bench *b, ls_buf *out) {
     const ls_engine *e = b->model.engine;
-    char threads[LS_THREADS_TEXT];
-    ls_threads_text(e, threads);
     ls_markdown_str(out, b->model.name);
-    ls_buf_fmt(out, ", %s on %s, %s, %s; loaded in %.0f ms; medians of %d rounds\n\n", e->dtype, e->device, threads,
-               e->kernel, b->load_ms, b->rounds);
+    ls_buf_fmt(out, ", %s on %s, %d threads (%s); loaded in %.0f ms; medians of %d rounds\n\n", e->dtype, e->device,
+               e->threads, e->kernel, b->load_ms, b->rounds);
     ls_buf_str(out, "| what    | context | rows |   median ms |    lowest |   highest |   rows/s | of one row | least "
                     "ms | of limit |\n"
                     "|---------|--------:|-----:|------------:|----------:|----------:|---------:|-----------:|--------"

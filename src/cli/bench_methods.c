@@ -152,7 +152,8 @@ static bool same_work(const ls_bench *b, const ls_bench *from) {
 static ls_code take_earlier(work *w, ls_err *err) {
     ls_bench *b = &w->k.b, *from = &w->earlier;
     if (from->done && !same_work(b, from))
-        return ls_fail(err, LS_E_RANGE, "%s is of another program, model, arithmetic or machine: name another file",
+        return ls_fail(err, LS_E_RANGE,
+                       "%s is of another program, model, arithmetic, machine or number of threads: name another file",
                        w->c->out);
     for (size_t i = 0; i < from->n_left_out; i++) ls_bench_leave_out(b, from->left_out[i]);
     for (size_t p = 0; p < from->done; p++)

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/processors.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "spec/corpus.h"
@@ -100,7 +101,7 @@ static ls_code build(const ls_command_line *c, ls_gauge *gauge, ls_err *err) {
         ls_corpus_facts facts = {
             .n = (int64_t)b.tokens.n, .n_vocab = ls_vocab_size(model.vocab), .tokenizer_id = ls_vocab_id(model.vocab)};
         snprintf(facts.tokenizer, sizeof facts.tokenizer, "%s", model.name);
-        const int32_t threads = c->options.threads ? c->options.threads : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+        const int32_t threads = c->options.threads ? c->options.threads : ls_cores();
         code = ls_corpus_write(c->out, b.tokens.p, &facts, threads, ls_gauge_show, gauge, err);
     }
     ls_gauge_clear(gauge);

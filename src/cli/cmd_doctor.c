@@ -208,7 +208,7 @@ static void check_files(report *r) {
     ls_buf_free(&text);
 }
 
-// Measures what forwards cost here, and keeps it for later runs.
+// Measures how many threads are fastest and what forwards cost here, and keeps both for later runs.
 static void calibrate(report *r, const ls_command_line *c) {
     ls_model m = {0};
     ls_err err = {0};
@@ -226,10 +226,8 @@ static void calibrate(report *r, const ls_command_line *c) {
     if (code) say(r, "costs", false, true, err.msg);
     else {
         ls_buf text = {0};
-        char threads[LS_THREADS_TEXT];
-        ls_threads_text(m.engine, threads);
-        ls_buf_fmt(&text, "%s, %s, %s: one row %.2f ms at %d tokens of context;", m.engine->dtype,
-                   threads, m.engine->kernel, z.base_ms[0], z.cost_context);
+        ls_buf_fmt(&text, "%s, %d thread%s, %s: one row %.2f ms at %d tokens of context;", m.engine->dtype,
+                   m.engine->threads, ls_plural(m.engine->threads), m.engine->kernel, z.base_ms[0], z.cost_context);
         for (int i = 1; i < LS_COST_SIZES; i++)
             ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_cost_rows[i], z.base_ms[i] / z.base_ms[0]);
         ls_buf_fmt(&text, "; %.3f ms more for each of many rows and 1000 tokens of context", 1e3 * z.slope_ms);

@@ -9,7 +9,6 @@
 #include "cli/progress.h"
 #include "decode/stats.h"
 #include "engine/prompt.h"
-#include "engine/threads.h"
 #include "trace/trace.h"
 
 #include <errno.h>
@@ -222,10 +221,8 @@ static void write_summary(const run *r) {
         ls_buf_fmt(&line, "; the machine was busy: the program waited %.0f%% of its time for a processor",
                    100 * ls_stats_waited(st));
     write_note(r, &line);
-    char threads[LS_THREADS_TEXT];
-    ls_threads_text(b, threads);
-    ls_buf_fmt(&line, "%s %s on %s, %s, method %s, %s; ended by %s", r->model.name, b->dtype, b->device, threads,
-               r->setup.s.decode.method,
+    ls_buf_fmt(&line, "%s %s on %s, %d thread%s, method %s, %s; ended by %s", r->model.name, b->dtype, b->device,
+               b->threads, ls_plural(b->threads), r->setup.s.decode.method,
                lossy                        ? "LOSSY (not plain decoding's text)"
                : promise == LS_PROMISE_ODDS ? "same odds (as likely as plain decoding's text, but another draw)"
                : b->exact                   ? "exact (the text is plain decoding's)"

@@ -7,7 +7,6 @@
 #include "cli/comparison.h"
 #include "cli/tune_fit.h"
 #include "decode/simulate.h"
-#include "engine/threads.h"
 #include "base/plural.h"
 
 #include <stdio.h>
@@ -183,10 +182,8 @@ static void write_config(const tuning *t, int winner, ls_buf *out) {
     const ls_comparison *k = &t->k;
     const ls_contender *c = &k->c[winner];
     const ls_engine *b = k->model.engine;
-    char threads[LS_THREADS_TEXT];
-    ls_threads_text(b, threads);
-    ls_visible_row(out, "# Written by logitspec tune %s. %s, %s on %s, %s; %zu prompt%s.", LS_VERSION, k->model.name,
-                   b->dtype, b->device, threads, k->b.done, ls_plural(k->b.done));
+    ls_visible_row(out, "# Written by logitspec tune %s. %s, %s on %s, %d thread%s; %zu prompt%s.", LS_VERSION,
+                   k->model.name, b->dtype, b->device, b->threads, ls_plural(b->threads), k->b.done, ls_plural(k->b.done));
     ls_buf_str(out, "# Measured, tokens a second:");
     for (int i = 0; i < k->n; i++) ls_visible_fmt(out, "%s %s %.0f", i ? "," : "", k->c[i].label, tokens_per_s(k, i));
     ls_buf_str(out, ".\n");

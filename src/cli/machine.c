@@ -27,7 +27,7 @@ ls_code ls_machine_limits(ls_manifest *m, int32_t threads, ls_err *err) {
     lst_limits_t limits;
     const ls_code code = ls_limits_measure(&limits, threads, err);
     if (code) return code;
-    if (!isfinite(m->threads)) m->threads = m->many_threads = limits.threads;
+    m->threads = limits.threads;
     m->read_gb_per_s = fmax(m->read_gb_per_s, limits.read_gb_per_s); // a NAN gives way
     m->f32_gmac_per_s = fmax(m->f32_gmac_per_s, limits.f32_gmac_per_s);
     if (limits.int8_gmac_per_s > 0) m->int8_gmac_per_s = fmax(m->int8_gmac_per_s, limits.int8_gmac_per_s);
@@ -67,25 +67,20 @@ void ls_machine_model(ls_manifest *m, const ls_model *model) {
     snprintf(m->kernel, sizeof m->kernel, "%s", e->kernel);
     snprintf(m->library, sizeof m->library, "%s", e->version);
     m->threads = e->threads;
-    m->many_threads = e->many_threads;
     if (!e->weight_bytes || strcmp(e->device, "cpu")) return;
     if (!model->checkpoint->hparams.window) m->kv_kb = (double)e->kv_bytes / 1e3; // else some layers read less
     m->weight_mb = (double)e->weight_bytes / 1e6;
     m->row_mmac = (double)e->row_macs / 1e6;
 }
 
-static int32_t most_threads(const ls_manifest *m) {
-    return (int32_t)fmax(m->threads, m->many_threads);
-}
-
 void ls_machine_model_limits(ls_manifest *m, const ls_model *model) {
     if (model->engine->weight_bytes && !strcmp(model->engine->device, "cpu"))
-        ls_machine_limits(m, most_threads(m), NULL);
+        ls_machine_limits(m, model->engine->threads, NULL);
 }
 
 void ls_machine_end(ls_machine_watch *w) {
     w->m->load_after = load_now();
     w->m->waited = ls_cpu_wait_share(&w->waits, 0);
     // another program may have slowed what was measured before
-    if (isfinite(w->m->read_gb_per_s)) ls_machine_limits(w->m, most_threads(w->m), NULL);
+    if (isfinite(w->m->read_gb_per_s)) ls_machine_limits(w->m, (int32_t)w->m->threads, NULL);
 }

@@ -1,9 +1,7 @@
 #include "costs/costs.h"
 #include "base/clock.h"
 #include "base/cpuwait.h"
-#include "base/file.h"
 #include "base/mem.h"
-#include "base/paths.h"
 #include "engine/measured.h"
 
 #include <math.h>
@@ -121,7 +119,7 @@ bool ls_costs_note(const ls_costs_noise *n, char *out) {
 // Everything that the costs depend on, one line.
 static void key_of(const ls_model *m, char key[LS_MEASURED_KEY]) {
     char threads[32];
-    snprintf(threads, sizeof threads, "%d and %d", m->engine->threads, m->engine->many_threads);
+    snprintf(threads, sizeof threads, "%d", m->engine->threads);
     ls_measured_key(m, threads, key);
 }
 
@@ -143,13 +141,11 @@ static bool load(ls_cost_curve *z, const char *path, const char *key) {
 }
 
 static void save(const ls_cost_curve *z, const char *path, const char *key) {
-    ls_replacement r;
-    ls_make_folders(path);
-    if (ls_replace_open(&r, path, LS_FILE_SHARED, NULL)) return; // measured again next time
-    fprintf(r.f, "%s\n%s\ncontext %d slope %.9g prefill %.6g\n", magic, key, z->cost_context, z->slope_ms,
-            z->prefill_ms);
-    for (int i = 0; i < LS_COST_SIZES; i++) fprintf(r.f, "%d %.6g\n", ls_cost_rows[i], z->base_ms[i]);
-    ls_replace_close(&r, true, NULL);
+    ls_buf text = {0};
+    ls_buf_fmt(&text, "context %d slope %.9g prefill %.6g\n", z->cost_context, z->slope_ms, z->prefill_ms);
+    for (int i = 0; i < LS_COST_SIZES; i++) ls_buf_fmt(&text, "%d %.6g\n", ls_cost_rows[i], z->base_ms[i]);
+    ls_measured_write(path, magic, key, &text);
+    ls_buf_free(&text);
 }
 
 ls_code ls_costs_get(ls_cost_curve *out, ls_model *m, bool again, double busy, ls_costs_noise *noise,

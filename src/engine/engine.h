@@ -18,8 +18,8 @@ typedef struct ls_engine ls_engine;
 struct ls_engine {
     int32_t n_vocab, n_context; // n_context: tokens that a timeline holds
     int32_t n_layers;
-    int32_t threads, many_threads; // of forwards of at most LST_FEW_ROWS rows, and of larger ones
-    int32_t most_threads;          // that use_threads takes
+    int32_t threads;                     // of a forward
+    int32_t usual_threads, most_threads; // one for each core; what use_threads takes at most
     int32_t ranks;          // processes that share the weights; 0 and 1: this one has them all
     uint64_t kv_bytes;      // keys and values of a token, in this machine's memory; 0: elsewhere, or none
     int32_t kv_value_bytes; // of one of their numbers
@@ -31,8 +31,8 @@ struct ls_engine {
     // An empty one, which takes memory as it grows. layers: how many of the model's, from the first on, run before its
     // output head, so that it drafts for itself; 0: all.
     ls_code (*timeline)(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err);
-    // Between forwards; no bit depends on it. NULL: their number is fixed.
-    ls_code (*use_threads)(ls_engine *e, int32_t few_rows, int32_t many_rows, ls_err *err);
+    // Between forwards; no bit depends on it. NULL: the number is fixed.
+    ls_code (*use_threads)(ls_engine *e, int32_t threads, ls_err *err);
     void (*close)(ls_engine *e); // after its timelines
 };
 
@@ -68,7 +68,7 @@ typedef struct {
     const char *device, *dtype, *weights, *kv; // kv NULL: auto
     const char *devices; // of the ranks that are to share the model: "cpu,cpu,..."; NULL or "": it is not shared
     bool alone;          // it is not shared, whatever started this process: a model that drafts for another
-    int32_t threads;     // 0: as many as measure fastest (engine/threads.h)
+    int32_t threads;     // 0: one for each core, or what is measured to be faster (engine/threads.h)
     int32_t context;     // tokens; 0: the model's, as far as memory allows
     ls_progress progress;
     void (*note)(void *ud, const char *text); // what the user should know of the model on this machine; NULL: not told

@@ -314,7 +314,6 @@ ls_engine *ls_engine_script_new(int delay_ms, int32_t n_context) {
                           .n_layers = ORDER,
                           .n_context = n_context ? n_context : CONTEXT,
                           .threads = 1,
-                          .many_threads = 1,
                           .exact = true,
                           .device = "cpu",
                           .dtype = "f32",

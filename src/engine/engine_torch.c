@@ -219,12 +219,10 @@ static ls_code timeline(ls_engine *base, int32_t layers, ls_timeline **out, ls_e
     return LS_OK;
 }
 
-static ls_code use_threads(ls_engine *base, int32_t few_rows, int32_t many_rows, ls_err *err) {
+static ls_code use_threads(ls_engine *base, int32_t threads, ls_err *err) {
     const ls_torch_engine *e = (ls_torch_engine *)base;
-    const int failure = e->lib.use_threads(e->model, few_rows, many_rows);
-    if (failure) return ls_library_failed(&e->lib, failure, err);
-    base->threads = few_rows;
-    base->many_threads = many_rows;
+    if (e->lib.use_threads(e->model, threads)) return ls_library_failed(&e->lib, LST_E_ARG, err);
+    base->threads = threads;
     return LS_OK;
 }
 
@@ -276,8 +274,7 @@ static ls_code open_on(ls_torch_engine *e, const char *device, const ls_checkpoi
     base->weight_bytes = info.weight_bytes;
     base->row_macs = info.row_macs;
     base->head_macs = info.head_macs;
-    base->threads = info.threads;
-    base->many_threads = info.many_threads;
+    base->threads = base->usual_threads = info.threads;
     base->most_threads = info.most_threads;
     if (!e->ranks && !opt->threads && info.most_threads > 1) base->use_threads = use_threads;
     base->ranks = info.ranks;

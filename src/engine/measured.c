@@ -1,5 +1,6 @@
 #include "engine/measured.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/processors.h"
@@ -45,13 +46,24 @@ char *ls_measured_path(const ls_model *m, const char *key) {
     return path;
 }
 
-FILE *ls_measured_open(const char *path, const char *magic, const char *key) {
+static bool next_is(FILE *f, const char *want) {
     char line[LS_MEASURED_KEY + 8];
+    const size_t n = strlen(want);
+    return fgets(line, sizeof line, f) && !strncmp(line, want, n) && line[n] == '\n';
+}
+
+FILE *ls_measured_open(const char *path, const char *magic, const char *key) {
     FILE *f = fopen(path, "re");
-    if (!f) return NULL;
-    const bool same = fgets(line, sizeof line, f) && !strncmp(line, magic, strlen(magic)) &&
-                      fgets(line, sizeof line, f) && !strncmp(line, key, strlen(key)) && line[strlen(key)] == '\n';
-    if (same) return f;
+    if (!f || (next_is(f, magic) && next_is(f, key))) return f;
     fclose(f);
     return NULL;
+}
+
+void ls_measured_write(const char *path, const char *magic, const char *key, const ls_buf *text) {
+    ls_buf all = {0};
+    ls_buf_fmt(&all, "%s\n%s\n", magic, key);
+    ls_buf_add(&all, text->p, text->n);
+    ls_make_folders(path);
+    ls_write_file(path, &all, NULL); // else it is measured again next time
+    ls_buf_free(&all);
 }

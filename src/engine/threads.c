@@ -1,9 +1,6 @@
 #include "engine/threads.h"
 #include "base/cpuwait.h"
-#include "base/file.h"
-#include "base/paths.h"
-#include "base/plural.h"
-#include "base/processors.h"
+#include "base/buf.h"
 #include "engine/measured.h"
 
 #include <math.h>
@@ -47,96 +44,74 @@ ls_code ls_threads_fastest(int32_t usual, int32_t most, ls_threads_timer time, v
 typedef struct {
     ls_engine *engine;
     ls_timeline *t;
-    bool many; // rows
     ls_progress progress;
     void *ud;
 } trial;
 
-static ls_code use(const trial *x, int32_t n, ls_err *err) {
-    ls_engine *e = x->engine;
-    return e->use_threads(e, x->many ? e->threads : n, x->many ? n : e->many_threads, err);
-}
-
 static ls_code time_forwards(void *ud, int32_t n, double *ms, ls_err *err) {
-    enum { FEW = 4, MANY = 2 * LST_FEW_ROWS, REPEATS = 4, REPEATS_MANY = 3 };
+    enum { FEW = 4, REPEATS = 5 };
     const trial *x = ud;
     double one, few;
-    if (x->progress && !x->progress(x->ud, "measuring threads", x->many ? 0.5 : 0))
+    if (x->progress && !x->progress(x->ud, "measuring threads", 0))
         return ls_fail(err, LS_E_CANCELLED, "the measurement of threads was cancelled");
-    ls_code code = use(x, n, err);
-    if (code) return code;
-    if (x->many) return ls_measure_forward(x->t, MANY, REPEATS_MANY, ms, err);
-    code = ls_measure_forward(x->t, 1, REPEATS, &one, err);
+    ls_code code = x->engine->use_threads(x->engine, n, err);
+    if (!code) code = ls_measure_forward(x->t, 1, REPEATS, &one, err);
     if (!code) code = ls_measure_forward(x->t, FEW, REPEATS, &few, err);
     if (!code) *ms = one + few;
     return code;
 }
 
-// So many layers that a forward reads more than caches hold, which is enough to compare.
+// The first layers of a large model are enough to compare; 0: all.
 static int32_t layers_to_time(const ls_engine *e) {
-    static const uint64_t BYTES = 256 << 20;
-    const uint64_t layer = e->weight_bytes / (uint64_t)e->n_layers + 1;
-    return BYTES / layer < (uint64_t)e->n_layers ? (int32_t)(BYTES / layer) + 1 : 0;
+    static const double BYTES = 256e6;
+    const double head = e->row_macs ? (double)e->head_macs / (double)e->row_macs : 0,
+                 layer = (double)e->weight_bytes * (1 - head) / e->n_layers;
+    return BYTES < layer * e->n_layers ? (int32_t)(BYTES / layer) + 1 : 0;
 }
 
-static ls_code measure(ls_engine *e, int32_t usual, bool *busy, ls_progress progress, void *ud, ls_err *err) {
-    int32_t best[2];
+static ls_code measure(ls_engine *e, bool *busy, ls_progress progress, void *ud, ls_err *err) {
+    int32_t best;
     double ms;
     trial x = {.engine = e, .progress = progress, .ud = ud};
-    ls_code code = e->timeline(e, layers_to_time(e), &x.t, err);
-    for (int many = 0; many < 2 && !code; many++) {
-        x.many = many;
-        code = ls_threads_fastest(usual, e->most_threads, time_forwards, &x, &best[many], err);
-        if (!code) code = use(&x, best[many], err);
-    }
-    // With what was chosen nobody waits for a processor, unless other programs have them; with more threads than there
-    // are processors this program's own would.
     ls_cpu_wait load = {0};
+    ls_code code = e->timeline(e, layers_to_time(e), &x.t, err);
+    if (!code) code = ls_threads_fastest(e->usual_threads, e->most_threads, time_forwards, &x, &best, err);
+    // Threads that are too many for the machine wait for each other's processors, so it is looked at with the fastest
+    // number alone. The threads are the same from the first reading on: one that ends would take its counts along.
+    if (!code) code = time_forwards(&x, best, &ms, err);
     ls_cpu_wait_share(&load, 0);
-    for (int many = 0; many < 2 && !code; many++) {
-        x.many = many;
-        code = time_forwards(&x, best[many], &ms, err);
-    }
+    for (int i = 0; i < 2 && !code; i++) code = time_forwards(&x, best, &ms, err);
     *busy = ls_cpu_wait_share(&load, 0) > LS_BUSY;
     if (x.t) x.t->free(x.t);
-    if (code || *busy) e->use_threads(e, usual, usual, NULL);
     return code;
 }
 
 static bool load(ls_engine *e, const char *path, const char *key) {
-    int32_t few, many;
-    FILE *f = ls_measured_open(path, magic, key);
-    const bool ok = f && fscanf(f, "few %d many %d", &few, &many) == 2 && !e->use_threads(e, few, many, NULL);
+    int32_t n;
+    FILE *f = path ? ls_measured_open(path, magic, key) : NULL;
+    const bool ok = f && fscanf(f, "threads %d", &n) == 1 && !e->use_threads(e, n, NULL);
     if (f) fclose(f);
     return ok;
 }
 
 ls_code ls_threads_choose(ls_model *m, bool again, ls_progress progress, void *ud, ls_err *err) {
     ls_engine *e = m->engine;
-    if (!e->use_threads || e->most_threads < 2 || e->slow) return LS_OK;
-    const int32_t usual = ls_cores();
-    bool busy = false;
-    char how[64], key[LS_MEASURED_KEY];
-    snprintf(how, sizeof how, "some of %d to %d", usual, e->most_threads);
-    ls_measured_key(m, how, key);
+    if (!e->use_threads || e->slow) return LS_OK;
+    char range[64], key[LS_MEASURED_KEY];
+    snprintf(range, sizeof range, "%d to %d", e->usual_threads, e->most_threads);
+    ls_measured_key(m, range, key);
     char *path = ls_measured_path(m, key);
     ls_code code = LS_OK;
-    if (again || !path || !load(e, path, key)) {
-        code = measure(e, usual, &busy, progress, ud, err);
+    if (again || !load(e, path, key)) {
+        bool busy;
+        code = measure(e, &busy, progress, ud, err);
         if (!code && !busy && path) {
             ls_buf text = {0};
-            ls_make_folders(path);
-            ls_buf_fmt(&text, "%s\n%s\nfew %d many %d\n", magic, key, e->threads, e->many_threads);
-            ls_write_file(path, &text, NULL); // else it is measured again next time
+            ls_buf_fmt(&text, "threads %d\n", e->threads);
+            ls_measured_write(path, magic, key, &text);
             ls_buf_free(&text);
-        }
+        } else if ((code || busy) && !load(e, path, key)) e->use_threads(e, e->usual_threads, NULL);
     }
     free(path);
-    return code;
-}
-
-void ls_threads_text(const ls_engine *e, char out[LS_THREADS_TEXT]) {
-    const int n = snprintf(out, LS_THREADS_TEXT, "%d thread%s", e->threads, ls_plural(e->threads));
-    if (e->many_threads > 0 && e->many_threads != e->threads)
-        snprintf(out + n, LS_THREADS_TEXT - (size_t)n, " (%d for more than %d rows)", e->many_threads, LST_FEW_ROWS);
+    return code == LS_E_CANCELLED ? code : LS_OK;
 }

@@ -123,7 +123,7 @@ typedef struct {
     const char *weights;
     /* How keys and values are kept: "auto" (bf16; f32 where the arithmetic is f32), "bf16", and on the CPU "f32". */
     const char *kv;
-    int32_t threads;       /* 0: one for each core that this process may use (base/processors.h); see lst_use_threads */
+    int32_t threads;       /* 0: one for each core that this process may use (base/processors.h), until lst_use_threads */
     lst_progress progress; /* may be NULL */
     /* Puts n bytes of tensors[i], from byte `at` on, into dst; returns 0, or anything else where it could not
      * (LST_E_READ). */
@@ -141,8 +141,7 @@ typedef struct {
     int32_t kv_value_bytes; /* of one of a key's or a value's numbers */
     char weights[16];
     char version[48]; /* of libtorch and CUDA */
-    int32_t threads;       /* of forwards of few rows */
-    int32_t many_threads;  /* of larger ones */
+    int32_t threads;       /* of a forward */
     int32_t most_threads;  /* that lst_use_threads takes */
     int32_t exact;         /* 1: a row's bits depend on its token, position and ancestors only */
     uint64_t weight_bytes; /* that a forward reads, whatever its rows */
@@ -203,11 +202,10 @@ int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *ten
                    const lst_open_options *opt);
 int lst_model_info(const lst_model *m, lst_model_info_t *info); /* set info->size before */
 void lst_model_close(lst_model *m);
-/* How many threads share a forward from now on: one of at most LST_FEW_ROWS rows, and a larger one. Each 1 to
- * most_threads of lst_model_info, which is the number that was asked for, or where that was 0, all processors that this
- * process may use. No bit depends on it. Between forwards only; on a GPU it changes nothing. */
-enum { LST_FEW_ROWS = 8 };
-int lst_use_threads(lst_model *m, int32_t few_rows, int32_t many_rows);
+/* So many threads share a forward from now on: 1 to most_threads of lst_model_info, which are as many as were asked for,
+ * or where 0 was, all processors that this process may use. No bit depends on it. Call it between forwards; forwards on
+ * a GPU do not change. LST_E_ARG: another number. */
+int lst_use_threads(lst_model *m, int32_t threads);
 /* On rank 0, once all ranks have opened their parts: they follow from now on, until this model is closed. */
 void lst_lead(lst_model *m);
 /* On a rank other than 0: repeats rank 0's calls until it closes its model. Not 0: an exchange failed. */

@@ -41,7 +41,7 @@ bool describe(CpuEngine &s, int32_t first, int32_t n, const uint64_t *next, cons
               const float *parents, lst_row *rows) {
     const bool samples = sampling && sampling->temperature > 0;
     std::atomic<bool> good{true};
-#pragma omp parallel for num_threads(s.m->threads_for(n)) schedule(dynamic) if (n > 1)
+#pragma omp parallel for num_threads(s.m->threads) schedule(dynamic) if (n > 1)
     for (int32_t i = 0; i < n; i++) {
         const float *logits = s.row_logits(first + i);
         lst_row *row = &rows[i];
@@ -152,8 +152,8 @@ void CpuEngine::copy(lst::Engine &other, int32_t n) {
 
 CpuEngine::CpuEngine(CpuModel *model, int32_t n_context, int32_t layers_of)
     : PartEngine(model), m(model), n_layers(layers_of),
-      capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE), meeting(model->threads),
-      own(at::empty({model->threads, 3, model->hp.n_embd}, at::kFloat)), own_in((size_t)model->threads) {
+      capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE), meeting(model->most_threads),
+      own(at::empty({model->most_threads, 3, model->hp.n_embd}, at::kFloat)), own_in((size_t)model->most_threads) {
     const lst_hparams &hp = m->hp;
     for (Prepared &in : own_in) in.resize(1, hp.n_embd);
     const int64_t values = (int64_t)n_layers * ls_range_size(m->part().kv_heads) * capacity * hp.head_dim;

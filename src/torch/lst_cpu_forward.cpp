@@ -451,9 +451,9 @@ void lst::cpu::run_block(CpuEngine &s, const Block &b) {
                                      lsk_attention_scratch(s.queries, columns, hp.head_dim)});
     if (floats > s.scratch_floats) {
         s.scratch_floats = floats * 3 / 2 / 16 * 16;
-        s.scratch = at::empty({s.m->threads, s.scratch_floats}, at::kFloat);
+        s.scratch = at::empty({s.m->most_threads, s.scratch_floats}, at::kFloat);
     }
-#pragma omp parallel num_threads(s.m->threads_for(b.n))
+#pragma omp parallel num_threads(s.m->threads)
     {
         const int thread = omp_get_thread_num();
         forward(s, b, Team{thread, omp_get_num_threads(), &s.meeting, Clock(thread ? nullptr : s.parts)});

@@ -90,7 +90,7 @@ void CudaModel::info(lst_model_info_t *info) const {
     if (index) snprintf(info->device, sizeof info->device, "cuda:%d", index);
     else snprintf(info->device, sizeof info->device, "cuda");
     snprintf(info->dtype, sizeof info->dtype, "bf16");
-    info->threads = info->many_threads = info->most_threads = 1; // that decode
+    info->threads = info->most_threads = 1; // that decode
     info->kv_value_bytes = sizeof(uint16_t);
     snprintf(info->kernel, sizeof info->kernel, "%.90s, compute capability %d.%d", device.name, device.major,
              device.minor);

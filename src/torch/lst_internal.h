@@ -145,9 +145,7 @@ struct lst_model {
     std::string weights = "auto";
     std::vector<uint8_t> local;      // [n_layers]
     std::vector<float> rope_freq[2]; // [rope_dims / 2]
-    int threads = 1;              // of a forward, at most
-    int few_rows = 1, many_rows = 1; // see lst_use_threads
-    int threads_for(int32_t rows) const { return rows <= LST_FEW_ROWS ? few_rows : many_rows; }
+    int threads = 1, most_threads = 1; // of a forward: now, and at most (see lst_use_threads)
     std::vector<lst::Layer> layers;
     lst::Linear head;
     at::Tensor output_norm;

@@ -202,11 +202,10 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     for (int i = 0; i < ranks; i++)
         m.parts.push_back(ls_part_of(hp.n_heads, hp.n_kv_heads, hp.n_ff, hp.n_embd, hp.n_vocab, i, ranks));
     const ls_part own = m.loaded_part();
-    const int usual = lst::threads_of(opt.threads);
-    const bool shared = opt.threads < 1 && opt.beside > 1;
-    m.few_rows = m.many_rows = shared ? std::max(1, usual / opt.beside) : usual;
-    m.threads = shared || opt.threads > 0 ? m.few_rows : std::max(usual, (int)ls_processors());
-    at::set_num_threads(m.few_rows);
+    m.threads = lst::threads_of(opt.threads);
+    if (opt.threads < 1 && opt.beside > 1) m.threads = std::max(1, m.threads / opt.beside);
+    m.most_threads = opt.threads < 1 && opt.beside < 2 ? std::max(m.threads, (int)ls_processors()) : m.threads;
+    at::set_num_threads(m.threads);
     Table table;
     for (int32_t i = 0; i < n; i++) table[tensors[i].name] = &tensors[i];
     Loader load{m, table, tensors, opt, -1, 0, 0, {}};
@@ -315,9 +314,8 @@ LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
     return lst::guard([&] {
         if (!m || !info || info->size < sizeof *info) throw lst::Error(LST_E_ARG, "lst_model_info: bad arguments");
         snprintf(info->weights, sizeof info->weights, "%s", m->weights.c_str());
-        info->threads = m->few_rows;
-        info->many_threads = m->many_rows;
-        info->most_threads = m->threads;
+        info->threads = m->threads;
+        info->most_threads = m->most_threads;
         info->exact = 1;
         info->ranks = m->ranks ? m->ranks->n : 1;
         info->weight_bytes = m->weight_bytes;
@@ -334,13 +332,12 @@ LST_API void lst_model_close(lst_model *m) {
     delete m;
 }
 
-LST_API int lst_use_threads(lst_model *m, int32_t few_rows, int32_t many_rows) {
+LST_API int lst_use_threads(lst_model *m, int32_t threads) {
     return lst::guard([&] {
-        if (!m || m->threads < std::max(few_rows, many_rows) || few_rows < 1 || many_rows < 1)
+        if (!m || threads < 1 || threads > m->most_threads)
             throw lst::Error(LST_E_ARG, "lst_use_threads: not a number of threads that this model takes");
-        if (few_rows != m->few_rows) at::set_num_threads(few_rows); // libtorch's own work lies beside small forwards
-        m->few_rows = few_rows;
-        m->many_rows = many_rows;
+        m->threads = threads;
+        at::set_num_threads(threads); // trained heads compute between forwards, by the same threads
     });
 }
 }

@@ -3,7 +3,7 @@
 
 SUITE=FILE   JSON lines with "prompt" or "turns" and "category"; without it demos/prompts/suite.jsonl
 PER_GROUP=5  prompts of each category (the eight kinds of MT-Bench are one); 0: all
-TOKENS=128   new tokens at most      THREADS=  as many as the program takes      REPEAT=1  runs of each prompt
+TOKENS=128   new tokens at most      THREADS=  those that measure fastest (peers: the cores)      REPEAT=1  runs of each prompt
 PEERS=       names of other programs, with commas; without it all
 RESULTS=DIR  tests/bench/results     SMOKE=1   a minute's run that checks this script, in a folder of its own
 
@@ -55,7 +55,7 @@ class Settings:
         self.tokens = e.get("TOKENS") or ("8" if SMOKE else "128")
         self.per_group = "1" if SMOKE else e.get("PER_GROUP") or "5"
         self.repeat = e.get("REPEAT") or "1"
-        self.threads = e.get("THREADS") or "0"  # 0: as many as the program finds fastest
+        self.threads = e.get("THREADS") or "0"  # 0: those that measure fastest
         machine = json.loads(call(PROGRAM, "bench", "limits", "--json", "--threads", self.threads))
         self.cores = machine["threads"]
         folder = e.get("RESULTS") or (tempfile.mkdtemp(prefix="bench-") if SMOKE else os.path.join(ROOT, "tests/bench/results"))
@@ -290,7 +290,7 @@ def beside():
     result = read(part) if os.path.exists(part) else {}
     if result.get("facts") != facts:
         result = {**peers.new_result(folder, wanted, s.cores, int(s.tokens)), "facts": facts, "mine": [],
-                  "manifest": json.loads(call(PROGRAM, "bench", "limits", "--json", "--threads", s.threads))}
+                  "manifest": json.loads(call(PROGRAM, "bench", "limits", "--json", "--threads", str(s.cores)))}
 
     def save(r):
         with open(part + ".new", "w", encoding="utf-8") as f:
@@ -304,7 +304,7 @@ def beside():
             f.write(json.dumps({"id": prompt["id"], "category": prompt["category"], "prompt": prompt["turns"][0]}) + "\n")
             f.flush()
             o = json.loads(call(PROGRAM, "bench", "methods", "--suite", f.name, "--methods", some(BESIDE_PEERS), "--max-tokens", s.tokens,
-                                "--threads", s.threads, "--json", "-q", codes=(0, 3)))
+                                "--threads", str(s.cores), "--json", "-q", codes=(0, 3)))
         result["mine"] += [{**r, "equal": o["equal"], "disturbed": o["disturbed_prompts"]} for r in o["runs"]]
         ar = next(r for r in o["runs"] if r["method"] == "ar")
         return {"text": ar["turns"][0]["text"], "tokens": ar["emitted"], "decode_ms": ar["decode_us"] / 1e3, "prefill_ms": ar["prefill_ms"]}

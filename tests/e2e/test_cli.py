@@ -1,5 +1,6 @@
 """The command line as a user meets it: output, exit codes, one line for what is wrong."""
 import base64
+import glob
 import json
 import os
 import re
@@ -806,9 +807,34 @@ class RealModel(unittest.TestCase):
     def test_doctor_measures_costs(self):
         o = json.loads(run("doctor", "--calibrate", "--json", env={"LOGITSPEC_SET_MODEL__THREADS": "0", "LOGITSPEC_PROCESSORS": "3"}).stdout)
         detail = {c["check"]: c["detail"] for c in o}["costs"]
-        self.assertRegex(detail, r"^i8, [123] threads?( \([123] for more than 8 rows\))?, ")
+        self.assertRegex(detail, r"^i8, [123] threads?, ")
         self.assertRegex(detail, r"one row \d+\.\d+ ms at 256 tokens of context; 2 rows x\d")
         self.assertRegex(detail, r"64 rows x\d")
+
+    def test_threads_are_measured_once_where_nobody_says(self):
+        with tempfile.TemporaryDirectory() as d:
+            env = {"LOGITSPEC_SET_MODEL__THREADS": "0", "LOGITSPEC_PROCESSORS": "5", "XDG_CACHE_HOME": d}
+
+            def threads(*args):
+                r = run("generate", "--raw", "--prompt", "One, two,", "--max-tokens", "3", "--method", "ar", *args, env=env)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                return r.stdout, int(re.search(r" on cpu, (\d) thread", r.stderr).group(1))
+
+            text, n = threads()
+            kept = glob.glob(d + "/logitspec/costs/*")
+            if kept:  # else the machine was busy
+                with open(kept[0], encoding="utf-8") as f:
+                    lines = f.readlines()
+                self.assertEqual((lines[0], lines[2:]), ("logitspec-threads 1\n", [f"threads {n}\n"]))
+                with open(kept[0], "w", encoding="utf-8") as f:
+                    f.writelines([*lines[:2], "threads 4\n"])
+                self.assertEqual(threads(), (text, 4))
+            else:
+                self.assertEqual(n, 5)
+            self.assertEqual(threads("--threads", "3"), (text, 3))
+            r = run("generate", "--raw", "--prompt", "a", "--max-tokens", "1", "--context", "2", "--method", "ar", "--dtype", "i16", env=env)
+            self.assertEqual(r.returncode, 0, r.stderr)  # no room for what would be timed
+            self.assertIn(" on cpu, 5 threads", r.stderr)
 
     def test_damaged_model_files(self):
         with open(MODEL, "rb") as f:

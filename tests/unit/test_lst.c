@@ -709,14 +709,14 @@ static void a_cancelled_forward_leaves_the_session(void **state) {
     free_weights(w);
 }
 
-// Forwards of few rows and of many, in turn, with numbers of threads that change between them.
+// Forwards of one row, few and many, with another number of threads before each.
 static void the_number_of_threads_changes_no_bit(void **state) {
     (void)state;
     use_cpu();
     need_library();
     enum { MOST = 5, CONTEXT_LEN = 150, MANY = 12 };
     static float want[3][MANY][VOCAB], got[VOCAB];
-    static const int32_t sizes[] = {1, LST_FEW_ROWS, MANY};
+    static const int32_t sizes[] = {1, 5, MANY};
     int32_t context[CONTEXT_LEN], tokens[MANY], parents[MANY];
     lst_row rows[MANY];
     weights *w = random_weights(LS_GGML_Q4_1);
@@ -728,18 +728,17 @@ static void the_number_of_threads_changes_no_bit(void **state) {
     unsetenv("LOGITSPEC_PROCESSORS");
     lst_model_info_t info = {.size = sizeof info};
     assert_int_equal(p_lst_model_info(e.m, &info), LST_OK);
-    assert_true(info.threads == MOST && info.many_threads == MOST && info.most_threads == MOST);
-    static const int32_t bad[][2] = {{0, 1}, {1, 0}, {MOST + 1, 1}, {1, MOST + 1}, {-1, -1}};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(p_lst_use_threads(e.m, bad[i][0], bad[i][1]), LST_E_ARG);
+    assert_true(info.threads == MOST && info.most_threads == MOST);
+    static const int32_t bad[] = {-1, 0, MOST + 1};
+    for (int i = 0; i < 3; i++) assert_int_equal(p_lst_use_threads(e.m, bad[i]), LST_E_ARG);
     for (int round = 0; round < 20; round++) {
-        const int32_t few = round ? 1 + (int32_t)rnd_int(MOST) : MOST, many = round ? 1 + (int32_t)rnd_int(MOST) : MOST;
-        assert_int_equal(p_lst_use_threads(e.m, few, many), LST_OK);
-        assert_int_equal(p_lst_model_info(e.m, &info), LST_OK);
-        assert_true(info.threads == few && info.many_threads == many && info.most_threads == MOST);
         assert_int_equal(p_lst_rewind(e.s, 0), LST_OK);
         assert_int_equal(p_lst_prefill(e.s, context, CONTEXT_LEN, &greedy, NULL, NULL, NULL), LST_OK);
         for (int size = 0; size < 3; size++) {
+            const int32_t threads = 1 + (int32_t)rnd_int(MOST);
+            assert_int_equal(p_lst_use_threads(e.m, threads), LST_OK);
+            assert_int_equal(p_lst_model_info(e.m, &info), LST_OK);
+            assert_true(info.threads == threads && info.most_threads == MOST);
             assert_int_equal(p_lst_forward_tree(e.s, tokens, parents, sizes[size], &sampled, rows), LST_OK);
             for (int i = 0; i < sizes[size]; i++) {
                 assert_int_equal(p_lst_row_logits(e.s, i, got), LST_OK);
@@ -750,8 +749,8 @@ static void the_number_of_threads_changes_no_bit(void **state) {
     }
     close_engine(&e);
     assert_true(open_engine(&e, w, NULL, "auto", 1)); // the number that was asked for
-    assert_int_equal(p_lst_use_threads(e.m, 1, 1), LST_OK);
-    assert_int_equal(p_lst_use_threads(e.m, 1, 2), LST_E_ARG);
+    assert_int_equal(p_lst_use_threads(e.m, 1), LST_OK);
+    assert_int_equal(p_lst_use_threads(e.m, 2), LST_E_ARG);
     close_engine(&e);
     free_weights(w);
 }

@@ -1,6 +1,5 @@
 // How many threads share a forward where nobody says.
 #include "base/clock.h"
-#include "base/processors.h"
 #include "engine/load.h"
 #include "engine/measured.h"
 #include "engine/threads.h"
@@ -105,19 +104,17 @@ static void an_error_ends_the_search(void **state) {
 // ---- of a model: the scripted one, whose forwards take longer the more threads share them
 
 static ls_model model;
-static int forwards;
+static int forwards, fails_at;
 static ls_code (*real_timeline)(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err);
 static ls_code (*real_forward)(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
                                const lst_sampling *s, lst_row *rows, ls_err *err);
 
 static ls_code slower_with_threads(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
                                    const lst_sampling *s, lst_row *rows, ls_err *err) {
-    const int32_t threads = n <= LST_FEW_ROWS ? t->engine->threads : t->engine->many_threads;
     const uint64_t start = ls_now_ns();
     const ls_code code = real_forward(t, ids, parents, n, s, rows, err);
-    while (ls_now_ns() - start < 100000u * (uint64_t)threads) continue;
-    forwards++;
-    return code;
+    while (ls_now_ns() - start < 300000u * (uint64_t)t->engine->threads) continue;
+    return ++forwards == fails_at ? ls_fail(err, LS_E_BACKEND, "no memory") : code;
 }
 
 static ls_code timeline(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err) {
@@ -128,11 +125,9 @@ static ls_code timeline(ls_engine *e, int32_t layers, ls_timeline **out, ls_err 
     return LS_OK;
 }
 
-static ls_code use_threads(ls_engine *e, int32_t few_rows, int32_t many_rows, ls_err *err) {
-    if (few_rows < 1 || many_rows < 1 || few_rows > e->most_threads || many_rows > e->most_threads)
-        return ls_fail(err, LS_E_RANGE, "not so many");
-    e->threads = few_rows;
-    e->many_threads = many_rows;
+static ls_code use_threads(ls_engine *e, int32_t threads, ls_err *err) {
+    if (threads < 1 || threads > e->most_threads) return ls_fail(err, LS_E_RANGE, "not so many");
+    e->threads = threads;
     return LS_OK;
 }
 
@@ -145,79 +140,89 @@ static int load(void **state) {
     real_timeline = e->timeline;
     e->timeline = timeline;
     e->use_threads = use_threads;
-    e->most_threads = e->threads = e->many_threads = 8;
+    e->threads = e->usual_threads = e->most_threads = 8;
     snprintf(model.file, sizeof model.file, "some.gguf");
     snprintf(model.sha256, sizeof model.sha256, "%064d", 1);
-    setenv("LOGITSPEC_PROCESSORS", "8", 1);
     return 0;
 }
 
 static int unload(void **state) {
     (void)state;
-    unsetenv("LOGITSPEC_PROCESSORS");
     ls_model_free(&model);
     return 0;
 }
 
-static bool never(void *ud, const char *stage, double fraction) {
+static bool at_most(void *calls, const char *stage, double fraction) {
     (void)stage, (void)fraction;
-    return --*(int *)ud >= 0;
+    return --*(int *)calls >= 0;
+}
+
+static void keep(const char *path, const char *magic, const char *key, const char *text) {
+    unlink(path);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "%s\n%s\n%s", magic, key, text);
+    fclose(f);
 }
 
 static void a_choice_is_measured_and_kept(void **state) {
     (void)state;
+    static const char magic[] = "logitspec-threads 1";
     ls_err err = {0};
     ls_engine *e = model.engine;
-    char dir[] = "/tmp/logitspec-threads-XXXXXX", key[LS_MEASURED_KEY], text[LS_THREADS_TEXT];
+    char dir[] = "/tmp/logitspec-threads-XXXXXX", key[LS_MEASURED_KEY];
     assert_non_null(mkdtemp(dir));
     char *old = getenv("XDG_CACHE_HOME") ? ls_strdup(getenv("XDG_CACHE_HOME")) : NULL;
     setenv("XDG_CACHE_HOME", dir, 1);
-    ls_measured_key(&model, "some of 8 to 8", key);
+    ls_measured_key(&model, "8 to 8", key);
     char *path = ls_measured_path(&model, key);
-    // interrupted at each place, it leaves the usual number and nothing in the cache
-    for (int left = 0, code = LS_E_CANCELLED; code; left++) {
-        int calls = left;
-        use_threads(e, 5, 5, NULL);
-        code = ls_threads_choose(&model, false, never, &calls, &err);
-        assert_true(!code || (code == LS_E_CANCELLED && e->threads == 8 && e->many_threads == 8 && access(path, F_OK)));
+    // interrupted wherever it is, or where a forward fails, it leaves the usual number and nothing in the cache
+    int calls = 0;
+    for (int code = LS_E_CANCELLED; code; calls++) {
+        int left = calls;
+        use_threads(e, 5, NULL);
+        code = ls_threads_choose(&model, false, at_most, &left, &err);
+        assert_true(!code || (code == LS_E_CANCELLED && e->threads == 8 && access(path, F_OK)));
     }
+    assert_true(calls > 6);
     // While other programs had the processors, the usual number stayed and nothing was kept.
     const bool kept = !access(path, F_OK);
-    if (kept) assert_true(e->threads < 4 && e->many_threads < 4);
-    else assert_true(e->threads == 8 && e->many_threads == 8);
+    assert_true(kept ? e->threads < 4 : e->threads == 8);
+    unlink(path);
     forwards = 0;
+    fails_at = 15;
     assert_int_equal(ls_threads_choose(&model, false, NULL, NULL, &err), LS_OK);
-    if (kept) assert_int_equal(forwards, 0);
-    else assert_true(forwards > 20);
+    assert_true(forwards == fails_at && e->threads == 8 && access(path, F_OK));
+    fails_at = 0;
     // what is kept is used, if it can be; else it is measured
     static const struct {
-        const char *kept;
+        const char *magic, *kept;
         bool used;
-    } cases[] = {{"few 2 many 7\n", true},
-                 {"few 0 many 7\n", false},
-                 {"few 2 many 9\n", false},
-                 {"few 2\n", false},
-                 {"", false}};
+    } cases[] = {{magic, "threads 7\n", true},
+                 {magic, "threads 0\n", false},
+                 {magic, "threads 9\n", false},
+                 {magic, "threads -1\n", false},
+                 {magic, "threads\n", false},
+                 {magic, "", false},
+                 {"logitspec-threads 10", "threads 7\n", false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        unlink(path);
-        FILE *f = fopen(path, "w");
-        assert_non_null(f);
-        fprintf(f, "logitspec-threads 1\n%s\n%s", key, cases[i].kept);
-        fclose(f);
+        keep(path, cases[i].magic, key, cases[i].kept);
         forwards = 0;
         assert_int_equal(ls_threads_choose(&model, false, NULL, NULL, &err), LS_OK);
         assert_int_equal(!forwards, cases[i].used);
-        if (!cases[i].used) continue;
-        assert_true(e->threads == 2 && e->many_threads == 7);
-        ls_threads_text(e, text);
-        assert_string_equal(text, "2 threads (7 for more than 8 rows)");
-        assert_int_equal(ls_threads_choose(&model, true, NULL, NULL, &err), LS_OK); // asked for: measured
-        assert_true(forwards > 20 && e->many_threads != 7);
+        assert_int_equal(e->threads == 7, cases[i].used);
     }
-    // a model that takes one for each core, whatever is kept
-    use_threads(e, 1, 1, NULL);
-    ls_threads_text(e, text);
-    assert_string_equal(text, "1 thread");
+    // asked for: measured; where a forward fails then, what was kept stays
+    keep(path, magic, key, "threads 7\n");
+    forwards = 0;
+    fails_at = 1;
+    assert_int_equal(ls_threads_choose(&model, true, NULL, NULL, &err), LS_OK);
+    assert_true(forwards == 1 && e->threads == 7);
+    fails_at = 0;
+    assert_int_equal(ls_threads_choose(&model, true, NULL, NULL, &err), LS_OK);
+    assert_true(forwards > 20);
+    // a number that is fixed, or an engine that is slow: nothing is measured
+    use_threads(e, 1, NULL);
     forwards = 0;
     e->slow = true;
     assert_int_equal(ls_threads_choose(&model, true, NULL, NULL, &err), LS_OK);

@@ -1,4 +1,5 @@
 #include "base/processors.h"
+#include "base/cgroup.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -68,23 +69,8 @@ static bool affinity(cpu_set_t *set) {
 }
 
 static int32_t cut_by_quota(int32_t n) {
-    double quota = 0, period = 0;
-    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
-    if (f) {
-        if (fscanf(f, "%lf %lf", &quota, &period) != 2) quota = 0; // "max": no limit
-        fclose(f);
-    } else {
-        static const char *const files[] = {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
-                                            "/sys/fs/cgroup/cpu/cpu.cfs_period_us"};
-        for (int i = 0; i < 2; i++) {
-            if (!(f = fopen(files[i], "re"))) continue;
-            if (fscanf(f, "%lf", i ? &period : &quota) != 1) quota = 0;
-            fclose(f);
-        }
-    }
-    if (!(quota > 0 && period > 0)) return n;
-    const double most = ceil(quota / period);
-    return most < n ? (int32_t)most : n;
+    const double most = ceil(ls_cgroup_limits().processors);
+    return most < 1 ? 1 : most < n ? (int32_t)most : n;
 }
 
 int32_t ls_processors(void) {

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Those that this process may use: its affinity mask, cut by a cgroup's quota (v2 cpu.max, v1 cpu.cfs_quota_us).
+// Those that this process may use: its affinity mask, cut by the quotas of control groups (base/cgroup.h).
 // LOGITSPEC_PROCESSORS=N says another number, so that tests divide the work as larger machines do.
 int32_t ls_processors(void);
 

@@ -1,4 +1,5 @@
 #include "base/sysmem.h"
+#include "base/cgroup.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,9 +18,8 @@ static uint64_t number_in(const char *path, const char *key) {
 }
 
 uint64_t ls_memory_free(void) {
-    uint64_t n = 1024 * number_in("/proc/meminfo", "MemAvailable:");
-    const uint64_t limit = number_in("/sys/fs/cgroup/memory.max", ""),
-                   used = number_in("/sys/fs/cgroup/memory.current", "");
-    if (limit && used < limit && (!n || limit - used < n)) n = limit - used;
-    return n;
+    const uint64_t n = 1024 * number_in("/proc/meminfo", "MemAvailable:");
+    const double left = ls_cgroup_limits().memory_bytes;
+    if (n ? left >= (double)n : left > 1e18) return n;
+    return left < 1 ? 1 : (uint64_t)left; // 0 is for what is not known
 }

@@ -1,5 +1,6 @@
 // Base library: map, UTF-8, buffers, random numbers.
 #include "base/buf.h"
+#include "base/cgroup.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/processors.h"
@@ -83,6 +84,71 @@ static void threads_of_a_core_are_counted_once(void **state) {
     assert_int_equal(cores_of(8, none, half, "11111111"), 8);
     assert_int_equal(cores_of(8, none, three, "11111111"), 5); // not the one alone that is fastest
     assert_int_equal(cores_of(8, none, slow, "00001111"), 4);
+}
+
+// Limits of a folder of groups; files: "PATH=TEXT" each, NULL at the end.
+static ls_cgroup limits_of(const char *membership, const char *const *files) {
+    char mount[] = "/tmp/logitspec-groups-XXXXXX";
+    assert_non_null(mkdtemp(mount));
+    char *said = ls_format("%s/membership", mount);
+    for (int i = -1; i < 0 || files[i]; i++) {
+        const char *text = i < 0 ? membership : strchr(files[i], '=') + 1;
+        char *path = i < 0 ? ls_strdup(said) : ls_format("%s%.*s", mount, (int)(text - 1 - files[i]), files[i]);
+        char *folders = ls_format("mkdir -p $(dirname %s)", path);
+        assert_int_equal(system(folders), 0);
+        FILE *f = fopen(path, "w");
+        assert_true(f && fputs(text, f) >= 0 && !fclose(f));
+        free(folders);
+        free(path);
+    }
+    const ls_cgroup c = ls_cgroup_limits_in(mount, said);
+    char *command = ls_format("rm -r %s", mount);
+    assert_int_equal(system(command), 0);
+    free(command);
+    free(said);
+    return c;
+}
+
+static void groups_limit_what_is_in_them(void **state) {
+    (void)state;
+    static const struct {
+        const char *membership, *files[8];
+        double processors, memory;
+    } cases[] = {
+        {"0::/\n", {0}, INFINITY, INFINITY},
+        // a container, whose own group looks like the outermost one
+        {"0::/\n", {"/cpu.max=150000 100000\n", "/memory.max=1000\n", "/memory.current=300\n"}, 1.5, 700},
+        {"0::/\n", {"/cpu.max=max 100000\n", "/memory.max=max\n", "/memory.current=300\n"}, INFINITY, INFINITY},
+        // a service in a slice: the least limit on the way up, each with what is used there
+        {"0::/a.slice/b.service\n",
+         {"/a.slice/cpu.max=400000 100000\n", "/a.slice/b.service/cpu.max=max 100000\n", "/a.slice/memory.max=1000\n",
+          "/a.slice/memory.current=900\n", "/a.slice/memory.stat=anon 7\nfile 300\nactive_file 50\ninactive_file 250\n",
+          "/a.slice/b.service/memory.max=600\n", "/a.slice/b.service/memory.current=100\n"},
+         4, 350},
+        {"0::/a.slice/b.service\n", {"/b.service/cpu.max=100000 100000\n"}, INFINITY, INFINITY}, // another group
+        // a path of outside the container: what it sees is its own
+        {"0::/docker/0a1b\n", {"/cpu.max=50000 100000\n"}, 0.5, INFINITY},
+        {"0::/../../x\n", {"/cpu.max=50000 100000\n"}, 0.5, INFINITY},
+        // version 1, and both beside each other
+        {"12:cpuset:/x\n4:cpu,cpuacct:/g\n3:memory:/m\n0::/\n",
+         {"/cpu/g/cpu.cfs_quota_us=250000\n", "/cpu/g/cpu.cfs_period_us=100000\n", "/cpu/cpu.cfs_quota_us=-1\n",
+          "/cpu/cpu.cfs_period_us=100000\n", "/memory/m/memory.limit_in_bytes=1000\n", "/memory/m/memory.usage_in_bytes=400\n",
+          "/memory/m/memory.stat=cache 300\ninactive_file 1\ntotal_inactive_file 100\n"},
+         2.5, 700},
+        {"1:name=systemd:/x\n0::/y\n", {"/unified/y/cpu.max=300000 100000\n"}, 3, INFINITY},
+        // what makes no sense is no limit; more in use than the limit leaves nothing
+        {"0::/\n", {"/cpu.max=100000 0\n", "/memory.max=-5\n"}, INFINITY, INFINITY},
+        {"0::/\n", {"/cpu.max=\n", "/memory.max=100\n", "/memory.current=300\n"}, INFINITY, 0},
+        {"0::/\n", {"/memory.max=100\n", "/memory.current=3\n", "/memory.stat=inactive_file 50\n"}, INFINITY, 100},
+        {"nonsense\n0:\n0::\n::\n:cpu:x\n", {"/cpu.max=100000 100000\n"}, INFINITY, INFINITY},
+        {"", {"/cpu.max=100000 100000\n"}, INFINITY, INFINITY},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ls_cgroup c = limits_of(cases[i].membership, cases[i].files);
+        if (!(c.processors == cases[i].processors) || !(c.memory_bytes == cases[i].memory))
+            fail_msg("case %zu: %g processors, %g bytes", i, c.processors, c.memory_bytes);
+    }
+    assert_true(isinf(ls_cgroup_limits_in("/nonexistent", "/nonexistent").processors));
 }
 
 static void utf8_follows_the_standard(void **state) {
@@ -227,6 +293,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(map_keeps_what_was_put),
         cmocka_unit_test(threads_of_a_core_are_counted_once),
+        cmocka_unit_test(groups_limit_what_is_in_them),
         cmocka_unit_test(utf8_follows_the_standard),
         cmocka_unit_test(buf_formats_and_grows),
         cmocka_unit_test(sampling_follows_its_definition),

@@ -1,0 +1,98 @@
+#include "base/cgroup.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The number behind key (which ends with a space) in a group's file, or at its begin; *second: the one that follows.
+// NAN: there is none, or it is "max".
+static double number(const char *folder, const char *file, const char *key, double *second) {
+    char path[PATH_MAX], line[256];
+    double v = NAN;
+    bool found = false;
+    if (snprintf(path, sizeof path, "%s/%s", folder, file) >= (int)sizeof path) return NAN;
+    FILE *f = fopen(path, "re");
+    while (f && !found && fgets(line, sizeof line, f))
+        if ((found = !strncmp(line, key, strlen(key)))) {
+            char *at = line + strlen(key), *end;
+            v = *at >= '0' && *at <= '9' ? strtod(at, &end) : NAN;
+            if (second) *second = isfinite(v) ? strtod(end, NULL) : NAN;
+        }
+    if (f) fclose(f);
+    return v;
+}
+
+static void cut(double *to, double limit) {
+    if (limit < *to) *to = limit; // a NAN cuts nothing
+}
+
+static void cut_memory(ls_cgroup *c, const char *folder, const char *limit, const char *used, const char *cached) {
+    const double most = number(folder, limit, "", NULL);
+    if (isnan(most)) return;
+    const double in_use = number(folder, used, "", NULL) - fmax(0, number(folder, "memory.stat", cached, NULL));
+    cut(&c->memory_bytes, fmax(0, most - fmax(0, in_use))); // fmax takes the number beside a NAN
+}
+
+enum { CPU = 1, MEMORY = 2, UNIFIED = 4 }; // the controllers of a hierarchy; version 2 has one for all
+
+static void read_group(ls_cgroup *c, const char *folder, int controllers) {
+    double period;
+    if (controllers & UNIFIED) {
+        const double quota = number(folder, "cpu.max", "", &period);
+        if (period > 0) cut(&c->processors, quota / period);
+        cut_memory(c, folder, "memory.max", "memory.current", "inactive_file ");
+    }
+    if (controllers & CPU) {
+        const double quota = number(folder, "cpu.cfs_quota_us", "", NULL);
+        period = number(folder, "cpu.cfs_period_us", "", NULL);
+        if (period > 0) cut(&c->processors, quota / period);
+    }
+    if (controllers & MEMORY)
+        cut_memory(c, folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ");
+}
+
+// The group and all that it lies in. Where the process sees a part of the hierarchy only, its path may be one of
+// outside: folders that are not there are passed over.
+static void read_groups(ls_cgroup *c, const char *root, const char *group, int controllers) {
+    char folder[PATH_MAX];
+    const size_t n_root = strlen(root);
+    if (snprintf(folder, sizeof folder, "%s%s", root, strstr(group, "/..") ? "" : group) >= (int)sizeof folder) return;
+    for (char *slash; read_group(c, folder, controllers), (slash = strrchr(folder + n_root, '/'));) *slash = 0;
+}
+
+static int controllers_of(char *names) { // of version 1, such as "cpu,cpuacct"
+    int all = 0;
+    for (char *rest = names, *name; (name = strsep(&rest, ","));)
+        all |= !strcmp(name, "cpu") ? CPU : !strcmp(name, "memory") ? MEMORY : 0;
+    return all;
+}
+
+ls_cgroup ls_cgroup_limits_in(const char *mount, const char *membership) {
+    static const struct {
+        const char *folder;
+        int controllers;
+    } roots[] = {{"", UNIFIED}, {"/unified", UNIFIED}, {"/cpu", CPU}, {"/memory", MEMORY}};
+    ls_cgroup c = {.processors = INFINITY, .memory_bytes = INFINITY};
+    char line[PATH_MAX], root[PATH_MAX];
+    FILE *f = fopen(membership, "re");
+    while (f && fgets(line, sizeof line, f)) { // 0::PATH, or ID:CONTROLLERS:PATH
+        char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
+        if (!group || group[1] != '/') continue;
+        *group++ = 0;
+        group[strcspn(group, "\n")] = 0;
+        const int controllers = names[1] ? controllers_of(names + 1) : UNIFIED;
+        for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
+            if (controllers & roots[i].controllers &&
+                snprintf(root, sizeof root, "%s%s", mount, roots[i].folder) < (int)sizeof root)
+                read_groups(&c, root, group, roots[i].controllers);
+    }
+    if (f) fclose(f);
+    return c;
+}
+
+ls_cgroup ls_cgroup_limits(void) {
+    return ls_cgroup_limits_in("/sys/fs/cgroup", "/proc/self/cgroup");
+}

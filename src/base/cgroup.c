@@ -13,13 +13,14 @@ static double number(const char *folder, const char *file, const char *key, doub
     char path[PATH_MAX], line[256];
     double v = NAN;
     bool found = false;
+    if (second) *second = NAN;
     if (snprintf(path, sizeof path, "%s/%s", folder, file) >= (int)sizeof path) return NAN;
     FILE *f = fopen(path, "re");
     while (f && !found && fgets(line, sizeof line, f))
         if ((found = !strncmp(line, key, strlen(key)))) {
             char *at = line + strlen(key), *end;
             v = *at >= '0' && *at <= '9' ? strtod(at, &end) : NAN;
-            if (second) *second = isfinite(v) ? strtod(end, NULL) : NAN;
+            if (second && isfinite(v)) *second = strtod(end, NULL);
         }
     if (f) fclose(f);
     return v;
@@ -60,7 +61,10 @@ static void read_groups(ls_cgroup *c, const char *root, const char *group, int c
     char folder[PATH_MAX];
     const size_t n_root = strlen(root);
     if (snprintf(folder, sizeof folder, "%s%s", root, strstr(group, "/..") ? "" : group) >= (int)sizeof folder) return;
-    for (char *slash; read_group(c, folder, controllers), (slash = strrchr(folder + n_root, '/'));) *slash = 0;
+    for (char *end = folder; end;) {
+        read_group(c, folder, controllers);
+        if ((end = strrchr(folder + n_root, '/'))) *end = 0;
+    }
 }
 
 static int controllers_of(char *names) { // of version 1, such as "cpu,cpuacct"

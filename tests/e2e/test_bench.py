@@ -153,7 +153,7 @@ class Bench(unittest.TestCase):
             self.write("b.json", json.dumps({**whole, "complete": False, "prompts": 99, "manifest": {**whole["manifest"], name: value}}))
             r = subprocess.run([*command[:-1], self.path("b.json"), "--resume"], env=ENV, capture_output=True, text=True)
             self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
-            self.assertIn("another program, model, arithmetic or machine", r.stderr)
+            self.assertIn("another program, model, arithmetic, machine or number of threads", r.stderr)
         fewer = {**whole, "methods": whole["methods"][:1], "runs": whole["runs"][::2]}
         self.write("b.json", json.dumps(fewer))
         self.assertEqual(subprocess.run([*command[:-1], self.path("b.json"), "--resume"], env=ENV, capture_output=True).returncode, 1)

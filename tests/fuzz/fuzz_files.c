@@ -1,20 +1,23 @@
 // Files that the program keeps or is given, told apart by how they begin:
 //   LSCORPUS            a corpus; c...: tokens that one is made of, searched as a plain loop searches them
 //   logitspec-history   what a drafter remembers; h...: tokens that it is made of
-//   logitspec-costs     measured forwards; its second line is replaced by the key that is looked for
+//   logitspec-costs, logitspec-threads  measured forwards, and how many threads were fastest; the second line is
+//                       replaced by the key that is looked for
 //   [                   the prompts of earlier sessions
 //   anything else       a suite of prompts
 #include "base/file.h"
 #include "base/mem.h"
 #include "report/export.h"
+#include "base/paths.h"
 #include "costs/costs.h"
+#include "engine/measured.h"
+#include "engine/threads.h"
 #include "spec/corpus.h"
 #include "spec/drafter.h"
 #include "spec/stream.h"
 #include "tests/fuzz/input.h"
 #include "ui/prompt_history.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -252,37 +255,38 @@ static void expect_curve(const ls_cost_curve *z) {
     }
 }
 
-static void costs(const uint8_t *data, size_t n) {
-    static ls_engine engine = {
-        .n_vocab = VOCAB, .n_context = 4096, .device = "cpu", .dtype = "f32", .timeline = timeline};
-    static ls_model model = {.engine = &engine, .file = "model", .sha256 = "0123456789abcdef"};
-    static char *path, *key;
-    ls_costs_noise noise;
-    ls_cost_curve z;
-    if (!path) { // written once, to see where and under which key
-        setenv("XDG_CACHE_HOME", fuzz_folder(), 1);
-        EXPECT(!ls_costs_get(&z, &model, true, 2, &noise, NULL, NULL, NULL));
-        char *folder = path_of("logitspec/costs");
-        DIR *d = opendir(folder);
-        EXPECT(d);
-        for (struct dirent *e; (e = readdir(d));)
-            if (*e->d_name != '.') path = ls_format("%s/%s", folder, e->d_name);
-        closedir(d);
-        free(folder);
-        FILE *f = fopen(path, "r");
-        size_t room = 0;
-        EXPECT(f && getline(&key, &room, f) > 0 && getline(&key, &room, f) > 0);
-        fclose(f);
-    }
+static ls_engine engine = {.n_vocab = VOCAB,
+                           .n_context = 4096,
+                           .n_layers = 1,
+                           .device = "cpu",
+                           .dtype = "f32",
+                           .timeline = timeline};
+static ls_model model = {.engine = &engine, .file = "model", .sha256 = "0123456789abcdef"};
+
+// Writes the input where what was measured with so many threads is kept, its second line replaced by the key.
+static char *keep(const uint8_t *data, size_t n, const char *threads) {
+    char key[LS_MEASURED_KEY];
+    setenv("XDG_CACHE_HOME", fuzz_folder(), 1);
+    ls_measured_key(&model, threads, key);
+    char *path = ls_measured_path(&model, key);
     const uint8_t *first = memchr(data, '\n', n),
                   *second = first ? memchr(first + 1, '\n', (size_t)(data + n - first - 1)) : NULL;
     ls_buf file = {0};
     ls_buf_add(&file, data, first ? (size_t)(first + 1 - data) : n);
-    if (first) ls_buf_str(&file, key);
+    if (first) ls_buf_fmt(&file, "%s\n", key);
     if (second) ls_buf_add(&file, second + 1, (size_t)(data + n - second - 1));
+    ls_make_folders(path);
     write_file(path, file.p, file.n);
     ls_buf_free(&file);
     forwards = 0;
+    return path;
+}
+
+static void costs(const uint8_t *data, size_t n) {
+    ls_costs_noise noise;
+    ls_cost_curve z;
+    char *path = keep(data, n, "0");
+    engine.threads = 0;
     EXPECT(!ls_costs_get(&z, &model, false, 2, &noise, NULL, NULL, NULL));
     expect_curve(&z);
     if (!forwards) {
@@ -290,6 +294,26 @@ static void costs(const uint8_t *data, size_t n) {
         expect_curve(&z);
     }
     unlink(path);
+    free(path);
+}
+
+static ls_code use_threads(ls_engine *e, int32_t n, ls_err *err) {
+    if (n < 1 || n > e->most_threads) return ls_fail(err, LS_E_RANGE, "not so many");
+    e->threads = n;
+    return LS_OK;
+}
+
+static void threads(const uint8_t *data, size_t n) {
+    char *path = keep(data, n, "4 to 8");
+    engine.use_threads = use_threads;
+    engine.threads = 0;
+    engine.usual_threads = 4;
+    engine.most_threads = 8;
+    EXPECT(!ls_threads_choose(&model, false, NULL, NULL, NULL));
+    EXPECT(engine.threads >= 1 && engine.threads <= 8);
+    engine.use_threads = NULL;
+    unlink(path);
+    free(path);
 }
 
 // ---- prompts
@@ -353,6 +377,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (!n) return 0;
     if (begins(data, n, "LSC") || *data == 'c') corpus(data, n);
     else if (begins(data, n, "logitspec-c")) costs(data, n);
+    else if (begins(data, n, "logitspec-t")) threads(data, n);
     else if (begins(data, n, "logitspec-h") || *data == 'h') history(data, n);
     else if (*data == '[') earlier_prompts(data, n);
     else suite(data, n);

@@ -44,15 +44,17 @@ ls_code ls_threads_fastest(int32_t usual, int32_t most, ls_threads_timer time, v
 typedef struct {
     ls_engine *engine;
     ls_timeline *t;
+    int calls; // of time_forwards, so far
     ls_progress progress;
     void *ud;
 } trial;
 
 static ls_code time_forwards(void *ud, int32_t n, double *ms, ls_err *err) {
     enum { FEW = 4, REPEATS = 5 };
-    const trial *x = ud;
+    trial *x = ud;
     double one, few;
-    if (x->progress && !x->progress(x->ud, "measuring threads", 0))
+    // how many numbers will be timed is not known: ever less is left
+    if (x->progress && !x->progress(x->ud, "measuring threads", 1 - 1.0 / ++x->calls))
         return ls_fail(err, LS_E_CANCELLED, "the measurement of threads was cancelled");
     ls_code code = x->engine->use_threads(x->engine, n, err);
     if (!code) code = ls_measure_forward(x->t, 1, REPEATS, &one, err);

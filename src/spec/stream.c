@@ -119,10 +119,12 @@ void ls_stream_keep(ls_stream *h) {
 
 ls_code ls_stream_read(ls_stream *h, const char *path, size_t limit, const ls_draft_setup *setup, ls_err *err) {
     start(h, path, limit, setup);
-    const ls_code code = read_file(h, "", err);
+    ls_err why = {0};
+    const ls_code code = read_file(h, "", &why);
     ls_stream_keep(h);
-    if (!code && !h->ids.n) return ls_fail(err, LS_E_USAGE, "%s: there is not text in it, or no such file", path);
-    return code ? LS_E_USAGE : LS_OK;
+    if (code) return ls_fail(err, LS_E_USAGE, "%s", why.msg);
+    if (!h->ids.n) return ls_fail(err, LS_E_USAGE, "%s: there is no text in it, or no such file", path);
+    return LS_OK;
 }
 
 void ls_stream_close(ls_stream *h) {

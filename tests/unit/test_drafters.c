@@ -511,7 +511,7 @@ static void cacheback_asks_a_frozen_table_where_it_knows_nothing(void **state) {
     ls_drafter *d;
     ls_err err;
     assert_int_equal(make_with_file(&d, "cacheback", "cacheback.frozen", path, 5, &err), LS_E_USAGE);
-    assert_non_null(strstr(err.msg, "there is not text in it"));
+    assert_non_null(strstr(err.msg, "there is no text in it"));
     d = with_file("cacheback", "cacheback.file", path, 5);
     d->observe(d, text, 6, true);
     d->free(d);

@@ -141,7 +141,7 @@ TORCH_CXXFLAGS := -std=c++20 -O2 -g1 $(SAME) $(WARN) -Wno-unused-parameter -fPIC
 torch_obj = $(patsubst %,$(B)/obj/src/torch/%.o,$(1))
 # in every compute library: loading, timelines, trained heads, ranks, what packs and unpacks weights
 TORCH_COMMON := $(call torch_obj,lst_open lst_session lst_head lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory lst_ranks_gloo) $(patsubst %.c,$(B)/obj/%.o,$(KERNEL_SRC)) \
-  $(addprefix $(B)/obj/pic/src/,base/ggml.o base/rng.o base/clock.o base/sample.o base/mem.o base/processors.o base/cgroup.o gpu/plan.o)
+  $(addprefix $(B)/obj/pic/src/,base/ggml.o base/rng.o base/clock.o base/sample.o base/mem.o base/processors.o base/cgroup.o base/sysfile.o gpu/plan.o)
 
 $(B)/obj/src/torch/%.o: src/torch/%.cpp $(B)/obj/flags
 	@mkdir -p $(@D)

@@ -1,8 +1,8 @@
 #include "base/cgroup.h"
+#include "base/sysfile.h"
 
 #include <limits.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,19 +10,13 @@
 // The number behind key (which ends with a space) in a group's file, or at its begin; *second: the one that follows.
 // NAN: there is none, or it is "max".
 static double number(const char *folder, const char *file, const char *key, double *second) {
-    char path[PATH_MAX], line[256];
-    double v = NAN;
-    bool found = false;
+    char path[PATH_MAX], text[64], *end;
     if (second) *second = NAN;
-    if (snprintf(path, sizeof path, "%s/%s", folder, file) >= (int)sizeof path) return NAN;
-    FILE *f = fopen(path, "re");
-    while (f && !found && fgets(line, sizeof line, f))
-        if ((found = !strncmp(line, key, strlen(key)))) {
-            char *at = line + strlen(key), *end;
-            v = *at >= '0' && *at <= '9' ? strtod(at, &end) : NAN;
-            if (second && isfinite(v)) *second = strtod(end, NULL);
-        }
-    if (f) fclose(f);
+    if (snprintf(path, sizeof path, "%s/%s", folder, file) >= (int)sizeof path ||
+        !ls_sysfile_line(path, key, text, sizeof text) || *text < '0' || *text > '9')
+        return NAN;
+    const double v = strtod(text, &end);
+    if (second) *second = strtod(end, NULL);
     return v;
 }
 

@@ -1,5 +1,6 @@
 #include "base/processors.h"
 #include "base/cgroup.h"
+#include "base/sysfile.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -7,14 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Puts the whole file (its first bytes) into out; false: it cannot be read.
-static bool read_text(const char *folder, int cpu, const char *name, char *out, int size) {
+static bool read_text(const char *folder, int cpu, const char *name, char *out, size_t size) {
     char path[256];
-    if (snprintf(path, sizeof path, "%s/cpu%d/%s", folder, cpu, name) >= (int)sizeof path) return false;
-    FILE *f = fopen(path, "re");
-    const bool read = f && fgets(out, size, f);
-    if (f) fclose(f);
-    return read;
+    return snprintf(path, sizeof path, "%s/cpu%d/%s", folder, cpu, name) < (int)sizeof path &&
+           ls_sysfile_line(path, "", out, size);
 }
 
 // The first usable CPU of a list such as "0,8" or "0-1"; cpu: it names none.
@@ -85,16 +82,9 @@ int32_t ls_cores(void) {
 
 // What follows "KEY : " in the first line that begins with the key.
 static void read_cpuinfo(const char *key, char *out, size_t size) {
-    char line[512];
-    FILE *f = fopen("/proc/cpuinfo", "re");
-    *out = 0;
-    while (f && !*out && fgets(line, sizeof line, f)) {
-        const char *value = strncmp(line, key, strlen(key)) ? NULL : strchr(line, ':');
-        if (!value) continue;
-        value += strspn(value, ": \t");
-        snprintf(out, size, "%.*s", (int)strcspn(value, "\n"), value);
-    }
-    if (f) fclose(f);
+    char text[256];
+    ls_sysfile_line("/proc/cpuinfo", key, text, sizeof text);
+    snprintf(out, size, "%s", text + strspn(text, ": \t"));
 }
 
 void ls_processor_name(char *out, size_t size) {

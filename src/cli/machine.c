@@ -1,5 +1,6 @@
 #include "cli/machine.h"
 #include "base/processors.h"
+#include "base/sysfile.h"
 #include "engine/limits.h"
 #include "model/checkpoint.h"
 
@@ -10,13 +11,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-static void read_governor(char *out, int size) {
-    FILE *f = fopen("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "re");
-    if (f && fgets(out, size, f)) out[strcspn(out, "\n")] = 0;
-    else snprintf(out, (size_t)size, "not told by this system");
-    if (f) fclose(f);
-}
 
 static double load_now(void) {
     double load[1];
@@ -49,7 +43,8 @@ ls_machine_watch ls_machine_begin(ls_manifest *m) {
     snprintf(m->commit, sizeof m->commit, "%s", LS_COMMIT);
     strftime(m->date, sizeof m->date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &day));
     ls_processor_name(m->processor, sizeof m->processor);
-    read_governor(m->governor, sizeof m->governor);
+    if (!ls_sysfile_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "", m->governor, sizeof m->governor))
+        snprintf(m->governor, sizeof m->governor, "not told by this system");
     if (!sched_getaffinity(0, sizeof set, &set)) m->processors = CPU_COUNT(&set);
     m->memory_gb = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE) / 1e9;
     m->load_before = load_now();

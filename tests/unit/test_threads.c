@@ -56,7 +56,7 @@ static void the_fastest_number_is_found(void **state) {
     assert_true(computes.n == 3 && computes.asked[1] == 24 && computes.asked[2] == 16); // two in vain
     assert_int_equal(fastest(&reads, 32, 32), 4);
     assert_int_equal(fastest(&small, 64, 64), 4);
-    assert_int_equal(fastest(&few, 8, 8), 2); // a container that sees more processors than it has
+    assert_int_equal(fastest(&few, 8, 8), 2); // a machine that shows more processors than it gives
     assert_int_equal(fastest(&few, 2, 2), 2);
     assert_int_equal(fastest(&twins, 16, 32), 32); // threads of a core that gain
     assert_int_equal(fastest(&reads, 16, 32), 4);  // ... and where they do not

@@ -68,7 +68,7 @@ ls_code ls_device_model(const char *name, const ls_checkpoint *c, const ls_engin
     const lsg_card *card = NULL;
     if (card_named(&card, name, err)) return err->code;
     ls_gpu_model m;
-    ls_gpu_model_of(&m, c, opt->weights, lsg_resident(card->multiprocessors, card->shared_kib), NULL);
+    ls_gpu_model_of(&m, c, opt->weights, card->gpu, NULL);
     lsg_cost one[LSG_KERNELS], tree[LSG_KERNELS];
     const int n = lsg_step_costs(card, &m.shape, m.formats, 1, LENGTH, one);
     lsg_step_costs(card, &m.shape, m.formats, LS_PAPER_ROWS, LENGTH, tree);
@@ -98,7 +98,7 @@ ls_code ls_card_step_ms(const char *name, const ls_checkpoint *c, const ls_part 
                         double ms[2], ls_err *err) {
     if (card_named(which, name, err)) return err->code;
     ls_gpu_model m;
-    ls_gpu_model_of(&m, c, "auto", lsg_resident((*which)->multiprocessors, (*which)->shared_kib), own);
+    ls_gpu_model_of(&m, c, "auto", (*which)->gpu, own);
     lsg_cost costs[LSG_KERNELS];
     for (int i = 0; i < 2; i++)
         ms[i] = sum_us(costs, lsg_step_costs(*which, &m.shape, m.formats, i ? LS_PAPER_ROWS : 1, LENGTH, costs)) / 1e3;

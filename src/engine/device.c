@@ -47,7 +47,7 @@ void ls_gpus_look(ls_gpus *out) {
         while (out->n < LS_MAX_GPUS && !lib.device(out->n, &info)) {
             ls_gpu *g = &out->gpu[out->n++];
             snprintf(g->name, sizeof g->name, "%s", info.name);
-            g->resident = info.resident;
+            g->of = (lsg_gpu){info.multiprocessors, info.shared_kib};
             g->free_bytes = info.free_bytes;
             g->total_bytes = info.total_bytes;
         }
@@ -64,7 +64,7 @@ static bool gpu_fits(const ls_gpu *g, const ls_part *own, const ls_checkpoint *c
                      ls_err *err) {
     const int32_t context = opt->context ? opt->context : LS_MIN_CONTEXT;
     ls_gpu_model m;
-    ls_gpu_model_of(&m, c, opt->weights, g->resident, own);
+    ls_gpu_model_of(&m, c, opt->weights, g->of, own);
     const uint64_t weights = m.weight_bytes, work = lsg_session_bytes(&m.shape, context),
                    kv = gpu_kv_bytes(&c->hparams, own) * (uint64_t)context;
     ls_gpu_model_free(&m);
@@ -160,7 +160,7 @@ ls_code ls_device_context(int32_t *out, const ls_library *lib, const ls_checkpoi
     }
     lst_device_info info = {.size = sizeof info};
     if (lib->device(gpu_number(device), &info)) return ls_library_failed(lib, LST_E_BACKEND, err);
-    const lsg_shape shape = ls_gpu_shape(h, info.resident, own);
+    const lsg_shape shape = ls_gpu_shape(h, (lsg_gpu){info.multiprocessors, info.shared_kib}, own);
     const uint64_t work = lsg_session_bytes(&shape, h->n_context),
                    left = info.free_bytes > work ? info.free_bytes - work : 0;
     *out = context_in(h, left / gpu_kv_bytes(h, own));

@@ -3,6 +3,7 @@
 #include "base/split.h"
 #include "engine/engine.h"
 #include "engine/library.h"
+#include "gpu/plan.h"
 #include "model/checkpoint.h"
 
 // Tokens of context that are given where none were asked for: the model's, as far as half of the memory (bytes; 0: not
@@ -15,7 +16,7 @@ enum { LS_MAX_GPUS = 16 };
 typedef struct {
     char name[128];
     uint64_t free_bytes, total_bytes;
-    int32_t resident; // as in lst_device_info
+    lsg_gpu of;
 } ls_gpu;
 typedef struct {
     int n; // GPUs that can be used

@@ -22,7 +22,7 @@ static void put(int *type, int of_tensor) {
         *type = LS_GGML_F32;
 }
 
-lsg_shape ls_gpu_shape(const ls_hparams *h, int32_t resident, const ls_part *own) {
+lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_part *own) {
     lsg_shape s = {.n_layers = h->n_layers,
                    .n_embd = h->n_embd,
                    .n_ff = h->n_ff,
@@ -31,19 +31,19 @@ lsg_shape ls_gpu_shape(const ls_hparams *h, int32_t resident, const ls_part *own
                    .head_dim = h->head_dim,
                    .rope_dims = h->rope_dims,
                    .n_vocab = h->n_vocab,
-                   .resident = resident};
+                   .gpu = gpu};
     if (own) s.own = *own;
     return s;
 }
 
-void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights, int32_t resident,
+void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights, lsg_gpu gpu,
                      const ls_part *own) {
     const ls_hparams *h = &c->hparams;
     const int keep = ls_ggml_kept(weights), layers = h->n_layers;
     int(*types)[LSG_MATRICES] = ls_calloc((size_t)layers, sizeof *types);
     for (int i = 0; i < layers; i++)
         for (int k = 0; k < LSG_MATRICES; k++) types[i][k] = UNSET;
-    *out = (ls_gpu_model){.shape = ls_gpu_shape(h, resident, own),
+    *out = (ls_gpu_model){.shape = ls_gpu_shape(h, gpu, own),
                           .formats = ls_calloc((size_t)layers, sizeof *out->formats)};
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *t = &c->tensors[i];

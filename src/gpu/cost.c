@@ -16,11 +16,11 @@ static const double LATENCY_US = 2;
 static const double ATTENTION_US = 4; /* keys, scores, weights and values wait for each other */
 
 const lsg_card lsg_cards[] = {
-    {"a100", "A100", "NVIDIA A100 80 GB SXM", 108, 1.41, 2039, 164},
-    {"h100", "H100", "NVIDIA H100 SXM", 132, 1.83, 3352, 228},
-    {"h200", "H200", "NVIDIA H200 SXM", 132, 1.83, 4800, 228},
-    {"3090", "RTX 3090", "NVIDIA GeForce RTX 3090", 82, 1.70, 936, 100},
-    {"4090", "RTX 4090", "NVIDIA GeForce RTX 4090", 128, 2.52, 1008, 100},
+    {"a100", "A100", "NVIDIA A100 80 GB SXM", {108, 164}, 1.41, 2039},
+    {"h100", "H100", "NVIDIA H100 SXM", {132, 228}, 1.83, 3352},
+    {"h200", "H200", "NVIDIA H200 SXM", {132, 228}, 1.83, 4800},
+    {"3090", "RTX 3090", "NVIDIA GeForce RTX 3090", {82, 100}, 1.70, 936},
+    {"4090", "RTX 4090", "NVIDIA GeForce RTX 4090", {128, 100}, 2.52, 1008},
     {0},
 };
 
@@ -49,15 +49,16 @@ static lsg_cost *row_of(sheet *s, const char *kernel) {
 static void add(sheet *s, const char *kernel, int32_t launches, int64_t blocks, size_t shared, int32_t warps,
                 double bytes, double again, double instructions) {
     const lsg_card *c = s->card;
-    int64_t of_one = (int64_t)c->shared_kib * 1024 / ((int64_t)shared + 1024); /* 1 KiB of a block is the system's */
-    if (of_one > 48 / warps) of_one = 48 / warps;                              /* warps of a multiprocessor */
-    const int64_t resident = of_one * c->multiprocessors,
-                  of_most = (blocks + c->multiprocessors - 1) / c->multiprocessors;
+    int64_t of_one =
+        (int64_t)c->gpu.shared_kib * 1024 / ((int64_t)shared + 1024); /* 1 KiB of a block is the system's */
+    if (of_one > 48 / warps) of_one = 48 / warps;                     /* warps of a multiprocessor */
+    const int64_t resident = of_one * c->gpu.multiprocessors,
+                  of_most = (blocks + c->gpu.multiprocessors - 1) / c->gpu.multiprocessors;
     const double streamed = bytes / (c->gb_s * STREAMED * 1e3), cached = (bytes + again) / (c->gb_s * CACHED * 1e3),
                  memory = streamed > cached ? streamed : cached,
-                 even = instructions / (4e3 * c->ghz * ISSUED * c->multiprocessors),
+                 even = instructions / (4e3 * c->ghz * ISSUED * c->gpu.multiprocessors),
                  /* until the multiprocessor with the most blocks has ended */
-        issue = even * (double)(of_most * c->multiprocessors) / (double)blocks;
+        issue = even * (double)(of_most * c->gpu.multiprocessors) / (double)blocks;
     const double latency = LATENCY_US * launches, busy = memory > issue ? memory : issue;
     lsg_cost *r = row_of(s, kernel);
     r->launches += launches;
@@ -73,17 +74,17 @@ static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n
                        lsg_format format, int32_t rows) {
     static const double base[] =
         {
-#define BASE(name, values, scales, base, more) base,
+#define BASE(name, values, scales, minima, base, more) base,
             LSG_FORMATS(BASE)
 #undef BASE
         },
                         more[] = {
-#define MORE(name, values, scales, base, more) more,
+#define MORE(name, values, scales, minima, base, more) more,
                             LSG_FORMATS(MORE)
 #undef MORE
                         };
-    const int32_t eights = lsg_matmul_eights(rows, cut.beside), row_blocks = (rows + 8 * eights - 1) / (8 * eights),
-                  of_block = LSG_TILE * cut.warps_out, out_blocks = (n_out + of_block - 1) / of_block;
+    const int32_t eights = lsg_matmul_eights(rows, &cut), row_blocks = (rows + 8 * eights - 1) / (8 * eights),
+                  out_blocks = (n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT;
     const int64_t tiles = (int64_t)((n_out + LSG_TILE - 1) / LSG_TILE) * (n_in / LSG_GROUP);
     add(s, kernel, launches, (int64_t)row_blocks * out_blocks * cut.chunks,
         (size_t)lsg_matmul_plan_of(format, eights).shared, LSG_WARPS,
@@ -100,14 +101,15 @@ int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*format
     const int32_t launched = lsg_bucket_rows(rows), layers = m->n_layers, group = n_heads / n_kv_heads,
                   heads = n_heads + 2 * n_kv_heads, tiles = lsg_attention_tiles(m->head_dim);
     lsg_shape on_card = *m;
-    on_card.resident = lsg_resident(card->multiprocessors, card->shared_kib);
+    on_card.gpu = card->gpu;
     static const char *const names[] = {"matmul qkv", "matmul out", "matmul gate, up", "matmul down", "matmul head"};
     add(&s, "begin, embed", 2, launched, 4096, 8, 0, 0, 0);
     for (lsg_which i = 0; i < LSG_MATRICES; i++) {
         int32_t n_out, n_in;
         lsg_matrix_shape(m, i, &n_out, &n_in);
         for (int32_t k = 0; k < (i == LSG_HEAD ? 1 : layers); k++)
-            add_matmul(&s, names[i], 1, n_out, n_in, lsg_matrix_cut(&on_card, i), formats[k][i], launched);
+            add_matmul(&s, names[i], 1, n_out, n_in, lsg_matrix_cut(&on_card, i, formats[k][i]), formats[k][i],
+                       launched);
     }
     add(&s, "add, norm", 2 * layers + 1, launched, 1024, 16, 0, 0, 0);
     add(&s, "rotate, keys, values", layers, (int64_t)launched * ((heads * m->head_dim + 511) / 512), 4096, 4, 0, 0, 0);

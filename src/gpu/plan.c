@@ -25,35 +25,48 @@ size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in) {
     return ((tiles + 1) * (size_t)lsg_tile_bytes(format) + 255) / 256 * 256;
 }
 
-int32_t lsg_resident(int32_t multiprocessors, int32_t shared_kib) {
-    return multiprocessors * (shared_kib >= 160 ? 2 : 1);
-}
+/* What a multiprocessor gets, in bytes a us: its share of the memory's rate, and what one reaches alone, with a block's
+ * ring under way. How long a warp takes for a group, where nothing else bounds it. Chosen after an H200
+ * (tests/gpu/results), for the shapes of an 8B model in bf16 and 4 bits. */
+static const double SHARE = 25e3, ALONE = 60e3, GROUP_US = 0.35;
 
-/* The cut that takes the least time, in the times of a group: all blocks run in waves of those that the device holds at
- * once, and a block takes as many groups as each of its warps has. A chunk more costs about one, since its sums are
- * written and added. Chunks are of at least four groups. */
-lsg_cut lsg_cut_of(int64_t n_out, int64_t n_in, int32_t resident) {
-    enum { LEAST_GROUPS = 4 };
-    const int64_t groups = n_in / LSG_GROUP;
+/* The cut that takes the least time for ROWS rows. Multiprocessors share the memory's rate alike: blocks run in waves
+ * of one each, and the last wave's get more, up to what one reaches; few of them leave some of the rate unused. Nor
+ * does a block end before its warps have walked their groups, of which the first slice has the more. The second-level
+ * cache gives inputs and weights at CACHED times the memory's rate. Sums of several chunks are written, and read by the
+ * next kernel. */
+lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu) {
+    enum { LEAST_GROUPS = 4, ROWS = 32, FEW = 16, HALF = LSG_STAGE / 2 };
+    const double CACHED = 1.8, all = SHARE * gpu.multiprocessors;
+    const int64_t groups = n_in / LSG_GROUP, out_blocks = ceil_div(n_out, LSG_BLOCK_OUT), most = gpu.multiprocessors;
+    const double tile = lsg_tile_bytes(format), weights = tile * (double)(groups * ceil_div(n_out, LSG_TILE)),
+                 inputs = 2.0 * ROWS * (double)(out_blocks * n_in), again = (weights + inputs) / (CACHED * weights),
+                 sums = 4.0 * ROWS * (double)n_out / all;
     lsg_cut best = {0};
     double least = 0;
-    for (int32_t warps = 4; warps >= 2; warps /= 2)
-        for (int32_t chunks = 1; chunks <= LSG_MATMUL_CHUNKS; chunks++) {
-            if (chunks > 1 && groups < (int64_t)chunks * LEAST_GROUPS) break;
-            const int64_t of_chunk = ceil_div(groups, chunks), there = ceil_div(groups, of_chunk),
-                          blocks = ceil_div(n_out, LSG_TILE * warps) * there;
-            const double splits = warps == LSG_WARPS ? 1 : 2,
-                         time = (double)(ceil_div(blocks, resident) * of_chunk) / splits + (double)there;
-            if (best.warps_out && time >= least) continue;
-            least = time;
-            best = (lsg_cut){warps, (int32_t)there, (int32_t)of_chunk,
-                             (int32_t)(blocks < resident ? resident / blocks : 1)};
-        }
+    for (int32_t chunks = 1; chunks <= LSG_MATMUL_CHUNKS; chunks++) {
+        if (chunks > 1 && groups < (int64_t)chunks * LEAST_GROUPS) break;
+        const int64_t of_chunk = ceil_div(groups, chunks), there = ceil_div(groups, of_chunk),
+                      blocks = out_blocks * there, more = of_chunk % LSG_STAGE,
+                      of_slice = of_chunk / LSG_STAGE * HALF + (more < HALF ? more : HALF);
+        const int64_t busy = blocks < most ? blocks : most, rest = blocks % most;
+        const double of_block = tile * LSG_BLOCK_TILES * 2 * (double)of_slice,
+                     share = rest && all / (double)rest < ALONE ? all / (double)rest : ALONE,
+                     stream = (double)(blocks / most) * of_block / SHARE + (rest ? of_block / share : 0),
+                     memory = stream * (again > 1 ? again : 1) * (double)(busy + FEW) / (double)busy,
+                     walk = (double)(ceil_div(blocks, 2 * most) * of_slice) * GROUP_US,
+                     time = (memory > walk ? memory : walk) + sums * (there > 1 ? 2 * (double)there : 1 / CACHED);
+        if (best.chunks && time >= least) continue;
+        least = time;
+        best = (lsg_cut){(int32_t)there, (int32_t)of_chunk, (int32_t)(blocks < most ? most / blocks : 1),
+                         gpu.shared_kib >= 160 ? 8 : 5};
+    }
     return best;
 }
 
-int32_t lsg_matmul_eights(int32_t rows, int32_t beside) {
-    const int64_t eights = ceil_div(rows, 8), least = ceil_div(eights, 8), side = beside < eights ? beside : eights;
+int32_t lsg_matmul_eights(int32_t rows, const lsg_cut *cut) {
+    const int64_t eights = ceil_div(rows, 8), most = cut->most_eights, least = ceil_div(eights, most),
+                  side = cut->beside < eights ? cut->beside : eights;
     if (side > least) return (int32_t)ceil_div(eights, side);
     return (int32_t)ceil_div(eights, eights % least && eights % (least + 1) == 0 ? least + 1 : least);
 }
@@ -104,11 +117,21 @@ void lsg_matrix_shape(const lsg_shape *s, lsg_which which, int32_t *n_out, int32
     shape_of(s, &own, which, n_out, n_in);
 }
 
-lsg_cut lsg_matrix_cut(const lsg_shape *s, lsg_which which) {
+lsg_cut lsg_matrix_cut(const lsg_shape *s, lsg_which which, lsg_format format) {
     const ls_part all = whole(s);
     int32_t n_out, n_in;
     shape_of(s, &all, which, &n_out, &n_in);
-    return lsg_cut_of(n_out, n_in, s->resident);
+    return lsg_cut_of(format, n_out, n_in, s->gpu);
+}
+
+/* Of any format: a session has room for all of them. */
+static size_t most_chunks(const lsg_shape *s, lsg_which which) {
+    int32_t most = 1;
+    for (lsg_format f = 0; f < LSG_N_FORMATS; f++) {
+        const int32_t chunks = lsg_matrix_cut(s, which, f).chunks;
+        most = chunks > most ? chunks : most;
+    }
+    return (size_t)most;
 }
 
 int32_t lsg_bucket_rows(int32_t n) {
@@ -148,14 +171,14 @@ lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
     for (lsg_which i = 0; i < LSG_HEAD; i++) {
         int32_t n_out, n_in;
         lsg_matrix_shape(s, i, &n_out, &n_in);
-        y = larger(y, (size_t)lsg_matrix_cut(s, i).chunks * (size_t)n_out);
+        y = larger(y, most_chunks(s, i) * (size_t)n_out);
     }
     lsg_room r = {.x = rows * (size_t)s->n_embd,
                   .xn = rows * larger(larger((size_t)s->n_embd, (size_t)s->n_ff), all_q),
                   .q = rows * q,
                   .y = rows * y,
                   .turns = 2 * rows * (size_t)s->rope_dims,
-                  .logits = (size_t)lsg_matrix_cut(s, LSG_HEAD).chunks * rows * (size_t)n_vocab,
+                  .logits = most_chunks(s, LSG_HEAD) * rows * (size_t)n_vocab,
                   .last = (size_t)n_vocab,
                   .keys = lsg_keys_count(LST_MAX_ROWS, n_vocab),
                   .slices = rows * (size_t)ceil_div(n_vocab, LSG_SLICE) * LSG_SLICE_FLOATS,

@@ -17,10 +17,12 @@ extern "C" {
 #endif
 
 enum {
-    LSG_TILE = 32,              /* outputs of a tile */
-    LSG_GROUP = 32,             /* its inputs, which share a scale */
-    LSG_STAGE = 8,              /* groups whose inputs come to shared memory at once */
-    LSG_WARPS = 4,              /* of a block of a matmul */
+    LSG_TILE = 32,       /* outputs of a tile */
+    LSG_GROUP = 32,      /* its inputs, which share a scale */
+    LSG_STAGE = 8,       /* groups whose inputs come to shared memory at once */
+    LSG_WARPS = 8,       /* of a block of a matmul: */
+    LSG_BLOCK_TILES = 4, /* its tiles of outputs; the other warps share their inputs */
+    LSG_BLOCK_OUT = LSG_BLOCK_TILES * LSG_TILE,
     LSG_ATTENTION_WARPS = 8,    /* of a block of attention */
     LSG_MATMUL_CHUNKS = 8,      /* chunks of a matmul's inputs, at most */
     LSG_CHUNK = 256,            /* logical positions that one attention block sums */
@@ -34,30 +36,39 @@ enum {
     LSG_SORT = 4096,            /* keys that one block of a row's best sorts */
     LSG_PREFILL_ROWS = 128,     /* rows of a block of a prompt, at most */
     LSG_MOST_EMBD = 16384,      /* values of the residual stream */
-    LSG_BLOCK_SHARED =
-        99 << 10 /* bytes of shared memory that every device since compute capability 8.0 gives a block */
+    /* bytes of shared memory that every device since compute capability 8.0 gives a block, and that those with larger
+       multiprocessors give (8.0, 9.0, 10.0) */
+    LSG_BLOCK_SHARED = 99 << 10,
+    LSG_LARGE_BLOCK_SHARED = 163 << 10,
 };
+
+/* What the plans need to know of a device. */
+typedef struct {
+    int32_t multiprocessors, shared_kib; /* shared memory of one */
+} lsg_gpu;
 
 /* ---- weights */
 
-/* A tile holds the weights of 32 outputs by 32 inputs: as many bytes of values, and of scales behind them. Then what a
- * warp of the matmul executes for a tile and eights of rows, in its machine code for compute capability 9.0: so many
- * instructions, and so many more for each eight (tests/gpu/machine_code.py holds them to it).
+/* A tile holds the weights of 32 outputs by 32 inputs: as many bytes of values, and of scales behind them; so many
+ * minima an output. Then what a warp of the matmul executes for a tile and eights of rows, in the innermost loop of its
+ * machine code for compute capability 9.0: so many instructions, and so many more for each eight
+ * (tests/gpu/machine_code.py holds them to it).
  * F16: a value is the sum of two bf16, so that it is exact. Q4: 4-bit q, weight = scale * q + minimum, both f16 for 32
  * inputs (Q4_0, Q4_1). Q8: 8-bit q, weight = scale * q, f16 for 32 inputs (Q8_0). Q4S: as Q4 with f32 scale and minimum
  * (Q4_K). Q8S: 8-bit q, weight = scale * q + minimum, f32 for 16 inputs (Q5, K formats, IQ4_NL). */
 #define LSG_FORMATS(X)                                                                                                 \
-    X(LSG_BF16, 2048, 0, 55, 5.2)                                                                                      \
-    X(LSG_F16, 2048, 0, 186, 8.9)                                                                                      \
-    X(LSG_Q4, 512, 128, 91, 23.5)                                                                                      \
-    X(LSG_Q8, 1024, 64, 98, 13.7)                                                                                      \
-    X(LSG_Q4S, 512, 256, 78, 23.8)                                                                                     \
-    X(LSG_Q8S, 1024, 512, 118, 41.3)
-#define LSG_NAME(name, values, scales, base, more) name,
+    X(LSG_BF16, 2048, 0, 0, 61, 5)                                                                                     \
+    X(LSG_F16, 2048, 0, 0, 186, 8.9)                                                                                   \
+    X(LSG_Q4, 512, 128, 1, 95, 13.1)                                                                                   \
+    X(LSG_Q8, 1024, 64, 0, 98, 13.7)                                                                                   \
+    X(LSG_Q4S, 512, 256, 1, 88, 13.3)                                                                                  \
+    X(LSG_Q8S, 1024, 512, 2, 128, 23.4)
+#define LSG_NAME(name, values, scales, minima, base, more) name,
 typedef enum { LSG_FORMATS(LSG_NAME) LSG_N_FORMATS } lsg_format;
 
-#define LSG_VALUE_BYTES(name, values, scales, base, more) values,
-#define LSG_SCALE_BYTES(name, values, scales, base, more) scales,
+#define LSG_VALUE_BYTES(name, values, scales, minima, base, more) values,
+#define LSG_SCALE_BYTES(name, values, scales, minima, base, more) scales,
+#define LSG_MINIMA(name, values, scales, minima, base, more) minima,
 LSG_CONSTANT int32_t lsg_value_bytes(int format) {
     const int32_t of[] = {LSG_FORMATS(LSG_VALUE_BYTES)};
     return of[format];
@@ -66,45 +77,48 @@ LSG_CONSTANT int32_t lsg_tile_bytes(int format) {
     const int32_t scales[] = {LSG_FORMATS(LSG_SCALE_BYTES)};
     return lsg_value_bytes(format) + scales[format];
 }
+LSG_CONSTANT int32_t lsg_minima(int format) { /* of an output and group */
+    const int32_t of[] = {LSG_FORMATS(LSG_MINIMA)};
+    return of[format];
+}
 lsg_format lsg_format_of(int ggml_type);
 /* Bytes of a [n_out, n_in] matrix, a multiple of 256: a tile more than there are, which fetches may touch. */
 size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in);
 
 /* ---- a matmul */
 
-/* Blocks of a matmul that a device holds at once: two a multiprocessor, one where its shared memory (KiB) is small. */
-int32_t lsg_resident(int32_t multiprocessors, int32_t shared_kib);
-
-/* How a [n_out, n_in] matrix is shared out, by its shape and the device: of a block's warps, warps_out (2 or 4) take
- * different outputs and the others different inputs of a stage; chunks of inputs go to different blocks. beside: so
- * many blocks of rows the device holds at once, with all weights. */
+/* How a [n_out, n_in] matrix is shared out, by its shape, format and the device: a block takes LSG_BLOCK_OUT outputs of
+ * a chunk of the inputs. beside: so many blocks of rows the device holds at once, with all weights. most_eights: eights
+ * of rows of a block, at most. Sums depend on the chunks alone. */
 typedef struct {
-    int32_t warps_out, chunks, chunk_groups, beside;
+    int32_t chunks, chunk_groups, beside, most_eights;
 } lsg_cut;
-lsg_cut lsg_cut_of(int64_t n_out, int64_t n_in, int32_t resident);
+lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu);
 
 /* Shared memory of a block for so many eights of rows (1 to 8), in bytes. Each warp has a ring of slots of weights, all
  * but one under way; the block has stages of inputs. */
 typedef struct {
     int32_t groups, slot, slots; /* groups of a slot; its bytes; slots of a warp's ring */
     int32_t stride, stages;      /* from row to row of a stage; stages of inputs */
-    int32_t inputs, shared;      /* of all stages; of the block */
+    int32_t inputs, totals;      /* of all stages; sums of two stages' inputs */
+    int32_t shared;              /* of the block */
 } lsg_matmul_plan;
 LSG_CONSTANT lsg_matmul_plan lsg_matmul_plan_of(int format, int32_t eights) {
-    lsg_matmul_plan p = {0, 0, 0, 0, 0, 0, 0};
+    lsg_matmul_plan p = {0, 0, 0, 0, 0, 0, 0, 0};
     const int32_t tile = lsg_tile_bytes(format);
     p.groups = tile < 1536 ? 2 : 1;
     p.slot = p.groups * tile;
-    p.slots = (eights > 6 ? 6912 : 8192) / p.slot; /* 64 rows leave less */
+    p.slots = (eights == 4 || eights == 5 ? 6912 : 8192) / p.slot; /* so that they fit where a block has least */
     /* the addresses that lanes read at once fall into different banks */
     p.stride = LSG_STAGE * LSG_GROUP * 2 + (format == LSG_Q8S ? 32 : 64);
     p.stages = eights <= 2 ? 3 : 2;
     p.inputs = p.stages * 8 * eights * p.stride;
-    p.shared = p.inputs + LSG_WARPS * p.slots * p.slot;
+    p.totals = 2 * eights * 8 * LSG_STAGE * lsg_minima(format) * 4;
+    p.shared = p.inputs + LSG_WARPS * p.slots * p.slot + p.totals;
     return p;
 }
 /* Eights of rows of a block: so that blocks are filled alike, and rows of a small matrix are shared out. */
-int32_t lsg_matmul_eights(int32_t rows, int32_t beside);
+int32_t lsg_matmul_eights(int32_t rows, const lsg_cut *cut);
 
 /* ---- attention */
 
@@ -120,8 +134,8 @@ size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails);
 /* A model, and the part of it that a device computes. */
 typedef struct {
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, rope_dims, n_vocab;
-    int32_t resident; /* of the device */
-    ls_part own;      /* zeros: all */
+    lsg_gpu gpu;
+    ls_part own; /* zeros: all */
 } lsg_shape;
 ls_part lsg_own(const lsg_shape *s);
 int lsg_is_whole(const lsg_shape *s);
@@ -133,7 +147,7 @@ ls_part lsg_held(ls_part part, int32_t n_heads, int32_t n_kv_heads, int norm_spa
 typedef enum { LSG_QKV, LSG_OUT, LSG_GATE_UP, LSG_DOWN, LSG_HEAD, LSG_MATRICES } lsg_which;
 void lsg_matrix_shape(const lsg_shape *s, lsg_which which, int32_t *n_out, int32_t *n_in);
 /* As one device would cut it that had all outputs, so that sums do not depend on the number of ranks. */
-lsg_cut lsg_matrix_cut(const lsg_shape *s, lsg_which which);
+lsg_cut lsg_matrix_cut(const lsg_shape *s, lsg_which which, lsg_format format);
 
 /* The numbers of rows and of attention chunks that graphs are made for. */
 int32_t lsg_bucket_rows(int32_t n);
@@ -154,9 +168,8 @@ uint64_t lsg_session_bytes(const lsg_shape *s, int32_t n_context); /* without pa
 
 typedef struct {
     const char *name, *mark, *spelled; /* as it is asked for, what its driver's name holds, as people call it */
-    int32_t multiprocessors;
-    double ghz, gb_s;   /* boost clock; memory */
-    int32_t shared_kib; /* of a multiprocessor */
+    lsg_gpu gpu;
+    double ghz, gb_s; /* boost clock; memory */
 } lsg_card;
 extern const lsg_card lsg_cards[]; /* ends with a NULL name */
 /* The card of a driver's name; NULL: none that is known. */

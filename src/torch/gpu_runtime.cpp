@@ -82,8 +82,8 @@ int lsg_device_get(int32_t i, lsg_device *out) {
     snprintf(out->name, sizeof out->name, "%s", p.name);
     out->major = p.major;
     out->minor = p.minor;
-    out->multiprocessors = p.multiProcessorCount;
-    out->shared_kib = (int32_t)(p.sharedMemPerMultiprocessor >> 10);
+    out->of.multiprocessors = p.multiProcessorCount;
+    out->of.shared_kib = (int32_t)(p.sharedMemPerMultiprocessor >> 10);
     int before = 0;
     cudaGetDevice(&before);
     size_t free = 0, total = 0;

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define LST_ABI_VERSION 15
+#define LST_ABI_VERSION 16
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one tree */
 
@@ -179,9 +179,9 @@ typedef struct {
     uint32_t size;
     char name[128]; /* a GPU's, or the level of the CPU's kernels ("amx", "neoni8mm", ... "portable"; LOGITSPEC_CPU
                        lowers it) */
-    uint64_t free_bytes, total_bytes; /* of its own memory; 0 on the CPU */
-    int32_t resident;                 /* blocks of a matmul that a GPU holds at once (gpu/plan.h) */
-    char version[48];                 /* as in lst_model_info_t */
+    uint64_t free_bytes, total_bytes;    /* of its own memory; 0 on the CPU */
+    int32_t multiprocessors, shared_kib; /* of a GPU; shared memory of one (gpu/plan.h); 0 on the CPU */
+    char version[48];                    /* as in lst_model_info_t */
 } lst_device_info;
 /* Device i = 0, 1, ... of this library; LST_E_ARG: no such device (for i = 0 lst_last_error says why). */
 int lst_device(int32_t i, lst_device_info *info);

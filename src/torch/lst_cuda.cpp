@@ -30,7 +30,7 @@ lsg_shape CudaModel::shape(int32_t n_layers) const {
     s.head_dim = hp.head_dim;
     s.rope_dims = hp.rope_dims;
     s.n_vocab = hp.n_vocab;
-    s.resident = lsg_resident(device.multiprocessors, device.shared_kib);
+    s.gpu = gpu();
     if (ranks) s.own = loaded_part();
     return s;
 }
@@ -43,9 +43,8 @@ int CudaModel::common_type(const std::vector<lst::Stacked> &stacked) const {
 }
 
 bool CudaModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care) {
-    const int32_t resident = lsg_resident(device.multiprocessors, device.shared_kib);
-    if (lsg_matrix_init(&l.device, stacked[0].type, l.n_out, l.n_in, resident)) return false;
-    l.device.cut = lsg_cut_of(l.of_all, l.n_in, resident); // see lsg_matrix_cut
+    if (lsg_matrix_init(&l.device, stacked[0].type, l.n_out, l.n_in, gpu())) return false;
+    l.device.cut = lsg_cut_of(l.device.format, l.of_all, l.n_in, gpu()); // see lsg_matrix_cut
     staging.assign(lsg_matrix_bytes(&l.device), 0);
     return true;
 }
@@ -144,7 +143,8 @@ extern "C" LST_API int lst_device(int32_t i, lst_device_info *info) {
         lsg_device d;
         check(lsg_device_get(i, &d), "the GPU");
         snprintf(info->name, sizeof info->name, "%.90s, compute capability %d.%d", d.name, d.major, d.minor);
-        info->resident = lsg_resident(d.multiprocessors, d.shared_kib);
+        info->multiprocessors = d.of.multiprocessors;
+        info->shared_kib = d.of.shared_kib;
         info->free_bytes = d.free_bytes;
         info->total_bytes = d.total_bytes;
         snprintf(info->version, sizeof info->version, "%s", lsg_runtime_name());

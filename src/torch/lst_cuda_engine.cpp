@@ -213,7 +213,7 @@ lsg_buffers CudaEngine::buffers(int32_t rows) const {
     b.y = y.get();
     b.part_o = part_o.get();
     b.part_ml = part_ml.get();
-    b.resident = shape.resident;
+    b.multiprocessors = shape.gpu.multiprocessors;
     b.parts = room.parts;
     b.turns = turns.get();
     b.logits = logits_at.get();

@@ -9,7 +9,7 @@
 typedef struct {
     int32_t group, n_kv_heads, head_dim, window;
     float softcap;
-    int32_t length, rows, chain, resident;
+    int32_t length, rows, chain, multiprocessors;
 } scene;
 
 enum { LAYERS = 2, LAYER = 1, ROOM = 64, CHUNKS = 5 };
@@ -42,7 +42,7 @@ static uint16_t *key_or_value(const session *s, int value, int32_t head, int32_t
 // are committed.
 static session scene_session(const scene *c, int32_t *spare) {
     session s = session_new(ROOM,
-                            (lsg_buffers){.resident = c->resident,
+                            (lsg_buffers){.multiprocessors = c->multiprocessors,
                                           .n_heads = c->group * c->n_kv_heads,
                                           .n_kv_heads = c->n_kv_heads,
                                           .head_dim = c->head_dim,
@@ -143,7 +143,7 @@ static void attention_of_a_row_is_the_same_alone_and_committed(void) {
                    .softcap = i / 2 % 2 ? 30 : 0,
                    .length = lengths[i / 7],
                    .rows = rows[i % 6],
-                   .resident = i / 3 % 2 ? RESIDENT : 1, // 1: nothing is idle
+                   .multiprocessors = i / 3 % 2 ? H100.multiprocessors : 1, // 1: nothing is idle
                    .chain = i % 6 == 3 || i % 11 == 0};
         c.n_kv_heads = c.group == 20 ? 1 : 1 + i % 3;
         check_scene(&c);

@@ -423,7 +423,7 @@ static void device_info(void) {
     MUST_DEVICE(lsg_device_get(0, &d));
     line("{\"kind\":\"device\",\"name\":\"%s\",\"runtime\":\"%s\",\"multiprocessors\":%d,\"free_bytes\":%llu,"
          "\"total_bytes\":%llu}",
-         info.name, lsg_runtime_name(), d.multiprocessors, (unsigned long long)info.free_bytes,
+         info.name, lsg_runtime_name(), d.of.multiprocessors, (unsigned long long)info.free_bytes,
          (unsigned long long)info.total_bytes);
 }
 

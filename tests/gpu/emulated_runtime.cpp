@@ -55,8 +55,7 @@ int lsg_device_get(int32_t i, lsg_device *out) {
     *out = lsg_device{};
     snprintf(out->name, sizeof out->name, "emulated device");
     out->major = 9;
-    out->multiprocessors = 132; // the work is cut as for an H100
-    out->shared_kib = 228;
+    out->of = {132, 228}; // the work is cut as for an H100
     out->total_bytes = limit();
     out->free_bytes = limit() > used ? limit() - used : 0;
     return 0;

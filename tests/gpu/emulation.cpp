@@ -398,7 +398,7 @@ void finish_newest() {
 void submit(void *stream, const Launch &l) {
     std::lock_guard<std::mutex> lock(device);
     if (l.threads < 1 || l.threads > 1024 || l.threads % WARP) wrong("a block has 32 to 1024 threads, whole warps");
-    if (l.shared > LSG_BLOCK_SHARED) wrong("a block takes more shared memory than some devices have");
+    if (l.shared > LSG_LARGE_BLOCK_SHARED) wrong("a block takes more shared memory than an A100 gives it");
     if (!l.grid.x || !l.grid.y || !l.grid.z || l.grid.y > 65535 || l.grid.z > 65535) wrong("an impossible grid");
     auto held = std::make_unique<Held>(l);
     if (newest && l.early && stream == stream_of_newest) held->begin();

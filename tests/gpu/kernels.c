@@ -1,6 +1,7 @@
 // Every CUDA kernel against its plain twin, and the promise that a row's bits do not depend on what else is computed
 // with it. Runs alike on a GPU and on the emulated device. Prints as cmocka does, so that tests/run.py counts it. An
-// argument runs only the tests whose name holds it; --times and --times-tiny say what each kernel takes instead.
+// argument runs only the tests whose name holds it; --times, --times-tiny, --times-cuts and --times-cuts-small say what
+// each kernel takes instead (times.h).
 #include "tests/gpu/check.h"
 #include "tests/gpu/times.h"
 
@@ -14,7 +15,7 @@ int main(int argc, char **argv) {
     const int there = device_open(why, sizeof why);
     int n_failed = 0;
     if (argc > 1 && !strncmp(argv[1], "--times", 7)) {
-        if (there) kernel_times(!strcmp(argv[1], "--times-tiny"));
+        if (there) kernel_times(argv[1][7] ? argv[1] + 8 : "");
         else printf("needs: a GPU that CUDA sees (%s)\n", why);
         return !there;
     }

@@ -38,7 +38,7 @@ static void packed_values_are_those_of_the_file(void) {
             const int64_t n_out = outs[i / 5], n_in = ins[i % 5];
             const int type = matrix_types[t];
             lsg_matrix m;
-            if (lsg_matrix_init(&m, type, n_out, n_in, RESIDENT)) {
+            if (lsg_matrix_init(&m, type, n_out, n_in, H100)) {
                 CHECK(n_in % ls_ggml_layout_of(type)->values, "type %d, %d inputs: not kept", type, (int)n_in);
                 continue;
             }
@@ -55,11 +55,10 @@ static void packed_values_are_those_of_the_file(void) {
             release();
         }
     lsg_matrix m;
-    CHECK(lsg_matrix_init(&m, LS_GGML_F32, 16, 33, RESIDENT) && lsg_matrix_init(&m, LS_GGML_Q4_0, 16, 48, RESIDENT) &&
-              lsg_matrix_init(&m, LS_GGML_Q4_K, 16, 96, RESIDENT) && lsg_matrix_init(&m, 99, 16, 32, RESIDENT) &&
-              lsg_matrix_init(&m, LS_GGML_Q8_0, 0, 32, RESIDENT) &&
-              lsg_matrix_init(&m, LS_GGML_Q8_0, 16, 0, RESIDENT) &&
-              lsg_matrix_init(&m, LS_GGML_Q8_0, (int64_t)1 << 40, 32, RESIDENT),
+    CHECK(lsg_matrix_init(&m, LS_GGML_F32, 16, 33, H100) && lsg_matrix_init(&m, LS_GGML_Q4_0, 16, 48, H100) &&
+              lsg_matrix_init(&m, LS_GGML_Q4_K, 16, 96, H100) && lsg_matrix_init(&m, 99, 16, 32, H100) &&
+              lsg_matrix_init(&m, LS_GGML_Q8_0, 0, 32, H100) && lsg_matrix_init(&m, LS_GGML_Q8_0, 16, 0, H100) &&
+              lsg_matrix_init(&m, LS_GGML_Q8_0, (int64_t)1 << 40, 32, H100),
           "a shape or type that cannot be kept");
 }
 
@@ -72,7 +71,7 @@ static void stacked_tensors_may_have_different_types(void) {
         unsigned char *first = random_raw(pairs[i][0], FIRST, N_IN),
                       *rest = random_raw(pairs[i][1], N_OUT - FIRST, N_IN);
         lsg_matrix m;
-        CHECK(!lsg_matrix_init(&m, pairs[i][0], N_OUT, N_IN, RESIDENT), "type %d is not kept", pairs[i][0]);
+        CHECK(!lsg_matrix_init(&m, pairs[i][0], N_OUT, N_IN, H100), "type %d is not kept", pairs[i][0]);
         uint8_t *host = weights_of(&m);
         lsg_pack_rows(&m, host, 0, pairs[i][0], first, FIRST);
         lsg_pack_rows(&m, host, FIRST, pairs[i][1], rest, N_OUT - FIRST);
@@ -132,6 +131,7 @@ static void check_block(const matrix *m, const uint16_t *inputs, const float *al
     float *y_device = room(bytes);
     lsg_matrix shared_out = m->device; // among blocks of all sizes
     shared_out.cut.beside = n % 4 ? n % 4 : 40;
+    if (n % 5 == 0) shared_out.cut.most_eights = 5; // as on a device whose blocks have less shared memory
     MUST(lsg_matmul(&shared_out, put(x, (size_t)rows * n_in * sizeof *x), y_device, rows_y, rows,
                     n % 3 == 1 ? NULL : put(&there, sizeof there), stream));
     const float *y = take(y_device, bytes);
@@ -162,7 +162,7 @@ static void matmul_of_a_row_is_the_same_in_any_block(void) {
     for (size_t t = 0; t < LENGTH(of_format); t++)
         for (size_t i = 0; i < LENGTH(shapes); i++) {
             lsg_matrix shape;
-            if (lsg_matrix_init(&shape, of_format[t], shapes[i][0], shapes[i][1], RESIDENT)) continue;
+            if (lsg_matrix_init(&shape, of_format[t], shapes[i][0], shapes[i][1], H100)) continue;
             const matrix m = random_matrix(of_format[t], shapes[i][0], shapes[i][1]);
             check_matmul(&m, counts, LENGTH(counts));
         }
@@ -179,25 +179,52 @@ static void matmul_of_other_types_and_large_shapes(void) {
         const matrix m = random_matrix(of_format[t], 600, 2048);
         check_matmul(&m, counts, 5);
     }
-    const matrix wide = random_matrix(LS_GGML_Q4_1, 17000, 32); // all warps side by side
-    CHECK(wide.host.cut.warps_out == 4 && wide.host.cut.chunks == 1, "a wide matrix is split");
+    const matrix wide = random_matrix(LS_GGML_Q4_1, 17000, 32); // one group: the second slice has nothing
+    CHECK(wide.host.cut.chunks == 1, "a wide matrix is split");
     check_matmul(&wide, counts, 3);
 }
 
-// Every split of the work, whatever the shape would choose.
+// Every number of chunks, whatever the shape would choose.
 static void matmul_is_right_in_any_split(void) {
     const int of_format[] = {LS_GGML_F32, LS_GGML_F16, LS_GGML_Q4_0, LS_GGML_Q8_0, LS_GGML_Q4_K, LS_GGML_Q3_K};
     enum { GROUPS = 40 };
     const int32_t counts[] = {4, 16, 21, 65}, chunk_groups[] = {5, 16, 27, GROUPS}; // from less than a stage to five
     for (size_t t = 0; t < LENGTH(of_format); t++)
-        for (int32_t warps = 2; warps <= 4; warps *= 2)
-            for (size_t i = 0; i < LENGTH(chunk_groups); i++) {
-                matrix m = random_matrix(of_format[t], 104, GROUPS * LSG_GROUP);
-                m.host.cut.warps_out = m.device.cut.warps_out = warps;
-                m.host.cut.chunk_groups = m.device.cut.chunk_groups = chunk_groups[i];
-                m.host.cut.chunks = m.device.cut.chunks = (GROUPS + chunk_groups[i] - 1) / chunk_groups[i];
-                check_matmul(&m, counts, LENGTH(counts));
-            }
+        for (size_t i = 0; i < LENGTH(chunk_groups); i++) {
+            matrix m = random_matrix(of_format[t], 232, GROUPS * LSG_GROUP);
+            m.host.cut.chunk_groups = m.device.cut.chunk_groups = chunk_groups[i];
+            m.host.cut.chunks = m.device.cut.chunks = (GROUPS + chunk_groups[i] - 1) / chunk_groups[i];
+            check_matmul(&m, counts, LENGTH(counts));
+        }
+}
+
+// What tensor cores are trusted with: a column of a product depends neither on its place nor on other columns.
+static void a_row_is_the_same_in_every_column(void) {
+    const int of_format[] = {LS_GGML_BF16, LS_GGML_F16, LS_GGML_Q4_1, LS_GGML_Q8_0, LS_GGML_Q4_K, LS_GGML_Q5_K};
+    enum { N_OUT = 72, N_IN = 768, COLUMNS = 8 };
+    for (size_t t = 0; t < LENGTH(of_format); t++) {
+        const matrix m = random_matrix(of_format[t], N_OUT, N_IN);
+        const size_t row = (size_t)m.host.cut.chunks * N_OUT;
+        uint16_t x[N_IN];
+        random_bf16(x, N_IN, 1);
+        float *y = room(row * sizeof *y), *alone = fresh(row * sizeof *alone);
+        MUST(lsg_matmul(&m.device, put(x, N_IN * sizeof *x), y, 1, 1, NULL, stream));
+        download(alone, y, row * sizeof *y);
+        for (size_t at = 0; at < COLUMNS; at++) {
+            uint16_t block[COLUMNS * N_IN];
+            for (size_t r = 0; r < COLUMNS; r++) // of all sizes, and one that is not finite
+                random_bf16(block + r * N_IN, N_IN, ldexpf(1, (int)(r * 9) - 30));
+            block[(at + 3) % COLUMNS * N_IN + 5] = 0x7F80;
+            memcpy(block + at * N_IN, x, N_IN * sizeof *x);
+            y = room(COLUMNS * row * sizeof *y);
+            MUST(lsg_matmul(&m.device, put(block, sizeof block), y, COLUMNS, COLUMNS, NULL, stream));
+            const float *got = take(y, COLUMNS * row * sizeof *y);
+            for (size_t c = 0; c < row / N_OUT; c++)
+                CHECK(!memcmp(got + (c * COLUMNS + at) * N_OUT, alone + c * N_OUT, N_OUT * sizeof *got),
+                      "format %d: a row in column %d is not what it is alone", (int)m.host.format, (int)at);
+        }
+        release();
+    }
 }
 
 const gpu_test matmul_tests[] = {
@@ -206,5 +233,6 @@ const gpu_test matmul_tests[] = {
     TEST(matmul_of_a_row_is_the_same_in_any_block),
     TEST(matmul_of_other_types_and_large_shapes),
     TEST(matmul_is_right_in_any_split),
+    TEST(a_row_is_the_same_in_every_column),
     {0},
 };

@@ -11,7 +11,7 @@ const int matrix_types[MATRIX_TYPES] = {LS_GGML_TYPES(NUMBER)};
 matrix random_matrix(int type, int64_t n_out, int64_t n_in) {
     matrix m;
     unsigned char *raw = random_raw(type, n_out, n_in);
-    if (lsg_matrix_init(&m.host, type, n_out, n_in, RESIDENT)) abort();
+    if (lsg_matrix_init(&m.host, type, n_out, n_in, H100)) abort();
     const size_t bytes = lsg_matrix_bytes(&m.host);
     uint8_t *host = memset(fresh(bytes), 0, bytes);
     const int64_t first = n_out / 2; // in two parts, as stacked tensors are

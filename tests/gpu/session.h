@@ -12,7 +12,7 @@ enum { MATRIX_TYPES = 14 };
 extern const int matrix_types[MATRIX_TYPES]; // of GGUF: all that are kept
 matrix random_matrix(int type, int64_t n_out, int64_t n_in);
 
-enum { RESIDENT = 264 }; /* blocks of a matmul: an H100's */
+static const lsg_gpu H100 = {132, 228};
 enum { N_PAGES = 3, CONTEXT = N_PAGES * LSG_PAGE };
 
 typedef struct {

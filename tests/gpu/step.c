@@ -153,7 +153,7 @@ static void calls_on_the_host_have_their_turn(void) {
 static void check_devices(void) {
     lsg_device d;
     MUST(lsg_device_get(0, &d));
-    CHECK(*d.name && d.major > 0 && d.multiprocessors > 0 && d.total_bytes > 0 && d.free_bytes <= d.total_bytes,
+    CHECK(*d.name && d.major > 0 && d.of.multiprocessors > 0 && d.total_bytes > 0 && d.free_bytes <= d.total_bytes,
           "what is said about the device");
     CHECK(lsg_device_get(1000, &d) && lsg_use(1000), "there are a thousand devices");
     MUST(lsg_use(0));

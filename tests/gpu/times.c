@@ -1,14 +1,24 @@
 // What each kernel takes by itself, on the shapes of an 8B model's layer: a line of JSON each. Where a whole step
-// misses its goal, they say which kernel does. Numbers are zeros: what they are does not change the work.
+// misses its goal, they say which kernel does. Weights and inputs are random bits of finite numbers: zeros would take
+// less power, and so less time.
 #include "base/ggml.h"
 #include "tests/gpu/check.h"
 #include "tests/gpu/times.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_COPIES = 64 };
 
+static const lsg_shape small = {.n_layers = 1,
+                                .n_embd = 576,
+                                .n_ff = 1536,
+                                .n_heads = 9,
+                                .n_kv_heads = 3,
+                                .head_dim = 64,
+                                .rope_dims = 64,
+                                .n_vocab = 49152};
 static lsg_shape shape = {.n_layers = 1,
                           .n_embd = 4096,
                           .n_ff = 14336,
@@ -42,6 +52,20 @@ static void *zeros(size_t bytes) {
     return p;
 }
 
+// bf16, f16 and f32 numbers among them are below 2 in size.
+static void *noise(size_t bytes) {
+    enum { PIECE = (1 << 20) + 48 };
+    static uint8_t host[PIECE];
+    uint8_t *p;
+    if (!host[0])
+        for (size_t i = 0; i < PIECE; i++) host[i] = (uint8_t)(rnd_int(256) & 0xBF) | !i;
+    MUST(lsg_alloc((void **)&p, bytes));
+    for (size_t at = 0; at < bytes; at += PIECE)
+        MUST(lsg_upload(p + at, host, bytes - at < PIECE ? bytes - at : PIECE, stream));
+    MUST(lsg_sync(stream));
+    return p;
+}
+
 // Times body(ud, i) for i = 0, 1, ...; bytes: that one call must read of the device's memory.
 static void say(const char *kernel, const char *format, int32_t rows, int32_t context, double bytes, double paper_us,
                 void (*body)(void *ud, int i), void *ud) {
@@ -65,10 +89,23 @@ typedef struct {
     float *y;
     int32_t rows;
 } matmul_run;
+// Weights for as many copies of m[0] as no cache holds.
+static uint8_t *copies_of(matmul_run *r, size_t bytes) {
+    r->copies = (int)(beyond_l2 / bytes) + 1;
+    if (r->copies > MOST_COPIES) r->copies = MOST_COPIES;
+    uint8_t *weights = noise(bytes * (size_t)r->copies);
+    for (int i = 0; i < r->copies; i++) {
+        r->m[i] = r->m[0];
+        r->m[i].weights = weights + (size_t)i * bytes;
+    }
+    return weights;
+}
 static void matmul(void *ud, int i) {
     const matmul_run *r = ud;
     MUST(lsg_matmul(&r->m[i % r->copies], r->x, r->y, r->rows, r->rows, NULL, stream));
 }
+
+static const char *const names[] = {"matmul qkv", "matmul out", "matmul gate, up", "matmul down", "matmul head"};
 
 static void time_matmuls(const int32_t *rows, int n_rows) {
     static const struct {
@@ -76,23 +113,16 @@ static void time_matmuls(const int32_t *rows, int n_rows) {
         int type;
     } formats[] = {{"bf16", LS_GGML_BF16}, {"f16", LS_GGML_F16},   {"q4", LS_GGML_Q4_1},
                    {"q8", LS_GGML_Q8_0},   {"q4_k", LS_GGML_Q4_K}, {"q6_k", LS_GGML_Q6_K}};
-    static const char *const names[] = {"matmul qkv", "matmul out", "matmul gate, up", "matmul down", "matmul head"};
     for (size_t f = 0; f < LENGTH(formats); f++)
         for (lsg_which k = 0; k < LSG_MATRICES; k++) {
             matmul_run r = {0};
             int32_t n_out, n_in;
             lsg_matrix_shape(&shape, k, &n_out, &n_in);
-            if (lsg_matrix_init(&r.m[0], formats[f].type, n_out, n_in, shape.resident)) continue;
+            if (lsg_matrix_init(&r.m[0], formats[f].type, n_out, n_in, shape.gpu)) continue;
             const size_t bytes = lsg_matrix_bytes(&r.m[0]);
-            r.copies = (int)(beyond_l2 / bytes) + 1;
-            if (r.copies > MOST_COPIES) r.copies = MOST_COPIES;
-            uint8_t *weights = zeros(bytes * (size_t)r.copies);
-            for (int i = 0; i < r.copies; i++) {
-                r.m[i] = r.m[0];
-                r.m[i].weights = weights + (size_t)i * bytes;
-            }
+            uint8_t *weights = copies_of(&r, bytes);
             const int32_t most = rows[n_rows - 1];
-            r.x = zeros((size_t)most * (size_t)n_in * sizeof *r.x);
+            r.x = noise((size_t)most * (size_t)n_in * sizeof *r.x);
             r.y = zeros((size_t)most * (size_t)n_out * (size_t)r.m[0].cut.chunks * sizeof *r.y);
             for (int i = 0; i < n_rows; i++) {
                 r.rows = rows[i];
@@ -111,6 +141,7 @@ typedef struct {
     lsg_attend attend;
     lsg_head head;
     lsg_rotation turn;
+    int32_t gate_chunks;
 } step_run;
 static void begin(void *ud, int i) {
     (void)i;
@@ -130,17 +161,20 @@ static void attention(void *ud, int i) {
 }
 static void gate(void *ud, int i) {
     (void)i;
-    MUST(lsg_gate(&((step_run *)ud)->b, 1, NULL, LST_ACT_SILU, stream));
+    MUST(lsg_gate(&((step_run *)ud)->b, ((step_run *)ud)->gate_chunks, NULL, LST_ACT_SILU, stream));
 }
 static void head(void *ud, int i) {
     (void)i;
     MUST(lsg_head_rows(&((step_run *)ud)->b, &((step_run *)ud)->head, stream));
 }
 
-static void time_rest(const int32_t *rows, int n_rows, const int32_t *contexts, int n_contexts) {
-    enum { MOST_PAGES = 16 };
-    const int32_t longest = contexts[n_contexts - 1];
+enum { MOST_PAGES = 16 };
+
+// A step's buffers, with room for `chunks` of every matrix's inputs; its kernels read as many chunks as the plan gives.
+static step_run step_of(int32_t longest, size_t chunks) {
     const lsg_room room = lsg_room_of(&shape, longest + LST_MAX_ROWS);
+    const size_t y = (size_t)LST_MAX_ROWS * (size_t)(2 * shape.n_ff + shape.n_embd) * chunks,
+                 logits = room.logits * chunks;
     step_run r = {
         .b = {.result = zeros(sizeof(lsg_result)),
               .step = zeros(sizeof(lsg_step)),
@@ -153,47 +187,67 @@ static void time_rest(const int32_t *rows, int n_rows, const int32_t *contexts, 
               .n_layers = 1,
               .columns = zeros(room.columns * sizeof(int32_t)),
               .ancestors = zeros(room.ancestors * sizeof(int16_t)),
-              .x = zeros(room.x * sizeof(float)),
-              .xn = zeros(room.xn * sizeof(uint16_t)),
-              .q = zeros(room.q * sizeof(uint16_t)),
-              .y = zeros(room.y * sizeof(float)),
+              .x = noise(room.x * sizeof(float)),
+              .xn = noise(room.xn * sizeof(uint16_t)),
+              .q = noise(room.q * sizeof(uint16_t)),
+              .y = noise((room.y > y ? room.y : y) * sizeof(float)),
               .part_o = zeros(room.part_o * sizeof(float)),
               .part_ml = zeros(room.part_ml * sizeof(float)),
               .parts = room.parts,
-              .resident = shape.resident,
+              .multiprocessors = shape.gpu.multiprocessors,
               .turns = zeros(room.turns * sizeof(float)),
-              .logits = zeros(room.logits * sizeof(float)),
+              .logits = noise(logits * sizeof(float)),
               .last = zeros(room.last * sizeof(float)),
               .keys = zeros(room.keys * sizeof(uint64_t)),
               .slices = zeros(room.slices * sizeof(float))},
-        .add = {.chunks = 4, .norm = zeros((size_t)shape.n_embd * sizeof(float)), .residual_scale = 1, .eps = 1e-5f},
-        .rope = {.chunks = 4, .attn_scale = 0.1f, .rope_dims = shape.rope_dims},
-        .head = {.chunks = 1, .scale = 1},
-        .turn = {.dims = shape.rope_dims, .freq = {zeros((size_t)shape.rope_dims * sizeof(float))}, .magnitude = {1}}};
+        .add = {.chunks = lsg_matrix_cut(&shape, LSG_DOWN, LSG_BF16).chunks,
+                .norm = noise((size_t)shape.n_embd * sizeof(float)),
+                .residual_scale = 1,
+                .eps = 1e-5f},
+        .rope = {.chunks = lsg_matrix_cut(&shape, LSG_QKV, LSG_BF16).chunks,
+                 .attn_scale = 0.1f,
+                 .rope_dims = shape.rope_dims},
+        .head = {.chunks = lsg_matrix_cut(&shape, LSG_HEAD, LSG_BF16).chunks, .scale = 1},
+        .turn = {.dims = shape.rope_dims, .freq = {zeros((size_t)shape.rope_dims * sizeof(float))}, .magnitude = {1}},
+        .gate_chunks = lsg_matrix_cut(&shape, LSG_GATE_UP, LSG_BF16).chunks};
     r.head.y = r.b.logits;
     uint16_t *pages[MOST_PAGES];
     const int32_t n_pages = (longest + LST_MAX_ROWS) / LSG_PAGE + 1;
     CHECK(n_pages <= MOST_PAGES, "%d pages", (int)n_pages);
     for (int32_t i = 0; i < n_pages; i++) pages[i] = zeros(lsg_page_values(&shape) * sizeof(uint16_t));
-    r.b.pages = put(pages, sizeof pages);
+    void *at;
+    MUST(lsg_alloc(&at, sizeof pages));
+    upload(at, pages, sizeof pages);
+    r.b.pages = at;
     int32_t *columns = fresh(room.columns * sizeof *columns);
     for (size_t i = 0; i < room.columns; i++) columns[i] = (int32_t)i;
     upload(r.b.columns, columns, room.columns * sizeof *columns);
-    lsg_step *s = memset(fresh(sizeof *s), 0, sizeof *s);
+    return r;
+}
+
+// A step of chains of eight from the root.
+static void fill_step(step_run *r, lsg_step *s, int32_t rows, int32_t context) {
+    memset(s, 0, sizeof *s);
+    s->n_rows = r->b.rows = r->head.rows = rows;
+    s->length = context;
+    s->keep_row = s->head_row = -1;
+    s->temperature = s->top_p = 1;
+    for (int32_t i = 0; i < rows; i++) {
+        s->parent[i] = !i ? -1 : i % 8 == 1 ? 0 : i - 1;
+        s->depth[i] = !i ? 0 : s->depth[s->parent[i]] + 1;
+        s->column[i] = context + i;
+        s->uniform[i] = 0.5;
+    }
+    upload((void *)(uintptr_t)r->b.step, s, sizeof *s);
+}
+
+static void time_rest(const int32_t *rows, int n_rows, const int32_t *contexts, int n_contexts) {
+    static lsg_step step, *const s = &step;
+    step_run r = step_of(contexts[n_contexts - 1], 1);
     for (int c = 0; c < n_contexts; c++)
         for (int k = 0; k < n_rows; k++) {
-            s->n_rows = r.b.rows = r.head.rows = rows[k];
-            s->length = contexts[c];
-            s->keep_row = s->head_row = -1;
-            s->temperature = s->top_p = 1;
-            for (int32_t i = 0; i < rows[k]; i++) { // chains of eight from the root
-                s->parent[i] = !i ? -1 : i % 8 == 1 ? 0 : i - 1;
-                s->depth[i] = !i ? 0 : s->depth[s->parent[i]] + 1;
-                s->column[i] = contexts[c] + i;
-                s->uniform[i] = 0.5;
-            }
             const double position = 4.0 * shape.n_kv_heads * shape.head_dim; // bytes of its key and value
-            upload((void *)(uintptr_t)r.b.step, s, sizeof *s);
+            fill_step(&r, s, rows[k], contexts[c]);
             r.attend.chunks = lsg_bucket_chunks(contexts[c]);
             say("begin", "", rows[k], contexts[c], 0, 0, begin, &r);
             say("attention", "bf16", rows[k], contexts[c], position * (contexts[c] + rows[k]),
@@ -219,8 +273,63 @@ static void time_rest(const int32_t *rows, int n_rows, const int32_t *contexts, 
     MUST(lsg_sync(stream)); // the process ends: what is left goes with it
 }
 
-void kernel_times(int tiny) {
-    static const int32_t rows[] = {1, 8, 64}, contexts[] = {640, 8320};
+// A matmul and the kernel that reads its sums, as they follow each other in a step.
+typedef struct {
+    matmul_run m;
+    step_run step;
+    void (*reader)(void *ud, int i);
+} pair_run;
+static void pair(void *ud, int i) {
+    pair_run *r = ud;
+    MUST(lsg_matmul(&r->m.m[i % r->m.copies], r->m.x, r->m.y, r->m.rows, r->m.rows, NULL, stream));
+    r->reader(&r->step, i);
+}
+
+// Every matrix with every number of chunks: what lsg_cut_of chooses among.
+static void time_cuts(const int32_t *rows, int n_rows) {
+    static const struct {
+        const char *name;
+        int type;
+    } formats[] = {{"bf16", LS_GGML_BF16}, {"q4", LS_GGML_Q4_1}};
+    static void (*const readers[])(void *, int) = {rope, add_norm, gate, add_norm, head};
+    static lsg_step step;
+    pair_run r = {.step = step_of(640, LSG_MATMUL_CHUNKS)};
+    for (size_t f = 0; f < LENGTH(formats); f++)
+        for (lsg_which k = 0; k < LSG_MATRICES; k++) {
+            int32_t n_out, n_in;
+            lsg_matrix_shape(&shape, k, &n_out, &n_in);
+            if (lsg_matrix_init(&r.m.m[0], formats[f].type, n_out, n_in, shape.gpu)) continue;
+            const size_t bytes = lsg_matrix_bytes(&r.m.m[0]);
+            const int32_t groups = n_in / LSG_GROUP, planned = r.m.m[0].cut.chunks;
+            uint8_t *weights = copies_of(&r.m, bytes);
+            r.reader = readers[k];
+            r.m.x = r.step.b.xn;
+            r.m.y = k == LSG_HEAD ? r.step.b.logits : r.step.b.y;
+            for (int32_t chunks = 1; chunks <= LSG_MATMUL_CHUNKS && groups >= 4 * chunks; chunks++)
+                for (int i = 0; i < n_rows; i++) {
+                    lsg_cut cut = r.m.m[0].cut;
+                    cut.chunk_groups = (groups + chunks - 1) / chunks;
+                    if ((groups + cut.chunk_groups - 1) / cut.chunk_groups != chunks) continue;
+                    const int32_t blocks = (n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT * chunks;
+                    cut.chunks = chunks;
+                    cut.beside = blocks < shape.gpu.multiprocessors ? shape.gpu.multiprocessors / blocks : 1;
+                    for (int c = 0; c < r.m.copies; c++) r.m.m[c].cut = cut;
+                    r.step.rope.chunks = r.step.add.chunks = r.step.head.chunks = r.step.gate_chunks = chunks;
+                    r.m.rows = rows[i];
+                    fill_step(&r.step, &step, rows[i], 640);
+                    char what[64];
+                    snprintf(what, sizeof what, "%s, %d chunks%s", names[k], (int)chunks,
+                             chunks == planned ? " (plan)" : "");
+                    say(what, formats[f].name, rows[i], 0, (double)bytes, 0, pair, &r);
+                }
+            MUST(lsg_sync(stream));
+            lsg_free(weights);
+        }
+}
+
+void kernel_times(const char *what) {
+    static const int32_t rows[] = {1, 8, 64}, cut_rows[] = {1, 8, 32, 64}, contexts[] = {640, 8320};
+    const int tiny = !strcmp(what, "tiny"), cuts = !strncmp(what, "cuts", 4);
     lsg_device d;
     MUST(lsg_device_get(0, &d));
     card = lsg_card_of(d.name);
@@ -236,11 +345,14 @@ void kernel_times(int tiny) {
                             .n_vocab = 300};
         beyond_l2 = 0;
         runs = 1;
-    }
-    shape.resident = lsg_resident(d.multiprocessors, d.shared_kib);
+    } else if (!strcmp(what, "cuts-small")) shape = small;
+    shape.gpu = d.of;
     MUST(lsg_event_new(&from));
     MUST(lsg_event_new(&to));
-    time_matmuls(rows, LENGTH(rows));
-    time_rest(rows, LENGTH(rows), contexts, tiny ? 1 : LENGTH(contexts));
+    if (cuts) time_cuts(cut_rows, LENGTH(cut_rows));
+    else {
+        time_matmuls(rows, LENGTH(rows));
+        time_rest(rows, LENGTH(rows), contexts, tiny ? 1 : LENGTH(contexts));
+    }
     lsg_event_free(from), lsg_event_free(to);
 }

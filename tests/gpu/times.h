@@ -1,4 +1,6 @@
 // Times of single kernels (times.c).
 #pragma once
 
-void kernel_times(int tiny); // tiny: small shapes, once, for the emulated device
+// what: "" (each kernel, on the shapes of an 8B model), "tiny" (small shapes, once, for the emulated device), "cuts" or
+// "cuts-small" (matmuls and their readers by the number of chunks, on the shapes of an 8B model and of SmolLM2).
+void kernel_times(const char *what);

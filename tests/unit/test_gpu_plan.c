@@ -9,7 +9,12 @@
 
 #include <cmocka.h>
 
-#define ALL {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}} // of every matrix
+#define ALL                                                                                                            \
+    {                                                                                                                  \
+        {0, 0}, {0, 0}, {0, 0}, {0, 0}, {                                                                              \
+            0, 0                                                                                                       \
+        }                                                                                                              \
+    } // of every matrix
 
 // Shapes as their authors publish them (config.json).
 static const struct {
@@ -17,16 +22,16 @@ static const struct {
     lsg_shape shape;
     int32_t context;
 } models[] = {
-    {"SmolLM2 135M", {30, 576, 1536, 9, 3, 64, 64, 49152, 0, ALL}, 8192},
-    {"Qwen2.5 0.5B", {24, 896, 4864, 14, 2, 64, 64, 151936, 0, ALL}, 32768},
-    {"TinyLlama 1.1B", {22, 2048, 5632, 32, 4, 64, 64, 32000, 0, ALL}, 2048},
-    {"Llama 3.2 1B", {16, 2048, 8192, 32, 8, 64, 64, 128256, 0, ALL}, 131072},
-    {"Vicuna 7B", {32, 4096, 11008, 32, 32, 128, 128, 32000, 0, ALL}, 4096},
-    {"Mistral 7B", {32, 4096, 14336, 32, 8, 128, 128, 32768, 0, ALL}, 32768},
-    {"Llama 3.1 8B", {32, 4096, 14336, 32, 8, 128, 128, 128256, 0, ALL}, 131072},
-    {"Gemma 2 9B", {42, 3584, 14336, 16, 8, 256, 256, 256000, 0, ALL}, 8192},
-    {"Qwen2.5 14B", {48, 5120, 13824, 40, 8, 128, 128, 152064, 0, ALL}, 32768},
-    {"Llama 3.1 70B", {80, 8192, 28672, 64, 8, 128, 128, 128256, 0, ALL}, 131072},
+    {"SmolLM2 135M", {30, 576, 1536, 9, 3, 64, 64, 49152, {0, 0}, ALL}, 8192},
+    {"Qwen2.5 0.5B", {24, 896, 4864, 14, 2, 64, 64, 151936, {0, 0}, ALL}, 32768},
+    {"TinyLlama 1.1B", {22, 2048, 5632, 32, 4, 64, 64, 32000, {0, 0}, ALL}, 2048},
+    {"Llama 3.2 1B", {16, 2048, 8192, 32, 8, 64, 64, 128256, {0, 0}, ALL}, 131072},
+    {"Vicuna 7B", {32, 4096, 11008, 32, 32, 128, 128, 32000, {0, 0}, ALL}, 4096},
+    {"Mistral 7B", {32, 4096, 14336, 32, 8, 128, 128, 32768, {0, 0}, ALL}, 32768},
+    {"Llama 3.1 8B", {32, 4096, 14336, 32, 8, 128, 128, 128256, {0, 0}, ALL}, 131072},
+    {"Gemma 2 9B", {42, 3584, 14336, 16, 8, 256, 256, 256000, {0, 0}, ALL}, 8192},
+    {"Qwen2.5 14B", {48, 5120, 13824, 40, 8, 128, 128, 152064, {0, 0}, ALL}, 32768},
+    {"Llama 3.1 70B", {80, 8192, 28672, 64, 8, 128, 128, 128256, {0, 0}, ALL}, 131072},
 };
 
 static void blocks_have_what_any_device_gives_them(void **state) {
@@ -34,7 +39,7 @@ static void blocks_have_what_any_device_gives_them(void **state) {
     for (int f = 0; f < LSG_N_FORMATS; f++)
         for (int32_t eights = 1; eights <= 8; eights++) {
             const lsg_matmul_plan p = lsg_matmul_plan_of(f, eights);
-            assert_in_range(p.shared, 1, LSG_BLOCK_SHARED);
+            assert_in_range(p.shared, 1, eights <= 5 ? LSG_BLOCK_SHARED : LSG_LARGE_BLOCK_SHARED);
             assert_true(p.slots >= 3 && p.slot % 16 == 0 && p.stride % 16 == 0);
             assert_true(p.slots * p.slot >= 6000); // bytes under way that hide the way to memory
         }
@@ -78,26 +83,42 @@ static void what_lanes_read_at_once_is_in_different_banks(void **state) {
     check_banks(0, 32, 4, weight_4, LSG_SCORES * (int32_t)sizeof(float));
 }
 
-static void matrices_fill_a_device(void **state) {
+// What a cut must not cost, on paper, for 32 rows: partial sums stay small beside the weights, and large matrices keep
+// most multiprocessors busy.
+static void cuts_cost_little_beside_their_weights(void **state) {
     (void)state;
+    enum { ROWS = 32 };
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        for (const lsg_card *card = lsg_cards; card->name; card++) {
-            const int32_t resident = lsg_resident(card->multiprocessors, card->shared_kib);
-            for (lsg_which k = 0; k < LSG_MATRICES; k++) {
+        for (const lsg_card *card = lsg_cards; card->name; card++)
+            for (int n = 0; n < LSG_MATRICES * LSG_N_FORMATS; n++) {
+                const lsg_format format = (lsg_format)(n % LSG_N_FORMATS);
                 int32_t n_out, n_in;
-                lsg_matrix_shape(&models[i].shape, k, &n_out, &n_in);
-                const lsg_cut c = lsg_cut_of(n_out, n_in, resident);
-                const int32_t of_block = LSG_TILE * c.warps_out, blocks = (n_out + of_block - 1) / of_block * c.chunks,
-                              waves = (blocks + resident - 1) / resident;
-                assert_true(c.chunks >= 1 && c.chunks <= LSG_MATMUL_CHUNKS && (c.warps_out == 2 || c.warps_out == 4));
+                lsg_matrix_shape(&models[i].shape, (lsg_which)(n / LSG_N_FORMATS), &n_out, &n_in);
+                const lsg_cut c = lsg_cut_of(format, n_out, n_in, card->gpu);
+                const int32_t blocks = (n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT * c.chunks,
+                              busy = blocks < card->gpu.multiprocessors ? blocks : card->gpu.multiprocessors;
+                const double weights = (double)lsg_matrix_size(format, n_out, n_in),
+                             sums = c.chunks > 1 ? 8.0 * c.chunks * n_out * ROWS : 0;
+                assert_in_range(c.chunks, 1, LSG_MATMUL_CHUNKS);
                 assert_true(c.chunks * c.chunk_groups >= n_in / LSG_GROUP &&
                             (c.chunks - 1) * c.chunk_groups < n_in / LSG_GROUP);
-                // a last wave that is nearly empty costs as much as a full one
-                assert_true(c.beside >= 1 && (c.beside == 1 || c.beside * blocks <= resident));
-                if (waves > 1) assert_true(blocks * 10 >= waves * resident * 7);
-                // small matrices cannot fill a device, large ones do
-                if ((int64_t)n_out * n_in >= 4096 * 4096) assert_true(blocks * 10 >= resident * 6);
+                assert_true(c.beside >= 1 && (c.beside == 1 || c.beside * blocks <= card->gpu.multiprocessors));
+                if (n_in < 4096 || n_out < 2048) continue; // all of it is little
+                assert_true(sums < weights);
+                if (format == LSG_BF16) assert_true(sums * 5 < weights);
+                assert_true(busy * 100 >= card->gpu.multiprocessors * 45);
             }
+}
+
+// Cuts that took no more than a tenth longer than the fastest on an H200, over 1 to 64 rows together.
+static void cuts_of_an_8b_model_are_those_that_were_measured(void **state) {
+    (void)state;
+    static const int32_t chunks[][LSG_MATRICES] = {[LSG_BF16] = {2, 4, 1, 4, 1}, [LSG_Q4] = {4, 8, 1, 7, 1}};
+    for (int f = LSG_BF16; f <= LSG_Q4; f += LSG_Q4 - LSG_BF16)
+        for (int i = 0; i < LSG_MATRICES; i++) {
+            lsg_shape s = models[6].shape;
+            s.gpu = lsg_card_of("H200")->gpu;
+            assert_int_equal(lsg_matrix_cut(&s, (lsg_which)i, (lsg_format)f).chunks, chunks[f][i]);
         }
 }
 
@@ -106,7 +127,7 @@ static void a_session_has_room_for_all_that_it_will_run(void **state) {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         for (int32_t context = 64; context <= models[i].context; context *= 2) {
             lsg_shape s = models[i].shape;
-            s.resident = 264;
+            s.gpu = lsg_card_of("H100")->gpu;
             const lsg_room r = lsg_room_of(&s, context);
             const size_t chunks = (size_t)lsg_bucket_chunks(context) + LSG_TAIL_CHUNKS;
             assert_true(r.parts >= chunks); // one row at the largest context
@@ -114,7 +135,8 @@ static void a_session_has_room_for_all_that_it_will_run(void **state) {
             for (lsg_which k = 0; k < LSG_HEAD; k++) {
                 int32_t n_out, n_in;
                 lsg_matrix_shape(&s, k, &n_out, &n_in);
-                assert_true(r.y >= 256 * (size_t)n_out * (size_t)lsg_cut_of(n_out, n_in, s.resident).chunks);
+                for (lsg_format f = 0; f < LSG_N_FORMATS; f++)
+                    assert_true(r.y >= 256 * (size_t)n_out * (size_t)lsg_cut_of(f, n_out, n_in, s.gpu).chunks);
                 assert_true(r.xn >= 256 * (size_t)n_in);
             }
             const uint64_t bytes = lsg_session_bytes(&s, context), logits = 4 * (uint64_t)r.logits;
@@ -126,17 +148,20 @@ static void a_session_has_room_for_all_that_it_will_run(void **state) {
 
 static void buckets_hold_what_they_are_for(void **state) {
     (void)state;
-    for (int32_t n = 1; n <= 256; n++) {
-        const int32_t rows = lsg_bucket_rows(n), eights = lsg_matmul_eights(rows, 1);
-        assert_in_range(rows, n, 256);
-        assert_true(rows == 1 || (rows % 8 == 0 && rows % (8 * eights) == 0 && eights <= 8)); // no eight is half empty
-        for (int32_t beside = 1; beside < 50; beside++) { // so many blocks share the rows, or a block takes eight
-            const int32_t few = lsg_matmul_eights(rows, beside), blocks = (rows + 8 * few - 1) / (8 * few);
-            assert_in_range(few, 1, eights);
-            assert_true(few == eights || blocks <= beside);
-            assert_true(few == 1 || 8 * (few - 1) * (beside > blocks ? beside : blocks) < rows);
+    for (int32_t n = 1; n <= 256; n++)
+        for (int32_t most = 5; most <= 8; most += 3) { // eights that a block has room for
+            const int32_t rows = lsg_bucket_rows(n), eights = lsg_matmul_eights(rows, &(lsg_cut){1, 1, 1, most});
+            assert_in_range(rows, n, 256);
+            assert_in_range(eights, 1, most);
+            if (most == 8) assert_true(rows == 1 || (rows % 8 == 0 && rows % (8 * eights) == 0)); // none is half empty
+            for (int32_t beside = 1; beside < 50; beside++) { // so many blocks share the rows, or a block takes most
+                const int32_t few = lsg_matmul_eights(rows, &(lsg_cut){1, 1, beside, most}),
+                              blocks = (rows + 8 * few - 1) / (8 * few);
+                assert_in_range(few, 1, eights);
+                assert_true(few == eights || blocks <= beside);
+                assert_true(few == 1 || 8 * (few - 1) * (beside > blocks ? beside : blocks) < rows);
+            }
         }
-    }
     for (int32_t length = 0; length < 200000; length += 97) {
         const int32_t chunks = lsg_bucket_chunks(length);
         assert_true(chunks >= length / LSG_CHUNK && (chunks & (chunks - 1)) == 0);
@@ -187,7 +212,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_have_what_any_device_gives_them),
         cmocka_unit_test(what_lanes_read_at_once_is_in_different_banks),
-        cmocka_unit_test(matrices_fill_a_device),
+        cmocka_unit_test(cuts_cost_little_beside_their_weights),
+        cmocka_unit_test(cuts_of_an_8b_model_are_those_that_were_measured),
         cmocka_unit_test(a_session_has_room_for_all_that_it_will_run),
         cmocka_unit_test(buckets_hold_what_they_are_for),
         cmocka_unit_test(costs_are_those_of_the_bytes),

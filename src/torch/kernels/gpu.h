@@ -43,7 +43,7 @@ typedef struct {
 } lsg_matrix;
 
 /* Sets all but the pointers. 0, or -1 if the shape or ggml type cannot be kept. */
-int lsg_matrix_init(lsg_matrix *m, int ggml_type, int64_t n_out, int64_t n_in, int32_t resident);
+int lsg_matrix_init(lsg_matrix *m, int ggml_type, int64_t n_out, int64_t n_in, lsg_gpu gpu);
 size_t
 lsg_matrix_bytes(const lsg_matrix *m); /* a multiple of 256; a tile more than there are, which fetches may touch */
 /* Packs raw GGUF rows into zeroed host memory. Calls for different tiles of outputs may run at once. */
@@ -99,7 +99,7 @@ typedef struct {
     float *y;                /* partial sums of a matmul */
     float *part_o, *part_ml; /* attention: [chunk][some rows][n_heads][head_dim]; [...][max, sum] */
     size_t parts;            /* rows times chunks that these have room for */
-    int32_t resident;        /* blocks that the device holds at once (gpu/plan.h) */
+    int32_t multiprocessors; /* of the device */
     float *turns;            /* [2 kinds][rows][rope_dims]: cosine and sine of each pair's angle */
     float *logits, *last;    /* [rows][n_vocab]; [n_vocab] of the last committed row */
     uint64_t *keys;          /* of the top lists */

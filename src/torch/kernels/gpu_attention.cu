@@ -340,10 +340,10 @@ template <int QT> int run(const lsg_buffers &b, const lsg_attend &a, rows_of row
 }
 
 // More queries read a chunk once, as far as the shared memory of any device goes. Blocks take fewer where all of them
-// together are no more than half of what the device holds at once.
+// together are no more than the multiprocessors, of which each holds two.
 int attend_rows(const lsg_buffers &b, const lsg_attend &a, rows_of rows, lsg_stream s) {
     const int32_t group = b.n_heads / b.n_kv_heads, queries = (rows.end - rows.begin) * group;
-    const bool few = b.n_kv_heads * (shared_blocks(a, queries, 2) + tails(queries, group)) <= b.resident / 2;
+    const bool few = b.n_kv_heads * (shared_blocks(a, queries, 2) + tails(queries, group)) <= b.multiprocessors;
     const int e = queries <= 16                                                  ? run<1>(b, a, rows, s)
                   : queries <= 32 || few || lsg_attention_tiles(b.head_dim) == 2 ? run<2>(b, a, rows, s)
                                                                                  : run<4>(b, a, rows, s);

@@ -1,16 +1,22 @@
 // Matmul of packed weights by bf16 rows: y = x W^T.
 //
-// A block has four warps, each with a tile of 32 outputs. `warps_out` of them share the outputs, the others share the
-// inputs of each stage; the grid's third dimension takes chunks of inputs. Weights and inputs come to shared memory by
-// asynchronous copies: weights into a ring of slots that each warp has for itself, so that all but one are under way
-// whatever the compiler does with registers; inputs of all rows stage by stage, for the whole block. Every sum runs
-// over a warp's groups in order, then over warps, then (in the kernel that reads y) over chunks: the number of rows
-// changes nothing.
+// A block has eight warps: four tiles of 32 outputs, and two slices of the inputs for each tile. The grid's third
+// dimension takes chunks of inputs. Weights and inputs come to shared memory by asynchronous copies: weights into a
+// ring of slots that each warp has for itself, so that all but one are under way whatever the compiler does with
+// registers; inputs of all rows stage by stage, for the whole block. Every sum runs over a slice's groups in order,
+// then over slices, then (in the kernel that reads y) over chunks: the number of rows changes nothing.
+//
+// Minima (weight = scale * q + minimum) are multiplied by sums of inputs, which do not depend on the outputs: a slice's
+// warps compute each stage's sums once, as a matrix product with ones, and each warp then multiplies its minima of the
+// stage's groups by them in one more product. A minimum and a sum are two bf16 each there: minima of all formats are
+// exact so, and a sum loses at most 2^-17 of itself.
 #include "torch/kernels/gpu_device.h"
 
 namespace {
 
-constexpr int WARPS = LSG_WARPS, STAGE = LSG_STAGE;
+constexpr int WARPS = LSG_WARPS, TILES = LSG_BLOCK_TILES, SLICES = WARPS / TILES, STAGE = LSG_STAGE;
+constexpr int OWN = STAGE / SLICES; // groups of a stage that are a slice's
+static_assert(SLICES == 2 && OWN == 4, "a lane of four keeps the minima of one group");
 constexpr int NEAR = 12; // further groups that are asked for while the kernel ahead ends
 
 template <int F> constexpr bool plain = F == LSG_BF16 || F == LSG_F16;
@@ -22,12 +28,14 @@ template <int F, int NT> struct Plan {
     static constexpr lsg_matmul_plan PLAN = lsg_matmul_plan_of(F, NT);
     static constexpr int VALUES = lsg_value_bytes(F), TILE = lsg_tile_bytes(F), GROUPS = PLAN.groups, SLOT = PLAN.slot,
                          SLOTS = PLAN.slots, STRIDE = PLAN.stride, STAGES = PLAN.stages, INPUTS = PLAN.inputs,
-                         SHARED = PLAN.shared, SUMS = WARPS / 2 * 32 * (8 * NT + 1) * (int)sizeof(float);
-    static_assert(SUMS <= SHARED && SLOTS >= 3 && SHARED <= LSG_BLOCK_SHARED, "");
+                         SHARED = PLAN.shared, PER = OWN / GROUPS, // slots of a stage
+        SUMS = TILES * 32 * (8 * NT + 1) * (int)sizeof(float);
+    static_assert(SUMS <= SHARED && SLOTS >= 3, "");
     // Copy groups that may be under way where a stage begins; its inputs came with the slot that was fetched STAGES - 1
     // stages ago.
-    template <int SPLITS> static constexpr int since = (STAGES - 1) * (STAGE / GROUPS / SPLITS) - 1;
-    template <int SPLITS> static constexpr int begin_wait = since<SPLITS> < SLOTS - 2 ? since<SPLITS> : SLOTS - 2;
+    static constexpr int since = (STAGES - 1) * PER - 1, begin_wait = since < SLOTS - 2 ? since : SLOTS - 2;
+    // Sums of a stage's inputs, as pairs of bf16: of each slice and eight rows, [part and group][row].
+    static constexpr int TOTALS = parts<F> * OWN * 8, totals_bytes = SLICES * NT * TOTALS * 4;
 };
 
 LSG_DEVICE uint4 read16(const unsigned char *p) {
@@ -41,7 +49,11 @@ LSG_DEVICE uint32_t word_of(const uint4 &v, int i) {
 template <int F> struct Weights {
     uint32_t a[2][2][4];
     uint32_t low[F == LSG_F16 ? 2 : 1][2][4]; // what bf16 leaves of an f16
-    float scale[2][2][2], min[2][2][2];       // [part][t][outputs r, r + 8]
+    float scale[2][2][2];                     // [part][t][outputs r, r + 8]
+};
+// The minima of one of a stage's groups, lane c of four having group c's, as they stand in the tile.
+template <int F> struct Minima {
+    uint32_t of[2][2][2]; // as scales
 };
 
 // Inputs 2i, 2i + 1 of eight nibbles as a pair of bf16.
@@ -62,7 +74,9 @@ LSG_DEVICE void halves(uint32_t high[4], uint32_t low[4]) {
 }
 
 // The place of a step's operand in the four words of a nibble format, or in the piece of a byte format.
-template <int F, int NT> LSG_DEVICE void unpack(Weights<F> &w, const unsigned char *tile, int lane) {
+// own: the tile's group is the one whose minima this lane keeps.
+template <int F, int NT>
+LSG_DEVICE void unpack(Weights<F> &w, Minima<F> &kept, const unsigned char *tile, int lane, bool own) {
     using P = Plan<F, NT>;
     if constexpr (plain<F>) {
         for (int t = 0; t < 2; t++)
@@ -89,7 +103,7 @@ template <int F, int NT> LSG_DEVICE void unpack(Weights<F> &w, const unsigned ch
         for (int i = 0; i < 4; i++) {
             const uint32_t pair = word_of(v, i);
             w.scale[0][i / 2][i % 2] = lsg_half((uint16_t)pair);
-            w.min[0][i / 2][i % 2] = lsg_half((uint16_t)(pair >> 16));
+            if (own) kept.of[0][i / 2][i % 2] = pair;
         }
     } else if constexpr (F == LSG_Q8) {
         const uint2 v = *(const uint2 *)(scales + r * 8);
@@ -102,9 +116,11 @@ template <int F, int NT> LSG_DEVICE void unpack(Weights<F> &w, const unsigned ch
             for (int t = 0; t < 2; t++) {
                 const float4 v = *(const float4 *)(scales + part * 256 + r * 32 + t * 16);
                 w.scale[part][t][0] = v.x;
-                w.min[part][t][0] = v.y;
                 w.scale[part][t][1] = v.z;
-                w.min[part][t][1] = v.w;
+                if (own) {
+                    kept.of[part][t][0] = __float_as_uint(v.y);
+                    kept.of[part][t][1] = __float_as_uint(v.w);
+                }
             }
 }
 
@@ -113,10 +129,8 @@ LSG_DEVICE void scaled(float acc[4], const float sum[4], const float scale[2]) {
     for (int i = 0; i < 4; i++) acc[i] = fmaf(scale[i / 2], sum[i], acc[i]);
 }
 
-// A tile and group times eight rows, whose inputs of the group stand at `in`.
-template <int F> LSG_DEVICE void multiply(float acc[2][4], const Weights<F> &w, const unsigned char *in) {
-    constexpr uint32_t one = 0x3F803F80u, ones[4] = {one, one, one, one}; // products with them are sums of inputs
-    uint32_t b[2][2];
+// The operands of eight rows for a group's two steps.
+template <int F> LSG_DEVICE void load_inputs(uint32_t b[2][2], const unsigned char *in) {
     if constexpr (F == LSG_Q8S)
         for (int s = 0; s < 2; s++) {
             const uint2 v = *(const uint2 *)(in + s * 32);
@@ -127,6 +141,12 @@ template <int F> LSG_DEVICE void multiply(float acc[2][4], const Weights<F> &w, 
         const uint4 v = read16(in);
         b[0][0] = v.x, b[0][1] = v.y, b[1][0] = v.z, b[1][1] = v.w;
     }
+}
+
+// A tile and group times eight rows, whose inputs of the group stand at `in`.
+template <int F> LSG_DEVICE void multiply(float acc[2][4], const Weights<F> &w, const unsigned char *in) {
+    uint32_t b[2][2];
+    load_inputs<F>(b, in);
     if constexpr (plain<F>) {
         for (int t = 0; t < 2; t++)
             for (int s = 0; s < 2; s++) {
@@ -134,40 +154,79 @@ template <int F> LSG_DEVICE void multiply(float acc[2][4], const Weights<F> &w, 
                 if constexpr (F == LSG_F16) lsg_mma(acc[t], w.low[t][s], b[s][0], b[s][1]);
             }
     } else
-        for (int part = 0; part < parts<F>; part++) {
-            float total[4], sum[4];
-            if constexpr (has_min<F>) lsg_mma_first(total, ones, b[part][0], b[part][1]);
-            if constexpr (has_min<F> && parts<F> == 1) lsg_mma(total, ones, b[1][0], b[1][1]);
+        for (int part = 0; part < parts<F>; part++)
             for (int t = 0; t < 2; t++) {
+                float sum[4];
                 lsg_mma_first(sum, w.a[t][part], b[part][0], b[part][1]);
                 if constexpr (parts<F> == 1) lsg_mma(sum, w.a[t][1], b[1][0], b[1][1]);
                 scaled(acc[t], sum, w.scale[part][t]);
-                if constexpr (has_min<F>) scaled(acc[t], total, w.min[part][t]);
             }
+}
+
+// A float as two bf16 whose sum it nearly is, the larger one in the low half.
+LSG_DEVICE uint32_t split(float x) {
+    return lsg_bf16x2(x, x - __uint_as_float(lsg_bf16x2(x, 0) << 16));
+}
+
+// The sums of eight rows' inputs over a slice's n groups of a stage, 0 for the others: row p * OWN + g of one product
+// has those of part p of group g, since the left operand has ones there alone.
+template <int F> LSG_DEVICE void add_inputs(uint32_t *totals, const unsigned char *in, int32_t n, int lane) {
+    const int r = lane / 4, c = lane % 4;
+    float sum[4] = {0, 0, 0, 0};
+#pragma unroll
+    for (int g = 0; g < OWN; g++) {
+        if (g >= n) break;
+        uint32_t b[2][2];
+        load_inputs<F>(b, in + g * 64);
+#pragma unroll
+        for (int s = 0; s < 2; s++) {
+            const uint32_t one = r == (parts<F> == 2 ? s * OWN : 0) + g ? 0x3F803F80u : 0, a[4] = {one, 0, one, 0};
+            lsg_mma(sum, a, b[s][0], b[s][1]);
         }
+    }
+    if (r < parts<F> * OWN) *(uint2 *)(totals + r * 8 + c * 2) = {split(sum[0]), split(sum[1])};
+}
+
+// acc += minima x sums of inputs, of a stage.
+template <int F, int NT>
+LSG_DEVICE void add_minima(float acc[NT][2][4], const Minima<F> &kept, const uint32_t *totals, int lane) {
+#pragma unroll
+    for (int part = 0; part < parts<F>; part++) {
+        uint32_t a[2][4]; // four columns of a group: the halves of its minimum, twice each
+        for (int t = 0; t < 2; t++)
+            for (int i = 0; i < 2; i++) {
+                const uint32_t bits = kept.of[part][t][i];
+                const float min = F == LSG_Q4 ? lsg_half((uint16_t)(bits >> 16)) : __uint_as_float(bits);
+                a[t][i] = lsg_bf16x2(min, min);
+                const float rest = min - __uint_as_float(a[t][i] << 16);
+                a[t][i + 2] = lsg_bf16x2(rest, rest);
+            }
+#pragma unroll
+        for (int j = 0; j < NT; j++) {
+            const uint32_t sum = totals[(j * parts<F> + part) * OWN * 8 + lane % 4 * 8 + lane / 4];
+            for (int t = 0; t < 2; t++) lsg_mma(acc[j][t], a[t], sum, sum);
+        }
+    }
 }
 
 template <int F, int NT>
-__global__ void __launch_bounds__(32 * WARPS, 2)
+__global__ void __launch_bounds__(32 * WARPS, NT <= 2 ? 2 : 1)
     matmul(lsg_matrix m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows) {
     using P = Plan<F, NT>;
     LSG_SHARED(unsigned char,
-               shared); // [STAGES][8 NT rows][STRIDE], [WARPS][SLOTS][SLOT]; afterwards the sums of warps
+               shared); // [STAGES][8 NT rows][STRIDE], [WARPS][SLOTS][SLOT], [2 stages] totals; then sums of slices
     // from one lane, so that the compiler knows that all lanes go the same way
     const int lane = threadIdx.x % 32, warp = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / 32, 0);
-    const int splits = WARPS / m.cut.warps_out, part = warp / m.cut.warps_out;
-    const int32_t groups = m.n_in / LSG_GROUP, tile = (int32_t)blockIdx.y * m.cut.warps_out + warp % m.cut.warps_out;
+    const int slice = warp / TILES;
+    const int32_t groups = m.n_in / LSG_GROUP, tile = (int32_t)blockIdx.y * TILES + warp % TILES;
     const bool has_tile = tile * LSG_TILE < m.n_out;
     const int32_t first = (int32_t)blockIdx.z * m.cut.chunk_groups, end = min(groups, first + m.cut.chunk_groups),
                   own_end = has_tile ? end : first;
-    const int log_per = (P::GROUPS == 2 ? 2 : 3) - (splits == 2); // a warp's slots of a stage: 2^this
-    const int32_t per = 1 << log_per, n_stages = (end - first + STAGE - 1) / STAGE;
+    const int32_t n_stages = (end - first + STAGE - 1) / STAGE;
     unsigned char *ring = shared + P::INPUTS + warp * (P::SLOTS * P::SLOT);
     const uint8_t *weights = m.weights + (size_t)tile * (size_t)groups * P::TILE;
     // the first group of a warp's n-th slot
-    auto group_of = [&](int32_t n) {
-        return first + (n >> log_per) * STAGE + (part * per + (n & (per - 1))) * P::GROUPS;
-    };
+    auto group_of = [&](int32_t n) { return first + n / P::PER * STAGE + (slice * P::PER + n % P::PER) * P::GROUPS; };
     auto fetch = [&](int32_t n, int place) { // of a slot's second group there are bytes even if it is beyond the end
         const int32_t g = group_of(n);
         if (g < own_end) {
@@ -185,8 +244,8 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
         lsg_copies_commit();
     }
     { // nor do those that come next: a line a lane
-        const int32_t from = first + (P::SLOTS - 1) * P::GROUPS * splits, to = min(own_end, from + NEAR);
-        for (int32_t i = (from * P::TILE) + (part * 32 + lane) * 128; i < to * P::TILE; i += splits * 32 * 128)
+        const int32_t from = first + (P::SLOTS - 1) * P::GROUPS * SLICES, to = min(own_end, from + NEAR);
+        for (int32_t i = (from * P::TILE) + (slice * 32 + lane) * 128; i < to * P::TILE; i += SLICES * 32 * 128)
             lsg_prefetch(weights + i);
     }
     const int32_t row0 = (int32_t)blockIdx.x * 8 * NT, there = n_rows ? min(rows, lsg_fresh(n_rows)) : rows;
@@ -212,19 +271,34 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
     float acc[NT][2][4];
 #pragma unroll
     for (int i = 0; i < 2 * NT * 4; i++) (&acc[0][0][0])[i] = 0;
+    Minima<F> kept;
+    // the slice's sums of inputs of a stage: the next stage's are written while others still read these
+    auto totals_of = [&](int32_t s) {
+        return (uint32_t *)(shared + P::INPUTS + WARPS * P::SLOTS * P::SLOT + s % 2 * P::totals_bytes) +
+               slice * NT * P::TOTALS;
+    };
     for (int32_t s = 0; s < P::STAGES - 1; s++) stage(s);
     lsg_copies_commit();
     int32_t slot = 0;
     int place = 0;
     for (int32_t s = 0; s < n_stages; s++) {
         if (!s) lsg_copies_wait<0>(); // the first inputs came last
-        else if (splits == 1) lsg_copies_wait<P::template begin_wait<1>>();
-        else lsg_copies_wait<P::template begin_wait<2>>();
+        else lsg_copies_wait<P::begin_wait>();
         __syncthreads(); // every thread's copies are there, and nobody reads the stage before
         stage(s + P::STAGES - 1);
-        const unsigned char *in =
-            shared + s % P::STAGES * (8 * NT * P::STRIDE) + lane / 4 * P::STRIDE + lane % 4 * (F == LSG_Q8S ? 8 : 16);
-        for (int32_t i = 0; i < per; i++, slot++) {
+        const unsigned char *in = shared + s % P::STAGES * (8 * NT * P::STRIDE) + lane / 4 * P::STRIDE +
+                                  lane % 4 * (F == LSG_Q8S ? 8 : 16) + slice * OWN * 64;
+        if constexpr (has_min<F>) {
+            if (s) add_minima<F, NT>(acc, kept, totals_of(s - 1), lane);
+            for (int i = 0; i < parts<F> * 4; i++) (&kept.of[0][0][0])[i] = 0; // also of groups that are not there
+            const int32_t n = end - first - s * STAGE - slice * OWN;
+#pragma unroll
+            for (int j0 = 0; j0 < NT; j0 += TILES) // a warp of the slice takes every fourth eight of rows
+                if (const int j = j0 + warp % TILES; j < NT)
+                    add_inputs<F>(totals_of(s) + j * P::TOTALS, in + j * 8 * P::STRIDE, n, lane);
+        }
+#pragma unroll 1
+        for (int32_t i = 0; i < P::PER; i++, slot++) {
             if (i) lsg_copies_wait<P::SLOTS - 2>();
             __syncwarp(); // every lane's copies are there, and nobody reads the slot before
             fetch(slot + P::SLOTS - 1, place ? place - 1 : P::SLOTS - 1);
@@ -234,24 +308,27 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
             for (int u = 0; u < P::GROUPS; u++) {
                 if (group + u >= own_end) break;
                 Weights<F> w;
-                unpack<F, NT>(w, ring + place * P::SLOT + u * P::TILE, lane);
-                const unsigned char *own = in + ((part * per + i) * P::GROUPS + u) * 64;
+                unpack<F, NT>(w, kept, ring + place * P::SLOT + u * P::TILE, lane, lane % 4 == i * P::GROUPS + u);
+                const unsigned char *own = in + (i * P::GROUPS + u) * 64;
 #pragma unroll
                 for (int j = 0; j < NT; j++) multiply<F>(acc[j], w, own + j * 8 * P::STRIDE);
             }
             place = place == P::SLOTS - 1 ? 0 : place + 1;
         }
     }
-    if (splits == 2) { // the first warps add the others' sums
-        float *sums = (float *)shared + (warp % m.cut.warps_out * 32 + lane) * (8 * NT + 1);
+    if constexpr (has_min<F>) {
         __syncthreads();
-        if (part)
-            for (int i = 0; i < 8 * NT; i++) sums[i] = (&acc[0][0][0])[i];
-        __syncthreads();
-        if (part) return;
-#pragma unroll
-        for (int i = 0; i < 8 * NT; i++) (&acc[0][0][0])[i] += sums[i];
+        add_minima<F, NT>(acc, kept, totals_of(n_stages - 1), lane);
     }
+    // the first slice's warps add the second's sums
+    float *sums = (float *)shared + (warp % TILES * 32 + lane) * (8 * NT + 1);
+    __syncthreads();
+    if (slice)
+        for (int i = 0; i < 8 * NT; i++) sums[i] = (&acc[0][0][0])[i];
+    __syncthreads();
+    if (slice) return;
+#pragma unroll
+    for (int i = 0; i < 8 * NT; i++) (&acc[0][0][0])[i] += sums[i];
     if (!has_tile) return;
     float *out = y + ((size_t)blockIdx.z * rows_y + row0) * m.n_out;
 #pragma unroll
@@ -269,15 +346,14 @@ template <int F, int NT>
 int run(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
         lsg_stream stream) {
     const dim3 grid((unsigned)((rows + 8 * NT - 1) / (8 * NT)), // blocks of the same weights run side by side
-                    (unsigned)((m.n_out + LSG_TILE * m.cut.warps_out - 1) / (LSG_TILE * m.cut.warps_out)),
-                    (unsigned)m.cut.chunks);
+                    (unsigned)((m.n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT), (unsigned)m.cut.chunks);
     return lsg_launch(matmul<F, NT>, grid, 32 * WARPS, Plan<F, NT>::SHARED, stream, m, x, y, rows_y, rows, n_rows);
 }
 
 template <int F>
 int run_rows(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
              lsg_stream s) {
-    switch (lsg_matmul_eights(rows, m.cut.beside)) {
+    switch (lsg_matmul_eights(rows, &m.cut)) {
     case 1: return run<F, 1>(m, x, y, rows_y, rows, n_rows, s);
     case 2: return run<F, 2>(m, x, y, rows_y, rows, n_rows, s);
     case 3: return run<F, 3>(m, x, y, rows_y, rows, n_rows, s);

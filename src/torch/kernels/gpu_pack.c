@@ -11,14 +11,14 @@ size_t lsg_matrix_bytes(const lsg_matrix *m) {
     return lsg_matrix_size(m->format, m->n_out, m->n_in);
 }
 
-int lsg_matrix_init(lsg_matrix *m, int type, int64_t n_out, int64_t n_in, int32_t resident) {
+int lsg_matrix_init(lsg_matrix *m, int type, int64_t n_out, int64_t n_in, lsg_gpu gpu) {
     if (n_out < 1 || n_out > INT32_MAX / 2 || n_in < 1 || n_in > INT32_MAX / 2 || n_in % LSG_GROUP ||
         !lsk_row_bytes(type, n_in))
         return -1;
     *m = (lsg_matrix){.format = lsg_format_of(type),
                       .n_out = (int32_t)n_out,
                       .n_in = (int32_t)n_in,
-                      .cut = lsg_cut_of(n_out, n_in, resident)};
+                      .cut = lsg_cut_of(lsg_format_of(type), n_out, n_in, gpu)};
     return 0;
 }
 

@@ -14,8 +14,8 @@ typedef void *lsg_event;
 
 typedef struct {
     char name[256];
-    int32_t major, minor;                /* compute capability */
-    int32_t multiprocessors, shared_kib; /* shared memory of a multiprocessor */
+    int32_t major, minor; /* compute capability */
+    lsg_gpu of;
     uint64_t free_bytes, total_bytes;
 } lsg_device;
 

@@ -150,7 +150,39 @@ static void attention_of_a_row_is_the_same_alone_and_committed(void) {
     }
 }
 
+// A drafted row whose key and value are not finite spoils the rows that descend from it, and no others.
+static void a_row_that_is_not_finite_spoils_only_its_own_path(void) {
+    for (int i = 0; i < 6; i++) {
+        const scene c = {.group = 1 + i % 3,
+                         .n_kv_heads = 2,
+                         .head_dim = i % 2 ? 64 : 32,
+                         .length = 250 + 3 * i,
+                         .rows = 12,
+                         .multiprocessors = 1};
+        int32_t spare[LST_MAX_ROWS];
+        session s = scene_session(&c, spare);
+        const lsg_attend a = {LAYER, CHUNKS, 0, 0};
+        const size_t row = row_bytes(&s) / 2, bad = 1 + (size_t)rnd_int(11);
+        const uint16_t *before = see(&s, c.rows, &a);
+        for (int32_t h = 0; h < 2 * c.n_kv_heads; h++)
+            for (int32_t d = 0; d < c.head_dim; d++)
+                key_or_value(&s, h % 2, h / 2, s.step->column[bad])[d] = d % 2 ? 0x7F80 : 0x7FC0; // infinite, NaN
+        for (int p = 0; p < N_PAGES; p++) upload(s.device_page[p], s.page_of[p], s.page_values * sizeof(uint16_t));
+        const uint16_t *after = see(&s, c.rows, &a);
+        for (int32_t r = 0; r < c.rows; r++) {
+            int32_t at = r;
+            while (at >= 0 && at != (int32_t)bad) at = s.step->parent[at];
+            if (at < 0)
+                CHECK(!memcmp(after + (size_t)r * row, before + (size_t)r * row, row_bytes(&s)),
+                      "row %d is another beside row %d, which is not finite", (int)r, (int)bad);
+            else CHECK((after[(size_t)r * row] & 0x7F80) == 0x7F80, "row %d is finite behind row %d", (int)r, (int)bad);
+        }
+        release();
+    }
+}
+
 const gpu_test attention_tests[] = {
     TEST(attention_of_a_row_is_the_same_alone_and_committed),
+    TEST(a_row_that_is_not_finite_spoils_only_its_own_path),
     {0},
 };

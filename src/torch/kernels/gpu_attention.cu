@@ -263,9 +263,13 @@ LSG_DEVICE void attend_chunk(const lsg_buffers &b, const lsg_attend &a, rows_of 
                 const int32_t row = row0 + (item0 + u) / own;
                 uint32_t x[4];
                 load_weights(x, scores, whole + (item0 + u) % own, r, c);
-                for (int i = 0; i < 4; i++)
-                    if (row_of(r + i % 2 * 8) != row) x[i] = 0;
-                add_values(out[0], x, w[u]);
+                // Other rows' sums stay as they are, which adding weight 0 times a value would not see to: the value
+                // may not be finite.
+                float with[2][4];
+                for (int i = 0; i < 8; i++) (&with[0][0])[i] = (&out[0][0][0])[i];
+                add_values(with, x, w[u]);
+                for (int i = 0; i < 8; i++)
+                    if (row_of(r + i % 4 / 2 * 8) == row) (&out[0][0][0])[i] = (&with[0][0])[i];
             }
         }
 #pragma unroll

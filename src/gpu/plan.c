@@ -34,7 +34,12 @@ static const double SHARE = 25e3, ALONE = 60e3, GROUP_US = 0.35;
  * of one each, and the last wave's get more, up to what one reaches; few of them leave some of the rate unused. Nor
  * does a block end before its warps have walked their groups, of which the first slice has the more. The second-level
  * cache gives inputs and weights at CACHED times the memory's rate. Sums of several chunks are written, and read by the
- * next kernel. */
+ * next kernel.
+ *
+ * Plain weights are bounded by the memory, and two of their blocks on a multiprocessor are one too many: a kernel that
+ * starts early finds some multiprocessors free before others, puts two blocks there, and others stay idle (one row of
+ * an 8B model: 18% longer on an H200). Weights with scales are bounded by instructions and need the warps of two
+ * blocks, which their registers allow for few rows. */
 lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu) {
     enum { LEAST_GROUPS = 4, ROWS = 32, FEW = 16, HALF = LSG_STAGE / 2 };
     const double CACHED = 1.8, all = SHARE * gpu.multiprocessors;
@@ -42,6 +47,7 @@ lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu) 
     const double tile = lsg_tile_bytes(format), weights = tile * (double)(groups * ceil_div(n_out, LSG_TILE)),
                  inputs = 2.0 * ROWS * (double)(out_blocks * n_in), again = (weights + inputs) / (CACHED * weights),
                  sums = 4.0 * ROWS * (double)n_out / all;
+    const int plain = lsg_is_plain(format), large = gpu.shared_kib * 1024 > LSG_LARGE_BLOCK_SHARED;
     lsg_cut best = {0};
     double least = 0;
     for (int32_t chunks = 1; chunks <= LSG_MATMUL_CHUNKS; chunks++) {
@@ -59,7 +65,7 @@ lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu) 
         if (best.chunks && time >= least) continue;
         least = time;
         best = (lsg_cut){(int32_t)there, (int32_t)of_chunk, (int32_t)(blocks < most ? most / blocks : 1),
-                         gpu.shared_kib >= 160 ? 8 : 5};
+                         plain && !large ? 3 : lsg_eights(format), plain && large ? LSG_ALONE_SHARED : 0};
     }
     return best;
 }
@@ -199,5 +205,6 @@ uint64_t lsg_session_bytes(const lsg_shape *s, int32_t n_context) {
     return sizeof(float) *
                (uint64_t)(r.x + r.y + r.sums + r.turns + r.part_o + r.part_ml + r.logits + r.last + r.slices) +
            sizeof(uint16_t) * (uint64_t)(r.xn + r.q + r.ancestors) + sizeof(uint64_t) * (uint64_t)r.keys +
-           sizeof(int32_t) * (uint64_t)r.columns + sizeof(void *) * (uint64_t)r.pages + REST;
+           sizeof(int32_t) * (uint64_t)r.columns + sizeof(void *) * (uint64_t)r.pages +
+           (uint64_t)LSG_GRAPHS * LSG_GRAPH_BYTES + REST;
 }

@@ -36,10 +36,13 @@ enum {
     LSG_SORT = 4096,            /* keys that one block of a row's best sorts */
     LSG_PREFILL_ROWS = 128,     /* rows of a block of a prompt, at most */
     LSG_MOST_EMBD = 16384,      /* values of the residual stream */
+    LSG_GRAPHS = 32,            /* recorded steps that a session keeps, */
+    LSG_GRAPH_BYTES = 1 << 20,  /* and what one of some 300 kernels takes on an H200 */
     /* bytes of shared memory that every device since compute capability 8.0 gives a block, and that those with larger
        multiprocessors give (8.0, 9.0, 10.0) */
     LSG_BLOCK_SHARED = 99 << 10,
     LSG_LARGE_BLOCK_SHARED = 163 << 10,
+    LSG_ALONE_SHARED = 116 << 10, /* a block that takes more than this shares no multiprocessor with its like */
 };
 
 /* What the plans need to know of a device. */
@@ -50,25 +53,27 @@ typedef struct {
 /* ---- weights */
 
 /* A tile holds the weights of 32 outputs by 32 inputs: as many bytes of values, and of scales behind them; so many
- * minima an output. Then what a warp of the matmul executes for a tile and eights of rows, in the innermost loop of its
- * machine code for compute capability 9.0: so many instructions, and so many more for each eight
- * (tests/gpu/machine_code.py holds them to it).
- * F16: a value is the sum of two bf16, so that it is exact. Q4: 4-bit q, weight = scale * q + minimum, both f16 for 32
- * inputs (Q4_0, Q4_1). Q8: 8-bit q, weight = scale * q, f16 for 32 inputs (Q8_0). Q4S: as Q4 with f32 scale and minimum
- * (Q4_K). Q8S: 8-bit q, weight = scale * q + minimum, f32 for 16 inputs (Q5, K formats, IQ4_NL). */
+ * minima an output; so many eights of rows of a matmul's block, at most: of plain formats what a block holds, of the
+ * others what leaves registers for two blocks on a multiprocessor. Then what a warp of the matmul executes for a tile
+ * and eights of rows, in the innermost loop of its machine code for compute capability 9.0: so many instructions, and
+ * so many more for each eight (tests/gpu/machine_code.py holds them to it). F16: a value is the sum of two bf16, so
+ * that it is exact. Q4: 4-bit q, weight = scale * q + minimum, both f16 for 32 inputs (Q4_0, Q4_1). Q8: 8-bit q, weight
+ * = scale * q, f16 for 32 inputs (Q8_0). Q4S: as Q4 with f32 scale and minimum (Q4_K). Q8S: 8-bit q, weight = scale * q
+ * + minimum, f32 for 16 inputs (Q5, K formats, IQ4_NL). */
 #define LSG_FORMATS(X)                                                                                                 \
-    X(LSG_BF16, 2048, 0, 0, 61, 5)                                                                                     \
-    X(LSG_F16, 2048, 0, 0, 186, 8.9)                                                                                   \
-    X(LSG_Q4, 512, 128, 1, 95, 13.1)                                                                                   \
-    X(LSG_Q8, 1024, 64, 0, 98, 13.7)                                                                                   \
-    X(LSG_Q4S, 512, 256, 1, 88, 13.3)                                                                                  \
-    X(LSG_Q8S, 1024, 512, 2, 128, 23.4)
-#define LSG_NAME(name, values, scales, minima, base, more) name,
+    X(LSG_BF16, 2048, 0, 0, 8, 66, 5)                                                                                  \
+    X(LSG_F16, 2048, 0, 0, 8, 193, 9)                                                                                  \
+    X(LSG_Q4, 512, 128, 1, 4, 95, 13.1)                                                                                \
+    X(LSG_Q8, 1024, 64, 0, 4, 104, 13)                                                                                 \
+    X(LSG_Q4S, 512, 256, 1, 4, 89, 13.2)                                                                               \
+    X(LSG_Q8S, 1024, 512, 2, 3, 137, 22)
+#define LSG_NAME(name, values, scales, minima, eights, base, more) name,
 typedef enum { LSG_FORMATS(LSG_NAME) LSG_N_FORMATS } lsg_format;
 
-#define LSG_VALUE_BYTES(name, values, scales, minima, base, more) values,
-#define LSG_SCALE_BYTES(name, values, scales, minima, base, more) scales,
-#define LSG_MINIMA(name, values, scales, minima, base, more) minima,
+#define LSG_VALUE_BYTES(name, values, scales, minima, eights, base, more) values,
+#define LSG_SCALE_BYTES(name, values, scales, minima, eights, base, more) scales,
+#define LSG_MINIMA(name, values, scales, minima, eights, base, more) minima,
+#define LSG_EIGHTS(name, values, scales, minima, eights, base, more) eights,
 LSG_CONSTANT int32_t lsg_value_bytes(int format) {
     const int32_t of[] = {LSG_FORMATS(LSG_VALUE_BYTES)};
     return of[format];
@@ -81,6 +86,13 @@ LSG_CONSTANT int32_t lsg_minima(int format) { /* of an output and group */
     const int32_t of[] = {LSG_FORMATS(LSG_MINIMA)};
     return of[format];
 }
+LSG_CONSTANT int32_t lsg_eights(int format) { /* of rows of a block, at most */
+    const int32_t of[] = {LSG_FORMATS(LSG_EIGHTS)};
+    return of[format];
+}
+LSG_CONSTANT int32_t lsg_is_plain(int format) { /* without scales */
+    return format == LSG_BF16 || format == LSG_F16;
+}
 lsg_format lsg_format_of(int ggml_type);
 /* Bytes of a [n_out, n_in] matrix, a multiple of 256: a tile more than there are, which fetches may touch. */
 size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in);
@@ -89,9 +101,10 @@ size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in);
 
 /* How a [n_out, n_in] matrix is shared out, by its shape, format and the device: a block takes LSG_BLOCK_OUT outputs of
  * a chunk of the inputs. beside: so many blocks of rows the device holds at once, with all weights. most_eights: eights
- * of rows of a block, at most. Sums depend on the chunks alone. */
+ * of rows of a block, at most. least_shared: bytes of shared memory that a block asks for, at least. Sums depend on the
+ * chunks alone. */
 typedef struct {
-    int32_t chunks, chunk_groups, beside, most_eights;
+    int32_t chunks, chunk_groups, beside, most_eights, least_shared;
 } lsg_cut;
 lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu);
 
@@ -108,7 +121,7 @@ LSG_CONSTANT lsg_matmul_plan lsg_matmul_plan_of(int format, int32_t eights) {
     const int32_t tile = lsg_tile_bytes(format);
     p.groups = tile < 1536 ? 2 : 1;
     p.slot = p.groups * tile;
-    p.slots = (eights == 4 || eights == 5 ? 6912 : 8192) / p.slot; /* so that they fit where a block has least */
+    p.slots = 8192 / p.slot;
     /* the addresses that lanes read at once fall into different banks */
     p.stride = LSG_STAGE * LSG_GROUP * 2 + (format == LSG_Q8S ? 32 : 64);
     p.stages = eights <= 2 ? 3 : 2;

@@ -141,6 +141,9 @@ static inline float lsg_half(uint16_t h) {
 static inline float lsg_exp2(float x) {
     return exp2f(x);
 }
+static inline int lsg_again(int x) {
+    return x;
+}
 static inline uint32_t lsg_permute(uint32_t a, uint32_t b, uint32_t s) {
     const uint64_t bytes = (uint64_t)b << 32 | a;
     uint32_t out = 0;

@@ -24,20 +24,21 @@ OBJECTS = os.path.join(ROOT, "build", "obj", "src", "torch", "kernels")
 with open(os.path.join(ROOT, "src", "gpu", "plan.h"), encoding="utf-8") as header:
     # by number: name, and what the plan says that a warp executes for a tile, and more for each eight of rows
     FORMATS = [(name, float(base), float(more)) for name, base, more in
-               re.findall(r"X\(LSG_(\w+), \d+, \d+, \d+, ([\d.]+), ([\d.]+)\)", header.read())]
+               re.findall(r"X\(LSG_(\w+), \d+, \d+, \d+, \d+, ([\d.]+), ([\d.]+)\)", header.read())]
 
 # ---- ceilings: nvcc 13.0's code and a few percent. Those of the matmul, by format: HMMA for a group of 32 inputs and 8
-# rows (exactly); registers with 8, 16, ... 64 rows, in eights as the device hands them out. Its instructions are the
-# plan's (src/gpu/plan.h), from which the program makes its estimates: SLACK times as many are too many, and SLACK times
+# rows (exactly); registers with 8, 16, ... rows, in eights as the device hands them out: 128 are what two blocks of a
+# multiprocessor may have. Its instructions are those of the
+# plan (src/gpu/plan.h), from which the program makes its estimates: SLACK times as many are too many, and SLACK times
 # fewer on the architecture that the plan is of mean that the plan is out of date.
 SLACK = 1.15
 MATMUL = {
-    "BF16": (4, (80, 88, 96, 104, 120, 128, 144, 152)),
-    "F16": (8, (88, 112, 112, 120, 144, 144, 160, 168)),
-    "Q4": (4, (96, 112, 128, 136, 168, 176, 192, 208)),
-    "Q8": (4, (96, 104, 112, 144, 152, 176, 184, 208)),
-    "Q4S": (4, (96, 112, 120, 136, 176, 176, 192, 208)),
-    "Q8S": (4, (120, 128, 136, 160, 168, 208, 216, 232)),
+    "BF16": (4, (72, 80, 88, 96, 112, 120, 128, 144)),
+    "F16": (8, (80, 96, 104, 112, 128, 136, 152, 160)),
+    "Q4": (4, (96, 104, 120, 128)),
+    "Q8": (4, (88, 96, 112, 128)),
+    "Q4S": (4, (96, 104, 120, 128)),
+    "Q8S": (4, (104, 120, 128)),
 }
 PLANNED = "sm_90"
 MEASURED = ("sm_80", PLANNED)  # architectures that these ceilings were taken on; the rules hold for all
@@ -276,7 +277,7 @@ def check(kernels):
     problems = [] if kernels else ["There is no machine code."]  # a check that sees nothing passes everything
     seen = {(k.arch, k.name, k.args) for k in kernels}
     for arch in sorted({k.arch for k in kernels}):
-        problems += [f"matmul<{f}, {8 * n}> is not there for {arch}." for i, (f, *_) in enumerate(FORMATS) for n in range(1, 9)
+        problems += [f"matmul<{f}, {8 * n}> is not there for {arch}." for i, (f, *_) in enumerate(FORMATS) for n in range(1, len(MATMUL[f][1]) + 1)
                      if (arch, "matmul", (i, n)) not in seen]
     return problems + [f"{k} for {k.arch} {what}." for k in kernels for what in (*check_kernel(k), *check_plan(k))]
 

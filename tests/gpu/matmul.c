@@ -131,7 +131,7 @@ static void check_block(const matrix *m, const uint16_t *inputs, const float *al
     float *y_device = room(bytes);
     lsg_matrix shared_out = m->device; // among blocks of all sizes
     shared_out.cut.beside = n % 4 ? n % 4 : 40;
-    if (n % 5 == 0) shared_out.cut.most_eights = 5; // as on a device whose blocks have less shared memory
+    if (n % 5 == 0) shared_out.cut.most_eights = 3; // as on a device whose blocks have less shared memory
     MUST(lsg_matmul(&shared_out, put(x, (size_t)rows * n_in * sizeof *x), y_device, rows_y, rows,
                     n % 3 == 1 ? NULL : put(&there, sizeof there), stream));
     const float *y = take(y_device, bytes);

@@ -37,9 +37,12 @@ static const struct {
 static void blocks_have_what_any_device_gives_them(void **state) {
     (void)state;
     for (int f = 0; f < LSG_N_FORMATS; f++)
-        for (int32_t eights = 1; eights <= 8; eights++) {
+        for (int32_t eights = 1; eights <= lsg_eights(f); eights++) {
             const lsg_matmul_plan p = lsg_matmul_plan_of(f, eights);
-            assert_in_range(p.shared, 1, eights <= 5 ? LSG_BLOCK_SHARED : LSG_LARGE_BLOCK_SHARED);
+            assert_in_range(p.shared, 1,
+                            eights <= lsg_cut_of(f, 4096, 4096, (lsg_gpu){84, 100}).most_eights
+                                ? LSG_BLOCK_SHARED
+                                : LSG_LARGE_BLOCK_SHARED);
             assert_true(p.slots >= 3 && p.slot % 16 == 0 && p.stride % 16 == 0);
             assert_true(p.slots * p.slot >= 6000); // bytes under way that hide the way to memory
         }
@@ -149,13 +152,14 @@ static void a_session_has_room_for_all_that_it_will_run(void **state) {
 static void buckets_hold_what_they_are_for(void **state) {
     (void)state;
     for (int32_t n = 1; n <= 256; n++)
-        for (int32_t most = 5; most <= 8; most += 3) { // eights that a block has room for
-            const int32_t rows = lsg_bucket_rows(n), eights = lsg_matmul_eights(rows, &(lsg_cut){1, 1, 1, most});
+        for (int32_t most = 3; most <= 8; most += 5) { // eights that a block has room for
+            const int32_t rows = lsg_bucket_rows(n),
+                          eights = lsg_matmul_eights(rows, &(lsg_cut){.beside = 1, .most_eights = most});
             assert_in_range(rows, n, 256);
             assert_in_range(eights, 1, most);
             if (most == 8) assert_true(rows == 1 || (rows % 8 == 0 && rows % (8 * eights) == 0)); // none is half empty
             for (int32_t beside = 1; beside < 50; beside++) { // so many blocks share the rows, or a block takes most
-                const int32_t few = lsg_matmul_eights(rows, &(lsg_cut){1, 1, beside, most}),
+                const int32_t few = lsg_matmul_eights(rows, &(lsg_cut){.beside = beside, .most_eights = most}),
                               blocks = (rows + 8 * few - 1) / (8 * few);
                 assert_in_range(few, 1, eights);
                 assert_true(few == eights || blocks <= beside);

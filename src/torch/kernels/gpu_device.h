@@ -56,6 +56,11 @@ LSG_DEVICE float lsg_exp2(float x) {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
     return out;
 }
+// x, of which the compiler does not know that it is x.
+LSG_DEVICE int lsg_again(int x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
 // bytes of (b:a) chosen by the nibbles of s
 LSG_DEVICE uint32_t lsg_permute(uint32_t a, uint32_t b, uint32_t s) {
     return __byte_perm(a, b, s);

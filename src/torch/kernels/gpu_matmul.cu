@@ -19,9 +19,9 @@ constexpr int OWN = STAGE / SLICES; // groups of a stage that are a slice's
 static_assert(SLICES == 2 && OWN == 4, "a lane of four keeps the minima of one group");
 constexpr int NEAR = 12; // further groups that are asked for while the kernel ahead ends
 
-template <int F> constexpr bool plain = F == LSG_BF16 || F == LSG_F16;
+template <int F> constexpr bool plain = lsg_is_plain(F);
 template <int F> constexpr int parts = F == LSG_Q8S ? 2 : 1; // scales of an output for a group
-template <int F> constexpr bool has_min = F == LSG_Q4 || F == LSG_Q4S || F == LSG_Q8S;
+template <int F> constexpr bool has_min = lsg_minima(F) > 0;
 
 // The sizes of a kernel for 8 NT rows.
 template <int F, int NT> struct Plan {
@@ -210,7 +210,7 @@ LSG_DEVICE void add_minima(float acc[NT][2][4], const Minima<F> &kept, const uin
 }
 
 template <int F, int NT>
-__global__ void __launch_bounds__(32 * WARPS, NT <= 2 ? 2 : 1)
+__global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
     matmul(lsg_matrix m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows) {
     using P = Plan<F, NT>;
     LSG_SHARED(unsigned char,
@@ -230,11 +230,12 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 2 ? 2 : 1)
     auto fetch = [&](int32_t n, int place) { // of a slot's second group there are bytes even if it is beyond the end
         const int32_t g = group_of(n);
         if (g < own_end) {
-            const uint8_t *from = weights + (size_t)g * P::TILE + lane * 16;
-            unsigned char *to = ring + place * P::SLOT + lane * 16;
+            const int at = lsg_again(lane) * 16;
+            const uint8_t *from = weights + (size_t)g * P::TILE + at;
+            unsigned char *to = ring + place * P::SLOT + at;
 #pragma unroll
             for (int i = 0; i < P::SLOT; i += 512)
-                if (i + 512 <= P::SLOT || lane * 16 < P::SLOT % 512) lsg_copy16(to + i, from + i);
+                if (i + 512 <= P::SLOT || at < P::SLOT % 512) lsg_copy16(to + i, from + i);
         }
     };
     lsg_next_may_start();
@@ -261,7 +262,7 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 2 ? 2 : 1)
         if (s >= n_stages) return;
         const int32_t pieces = min((int32_t)STAGE, end - first - s * STAGE) * 4;
         unsigned char *to = shared + s % P::STAGES * (8 * NT * P::STRIDE);
-        for (int32_t i = (int32_t)threadIdx.x; i < n_copied; i += 32 * WARPS) {
+        for (int32_t i = lsg_again((int)threadIdx.x); i < n_copied; i += 32 * WARPS) {
             const int32_t r = i / (STAGE * 4), piece = i % (STAGE * 4);
             if (piece < pieces)
                 lsg_copy16(to + r * P::STRIDE + piece * 16,
@@ -286,16 +287,17 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 2 ? 2 : 1)
         else lsg_copies_wait<P::begin_wait>();
         __syncthreads(); // every thread's copies are there, and nobody reads the stage before
         stage(s + P::STAGES - 1);
-        const unsigned char *in = shared + s % P::STAGES * (8 * NT * P::STRIDE) + lane / 4 * P::STRIDE +
-                                  lane % 4 * (F == LSG_Q8S ? 8 : 16) + slice * OWN * 64;
+        const int again = lsg_again(lane); // so that no register keeps what follows from it through the loop below
+        const unsigned char *in = shared + s % P::STAGES * (8 * NT * P::STRIDE) + again / 4 * P::STRIDE +
+                                  again % 4 * (F == LSG_Q8S ? 8 : 16) + slice * OWN * 64;
         if constexpr (has_min<F>) {
-            if (s) add_minima<F, NT>(acc, kept, totals_of(s - 1), lane);
+            if (s) add_minima<F, NT>(acc, kept, totals_of(s - 1), again);
             for (int i = 0; i < parts<F> * 4; i++) (&kept.of[0][0][0])[i] = 0; // also of groups that are not there
             const int32_t n = end - first - s * STAGE - slice * OWN;
 #pragma unroll
             for (int j0 = 0; j0 < NT; j0 += TILES) // a warp of the slice takes every fourth eight of rows
                 if (const int j = j0 + warp % TILES; j < NT)
-                    add_inputs<F>(totals_of(s) + j * P::TOTALS, in + j * 8 * P::STRIDE, n, lane);
+                    add_inputs<F>(totals_of(s) + j * P::TOTALS, in + j * 8 * P::STRIDE, n, again);
         }
 #pragma unroll 1
         for (int32_t i = 0; i < P::PER; i++, slot++) {
@@ -347,22 +349,18 @@ int run(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_
         lsg_stream stream) {
     const dim3 grid((unsigned)((rows + 8 * NT - 1) / (8 * NT)), // blocks of the same weights run side by side
                     (unsigned)((m.n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT), (unsigned)m.cut.chunks);
-    return lsg_launch(matmul<F, NT>, grid, 32 * WARPS, Plan<F, NT>::SHARED, stream, m, x, y, rows_y, rows, n_rows);
+    constexpr int own = Plan<F, NT>::SHARED;
+    const int shared = own > m.cut.least_shared ? own : m.cut.least_shared;
+    return lsg_launch(matmul<F, NT>, grid, 32 * WARPS, (size_t)shared, stream, m, x, y, rows_y, rows, n_rows);
 }
 
-template <int F>
+template <int F, int NT = lsg_eights(F)>
 int run_rows(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
              lsg_stream s) {
-    switch (lsg_matmul_eights(rows, &m.cut)) {
-    case 1: return run<F, 1>(m, x, y, rows_y, rows, n_rows, s);
-    case 2: return run<F, 2>(m, x, y, rows_y, rows, n_rows, s);
-    case 3: return run<F, 3>(m, x, y, rows_y, rows, n_rows, s);
-    case 4: return run<F, 4>(m, x, y, rows_y, rows, n_rows, s);
-    case 5: return run<F, 5>(m, x, y, rows_y, rows, n_rows, s);
-    case 6: return run<F, 6>(m, x, y, rows_y, rows, n_rows, s);
-    case 7: return run<F, 7>(m, x, y, rows_y, rows, n_rows, s);
-    default: return run<F, 8>(m, x, y, rows_y, rows, n_rows, s);
-    }
+    const int eights = lsg_matmul_eights(rows, &m.cut);
+    if (eights == NT) return run<F, NT>(m, x, y, rows_y, rows, n_rows, s);
+    if constexpr (NT > 1) return run_rows<F, NT - 1>(m, x, y, rows_y, rows, n_rows, s);
+    return -1;
 }
 
 } // namespace

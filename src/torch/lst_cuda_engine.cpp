@@ -70,7 +70,13 @@ struct CudaEngine : lst::PartEngine {
     float *layers = nullptr;                     // see lst_probe
     std::vector<float> layer_rows;               // [row][n_embd]: what hidden.rows is put together from
     std::vector<uint16_t> normed_rows;           // the same after the output norm
-    std::map<std::tuple<int32_t, int32_t, bool>, lsg_graph> graphs; // by rows, chunks, sampled
+    // Recorded steps by rows, chunks, sampled: LSG_GRAPHS of them at most, for which lsg_session_bytes counts memory.
+    struct Recorded {
+        lsg_graph graph;
+        uint64_t used; // when
+    };
+    std::map<std::tuple<int32_t, int32_t, bool>, Recorded> graphs;
+    uint64_t n_used = 0;
     // with other ranks
     Meeting of_tokens, of_heads, of_ff, of_embd;
     Pinned<uint8_t> before, after; // rows as this device has them, and whole
@@ -111,7 +117,7 @@ struct CudaEngine : lst::PartEngine {
     void put_meeting(Meeting &at, const void *from, void *to, int32_t rows);
     int32_t vocab() const { return ls_range_size(held.vocab); }
     void merge(int32_t n, const lst_sampling *sampling);
-    lsg_graph record(int32_t rows, int32_t chunks, bool sampled);
+    lsg_graph graph_of(int32_t rows, int32_t chunks, bool sampled);
     void run(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
              int32_t first, const lst_sampling *sampling, bool last_known, int32_t head_row, bool head);
     void show(int32_t layer, int32_t first, int32_t n);
@@ -141,7 +147,7 @@ CudaEngine::CudaEngine(CudaModel *model, int32_t n_context, int32_t layers_of)
 CudaEngine::~CudaEngine() {
     lsg_use(m->index);
     lsg_sync(stream.s); // memory goes before the stream does
-    for (auto &[key, graph] : graphs) lsg_graph_free(graph);
+    for (auto &[key, recorded] : graphs) lsg_graph_free(recorded.graph);
 }
 
 int32_t CudaEngine::prefill_rows(int32_t) const {
@@ -369,7 +375,18 @@ template <class F> void CudaEngine::put(int32_t rows, int32_t chunks, bool head,
     check(lsg_download(result.get(), result_at.get(), bytes, s), "a step's results");
 }
 
-lsg_graph CudaEngine::record(int32_t rows, int32_t chunks, bool sampled) {
+lsg_graph CudaEngine::graph_of(int32_t rows, int32_t chunks, bool sampled) {
+    const std::tuple<int32_t, int32_t, bool> key(rows, chunks, sampled);
+    if (const auto at = graphs.find(key); at != graphs.end()) {
+        at->second.used = ++n_used;
+        return at->second.graph;
+    }
+    if (graphs.size() >= LSG_GRAPHS) {
+        const auto oldest = std::min_element(
+            graphs.begin(), graphs.end(), [](const auto &a, const auto &b) { return a.second.used < b.second.used; });
+        lsg_graph_free(oldest->second.graph);
+        graphs.erase(oldest);
+    }
     lsg_graph graph = nullptr;
     check(lsg_capture_begin(stream.s), "recording a step");
     try {
@@ -380,7 +397,8 @@ lsg_graph CudaEngine::record(int32_t rows, int32_t chunks, bool sampled) {
         throw;
     }
     check(lsg_capture_end(stream.s, &graph), "recording a step");
-    return graphs[{rows, chunks, sampled}] = graph;
+    graphs[key] = {graph, ++n_used};
+    return graph;
 }
 
 // Takes the values of n rows from `first` on to where somebody asked for them; layer: as in lst_hidden.
@@ -440,7 +458,7 @@ void CudaEngine::run(int32_t length, const int32_t *tokens, const int32_t *paren
     }
     lsg_graph graph = nullptr;
     const bool plain = head && head_row < 0 && !layers && !hidden.take;
-    if (plain && !(graph = graphs[{rows, chunks, s.sampled != 0}])) graph = record(rows, chunks, s.sampled);
+    if (plain) graph = graph_of(rows, chunks, s.sampled);
     const Range range(plain ? "forward" : "prefill");
     try {
         check(lsg_event_record(watch.from, stream.s), "a step");
@@ -505,6 +523,13 @@ void CudaEngine::prefill(int32_t length, const int32_t *tokens, int32_t n, const
     keep_row = 0;
     last_lse = out->lse;
     save_list(0);
+    // Decoding begins: steps that it is likely to take are recorded now, not while somebody times a step.
+    if (layers || hidden.take) return;
+    step->head_row = -1; // a recorded step has the logits of all rows
+    try {
+        for (const int32_t rows : {1, 8, 16, 32, 64}) graph_of(rows, lsg_bucket_chunks(length + n), step->sampled);
+    } catch (const lst::Error &) { // the prompt was read; a step that cannot be recorded says so when it is asked for
+    }
 }
 
 // A tree that grows is computed again: on a GPU its rows cost almost nothing, and its columns are taken anew.

@@ -32,6 +32,7 @@ template <class F> int put(lsg_stream s, F &&work) {
     return 0;
 }
 struct Graph {
+    Stream *stream; // which lives longer
     std::vector<std::function<void()>> work;
 };
 using Event = std::chrono::steady_clock::time_point;
@@ -55,7 +56,7 @@ int lsg_device_get(int32_t i, lsg_device *out) {
     *out = lsg_device{};
     snprintf(out->name, sizeof out->name, "emulated device");
     out->major = 9;
-    out->of = {132, 228}; // the work is cut as for an H100
+    out->of = {132, 228};                                  // the work is cut as for an H100
     out->total_bytes = limit();
     out->free_bytes = limit() > used ? limit() - used : 0;
     return 0;
@@ -91,6 +92,7 @@ int lsg_stream_new(lsg_stream *out) {
 }
 void lsg_stream_free(lsg_stream s) {
     emulated::finish();
+    if (s) used -= static_cast<Stream *>(s)->reserved;
     delete static_cast<Stream *>(s);
 }
 int lsg_sync(lsg_stream) {
@@ -119,7 +121,12 @@ int lsg_capture_begin(lsg_stream s) {
 int lsg_capture_end(lsg_stream s, lsg_graph *out) {
     Stream *stream = static_cast<Stream *>(s);
     stream->capturing = false;
-    *out = new Graph{std::move(stream->recorded)};
+    const size_t room = stream->reserved ? 0 : (size_t)LSG_GRAPHS * LSG_GRAPH_BYTES;
+    if (used + room > limit() || stream->graphs == LSG_GRAPHS) return 2; // a session counted memory for so many
+    used += room;
+    stream->reserved += room;
+    stream->graphs++;
+    *out = new Graph{stream, std::move(stream->recorded)};
     stream->recorded.clear();
     return 0;
 }
@@ -128,6 +135,7 @@ int lsg_graph_launch(lsg_graph g, lsg_stream) {
     return 0;
 }
 void lsg_graph_free(lsg_graph g) {
+    if (g) static_cast<Graph *>(g)->stream->graphs--;
     delete static_cast<Graph *>(g);
 }
 int lsg_event_new(lsg_event *out) {

@@ -16,6 +16,8 @@ struct Launch {
 struct Stream {
     bool capturing = false;
     std::vector<std::function<void()>> recorded;
+    int graphs = 0;      // that were recorded here and live
+    size_t reserved = 0; // for as many as a session keeps, from the first one on
 };
 // The newest kernel is held back until the next one has begun (see emulation.h), or until this is called.
 void finish();

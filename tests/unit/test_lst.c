@@ -24,8 +24,9 @@
     X(lst_prefill)                                                                                                     \
     X(lst_forward_tree)                                                                                                \
     X(lst_grow_tree)                                                                                                   \
-    X(lst_row_logits) X(lst_keep_path) X(lst_last_error) X(lst_watch) X(lst_length) X(lst_copy) X(lst_probe)           \
-        X(lst_rewind) X(lst_hidden) X(lst_use_threads)
+    X(lst_row_logits)                                                                                                  \
+    X(lst_keep_path) X(lst_last_error) X(lst_watch) X(lst_length) X(lst_copy) X(lst_probe) X(lst_rewind) X(lst_hidden) \
+        X(lst_use_threads)
 #define POINTER(name) static __typeof__(&name) p_##name;
 CALLS(POINTER)
 
@@ -269,8 +270,7 @@ static void rows_do_not_depend_on_their_company(void **state) {
         const char *level = lsk_level_name(l);
         bool there = true;
         for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes && there; d++)
-            for (size_t t = 0;
-                 t < sizeof types / sizeof *types && there && (t < 4 || dtypes[d][0] != 'i'); t++)
+            for (size_t t = 0; t < sizeof types / sizeof *types && there && (t < 4 || dtypes[d][0] != 'i'); t++)
                 for (int round = 0; round < 3 && there; round++) {
                     weights *w = random_weights(types[t]);
                     kv = round < 2 ? "auto" : strcmp(dtypes[d], "f32") ? "f32" : "bf16"; // then what is not usual
@@ -295,9 +295,9 @@ static void a_matrix_keeps_the_types_of_its_tensors(void **state) {
     static const struct {
         const char *name;
         int type;
-    } types[] = {{"blk.0.attn_q.", LS_GGML_Q4_K}, {"blk.0.attn_k.", LS_GGML_Q4_K}, {"blk.0.attn_v.", LS_GGML_Q6_K},
-                 {"blk.1.attn_k.", LS_GGML_Q5_0}, {"blk.1.attn_v.", LS_GGML_F16},  {"blk.1.attn_output.", LS_GGML_F16},
-                 {"ffn_gate.", LS_GGML_Q5_K},     {"ffn_up.", LS_GGML_Q5_K},       {"blk.0.ffn_down.", LS_GGML_Q3_K},
+    } types[] = {{"blk.0.attn_q.", LS_GGML_Q4_K},  {"blk.0.attn_k.", LS_GGML_Q4_K}, {"blk.0.attn_v.", LS_GGML_Q6_K},
+                 {"blk.1.attn_k.", LS_GGML_Q5_0},  {"blk.1.attn_v.", LS_GGML_F16},  {"blk.1.attn_output.", LS_GGML_F16},
+                 {"ffn_gate.", LS_GGML_Q5_K},      {"ffn_up.", LS_GGML_Q5_K},       {"blk.0.ffn_down.", LS_GGML_Q3_K},
                  {"blk.1.ffn_down.", LS_GGML_Q6_K}};
     use_cpu();
     need_library();
@@ -649,6 +649,36 @@ static void a_full_gpu_is_an_error_that_leaves_the_session(void **state) {
     free_weights(w);
 }
 
+// A session keeps fewer recorded steps than there are sizes of trees: one that was dropped is recorded again. (The
+// emulated device refuses more than a session has counted memory for.)
+static void steps_of_all_sizes_share_a_few_graphs(void **state) {
+    (void)state;
+    use_gpu();
+    need_library();
+    enum { CONTEXT_LEN = 20, SIZES = 18 };
+    static const int32_t sizes[SIZES] = {1,  8,  16, 24,  32,  40,  48,  56,  64,
+                                         72, 80, 96, 112, 128, 160, 192, 224, 256}; // of every bucket
+    weights *w = random_weights(LS_GGML_Q8_0);
+    int32_t context[CONTEXT_LEN], tokens[LST_MAX_ROWS], parents[LST_MAX_ROWS];
+    static float first[2][SIZES][VOCAB], again[VOCAB];
+    static lst_row rows[LST_MAX_ROWS];
+    lst_row last;
+    engine e;
+    for (int i = 0; i < CONTEXT_LEN; i++) context[i] = (int32_t)rnd_int(VOCAB);
+    for (int i = 0; i < LST_MAX_ROWS; i++) tokens[i] = (int32_t)rnd_int(VOCAB), parents[i] = i - 1 < 8 ? i - 1 : i - 9;
+    assert_true(open_engine(&e, w, NULL, "auto", 1));
+    assert_int_equal(p_lst_prefill(e.s, context, CONTEXT_LEN, &greedy, &last, NULL, NULL), LST_OK);
+    for (int i = 0; i < 4 * SIZES; i++) {
+        const int size = i % SIZES, how = i / SIZES % 2;
+        assert_int_equal(p_lst_forward_tree(e.s, tokens, parents, sizes[size], how ? &sampled : &greedy, rows), LST_OK);
+        assert_int_equal(p_lst_row_logits(e.s, sizes[size] - 1, again), LST_OK);
+        if (i < 2 * SIZES) memcpy(first[how][size], again, sizeof again);
+        else assert_memory_equal(first[how][size], again, sizeof again);
+    }
+    close_engine(&e);
+    free_weights(w);
+}
+
 static int count_down(void *left) {
     return --*(int *)left < 0;
 }
@@ -789,14 +819,21 @@ static void a_level_without_integer_dot_products_says_so(void **state) {
     static const struct {
         const char *level, *dtype;
         bool slow;
-    } cases[] = {{"portable", "i8", true},    {"portable", "i16", true}, {"portable", "auto", false},
-                 {"portable", "bf16", false},
+    } cases[] = {
+        {"portable", "i8", true},
+        {"portable", "i16", true},
+        {"portable", "auto", false},
+        {"portable", "bf16", false},
 #if defined(__aarch64__)
-                 {"neon", "i8", true},        {"neon", "auto", false},   {"neondot", "i8", false},
-                 {"neoni8mm", "i8", false}
+        {"neon", "i8", true},
+        {"neon", "auto", false},
+        {"neondot", "i8", false},
+        {"neoni8mm", "i8", false}
 #else
-                 {"avx2", "i8", false},       {"avx512", "i8", false},   {"avx512vnni", "i8", false},
-                 {"avx512bf16", "i8", false}
+        {"avx2", "i8", false},
+        {"avx512", "i8", false},
+        {"avx512vnni", "i8", false},
+        {"avx512bf16", "i8", false}
 #endif
     };
     weights *w = random_weights(LS_GGML_Q4_1);
@@ -823,6 +860,7 @@ int main(void) {
         cmocka_unit_test(hidden_states_are_handed_out_to_who_asks),
         cmocka_unit_test(a_bad_logit_names_its_layer),
         cmocka_unit_test(a_full_gpu_is_an_error_that_leaves_the_session),
+        cmocka_unit_test(steps_of_all_sizes_share_a_few_graphs),
         cmocka_unit_test(a_cancelled_forward_leaves_the_session),
         cmocka_unit_test(the_number_of_threads_changes_no_bit),
         cmocka_unit_test(weights_choose_the_arithmetic),

@@ -193,7 +193,10 @@ build/obj/%.cu.o: %.cu build/obj/gpu-code
 	@mkdir -p $(@D)
 	@echo '  NVCC $<'
 	$(Q)$(NVCC) $(NVCCFLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $<
-$(call torch_obj,gpu_runtime): TORCH_CXXFLAGS += -isystem $(CUDA_HOME)/include
+comma := ,
+space := $(subst ,, )
+$(call torch_obj,gpu_runtime): build/obj/gpu-code
+$(call torch_obj,gpu_runtime): TORCH_CXXFLAGS += -isystem $(CUDA_HOME)/include -DLSG_ARCHS=$(subst $(space),$(comma),$(strip $(GPU_ARCHS)))
 build/liblstorch_cuda.so $(B)/install/liblstorch_cuda.so: $(call torch_obj,lst_cuda lst_cuda_engine gpu_runtime) $(GPU_SRC:%.cu=build/obj/%.cu.o) $(TORCH_COMMON) src/torch/lst.map
 	@echo '  LINK $@'
 	$(Q)$(call TORCH_LINK, -lc10_cuda -L$(CUDA_HOME)/lib64 -lcudart)

@@ -109,9 +109,12 @@ static void check_device(report *r, const ls_checkpoint *c, const ls_engine_opti
     ls_gpus_look(&gpus);
     for (int i = 0; i < gpus.n; i++) {
         char *what = ls_format("cuda:%d", i);
-        char *detail =
-            ls_format("%s; %llu of %llu MiB free", gpus.gpu[i].name, (unsigned long long)(gpus.gpu[i].free_bytes >> 20),
-                      (unsigned long long)(gpus.gpu[i].total_bytes >> 20));
+        char *detail = ls_format(
+            "%s; %llu of %llu MiB free%s", gpus.gpu[i].name, (unsigned long long)(gpus.gpu[i].free_bytes >> 20),
+            (unsigned long long)(gpus.gpu[i].total_bytes >> 20),
+            gpus.gpu[i].compiled ? ""
+                                 : "; the library has no machine code for this GPU, so the driver compiles the "
+                                   "kernels at the first start: make cuda CUDA_ARCH=all builds it in");
         say(r, what, true, false, detail);
         free(detail);
         free(what);

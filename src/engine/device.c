@@ -48,6 +48,7 @@ void ls_gpus_look(ls_gpus *out) {
             ls_gpu *g = &out->gpu[out->n++];
             snprintf(g->name, sizeof g->name, "%s", info.name);
             g->of = (lsg_gpu){info.multiprocessors, info.shared_kib};
+            g->compiled = info.compiled;
             g->free_bytes = info.free_bytes;
             g->total_bytes = info.total_bytes;
         }

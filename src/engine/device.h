@@ -17,6 +17,7 @@ typedef struct {
     char name[128];
     uint64_t free_bytes, total_bytes;
     lsg_gpu of;
+    bool compiled; // as in lst_device_info
 } ls_gpu;
 typedef struct {
     int n; // GPUs that can be used

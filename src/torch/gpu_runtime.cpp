@@ -82,6 +82,8 @@ int lsg_device_get(int32_t i, lsg_device *out) {
     snprintf(out->name, sizeof out->name, "%s", p.name);
     out->major = p.major;
     out->minor = p.minor;
+    for (const int arch : {LSG_ARCHS}) // code of a compute capability runs on later ones of the same major number
+        out->compiled |= arch / 10 == p.major && arch % 10 <= p.minor;
     out->of.multiprocessors = p.multiProcessorCount;
     out->of.shared_kib = (int32_t)(p.sharedMemPerMultiprocessor >> 10);
     int before = 0;

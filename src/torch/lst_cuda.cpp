@@ -145,6 +145,7 @@ extern "C" LST_API int lst_device(int32_t i, lst_device_info *info) {
         snprintf(info->name, sizeof info->name, "%.90s, compute capability %d.%d", d.name, d.major, d.minor);
         info->multiprocessors = d.of.multiprocessors;
         info->shared_kib = d.of.shared_kib;
+        info->compiled = d.compiled;
         info->free_bytes = d.free_bytes;
         info->total_bytes = d.total_bytes;
         snprintf(info->version, sizeof info->version, "%s", lsg_runtime_name());

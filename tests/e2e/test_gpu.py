@@ -82,6 +82,10 @@ class Gpu(unittest.TestCase):
             return {c["check"]: c for c in json.loads(r.stdout)}, r.returncode
         checks, code = lines()
         self.assertEqual((code, checks["cuda:0"]["ok"]), (0, True))
+        self.assertNotIn("CUDA_ARCH", checks["cuda:0"]["detail"])
+        checks, code = lines(LOGITSPEC_EMULATED_FOREIGN="1")
+        self.assertEqual((code, checks["cuda:0"]["ok"]), (0, True))
+        self.assertIn("make cuda CUDA_ARCH=all", checks["cuda:0"]["detail"])
         self.assertIn("runs on cuda: a GPU can be used", checks["device"]["detail"])
         checks, code = lines(LOGITSPEC_EMULATED_ABSENT="the driver is asleep")
         self.assertEqual((code, checks["gpu"]["detail"]), (0, "the driver is asleep"))

@@ -57,6 +57,7 @@ int lsg_device_get(int32_t i, lsg_device *out) {
     snprintf(out->name, sizeof out->name, "emulated device");
     out->major = 9;
     out->of = {132, 228};                                  // the work is cut as for an H100
+    out->compiled = !getenv("LOGITSPEC_EMULATED_FOREIGN"); // without machine code in the library
     out->total_bytes = limit();
     out->free_bytes = limit() > used ? limit() - used : 0;
     return 0;

@@ -15,6 +15,7 @@ typedef void *lsg_event;
 typedef struct {
     char name[256];
     int32_t major, minor; /* compute capability */
+    int32_t compiled;     /* the library has its machine code; else the driver compiles it at the first start */
     lsg_gpu of;
     uint64_t free_bytes, total_bytes;
 } lsg_device;

@@ -95,9 +95,10 @@ $(B)/logitspec: $(CORE_OBJ) $(UI_OBJ) $(CLI_OBJ)
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-# Objects depend on what they were compiled with, and against which libtorch.
+# Objects depend on what they were compiled with, and against which libtorch. PACKAGES=unchecked is for a machine that lacks
+# packages which the GPU library does not need.
 $(B)/obj/flags: FORCE
-	@[ -e $@ ] || .ci/packages build
+	@[ -e $@ ] || [ '$(PACKAGES)' = unchecked ] || .ci/packages build
 	@mkdir -p $(@D); echo '$(CC) $(CXX) $(HARDEN) $(SANFLAGS) $(EXTRA_CFLAGS) $(TORCH_DIR)' | cmp -s - $@ || \
 	  echo '$(CC) $(CXX) $(HARDEN) $(SANFLAGS) $(EXTRA_CFLAGS) $(TORCH_DIR)' > $@
 # The commit that is built, where this folder is a clone; "+": with changes.
@@ -241,6 +242,7 @@ build/tests/gpu_bench_emulated: build/obj/tests/gpu/bench.o $(EMULATED) $(KERNEL
 # The script calls make for what it builds, with flags of its own.
 gpu-check:
 	@env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS LIBTORCH='$(LIBTORCH)' $(PYTHON) tests/gpu/check.py \
+	  $(if $(PLAN),--plan '$(PLAN)') $(if $(SECONDS),--seconds '$(SECONDS)') $(if $(ADD),--add $(ADD)) \
 	  $(if $(OUT),--out '$(OUT)') $(if $(MODEL),--model '$(MODEL)') $(if $(STEPS),--steps '$(STEPS)') $(if $(QUICK),--quick)
 gpu-bundle: all build/tests/test_lst build/tests/test_models
 	@$(PYTHON) tests/gpu/check.py --bundle build/logitspec-gpu.tar.gz

@@ -14,6 +14,14 @@ REAL = os.path.join(ROOT, "build", "liblstorch_cuda.so")
 CAT = "The cat sat on the mat. The cat sat on the mat. The cat"
 
 
+PLANS = os.path.join(ROOT, "tests", "gpu", "plans")
+
+
+def check(*args):
+    return subprocess.run([sys.executable, os.path.join(ROOT, "tests", "gpu", "check.py"), "--emulated", *args],
+                          capture_output=True, text=True, timeout=400)
+
+
 def gpu(*args, **env):
     return run(*args, env={"LOGITSPEC_LSTORCH_CUDA": EMULATED, **env})
 
@@ -137,9 +145,9 @@ class Gpu(unittest.TestCase):
         """`make gpu-check` from end to end, on tiny shapes: what is measured is written, and what is not is said."""
         first = os.path.join(self.tmp.name, "first")
         for out, steps, more in ((first, "build,copy,kernels,shapes", []),
-                                 (self.tmp.name, "exact,program", ["--add", os.path.join(first, "gpu-check.json")])):
-            r = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "gpu", "check.py"), "--emulated", "--steps", steps,
-                                "--out", out, *more], capture_output=True, text=True, timeout=400)
+                                 (self.tmp.name, "tests,exact,program,sanitizer,profile",
+                                  ["--plan", os.path.join(PLANS, "lent.txt"), "--add", os.path.join(first, "gpu-check.json")])):
+            r = check("--steps", steps, "--out", out, *more)
             self.assertEqual(r.returncode, 0, r.stderr)
         with open(os.path.join(self.tmp.name, "gpu-check.json"), encoding="utf-8") as f:
             report = json.load(f)
@@ -148,6 +156,22 @@ class Gpu(unittest.TestCase):
             text = f.read()
         for want in ("emulated", "bit for bit", "not measured", "| matmul gate, up | q4 | 64 |", "temperature 1\n"):
             self.assertIn(want, text)
+
+    def test_a_plan_whose_step_takes_too_long(self):
+        """The next step has its own time, and what was measured before is kept."""
+        plan = os.path.join(self.tmp.name, "plan.txt")
+        with open(plan, "w", encoding="utf-8") as f:
+            f.write("1 shapes llama-3.1-8b bf16 # far too little\n\n60 copy\n")
+        r = check("--plan", plan, "--out", self.tmp.name, "--tokens", "900")
+        with open(os.path.join(self.tmp.name, "gpu-check.json"), encoding="utf-8") as f:
+            states = {s["name"]: s["state"] for s in json.load(f)["steps"]}
+        self.assertEqual(states["copy bandwidth"], "passed", r.stderr)
+        with open(plan, "w", encoding="utf-8") as f:
+            f.write("60 copy\nsixty copy\n")
+        r = check("--plan", plan, "--out", self.tmp.name)
+        self.assertNotEqual(r.returncode, 0)
+        self.assertEqual(r.stderr.count("\n"), 1)
+        self.assertIn("plan.txt:2: a line is SECONDS STEP [WORDS]", r.stderr)
 
 
 @unittest.skipUnless(os.path.exists(REAL), "needs:nvcc: build/liblstorch_cuda.so is not built")

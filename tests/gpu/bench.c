@@ -306,6 +306,36 @@ static void time_rows(lst_session *s, const shape *of, const char *weights, int3
     }
 }
 
+static uint64_t free_bytes(void) {
+    lst_device_info d = {.size = sizeof d};
+    MUST(p_lst_device(0, &d));
+    return d.free_bytes;
+}
+
+// What recording a step costs: wall time of a first forward of each number of rows, over a second one; and memory.
+static void time_graphs(lst_session *s, const shape *of, const char *weights, int32_t context) {
+    static lst_row rows[LST_MAX_ROWS];
+    enum { SIZES = 9 };
+    double us[SIZES];
+    int32_t tokens[LST_MAX_ROWS], parents[LST_MAX_ROWS];
+    random_prompt(tokens, LST_MAX_ROWS, of);
+    for (int i = 0; i < LST_MAX_ROWS; i++) parents[i] = i - 1;
+    const uint64_t before = free_bytes();
+    for (int i = 0; i < SIZES; i++) { // sampled ones: none of them was recorded yet
+        double took[2];
+        for (int k = 0; k < 2; k++) {
+            const double start = now_us();
+            MUST(p_lst_forward_tree(s, tokens, parents, 8 * (i + 1), &plain_sampling, rows));
+            took[k] = now_us() - start;
+        }
+        us[i] = took[0] - took[1];
+    }
+    const uint64_t after = free_bytes();
+    line("{\"kind\":\"graphs\",\"shape\":\"%s\",\"weights\":\"%s\",\"context\":%d,\"graphs\":%d,\"record_us\":%.1f,"
+         "\"bytes\":%lld}",
+         of->name, weights, context, SIZES, median(us, SIZES), (long long)before - (long long)after);
+}
+
 static void time_prefill(lst_model *m, const shape *of, const char *weights) {
     const int32_t n = options.tiny ? 300 : 2048;
     const int runs = options.tiny ? 1 : 3;
@@ -353,6 +383,7 @@ static void measure(const shape *of, const char *weights) {
         const int32_t at = p_lst_length(s);
         MUST(p_lst_prefill(s, ids + at, contexts[c] - at, &greedy, &last, NULL, NULL));
         time_rows(s, of, weights, contexts[c]);
+        if (!c) time_graphs(s, of, weights, contexts[c]);
         const int32_t token = time_steps(s, of, weights, "greedy", &greedy, contexts[c], last.chosen, step_bytes);
         if (!c)
             time_steps(s, of, weights, "temperature 1, top-k 40, top-p 0.9", &cut_sampling, contexts[c], token,
@@ -568,11 +599,11 @@ static void exact(void) {
                    .top_value = get((size_t)most * sizeof *p.top_value)};
     random_state = 77;
     long sum = 0, differences = 0;
-    bool late = false;
     for (int c = 0; c < CASES; c++) {
         tally t = {0};
         lst_sampling how = *cases[c].how;
-        const double case_start = now_us();
+        const double case_start = now_us(), left_s = options.seconds - (case_start - start) / 1e6;
+        bool late = false; // each case has its share of what is left
         while (t.tokens < (wanted + CASES - 1) / CASES && !late) {
             lst_session *plain, *drafted;
             const long left = (wanted + CASES - 1) / CASES - t.tokens;
@@ -592,7 +623,7 @@ static void exact(void) {
             t.tokens += p.n;
             t.runs++;
             if (p.prompt + p.n > t.longest_context) t.longest_context = p.prompt + p.n;
-            late = (now_us() - start) / 1e6 > options.seconds;
+            late = (now_us() - case_start) / 1e6 > left_s / (CASES - c);
         }
         const long bad = t.bad_tokens + t.bad_logits + t.bad_rows + t.bad_tops;
         line("{\"kind\":\"exact\",\"shape\":\"%s\",\"weights\":\"%s\",\"sampling\":\"%s\",\"tokens\":%ld,\"runs\":%ld,"

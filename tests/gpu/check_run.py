@@ -120,7 +120,7 @@ class Run:
     """One run of the check: what it works with, how much time is left, and what came out (r, the report's JSON)."""
 
     def __init__(self, a):
-        self.begin, self.earlier = time.monotonic(), 0
+        self.begin, self.earlier, self.until = time.monotonic(), 0, None
         self.model, self.quick, self.tokens, self.emulated = a.model, a.quick, a.tokens, a.emulated
         self.total = a.seconds or (380 if a.emulated else 200 if a.quick else 540)
         self.torch, how = find_torch()
@@ -185,8 +185,14 @@ class Run:
     def limit(self, seconds):
         return min(seconds, max(1, self.left()))
 
+    def allow(self, seconds):
+        """From here on, until it is called again: so much for all commands of a step of the plan."""
+        self.until = time.monotonic() + seconds * (4 if self.emulated else 1)  # a test, beside others
+
     def left(self):
-        return self.total - (time.monotonic() - self.begin)
+        now = time.monotonic()
+        of_all = self.total - (now - self.begin)
+        return of_all if self.until is None else min(of_all, self.until - now)
 
     def note(self, name, state, detail="", seconds=0.0, **more):
         self.r["steps"] = [s for s in self.r["steps"] if s["name"] != name]  # an earlier run had it
@@ -197,9 +203,10 @@ class Run:
     def step(self, name, args, limit, judge=None, env=None, needs=5.0):
         """A command that passes or fails; judge(done, its entry of the record) may know better. None: no time is left."""
         if self.left() < needs:
-            self.note(name, "skipped", f"no time is left of {self.total} s: --seconds N, or STEPS= for this part alone")
+            self.note(name, "skipped", f"no time is left, of {self.total} s for all or of what the plan gives this step: "
+                      "--seconds N, or STEPS= for this part alone")
             return None
-        d = call(args, self.limit(limit * (4 if self.emulated else 1)), env or self.env)  # a test, beside others
+        d = call(args, self.limit(limit * (4 if self.emulated else 1)), env or self.env)
         entry = {"state": "passed", "detail": ""} if d.ok else {"state": "failed", "detail": d.why()}
         if judge:
             judge(d, entry)

@@ -1,4 +1,4 @@
-"""The steps of the check on a GPU, one function each; check.py has their order, README.md what they are for."""
+"""The steps of the check on a GPU, one function each, with the words that a plan gives them (plans/, README.md)."""
 import importlib.util
 import json
 import os
@@ -49,7 +49,7 @@ def machine(run):
 def make(run, name, *targets, limit=300, judge=None):
     env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "LIBTORCH")}
     torch = [f"LIBTORCH={run.torch}"] if run.torch else []
-    return run.step(name, ["make", *targets, *torch], limit, judge, env)
+    return run.step(name, ["make", "PACKAGES=unchecked", *targets, *torch], limit, judge, env)
 
 
 def build(run):
@@ -99,27 +99,29 @@ def judge_tests(d, entry):
         entry.update(state="failed", detail="no test ran")
 
 
-def tests(run):
-    if run.emulated:  # all of them take a minute there
-        for name in ("gate", "add_norm"):
-            run.step(f"tests: kernels ({name})", [run.built("test_gpu_kernels"), name], 60, judge_tests)
-    else:
-        run.step("tests: kernels", [run.built("gpu_kernels")], 120, judge_tests)
-    for program, limit in (("test_lst", 90), ("test_models", 180)):
-        why = run.cannot_start(program)
-        if run.emulated and program == "test_models":
-            why = "it takes minutes on the emulated device (make test has it)"
-        if why:
-            run.note(f"tests: {program}", "skipped", why)
+def tests(run, what):
+    """what: kernels, test_lst or test_models"""
+    if what == "kernels":
+        if run.emulated:  # all of them take a minute there
+            for name in ("gate", "add_norm"):
+                run.step(f"tests: kernels ({name})", [run.built("test_gpu_kernels"), name], 60, judge_tests)
         else:
-            run.step(f"tests: {program}", [run.program(program)], limit, judge_tests)
+            run.step("tests: kernels", [run.built("gpu_kernels")], 120, judge_tests)
+        return
+    why = run.cannot_start(what)
+    if run.emulated and what == "test_models":
+        why = "it takes minutes on the emulated device (make test has it)"
+    if why:
+        run.note(f"tests: {what}", "skipped", why)
+    else:
+        run.step(f"tests: {what}", [run.program(what)], 180, judge_tests)
 
 
-def sanitizer(run):
-    tool = find_tool("compute-sanitizer")
+def sanitizer(run, kind, what):
+    """kind: memcheck, racecheck or initcheck; what: kernels (all tests of them), a part of their names, or model (a tiny one)"""
+    tool, name = find_tool("compute-sanitizer"), f"compute-sanitizer: {kind}, {what}"
     if run.emulated or not tool:
-        run.note("compute-sanitizer", "skipped",
-                 "it is not for the emulated device" if run.emulated else "compute-sanitizer is not on PATH")
+        run.note(name, "skipped", "it is not for the emulated device" if run.emulated else "compute-sanitizer is not on PATH")
         return
 
     def judge(d, entry):
@@ -130,12 +132,35 @@ def sanitizer(run):
             entry.update(state="failed" if d.code else "skipped", detail="it gave no summary: " + d.why())
         else:
             entry["detail"] = found[-1] + ("; " + d.why() if not d.ok else "")
-    model = [run.bench_program, "--library", run.library, "--exact", "--tiny", "--tokens", "60", "--seconds", "20"]
+    if what == "model":
+        args = [run.bench_program, "--library", run.library, "--exact", "--tiny", "--tokens", "60", "--seconds", "20"]
+    else:
+        args = [run.built("gpu_kernels"), *([] if what == "kernels" else [what])]
     env = dict(run.env, LOGITSPEC_CUDA_MALLOC="1")  # what is beyond an allocation belongs to nobody then
-    for what, args, limit in (("kernels", [run.built("gpu_kernels")], 100), ("a model", model, 60)):
-        for kind in ("memcheck", "racecheck", "initcheck"):
-            run.step(f"compute-sanitizer: {kind}, {what}",
-                     [tool, "--tool", kind, "--error-exitcode", "86", "--print-limit", "5", *args], limit, judge, env, needs=15)
+    run.step(name, [tool, "--tool", kind, "--error-exitcode", "86", "--print-limit", "5", *args], 100, judge, env, needs=10)
+
+
+def profile(run, *words):
+    """words: a kernel of the times step, its format and rows: what the hardware counters say of two of its launches"""
+    kernel, form, rows = " ".join(words[:-2]).replace(",", ", "), *words[-2:]
+    tool, name = find_tool("ncu"), f"profile: {kernel}, {form}, {rows} rows"
+    if run.emulated or not tool:
+        run.note(name, "skipped", "it is not for the emulated device" if run.emulated else "ncu is not on PATH")
+        return
+
+    def judge(d, entry):
+        path = os.path.join(run.out, "profile-" + re.sub(r"[^a-z0-9]+", "-", f"{kernel} {form} {rows}") + ".txt")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(d.out)
+        wanted = ("Duration", "Executed Ipc Active", "One or More Eligible", "DRAM Throughput", "L2 Cache Throughput",
+                  "Registers Per Thread", "Achieved Occupancy")
+        found = {k: re.findall(re.escape(k) + r"\s+\S+\s+([\d.,]+)", d.out)[-1:] for k in wanted}
+        if d.ok:
+            entry["detail"] = ", ".join(f"{k} {v[0]}" for k, v in found.items() if v)
+        if d.late or not any(found.values()):
+            entry["state"] = "skipped"
+    run.step(name, [tool, "--clock-control", "none", "--set", "full", "-k", "regex:matmul|attend", "-s", "3", "-c", "2",
+                    run.built("gpu_kernels"), "--times-of", kernel, form, rows], 60, judge, needs=10)
 
 
 # ---- measurements of the library alone
@@ -154,38 +179,45 @@ def copy(run):
     bench(run, "copy bandwidth", "--copy", limit=60)
 
 
-def kernels(run):
+def kernels(run, what):
+    """what: times (each kernel), cuts or cuts-small (matmuls by chunks of their inputs; times.h)"""
     def judge(d, entry):
-        run.r["bench"] += json_lines(d.out)
-    program = "test_gpu_kernels" if run.emulated else "gpu_kernels"
-    run.step("times of single kernels", [run.built(program), "--times-tiny" if run.emulated else "--times"], 60, judge)
-
-
-def shapes(run):
-    for shape in ("tiny", "tiny-tied") if run.emulated else LARGE + [SMALL]:
-        bench(run, f"times: {shape}, bf16", "--shape", shape, "--weights", "bf16", limit=90 if run.emulated else 120)
-
-
-def kept(run):
-    shape = "tiny" if run.emulated else LARGE[0]
-    for weights in ["q8"] if run.emulated else ["q8", "q4"]:
-        name = f"times: {shape}, {weights}"
-        if run.quick:
-            run.note(name, "skipped", "--quick leaves it out")
-        else:
-            bench(run, name, "--shape", shape, "--weights", weights)
-
-
-def exact(run):
-    tokens = run.tokens or (180 if run.emulated else 10000 if run.quick else 50000)
-    seconds = run.limit(60 if run.quick else 150)
-    bench(run, f"exactness over {tokens} tokens", "--exact", "--tokens", str(tokens), "--seconds", str(int(seconds)),
-          limit=seconds + 25)
-    if run.emulated or run.quick:
+        run.r["bench"] += [dict(x, kind="kernel" if what == "times" else what) for x in json_lines(d.out)]
+    if run.emulated and what != "times":
+        run.note(f"kernels: {what}", "skipped", "it takes minutes on the emulated device")
         return
-    for weights in ("bf16", "q4"):  # the shapes that people decode: fewer tokens, in what time there is
-        bench(run, f"exactness: {LARGE[0]}, {weights}", "--exact", "--shape", LARGE[0], "--weights", weights, "--tokens", "5000",
-              "--seconds", "30", limit=75)
+    program, option = run.built("test_gpu_kernels" if run.emulated else "gpu_kernels"), "--times" if what == "times" else "--times-" + what
+    run.step(f"kernels: {what}", [program, "--times-tiny" if run.emulated else option], 60, judge)
+
+
+TINY = {LARGE[0]: "tiny", SMALL: "tiny-tied"}  # what stands for a shape on the emulated device
+
+
+def small_enough(run, name, shape, weights):
+    """The shape to run, or None: it was noted as skipped."""
+    why = ("--quick leaves it out" if run.quick and weights == "q8" else
+           "a tiny shape stands for the others on the emulated device" if run.emulated and shape not in TINY else None)
+    if why:
+        run.note(name, "skipped", why)
+        return None
+    return TINY[shape] if run.emulated else shape
+
+
+def shapes(run, shape, weights):
+    name = f"times: {shape}, {weights}"
+    if of := small_enough(run, name, shape, weights):
+        bench(run, name, "--shape", of, "--weights", weights, limit=90 if run.emulated else 120)
+
+
+def exact(run, shape, weights, tokens):
+    name = f"exactness: {shape}, {weights}"
+    tokens = int(run.tokens or (180 if run.emulated else 10000 if run.quick and int(tokens) > 10000 else tokens))
+    if of := small_enough(run, name, shape, weights):
+        if run.emulated and shape != SMALL:
+            run.note(name, "skipped", "one shape is enough on the emulated device")
+            return
+        bench(run, f"{name}, {tokens} tokens", "--exact", *([] if run.emulated else ["--shape", of, "--weights", weights]), "--tokens",
+              str(tokens), "--seconds", str(int(max(5, run.limit(150) - 25))), limit=175)
 
 
 # ---- the program on a real model

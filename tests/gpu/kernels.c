@@ -15,7 +15,8 @@ int main(int argc, char **argv) {
     const int there = device_open(why, sizeof why);
     int n_failed = 0;
     if (argc > 1 && !strncmp(argv[1], "--times", 7)) {
-        if (there) kernel_times(argv[1][7] ? argv[1] + 8 : "");
+        const int of = argc == 5 && !strcmp(argv[1], "--times-of");
+        if (there) kernel_times(of || !argv[1][7] ? "" : argv[1] + 8, of ? argv + 2 : NULL);
         else printf("needs: a GPU that CUDA sees (%s)\n", why);
         return !there;
     }

@@ -31,6 +31,7 @@ static size_t beyond_l2 = (size_t)256 << 20; // bytes that no cache holds
 static int runs = 20;
 static lsg_event from, to;
 static const lsg_card *card; // of this device; NULL: not known
+static char **only;          // kernel, format and rows that are timed alone; NULL: all
 
 // What the plan says of a launch; 0: nothing.
 static double on_paper(const char *kernel, lsg_format format, int32_t rows, int32_t context) {
@@ -70,6 +71,8 @@ static void *noise(size_t bytes) {
 static void say(const char *kernel, const char *format, int32_t rows, int32_t context, double bytes, double paper_us,
                 void (*body)(void *ud, int i), void *ud) {
     float ms;
+    if (only && (strcmp(kernel, only[0]) || strcmp(format, only[1]) || rows != (int32_t)strtol(only[2], NULL, 10)))
+        return;
     for (int i = 0; i < 3; i++) body(ud, i);
     MUST(lsg_event_record(from, stream));
     for (int i = 0; i < runs; i++) body(ud, i);
@@ -327,10 +330,11 @@ static void time_cuts(const int32_t *rows, int n_rows) {
         }
 }
 
-void kernel_times(const char *what) {
+void kernel_times(const char *what, char **of) {
     static const int32_t rows[] = {1, 8, 64}, cut_rows[] = {1, 8, 32, 64}, contexts[] = {640, 8320};
     const int tiny = !strcmp(what, "tiny"), cuts = !strncmp(what, "cuts", 4);
     lsg_device d;
+    only = of;
     MUST(lsg_device_get(0, &d));
     card = lsg_card_of(d.name);
     if (tiny) {

@@ -3,4 +3,5 @@
 
 // what: "" (each kernel, on the shapes of an 8B model), "tiny" (small shapes, once, for the emulated device), "cuts" or
 // "cuts-small" (matmuls and their readers by the number of chunks, on the shapes of an 8B model and of SmolLM2).
-void kernel_times(const char *what);
+// only: a kernel's name, format and number of rows, which alone are timed; NULL: all.
+void kernel_times(const char *what, char **only);

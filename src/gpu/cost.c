@@ -1,17 +1,17 @@
 /* What a step costs on paper. Memory: each byte that must come from the card's memory once, at the rate that streaming
- * kernels reach of what the card's maker says; inputs of a matmul that blocks read again come from its second-level
- * cache (weights and keys that blocks of more rows read again are left out). Instructions: counted in the machine code,
- * at a rate of a scheduler's cycles. A kernel takes the largest of these, and what no kernel escapes: its launch, and
- * the way to memory and back for what the kernel before it wrote. The constants were chosen after an H100
- * (tests/gpu/results): forwards of 1 to 64 rows after 640 tokens come out between 13% below and 3% above what it took,
- * larger ones up to 31% below. For other cards they are assumptions. */
+ * kernels reach of what the card's maker says; what blocks of a matmul read again (inputs, and weights for more rows
+ * than a block has) comes from its second-level cache (keys that blocks of more rows read again are left out).
+ * Instructions: counted in the machine code, at a rate of a scheduler's cycles. A kernel takes the largest of these,
+ * and what no kernel escapes: its launch, and the way to memory and back for what the kernel before it wrote. The
+ * constants were chosen after an H200 (tests/gpu/results/h200.md, which says how far off they are). For other cards
+ * they are assumptions. */
 #include "gpu/plan.h"
 
 #include <string.h>
 
 static const double STREAMED = 0.88; /* of the memory's rate: what its bytes come at */
-static const double CACHED = 1.15;   /* of the memory's rate: bytes from memory and the cache together */
-static const double ISSUED = 0.3;    /* instructions a scheduler and cycle, where they are the bound */
+static const double CACHED = 17;     /* bytes a cycle and multiprocessor: from memory and the cache together */
+static const double ISSUED = 0.36;   /* instructions a scheduler and cycle, where they are the bound */
 static const double LATENCY_US = 2;
 static const double ATTENTION_US = 4; /* keys, scores, weights and values wait for each other */
 
@@ -54,7 +54,8 @@ static void add(sheet *s, const char *kernel, int32_t launches, int64_t blocks, 
     if (of_one > 48 / warps) of_one = 48 / warps;                     /* warps of a multiprocessor */
     const int64_t resident = of_one * c->gpu.multiprocessors,
                   of_most = (blocks + c->gpu.multiprocessors - 1) / c->gpu.multiprocessors;
-    const double streamed = bytes / (c->gb_s * STREAMED * 1e3), cached = (bytes + again) / (c->gb_s * CACHED * 1e3),
+    const double streamed = bytes / (c->gb_s * STREAMED * 1e3),
+                 cached = (bytes + again) / (CACHED * c->ghz * 1e3 * c->gpu.multiprocessors),
                  memory = streamed > cached ? streamed : cached,
                  even = instructions / (4e3 * c->ghz * ISSUED * c->gpu.multiprocessors),
                  /* until the multiprocessor with the most blocks has ended */
@@ -89,7 +90,8 @@ static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n
     const int32_t own = lsg_matmul_plan_of(format, eights).shared;
     add(s, kernel, launches, (int64_t)row_blocks * out_blocks * cut.chunks,
         (size_t)(own > cut.least_shared ? own : cut.least_shared), LSG_WARPS,
-        (double)(launches * tiles * lsg_tile_bytes(format)), (double)launches * 2 * n_in * rows * out_blocks,
+        (double)(launches * tiles * lsg_tile_bytes(format)),
+        launches * (2.0 * n_in * rows * out_blocks + (row_blocks - 1.0) * (double)(tiles * lsg_tile_bytes(format))),
         (double)(launches * tiles * row_blocks) * (base[format] + more[format] * eights));
 }
 

@@ -1,5 +1,5 @@
 // Perplexity of the default model on a text, for each dtype: what an arithmetic costs in quality.
-// perplexity MODEL TEXT DTYPE...: one JSON object a line.
+// perplexity MODEL TEXT DTYPE...: one JSON object a line. The dtype "cuda" is the GPU's arithmetic.
 //
 // The text is cut into pieces of at most 512 tokens. Each piece is decoded as chains of 64 rows; a row says how likely
 // its own token was (parent_logit - parent_lse). Perplexity = exp(mean of -log p) over every token but each piece's
@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { PIECE = 512, CHAIN = 64 };
 
@@ -41,7 +42,10 @@ int main(int argc, char **argv) {
         ls_model model;
         ls_ids ids = {0};
         ls_timeline *timeline;
-        const ls_model_options o = {.name = argv[1], .engine = {.device = "cpu", .dtype = argv[a]}};
+        const bool gpu = !strcmp(argv[a], "cuda");
+        const ls_model_options o = {
+            .name = argv[1],
+            .engine = {.device = gpu ? "cuda" : "cpu", .dtype = gpu ? "auto" : argv[a], .weights = "auto"}};
         if (ls_model_load(&model, &o, &err) || ls_encode(model.vocab, text.p, text.n, false, &ids, &err) ||
             model.engine->timeline(model.engine, 0, &timeline, &err)) {
             fprintf(stderr, "%s\n", err.msg);

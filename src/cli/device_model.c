@@ -50,6 +50,8 @@ static void write_json(ls_jsonw *w, const lsg_card *card, const ls_gpu_model *m,
             ls_jw_field_num(w, "us", of[k]->us, 6);
             ls_jw_field_str(w, "bound", of[k]->bound);
             ls_jw_field_num(w, "bytes", of[k]->bytes, 15);
+            ls_jw_field_num(w, "cache_bytes", of[k]->again, 15);
+            ls_jw_field_num(w, "sum_bytes", of[k]->sums, 15);
             ls_jw_field_num(w, "instructions", of[k]->instructions, 15);
             ls_jw_field_num(w, "blocks", (double)of[k]->blocks, 15);
             ls_jw_field_num(w, "resident", (double)of[k]->resident, 15);

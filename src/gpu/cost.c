@@ -66,6 +66,7 @@ static void add(sheet *s, const char *kernel, int32_t launches, int64_t blocks, 
     r->blocks = blocks;
     r->resident = resident;
     r->bytes += bytes;
+    r->again += again;
     r->instructions += instructions;
     r->us += busy + latency;
     r->bound = latency > busy ? "latency" : memory > issue ? "memory" : "instructions"; /* of the last kind */
@@ -93,6 +94,7 @@ static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n
         (double)(launches * tiles * lsg_tile_bytes(format)),
         launches * (2.0 * n_in * rows * out_blocks + (row_blocks - 1.0) * (double)(tiles * lsg_tile_bytes(format))),
         (double)(launches * tiles * row_blocks) * (base[format] + more[format] * eights));
+    row_of(s, kernel)->sums += 4.0 * launches * cut.chunks * n_out * rows;
 }
 
 int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*formats)[LSG_MATRICES], int32_t rows,

@@ -194,6 +194,8 @@ typedef struct {
     int64_t blocks;      /* a launch */
     int64_t resident;    /* that the card holds at once */
     double bytes;        /* a step's, of the card's memory */
+    double again;        /* a step's, of its second-level cache: what blocks of a matmul read after others */
+    double sums;         /* a step's, of a matmul's results, all chunks: written, and read by the next kernel */
     double instructions; /* a step's, of warps */
     double us;           /* a step */
     const char *bound;   /* "memory", "instructions" or "latency": what takes most of it */

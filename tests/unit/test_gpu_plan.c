@@ -206,6 +206,9 @@ static void costs_are_those_of_the_bytes(void **state) {
             assert_true(us * card->gb_s * 1e3 > bytes); // not faster than its memory
             const double of_tree = total(tree, lsg_step_costs(card, s, formats, 64, 512, tree), &same);
             assert_true(of_tree > us && same < 1.01 * bytes); // a tree reads the same weights
+            for (int i = 0; i < n; i++)                       // 64 rows have 64 times the sums, and read more again
+                if (!strncmp(tree[i].kernel, "matmul", 6))
+                    assert_true(tree[i].sums == 64 * one[i].sums && one[i].sums > 0 && tree[i].again > one[i].again);
             assert_true(total(later, lsg_step_costs(card, s, formats, 1, 8192, later), &more) > us);
             assert_true(more - bytes > 0.99 * (8192 - 512) * 2 * 2 * 32 * 8 * 128);
         }

@@ -282,11 +282,32 @@ ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
     return code;
 }
 
+// Tokens as the escaped text spells them. A tokenizer.model has U+2581 for the blanks of a user-defined symbol, and the
+// same symbol in a GGUF file has plain blanks. `spelled` owns what differs.
+static ls_str *tokens_as_escaped(const ls_sentencepiece_source *src, ls_buf *spelled) {
+    ls_str *tokens = ls_calloc(src->n_tokens, sizeof *tokens);
+    size_t most = 0, used = 0;
+    for (size_t i = 0; i < src->n_tokens; i++)
+        if (src->types[i] == LS_USER_DEFINED) most += 3 * src->tokens[i].n;
+    ls_buf_room(spelled, most); // so that it does not move
+    for (size_t i = 0; i < src->n_tokens; i++, used = spelled->n) {
+        const ls_str t = tokens[i] = src->tokens[i];
+        if (!src->escape || src->types[i] != LS_USER_DEFINED || !t.n || !memchr(t.p, ' ', t.n)) continue;
+        for (size_t k = 0; k < t.n; k++)
+            if (t.p[k] == ' ') ls_buf_add(spelled, "\u2581", 3);
+            else ls_buf_char(spelled, t.p[k]);
+        tokens[i] = (ls_str){spelled->p + used, spelled->n - used};
+    }
+    return tokens;
+}
+
 ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source *src, ls_err *err) {
     *out = NULL;
+    ls_buf spelled = {0};
+    ls_str *tokens = tokens_as_escaped(src, &spelled);
     ls_vocab_parts parts = {
         .kind = src->unigram ? LS_UNIGRAM : LS_SCORE_BPE,
-        .tokens = src->tokens,
+        .tokens = tokens,
         .types = src->types,
         .scores = src->scores,
         .n_tokens = src->n_tokens,
@@ -316,6 +337,8 @@ ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source
         ls_pretok_free(parts.pretok);
     }
     free(added);
+    free(tokens);
+    ls_buf_free(&spelled);
     return code;
 }
 

@@ -136,6 +136,38 @@ static void expect_parts(const ls_vocab *v, const ls_text_part *parts, size_t n,
 #define PART(s, trusted)                                                                                               \
     { s, sizeof(s) - 1, trusted }
 
+// A user-defined symbol of blanks is the same symbol with plain blanks (GGUF) and with U+2581 (tokenizer.model), in
+// both kinds of model.
+static void symbols_of_blanks_have_two_spellings(void **state) {
+    (void)state;
+#define TOKEN(text)                                                                                                    \
+    { text, sizeof(text) - 1 }
+    const ls_str tokens[][7] = {
+        {TOKEN("<unk>"), TOKEN("a"), TOKEN("b"), TOKEN("\u2581"), TOKEN("  "), TOKEN("   "), TOKEN("a b")},
+        {TOKEN("<unk>"), TOKEN("a"), TOKEN("b"), TOKEN("\u2581"), TOKEN("\u2581\u2581"), TOKEN("\u2581\u2581\u2581"),
+         TOKEN("a\u2581b")}};
+    const int32_t types[] = {2, 1, 1, 1, 4, 4, 4};
+    const double scores[] = {0, -1, -2, -3, 0, 0, 0};
+    for (int i = 0; i < 4; i++) {
+        const ls_sentencepiece_source src = {.tokens = tokens[i / 2],
+                                             .types = types,
+                                             .scores = scores,
+                                             .n_tokens = 7,
+                                             .unigram = i % 2,
+                                             .escape = true,
+                                             .bos = -1,
+                                             .eos = -1};
+        ls_vocab *v;
+        ls_err err = {0};
+        if (ls_vocab_new_sentencepiece(&v, &src, &err)) fail_msg("%s", err.msg);
+        EXPECT(v, ((const ls_text_part[]){PART("a  b", false)}), 1, 4, 2);
+        EXPECT(v, ((const ls_text_part[]){PART("b   b", false)}), 2, 5, 2);
+        EXPECT(v, ((const ls_text_part[]){PART("b b", false)}), 2, 3, 2);
+        EXPECT(v, ((const ls_text_part[]){PART("ba b", false)}), 2, 6);
+        ls_vocab_free(v);
+    }
+}
+
 static void parts_are_one_text(void **state) {
     (void)state;
     ls_vocab *v = from_json(BYTES, "{}"); // the configuration's add_prefix_space is false unless it says otherwise
@@ -429,6 +461,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_lists_are_read_at_once),
         cmocka_unit_test(ids_equal_the_reference),
+        cmocka_unit_test(symbols_of_blanks_have_two_spellings),
         cmocka_unit_test(parts_are_one_text),
         cmocka_unit_test(configurations_are_believed),
         cmocka_unit_test(added_tokens_without_a_row),

@@ -3,7 +3,7 @@
 own configurations, and the ids that the reference libraries give for texts.json. tests/unit/test_tokenizers.c reads them.
 
   gen_tokenizers.py             write the files
-  gen_tokenizers.py --add       write those that are missing, with the tokenizers that are there
+  gen_tokenizers.py --add       keep the tokenizers that are there; write those that are missing, and all ids
   gen_tokenizers.py --check N   compare N random lines for each family with build/tests/test_tokenizers
   gen_tokenizers.py --check N --family NAME
 
@@ -79,7 +79,7 @@ def line(rng):
         elif pick < 0.84:
             parts.append(rng.choice("a '=-_\n1\u2581e\u0301") * rng.randint(1, 30))
         else:
-            parts.append(" " * rng.randint(1, 3))
+            parts.append(rng.choice([" ", " ", "\t", "\n", "\r\n", " \n"]) * rng.choice([1, 2, 3, rng.randint(1, 40)]))  # runs of blanks
     return "".join(parts)
 
 
@@ -143,6 +143,9 @@ def rules_file(folder):
     return path
 
 
+GEMMA_SYMBOLS = ["<start_of_turn>", "\n\n", "▁▁", "▁▁▁", "</td>"]
+
+
 def sp_models(folder, full=False, kept=None):
     if kept:
         return {x[:-6]: open(os.path.join(kept, x), "rb").read() for x in sorted(os.listdir(kept)) if x.endswith(".model")}
@@ -151,7 +154,7 @@ def sp_models(folder, full=False, kept=None):
                  remove_extra_whitespaces=False, vocab_size=VOCAB + 260)
     return {
         "sp_llama": sp_train(**llama),
-        "sp_gemma": sp_train(**{**llama, "add_dummy_prefix": False}, user_defined_symbols=["<start_of_turn>", "\n\n", "▁▁", "▁▁▁", "</td>"]),
+        "sp_gemma": sp_train(**{**llama, "add_dummy_prefix": False}, user_defined_symbols=GEMMA_SYMBOLS),
         "sp_bpe_nfkc": sp_train(model_type="bpe", control_symbols=["<ctl>"], user_defined_symbols=["<think>", "a_b"], **rules),
         "sp_unigram": sp_train(model_type="unigram", user_defined_symbols=["<think>", "a_b"], **rules),
         "sp_unigram_bytes": sp_train(model_type="unigram", byte_fallback=True, vocab_size=VOCAB + 260, treat_whitespace_as_suffix=True, **rules),
@@ -291,11 +294,14 @@ def write_gguf(path, model, tokens, types, merges=None, scores=None, **more):
     w.close()
 
 
-def sp_gguf(path, model):
+def sp_gguf(path, model, user_defined=(), prefix=True):
+    """As llama.cpp's converter writes it: user-defined symbols (type 4) have plain blanks."""
     sp, list_ = pieces(model)
-    kind = lambda i: 2 if sp.is_unknown(i) else 3 if sp.is_control(i) else 6 if sp.is_byte(i) else 1  # noqa: E731
-    write_gguf(path, "llama", [p.encode() for p, _ in list_], [kind(i) for i in range(len(list_))], scores=[s for _, s in list_], add_bos_token_id=1,
-               add_eos_token_id=2, add_add_bos_token=True, add_add_space_prefix=True)
+    kind = lambda i: (2 if sp.is_unknown(i) else 3 if sp.is_control(i) else 6 if sp.is_byte(i) else 4 if list_[i][0] in user_defined else 1)  # noqa: E731
+    types = [kind(i) for i in range(len(list_))]
+    tokens = [(p.replace("\u2581", " ") if t == 4 else p).encode() for (p, _), t in zip(list_, types)]
+    write_gguf(path, "llama", tokens, types, scores=[s for _, s in list_], add_bos_token_id=1, add_eos_token_id=2, add_add_bos_token=True,
+               add_add_space_prefix=prefix)
 
 
 def bpe_gguf(path, t, pre):
@@ -315,7 +321,7 @@ GGUF = {"gguf_qwen2": ("qwen2", "qwen2"), "gguf_llama3": ("llama3", "llama-bpe")
         "gguf_starcoder": ("smollm", "starcoder"), "gguf_refact": ("smollm", "refact"), "gguf_tekken": ("tekken", "tekken"), "gguf_gpt4o": ("o200k", "gpt-4o"),
         "gguf_deepseek": ("deepseek", "deepseek-v3"), "gguf_falcon": ("falcon", "falcon"), "gguf_tiny_aya": ("tiny_aya", "tiny_aya"),
         "gguf_gemma": ("gemma", "gemma4")}
-KEPT_GGUF = {"gguf_qwen2": "qwen2", "gguf_llama": "sp_llama", "gguf_falcon": "falcon", "gguf_gemma": "gemma"}
+KEPT_GGUF = {"gguf_qwen2": "qwen2", "gguf_llama": "sp_llama", "gguf_sp_gemma": "sp_gemma", "gguf_falcon": "falcon", "gguf_gemma": "gemma"}
 
 
 def build(folder, full, kept=None):
@@ -341,6 +347,9 @@ def build(folder, full, kept=None):
     path = os.path.join(folder, "gguf_llama.gguf")
     sp_gguf(path, sp["sp_llama"])
     out["gguf_llama"] = (path, out["sp_llama"][1])
+    path = os.path.join(folder, "gguf_sp_gemma.gguf")
+    sp_gguf(path, sp["sp_gemma"], GEMMA_SYMBOLS, prefix=False)
+    out["gguf_sp_gemma"] = (path, out["sp_gemma"][1])
     for name, (family, pre) in GGUF.items():
         path = os.path.join(folder, name + ".gguf")
         bpe_gguf(path, json_made[family], pre)
@@ -351,7 +360,7 @@ def build(folder, full, kept=None):
 def comparable(name, text):
     """sentencepiece takes no control tokens from text. tokenizers' classes of characters are of several versions of Unicode, newer and older than ours:
     the families of odd steps are compared on characters that all of them know."""
-    if name.startswith("sp_") or name == "gguf_llama":
+    if name.startswith("sp_") or name in ("gguf_llama", "gguf_sp_gemma"):
         return not any(x in text for x in ("<s>", "</s>", "<unk>", "<ctl>"))
     old = unicodedata.ucd_3_2_0
     return name not in ("nfkd", "splits", "unks") or all(old.category(c) not in ("Cn", "Co") for x in (text, old.normalize("NFKD", text)) for c in x)
@@ -395,12 +404,13 @@ def write(add):
     with tempfile.TemporaryDirectory() as folder:
         for name, (path, reference) in build(folder, False, OUT if add else None).items():
             to = os.path.join(OUT, KEPT_GGUF.get(name, name) + os.path.splitext(path)[1])
-            if name in GGUF and name not in KEPT_GGUF or add and os.path.exists(to):
+            if name in GGUF and name not in KEPT_GGUF:
                 continue
-            with open(path, "rb") as f:
-                data = f.read()
-            with open(to, "wb") as f:
-                f.write(data)
+            if not add or not os.path.exists(to):
+                with open(path, "rb") as f:
+                    data = f.read()
+                with open(to, "wb") as f:
+                    f.write(data)
             if name in KEPT_GGUF:
                 continue
             ids = [reference(x) if comparable(name, x) else None for x in lines]

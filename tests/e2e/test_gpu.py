@@ -161,7 +161,7 @@ class Gpu(unittest.TestCase):
         """The next step has its own time, and what was measured before is kept."""
         plan = os.path.join(self.tmp.name, "plan.txt")
         with open(plan, "w", encoding="utf-8") as f:
-            f.write("1 shapes llama-3.1-8b bf16 # far too little\n\n60 copy\n")
+            f.write("300 build\n1 shapes llama-3.1-8b bf16 # far too little\n\n60 copy\n")
         r = check("--plan", plan, "--out", self.tmp.name, "--tokens", "900")
         with open(os.path.join(self.tmp.name, "gpu-check.json"), encoding="utf-8") as f:
             states = {s["name"]: s["state"] for s in json.load(f)["steps"]}

@@ -26,7 +26,7 @@ class Torture(unittest.TestCase):
 
     def test_calls_that_fail_leave_nothing_half_done(self):
         with tempfile.TemporaryDirectory() as d:
-            report = torture.torture(BUILD, os.path.join(d, "t"), seconds=15, seed=1, runs=250)
+            report = torture.torture(BUILD, os.path.join(d, "t"), seconds=120, seed=1, runs=250)
         self.assertFalse(report.problems, report.text())
         self.assertEqual(report.violations, [], report.text())
         self.assertGreater(sum(report.hit.values()), 30)

@@ -4,6 +4,7 @@
 #include "engine/measured.h"
 #include "engine/threads.h"
 #include "base/mem.h"
+#include "base/paths.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -159,6 +160,7 @@ static bool at_most(void *calls, const char *stage, double fraction) {
 
 static void keep(const char *path, const char *magic, const char *key, const char *text) {
     unlink(path);
+    ls_make_folders(path); // on a busy machine nothing was kept before
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     fprintf(f, "%s\n%s\n%s", magic, key, text);

@@ -200,10 +200,10 @@ static void loop(app *a) {
         // what is typed after the key that gives the terminal to an editor or the shell is for them
         while (!a->state.quit && !a->state.want_editor && !a->state.suspend && (k = ui_term_key()).code != UI_KEY_NONE)
             take_key(a, k);
-        if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) break; // the terminal is gone
         a->dirty |= ui_tour_follow(&a->tour);
         ui_demo_is_due(&a->state, ls_now_ns());
         send_requests(a);
+        if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) break; // the terminal is gone
         if (a->state.want_editor) edit_outside(a);
         look_otherwise(a);
         a->dirty |= ui_term_continued();

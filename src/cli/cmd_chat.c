@@ -43,7 +43,7 @@ int ls_cmd_chat(const ls_command_line *c) {
         code = c->plain ? ls_plain_chat(source, &screen, &status, &err) : ls_show(source, &screen, c, &status, &err);
     }
     if (code) status = ls_complain(&err);
-    else if (!status && live.trace_failed) status = LS_EXIT_FAILED;
+    else if (!status && live.failed) status = LS_EXIT_FAILED;
     ls_screen_source_free(&live);
     free(history);
     ls_buf_free(&prompt);

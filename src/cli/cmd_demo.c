@@ -120,7 +120,7 @@ static int play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_er
         if (code) ls_buf_free(&out);
         else if (!ls_print(&out)) status = LS_EXIT_FAILED;
     }
-    if (!status && live.trace_failed) status = LS_EXIT_FAILED;
+    if (!status && live.failed) status = LS_EXIT_FAILED;
     if (live_run) ls_screen_source_free(&live);
     return code ? ls_complain(err) : status;
 }

@@ -104,6 +104,8 @@ static void take(chat *c, ls_event *e) {
     const bool known = s->has_header, idle = kind == LS_EV_STATUS && e->status.state == LS_STATE_IDLE;
     const bool failed = kind == LS_EV_STATUS && e->status.state == LS_STATE_FAILED;
     const bool refused = kind == LS_EV_MESSAGE && e->message.is_error && s->run_state == LS_STATE_IDLE;
+    // through a pipe nothing is asked for while it is awaited
+    const bool result = kind == LS_EV_MESSAGE && e->message.is_result && !c->interactive;
     ui_on_event(s, e);
     if (kind == LS_EV_HEADER && !known) tell_header(c);
     if (kind == LS_EV_MESSAGE) tell_message(c);
@@ -116,7 +118,7 @@ static void take(chat *c, ls_event *e) {
     }
     if (kind == LS_EV_STEP && s->n_steps) tell_step(c);
     if (kind == LS_EV_END && s->n_turns) tell_end(c);
-    if ((idle && c->ready) || failed || refused) c->waits = false;
+    if ((idle && c->ready) || failed || refused || result) c->waits = false;
     c->ready |= idle;
     if (failed) {
         s->quit = true;
@@ -135,7 +137,8 @@ static void obey(chat *c, char *line) {
         ui_send_prompt(s);
         ui_edit_clear(&s->prompt);
     }
-    for (int i = 0; i < s->n_outbox; i++) c->waits |= ls_command_waits(s->outbox[i].kind);
+    for (int i = 0; i < s->n_outbox; i++)
+        c->waits |= ls_command_waits(s->outbox[i].kind) || (s->outbox[i].kind == LS_CMD_SAVE && !c->interactive);
     ui_send_requests(s, c->source);
     if (s->message_is_error && *s->message) c->waits = false; // it was refused
     tell_message(c);

@@ -63,7 +63,7 @@ ls_source *ls_screen_source_open(ls_screen_source *l, const ls_options *o, ls_er
     const ls_live_options opt = {.setup = l->setup.s,
                                  .trace = l->options.trace,
                                  .trace_level = ls_trace_level_named(l->options.trace_level),
-                                 .trace_failed = &l->trace_failed,
+                                 .failed = &l->failed,
                                  .set = change,
                                  .rival = rival,
                                  .ud = l};

@@ -9,7 +9,7 @@ typedef struct {
     ls_run_setup setup;
     ls_contender *rival; // the last one requested
     int n_rivals;
-    bool trace_failed; // known once the source is closed
+    bool failed; // a file was not written whole; known once the source is closed
 } ls_screen_source;
 
 // Starts loading. l must not move before ls_screen_source_free, which comes after the source was closed.

@@ -203,6 +203,7 @@ typedef struct {
         } setting;
         struct {
             bool is_error;
+            bool is_result; // of a file that was to be written: an error is said even if nobody reads events any more
             char text[512];
         } message;
     };

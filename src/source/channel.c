@@ -1,6 +1,7 @@
 #include "source/channel.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "base/visible.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -48,6 +49,11 @@ static void close_channel(ls_source *s) {
     pthread_join(c->thread, NULL);
     for (queued_event *q = c->events, *next; q; q = next) {
         next = q->next;
+        const ls_event *e = q->event;
+        if (e->kind == LS_EV_MESSAGE && e->message.is_error && e->message.is_result) {
+            ls_warn("%s", e->message.text); // the screen is gone by now
+            if (c->failed) *c->failed = true;
+        }
         ls_event_free(q->event);
         free(q);
     }
@@ -111,11 +117,20 @@ void ls_channel_status(ls_channel *c, ls_run_state state, const char *stage, dou
     ls_channel_send(c, e);
 }
 
-void ls_channel_message(ls_channel *c, bool is_error, const char *text) {
+static void send_message(ls_channel *c, bool is_error, bool is_result, const char *text) {
     ls_event *e = ls_event_new(LS_EV_MESSAGE);
     e->message.is_error = is_error;
+    e->message.is_result = is_result;
     snprintf(e->message.text, sizeof e->message.text, "%s", text);
     ls_channel_send(c, e);
+}
+
+void ls_channel_message(ls_channel *c, bool is_error, const char *text) {
+    send_message(c, is_error, false, text);
+}
+
+void ls_channel_result(ls_channel *c, bool is_error, const char *text) {
+    send_message(c, is_error, true, text);
 }
 
 void ls_channel_setting(ls_channel *c, const char *assignment, const char *refusal) {

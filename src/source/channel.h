@@ -23,6 +23,7 @@ typedef struct {
     int n_events;
     ls_run_state state;     // the last that was sent
     bool closing, stopping; // stopping: a LS_CMD_STOP waits, so that long work can end at once
+    bool *failed;           // set where closing finds a failed result that nobody read; NULL: nobody asks
 } ls_channel;
 
 // ---- by the listener's thread
@@ -37,10 +38,11 @@ void ls_channel_put(ls_channel *c, const ls_command *command); // queues it; the
 void ls_channel_send(ls_channel *c, ls_event *e); // owned from now on; waits for a listener that is far behind
 void ls_channel_status(ls_channel *c, ls_run_state state, const char *stage, double fraction);
 void ls_channel_message(ls_channel *c, bool is_error, const char *text);
+void ls_channel_result(ls_channel *c, bool is_error, const char *text); // a message that is a result (decode/step.h)
 // The answer to LS_CMD_SET, as an event and in words. refusal: why it is not in force; NULL: it is.
 void ls_channel_setting(ls_channel *c, const char *assignment, const char *refusal);
 // The next command, owned by the caller (ls_queued_command_free), or NULL; waits for one at most wait_ms (negative: as
-// long as it takes). False: the source is being closed.
+// long as it takes). False: the source is being closed; what was queued before can still be taken.
 bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms);
 void ls_queued_command_free(ls_queued_command *q); // accepts NULL
 bool ls_channel_closing(ls_channel *c);

@@ -285,7 +285,29 @@ static void save(live *l, const char *path) {
     snprintf(text, sizeof text, "saved %.280s%s", path,
              access(path, F_OK) ? "" : ", in place of the file that was there");
     const ls_code code = ls_conversation_save(l->kept, path, &err);
-    ls_channel_message(&l->c, code != LS_OK, code ? err.msg : text);
+    ls_channel_result(&l->c, code != LS_OK, code ? err.msg : text);
+}
+
+// Commands that waited when the source was closed: the files that somebody asked for are written. A conversation that
+// was to be loaded before is not there, and saving another one in its name would lose what the file held.
+static void save_what_waits(live *l, ls_queued_command *c) {
+    bool loaded = true;
+    do {
+        if (c && c->kind == LS_CMD_LOAD) loaded = false;
+        if (c && c->kind == LS_CMD_RESET) {
+            ls_conversation_cut(l->kept, 0);
+            loaded = true;
+        }
+        if (c && c->kind == LS_CMD_SAVE && loaded) save(l, c->text);
+        else if (c && c->kind == LS_CMD_SAVE) {
+            char text[400];
+            snprintf(text, sizeof text, "%.300s is not written: the conversation before it was not loaded yet",
+                     c->text);
+            ls_channel_result(&l->c, true, text);
+        }
+        ls_queued_command_free(c);
+        ls_channel_take(&l->c, &c, 0);
+    } while (c);
 }
 
 // The listener is told what is kept, so the screen shows what a save would write.
@@ -449,7 +471,8 @@ static void *decoder(void *ud) {
         else if (!c) run_step(l, step);
         ls_queued_command_free(c);
     }
-    ls_queued_command_free(c);
+    if (failed) ls_queued_command_free(c);
+    else save_what_waits(l, c);
     if (l->session && ls_session_active(l->session) && l->trace)
         ls_trace_end(l->trace, l->turn, LS_FINISH_INTERRUPTED, &l->stats);
     tell_end(l);
@@ -461,7 +484,7 @@ static void *decoder(void *ud) {
     ls_dialog_free(l->dialog);
     if (!ls_trace_close(l->trace, &err)) {
         ls_warn("%s", err.msg); // the screen is gone by now
-        if (l->opt.trace_failed) *l->opt.trace_failed = true;
+        if (l->opt.failed) *l->opt.failed = true;
     }
     ls_session_free(l->session);
     ls_model_free(&l->model);
@@ -491,6 +514,7 @@ ls_source *ls_source_live(const ls_live_options *opt) {
     live *l = ls_calloc(1, sizeof *l);
     l->c.base.command = live_command;
     l->opt = *opt;
+    l->c.failed = opt->failed;
     if (ls_channel_open(&l->c, decoder)) return &l->c.base;
     free(l);
     return NULL;

@@ -19,7 +19,9 @@ typedef struct {
     ls_setup setup;
     const char *trace; // file to record into; NULL: none
     ls_trace_level trace_level;
-    bool *trace_failed; // set by the time the source is closed, where the file is not whole; NULL: nobody asks
+    // Set by the time the source is closed, where the trace is not whole, or a file that was asked for is not written
+    // and no event said so. NULL: nobody asks.
+    bool *failed;
     // Carries out LS_CMD_SET ("key=value") and fills setup anew; NULL takes the last change back (it could not be put
     // into effect). Called in the source's thread, between steps.
     ls_code (*set)(void *ud, const char *assignment, ls_setup *setup, ls_err *err);

@@ -73,6 +73,18 @@ class Plain(unittest.TestCase):
                 methods = [x["method"] for x in map(json.loads, f) if x["type"] == "header"]
             self.assertEqual(methods, ["logitspec"])
 
+    def test_a_save_at_the_end_of_the_input(self):
+        with tempfile.TemporaryDirectory() as d:
+            saved = os.path.join(d, "c.jsonl")
+            for _ in range(5):
+                r = self.chat(f"Retrieval\n:save {saved}\n", "--max-tokens", "5")
+                self.assertEqual((r.returncode, r.stderr), (0, ""))
+                self.assertIn(f"note: saved {saved}", r.stdout)
+                os.remove(saved)
+            r = self.chat(f"Retrieval\n:save {d}/none/c.jsonl\n", "--max-tokens", "5")
+            self.assertEqual(r.returncode, 1)
+            self.assertRegex(r.stderr, r"^logitspec: cannot write .*\n$")
+
     def test_mistakes(self):
         self.assertEqual(self.chat("Hi\n", "--script", "x").returncode, 2)
         r = run("chat", "--plain", "--model", "/nonexistent.gguf", input="Hi\n")

@@ -169,6 +169,24 @@ class Keys(unittest.TestCase):
             with Screen("replay", paths[0], paths[2], "--speed", "max", cols=120, rows=36) as s:
                 s.wait("of another prompt")
 
+    def test_a_save_that_waits_when_the_screen_is_left(self):
+        """Forwards take longer than whoever leaves waits; what cannot be written is said behind the screen."""
+        with tempfile.TemporaryDirectory() as d:
+            for place, status in ((d, 0), (d + "/none", 1)):
+                path = place + "/c.jsonl"
+                with Screen("--model", "script:1200", cols=150, rows=36) as s:
+                    s.wait("READY")
+                    s.type("Retrieval")
+                    s.keys("Enter")
+                    s.wait("RUN")
+                    s.keys("Escape")
+                    s.type(f":save {path}")
+                    s.keys("Enter")
+                    s.keys("Q")
+                    seen = s.wait(f"exit={status}")
+                self.assertEqual(os.path.exists(path), not status, seen)
+                self.assertEqual("cannot write" in seen, bool(status), seen)
+
     def test_the_conversation_after_a_race_is_unchanged(self):
         texts = []
         for race in (False, True):

@@ -127,6 +127,7 @@ ssize_t ls_write_some(int fd, const void *p, size_t n, int wait_ms) {
 const char *ls_write_reason(int error) {
     switch (error) {
     case ENOSPC: return "the disk is full";
+    case EBADF: return "it is closed";
     case EDQUOT: return "the disk quota of this user is used up";
     case EFBIG: return "the file would grow beyond what this process may write (ulimit -f)";
     case ETIMEDOUT: return "nobody reads what is written";

@@ -4,6 +4,7 @@
 #include "cli/manual.h"
 #include "engine/launch.h"
 
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -45,7 +46,16 @@ static bool decodes(const char *name) {
     return ls_command_takes(ls_command_find(name), "threads") && strcmp(name, "config") != 0;
 }
 
+// A standard stream that is closed would be the next file that is opened, and an answer would go into a trace. In its
+// place stands a descriptor that refuses: to be read (0) or written (1, 2), as the closed one did.
+static void fill_standard_streams(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            _exit(LS_EXIT_FAILED);
+}
+
 int main(int argc, char **argv) {
+    fill_standard_streams();
     setlocale(LC_CTYPE, ""); // widths and line drawing; numbers keep the C locale
     ls_command_line c;
     ls_err err = {0};

@@ -170,6 +170,21 @@ class Generate(unittest.TestCase):
         self.assertEqual(p.returncode, 1)
         self.assertEqual(p.stderr, "logitspec: cannot write to standard output: the disk is full\n")
 
+    def test_standard_streams_that_are_closed(self):
+        """No file that is opened gets their numbers, and what cannot be written is an error."""
+        with tempfile.TemporaryDirectory() as d:
+            trace = os.path.join(d, "t.jsonl")
+            for closed, status in (("<&-", 0), ("2>&-", 0), (">&-", 1), ("<&- >&- 2>&-", 1)):
+                p = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", PROGRAM, "generate", *SCRIPT, "--prompt", "x", "--max-tokens",
+                                    "20", "--trace", trace], env=ENV, capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(p.returncode, status, (closed, p.stderr))
+                with open(trace, encoding="utf-8") as f:
+                    lines = read_trace(f.read())  # nothing else is in it
+                self.assertEqual((lines[0]["type"], lines[-1]["type"]), ("header", "end"), closed)
+            p = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", PROGRAM, "--version"], env=ENV, capture_output=True, text=True,
+                               timeout=60, check=False)
+            self.assertEqual((p.returncode, p.stderr), (1, "logitspec: cannot write to standard output: it is closed\n"))
+
 
 class BadInput(unittest.TestCase):
     def one_line(self, status, part, *args, **kw):

@@ -89,11 +89,15 @@ static int32_t walk(const float *logits, int32_t n, int32_t best, double inv, do
     return chosen;
 }
 
+static double inverse(double temperature) {
+    return 1.0 / (temperature > LS_LEAST_TEMPERATURE ? temperature : LS_LEAST_TEMPERATURE);
+}
+
 int32_t ls_sample(const float *logits, int32_t n, double temperature, int32_t top_k, double top_p, uint64_t seed,
                   uint64_t position) {
     const int32_t best = best_of(logits, n);
     if (temperature <= 0) return best;
-    const double inv = 1.0 / temperature, max = logits[best], u = ls_uniform_at(seed, position);
+    const double inv = inverse(temperature), max = logits[best], u = ls_uniform_at(seed, position);
     const int32_t k = top_k > 0 && top_k < n ? top_k : n;
     if (k == n && top_p >= 1) return walk(logits, n, best, inv, u);
     candidate *c = ls_malloc((size_t)n * sizeof *c);
@@ -116,7 +120,7 @@ void ls_sample_shape(const float *logits, int32_t n, double temperature, int32_t
         for (int32_t i = 0; i < n; i++) p[i] = i == best;
         return;
     }
-    const double inv = 1.0 / temperature, max = logits[best];
+    const double inv = inverse(temperature), max = logits[best];
     double mass = 0;
     if (k == n && top_p >= 1) {
         for (int32_t i = 0; i < n; i++) mass += exp((logits[i] - max) * inv);

@@ -2,6 +2,9 @@
 #pragma once
 #include <stdint.h>
 
+// Lower temperatures above 0 count as this one, so that 1 / temperature is a finite float.
+#define LS_LEAST_TEMPERATURE 1e-30
+
 // temperature <= 0: argmax, ties to the lower index. Otherwise softmax(logits / temperature) over the top_k best
 // (0: all), cut to the smallest set whose probability reaches top_p, then the inverse of its cumulative
 // distribution at u = ls_uniform_at(seed, position); position is the absolute position the token will take.

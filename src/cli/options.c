@@ -148,8 +148,9 @@ static ls_code parse_int(int i, const char *value, const char *where, int64_t *o
     long long v = strtoll(value, &end, 10);
     snprintf(wanted, sizeof wanted, "%s%.0f to %.0f", table[i].type == AUTO || table[i].type == SEED ? "auto or " : "",
              table[i].lo, table[i].hi);
-    if (end == value || *end || errno || isspace((unsigned char)*value) || (double)v < table[i].lo ||
-        (double)v > table[i].hi)
+    // as whole numbers: a double takes 2^53 + 1 for 2^53
+    if (end == value || *end || errno || isspace((unsigned char)*value) || v < (long long)table[i].lo ||
+        v > (long long)table[i].hi)
         return bad_value(i, value, where, wanted, err);
     *out = v;
     return LS_OK;

@@ -12,6 +12,7 @@
 
 extern "C" {
 #include "base/rng.h"
+#include "base/sample.h"
 }
 
 #include <algorithm>
@@ -446,7 +447,7 @@ void CudaEngine::run(int32_t length, const int32_t *tokens, const int32_t *paren
     std::copy_n(columns.begin() + new_from, n_new, s.new_column);
     s.head_row = head_row;
     s.sampled = !m->ranks && sampling && sampling->temperature > 0;
-    s.temperature = s.sampled ? sampling->temperature : 1;
+    s.temperature = s.sampled ? std::max(sampling->temperature, LS_LEAST_TEMPERATURE) : 1;
     s.top_k = s.sampled ? sampling->top_k : 0;
     s.top_p = s.sampled ? sampling->top_p : 1;
     for (int32_t i = 0; i < n; i++) {

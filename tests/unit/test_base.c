@@ -124,7 +124,8 @@ static void groups_limit_what_is_in_them(void **state) {
          {"/a.slice/cpu.max=400000 100000\n", "/a.slice/b.service/cpu.max=max 100000\n", "/a.slice/memory.max=1000\n",
           "/a.slice/memory.current=900\n", "/a.slice/memory.stat=anon 7\nfile 300\nactive_file 50\ninactive_file 250\n",
           "/a.slice/b.service/memory.max=600\n", "/a.slice/b.service/memory.current=100\n"},
-         4, 350},
+         4,
+         350},
         {"0::/a.slice/b.service\n", {"/b.service/cpu.max=100000 100000\n"}, INFINITY, INFINITY}, // another group
         // a path of outside the container: what it sees is its own
         {"0::/docker/0a1b\n", {"/cpu.max=50000 100000\n"}, 0.5, INFINITY},
@@ -132,9 +133,11 @@ static void groups_limit_what_is_in_them(void **state) {
         // version 1, and both beside each other
         {"12:cpuset:/x\n4:cpu,cpuacct:/g\n3:memory:/m\n0::/\n",
          {"/cpu/g/cpu.cfs_quota_us=250000\n", "/cpu/g/cpu.cfs_period_us=100000\n", "/cpu/cpu.cfs_quota_us=-1\n",
-          "/cpu/cpu.cfs_period_us=100000\n", "/memory/m/memory.limit_in_bytes=1000\n", "/memory/m/memory.usage_in_bytes=400\n",
+          "/cpu/cpu.cfs_period_us=100000\n", "/memory/m/memory.limit_in_bytes=1000\n",
+          "/memory/m/memory.usage_in_bytes=400\n",
           "/memory/m/memory.stat=cache 300\ninactive_file 1\ntotal_inactive_file 100\n"},
-         2.5, 700},
+         2.5,
+         700},
         {"1:name=systemd:/x\n0::/y\n", {"/unified/y/cpu.max=300000 100000\n"}, 3, INFINITY},
         // what makes no sense is no limit; more in use than the limit leaves nothing
         {"0::/\n", {"/cpu.max=100000 0\n", "/memory.max=-5\n"}, INFINITY, INFINITY},
@@ -227,6 +230,14 @@ static void sampling_follows_its_definition(void **state) {
             for (int i = 0; i < 6; i++)
                 assert_true(fabs(at[i] / (double)n - (i == 4 && top_k ? 0 : exp((double)x[i] / t) / all)) < 0.015);
         }
+    }
+    for (int i = 0; i < 60; i++) { // temperatures whose inverse is no finite number: the best tokens share all
+        const double t = i % 3 ? i % 3 == 1 ? 1e-310 : 4.9e-324 : 1e-39;
+        float p[6];
+        const int32_t c = ls_sample(x, 6, t, i / 3 % 2 ? 5 : 0, i / 6 % 2 ? 0.9 : 1, 3, (uint64_t)i);
+        assert_true(c == 1 || c == 3);
+        ls_sample_shape(x, 6, t, i / 3 % 2 ? 5 : 0, i / 6 % 2 ? 0.9 : 1, p);
+        assert_true(p[1] == 0.5f && p[3] == 0.5f);
     }
     for (int i = 0; i < 500; i++) {
         int32_t c = ls_sample(x, 6, 1, 2, 1, 3, (uint64_t)i);

@@ -261,6 +261,8 @@ static void shown_configuration_reads_back(void **state) {
     ls_options_init(&a);
     assert_int_equal(ls_options_set(&a, "decode.stop", "a \"quoted\"\n\x01 text \xC3\xA9", "t", &err), LS_OK);
     assert_int_equal(ls_options_set(&a, "prompt.system", "", "t", &err), LS_OK);
+    // a double takes the first whole number that is not allowed for its neighbour
+    assert_int_equal(ls_options_set(&a, "decode.seed", "9007199254740993", "t", &err), LS_E_USAGE);
     assert_int_equal(ls_options_set(&a, "decode.seed", "9007199254740992", "t", &err), LS_OK);
     ls_options_show(&a, &text);
     char *path = temporary(text.p);

@@ -49,9 +49,11 @@ static bool decodes(const char *name) {
 // A standard stream that is closed would be the next file that is opened, and an answer would go into a trace. In its
 // place stands a descriptor that refuses: to be read (0) or written (1, 2), as the closed one did.
 static void fill_standard_streams(void) {
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
-            _exit(LS_EXIT_FAILED);
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0) continue;
+        const int filled = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY); // the lowest that is free
+        if (filled != fd) _exit(LS_EXIT_FAILED);
+    }
 }
 
 int main(int argc, char **argv) {

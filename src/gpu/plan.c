@@ -53,12 +53,12 @@ lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu) 
     for (int32_t chunks = 1; chunks <= LSG_MATMUL_CHUNKS; chunks++) {
         if (chunks > 1 && groups < (int64_t)chunks * LEAST_GROUPS) break;
         const int64_t of_chunk = ceil_div(groups, chunks), there = ceil_div(groups, of_chunk),
-                      blocks = out_blocks * there, more = of_chunk % LSG_STAGE,
+                      blocks = out_blocks * there, waves = blocks / most, more = of_chunk % LSG_STAGE,
                       of_slice = of_chunk / LSG_STAGE * HALF + (more < HALF ? more : HALF);
         const int64_t busy = blocks < most ? blocks : most, rest = blocks % most;
         const double of_block = tile * LSG_BLOCK_TILES * 2 * (double)of_slice,
                      share = rest && all / (double)rest < ALONE ? all / (double)rest : ALONE,
-                     stream = (double)(blocks / most) * of_block / SHARE + (rest ? of_block / share : 0),
+                     stream = (double)waves * of_block / SHARE + (rest ? of_block / share : 0),
                      memory = stream * (again > 1 ? again : 1) * (double)(busy + FEW) / (double)busy,
                      walk = (double)(ceil_div(blocks, 2 * most) * of_slice) * GROUP_US,
                      time = (memory > walk ? memory : walk) + sums * (there > 1 ? 2 * (double)there : 1 / CACHED);

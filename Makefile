@@ -339,7 +339,7 @@ exactness: all $(B)/tests/test_chances
 	@LOGITSPEC_BUILD=$(abspath $(B)) $(PYTHON) tests/e2e/exactness.py $(LEVEL)
 # The drafters alone, for other engines, and an example of such an engine.
 embed: $(B)/embed
-SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(addprefix src/base/,buf.c clock.c err.c file.c map.c mem.c rng.c)
+SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(addprefix src/base/,buf.c clock.c err.c file.c map.c mem.c rng.c cgroup.c sysfile.c sysmem.c)
 $(B)/libspec.a: $(call obj,$(SPEC_LIB_SRC))
 	@echo '  AR   $@'
 	$(Q)rm -f $@ && ar rcs $@ $^

@@ -1,6 +1,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/sysmem.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,9 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+static bool is_file(const char *path, const struct stat *st) {
+    struct stat found;
+    return !stat(path, &found) && found.st_dev == st->st_dev && found.st_ino == st->st_ino;
+}
+
+static bool is_same_time(struct timespec a, struct timespec b) {
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
 
 ls_code ls_file_open(ls_file *out, const char *path, ls_err *err) {
     *out = (ls_file){.fd = open(path, O_RDONLY | O_CLOEXEC)};
@@ -26,8 +35,7 @@ ls_code ls_file_open(ls_file *out, const char *path, ls_err *err) {
         return code;
     }
     out->n_bytes = (uint64_t)st.st_size;
-    out->changed_s = st.st_mtim.tv_sec;
-    out->changed_ns = st.st_mtim.tv_nsec;
+    out->opened = st;
     out->path = ls_strdup(path);
     return LS_OK;
 }
@@ -49,9 +57,21 @@ ls_code ls_file_read(const ls_file *f, uint64_t offset, void *out, size_t n, ls_
 ls_code ls_file_unchanged(const ls_file *f, ls_err *err) {
     struct stat st;
     if (fstat(f->fd, &st) < 0) return ls_fail(err, LS_E_IO, "%s: %s", f->path, strerror(errno));
-    if ((uint64_t)st.st_size != f->n_bytes || st.st_mtim.tv_sec != f->changed_s || st.st_mtim.tv_nsec != f->changed_ns)
-        return ls_fail(err, LS_E_IO, "%s: was written to while it was read", f->path);
-    return LS_OK;
+    const struct stat *old = &f->opened;
+    bool changed = st.st_size != old->st_size || !is_same_time(st.st_mtim, old->st_mtim);
+    // A modification time can be set back, the time of the last change of status cannot. Renaming and deleting change
+    // that time too, but then the path leads elsewhere or the file has another number of names.
+    if (!is_same_time(st.st_ctim, old->st_ctim) && st.st_nlink == old->st_nlink) changed |= is_file(f->path, &st);
+    return changed ? ls_fail(err, LS_E_IO, "%s: was changed while it was read: start again", f->path) : LS_OK;
+}
+
+char *ls_file_key(const ls_file *f) {
+    enum { COARSEST_TIMES_S = 2 }; // of FAT; other file systems are finer
+    const struct stat *st = &f->opened;
+    if (time(NULL) - st->st_ctim.tv_sec <= COARSEST_TIMES_S) return NULL;
+    return ls_format("%llu:%llu %lld %lld.%09ld %lld.%09ld", (unsigned long long)st->st_dev,
+                     (unsigned long long)st->st_ino, (long long)st->st_size, (long long)st->st_mtim.tv_sec,
+                     st->st_mtim.tv_nsec, (long long)st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
 }
 
 void ls_file_close(ls_file *f) {
@@ -60,26 +80,20 @@ void ls_file_close(ls_file *f) {
     *f = (ls_file){.fd = -1};
 }
 
-ls_code ls_map_open(ls_mapping *out, const char *path, ls_err *err) {
-    *out = (ls_mapping){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
-    struct stat st;
-    ls_code code = LS_OK;
-    if (fstat(fd, &st) < 0) code = ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
-    else if (!S_ISREG(st.st_mode)) code = ls_fail(err, LS_E_IO, "%s: not a regular file", path);
-    else if (st.st_size > 0) {
-        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (p == MAP_FAILED) code = ls_fail(err, LS_E_IO, "%s: cannot map: %s", path, strerror(errno));
-        else out->p = p, out->n = (size_t)st.st_size;
-    }
-    close(fd);
+ls_code ls_read_file(ls_buf *b, const char *path, size_t limit, ls_err *err) {
+    ls_file f;
+    ls_code code = ls_file_open(&f, path, err);
+    if (code) return code;
+    const uint64_t there = ls_memory_free();
+    if (f.n_bytes > limit) code = ls_fail(err, LS_E_RANGE, "%s: larger than %zu bytes", path, limit);
+    else if (there && f.n_bytes > there)
+        code = ls_fail(err, LS_E_RANGE, "%s: its %.1f GiB do not fit into the memory that is free, %.1f GiB", path,
+                       (double)f.n_bytes / (1 << 30), (double)there / (1 << 30));
+    else if (!(code = ls_file_read(&f, 0, ls_buf_room(b, f.n_bytes), f.n_bytes, err)))
+        b->p[b->n += f.n_bytes] = 0;
+    if (!code) code = ls_file_unchanged(&f, err);
+    ls_file_close(&f);
     return code;
-}
-
-void ls_map_close(ls_mapping *m) {
-    if (m->p) munmap((void *)m->p, m->n);
-    *m = (ls_mapping){0};
 }
 
 ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *err) {
@@ -133,11 +147,6 @@ const char *ls_write_reason(int error) {
     case ETIMEDOUT: return "nobody reads what is written";
     default: return strerror(error ? error : EIO);
     }
-}
-
-static bool is_file(const char *path, const struct stat *st) {
-    struct stat found;
-    return !stat(path, &found) && found.st_dev == st->st_dev && found.st_ino == st->st_ino;
 }
 
 bool ls_is_same_file(const char *a, const char *b) {

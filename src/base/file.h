@@ -1,34 +1,34 @@
-// Whole files: read-only mapping, reading a stream to its end, outputs that replace a file at once.
+// Files: reading in places and as a whole, outputs that replace a file at once.
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <sys/types.h>
-
-typedef struct {
-    const unsigned char *p; // NULL when empty
-    size_t n;
-} ls_mapping;
+#include <sys/stat.h>
 
 // A file that is read in places. A file that was cut or changed since it was opened is an error, never a signal.
 typedef struct {
     int fd;
     uint64_t n_bytes;
-    int64_t changed_s, changed_ns; // modification time when it was opened
+    struct stat opened; // what the system said of it when it was opened
     char *path;
+    char sha256[65]; // of its bytes; "": nobody asked (engine/model_hash.h)
 } ls_file;
 
 ls_code ls_file_open(ls_file *out, const char *path, ls_err *err);
 // All n bytes from offset on, or LS_E_IO with path and reason.
 ls_code ls_file_read(const ls_file *f, uint64_t offset, void *out, size_t n, ls_err *err);
-ls_code ls_file_unchanged(const ls_file *f, ls_err *err); // LS_E_IO: it was written to since
+// LS_E_IO: its bytes may be others than when it was opened. A file that was only renamed or deleted has not changed.
+ls_code ls_file_unchanged(const ls_file *f, ls_err *err);
+// The file's bytes are those of any file of the same key: "DEVICE:INODE SIZE MTIME CTIME", of the file as it was
+// opened. Owned by the caller. NULL: it changed so recently that another write may leave the same times.
+char *ls_file_key(const ls_file *f);
 void ls_file_close(ls_file *f);
 
-// Maps path read-only. Errors: LS_E_IO with path and reason.
-ls_code ls_map_open(ls_mapping *out, const char *path, ls_err *err);
-void ls_map_close(ls_mapping *m);
+// Appends a whole regular file to b, at most `limit` bytes (more is LS_E_RANGE) and as many as memory is free. Files are
+// read, never mapped: what others may shorten would end the process by a signal. Errors: LS_E_IO with path and reason.
+ls_code ls_read_file(ls_buf *b, const char *path, size_t limit, ls_err *err);
 // Appends everything from f to b, at most `limit` bytes (more is LS_E_RANGE). `name` is for messages.
 ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *err);
 

@@ -30,24 +30,22 @@ typedef struct {
 
 // inside: found in a folder, where files that are not text are skipped.
 static ls_code add_file(builder *b, const char *path, bool inside, ls_err *err) {
-    ls_mapping m;
-    ls_code code = ls_map_open(&m, path, err);
+    ls_buf m = {0};
+    ls_code code = ls_read_file(&m, path, MAX_FILE, err);
     if (code) return code;
-    if (m.n > MAX_FILE)
-        code = ls_fail(err, LS_E_RANGE, "%s: %zu bytes in one file; split it (at most %d)", path, m.n, MAX_FILE);
-    else if (!m.n || memchr(m.p, 0, m.n)) {
+    if (!m.n || memchr(m.p, 0, m.n)) {
         if (inside) b->skipped++;
         else code = ls_fail(err, LS_E_PARSE, "%s: %s", path, m.n ? "binary, not text" : "empty");
     } else if (ls_is_same_file(path, b->out))
         code = ls_fail(err, LS_E_USAGE, "%s is an input; name another output file", path);
     else if (b->tokens.n + m.n > INT32_MAX)
         code = ls_fail(err, LS_E_RANGE, "%s: the corpus grows beyond what one file can hold; build several", path);
-    else if (!(code = ls_encode(b->model->vocab, (const char *)m.p, m.n, false, &b->tokens, err))) {
+    else if (!(code = ls_encode(b->model->vocab, m.p, m.n, false, &b->tokens, err))) {
         ls_ids_push(&b->tokens, LS_CORPUS_BREAK);
         b->files++;
         b->bytes += m.n;
     }
-    ls_map_close(&m);
+    ls_buf_free(&m);
     if (!code && !ls_gauge_show(b->gauge, "reading texts", -1)) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
     return code;
 }

@@ -49,6 +49,7 @@ static ls_code load_file(ls_model *m, const ls_model_options *opt, extent what, 
         // (which comes first, as other ranks wait for this one)
         code = ls_engine_torch_open(&m->engine, m->checkpoint, b, err);
         if (!code) code = ls_model_hash(m->checkpoint, m->sha256, b->progress, b->ud, err);
+        if (!code) code = ls_registry_pinned(opt->name, m->checkpoint, err);
         if (!code) code = ls_threads_choose(m, false, b->progress, b->ud, err);
     }
     free(path);

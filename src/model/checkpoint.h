@@ -22,10 +22,10 @@ typedef struct ls_checkpoint {
     ls_map index;   // hash of a name -> which tensor
     ls_file *files; // that hold tensors
     int n_files;
-    ls_gguf *gguf;        // metadata of a GGUF file, else NULL
-    char *folder;         // of a Hugging Face model, else NULL
-    uint64_t config_hash; // of its config.json
-    uint64_t n_bytes;     // of all tensors
+    ls_gguf *gguf;          // metadata of a GGUF file, else NULL
+    char *folder;           // of a Hugging Face model, else NULL
+    char config_sha256[65]; // of its config.json
+    uint64_t n_bytes;       // of all tensors
 } ls_checkpoint;
 
 // Errors begin with the file's path.

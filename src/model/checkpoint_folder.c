@@ -1,6 +1,7 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/sha256.h"
 #include "model/checkpoint_internal.h"
 #include "model/tensor_names.h"
 
@@ -153,7 +154,7 @@ ls_code ls_checkpoint_of_folder(ls_checkpoint *c, const char *folder, ls_err *er
     if (!code && !there)
         code = ls_fail(err, LS_E_IO, "%s: no config.json (a Hugging Face folder or a GGUF file is expected)", folder);
     if (!code) code = read_config(c, folder, &text, err);
-    if (!code) c->config_hash = ls_hash_bytes(text.p, text.n);
+    if (!code) ls_sha256_hex(text.p, text.n, c->config_sha256);
     ls_buf_free(&text);
     if (!code) code = ls_checkpoint_safetensors(c, folder, "model.safetensors", add_tensor, NULL, err);
     return code;

@@ -33,7 +33,8 @@ ls_code ls_checkpoint_of_gguf(ls_checkpoint *c, const char *path, bool text, ls_
     const size_t at = split_number(path);
     if (at)
         memcpy(first + at, "00001", 5); // it has the metadata NOLINT(bugprone-not-null-terminated-result): amid a name
-    ls_code code = ls_gguf_open(&c->gguf, first, err);
+    ls_code code = ls_checkpoint_add_file(c, first, err);
+    if (!code) code = ls_gguf_open(&c->gguf, &c->files[0], err);
     const bool opened = !code;
     if (!code && ls_gguf_has(c->gguf, "split.count")) {
         code = ls_gguf_u32(c->gguf, "split.count", &count, err);
@@ -51,9 +52,9 @@ ls_code ls_checkpoint_of_gguf(ls_checkpoint *c, const char *path, bool text, ls_
             char number[12];
             snprintf(number, sizeof number, "%05u", i + 1);
             memcpy(first + at, number, 5);
+            code = ls_checkpoint_add_file(c, first, err);
+            if (!code) code = ls_gguf_open(&part, &c->files[i], err);
         }
-        code = ls_checkpoint_add_file(c, first, err);
-        if (!code && i) code = ls_gguf_open(&part, first, err);
         if (!code) add_tensors(c, part ? part : c->gguf, c->n_files - 1);
         ls_gguf_free(part);
     }

@@ -255,23 +255,20 @@ ls_code ls_gguf_parse(ls_gguf **out, const unsigned char *p, size_t n, uint64_t 
     return code;
 }
 
-ls_code ls_gguf_open(ls_gguf **out, const char *path, ls_err *err) {
+ls_code ls_gguf_open(ls_gguf **out, const ls_file *f, ls_err *err) {
+    ls_code code = LS_OK;
     *out = NULL;
-    ls_file f;
-    ls_code code = ls_file_open(&f, path, err);
-    if (code) return code;
     ls_buf head = {0};
     bool more = true;
     for (size_t n = HEAD_BYTES; more && !code; n *= 4) { // until the header is whole
-        const size_t want = n < f.n_bytes ? n : (size_t)f.n_bytes, had = head.n;
-        code = ls_file_read(&f, had, ls_buf_room(&head, want - had), want - had, err);
+        const size_t want = n < f->n_bytes ? n : (size_t)f->n_bytes, had = head.n;
+        code = ls_file_read(f, had, ls_buf_room(&head, want - had), want - had, err);
         if (code) break;
         head.n = want;
-        code = ls_gguf_parse(out, (const unsigned char *)head.p, head.n, f.n_bytes, &more, err);
-        if (code) ls_err_prefix(err, "%s", path);
+        code = ls_gguf_parse(out, (const unsigned char *)head.p, head.n, f->n_bytes, &more, err);
+        if (code) ls_err_prefix(err, "%s", f->path);
         if (more) code = LS_OK;
     }
-    ls_file_close(&f);
     if (code) ls_buf_free(&head);
     else (*out)->head = head;
     return code;

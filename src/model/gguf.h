@@ -21,8 +21,9 @@ typedef struct {
 
 typedef struct ls_gguf ls_gguf;
 
-// Reads and parses the header of a file; tensors stay where they are. Messages start with the path.
-ls_code ls_gguf_open(ls_gguf **out, const char *path, ls_err *err);
+// Reads and parses the header of an open file, which is not needed afterwards; tensors stay where they are. Messages
+// start with the path.
+ls_code ls_gguf_open(ls_gguf **out, const ls_file *f, ls_err *err);
 // Parses the first n of a file's n_file bytes, which stay valid and unchanged until ls_gguf_free (for tests and
 // fuzzing). *more (may be NULL): the header goes on behind them, which is the only error.
 ls_code ls_gguf_parse(ls_gguf **out, const unsigned char *p, size_t n, uint64_t n_file, bool *more, ls_err *err);

@@ -6,6 +6,7 @@
 #include "base/paths.h"
 #include "base/sha256.h"
 #include "base/visible.h"
+#include "model/checkpoint.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -281,21 +282,26 @@ ls_code ls_model_verify(ls_model_place *p, size_t *wrong, const ls_model_verify_
     for (size_t i = 0; i < p->n_files; i++) {
         ls_model_file *f = &p->files[i];
         char *path = ls_format("%s/%s", p->folder, f->name), *line = NULL, sha256[65];
-        struct stat st = {0};
+        ls_file file;
         ls_err why = {0};
-        if (stat(path, &st)) line = ls_format("%s: %s", path, strerror(errno));
-        else if (st.st_size != f->size)
-            line = ls_format("%s: %" PRId64 " bytes instead of %" PRId64, path, (int64_t)st.st_size, f->size);
-        else if ((code = ls_sha256_file(path, sha256, o->progress, o->ud, &why)) == LS_E_CANCELLED) {
+        code = ls_file_open(&file, path, &why);
+        if (!code && file.n_bytes != (uint64_t)f->size)
+            line = ls_format("%s: %" PRIu64 " bytes instead of %" PRId64, path, file.n_bytes, f->size);
+        else if (!code) code = ls_sha256_file(&file, sha256, o->progress, o->ud, &why);
+        const int64_t mtime = mtime_ns(&file.opened); // taken before reading, so a change meanwhile shows next time
+        ls_file_close(&file);
+        if (code == LS_E_CANCELLED) {
             free(path);
             return ls_fail(err, code, "%s", why.msg);
-        } else if (code) line = ls_strdup(why.msg);
-        else if (strcmp(sha256, f->sha256)) line = ls_format("%s: sha256 %s instead of %s", path, sha256, f->sha256);
+        }
+        if (code) line = ls_strdup(why.msg);
+        else if (!line && strcmp(sha256, f->sha256))
+            line = ls_format("%s: sha256 %s instead of %s", path, sha256, f->sha256);
         if (line) {
             o->differs(o->ud, line);
             ++*wrong;
-        } else if (f->mtime_ns != mtime_ns(&st)) {
-            f->mtime_ns = mtime_ns(&st); // taken before reading, so a change meanwhile shows next time
+        } else if (f->mtime_ns != mtime) {
+            f->mtime_ns = mtime;
             moved = true;
         }
         free(line);
@@ -314,6 +320,12 @@ char *ls_registry_path(const char *name) {
     ls_model_place_free(&p);
     ls_registry_free(&r);
     return path;
+}
+
+static ls_code not_pinned(const ls_file *f, const char *name, ls_err *err) {
+    return ls_fail(err, LS_E_IO,
+                   "%s: not the file that was verified (SHA-256 %s): 'logitspec models verify %s' tells more", f->path,
+                   f->sha256, name);
 }
 
 static ls_code not_here(const ls_registry *r, const ls_registry_entry *e, const ls_model_place *p, const char *name,
@@ -335,18 +347,59 @@ static ls_code not_here(const ls_registry *r, const ls_registry_entry *e, const 
     return code;
 }
 
+// Sizes and times do not prove that a file is the one that was verified. Weights are hashed where they are loaded
+// (ls_registry_pinned); what lies beside them is small.
+static ls_code check_texts(const ls_model_place *p, const char *name, ls_err *err) {
+    ls_code code = LS_OK;
+    for (size_t i = 0; i < p->n_files && !code; i++) {
+        const ls_model_file *f = &p->files[i];
+        if (ends_with(f->name, ".gguf") || ends_with(f->name, ".safetensors")) continue;
+        char *path = ls_format("%s/%s", p->folder, f->name);
+        ls_file file;
+        if (!(code = ls_file_open(&file, path, err)) && !(code = ls_sha256_file(&file, file.sha256, NULL, NULL, err)) &&
+            strcmp(file.sha256, f->sha256))
+            code = not_pinned(&file, name, err);
+        ls_file_close(&file);
+        free(path);
+    }
+    return code;
+}
+
+// What holds the files of a model name; NULL: a path without pins.
+static const ls_registry_entry *find_entry(ls_registry *r, const char *name) {
+    const ls_registry_entry *e = ls_registry_get(r, name);
+    return e ? e : ls_registry_at(r, name);
+}
+
 ls_code ls_registry_ready(const char *name, ls_err *err) {
     ls_registry r;
     ls_code code = ls_registry_read(&r, err);
-    const ls_registry_entry *e = code ? NULL : ls_registry_get(&r, name);
-    if (!code && !e) e = ls_registry_at(&r, name);
-    if (!code && (e || access(name, F_OK))) { // a path without a lock has no pins
+    const ls_registry_entry *e = code ? NULL : find_entry(&r, name);
+    if (!code && (e || access(name, F_OK))) {
         ls_model_place p = {0};
         if (e) ls_model_place_find(&p, e);
         if (!p.here) code = not_here(&r, e, &p, name, err);
         else if (*p.problem) code = ls_fail(err, LS_E_IO, "%s", p.problem);
+        else code = check_texts(&p, e->name, err);
         ls_model_place_free(&p);
     }
+    ls_registry_free(&r);
+    return code;
+}
+
+ls_code ls_registry_pinned(const char *name, const ls_checkpoint *c, ls_err *err) {
+    ls_registry r;
+    ls_code code = ls_registry_read(&r, err);
+    const ls_registry_entry *e = code ? NULL : find_entry(&r, name);
+    ls_model_place p = {0};
+    if (e) ls_model_place_find(&p, e);
+    for (int i = 0; i < c->n_files && !code; i++) {
+        const char *slash = strrchr(c->files[i].path, '/'), *base = slash ? slash + 1 : c->files[i].path;
+        for (size_t j = 0; j < p.n_files && !code; j++)
+            if (!strcmp(p.files[j].name, base) && strcmp(p.files[j].sha256, c->files[i].sha256))
+                code = not_pinned(&c->files[i], e->name, err);
+    }
+    ls_model_place_free(&p);
     ls_registry_free(&r);
     return code;
 }

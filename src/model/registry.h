@@ -68,3 +68,6 @@ char *ls_registry_path(const char *name);
 // Before use: LS_OK if the model of this name or path is whole and unchanged since it was verified, or is a path
 // without a lock. Else one line: the problem and its remedy.
 ls_code ls_registry_ready(const char *name, ls_err *err);
+// After ls_model_hash: LS_E_IO if the registry or the lock pins other bytes for one of the checkpoint's files.
+struct ls_checkpoint;
+ls_code ls_registry_pinned(const char *name, const struct ls_checkpoint *c, ls_err *err);

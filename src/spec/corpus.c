@@ -20,7 +20,7 @@ typedef struct {
 } header;
 
 struct ls_corpus {
-    ls_mapping file;
+    ls_buf file;
     ls_corpus_facts facts;
     const int32_t *tokens, *suffixes, *first;
     int64_t n_suffixes;
@@ -161,10 +161,10 @@ ls_code ls_corpus_write(const char *path, const int32_t *tokens, const ls_corpus
 // ---- looking up
 
 ls_code ls_corpus_open(ls_corpus **out, const char *path, ls_err *err) {
-    ls_mapping m;
+    ls_buf m = {0};
     header h;
     *out = NULL;
-    ls_code code = ls_map_open(&m, path, err);
+    ls_code code = ls_read_file(&m, path, SIZE_MAX, err);
     if (code) return code;
     if (m.n < sizeof h || memcmp(m.p, magic, sizeof magic))
         code = ls_fail(err, LS_E_PARSE, "%s: not a corpus; 'logitspec corpus build' makes one", path);
@@ -178,7 +178,7 @@ ls_code ls_corpus_open(ls_corpus **out, const char *path, ls_err *err) {
             code = ls_fail(err, LS_E_PARSE, "%s: the corpus is cut short or damaged; build it again", path);
     }
     if (code) {
-        ls_map_close(&m);
+        ls_buf_free(&m);
         return code;
     }
     ls_corpus *c = ls_calloc(1, sizeof *c);
@@ -196,7 +196,7 @@ ls_code ls_corpus_open(ls_corpus **out, const char *path, ls_err *err) {
 
 void ls_corpus_close(ls_corpus *c) {
     if (!c) return;
-    ls_map_close(&c->file);
+    ls_buf_free(&c->file);
     free(c);
 }
 

@@ -1,4 +1,4 @@
-// A corpus: a text of tokens with its suffix array, in one file that is mapped, not read. For drafts from text that the
+// A corpus: a text of tokens with its suffix array, in one file. For drafts from text that the
 // model never saw in this conversation (REST, arXiv 2311.08252).
 //
 // The file, little-endian: a header (struct in corpus.c), tokens int32[n], suffixes int32[n_suffixes], first
@@ -34,7 +34,7 @@ typedef bool (*ls_corpus_progress)(void *ud, const char *stage, double fraction)
 // Sorts tokens[0..facts->n) with `threads` threads and writes the file; an older one stays until the new one is whole.
 ls_code ls_corpus_write(const char *path, const int32_t *tokens, const ls_corpus_facts *facts, int32_t threads,
                         ls_corpus_progress progress, void *ud, ls_err *err);
-// Maps the file. LS_E_PARSE: not a corpus, of another version, or cut short.
+// Reads the file into memory. LS_E_PARSE: not a corpus, of another version, or cut short.
 ls_code ls_corpus_open(ls_corpus **out, const char *path, ls_err *err);
 void ls_corpus_close(ls_corpus *c); // accepts NULL
 const ls_corpus_facts *ls_corpus_get_facts(const ls_corpus *c);

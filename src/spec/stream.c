@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 static const char kind[] = "logitspec-history ", magic[] = "logitspec-history 1\n";
-enum { MAX_HEADER = 256 };
+enum { MAX_HEADER = 256, MAX_FILE = 1 << 30 };
 
 static void start(ls_stream *h, const char *path, size_t limit, const ls_draft_setup *setup) {
     *h = (ls_stream){.limit = limit, .setup = *setup, .tokenizer = ls_strdup(setup->tokenizer)};
@@ -21,10 +21,10 @@ static void start(ls_stream *h, const char *path, size_t limit, const ls_draft_s
 // LS_E_USAGE: no history at all, and what that means; LS_E_UNSUPPORTED: one that belongs to others; LS_E_PARSE: one
 // that is damaged.
 static ls_code read_file(ls_stream *h, const char *means, ls_err *err) {
-    ls_mapping m;
+    ls_buf m = {0};
     struct stat st;
     if (stat(h->path, &st) && errno == ENOENT) return LS_OK; // the first run
-    if (ls_map_open(&m, h->path, err)) return LS_E_USAGE;
+    if (ls_read_file(&m, h->path, MAX_FILE, err)) return LS_E_USAGE;
     ls_code code = LS_OK;
     char header[MAX_HEADER];
     const size_t most = m.n < MAX_HEADER - 1 ? m.n : MAX_HEADER - 1, after = sizeof magic - 1;
@@ -54,7 +54,7 @@ static ls_code read_file(ls_stream *h, const char *means, ls_err *err) {
                 ls_ids_push(&h->ids, id);
             }
     }
-    ls_map_close(&m);
+    ls_buf_free(&m);
     return code;
 }
 

@@ -96,10 +96,10 @@ static size_t tokens_of(const uint8_t *data, size_t n, int32_t *out, size_t most
 }
 
 static bool others(const char *path, const uint8_t *data, size_t n) { // it was kept, for another vocabulary perhaps
-    ls_mapping m;
-    EXPECT(!ls_map_open(&m, path, NULL));
+    ls_buf m = {0};
+    EXPECT(!ls_read_file(&m, path, SIZE_MAX, NULL));
     const bool same = m.n == n && !memcmp(m.p, data, n);
-    ls_map_close(&m);
+    ls_buf_free(&m);
     return same;
 }
 

@@ -28,14 +28,14 @@ static void replay(const char *name, int (*target)(const uint8_t *data, size_t n
         snprintf(now, sizeof now, "%s/*", *folders);
         assert_int_equal(glob(now, 0, NULL, &files), 0);
         for (size_t i = 0; i < files.gl_pathc; i++, n++) {
-            ls_mapping m;
+            ls_buf m = {0};
             snprintf(now, sizeof now, "while replaying %s by fuzz_%s\n", files.gl_pathv[i], name);
-            assert_int_equal(ls_map_open(&m, files.gl_pathv[i], NULL), LS_OK);
+            assert_int_equal(ls_read_file(&m, files.gl_pathv[i], SIZE_MAX, NULL), LS_OK);
             uint8_t *copy = malloc(m.n + !m.n); // its end is the allocation's
             if (m.n) memcpy(copy, m.p, m.n);
             assert_int_equal(target(copy, m.n), 0);
             free(copy);
-            ls_map_close(&m);
+            ls_buf_free(&m);
         }
         globfree(&files);
     }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -256,6 +257,10 @@ static bool once(void *ud, const char *stage, double fraction) {
     return ++*(int *)ud < 2;
 }
 
+static void sleep_past_tick(void) { // the kernel's clock of files
+    nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+}
+
 static void files_are_hashed_in_pieces(void **state) {
     (void)state;
     char path[] = "/tmp/ls-sha256-XXXXXX", whole[65], pieces[65];
@@ -268,12 +273,32 @@ static void files_are_hashed_in_pieces(void **state) {
     ls_err err = {0};
     int calls = 0;
     ls_sha256_hex(bytes, n, whole);
-    assert_int_equal(ls_sha256_file(path, pieces, NULL, NULL, &err), LS_OK);
+    ls_file file;
+    assert_int_equal(ls_file_open(&file, path, &err), LS_OK);
+    assert_int_equal(ls_sha256_file(&file, pieces, NULL, NULL, &err), LS_OK);
     assert_string_equal(whole, pieces);
-    assert_int_equal(ls_sha256_file(path, pieces, once, &calls, &err), LS_E_CANCELLED);
+    assert_int_equal(ls_sha256_file(&file, pieces, once, &calls, &err), LS_E_CANCELLED);
     assert_int_equal(calls, 2);
-    assert_int_equal(ls_sha256_file("/tmp", pieces, NULL, NULL, &err), LS_E_IO);
-    assert_int_equal(ls_sha256_file("/nonexistent", pieces, NULL, NULL, &err), LS_E_IO);
+    // another file in its place: the open one is hashed
+    char other[64];
+    snprintf(other, sizeof other, "%s.other", path);
+    assert_non_null(f = fopen(other, "w"));
+    fclose(f);
+    assert_int_equal(rename(other, path), 0);
+    assert_int_equal(ls_sha256_file(&file, pieces, NULL, NULL, &err), LS_OK);
+    assert_string_equal(whole, pieces);
+    ls_file_close(&file);
+    // written in place, and the modification time set back
+    assert_int_equal(ls_file_open(&file, path, &err), LS_OK);
+    assert_non_null(f = fopen(path, "r+"));
+    assert_int_equal(ls_sha256_file(&file, pieces, NULL, NULL, &err), LS_OK);
+    sleep_past_tick();
+    assert_int_equal(futimens(fileno(f), (struct timespec[]){file.opened.st_atim, file.opened.st_mtim}), 0);
+    fclose(f);
+    assert_int_equal(ls_sha256_file(&file, pieces, NULL, NULL, &err), LS_E_IO);
+    assert_non_null(strstr(err.msg, "was changed while it was read"));
+    assert_null(ls_file_key(&file)); // it may change again within the same tick
+    ls_file_close(&file);
     ls_sha256_hex("abc", 3, whole);
     assert_string_equal(whole, SHA_ABC);
     unlink(path);

@@ -34,11 +34,11 @@ static ls_code parse(ls_vocab **v, const char *path, const void *p, size_t n, ls
 }
 
 static ls_vocab *open_vocab(const char *path) {
-    ls_mapping m;
+    ls_buf m = {0};
     ls_err err = {0};
     ls_vocab *v = NULL;
-    if (ls_map_open(&m, path, &err) || parse(&v, path, m.p, m.n, &err)) fprintf(stderr, "%s: %s\n", path, err.msg);
-    ls_map_close(&m);
+    if (ls_read_file(&m, path, SIZE_MAX, &err) || parse(&v, path, m.p, m.n, &err)) fprintf(stderr, "%s: %s\n", path, err.msg);
+    ls_buf_free(&m);
     return v;
 }
 
@@ -389,8 +389,8 @@ static void damaged_files(void **state) {
     static const char *const files[] = {"sp_llama.model", "sp_unigram.model", "qwen2.gguf", "sp_llama.gguf", "t5.json"};
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         char *path = ls_format(FOLDER "%s", files[f]);
-        ls_mapping m;
-        assert_int_equal(ls_map_open(&m, path, NULL), LS_OK);
+        ls_buf m = {0};
+        assert_int_equal(ls_read_file(&m, path, SIZE_MAX, NULL), LS_OK);
         for (uint64_t round = 0; round < 60; round++) {
             char *copy = ls_malloc(m.n);
             size_t n = m.n;
@@ -402,7 +402,7 @@ static void damaged_files(void **state) {
             expect_harmless(path, copy, n);
             free(copy);
         }
-        ls_map_close(&m);
+        ls_buf_free(&m);
         free(path);
     }
 }

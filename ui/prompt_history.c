@@ -7,31 +7,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST = 1000, MOST_BYTES = 1 << 20, LOCK_MS = 2000, BEAT_MS = 10 };
-
-// A screen that adds or cuts holds the lock of the file. Cutting puts another file in its place, so the lock counts
-// only while the name still means the locked file. -1 with errno; EWOULDBLOCK: another screen holds on to it.
-static int open_locked(const char *path, int flags) {
-    for (int waited = 0;; waited += BEAT_MS) {
-        struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-        struct stat st, named;
-        const int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, LS_FILE_PRIVATE);
-        if (fd < 0) return -1;
-        int error = fstat(fd, &st) ? errno : S_ISREG(st.st_mode) ? 0 : EINVAL;
-        if (!error && fcntl(fd, F_OFD_SETLK, &whole) && (errno == EAGAIN || errno == EACCES))
-            error = EWOULDBLOCK; // any other error: this file system has no locks
-        if (!error && !stat(path, &named) && named.st_ino == st.st_ino && named.st_dev == st.st_dev) return fd;
-        close(fd);
-        if ((error && error != EWOULDBLOCK) || waited >= LOCK_MS) return errno = error, -1;
-        poll(NULL, 0, BEAT_MS);
-    }
-}
+enum { MOST = 1000, MOST_BYTES = 1 << 20 };
 
 static void write_line(ls_buf *out, const char *prompt) {
     ls_jsonw w = {.out = out};
@@ -52,7 +33,7 @@ void ui_history_load(ui_edit *e, const char *path) {
     ls_lines *l;
     ls_line line;
     size_t lines = 0;
-    const int locked = open_locked(path, 0);
+    const int locked = ls_open_locked(path, 0);
     if (locked < 0 && errno != EWOULDBLOCK && errno != EACCES && errno != EROFS) return;
     if (locked < 0 ? ls_lines_open(&l, path, NULL) : ls_lines_of(&l, locked, path, NULL)) return;
     while (!ls_lines_next(l, &line, NULL) && line.p) {
@@ -78,7 +59,7 @@ static ls_code add_prompt(const char *path, const char *prompt, ls_err *err) {
     struct stat st = {0};
     char last = '\n';
     ls_make_folders(path);
-    const int fd = open_locked(path, O_CREAT);
+    const int fd = ls_open_locked(path, O_CREAT);
     int error = fd < 0 || fstat(fd, &st) ? errno : 0;
     if (st.st_size && pread(fd, &last, 1, st.st_size - 1) == 1 && last != '\n')
         ls_buf_char(&out, '\n'); // another writer did not finish its line

@@ -109,7 +109,7 @@ ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *
 
 // ---- outputs
 
-enum { PATIENCE_MS = 30000, BEAT_MS = 50, CHUNK = 1 << 20, MOST_LINKS = 40 };
+enum { PATIENCE_MS = 30000, BEAT_MS = 50, LOCK_MS = 2000, LOCK_BEAT_MS = 10, CHUNK = 1 << 20, MOST_LINKS = 40 };
 
 int ls_open_output(const char *path, int flags, mode_t mode, ls_file_wait go_on, void *ud) {
     for (int waited = 0;; waited += BEAT_MS) {
@@ -120,6 +120,24 @@ int ls_open_output(const char *path, int flags, mode_t mode, ls_file_wait go_on,
         if (go_on && !go_on(ud, "waiting for somebody to read what is written", -1)) return errno = ECANCELED, -1;
         if (!go_on && waited >= PATIENCE_MS) return errno = ETIMEDOUT, -1;
         if (poll(NULL, 0, BEAT_MS) < 0 && !go_on) return -1; // a signal
+    }
+}
+
+// A program that replaces the file puts another one in its place, so a lock counts only while the name still means the
+// locked file.
+int ls_open_locked(const char *path, int flags) {
+    for (int waited = 0;; waited += LOCK_BEAT_MS) {
+        struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        struct stat st;
+        const int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, LS_FILE_PRIVATE);
+        if (fd < 0) return -1;
+        int error = fstat(fd, &st) ? errno : S_ISREG(st.st_mode) ? 0 : EINVAL;
+        if (!error && fcntl(fd, F_OFD_SETLK, &whole) && (errno == EAGAIN || errno == EACCES))
+            error = EWOULDBLOCK; // any other error: this file system has no locks
+        if (!error && is_file(path, &st)) return fd;
+        close(fd);
+        if ((error && error != EWOULDBLOCK) || waited >= LOCK_MS) return errno = error, -1;
+        poll(NULL, 0, LOCK_BEAT_MS);
     }
 }
 

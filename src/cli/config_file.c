@@ -5,6 +5,8 @@
 #include "base/paths.h"
 #include "base/yaml.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,12 +144,11 @@ static bool is_as_meant(const ls_yaml *before, const ls_yaml *now, const ls_conf
 ls_code ls_config_file_change(const char *path, const ls_config_change *changes, int n, ls_err *err) {
     ls_buf text = {0};
     ls_yaml *before = NULL, *now = NULL;
-    ls_code code = LS_OK;
-    FILE *f = fopen(path, "re");
-    if (f) {
-        code = ls_read_all(&text, f, path, MOST_BYTES, err);
-        fclose(f);
-    } else if (!access(path, F_OK)) code = ls_fail(err, LS_E_IO, "cannot read %s", path);
+    ls_make_folders(path);
+    const int lock = ls_open_locked(path, O_CREAT); // two programs that change it lose no change of the other
+    ls_code code = lock < 0 ? ls_fail(err, LS_E_IO, "cannot write %s: %s", path,
+                                      errno == EWOULDBLOCK ? "another program is writing it" : strerror(errno))
+                            : ls_read_file(&text, path, MOST_BYTES, err);
     if (!code) code = ls_yaml_parse(&before, text.n ? text.p : "", text.n, path, err);
     for (int i = 0; i < n && !code; i++) {
         ls_yaml_free(now);
@@ -164,10 +165,8 @@ ls_code ls_config_file_change(const char *path, const ls_config_change *changes,
     if (!code && (ls_yaml_parse(&now, text.p, text.n, path, NULL) || !is_as_meant(before, now, changes, n)))
         code = ls_fail(err, LS_E_USAGE, "%s is written in a way that this program cannot change: set %s: %s yourself",
                        path, changes[0].key, changes[0].value);
-    if (!code) {
-        ls_make_folders(path);
-        code = ls_write_file(path, &text, err);
-    }
+    if (!code) code = ls_write_file(path, &text, err);
+    if (lock >= 0) close(lock);
     ls_yaml_free(before);
     ls_yaml_free(now);
     ls_buf_free(&text);

@@ -4,14 +4,29 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char kind[] = "logitspec-history ", magic[] = "logitspec-history 1\n";
 enum { MAX_HEADER = 256, MAX_FILE = 1 << 30 };
+
+static size_t add_break(ls_ids *ids) { // how many
+    if (!ids->n || ids->p[ids->n - 1] == LS_STREAM_BREAK) return 0;
+    ls_ids_push(ids, LS_STREAM_BREAK);
+    return 1;
+}
+
+static void free_stream(ls_stream *h) {
+    ls_ids_free(&h->ids);
+    free(h->path);
+    free(h->tokenizer);
+    *h = (ls_stream){0};
+}
 
 static void start(ls_stream *h, const char *path, size_t limit, const ls_draft_setup *setup) {
     *h = (ls_stream){.limit = limit, .setup = *setup, .tokenizer = ls_strdup(setup->tokenizer)};
@@ -70,6 +85,30 @@ static ls_code write_file(const ls_stream *h, ls_err *err) {
     return ls_replace_close(&r, true, err);
 }
 
+// What this run brought goes behind what the file holds by now: other programs may have written it since.
+static ls_code save(const ls_stream *h, ls_err *err) {
+    ls_stream now;
+    const size_t fresh = h->fresh < h->ids.n ? h->fresh : h->ids.n;
+    if (!fresh && !h->damaged) return LS_OK;
+    const int lock = ls_open_locked(h->path, O_CREAT);
+    if (lock < 0)
+        return ls_fail(err, LS_E_IO, "cannot write %s, and what this run learned is not saved: %s", h->path,
+                       errno == EWOULDBLOCK ? "another program is using it" : strerror(errno));
+    start(&now, h->path, h->limit, &h->setup);
+    ls_code code = read_file(&now, "", err);
+    if (code == LS_E_PARSE) now.ids.n = 0, code = LS_OK; // damaged when it was opened, or since
+    if (code) ls_err_prefix(err, "what this run learned is not saved");
+    else {
+        const int32_t *first = h->ids.p + (h->ids.n - fresh);
+        if (fresh && *first != LS_STREAM_BREAK) add_break(&now.ids);
+        ls_ids_add(&now.ids, first, fresh);
+        code = write_file(&now, err);
+    }
+    close(lock);
+    free_stream(&now);
+    return code;
+}
+
 static void note(const ls_stream *h, const char *text) {
     if (h->setup.note) h->setup.note(h->setup.ud, text);
 }
@@ -81,6 +120,7 @@ ls_code ls_stream_open(ls_stream *h, const char *path, size_t limit, const ls_dr
     const ls_code code = read_file(h, ", and it would be overwritten: name another file", &why);
     if (!code) return LS_OK;
     const bool kept = code != LS_E_PARSE; // its file stays as it is
+    h->damaged = !kept;
     if (kept) ls_stream_keep(h);
     if (code == LS_E_USAGE) return ls_fail(err, code, "%s", why.msg);
     char text[600];
@@ -93,12 +133,13 @@ ls_code ls_stream_open(ls_stream *h, const char *path, size_t limit, const ls_dr
 size_t ls_stream_observe(ls_stream *h, const int32_t *context, size_t n, bool reset) {
     size_t added = 0;
     if (reset || n < h->context) {
-        if (h->ids.n && h->ids.p[h->ids.n - 1] != LS_STREAM_BREAK) ls_ids_push(&h->ids, LS_STREAM_BREAK), added++;
+        added += add_break(&h->ids);
         h->context = 0;
     }
     if (n > h->context) ls_ids_add(&h->ids, context + h->context, n - h->context);
     added += n - h->context;
     h->context = n;
+    h->fresh += added;
     if (h->ids.n > 2 * h->limit) {
         const size_t keep = h->limit > added ? h->limit : added;
         memmove(h->ids.p, h->ids.p + (h->ids.n - keep), keep * sizeof *h->ids.p);
@@ -110,6 +151,7 @@ size_t ls_stream_observe(ls_stream *h, const int32_t *context, size_t n, bool re
 void ls_stream_memory(ls_stream *h, ls_memory_visit *v) {
     ls_memory_ids(v, &h->ids);
     ls_memory_part(v, &h->context, sizeof h->context);
+    ls_memory_part(v, &h->fresh, sizeof h->fresh);
 }
 
 void ls_stream_keep(ls_stream *h) {
@@ -129,9 +171,6 @@ ls_code ls_stream_read(ls_stream *h, const char *path, size_t limit, const ls_dr
 
 void ls_stream_close(ls_stream *h) {
     ls_err err = {0};
-    if (h->path && !h->setup.read_only && write_file(h, &err)) note(h, err.msg);
-    ls_ids_free(&h->ids);
-    free(h->path);
-    free(h->tokenizer);
-    *h = (ls_stream){0};
+    if (h->path && !h->setup.read_only && save(h, &err)) note(h, err.msg);
+    free_stream(h);
 }

@@ -2,7 +2,7 @@
 // becomes one stream of tokens, with LS_STREAM_BREAK between conversations, cut to its newest part.
 //
 // The file: a text header, then little-endian int32 tokens. One that was cut short or damaged is left out with one line
-// to the user, and replaced at the end. One of another version or vocabulary is left out too, and kept: what this run
+// to the user, and replaced at the end. Several programs may use one file: each adds what it learned behind what the others wrote. One of another version or vocabulary is left out too, and kept: what this run
 // brings is not saved. A file of any other kind is refused.
 #pragma once
 #include "base/buf.h"
@@ -14,6 +14,8 @@ typedef struct {
     ls_ids ids;     // at most twice the limit
     size_t limit;   // newest tokens that are kept for certain, and saved
     size_t context; // tokens of the current conversation that were taken
+    size_t fresh;   // tokens that this run brought, at the end of ids; more than there are: all
+    bool damaged;   // its file, which is written anew in any case
     char *path;     // NULL: not on disk
     char *tokenizer;
     ls_draft_setup setup;

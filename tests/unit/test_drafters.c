@@ -1,4 +1,5 @@
 // What holds for the drafts of every method, and the rules of those that came after the first (test_spec.c).
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "drafters.h"
@@ -498,8 +499,47 @@ static void histories_outlive_a_run(void **state) {
     }
     unlink(path);
     ls_drafter *d = with_file("suffix", "suffix.file", "/nowhere/x", 5);
+    converse(d, (int32_t[]){1, 2, 3}, 1, 3);
     d->free(d); // told when it cannot be written
     assert_non_null(strstr(noted, "cannot write /nowhere/x"));
+}
+
+// Two programs that end one after the other, a third one that holds the file too long.
+static void a_history_of_several_programs_keeps_what_each_learned(void **state) {
+    (void)state;
+    static const char *const methods[][2] = {{"suffix", "suffix.file"}, {"cacheback", "cacheback.file"}};
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/logitspec-test-%d.shared", (int)getpid());
+    const int32_t old[] = {9, 21, 22, 23, 24, 25, 26}, first[] = {9, 31, 32, 33, 34, 35, 36},
+                  second[] = {9, 41, 42, 43, 44, 45, 46};
+    for (int k = 0; k < 2; k++) {
+        unlink(path);
+        ls_drafter *a = with_file(methods[k][0], methods[k][1], path, 5);
+        converse(a, old, 1, 7);
+        a->free(a);
+        a = with_file(methods[k][0], methods[k][1], path, 5);
+        ls_drafter *b = with_file(methods[k][0], methods[k][1], path, 5);
+        converse(a, first, 1, 7);
+        converse(b, second, 1, 7);
+        b->free(b);
+        a->free(a);
+        assert_string_equal(noted, "");
+        a = with_file(methods[k][0], methods[k][1], path, 5);
+        for (int32_t t = 20; t <= 40; t += 10) {
+            const int32_t now[] = {t + 1, t + 2};
+            a->observe(a, now, 1, true);
+            assert_int_equal(draft_after(a, now, 1, t + 2, 16).nodes[1].token, t + 3);
+        }
+        a->free(a);
+        const int lock = ls_open_locked(path, 0);
+        assert_true(lock >= 0);
+        ls_drafter *held = with_file(methods[k][0], methods[k][1], path, 5);
+        converse(held, first, 1, 7);
+        held->free(held);
+        assert_non_null(strstr(noted, "what this run learned is not saved: another program is using it"));
+        close(lock);
+    }
+    unlink(path);
 }
 
 static void cacheback_asks_a_frozen_table_where_it_knows_nothing(void **state) {
@@ -629,6 +669,7 @@ int main(void) {
         cmocka_unit_test(cacheback_forgets_the_leader_used_longest_ago),
         cmocka_unit_test(lookahead_harvests_what_its_window_said),
         cmocka_unit_test(histories_outlive_a_run),
+        cmocka_unit_test(a_history_of_several_programs_keeps_what_each_learned),
         cmocka_unit_test(cacheback_asks_a_frozen_table_where_it_knows_nothing),
         cmocka_unit_test(scores_are_hit_rates),
         cmocka_unit_test(knobs_have_ranges),

@@ -355,8 +355,9 @@ ls_code ls_session_begin_at(ls_session *s, uint32_t turn, size_t kept, const int
 
 ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, uint32_t turns,
                            ls_progress progress, void *ud, ls_err *err) {
-    if (context->n < 1 || context->n + 1 >= (size_t)s->e->n_context)
-        return ls_fail(err, LS_E_RANGE, "the conversation has %zu tokens, the context %d", context->n, s->e->n_context);
+    if (context->n < 1 || context->n > (size_t)s->e->n_context)
+        return ls_fail(err, LS_E_RANGE, "the conversation has %zu tokens, the context %d: start with --context %zu",
+                       context->n, s->e->n_context, context->n);
     ls_code code = ls_prompt_fits(s->e, (int32_t)context->n, err);
     if (code) return code;
     past before = past_of(s);

@@ -141,6 +141,41 @@ class Models(Folder):
         self.generate()
 
 
+class FullConversations(Folder):
+    """A conversation that filled its context is saved, loaded, saved again and edited like any other."""
+    def chat(self, model, *lines):
+        r = run("chat", "--plain", "--raw", "--model", model, "--context", "100", "--max-tokens", "500", input="".join(f"{x}\n" for x in lines))
+        return r, [line for line in r.stdout.splitlines() if line.startswith(("turn", "end", "note"))]
+
+    def check(self, model):
+        full = 0
+        for n in range(1, 6):
+            saved, again = self.path("saved.jsonl"), self.path("again.jsonl")
+            r, _ = self.chat(model, "def f" + "x" * n, f":save {saved}")
+            if "end (context)" not in r.stdout:
+                continue
+            full += 1
+            self.assertIn("note: saved", r.stdout)
+            r, _ = self.chat(model, f":load {saved}", "y" * 120, f":save {again}")
+            self.assertIn("shorten it or start a new conversation", r.stderr)
+            self.assertNotIn("the conversation has", r.stderr)
+            with open(saved, "rb") as a, open(again, "rb") as b:
+                self.assertEqual(a.read(), b.read())
+            r, said = self.chat(model, f":load {saved}", ":regenerate")
+            ends = [line for line in said if line.startswith("end (context)")]
+            self.assertEqual([line.split(",")[0] for line in ends], 2 * [ends[0].split(",")[0]])
+            r = run("chat", "--plain", "--raw", "--model", model, "--context", "50", input=f":load {saved}\n")
+            self.assertRegex(r.stderr, r"the conversation has (\d+) tokens, the context 50: start with --context \1")
+        self.assertGreater(full, 0)
+
+    def test_the_scripted_model(self):
+        self.check("script")
+
+    @needs_library
+    def test_a_model(self):
+        self.check(folder(self.folder, "llama3", "sp_llama.model"))
+
+
 class CutFiles(Folder):
     def chat(self, lines, meanwhile, *args):
         """The steps of answers to each line, with something done after the first began."""

@@ -142,7 +142,7 @@ TORCH_CXXFLAGS := -std=c++20 -O2 -g1 $(SAME) $(WARN) -Wno-unused-parameter -fPIC
 torch_obj = $(patsubst %,$(B)/obj/src/torch/%.o,$(1))
 # in every compute library: loading, timelines, trained heads, ranks, what packs and unpacks weights
 TORCH_COMMON := $(call torch_obj,lst_open lst_session lst_head lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory lst_ranks_gloo) $(patsubst %.c,$(B)/obj/%.o,$(KERNEL_SRC)) \
-  $(addprefix $(B)/obj/pic/src/,base/ggml.o base/rng.o base/clock.o base/sample.o base/mem.o base/processors.o base/cgroup.o base/sysfile.o gpu/plan.o)
+  $(addprefix $(B)/obj/pic/src/,base/ggml.o base/rng.o base/clock.o base/sample.o base/mem.o base/rescue.o base/processors.o base/cgroup.o base/sysfile.o gpu/plan.o)
 
 $(B)/obj/src/torch/%.o: src/torch/%.cpp $(B)/obj/flags
 	@mkdir -p $(@D)
@@ -223,7 +223,7 @@ $(B)/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda lst_cuda_engine) $(
 # ---- the check on a GPU. `make gpu-check` is for a machine that has one (tests/gpu/README.md); `make gpu-bundle` packs what
 # such a machine needs into build/logitspec-gpu.tar.gz. MODEL=FILE.gguf adds the program on a real model.
 GPU_TEST_OBJ := $(patsubst %.c,build/obj/%.o,$(filter-out tests/gpu/bench.c,$(wildcard tests/gpu/*.c)))
-GPU_PLAIN_OBJ := $(patsubst %.c,build/obj/%.o,$(addprefix src/base/,ggml.c rng.c clock.c sample.c mem.c) src/gpu/plan.c src/gpu/cost.c tests/unit/random_tensor.c)
+GPU_PLAIN_OBJ := $(patsubst %.c,build/obj/%.o,$(addprefix src/base/,ggml.c rng.c clock.c sample.c mem.c rescue.c) src/gpu/plan.c src/gpu/cost.c tests/unit/random_tensor.c)
 # libtorch_cpu is not linked: what of the runtime is used here is libc10_cuda's
 GPU_LINK = $(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,-rpath,$(TORCH_DIR)/lib -Wl,-rpath,$(CUDA_HOME)/lib64 \
   -Wl,-rpath-link,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib -lc10_cuda -lc10 -L$(CUDA_HOME)/lib64 -lcudart -fopenmp -ldl -lm
@@ -257,7 +257,7 @@ $(B)/tests/%: $(B)/obj/tests/unit/%.o $(call obj,$(filter-out $(KERNEL_TEST_SRC)
 # The kernels and their test alone: what a compiler for another machine makes of them is soon built, and tests/e2e/test_aarch64.py
 # runs it.
 $(B)/tests/kernels: $(call obj,tests/unit/test_kernels.c $(KERNEL_TEST_SRC) tests/unit/filter.c \
-  $(addprefix src/base/,ggml.c rng.c clock.c sample.c mem.c) src/gpu/plan.c) $(KERNEL_OBJ)
+  $(addprefix src/base/,ggml.c rng.c clock.c sample.c mem.c rescue.c) src/gpu/plan.c) $(KERNEL_OBJ)
 	@mkdir -p $(@D)
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcmocka -ljansson -lm
@@ -339,7 +339,7 @@ exactness: all $(B)/tests/test_chances
 	@LOGITSPEC_BUILD=$(abspath $(B)) $(PYTHON) tests/e2e/exactness.py $(LEVEL)
 # The drafters alone, for other engines, and an example of such an engine.
 embed: $(B)/embed
-SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(addprefix src/base/,buf.c clock.c err.c file.c map.c mem.c rng.c cgroup.c sysfile.c sysmem.c)
+SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(addprefix src/base/,buf.c clock.c err.c file.c map.c mem.c rescue.c rng.c cgroup.c sysfile.c sysmem.c)
 $(B)/libspec.a: $(call obj,$(SPEC_LIB_SRC))
 	@echo '  AR   $@'
 	$(Q)rm -f $@ && ar rcs $@ $^

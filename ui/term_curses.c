@@ -1,5 +1,6 @@
 #include "ui/term_curses.h"
 #include "base/mem.h"
+#include "base/rescue.h"
 #include "base/visible.h"
 
 #include <curses.h>
@@ -92,12 +93,24 @@ static void on_crash(int number) {
     raise(number); // SA_RESETHAND: the default action, with the right status
 }
 
+// Standard output and error go to where they went before the screen; what libraries wrote meanwhile is told.
+static void give_back_outputs(void) {
+    dup2(term.saved[0], STDOUT_FILENO);
+    dup2(term.saved[1], STDERR_FILENO);
+    char text[4096];
+    ssize_t n = term.caught >= 0 ? pread(term.caught, text, sizeof text, 0) : 0;
+    ls_buf shown = {0};
+    ls_visible_text(&shown, text, n > 0 ? (size_t)n : 0);
+    if (shown.n) fwrite(shown.p, 1, shown.n, stderr);
+    ls_buf_free(&shown);
+}
+
 // Guards curses and the terminal: the message that memory has run out must be the last output there, whichever thread
 // writes it.
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 // The message must reach the terminal. The lock stays held, so nothing is drawn any more.
-static void on_out_of_memory(void *ud, char *said, size_t n) {
+static void on_sudden_end(void *ud, char *said, size_t n) {
     (void)ud, (void)said, (void)n;
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -105,8 +118,7 @@ static void on_out_of_memory(void *ud, char *said, size_t n) {
     pthread_mutex_timedlock(&lock, &until); // a terminal that takes no bytes may hold it
     if (!term.screen) return;
     leave();
-    dup2(term.saved[0], STDOUT_FILENO);
-    dup2(term.saved[1], STDERR_FILENO);
+    give_back_outputs();
 }
 
 static void handle(int number, void (*handler)(int), int flags) {
@@ -168,7 +180,7 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     term.mouse = o->mouse;
     reports(true);
     init_colors(o->theme);
-    const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT}, crashes[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
+    const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT}, crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) handle(ends[i], on_signal, SA_RESTART);
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) handle(crashes[i], on_crash, (int)SA_RESETHAND);
     struct sigaction resize;
@@ -182,11 +194,11 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
 ls_code ui_term_open(const ui_term_options *o, ls_err *err) {
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return ls_fail(err, LS_E_IO, "the screen needs a terminal; 'logitspec generate' works without one");
-    ls_on_out_of_memory(on_out_of_memory, NULL); // the model is being loaded meanwhile
+    ls_rescue_add(on_sudden_end, NULL); // the model is being loaded meanwhile
     pthread_mutex_lock(&lock);
     const ls_code code = open_screen(o, err);
     pthread_mutex_unlock(&lock);
-    if (code) ls_not_on_out_of_memory(on_out_of_memory, NULL);
+    if (code) ls_rescue_remove(on_sudden_end, NULL);
     return code;
 }
 
@@ -198,25 +210,18 @@ void ui_term_close(void) {
     delscreen(term.screen);
     fclose(term.out);
     fflush(NULL);
-    dup2(term.saved[0], STDOUT_FILENO);
-    dup2(term.saved[1], STDERR_FILENO);
-    char text[4096];
-    ssize_t n = term.caught >= 0 ? pread(term.caught, text, sizeof text, 0) : 0;
-    ls_buf shown = {0};
-    ls_visible_text(&shown, text, n > 0 ? (size_t)n : 0);
-    if (shown.n) fwrite(shown.p, 1, shown.n, stderr);
-    ls_buf_free(&shown);
+    give_back_outputs();
     close(term.caught);
     close(term.saved[0]);
     close(term.saved[1]);
     const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGWINCH, SIGSEGV,
-                        SIGABRT, SIGBUS, SIGFPE, SIGILL,  SIGTSTP,  SIGCONT};
+                        SIGBUS,  SIGFPE, SIGILL, SIGTSTP, SIGCONT};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) signal(ends[i], SIG_DFL);
     close(term.wake[0]);
     close(term.wake[1]);
     term.screen = NULL;
     pthread_mutex_unlock(&lock);
-    ls_not_on_out_of_memory(on_out_of_memory, NULL);
+    ls_rescue_remove(on_sudden_end, NULL);
 }
 
 bool ui_term_is_utf8(void) {

@@ -1,5 +1,5 @@
-// Allocation that never returns NULL: when memory is out, what would be lost is saved, the program says so and ends
-// with exit code 1. Sizes that come from files are checked against the bytes that are there before they reach these
+// Allocation that never returns NULL: when memory is out, what would be lost is saved (base/rescue.h), the program
+// says so and ends with exit code 1. Sizes that come from files are checked against the bytes that are there before they reach these
 // functions.
 #pragma once
 #include <stdarg.h>
@@ -15,10 +15,3 @@ char *ls_format_list(const char *fmt, va_list ap);                           // 
 
 // For libraries that report it in their own way.
 _Noreturn void ls_out_of_memory(size_t n); // n: bytes that were asked for; 0: not known
-
-// Called when memory is out, in whichever thread found that, while memory that was kept aside is free again. What it
-// writes to said (one line, n bytes with the NUL) follows the message. The other threads go on until they need memory.
-typedef void (*ls_rescue)(void *ud, char *said, size_t n);
-// A few of these; the last one that came is called first. Taken back by the same pair.
-void ls_on_out_of_memory(ls_rescue rescue, void *ud);
-void ls_not_on_out_of_memory(ls_rescue rescue, void *ud);

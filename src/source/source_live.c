@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/plural.h"
+#include "base/rescue.h"
 #include "base/visible.h"
 #include "engine/prompt.h"
 #include "trace/saved.h"
@@ -73,7 +74,7 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
     return !ls_channel_stopping(&l->c);
 }
 
-// Memory is out: the conversation is saved where the user's other files are, else in a folder of its own.
+// The process ends against its will: the conversation is saved where the user's other files are, else in a folder of its own.
 static void rescue(void *ud, char *said, size_t n) {
     ls_conversation *c = ud;
     ls_err err = {.msg = "no folder can be written to"};
@@ -96,9 +97,9 @@ static void rescue(void *ud, char *said, size_t n) {
 static void keep(live *l, ls_conversation *c) {
     ls_conversation *before = l->kept;
     l->kept = c;
-    if (c) ls_on_out_of_memory(rescue, c);
+    if (c) ls_rescue_add(rescue, c);
     if (!before) return;
-    ls_not_on_out_of_memory(rescue, before);
+    ls_rescue_remove(rescue, before);
     ls_conversation_free(before);
 }
 

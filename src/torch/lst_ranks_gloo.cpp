@@ -8,13 +8,17 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <dirent.h>
+#include <linux/filter.h>
 #include <netdb.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstring>
+#include <set>
 #include <thread>
 
 namespace {
@@ -44,6 +48,45 @@ int bind_to(const std::string &host, const std::string &port) {
     if (fd >= 0) close(fd);
     throw lst::Error(LST_E_ARG, "ranks: cannot listen at " + host + ":" + port + ": " + why +
                                     "; choose another MASTER_PORT, or a MASTER_ADDR of this machine");
+}
+
+// What failed, in Gloo's first sentence: its source's place stands before that, advice behind it.
+std::string first_sentence(const std::string &said) {
+    const size_t place = said[0] == '[' ? said.find("] ") : std::string::npos;
+    const size_t from = place == std::string::npos ? 0 : place + 2, to = said.find(". ", from);
+    return said.substr(from, to == std::string::npos ? to : to - from);
+}
+
+// The sockets of this process that listen.
+std::set<int> listeners() {
+    std::set<int> found;
+    DIR *d = opendir("/proc/self/fd");
+    while (const dirent *e = d ? readdir(d) : nullptr) {
+        const int fd = std::atoi(e->d_name);
+        int listens = 0;
+        socklen_t size = sizeof listens;
+        if (*e->d_name != '.' && !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) && listens)
+            found.insert(fd);
+    }
+    if (d) closedir(d);
+    return found;
+}
+
+// All ranks have come, so nobody else has business here. Gloo accepts every connection and keeps it for ever, a
+// descriptor each, until none is left and the process aborts. A filter that passes nothing makes the kernel drop
+// further requests; connections that are open already have sockets of their own.
+void turn_away(int listener) {
+    sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+    const sock_fprog filter{1, &nothing};
+    setsockopt(listener, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
+}
+
+// Until then strangers may take descriptors: as many as the system allows at most.
+void allow_descriptors() {
+    rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l) || l.rlim_cur == l.rlim_max) return;
+    l.rlim_cur = l.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &l);
 }
 
 c10::intrusive_ptr<c10d::Store> meeting_place(const lst_ranks_options &o) {
@@ -139,9 +182,9 @@ struct Gloo final : lst::Wire {
         try {
             exchange();
         } catch (const c10::Error &e) {
-            throw lst::Lost(with, e.what_without_backtrace());
+            throw lst::Lost(with, first_sentence(e.what_without_backtrace()));
         } catch (const std::exception &e) {
-            throw lst::Lost(with, e.what());
+            throw lst::Lost(with, first_sentence(e.what()));
         }
     }
     void meet(const lst::Stop &stop) override;
@@ -235,6 +278,8 @@ struct Patient {
 
 Gloo::Gloo(const lst_ranks_options &o) : rank(o.rank), n(o.n), timeout(o.timeout_ms), from((size_t)o.n) {
     FLAGS_caffe2_log_level = c10::GLOG_FATAL; // every failure is the caller's to tell
+    allow_descriptors();
+    const std::set<int> before = listeners();
     find(o);
     auto options = c10d::ProcessGroupGloo::Options::create(timeout);
     options->threads = 1;
@@ -244,9 +289,9 @@ Gloo::Gloo(const lst_ranks_options &o) : rank(o.rank), n(o.n), timeout(o.timeout
         try {
             group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, n, options);
         } catch (const c10::Error &e) {
-            throw lst::Error(LST_E_BACKEND, std::string("ranks: ") + e.what_without_backtrace());
+            throw lst::Error(LST_E_BACKEND, "ranks: " + first_sentence(e.what_without_backtrace()));
         } catch (const std::exception &e) {
-            throw lst::Error(LST_E_BACKEND, std::string("ranks: ") + e.what());
+            throw lst::Error(LST_E_BACKEND, "ranks: " + first_sentence(e.what()));
         }
     }
     lossless([&] {
@@ -257,6 +302,8 @@ Gloo::Gloo(const lst_ranks_options &o) : rank(o.rank), n(o.n), timeout(o.timeout
             }
     });
     prove(o);
+    for (const int fd : listeners())
+        if (!before.count(fd)) turn_away(fd);
 }
 
 // Sends for_rank(r) to every other rank r, and takes as much from each. A rank that cannot be reached does not keep the

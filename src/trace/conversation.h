@@ -3,7 +3,7 @@
 // their lines. The lines around them, and steps that this program would write otherwise, are kept as they stand, in
 // Zstandard frames, each begun with a turn or after a mebibyte of text.
 //
-// One thread writes. Out of memory in any thread, ls_conversation_rescue saves what there is.
+// One thread writes. If the process ends against its will, ls_conversation_rescue saves in any thread what there is.
 #pragma once
 #include "decode/packed.h"
 #include "trace/trace_write.h"

@@ -54,7 +54,7 @@ def free_port():
 
 
 def listening(pid):
-    """Addresses that a process listens at, as the kernel writes them."""
+    """Addresses and ports that a process listens at, as the kernel writes them."""
     inodes = set()
     for fd in glob.glob(f"/proc/{pid}/fd/*"):
         try:
@@ -67,7 +67,7 @@ def listening(pid):
     for table in ("tcp", "tcp6"):
         with open(f"/proc/{pid}/net/{table}", encoding="ascii") as f:
             lines = [line.split() for line in f][1:]
-        out += [x[1].split(":")[0] for x in lines if x[3] == "0A" and x[9] in inodes]
+        out += [tuple(x[1].split(":")) for x in lines if x[3] == "0A" and x[9] in inodes]
     return out
 
 
@@ -146,8 +146,8 @@ class Ranks(unittest.TestCase):
         self.assertEqual(r.stderr.count("\n"), 1, r.stderr)
         return r.stderr
 
-    def start(self, *args, **env):
-        p = subprocess.Popen([PROGRAM, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    def start(self, *args, stdin=subprocess.DEVNULL, **env):
+        p = subprocess.Popen([PROGRAM, *args], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              env={**ENV, "TMPDIR": self.places, **env})
         self.addCleanup(p.communicate)
         self.addCleanup(p.kill)
@@ -276,7 +276,7 @@ class Ranks(unittest.TestCase):
         both = [self.start(*self.args("--trace", trace, n="100000"), RANK=str(i), **env) for i in (0, 1)]
         wait_for(lambda: both[0].poll() is not None or (os.path.exists(trace) and os.path.getsize(trace) > 20000))
         for p in both:
-            self.assertEqual(set(listening(p.pid)), {"0100007F"})
+            self.assertEqual({address for address, _ in listening(p.pid)}, {"0100007F"})
         return both
 
     def test_a_launchers_lost_rank_is_named(self):
@@ -284,7 +284,27 @@ class Ranks(unittest.TestCase):
         both[1].kill()
         _, err = both[0].communicate(timeout=60)
         self.assertEqual(both[0].returncode, 1)
-        self.assertRegex(err, "rank 1 of 2 does not answer.*rank 1 is on ")
+        self.assertRegex(err, r"logitspec: rank 1 of 2 does not answer: [A-Z][^;]*: Connection (reset|closed) by peer[^;.]*; rank 1 is on ")
+
+    def test_nobody_reaches_ranks_that_have_found_each_other(self):
+        """Every connection that they took would cost a descriptor for ever; without any, they would end."""
+        env = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "LOGITSPEC_RANKS_TOKEN": TOKEN}
+        chat = ["chat", "--plain", "--raw", "--model", self.model, "--max-tokens", "5"]
+        both = [self.start(*chat, RANK=str(i), stdin=subprocess.PIPE, **env) for i in (0, 1)]
+        both[0].stdin.write("one\n")
+        both[0].stdin.flush()
+        while not both[0].stdout.readline().startswith("end "):
+            self.assertIsNone(both[0].poll())
+        ports = [int(port, 16) for p in both for _, port in listening(p.pid)]
+        self.assertEqual(len(ports), 3)  # where they meet, and one each
+        before = [len(os.listdir(f"/proc/{p.pid}/fd")) for p in both]
+        for port in ports:
+            with self.assertRaises(TimeoutError):
+                socket.create_connection(("127.0.0.1", port), timeout=1.5)
+        self.assertEqual([len(os.listdir(f"/proc/{p.pid}/fd")) for p in both], before)
+        out, err = both[0].communicate("two\n", timeout=60)
+        self.assertEqual((both[0].returncode, err), (0, ""))
+        self.assertIn("turn 2", out)
 
     def test_a_signal_to_all_of_a_launchers_ranks_stops_them_in_order(self):
         for how in (signal.SIGINT, signal.SIGTERM):

@@ -1,0 +1,104 @@
+#include "base/rescue.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST = 4, SAID = 512, KEPT_ASIDE = 32 << 20, PATIENCE_S = 20 }; // kept aside: addresses, and no pages
+
+static struct {
+    pthread_mutex_t lock;
+    struct {
+        ls_rescue run;
+        void *ud;
+    } list[MOST];
+    int n;
+    bool watching; // for abort() and exit()
+    void *kept_aside;
+} rescues = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void say(const char *text) {
+    if (write(STDERR_FILENO, text, strlen(text)) < 0) return;
+}
+
+static void rescue_all(const char *why) {
+    static atomic_bool begun;
+    static _Thread_local bool rescuing;
+    static struct { // of the thread that ends the program
+        const char *why;
+        int next;
+        char said[SAID];
+    } last;
+    if (!rescuing) {
+        while (atomic_exchange(&begun, true)) pause(); // another thread ends the program
+        rescuing = true;
+        pthread_mutex_lock(&rescues.lock);
+        free(rescues.kept_aside);
+        rescues.kept_aside = NULL;
+        last.why = why;
+        last.next = rescues.n;
+    }
+    while (last.next > 0) { // one for which what was kept aside does not suffice comes back here, and the others follow
+        char *at = last.said + strlen(last.said);
+        const int i = --last.next;
+        rescues.list[i].run(rescues.list[i].ud, at, (size_t)(last.said + SAID - at));
+    }
+    say("logitspec: ");
+    say(last.why);
+    if (*last.said) say("; "), say(last.said);
+    say("\n");
+}
+
+// A library calls abort() where no error can be returned (std::terminate does); it is an ordinary call, so more than
+// what signal handlers may do is safe, unless the library broke the heap: the alarm ends the process then.
+static void on_abort(int number) {
+    (void)number; // SA_RESETHAND: abort() ends the process by the signal when this returns
+    signal(SIGALRM, SIG_DFL);
+    alarm(PATIENCE_S);
+    rescue_all("a library ended the program");
+}
+
+void ls_rescue_and_end(const char *why) {
+    struct sigaction other;
+    rescue_all(why);
+    // the compute library has a copy of this file, and the program's holds the rescues
+    if (!rescues.watching && !sigaction(SIGABRT, NULL, &other) && other.sa_handler != SIG_DFL) abort();
+    _exit(1);
+}
+
+static void on_exit_of_a_library(void) {
+    if (rescues.n) ls_rescue_and_end("a library ended the program");
+}
+
+void ls_rescue_add(ls_rescue rescue, void *ud) {
+    pthread_mutex_lock(&rescues.lock);
+    if (!rescues.watching) {
+        sigaction(SIGABRT, &(struct sigaction){.sa_handler = on_abort, .sa_flags = (int)SA_RESETHAND}, NULL);
+        rescues.watching = !atexit(on_exit_of_a_library);
+    }
+    if (rescues.n < MOST) {
+        rescues.list[rescues.n].run = rescue;
+        rescues.list[rescues.n++].ud = ud;
+    }
+    if (!rescues.kept_aside) rescues.kept_aside = malloc(KEPT_ASIDE);
+    pthread_mutex_unlock(&rescues.lock);
+}
+
+void ls_rescue_remove(ls_rescue rescue, void *ud) {
+    pthread_mutex_lock(&rescues.lock);
+    for (int i = 0; i < rescues.n; i++)
+        if (rescues.list[i].run == rescue && rescues.list[i].ud == ud) {
+            rescues.n--;
+            memmove(rescues.list + i, rescues.list + i + 1, (size_t)(rescues.n - i) * sizeof *rescues.list);
+            break;
+        }
+    if (!rescues.n) {
+        free(rescues.kept_aside);
+        rescues.kept_aside = NULL;
+    }
+    pthread_mutex_unlock(&rescues.lock);
+}

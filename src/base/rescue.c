@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 4, SAID = 512, KEPT_ASIDE = 32 << 20, PATIENCE_S = 20 }; // kept aside: addresses, and no pages
+enum { MOST = 8, SAID = 512, KEPT_ASIDE = 32 << 20, PATIENCE_S = 20 }; // kept aside: addresses, and no pages
 
 static struct {
     pthread_mutex_t lock;
@@ -56,10 +56,10 @@ static void rescue_all(const char *why) {
 // A library calls abort() where no error can be returned (std::terminate does); it is an ordinary call, so more than
 // what signal handlers may do is safe, unless the library broke the heap: the alarm ends the process then.
 static void on_abort(int number) {
-    (void)number; // SA_RESETHAND: abort() ends the process by the signal when this returns
     signal(SIGALRM, SIG_DFL);
     alarm(PATIENCE_S);
     rescue_all("a library ended the program");
+    raise(number); // SA_RESETHAND: the default action when this returns, with the right status
 }
 
 void ls_rescue_and_end(const char *why) {

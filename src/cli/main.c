@@ -1,5 +1,6 @@
 // The program: a command line in, an exit code out.
 #include "base/file.h"
+#include "base/rescue.h"
 #include "cli/commands.h"
 #include "cli/manual.h"
 #include "engine/launch.h"
@@ -56,8 +57,14 @@ static void fill_standard_streams(void) {
     }
 }
 
+// That it is there makes exit() in a library an end with a message, without destructors of what other threads use.
+static void save_nothing(void *ud, char *said, size_t n) {
+    (void)ud, (void)said, (void)n;
+}
+
 int main(int argc, char **argv) {
     fill_standard_streams();
+    ls_rescue_add(save_nothing, NULL);
     setlocale(LC_CTYPE, ""); // widths and line drawing; numbers keep the C locale
     ls_command_line c;
     ls_err err = {0};
@@ -67,9 +74,9 @@ int main(int argc, char **argv) {
     // default is milliseconds, which beside other work costs whole time slices. The runtime reads it as the compute
     // library loads, in a thread beside which nothing may write the environment.
     if (!getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "2000", 0);
-    if (ls_command_line_read(&c, argc, argv, environ, &err)) return ls_complain(&err);
     int status = LS_EXIT_USAGE;
-    if (c.help) {
+    if (ls_command_line_read(&c, argc, argv, environ, &err)) status = ls_complain(&err);
+    else if (c.help) {
         ls_help(c.command, &text);
         status = ls_print(&text) ? LS_EXIT_OK : LS_EXIT_FAILED;
     } else if (c.version) {
@@ -89,5 +96,6 @@ int main(int argc, char **argv) {
 #undef COMMAND
     }
     ls_command_line_free(&c);
+    ls_rescue_remove(save_nothing, NULL);
     return status;
 }

@@ -79,6 +79,7 @@ extern "C" LST_API int lst_limits(int32_t threads, lst_limits_t *out) {
         const lsk_table *kernels = lsk_pick();
         if (!kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
         int n = lst::threads_of(threads);
+        lst::start_threads(n);
 #pragma omp parallel num_threads(n)
 #pragma omp master
         n = omp_get_num_threads(); // the runtime may give fewer

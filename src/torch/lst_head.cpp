@@ -438,7 +438,7 @@ LST_API int lst_head_open(lst_head **out, const lst_head_params *p, const lst_te
         h->p = *p;
         if (p->d2t) h->d2t.assign(p->d2t, p->d2t + p->n_draft);
         h->p.d2t = nullptr;
-        if (opt->threads > 0) at::set_num_threads(opt->threads);
+        if (opt->threads > 0) lst::start_threads(opt->threads), at::set_num_threads(opt->threads);
         Loader load{*h, {}, tensors, *opt, 0, 0};
         for (int32_t i = 0; i < n_tensors; i++) {
             load.table[tensors[i].name] = &tensors[i];

@@ -186,6 +186,7 @@ struct lst_model {
 };
 
 namespace lst {
+void start_threads(int n); // of OpenMP, in the calling thread; lst::Error: the system refuses them
 int threads_of(int asked); // as many as were asked for, at most those that this process may use; 0: ls_cores
 // An empty model on the device that opt names, with its arithmetic chosen (opt's fields are not NULL).
 std::unique_ptr<lst_model> make_model(const lst_hparams &hp, const lst_open_options &opt);

@@ -13,6 +13,9 @@ extern "C" {
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <latch>
+#include <system_error>
+#include <thread>
 #include <unordered_map>
 
 namespace {
@@ -205,6 +208,7 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     m.threads = lst::threads_of(opt.threads);
     if (opt.threads < 1 && opt.beside > 1) m.threads = std::max(1, m.threads / opt.beside);
     m.most_threads = opt.threads < 1 && opt.beside < 2 ? std::max(m.threads, (int)ls_processors()) : m.threads;
+    lst::start_threads(m.threads);
     at::set_num_threads(m.threads);
     Table table;
     for (int32_t i = 0; i < n; i++) table[tensors[i].name] = &tensors[i];
@@ -279,6 +283,30 @@ int lst::threads_of(int asked) {
     return asked > 0 ? std::min(asked, (int)ls_processors()) : (int)ls_cores();
 }
 
+// OpenMP's runtime ends the process where the system refuses it a thread. So as many threads as it will start are
+// started here first; it keeps its own for the calling thread.
+void lst::start_threads(int n) {
+    static thread_local int started = 1;
+    std::vector<std::thread> tried;
+    std::latch all_tried{1};
+    bool refused = false;
+    for (int i = started; i < n && !refused; i++) try {
+            tried.emplace_back([&] { all_tried.wait(); });
+        } catch (const std::system_error &) {
+            refused = true;
+        }
+    all_tried.count_down();
+    for (std::thread &t : tried) t.join();
+    if (refused)
+        throw lst::Error(LST_E_BACKEND,
+                         "the system refuses more than " + std::to_string(started + (int)tried.size()) + " of " +
+                             std::to_string(n) + " threads (a limit on processes: 'ulimit -u', or the pids of a " +
+                             "container): raise it, or ask for fewer by --threads");
+#pragma omp parallel num_threads(n)
+    asm volatile(""); // else the compiler may leave the region out
+    started = std::max(started, n);
+}
+
 extern "C" {
 
 LST_API int32_t lst_abi_version(void) {
@@ -336,6 +364,7 @@ LST_API int lst_use_threads(lst_model *m, int32_t threads) {
     return lst::guard([&] {
         if (!m || threads < 1 || threads > m->most_threads)
             throw lst::Error(LST_E_ARG, "lst_use_threads: not a number of threads that this model takes");
+        lst::start_threads(threads);
         m->threads = threads;
         at::set_num_threads(threads); // trained heads compute between forwards, by the same threads
     });

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,7 +18,7 @@ struct ls_lines {
     int fd;           // -1: in memory
     const char *from; // there: what is not yet read
     size_t n_from;
-    bool (*stop)(void *ud); // asked while a pipe is silent; NULL: waits as long as it takes
+    bool (*stop)(void *ud); // NULL: the watch is asked
     void *ud;
     char *name;
     ls_buf bytes; // read, and not yet taken from `at` on
@@ -29,6 +30,16 @@ struct ls_lines {
     ls_buf packed;       // read, and not yet decoded from packed_at on
     size_t packed_at;
 };
+
+static struct {
+    bool (*show)(void *ud, const char *stage, double fraction);
+    void *ud;
+} watch; // of what is read without a stop of its own
+
+void ls_lines_watch(bool (*show)(void *ud, const char *stage, double fraction), void *ud) {
+    watch.show = show;
+    watch.ud = ud;
+}
 
 static ls_lines *make(int fd, const char *name) {
     ls_lines *l = ls_calloc(1, sizeof *l);
@@ -105,6 +116,15 @@ ls_code ls_lines_seek(ls_lines *l, uint64_t offset, size_t number, ls_err *err) 
     return LS_OK;
 }
 
+// Asked before each piece: a file of gigabytes takes as long as a silent pipe may.
+static bool is_stopped(const ls_lines *l) {
+    char stage[300];
+    if (l->stop) return l->stop(l->ud);
+    if (!watch.show) return false;
+    snprintf(stage, sizeof stage, "reading %s", l->name);
+    return !watch.show(watch.ud, stage, ls_lines_progress(l));
+}
+
 // More of the file or memory into b; *n 0 at the end.
 static ls_code read_some(ls_lines *l, ls_buf *b, size_t *n, ls_err *err) {
     enum { PATIENCE_MS = 100 };
@@ -118,8 +138,9 @@ static ls_code read_some(ls_lines *l, ls_buf *b, size_t *n, ls_err *err) {
     ssize_t got;
     do { // a descriptor that was opened here does not block; one that was given may
         struct pollfd p = {l->fd, POLLIN, 0};
-        while (poll(&p, 1, l->stop ? PATIENCE_MS : -1) == 0)
-            if (l->stop && l->stop(l->ud)) return ls_fail(err, LS_E_CANCELLED, "reading %s was stopped", l->name);
+        do {
+            if (is_stopped(l)) return ls_fail(err, LS_E_CANCELLED, "reading %s was interrupted", l->name);
+        } while (poll(&p, 1, PATIENCE_MS) == 0);
         got = read(l->fd, ls_buf_room(b, CHUNK), CHUNK);
     } while (got < 0 && (errno == EINTR || errno == EAGAIN));
     if (got < 0) return ls_fail(err, LS_E_IO, "cannot read %s: %s", l->name, strerror(errno));

@@ -232,7 +232,7 @@ static ls_code run_all(work *w, ls_err *err) {
 ls_code ls_bench_methods(const ls_command_line *c, int *status, ls_err *err) {
     work w = {.c = c, .gauge = ls_gauge_start(c->quiet || c->json)};
     w.k.gauge = &w.gauge;
-    ls_catch_signals();
+    ls_gauge_reads(&w.gauge);
     ls_code code = run_all(&w, err);
     ls_gauge_clear(&w.gauge);
     if (w.k.b.done) { // shows the results that are complete, even if an error ended the rest

@@ -92,7 +92,9 @@ static ls_code build(const ls_command_line *c, ls_gauge *gauge, ls_err *err) {
     const uint64_t start = ls_now_ns();
     ls_model model = {0};
     builder b = {.model = &model, .out = c->out, .gauge = gauge};
-    ls_code code = ls_model_load_text(&model, &(ls_model_options){.name = c->options.model}, err);
+    ls_model_options how = {.name = c->options.model};
+    ls_gauge_watch(gauge, &how.engine);
+    ls_code code = ls_model_load_text(&model, &how, err);
     for (int i = 1; i < c->n_args && !code; i++) code = add_path(&b, c->args[i], 0, err);
     if (!code && !b.files) code = ls_fail(err, LS_E_RANGE, "no text was found");
     if (!code) {

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/visible.h"
 #include "cli/commands.h"
+#include "cli/progress.h"
 #include "report/markup.h"
 #include "report/report.h"
 #include "base/plural.h"
@@ -182,10 +183,13 @@ int ls_cmd_diff(const ls_command_line *c) {
     side x[2];
     ls_buf out = {0};
     int status = LS_EXIT_OK;
+    ls_gauge gauge = ls_gauge_start(false);
+    ls_gauge_reads(&gauge);
     ls_report_init(&r);
     ls_code code = LS_OK;
     if (c->n_args != 2) code = ls_fail(&err, LS_E_USAGE, "'logitspec diff A B' is expected: two files of --trace");
     if (!code) code = load(&r, c, x, &err);
+    ls_gauge_clear(&gauge);
     if (code) status = ls_complain(&err);
     else {
         compare(x, &out);

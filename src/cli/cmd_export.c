@@ -20,10 +20,7 @@ static void warn_of_torn(bool torn) {
 
 static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {
     ls_code code = LS_OK;
-    for (int i = 0; i < c->n_args && !code; i++) {
-        code = ls_report_add(r, c->args[i], NULL, NULL, err);
-        if (!code && ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
-    }
+    for (int i = 0; i < c->n_args && !code; i++) code = ls_report_add(r, c->args[i], NULL, NULL, err);
     if (!code) warn_of_torn(r->n_torn > 0);
     return code ? code : ls_report_finish(r, err);
 }
@@ -105,10 +102,7 @@ static ls_code shoot(const ls_command_line *c, bool moving, ls_buf *out, ls_err 
     if (!code) {
         if (moving) ui_film_begin(&f.picture, theme, f.canvas.rows, f.canvas.cols, out);
         else ui_cast_begin(&f.cast, theme, f.canvas.rows, f.canvas.cols, c->args[0], out);
-        while (!(code = ls_trace_events_next(t, &e, err)) && e) {
-            play(&f, e, speed);
-            if (ls_interrupted && (code = ls_fail(err, LS_E_CANCELLED, "interrupted"))) break;
-        }
+        while (!(code = ls_trace_events_next(t, &e, err)) && e) play(&f, e, speed);
         if (!code && !f.state.n_steps) code = ls_fail(err, LS_E_RANGE, "%s: the trace holds no step", c->args[0]);
         if (!code) warn_of_torn(ls_trace_read_torn(ls_trace_events_reader(t)));
         f.state.run_state = LS_STATE_IDLE;
@@ -141,7 +135,8 @@ int ls_cmd_export(const ls_command_line *c) {
     const char *ending = c->out ? strrchr(c->out, '.') : NULL;
     size_t form = 0;
     while (ending && form < FORMS && strcmp(ending, forms[form].ending)) form++;
-    ls_catch_signals();
+    ls_gauge gauge = ls_gauge_start(c->quiet);
+    ls_gauge_reads(&gauge);
     ls_code code = LS_OK;
     if (c->schema && !c->n_args && !c->out) {
         ls_trace_schema(&out);
@@ -153,6 +148,7 @@ int ls_cmd_export(const ls_command_line *c) {
             "'logitspec export TRACE... -o FILE' or 'logitspec export --schema' is expected; FILE ends in "
             ".jsonl (Spec-Bench answers), .cast (asciicast), .svg (a moving picture) or .json (Chrome trace events)");
     if (!code) code = forms[form].write(c, &out, &err);
+    ls_gauge_clear(&gauge);
     if (!code) code = ls_write_file(c->out, &out, &err);
     ls_buf_free(&out);
     return code ? ls_complain(&err) : LS_EXIT_OK;

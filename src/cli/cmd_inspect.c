@@ -2,6 +2,7 @@
 #include "base/plural.h"
 #include "base/visible.h"
 #include "cli/commands.h"
+#include "cli/progress.h"
 #include "cli/step_list.h"
 #include "trace/trace_index.h"
 #include "ui/panels.h"
@@ -9,6 +10,7 @@
 
 #include <ctype.h>
 #include <langinfo.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,37 +95,46 @@ static ls_code show(ls_trace_index *x, size_t turn, size_t step, bool ascii, ls_
     return code;
 }
 
-static ls_code inspect(const ls_command_line *c, ls_trace_index *x, ls_buf *out, ls_err *err) {
+static ls_code show_all(const ls_command_line *c, const ls_step_list *list, size_t turn, ls_buf *out, ls_err *err) {
     const bool ascii = c->options.ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
-    char *end = NULL;
-    const size_t turns = ls_trace_index_turns(x),
-                 turn = c->turn ? strtoul(c->turn, &end, 10) - 1 : 0; // from 1 for people
-    if (c->turn && (!isdigit((unsigned char)*c->turn) || *end || turn >= turns))
-        return ls_fail(err, LS_E_USAGE, "--turn is '%.40s'; the trace has turns 1 to %zu", c->turn, turns);
-    const size_t n = ls_trace_index_steps(x, turn);
-    if (!n) return ls_fail(err, LS_E_RANGE, "%s: the turn holds no step", c->args[0]);
-    ls_step_list list;
-    ls_code code = ls_step_list_read(&list, c->step ? c->step : "0", n, err);
-    for (size_t i = 0; i < list.n && !code; i++)
-        for (size_t step = list.ranges[i].first; step <= list.ranges[i].last && !code; step++) {
+    ls_trace_index *x = NULL;
+    ls_step_list there = {0};
+    size_t last = 0;
+    for (size_t i = 0; i < list->n; i++) last = list->ranges[i].last > last ? list->ranges[i].last : last;
+    ls_code code = ls_trace_index_open(&x, c->args[0], turn, last, err);
+    if (code) return code;
+    const size_t turns = ls_trace_index_turns(x), n = turn < turns ? ls_trace_index_steps(x, turn) : 0;
+    if (turn >= turns)
+        code = ls_fail(err, LS_E_USAGE, "--turn is '%.40s'; the trace has turns 1 to %zu", c->turn, turns);
+    else if (!n) code = ls_fail(err, LS_E_RANGE, "%s: the turn holds no step", c->args[0]);
+    else if (!(code = ls_step_list_read(&there, c->step ? c->step : "0", n, err))) ls_step_list_free(&there);
+    for (size_t i = 0; i < list->n && !code; i++)
+        for (size_t step = list->ranges[i].first; step <= list->ranges[i].last && !code; step++) {
             if (out->n) ls_buf_str(out, "\n\n");
             code = show(x, turn, step, ascii, out, err);
         }
-    ls_step_list_free(&list);
+    if (!code && ls_trace_index_torn(x)) ls_warn("the last line of the trace was cut short and is left out");
+    ls_trace_index_close(x);
     return code;
 }
 
 int ls_cmd_inspect(const ls_command_line *c) {
     ls_err err = {0};
-    ls_trace_index *x = NULL;
     ls_buf out = {0};
+    ls_step_list list = {0};
+    char *end = "";
+    ls_gauge gauge = ls_gauge_start(false);
+    ls_gauge_reads(&gauge);
     ls_code code = LS_OK;
+    const size_t turn = c->turn ? strtoul(c->turn, &end, 10) - 1 : 0; // from 1 for people
     if (c->n_args != 1)
         code = ls_fail(&err, LS_E_USAGE, "'logitspec inspect TRACE --step N' is expected: a file of --trace");
-    if (!code) code = ls_trace_index_open(&x, c->args[0], &err);
-    if (!code) code = inspect(c, x, &out, &err);
-    if (!code && ls_trace_index_torn(x)) ls_warn("the last line of the trace was cut short and is left out");
-    ls_trace_index_close(x);
+    else if (*end || (c->turn && !isdigit((unsigned char)*c->turn)))
+        code = ls_fail(&err, LS_E_USAGE, "--turn is '%.40s', expected a number from 1 on", c->turn);
+    if (!code) code = ls_step_list_read(&list, c->step ? c->step : "0", SIZE_MAX, &err);
+    if (!code) code = show_all(c, &list, turn, &out, &err);
+    ls_gauge_clear(&gauge);
+    ls_step_list_free(&list);
     if (!code) return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
     ls_buf_free(&out);
     return ls_complain(&err);

@@ -74,7 +74,7 @@ int ls_cmd_lab(const ls_command_line *c) {
     const char *dir = records ? c->out : c->n_args ? c->args[0] : NULL, *to = c->out ? c->out : dir;
     const ls_lab_listener listener = {ls_gauge_show, left_out, &gauge};
     ls_code code = LS_OK;
-    ls_catch_signals();
+    ls_gauge_reads(&gauge);
     if (!records && (c->suite || c->n_args != 1))
         code = ls_fail(&err, LS_E_USAGE,
                        "'logitspec lab --suite FILE -o DIR' is expected, or 'logitspec lab DIR' of its recordings");

@@ -33,14 +33,11 @@ static bool wanted(void *ud, size_t step) {
     return ls_step_list_has(ud, step);
 }
 
-static ls_code gather(const ls_command_line *c, ls_report *r, ls_gauge *gauge, ls_err *err) {
+static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {
     ls_step_list list = {0};
     ls_code code = c->step ? ls_step_list_read(&list, c->step, SIZE_MAX, err) : LS_OK;
-    for (int i = 0; i < c->n_args && !code; i++) {
-        ls_gauge_show(gauge, "reading traces", (double)i / c->n_args);
+    for (int i = 0; i < c->n_args && !code; i++)
         code = ls_report_add(r, c->args[i], c->step ? wanted : NULL, &list, err);
-        if (!code && ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
-    }
     ls_step_list_free(&list);
     return code ? code : ls_report_finish(r, err);
 }
@@ -52,17 +49,17 @@ int ls_cmd_report(const ls_command_line *c) {
     ls_buf text = {0};
     ls_gauge gauge = ls_gauge_start(c->quiet);
     ls_report_init(&r);
-    ls_catch_signals();
+    ls_gauge_reads(&gauge);
     ls_code code = LS_OK;
     if (!c->n_args || !c->out)
         code = ls_fail(&err, LS_E_USAGE,
                        "'logitspec report TRACE... -o FILE.html' is expected (or .md, .csv, .json, .svg)");
     if (!code) code = find_form(c->out, &f, &err);
-    if (!code) code = gather(c, &r, &gauge, &err);
+    if (!code) code = gather(c, &r, &err);
     ls_gauge_clear(&gauge);
     if (!code) {
         f->write(&r, &text);
-        code = ls_write_file(c->out, &text, &err);
+        code = ls_interrupted ? ls_fail(&err, LS_E_CANCELLED, "interrupted") : ls_write_file(c->out, &text, &err);
     }
     if (!code && r.n_torn) ls_warn("the last line of a trace was cut short and is left out");
     if (!code && !c->quiet)

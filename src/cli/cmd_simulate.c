@@ -160,14 +160,11 @@ int ls_cmd_simulate(const ls_command_line *c) {
     int n = 0;
     ls_code code = LS_OK;
     ls_gauge gauge = ls_gauge_start(c->quiet || c->json);
-    ls_catch_signals();
+    ls_gauge_reads(&gauge);
     if (!c->n_args) code = ls_fail(&err, LS_E_USAGE, "'logitspec simulate TRACE...' is expected: a file of --trace");
     if (!code)
         code = ls_contenders_read(&contenders, &n, "--methods", c->methods ? c->methods : "all", &c->options, &err);
-    for (int i = 0; i < c->n_args && !code; i++) {
-        ls_gauge_show(&gauge, "reading traces", (double)i / c->n_args);
-        code = load(&all, c->args[i], &err);
-    }
+    for (int i = 0; i < c->n_args && !code; i++) code = load(&all, c->args[i], &err);
     if (!code && !all.emitted) code = ls_fail(&err, LS_E_RANGE, "the traces hold no output");
     if (!code) out = ls_calloc((size_t)n, sizeof *out);
     for (int i = 0; i < n && !code; i++) {

@@ -250,7 +250,7 @@ int ls_cmd_tune(const ls_command_line *c) {
     bool printed = true;
     t->line = c;
     t->k.gauge = &gauge;
-    ls_catch_signals();
+    ls_gauge_reads(&gauge);
     ls_options_copy(&t->base, &c->options);
     ls_settle_seed(&t->base);
     ls_code code = ls_comparison_prompts(&t->k, c, &err);

@@ -1,5 +1,6 @@
 #include "cli/progress.h"
 #include "base/clock.h"
+#include "base/lines.h"
 #include "base/visible.h"
 
 #include <stdio.h>
@@ -63,6 +64,11 @@ void ls_gauge_watch(ls_gauge *g, ls_engine_options *b) {
     b->note = note;
     b->stop = is_interrupted;
     b->ud = g;
+}
+
+void ls_gauge_reads(ls_gauge *g) {
+    ls_catch_signals();
+    ls_lines_watch(ls_gauge_show, g);
 }
 
 void ls_gauge_clear(ls_gauge *g) {

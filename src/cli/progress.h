@@ -23,4 +23,7 @@ void ls_gauge_at_once(ls_gauge *g);
 bool ls_gauge_show(void *gauge, const char *stage, double fraction);
 // Shows how a model loads and what it has to say, and ends its forwards once interrupted.
 void ls_gauge_watch(ls_gauge *g, ls_engine_options *b);
+// Catches signals. From here on every text that is read is shown while it takes long, and ends once interrupted
+// (LS_E_CANCELLED). g must last as long as anything is read.
+void ls_gauge_reads(ls_gauge *g);
 void ls_gauge_clear(ls_gauge *g);

@@ -85,7 +85,6 @@ static ls_code read_trace(fitting *f, const char *path, ls_err *err) {
     while (!code && !(code = ls_trace_read_next(r, &line, err)) && line != LS_TRACE_NONE) {
         if (line == LS_TRACE_HEADER) code = add_turn(f, ls_trace_read_header(r), path, err);
         if (line == LS_TRACE_STEP) add_step(f, ls_trace_read_step(r));
-        if (!code && ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
     }
     f->torn |= ls_trace_read_torn(r);
     ls_trace_read_close(r);
@@ -170,14 +169,11 @@ int ls_tune_fit(const ls_command_line *c) {
     ls_code code = LS_OK;
     bool printed = true;
     ls_gauge gauge = ls_gauge_start(c->quiet);
-    ls_catch_signals();
+    ls_gauge_reads(&gauge);
     if (strcmp(c->fit, "c2t")) code = ls_fail(&err, LS_E_USAGE, "--fit is '%.40s', expected c2t", c->fit);
     else if (!c->n_args)
         code = ls_fail(&err, LS_E_USAGE, "'logitspec tune --fit c2t TRACE...' is expected: files of --trace");
-    for (int i = 0; i < c->n_args && !code; i++) {
-        ls_gauge_show(&gauge, "reading traces", (double)i / c->n_args);
-        code = read_trace(&f, c->args[i], &err);
-    }
+    for (int i = 0; i < c->n_args && !code; i++) code = read_trace(&f, c->args[i], &err);
     if (!code && !f.n_rows)
         code = ls_fail(&err, LS_E_RANGE,
                        "the traces hold no drafts with estimates (level steps keeps none, ar drafts none)");

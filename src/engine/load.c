@@ -71,6 +71,7 @@ static ls_code load(ls_model *out, const ls_model_options *opt, extent what, ls_
     out->stop = opt->engine.stop;
     out->stop_ud = opt->engine.ud;
     if (code) ls_model_free(out);
+    else ls_vocab_stop(out->vocab, out->stop, out->stop_ud);
     return code;
 }
 

@@ -33,7 +33,11 @@ typedef struct {
     int64_t n;
     int32_t *suffixes;
     const int32_t *first;
-    int32_t n_vocab, next; // next: bucket that nobody has taken
+    int32_t n_vocab, next; // next: bucket that nobody has taken; n_vocab: all are, or it was cancelled
+    ls_corpus_progress progress;
+    void *ud;
+    pthread_t caller; // whose progress it is
+    bool cancelled;
 } job;
 
 static int32_t token_at(const int32_t *tokens, int64_t n, int64_t i) { // behind the end: less than any token
@@ -92,8 +96,14 @@ static void sort(const job *j, int32_t *s, int64_t n, int32_t depth) {
 
 static void *work(void *arg) {
     job *j = arg;
-    for (int32_t t; (t = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED)) < j->n_vocab;)
+    const bool tells = j->progress && pthread_equal(pthread_self(), j->caller);
+    for (int32_t t; (t = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED)) < j->n_vocab;) {
         sort(j, j->suffixes + j->first[t], j->first[t + 1] - j->first[t], 1);
+        if (tells && !j->progress(j->ud, "sorting", (double)t / j->n_vocab)) {
+            j->cancelled = true;
+            __atomic_store_n(&j->next, j->n_vocab, __ATOMIC_RELAXED);
+        }
+    }
     return NULL;
 }
 
@@ -141,7 +151,6 @@ ls_code ls_corpus_write(const char *path, const int32_t *tokens, const ls_corpus
     for (int32_t t = 0; t < facts->n_vocab && !code; t++) first[t + 1] += first[t];
     h.n_suffixes = first[facts->n_vocab];
     if (!code && !h.n_suffixes) code = ls_fail(err, LS_E_RANGE, "a corpus needs tokens");
-    if (!code && progress && !progress(ud, "sorting", -1)) code = ls_fail(err, LS_E_CANCELLED, "cancelled");
     int32_t *suffixes = NULL;
     if (!code) {
         suffixes = ls_malloc((size_t)h.n_suffixes * sizeof *suffixes);
@@ -150,8 +159,17 @@ ls_code ls_corpus_write(const char *path, const int32_t *tokens, const ls_corpus
         for (int64_t i = 0; i < facts->n; i++)
             if (tokens[i] >= 0) suffixes[at[tokens[i]]++] = (int32_t)i;
         free(at);
-        sort_all(&(job){tokens, facts->n, suffixes, first, facts->n_vocab, 0}, threads);
-        code = write_file(path, &h, tokens, suffixes, first, err);
+        job j = {.tokens = tokens,
+                 .n = facts->n,
+                 .suffixes = suffixes,
+                 .first = first,
+                 .n_vocab = facts->n_vocab,
+                 .progress = progress,
+                 .ud = ud,
+                 .caller = pthread_self()};
+        sort_all(&j, threads);
+        code = j.cancelled ? ls_fail(err, LS_E_CANCELLED, "interrupted while the corpus was sorted")
+                           : write_file(path, &h, tokens, suffixes, first, err);
     }
     free(suffixes);
     free(first);

@@ -83,7 +83,7 @@ static void merge(ls_encoder *e, const char *p, size_t n) {
     e->sym[count - 1].next = -1;
     e->n_heap = 0;
     for (int32_t i = 0; i + 1 < count; i++) offer(e, p, i);
-    while (e->n_heap) {
+    while (e->n_heap && !ls_encode_stops(e)) {
         const ls_join j = heap_pop(e);
         ls_symbol *s = &e->sym[j.at];
         if (!s->n || s->next < 0 || joined(e, p, j.at).id != j.id) continue;
@@ -171,7 +171,7 @@ void ls_bpe_encode(ls_encoder *e, const char *p, size_t n) {
     }
     size_t start = 0, kept_len;
     uint32_t last = 0, cp = 0;
-    for (size_t at = 0; at < n;) {
+    for (size_t at = 0; at < n && !ls_encode_stops(e);) {
         const int32_t kept = v->kept.value.n ? ls_trie_longest(&v->kept, p + at, n - at, &kept_len) : -1;
         const size_t len = (size_t)ls_utf8_decode(p + at, n - at, &cp);
         int32_t side_by_side;

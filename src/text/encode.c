@@ -7,6 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool ls_encode_stops(ls_encoder *e) {
+    enum { EVERY = 4096 };
+    if (++e->asked % EVERY == 0 && e->v->stop && e->v->stop(e->v->stop_ud)) e->stopped = true;
+    return e->stopped;
+}
+
 void ls_push_id(ls_encoder *e, int32_t id) {
     const bool again = id == e->v->unk && e->out->n > e->piece_start && e->out->p[e->out->n - 1] == id;
     if (!again || !e->v->fuse_unk) ls_ids_push(e->out, id);
@@ -20,12 +26,11 @@ void ls_push_unknown(ls_encoder *e, const char *p, size_t n) {
 }
 
 static ls_code on_piece(void *ud, const char *piece, size_t n, ls_err *err) {
-    (void)err;
     ls_encoder *e = ud;
     e->piece_start = e->out->n;
     if (e->v->kind == LS_UNIGRAM) ls_unigram_encode(e, piece, n);
     else ls_bpe_encode(e, piece, n);
-    return LS_OK;
+    return ls_encode_stops(e) ? ls_fail(err, LS_E_CANCELLED, "interrupted while a text was tokenized") : LS_OK;
 }
 
 typedef struct {

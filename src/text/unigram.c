@@ -19,6 +19,7 @@ void ls_unigram_encode(ls_encoder *e, const char *p, size_t n) {
     ls_path_end *ends = e->ends;
     for (size_t i = 0; i <= n; i++) ends[i] = (ls_path_end){0, -1, -1};
     for (size_t at = 0; at < n;) {
+        if (ls_encode_stops(e)) return;
         const double score = ends[at].score;
         const size_t character = (size_t)ls_utf8_decode(p + at, n - at, NULL);
         bool single = false;

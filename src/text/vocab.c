@@ -342,6 +342,11 @@ ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source
     return code;
 }
 
+void ls_vocab_stop(ls_vocab *v, bool (*stop)(void *ud), void *ud) {
+    v->stop = stop;
+    v->stop_ud = ud;
+}
+
 void ls_vocab_free(ls_vocab *v) {
     if (!v) return;
     ls_pretok_free(v->pretok);

@@ -45,6 +45,8 @@ ls_code ls_tokenizer_json(ls_vocab **out, const char *text, size_t n, const char
 // From the contents of sentencepiece's tokenizer.model. Texts of a BPE model begin with its BOS.
 ls_code ls_tokenizer_model(ls_vocab **out, const void *p, size_t n, ls_err *err);
 void ls_vocab_free(ls_vocab *v);
+// Encoding asks now and then whether to stop (LS_E_CANCELLED): texts of many megabytes take seconds. NULL: never.
+void ls_vocab_stop(ls_vocab *v, bool (*stop)(void *ud), void *ud);
 int32_t ls_vocab_size(const ls_vocab *v);
 const char *ls_vocab_kind(const ls_vocab *v); // "byte-level BPE", ...
 int32_t ls_vocab_bos(const ls_vocab *v);      // the first token of raw text, which ls_encode never adds; -1: none

@@ -45,6 +45,8 @@ struct ls_vocab {
     int32_t n, bos, eos, unk;
     ls_subwords kind;
     bool byte_fallback, fuse_unk, whole, sentencepiece;
+    bool (*stop)(void *ud); // NULL: never
+    void *stop_ud;
     ls_normalizer *normalizer;
     ls_pretok *pretok;
     ls_buf bytes;        // decoded bytes of all tokens, one after another
@@ -98,6 +100,8 @@ typedef struct {
     const ls_vocab *v;
     ls_ids *out;
     size_t piece_start; // in out: unknown tokens are fused only within a piece
+    uint32_t asked;     // how often ls_encode_stops was
+    bool stopped;       // what was encoded since is not whole
     ls_pretok_scratch pretok;
     ls_symbol *sym;
     ls_join *heap;
@@ -115,6 +119,7 @@ typedef struct {
     ls_ids cached;
 } ls_encoder;
 
+bool ls_encode_stops(ls_encoder *e); // to be asked in every loop over a text
 void ls_push_id(ls_encoder *e, int32_t id);                   // fuses unknown tokens
 void ls_push_unknown(ls_encoder *e, const char *p, size_t n); // bytes, or the unknown token, or nothing
 void ls_bpe_encode(ls_encoder *e, const char *p, size_t n);   // one piece

@@ -67,8 +67,9 @@ static void add_line(ls_trace_index *x, ls_trace_line kind, const ls_line *line)
     }
 }
 
-// The first pass. Lines that do not seek are copied to a temporary file, *copy.
-static ls_code pass(ls_trace_index *x, ls_trace_reader *r, const ls_lines *lines, FILE **copy, ls_err *err) {
+// The first pass, to that step of that turn. Lines that do not seek are copied to a temporary file, *copy.
+static ls_code pass(ls_trace_index *x, ls_trace_reader *r, const ls_lines *lines, size_t i_turn, size_t step, FILE **copy,
+                    ls_err *err) {
     for (bool first = true;; first = false) {
         ls_trace_line kind;
         ls_line line;
@@ -81,10 +82,11 @@ static ls_code pass(ls_trace_index *x, ls_trace_reader *r, const ls_lines *lines
         if (*copy && (fwrite(line.p, 1, line.n, *copy) != line.n || putc('\n', *copy) == EOF))
             return ls_fail(err, LS_E_IO, "the temporary file for %s: %s", x->name, ls_write_reason(errno));
         add_line(x, kind, &line);
+        if (i_turn < x->n_turns && step < x->turns[i_turn].n_steps) return LS_OK;
     }
 }
 
-ls_code ls_trace_index_open(ls_trace_index **out, const char *path, ls_err *err) {
+ls_code ls_trace_index_open(ls_trace_index **out, const char *path, size_t i_turn, size_t step, ls_err *err) {
     ls_lines *lines;
     *out = NULL;
     ls_code code = ls_lines_open(&lines, path, err);
@@ -93,7 +95,7 @@ ls_code ls_trace_index_open(ls_trace_index **out, const char *path, ls_err *err)
     FILE *copy = NULL;
     x->name = ls_strdup(ls_lines_name(lines));
     ls_trace_reader *r = ls_trace_read_of(lines);
-    code = pass(x, r, lines, &copy, err);
+    code = pass(x, r, lines, i_turn, step, &copy, err);
     if (!code && copy && fflush(copy)) code = ls_fail(err, LS_E_IO, "the temporary file: %s", ls_write_reason(errno));
     if (!code && !x->n_turns) code = ls_fail(err, LS_E_PARSE, "%s: empty, not a logitspec trace", x->name);
     x->torn = ls_trace_read_torn(r);

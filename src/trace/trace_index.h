@@ -5,10 +5,10 @@
 
 typedef struct ls_trace_index ls_trace_index;
 
-// path "-": standard input. Errors name file and line.
-ls_code ls_trace_index_open(ls_trace_index **out, const char *path, ls_err *err);
+// path "-": standard input. Reads no further than that step of that turn, if they are there. Errors name file and line.
+ls_code ls_trace_index_open(ls_trace_index **out, const char *path, size_t turn, size_t step, ls_err *err);
 void ls_trace_index_close(ls_trace_index *x);         // accepts NULL
-size_t ls_trace_index_turns(const ls_trace_index *x); // headers in the file, in its order
+size_t ls_trace_index_turns(const ls_trace_index *x); // headers that were read, in the file's order
 size_t ls_trace_index_steps(const ls_trace_index *x, size_t turn);
 bool ls_trace_index_torn(const ls_trace_index *x); // its last line was cut short, and is skipped
 // The events that a listener needs to show one step: header, tokens, prompt, up to `before` steps before it, the step.

@@ -57,7 +57,7 @@ typedef struct ls_trace_reader ls_trace_reader;
 ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err);
 void ls_trace_read_close(ls_trace_reader *r);            // accepts NULL
 double ls_trace_read_progress(const ls_trace_reader *r); // 0..1; negative: not known
-// Gives up a silent pipe (LS_E_CANCELLED) when stop returns true.
+// Ends the reading (LS_E_CANCELLED) when stop returns true.
 void ls_trace_read_stop(ls_trace_reader *r, bool (*stop)(void *ud), void *ud);
 // The next line; LS_TRACE_NONE at the end. LS_E_PARSE: "FILE:LINE: what"; LS_E_UNSUPPORTED: another major version.
 // Skips a last line that was cut short (ls_trace_read_torn).

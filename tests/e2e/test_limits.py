@@ -603,5 +603,46 @@ class Network(unittest.TestCase):
             self.assertEqual((r.returncode, r.stderr), (0, ""))
 
 
+class Interruptions(unittest.TestCase):
+    def test_a_recording_without_an_end(self):
+        """A reader of gigabytes hears the first Ctrl-C; of this one it would never come to the end."""
+        with tempfile.TemporaryDirectory() as d:
+            record(d + "/a.jsonl", "--max-tokens", "40")
+            with open(d + "/a.jsonl", "rb") as f:
+                lines = f.read()
+            fifo = d + "/endless.jsonl"
+            os.mkfifo(fifo)
+            for args in (["report", fifo, "-o", d + "/r.html"], ["simulate", fifo], ["export", fifo, "-o", d + "/x.json"],
+                         ["export", fifo, "-o", d + "/x.cast"], ["diff", fifo, d + "/a.jsonl"], ["inspect", fifo, "--turn", "999999999"],
+                         ["tune", "--fit", "c2t", fifo, "--out", d + "/f.yaml"]):
+                with self.subTest(args[0]):
+                    p = subprocess.Popen([PROGRAM, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
+                    written = 0
+                    with open(fifo, "wb", buffering=0) as f:
+                        try:
+                            while True:
+                                written += f.write(lines)
+                                if written > 20 * len(lines):
+                                    p.send_signal(signal.SIGINT)
+                                    written = -1 << 40
+                        except BrokenPipeError:
+                            pass
+                    out, err = p.communicate(timeout=60)
+                    self.assertEqual((p.returncode, out), (130, b""))
+                    self.assertRegex(err.decode(), r"logitspec: reading \S+endless.jsonl was interrupted\n$")
+                    self.assertEqual(sorted(os.listdir(d)), ["a.jsonl", "endless.jsonl"])
+
+    def test_a_step_near_the_beginning(self):
+        """What comes behind it is not read: it may be damaged, or without an end."""
+        with tempfile.TemporaryDirectory() as d:
+            record(d + "/a.jsonl", "--max-tokens", "40")
+            want = run("inspect", d + "/a.jsonl", "--step", "2")
+            with open(d + "/a.jsonl", "ab") as f:
+                f.write(b"x" * (17 << 20) + b"\n")
+            self.assertNotEqual(run("inspect", d + "/a.jsonl", "--step", "2", "--turn", "2").returncode, 0)
+            got = run("inspect", d + "/a.jsonl", "--step", "2")
+            self.assertEqual((got.returncode, got.stdout, got.stderr), (0, want.stdout, ""))
+
+
 if __name__ == "__main__":
     unittest.main()

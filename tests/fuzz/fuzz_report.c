@@ -15,7 +15,7 @@ static void index_lines(const char *path) {
     ls_trace_events *t;
     ls_event *e;
     ls_err err = {0};
-    ls_code code = ls_trace_index_open(&x, path, &err);
+    ls_code code = ls_trace_index_open(&x, path, SIZE_MAX, SIZE_MAX, &err);
     fuzz_said(code, &err);
     if (code) return;
     for (size_t i = 0; i < ls_trace_index_turns(x) && i < 4; i++) {

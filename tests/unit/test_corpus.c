@@ -152,6 +152,12 @@ static void rest_drafts_what_followed_in_the_corpus(void **state) {
     assert_non_null(strstr(err.msg, "corpus build"));
 }
 
+static bool never(void *ud, const char *stage, double fraction) {
+    (void)ud, (void)fraction;
+    assert_string_equal(stage, "sorting");
+    return false;
+}
+
 static void bad_files_are_refused(void **state) {
     (void)state;
     ls_err err;
@@ -205,6 +211,7 @@ static void bad_files_are_refused(void **state) {
     const int32_t breaks[] = {-1, -1, -1}, wild[] = {1, 2, 10};
     assert_int_equal(ls_corpus_write(path, breaks, &none, 1, NULL, NULL, &err), LS_E_RANGE);
     assert_int_equal(ls_corpus_write(path, wild, &none, 1, NULL, NULL, &err), LS_E_RANGE);
+    assert_int_equal(ls_corpus_write(path, (int32_t[]){1, 2, 3}, &none, 2, never, NULL, &err), LS_E_CANCELLED);
     assert_int_equal(ls_corpus_write("/nowhere/c", (int32_t[]){1, 2, 3}, &none, 1, NULL, NULL, &err), LS_E_IO);
 }
 

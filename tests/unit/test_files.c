@@ -245,7 +245,7 @@ static void levels_agree_on_what_they_keep(void **state) {
 static void check_index(const char *file, const ls_step *const *want, int per_turn, int turns) {
     ls_trace_index *x;
     ls_err err;
-    if (ls_trace_index_open(&x, file, &err)) fail_msg("%s", err.msg);
+    if (ls_trace_index_open(&x, file, SIZE_MAX, SIZE_MAX, &err)) fail_msg("%s", err.msg);
     assert_int_equal(ls_trace_index_turns(x), turns);
     for (int i = 0; i < 40; i++) { // in no order
         const int turn = i * 7 % turns, at = i * 31 % per_turn;
@@ -302,14 +302,14 @@ static void any_step_is_found(void **state) {
     spill(twice.p, twice.n - 50); // its last line is cut short
     ls_trace_index *x;
     ls_err err;
-    assert_int_equal(ls_trace_index_open(&x, path, &err), LS_OK);
+    assert_int_equal(ls_trace_index_open(&x, path, SIZE_MAX, SIZE_MAX, &err), LS_OK);
     assert_true(ls_trace_index_torn(x));
     assert_int_equal(ls_trace_index_steps(x, 5), STEPS);
     ls_trace_index_close(x);
     static const char *const bad[] = {"", "{\"type\":\"step\"}\n", "hello\n"};
     for (int i = 0; i < 3; i++) {
         spill(bad[i], strlen(bad[i]));
-        assert_int_equal(ls_trace_index_open(&x, path, &err), LS_E_PARSE);
+        assert_int_equal(ls_trace_index_open(&x, path, SIZE_MAX, SIZE_MAX, &err), LS_E_PARSE);
         assert_non_null(strstr(err.msg, path));
     }
     ls_buf_free(&once), ls_buf_free(&twice), ls_buf_free(&packed), ls_buf_free(&other);

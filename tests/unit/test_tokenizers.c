@@ -407,10 +407,15 @@ static void damaged_files(void **state) {
     }
 }
 
+static bool second_time(void *ud) {
+    return ++*(int *)ud == 2;
+}
+
 static void long_text_in_linear_time(void **state) { // one piece of a megabyte
     (void)state;
     static const char *const files[] = {"llama3.json", "llama2.json", "sp_llama.model", "sp_unigram.model"};
     static const char *const units[] = {" ", "a", "ab", "=", "\u4e16", "A", "<|", "1"};
+    int stopped[sizeof files / sizeof *files] = {0};
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         char *path = ls_format(FOLDER "%s", files[f]);
         ls_vocab *v = open_vocab(path);
@@ -419,9 +424,18 @@ static void long_text_in_linear_time(void **state) { // one piece of a megabyte
             ls_ids ids = {0};
             while (text.n < 1 << 20) ls_buf_str(&text, units[u]);
             assert_int_equal(ls_encode(v, text.p, text.n, true, &ids, NULL), LS_OK);
+            const size_t n = ids.n;
+            int asked = 0;
+            ls_vocab_stop(v, second_time, &asked);
+            const ls_code code = ls_encode(v, text.p, text.n, true, &ids, NULL);
+            assert_int_equal(code, asked == 2 ? LS_E_CANCELLED : LS_OK); // a long run of blanks is few steps
+            assert_int_equal(ids.n, code ? n : 2 * n);                   // what was there before stays
+            stopped[f] += code != LS_OK;
+            ls_vocab_stop(v, NULL, NULL);
             ls_buf_free(&text);
             ls_ids_free(&ids);
         }
+        assert_in_range(stopped[f], 2, sizeof units / sizeof *units); // few merges: few steps
         ls_vocab_free(v);
         free(path);
     }

@@ -113,7 +113,6 @@ static ls_code show_all(const ls_command_line *c, const ls_step_list *list, size
             if (out->n) ls_buf_str(out, "\n\n");
             code = show(x, turn, step, ascii, out, err);
         }
-    if (!code && ls_trace_index_torn(x)) ls_warn("the last line of the trace was cut short and is left out");
     ls_trace_index_close(x);
     return code;
 }

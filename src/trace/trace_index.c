@@ -26,7 +26,6 @@ struct ls_trace_index {
     places steps, tokens, wanted;
     turn *turns;
     size_t n_turns;
-    bool torn;
 };
 
 static void add_place(places *a, ls_trace_place p) {
@@ -98,7 +97,6 @@ ls_code ls_trace_index_open(ls_trace_index **out, const char *path, size_t i_tur
     code = pass(x, r, lines, i_turn, step, &copy, err);
     if (!code && copy && fflush(copy)) code = ls_fail(err, LS_E_IO, "the temporary file: %s", ls_write_reason(errno));
     if (!code && !x->n_turns) code = ls_fail(err, LS_E_PARSE, "%s: empty, not a logitspec trace", x->name);
-    x->torn = ls_trace_read_torn(r);
     x->fd = code ? -1 : dup(copy ? fileno(copy) : ls_lines_fd(lines));
     if (!code && x->fd < 0) code = ls_fail(err, LS_E_IO, "cannot read %s: %s", x->name, strerror(errno));
     if (copy) fclose(copy);
@@ -125,10 +123,6 @@ size_t ls_trace_index_turns(const ls_trace_index *x) {
 
 size_t ls_trace_index_steps(const ls_trace_index *x, size_t i) {
     return x->turns[i].n_steps;
-}
-
-bool ls_trace_index_torn(const ls_trace_index *x) {
-    return x->torn;
 }
 
 ls_code ls_trace_index_events(ls_trace_index *x, size_t i_turn, size_t step, size_t before, ls_trace_events **out,

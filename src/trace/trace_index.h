@@ -10,7 +10,6 @@ ls_code ls_trace_index_open(ls_trace_index **out, const char *path, size_t turn,
 void ls_trace_index_close(ls_trace_index *x);         // accepts NULL
 size_t ls_trace_index_turns(const ls_trace_index *x); // headers that were read, in the file's order
 size_t ls_trace_index_steps(const ls_trace_index *x, size_t turn);
-bool ls_trace_index_torn(const ls_trace_index *x); // its last line was cut short, and is skipped
 // The events that a listener needs to show one step: header, tokens, prompt, up to `before` steps before it, the step.
 // Close them before the next call and before the index.
 ls_code ls_trace_index_events(ls_trace_index *x, size_t turn, size_t step, size_t before, ls_trace_events **out,

@@ -1,5 +1,6 @@
 """What files and machines do to the program: damaged recordings, very large inputs, refused networks, homes that are none."""
 import contextlib
+import hashlib
 import http.server
 import importlib.machinery
 import importlib.util
@@ -16,6 +17,7 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 from program import ENV, MODEL, PROGRAM, ROOT, SANITIZED, needs_model, run
 
@@ -114,8 +116,7 @@ class DamagedRecordings(unittest.TestCase):
             self.assertEqual((code, said.count("\n"), filmed), (0, 1, True), said)
             self.assertIn("cut short within its last line", said)
             for args in (("report", trace, "-q", "-o", d + "/x.md"), ("export", trace, "-o", d + "/x.json"), ("simulate", trace, "-q"),
-                         ("diff", whole, trace), ("export", trace, "-o", d + "/y.cast"), ("export", trace, "-o", d + "/x.jsonl"),
-                         ("inspect", trace)):
+                         ("diff", whole, trace), ("export", trace, "-o", d + "/y.cast"), ("export", trace, "-o", d + "/x.jsonl")):
                 r = run(*args)
                 self.assertEqual((r.returncode, r.stderr.count("\n")), (0, 1), (args, r.stderr))
                 self.assertIn("cut short", r.stderr)
@@ -314,6 +315,116 @@ class Nested(unittest.TestCase):
             r = run("models", "fetch", "hf:o/r", env={"LOGITSPEC_MODELS": d, "HF_ENDPOINT": "http://127.0.0.1:9"})
             self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1), r.stderr)
             self.assertIn("damaged; delete it", r.stderr)
+
+
+class SlowHub(http.server.BaseHTTPRequestHandler):
+    """A repository of two files; `how` is the way in which something of it comes."""
+    weights, how, asked = bytes(2000), "list", 0
+
+    def drip(self, data):
+        for i in range(len(data)):
+            self.wfile.write(data[i:i + 1])
+            threading.Event().wait(0.02)
+
+    def do_GET(self):
+        type(self).asked += 1
+        git = {"config.json": hashlib.sha1(b"blob 2\0{}").hexdigest(), "model.safetensors": hashlib.sha1(b"blob 2000\0" + self.weights).hexdigest()}
+        listed = json.dumps({"sha": "0" * 40, "siblings": [
+            {"rfilename": n, "size": 2 if n == "config.json" else 2000, "blobId": h} for n, h in git.items()]}).encode()
+        body = listed if "/api/" in self.path else b"{}" if "config" in self.path else self.weights
+        slow = {"list": "/api/", "weights": "model.saf", "byte": "model.saf", "answer": "/api/", "hang": "/api/"}[self.how] in self.path
+        from_byte = int(re.findall(r"\d+", self.headers.get("Range", "0"))[0])
+        try:
+            if slow and self.how == "answer":
+                self.drip(b"HTTP/1.1 200 " + b"O" * 5000)
+            if slow and self.how == "hang":
+                threading.Event().wait(60)
+            self.send_response(206 if from_byte else 200)
+            if from_byte:
+                self.send_header("Content-Range", f"bytes {from_byte}-1999/2000")
+            self.send_header("ETag", '"x"')
+            self.send_header("Content-Length", str(len(body) - from_byte))
+            self.end_headers()
+            if slow and self.how == "byte":
+                self.wfile.write(body[from_byte:from_byte + 1])
+            else:
+                (self.drip if slow else self.wfile.write)(body[from_byte:])
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        self.close_connection = True
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def slow_hub(way):
+    handler = type("Handler", (SlowHub,), {"how": way, "asked": 0})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads, server.block_on_close = True, False
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield handler, f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class SlowServers(unittest.TestCase):
+    """A byte now and then is no progress: each limit of time is of the whole, and what is waited for is told."""
+
+    def fetch(self, way):
+        fetch, said = load_fetch(), io.StringIO()
+        fetch.ANSWER_S, fetch.RATE_S, fetch.TELL_S = 0.5, 0.5, 0.1
+        with tempfile.TemporaryDirectory() as d, slow_hub(way) as (handler, url), patched_environment(HF_ENDPOINT=url), \
+                mock.patch.object(fetch.time, "sleep"), contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            with self.assertRaises(fetch.Failed) as failed:
+                fetch.fetch_model(json.dumps({"name": "m", "from": "huggingface", "repository": "o/r", "revision": "main"}), d + "/m")
+        return str(failed.exception), said.getvalue(), handler.asked
+
+    def test_a_list_that_drips(self):
+        why, said, asked = self.fetch("list")
+        self.assertIn("the list of files did not come (no whole answer within 0.5 s)", why)
+        self.assertRegex(said, r"(?m)^127.0.0.1: the list .* within 0.5 s\): trying again in 1 s$")
+        self.assertEqual(asked, 3)
+
+    def test_an_answer_that_drips(self):
+        why, _, asked = self.fetch("answer")
+        self.assertIn("cannot be reached (no whole answer within 0.5 s)", why)
+        self.assertEqual(asked, 3)
+
+    def test_a_file_that_drips(self):
+        why, said, _ = self.fetch("weights")
+        self.assertIn("model.safetensors: the connection was cut (less than 1.0 kB/s for 0.5 s)", why)
+        self.assertRegex(said, r"(?m)^model.safetensors: \d+ bytes of 2.0 kB, ")
+
+    def test_a_byte_in_each_answer(self):
+        why, _, asked = self.fetch("byte")
+        self.assertIn("the same command goes on from there", why)
+        self.assertEqual(asked, 8)  # the list, the configuration, six times the weights
+
+
+class EndsOfFetching(unittest.TestCase):
+    def test_the_downloader_ends_with_its_parent(self):
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with self.subTest(number), tempfile.TemporaryDirectory() as d, slow_hub("hang") as (handler, url):
+                env = dict(ENV, HF_ENDPOINT=url, LOGITSPEC_MODELS=d)
+                p = subprocess.Popen([PROGRAM, "models", "fetch", "hf:o/r"], env=env, stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+                end = time.monotonic() + 60
+                while not handler.asked and time.monotonic() < end:
+                    time.sleep(0.01)
+                with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
+                    child = int(f.read())
+                p.send_signal(number)
+                _, err = p.communicate(timeout=60)  # it has the outputs, too
+                self.assertEqual(p.returncode, -9 if number == signal.SIGKILL else 130, err)
+                self.assertIn("fetch: interrupted", err)
+                while os.path.exists(f"/proc/{child}") and time.monotonic() < end:
+                    time.sleep(0.01)
+                self.assertFalse(os.path.exists(f"/proc/{child}"))
 
 
 class Homeless(unittest.TestCase):

@@ -71,7 +71,8 @@ ls_code ui_canvas_save(const ui_canvas *c, const ui_theme *t, const char *path, 
     ls_buf out = {0};
     if (ends(path, ".svg")) ui_canvas_svg(c, t, &out);
     else if (ends(path, ".ansi")) ui_canvas_ansi(c, t, &out);
-    else ui_canvas_text(c, false, &out);
+    else if (ends(path, ".txt")) ui_canvas_text(c, false, &out);
+    else return ls_fail(err, LS_E_USAGE, "cannot save '%.200s': its name must end in .txt, .ansi or .svg", path);
     const ls_code code = ls_write_file(path, &out, err);
     ls_buf_free(&out);
     return code;

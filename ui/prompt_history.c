@@ -33,7 +33,7 @@ void ui_history_load(ui_edit *e, const char *path) {
     ls_lines *l;
     ls_line line;
     size_t lines = 0;
-    const int locked = ls_open_locked(path, 0);
+    const int locked = ls_open_locked(path, NULL);
     if (locked < 0 && errno != EWOULDBLOCK && errno != EACCES && errno != EROFS) return;
     if (locked < 0 ? ls_lines_open(&l, path, NULL) : ls_lines_of(&l, locked, path, NULL)) return;
     while (!ls_lines_next(l, &line, NULL) && line.p) {
@@ -59,7 +59,8 @@ static ls_code add_prompt(const char *path, const char *prompt, ls_err *err) {
     struct stat st = {0};
     char last = '\n';
     ls_make_folders(path);
-    const int fd = ls_open_locked(path, O_CREAT);
+    bool made;
+    const int fd = ls_open_locked(path, &made);
     int error = fd < 0 || fstat(fd, &st) ? errno : 0;
     if (st.st_size && pread(fd, &last, 1, st.st_size - 1) == 1 && last != '\n')
         ls_buf_char(&out, '\n'); // another writer did not finish its line

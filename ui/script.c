@@ -157,8 +157,10 @@ static ls_code command(player *p, const char *line, const char *where, ls_err *e
     case 4: return shows(p, rest) ? LS_OK : not_as_said(p, where, "does not show", rest, err);
     case 5: return shows(p, rest) ? not_as_said(p, where, "shows", rest, err) : LS_OK;
     case 6: return pause_for(p, rest, where, err);
-    default: draw(p); return ui_canvas_save(&p->canvas, p->theme, rest, err);
+    default: break;
     }
+    draw(p);
+    return ui_canvas_save(&p->canvas, p->theme, rest, err) ? ls_err_prefix(err, "%s", where) : LS_OK;
 }
 
 static ls_code follow(player *p, const char *script, ls_err *err) {

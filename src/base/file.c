@@ -125,11 +125,14 @@ int ls_open_output(const char *path, int flags, mode_t mode, ls_file_wait go_on,
 
 // A program that replaces the file puts another one in its place, so a lock counts only while the name still means the
 // locked file.
-int ls_open_locked(const char *path, int flags) {
+int ls_open_locked(const char *path, bool *made) {
+    const int flags = O_RDWR | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     for (int waited = 0;; waited += LOCK_BEAT_MS) {
         struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
         struct stat st;
-        const int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, LS_FILE_PRIVATE);
+        int fd = made ? open(path, flags | O_CREAT | O_EXCL, LS_FILE_PRIVATE) : -1;
+        if (made) *made = fd >= 0;
+        if (fd < 0) fd = open(path, flags | (made ? O_CREAT : 0), LS_FILE_PRIVATE); // it is there, or a link leads nowhere
         if (fd < 0) return -1;
         int error = fstat(fd, &st) ? errno : S_ISREG(st.st_mode) ? 0 : EINVAL;
         if (!error && fcntl(fd, F_OFD_SETLK, &whole) && (errno == EAGAIN || errno == EACCES))

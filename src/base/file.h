@@ -36,10 +36,11 @@ ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *
 // go_on agrees; NULL: for half a minute. -1 with errno: ECANCELED where go_on does not, ETIMEDOUT.
 typedef bool (*ls_file_wait)(void *ud, const char *stage, double fraction);
 int ls_open_output(const char *path, int flags, mode_t mode, ls_file_wait go_on, void *ud);
-// Opens a regular file for reading and appending (new: for its owner alone, where flags hold O_CREAT) and locks it
-// against other programs that do the same, until it is closed; waits up to two seconds for them. The path may be
-// replaced (ls_write_private) while the lock is held. -1 with errno; EWOULDBLOCK: another program keeps the lock.
-int ls_open_locked(const char *path, int flags);
+// Opens a regular file for reading and appending and locks it against other programs that do the same, until it is
+// closed; waits up to two seconds for them. The path may be replaced (ls_write_private) while the lock is held.
+// made not NULL: a file that is missing is made, for its owner alone, and *made is true. -1 with errno; EWOULDBLOCK:
+// another program keeps the lock.
+int ls_open_locked(const char *path, bool *made);
 // Writes what fits, waiting at most wait_ms for a pipe or a device to take it. Bytes, 0 (it took nothing), -1 with
 // errno.
 ssize_t ls_write_some(int fd, const void *p, size_t n, int wait_ms);

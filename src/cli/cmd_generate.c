@@ -79,11 +79,6 @@ static void print_alternatives(run *r, const ls_step *step) {
     ls_buf_free(&out);
 }
 
-static void report_trace(run *r) {
-    ls_err err;
-    if (r->trace && ls_trace_failed(r->trace, &err)) ls_warn("%s", err.msg);
-}
-
 // Says how much is read and what memory it takes, instead of the engine's own word.
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     run *r = ud;
@@ -129,7 +124,6 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
             if (r->trace) ls_trace_step(r->trace, step);
             print_alternatives(r, step);
         }
-        report_trace(r);
         stream(r);
     }
     free(step);

@@ -6,7 +6,6 @@
 #include "base/yaml.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +144,8 @@ ls_code ls_config_file_change(const char *path, const ls_config_change *changes,
     ls_buf text = {0};
     ls_yaml *before = NULL, *now = NULL;
     ls_make_folders(path);
-    const int lock = ls_open_locked(path, O_CREAT); // two programs that change it lose no change of the other
+    bool made;
+    const int lock = ls_open_locked(path, &made); // two programs that change it lose no change of the other
     ls_code code = lock < 0 ? ls_fail(err, LS_E_IO, "cannot write %s: %s", path,
                                       errno == EWOULDBLOCK ? "another program is writing it" : strerror(errno))
                             : ls_read_file(&text, path, MOST_BYTES, err);
@@ -166,6 +166,7 @@ ls_code ls_config_file_change(const char *path, const ls_config_change *changes,
         code = ls_fail(err, LS_E_USAGE, "%s is written in a way that this program cannot change: set %s: %s yourself",
                        path, changes[0].key, changes[0].value);
     if (!code) code = ls_write_file(path, &text, err);
+    if (code && made) unlink(path);
     if (lock >= 0) close(lock);
     ls_yaml_free(before);
     ls_yaml_free(now);

@@ -3,7 +3,9 @@
 #include "base/paths.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static const struct {
     const char *file, *variable, *make;
@@ -20,10 +22,17 @@ ls_code ls_library_load(ls_library *lib, int kind, ls_err *err) {
         tries[n++] = ls_format("%s/../%s", ls_exe_dir(), file); // build/san, build/tests
         tries[n++] = ls_format("%s/../lib/logitspec/%s", ls_exe_dir(), file);
     }
-    for (int i = 0; i < n && !lib->handle; i++) lib->handle = dlopen(tries[i], RTLD_NOW | RTLD_LOCAL);
+    char why[300] = "no such file";
+    bool there = false; // one that is, but cannot be loaded: the reason is its own, not that of a place without one
+    for (int i = 0; i < n && !lib->handle; i++) {
+        if (access(tries[i], F_OK) && !set) continue; // a name without a folder is searched for by the loader
+        lib->handle = dlopen(tries[i], RTLD_NOW | RTLD_LOCAL);
+        if (!lib->handle && !there) snprintf(why, sizeof why, "%s", dlerror());
+        there = true;
+    }
     for (int i = 0; i < n; i++) free(tries[i]);
     if (!lib->handle)
-        return ls_fail(err, LS_E_BACKEND, "the compute library %s cannot be loaded (%.300s): %s", file, dlerror(),
+        return ls_fail(err, LS_E_BACKEND, "the compute library %s cannot be loaded (%s): %s", file, why,
                        flavours[kind].make);
     const char *missing = NULL;
 #define X(name)                                                                                                        \

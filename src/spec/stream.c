@@ -4,7 +4,6 @@
 #include "base/mem.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,8 +88,9 @@ static ls_code write_file(const ls_stream *h, ls_err *err) {
 static ls_code save(const ls_stream *h, ls_err *err) {
     ls_stream now;
     const size_t fresh = h->fresh < h->ids.n ? h->fresh : h->ids.n;
+    bool made;
     if (!fresh && !h->damaged) return LS_OK;
-    const int lock = ls_open_locked(h->path, O_CREAT);
+    const int lock = ls_open_locked(h->path, &made);
     if (lock < 0)
         return ls_fail(err, LS_E_IO, "cannot write %s, and what this run learned is not saved: %s", h->path,
                        errno == EWOULDBLOCK ? "another program is using it" : strerror(errno));
@@ -104,6 +104,7 @@ static ls_code save(const ls_stream *h, ls_err *err) {
         ls_ids_add(&now.ids, first, fresh);
         code = write_file(&now, err);
     }
+    if (code && made) unlink(h->path);
     close(lock);
     free_stream(&now);
     return code;

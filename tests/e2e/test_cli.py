@@ -4,6 +4,8 @@ import glob
 import json
 import os
 import re
+
+import shutil
 import signal
 import struct
 import subprocess
@@ -653,6 +655,15 @@ class Other(unittest.TestCase):
         self.assertRegex(built, r"^built by (gcc|clang) \d+")
         if HAS_LIBRARY:
             self.assertRegex(compute, r"^libtorch \d+\.\d+\.\d+, CPU kernels for \w+$")
+        with tempfile.TemporaryDirectory() as d:  # the reason is that of the library which is there
+            shutil.copy(PROGRAM, d + "/logitspec")
+            env = {k: v for k, v in ENV.items() if not k.startswith("LOGITSPEC_LSTORCH")}
+            for made, why in ((False, r"no such file"), (True, r"[^()]*liblstorch\.so: [a-z ]*file[a-z ]*")):
+                if made:
+                    with open(d + "/liblstorch.so", "w", encoding="ascii") as f:
+                        f.write("no library")
+                r = subprocess.run([d + "/logitspec", "doctor", "--json"], env=env, capture_output=True, text=True, check=False)
+                self.assertRegex(r.stdout, r"the compute library liblstorch\.so cannot be loaded \(" + why + r"\): run 'make setup'")
         r = run("--version", env={"LOGITSPEC_LSTORCH": "/nowhere.so"})
         self.assertEqual((r.returncode, r.stdout.count("\n")), (0, 4))
         self.assertIn("no compute library: ", r.stdout)

@@ -20,6 +20,27 @@ class Script(unittest.TestCase):
             f.write(text)
         return run(command, *args, "--script", path, **more), path
 
+    def test_shadows_in_the_tour(self):
+        """Twice: the second visit lists the methods anew (and a build with sanitizers sees what the first one left)."""
+        visit = """wait press a number
+key 1
+wait Tour 1 of 3
+key a
+wait Shadows
+key Esc
+key q
+"""
+        with tempfile.TemporaryDirectory() as d:
+            r, _ = self.play(d, "size 120x36\nwait READY\n" + visit + visit, *SCRIPT)
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+
+    def test_pictures_of_other_kinds(self):
+        with tempfile.TemporaryDirectory() as d:
+            for name in ("x.png", "x", "x.txt.gz"):
+                r, path = self.play(d, f"wait READY\nsave {d}/{name}\n", *SCRIPT)
+                self.assertEqual((r.returncode, r.stderr.splitlines()[-1]), (2, f"logitspec: {path}:2: cannot save '{d}/{name}': its name must end in .txt, .ansi or .svg"))
+                self.assertEqual(os.listdir(d), ["keys.script"])
+
     def test_a_script_drives_the_screen_and_saves_it(self):
         with tempfile.TemporaryDirectory() as d:
             r, _ = self.play(d, f"""# a comment

@@ -531,7 +531,7 @@ static void a_history_of_several_programs_keeps_what_each_learned(void **state) 
             assert_int_equal(draft_after(a, now, 1, t + 2, 16).nodes[1].token, t + 3);
         }
         a->free(a);
-        const int lock = ls_open_locked(path, 0);
+        const int lock = ls_open_locked(path, NULL);
         assert_true(lock >= 0);
         ls_drafter *held = with_file(methods[k][0], methods[k][1], path, 5);
         converse(held, first, 1, 7);

@@ -168,11 +168,11 @@ void ls_dialog_answer(ls_dialog *d, const ls_model *m, const ls_buf *text, const
         ls_buf_add(&said, p, len);
         ls_detok_push(&detok, p, len, &shown);
     }
-    ls_detok_flush(&detok, &shown);
     exchange *last = &d->turns[d->n_turns - 1];
     last->tokens = d->tokens;
     last->bytes = d->text.n;
     last->places = d->n_places;
+    // by a stop string; what waits for the rest of a character is not shown, where the answer was interrupted within one
     const bool cut = text && text->n < shown.n;
     const ls_buf *answer = cut ? text : &said; // any bytes, also those that are no characters
     ls_buf_add(&last->answer, answer->p, answer->n);

@@ -3,7 +3,8 @@
 
     tests/e2e/soak.py [--seed N] [--minutes M] [--model script:1|default|...]
 
-He prompts, cancels, resizes, changes settings, edits earlier prompts, saves, loads, compares and opens every panel. Beside
+He prompts, cancels, resizes, changes settings, edits earlier prompts, asks what if and keeps it, saves, loads, compares and
+opens every panel, with short and long contexts, and with templates that rewrite what the model thought. Beside
 him a shadow of the conversation is kept from what he did and from the recorded trace, and after every turn, save and load
 it must be what the program has. Now and then the whole conversation is decoded again by a second program, plainly and
 without a break, and must give the same tokens. Memory and descriptors may not grow. A failure prints the seed and the
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import time
 
-from program import ENV, PROGRAM, SANITIZED, Screen
+from program import ENV, PROGRAM, ROOT, SANITIZED, Screen
 
 WORDS = ("def fib(n):", "One fish, two", "Retrieval finds what", "A draft is", "red cats", "for i in range(10):", "hello",
          "the end", "日本語", "naïve café", "List three colours.", "What is 2 + 2?", "🐟🐟", "<|im_end|>", "e\u0301 \u200b x")
@@ -31,6 +32,7 @@ METHODS = ("ar", "logitspec", "logitspec-paper", "pld", "suffix", "recycle", "ca
 PANEL_KEYS = ("1 2 3 4 5 6 7 Tab BTab z i t B ~ m M T g G { } ( ) ! w b j k h l o O n N PgUp PgDn Home End F7 F8 Up Down Left "
               "Right").split()
 SIZES = ((80, 24), (100, 30), (120, 36), (200, 50), (250, 70), (79, 23), (20, 5), (1, 1))
+THINKING = ("qwen3", "deepseek-r1", "granite-3.3")  # templates
 LONGEST = 60  # tokens of an answer at most
 SLACK_KB = 2048  # that allocators may keep beyond what was seen while warming up
 
@@ -43,7 +45,7 @@ class Turn:
     """What one turn of the conversation must be."""
 
     def __init__(self, header, prompt):
-        self.prompt, self.ids = prompt, header["prompt_ids"]
+        self.prompt, self.ids, self.begun = prompt, header["prompt_ids"], header.get("begun_tokens", 0)
         self.options = {k: header["config"][k] for k in ("decode.temperature", "decode.top_p")}
         self.options["decode.seed"] = header["seed"]
         self.tokens, self.steps, self.end, self.kept = [], 0, None, []
@@ -120,6 +122,11 @@ class User:
         shutil.copytree(ENV["XDG_CACHE_HOME"], folder, dirs_exist_ok=True) if os.path.isdir(ENV["XDG_CACHE_HOME"]) else None
         # few remembered choices and a short history, so that what is bounded reaches its bound while warming up
         self.args = ["--model", model, "--max-tokens", str(LONGEST), "--set", "logitspec.memory=1"]
+        template = self.rng.choice((None, *THINKING))
+        if template:
+            self.args += ["--template", os.path.join(ROOT, "tests", "vectors", "chat", template + ".jinja")]
+        if self.rng.random() < 0.4:
+            self.args += ["--context", "700"]
         self.trace = Follower(os.path.join(folder, "trace.jsonl"))
         self.screen = Screen(*self.args, "--trace", self.trace.path, cols=120, rows=36, env=env, before=f"cd {folder};")
         self.screen.wait("READY", seconds=120)
@@ -142,6 +149,7 @@ class User:
     def panels(self):
         """Whatever is open or half typed is left; a panel has the keys."""
         self.screen.keys(*["Escape"] * 5)
+        time.sleep(0.06)  # a key right behind it would be another one, with Alt
 
     def home(self):
         self.panels()
@@ -183,7 +191,7 @@ class User:
     def context(self):
         return len(self.turns[-1].ids) + len(self.turns[-1].tokens) if self.turns else 0
 
-    def turn(self, at, prompt, meddle=True):
+    def turn(self, at, prompt):
         """A prompt was sent that is to be turn `at`: what comes of it. False: the context has no room for it."""
         refused = []
 
@@ -203,14 +211,16 @@ class User:
         del self.turns[at:]
         turn = Turn(header, prompt)
         before = self.turns[-1] if self.turns else None
-        if before and turn.ids[:len(before.ids) + len(before.kept)] != before.ids + before.kept:
+        was = before.ids + before.kept if before else []
+        kept = header.get("kept_tokens", len(was))  # a template may write earlier turns otherwise
+        if turn.ids[:kept] != was[:kept]:
             raise Failure(f"turn {at} does not go on from what turn {at - 1} left: {before} {turn}")
         self.turns.append(turn)
         if header["turn"] != at or any(str(header["config"].get(k)) != v for k, v in self.settings.items() if k != "decode.seed"):
             raise Failure(f"settings of turn {at} are {header['config']}, those made were {self.settings}")
         stop_after = self.rng.choice((None, None, 0, 0.02, 0.1, 0.3))
         began = time.monotonic()
-        if meddle and self.rng.random() < 0.5:
+        if self.rng.random() < 0.5:
             for _ in range(self.rng.randrange(1, 4)):
                 self.rng.choice((self.resize, self.look, self.meddle_set, self.pause, self.refused))()
             self.at_least_usual()
@@ -287,6 +297,25 @@ class User:
         if not self.turn(at, text):
             self.home()
             self.new()
+
+    def what_if(self):
+        """The last answer once more with other words in it, and perhaps in its place."""
+        if not self.turns or not self.turns[-1].steps:
+            return
+        text = self.rng.choice((" fish", "\n", " and", "naïve", " 12"))
+        keep = self.rng.random() < 0.6
+        self.note(f"what-if {text!r}{', kept' if keep else ''}")
+        self.at_least_usual()
+        self.panels()
+        self.screen.keys(*["G", *["["] * self.rng.randrange(3)])
+        self.command("what-if " + text.replace("\n", "and"))
+        if self.rng.random() < 0.3:
+            self.screen.keys("C-x")
+        self.wait_idle()
+        self.panels()
+        if keep and "K: keep it" in self.screen.text():  # else the context had no room for it
+            self.screen.keys("K")
+            self.turn(len(self.turns) - 1, self.turns[-1].prompt)
 
     def new(self):
         self.note("new")
@@ -412,6 +441,8 @@ class User:
 
     def mirror(self):
         """The conversation again, by plain decoding in one go of another program."""
+        if any(t.begun for t in self.turns):  # nobody can type the beginning of an answer
+            return
         if not self.turns or self.mirrored > 2000 + self.tokens / 2:
             return
         self.note(f"mirror of {len(self.turns)} turns")
@@ -465,7 +496,7 @@ class User:
                 raise Failure(f"a sanitizer reports:\n{f.read()}")
 
     def act(self):
-        acts = {self.prompt: 10, self.again: 3, self.edit: 3, self.new: 1, self.save: 3, self.load: 3, self.refused: 1,
+        acts = {self.prompt: 10, self.again: 3, self.edit: 3, self.what_if: 3, self.new: 1, self.save: 3, self.load: 3, self.refused: 1,
                 self.resize: 1, self.look: 2, self.meddle_set: 2, self.sampling: 2, self.race: 1, self.editor: 0.3,
                 self.mirror: 1}
         if not self.room:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails the n-th call of a kind in every command, and checks what is left: exit code, words, terminal, files.
+"""Fails the n-th call of a kind in every command, closes its streams, limits it or kills it, and checks what is left: exit
+code, words, terminal, files.
 
   tests/torture/torture.py BUILD [--seconds S] [--seed N] [--runs N] [--only 'CASE KIND:ERROR:TIMES N'] [--case WORD] [--kind WORD]
 
@@ -17,6 +18,7 @@ import os
 import pty
 import random
 import re
+import resource
 import select
 import shutil
 import signal
@@ -25,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import time
 
 import cases as cases_of
@@ -62,6 +65,12 @@ FAILURES = {
     "wait": [(errno.EINTR, 5)],
     "mode": [(errno.EPERM, 1)],
 }
+# What happens to the whole process, by what its number means.
+HARDSHIPS = {"closed": (1, 7),        # standard streams that are closed, bits 0 to 2
+             "killed": (0, 1000),     # after so many thousandths of the time that a whole run takes
+             "size": (0, 100000),     # bytes of a file at most
+             "files": (3, 30),        # descriptors
+             "space": (20, 160)}      # MiB of addresses
 # What the message must hold: the reason, in the system's words or ours.
 WORDS = {
     errno.ENOMEM: "out of memory|no memory|Cannot allocate memory|system refuses another thread",
@@ -83,14 +92,29 @@ class Failure:
         self.kind, self.error, self.times, self.n = kind, error, times, n
 
     def __str__(self):
+        if self.kind in HARDSHIPS:
+            return f"{self.kind} {self.n}"
         name = errno.errorcode.get(self.error, "short")
         return f"{self.kind}:{name}:{self.times} {self.n}"
 
     @staticmethod
     def read(text):
         what, n = text.split()
+        if what in HARDSHIPS:
+            return Failure(what, 0, 1, int(n))
         kind, name, times = what.split(":")
         return Failure(kind, 0 if name == "short" else getattr(errno, name), int(times), int(n))
+
+    def befall(self):
+        """In the new process."""
+        limits = {"size": (resource.RLIMIT_FSIZE, self.n), "files": (resource.RLIMIT_NOFILE, self.n), "space": (resource.RLIMIT_AS, self.n << 20)}
+        if self.kind == "closed":
+            for fd in range(3):
+                if self.n >> fd & 1:
+                    os.close(fd)
+        elif self.kind in limits:
+            what, most = limits[self.kind]
+            resource.setrlimit(what, (most, most))
 
     @property
     def hidden(self):
@@ -106,8 +130,26 @@ class Outcome:
     tty_changed = False
     files = None
     before = counts = None
-    failed = base = 0
+    failed = base = seconds = 0
     frames = ()
+
+
+class Killer:
+    """Kills a process after a while; None: never."""
+    def __init__(self, after):
+        self.after, self.timer = after, None
+
+    def of(self, process):
+        if self.after is not None:
+            self.timer = threading.Timer(self.after, process.kill)
+            self.timer.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.timer:
+            self.timer.cancel()
 
 
 class Torture:
@@ -124,6 +166,7 @@ class Torture:
         self.inputs = cases_of.Inputs(os.path.join(folder, "in"), self.program, ROOT, self.env)
         self.cases = cases_of.cases(self.inputs)
         self.number = itertools.count()
+        self.seconds = {}  # of whole runs
 
     def commands(self):
         """The commands that the program has, by its own help."""
@@ -153,18 +196,25 @@ class Torture:
                 f.write(env.pop("KEYS"))
         with open(w + ".counts", "wb") as f:
             f.write(bytes(STATE.size))
-        if failure:
+        hard = failure and failure.kind in HARDSHIPS
+        if hard:
+            del env["LD_PRELOAD"]
+        elif failure:
             env.update(TORTURE_KIND=failure.kind, TORTURE_N=str(failure.n), TORTURE_TIMES=str(failure.times), TORTURE_ERROR=str(failure.error))
         elif case.name:
             env.update(TORTURE_KIND="heap")  # no limit: only counted
         if stop:
             env.update(TORTURE_STOP="1")
         args = [self.program] + [fill(x) for x in case.args]
-        out = (self.on_terminal if case.screen else self.in_pipes)(args, env, w, case, fill, 0.4 if failure else 20)
+        start = time.monotonic()
+        how = {"preexec_fn": failure.befall} if hard else {}
+        with Killer(failure.n / 1000 * self.seconds[case.name] if hard and failure.kind == "killed" else None) as killer:
+            out = (self.on_terminal if case.screen else self.in_pipes)(args, env, w, case, killer, fill, 0.4 if failure else 20, **how)
+        out.seconds = time.monotonic() - start
         with open(w + ".counts", "rb") as f:
             numbers = STATE.unpack(f.read())
         out.counts = dict(zip(KINDS, numbers))
-        out.failed, out.base, out.frames = numbers[len(KINDS)], numbers[len(KINDS) + 1], [x for x in numbers[len(KINDS) + 2:] if x]
+        out.failed, out.base, out.frames = hard or numbers[len(KINDS)], numbers[len(KINDS) + 1], [x for x in numbers[len(KINDS) + 2:] if x]
         out.before, out.files = before, {}
         for where, _, names in os.walk(w):
             for n in names:
@@ -183,9 +233,10 @@ class Torture:
         shutil.rmtree(out.folder, ignore_errors=True)
         os.unlink(out.folder + ".counts")
 
-    def in_pipes(self, args, env, w, case, *_):
+    def in_pipes(self, args, env, w, case, killer, *_, **how):
         out = Outcome()
-        p = subprocess.Popen(args, env=env, cwd=w, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        p = subprocess.Popen(args, env=env, cwd=w, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how)
+        killer.of(p)
         try:
             out.stdout, out.stderr = p.communicate(case.stdin, timeout=DEADLINE)
             out.code = p.returncode
@@ -195,13 +246,14 @@ class Torture:
             out.code = None
         return out
 
-    def on_terminal(self, args, env, w, case, fill, patience):
+    def on_terminal(self, args, env, w, case, killer, fill, patience, **how):
         """patience: seconds of silence after which a key comes whose text has not. What a key waits for may never show where something failed."""
         out = Outcome()
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         before = termios.tcgetattr(theirs)
-        p = subprocess.Popen(args, env=env, cwd=w, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+        p = subprocess.Popen(args, env=env, cwd=w, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, **how)
+        killer.of(p)
         out.tty, todo, since = b"", list(case.screen) + [(None, b"\x03")], 0
         end, quiet = time.monotonic() + DEADLINE, time.monotonic()
         while True:
@@ -257,8 +309,31 @@ class Judge:
     def __init__(self, torture, case, whole):
         self.torture, self.case, self.whole = torture, case, whole
 
+    def hardship(self, failure, out):
+        """Nothing is half, and an exit code says what there is to say, where nobody hears words."""
+        killed, heard = failure.kind == "killed", not (failure.kind == "closed" and failure.n & 4)
+        failed = killed or out.code != self.case.code
+        if out.code is not None and out.code < 0 and not (killed and out.code == -signal.SIGKILL):
+            yield "signal", f"ended by {signal.Signals(-out.code).name}"
+        if not killed and failure.kind != "closed":
+            yield from self.terminal(out)
+        if failed and not killed and heard and not out.stderr.strip() and not out.stdout.strip():
+            yield "words", f"exit code {out.code} without a message"
+        # some say by words alone what is no reason to end: a prompt that is not kept, costs that are not cached
+        said = [x for x in lines_of_ours(out.stderr) if x not in lines_of_ours(self.whole.stderr)]
+        if not failed and not said and not self.case.screen and (heard or not self.case.code):
+            wrong = self.case.prints(out.stdout, self.whole.stdout)
+            if wrong:
+                yield "lost", f"exit code {out.code}, no message, and standard output {wrong}"
+        for kind, what in self.files(failure, out, failed or bool(said) or not heard or bool(self.case.screen), failed):
+            if not (kind == "part" and killed) and not (kind == "history" and self.case.screen):
+                yield kind, what
+
     def violations(self, failure, out):
         """Pairs of a kind and a sentence."""
+        if out.code is not None and failure.kind in HARDSHIPS:
+            yield from self.hardship(failure, out)
+            return
         if out.code is None:
             yield "hang", f"did not end within {DEADLINE} s"
             return
@@ -362,7 +437,7 @@ class Judge:
         with tempfile.NamedTemporaryFile(suffix="-" + os.path.basename(name), dir=self.torture.folder) as f:
             f.write(now)
             f.flush()
-            p = subprocess.run([self.torture.program, "inspect", f.name], capture_output=True, env=self.torture.env, timeout=DEADLINE, check=False)
+            p = subprocess.run([self.torture.program, "simulate", f.name, "--methods", "pld", "-q"], capture_output=True, env=self.torture.env, timeout=DEADLINE, check=False)
         said = p.stderr.decode("utf-8", "replace").strip()
         if p.returncode < 0 or (p.returncode and steps):
             yield "trace", f"{name} with {steps} whole steps cannot be read: {said.replace(f.name, name)}"
@@ -395,9 +470,14 @@ def plan(judges, rng, rounds):
         for kind, ways in FAILURES.items():
             if counts[kind]:
                 spaces += [(judge, kind, error, times, counts[kind]) for error, times in ways]
+        spaces += [(judge, kind, 0, 1, 0) for kind in HARDSHIPS]
     for r in range(rounds):
         rng.shuffle(spaces)
         for judge, kind, error, times, count in spaces:
+            if kind in HARDSHIPS:
+                low, high = HARDSHIPS[kind]
+                yield judge, Failure(kind, 0, 1, round(high * rng.random() ** 3) if kind == "size" else rng.randint(low, high))
+                continue
             low = 1 if kind != "heap" else 1000
             if r > 1 and r - 2 >= count:
                 continue
@@ -446,6 +526,7 @@ def only(t, text):
     case = next(c for c in t.cases if c.name == name)
     failure = Failure.read(rest)
     judge = Judge(t, case, t.run(case))
+    t.seconds[name] = judge.whole.seconds
     out = t.run(case, failure, keep=True)
     print(f"calls without a failure: { {k: v for k, v in judge.whole.counts.items() if v} }")
     print(f"exit code {out.code}; {out.failed} calls failed, the first in {site_of(t, out)}")
@@ -468,7 +549,7 @@ class Report:
 
     def text(self):
         commands = sorted({c for c, _ in self.runs})
-        kinds = [k for k in KINDS if any(self.runs[c, k] for c in commands)]
+        kinds = [k for k in (*KINDS, *HARDSHIPS) if any(self.runs[c, k] for c in commands)]
         bad = collections.Counter((c.command, f.kind) for c, f, *_ in self.violations)
         lines = [f"{'':9}" + "".join(f"{k:>11}" for k in kinds)]
         for c in commands:
@@ -499,6 +580,7 @@ def torture(build, folder, seconds, seed, runs=10 ** 9, case_word="", kind_word=
     chosen = [c for c in t.cases if (c.name in names if each else case_word in c.name)]
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         judges = [Judge(t, case, whole) for case, whole in zip(chosen, pool.map(t.run, chosen))]
+    t.seconds = {j.case.name: j.whole.seconds for j in judges}
     for judge in judges:
         wrong = list(judge.violations(Failure("none", 0, 1, 0), judge.whole))
         if wrong or judge.whole.code != judge.case.code:

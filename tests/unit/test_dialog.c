@@ -165,6 +165,12 @@ static void answers_keep_their_tokens(void **state) {
     assert_int_equal(ls_dialog_prompt(d, &model, LS_FORMAT_CHAT, NULL, 2, "x", 1, &p, NULL), LS_OK);
     assert_int_equal(p.kept, second);
     ls_next_prompt_free(&p);
+    // one that was interrupted within a character keeps its tokens: only its text waits for the rest
+    read_prompt(d, &tokens, 2, NULL, "three");
+    answer(d, &tokens, "ab\xe4\xb8", &cut);
+    assert_int_equal(ls_dialog_prompt(d, &model, LS_FORMAT_CHAT, NULL, 3, "x", 1, &p, NULL), LS_OK);
+    assert_int_equal(p.kept, tokens.n);
+    ls_next_prompt_free(&p);
     ls_buf_free(&cut);
     ls_ids_free(&tokens);
     ls_dialog_free(d);

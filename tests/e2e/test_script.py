@@ -20,6 +20,66 @@ class Script(unittest.TestCase):
             f.write(text)
         return run(command, *args, "--script", path, **more), path
 
+    def test_engine_channel_and_screen_at_once(self):
+        """Edits, interruptions, forks, races, saving and leaving while the engine decodes: ThreadSanitizer watches them (make check-tsan)."""
+        with tempfile.TemporaryDirectory() as d:
+            text = f"""wait READY
+type def fib(n):
+key Enter
+wait RUN
+key ^X
+wait READY
+key p
+type and more of it
+key Enter
+wait RUN
+key Esc a Esc i Esc 7
+key ^X
+wait READY
+key Esc g E
+type again
+key Enter
+wait RUN
+key Esc Space
+wait PAUSED
+key s s [ ] Space
+wait READY
+key Esc G :
+type what-if fish
+key Enter
+wait K: keep it
+key Esc K
+wait RUN
+wait READY
+key Esc Esc Esc :
+type compare pld
+key Enter
+key Esc Esc Esc :
+type save {d}/talk.jsonl
+key Enter
+wait saved
+key r
+wait RUN
+key Esc Esc Esc :
+type load {d}/talk.jsonl
+key Enter
+key ^X
+wait READY
+key p
+type the last one
+key Enter
+key ^X
+key Esc Esc Esc :
+type save {d}/end.jsonl
+key Enter
+key Esc Esc Esc Q
+"""
+            r, _ = self.play(d, "size 120x36\n" + text, "--model", "script:15", "--max-tokens", "60", "--seed", "3", "--trace", d + "/t.jsonl")
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            for name in ("t.jsonl", "talk.jsonl", "end.jsonl"):
+                with open(os.path.join(d, name), encoding="utf-8") as f:
+                    read_trace(f.read())
+
     def test_shadows_in_the_tour(self):
         """Twice: the second visit lists the methods anew (and a build with sanitizers sees what the first one left)."""
         visit = """wait press a number

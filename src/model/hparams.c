@@ -10,14 +10,14 @@
 #define GEMMA .gemma = true, .activation = LS_ACT_GELU_TANH, .norm_before = true
 
 const ls_arch ls_archs[] = {
-    {"llama", "llama", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true},
+    {"llama", "llama", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .windowless = true},
     {"llama", "mistral", SAYS(32, 8, 0, 131072, 4096, 1e-6f), .gguf_interleaved = true, .norm_before = true},
-    {"granite", "granite", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true},
+    {"granite", "granite", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .windowless = true},
     {"qwen2", "qwen2", SAYS(32, 32, 0, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28},
     {"qwen3", "qwen3", SAYS(32, 32, 128, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28, .qk_norm = LS_QK_NORM_HEAD},
     {"phi3", "phi3", SAYS(32, 0, 0, 4096, 0, 1e-5f), .norm_before = true, .long_rope = true},
-    {"olmo2", "olmo2", SAYS(32, 0, 0, 2048, 0, 1e-5f), .norm_after = true, .qk_norm = LS_QK_NORM_WHOLE},
-    {"gemma", "gemma", SAYS(16, 16, 256, 8192, 0, 1e-6f), GEMMA},
+    {"olmo2", "olmo2", SAYS(32, 0, 0, 2048, 0, 1e-5f), .norm_after = true, .qk_norm = LS_QK_NORM_WHOLE, .windowless = true},
+    {"gemma", "gemma", SAYS(16, 16, 256, 8192, 0, 1e-6f), GEMMA, .windowless = true},
     {"gemma2", "gemma2", SAYS(8, 4, 256, 8192, 4096, 1e-6f), GEMMA, .norm_after = true, .pattern = 2,
      .query_scalar = 256, .attn_softcap = 50, .logit_softcap = 30},
     {"gemma3", "gemma3_text", SAYS(8, 4, 256, 131072, 4096, 1e-6f), GEMMA, .norm_after = true, .pattern = 6,

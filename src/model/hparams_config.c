@@ -126,7 +126,7 @@ static ls_code read_window(ls_hparams *h, source *s) {
     bool used = !from; // Qwen's window is off by default
     ls_code code;
     ls_json_bool(get(s->j, "use_sliding_window"), &used);
-    if (!used) return LS_OK;
+    if (!used || h->arch->windowless) return LS_OK;
     if (!ls_json_get(s->j, "sliding_window")) h->window = h->arch->window; // null switches it off
     if ((code = may_int(s, "sliding_window", 1, 1 << 24, &h->window)) ||
         (code = may_int(s, "max_window_layers", 0, LS_MAX_LAYERS, &from)) ||
@@ -178,6 +178,11 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     if (get(config, "quantization_config"))
         return ls_fail(err, LS_E_UNSUPPORTED,
                        "the weights are quantised (quantization_config); take the plain ones, or a GGUF file");
+    bool both_ways = false;
+    ls_json_bool(get(config, "use_bidirectional_attention"), &both_ways);
+    if (both_ways)
+        return ls_fail(err, LS_E_UNSUPPORTED,
+                       "'use_bidirectional_attention' makes it an encoder: this program runs decoders");
     ls_code code;
     if ((code = read_sizes(&h, &s)) || (code = read_rope(&h, &s)) || (code = read_window(&h, &s))) return code;
     const ls_json *act =

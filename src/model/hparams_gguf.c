@@ -43,11 +43,14 @@ static ls_code may_num(source *s, const char *name, float *out) {
 }
 
 static ls_code read_rope(ls_hparams *h, source *s) {
-    float base = 10000, factor = 1, magnitude = 1; // the format's defaults
-    ls_str kind = {"none", 4};
+    float base = 10000, local = h->arch->local_rope, factor = 1, magnitude = 1; // the format's defaults
+    ls_str kind = {"linear", 6}; // a factor without a type divides, as in llama.cpp
     ls_code code;
+    // the factor's first name is read where the later one is missing
+    const char *scale = has(s, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
     if ((code = may_int(s, "rope.dimension_count", 1, 1024, &h->rope_dims)) ||
-        (code = may_num(s, "rope.freq_base", &base)) || (code = may_num(s, "rope.scaling.factor", &factor)) ||
+        (code = may_num(s, "rope.freq_base", &base)) || (code = may_num(s, scale, &factor)) ||
+        (local > 0 && (code = may_num(s, "rope.freq_base_swa", &local))) ||
         (code = may_num(s, "rope.scaling.attn_factor", &magnitude)) ||
         (has(s, "rope.scaling.type") && (code = ls_gguf_str(s->g, key_of(s, "rope.scaling.type"), &kind, s->err))))
         return code;
@@ -57,12 +60,13 @@ static ls_code read_rope(ls_hparams *h, source *s) {
     if (!linear && !plain && !longrope)
         return ls_fail(s->err, LS_E_UNSUPPORTED, "rotary scaling '%.*s'; readable are none, linear, longrope",
                        (int)(kind.n < 40 ? kind.n : 40), kind.p);
-    if (h->rope_dims > h->head_dim || h->rope_dims > 2 * LS_MAX_ROPE || !(base >= 1 && isfinite(base)) || !(factor > 0))
+    if (factor == 0) factor = 1; // not scaled
+    if (h->rope_dims > h->head_dim || h->rope_dims > 2 * LS_MAX_ROPE || !(base >= 1 && isfinite(base)) ||
+        !(local == 0 || (local >= 1 && isfinite(local))) || !(factor > 0))
         return ls_fail(s->err, LS_E_RANGE, "rotary embedding over %d of %d dimensions, base %g, factor %g",
                        h->rope_dims, h->head_dim, (double)base, (double)factor);
     ls_rope_plain(h, 0, (double)base, linear ? (double)factor : 1);
-    ls_rope_plain(h, 1, h->arch->local_rope > 0 ? (double)h->arch->local_rope : (double)base,
-                  h->arch->local_rope > 0 || !linear ? 1 : (double)factor);
+    ls_rope_plain(h, 1, (double)(local > 0 ? local : base), local > 0 || !linear ? 1 : (double)factor);
     int32_t original = h->n_context;
     if ((code = may_int(s, "rope.scaling.original_context_length", 16, 1 << 22, &original))) return code;
     if (longrope || (h->arch->long_rope && original < h->n_context)) {

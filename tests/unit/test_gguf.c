@@ -134,6 +134,79 @@ static void each_lie_is_named(void **state) {
     }
 }
 
+static void key_f32(ls_buf *b, const char *key, float v) {
+    str(b, key);
+    u32(b, F32);
+    ls_buf_add(b, &v, sizeof v);
+}
+
+// The first rotary frequencies of a model whose metadata hold these numbers and this type of scaling ("": none).
+static float frequency(const char *arch, const char *const keys[2], const float values[2], const char *type, int kind) {
+    ls_buf b = {0}, name = {0};
+    const char *const sizes[] = {"block_count", "embedding_length", "feed_forward_length", "attention.head_count",
+                                 "context_length"};
+    const int n_keys = (keys[0] != NULL) + (keys[1] != NULL) + (*type != 0);
+    ls_buf_str(&b, "GGUF");
+    u32(&b, 3);
+    u64(&b, 0);
+    u64(&b, 7 + (uint64_t)n_keys);
+    str(&b, "general.architecture");
+    u32(&b, STRING);
+    str(&b, arch);
+    for (int i = 0; i < 6; i++) {
+        ls_buf_clear(&name);
+        ls_buf_fmt(&name, "%s.%s", arch, i < 5 ? sizes[i] : "attention.layer_norm_rms_epsilon");
+        if (i < 5) key_u32(&b, name.p, (uint32_t[]){2, 64, 64, 2, 512}[i]);
+        else key_f32(&b, name.p, 1e-5f);
+    }
+    for (int i = 0; i < 2; i++)
+        if (keys[i]) {
+            ls_buf_clear(&name);
+            ls_buf_fmt(&name, "%s.%s", arch, keys[i]);
+            key_f32(&b, name.p, values[i]);
+        }
+    if (*type) {
+        ls_buf_clear(&name);
+        ls_buf_fmt(&name, "%s.rope.scaling.type", arch);
+        str(&b, name.p);
+        u32(&b, STRING);
+        str(&b, type);
+    }
+    while (b.n % 32) ls_buf_char(&b, 0);
+    ls_gguf *g;
+    ls_err err = {0};
+    ls_hparams h;
+    if (ls_gguf_parse(&g, (const unsigned char *)b.p, b.n, b.n, NULL, &err) || ls_hparams_gguf(&h, g, &err))
+        fail_msg("%s", err.msg);
+    ls_gguf_free(g);
+    ls_buf_free(&b);
+    ls_buf_free(&name);
+    return h.rope_freq[kind][0];
+}
+
+// As llama.cpp reads them: the factor by its first name too, 0 is no scaling, and a factor needs no type.
+static void rotary_scaling_by_every_key(void **state) {
+    (void)state;
+    static const struct {
+        const char *arch, *keys[2], *type;
+        float values[2], want;
+        int kind;
+    } cases[] = {
+        {"llama", {NULL, NULL}, "", {0, 0}, 1, 0},
+        {"llama", {"rope.scaling.factor", NULL}, "linear", {4, 0}, 0.25f, 0},
+        {"llama", {"rope.scaling.factor", NULL}, "", {4, 0}, 0.25f, 0},
+        {"llama", {"rope.scaling.factor", NULL}, "none", {4, 0}, 1, 0},
+        {"llama", {"rope.scaling.factor", NULL}, "linear", {0, 0}, 1, 0},
+        {"llama", {"rope.scale_linear", NULL}, "", {4, 0}, 0.25f, 0},
+        {"llama", {"rope.scale_linear", "rope.scaling.factor"}, "", {4, 2}, 0.5f, 0},
+        {"gemma3", {"rope.scaling.factor", NULL}, "linear", {8, 0}, 0.125f, 0},
+        {"gemma3", {"rope.scaling.factor", NULL}, "linear", {8, 0}, 1, 1}, // local layers are never scaled
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_float_equal(
+            frequency(cases[i].arch, cases[i].keys, cases[i].values, cases[i].type, cases[i].kind), cases[i].want, 1e-6);
+}
+
 // Parses a private copy, so that a read beyond its end is seen by the sanitizer.
 static void try_bytes(const char *p, size_t n) {
     unsigned char *copy = malloc(n ? n : 1);
@@ -176,6 +249,6 @@ static void no_bytes_crash_it(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_good_file), cmocka_unit_test(each_lie_is_named),
-                                       cmocka_unit_test(no_bytes_crash_it)};
+                                       cmocka_unit_test(rotary_scaling_by_every_key), cmocka_unit_test(no_bytes_crash_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,8 +109,8 @@ static ls_code part_ways(const ls_dialog *d, const ls_model *m, const char *syst
 }
 
 static ls_code encode_raw(const ls_model *m, bool first, ls_str text, ls_ids *out, ls_err *err) {
-    const int32_t bos = first ? ls_vocab_bos(m->vocab) : -1;
-    if (bos >= 0) ls_ids_push(out, bos);
+    const int32_t prefix = first ? ls_vocab_prefix(m->vocab) : -1;
+    if (prefix >= 0) ls_ids_push(out, prefix);
     return ls_encode(m->vocab, text.p, text.n, true, out, err);
 }
 

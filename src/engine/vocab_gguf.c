@@ -62,7 +62,7 @@ static ls_code with_merges(ls_vocab **out, common *c, const ls_gguf *g, bool gem
     if ((code = ls_gguf_str_array(g, "tokenizer.ggml.merges", &c->merges, &c->n_merges, err))) return code;
     return ls_vocab_new(out,
                         &(ls_vocab_source){c->tokens, c->n_tokens, c->types, c->merges, c->n_merges, pre_name,
-                                           c->add_bos ? c->bos : -1, c->eos},
+                                           c->bos, c->eos, !c->add_bos},
                         err);
 }
 
@@ -76,8 +76,9 @@ static ls_code sentencepiece(ls_vocab **out, common *c, const ls_gguf *g, bool u
         .dummy_prefix = true,
         .remove_extra = unigram,
         .escape = true,
-        .bos = c->add_bos ? c->bos : -1,
+        .bos = c->bos,
         .eos = c->eos,
+        .bare = !c->add_bos,
     };
     float *scores = NULL;
     int32_t *map = NULL;

@@ -445,9 +445,10 @@ static ls_code read_all(reader *r) {
     }
     p->spaces = decodes_spaces(ls_json_get(r->doc, "decoder"), 0);
     p->eos = id_of(r, spelling(ls_json_get(r->config, "eos_token")));
-    p->bos = begins_with(r, ls_json_get(r->doc, "post_processor"), 0);
-    if (has_own_bos(r->config))
-        p->bos = flag(r->config, "add_bos_token", true) ? id_of(r, spelling(ls_json_get(r->config, "bos_token"))) : -1;
+    const ls_json *bos = ls_json_get(r->config, "bos_token");
+    p->prefix = begins_with(r, ls_json_get(r->doc, "post_processor"), 0);
+    p->bos = bos ? id_of(r, spelling(bos)) : p->prefix; // a configuration that does not name it: the usual one
+    if (has_own_bos(r->config)) p->prefix = flag(r->config, "add_bos_token", true) ? id_of(r, spelling(bos)) : -1;
     p->tokens = r->tokens;
     p->types = r->types;
     p->scores = r->scores;

@@ -204,6 +204,7 @@ ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *src, ls_err *err) {
     }
     v->n = (int32_t)src->n_tokens;
     v->bos = src->bos;
+    v->prefix = src->prefix;
     v->eos = src->eos;
     v->unk = src->unk;
     v->kind = src->kind;
@@ -244,6 +245,7 @@ ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
         .n_tokens = src->n_tokens,
         .n_merges = src->n_merges,
         .bos = src->bos,
+        .prefix = src->bare ? -1 : src->bos,
         .eos = src->eos,
         .unk = -1,
         .whole = traits & LS_PRE_WHOLE,
@@ -312,6 +314,7 @@ ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source
         .scores = src->scores,
         .n_tokens = src->n_tokens,
         .bos = src->bos,
+        .prefix = src->bare ? -1 : src->bos,
         .eos = src->eos,
         .unk = -1,
         .byte_fallback = src->byte_fallback,
@@ -388,6 +391,9 @@ int32_t ls_vocab_size(const ls_vocab *v) {
 int32_t ls_vocab_bos(const ls_vocab *v) {
     return v->bos;
 }
+int32_t ls_vocab_prefix(const ls_vocab *v) {
+    return v->prefix;
+}
 int32_t ls_vocab_eos(const ls_vocab *v) {
     return v->eos;
 }
@@ -416,6 +422,7 @@ ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err) {
         if (n_rows < 1 || beyond != v->n - n_rows || v->eos >= n_rows || v->unk >= n_rows)
             return ls_fail(err, LS_E_PARSE, "%d tokens for an embedding of %d rows", v->n, n_rows);
         if (v->bos >= n_rows) v->bos = -1;
+        if (v->prefix >= n_rows) v->prefix = -1;
         v->n = n_rows;
         return LS_OK;
     }

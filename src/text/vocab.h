@@ -17,6 +17,7 @@ typedef struct {
     size_t n_merges;
     const char *pre;  // a name of text/pretok.def
     int32_t bos, eos; // -1: none
+    bool bare;        // raw text does not begin with bos
 } ls_vocab_source;
 
 // The contents of a sentencepiece model, or of a GGUF file of the kind llama or t5.
@@ -31,6 +32,7 @@ typedef struct {
     const void *charsmap;                            // precompiled_charsmap; NULL: none
     size_t n_charsmap;
     int32_t bos, eos; // -1: none
+    bool bare;        // raw text does not begin with bos
 } ls_sentencepiece_source;
 
 typedef struct ls_vocab ls_vocab;
@@ -49,7 +51,8 @@ void ls_vocab_free(ls_vocab *v);
 void ls_vocab_stop(ls_vocab *v, bool (*stop)(void *ud), void *ud);
 int32_t ls_vocab_size(const ls_vocab *v);
 const char *ls_vocab_kind(const ls_vocab *v); // "byte-level BPE", ...
-int32_t ls_vocab_bos(const ls_vocab *v);      // the first token of raw text, which ls_encode never adds; -1: none
+int32_t ls_vocab_bos(const ls_vocab *v);      // what a chat template calls bos_token; -1: none
+int32_t ls_vocab_prefix(const ls_vocab *v);   // the first token of raw text, which ls_encode never adds; -1: none
 int32_t ls_vocab_eos(const ls_vocab *v);      // -1: none
 // Tokens that end an answer: the vocabulary's eos, and those that the caller adds.
 bool ls_vocab_is_end(const ls_vocab *v, int32_t id);

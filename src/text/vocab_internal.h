@@ -33,7 +33,7 @@ typedef struct {
     size_t n_merges;
     const ls_added *added;
     size_t n_added;
-    int32_t bos, eos, unk;
+    int32_t bos, prefix, eos, unk;
     bool byte_fallback, fuse_unk, whole;
     bool sentencepiece; // its own encoder: user-defined symbols inside the text, sums of scores in single precision
     bool spaces;        // in decoded bytes U+2581 is a space
@@ -42,7 +42,7 @@ typedef struct {
 } ls_vocab_parts;
 
 struct ls_vocab {
-    int32_t n, bos, eos, unk;
+    int32_t n, bos, prefix, eos, unk;
     ls_subwords kind;
     bool byte_fallback, fuse_unk, whole, sentencepiece;
     bool (*stop)(void *ud); // NULL: never

@@ -71,6 +71,32 @@ class Folders(unittest.TestCase):
         again = self.answer(path + "/", "--prompt", "Tell me.")
         self.assertEqual((again["output_tokens"], again["model"]), (spec["output_tokens"], spec["model"]))
 
+    def test_the_first_token_of_a_template(self):
+        """What a template writes for bos_token is not whether raw text begins with it."""
+        for adds in (True, False):
+            path = folder(self.dir, "llama2", "llama2.json", "llama-2",
+                          {"tokenizer_class": "LlamaTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "add_bos_token": adds})
+            self.assertEqual(self.tokens(path, "Hi", "--chat")["tokens"][0], "<s>")
+            self.assertEqual(self.tokens(path, "Hi", "--raw")["tokens"][0] == "<s>", adds)
+            shutil.rmtree(path)
+
+    def test_keys_that_the_reference_ignores_or_an_encoder_has(self):
+        path = folder(self.dir, "llama3", "llama3.json")
+        config = os.path.join(path, "config.json")
+        with open(config, encoding="utf-8") as f:
+            whole = json.load(f)
+        prompt = ["--raw", "--prompt", "one two three one two three one two"]
+        plain = self.answer(path, *prompt)["output_tokens"]
+        for key, value in (("sliding_window", 4), ("use_bidirectional_attention", True)):
+            with open(config, "w", encoding="utf-8") as f:
+                json.dump({**whole, key: value}, f)
+            if key == "sliding_window":  # LlamaModel has no window
+                self.assertEqual(self.answer(path, *prompt)["output_tokens"], plain)
+                continue
+            r = run("generate", "--model", path, *prompt)
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
+            self.assertIn("config.json: 'use_bidirectional_attention' makes it an encoder", r.stderr)
+
     def test_an_end_token_of_generation_config(self):
         path = folder(self.dir, "qwen3", "qwen2.json")
         out = self.answer(path, "--prompt", "Tell me.", "--raw")["output_tokens"]

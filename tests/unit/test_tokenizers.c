@@ -193,7 +193,8 @@ static void configurations_are_believed(void **state) {
     (void)state;
     ls_vocab *v =
         from_json(BYTES, "{\"eos_token\":{\"content\":\"<s>\"},\"bos_token\":\"<s>\",\"add_bos_token\":false}");
-    assert_int_equal(ls_vocab_bos(v), 6); // only some classes read add_bos_token
+    assert_int_equal(ls_vocab_bos(v), 6);
+    assert_int_equal(ls_vocab_prefix(v), 6); // only some classes read add_bos_token
     assert_int_equal(ls_vocab_eos(v), 6);
     assert_true(ls_vocab_is_end(v, 6));
     assert_false(ls_vocab_is_end(v, 7));
@@ -209,7 +210,8 @@ static void configurations_are_believed(void **state) {
     v = from_json(BYTES, "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"bos_token\":\"<s>\",\"add_bos_token\":false,"
                          "\"added_tokens_decoder\":{\"7\":{\"content\":\"<think>\",\"special\":true,\"rstrip\":true},"
                          "\"9\":{\"content\":\"<new>\",\"special\":true}}}");
-    assert_int_equal(ls_vocab_bos(v), -1);
+    assert_int_equal(ls_vocab_bos(v), 6); // what templates write, whether or not raw text begins with it
+    assert_int_equal(ls_vocab_prefix(v), -1);
     assert_int_equal(ls_vocab_eos(v), -1);
     assert_int_equal(ls_vocab_size(v), 10);
     assert_true(ls_vocab_is_special(v, 7));
@@ -285,7 +287,7 @@ static void first_tokens(void **state) {
     (void)state;
     static const struct {
         const char *file;
-        int32_t bos, eos;
+        int32_t prefix, eos;
     } cases[] = {
         {"llama2.json", 1, -1},  {"sp_llama.model", 1, 2}, {"sp_unigram.model", -1, 2},
         {"sp_llama.gguf", 1, 2}, {"qwen2.gguf", -1, -1},
@@ -294,7 +296,7 @@ static void first_tokens(void **state) {
         char *path = ls_format(FOLDER "%s", cases[i].file);
         ls_vocab *v = open_vocab(path);
         assert_non_null(v);
-        assert_int_equal(ls_vocab_bos(v), cases[i].bos);
+        assert_int_equal(ls_vocab_prefix(v), cases[i].prefix);
         assert_int_equal(ls_vocab_eos(v), cases[i].eos);
         ls_vocab_free(v);
         free(path);
@@ -344,7 +346,7 @@ static void what_is_not_supported_is_named(void **state) {
     const int32_t type = 1;
     ls_vocab *v = NULL;
     ls_err err = {0};
-    assert_int_equal(ls_vocab_new(&v, &(ls_vocab_source){&token, 1, &type, NULL, 0, "new", -1, -1}, &err),
+    assert_int_equal(ls_vocab_new(&v, &(ls_vocab_source){&token, 1, &type, NULL, 0, "new", -1, -1, false}, &err),
                      LS_E_UNSUPPORTED);
     assert_non_null(strstr(err.msg, "pre-tokenizer 'new' is not among"));
 }

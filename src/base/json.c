@@ -1,4 +1,5 @@
 #include "base/json.h"
+#include "base/buf.h"
 #include "base/mem.h"
 
 #include <jansson.h>
@@ -12,8 +13,7 @@ static void take_our_memory(void) {
     json_set_alloc_funcs(ls_malloc, free);
 }
 
-ls_code ls_json_parse(ls_json **out, const char *text, size_t n, const char *where, ls_err *err) {
-    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
+static ls_code parse(ls_json **out, const char *text, size_t n, size_t flags, const char *where, ls_err *err) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     json_error_t e;
     *out = NULL;
@@ -26,6 +26,31 @@ ls_code ls_json_parse(ls_json **out, const char *text, size_t n, const char *whe
         *out = json_loadb(text, n, flags | JSON_DECODE_INT_AS_REAL, &e);
     if (*out) return LS_OK;
     return ls_fail(err, LS_E_PARSE, "%s: %d:%d: not JSON: %.200s", where, e.line, e.column, e.text);
+}
+
+ls_code ls_json_parse(ls_json **out, const char *text, size_t n, const char *where, ls_err *err) {
+    return parse(out, text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, where, err);
+}
+
+ls_code ls_json_parse_pythons(ls_json **out, const char *text, size_t n, const char *where, ls_err *err) {
+    static const char *const numbers[] = {"NaN", "Infinity", "-Infinity"};
+    ls_buf standard = {0};
+    bool quoted = false;
+    for (size_t i = 0; i < n;) {
+        size_t same = 0; // bytes of such a number
+        for (int k = 0; k < 3 && !quoted && !same; k++) {
+            const size_t m = strlen(numbers[k]);
+            if (m <= n - i && !memcmp(text + i, numbers[k], m)) same = m;
+        }
+        if (same) ls_buf_str(&standard, "null");
+        else if (text[i] == '"') quoted = !quoted;
+        const size_t taken = same ? same : quoted && text[i] == '\\' && i + 1 < n ? 2 : 1;
+        if (!same) ls_buf_add(&standard, text + i, taken);
+        i += taken;
+    }
+    const ls_code code = parse(out, standard.p, standard.n, JSON_ALLOW_NUL, where, err);
+    ls_buf_free(&standard);
+    return code;
 }
 
 void ls_json_free(ls_json *doc) {

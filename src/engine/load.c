@@ -39,7 +39,7 @@ static ls_code load_file(ls_model *m, const ls_model_options *opt, extent what, 
     char *path = ls_model_path(opt->name);
     ls_code code = ls_registry_ready(opt->name, err);
     if (!code) code = (what == VOCABULARY ? ls_checkpoint_open_text : ls_checkpoint_open)(&m->checkpoint, path, err);
-    if (!code) code = ls_load_text(m, m->checkpoint, opt->chat_template, opt->template_variables, err);
+    if (!code) code = ls_load_text(m, m->checkpoint, opt, err);
     if (!code) name_of(m, path);
     if (!code && !m->checkpoint->n_tensors) {
         ls_checkpoint_close(m->checkpoint);

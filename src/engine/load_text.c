@@ -1,9 +1,11 @@
 #include "engine/load_text.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "engine/vocab_gguf.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { CONFIG_BYTES = 16 << 20, TOKENIZER_BYTES = 256 << 20 };
@@ -24,22 +26,35 @@ static ls_code vocab_of_folder(ls_vocab **out, const char *folder, const ls_buf 
     return code;
 }
 
-// Tokens that end an answer: eos_token_id of generation_config.json and config.json, a number or several.
-static void add_ends(ls_vocab *v, const char *folder, const char *name) {
+static void add_ends_of(ls_vocab *v, const ls_json *config) {
+    const ls_json *eos = ls_json_get(config, "eos_token_id");
+    int64_t id;
+    if (ls_json_int(eos, &id) && id >= 0 && id <= INT32_MAX) ls_vocab_add_end(v, (int32_t)id);
+    for (size_t i = 0; i < ls_json_size(eos); i++)
+        if (ls_json_int(ls_json_at(eos, i), &id) && id >= 0 && id <= INT32_MAX) ls_vocab_add_end(v, (int32_t)id);
+}
+
+// Tokens that end an answer: eos_token_id of generation_config.json and config.json, a number or several. A file that
+// cannot be read is told: an answer might run past its end.
+static void add_ends(ls_vocab *v, const char *folder, const char *name, const ls_engine_options *o) {
     ls_buf text = {0};
     ls_json *doc = NULL;
-    ls_err ignored;
+    ls_err err;
     bool there;
-    int64_t id;
-    if (!ls_folder_read(folder, name, CONFIG_BYTES, &text, &there, &ignored) && there &&
-        !ls_json_parse(&doc, text.p, text.n, name, &ignored)) {
-        const ls_json *eos = ls_json_get(doc, "eos_token_id");
-        if (ls_json_int(eos, &id) && id >= 0 && id <= INT32_MAX) ls_vocab_add_end(v, (int32_t)id);
-        for (size_t i = 0; i < ls_json_size(eos); i++)
-            if (ls_json_int(ls_json_at(eos, i), &id) && id >= 0 && id <= INT32_MAX) ls_vocab_add_end(v, (int32_t)id);
+    char note[700];
+    char *where = ls_format("%s/%s", folder, name);
+    ls_code code = ls_folder_read(folder, name, CONFIG_BYTES, &text, &there, &err);
+    if (!code && there && !(code = ls_json_parse_pythons(&doc, text.p, text.n, where, &err))) {
+        add_ends_of(v, doc);
+        add_ends_of(v, ls_json_get(doc, "text_config"));
+    }
+    if (code && o->note) {
+        snprintf(note, sizeof note, "%s; it is left out, and with it the tokens that end an answer", err.msg);
+        o->note(o->ud, note);
     }
     ls_json_free(doc);
     ls_buf_free(&text);
+    free(where);
 }
 
 // "chat_template" of tokenizer_config.json: a string, or several with names, of which "default" is meant.
@@ -47,7 +62,7 @@ static void template_in(const ls_buf *config, ls_buf *out) {
     ls_json *doc = NULL;
     ls_err ignored;
     size_t n;
-    if (!config->n || ls_json_parse(&doc, config->p, config->n, "tokenizer_config.json", &ignored)) return;
+    if (!config->n || ls_json_parse_pythons(&doc, config->p, config->n, "tokenizer_config.json", &ignored)) return;
     const ls_json *t = ls_json_get(doc, "chat_template");
     const char *text = ls_json_str(t, &n);
     for (size_t i = 0; !text && i < ls_json_size(t); i++) {
@@ -111,8 +126,7 @@ static ls_code make_chat(ls_model *m, const ls_checkpoint *c, const char *file, 
     return code;
 }
 
-ls_code ls_load_text(ls_model *m, const ls_checkpoint *c, const char *chat_template, const char *variables,
-                     ls_err *err) {
+ls_code ls_load_text(ls_model *m, const ls_checkpoint *c, const ls_model_options *o, ls_err *err) {
     ls_buf config = {0};
     bool there;
     ls_code code = LS_OK;
@@ -124,10 +138,10 @@ ls_code ls_load_text(ls_model *m, const ls_checkpoint *c, const char *chat_templ
     if (!code && c->n_tensors && (code = ls_vocab_pad(m->vocab, c->hparams.n_vocab, err)))
         ls_err_prefix(err, "%s", c->files[0].path);
     if (!code && c->folder) {
-        add_ends(m->vocab, c->folder, "generation_config.json");
-        add_ends(m->vocab, c->folder, "config.json");
+        add_ends(m->vocab, c->folder, "generation_config.json", &o->engine);
+        add_ends(m->vocab, c->folder, "config.json", &o->engine);
     }
-    if (!code) code = make_chat(m, c, chat_template, variables, &config, err);
+    if (!code) code = make_chat(m, c, o->chat_template, o->template_variables, &config, err);
     ls_buf_free(&config);
     return code;
 }

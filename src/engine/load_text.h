@@ -5,9 +5,8 @@
 #include "model/checkpoint.h"
 #include "engine/load.h"
 
-// Fills vocab, chat or chat_problem. chat_template: a file with the template to use instead of the model's own; NULL:
-// none; variables: what ls_chat_set takes, or NULL. Messages begin with the path.
-ls_code ls_load_text(ls_model *m, const ls_checkpoint *c, const char *chat_template, const char *variables,
-                     ls_err *err);
+// Fills vocab, chat or chat_problem, by the template of the options and its variables if there are any. Messages begin
+// with the path.
+ls_code ls_load_text(ls_model *m, const ls_checkpoint *c, const ls_model_options *o, ls_err *err);
 // The template itself; nothing where there is none.
 ls_code ls_load_template(const ls_checkpoint *c, ls_buf *out, ls_err *err);

@@ -139,7 +139,7 @@ ls_code ls_checkpoint_safetensors(ls_checkpoint *c, const char *folder, const ch
 static ls_code read_config(ls_checkpoint *c, const char *folder, const ls_buf *text, ls_err *err) {
     ls_json *doc;
     char *where = ls_format("%s/config.json", folder);
-    ls_code code = ls_json_parse(&doc, text->p, text->n, where, err);
+    ls_code code = ls_json_parse_pythons(&doc, text->p, text->n, where, err);
     if (!code && (code = ls_hparams_config(&c->hparams, doc, err))) ls_err_prefix(err, "%s", where);
     free(where);
     ls_json_free(doc);

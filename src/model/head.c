@@ -360,7 +360,7 @@ static ls_code read_head(reading *r, ls_err *err) {
     if (!code && !there)
         code = ls_fail(err, LS_E_IO, "%s: no config.json (a folder with a trained head is expected)", r->folder);
     char *where = ls_format("%s/config.json", r->folder);
-    if (!code) code = ls_json_parse(&config, text.p, text.n, where, err);
+    if (!code) code = ls_json_parse_pythons(&config, text.p, text.n, where, err);
     if (!code) code = open_weights(r, err);
     if (!code) code = choose_kind(h, r->folder, err);
     if (!code) {

@@ -462,7 +462,7 @@ ls_code ls_tokenizer_json(ls_vocab **out, const char *text, size_t n, const char
     ls_json *doc = NULL, *conf = NULL;
     *out = NULL;
     ls_code code = ls_json_parse(&doc, text, n, "tokenizer.json", err);
-    if (!code && config) code = ls_json_parse(&conf, config, n_config, "tokenizer_config.json", err);
+    if (!code && config) code = ls_json_parse_pythons(&conf, config, n_config, "tokenizer_config.json", err);
     if (!code) {
         reader r = {.doc = doc, .config = conf, .model = ls_json_get(doc, "model"), .limit = n + n_config, .err = err};
         r.set_prefix = conf != NULL;

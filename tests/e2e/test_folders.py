@@ -105,6 +105,24 @@ class Folders(unittest.TestCase):
             json.dump({"eos_token_id": [end, 560]}, f)
         o = self.answer(path, "--prompt", "Tell me.", "--raw")
         self.assertEqual((o["finish_reason"], o["output_tokens"]), ("eos", out[:out.index(end) + 1]))
+        config, generation = (os.path.join(path, n + ".json") for n in ("config", "generation_config"))
+        # what Python writes and reads, and what nobody reads: that is told
+        for text, read in (f'{{"top_p": NaN, "a": -Infinity, "eos_token_id": {end}}}', True), \
+                (f'{{"eos_token_id": 3, "x": "NaN \\" Infinity", "eos_token_id": [560, {end}]}}', True), \
+                (f'{{"eos_token_id": {end},}}', False), (f'\ufeff{{"eos_token_id": {end}}}', False):
+            with open(generation, "w", encoding="utf-8") as f:
+                f.write(text)
+            self.assertEqual(self.answer(path, "--prompt", "Tell me.", "--raw")["finish_reason"], "eos" if read else "length", text)
+            r = run("generate", "--model", path, "--max-tokens", "6", "--prompt", "Tell me.", "--raw")
+            self.assertEqual(r.returncode, 0)
+            self.assertRegex(r.stderr, r"\A# 6 tokens" if read else r"\Alogitspec: \S+/generation_config.json: 1:\d+: not JSON: .*; it is left out, and with it "
+                             r"the tokens that end an answer\n# 6 tokens")
+        os.remove(generation)
+        with open(config, encoding="utf-8") as f:  # of a vision model
+            whole = json.load(f)
+        with open(config, "w", encoding="utf-8") as f:
+            json.dump({**whole, "text_config": {**whole, "eos_token_id": end}, "rope_scaling": float("nan")}, f)
+        self.assertEqual(self.answer(path, "--prompt", "Tell me.", "--raw")["finish_reason"], "eos")
 
     def test_sentencepiece_without_a_template(self):
         path = folder(self.dir, "mistral", "sp_llama.model")

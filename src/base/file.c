@@ -74,6 +74,18 @@ char *ls_file_key(const ls_file *f) {
                      st->st_mtim.tv_nsec, (long long)st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
 }
 
+const char *ls_file_mistaken(const void *p, size_t n) {
+    static const struct {
+        const char *begins, *words;
+    } kinds[] = {{"version https://git-lfs", ": it is a Git LFS pointer; 'git lfs pull' gets the file itself"},
+                 {"<!DOCTYPE", ": it is a web page; download the file itself"},
+                 {"<!doctype", ": it is a web page; download the file itself"},
+                 {"<html", ": it is a web page; download the file itself"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (n >= strlen(kinds[i].begins) && !memcmp(p, kinds[i].begins, strlen(kinds[i].begins))) return kinds[i].words;
+    return "";
+}
+
 void ls_file_close(ls_file *f) {
     if (f->path) close(f->fd);
     free(f->path);

@@ -236,10 +236,10 @@ static ls_code read_rows(ls_session *s, size_t from, ls_progress progress, void 
 ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
                          double *prefill_ms, ls_err *err) {
     if (n < 1) return ls_fail(err, LS_E_RANGE, "the prompt is empty");
-    if (n + (s->uncommitted >= 0) >= s->e->n_context - (int32_t)s->context.n)
-        return ls_fail(err, LS_E_RANGE, "the prompt has %d tokens; %d of the context's %d are left: shorten it%s", n,
-                       s->e->n_context - (int32_t)s->context.n, s->e->n_context,
-                       s->started ? " or start a new conversation" : "");
+    const int32_t room = s->e->n_context - (int32_t)s->context.n - (s->uncommitted >= 0) - 1; // one is for an answer
+    if (n > room)
+        return ls_fail(err, LS_E_RANGE, "the prompt has %d tokens; %d of the context's %d are left for it: shorten it%s",
+                       n, room < 0 ? 0 : room, s->e->n_context, s->started ? " or start a new conversation" : "");
     ls_code code = ls_prompt_fits(s->e, n, err);
     if (code) return code;
     ls_drafting_remember(&s->drafting, &s->drafting.before);

@@ -60,9 +60,13 @@ static ls_code add_file(ls_checkpoint *c, const char *path, ls_on_safetensor on,
     if (f->n_bytes < sizeof head) return ls_fail(err, LS_E_PARSE, "%s: too short for safetensors", path);
     if ((code = ls_file_read(f, 0, head, sizeof head, err))) return code;
     for (int i = 7; i >= 0; i--) n = n << 8 | head[i];
-    if (n < 2 || n > f->n_bytes - 8 || n > HEADER_BYTES)
-        return ls_fail(err, LS_E_PARSE, "%s: not a safetensors file (a header of %llu bytes)", path,
-                       (unsigned long long)n);
+    if (n < 2 || n > f->n_bytes - 8 || n > HEADER_BYTES) {
+        char first[64] = "";
+        const size_t few = f->n_bytes < sizeof first ? (size_t)f->n_bytes : sizeof first;
+        if ((code = ls_file_read(f, 0, first, few, err))) return code;
+        return ls_fail(err, LS_E_PARSE, "%s: not a safetensors file (a header of %llu bytes)%s", path,
+                       (unsigned long long)n, ls_file_mistaken(first, few));
+    }
     code = ls_file_read(f, 8, ls_buf_room(&text, n), n, err);
     if (!code && (code = ls_safetensors_parse(&s, text.p, n, f->n_bytes, err))) ls_err_prefix(err, "%s", path);
     for (size_t i = 0; i < s.n && !code; i++) code = on(c, ud, &s.tensors[i], err);

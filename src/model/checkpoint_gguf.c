@@ -27,14 +27,23 @@ static size_t split_number(const char *path) {
     return n - tail + 1;
 }
 
+static ls_code open_first(ls_checkpoint *c, const char *path, ls_err *err) {
+    const ls_code code = ls_checkpoint_add_file(c, path, err);
+    return code ? code : ls_gguf_open(&c->gguf, &c->files[0], err);
+}
+
 ls_code ls_checkpoint_of_gguf(ls_checkpoint *c, const char *path, bool text, ls_err *err) {
     uint32_t count = 1;
     char *first = ls_strdup(path);
     const size_t at = split_number(path);
-    if (at)
+    ls_code code = open_first(c, path, err); // a whole file may have a part's name
+    if (!code && at && ls_gguf_has(c->gguf, "split.count") && memcmp(path + at, "00001", 5) != 0) {
         memcpy(first + at, "00001", 5); // it has the metadata NOLINT(bugprone-not-null-terminated-result): amid a name
-    ls_code code = ls_checkpoint_add_file(c, first, err);
-    if (!code) code = ls_gguf_open(&c->gguf, &c->files[0], err);
+        ls_gguf_free(c->gguf);
+        c->gguf = NULL;
+        ls_file_close(&c->files[--c->n_files]);
+        code = open_first(c, first, err);
+    }
     const bool opened = !code;
     if (!code && ls_gguf_has(c->gguf, "split.count")) {
         code = ls_gguf_u32(c->gguf, "split.count", &count, err);

@@ -216,10 +216,13 @@ static ls_code parse(ls_gguf *g, reader *r) {
     uint32_t version = 0;
     uint64_t n_tensors = 0, n_kvs = 0;
     ls_code code;
-    if (r->n < 4 || memcmp(r->base, "GGUF", 4)) return ls_fail(r->err, LS_E_PARSE, "not a GGUF file");
+    if (r->n < 4 || memcmp(r->base, "GGUF", 4)) 
+        return ls_fail(r->err, LS_E_PARSE, "not a GGUF file%s", ls_file_mistaken(r->base, r->n));
     if ((code = take(r, magic, 4, "the header")) || (code = take(r, &version, 4, "the header")) ||
         (code = take(r, &n_tensors, 8, "the header")) || (code = take(r, &n_kvs, 8, "the header")))
         return code;
+    if (version == 2u << 24 || version == 3u << 24)
+        return ls_fail(r->err, LS_E_UNSUPPORTED, "a big-endian GGUF file; readable are little-endian ones");
     if (version != 2 && version != 3) // they differ in byte order only, which here is the usual one
         return ls_fail(r->err, LS_E_UNSUPPORTED, "GGUF version %u; readable are 2 and 3", version);
     // the shortest metadata entry takes 13 bytes, the shortest tensor entry 32

@@ -97,6 +97,29 @@ class Folders(unittest.TestCase):
             self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
             self.assertIn("config.json: 'use_bidirectional_attention' makes it an encoder", r.stderr)
 
+    def test_what_is_no_model_and_why(self):
+        path = folder(self.dir, "llama3", "llama3.json")
+        for text, why in ((b"version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 12345\n", "it is a Git LFS pointer; 'git lfs pull' gets the file itself"),
+                          (b"<!DOCTYPE html><html></html>", "it is a web page; download the file itself")):
+            for name, what in (("model.safetensors", "not a safetensors file ("), ("x.gguf", "not a GGUF file: ")):
+                with open(os.path.join(path, name), "wb") as f:
+                    f.write(text)
+                r = run("generate", "--model", path if "safe" in name else os.path.join(path, name), "--prompt", "x")
+                self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
+                self.assertIn(f"{name}: {what}", r.stderr)
+                self.assertIn(why, r.stderr)
+        tiny.write_gguf(os.path.join(path, "whole.gguf"), "llama3", tiny.tensors_of("llama3"))
+        with open(os.path.join(path, "whole.gguf"), "rb") as f:
+            data = f.read()
+        with open(os.path.join(path, "x.gguf"), "wb") as f:
+            f.write(data[:4] + data[7:3:-1] + data[8:])
+        r = run("generate", "--model", os.path.join(path, "x.gguf"), "--prompt", "x")
+        self.assertIn("x.gguf: a big-endian GGUF file; readable are little-endian ones", r.stderr)
+        # a whole file may have a part's name
+        os.rename(os.path.join(path, "whole.gguf"), os.path.join(path, "part-00002-of-00003.gguf"))
+        r = run("models", "info", os.path.join(path, "part-00002-of-00003.gguf"))
+        self.assertIn("part-00002-of-00003.gguf: it has no tokenizer", r.stderr)
+
     def test_an_end_token_of_generation_config(self):
         path = folder(self.dir, "qwen3", "qwen2.json")
         out = self.answer(path, "--prompt", "Tell me.", "--raw")["output_tokens"]

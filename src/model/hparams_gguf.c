@@ -112,6 +112,11 @@ ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err) {
     // the largest Gemma 2 and 3 scale by width, but their metadata do not say so
     if ((!strcmp(h.arch->gguf, "gemma2") && h.n_layers == 46) || (!strcmp(h.arch->gguf, "gemma3") && h.n_layers == 62))
         h.attn_scale = 1 / sqrtf((float)h.n_embd / (float)h.n_heads);
+    if (!strcmp(h.arch->gguf, "gemma2")) { // what llama.cpp takes where the file does not say it
+        h.attn_softcap = h.arch->attn_softcap;
+        h.logit_softcap = h.arch->logit_softcap;
+        h.window = h.arch->window;
+    }
     float divisor = 1;
     if ((code = may_num(&s, "attn_logit_softcapping", &h.attn_softcap)) ||
         (code = may_num(&s, "final_logit_softcapping", &h.logit_softcap)) ||

@@ -140,8 +140,8 @@ static void key_f32(ls_buf *b, const char *key, float v) {
     ls_buf_add(b, &v, sizeof v);
 }
 
-// The first rotary frequencies of a model whose metadata hold these numbers and this type of scaling ("": none).
-static float frequency(const char *arch, const char *const keys[2], const float values[2], const char *type, int kind) {
+// A model whose metadata hold these numbers and this type of rotary scaling ("": none).
+static ls_hparams hparams_of(const char *arch, const char *const keys[2], const float values[2], const char *type) {
     ls_buf b = {0}, name = {0};
     const char *const sizes[] = {"block_count", "embedding_length", "feed_forward_length", "attention.head_count",
                                  "context_length"};
@@ -181,7 +181,7 @@ static float frequency(const char *arch, const char *const keys[2], const float 
     ls_gguf_free(g);
     ls_buf_free(&b);
     ls_buf_free(&name);
-    return h.rope_freq[kind][0];
+    return h;
 }
 
 // As llama.cpp reads them: the factor by its first name too, 0 is no scaling, and a factor needs no type.
@@ -202,9 +202,26 @@ static void rotary_scaling_by_every_key(void **state) {
         {"gemma3", {"rope.scaling.factor", NULL}, "linear", {8, 0}, 0.125f, 0},
         {"gemma3", {"rope.scaling.factor", NULL}, "linear", {8, 0}, 1, 1}, // local layers are never scaled
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_float_equal(
-            frequency(cases[i].arch, cases[i].keys, cases[i].values, cases[i].type, cases[i].kind), cases[i].want, 1e-6);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ls_hparams h = hparams_of(cases[i].arch, cases[i].keys, cases[i].values, cases[i].type);
+        assert_float_equal(h.rope_freq[cases[i].kind][0], cases[i].want, 1e-6);
+    }
+}
+
+static void caps_and_a_window_that_the_file_leaves_out(void **state) {
+    (void)state;
+    ls_hparams h = hparams_of("gemma2", (const char *const[]){NULL, NULL}, (float[]){0, 0}, "");
+    assert_float_equal(h.attn_softcap, 50, 0);
+    assert_float_equal(h.logit_softcap, 30, 0);
+    assert_int_equal(h.window, 4096);
+    assert_true(h.local[0] && !h.local[1]);
+    h = hparams_of("gemma2", (const char *const[]){"attn_logit_softcapping", "final_logit_softcapping"},
+                   (float[]){20, 10}, "");
+    assert_float_equal(h.attn_softcap, 20, 0);
+    assert_float_equal(h.logit_softcap, 10, 0);
+    h = hparams_of("llama", (const char *const[]){NULL, NULL}, (float[]){0, 0}, "");
+    assert_float_equal(h.attn_softcap + h.logit_softcap, 0, 0);
+    assert_int_equal(h.window, 0);
 }
 
 // Parses a private copy, so that a read beyond its end is seen by the sanitizer.
@@ -249,6 +266,7 @@ static void no_bytes_crash_it(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_good_file), cmocka_unit_test(each_lie_is_named),
-                                       cmocka_unit_test(rotary_scaling_by_every_key), cmocka_unit_test(no_bytes_crash_it)};
+                                       cmocka_unit_test(rotary_scaling_by_every_key),
+                                       cmocka_unit_test(caps_and_a_window_that_the_file_leaves_out), cmocka_unit_test(no_bytes_crash_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

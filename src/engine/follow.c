@@ -24,9 +24,16 @@ static void give_up(int signal) {
     _exit(write(2, text, sizeof text - 1) < 0 ? 2 : 1);
 }
 
+static volatile sig_atomic_t asked_to_end;
+
+static void end_with_rank_0(int unused) {
+    (void)unused;
+    asked_to_end = 1;
+}
+
 static void end_soon(int unused) {
     enum { SECONDS = 10 };
-    (void)unused;
+    end_with_rank_0(unused);
     signal(SIGALRM, SIG_DFL);
     alarm(SECONDS);
 }
@@ -90,8 +97,8 @@ ls_code ls_follow(ls_err *err) {
     if (code) return code;
     pthread_t watcher;
     // A signal to all ranks of a launcher ends them in order: rank 0 hears it and stops, and they end with it.
-    signal(SIGINT, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
+    signal(SIGINT, end_with_rank_0);
+    signal(SIGHUP, end_with_rank_0);
     if (place.is_child && !pthread_create(&watcher, NULL, end_with_parent, NULL)) pthread_detach(watcher);
     code = ls_library_load(&lib, place.gpu < 0 ? LS_ON_CPU : LS_ON_GPU, err);
     signal(SIGALRM, give_up);
@@ -106,7 +113,9 @@ ls_code ls_follow(ls_err *err) {
         bool out_of_step = false;
         code = *offer.model ? follow_one(r, &lib, &offer, &out_of_step, err) : ls_ranks_measure(r, &lib, &speed, err);
         // else rank 0 knows, and may offer another model
-        if (!out_of_step && lib.ranks_lost(ls_ranks_group(r)) < 0) code = LS_OK;
+        const int32_t lost = lib.ranks_lost(ls_ranks_group(r));
+        if (!out_of_step && lost < 0) code = LS_OK;
+        if (lost == 0 && asked_to_end) return LS_OK; // it heard the signal first, and ended within an exchange
     }
     return code;
 }

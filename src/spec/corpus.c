@@ -97,12 +97,14 @@ static void sort(const job *j, int32_t *s, int64_t n, int32_t depth) {
 static void *work(void *arg) {
     job *j = arg;
     const bool tells = j->progress && pthread_equal(pthread_self(), j->caller);
-    for (int32_t t; (t = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED)) < j->n_vocab;) {
-        sort(j, j->suffixes + j->first[t], j->first[t + 1] - j->first[t], 1);
+    for (int32_t t = 0;;) {
         if (tells && !j->progress(j->ud, "sorting", (double)t / j->n_vocab)) {
             j->cancelled = true;
             __atomic_store_n(&j->next, j->n_vocab, __ATOMIC_RELAXED);
         }
+        t = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED);
+        if (t >= j->n_vocab) break;
+        sort(j, j->suffixes + j->first[t], j->first[t + 1] - j->first[t], 1);
     }
     return NULL;
 }

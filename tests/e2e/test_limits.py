@@ -187,17 +187,25 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def hub(answer):
-    handler = type("Handler", (Hub,), {"answer": answer, "asked": 0})
+def serving(handler):
+    """Its address; requests that still wait when this ends are left alone."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads, server.block_on_close = True, False
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield handler, f"http://127.0.0.1:{server.server_port}"
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextlib.contextmanager
+def hub(answer):
+    handler = type("Handler", (Hub,), {"answer": answer, "asked": 0})
+    with serving(handler) as url:
+        yield handler, url
 
 
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
@@ -360,16 +368,8 @@ class SlowHub(http.server.BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def slow_hub(way):
     handler = type("Handler", (SlowHub,), {"how": way, "asked": 0})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads, server.block_on_close = True, False
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield handler, f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(handler) as url:
+        yield handler, url
 
 
 class SlowServers(unittest.TestCase):

@@ -214,8 +214,7 @@ void ui_term_close(void) {
     close(term.caught);
     close(term.saved[0]);
     close(term.saved[1]);
-    const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGWINCH, SIGSEGV,
-                        SIGBUS,  SIGFPE, SIGILL, SIGTSTP, SIGCONT};
+    const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGWINCH, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTSTP, SIGCONT};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) signal(ends[i], SIG_DFL);
     close(term.wake[0]);
     close(term.wake[1]);

@@ -101,8 +101,7 @@ ls_code ls_read_file(ls_buf *b, const char *path, size_t limit, ls_err *err) {
     else if (there && f.n_bytes > there)
         code = ls_fail(err, LS_E_RANGE, "%s: its %.1f GiB do not fit into the memory that is free, %.1f GiB", path,
                        (double)f.n_bytes / (1 << 30), (double)there / (1 << 30));
-    else if (!(code = ls_file_read(&f, 0, ls_buf_room(b, f.n_bytes), f.n_bytes, err)))
-        b->p[b->n += f.n_bytes] = 0;
+    else if (!(code = ls_file_read(&f, 0, ls_buf_room(b, f.n_bytes), f.n_bytes, err))) b->p[b->n += f.n_bytes] = 0;
     if (!code) code = ls_file_unchanged(&f, err);
     ls_file_close(&f);
     return code;
@@ -144,7 +143,8 @@ int ls_open_locked(const char *path, bool *made) {
         struct stat st;
         int fd = made ? open(path, flags | O_CREAT | O_EXCL, LS_FILE_PRIVATE) : -1;
         if (made) *made = fd >= 0;
-        if (fd < 0) fd = open(path, flags | (made ? O_CREAT : 0), LS_FILE_PRIVATE); // it is there, or a link leads nowhere
+        if (fd < 0)
+            fd = open(path, flags | (made ? O_CREAT : 0), LS_FILE_PRIVATE); // it is there, or a link leads nowhere
         if (fd < 0) return -1;
         int error = fstat(fd, &st) ? errno : S_ISREG(st.st_mode) ? 0 : EINVAL;
         if (!error && fcntl(fd, F_OFD_SETLK, &whole) && (errno == EAGAIN || errno == EACCES))

@@ -28,8 +28,9 @@ void ls_file_close(ls_file *f);
 
 // What people download in a file's place, by its first bytes: words that end a message, or "".
 const char *ls_file_mistaken(const void *p, size_t n);
-// Appends a whole regular file to b, at most `limit` bytes (more is LS_E_RANGE) and as many as memory is free. Files are
-// read, never mapped: what others may shorten would end the process by a signal. Errors: LS_E_IO with path and reason.
+// Appends a whole regular file to b, at most `limit` bytes (more is LS_E_RANGE) and as many as memory is free. Files
+// are read, never mapped: what others may shorten would end the process by a signal. Errors: LS_E_IO with path and
+// reason.
 ls_code ls_read_file(ls_buf *b, const char *path, size_t limit, ls_err *err);
 // Appends everything from f to b, at most `limit` bytes (more is LS_E_RANGE). `name` is for messages.
 ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *err);

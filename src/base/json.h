@@ -10,8 +10,8 @@ typedef struct json_t ls_json;
 
 // One document. LS_E_PARSE with "line:column: what"; `where` (a file and line, say) is put in front. ls_json_free it.
 ls_code ls_json_parse(ls_json **out, const char *text, size_t n, const char *where, ls_err *err);
-// The same of what Python's json writes and reads beyond the standard: of a key that is there twice the last one counts,
-// and NaN, Infinity and -Infinity are read as null. For a model's configuration files.
+// The same of what Python's json writes and reads beyond the standard: of a key that is there twice the last one
+// counts, and NaN, Infinity and -Infinity are read as null. For a model's configuration files.
 ls_code ls_json_parse_pythons(ls_json **out, const char *text, size_t n, const char *where, ls_err *err);
 void ls_json_free(ls_json *doc);
 

@@ -26,8 +26,8 @@ const char *ls_lines_name(const ls_lines *l);                               // f
 int ls_lines_fd(const ls_lines *l);                                         // borrowed
 // The reading ends (LS_E_CANCELLED) when stop says so: it is asked before each piece, and while a pipe is silent.
 void ls_lines_stop(ls_lines *l, bool (*stop)(void *ud), void *ud);
-// The same of every text of this process that has no stop of its own, until show is NULL: told its name and how much was
-// read (negative: not known), false ends the reading.
+// The same of every text of this process that has no stop of its own, until show is NULL: told its name and how much
+// was read (negative: not known), false ends the reading.
 void ls_lines_watch(bool (*show)(void *ud, const char *stage, double fraction), void *ud);
 // The next line, valid until the next call. A line of more than 16 MiB is LS_E_PARSE.
 ls_code ls_lines_next(ls_lines *l, ls_line *out, ls_err *err);

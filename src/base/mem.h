@@ -1,6 +1,6 @@
 // Allocation that never returns NULL: when memory is out, what would be lost is saved (base/rescue.h), the program
-// says so and ends with exit code 1. Sizes that come from files are checked against the bytes that are there before they reach these
-// functions.
+// says so and ends with exit code 1. Sizes that come from files are checked against the bytes that are there before
+// they reach these functions.
 #pragma once
 #include <stdarg.h>
 #include <stddef.h>

@@ -107,7 +107,10 @@ static ls_code show_all(const ls_command_line *c, const ls_step_list *list, size
     if (turn >= turns)
         code = ls_fail(err, LS_E_USAGE, "--turn is '%.40s'; the trace has turns 1 to %zu", c->turn, turns);
     else if (!n) code = ls_fail(err, LS_E_RANGE, "%s: the turn holds no step", c->args[0]);
-    else if (!(code = ls_step_list_read(&there, c->step ? c->step : "0", n, err))) ls_step_list_free(&there);
+    else { // again, for the message: how many steps the turn has is known only now
+        code = ls_step_list_read(&there, c->step ? c->step : "0", n, err);
+        ls_step_list_free(&there);
+    }
     for (size_t i = 0; i < list->n && !code; i++)
         for (size_t step = list->ranges[i].first; step <= list->ranges[i].last && !code; step++) {
             if (out->n) ls_buf_str(out, "\n\n");

@@ -172,7 +172,8 @@ void ls_dialog_answer(ls_dialog *d, const ls_model *m, const ls_buf *text, const
     last->tokens = d->tokens;
     last->bytes = d->text.n;
     last->places = d->n_places;
-    // by a stop string; what waits for the rest of a character is not shown, where the answer was interrupted within one
+    // A stop string cuts the text. An interruption within a character does not: the text then ends before that
+    // character, and so does shown, which is not flushed.
     const bool cut = text && text->n < shown.n;
     const ls_buf *answer = cut ? text : &said; // any bytes, also those that are no characters
     ls_buf_add(&last->answer, answer->p, answer->n);

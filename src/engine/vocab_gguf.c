@@ -61,8 +61,8 @@ static ls_code with_merges(ls_vocab **out, common *c, const ls_gguf *g, bool gem
     if (!ls_gguf_has(g, "tokenizer.ggml.add_bos_token")) c->add_bos = ls_pretok_traits(pre_name) & LS_PRE_BEGINS;
     if ((code = ls_gguf_str_array(g, "tokenizer.ggml.merges", &c->merges, &c->n_merges, err))) return code;
     return ls_vocab_new(out,
-                        &(ls_vocab_source){c->tokens, c->n_tokens, c->types, c->merges, c->n_merges, pre_name,
-                                           c->bos, c->eos, !c->add_bos},
+                        &(ls_vocab_source){c->tokens, c->n_tokens, c->types, c->merges, c->n_merges, pre_name, c->bos,
+                                           c->eos, !c->add_bos},
                         err);
 }
 

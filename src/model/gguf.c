@@ -216,7 +216,7 @@ static ls_code parse(ls_gguf *g, reader *r) {
     uint32_t version = 0;
     uint64_t n_tensors = 0, n_kvs = 0;
     ls_code code;
-    if (r->n < 4 || memcmp(r->base, "GGUF", 4)) 
+    if (r->n < 4 || memcmp(r->base, "GGUF", 4))
         return ls_fail(r->err, LS_E_PARSE, "not a GGUF file%s", ls_file_mistaken(r->base, r->n));
     if ((code = take(r, magic, 4, "the header")) || (code = take(r, &version, 4, "the header")) ||
         (code = take(r, &n_tensors, 8, "the header")) || (code = take(r, &n_kvs, 8, "the header")))

@@ -24,7 +24,8 @@ static const struct {
     const char *key;
     size_t at;
 } texts[] = {
-#define TEXT(key) {#key, offsetof(ls_model_place, key)}
+#define TEXT(key)                                                                                                      \
+    { #key, offsetof(ls_model_place, key) }
     TEXT(from), TEXT(repository), TEXT(revision), TEXT(requirement), TEXT(commit), TEXT(licence), TEXT(fetched),
 };
 enum { N_TEXTS = sizeof texts / sizeof *texts };

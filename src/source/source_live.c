@@ -74,7 +74,8 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
     return !ls_channel_stopping(&l->c);
 }
 
-// The process ends against its will: the conversation is saved where the user's other files are, else in a folder of its own.
+// The process ends against its will: the conversation is saved where the user's other files are, else in a folder of
+// its own.
 static void rescue(void *ud, char *said, size_t n) {
     ls_conversation *c = ud;
     ls_err err = {.msg = "no folder can be written to"};

@@ -2,8 +2,9 @@
 // becomes one stream of tokens, with LS_STREAM_BREAK between conversations, cut to its newest part.
 //
 // The file: a text header, then little-endian int32 tokens. One that was cut short or damaged is left out with one line
-// to the user, and replaced at the end. Several programs may use one file: each adds what it learned behind what the others wrote. One of another version or vocabulary is left out too, and kept: what this run
-// brings is not saved. A file of any other kind is refused.
+// to the user, and replaced at the end. Several programs may use one file: each adds what it learned behind what the
+// others wrote. One of another version or vocabulary is left out too, and kept: what this run brings is not saved. A
+// file of any other kind is refused.
 #pragma once
 #include "base/buf.h"
 #include "spec/drafter.h"

@@ -119,7 +119,7 @@ typedef struct {
     ls_ids cached;
 } ls_encoder;
 
-bool ls_encode_stops(ls_encoder *e); // to be asked in every loop over a text
+bool ls_encode_stops(ls_encoder *e);                          // to be asked in every loop over a text
 void ls_push_id(ls_encoder *e, int32_t id);                   // fuses unknown tokens
 void ls_push_unknown(ls_encoder *e, const char *p, size_t n); // bytes, or the unknown token, or nothing
 void ls_bpe_encode(ls_encoder *e, const char *p, size_t n);   // one piece

@@ -143,8 +143,8 @@ Error bad_logit(int32_t stage);
 struct lst_model {
     lst_hparams hp{};
     std::string weights = "auto";
-    std::vector<uint8_t> local;      // [n_layers]
-    std::vector<float> rope_freq[2]; // [rope_dims / 2]
+    std::vector<uint8_t> local;        // [n_layers]
+    std::vector<float> rope_freq[2];   // [rope_dims / 2]
     int threads = 1, most_threads = 1; // of a forward: now, and at most (see lst_use_threads)
     std::vector<lst::Layer> layers;
     lst::Linear head;

@@ -67,8 +67,8 @@ static void add_line(ls_trace_index *x, ls_trace_line kind, const ls_line *line)
 }
 
 // The first pass, to that step of that turn. Lines that do not seek are copied to a temporary file, *copy.
-static ls_code pass(ls_trace_index *x, ls_trace_reader *r, const ls_lines *lines, size_t i_turn, size_t step, FILE **copy,
-                    ls_err *err) {
+static ls_code pass(ls_trace_index *x, ls_trace_reader *r, const ls_lines *lines, size_t i_turn, size_t step,
+                    FILE **copy, ls_err *err) {
     for (bool first = true;; first = false) {
         ls_trace_line kind;
         ls_line line;

@@ -267,6 +267,7 @@ static void no_bytes_crash_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_good_file), cmocka_unit_test(each_lie_is_named),
                                        cmocka_unit_test(rotary_scaling_by_every_key),
-                                       cmocka_unit_test(caps_and_a_window_that_the_file_leaves_out), cmocka_unit_test(no_bytes_crash_it)};
+                                       cmocka_unit_test(caps_and_a_window_that_the_file_leaves_out),
+                                       cmocka_unit_test(no_bytes_crash_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -315,8 +315,7 @@ static void a_configuration_file_is_changed_with_care(void **state) {
          "# mine\ndecode:\n    method: pld   # fast\n    budget: 16\n\nui:\n  keys: [\"worst=W\"]\npld:\n  ngram: 2\n"},
         {"pld:\n  # longest\n  ngram: 3# no comment\nmodel: {threads: 2}",
          "pld:\n  # longest\n  ngram: 2\nmodel: {threads: 2}\ndecode:\n  budget: 16\n  method: pld\n"},
-        {"decode:\n  method: 'a ''b'' # c'\n  seed: 3\n",
-         NULL}, // a quote within quotes: more than this can change
+        {"decode:\n  method: 'a ''b'' # c'\n  seed: 3\n", NULL}, // a quote within quotes: more than this can change
         {"decode: {method: ar, seed: 1}\n", NULL},
         {"decode:\n  method:\n    - ar\n", NULL},
         {"decode: &x\n", NULL},

@@ -37,7 +37,8 @@ static ls_vocab *open_vocab(const char *path) {
     ls_buf m = {0};
     ls_err err = {0};
     ls_vocab *v = NULL;
-    if (ls_read_file(&m, path, SIZE_MAX, &err) || parse(&v, path, m.p, m.n, &err)) fprintf(stderr, "%s: %s\n", path, err.msg);
+    if (ls_read_file(&m, path, SIZE_MAX, &err) || parse(&v, path, m.p, m.n, &err))
+        fprintf(stderr, "%s: %s\n", path, err.msg);
     ls_buf_free(&m);
     return v;
 }

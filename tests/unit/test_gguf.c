@@ -175,7 +175,7 @@ static ls_hparams hparams_of(const char *arch, const char *const keys[2], const 
     while (b.n % 32) ls_buf_char(&b, 0);
     ls_gguf *g;
     ls_err err = {0};
-    ls_hparams h;
+    ls_hparams h = {0};
     if (ls_gguf_parse(&g, (const unsigned char *)b.p, b.n, b.n, NULL, &err) || ls_hparams_gguf(&h, g, &err))
         fail_msg("%s", err.msg);
     ls_gguf_free(g);

@@ -31,6 +31,12 @@ void ls_jw_key(ls_jsonw *w, const char *key) {
     w->comma = false;
 }
 
+void ls_jw_any_key(ls_jsonw *w, const char *key, size_t n) {
+    ls_jw_strn(w, key, n);
+    ls_buf_char(w->out, ':');
+    w->comma = false;
+}
+
 // Decimal digits without printf: traces write thousands of integers a step.
 static void add_u64(ls_buf *b, uint64_t v) {
     char t[20];

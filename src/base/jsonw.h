@@ -13,6 +13,7 @@ typedef struct {
 void ls_jw_open(ls_jsonw *w, char bracket);   // '{' or '['
 void ls_jw_close(ls_jsonw *w, char bracket);  // '}' or ']'
 void ls_jw_key(ls_jsonw *w, const char *key); // key is plain ASCII
+void ls_jw_any_key(ls_jsonw *w, const char *key, size_t n);
 void ls_jw_int(ls_jsonw *w, int64_t v);
 void ls_jw_u64(ls_jsonw *w, uint64_t v);
 void ls_jw_num(ls_jsonw *w, double v, int digits); // significant digits; NaN and infinities become null

@@ -358,7 +358,7 @@ static ls_code template(ls_registry *r, const char *name, const ls_command_line 
     if (!plain) ls_model_place_find(&p, e);
     if (!plain && !p.here)
         code = ls_fail(err, LS_E_USAGE, "%s is not here: logitspec models fetch %s", e->name, e->name);
-    if (!code) code = ls_template_run(plain ? name : p.path, c->messages, c->marks, out, err);
+    if (!code) code = ls_template_run(plain ? name : p.path, c->options.chat_template, c->messages, c->marks, out, err);
     ls_model_place_free(&p);
     return code;
 }

@@ -40,7 +40,6 @@ typedef struct {
     ls_setup s;          // with a drawn seed where none was given
     ls_buf values;       // owns the values that s.config points to
     const char **config; // key, value, ..., NULL
-    char *chat_template; // the file; owned
     ls_buf variables;    // of the template, JSON; nothing where there are none
 } ls_run_setup;
 void ls_run_setup_init(ls_run_setup *r, const ls_options *o);

@@ -76,17 +76,6 @@ static ls_engine_options engine_options(const ls_options *o) {
                                .context = o->context};
 }
 
-// value: a file, or the name of a shipped template.
-static char *template_file(const char *value) {
-    if (!value) return NULL;
-    if (strchr(value, '/') || !access(value, F_OK)) return ls_strdup(value);
-    char *rel = ls_format("configs/chat/%s.jinja", value), *path = ls_data_path(rel);
-    free(rel);
-    if (!access(path, F_OK)) return path;
-    free(path);
-    return ls_strdup(value);
-}
-
 // NAME=VALUE of each as a JSON object: a value that is JSON is that, any other a text.
 static void write_variables(ls_buf *out, const ls_opt_LIST *all) {
     ls_jsonw w = {.out = out};
@@ -95,11 +84,7 @@ static void write_variables(ls_buf *out, const ls_opt_LIST *all) {
     ls_jw_open(&w, '{');
     for (size_t i = 0; i < all->n; i++) {
         const char *equals = strchr(all->p[i], '='), *value = equals ? equals + 1 : "true";
-        if (w.comma) ls_buf_char(out, ',');
-        w.comma = false;
-        ls_jw_strn(&w, all->p[i], equals ? (size_t)(equals - all->p[i]) : strlen(all->p[i]));
-        ls_buf_char(out, ':');
-        w.comma = false;
+        ls_jw_any_key(&w, all->p[i], equals ? (size_t)(equals - all->p[i]) : strlen(all->p[i]));
         char *list = ls_format("[%s]", value); // a document is a list or an object
         const bool is_json = !ls_json_parse(&json, list, strlen(list), "", NULL);
         if (is_json && ls_json_size(json) == 1) ls_buf_str(out, value);
@@ -112,11 +97,11 @@ static void write_variables(ls_buf *out, const ls_opt_LIST *all) {
 }
 
 void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
-    *r = (ls_run_setup){.chat_template = template_file(o->chat_template)};
+    *r = (ls_run_setup){0};
     write_variables(&r->variables, &o->variables);
     r->s = (ls_setup){
         .model = {.name = o->model,
-                  .chat_template = r->chat_template,
+                  .chat_template = o->chat_template,
                   .template_variables = r->variables.p,
                   .engine = engine_options(o)},
         .decode = {.method = o->method,
@@ -165,7 +150,6 @@ void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
 
 void ls_run_setup_free(ls_run_setup *r) {
     free(r->config);
-    free(r->chat_template);
     ls_buf_free(&r->variables);
     ls_buf_free(&r->values);
 }

@@ -19,7 +19,7 @@ static ls_code read_file(const char *path, ls_buf *out, ls_err *err) {
     return code;
 }
 
-static ls_code template_at(const char *path, ls_buf *out, ls_err *err) {
+static ls_code template_at(const char *path, const char *name, ls_buf *out, ls_json **names, ls_err *err) {
     struct stat st;
     ls_checkpoint *c;
     ls_code code = stat(path, &st) ? ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno)) : LS_OK;
@@ -32,7 +32,10 @@ static ls_code template_at(const char *path, ls_buf *out, ls_err *err) {
     }
     if (!code) code = ls_checkpoint_open_text(&c, path, err);
     if (code) return code;
-    code = ls_load_template(c, out, err);
+    ls_buf variables = {0};
+    code = ls_load_template(c, name, out, &variables, err);
+    if (!code && variables.n) code = ls_json_parse(names, variables.p, variables.n, path, err);
+    ls_buf_free(&variables);
     ls_checkpoint_close(c);
     return !code && !out->n ? ls_fail(err, LS_E_USAGE, "%s has no chat template", path) : code;
 }
@@ -47,19 +50,20 @@ static void add_marked(const ls_rendered *text, ls_buf *out) {
     }
 }
 
-ls_code ls_template_run(const char *path, const char *messages, bool marks, ls_buf *out, ls_err *err) {
+ls_code ls_template_run(const char *path, const char *name, const char *messages, bool marks, ls_buf *out, ls_err *err) {
     ls_buf text = {0}, given = {0};
     ls_jinja *t = NULL;
-    ls_json *variables = NULL;
+    ls_json *variables = NULL, *names = NULL;
     ls_rendered written = {0};
     ls_jinja_context context = {.now = LS_CHAT_DAY};
     ls_code code = messages ? LS_OK : ls_fail(err, LS_E_USAGE, "--messages FILE.json is needed: the conversation");
-    if (!code) code = template_at(path, &text, err);
+    if (!code) code = template_at(path, name, &text, &names, err);
     if (!code) code = read_file(messages, &given, err);
     if (!code) code = ls_json_parse(&variables, given.p ? given.p : "", given.n, messages, err);
     if (!code && !ls_json_is_object(variables))
         code = ls_fail(err, LS_E_USAGE, "%s: an object with \"messages\" is expected", messages);
     context.variables = variables;
+    context.names = names;
     if (!code) ls_json_int(ls_json_get(variables, "now"), &context.now);
     if (!code && ((code = ls_jinja_parse(&t, text.p ? text.p : "", text.n, err)) ||
                   (code = ls_jinja_render(t, &context, &written, err))))
@@ -68,6 +72,7 @@ ls_code ls_template_run(const char *path, const char *messages, bool marks, ls_b
     else if (!code && written.text.n) ls_buf_add(out, written.text.p, written.text.n);
     ls_rendered_free(&written);
     ls_json_free(variables);
+    ls_json_free(names);
     ls_jinja_free(t);
     ls_buf_free(&text);
     ls_buf_free(&given);

@@ -55,6 +55,17 @@ static long find_stop(const ls_answer *a, size_t before) {
     return found;
 }
 
+// The same where a special token, which is no text, ends one of them.
+static long find_special_stop(const ls_answer *a, const char *token, size_t n) {
+    for (size_t i = 0; i < a->stop_ends.n && n; i++) {
+        const stop_string s = stop_at(a, i);
+        const size_t before = s.n - n;
+        if (s.n < n || memcmp(s.p + before, token, n) || a->text.n < before) continue;
+        if (!before || !memcmp(a->text.p + a->text.n - before, s.p, before)) return (long)(a->text.n - before);
+    }
+    return -1;
+}
+
 int32_t ls_answer_add(ls_answer *a, const ls_vocab *vocab, const int32_t *ids, int32_t n, ls_finish *finish) {
     for (int32_t i = 0; i < n; i++) {
         ls_ids_push(&a->ids, ids[i]);
@@ -62,18 +73,17 @@ int32_t ls_answer_add(ls_answer *a, const ls_vocab *vocab, const int32_t *ids, i
             *finish = LS_FINISH_EOS;
             return i + 1;
         }
-        if (!ls_vocab_is_special(vocab, ids[i])) {
-            size_t before = a->text.n, len;
-            const char *bytes = ls_vocab_bytes(vocab, ids[i], &len);
-            ls_detok_push(&a->detok, bytes, len, &a->text);
-            const long stop = find_stop(a, before);
-            if (stop >= 0) {
-                a->text.n = (size_t)stop;
-                a->text.p[stop] = 0;
-                a->detok = (ls_detok){0};
-                *finish = LS_FINISH_STOP;
-                return i + 1;
-            }
+        size_t before = a->text.n, len;
+        const char *bytes = ls_vocab_bytes(vocab, ids[i], &len);
+        const bool special = ls_vocab_is_special(vocab, ids[i]);
+        if (!special) ls_detok_push(&a->detok, bytes, len, &a->text);
+        const long stop = special ? find_special_stop(a, bytes, len) : find_stop(a, before);
+        if (stop >= 0) {
+            a->text.n = (size_t)stop;
+            ls_buf_str(&a->text, ""); // ends it
+            a->detok = (ls_detok){0};
+            *finish = LS_FINISH_STOP;
+            return i + 1;
         }
         if ((int64_t)(a->ids.n - a->from) >= a->max_tokens) {
             *finish = LS_FINISH_LENGTH;

@@ -109,17 +109,19 @@ static ls_code part_ways(const ls_dialog *d, const ls_model *m, const char *syst
 }
 
 static ls_code encode_raw(const ls_model *m, bool first, ls_str text, ls_ids *out, ls_err *err) {
-    const int32_t prefix = first ? ls_vocab_prefix(m->vocab) : -1;
-    if (prefix >= 0) ls_ids_push(out, prefix);
-    return ls_encode(m->vocab, text.p, text.n, true, out, err);
+    const ls_ids *before = ls_vocab_prefix(m->vocab), *behind = ls_vocab_suffix(m->vocab);
+    if (first) ls_ids_add(out, before->p, before->n);
+    const ls_code code = ls_encode(m->vocab, text.p, text.n, true, out, err);
+    if (first && !code) ls_ids_add(out, behind->p, behind->n);
+    return code;
 }
 
 ls_code ls_dialog_prompt(const ls_dialog *d, const ls_model *m, ls_prompt_format format, const char *system,
                          size_t turn, const char *text, size_t n, ls_next_prompt *out, ls_err *err) {
     const ls_str said = {text, n};
     *out = (ls_next_prompt){.kept = turn < d->n_turns ? d->turns[turn].before : d->tokens};
-    if (format == LS_FORMAT_CHAT && !m->chat)
-        return ls_fail(err, LS_E_USAGE, "no chat prompt is possible: %s; use --raw", m->chat_problem);
+    if (!m->chat && (format == LS_FORMAT_CHAT || (format == LS_FORMAT_AUTO && m->chat_refused)))
+        return ls_fail(err, LS_E_USAGE, "no chat prompt is possible (--raw takes the text as it is): %s", m->chat_problem);
     ls_code code;
     if (format == LS_FORMAT_RAW || !m->chat) code = encode_raw(m, !out->kept, said, &out->ids, err);
     else if (turn && !d->n_places) code = go_on(d, m, system, turn, said, out, err);

@@ -339,5 +339,7 @@ ls_code ls_script_vocab(ls_vocab **out, ls_err *err) {
     tokens[IM_START] = (ls_str){"<|im_start|>", 12};
     tokens[IM_END] = (ls_str){"<|im_end|>", 10};
     types[IM_START] = types[IM_END] = 3;
-    return ls_vocab_new(out, &(ls_vocab_source){tokens, N_VOCAB, types, NULL, 0, "gpt-2", -1, IM_END, false}, err);
+    const ls_vocab_source source = {
+        .tokens = tokens, .n_tokens = N_VOCAB, .types = types, .pre = "gpt-2", .bos = -1, .eos = IM_END};
+    return ls_vocab_new(out, &source, err);
 }

@@ -11,6 +11,7 @@ typedef struct {
     ls_vocab *vocab;
     ls_chat *chat; // NULL: the model has no chat template that can be used; see chat_problem
     char chat_problem[512];
+    bool chat_refused;  // it has templates, but none that can be used
     char name[64];  // to show: "SmolLM2-135M-Instruct"-like, from the file
     char file[512]; // "" for the scripted model
     char sha256[65];
@@ -24,7 +25,7 @@ typedef struct {
 typedef struct {
     const char *name; // "default", "script[:MS]" (a fake model, MS milliseconds a forward), a name of the registry,
                       // a GGUF file, or a Hugging Face folder
-    const char *chat_template;      // a file to use instead of the model's own; NULL: none
+    const char *chat_template;      // see ls_templates_choose; NULL: the model's own
     const char *template_variables; // a JSON object, see ls_chat_set; NULL: none
     ls_engine_options engine;
 } ls_model_options;

@@ -1,29 +1,64 @@
 #include "engine/load_text.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "engine/templates.h"
 #include "engine/vocab_gguf.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { CONFIG_BYTES = 16 << 20, TOKENIZER_BYTES = 256 << 20 };
 
-static ls_code vocab_of_folder(ls_vocab **out, const char *folder, const ls_buf *config, ls_err *err) {
-    ls_buf text = {0};
+// What stands beside a folder's tokenizer.
+typedef struct {
+    ls_buf config, special_map, added;
+} beside;
+
+static ls_code read_beside(beside *b, const char *folder, ls_err *err) {
+    const struct {
+        const char *name;
+        ls_buf *to;
+    } files[] = {{"tokenizer_config.json", &b->config},
+                 {"special_tokens_map.json", &b->special_map},
+                 {"added_tokens.json", &b->added}};
+    ls_code code = LS_OK;
     bool there;
-    ls_code code = ls_folder_read(folder, "tokenizer.json", TOKENIZER_BYTES, &text, &there, err);
-    if (!code && there) {
-        code = ls_tokenizer_json(out, text.p, text.n, config->n ? config->p : NULL, config->n, err);
-        if (code) ls_err_prefix(err, "%s/tokenizer.json", folder);
-    } else if (!code && !(code = ls_folder_read(folder, "tokenizer.model", TOKENIZER_BYTES, &text, &there, err))) {
-        if (!there) code = ls_fail(err, LS_E_IO, "%s: no tokenizer.json and no tokenizer.model", folder);
-        else if ((code = ls_tokenizer_model(out, text.p, text.n, err)))
-            ls_err_prefix(err, "%s/tokenizer.model", folder);
+    for (size_t i = 0; i < 3 && !code; i++)
+        code = ls_folder_read(folder, files[i].name, TOKENIZER_BYTES, files[i].to, &there, err);
+    return code;
+}
+
+static void free_beside(beside *b) {
+    ls_buf_free(&b->config);
+    ls_buf_free(&b->special_map);
+    ls_buf_free(&b->added);
+}
+
+static ls_tokenizer_files files_of(const ls_checkpoint *c, const beside *b) {
+    return (ls_tokenizer_files){.config = {b->config.p, b->config.n},
+                                .special_map = {b->special_map.p, b->special_map.n},
+                                .added = {b->added.p, b->added.n},
+                                .model_type = c->hparams.arch ? c->hparams.arch->hf : NULL};
+}
+
+static ls_code vocab_of_folder(ls_vocab **out, const ls_checkpoint *c, const beside *b, ls_err *err) {
+    static const struct {
+        const char *name;
+        ls_code (*read)(ls_vocab **out, ls_str text, const ls_tokenizer_files *beside, ls_err *err);
+    } kinds[] = {{"tokenizer.json", ls_tokenizer_json}, {"tokenizer.model", ls_tokenizer_model}};
+    const ls_tokenizer_files files = files_of(c, b);
+    ls_buf text = {0};
+    bool there = false;
+    ls_code code = LS_OK;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !there && !code; i++) {
+        code = ls_folder_read(c->folder, kinds[i].name, TOKENIZER_BYTES, &text, &there, err);
+        if (there && !code && (code = kinds[i].read(out, (ls_str){text.p, text.n}, &files, err)))
+            ls_err_prefix(err, "%s/%s", c->folder, kinds[i].name);
     }
     ls_buf_free(&text);
-    return code;
+    return code || there ? code
+                         : ls_fail(err, LS_E_IO, "%s: no tokenizer.json and no tokenizer.model", c->folder);
 }
 
 static void add_ends_of(ls_vocab *v, const ls_json *config) {
@@ -57,81 +92,56 @@ static void add_ends(ls_vocab *v, const char *folder, const char *name, const ls
     free(where);
 }
 
-// "chat_template" of tokenizer_config.json: a string, or several with names, of which "default" is meant.
-static void template_in(const ls_buf *config, ls_buf *out) {
-    ls_json *doc = NULL;
-    ls_err ignored;
-    size_t n;
-    if (!config->n || ls_json_parse_pythons(&doc, config->p, config->n, "tokenizer_config.json", &ignored)) return;
-    const ls_json *t = ls_json_get(doc, "chat_template");
-    const char *text = ls_json_str(t, &n);
-    for (size_t i = 0; !text && i < ls_json_size(t); i++) {
-        const ls_json *one = ls_json_at(t, i);
-        const char *name = ls_json_str(ls_json_get(one, "name"), &n);
-        if (name && n == 7 && !memcmp(name, "default", 7)) text = ls_json_str(ls_json_get(one, "template"), &n);
-    }
-    if (text) ls_buf_add(out, text, n);
-    ls_json_free(doc);
-}
-
-static ls_code own_template(const ls_checkpoint *c, const ls_buf *config, ls_buf *out, ls_err *err) {
-    ls_str s;
-    bool there;
-    if (c->gguf) {
-        if (ls_gguf_has(c->gguf, "tokenizer.chat_template") &&
-            !ls_gguf_str(c->gguf, "tokenizer.chat_template", &s, err))
-            ls_buf_add(out, s.p, s.n);
-        return LS_OK;
-    }
-    const ls_code code = ls_folder_read(c->folder, "chat_template.jinja", CONFIG_BYTES, out, &there, err);
-    if (!code && !there) template_in(config, out);
+ls_code ls_load_template(const ls_checkpoint *c, const char *name, ls_buf *out, ls_buf *variables, ls_err *err) {
+    beside b = {0};
+    ls_templates all = {0};
+    const ls_buf *chosen = NULL;
+    ls_vocab *v = NULL;
+    ls_code code = c->folder ? read_beside(&b, c->folder, err) : LS_OK;
+    if (!code && !(code = ls_templates_read(&all, c, (ls_str){b.config.p, b.config.n}, err)))
+        code = ls_templates_choose(&all, name, false, &chosen, err);
+    if (!code && chosen) ls_buf_add(out, chosen->p, chosen->n);
+    if (!code && c->folder) {
+        const ls_tokenizer_files files = files_of(c, &b);
+        code = ls_tokenizer_variables(&files, variables, err);
+    } else if (!code && ls_gguf_has(c->gguf, "tokenizer.ggml.model") && !(code = ls_vocab_gguf(&v, c->gguf, err)))
+        ls_buf_str(variables, ls_vocab_variables(v));
+    ls_vocab_free(v);
+    ls_templates_free(&all);
+    free_beside(&b);
     return code;
 }
 
-ls_code ls_load_template(const ls_checkpoint *c, ls_buf *out, ls_err *err) {
-    ls_buf config = {0};
-    bool there;
-    ls_code code = LS_OK;
-    if (c->folder) code = ls_folder_read(c->folder, "tokenizer_config.json", CONFIG_BYTES, &config, &there, err);
-    if (!code) code = own_template(c, &config, out, err);
-    ls_buf_free(&config);
-    return code;
-}
-
-static ls_code template_of_file(const char *file, ls_buf *out, ls_err *err) {
-    FILE *f = fopen(file, "re");
-    if (!f)
-        return ls_fail(err, LS_E_IO, "the chat template %s: %s (a Jinja file, or a name of configs/chat)", file,
-                       strerror(errno));
-    const ls_code code = ls_read_all(out, f, file, CONFIG_BYTES, err);
-    fclose(f);
-    return code;
-}
-
-static ls_code make_chat(ls_model *m, const ls_checkpoint *c, const char *file, const char *variables,
-                         const ls_buf *config, ls_err *err) {
-    ls_buf text = {0};
+// A template that was asked for must be usable. Otherwise one that cannot be used is told where a chat begins.
+static ls_code make_chat(ls_model *m, const ls_checkpoint *c, const ls_model_options *o, const beside *b, ls_err *err) {
+    const char *name = o->chat_template, *variables = o->template_variables;
+    ls_templates all = {0};
+    const ls_buf *text = NULL;
+    ls_json *given = NULL;
     ls_err why = {0};
-    ls_code code = file ? template_of_file(file, &text, err) : own_template(c, config, &text, err);
-    if (!code && !text.n)
-        snprintf(m->chat_problem, sizeof m->chat_problem,
-                 "the model has no chat template (--template FILE gives it one)");
-    else if (!code && ls_chat_new(&m->chat, m->vocab, text.p, text.n, &why)) {
-        snprintf(m->chat_problem, sizeof m->chat_problem, "%.*s", (int)sizeof m->chat_problem - 1, why.msg);
-        if (file) code = ls_fail(err, LS_E_UNSUPPORTED, "%s: %s", file, why.msg);
-    }
+    ls_code code = variables ? ls_json_parse(&given, variables, strlen(variables), "the template's variables", err) : LS_OK;
+    const ls_json *tools = ls_json_get(given, "tools");
+    if (!code && !(code = ls_templates_read(&all, c, (ls_str){b->config.p, b->config.n}, &why)))
+        code = ls_templates_choose(&all, name, tools && !ls_json_is_null(tools), &text, &why);
+    if (!code && !text) why = (ls_err){.msg = "the model has no chat template (--template FILE gives it one)"};
+    else if (!code) code = ls_chat_new(&m->chat, m->vocab, text->p ? text->p : "", text->n, &why);
+    snprintf(m->chat_problem, sizeof m->chat_problem, "%.*s", m->chat ? 0 : (int)sizeof m->chat_problem - 1, why.msg);
+    m->chat_refused = !m->chat && (all.n || code);
+    if (code && name && text) code = ls_fail(err, LS_E_UNSUPPORTED, "%s: %s", name, why.msg);
+    else if (code && name) code = ls_fail(err, code, "%s", why.msg);
+    else code = LS_OK;
     if (m->chat) ls_vocab_add_end(m->vocab, ls_chat_end(m->chat));
     if (m->chat && variables && !code) code = ls_chat_set(m->chat, variables, strlen(variables), err);
-    ls_buf_free(&text);
+    ls_json_free(given);
+    ls_templates_free(&all);
     return code;
 }
 
 ls_code ls_load_text(ls_model *m, const ls_checkpoint *c, const ls_model_options *o, ls_err *err) {
-    ls_buf config = {0};
-    bool there;
+    beside b = {0};
     ls_code code = LS_OK;
-    if (c->folder) code = ls_folder_read(c->folder, "tokenizer_config.json", CONFIG_BYTES, &config, &there, err);
-    if (!code && c->folder) code = vocab_of_folder(&m->vocab, c->folder, &config, err);
+    if (c->folder) code = read_beside(&b, c->folder, err);
+    if (!code && c->folder) code = vocab_of_folder(&m->vocab, c, &b, err);
     else if (!code && !ls_gguf_has(c->gguf, "tokenizer.ggml.model"))
         code = ls_fail(err, LS_E_PARSE, "%s: it has no tokenizer (metadata tokenizer.ggml.*)", c->files[0].path);
     else if (!code && (code = ls_vocab_gguf(&m->vocab, c->gguf, err))) ls_err_prefix(err, "%s", c->files[0].path);
@@ -141,7 +151,7 @@ ls_code ls_load_text(ls_model *m, const ls_checkpoint *c, const ls_model_options
         add_ends(m->vocab, c->folder, "generation_config.json", &o->engine);
         add_ends(m->vocab, c->folder, "config.json", &o->engine);
     }
-    if (!code) code = make_chat(m, c, o->chat_template, o->template_variables, &config, err);
-    ls_buf_free(&config);
+    if (!code) code = make_chat(m, c, o, &b, err);
+    free_beside(&b);
     return code;
 }

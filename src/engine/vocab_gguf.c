@@ -1,4 +1,5 @@
 #include "engine/vocab_gguf.h"
+#include "base/jsonw.h"
 #include "base/mem.h"
 #include "text/pretok.h"
 
@@ -11,7 +12,8 @@ typedef struct {
     int32_t *types;
     size_t n_tokens, n_merges;
     int32_t bos, eos; // -1: none
-    bool add_bos;
+    bool add_bos, add_eos;
+    ls_buf variables;
 } common;
 
 static bool is(ls_str s, const char *name) {
@@ -35,6 +37,28 @@ static ls_code flag(const ls_gguf *g, const char *key, bool *v, ls_err *err) { /
     return ls_gguf_has(g, key) ? ls_gguf_bool(g, key, v, err) : LS_OK;
 }
 
+// What chat templates are given. llama.cpp gives them bos_token and eos_token always, transformers also the others.
+static ls_code variables(common *c, const ls_gguf *g, ls_err *err) {
+    static const char *const names[][2] = {
+        {"tokenizer.ggml.bos_token_id", "bos_token"},       {"tokenizer.ggml.eos_token_id", "eos_token"},
+        {"tokenizer.ggml.unknown_token_id", "unk_token"},   {"tokenizer.ggml.padding_token_id", "pad_token"},
+        {"tokenizer.ggml.seperator_token_id", "sep_token"}, {"tokenizer.ggml.cls_token_id", "cls_token"},
+        {"tokenizer.ggml.mask_token_id", "mask_token"},
+    };
+    ls_jsonw w = {.out = &c->variables};
+    ls_code code = LS_OK;
+    int32_t id;
+    ls_jw_open(&w, '{');
+    for (size_t i = 0; i < sizeof names / sizeof *names && !code; i++) {
+        if ((code = token_id(g, names[i][0], c->n_tokens, &id, err)) || (id < 0 && i > 1)) continue;
+        ls_jw_key(&w, names[i][1]);
+        ls_jw_strn(&w, id < 0 ? "" : c->tokens[id].p, id < 0 ? 0 : c->tokens[id].n);
+    }
+    ls_jw_close(&w, '}');
+    ls_buf_char(&c->variables, 0);
+    return code;
+}
+
 static ls_code read_common(common *c, const ls_gguf *g, ls_err *err) {
     size_t n_types = 0;
     ls_code code;
@@ -42,7 +66,8 @@ static ls_code read_common(common *c, const ls_gguf *g, ls_err *err) {
         (code = ls_gguf_i32_array(g, "tokenizer.ggml.token_type", &c->types, &n_types, err)) ||
         (code = token_id(g, "tokenizer.ggml.bos_token_id", c->n_tokens, &c->bos, err)) ||
         (code = token_id(g, "tokenizer.ggml.eos_token_id", c->n_tokens, &c->eos, err)) ||
-        (code = flag(g, "tokenizer.ggml.add_bos_token", &c->add_bos, err)))
+        (code = flag(g, "tokenizer.ggml.add_bos_token", &c->add_bos, err)) ||
+        (code = flag(g, "tokenizer.ggml.add_eos_token", &c->add_eos, err)) || (code = variables(c, g, err)))
         return code;
     if (n_types != c->n_tokens)
         return ls_fail(err, LS_E_PARSE, "the file has %zu tokens but %zu token types", c->n_tokens, n_types);
@@ -62,12 +87,13 @@ static ls_code with_merges(ls_vocab **out, common *c, const ls_gguf *g, bool gem
     if ((code = ls_gguf_str_array(g, "tokenizer.ggml.merges", &c->merges, &c->n_merges, err))) return code;
     return ls_vocab_new(out,
                         &(ls_vocab_source){c->tokens, c->n_tokens, c->types, c->merges, c->n_merges, pre_name, c->bos,
-                                           c->eos, !c->add_bos},
+                                           c->eos, !c->add_bos, c->add_eos, c->variables.p},
                         err);
 }
 
 static ls_code sentencepiece(ls_vocab **out, common *c, const ls_gguf *g, bool unigram, ls_err *err) {
     if (!ls_gguf_has(g, "tokenizer.ggml.add_bos_token")) c->add_bos = !unigram;
+    if (!ls_gguf_has(g, "tokenizer.ggml.add_eos_token")) c->add_eos = unigram;
     ls_sentencepiece_source src = {
         .tokens = c->tokens,
         .types = c->types,
@@ -79,6 +105,8 @@ static ls_code sentencepiece(ls_vocab **out, common *c, const ls_gguf *g, bool u
         .bos = c->bos,
         .eos = c->eos,
         .bare = !c->add_bos,
+        .ended = c->add_eos,
+        .variables = c->variables.p,
     };
     float *scores = NULL;
     int32_t *map = NULL;
@@ -145,5 +173,6 @@ ls_code ls_vocab_gguf(ls_vocab **out, const ls_gguf *g, ls_err *err) {
     free(c.tokens);
     free(c.types);
     free(c.merges);
+    ls_buf_free(&c.variables);
     return code;
 }

@@ -9,6 +9,7 @@
 struct ls_chat {
     const ls_vocab *vocab;
     ls_jinja *template;
+    ls_json *names;     // what the vocabulary gives templates
     ls_json *variables; // NULL: none
     int32_t end;
     char hash[17], name[100];
@@ -37,12 +38,11 @@ ls_code ls_chat_render(ls_chat *c, const ls_jinja_message *messages, size_t n, b
                        ls_err *err) {
     int64_t now = LS_CHAT_DAY;
     if (c->variables) ls_json_int(ls_json_get(c->variables, "now"), &now);
-    const ls_jinja_context context = {.variables = c->variables,
+    const ls_jinja_context context = {.names = c->names,
+                                      .variables = c->variables,
                                       .messages = messages,
                                       .n_messages = n,
                                       .prompt = prompt,
-                                      .bos = spelled(c->vocab, ls_vocab_bos(c->vocab)),
-                                      .eos = spelled(c->vocab, ls_vocab_eos(c->vocab)),
                                       .now = now};
     return ls_jinja_render(c->template, &context, out, err);
 }
@@ -89,7 +89,9 @@ ls_code ls_chat_new(ls_chat **out, const ls_vocab *v, const char *tmpl, size_t n
     ls_chat *c = ls_calloc(1, sizeof *c);
     c->vocab = v;
     c->end = -1;
-    ls_code code = ls_jinja_parse(&c->template, tmpl, n, err);
+    const char *names = ls_vocab_variables(v);
+    ls_code code = ls_json_parse(&c->names, names, strlen(names), "", err);
+    if (!code) code = ls_jinja_parse(&c->template, tmpl, n, err);
     if (!code) code = ls_chat_render(c, &probe, 1, true, &text, err);
     if (!code) {
         c->end = find_end(c);
@@ -109,6 +111,7 @@ ls_code ls_chat_new(ls_chat **out, const ls_vocab *v, const char *tmpl, size_t n
 void ls_chat_free(ls_chat *c) {
     if (!c) return;
     ls_jinja_free(c->template);
+    ls_json_free(c->names);
     ls_json_free(c->variables);
     free(c);
 }

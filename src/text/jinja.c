@@ -415,9 +415,8 @@ static void render(jvm *m, const ls_jinja *t, const ls_jinja_context *c) {
         for (size_t i = 0; i < c->n_messages; i++) list.list->items[i] = message(m, &c->messages[i]);
         set(m, j_lit("messages"), list);
         set(m, j_lit("add_generation_prompt"), j_bool(c->prompt));
-        set(m, j_lit("bos_token"), j_string(j_copied(m, c->bos.p, c->bos.n, false)));
-        set(m, j_lit("eos_token"), j_string(j_copied(m, c->eos.p, c->eos.n, false)));
     }
+    ls_json_each(c->names, define, m);
     ls_json_each(c->variables, define, m);
     m->frame = enter(m, m->frame);
     run(m, t->body);

@@ -37,13 +37,13 @@ typedef struct {
 
 // What a template is rendered with.
 typedef struct {
-    // an object of variables, or NULL; the strings of messages, tools and documents are marked
-    const ls_json *variables;
-    // where there are any: `messages`; add_generation_prompt: the text is to end where an answer begins; the tokens
+    // objects of variables, or NULL; the strings of messages, tools and documents are marked. names: the tokens that
+    // have one, of which `variables` may replace some
+    const ls_json *names, *variables;
+    // where there are any: `messages`; add_generation_prompt: the text is to end where an answer begins
     const ls_jinja_message *messages;
     size_t n_messages;
     bool prompt;
-    ls_str bos, eos;
     int64_t now; // for strftime_now: seconds since 1970, taken as local time
 } ls_jinja_context;
 

@@ -258,6 +258,13 @@ static void put_escaped(const step *s, const char *p, size_t n, char mark, ls_ma
     }
 }
 
+// Whether a dummy space comes before the text.
+static bool gets_space(const step *s, const ls_marked *in) {
+    if (!s->rules.dummy_prefix || s->rules.suffix) return false;
+    const bool has = *in->text.p == ' ' || (in->text.n >= 3 && !memcmp(in->text.p, "\u2581", 3));
+    return !s->rules.first_only || (in->marks.p[0] & LS_MARK_FIRST && !has);
+}
+
 static void sentencepiece(const step *s, const ls_trie *kept, const ls_marked *in, size_t limit, ls_marked *out) {
     const char *p = in->text.p;
     const size_t n = in->text.n;
@@ -279,7 +286,7 @@ static void sentencepiece(const step *s, const ls_trie *kept, const ls_marked *i
         if (!begun) {
             if (remove && only_space) continue; // leading spaces, before the dummy one
             begun = true;
-            if (s->rules.dummy_prefix && !s->rules.suffix) put_escaped(s, " ", 1, mark, out);
+            if (gets_space(s, in)) put_escaped(s, " ", 1, mark, out);
         }
         while (after_space && n_by && *by == ' ') by++, n_by--;
         if (n_by) {

@@ -29,6 +29,7 @@ typedef struct {
     const void *charsmap; // NULL: none
     size_t n_charsmap;
     bool dummy_prefix, remove_extra, escape, suffix; // suffix: the dummy space comes last
+    bool first_only; // the dummy space only where the whole text begins (LS_MARK_FIRST), and not before another
 } ls_sentencepiece_rules;
 
 enum { LS_NORMALIZER_STEPS = 32 };

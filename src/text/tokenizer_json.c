@@ -1,8 +1,8 @@
-// Hugging Face's tokenizer.json and tokenizer_config.json. References: tokenizers' serialisation; transformers'
-// PreTrainedTokenizerFast, which puts the configuration's tokens and flags over the tokenizer's.
+// Hugging Face's tokenizer.json. References: tokenizers' serialisation; transformers' PreTrainedTokenizerFast, which puts
+// the configuration's tokens and flags over the tokenizer's.
 #include "base/json.h"
 #include "base/mem.h"
-#include "text/vocab_internal.h"
+#include "text/token_table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,19 +10,15 @@
 enum { MAX_DEPTH = 8 };
 
 typedef struct {
-    const ls_json *doc, *config, *model, *vocab;
-    size_t limit; // ids are below the files' size, which bounds the memory for them
+    const ls_json *doc, *model, *vocab;
+    ls_tokenizer_config config;
     bool unigram, byte_level;
-    bool set_prefix, prefix_space; // the configuration says whether ByteLevel puts a space first
     ls_vocab_parts parts;
-    ls_str *tokens;
-    int32_t *types;
-    double *scores;
+    ls_token_table table;
     ls_str (*merges)[2];
-    ls_added *added;
-    int32_t *added_at;  // [n_tokens] index into added + 1; 0: none
-    ls_map by_spelling; // hash -> id, see id_of
-    ls_buf charsmap;
+    ls_map pieces; // of a Unigram model: hash -> id
+    ls_ids prefix, suffix;
+    ls_buf charsmap, variables;
     ls_err *err;
     ls_code code;
 } reader;
@@ -38,12 +34,6 @@ static bool flag(const ls_json *object, const char *key, bool fallback) {
     return ls_json_bool(ls_json_get(object, key), &b) ? b : fallback;
 }
 
-// A token is given as its spelling or as an object that holds it.
-static ls_str spelling(const ls_json *v) {
-    const ls_str s = str_of(v);
-    return s.p ? s : str_of(ls_json_get(v, "content"));
-}
-
 static ls_code unsupported(reader *r, const char *what, const ls_json *type, const char *known) {
     const ls_str s = str_of(type);
     return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's %s '%.*s' is not supported (supported: %s)", what,
@@ -56,132 +46,70 @@ static void count_id(void *ud, const char *key, const ls_json *value) {
     (void)key;
     reader *r = ud;
     int64_t id;
-    if (!ls_json_int(value, &id) || id < 0 || (size_t)id >= r->limit)
+    if (!ls_json_int(value, &id) || id < 0 || !ls_token_table_reach(&r->table, id + 1))
         r->code = ls_fail(r->err, LS_E_PARSE, "the tokenizer has a token without a possible id");
-    else if ((size_t)id >= r->parts.n_tokens) r->parts.n_tokens = (size_t)id + 1;
 }
 
 static void put_token(void *ud, const char *key, const ls_json *value) {
     reader *r = ud;
     int64_t id = 0;
     ls_json_int(value, &id);
-    if (r->types[id] == LS_NORMAL)
+    if (r->table.types[id] == LS_NORMAL)
         r->code = ls_fail(r->err, LS_E_PARSE, "the tokenizer has two tokens of the id %lld", (long long)id);
-    r->tokens[id] = (ls_str){key, strlen(key)};
-    r->types[id] = LS_NORMAL;
+    r->table.tokens[id] = (ls_str){key, strlen(key)};
+    r->table.types[id] = LS_NORMAL;
+}
+
+static int32_t find_in_model(const void *ud, ls_str s) {
+    const reader *r = ud;
+    int64_t id;
+    int32_t at;
+    if (!r->unigram) return ls_json_int(ls_json_get(r->vocab, s.p), &id) ? (int32_t)id : -1;
+    if (!ls_map_get(&r->pieces, ls_hash_name(s.p, s.n), &at)) return -1;
+    const ls_str t = r->table.tokens[at];
+    return t.n == s.n && !memcmp(t.p, s.p, s.n) ? at : -1;
 }
 
 static int32_t id_of(const reader *r, ls_str s) {
-    int64_t id;
-    int32_t at;
-    if (!s.p) return -1;
-    if (ls_map_get(&r->by_spelling, ls_hash_name(s.p, s.n), &at)) {
-        const ls_str t = r->tokens[at];
-        if (t.n == s.n && !memcmp(t.p, s.p, s.n)) return at;
-    }
-    return !r->unigram && ls_json_int(ls_json_get(r->vocab, s.p), &id) ? (int32_t)id : -1;
+    return ls_token_table_id(&r->table, s);
 }
 
-// Added tokens by their spelling, the first of each; behind them the pieces of a Unigram model.
-static void index_spellings(reader *r) {
-    for (size_t i = 0; i < r->parts.n_added; i++) {
-        const ls_str t = r->tokens[r->added[i].id];
-        ls_map_at(&r->by_spelling, ls_hash_name(t.p, t.n), r->added[i].id);
-    }
-    for (size_t i = 0; i < r->parts.n_tokens && r->unigram; i++)
-        if (r->tokens[i].p) ls_map_at(&r->by_spelling, ls_hash_name(r->tokens[i].p, r->tokens[i].n), (int32_t)i);
-}
-
-static ls_code put_added(reader *r, const ls_json *t, int64_t id) {
+static ls_code put_added(reader *r, const ls_json *t) {
     const ls_str s = str_of(ls_json_get(t, "content"));
-    int64_t in_model;
-    if (!s.p || id < 0 || (size_t)id >= r->parts.n_tokens)
-        return ls_fail(r->err, LS_E_PARSE, "the tokenizer has an added token without spelling or possible id");
-    if (!s.n) return LS_OK;
-    if (!r->unigram && ls_json_int(ls_json_get(r->vocab, s.p), &in_model)) id = in_model; // as in the reference
-    ls_added a = {
-        .id = (int32_t)id,
-        .special = flag(t, "special", false),
-        .lstrip = flag(t, "lstrip", false),
-        .rstrip = flag(t, "rstrip", false),
-        .single_word = flag(t, "single_word", false),
-    };
-    a.normalized = flag(t, "normalized", !a.special);
-    if (r->tokens[id].p && (r->tokens[id].n != s.n || memcmp(r->tokens[id].p, s.p, s.n)))
-        return ls_fail(r->err, LS_E_PARSE, "the tokenizer's added token '%.*s' has the id %lld of another",
-                       (int)(s.n < 60 ? s.n : 60), s.p, (long long)id);
-    r->tokens[id] = s;
-    if (r->types[id] != LS_NORMAL) r->types[id] = LS_UNUSED; // not a token of the model: no piece of text becomes it
-    // the last entry of a token holds, but its place of search is the first entry's, as in tokenizers
-    if (!r->added_at[id]) r->added_at[id] = (int32_t)++r->parts.n_added;
-    else {
-        const ls_added *had = &r->added[r->added_at[id] - 1];
-        a.normalized = had->normalized && (a.normalized || had->special);
+    int64_t id = 0;
+    ls_json_int(ls_json_get(t, "id"), &id);
+    if (!s.p) return ls_fail(r->err, LS_E_PARSE, "the tokenizer has an added token without spelling");
+    return ls_token_table_add(&r->table, s, id, ls_added_flags(t, false), r->err);
+}
+
+static ls_code read_pieces(reader *r) {
+    ls_token_table *t = &r->table;
+    const size_t n = ls_json_size(r->vocab);
+    t->scored = true;
+    if (!ls_token_table_reach(t, (int64_t)n)) return ls_fail(r->err, LS_E_PARSE, "the tokenizer has too many tokens");
+    for (size_t i = 0; i < n; i++) {
+        const ls_json *pair = ls_json_at(r->vocab, i);
+        t->tokens[i] = str_of(ls_json_at(pair, 0));
+        if (!t->tokens[i].p || !ls_json_num(ls_json_at(pair, 1), &t->scores[i]))
+            return ls_fail(r->err, LS_E_PARSE, "the tokenizer's entry %zu is no token and its score", i);
+        t->types[i] = LS_NORMAL;
+        ls_map_at(&r->pieces, ls_hash_name(t->tokens[i].p, t->tokens[i].n), (int32_t)i);
     }
-    r->added[r->added_at[id] - 1] = a;
     return LS_OK;
 }
 
-typedef struct {
-    reader *r;
-    bool count;
-} decoder_pass;
-
-static void on_decoder_entry(void *ud, const char *key, const ls_json *value) { // added_tokens_decoder: "id": token
-    const decoder_pass *p = ud;
-    char *end;
-    const long long id = strtoll(key, &end, 10);
-    if (p->r->code) return;
-    if (!*key || *end || id < 0 || (size_t)id >= p->r->limit)
-        p->r->code =
-            ls_fail(p->r->err, LS_E_PARSE, "tokenizer_config.json has an added token with the id '%.20s'", key);
-    else if (!p->count) p->r->code = put_added(p->r, value, id);
-    else if ((size_t)id >= p->r->parts.n_tokens) p->r->parts.n_tokens = (size_t)id + 1;
-}
-
 static ls_code read_tokens(reader *r) {
-    const ls_json *list = ls_json_get(r->doc, "added_tokens"), *more = ls_json_get(r->config, "added_tokens_decoder");
+    const ls_json *list = ls_json_get(r->doc, "added_tokens");
     const size_t n_list = ls_json_size(list);
-    int64_t id;
-    if (r->unigram) r->parts.n_tokens = ls_json_size(r->vocab);
+    if (r->unigram) r->code = read_pieces(r);
     else if (!ls_json_each(r->vocab, count_id, r))
         return ls_fail(r->err, LS_E_PARSE, "the tokenizer has no vocabulary");
+    else if (!r->code) ls_json_each(r->vocab, put_token, r);
     for (size_t i = 0; i < n_list && !r->code; i++) count_id(r, "", ls_json_get(ls_json_at(list, i), "id"));
-    ls_json_each(more, on_decoder_entry, &(decoder_pass){r, true});
-    if (r->code) return r->code;
-    const size_t n = r->parts.n_tokens;
-    if (!n) return ls_fail(r->err, LS_E_PARSE, "the tokenizer has no tokens");
-    r->tokens = ls_calloc(n, sizeof *r->tokens);
-    r->types = ls_calloc(n, sizeof *r->types);
-    r->added = ls_calloc(n, sizeof *r->added);
-    r->added_at = ls_calloc(n, sizeof *r->added_at);
-    for (size_t i = 0; i < n; i++) r->types[i] = LS_UNUSED;
-    if (r->unigram) {
-        r->scores = ls_calloc(n, sizeof *r->scores);
-        for (size_t i = 0; i < ls_json_size(r->vocab); i++) {
-            const ls_json *pair = ls_json_at(r->vocab, i);
-            r->tokens[i] = str_of(ls_json_at(pair, 0));
-            if (!r->tokens[i].p || !ls_json_num(ls_json_at(pair, 1), &r->scores[i]))
-                return ls_fail(r->err, LS_E_PARSE, "the tokenizer's entry %zu is no token and its score", i);
-            r->types[i] = LS_NORMAL;
-        }
-    } else ls_json_each(r->vocab, put_token, r);
-    for (size_t i = 0; i < n_list && !r->code; i++) {
-        const ls_json *t = ls_json_at(list, i);
-        ls_json_int(ls_json_get(t, "id"), &id);
-        r->code = put_added(r, t, id);
-    }
-    if (!r->code) ls_json_each(more, on_decoder_entry, &(decoder_pass){r, false});
+    for (size_t i = 0; i < n_list && !r->code; i++) r->code = put_added(r, ls_json_at(list, i));
+    if (!r->code) r->code = ls_token_table_configure(&r->table, &r->config, r->err);
+    if (!r->code && !r->table.n) return ls_fail(r->err, LS_E_PARSE, "the tokenizer has no tokens");
     return r->code;
-}
-
-// The special tokens that the configuration names are added tokens even where no list says so.
-static void name_special(reader *r, const ls_json *named) {
-    const ls_str s = spelling(named);
-    const int32_t id = id_of(r, s);
-    if (id < 0 || r->added_at[id]) return;
-    r->added[r->parts.n_added++] = (ls_added){.id = id, .special = true};
-    r->added_at[id] = (int32_t)r->parts.n_added;
 }
 
 static ls_code read_merges(reader *r) {
@@ -332,7 +260,7 @@ static ls_code read_pretokenizer(reader *r, const ls_json *p, int depth) {
     }
     if (r->byte_level) return read_byte_step(r, p);
     if (ls_json_is(type, "ByteLevel")) {
-        const bool prefix = depth || !r->set_prefix ? flag(p, "add_prefix_space", true) : r->prefix_space;
+        const bool prefix = depth || !r->config.config ? flag(p, "add_prefix_space", true) : r->config.prefix_space > 0;
         r->byte_level = true;
         if (prefix) code = ls_pretok_add_prefix_space(r->parts.pretok, r->err);
         return !code && flag(p, "use_regex", true) ? add_split(r, ls_gpt2_pattern, LS_ISOLATED, false) : code;
@@ -373,26 +301,55 @@ static bool decodes_spaces(const ls_json *d, int depth) {
            (ls_json_is(type, "Replace") && ls_json_is(ls_json_get(ls_json_get(d, "pattern"), "String"), "\u2581"));
 }
 
-// The special token that the post-processor puts before a text.
-static int32_t begins_with(const reader *r, const ls_json *p, int depth) {
-    const ls_json *type = ls_json_get(p, "type"), *list = ls_json_get(p, "processors");
-    for (size_t i = 0; i < ls_json_size(list) && depth < MAX_DEPTH; i++) {
-        const int32_t id = begins_with(r, ls_json_at(list, i), depth + 1);
-        if (id >= 0) return id;
+static ls_code put_around(reader *r, ls_ids *to, const ls_json *ids, ls_str token) {
+    const size_t n = ls_json_size(ids);
+    int64_t id = n ? -1 : id_of(r, token);
+    for (size_t i = 0; i < (n ? n : 1); i++) {
+        if (n && !ls_json_int(ls_json_at(ids, i), &id)) id = -1;
+        if (id < 0 || (size_t)id >= r->table.n)
+            return ls_fail(r->err, LS_E_PARSE, "the tokenizer's post-processor adds '%.*s', which is no token",
+                           (int)(token.n < 60 ? token.n : 60), token.p ? token.p : "");
+        ls_ids_push(to, (int32_t)id);
     }
-    if (ls_json_is(type, "BertProcessing") || ls_json_is(type, "RobertaProcessing"))
-        return id_of(r, str_of(ls_json_at(ls_json_get(p, "cls"), 0)));
-    const ls_json *first = ls_json_get(ls_json_at(ls_json_get(p, "single"), 0), "SpecialToken");
-    return ls_json_is(type, "TemplateProcessing") ? id_of(r, str_of(ls_json_get(first, "id"))) : -1;
+    return LS_OK;
 }
 
-// Classes whose own rule for the first token overrides the file's.
-static bool has_own_bos(const ls_json *config) {
-    static const char *const names[] = {"LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer", "CohereTokenizer"};
-    const ls_str class = str_of(ls_json_get(config, "tokenizer_class"));
-    for (size_t i = 0; i < 4 && class.p; i++)
-        if (!strncmp(class.p, names[i], strlen(names[i]))) return true;
-    return false;
+// What a template puts around a text: special tokens, the text, special tokens.
+static ls_code read_around(reader *r, const ls_json *template, const ls_json *special, ls_ids *before, ls_ids *behind) {
+    size_t texts = 0;
+    ls_code code = LS_OK;
+    for (size_t i = 0; i < ls_json_size(template) && !code; i++) {
+        const ls_json *part = ls_json_at(template, i);
+        const ls_str token = str_of(ls_json_get(ls_json_get(part, "SpecialToken"), "id"));
+        if (token.p)
+            code = put_around(r, texts ? behind : before, ls_json_get(ls_json_get(special, token.p), "ids"), token);
+        else texts++;
+    }
+    return code || texts == 1 ? code
+                              : ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's post-processor uses a text %zu times",
+                                        texts);
+}
+
+// What the post-processor puts before and behind a text: each step around what the ones before it made.
+static ls_code read_post_processor(reader *r, const ls_json *p, int depth) {
+    const ls_json *type = ls_json_get(p, "type"), *list = ls_json_get(p, "processors");
+    ls_ids before = {0}, behind = {0};
+    ls_code code = LS_OK;
+    for (size_t i = 0; i < ls_json_size(list) && depth < MAX_DEPTH && !code; i++)
+        code = read_post_processor(r, ls_json_at(list, i), depth + 1);
+    if (code) return code;
+    if (ls_json_is(type, "TemplateProcessing"))
+        code = read_around(r, ls_json_get(p, "single"), ls_json_get(p, "special_tokens"), &before, &behind);
+    if (ls_json_is(type, "BertProcessing") || ls_json_is(type, "RobertaProcessing")) {
+        code = put_around(r, &before, NULL, str_of(ls_json_at(ls_json_get(p, "cls"), 0)));
+        if (!code) code = put_around(r, &behind, NULL, str_of(ls_json_at(ls_json_get(p, "sep"), 0)));
+    }
+    ls_ids_add(&before, r->prefix.p, r->prefix.n);
+    ls_ids_add(&r->suffix, behind.p, behind.n);
+    ls_ids_free(&r->prefix);
+    ls_ids_free(&behind);
+    r->prefix = before;
+    return code;
 }
 
 static ls_code read_model(reader *r) {
@@ -415,58 +372,63 @@ static ls_code read_model(reader *r) {
 }
 
 static ls_code read_all(reader *r) {
-    static const char *const named[] = {"bos_token", "eos_token", "unk_token", "pad_token"};
     ls_vocab_parts *p = &r->parts;
     const ls_json *first = ls_json_get(r->doc, "pre_tokenizer");
     ls_code code = read_model(r);
     if (!code) code = read_tokens(r);
-    if (!code) index_spellings(r);
     if (!code && !r->unigram) code = read_merges(r);
     if (!code) code = read_normalizer(r, ls_json_get(r->doc, "normalizer"), 0);
     if (!code) code = read_pretokenizer(r, first, 0);
     if (!code && r->byte_level && r->unigram)
         code = ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer is Unigram over bytes");
     if (code) return code;
-    for (size_t i = 0; i < 4; i++) name_special(r, ls_json_get(r->config, named[i]));
-    const ls_json *more = ls_json_get(r->config, "additional_special_tokens");
-    for (size_t i = 0; i < ls_json_size(more); i++) name_special(r, ls_json_at(more, i));
     int64_t unk;
     p->kind = r->unigram ? LS_UNIGRAM : r->byte_level ? LS_BYTE_BPE : LS_CHAR_BPE;
     p->unk = id_of(r, str_of(ls_json_get(r->model, "unk_token")));
     if (r->unigram) {
         p->unk = -1;
         if (ls_json_int(ls_json_get(r->model, "unk_id"), &unk)) {
-            if (unk < 0 || (size_t)unk >= p->n_tokens)
+            if (unk < 0 || (size_t)unk >= r->table.n)
                 return ls_fail(r->err, LS_E_PARSE,
                                "the tokenizer's unknown token %lld is outside its vocabulary of %zu", (long long)unk,
-                               p->n_tokens);
+                               r->table.n);
             p->unk = (int32_t)unk;
         }
     }
     p->spaces = decodes_spaces(ls_json_get(r->doc, "decoder"), 0);
-    p->eos = id_of(r, spelling(ls_json_get(r->config, "eos_token")));
-    const ls_json *bos = ls_json_get(r->config, "bos_token");
-    p->prefix = begins_with(r, ls_json_get(r->doc, "post_processor"), 0);
-    p->bos = bos ? id_of(r, spelling(bos)) : p->prefix; // a configuration that does not name it: the usual one
-    if (has_own_bos(r->config)) p->prefix = flag(r->config, "add_bos_token", true) ? id_of(r, spelling(bos)) : -1;
-    p->tokens = r->tokens;
-    p->types = r->types;
-    p->scores = r->scores;
+    const int32_t bos = ls_token_table_named(&r->table, &r->config, "bos_token");
+    p->eos = ls_token_table_named(&r->table, &r->config, "eos_token");
+    if (r->config.own_rule) {
+        if (r->config.add_bos && bos >= 0) ls_ids_push(&r->prefix, bos);
+        if (r->config.add_eos && p->eos >= 0) ls_ids_push(&r->suffix, p->eos);
+    } else if ((code = read_post_processor(r, ls_json_get(r->doc, "post_processor"), 0))) return code;
+    ls_tokenizer_config_variables(&r->config, &r->variables);
+    ls_buf_char(&r->variables, 0);
+    p->prefix = &r->prefix;
+    p->suffix = &r->suffix;
+    p->variables = r->variables.p;
+    p->n_tokens = r->table.n;
+    p->tokens = r->table.tokens;
+    p->types = r->table.types;
+    p->scores = r->table.scores;
     p->merges = (const ls_str(*)[2])r->merges;
-    p->added = r->added;
+    p->added = r->table.added;
+    p->n_added = r->table.n_added;
     return LS_OK;
 }
 
-ls_code ls_tokenizer_json(ls_vocab **out, const char *text, size_t n, const char *config, size_t n_config,
-                          ls_err *err) {
-    ls_json *doc = NULL, *conf = NULL;
+ls_code ls_tokenizer_json(ls_vocab **out, ls_str text, const ls_tokenizer_files *beside, ls_err *err) {
+    ls_json *doc = NULL;
+    reader r = {.err = err};
     *out = NULL;
-    ls_code code = ls_json_parse(&doc, text, n, "tokenizer.json", err);
-    if (!code && config) code = ls_json_parse_pythons(&conf, config, n_config, "tokenizer_config.json", err);
+    ls_code code = ls_json_parse(&doc, text.p, text.n, "tokenizer.json", err);
+    if (!code) code = ls_tokenizer_config_read(&r.config, beside, err);
     if (!code) {
-        reader r = {.doc = doc, .config = conf, .model = ls_json_get(doc, "model"), .limit = n + n_config, .err = err};
-        r.set_prefix = conf != NULL;
-        r.prefix_space = flag(conf, "add_prefix_space", false);
+        r.doc = doc;
+        r.model = ls_json_get(doc, "model");
+        r.table = (ls_token_table){.limit = text.n + beside->config.n + beside->added.n + beside->special_map.n + 64,
+                                   .find = find_in_model,
+                                   .ud = &r};
         r.parts.normalizer = ls_normalizer_new();
         r.parts.pretok = ls_pretok_new();
         code = read_all(&r);
@@ -475,16 +437,15 @@ ls_code ls_tokenizer_json(ls_vocab **out, const char *text, size_t n, const char
             ls_normalizer_free(r.parts.normalizer);
             ls_pretok_free(r.parts.pretok);
         }
-        free(r.tokens);
-        free(r.types);
-        free(r.scores);
-        free(r.merges);
-        free(r.added);
-        free(r.added_at);
-        ls_map_free(&r.by_spelling);
-        ls_buf_free(&r.charsmap);
     }
+    ls_token_table_free(&r.table);
+    ls_tokenizer_config_free(&r.config);
+    free(r.merges);
+    ls_map_free(&r.pieces);
+    ls_ids_free(&r.prefix);
+    ls_ids_free(&r.suffix);
+    ls_buf_free(&r.charsmap);
+    ls_buf_free(&r.variables);
     ls_json_free(doc);
-    ls_json_free(conf);
     return code;
 }

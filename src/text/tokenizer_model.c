@@ -1,6 +1,6 @@
 // sentencepiece's tokenizer.model. Reference: sentencepiece_model.proto; only the fields that encoding needs are read.
 #include "base/mem.h"
-#include "text/vocab_internal.h"
+#include "text/token_table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,31 +66,24 @@ static double as_float(uint64_t bits) {
 
 typedef struct {
     ls_sentencepiece_source src;
-    ls_str *tokens;
-    int32_t *types;
-    double *scores;
-    size_t cap;
+    ls_token_table table;
+    size_t n; // of the model itself
+    ls_map pieces; // hash -> id
     int32_t model_type, bos, eos;
 } reader;
 
 static bool read_piece(reader *r, wire w) {
-    if (r->src.n_tokens == r->cap) {
-        r->cap = r->cap * 2 + 256;
-        r->tokens = ls_realloc(r->tokens, r->cap * sizeof *r->tokens);
-        r->types = ls_realloc(r->types, r->cap * sizeof *r->types);
-        r->scores = ls_realloc(r->scores, r->cap * sizeof *r->scores);
-    }
-    const size_t i = r->src.n_tokens++;
-    r->tokens[i] = (ls_str){NULL, 0};
-    r->types[i] = LS_NORMAL;
-    r->scores[i] = 0;
+    ls_token_table *t = &r->table;
+    const size_t i = t->n;
+    if (!ls_token_table_reach(t, (int64_t)i + 1)) return false;
+    t->types[i] = LS_NORMAL;
     field f;
     while (next_field(&w, &f)) {
-        if (f.number == 1 && f.kind == 2) r->tokens[i] = (ls_str){(const char *)f.bytes.p, f.bytes.n};
-        if (f.number == 2 && f.kind == 5) r->scores[i] = as_float(f.value);
-        if (f.number == 3 && f.kind == 0) r->types[i] = f.value <= LS_BYTE ? (int32_t)f.value : 0;
+        if (f.number == 1 && f.kind == 2) t->tokens[i] = (ls_str){(const char *)f.bytes.p, f.bytes.n};
+        if (f.number == 2 && f.kind == 5) t->scores[i] = as_float(f.value);
+        if (f.number == 3 && f.kind == 0) t->types[i] = f.value <= LS_BYTE ? (int32_t)f.value : 0;
     }
-    return !w.bad && r->types[i] >= LS_NORMAL;
+    return !w.bad && t->types[i] >= LS_NORMAL;
 }
 
 static bool read_trainer(reader *r, wire w) {
@@ -128,30 +121,73 @@ static ls_code read_all(reader *r, wire w, ls_err *err) {
         if (f.number == 2) good = read_trainer(r, f.bytes);
         if (f.number == 3) good = read_rules(r, f.bytes);
     }
-    if (!good || w.bad || !r->src.n_tokens)
-        return ls_fail(err, LS_E_PARSE, "tokenizer.model is no sentencepiece model (token %zu)", r->src.n_tokens);
+    r->n = r->table.n;
+    if (!good || w.bad || !r->n)
+        return ls_fail(err, LS_E_PARSE, "tokenizer.model is no sentencepiece model (token %zu)", r->n);
     if (r->model_type != UNIGRAM && r->model_type != BPE)
         return ls_fail(err, LS_E_UNSUPPORTED, "tokenizer.model is of the kind %d (supported: unigram, bpe)",
                        r->model_type);
-    const int32_t n = (int32_t)r->src.n_tokens;
     r->src.unigram = r->model_type == UNIGRAM;
-    r->src.bos = !r->src.unigram && r->bos >= 0 && r->bos < n && r->types[r->bos] == LS_CONTROL ? r->bos : -1;
-    r->src.eos = r->eos >= 0 && r->eos < n && r->types[r->eos] == LS_CONTROL ? r->eos : -1;
-    r->src.tokens = r->tokens;
-    r->src.types = r->types;
-    r->src.scores = r->scores;
     return LS_OK;
 }
 
-ls_code ls_tokenizer_model(ls_vocab **out, const void *p, size_t n, ls_err *err) {
+static int32_t find_piece(const void *ud, ls_str s) {
+    const reader *r = ud;
+    int32_t at;
+    if (!ls_map_get(&r->pieces, ls_hash_name(s.p, s.n), &at)) return -1;
+    const ls_str t = r->table.tokens[at];
+    return t.n == s.n && !memcmp(t.p, s.p, s.n) ? at : -1;
+}
+
+// What stands beside the model: added tokens, names, what a text begins and ends with. A model alone has its own.
+static ls_code configure(reader *r, const ls_tokenizer_config *c, ls_err *err) {
+    ls_token_table *t = &r->table;
+    for (size_t i = 0; i < r->n; i++)
+        if (t->tokens[i].n) ls_map_at(&r->pieces, ls_hash_name(t->tokens[i].p, t->tokens[i].n), (int32_t)i);
+    ls_code code = ls_token_table_configure(t, c, err);
+    for (size_t i = 0; i < t->n_added && !code; i++) // what may not come from a user's text
+        if (t->added[i].special && (size_t)t->added[i].id < r->n && t->types[t->added[i].id] == LS_USER_DEFINED)
+            t->types[t->added[i].id] = LS_CONTROL;
+    r->src.bos = ls_token_table_named(t, c, "bos_token");
+    r->src.eos = ls_token_table_named(t, c, "eos_token");
+    const int32_t n = (int32_t)r->n;
+    if (r->src.bos < 0 && r->bos >= 0 && r->bos < n && t->types[r->bos] == LS_CONTROL) r->src.bos = r->bos;
+    if (r->src.eos < 0 && r->eos >= 0 && r->eos < n && t->types[r->eos] == LS_CONTROL) r->src.eos = r->eos;
+    r->src.bare = c->own_rule ? !c->add_bos : r->src.unigram;
+    r->src.ended = c->add_eos;
+    if (c->prefix_space >= 0) r->src.dummy_prefix = c->prefix_space;
+    r->src.first_only = !c->legacy;
+    r->src.tokens = t->tokens;
+    r->src.types = t->types;
+    r->src.scores = t->scores;
+    r->src.n_tokens = t->n;
+    r->src.added = t->added;
+    r->src.n_added = t->n_added;
+    return code;
+}
+
+ls_code ls_tokenizer_model(ls_vocab **out, ls_str model, const ls_tokenizer_files *beside, ls_err *err) {
     // the format's defaults
     reader r = {
         .model_type = 1, .bos = 1, .eos = 2, .src = {.dummy_prefix = true, .remove_extra = true, .escape = true}};
+    ls_tokenizer_config config;
+    ls_buf variables = {0};
     *out = NULL;
-    ls_code code = read_all(&r, (wire){p, n, false}, err);
+    r.table = (ls_token_table){.limit = model.n + beside->config.n + beside->added.n + beside->special_map.n + 64,
+                               .scored = true,
+                               .renames = true,
+                               .find = find_piece,
+                               .ud = &r};
+    ls_code code = ls_tokenizer_config_read(&config, beside, err);
+    if (!code) code = read_all(&r, (wire){(const unsigned char *)model.p, model.n, false}, err);
+    if (!code) code = configure(&r, &config, err);
+    ls_tokenizer_config_variables(&config, &variables);
+    ls_buf_char(&variables, 0);
+    r.src.variables = variables.p;
     if (!code) code = ls_vocab_new_sentencepiece(out, &r.src, err);
-    free(r.tokens);
-    free(r.types);
-    free(r.scores);
+    ls_token_table_free(&r.table);
+    ls_map_free(&r.pieces);
+    ls_tokenizer_config_free(&config);
+    ls_buf_free(&variables);
     return code;
 }

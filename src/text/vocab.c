@@ -203,8 +203,9 @@ ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *src, ls_err *err) {
         return ls_fail(err, LS_E_RANGE, "a vocabulary of %zu tokens and %zu merges", src->n_tokens, src->n_merges);
     }
     v->n = (int32_t)src->n_tokens;
-    v->bos = src->bos;
-    v->prefix = src->prefix;
+    if (src->prefix) ls_ids_add(&v->prefix, src->prefix->p, src->prefix->n);
+    if (src->suffix) ls_ids_add(&v->suffix, src->suffix->p, src->suffix->n);
+    v->variables = ls_strdup(src->variables ? src->variables : "{}");
     v->eos = src->eos;
     v->unk = src->unk;
     v->kind = src->kind;
@@ -244,8 +245,9 @@ ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
         .types = src->types,
         .n_tokens = src->n_tokens,
         .n_merges = src->n_merges,
-        .bos = src->bos,
-        .prefix = src->bare ? -1 : src->bos,
+        .prefix = &(ls_ids){&(int32_t){src->bos}, !src->bare && src->bos >= 0, 0},
+        .suffix = &(ls_ids){&(int32_t){src->eos}, src->ended && src->eos >= 0, 0},
+        .variables = src->variables,
         .eos = src->eos,
         .unk = -1,
         .whole = traits & LS_PRE_WHOLE,
@@ -313,8 +315,9 @@ ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source
         .types = src->types,
         .scores = src->scores,
         .n_tokens = src->n_tokens,
-        .bos = src->bos,
-        .prefix = src->bare ? -1 : src->bos,
+        .prefix = &(ls_ids){&(int32_t){src->bos}, !src->bare && src->bos >= 0, 0},
+        .suffix = &(ls_ids){&(int32_t){src->eos}, src->ended && src->eos >= 0, 0},
+        .variables = src->variables,
         .eos = src->eos,
         .unk = -1,
         .byte_fallback = src->byte_fallback,
@@ -322,7 +325,8 @@ ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source
         .sentencepiece = true,
         .spaces = src->escape,
     };
-    ls_added *added = ls_calloc(src->n_tokens, sizeof *added);
+    ls_added *added = ls_calloc(src->n_tokens + src->n_added, sizeof *added);
+    for (; parts.n_added < src->n_added; parts.n_added++) added[parts.n_added] = src->added[parts.n_added];
     for (size_t i = 0; i < src->n_tokens; i++) {
         if (src->types[i] == LS_UNKNOWN && parts.unk < 0) parts.unk = (int32_t)i;
         if (src->types[i] == LS_CONTROL || src->types[i] == LS_UNKNOWN)
@@ -331,8 +335,8 @@ ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source
     parts.added = added;
     parts.normalizer = ls_normalizer_new();
     parts.pretok = ls_pretok_new();
-    const ls_sentencepiece_rules rules = {src->charsmap,     src->n_charsmap, src->dummy_prefix,
-                                          src->remove_extra, src->escape,     src->suffix};
+    const ls_sentencepiece_rules rules = {src->charsmap, src->n_charsmap, src->dummy_prefix, src->remove_extra,
+                                          src->escape,   src->suffix,     src->first_only};
     ls_code code = ls_normalizer_add_sentencepiece(parts.normalizer, &rules, err);
     if (!code) code = ls_vocab_build(out, &parts, err);
     else {
@@ -364,6 +368,9 @@ void ls_vocab_free(ls_vocab *v) {
     ls_trie_free(&v->plain);
     ls_trie_free(&v->normalized);
     ls_map_free(&v->ends);
+    ls_ids_free(&v->prefix);
+    ls_ids_free(&v->suffix);
+    free(v->variables);
     free(v->starts);
     free(v->special);
     free(v->types);
@@ -388,11 +395,14 @@ const char *ls_vocab_kind(const ls_vocab *v) {
 int32_t ls_vocab_size(const ls_vocab *v) {
     return v->n;
 }
-int32_t ls_vocab_bos(const ls_vocab *v) {
-    return v->bos;
+const ls_ids *ls_vocab_prefix(const ls_vocab *v) {
+    return &v->prefix;
 }
-int32_t ls_vocab_prefix(const ls_vocab *v) {
-    return v->prefix;
+const ls_ids *ls_vocab_suffix(const ls_vocab *v) {
+    return &v->suffix;
+}
+const char *ls_vocab_variables(const ls_vocab *v) {
+    return v->variables;
 }
 int32_t ls_vocab_eos(const ls_vocab *v) {
     return v->eos;
@@ -415,14 +425,21 @@ void ls_vocab_add_end(ls_vocab *v, int32_t id) {
     if (id >= 0 && id < v->n) ls_map_put(&v->ends, (uint64_t)id, 1);
 }
 
+static void drop_beyond(ls_ids *ids, int32_t n_rows) {
+    size_t kept = 0;
+    for (size_t i = 0; i < ids->n; i++)
+        if (ids->p[i] < n_rows) ids->p[kept++] = ids->p[i];
+    ids->n = kept;
+}
+
 ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err) {
     if (n_rows < v->n) { // drops added tokens without a row (a [PAD] of a fine-tune, a place for pictures)
         int32_t beyond = 0;
         for (size_t i = 0; i < v->n_added; i++) beyond += v->added[i].id >= n_rows;
         if (n_rows < 1 || beyond != v->n - n_rows || v->eos >= n_rows || v->unk >= n_rows)
             return ls_fail(err, LS_E_PARSE, "%d tokens for an embedding of %d rows", v->n, n_rows);
-        if (v->bos >= n_rows) v->bos = -1;
-        if (v->prefix >= n_rows) v->prefix = -1;
+        drop_beyond(&v->prefix, n_rows);
+        drop_beyond(&v->suffix, n_rows);
         v->n = n_rows;
         return LS_OK;
     }

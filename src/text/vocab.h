@@ -18,6 +18,8 @@ typedef struct {
     const char *pre;  // a name of text/pretok.def
     int32_t bos, eos; // -1: none
     bool bare;        // raw text does not begin with bos
+    bool ended;       // raw text ends with eos
+    const char *variables; // of chat templates, see ls_vocab_variables; NULL: none
 } ls_vocab_source;
 
 // The contents of a sentencepiece model, or of a GGUF file of the kind llama or t5.
@@ -31,8 +33,12 @@ typedef struct {
     bool dummy_prefix, remove_extra, escape, suffix; // normalizer_spec; suffix: the dummy space comes last
     const void *charsmap;                            // precompiled_charsmap; NULL: none
     size_t n_charsmap;
-    int32_t bos, eos; // -1: none
-    bool bare;        // raw text does not begin with bos
+    bool first_only;     // the dummy space only where the text itself begins, and not before another
+    int32_t bos, eos;    // -1: none
+    bool bare, ended;    // as above
+    const char *variables;
+    const struct ls_added *added; // what is added to the model's tokens, or has other flags
+    size_t n_added;
 } ls_sentencepiece_source;
 
 typedef struct ls_vocab ls_vocab;
@@ -41,19 +47,33 @@ typedef struct ls_vocab ls_vocab;
 // with the problem and the entry.
 ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err);
 ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source *src, ls_err *err);
-// From the contents of tokenizer.json and of tokenizer_config.json (NULL: none, and no end token). The flags of a token
-// in the configuration override those in the tokenizer, as in AutoTokenizer.
-ls_code ls_tokenizer_json(ls_vocab **out, const char *text, size_t n, const char *config, size_t n_config, ls_err *err);
-// From the contents of sentencepiece's tokenizer.model. Texts of a BPE model begin with its BOS.
-ls_code ls_tokenizer_model(ls_vocab **out, const void *p, size_t n, ls_err *err);
+
+// The contents of what may stand beside a tokenizer in a Hugging Face folder; n 0: no such file.
+typedef struct {
+    ls_str config;          // tokenizer_config.json
+    ls_str special_map;     // special_tokens_map.json
+    ls_str added;           // added_tokens.json
+    const char *model_type; // of config.json: it decides where tokenizer_config.json names no class; NULL: not known
+} ls_tokenizer_files;
+
+// What chat templates are given by these files, see ls_vocab_variables.
+ls_code ls_tokenizer_variables(const ls_tokenizer_files *files, ls_buf *out, ls_err *err);
+// From the contents of tokenizer.json. What the files beside it say of a token overrides it, as in AutoTokenizer.
+ls_code ls_tokenizer_json(ls_vocab **out, ls_str text, const ls_tokenizer_files *beside, ls_err *err);
+// From the contents of sentencepiece's tokenizer.model. Without tokenizer_config.json, texts of a BPE model begin with
+// its BOS.
+ls_code ls_tokenizer_model(ls_vocab **out, ls_str model, const ls_tokenizer_files *beside, ls_err *err);
 void ls_vocab_free(ls_vocab *v);
 // Encoding asks now and then whether to stop (LS_E_CANCELLED): texts of many megabytes take seconds. NULL: never.
 void ls_vocab_stop(ls_vocab *v, bool (*stop)(void *ud), void *ud);
 int32_t ls_vocab_size(const ls_vocab *v);
 const char *ls_vocab_kind(const ls_vocab *v); // "byte-level BPE", ...
-int32_t ls_vocab_bos(const ls_vocab *v);      // what a chat template calls bos_token; -1: none
-int32_t ls_vocab_prefix(const ls_vocab *v);   // the first token of raw text, which ls_encode never adds; -1: none
-int32_t ls_vocab_eos(const ls_vocab *v);      // -1: none
+// What raw text begins and ends with, which ls_encode never adds.
+const ls_ids *ls_vocab_prefix(const ls_vocab *v);
+const ls_ids *ls_vocab_suffix(const ls_vocab *v);
+// What chat templates are given: an object of names (bos_token, ...) and spellings, as JSON text.
+const char *ls_vocab_variables(const ls_vocab *v);
+int32_t ls_vocab_eos(const ls_vocab *v); // -1: none
 // Tokens that end an answer: the vocabulary's eos, and those that the caller adds.
 bool ls_vocab_is_end(const ls_vocab *v, int32_t id);
 ls_ends ls_vocab_ends(const ls_vocab *v);       // LS_MAX_ENDS at most

@@ -16,7 +16,7 @@ typedef enum {
     LS_UNIGRAM
 } ls_subwords;
 
-typedef struct { // a token that is searched in the text first of all
+typedef struct ls_added { // a token that is searched in the text first of all
     int32_t id;
     bool special, lstrip, rstrip, single_word;
     bool normalized; // searched in normalised text instead
@@ -33,7 +33,9 @@ typedef struct {
     size_t n_merges;
     const ls_added *added;
     size_t n_added;
-    int32_t bos, prefix, eos, unk;
+    int32_t eos, unk;
+    const ls_ids *prefix, *suffix; // of raw text; NULL: nothing
+    const char *variables;         // of chat templates; NULL: none
     bool byte_fallback, fuse_unk, whole;
     bool sentencepiece; // its own encoder: user-defined symbols inside the text, sums of scores in single precision
     bool spaces;        // in decoded bytes U+2581 is a space
@@ -42,7 +44,9 @@ typedef struct {
 } ls_vocab_parts;
 
 struct ls_vocab {
-    int32_t n, bos, prefix, eos, unk;
+    int32_t n, eos, unk;
+    ls_ids prefix, suffix;
+    char *variables;
     ls_subwords kind;
     bool byte_fallback, fuse_unk, whole, sentencepiece;
     bool (*stop)(void *ud); // NULL: never

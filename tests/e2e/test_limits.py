@@ -411,8 +411,9 @@ class EndsOfFetching(unittest.TestCase):
         for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             with self.subTest(number), tempfile.TemporaryDirectory() as d, slow_hub("hang") as (handler, url):
                 env = dict(ENV, HF_ENDPOINT=url, LOGITSPEC_MODELS=d)
-                p = subprocess.Popen([PROGRAM, "models", "fetch", "hf:o/r"], env=env, stdin=subprocess.DEVNULL,
-                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+                p = subprocess.Popen(["env", "--default-signal", PROGRAM, "models", "fetch", "hf:o/r"],  # nohup ignores some
+                                     env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                     text=True, start_new_session=True)
                 end = time.monotonic() + 60
                 while not handler.asked and time.monotonic() < end:
                     time.sleep(0.01)

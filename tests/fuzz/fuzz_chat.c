@@ -28,7 +28,13 @@ static ls_vocab *vocab(void) {
     ls_vocab *v;
     ls_err err;
     for (int i = 0; i < N; i++) tokens[i] = (ls_str){special[i], strlen(special[i])}, types[i] = 3;
-    if (ls_vocab_new(&v, &(ls_vocab_source){tokens, N, types, NULL, 0, "gpt-2", 0, 1, false}, &err)) abort();
+    const ls_vocab_source source = {.tokens = tokens,
+                                    .n_tokens = N,
+                                    .types = types,
+                                    .pre = "gpt-2",
+                                    .eos = 1,
+                                    .variables = "{\"bos_token\":\"<s>\",\"eos_token\":\"</s>\"}"};
+    if (ls_vocab_new(&v, &source, &err)) abort();
     return v;
 }
 

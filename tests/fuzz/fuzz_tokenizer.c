@@ -5,10 +5,18 @@
 #include "tests/fuzz/input.h"
 
 static ls_code parse(ls_vocab **v, const char *p, size_t n, ls_err *err) {
-    static const char config[] =
-        "{\"eos_token\":\"</s>\",\"tokenizer_class\":\"LlamaTokenizer\",\"bos_token\":\"<s>\"}";
-    if (n && *p == '{') return ls_tokenizer_json(v, p, n, n % 2 ? config : NULL, sizeof config - 1, err);
-    if (n < 4 || memcmp(p, "GGUF", 4)) return ls_tokenizer_model(v, p, n, err);
+#define TEXT(text)                                                                                                     \
+    { text, sizeof(text) - 1 }
+    static const ls_tokenizer_files beside[] = {
+        {.config = TEXT("{\"eos_token\":\"</s>\",\"tokenizer_class\":\"LlamaTokenizer\",\"bos_token\":\"<s>\"}")},
+        {.model_type = "gemma"},
+        {.config = TEXT("{\"legacy\":false,\"add_eos_token\":true,\"tokenizer_class\":\"LlamaTokenizer\"}"),
+         .special_map = TEXT("{\"pad_token\":{\"content\":\"a\",\"lstrip\":true},\"image_token\":\"<new>\"}"),
+         .added = TEXT("{\"<new>\":900,\"b\":3}")},
+        {.config = {NULL, 0}}};
+    const ls_str text = {p, n};
+    if (n && *p == '{') return ls_tokenizer_json(v, text, &beside[n % 4], err);
+    if (n < 4 || memcmp(p, "GGUF", 4)) return ls_tokenizer_model(v, text, &beside[n % 4], err);
     ls_gguf *g;
     bool more;
     ls_code code = ls_gguf_parse(&g, (const unsigned char *)p, n, n, &more, err);

@@ -48,10 +48,20 @@ static ls_vocab *vocabulary(const json_t *model) {
         if (i == 0) bos = id;
         if (i == 1) eos = id;
     }
-    ls_vocab_source src = {.tokens = tokens, .n_tokens = n, .types = types, .pre = "gpt-2", .bos = bos, .eos = eos};
+    json_t *names = json_pack("{s:s, s:s}", "bos_token", ends[0], "eos_token", ends[1]);
+    char *variables = json_dumps(names, 0);
+    ls_vocab_source src = {.tokens = tokens,
+                           .n_tokens = n,
+                           .types = types,
+                           .pre = "gpt-2",
+                           .bos = bos,
+                           .eos = eos,
+                           .variables = variables};
     ls_vocab *v;
     ls_err err = {0};
     if (ls_vocab_new(&v, &src, &err)) fail_msg("%s", err.msg);
+    free(variables);
+    json_decref(names);
     return v;
 }
 
@@ -168,12 +178,9 @@ static void one_piece(const json_t *line, const json_t *model) {
     static const ls_jinja_message messages[] = {
         {"system", {" S ", 3}}, {"user", {"Ue 1", 4}}, {"assistant", {"A\n", 2}}, {"user", {"x</think>y", 10}}};
     const json_t *piece = json_object_get(line, "piece"), *want = json_object_get(line, "want");
-    const ls_jinja_context context = {.messages = messages,
-                                      .n_messages = 4,
-                                      .prompt = true,
-                                      .bos = {"<s>", 3},
-                                      .eos = {"</s>", 4},
-                                      .now = 1721952000};
+    json_t *names = json_pack("{s:s, s:s}", "bos_token", "<s>", "eos_token", "</s>");
+    const ls_jinja_context context = {
+        .names = names, .messages = messages, .n_messages = 4, .prompt = true, .now = 1721952000};
     ls_rendered out = {0};
     ls_err err = {0};
     ls_jinja *t;
@@ -187,6 +194,7 @@ static void one_piece(const json_t *line, const json_t *model) {
         fail_msg("%s: '%s' (%s), not '%s'", json_string_value(piece), out.text.p, err.msg, json_string_value(want));
     ls_rendered_free(&out);
     ls_jinja_free(t);
+    json_decref(names);
     (void)model;
 }
 
@@ -286,7 +294,8 @@ static void marks_follow_the_text(void **state) {
             "{% macro twice(t) %}<|{{ t }}|{{ t }}|>{% endmacro %}{% set ns = namespace(text=messages[0].content) %}"
             "{% for m in messages %}<|im_start|>{{ ";
     const ls_jinja_message messages[] = {{"user", {said, sizeof said - 1}}, {"assistant", {said, sizeof said - 1}}};
-    const ls_jinja_context context = {.messages = messages, .n_messages = 2, .bos = {"<s>", 3}, .eos = {"</s>", 4}};
+    json_t *names = json_pack("{s:s, s:s}", "bos_token", "<s>", "eos_token", "</s>");
+    const ls_jinja_context context = {.names = names, .messages = messages, .n_messages = 2};
     size_t marked = 0, plain = 0;
     for (uint64_t round = 0; round < ROUNDS; round++) {
         ls_buf expression = {0}, text = {0};
@@ -325,6 +334,7 @@ static void marks_follow_the_text(void **state) {
         ls_buf_free(&expression);
         ls_buf_free(&text);
     }
+    json_decref(names);
     assert_true(marked > 10 * ROUNDS && plain > 10 * ROUNDS);
 }
 

@@ -95,7 +95,8 @@ static ls_ids decode_some(ls_engine *b, const ls_ids *prompt, const char *method
         types[i] = 1;
     }
     ls_model m = {.engine = b};
-    const ls_vocab_source source = {names, 128, types, NULL, 0, "gpt-2", -1, -1, false};
+    const ls_vocab_source source = {
+        .tokens = names, .n_tokens = 128, .types = types, .pre = "gpt-2", .bos = -1, .eos = -1};
     if (ls_vocab_new(&m.vocab, &source, &err)) fail_msg("%s", err.msg);
     const ls_decode_options o = {.method = method,
                                  .budget = budget,

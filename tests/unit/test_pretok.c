@@ -112,7 +112,7 @@ static void traits_equal_the_reference(void **state) {
             ls_err err = {0};
             ls_ids got = {0};
             const char *pre = json_string_value(name);
-            if (ls_vocab_new(&v, &(ls_vocab_source){tokens, n, types, merges, 1, pre, -1, -1, false}, &err))
+            if (ls_vocab_new(&v, &(ls_vocab_source){tokens, n, types, merges, 1, pre, -1, -1, false, false, NULL}, &err))
                 fail_msg("%s", err.msg);
             for (size_t t = 0; t < 2; t++) {
                 const json_t *s = json_array_get(json_object_get(all, "flag_texts"), t);

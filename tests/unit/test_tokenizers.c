@@ -23,8 +23,9 @@ static bool ends_in(const char *s, const char *end) {
 }
 
 static ls_code parse(ls_vocab **v, const char *path, const void *p, size_t n, ls_err *err) {
-    if (ends_in(path, ".json")) return ls_tokenizer_json(v, p, n, NULL, 0, err);
-    if (ends_in(path, ".model")) return ls_tokenizer_model(v, p, n, err);
+    const ls_tokenizer_files alone = {0};
+    if (ends_in(path, ".json")) return ls_tokenizer_json(v, (ls_str){p, n}, &alone, err);
+    if (ends_in(path, ".model")) return ls_tokenizer_model(v, (ls_str){p, n}, &alone, err);
     ls_gguf *g;
     ls_code code = ls_gguf_parse(&g, p, n, n, NULL, err);
     if (code) return code;
@@ -120,7 +121,8 @@ static void ids_equal_the_reference(void **state) {
 static ls_vocab *from_json(const char *text, const char *config) {
     ls_vocab *v = NULL;
     ls_err err = {0};
-    if (ls_tokenizer_json(&v, text, strlen(text), config, config ? strlen(config) : 0, &err)) fail_msg("%s", err.msg);
+    const ls_tokenizer_files beside = {.config = {config, config ? strlen(config) : 0}};
+    if (ls_tokenizer_json(&v, (ls_str){text, strlen(text)}, &beside, &err)) fail_msg("%s", err.msg);
     return v;
 }
 
@@ -190,12 +192,16 @@ static void parts_are_one_text(void **state) {
     ls_vocab_free(v);
 }
 
+static int32_t first_of(const ls_ids *ids) {
+    return ids->n ? ids->p[0] : -1;
+}
+
 static void configurations_are_believed(void **state) {
     (void)state;
     ls_vocab *v =
         from_json(BYTES, "{\"eos_token\":{\"content\":\"<s>\"},\"bos_token\":\"<s>\",\"add_bos_token\":false}");
-    assert_int_equal(ls_vocab_bos(v), 6);
-    assert_int_equal(ls_vocab_prefix(v), 6); // only some classes read add_bos_token
+    assert_int_equal(first_of(ls_vocab_prefix(v)), 6); // only some classes read add_bos_token
+    assert_string_equal(ls_vocab_variables(v), "{\"eos_token\":\"<s>\",\"bos_token\":\"<s>\"}");
     assert_int_equal(ls_vocab_eos(v), 6);
     assert_true(ls_vocab_is_end(v, 6));
     assert_false(ls_vocab_is_end(v, 7));
@@ -209,10 +215,11 @@ static void configurations_are_believed(void **state) {
     assert_int_equal(ls_vocab_special(v, "<think>", 7), -1);
     ls_vocab_free(v);
     v = from_json(BYTES, "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"bos_token\":\"<s>\",\"add_bos_token\":false,"
+                         "\"eos_token\":null,\"unk_token\":null,"
                          "\"added_tokens_decoder\":{\"7\":{\"content\":\"<think>\",\"special\":true,\"rstrip\":true},"
                          "\"9\":{\"content\":\"<new>\",\"special\":true}}}");
-    assert_int_equal(ls_vocab_bos(v), 6); // what templates write, whether or not raw text begins with it
-    assert_int_equal(ls_vocab_prefix(v), -1);
+    assert_string_equal(ls_vocab_variables(v), "{\"bos_token\":\"<s>\"}"); // whether or not raw text begins with it
+    assert_int_equal(first_of(ls_vocab_prefix(v)), -1);
     assert_int_equal(ls_vocab_eos(v), -1);
     assert_int_equal(ls_vocab_size(v), 10);
     assert_true(ls_vocab_is_special(v, 7));
@@ -297,7 +304,7 @@ static void first_tokens(void **state) {
         char *path = ls_format(FOLDER "%s", cases[i].file);
         ls_vocab *v = open_vocab(path);
         assert_non_null(v);
-        assert_int_equal(ls_vocab_prefix(v), cases[i].prefix);
+        assert_int_equal(first_of(ls_vocab_prefix(v)), cases[i].prefix);
         assert_int_equal(ls_vocab_eos(v), cases[i].eos);
         ls_vocab_free(v);
         free(path);
@@ -306,6 +313,7 @@ static void first_tokens(void **state) {
 
 static void what_is_not_supported_is_named(void **state) {
     (void)state;
+    const ls_tokenizer_files alone = {0};
     static const struct {
         const char *text;
         ls_code code;
@@ -339,7 +347,7 @@ static void what_is_not_supported_is_named(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_vocab *v = NULL;
         ls_err err = {0};
-        assert_int_equal(ls_tokenizer_json(&v, cases[i].text, strlen(cases[i].text), NULL, 0, &err), cases[i].code);
+        assert_int_equal(ls_tokenizer_json(&v, (ls_str){cases[i].text, strlen(cases[i].text)}, &alone, &err), cases[i].code);
         assert_null(v);
         if (!strstr(err.msg, cases[i].says)) fail_msg("%zu: %s", i, err.msg);
     }
@@ -347,8 +355,8 @@ static void what_is_not_supported_is_named(void **state) {
     const int32_t type = 1;
     ls_vocab *v = NULL;
     ls_err err = {0};
-    assert_int_equal(ls_vocab_new(&v, &(ls_vocab_source){&token, 1, &type, NULL, 0, "new", -1, -1, false}, &err),
-                     LS_E_UNSUPPORTED);
+    const ls_vocab_source source = {.tokens = &token, .n_tokens = 1, .types = &type, .pre = "new"};
+    assert_int_equal(ls_vocab_new(&v, &source, &err), LS_E_UNSUPPORTED);
     assert_non_null(strstr(err.msg, "pre-tokenizer 'new' is not among"));
 }
 
@@ -462,7 +470,8 @@ static void long_lists_are_read_at_once(void **state) {
     ls_buf_str(&text, "]}");
     ls_buf_str(&config, "]}");
     const clock_t start = clock(); // of the processor
-    if (ls_tokenizer_json(&v, text.p, text.n, config.p, config.n, &err)) fail_msg("%s", err.msg);
+    const ls_tokenizer_files beside = {.config = {config.p, config.n}};
+    if (ls_tokenizer_json(&v, (ls_str){text.p, text.n}, &beside, &err)) fail_msg("%s", err.msg);
     assert_int_equal(ls_vocab_size(v), MANY + 2);
     for (int i = 0; i < ls_vocab_size(v); i++) ls_vocab_add_end(v, i);
     for (int i = 0; i < ls_vocab_size(v); i++) assert_true(ls_vocab_is_end(v, i));

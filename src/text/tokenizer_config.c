@@ -1,0 +1,254 @@
+#include "text/tokenizer_config.h"
+#include "base/jsonw.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// What transformers' classes take where a file does not name it.
+typedef struct {
+    const char *name; // without the "Fast" of some
+    const char *bos, *eos, *unk, *pad;
+    bool own_rule, add_bos;
+} tokenizer_class;
+
+static const tokenizer_class classes[] = {
+    {"LlamaTokenizer", "<s>", "</s>", "<unk>", NULL, true, true},
+    {"CodeLlamaTokenizer", "<s>", "</s>", "<unk>", NULL, true, true},
+    {"GemmaTokenizer", "<bos>", "<eos>", "<unk>", "<pad>", true, true},
+    {"CohereTokenizer", "<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<UNK>", NULL, true, true},
+    {"GPTNeoXTokenizer", "<|endoftext|>", "<|endoftext|>", "<|endoftext|>", NULL, true, false},
+    {"GPT2Tokenizer", "<|endoftext|>", "<|endoftext|>", "<|endoftext|>", NULL, false, false},
+    {"CodeGenTokenizer", "<|endoftext|>", "<|endoftext|>", "<|endoftext|>", NULL, false, false},
+    {"Qwen2Tokenizer", NULL, "<|endoftext|>", "<|endoftext|>", "<|endoftext|>", false, false},
+    {"BloomTokenizer", "<s>", "</s>", "<unk>", "<pad>", false, false},
+    {"T5Tokenizer", NULL, "</s>", "<unk>", "<pad>", false, false},
+};
+
+// The class of a model whose files name none.
+static const char *const usual[][2] = {
+    {"llama", "LlamaTokenizer"},   {"mistral", "LlamaTokenizer"},  {"phi3", "LlamaTokenizer"},
+    {"granite", "GPT2Tokenizer"},  {"qwen2", "Qwen2Tokenizer"},    {"qwen3", "Qwen2Tokenizer"},
+    {"olmo2", "GPTNeoXTokenizer"}, {"gemma", "GemmaTokenizer"},    {"gemma2", "GemmaTokenizer"},
+    {"gemma3", "GemmaTokenizer"},  {"gemma3_text", "GemmaTokenizer"},
+};
+
+static ls_str str_of(const ls_json *v) {
+    size_t n = 0;
+    const char *p = ls_json_str(v, &n);
+    return (ls_str){p, n};
+}
+
+static bool flag(const ls_json *object, const char *key, bool fallback) {
+    bool b;
+    return ls_json_bool(ls_json_get(object, key), &b) ? b : fallback;
+}
+
+ls_added ls_added_flags(const ls_json *t, bool special) {
+    ls_added a = {
+        .id = -1,
+        .special = flag(t, "special", special),
+        .lstrip = flag(t, "lstrip", false),
+        .rstrip = flag(t, "rstrip", false),
+        .single_word = flag(t, "single_word", false),
+    };
+    a.normalized = flag(t, "normalized", !a.special);
+    return a;
+}
+
+// ---- names
+
+static bool same(ls_str a, ls_str b) {
+    return a.n == b.n && !memcmp(a.p, b.p, a.n);
+}
+
+static void put_named(ls_tokenizer_config *c, const char *name, const ls_json *v, ls_str text, bool shown) {
+    if (v) text = str_of(ls_json_is_object(v) ? ls_json_get(v, "content") : v);
+    if (!text.n) return;
+    const ls_str key = name ? (ls_str){name, strlen(name)} : text;
+    int32_t at = *ls_map_at(&c->by_name, ls_hash_name(key.p, key.n) ^ !name, (int32_t)c->n_named);
+    const ls_named_token *had = (size_t)at < c->n_named ? &c->named[at] : NULL;
+    if (had && (!name != !had->name || !same(key, name ? (ls_str){had->name, strlen(had->name)} : had->text))) had = NULL;
+    if (!had) {
+        at = (int32_t)c->n_named;
+        if (!(c->n_named & (c->n_named - 1))) // a power of two: it is full
+            c->named = ls_realloc(c->named, (c->n_named ? 2 * c->n_named : 1) * sizeof *c->named);
+        c->n_named++;
+    }
+    c->named[at] = (ls_named_token){name, text, ls_added_flags(v, true), ls_json_is_object(v), shown};
+    c->named[at].flags.special = true;
+    ls_map_put(&c->by_text, ls_hash_name(text.p, text.n), at);
+}
+
+static void put_list(ls_tokenizer_config *c, const ls_json *list) {
+    for (size_t i = 0; i < ls_json_size(list); i++) put_named(c, NULL, ls_json_at(list, i), (ls_str){NULL, 0}, true);
+}
+
+typedef struct {
+    ls_tokenizer_config *c;
+    bool all;   // every key is a name: extra_special_tokens
+    bool shown; // what is no standard name is a variable too
+} names;
+
+static bool standard(const char *key) {
+    static const char *const keys[] = {"bos_token", "eos_token", "unk_token",  "sep_token",
+                                       "pad_token", "cls_token", "mask_token", NULL};
+    for (int i = 0; keys[i]; i++)
+        if (!strcmp(keys[i], key)) return true;
+    return false;
+}
+
+static void on_name(void *ud, const char *key, const ls_json *v) {
+    const names *n = ud;
+    const size_t len = strlen(key), tail = strlen("_token");
+    if (n->all || (len > tail && !strcmp(key + len - tail, "_token")))
+        put_named(n->c, key, v, (ls_str){NULL, 0}, n->shown || standard(key));
+}
+
+// Names of transformers 4 (additional_special_tokens; others are variables only in extra_special_tokens) and of
+// transformers 5, for which every key that ends in _token is one.
+static void read_names(ls_tokenizer_config *c, const ls_json *from) {
+    const ls_json *extra = ls_json_get(from, "extra_special_tokens"), *more = ls_json_get(from, "additional_special_tokens");
+    ls_json_each(from, on_name, &(names){c, false, !more});
+    ls_json_each(extra, on_name, &(names){c, true, true});
+    put_list(c, more);
+    put_list(c, extra);
+}
+
+const ls_named_token *ls_tokenizer_config_named(const ls_tokenizer_config *c, const char *name) {
+    for (size_t i = 0; i < c->n_named; i++)
+        if (c->named[i].name && !strcmp(c->named[i].name, name)) return &c->named[i];
+    return NULL;
+}
+
+static bool is_named(const ls_tokenizer_config *c, ls_str text) {
+    int32_t at;
+    return ls_map_get(&c->by_text, ls_hash_name(text.p, text.n), &at) && same(c->named[at].text, text);
+}
+
+// ---- added tokens
+
+typedef struct {
+    ls_tokenizer_config *c;
+    ls_err *err;
+    ls_code code;
+} added;
+
+static void put_added(added *a, ls_str text, int64_t id, ls_added flags) {
+    ls_tokenizer_config *c = a->c;
+    if (!(c->n_added & (c->n_added - 1)))
+        c->added = ls_realloc(c->added, (c->n_added ? 2 * c->n_added : 1) * sizeof *c->added);
+    flags.id = (int32_t)id;
+    c->added[c->n_added++] = (ls_listed_token){text, flags};
+}
+
+static void on_decoder_entry(void *ud, const char *key, const ls_json *v) { // added_tokens_decoder: "id": token
+    added *a = ud;
+    char *end;
+    const long long id = strtoll(key, &end, 10);
+    const ls_str text = str_of(ls_json_get(v, "content"));
+    if (a->code) return;
+    if (!*key || *end || id < 0 || id > INT32_MAX)
+        a->code = ls_fail(a->err, LS_E_PARSE, "tokenizer_config.json has an added token with the id '%.20s'", key);
+    else if (!text.p)
+        a->code = ls_fail(a->err, LS_E_PARSE, "tokenizer_config.json: the added token %lld has no 'content'", id);
+    else put_added(a, text, id, ls_added_flags(v, false));
+}
+
+static void on_added_entry(void *ud, const char *key, const ls_json *v) { // added_tokens.json: "token": id
+    added *a = ud;
+    const ls_str text = {key, strlen(key)};
+    const bool special = is_named(a->c, text);
+    int64_t id;
+    if (a->code) return;
+    if (!ls_json_int(v, &id) || id < 0 || id > INT32_MAX)
+        a->code = ls_fail(a->err, LS_E_PARSE, "added_tokens.json: '%.60s' has no possible id", key);
+    else put_added(a, text, id, (ls_added){.special = special, .normalized = !special});
+}
+
+// ---- the class
+
+static const tokenizer_class *class_of(const ls_json *config, const char *model_type) {
+    ls_str name = str_of(ls_json_get(config, "tokenizer_class"));
+    for (size_t i = 0; i < sizeof usual / sizeof *usual && !name.p && model_type; i++)
+        if (!strcmp(usual[i][0], model_type)) name = (ls_str){usual[i][1], strlen(usual[i][1])};
+    if (name.n > 4 && !memcmp(name.p + name.n - 4, "Fast", 4)) name.n -= 4;
+    for (size_t i = 0; i < sizeof classes / sizeof *classes && name.p; i++)
+        if (strlen(classes[i].name) == name.n && !memcmp(classes[i].name, name.p, name.n)) return &classes[i];
+    return NULL;
+}
+
+static ls_code parse(ls_json **out, ls_str text, const char *name, ls_err *err) {
+    const ls_code code = text.n ? ls_json_parse_pythons(out, text.p, text.n, name, err) : LS_OK;
+    return code || !*out || ls_json_is_object(*out) ? code : ls_fail(err, LS_E_PARSE, "%s is not an object", name);
+}
+
+ls_code ls_tokenizer_config_read(ls_tokenizer_config *c, const ls_tokenizer_files *files, ls_err *err) {
+    ls_code code;
+    *c = (ls_tokenizer_config){.prefix_space = -1};
+    if ((code = parse(&c->config, files->config, "tokenizer_config.json", err)) ||
+        (code = parse(&c->special_map, files->special_map, "special_tokens_map.json", err)) ||
+        (code = parse(&c->more, files->added, "added_tokens.json", err)))
+        return code;
+    const tokenizer_class *class = class_of(c->config, files->model_type);
+    const char *const defaults[][2] = {{"bos_token", class ? class->bos : NULL},
+                                       {"eos_token", class ? class->eos : NULL},
+                                       {"unk_token", class ? class->unk : NULL},
+                                       {"pad_token", class ? class->pad : NULL}};
+    for (size_t i = 0; i < 4; i++) // null in a file switches a default off
+        if (defaults[i][1] && !ls_json_get(c->config, defaults[i][0]))
+            put_named(c, defaults[i][0], NULL, (ls_str){defaults[i][1], strlen(defaults[i][1])}, true);
+    added a = {.c = c, .err = err};
+    const ls_json *list = ls_json_get(c->config, "added_tokens_decoder");
+    read_names(c, c->config);
+    if (list) ls_json_each(list, on_decoder_entry, &a);
+    else {
+        read_names(c, c->special_map);
+        ls_json_each(c->more, on_added_entry, &a);
+    }
+    c->own_rule = class && class->own_rule;
+    c->add_bos = flag(c->config, "add_bos_token", class && class->add_bos);
+    c->add_eos = flag(c->config, "add_eos_token", false);
+    c->legacy = !class || strcmp(class->name, "LlamaTokenizer") || flag(c->config, "legacy", true);
+    bool space;
+    if (ls_json_bool(ls_json_get(c->config, "add_prefix_space"), &space)) c->prefix_space = space;
+    return a.code;
+}
+
+void ls_tokenizer_config_free(ls_tokenizer_config *c) {
+    ls_json_free(c->config);
+    ls_json_free(c->special_map);
+    ls_json_free(c->more);
+    ls_map_free(&c->by_name);
+    ls_map_free(&c->by_text);
+    free(c->named);
+    free(c->added);
+}
+
+void ls_tokenizer_config_variables(const ls_tokenizer_config *c, ls_buf *out) {
+    ls_jsonw w = {.out = out};
+    size_t listed = 0;
+    ls_jw_open(&w, '{');
+    for (size_t i = 0; i < c->n_named; i++) {
+        const ls_named_token *t = &c->named[i];
+        listed += !t->name;
+        if (!t->name || !t->shown) continue;
+        ls_jw_any_key(&w, t->name, strlen(t->name));
+        ls_jw_strn(&w, t->text.p, t->text.n);
+    }
+    if (listed) {
+        ls_jw_field_open(&w, "additional_special_tokens", '[');
+        for (size_t i = 0; i < c->n_named; i++)
+            if (!c->named[i].name) ls_jw_strn(&w, c->named[i].text.p, c->named[i].text.n);
+        ls_jw_close(&w, ']');
+    }
+    ls_jw_close(&w, '}');
+}
+
+ls_code ls_tokenizer_variables(const ls_tokenizer_files *files, ls_buf *out, ls_err *err) {
+    ls_tokenizer_config c;
+    const ls_code code = ls_tokenizer_config_read(&c, files, err);
+    if (!code) ls_tokenizer_config_variables(&c, out);
+    ls_tokenizer_config_free(&c);
+    return code;
+}

@@ -1,0 +1,41 @@
+// What a Hugging Face folder says beside its tokenizer: tokenizer_config.json, special_tokens_map.json and
+// added_tokens.json, merged as PreTrainedTokenizerBase._from_pretrained of transformers 4.57 merges them, with the
+// defaults of the tokenizer's class.
+#pragma once
+#include "base/json.h"
+#include "text/vocab_internal.h"
+
+typedef struct {
+    const char *name; // "bos_token", ...; NULL: one of additional_special_tokens
+    ls_str text;
+    ls_added flags; // its id is -1
+    bool flagged;   // the file states the flags
+    bool shown;     // a variable of chat templates
+} ls_named_token;
+
+typedef struct {
+    ls_str text;
+    ls_added token; // its id is the file's
+} ls_listed_token;
+
+typedef struct {
+    ls_json *config, *special_map, *more; // NULL: not there
+    ls_named_token *named;                // later ones of a name replace earlier ones
+    size_t n_named;
+    ls_map by_name, by_text; // hash -> index into named; of additional_special_tokens their text is the name
+    ls_listed_token *added; // added_tokens_decoder, else added_tokens.json
+    size_t n_added;
+    bool own_rule;         // the class decides what a text begins and ends with, whatever a post-processor says:
+    bool add_bos, add_eos; // that
+    bool legacy;           // every stretch between special tokens gets the space that a text begins with (Llama)
+    int prefix_space; // add_prefix_space: 1, 0, -1: not said
+} ls_tokenizer_config;
+
+// The flags of a token's object; special: where it does not say.
+ls_added ls_added_flags(const ls_json *t, bool special);
+// LS_E_PARSE with the file and the entry. ls_tokenizer_config_free in any case.
+ls_code ls_tokenizer_config_read(ls_tokenizer_config *c, const ls_tokenizer_files *files, ls_err *err);
+void ls_tokenizer_config_free(ls_tokenizer_config *c);
+const ls_named_token *ls_tokenizer_config_named(const ls_tokenizer_config *c, const char *name); // NULL: none
+// What templates are given: an object of names and spellings, as JSON text.
+void ls_tokenizer_config_variables(const ls_tokenizer_config *c, ls_buf *out);

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE }; // token types of the format
 
 typedef struct {
     ls_str *tokens, *merges;
@@ -20,17 +23,14 @@ static bool is(ls_str s, const char *name) {
     return s.n == strlen(name) && !memcmp(s.p, name, s.n);
 }
 
-static ls_code token_id(const ls_gguf *g, const char *key, size_t n_tokens, int32_t *id, ls_err *err) {
-    uint32_t x;
-    *id = -1;
-    if (!ls_gguf_has(g, key)) return LS_OK;
-    ls_code code = ls_gguf_u32(g, key, &x, err);
-    if (code) return code;
-    if (x >= n_tokens) // some files say "none" so
-        return x == UINT32_MAX ? LS_OK
-                               : ls_fail(err, LS_E_PARSE, "%s is %u, outside the vocabulary of %zu", key, x, n_tokens);
-    *id = (int32_t)x;
-    return LS_OK;
+// An id outside the vocabulary (some files say "none" so) is the default one, as in llama.cpp; -1: none.
+static ls_code token_id(const ls_gguf *g, const char *key, size_t n_tokens, int32_t otherwise, int32_t *id,
+                        ls_err *err) {
+    uint32_t x = UINT32_MAX;
+    *id = (size_t)otherwise < n_tokens ? otherwise : -1;
+    const ls_code code = ls_gguf_has(g, key) ? ls_gguf_u32(g, key, &x, err) : LS_OK;
+    if (!code && x < n_tokens) *id = (int32_t)x;
+    return code;
 }
 
 static ls_code flag(const ls_gguf *g, const char *key, bool *v, ls_err *err) { // keeps *v where the file says nothing
@@ -50,7 +50,8 @@ static ls_code variables(common *c, const ls_gguf *g, ls_err *err) {
     int32_t id;
     ls_jw_open(&w, '{');
     for (size_t i = 0; i < sizeof names / sizeof *names && !code; i++) {
-        if ((code = token_id(g, names[i][0], c->n_tokens, &id, err)) || (id < 0 && i > 1)) continue;
+        const int32_t otherwise = i == 0 ? c->bos : i == 1 ? c->eos : -1;
+        if ((code = token_id(g, names[i][0], c->n_tokens, otherwise, &id, err)) || (id < 0 && i > 1)) continue;
         ls_jw_key(&w, names[i][1]);
         ls_jw_strn(&w, id < 0 ? "" : c->tokens[id].p, id < 0 ? 0 : c->tokens[id].n);
     }
@@ -59,18 +60,52 @@ static ls_code variables(common *c, const ls_gguf *g, ls_err *err) {
     return code;
 }
 
-static ls_code read_common(common *c, const ls_gguf *g, ls_err *err) {
-    size_t n_types = 0;
+// Tokens that llama.cpp takes for control tokens by their text, whatever the file says: ends of answers and of turns, and
+// the marks of code to be filled in.
+static bool looks_like_control(ls_str t) {
+    static const char *const texts[] = {
+        "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>",
+        "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>",
+        "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "<\uff5cend\u2581of\u2581sentence\uff5c>",
+        "[e~[", "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<\uff5cfim\u2581begin\uff5c>", "<PRE>",
+        "<|code_prefix|>", "<|prefix|>", "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>",
+        "<\uff5cfim\u2581hole\uff5c>", "<SUF>", "<|code_suffix|>", "<|suffix|>", "<|fim_middle|>", "<fim-middle>",
+        "<fim_middle>", "<\uff5cfim\u2581end\uff5c>", "<MID>", "<|code_middle|>", "<|middle|>", "<|fim_pad|>",
+        "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>",
+        "<reponame>", "<|file_sep|>"};
+    if (t.n < 5 || !strchr("<[_", *t.p)) return false;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (is(t, texts[i])) return true;
+    return false;
+}
+
+// Types of all tokens. Where the file has none, or numbers without a meaning, they are normal tokens.
+static ls_code token_types(common *c, const ls_gguf *g, ls_err *err) {
+    static const char key[] = "tokenizer.ggml.token_type";
+    size_t n = c->n_tokens;
+    const bool has = ls_gguf_has(g, key);
+    const ls_code code = has ? ls_gguf_i32_array(g, key, &c->types, &n, err) : LS_OK;
+    if (code) return code;
+    if (n < c->n_tokens)
+        return ls_fail(err, LS_E_PARSE, "the file has %zu tokens but %zu token types", c->n_tokens, n);
+    if (!has) c->types = ls_calloc(c->n_tokens, sizeof *c->types);
+    for (size_t i = 0; i < c->n_tokens; i++) {
+        int32_t *type = &c->types[i];
+        if (*type < NORMAL || *type > BYTE) *type = NORMAL;
+        if ((*type == NORMAL || *type == USER_DEFINED) && looks_like_control(c->tokens[i])) *type = CONTROL;
+    }
+    return LS_OK;
+}
+
+static ls_code read_common(common *c, const ls_gguf *g, bool llama, bool t5, ls_err *err) {
     ls_code code;
     if ((code = ls_gguf_str_array(g, "tokenizer.ggml.tokens", &c->tokens, &c->n_tokens, err)) ||
-        (code = ls_gguf_i32_array(g, "tokenizer.ggml.token_type", &c->types, &n_types, err)) ||
-        (code = token_id(g, "tokenizer.ggml.bos_token_id", c->n_tokens, &c->bos, err)) ||
-        (code = token_id(g, "tokenizer.ggml.eos_token_id", c->n_tokens, &c->eos, err)) ||
+        (code = token_types(c, g, err)) ||
+        (code = token_id(g, "tokenizer.ggml.bos_token_id", c->n_tokens, llama ? 1 : -1, &c->bos, err)) ||
+        (code = token_id(g, "tokenizer.ggml.eos_token_id", c->n_tokens, llama ? 2 : t5 ? 1 : -1, &c->eos, err)) ||
         (code = flag(g, "tokenizer.ggml.add_bos_token", &c->add_bos, err)) ||
         (code = flag(g, "tokenizer.ggml.add_eos_token", &c->add_eos, err)) || (code = variables(c, g, err)))
         return code;
-    if (n_types != c->n_tokens)
-        return ls_fail(err, LS_E_PARSE, "the file has %zu tokens but %zu token types", c->n_tokens, n_types);
     return LS_OK;
 }
 
@@ -83,12 +118,37 @@ static ls_code with_merges(ls_vocab **out, common *c, const ls_gguf *g, bool gem
         if ((code = ls_gguf_str(g, "tokenizer.ggml.pre", &pre, err))) return code;
         snprintf(pre_name, sizeof pre_name, "%.*s", (int)(pre.n < 63 ? pre.n : 63), pre.p);
     }
-    if (!ls_gguf_has(g, "tokenizer.ggml.add_bos_token")) c->add_bos = ls_pretok_traits(pre_name) & LS_PRE_BEGINS;
+    if (gemma) c->add_bos = true; // whatever the file says, again
+    else if (!ls_gguf_has(g, "tokenizer.ggml.add_bos_token")) c->add_bos = ls_pretok_traits(pre_name) & LS_PRE_BEGINS;
     if ((code = ls_gguf_str_array(g, "tokenizer.ggml.merges", &c->merges, &c->n_merges, err))) return code;
     return ls_vocab_new(out,
                         &(ls_vocab_source){c->tokens, c->n_tokens, c->types, c->merges, c->n_merges, pre_name, c->bos,
                                            c->eos, !c->add_bos, c->add_eos, c->variables.p},
                         err);
+}
+
+// Tokens that are cut out of a text before the rest is tokenized. A GGUF file has no flags for them: llama.cpp strips what
+// follows those of Phi-3, which it knows by the model's name. User-defined symbols are among them where a text gets a
+// space in front, as it gets one behind each of them.
+static size_t added_tokens(const common *c, const ls_gguf *g, bool spaced, ls_added *out) {
+    static const char *const kept[] = {"<unk>", "<s>", "<|endoftext|>"};
+    ls_str name = {"", 0};
+    ls_gguf_str(g, "general.name", &name, NULL);
+    bool strips = false;
+    size_t n = 0;
+    for (size_t i = 0; i + 4 <= name.n; i++)
+        strips |= !strncasecmp(name.p + i, "phi3", 4) || (i + 5 <= name.n && !strncasecmp(name.p + i, "phi-3", 5));
+    for (size_t i = 0; i < c->n_tokens; i++) {
+        const ls_str t = c->tokens[i];
+        const bool user = c->types[i] == USER_DEFINED;
+        if (!t.n || (user ? (!spaced && !strips) || memchr(t.p, ' ', t.n)
+                          : c->types[i] != CONTROL && c->types[i] != UNKNOWN))
+            continue;
+        bool strip = strips;
+        for (size_t k = 0; k < 3; k++) strip &= !is(t, kept[k]);
+        out[n++] = (ls_added){.id = (int32_t)i, .special = !user, .rstrip = strip};
+    }
+    return n;
 }
 
 static ls_code sentencepiece(ls_vocab **out, common *c, const ls_gguf *g, bool unigram, ls_err *err) {
@@ -102,6 +162,7 @@ static ls_code sentencepiece(ls_vocab **out, common *c, const ls_gguf *g, bool u
         .dummy_prefix = true,
         .remove_extra = unigram,
         .escape = true,
+        .byte_fallback = !unigram,
         .bos = c->bos,
         .eos = c->eos,
         .bare = !c->add_bos,
@@ -110,22 +171,26 @@ static ls_code sentencepiece(ls_vocab **out, common *c, const ls_gguf *g, bool u
     };
     float *scores = NULL;
     int32_t *map = NULL;
-    size_t n_scores = 0, n_map = 0;
+    size_t n_scores = c->n_tokens, n_map = 0;
     ls_code code;
-    if ((code = ls_gguf_f32_array(g, "tokenizer.ggml.scores", &scores, &n_scores, err)) ||
+    if ((ls_gguf_has(g, "tokenizer.ggml.scores") &&
+         (code = ls_gguf_f32_array(g, "tokenizer.ggml.scores", &scores, &n_scores, err))) ||
         (code = flag(g, "tokenizer.ggml.add_space_prefix", &src.dummy_prefix, err)) ||
         (code = flag(g, "tokenizer.ggml.remove_extra_whitespaces", &src.remove_extra, err)) ||
         (ls_gguf_has(g, "tokenizer.ggml.precompiled_charsmap") &&
          (code = ls_gguf_i32_array(g, "tokenizer.ggml.precompiled_charsmap", &map, &n_map, err)))) {
-    } else if (n_scores != c->n_tokens)
+    } else if (n_scores < c->n_tokens)
         code = ls_fail(err, LS_E_PARSE, "the file has %zu tokens but %zu scores", c->n_tokens, n_scores);
     else {
-        double *wide = ls_calloc(n_scores, sizeof *wide);
+        double *wide = ls_calloc(c->n_tokens, sizeof *wide);
         unsigned char *bytes = ls_calloc(n_map, 1);
-        for (size_t i = 0; i < n_scores; i++) {
-            wide[i] = (double)scores[i];
-            src.byte_fallback = src.byte_fallback || c->types[i] == 6;
+        ls_added *added = ls_calloc(c->n_tokens, sizeof *added);
+        for (size_t i = 0; i < c->n_tokens; i++) {
+            wide[i] = scores ? (double)scores[i] : 0;
+            src.byte_fallback = src.byte_fallback || c->types[i] == BYTE;
         }
+        src.added = added;
+        src.n_added = added_tokens(c, g, src.dummy_prefix, added);
         for (size_t i = 0; i < n_map; i++) bytes[i] = (unsigned char)map[i];
         src.scores = wide;
         src.charsmap = bytes;
@@ -133,6 +198,7 @@ static ls_code sentencepiece(ls_vocab **out, common *c, const ls_gguf *g, bool u
         code = ls_vocab_new_sentencepiece(out, &src, err);
         free(wide);
         free(bytes);
+        free(added);
     }
     free(scores);
     free(map);
@@ -156,13 +222,13 @@ ls_code ls_vocab_gguf(ls_vocab **out, const ls_gguf *g, ls_err *err) {
     else if (!bytes && !gemma && !llama && !t5)
         code = ls_fail(err, LS_E_UNSUPPORTED, "tokenizer '%.*s' is not supported (supported: gpt2, gemma4, llama, t5)",
                        (int)(kind.n < 64 ? kind.n : 64), kind.p);
-    if (!code) code = read_common(&c, g, err);
+    if (!code) code = read_common(&c, g, llama, t5, err);
     if (!code) code = llama || t5 ? sentencepiece(out, &c, g, t5, err) : with_merges(out, &c, g, gemma, err);
     if (!code) {
         static const char *const ends[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
         for (size_t i = 0; i < 2 && !code; i++) {
             int32_t id;
-            code = token_id(g, ends[i], c.n_tokens, &id, err);
+            code = token_id(g, ends[i], c.n_tokens, -1, &id, err);
             if (!code) ls_vocab_add_end(*out, id);
         }
         if (code) {

@@ -306,6 +306,11 @@ bool ls_gguf_has(const ls_gguf *g, const char *key) {
     return find_kv(g, key) != NULL;
 }
 
+bool ls_gguf_is_array(const ls_gguf *g, const char *key) {
+    const kv *e = find_kv(g, key);
+    return e && e->type == T_ARR;
+}
+
 static ls_code need(const ls_gguf *g, const char *key, const kv **e, ls_err *err) {
     *e = find_kv(g, key);
     return *e ? LS_OK : ls_fail(err, LS_E_PARSE, "no metadata key '%s'", key);
@@ -321,6 +326,7 @@ static bool integer_at(const unsigned char *p, uint32_t type, int64_t *v) {
     int64_t x = 0;
     memcpy(&x, p, scalar_size[type]); // little endian, as GGUF and every platform this runs on
     switch (type) {
+    case T_BOOL: // of an array; a single one is no integer
     case T_U8: *v = (uint8_t)x; return true;
     case T_I8: *v = (int8_t)x; return true; // NOLINT(bugprone-signed-char-misuse,cert-str34-c): a number, no character
     case T_U16: *v = (uint16_t)x; return true;
@@ -338,11 +344,27 @@ ls_code ls_gguf_u32(const ls_gguf *g, const char *key, uint32_t *v, ls_err *err)
     int64_t x;
     ls_code code = need(g, key, &e, err);
     if (code) return code;
-    if (e->type == T_ARR || e->type == T_STR || !integer_at(e->value, e->type, &x))
+    if (e->type == T_ARR || e->type == T_STR || e->type == T_BOOL || !integer_at(e->value, e->type, &x))
         return wrong(key, e, "an integer", err);
     if (x < 0 || x > UINT32_MAX) return ls_fail(err, LS_E_RANGE, "metadata '%s' is out of range", key);
     *v = (uint32_t)x;
     return LS_OK;
+}
+
+ls_code ls_gguf_shared_u32(const ls_gguf *g, const char *key, uint32_t *v, ls_err *err) {
+    int32_t *all;
+    size_t n;
+    if (!ls_gguf_is_array(g, key)) return ls_gguf_u32(g, key, v, err);
+    ls_code code = ls_gguf_i32_array(g, key, &all, &n, err);
+    if (code) return code;
+    if (!n || all[0] < 0) code = ls_fail(err, LS_E_RANGE, "metadata '%s' is out of range", key);
+    for (size_t i = 1; i < n && !code; i++)
+        if (all[i] != all[0])
+            code = ls_fail(err, LS_E_UNSUPPORTED, "metadata '%s' is %d in layer %zu and %d in others", key, all[i], i,
+                           all[0]);
+    if (!code) *v = (uint32_t)all[0];
+    free(all);
+    return code;
 }
 
 ls_code ls_gguf_f32(const ls_gguf *g, const char *key, float *v, ls_err *err) {
@@ -393,7 +415,7 @@ ls_code ls_gguf_i32_array(const ls_gguf *g, const char *key, int32_t **out, size
     int64_t x = 0;
     ls_code code = need(g, key, &e, err);
     if (code) return code;
-    if (e->type != T_ARR || e->elem == T_STR || e->elem == T_F32 || e->elem == T_F64 || e->elem == T_BOOL)
+    if (e->type != T_ARR || e->elem == T_STR || e->elem == T_F32 || e->elem == T_F64)
         return wrong(key, e, "an array of integers", err);
     *n = (size_t)e->count;
     *out = ls_malloc(*n * sizeof **out);
@@ -408,10 +430,14 @@ ls_code ls_gguf_f32_array(const ls_gguf *g, const char *key, float **out, size_t
     const kv *e;
     ls_code code = need(g, key, &e, err);
     if (code) return code;
-    if (e->type != T_ARR || e->elem != T_F32) return wrong(key, e, "an array of f32", err);
+    if (e->type != T_ARR || (e->elem != T_F32 && e->elem != T_I32)) return wrong(key, e, "an array of f32", err);
     *n = (size_t)e->count;
     *out = ls_malloc(*n * sizeof **out);
-    if (*n) memcpy(*out, e->value, *n * sizeof **out);
+    for (size_t i = 0; i < *n; i++) {
+        int32_t x;
+        memcpy(e->elem == T_F32 ? (void *)&(*out)[i] : &x, e->value + 4 * i, 4);
+        if (e->elem == T_I32) (*out)[i] = (float)x;
+    }
     return LS_OK;
 }
 

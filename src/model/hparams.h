@@ -20,6 +20,7 @@ typedef struct {
     bool gemma;       // scaled embeddings; Hugging Face's checkpoints store norm weights less 1
     bool long_rope;   // the rotary factors are for the original context, if that is shorter
     int pattern;      // with a sliding window: every pattern-th layer sees everything; 0: no layer does
+    bool gguf_window; // its GGUF files have a window: llama.cpp knows none in those of the others
     bool windowless;  // transformers' class knows no window: a sliding_window in config.json is ignored, as it is there
     int late_window;  // a switched window, for the layers from this one on; 0: no switch, all layers
     float local_rope; // base of the local layers' rotary embedding; 0: the same as the others'

@@ -25,7 +25,7 @@ static bool has(source *s, const char *name) {
 static ls_code get_int(source *s, const char *name, int64_t lo, int64_t hi, int32_t *out) {
     uint32_t v = 0;
     const char *key = key_of(s, name);
-    const ls_code code = ls_gguf_u32(s->g, key, &v, s->err);
+    const ls_code code = ls_gguf_shared_u32(s->g, key, &v, s->err);
     if (code) return code;
     if (v < lo || v > hi)
         return ls_fail(s->err, LS_E_RANGE, "metadata '%s' is %u, expected %lld to %lld", key, v, (long long)lo,
@@ -50,7 +50,7 @@ static ls_code read_rope(ls_hparams *h, source *s) {
     const char *scale = has(s, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
     if ((code = may_int(s, "rope.dimension_count", 1, 1024, &h->rope_dims)) ||
         (code = may_num(s, "rope.freq_base", &base)) || (code = may_num(s, scale, &factor)) ||
-        (local > 0 && (code = may_num(s, "rope.freq_base_swa", &local))) ||
+        (h->arch->gguf_window && h->arch->pattern && (code = may_num(s, "rope.freq_base_swa", &local))) ||
         (code = may_num(s, "rope.scaling.attn_factor", &magnitude)) ||
         (has(s, "rope.scaling.type") && (code = ls_gguf_str(s->g, key_of(s, "rope.scaling.type"), &kind, s->err))))
         return code;
@@ -66,13 +66,18 @@ static ls_code read_rope(ls_hparams *h, source *s) {
         return ls_fail(s->err, LS_E_RANGE, "rotary embedding over %d of %d dimensions, base %g, factor %g",
                        h->rope_dims, h->head_dim, (double)base, (double)factor);
     ls_rope_plain(h, 0, (double)base, linear ? (double)factor : 1);
-    ls_rope_plain(h, 1, (double)(local > 0 ? local : base), local > 0 || !linear ? 1 : (double)factor);
+    // as in llama.cpp: the local layers of Gemma 3 and OLMo 2 are never scaled
+    const bool scaled = linear && h->arch->local_rope <= 0 && !h->arch->windowless;
+    ls_rope_plain(h, 1, (double)(local > 0 ? local : base), scaled ? (double)factor : 1);
     int32_t original = h->n_context;
     if ((code = may_int(s, "rope.scaling.original_context_length", 16, 1 << 22, &original))) return code;
-    if (longrope || (h->arch->long_rope && original < h->n_context)) {
-        h->rope_magnitude[0] = h->rope_magnitude[1] = magnitude;
-        if (original < h->n_context) h->n_context = original;
-    }
+    h->rope_magnitude[0] = h->rope_magnitude[1] = magnitude;
+    if ((longrope || h->arch->long_rope) && original < h->n_context) h->n_context = original;
+    bool rotates = true; // what Granite uses this key for
+    if (!strcmp(h->arch->gguf, "granite") && has(s, "rope.scaling.finetuned") &&
+        (code = ls_gguf_bool(s->g, key_of(s, "rope.scaling.finetuned"), &rotates, s->err)))
+        return code;
+    if (!rotates) memset(h->rope_freq, 0, sizeof h->rope_freq);
     return LS_OK;
 }
 
@@ -90,6 +95,52 @@ static ls_code read_sizes(ls_hparams *h, source *s) {
     if ((code = may_int(s, "attention.key_length", 2, 1024, &h->head_dim))) return code;
     h->rope_dims = h->head_dim;
     return ls_gguf_f32(s->g, key_of(s, "attention.layer_norm_rms_epsilon"), &h->rms_eps, s->err);
+}
+
+// Finds the local layers: every pattern-th one is not, or a list says which are.
+static ls_code read_window(ls_hparams *h, source *s) {
+    static const char name[] = "attention.sliding_window_pattern";
+    int32_t pattern = h->arch->pattern, *list = NULL;
+    size_t n = 0;
+    ls_code code;
+    if (!h->arch->gguf_window) return LS_OK;
+    if (!strcmp(h->arch->gguf, "gemma2")) h->window = h->arch->window; // what llama.cpp takes where the file has none
+    if ((code = may_int(s, "attention.sliding_window", 0, 1 << 24, &h->window))) return code;
+    if (ls_gguf_is_array(s->g, key_of(s, name))) code = ls_gguf_i32_array(s->g, s->key, &list, &n, s->err);
+    else code = may_int(s, name, 0, LS_MAX_LAYERS, &pattern);
+    if (!code && list && n < (size_t)h->n_layers)
+        code = ls_fail(s->err, LS_E_PARSE, "metadata '%s' is of %zu layers, not %d", s->key, n, h->n_layers);
+    for (int i = 0; i < h->n_layers && h->window && !code; i++)
+        h->local[i] = list ? list[i] != 0 : !pattern || (i + 1) % pattern != 0;
+    free(list);
+    return code;
+}
+
+// What would change the numbers and is not computed here.
+static ls_code refuse_others(const ls_hparams *h, source *s) {
+    const struct {
+        const char *name;
+        int32_t allowed;
+        bool local; // of local layers only
+    } sizes[] = {{"attention.value_length", h->head_dim, false},
+                 {"expert_count", 0, false},
+                 {"nextn_predict_layers", 0, false},
+                 {"attention.key_length_swa", h->head_dim, true},
+                 {"attention.value_length_swa", h->head_dim, true},
+                 {"rope.dimension_count_swa", h->rope_dims, true}};
+    bool causal = true;
+    ls_code code;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int32_t v = sizes[i].allowed;
+        if ((code = may_int(s, sizes[i].name, 0, INT32_MAX, &v))) return code;
+        if (v != sizes[i].allowed && (h->window || !sizes[i].local))
+            return ls_fail(s->err, LS_E_UNSUPPORTED, "metadata '%s' is %d; readable is %d", s->key, v,
+                           sizes[i].allowed);
+    }
+    if (has(s, "attention.causal") && (code = ls_gguf_bool(s->g, s->key, &causal, s->err))) return code;
+    return causal ? LS_OK
+                  : ls_fail(s->err, LS_E_UNSUPPORTED,
+                            "metadata '%s' is false: the model is an encoder, this program runs decoders", s->key);
 }
 
 ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err) {
@@ -112,21 +163,22 @@ ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err) {
     // the largest Gemma 2 and 3 scale by width, but their metadata do not say so
     if ((!strcmp(h.arch->gguf, "gemma2") && h.n_layers == 46) || (!strcmp(h.arch->gguf, "gemma3") && h.n_layers == 62))
         h.attn_scale = 1 / sqrtf((float)h.n_embd / (float)h.n_heads);
-    if (!strcmp(h.arch->gguf, "gemma2")) { // what llama.cpp takes where the file does not say it
+    const bool gemma2 = !strcmp(h.arch->gguf, "gemma2"), gemma3 = !strcmp(h.arch->gguf, "gemma3"),
+               granite = !strcmp(h.arch->gguf, "granite");
+    if (gemma2) { // what llama.cpp takes where the file does not say it
         h.attn_softcap = h.arch->attn_softcap;
         h.logit_softcap = h.arch->logit_softcap;
-        h.window = h.arch->window;
     }
-    float divisor = 1;
-    if ((code = may_num(&s, "attn_logit_softcapping", &h.attn_softcap)) ||
-        (code = may_num(&s, "final_logit_softcapping", &h.logit_softcap)) ||
-        (code = may_num(&s, "attention.scale", &h.attn_scale)) ||
-        (code = may_num(&s, "embedding_scale", &h.embd_scale)) ||
-        (code = may_num(&s, "residual_scale", &h.residual_scale)) || (code = may_num(&s, "logit_scale", &divisor)) ||
-        (code = may_int(&s, "attention.sliding_window", 0, 1 << 24, &h.window)))
+    float divisor = 1; // keys that llama.cpp reads of other architectures are not read, as there
+    if ((gemma2 && (code = may_num(&s, "attn_logit_softcapping", &h.attn_softcap))) ||
+        ((gemma2 || gemma3) && (code = may_num(&s, "final_logit_softcapping", &h.logit_softcap))) ||
+        (granite &&
+         ((code = may_num(&s, "attention.scale", &h.attn_scale)) || (code = may_num(&s, "logit_scale", &divisor)) ||
+          (code = may_num(&s, "embedding_scale", &h.embd_scale)) ||
+          (code = may_num(&s, "residual_scale", &h.residual_scale)))) ||
+        (code = read_window(&h, &s)) || (code = refuse_others(&h, &s)))
         return code;
     h.logit_scale = 1 / divisor;
-    for (int i = 0; i < h.n_layers && h.window; i++) h.local[i] = !h.arch->pattern || (i + 1) % h.arch->pattern != 0;
     if ((code = ls_hparams_check(&h, err))) return code;
     *out = h;
     return LS_OK;

@@ -62,7 +62,7 @@ static bool same(ls_str a, ls_str b) {
     return a.n == b.n && !memcmp(a.p, b.p, a.n);
 }
 
-static void put_named(ls_tokenizer_config *c, const char *name, const ls_json *v, ls_str text, bool shown) {
+static void put_named(ls_tokenizer_config *c, const char *name, const ls_json *v, ls_str text) {
     if (v) text = str_of(ls_json_is_object(v) ? ls_json_get(v, "content") : v);
     if (!text.n) return;
     const ls_str key = name ? (ls_str){name, strlen(name)} : text;
@@ -75,42 +75,62 @@ static void put_named(ls_tokenizer_config *c, const char *name, const ls_json *v
             c->named = ls_realloc(c->named, (c->n_named ? 2 * c->n_named : 1) * sizeof *c->named);
         c->n_named++;
     }
-    c->named[at] = (ls_named_token){name, text, ls_added_flags(v, true), ls_json_is_object(v), shown};
+    c->named[at] = (ls_named_token){name, text, ls_added_flags(v, true), ls_json_is_object(v)};
     c->named[at].flags.special = true;
     ls_map_put(&c->by_text, ls_hash_name(text.p, text.n), at);
 }
 
 static void put_list(ls_tokenizer_config *c, const ls_json *list) {
-    for (size_t i = 0; i < ls_json_size(list); i++) put_named(c, NULL, ls_json_at(list, i), (ls_str){NULL, 0}, true);
+    for (size_t i = 0; i < ls_json_size(list); i++) put_named(c, NULL, ls_json_at(list, i), (ls_str){NULL, 0});
 }
 
 typedef struct {
     ls_tokenizer_config *c;
-    bool all;   // every key is a name: extra_special_tokens
-    bool shown; // what is no standard name is a variable too
+    bool standard, all; // only the standard names; every key: extra_special_tokens
 } names;
 
-static bool standard(const char *key) {
-    static const char *const keys[] = {"bos_token", "eos_token", "unk_token",  "sep_token",
-                                       "pad_token", "cls_token", "mask_token", NULL};
-    for (int i = 0; keys[i]; i++)
-        if (!strcmp(keys[i], key)) return true;
-    return false;
+enum { N_STANDARD = 7 };
+
+// Where a name stands among transformers' attributes: tokens that are nowhere else get their ids in this order.
+static size_t place_of(const char *name) {
+    static const char *const keys[N_STANDARD] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                                 "pad_token", "cls_token", "mask_token"};
+    for (size_t i = 0; i < N_STANDARD && name; i++)
+        if (!strcmp(keys[i], name)) return i;
+    return name ? N_STANDARD + 1 : N_STANDARD; // additional_special_tokens, then any other
+}
+
+static int by_place(const void *a, const void *b) {
+    const ls_named_token *x = *(const ls_named_token *const *)a, *y = *(const ls_named_token *const *)b;
+    const size_t i = place_of(x->name), j = place_of(y->name);
+    return i != j ? (i > j) - (i < j) : (x > y) - (x < y);
+}
+
+// Puts the names into that order; the maps are not needed any more.
+static void sort_names(ls_tokenizer_config *c) {
+    const ls_named_token **order = ls_calloc(c->n_named, sizeof *order);
+    ls_named_token *sorted = ls_calloc(c->n_named, sizeof *sorted);
+    for (size_t i = 0; i < c->n_named; i++) order[i] = &c->named[i];
+    qsort(order, c->n_named, sizeof *order, by_place);
+    for (size_t i = 0; i < c->n_named; i++) sorted[i] = *order[i];
+    free(order);
+    free(c->named);
+    c->named = sorted;
 }
 
 static void on_name(void *ud, const char *key, const ls_json *v) {
     const names *n = ud;
     const size_t len = strlen(key), tail = strlen("_token");
-    if (n->all || (len > tail && !strcmp(key + len - tail, "_token")))
-        put_named(n->c, key, v, (ls_str){NULL, 0}, n->shown || standard(key));
+    if (n->all || (n->standard ? place_of(key) < N_STANDARD : len > tail && !strcmp(key + len - tail, "_token")))
+        put_named(n->c, key, v, (ls_str){NULL, 0});
 }
 
-// Names of transformers 4 (additional_special_tokens; others are variables only in extra_special_tokens) and of
-// transformers 5, for which every key that ends in _token is one.
+// For transformers 5 every key that ends in _token is a name; where a file has the additional_special_tokens of
+// transformers 4, the others are in extra_special_tokens.
 static void read_names(ls_tokenizer_config *c, const ls_json *from) {
     const ls_json *extra = ls_json_get(from, "extra_special_tokens"), *more = ls_json_get(from, "additional_special_tokens");
-    ls_json_each(from, on_name, &(names){c, false, !more});
-    ls_json_each(extra, on_name, &(names){c, true, true});
+    ls_json_each(from, on_name, &(names){c, more != NULL, false});
+    ls_json_each(extra, on_name, &(names){c, false, true});
     put_list(c, more);
     put_list(c, extra);
 }
@@ -197,7 +217,13 @@ ls_code ls_tokenizer_config_read(ls_tokenizer_config *c, const ls_tokenizer_file
                                        {"pad_token", class ? class->pad : NULL}};
     for (size_t i = 0; i < 4; i++) // null in a file switches a default off
         if (defaults[i][1] && !ls_json_get(c->config, defaults[i][0]))
-            put_named(c, defaults[i][0], NULL, (ls_str){defaults[i][1], strlen(defaults[i][1])}, true);
+            put_named(c, defaults[i][0], NULL, (ls_str){defaults[i][1], strlen(defaults[i][1])});
+    static const char *const infill[][2] = {{"prefix_token", "\u2581<PRE>"},
+                                            {"middle_token", "\u2581<MID>"},
+                                            {"suffix_token", "\u2581<SUF>"},
+                                            {"eot_token", "\u2581<EOT>"}};
+    for (size_t i = 0; i < 4 && class && !strcmp(class->name, "CodeLlamaTokenizer"); i++)
+        put_named(c, NULL, ls_json_get(c->config, infill[i][0]), (ls_str){infill[i][1], strlen(infill[i][1])});
     added a = {.c = c, .err = err};
     const ls_json *list = ls_json_get(c->config, "added_tokens_decoder");
     read_names(c, c->config);
@@ -209,7 +235,9 @@ ls_code ls_tokenizer_config_read(ls_tokenizer_config *c, const ls_tokenizer_file
     c->own_rule = class && class->own_rule;
     c->add_bos = flag(c->config, "add_bos_token", class && class->add_bos);
     c->add_eos = flag(c->config, "add_eos_token", false);
-    c->legacy = !class || strcmp(class->name, "LlamaTokenizer") || flag(c->config, "legacy", true);
+    c->llama = class && !strcmp(class->name, "LlamaTokenizer");
+    c->legacy = !c->llama || flag(c->config, "legacy", true);
+    sort_names(c);
     bool space;
     if (ls_json_bool(ls_json_get(c->config, "add_prefix_space"), &space)) c->prefix_space = space;
     return a.code;
@@ -232,7 +260,7 @@ void ls_tokenizer_config_variables(const ls_tokenizer_config *c, ls_buf *out) {
     for (size_t i = 0; i < c->n_named; i++) {
         const ls_named_token *t = &c->named[i];
         listed += !t->name;
-        if (!t->name || !t->shown) continue;
+        if (!t->name) continue;
         ls_jw_any_key(&w, t->name, strlen(t->name));
         ls_jw_strn(&w, t->text.p, t->text.n);
     }

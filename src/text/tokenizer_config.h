@@ -10,7 +10,6 @@ typedef struct {
     ls_str text;
     ls_added flags; // its id is -1
     bool flagged;   // the file states the flags
-    bool shown;     // a variable of chat templates
 } ls_named_token;
 
 typedef struct {
@@ -27,7 +26,8 @@ typedef struct {
     size_t n_added;
     bool own_rule;         // the class decides what a text begins and ends with, whatever a post-processor says:
     bool add_bos, add_eos; // that
-    bool legacy;           // every stretch between special tokens gets the space that a text begins with (Llama)
+    bool llama;            // LlamaTokenizer, which alone reads `legacy` and, of a tokenizer.model, add_prefix_space
+    bool legacy;           // every stretch between special tokens gets the space that a text begins with
     int prefix_space; // add_prefix_space: 1, 0, -1: not said
 } ls_tokenizer_config;
 

@@ -145,9 +145,12 @@ static ls_code configure(reader *r, const ls_tokenizer_config *c, ls_err *err) {
     for (size_t i = 0; i < r->n; i++)
         if (t->tokens[i].n) ls_map_at(&r->pieces, ls_hash_name(t->tokens[i].p, t->tokens[i].n), (int32_t)i);
     ls_code code = ls_token_table_configure(t, c, err);
-    for (size_t i = 0; i < t->n_added && !code; i++) // what may not come from a user's text
-        if (t->added[i].special && (size_t)t->added[i].id < r->n && t->types[t->added[i].id] == LS_USER_DEFINED)
-            t->types[t->added[i].id] = LS_CONTROL;
+    for (size_t i = 0; i < t->n_added && !code; i++) {
+        ls_added *a = &t->added[i];
+        a->normalized = false; // PreTrainedTokenizer searches the text as it is
+        if (a->special && (size_t)a->id < r->n && t->types[a->id] == LS_USER_DEFINED)
+            t->types[a->id] = LS_CONTROL; // it may not come from a user's text
+    }
     r->src.bos = ls_token_table_named(t, c, "bos_token");
     r->src.eos = ls_token_table_named(t, c, "eos_token");
     const int32_t n = (int32_t)r->n;
@@ -155,7 +158,7 @@ static ls_code configure(reader *r, const ls_tokenizer_config *c, ls_err *err) {
     if (r->src.eos < 0 && r->eos >= 0 && r->eos < n && t->types[r->eos] == LS_CONTROL) r->src.eos = r->eos;
     r->src.bare = c->own_rule ? !c->add_bos : r->src.unigram;
     r->src.ended = c->add_eos;
-    if (c->prefix_space >= 0) r->src.dummy_prefix = c->prefix_space;
+    if (c->llama && c->prefix_space >= 0) r->src.dummy_prefix = c->prefix_space;
     r->src.first_only = !c->legacy;
     r->src.tokens = t->tokens;
     r->src.types = t->types;

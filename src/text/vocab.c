@@ -326,10 +326,14 @@ ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source
         .spaces = src->escape,
     };
     ls_added *added = ls_calloc(src->n_tokens + src->n_added, sizeof *added);
-    for (; parts.n_added < src->n_added; parts.n_added++) added[parts.n_added] = src->added[parts.n_added];
+    uint8_t *listed = ls_calloc(src->n_tokens, 1);
+    for (; parts.n_added < src->n_added; parts.n_added++) {
+        added[parts.n_added] = src->added[parts.n_added];
+        listed[added[parts.n_added].id] = 1;
+    }
     for (size_t i = 0; i < src->n_tokens; i++) {
         if (src->types[i] == LS_UNKNOWN && parts.unk < 0) parts.unk = (int32_t)i;
-        if (src->types[i] == LS_CONTROL || src->types[i] == LS_UNKNOWN)
+        if (!listed[i] && (src->types[i] == LS_CONTROL || src->types[i] == LS_UNKNOWN))
             added[parts.n_added++] = (ls_added){.id = (int32_t)i, .special = true};
     }
     parts.added = added;
@@ -344,6 +348,7 @@ ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source
         ls_pretok_free(parts.pretok);
     }
     free(added);
+    free(listed);
     free(tokens);
     ls_buf_free(&spelled);
     return code;

@@ -22,6 +22,12 @@ typedef struct {
     const char *variables; // of chat templates, see ls_vocab_variables; NULL: none
 } ls_vocab_source;
 
+typedef struct { // a token that is searched in the text first of all
+    int32_t id;
+    bool special, lstrip, rstrip, single_word;
+    bool normalized; // searched in normalised text instead
+} ls_added;
+
 // The contents of a sentencepiece model, or of a GGUF file of the kind llama or t5.
 typedef struct {
     const ls_str *tokens; // borrowed for the call, as all that follows
@@ -37,7 +43,7 @@ typedef struct {
     int32_t bos, eos;    // -1: none
     bool bare, ended;    // as above
     const char *variables;
-    const struct ls_added *added; // what is added to the model's tokens, or has other flags
+    const ls_added *added; // tokens that are searched first, beside those of control and the unknown one
     size_t n_added;
 } ls_sentencepiece_source;
 

@@ -16,12 +16,6 @@ typedef enum {
     LS_UNIGRAM
 } ls_subwords;
 
-typedef struct ls_added { // a token that is searched in the text first of all
-    int32_t id;
-    bool special, lstrip, rstrip, single_word;
-    bool normalized; // searched in normalised text instead
-} ls_added;
-
 // The common form of all sources of a vocabulary. Pointers are borrowed for the call, except the two that are taken.
 typedef struct {
     ls_subwords kind;

@@ -226,7 +226,7 @@ def metadata(name):
          "attention.layer_norm_rms_epsilon": c["rms_norm_eps"], "rope.freq_base": c["rope_theta"],
          "rope.dimension_count": int(hd * c.get("partial_rotary_factor", 1)), "attention.key_length": hd,
          "attention.value_length": hd, "vocab_size": c["vocab_size"]}
-    if kind != "qwen2" and c.get("sliding_window"):
+    if kind not in ("qwen2", "mistral") and c.get("sliding_window"):  # converters write none of theirs
         m["attention.sliding_window"] = c["sliding_window"]
     if rope.get("rope_type") == "linear":
         m |= {"rope.scaling.type": "linear", "rope.scaling.factor": rope["factor"]}

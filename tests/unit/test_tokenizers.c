@@ -201,7 +201,7 @@ static void configurations_are_believed(void **state) {
     ls_vocab *v =
         from_json(BYTES, "{\"eos_token\":{\"content\":\"<s>\"},\"bos_token\":\"<s>\",\"add_bos_token\":false}");
     assert_int_equal(first_of(ls_vocab_prefix(v)), 6); // only some classes read add_bos_token
-    assert_string_equal(ls_vocab_variables(v), "{\"eos_token\":\"<s>\",\"bos_token\":\"<s>\"}");
+    assert_string_equal(ls_vocab_variables(v), "{\"bos_token\":\"<s>\",\"eos_token\":\"<s>\"}");
     assert_int_equal(ls_vocab_eos(v), 6);
     assert_true(ls_vocab_is_end(v, 6));
     assert_false(ls_vocab_is_end(v, 7));

@@ -32,6 +32,7 @@ static void free_item(ls_suite_item *item) {
     free(item->turns);
     free(item->name);
     free(item->category);
+    free(item->system);
 }
 
 void ls_suite_free(ls_suite *s) {
@@ -49,6 +50,7 @@ static void count_turns(ls_suite *s) {
 }
 
 void ls_suite_text(const ls_suite_item *item, ls_buf *out) {
+    if (item->system) ls_buf_fmt(out, "system %zu %s", strlen(item->system), item->system);
     for (size_t t = 0; t < item->n_turns; t++) {
         ls_buf_fmt(out, "%zu ", item->turns[t].n);
         ls_buf_add(out, item->turns[t].text, item->turns[t].n);
@@ -84,39 +86,160 @@ static bool is_mt_bench(const char *category) {
     return false;
 }
 
-static ls_code add_line(ls_suite *s, const char *line, size_t n, const char *where, size_t number, ls_err *err) {
-    ls_json *doc;
-    ls_code code = ls_json_parse(&doc, line, n, where, err);
-    if (code) return code;
-    const ls_json *id = ls_json_get(doc, "question_id"), *prompt = ls_json_get(doc, "prompt"),
-                  *turns = ls_json_get(doc, "turns");
-    if (!id) id = ls_json_get(doc, "id");
+// ---- one conversation
+
+typedef struct {
+    ls_suite *s;
+    const char *where;
+    ls_err *err;
+} adding;
+
+static bool is_one_of(const ls_json *v, const char *const *words) {
+    for (; *words; words++)
+        if (ls_json_is(v, *words)) return true;
+    return false;
+}
+
+// A text, or the text parts of one (OpenAI's {"type": "text", "text": "..."}). False: there is something else.
+static bool text_of(const ls_json *v, ls_buf *out) {
+    size_t n;
+    const char *p = ls_json_str(v, &n);
+    if (p) ls_buf_add(out, p, n);
+    for (size_t i = 0; i < ls_json_size(v); i++) {
+        const ls_json *part = ls_json_at(v, i);
+        p = ls_json_str(ls_json_get(part, "text"), &n);
+        if (!p || !ls_json_is(ls_json_get(part, "type"), "text")) return false;
+        ls_buf_add(out, p, n);
+    }
+    return p || ls_json_size(v);
+}
+
+// An element of a list of turns: a text, or a message with its role.
+static ls_code add_turn(const adding *a, const ls_json *v, size_t i) {
+    static const char *const users[] = {"user", "human", NULL}, *const systems[] = {"system", "developer", NULL};
+    const ls_json *role = ls_json_get(v, "role") ? ls_json_get(v, "role") : ls_json_get(v, "from"),
+                  *content = ls_json_get(v, "content") ? ls_json_get(v, "content") : ls_json_get(v, "value");
+    const bool system = is_one_of(role, systems);
+    if (ls_json_is_object(v) && role && !system && !is_one_of(role, users)) return LS_OK; // an answer
+    ls_buf text = {0};
+    ls_suite_item *item = &a->s->items[a->s->n - 1];
+    const bool good = text_of(ls_json_is_object(v) ? content : v, &text);
+    if (good && system && !item->system) item->system = ls_strndup(text.n ? text.p : "", text.n);
+    else if (good && !system && text.n) ls_suite_add_turn(a->s, text.p, text.n);
+    ls_buf_free(&text);
+    return good ? LS_OK : ls_fail(a->err, LS_E_PARSE, "%s: turn %zu of the conversation is not text", a->where, i + 1);
+}
+
+static ls_code add_turns(const adding *a, const ls_json *doc) {
+    static const char *const lists[] = {"prompt", "turns", "messages", "conversations", "conversation"},
+                             *const texts[][2] = {{"prompt", NULL},
+                                                  {"question", NULL},
+                                                  {"instruction", "input"},
+                                                  {"instruction", "context"}};
+    ls_code code = LS_OK;
+    const ls_json *body = ls_json_get(doc, "body"); // of a batch
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        ls_buf text = {0};
+        size_t n = 0;
+        const char *first = ls_json_str(ls_json_get(doc, texts[i][0]), &n);
+        if (!first || !n) continue;
+        ls_buf_add(&text, first, n);
+        const char *second = texts[i][1] ? ls_json_str(ls_json_get(doc, texts[i][1]), &n) : NULL;
+        if (texts[i][1] && !ls_json_get(doc, texts[i][1]) && i + 1 < sizeof texts / sizeof *texts) {
+            ls_buf_free(&text);
+            continue; // by the other name
+        }
+        if (second && n) {
+            ls_buf_str(&text, "\n\n");
+            ls_buf_add(&text, second, n);
+        }
+        ls_suite_add_turn(a->s, text.p, text.n);
+        ls_buf_free(&text);
+        return LS_OK;
+    }
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
+        const ls_json *list = ls_json_get(doc, lists[k]);
+        if (!list && body) list = ls_json_get(body, lists[k]);
+        for (size_t i = 0; i < ls_json_size(list) && !code; i++) code = add_turn(a, ls_json_at(list, i), i);
+        if (code || a->s->items[a->s->n - 1].n_turns) return code;
+    }
+    return ls_fail(a->err, LS_E_PARSE,
+                   "%s: no text of a user: neither \"prompt\" nor \"turns\", \"messages\", \"conversations\", \"question\" "
+                   "or \"instruction\" holds one",
+                   a->where);
+}
+
+static ls_code add_item(ls_suite *s, const ls_json *doc, const char *where, size_t number, ls_err *err) {
+    static const char *const ids[] = {"question_id", "id", "task_id", "custom_id", "conversation_id", "prompt_id"};
+    const ls_json *id = NULL;
+    for (size_t i = 0; i < sizeof ids / sizeof *ids && !id; i++) id = ls_json_get(doc, ids[i]);
     const char *category = ls_json_str(ls_json_get(doc, "category"), NULL);
     int64_t value = (int64_t)number;
     ls_json_int(id, &value);
     char *name = ls_json_str(id, NULL) ? ls_strdup(ls_json_str(id, NULL)) : ls_format("%lld", (long long)value);
-    const bool spec_bench = turns && ls_json_get(doc, "question_id");
-    const size_t n_turns = prompt ? 1 : ls_json_size(turns);
+    const bool spec_bench = ls_json_get(doc, "turns") && ls_json_get(doc, "question_id");
     const size_t before = s->n;
     ls_suite_add(s, name, category ? category : "");
     if (spec_bench && is_mt_bench(s->items[before].category)) s->items[before].task = "mt_bench";
-    for (size_t i = 0; i < n_turns && !code; i++) {
-        size_t bytes = 0;
-        const char *text = ls_json_str(prompt ? prompt : ls_json_at(turns, i), &bytes);
-        if (text && bytes) ls_suite_add_turn(s, text, bytes);
-        else if (i) code = ls_fail(err, LS_E_PARSE, "%s: turn %zu of \"turns\" is not text", where, i + 1);
-        else break;
-    }
-    if (!code && !s->items[s->n - 1].n_turns)
-        code = ls_fail(err, LS_E_PARSE, "%s: neither \"prompt\" nor \"turns\" holds a text", where);
+    const ls_code code = add_turns(&(adding){s, where, err}, doc);
     if (code) ls_suite_drop(s, before);
     free(name);
-    ls_json_free(doc);
     return code;
 }
 
+// ---- the file
+
 ls_code ls_suite_read(ls_suite *out, const char *path, ls_err *err) {
     return ls_suite_read_some(out, path, NULL, NULL, err);
+}
+
+typedef struct {
+    ls_suite *out;
+    const char *name;
+    void (*skipped)(void *ud, const char *why);
+    void *ud;
+    ls_err *err;
+    char **wrong; // why each that is left out is
+    size_t n_wrong;
+} reading;
+
+// code: of reading one conversation. Goes on behind a malformed one if there is someone to tell.
+static ls_code left_out(reading *r, ls_code code) {
+    if (!code || !r->skipped) return code;
+    r->wrong = ls_realloc(r->wrong, (r->n_wrong + 1) * sizeof *r->wrong);
+    r->wrong[r->n_wrong++] = ls_strdup(r->err->msg);
+    *r->err = (ls_err){0};
+    return LS_OK;
+}
+
+static ls_code read_lines(reading *r, const ls_buf *text) {
+    ls_code code = LS_OK;
+    size_t number = 0;
+    for (size_t at = 0; at < text->n && !code;) {
+        const char *line = text->p + at, *end = memchr(line, '\n', text->n - at);
+        const size_t n = end ? (size_t)(end - line) : text->n - at;
+        at += n + 1;
+        number++;
+        if (strspn(line, " \t\r") >= n) continue;
+        ls_json *doc = NULL;
+        char *where = ls_format("%s:%zu", r->name, number);
+        code = ls_json_parse(&doc, line, n, where, r->err);
+        if (!code) code = add_item(r->out, doc, where, number, r->err);
+        code = left_out(r, code);
+        ls_json_free(doc);
+        free(where);
+    }
+    return code;
+}
+
+static ls_code read_array(reading *r, const ls_json *doc) {
+    ls_code code = LS_OK;
+    for (size_t i = 0; i < ls_json_size(doc) && !code; i++) {
+        char *where = ls_format("%s: element %zu", r->name, i + 1);
+        code = left_out(r, add_item(r->out, ls_json_at(doc, i), where, i + 1, r->err));
+        free(where);
+    }
+    return code;
 }
 
 ls_code ls_suite_read_some(ls_suite *out, const char *path, void (*skipped)(void *ud, const char *why), void *ud,
@@ -126,26 +249,24 @@ ls_code ls_suite_read_some(ls_suite *out, const char *path, void (*skipped)(void
     const bool is_stdin = !strcmp(path, "-");
     FILE *f = is_stdin ? stdin : fopen(path, "re");
     if (!f) return ls_fail(err, LS_E_IO, "cannot read the suite %s: %s", path, strerror(errno));
-    ls_code code = ls_read_all(&text, f, is_stdin ? "standard input" : path, MAX_BYTES, err);
+    reading r = {.out = out, .name = is_stdin ? "standard input" : path, .skipped = skipped, .ud = ud, .err = err};
+    ls_code code = ls_read_all(&text, f, r.name, MAX_BYTES, err);
     if (!is_stdin) fclose(f);
-    size_t number = 0;
-    for (size_t at = 0; at < text.n && !code;) {
-        const char *line = text.p + at, *end = memchr(line, '\n', text.n - at);
-        const size_t n = end ? (size_t)(end - line) : text.n - at;
-        at += n + 1;
-        number++;
-        if (strspn(line, " \t\r") >= n) continue;
-        char *where = ls_format("%s:%zu", is_stdin ? "standard input" : path, number);
-        code = add_line(out, line, n, where, number, err);
-        free(where);
-        if (code && skipped) {
-            skipped(ud, err->msg);
-            *err = (ls_err){0};
-            code = LS_OK;
-        }
-    }
+    ls_json *doc = NULL;
+    const size_t blanks = code || !text.n ? 0 : strspn(text.p, " \t\r\n");
+    if (!code && blanks < text.n && text.p[blanks] == '[') {
+        if (!(code = ls_json_parse(&doc, text.p, text.n, r.name, err))) code = read_array(&r, doc);
+    } else if (!code) code = read_lines(&r, &text);
+    ls_json_free(doc);
     ls_buf_free(&text);
-    if (!code && !out->n) code = ls_fail(err, LS_E_RANGE, "the suite %s has no prompts", path);
+    if (!code && !out->n && r.n_wrong)
+        code = ls_fail(err, LS_E_RANGE, "the suite %s has no prompts; its first line: %s", path, r.wrong[0]);
+    else if (!code && !out->n) code = ls_fail(err, LS_E_RANGE, "the suite %s has no prompts", path);
+    for (size_t i = 0; i < r.n_wrong; i++) {
+        if (!code) skipped(ud, r.wrong[i]);
+        free(r.wrong[i]);
+    }
+    free(r.wrong);
     if (code) ls_suite_free(out);
     return code;
 }

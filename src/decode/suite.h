@@ -1,5 +1,8 @@
-// A suite: conversations to run one after another. JSON Lines, one object a line: {"prompt": "...", "category": "..."},
-// or Spec-Bench's {"turns": ["...", ...], "category": "..."}, whose turns follow one another in one conversation.
+// A suite: conversations to run one after another, as JSON Lines or as one JSON array of objects: {"prompt": "..."}, or
+// Spec-Bench's {"turns": ["...", ...]}, whose turns follow one another in one conversation, with a "category" each. By
+// their keys it also reads MT-Bench, HumanEval, GSM8K ("question"), Alpaca ("instruction" and "input", a blank line
+// between them), OpenAI's "messages" (batch files too) and ShareGPT's "conversations": what the user says and the system
+// message; answers in a file are not used.
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -12,8 +15,9 @@ typedef struct {
 } ls_suite_turn;
 
 typedef struct {
-    char *name;       // the line's question_id or id, else its number
+    char *name;       // question_id, id, task_id or custom_id, else the number of the line or the element
     char *category;   // "" where none is given
+    char *system;     // message of the conversation; NULL: none is given
     const char *task; // as Spec-Bench counts: "mt_bench" for the eight kinds of MT-Bench, else the category; borrowed
     ls_suite_turn *turns;
     size_t n_turns, first; // first: how many turns the items before it have
@@ -24,7 +28,8 @@ typedef struct {
     size_t n, n_turns; // n_turns: of all items
 } ls_suite;
 
-// path "-": standard input. Errors name file and line. An empty suite is LS_E_RANGE.
+// path "-": standard input. Errors name file and line. An empty suite is LS_E_RANGE; so is, whatever `skipped`, a file
+// of which nothing is a conversation: one message, with the reason of its first line.
 ls_code ls_suite_read(ls_suite *out, const char *path, ls_err *err);
 // The same, but calls skipped with one line for each malformed line of the file, and leaves it out.
 ls_code ls_suite_read_some(ls_suite *out, const char *path, void (*skipped)(void *ud, const char *why), void *ud,

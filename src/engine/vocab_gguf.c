@@ -73,7 +73,7 @@ static bool looks_like_control(ls_str t) {
         "<fim_middle>", "<\uff5cfim\u2581end\uff5c>", "<MID>", "<|code_middle|>", "<|middle|>", "<|fim_pad|>",
         "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>",
         "<reponame>", "<|file_sep|>"};
-    if (t.n < 5 || !strchr("<[_", *t.p)) return false;
+    if (t.n < 4 || !strchr("<[_", *t.p)) return false;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (is(t, texts[i])) return true;
     return false;

@@ -126,16 +126,14 @@ static ls_code add_shards(ls_checkpoint *c, const char *folder, const ls_buf *in
 ls_code ls_checkpoint_safetensors(ls_checkpoint *c, const char *folder, const char *single, ls_on_safetensor on,
                                   void *ud, ls_err *err) {
     ls_buf text = {0};
-    bool there;
-    ls_code code = ls_folder_read(folder, "model.safetensors.index.json", INDEX_BYTES, &text, &there, err);
-    if (!code && there) code = add_shards(c, folder, &text, on, ud, err);
-    else if (!code) {
-        char *path = ls_format("%s/%s", folder, single);
-        code = access(path, F_OK)
-                   ? ls_fail(err, LS_E_IO, "%s: no %s (weights in other formats are not read)", folder, single)
-                   : add_file(c, path, on, ud, err);
-        free(path);
-    }
+    bool there = true;
+    ls_code code = LS_OK;
+    char *path = ls_format("%s/%s", folder, single);
+    if (!access(path, F_OK)) code = add_file(c, path, on, ud, err); // an index beside it is of weights that were merged
+    else if (!(code = ls_folder_read(folder, "model.safetensors.index.json", INDEX_BYTES, &text, &there, err)))
+        code = there ? add_shards(c, folder, &text, on, ud, err)
+                     : ls_fail(err, LS_E_IO, "%s: no %s (weights in other formats are not read)", folder, single);
+    free(path);
     ls_buf_free(&text);
     return code;
 }

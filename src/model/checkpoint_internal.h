@@ -6,8 +6,9 @@
 ls_code ls_checkpoint_of_gguf(ls_checkpoint *c, const char *path, bool text, ls_err *err);
 ls_code ls_checkpoint_of_folder(ls_checkpoint *c, const char *folder, ls_err *err);
 
-// What a folder's safetensors hold goes to `on`, tensor by tensor; their file is the last of c->files. Those that
-// model.safetensors.index.json names, or the file `single` alone; LS_E_IO: that is not there.
+// What a folder's safetensors hold goes to `on`, tensor by tensor; their file is the last of c->files. The file
+// `single`, or where it is not there those that model.safetensors.index.json names (as in transformers); LS_E_IO:
+// neither is there.
 typedef ls_code (*ls_on_safetensor)(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls_err *err);
 ls_code ls_checkpoint_safetensors(ls_checkpoint *c, const char *folder, const char *single, ls_on_safetensor on,
                                   void *ud, ls_err *err);

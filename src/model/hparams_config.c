@@ -88,11 +88,14 @@ static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, sour
         const double factor = number(s, r, "factor", 1);
         if (!(factor > 0)) return ls_fail(s->err, LS_E_RANGE, "'rope_scaling' has the factor %g", factor);
         ls_rope_plain(h, 0, base, factor);
+    } else if (ls_json_is(type, "dynamic")) { // scaled only beyond the original context, which is the limit here
+        const double old = number(s, r, "original_max_position_embeddings", h->n_context);
+        if (old >= 16 && old < h->n_context) h->n_context = (int32_t)old;
     } else if (ls_json_is(type, "llama3")) rope_llama3(h, r, s);
     else if (ls_json_is(type, "longrope") || ls_json_is(type, "su")) return rope_long(h, r, s);
     else
         return ls_fail(s->err, LS_E_UNSUPPORTED,
-                       "rotary scaling '%.*s'; readable are default, linear, llama3, longrope", (int)(n < 40 ? n : 40),
+                       "rotary scaling '%.*s'; readable are default, linear, dynamic, llama3, longrope", (int)(n < 40 ? n : 40),
                        name);
     return LS_OK;
 }
@@ -103,7 +106,10 @@ static ls_code read_rope(ls_hparams *h, source *s) {
     const ls_json *local = get(all, "sliding_attention"), *r = full ? full : all ? all : get(s->j, "rope_scaling");
     const double usual = h->arch->rope > 0 ? (double)h->arch->rope : 10000;
     const double base = number(s, r, "rope_theta", number(s, s->j, "rope_theta", usual));
-    const double part = number(s, s->j, "partial_rotary_factor", number(s, r, "partial_rotary_factor", 1));
+    // of the architectures here Phi's classes alone read it
+    const bool partial = h->arch->long_rope;
+    const double part =
+        partial ? number(s, s->j, "partial_rotary_factor", number(s, r, "partial_rotary_factor", 1)) : 1;
     h->rope_dims = part > 0 && part <= 1 ? (int32_t)(h->head_dim * part) : 0;
     if (h->rope_dims < 2 || h->rope_dims > 2 * LS_MAX_ROPE || h->rope_dims > h->head_dim)
         return ls_fail(s->err, LS_E_UNSUPPORTED, "rotary embedding over %d of %d dimensions", h->rope_dims,
@@ -121,7 +127,8 @@ static ls_code read_rope(ls_hparams *h, source *s) {
 
 // Finds the local layers.
 static ls_code read_window(ls_hparams *h, source *s) {
-    const ls_json *types = get(s->j, "layer_types");
+    const bool gemma3 = h->arch->local_rope > 0;
+    const ls_json *types = h->arch->long_rope ? NULL : get(s->j, "layer_types"); // Phi's class knows none
     int32_t from = h->arch->late_window, pattern = h->arch->pattern;
     bool used = !from; // Qwen's window is off by default
     ls_code code;
@@ -130,7 +137,7 @@ static ls_code read_window(ls_hparams *h, source *s) {
     if (!ls_json_get(s->j, "sliding_window")) h->window = h->arch->window; // null switches it off
     if ((code = may_int(s, "sliding_window", 1, 1 << 24, &h->window)) ||
         (code = may_int(s, "max_window_layers", 0, LS_MAX_LAYERS, &from)) ||
-        (code = may_int(s, "sliding_window_pattern", 1, LS_MAX_LAYERS, &pattern)))
+        (gemma3 && (code = may_int(s, "sliding_window_pattern", 1, LS_MAX_LAYERS, &pattern))))
         return code;
     for (int i = 0; i < h->n_layers && h->window; i++)
         h->local[i] = ls_json_is_array(types) ? ls_json_is(ls_json_at(types, (size_t)i), "sliding_attention")
@@ -199,10 +206,14 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     h.tied = h.arch->gemma;
     ls_json_bool(get(config, "tie_word_embeddings"), &h.tied);
     if (h.arch->gemma) h.embd_scale = sqrtf((float)h.n_embd);
-    const double scalar = h.arch->query_scalar > 0 ? (double)h.arch->query_scalar : h.head_dim;
-    h.attn_scale = (float)(1 / sqrt(number(&s, config, "query_pre_attn_scalar", scalar)));
-    h.attn_softcap = (float)switched(&s, "attn_logit_softcapping", (double)h.arch->attn_softcap);
-    h.logit_softcap = (float)switched(&s, "final_logit_softcapping", (double)h.arch->logit_softcap);
+    h.attn_scale = (float)(1 / sqrt(h.head_dim));
+    if (h.arch->query_scalar > 0) { // Gemma 2 and 3; a key that a model's class does not read is not read here either
+        const double scalar = number(&s, config, "query_pre_attn_scalar", (double)h.arch->query_scalar);
+        h.attn_scale = (float)(1 / sqrt(scalar));
+        h.logit_softcap = (float)switched(&s, "final_logit_softcapping", (double)h.arch->logit_softcap);
+    }
+    if (h.arch->attn_softcap > 0)
+        h.attn_softcap = (float)switched(&s, "attn_logit_softcapping", (double)h.arch->attn_softcap);
     if (!strcmp(h.arch->hf, "granite")) {
         h.embd_scale = (float)number(&s, config, "embedding_multiplier", 1);
         h.attn_scale = (float)number(&s, config, "attention_multiplier", 1);

@@ -162,11 +162,12 @@ def prepared(folder):
         return {}
 
 
-def prepare(folder, say):
-    """Installs what is missing there; what fails is named in ready.json and tried again by the next call."""
+def prepare(folder, say, only=tuple(PARTS)):
+    """Installs what is missing there, of the parts that are wanted; what fails is named in ready.json and tried again by the next call."""
     ready = prepared(folder)
     os.makedirs(folder, exist_ok=True)
-    for part, (work, pins) in PARTS.items():
+    for part in only:
+        work, pins = PARTS[part]
         key = " ".join([*(PINS[p] for p in pins), "python" + sys.version.split()[0]])
         if ready.get(part, {}).get("key") == key:
             continue

@@ -97,6 +97,29 @@ class Folders(unittest.TestCase):
             self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
             self.assertIn("config.json: 'use_bidirectional_attention' makes it an encoder", r.stderr)
 
+    def test_merged_weights_beside_an_index(self):
+        """What transformers reads: the one file, whatever an index of before the merge says."""
+        path = folder(self.dir, "qwen3", "qwen2.json")
+        want = self.answer(path, "--prompt", "Tell me.", "--raw")["output_tokens"]
+        for weights in {"x": "model-00001-of-00002.safetensors"}, {"x": "../x"}, 3:
+            with open(os.path.join(path, "model.safetensors.index.json"), "w", encoding="utf-8") as f:
+                json.dump({"weight_map": weights}, f)
+            self.assertEqual(self.answer(path, "--prompt", "Tell me.", "--raw")["output_tokens"], want)
+        os.remove(os.path.join(path, "model.safetensors"))
+        r = run("generate", "--model", path, "--prompt", "Hi", "--raw")
+        self.assertEqual((r.returncode, "weight_map" in r.stderr), (1, True))
+
+    def test_dynamic_scaling_up_to_its_original_context(self):
+        path = folder(self.dir, "llama2", "llama2.json")
+        want, config = self.answer(path, "--prompt", "Tell me.", "--raw")["output_tokens"], os.path.join(path, "config.json")
+        with open(config, encoding="utf-8") as f:
+            plain = json.load(f)
+        for more, context in ({}, 512), ({"original_max_position_embeddings": 128}, 128):
+            with open(config, "w", encoding="utf-8") as f:
+                json.dump({**plain, "rope_scaling": {"rope_type": "dynamic", "factor": 4.0, **more}}, f)
+            self.assertEqual(self.answer(path, "--prompt", "Tell me.", "--raw")["output_tokens"], want)
+            self.assertEqual(json.loads(run("models", "info", path, "--json").stdout)["model"]["context"], context)
+
     def test_what_is_no_model_and_why(self):
         path = folder(self.dir, "llama3", "llama3.json")
         for text, why in ((b"version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 12345\n", "it is a Git LFS pointer; 'git lfs pull' gets the file itself"),

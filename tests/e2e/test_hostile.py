@@ -555,6 +555,7 @@ class Hostile(unittest.TestCase):
         tokenizer["added_tokens"] += [{"id": first + i, "content": t, "special": False, "normalized": False, "lstrip": False, "rstrip": False, "single_word": False}
                                       for i, t in enumerate(pieces)]
         self.write("m/tokenizer.json", json.dumps(tokenizer))
+        self.write("m/tokenizer_config.json", '{"eos_token": null}')
         args = ["generate", "--model", self.path("m"), "--prompt", "x", "--raw", "--temperature", "100", "--seed", "5", "--max-tokens", "400", "-q"]
         exact = self.run_in([*args, "--json"])
         self.clean(exact.stdout, "JSON")

@@ -162,6 +162,7 @@ def simple_vocabulary(n):
 
 
 ROWS = 288
+GREEDY = 12
 ARCHS = {"llama2": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "gemma": "gemma", "gemma2": "gemma2", "gemma3": "gemma3", "phi3": "phi3",
          "granite": "granite", "olmo2": "olmo2"}
 

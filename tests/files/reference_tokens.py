@@ -2,9 +2,11 @@
 refusal. Run by check.py under the Python of each version that is compared."""
 import json
 import logging
+import os
 import sys
 import warnings
 
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
 warnings.filterwarnings("ignore")
 logging.disable(logging.CRITICAL)
 from transformers import AutoTokenizer  # noqa: E402
@@ -25,6 +27,8 @@ def ids_of(path, texts, messages, fast):
 def main():
     given = json.load(sys.stdin)
     json.dump({p: ids_of(p, given["texts"], given["messages"], given["fast"]) for p in given["paths"]}, sys.stdout)
+    sys.stdout.flush()
+    os._exit(0)  # torch without its CUDA half does not end in order
 
 
 main()

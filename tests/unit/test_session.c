@@ -757,12 +757,15 @@ static void suites_are_read_line_by_line(void **state) {
         {"{\"prompt\": \"a\"}\n\n{\"turns\": [\"b\", \"c\"], \"category\": \"k\", \"question_id\": 7}\r\n", NULL, 2},
         {"{\"prompt\": \"no newline\", \"id\": \"x\"}", NULL, 1},
         {"", "has no prompts", 0},
-        {"{\"prompt\": \"a\"}\n{\"prompt\": \"\"}\n", ":2: neither", 0},
-        {"{\"prompt\": 3}\n", ":1: neither", 0},
+        {"{\"prompt\": \"a\"}\n{\"prompt\": \"\"}\n", ":2: no text of a user: neither", 0},
+        {"{\"prompt\": 3}\n", ":1: no text", 0},
         {"{\"prompt\": \"a\"}\n{\"prompt\": \"a\"\n", ":2: 1:", 0},
-        {"[1]\n", ":1: neither", 0},
-        {"{\"turns\": []}\n", ":1: neither", 0},
-        {"{\"prompt\": \"a\"}\n{\"turns\": [\"a\", 3]}\n", ":2: turn 2 of \"turns\" is not text", 0},
+        {"[1]\n", ": element 1: no text", 0},
+        {"[{\"prompt\": \"a\"},\n{\"prompt\": \"b\"}]\n", NULL, 2},
+        {" []", "has no prompts", 0},
+        {"[{\"prompt\": \"a\"},\n", "2:0: not JSON", 0},
+        {"{\"turns\": []}\n", ":1: no text", 0},
+        {"{\"prompt\": \"a\"}\n{\"turns\": [\"a\", 3]}\n", ":2: turn 2 of the conversation is not text", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[] = "/tmp/logitspec-suite-XXXXXX";
@@ -792,6 +795,90 @@ static void suites_are_read_line_by_line(void **state) {
     ls_suite s;
     ls_err err = {0};
     assert_int_equal(ls_suite_read(&s, "/nonexistent", &err), LS_E_IO);
+}
+
+static void suites_of_others_are_known_by_their_keys(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *name, *turns, *system;
+    } cases[] = {
+        {"{\"question_id\": 81, \"category\": \"writing\", \"turns\": [\"a\", \"b\"], \"reference\": [\"r\"]}", "81", "a|b|", NULL},
+        {"{\"prompt\": [\"a\", \"b\"], \"prompt_id\": 4, \"category\": \"stem\"}", "4", "a|b|", NULL},
+        {"{\"task_id\": \"HumanEval/0\", \"prompt\": \"def f():\", \"canonical_solution\": \"x\", \"test\": \"t\"}",
+         "HumanEval/0", "def f():|", NULL},
+        {"{\"question\": \"How many?\", \"answer\": \"#### 3\"}", "1", "How many?|", NULL},
+        {"{\"instruction\": \"Sum up.\", \"input\": \"A text.\", \"output\": \"o\"}", "1", "Sum up.\n\nA text.|", NULL},
+        {"{\"instruction\": \"Tell.\", \"input\": \"\", \"output\": \"o\"}", "1", "Tell.|", NULL},
+        {"{\"instruction\": \"Tell.\", \"output\": \"o\"}", "1", "Tell.|", NULL},
+        {"{\"instruction\": \"Who?\", \"context\": \"It was I.\", \"response\": \"r\"}", "1", "Who?\n\nIt was I.|", NULL},
+        {"{\"messages\": [{\"role\": \"system\", \"content\": \"Be brief.\"}, {\"role\": \"user\", \"content\": \"a\"}, {\"role\": "
+         "\"assistant\", \"content\": \"x\"}, {\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"b\"}, {\"type\": "
+         "\"text\", \"text\": \"c\"}]}]}",
+         "1", "a|bc|", "Be brief."},
+        {"{\"custom_id\": \"r-1\", \"method\": \"POST\", \"body\": {\"model\": \"m\", \"messages\": [{\"role\": \"user\", \"content\": "
+         "\"a\"}]}}",
+         "r-1", "a|", NULL},
+        {"{\"id\": \"g_0\", \"conversations\": [{\"from\": \"system\", \"value\": \"s\"}, {\"from\": \"human\", \"value\": \"a\"}, "
+         "{\"from\": \"gpt\", \"value\": \"x\"}, {\"from\": \"human\", \"value\": \"b\"}]}",
+         "g_0", "a|b|", "s"},
+        {"{\"conversation_id\": \"c\", \"conversation\": [{\"role\": \"user\", \"content\": \"a\"}]}", "c", "a|", NULL},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {}}]}]}", NULL, "turn 1 of",
+         NULL},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"x\"}]}", NULL, "no text of a user", NULL},
+    };
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) { // as a line, and as an array
+        char path[] = "/tmp/logitspec-suite-XXXXXX";
+        FILE *f = fdopen(mkstemp(path), "w");
+        assert_non_null(f);
+        fprintf(f, i % 2 ? "[\n%s\n]\n" : "%s\n", cases[i / 2].line);
+        assert_int_equal(fclose(f), 0);
+        ls_suite s;
+        ls_err err = {0};
+        ls_buf turns = {0};
+        const ls_code code = ls_suite_read(&s, path, &err);
+        unlink(path);
+        ls_buf_str(&turns, "");
+        if (!cases[i / 2].name) {
+            assert_int_equal(code, LS_E_PARSE);
+            if (!strstr(err.msg, cases[i / 2].turns)) fail_msg("%s", err.msg);
+            ls_buf_free(&turns);
+            continue;
+        }
+        if (code || s.n != 1) fail_msg("%s: %s", cases[i / 2].line, err.msg);
+        for (size_t t = 0; t < s.items[0].n_turns; t++) ls_buf_fmt(&turns, "%s|", s.items[0].turns[t].text);
+        assert_string_equal(turns.p, cases[i / 2].turns);
+        assert_string_equal(s.items[0].name, cases[i / 2].name);
+        if (cases[i / 2].system) assert_string_equal(s.items[0].system, cases[i / 2].system);
+        else assert_null(s.items[0].system);
+        ls_buf_free(&turns);
+        ls_suite_free(&s);
+    }
+}
+
+static void count(void *ud, const char *why) {
+    (void)why;
+    ++*(int *)ud;
+}
+
+// Of a file of another shape there is one complaint; of some bad lines, one each.
+static void a_suite_of_another_shape_is_told_once(void **state) {
+    (void)state;
+    for (int good = 0; good < 2; good++) {
+        char path[] = "/tmp/logitspec-suite-XXXXXX";
+        FILE *f = fdopen(mkstemp(path), "w");
+        assert_non_null(f);
+        for (int i = 0; i < 50; i++) fprintf(f, "{\"text\": %d}\n", i);
+        if (good) fprintf(f, "{\"prompt\": \"a\"}\n");
+        assert_int_equal(fclose(f), 0);
+        ls_suite s;
+        ls_err err = {0};
+        int told = 0;
+        assert_int_equal(ls_suite_read_some(&s, path, count, &told, &err), good ? LS_OK : LS_E_RANGE);
+        unlink(path);
+        assert_int_equal(told, good ? 50 : 0);
+        if (!good && !strstr(err.msg, "has no prompts; its first line: ")) fail_msg("%s", err.msg);
+        ls_suite_free(&s);
+    }
 }
 
 static int load(void **state) {
@@ -824,6 +911,8 @@ int main(void) {
         cmocka_unit_test(a_slow_engine_is_measured_briefly),
         cmocka_unit_test(a_cancelled_step_did_not_happen),
         cmocka_unit_test(suites_are_read_line_by_line),
+        cmocka_unit_test(suites_of_others_are_known_by_their_keys),
+        cmocka_unit_test(a_suite_of_another_shape_is_told_once),
         cmocka_unit_test(plain_forwards_tell_how_far_they_lie_apart),
         cmocka_unit_test(plain_decoding_is_never_slower_than_steps),
     };

@@ -5,7 +5,7 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
-.PHONY: all run test cuda cuda-ready gpu-check gpu-bundle embed fuzz fuzz-all mutants torture soak limits exactness check-model bench-cpu bench-peers bench-smoke setup test-setup clean help install uninstall deb archive lint format unit \
+.PHONY: all run test cuda cuda-ready gpu-check gpu-bundle embed fuzz fuzz-all mutants torture soak limits exactness check-model check-files bench-cpu bench-peers bench-smoke setup test-setup clean help install uninstall deb archive lint format unit \
   check check-setup check-asan check-tsan check-valgrind check-static clang-build check-aarch64
 
 CC ?= gcc
@@ -302,6 +302,11 @@ bench-cpu: setup
 bench-peers: setup
 	@$(MAKE) all
 	@$(BENCH) peers
+# Files as other people have them, beside the programs that they were made for (tests/files/README.md). RECORD=1 writes
+# what the suite replays, SEED=N mixes anew.
+check-files: setup
+	@$(MAKE) all
+	@python3 tests/files/check.py $(if $(RECORD),--record) $(if $(SEED),--seed $(SEED))
 bench-smoke: setup
 	@$(MAKE) all
 	@SMOKE=1 $(BENCH) cpu

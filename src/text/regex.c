@@ -48,43 +48,159 @@ static size_t escape(ls_buf *out, const char *p, size_t n, bool in_class) {
         ls_buf_str(out, as);
         return 2;
     }
+    if (next == 'u') { // \uHHHH
+        size_t digits = 0;
+        while (digits < 4 && digits + 2 < n && strchr("0123456789abcdefABCDEF", p[digits + 2]) && p[digits + 2]) digits++;
+        if (digits < 4) return 0;
+        ls_buf_fmt(out, "\\x{%.4s}", p + 2);
+        return 6;
+    }
     const char *close = strchr("pPx", next) && n > 2 && p[2] == '{' ? memchr(p, '}', n) : NULL;
     const size_t len = close ? (size_t)(close - p) + 1 : 2;
     ls_buf_add(out, p, len);
     return len;
 }
 
-static ls_code translate(ls_buf *out, const char *p, size_t n, ls_err *err) {
-    bool in_class = false;
-    for (size_t i = 0, len = 1; i < n; i += len) {
-        const char next = i + 1 < n ? p[i + 1] : 0;
-        const char *wrong = NULL;
-        len = 1;
-        if (p[i] == '\\') {
-            len = escape(out, p + i, n - i, in_class);
-            if (!len) wrong = "an escape";
-        } else if (p[i] == '[' && in_class && next == ':') { // [:alpha:]
-            const char *close = memmem(p + i, n - i, ":]", 2);
-            if (close) ls_buf_add(out, p + i, len = (size_t)(close - (p + i)) + 2);
-            else wrong = "an open class";
-        } else if (p[i] == '[' && in_class) wrong = "a nested class";
-        else if (p[i] == '&' && next == '&' && in_class) wrong = "an intersection of classes";
-        else if (p[i] == '}' && next == '+' && !in_class) wrong = "a repeated interval";
-        else if (p[i] == '[') {
-            in_class = true;
-            len += next == '^';
-            ls_buf_add(out, p + i, len);
-            if (i + len < n && p[i + len] == ']') ls_buf_str(out, "\\]"), len++; // a first bracket is literal
+typedef struct {
+    ls_buf *out;
+    const char *p;
+    size_t n, i;       // the expression, and where it is being read
+    size_t atom;       // where in out the last atom begins: a character, a class, a group
+    size_t *groups;    // where open groups begin
+    size_t n_groups;
+    const char *wrong; // what is not supported; NULL: nothing
+} translation;
+
+enum { MAX_NESTED = 16 };
+
+static char peek(const translation *t, size_t ahead) {
+    return t->i + ahead < t->n ? t->p[t->i + ahead] : 0;
+}
+
+static void translate_escape(translation *t, bool in_class) {
+    const size_t len = escape(t->out, t->p + t->i, t->n - t->i, in_class);
+    if (!len) t->wrong = "an escape";
+    t->i += len ? len : 1;
+}
+
+// One item of a class: an escape, [:alpha:], or a character.
+static void class_item(translation *t) {
+    if (peek(t, 0) == '\\') translate_escape(t, true);
+    else if (peek(t, 0) == '[') {
+        const char *close = memmem(t->p + t->i, t->n - t->i, ":]", 2);
+        if (!close) t->wrong = "an open class";
+        const size_t len = close ? (size_t)(close - t->p) + 2 - t->i : 1;
+        ls_buf_add(t->out, t->p + t->i, len);
+        t->i += len;
+    } else ls_buf_char(t->out, t->p[t->i++]);
+}
+
+static void insert(ls_buf *out, size_t at, const char *s) {
+    const size_t n = strlen(s);
+    ls_buf_str(out, s); // for its room
+    memmove(out->p + at + n, out->p + at, out->n - n - at);
+    memcpy(out->p + at, s, n);
+}
+
+// A class. PCRE2 knows none within another and no intersections: each becomes a group that matches one character, a
+// union its alternatives, an intersection a look ahead before the other side.
+static void class(translation *t, int depth) {
+    ls_buf *out = t->out;
+    const size_t begin = out->n;
+    size_t side = begin, sides = 0; // where one of an intersection begins, and how many ended
+    bool open = false, several = false, first = true;
+    t->i++;
+    const bool negated = peek(t, 0) == '^';
+    t->i += negated;
+    if (depth == MAX_NESTED) t->wrong = "too many nested classes";
+    for (; t->i < t->n && !t->wrong && (peek(t, 0) != ']' || first); first = false) {
+        const bool nested = peek(t, 0) == '[' && peek(t, 1) != ':', both = peek(t, 0) == '&' && peek(t, 1) == '&';
+        if (open && (nested || both)) ls_buf_char(out, ']'), open = false;
+        if (both) {
+            if (out->n == side) t->wrong = "an empty side of an intersection";
+            insert(out, side, "(?:(?=(?:");
+            ls_buf_str(out, "))(?:");
+            side = out->n;
+            sides++;
+            several = true;
+            t->i += 2;
+        } else if (nested) {
+            if (out->n > side) ls_buf_char(out, '|');
+            class(t, depth + 1);
+            several = true;
         } else {
-            if (p[i] == ']') in_class = false;
-            ls_buf_char(out, p[i]);
+            if (!open && out->n > side) ls_buf_char(out, '|');
+            if (!open) ls_buf_char(out, '['), open = true;
+            if (peek(t, 0) == ']' || peek(t, 0) == '^') ls_buf_char(out, '\\'); // a first bracket is literal
+            class_item(t);
         }
-        if (wrong)
-            return ls_fail(err, LS_E_UNSUPPORTED,
-                           "the tokenizer's expression '%.*s' has %s at %zu that is not supported",
-                           (int)(n < 80 ? n : 80), p, wrong, i);
     }
-    return LS_OK;
+    if (t->i >= t->n) t->wrong = t->wrong ? t->wrong : "an open class";
+    if (out->n == side && !t->wrong) t->wrong = "an empty class";
+    if (open) ls_buf_char(out, ']');
+    t->i++;
+    if (t->wrong) return;
+    if (!several) { // a plain class
+        if (negated) insert(out, begin + 1, "^");
+        return;
+    }
+    for (; sides; sides--) ls_buf_str(out, "))");
+    insert(out, begin, negated ? "(?:(?!" : "(?:");
+    ls_buf_str(out, negated ? ")(?s:.))" : ")");
+}
+
+// The length of an interval {n,m} at p[0..n); 0: the brace is a character.
+static size_t interval(const char *p, size_t n) {
+    size_t i = 1, digits = 0, commas = 0;
+    for (; i < n && p[i] != '}'; i++) {
+        if (p[i] == ',' && !commas) commas++;
+        else if (p[i] >= '0' && p[i] <= '9') digits++;
+        else return 0;
+    }
+    return i < n && digits ? i + 1 : 0;
+}
+
+// Behind an interval Ruby's + repeats it, and its ? behind {n} makes it optional.
+static void translate_interval(translation *t, size_t len) {
+    const bool exact = !memchr(t->p + t->i, ',', len);
+    const char behind = peek(t, len);
+    if (peek(t, 1) == ',') ls_buf_str(t->out, "{0"), ls_buf_add(t->out, t->p + t->i + 1, len - 1);
+    else ls_buf_add(t->out, t->p + t->i, len);
+    t->i += len;
+    if (behind == '+' || (behind == '?' && exact)) {
+        insert(t->out, t->atom, "(?:");
+        ls_buf_char(t->out, ')');
+    }
+}
+
+static void translate_next(translation *t) {
+    ls_buf *out = t->out;
+    const char c = peek(t, 0);
+    const size_t repeats = c == '{' ? interval(t->p + t->i, t->n - t->i) : 0;
+    if (repeats) {
+        translate_interval(t, repeats);
+        return;
+    }
+    if (c == ')' && t->n_groups) t->atom = t->groups[--t->n_groups];
+    else if (!strchr("*+?", c)) t->atom = out->n;
+    if (c == '(') t->groups[t->n_groups++] = out->n;
+    if (c == '\\') translate_escape(t, false);
+    else if (c == '[') class(t, 0);
+    else ls_buf_char(out, c), t->i++;
+}
+
+static ls_code translate(ls_buf *out, const char *p, size_t n, ls_err *err) {
+    translation t = {.out = out, .p = p, .n = n, .groups = ls_calloc(n + 1, sizeof *t.groups)};
+    size_t at = 0;
+    while (t.i < n && !t.wrong) {
+        at = t.i;
+        translate_next(&t);
+    }
+    free(t.groups);
+    return t.wrong ? ls_fail(err, LS_E_UNSUPPORTED,
+                             "the tokenizer's expression '%.*s' has %s at %zu that is not supported",
+                             (int)(n < 80 ? n : 80), p, t.wrong, at)
+                   : LS_OK;
 }
 
 static ls_code compile(ls_regex **out, const char *p, size_t n, uint32_t how, ls_err *err) {

@@ -11,6 +11,7 @@ from program import HAS_LIBRARY, ROOT
 FILES = os.path.join(ROOT, "tests", "files")
 sys.path.insert(0, FILES)
 import configs  # noqa: E402
+import gemma  # noqa: E402
 import ggufs  # noqa: E402
 import ours  # noqa: E402
 import tokens  # noqa: E402
@@ -36,6 +37,14 @@ class OtherFiles(unittest.TestCase):
     def test_vocabularies_of_gguf_files(self):
         cases = ggufs.cases()
         self.replay("ggufs", cases, ggufs.Builder, lambda n, p: ours.ids(p, ggufs.TEXTS), lambda n: cases[n][0] == "vocabulary")
+
+    @unittest.skipUnless(os.path.exists(gemma.PATH), "needs:gemma: make check-files fetches it")
+    def test_the_ids_of_a_second_real_model(self):
+        with open(os.path.join(FILES, "gemma.json"), encoding="utf-8") as f:
+            want = json.load(f)["raw"]
+        self.assertEqual(len(want), len(gemma.TEXTS))
+        for text, ids in zip(gemma.TEXTS, want):
+            self.assertEqual(ours.ids(gemma.PATH, [text]), {"raw": [ids]}, text)
 
     @unittest.skipUnless(HAS_LIBRARY, "needs:libtorch")
     def test_keys_of_gguf_files(self):

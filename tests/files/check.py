@@ -169,7 +169,7 @@ def check_gemma(new, asks, table):
     """A real model: ids as sentencepiece's and llama.cpp's, and logits, which the suite compares (test_models.c)."""
     prepare_gemma()
     reference = ask(new, "reference_gemma.py", path=gemma.PATH, texts=gemma.TEXTS, rows=gemma.ROWS, best=gemma.BEST)
-    r = subprocess.run([asks, gemma.PATH, "0", *(t.replace("\0", "") for t in gemma.TEXTS)], capture_output=True, text=True, check=True)
+    r = subprocess.run([asks, gemma.PATH, "0", *gemma.TEXTS], capture_output=True, text=True, check=True)
     others = json.loads(r.stdout)["raw"]
     answer = ours.ids(gemma.PATH, gemma.TEXTS)["raw"]
     for i, text in enumerate(gemma.TEXTS):

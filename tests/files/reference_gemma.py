@@ -23,7 +23,8 @@ def sentencepiece_ids(path, texts):
     scores, types = (fields["tokenizer.ggml." + k].contents() for k in ("scores", "token_type"))
     m = sentencepiece_model_pb2.ModelProto()
     for piece, score, kind in zip(pieces, scores, types):
-        m.pieces.add(piece=piece.replace(" ", "\u2581") if kind == 4 else piece, score=score, type=kind)
+        m.pieces.add(piece=piece.replace(" ", "\u2581") if kind == 4 else piece, score=score,
+                     type=2 if piece == "<unk>" else kind)  # the file calls it a control token
     m.trainer_spec.model_type, m.trainer_spec.byte_fallback = 2, True
     m.trainer_spec.unk_id, m.trainer_spec.bos_id, m.trainer_spec.eos_id, m.trainer_spec.pad_id = 3, 2, 1, 0
     m.normalizer_spec.add_dummy_prefix = m.normalizer_spec.remove_extra_whitespaces = False

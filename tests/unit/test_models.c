@@ -405,6 +405,51 @@ static void timelines_live_side_by_side(void **state) {
     }
 }
 
+// gemma-3-270m, Q4_K_M: the largest logits of transformers on its weights in f32, recorded by `make check-files`, which
+// also fetches the file.
+static void a_second_real_model(void **state) {
+    (void)state;
+    need();
+    const char *path = getenv("LOGITSPEC_GEMMA");
+    if (!path) path = "build/peers/gemma-3-270m-Q4_K_M.gguf";
+    if (access(path, R_OK)) {
+        print_message("needs:gemma: no %s (make check-files fetches it)\n", path);
+        skip();
+    }
+    json_t *record = json_load_file("tests/files/gemma.json", 0, NULL), *rows = json_object_get(record, "rows");
+    ls_ids ids = ids_of(json_array_get(json_object_get(record, "raw"), 0));
+    const size_t n_rows = json_array_size(rows);
+    ls_engine *e = open_engine(path, "auto", "f32");
+    float *logits = ls_malloc((size_t)e->n_vocab * sizeof *logits);
+    double worst = 0, largest = 0;
+    assert_true(n_rows >= 5 && ids.n > n_rows);
+    for (size_t r = 0; r < n_rows; r++) {
+        ls_err err = {0};
+        ls_timeline *t;
+        lst_row last;
+        size_t k;
+        json_t *pair;
+        if (e->timeline(e, 0, &t, &err) || t->prefill(t, ids.p, (int32_t)(ids.n - n_rows + r + 1), &(lst_sampling){0},
+                                                      &last, NULL, NULL, &err))
+            fail_msg("%s", err.msg);
+        assert_int_equal(t->row_logits(t, -1, logits, &err), LS_OK);
+        t->free(t);
+        json_array_foreach(json_array_get(rows, r), k, pair) {
+            const json_int_t id = json_integer_value(json_array_get(pair, 0));
+            const double want = json_number_value(json_array_get(pair, 1));
+            if (!k) assert_int_equal(last.chosen, id);
+            worst = fmax(worst, fabs((double)logits[id] - want));
+            largest = fmax(largest, fabs(want));
+        }
+    }
+    print_message("gemma-3-270m: logits differ by %.6f of %.2f\n", worst, largest);
+    assert_true(worst < 1e-4 * largest);
+    e->close(e);
+    free(logits);
+    ls_ids_free(&ids);
+    json_decref(record);
+}
+
 static int set_up(void **state) {
     (void)state;
     ls_err err = {0};
@@ -427,6 +472,7 @@ int main(void) {
         cmocka_unit_test(each_model_equals_the_reference),
         cmocka_unit_test(each_model_on_a_gpu),
         cmocka_unit_test(kept_in_fewer_bits),
+        cmocka_unit_test(a_second_real_model),
         cmocka_unit_test(timelines_live_side_by_side),
         cmocka_unit_test(weights_in_several_files),
         cmocka_unit_test(damaged_checkpoints_are_named),

@@ -166,6 +166,32 @@ static void no_name_is_untested(void **state) {
     json_decref(all);
 }
 
+// What Oniguruma's expressions have and PCRE2's have not (tests/vectors/gen_regex.py).
+static void expressions_equal_the_reference(void **state) {
+    (void)state;
+    json_t *all = json_load_file("tests/vectors/regex.json", 0, NULL), *texts = json_object_get(all, "texts"), *one, *want;
+    size_t i, k, j;
+    assert_true(json_array_size(json_object_get(all, "cases")) >= 100);
+    json_array_foreach(json_object_get(all, "cases"), i, one) {
+        const char *e = json_string_value(json_array_get(one, 0));
+        ls_pretok *p = ls_pretok_new();
+        ls_err err = {0};
+        if (ls_pretok_add_split(p, e, strlen(e), false, LS_ISOLATED, false, &err)) fail_msg("%s: %s", e, err.msg);
+        json_array_foreach(json_array_get(one, 1), k, want) {
+            const char *text = json_string_value(json_array_get(texts, k));
+            ls_ids lengths = {0};
+            split(p, text, strlen(text), &lengths);
+            if (lengths.n != json_array_size(want)) fail_msg("%s: %zu pieces of '%s'", e, lengths.n, text);
+            for (j = 0; j < lengths.n; j++)
+                if ((size_t)lengths.p[j] != json_string_length(json_array_get(want, j)))
+                    fail_msg("%s: piece %zu of '%s'", e, j, text);
+            ls_ids_free(&lengths);
+        }
+        ls_pretok_free(p);
+    }
+    json_decref(all);
+}
+
 static void long_texts_take_no_longer(void **state) { // than their length asks for: time grows with it, not its square
     (void)state;
     static const char *const units[] = {" ", "a", "aB", "=", "\u4e16", "1", "1\u00bd", "\n", "a ", "e\u0301"};
@@ -197,6 +223,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_equal_the_reference),
         cmocka_unit_test(traits_equal_the_reference),
+        cmocka_unit_test(expressions_equal_the_reference),
         cmocka_unit_test(no_name_is_untested),
         cmocka_unit_test(long_texts_take_no_longer),
     };

@@ -339,8 +339,8 @@ static void what_is_not_supported_is_named(void **state) {
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"Fancy\"}}",
          LS_E_UNSUPPORTED, "'Fancy'"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"Split\","
-         "\"pattern\":{\"Regex\":\"[a[b]]\"},\"behavior\":\"Isolated\"}}",
-         LS_E_UNSUPPORTED, "a nested class"},
+         "\"pattern\":{\"Regex\":\"a\\\\hb\"},\"behavior\":\"Isolated\"}}",
+         LS_E_UNSUPPORTED, "an escape"},
         {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0]],\"unk_id\":7}}", LS_E_PARSE, "outside its vocabulary"},
         {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",null]],\"unk_id\":0}}", LS_E_PARSE, "finite score"},
     };

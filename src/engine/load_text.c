@@ -46,7 +46,9 @@ static ls_code vocab_of_folder(ls_vocab **out, const ls_checkpoint *c, const bes
     static const struct {
         const char *name;
         ls_code (*read)(ls_vocab **out, ls_str text, const ls_tokenizer_files *beside, ls_err *err);
-    } kinds[] = {{"tokenizer.json", ls_tokenizer_json}, {"tokenizer.model", ls_tokenizer_model}};
+    } kinds[] = {{"tokenizer.json", ls_tokenizer_json},
+                 {"tokenizer.model", ls_tokenizer_model},
+                 {"tekken.json", ls_tokenizer_tekken}};
     const ls_tokenizer_files files = files_of(c, b);
     ls_buf text = {0};
     bool there = false;
@@ -56,9 +58,20 @@ static ls_code vocab_of_folder(ls_vocab **out, const ls_checkpoint *c, const bes
         if (there && !code && (code = kinds[i].read(out, (ls_str){text.p, text.n}, &files, err)))
             ls_err_prefix(err, "%s/%s", c->folder, kinds[i].name);
     }
+    if (!code && !there && !(code = ls_folder_read(c->folder, "vocab.json", TOKENIZER_BYTES, &text, &there, err)) && there) {
+        ls_buf merges = {0};
+        code = ls_folder_read(c->folder, "merges.txt", TOKENIZER_BYTES, &merges, &there, err);
+        if (!code && there &&
+            (code = ls_tokenizer_merges(out, (ls_str){text.p, text.n}, (ls_str){merges.p, merges.n}, &files, err)))
+            ls_err_prefix(err, "%s", c->folder);
+        ls_buf_free(&merges);
+    }
     ls_buf_free(&text);
     return code || there ? code
-                         : ls_fail(err, LS_E_IO, "%s: no tokenizer.json and no tokenizer.model", c->folder);
+                         : ls_fail(err, LS_E_IO,
+                                   "%s: no tokenizer: neither tokenizer.json nor tokenizer.model, tekken.json, or "
+                                   "vocab.json with merges.txt",
+                                   c->folder);
 }
 
 static void add_ends_of(ls_vocab *v, const ls_json *config) {

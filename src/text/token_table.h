@@ -28,3 +28,12 @@ ls_code ls_token_table_add(ls_token_table *t, ls_str text, int64_t id, ls_added 
 // What a configuration adds and names, in transformers' order.
 ls_code ls_token_table_configure(ls_token_table *t, const ls_tokenizer_config *c, ls_err *err);
 int32_t ls_token_table_named(const ls_token_table *t, const ls_tokenizer_config *c, const char *name); // -1: none
+
+// ---- shared by the readers of Hugging Face's files
+
+// tokenizer.json's contents, of the file that messages name. by_class: written for vocab.json and merges.txt,
+// whose class alone says what a text begins with.
+ls_code ls_tokenizer_document(ls_vocab **out, ls_str text, const char *name, const ls_tokenizer_files *beside,
+                              bool by_class, ls_err *err);
+bool ls_base64(ls_buf *out, ls_str s);          // appends the bytes; false: it is not base64
+void ls_byte_alphabet(uint32_t cp_of[256]);     // GPT-2's: the character that stands for each byte

@@ -235,6 +235,7 @@ ls_code ls_tokenizer_config_read(ls_tokenizer_config *c, const ls_tokenizer_file
     c->own_rule = class && class->own_rule;
     c->add_bos = flag(c->config, "add_bos_token", class && class->add_bos);
     c->add_eos = flag(c->config, "add_eos_token", false);
+    c->class = class ? class->name : ls_json_str(ls_json_get(c->config, "tokenizer_class"), NULL);
     c->llama = class && !strcmp(class->name, "LlamaTokenizer");
     c->legacy = !c->llama || flag(c->config, "legacy", true);
     sort_names(c);

@@ -24,6 +24,7 @@ typedef struct {
     ls_map by_name, by_text; // hash -> index into named; of additional_special_tokens their text is the name
     ls_listed_token *added; // added_tokens_decoder, else added_tokens.json
     size_t n_added;
+    const char *class;     // without "Fast"; NULL: none is known
     bool own_rule;         // the class decides what a text begins and ends with, whatever a post-processor says:
     bool add_bos, add_eos; // that
     bool llama;            // LlamaTokenizer, which alone reads `legacy` and, of a tokenizer.model, add_prefix_space

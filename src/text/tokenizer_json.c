@@ -12,7 +12,7 @@ enum { MAX_DEPTH = 8 };
 typedef struct {
     const ls_json *doc, *model, *vocab;
     ls_tokenizer_config config;
-    bool unigram, byte_level;
+    bool unigram, byte_level, by_class;
     ls_vocab_parts parts;
     ls_token_table table;
     ls_str (*merges)[2];
@@ -137,7 +137,7 @@ static ls_code read_merges(reader *r) {
 
 // ---- normalizer
 
-static bool base64(ls_buf *out, ls_str s) {
+bool ls_base64(ls_buf *out, ls_str s) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     uint32_t word = 0;
     int bits = 0;
@@ -196,7 +196,7 @@ static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
         const ls_str s = str_of(ls_json_get(z, "precompiled_charsmap"));
         if (!s.n) return LS_OK;
         ls_buf_clear(&r->charsmap);
-        if (!base64(&r->charsmap, s)) return ls_fail(r->err, LS_E_PARSE, "the tokenizer's charsmap is not base64");
+        if (!ls_base64(&r->charsmap, s)) return ls_fail(r->err, LS_E_PARSE, "the tokenizer's charsmap is not base64");
         return ls_normalizer_add_precompiled(to, r->charsmap.p, r->charsmap.n, r->err);
     }
     return unsupported(r, "normalizer", type,
@@ -398,7 +398,7 @@ static ls_code read_all(reader *r) {
     p->spaces = decodes_spaces(ls_json_get(r->doc, "decoder"), 0);
     const int32_t bos = ls_token_table_named(&r->table, &r->config, "bos_token");
     p->eos = ls_token_table_named(&r->table, &r->config, "eos_token");
-    if (r->config.own_rule) {
+    if (r->config.own_rule || r->by_class) {
         if (r->config.add_bos && bos >= 0) ls_ids_push(&r->prefix, bos);
         if (r->config.add_eos && p->eos >= 0) ls_ids_push(&r->suffix, p->eos);
     } else if ((code = read_post_processor(r, ls_json_get(r->doc, "post_processor"), 0))) return code;
@@ -418,10 +418,15 @@ static ls_code read_all(reader *r) {
 }
 
 ls_code ls_tokenizer_json(ls_vocab **out, ls_str text, const ls_tokenizer_files *beside, ls_err *err) {
+    return ls_tokenizer_document(out, text, "tokenizer.json", beside, false, err);
+}
+
+ls_code ls_tokenizer_document(ls_vocab **out, ls_str text, const char *name, const ls_tokenizer_files *beside,
+                              bool by_class, ls_err *err) {
     ls_json *doc = NULL;
-    reader r = {.err = err};
+    reader r = {.by_class = by_class, .err = err};
     *out = NULL;
-    ls_code code = ls_json_parse(&doc, text.p, text.n, "tokenizer.json", err);
+    ls_code code = ls_json_parse(&doc, text.p, text.n, name, err);
     if (!code) code = ls_tokenizer_config_read(&r.config, beside, err);
     if (!code) {
         r.doc = doc;

@@ -1,4 +1,4 @@
-#include "text/vocab_internal.h"
+#include "text/token_table.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
@@ -10,7 +10,7 @@ static const double UNKNOWN_PENALTY = 10; // sentencepiece's kUnkPenalty, below 
 
 // GPT-2's byte alphabet (encoder.py, bytes_to_unicode): printable Latin-1 stands for itself, the others in
 // order for U+0100 onwards. Fills cp_of[byte].
-static void byte_alphabet(uint32_t cp_of[256]) {
+void ls_byte_alphabet(uint32_t cp_of[256]) {
     uint32_t next = 256;
     for (uint32_t b = 0; b < 256; b++) {
         bool itself = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
@@ -68,7 +68,7 @@ static void add_bytes_of(ls_vocab *v, int32_t id, bool spaces, bool as_spelled, 
 static ls_code add_tokens(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
     uint32_t cp_of[256];
     int16_t byte_of[512];
-    byte_alphabet(cp_of);
+    ls_byte_alphabet(cp_of);
     memset(byte_of, -1, sizeof byte_of);
     for (int b = 0; b < 256; b++) {
         byte_of[cp_of[b]] = (int16_t)b;

@@ -69,6 +69,9 @@ ls_code ls_tokenizer_json(ls_vocab **out, ls_str text, const ls_tokenizer_files 
 // From the contents of sentencepiece's tokenizer.model. Without tokenizer_config.json, texts of a BPE model begin with
 // its BOS.
 ls_code ls_tokenizer_model(ls_vocab **out, ls_str model, const ls_tokenizer_files *beside, ls_err *err);
+// From the contents of vocab.json and merges.txt (GPT-2's and Qwen2's classes), and of Mistral's tekken.json.
+ls_code ls_tokenizer_merges(ls_vocab **out, ls_str vocab, ls_str merges, const ls_tokenizer_files *beside, ls_err *err);
+ls_code ls_tokenizer_tekken(ls_vocab **out, ls_str text, const ls_tokenizer_files *beside, ls_err *err);
 void ls_vocab_free(ls_vocab *v);
 // Encoding asks now and then whether to stop (LS_E_CANCELLED): texts of many megabytes take seconds. NULL: never.
 void ls_vocab_stop(ls_vocab *v, bool (*stop)(void *ud), void *ud);

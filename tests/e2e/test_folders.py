@@ -1,4 +1,5 @@
 """Models of one's own: folders as Hugging Face has them, with tokenizer, chat template and several end tokens."""
+import base64
 import json
 import os
 import shutil
@@ -109,6 +110,41 @@ class Folders(unittest.TestCase):
         r = run("generate", "--model", path, "--prompt", "Hi", "--raw")
         self.assertEqual((r.returncode, "weight_map" in r.stderr), (1, True))
 
+    def test_the_tokenizer_of_mistrals_own_format(self):
+        """The pieces are those of the same vocabulary as tokenizer.json; ids count from behind the special tokens."""
+        path, n_special = folder(self.dir, "mistral", "tekken.json"), 30
+        os.rename(os.path.join(path, "tokenizer.json"), os.path.join(path, "was.json"))
+        with open(os.path.join(path, "was.json"), encoding="utf-8") as f:
+            was = json.load(f)
+        printable = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b <= 255]
+        byte_of = {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(b for b in range(256) if b not in printable)}
+        pieces = [bytes(byte_of[c] for c in piece) for piece, _ in sorted(was["model"]["vocab"].items(), key=lambda x: x[1])]
+        order = [bytes([b]) for b in range(256)] + [p for p in pieces if len(p) > 1]
+        for named in None, ["<unk>", "<s>", "</s>", "[NEW]"]:
+            tekken = {"config": {"pattern": was["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"], "default_vocab_size": len(order) + n_special - 5,
+                                 "default_num_special_tokens": n_special, "version": "v3"},
+                      "vocab": [{"rank": i, "token_bytes": base64.b64encode(p).decode(), "token_str": None} for i, p in enumerate(order)]}
+            if named:
+                tekken["special_tokens"] = [{"rank": i, "token_str": s, "is_control": True} for i, s in enumerate(named)]
+            with open(os.path.join(path, "tekken.json"), "w", encoding="utf-8") as f:
+                json.dump(tekken, f)
+            for text in ("Hello world, 123 don't!\n\n  x", "\u4f60\u597d na\u00efve \U0001f600"):
+                t = json.loads(run("tokenize", "--model", path, "--prompt", text, "--json").stdout)
+                self.assertEqual(t["tokens"][0], "<s>")
+                shutil.move(os.path.join(path, "tekken.json"), os.path.join(self.dir, "t"))
+                os.rename(os.path.join(path, "was.json"), os.path.join(path, "tokenizer.json"))
+                want = json.loads(run("tokenize", "--model", path, "--prompt", text, "--json").stdout)["ids"]
+                os.rename(os.path.join(path, "tokenizer.json"), os.path.join(path, "was.json"))
+                shutil.move(os.path.join(self.dir, "t"), os.path.join(path, "tekken.json"))
+                spelled = {i: p for p, i in zip(pieces, sorted(was["model"]["vocab"].values()))}
+                self.assertEqual([order[i - n_special] for i in t["ids"][1:]], [spelled[i] for i in want[1:]], text)
+            self.assertEqual(self.tokens(path, "[NEW]<SPECIAL_9>")["ids"][1:], [3, 9] if named else self.tokens(path, "[NEW]<SPECIAL_9>")["ids"][1:])
+        for wrong, says in ({"config": {}}, "do not agree"), ({"vocab": [{"rank": 1, "token_bytes": "YQ=="}] * len(order)}, "entry 0 of 'vocab'"):
+            with open(os.path.join(path, "tekken.json"), "w", encoding="utf-8") as f:
+                json.dump({**tekken, **wrong}, f)
+            r = run("tokenize", "--model", path, "--prompt", "x")
+            self.assertEqual((r.returncode, r.stderr.count("\n"), says in r.stderr), (1, 1, True), r.stderr)
+
     def test_dynamic_scaling_up_to_its_original_context(self):
         path = folder(self.dir, "llama2", "llama2.json")
         want, config = self.answer(path, "--prompt", "Tell me.", "--raw")["output_tokens"], os.path.join(path, "config.json")
@@ -198,7 +234,7 @@ class Folders(unittest.TestCase):
         os.remove(os.path.join(path, "tokenizer.json"))
         r = run("generate", "--model", path, "--prompt", "Hi")
         self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
-        self.assertIn("no tokenizer.json and no tokenizer.model", r.stderr)
+        self.assertIn("no tokenizer: neither tokenizer.json nor tokenizer.model", r.stderr)
         small = folder(self.dir, "gemma2", "gemma.json")
         shutil.copy(os.path.join(path, "model.safetensors"), small)
         r = run("generate", "--model", small, "--prompt", "Hi")

@@ -172,7 +172,8 @@ class Models(unittest.TestCase):
         self.assertNotIn(TOKEN, r.stdout + r.stderr)
 
     def assertWhole(self, names=("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")):
-        self.assertEqual(sorted(os.listdir(self.folder())), sorted([*names, "logitspec.lock"]))
+        there = [os.path.relpath(os.path.join(d, n), self.folder()) for d, _, files in os.walk(self.folder()) for n in files]
+        self.assertEqual(sorted(there), sorted([*names, "logitspec.lock"]))
         for n in names:
             with open(os.path.join(self.folder(), n), "rb") as f:
                 self.assertEqual(f.read(), self.server.files[n])
@@ -526,6 +527,16 @@ class Models(unittest.TestCase):
                              "model-00001-of-00002.safetensors": b"1", "model-00002-of-00002.safetensors": b"2"}
         self.assertEqual(self.fetch().returncode, 0)
         self.assertWhole([n for n in self.server.files if n != "consolidated.safetensors"])
+
+    def test_other_tokenizers_and_named_templates(self):
+        common = {n: b"{}" for n in ("config.json", "added_tokens.json", "special_tokens_map.json", "additional_chat_templates/rag.jinja", "model.safetensors")}
+        for more, left_out in (("vocab.json", "merges.txt"), ()), (("tekken.json",), ()), (("tokenizer.json",), ("vocab.json", "tekken.json")):
+            self.server.files = {**common, **{n: b"{}" for n in (*more, *left_out)}}
+            self.assertEqual(self.fetch().returncode, 0)
+            self.assertWhole([*common, *more])
+            for n in left_out:
+                self.assertFalse(os.path.exists(os.path.join(self.folder(), n)))
+            self.logitspec("remove", "o--m", "--yes")
 
     def test_an_index_beside_a_single_file_and_other_names_of_pieces(self):
         for pieces in (("model.safetensors",), ("model.safetensors-00001-of-00002.safetensors",

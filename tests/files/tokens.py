@@ -23,6 +23,8 @@ TEMPLATE = "".join(f"{{% if {n}_token is defined %}}{{{{ {n}_token }}}}{{% endif
 JSON_BASES = {"llama2.json": "llama2", "mistral.json": "mistral", "llama3.json": "llama3", "qwen2.json": "qwen2", "gpt2.json": "olmo2",
               "gemma.json": "gemma", "t5.json": "llama2"}
 MODEL_BASES = {"sp_llama.model": "llama2", "sp_gemma.model": "gemma", "sp_bpe_nfkc.model": "llama2", "sp_unigram.model": "llama2"}
+MERGES_BASES = {"qwen2.merges": "qwen2", "gpt2.merges": "llama2"}  # vocab.json and merges.txt of the tokenizer.json of that name
+BASES = {**JSON_BASES, **MODEL_BASES, **MERGES_BASES}
 CLASSES = [None, "LlamaTokenizer", "LlamaTokenizerFast", "PreTrainedTokenizerFast", "GPT2Tokenizer", "Qwen2Tokenizer", "GemmaTokenizer",
            "CohereTokenizerFast", "GPTNeoXTokenizerFast", "CodeLlamaTokenizer", "BloomTokenizerFast"]
 
@@ -122,6 +124,10 @@ def base_files(base):
         vocab = tokenizer["model"]["vocab"]
         ids = [t["id"] for t in tokenizer["added_tokens"]] + (list(vocab.values()) if isinstance(vocab, dict) else [len(vocab) - 1])
         return {"tokenizer": tokenizer, "tokenizer_config": {}, "first": max(ids) + 1}
+    if base.endswith(".merges"):
+        with open(os.path.join(VECTORS, base.replace(".merges", ".json")), encoding="utf-8") as f:
+            vocab = json.load(f)["model"]["vocab"]
+        return {"vocab": vocab, "tokenizer_config": {"tokenizer_class": "GPT2Tokenizer" if "gpt2" in base else "Qwen2Tokenizer"}, "first": max(vocab.values()) + 1}
     names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<unk>"} if base == "sp_gemma.model" else {}
     return {"tokenizer_config": names, "first": SIZES[base]}
 
@@ -150,7 +156,7 @@ SIZES = {base: pieces(os.path.join(VECTORS, base)) for base in MODEL_BASES}
 def mixed(n, seed=1):
     """n cases of several edits, and of a key that is dropped, renamed or of another type."""
     rng, out = random.Random(seed), {}
-    bases = list(JSON_BASES) + list(MODEL_BASES)
+    bases = list(BASES)
     while len(out) < n:
         base = rng.choice(bases)
         pool = {**EDITS, **(JSON_EDITS if base.endswith(".json") else {})}
@@ -163,7 +169,7 @@ def mixed(n, seed=1):
 def cases(n_mixed=120, seed=1):
     """name -> (base, edits)"""
     out = {}
-    for base in list(JSON_BASES) + list(MODEL_BASES):
+    for base in BASES:
         for name, edit in {**EDITS, **(JSON_EDITS if base.endswith(".json") else {})}.items():
             out[f"{base}+{name}"] = (base, [edit])
     return out | mixed(n_mixed, seed)
@@ -190,7 +196,7 @@ class Builder:
     def build(self, name, case):
         base, edits = case
         path = os.path.join(self.folder, name)
-        model = self.model({**JSON_BASES, **MODEL_BASES}[base])
+        model = self.model(BASES[base])
         os.makedirs(path)
         for file in ("config.json", "model.safetensors"):
             os.symlink(os.path.join(model, file), os.path.join(path, file))
@@ -200,6 +206,11 @@ class Builder:
         files.pop("first")
         if base.endswith(".model"):
             shutil.copy(os.path.join(VECTORS, base), os.path.join(path, "tokenizer.model"))
+        if base.endswith(".merges"):
+            with open(os.path.join(VECTORS, base.replace(".merges", ".json")), encoding="utf-8") as f:
+                merges = json.load(f)["model"]["merges"]
+            with open(os.path.join(path, "merges.txt"), "w", encoding="utf-8") as f:
+                f.write("#version: 0.2\n" + "".join((m if isinstance(m, str) else " ".join(m)) + "\n" for m in merges))
         for file, value in files.items():
             with open(os.path.join(path, file + ".json"), "w", encoding="utf-8") as f:
                 json.dump(value, f)

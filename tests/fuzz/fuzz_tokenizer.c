@@ -15,6 +15,9 @@ static ls_code parse(ls_vocab **v, const char *p, size_t n, ls_err *err) {
          .added = TEXT("{\"<new>\":900,\"b\":3}")},
         {.config = {NULL, 0}}};
     const ls_str text = {p, n};
+    static const ls_str merges = TEXT("#version: 0.2\na b\nab c\n");
+    if (n && *p == '{' && n % 5 == 4) return ls_tokenizer_tekken(v, text, &beside[n % 4], err);
+    if (n && *p == '{' && n % 5 == 3) return ls_tokenizer_merges(v, text, merges, &beside[3], err);
     if (n && *p == '{') return ls_tokenizer_json(v, text, &beside[n % 4], err);
     if (n < 4 || memcmp(p, "GGUF", 4)) return ls_tokenizer_model(v, text, &beside[n % 4], err);
     ls_gguf *g;

@@ -62,10 +62,10 @@ static void write_json(const ls_model *m, const facts *f, const ls_shared *s, ls
     ls_jw_field_u64(&w, "parameters", f->parameters);
     ls_jw_field_int(&w, "layers", h->n_layers);
     ls_jw_field_int(&w, "width", h->n_embd);
-    ls_jw_field_int(&w, "feed_forward", h->n_ff);
+    ls_jw_field_int(&w, "feed_forward", h->stated_ff ? h->stated_ff : h->n_ff);
     ls_jw_field_int(&w, "heads", h->n_heads);
     ls_jw_field_int(&w, "kv_heads", h->n_kv_heads);
-    ls_jw_field_int(&w, "head_dim", h->head_dim);
+    ls_jw_field_int(&w, "head_dim", h->stated_head_dim ? h->stated_head_dim : h->head_dim);
     ls_jw_field_int(&w, "vocab", h->n_vocab);
     ls_jw_field_int(&w, "context", h->n_context);
     ls_jw_field_int(&w, "window", h->window);
@@ -95,8 +95,11 @@ static void write_text(const ls_model *m, const facts *f, const ls_shared *s, ls
     ls_buf_fmt(out, "architecture  %s, %.3g %s parameters in %d layers\n", h->arch->hf,
                (double)f->parameters / (f->parameters >= 1000000000 ? 1e9 : 1e6),
                f->parameters >= 1000000000 ? "billion" : "million", h->n_layers);
-    ls_buf_fmt(out, "shape         width %d, feed-forward %d, %d heads of %d (%d for keys and values)\n", h->n_embd,
-               h->n_ff, h->n_heads, h->head_dim, h->n_kv_heads);
+    ls_buf_fmt(out, "shape         width %d, feed-forward %d, %d heads of %d (%d for keys and values)", h->n_embd,
+               h->stated_ff ? h->stated_ff : h->n_ff, h->n_heads,
+               h->stated_head_dim ? h->stated_head_dim : h->head_dim, h->n_kv_heads);
+    if (h->stated_ff) ls_buf_fmt(out, "; computed as %d and %d, with zeros", h->n_ff, h->head_dim);
+    ls_buf_char(out, '\n');
     ls_buf_fmt(out, "tokens        %d, %s\n", h->n_vocab, ls_vocab_kind(m->vocab));
     ls_visible_row(out, "chat          %s", m->chat ? ls_chat_name(m->chat) : m->chat_problem);
     ls_buf_fmt(out, "context       %d tokens, %.0f KB each (%.0f in f32)", h->n_context, (double)f->context_bytes / 2e3,

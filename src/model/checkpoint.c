@@ -1,6 +1,7 @@
 #include "model/checkpoint_internal.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "model/padding.h"
 #include "model/tensor_names.h"
 
 #include <stdio.h>
@@ -18,6 +19,7 @@ ls_code ls_checkpoint_add_file(ls_checkpoint *c, const char *path, ls_err *err) 
 void ls_checkpoint_add(ls_checkpoint *c, ls_tensor t) {
     if (!(c->n_tensors & (c->n_tensors - 1))) // a power of two: it is full
         c->tensors = ls_realloc(c->tensors, (c->n_tensors ? 2 * (size_t)c->n_tensors : 1) * sizeof *c->tensors);
+    t.source = t.type;
     c->tensors[c->n_tensors++] = t;
     c->n_bytes += t.n_bytes;
 }
@@ -30,8 +32,12 @@ static const ls_tensor *find(const ls_checkpoint *c, const char *name) {
 
 uint64_t ls_checkpoint_parameters(const ls_checkpoint *c) {
     uint64_t n = 0;
-    for (int i = 0; i < c->n_tensors; i++)
-        if (strncmp(c->tensors[i].name, "rope_", 5)) n += c->tensors[i].n_in * c->tensors[i].n_out;
+    for (int i = 0; i < c->n_tensors; i++) {
+        const ls_tensor *t = &c->tensors[i]; // without zeros that were put in
+        const uint64_t n_in = t->in.groups ? (uint64_t)t->in.groups * (uint64_t)t->in.from : t->n_in,
+                       n_out = t->out.groups ? (uint64_t)t->out.groups * (uint64_t)t->out.from : t->n_out;
+        if (strncmp(t->name, "rope_", 5)) n += n_in * n_out;
+    }
     return n;
 }
 
@@ -103,7 +109,8 @@ static ls_code complete(ls_checkpoint *c, ls_err *err) {
         (code = check_size(c, "output_norm.weight", h->n_embd, 1, err)) ||
         (!h->tied && (code = check_size(c, "output.weight", h->n_embd, h->n_vocab, err))))
         return code;
-    return rope_factors(c, err);
+    code = rope_factors(c, err);
+    return code ? code : ls_pad_checkpoint(c, err);
 }
 
 static ls_code open_checkpoint(ls_checkpoint **out, const char *path, bool text, ls_err *err) {
@@ -140,6 +147,7 @@ void ls_checkpoint_close(ls_checkpoint *c) {
 
 ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, uint64_t at, uint64_t n, void *dst, ls_err *err) {
     const ls_tensor *t = &c->tensors[i];
+    if (t->in.groups || t->out.groups) return ls_pad_read(c, t, at, n, dst, err);
     return ls_file_read(&c->files[t->file], t->offset + at, dst, n, err);
 }
 

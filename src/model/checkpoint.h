@@ -7,12 +7,18 @@
 #include "model/gguf.h"
 #include "model/hparams.h"
 
+typedef struct { // each of `groups` groups of `from` values is followed by zeros up to `to`; no groups: nothing is
+    int32_t groups, from, to;
+} ls_padding;
+
 typedef struct {
     char *name;           // in GGUF's spelling
     int type;             // ls_ggml_type
     uint64_t n_in, n_out; // values of a row, and rows; n_out 1: a vector
     int file;
     uint64_t offset, n_bytes;
+    int source;          // type in the file; another one is converted (model/padding.h)
+    ls_padding in, out;  // of the columns and rows that the file has; n_in, n_out and n_bytes count the zeros
 } ls_tensor;
 
 typedef struct ls_checkpoint {

@@ -60,13 +60,10 @@ ls_code ls_hparams_check(ls_hparams *h, ls_err *err) {
     if (h->n_heads % h->n_kv_heads)
         return ls_fail(err, LS_E_PARSE, "%d attention heads cannot share %d key/value heads", h->n_heads,
                        h->n_kv_heads);
-    if (h->head_dim % 16 || h->head_dim > 2 * LS_MAX_ROPE || h->n_embd % 32 || h->n_ff % 32)
+    if (h->head_dim > 2 * LS_MAX_ROPE || h->n_embd % 32)
         return ls_fail(err, LS_E_UNSUPPORTED,
-                       "head size %d (a multiple of 16 up to 256 is needed), width %d or feed-forward width %d "
-                       "(multiples of 32 are needed)",
-                       h->head_dim, h->n_embd, h->n_ff);
-    if ((int64_t)h->n_heads * h->head_dim % 32)
-        return ls_fail(err, LS_E_UNSUPPORTED, "%d heads of %d values are no multiple of 32", h->n_heads, h->head_dim);
+                       "head size %d (256 at most is possible) or width %d (a multiple of 32 is needed)", h->head_dim,
+                       h->n_embd);
     if (h->rope_dims < 2 || h->rope_dims % 2 || h->rope_dims > h->head_dim)
         return ls_fail(err, LS_E_UNSUPPORTED, "rotary embedding over %d of %d dimensions", h->rope_dims, h->head_dim);
     bool fine = h->rms_eps > 0 && h->rms_eps < 1;

@@ -151,7 +151,7 @@ static ls_code read_sizes(ls_hparams *h, source *s) {
     h->n_heads = h->arch->heads;
     if ((code = get_int(s, "num_hidden_layers", 1, LS_MAX_LAYERS, &h->n_layers)) ||
         (code = get_int(s, "hidden_size", 32, 1 << 16, &h->n_embd)) ||
-        (code = get_int(s, "intermediate_size", 32, 1 << 18, &h->n_ff)) ||
+        (code = get_int(s, "intermediate_size", 1, 1 << 18, &h->n_ff)) ||
         (code = may_int(s, "num_attention_heads", 1, 1024, &h->n_heads)))
         return code;
     const ls_arch *a = h->arch;

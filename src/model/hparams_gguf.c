@@ -85,7 +85,7 @@ static ls_code read_sizes(ls_hparams *h, source *s) {
     ls_code code;
     if ((code = get_int(s, "block_count", 1, LS_MAX_LAYERS, &h->n_layers)) ||
         (code = get_int(s, "embedding_length", 32, 1 << 16, &h->n_embd)) ||
-        (code = get_int(s, "feed_forward_length", 32, 1 << 18, &h->n_ff)) ||
+        (code = get_int(s, "feed_forward_length", 1, 1 << 18, &h->n_ff)) ||
         (code = get_int(s, "attention.head_count", 1, 1024, &h->n_heads)) ||
         (code = get_int(s, "context_length", 16, 1 << 22, &h->n_context)))
         return code;

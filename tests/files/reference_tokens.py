@@ -16,11 +16,11 @@ def ids_of(path, texts, messages, fast):
     try:
         t = AutoTokenizer.from_pretrained(path, use_fast=fast)
         raw = [t(text)["input_ids"] for text in texts]
-    except Exception as e:  # whatever it is, it is a refusal
+    except BaseException as e:  # whatever it is (Rust panics are no Exception), it is a refusal
         return {"refused": f"{type(e).__name__}: {e}"[:200]}
     try:
         return {"raw": raw, "chat": t.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)}
-    except Exception as e:
+    except BaseException as e:
         return {"raw": raw, "chat": None, "refused": f"{type(e).__name__}: {e}"[:200]}
 
 

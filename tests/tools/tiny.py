@@ -47,6 +47,12 @@ MODELS = {
     "granite": {"model_type": "granite", "tie_word_embeddings": True, "embedding_multiplier": 12.0,
                 "attention_multiplier": 0.0725, "residual_multiplier": 0.22, "logits_scaling": 0.0625},
     "olmo2": {"model_type": "olmo2"},
+    # sizes that are padded with zeros: OpenLLaMA 3B's heads, stories260K's, and odd ones with biases
+    "heads100": {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 8, "head_dim": 100, "intermediate_size": 172, "num_hidden_layers": 2},
+    "heads8": {"model_type": "llama", "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 172, "tie_word_embeddings": True},
+    "heads36": {"model_type": "llama", "hidden_size": 96, "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 36, "intermediate_size": 33, "attention_bias": True,
+                "mlp_bias": True},
+    "heads24": {"model_type": "phi3", "hidden_size": 96, "num_key_value_heads": 4, "intermediate_size": 100, "original_max_position_embeddings": 512},
 }
 SEEDS = {name: i + 1 for i, name in enumerate(MODELS)}
 KEPT = {"mistral": BF16, "qwen2": F16}  # else F32

@@ -3,7 +3,7 @@
 // decoding. Needs the compute library and python3.
 #include "base/file.h"
 #include "base/mem.h"
-#include "model/checkpoint.h"
+#include "model/padding.h"
 #include "engine/engine_torch.h"
 #include "decode/session.h"
 #include "tiny.h"
@@ -405,6 +405,58 @@ static void timelines_live_side_by_side(void **state) {
     }
 }
 
+// Rows of quantised weights whose groups are no whole blocks are read as f32, and in pieces of any size.
+static void padded_rows_of_quantised_weights(void **state) {
+    (void)state;
+    enum { GROUPS = 16, FROM = 8, TO = 16, N = GROUPS * FROM };
+    json_t *all = json_load_file("tests/vectors/quants.json", 0, NULL), *one;
+    const char *type;
+    int converted = 0;
+    json_object_foreach(all, type, one) {
+        const char *hex = json_string_value(json_object_get(one, "raw"));
+        const json_t *values = json_object_get(one, "values");
+        char path[] = "/tmp/logitspec-padded-XXXXXX";
+        const size_t n_raw = strlen(hex) / 2;
+        unsigned char *raw = ls_malloc(n_raw);
+        for (size_t i = 0; i < n_raw; i++) assert_int_equal(sscanf(hex + 2 * i, "%2hhx", &raw[i]), 1);
+        const int fd = mkstemp(path);
+        assert_int_equal(write(fd, raw, n_raw), n_raw);
+        close(fd);
+        ls_err err = {0};
+        ls_file f;
+        assert_int_equal(ls_file_open(&f, path, &err), LS_OK);
+        ls_tensor t = {.name = "blk.0.attn_output.weight",
+                       .type = (int)json_integer_value(json_object_get(one, "type")),
+                       .n_in = N,
+                       .n_out = 1};
+        t.source = t.type;
+        ls_checkpoint c = {.tensors = &t, .n_tensors = 1, .files = &f, .n_files = 1};
+        c.hparams = (ls_hparams){
+            .arch = ls_archs, .n_heads = GROUPS, .n_kv_heads = GROUPS, .head_dim = FROM, .n_ff = 32};
+        const ls_code code = ls_pad_checkpoint(&c, &err);
+        assert_true(code == LS_OK || code == LS_E_UNSUPPORTED);
+        if (!code) {
+            float got[GROUPS * TO];
+            assert_int_equal(t.n_bytes, sizeof got);
+            for (size_t at = 0; at < sizeof got; at += 100)
+                assert_int_equal(ls_checkpoint_read(&c, 0, at, sizeof got - at < 100 ? sizeof got - at : 100,
+                                                    (char *)got + at, &err),
+                                 LS_OK);
+            for (int i = 0; i < GROUPS * TO; i++) {
+                const int in = i / TO * FROM + i % TO;
+                const double want = i % TO < FROM ? json_number_value(json_array_get(values, (size_t)in)) : 0;
+                assert_float_equal((double)got[i], want, 1e-6 * fmax(1, fabs(want)));
+            }
+            converted++;
+        }
+        ls_file_close(&f);
+        unlink(path);
+        free(raw);
+    }
+    assert_int_equal(converted, 5);
+    json_decref(all);
+}
+
 // gemma-3-270m, Q4_K_M: the largest logits of transformers on its weights in f32, recorded by `make check-files`, which
 // also fetches the file.
 static void a_second_real_model(void **state) {
@@ -472,6 +524,7 @@ int main(void) {
         cmocka_unit_test(each_model_equals_the_reference),
         cmocka_unit_test(each_model_on_a_gpu),
         cmocka_unit_test(kept_in_fewer_bits),
+        cmocka_unit_test(padded_rows_of_quantised_weights),
         cmocka_unit_test(a_second_real_model),
         cmocka_unit_test(timelines_live_side_by_side),
         cmocka_unit_test(weights_in_several_files),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tests/vectors/models.json: what Hugging Face transformers says about the tiny checkpoints of tests/tools/tiny.py.
+"""Makes tests/vectors/models.json (of the models that are named, else of all): what Hugging Face transformers says about the tiny checkpoints of tests/tools/tiny.py.
 
 Needs torch and transformers (made with transformers 4.57, torch 2.13, eager attention in f32): raw logits of three rows of
 a seeded prompt, and 200 greedy tokens. Run it from the repository's root; it writes the checkpoints to a temporary folder.
@@ -20,12 +20,15 @@ ROWS = (0, 30, 59)
 
 def main():
     out = {}
+    if sys.argv[1:]:
+        with open("tests/vectors/models.json", encoding="utf-8") as f:
+            out = json.load(f)
     with tempfile.TemporaryDirectory() as d:
-        for name in tiny.MODELS:
+        for name in sys.argv[1:] or tiny.MODELS:
             tiny.write(d, name)
             folder = os.path.join(d, name)
             config = AutoConfig.from_pretrained(folder)
-            model = AutoModelForCausalLM.from_pretrained(folder, config=config, torch_dtype=torch.float32,
+            model = AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float32,
                                                          attn_implementation="eager").eval()
             r = tiny.Random(100 + tiny.SEEDS[name])
             ids = [min(int((v + 1) / 2 * tiny.VOCAB), tiny.VOCAB - 1) for v in r.values(60, 1.0)]

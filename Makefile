@@ -500,6 +500,7 @@ help:
 	@echo 'make gpu-bundle   an archive that runs gpu-check on a bare machine'
 	@echo 'make setup        packages, libtorch and the default model only'
 	@echo 'make check-model  MODEL=PATH against transformers, which PYTHON=... must have: ids, logits, every layer'
+	@echo 'make check-files  files as other people have them, beside the programs that they were made for'
 	@echo 'make bench-cpu    measure on this machine; SUITE=FILE has prompts as JSON lines'
 	@echo 'make bench-peers  ... beside llama.cpp, transformers and openvino, which it installs'
 	@echo 'make embed        build/libspec.a, the drafters alone, and an example that uses them'

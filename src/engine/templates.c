@@ -167,9 +167,8 @@ ls_code ls_templates_choose(ls_templates *t, const char *name, bool tools, const
     if (*out || (!name && !t->n)) return LS_OK;
     if (name) return from_file(t, name, out, err);
     list_names(t, &own);
-    const ls_code code =
-        ls_fail(err, LS_E_USAGE, "the model has several chat templates and none is 'default': choose one by --template (%s)",
-                own.p);
+    const ls_code code = ls_fail(
+        err, LS_E_USAGE, "none of the model's chat templates is 'default': choose one by --template (%s)", own.p);
     ls_buf_free(&own);
     return code;
 }

@@ -13,7 +13,7 @@
 static const char qwen2_pattern[] =
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
-static void add_split(ls_jsonw *w, const char *pattern, size_t n) {
+static void add_split(ls_jsonw *w, const char *pattern, size_t n, bool prefix_space) {
     ls_jw_field_open(w, "pre_tokenizer", '{');
     ls_jw_field_str(w, "type", "Sequence");
     ls_jw_field_open(w, "pretokenizers", '[');
@@ -28,7 +28,7 @@ static void add_split(ls_jsonw *w, const char *pattern, size_t n) {
     ls_jw_close(w, '}');
     ls_jw_open(w, '{');
     ls_jw_field_str(w, "type", "ByteLevel");
-    ls_jw_field_bool(w, "add_prefix_space", false);
+    ls_jw_field_bool(w, "add_prefix_space", prefix_space);
     ls_jw_field_bool(w, "use_regex", false);
     ls_jw_close(w, '}');
     ls_jw_close(w, ']');
@@ -70,7 +70,7 @@ ls_code ls_tokenizer_merges(ls_vocab **out, ls_str vocab, ls_str merges, const l
         ls_jw_field_open(&w, "normalizer", '{');
         ls_jw_field_str(&w, "type", "NFC");
         ls_jw_close(&w, '}');
-        add_split(&w, qwen2_pattern, sizeof qwen2_pattern - 1);
+        add_split(&w, qwen2_pattern, sizeof qwen2_pattern - 1, config.prefix_space > 0);
     } else {
         ls_jw_field_open(&w, "pre_tokenizer", '{');
         ls_jw_field_str(&w, "type", "ByteLevel");
@@ -217,7 +217,7 @@ static void write_tekken(const tekken *t, const char *pattern, size_t n_pattern,
     ls_buf spelled = {0};
     ls_jw_open(&w, '{');
     add_special(t, &w);
-    add_split(&w, pattern, n_pattern);
+    add_split(&w, pattern, n_pattern, false);
     ls_jw_field_open(&w, "model", '{');
     ls_jw_field_str(&w, "type", "BPE");
     ls_jw_field_bool(&w, "ignore_merges", true);

@@ -9,7 +9,8 @@ import unittest
 
 from program import HAS_LIBRARY, ROOT, run
 
-sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
+sys.path[:0] = [os.path.join(ROOT, "tests", "tools"), os.path.join(ROOT, "tests", "files")]
+import ggufs  # noqa: E402
 import tiny  # noqa: E402
 
 VECTORS = os.path.join(ROOT, "tests", "vectors")
@@ -71,6 +72,40 @@ class Folders(unittest.TestCase):
             json.dump({"eos_token": "<|im_end|>", "chat_template": [{"name": "default", "template": template}]}, f)
         again = self.answer(path + "/", "--prompt", "Tell me.")
         self.assertEqual((again["output_tokens"], again["model"]), (spec["output_tokens"], spec["model"]))
+
+    def test_named_templates(self):
+        """As transformers chooses: default, tool_use where there are tools, or by name; never the bare text in silence."""
+        named = {"default": "D {{ messages[0]['content'] }}", "tool_use": "T {{ messages[0]['content'] }}", "rag": "R {{ messages[0]['content'] }}"}
+
+        def text(path, *args):
+            return "".join(json.loads(run("tokenize", "--model", path, "--prompt", "hi", "--chat", "--json", *args).stdout)["tokens"])
+        for form in named, [{"name": k, "template": v} for k, v in named.items()], "files":
+            path = folder(self.dir, "qwen2", "qwen2.json", config={} if form == "files" else {"chat_template": form})
+            if form == "files":
+                os.makedirs(os.path.join(path, "additional_chat_templates"), exist_ok=True)
+                for name, template in named.items():
+                    file = "chat_template.jinja" if name == "default" else f"additional_chat_templates/{name}.jinja"
+                    with open(os.path.join(path, file), "w", encoding="utf-8") as f:
+                        f.write(template)
+            self.assertEqual([text(path), text(path, "--template", "rag"), text(path, "--template-set", "tools=[1]"), text(path, "--template-set", "tools=null")],
+                             ["D hi", "R hi", "T hi", "D hi"])
+            r = run("tokenize", "--model", path, "--prompt", "hi", "--chat", "--template", "nope")
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
+            self.assertRegex(r.stderr, r"nope: No such file or directory \(a Jinja file; of the model: .*tool_use.*; of configs/chat: vicuna\)")
+        os.remove(os.path.join(path, "chat_template.jinja"))
+        for args in ("tokenize", "--chat"), ("generate",):
+            r = run(*args, "--model", path, "--prompt", "hi")
+            self.assertEqual((r.returncode, r.stderr), (2, "logitspec: no chat prompt is possible (--raw takes the text as it is): none of the "
+                                                           "model's chat templates is 'default': choose one by --template (rag, tool_use)\n"))
+        gguf, meta = os.path.join(self.dir, "t.gguf"), ggufs.read(os.path.join(VECTORS, "tokenizers", "qwen2.gguf"))
+        meta |= {"tokenizer.chat_templates": (ggufs.ARR, (ggufs.STR, ["rag", "tool_use"]))}
+        meta |= {f"tokenizer.chat_template.{k}": (ggufs.STR, named[k]) for k in ("rag", "tool_use")}
+        ggufs.write(gguf, meta)
+        self.assertEqual(text(gguf, "--template", "rag"), "R hi")
+        self.assertIn("(rag, tool_use)", run("tokenize", "--model", gguf, "--prompt", "hi", "--chat").stderr)
+        with open(os.path.join(self.dir, "m.json"), "w", encoding="utf-8") as f:
+            json.dump({"messages": [{"role": "user", "content": "x"}]}, f)
+        self.assertEqual(run("models", "template", path, "--template", "rag", "--messages", f.name).stdout, "R x")
 
     def test_the_first_token_of_a_template(self):
         """What a template writes for bos_token is not whether raw text begins with it."""

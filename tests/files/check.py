@@ -75,13 +75,13 @@ def ask(python, script, **given):
     return json.loads(r.stdout)
 
 
-def compare(answer, references):
-    """The first reference that agrees, or how it differs."""
-    given = [r for r in references if r is not None]
+def compare(answer, references, newer=()):
+    """The first reference that agrees, or how it differs from those that decide; a newer one may only agree."""
+    given = [r for r in [*references, *newer] if r is not None]
     for r in given:
         if "refused" not in r and all(answer.get(k) == v for k, v in r.items()):
             return SAME, r
-    if all("refused" in r and len(r) == 1 for r in given):
+    if all("refused" in r and len(r) == 1 for r in references if r is not None):
         return (BOTH if "refused" in answer else LENIENT), None
     return (REFUSED if "refused" in answer and len(answer) == 1 else DIFFERENT), None
 
@@ -121,7 +121,8 @@ def check_tokens(folder, new, old, seed, table):
                   ask(new, "reference_tokens.py", paths=list(paths.values()), fast=True, **given)]
     record = {}
     for name, answer in answers(lambda p: ours.ids(p, tokens.TEXTS, tokens.MESSAGES[0]["content"]), paths).items():
-        verdict, agreed = compare(answer, [r.get(paths[name]) for r in references])
+        *decisive, newer = (r.get(paths[name]) for r in references)
+        verdict, agreed = compare(answer, decisive, [newer])
         base, variant = cases[name][0], name.split("+", 1)[1]
         table.add("tokenizer: " + base, variant, verdict, name)
         if verdict == SAME:
@@ -141,6 +142,8 @@ def check_ggufs(folder, asks, seed, table):
         reference = json.loads(r.stdout) if not r.returncode else {"refused": r.stderr.strip()[-200:]}
         if n:
             reference.pop("raw", None)
+            if ggufs.END in reference.get("greedy", ()):
+                del reference["greedy"][reference["greedy"].index(ggufs.END) + 1:]
             return reference, ours.greedy(path, ggufs.TEXTS[0], n)
         return reference, ours.ids(path, ggufs.TEXTS)
     with ThreadPoolExecutor(os.cpu_count()) as pool:

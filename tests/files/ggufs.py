@@ -157,12 +157,13 @@ def simple_vocabulary(n):
         spelled[b] = chr(256 + i)
     texts = [spelled[b] for b in range(256)] + ["he"] + [f"<{i}>" for i in range(257, n)]
     return {T + "model": (STR, "gpt2"), T + "pre": (STR, "gpt-2"), TOKENS: (ARR, (STR, texts)), T + "merges": (ARR, (STR, ["h e"])),
-            T + "token_type": (ARR, (I32, [NORMAL] * 257 + [CONTROL] * (n - 257))), T + "bos_token_id": (U32, n - 2), T + "eos_token_id": (U32, n - 1),
+            T + "token_type": (ARR, (I32, [NORMAL] * 257 + [CONTROL] * (n - 257))), T + "bos_token_id": (U32, n - 2), T + "eos_token_id": (U32, END),
             T + "add_bos_token": (BOOL, False)}
 
 
 ROWS = 288
 GREEDY = 12
+END = ROWS - 1  # the token that ends an answer
 ARCHS = {"llama2": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "gemma": "gemma", "gemma2": "gemma2", "gemma3": "gemma3", "phi3": "phi3",
          "granite": "granite", "olmo2": "olmo2"}
 

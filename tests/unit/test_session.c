@@ -4,6 +4,7 @@
 #include "decode/session.h"
 #include "engine/dialog.h"
 #include "decode/stats.h"
+#include "decode/answer.h"
 #include "decode/suite.h"
 #include "drafters.h"
 #include "base/mem.h"
@@ -748,6 +749,35 @@ static void plain_decoding_is_never_slower_than_steps(void **state) {
     assert_float_equal(a.us, 44, 1e-9);
 }
 
+// A special token is no text, but a stop string may be one, or end with one.
+static void a_stop_string_may_be_a_special_token(void **state) {
+    (void)state;
+    static const struct {
+        const char *stop, *text;
+        bool stops;
+    } cases[] = {{"<|im_start|>", "ab", true},
+                 {"b<|im_start|>", "a", true},
+                 {"x<|im_start|>", "abc", false},
+                 {"|im_start|>", "abc", false},
+                 {"<|im_end|>", "abc", false}};
+    const int32_t special = ls_vocab_special(model.vocab, "<|im_start|>", 12);
+    ls_ids ids = {0};
+    assert_int_equal(ls_encode(model.vocab, "ab", 2, false, &ids, NULL), LS_OK);
+    ls_ids_push(&ids, special);
+    assert_int_equal(ls_encode(model.vocab, "c", 1, false, &ids, NULL), LS_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_answer a = {0};
+        ls_finish finish = LS_GOING;
+        ls_answer_ends(&a, 100, (const char *const[]){cases[i].stop, NULL});
+        const int32_t n = ls_answer_add(&a, model.vocab, ids.p, (int32_t)ids.n, &finish);
+        assert_int_equal(finish, cases[i].stops ? LS_FINISH_STOP : LS_GOING);
+        assert_int_equal(n, cases[i].stops ? 3 : 4);
+        assert_string_equal(a.text.p, cases[i].text);
+        ls_answer_free(&a);
+    }
+    ls_ids_free(&ids);
+}
+
 static void suites_are_read_line_by_line(void **state) {
     (void)state;
     static const struct {
@@ -910,6 +940,7 @@ int main(void) {
         cmocka_unit_test(costs_are_kept_for_the_next_run),
         cmocka_unit_test(a_slow_engine_is_measured_briefly),
         cmocka_unit_test(a_cancelled_step_did_not_happen),
+        cmocka_unit_test(a_stop_string_may_be_a_special_token),
         cmocka_unit_test(suites_are_read_line_by_line),
         cmocka_unit_test(suites_of_others_are_known_by_their_keys),
         cmocka_unit_test(a_suite_of_another_shape_is_told_once),

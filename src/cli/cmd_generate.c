@@ -261,8 +261,8 @@ int ls_cmd_generate(const ls_command_line *c) {
         code = ls_trace_open(&r.trace, trace, ls_trace_level_named(c->options.trace_level), ls_gauge_show, &r.progress,
                              &err);
     if (!code) code = ls_model_load(&r.model, &r.setup.s.model, &err);
-    if (!code && !c->quiet && !c->json && r.setup.s.format == LS_FORMAT_AUTO &&
-        *r.model.chat_problem && !r.model.chat_refused)
+    if (!code && !c->quiet && !c->json && r.setup.s.format == LS_FORMAT_AUTO && *r.model.chat_problem &&
+        !r.model.chat_refused)
         ls_warn("the prompt is used as it is: %s", r.model.chat_problem);
     if (!code) code = decode(&r, &prompt, &err);
     ls_gauge_clear(&r.progress);

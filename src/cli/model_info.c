@@ -96,8 +96,8 @@ static void write_text(const ls_model *m, const facts *f, const ls_shared *s, ls
                (double)f->parameters / (f->parameters >= 1000000000 ? 1e9 : 1e6),
                f->parameters >= 1000000000 ? "billion" : "million", h->n_layers);
     ls_buf_fmt(out, "shape         width %d, feed-forward %d, %d heads of %d (%d for keys and values)", h->n_embd,
-               h->stated_ff ? h->stated_ff : h->n_ff, h->n_heads,
-               h->stated_head_dim ? h->stated_head_dim : h->head_dim, h->n_kv_heads);
+               h->stated_ff ? h->stated_ff : h->n_ff, h->n_heads, h->stated_head_dim ? h->stated_head_dim : h->head_dim,
+               h->n_kv_heads);
     if (h->stated_ff) ls_buf_fmt(out, "; computed as %d and %d, with zeros", h->n_ff, h->head_dim);
     ls_buf_char(out, '\n');
     ls_buf_fmt(out, "tokens        %d, %s\n", h->n_vocab, ls_vocab_kind(m->vocab));

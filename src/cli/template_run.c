@@ -50,7 +50,8 @@ static void add_marked(const ls_rendered *text, ls_buf *out) {
     }
 }
 
-ls_code ls_template_run(const char *path, const char *name, const char *messages, bool marks, ls_buf *out, ls_err *err) {
+ls_code ls_template_run(const char *path, const char *name, const char *messages, bool marks, ls_buf *out,
+                        ls_err *err) {
     ls_buf text = {0}, given = {0};
     ls_jinja *t = NULL;
     ls_json *variables = NULL, *names = NULL;

@@ -163,10 +163,11 @@ static ls_code add_turns(const adding *a, const ls_json *doc) {
         for (size_t i = 0; i < ls_json_size(list) && !code; i++) code = add_turn(a, ls_json_at(list, i), i);
         if (code || a->s->items[a->s->n - 1].n_turns) return code;
     }
-    return ls_fail(a->err, LS_E_PARSE,
-                   "%s: no text of a user: neither \"prompt\" nor \"turns\", \"messages\", \"conversations\", \"question\" "
-                   "or \"instruction\" holds one",
-                   a->where);
+    return ls_fail(
+        a->err, LS_E_PARSE,
+        "%s: no text of a user: neither \"prompt\" nor \"turns\", \"messages\", \"conversations\", \"question\" "
+        "or \"instruction\" holds one",
+        a->where);
 }
 
 static ls_code add_item(ls_suite *s, const ls_json *doc, const char *where, size_t number, ls_err *err) {

@@ -121,7 +121,8 @@ ls_code ls_dialog_prompt(const ls_dialog *d, const ls_model *m, ls_prompt_format
     const ls_str said = {text, n};
     *out = (ls_next_prompt){.kept = turn < d->n_turns ? d->turns[turn].before : d->tokens};
     if (!m->chat && (format == LS_FORMAT_CHAT || (format == LS_FORMAT_AUTO && m->chat_refused)))
-        return ls_fail(err, LS_E_USAGE, "no chat prompt is possible (--raw takes the text as it is): %s", m->chat_problem);
+        return ls_fail(err, LS_E_USAGE, "no chat prompt is possible (--raw takes the text as it is): %s",
+                       m->chat_problem);
     ls_code code;
     if (format == LS_FORMAT_RAW || !m->chat) code = encode_raw(m, !out->kept, said, &out->ids, err);
     else if (turn && !d->n_places) code = go_on(d, m, system, turn, said, out, err);

@@ -6,8 +6,8 @@ typedef enum { LS_FORMAT_AUTO, LS_FORMAT_CHAT, LS_FORMAT_RAW } ls_prompt_format;
 
 // The first prompt of a conversation. auto: the chat template where the model has one. chat without a template, and
 // auto with one that cannot be used, is LS_E_USAGE with the reason. raw: the bytes as they are, between what the
-// vocabulary's texts begin and end with; spelled-out special tokens become their ids. system: NULL for the template's own message, "" for an empty one, or
-// none where the template takes none. Appends to out.
+// vocabulary's texts begin and end with; spelled-out special tokens become their ids. system: NULL for the template's
+// own message, "" for an empty one, or none where the template takes none. Appends to out.
 ls_code ls_prompt_encode(const ls_model *m, ls_prompt_format format, const char *system, const char *text, size_t n,
                          ls_ids *out, ls_err *err);
 

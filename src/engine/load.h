@@ -11,9 +11,9 @@ typedef struct {
     ls_vocab *vocab;
     ls_chat *chat; // NULL: the model has no chat template that can be used; see chat_problem
     char chat_problem[512];
-    bool chat_refused;  // it has templates, but none that can be used
-    char name[64];  // to show: "SmolLM2-135M-Instruct"-like, from the file
-    char file[512]; // "" for the scripted model
+    bool chat_refused; // it has templates, but none that can be used
+    char name[64];     // to show: "SmolLM2-135M-Instruct"-like, from the file
+    char file[512];    // "" for the scripted model
     char sha256[65];
     struct ls_checkpoint *checkpoint; // NULL: the scripted model, or no tensors
     ls_second_model *seconds;         // models that draft for it

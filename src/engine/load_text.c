@@ -58,7 +58,8 @@ static ls_code vocab_of_folder(ls_vocab **out, const ls_checkpoint *c, const bes
         if (there && !code && (code = kinds[i].read(out, (ls_str){text.p, text.n}, &files, err)))
             ls_err_prefix(err, "%s/%s", c->folder, kinds[i].name);
     }
-    if (!code && !there && !(code = ls_folder_read(c->folder, "vocab.json", TOKENIZER_BYTES, &text, &there, err)) && there) {
+    if (!code && !there && !(code = ls_folder_read(c->folder, "vocab.json", TOKENIZER_BYTES, &text, &there, err)) &&
+        there) {
         ls_buf merges = {0};
         code = ls_folder_read(c->folder, "merges.txt", TOKENIZER_BYTES, &merges, &there, err);
         if (!code && there &&
@@ -132,7 +133,8 @@ static ls_code make_chat(ls_model *m, const ls_checkpoint *c, const ls_model_opt
     const ls_buf *text = NULL;
     ls_json *given = NULL;
     ls_err why = {0};
-    ls_code code = variables ? ls_json_parse(&given, variables, strlen(variables), "the template's variables", err) : LS_OK;
+    ls_code code =
+        variables ? ls_json_parse(&given, variables, strlen(variables), "the template's variables", err) : LS_OK;
     const ls_json *tools = ls_json_get(given, "tools");
     if (!code && !(code = ls_templates_read(&all, c, (ls_str){b->config.p, b->config.n}, &why)))
         code = ls_templates_choose(&all, name, tools && !ls_json_is_null(tools), &text, &why);

@@ -60,19 +60,63 @@ static ls_code variables(common *c, const ls_gguf *g, ls_err *err) {
     return code;
 }
 
-// Tokens that llama.cpp takes for control tokens by their text, whatever the file says: ends of answers and of turns, and
-// the marks of code to be filled in.
+// Tokens that llama.cpp takes for control tokens by their text, whatever the file says: ends of answers and of turns,
+// and the marks of code to be filled in.
 static bool looks_like_control(ls_str t) {
-    static const char *const texts[] = {
-        "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>",
-        "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>",
-        "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "<\uff5cend\u2581of\u2581sentence\uff5c>",
-        "[e~[", "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<\uff5cfim\u2581begin\uff5c>", "<PRE>",
-        "<|code_prefix|>", "<|prefix|>", "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>",
-        "<\uff5cfim\u2581hole\uff5c>", "<SUF>", "<|code_suffix|>", "<|suffix|>", "<|fim_middle|>", "<fim-middle>",
-        "<fim_middle>", "<\uff5cfim\u2581end\uff5c>", "<MID>", "<|code_middle|>", "<|middle|>", "<|fim_pad|>",
-        "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>",
-        "<reponame>", "<|file_sep|>"};
+    static const char *const texts[] = {"<|eot_id|>",
+                                        "<|im_end|>",
+                                        "<|end|>",
+                                        "<|return|>",
+                                        "<|call|>",
+                                        "<|flush|>",
+                                        "<|calls|>",
+                                        "<end_of_turn>",
+                                        "<|endoftext|>",
+                                        "</s>",
+                                        "<|eom_id|>",
+                                        "<EOT>",
+                                        "_<EOT>",
+                                        "[EOT]",
+                                        "[EOS]",
+                                        "<|end_of_text|>",
+                                        "<end_of_utterance>",
+                                        "<eos>",
+                                        "<turn|>",
+                                        "<|tool_response>",
+                                        "<\uff5cend\u2581of\u2581sentence\uff5c>",
+                                        "[e~[",
+                                        "<|fim_prefix|>",
+                                        "<fim-prefix>",
+                                        "<fim_prefix>",
+                                        "<\uff5cfim\u2581begin\uff5c>",
+                                        "<PRE>",
+                                        "<|code_prefix|>",
+                                        "<|prefix|>",
+                                        "<|fim_suffix|>",
+                                        "<fim-suffix>",
+                                        "<fim_suffix>",
+                                        "<\uff5cfim\u2581hole\uff5c>",
+                                        "<SUF>",
+                                        "<|code_suffix|>",
+                                        "<|suffix|>",
+                                        "<|fim_middle|>",
+                                        "<fim-middle>",
+                                        "<fim_middle>",
+                                        "<\uff5cfim\u2581end\uff5c>",
+                                        "<MID>",
+                                        "<|code_middle|>",
+                                        "<|middle|>",
+                                        "<|fim_pad|>",
+                                        "<fim-pad>",
+                                        "<fim_pad>",
+                                        "<PAD>",
+                                        "[PAD]",
+                                        "<|fim_repo|>",
+                                        "<|repo_name|>",
+                                        "<fim-repo>",
+                                        "<REPO>",
+                                        "<reponame>",
+                                        "<|file_sep|>"};
     if (t.n < 4 || !strchr("<[_", *t.p)) return false;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (is(t, texts[i])) return true;
@@ -86,8 +130,7 @@ static ls_code token_types(common *c, const ls_gguf *g, ls_err *err) {
     const bool has = ls_gguf_has(g, key);
     const ls_code code = has ? ls_gguf_i32_array(g, key, &c->types, &n, err) : LS_OK;
     if (code) return code;
-    if (n < c->n_tokens)
-        return ls_fail(err, LS_E_PARSE, "the file has %zu tokens but %zu token types", c->n_tokens, n);
+    if (n < c->n_tokens) return ls_fail(err, LS_E_PARSE, "the file has %zu tokens but %zu token types", c->n_tokens, n);
     if (!has) c->types = ls_calloc(c->n_tokens, sizeof *c->types);
     for (size_t i = 0; i < c->n_tokens; i++) {
         int32_t *type = &c->types[i];
@@ -102,7 +145,11 @@ static ls_code read_common(common *c, const ls_gguf *g, bool llama, bool t5, ls_
     if ((code = ls_gguf_str_array(g, "tokenizer.ggml.tokens", &c->tokens, &c->n_tokens, err)) ||
         (code = token_types(c, g, err)) ||
         (code = token_id(g, "tokenizer.ggml.bos_token_id", c->n_tokens, llama ? 1 : -1, &c->bos, err)) ||
-        (code = token_id(g, "tokenizer.ggml.eos_token_id", c->n_tokens, llama ? 2 : t5 ? 1 : -1, &c->eos, err)) ||
+        (code = token_id(g, "tokenizer.ggml.eos_token_id", c->n_tokens,
+                         llama ? 2
+                         : t5  ? 1
+                               : -1,
+                         &c->eos, err)) ||
         (code = flag(g, "tokenizer.ggml.add_bos_token", &c->add_bos, err)) ||
         (code = flag(g, "tokenizer.ggml.add_eos_token", &c->add_eos, err)) || (code = variables(c, g, err)))
         return code;
@@ -127,9 +174,9 @@ static ls_code with_merges(ls_vocab **out, common *c, const ls_gguf *g, bool gem
                         err);
 }
 
-// Tokens that are cut out of a text before the rest is tokenized. A GGUF file has no flags for them: llama.cpp strips what
-// follows those of Phi-3, which it knows by the model's name. User-defined symbols are among them where a text gets a
-// space in front, as it gets one behind each of them.
+// Tokens that are cut out of a text before the rest is tokenized. A GGUF file has no flags for them: llama.cpp strips
+// what follows those of Phi-3, which it knows by the model's name. User-defined symbols are among them where a text
+// gets a space in front, as it gets one behind each of them.
 static size_t added_tokens(const common *c, const ls_gguf *g, bool spaced, ls_added *out) {
     static const char *const kept[] = {"<unk>", "<s>", "<|endoftext|>"};
     ls_str name = {"", 0};
@@ -141,8 +188,8 @@ static size_t added_tokens(const common *c, const ls_gguf *g, bool spaced, ls_ad
     for (size_t i = 0; i < c->n_tokens; i++) {
         const ls_str t = c->tokens[i];
         const bool user = c->types[i] == USER_DEFINED;
-        if (!t.n || (user ? (!spaced && !strips) || memchr(t.p, ' ', t.n)
-                          : c->types[i] != CONTROL && c->types[i] != UNKNOWN))
+        if (!t.n ||
+            (user ? (!spaced && !strips) || memchr(t.p, ' ', t.n) : c->types[i] != CONTROL && c->types[i] != UNKNOWN))
             continue;
         bool strip = strips;
         for (size_t k = 0; k < 3; k++) strip &= !is(t, kept[k]);

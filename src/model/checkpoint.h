@@ -17,8 +17,8 @@ typedef struct {
     uint64_t n_in, n_out; // values of a row, and rows; n_out 1: a vector
     int file;
     uint64_t offset, n_bytes;
-    int source;          // type in the file; another one is converted (model/padding.h)
-    ls_padding in, out;  // of the columns and rows that the file has; n_in, n_out and n_bytes count the zeros
+    int source;         // type in the file; another one is converted (model/padding.h)
+    ls_padding in, out; // of the columns and rows that the file has; n_in, n_out and n_bytes count the zeros
 } ls_tensor;
 
 typedef struct ls_checkpoint {

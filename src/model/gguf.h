@@ -36,7 +36,7 @@ const ls_gguf_tensor *ls_gguf_tensor_at(const ls_gguf *g, int i);
 ls_code ls_gguf_u32(const ls_gguf *g, const char *key, uint32_t *v, ls_err *err); // any integer that fits
 // The same, or what all elements of an array share (one for each layer); LS_E_UNSUPPORTED where they differ.
 ls_code ls_gguf_shared_u32(const ls_gguf *g, const char *key, uint32_t *v, ls_err *err);
-ls_code ls_gguf_f32(const ls_gguf *g, const char *key, float *v, ls_err *err);    // f32 or f64
+ls_code ls_gguf_f32(const ls_gguf *g, const char *key, float *v, ls_err *err); // f32 or f64
 ls_code ls_gguf_str(const ls_gguf *g, const char *key, ls_str *v, ls_err *err);
 ls_code ls_gguf_bool(const ls_gguf *g, const char *key, bool *v, ls_err *err);
 bool ls_gguf_has(const ls_gguf *g, const char *key);
@@ -44,4 +44,4 @@ bool ls_gguf_is_array(const ls_gguf *g, const char *key);
 // Arrays: *out is allocated (free by the caller), elements are borrowed.
 ls_code ls_gguf_str_array(const ls_gguf *g, const char *key, ls_str **out, size_t *n, ls_err *err);
 ls_code ls_gguf_i32_array(const ls_gguf *g, const char *key, int32_t **out, size_t *n, ls_err *err); // also of bool
-ls_code ls_gguf_f32_array(const ls_gguf *g, const char *key, float **out, size_t *n, ls_err *err); // also of i32
+ls_code ls_gguf_f32_array(const ls_gguf *g, const char *key, float **out, size_t *n, ls_err *err);   // also of i32

@@ -37,8 +37,8 @@ typedef struct {
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_context;
     int32_t stated_head_dim, stated_ff; // what head_dim and n_ff were before zeros were put in; 0: what they are
     bool partial;                       // the checkpoint holds more than this decoder: a vision model
-    bool tied;    // the output head is the token embedding; n_vocab and tied come from the tensors, unless config.json
-                  // states tied
+    bool tied; // the output head is the token embedding; n_vocab and tied come from the tensors, unless config.json
+               // states tied
     float rms_eps, norm_offset;
     float embd_scale, attn_scale, residual_scale, logit_scale; // multipliers
     float attn_softcap, logit_softcap;                         // 0: none

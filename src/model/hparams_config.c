@@ -95,8 +95,8 @@ static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, sour
     else if (ls_json_is(type, "longrope") || ls_json_is(type, "su")) return rope_long(h, r, s);
     else
         return ls_fail(s->err, LS_E_UNSUPPORTED,
-                       "rotary scaling '%.*s'; readable are default, linear, dynamic, llama3, longrope", (int)(n < 40 ? n : 40),
-                       name);
+                       "rotary scaling '%.*s'; readable are default, linear, dynamic, llama3, longrope",
+                       (int)(n < 40 ? n : 40), name);
     return LS_OK;
 }
 

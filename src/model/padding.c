@@ -32,10 +32,11 @@ static ls_code pad(const ls_checkpoint *c, ls_tensor *t, bool out, int32_t group
     const bool rows = n == &t->n_out;
     if (!rows && (from % l->values || to % l->values)) {
         if (!can_convert(t->type))
-            return ls_fail(err, LS_E_UNSUPPORTED,
-                           "%s: tensor '%s' of %s: groups of %d values are no whole blocks; take the model in f16 or in "
-                           "Q8_0",
-                           path, t->name, ls_ggml_type_name(t->type), from);
+            return ls_fail(
+                err, LS_E_UNSUPPORTED,
+                "%s: tensor '%s' of %s: groups of %d values are no whole blocks; take the model in f16 or in "
+                "Q8_0",
+                path, t->name, ls_ggml_type_name(t->type), from);
         t->type = LS_GGML_F32;
     }
     *(rows ? &t->out : &t->in) = (ls_padding){groups, from, to};
@@ -58,20 +59,17 @@ ls_code ls_pad_checkpoint(ls_checkpoint *c, ls_err *err) {
     const int32_t high = up(ff, 32);
     if (wide == hd && high == ff) return LS_OK;
     if (wide != hd && h->arch->qk_norm != LS_QK_NORM_NONE)
-        return ls_fail(err, LS_E_UNSUPPORTED, "%s: heads of %d values, whose norm is over all of them (a multiple of 16 is needed)",
+        return ls_fail(err, LS_E_UNSUPPORTED,
+                       "%s: heads of %d values, whose norm is over all of them (a multiple of 16 is needed)",
                        c->files[0].path, hd);
     const struct {
         const char *part;
         bool out;
         int32_t groups, from, to;
-    } parts[] = {{"attn_q", true, heads, hd, wide},
-                 {"attn_k", true, kv, hd, wide},
-                 {"attn_v", true, kv, hd, wide},
-                 {"attn_qkv", true, heads + 2 * kv, hd, wide},
-                 {"attn_output", false, heads, hd, wide},
-                 {"ffn_gate", true, 1, ff, high},
-                 {"ffn_up", true, 1, ff, high},
-                 {"ffn_down", false, 1, ff, high}};
+    } parts[] = {{"attn_q", true, heads, hd, wide},       {"attn_k", true, kv, hd, wide},
+                 {"attn_v", true, kv, hd, wide},          {"attn_qkv", true, heads + 2 * kv, hd, wide},
+                 {"attn_output", false, heads, hd, wide}, {"ffn_gate", true, 1, ff, high},
+                 {"ffn_up", true, 1, ff, high},           {"ffn_down", false, 1, ff, high}};
     ls_code code = LS_OK;
     for (int i = 0; i < c->n_tensors && !code; i++) {
         ls_tensor *t = &c->tensors[i];
@@ -112,9 +110,8 @@ static void to_floats(int type, const unsigned char *p, uint64_t n, float *out) 
     for (uint64_t b = 0; b < n / 32; b++, p += l->bytes, out += 32) {
         const float d = half(p), least = low ? half(p + 2) : 0;
         const unsigned char *high = p + (low ? 4 : 2), *q = high + (five ? 4 : 0);
-        const uint32_t bits = five ? (uint32_t)high[0] | (uint32_t)high[1] << 8 | (uint32_t)high[2] << 16 |
-                                         (uint32_t)high[3] << 24
-                                   : 0;
+        const uint32_t bits =
+            five ? (uint32_t)high[0] | (uint32_t)high[1] << 8 | (uint32_t)high[2] << 16 | (uint32_t)high[3] << 24 : 0;
         const int middle = low ? 0 : five ? 16 : 8;
         for (int j = 0; j < 32; j++) {
             if (type == LS_GGML_Q8_0) {

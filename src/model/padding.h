@@ -1,6 +1,6 @@
 // Sizes that the kernels do not compute: heads that are no multiple of 16 values, a feed-forward part of no multiple of
-// 32. Their tensors are read with zeros put between: a weight of zero adds exact zeros to every sum, so that results are
-// those of the stated sizes.
+// 32. Their tensors are read with zeros put between: a weight of zero adds exact zeros to every sum, so that results
+// are those of the stated sizes.
 #pragma once
 #include "model/checkpoint.h"
 

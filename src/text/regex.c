@@ -50,7 +50,8 @@ static size_t escape(ls_buf *out, const char *p, size_t n, bool in_class) {
     }
     if (next == 'u') { // \uHHHH
         size_t digits = 0;
-        while (digits < 4 && digits + 2 < n && strchr("0123456789abcdefABCDEF", p[digits + 2]) && p[digits + 2]) digits++;
+        while (digits < 4 && digits + 2 < n && strchr("0123456789abcdefABCDEF", p[digits + 2]) && p[digits + 2])
+            digits++;
         if (digits < 4) return 0;
         ls_buf_fmt(out, "\\x{%.4s}", p + 2);
         return 6;
@@ -64,9 +65,9 @@ static size_t escape(ls_buf *out, const char *p, size_t n, bool in_class) {
 typedef struct {
     ls_buf *out;
     const char *p;
-    size_t n, i;       // the expression, and where it is being read
-    size_t atom;       // where in out the last atom begins: a character, a class, a group
-    size_t *groups;    // where open groups begin
+    size_t n, i;    // the expression, and where it is being read
+    size_t atom;    // where in out the last atom begins: a character, a class, a group
+    size_t *groups; // where open groups begin
     size_t n_groups;
     const char *wrong; // what is not supported; NULL: nothing
 } translation;
@@ -197,10 +198,10 @@ static ls_code translate(ls_buf *out, const char *p, size_t n, ls_err *err) {
         translate_next(&t);
     }
     free(t.groups);
-    return t.wrong ? ls_fail(err, LS_E_UNSUPPORTED,
-                             "the tokenizer's expression '%.*s' has %s at %zu that is not supported",
-                             (int)(n < 80 ? n : 80), p, t.wrong, at)
-                   : LS_OK;
+    return t.wrong
+               ? ls_fail(err, LS_E_UNSUPPORTED, "the tokenizer's expression '%.*s' has %s at %zu that is not supported",
+                         (int)(n < 80 ? n : 80), p, t.wrong, at)
+               : LS_OK;
 }
 
 static ls_code compile(ls_regex **out, const char *p, size_t n, uint32_t how, ls_err *err) {

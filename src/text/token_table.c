@@ -83,13 +83,14 @@ ls_code ls_token_table_configure(ls_token_table *t, const ls_tokenizer_config *c
         ls_map_put(&listed, ls_hash_name(c->added[i].text.p, c->added[i].text.n), 1);
         code = ls_token_table_add(t, c->added[i].text, c->added[i].token.id, c->added[i].token, err);
     }
-    // the tokens that have a name are special ones even where no list says so; their flags hold beside a list without them
+    // the tokens that have a name are special ones even where no list says so; their flags hold beside a list without
+    // them
     for (size_t i = 0; i < c->n_named && !code; i++) {
         const ls_named_token *named = &c->named[i];
         const int32_t id = ls_token_table_id(t, named->text);
         int32_t is;
-        const bool flagged = named->flagged && c->n_added &&
-                             !ls_map_get(&listed, ls_hash_name(named->text.p, named->text.n), &is);
+        const bool flagged =
+            named->flagged && c->n_added && !ls_map_get(&listed, ls_hash_name(named->text.p, named->text.n), &is);
         if (id >= 0 && t->added_at[id] && !flagged) t->added[t->added_at[id] - 1].special = true;
         else code = ls_token_table_add(t, named->text, -1, named->flags, err);
     }

@@ -3,12 +3,12 @@
 #include "text/tokenizer_config.h"
 
 typedef struct {
-    ls_str *tokens; // [n] borrowed; p NULL: no token has the id
-    int32_t *types; // [n]
-    double *scores; // [n] where scored
+    ls_str *tokens;  // [n] borrowed; p NULL: no token has the id
+    int32_t *types;  // [n]
+    double *scores;  // [n] where scored
     size_t n, limit; // ids are below limit, which bounds the memory
     bool scored;
-    bool renames;    // an added token takes the place of the model's (sentencepiece), else that is an error
+    bool renames; // an added token takes the place of the model's (sentencepiece), else that is an error
     int32_t (*find)(const void *ud, ls_str text); // an id of the model itself; -1: it has no such token
     const void *ud;
     ls_added *added;
@@ -35,5 +35,5 @@ int32_t ls_token_table_named(const ls_token_table *t, const ls_tokenizer_config 
 // whose class alone says what a text begins with.
 ls_code ls_tokenizer_document(ls_vocab **out, ls_str text, const char *name, const ls_tokenizer_files *beside,
                               bool by_class, ls_err *err);
-bool ls_base64(ls_buf *out, ls_str s);          // appends the bytes; false: it is not base64
-void ls_byte_alphabet(uint32_t cp_of[256]);     // GPT-2's: the character that stands for each byte
+bool ls_base64(ls_buf *out, ls_str s);      // appends the bytes; false: it is not base64
+void ls_byte_alphabet(uint32_t cp_of[256]); // GPT-2's: the character that stands for each byte

@@ -27,9 +27,9 @@ static const tokenizer_class classes[] = {
 
 // The class of a model whose files name none.
 static const char *const usual[][2] = {
-    {"llama", "LlamaTokenizer"},   {"mistral", "LlamaTokenizer"},  {"phi3", "LlamaTokenizer"},
-    {"granite", "GPT2Tokenizer"},  {"qwen2", "Qwen2Tokenizer"},    {"qwen3", "Qwen2Tokenizer"},
-    {"olmo2", "GPTNeoXTokenizer"}, {"gemma", "GemmaTokenizer"},    {"gemma2", "GemmaTokenizer"},
+    {"llama", "LlamaTokenizer"},   {"mistral", "LlamaTokenizer"},     {"phi3", "LlamaTokenizer"},
+    {"granite", "GPT2Tokenizer"},  {"qwen2", "Qwen2Tokenizer"},       {"qwen3", "Qwen2Tokenizer"},
+    {"olmo2", "GPTNeoXTokenizer"}, {"gemma", "GemmaTokenizer"},       {"gemma2", "GemmaTokenizer"},
     {"gemma3", "GemmaTokenizer"},  {"gemma3_text", "GemmaTokenizer"},
 };
 
@@ -68,7 +68,8 @@ static void put_named(ls_tokenizer_config *c, const char *name, const ls_json *v
     const ls_str key = name ? (ls_str){name, strlen(name)} : text;
     int32_t at = *ls_map_at(&c->by_name, ls_hash_name(key.p, key.n) ^ !name, (int32_t)c->n_named);
     const ls_named_token *had = (size_t)at < c->n_named ? &c->named[at] : NULL;
-    if (had && (!name != !had->name || !same(key, name ? (ls_str){had->name, strlen(had->name)} : had->text))) had = NULL;
+    if (had && (!name != !had->name || !same(key, name ? (ls_str){had->name, strlen(had->name)} : had->text)))
+        had = NULL;
     if (!had) {
         at = (int32_t)c->n_named;
         if (!(c->n_named & (c->n_named - 1))) // a power of two: it is full
@@ -128,7 +129,8 @@ static void on_name(void *ud, const char *key, const ls_json *v) {
 // For transformers 5 every key that ends in _token is a name; where a file has the additional_special_tokens of
 // transformers 4, the others are in extra_special_tokens.
 static void read_names(ls_tokenizer_config *c, const ls_json *from) {
-    const ls_json *extra = ls_json_get(from, "extra_special_tokens"), *more = ls_json_get(from, "additional_special_tokens");
+    const ls_json *extra = ls_json_get(from, "extra_special_tokens"),
+                  *more = ls_json_get(from, "additional_special_tokens");
     ls_json_each(from, on_name, &(names){c, more != NULL, false});
     ls_json_each(extra, on_name, &(names){c, false, true});
     put_list(c, more);

@@ -22,14 +22,14 @@ typedef struct {
     ls_named_token *named;                // later ones of a name replace earlier ones
     size_t n_named;
     ls_map by_name, by_text; // hash -> index into named; of additional_special_tokens their text is the name
-    ls_listed_token *added; // added_tokens_decoder, else added_tokens.json
+    ls_listed_token *added;  // added_tokens_decoder, else added_tokens.json
     size_t n_added;
     const char *class;     // without "Fast"; NULL: none is known
     bool own_rule;         // the class decides what a text begins and ends with, whatever a post-processor says:
     bool add_bos, add_eos; // that
     bool llama;            // LlamaTokenizer, which alone reads `legacy` and, of a tokenizer.model, add_prefix_space
     bool legacy;           // every stretch between special tokens gets the space that a text begins with
-    int prefix_space; // add_prefix_space: 1, 0, -1: not said
+    int prefix_space;      // add_prefix_space: 1, 0, -1: not said
 } ls_tokenizer_config;
 
 // The flags of a token's object; special: where it does not say.

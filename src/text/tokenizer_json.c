@@ -1,5 +1,5 @@
-// Hugging Face's tokenizer.json. References: tokenizers' serialisation; transformers' PreTrainedTokenizerFast, which puts
-// the configuration's tokens and flags over the tokenizer's.
+// Hugging Face's tokenizer.json. References: tokenizers' serialisation; transformers' PreTrainedTokenizerFast, which
+// puts the configuration's tokens and flags over the tokenizer's.
 #include "base/json.h"
 #include "base/mem.h"
 #include "text/token_table.h"
@@ -325,9 +325,9 @@ static ls_code read_around(reader *r, const ls_json *template, const ls_json *sp
             code = put_around(r, texts ? behind : before, ls_json_get(ls_json_get(special, token.p), "ids"), token);
         else texts++;
     }
-    return code || texts == 1 ? code
-                              : ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's post-processor uses a text %zu times",
-                                        texts);
+    return code || texts == 1
+               ? code
+               : ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's post-processor uses a text %zu times", texts);
 }
 
 // What the post-processor puts before and behind a text: each step around what the ones before it made.

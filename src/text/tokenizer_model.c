@@ -67,7 +67,7 @@ static double as_float(uint64_t bits) {
 typedef struct {
     ls_sentencepiece_source src;
     ls_token_table table;
-    size_t n; // of the model itself
+    size_t n;      // of the model itself
     ls_map pieces; // hash -> id
     int32_t model_type, bos, eos;
 } reader;

@@ -1,5 +1,5 @@
-// Tokenizers that come in other files than tokenizer.json: GPT-2's vocab.json and merges.txt, and Mistral's tekken.json. Both
-// are written as a tokenizer.json, as transformers and mistral-common build them.
+// Tokenizers that come in other files than tokenizer.json: GPT-2's vocab.json and merges.txt, and Mistral's
+// tekken.json. Both are written as a tokenizer.json, as transformers and mistral-common build them.
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -10,8 +10,8 @@
 #include <string.h>
 
 // Qwen2Converter of transformers 4.57.
-static const char qwen2_pattern[] =
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+static const char qwen2_pattern[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
+                                    "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
 static void add_split(ls_jsonw *w, const char *pattern, size_t n, bool prefix_space) {
     ls_jw_field_open(w, "pre_tokenizer", '{');
@@ -59,10 +59,11 @@ ls_code ls_tokenizer_merges(ls_vocab **out, ls_str vocab, ls_str merges, const l
     const char *class = config.class ? config.class : "GPT2Tokenizer";
     const bool qwen = !strcmp(class, "Qwen2Tokenizer");
     if (!code && !qwen && strcmp(class, "GPT2Tokenizer") != 0 && strcmp(class, "PreTrainedTokenizer") != 0)
-        code = ls_fail(err, LS_E_UNSUPPORTED,
-                       "a %s of vocab.json and merges.txt is not supported (supported: GPT2Tokenizer, Qwen2Tokenizer, and "
-                       "any with tokenizer.json)",
-                       class);
+        code =
+            ls_fail(err, LS_E_UNSUPPORTED,
+                    "a %s of vocab.json and merges.txt is not supported (supported: GPT2Tokenizer, Qwen2Tokenizer, and "
+                    "any with tokenizer.json)",
+                    class);
     ls_jw_open(&w, '{');
     ls_jw_field_open(&w, "added_tokens", '[');
     ls_jw_close(&w, ']');
@@ -124,9 +125,10 @@ static ls_code read_tekken(tekken *t) {
     if (!ls_json_int(ls_json_get(config, "default_vocab_size"), &size) ||
         !ls_json_int(ls_json_get(config, "default_num_special_tokens"), &t->n_special) || t->n_special < named ||
         t->n_special > 1 << 16 || size <= t->n_special || size > listed + t->n_special)
-        return ls_fail(t->err, LS_E_PARSE,
-                       "tekken.json: 'config' and the lists do not agree: %lld tokens and %lld special ones, %lld wanted",
-                       (long long)listed, (long long)named, (long long)size);
+        return ls_fail(
+            t->err, LS_E_PARSE,
+            "tekken.json: 'config' and the lists do not agree: %lld tokens and %lld special ones, %lld wanted",
+            (long long)listed, (long long)named, (long long)size);
     t->n = size - t->n_special;
     t->starts = ls_calloc((size_t)t->n + 1, sizeof *t->starts);
     for (int64_t i = 0; i < t->n; i++) {
@@ -134,8 +136,8 @@ static ls_code read_tekken(tekken *t) {
         int64_t rank = -1;
         size_t n = 0;
         const char *p = ls_json_str(ls_json_get(one, "token_bytes"), &n);
-        if (!p || !ls_json_int(ls_json_get(one, "rank"), &rank) || rank != i ||
-            !ls_base64(&t->bytes, (ls_str){p, n}) || t->bytes.n == t->starts[i])
+        if (!p || !ls_json_int(ls_json_get(one, "rank"), &rank) || rank != i || !ls_base64(&t->bytes, (ls_str){p, n}) ||
+            t->bytes.n == t->starts[i])
             return ls_fail(t->err, LS_E_PARSE, "tekken.json: entry %lld of 'vocab' is no token of that rank",
                            (long long)i);
         t->starts[i + 1] = t->bytes.n;
@@ -190,10 +192,26 @@ static void add_tekken_merges(const tekken *t, ls_jsonw *w) {
 }
 
 static void add_special(const tekken *t, ls_jsonw *w) {
-    static const char *const usual[] = {
-        "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]",
-        "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]",
-        "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"};
+    static const char *const usual[] = {"<unk>",
+                                        "<s>",
+                                        "</s>",
+                                        "[INST]",
+                                        "[/INST]",
+                                        "[AVAILABLE_TOOLS]",
+                                        "[/AVAILABLE_TOOLS]",
+                                        "[TOOL_RESULTS]",
+                                        "[/TOOL_RESULTS]",
+                                        "[TOOL_CALLS]",
+                                        "[IMG]",
+                                        "<pad>",
+                                        "[IMG_BREAK]",
+                                        "[IMG_END]",
+                                        "[PREFIX]",
+                                        "[MIDDLE]",
+                                        "[SUFFIX]",
+                                        "[SYSTEM_PROMPT]",
+                                        "[/SYSTEM_PROMPT]",
+                                        "[TOOL_CONTENT]"};
     const bool listed = ls_json_size(t->special) > 0;
     ls_jw_field_open(w, "added_tokens", '[');
     for (int64_t i = 0; i < t->n_special; i++) {

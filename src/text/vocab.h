@@ -15,10 +15,10 @@ typedef struct {
     const int32_t *types; // GGUF token types: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
     const ls_str *merges; // "left right"
     size_t n_merges;
-    const char *pre;  // a name of text/pretok.def
-    int32_t bos, eos; // -1: none
-    bool bare;        // raw text does not begin with bos
-    bool ended;       // raw text ends with eos
+    const char *pre;       // a name of text/pretok.def
+    int32_t bos, eos;      // -1: none
+    bool bare;             // raw text does not begin with bos
+    bool ended;            // raw text ends with eos
     const char *variables; // of chat templates, see ls_vocab_variables; NULL: none
 } ls_vocab_source;
 
@@ -39,9 +39,9 @@ typedef struct {
     bool dummy_prefix, remove_extra, escape, suffix; // normalizer_spec; suffix: the dummy space comes last
     const void *charsmap;                            // precompiled_charsmap; NULL: none
     size_t n_charsmap;
-    bool first_only;     // the dummy space only where the text itself begins, and not before another
-    int32_t bos, eos;    // -1: none
-    bool bare, ended;    // as above
+    bool first_only;  // the dummy space only where the text itself begins, and not before another
+    int32_t bos, eos; // -1: none
+    bool bare, ended; // as above
     const char *variables;
     const ls_added *added; // tokens that are searched first, beside those of control and the unknown one
     size_t n_added;

@@ -431,8 +431,8 @@ static void padded_rows_of_quantised_weights(void **state) {
                        .n_out = 1};
         t.source = t.type;
         ls_checkpoint c = {.tensors = &t, .n_tensors = 1, .files = &f, .n_files = 1};
-        c.hparams = (ls_hparams){
-            .arch = ls_archs, .n_heads = GROUPS, .n_kv_heads = GROUPS, .head_dim = FROM, .n_ff = 32};
+        c.hparams =
+            (ls_hparams){.arch = ls_archs, .n_heads = GROUPS, .n_kv_heads = GROUPS, .head_dim = FROM, .n_ff = 32};
         const ls_code code = ls_pad_checkpoint(&c, &err);
         assert_true(code == LS_OK || code == LS_E_UNSUPPORTED);
         if (!code) {
@@ -481,8 +481,8 @@ static void a_second_real_model(void **state) {
         lst_row last;
         size_t k;
         json_t *pair;
-        if (e->timeline(e, 0, &t, &err) || t->prefill(t, ids.p, (int32_t)(ids.n - n_rows + r + 1), &(lst_sampling){0},
-                                                      &last, NULL, NULL, &err))
+        if (e->timeline(e, 0, &t, &err) ||
+            t->prefill(t, ids.p, (int32_t)(ids.n - n_rows + r + 1), &(lst_sampling){0}, &last, NULL, NULL, &err))
             fail_msg("%s", err.msg);
         assert_int_equal(t->row_logits(t, -1, logits, &err), LS_OK);
         t->free(t);

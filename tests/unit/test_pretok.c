@@ -112,7 +112,8 @@ static void traits_equal_the_reference(void **state) {
             ls_err err = {0};
             ls_ids got = {0};
             const char *pre = json_string_value(name);
-            if (ls_vocab_new(&v, &(ls_vocab_source){tokens, n, types, merges, 1, pre, -1, -1, false, false, NULL}, &err))
+            if (ls_vocab_new(&v, &(ls_vocab_source){tokens, n, types, merges, 1, pre, -1, -1, false, false, NULL},
+                             &err))
                 fail_msg("%s", err.msg);
             for (size_t t = 0; t < 2; t++) {
                 const json_t *s = json_array_get(json_object_get(all, "flag_texts"), t);
@@ -169,7 +170,8 @@ static void no_name_is_untested(void **state) {
 // What Oniguruma's expressions have and PCRE2's have not (tests/vectors/gen_regex.py).
 static void expressions_equal_the_reference(void **state) {
     (void)state;
-    json_t *all = json_load_file("tests/vectors/regex.json", 0, NULL), *texts = json_object_get(all, "texts"), *one, *want;
+    json_t *all = json_load_file("tests/vectors/regex.json", 0, NULL), *texts = json_object_get(all, "texts"), *one,
+           *want;
     size_t i, k, j;
     assert_true(json_array_size(json_object_get(all, "cases")) >= 100);
     json_array_foreach(json_object_get(all, "cases"), i, one) {
@@ -221,10 +223,8 @@ static void long_texts_take_no_longer(void **state) { // than their length asks 
 int main(int argc, char **argv) {
     if (argc == 3 && !strcmp(argv[1], "split")) return split_lines(argv[2]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_equal_the_reference),
-        cmocka_unit_test(traits_equal_the_reference),
-        cmocka_unit_test(expressions_equal_the_reference),
-        cmocka_unit_test(no_name_is_untested),
+        cmocka_unit_test(pieces_equal_the_reference),      cmocka_unit_test(traits_equal_the_reference),
+        cmocka_unit_test(expressions_equal_the_reference), cmocka_unit_test(no_name_is_untested),
         cmocka_unit_test(long_texts_take_no_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -832,7 +832,8 @@ static void suites_of_others_are_known_by_their_keys(void **state) {
     static const struct {
         const char *line, *name, *turns, *system;
     } cases[] = {
-        {"{\"question_id\": 81, \"category\": \"writing\", \"turns\": [\"a\", \"b\"], \"reference\": [\"r\"]}", "81", "a|b|", NULL},
+        {"{\"question_id\": 81, \"category\": \"writing\", \"turns\": [\"a\", \"b\"], \"reference\": [\"r\"]}", "81",
+         "a|b|", NULL},
         {"{\"prompt\": [\"a\", \"b\"], \"prompt_id\": 4, \"category\": \"stem\"}", "4", "a|b|", NULL},
         {"{\"task_id\": \"HumanEval/0\", \"prompt\": \"def f():\", \"canonical_solution\": \"x\", \"test\": \"t\"}",
          "HumanEval/0", "def f():|", NULL},
@@ -840,20 +841,25 @@ static void suites_of_others_are_known_by_their_keys(void **state) {
         {"{\"instruction\": \"Sum up.\", \"input\": \"A text.\", \"output\": \"o\"}", "1", "Sum up.\n\nA text.|", NULL},
         {"{\"instruction\": \"Tell.\", \"input\": \"\", \"output\": \"o\"}", "1", "Tell.|", NULL},
         {"{\"instruction\": \"Tell.\", \"output\": \"o\"}", "1", "Tell.|", NULL},
-        {"{\"instruction\": \"Who?\", \"context\": \"It was I.\", \"response\": \"r\"}", "1", "Who?\n\nIt was I.|", NULL},
-        {"{\"messages\": [{\"role\": \"system\", \"content\": \"Be brief.\"}, {\"role\": \"user\", \"content\": \"a\"}, {\"role\": "
-         "\"assistant\", \"content\": \"x\"}, {\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"b\"}, {\"type\": "
+        {"{\"instruction\": \"Who?\", \"context\": \"It was I.\", \"response\": \"r\"}", "1", "Who?\n\nIt was I.|",
+         NULL},
+        {"{\"messages\": [{\"role\": \"system\", \"content\": \"Be brief.\"}, {\"role\": \"user\", \"content\": "
+         "\"a\"}, {\"role\": "
+         "\"assistant\", \"content\": \"x\"}, {\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": "
+         "\"b\"}, {\"type\": "
          "\"text\", \"text\": \"c\"}]}]}",
          "1", "a|bc|", "Be brief."},
-        {"{\"custom_id\": \"r-1\", \"method\": \"POST\", \"body\": {\"model\": \"m\", \"messages\": [{\"role\": \"user\", \"content\": "
+        {"{\"custom_id\": \"r-1\", \"method\": \"POST\", \"body\": {\"model\": \"m\", \"messages\": [{\"role\": "
+         "\"user\", \"content\": "
          "\"a\"}]}}",
          "r-1", "a|", NULL},
-        {"{\"id\": \"g_0\", \"conversations\": [{\"from\": \"system\", \"value\": \"s\"}, {\"from\": \"human\", \"value\": \"a\"}, "
+        {"{\"id\": \"g_0\", \"conversations\": [{\"from\": \"system\", \"value\": \"s\"}, {\"from\": \"human\", "
+         "\"value\": \"a\"}, "
          "{\"from\": \"gpt\", \"value\": \"x\"}, {\"from\": \"human\", \"value\": \"b\"}]}",
          "g_0", "a|b|", "s"},
         {"{\"conversation_id\": \"c\", \"conversation\": [{\"role\": \"user\", \"content\": \"a\"}]}", "c", "a|", NULL},
-        {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {}}]}]}", NULL, "turn 1 of",
-         NULL},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {}}]}]}", NULL,
+         "turn 1 of", NULL},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"x\"}]}", NULL, "no text of a user", NULL},
     };
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) { // as a line, and as an array

@@ -347,7 +347,8 @@ static void what_is_not_supported_is_named(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_vocab *v = NULL;
         ls_err err = {0};
-        assert_int_equal(ls_tokenizer_json(&v, (ls_str){cases[i].text, strlen(cases[i].text)}, &alone, &err), cases[i].code);
+        assert_int_equal(ls_tokenizer_json(&v, (ls_str){cases[i].text, strlen(cases[i].text)}, &alone, &err),
+                         cases[i].code);
         assert_null(v);
         if (!strstr(err.msg, cases[i].says)) fail_msg("%zu: %s", i, err.msg);
     }

@@ -255,8 +255,12 @@ ls_code ls_suite_read_some(ls_suite *out, const char *path, void (*skipped)(void
     if (!is_stdin) fclose(f);
     ls_json *doc = NULL;
     const size_t blanks = code || !text.n ? 0 : strspn(text.p, " \t\r\n");
-    if (!code && blanks < text.n && text.p[blanks] == '[') {
+    const char first = blanks < text.n ? text.p[blanks] : 0;
+    if (!code && first == '[') {
         if (!(code = ls_json_parse(&doc, text.p, text.n, r.name, err))) code = read_array(&r, doc);
+    } else if (!code && first == '{' && !ls_json_parse(&doc, text.p, text.n, r.name, NULL)) { // over many lines
+        const ls_json *list = ls_json_get(doc, "data");
+        code = list ? read_array(&r, list) : left_out(&r, add_item(out, doc, r.name, 1, err));
     } else if (!code) code = read_lines(&r, &text);
     ls_json_free(doc);
     ls_buf_free(&text);

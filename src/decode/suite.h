@@ -1,8 +1,8 @@
-// A suite: conversations to run one after another, as JSON Lines or as one JSON array of objects: {"prompt": "..."}, or
-// Spec-Bench's {"turns": ["...", ...]}, whose turns follow one another in one conversation, with a "category" each. By
-// their keys it also reads MT-Bench, HumanEval, GSM8K ("question"), Alpaca ("instruction" and "input", a blank line
-// between them), OpenAI's "messages" (batch files too) and ShareGPT's "conversations": what the user says and the
-// system message; answers in a file are not used.
+// A suite: conversations to run one after another, as JSON Lines or as one JSON document (an array, also as "data"):
+// {"prompt": "..."}, or Spec-Bench's {"turns": ["...", ...]}, whose turns follow one another in one conversation, with
+// a "category" each. By their keys it also reads MT-Bench, HumanEval, GSM8K ("question"), Alpaca ("instruction" and
+// "input", a blank line between them), OpenAI's "messages" (batch files too) and ShareGPT's "conversations": what the
+// user says and the system message; answers in a file are not used.
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"

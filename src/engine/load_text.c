@@ -135,8 +135,9 @@ static ls_code make_chat(ls_model *m, const ls_checkpoint *c, const ls_model_opt
     ls_err why = {0};
     ls_code code =
         variables ? ls_json_parse(&given, variables, strlen(variables), "the template's variables", err) : LS_OK;
+    if (code) return code;
     const ls_json *tools = ls_json_get(given, "tools");
-    if (!code && !(code = ls_templates_read(&all, c, (ls_str){b->config.p, b->config.n}, &why)))
+    if (!(code = ls_templates_read(&all, c, (ls_str){b->config.p, b->config.n}, &why)))
         code = ls_templates_choose(&all, name, tools && !ls_json_is_null(tools), &text, &why);
     if (!code && !text) why = (ls_err){.msg = "the model has no chat template (--template FILE gives it one)"};
     else if (!code) code = ls_chat_new(&m->chat, m->vocab, text->p ? text->p : "", text->n, &why);

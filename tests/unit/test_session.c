@@ -788,13 +788,15 @@ static void suites_are_read_line_by_line(void **state) {
         {"{\"prompt\": \"no newline\", \"id\": \"x\"}", NULL, 1},
         {"", "has no prompts", 0},
         {"{\"prompt\": \"a\"}\n{\"prompt\": \"\"}\n", ":2: no text of a user: neither", 0},
-        {"{\"prompt\": 3}\n", ":1: no text", 0},
+        {"{\"prompt\": 3}\n", ": no text", 0},
         {"{\"prompt\": \"a\"}\n{\"prompt\": \"a\"\n", ":2: 1:", 0},
         {"[1]\n", ": element 1: no text", 0},
         {"[{\"prompt\": \"a\"},\n{\"prompt\": \"b\"}]\n", NULL, 2},
+        {"{\"data\":\n[{\"prompt\": \"a\"},\n{\"prompt\": \"b\"}]}\n", NULL, 2},
+        {"{\n\"prompt\":\n\"a\"}\n", NULL, 1},
         {" []", "has no prompts", 0},
         {"[{\"prompt\": \"a\"},\n", "2:0: not JSON", 0},
-        {"{\"turns\": []}\n", ":1: no text", 0},
+        {"{\"turns\": []}\n", ": no text", 0},
         {"{\"prompt\": \"a\"}\n{\"turns\": [\"a\", 3]}\n", ":2: turn 2 of the conversation is not text", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -83,8 +83,11 @@ static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, sour
     const char *name = ls_json_str(type, &n);
     if (!(base >= 1 && isfinite(base))) return ls_fail(s->err, LS_E_RANGE, "'rope_theta' is %g", base);
     ls_rope_plain(h, 0, base, 1);
+    if (r && (!ls_json_is_object(r) || (!name && get(r, "factor"))))
+        return ls_fail(s->err, LS_E_PARSE, "the rotary scaling is not an object with a type");
     if (!name || ls_json_is(type, "default")) return LS_OK;
     if (ls_json_is(type, "linear")) {
+        if (!get(r, "factor")) return ls_fail(s->err, LS_E_PARSE, "the rotary scaling 'linear' has no 'factor'");
         const double factor = number(s, r, "factor", 1);
         if (!(factor > 0)) return ls_fail(s->err, LS_E_RANGE, "'rope_scaling' has the factor %g", factor);
         ls_rope_plain(h, 0, base, factor);
@@ -204,7 +207,9 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
         return ls_fail(err, LS_E_UNSUPPORTED, "an activation that %s does not have", h.arch->hf);
     h.norm_offset = h.arch->gemma ? 1 : 0;
     h.tied = h.arch->gemma;
-    ls_json_bool(get(config, "tie_word_embeddings"), &h.tied);
+    const ls_json *tied = get(config, "tie_word_embeddings");
+    if (tied && !ls_json_bool(tied, &h.tied))
+        return ls_fail(err, LS_E_PARSE, "'tie_word_embeddings' is not true or false");
     if (h.arch->gemma) h.embd_scale = sqrtf((float)h.n_embd);
     h.attn_scale = (float)(1 / sqrt(h.head_dim));
     if (h.arch->query_scalar > 0) { // Gemma 2 and 3; a key that a model's class does not read is not read here either

@@ -91,13 +91,13 @@ typedef struct {
 } names;
 
 enum { N_STANDARD = 7 };
+static const char *const standard[N_STANDARD] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                                 "pad_token", "cls_token", "mask_token"};
 
 // Where a name stands among transformers' attributes: tokens that are nowhere else get their ids in this order.
 static size_t place_of(const char *name) {
-    static const char *const keys[N_STANDARD] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                                 "pad_token", "cls_token", "mask_token"};
     for (size_t i = 0; i < N_STANDARD && name; i++)
-        if (!strcmp(keys[i], name)) return i;
+        if (!strcmp(standard[i], name)) return i;
     return name ? N_STANDARD + 1 : N_STANDARD; // additional_special_tokens, then any other
 }
 
@@ -212,6 +212,11 @@ ls_code ls_tokenizer_config_read(ls_tokenizer_config *c, const ls_tokenizer_file
         (code = parse(&c->special_map, files->special_map, "special_tokens_map.json", err)) ||
         (code = parse(&c->more, files->added, "added_tokens.json", err)))
         return code;
+    for (size_t i = 0; i < N_STANDARD; i++) {
+        const ls_json *v = ls_json_get(c->config, standard[i]);
+        if (v && !ls_json_is_null(v) && !str_of(v).p && !str_of(ls_json_get(v, "content")).p)
+            return ls_fail(err, LS_E_PARSE, "tokenizer_config.json: '%s' is no token", standard[i]);
+    }
     const tokenizer_class *class = class_of(c->config, files->model_type);
     const char *const defaults[][2] = {{"bos_token", class ? class->bos : NULL},
                                        {"eos_token", class ? class->eos : NULL},

@@ -63,6 +63,12 @@ EDITS = {
     "pattern": put(sliding_window_pattern=2), "layer-types": lambda c: c.update(layer_types=["full_attention"] * c["num_hidden_layers"]),
     "extra": put(pretraining_tp=1, torch_dtype="float32", use_cache=False, attention_dropout=0.0), "local-base": put(rope_local_base_freq=55.0),
     "original-context": put(original_max_position_embeddings=64), "parallel": put(pretraining_tp=2),
+    # other types
+    "theta-text": put(rope_theta="10000"), "eps-text": put(rms_norm_eps="1e-5"), "layers-real": lambda c: c.update(num_hidden_layers=float(c["num_hidden_layers"])),
+    "kv-null": put(num_key_value_heads=None), "context-real": put(max_position_embeddings=512.0), "tied-text": put(tie_word_embeddings="false"), "tied-null": put(tie_word_embeddings=None),
+    "window-text": put(sliding_window="4"), "window-real": put(sliding_window=4.0), "window-0": put(sliding_window=0), "act-null": put(hidden_act=None),
+    "scaling-empty": put(rope_scaling={}), "scaling-list": put(rope_scaling=[4.0]), "factor-text": scaling(rope_type="linear", factor="4"), "factor-int": scaling(rope_type="linear", factor=4),
+    "factor-null": scaling(rope_type="linear", factor=None), "type-null": scaling(rope_type=None, factor=4.0), "heads-text": put(num_attention_heads="4"),
 }
 
 

@@ -238,6 +238,33 @@ static void configurations_are_believed(void **state) {
     ls_vocab_free(v);
 }
 
+// What stands beside a tokenizer and cannot be what it says is named.
+static void configurations_that_cannot_be(void **state) {
+    (void)state;
+    static const struct {
+        const char *config, *special_map, *added, *says;
+    } cases[] = {
+        {"[1]", "", "", "tokenizer_config.json is not an object"},
+        {"{", "", "", "tokenizer_config.json: 1:"},
+        {"{\"bos_token\":[\"a\"]}", "", "", "'bos_token' is no token"},
+        {"{\"added_tokens_decoder\":{\"x\":{\"content\":\"a\"}}}", "", "", "the id 'x'"},
+        {"{\"added_tokens_decoder\":{\"9\":{}}}", "", "", "9 has no 'content'"},
+        {"{\"added_tokens_decoder\":{\"999999\":{\"content\":\"z\"}}}", "", "", "the id 999999, which is not possible"},
+        {"", "7", "", "special_tokens_map.json: 1:"},
+        {"", "", "{\"z\":-1}", "added_tokens.json: 'z' has no possible id"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ls_tokenizer_files beside = {.config = {cases[i].config, strlen(cases[i].config)},
+                                           .special_map = {cases[i].special_map, strlen(cases[i].special_map)},
+                                           .added = {cases[i].added, strlen(cases[i].added)}};
+        ls_vocab *v = NULL;
+        ls_err err = {0};
+        assert_int_equal(ls_tokenizer_json(&v, (ls_str){BYTES, strlen(BYTES)}, &beside, &err), LS_E_PARSE);
+        assert_null(v);
+        if (!strstr(err.msg, cases[i].says)) fail_msg("%zu: %s", i, err.msg);
+    }
+}
+
 // An added token that the embedding has no row for is as if it were not there.
 static void added_tokens_without_a_row(void **state) {
     (void)state;
@@ -491,6 +518,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(symbols_of_blanks_have_two_spellings),
         cmocka_unit_test(parts_are_one_text),
         cmocka_unit_test(configurations_are_believed),
+        cmocka_unit_test(configurations_that_cannot_be),
         cmocka_unit_test(added_tokens_without_a_row),
         cmocka_unit_test(bytes_of_tokens),
         cmocka_unit_test(first_tokens),

@@ -75,7 +75,7 @@ static int by_id(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-ls_code ls_token_table_configure(ls_token_table *t, const ls_tokenizer_config *c, ls_err *err) {
+ls_code ls_token_table_configure(ls_token_table *t, ls_tokenizer_config *c, ls_err *err) {
     ls_code code = LS_OK;
     ls_map listed = {0}; // hashes of what the configuration lists with an id
     if (c->n_added) qsort(c->added, c->n_added, sizeof *c->added, by_id);
@@ -86,9 +86,11 @@ ls_code ls_token_table_configure(ls_token_table *t, const ls_tokenizer_config *c
     // the tokens that have a name are special ones even where no list says so; their flags hold beside a list without
     // them
     for (size_t i = 0; i < c->n_named && !code; i++) {
-        const ls_named_token *named = &c->named[i];
+        ls_named_token *named = &c->named[i];
         const int32_t id = ls_token_table_id(t, named->text);
         int32_t is;
+        named->absent = id < 0 && named->guessed && t->complete;
+        if (named->absent) continue;
         const bool flagged =
             named->flagged && c->n_added && !ls_map_get(&listed, ls_hash_name(named->text.p, named->text.n), &is);
         if (id >= 0 && t->added_at[id] && !flagged) t->added[t->added_at[id] - 1].special = true;

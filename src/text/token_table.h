@@ -8,7 +8,8 @@ typedef struct {
     double *scores;  // [n] where scored
     size_t n, limit; // ids are below limit, which bounds the memory
     bool scored;
-    bool renames; // an added token takes the place of the model's (sentencepiece), else that is an error
+    bool complete; // the file lists all tokens: what is only guessed to be one is not added
+    bool renames;  // an added token takes the place of the model's (sentencepiece), else that is an error
     int32_t (*find)(const void *ud, ls_str text); // an id of the model itself; -1: it has no such token
     const void *ud;
     ls_added *added;
@@ -26,7 +27,7 @@ int32_t ls_token_table_id(const ls_token_table *t, ls_str text); // of an added 
 // Adds a token, or changes the flags of one that was added. id -1: where the model has it, else behind all.
 ls_code ls_token_table_add(ls_token_table *t, ls_str text, int64_t id, ls_added flags, ls_err *err);
 // What a configuration adds and names, in transformers' order.
-ls_code ls_token_table_configure(ls_token_table *t, const ls_tokenizer_config *c, ls_err *err);
+ls_code ls_token_table_configure(ls_token_table *t, ls_tokenizer_config *c, ls_err *err);
 int32_t ls_token_table_named(const ls_token_table *t, const ls_tokenizer_config *c, const char *name); // -1: none
 
 // ---- shared by the readers of Hugging Face's files

@@ -76,7 +76,8 @@ static void put_named(ls_tokenizer_config *c, const char *name, const ls_json *v
             c->named = ls_realloc(c->named, (c->n_named ? 2 * c->n_named : 1) * sizeof *c->named);
         c->n_named++;
     }
-    c->named[at] = (ls_named_token){name, text, ls_added_flags(v, true), ls_json_is_object(v)};
+    c->named[at] =
+        (ls_named_token){.name = name, .text = text, .flags = ls_added_flags(v, true), .flagged = ls_json_is_object(v)};
     c->named[at].flags.special = true;
     ls_map_put(&c->by_text, ls_hash_name(text.p, text.n), at);
 }
@@ -139,7 +140,7 @@ static void read_names(ls_tokenizer_config *c, const ls_json *from) {
 
 const ls_named_token *ls_tokenizer_config_named(const ls_tokenizer_config *c, const char *name) {
     for (size_t i = 0; i < c->n_named; i++)
-        if (c->named[i].name && !strcmp(c->named[i].name, name)) return &c->named[i];
+        if (c->named[i].name && !c->named[i].absent && !strcmp(c->named[i].name, name)) return &c->named[i];
     return NULL;
 }
 
@@ -222,9 +223,12 @@ ls_code ls_tokenizer_config_read(ls_tokenizer_config *c, const ls_tokenizer_file
                                        {"eos_token", class ? class->eos : NULL},
                                        {"unk_token", class ? class->unk : NULL},
                                        {"pad_token", class ? class->pad : NULL}};
+    c->guessed = !ls_json_get(c->config, "tokenizer_class");
     for (size_t i = 0; i < 4; i++) // null in a file switches a default off
-        if (defaults[i][1] && !ls_json_get(c->config, defaults[i][0]))
+        if (defaults[i][1] && !ls_json_get(c->config, defaults[i][0])) {
             put_named(c, defaults[i][0], NULL, (ls_str){defaults[i][1], strlen(defaults[i][1])});
+            c->named[c->n_named - 1].guessed = c->guessed;
+        }
     static const char *const infill[][2] = {{"prefix_token", "\u2581<PRE>"},
                                             {"middle_token", "\u2581<MID>"},
                                             {"suffix_token", "\u2581<SUF>"},
@@ -268,7 +272,7 @@ void ls_tokenizer_config_variables(const ls_tokenizer_config *c, ls_buf *out) {
     for (size_t i = 0; i < c->n_named; i++) {
         const ls_named_token *t = &c->named[i];
         listed += !t->name;
-        if (!t->name) continue;
+        if (!t->name || t->absent) continue;
         ls_jw_any_key(&w, t->name, strlen(t->name));
         ls_jw_strn(&w, t->text.p, t->text.n);
     }

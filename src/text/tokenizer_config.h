@@ -10,6 +10,8 @@ typedef struct {
     ls_str text;
     ls_added flags; // its id is -1
     bool flagged;   // the file states the flags
+    bool guessed;   // the usual name of a class that no file states
+    bool absent;    // guessed, and the tokenizer has no such token
 } ls_named_token;
 
 typedef struct {
@@ -24,6 +26,7 @@ typedef struct {
     ls_map by_name, by_text; // hash -> index into named; of additional_special_tokens their text is the name
     ls_listed_token *added;  // added_tokens_decoder, else added_tokens.json
     size_t n_added;
+    bool guessed;          // no file states the class: it is the model's usual one
     const char *class;     // without "Fast"; NULL: none is known
     bool own_rule;         // the class decides what a text begins and ends with, whatever a post-processor says:
     bool add_bos, add_eos; // that

@@ -330,26 +330,22 @@ static ls_code read_around(reader *r, const ls_json *template, const ls_json *sp
                : ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's post-processor uses a text %zu times", texts);
 }
 
-// What the post-processor puts before and behind a text: each step around what the ones before it made.
+// What the post-processor puts before and behind a text. One step of a sequence may: tokenizers takes what a first one
+// made for a pair of texts.
 static ls_code read_post_processor(reader *r, const ls_json *p, int depth) {
     const ls_json *type = ls_json_get(p, "type"), *list = ls_json_get(p, "processors");
-    ls_ids before = {0}, behind = {0};
+    const bool template = ls_json_is(type, "TemplateProcessing"),
+               around = ls_json_is(type, "BertProcessing") || ls_json_is(type, "RobertaProcessing");
     ls_code code = LS_OK;
     for (size_t i = 0; i < ls_json_size(list) && depth < MAX_DEPTH && !code; i++)
         code = read_post_processor(r, ls_json_at(list, i), depth + 1);
-    if (code) return code;
-    if (ls_json_is(type, "TemplateProcessing"))
-        code = read_around(r, ls_json_get(p, "single"), ls_json_get(p, "special_tokens"), &before, &behind);
-    if (ls_json_is(type, "BertProcessing") || ls_json_is(type, "RobertaProcessing")) {
-        code = put_around(r, &before, NULL, str_of(ls_json_at(ls_json_get(p, "cls"), 0)));
-        if (!code) code = put_around(r, &behind, NULL, str_of(ls_json_at(ls_json_get(p, "sep"), 0)));
-    }
-    ls_ids_add(&before, r->prefix.p, r->prefix.n);
-    ls_ids_add(&r->suffix, behind.p, behind.n);
-    ls_ids_free(&r->prefix);
-    ls_ids_free(&behind);
-    r->prefix = before;
-    return code;
+    if (code || (!template && !around)) return code;
+    if (r->prefix.n || r->suffix.n)
+        return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer has two post-processors that add tokens");
+    if (template)
+        return read_around(r, ls_json_get(p, "single"), ls_json_get(p, "special_tokens"), &r->prefix, &r->suffix);
+    code = put_around(r, &r->prefix, NULL, str_of(ls_json_at(ls_json_get(p, "cls"), 0)));
+    return code ? code : put_around(r, &r->suffix, NULL, str_of(ls_json_at(ls_json_get(p, "sep"), 0)));
 }
 
 static ls_code read_model(reader *r) {
@@ -398,7 +394,8 @@ static ls_code read_all(reader *r) {
     p->spaces = decodes_spaces(ls_json_get(r->doc, "decoder"), 0);
     const int32_t bos = ls_token_table_named(&r->table, &r->config, "bos_token");
     p->eos = ls_token_table_named(&r->table, &r->config, "eos_token");
-    if (r->config.own_rule || r->by_class) {
+    const bool known = !r->config.guessed || bos >= 0; // a guess that does not fit is none
+    if ((r->config.own_rule && known) || r->by_class) {
         if (r->config.add_bos && bos >= 0) ls_ids_push(&r->prefix, bos);
         if (r->config.add_eos && p->eos >= 0) ls_ids_push(&r->suffix, p->eos);
     } else if ((code = read_post_processor(r, ls_json_get(r->doc, "post_processor"), 0))) return code;
@@ -434,6 +431,7 @@ ls_code ls_tokenizer_document(ls_vocab **out, ls_str text, const char *name, con
         r.table = (ls_token_table){.limit = text.n + beside->config.n + beside->added.n + beside->special_map.n + 64,
                                    .find = find_in_model,
                                    .ud = &r};
+        r.table.complete = !by_class;
         r.parts.normalizer = ls_normalizer_new();
         r.parts.pretok = ls_pretok_new();
         code = read_all(&r);

@@ -140,7 +140,7 @@ static int32_t find_piece(const void *ud, ls_str s) {
 }
 
 // What stands beside the model: added tokens, names, what a text begins and ends with. A model alone has its own.
-static ls_code configure(reader *r, const ls_tokenizer_config *c, ls_err *err) {
+static ls_code configure(reader *r, ls_tokenizer_config *c, ls_err *err) {
     ls_token_table *t = &r->table;
     for (size_t i = 0; i < r->n; i++)
         if (t->tokens[i].n) ls_map_at(&r->pieces, ls_hash_name(t->tokens[i].p, t->tokens[i].n), (int32_t)i);

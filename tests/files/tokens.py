@@ -123,7 +123,8 @@ def base_files(base):
             tokenizer = json.load(f)
         vocab = tokenizer["model"]["vocab"]
         ids = [t["id"] for t in tokenizer["added_tokens"]] + (list(vocab.values()) if isinstance(vocab, dict) else [len(vocab) - 1])
-        return {"tokenizer": tokenizer, "tokenizer_config": {}, "first": max(ids) + 1}
+        stated = {"llama3.json": {"tokenizer_class": "PreTrainedTokenizerFast"}, "gemma.json": {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<unk>"}}
+        return {"tokenizer": tokenizer, "tokenizer_config": stated.get(base, {}), "first": max(ids) + 1}
     if base.endswith(".merges"):
         with open(os.path.join(VECTORS, base.replace(".merges", ".json")), encoding="utf-8") as f:
             vocab = json.load(f)["model"]["vocab"]

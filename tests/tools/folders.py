@@ -30,7 +30,7 @@ def tokenizer(path, n):
         json.dump({"version": "1.0", "added_tokens": added, "normalizer": None, "pre_tokenizer": level, "post_processor": None,
                    "decoder": level, "model": {"type": "BPE", "vocab": vocab, "merges": []}}, f)
     with open(os.path.join(path, "tokenizer_config.json"), "w", encoding="utf-8") as f:
-        json.dump({"eos_token": "</s>"}, f)
+        json.dump({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "</s>"}, f)
 
 
 def write(path, seed=1, **config):

@@ -116,13 +116,18 @@ static ls_code encode_raw(const ls_model *m, bool first, ls_str text, ls_ids *ou
     return code;
 }
 
+static ls_code refused(const char *problem, ls_err *err) {
+    size_t n = strlen(problem);
+    if (n && problem[n - 1] == '.') n--; // some of Jinja's messages are sentences
+    return ls_fail(err, LS_E_USAGE, "%.*s; --raw takes the text as it is", (int)n, problem);
+}
+
 ls_code ls_dialog_prompt(const ls_dialog *d, const ls_model *m, ls_prompt_format format, const char *system,
                          size_t turn, const char *text, size_t n, ls_next_prompt *out, ls_err *err) {
     const ls_str said = {text, n};
     *out = (ls_next_prompt){.kept = turn < d->n_turns ? d->turns[turn].before : d->tokens};
     if (!m->chat && (format == LS_FORMAT_CHAT || (format == LS_FORMAT_AUTO && m->chat_refused)))
-        return ls_fail(err, LS_E_USAGE, "no chat prompt is possible (--raw takes the text as it is): %s",
-                       m->chat_problem);
+        return refused(m->chat_problem, err);
     ls_code code;
     if (format == LS_FORMAT_RAW || !m->chat) code = encode_raw(m, !out->kept, said, &out->ids, err);
     else if (turn && !d->n_places) code = go_on(d, m, system, turn, said, out, err);

@@ -95,8 +95,8 @@ class Folders(unittest.TestCase):
         os.remove(os.path.join(path, "chat_template.jinja"))
         for args in ("tokenize", "--chat"), ("generate",):
             r = run(*args, "--model", path, "--prompt", "hi")
-            self.assertEqual((r.returncode, r.stderr), (2, "logitspec: no chat prompt is possible (--raw takes the text as it is): none of the "
-                                                           "model's chat templates is 'default': choose one by --template (rag, tool_use)\n"))
+            self.assertEqual((r.returncode, r.stderr), (2, "logitspec: none of the model's chat templates is 'default': choose one by --template "
+                                                           "(rag, tool_use); --raw takes the text as it is\n"))
         gguf, meta = os.path.join(self.dir, "t.gguf"), ggufs.read(os.path.join(VECTORS, "tokenizers", "qwen2.gguf"))
         meta |= {"tokenizer.chat_templates": (ggufs.ARR, (ggufs.STR, ["rag", "tool_use"]))}
         meta |= {f"tokenizer.chat_template.{k}": (ggufs.STR, named[k]) for k in ("rag", "tool_use")}
@@ -263,8 +263,8 @@ class Folders(unittest.TestCase):
         with open(os.path.join(path, "chat_template.jinja"), "w", encoding="utf-8") as f:
             f.write("{% for m in messages %}\n{{ m.role | wordwrap }} says {{ m.content }}{% endfor %}")
         r = run("generate", "--model", path, "--prompt", "Hi", "--max-tokens", "3")
-        self.assertEqual((r.returncode, r.stderr), (2, "logitspec: no chat prompt is possible (--raw takes the text as it is): the chat "
-                                                       "template: line 2: No filter named 'wordwrap'.\n"))  # never raw where there is a template
+        self.assertEqual((r.returncode, r.stderr), (2, "logitspec: the chat template: line 2: No filter named 'wordwrap'; --raw takes the text "
+                                                       "as it is\n"))  # never raw where there is a template
         self.assertEqual(run("generate", "--model", path, "--prompt", "Hi", "--max-tokens", "3", "--raw").returncode, 0)
         os.remove(os.path.join(path, "tokenizer.json"))
         r = run("generate", "--model", path, "--prompt", "Hi")

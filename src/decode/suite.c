@@ -130,44 +130,44 @@ static ls_code add_turn(const adding *a, const ls_json *v, size_t i) {
     return good ? LS_OK : ls_fail(a->err, LS_E_PARSE, "%s: turn %zu of the conversation is not text", a->where, i + 1);
 }
 
-static ls_code add_turns(const adding *a, const ls_json *doc) {
-    static const char *const lists[] = {"prompt", "turns", "messages", "conversations", "conversation"},
-                             *const texts[][2] = {{"prompt", NULL},
-                                                  {"question", NULL},
-                                                  {"instruction", "input"},
-                                                  {"instruction", "context"}};
-    ls_code code = LS_OK;
-    const ls_json *body = ls_json_get(doc, "body"); // of a batch
+// One text, with another one that belongs to it behind a blank line. False: the object has none.
+static bool add_text(const adding *a, const ls_json *doc) {
+    static const struct {
+        const char *key, *more[2];
+    } texts[] = {{"prompt", {NULL}}, {"question", {NULL}}, {"instruction", {"input", "context"}}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         ls_buf text = {0};
         size_t n = 0;
-        const char *first = ls_json_str(ls_json_get(doc, texts[i][0]), &n);
-        if (!first || !n) continue;
-        ls_buf_add(&text, first, n);
-        const char *second = texts[i][1] ? ls_json_str(ls_json_get(doc, texts[i][1]), &n) : NULL;
-        if (texts[i][1] && !ls_json_get(doc, texts[i][1]) && i + 1 < sizeof texts / sizeof *texts) {
-            ls_buf_free(&text);
-            continue; // by the other name
-        }
-        if (second && n) {
-            ls_buf_str(&text, "\n\n");
-            ls_buf_add(&text, second, n);
-        }
+        const char *p = ls_json_str(ls_json_get(doc, texts[i].key), &n);
+        if (!p || !n) continue;
+        ls_buf_add(&text, p, n);
+        for (size_t k = 0; k < 2 && texts[i].more[k]; k++)
+            if ((p = ls_json_str(ls_json_get(doc, texts[i].more[k]), &n)) && n) {
+                ls_buf_str(&text, "\n\n");
+                ls_buf_add(&text, p, n);
+            }
         ls_suite_add_turn(a->s, text.p, text.n);
         ls_buf_free(&text);
-        return LS_OK;
+        return true;
     }
+    return false;
+}
+
+static ls_code add_turns(const adding *a, const ls_json *doc) {
+    static const char *const lists[] = {"prompt", "turns", "messages", "conversations", "conversation"};
+    const ls_json *body = ls_json_get(doc, "body"); // of a batch
+    ls_code code = LS_OK;
+    if (add_text(a, doc)) return LS_OK;
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
         const ls_json *list = ls_json_get(doc, lists[k]);
         if (!list && body) list = ls_json_get(body, lists[k]);
         for (size_t i = 0; i < ls_json_size(list) && !code; i++) code = add_turn(a, ls_json_at(list, i), i);
         if (code || a->s->items[a->s->n - 1].n_turns) return code;
     }
-    return ls_fail(
-        a->err, LS_E_PARSE,
-        "%s: no text of a user: neither \"prompt\" nor \"turns\", \"messages\", \"conversations\", \"question\" "
-        "or \"instruction\" holds one",
-        a->where);
+    return ls_fail(a->err, LS_E_PARSE,
+                   "%s: no text of a user: neither \"prompt\" nor \"turns\", \"messages\", \"conversations\", "
+                   "\"question\" or \"instruction\" holds one",
+                   a->where);
 }
 
 static ls_code add_item(ls_suite *s, const ls_json *doc, const char *where, size_t number, ls_err *err) {

@@ -61,7 +61,8 @@ static ls_code variables(common *c, const ls_gguf *g, ls_err *err) {
 }
 
 // Tokens that llama.cpp takes for control tokens by their text, whatever the file says: ends of answers and of turns,
-// and the marks of code to be filled in.
+// and the marks of code to be filled in. Here only where the file calls them normal tokens: Gemma's </s> is HTML, which
+// users write and answers show.
 static bool looks_like_control(ls_str t) {
     static const char *const texts[] = {"<|eot_id|>",
                                         "<|im_end|>",
@@ -135,7 +136,7 @@ static ls_code token_types(common *c, const ls_gguf *g, ls_err *err) {
     for (size_t i = 0; i < c->n_tokens; i++) {
         int32_t *type = &c->types[i];
         if (*type < NORMAL || *type > BYTE) *type = NORMAL;
-        if ((*type == NORMAL || *type == USER_DEFINED) && looks_like_control(c->tokens[i])) *type = CONTROL;
+        if (*type == NORMAL && looks_like_control(c->tokens[i])) *type = CONTROL;
     }
     return LS_OK;
 }

@@ -45,6 +45,8 @@ class OtherFiles(unittest.TestCase):
         self.assertEqual(len(want), len(gemma.TEXTS))
         for text, ids in zip(gemma.TEXTS, want):
             self.assertEqual(ours.ids(gemma.PATH, [text]), {"raw": [ids]}, text)
+        html = ours.run("tokenize", "--model", gemma.PATH, "--chat", "--template", "vicuna", "--prompt", "<s>old</s> new<eos>")
+        self.assertEqual([t for t in html["tokens"] if t in ("<s>", "</s>", "<eos>")], ["<s>", "</s>"])  # HTML, but no end
 
     @unittest.skipUnless(HAS_LIBRARY, "needs:libtorch")
     def test_keys_of_gguf_files(self):

@@ -15,7 +15,7 @@ typedef struct {
 } ls_suite_turn;
 
 typedef struct {
-    char *name;       // question_id, id, task_id or custom_id, else the number of the line or the element
+    char *name;       // the first of the ids that suite.c lists, else the number of the line or the element
     char *category;   // "" where none is given
     char *system;     // message of the conversation; NULL: none is given
     const char *task; // as Spec-Bench counts: "mt_bench" for the eight kinds of MT-Bench, else the category; borrowed

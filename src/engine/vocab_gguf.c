@@ -8,8 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE }; // token types of the format
-
 typedef struct {
     ls_str *tokens, *merges;
     int32_t *types;
@@ -135,8 +133,8 @@ static ls_code token_types(common *c, const ls_gguf *g, ls_err *err) {
     if (!has) c->types = ls_calloc(c->n_tokens, sizeof *c->types);
     for (size_t i = 0; i < c->n_tokens; i++) {
         int32_t *type = &c->types[i];
-        if (*type < NORMAL || *type > BYTE) *type = NORMAL;
-        if (*type == NORMAL && looks_like_control(c->tokens[i])) *type = CONTROL;
+        if (*type < LS_NORMAL || *type > LS_BYTE) *type = LS_NORMAL;
+        if (*type == LS_NORMAL && looks_like_control(c->tokens[i])) *type = LS_CONTROL;
     }
     return LS_OK;
 }
@@ -188,9 +186,9 @@ static size_t added_tokens(const common *c, const ls_gguf *g, bool spaced, ls_ad
         strips |= !strncasecmp(name.p + i, "phi3", 4) || (i + 5 <= name.n && !strncasecmp(name.p + i, "phi-3", 5));
     for (size_t i = 0; i < c->n_tokens; i++) {
         const ls_str t = c->tokens[i];
-        const bool user = c->types[i] == USER_DEFINED;
-        if (!t.n ||
-            (user ? (!spaced && !strips) || memchr(t.p, ' ', t.n) : c->types[i] != CONTROL && c->types[i] != UNKNOWN))
+        const bool user = c->types[i] == LS_USER_DEFINED;
+        if (!t.n || (user ? (!spaced && !strips) || memchr(t.p, ' ', t.n)
+                          : c->types[i] != LS_CONTROL && c->types[i] != LS_UNKNOWN))
             continue;
         bool strip = strips;
         for (size_t k = 0; k < 3; k++) strip &= !is(t, kept[k]);
@@ -235,7 +233,7 @@ static ls_code sentencepiece(ls_vocab **out, common *c, const ls_gguf *g, bool u
         ls_added *added = ls_calloc(c->n_tokens, sizeof *added);
         for (size_t i = 0; i < c->n_tokens; i++) {
             wide[i] = scores ? (double)scores[i] : 0;
-            src.byte_fallback = src.byte_fallback || c->types[i] == BYTE;
+            src.byte_fallback = src.byte_fallback || c->types[i] == LS_BYTE;
         }
         src.added = added;
         src.n_added = added_tokens(c, g, src.dummy_prefix, added);

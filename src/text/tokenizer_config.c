@@ -33,13 +33,13 @@ static const char *const usual[][2] = {
     {"gemma3", "GemmaTokenizer"},  {"gemma3_text", "GemmaTokenizer"},
 };
 
-static ls_str str_of(const ls_json *v) {
+ls_str ls_json_text(const ls_json *v) {
     size_t n = 0;
     const char *p = ls_json_str(v, &n);
     return (ls_str){p, n};
 }
 
-static bool flag(const ls_json *object, const char *key, bool fallback) {
+bool ls_json_flag(const ls_json *object, const char *key, bool fallback) {
     bool b;
     return ls_json_bool(ls_json_get(object, key), &b) ? b : fallback;
 }
@@ -47,12 +47,12 @@ static bool flag(const ls_json *object, const char *key, bool fallback) {
 ls_added ls_added_flags(const ls_json *t, bool special) {
     ls_added a = {
         .id = -1,
-        .special = flag(t, "special", special),
-        .lstrip = flag(t, "lstrip", false),
-        .rstrip = flag(t, "rstrip", false),
-        .single_word = flag(t, "single_word", false),
+        .special = ls_json_flag(t, "special", special),
+        .lstrip = ls_json_flag(t, "lstrip", false),
+        .rstrip = ls_json_flag(t, "rstrip", false),
+        .single_word = ls_json_flag(t, "single_word", false),
     };
-    a.normalized = flag(t, "normalized", !a.special);
+    a.normalized = ls_json_flag(t, "normalized", !a.special);
     return a;
 }
 
@@ -63,7 +63,7 @@ static bool same(ls_str a, ls_str b) {
 }
 
 static void put_named(ls_tokenizer_config *c, const char *name, const ls_json *v, ls_str text) {
-    if (v) text = str_of(ls_json_is_object(v) ? ls_json_get(v, "content") : v);
+    if (v) text = ls_json_text(ls_json_is_object(v) ? ls_json_get(v, "content") : v);
     if (!text.n) return;
     const ls_str key = name ? (ls_str){name, strlen(name)} : text;
     int32_t at = *ls_map_at(&c->by_name, ls_hash_name(key.p, key.n) ^ !name, (int32_t)c->n_named);
@@ -169,7 +169,7 @@ static void on_decoder_entry(void *ud, const char *key, const ls_json *v) { // a
     added *a = ud;
     char *end;
     const long long id = strtoll(key, &end, 10);
-    const ls_str text = str_of(ls_json_get(v, "content"));
+    const ls_str text = ls_json_text(ls_json_get(v, "content"));
     if (a->code) return;
     if (!*key || *end || id < 0 || id > INT32_MAX)
         a->code = ls_fail(a->err, LS_E_PARSE, "tokenizer_config.json has an added token with the id '%.20s'", key);
@@ -192,7 +192,7 @@ static void on_added_entry(void *ud, const char *key, const ls_json *v) { // add
 // ---- the class
 
 static const tokenizer_class *class_of(const ls_json *config, const char *model_type) {
-    ls_str name = str_of(ls_json_get(config, "tokenizer_class"));
+    ls_str name = ls_json_text(ls_json_get(config, "tokenizer_class"));
     for (size_t i = 0; i < sizeof usual / sizeof *usual && !name.p && model_type; i++)
         if (!strcmp(usual[i][0], model_type)) name = (ls_str){usual[i][1], strlen(usual[i][1])};
     if (name.n > 4 && !memcmp(name.p + name.n - 4, "Fast", 4)) name.n -= 4;
@@ -215,7 +215,7 @@ ls_code ls_tokenizer_config_read(ls_tokenizer_config *c, const ls_tokenizer_file
         return code;
     for (size_t i = 0; i < N_STANDARD; i++) {
         const ls_json *v = ls_json_get(c->config, standard[i]);
-        if (v && !ls_json_is_null(v) && !str_of(v).p && !str_of(ls_json_get(v, "content")).p)
+        if (v && !ls_json_is_null(v) && !ls_json_text(v).p && !ls_json_text(ls_json_get(v, "content")).p)
             return ls_fail(err, LS_E_PARSE, "tokenizer_config.json: '%s' is no token", standard[i]);
     }
     const tokenizer_class *class = class_of(c->config, files->model_type);
@@ -244,11 +244,11 @@ ls_code ls_tokenizer_config_read(ls_tokenizer_config *c, const ls_tokenizer_file
         ls_json_each(c->more, on_added_entry, &a);
     }
     c->own_rule = class && class->own_rule;
-    c->add_bos = flag(c->config, "add_bos_token", class && class->add_bos);
-    c->add_eos = flag(c->config, "add_eos_token", false);
+    c->add_bos = ls_json_flag(c->config, "add_bos_token", class && class->add_bos);
+    c->add_eos = ls_json_flag(c->config, "add_eos_token", false);
     c->class = class ? class->name : ls_json_str(ls_json_get(c->config, "tokenizer_class"), NULL);
     c->llama = class && !strcmp(class->name, "LlamaTokenizer");
-    c->legacy = !c->llama || flag(c->config, "legacy", true);
+    c->legacy = !c->llama || ls_json_flag(c->config, "legacy", true);
     sort_names(c);
     bool space;
     if (ls_json_bool(ls_json_get(c->config, "add_prefix_space"), &space)) c->prefix_space = space;

@@ -23,19 +23,8 @@ typedef struct {
     ls_code code;
 } reader;
 
-static ls_str str_of(const ls_json *v) {
-    size_t n = 0;
-    const char *p = ls_json_str(v, &n);
-    return (ls_str){p, n};
-}
-
-static bool flag(const ls_json *object, const char *key, bool fallback) {
-    bool b;
-    return ls_json_bool(ls_json_get(object, key), &b) ? b : fallback;
-}
-
 static ls_code unsupported(reader *r, const char *what, const ls_json *type, const char *known) {
-    const ls_str s = str_of(type);
+    const ls_str s = ls_json_text(type);
     return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's %s '%.*s' is not supported (supported: %s)", what,
                    (int)(s.n < 40 ? s.n : 40), s.p ? s.p : "?", known);
 }
@@ -75,7 +64,7 @@ static int32_t id_of(const reader *r, ls_str s) {
 }
 
 static ls_code put_added(reader *r, const ls_json *t) {
-    const ls_str s = str_of(ls_json_get(t, "content"));
+    const ls_str s = ls_json_text(ls_json_get(t, "content"));
     int64_t id = 0;
     ls_json_int(ls_json_get(t, "id"), &id);
     if (!s.p) return ls_fail(r->err, LS_E_PARSE, "the tokenizer has an added token without spelling");
@@ -89,7 +78,7 @@ static ls_code read_pieces(reader *r) {
     if (!ls_token_table_reach(t, (int64_t)n)) return ls_fail(r->err, LS_E_PARSE, "the tokenizer has too many tokens");
     for (size_t i = 0; i < n; i++) {
         const ls_json *pair = ls_json_at(r->vocab, i);
-        t->tokens[i] = str_of(ls_json_at(pair, 0));
+        t->tokens[i] = ls_json_text(ls_json_at(pair, 0));
         if (!t->tokens[i].p || !ls_json_num(ls_json_at(pair, 1), &t->scores[i]))
             return ls_fail(r->err, LS_E_PARSE, "the tokenizer's entry %zu is no token and its score", i);
         t->types[i] = LS_NORMAL;
@@ -119,15 +108,15 @@ static ls_code read_merges(reader *r) {
     r->merges = ls_calloc(r->parts.n_merges, sizeof *r->merges);
     for (size_t i = 0; i < r->parts.n_merges; i++) {
         const ls_json *m = ls_json_at(list, i);
-        const ls_str s = str_of(m);
+        const ls_str s = ls_json_text(m);
         const char *space = s.n > 2 ? memchr(s.p + 1, ' ', s.n - 1) : NULL;
         if (space) {
             const size_t left = (size_t)(space - s.p);
             r->merges[i][0] = (ls_str){s.p, left};
             r->merges[i][1] = (ls_str){space + 1, s.n - left - 1};
         } else {
-            r->merges[i][0] = str_of(ls_json_at(m, 0));
-            r->merges[i][1] = str_of(ls_json_at(m, 1));
+            r->merges[i][0] = ls_json_text(ls_json_at(m, 0));
+            r->merges[i][1] = ls_json_text(ls_json_at(m, 1));
             if (!r->merges[i][0].p || !r->merges[i][1].p)
                 return ls_fail(r->err, LS_E_PARSE, "the tokenizer's merge %zu is no pair", i);
         }
@@ -152,9 +141,9 @@ bool ls_base64(ls_buf *out, ls_str s) {
 }
 
 static ls_code pattern_of(reader *r, const ls_json *pattern, ls_str *s, bool *literal) {
-    *s = str_of(ls_json_get(pattern, "String"));
+    *s = ls_json_text(ls_json_get(pattern, "String"));
     *literal = s->p != NULL;
-    if (!*literal) *s = str_of(ls_json_get(pattern, "Regex"));
+    if (!*literal) *s = ls_json_text(ls_json_get(pattern, "Regex"));
     return s->p ? LS_OK : ls_fail(r->err, LS_E_PARSE, "the tokenizer has a step without a pattern");
 }
 
@@ -180,20 +169,21 @@ static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
     if (ls_json_is(type, "Lowercase")) return ls_normalizer_add_lowercase(to, r->err);
     if (ls_json_is(type, "StripAccents")) return ls_normalizer_add_strip_accents(to, r->err);
     if (ls_json_is(type, "Strip"))
-        return ls_normalizer_add_strip(to, flag(z, "strip_left", true), flag(z, "strip_right", true), r->err);
+        return ls_normalizer_add_strip(to, ls_json_flag(z, "strip_left", true), ls_json_flag(z, "strip_right", true),
+                                       r->err);
     if (ls_json_is(type, "Prepend")) {
-        const ls_str s = str_of(ls_json_get(z, "prepend"));
+        const ls_str s = ls_json_text(ls_json_get(z, "prepend"));
         return s.p ? ls_normalizer_add_prepend(to, s.p, s.n, r->err)
                    : ls_fail(r->err, LS_E_PARSE, "the tokenizer has a Prepend of nothing");
     }
     if (ls_json_is(type, "Replace")) {
-        ls_str pattern, by = str_of(ls_json_get(z, "content"));
+        ls_str pattern, by = ls_json_text(ls_json_get(z, "content"));
         bool literal;
         code = pattern_of(r, ls_json_get(z, "pattern"), &pattern, &literal);
         return code ? code : ls_normalizer_add_replace(to, pattern.p, pattern.n, literal, by.p, by.n, r->err);
     }
     if (ls_json_is(type, "Precompiled")) {
-        const ls_str s = str_of(ls_json_get(z, "precompiled_charsmap"));
+        const ls_str s = ls_json_text(ls_json_get(z, "precompiled_charsmap"));
         if (!s.n) return LS_OK;
         ls_buf_clear(&r->charsmap);
         if (!ls_base64(&r->charsmap, s)) return ls_fail(r->err, LS_E_PARSE, "the tokenizer's charsmap is not base64");
@@ -220,15 +210,15 @@ static ls_code behavior_of(reader *r, const ls_json *v, ls_behavior *b) {
 }
 
 static ls_code read_metaspace(reader *r, const ls_json *p) {
-    ls_str mark = str_of(ls_json_get(p, "replacement"));
+    ls_str mark = ls_json_text(ls_json_get(p, "replacement"));
     const ls_json *scheme = ls_json_get(p, "prepend_scheme");
-    const ls_prepend prepend = ls_json_is(scheme, "never") || (!scheme && !flag(p, "add_prefix_space", true))
+    const ls_prepend prepend = ls_json_is(scheme, "never") || (!scheme && !ls_json_flag(p, "add_prefix_space", true))
                                    ? LS_PREPEND_NEVER
                                : ls_json_is(scheme, "first") ? LS_PREPEND_FIRST
                                                              : LS_PREPEND_ALWAYS;
     if (!mark.p) mark = (ls_str){"\u2581", 3};
     ls_code code = ls_pretok_add_metaspace(r->parts.pretok, mark.p, mark.n, prepend, r->err);
-    if (!code && flag(p, "split", true))
+    if (!code && ls_json_flag(p, "split", true))
         code = ls_pretok_add_split(r->parts.pretok, mark.p, mark.n, true, LS_MERGED_WITH_NEXT, false, r->err);
     return code;
 }
@@ -238,10 +228,10 @@ static ls_code read_metaspace(reader *r, const ls_json *p) {
 static ls_code read_byte_step(reader *r, const ls_json *p) {
     static const char threes[] = "[0-9][0-9][0-9]", digit[] = "[0-9\xb2\xb3\xb9\xbc-\xbe]+";
     if (ls_json_is(ls_json_get(p, "type"), "Digits"))
-        return ls_pretok_add_byte_split(r->parts.pretok, digit, sizeof digit - 1 - flag(p, "individual_digits", false),
-                                        r->err);
+        return ls_pretok_add_byte_split(r->parts.pretok, digit,
+                                        sizeof digit - 1 - ls_json_flag(p, "individual_digits", false), r->err);
     if (ls_json_is(ls_json_get(ls_json_get(p, "pattern"), "Regex"), threes) &&
-        ls_json_is(ls_json_get(p, "behavior"), "Isolated") && !flag(p, "invert", false))
+        ls_json_is(ls_json_get(p, "behavior"), "Isolated") && !ls_json_flag(p, "invert", false))
         return ls_pretok_add_byte_split(r->parts.pretok, threes, sizeof threes - 1, r->err);
     return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer splits text after ByteLevel");
 }
@@ -260,10 +250,11 @@ static ls_code read_pretokenizer(reader *r, const ls_json *p, int depth) {
     }
     if (r->byte_level) return read_byte_step(r, p);
     if (ls_json_is(type, "ByteLevel")) {
-        const bool prefix = depth || !r->config.config ? flag(p, "add_prefix_space", true) : r->config.prefix_space > 0;
+        const bool prefix =
+            depth || !r->config.config ? ls_json_flag(p, "add_prefix_space", true) : r->config.prefix_space > 0;
         r->byte_level = true;
         if (prefix) code = ls_pretok_add_prefix_space(r->parts.pretok, r->err);
-        return !code && flag(p, "use_regex", true) ? add_split(r, ls_gpt2_pattern, LS_ISOLATED, false) : code;
+        return !code && ls_json_flag(p, "use_regex", true) ? add_split(r, ls_gpt2_pattern, LS_ISOLATED, false) : code;
     }
     if (ls_json_is(type, "Split")) {
         ls_str pattern;
@@ -272,12 +263,12 @@ static ls_code read_pretokenizer(reader *r, const ls_json *p, int depth) {
         if ((code = pattern_of(r, ls_json_get(p, "pattern"), &pattern, &literal)) ||
             (code = behavior_of(r, ls_json_get(p, "behavior"), &behavior)))
             return code;
-        return ls_pretok_add_split(r->parts.pretok, pattern.p, pattern.n, literal, behavior, flag(p, "invert", false),
-                                   r->err);
+        return ls_pretok_add_split(r->parts.pretok, pattern.p, pattern.n, literal, behavior,
+                                   ls_json_flag(p, "invert", false), r->err);
     }
     if (ls_json_is(type, "Metaspace")) return read_metaspace(r, p);
     if (ls_json_is(type, "Digits"))
-        return add_split(r, "\\p{N}", flag(p, "individual_digits", false) ? LS_ISOLATED : LS_CONTIGUOUS, false);
+        return add_split(r, "\\p{N}", ls_json_flag(p, "individual_digits", false) ? LS_ISOLATED : LS_CONTIGUOUS, false);
     if (ls_json_is(type, "Whitespace")) return add_split(r, "[\\w]+|[^\\w\\s]+", LS_REMOVED, true);
     if (ls_json_is(type, "WhitespaceSplit")) return add_split(r, "\\s", LS_REMOVED, false);
     if (ls_json_is(type, "Punctuation")) {
@@ -320,7 +311,7 @@ static ls_code read_around(reader *r, const ls_json *template, const ls_json *sp
     ls_code code = LS_OK;
     for (size_t i = 0; i < ls_json_size(template) && !code; i++) {
         const ls_json *part = ls_json_at(template, i);
-        const ls_str token = str_of(ls_json_get(ls_json_get(part, "SpecialToken"), "id"));
+        const ls_str token = ls_json_text(ls_json_get(ls_json_get(part, "SpecialToken"), "id"));
         if (token.p)
             code = put_around(r, texts ? behind : before, ls_json_get(ls_json_get(special, token.p), "ids"), token);
         else texts++;
@@ -344,8 +335,8 @@ static ls_code read_post_processor(reader *r, const ls_json *p, int depth) {
         return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer has two post-processors that add tokens");
     if (template)
         return read_around(r, ls_json_get(p, "single"), ls_json_get(p, "special_tokens"), &r->prefix, &r->suffix);
-    code = put_around(r, &r->prefix, NULL, str_of(ls_json_at(ls_json_get(p, "cls"), 0)));
-    return code ? code : put_around(r, &r->suffix, NULL, str_of(ls_json_at(ls_json_get(p, "sep"), 0)));
+    code = put_around(r, &r->prefix, NULL, ls_json_text(ls_json_at(ls_json_get(p, "cls"), 0)));
+    return code ? code : put_around(r, &r->suffix, NULL, ls_json_text(ls_json_at(ls_json_get(p, "sep"), 0)));
 }
 
 static ls_code read_model(reader *r) {
@@ -358,12 +349,12 @@ static ls_code read_model(reader *r) {
         return unsupported(r, "model", type, "BPE, Unigram");
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     for (size_t i = 0; i < 2; i++)
-        if (str_of(ls_json_get(r->model, affixes[i])).n)
+        if (ls_json_text(ls_json_get(r->model, affixes[i])).n)
             return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's %s is not supported", affixes[i]);
     r->vocab = ls_json_get(r->model, "vocab");
-    r->parts.byte_fallback = flag(r->model, "byte_fallback", false);
-    r->parts.whole = flag(r->model, "ignore_merges", false);
-    r->parts.fuse_unk = r->unigram || flag(r->model, "fuse_unk", false);
+    r->parts.byte_fallback = ls_json_flag(r->model, "byte_fallback", false);
+    r->parts.whole = ls_json_flag(r->model, "ignore_merges", false);
+    r->parts.fuse_unk = r->unigram || ls_json_flag(r->model, "fuse_unk", false);
     return LS_OK;
 }
 
@@ -380,7 +371,7 @@ static ls_code read_all(reader *r) {
     if (code) return code;
     int64_t unk;
     p->kind = r->unigram ? LS_UNIGRAM : r->byte_level ? LS_BYTE_BPE : LS_CHAR_BPE;
-    p->unk = id_of(r, str_of(ls_json_get(r->model, "unk_token")));
+    p->unk = id_of(r, ls_json_text(ls_json_get(r->model, "unk_token")));
     if (r->unigram) {
         p->unk = -1;
         if (ls_json_int(ls_json_get(r->model, "unk_id"), &unk)) {

@@ -9,10 +9,13 @@
 
 #include <stdbool.h>
 
+// Token types, by the numbers that GGUF and sentencepiece share.
+enum { LS_NORMAL = 1, LS_UNKNOWN, LS_CONTROL, LS_USER_DEFINED, LS_UNUSED, LS_BYTE };
+
 typedef struct {
     const ls_str *tokens; // as the file stores them (GPT-2 byte alphabet for normal tokens); borrowed for the call
     size_t n_tokens;
-    const int32_t *types; // GGUF token types: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
+    const int32_t *types; // LS_NORMAL ... LS_BYTE
     const ls_str *merges; // "left right"
     size_t n_merges;
     const char *pre;       // a name of text/pretok.def

@@ -6,9 +6,6 @@
 #include "text/pretok.h"
 #include "text/vocab.h"
 
-// The numbers that GGUF and sentencepiece share.
-enum { LS_NORMAL = 1, LS_UNKNOWN, LS_CONTROL, LS_USER_DEFINED, LS_UNUSED, LS_BYTE };
-
 typedef enum {
     LS_BYTE_BPE,  // merges over bytes, tokens spelled in GPT-2's byte alphabet
     LS_CHAR_BPE,  // merges over characters

@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 #include "ui/demo.h"
 #include "ui/navigate.h"
 #include "ui/picture.h"
@@ -25,15 +24,14 @@ enum { FRAMES = 30, EVENTS_AT_ONCE = 4096, MOST_PROMPT = 64 << 20 };
 typedef struct {
     ls_source *source;
     ui_tour tour;
-    const ui_theme *theme;
+    const ui_theme *theme, *light; // light: to be used where the background is; NULL: not
     ui_state state;
     ui_canvas canvas;
-    ls_buf paste;
     const char *history; // file of prompts; NULL: none
     bool mouse;
     int fps;                         // frames a second at most
     bool history_failed;             // and the user was told
-    bool pasting, dirty, urgent;     // urgent: a key was pressed, its effect is to be seen at once
+    bool dirty, urgent;              // urgent: a key was pressed, its effect is to be seen at once
     uint64_t last_frame_ns, draw_ns; // draw_ns: what a frame takes, smoothed
 } app;
 
@@ -46,7 +44,7 @@ static void draw(app *a) {
     int rows, cols, cursor_row, cursor_col;
     ui_term_size(&rows, &cols);
     ui_canvas_resize(&a->canvas, rows, cols);
-    a->canvas.ascii = a->state.ascii || !a->canvas.utf8;
+    a->canvas.ascii = a->state.ascii || !a->canvas.utf8 || a->canvas.ambiguous_wide;
     ui_render(&a->state, &a->canvas, &cursor_row, &cursor_col);
     if (a->state.redraw) ui_term_redraw();
     a->state.redraw = false;
@@ -66,17 +64,16 @@ static void take_events(app *a) {
 
 static void take_key(app *a, ui_key k) {
     a->dirty = a->urgent = true;
-    if (k.code == UI_KEY_PASTE_BEGIN) {
-        a->pasting = true;
-        ls_buf_clear(&a->paste);
-    } else if (k.code == UI_KEY_PASTE_END) {
-        a->pasting = false;
-        ui_on_paste(&a->state, a->paste.n ? a->paste.p : "", a->paste.n);
-    } else if (a->pasting && k.code < UI_KEY_FIRST) {
-        char utf8[4];
-        int code = k.code == UI_KEY_ENTER ? '\n' : k.code;
-        ls_buf_add(&a->paste, utf8, (size_t)ls_utf8_encode((uint32_t)code, utf8));
-    } else if (k.code != UI_KEY_RESIZE) {
+    if (k.code == UI_KEY_PASTE) {
+        const ls_buf *text = ui_term_paste();
+        ui_on_paste(&a->state, text->p, text->n);
+        if (k.tag) ui_say(&a->state, "the end of the paste did not come; what came is kept", true);
+    } else if (k.code == UI_KEY_INVALID) {
+        ui_say(&a->state,
+               "the terminal sent bytes that are not UTF-8, and they are left out: set its encoding to UTF-8", true);
+    } else if (k.code == UI_KEY_BACKGROUND) {
+        if (a->light && ui_is_light((unsigned)k.tag)) ui_term_colors(a->theme = a->light);
+    } else {
         ui_layout l = ui_layout_of(a->canvas.rows, a->canvas.cols, &a->state.shown);
         if (k.code == UI_KEY_MOUSE && k.row < a->canvas.rows && k.col < a->canvas.cols)
             k.tag = a->canvas.cells[k.row * a->canvas.cols + k.col].tag;
@@ -121,7 +118,8 @@ static void save_display(app *a) {
 // Opens the prompt in the user's own editor. An editor that fails changes nothing.
 static void edit_outside(app *a) {
     a->state.want_editor = false;
-    char path[] = "/tmp/logitspec-prompt-XXXXXX";
+    const char *folder = getenv("TMPDIR");
+    char *path = ls_format("%s/logitspec-prompt-XXXXXX", folder && *folder ? folder : "/tmp");
     const char *editor = getenv("VISUAL");
     if (!editor || !*editor) editor = getenv("EDITOR");
     if (!editor || !*editor) editor = "vi";
@@ -132,9 +130,10 @@ static void edit_outside(app *a) {
     bool ok = f && fwrite(a->state.prompt.text.n ? a->state.prompt.text.p : "", 1, a->state.prompt.text.n, f) ==
                        a->state.prompt.text.n;
     if (f && fclose(f)) ok = false;
-    char *command = ls_format("%s %s", editor, path);
+    char *command = ls_format("%s \"$1\"", editor);
     if (!ok) ls_fail(&err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(errno));
-    else if (ui_term_run(command)) ls_fail(&err, LS_E_IO, "the editor '%.80s' failed; the prompt is as it was", editor);
+    else if (ui_term_run(command, path))
+        ls_fail(&err, LS_E_IO, "the editor '%.80s' failed; the prompt is as it was", editor);
     else if (!(f = fopen(path, "re"))) ls_fail(&err, LS_E_IO, "cannot read %s: %s", path, strerror(errno));
     else {
         ls_read_all(&text, f, path, MOST_PROMPT, &err);
@@ -148,6 +147,7 @@ static void edit_outside(app *a) {
         a->state.shown.focus = UI_NO_PANEL;
     }
     unlink(path);
+    free(path);
     free(command);
     ls_buf_free(&text);
     a->dirty = true;
@@ -155,6 +155,7 @@ static void edit_outside(app *a) {
 
 // Changes the theme and the mouse as often as the user asked for it.
 static void look_otherwise(app *a) {
+    if (a->state.themes) a->light = NULL; // it was chosen
     for (; a->state.themes > 0; a->state.themes--) {
         a->theme = ui_theme_after(a->theme);
         ui_term_colors(a->theme);
@@ -165,18 +166,22 @@ static void look_otherwise(app *a) {
 
 // The time between frames: the decoder keeps its processors, and drawing takes a fiftieth of one.
 static uint64_t frame_ns(const app *a) {
-    enum { SHARE = 50, LONGEST_MS = 250, KEY_MS = 100 };
+    enum { SHARE = 50, LONGEST_MS = 250, KEY_MS = 100, KEYS = 4 };
     const uint64_t least = 1000000000ull / (uint64_t)a->fps, fair = SHARE * a->draw_ns;
     const uint64_t longest = LONGEST_MS * 1000000ull, most = least > longest ? least : longest;
-    if (a->urgent) return least < KEY_MS * 1000000ull ? least : KEY_MS * 1000000ull;
+    if (a->urgent) return least / KEYS < KEY_MS * 1000000ull ? least / KEYS : KEY_MS * 1000000ull;
     return fair < least ? least : fair < most ? fair : most;
 }
 
+static int sooner(int a, int b) { // in milliseconds; -1: never
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
 static int wait_ms(const app *a) {
-    const int demo = ui_demo_wait_ms(&a->state, ls_now_ns());
-    if (!a->dirty) return demo;
+    const int least = sooner(ui_demo_wait_ms(&a->state, ls_now_ns()), ui_term_key_ms());
+    if (!a->dirty) return least;
     const uint64_t since = ls_now_ns() - a->last_frame_ns, due = frame_ns(a);
-    return since >= due ? 0 : (int)((due - since) / 1000000) + 1;
+    return since >= due ? 0 : sooner(least, (int)((due - since) / 1000000) + 1);
 }
 
 static bool is_time(const app *a) { // for another frame
@@ -206,6 +211,7 @@ static void loop(app *a) {
         if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) break; // the terminal is gone
         if (a->state.want_editor) edit_outside(a);
         look_otherwise(a);
+        a->dirty |= ui_term_resized();
         a->dirty |= ui_term_continued();
         if (a->state.suspend || ui_term_stop_asked()) {
             a->state.suspend = false;
@@ -228,6 +234,8 @@ void ui_begin(ui_state *s, const ui_options *o) {
     s->ascii = o->ascii;
     s->words = o->words;
     s->has_tour = o->tour != NULL;
+    s->left = o->left;
+    s->keeps = o->keeps;
     s->about = o->about;
     s->save_settings = o->save_settings;
     s->make_ways = o->ways;
@@ -246,14 +254,21 @@ void ui_begin(ui_state *s, const ui_options *o) {
     }
 }
 
+// What some terminals say of themselves: "INK;GROUND", numbers of colours.
+static bool environment_is_light(void) {
+    const char *colors = getenv("COLORFGBG"), *ground = colors ? strrchr(colors, ';') : NULL;
+    return ground && (!strcmp(ground, ";7") || !strcmp(ground, ";15"));
+}
+
 ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *err) {
-    const ui_term_options shown = {o->color ? o->theme : ui_theme_find("mono"), o->mouse};
+    const ui_theme *light = o->color ? o->light : NULL, *coloured = light && environment_is_light() ? light : o->theme;
+    const ui_term_options shown = {o->color ? coloured : ui_theme_find("mono"), o->mouse, light != NULL};
     ls_code code = ui_term_open(&shown, err);
     if (code) {
         source->close(source);
         return code;
     }
-    app a = {.source = source, .theme = shown.theme, .mouse = o->mouse};
+    app a = {.source = source, .theme = shown.theme, .light = light, .mouse = o->mouse};
     ui_state_init(&a.state);
     a.canvas.utf8 = ui_term_is_utf8();
     a.canvas.ambiguous_wide = o->ambiguous_wide;
@@ -261,7 +276,10 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     a.fps = o->fps > 0 ? o->fps : FRAMES;
     a.tour = (ui_tour){.options = o, .source = &a.source, .state = &a.state};
     ui_begin(&a.state, o);
-    a.state.clipboard = o->clipboard && ui_term_takes_copies();
+    if (!a.canvas.utf8)
+        ui_say(&a.state, "the locale is not UTF-8 (see LANG): characters beyond ASCII are shown as ?, and sent whole",
+               false);
+    a.state.clipboard = o->clipboard ? ui_term_copies() : NULL;
     send_requests(&a);
     loop(&a);
     ui_tour_leave(&a.tour);
@@ -271,7 +289,6 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     *exit_code = a.state.exit_code;
     ui_state_free(&a.state);
     ui_canvas_free(&a.canvas);
-    ls_buf_free(&a.paste);
     if (signal_number) raise(signal_number); // by the default action: the exit status names the signal
     return LS_OK;
 }

@@ -7,10 +7,10 @@
 #include <stdbool.h>
 
 typedef struct {
-    const ui_theme *theme;
+    const ui_theme *theme, *light; // light: instead, where the terminal says that its background is; NULL: never
     bool color, mouse, ambiguous_wide;
-    bool clipboard; // copies go to the terminal (OSC 52), where it takes them
-    int fps;        // frames a second at most; 0: as many as ever
+    bool clipboard;             // copies go to the terminal (OSC 52), where it takes them
+    int fps;                    // frames a second at most; 0: as many as ever
     bool ascii;                 // draw with ASCII only (always where the terminal shows no UTF-8)
     bool recording;             // the source plays a recording: it takes no prompts
     const char *prompt;         // sent at once; NULL: none
@@ -24,6 +24,8 @@ typedef struct {
     void *ud;
     const char *const *words; // that commands complete to, besides actions; ends with NULL; may be NULL
     const char *history;      // file of earlier prompts; NULL: none
+    const char *left;         // a conversation that an earlier process kept, to be loaded; NULL: none
+    bool keeps;               // this one is kept if ^C ends it
     const ui_demo *demo;      // played; NULL: none
 } ui_options;
 

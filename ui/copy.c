@@ -67,7 +67,7 @@ static void words(const ui_state *s, ls_buf *out) {
 }
 
 static void copy(ui_state *s, const ls_buf *text, const char *what) {
-    char said[160];
+    char said[200];
     ls_buf shown = {0}; // what a shell would obey must not be pasted into one
     ls_visible_text(&shown, text->n ? text->p : "", text->n);
     if (!shown.n) snprintf(said, sizeof said, "there is nothing to copy yet");
@@ -81,8 +81,8 @@ static void copy(ui_state *s, const ls_buf *text, const char *what) {
     else {
         free(s->to_copy);
         s->to_copy = ls_strndup(shown.p, shown.n);
-        snprintf(said, sizeof said, "%s is sent to the terminal's clipboard: %zu byte%s", what, shown.n,
-                 ls_plural(shown.n));
+        snprintf(said, sizeof said, "%s: %zu byte%s sent for the clipboard (OSC 52); %s", what, shown.n,
+                 ls_plural(shown.n), s->clipboard);
     }
     ui_say(s, said, false);
     ls_buf_free(&shown);

@@ -26,13 +26,17 @@ void ui_edit_set(ui_edit *e, const char *text) {
     e->cursor = e->text.n;
 }
 
-void ui_edit_insert(ui_edit *e, const char *p, size_t n) {
+size_t ui_edit_insert(ui_edit *e, const char *p, size_t n) {
     ls_buf clean = {0};
+    size_t left_out = 0;
     for (size_t i = 0; i < n;) {
         uint32_t cp;
-        int len = ls_utf8_decode(p + i, n - i, &cp);
+        const int len = ls_utf8_decode(p + i, n - i, &cp);
         if (len > 0 && (cp >= 32 || cp == '\n' || cp == '\t') && !(cp >= 127 && cp < 160))
             ls_buf_add(&clean, p + i, (size_t)len);
+        else if (len > 0 && cp == '\r') {
+            if (i + 1 == n || p[i + 1] != '\n') ls_buf_char(&clean, '\n');
+        } else left_out++;
         i += (size_t)(len > 0 ? len : 1);
     }
     if (clean.n) {
@@ -42,6 +46,7 @@ void ui_edit_insert(ui_edit *e, const char *p, size_t n) {
         e->cursor += clean.n;
     }
     ls_buf_free(&clean);
+    return left_out;
 }
 
 static size_t before(const ui_edit *e) {
@@ -70,6 +75,13 @@ static size_t word_before(const ui_edit *e) {
     size_t i = e->cursor;
     while (i > 0 && e->text.p[i - 1] == ' ') i--;
     while (i > 0 && e->text.p[i - 1] != ' ') i--;
+    return i;
+}
+
+static size_t word_after(const ui_edit *e) {
+    size_t i = e->cursor;
+    while (i < e->text.n && e->text.p[i] == ' ') i++;
+    while (i < e->text.n && e->text.p[i] != ' ') i++;
     return i;
 }
 
@@ -123,12 +135,10 @@ bool ui_edit_key(ui_edit *e, int key) {
     case UI_KEY_NEWLINE: ui_edit_insert(e, "\n", 1); return true;
     case UI_KEY_BACKSPACE: cut(e, before(e), e->cursor); return true;
     case UI_CTRL('D'):
-    case UI_KEY_DELETE: {
-        size_t cursor = e->cursor;
-        cut(e, cursor, after(e));
-        e->cursor = cursor;
-        return true;
-    }
+    case UI_KEY_DELETE: cut(e, e->cursor, after(e)); return true;
+    case UI_KEY_DELETE_WORD: cut(e, e->cursor, word_after(e)); return true;
+    case UI_KEY_WORD_LEFT: e->cursor = word_before(e); return true;
+    case UI_KEY_WORD_RIGHT: e->cursor = word_after(e); return true;
     case UI_CTRL('U'): cut(e, line_begin(e, e->cursor), e->cursor); return true;
     case UI_CTRL('K'): cut(e, e->cursor, line_end(e, e->cursor)); return true;
     case UI_CTRL('W'): cut(e, word_before(e), e->cursor); return true;

@@ -47,6 +47,8 @@ typedef struct {
     bool inspect, compare;
     bool note;         // room for what a demo says
     int prompt_rows;   // lines of the prompt; 0: one
+    int message_rows;  // of the message above it; 0: one
+    bool empty;        // no turn yet: Output explains
     bool inspect_last; // of Inspect and Compare, it was opened last
 } ui_shown;
 
@@ -99,6 +101,9 @@ typedef struct {
     bool has_header;
     bool recording;           // it is played, not decoded: prompts make no sense
     bool has_tour, want_tour; // the application can show the guided tour; it is asked for
+    const char *left;         // file of a conversation that was cut off, to be loaded; borrowed, NULL: none
+    bool keeps;               // this one outlives ^C, for the next start
+    bool interrupted;         // the last key was ^C
     bool starts_paused;       // the next answer
     ls_run header;
     ls_run_state run_state;
@@ -169,9 +174,9 @@ typedef struct {
     // for the application
     ui_request outbox[8];
     int n_outbox;
-    char *save_to; // file for the display; owned
-    bool clipboard; // the terminal takes copies
-    char *to_copy;  // for it; owned
+    char *save_to;         // file for the display; owned
+    const char *clipboard; // what is known of where copies go; NULL: nowhere
+    char *to_copy;         // for it; owned
     bool quit;
     int exit_code;
     // statistics of the viewed turn up to the viewed step

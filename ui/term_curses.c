@@ -1,7 +1,10 @@
 #include "ui/term_curses.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/rescue.h"
+#include "base/utf8.h"
 #include "base/visible.h"
+#include "ui/input.h"
 
 #include <curses.h>
 #include <errno.h>
@@ -13,13 +16,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
-
-enum { PASTE_BEGIN = KEY_MAX + 1, PASTE_END, MOUSE_SGR, MOUSE_OLD };
+#include <wchar.h>
 
 static struct {
     SCREEN *screen;
@@ -27,12 +30,18 @@ static struct {
     int saved[2], caught; // descriptors 1 and 2 as they were; the hidden file
     off_t told;           // of the hidden file: bytes that are in the log
     int wake[2];
-    volatile sig_atomic_t signal, stop_asked, continued;
-    void (*resized)(int); // curses' own handler of SIGWINCH
+    volatile sig_atomic_t signal, stop_asked, continued, resized, writing; // writing: the terminal may hold this thread
+    sigset_t handled;                                                      // signals that would end the program
     struct termios tty;
     const ui_theme *theme;
     int colors; // 0: none
     bool mouse;
+    uint64_t asked_ns; // for the background; 0: not, or it was answered
+    ui_input input;
+    // for characters whose cells curses counts otherwise
+    bool places;     // the terminal keeps a place of its cursor
+    bool all;        // everything is drawn again
+    ui_canvas shown; // the last frame
 } term;
 
 static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
@@ -40,8 +49,10 @@ static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
 static const char mouse_on[] = "\033[?1000h\033[?1006h", mouse_off[] = "\033[?1006l\033[?1000l";
 
 static void tell(const char *sequence) {
+    term.writing = true;
     fputs(sequence, term.out);
     fflush(term.out);
+    term.writing = false;
 }
 
 // What the terminal sends beside keys; off while another program has it.
@@ -57,8 +68,31 @@ static void wake(void) {
     errno = error;
 }
 
+// Only calls that are safe in a signal handler: a fixed string that leaves curses' screen, and the tty's modes.
+static void leave(void) {
+    static const char restore[] = "\033[?2004l\033[?1000l\033[?1002l\033[?1006l\033[0m\033[?1049l\033[?25h\r\n";
+    if (term.writing) tcflush(term.saved[0], TCOFLUSH); // there may be no room
+    struct pollfd room = {term.saved[0], POLLOUT, 0};
+    const ssize_t n = poll(&room, 1, 0) > 0 ? write(term.saved[0], restore, sizeof restore - 1) : 0;
+    if (n >= 0) tcsetattr(STDIN_FILENO, TCSANOW, &term.tty);
+}
+
+static void on_crash(int number) {
+    leave();
+    signal(number, SIG_DFL);
+    raise(number); // so the status names it
+}
+
+// A terminal that reads nothing holds the write that draws: what waits there is thrown away, so that the write ends.
+// If that does not help, the alarm does.
 static void on_signal(int number) {
+    enum { GIVE_UP_S = 5 };
+    const int error = errno;
+    if (term.signal && number == SIGALRM) on_crash(term.signal);
+    if (!term.signal) alarm(GIVE_UP_S);
     term.signal = number;
+    if (term.writing) tcflush(term.saved[0], TCOFLUSH);
+    errno = error;
     wake();
 }
 
@@ -75,22 +109,11 @@ static void on_continue(int number) {
     wake();
 }
 
-// Curses only notes the new size until a key is read. The signal may come while nobody waits for keys, so it must end
-// the next wait.
+// It may come while nobody waits for keys, so it must end the next wait.
 static void on_resize(int number) {
-    term.resized(number);
+    (void)number;
+    term.resized = 1;
     wake();
-}
-
-// Only calls that are safe in a signal handler: a fixed string that leaves curses' screen, and the tty's modes.
-static void leave(void) {
-    static const char restore[] = "\033[?2004l\033[?1000l\033[?1002l\033[?1006l\033[0m\033[?1049l\033[?25h\r\n";
-    if (write(term.saved[0], restore, sizeof restore - 1) >= 0) tcsetattr(STDIN_FILENO, TCSANOW, &term.tty);
-}
-
-static void on_crash(int number) {
-    leave();
-    raise(number); // SA_RESETHAND: the default action, with the right status
 }
 
 // Standard output and error go to where they went before the screen; what libraries wrote meanwhile is told.
@@ -126,6 +149,31 @@ static void handle(int number, void (*handler)(int), int flags) {
     sigaction(number, &a, NULL);
 }
 
+// Every signal that would end the program and leave the terminal as it is; not those that are ignored or a library's,
+// nor SIGABRT (base/rescue.h).
+static void handle_end(int number) {
+    static const int others[] = {SIGABRT, SIGKILL,  SIGSTOP, SIGCHLD, SIGCONT, SIGURG,
+                                 SIGPIPE, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU},
+                     crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    struct sigaction now;
+    bool crash = false;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i] == number) return;
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) crash |= crashes[i] == number;
+    if (sigaction(number, NULL, &now) || now.sa_handler != SIG_DFL) return;
+    handle(number, crash ? on_crash : on_signal, SA_RESTART);
+    sigaddset(&term.handled, number);
+}
+
+static void leave_signals(void) {
+    for (int i = 1; i <= SIGRTMAX; i++)
+        if (sigismember(&term.handled, i) == 1) signal(i, SIG_DFL);
+    alarm(0);
+    signal(SIGWINCH, SIG_DFL);
+    signal(SIGTSTP, SIG_DFL);
+    signal(SIGCONT, SIG_DFL);
+}
+
 static void init_colors(const ui_theme *theme) {
     term.colors = 0;
     if (ui_theme_has_colors(theme) && has_colors()) {
@@ -140,6 +188,46 @@ static void init_colors(const ui_theme *theme) {
     }
 }
 
+// Of the terminal. False: it does not know.
+static bool real_size(int *rows, int *cols) {
+    struct winsize size;
+    if (ioctl(STDIN_FILENO, TIOCGWINSZ, &size) || !size.ws_row || !size.ws_col) return false;
+    *rows = size.ws_row;
+    *cols = size.ws_col;
+    return true;
+}
+
+static bool has(const char *capability) {
+    const char *s = tigetstr(capability);
+    return s && s != (char *)-1;
+}
+
+// What this terminal's description says of keys; ui/input.h knows the common sequences.
+static void learn_keys(void) {
+    static const struct {
+        const char *capability;
+        int key;
+    } keys[] = {{"kcuu1", UI_KEY_UP},     {"kcud1", UI_KEY_DOWN},    {"kcub1", UI_KEY_LEFT}, {"kcuf1", UI_KEY_RIGHT},
+                {"kpp", UI_KEY_PAGE_UP},  {"knp", UI_KEY_PAGE_DOWN}, {"khome", UI_KEY_HOME}, {"kend", UI_KEY_END},
+                {"kdch1", UI_KEY_DELETE}, {"kcbt", UI_KEY_BACKTAB},  {"kent", UI_KEY_ENTER}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (has(keys[i].capability)) ui_input_learn(&term.input, tigetstr(keys[i].capability), keys[i].key);
+    for (int f = 1; f <= UI_KEY_LAST - UI_KEY_F0; f++) {
+        char name[8];
+        snprintf(name, sizeof name, "kf%d", f);
+        if (has(name)) ui_input_learn(&term.input, tigetstr(name), UI_KEY_F0 + f);
+    }
+}
+
+// Terminals that would show the letters of a string.
+static bool takes_strings(void) {
+    static const char *const without[] = {"linux", "dumb", "vt", "ansi", "cons", "sun"};
+    const char *name = getenv("TERM");
+    for (size_t i = 0; name && i < sizeof without / sizeof *without; i++)
+        if (!strncmp(name, without[i], strlen(without[i]))) return false;
+    return name != NULL;
+}
+
 static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     memset(&term, 0, sizeof term);
     tcgetattr(STDIN_FILENO, &term.tty);
@@ -149,15 +237,25 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     term.out = fdopen(dup(STDOUT_FILENO), "w");
     if (pipe2(term.wake, O_CLOEXEC | O_NONBLOCK) || !term.out)
         return ls_fail(err, LS_E_IO, "the screen cannot start: no file descriptors are left");
-    // Curses would ignore SIGTSTP while it draws, and lose the one that comes then; it does not where others handle it.
+    // Before curses handles some of them: it would ignore SIGTSTP while it draws, and lose the one that comes then.
+    for (int i = 1; i <= SIGRTMAX; i++) handle_end(i);
+    handle(SIGWINCH, on_resize, SA_RESTART);
     struct sigaction stop;
     sigaction(SIGTSTP, NULL, &stop);
     if (stop.sa_handler != SIG_IGN) { // without job control it stays so
         handle(SIGTSTP, on_stop, SA_RESTART);
         handle(SIGCONT, on_continue, SA_RESTART);
     }
-    set_escdelay(25);
+    int rows, cols;
+    if (real_size(&rows, &cols)) { // LINES and COLUMNS would hold whatever the size becomes
+        use_env(FALSE);
+        use_tioctl(TRUE);
+    }
     term.screen = newterm(NULL, term.out, stdin);
+    if (term.screen && !has("cup")) { // such as dumb: its cursor cannot be placed
+        delscreen(term.screen);
+        term.screen = NULL;
+    }
     if (!term.screen)
         return ls_fail(err, LS_E_IO,
                        "this terminal (TERM=%s) cannot be driven; 'logitspec generate' works without a screen",
@@ -171,22 +269,20 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     noecho();
     nonl();
     keypad(stdscr, TRUE);
-    nodelay(stdscr, TRUE);
     intrflush(stdscr, FALSE);
-    define_key("\033[200~", PASTE_BEGIN);
-    define_key("\033[201~", PASTE_END);
-    define_key("\033[<", MOUSE_SGR);
-    define_key("\033[M", MOUSE_OLD);
+    idcok(stdscr, FALSE); // nothing moves cells that it does not know
+    term.places = ui_term_is_utf8() && has("sc") && has("rc");
+    typeahead(-1); // input is not read by curses, nor looked at
+    learn_keys();
+    const char *delay = getenv("ESCDELAY");
+    term.input.escape_ms = delay && atoi(delay) > 0 && atoi(delay) <= 1000 ? atoi(delay) : 0;
     term.mouse = o->mouse;
     reports(true);
     init_colors(o->theme);
-    const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT}, crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) handle(ends[i], on_signal, SA_RESTART);
-    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) handle(crashes[i], on_crash, (int)SA_RESETHAND);
-    struct sigaction resize;
-    sigaction(SIGWINCH, NULL, &resize);
-    term.resized = resize.sa_handler;
-    if (term.resized != SIG_DFL && term.resized != SIG_IGN) handle(SIGWINCH, on_resize, SA_RESTART);
+    if (o->ask && takes_strings()) {
+        tell("\033]11;?\a");
+        term.asked_ns = ls_now_ns();
+    }
     signal(SIGPIPE, SIG_IGN);
     return LS_OK;
 }
@@ -198,15 +294,46 @@ ls_code ui_term_open(const ui_term_options *o, ls_err *err) {
     pthread_mutex_lock(&lock);
     const ls_code code = open_screen(o, err);
     pthread_mutex_unlock(&lock);
-    if (code) ls_rescue_remove(on_sudden_end, NULL);
+    if (code) {
+        leave_signals();
+        ls_rescue_remove(on_sudden_end, NULL);
+    }
     return code;
+}
+
+ui_key ui_term_key(void) {
+    enum { BLOCK = 4096 };
+    char bytes[BLOCK];
+    for (;;) {
+        const ui_key k = ui_input_next(&term.input, ls_now_ns());
+        if (k.code == UI_KEY_BACKGROUND) term.asked_ns = 0;
+        struct pollfd more = {STDIN_FILENO, POLLIN, 0};
+        if (k.code != UI_KEY_NONE || poll(&more, 1, 0) <= 0) return k;
+        // byte by byte: what is typed behind the key that gives the terminal away is for whoever gets it
+        const size_t most = term.input.mode == UI_INPUT_PASTE ? sizeof bytes : 1;
+        const ssize_t n = read(STDIN_FILENO, bytes, most);
+        if (n <= 0) return k;
+        ui_input_feed(&term.input, bytes, (size_t)n, ls_now_ns());
+    }
+}
+
+// An answer of the terminal that comes later would be typed into the shell.
+static void await_answer(void) {
+    enum { PATIENCE_MS = 100, LATE_MS = 1000 };
+    struct pollfd more = {STDIN_FILENO, POLLIN, 0};
+    while (term.asked_ns && !term.signal && ls_now_ns() - term.asked_ns < LATE_MS * 1000000ull &&
+           poll(&more, 1, PATIENCE_MS) > 0 && more.revents == POLLIN)
+        ui_term_key();
 }
 
 void ui_term_close(void) {
     if (!term.screen) return;
+    await_answer();
     pthread_mutex_lock(&lock);
     reports(false);
+    term.writing = true;
     endwin();
+    term.writing = false;
     delscreen(term.screen);
     fclose(term.out);
     fflush(NULL);
@@ -214,11 +341,12 @@ void ui_term_close(void) {
     close(term.caught);
     close(term.saved[0]);
     close(term.saved[1]);
-    const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGWINCH, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTSTP, SIGCONT};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) signal(ends[i], SIG_DFL);
+    leave_signals();
     close(term.wake[0]);
     close(term.wake[1]);
     term.screen = NULL;
+    ui_input_free(&term.input);
+    ui_canvas_free(&term.shown);
     pthread_mutex_unlock(&lock);
     ls_rescue_remove(on_sudden_end, NULL);
 }
@@ -237,12 +365,63 @@ void ui_term_caught(ls_buf *out) {
 }
 
 void ui_term_size(int *rows, int *cols) {
+    pthread_mutex_lock(&lock);
+    if (real_size(rows, cols) && is_term_resized(*rows, *cols)) resizeterm(*rows, *cols);
     getmaxyx(stdscr, *rows, *cols);
+    pthread_mutex_unlock(&lock);
 }
 
 static attr_t marks(int m) {
     return (m & UI_BOLD ? A_BOLD : 0) | (m & UI_UNDERLINE ? A_UNDERLINE : 0) | (m & UI_REVERSE ? A_REVERSE : 0) |
            (m & UI_FAINT ? A_DIM : 0) | (m & UI_ITALIC ? A_ITALIC : 0);
+}
+
+// Cells as curses counts them: where it counts otherwise, it would put what follows in the wrong place.
+static int counted(const char *glyph) {
+    int cells = 0, n = 0;
+    for (uint32_t cp = 0; *glyph; glyph += ls_utf8_decode(glyph, strlen(glyph), &cp), cells += wcwidth((wchar_t)cp))
+        n++;
+    return n > CCHARW_MAX ? -1 : cells;
+}
+
+static int cells_at(const ui_canvas *c, int row, int col) {
+    const ui_cell *cell = c->cells + row * c->cols;
+    int n = 1;
+    while (col + n < c->cols && !*cell[col + n].glyph) n++;
+    return n;
+}
+
+static bool is_odd(const ui_canvas *c, int row, int col) {
+    const ui_cell *cell = c->cells + row * c->cols + col;
+    if (!(cell->mark & UI_ODD) && (unsigned char)*cell->glyph < 0x80 && (!*cell->glyph || !cell->glyph[1]))
+        return false;
+    return cell->mark & UI_ODD || counted(cell->glyph) != cells_at(c, row, col);
+}
+
+// Characters whose cells programs count differently. Curses has blanks in their places; here each is put there, and
+// what follows it is not moved by it, since the cursor goes back to where curses left it.
+static void put_odd(const ui_canvas *c) {
+    const char *save = tigetstr("sc"), *restore = tigetstr("rc"), *place = tigetstr("cup");
+    ls_buf out = {0};
+    const size_t row_bytes = (size_t)c->cols * sizeof *c->cells;
+    const bool all = term.all || term.shown.rows != c->rows || term.shown.cols != c->cols;
+    if (all) ui_canvas_resize(&term.shown, c->rows, c->cols);
+    for (int row = 0; row < c->rows; row++) {
+        const ui_cell *cell = c->cells + row * c->cols;
+        ui_cell *before = term.shown.cells + row * c->cols;
+        if (!all && !memcmp(before, cell, row_bytes)) continue; // curses drew nothing there
+        memcpy(before, cell, row_bytes);
+        for (int col = 0; col < c->cols; col++) {
+            if (!is_odd(c, row, col)) continue;
+            ls_buf_str(&out, tiparm(place, row, col));
+            ui_sgr(&term.theme->style[cell[col].role], cell[col].mark, term.colors, &out);
+            ls_buf_str(&out, cell[col].glyph);
+        }
+    }
+    term.all = false;
+    if (out.n) fprintf(term.out, "%s%s%s", save, out.p, restore);
+    fflush(term.out);
+    ls_buf_free(&out);
 }
 
 void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col) {
@@ -256,18 +435,21 @@ void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col) {
             for (; col < c->cols && cell[col].role == cell[start].role && cell[col].mark == cell[start].mark &&
                    n + UI_GLYPH_BYTES < sizeof run;
                  col++) {
-                size_t len = strlen(cell[col].glyph);
-                memcpy(run + n, cell[col].glyph, len);
-                n += len;
+                if (term.places && is_odd(c, row, col))
+                    for (int i = cells_at(c, row, col); i > 0; i--, n++) run[n] = ' ';
+                else n += (size_t)(stpcpy(run + n, cell[col].glyph) - (run + n));
             }
             const ui_style *s = &term.theme->style[cell[start].role];
             attr_set(marks(cell[start].mark | s->mark), (short)(term.colors ? cell[start].role + 1 : 0), NULL);
             mvaddnstr(row, start, run, (int)n);
         }
     }
+    term.writing = true;
     curs_set(cursor_row >= 0);
     if (cursor_row >= 0) move(cursor_row, cursor_col);
     refresh();
+    if (term.places) put_odd(c);
+    term.writing = false;
     pthread_mutex_unlock(&lock);
 }
 
@@ -290,16 +472,19 @@ void ui_term_copy(const char *text) {
     ls_buf_free(&sequence);
 }
 
-bool ui_term_takes_copies(void) {
-    static const char *const without[] = {"linux", "dumb", "vt", "ansi", "cons", "sun"}; // and would show the letters
-    const char *name = getenv("TERM");
-    for (size_t i = 0; name && i < sizeof without / sizeof *without; i++)
-        if (!strncmp(name, without[i], strlen(without[i]))) return false;
-    return name != NULL;
+const char *ui_term_copies(void) {
+    const char *tmux = getenv("TMUX"), *screen = getenv("STY"), *name = getenv("TERM");
+    if (!takes_strings()) return NULL;
+    if (tmux && *tmux) return "tmux passes it on after 'tmux set -s set-clipboard on'";
+    if (screen && *screen) return "GNU screen does not pass it on: ':save-text FILE' writes it";
+    if (name && (!strncmp(name, "screen", 6) || !strncmp(name, "tmux", 4))) // by ssh, as it seems
+        return "tmux passes it on after 'tmux set -s set-clipboard on', GNU screen does not";
+    return "no terminal says whether it took it";
 }
 
 void ui_term_redraw(void) {
     clearok(stdscr, TRUE);
+    term.all = true;
 }
 
 bool ui_term_stop_asked(void) {
@@ -336,6 +521,12 @@ void ui_term_suspend(void) {
     take_back(&ours);
 }
 
+bool ui_term_resized(void) {
+    const bool resized = term.resized;
+    term.resized = 0;
+    return resized;
+}
+
 // SIGSTOP cannot be caught, and whoever had the terminal meanwhile may have changed it.
 bool ui_term_continued(void) {
     if (!term.continued) return false;
@@ -344,9 +535,31 @@ bool ui_term_continued(void) {
     return true;
 }
 
-int ui_term_run(const char *command) {
+static void on_child(int number) {
+    (void)number;
+    wake();
+}
+
+// Waits for it. A signal that ends this program goes to it too, and is not held up by a child that stays.
+static int wait_for(pid_t child) {
+    enum { PATIENCE_MS = 1000 };
+    int status = -1, signalled = 0;
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        struct pollfd woken = {term.wake[0], POLLIN, 0};
+        if (term.signal && !signalled) kill(child, signalled = term.signal);
+        if (poll(&woken, 1, signalled ? PATIENCE_MS : -1) == 0) return -1;
+        ui_term_woken();
+    }
+    return status;
+}
+
+int ui_term_run(const char *command, const char *argument) {
     struct sigaction ours;
     give_away(&ours); // ^Z stops the editor and this process alike
+    handle(SIGCHLD, on_child, SA_RESTART);
+    struct sigaction before[2], ignored = {.sa_handler = SIG_IGN}; // the terminal may send them to both
+    sigaction(SIGINT, &ignored, &before[0]);
+    sigaction(SIGQUIT, &ignored, &before[1]);
     const pid_t child = fork();
     if (child == 0) {
         sigset_t none;
@@ -355,12 +568,13 @@ int ui_term_run(const char *command) {
         for (int i = 1; i < NSIG; i++) signal(i, SIG_DFL);
         dup2(term.saved[0], STDOUT_FILENO);
         dup2(term.saved[1], STDERR_FILENO);
-        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        execl("/bin/sh", "sh", "-c", command, "sh", argument, (char *)NULL);
         _exit(127);
     }
-    int status = -1;
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    const int status = child > 0 ? wait_for(child) : -1;
+    signal(SIGCHLD, SIG_DFL);
+    sigaction(SIGINT, &before[0], NULL);
+    sigaction(SIGQUIT, &before[1], NULL);
     take_back(&ours);
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -379,59 +593,12 @@ int ui_term_signal(void) {
     return term.signal;
 }
 
-// The next character of a sequence, whose bytes may come apart; 0: none comes.
-static int rest_of_sequence(void) {
-    enum { PATIENCE_MS = 100 };
-    struct pollfd more = {STDIN_FILENO, POLLIN, 0};
-    wint_t c;
-    if (get_wch(&c) == OK) return (int)c;
-    return poll(&more, 1, PATIENCE_MS) > 0 && get_wch(&c) == OK ? (int)c : 0;
+const ls_buf *ui_term_paste(void) {
+    return &term.input.text;
 }
 
-// ESC [ < BUTTON ; COLUMN ; ROW, then M where it was pressed and m where it was released; or ESC [ M and three
-// characters.
-static ui_key mouse_key(bool sgr) {
-    enum { WHEEL = 64, OTHERS = 3 | 32 | 128 }; // of a button: bits of others, and of motion
-    int v[3] = {0, 0, 0}, c = 0;
-    bool pressed = true;
-    for (int i = 0; i < 3 && sgr; i++) {
-        while ((c = rest_of_sequence()) >= '0' && c <= '9')
-            if (v[i] < 100000) v[i] = 10 * v[i] + c - '0';
-        pressed = c == 'M';
-    }
-    for (int i = 0; i < 3 && !sgr; i++) v[i] = rest_of_sequence() - 32;
-    const int button = v[0] & (WHEEL | OTHERS);
-    const ui_key none = {.code = UI_KEY_RESIZE}; // nothing of ours: draws again
-    if (!pressed || v[1] < 1 || v[2] < 1 || (button && (button & ~1) != WHEEL)) return none;
-    const ui_mouse_kind kind = !button ? UI_MOUSE_CLICK : button == WHEEL ? UI_MOUSE_WHEEL_UP : UI_MOUSE_WHEEL_DOWN;
-    return (ui_key){UI_KEY_MOUSE, kind, v[2] - 1, v[1] - 1, 0};
-}
-
-ui_key ui_term_key(void) {
-    static const struct {
-        int curses, ours;
-    } named[] = {{KEY_UP, UI_KEY_UP},          {KEY_DOWN, UI_KEY_DOWN},
-                 {KEY_LEFT, UI_KEY_LEFT},      {KEY_RIGHT, UI_KEY_RIGHT},
-                 {KEY_PPAGE, UI_KEY_PAGE_UP},  {KEY_NPAGE, UI_KEY_PAGE_DOWN},
-                 {KEY_HOME, UI_KEY_HOME},      {KEY_END, UI_KEY_END},
-                 {KEY_BTAB, UI_KEY_BACKTAB},   {KEY_BACKSPACE, UI_KEY_BACKSPACE},
-                 {KEY_DC, UI_KEY_DELETE},      {KEY_RESIZE, UI_KEY_RESIZE},
-                 {KEY_ENTER, UI_KEY_ENTER},    {PASTE_BEGIN, UI_KEY_PASTE_BEGIN},
-                 {PASTE_END, UI_KEY_PASTE_END}};
-    wint_t c;
-    pthread_mutex_lock(&lock); // it may draw: after a change of size, or when the program goes on
-    const int kind = get_wch(&c);
-    pthread_mutex_unlock(&lock);
-    if (kind == ERR) return (ui_key){0};
-    if (kind != KEY_CODE_YES) {
-        int code = c == 127 || c == 8 ? UI_KEY_BACKSPACE : (int)c;
-        return (ui_key){.code = code};
-    }
-    if (c == MOUSE_SGR || c == MOUSE_OLD) return mouse_key(c == MOUSE_SGR);
-    if (c > KEY_F(0) && c <= KEY_F(12)) return (ui_key){.code = UI_KEY_F0 + (int)(c - KEY_F(0))};
-    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        if ((int)c == named[i].curses) return (ui_key){.code = named[i].ours};
-    return (ui_key){.code = UI_KEY_RESIZE}; // a key without a meaning: draw, so that reading goes on
+int ui_term_key_ms(void) {
+    return ui_input_wait_ms(&term.input, ls_now_ns());
 }
 
 const char *ui_curses_version(void) {

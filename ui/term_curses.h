@@ -9,6 +9,7 @@
 typedef struct {
     const ui_theme *theme;
     bool mouse;
+    bool ask; // the terminal for its background: the answer is a key, UI_KEY_BACKGROUND
 } ui_term_options;
 
 // LS_E_IO: standard input and output are no terminal, or curses cannot drive it.
@@ -23,14 +24,19 @@ void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col);
 void ui_term_colors(const ui_theme *theme); // from the next frame on
 void ui_term_mouse(bool on);
 void ui_term_copy(const char *text); // to the terminal's clipboard (OSC 52); it tells nobody whether it did
-bool ui_term_takes_copies(void);     // as far as its name says
+// What is known of where copies go, as the end of a message; NULL: this terminal takes none, as far as its name says.
+const char *ui_term_copies(void);
 void ui_term_redraw(void);     // the next show sends everything again
 void ui_term_suspend(void);    // stops the process as Ctrl-Z does; returns when it goes on
 bool ui_term_stop_asked(void); // a SIGTSTP came: it is time for ui_term_suspend
+bool ui_term_resized(void);    // since the last call
 bool ui_term_continued(void);  // the process was stopped and goes on: the terminal is set up, draw everything
-// Runs a shell command on the real terminal, then comes back. Returns its exit status; -1: it could not be run.
-int ui_term_run(const char *command);
-ui_key ui_term_key(void); // the next key, UI_KEY_NONE when none waits
+// Runs a shell command, whose $1 is the argument, on the real terminal, then comes back. Returns its exit status; -1:
+// it could not be run, or a signal ended it.
+int ui_term_run(const char *command, const char *argument);
+ui_key ui_term_key(void);          // the next key, UI_KEY_NONE when none waits
+const ls_buf *ui_term_paste(void); // after UI_KEY_PASTE, until the next key is read: the text, as it came
+int ui_term_key_ms(void);          // until a key is there without another byte; -1: never
 // A descriptor that polls readable after a signal. ui_term_signal is the signal that ends the program, else 0.
 int ui_term_signal_fd(void);
 // Clears the descriptor. Call it before reading keys: a new size that comes after them has to end the next wait.

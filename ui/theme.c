@@ -62,6 +62,10 @@ bool ui_theme_has_colors(const ui_theme *t) {
     return strcmp(t->name, "mono") != 0;
 }
 
+bool ui_is_light(unsigned rgb) {
+    return 299 * (rgb >> 16) + 587 * (rgb >> 8 & 255) + 114 * (rgb & 255) > 128 * 1000; // ITU-R BT.601
+}
+
 char ui_role_letter(ui_role r) {
     return roles[r].letter;
 }

@@ -13,13 +13,14 @@ typedef enum {
     UI_ROLES
 } ui_role;
 
-enum { // ui_mark; UI_CUT is not drawn: a number is cut there
+enum { // ui_mark; not drawn are UI_CUT, a number is cut there, and UI_ODD, terminals count its cells differently
     UI_BOLD = 1,
     UI_UNDERLINE = 2,
     UI_REVERSE = 4,
     UI_FAINT = 8,
     UI_CUT = 16,
     UI_ITALIC = 32,
+    UI_ODD = 64,
 };
 
 typedef struct {
@@ -40,4 +41,5 @@ bool ui_theme_has_colors(const ui_theme *t);       // false: mono
 // "ROLE=[MARK...] [COLOUR] [on COLOUR]" in a copy of a theme: marks bold, underline, reverse, faint, italic; colours 0
 // to 255, or none. LS_E_USAGE with what is wrong.
 ls_code ui_theme_set(ui_theme *t, const char *text, ls_err *err);
+bool ui_is_light(unsigned rgb); // a background, 0xRRGGBB, on which the light theme is readable
 char ui_role_letter(ui_role r); // for dumps

@@ -90,7 +90,7 @@ static ls_code shoot(const ls_command_line *c, bool moving, ls_buf *out, ls_err 
     int cols, rows;
     ls_code code = ls_size_read(c->size, &cols, &rows, err);
     if (!code) ui_canvas_resize(&f.canvas, rows, cols);
-    if (!code) code = ls_theme(&c->options, &theme, err);
+    if (!code) code = ls_theme(&c->options, false, &theme, err);
     if (!code) code = ls_speed_read(c->speed, false, &speed, err);
     if (!code && c->n_args != 1)
         code = ls_fail(err, LS_E_USAGE, "a film is of one recording; %d were given", c->n_args);

@@ -53,8 +53,9 @@ ls_code ls_read_prompt(const ls_command_line *c, bool required, ls_buf *out, ls_
 ls_code ls_count_read(const char *flag, const char *text, int32_t least, int32_t most, int32_t *out, ls_err *err);
 // The factor of --speed, 1 where none was given; "max" is 0 where that is allowed.
 ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err);
-// The colours of the screen, with the user's own (ui.theme, ui.colors); of the program.
-ls_code ls_theme(const ls_options *o, const ui_theme **out, ls_err *err);
+// The colours of the screen, with the user's own (ui.theme, ui.colors); light: those that "auto" has on a light
+// background. Of the program.
+ls_code ls_theme(const ls_options *o, bool light, const ui_theme **out, ls_err *err);
 // Fills out with what the options say of the screen, and puts keys and colours into force. LS_E_USAGE says what is
 // wrong.
 ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err);

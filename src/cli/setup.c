@@ -198,20 +198,22 @@ ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err) {
                    max ? " or max" : "");
 }
 
-ls_code ls_theme(const ls_options *o, const ui_theme **out, ls_err *err) {
-    static ui_theme theme; // there is one screen
+ls_code ls_theme(const ls_options *o, bool light, const ui_theme **out, ls_err *err) {
+    static ui_theme themes[2]; // there is one screen
     ls_code code = LS_OK;
-    *out = &theme;
-    theme = *ui_theme_find(o->theme);
-    if (!ui_theme_has_colors(&theme)) return LS_OK;
+    ui_theme *theme = &themes[light];
+    *out = theme;
+    *theme = *ui_theme_find(strcmp(o->theme, "auto") ? o->theme : light ? "light" : "default");
+    if (!ui_theme_has_colors(theme)) return LS_OK;
     for (size_t i = 0; i < o->colors.n && !code; i++)
-        if ((code = ui_theme_set(&theme, o->colors.p[i], err))) ls_err_prefix(err, "ui.colors");
+        if ((code = ui_theme_set(theme, o->colors.p[i], err))) ls_err_prefix(err, "ui.colors");
     return code;
 }
 
 ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
-    const ui_theme *theme;
-    ls_code code = ls_theme(o, &theme, err);
+    const ui_theme *theme, *light = NULL;
+    ls_code code = ls_theme(o, false, &theme, err);
+    if (!code && !strcmp(o->theme, "auto")) code = ls_theme(o, true, &light, err);
     ui_bind_defaults();
     for (size_t i = 0; i < o->keys.n && !code; i++)
         if ((code = ui_bind(o->keys.p[i], err))) ls_err_prefix(err, "ui.keys");
@@ -220,6 +222,7 @@ ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
                         .about = ls_screen_about,
                         .save_settings = ls_screen_save,
                         .theme = theme,
+                        .light = light,
                         .color = ls_wants_color(o, STDOUT_FILENO) && ui_theme_has_colors(theme),
                         .mouse = o->mouse,
                         .clipboard = o->clipboard,

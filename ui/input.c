@@ -1,0 +1,337 @@
+#include "ui/input.h"
+#include "base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ESCAPE_MS = 100, // a lone ESC is the key Esc: terminals send the rest of a sequence at once, links delay it
+    REST_MS = 500,   // the rest of what has begun: a sequence, a character
+    STOP_MS = 100,   // ^C in a paste, and nothing else after it
+    PAUSE_MS = 3000, // in a paste whose end does not come
+    MOST_REPLY = 4096,
+};
+
+enum { SHIFT = 1, ALT = 2, CTRL = 4 }; // of a modifier parameter, less one
+
+void ui_input_free(ui_input *in) {
+    ls_buf_free(&in->bytes);
+    ls_buf_free(&in->text);
+}
+
+void ui_input_learn(ui_input *in, const char *sequence, int key) {
+    const size_t n = strlen(sequence);
+    if (n < 2 || n >= UI_SEQUENCE_BYTES || *sequence != 27 || in->n_learnt == UI_SEQUENCES) return;
+    memcpy(in->learnt[in->n_learnt].bytes, sequence, n + 1);
+    in->learnt[in->n_learnt++].key = key;
+}
+
+void ui_input_feed(ui_input *in, const char *bytes, size_t n, uint64_t now_ns) {
+    in->bytes.n -= in->at;
+    if (in->bytes.n) memmove(in->bytes.p, in->bytes.p + in->at, in->bytes.n);
+    in->at = 0;
+    ls_buf_add(&in->bytes, bytes, n);
+    in->since_ns = now_ns;
+}
+
+// What Shift, Alt and Ctrl make of a key; UI_KEY_NONE: nothing here.
+static int with_modifiers(int key, int mods) {
+    const int word = mods & (ALT | CTRL);
+    if (key == UI_KEY_LEFT && word) return UI_KEY_WORD_LEFT;
+    if (key == UI_KEY_RIGHT && word) return UI_KEY_WORD_RIGHT;
+    if (key == UI_KEY_DELETE && word) return UI_KEY_DELETE_WORD;
+    if (key == UI_KEY_BACKSPACE && word) return UI_CTRL('W');
+    if (key == UI_KEY_ENTER && mods) return UI_KEY_NEWLINE;
+    if (key == UI_KEY_TAB && mods) return mods == SHIFT ? UI_KEY_BACKTAB : UI_KEY_NONE;
+    if (key > UI_KEY_F0 && mods) return UI_KEY_NONE;
+    if (key >= UI_KEY_FIRST || !mods || key == UI_KEY_ESC) return key;
+    if (mods & ALT) { // the words of line editors
+        const int letter = key | 32;
+        return letter == 'b'   ? UI_KEY_WORD_LEFT
+               : letter == 'f' ? UI_KEY_WORD_RIGHT
+               : letter == 'd' ? UI_KEY_DELETE_WORD
+                               : UI_KEY_NONE;
+    }
+    if (mods & CTRL) return key >= '@' && key < 127 ? UI_CTRL(key) : UI_KEY_NONE;
+    return key >= 'a' && key <= 'z' ? key - 32 : key;
+}
+
+static int of_character(int c) {
+    return c == 127 || c == 8 ? UI_KEY_BACKSPACE : c;
+}
+
+// CSI or SS3, then a letter.
+static int of_letter(int c) {
+    static const struct {
+        char letter;
+        int key;
+    } letters[] = {{'A', UI_KEY_UP},
+                   {'B', UI_KEY_DOWN},
+                   {'C', UI_KEY_RIGHT},
+                   {'D', UI_KEY_LEFT},
+                   {'H', UI_KEY_HOME},
+                   {'F', UI_KEY_END},
+                   {'Z', UI_KEY_BACKTAB},
+                   {'P', UI_KEY_F0 + 1},
+                   {'Q', UI_KEY_F0 + 2},
+                   {'R', UI_KEY_F0 + 3},
+                   {'S', UI_KEY_F0 + 4},
+                   {'M', UI_KEY_ENTER},
+                   {'w', UI_KEY_END},
+                   {'I', UI_KEY_TAB},
+                   {' ', ' '},
+                   {'X', '='}};
+    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
+        if (letters[i].letter == c) return letters[i].key;
+    return UI_KEY_NONE;
+}
+
+// CSI, a number, "~".
+static int of_number(int n) {
+    static const int function[] = {11, 12, 13, 14, 15, 17, 18, 19, 20, 21, 23, 24};
+    static const struct {
+        int number, key;
+    } named[] = {{1, UI_KEY_HOME}, {3, UI_KEY_DELETE},  {4, UI_KEY_END},      {7, UI_KEY_HOME},
+                 {8, UI_KEY_END},  {5, UI_KEY_PAGE_UP}, {6, UI_KEY_PAGE_DOWN}};
+    for (int i = 0; i < 12; i++)
+        if (function[i] == n) return UI_KEY_F0 + 1 + i;
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (named[i].number == n) return named[i].key;
+    return UI_KEY_NONE;
+}
+
+static ui_key mouse(int button, int col, int row, bool pressed) {
+    enum { WHEEL = 64, OTHERS = 3 | 32 | 128 }; // of a button: bits of others, and of motion
+    const int which = button & (WHEEL | OTHERS);
+    if (!pressed || col < 1 || row < 1 || (which && (which & ~1) != WHEEL)) return (ui_key){0};
+    const ui_mouse_kind kind = !which ? UI_MOUSE_CLICK : which == WHEEL ? UI_MOUSE_WHEEL_UP : UI_MOUSE_WHEEL_DOWN;
+    return (ui_key){UI_KEY_MOUSE, kind, row - 1, col - 1, 0};
+}
+
+// A whole control sequence: p[2] is the first byte behind CSI, p[end] the last one.
+static ui_key of_csi(ui_input *in, const unsigned char *p, size_t end) {
+    int v[4] = {0, 0, 0, 0}, n = 0;
+    const int last = p[end];
+    const bool private = p[2] >= '<' && p[2] <= '?';
+    for (size_t i = 2 + private; i < end; i++) {
+        if (p[i] == ';' && n < 3) n++;
+        else if (p[i] == ':') // of the parts of a parameter the first counts, but that of a release
+            while (i + 1 < end && p[i + 1] != ';') i++;
+        else if (p[i] >= '0' && p[i] <= '9' && v[n] < 1000000) v[n] = 10 * v[n] + p[i] - '0';
+        else if (p[i] < '0') return (ui_key){0}; // an intermediate byte: no key
+    }
+    if (private)
+        return p[2] == '<' && (last == 'M' || last == 'm') ? mouse(v[0], v[1], v[2], last == 'M') : (ui_key){0};
+    if (last == '~' && v[0] == 200) {
+        in->mode = UI_INPUT_PASTE;
+        in->stopped_ns = 0;
+        ls_buf_clear(&in->text);
+        return (ui_key){0};
+    }
+    const int mods = v[1] > 0 ? (v[1] - 1) & (SHIFT | ALT | CTRL) : 0;
+    int key = UI_KEY_NONE;
+    if (last == '~' && v[0] == 27 && n == 2) key = with_modifiers(of_character(v[2]), mods); // xterm: other keys
+    else if (last == 'u' && v[0] < UI_KEY_FIRST && (v[0] < 0xE000 || v[0] > 0xF8FF))
+        key = with_modifiers(of_character(v[0]), mods);
+    else if (last == '~') key = with_modifiers(of_number(v[0]), mods);
+    else if (last == '^' || last == '@') key = with_modifiers(of_number(v[0]), CTRL); // rxvt
+    else if (last == '$') key = with_modifiers(of_number(v[0]), SHIFT);
+    else if (last >= 'a' && last <= 'd') key = with_modifiers(of_letter(last - 32), SHIFT);
+    else if ((last >= 'A' && last <= 'H') || last == 'Z' || (last >= 'P' && last <= 'S' && (!n || v[0] == 1)))
+        key = with_modifiers(of_letter(last), last == 'Z' ? 0 : mods); // (with other numbers, R is a place)
+    return (ui_key){.code = key};
+}
+
+// Bytes that p[0..n) begins with and that are one thing; 0: its rest has not come. over: it will not come.
+// k->code stays UI_KEY_NONE where they mean nothing.
+static size_t control_sequence(ui_input *in, const unsigned char *p, size_t n, bool over, ui_key *k) {
+    enum { MOUSE_BYTES = 6 };
+    if (n > 2 && p[2] == '[') { // the Linux console: CSI [ A is F1
+        if (n > 3 && p[3] >= 'A' && p[3] <= 'E') k->code = UI_KEY_F0 + 1 + p[3] - 'A';
+        return n > 3 ? 4 : over ? n : 0;
+    }
+    if (n > 2 && p[2] == 'M') { // the older mouse reports: three bytes, each 32 more than the number
+        if (n < MOUSE_BYTES) return over ? n : 0;
+        *k = mouse(p[3] - 32, p[4] - 32, p[5] - 32, true);
+        return MOUSE_BYTES;
+    }
+    for (size_t i = 2; i < n; i++) {
+        const bool rxvt = p[i] == '$' && i == 3 && p[2] >= '0' && p[2] <= '9'; // Shift and a key of one digit
+        if (p[i] < 0x20 || p[i] > 0x7e) return i; // it was cut off: what follows is something else
+        if (p[i] < 0x40 && !rxvt) continue;
+        *k = of_csi(in, p, i);
+        return i + 1;
+    }
+    return over || n > MOST_REPLY ? n : 0;
+}
+
+static size_t single_shift(const unsigned char *p, size_t n, bool over, ui_key *k) {
+    size_t i = 2;
+    int mods = 0;
+    while (i < n && ((p[i] >= '0' && p[i] <= '9') || p[i] == ';')) { // older terminals: a modifier
+        if (p[i] != ';') mods = (p[i] - '1') & (SHIFT | ALT | CTRL);
+        i++;
+    }
+    if (i == n) return over ? n : 0;
+    if (p[i] < 0x20 || p[i] > 0x7e) return i;
+    if (p[i] >= 'j' && p[i] <= 'y' && p[i] != 'w') k->code = p[i] - 64; // the digits and signs of the keypad
+    else if (p[i] >= 'a' && p[i] <= 'd') k->code = with_modifiers(of_letter(p[i] - 32), CTRL); // rxvt
+    else k->code = with_modifiers(of_letter(p[i]), mods);
+    return i + 1;
+}
+
+static size_t sequence(ui_input *in, const unsigned char *p, size_t n, bool over, ui_key *k) {
+    size_t best = 0;
+    bool more = false;
+    for (int i = 0; i < in->n_learnt; i++) {
+        const char *s = in->learnt[i].bytes;
+        const size_t m = strlen(s);
+        if (m <= n && m > best && !memcmp(p, s, m)) {
+            best = m;
+            k->code = in->learnt[i].key;
+        } else if (m > n && !memcmp(p, s, n)) more = true;
+    }
+    if (best) return best;
+    if (n == 1 || (more && !over)) {
+        if (over) k->code = UI_KEY_ESC;
+        return over;
+    }
+    switch (p[1]) {
+    case '[': return control_sequence(in, p, n, over, k);
+    case 'O': return single_shift(p, n, over, k);
+    case ']': // a string that a terminal sends: an answer
+    case 'P':
+    case 'X':
+    case '^':
+    case '_':
+        in->mode = UI_INPUT_STRING;
+        ls_buf_clear(&in->text);
+        ls_buf_char(&in->text, (char)p[1]);
+        return 2;
+    case 27: // Alt and a key that has a sequence; else Esc, twice
+        if (n == 2 && !over) return 0;
+        if (n > 2 && (p[2] == '[' || p[2] == 'O')) {
+            const size_t rest = sequence(in, p + 1, n - 1, over, k);
+            k->code = with_modifiers(k->code, ALT);
+            return rest ? rest + 1 : 0;
+        }
+        k->code = UI_KEY_ESC;
+        return 1;
+    default: break;
+    }
+    uint32_t cp = 0;
+    const int len = ls_utf8_decode((const char *)p + 1, n - 1, &cp);
+    if (!len && !over) return 0;
+    if (len > 0) k->code = with_modifiers(of_character((int)cp), ALT);
+    return 1 + (size_t)(len > 0 ? len : 1);
+}
+
+// xterm's answer to a question for a colour: "]11;rgb:", then three numbers of one to four hexadecimal digits.
+static ui_key answer(const ls_buf *text) {
+    static const char begin[] = "]11;rgb";
+    unsigned rgb = 0;
+    const char *p = strchr(text->p, ':');
+    if (strncmp(text->p, begin, sizeof begin - 1) || !p) return (ui_key){0};
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        const unsigned long v = strtoul(p + 1, &end, 16);
+        const long digits = end - p - 1;
+        if (digits < 1 || digits > 4 || !strchr("0123456789abcdefABCDEF", p[1])) return (ui_key){0};
+        rgb = rgb << 8 | (unsigned)(v * 255 / ((1ul << 4 * digits) - 1));
+        p = end;
+    }
+    return (ui_key){.code = UI_KEY_BACKGROUND, .tag = (int)rgb};
+}
+
+// True: the string has ended.
+static bool string(ui_input *in, bool over, ui_key *k) {
+    const char *p = in->bytes.p + in->at;
+    const size_t n = in->bytes.n - in->at;
+    size_t i = 0;
+    while (i < n && (unsigned char)p[i] >= 0x20) i++;
+    if (in->text.n < MOST_REPLY) ls_buf_add(&in->text, p, i);
+    in->at += i;
+    const size_t left = n - i;
+    if (!over && (!left || (p[i] == 27 && left == 1))) return false;
+    const bool ended = left && (p[i] == 7 || (p[i] == 27 && left > 1 && p[i + 1] == '\\'));
+    if (ended) { // else another control character cuts it off, and is what it is
+        in->at += p[i] == 7 ? 1 : 2;
+        *k = answer(&in->text);
+    }
+    in->mode = UI_INPUT_KEYS;
+    return true;
+}
+
+// True: the paste has ended.
+static bool paste(ui_input *in, uint64_t now_ns, ui_key *k) {
+    static const char end[] = "\033[201~";
+    enum { END = sizeof end - 1 };
+    const char *p = in->bytes.p + in->at;
+    size_t n = in->bytes.n - in->at, keep = 0;
+    const char *found = n ? memmem(p, n, end, END) : NULL;
+    if (!found) // its beginning may have come
+        for (keep = n < END ? n : END - 1; keep && memcmp(p + n - keep, end, keep);) keep--;
+    const size_t text = found ? (size_t)(found - p) : n - keep;
+    ls_buf_add(&in->text, p, text);
+    in->at += found ? text + END : text;
+    // whoever presses ^C sends nothing else; in a text it has others behind it
+    bool stopped = false;
+    if (!found && text + keep) stopped = !keep && p[text - 1] == UI_CTRL('C');
+    else if (!found) stopped = in->stopped_ns;
+    if (!stopped) in->stopped_ns = 0;
+    else if (!in->stopped_ns) in->stopped_ns = in->since_ns;
+    const bool over = (in->stopped_ns && now_ns - in->stopped_ns >= STOP_MS * 1000000ull) ||
+                      now_ns - in->since_ns >= PAUSE_MS * 1000000ull;
+    if (!found && !over) return false;
+    while (!found && in->text.n && in->stopped_ns && in->text.p[in->text.n - 1] == UI_CTRL('C')) in->text.n--;
+    ls_buf_str(&in->text, "");
+    in->mode = UI_INPUT_KEYS;
+    *k = (ui_key){.code = UI_KEY_PASTE, .tag = !found};
+    return true;
+}
+
+static uint64_t patience_ns(const ui_input *in) {
+    const size_t n = in->bytes.n - in->at;
+    const int ms = in->mode == UI_INPUT_KEYS && n == 1 && in->bytes.p[in->at] == 27
+                       ? (in->escape_ms ? in->escape_ms : ESCAPE_MS)
+                       : REST_MS;
+    return (uint64_t)ms * 1000000;
+}
+
+ui_key ui_input_next(ui_input *in, uint64_t now_ns) {
+    for (;;) {
+        ui_key k = {0};
+        const bool over = now_ns - in->since_ns >= patience_ns(in);
+        if (in->mode == UI_INPUT_PASTE) {
+            if (!paste(in, now_ns, &k)) return k;
+        } else if (in->mode == UI_INPUT_STRING) {
+            if (!string(in, over, &k)) return k;
+        } else {
+            const unsigned char *p = (const unsigned char *)in->bytes.p + in->at;
+            const size_t n = in->bytes.n - in->at;
+            if (!n) return k;
+            if (*p == 27) {
+                const size_t used = sequence(in, p, n, over, &k);
+                if (!used) return k;
+                in->at += used;
+            } else {
+                uint32_t cp = 0;
+                const int len = ls_utf8_decode((const char *)p, n, &cp);
+                if (!len && !over) return k;
+                k.code = len > 0 ? of_character((int)cp) : UI_KEY_INVALID;
+                in->at += (size_t)(len > 0 ? len : 1);
+            }
+        }
+        if (k.code != UI_KEY_NONE) return k; // (NUL is none)
+    }
+}
+
+int ui_input_wait_ms(const ui_input *in, uint64_t now_ns) {
+    if (in->mode == UI_INPUT_KEYS && in->at == in->bytes.n) return -1;
+    uint64_t until = in->since_ns + patience_ns(in);
+    if (in->mode == UI_INPUT_PASTE) {
+        until = in->since_ns + PAUSE_MS * 1000000ull;
+        if (in->stopped_ns) until = in->stopped_ns + STOP_MS * 1000000ull;
+    }
+    return now_ns >= until ? 0 : (int)((until - now_ns) / 1000000) + 1;
+}

@@ -1,0 +1,37 @@
+// The bytes that a terminal sends, as keys. UTF-8 whatever the locale says, since most terminals send it even where
+// the locale does not name it. Escape sequences are read whole (ECMA-48: CSI, SS3, OSC, DCS and their like), and those
+// without a meaning here do nothing: none of their letters is taken for a key. Nothing within a paste is a key.
+#pragma once
+#include "base/buf.h"
+#include "ui/keys.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { UI_SEQUENCES = 40, UI_SEQUENCE_BYTES = 16 };
+
+// Zero-initialise; one thread.
+typedef struct {
+    ls_buf bytes;        // that came
+    size_t at;           // of them, the first that was not read yet
+    uint64_t since_ns;   // when the last one came
+    uint64_t stopped_ns; // in a paste: since when nothing but ^C comes; 0: other bytes came last
+    enum { UI_INPUT_KEYS, UI_INPUT_PASTE, UI_INPUT_STRING } mode;
+    ls_buf text; // what was pasted; or a terminal's reply
+    struct {
+        char bytes[UI_SEQUENCE_BYTES];
+        int key;
+    } learnt[UI_SEQUENCES];
+    int n_learnt;
+    int escape_ms; // how long the rest of a sequence may take after its ESC before that is the key Esc; 0: 100
+} ui_input;
+
+void ui_input_free(ui_input *in);
+// A sequence that this terminal's description names; those of other lengths are not learnt.
+void ui_input_learn(ui_input *in, const char *sequence, int key);
+void ui_input_feed(ui_input *in, const char *bytes, size_t n, uint64_t now_ns);
+// The next key; UI_KEY_NONE: the rest of it has not come. Of UI_KEY_PASTE, in->text is what was pasted, as it came,
+// until the next call of any of these.
+ui_key ui_input_next(ui_input *in, uint64_t now_ns);
+// Milliseconds until what came so far is taken as it stands; -1: nothing waits.
+int ui_input_wait_ms(const ui_input *in, uint64_t now_ns);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <wchar.h>
+#include <utf8proc.h>
 
 void ui_canvas_resize(ui_canvas *c, int rows, int cols) {
     c->rows = rows > 0 ? rows : 0;
@@ -22,17 +22,22 @@ void ui_canvas_free(ui_canvas *c) {
     c->cells = NULL;
 }
 
-// Cells of a code point that follows another; -1: the terminal must not get it. It gets no joiners either: what they
-// join would take fewer cells than the row counts.
+enum { JOINER = 0x200D, EMOJI_SELECTOR = 0xFE0F };
+
+// Which characters of one cell an East Asian font may draw in two. More than Unicode calls ambiguous: a cell too many
+// is a blank, a cell too few hides a character.
+static bool may_be_wide(uint32_t cp) {
+    return (cp >= 0xA1 && cp <= 0x2FF) || (cp >= 0x370 && cp <= 0x451) || (cp >= 0x2010 && cp <= 0x2BFF) ||
+           (cp >= 0xE000 && cp <= 0xF8FF) || cp == 0xFFFD;
+}
+
+// Cells of a code point that follows another; -1: the terminal must not get it.
 static int cells_of(const ui_canvas *c, uint32_t cp, uint32_t before) {
-    if (!ls_is_visible(cp, before) || cp == 0x200C || cp == 0x200D) return -1;
+    if (!ls_is_visible(cp, before)) return -1;
     if (cp < 127) return 1;
     if (!c->utf8) return -1;
-    int w = wcwidth((wchar_t)cp);
-    if (w == 1 && c->ambiguous_wide &&
-        ((cp >= 0x2460 && cp <= 0x26FF) || (cp >= 0x2190 && cp <= 0x21FF) || (cp >= 0x370 && cp <= 0x451)))
-        w = 2;
-    return w;
+    const int w = utf8proc_charwidth((utf8proc_int32_t)cp);
+    return w == 1 && c->ambiguous_wide && may_be_wide(cp) ? 2 : w;
 }
 
 ui_glyph ui_next_glyph(const ui_canvas *c, const char *text, size_t n) {
@@ -59,23 +64,38 @@ ui_glyph ui_next_glyph(const ui_canvas *c, const char *text, size_t n) {
     g.n = (size_t)len;
     g.cells = cells;
     memcpy(g.glyph, text, (size_t)len);
-    size_t used = (size_t)len;
     uint32_t before = cp;
-    while (g.n < n) { // combining characters join, as far as there is room
-        int more = ls_utf8_decode(text + g.n, n - g.n, &cp);
-        if (more <= 0 || cells_of(c, cp, before) != 0 || used + (size_t)more >= sizeof g.glyph) break;
+    utf8proc_int32_t state = 0;
+    while (g.n < n && (unsigned char)text[g.n] >= 0x80) { // what joins it, as far as there is room
+        const int more = ls_utf8_decode(text + g.n, n - g.n, &cp);
+        const int added = more > 0 ? cells_of(c, cp, before) : -1;
+        if (added < 0 || g.n + (size_t)more >= sizeof g.glyph) break;
+        const bool breaks = utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)cp, &state);
+        if (added && breaks) break;
+        g.odd |= added || cp == JOINER || cp == EMOJI_SELECTOR;
+        g.cells += cp == EMOJI_SELECTOR && g.cells == 1 ? 1 : added;
         before = cp;
-        memcpy(g.glyph + used, text + g.n, (size_t)more);
-        used += (size_t)more;
+        memcpy(g.glyph + g.n, text + g.n, (size_t)more);
         g.n += (size_t)more;
     }
     return g;
 }
 
+size_t ui_plain_text(const char *text, size_t n) {
+    enum { MOST = 256 }; // a caller that goes back looks at them again
+    size_t i = 0;
+    while (i < n && i < MOST && text[i] >= 0x20 && text[i] < 0x7f) i++;
+    return i < n && i && (unsigned char)text[i] >= 0x80 ? i - 1 : i; // the last one may be joined
+}
+
 int ui_text_cells(const ui_canvas *c, const char *text, size_t n) {
     int cells = 0;
     for (size_t i = 0; i < n;) {
-        ui_glyph g = ui_next_glyph(c, text + i, n - i);
+        const size_t plain = ui_plain_text(text + i, n - i);
+        cells += (int)plain;
+        i += plain;
+        if (i == n) break;
+        const ui_glyph g = ui_next_glyph(c, text + i, n - i);
         cells += g.cells;
         i += g.n;
     }
@@ -91,14 +111,20 @@ ui_pen ui_pen_at(ui_canvas *c, ui_rect r, int row, ui_role role) {
     return p;
 }
 
-static void put(ui_pen *p, const char *glyph, size_t n, int cells) {
+static void put(ui_pen *p, const char *glyph, size_t n, int cells, int mark) {
     ui_canvas *c = p->canvas;
     ui_cell *cell = &c->cells[p->row * c->cols + p->col];
-    if (!*cell->glyph && p->col > 0) memcpy(cell[-1].glyph, " ", 2); // half of a wide character is overwritten
+    int before = 0, behind = cells; // the rest of wide characters that are overwritten in part
+    while (p->col + before > 0 && !*cell[before].glyph) before--;
+    for (; before < 0; before++) {
+        memcpy(cell[before].glyph, " ", 2);
+        cell[before].mark &= (uint8_t)~UI_ODD;
+    }
+    for (; p->col + behind < c->cols && !*cell[behind].glyph; behind++) memcpy(cell[behind].glyph, " ", 2);
     for (int i = 0; i < cells; i++) cell[i] = (ui_cell){.role = p->role, .mark = p->mark, .tag = p->tag};
+    cell->mark |= (uint8_t)mark;
     memcpy(cell->glyph, glyph, n);
     cell->glyph[n] = 0;
-    if (p->col + cells < c->cols && !*cell[cells].glyph) memcpy(cell[cells].glyph, " ", 2);
     p->col += cells;
 }
 
@@ -112,11 +138,11 @@ bool ui_draw(ui_pen *p, const char *text, size_t n) {
             p->cut = true;
             return false;
         }
-        if (!g.visible_form) put(p, g.glyph, strlen(g.glyph), g.cells);
+        if (!g.visible_form) put(p, g.glyph, strlen(g.glyph), g.cells, g.odd ? UI_ODD : 0);
         else
             for (const char *q = g.glyph; *q;) {
                 int len = ls_utf8_decode(q, strlen(q), NULL);
-                put(p, q, (size_t)len, 1);
+                put(p, q, (size_t)len, 1, 0);
                 q += len;
             }
         i += g.n;
@@ -161,7 +187,7 @@ void ui_end_clause(ui_pen *p) {
 }
 
 void ui_pad(ui_pen *p, int col) {
-    while (p->col < col && p->col < p->end) put(p, " ", 1, 1);
+    while (p->col < col && p->col < p->end) put(p, " ", 1, 1, 0);
 }
 
 void ui_box(ui_canvas *c, ui_rect r, const char *title, const char *right, bool focused) {
@@ -180,7 +206,7 @@ void ui_box(ui_canvas *c, ui_rect r, const char *title, const char *right, bool 
         ui_print(&p, "%s", !edge ? s[5] : top ? s[1] : s[3]);
     }
     ui_rect head = {r.row, r.col + 2, 1, r.cols - 4};
-    ui_pen p = ui_pen_at(c, head, 0, role);
+    ui_pen p = ui_pen_at(c, head, 0, focused ? role : UI_LABEL);
     ui_print(&p, " %s ", title);
     int room = p.end - p.col, need = right ? ui_text_cells(c, right, strlen(right)) + 2 : 0;
     if (!right || !*right || need > room - 1) return;
@@ -208,22 +234,27 @@ void ui_canvas_text(const ui_canvas *c, bool roles, ls_buf *out) {
     }
 }
 
+void ui_sgr(const ui_style *s, int mark, int colors, ls_buf *out) {
+    const int m = s->mark | mark;
+    ls_buf_str(out, "\033[0");
+    if (m & UI_BOLD) ls_buf_str(out, ";1");
+    if (m & UI_FAINT) ls_buf_str(out, ";2");
+    if (m & UI_ITALIC) ls_buf_str(out, ";3");
+    if (m & UI_UNDERLINE) ls_buf_str(out, ";4");
+    if (m & UI_REVERSE) ls_buf_str(out, ";7");
+    if (colors == 256 && s->fg256 >= 0) ls_buf_fmt(out, ";38;5;%d", s->fg256);
+    if (colors == 256 && s->bg256 >= 0) ls_buf_fmt(out, ";48;5;%d", s->bg256);
+    if (colors == 16 && s->fg16 >= 0) ls_buf_fmt(out, ";%d", 30 + s->fg16);
+    if (colors == 16 && s->bg16 >= 0) ls_buf_fmt(out, ";%d", 40 + s->bg16);
+    ls_buf_char(out, 'm');
+}
+
 void ui_canvas_ansi_row(const ui_canvas *c, int row, const ui_theme *t, ls_buf *out) {
     int role = -1, mark = -1;
     for (int col = 0; col < c->cols; col++) {
         const ui_cell *cell = &c->cells[row * c->cols + col];
         if (cell->role != role || cell->mark != mark) {
-            const ui_style *s = &t->style[cell->role];
-            int m = s->mark | cell->mark;
-            ls_buf_str(out, "\033[0");
-            if (m & UI_BOLD) ls_buf_str(out, ";1");
-            if (m & UI_FAINT) ls_buf_str(out, ";2");
-            if (m & UI_ITALIC) ls_buf_str(out, ";3");
-            if (m & UI_UNDERLINE) ls_buf_str(out, ";4");
-            if (m & UI_REVERSE) ls_buf_str(out, ";7");
-            if (s->fg256 >= 0) ls_buf_fmt(out, ";38;5;%d", s->fg256);
-            if (s->bg256 >= 0) ls_buf_fmt(out, ";48;5;%d", s->bg256);
-            ls_buf_char(out, 'm');
+            ui_sgr(&t->style[cell->role], cell->mark, 256, out);
             role = cell->role;
             mark = cell->mark;
         }

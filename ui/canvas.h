@@ -1,16 +1,18 @@
 // A grid of cells that panels draw on; a thin last stage copies it to a terminal, tests compare it as text.
 // Text is UTF-8 of unknown origin: control characters, escapes and broken sequences are drawn as visible forms and
-// never reach the terminal; wide characters take two cells, combining ones join the cell before them.
+// never reach the terminal; wide characters take two cells, combining ones join the cell before them. Widths are
+// utf8proc's, whatever the locale. What terminals do not agree on (emoji of several characters) gets the cells that any
+// of them may take, and is marked UI_ODD.
 #pragma once
 #include "base/buf.h"
 #include "ui/theme.h"
 
 #include <stdbool.h>
 
-enum { UI_GLYPH_BYTES = 24 };
+enum { UI_GLYPH_BYTES = 40 };
 
 typedef struct {
-    char glyph[UI_GLYPH_BYTES]; // UTF-8, NUL-terminated; "" in the second cell of a wide character
+    char glyph[UI_GLYPH_BYTES]; // UTF-8, NUL-terminated; "" in the further cells of a wide character
     uint8_t role;               // ui_role
     uint8_t mark;               // ui_mark bits
     int32_t tag;                // what a click there means to its panel; 0: nothing
@@ -18,9 +20,9 @@ typedef struct {
 
 typedef struct {
     int rows, cols;
-    bool utf8;  // the terminal shows UTF-8; else anything beyond ASCII is drawn as '?'
-    bool ascii; // lines, bars and signs in ASCII (to be set where utf8 is not)
-    bool ambiguous_wide;
+    bool utf8;           // the terminal shows UTF-8; else anything beyond ASCII is drawn as '?'
+    bool ascii;          // lines, bars and signs in ASCII (to be set where utf8 is not)
+    bool ambiguous_wide; // characters that East Asian fonts draw wide take two cells; lines are then in ASCII
     ui_cell *cells;
 } ui_canvas;
 
@@ -57,9 +59,12 @@ typedef struct {
     int cells;
     char glyph[UI_GLYPH_BYTES];
     bool newline, space, visible_form; // visible_form: stands for something that cannot be drawn
+    bool odd;                          // see UI_ODD
 } ui_glyph;
 // Includes the combining characters that follow. n is at least 1.
 ui_glyph ui_next_glyph(const ui_canvas *c, const char *text, size_t n);
+// How many of the first bytes are a cell each, one after another: printable ASCII, at most 256.
+size_t ui_plain_text(const char *text, size_t n);
 int ui_text_cells(const ui_canvas *c, const char *text, size_t n);
 
 void ui_box(ui_canvas *c, ui_rect r, const char *title, const char *right, bool focused);
@@ -67,6 +72,8 @@ ui_rect ui_inside(ui_rect r);
 
 // Appends the canvas as lines of text without trailing blanks; roles: one letter for each cell instead of its glyph.
 void ui_canvas_text(const ui_canvas *c, bool roles, ls_buf *out);
+// Appends the sequence that sets this look, in so many colours: 0, 16 or 256.
+void ui_sgr(const ui_style *s, int mark, int colors, ls_buf *out);
 // Appends the canvas with 256 ANSI colours, for pictures and recordings.
 void ui_canvas_ansi_row(const ui_canvas *c, int row, const ui_theme *t, ls_buf *out);
 void ui_canvas_ansi(const ui_canvas *c, const ui_theme *t, ls_buf *out);

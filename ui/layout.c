@@ -5,7 +5,7 @@ static void small(ui_layout *l, ui_rect b, const ui_shown *w) {
     int stats = b.rows < 16    ? 0
                 : b.rows >= 24 ? 6
                                : 5,
-        middle = (b.rows - stats) * 8 / 15, top = b.rows - stats - middle;
+        middle = w->empty ? 4 : (b.rows - stats) * 8 / 15, top = b.rows - stats - middle;
     l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, b.cols};
     ui_rect mid = {b.row + top, b.col, middle, b.cols};
     int left = b.cols * (w->inspect ? 40 : 36) / 80;
@@ -86,11 +86,12 @@ ui_layout ui_layout_of(int rows, int cols, const ui_shown *w) {
               prompt = w->prompt_rows < 1      ? 1
                        : w->prompt_rows < most ? w->prompt_rows
                                                : most;
-    l.message = (ui_rect){rows - 2 - prompt, 0, 1, cols};
+    const int message = w->message_rows < 1 ? 1 : w->message_rows < most ? w->message_rows : most;
+    l.message = (ui_rect){rows - 1 - prompt - message, 0, message, cols};
     l.prompt = (ui_rect){rows - 1 - prompt, 0, prompt, cols};
     l.keys = (ui_rect){rows - 1, 0, 1, cols};
     const int note = !w->note ? 0 : rows >= 32 ? 6 : rows >= UI_SMALL_ROWS ? 7 : rows >= 18 ? 6 : 4;
-    ui_rect body = {1, 0, rows - 3 - prompt - note, cols};
+    ui_rect body = {1, 0, rows - 2 - prompt - message - note, cols};
     l.note = (ui_rect){body.row + body.rows, 0, note, cols};
     if (w->zoom != UI_NO_PANEL) l.panel[w->zoom] = body;
     else if (little) compact(&l, body, w);

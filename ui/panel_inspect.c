@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -101,15 +102,22 @@ static void estimates(out *o) {
     prob(&p, (double)n->p);
 }
 
-// Where the path ended: why it did.
+// Where the path ended: why it did. As many rows as it takes: it is what people look for here.
 static void reason(out *o) {
     const int end = o->step->path[o->step->n_path - 1];
     if (!o->step->miss || (o->row != end && o->node->parent != end)) return;
-    ui_pen p = next_line(o, UI_TEXT);
-    ui_print(&p, "why ");
-    ui_draw_token(&p, o->v->state, o->step->tree.nodes[end].target);
-    p.role = UI_TEXT;
-    ui_print(&p, " was not drafted: %s", ls_misses[o->step->miss].sentence);
+    ls_buf text = {0};
+    size_t n;
+    ls_buf_str(&text, "why ");
+    ui_token_text(o->v->canvas, o->v->state, o->step->tree.nodes[end].target, &text);
+    ls_buf_fmt(&text, " was not drafted: %s", ls_misses[o->step->miss].sentence);
+    ui_line *line = ui_wrap(o->v->canvas, text.p, text.n, o->v->area.cols, &n);
+    for (size_t i = 0; i < n; i++) {
+        ui_pen p = next_line(o, UI_TEXT);
+        ui_draw(&p, text.p + line[i].from, line[i].to - line[i].from);
+    }
+    free(line);
+    ls_buf_free(&text);
 }
 
 static bool is_drafted(const ls_step *step, int parent, int32_t token) {

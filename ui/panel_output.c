@@ -18,11 +18,11 @@ typedef struct {
 
 static void add_text(flow *f, const char *p, size_t n, ui_role role, int mark) {
     ls_buf_add(&f->text, p, n);
-    for (size_t i = 0; i < n; i++) {
-        ls_buf_char(&f->roles, (char)role);
-        ls_buf_char(&f->marks, (char)mark);
-        ls_ids_push(&f->tags, f->tag);
-    }
+    memset(ls_buf_room(&f->roles, n), role, n);
+    memset(ls_buf_room(&f->marks, n), mark, n);
+    f->roles.n += n;
+    f->marks.n += n;
+    for (size_t i = 0; i < n; i++) ls_ids_push(&f->tags, f->tag);
 }
 
 static void add_str(flow *f, const char *s, ui_role role) {
@@ -179,19 +179,19 @@ void ui_panel_output(ui_panel_view *v) {
     const ls_step *last = s->n_steps ? ui_step(s, s->n_steps - 1) : NULL;
     const int32_t emitted = last && s->turns[s->n_turns - 1].n_steps ? last->output_pos + last->n_emitted : 0;
     if (!s->n_turns) {
-        add_str(&f,
-                ui_can_begin(s) ? "Type a prompt and press Enter, or press a number:\n" : "There is not text yet.\n",
+        char key;
+        const char *offer = ui_welcome_offer(s, 0, &key);
+        add_str(&f, offer ? "Type a prompt and press Enter. Or one of these numbers and Enter:\n" : "No text yet.\n",
                 UI_TEXT);
-        for (const ui_starter *t = ui_starters; t->key && ui_can_begin(s); t++) {
-            if (!t->prompt && !s->has_tour) continue;
-            add_str(&f, (const char[]){' ', t->key, ' ', ' ', 0}, UI_KEY);
-            add_str(&f, t->offer, UI_TEXT);
+        for (int i = 0; (offer = ui_welcome_offer(s, i, &key)); i++) {
+            if (!*offer) continue;
+            add_str(&f, (const char[]){' ', key, ' ', ' ', 0}, UI_KEY);
+            add_str(&f, offer, UI_TEXT);
             add_str(&f, "\n", UI_TEXT);
         }
         add_str(&f,
                 "The words in the frame below look like the tokens that they name. A step drafts a tree of likely "
-                "tokens; one "
-                "forward of the model checks all of it.",
+                "tokens; one forward of the model checks all of it. Colours that are hard to read: Esc, then T.",
                 UI_DIM);
     }
     size_t n;

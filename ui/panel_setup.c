@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DETAILS = 6 }; // rows below the list
+enum { DETAILS = 8 }; // rows below the list
 
 static int list(ui_panel_view *v, ui_rect area) {
     ui_state *s = v->state;
@@ -67,8 +67,8 @@ void ui_panel_setup(ui_panel_view *v) {
     rest.rows -= rows;
     wrapped(v, rest,
             s->recording ? "The settings of a recording cannot change: these are for the next run."
-                         : "Up and down choose a setting, left and right change it, Enter types a value (Tab completes "
-                           "it). A change takes effect at the next step. w writes the settings to your configuration.",
+                         : "w writes the settings to your configuration. Up, down: choose. Left, right: change. Enter: "
+                           "type a value, Tab completes it. A change takes effect at the next step.",
             UI_DIM);
     snprintf(v->right, UI_RIGHT_BYTES, "F2 closes");
 }

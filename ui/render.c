@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *state_name(const ui_state *s) {
@@ -79,99 +80,111 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
     ui_pad(&p, r.cols);
 }
 
-static void message(ui_state *s, ui_canvas *c, ui_rect r) {
-    ui_pen p = ui_pen_at(c, r, 0, UI_DIM);
-    if (*s->message) {
-        p.role = s->message_is_error ? UI_BAD : UI_LABEL;
-        ui_print(&p, " %s%s", s->message_is_error ? "! " : "", s->message);
-        return;
-    }
-    if (s->run_state == LS_STATE_LOADING || s->run_state == LS_STATE_PREFILL || s->run_state == LS_STATE_COMPARING) {
-        ui_print(&p, " %s ", *s->stage ? s->stage : "starting");
-        if (s->fraction >= 0) {
-            p.role = UI_BAR;
-            ui_bar(&p, 20, s->fraction);
-            ui_print(&p, " %3.0f%%", 100 * s->fraction);
-        }
-        return;
-    }
+// What the message line says, with the blank before it; the state's message if there is one.
+static void message_text(ui_state *s, const ui_canvas *c, ls_buf *out) {
     const ls_step *step = ui_viewed(s);
-    if (!step) return;
-    ls_buf text = {0};
-    if (ui_quiz_hides(s)) ui_quiz_question(s, &text);
-    else if (!ui_decode(c, s, step, &text)) ui_narrate(c, s, step, &text);
-    ui_print(&p, " ");
-    for (size_t from = 0, n; from < text.n; from += n) { // as many of its clauses as fit
-        n = 1 + strcspn(text.p + from + 1, ";,");
-        ui_draw(&p, text.p + from, n);
-        if (from) ui_end_clause(&p);
-        else p.clause = p.col;
+    ls_buf_char(out, ' ');
+    if (*s->message) ls_buf_fmt(out, "%s%s", s->message_is_error ? "! " : "", s->message);
+    else if (s->run_state == LS_STATE_LOADING || s->run_state == LS_STATE_PREFILL || s->run_state == LS_STATE_COMPARING)
+        ls_buf_fmt(out, "%s ", *s->stage ? s->stage : "starting");
+    else if (step && ui_quiz_hides(s)) ui_quiz_question(s, out);
+    else if (step && !ui_decode(c, s, step, out)) ui_narrate(c, s, step, out);
+}
+
+static void message(const ui_state *s, ui_canvas *c, ui_rect r, const ls_buf *text) {
+    size_t n;
+    ui_line *line = ui_wrap(c, text->p, text->n, r.cols, &n);
+    ui_pen p = {0};
+    for (size_t i = 0; i < n && (int)i < r.rows; i++) {
+        p = ui_pen_at(c, r, (int)i, !*s->message ? UI_DIM : s->message_is_error ? UI_BAD : UI_LABEL);
+        if (i) ui_print(&p, " ");
+        ui_draw(&p, text->p + line[i].from, line[i].to - line[i].from);
     }
-    ls_buf_free(&text);
+    free(line);
+    const bool works =
+        s->run_state == LS_STATE_LOADING || s->run_state == LS_STATE_PREFILL || s->run_state == LS_STATE_COMPARING;
+    if (*s->message || !works || s->fraction < 0) return;
+    p.role = UI_BAR;
+    ui_bar(&p, 20, s->fraction);
+    ui_print(&p, " %3.0f%%", 100 * s->fraction);
+}
+
+// Where a line that begins at `from` must be cut so that its text up to the cursor takes at most `room` cells. Only the
+// bytes that may be in sight are measured: a line may be a megabyte.
+static size_t first_shown(const ui_canvas *c, const char *text, size_t from, size_t cursor, int room) {
+    const size_t most = (size_t)room * UI_GLYPH_BYTES;
+    if (cursor - from > most) {
+        from = cursor - most;
+        while (from < cursor && ((unsigned char)text[from] & 0xC0) == 0x80) from++;
+    }
+    for (int cells = ui_text_cells(c, text + from, cursor - from); cells > room && from < cursor;) {
+        const ui_glyph g = ui_next_glyph(c, text + from, cursor - from);
+        cells -= g.cells;
+        from += g.n;
+    }
+    return from;
+}
+
+static const char *line_before(const char *text, const char *end) { // the beginning of the line that `end` is in
+    const char *newline = memrchr(text, '\n', (size_t)(end - text));
+    return newline ? newline + 1 : text;
 }
 
 // The cursor stays in sight: one line scrolls sideways, several scroll up and down.
 static void bottom(ui_canvas *c, ui_rect r, const ui_bottom *b, int *cursor_row, int *cursor_col) {
     const ui_edit *e = b->edit;
-    const char *text = e->text.n ? e->text.p : "";
-    int line = 0, lines = 1; // of the cursor; of all
-    for (size_t i = 0; i < e->text.n; i++) {
-        lines += text[i] == '\n';
-        line += i < e->cursor && text[i] == '\n';
-    }
-    const int top = line - r.rows + 1 > 0 ? line - r.rows + 1 : 0;
-    size_t from = 0;
-    for (int i = 0; i < lines; i++) {
-        size_t end = from;
-        while (end < e->text.n && text[end] != '\n') end++;
-        if (i >= top && i < top + r.rows) {
-            ui_pen p = ui_pen_at(c, r, i - top, b->active ? UI_FOCUS : UI_DIM);
-            if (b->active && i == top) p.mark = UI_REVERSE; // it has the keys
-            ui_print(&p, " %s ", i == top ? b->sign : " ");
-            p.mark = 0;
-            const int start = p.col, room = p.end - p.col - 1;
-            size_t shown = from;
-            const size_t cursor = i == line ? e->cursor : from;
-            while (ui_text_cells(c, text + shown, cursor - shown) > room)
-                shown += ui_next_glyph(c, text + shown, end - shown).n;
-            p.role = b->active ? UI_TEXT : UI_DIM;
-            ui_draw(&p, text + shown, end - shown);
-            if (b->active && b->cursor && i == line) {
-                *cursor_row = r.row + i - top;
-                *cursor_col = start + ui_text_cells(c, text + shown, cursor - shown);
-            }
-            if (!e->text.n) {
-                p.role = UI_DIM;
-                ui_print(&p, "%s", b->hint);
-            }
+    const char *text = e->text.n ? e->text.p : "", *const last = text + e->text.n;
+    const char *line = line_before(text, text + e->cursor); // the first one in sight
+    int row = 0;                                            // of the cursor
+    for (; row + 1 < r.rows && line > text; row++) line = line_before(text, line - 1);
+    for (int i = 0; i < r.rows && line <= last; i++) {
+        const char *end = memchr(line, '\n', (size_t)(last - line));
+        if (!end) end = last;
+        ui_pen p = ui_pen_at(c, r, i, b->active ? UI_FOCUS : UI_DIM);
+        if (b->active && i == 0) p.mark = UI_REVERSE; // it has the keys
+        ui_print(&p, " %s ", i == 0 ? b->sign : " ");
+        p.mark = 0;
+        const int start = p.col, room = p.end > p.col ? p.end - p.col - 1 : 0;
+        const size_t from = (size_t)(line - text), cursor = i == row ? e->cursor : from,
+                     shown = first_shown(c, text, from, cursor, room);
+        p.role = b->active ? UI_TEXT : UI_DIM;
+        ui_draw(&p, text + shown, (size_t)(end - text) - shown);
+        if (b->active && b->cursor && i == row) {
+            *cursor_row = r.row + i;
+            *cursor_col = start + ui_text_cells(c, text + shown, cursor - shown);
         }
-        from = end + 1;
+        if (!e->text.n) {
+            p.role = UI_DIM;
+            ui_print(&p, "%s", b->hint);
+        }
+        line = end + 1;
     }
 }
 
 static void key_bar(ui_state *s, ui_canvas *c, ui_rect r) {
-    static const ui_action typing[] = {UI_ACT_HELP,    UI_ACT_RUN_PAUSE, UI_ACT_STEP,  UI_ACT_BACK,
-                                       UI_ACT_FORWARD, UI_ACT_STOP,      UI_ACT_PAPER, UI_ACT_NEXT_PANEL};
-    static const ui_action panels[] = {UI_ACT_HELP,    UI_ACT_RUN_PAUSE,  UI_ACT_STEP, UI_ACT_BACK,
-                                       UI_ACT_FORWARD, UI_ACT_NEXT_PANEL, UI_ACT_ZOOM, UI_ACT_CLOSE,
-                                       UI_ACT_PROMPT,  UI_ACT_STOP,       UI_ACT_PAPER};
+    enum { SEND = UI_ACTIONS, PANELS, QUIT }; // keys that are no actions
+    static const int typing[] = {UI_ACT_HELP, SEND,           PANELS,      UI_ACT_RUN_PAUSE, UI_ACT_STEP,      QUIT,
+                                 UI_ACT_BACK, UI_ACT_FORWARD, UI_ACT_STOP, UI_ACT_PAPER,     UI_ACT_NEXT_PANEL};
+    static const int panels[] = {UI_ACT_HELP,    UI_ACT_RUN_PAUSE,  UI_ACT_STEP, UI_ACT_BACK,
+                                 UI_ACT_FORWARD, UI_ACT_NEXT_PANEL, UI_ACT_ZOOM, UI_ACT_CLOSE,
+                                 UI_ACT_PROMPT,  UI_ACT_STOP,       UI_ACT_PAPER};
+    static const char *const fixed[][2] = {{"Enter", "Send"}, {"Esc", "Panels"}, {"^C", "Quit"}};
     const bool goes = s->run_state == LS_STATE_RUNNING || s->run_state == LS_STATE_PREFILL || ui_demo_plays(s);
     const char *run = goes ? "Pause" : s->run_state == LS_STATE_PAUSED ? "Run" : ui_actions[UI_ACT_RUN_PAUSE].label;
     bool types = s->shown.focus == UI_NO_PANEL;
-    const ui_action *list = types ? typing : panels;
+    const int *list = types ? typing : panels;
     size_t n = types ? sizeof typing / sizeof *typing : sizeof panels / sizeof *panels;
     ui_pen p = ui_pen_at(c, r, 0, UI_KEY);
-    const char *fixed[][2] = {{"Enter", "Send"}, {"Esc", "Panels"}, {"^C", "Quit"}};
-    for (size_t i = 0; i < n + (types ? 3 : 0); i++) {
+    for (size_t i = 0; i < n; i++) {
         char key[16], label[24];
-        if (i < n) {
-            const char *keys = ui_action_keys(list[i]), *blank = strchr(keys, ' ');
+        if (list[i] < UI_ACTIONS) {
+            const char *keys = ui_action_keys((ui_action)list[i]), *blank = strchr(keys, ' ');
             if (!types && blank && list[i] != UI_ACT_HELP) keys = blank + 1; // the letter is shorter
             snprintf(key, sizeof key, "%.*s", (int)strcspn(keys, " "), keys);
             snprintf(label, sizeof label, "%s", list[i] == UI_ACT_RUN_PAUSE ? run : ui_actions[list[i]].label);
         } else {
-            snprintf(key, sizeof key, "%s", fixed[i - n][0]);
-            snprintf(label, sizeof label, "%s", fixed[i - n][1]);
+            snprintf(key, sizeof key, "%s", fixed[list[i] - SEND][0]);
+            snprintf(label, sizeof label, "%s", fixed[list[i] - SEND][1]);
         }
         if (p.col + (int)strlen(key) + (int)strlen(label) + 2 > p.end) break; // whole entries only
         p.role = UI_KEY;
@@ -199,9 +212,9 @@ static void too_small(ui_canvas *c) {
     ui_print(&p, "needs %dx%d, have %dx%d", UI_MIN_COLS, UI_MIN_ROWS, c->cols, c->rows);
 }
 
-// Over the panels.
-static void cover(ui_state *s, ui_canvas *c, const ui_frame *f) {
-    const ui_rect body = {1, 0, c->rows - 4, c->cols};
+// Over the panels; to: the first row below.
+static void cover(ui_state *s, ui_canvas *c, const ui_frame *f, int to) {
+    const ui_rect body = {1, 0, to - 1, c->cols};
     for (int row = 0; row < body.rows; row++) {
         ui_pen p = ui_pen_at(c, body, row, UI_TEXT);
         ui_pad(&p, c->cols);
@@ -217,13 +230,22 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
                                                {"5 Stats", ui_panel_stats, NULL},
                                                {"6 Inspect", ui_panel_inspect, "one draft, and what the target chose"},
                                                {"7 Compare", ui_panel_compare, NULL}};
+    enum { WIDE = 110 }; // a step's sentence fits in one row
     *cursor_row = *cursor_col = -1;
     const ui_bottom b = ui_bottom_of(s, c->ascii ? ">" : "›");
     s->shown.prompt_rows = 1;
     for (size_t i = 0; i < b.edit->text.n; i++) s->shown.prompt_rows += b.edit->text.p[i] == '\n';
+    ls_buf said = {0};
+    size_t rows;
+    message_text(s, c, &said);
+    free(ui_wrap(c, said.p, said.n, c->cols, &rows));
+    if (rows < 2 && s->n_steps && c->cols < WIDE) rows = 2; // most steps take two: the panels stay where they are
+    s->shown.message_rows = (int)rows;
+    s->shown.empty = !s->n_turns;
     ui_layout l = ui_layout_of(c->rows, c->cols, &s->shown);
     if (l.too_small) {
         too_small(c);
+        ls_buf_free(&said);
         return;
     }
     title(s, c, l.title);
@@ -236,9 +258,10 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
         snprintf(heading + strlen(heading), sizeof heading - strlen(heading), "%.70s", s->demo ? s->demo->title : "");
         frame(s, c, &(ui_frame){heading, ui_panel_note, NULL}, l.note, ui_demo_note(s) != NULL);
     }
-    message(s, c, l.message);
+    message(s, c, l.message, &said);
+    ls_buf_free(&said);
     bottom(c, l.prompt, &b, cursor_row, cursor_col);
     key_bar(s, c, l.keys);
     const ui_frame *top = ui_frame_on_top(s);
-    if (top) cover(s, c, top);
+    if (top) cover(s, c, top, l.message.row);
 }

@@ -34,7 +34,7 @@ typedef struct {
 static void draw(player *p) {
     int row, col;
     ui_canvas_resize(&p->canvas, p->canvas.rows, p->canvas.cols);
-    p->canvas.ascii = p->state.ascii || !p->canvas.utf8;
+    p->canvas.ascii = p->state.ascii || !p->canvas.utf8 || p->canvas.ambiguous_wide;
     ui_render(&p->state, &p->canvas, &row, &col);
     p->frame_ns = ls_now_ns();
     if (p->filming) ui_cast_frame(&p->cast, &p->canvas, (double)(p->frame_ns - p->start_ns) / 1e9);

@@ -151,14 +151,16 @@ ui_role ui_from_role(ls_from from, bool corrected) {
 }
 
 ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, size_t *n_lines) {
-    size_t cap = 64, n = 0, start = 0, i = 0, blank = 0;
+    size_t cap = 64, n = 0, start = 0, i = 0, blank = 0, plain = 0;
     int used = 0;
     ui_line *lines = ls_malloc(cap * sizeof *lines);
     while (i <= n_text) {
         bool end = i == n_text;
-        ui_glyph g = {.n = 1};
-        if (!end) g = ui_next_glyph(c, text + i, n_text - i);
-        bool full = !end && !g.newline && used + g.cells > cols;
+        if (i >= plain) plain = i + ui_plain_text(text + i, n_text - i);
+        ui_glyph g;
+        if (i >= plain && !end) g = ui_next_glyph(c, text + i, n_text - i);
+        else g = (ui_glyph){.n = 1, .cells = 1, .space = !end && text[i] == ' '};
+        bool full = !end && !g.newline && used && used + g.cells > cols;
         if (end || g.newline || full) {
             if (n == cap) lines = ls_realloc(lines, (cap *= 2) * sizeof *lines);
             size_t stop = full && blank > start ? blank : i;
@@ -166,7 +168,7 @@ ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, 
             if (end) break;
             start = g.newline ? i + g.n : stop;
             if (full) { // the next line starts behind the blank, and the word is measured again
-                i = start;
+                plain = i = start;
                 used = 0;
                 blank = start;
                 continue;

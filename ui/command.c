@@ -48,21 +48,34 @@ const ui_verb ui_verbs[] = {
     {0},
 };
 
+static const ui_verb *verb_of(const char *word) {
+    const ui_verb *v = ui_verbs;
+    while (v->name && strncmp(word, v->name, strlen(v->name))) v++;
+    return v->name ? v : NULL;
+}
+
+bool ui_is_command(const char *line) {
+    return *line == ':' && !strchr(line, '\n') && (verb_of(line + 1) || ui_action_named(line + 1) != UI_ACT_NONE);
+}
+
 static void run_command(ui_state *s, const char *word) {
     const ui_action a = ui_action_named(word);
-    for (const ui_verb *v = ui_verbs; v->name; v++) {
+    const ui_verb *v = verb_of(word);
+    if (v) {
         const size_t n = strlen(v->name);
-        if (strncmp(word, v->name, n)) continue;
         const char *argument = word + n + (v->verbatim ? 0 : strspn(word + n, " "));
         if (v->run) v->run(s, argument);
         else ui_request_of(s, v->request, ls_strdup(argument), 0);
-        return;
-    }
-    if (a != UI_ACT_NONE) ui_act(s, a);
+    } else if (a != UI_ACT_NONE) ui_act(s, a);
     else if (*word) {
+        const bool prompt = s->shown.focus == UI_NO_PANEL; // it may have been meant for the model
         char line[200];
-        snprintf(line, sizeof line, "no command '%.80s' (F1 lists them)", word);
+        snprintf(line, sizeof line, "no command '%.80s' (F1 lists them)%s", word,
+                 prompt ? "; Enter sends it as a prompt" : "");
         ui_say(s, line, true);
+        if (!prompt) return;
+        ui_edit_set(&s->prompt, ":");
+        ui_edit_insert(&s->prompt, word, strlen(word));
     }
 }
 
@@ -119,7 +132,10 @@ bool ui_line_key(ui_state *s, int key, ui_action a) {
     if (key == UI_KEY_ENTER) enter(s);
     else if (key == UI_KEY_TAB && s->typing == ':') complete(s);
     else if (key == UI_KEY_BACKSPACE && !s->command.text.n) ui_line_leave(s);
-    else {
+    else if (key == ':' && s->typing == ':' && !s->command.text.n && s->shown.focus == UI_NO_PANEL) {
+        ui_line_leave(s);
+        ui_edit_set(&s->prompt, "::"); // a prompt that begins with a colon
+    } else {
         ui_edit_key(&s->command, key);
         if (s->typing == '\\') ui_rows_filter(s, s->shown.focus, s->command.text.n ? s->command.text.p : "");
     }

@@ -123,16 +123,25 @@ void ui_send_prompt(ui_state *s) {
         s->at_newest = true;
         return;
     }
-    if (!s->prompt.text.n || !ui_can_send(s)) return;
-    if (s->editing >= 0) ui_request_of(s, LS_CMD_EDIT, ui_edit_take(&s->prompt), s->editing);
-    else ui_request_of(s, LS_CMD_PROMPT, ui_edit_take(&s->prompt), 0);
+    if (!s->prompt.text.n || ui_welcome_choose(s, s->prompt.text.p)) return;
+    if (s->editing < 0 && ui_is_command(s->prompt.text.p)) { // pasted, or an earlier one: it may be meant as either
+        ui_type_line(s, ':', s->prompt.text.p + 1);
+        ui_edit_clear(&s->prompt);
+        ui_say(s, "this is a command: Enter runs it; a prompt that begins so is written with ::", false);
+        return;
+    }
+    if (!ui_can_send(s)) return;
+    char *text = ui_edit_take(&s->prompt);
+    if (*text == ':' && ui_is_command(text + 1)) memmove(text, text + 1, strlen(text)); // "::" is one ":"
+    if (s->editing >= 0) ui_request_of(s, LS_CMD_EDIT, text, s->editing);
+    else ui_request_of(s, LS_CMD_PROMPT, text, 0);
     s->editing = -1;
     if (s->run_state == LS_STATE_LOADING) ui_say(s, "the model is loading; the prompt waits", false);
 }
 
 static bool prompt_key(ui_state *s, int key, ui_action a) {
-    if (ui_welcome_key(s, key)) return true;
-    if (key == UI_KEY_ENTER) ui_send_prompt(s);
+    if (key == ':' && !s->prompt.text.n && s->editing < 0) ui_type_line(s, ':', "");
+    else if (key == UI_KEY_ENTER) ui_send_prompt(s);
     else if (key == UI_KEY_UP || key == UI_KEY_DOWN || a == UI_ACT_NONE) ui_edit_key(&s->prompt, key);
     else ui_act(s, a);
     return true;
@@ -268,15 +277,33 @@ void ui_to_prompt(ui_state *s) {
     s->n_overlays = 0;
 }
 
-void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
-    if (k.code == UI_CTRL('C')) {
+// The first ^C stops what is going on, or warns; the second one quits. Where nothing can be lost, the first one does.
+static void interrupt(ui_state *s) {
+    const bool busy = ui_busy(s) || s->run_state == LS_STATE_COMPARING;
+    const bool safe = s->recording || s->run_state == LS_STATE_FAILED || (!s->n_turns && !s->prompt.text.n && !busy);
+    const char *then = s->keeps ? "the next start offers to load the conversation" : "the conversation is lost";
+    char said[160];
+    if (s->tour_of) s->tour_go = -1;
+    else if (s->typing) ui_line_leave(s);
+    else if (safe || s->interrupted) {
         s->quit = true;
         s->exit_code = EXIT_INTERRUPTED;
-    } else if (k.code == UI_KEY_MOUSE) {
+    } else {
+        if (busy) ui_request_of(s, LS_CMD_STOP, NULL, 0);
+        snprintf(said, sizeof said, "%s^C again quits: %s", busy ? "stopped. " : "", then);
+        ui_say(s, said, false);
+        s->interrupted = true;
+    }
+}
+
+void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
+    if (k.code == UI_CTRL('C')) interrupt(s);
+    else if (k.code == UI_KEY_MOUSE) {
         TOPMOST(m, s, mouse);
         m->mouse(s, k, panel_at);
     } else {
         *s->message = 0;
+        s->interrupted = false;
         TOPMOST(keys, s, key);
         const ui_action a = ui_action_of(k.code, keys->how & TYPES);
         for (const mode *m = modes; m < modes + sizeof modes / sizeof *modes; m++) {
@@ -290,9 +317,12 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
 }
 
 void ui_on_paste(ui_state *s, const char *text, size_t n) {
-    if (s->typing) ui_edit_insert(&s->command, text, n);
-    else if (!s->recording) {
-        ui_to_prompt(s); // what is pasted is a prompt, wherever the keys were
-        ui_edit_insert(&s->prompt, text, n);
-    }
+    char said[120];
+    if (!s->typing && s->recording) return;
+    if (!s->typing) ui_to_prompt(s); // what is pasted is a prompt, wherever the keys were
+    const size_t left_out = ui_edit_insert(s->typing ? &s->command : &s->prompt, text, n);
+    if (!left_out) return;
+    snprintf(said, sizeof said, "%zu character%s of the paste left out: control characters, or not UTF-8", left_out,
+             ls_plural(left_out));
+    ui_say(s, said, false);
 }

@@ -1,26 +1,47 @@
 #include "ui/welcome.h"
+#include "base/mem.h"
 #include "ui/modes.h"
 
 #include <string.h>
 
-const ui_starter ui_starters[] = {
-#define STARTER(key, offer, prompt) {key, offer, prompt},
+static const struct {
+    char key;
+    const char *offer, *prompt;
+    bool tour, left;
+} starters[] = {
+#define STARTER(key, offer, prompt, ...) {key, offer, prompt, __VA_ARGS__},
 #include "ui/starters.def"
 #undef STARTER
-    {0}};
+};
+enum { STARTERS = sizeof starters / sizeof *starters };
+
+static bool is_there(const ui_state *s, int i) {
+    return starters[i].tour ? s->has_tour : !starters[i].left || s->left;
+}
 
 bool ui_can_begin(const ui_state *s) {
     return !s->n_turns && !s->recording && !s->demo && s->editing < 0 && s->run_state != LS_STATE_FAILED;
 }
 
-bool ui_welcome_key(ui_state *s, int key) {
-    if (!ui_can_begin(s) || s->prompt.text.n) return false;
-    for (const ui_starter *t = ui_starters; t->key; t++) {
-        if (t->key != key || (!t->prompt && !s->has_tour)) continue;
-        if (t->prompt) {
-            ui_edit_set(&s->prompt, t->prompt);
+const char *ui_welcome_offer(const ui_state *s, int i, char *key) {
+    if (!ui_can_begin(s) || i >= STARTERS) return NULL;
+    *key = starters[i].key;
+    return is_there(s, i) ? starters[i].offer : "";
+}
+
+bool ui_welcome_choose(ui_state *s, const char *prompt) {
+    if (!ui_can_begin(s)) return false;
+    for (int i = 0; i < STARTERS; i++) {
+        if (prompt[0] != starters[i].key || prompt[1] || !is_there(s, i)) continue;
+        ui_edit_clear(&s->prompt);
+        if (starters[i].tour) s->want_tour = true;
+        else if (starters[i].left) {
+            ui_request_of(s, LS_CMD_LOAD, ls_strdup(s->left), 0);
+            s->left = NULL;
+        } else {
+            ui_edit_set(&s->prompt, starters[i].prompt);
             ui_send_prompt(s);
-        } else s->want_tour = true;
+        }
         return true;
     }
     return false;

@@ -56,13 +56,14 @@ static ls_code rival(void *ud, const char *text, const ls_setup *setup, ls_decod
     return LS_OK;
 }
 
-ls_source *ls_screen_source_open(ls_screen_source *l, const ls_options *o, ls_err *err) {
+ls_source *ls_screen_source_open(ls_screen_source *l, const ls_options *o, const char *keep, ls_err *err) {
     *l = (ls_screen_source){0};
     ls_options_copy(&l->options, o);
     ls_run_setup_init(&l->setup, &l->options);
     const ls_live_options opt = {.setup = l->setup.s,
                                  .trace = l->options.trace,
                                  .trace_level = ls_trace_level_named(l->options.trace_level),
+                                 .keep = keep,
                                  .failed = &l->failed,
                                  .set = change,
                                  .rival = rival,

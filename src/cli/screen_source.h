@@ -12,6 +12,7 @@ typedef struct {
     bool failed; // a file was not written whole; known once the source is closed
 } ls_screen_source;
 
-// Starts loading. l must not move before ls_screen_source_free, which comes after the source was closed.
-ls_source *ls_screen_source_open(ls_screen_source *l, const ls_options *o, ls_err *err);
+// Starts loading. keep: see ls_live_options. l must not move before ls_screen_source_free, which comes after the source
+// was closed.
+ls_source *ls_screen_source_open(ls_screen_source *l, const ls_options *o, const char *keep, ls_err *err);
 void ls_screen_source_free(ls_screen_source *l);

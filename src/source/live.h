@@ -18,9 +18,10 @@ typedef struct {
     ls_stats stats;
     uint32_t turn;
     bool paused, waited;
-    bool holding;     // what runs now is needed whatever is stopped: only closing ends it
-    int steps_left;   // in pause: steps to run
-    char reading[64]; // what a prompt's reading takes, in words
+    bool keep_due, keep_failed; // the file opt.keep is behind; it could not be written, and that was said
+    bool holding;               // what runs now is needed whatever is stopped: only closing ends it
+    int steps_left;             // in pause: steps to run
+    char reading[64];           // what a prompt's reading takes, in words
     // the last turn, and who answers its prompt too
     size_t turn_context; // tokens before its output
     size_t turn_output;

@@ -6,13 +6,14 @@
 #include "base/rescue.h"
 #include "base/visible.h"
 #include "engine/prompt.h"
+#include "trace/kept.h"
 #include "trace/saved.h"
 #include "trace/trace_events.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { COLD_NS = 20000000 };
@@ -79,20 +80,44 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
 static void rescue(void *ud, char *said, size_t n) {
     ls_conversation *c = ud;
     ls_err err = {.msg = "no folder can be written to"};
-    char name[64], folder[] = "/tmp/logitspec-XXXXXX";
+    char folder[] = "/tmp/logitspec-XXXXXX";
     if (!ls_conversation_turns(c)) return;
-    snprintf(name, sizeof name, "conversation-%lld-%d.jsonl.zst", (long long)time(NULL), (int)getpid());
-    char *path = ls_user_path("XDG_STATE_HOME", ".local/state", name);
+    char *path = ls_kept_path();
     if (path) ls_make_folders(path);
     ls_code code = path ? ls_conversation_rescue(c, path, &err) : LS_E_IO;
     if (code && mkdtemp(folder)) {
         free(path);
-        path = ls_format("%s/%s", folder, name);
+        path = ls_format("%s/conversation.jsonl.zst", folder);
         code = ls_conversation_rescue(c, path, &err);
     }
     if (code) snprintf(said, n, "the conversation is lost: %s", err.msg);
     else snprintf(said, n, "the conversation is saved: logitspec, then ':load %s'", path);
     free(path);
+}
+
+// The file that has the conversation if this process ends unasked.
+static void write_kept(live *l) {
+    const char *path = l->opt.keep;
+    ls_err err = {0};
+    struct stat st;
+    if (!path || !l->keep_due) return;
+    l->keep_due = false;
+    if (!ls_conversation_turns(l->kept)) {
+        unlink(path);
+        return;
+    }
+    ls_make_folders(path);
+    ls_conversation_save(l->kept, path, &err);
+    if (!err.code && !stat(path, &st) && st.st_size > LS_KEPT_BYTES) {
+        unlink(path);
+        ls_fail(&err, LS_E_RANGE, "it is longer than %d MiB", LS_KEPT_BYTES >> 20);
+    }
+    if (err.code && !l->keep_failed) {
+        char said[400];
+        snprintf(said, sizeof said, "the conversation is not kept for the next start: %.300s", err.msg);
+        ls_channel_message(&l->c, true, said);
+    }
+    l->keep_failed |= err.code != LS_OK;
 }
 
 static void keep(live *l, ls_conversation *c) {
@@ -166,6 +191,7 @@ static void end_turn(live *l, ls_finish reason) {
     l->end_due = true;
     if (reason != LS_FINISH_LENGTH) tell_end(l); // else it may go on
     ls_conversation_end(l->kept, l->turn, reason, &l->stats);
+    write_kept(l);
     report_trace(l);
     ls_event *e = ls_event_new(LS_EV_END);
     e->end.turn = l->turn;
@@ -183,6 +209,7 @@ static void tell_turn(live *l, const char *text, size_t kept, const ls_ids *read
     if (l->begun.n) header.begun = (int32_t)l->begun.n;
     if (l->trace) ls_trace_begin(l->trace, &l->model, &header);
     ls_conversation_begin(l->kept, &header);
+    l->keep_due = true;
     ls_trace_header_free(&header);
     report_trace(l);
     ls_seen_ids(&l->seen, read->p, read->n, &fresh);
@@ -267,6 +294,7 @@ static void run_step(live *l, ls_step *step) {
     ls_event *e = ls_event_new(LS_EV_STEP);
     e->step = ls_pack(step);
     ls_conversation_step(l->kept, step, ls_packed_share(e->step));
+    l->keep_due = true;
     ls_channel_send(&l->c, e);
     if (step->finish) end_turn(l, step->finish);
     else if (l->paused && --l->steps_left == 0) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
@@ -355,6 +383,9 @@ static void load(live *l, const char *path) {
             l->turn_output = l->fork.n = 0;
             ls_seen_init(&l->seen, l->model.engine->n_vocab);
             code = tell_kept(l, path, &err);
+            l->keep_due = true;
+            write_kept(l);
+            if (l->opt.keep && !l->keep_failed && ls_kept_is(path)) unlink(path); // it goes on in this process's file
             snprintf(text, sizeof text, "loaded %.240s, %zu turn%s: the next prompt goes on with it", path, turns,
                      ls_plural(turns));
         }
@@ -435,6 +466,8 @@ static void carry_out(live *l, const ls_queued_command *c) {
         tell_end(l);
         ls_session_reset(l->session);
         ls_conversation_cut(l->kept, 0);
+        l->keep_due = true;
+        write_kept(l);
         ls_dialog_cut(l->dialog, 0);
         l->turn_output = l->fork.n = 0;
         send_header(l);
@@ -474,7 +507,10 @@ static void *decoder(void *ud) {
         ls_queued_command_free(c);
     }
     if (failed) ls_queued_command_free(c);
-    else save_what_waits(l, c);
+    else {
+        save_what_waits(l, c);
+        write_kept(l);
+    }
     if (l->session && ls_session_active(l->session) && l->trace)
         ls_trace_end(l->trace, l->turn, LS_FINISH_INTERRUPTED, &l->stats);
     tell_end(l);

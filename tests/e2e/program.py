@@ -21,8 +21,9 @@ MODEL = os.path.join(ROOT, "models", "smollm2-135m-instruct.Q4_1.gguf")
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("LOGITSPEC_SET_") and k not in ("NO_COLOR", "COLUMNS", "LINES")}
 # What forwards cost is given, and the number of threads: no run measures them, and trees are the same however busy the
 # machine is. A test of the measurement itself says "auto", and 0.
+LOCALE = os.environ.get("LOGITSPEC_TEST_LOCALE", "C.UTF-8")
 COSTS = "1:10,8:15,64:90"
-ENV.update(LOGITSPEC_SET_DECODE__COSTS=COSTS, LOGITSPEC_SET_MODEL__THREADS="2", LANG="C.UTF-8", LC_ALL="C.UTF-8", XDG_CONFIG_HOME="/nonexistent", XDG_CACHE_HOME=os.path.join(BUILD, "tests", "cache"),
+ENV.update(LOGITSPEC_SET_DECODE__COSTS=COSTS, LOGITSPEC_SET_MODEL__THREADS="2", LANG=LOCALE, LC_ALL=LOCALE, XDG_CONFIG_HOME="/nonexistent", XDG_CACHE_HOME=os.path.join(BUILD, "tests", "cache"),
            XDG_STATE_HOME=tempfile.mkdtemp(prefix="logitspec-state-"))  # test programs run side by side
 atexit.register(shutil.rmtree, ENV["XDG_STATE_HOME"], ignore_errors=True)
 HAS_LIBRARY = os.path.exists(os.path.join(BUILD, "liblstorch.so"))
@@ -131,7 +132,16 @@ class Screen:
         subprocess.run(self.tmux + ["kill-server"], capture_output=True, check=False)
 
     def keys(self, *names):
-        subprocess.run(self.tmux + ["send-keys", "-t", "s", *names], check=True)
+        """Each key, Escape with a pause behind it: else it and the next key are one, as with Alt."""
+        for name, group in itertools.groupby(names, lambda n: n == "Escape"):
+            for part in [[n] for n in group] if name else [list(group)]:
+                subprocess.run(self.tmux + ["send-keys", "-t", "s", *part], check=True)
+                time.sleep(0.15 if name else 0)
+
+    def send(self, data):
+        """Bytes, just as they are."""
+        subprocess.run(self.tmux + ["load-buffer", "-"], input=data, check=True)
+        subprocess.run(self.tmux + ["paste-buffer", "-r", "-d", "-t", "s"], check=True)
 
     def type(self, text):
         subprocess.run(self.tmux + ["send-keys", "-t", "s", "-l", text], check=True)

@@ -120,11 +120,11 @@ class Demo(unittest.TestCase):
     def test_the_start_screen_names_the_demo_of_the_idea(self):
         with Screen("--model", "script", cols=80, rows=24) as s:
             s.wait("Type a prompt and press Enter", " 1  a guided tour", "own choice─retrieved─guess")
-            s.keys("1")  # while it loads, too
+            s.keys("1", "Enter")  # while it loads, too
             s.wait("Tour 1 of 3: One step", "REPLAY", "q returns to your conversation")
             s.keys("q")
             s.wait("READY", "Type a prompt and press Enter")
-            s.keys("1")
+            s.keys("1", "Enter")
             s.wait("Tour 1 of 3: One step", "Enter goes on")
             s.keys("Enter", "G")
             for _ in range(300):  # its notes
@@ -134,6 +134,8 @@ class Demo(unittest.TestCase):
                 time.sleep(0.1)
             s.keys("Enter")
             s.wait("Tour 2 of 3: The next-next token")
+            s.keys("C-c")  # back to the conversation, in which nothing can be lost
+            s.wait("READY", "Type a prompt and press Enter")
             s.keys("C-c")
             s.wait("exit=130")
         self.assertIn("next-next", DEMOS)

@@ -390,7 +390,7 @@ class Recording(Folder):
             s.type("One fish")
             s.keys("Enter")
             s.wait("300 tokens", "READY")
-            s.keys("C-c")
+            s.keys("C-c", "C-c")
             s.wait("exit=130", "is not whole: nobody reads what is written", seconds=9)
 
     def test_a_trace_that_nobody_reads_is_said_and_can_be_left(self):

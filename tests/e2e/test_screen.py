@@ -101,10 +101,10 @@ class Keys(unittest.TestCase):
                 s.wait("│› One fish", "│two dog", "30 tokens", "READY")
                 s.type("more")
                 s.keys("Enter")
-                first = s.wait("│› more", "30 tokens", "READY").splitlines()[1:13]
+                first = s.wait("│› more", "30 tokens", "READY").splitlines()[1:12]
                 s.keys("Escape", "r")
                 time.sleep(0.5)
-                again = s.wait("┃› more", "30 tokens", "READY").splitlines()[1:13]
+                again = s.wait("┃› more", "30 tokens", "READY").splitlines()[1:12]
                 self.assertEqual([x[1:69] for x in first[1:]], [x[1:69] for x in again[1:]])  # the frame tells who has the keys
                 s.keys("g", "E")
                 s.wait(" 0› One fish")
@@ -208,12 +208,16 @@ class Keys(unittest.TestCase):
         title = s.text().splitlines()[0]
         return int(title.split("│ step ")[1].split()[0])
 
-    def test_ctrl_c_leaves_at_once_with_130(self):
+    def test_ctrl_c_stops_the_answer_then_leaves_with_130(self):
         with Screen(*SCRIPT) as s:
             s.wait("READY")
             s.type("hello")
             s.keys("Enter")
             s.wait("RUN")
+            s.keys("C-c")
+            s.wait("READY", "stopped. ^C again quits: the next start offers to load the conversation")
+            s.keys("x", "C-c")  # another key came between
+            s.wait("^C again quits", "› x", absent=("stopped.",))
             s.keys("C-c")
             s.wait("exit=130")
 
@@ -274,7 +278,7 @@ class Keys(unittest.TestCase):
             s.type("\033[<0;250;4m")
             s.wait("┏━ 4 Tree ")
             s.keys("1", "y")
-            s.wait("the answer is sent to the terminal's clipboard: 60 bytes")
+            s.wait("the answer: 60 bytes sent for the clipboard (OSC 52); tmux passes it on after 'tmux set -s set-clipboard on'")
             def buffer():
                 return subprocess.run(s.tmux + ["show-buffer"], capture_output=True, text=True, check=False).stdout
             for _ in range(100):
@@ -471,7 +475,7 @@ class Endings(unittest.TestCase):
                 s.resize(20 + i * 37 % 200, 5 + i * 13 % 60)
             s.resize(120, 36)
             s.wait("1 Output", "5 Stats", "hello")
-            s.keys("C-c")
+            s.keys("C-c", "C-c")
             s.wait("exit=130")
 
     def test_missing_model(self):

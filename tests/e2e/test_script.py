@@ -82,8 +82,8 @@ key Esc Esc Esc Q
 
     def test_shadows_in_the_tour(self):
         """Twice: the second visit lists the methods anew (and a build with sanitizers sees what the first one left)."""
-        visit = """wait press a number
-key 1
+        visit = """wait one of these numbers
+key 1 Enter
 wait Tour 1 of 3
 key a
 wait Shadows

@@ -38,9 +38,16 @@ static void layout_covers_the_window(void **state) {
                     const bool race = rows % 2 || focus == UI_COMPARE;
                     const bool note = more % 3 == 2;
                     const int lines = note ? 0 : cols % 7; // of the prompt
-                    ui_layout l = ui_layout_of(
-                        rows, cols,
-                        &(ui_shown){(ui_panel)focus, (ui_panel)zoom, inspect, race, note, lines, rows % 3 == 0});
+                    const ui_shown shown = {.focus = (ui_panel)focus,
+                                            .zoom = (ui_panel)zoom,
+                                            .inspect = inspect,
+                                            .compare = race,
+                                            .note = note,
+                                            .prompt_rows = lines,
+                                            .message_rows = cols % 6,
+                                            .empty = cols % 4 == 0,
+                                            .inspect_last = rows % 3 == 0};
+                    ui_layout l = ui_layout_of(rows, cols, &shown);
                     assert_int_equal(l.too_small, rows < UI_MIN_ROWS || cols < UI_MIN_COLS);
                     if (l.too_small) continue;
                     int cells = 0;
@@ -48,7 +55,8 @@ static void layout_covers_the_window(void **state) {
                         ui_rect r = l.panel[p];
                         if (!r.rows) continue;
                         assert_true(r.rows >= 3 && r.cols >= 20);
-                        assert_true(r.row >= 1 && r.row + r.rows <= rows - 2 - l.prompt.rows - l.note.rows &&
+                        assert_true(r.row >= 1 &&
+                                    r.row + r.rows <= rows - 1 - l.message.rows - l.prompt.rows - l.note.rows &&
                                     r.col >= 0 && r.col + r.cols <= cols);
                         cells += r.rows * r.cols;
                         for (int q = 0; q < p; q++) {
@@ -59,7 +67,8 @@ static void layout_covers_the_window(void **state) {
                         }
                     }
                     assert_true(note ? l.note.rows >= (rows >= 18 ? 6 : 4) : !l.note.rows);
-                    assert_int_equal(cells, (rows - 3 - l.prompt.rows - l.note.rows) * cols); // no gap, no overlap
+                    assert_int_equal(cells, (rows - 2 - l.message.rows - l.prompt.rows - l.note.rows) *
+                                                cols);                                // no gap, no overlap
                     if (focus >= 0 && zoom < 0) assert_true(l.panel[focus].rows > 0); // what has the keys is seen
                 }
 }
@@ -93,7 +102,7 @@ static void hostile_text_stays_in_its_cells(void **state) {
             assert_true(ls_utf8_valid(cell->glyph, strlen(cell->glyph)));
             uint32_t cp = ' ';
             if (!*cell->glyph) {
-                assert_true(col > 0 && *cell[-1].glyph); // second half of something
+                assert_true(col > 0); // a further cell of something
                 continue;
             }
             ls_utf8_decode(cell->glyph, strlen(cell->glyph), &cp);
@@ -848,31 +857,201 @@ static void a_demo_waits_for_its_prompt(void **state) {
     ui_state_free(&s);
 }
 
-// What an empty conversation offers by number; where something is typed or was said, numbers are text.
+static void forget_requests(ui_state *s) {
+    while (s->n_outbox) free(s->outbox[--s->n_outbox].text);
+}
+
+static void send_line(ui_state *s, const char *text) {
+    type_keys(s, text);
+    key(s, UI_KEY_ENTER);
+}
+
+// What an empty conversation offers: a prompt that is one of the numbers alone chooses it.
 static void an_empty_conversation_offers_choices(void **state) {
     (void)state;
     ui_state s;
     ui_state_init(&s);
     s.run_state = LS_STATE_IDLE;
-    key(&s, '1');
-    assert_false(s.want_tour); // nothing can show it here
-    assert_string_equal(s.prompt.text.p, "1");
-    key(&s, '2');
-    assert_string_equal(s.prompt.text.p, "12");
-    ui_edit_clear(&s.prompt);
     s.has_tour = true;
-    key(&s, '1');
+    for (const char *const *t = (const char *const[]){"3 primes please", "2+2=?", "10 facts", " 1", "9", NULL}; *t;
+         t++) {
+        send_line(&s, *t);
+        assert_true(!s.want_tour && s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_PROMPT);
+        assert_string_equal(s.outbox[0].text, *t);
+        forget_requests(&s);
+    }
+    send_line(&s, "1");
     assert_true(s.want_tour && !s.prompt.text.n && !s.n_outbox);
     for (int k = '2'; k <= '3'; k++) {
-        key(&s, k);
+        send_line(&s, (const char[]){(char)k, 0});
         assert_int_equal(s.outbox[s.n_outbox - 1].kind, LS_CMD_PROMPT);
         assert_true(strlen(s.outbox[s.n_outbox - 1].text) > 10 && !s.prompt.text.n);
     }
     assert_string_not_equal(s.outbox[0].text, s.outbox[1].text);
+    forget_requests(&s);
+    send_line(&s, "4"); // no conversation was cut off
+    assert_string_equal(s.outbox[0].text, "4");
+    forget_requests(&s);
+    s.left = "/x/conversation.jsonl.zst";
+    send_line(&s, "4");
+    assert_true(s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_LOAD && !s.left);
+    assert_string_equal(s.outbox[0].text, "/x/conversation.jsonl.zst");
+    forget_requests(&s);
     converse(&s, "One fish, two fish. One", "logitspec-paper", 20);
-    key(&s, '2');
-    assert_string_equal(s.prompt.text.p, "2");
+    send_line(&s, "2");
+    assert_string_equal(s.outbox[0].text, "2");
+    forget_requests(&s);
     ui_state_free(&s);
+}
+
+// A colon begins a command in the prompt line too; a prompt that begins with one is not lost.
+static void a_command_in_the_prompt_line(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    s.run_state = LS_STATE_IDLE;
+    send_line(&s, ":set decode.budget=8");
+    assert_true(s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_SET);
+    assert_string_equal(s.outbox[0].text, "decode.budget=8");
+    forget_requests(&s);
+    assert_true(!s.prompt.text.n && s.shown.focus == UI_NO_PANEL);
+    send_line(&s, ":) hello"); // none: it goes back, and Enter sends it
+    assert_true(!s.n_outbox && s.message_is_error);
+    assert_string_equal(s.prompt.text.p, ":) hello");
+    key(&s, UI_KEY_ENTER);
+    assert_string_equal(s.outbox[0].text, ":) hello");
+    forget_requests(&s);
+    send_line(&s, "::set decode.budget=8"); // meant for the model
+    assert_true(s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_PROMPT);
+    assert_string_equal(s.outbox[0].text, ":set decode.budget=8");
+    forget_requests(&s);
+    send_line(&s, "::std::vector");
+    assert_string_equal(s.outbox[0].text, "::std::vector");
+    forget_requests(&s);
+    ui_on_paste(&s, ":save /tmp/x", 12); // pasted: it is offered as a command
+    key(&s, UI_KEY_ENTER);
+    assert_true(!s.n_outbox && s.typing == ':' && strstr(s.message, "Enter runs it"));
+    key(&s, UI_KEY_ENTER);
+    assert_true(s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_SAVE);
+    forget_requests(&s);
+    ui_on_paste(&s, ":quit\nis what I type to leave vim", 33); // of several lines it is none
+    key(&s, UI_KEY_ENTER);
+    assert_true(s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_PROMPT && !s.quit);
+    forget_requests(&s);
+    key(&s, 'a');
+    key(&s, ':');
+    assert_string_equal(s.prompt.text.p, "a:");
+    ui_state_free(&s);
+}
+
+// The first ^C stops the answer or warns, the second one quits; where nothing is lost, the first one does.
+static void ctrl_c_warns_before_it_quits(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    s.run_state = LS_STATE_IDLE;
+    key(&s, UI_CTRL('C'));
+    assert_true(s.quit && s.exit_code == 130);
+    s.quit = false;
+    converse(&s, "One fish, two fish. One", "logitspec-paper", 20);
+    key(&s, UI_CTRL('C'));
+    assert_true(!s.quit && strstr(s.message, "the conversation is lost") && !s.n_outbox);
+    key(&s, 'a'); // another key: it begins anew
+    s.keeps = true;
+    s.run_state = LS_STATE_RUNNING;
+    key(&s, UI_CTRL('C'));
+    assert_true(!s.quit && s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_STOP && strstr(s.message, "next start"));
+    key(&s, UI_CTRL('C'));
+    assert_true(s.quit && s.exit_code == 130);
+    s.quit = s.interrupted = false;
+    s.run_state = LS_STATE_IDLE;
+    key(&s, UI_KEY_ESC);
+    key(&s, ':');
+    key(&s, UI_CTRL('C')); // leaves the line
+    assert_true(!s.quit && !s.typing && !s.interrupted);
+    forget_requests(&s);
+    ui_state_free(&s);
+}
+
+// A prompt of a megabyte is wrapped and scrolled in one go: what is quadratic would take hours here.
+static void long_texts_take_linear_time(void **state) {
+    (void)state;
+    enum { LONG = 1 << 20 };
+    ui_state s;
+    ui_canvas c = {.utf8 = true};
+    int row, col;
+    for (int kind = 0; kind < 3; kind++) {
+        static const char *const pieces[] = {"x", "lorem ipsum ", "世界 "};
+        ls_buf text = {0};
+        while (text.n < LONG) ls_buf_str(&text, pieces[kind]);
+        ui_state_init(&s);
+        s.run_state = LS_STATE_IDLE;
+        ui_on_paste(&s, text.p, text.n);
+        static const int keys[] = {'y', UI_KEY_HOME, UI_KEY_RIGHT, UI_KEY_END, UI_KEY_LEFT, UI_KEY_BACKSPACE};
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+            key(&s, keys[i]);
+            ui_canvas_resize(&c, 24, 80);
+            ui_render(&s, &c, &row, &col);
+            assert_true(row == 22 && col >= 3 && col < 80);
+        }
+        for (const char *sign = ":/\\"; *sign; sign++) {
+            ui_type_line(&s, *sign, text.p);
+            ui_canvas_resize(&c, 24, 80);
+            ui_render(&s, &c, &row, &col);
+            assert_true(row == 22 && col >= 76);
+        }
+        s.typing = 0;
+        ui_edit_clear(&s.prompt);
+        converse(&s, "One fish, two fish. One", "logitspec-paper", 20);
+        free(s.turns[0].text);
+        s.turns[0].text = ls_strdup(text.p);
+        key(&s, UI_KEY_ESC);
+        for (const char *keys_there = "1kkgG"; *keys_there; keys_there++) {
+            key(&s, *keys_there == 'k' ? UI_KEY_HOME : *keys_there);
+            ui_canvas_resize(&c, 24, 80);
+            ui_render(&s, &c, &row, &col);
+        }
+        ls_buf_free(&text);
+        ui_state_free(&s);
+    }
+    ui_canvas_free(&c);
+}
+
+static void assert_glyph(const ui_canvas *c, const char *text, int cells, bool odd) {
+    const ui_glyph g = ui_next_glyph(c, text, strlen(text));
+    assert_int_equal(g.n, strlen(text)); // all of it is one
+    assert_int_equal(g.cells, cells);
+    assert_int_equal(g.odd, odd);
+    assert_string_equal(g.glyph, text);
+}
+
+// What terminals disagree on is one character, with as many cells as any of them takes.
+static void characters_of_several_code_points(void **state) {
+    (void)state;
+    ui_canvas c = {.utf8 = true};
+    assert_glyph(&c, "e\u0301", 1, false);
+    assert_glyph(&c, "\u4e16", 2, false);
+    assert_glyph(&c, "\U0001F600", 2, false);
+    assert_glyph(&c, "\u2764\uFE0F", 2, true);                               // a heart, as an emoji
+    assert_glyph(&c, "1\uFE0F\u20E3", 2, true);                              // a keycap
+    assert_glyph(&c, "\U0001F44D\U0001F3FD", 4, true);                       // a thumb, of a skin tone
+    assert_glyph(&c, "\U0001F1E9\U0001F1EA", 2, true);                       // a flag
+    assert_glyph(&c, "\U0001F468\u200D\U0001F469\u200D\U0001F467", 6, true); // a family
+    assert_glyph(&c, "\u06CC\u200C", 1, false);                              // a joiner of Persian
+    ui_canvas_resize(&c, 1, 20);
+    ui_pen p = ui_pen_at(&c, (ui_rect){0, 0, 1, 20}, 0, UI_TEXT);
+    ui_draw(&p, "\U0001F44D\U0001F3FD!", 9);
+    assert_string_equal(c.cells[4].glyph, "!");
+    p = ui_pen_at(&c, (ui_rect){0, 2, 1, 1}, 0, UI_TEXT); // over a part of it
+    ui_draw(&p, "#", 1);
+    const char *const left[] = {" ", " ", "#", " ", "!"};
+    for (int i = 0; i < 5; i++) {
+        assert_string_equal(c.cells[i].glyph, left[i]);
+        assert_false(c.cells[i].mark & UI_ODD);
+    }
+    c.ambiguous_wide = true;
+    assert_glyph(&c, "\u03B1", 2, false);
+    ui_canvas_free(&c);
 }
 
 static void assert_decodes(ui_state *s, const char *want) {
@@ -1000,7 +1179,7 @@ static void texts_are_copied_and_saved(void **state) {
     key(&s, UI_KEY_ESC);
     key(&s, 'y');
     assert_true(!s.to_copy && strstr(s.message, ":save-text FILE")); // nobody takes it
-    s.clipboard = true;
+    s.clipboard = "no terminal says whether it took it";
     static const char answer[] = " cat, two cats, red cats, blue cats. One dog, two dogs, red dogs, blue cats. One "
                                  "dog, two dogs, red dogs, blue "
                                  "cats. One dog, two dogs, red dogs, blue cats. One";
@@ -1153,6 +1332,10 @@ int main(void) {
         cmocka_unit_test(a_refused_prompt_is_kept),
         cmocka_unit_test(a_demo_waits_for_its_prompt),
         cmocka_unit_test(an_empty_conversation_offers_choices),
+        cmocka_unit_test(a_command_in_the_prompt_line),
+        cmocka_unit_test(ctrl_c_warns_before_it_quits),
+        cmocka_unit_test(long_texts_take_linear_time),
+        cmocka_unit_test(characters_of_several_code_points),
         cmocka_unit_test(the_draft_under_the_cursor_is_told_in_words),
         cmocka_unit_test(the_papers_step_is_one_key_away),
         cmocka_unit_test(what_was_asked_for_is_seen),

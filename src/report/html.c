@@ -212,7 +212,7 @@ static void tree(const ls_report *r, const ls_report_tree *t, ls_buf *out) {
     ls_report_explain(r, t, &why);
     ls_buf_str(out, "<details class=\"step\"><summary>");
     ls_markup_fmt(out, "%s, step %u", turn->file, t->step->index);
-    if (turn->header.turn) ls_markup_fmt(out, " of turn %u", turn->header.turn);
+    if (turn->header.turn) ls_markup_fmt(out, " of turn %u", turn->header.turn + 1);
     if (!isnan(t->gain_us)) ls_markup_fmt(out, " (%+.2f ms)", t->gain_us / 1e3);
     ls_buf_str(out, "</summary>\n<p>");
     ls_markup(out, why.p, why.n);

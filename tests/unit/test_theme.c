@@ -97,7 +97,7 @@ static void every_text_stands_out(void **state) {
             const ui_style *s = &t->style[r];
             const unsigned ground = s->bg256 >= 0 ? ls_rgb256(s->bg256) : t->ground;
             if (r == UI_FRAME || r == UI_FOCUS || r == UI_BAR) continue; // lines
-            if (contrast(color_of(t, (ui_role)r), ground) < 4.3)
+            if (contrast(color_of(t, (ui_role)r), ground) < 5)
                 fail_msg("%s: role %c has a contrast of %.2f", t->name, ui_role_letter((ui_role)r),
                          contrast(color_of(t, (ui_role)r), ground));
         }

@@ -4,6 +4,12 @@
 
 // What colours mean beside where a draft came from (spec/sources.def), on a dark ground and on a light one.
 enum {
+    LS_GROUND_DARK = 234, // of pages and figures
+    LS_GROUND_LIGHT = 231,
+    LS_INK_DARK = 255, // text on it
+    LS_INK_LIGHT = 232,
+    LS_SOFT_DARK = 249, // notes: a contrast of at least 5 also where a token's source tints the ground
+    LS_SOFT_LIGHT = 239,
     LS_GOOD_DARK = 195,
     LS_GOOD_LIGHT = 25, // accepted, faster
     LS_BAD_DARK = 203,

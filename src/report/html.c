@@ -14,15 +14,17 @@
 #include <string.h>
 
 static const char style[] =
-    ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(34em,1fr));gap:1em}"
-    ".sides{display:grid;grid-template-columns:repeat(auto-fit,minmax(22em,1fr));gap:1.2em}"
-    ".text{white-space:pre-wrap;overflow-wrap:anywhere;font:14px/1.6 ui-monospace,monospace;border-left:3px solid "
+    ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(34em,100%),1fr));gap:1em}"
+    ".plots svg{min-width:33rem}"
+    ".sides{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(22em,100%),1fr));gap:1.2em}"
+    ".text{white-space:pre-wrap;font:14px/1.6 ui-monospace,monospace;border-left:3px solid "
     "#8884;"
     "padding-left:.8em}"
-    ".prompt{white-space:pre-wrap;overflow-wrap:anywhere;color:#777;max-height:12em;overflow:auto}"
+    ".prompt{white-space:pre-wrap;color:var(--soft);max-height:12em;overflow:auto}"
     ".text span:hover{outline:1px solid}"
     ".c{font-weight:700}.l{outline:2px solid var(--bad)}"
-    "[data-special]::after{content:attr(data-special);opacity:.6}"
+    "[data-special]::after{content:attr(data-special);color:var(--soft)}"
+    ".key{display:inline-block;border:.4em solid}.of{min-width:15em}"
     "@media print{body{max-width:none;font-size:11px}details{break-inside:avoid}.prompt{max-height:none}}";
 
 // Tokens have the colours that they have on the screen.
@@ -42,7 +44,7 @@ static void kind_styles(ls_buf *out) {
 static void summary(const ls_report *r, ls_buf *out) {
     ls_buf_str(out, "<h2>Summary</h2>\n<div class=\"scroll\"><table id=\"summary\"><thead><tr><th></th>");
     for (size_t g = 0; g < r->n_groups; g++) {
-        ls_buf_fmt(out, "<th><span style=\"color:%s\">■</span> ", ls_draw_color(g));
+        ls_buf_fmt(out, "<th><span class=\"key\" style=\"border-color:%s\"></span> ", ls_draw_color(g));
         ls_markup_str(out, r->groups[g].label);
         ls_buf_str(out, "</th>");
     }
@@ -96,9 +98,10 @@ static void configuration(const ls_report *r, ls_buf *out) {
         ls_settings(r, setting_row, &(settings){out, r->n_groups, true});
         ls_buf_str(out, "</table></div>\n");
     }
-    ls_buf_fmt(out, "<details><summary>%s</summary><table>\n", r->n_groups > 1 ? "the same everywhere" : "all keys");
+    ls_buf_fmt(out, "<details><summary>%s</summary><div class=\"scroll\"><table>\n",
+               r->n_groups > 1 ? "the same everywhere" : "all keys");
     ls_settings(r, setting_row, &(settings){out, r->n_groups, false});
-    ls_buf_str(out, "</table></details>\n");
+    ls_buf_str(out, "</table></div></details>\n");
 }
 
 // ---- text
@@ -251,7 +254,9 @@ static void figures(const ls_report *r, ls_buf *out) {
     for (ls_plot p = 0; p < LS_PLOTS; p++) {
         ls_buf_str(out, "<figure>");
         ls_page_tag(out, "h3", ls_plot_title(p));
+        ls_buf_str(out, "<div class=\"scroll\">");
         if (!ls_plot_draw(r, p, out)) ls_buf_str(out, "<p class=\"note\">not in these recordings</p>\n");
+        ls_buf_str(out, "</div>\n");
         ls_page_tag(out, "figcaption", ls_plot_caption(p));
         ls_buf_str(out, "</figure>\n");
     }

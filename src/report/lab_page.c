@@ -12,9 +12,9 @@
 
 static const char style[] =
     ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(30em,100%),1fr));gap:2em 2.5em}"
-    "figure svg.plot{width:100%}figcaption{max-width:44em}summary{font-size:.85em}"
+    "figure svg.plot{width:100%;min-width:22rem}figcaption{max-width:44em}summary{font-size:.85em}"
     "#main th:first-child,#main td{white-space:nowrap}.facts{margin:.4em 0}"
-    ".sub{color:#777;font-size:.85em;display:block}";
+    ".sub{color:var(--soft);font-size:.85em;display:block}";
 
 static void cell(const ls_total *t, bool plain, ls_buf *out) {
     ls_buf_fmt(out, "<td title=\"%llu token%s in %llu step%s, %llu prompt%s\">", (unsigned long long)t->emitted,
@@ -118,8 +118,10 @@ static void figure(const ls_lab *lab, ls_lab_figure f, ls_buf *out) {
     ls_lab_data d = ls_lab_data_of(lab, f);
     ls_buf_str(out, "<figure>");
     ls_page_tag(out, "h3", a->title);
+    ls_buf_str(out, "<div class=\"scroll\">");
     if (d.n) ls_lab_draw(&d, f, out);
     else ls_buf_str(out, "<p class=\"note\">not in these recordings</p>\n");
+    ls_buf_str(out, "</div>\n");
     ls_page_tag(out, "figcaption", a->caption);
     if (d.n) {
         ls_lab_table(&d, f, out);

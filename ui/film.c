@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-void ui_film_begin(ui_film *f, const ui_theme *t, int rows, int cols, ls_buf *out) {
-    *f = (ui_film){.theme = t, .out = out, .row = ls_calloc((size_t)rows, sizeof *f->row)};
+void ui_film_begin(ui_film *f, const ui_theme *t, int rows, int cols, const char *recording, ls_buf *out) {
+    *f = (ui_film){.theme = t, .recording = recording, .out = out, .row = ls_calloc((size_t)rows, sizeof *f->row)};
     ui_canvas_resize(&f->shown, rows, cols);
     memset(f->shown.cells, 0xff, (size_t)rows * (size_t)cols * sizeof *f->shown.cells); // equal to no row
 }
@@ -43,7 +43,9 @@ void ui_film_frame(ui_film *f, const ui_canvas *now, double seconds) {
 }
 
 void ui_film_end(ui_film *f, double seconds) {
-    ui_svg_begin(f->theme, f->shown.rows, f->shown.cols, f->out);
+    char *title = ls_format("Replay of %s", f->recording);
+    ui_svg_begin(f->theme, f->shown.rows, f->shown.cols, title, f->out);
+    free(title);
     ls_buf_fmt(f->out,
                "<rect width=\"0\" height=\"0\"><animate id=\"film\" attributeName=\"x\" values=\"0\" dur=\"%.3fs\" "
                "begin=\"0s;film.end\"/></rect>\n",

@@ -1,6 +1,7 @@
 #include "ui/picture.h"
 #include "base/colour.h"
 #include "base/file.h"
+#include "base/visible.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -38,12 +39,18 @@ static void run(const ui_canvas *c, const ui_theme *t, int row, int from, int to
     ls_buf_str(out, "</text>\n");
 }
 
-void ui_svg_begin(const ui_theme *t, int rows, int cols, ls_buf *out) {
+void ui_svg_begin(const ui_theme *t, int rows, int cols, const char *title, ls_buf *out) {
+    ls_buf shown = {0};
+    ls_visible_str(&shown, title);
     ls_buf_fmt(out,
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"DejaVu Sans Mono, "
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 %.0f %.0f\" font-family=\"DejaVu "
+               "Sans Mono, "
                "Menlo, Consolas, "
-               "monospace\" font-size=\"14\">\n<rect width=\"100%%\" height=\"100%%\" rx=\"6\" fill=\"#%06x\"/>\n",
-               cols * CELL_W + 20, rows * CELL_H + 20, t->ground);
+               "monospace\" font-size=\"14\">\n<title>",
+               cols * CELL_W + 20, rows * CELL_H + 20);
+    escape(out, shown.p);
+    ls_buf_fmt(out, "</title>\n<rect width=\"100%%\" height=\"100%%\" rx=\"6\" fill=\"#%06x\"/>\n", t->ground);
+    ls_buf_free(&shown);
 }
 
 void ui_svg_row(const ui_canvas *c, const ui_theme *t, int row, ls_buf *out) {
@@ -57,7 +64,7 @@ void ui_svg_row(const ui_canvas *c, const ui_theme *t, int row, ls_buf *out) {
 }
 
 void ui_canvas_svg(const ui_canvas *c, const ui_theme *t, ls_buf *out) {
-    ui_svg_begin(t, c->rows, c->cols, out);
+    ui_svg_begin(t, c->rows, c->cols, "The screen of logitspec", out);
     for (int row = 0; row < c->rows; row++) ui_svg_row(c, t, row, out);
     ls_buf_str(out, "</svg>\n");
 }

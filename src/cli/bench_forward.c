@@ -291,11 +291,12 @@ static void json(const bench *b, ls_buf *out) {
 
 // Milliseconds by rows, a line for each context; dashed: the least at the machine's limits.
 static void plot(const bench *b, ls_buf *out) {
+    static const char title[] = "Milliseconds of a forward by its rows";
     enum { WIDTH = 640, HEIGHT = 330, LEFT = 52, TOP = 34, LEGEND = 120 };
     double most = 0;
     for (int i = 1; i < b->n; i++) most = fmax(most, b->cells[i].median);
-    ls_draw_file(out, WIDTH, HEIGHT);
-    ls_draw_begin(out, "forwards", "Milliseconds of a forward by its rows", WIDTH, HEIGHT, 11);
+    ls_draw_file(out, WIDTH, HEIGHT, "bench", title);
+    ls_draw_begin(out, "forwards", title, WIDTH, HEIGHT, 11);
     ls_frame f = {LEFT, TOP, WIDTH - LEFT - 12, HEIGHT - TOP - 44, b->rows.v[b->rows.n - 1], most > 0 ? most : 1};
     ls_draw_axes(out, &f, false, 33, "rows (dashed: what memory and arithmetic need at least)");
     for (int r = 0; r < b->rows.n; r++) {

@@ -100,7 +100,7 @@ static ls_code shoot(const ls_command_line *c, bool moving, ls_buf *out, ls_err 
     f.state.shown.focus = UI_OUTPUT;
     f.state.ascii = c->options.ascii;
     if (!code) {
-        if (moving) ui_film_begin(&f.picture, theme, f.canvas.rows, f.canvas.cols, out);
+        if (moving) ui_film_begin(&f.picture, theme, f.canvas.rows, f.canvas.cols, c->args[0], out);
         else ui_cast_begin(&f.cast, theme, f.canvas.rows, f.canvas.cols, c->args[0], out);
         while (!(code = ls_trace_events_next(t, &e, err)) && e) play(&f, e, speed);
         if (!code && !f.state.n_steps) code = ls_fail(err, LS_E_RANGE, "%s: the trace holds no step", c->args[0]);

@@ -1,4 +1,5 @@
 #include "report/draw.h"
+#include "base/colour.h"
 #include "report/markup.h"
 
 #include <math.h>
@@ -20,12 +21,14 @@ void ls_draw_begin(ls_buf *out, const char *name, const char *title, int width, 
     ls_buf_str(out, "</title>\n");
 }
 
-void ls_draw_file(ls_buf *out, int width, int height) {
-    ls_buf_fmt(out,
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-               "font-family=\"sans-serif\" color=\"#222\" fill=\"#222\">\n<rect width=\"100%%\" height=\"100%%\" "
-               "fill=\"#fff\"/>\n",
-               width, height, width, height);
+void ls_draw_file(ls_buf *out, int width, int height, const char *command, const char *titles) {
+    ls_buf_fmt(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+        "font-family=\"sans-serif\" color=\"#%06x\" fill=\"currentColor\">\n<title>",
+        width, height, width, height, ls_rgb256(LS_INK_LIGHT));
+    ls_markup_fmt(out, "logitspec %s: %s", command, titles);
+    ls_buf_fmt(out, "</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#%06x\"/>\n", ls_rgb256(LS_GROUND_LIGHT));
 }
 
 void ls_draw_text(ls_buf *out, double x, double y, const char *anchor, const char *s) {

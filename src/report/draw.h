@@ -5,9 +5,10 @@
 #include <stdbool.h>
 
 const char *ls_draw_color(size_t series); // the same in every figure
-// Opens the figure; "</svg>\n" closes it. name: its data-plot.
+// Opens the figure; "</svg>\n" closes it. name: its data-plot; title: what it shows, also for who cannot see it.
 void ls_draw_begin(ls_buf *out, const char *name, const char *title, int width, int height, int font);
-void ls_draw_file(ls_buf *out, int width, int height); // opens a file of figures: white, whatever shows it
+// Opens a file of figures: white, whatever shows it. Its name is "logitspec COMMAND: TITLES".
+void ls_draw_file(ls_buf *out, int width, int height, const char *command, const char *titles);
 void ls_draw_text(ls_buf *out, double x, double y, const char *anchor, const char *s); // anchor: start, middle, end
 
 typedef struct {

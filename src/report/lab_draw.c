@@ -35,6 +35,14 @@ static void legend(const ls_lab_data *d, ls_buf *out) {
     }
 }
 
+static void begin(const ls_lab_data *d, const ls_lab_figure_facts *a, int height, int font, ls_buf *out) {
+    ls_buf title = {0};
+    ls_buf_str(&title, a->title);
+    for (size_t i = 0; d->n > 1 && i < d->n; i++) ls_buf_fmt(&title, "%s%s", i ? ", " : ": ", d->series[i].name);
+    ls_draw_begin(out, a->name, title.p, LS_LAB_WIDTH, height, font);
+    ls_buf_free(&title);
+}
+
 static void mark(const ls_lab_data *d, ls_lab_figure f, size_t i, const ls_lab_datum *p, ls_buf *out) {
     const ls_lab_figure_facts *a = &ls_lab_figures[f];
     char value[32];
@@ -109,7 +117,7 @@ static int draw_lines(const ls_lab_data *d, ls_lab_figure f, ls_buf *out) {
     const scale z = scale_of(d, a->shape != LS_SHAPE_LINES);
     const double max = largest(d);
     ls_frame frame = {LEFT, top, LS_LAB_WIDTH - LEFT - RIGHT, INNER, 1, logs ? fmax(1, ceil(log2(max))) : max};
-    ls_draw_begin(out, a->name, a->title, LS_LAB_WIDTH, top + INNER + BOTTOM, FONT);
+    begin(d, a, top + INNER + BOTTOM, FONT, out);
     legend(d, out);
     if (logs) label_powers(&frame, a->x_label, out);
     else ls_draw_axes(out, &frame, a->percent, LABEL, a->x_label);
@@ -169,7 +177,7 @@ static int draw_bars(const ls_lab_data *d, ls_lab_figure f, ls_buf *out) {
     const ls_lab_figure_facts *a = &ls_lab_figures[f];
     const int top = TOP + legend_height(d), thick = 15, row = (int)d->n * thick + GAP;
     const int bottom = top + row * (int)d->series[0].n;
-    ls_draw_begin(out, a->name, a->title, LS_LAB_WIDTH, bottom + BOTTOM, FONT);
+    begin(d, a, bottom + BOTTOM, FONT, out);
     legend(d, out);
     const double unit = rows_axis(a, largest(d), top, bottom, out);
     for (size_t k = 0; k < d->series[0].n; k++) {
@@ -203,7 +211,7 @@ static int draw_stack(const ls_lab_data *d, ls_lab_figure f, ls_buf *out) {
     for (size_t i = 0; i < d->n; i++)
         for (size_t k = 0; k < rows; k++) sum[k] += d->series[i].points[k].value;
     for (size_t k = 0; k < rows; k++) max = fmax(max, sum[k]);
-    ls_draw_begin(out, a->name, a->title, LS_LAB_WIDTH, bottom + BOTTOM, FONT);
+    begin(d, a, bottom + BOTTOM, FONT, out);
     legend(d, out);
     const double unit = rows_axis(a, max > 0 ? max : 1, top, bottom, out);
     for (size_t k = 0; k < rows; k++) {
@@ -248,7 +256,7 @@ static int draw_tree(const ls_lab_data *d, ls_lab_figure f, ls_buf *out) {
         if (i && strncmp(path, before, strlen(before))) below += LINE; // no child of the one before: a line of its own
         y[i] = below;
     }
-    ls_draw_begin(out, a->name, a->title, LS_LAB_WIDTH, (int)below + LINE, 11);
+    begin(d, a, (int)below + LINE, 11, out);
     ls_buf_fmt(out, "<circle cx=\"%d\" cy=\"%.1f\" r=\"6\"><title>the root</title></circle>\n", ROOT / 2,
                TOP + LINE / 2.0);
     for (size_t i = 0; i < n; i++) {
@@ -298,7 +306,7 @@ void ls_lab_svg(const ls_lab_data *d, ls_lab_figure f, ls_buf *out) {
     enum { TITLE = 26 };
     ls_buf figure = {0};
     const int height = TITLE + ls_lab_draw(d, f, &figure);
-    ls_draw_file(out, LS_LAB_WIDTH, height);
+    ls_draw_file(out, LS_LAB_WIDTH, height, "lab", ls_lab_figures[f].title);
     ls_buf_str(out, "<text x=\"8\" y=\"18\" font-size=\"14\" font-weight=\"bold\">");
     ls_markup_str(out, ls_lab_figures[f].title);
     ls_buf_fmt(out, "</text>\n<g transform=\"translate(0 %d)\">\n", TITLE);

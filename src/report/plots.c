@@ -50,7 +50,11 @@ int ls_plot_height(const ls_report *r, ls_plot p) {
 }
 
 static void begin(const ls_report *r, ls_plot p, ls_buf *out) {
-    ls_draw_begin(out, plots[p].name, plots[p].title, LS_PLOT_WIDTH, ls_plot_height(r, p), 11);
+    ls_buf title = {0};
+    ls_buf_str(&title, plots[p].title);
+    for (size_t g = 0; g < r->n_groups; g++) ls_buf_fmt(&title, "%s%s", g ? ", " : ": ", r->groups[g].label);
+    ls_draw_begin(out, plots[p].name, title.p, LS_PLOT_WIDTH, ls_plot_height(r, p), 11);
+    ls_buf_free(&title);
 }
 
 static void legend(const ls_report *r, ls_buf *out) {

@@ -242,10 +242,11 @@ void ls_report_json(const ls_report *r, ls_buf *out) {
 void ls_report_svg(const ls_report *r, ls_buf *out) {
     enum { TITLE = 26, GAP = 14, COLUMNS = 2 };
     int height[COLUMNS] = {0};
-    ls_buf body = {0}, plot = {0};
+    ls_buf body = {0}, plot = {0}, titles = {0};
     for (ls_plot p = 0; p < LS_PLOTS; p++) {
         ls_buf_clear(&plot);
         if (!ls_plot_draw(r, p, &plot)) continue;
+        ls_buf_fmt(&titles, "%s%s", titles.n ? "; " : "", ls_plot_title(p));
         const int c = height[1] < height[0]; // the shorter column
         ls_buf_fmt(&body,
                    "<g transform=\"translate(%d %d)\">\n<text x=\"8\" y=\"18\" font-size=\"14\" font-weight=\"bold\">",
@@ -258,9 +259,10 @@ void ls_report_svg(const ls_report *r, ls_buf *out) {
     }
     const int w = height[1] ? COLUMNS * LS_PLOT_WIDTH : LS_PLOT_WIDTH,
               h = height[0] > height[1] ? height[0] : height[1];
-    ls_draw_file(out, w, h);
+    ls_draw_file(out, w, h, "report", titles.p);
     ls_buf_add(out, body.p, body.n);
     ls_buf_str(out, "</svg>\n");
     ls_buf_free(&body);
     ls_buf_free(&plot);
+    ls_buf_free(&titles);
 }

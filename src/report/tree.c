@@ -107,15 +107,19 @@ void ls_tree_draw(const ls_report *r, const ls_report_tree *tree, ls_buf *out) {
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"tree\" data-turn=\"%zu\" data-step=\"%u\" role=\"img\" "
         "width=\"%d\" "
-        "height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"monospace\" font-size=\"11\" fill=\"currentColor\">\n",
+        "height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"monospace\" font-size=\"11\" "
+        "fill=\"currentColor\">\n<title>",
         tree->turn, s->index, w, h, w, h);
+    ls_markup_fmt(out, "Draft tree of step %u in turn %zu of %zu (%s): %d rows, %d accepted", s->index, tree->turn + 1,
+                  r->n_turns, r->turns[tree->turn].file, s->rows, ls_step_accepted(s));
+    ls_buf_str(out, "</title>\n");
     for (int i = 0; i < s->tree.n; i++) draw_node(l, i, out);
     if (last->target >= 0 && s->forward) { // what comes next
         const double x = MARGIN + COLUMN * (last->depth + 1), y = MARGIN + LINE * (l->y[s->path[s->n_path - 1]] + 0.5);
         bool free_place = true;
         for (int i = 0; i < s->tree.n; i++) free_place &= s->tree.nodes[i].parent != s->path[s->n_path - 1];
         if (free_place) {
-            ls_buf_fmt(out, "<text x=\"%.1f\" y=\"%.1f\" fill-opacity=\".7\">→ ", x, y + 4);
+            ls_buf_fmt(out, "<text x=\"%.1f\" y=\"%.1f\" style=\"fill:var(--soft)\">→ ", x, y + 4);
             label_of(l, last->target, out);
             ls_buf_str(out, "</text>\n");
         }

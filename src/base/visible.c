@@ -1,11 +1,13 @@
 #include "base/visible.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "base/wrap.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct {
     uint32_t from, to;
@@ -138,13 +140,15 @@ void ls_visible_end(ls_visible_stream *s, ls_buf *out) {
 }
 
 void ls_warn(const char *fmt, ...) {
+    static const char name[] = "logitspec: "; // nothing that a stranger says begins a line with it
     ls_buf line = {0};
     va_list ap;
     va_start(ap, fmt);
-    ls_buf_str(&line, "logitspec: ");
+    ls_buf_str(&line, name);
     add_fmt(&line, fmt, ap);
     va_end(ap);
     ls_buf_char(&line, '\n');
+    ls_wrap(&line, 0, ls_columns(STDERR_FILENO), (int)sizeof name - 1);
     fwrite(line.p, 1, line.n, stderr);
     ls_buf_free(&line);
 }

@@ -35,5 +35,5 @@ typedef struct {
 void ls_visible_push(ls_visible_stream *s, const char *p, size_t n, ls_buf *out); // as ls_visible_text
 void ls_visible_end(ls_visible_stream *s, ls_buf *out);                           // no rest will come
 
-// "logitspec: MESSAGE" on standard error, as one line.
+// "logitspec: MESSAGE" on standard error: one line, or as many as a terminal needs.
 void ls_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

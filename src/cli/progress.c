@@ -2,8 +2,10 @@
 #include "base/clock.h"
 #include "base/lines.h"
 #include "base/visible.h"
+#include "base/wrap.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 volatile sig_atomic_t ls_interrupted;
@@ -39,7 +41,10 @@ bool ls_gauge_show(void *gauge, const char *stage, double fraction) {
         char percent[16] = "";
         if (fraction >= 0) snprintf(percent, sizeof percent, " %.0f%%", 100 * fraction);
         ls_buf line = {0};
-        ls_visible_fmt(&line, "%s%s", stage, percent); // it may name a file
+        ls_visible_fmt(&line, "%s", stage); // it may name a file
+        if (g->tty)                         // \r goes back one line of the terminal only
+            line.n = ls_fitting(line.p, line.n, ls_columns(STDERR_FILENO) - 1 - (int)strlen(percent), &(int){0});
+        ls_buf_str(&line, percent);
         fprintf(stderr, g->tty ? "\r\033[K%s" : "%s\n", line.p);
         ls_buf_free(&line);
         g->last_ns = now;

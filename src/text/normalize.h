@@ -1,4 +1,4 @@
-// Normalises text before it is split: Unicode forms by utf8proc (its only user), replacements, sentencepiece's rules.
+// Normalises text before it is split: Unicode forms by utf8proc, replacements, sentencepiece's rules.
 // References: Hugging Face tokenizers' normalizers; sentencepiece's normalizer.cc.
 #pragma once
 #include "text/regex.h"

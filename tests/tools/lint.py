@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which folder may include which, one user for each third-party library, who changes the environment. Exit 1 with file:line on a breach."""
+"""Which folder may include which, who uses which third-party library, who changes the environment. Exit 1 with file:line on a breach."""
 import os
 import re
 import sys
@@ -32,7 +32,7 @@ USERS = {
     "jansson.h": ["src/base/json.c"],
     "zstd.h": ["src/base/zst.c"],
     "pcre2.h": ["src/text/regex.c"],
-    "utf8proc.h": ["src/text/normalize.c"],
+    "utf8proc.h": ["src/text/normalize.c", "src/base/wrap.c"],
     "openssl/": ["src/base/sha256.c"],
     "curses.h": ["ui/term_curses.c"],
     "ncurses.h": ["ui/term_curses.c"],

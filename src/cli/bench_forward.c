@@ -367,7 +367,10 @@ ls_code ls_bench_limits(const ls_command_line *c, int *status, ls_err *err) {
         ls_jsonw w = {.out = &out};
         ls_manifest_json(&m, &w);
         ls_buf_char(&out, '\n');
-    } else ls_manifest_text(&m, &out);
+    } else {
+        ls_manifest_text(&m, &out);
+        ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), 38);
+    }
     if (!ls_print(&out)) *status = LS_EXIT_FAILED;
     return LS_OK;
 }

@@ -59,7 +59,10 @@ static ls_code present(const ls_bench *b, const ls_command_line *c, int *status,
         if (code || (c->quiet && !c->json)) return code;
     }
     if (c->json) ls_bench_json(b, &out);
-    else ls_bench_text(b, &out);
+    else {
+        ls_bench_text(b, &out);
+        ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), 2);
+    }
     if (!ls_print(&out)) *status = LS_EXIT_FAILED;
     return LS_OK;
 }
@@ -301,6 +304,7 @@ ls_code ls_bench_compare_files(const ls_command_line *c, int *status, ls_err *er
     ls_code code = ls_bench_read(&a, c->args[1], err);
     if (!code) code = ls_bench_read(&b, c->args[2], err);
     if (!code) code = ls_bench_diff(&a, &b, &out, c->json, err);
+    if (!c->json) ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), 2);
     if (code) ls_buf_free(&out);
     else if (!ls_print(&out)) *status = LS_EXIT_FAILED;
     ls_bench_free(&a);

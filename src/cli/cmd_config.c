@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 
 #include <string.h>
+#include <unistd.h>
 
 int ls_cmd_config(const ls_command_line *c) {
     if (c->n_args != 1 || strcmp(c->args[0], "show")) {
@@ -11,5 +12,6 @@ int ls_cmd_config(const ls_command_line *c) {
     }
     ls_buf out = {0};
     ls_options_show(&c->options, &out);
+    ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), LS_COMMANDS); // what is copied from it is YAML
     return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
 }

@@ -108,10 +108,10 @@ static ls_code build(const ls_command_line *c, ls_gauge *gauge, ls_err *err) {
     if (!code && !c->quiet) {
         char skipped[64] = "";
         if (b.skipped) snprintf(skipped, sizeof skipped, "; %zu empty or binary files were left out", b.skipped);
-        ls_say("%s: %zu token%s of %zu file%s (%.1f MB of text) in %.1f s%s", c->out, b.tokens.n - b.files,
+        ls_say(0, "%s: %zu token%s of %zu file%s (%.1f MB of text) in %.1f s%s", c->out, b.tokens.n - b.files,
                ls_plural(b.tokens.n - b.files), b.files, ls_plural(b.files), (double)b.bytes / 1e6,
                (double)(ls_now_ns() - start) / 1e9, skipped);
-        ls_say("use it: logitspec --method rest --set rest.corpus=%s", c->out);
+        ls_say(LS_COMMANDS, "use it: logitspec --method rest --set rest.corpus=%s", c->out);
     }
     ls_ids_free(&b.tokens);
     ls_model_free(&model);
@@ -124,7 +124,7 @@ static ls_code info(const ls_command_line *c, ls_err *err) {
     const ls_code code = ls_corpus_open(&corpus, c->args[1], err);
     if (code) return code;
     const ls_corpus_facts *f = ls_corpus_get_facts(corpus);
-    ls_say("%s: %" PRId64 " tokens, breaks between texts included; tokenizer of %s, %d tokens (%016" PRIx64 ")",
+    ls_say(0, "%s: %" PRId64 " tokens, breaks between texts included; tokenizer of %s, %d tokens (%016" PRIx64 ")",
            c->args[1], f->n, f->tokenizer, f->n_vocab, f->tokenizer_id);
     ls_corpus_close(corpus);
     return LS_OK;

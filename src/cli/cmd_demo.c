@@ -23,11 +23,15 @@ static int list(const ls_demo *d, size_t n) {
     ls_buf_str(&out,
                "logitspec demo NAME (or its number) plays one of these recordings; Enter goes on after each note, q "
                "leaves.\nThe first ones come in the order in which they explain. --live decodes it here and now.\n\n");
+    const int columns = ls_columns(STDOUT_FILENO);
+    const size_t rows = ls_wrap(&out, 0, columns, 0);
     for (size_t i = 0; i < n; i++) {
         ls_visible_row(&out, "%3zu  %-14s %s", i + 1, d[i].name, d[i].play.title);
         if (d[i].about) ls_visible_row(&out, "                    %s", d[i].about);
     }
+    const size_t end = ls_wrap(&out, rows, columns, 20);
     ls_buf_str(&out, "\nYour own: demos/README.md says how, 'logitspec demo FILE.yaml' plays it.\n");
+    ls_wrap(&out, end, columns, 0);
     return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
 }
 
@@ -36,14 +40,18 @@ static int list(const ls_demo *d, size_t n) {
 static void speak(ui_state *s, ls_buf *out) {
     const bool utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8"); // wcwidth knows other characters then
     const ui_canvas canvas = {.utf8 = utf8, .ascii = !utf8};
+    const int columns = ls_columns(STDOUT_FILENO);
     for (const ui_note *n; (n = ui_demo_note(s)); ui_demo_go_on(s)) {
+        const size_t step_at = out->n;
         const ls_step *step = ui_viewed(s);
         if (step && n->when != UI_WHEN_START && n->when != UI_WHEN_END) {
             ls_buf_str(out, "    ");
             ui_narrate(&canvas, s, step, out);
             ls_buf_char(out, '\n');
         }
+        const size_t note_at = ls_wrap(out, step_at, columns, 4);
         ls_buf_fmt(out, "* %s\n\n", n->say);
+        ls_wrap(out, note_at, columns, 2);
     }
 }
 
@@ -52,6 +60,7 @@ static void answer(ui_state *s, ls_buf *out) {
     for (size_t i = 0; i < s->n_turns; i++) ui_answer_text(s, &s->turns[i], &text);
     const ls_stats *st = ui_stats(s);
     ls_visible_text(out, text.p, text.n);
+    const size_t end = out->n;
     ls_buf_fmt(out, "\n\n# %llu token%s in %llu step%s: MAT %.2f", (unsigned long long)st->emitted,
                ls_plural(st->emitted), (unsigned long long)st->steps, ls_plural(st->steps), ls_stats_mat(st));
     char speedup[LS_SPEEDUP_BYTES];
@@ -59,6 +68,7 @@ static void answer(ui_state *s, ls_buf *out) {
         ls_buf_fmt(out, "; x%s against plain decoding (measured)",
                    ls_speedup_text(speedup, ls_stats_speedup(st), ls_stats_speedup_spread(st), true));
     ls_buf_char(out, '\n');
+    ls_wrap(out, end, ls_columns(STDOUT_FILENO), 2);
     ls_buf_free(&text);
 }
 
@@ -72,6 +82,7 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
     ui_state_init(&s);
     s.recording = recorded;
     ls_visible_fmt(out, "%s", d->play.title);
+    ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 0);
     ls_buf_fmt(out, "\n\n> %s\n\n", d->prompt);
     ui_demo_begin(&s, &play);
     if (!recorded) ui_request_of(&s, LS_CMD_PROMPT, ls_strdup(d->prompt), 0);
@@ -153,6 +164,7 @@ static int ask(const ls_command_line *c, ls_demo *d, size_t n) {
     ls_buf out = {0};
     for (char line[80]; !status && next < n && !ls_interrupted;) {
         ls_buf_fmt(&out, "\nNumber or name (Enter: %zu, %s; q: none): ", next + 1, d[next].name);
+        ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), 0);
         if (!ls_print(&out)) return LS_EXIT_FAILED;
         if (!fgets(line, sizeof line, stdin)) break;
         line[strcspn(line, "\n")] = 0;

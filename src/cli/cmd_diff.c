@@ -123,6 +123,8 @@ static void compare(const side x[2], ls_buf *out) {
     const size_t same = shared_text(x[0].t, x[1].t);
     describe(&x[0], 'A', out);
     describe(&x[1], 'B', out);
+    const int columns = ls_columns(STDOUT_FILENO);
+    const size_t words = ls_wrap(out, 0, columns, 3);
     if (x[0].t->n_text == same && x[1].t->n_text == same)
         ls_buf_fmt(out, "\nthe texts are equal, %zu token%s\n", same, ls_plural(same));
     else {
@@ -151,10 +153,12 @@ static void compare(const side x[2], ls_buf *out) {
                "time for the shared text: A %.1f ms, B %.1f ms (B / A %.2f)\n",
                n, ahead[0], ahead[1], alone[0], alone[1], total.ms[0], total.ms[1],
                total.ms[0] > 0 ? total.ms[1] / total.ms[0] : 0);
+    const size_t tables = ls_wrap(out, words, columns, 0);
     if (n) regions(&x[0], all, n, out);
     qsort(all, n, sizeof *all, by_difference);
     if (n && all[0].steps[0] != all[0].steps[1]) heading("where they differ most", out);
     for (size_t i = 0; i < n && i < SHOWN && all[i].steps[0] != all[i].steps[1]; i++) row(&x[0], &all[i], out);
+    ls_wrap(out, tables, columns, 67);
     free(all);
 }
 

@@ -268,7 +268,9 @@ int ls_cmd_doctor(const ls_command_line *c) {
     if (c->calibrate) calibrate(&r, c);
     ls_jw_close(&r.json, ']');
     ls_buf_char(&r.json_text, '\n');
+    const size_t table = ls_wrap(&r.text, 0, ls_columns(STDOUT_FILENO), 24);
     if (r.table.p) ls_buf_str(&r.text, r.table.p);
+    ls_wrap(&r.text, table, ls_columns(STDOUT_FILENO), 2);
     ls_buf_free(&r.table);
     const bool printed = ls_print(c->json ? &r.json_text : &r.text);
     ls_buf_free(c->json ? &r.text : &r.json_text);

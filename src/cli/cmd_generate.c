@@ -186,8 +186,10 @@ static void write_json(run *r) {
 static void write_note(const run *r, ls_buf *line) {
     const char *dim = ls_wants_color(&r->line->options, STDERR_FILENO) ? "\033[2m" : "", *plain = *dim ? "\033[0m" : "";
     ls_buf shown = {0};
+    ls_buf_str(&shown, "# ");
     ls_visible_line(&shown, line->p, line->n);
-    fprintf(stderr, "%s# %s%s\n", dim, shown.p, plain);
+    ls_wrap(&shown, 0, ls_columns(STDERR_FILENO), 2);
+    fprintf(stderr, "%s%s%s\n", dim, shown.p, plain);
     ls_buf_free(&shown);
     ls_buf_clear(line);
 }

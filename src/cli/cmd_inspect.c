@@ -15,17 +15,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLS = 110, LOGIT_ROWS = 12, MOST_ROWS = 2 + LS_MAX_ROWS };
+enum { FILE_COLS = 110, LOGIT_ROWS = 12, MOST_ROWS = 2 + LS_MAX_ROWS };
 
 static void draw(ui_state *s, const char *title, void (*panel)(ui_panel_view *v), int rows, bool ascii, ls_buf *out) {
     char right[UI_RIGHT_BYTES] = "";
     ui_canvas canvas = {.utf8 = !ascii, .ascii = ascii};
     ls_buf text = {0};
-    ui_canvas_resize(&canvas, rows, COLS);
-    panel(&(ui_panel_view){&canvas, s, {0, 0, rows, COLS}, right});
+    const int columns = ls_columns(STDOUT_FILENO), cols = columns ? columns : FILE_COLS;
+    const size_t from = out->n;
+    ui_canvas_resize(&canvas, rows, cols);
+    panel(&(ui_panel_view){&canvas, s, {0, 0, rows, cols}, right});
     ui_canvas_text(&canvas, false, &text);
     while (text.n && text.p[text.n - 1] == '\n') text.n--; // rows that stayed empty
     ls_buf_fmt(out, "\n%s%s%s\n", title, *right ? ": " : "", right);
+    ls_wrap(out, from, columns, 2);
     ls_buf_add(out, text.p, text.n);
     ls_buf_char(out, '\n');
     ls_buf_free(&text);
@@ -56,6 +59,7 @@ static void list_judged(const ui_canvas *c, const ui_state *s, const ls_step *st
 static void describe(ui_state *s, bool ascii, ls_buf *out) {
     const ui_canvas canvas = {.utf8 = !ascii, .ascii = ascii};
     const ls_step *step = ui_step(s, s->view);
+    const size_t from = out->n;
     s->tree_full = true;
     ui_narrate(&canvas, s, step, out);
     ls_buf_char(out, '\n');
@@ -73,6 +77,7 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
     if (step->t_device_us > 0) ls_buf_fmt(out, ", %.3f of that on the GPU", step->t_device_us / 1e3);
     ls_buf_str(out, ")\n");
     list_judged(&canvas, s, step, out);
+    ls_wrap(out, from, ls_columns(STDOUT_FILENO), 2);
     draw(s, "Last logits", ui_panel_logits, LOGIT_ROWS, ascii, out);
     draw(s, "Drafts", ui_panel_drafts, step->tree.n_branches + 2, ascii, out);
     draw(s, "Tree", ui_panel_tree, MOST_ROWS, ascii, out);

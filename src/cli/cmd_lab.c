@@ -87,9 +87,9 @@ int ls_cmd_lab(const ls_command_line *c) {
     ls_gauge_clear(&gauge);
     if (!code && !c->quiet) {
         if (records)
-            ls_say("%zu recording%s made, %zu %s there already", done.decoded, done.decoded == 1 ? " was" : "s were",
+            ls_say(0, "%zu recording%s made, %zu %s there already", done.decoded, done.decoded == 1 ? " was" : "s were",
                    done.kept, done.kept == 1 ? "was" : "were");
-        ls_say("%s/index.html: %zu recording%s, %zu prompt%s, %zu way%s to decode", to, lab.n_there,
+        ls_say(0, "%s/index.html: %zu recording%s, %zu prompt%s, %zu way%s to decode", to, lab.n_there,
                ls_plural(lab.n_there), lab.index.n_items, ls_plural(lab.index.n_items), lab.index.n_runs,
                ls_plural(lab.index.n_runs));
     }

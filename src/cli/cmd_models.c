@@ -116,10 +116,12 @@ static void list_text(ls_registry *r, ls_buf *out) {
                                       : "");
         ls_model_place_free(&p);
     }
+    const size_t rows = ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 76);
     ls_buf_fmt(out,
                "\n'logitspec models fetch NAME' gets one into %s.\n~: two bytes for each parameter; fetching "
                "states the size first. 'gated': accept the licence on its page first, and set HF_TOKEN.\n",
                folder ? folder : "(no HOME)");
+    ls_wrap(out, rows, ls_columns(STDOUT_FILENO), 0);
     free(folder);
 }
 
@@ -160,7 +162,7 @@ static ls_code fetch(ls_registry *r, const char *name, bool offline, ls_err *err
     else if (access(script, R_OK)) code = ls_fail(err, LS_E_IO, "%s: %s", script, strerror(errno));
     else code = ls_run_program(arguments, "fetching needs it (Debian: apt-get install python3)", err);
     if (!code && p.installed) code = ls_registry_ready(name, err); // fetch may have found it there already
-    if (!code) ls_say("use it: logitspec --model %s", name);
+    if (!code) ls_say(LS_COMMANDS, "use it: logitspec --model %s", name);
     ls_buf_free(&json);
     free(script);
     ls_model_place_free(&p);
@@ -229,6 +231,7 @@ static ls_code info(ls_registry *r, const char *name, const char *devices, const
         if (!plain) info_text(e, &p, out);
         if (code) ls_visible_row(out, "%-13s %s", "model", why.msg);
         else if (about.n) ls_buf_add(out, about.p, about.n);
+        ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 14);
     }
     ls_buf_free(&about);
     ls_model_place_free(&p);
@@ -250,7 +253,7 @@ static bool show(void *ud, const char *stage, double fraction) {
 static void differs(void *ud, const char *line) {
     verifier *v = ud;
     ls_gauge_clear(&v->gauge);
-    ls_say("%s: %s", v->name, line);
+    ls_say(0, "%s: %s", v->name, line);
 }
 
 static ls_code verify_one(const ls_registry_entry *e, const char *name, bool asked, size_t *wrong, ls_err *err) {
@@ -270,7 +273,8 @@ static ls_code verify_one(const ls_registry_entry *e, const char *name, bool ask
         code = ls_model_verify(&p, &bad, &(ls_model_verify_options){show, differs, &v}, err);
         ls_gauge_clear(&v.gauge);
         amount(p.size, size);
-        if (!code && !bad) ls_say("%s: %zu file%s, %s: as they should be", name, p.n_files, ls_plural(p.n_files), size);
+        if (!code && !bad)
+            ls_say(0, "%s: %zu file%s, %s: as they should be", name, p.n_files, ls_plural(p.n_files), size);
     }
     *wrong += bad;
 end:
@@ -314,6 +318,7 @@ static ls_code confirm(const char *what, const ls_model_place *p, bool yes, ls_e
     amount(p->size, size);
     ls_buf question = {0};
     ls_visible_fmt(&question, "remove %s (%s)? [y/N] ", what, size);
+    ls_wrap(&question, 0, ls_columns(STDERR_FILENO), 2);
     fputs(question.p, stderr);
     ls_buf_free(&question);
     if (!fgets(answer, sizeof answer, stdin) || (*answer != 'y' && *answer != 'Y'))
@@ -341,9 +346,9 @@ static ls_code remove_model(ls_registry *r, const char *name, bool yes, ls_err *
         const char *again = folder ? p.repository : name;
         const char *setup = p.installed ? "'make setup' or " : "";
         if (again)
-            ls_say("removed %s; %s'logitspec models fetch %s%s' brings it back", what, setup, folder ? "hf:" : "",
+            ls_say(0, "removed %s; %s'logitspec models fetch %s%s' brings it back", what, setup, folder ? "hf:" : "",
                    again);
-        else ls_say("removed %s", what);
+        else ls_say(0, "removed %s", what);
     }
     ls_model_place_free(&p);
     return code;

@@ -63,7 +63,7 @@ int ls_cmd_report(const ls_command_line *c) {
     }
     if (!code && r.n_torn) ls_warn("the last line of a trace was cut short and is left out");
     if (!code && !c->quiet)
-        ls_say("%s: %zu turn%s of %zu recording%s, %zu way%s to decode", c->out, r.n_turns, ls_plural(r.n_turns),
+        ls_say(0, "%s: %zu turn%s of %zu recording%s, %zu way%s to decode", c->out, r.n_turns, ls_plural(r.n_turns),
                r.n_files, ls_plural(r.n_files), r.n_groups, ls_plural(r.n_groups));
     ls_buf_free(&text);
     ls_report_free(&r);

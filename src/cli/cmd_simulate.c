@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct {
     ls_recording **turns;
@@ -109,14 +110,13 @@ static void table(const recordings *all, const ls_contender *c, const outcome *o
     ls_buf_fmt(
         out,
         "known: verified rows whose best tokens the trace holds; drafters learn nothing from the others. 'all': the "
-        "trace\n"
-        "holds whatever the method looks at, and the size of its trees does not follow the clock: it drafts what a "
-        "real\n"
-        "run would draft if it learned nothing from the rows of the prompt (no trace holds these). The last logits "
-        "are\n"
-        "known to rank 64 in %llu of %llu steps (to rank 8 or not at all elsewhere): a trace of method ar knows them\n"
-        "everywhere, one of the method itself knows all rows. Levels steps and nodes keep less (--trace-level).\n",
+        "trace holds whatever the method looks at, and the size of its trees does not follow the clock: it drafts what "
+        "a real run would draft if it learned nothing from the rows of the prompt (no trace holds these). The last "
+        "logits are known to rank 64 in %llu of %llu steps (to rank 8 or not at all elsewhere): a trace of method ar "
+        "knows them everywhere, one of the method itself knows all rows. Levels steps and nodes keep less "
+        "(--trace-level).\n",
         (unsigned long long)t->lasts_whole, (unsigned long long)t->lasts);
+    ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 2);
 }
 
 static void json(const recordings *all, const ls_contender *c, const outcome *o, int n, ls_buf *out) {

@@ -210,29 +210,29 @@ static ls_code conclude(const tuning *t, bool *printed, ls_err *err) {
     const int width = ls_contenders_width(k->c, k->n);
     int winner = 0;
     ls_buf told = {0};
-    ls_say("%-*s %8s %10s %8s  %s", width, "run for real", "MAT", "tokens/s", "speedup", "95%");
+    ls_say(2, "%-*s %8s %10s %8s  %s", width, "run for real", "MAT", "tokens/s", "speedup", "95%");
     for (int i = 0; i < k->n; i++) {
         const ls_total total = ls_bench_total(&k->b, i, NULL);
         if (!total.different && tokens_per_s(k, i) > tokens_per_s(k, winner)) winner = i;
         char interval[40] = "", speedup[LS_TOTAL_BYTES];
         if (k->b.done >= 3) snprintf(interval, sizeof interval, "  %.2f - %.2f", total.low, total.high);
-        ls_say("%-*s %8.2f %10.1f %8s%s%s", width, k->c[i].label, (double)total.emitted / (double)total.steps,
+        ls_say(2, "%-*s %8.2f %10.1f %8s%s%s", width, k->c[i].label, (double)total.emitted / (double)total.steps,
                tokens_per_s(k, i), ls_total_speedup_text(speedup, &total), interval,
                total.different ? "  DIFFERS" : "");
     }
     ls_bench_tell_busy(&k->b, &told);
-    if (told.n) ls_say("%.*s", (int)told.n - 1, told.p);
+    if (told.n) ls_say(0, "%.*s", (int)told.n - 1, told.p);
     ls_buf_free(&told);
-    ls_say("%s", "");
-    ls_say("fastest: %s (of %d ways that were simulated, %d that were run)", k->c[winner].label, t->n_ways, k->n);
+    ls_say(0, "%s", "");
+    ls_say(0, "fastest: %s (of %d ways that were simulated, %d that were run)", k->c[winner].label, t->n_ways, k->n);
     ls_buf text = {0};
     ls_code code = LS_OK;
     write_config(t, winner, &text);
     if (t->line->out) {
         code = ls_write_file(t->line->out, &text, err);
-        if (!code) ls_say("use it: logitspec --config %s", t->line->out);
+        if (!code) ls_say(LS_COMMANDS, "use it: logitspec --config %s", t->line->out);
         ls_buf_clear(&text);
-    } else ls_say("%s", "");
+    } else ls_say(0, "%s", "");
     *printed = ls_print(&text);
     return code;
 }

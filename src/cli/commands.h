@@ -1,5 +1,6 @@
 // The commands, one file each, and what they share. Each takes the parsed command line and returns the exit code.
 #pragma once
+#include "base/wrap.h"
 #include "cli/options.h"
 #include "source/source_live.h"
 #include "ui/app.h"
@@ -32,8 +33,8 @@ void ls_versions(ls_buf *out);
 // they are; JSON of base/jsonw.h comes out byte by byte. False, with one line on standard error: this or an earlier
 // write failed.
 bool ls_print(ls_buf *text);
-// Writes one line to standard output at once; ls_print at the end tells whether it arrived.
-void ls_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+// Writes one line to standard output at once, wrapped as by ls_wrap; ls_print at the end tells whether it arrived.
+void ls_say(int left, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 // The options in the terms of the modules that decode. Borrows from the options.
 typedef struct {

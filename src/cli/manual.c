@@ -1,36 +1,15 @@
 #include "cli/manual.h"
+#include "base/wrap.h"
 
 #include <ctype.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { WIDTH = 79, TERM_COLUMN = 2, TEXT_COLUMN = 26 };
 
-static int columns(const char *s, size_t n) { // every character of these pages is one column wide
-    int cols = 0;
-    for (size_t i = 0; i < n; i++) cols += ((unsigned char)s[i] & 0xc0) != 0x80;
-    return cols;
-}
-
-static void indent(ls_buf *out, int n) {
-    while (n-- > 0) ls_buf_char(out, ' ');
-}
-
-// Words in lines; the first line goes on at column `at`, the others begin at `left`.
-static void wrap(ls_buf *out, const char *text, int at, int left) {
-    bool first = true;
-    while (*(text += strspn(text, " \n"))) {
-        const size_t n = strcspn(text, " \n");
-        const int cols = columns(text, n);
-        if (!first && at + 1 + cols > WIDTH) {
-            ls_buf_char(out, '\n');
-            indent(out, at = left);
-        } else if (!first) ls_buf_char(out, ' '), at++;
-        ls_buf_add(out, text, n);
-        at += cols;
-        first = false;
-        text += n;
-    }
-    ls_buf_char(out, '\n');
+// Prose is wrapped for files too.
+static void wrap(const ls_manual *m, size_t from, int left) {
+    ls_wrap(m->out, from, m->columns ? m->columns : WIDTH, left);
 }
 
 static void capitals(ls_buf *out, const char *s) {
@@ -69,7 +48,10 @@ void ls_manual_title(ls_manual *m, const char *name, int section, const char *su
         roff(m->out, summary);
         ls_buf_char(m->out, '\n');
     } else if (m->form == LS_MANUAL_MD) ls_buf_fmt(m->out, "# %s\n\n%s\n", name, summary);
-    else ls_buf_fmt(m->out, "%s: %s\n", name, summary);
+    else {
+        ls_buf_fmt(m->out, "%s: %s\n", name, summary);
+        ls_wrap(m->out, 0, m->columns, TERM_COLUMN);
+    }
 }
 
 void ls_manual_head(ls_manual *m, const char *title) {
@@ -90,8 +72,9 @@ void ls_manual_text(ls_manual *m, const char *text) {
         ls_buf_char(m->out, '\n');
     } else if (m->form == LS_MANUAL_MD) ls_buf_fmt(m->out, "\n%s\n", text);
     else {
-        indent(m->out, TERM_COLUMN);
-        wrap(m->out, text, TERM_COLUMN, TERM_COLUMN);
+        const size_t from = m->out->n;
+        ls_buf_fmt(m->out, "%*s%s\n", TERM_COLUMN, "", text);
+        wrap(m, from, TERM_COLUMN);
     }
 }
 
@@ -104,7 +87,11 @@ void ls_manual_lines(ls_manual *m, const char *text) {
         roff(m->out, text);
         ls_buf_fmt(m->out, "%s.fi\n", end);
     } else if (m->form == LS_MANUAL_MD) ls_buf_fmt(m->out, "\n```\n%s%s```\n", text, end);
-    else ls_buf_fmt(m->out, "%s%s", text, end);
+    else {
+        const size_t from = m->out->n;
+        ls_buf_fmt(m->out, "%s%s", text, end);
+        ls_wrap(m->out, from, m->columns, LS_COMMANDS);
+    }
 }
 
 void ls_manual_item(ls_manual *m, const char *term, const char *kind, const char *text) {
@@ -124,16 +111,17 @@ void ls_manual_item(ls_manual *m, const char *term, const char *kind, const char
         cell(m->out, text);
         ls_buf_str(m->out, " |\n");
     } else {
-        ls_buf whole = {0};
-        ls_buf_str(&whole, text);
-        if (kind) ls_buf_fmt(&whole, " (%s)", kind);
-        const int wide = columns(term, strlen(term)), at = TERM_COLUMN + wide;
-        indent(m->out, TERM_COLUMN);
-        ls_buf_str(m->out, term);
-        if (at + 2 > TEXT_COLUMN) ls_buf_char(m->out, '\n');
-        indent(m->out, at + 2 > TEXT_COLUMN ? TEXT_COLUMN : TEXT_COLUMN - at);
-        wrap(m->out, whole.p, TEXT_COLUMN, TEXT_COLUMN);
-        ls_buf_free(&whole);
+        size_t from = m->out->n;
+        const int at = TERM_COLUMN + ls_cells(term, strlen(term));
+        ls_buf_fmt(m->out, "%*s%s", TERM_COLUMN, "", term);
+        if (at + 2 > TEXT_COLUMN) {
+            ls_buf_char(m->out, '\n');
+            from = ls_wrap(m->out, from, m->columns, TERM_COLUMN);
+        }
+        ls_buf_fmt(m->out, "%*s%s", at + 2 > TEXT_COLUMN ? TEXT_COLUMN : TEXT_COLUMN - at, "", text);
+        if (kind) ls_buf_fmt(m->out, " (%s)", kind);
+        ls_buf_char(m->out, '\n');
+        wrap(m, from, TEXT_COLUMN);
     }
     m->in_items = true;
 }
@@ -145,7 +133,7 @@ const ls_manual_page *ls_manual_find(const char *name) {
 }
 
 ls_code ls_manual_write(const ls_manual_page *p, ls_manual_form form, ls_buf *out, ls_err *err) {
-    ls_manual m = {.out = out, .form = form};
+    ls_manual m = {.out = out, .form = form, .columns = ls_columns(STDOUT_FILENO)};
     ls_buf name = {0};
     ls_buf_fmt(&name, *p->name ? "logitspec-%s" : "logitspec", p->name);
     ls_manual_title(&m, name.p, p->section, p->summary);

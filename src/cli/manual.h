@@ -10,6 +10,7 @@ typedef enum { LS_MANUAL_TEXT, LS_MANUAL_MAN, LS_MANUAL_MD } ls_manual_form;
 typedef struct {
     ls_buf *out; // borrowed
     ls_manual_form form;
+    int columns;   // of the terminal that gets it as text; 0: none does
     bool in_items; // the last thing was an item
 } ls_manual;
 

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 // "--model NAME|PATH, -m"
 static void flag_term(const ls_flag_info *f, ls_buf *out) {
@@ -18,27 +19,37 @@ static void flag_term(const ls_flag_info *f, ls_buf *out) {
 
 void ls_help(const char *command, ls_buf *out) {
     const ls_command_info *c = command && *command ? ls_command_find(command) : NULL;
+    const int columns = ls_columns(STDOUT_FILENO);
+    size_t at = 0; // where the lines begin that are still to be wrapped
     if (!c) {
         ls_buf_str(out,
-                   "logitspec: watch a language model decode by LogitSpec (retrieval-based speculative decoding)\n\n"
-                   "  logitspec                                   open the screen on the default model\n"
-                   "  logitspec generate --prompt \"Why is the sky blue?\"\n"
-                   "  echo \"Summarise: ...\" | logitspec generate --prompt-file - --json\n"
-                   "  logitspec --model script                    try the screen on a fake model\n\nCommands:\n");
+                   "logitspec: watch a language model decode by LogitSpec (retrieval-based speculative decoding)\n\n");
+        at = ls_wrap(out, at, columns, 0);
+        ls_buf_str(out, "  logitspec                                   open the screen on the default model\n"
+                        "  logitspec generate --prompt \"Why is the sky blue?\"\n"
+                        "  echo \"Summarise: ...\" | logitspec generate --prompt-file - --json\n"
+                        "  logitspec --model script                    try the screen on a fake model\n\nCommands:\n");
+        at = ls_wrap(out, at, columns, LS_COMMANDS);
         for (c = ls_commands; c->name; c++) ls_buf_fmt(out, "  %-10s %s\n", c->name, c->summary);
+        at = ls_wrap(out, at, columns, 13);
         ls_buf_str(
             out, "\n'logitspec help COMMAND' lists the flags of a command. 'logitspec help' also knows these pages:\n");
+        at = ls_wrap(out, at, columns, 0);
         for (const ls_manual_page *p = ls_manual_pages; p->name; p++)
             if (*p->name) ls_buf_fmt(out, "  %-14s %s\n", p->name, p->summary);
+        at = ls_wrap(out, at, columns, 17);
         ls_buf_str(out, "\nExit codes:");
 #define EXIT(name, code, meaning) ls_buf_fmt(out, "%s %d " meaning, code ? "," : "", code);
 #include "cli/exits.def"
 #undef EXIT
         ls_buf_str(out, ".\n");
+        ls_wrap(out, at, columns, 0);
         return;
     }
     ls_buf_fmt(out, "logitspec %s %s\n%s\n\n", c->name, c->usage, c->summary);
+    at = ls_wrap(out, at, columns, 2);
     if (*c->examples) ls_buf_fmt(out, "%s\n", c->examples);
+    at = ls_wrap(out, at, columns, LS_COMMANDS);
     for (int i = 0; i < ls_flag_count; i++) {
         const ls_flag_info *f = &ls_flags[i];
         char left[64];
@@ -48,6 +59,7 @@ void ls_help(const char *command, ls_buf *out) {
         if (f->letter) ls_buf_fmt(out, " (-%c)", f->letter);
         ls_buf_char(out, '\n');
     }
+    ls_wrap(out, at, columns, 27);
 }
 
 static ls_code program(ls_manual *m, ls_err *err) {
@@ -86,7 +98,8 @@ static ls_code program(ls_manual *m, ls_err *err) {
     ls_manual_item(m, "~/.config/logitspec/models.yaml", NULL, "your own models by name");
     ls_manual_item(m, "~/.local/share/logitspec/models", NULL, "fetched models ($XDG_DATA_HOME, $LOGITSPEC_MODELS)");
     ls_manual_item(m, "~/.local/state/logitspec/history", NULL, "prompts of earlier sessions ($XDG_STATE_HOME)");
-    ls_manual_item(m, "~/.cache/logitspec", NULL, "how many threads are fastest and what forwards cost here, and hashes of models ($XDG_CACHE_HOME)");
+    ls_manual_item(m, "~/.cache/logitspec", NULL,
+                   "how many threads are fastest and what forwards cost here, and hashes of models ($XDG_CACHE_HOME)");
     ls_manual_head(m, "environment");
 #define VARIABLE(name, sentence) ls_manual_item(m, name, NULL, sentence);
 #include "cli/environment.def"

@@ -31,7 +31,9 @@ typedef struct {
     bool interactive;
 } chat;
 
-static void print(chat *c, ls_buf *line) {
+// prose: where it begins, for people.
+static void print(chat *c, ls_buf *line, size_t prose) {
+    ls_wrap(line, prose, ls_columns(STDOUT_FILENO), 2);
     if (c->asked) fputc('\n', stdout);
     c->asked = false;
     if (c->failed) ls_buf_free(line); // it was said once
@@ -46,7 +48,7 @@ static void tell_message(chat *c) {
         c->refused = true;
     } else if (*s->message) {
         ls_buf_fmt(&line, "note: %s\n", s->message);
-        print(c, &line);
+        print(c, &line, 0);
     }
     *s->message = 0;
 }
@@ -59,7 +61,7 @@ static void tell_header(chat *c) {
         "%s, %s on %s, method %s. A line is a prompt; an empty line continues an answer that was cut; ':' begins a "
         "command, such as ':set decode.budget=8' or ':quit'.\n",
         h->model, h->dtype, h->device, h->method);
-    print(c, &line);
+    print(c, &line, 0);
 }
 
 static void tell_step(chat *c) {
@@ -76,7 +78,7 @@ static void tell_step(chat *c) {
     ls_buf_str(&line, "; emitted ");
     ui_quote_tokens(&c->canvas, s, ids, n, &line);
     ls_buf_char(&line, '\n');
-    print(c, &line);
+    print(c, &line, 0);
 }
 
 static void tell_end(chat *c) {
@@ -86,6 +88,7 @@ static void tell_end(chat *c) {
     ls_buf text = {0};
     ls_buf_str(&text, "answer:\n");
     ui_answer_text(s, t, &text);
+    const size_t end = text.n;
     ls_buf_fmt(&text, "\nend (%s): %llu token%s in %llu step%s", ls_finish_name(t->finish),
                (unsigned long long)st->emitted, ls_plural(st->emitted), (unsigned long long)st->steps,
                ls_plural(st->steps));
@@ -95,7 +98,7 @@ static void tell_end(chat *c) {
         ls_buf_fmt(&text, ", x%s against plain decoding (measured)",
                    ls_speedup_text(speedup, ls_stats_speedup(st), ls_stats_speedup_spread(st), true));
     ls_buf_str(&text, t->finish == LS_FINISH_LENGTH ? "; an empty line lets it go on\n" : "\n");
-    print(c, &text);
+    print(c, &text, end);
 }
 
 static void take(chat *c, ls_event *e) {
@@ -114,7 +117,7 @@ static void take(chat *c, ls_event *e) {
         const ui_turn *t = &s->turns[s->n_turns - 1];
         ls_buf_fmt(&line, "turn %zu: %s\nread %d token%s in %.0f ms\n", s->n_turns, t->text, t->n_ids,
                    ls_plural(t->n_ids), t->prefill_ms);
-        print(c, &line);
+        print(c, &line, line.n); // the prompt stays as it is
     }
     if (kind == LS_EV_STEP && s->n_steps) tell_step(c);
     if (kind == LS_EV_END && s->n_turns) tell_end(c);

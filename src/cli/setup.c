@@ -39,7 +39,7 @@ bool ls_print(ls_buf *text) {
     return ok;
 }
 
-void ls_say(const char *fmt, ...) {
+void ls_say(int left, const char *fmt, ...) {
     ls_buf line = {0};
     va_list ap;
     va_start(ap, fmt);
@@ -47,6 +47,7 @@ void ls_say(const char *fmt, ...) {
     va_end(ap);
     ls_visible_str(&line, text);
     ls_buf_char(&line, '\n');
+    ls_wrap(&line, 0, ls_columns(STDOUT_FILENO), left);
     fwrite(line.p, 1, line.n, stdout);
     ls_buf_free(&line);
     free(text);

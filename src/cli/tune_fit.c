@@ -153,10 +153,10 @@ static ls_code conclude(const fitting *f, const ls_command_line *c, bool *printe
     for (size_t i = 0; z.rule->knobs[i].key; i++)
         ls_buf_fmt(&text, "  %s: %.6g\n", strchr(z.rule->knobs[i].key, '.') + 1, weights[i]);
     if (c->out) {
-        ls_say("%zu drafted rows, %zu accepted: a row's log loss falls from %.4f to %.4f", f->n_rows, f->accepted,
+        ls_say(0, "%zu drafted rows, %zu accepted: a row's log loss falls from %.4f to %.4f", f->n_rows, f->accepted,
                before, after);
         code = ls_write_file(c->out, &text, err);
-        if (!code) ls_say("use it: logitspec --config %s", c->out);
+        if (!code) ls_say(LS_COMMANDS, "use it: logitspec --config %s", c->out);
         ls_buf_clear(&text);
     }
     *printed = ls_print(&text);

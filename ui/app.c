@@ -108,7 +108,12 @@ static void send_requests(app *a) {
 static void save_display(app *a) {
     ls_err err;
     char said[320];
-    const bool failed = ui_canvas_save(&a->canvas, a->theme, a->state.save_to, &err) != LS_OK;
+    int row, col;
+    ui_canvas file = {.utf8 = true, .ascii = a->state.ascii}; // whatever this terminal shows
+    ui_canvas_resize(&file, a->canvas.rows, a->canvas.cols);
+    ui_render(&a->state, &file, &row, &col);
+    const bool failed = ui_canvas_save(&file, a->theme, a->state.save_to, &err) != LS_OK;
+    ui_canvas_free(&file);
     snprintf(said, sizeof said, "saved %.300s", a->state.save_to);
     ui_say(&a->state, failed ? err.msg : said, failed);
     free(a->state.save_to);

@@ -2,12 +2,12 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "base/visible.h"
+#include "base/wrap.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 void ui_canvas_resize(ui_canvas *c, int rows, int cols) {
     c->rows = rows > 0 ? rows : 0;
@@ -36,7 +36,7 @@ static int cells_of(const ui_canvas *c, uint32_t cp, uint32_t before) {
     if (!ls_is_visible(cp, before)) return -1;
     if (cp < 127) return 1;
     if (!c->utf8) return -1;
-    const int w = utf8proc_charwidth((utf8proc_int32_t)cp);
+    const int w = ls_char_cells(cp);
     return w == 1 && c->ambiguous_wide && may_be_wide(cp) ? 2 : w;
 }
 
@@ -65,13 +65,13 @@ ui_glyph ui_next_glyph(const ui_canvas *c, const char *text, size_t n) {
     g.cells = cells;
     memcpy(g.glyph, text, (size_t)len);
     uint32_t before = cp;
-    utf8proc_int32_t state = 0;
+    int32_t state = 0;
     while (g.n < n && (unsigned char)text[g.n] >= 0x80) { // what joins it, as far as there is room
         const int more = ls_utf8_decode(text + g.n, n - g.n, &cp);
         const int added = more > 0 ? cells_of(c, cp, before) : -1;
         if (added < 0 || g.n + (size_t)more >= sizeof g.glyph) break;
-        const bool breaks = utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)cp, &state);
-        if (added && breaks) break;
+        const bool joins = ls_char_joins(before, cp, &state);
+        if (added && !joins) break;
         g.odd |= added || cp == JOINER || cp == EMOJI_SELECTOR;
         g.cells += cp == EMOJI_SELECTOR && g.cells == 1 ? 1 : added;
         before = cp;
@@ -219,6 +219,13 @@ ui_rect ui_inside(ui_rect r) {
     return (ui_rect){r.row + 1, r.col + 1, r.rows > 2 ? r.rows - 2 : 0, r.cols > 2 ? r.cols - 2 : 0};
 }
 
+int ui_cells_at(const ui_canvas *c, int row, int col) {
+    const ui_cell *cell = c->cells + row * c->cols;
+    int n = 1;
+    while (col + n < c->cols && !*cell[col + n].glyph) n++;
+    return n;
+}
+
 void ui_canvas_text(const ui_canvas *c, bool roles, ls_buf *out) {
     for (int row = 0; row < c->rows; row++) {
         const ui_cell *cell = c->cells + row * c->cols;
@@ -258,7 +265,10 @@ void ui_canvas_ansi_row(const ui_canvas *c, int row, const ui_theme *t, ls_buf *
             role = cell->role;
             mark = cell->mark;
         }
-        ls_buf_str(out, cell->glyph);
+        if (cell->mark & UI_ODD) { // whatever the terminal takes for it, what follows is in its place
+            const int cells = ui_cells_at(c, row, col);
+            ls_buf_fmt(out, "%*s\033[%dG%s\033[%dG", cells, "", col + 1, cell->glyph, col + cells + 1);
+        } else ls_buf_str(out, cell->glyph);
     }
     ls_buf_str(out, "\033[0m");
 }

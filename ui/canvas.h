@@ -70,6 +70,7 @@ int ui_text_cells(const ui_canvas *c, const char *text, size_t n);
 void ui_box(ui_canvas *c, ui_rect r, const char *title, const char *right, bool focused);
 ui_rect ui_inside(ui_rect r);
 
+int ui_cells_at(const ui_canvas *c, int row, int col); // of the character that begins there
 // Appends the canvas as lines of text without trailing blanks; roles: one letter for each cell instead of its glyph.
 void ui_canvas_text(const ui_canvas *c, bool roles, ls_buf *out);
 // Appends the sequence that sets this look, in so many colours: 0, 16 or 256.

@@ -7,7 +7,6 @@
 #include "ui/quiz.h"
 #include "ui/words.h"
 
-#include <langinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,8 +59,7 @@ static const char *selected(const ui_state *s, ls_buf *out) {
 }
 
 static void words(const ui_state *s, ls_buf *out) {
-    const bool utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
-    const ui_canvas c = {.utf8 = utf8, .ascii = s->ascii || !utf8};
+    const ui_canvas c = {.utf8 = true, .ascii = s->ascii}; // whatever this terminal shows
     const ls_step *step = ui_viewed(s);
     if (step && !ui_quiz_hides(s)) ui_step_words(&c, s, step, out);
 }

@@ -57,7 +57,7 @@ void ui_svg_row(const ui_canvas *c, const ui_theme *t, int row, ls_buf *out) {
     for (int col = 0; col < c->cols;) {
         const ui_cell *first = &c->cells[row * c->cols + col], *cell = first;
         const int from = col;
-        while (col < c->cols && cell->role == first->role && cell->mark == first->mark)
+        while (col < c->cols && (!*cell->glyph || (cell->role == first->role && cell->mark == first->mark)))
             cell = &c->cells[row * c->cols + ++col];
         run(c, t, row, from, col, out);
     }

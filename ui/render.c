@@ -80,10 +80,10 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
     ui_pad(&p, r.cols);
 }
 
-// What the message line says, with the blank before it; the state's message if there is one.
+// What the message line says; the state's message if there is one.
 static void message_text(ui_state *s, const ui_canvas *c, ls_buf *out) {
     const ls_step *step = ui_viewed(s);
-    ls_buf_char(out, ' ');
+    ls_buf_str(out, "");
     if (*s->message) ls_buf_fmt(out, "%s%s", s->message_is_error ? "! " : "", s->message);
     else if (s->run_state == LS_STATE_LOADING || s->run_state == LS_STATE_PREFILL || s->run_state == LS_STATE_COMPARING)
         ls_buf_fmt(out, "%s ", *s->stage ? s->stage : "starting");
@@ -93,11 +93,11 @@ static void message_text(ui_state *s, const ui_canvas *c, ls_buf *out) {
 
 static void message(const ui_state *s, ui_canvas *c, ui_rect r, const ls_buf *text) {
     size_t n;
-    ui_line *line = ui_wrap(c, text->p, text->n, r.cols, &n);
+    ui_line *line = ui_wrap(c, text->p, text->n, r.cols - 1, &n); // behind a blank
     ui_pen p = {0};
     for (size_t i = 0; i < n && (int)i < r.rows; i++) {
         p = ui_pen_at(c, r, (int)i, !*s->message ? UI_DIM : s->message_is_error ? UI_BAD : UI_LABEL);
-        if (i) ui_print(&p, " ");
+        ui_print(&p, " ");
         ui_draw(&p, text->p + line[i].from, line[i].to - line[i].from);
     }
     free(line);
@@ -238,7 +238,7 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
     ls_buf said = {0};
     size_t rows;
     message_text(s, c, &said);
-    free(ui_wrap(c, said.p, said.n, c->cols, &rows));
+    free(ui_wrap(c, said.p, said.n, c->cols - 1, &rows));
     if (rows < 2 && s->n_steps && c->cols < WIDE) rows = 2; // most steps take two: the panels stay where they are
     s->shown.message_rows = (int)rows;
     s->shown.empty = !s->n_turns;

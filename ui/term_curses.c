@@ -384,18 +384,11 @@ static int counted(const char *glyph) {
     return n > CCHARW_MAX ? -1 : cells;
 }
 
-static int cells_at(const ui_canvas *c, int row, int col) {
-    const ui_cell *cell = c->cells + row * c->cols;
-    int n = 1;
-    while (col + n < c->cols && !*cell[col + n].glyph) n++;
-    return n;
-}
-
 static bool is_odd(const ui_canvas *c, int row, int col) {
     const ui_cell *cell = c->cells + row * c->cols + col;
     if (!(cell->mark & UI_ODD) && (unsigned char)*cell->glyph < 0x80 && (!*cell->glyph || !cell->glyph[1]))
         return false;
-    return cell->mark & UI_ODD || counted(cell->glyph) != cells_at(c, row, col);
+    return cell->mark & UI_ODD || counted(cell->glyph) != ui_cells_at(c, row, col);
 }
 
 // Characters whose cells programs count differently. Curses has blanks in their places; here each is put there, and
@@ -436,7 +429,7 @@ void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col) {
                    n + UI_GLYPH_BYTES < sizeof run;
                  col++) {
                 if (term.places && is_odd(c, row, col))
-                    for (int i = cells_at(c, row, col); i > 0; i--, n++) run[n] = ' ';
+                    for (int i = ui_cells_at(c, row, col); i > 0; i--, n++) run[n] = ' ';
                 else n += (size_t)(stpcpy(run + n, cell[col].glyph) - (run + n));
             }
             const ui_style *s = &term.theme->style[cell[start].role];

@@ -3,7 +3,6 @@
 #include "base/visible.h"
 
 #include <limits.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -17,6 +16,14 @@ int ls_columns(int fd) {
     return ioctl(fd, TIOCGWINSZ, &size) || !size.ws_col ? UNKNOWN : size.ws_col;
 }
 
+int ls_char_cells(uint32_t cp) {
+    return utf8proc_charwidth((utf8proc_int32_t)cp);
+}
+
+bool ls_char_joins(uint32_t before, uint32_t cp, int32_t *state) {
+    return !utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)cp, state);
+}
+
 size_t ls_fitting(const char *p, size_t n, int room, int *cells) {
     char sign[LS_VISIBLE_BYTES];
     uint32_t before = 0;
@@ -27,7 +34,7 @@ size_t ls_fitting(const char *p, size_t n, int room, int *cells) {
         const size_t len = ls_visible_next(p + taken, n - taken, &before, sign);
         if (!*sign) ls_utf8_decode(p + taken, len, &cp);
         // the signs of a newline and a tab are one character of several bytes, all others ASCII
-        const int cell = !*sign ? utf8proc_charwidth((utf8proc_int32_t)cp) : *sign & 0x80 ? 1 : (int)strlen(sign);
+        const int cell = !*sign ? ls_char_cells(cp) : *sign & 0x80 ? 1 : (int)strlen(sign);
         if (used + cell > room) break;
         used += cell;
         taken += len;

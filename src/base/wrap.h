@@ -2,8 +2,13 @@
 #pragma once
 #include "base/buf.h"
 
+#include <stdbool.h>
+
 int ls_columns(int fd); // cells of a line of the terminal at fd, 80 if its width is unknown; 0: no terminal
 
+int ls_char_cells(uint32_t cp); // 0: it has none of its own, or is not assigned
+// Whether cp stays with the character before it (Unicode's extended grapheme clusters). *state: 0 at the first one.
+bool ls_char_joins(uint32_t before, uint32_t cp, int32_t *state);
 // Cells of a text as ls_visible_line shows it, by Unicode's widths: wcwidth knows ASCII only in the C locale.
 int ls_cells(const char *p, size_t n);
 size_t ls_fitting(const char *p, size_t n, int room, int *cells); // bytes of p that fit into `room`; *cells: cells used

@@ -38,7 +38,7 @@ static int list(const ls_demo *d, size_t n) {
 // ---- without a terminal
 
 static void speak(ui_state *s, ls_buf *out) {
-    const bool utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8"); // wcwidth knows other characters then
+    const bool utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
     const ui_canvas canvas = {.utf8 = utf8, .ascii = !utf8};
     const int columns = ls_columns(STDOUT_FILENO);
     for (const ui_note *n; (n = ui_demo_note(s)); ui_demo_go_on(s)) {

@@ -98,6 +98,8 @@ static ls_code program(ls_manual *m, ls_err *err) {
     ls_manual_item(m, "~/.config/logitspec/models.yaml", NULL, "your own models by name");
     ls_manual_item(m, "~/.local/share/logitspec/models", NULL, "fetched models ($XDG_DATA_HOME, $LOGITSPEC_MODELS)");
     ls_manual_item(m, "~/.local/state/logitspec/history", NULL, "prompts of earlier sessions ($XDG_STATE_HOME)");
+    ls_manual_item(m, "~/.local/state/logitspec/conversation-*.jsonl.zst", NULL,
+                   "conversations that ^C, a signal or a crash ended, for the next start: at most 8, for 30 days");
     ls_manual_item(m, "~/.cache/logitspec", NULL,
                    "how many threads are fastest and what forwards cost here, and hashes of models ($XDG_CACHE_HOME)");
     ls_manual_head(m, "environment");

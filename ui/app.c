@@ -27,8 +27,7 @@ typedef struct {
     const ui_theme *theme, *light; // light: to be used where the background is; NULL: not
     ui_state state;
     ui_canvas canvas;
-    const char *history; // file of prompts; NULL: none
-    bool mouse;
+    const char *history;             // file of prompts; NULL: none
     int fps;                         // frames a second at most
     bool history_failed;             // and the user was told
     bool dirty, urgent;              // urgent: a key was pressed, its effect is to be seen at once
@@ -166,7 +165,7 @@ static void look_otherwise(app *a) {
         ui_term_colors(a->theme);
         a->state.brackets = !ui_theme_has_colors(a->theme);
     }
-    for (; a->state.mice > 0; a->state.mice--) ui_term_mouse(a->mouse = !a->mouse);
+    for (; a->state.mice > 0; a->state.mice--) ui_term_mouse(!ui_term_has_mouse());
 }
 
 // The time between frames: the decoder keeps its processors, and drawing takes a fiftieth of one.
@@ -273,7 +272,7 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
         source->close(source);
         return code;
     }
-    app a = {.source = source, .theme = shown.theme, .light = light, .mouse = o->mouse};
+    app a = {.source = source, .theme = shown.theme, .light = light};
     ui_state_init(&a.state);
     a.canvas.utf8 = ui_term_is_utf8();
     a.canvas.ambiguous_wide = o->ambiguous_wide;

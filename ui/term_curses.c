@@ -219,6 +219,10 @@ static void learn_keys(void) {
     }
 }
 
+static bool in_screen(void) {
+    return getenv("STY") != NULL;
+}
+
 // Terminals that would show the letters of a string.
 static bool takes_strings(void) {
     static const char *const without[] = {"linux", "dumb", "vt", "ansi", "cons", "sun"};
@@ -276,7 +280,7 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     learn_keys();
     const char *delay = getenv("ESCDELAY");
     term.input.escape_ms = delay && atoi(delay) > 0 && atoi(delay) <= 1000 ? atoi(delay) : 0;
-    term.mouse = o->mouse;
+    term.mouse = o->mouse && !in_screen();
     reports(true);
     init_colors(o->theme);
     if (o->ask && takes_strings()) {
@@ -451,6 +455,10 @@ void ui_term_colors(const ui_theme *theme) {
     ui_term_redraw();
 }
 
+bool ui_term_has_mouse(void) {
+    return term.mouse;
+}
+
 void ui_term_mouse(bool on) {
     term.mouse = on;
     tell(on ? mouse_on : mouse_off);
@@ -466,11 +474,12 @@ void ui_term_copy(const char *text) {
 }
 
 const char *ui_term_copies(void) {
-    const char *tmux = getenv("TMUX"), *screen = getenv("STY"), *name = getenv("TERM");
+    const char *name = getenv("TERM");
+    const bool tmux = getenv("TMUX"), screen = in_screen();
     if (!takes_strings()) return NULL;
-    if (tmux && *tmux) return "tmux passes it on after 'tmux set -s set-clipboard on'";
-    if (screen && *screen) return "GNU screen does not pass it on: ':save-text FILE' writes it";
-    if (name && (!strncmp(name, "screen", 6) || !strncmp(name, "tmux", 4))) // by ssh, as it seems
+    if (tmux && !screen) return "tmux passes it on after 'tmux set -s set-clipboard on'";
+    if (screen && !tmux) return "GNU screen does not pass it on: ':save-text FILE' writes it";
+    if (tmux || (name && (!strncmp(name, "screen", 6) || !strncmp(name, "tmux", 4)))) // one in the other, or by ssh
         return "tmux passes it on after 'tmux set -s set-clipboard on', GNU screen does not";
     return "no terminal says whether it took it";
 }

@@ -8,8 +8,8 @@
 
 typedef struct {
     const ui_theme *theme;
-    bool mouse;
-    bool ask; // the terminal for its background: the answer is a key, UI_KEY_BACKGROUND
+    bool mouse; // where Esc still comes: GNU screen holds it back while programs have the mouse
+    bool ask;   // the terminal for its background: the answer is a key, UI_KEY_BACKGROUND
 } ui_term_options;
 
 // LS_E_IO: standard input and output are no terminal, or curses cannot drive it.
@@ -22,6 +22,7 @@ void ui_term_size(int *rows, int *cols);
 // Copies the canvas to the terminal; sends only what changed. cursor_row -1 hides the cursor.
 void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col);
 void ui_term_colors(const ui_theme *theme); // from the next frame on
+bool ui_term_has_mouse(void);
 void ui_term_mouse(bool on);
 void ui_term_copy(const char *text); // to the terminal's clipboard (OSC 52); it tells nobody whether it did
 // What is known of where copies go, as the end of a message; NULL: this terminal takes none, as far as its name says.

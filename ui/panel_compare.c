@@ -40,13 +40,14 @@ static double time_of(const ui_rival *r, int32_t tokens) {
     return (double)NAN;
 }
 
-static void lane(out *o, const char *name, int32_t tokens, int32_t of, double us, ui_role role) {
+// tokens: when the clock stood at us; the bar: of all. done: it had all of them then.
+static void lane(out *o, const char *name, int32_t tokens, double share, double us, bool done, ui_role role) {
     ui_pen p = next_line(o, name);
     const int room = o->v->area.cols - LABEL - 26;
     p.role = role;
-    ui_bar(&p, room > 4 ? room : 4, of ? (double)tokens / of : 0);
+    ui_bar(&p, room > 4 ? room : 4, share);
     p.role = UI_TEXT;
-    ui_print(&p, " %5d token%s at %.2f s", tokens, ls_plural(tokens), us / 1e6);
+    ui_print(&p, " %5d token%s %s %.2f s", tokens, ls_plural(tokens), done ? "in" : "at", us / 1e6);
 }
 
 // A token of the turn's output, its probability there, and how near the second best was.
@@ -121,7 +122,7 @@ void ui_panel_compare(ui_panel_view *v) {
     const ui_turn *t = &s->turns[r->turn];
     const size_t view = ui_viewed_index(s), last = t->first_step + t->n_steps;
     const bool inside = view >= t->first_step && view < last;
-    double us = 0, all_us = 0;
+    double us = 0, all_us = 0, passed_us = 0;
     int32_t mine = 0, all = 0, forwards = 0;
     for (size_t i = t->first_step; i < last; i++) {
         all_us += ui_step(s, i)->t_total_us;
@@ -131,19 +132,35 @@ void ui_panel_compare(ui_panel_view *v) {
         mine = all;
         forwards += ui_step(s, i)->forward;
     }
-    const int32_t theirs = tokens_at(r, us), of = all > (int32_t)r->text.n ? all : (int32_t)r->text.n;
-    const double their_us = time_of(r, mine);
-    lane(&o, t->method, mine, of, us, UI_GOOD);
-    lane(&o, r->method, theirs, of, us, UI_BAR);
+    const int32_t in_all = (int32_t)r->text.n, most = all > in_all ? all : in_all;
+    const double their_us = time_of(r, mine), their_end = r->n_steps ? r->us[r->n_steps - 1] : 0;
+    // the clock of the viewed step; once both have ended, that of the one that ended first: its bar alone is full
+    const bool over = r->done && mine == all && us >= all_us;
+    const double clock = over && their_end < us ? their_end : us;
+    const bool they_ended = r->done && (over || their_end <= us);
+    double my_share = most ? (double)mine / most : 0;
+    if (clock < us) my_share = 0;
+    for (size_t i = t->first_step, n = 0; clock < us && i < last; i++) {
+        n += (size_t)ui_step(s, i)->n_emitted;
+        passed_us += ui_step(s, i)->t_total_us;
+        if (passed_us <= clock) my_share = (double)n / most;
+    }
+    const int32_t theirs = they_ended ? in_all : tokens_at(r, us);
+    lane(&o, t->method, mine, my_share, us, mine == all, UI_GOOD);
+    lane(&o, r->method, theirs, most ? (double)tokens_at(r, clock) / most : 0, they_ended ? their_end : us, they_ended,
+         UI_BAR);
     equality(&o, t, all);
+    const bool timed = !isnan(their_us) && us > 0;
     ui_pen p = next_line(&o, "time");
-    if (!isnan(their_us) && us > 0)
-        ui_print(&p, "%d token%s took %s %.2f s in this race: x%.2f", mine, ls_plural(mine), r->method, their_us / 1e6,
-                 their_us / us);
+    if (timed)
+        ui_print(&p, "%d token%s took %s %.2f s in this race: %s%.2f", mine, ls_plural(mine), r->method,
+                 their_us / 1e6, v->canvas->ascii ? "x" : "×", their_us / us);
     else
         ui_print(&p, "%s has %zu token%s%s", r->method, r->text.n, ls_plural(r->text.n),
                  r->done ? " in all" : " so far");
     p = next_line(&o, "forwards");
     ui_print(&p, "%d here so far, %zu there in all", forwards, r->forwards);
-    snprintf(v->right, UI_RIGHT_BYTES, "%s%.40s%s", "against ", r->method, r->done ? "" : ", running");
+    if (timed && r->done)
+        snprintf(v->right, UI_RIGHT_BYTES, "%s%.2f against %.40s", v->canvas->ascii ? "x" : "×", their_us / us, r->method);
+    else snprintf(v->right, UI_RIGHT_BYTES, "against %.40s%s", r->method, r->done ? "" : ", running");
 }

@@ -240,9 +240,8 @@ static void origin(out *o) {
 static void attention(out *o) {
     const ui_state *s = o->v->state;
     ui_pen p = next_line(o, UI_TEXT);
-    ui_print(&p, "position %d; it attends to %d token%s and %d row%s of the tree",
-             o->step->context_len + o->node->depth, o->step->context_len, ls_plural(o->step->context_len),
-             o->node->depth + 1, ls_plural(o->node->depth + 1));
+    ui_print(&p, "position %d attends to %d token%s, %d tree row%s", o->step->context_len + o->node->depth,
+             o->step->context_len, ls_plural(o->step->context_len), o->node->depth + 1, ls_plural(o->node->depth + 1));
     if (!s->mask) {
         p.role = UI_DIM;
         ui_print(&p, " (m: which)");

@@ -209,17 +209,13 @@ static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
     if (x > 0) {
         const double spread = ls_stats_speedup_spread(st);
         const int sign = ls_speedup_sign(x, spread);
-        char text[LS_SPEEDUP_BYTES];
         snprintf(a, sizeof a, "%.1f", ls_stats_ar_tokens_per_s(st));
         if (st->ar_timed) snprintf(b, sizeof b, " (%d timed): ", st->ar_timed);
         else snprintf(b, sizeof b, " (timed): ");
         number(&p, "; plain ", a, b);
         p.role = sign > 0 ? UI_GOOD : sign < 0 ? UI_BAD : UI_NUMBER;
-        ui_print(&p, "%s%s%s", p.canvas->ascii ? "x" : "×", ls_speedup_text(text, x, spread, p.canvas->ascii),
-                 *text == '?' ? ", too noisy"
-                 : sign > 0   ? ", faster"
-                 : sign < 0   ? ", slower"
-                              : ", no difference");
+        ui_print(&p, "%s%s, %s", p.canvas->ascii ? "x" : "×", ls_speedup_text(x, spread, p.canvas->ascii).s,
+                 ls_speedup_verdict(x, spread));
         ui_end_clause(&p);
         p.role = UI_DIM;
         if (step->budget <= 1) ui_print(&p, "; no draft is worth its cost now");

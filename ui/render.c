@@ -43,7 +43,7 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
     ui_pen p = ui_pen_at(c, r, 0, UI_TITLE);
     const ls_step *step = ui_viewed(s);
     const ui_turn *turn = step ? ui_turn_of(s, ui_viewed_index(s)) : s->n_turns ? &s->turns[s->n_turns - 1] : NULL;
-    char device[80] = "", temperature[32] = "", x[LS_SPEEDUP_BYTES];
+    char device[80] = "", temperature[32] = "";
     add(&f, 1, "LogitSpec");
     if (s->has_header) {
         snprintf(device, sizeof device, " %s", s->header.device);
@@ -72,7 +72,7 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
         add(&f, 6, "%.0f tok/s", ls_stats_tokens_per_s(st));
         if (ls_stats_speedup(st) > 0)
             add(&f, 9, "%s%s", c->ascii ? "x" : "×",
-                ls_speedup_text(x, ls_stats_speedup(st), ls_stats_speedup_spread(st), c->ascii))
+                ls_speedup_text(ls_stats_speedup(st), ls_stats_speedup_spread(st), c->ascii).s)
                 ->tail = " vs plain";
     }
     ui_print(&p, " ");

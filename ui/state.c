@@ -46,6 +46,7 @@ static void forget_rival(ui_rival *r) {
 }
 
 static void forget_conversation(ui_state *s) {
+    if (s->shown.compare) ui_open(s, UI_COMPARE, false);
     ui_shadows_forget(s, 0);
     forget_rival(&s->rival);
     for (size_t i = 0; i < s->n_turns; i++) free(s->turns[i].text);

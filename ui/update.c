@@ -95,6 +95,16 @@ static void preview_next(ui_state *s) {
     }
 }
 
+// The last answer is raced where nobody did. False: it cannot be.
+static bool compare(ui_state *s) {
+    const bool raced = s->rival.known && s->rival.turn + 1 == s->n_turns;
+    if (raced || s->recording || s->run_state == LS_STATE_COMPARING) ui_open(s, UI_COMPARE, true);
+    else if (ui_busy(s)) ui_say(s, "the answer is still being written: c races it when it has ended", false);
+    else if (!s->n_turns) ui_say(s, "there is no answer to compare with yet", false);
+    else ui_ask_rival(s, "ar");
+    return s->shown.compare;
+}
+
 void ui_act(ui_state *s, ui_action a) {
     switch (a) {
     case UI_ACT_HELP: ui_toggle(s, UI_HELP); break;
@@ -178,15 +188,12 @@ void ui_act(ui_state *s, ui_action a) {
         ui_focus(s, UI_INSPECT);
         break;
     case UI_ACT_PANEL_7:
-        ui_open(s, UI_COMPARE, true);
+        if (!s->shown.compare && !compare(s)) ui_open(s, UI_COMPARE, true); // it says what it is for
         ui_focus(s, UI_COMPARE);
         break;
     case UI_ACT_COMPARE:
-        if (s->rival.known && s->rival.turn + 1 == s->n_turns) ui_open(s, UI_COMPARE, !s->shown.compare);
-        else if (s->recording || s->run_state == LS_STATE_COMPARING) ui_open(s, UI_COMPARE, !s->shown.compare);
-        else if (ui_busy(s)) ui_say(s, "the answer is still being written: c races it when it has ended", false);
-        else if (!s->n_turns) ui_say(s, "there is no answer to compare with yet", false);
-        else ui_ask_rival(s, "ar");
+        if (s->shown.compare && s->rival.known && s->rival.turn + 1 == s->n_turns) ui_open(s, UI_COMPARE, false);
+        else compare(s);
         break;
     case UI_ACT_INSPECT: // Compare may be in its place
         ui_open(s, UI_INSPECT, !s->shown.inspect || (s->shown.compare && !s->shown.inspect_last));

@@ -63,10 +63,9 @@ static void answer(ui_state *s, ls_buf *out) {
     const size_t end = out->n;
     ls_buf_fmt(out, "\n\n# %llu token%s in %llu step%s: MAT %.2f", (unsigned long long)st->emitted,
                ls_plural(st->emitted), (unsigned long long)st->steps, ls_plural(st->steps), ls_stats_mat(st));
-    char speedup[LS_SPEEDUP_BYTES];
     if (ls_stats_speedup(st) > 0)
         ls_buf_fmt(out, "; x%s against plain decoding (measured)",
-                   ls_speedup_text(speedup, ls_stats_speedup(st), ls_stats_speedup_spread(st), true));
+                   ls_speedup_text(ls_stats_speedup(st), ls_stats_speedup_spread(st), true).s);
     ls_buf_char(out, '\n');
     ls_wrap(out, end, ls_columns(STDOUT_FILENO), 2);
     ls_buf_free(&text);

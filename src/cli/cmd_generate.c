@@ -207,12 +207,11 @@ static void write_summary(const run *r) {
         ls_buf_fmt(&line, ", %llu of %llu drafts accepted (%.1f%%)", (unsigned long long)st->accepted,
                    (unsigned long long)st->drafted, 100.0 * (double)st->accepted / (double)st->drafted);
     write_note(r, &line);
-    char speedup[LS_SPEEDUP_BYTES];
     ls_buf_fmt(&line, "%.1f tokens/s", ls_stats_tokens_per_s(st));
     if (st->ar_forwards && strcmp(r->setup.s.decode.method, "ar"))
         ls_buf_fmt(&line, "; plain decoding %.1f (%d single-row forwards timed in this run): speedup x%s",
                    ls_stats_ar_tokens_per_s(st), st->ar_timed,
-                   ls_speedup_text(speedup, ls_stats_speedup(st), ls_stats_speedup_spread(st), true));
+                   ls_speedup_text(ls_stats_speedup(st), ls_stats_speedup_spread(st), true).s);
     if (ls_stats_waited(st) > LS_BUSY)
         ls_buf_fmt(&line, "; the machine was busy: the program waited %.0f%% of its time for a processor",
                    100 * ls_stats_waited(st));

@@ -214,11 +214,10 @@ static ls_code conclude(const tuning *t, bool *printed, ls_err *err) {
     for (int i = 0; i < k->n; i++) {
         const ls_total total = ls_bench_total(&k->b, i, NULL);
         if (!total.different && tokens_per_s(k, i) > tokens_per_s(k, winner)) winner = i;
-        char interval[40] = "", speedup[LS_TOTAL_BYTES];
+        char interval[40] = "";
         if (k->b.done >= 3) snprintf(interval, sizeof interval, "  %.2f - %.2f", total.low, total.high);
         ls_say(2, "%-*s %8.2f %10.1f %8s%s%s", width, k->c[i].label, (double)total.emitted / (double)total.steps,
-               tokens_per_s(k, i), ls_total_speedup_text(speedup, &total), interval,
-               total.different ? "  DIFFERS" : "");
+               tokens_per_s(k, i), ls_total_speedup_text(&total).s, interval, total.different ? "  DIFFERS" : "");
     }
     ls_bench_tell_busy(&k->b, &told);
     if (told.n) ls_say(0, "%.*s", (int)told.n - 1, told.p);

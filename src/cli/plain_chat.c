@@ -93,10 +93,9 @@ static void tell_end(chat *c) {
                (unsigned long long)st->emitted, ls_plural(st->emitted), (unsigned long long)st->steps,
                ls_plural(st->steps));
     if (st->steps) ls_buf_fmt(&text, ", MAT %.2f", ls_stats_mat(st));
-    char speedup[LS_SPEEDUP_BYTES];
     if (ls_stats_speedup(st) > 0)
         ls_buf_fmt(&text, ", x%s against plain decoding (measured)",
-                   ls_speedup_text(speedup, ls_stats_speedup(st), ls_stats_speedup_spread(st), true));
+                   ls_speedup_text(ls_stats_speedup(st), ls_stats_speedup_spread(st), true).s);
     ls_buf_str(&text, t->finish == LS_FINISH_LENGTH ? "; an empty line lets it go on\n" : "\n");
     print(c, &text, end);
 }

@@ -141,20 +141,29 @@ double ls_stats_waited(const ls_stats *st) {
     return st->total_us > 0 ? st->waited_us / st->total_us : 0;
 }
 
-const char *ls_speedup_text(char *out, double x, double spread, bool ascii) {
+static bool too_noisy(double x, double spread) {
+    return !(spread <= x / 2);
+}
+
+ls_short_text ls_speedup_text(double x, double spread, bool ascii) {
     const int digits = spread >= 0.95 ? 0 : spread >= 0.095 ? 1 : 2;
+    ls_short_text out = {"?"};
     char part[16];
-    if (!(spread <= x / 2)) snprintf(out, LS_SPEEDUP_BYTES, "?");
-    else if (spread < 0.005) snprintf(out, LS_SPEEDUP_BYTES, "%.2f", x);
-    else {
-        snprintf(part, sizeof part, "%.*f", digits, spread);
-        snprintf(out, LS_SPEEDUP_BYTES, "%.*f%s%s", digits, x, ascii ? "+-" : "±", part + (*part == '0'));
-    }
+    if (too_noisy(x, spread)) return out;
+    snprintf(part, sizeof part, "%.*f", digits, spread);
+    if (spread < 0.005) snprintf(out.s, sizeof out.s, "%.2f", x);
+    else snprintf(out.s, sizeof out.s, "%.*f%s%s", digits, x, ascii ? "+-" : "±", part + (*part == '0'));
     return out;
+}
+
+const char *ls_speedup_verdict(double x, double spread) {
+    const int sign = ls_speedup_sign(x, spread);
+    return too_noisy(x, spread) ? "too noisy" : sign > 0 ? "faster" : sign < 0 ? "slower" : "no difference";
 }
 
 int ls_speedup_sign(double x, double spread) {
     const double least = spread > 0.005 ? spread : 0.005;
+    if (too_noisy(x, spread)) return 0;
     return (x > 1 + least) - (x < 1 - least);
 }
 

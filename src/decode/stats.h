@@ -36,7 +36,7 @@ typedef struct {
     // usual numbers would have let go on, and by how many tokens
     uint64_t rejections, would_steps[LS_ACCEPT_COUNT], would_tokens[LS_ACCEPT_COUNT];
     double draft_us, forward_us, verify_us, commit_us, total_us; // sums
-    double comm_us;   // of forwards, in exchanges with other ranks
+    double comm_us;                                              // of forwards, in exchanges with other ranks
     double device_us;                                            // of forwards, on a GPU; 0: on the CPU
     uint64_t draft_forwards;                                     // of a second model
     double draft_forward_us;                                     // ... their time, a part of draft_us
@@ -74,10 +74,14 @@ double ls_stats_speedup_spread(const ls_stats *st);
 double ls_stats_waited(const ls_stats *st); // share of the threads' time, 0 to 1; above LS_BUSY it is told
 double ls_per(double a, uint64_t n);        // a / n; NAN where n is 0
 
-enum { LS_SPEEDUP_BYTES = 32 };
+// A short text as a value: a buffer that a call fills and another argument reads would be read before or after.
+typedef struct {
+    char s[32];
+} ls_short_text;
 // As people read it: "1.31±.04", "1.3±.2"; "1.31" where the spread is not known, or none at two digits; "?" where it is
-// above half of the value. ascii: "1.31+-.04". Returns out, which has LS_SPEEDUP_BYTES.
-const char *ls_speedup_text(char *out, double speedup, double spread, bool ascii);
+// above half of the value. ascii: "1.31+-.04".
+ls_short_text ls_speedup_text(double speedup, double spread, bool ascii);
 // 1: a gain, -1: a loss, 0: as fast as plain decoding, as far as the spread tells (and where it is not known, two
 // digits).
 int ls_speedup_sign(double speedup, double spread);
+const char *ls_speedup_verdict(double speedup, double spread); // "faster", "slower", "no difference", "too noisy"

@@ -77,9 +77,9 @@ bool ls_total_is_possible(const ls_total *t) {
     return possible(ls_total_speedup(t), t->emitted, t->steps);
 }
 
-const char *ls_total_speedup_text(char *out, const ls_total *t) {
-    if (ls_total_is_possible(t)) snprintf(out, LS_TOTAL_BYTES, "%.2f", ls_total_speedup(t));
-    else snprintf(out, LS_TOTAL_BYTES, "busy");
+ls_short_text ls_total_speedup_text(const ls_total *t) {
+    ls_short_text out = {"busy"};
+    if (ls_total_is_possible(t)) snprintf(out.s, sizeof out.s, "%.2f", ls_total_speedup(t));
     return out;
 }
 

@@ -46,8 +46,6 @@ enum { LS_RESAMPLES = 2000 };
 // The 95% interval of so many values of resampled prompts; sorts them.
 void ls_interval(double *sample, double *low, double *high);
 ls_total ls_total_of(const ls_result *const *results, size_t n, bool interval);
-double ls_total_speedup(const ls_total *t);   // NAN: not known
-bool ls_total_is_possible(const ls_total *t); // by its times, as for ls_result_noise
-enum { LS_TOTAL_BYTES = 16 };
-// Writes "1.23" to out, which has LS_TOTAL_BYTES, or "busy" where it is not possible. Returns out.
-const char *ls_total_speedup_text(char *out, const ls_total *t);
+double ls_total_speedup(const ls_total *t);             // NAN: not known
+bool ls_total_is_possible(const ls_total *t);           // by its times, as for ls_result_noise
+ls_short_text ls_total_speedup_text(const ls_total *t); // "1.23"; "busy" where it is not possible

@@ -141,11 +141,10 @@ static void output_words(const ls_bench *b, int i, const ls_total *t, char *out,
 static row row_of(const ls_bench *b, int i) {
     const ls_total t = ls_bench_total(b, i, NULL);
     row r;
-    char speedup[LS_TOTAL_BYTES];
     snprintf(r.mat, CELL, "%.2f", ls_per((double)t.emitted, t.steps));
     snprintf(r.rate, CELL, "%llu/%llu", (unsigned long long)t.accepted, (unsigned long long)t.drafted);
     snprintf(r.tokens_per_s, CELL, "%.1f", t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0);
-    snprintf(r.speedup, CELL, "%s", ls_total_speedup_text(speedup, &t));
+    snprintf(r.speedup, CELL, "%s", ls_total_speedup_text(&t).s);
     *r.interval = 0;
     if (isfinite(t.low)) snprintf(r.interval, CELL, "%.2f - %.2f", t.low, t.high);
     number(r.with_prompt, ls_bench_speedup_with_prompt(b, &t, NULL), 2, "");
@@ -159,9 +158,8 @@ static row row_of(const ls_bench *b, int i) {
 // "1.66  x1.31", or without a speedup that cannot be.
 static void category_words(const ls_bench *b, int i, const char *category, char out[CELL]) {
     const ls_total t = ls_bench_total(b, i, category);
-    char speedup[LS_TOTAL_BYTES];
     snprintf(out, CELL, "%.2f  %s%s", ls_per((double)t.emitted, t.steps), ls_total_is_possible(&t) ? "x" : "",
-             ls_total_speedup_text(speedup, &t));
+             ls_total_speedup_text(&t).s);
 }
 
 // What the columns mean, and what disturbed the measurement.

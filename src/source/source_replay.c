@@ -96,7 +96,10 @@ static void send_whole_rival(replay *r) {
                 ls_event_free(e);
                 break;
             }
-            send_rival(r, LS_RIVAL_BEGINS, h->run.method, NULL, LS_GOING);
+            char name[sizeof h->run.method + sizeof h->acceptance]; // as --compare has it
+            const bool same = !strcmp(h->acceptance, mine->acceptance);
+            snprintf(name, sizeof name, "%s%s%s", h->run.method, same ? "" : "@", same ? "" : h->acceptance);
+            send_rival(r, LS_RIVAL_BEGINS, name, NULL, LS_GOING);
         }
         if (kind == LS_EV_STEP) {
             send_rival(r, LS_RIVAL_STEP, "", e->step, LS_GOING);

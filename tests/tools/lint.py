@@ -71,6 +71,9 @@ def main():
                 for number, line in enumerate(lines, 1):
                     if re.search(r"\b(un)?setenv\(|\bputenv\(", line) and path not in SETENV:
                         problems.append(f"{path}:{number}: the environment is changed in {', '.join(SETENV)} only")
+                    if re.match(r"(static )?(const )?char \*\w+\(char (\*\w+[,)]|\w+\[)", line):
+                        problems.append(f"{path}:{number}: return a struct by value (ls_short_text): arguments of one call are "
+                                        "evaluated in any order, and another may read the buffer before it is filled")
                     m = re.match(r'\s*#\s*include\s+([<"])([^>"]+)', line)
                     if not m:
                         continue

@@ -228,14 +228,18 @@ static void a_speedup_is_written_with_its_spread(void **state) {
                  {0.9, 0.3, "0.9±.3", "0.9+-.3", 0},
                  {0.9, 0.04, "0.90±.04", "0.90+-.04", -1},
                  {1.31, 0.7, "?", "?", 0},
+                 {3.34, 1.7, "?", "?", 0}, // a gain for sure, but not how much
                  {12.3, 1.6, "12±2", "12+-2", 1},
                  {1.004, 0, "1.00", "1.00", 0},
                  {0.996, 0, "1.00", "1.00", 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char text[LS_SPEEDUP_BYTES];
-        assert_string_equal(ls_speedup_text(text, cases[i].x, cases[i].spread, false), cases[i].text);
-        assert_string_equal(ls_speedup_text(text, cases[i].x, cases[i].spread, true), cases[i].ascii);
+        assert_string_equal(ls_speedup_text(cases[i].x, cases[i].spread, false).s, cases[i].text);
+        assert_string_equal(ls_speedup_text(cases[i].x, cases[i].spread, true).s, cases[i].ascii);
         assert_int_equal(ls_speedup_sign(cases[i].x, cases[i].spread), cases[i].sign);
+        assert_string_equal(ls_speedup_verdict(cases[i].x, cases[i].spread), *cases[i].text == '?' ? "too noisy"
+                                                                             : cases[i].sign > 0   ? "faster"
+                                                                             : cases[i].sign < 0   ? "slower"
+                                                                                                   : "no difference");
     }
 }
 

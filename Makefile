@@ -6,7 +6,7 @@ MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
 .PHONY: all run test cuda cuda-ready gpu-check gpu-bundle embed fuzz fuzz-all mutants torture soak limits exactness check-model check-files bench-cpu bench-peers bench-smoke setup test-setup clean help install uninstall deb archive lint format unit \
-  check check-setup check-asan check-tsan check-valgrind check-static clang-build check-aarch64
+  check check-setup check-locale check-asan check-tsan check-valgrind check-static clang-build check-aarch64
 
 CC ?= gcc
 ifeq ($(origin CC),default)
@@ -376,7 +376,7 @@ build/tests/perplexity build/tests/steps build/tests/fit_priors build/tests/trac
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # ---- checkers; tests/README.md says what each one covers. The last line of each counts, as make test's does.
-check: check-static check-valgrind check-asan check-tsan
+check: check-static check-locale check-valgrind check-asan check-tsan
 check-setup:
 	@.ci/packages check
 	@$(FETCH)
@@ -401,6 +401,10 @@ VALGRIND_TESTS := $(filter-out $(REAL_MODEL_TESTS) $(LIBRARY_TESTS) test_kernels
 check-valgrind: check-setup
 	@$(MAKE) $(VALGRIND_TESTS:%=build/tests/%) build/tests/planted
 	@python3 tests/run.py build --valgrind --sees use-after-free,leak,uninitialised $(VALGRIND_TESTS)
+# What is printed and written to files, without a UTF-8 locale. Screens under it: test_terminal.
+check-locale: check-setup
+	@$(MAKE) all
+	@LOGITSPEC_TEST_LOCALE=C python3 tests/run.py build test_accessible test_film test_manual test_plain test_report test_script test_wrap
 check-static: check-setup
 	@python3 tests/tools/check_static.py $(if $(QUICK),cppcheck tidy clang)
 # Everything for 64-bit Arm by Debian's cross compiler, and what runs of it under qemu-user: the kernels at every level, the

@@ -99,6 +99,7 @@ static void send_requests(app *a) {
     ui_state *s = &a->state;
     if (a->history && ui_history_add(&s->prompt, a->history, &err) && !a->history_failed) {
         ui_say(s, err.msg, true);
+        ui_log(s, err.msg, strlen(err.msg)); // another message may take its place
         a->history_failed = true;
     }
     ui_send_requests(s, a->source);

@@ -12,6 +12,7 @@
 
 void ui_type_line(ui_state *s, char sign, const char *text) {
     s->typing = sign;
+    s->typing_prompt = false;
     ui_edit_set(&s->command, text);
 }
 
@@ -68,12 +69,11 @@ static void run_command(ui_state *s, const char *word) {
         else ui_request_of(s, v->request, ls_strdup(argument), 0);
     } else if (a != UI_ACT_NONE) ui_act(s, a);
     else if (*word) {
-        const bool prompt = s->shown.focus == UI_NO_PANEL; // it may have been meant for the model
         char line[200];
         snprintf(line, sizeof line, "no command '%.80s' (F1 lists them)%s", word,
-                 prompt ? "; Enter sends it as a prompt" : "");
+                 s->typing_prompt ? "; Enter sends it as a prompt" : "");
         ui_say(s, line, true);
-        if (!prompt) return;
+        if (!s->typing_prompt) return;
         ui_edit_set(&s->prompt, ":");
         ui_edit_insert(&s->prompt, word, strlen(word));
     }
@@ -132,7 +132,7 @@ bool ui_line_key(ui_state *s, int key, ui_action a) {
     if (key == UI_KEY_ENTER) enter(s);
     else if (key == UI_KEY_TAB && s->typing == ':') complete(s);
     else if (key == UI_KEY_BACKSPACE && !s->command.text.n) ui_line_leave(s);
-    else if (key == ':' && s->typing == ':' && !s->command.text.n && s->shown.focus == UI_NO_PANEL) {
+    else if (key == ':' && s->typing == ':' && !s->command.text.n && s->typing_prompt) {
         ui_line_leave(s);
         ui_edit_set(&s->prompt, "::"); // a prompt that begins with a colon
     } else {

@@ -123,14 +123,7 @@ void ui_send_prompt(ui_state *s) {
         s->at_newest = true;
         return;
     }
-    if (!s->prompt.text.n || ui_welcome_choose(s, s->prompt.text.p)) return;
-    if (s->editing < 0 && ui_is_command(s->prompt.text.p)) { // pasted, or an earlier one: it may be meant as either
-        ui_type_line(s, ':', s->prompt.text.p + 1);
-        ui_edit_clear(&s->prompt);
-        ui_say(s, "this is a command: Enter runs it; a prompt that begins so is written with ::", false);
-        return;
-    }
-    if (!ui_can_send(s)) return;
+    if (!s->prompt.text.n || !ui_can_send(s)) return;
     char *text = ui_edit_take(&s->prompt);
     if (*text == ':' && ui_is_command(text + 1)) memmove(text, text + 1, strlen(text)); // "::" is one ":"
     if (s->editing >= 0) ui_request_of(s, LS_CMD_EDIT, text, s->editing);
@@ -139,9 +132,26 @@ void ui_send_prompt(ui_state *s) {
     if (s->run_state == LS_STATE_LOADING) ui_say(s, "the model is loading; the prompt waits", false);
 }
 
+// A command that begins where a prompt could.
+static void begin_command(ui_state *s, const char *text) {
+    ui_type_line(s, ':', text);
+    ui_edit_clear(&s->prompt);
+    s->typing_prompt = true;
+}
+
+static void enter_prompt(ui_state *s) {
+    const char *text = s->prompt.text.n ? s->prompt.text.p : "";
+    if (ui_welcome_choose(s, text)) return;
+    if (s->editing >= 0 || !ui_is_command(text)) ui_send_prompt(s);
+    else { // pasted, or an earlier one: it may be meant as either
+        begin_command(s, text + 1);
+        ui_say(s, "this is a command: Enter runs it; a prompt that begins so is written with ::", false);
+    }
+}
+
 static bool prompt_key(ui_state *s, int key, ui_action a) {
-    if (key == ':' && !s->prompt.text.n && s->editing < 0) ui_type_line(s, ':', "");
-    else if (key == UI_KEY_ENTER) ui_send_prompt(s);
+    if (key == ':' && !s->prompt.text.n && s->editing < 0) begin_command(s, "");
+    else if (key == UI_KEY_ENTER) enter_prompt(s);
     else if (key == UI_KEY_UP || key == UI_KEY_DOWN || a == UI_ACT_NONE) ui_edit_key(&s->prompt, key);
     else ui_act(s, a);
     return true;

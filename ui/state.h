@@ -123,12 +123,13 @@ typedef struct {
     int node;              // row of the viewed tree that is inspected; -1: the most telling one
     int scroll[UI_PANELS]; // lines from the natural position
     bool tree_full, brackets, folded, mask, ascii, redraw, suspend; // folded: thinking is one line
-    int preview;      // lossy rule (ls_accept_at) whose effect is marked on exact steps; 0: none
-    int editing;      // turn whose prompt is being changed; -1: a new one is written
-    int themes, mice; // how often the next one was asked for; the application looks
-    bool want_editor; // the prompt goes to the user's own editor
-    char typing;      // what is typed below: 0 (the prompt), ':' a command, '/' a search, '\\' a filter
-    int extreme;      // the last jump to a worst (-1) or best (1) step, and where it led
+    int preview;        // lossy rule (ls_accept_at) whose effect is marked on exact steps; 0: none
+    int editing;        // turn whose prompt is being changed; -1: a new one is written
+    int themes, mice;   // how often the next one was asked for; the application looks
+    bool want_editor;   // the prompt goes to the user's own editor
+    char typing;        // what is typed below: 0 (the prompt), ':' a command, '/' a search, '\\' a filter
+    bool typing_prompt; // that line was begun in the prompt: what is no command goes back there
+    int extreme;        // the last jump to a worst (-1) or best (1) step, and where it led
     size_t extreme_at;
     char *sought; // the last search; owned, may be NULL
     // of the panels that list rows, see ui/rows.h

@@ -425,7 +425,7 @@ class Prompts(unittest.TestCase):
                 self.assertEqual([json.loads(x) for x in read(path).splitlines()], [[f"prompt {i}"] for i in range(4)])
                 a.signal("KILL")
                 a.wait("exit=137")
-                b.keys("C-c")
+                b.keys("C-c", "C-c")
                 b.wait("exit=130")
             self.assertEqual([json.loads(x) for x in read(path).splitlines()], [[f"prompt {i}"] for i in range(4)])
             self.assertEqual(mode(path), 0o600)
@@ -439,10 +439,13 @@ class Prompts(unittest.TestCase):
             s.wait("READY")
             s.type("hello")
             s.keys("Enter")
-            s.wait("prompts are not kept", "20 tokens")
+            s.wait("the conversation is not kept for the next start", "20 tokens")
             s.type("more")
             s.keys("Enter")
-            s.wait("› more", "20 tokens", "READY", absent=("prompts are not kept",))
+            s.wait("› more", "20 tokens", "READY", absent=("not kept",))
+            s.keys("Escape", "L")
+            log = s.wait("Log", "prompts are not kept")
+            self.assertEqual((log.count("prompts are not kept"), log.count("the conversation is not kept")), (1, 1))
 
 
 if __name__ == "__main__":

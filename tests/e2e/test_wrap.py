@@ -13,7 +13,7 @@ import time
 import unicodedata
 import unittest
 
-from program import ENV, PROGRAM, run
+from program import LOCALE, ENV, PROGRAM, run
 
 WIDTHS = 80, 60, 40
 LOCALES = "C.UTF-8", "C"
@@ -65,7 +65,7 @@ class Pty:
         self.p.wait()
 
 
-def on_terminal(args, cols, stream=1, locale="C.UTF-8"):
+def on_terminal(args, cols, stream=1, locale=LOCALE):
     t = Pty(args, cols, stream, locale)
     try:
         return t.read()

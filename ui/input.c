@@ -45,7 +45,8 @@ static int with_modifiers(int key, int mods) {
     if (key == UI_KEY_TAB && mods) return mods == SHIFT ? UI_KEY_BACKTAB : UI_KEY_NONE;
     if (key > UI_KEY_F0 && mods) return UI_KEY_NONE;
     if (key >= UI_KEY_FIRST || !mods || key == UI_KEY_ESC) return key;
-    if (mods & ALT) { // the words of line editors
+    if (key == UI_CTRL('C')) return key; // after Esc, in a hurry
+    if (mods & ALT) {                    // the words of line editors
         const int letter = key | 32;
         return letter == 'b'   ? UI_KEY_WORD_LEFT
                : letter == 'f' ? UI_KEY_WORD_RIGHT

@@ -149,7 +149,6 @@ class User:
     def panels(self):
         """Whatever is open or half typed is left; a panel has the keys."""
         self.screen.keys(*["Escape"] * 5)
-        time.sleep(0.06)  # a key right behind it would be another one, with Alt
 
     def home(self):
         self.panels()

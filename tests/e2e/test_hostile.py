@@ -130,7 +130,10 @@ class Terminal:
         return self.data
 
     def keys(self, text):
-        os.write(self.fd, text.encode())
+        for part in re.split("(?<=\x1b)(?=[a-zA-Z\x03])", text):
+            os.write(self.fd, part.encode())
+            if part.endswith("\x1b"):
+                time.sleep(0.15)  # a key right behind it would be another one, with Alt
 
     def close(self):
         try:
@@ -218,7 +221,7 @@ class Hostile(unittest.TestCase):
             t.read(wait, redraw=True)
             film, t.data = film + t.data, b""
             t.keys(press)
-        t.keys("\x03")  # Ctrl-C: quit at once
+        t.keys("\x03\x03")
         t.close()
         self.clean_film(film + t.data, args)
 

@@ -484,7 +484,7 @@ class Terminal:
     def leave(self):
         """Ends the program; the shell is back."""
         self.output = b""
-        self.send(b"\x03")
+        self.send(b"\x03\x03")
         self.wait(lambda o: o.endswith(b"$ "), "it did not end")
 
     def close(self):

@@ -171,7 +171,8 @@ def cases(i):
     """`i`: the inputs. Paths in arguments that hold {w} lie in the work folder of a run."""
     a, b, z, suite = (i.path(n) for n in ("a.jsonl", "b.jsonl", "a.jsonl.zst", "suite.jsonl"))
     keys = KEYS.replace("{t}", z)
-    talk = [(None, b"Retrieval\r"), (rb"READY", b"\x1b"), (None, b":save talk.jsonl\r"), (rb"talk", b"q")]
+    # the heavy frame of a panel: Esc was read alone (with a key right behind it, it is Alt)
+    talk = [(None, b"Retrieval\r"), (rb"READY", b":save talk.jsonl\r"), (rb"talk", b"\x1b"), ("┏".encode(), b"q")]
     return [
         Case("chat-script", ["chat", *SCRIPT, "--max-tokens", "24", "--seed", "3", "--script", "{w}/keys", "--trace", "{w}/t.jsonl"],
              {"screen.svg": svg, "talk.jsonl": trace, "t.jsonl": trace}, history=True, env={"KEYS": keys}),

@@ -254,7 +254,7 @@ class Torture:
         before = termios.tcgetattr(theirs)
         p = subprocess.Popen(args, env=env, cwd=w, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, **how)
         killer.of(p)
-        out.tty, todo, since = b"", list(case.screen) + [(None, b"\x03")], 0
+        out.tty, todo, since = b"", list(case.screen) + [(None, b"\x03\x03")], 0
         end, quiet = time.monotonic() + DEADLINE, time.monotonic()
         while True:
             ended = p.poll() is not None  # asked first: what it wrote last is there to be read then
@@ -265,7 +265,7 @@ class Torture:
                 break
             silence = time.monotonic() - quiet
             if todo and b"\x1b[?2004h" in out.tty and silence > 0.05 and (
-                    silence > patience or (todo[0][1] != b"\x03" and (not todo[0][0] or re.search(todo[0][0], out.tty[since:])))):
+                    silence > patience or (todo[0][1][:1] != b"\x03" and (not todo[0][0] or re.search(todo[0][0], out.tty[since:])))):
                 since, quiet = len(out.tty), time.monotonic()
                 os.write(ours, fill(todo.pop(0)[1].decode()).encode())
             if time.monotonic() > end:

@@ -78,6 +78,7 @@ static void keys_of_terminals(void **state) {
     KEYS("\033\r\033[13;2u\033[27;2;13~", UI_KEY_NEWLINE, UI_KEY_NEWLINE, UI_KEY_NEWLINE);
     KEYS("\033b\033f\033d\033\177", UI_KEY_WORD_LEFT, UI_KEY_WORD_RIGHT, UI_KEY_DELETE_WORD, UI_CTRL('W'));
     KEYS("\033[99;5u\033[97u\033[97;2u\033[9;2u", UI_CTRL('C'), 'a', 'A', UI_KEY_BACKTAB);
+    KEYS("\033\003", UI_CTRL('C')); // Esc, and ^C at once
     KEYS("\033[27u\033\033[C", UI_KEY_ESC, UI_KEY_WORD_RIGHT);
     KEYS("\033Oj\033Op\033OM", '*', '0', UI_KEY_ENTER); // the keypad
 }

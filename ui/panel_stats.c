@@ -201,21 +201,19 @@ static void source_line(out *o, const ls_stats *st) {
 
 static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
     ui_pen p = next_line(o, "speed");
-    double x = ls_stats_speedup(st);
     char a[32], b[32];
     snprintf(a, sizeof a, "%.1f", ls_stats_tokens_per_s(st));
     number(&p, "", a, " tok/s");
     ui_end_clause(&p);
-    if (x > 0) {
-        const double spread = ls_stats_speedup_spread(st);
-        const int sign = ls_speedup_sign(x, spread);
+    if (ls_stats_speedup(st) > 0) {
+        const int sign = ls_stats_speedup_sign(st);
         snprintf(a, sizeof a, "%.1f", ls_stats_ar_tokens_per_s(st));
         if (st->ar_timed) snprintf(b, sizeof b, " (%d timed): ", st->ar_timed);
         else snprintf(b, sizeof b, " (timed): ");
         number(&p, "; plain ", a, b);
         p.role = sign > 0 ? UI_GOOD : sign < 0 ? UI_BAD : UI_NUMBER;
-        ui_print(&p, "%s%s, %s", p.canvas->ascii ? "x" : "×", ls_speedup_text(x, spread, p.canvas->ascii).s,
-                 ls_speedup_verdict(x, spread));
+        ui_print(&p, "%s%s, %s", p.canvas->ascii ? "x" : "×", ls_stats_speedup_text(st, p.canvas->ascii).s,
+                 ls_stats_speedup_verdict(st));
         ui_end_clause(&p);
         p.role = UI_DIM;
         if (step->budget <= 1) ui_print(&p, "; no draft is worth its cost now");

@@ -71,9 +71,7 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
         if (waited > LS_BUSY) add(&f, 9, "busy %.0f%%", 100 * waited);
         add(&f, 6, "%.0f tok/s", ls_stats_tokens_per_s(st));
         if (ls_stats_speedup(st) > 0)
-            add(&f, 9, "%s%s", c->ascii ? "x" : "×",
-                ls_speedup_text(ls_stats_speedup(st), ls_stats_speedup_spread(st), c->ascii).s)
-                ->tail = " vs plain";
+            add(&f, 9, "%s%s", c->ascii ? "x" : "×", ls_stats_speedup_text(st, c->ascii).s)->tail = " vs plain";
     }
     ui_print(&p, " ");
     ui_draw_fields(&p, fields, (int)(f - fields));

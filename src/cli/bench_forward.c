@@ -1,6 +1,7 @@
 // What the parts of decoding cost on this machine: reading a prompt, and forwards by rows and context. Each round
 // measures everything once, so that other load on the machine affects all cells alike; the report has medians, and
 // beside each the time that memory and arithmetic need at least, at the limits measured in the same run.
+#include "base/plural.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/jsonw.h"
@@ -220,8 +221,8 @@ static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
 static void markdown(const bench *b, ls_buf *out) {
     const ls_engine *e = b->model.engine;
     ls_markdown_str(out, b->model.name);
-    ls_buf_fmt(out, ", %s on %s, %d threads (%s); loaded in %.0f ms; medians of %d rounds\n\n", e->dtype, e->device,
-               e->threads, e->kernel, b->load_ms, b->rounds);
+    ls_buf_fmt(out, ", %s on %s, %d thread%s (%s); loaded in %.0f ms; medians of %d round%s\n\n", e->dtype, e->device,
+               e->threads, ls_plural(e->threads), e->kernel, b->load_ms, b->rounds, ls_plural(b->rounds));
     ls_buf_str(out, "| what    | context | rows |   median ms |    lowest |   highest |   rows/s | of one row | least "
                     "ms | of limit |\n"
                     "|---------|--------:|-----:|------------:|----------:|----------:|---------:|-----------:|--------"

@@ -64,8 +64,7 @@ static void answer(ui_state *s, ls_buf *out) {
     ls_buf_fmt(out, "\n\n# %llu token%s in %llu step%s: MAT %.2f", (unsigned long long)st->emitted,
                ls_plural(st->emitted), (unsigned long long)st->steps, ls_plural(st->steps), ls_stats_mat(st));
     if (ls_stats_speedup(st) > 0)
-        ls_buf_fmt(out, "; x%s against plain decoding (measured)",
-                   ls_speedup_text(ls_stats_speedup(st), ls_stats_speedup_spread(st), true).s);
+        ls_buf_fmt(out, "; x%s against plain decoding (measured)", ls_stats_speedup_text(st, true).s);
     ls_buf_char(out, '\n');
     ls_wrap(out, end, ls_columns(STDOUT_FILENO), 2);
     ls_buf_free(&text);

@@ -210,8 +210,7 @@ static void write_summary(const run *r) {
     ls_buf_fmt(&line, "%.1f tokens/s", ls_stats_tokens_per_s(st));
     if (st->ar_forwards && strcmp(r->setup.s.decode.method, "ar"))
         ls_buf_fmt(&line, "; plain decoding %.1f (%d single-row forwards timed in this run): speedup x%s",
-                   ls_stats_ar_tokens_per_s(st), st->ar_timed,
-                   ls_speedup_text(ls_stats_speedup(st), ls_stats_speedup_spread(st), true).s);
+                   ls_stats_ar_tokens_per_s(st), st->ar_timed, ls_stats_speedup_text(st, true).s);
     if (ls_stats_waited(st) > LS_BUSY)
         ls_buf_fmt(&line, "; the machine was busy: the program waited %.0f%% of its time for a processor",
                    100 * ls_stats_waited(st));

@@ -9,6 +9,7 @@
 #include "decode/simulate.h"
 #include "base/plural.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +206,23 @@ static void write_config(const tuning *t, int winner, ls_buf *out) {
     }
 }
 
+// The fastest way, and those whose intervals of the speedup reach into its own: which of them is faster is not known.
+static void say_winner(const tuning *t, int winner) {
+    const ls_comparison *k = &t->k;
+    const double low = ls_bench_total(&k->b, winner, NULL).low;
+    ls_buf near = {0};
+    for (int i = 0; i < k->n; i++) {
+        const ls_total other = ls_bench_total(&k->b, i, NULL);
+        const double high = isnan(other.high) ? ls_total_speedup(&other) : other.high; // plain decoding has none
+        if (i != winner && !other.different && high >= low)
+            ls_buf_fmt(&near, "%s%s", near.n ? ", " : "", k->c[i].label);
+    }
+    ls_say(0, "fastest: %s (of %d ways that were simulated, %d that were run)%s%s%s", k->c[winner].label, t->n_ways,
+           k->n, near.n ? "; no difference is shown from: " : "", near.n ? near.p : "",
+           isnan(low) && k->n > 1 ? "; fewer than 3 prompts show no interval" : "");
+    ls_buf_free(&near);
+}
+
 static ls_code conclude(const tuning *t, bool *printed, ls_err *err) {
     const ls_comparison *k = &t->k;
     const int width = ls_contenders_width(k->c, k->n);
@@ -223,7 +241,7 @@ static ls_code conclude(const tuning *t, bool *printed, ls_err *err) {
     if (told.n) ls_say(0, "%.*s", (int)told.n - 1, told.p);
     ls_buf_free(&told);
     ls_say(0, "%s", "");
-    ls_say(0, "fastest: %s (of %d ways that were simulated, %d that were run)", k->c[winner].label, t->n_ways, k->n);
+    say_winner(t, winner);
     ls_buf text = {0};
     ls_code code = LS_OK;
     write_config(t, winner, &text);

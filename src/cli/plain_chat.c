@@ -94,8 +94,7 @@ static void tell_end(chat *c) {
                ls_plural(st->steps));
     if (st->steps) ls_buf_fmt(&text, ", MAT %.2f", ls_stats_mat(st));
     if (ls_stats_speedup(st) > 0)
-        ls_buf_fmt(&text, ", x%s against plain decoding (measured)",
-                   ls_speedup_text(ls_stats_speedup(st), ls_stats_speedup_spread(st), true).s);
+        ls_buf_fmt(&text, ", x%s against plain decoding (measured)", ls_stats_speedup_text(st, true).s);
     ls_buf_str(&text, t->finish == LS_FINISH_LENGTH ? "; an empty line lets it go on\n" : "\n");
     print(c, &text, end);
 }

@@ -141,30 +141,41 @@ double ls_stats_waited(const ls_stats *st) {
     return st->total_us > 0 ? st->waited_us / st->total_us : 0;
 }
 
-static bool too_noisy(double x, double spread) {
-    return !(spread <= x / 2);
+// A step is at least as long as a plain one, so no speedup is above MAT: what is measured above it is noise.
+static double bounded_speedup(const ls_stats *st) {
+    return fmin(ls_stats_speedup(st), ls_stats_mat(st));
 }
 
-ls_short_text ls_speedup_text(double x, double spread, bool ascii) {
+static bool too_noisy(const ls_stats *st) {
+    const double x = ls_stats_speedup(st), spread = ls_stats_speedup_spread(st);
+    return !(spread <= x / 2) || !ls_speedup_is_possible(x - spread, st->emitted, st->steps);
+}
+
+bool ls_speedup_is_possible(double speedup, uint64_t emitted, uint64_t steps) {
+    static const double TOLERANCE = 1.1; // both are measured, and a turn's last token is free
+    return !(speedup > TOLERANCE * ls_per((double)emitted, steps));
+}
+
+ls_short_text ls_stats_speedup_text(const ls_stats *st, bool ascii) {
+    const double x = bounded_speedup(st), spread = ls_stats_speedup_spread(st);
     const int digits = spread >= 0.95 ? 0 : spread >= 0.095 ? 1 : 2;
     ls_short_text out = {"?"};
     char part[16];
-    if (too_noisy(x, spread)) return out;
+    if (too_noisy(st)) return out;
     snprintf(part, sizeof part, "%.*f", digits, spread);
     if (spread < 0.005) snprintf(out.s, sizeof out.s, "%.2f", x);
     else snprintf(out.s, sizeof out.s, "%.*f%s%s", digits, x, ascii ? "+-" : "±", part + (*part == '0'));
     return out;
 }
 
-const char *ls_speedup_verdict(double x, double spread) {
-    const int sign = ls_speedup_sign(x, spread);
-    return too_noisy(x, spread) ? "too noisy" : sign > 0 ? "faster" : sign < 0 ? "slower" : "no difference";
+int ls_stats_speedup_sign(const ls_stats *st) {
+    const double x = bounded_speedup(st), least = fmax(ls_stats_speedup_spread(st), 0.005);
+    return too_noisy(st) ? 0 : (x > 1 + least) - (x < 1 - least);
 }
 
-int ls_speedup_sign(double x, double spread) {
-    const double least = spread > 0.005 ? spread : 0.005;
-    if (too_noisy(x, spread)) return 0;
-    return (x > 1 + least) - (x < 1 - least);
+const char *ls_stats_speedup_verdict(const ls_stats *st) {
+    const int sign = ls_stats_speedup_sign(st);
+    return too_noisy(st) ? "too noisy" : sign > 0 ? "faster" : sign < 0 ? "slower" : "no difference";
 }
 
 double ls_per(double a, uint64_t n) {

@@ -78,10 +78,11 @@ double ls_per(double a, uint64_t n);        // a / n; NAN where n is 0
 typedef struct {
     char s[32];
 } ls_short_text;
-// As people read it: "1.31±.04", "1.3±.2"; "1.31" where the spread is not known, or none at two digits; "?" where it is
-// above half of the value. ascii: "1.31+-.04".
-ls_short_text ls_speedup_text(double speedup, double spread, bool ascii);
+bool ls_speedup_is_possible(double speedup, uint64_t emitted, uint64_t steps); // it is at most MAT
+// The speedup as people read it: "1.31±.04", "1.3±.2"; "1.31" where the spread is not known, or none at two digits; at
+// most MAT; "?" where the spread is above half of the value, or all of it above MAT. ascii: "1.31+-.04".
+ls_short_text ls_stats_speedup_text(const ls_stats *st, bool ascii);
 // 1: a gain, -1: a loss, 0: as fast as plain decoding, as far as the spread tells (and where it is not known, two
 // digits).
-int ls_speedup_sign(double speedup, double spread);
-const char *ls_speedup_verdict(double speedup, double spread); // "faster", "slower", "no difference", "too noisy"
+int ls_stats_speedup_sign(const ls_stats *st);
+const char *ls_stats_speedup_verdict(const ls_stats *st); // "faster", "slower", "no difference", "too noisy"

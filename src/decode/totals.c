@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const double TOLERANCE = 1.1; // of a speedup over MAT: both are measured, and a turn's last token is free
-
 void ls_result_free(ls_result *r) {
     for (size_t i = 0; r->turn && i < r->turns; i++) free(r->turn[i].text);
     free(r->turn);
@@ -16,13 +14,9 @@ void ls_result_free(ls_result *r) {
     *r = (ls_result){0};
 }
 
-static bool possible(double speedup, uint64_t emitted, uint64_t steps) {
-    return !(speedup > TOLERANCE * ls_per((double)emitted, steps));
-}
-
 double ls_result_noise(const ls_result *r) {
     const double speedup = r->against_us > 0 ? r->ar_us / r->against_us : 0;
-    return possible(speedup, r->stats.emitted, r->stats.steps) ? ls_stats_waited(&r->stats) : 1;
+    return ls_speedup_is_possible(speedup, r->stats.emitted, r->stats.steps) ? ls_stats_waited(&r->stats) : 1;
 }
 
 void ls_result_judge(ls_result *r, const ls_result *ar, const ls_result *reference) {
@@ -74,7 +68,7 @@ double ls_total_speedup(const ls_total *t) {
 }
 
 bool ls_total_is_possible(const ls_total *t) {
-    return possible(ls_total_speedup(t), t->emitted, t->steps);
+    return ls_speedup_is_possible(ls_total_speedup(t), t->emitted, t->steps);
 }
 
 ls_short_text ls_total_speedup_text(const ls_total *t) {

@@ -1,4 +1,5 @@
 #include "report/bench.h"
+#include "base/plural.h"
 #include "base/mem.h"
 #include "decode/suite.h"
 
@@ -93,7 +94,7 @@ bool ls_bench_equal(const ls_bench *b) {
 void ls_bench_tell_busy(const ls_bench *b, ls_buf *out) {
     if (b->disturbed)
         ls_buf_fmt(out,
-                   "busy: other programs used the processors while %zu of %zu prompts ran: "
+                   "busy: other programs used the processors while %zu of %zu prompt%s ran: "
                    "the tokens are right, the times are not\n",
-                   b->disturbed, b->done);
+                   b->disturbed, b->done, ls_plural(b->done));
 }

@@ -177,7 +177,8 @@ static void notes(const ls_bench *b, ls_buf *out) {
         ls_buf_fmt(out, "resumed after %d prompt%s: behind it the methods knew nothing of the earlier ones\n",
                    b->resumed.p[i], ls_plural((uint64_t)b->resumed.p[i]));
     for (size_t i = 0; i < b->n_left_out; i++) ls_visible_row(out, "left out: %s", b->left_out[i]);
-    if (b->done < b->planned) ls_buf_fmt(out, "NOT COMPLETE: %zu of %zu prompts\n", b->done, b->planned);
+    if (b->done < b->planned)
+        ls_buf_fmt(out, "NOT COMPLETE: %zu of %zu prompt%s\n", b->done, b->planned, ls_plural(b->planned));
     ls_bench_tell_busy(b, out);
 }
 
@@ -185,8 +186,8 @@ static void title(const ls_bench *b, ls_buf *out) {
     const ls_manifest *m = &b->manifest;
     size_t turns = 0;
     for (size_t p = 0; p < b->done; p++) turns += ls_bench_result(b, p, 0)->turns;
-    ls_buf_fmt(out, "%s, %s on %s, %.0f threads (%s); %zu prompt%s", m->model, m->dtype, m->device, m->threads,
-               m->kernel, b->done, ls_plural(b->done));
+    ls_buf_fmt(out, "%s, %s on %s, %.0f thread%s (%s); %zu prompt%s", m->model, m->dtype, m->device, m->threads,
+               ls_plural((uint64_t)m->threads), m->kernel, b->done, ls_plural(b->done));
     if (turns > b->done) ls_buf_fmt(out, ", %zu turns", turns);
     ls_buf_fmt(out, ", at most %d new tokens", b->max_tokens);
     if (b->repeat > 1) ls_buf_fmt(out, ", the median of %d runs each", b->repeat);

@@ -44,8 +44,7 @@ static void promise(const ls_report *r, const ls_report_group *g, ls_buf *out) {
 
 static void speedup(const ls_report_group *g, ls_buf *out) {
     const ls_stats *st = &g->stats;
-    ls_buf_str(out, st->ar_against_us > 0 ? ls_speedup_text(ls_stats_speedup(st), ls_stats_speedup_spread(st), false).s
-                                          : "-");
+    ls_buf_str(out, st->ar_against_us > 0 ? ls_stats_speedup_text(st, false).s : "-");
 }
 
 static void percent(ls_buf *out, double share) {

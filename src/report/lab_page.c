@@ -26,7 +26,7 @@ static void cell(const ls_total *t, bool plain, ls_buf *out) {
         if (!plain && isfinite(ls_total_speedup(t))) ls_buf_fmt(out, " &#215;%.2f", ls_total_speedup(t));
         ls_buf_str(out, "<span class=\"sub\">");
         if (!plain && isfinite(t->low)) ls_buf_fmt(out, "%.2f - %.2f", t->low, t->high);
-        else ls_buf_fmt(out, "%llu steps", (unsigned long long)t->steps);
+        else ls_buf_fmt(out, "%llu step%s", (unsigned long long)t->steps, ls_plural(t->steps));
         ls_buf_str(out, "</span>");
     }
     ls_buf_str(out, "</td>");
@@ -149,11 +149,11 @@ static void facts(const ls_lab *lab, ls_buf *out) {
     const size_t all = x->n_runs * x->n_items;
     const ls_run *m = &lab->machine;
     say(out, "facts",
-        "%s, %s on %s, %d thread%s (%s). %zu prompts, at most %d new tokens a turn, %zu ways to decode; recorded by "
+        "%s, %s on %s, %d thread%s (%s). %zu prompt%s, at most %d new tokens a turn, %zu ways to decode; recorded by "
         "%s, seed "
         "%llu.",
-        m->model, m->dtype, m->device, m->threads, ls_plural(m->threads), m->kernel, x->n_items, x->max_tokens,
-        x->n_runs, m->program, (unsigned long long)lab->seed);
+        m->model, m->dtype, m->device, m->threads, ls_plural(m->threads), m->kernel, x->n_items, ls_plural(x->n_items),
+        x->max_tokens, x->n_runs, m->program, (unsigned long long)lab->seed);
     if (lab->n_there < all)
         say(out, "warn", "%zu of %zu recordings are here%s: the numbers are of those.", lab->n_there, all,
             lab->n_left_out ? "; some are cut short or damaged and are left out" : "");

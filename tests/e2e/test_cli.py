@@ -519,7 +519,13 @@ class Tune(unittest.TestCase):
                     f.write(json.dumps({"prompt": p}) + "\n")
             r = run("tune", *SCRIPT, "--suite", suite, "--max-tokens", "60", "--out", out, "-q")
             self.assertEqual((r.returncode, r.stderr), (0, ""))
-            winner = re.search(r"(?m)^fastest: (\S+) \(of (\d+) ways that were simulated, (\d+) that were run\)$", r.stdout)
+            winner = re.search(r"(?m)^fastest: (\S+) \(of (\d+) ways that were simulated, (\d+) that were run\)(.*)$", r.stdout)
+            # ways whose intervals reach into the winner's are not told apart
+            rows = re.findall(r"(?m)^(\S+) +[\d.]+ +[\d.]+ +[\d.]+ +([\d.]+) - ([\d.]+)$", r.stdout)
+            low = {name: float(a) for name, a, _ in rows}[winner[1]]
+            for name, _, high in rows:
+                if abs(float(high) - low) > 0.02 and name != winner[1]:
+                    self.assertEqual(float(high) > low, name in re.split(": |, ", winner[4]), r.stdout)
             self.assertGreater(int(winner[2]), 150)
             self.assertEqual(int(winner[3]), 7)
             self.assertIn(f"use it: logitspec --config {out}", r.stdout)
@@ -534,6 +540,8 @@ class Tune(unittest.TestCase):
             self.assertEqual(b["method"], re.split("[:/+]", winner[1])[0])
             only = run("tune", *SCRIPT, "--suite", suite, "--max-tokens", "40", "--methods", "pld,suffix:3", "-q").stdout
             self.assertIn("decode:\n", only)  # without --out: shown
+            two = run("tune", *SCRIPT, "--prompt", "One fish", "--max-tokens", "20", "--methods", "pld", "-q").stdout
+            self.assertIn("; fewer than 3 prompts show no interval", two)
             self.assertIn("(of 17 ways", only)
             self.assertNotIn("cacheback", only)
 

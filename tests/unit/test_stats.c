@@ -233,14 +233,25 @@ static void a_speedup_is_written_with_its_spread(void **state) {
                  {1.004, 0, "1.00", "1.00", 0},
                  {0.996, 0, "1.00", "1.00", 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_string_equal(ls_speedup_text(cases[i].x, cases[i].spread, false).s, cases[i].text);
-        assert_string_equal(ls_speedup_text(cases[i].x, cases[i].spread, true).s, cases[i].ascii);
-        assert_int_equal(ls_speedup_sign(cases[i].x, cases[i].spread), cases[i].sign);
-        assert_string_equal(ls_speedup_verdict(cases[i].x, cases[i].spread), *cases[i].text == '?' ? "too noisy"
-                                                                             : cases[i].sign > 0   ? "faster"
-                                                                             : cases[i].sign < 0   ? "slower"
-                                                                                                   : "no difference");
+        const ls_stats st = {.ar_us = 1000 * cases[i].x,
+                             .ar_against_us = 1000,
+                             .ar_spread_us = 1000 * cases[i].spread,
+                             .emitted = 200,
+                             .steps = 10};
+        assert_string_equal(ls_stats_speedup_text(&st, false).s, cases[i].text);
+        assert_string_equal(ls_stats_speedup_text(&st, true).s, cases[i].ascii);
+        assert_int_equal(ls_stats_speedup_sign(&st), cases[i].sign);
+        assert_string_equal(ls_stats_speedup_verdict(&st), *cases[i].text == '?' ? "too noisy"
+                                                           : cases[i].sign > 0   ? "faster"
+                                                           : cases[i].sign < 0   ? "slower"
+                                                                                 : "no difference");
     }
+    ls_stats st = {.ar_us = 11000, .ar_against_us = 1000, .ar_spread_us = 4000, .emitted = 100, .steps = 10};
+    assert_string_equal(ls_stats_speedup_text(&st, false).s, "10±4"); // at most MAT
+    st.ar_spread_us = 100;                                            // and this cannot be
+    st.ar_us = 12000;
+    assert_string_equal(ls_stats_speedup_text(&st, false).s, "?");
+    assert_string_equal(ls_stats_speedup_verdict(&st), "too noisy");
 }
 
 int main(void) {

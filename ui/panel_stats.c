@@ -77,6 +77,11 @@ static void draft_line(out *o, const ls_stats *st) {
     ui_end_clause(&p);
     if (st->drafted) ui_print(&p, " (%.0f%%)", 100.0 * (double)st->accepted / (double)st->drafted);
     ui_end_clause(&p);
+    if (ls_stats_repeats(st)) {
+        snprintf(a, sizeof a, "%.0f%%", 100.0 * (double)st->repeats.n / (double)st->repeats.of);
+        number(&p, ", ", a, " of these repeat this answer");
+        ui_end_clause(&p);
+    }
     snprintf(a, sizeof a, "%llu of %llu", (unsigned long long)st->steps_with_accept,
              (unsigned long long)st->steps_with_draft);
     number(&p, "; helped ", a, " steps with drafts");

@@ -39,7 +39,7 @@ static ui_field *add(ui_field **f, int weight, const char *fmt, ...) {
 // Weights: what runs and how is known to who started it; what is seen now, whether it is true and how fast it is, is
 // not.
 static void title(ui_state *s, ui_canvas *c, ui_rect r) {
-    ui_field fields[12], *f = fields;
+    ui_field fields[16], *f = fields;
     ui_pen p = ui_pen_at(c, r, 0, UI_TITLE);
     const ls_step *step = ui_viewed(s);
     const ui_turn *turn = step ? ui_turn_of(s, ui_viewed_index(s)) : s->n_turns ? &s->turns[s->n_turns - 1] : NULL;
@@ -69,6 +69,8 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
         // of this step, or of those that the speeds beside are of
         const double waited = fmax(step->cpu_wait, ls_stats_waited(st));
         if (waited > LS_BUSY) add(&f, 9, "busy %.0f%%", 100 * waited);
+        if (ls_stats_repeats(st)) // what made it fast
+            add(&f, 4, "%.0f%% repeats", 100.0 * (double)st->repeats.n / (double)st->repeats.of);
         add(&f, 6, "%.0f tok/s", ls_stats_tokens_per_s(st));
         if (ls_stats_speedup(st) > 0)
             add(&f, 9, "%s%s", c->ascii ? "x" : "×", ls_stats_speedup_text(st, c->ascii).s)->tail = " vs plain";

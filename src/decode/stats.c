@@ -93,6 +93,9 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
         st->from[s->tree.nodes[i].from].n +=
             s->tree.nodes[i].state == LS_NODE_ACCEPTED && s->tree.nodes[i].depth <= accepted;
     }
+    const int32_t answer = s->context_len - s->output_pos; // where it begins
+    for (int i = 1; i <= accepted; i++) st->repeats.n += s->tree.nodes[s->path[i]].match_pos >= answer;
+    st->repeats.of += (uint64_t)accepted;
     for (int d = 1; d <= deepest && d < LS_STATS_DEPTHS; d++) {
         st->depth[d].of++;
         st->depth[d].n += d <= accepted;
@@ -103,6 +106,11 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
         st->rank[r].of++;
         st->rank[r].n += ls_step_branch_accepted(s, &s->tree.branches[b]) > 0;
     }
+}
+
+bool ls_stats_repeats(const ls_stats *st) {
+    enum { FEW = 16 }; // too few to say so
+    return st->repeats.of >= FEW && 2 * st->repeats.n > st->repeats.of;
 }
 
 uint64_t ls_stats_misses(const ls_stats *st) {

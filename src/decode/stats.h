@@ -23,8 +23,9 @@ typedef struct {
     ls_ratio depth[LS_STATS_DEPTHS];        // [d]: steps whose path holds depth d, of steps whose tree had a node there
     ls_ratio rank[LS_STATS_RANKS];          // [r]: branches of rank r with an accepted node, of branches of rank r
     ls_ratio from[LS_FROM_COUNT];           // accepted of verified nodes by source
-    uint64_t next_next;                     // described steps whose next-next token is known
-    uint64_t next_next_drafted;             // ... and was drafted under the root
+    ls_ratio repeats;           // accepted drafts that were copied from this very answer, of those whose tree is known
+    uint64_t next_next;         // described steps whose next-next token is known
+    uint64_t next_next_drafted; // ... and was drafted under the root
     uint64_t next_next_rank[LS_MAX_TOP + 1]; // ... by its rank in the last logits; the last: beyond the kept ones
     // steps by why their path ended, where that is known; of these, those whose next token took a step with a forward
     // that emitted nothing else, and the time of such steps
@@ -54,6 +55,8 @@ typedef struct {
     uint64_t ar_tokens;   // emitted by those steps
 } ls_stats;
 
+// Most of what was accepted repeats the answer: a loop, or a text that repeats itself, is fast and proves little.
+bool ls_stats_repeats(const ls_stats *st);
 uint64_t ls_stats_misses(const ls_stats *st);                     // of any reason
 uint64_t ls_stats_next_next_below(const ls_stats *st, int ranks); // steps where it was among so many best
 void ls_stats_add(ls_stats *st, const ls_step *s);

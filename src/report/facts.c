@@ -51,6 +51,12 @@ static void percent(ls_buf *out, double share) {
     ls_buf_fmt(out, "%.1f%%", 100 * share);
 }
 
+static bool any_repeats(const ls_report *r) {
+    for (size_t g = 0; g < r->n_groups; g++)
+        if (r->groups[g].stats.repeats.n) return true;
+    return false;
+}
+
 static bool any_timed(const ls_report *r) {
     for (size_t g = 0; g < r->n_groups; g++)
         if (r->groups[g].stats.ar_timed) return true;

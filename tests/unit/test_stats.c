@@ -104,6 +104,26 @@ static void counts_are_those_of_their_definitions(void **state) {
     assert_true(fabs(ls_stats_tokens_per_s(&st) - 13e6 / (7 * 150)) < 1e-6);
 }
 
+// A draft repeats the answer if it was copied from behind the prompt's end.
+static void drafts_that_repeat_the_answer_are_counted(void **state) {
+    (void)state;
+    ls_stats st = {0};
+    for (int i = 0; i < 14; i++) {
+        ls_step *s = made(3, false, 3, LS_GOING);
+        s->context_len = 100;
+        s->output_pos = 40; // the answer begins at 60
+        s->tree.nodes[1].match_pos = i < 3 || i == 13 ? 60 : i % 2 ? 59 : -1;
+        s->tree.nodes[2].match_pos = 61;
+        s->tree.nodes[3].match_pos = 62; // not accepted
+        count(&st, s);
+        assert_int_equal(ls_stats_repeats(&st), i >= 7); // 3 x 2 of 6 are too few
+    }
+    assert_int_equal(st.repeats.n, 14 + 4);
+    assert_int_equal(st.repeats.of, 28);
+    ls_stats half = {.repeats = {10, 20}};
+    assert_false(ls_stats_repeats(&half));
+}
+
 static void the_next_next_token_is_found_in_the_last_logits(void **state) {
     (void)state;
     ls_stats st = {0};
@@ -257,6 +277,7 @@ static void a_speedup_is_written_with_its_spread(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_are_those_of_their_definitions),
+        cmocka_unit_test(drafts_that_repeat_the_answer_are_counted),
         cmocka_unit_test(the_next_next_token_is_found_in_the_last_logits),
         cmocka_unit_test(sums_are_over_all_steps),
         cmocka_unit_test(deep_paths_stay_in_their_tables),

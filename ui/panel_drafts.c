@@ -1,5 +1,6 @@
 // The branches under the root: where each came from, what n-gram matched, what became of it.
 #include "ui/panels.h"
+#include "ui/settings.h"
 #include "ui/quiz.h"
 #include "ui/rows.h"
 #include "ui/words.h"
@@ -35,6 +36,14 @@ static void draw_ngram(ui_pen *p, const ui_state *s, const ls_step *step, const 
     }
 }
 
+// Why a step has no row for a draft. A recording does not tell what was asked for.
+static const char *one_row(ui_state *s) {
+    const ui_setting *budget = ui_setting_of(s, "decode.budget");
+    if (s->recording || !budget) return "no draft: none was worth its cost, or one row was asked for";
+    return strcmp(ui_setting_now(budget), "1") ? "no draft: none is worth its cost here"
+                                               : "no draft: decode.budget asks for one row";
+}
+
 void ui_panel_drafts(ui_panel_view *v) {
     ui_state *s = v->state;
     const ls_step *step = ui_viewed(s);
@@ -68,7 +77,7 @@ void ui_panel_drafts(ui_panel_view *v) {
             ui_print(&p, "%s ", turn && b->match_pos >= turn->first_id + turn->n_ids ? "output" : "prompt");
             ui_draw_match(&p, b->match_n, b->match_pos);
         } else {
-            ui_print(&p, "%s", ls_from_name(from));
+            ui_print(&p, "%s", ls_from_label(from));
             if (b->match_n) {
                 ui_print(&p, " ");
                 ui_draw_match(&p, b->match_n, b->match_pos);
@@ -100,7 +109,7 @@ void ui_panel_drafts(ui_panel_view *v) {
         ui_print(&p, "%s",
                  step->rows > 1      ? "the recording keeps only what was accepted (trace level steps)"
                  : !step->forward    ? "no draft: nothing follows this token"
-                 : step->budget <= 1 ? "no draft: none is worth its cost here, or one row was asked for"
+                 : step->budget <= 1 ? one_row(s)
                                      : "no draft: no candidate");
     }
     int used = snprintf(v->right, UI_RIGHT_BYTES, "%d branch%s, %d drafted", step->tree.n_branches,

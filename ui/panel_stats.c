@@ -198,7 +198,7 @@ static void source_line(out *o, const ls_stats *st) {
     legend(&p, "of drafts verified:");
     for (int f = 1; f < LS_FROM_COUNT; f++)
         if (st->from[f].of) {
-            ui_print(&p, "%s %llu/%llu  ", ls_from_name((ls_from)f), (unsigned long long)st->from[f].n,
+            ui_print(&p, "%s %llu/%llu  ", ls_from_label((ls_from)f), (unsigned long long)st->from[f].n,
                      (unsigned long long)st->from[f].of);
             ui_end_clause(&p);
         }
@@ -382,7 +382,7 @@ void ui_panel_stats(ui_panel_view *v) {
     if (o.row < rows) speed_line(&o, st, step);
     if (o.row < rows) time_line(&o, st);
     if (o.row < rows) source_line(&o, st);
-    if (o.row < rows) miss_line(&o, st);
+    if (o.row < rows && ls_stats_misses(st)) miss_line(&o, st);
     if (o.row < rows) depth_line(&o, st);
     if (o.row < rows) length_line(&o, st);
     if (o.row < rows) cost_line(&o);

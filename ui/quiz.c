@@ -71,7 +71,8 @@ void ui_quiz_answer(ui_state *s) {
     s->node = step->path[accepted];
     char text[160];
     if (right) snprintf(text, sizeof text, "right: %d accepted", accepted);
-    else snprintf(text, sizeof text, "wrong: %d accepted, you found %d of them", accepted, found);
+    else if (!accepted) snprintf(text, sizeof text, "none was accepted; you marked %d", depth);
+    else snprintf(text, sizeof text, "%d accepted; you marked %d, of which %d right", accepted, depth, found);
     const size_t at = strlen(text);
     snprintf(text + at, sizeof text - at, "; score %d of %d, tokens %d of %d", q->right, q->asked, q->found, q->of);
     ui_say(s, text, false);

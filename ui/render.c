@@ -17,7 +17,7 @@ static const char *state_name(const ui_state *s) {
     case LS_STATE_IDLE: return s->recording ? "ENDED" : s->starts_paused ? "READY, starts paused" : "READY";
     case LS_STATE_PREFILL: return "READING";
     case LS_STATE_RUNNING: return "RUN";
-    case LS_STATE_PAUSED: return ui_demo_plays(s) ? "PLAYING" : ui_demo_note(s) ? "LOOK" : "PAUSED";
+    case LS_STATE_PAUSED: return ui_demo_plays(s) ? "PLAYING" : ui_demo_note(s) ? "PAUSED AT A NOTE" : "PAUSED";
     case LS_STATE_COMPARING: return "COMPARE";
     case LS_STATE_FAILED: return "FAILED";
     }

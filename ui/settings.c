@@ -64,7 +64,7 @@ static const struct {
     {"decode.budget", "16"},
     {"decode.method", "logitspec-paper"}};
 
-static ui_setting *setting_of(ui_state *s, const char *key) {
+ui_setting *ui_setting_of(ui_state *s, const char *key) {
     for (int i = 0; i < s->n_settings; i++)
         if (!strcmp(s->settings[i].key, key)) return &s->settings[i];
     return NULL;
@@ -73,7 +73,7 @@ static ui_setting *setting_of(ui_state *s, const char *key) {
 void ui_paper_step(ui_state *s) {
     bool is_set = true;
     for (int i = 0; i < UI_PAPER; i++) {
-        const ui_setting *t = setting_of(s, paper[i].key);
+        const ui_setting *t = ui_setting_of(s, paper[i].key);
         if (!t || s->recording) {
             ui_say(s, "this is a recording: its method cannot change", false);
             return;
@@ -85,7 +85,7 @@ void ui_paper_step(ui_state *s) {
         return;
     }
     for (int i = 0; i < UI_PAPER; i++) {
-        ui_setting *t = setting_of(s, paper[i].key);
+        ui_setting *t = ui_setting_of(s, paper[i].key);
         const char *value = is_set ? s->before_paper[i] : paper[i].value;
         char now[sizeof t->value];
         snprintf(now, sizeof now, "%s", ui_setting_now(t));

@@ -5,7 +5,8 @@
 
 // A knob means something with its method or sizing rule only.
 bool ui_setting_applies(const ui_state *s, const ui_setting *t);
-void ui_setting_move(ui_state *s, int by); // to the next or previous one that applies
+ui_setting *ui_setting_of(ui_state *s, const char *key); // NULL: it cannot change here
+void ui_setting_move(ui_state *s, int by);               // to the next or previous one that applies
 // The usual value after (by: 1) or before (-1) the one in force; NULL: the setting has none.
 const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size);
 void ui_setting_ask(ui_state *s, ui_setting *t, const char *value);

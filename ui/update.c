@@ -87,7 +87,7 @@ static void preview_next(ui_state *s) {
     else if (s->n_steps && !ui_viewed(s)->exact) ui_say(s, "a preview needs an exact answer: this one is not", false);
     else {
         snprintf(said, sizeof said,
-                 "%s would reverse %llu of %llu rejections here (marked, ! finds them): %llu more token%s",
+                 "%s (lossy) would accept %llu of %llu rejected drafts, +%llu token%s (! goes to the next one)",
                  ls_accept_at(s->preview)->name, (unsigned long long)st->would_steps[s->preview],
                  (unsigned long long)st->rejections, (unsigned long long)st->would_tokens[s->preview],
                  ls_plural(st->would_tokens[s->preview]));

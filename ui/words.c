@@ -24,6 +24,15 @@ static void say_end(const ls_step *step, ls_buf *out) {
     else ls_buf_fmt(out, "; the answer ends here: %s", ls_finish_name(step->finish));
 }
 
+// Why the path ended, as this step tells it: of the token after the root, how far down in the last logits it was.
+static void say_miss(const ls_step *step, ls_buf *out) {
+    const ls_next_next next = ls_step_next_next(step);
+    if (step->miss != LS_MISS_BEYOND || step->n_path > 1 || next.token < 0)
+        ls_buf_str(out, ls_misses[step->miss].label);
+    else if (next.rank < 0) ls_buf_fmt(out, "not in the top %d of the last logits", step->n_top);
+    else ls_buf_fmt(out, "rank %d of the last logits, further down than was drafted", next.rank);
+}
+
 void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
     const ls_node *root = &step->tree.nodes[0];
     ls_buf_fmt(out, "step %u: root ", step->index);
@@ -40,9 +49,9 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     const ls_node *last = &step->tree.nodes[step->path[accepted]];
     if (accepted > 0) {
         const ls_branch *b = ls_branch_of(step, last);
-        if (!b) ls_buf_fmt(out, " (%s)", ls_from_name(last->from));
+        if (!b) ls_buf_fmt(out, " (%s)", ls_from_label(last->from));
         else if (b->match_n && b->match_pos >= 0) ls_buf_fmt(out, " (%d-gram at %d)", b->match_n, b->match_pos);
-        else if (b->rank < 0) ls_buf_fmt(out, " (%s)", ls_from_name(step->tree.nodes[b->first_node].from));
+        else if (b->rank < 0) ls_buf_fmt(out, " (%s)", ls_from_label(step->tree.nodes[b->first_node].from));
         else ls_buf_fmt(out, " (rank %d of the last logits)", b->rank);
     }
     int changed;
@@ -62,7 +71,9 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     ls_buf_str(out, step->miss ? "; missed " : tried ? "; then the target chose " : "; next ");
     ui_quote_token(c, s, last->target, out);
     chance(last->target_p, out);
-    if (step->miss) ls_buf_fmt(out, ": %s", ls_misses[step->miss].label);
+    if (!step->miss) return;
+    ls_buf_str(out, ": ");
+    say_miss(step, out);
 }
 
 // ---- the draft under the cursor

@@ -26,7 +26,7 @@ static void put_p(double p, ls_buf *out) {
 }
 
 void ls_alternatives_head(ls_buf *out) {
-    ls_buf_fmt(out, "%6s %5s  %-10s  %-*s %5s   %s\n", "token", "step", "from", TOKEN_CELLS, "text", "p",
+    ls_buf_fmt(out, "%6s %5s  %-13s  %-*s %5s   %s\n", "token", "step", "from", TOKEN_CELLS, "text", "p",
                "what else the target thought of");
 }
 
@@ -36,7 +36,7 @@ void ls_alternatives(const ls_step *s, const ls_vocab *v, int n, ls_buf *out) {
         const ls_top_entry *top = before ? before->top : s->top;
         const int n_top = before ? LS_ROW_TOP : s->n_top;
         const double lse = (double)(before ? before->lse : s->top_lse);
-        ls_buf_fmt(out, "%6d %5u  %-10s  ", s->output_pos + i, s->index, ls_from_name((ls_from)node->from));
+        ls_buf_fmt(out, "%6d %5u  %-13s  ", s->output_pos + i, s->index, ls_from_label((ls_from)node->from));
         put_token(v, node->token, TOKEN_CELLS, out);
         ls_buf_char(out, ' ');
         put_p((double)node->p, out);

@@ -187,7 +187,7 @@ static ls_code methods(ls_manual *m, ls_err *err) {
     ls_manual_head(m, "which drafts stand (--acceptance)");
     rule_items(m, ls_accept_at);
     ls_manual_head(m, "where a draft token comes from");
-#define SOURCE(id, name, letter, kind, sentence) ls_manual_item(m, name, NULL, sentence);
+#define SOURCE(id, name, label, letter, kind, sentence) ls_manual_item(m, label, NULL, sentence);
 #include "spec/sources.def"
     ls_manual_head(m, "all in one word");
     ls_manual_text(

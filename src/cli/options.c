@@ -111,6 +111,8 @@ static int distance(const char *a, const char *b) {
 const char *ls_nearest(const char *word, const char *const *candidates) {
     const char *best = NULL;
     int least = 4;
+    for (const char *const *c = candidates; *word && *c; c++) // a word that is not complete
+        if (!strncmp(word, *c, strlen(word))) return *c;
     for (; *candidates; candidates++) {
         const char *last = strrchr(*candidates, '.'); // "budgets" is near "decode.budget"
         int a = distance(word, *candidates), b = last ? distance(word, last + 1) + 1 : 99;

@@ -134,7 +134,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
         else {
             const char *names[32] = {0};
             for (int i = 0; ls_commands[i].name; i++) names[i] = ls_commands[i].name;
-            const char *near = ls_nearest(argv[optind], names);
+            const char *near = strcmp(argv[optind], "run") ? ls_nearest(argv[optind], names) : "chat"; // a common name
             code =
                 ls_fail(err, LS_E_USAGE, "unknown command '%.80s' (%s%s%s)", argv[optind],
                         near ? "did you mean '" : "'logitspec --help' lists them", near ? near : "", near ? "'?" : "");

@@ -117,7 +117,7 @@ static void hover(const ls_report_turn *turn, size_t at, ls_buf *out) {
     if (t->depth == 0)
         ls_buf_fmt(&b, ": root%s", t->corrected ? ", chosen where a draft was rejected" : ", the target's own choice");
     else {
-        ls_buf_fmt(&b, ", depth %d: %s", t->depth, ls_from_name((ls_from)t->from));
+        ls_buf_fmt(&b, ", depth %d: %s", t->depth, ls_from_label((ls_from)t->from));
         if (t->rank >= 0) ls_buf_fmt(&b, ", rank %d", t->rank);
         if (t->match_n) ls_buf_fmt(&b, ", %d-gram", t->match_n);
         if (t->match_pos >= 0) ls_buf_fmt(&b, " at %d", t->match_pos);

@@ -142,7 +142,7 @@ static bool draw_ratios(const ls_report *r, ls_plot p, int first, int end, const
         bool any = false;
         for (size_t g = 0; g < r->n_groups; g++) any |= ratios(&r->groups[g].stats, p)[i].of > 0;
         if (!any && p == LS_PLOT_SOURCE) continue;
-        if (p == LS_PLOT_SOURCE) snprintf(names[n].name, sizeof names[n].name, "%s", ls_from_name((ls_from)i));
+        if (p == LS_PLOT_SOURCE) snprintf(names[n].name, sizeof names[n].name, "%s", ls_from_label((ls_from)i));
         else snprintf(names[n].name, sizeof names[n].name, "%d", i);
         which[n++] = i;
         if (any) last = n;

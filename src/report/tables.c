@@ -47,7 +47,7 @@ static void md_ratios(const ls_report *r, ls_plot p, const char *first, int from
             any |= p == LS_PLOT_EMITTED ? v.n > 0 : v.of > 0;
         }
         if (!any) continue;
-        if (p == LS_PLOT_SOURCE) ls_buf_fmt(out, "| %s |", ls_from_name((ls_from)i));
+        if (p == LS_PLOT_SOURCE) ls_buf_fmt(out, "| %s |", ls_from_label((ls_from)i));
         else ls_buf_fmt(out, "| %d |", i);
         for (size_t g = 0; g < r->n_groups; g++) md_ratio(out, ratio_of(&r->groups[g], p, i));
         ls_buf_char(out, '\n');

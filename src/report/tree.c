@@ -49,7 +49,7 @@ static void label_of(const layout *l, int32_t id, ls_buf *out) {
 static void describe(const layout *l, const ls_node *n, ls_buf *out) {
     ls_buf t = {0};
     ls_label_token(&t, l->tokens, n->token);
-    ls_buf_fmt(&t, " (id %d): %s, %s", n->token, ls_node_state_name(n->state), ls_from_name(n->from));
+    ls_buf_fmt(&t, " (id %d): %s, %s", n->token, ls_node_state_name(n->state), ls_from_label(n->from));
     if (n->depth && n->rank >= 0) ls_buf_fmt(&t, ", rank %d of the last logits", n->rank);
     if (n->match_n) ls_buf_fmt(&t, ", %d-gram", n->match_n);
     if (n->match_pos >= 0) ls_buf_fmt(&t, " at %d", n->match_pos);

@@ -1,7 +1,8 @@
 #include "spec/from.h"
 
 const ls_from_facts ls_sources[LS_FROM_COUNT] = {
-#define SOURCE(place, name, letter, kind, sentence) [LS_FROM_##place] = {name, letter, LS_KIND_##kind, sentence},
+#define SOURCE(place, name, label, letter, kind, sentence)                                                             \
+    [LS_FROM_##place] = {name, label, letter, LS_KIND_##kind, sentence},
 #include "spec/sources.def"
 };
 
@@ -13,4 +14,8 @@ const ls_kind_facts ls_source_kinds[LS_KIND_COUNT] = {
 
 const char *ls_from_name(ls_from f) {
     return ls_sources[f].name;
+}
+
+const char *ls_from_label(ls_from f) {
+    return ls_sources[f].label;
 }

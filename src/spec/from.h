@@ -14,7 +14,7 @@ typedef enum {
 } ls_from_kind;
 
 typedef struct {
-    const char *name, *letter;
+    const char *name, *label, *letter;
     ls_from_kind kind;
     const char *sentence;
 } ls_from_facts;
@@ -31,4 +31,5 @@ enum { // the same as constants
 };
 extern const ls_kind_facts ls_source_kinds[LS_KIND_COUNT];
 
-const char *ls_from_name(ls_from f); // "root", "retrieved", "last-logit", ...
+const char *ls_from_name(ls_from f);  // in traces: "root", "retrieved", "last-logit", ...
+const char *ls_from_label(ls_from f); // what people read: "root", "retrieved", "guess", ...

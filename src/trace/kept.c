@@ -17,8 +17,8 @@ static char *path_of(const char *name) {
 }
 
 char *ls_kept_path(void) {
-    char name[64];
-    snprintf(name, sizeof name, "conversation-%lld-%d.jsonl.zst", (long long)time(NULL), (int)getpid());
+    static char name[64]; // the same at a sudden end
+    if (!*name) snprintf(name, sizeof name, "conversation-%lld-%d.jsonl.zst", (long long)time(NULL), (int)getpid());
     return path_of(name);
 }
 

@@ -6,7 +6,7 @@
 
 enum { LS_KEPT_FILES = 8, LS_KEPT_DAYS = 30, LS_KEPT_BYTES = 64 << 20 }; // at most
 
-// A new file's name for this process; owned by the caller, NULL where there is no such folder.
+// The file of this process, always the same; owned by the caller, NULL where there is no such folder.
 char *ls_kept_path(void);
 // The newest one whose process is gone; owned by the caller, NULL: none. Deletes what is too old or too many.
 char *ls_kept_left(void);

@@ -101,7 +101,7 @@ class Demo(unittest.TestCase):
 
     def test_on_the_screen(self):
         with Screen("demo", "race", cols=120, rows=36, env={"LOGITSPEC_LIB": "/nowhere"}) as s:
-            s.wait("Demo: A race", "Nothing is forced here", "Enter goes on", "REPLAY LOOK")
+            s.wait("Demo: A race", "Nothing is forced here", "Enter goes on", "REPLAY PAUSED AT A NOTE")
             s.keys("Enter")
             s.wait("one and a half times as fast", "Enter goes on")
             s.keys("Space")

@@ -13,6 +13,7 @@ import xml.etree.ElementTree as ET
 from program import run
 
 SCRIPT = ["--model", "script"]
+LABEL = {"last-logit": "guess", "guess-tail": "after a guess", "draft-model": "draft model"}  # what people read of a source
 VOID = {"meta", "link", "br", "rect", "path", "circle"}
 
 
@@ -180,7 +181,7 @@ class Report(unittest.TestCase):
         page = Page(self.report("r.html"))
         for plot, want in counted(self.groups).items():
             if plot != "speedup":
-                self.close(page.marks(plot), want, plot)
+                self.close(page.marks(plot), {(g, LABEL.get(x, x)): v for (g, x), v in want.items()}, plot)
         # the whole of both turns only where both are that long; here all turns are
         lengths = {sum(len(s["emitted"]) for s in steps_of(load(f))) for f in self.files}
         if len(lengths) == 1:
@@ -215,7 +216,7 @@ class Report(unittest.TestCase):
             for at, (s, (step, n)) in enumerate(zip(spans, where)):
                 self.assertTrue(s["title"].startswith(f"token {at} (id {n['token']}), step {step}"), s["title"])
                 if n["depth"]:
-                    self.assertIn(f"depth {n['depth']}: {n['source']}", s["title"])
+                    self.assertIn(f"depth {n['depth']}: {LABEL.get(n['source'], n['source'])}", s["title"])
 
     def test_trees_of_chosen_steps(self):
         page = Page(self.report("r.html", "--step", "3,5-6"))

@@ -271,7 +271,7 @@ expect not yet verified
 expect 1/1 right
 {keys_to(second, wrong)}
 key Enter
-expect wrong:
+expect ; you marked
 expect score 1 of 2
 key [ ]
 reject not yet verified

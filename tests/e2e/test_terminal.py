@@ -28,6 +28,7 @@ class Tty:
         self.got, self.status = b"", None
         self.pid, self.tty = pty.fork()
         if not self.pid:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it (nohup)
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", rows, cols, 0, 0))
             os.execve(PROGRAM, [PROGRAM, *args], {**ENV, "TERM": "xterm-256color", **(env or {})})
 

@@ -72,7 +72,7 @@ static void start_again(replay *r) {
 static void send_rival(replay *r, int what, const char *method, ls_packed *step, ls_finish finish) {
     ls_event *e = ls_event_new(LS_EV_RIVAL);
     e->rival.what = what;
-    snprintf(e->rival.method, sizeof e->rival.method, "%s", method);
+    snprintf(e->rival.method, sizeof e->rival.method, "%.63s", method);
     e->rival.step = step;
     e->rival.finish = finish;
     ls_channel_send(&r->c, e);

@@ -65,8 +65,12 @@ static void run_command(ui_state *s, const char *word) {
     if (v) {
         const size_t n = strlen(v->name);
         const char *argument = word + n + (v->verbatim ? 0 : strspn(word + n, " "));
-        if (v->run) v->run(s, argument);
-        else ui_request_of(s, v->request, ls_strdup(argument), 0);
+        const char *home = getenv("HOME");
+        const bool at_home = !strcmp(v->argument, "FILE") && !strncmp(argument, "~/", 2) && home && *home;
+        char *path = at_home ? ls_format("%s%s", home, argument + 1) : ls_strdup(argument); // as a shell has it
+        if (v->run) v->run(s, path);
+        else ui_request_of(s, v->request, ls_strdup(path), 0);
+        free(path);
     } else if (a != UI_ACT_NONE) ui_act(s, a);
     else if (*word) {
         char line[200];

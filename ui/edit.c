@@ -71,17 +71,21 @@ static void cut(ui_edit *e, size_t from, size_t to) {
     e->cursor = from;
 }
 
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\n';
+}
+
 static size_t word_before(const ui_edit *e) {
     size_t i = e->cursor;
-    while (i > 0 && e->text.p[i - 1] == ' ') i--;
-    while (i > 0 && e->text.p[i - 1] != ' ') i--;
+    while (i > 0 && is_blank(e->text.p[i - 1])) i--;
+    while (i > 0 && !is_blank(e->text.p[i - 1])) i--;
     return i;
 }
 
 static size_t word_after(const ui_edit *e) {
     size_t i = e->cursor;
-    while (i < e->text.n && e->text.p[i] == ' ') i++;
-    while (i < e->text.n && e->text.p[i] != ' ') i++;
+    while (i < e->text.n && is_blank(e->text.p[i])) i++;
+    while (i < e->text.n && !is_blank(e->text.p[i])) i++;
     return i;
 }
 

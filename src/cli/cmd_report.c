@@ -1,4 +1,4 @@
-// `report TRACE... -o FILE`: recordings as a page, a document, tables or plots.
+// `report TRACE... [-o FILE]`: recordings as a page, a document, tables or plots.
 #include "base/file.h"
 #include "base/plural.h"
 #include "base/visible.h"
@@ -44,28 +44,31 @@ static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {
 
 int ls_cmd_report(const ls_command_line *c) {
     ls_err err = {0};
-    const form *f = NULL;
+    const form *f = &forms[1]; // printed as text
     ls_report r;
     ls_buf text = {0};
+    bool printed = true;
     ls_gauge gauge = ls_gauge_start(c->quiet);
     ls_report_init(&r);
     ls_gauge_reads(&gauge);
     ls_code code = LS_OK;
-    if (!c->n_args || !c->out)
+    if (!c->n_args)
         code = ls_fail(&err, LS_E_USAGE,
-                       "'logitspec report TRACE... -o FILE.html' is expected (or .md, .csv, .json, .svg)");
-    if (!code) code = find_form(c->out, &f, &err);
+                       "'logitspec report TRACE...' is expected, with -o FILE.html (or .md, .csv, .json, .svg) for a file");
+    if (!code && c->out) code = find_form(c->out, &f, &err);
     if (!code) code = gather(c, &r, &err);
     ls_gauge_clear(&gauge);
     if (!code) {
         f->write(&r, &text);
-        code = ls_interrupted ? ls_fail(&err, LS_E_CANCELLED, "interrupted") : ls_write_file(c->out, &text, &err);
+        if (ls_interrupted) code = ls_fail(&err, LS_E_CANCELLED, "interrupted");
+        else if (c->out) code = ls_write_file(c->out, &text, &err);
+        else printed = ls_print(&text);
     }
     if (!code && r.n_torn) ls_warn("the last line of a trace was cut short and is left out");
-    if (!code && !c->quiet)
+    if (!code && c->out && !c->quiet)
         ls_say(0, "%s: %zu turn%s of %zu recording%s, %zu way%s to decode", c->out, r.n_turns, ls_plural(r.n_turns),
                r.n_files, ls_plural(r.n_files), r.n_groups, ls_plural(r.n_groups));
     ls_buf_free(&text);
     ls_report_free(&r);
-    return code ? ls_complain(&err) : LS_EXIT_OK;
+    return code ? ls_complain(&err) : printed ? LS_EXIT_OK : LS_EXIT_FAILED;
 }

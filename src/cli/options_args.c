@@ -58,7 +58,7 @@ static ls_code unknown_flag(const char *arg, ls_err *err) {
     char word[64];
     const char *p = arg + strspn(arg, "-");
     snprintf(word, sizeof word, "%.*s", (int)strcspn(p, "="), p);
-    const char *near = ls_nearest(word, names);
+    const char *near = word[0] && word[1] ? ls_nearest(word, names) : NULL; // a letter is near to anything
     return near ? ls_fail(err, LS_E_USAGE, "unknown flag '%.80s' (did you mean '--%s'?)", arg, near)
                 : ls_fail(err, LS_E_USAGE, "unknown flag '%.80s' ('logitspec --help' lists them)", arg);
 }
@@ -116,7 +116,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
         while (got && i >= 0 && ls_flags[i].letter != got) i--;
         if (got == ':') code = ls_fail(err, LS_E_USAGE, "flag '%.80s' needs a value", argv[optind - 1]);
         else if (i < 0) // unknown, ambiguous, or an argument for a flag that takes none
-            code = unknown_flag(argv[optind - 1], err);
+            code = unknown_flag(got == '?' && optopt ? (const char[]){'-', (char)optopt, 0} : argv[optind - 1], err);
         else if (n_used == MAX_SETTINGS - 1) code = ls_fail(err, LS_E_USAGE, "too many flags");
         else {
             used[n_used++] = ls_flags[i].name;

@@ -177,6 +177,11 @@ class Report(unittest.TestCase):
             else:
                 self.assertAlmostEqual(got[k], v, delta=1e-4 * abs(v) + 1e-6, msg=f"{where} {k}")
 
+    def test_without_a_file_it_is_printed(self):
+        r = run("report", *self.files)
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        self.assertEqual(r.stdout, self.report("same.md"))
+
     def test_every_plot_is_that_of_the_traces(self):
         page = Page(self.report("r.html"))
         for plot, want in counted(self.groups).items():
@@ -363,7 +368,7 @@ class Report(unittest.TestCase):
 
     def test_bad_input(self):
         trace = self.files[0]
-        for args, code, what in (([], 2, "TRACE"), ([trace], 2, "-o FILE"), ([trace, "-o", "x.pdf"], 2, ".html"),
+        for args, code, what in (([], 2, "TRACE"), ([trace, "-o", "x.pdf"], 2, ".html"),
                                  ([trace, "-o", "/nonexistent/x.html"], 1, "cannot write"), (["/nowhere", "-o", "x.html"], 1, "cannot read"),
                                  ([trace, "-o", "x.html", "--step", "a"], 2, "expected steps such as"), ([os.devnull, "-o", "x.html"], 1, "empty")):
             r = run("report", *args, cwd=self.dir.name)

@@ -522,6 +522,21 @@ static void the_line_editor(void **state) {
     ui_edit_key(&e, UI_KEY_END);
     ui_edit_key(&e, UI_CTRL('W'));
     assert_string_equal(e.text.p, "hllo ");
+    ui_edit_set(&e, "one\ntwo");
+    ui_edit_key(&e, UI_CTRL('W'));
+    assert_string_equal(e.text.p, "one\n"); // up to the line's beginning
+    ui_edit_key(&e, UI_CTRL('W'));
+    assert_string_equal(e.text.p, ""); // and over it
+    ui_edit_set(&e, "one  two\tthree");
+    ui_edit_key(&e, UI_KEY_WORD_LEFT);
+    ui_edit_key(&e, UI_KEY_WORD_LEFT);
+    ui_edit_key(&e, 'X');
+    ui_edit_key(&e, UI_KEY_WORD_RIGHT);
+    ui_edit_key(&e, UI_KEY_DELETE_WORD);
+    assert_string_equal(e.text.p, "one  Xtwo");
+    assert_int_equal(ui_edit_insert(&e, "\r\na\rb\001\302\205", 8), 2);
+    assert_string_equal(e.text.p, "one  Xtwo\na\nb");
+    ui_edit_set(&e, "hllo ");
     char *first = ui_edit_take(&e);
     ui_edit_insert(&e, "new", 3);
     ui_edit_key(&e, UI_KEY_UP);
@@ -915,6 +930,16 @@ static void a_command_in_the_prompt_line(void **state) {
     assert_string_equal(s.outbox[0].text, "decode.budget=8");
     forget_requests(&s);
     assert_true(!s.prompt.text.n && s.shown.focus == UI_NO_PANEL);
+    char *home = getenv("HOME") ? ls_strdup(getenv("HOME")) : NULL;
+    setenv("HOME", "/home/me", 1);
+    send_line(&s, ":save ~/x.jsonl");
+    assert_string_equal(s.outbox[0].text, "/home/me/x.jsonl");
+    forget_requests(&s);
+    send_line(&s, ":what-if ~/x");
+    if (home) setenv("HOME", home, 1);
+    else unsetenv("HOME");
+    free(home);
+    forget_requests(&s);
     send_line(&s, ":) hello"); // none: it goes back, and Enter sends it
     assert_true(!s.n_outbox && s.message_is_error);
     assert_string_equal(s.prompt.text.p, ":) hello");

@@ -63,6 +63,7 @@ static void take_events(app *a) {
 
 static void take_key(app *a, ui_key k) {
     a->dirty = a->urgent = true;
+    a->state.interrupted &= k.code == UI_CTRL('C');
     if (k.code == UI_KEY_PASTE) {
         const ls_buf *text = ui_term_paste();
         ui_on_paste(&a->state, text->p, text->n);
@@ -84,7 +85,10 @@ void ui_send_requests(ui_state *s, ls_source *source) {
     for (int i = 0; i < s->n_outbox; i++) {
         ui_request *r = &s->outbox[i];
         ls_err err;
-        if (source->command(source, &(ls_command){r->kind, r->text, r->n}, &err)) {
+        const bool prompt = r->kind == LS_CMD_PROMPT || r->kind == LS_CMD_EDIT;
+        const bool refused = source->command(source, &(ls_command){r->kind, r->text, r->n}, &err) != LS_OK;
+        s->sent |= prompt && !refused;
+        if (refused) {
             ui_say(s, err.msg, true);
             if (r->kind == LS_CMD_PROMPT && !s->prompt.text.n) ui_edit_set(&s->prompt, r->text); // it is kept
         }
@@ -139,11 +143,7 @@ static void edit_outside(app *a) {
     if (!ok) ls_fail(&err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(errno));
     else if (ui_term_run(command, path))
         ls_fail(&err, LS_E_IO, "the editor '%.80s' failed; the prompt is as it was", editor);
-    else if (!(f = fopen(path, "re"))) ls_fail(&err, LS_E_IO, "cannot read %s: %s", path, strerror(errno));
-    else {
-        ls_read_all(&text, f, path, MOST_PROMPT, &err);
-        fclose(f);
-    }
+    else ls_read_file(&text, path, MOST_PROMPT, &err);
     if (err.code) ui_say(&a->state, err.msg, true);
     else {
         while (text.n && text.p[text.n - 1] == '\n') text.n--; // editors add one
@@ -213,7 +213,10 @@ static void loop(app *a) {
         a->dirty |= ui_tour_follow(&a->tour);
         ui_demo_is_due(&a->state, ls_now_ns());
         send_requests(a);
-        if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) break; // the terminal is gone
+        if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) { // the terminal is gone, and nobody asked for the end
+            a->state.exit_code = 1;
+            break;
+        }
         if (a->state.want_editor) edit_outside(a);
         look_otherwise(a);
         a->dirty |= ui_term_resized();
@@ -240,7 +243,7 @@ void ui_begin(ui_state *s, const ui_options *o) {
     s->words = o->words;
     s->has_tour = o->tour != NULL;
     s->left = o->left;
-    s->keeps = o->keeps;
+    s->keep = o->keep;
     s->about = o->about;
     s->save_settings = o->save_settings;
     s->make_ways = o->ways;

@@ -24,9 +24,9 @@ typedef struct {
     void *ud;
     const char *const *words; // that commands complete to, besides actions; ends with NULL; may be NULL
     const char *history;      // file of earlier prompts; NULL: none
-    const char *left;         // a conversation that an earlier process kept, to be loaded; NULL: none
-    bool keeps;               // this one is kept if ^C ends it
-    const ui_demo *demo;      // played; NULL: none
+    const char *const *left; // conversations that earlier processes kept, the newest first, ends with NULL; may be NULL
+    const char *keep;        // the file that has this one, if it could be written, for the next start; NULL: none
+    const ui_demo *demo;     // played; NULL: none
 } ui_options;
 
 // ---- what every way to run the screen shares

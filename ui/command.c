@@ -59,7 +59,8 @@ bool ui_is_command(const char *line) {
     return *line == ':' && !strchr(line, '\n') && (verb_of(line + 1) || ui_action_named(line + 1) != UI_ACT_NONE);
 }
 
-static void run_command(ui_state *s, const char *word) {
+static void run_command(ui_state *s, const char *line) {
+    const char *word = line + strspn(line, " ");
     const ui_action a = ui_action_named(word);
     const ui_verb *v = verb_of(word);
     if (v) {
@@ -73,13 +74,13 @@ static void run_command(ui_state *s, const char *word) {
         free(path);
     } else if (a != UI_ACT_NONE) ui_act(s, a);
     else if (*word) {
-        char line[200];
-        snprintf(line, sizeof line, "no command '%.80s' (F1 lists them)%s", word,
+        char said[200];
+        snprintf(said, sizeof said, "no command '%.80s' (F1 lists them)%s", word,
                  s->typing_prompt ? "; Enter sends it as a prompt" : "");
-        ui_say(s, line, true);
+        ui_say(s, said, true);
         if (!s->typing_prompt) return;
         ui_edit_set(&s->prompt, ":");
-        ui_edit_insert(&s->prompt, word, strlen(word));
+        ui_edit_insert(&s->prompt, line, strlen(line));
     }
 }
 
@@ -94,7 +95,7 @@ static void enter(ui_state *s) {
         else ui_look_for(s, 1);
         return;
     }
-    if (sign == ':') run_command(s, text + strspn(text, " ")); // a filter is in force while it is typed
+    if (sign == ':') run_command(s, text); // a filter is in force while it is typed
     free(text);
 }
 

@@ -5,14 +5,16 @@
 #include <string.h>
 
 enum {
-    ESCAPE_MS = 100, // a lone ESC is the key Esc: terminals send the rest of a sequence at once, links delay it
-    REST_MS = 500,   // the rest of what has begun: a sequence, a character
-    STOP_MS = 100,   // ^C in a paste, and nothing else after it
-    PAUSE_MS = 3000, // in a paste whose end does not come
+    ESCAPE_MS = 100,  // a lone ESC is the key Esc: terminals send the rest of a sequence at once, links delay it
+    REST_MS = 500,    // the rest of what has begun: a sequence, a character
+    STRING_MS = 1000, // a whole string of a terminal: letters behind Alt-] are none
+    ALONE_MS = 50,    // whoever presses ^C in a paste does it after its last bytes, and sends nothing else for
+    STOP_MS = 100,    // so long
+    PAUSE_MS = 3000,  // in a paste whose end does not come
     MOST_REPLY = 4096,
 };
 
-enum { SHIFT = 1, ALT = 2, CTRL = 4 }; // of a modifier parameter, less one
+enum { SHIFT = 1, ALT = 2, CTRL = 4, FOREIGN = 8 | 16 | 32, LOCKS = 64 | 128 }; // of a modifier parameter, less one
 
 void ui_input_free(ui_input *in) {
     ls_buf_free(&in->bytes);
@@ -31,17 +33,21 @@ void ui_input_feed(ui_input *in, const char *bytes, size_t n, uint64_t now_ns) {
     if (in->bytes.n) memmove(in->bytes.p, in->bytes.p + in->at, in->bytes.n);
     in->at = 0;
     ls_buf_add(&in->bytes, bytes, n);
+    bool stops = in->stopping || now_ns - in->since_ns >= ALONE_MS * 1000000ull;
+    for (size_t i = 0; i < n; i++) stops &= bytes[i] == UI_CTRL('C');
+    in->stopping = stops;
     in->since_ns = now_ns;
 }
 
 // What Shift, Alt and Ctrl make of a key; UI_KEY_NONE: nothing here.
 static int with_modifiers(int key, int mods) {
     const int word = mods & (ALT | CTRL);
+    if (mods & FOREIGN) return UI_KEY_NONE;
     if (key == UI_KEY_LEFT && word) return UI_KEY_WORD_LEFT;
     if (key == UI_KEY_RIGHT && word) return UI_KEY_WORD_RIGHT;
     if (key == UI_KEY_DELETE && word) return UI_KEY_DELETE_WORD;
     if (key == UI_KEY_BACKSPACE && word) return UI_CTRL('W');
-    if (key == UI_KEY_ENTER && mods) return UI_KEY_NEWLINE;
+    if ((key == UI_KEY_ENTER || key == UI_KEY_NEWLINE) && mods) return UI_KEY_NEWLINE;
     if (key == UI_KEY_TAB && mods) return mods == SHIFT ? UI_KEY_BACKTAB : UI_KEY_NONE;
     if (key > UI_KEY_F0 && mods) return UI_KEY_NONE;
     if (key >= UI_KEY_FIRST || !mods || key == UI_KEY_ESC) return key;
@@ -111,27 +117,33 @@ static ui_key mouse(int button, int col, int row, bool pressed) {
 
 // A whole control sequence: p[2] is the first byte behind CSI, p[end] the last one.
 static ui_key of_csi(ui_input *in, const unsigned char *p, size_t end) {
-    int v[4] = {0, 0, 0, 0}, n = 0;
+    enum { RELEASE = 3, KITTY_KEYPAD = 57399, KITTY_KEYPAD_ENTER = 57414 }; // RELEASE: behind the modifiers' colon
+    int v[4] = {0, 0, 0, 0}, n = 0, what = 0;
     const int last = p[end];
     const bool private = p[2] >= '<' && p[2] <= '?';
     for (size_t i = 2 + private; i < end; i++) {
         if (p[i] == ';' && n < 3) n++;
-        else if (p[i] == ':') // of the parts of a parameter the first counts, but that of a release
+        else if (p[i] == ':') { // a part of a parameter
+            if (n == 1 && !what) what = p[i + 1] - '0';
             while (i + 1 < end && p[i + 1] != ';') i++;
-        else if (p[i] >= '0' && p[i] <= '9' && v[n] < 1000000) v[n] = 10 * v[n] + p[i] - '0';
+        } else if (p[i] >= '0' && p[i] <= '9' && v[n] < 1000000) v[n] = 10 * v[n] + p[i] - '0';
         else if (p[i] < '0') return (ui_key){0}; // an intermediate byte: no key
     }
     if (private)
         return p[2] == '<' && (last == 'M' || last == 'm') ? mouse(v[0], v[1], v[2], last == 'M') : (ui_key){0};
     if (last == '~' && v[0] == 200) {
         in->mode = UI_INPUT_PASTE;
-        in->stopped_ns = 0;
+        in->stopping = false;
         ls_buf_clear(&in->text);
         return (ui_key){0};
     }
-    const int mods = v[1] > 0 ? (v[1] - 1) & (SHIFT | ALT | CTRL) : 0;
+    const bool old = !n && last >= 'A' && last <= 'D' && v[0] > 1; // the modifiers alone
+    const int mods = old ? (v[0] - 1) & ~LOCKS : v[1] > 0 ? (v[1] - 1) & ~LOCKS : 0;
     int key = UI_KEY_NONE;
+    if (what == RELEASE) return (ui_key){0};
     if (last == '~' && v[0] == 27 && n == 2) key = with_modifiers(of_character(v[2]), mods); // xterm: other keys
+    else if (last == 'u' && v[0] >= KITTY_KEYPAD && v[0] < KITTY_KEYPAD + 10) key = v[0] - KITTY_KEYPAD + '0';
+    else if (last == 'u' && v[0] == KITTY_KEYPAD_ENTER) key = with_modifiers(UI_KEY_ENTER, mods);
     else if (last == 'u' && v[0] < UI_KEY_FIRST && (v[0] < 0xE000 || v[0] > 0xF8FF))
         key = with_modifiers(of_character(v[0]), mods);
     else if (last == '~') key = with_modifiers(of_number(v[0]), mods);
@@ -157,7 +169,7 @@ static size_t control_sequence(ui_input *in, const unsigned char *p, size_t n, b
         return MOUSE_BYTES;
     }
     for (size_t i = 2; i < n; i++) {
-        const bool rxvt = p[i] == '$' && i == 3 && p[2] >= '0' && p[2] <= '9'; // Shift and a key of one digit
+        const bool rxvt = p[i] == '$' && i <= 4 && strspn((const char *)p + 2, "0123456789") == i - 2; // Shift
         if (p[i] < 0x20 || p[i] > 0x7e) return i; // it was cut off: what follows is something else
         if (p[i] < 0x40 && !rxvt) continue;
         *k = of_csi(in, p, i);
@@ -208,6 +220,7 @@ static size_t sequence(ui_input *in, const unsigned char *p, size_t n, bool over
         in->mode = UI_INPUT_STRING;
         ls_buf_clear(&in->text);
         ls_buf_char(&in->text, (char)p[1]);
+        in->began_ns = in->since_ns;
         return 2;
     case 27: // Alt and a key that has a sequence; else Esc, twice
         if (n == 2 && !over) return 0;
@@ -264,7 +277,7 @@ static bool string(ui_input *in, bool over, ui_key *k) {
 }
 
 // True: the paste has ended.
-static bool paste(ui_input *in, uint64_t now_ns, ui_key *k) {
+static bool paste(ui_input *in, bool over, ui_key *k) {
     static const char end[] = "\033[201~";
     enum { END = sizeof end - 1 };
     const char *p = in->bytes.p + in->at;
@@ -275,36 +288,34 @@ static bool paste(ui_input *in, uint64_t now_ns, ui_key *k) {
     const size_t text = found ? (size_t)(found - p) : n - keep;
     ls_buf_add(&in->text, p, text);
     in->at += found ? text + END : text;
-    // whoever presses ^C sends nothing else; in a text it has others behind it
-    bool stopped = false;
-    if (!found && text + keep) stopped = !keep && p[text - 1] == UI_CTRL('C');
-    else if (!found) stopped = in->stopped_ns;
-    if (!stopped) in->stopped_ns = 0;
-    else if (!in->stopped_ns) in->stopped_ns = in->since_ns;
-    const bool over = (in->stopped_ns && now_ns - in->stopped_ns >= STOP_MS * 1000000ull) ||
-                      now_ns - in->since_ns >= PAUSE_MS * 1000000ull;
     if (!found && !over) return false;
-    while (!found && in->text.n && in->stopped_ns && in->text.p[in->text.n - 1] == UI_CTRL('C')) in->text.n--;
+    while (!found && in->stopping && in->text.n && in->text.p[in->text.n - 1] == UI_CTRL('C')) in->text.n--;
     ls_buf_str(&in->text, "");
     in->mode = UI_INPUT_KEYS;
     *k = (ui_key){.code = UI_KEY_PASTE, .tag = !found};
     return true;
 }
 
-static uint64_t patience_ns(const ui_input *in) {
-    const size_t n = in->bytes.n - in->at;
-    const int ms = in->mode == UI_INPUT_KEYS && n == 1 && in->bytes.p[in->at] == 27
-                       ? (in->escape_ms ? in->escape_ms : ESCAPE_MS)
-                       : REST_MS;
-    return (uint64_t)ms * 1000000;
+// When what came so far is taken as it stands.
+static uint64_t deadline_ns(const ui_input *in) {
+    const uint64_t ms = 1000000, escape = (uint64_t)(in->escape_ms ? in->escape_ms : ESCAPE_MS) * ms,
+                   rest = in->since_ns + REST_MS * ms;
+    switch (in->mode) {
+    case UI_INPUT_PASTE: return in->since_ns + (in->stopping ? STOP_MS : PAUSE_MS) * ms;
+    case UI_INPUT_STRING:
+        if (in->text.n == 1) return in->since_ns + escape; // nothing followed: Alt and a key
+        return rest < in->began_ns + STRING_MS * ms ? rest : in->began_ns + STRING_MS * ms;
+    case UI_INPUT_KEYS: break;
+    }
+    return in->bytes.n - in->at == 1 && in->bytes.p[in->at] == 27 ? in->since_ns + escape : rest;
 }
 
 ui_key ui_input_next(ui_input *in, uint64_t now_ns) {
     for (;;) {
         ui_key k = {0};
-        const bool over = now_ns - in->since_ns >= patience_ns(in);
+        const bool over = now_ns >= deadline_ns(in);
         if (in->mode == UI_INPUT_PASTE) {
-            if (!paste(in, now_ns, &k)) return k;
+            if (!paste(in, over, &k)) return k;
         } else if (in->mode == UI_INPUT_STRING) {
             if (!string(in, over, &k)) return k;
         } else {
@@ -329,10 +340,6 @@ ui_key ui_input_next(ui_input *in, uint64_t now_ns) {
 
 int ui_input_wait_ms(const ui_input *in, uint64_t now_ns) {
     if (in->mode == UI_INPUT_KEYS && in->at == in->bytes.n) return -1;
-    uint64_t until = in->since_ns + patience_ns(in);
-    if (in->mode == UI_INPUT_PASTE) {
-        until = in->since_ns + PAUSE_MS * 1000000ull;
-        if (in->stopped_ns) until = in->stopped_ns + STOP_MS * 1000000ull;
-    }
+    const uint64_t until = deadline_ns(in);
     return now_ns >= until ? 0 : (int)((until - now_ns) / 1000000) + 1;
 }

@@ -12,10 +12,11 @@ enum { UI_SEQUENCES = 40, UI_SEQUENCE_BYTES = 16 };
 
 // Zero-initialise; one thread.
 typedef struct {
-    ls_buf bytes;        // that came
-    size_t at;           // of them, the first that was not read yet
-    uint64_t since_ns;   // when the last one came
-    uint64_t stopped_ns; // in a paste: since when nothing but ^C comes; 0: other bytes came last
+    ls_buf bytes;      // that came
+    size_t at;         // of them, the first that was not read yet
+    uint64_t since_ns; // when the last one came
+    uint64_t began_ns; // when the string began
+    bool stopping;     // in a paste: ^C came alone after a while, and nothing else since
     enum { UI_INPUT_KEYS, UI_INPUT_PASTE, UI_INPUT_STRING } mode;
     ls_buf text; // what was pasted; or a terminal's reply
     struct {

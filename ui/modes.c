@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { EXIT_INTERRUPTED = 130 };
 enum { BY_ESC = 1, BY_Q = 2, GOES_ON = 4, TYPES = 8 };
@@ -291,7 +292,9 @@ void ui_to_prompt(ui_state *s) {
 static void interrupt(ui_state *s) {
     const bool busy = ui_busy(s) || s->run_state == LS_STATE_COMPARING;
     const bool safe = s->recording || s->run_state == LS_STATE_FAILED || (!s->n_turns && !s->prompt.text.n && !busy);
-    const char *then = s->keeps ? "the next start offers to load the conversation" : "the conversation is lost";
+    const char *then = !s->n_turns                         ? "what you typed is lost"
+                       : s->keep && !access(s->keep, F_OK) ? "the next start offers to load the conversation"
+                                                           : "the conversation is lost";
     char said[160];
     if (s->tour_of) s->tour_go = -1;
     else if (s->typing) ui_line_leave(s);
@@ -307,13 +310,13 @@ static void interrupt(ui_state *s) {
 }
 
 void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
+    s->interrupted &= k.code == UI_CTRL('C');
     if (k.code == UI_CTRL('C')) interrupt(s);
     else if (k.code == UI_KEY_MOUSE) {
         TOPMOST(m, s, mouse);
         m->mouse(s, k, panel_at);
     } else {
         *s->message = 0;
-        s->interrupted = false;
         TOPMOST(keys, s, key);
         const ui_action a = ui_action_of(k.code, keys->how & TYPES);
         for (const mode *m = modes; m < modes + sizeof modes / sizeof *modes; m++) {
@@ -328,6 +331,7 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
 
 void ui_on_paste(ui_state *s, const char *text, size_t n) {
     char said[120];
+    s->interrupted = false;
     if (!s->typing && s->recording) return;
     if (!s->typing) ui_to_prompt(s); // what is pasted is a prompt, wherever the keys were
     const size_t left_out = ui_edit_insert(s->typing ? &s->command : &s->prompt, text, n);

@@ -183,6 +183,9 @@ static void on_setting(ui_state *s, const ls_event *e) {
 void ui_on_event(ui_state *s, ls_event *e) {
     switch (e->kind) {
     case LS_EV_STATUS:
+        if (e->status.state != LS_STATE_LOADING &&
+            (e->status.state != LS_STATE_IDLE || s->run_state == LS_STATE_PREFILL))
+            s->sent = false;
         // an older message gives way to the progress of reading the prompt
         if (e->status.state == LS_STATE_PREFILL && s->run_state != LS_STATE_PREFILL && !s->message_is_error)
             *s->message = 0;

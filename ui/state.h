@@ -101,10 +101,11 @@ typedef struct {
     bool has_header;
     bool recording;           // it is played, not decoded: prompts make no sense
     bool has_tour, want_tour; // the application can show the guided tour; it is asked for
-    const char *left;         // file of a conversation that was cut off, to be loaded; borrowed, NULL: none
-    bool keeps;               // this one outlives ^C, for the next start
-    bool interrupted;         // the last key was ^C
-    bool starts_paused;       // the next answer
+    const char *const *left;  // files of conversations that were cut off, to be loaded; borrowed, may be NULL
+    const char *keep;   // file that has this one for the next start, if it could be written; borrowed, may be NULL
+    bool interrupted;   // the last key was ^C
+    bool sent;          // a prompt, which the source has not begun with yet
+    bool starts_paused; // the next answer
     ls_run header;
     ls_run_state run_state;
     char stage[64];

@@ -39,7 +39,7 @@ static struct {
     uint64_t asked_ns; // for the background; 0: not, or it was answered
     ui_input input;
     // for characters whose cells curses counts otherwise
-    bool places;     // the terminal keeps a place of its cursor
+    bool places;     // the cursor is placed by sequences that are known here
     bool all;        // everything is drawn again
     ui_canvas shown; // the last frame
 } term;
@@ -197,6 +197,10 @@ static bool real_size(int *rows, int *cols) {
     return true;
 }
 
+static bool is_absurd(const char *cells) {
+    return cells && (atoi(cells) < 1 || atoi(cells) > 1000);
+}
+
 static bool has(const char *capability) {
     const char *s = tigetstr(capability);
     return s && s != (char *)-1;
@@ -251,7 +255,8 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
         handle(SIGCONT, on_continue, SA_RESTART);
     }
     int rows, cols;
-    if (real_size(&rows, &cols)) { // LINES and COLUMNS would hold whatever the size becomes
+    // LINES and COLUMNS would hold whatever the size becomes; where it is not known, they are asked, if they can be
+    if (real_size(&rows, &cols) || is_absurd(getenv("LINES")) || is_absurd(getenv("COLUMNS"))) {
         use_env(FALSE);
         use_tioctl(TRUE);
     }
@@ -259,6 +264,7 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     if (term.screen && !has("cup")) { // such as dumb: its cursor cannot be placed
         delscreen(term.screen);
         term.screen = NULL;
+        tcsetattr(STDIN_FILENO, TCSANOW, &term.tty);
     }
     if (!term.screen)
         return ls_fail(err, LS_E_IO,
@@ -275,7 +281,7 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     keypad(stdscr, TRUE);
     intrflush(stdscr, FALSE);
     idcok(stdscr, FALSE); // nothing moves cells that it does not know
-    term.places = ui_term_is_utf8() && has("sc") && has("rc");
+    term.places = ui_term_is_utf8() && !strncmp(tigetstr("cup"), "\033[", 2);
     typeahead(-1); // input is not read by curses, nor looked at
     learn_keys();
     const char *delay = getenv("ESCDELAY");
@@ -308,22 +314,23 @@ ls_code ui_term_open(const ui_term_options *o, ls_err *err) {
 ui_key ui_term_key(void) {
     enum { BLOCK = 4096 };
     char bytes[BLOCK];
-    for (;;) {
-        const ui_key k = ui_input_next(&term.input, ls_now_ns());
+    for (bool waits = true;;) {
+        // a pause of this process is none of the terminal: what has come is read before anything counts as ended
+        const ui_key k = ui_input_next(&term.input, waits ? term.input.since_ns : ls_now_ns());
         if (k.code == UI_KEY_BACKGROUND) term.asked_ns = 0;
+        if (k.code != UI_KEY_NONE || !waits) return k;
         struct pollfd more = {STDIN_FILENO, POLLIN, 0};
-        if (k.code != UI_KEY_NONE || poll(&more, 1, 0) <= 0) return k;
         // byte by byte: what is typed behind the key that gives the terminal away is for whoever gets it
         const size_t most = term.input.mode == UI_INPUT_PASTE ? sizeof bytes : 1;
-        const ssize_t n = read(STDIN_FILENO, bytes, most);
-        if (n <= 0) return k;
-        ui_input_feed(&term.input, bytes, (size_t)n, ls_now_ns());
+        const ssize_t n = poll(&more, 1, 0) > 0 ? read(STDIN_FILENO, bytes, most) : 0;
+        if (n > 0) ui_input_feed(&term.input, bytes, (size_t)n, ls_now_ns());
+        waits = n > 0;
     }
 }
 
 // An answer of the terminal that comes later would be typed into the shell.
 static void await_answer(void) {
-    enum { PATIENCE_MS = 100, LATE_MS = 1000 };
+    enum { PATIENCE_MS = 250, LATE_MS = 1000 };
     struct pollfd more = {STDIN_FILENO, POLLIN, 0};
     while (term.asked_ns && !term.signal && ls_now_ns() - term.asked_ns < LATE_MS * 1000000ull &&
            poll(&more, 1, PATIENCE_MS) > 0 && more.revents == POLLIN)
@@ -370,7 +377,10 @@ void ui_term_caught(ls_buf *out) {
 
 void ui_term_size(int *rows, int *cols) {
     pthread_mutex_lock(&lock);
-    if (real_size(rows, cols) && is_term_resized(*rows, *cols)) resizeterm(*rows, *cols);
+    if (real_size(rows, cols) && is_term_resized(*rows, *cols)) {
+        resizeterm(*rows, *cols);
+        ui_term_redraw(); // terminals wrap and cut what was there, each in its way
+    }
     getmaxyx(stdscr, *rows, *cols);
     pthread_mutex_unlock(&lock);
 }
@@ -395,10 +405,32 @@ static bool is_odd(const ui_canvas *c, int row, int col) {
     return cell->mark & UI_ODD || counted(cell->glyph) != ui_cells_at(c, row, col);
 }
 
-// Characters whose cells programs count differently. Curses has blanks in their places; here each is put there, and
-// what follows it is not moved by it, since the cursor goes back to where curses left it.
+// A capability's string without the pauses that it asks for ($<5>): no terminal of today needs them.
+static void add_without_pauses(ls_buf *out, const char *s) {
+    for (const char *pause; (pause = strstr(s, "$<")) && strchr(pause, '>'); s = strchr(pause, '>') + 1)
+        ls_buf_add(out, s, (size_t)(pause - s));
+    ls_buf_str(out, s);
+}
+
+static void go_to(int row, int col, ls_buf *out) {
+    add_without_pauses(out, tiparm(tigetstr("cup"), row, col));
+}
+
+// Blanks before it: the terminal may need fewer cells for it.
+static void put_cell(const ui_canvas *c, int row, int col, ls_buf *out) {
+    const ui_cell *cell = &c->cells[row * c->cols + col];
+    if (!*cell->glyph) return; // the cell before holds it
+    go_to(row, col, out);
+    ui_sgr(&term.theme->style[cell->role], cell->mark, term.colors, out);
+    ls_buf_fmt(out, "%*s", ui_cells_at(c, row, col), "");
+    go_to(row, col, out);
+    ls_buf_str(out, cell->glyph);
+}
+
+// Characters whose cells programs count differently. Curses has blanks in their places, and does not know what is
+// there: each is put there behind its back, and so is what takes the place of one. Then the cursor is where curses left
+// it, and no attribute is on, as curses leaves them.
 static void put_odd(const ui_canvas *c) {
-    const char *save = tigetstr("sc"), *restore = tigetstr("rc"), *place = tigetstr("cup");
     ls_buf out = {0};
     const size_t row_bytes = (size_t)c->cols * sizeof *c->cells;
     const bool all = term.all || term.shown.rows != c->rows || term.shown.cols != c->cols;
@@ -407,16 +439,21 @@ static void put_odd(const ui_canvas *c) {
         const ui_cell *cell = c->cells + row * c->cols;
         ui_cell *before = term.shown.cells + row * c->cols;
         if (!all && !memcmp(before, cell, row_bytes)) continue; // curses drew nothing there
+        for (int col = 0; col < c->cols; col++)
+            for (int n = is_odd(&term.shown, row, col) ? ui_cells_at(&term.shown, row, col) : 0; n > 0; n--)
+                if (!is_odd(c, row, col + n - 1)) put_cell(c, row, col + n - 1, &out);
+        for (int col = 0; col < c->cols; col++)
+            if (is_odd(c, row, col)) put_cell(c, row, col, &out);
         memcpy(before, cell, row_bytes);
-        for (int col = 0; col < c->cols; col++) {
-            if (!is_odd(c, row, col)) continue;
-            ls_buf_str(&out, tiparm(place, row, col));
-            ui_sgr(&term.theme->style[cell[col].role], cell[col].mark, term.colors, &out);
-            ls_buf_str(&out, cell[col].glyph);
-        }
     }
     term.all = false;
-    if (out.n) fprintf(term.out, "%s%s%s", save, out.p, restore);
+    if (out.n) {
+        int row, col;
+        getyx(curscr, row, col);
+        ls_buf_str(&out, "\033[0m");
+        go_to(row, col, &out);
+        fputs(out.p, term.out);
+    }
     fflush(term.out);
     ls_buf_free(&out);
 }
@@ -427,14 +464,16 @@ void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col) {
     for (int row = 0; row < c->rows; row++) {
         const ui_cell *cell = c->cells + row * c->cols;
         for (int col = 0; col < c->cols;) { // cells of one look together
-            int start = col;
+            const int start = col;
             size_t n = 0;
-            for (; col < c->cols && cell[col].role == cell[start].role && cell[col].mark == cell[start].mark &&
-                   n + UI_GLYPH_BYTES < sizeof run;
-                 col++) {
-                if (term.places && is_odd(c, row, col))
-                    for (int i = ui_cells_at(c, row, col); i > 0; i--, n++) run[n] = ' ';
-                else n += (size_t)(stpcpy(run + n, cell[col].glyph) - (run + n));
+            while (col < c->cols && cell[col].role == cell[start].role && cell[col].mark == cell[start].mark &&
+                   n + UI_GLYPH_BYTES < sizeof run) {
+                const int cells = ui_cells_at(c, row, col);
+                if (term.places && is_odd(c, row, col)) {
+                    memset(run + n, ' ', (size_t)cells);
+                    n += (size_t)cells;
+                } else n += (size_t)(stpcpy(run + n, cell[col].glyph) - (run + n));
+                col += cells;
             }
             const ui_style *s = &term.theme->style[cell[start].role];
             attr_set(marks(cell[start].mark | s->mark), (short)(term.colors ? cell[start].role + 1 : 0), NULL);

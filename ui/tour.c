@@ -43,7 +43,8 @@ static void show_stop(ui_tour *t, int stop) {
     ui_state_init(t->state);
     o.recording = true;
     o.tour = NULL;
-    o.prompt = o.history = o.left = NULL;
+    o.prompt = o.history = o.keep = NULL;
+    o.left = NULL;
     ui_begin(t->state, &o);
     t->state->clipboard = t->conversation.clipboard;
     t->state->ascii = t->conversation.ascii;

@@ -16,7 +16,7 @@ static const struct {
 enum { STARTERS = sizeof starters / sizeof *starters };
 
 static bool is_there(const ui_state *s, int i) {
-    return starters[i].tour ? s->has_tour : !starters[i].left || s->left;
+    return starters[i].tour ? s->has_tour : !starters[i].left || (s->left && *s->left);
 }
 
 bool ui_can_begin(const ui_state *s) {
@@ -36,8 +36,8 @@ bool ui_welcome_choose(ui_state *s, const char *prompt) {
         ui_edit_clear(&s->prompt);
         if (starters[i].tour) s->want_tour = true;
         else if (starters[i].left) {
-            ui_request_of(s, LS_CMD_LOAD, ls_strdup(s->left), 0);
-            s->left = NULL;
+            ui_request_of(s, LS_CMD_LOAD, ls_strdup(*s->left), 0);
+            s->left++; // if it cannot be loaded, the one before it is offered
         } else {
             ui_edit_set(&s->prompt, starters[i].prompt);
             ui_send_prompt(s);

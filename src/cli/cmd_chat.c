@@ -33,7 +33,7 @@ int ls_cmd_chat(const ls_command_line *c) {
     const ls_options *o = &c->options;
     // what ^C, a signal or a crash ends is offered to the next start
     const bool keeps = o->history && !c->plain && !ls_is_scripted(c);
-    char *left = keeps ? ls_kept_left() : NULL, *keep = keeps ? ls_kept_path() : NULL;
+    char **left = keeps ? ls_kept_left() : NULL, *keep = keeps ? ls_kept_path() : NULL;
     ls_screen_source live;
     ls_source *source = ls_screen_source_open(&live, o, keep, &err);
     ls_code code = source ? LS_OK : err.code;
@@ -43,17 +43,17 @@ int ls_cmd_chat(const ls_command_line *c) {
     if (source && (code = ls_screen_options(o, &screen, &err))) source->close(source);
     if (!code) {
         screen.history = history;
-        screen.left = left;
-        screen.keeps = keep != NULL;
+        screen.left = (const char *const *)left;
+        screen.keep = keep;
         screen.prompt = prompt.n ? prompt.p : NULL;
         code = c->plain ? ls_plain_chat(source, &screen, &status, &err) : ls_show(source, &screen, c, &status, &err);
     }
     if (code) status = ls_complain(&err);
     else if (!status && live.failed) status = LS_EXIT_FAILED;
     ls_screen_source_free(&live);
-    if (keep && status != LS_EXIT_INTERRUPTED) unlink(keep);
+    ls_kept_end(status != LS_EXIT_OK); // of a failure, too, it may be what the user has
+    ls_kept_free(left);
     free(keep);
-    free(left);
     free(history);
     ls_buf_free(&prompt);
     return status;

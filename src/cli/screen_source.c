@@ -64,6 +64,7 @@ ls_source *ls_screen_source_open(ls_screen_source *l, const ls_options *o, const
                                  .trace = l->options.trace,
                                  .trace_level = ls_trace_level_named(l->options.trace_level),
                                  .keep = keep,
+                                 .forget = !o->history,
                                  .failed = &l->failed,
                                  .set = change,
                                  .rival = rival,

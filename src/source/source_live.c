@@ -78,12 +78,16 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
 // The process ends against its will: the conversation is saved where the user's other files are, else in a folder of
 // its own.
 static void rescue(void *ud, char *said, size_t n) {
-    ls_conversation *c = ud;
+    live *l = ud;
+    ls_conversation *c = l->kept;
     ls_err err = {.msg = "no folder can be written to"};
     char folder[] = "/tmp/logitspec-XXXXXX";
-    if (!ls_conversation_turns(c)) return;
+    if (!c || !ls_conversation_turns(c)) return;
+    if (l->opt.forget) {
+        snprintf(said, n, "the conversation is lost (ui.history: no)");
+        return;
+    }
     char *path = ls_kept_path();
-    if (path) ls_make_folders(path);
     ls_code code = path ? ls_conversation_rescue(c, path, &err) : LS_E_IO;
     if (code && mkdtemp(folder)) {
         free(path);
@@ -101,12 +105,12 @@ static void write_kept(live *l) {
     ls_err err = {0};
     struct stat st;
     if (!path || !l->keep_due) return;
+    const uint64_t start = ls_now_ns();
     l->keep_due = false;
     if (!ls_conversation_turns(l->kept)) {
         unlink(path);
         return;
     }
-    ls_make_folders(path);
     ls_conversation_save(l->kept, path, &err);
     if (!err.code && !stat(path, &st) && st.st_size > LS_KEPT_BYTES) {
         unlink(path);
@@ -117,15 +121,22 @@ static void write_kept(live *l) {
         snprintf(said, sizeof said, "the conversation is not kept for the next start: %.300s", err.msg);
         ls_channel_message(&l->c, true, said);
     }
-    l->keep_failed |= err.code != LS_OK;
+    l->keep_failed = err.code != LS_OK;
+    l->kept_ns = ls_now_ns();
+    l->keep_ns = l->kept_ns - start;
+}
+
+// Now and then while an answer is written: it takes a fiftieth of the time at most.
+static void write_kept_at_times(live *l) {
+    enum { SHARE = 50 };
+    static const uint64_t LEAST = 5000000000;
+    const uint64_t pause = SHARE * l->keep_ns;
+    if (!l->kept_ns || ls_now_ns() - l->kept_ns >= (pause > LEAST ? pause : LEAST)) write_kept(l);
 }
 
 static void keep(live *l, ls_conversation *c) {
     ls_conversation *before = l->kept;
     l->kept = c;
-    if (c) ls_rescue_add(rescue, c);
-    if (!before) return;
-    ls_rescue_remove(rescue, before);
     ls_conversation_free(before);
 }
 
@@ -150,6 +161,7 @@ static ls_code start(live *l, ls_err *err) {
         return code;
     ls_seen_init(&l->seen, l->model.engine->n_vocab);
     keep(l, ls_conversation_new(l->model.vocab));
+    ls_rescue_add(rescue, l);
     l->dialog = ls_dialog_new();
     return ls_session_calibrate(l->session, on_load, l, err);
 }
@@ -263,6 +275,7 @@ static void begin_turn(live *l, const char *text, int edited, ls_ids begun) {
     l->begun = begun;
     ls_dialog_begin(l->dialog, turn, text, strlen(text), &p);
     tell_turn(l, text, p.kept, &read, prefill_ms);
+    write_kept_at_times(l);
     ls_ids_free(&read);
     ls_next_prompt_free(&p);
     if (gone && edited < 0) {
@@ -296,6 +309,7 @@ static void run_step(live *l, ls_step *step) {
     ls_conversation_step(l->kept, step, ls_packed_share(e->step));
     l->keep_due = true;
     ls_channel_send(&l->c, e);
+    write_kept_at_times(l);
     if (step->finish) end_turn(l, step->finish);
     else if (l->paused && --l->steps_left == 0) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
 }
@@ -385,7 +399,7 @@ static void load(live *l, const char *path) {
             code = tell_kept(l, path, &err);
             l->keep_due = true;
             write_kept(l);
-            if (l->opt.keep && !l->keep_failed && ls_kept_is(path)) unlink(path); // it goes on in this process's file
+            if (l->opt.keep && !l->keep_failed) ls_kept_forget(path); // it goes on in this process's file
             snprintf(text, sizeof text, "loaded %.240s, %zu turn%s: the next prompt goes on with it", path, turns,
                      ls_plural(turns));
         }
@@ -518,6 +532,7 @@ static void *decoder(void *ud) {
     ls_session_free(l->rival);
     ls_ids_free(&l->begun);
     ls_ids_free(&l->fork);
+    ls_rescue_remove(rescue, l);
     keep(l, NULL);
     ls_dialog_free(l->dialog);
     if (!ls_trace_close(l->trace, &err)) {

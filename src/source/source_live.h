@@ -19,7 +19,10 @@ typedef struct {
     ls_setup setup;
     const char *trace; // file to record into; NULL: none
     ls_trace_level trace_level;
-    const char *keep; // file that has the conversation after each answer and at the end (trace/kept.h); NULL: none
+    // File that has the conversation as it is every few seconds, after each answer and at the end (trace/kept.h); NULL:
+    // none. forget: nor is it saved at a sudden end.
+    const char *keep;
+    bool forget;
     // Set by the time the source is closed, where the trace is not whole, or a file that was asked for is not written
     // and no event said so. NULL: nobody asks.
     bool *failed;

@@ -4,38 +4,101 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <signal.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+static const char ending[] = ".jsonl.zst";
+
+static struct {
+    char *path;
+    int lock;
+} own = {.lock = -1};
 
 static char *path_of(const char *name) {
     return ls_user_path("XDG_STATE_HOME", ".local/state", name);
 }
 
-char *ls_kept_path(void) {
-    static char name[64]; // the same at a sudden end
-    if (!*name) snprintf(name, sizeof name, "conversation-%lld-%d.jsonl.zst", (long long)time(NULL), (int)getpid());
-    return path_of(name);
+// Of the file beside a conversation; owned by the caller.
+static char *lock_of(const char *path) {
+    return ls_format("%.*s.lock", (int)(strlen(path) - (sizeof ending - 1)), path);
 }
 
-// The process of a file of this name; 0: it has another name.
-static int process_of(const char *name) {
+char *ls_kept_path(void) {
+    long long began = time(NULL);
+    for (int error = 0; !own.path && !error; began++) { // another process with this id may have begun in this second
+        char name[64];
+        snprintf(name, sizeof name, "conversation-%lld-%d%s", began, (int)getpid(), ending);
+        char *path = path_of(name), *lock = path ? lock_of(path) : NULL;
+        if (path) ls_make_folders(path);
+        own.lock = path ? open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+        error = own.lock < 0 ? (path && errno == EEXIST ? 0 : errno) : flock(own.lock, LOCK_EX | LOCK_NB) ? errno : 0;
+        if (own.lock >= 0 && !error) own.path = path;
+        else free(path);
+        if (own.lock >= 0 && error) { // a file system without locks
+            unlink(lock);
+            close(own.lock);
+        }
+        free(lock);
+    }
+    return own.path ? ls_strdup(own.path) : NULL;
+}
+
+void ls_kept_end(bool stays) {
+    if (!own.path) return;
+    char *lock = lock_of(own.path);
+    if (!stays) unlink(own.path);
+    unlink(lock);
+    close(own.lock);
+    free(lock);
+    free(own.path);
+    own.path = NULL;
+    own.lock = -1;
+}
+
+// Whether the process of this conversation lives; if not, the file that would say so goes.
+static bool lives(const char *path) {
+    char *lock = lock_of(path);
+    const int fd = open(lock, O_RDWR | O_CLOEXEC);
+    const bool locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    if (fd >= 0 && !locked) unlink(lock);
+    if (fd >= 0) close(fd);
+    free(lock);
+    return locked;
+}
+
+static bool is_name(const char *name) {
     long long began;
     int pid, end = 0;
-    return sscanf(name, "conversation-%lld-%d.jsonl.zst%n", &began, &pid, &end) == 2 && end && !name[end] ? pid : 0;
+    return sscanf(name, "conversation-%lld-%d.jsonl.zst%n", &began, &pid, &end) == 2 && end && !name[end];
 }
 
-bool ls_kept_is(const char *path) {
+// A process may have ended before its first answer. One that has just begun may not have locked its file yet.
+static void tidy_lock(const char *name) {
+    enum { YOUNG_S = 10 };
+    long long began;
+    int pid, end = 0;
+    struct stat st;
+    if (sscanf(name, "conversation-%lld-%d.lock%n", &began, &pid, &end) != 2 || !end || name[end]) return;
+    char *whole = ls_format("%.*s%s", (int)(strlen(name) - 5), name, ending), *path = path_of(whole),
+         *lock = path_of(name);
+    if (!stat(lock, &st) && time(NULL) - st.st_mtime > YOUNG_S) lives(path);
+    free(whole);
+    free(path);
+    free(lock);
+}
+
+void ls_kept_forget(const char *path) {
     const char *slash = strrchr(path, '/');
-    if (!slash || !process_of(slash + 1)) return false;
+    if (!slash || !is_name(slash + 1)) return;
     char *there = path_of(slash + 1);
-    const bool same = there && !strcmp(there, path);
+    if (there && !strcmp(there, path) && !lives(path)) unlink(path);
     free(there);
-    return same;
 }
 
 typedef struct {
@@ -48,17 +111,17 @@ static int newest_first(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-char *ls_kept_left(void) {
-    char *folder = path_of(""), *newest = NULL;
+char **ls_kept_left(void) {
+    char *folder = path_of(""), **left = NULL;
     DIR *d = folder ? opendir(folder) : NULL;
     kept *files = NULL;
-    size_t n = 0;
+    size_t n = 0, n_left = 0;
     for (struct dirent *e; d && (e = readdir(d));) {
         struct stat st;
-        const int pid = process_of(e->d_name);
-        if (!pid || pid == getpid() || !kill(pid, 0) || errno == EPERM) continue; // it runs
+        tidy_lock(e->d_name);
+        if (!is_name(e->d_name)) continue;
         char *path = path_of(e->d_name);
-        if (lstat(path, &st) || !S_ISREG(st.st_mode)) {
+        if (lives(path) || lstat(path, &st) || !S_ISREG(st.st_mode)) {
             free(path);
             continue;
         }
@@ -67,13 +130,20 @@ char *ls_kept_left(void) {
     }
     if (d) closedir(d);
     if (n) qsort(files, n, sizeof *files, newest_first);
+    left = ls_calloc(LS_KEPT_FILES + 1, sizeof *left);
     for (size_t i = 0; i < n; i++) {
-        const bool too_old = files[i].changed < time(NULL) - LS_KEPT_DAYS * 86400;
-        if (i >= LS_KEPT_FILES || too_old) unlink(files[i].path);
-        else if (i == 0) newest = ls_strdup(files[i].path);
-        free(files[i].path);
+        if (i < LS_KEPT_FILES && files[i].changed >= time(NULL) - LS_KEPT_DAYS * 86400) left[n_left++] = files[i].path;
+        else {
+            unlink(files[i].path);
+            free(files[i].path);
+        }
     }
     free(files);
     free(folder);
-    return newest;
+    return left;
+}
+
+void ls_kept_free(char **left) {
+    for (size_t i = 0; left && left[i]; i++) free(left[i]);
+    free(left);
 }

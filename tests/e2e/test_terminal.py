@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import pty
+import random
 import re
 import select
 import shutil
@@ -107,6 +108,23 @@ class Input(unittest.TestCase):
             s.wait("› some text and more", seconds=10)  # after a pause
             s.keys("C-u", "a")
             s.wait("› a\n")
+
+    def test_a_pause_of_the_program_is_none_of_the_terminal(self):
+        with Screen(*SCRIPT, cols=120, rows=36) as s:
+            s.wait("READY")
+            s.send(b"\033[200~first ")
+            time.sleep(0.2)
+            s.signal("STOP")
+            s.send(b"line q\rsecond line\r:q\033[201~caf\xc3")
+            time.sleep(3.5)
+            s.signal("CONT")
+            s.wait("› first line q", "   second line", "   :qcaf", absent=("RUN",))
+            s.signal("STOP")
+            s.send(b"\xa9\033")
+            s.send(b"[D!")
+            time.sleep(0.7)
+            s.signal("CONT")
+            s.wait("   :qcaf!é")
 
     def test_characters_come_in_parts(self):
         with Screen(*SCRIPT, cols=120, rows=36) as s:
@@ -214,7 +232,7 @@ class Endings(unittest.TestCase):
         for how in ("C-c", "KILL", "TERM"):
             with tempfile.TemporaryDirectory() as d:
                 env = {"XDG_STATE_HOME": d}
-                kept = lambda: glob.glob(d + "/logitspec/conversation-*")
+                kept = lambda: glob.glob(d + "/logitspec/conversation-*.zst")
                 with Screen("--model", "script:1", "--max-tokens", "30", cols=120, rows=36, env=env) as s:
                     s.wait("READY")
                     s.type("Retrieval")
@@ -234,7 +252,7 @@ class Endings(unittest.TestCase):
                     self.assertNotEqual(kept(), first)  # it goes on in this program's file
                     s.keys("Escape", "q")
                     s.wait("exit=0")
-                self.assertEqual(kept(), [])
+                self.assertEqual(glob.glob(d + "/logitspec/conversation-*"), [])
         with tempfile.TemporaryDirectory() as d:
             with Screen("--model", "script:1", "--max-tokens", "30", "--set", "ui.history=no", cols=120, rows=36, env={"XDG_STATE_HOME": d}) as s:
                 s.wait("READY")
@@ -246,6 +264,64 @@ class Endings(unittest.TestCase):
                 s.keys("C-c")
                 s.wait("exit=130")
             self.assertEqual(os.listdir(d), [])
+
+    def test_what_is_kept_of_an_answer_that_a_crash_cuts(self):
+        with tempfile.TemporaryDirectory() as d:
+            with Screen("--model", "script:300", "--method", "ar", cols=120, rows=36, env={"XDG_STATE_HOME": d}) as s:
+                s.wait("READY")
+                s.type("Retrieval")
+                s.keys("Enter")
+                s.wait("RUN", "step 1 ")
+                s.signal("KILL")
+                s.wait("exit=137")
+            with Screen("--model", "script:1", cols=120, rows=36, env={"XDG_STATE_HOME": d}) as s:
+                s.wait("READY", " 4  load")
+                s.keys("4", "Enter")
+                s.wait("› Retrieval", "loaded ")
+
+    def test_conversations_of_others_are_left_alone(self):
+        with tempfile.TemporaryDirectory() as d:
+            env, folder = {"XDG_STATE_HOME": d}, d + "/logitspec/"
+            names = lambda: sorted(n for n in os.listdir(folder) if n.endswith(".zst"))
+            args = ["--model", "script:1", "--max-tokens", "30"]
+            with Screen(*args, cols=120, rows=36, env=env) as a, Screen(*args, cols=120, rows=36, env=env) as b:
+                for s in (a, b):
+                    s.wait("READY")
+                a.type("Retrieval")
+                a.keys("Enter")
+                a.wait("30 tokens", "READY")
+                own, = names()
+                b.send(f":load {folder}{own}\r".encode())
+                b.wait("loaded ", "› Retrieval")
+                self.assertEqual(len(names()), 2)  # each has its own
+                a.send(f":load {folder}{own}\r".encode())
+                a.wait("loaded ")
+                a.signal("KILL")
+                a.wait("exit=137")
+                self.assertIn(own, names())
+                b.keys("C-c", "C-c")
+                b.wait("exit=130")
+            # an id of a process that runs now, a damaged file that is the newest, one too many, one too old
+            good = names()
+            os.rename(folder + good[0], f"{folder}conversation-5-{os.getpid()}.jsonl.zst")
+            for i in range(9):
+                shutil.copy(folder + good[1], f"{folder}conversation-1{i}-7.jsonl.zst")
+                os.utime(f"{folder}conversation-1{i}-7.jsonl.zst", (1, time.time() - 1000 * i - 100))
+            os.utime(f"{folder}conversation-13-7.jsonl.zst", (1, time.time() - 40 * 86400))
+            with open(f"{folder}conversation-99-7.jsonl.zst", "w", encoding="utf-8") as f:
+                f.write("damaged")
+            os.utime(f"{folder}conversation-99-7.jsonl.zst", (1, time.time() + 100))
+            with Screen(*args, cols=120, rows=36, env=env) as s:
+                s.wait("READY", " 4  load")
+                self.assertEqual(len(names()), 8)
+                self.assertNotIn("conversation-13-7.jsonl.zst", names())
+                self.assertIn(f"conversation-5-{os.getpid()}.jsonl.zst", names())
+                s.keys("4", "Enter")
+                s.wait("conversation-99-7", " 4  load")  # damaged: the next one is offered
+                s.keys("4", "Enter")
+                s.wait("› Retrieval", "loaded ")
+                s.keys("Escape", "q")
+                s.wait("exit=0")
 
     def test_any_signal_restores_the_terminal(self):
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGALRM, signal.SIGXCPU, signal.SIGIO, signal.SIGSYS,
@@ -323,7 +399,9 @@ class Output(unittest.TestCase):
     def test_a_terminal_without_places_gets_a_sentence(self):
         for name in ("dumb", "nonsense"):
             with Tty(*SCRIPT, env={"TERM": name}) as t:
+                before = termios.tcgetattr(t.tty)
                 self.assertEqual(t.ended(), 1)
+                self.assertEqual(termios.tcgetattr(t.tty), before)
                 self.assertIn(b"cannot be driven", t.got)
                 self.assertNotIn(b"\033", t.got)
 
@@ -357,20 +435,54 @@ class Output(unittest.TestCase):
             t.resize(30, 8)
             t.wait(b"needs 40x12, have 30x8")
 
+    EMOJI = ("👨‍👩‍👧", "👍🏽", "❤️", "🇩🇪", "1️⃣", "é", "世", "😀")
+
     def test_emoji_move_nothing(self):
         """Each is put at its place, and the cursor goes back behind it, whatever the terminal takes for it."""
-        family, thumb, heart = "👨‍👩‍👧", "👍🏽", "❤️"
-        with Tty(*SCRIPT) as t:
-            t.wait(b"READY")
-            t.send(f"\033[200~{family}|{thumb}|{heart}|\033[201~".encode())
-            t.read(0.5)
-            for emoji in (family, thumb, heart):
-                self.assertRegex(t.got, rb"\033\[23;\d+H\033\[[\d;]+m" + emoji.encode() + rb"(\033\[\d+;\d+H|\0338)")
+        for name in ("xterm-256color", "vt100", "rxvt"):
+            with Tty(*SCRIPT, env={"TERM": name}) as t:
+                t.wait(b"READY")
+                t.send("\033[200~👨‍👩‍👧|👍🏽|❤️|\033[201~".encode())
+                t.read(0.5)
+                for emoji in ("👨‍👩‍👧", "👍🏽", "❤️"):
+                    self.assertRegex(t.got, rb" \033\[23;\d+H" + emoji.encode() + rb"\033\[", name)
+                self.assertNotIn(b"$<", t.got)
         with Tty(*SCRIPT, "--set", "ui.ambiguous_width=wide") as t:
             self.assertNotIn("┌".encode(), t.wait(b"READY"))  # lines in ASCII: the frame is as wide as it looks
             t.send("αβ".encode())
             t.read(0.5)
-            self.assertRegex(t.got, "\033\\[23;4H\033\\[[\\d;]+mα\033\\[23;6H\033\\[[\\d;]+mβ\0338".encode())
+            self.assertRegex(t.got, "  \033\\[23;4Hα\033\\[23;6H\033\\[[\\d;]+m  \033\\[23;6Hβ\033\\[0m".encode())
+
+    def test_what_stands_beside_emoji_is_whole_and_what_is_gone_is_gone(self):
+        rng = random.Random(7)
+        for args in ([], ["--set", "ui.ambiguous_width=wide"]):
+            with Screen(*SCRIPT, *args) as s:
+                s.wait("READY")
+                for emoji in self.EMOJI:
+                    s.send(f"\033[200~{emoji}abcdef|{emoji}xyz\033[201~".encode())
+                    s.wait("abcdef|", "xyz")
+                    s.keys("C-u")
+                for _ in range(8):  # as it is, and drawn anew, it looks the same
+                    s.send(("\033[200~" + "".join(rng.choice(self.EMOJI + ("a", " ", "bc", "αβ", "→")) for _ in range(12)) + "\033[201~").encode())
+                    s.keys(*[rng.choice(("BSpace", "Left", "Home", "Delete", "Right", "End")) for _ in range(8)])
+                    s.type("~.")  # the end of what is drawn
+                    s.wait("~.")
+                    time.sleep(0.1)
+                    before = s.text()
+                    s.keys("C-l")
+                    time.sleep(0.2)
+                    self.assertEqual(before.splitlines(), s.text().splitlines())
+                    if rng.random() < 0.5:
+                        s.keys("C-u", "C-k")
+                s.send(f"\033[200~{' '.join(self.EMOJI)}\033[201~\r".encode())
+                s.wait("RUN")
+                s.keys("C-c")
+                s.wait("READY", "stopped.")
+                s.keys("Left")  # clears the message
+                before = s.wait("root", absent=("stopped.",))
+                s.keys("C-l")
+                time.sleep(0.2)
+                self.assertEqual(before.splitlines(), s.text().splitlines())
 
     def test_nothing_that_explains_is_cut_at_80x24(self):
         with Screen(*SCRIPT, "--budget", "8") as s:

@@ -73,6 +73,9 @@ static void keys_of_terminals(void **state) {
     KEYS("\177\b\r\n\t", UI_KEY_BACKSPACE, UI_KEY_BACKSPACE, UI_KEY_ENTER, UI_KEY_NEWLINE, UI_KEY_TAB);
     // with modifiers: xterm, rxvt, older ones, and those that tell all keys
     KEYS("\033[1;5C\033[1;3D\033Oc\033O5D", UI_KEY_WORD_RIGHT, UI_KEY_WORD_LEFT, UI_KEY_WORD_RIGHT, UI_KEY_WORD_LEFT);
+    KEYS("\033[5D\033[5C", UI_KEY_WORD_LEFT, UI_KEY_WORD_RIGHT); // xterm, long ago
+    KEYS("\033\n\033[57414u\033[57414;2u\033[57400u", UI_KEY_NEWLINE, UI_KEY_ENTER, UI_KEY_NEWLINE, '1');
+    KEYS("\033[97;65u\033[97;1:1u\033[97;1:2u", 'a', 'a', 'a'); // Caps Lock; pressed, repeated
     KEYS("\033[3$\033[7^", UI_KEY_DELETE, UI_KEY_HOME);
     KEYS("\033[1;2A\033[a\033[5;5~", UI_KEY_UP, UI_KEY_UP, UI_KEY_PAGE_UP);
     KEYS("\033\r\033[13;2u\033[27;2;13~", UI_KEY_NEWLINE, UI_KEY_NEWLINE, UI_KEY_NEWLINE);
@@ -92,7 +95,8 @@ static void what_has_no_meaning_does_nothing(void **state) {
     NOTHING("\033[?1;2c\033[>0;276;0c\033[24;80R\033[?2026;1$y\033[3;1$y"); // answers
     NOTHING("\033]11;rgb:ff/ff/gg\a\033]0;q\033\\\033P1$r0 q\033\\\033_Gq\033\\\033^q\033\\");
     NOTHING("\033[12345678901234567890;;;;;;;;;q");
-    NOTHING("\033[57441u"); // a modifier alone
+    NOTHING("\033[57441u");                                        // a modifier alone
+    NOTHING("\033[97;1:3u\033[1;1:3D\033[97;9u\033[1;9D\033[23$"); // released; with Super; rxvt's Shift-F11
     ui_key k[ALL];
     assert_int_equal(keys_of("\0", 1, 1, k, NULL), 0);
     // what is cut off by another key leaves that key alone
@@ -114,9 +118,14 @@ static void a_lone_escape_is_a_key_after_a_while(void **state) {
     assert_int_equal(ui_input_next(&in, 400 * MS).code, UI_KEY_NONE);
     ui_input_feed(&in, "A", 1, 600 * MS);
     assert_int_equal(ui_input_next(&in, 600 * MS).code, UI_KEY_UP);
+    ui_input_feed(&in, "\033]", 2, 610 * MS); // Alt-], then letters
+    assert_int_equal(ui_input_next(&in, 610 * MS).code, UI_KEY_NONE);
+    assert_int_equal(ui_input_next(&in, 720 * MS).code, UI_KEY_NONE);
+    ui_input_feed(&in, "h", 1, 730 * MS);
+    assert_int_equal(ui_input_next(&in, 730 * MS).code, 'h');
     in.escape_ms = 20;
-    ui_input_feed(&in, "\033", 1, 700 * MS);
-    assert_int_equal(ui_input_next(&in, 720 * MS).code, UI_KEY_ESC);
+    ui_input_feed(&in, "\033", 1, 800 * MS);
+    assert_int_equal(ui_input_next(&in, 820 * MS).code, UI_KEY_ESC);
     ui_input_free(&in);
     ui_key k[ALL];
     assert_int_equal(keys_of("\033\033", 2, 2, k, NULL), 2);
@@ -176,16 +185,22 @@ static void a_paste_that_never_ends_is_ended(void **state) {
     ui_input in = {0};
     ui_input_feed(&in, "\033[200~text", 10, 0);
     assert_int_equal(ui_input_next(&in, 0).code, UI_KEY_NONE);
-    ui_input_feed(&in, "\003", 1, 1000 * MS); // and nothing after it
+    ui_input_feed(&in, "\003", 1, 1000 * MS); // alone, and nothing after it
     assert_int_equal(ui_input_next(&in, 1000 * MS).code, UI_KEY_NONE);
     assert_int_equal(ui_input_wait_ms(&in, 1000 * MS), 101);
     ui_input_feed(&in, "\003", 1, 1050 * MS); // it is held down
-    assert_int_equal(ui_input_next(&in, 1050 * MS).code, UI_KEY_NONE);
-    ui_key k = ui_input_next(&in, 1101 * MS);
+    assert_int_equal(ui_input_next(&in, 1149 * MS).code, UI_KEY_NONE);
+    ui_key k = ui_input_next(&in, 1150 * MS);
     assert_true(k.code == UI_KEY_PASTE && k.tag == 1);
     assert_string_equal(in.text.p, "text");
     ui_input_feed(&in, "q", 1, 1200 * MS); // keys again
     assert_int_equal(ui_input_next(&in, 1200 * MS).code, 'q');
+    ui_input_feed(&in, "\033[200~text\003", 11, 1300 * MS); // a text that ends so, as yet
+    assert_int_equal(ui_input_next(&in, 1500 * MS).code, UI_KEY_NONE);
+    ui_input_feed(&in, "q\r\033[201~", 8, 1500 * MS);
+    k = ui_input_next(&in, 1500 * MS);
+    assert_true(k.code == UI_KEY_PASTE && k.tag == 0);
+    assert_string_equal(in.text.p, "text\003q\r");
     ui_input_feed(&in, "\033[200~more", 10, 2000 * MS);
     assert_int_equal(ui_input_next(&in, 4900 * MS).code, UI_KEY_NONE);
     k = ui_input_next(&in, 5000 * MS);

@@ -907,9 +907,11 @@ static void an_empty_conversation_offers_choices(void **state) {
     send_line(&s, "4"); // no conversation was cut off
     assert_string_equal(s.outbox[0].text, "4");
     forget_requests(&s);
-    s.left = "/x/conversation.jsonl.zst";
+    static const char *const left[] = {"/x/conversation.jsonl.zst", "/x/older", NULL};
+    s.left = left;
     send_line(&s, "4");
-    assert_true(s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_LOAD && !s.left);
+    assert_true(s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_LOAD);
+    assert_string_equal(*s.left, "/x/older"); // the next one, if that cannot be loaded
     assert_string_equal(s.outbox[0].text, "/x/conversation.jsonl.zst");
     forget_requests(&s);
     converse(&s, "One fish, two fish. One", "logitspec-paper", 20);
@@ -940,11 +942,11 @@ static void a_command_in_the_prompt_line(void **state) {
     else unsetenv("HOME");
     free(home);
     forget_requests(&s);
-    send_line(&s, ":) hello"); // none: it goes back, and Enter sends it
+    send_line(&s, ":  ) hello "); // none: it goes back as it was, and Enter sends it
     assert_true(!s.n_outbox && s.message_is_error);
-    assert_string_equal(s.prompt.text.p, ":) hello");
+    assert_string_equal(s.prompt.text.p, ":  ) hello ");
     key(&s, UI_KEY_ENTER);
-    assert_string_equal(s.outbox[0].text, ":) hello");
+    assert_string_equal(s.outbox[0].text, ":  ) hello ");
     forget_requests(&s);
     send_line(&s, "::set decode.budget=8"); // meant for the model
     assert_true(s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_PROMPT);
@@ -982,7 +984,12 @@ static void ctrl_c_warns_before_it_quits(void **state) {
     key(&s, UI_CTRL('C'));
     assert_true(!s.quit && strstr(s.message, "the conversation is lost") && !s.n_outbox);
     key(&s, 'a'); // another key: it begins anew
-    s.keeps = true;
+    key(&s, UI_CTRL('C'));
+    ui_on_paste(&s, "a long prompt", 13); // and so does a paste
+    key(&s, UI_CTRL('C'));
+    assert_false(s.quit);
+    key(&s, 'a');
+    s.keep = "/";
     s.run_state = LS_STATE_RUNNING;
     key(&s, UI_CTRL('C'));
     assert_true(!s.quit && s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_STOP && strstr(s.message, "next start"));

@@ -56,7 +56,8 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
     }
     if (s->has_header && (!s->header.exact || (step && !step->exact)))
         add(&f, 10, "%s", !s->header.exact ? "NOT EXACT" : step->odds ? "SAME ODDS" : "LOSSY");
-    char file[16] = ""; // how much of it was read
+    if (s->quiz.on) add(&f, 9, "QUIZ"); // trees are hidden until they are answered
+    char file[16] = "";                 // how much of it was read
     if (s->recording && s->fraction >= 0) snprintf(file, sizeof file, " %.0f%%", 100 * s->fraction);
     add(&f, 11, "%s%s", s->recording ? "REPLAY " : "", state_name(s))->tail = file;
     if (step) {

@@ -188,12 +188,13 @@ static void init_colors(const ui_theme *theme) {
     }
 }
 
-// Of the terminal. False: it does not know.
+// Of the terminal; of an absurd one, what is enough to see. False: it does not know.
 static bool real_size(int *rows, int *cols) {
+    enum { MOST_ROWS = 500, MOST_COLS = 1000 };
     struct winsize size;
     if (ioctl(STDIN_FILENO, TIOCGWINSZ, &size) || !size.ws_row || !size.ws_col) return false;
-    *rows = size.ws_row;
-    *cols = size.ws_col;
+    *rows = size.ws_row < MOST_ROWS ? size.ws_row : MOST_ROWS;
+    *cols = size.ws_col < MOST_COLS ? size.ws_col : MOST_COLS;
     return true;
 }
 

@@ -3,8 +3,9 @@
 #include "report/report.h"
 #include "decode/suite.h"
 
-// Spec-Bench's answer file (report/spec_bench.h): a JSON line for each conversation. question_id and category come from the suite's item with the same first prompt; without
-// one they are the conversation's number and "". suite may be NULL.
+// Spec-Bench's answer file (report/spec_bench.h): a JSON line for each conversation. question_id and category come from
+// the suite's item with the same first prompt; without one they are the conversation's number and "". suite may be
+// NULL.
 void ls_export_spec_bench(const ls_report *r, const ls_suite *suite, ls_buf *out);
 // Chrome's trace-event format (JSON object form), as Perfetto and chrome://tracing open it: a process for each
 // recording, in it the prompt, the steps and their parts one after another as they were timed, and counters.

@@ -63,10 +63,22 @@ static bool any_timed(const ls_report *r) {
     return false;
 }
 
+static double most_waited(const ls_report *r) {
+    double most = 0;
+    for (size_t g = 0; g < r->n_groups; g++) most = fmax(most, ls_stats_waited(&r->groups[g].stats));
+    return most;
+}
+
 static bool any_waits(const ls_report *r) {
-    for (size_t g = 0; g < r->n_groups; g++)
-        if (ls_stats_waited(&r->groups[g].stats) > LS_BUSY) return true;
-    return false;
+    return most_waited(r) > LS_BUSY;
+}
+
+void ls_report_busy(const ls_report *r, ls_buf *out) {
+    if (any_waits(r))
+        ls_buf_fmt(out,
+                   "The machine was busy with other work: the program's threads waited %s%.0f%% of their time for a "
+                   "processor. Times and speed-ups are not those of a quiet machine.",
+                   r->n_groups > 1 ? "up to " : "", 100 * most_waited(r));
 }
 
 static bool any_next_next(const ls_report *r) {

@@ -11,6 +11,9 @@ typedef struct {
 
 extern const ls_fact ls_facts[]; // ends with a NULL name
 
+// Appends a sentence about a machine that was busy, which no time in the report is free of; nothing where it was not.
+void ls_report_busy(const ls_report *r, ls_buf *out);
+
 // The configuration: calls row for every key of any turn, first for those in which the groups differ. values[g] is the
 // value of the group.
 void ls_settings(const ls_report *r, void (*row)(void *ud, const char *key, const char *const *values, bool differ),

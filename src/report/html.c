@@ -277,6 +277,10 @@ void ls_report_html(const ls_report *r, ls_buf *out) {
     ls_buf_str(out, "</p>\n");
     if (lossy)
         ls_buf_str(out, "<p class=\"warn\">LOSSY: a rule let drafts stand that the target did not choose.</p>\n");
+    ls_buf busy = {0};
+    ls_report_busy(r, &busy);
+    if (busy.n) ls_buf_fmt(out, "<p class=\"warn\">%s</p>\n", busy.p);
+    ls_buf_free(&busy);
     summary(r, out);
     figures(r, out);
     texts(r, out);

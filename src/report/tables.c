@@ -69,6 +69,10 @@ static void md_step(const ls_report *r, const ls_report_tree *t, ls_buf *out) {
 void ls_report_markdown(const ls_report *r, ls_buf *out) {
     ls_buf_fmt(out, "# logitspec report\n\n%zu turn%s of %zu recording%s, %zu prompt%s\n", r->n_turns,
                ls_plural(r->n_turns), r->n_files, ls_plural(r->n_files), r->n_prompts, ls_plural(r->n_prompts));
+    ls_buf busy = {0};
+    ls_report_busy(r, &busy);
+    if (busy.n) ls_buf_fmt(out, "\n%s\n", busy.p);
+    ls_buf_free(&busy);
     md_head(r, "", out);
     for (const ls_fact *f = ls_facts; f->name; f++) {
         if (f->applies && !f->applies(r)) continue;

@@ -182,6 +182,23 @@ class Report(unittest.TestCase):
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         self.assertEqual(r.stdout, self.report("same.md"))
 
+    def test_a_busy_machine_is_named(self):
+        lines = load(self.files[0])
+        for x in lines:
+            if x["type"] == "step":
+                x["cpu_wait"] = 0.72
+        busy = os.path.join(self.dir.name, "busy.jsonl")
+        with open(busy, "w", encoding="utf-8") as f:
+            f.writelines(json.dumps(x) + "\n" for x in lines)
+        for end in ("md", "html"):
+            self.assertIn("waited 72% of their time for a processor", self.report("busy." + end, files=[busy]))
+            self.assertRegex(self.report("both." + end, files=[busy, *self.files[1:]]),
+                             r"waited up to \d+% of their time")  # of the worst way to decode: the mean of its steps
+        quiet = [dict(x, cpu_wait=0) if x["type"] == "step" else x for x in lines]
+        with open(busy, "w", encoding="utf-8") as f:
+            f.writelines(json.dumps(x) + "\n" for x in quiet)
+        self.assertNotIn("busy with other work", self.report("quiet.md", files=[busy]))
+
     def test_every_plot_is_that_of_the_traces(self):
         page = Page(self.report("r.html"))
         for plot, want in counted(self.groups).items():

@@ -24,7 +24,7 @@ enum { FRAMES = 30, EVENTS_AT_ONCE = 4096, MOST_PROMPT = 64 << 20 };
 typedef struct {
     ls_source *source;
     ui_tour tour;
-    const ui_theme *theme, *light; // light: to be used where the background is; NULL: not
+    const ui_theme *theme, *light, *dark; // light, dark: by the terminal's background; light is NULL: whatever it is
     ui_state state;
     ui_canvas canvas;
     const char *history;             // file of prompts; NULL: none
@@ -63,7 +63,7 @@ static void take_events(app *a) {
 
 static void take_key(app *a, ui_key k) {
     a->dirty = a->urgent = true;
-    a->state.interrupted &= k.code == UI_CTRL('C');
+    if (k.code == UI_KEY_INVALID) a->state.interrupted = false;
     if (k.code == UI_KEY_PASTE) {
         const ls_buf *text = ui_term_paste();
         ui_on_paste(&a->state, text->p, text->n);
@@ -72,7 +72,7 @@ static void take_key(app *a, ui_key k) {
         ui_say(&a->state,
                "the terminal sent bytes that are not UTF-8, and they are left out: set its encoding to UTF-8", true);
     } else if (k.code == UI_KEY_BACKGROUND) {
-        if (a->light && ui_is_light((unsigned)k.tag)) ui_term_colors(a->theme = a->light);
+        if (a->light) ui_term_colors(a->theme = ui_is_light((unsigned)k.tag) ? a->light : a->dark);
     } else {
         ui_layout l = ui_layout_of(a->canvas.rows, a->canvas.cols, &a->state.shown);
         if (k.code == UI_KEY_MOUSE && k.row < a->canvas.rows && k.col < a->canvas.cols)
@@ -85,9 +85,9 @@ void ui_send_requests(ui_state *s, ls_source *source) {
     for (int i = 0; i < s->n_outbox; i++) {
         ui_request *r = &s->outbox[i];
         ls_err err;
-        const bool prompt = r->kind == LS_CMD_PROMPT || r->kind == LS_CMD_EDIT;
+        const bool begins = r->kind == LS_CMD_PROMPT || r->kind == LS_CMD_EDIT || r->kind == LS_CMD_LOAD;
         const bool refused = source->command(source, &(ls_command){r->kind, r->text, r->n}, &err) != LS_OK;
-        s->sent |= prompt && !refused;
+        s->sent |= begins && !refused;
         if (refused) {
             ui_say(s, err.msg, true);
             if (r->kind == LS_CMD_PROMPT && !s->prompt.text.n) ui_edit_set(&s->prompt, r->text); // it is kept
@@ -258,7 +258,7 @@ void ui_begin(ui_state *s, const ui_options *o) {
     if (o->prompt && o->demo) ui_request_of(s, LS_CMD_PROMPT, ls_strdup(o->prompt), 0);
     else if (o->prompt) {
         ui_on_paste(s, o->prompt, strlen(o->prompt));
-        ui_on_key(s, (ui_key){.code = UI_KEY_ENTER}, UI_NO_PANEL);
+        ui_request_of(s, LS_CMD_PROMPT, ui_edit_take(&s->prompt), 0); // whatever it would mean if it were typed
     }
 }
 
@@ -276,7 +276,7 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
         source->close(source);
         return code;
     }
-    app a = {.source = source, .theme = shown.theme, .light = light};
+    app a = {.source = source, .theme = shown.theme, .light = light, .dark = o->theme};
     ui_state_init(&a.state);
     a.canvas.utf8 = ui_term_is_utf8();
     a.canvas.ambiguous_wide = o->ambiguous_wide;

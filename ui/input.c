@@ -63,7 +63,9 @@ static int with_modifiers(int key, int mods) {
     return key >= 'a' && key <= 'z' ? key - 32 : key;
 }
 
+// Of a number that a sequence has, too: no surrogates, nothing for private use (kitty's keys without a character).
 static int of_character(int c) {
+    if (c < 0 || c >= UI_KEY_FIRST || (c >= 0xD800 && c <= 0xF8FF)) return UI_KEY_NONE;
     return c == 127 || c == 8 ? UI_KEY_BACKSPACE : c;
 }
 
@@ -144,8 +146,7 @@ static ui_key of_csi(ui_input *in, const unsigned char *p, size_t end) {
     if (last == '~' && v[0] == 27 && n == 2) key = with_modifiers(of_character(v[2]), mods); // xterm: other keys
     else if (last == 'u' && v[0] >= KITTY_KEYPAD && v[0] < KITTY_KEYPAD + 10) key = v[0] - KITTY_KEYPAD + '0';
     else if (last == 'u' && v[0] == KITTY_KEYPAD_ENTER) key = with_modifiers(UI_KEY_ENTER, mods);
-    else if (last == 'u' && v[0] < UI_KEY_FIRST && (v[0] < 0xE000 || v[0] > 0xF8FF))
-        key = with_modifiers(of_character(v[0]), mods);
+    else if (last == 'u') key = with_modifiers(of_character(v[0]), mods);
     else if (last == '~') key = with_modifiers(of_number(v[0]), mods);
     else if (last == '^' || last == '@') key = with_modifiers(of_number(v[0]), CTRL); // rxvt
     else if (last == '$') key = with_modifiers(of_number(v[0]), SHIFT);
@@ -169,7 +170,7 @@ static size_t control_sequence(ui_input *in, const unsigned char *p, size_t n, b
         return MOUSE_BYTES;
     }
     for (size_t i = 2; i < n; i++) {
-        const bool rxvt = p[i] == '$' && i <= 4 && strspn((const char *)p + 2, "0123456789") == i - 2; // Shift
+        const bool rxvt = i <= 4 && p[i] == '$' && strspn((const char *)p + 2, "0123456789") == i - 2; // Shift
         if (p[i] < 0x20 || p[i] > 0x7e) return i; // it was cut off: what follows is something else
         if (p[i] < 0x40 && !rxvt) continue;
         *k = of_csi(in, p, i);
@@ -251,6 +252,7 @@ static ui_key answer(const ls_buf *text) {
         const unsigned long v = strtoul(p + 1, &end, 16);
         const long digits = end - p - 1;
         if (digits < 1 || digits > 4 || !strchr("0123456789abcdefABCDEF", p[1])) return (ui_key){0};
+        if (i < 2 && *end != '/') return (ui_key){0};
         rgb = rgb << 8 | (unsigned)(v * 255 / ((1ul << 4 * digits) - 1));
         p = end;
     }

@@ -11,6 +11,7 @@
 #include "base/plural.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -126,7 +127,6 @@ void ui_send_prompt(ui_state *s) {
     }
     if (!s->prompt.text.n || !ui_can_send(s)) return;
     char *text = ui_edit_take(&s->prompt);
-    if (*text == ':' && ui_is_command(text + 1)) memmove(text, text + 1, strlen(text)); // "::" is one ":"
     if (s->editing >= 0) ui_request_of(s, LS_CMD_EDIT, text, s->editing);
     else ui_request_of(s, LS_CMD_PROMPT, text, 0);
     s->editing = -1;
@@ -143,7 +143,12 @@ static void begin_command(ui_state *s, const char *text) {
 static void enter_prompt(ui_state *s) {
     const char *text = s->prompt.text.n ? s->prompt.text.p : "";
     if (ui_welcome_choose(s, text)) return;
-    if (s->editing >= 0 || !ui_is_command(text)) ui_send_prompt(s);
+    if (*text == ':' && ui_is_command(text + 1) && ui_can_send(s)) { // "::" is one ":"
+        char *rest = ls_strdup(text + 1);
+        ui_edit_set(&s->prompt, rest);
+        free(rest);
+        ui_send_prompt(s);
+    } else if (s->editing >= 0 || !ui_is_command(text)) ui_send_prompt(s);
     else { // pasted, or an earlier one: it may be meant as either
         begin_command(s, text + 1);
         ui_say(s, "this is a command: Enter runs it; a prompt that begins so is written with ::", false);
@@ -291,7 +296,8 @@ void ui_to_prompt(ui_state *s) {
 // The first ^C stops what is going on, or warns; the second one quits. Where nothing can be lost, the first one does.
 static void interrupt(ui_state *s) {
     const bool busy = ui_busy(s) || s->run_state == LS_STATE_COMPARING;
-    const bool safe = s->recording || s->run_state == LS_STATE_FAILED || (!s->n_turns && !s->prompt.text.n && !busy);
+    const bool safe =
+        s->recording || s->run_state == LS_STATE_FAILED || (!s->n_turns && !s->prompt.text.n && !busy && !s->sent);
     const char *then = !s->n_turns                         ? "what you typed is lost"
                        : s->keep && !access(s->keep, F_OK) ? "the next start offers to load the conversation"
                                                            : "the conversation is lost";

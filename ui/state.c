@@ -115,6 +115,7 @@ static void begin_turn(ui_state *s, ls_event *e) {
     while ((int64_t)s->context.n < first) ls_ids_push(&s->context, -1);
     ls_ids_add(&s->context, e->prompt.ids, (size_t)e->prompt.n_ids);
     s->at_newest = true;
+    s->interrupted = false;                    // ^C stops this one first
     if (!s->message_is_error) *s->message = 0; // it was about what came before
     memset(s->scroll, 0, sizeof s->scroll);
 }

@@ -1,6 +1,7 @@
 #include "ui/welcome.h"
 #include "base/mem.h"
 #include "ui/modes.h"
+#include "ui/navigate.h"
 
 #include <string.h>
 
@@ -33,11 +34,13 @@ bool ui_welcome_choose(ui_state *s, const char *prompt) {
     if (!ui_can_begin(s)) return false;
     for (int i = 0; i < STARTERS; i++) {
         if (prompt[0] != starters[i].key || prompt[1] || !is_there(s, i)) continue;
+        if (!starters[i].tour && !ui_can_send(s)) return true; // it stays typed
         ui_edit_clear(&s->prompt);
         if (starters[i].tour) s->want_tour = true;
         else if (starters[i].left) {
             ui_request_of(s, LS_CMD_LOAD, ls_strdup(*s->left), 0);
             s->left++; // if it cannot be loaded, the one before it is offered
+            if (s->run_state == LS_STATE_LOADING) ui_say(s, "the model is loading; the conversation waits", false);
         } else {
             ui_edit_set(&s->prompt, starters[i].prompt);
             ui_send_prompt(s);

@@ -19,6 +19,7 @@ typedef struct {
     uint32_t turn;
     bool paused, waited;
     bool keep_due, keep_failed; // the file opt.keep is behind; it could not be written, and that was said
+    char *left;                 // file that an earlier process left, and this conversation was loaded from; NULL: none
     uint64_t kept_ns, keep_ns;  // when it was written last, and how long that took
     bool holding;               // what runs now is needed whatever is stopped: only closing ends it
     int steps_left;             // in pause: steps to run

@@ -119,11 +119,31 @@ static void write_kept(live *l) {
     if (err.code && !l->keep_failed) {
         char said[400];
         snprintf(said, sizeof said, "the conversation is not kept for the next start: %.300s", err.msg);
-        ls_channel_message(&l->c, true, said);
+        if (ls_channel_closing(&l->c)) ls_channel_result(&l->c, true, said); // it is told behind the screen
+        else ls_channel_message(&l->c, true, said);
+    }
+    if (!err.code && l->left) { // it goes on in this process's file
+        ls_kept_forget(l->left);
+        free(l->left);
+        l->left = NULL;
     }
     l->keep_failed = err.code != LS_OK;
     l->kept_ns = ls_now_ns();
     l->keep_ns = l->kept_ns - start;
+}
+
+// The loaded conversation is this process's. One that an earlier process left stays in its file too, until a turn is
+// added to it: whoever only looks at it loses nothing.
+static void take_over(live *l, const char *path) {
+    free(l->left);
+    l->left = NULL;
+    l->keep_due = true;
+    if (l->opt.keep && ls_kept_is_left(path)) {
+        unlink(l->opt.keep);
+        l->keep_due = link(path, l->opt.keep) != 0;
+        if (!l->keep_due) l->left = ls_strdup(path);
+    }
+    write_kept(l);
 }
 
 // Now and then while an answer is written: it takes a fiftieth of the time at most.
@@ -134,9 +154,12 @@ static void write_kept_at_times(live *l) {
     if (!l->kept_ns || ls_now_ns() - l->kept_ns >= (pause > LEAST ? pause : LEAST)) write_kept(l);
 }
 
+// What is about to be freed must not be rescued.
 static void keep(live *l, ls_conversation *c) {
     ls_conversation *before = l->kept;
+    ls_rescue_remove(rescue, l);
     l->kept = c;
+    if (c) ls_rescue_add(rescue, l);
     ls_conversation_free(before);
 }
 
@@ -161,7 +184,6 @@ static ls_code start(live *l, ls_err *err) {
         return code;
     ls_seen_init(&l->seen, l->model.engine->n_vocab);
     keep(l, ls_conversation_new(l->model.vocab));
-    ls_rescue_add(rescue, l);
     l->dialog = ls_dialog_new();
     return ls_session_calibrate(l->session, on_load, l, err);
 }
@@ -340,7 +362,7 @@ static void save_what_waits(live *l, ls_queued_command *c) {
         if (c && c->kind == LS_CMD_LOAD) loaded = false;
         if (c && c->kind == LS_CMD_RESET) {
             ls_conversation_cut(l->kept, 0);
-            loaded = true;
+            loaded = l->keep_due = true;
         }
         if (c && c->kind == LS_CMD_SAVE && loaded) save(l, c->text);
         else if (c && c->kind == LS_CMD_SAVE) {
@@ -397,9 +419,7 @@ static void load(live *l, const char *path) {
             l->turn_output = l->fork.n = 0;
             ls_seen_init(&l->seen, l->model.engine->n_vocab);
             code = tell_kept(l, path, &err);
-            l->keep_due = true;
-            write_kept(l);
-            if (l->opt.keep && !l->keep_failed) ls_kept_forget(path); // it goes on in this process's file
+            take_over(l, path);
             snprintf(text, sizeof text, "loaded %.240s, %zu turn%s: the next prompt goes on with it", path, turns,
                      ls_plural(turns));
         }
@@ -532,7 +552,7 @@ static void *decoder(void *ud) {
     ls_session_free(l->rival);
     ls_ids_free(&l->begun);
     ls_ids_free(&l->fork);
-    ls_rescue_remove(rescue, l);
+    free(l->left);
     keep(l, NULL);
     ls_dialog_free(l->dialog);
     if (!ls_trace_close(l->trace, &err)) {

@@ -34,15 +34,17 @@ char *ls_kept_path(void) {
     for (int error = 0; !own.path && !error; began++) { // another process with this id may have begun in this second
         char name[64];
         snprintf(name, sizeof name, "conversation-%lld-%d%s", began, (int)getpid(), ending);
-        char *path = path_of(name), *lock = path ? lock_of(path) : NULL;
-        if (path) ls_make_folders(path);
-        own.lock = path ? open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
-        error = own.lock < 0 ? (path && errno == EEXIST ? 0 : errno) : flock(own.lock, LOCK_EX | LOCK_NB) ? errno : 0;
+        char *path = path_of(name), *lock = path ? lock_of(path) : NULL; // NULL: no home
+        if (!path) break;
+        ls_make_folders(path);
+        own.lock = open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        error = own.lock < 0 ? (errno == EEXIST ? 0 : errno) : flock(own.lock, LOCK_EX | LOCK_NB) ? errno : 0;
         if (own.lock >= 0 && !error) own.path = path;
         else free(path);
         if (own.lock >= 0 && error) { // a file system without locks
             unlink(lock);
             close(own.lock);
+            own.lock = -1;
         }
         free(lock);
     }
@@ -93,22 +95,30 @@ static void tidy_lock(const char *name) {
     free(lock);
 }
 
-void ls_kept_forget(const char *path) {
+bool ls_kept_is_left(const char *path) {
     const char *slash = strrchr(path, '/');
-    if (!slash || !is_name(slash + 1)) return;
+    if (!slash || !is_name(slash + 1)) return false;
     char *there = path_of(slash + 1);
-    if (there && !strcmp(there, path) && !lives(path)) unlink(path);
+    const bool is = there && !strcmp(there, path) && !lives(path);
     free(there);
+    return is;
+}
+
+void ls_kept_forget(const char *path) {
+    if (ls_kept_is_left(path)) unlink(path);
 }
 
 typedef struct {
     char *path;
     time_t changed;
+    ino_t inode;
 } kept;
 
 static int newest_first(const void *a, const void *b) {
     const time_t x = ((const kept *)a)->changed, y = ((const kept *)b)->changed;
-    return (x < y) - (x > y);
+    if (x != y) return (x < y) - (x > y);
+    const ino_t i = ((const kept *)a)->inode, k = ((const kept *)b)->inode;
+    return (i < k) - (i > k);
 }
 
 char **ls_kept_left(void) {
@@ -126,13 +136,15 @@ char **ls_kept_left(void) {
             continue;
         }
         files = ls_realloc(files, (n + 1) * sizeof *files);
-        files[n++] = (kept){path, st.st_mtime};
+        files[n++] = (kept){path, st.st_mtime, st.st_ino};
     }
     if (d) closedir(d);
     if (n) qsort(files, n, sizeof *files, newest_first);
     left = ls_calloc(LS_KEPT_FILES + 1, sizeof *left);
     for (size_t i = 0; i < n; i++) {
-        if (i < LS_KEPT_FILES && files[i].changed >= time(NULL) - LS_KEPT_DAYS * 86400) left[n_left++] = files[i].path;
+        const bool twice = i + 1 < n && files[i + 1].inode == files[i].inode; // it was loaded, and nothing was added
+        if (!twice && n_left < LS_KEPT_FILES && files[i].changed >= time(NULL) - LS_KEPT_DAYS * 86400)
+            left[n_left++] = files[i].path;
         else {
             unlink(files[i].path);
             free(files[i].path);

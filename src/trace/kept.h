@@ -14,7 +14,8 @@ char *ls_kept_path(void);
 // is too old or too many.
 char **ls_kept_left(void);
 void ls_kept_free(char **left);
-// Deletes the file if it is one of those, and not of a process that lives.
+bool ls_kept_is_left(const char *path); // it is one of those
+// Deletes it, if it is.
 void ls_kept_forget(const char *path);
 // The process ends: its file stays, or is deleted.
 void ls_kept_end(bool stays);

@@ -29,7 +29,8 @@ class Tty:
         self.got, self.status = b"", None
         self.pid, self.tty = pty.fork()
         if not self.pid:
-            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it (nohup)
+            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # whoever runs the tests may ignore them (nohup, &)
+                signal.signal(number, signal.SIG_DFL)
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", rows, cols, 0, 0))
             os.execve(PROGRAM, [PROGRAM, *args], {**ENV, "TERM": "xterm-256color", **(env or {})})
 
@@ -203,6 +204,14 @@ class Input(unittest.TestCase):
             s.send(b"::set x\r")
             s.wait("› :set x", "RUN")
 
+    def test_a_prompt_of_the_command_line_is_none_that_is_typed(self):
+        for prompt in ("2", "4", ":quit", "::quit"):
+            with tempfile.TemporaryDirectory() as d, Screen("--model", "script:1", "--max-tokens", "20", "--prompt", prompt, cols=120, rows=36,
+                                                            env={"XDG_STATE_HOME": d}) as s:
+                s.wait(f"│› {prompt} ", "20 tokens", "READY")
+            r = run("chat", "--plain", "--model", "script:1", "--max-tokens", "20", "--prompt", prompt)
+            self.assertIn(f"turn 1: {prompt}\n", r.stdout)
+
     def test_sequences_of_screen(self):
         """GNU screen between the program and the terminal."""
         if not shutil.which("screen"):
@@ -249,7 +258,17 @@ class Endings(unittest.TestCase):
                     s.wait("READY", " 4  load the conversation that was cut off")
                     s.keys("4", "Enter")
                     s.wait("› Retrieval", "30 tokens", "loaded ")
-                    self.assertNotEqual(kept(), first)  # it goes on in this program's file
+                    self.assertTrue(set(first) < set(kept()))  # whoever only looks at it loses nothing
+                    s.keys("C-c", "C-c")
+                    s.wait("exit=130")
+                with Screen("--model", "script:1", "--max-tokens", "30", cols=120, rows=36, env=env) as s:
+                    s.wait("READY", " 4  load the conversation that was cut off")
+                    self.assertEqual(len(kept()), 1)
+                    s.keys("4", "Enter")
+                    s.wait("loaded ")
+                    s.keys("4", "Enter")  # it is a prompt now, of the conversation that goes on in this program's file
+                    s.wait("› 4", "30 tokens", "READY")
+                    self.assertEqual(len(kept()), 1)
                     s.keys("Escape", "q")
                     s.wait("exit=0")
                 self.assertEqual(glob.glob(d + "/logitspec/conversation-*"), [])
@@ -417,6 +436,11 @@ class Output(unittest.TestCase):
             t.send(b"ff/dddd\033\\x")
             self.assertNotIn(b"ffff", t.wait(self.LIGHT))
             self.assertIn(b"x", t.got)
+        with Tty(*SCRIPT, env={"COLORFGBG": "0;15"}) as t:  # of another terminal: this one knows better
+            t.wait(b"READY")
+            t.read()
+            t.send(b"\033]11;rgb:0000/0000/0000\033\\")
+            t.wait(self.DARK)
         for answer, env, args in ((b"\033]11;rgb:1c1c/1c1c/1c1c\007", {}, []), (b"\033]11;rgb:ffff/ffff/ffff\007", {}, ["--theme", "default"]),
                                   (b"", {"COLORFGBG": "15;0"}, [])):
             with Tty(*SCRIPT, *args, env=env) as t:

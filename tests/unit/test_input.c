@@ -220,6 +220,7 @@ static void the_mouse_and_the_background(void **state) {
     assert_true(k[0].code == UI_KEY_BACKGROUND && k[0].tag == 0xff8000);
     assert_int_equal(keys_of("\033]11;rgb:f/ff/000\a", 18, 1, k, NULL), 1);
     assert_int_equal(k[0].tag, 0xffff00);
+    NOTHING("\033]11;rgb:f\a\033]11;rgb:ff/ff\a\033]11;rgb:ff/ff/\a");
 }
 
 // A terminal whose description names other sequences.

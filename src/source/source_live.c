@@ -105,7 +105,7 @@ static void write_kept(live *l) {
     ls_err err = {0};
     struct stat st;
     if (!path || !l->keep_due) return;
-    const uint64_t start = ls_now_ns();
+    const uint64_t began_ns = ls_now_ns();
     l->keep_due = false;
     if (!ls_conversation_turns(l->kept)) {
         unlink(path);
@@ -129,7 +129,7 @@ static void write_kept(live *l) {
     }
     l->keep_failed = err.code != LS_OK;
     l->kept_ns = ls_now_ns();
-    l->keep_ns = l->kept_ns - start;
+    l->keep_ns = l->kept_ns - began_ns;
 }
 
 // The loaded conversation is this process's. One that an earlier process left stays in its file too, until a turn is

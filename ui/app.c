@@ -63,12 +63,12 @@ static void take_events(app *a) {
 
 static void take_key(app *a, ui_key k) {
     a->dirty = a->urgent = true;
-    if (k.code == UI_KEY_INVALID) a->state.interrupted = false;
     if (k.code == UI_KEY_PASTE) {
         const ls_buf *text = ui_term_paste();
         ui_on_paste(&a->state, text->p, text->n);
         if (k.tag) ui_say(&a->state, "the end of the paste did not come; what came is kept", true);
     } else if (k.code == UI_KEY_INVALID) {
+        a->state.interrupted = false;
         ui_say(&a->state,
                "the terminal sent bytes that are not UTF-8, and they are left out: set its encoding to UTF-8", true);
     } else if (k.code == UI_KEY_BACKGROUND) {
@@ -171,7 +171,7 @@ static void look_otherwise(app *a) {
 
 // The time between frames: the decoder keeps its processors, and drawing takes a fiftieth of one.
 static uint64_t frame_ns(const app *a) {
-    enum { SHARE = 50, LONGEST_MS = 250, KEY_MS = 100, KEYS = 4 };
+    enum { SHARE = 50, LONGEST_MS = 250, KEY_MS = 100, KEYS = 4 }; // KEYS: what they change is seen that much sooner
     const uint64_t least = 1000000000ull / (uint64_t)a->fps, fair = SHARE * a->draw_ns;
     const uint64_t longest = LONGEST_MS * 1000000ull, most = least > longest ? least : longest;
     if (a->urgent) return least / KEYS < KEY_MS * 1000000ull ? least / KEYS : KEY_MS * 1000000ull;

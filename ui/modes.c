@@ -151,7 +151,7 @@ static void enter_prompt(ui_state *s) {
     } else if (s->editing >= 0 || !ui_is_command(text)) ui_send_prompt(s);
     else { // pasted, or an earlier one: it may be meant as either
         begin_command(s, text + 1);
-        ui_say(s, "this is a command: Enter runs it; a prompt that begins so is written with ::", false);
+        ui_say(s, "this is a command: Enter runs it; begin with :: to send it to the model", false);
     }
 }
 

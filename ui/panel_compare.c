@@ -33,6 +33,17 @@ static int32_t tokens_at(const ui_rival *r, double us) {
     return n;
 }
 
+// ... and how many the turn's own answer had.
+static int32_t own_at(const ui_state *s, const ui_turn *t, double us) {
+    int32_t n = 0;
+    double passed = 0;
+    for (size_t i = t->first_step; i < t->first_step + t->n_steps; i++) {
+        passed += ui_step(s, i)->t_total_us;
+        if (passed <= us) n += ui_step(s, i)->n_emitted;
+    }
+    return n;
+}
+
 // When the rival had that many tokens; NAN: not yet.
 static double time_of(const ui_rival *r, int32_t tokens) {
     for (size_t i = 0; i < r->n_steps; i++)
@@ -40,7 +51,7 @@ static double time_of(const ui_rival *r, int32_t tokens) {
     return (double)NAN;
 }
 
-// tokens: when the clock stood at us; the bar: of all. done: it had all of them then.
+// tokens: that it had at `us`, all of them if it is done; share: of the bar.
 static void lane(out *o, const char *name, int32_t tokens, double share, double us, bool done, ui_role role) {
     ui_pen p = next_line(o, name);
     const int room = o->v->area.cols - LABEL - 26;
@@ -122,7 +133,7 @@ void ui_panel_compare(ui_panel_view *v) {
     const ui_turn *t = &s->turns[r->turn];
     const size_t view = ui_viewed_index(s), last = t->first_step + t->n_steps;
     const bool inside = view >= t->first_step && view < last;
-    double us = 0, all_us = 0, passed_us = 0;
+    double us = 0, all_us = 0;
     int32_t mine = 0, all = 0, forwards = 0;
     for (size_t i = t->first_step; i < last; i++) {
         all_us += ui_step(s, i)->t_total_us;
@@ -138,17 +149,10 @@ void ui_panel_compare(ui_panel_view *v) {
     const bool over = r->done && mine == all && us >= all_us;
     const double clock = over && their_end < us ? their_end : us;
     const bool they_ended = r->done && (over || their_end <= us);
-    double my_share = most ? (double)mine / most : 0;
-    if (clock < us) my_share = 0;
-    for (size_t i = t->first_step, n = 0; clock < us && i < last; i++) {
-        n += (size_t)ui_step(s, i)->n_emitted;
-        passed_us += ui_step(s, i)->t_total_us;
-        if (passed_us <= clock) my_share = (double)n / most;
-    }
+    const double whole = most ? most : 1;
     const int32_t theirs = they_ended ? in_all : tokens_at(r, us);
-    lane(&o, t->method, mine, my_share, us, mine == all, UI_GOOD);
-    lane(&o, r->method, theirs, most ? (double)tokens_at(r, clock) / most : 0, they_ended ? their_end : us, they_ended,
-         UI_BAR);
+    lane(&o, t->method, mine, own_at(s, t, clock) / whole, us, mine == all, UI_GOOD);
+    lane(&o, r->method, theirs, tokens_at(r, clock) / whole, they_ended ? their_end : us, they_ended, UI_BAR);
     equality(&o, t, all);
     const bool timed = !isnan(their_us) && us > 0;
     ui_pen p = next_line(&o, "time");

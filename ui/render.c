@@ -81,13 +81,16 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
     ui_pad(&p, r.cols);
 }
 
+static bool works(const ui_state *s) { // and says how far it is
+    return s->run_state == LS_STATE_LOADING || s->run_state == LS_STATE_PREFILL || s->run_state == LS_STATE_COMPARING;
+}
+
 // What the message line says; the state's message if there is one.
 static void message_text(ui_state *s, const ui_canvas *c, ls_buf *out) {
     const ls_step *step = ui_viewed(s);
     ls_buf_str(out, "");
     if (*s->message) ls_buf_fmt(out, "%s%s", s->message_is_error ? "! " : "", s->message);
-    else if (s->run_state == LS_STATE_LOADING || s->run_state == LS_STATE_PREFILL || s->run_state == LS_STATE_COMPARING)
-        ls_buf_fmt(out, "%s ", *s->stage ? s->stage : "starting");
+    else if (works(s)) ls_buf_fmt(out, "%s ", *s->stage ? s->stage : "starting");
     else if (step && ui_quiz_hides(s)) ui_quiz_question(s, out);
     else if (step && !ui_decode(c, s, step, out)) ui_narrate(c, s, step, out);
 }
@@ -102,9 +105,7 @@ static void message(const ui_state *s, ui_canvas *c, ui_rect r, const ls_buf *te
         ui_draw(&p, text->p + line[i].from, line[i].to - line[i].from);
     }
     free(line);
-    const bool works =
-        s->run_state == LS_STATE_LOADING || s->run_state == LS_STATE_PREFILL || s->run_state == LS_STATE_COMPARING;
-    if (*s->message || !works || s->fraction < 0) return;
+    if (*s->message || !works(s) || s->fraction < 0) return;
     p.role = UI_BAR;
     ui_bar(&p, 20, s->fraction);
     ui_print(&p, " %3.0f%%", 100 * s->fraction);

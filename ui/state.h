@@ -104,7 +104,7 @@ typedef struct {
     const char *const *left;  // files of conversations that were cut off, to be loaded; borrowed, may be NULL
     const char *keep;   // file that has this one for the next start, if it could be written; borrowed, may be NULL
     bool interrupted;   // the last key was ^C
-    bool sent;          // a prompt, which the source has not begun with yet
+    bool sent;          // a prompt or a conversation to load, which the source has not begun with yet
     bool starts_paused; // the next answer
     ls_run header;
     ls_run_state run_state;

@@ -68,7 +68,7 @@ static bool takes_prompts(ui_state *s) {
 bool ui_can_send(ui_state *s) {
     if (!takes_prompts(s)) return false;
     if (s->run_state == LS_STATE_FAILED) ui_say(s, "the model is not loaded; what you typed is kept", true);
-    else if (s->sent) ui_say(s, "the prompt before it has not begun yet; what you typed is kept", false);
+    else if (s->sent) ui_say(s, "the request before it has not begun yet; what you typed is kept", false);
     else if (s->run_state == LS_STATE_PREFILL)
         ui_say(s, "a text is still being read (^X stops it); what you typed is kept", false);
     else if (ui_busy(s)) ui_say(s, "the answer is still being written (^X stops it); what you typed is kept", false);

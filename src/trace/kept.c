@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char ending[] = ".jsonl.zst";
+static const char ending[] = ".jsonl.zst", locked[] = ".lock"; // of a conversation, and of the file beside it
 
 static struct {
     char *path;
@@ -26,27 +26,34 @@ static char *path_of(const char *name) {
 
 // Of the file beside a conversation; owned by the caller.
 static char *lock_of(const char *path) {
-    return ls_format("%.*s.lock", (int)(strlen(path) - (sizeof ending - 1)), path);
+    return ls_format("%.*s%s", (int)(strlen(path) - strlen(ending)), path, locked);
+}
+
+// Takes this name, unless another process has it. 0, or errno.
+static int take(char *path) {
+    char *lock = lock_of(path);
+    const int fd = open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const int error = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) ? errno : 0;
+    if (!error) {
+        own.path = path;
+        own.lock = fd;
+    } else if (fd >= 0) { // a file system without locks
+        unlink(lock);
+        close(fd);
+    }
+    free(lock);
+    return error;
 }
 
 char *ls_kept_path(void) {
     long long began = time(NULL);
-    for (int error = 0; !own.path && !error; began++) { // another process with this id may have begun in this second
+    for (int error = EEXIST; !own.path && error == EEXIST; began++) { // a process of this id began in this second
         char name[64];
         snprintf(name, sizeof name, "conversation-%lld-%d%s", began, (int)getpid(), ending);
-        char *path = path_of(name), *lock = path ? lock_of(path) : NULL; // NULL: no home
+        char *path = path_of(name);
         if (!path) break;
         ls_make_folders(path);
-        own.lock = open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        error = own.lock < 0 ? (errno == EEXIST ? 0 : errno) : flock(own.lock, LOCK_EX | LOCK_NB) ? errno : 0;
-        if (own.lock >= 0 && !error) own.path = path;
-        else free(path);
-        if (own.lock >= 0 && error) { // a file system without locks
-            unlink(lock);
-            close(own.lock);
-            own.lock = -1;
-        }
-        free(lock);
+        if ((error = take(path))) free(path);
     }
     return own.path ? ls_strdup(own.path) : NULL;
 }
@@ -67,37 +74,33 @@ void ls_kept_end(bool stays) {
 static bool lives(const char *path) {
     char *lock = lock_of(path);
     const int fd = open(lock, O_RDWR | O_CLOEXEC);
-    const bool locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
-    if (fd >= 0 && !locked) unlink(lock);
+    const bool held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    if (fd >= 0 && !held) unlink(lock);
     if (fd >= 0) close(fd);
     free(lock);
-    return locked;
+    return held;
 }
 
-static bool is_name(const char *name) {
+static bool is_name(const char *name, const char *end) {
     long long began;
-    int pid, end = 0;
-    return sscanf(name, "conversation-%lld-%d.jsonl.zst%n", &began, &pid, &end) == 2 && end && !name[end];
+    int pid, n = 0;
+    return sscanf(name, "conversation-%lld-%d%n", &began, &pid, &n) == 2 && !strcmp(name + n, end);
 }
 
 // A process may have ended before its first answer. One that has just begun may not have locked its file yet.
 static void tidy_lock(const char *name) {
     enum { YOUNG_S = 10 };
-    long long began;
-    int pid, end = 0;
     struct stat st;
-    if (sscanf(name, "conversation-%lld-%d.lock%n", &began, &pid, &end) != 2 || !end || name[end]) return;
-    char *whole = ls_format("%.*s%s", (int)(strlen(name) - 5), name, ending), *path = path_of(whole),
-         *lock = path_of(name);
+    if (!is_name(name, locked)) return;
+    char *lock = path_of(name), *path = ls_format("%.*s%s", (int)(strlen(lock) - strlen(locked)), lock, ending);
     if (!stat(lock, &st) && time(NULL) - st.st_mtime > YOUNG_S) lives(path);
-    free(whole);
     free(path);
     free(lock);
 }
 
 bool ls_kept_is_left(const char *path) {
     const char *slash = strrchr(path, '/');
-    if (!slash || !is_name(slash + 1)) return false;
+    if (!slash || !is_name(slash + 1, ending)) return false;
     char *there = path_of(slash + 1);
     const bool is = there && !strcmp(there, path) && !lives(path);
     free(there);
@@ -129,7 +132,7 @@ char **ls_kept_left(void) {
     for (struct dirent *e; d && (e = readdir(d));) {
         struct stat st;
         tidy_lock(e->d_name);
-        if (!is_name(e->d_name)) continue;
+        if (!is_name(e->d_name, ending)) continue;
         char *path = path_of(e->d_name);
         if (lives(path) || lstat(path, &st) || !S_ISREG(st.st_mode)) {
             free(path);

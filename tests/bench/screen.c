@@ -4,7 +4,6 @@
 #include "trace/trace_events.h"
 #include "ui/render.h"
 
-#include <locale.h>
 #include <malloc.h>
 #include <stdio.h>
 
@@ -12,7 +11,6 @@ enum { FRAMES = 60 };
 
 int main(int argc, char **argv) {
     static const int sizes[][2] = {{24, 80}, {36, 120}, {50, 200}};
-    setlocale(LC_CTYPE, "C.UTF-8");
     ls_trace_events *t;
     ls_event *e;
     ls_err err;

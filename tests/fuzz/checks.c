@@ -6,7 +6,6 @@
 
 #include <ctype.h>
 #include <ftw.h>
-#include <locale.h>
 #include <math.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,10 +13,6 @@
 void fuzz_fail(const char *file, int line, const char *what) {
     fprintf(stderr, "%s:%d: %s\n", file, line, what);
     abort();
-}
-
-__attribute__((constructor)) static void prepare(void) {
-    setlocale(LC_CTYPE, "C.UTF-8"); // the width of characters
 }
 
 // ---- input

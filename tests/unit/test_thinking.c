@@ -5,7 +5,6 @@
 #include "ui/render.h"
 #include "ui/state.h"
 
-#include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,7 +129,6 @@ static void the_screen_folds_it(void **state) {
 }
 
 int main(void) {
-    setlocale(LC_ALL, "C.UTF-8");
     const struct CMUnitTest tests[] = {cmocka_unit_test(signs_are_found_in_any_pieces),
                                        cmocka_unit_test(the_screen_folds_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);

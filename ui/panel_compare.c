@@ -157,7 +157,7 @@ void ui_panel_compare(ui_panel_view *v) {
     const bool timed = !isnan(their_us) && us > 0;
     ui_pen p = next_line(&o, "time");
     if (timed)
-        ui_print(&p, "%d token%s took %s %.2f s in this race: %s%.2f", mine, ls_plural(mine), r->method, their_us / 1e6,
+        ui_print(&p, "%d token%s took %s %.2f s: %s%.2f", mine, ls_plural(mine), r->method, their_us / 1e6,
                  v->canvas->ascii ? "x" : "×", their_us / us);
     else
         ui_print(&p, "%s has %zu token%s%s", r->method, r->text.n, ls_plural(r->text.n),

@@ -88,9 +88,8 @@ static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n
     const int32_t eights = lsg_matmul_eights(rows, &cut), row_blocks = (rows + 8 * eights - 1) / (8 * eights),
                   out_blocks = (n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT;
     const int64_t tiles = (int64_t)((n_out + LSG_TILE - 1) / LSG_TILE) * (n_in / LSG_GROUP);
-    const int32_t own = lsg_matmul_plan_of(format, eights).shared;
-    add(s, kernel, launches, (int64_t)row_blocks * out_blocks * cut.chunks,
-        (size_t)(own > cut.least_shared ? own : cut.least_shared), LSG_WARPS,
+    const int64_t blocks = (int64_t)row_blocks * out_blocks * cut.chunks;
+    add(s, kernel, launches, blocks, (size_t)lsg_matmul_shared(format, eights, blocks, &cut), LSG_WARPS,
         (double)(launches * tiles * lsg_tile_bytes(format)),
         launches * (2.0 * n_in * rows * out_blocks + (row_blocks - 1.0) * (double)(tiles * lsg_tile_bytes(format))),
         (double)(launches * tiles * row_blocks) * (base[format] + more[format] * eights));

@@ -30,16 +30,16 @@ size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in) {
  * (tests/gpu/results), for the shapes of an 8B model in bf16 and 4 bits. */
 static const double SHARE = 25e3, ALONE = 60e3, GROUP_US = 0.35;
 
+/* A multiprocessor with room for more than one block, so that it matters how many it takes. */
+static int is_large(lsg_gpu gpu) {
+    return gpu.shared_kib * 1024 > LSG_LARGE_BLOCK_SHARED;
+}
+
 /* The cut that takes the least time for ROWS rows. Multiprocessors share the memory's rate alike: blocks run in waves
  * of one each, and the last wave's get more, up to what one reaches; few of them leave some of the rate unused. Nor
  * does a block end before its warps have walked their groups, of which the first slice has the more. The second-level
  * cache gives inputs and weights at CACHED times the memory's rate. Sums of several chunks are written, and read by the
- * next kernel.
- *
- * Plain weights are bounded by the memory, and two of their blocks on a multiprocessor are one too many: a kernel that
- * starts early finds some multiprocessors free before others, puts two blocks there, and others stay idle (one row of
- * an 8B model: 18% longer on an H200). Weights with scales are bounded by instructions and need the warps of two
- * blocks, which their registers allow for few rows. */
+ * next kernel. */
 lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu) {
     enum { LEAST_GROUPS = 4, ROWS = 32, FEW = 16, HALF = LSG_STAGE / 2 };
     const double CACHED = 1.8, all = SHARE * gpu.multiprocessors;
@@ -47,7 +47,7 @@ lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu) 
     const double tile = lsg_tile_bytes(format), weights = tile * (double)(groups * ceil_div(n_out, LSG_TILE)),
                  inputs = 2.0 * ROWS * (double)(out_blocks * n_in), again = (weights + inputs) / (CACHED * weights),
                  sums = 4.0 * ROWS * (double)n_out / all;
-    const int plain = lsg_is_plain(format), large = gpu.shared_kib * 1024 > LSG_LARGE_BLOCK_SHARED;
+    const int plain = lsg_is_plain(format);
     lsg_cut best = {0};
     double least = 0;
     for (int32_t chunks = 1; chunks <= LSG_MATMUL_CHUNKS; chunks++) {
@@ -65,7 +65,7 @@ lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu) 
         if (best.chunks && time >= least) continue;
         least = time;
         best = (lsg_cut){(int32_t)there, (int32_t)of_chunk, (int32_t)(blocks < most ? most / blocks : 1),
-                         plain && !large ? 3 : lsg_eights(format), plain && large ? LSG_ALONE_SHARED : 0};
+                         plain && !is_large(gpu) ? 3 : lsg_eights(format), gpu};
     }
     return best;
 }
@@ -75,6 +75,21 @@ int32_t lsg_matmul_eights(int32_t rows, const lsg_cut *cut) {
                   side = cut->beside < eights ? cut->beside : eights;
     if (side > least) return (int32_t)ceil_div(eights, side);
     return (int32_t)ceil_div(eights, eights % least && eights % (least + 1) == 0 ? least + 1 : least);
+}
+
+/* A kernel that starts early finds some multiprocessors free before others. It puts as many blocks there as fit, and
+ * others stay idle. So a multiprocessor may take an even share of the blocks and no more. On an H200, 224 blocks of
+ * 4-bit weights took 45 us where three fit on a multiprocessor and 35 where two did.
+ *
+ * Plain weights are bounded by the memory. One block on a multiprocessor keeps it busy, and a second one costs more
+ * than it gains (one row of an 8B model: 18% longer). Weights with scales are bounded by instructions and gain by the
+ * warps of two blocks. */
+int32_t lsg_matmul_shared(lsg_format format, int32_t eights, int64_t blocks, const lsg_cut *cut) {
+    const int32_t own = lsg_matmul_plan_of(format, eights).shared;
+    if (!is_large(cut->gpu)) return own;
+    const int64_t share = lsg_is_plain(format) ? 1 : ceil_div(blocks, cut->gpu.multiprocessors),
+                  least = (int64_t)cut->gpu.shared_kib * 1024 / (share + 1);
+    return own > least ? own : (int32_t)least;
 }
 
 int32_t lsg_tail_rows(int32_t group) {

@@ -42,7 +42,6 @@ enum {
        multiprocessors give (8.0, 9.0, 10.0) */
     LSG_BLOCK_SHARED = 99 << 10,
     LSG_LARGE_BLOCK_SHARED = 163 << 10,
-    LSG_ALONE_SHARED = 116 << 10, /* a block that takes more than this shares no multiprocessor with its like */
 };
 
 /* What the plans need to know of a device. */
@@ -101,10 +100,10 @@ size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in);
 
 /* How a [n_out, n_in] matrix is shared out, by its shape, format and the device: a block takes LSG_BLOCK_OUT outputs of
  * a chunk of the inputs. beside: so many blocks of rows the device holds at once, with all weights. most_eights: eights
- * of rows of a block, at most. least_shared: bytes of shared memory that a block asks for, at least. Sums depend on the
- * chunks alone. */
+ * of rows of a block, at most. gpu: the device. Sums depend on the chunks alone. */
 typedef struct {
-    int32_t chunks, chunk_groups, beside, most_eights, least_shared;
+    int32_t chunks, chunk_groups, beside, most_eights;
+    lsg_gpu gpu;
 } lsg_cut;
 lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu);
 
@@ -132,6 +131,9 @@ LSG_CONSTANT lsg_matmul_plan lsg_matmul_plan_of(int format, int32_t eights) {
 }
 /* Eights of rows of a block: so that blocks are filled alike, and rows of a small matrix are shared out. */
 int32_t lsg_matmul_eights(int32_t rows, const lsg_cut *cut);
+/* Shared memory of each block, in bytes, where a launch has so many blocks. It is more than the block needs where that
+ * keeps a multiprocessor from taking more blocks than it should. */
+int32_t lsg_matmul_shared(lsg_format format, int32_t eights, int64_t blocks, const lsg_cut *cut);
 
 /* ---- attention */
 

@@ -52,6 +52,23 @@ static void blocks_have_what_any_device_gives_them(void **state) {
     }
 }
 
+static void a_multiprocessor_takes_an_even_share_of_blocks(void **state) {
+    (void)state;
+    const lsg_gpu hopper = {132, 228}, small = {84, 100};
+    for (int f = 0; f < LSG_N_FORMATS; f++)
+        for (int32_t eights = 1; eights <= lsg_eights(f); eights++)
+            for (int64_t blocks = 1; blocks <= 600; blocks += 13) {
+                const lsg_cut large = lsg_cut_of(f, 4096, 4096, hopper), other = lsg_cut_of(f, 4096, 4096, small);
+                const int32_t needs = lsg_matmul_plan_of(f, eights).shared,
+                              asks = lsg_matmul_shared(f, eights, blocks, &large), fit = (228 << 10) / (asks + 1024),
+                              share = lsg_is_plain(f) ? 1 : (int32_t)((blocks + 131) / 132);
+                assert_in_range(asks, needs, LSG_LARGE_BLOCK_SHARED);
+                assert_in_range(fit, 1, share);
+                assert_true(asks == needs || fit == share); // and no less, unless the block needs so much
+                assert_int_equal(lsg_matmul_shared(f, eights, blocks, &other), needs);
+            }
+}
+
 // Lanes `from` .. `from + n - 1` read `bytes` each: no two of them different words of one bank.
 static void check_banks(int32_t from, int32_t n, int32_t bytes, int32_t (*address)(int32_t lane, int32_t stride),
                         int32_t stride) {
@@ -218,6 +235,7 @@ static void costs_are_those_of_the_bytes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_have_what_any_device_gives_them),
+        cmocka_unit_test(a_multiprocessor_takes_an_even_share_of_blocks),
         cmocka_unit_test(what_lanes_read_at_once_is_in_different_banks),
         cmocka_unit_test(cuts_cost_little_beside_their_weights),
         cmocka_unit_test(cuts_of_an_8b_model_are_those_that_were_measured),

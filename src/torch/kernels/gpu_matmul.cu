@@ -349,9 +349,9 @@ int run(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_
         lsg_stream stream) {
     const dim3 grid((unsigned)((rows + 8 * NT - 1) / (8 * NT)), // blocks of the same weights run side by side
                     (unsigned)((m.n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT), (unsigned)m.cut.chunks);
-    constexpr int own = Plan<F, NT>::SHARED;
-    const int shared = own > m.cut.least_shared ? own : m.cut.least_shared;
-    return lsg_launch(matmul<F, NT>, grid, 32 * WARPS, (size_t)shared, stream, m, x, y, rows_y, rows, n_rows);
+    const int64_t blocks = (int64_t)grid.x * grid.y * grid.z;
+    const size_t shared = (size_t)lsg_matmul_shared((lsg_format)F, NT, blocks, &m.cut);
+    return lsg_launch(matmul<F, NT>, grid, 32 * WARPS, shared, stream, m, x, y, rows_y, rows, n_rows);
 }
 
 template <int F, int NT = lsg_eights(F)>

@@ -60,7 +60,8 @@ void ui_panel_drafts(ui_panel_view *v) {
     ui_print(&head, "tokens");
     int16_t order[LS_MAX_ROWS];
     const int n = ui_rows_of(s, step, UI_DRAFTS, order);
-    const int top = ui_rows_top(s, UI_DRAFTS, order, n, rows);
+    const int decided = step->n_path > 1 ? step->tree.nodes[step->path[1]].branch : -1;
+    const int top = ui_rows_top(s, UI_DRAFTS, order, n, rows, decided);
     for (int i = 0; i < rows && top + i < n; i++) {
         const int row = order[top + i];
         const ls_branch *b = &step->tree.branches[row];

@@ -41,8 +41,8 @@ void ui_panel_logits(ui_panel_view *v) {
     const int token_cells = v->area.cols - 4 - 6 - (bar ? bar + 1 : 0) - draft;
     int16_t order[LS_MAX_ROWS];
     const int n = ui_rows_of(v->state, step, UI_LOGITS, order);
-    const int top = ui_rows_top(v->state, UI_LOGITS, order, n, rows);
     const ls_next_next next = ls_step_next_next(step);
+    const int top = ui_rows_top(v->state, UI_LOGITS, order, n, rows, next.rank);
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
     ui_print(&head, " rk token");
     ui_pad(&head, v->area.col + 4 + token_cells);

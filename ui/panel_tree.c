@@ -131,6 +131,16 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
     }
 }
 
+// Moves the chain that was accepted behind the root up to this line, if it stands further down.
+static void show_accepted(tree *t, int line) {
+    for (int i = line + 1; i < t->n; i++)
+        if (t->order[t->rows[i].at] == t->step->path[1]) {
+            const row accepted = t->rows[i];
+            memmove(t->rows + line + 1, t->rows + line, (size_t)(i - line) * sizeof *t->rows);
+            t->rows[line] = accepted;
+        }
+}
+
 void ui_panel_tree(ui_panel_view *v) {
     ui_state *s = v->state;
     const ls_step *step = ui_viewed(s);
@@ -148,7 +158,8 @@ void ui_panel_tree(ui_panel_view *v) {
                 if (i < s->scroll[UI_TREE]) s->scroll[UI_TREE] = i;
                 if (i > s->scroll[UI_TREE] + v->area.rows - 2) s->scroll[UI_TREE] = i - v->area.rows + 2;
             }
-    int top = ui_scroll_top(&s->scroll[UI_TREE], t.n, v->area.rows);
+    const int top = ui_scroll_top(&s->scroll[UI_TREE], t.n, v->area.rows), last = v->area.rows - 2;
+    if (!chosen && !top && step->n_path > 1 && last > 0) show_accepted(&t, last);
     for (int i = 0; i < v->area.rows && top + i < t.n; i++) {
         ui_pen p = ui_pen_at(v->canvas, v->area, i, UI_TEXT);
         if (i == v->area.rows - 1 && top + i < t.n - 1) {

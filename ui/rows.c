@@ -1,6 +1,7 @@
 #include "ui/rows.h"
 #include "base/mem.h"
 #include "ui/panels.h"
+#include "ui/quiz.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,7 +144,7 @@ void ui_rows_title(const ui_state *s, ui_panel p, int n, int of, char *right, si
     if (*order || *filter) snprintf(right, size, "%s%s%s", order, *order && *filter ? ", " : "", filter);
 }
 
-int ui_rows_top(ui_state *s, ui_panel p, const int16_t *rows, int n, int lines) {
+int ui_rows_top(ui_state *s, ui_panel p, int16_t *rows, int n, int lines, int decided) {
     int *scroll = &s->scroll[p];
     for (int i = 0; i < n && s->to_row && s->shown.focus == p; i++) {
         if (rows[i] != s->found[p]) continue;
@@ -151,5 +152,12 @@ int ui_rows_top(ui_state *s, ui_panel p, const int16_t *rows, int n, int lines) 
         if (i >= *scroll + lines) *scroll = i - lines + 1;
         s->to_row = false;
     }
-    return ui_scroll_top(scroll, n, lines);
+    const int top = ui_scroll_top(scroll, n, lines);
+    if (top || s->order[p] != BY_PLACE || s->reversed[p] || ui_quiz_hides(s)) return top;
+    for (int i = lines; i < n && lines > 1; i++)
+        if (rows[i] == decided) {
+            memmove(rows + lines, rows + lines - 1, (size_t)(i - lines + 1) * sizeof *rows);
+            rows[lines - 1] = (int16_t)decided;
+        }
+    return top;
 }

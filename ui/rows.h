@@ -11,8 +11,9 @@ int ui_rows_of(const ui_state *s, const ls_step *step, ui_panel p, int16_t *rows
 // Sets shown[0 .. step->tree.n) to the nodes that Tree shows: a filter leaves the root and the branches that hold it.
 void ui_rows_tree(const ui_state *s, const ls_step *step, bool *shown);
 // The first row to draw of n in so many lines: the scroll position, limited and, where the cursor moved, with it in
-// sight.
-int ui_rows_top(ui_state *s, ui_panel p, const int16_t *rows, int n, int lines);
+// sight. As long as nobody scrolls or sorts, the row `decided` (-1: none) is the last line if it stands further down:
+// rows changes.
+int ui_rows_top(ui_state *s, ui_panel p, int16_t *rows, int n, int lines, int decided);
 // The next (by: 1) or previous (-1) row of the viewed step that holds the text, counted from the last one found and
 // around the end: a rank, a branch or a node. -1: none.
 int ui_rows_find(const ui_state *s, ui_panel p, const char *text, int by);

@@ -4,16 +4,19 @@ A claim is the words of a note, with {} for what is computed, and a function of 
 appears (None at the start and the end). It returns what belongs into the braces, in order, or, where there are none, whether the
 words are true. Every number, number word and quotation of a note stands in a claim or in COMMON, so none goes unchecked."""
 import math
+import os
+import re
 
+from program import ROOT
 from recording import accepted, loose, next_next, took, words
 
 COMMON = (  # names on the screen and in the paper, and what holds for every run
     '"by source"', '"by depth"', '"budget" in the title', '("next-next")', '"at rank"', '("n-grams")', '("forward" in Stats)',
-    '"speed" says', "On a GPU 64 rows cost hardly more than one", '"forward" shows', "as a multiple of one row",
+    '"speed" says', '"forward" shows', "as a multiple of one row",
     "Its best token is the root: the model's own choice, emitted in any case. So a step can never do worse than one token",
     "the text can never become another one", "asks them for one token more", "Plain decoding would now run it once for every token",
     "one run of the model", "plain decoding has 1", '"remembered" drafts', "in one go", "instead of one each", "is one of the words",
-    "how near the two tokens were", "One path of the tree", "where the two are alike", "none where none pays",
+    "how near the two tokens were", "and a made-up one on which", "One path of the tree", "where the two are alike", "none where none pays",
     "another one than plain decoding writes", "verifies the likeliest paths first", "has the two sources of the paper and a third",
     "less than a second token", "Both lanes run on the same clock", "In one run of the model", "draws one by its probabilities",
     "likely enough to be worth a second row", "A high MAT can be a bad sign", "The first has to be made up; watch what happens when the second begins",
@@ -70,26 +73,30 @@ def wanted(r, s):
 
 CLAIMS = {
     "next-next": [
-        ("This run is the published method, with {} rows a step.", lambda r, s, d: rows(r, s)),
+        ("This is the published method with at most {} rows a step, recorded on an {}.",
+         lambda r, s, d: r.header["method"] == "logitspec-paper" and (max(rows(r, s)), r.header["backend"]["kernel"].split(",")[0])),
         ('The root is "{}", and the target chose "{}" after it. That token is not among the best {} here',
          lambda r, s, d: next_next(s)[1] < 0 and (root(r, s), wanted(r, s), len(s["last"]["top"]))),
-        ('the next-next token, "{}", stands in the list, but at rank {}',
-         lambda r, s, d: (wanted(r, s), next_next(s)[1])),
-        ("With {} rows only the ranks {} to {} became branches",
-         lambda r, s, d: (s["rows"], s["branches"][0]["rank"], s["branches"][-1]["rank"])
-         if [b["rank"] for b in s["branches"]] == list(range(1, len(s["branches"]) + 1)) else False),
-        ('The reason is "{}"', lambda r, s, d: label(s)),
-        ('The root is "{}", and the target chose "{}" after it: rank {} of the same logits',
-         lambda r, s, d: next_next(s)[2] and (root(r, s), wanted(r, s), next_next(s)[1])),
+        ('The root is "{}", and what followed an earlier "{}" is wrong. The target chose "{}": a guess, at rank {} of the last logits. '
+         'In the prompt "{}" follows "{}"',
+         lambda r, s, d: s["branches"][0]["rank"] < 0 and not s["branches"][0]["accepted"] and behind_a_guess(r, s)
+         and (root(r, s), root(r, s), wanted(r, s), next_next(s)[1], behind_a_guess(r, s), wanted(r, s))),
         ("{} tokens for one forward", lambda r, s, d: len(s["emitted"])),
-        ('The next-next token "{}" stood at rank {}, and it was not drafted.',
-         lambda r, s, d: not next_next(s)[2] and (wanted(r, s), next_next(s)[1])),
-        ('The retrieved text that followed an earlier "{}" filled all {} rows',
-         lambda r, s, d: {n["source"] for n in s["nodes"][1:]} == {"retrieved"} and (root(r, s), s["rows"])),
-        ("In {} of {} steps the next-next token was in the top {} of the last logits, in {} in the top {}",
-         lambda r, s, d: (below(r, 8), sum(x["forward"] for x in r.steps), 8, below(r, 64), 64)),
-        ('rank {} has {} steps, "beyond" {} of them',
-         lambda r, s, d: (1, below(r, 2) - below(r, 1), sum(next_next(x)[1] < 0 for x in r.steps if x["forward"]))),
+        ('what follows the first "{}" of the prompt, "{}". All {} drafts were rejected, and its forward brought {} token.',
+         lambda r, s, d: (lambda t: not accepted(t) and first_after(r, s["root"])[:t["rows"] - 1] == [n["token"] for n in t["nodes"][1:]]
+                            and (root(r, s), r.text([n["token"] for n in t["nodes"][1:]]).strip(), t["rows"] - 1, len(t["emitted"])))
+         (r.more["pld"].at(s["output_pos"]))),
+        ('The prompt does not contain "{}", so no look-up could find it. It stands at rank {} of the last logits',
+         lambda r, s, d: wanted(r, s) not in r.header["prompt_text"] and next_next(s)[2] and (wanted(r, s), next_next(s)[1])),
+        ('The root "{}" stands {} times in the prompt, before {} different words',
+         lambda r, s, d: (lambda after: (root(r, s), len(after), len(set(after))))(
+             [b for a, b in zip(r.header["prompt_ids"], r.header["prompt_ids"][1:]) if a == s["root"]])),
+        ('The guess "{}", at rank {}, finds it, and "{}" follows there. Prompt lookup got {} token here.',
+         lambda r, s, d: (wanted(r, s), next_next(s)[1], behind_a_guess(r, s), len(r.more["pld"].at(s["output_pos"])["emitted"]))),
+        ("{} drafts were accepted: {} retrieved after the root, {} guesses, {} retrieved after a guess.",
+         lambda r, s, d: (r.accepted(), *(r.accepted(x) for x in ("retrieved", "last-logit", "guess-tail")))),
+        ("On {} others a guess was right in {} of 100 steps, with text behind it in {}.", lambda r, s, d: of_the_suite()),
+        ("That pays where {} rows cost little: {} of one row on this GPU.", lambda r, s, d: (64, r.cost(64))),
     ],
     "two-models": [
         ("the target's own first {} layers of {}", lambda r, s, d: (int(r.header["config"]["draft.layers"]), 30)
@@ -111,15 +118,14 @@ CLAIMS = {
          (sum(x.get("draft_forwards", 0) for x in r.steps))),
     ],
     "paper-or-tuned": [
-        ("the prompt of the demo next-next, with {} rows again",
-         lambda r, s, d: d["next-next"].header["prompt_ids"] == r.header["prompt_ids"] and rows(r, s)),
+        ("This is the default method with {} rows a step.", lambda r, s, d: r.header["method"] == "logitspec" and rows(r, s)),
         ('The root is "{}". Two remembered drafts were accepted, "{}" and "{}".',
          lambda r, s, d: {n["source"] for n in accepted(s)} == {"remembered"} and [root(r, s), *words(r, accepted(s))]),
         ('The published method had only "{}" here, at rank {} of the last logits.',
-         lambda r, s, d: (lambda t: [*words(r, accepted(t)), accepted(t)[0]["rank"]])(d["next-next"].at(s["output_pos"]))),
-        ('the demo next-next missed "{}", because retrieved text filled its {} rows',
+         lambda r, s, d: (lambda t: [*words(r, accepted(t)), accepted(t)[0]["rank"]])(r.rival.at(s["output_pos"]))),
+        ('the published method missed "{}", because retrieved text filled its {} rows',
          lambda r, s, d: (lambda t: t["miss"] == "budget" and {n["source"] for n in t["nodes"][1:]} == {"retrieved"}
-                            and (wanted(r, t), t["rows"]))(d["next-next"].at(s["output_pos"]))),
+                            and (wanted(r, t), t["rows"]))(r.rival.at(s["output_pos"]))),
         ('so "{}" got a row', lambda r, s, d: words(r, accepted(s))),
         ("Both lanes wrote the same {} tokens. The published method took {} steps (MAT {}), the tuned one {} (MAT {}); {} of its {} "
          "accepted drafts were remembered. Both verified {} rows a step.",
@@ -161,21 +167,26 @@ CLAIMS = {
         ("the tree has {} rows, and all {} drafts are accepted", lambda r, s, d: (s["rows"], len(accepted(s)))),
         ("{} tokens in {} steps (MAT {}): {} drafts were verified, {} accepted.",
          lambda r, s, d: (len(r.output), len(r.steps), r.mat(), r.verified(), r.accepted())),
-        ("The demos sizing-free and sizing-dear decode the same prompt on cost curves that are made up",
-         lambda r, s, d: all_of(d[x].header["prompt_ids"] == r.header["prompt_ids"] for x in ("sizing-free", "sizing-dear"))),
+        ("The demos sizing-gpu and sizing-dear decode the same prompt on other cost curves",
+         lambda r, s, d: all_of(d[x].header["prompt_ids"] == r.header["prompt_ids"] for x in ("sizing-gpu", "sizing-dear"))),
     ],
-    "sizing-free": [
-        ('{} rows cost as much as one row ({} in "forward")', lambda r, s, d: (64, r.cost(64))),
-        ("All else is as in the demo sizing.", lambda r, s, d: same_but_costs(r, d["sizing"])),
+    "sizing-gpu": [
+        ("This is the prompt of the demo sizing, recorded on an {}.",
+         lambda r, s, d: r.header["prompt_ids"] == d["sizing"].header["prompt_ids"] and r.header["backend"]["kernel"].split(",")[0]),
+        ("{} rows take {} the time of one row there", lambda r, s, d: (64, r.cost(64))),
         ("The demo sizing verified {} row in its first step, this run verifies {}. All {} drafts are rejected.",
          lambda r, s, d: not accepted(s) and (d["sizing"].steps[0]["rows"], s["rows"], s["rows"] - 1)),
-        ('Only {} rows, and a path that ended with "{}"', lambda r, s, d: (s["rows"], label(s))),
-        ("the real machine took more time for {} rows than the made-up curve says",
-         lambda r, s, d: r.steps[0]["us"]["forward"] / 1e3 > max(r.header["calibration"]["ms"]) and r.steps[0]["rows"]),
+        ('The guess "{}", at rank {} of the last logits, is accepted. In the demo sizing it stood at rank {} and got no row: on a CPU it '
+         'was "{}".',
+         lambda r, s, d: (lambda t: (wanted(r, s), next_next(s)[1], next_next(t)[1], label(t)))
+         (d["sizing"].at(s["output_pos"]))),
         ("{} of {} drafts accepted, {} tokens from one forward. The other {} drafts",
          lambda r, s, d: (len(accepted(s)), s["rows"] - 1, len(s["emitted"]), s["rows"] - 1 - len(accepted(s)))),
         ("{} tokens in {} steps (MAT {}), where the demo sizing took {} steps. But it verified {} drafts instead of {}.",
          lambda r, s, d: (len(r.output), len(r.steps), r.mat(), len(d["sizing"].steps), r.verified(), d["sizing"].verified())),
+        ("Plain decoding took {} ms for the same text on this GPU, this run {} ms.",
+         lambda r, s, d: r.output == r.rival.output == d["sizing"].output and r.header["backend"] == r.rival.header["backend"]
+         and (f"{1e3 * seconds(r.rival):.0f}", f"{1e3 * seconds(r):.0f}")),
     ],
     "sizing-dear": [
         ('each row costs as much as a forward ({} rows {}, {} rows {} in "forward")',
@@ -188,7 +199,7 @@ CLAIMS = {
         ("Every step verified its root alone: {} tokens in {} steps (MAT {}), which is plain decoding. {} paths ended with \"not worth it\"",
          lambda r, s, d: r.verified() == 0 and (len(r.output), len(r.steps), r.mat(), r.missed("cost"))),
         ("On all three curves the text is the same",
-         lambda r, s, d: r.output == d["sizing"].output == d["sizing-free"].output),
+         lambda r, s, d: r.output == d["sizing"].output == d["sizing-gpu"].output),
     ],
     "sampling": [
         ("the prompt of the demo paper-or-tuned, with {} rows again, but at temperature {} (seed {}).",
@@ -224,8 +235,8 @@ CLAIMS = {
          and r.text(s["emitted"][1:]) in r.text([t for x in r.steps[:s["index"]] for t in x["emitted"]])),
     ],
     "first-step": [
-        ("There: guesses were right.", lambda r, s, d: len(accepted(s)) > 1),
-        ("A wrong guess.", lambda r, s, d: s["rows"] > 1 and not accepted(s)),
+        ("These drafts were accepted.", lambda r, s, d: len(accepted(s)) > 1),
+        ("All drafts were rejected.", lambda r, s, d: s["rows"] > 1 and not accepted(s)),
     ],
     "prose": [
         ("Every step verifies {} rows all the same.", lambda r, s, d: rows(r, s)),
@@ -298,12 +309,34 @@ CLAIMS = {
     ],
     "slower": [
         ("LogitSpec exactly as published: {} rows in every step.", lambda r, s, d: rows(r, s)),
-        ("what {} rows cost, as a multiple of one row, measured on this machine.", lambda r, s, d: r.header["calibration"]["rows"][-1]),
+        ("On the GPU of the demo next-next they took {} the time of one row", lambda r, s, d: d["next-next"].cost(64)),
+        ("what {} rows cost, as a multiple of one row, on the machine of the recording.", lambda r, s, d: r.header["calibration"]["rows"][-1]),
         ("This step took more than twice as long as plain decoding of its tokens.", lambda r, s, d: took(s) > 2),
         ("some are accepted, MAT is above 1.", lambda r, s, d: r.accepted() > 0),
         ("But verifying sixty rows to gain two tokens is a bad bargain here.", lambda r, s, d: s["rows"] > 60 and len(accepted(s)) == 2),
     ],
 }
+
+
+def behind_a_guess(r, s):
+    """What was accepted after a guess, which the prompt has there too."""
+    said = r.text([n["token"] for n in accepted(s)[1:]]).strip()
+    return [n["source"] for n in accepted(s)[:2]] == ["last-logit", "guess-tail"] \
+        and f"{wanted(r, s)} {said}" in r.header["prompt_text"] and said
+
+
+def first_after(r, token):
+    ids = r.header["prompt_ids"]
+    return ids[ids.index(token) + 1:]
+
+
+def of_the_suite():
+    """Prompts, and the steps of 100 in which logitspec-paper had an accepted guess, and text behind one: demos/README.md."""
+    with open(os.path.join(ROOT, "demos", "README.md"), encoding="utf-8") as f:
+        page = f.read()
+    count = {k: int(v) for k, v in re.findall(r"(?m)^\| (steps[\w ]*) \| (\d+)", page)}
+    return (re.search(r"the (\d+) prompts of", page)[1], round(100 * count["steps with an accepted guess"] / count["steps"]),
+            round(100 * count["steps with accepted text behind a guess"] / count["steps"]))
 
 
 def likeliest(r, node):

@@ -97,7 +97,7 @@ class Demo(unittest.TestCase):
             self.assertEqual(sorted(said), sorted(notes), name)
             for note in notes:  # the smallest screen shows five lines
                 self.assertLessEqual(len(textwrap.wrap(note, 76)), 5, (name, note))
-            self.assertRegex(r.stdout, r"# \d+ tokens in \d+ steps: MAT [\d.]+; x[\d.]+ against plain decoding")
+            self.assertRegex(r.stdout, r"# \d+ tokens in \d+ steps: MAT [\d.]+; x(\?|[\d.]+(\+-[\d.]+)?) against plain decoding")
 
     def test_on_the_screen(self):
         with Screen("demo", "race", cols=120, rows=36, env={"LOGITSPEC_LIB": "/nowhere"}) as s:

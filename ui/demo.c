@@ -120,7 +120,7 @@ static bool is_waiting(const ui_state *s) { // for the user
 }
 
 bool ui_demo_plays(const ui_state *s) {
-    return s->demo && s->n_turns && !is_waiting(s) && !s->demo_held && !ui_quiz_hides(s) &&
+    return s->demo && s->n_turns && !is_waiting(s) && !s->demo_held && !ui_quiz_hides(s) && !s->quiz.answered &&
            s->run_state == LS_STATE_PAUSED && s->at_newest;
 }
 

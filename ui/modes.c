@@ -3,6 +3,7 @@
 #include "ui/command.h"
 #include "ui/demo.h"
 #include "ui/help.h"
+#include "ui/layout.h"
 #include "ui/navigate.h"
 #include "ui/quiz.h"
 #include "ui/rows.h"
@@ -92,7 +93,9 @@ static bool shadows_key(ui_state *s, int key, ui_action a) {
 static bool note_key(ui_state *s, int key, ui_action a) {
     (void)a;
     if (key == UI_KEY_BACKSPACE) return ui_demo_go_back(s);
-    return (key == UI_KEY_ENTER || key == ' ') && ui_demo_go_on(s);
+    if ((key != UI_KEY_ENTER && key != ' ') || !ui_demo_go_on(s)) return false;
+    s->tour_go = s->tour_of && ui_demo_is_over(s);
+    return true;
 }
 
 static bool stop_key(ui_state *s, int key, ui_action a) {
@@ -104,8 +107,15 @@ static bool stop_key(ui_state *s, int key, ui_action a) {
 
 static bool quiz_key(ui_state *s, int key, ui_action a) {
     (void)a;
-    if (key == UI_KEY_ENTER) ui_quiz_answer(s);
-    return key == UI_KEY_ENTER;
+    if (key != UI_KEY_ENTER) return false;
+    if (ui_quiz_go_on(s)) s->at_newest = true; // to the next question
+    else ui_quiz_answer(s);
+    return true;
+}
+
+// An open panel that the screen has no room for is not what q closes.
+static bool in_sight(const ui_state *s, ui_panel p) {
+    return !s->rows || ui_layout_of(s->rows, s->cols, &s->shown).panel[p].rows;
 }
 
 static void forget_edit(ui_state *s) { // the prompt stays as it was
@@ -116,7 +126,7 @@ static void forget_edit(ui_state *s) { // the prompt stays as it was
 // The last answer was cut by its length.
 static bool can_go_on(const ui_state *s) {
     return s->n_turns && s->turns[s->n_turns - 1].finish == LS_FINISH_LENGTH && !s->recording && !s->demo &&
-           s->editing < 0 && !ui_busy(s);
+           s->editing < 0 && !ui_busy(s) && !ui_quiz_hides(s) && !s->quiz.answered;
 }
 
 void ui_send_prompt(ui_state *s) {

@@ -1,6 +1,7 @@
 #include "ui/navigate.h"
 #include "ui/find.h"
 #include "ui/panels.h"
+#include "ui/quiz.h"
 #include "ui/rows.h"
 
 #include <stdio.h>
@@ -30,8 +31,10 @@ void ui_look_at(ui_state *s, int64_t step) {
         return;
     }
     if (step < 0) step = 0;
-    s->at_newest = step >= (int64_t)s->n_steps - 1;
-    s->view = s->at_newest ? s->n_steps - 1 : (size_t)step;
+    ui_quiz_go_on(s);
+    s->view = step < (int64_t)s->n_steps ? (size_t)step : s->n_steps - 1;
+    s->at_newest = false;
+    s->at_newest = ui_viewed_end(s) == s->n_steps;
     s->node = -1;
     ui_find_nothing(s);
     s->scroll[UI_OUTPUT] = s->scroll[UI_LOGITS] = s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = 0;

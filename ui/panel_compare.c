@@ -131,7 +131,7 @@ void ui_panel_compare(ui_panel_view *v) {
         return;
     }
     const ui_turn *t = &s->turns[r->turn];
-    const size_t view = ui_viewed_index(s), last = t->first_step + t->n_steps;
+    const size_t view = ui_viewed_end(s) - 1, last = t->first_step + t->n_steps;
     const bool inside = view >= t->first_step && view < last;
     double us = 0, all_us = 0;
     int32_t mine = 0, all = 0, forwards = 0;

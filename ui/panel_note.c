@@ -27,14 +27,13 @@ void ui_panel_note(ui_panel_view *v) {
         ui_draw(&p, n->say + line[i].from, line[i].to - line[i].from);
     }
     free(line);
-    if (ui_demo_is_over(s) && s->tour_of) {
-        snprintf(v->right, UI_RIGHT_BYTES, "Enter: %s",
-                 s->tour_stop < s->tour_of ? "the next stop" : "the end of the tour");
-        return;
-    }
+    const size_t told = s->demo_read + waits;
+    const bool last = s->tour_of && over && told == s->n_demo_notes;
     const int room = v->area.cols - 12 - (int)strlen(s->demo->title); // beside the title
-    const int used = snprintf(v->right, UI_RIGHT_BYTES, "%zu of %zu%s", s->demo_read + (waits ? 1 : 0),
-                              s->demo->n_notes, waits && !n->go_on ? ", Enter goes on" : "");
+    const int used = snprintf(v->right, UI_RIGHT_BYTES, "%zu of %zu%s", told, s->demo->n_notes,
+                              !last                       ? waits && !n->go_on ? ", Enter goes on" : ""
+                              : s->tour_stop < s->tour_of ? ", Enter: the next stop"
+                                                          : ", Enter: the end of the tour");
     static const char back[] = ", Backspace back";
     if (s->demo_read > (waits ? 0 : 1) && used + (int)strlen(back) <= room)
         snprintf(v->right + used, (size_t)(UI_RIGHT_BYTES - used), "%s", back);

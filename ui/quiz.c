@@ -16,7 +16,7 @@ void ui_quiz_toggle(ui_state *s) {
     if (!q->masked) q->masked = ls_malloc(sizeof *q->masked);
     q->on = !q->on;
     q->next = s->n_steps ? ui_viewed_index(s) + 1 : 0; // what is seen already is no question
-    q->asked = q->right = q->found = q->of = 0;
+    q->asked = q->right = q->found = q->of = q->answered = 0;
     s->node = -1;
     if (q->on) s->shown.focus = UI_TREE;
     ui_say(s, q->on ? "quiz: the next trees are shown before their verification" : "no quiz", false);
@@ -67,15 +67,33 @@ void ui_quiz_answer(ui_state *s) {
     q->right += right;
     q->found += found;
     q->of += depth > accepted ? depth : accepted;
-    q->next = ui_viewed_index(s) + 1;
+    q->answered = q->next = ui_viewed_index(s) + 1;
     s->node = step->path[accepted];
     char text[160];
     if (right) snprintf(text, sizeof text, "right: %d accepted", accepted);
     else if (!accepted) snprintf(text, sizeof text, "none was accepted; you marked %d", depth);
     else snprintf(text, sizeof text, "%d accepted; you marked %d, of which %d right", accepted, depth, found);
     const size_t at = strlen(text);
-    snprintf(text + at, sizeof text - at, "; score %d of %d, tokens %d of %d", q->right, q->asked, q->found, q->of);
+    snprintf(text + at, sizeof text - at, "; score %d of %d, tokens %d of %d; Enter goes on", q->right, q->asked,
+             q->found, q->of);
     ui_say(s, text, false);
+}
+
+bool ui_quiz_go_on(ui_state *s) {
+    if (!s->quiz.answered) return false;
+    s->quiz.answered = 0;
+    s->node = -1;
+    return true;
+}
+
+size_t ui_quiz_newest(const ui_state *s) {
+    if (s->quiz.answered) return s->quiz.answered - 1;
+    const size_t asked = ui_quiz_first_hidden(s);
+    return asked < s->n_steps ? asked : s->n_steps - 1;
+}
+
+void ui_quiz_on_step(ui_state *s) {
+    if (s->quiz.next == s->n_steps - 1 && !asks(ui_step(s, s->quiz.next))) s->quiz.next++;
 }
 
 void ui_quiz_question(const ui_state *s, ls_buf *out) {

@@ -65,7 +65,7 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
         char which[32] = "";
         if (s->n_turns > 1) snprintf(which, sizeof which, "turn %td, ", turn - s->turns + 1);
         if (s->at_newest) add(&f, 6, "%sstep %u", which, step->index);
-        else add(&f, 8, "%sstep %u, %zu behind", which, step->index, s->n_steps - 1 - ui_viewed_index(s));
+        else add(&f, 8, "%sstep %u, %zu behind", which, step->index, s->n_steps - ui_viewed_end(s));
         add(&f, 2, "ctx %d/%d", step->context_len + step->n_emitted, s->header.n_context);
         // of this step, or of those that the speeds beside are of
         const double waited = fmax(step->cpu_wait, ls_stats_waited(st));
@@ -244,6 +244,8 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
     if (rows < 2 && s->n_steps && c->cols < WIDE) rows = 2; // most steps take two: the panels stay where they are
     s->shown.message_rows = (int)rows;
     s->shown.empty = !s->n_turns;
+    s->rows = c->rows;
+    s->cols = c->cols;
     ui_layout l = ui_layout_of(c->rows, c->cols, &s->shown);
     if (l.too_small) {
         too_small(c);

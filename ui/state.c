@@ -55,7 +55,7 @@ static void forget_conversation(ui_state *s) {
     s->context.n = 0;
     s->at_newest = true;
     s->stats = (ls_stats){0};
-    s->stats_turn = s->stats_until = s->n_marks = s->quiz.next = 0;
+    s->stats_turn = s->stats_until = s->n_marks = s->quiz.next = s->quiz.answered = 0;
     memset(s->scroll, 0, sizeof s->scroll);
 }
 
@@ -95,6 +95,7 @@ static void cut_turns(ui_state *s, size_t turn) {
     s->stats = (ls_stats){0};
     s->stats_turn = s->stats_until = s->n_marks = 0;
     if (s->quiz.next > s->n_steps) s->quiz.next = s->n_steps;
+    s->quiz.answered = 0;
 }
 
 static void begin_turn(ui_state *s, ls_event *e) {
@@ -131,7 +132,8 @@ static void add_step(ui_state *s, ls_event *e) {
     while (s->context.n < (size_t)step->context_len) ls_ids_push(&s->context, -1); // steps that were left out
     int keep = step->n_emitted - (step->finish == LS_FINISH_EOS);
     for (int i = 0; i < keep; i++) ls_ids_push(&s->context, step->tree.nodes[step->path[i]].token);
-    if (!s->at_newest) return;
+    ui_quiz_on_step(s);
+    if (!s->at_newest || ui_quiz_newest(s) != s->n_steps - 1) return;
     s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = s->scroll[UI_LOGITS] = 0;
     s->node = -1;
     ui_find_nothing(s);
@@ -228,8 +230,19 @@ void ui_on_event(ui_state *s, ls_event *e) {
     ls_event_free(e);
 }
 
+// The last step of an answer may have no forward and emit one token, the end. It is shown with the step before it.
+static bool is_end(const ui_state *s, size_t i) {
+    return i && ui_turn_of(s, i) == ui_turn_of(s, i - 1) && !ui_step(s, i)->forward;
+}
+
 size_t ui_viewed_index(const ui_state *s) {
-    return s->at_newest || s->view >= s->n_steps ? s->n_steps - 1 : s->view;
+    const size_t newest = ui_quiz_newest(s), view = s->at_newest || s->view > newest ? newest : s->view;
+    return view - is_end(s, view);
+}
+
+size_t ui_viewed_end(const ui_state *s) {
+    const size_t end = ui_viewed_index(s) + 1;
+    return end + (end < s->n_steps && is_end(s, end));
 }
 
 const ls_step *ui_step(const ui_state *s, size_t i) {
@@ -267,7 +280,7 @@ const ls_stats *ui_stats(ui_state *s) {
         return &s->stats;
     }
     const size_t view = ui_viewed_index(s), turn = (size_t)(ui_turn_of(s, view) - s->turns);
-    const size_t first = s->turns[turn].first_step, end = view + !ui_quiz_hides(s); // of what is counted
+    const size_t first = s->turns[turn].first_step, end = ui_quiz_hides(s) ? view : ui_viewed_end(s);
     if (turn != s->stats_turn || s->stats_until < first) {
         s->n_marks = 0;
         s->stats = (ls_stats){0};

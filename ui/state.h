@@ -86,6 +86,7 @@ typedef struct {
 typedef struct {
     bool on;
     size_t next;      // first step that may be asked about
+    size_t answered;  // the number of steps up to the one whose answer is shown until the user goes on; 0: none is
     int asked, right; // answers
     int found, of;    // tokens of the paths: what was said and is so, of what was said or is so
     ls_step *masked;  // room for a step; owned
@@ -159,6 +160,7 @@ typedef struct {
     const ls_shadow_way *ways; // once they were made; borrowed
     int n_ways, shadow;        // shadow: the chosen one
     ui_quiz quiz;
+    int rows, cols; // of the frame that was drawn last; 0: none was
     bool shadows_always;      // also while it decodes, whatever they cost
     ui_shadows *shadows;      // NULL: never opened; owned
     const char *const *words; // that commands complete to, besides actions; borrowed, ends with NULL; may be NULL
@@ -207,6 +209,7 @@ const ls_step *ui_viewed(const ui_state *s);         // NULL before the first st
 int ui_inspected(const ui_state *s);                 // row of the viewed tree; valid if there is one
 const ls_step *ui_step(const ui_state *s, size_t i); // for a moment, see ui_steps_at
 size_t ui_viewed_index(const ui_state *s);           // valid if there is one
+size_t ui_viewed_end(const ui_state *s);             // so many steps are told up to there
 const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
 const ls_stats *ui_stats(ui_state *s);                  // of the viewed turn, up to the viewed step
 int ui_preview(const ui_state *s, const ls_step *step); // row that the previewed rule would let stand; -1: none

@@ -124,13 +124,17 @@ void ui_act(ui_state *s, ui_action a) {
             break;
         }
         ui_request_of(s, s->run_state == LS_STATE_PAUSED ? LS_CMD_RUN : LS_CMD_PAUSE, NULL, 0);
-        if (s->run_state == LS_STATE_PAUSED) s->at_newest = true;
+        if (s->run_state == LS_STATE_PAUSED) {
+            ui_quiz_go_on(s);
+            s->at_newest = true;
+        }
         break;
     case UI_ACT_STEP:
     case UI_ACT_STEP_10:
         if (ended(s)) break;
         if (!ui_busy(s)) ui_say(s, "nothing is being decoded: type a prompt first", false);
         else {
+            ui_quiz_go_on(s);
             s->at_newest = s->demo_held = true;
             ui_request_of(s, LS_CMD_STEP, NULL, a == UI_ACT_STEP ? 1 : 10);
         }

@@ -294,7 +294,9 @@ CLAIMS = {
          lambda r, s, d: (lambda n: n["source"] == "retrieved" and (n["match_n"], n["match_pos"], n["match_n"], n["match_pos"]))
          (accepted(s)[0])),
         ("Five or more tokens in one run of the model.", lambda r, s, d: len(s["emitted"]) >= 5),
-        ("That token is the root now, and the text ends with it.", lambda r, s, d: s["finish"] == "eos" and len(s["emitted"]) == 1),
+        ('The drafts go on with the next sentence, but the model ends its text after "{}".',
+         lambda r, s, d: (lambda end: end["finish"] == "eos" and len(end["emitted"]) == 1 and s["rows"] - 1 > len(accepted(s))
+                            and r.text(s["emitted"][-2:]).strip())(r.steps[s["index"] + 1])),
         ("Most drafts came from the prompt itself", lambda r, s, d: 2 * r.accepted("retrieved") > r.accepted()),
     ],
     "race": [

@@ -77,7 +77,7 @@ class Keys(unittest.TestCase):
                 s.keys("Space")
                 s.wait("REPLAY ENDED", "60 tokens")
                 s.keys("[", "[")
-                s.wait("2 behind")
+                s.wait("3 behind")
                 s.keys("Space")
                 s.wait("the recording has ended")
                 s.keys("C-n")

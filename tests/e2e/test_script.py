@@ -263,10 +263,12 @@ reject root +
 {keys_to(first, right)}
 key Enter
 expect right:
-expect score 1 of 1
+expect score 1 of 1, tokens
+expect Enter goes on
 expect root +
-type :goto {second}
+reject not yet verified
 key Enter
+expect step {second}
 expect not yet verified
 expect 1/1 right
 {keys_to(second, wrong)}

@@ -298,8 +298,13 @@ static void statistics_follow_the_view(void **state) {
     assert_int_equal(emitted, 100);
     assert_int_equal(s.context.n, s.turns[0].n_ids + 100);
     key(&s, UI_KEY_ESC);
+    assert_false(ui_step(&s, s.n_steps - 1)->forward); // so the last step is seen with the one before it
+    assert_true(ui_viewed(&s)->forward);
     key(&s, '[');
-    assert_int_equal(ui_stats(&s)->steps, steps - 1);
+    assert_int_equal(ui_stats(&s)->steps, steps - 2);
+    key(&s, ']');
+    assert_true(s.at_newest);
+    assert_int_equal(ui_stats(&s)->steps, steps);
     key(&s, 'g');
     assert_int_equal(ui_stats(&s)->steps, 1);
     key(&s, '}');

@@ -68,16 +68,19 @@ static void frame(film *f) {
     f->shown = f->now;
 }
 
-// The screen shows what an event brings after its time has passed, as a replay does.
+// The screen shows a prompt while it is read, and a step after its time has passed, as a replay does.
 static void play(film *f, ls_event *e, double speed) {
     const ls_event_kind kind = e->kind;
     double ms = 0;
     if (kind == LS_EV_PROMPT) ms = e->prompt.prefill_ms;
     ui_on_event(&f->state, e);
     if (kind == LS_EV_STEP && f->state.n_steps) ms = ui_step(&f->state, f->state.n_steps - 1)->t_total_us / 1e3;
-    f->state.run_state = kind == LS_EV_END ? LS_STATE_IDLE : LS_STATE_RUNNING;
+    f->state.run_state = kind == LS_EV_END      ? LS_STATE_IDLE
+                         : kind == LS_EV_PROMPT ? LS_STATE_PREFILL
+                                                : LS_STATE_RUNNING;
+    if (kind == LS_EV_PROMPT) frame(f);
     if (ms > 0 && isfinite(ms)) f->now += ms / 1e3 / speed;
-    if (kind == LS_EV_END || kind == LS_EV_PROMPT || f->now - f->shown >= 1.0 / FRAMES_PER_S) frame(f);
+    if (kind == LS_EV_END || f->now - f->shown >= 1.0 / FRAMES_PER_S) frame(f);
 }
 
 static ls_code shoot(const ls_command_line *c, bool moving, ls_buf *out, ls_err *err) {

@@ -71,6 +71,8 @@ class Film(unittest.TestCase):
                 self.assertEqual((r.returncode, r.stderr), (0, ""))
             picture, frames = Picture(d + "/f.svg"), list(film(d + "/f.cast"))
             self.assertGreater(len(frames), 10)
+            self.assertEqual(frames[0][0], 0)  # while the prompt is read there is a picture, too
+            self.assertTrue(any("READING" in row for row in picture.at(0.001)), picture.at(0.001))
             self.assertAlmostEqual(picture.length, frames[-1][0], places=2)
             for (when, rows), (until, _) in zip(frames, frames[1:]):
                 if until - when > 0.002:  # times are written in milliseconds

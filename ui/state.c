@@ -111,6 +111,7 @@ static void begin_turn(ui_state *s, ls_event *e) {
                                        .temperature = e->prompt.temperature};
     ui_thinking_begin(&s->turns[s->n_turns - 1].thinking, &s->tokens, e->prompt.ids, e->prompt.n_ids);
     memcpy(s->turns[s->n_turns - 1].method, e->prompt.method, sizeof e->prompt.method);
+    s->header.costs = e->prompt.costs;
     e->prompt.text = NULL;
     if ((int64_t)s->context.n > first) s->context.n = first > 0 ? (size_t)first : 0;
     while ((int64_t)s->context.n < first) ls_ids_push(&s->context, -1);

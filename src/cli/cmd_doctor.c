@@ -10,6 +10,7 @@
 #include "cli/progress.h"
 #include "engine/device.h"
 #include "engine/engine_torch.h"
+#include "engine/measured.h"
 #include "engine/ranks.h"
 #include "engine/threads.h"
 #include "costs/costs.h"
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct {
@@ -211,6 +213,57 @@ static void check_files(report *r) {
     ls_buf_free(&text);
 }
 
+typedef struct {
+    report *r;
+    int n;
+} measurements;
+
+// The key says of what it is (engine/measured.c): version | sha256 | device | arithmetic | kernel | library | threads |
+// processor.
+static void show_measured(void *ud, const char *what, const char *key, const ls_measured *is) {
+    static const char *const how[] = {"by few forwards; they are measured again when nobody waits",
+                                      "while other programs ran; they are measured again",
+                                      "while the machine was quiet"};
+    enum { SHA256 = 1, DEVICE, DTYPE, THREADS = 6, PARTS = 8 };
+    measurements *m = ud;
+    char *copy = ls_strdup(key), *part[PARTS] = {copy}, when[32] = "?";
+    const time_t at = (time_t)is->when;
+    struct tm day;
+    int n = 1;
+    for (char *p = copy; n < PARTS && (p = strstr(p, " | ")); p += 3) {
+        *p = 0;
+        part[n++] = p + 3;
+    }
+    if (localtime_r(&at, &day)) strftime(when, sizeof when, "%Y-%m-%d %H:%M", &day);
+    if (n > THREADS) {
+        char *detail = ls_format("%s of model %.12s, %s, %s, %s: %s, %s", what, part[SHA256], part[DEVICE], part[DTYPE],
+                                 part[THREADS], when, how[is->how]);
+        begin(m->r, "measured", true, false, detail);
+        ls_jw_field_str(&m->r->json, "what", what);
+        ls_jw_field_str(&m->r->json, "key", key);
+        ls_jw_field_int(&m->r->json, "when", is->when);
+        ls_jw_field_str(&m->r->json, "how", ls_measured_hows[is->how]);
+        ls_jw_close(&m->r->json, '}');
+        free(detail);
+        m->n++;
+    }
+    free(copy);
+}
+
+// What is kept of earlier measurements.
+static void check_measured(report *r) {
+    measurements m = {.r = r};
+    ls_measured_list(show_measured, &m);
+    if (!m.n) say(r, "measured", true, false, "nothing yet: the first start measures threads and forwards");
+}
+
+static void forget(report *r) {
+    const int n = ls_measured_forget();
+    char *detail = ls_format("%d measurement%s removed", n, ls_plural(n));
+    say(r, "measured", true, false, detail);
+    free(detail);
+}
+
 // Measures how many threads are fastest and what forwards cost here, and keeps both for later runs.
 static void calibrate(report *r, const ls_command_line *c) {
     ls_model m = {0};
@@ -224,7 +277,7 @@ static void calibrate(report *r, const ls_command_line *c) {
     ls_costs_noise noise;
     char line[LS_COSTS_NOTE];
     if (!code) code = ls_threads_choose(&m, true, ls_gauge_show, &gauge, &err);
-    if (!code) code = ls_costs_get(&z, &m, true, LS_BUSY, &noise, ls_gauge_show, &gauge, &err);
+    if (!code) code = ls_costs_get(&z, &m, LS_COSTS_ANEW, LS_BUSY, &noise, ls_gauge_show, &gauge, &err);
     ls_gauge_clear(&gauge);
     if (code) say(r, "costs", false, true, err.msg);
     else {
@@ -264,6 +317,8 @@ int ls_cmd_doctor(const ls_command_line *c) {
     ls_run_setup_free(&setup);
     check_config(&r);
     check_files(&r);
+    if (c->forget) forget(&r);
+    else check_measured(&r);
     check_terminal(&r);
     if (c->calibrate) calibrate(&r, c);
     ls_jw_close(&r.json, ']');

@@ -91,7 +91,7 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
     if ((code = ls_prompt_encode(&r->model, r->setup.s.format, r->setup.s.system, prompt->p, prompt->n, &r->prompt,
                                  err)) ||
         (code = ls_session_new(&r->session, &r->model, &r->setup.s.decode, err)) ||
-        (code = ls_session_calibrate(r->session, ls_gauge_show, &r->progress, err)))
+        (code = ls_session_calibrate(r->session, LS_COSTS_AT_ONCE, ls_gauge_show, &r->progress, err)))
         return code;
     ls_prompt_describe(r->model.engine, (int32_t)r->prompt.n, r->reading, sizeof r->reading);
     if (r->prompt.n >= LONG_PROMPT) ls_gauge_at_once(&r->progress);

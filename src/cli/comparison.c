@@ -76,7 +76,7 @@ ls_code ls_comparison_open(ls_comparison *k, ls_contender *c, int n, ls_err *err
     if (!code) k->b.exact = k->model.engine->exact;
     for (int i = 0; i < n && !code; i++) {
         if ((code = ls_session_new(&k->sessions[i], &k->model, &c[i].setup.s.decode, err))) break;
-        code = ls_session_calibrate(k->sessions[i], ls_gauge_show, k->gauge, err);
+        code = ls_session_calibrate(k->sessions[i], LS_COSTS_MEASURED, ls_gauge_show, k->gauge, err);
     }
     return code;
 }

@@ -131,7 +131,7 @@ static ls_code record_one(lab *k, size_t run, size_t item, const char *path, ls_
     const ls_item_listener listener = {begin, step, end, &r};
     ls_result result = {0};
     ls_code code = ls_session_new(&r.session, &k->model, &r.setup->decode, err);
-    if (!code) code = ls_session_calibrate(r.session, ls_gauge_show, k->gauge, err);
+    if (!code) code = ls_session_calibrate(r.session, LS_COSTS_MEASURED, ls_gauge_show, k->gauge, err);
     if (!code) {
         r.kept = ls_conversation_new(k->model.vocab);
         code = ls_item_run(r.session, &k->model, r.setup, &k->suite.items[item], &listener, &result, err);
@@ -192,7 +192,7 @@ static ls_code load(lab *k, const ls_options *o, ls_cost_curve *costs, ls_err *e
     ls_gauge_watch(k->gauge, &setup.s.model.engine);
     ls_code code = ls_model_load(&k->model, &setup.s.model, err);
     if (!code) code = ls_session_new(&s, &k->model, &setup.s.decode, err);
-    if (!code) code = ls_session_calibrate(s, ls_gauge_show, k->gauge, err);
+    if (!code) code = ls_session_calibrate(s, LS_COSTS_MEASURED, ls_gauge_show, k->gauge, err);
     if (!code) {
         ls_run_describe(&k->here, &k->model, s, &setup.s.decode);
         *costs = *ls_session_costs(s);

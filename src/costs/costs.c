@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { CONTEXT = 256 };
-static const char magic[] = "logitspec-costs 2";
+static const char magic[] = "logitspec-costs 3";
 
 // ---- measuring
 
@@ -34,6 +34,25 @@ ls_code ls_costs_measure_briefly(ls_cost_curve *z, ls_timeline *t, ls_err *err) 
     if (code) return code;
     ls_costs_of_two(z, one, few, ls_cost_rows[FEW]);
     return LS_OK;
+}
+
+// In an empty context, for the first answer: straight lines between a few sizes. The largest only where it takes no
+// time that one notices, as on a GPU, where it is the one that decides.
+static ls_code measure_at_once(ls_cost_curve *z, ls_timeline *t, ls_err *err) {
+    enum { SIZES = 4, LARGE = 2 };
+    static const int32_t rows[SIZES] = {1, 4, 16, 64};
+    static const double NOTICED_MS = 100;
+    double ms[SIZES];
+    size_t n = SIZES - 1;
+    *z = (ls_cost_curve){0};
+    ls_code code = ls_measure_forward(t, rows[LARGE], 1, &ms[LARGE], err); // threads, pages and buffers are touched
+    if (!code && ms[LARGE] * rows[n] / rows[LARGE] < NOTICED_MS) n = SIZES;
+    for (size_t i = 0; i < n && !code; i++) {
+        code = ls_measure_forward(t, rows[i], 1, &ms[i], err);
+        if (i) ms[i] = fmax(ms[i], ms[i - 1]);
+    }
+    if (!code) ls_cost_of_points(z, rows, ms, n);
+    return code;
 }
 
 static ls_code measure(ls_cost_curve *z, ls_timeline *t, double *one_again, ls_progress progress, void *ud,
@@ -110,7 +129,7 @@ bool ls_costs_note(const ls_costs_noise *n, char *out) {
     else snprintf(how, sizeof how, "one row took %.1f times as long a moment later", n->apart);
     snprintf(out, LS_COSTS_NOTE, "the machine is busy (%s): %s", how,
              n->kept ? "the costs of rows that were measured earlier stay in force"
-                     : "the costs of rows are measured again at the next start");
+                     : "the costs of rows are measured again in ten minutes");
     return true;
 }
 
@@ -123,11 +142,16 @@ static void key_of(const ls_model *m, char key[LS_MEASURED_KEY]) {
     ls_measured_key(m, threads, key);
 }
 
-static bool load(ls_cost_curve *z, const char *path, const char *key) {
+typedef struct {
+    ls_cost_curve curve;
+    ls_measured is;
+} kept_costs;
+
+static bool load(kept_costs *k, const char *path, const char *key) {
     ls_cost_curve in = {0};
-    FILE *f = ls_measured_open(path, magic, key);
+    FILE *f = ls_measured_open(path, magic, key, &k->is);
     if (!f) return false;
-    bool ok = fscanf(f, "context %d slope %lf prefill %lf", &in.cost_context, &in.slope_ms, &in.prefill_ms) == 3 &&
+    bool ok = fscanf(f, " context %d slope %lf prefill %lf", &in.cost_context, &in.slope_ms, &in.prefill_ms) == 3 &&
               in.cost_context >= 0 && in.prefill_ms >= 0 && in.prefill_ms < 1e6 && in.slope_ms >= 0 &&
               in.slope_ms < 1e3;
     for (int i = 0; ok && i < LS_COST_SIZES; i++) {
@@ -136,42 +160,71 @@ static bool load(ls_cost_curve *z, const char *path, const char *key) {
              in.base_ms[i] < 1e7;
     }
     fclose(f);
-    if (ok) *z = in;
+    k->curve = in;
     return ok;
 }
 
-static void save(const ls_cost_curve *z, const char *path, const char *key) {
+static void save(const kept_costs *k, const char *path, const char *key) {
+    const ls_cost_curve *z = &k->curve;
     ls_buf text = {0};
     ls_buf_fmt(&text, "context %d slope %.9g prefill %.6g\n", z->cost_context, z->slope_ms, z->prefill_ms);
     for (int i = 0; i < LS_COST_SIZES; i++) ls_buf_fmt(&text, "%d %.6g\n", ls_cost_rows[i], z->base_ms[i]);
-    ls_measured_write(path, magic, key, &text);
+    ls_measured_write(path, magic, key, &k->is, &text);
     ls_buf_free(&text);
 }
 
-ls_code ls_costs_get(ls_cost_curve *out, ls_model *m, bool again, double busy, ls_costs_noise *noise,
+// What other sessions of this process begin with.
+static void remember(ls_model *m, const kept_costs *k) {
+    m->costs = ls_realloc(m->costs, sizeof *k);
+    memcpy(m->costs, k, sizeof *k);
+}
+
+static bool will_do(const ls_measured *is, ls_costs_wish wish) {
+    return wish == LS_COSTS_AT_ONCE
+               ? is->how == LS_MEASURED_BUSY || ls_measured_lasts(is)
+               : wish == LS_COSTS_MEASURED && is->how != LS_MEASURED_BRIEFLY && ls_measured_lasts(is);
+}
+
+bool ls_costs_due(const ls_model *m) {
+    const kept_costs *k = m->costs;
+    return k && !will_do(&k->is, LS_COSTS_MEASURED);
+}
+
+ls_code ls_costs_get(ls_cost_curve *out, ls_model *m, ls_costs_wish wish, double busy, ls_costs_noise *noise,
                      ls_progress progress, void *ud, ls_err *err) {
+    const bool slow = m->engine->slow && wish != LS_COSTS_ANEW;
     char key[LS_MEASURED_KEY];
+    kept_costs before, now = {0};
+    *noise = (ls_costs_noise){0};
     key_of(m, key);
     char *path = ls_measured_path(m, key);
-    ls_code code = LS_OK;
-    *noise = (ls_costs_noise){0};
     if (!path) busy = 2; // the times of the scripted model mean nothing
-    if (!again && m->costs) *out = *(const ls_cost_curve *)m->costs;
-    else if (again || !path || !load(out, path, key)) {
-        const bool briefly = m->engine->slow && !again;
+    const bool kept = path && load(&before, path, key);
+    if (!kept && m->costs) before = *(const kept_costs *)m->costs; // where no file can be written
+    if ((kept || m->costs) && will_do(&before.is, wish)) now = before;
+    else {
         ls_timeline *t;
-        code = m->engine->timeline(m->engine, 0, &t, err);
+        ls_code code = m->engine->timeline(m->engine, 0, &t, err);
         if (!code)
-            code = briefly ? ls_costs_measure_briefly(out, t, err)
-                           : measure_in_peace(out, t, busy, noise, progress, ud, err);
+            code = slow                       ? ls_costs_measure_briefly(&now.curve, t, err)
+                   : wish == LS_COSTS_AT_ONCE ? measure_at_once(&now.curve, t, err)
+                                              : measure_in_peace(&now.curve, t, busy, noise, progress, ud, err);
         if (t) t->free(t);
-        noise->kept = !code && noise->busy && path && load(out, path, key);
-        if (!code && path && !briefly && !noise->busy) save(out, path, key);
-        if (!code && noise->busy && !noise->kept) { // other sessions shall not measure anew
-            m->costs = ls_realloc(m->costs, sizeof *out);
-            memcpy(m->costs, out, sizeof *out);
+        if (code) {
+            free(path);
+            return code;
         }
+        now.is = ls_measured_now(slow || wish == LS_COSTS_AT_ONCE ? LS_MEASURED_BRIEFLY
+                                 : noise->busy                    ? LS_MEASURED_BUSY
+                                                                  : LS_MEASURED_QUIETLY);
+        noise->kept = noise->busy && kept && before.is.how == LS_MEASURED_QUIETLY;
+        if (noise->kept) now = before;
+        else if (kept && now.is.how == LS_MEASURED_BRIEFLY && before.is.how == LS_MEASURED_BRIEFLY)
+            take_shorter(&now.curve, &before.curve);
+        if (path && !slow && !noise->kept) save(&now, path, key);
     }
+    if (path && !slow) remember(m, &now);
+    *out = now.curve;
     free(path);
-    return code;
+    return LS_OK;
 }

@@ -185,11 +185,11 @@ void ls_session_stop(ls_session *s) {
     s->active = false;
 }
 
-ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err) {
+ls_code ls_session_calibrate(ls_session *s, ls_costs_wish wish, ls_progress progress, void *ud, ls_err *err) {
     if (s->costs.given) return LS_OK;
     ls_costs_noise noise;
     char line[LS_COSTS_NOTE];
-    const ls_code code = ls_costs_get(&s->costs, s->model, false, LS_BUSY, &noise, progress, ud, err);
+    const ls_code code = ls_costs_get(&s->costs, s->model, wish, LS_BUSY, &noise, progress, ud, err);
     if (!code && s->note && ls_costs_note(&noise, line)) s->note(s->ud, line);
     return code;
 }

@@ -8,6 +8,7 @@
 // plain decoding emits, given an engine that is exact.
 #pragma once
 #include "base/buf.h"
+#include "costs/costs.h"
 #include "decode/drafting.h"
 #include "engine/load.h"
 #include "decode/step.h"
@@ -19,8 +20,8 @@ ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_option
 void ls_session_free(ls_session *s);
 
 // What forwards of 1 to 64 rows cost on this machine, from the cache or measured (costs/costs.h); needed before the
-// first step of a method that sizes its trees.
-ls_code ls_session_calibrate(ls_session *s, ls_progress progress, void *ud, ls_err *err);
+// first step of a method that sizes its trees. Also between turns, to measure what began with few forwards.
+ls_code ls_session_calibrate(ls_session *s, ls_costs_wish wish, ls_progress progress, void *ud, ls_err *err);
 const ls_cost_curve *ls_session_costs(const ls_session *s);
 const ls_drafter *ls_session_drafter(const ls_session *s); // NULL for plain decoding
 

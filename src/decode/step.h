@@ -180,7 +180,8 @@ typedef struct {
             int32_t context_len; // committed tokens after the prefill
             double prefill_ms;
             char method[32];
-            double temperature; // 0: greedy
+            double temperature;  // 0: greedy
+            ls_cost_curve costs; // as the turn begins; zeros: not known
         } prompt;
         ls_packed *step;
         struct { // a turn is over

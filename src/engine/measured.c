@@ -6,8 +6,12 @@
 #include "base/processors.h"
 #include "base/str.h"
 
+#include <dirent.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 ls_code ls_measure_forward(ls_timeline *t, int32_t rows, int repeats, double *best_ms, ls_err *err) {
     static const lst_sampling greedy = {.top_p = 1};
@@ -46,22 +50,105 @@ char *ls_measured_path(const ls_model *m, const char *key) {
     return path;
 }
 
-static bool next_is(FILE *f, const char *want) {
-    char line[LS_MEASURED_KEY + 8];
-    const size_t n = strlen(want);
-    return fgets(line, sizeof line, f) && !strncmp(line, want, n) && line[n] == '\n';
+const char *const ls_measured_hows[] = {"briefly", "busy", "quietly"};
+
+ls_measured ls_measured_now(ls_measured_how how) {
+    return (ls_measured){.when = time(NULL), .how = how};
 }
 
-FILE *ls_measured_open(const char *path, const char *magic, const char *key) {
+bool ls_measured_lasts(const ls_measured *m) {
+    enum { AGAIN_S = 600 };
+    const int64_t age = time(NULL) - m->when; // of a clock that may have been set back
+    return m->how == LS_MEASURED_QUIETLY || (age >= 0 && age < AGAIN_S);
+}
+
+typedef struct {
+    char magic[64], key[LS_MEASURED_KEY];
+    ls_measured is;
+} head;
+
+static bool read_line(FILE *f, char *line, int size) {
+    if (!fgets(line, size, f)) return false;
+    char *end = strchr(line, '\n');
+    if (end) *end = 0;
+    return end != NULL;
+}
+
+// Open behind its head. NULL: it is not there, or is none of ours.
+static FILE *open_file(const char *path, head *h) {
     FILE *f = fopen(path, "re");
-    if (!f || (next_is(f, magic) && next_is(f, key))) return f;
+    char word[16] = "";
+    int how = 0;
+    const bool ok = f && read_line(f, h->magic, sizeof h->magic) && read_line(f, h->key, sizeof h->key) &&
+                    fscanf(f, "measured %" SCNd64 " %15s", &h->is.when, word) == 2;
+    while (how < LS_MEASURED_HOWS && strcmp(word, ls_measured_hows[how])) how++;
+    h->is.how = (ls_measured_how)how;
+    if (ok && how < LS_MEASURED_HOWS) return f;
+    if (f) fclose(f);
+    return NULL;
+}
+
+FILE *ls_measured_open(const char *path, const char *magic, const char *key, ls_measured *is) {
+    head h;
+    FILE *f = open_file(path, &h);
+    if (!f) return NULL;
+    *is = h.is;
+    if (!strcmp(h.magic, magic) && !strcmp(h.key, key)) return f;
     fclose(f);
     return NULL;
 }
 
-void ls_measured_write(const char *path, const char *magic, const char *key, const ls_buf *text) {
+// Calls with each file of the folder that is one of ours; returns how many there were.
+static int walk(void (*visit)(void *ud, const char *path, const head *h), void *ud) {
+    static const char own[] = "logitspec-";
+    char *folder = ls_user_path("XDG_CACHE_HOME", ".cache", "costs");
+    DIR *d = folder ? opendir(folder) : NULL;
+    int n = 0;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char *path = ls_format("%s/%s", folder, e->d_name);
+        head h;
+        FILE *f = *e->d_name == '.' ? NULL : open_file(path, &h);
+        if (f) fclose(f);
+        if (f && !strncmp(h.magic, own, sizeof own - 1)) {
+            visit(ud, path, &h);
+            n++;
+        }
+        free(path);
+    }
+    if (d) closedir(d);
+    free(folder);
+    return n;
+}
+
+typedef struct {
+    ls_measured_each each;
+    void *ud;
+} listener;
+
+static void tell(void *ud, const char *path, const head *h) {
+    const listener *l = ud;
+    (void)path;
+    l->each(l->ud, strstr(h->magic, "threads") ? "threads" : "costs", h->key, &h->is);
+}
+
+void ls_measured_list(ls_measured_each each, void *ud) {
+    walk(tell, &(listener){each, ud});
+}
+
+static void remove_file(void *ud, const char *path, const head *h) {
+    (void)ud;
+    (void)h;
+    unlink(path);
+}
+
+int ls_measured_forget(void) {
+    return walk(remove_file, NULL);
+}
+
+void ls_measured_write(const char *path, const char *magic, const char *key, const ls_measured *is,
+                       const ls_buf *text) {
     ls_buf all = {0};
-    ls_buf_fmt(&all, "%s\n%s\n", magic, key);
+    ls_buf_fmt(&all, "%s\n%s\nmeasured %" PRId64 " %s\n", magic, key, is->when, ls_measured_hows[is->how]);
     ls_buf_add(&all, text->p, text->n);
     ls_make_folders(path);
     ls_write_file(path, &all, NULL); // else it is measured again next time

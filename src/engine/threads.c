@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char magic[] = "logitspec-threads 1";
+static const char magic[] = "logitspec-threads 2";
 
 // The largest number below n that is a power of two or three times one; 0: there is none.
 static int32_t next_below(int32_t n) {
@@ -44,7 +44,8 @@ ls_code ls_threads_fastest(int32_t usual, int32_t most, ls_threads_timer time, v
 typedef struct {
     ls_engine *engine;
     ls_timeline *t;
-    int calls; // of time_forwards, so far
+    int calls;   // of time_forwards, so far
+    bool waited; // with the usual number, for processors
     ls_progress progress;
     void *ud;
 } trial;
@@ -56,9 +57,14 @@ static ls_code time_forwards(void *ud, int32_t n, double *ms, ls_err *err) {
     // how many numbers will be timed is not known: ever less is left
     if (x->progress && !x->progress(x->ud, "measuring threads", 1 - 1.0 / ++x->calls))
         return ls_fail(err, LS_E_CANCELLED, "the measurement of threads was cancelled");
+    ls_cpu_wait load = {0};
     ls_code code = x->engine->use_threads(x->engine, n, err);
+    if (!code) code = ls_measure_forward(x->t, 1, 1, &one, err); // from here on its threads are there
+    ls_cpu_wait_share(&load, 0);
     if (!code) code = ls_measure_forward(x->t, 1, REPEATS, &one, err);
     if (!code) code = ls_measure_forward(x->t, FEW, REPEATS, &few, err);
+    // A program on one of two processors makes one thread the fastest, and does not disturb it.
+    if (n == x->engine->usual_threads) x->waited |= ls_cpu_wait_share(&load, 0) > LS_BUSY;
     if (!code) *ms = one + few;
     return code;
 }
@@ -71,7 +77,8 @@ static int32_t layers_to_time(const ls_engine *e) {
     return BYTES < layer * e->n_layers ? (int32_t)(BYTES / layer) + 1 : 0;
 }
 
-static ls_code measure(ls_engine *e, bool *busy, ls_progress progress, void *ud, ls_err *err) {
+// *busy: not even the fastest number had its processors; *sure: one thread for each core had them.
+static ls_code measure(ls_engine *e, bool *busy, bool *sure, ls_progress progress, void *ud, ls_err *err) {
     int32_t best;
     double ms;
     trial x = {.engine = e, .progress = progress, .ud = ud};
@@ -84,14 +91,15 @@ static ls_code measure(ls_engine *e, bool *busy, ls_progress progress, void *ud,
     ls_cpu_wait_share(&load, 0);
     for (int i = 0; i < 2 && !code; i++) code = time_forwards(&x, best, &ms, err);
     *busy = ls_cpu_wait_share(&load, 0) > LS_BUSY;
+    *sure = !*busy && !x.waited;
     if (x.t) x.t->free(x.t);
     return code;
 }
 
-static bool load(ls_engine *e, const char *path, const char *key) {
+static bool load(ls_engine *e, const char *path, const char *key, ls_measured *is) {
     int32_t n;
-    FILE *f = path ? ls_measured_open(path, magic, key) : NULL;
-    const bool ok = f && fscanf(f, "threads %d", &n) == 1 && !e->use_threads(e, n, NULL);
+    FILE *f = path ? ls_measured_open(path, magic, key, is) : NULL;
+    const bool ok = f && fscanf(f, " threads %d", &n) == 1 && !e->use_threads(e, n, NULL);
     if (f) fclose(f);
     return ok;
 }
@@ -104,15 +112,20 @@ ls_code ls_threads_choose(ls_model *m, bool again, ls_progress progress, void *u
     ls_measured_key(m, range, key);
     char *path = ls_measured_path(m, key);
     ls_code code = LS_OK;
-    if (again || !load(e, path, key)) {
-        bool busy;
-        code = measure(e, &busy, progress, ud, err);
-        if (!code && !busy && path) {
+    ls_measured is;
+    bool kept = load(e, path, key, &is);
+    if (again || !kept || !ls_measured_lasts(&is)) {
+        bool busy, sure;
+        code = measure(e, &busy, &sure, progress, ud, err);
+        kept = kept && (code || busy || (!sure && is.how == LS_MEASURED_QUIETLY)) && load(e, path, key, &is);
+        if ((code || busy) && !kept) e->use_threads(e, e->usual_threads, NULL);
+        if (!code && path && !(kept && is.how == LS_MEASURED_QUIETLY)) {
             ls_buf text = {0};
+            is = ls_measured_now(sure ? LS_MEASURED_QUIETLY : LS_MEASURED_BUSY);
             ls_buf_fmt(&text, "threads %d\n", e->threads);
-            ls_measured_write(path, magic, key, &text);
+            ls_measured_write(path, magic, key, &is, &text);
             ls_buf_free(&text);
-        } else if ((code || busy) && !load(e, path, key)) e->use_threads(e, e->usual_threads, NULL);
+        }
     }
     free(path);
     return code == LS_E_CANCELLED ? code : LS_OK;

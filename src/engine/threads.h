@@ -13,6 +13,7 @@ typedef ls_code (*ls_threads_timer)(void *ud, int32_t n, double *ms, ls_err *err
 ls_code ls_threads_fastest(int32_t usual, int32_t most, ls_threads_timer time, void *ud, int32_t *best, ls_err *err);
 
 // Has m's engine use the fastest number, unless its number is fixed or the engine is slow (engine/engine.h). again:
-// time forwards even if a choice is kept. One for each core stays, and nothing is kept, if a forward fails or other
-// programs have the processors; if they do and a choice is kept, that is used. Errors: LS_E_CANCELLED.
+// time forwards even if a choice is kept. If a forward fails or other programs have the processors, the choice that is
+// kept stays, else one for each core. A choice is kept with how sure it is (engine/measured.h): where one thread for
+// each core had to wait for processors, a smaller number may be the fastest only for now. Errors: LS_E_CANCELLED.
 ls_code ls_threads_choose(ls_model *m, bool again, ls_progress progress, void *ud, ls_err *err);

@@ -177,6 +177,13 @@ bool ls_channel_closing(ls_channel *c) {
     return closing;
 }
 
+bool ls_channel_wanted(ls_channel *c) {
+    pthread_mutex_lock(&c->lock);
+    const bool wanted = c->closing || c->commands;
+    pthread_mutex_unlock(&c->lock);
+    return wanted;
+}
+
 bool ls_channel_stopping(ls_channel *c) {
     pthread_mutex_lock(&c->lock);
     const bool stopping = c->closing || c->stopping;

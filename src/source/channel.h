@@ -47,3 +47,4 @@ bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms);
 void ls_queued_command_free(ls_queued_command *q); // accepts NULL
 bool ls_channel_closing(ls_channel *c);
 bool ls_channel_stopping(ls_channel *c); // closing, or a stop waits
+bool ls_channel_wanted(ls_channel *c);   // closing, or any command waits

@@ -22,6 +22,8 @@ typedef struct {
     char *left;                 // file that an earlier process left, and this conversation was loaded from; NULL: none
     uint64_t kept_ns, keep_ns;  // when it was written last, and how long that took
     bool holding;               // what runs now is needed whatever is stopped: only closing ends it
+    bool idles;                 // what runs now gives way to any command
+    bool measured;              // no more costs are to be measured: it failed
     int steps_left;             // in pause: steps to run
     char reading[64];           // what a prompt's reading takes, in words
     // the last turn, and who answers its prompt too

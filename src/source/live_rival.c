@@ -52,7 +52,7 @@ static void begin(live *l, const char *name, ls_decode_options *opt, size_t at, 
     if (!code && l->lent)
         ls_channel_message(&l->c, false,
                            "not enough memory for a second timeline: the conversation will be read again");
-    if (!code) code = ls_session_calibrate(l->rival, on_rival, l, &err);
+    if (!code) code = ls_session_calibrate(l->rival, LS_COSTS_AT_ONCE, on_rival, l, &err);
     if (!code)
         code = ls_session_answer_too(l->rival, l->session, l->turn_context + at, fork ? fork : &(ls_ids){0}, on_rival,
                                      l, &err);

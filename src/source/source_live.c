@@ -166,7 +166,7 @@ static void keep(live *l, ls_conversation *c) {
 // Asked within forwards.
 static bool on_stop(void *ud) {
     live *l = ud;
-    return l->holding ? ls_channel_closing(&l->c) : ls_channel_stopping(&l->c);
+    return l->idles ? ls_channel_wanted(&l->c) : l->holding ? ls_channel_closing(&l->c) : ls_channel_stopping(&l->c);
 }
 
 static ls_code start(live *l, ls_err *err) {
@@ -185,7 +185,7 @@ static ls_code start(live *l, ls_err *err) {
     ls_seen_init(&l->seen, l->model.engine->n_vocab);
     keep(l, ls_conversation_new(l->model.vocab));
     l->dialog = ls_dialog_new();
-    return ls_session_calibrate(l->session, on_load, l, err);
+    return ls_session_calibrate(l->session, LS_COSTS_AT_ONCE, on_load, l, err);
 }
 
 static void report_trace(live *l) {
@@ -259,6 +259,7 @@ static void tell_turn(live *l, const char *text, size_t kept, const ls_ids *read
     e->prompt.prefill_ms = prefill_ms;
     snprintf(e->prompt.method, sizeof e->prompt.method, "%s", s->decode.method);
     e->prompt.temperature = (double)s->decode.sampling.temperature;
+    e->prompt.costs = *ls_session_costs(l->session);
     ls_channel_send(&l->c, e);
 }
 
@@ -509,9 +510,33 @@ static void carry_out(live *l, const ls_queued_command *c) {
     }
 }
 
-// How long to wait for a command before the next step: as long as it takes where there is nothing to decode.
+static bool on_idle(void *ud, const char *stage, double fraction) {
+    live *l = ud;
+    (void)stage;
+    (void)fraction;
+    return !ls_channel_wanted(&l->c);
+}
+
+// Costs that a start measured by few forwards are measured while nobody waits.
+static bool has_costs_to_measure(const live *l) {
+    return !l->measured && !ls_session_active(l->session) && !l->opt.setup.decode.costs.given &&
+           ls_costs_due(&l->model);
+}
+
+static void measure_costs(live *l) {
+    ls_err err;
+    l->idles = true;
+    const ls_code code = ls_session_calibrate(l->session, LS_COSTS_MEASURED, on_idle, l, &err);
+    l->idles = false;
+    l->measured = code && code != LS_E_CANCELLED; // it would fail again
+}
+
+// How long to wait for a command, ms, before the next step, or before what is done when nobody waits; else as long as
+// it takes.
 static double patience(const live *l) {
-    return l->rival || (l->session && ls_session_active(l->session) && (!l->paused || l->steps_left > 0)) ? 0 : -1;
+    enum { IDLE_MS = 1000 };
+    const bool decodes = l->rival || (ls_session_active(l->session) && (!l->paused || l->steps_left > 0));
+    return decodes ? 0 : has_costs_to_measure(l) ? IDLE_MS : -1;
 }
 
 static void *decoder(void *ud) {
@@ -537,7 +562,8 @@ static void *decoder(void *ud) {
     while (ls_channel_take(&l->c, &c, failed ? -1 : patience(l))) {
         if (c && !failed) carry_out(l, c);
         else if (!c && l->rival) ls_live_run_rival(l, step);
-        else if (!c) run_step(l, step);
+        else if (!c && ls_session_active(l->session)) run_step(l, step);
+        else if (!c) measure_costs(l);
         ls_queued_command_free(c);
     }
     if (failed) ls_queued_command_free(c);

@@ -67,6 +67,7 @@ static void begin_turn(ls_trace_events *t) {
     e->prompt.prefill_ms = h->prefill_ms;
     memcpy(e->prompt.method, h->run.method, sizeof e->prompt.method);
     e->prompt.temperature = strtod(ls_trace_config(h, "decode.temperature"), NULL);
+    e->prompt.costs = h->run.costs;
 }
 
 static ls_event *step_event(ls_trace_events *t) {

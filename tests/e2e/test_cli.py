@@ -844,6 +844,34 @@ class RealModel(unittest.TestCase):
         self.assertRegex(detail, r"one row \d+\.\d+ ms at 256 tokens of context; 2 rows x\d")
         self.assertRegex(detail, r"64 rows x\d")
 
+    def test_what_is_measured_is_kept_shown_and_forgotten(self):
+        with tempfile.TemporaryDirectory() as d:
+            env = {"LOGITSPEC_SET_DECODE__COSTS": "auto", "XDG_CACHE_HOME": d}
+
+            def measured(*args):
+                checks = json.loads(run("doctor", "--json", *args, env=env).stdout)
+                return [c for c in checks if c["check"] == "measured"]
+
+            self.assertIn("nothing yet", measured()[0]["detail"])
+            r = run("generate", "--raw", "--prompt", "One, two,", "--max-tokens", "3", env=env)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            (c,) = measured()  # the answer did not wait
+            self.assertEqual((c["what"], c["how"]), ("costs", "briefly"))
+            self.assertIn("measured again when nobody waits", c["detail"])
+            script = os.path.join(d, "s")
+            with open(script, "w", encoding="utf-8") as f:
+                f.write("wait READY\npause 1.5\n" + "pause 1\n" * 12)
+            screen = subprocess.Popen([PROGRAM, "--script", script], env={**ENV, **env}, stdout=subprocess.DEVNULL)
+            for _ in range(60):  # on the screen nobody asks for anything
+                if measured()[0]["how"] != "briefly":
+                    break
+                time.sleep(0.2)
+            screen.kill()
+            screen.wait()
+            self.assertIn(measured()[0]["how"], ("busy", "quietly"))
+            self.assertIn("1 measurement removed", measured("--forget")[0]["detail"])
+            self.assertIn("nothing yet", measured()[0]["detail"])
+
     def test_threads_are_measured_once_where_nobody_says(self):
         with tempfile.TemporaryDirectory() as d:
             env = {"LOGITSPEC_SET_MODEL__THREADS": "0", "LOGITSPEC_PROCESSORS": "5", "XDG_CACHE_HOME": d}
@@ -858,9 +886,10 @@ class RealModel(unittest.TestCase):
             if kept:  # else the machine was busy
                 with open(kept[0], encoding="utf-8") as f:
                     lines = f.readlines()
-                self.assertEqual((lines[0], lines[2:]), ("logitspec-threads 1\n", [f"threads {n}\n"]))
+                self.assertEqual((lines[0], lines[3:]), ("logitspec-threads 2\n", [f"threads {n}\n"]))
+                self.assertRegex(lines[2], r"^measured \d+ (busy|quietly)$")
                 with open(kept[0], "w", encoding="utf-8") as f:
-                    f.writelines([*lines[:2], "threads 4\n"])
+                    f.writelines([*lines[:3], "threads 4\n"])
                 self.assertEqual(threads(), (text, 4))
             else:
                 self.assertEqual(n, 5)

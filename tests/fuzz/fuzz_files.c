@@ -287,7 +287,7 @@ static void costs(const uint8_t *data, size_t n) {
     ls_cost_curve z;
     char *path = keep(data, n, "0");
     engine.threads = 0;
-    EXPECT(!ls_costs_get(&z, &model, false, 2, &noise, NULL, NULL, NULL));
+    EXPECT(!ls_costs_get(&z, &model, LS_COSTS_MEASURED, 2, &noise, NULL, NULL, NULL));
     expect_curve(&z);
     if (!forwards) {
         for (int32_t rows = 1; rows < 70; rows += 9) ls_cost_observe(&z, rows, 300, rows * 0.25);

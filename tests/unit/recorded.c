@@ -28,7 +28,7 @@ void record(const char *prompt, ls_decode_options o, int turns) {
     ls_step *step = ls_malloc(sizeof *step);
     forget_steps();
     assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
-    assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
+    assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, &err), LS_OK);
     assert_int_equal(ls_trace_open(&t, path, level, NULL, NULL, &err), LS_OK);
     for (int turn = 0; turn < turns; turn++) {
         ls_ids ids = {0};

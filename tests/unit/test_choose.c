@@ -121,7 +121,7 @@ static uint64_t count_texts(ls_decode_options o, uint64_t first, int runs, ls_ma
     uint64_t accepted = 0;
     assert_int_equal(ls_encode(model.vocab, prompt, strlen(prompt), true, &ids, &err), LS_OK);
     if (ls_session_new(&s, &model, &o, &err)) fail_msg("%s", err.msg);
-    assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
+    assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, &err), LS_OK);
     for (int i = 0; i < runs; i++) {
         o.sampling.seed = first + (uint64_t)i;
         ls_session_reset(s);

@@ -71,7 +71,7 @@ static outcome decode(ls_decode_options o, int turns) {
     ls_ids ids = {0};
     ls_err err = {0};
     if (ls_session_new(&s, &model, &o, &err)) fail_msg("%s", err.msg);
-    assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
+    assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, &err), LS_OK);
     assert_int_equal(ls_encode(model.vocab, prompt, strlen(prompt), true, &ids, &err), LS_OK);
     for (int turn = 0; turn < turns; turn++) {
         assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
@@ -449,7 +449,7 @@ static void the_second_model_changes_within_a_conversation(void **state) {
     outcome out = {0};
     const char *const models[] = {NULL, "script:0", NULL, "script:0"};
     assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
-    assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
+    assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, &err), LS_OK);
     assert_int_equal(ls_encode(model.vocab, prompt, strlen(prompt), true, &ids, &err), LS_OK);
     for (int turn = 0; turn < 4; turn++) {
         o.draft = (ls_draft_options){.model = models[turn], .layers = turn == 2 ? 2 : 0};

@@ -3,12 +3,14 @@
 #include "costs/costs.h"
 #include "decode/session.h"
 #include "engine/dialog.h"
+#include "engine/measured.h"
 #include "decode/stats.h"
 #include "decode/answer.h"
 #include "decode/suite.h"
 #include "drafters.h"
 #include "base/mem.h"
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,7 +40,7 @@ static result run(const char *prompt, ls_decode_options o) {
     ls_ids ids = {0};
     if (!strcmp(o.method, "rest")) o.knobs = test_knobs(ls_vocab_size(model.vocab), ls_vocab_id(model.vocab));
     assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
-    assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
+    assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, &err), LS_OK);
     assert_int_equal(ls_encode(model.vocab, prompt, strlen(prompt), true, &ids, &err), LS_OK);
     assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
     ls_step *step = malloc(sizeof *step);
@@ -153,7 +155,7 @@ static void prompts_can_be_read_row_by_row(void **state) {
                                      .knobs = knobs,
                                      .sampling = {.temperature = 0.7, .top_p = 1, .seed = 4}};
         assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
-        assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
+        assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, &err), LS_OK);
         for (int turn = 0; turn < 2; turn++) {
             assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
             if (!turn) bytes[k] = ls_session_drafter(s)->bytes(ls_session_drafter(s));
@@ -306,7 +308,7 @@ static void a_cut_answer_goes_on(void **state) {
                 ls_finish finish = LS_GOING;
                 assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
                 assert_int_equal(ls_session_go_on(s, &err), LS_E_RANGE); // nothing was begun
-                assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
+                assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, &err), LS_OK);
                 assert_int_equal(ls_encode(model.vocab, prompts[p], strlen(prompts[p]), true, &ids, &err), LS_OK);
                 assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
                 assert_int_equal(ls_session_go_on(s, &err), LS_E_RANGE); // it is going
@@ -456,7 +458,7 @@ static void turns_can_be_taken_back(void **state) {
         ls_ids first[3] = {{0}}, context = {0}, all = {0};
         ls_step *step = malloc(sizeof *step);
         assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
-        assert_int_equal(ls_session_calibrate(s, NULL, NULL, &err), LS_OK);
+        assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, &err), LS_OK);
         for (int round = 0; round < 3; round++) { // 0: as it is; 1: from turn 1 on anew; 2: after a rival answered
             if (round == 2) {
                 ls_ids_add(&context, ls_session_context(s)->p, ls_session_context(s)->n);
@@ -465,7 +467,7 @@ static void turns_can_be_taken_back(void **state) {
                 assert_int_equal(ls_session_rival(&other, s, &o, &lent, &err), LS_OK);
                 model.engine->kv_bytes = 0;
                 assert_int_equal(lent, way % 4 >= 2);
-                assert_int_equal(ls_session_calibrate(other, NULL, NULL, &err), LS_OK);
+                assert_int_equal(ls_session_calibrate(other, LS_COSTS_MEASURED, NULL, NULL, &err), LS_OK);
                 assert_int_equal(ls_session_answer_too(other, s, 9, &(ls_ids){0}, NULL, NULL, &err), LS_OK);
                 do assert_int_equal(ls_session_step(other, step, &err), LS_OK);
                 while (!step->finish);
@@ -559,85 +561,6 @@ static void an_answer_that_is_repeated_is_drafted_as_before(void **state) {
     }
 }
 
-static void costs_are_kept_for_the_next_run(void **state) {
-    (void)state;
-    ls_err err = {0};
-    char dir[] = "/tmp/logitspec-costs-XXXXXX";
-    assert_non_null(mkdtemp(dir));
-    char *old = getenv("XDG_CACHE_HOME") ? ls_strdup(getenv("XDG_CACHE_HOME")) : NULL;
-    setenv("XDG_CACHE_HOME", dir, 1);
-    ls_model m = model; // with a file, as a real model has one
-    snprintf(m.file, sizeof m.file, "some.gguf");
-    snprintf(m.sha256, sizeof m.sha256, "%064d", 1);
-    ls_cost_curve first, z;
-    ls_costs_noise noise;
-    char line[LS_COSTS_NOTE];
-    // a machine that is busy all the time: what is measured is used, told, and not kept; no attempt needs more context
-    // than the first one
-    const int32_t whole = m.engine->n_context;
-    m.engine->n_context = 320;
-    assert_int_equal(ls_costs_get(&first, &m, false, -1, &noise, NULL, NULL, &err), LS_OK);
-    m.engine->n_context = whole;
-    assert_true(noise.busy && !noise.kept && first.base_ms[0] > 0);
-    assert_true(ls_costs_note(&noise, line) && strstr(line, "again at the next start"));
-    assert_non_null(m.costs);
-    assert_int_equal(ls_costs_get(&z, &m, false, -1, &noise, NULL, NULL, &err), LS_OK); // ... until the program ends
-    assert_false(noise.busy);
-    assert_memory_equal(&z, &first, sizeof z);
-    free(m.costs);
-    m.costs = NULL;
-    assert_int_equal(ls_costs_get(&first, &m, false, 2, &noise, NULL, NULL, &err), LS_OK);
-    assert_true(first.cost_context > 0);
-    for (int i = 0; i < LS_COST_SIZES; i++)
-        assert_true(first.base_ms[i] > 0 && (!i || first.base_ms[i] >= first.base_ms[i - 1]));
-    char *find = ls_format("ls %s/logitspec/costs/*.txt", dir), path[512];
-    FILE *f = popen(find, "r");
-    assert_non_null(fgets(path, sizeof path, f));
-    pclose(f);
-    path[strcspn(path, "\n")] = 0;
-    // what is read is what is written there
-    char text[4096];
-    f = fopen(path, "r");
-    const size_t n = fread(text, 1, sizeof text - 1, f);
-    text[n] = 0;
-    fclose(f);
-    char *one = strstr(text, "\n1 ");
-    assert_non_null(one);
-    f = fopen(path, "w");
-    fprintf(f, "%.*s\n1 0.123\n%s", (int)(one - text), text, strchr(one + 1, '\n') + 1);
-    fclose(f);
-    assert_int_equal(ls_costs_get(&z, &m, false, 2, &noise, NULL, NULL, &err), LS_OK);
-    assert_float_equal(z.base_ms[0], 0.123, 1e-9);
-    assert_float_equal(z.base_ms[LS_COST_SIZES - 1], first.base_ms[LS_COST_SIZES - 1],
-                       1e-4 * first.base_ms[LS_COST_SIZES - 1]);
-    // asked for anew while the machine is busy: what is there stays, and is told; else it is measured
-    assert_int_equal(ls_costs_get(&z, &m, true, -1, &noise, NULL, NULL, &err), LS_OK);
-    assert_float_equal(z.base_ms[0], 0.123, 1e-9);
-    assert_true(noise.busy && noise.kept && ls_costs_note(&noise, line) && strstr(line, "stay in force"));
-    assert_int_equal(ls_costs_get(&z, &m, false, 2, &noise, NULL, NULL, &err), LS_OK);
-    assert_float_equal(z.base_ms[0], 0.123, 1e-9);
-    assert_false(ls_costs_note(&noise, line));
-    // of another model, cut short: measured
-    snprintf(m.sha256, sizeof m.sha256, "%064d", 2);
-    assert_int_equal(ls_costs_get(&z, &m, false, 2, &noise, NULL, NULL, &err), LS_OK);
-    assert_true(z.base_ms[0] < 0.12 || z.base_ms[0] > 0.124);
-    snprintf(m.sha256, sizeof m.sha256, "%064d", 1);
-    for (size_t cut = 0; cut < n; cut += 7) {
-        f = fopen(path, "w");
-        fwrite(text, 1, cut, f);
-        fclose(f);
-        assert_int_equal(ls_costs_get(&z, &m, false, 2, &noise, NULL, NULL, &err), LS_OK);
-        for (int i = 0; i < LS_COST_SIZES; i++) assert_true(z.base_ms[i] > 0);
-    }
-    free(find);
-    char *remove = ls_format("rm -r %s", dir);
-    assert_int_equal(system(remove), 0);
-    free(remove);
-    if (old) setenv("XDG_CACHE_HOME", old, 1);
-    else unsetenv("XDG_CACHE_HOME");
-    free(old);
-}
-
 // An engine that counts the rows that it is asked for, and can end a forward as one that was interrupted does.
 static ls_code (*real_forward)(ls_timeline *b, const int32_t *ids, const int32_t *parents, int32_t n,
                                const lst_sampling *s, lst_row *rows, ls_err *err);
@@ -666,6 +589,173 @@ static void watch_forwards(bool on) {
     forwards = most_rows = cancel_at = 0;
 }
 
+// The one file of a measurement in that folder, with its time moved and, where `how` is given, made in that way.
+static void age_costs(const char *dir, int64_t by, const char *how) {
+    char *find = ls_format("ls %s/logitspec/costs/*.txt", dir), path[512], text[4096], was[16];
+    FILE *f = popen(find, "r");
+    assert_non_null(fgets(path, sizeof path, f));
+    pclose(f);
+    free(find);
+    path[strcspn(path, "\n")] = 0;
+    f = fopen(path, "r");
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    char *at = strstr(text, "\nmeasured "), *end = strchr(at + 1, '\n');
+    int64_t when;
+    assert_int_equal(sscanf(at, "\nmeasured %" SCNd64 " %15s", &when, was), 2);
+    f = fopen(path, "w");
+    fprintf(f, "%.*s\nmeasured %" PRId64 " %s%s", (int)(at - text), text, when + by, how ? how : was, end);
+    fclose(f);
+}
+
+static void forget_costs(ls_model *m) { // of this process
+    free(m->costs);
+    m->costs = NULL;
+}
+
+// The first answer of all begins after a few forwards; more are made when nobody waits, and in any case by who asks for
+// them.
+static void an_answer_begins_with_few_forwards(void **state) {
+    (void)state;
+    ls_err err = {0};
+    char dir[] = "/tmp/logitspec-costs-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    char *old = getenv("XDG_CACHE_HOME") ? ls_strdup(getenv("XDG_CACHE_HOME")) : NULL;
+    setenv("XDG_CACHE_HOME", dir, 1);
+    watch_forwards(true);
+    ls_model m = model;
+    snprintf(m.file, sizeof m.file, "some.gguf");
+    snprintf(m.sha256, sizeof m.sha256, "%064d", 3);
+    ls_cost_curve first, z;
+    ls_costs_noise noise;
+    assert_false(ls_costs_due(&m));
+    assert_int_equal(ls_costs_get(&first, &m, LS_COSTS_AT_ONCE, LS_BUSY, &noise, NULL, NULL, &err), LS_OK);
+    assert_in_range(forwards, 4, 5);
+    for (int i = 0; i < LS_COST_SIZES; i++)
+        assert_true(first.base_ms[i] > 0 && (!i || first.base_ms[i] >= first.base_ms[i - 1]));
+    assert_true(ls_costs_due(&m));
+    forwards = 0;
+    assert_int_equal(ls_costs_get(&z, &m, LS_COSTS_AT_ONCE, LS_BUSY, &noise, NULL, NULL, &err), LS_OK);
+    assert_int_equal(forwards, 0);
+    age_costs(dir, -601, NULL); // a later start tries again, and takes the shorter times
+    assert_int_equal(ls_costs_get(&z, &m, LS_COSTS_AT_ONCE, LS_BUSY, &noise, NULL, NULL, &err), LS_OK);
+    assert_in_range(forwards, 4, 5);
+    for (int i = 0; i < LS_COST_SIZES; i++) assert_true(z.base_ms[i] <= first.base_ms[i] * 1.0001);
+    forwards = 0; // a busy machine: all sizes, and that is kept for ten minutes, and for who cannot wait
+    assert_int_equal(ls_costs_get(&first, &m, LS_COSTS_MEASURED, -1, &noise, NULL, NULL, &err), LS_OK);
+    assert_true(forwards > 20 && most_rows == 64 && noise.busy && !ls_costs_due(&m));
+    forwards = 0;
+    assert_int_equal(ls_costs_get(&z, &m, LS_COSTS_MEASURED, -1, &noise, NULL, NULL, &err), LS_OK);
+    age_costs(dir, -601, NULL);
+    assert_int_equal(ls_costs_get(&z, &m, LS_COSTS_AT_ONCE, -1, &noise, NULL, NULL, &err), LS_OK);
+    assert_true(!forwards && ls_costs_due(&m));
+    assert_int_equal(ls_costs_get(&z, &m, LS_COSTS_MEASURED, 2, &noise, NULL, NULL, &err), LS_OK);
+    assert_true(forwards > 20 && !ls_costs_due(&m));
+    forwards = 0; // what was measured quietly lasts
+    age_costs(dir, -100000000, NULL);
+    assert_int_equal(ls_costs_get(&z, &m, LS_COSTS_MEASURED, -1, &noise, NULL, NULL, &err), LS_OK);
+    assert_int_equal(forwards, 0);
+    age_costs(dir, 200000000, "busy"); // of a clock that was wrong
+    assert_int_equal(ls_costs_get(&z, &m, LS_COSTS_MEASURED, 2, &noise, NULL, NULL, &err), LS_OK);
+    assert_true(forwards > 20);
+    age_costs(dir, 0, "certainly"); // no way that is known, which is seen when the process does not know better
+    forget_costs(&m);
+    forwards = 0;
+    assert_int_equal(ls_costs_get(&z, &m, LS_COSTS_MEASURED, 2, &noise, NULL, NULL, &err), LS_OK);
+    assert_true(forwards > 20);
+    assert_int_equal(ls_measured_forget(), 1);
+    assert_int_equal(ls_measured_forget(), 0);
+    forget_costs(&m);
+    watch_forwards(false);
+    char *remove = ls_format("rm -r %s", dir);
+    assert_int_equal(system(remove), 0);
+    free(remove);
+    if (old) setenv("XDG_CACHE_HOME", old, 1);
+    else unsetenv("XDG_CACHE_HOME");
+    free(old);
+}
+
+static void costs_are_kept_for_the_next_run(void **state) {
+    (void)state;
+    ls_err err = {0};
+    char dir[] = "/tmp/logitspec-costs-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    char *old = getenv("XDG_CACHE_HOME") ? ls_strdup(getenv("XDG_CACHE_HOME")) : NULL;
+    setenv("XDG_CACHE_HOME", dir, 1);
+    ls_model m = model; // with a file, as a real model has one
+    snprintf(m.file, sizeof m.file, "some.gguf");
+    snprintf(m.sha256, sizeof m.sha256, "%064d", 1);
+    ls_cost_curve first, z;
+    ls_costs_noise noise;
+    char line[LS_COSTS_NOTE];
+    // a machine that is busy all the time: what is measured is used, and told; no attempt needs more context than the
+    // first one
+    const int32_t whole = m.engine->n_context;
+    m.engine->n_context = 320;
+    assert_int_equal(ls_costs_get(&first, &m, LS_COSTS_MEASURED, -1, &noise, NULL, NULL, &err), LS_OK);
+    m.engine->n_context = whole;
+    assert_true(noise.busy && !noise.kept && first.base_ms[0] > 0);
+    assert_true(ls_costs_note(&noise, line) && strstr(line, "again in ten minutes"));
+    assert_int_equal(ls_costs_get(&z, &m, LS_COSTS_MEASURED, -1, &noise, NULL, NULL, &err), LS_OK); // ... until then
+    assert_false(noise.busy);
+    for (int i = 0; i < LS_COST_SIZES; i++) assert_float_equal(z.base_ms[i], first.base_ms[i], 1e-4 * first.base_ms[i]);
+    assert_int_equal(ls_measured_forget(), 1);
+    forget_costs(&m);
+    assert_int_equal(ls_costs_get(&first, &m, LS_COSTS_MEASURED, 2, &noise, NULL, NULL, &err), LS_OK);
+    assert_true(first.cost_context > 0);
+    for (int i = 0; i < LS_COST_SIZES; i++)
+        assert_true(first.base_ms[i] > 0 && (!i || first.base_ms[i] >= first.base_ms[i - 1]));
+    char *find = ls_format("ls %s/logitspec/costs/*.txt", dir), path[512];
+    FILE *f = popen(find, "r");
+    assert_non_null(fgets(path, sizeof path, f));
+    pclose(f);
+    path[strcspn(path, "\n")] = 0;
+    // what is read is what is written there
+    char text[4096];
+    f = fopen(path, "r");
+    const size_t n = fread(text, 1, sizeof text - 1, f);
+    text[n] = 0;
+    fclose(f);
+    char *one = strstr(text, "\n1 ");
+    assert_non_null(one);
+    f = fopen(path, "w");
+    fprintf(f, "%.*s\n1 0.123\n%s", (int)(one - text), text, strchr(one + 1, '\n') + 1);
+    fclose(f);
+    assert_int_equal(ls_costs_get(&z, &m, LS_COSTS_MEASURED, 2, &noise, NULL, NULL, &err), LS_OK);
+    assert_float_equal(z.base_ms[0], 0.123, 1e-9);
+    assert_float_equal(z.base_ms[LS_COST_SIZES - 1], first.base_ms[LS_COST_SIZES - 1],
+                       1e-4 * first.base_ms[LS_COST_SIZES - 1]);
+    // asked for anew while the machine is busy: what is there stays, and is told; else it is measured
+    assert_int_equal(ls_costs_get(&z, &m, LS_COSTS_ANEW, -1, &noise, NULL, NULL, &err), LS_OK);
+    assert_float_equal(z.base_ms[0], 0.123, 1e-9);
+    assert_true(noise.busy && noise.kept && ls_costs_note(&noise, line) && strstr(line, "stay in force"));
+    assert_int_equal(ls_costs_get(&z, &m, LS_COSTS_MEASURED, 2, &noise, NULL, NULL, &err), LS_OK);
+    assert_float_equal(z.base_ms[0], 0.123, 1e-9);
+    assert_false(ls_costs_note(&noise, line));
+    // of another model, cut short: measured
+    forget_costs(&m);
+    snprintf(m.sha256, sizeof m.sha256, "%064d", 2);
+    assert_int_equal(ls_costs_get(&z, &m, LS_COSTS_MEASURED, 2, &noise, NULL, NULL, &err), LS_OK);
+    assert_true(z.base_ms[0] < 0.12 || z.base_ms[0] > 0.124);
+    snprintf(m.sha256, sizeof m.sha256, "%064d", 1);
+    for (size_t cut = 0; cut < n; cut += 7) {
+        f = fopen(path, "w");
+        fwrite(text, 1, cut, f);
+        fclose(f);
+        forget_costs(&m);
+        assert_int_equal(ls_costs_get(&z, &m, LS_COSTS_MEASURED, 2, &noise, NULL, NULL, &err), LS_OK);
+        for (int i = 0; i < LS_COST_SIZES; i++) assert_true(z.base_ms[i] > 0);
+    }
+    forget_costs(&m);
+    free(find);
+    char *remove = ls_format("rm -r %s", dir);
+    assert_int_equal(system(remove), 0);
+    free(remove);
+    if (old) setenv("XDG_CACHE_HOME", old, 1);
+    else unsetenv("XDG_CACHE_HOME");
+    free(old);
+}
+
 static void a_slow_engine_is_measured_briefly(void **state) {
     (void)state;
     ls_err err = {0};
@@ -673,11 +763,12 @@ static void a_slow_engine_is_measured_briefly(void **state) {
     ls_cost_curve z;
     watch_forwards(true);
     model.engine->slow = true;
-    assert_int_equal(ls_costs_get(&z, &model, false, 2, &noise, NULL, NULL, &err), LS_OK);
+    assert_int_equal(ls_costs_get(&z, &model, LS_COSTS_MEASURED, 2, &noise, NULL, NULL, &err), LS_OK);
     assert_true(forwards <= 3 && most_rows <= 4);
     for (int i = 0; i < LS_COST_SIZES; i++) assert_true(z.base_ms[i] > 0 && (!i || z.base_ms[i] >= z.base_ms[i - 1]));
     forwards = 0;
-    assert_int_equal(ls_costs_get(&z, &model, true, 2, &noise, NULL, NULL, &err), LS_OK); // asked for: all of it
+    assert_int_equal(ls_costs_get(&z, &model, LS_COSTS_ANEW, 2, &noise, NULL, NULL, &err),
+                     LS_OK); // asked for: all of it
     assert_true(forwards > 20 && most_rows == 64);
     model.engine->slow = false;
     watch_forwards(false);
@@ -945,6 +1036,7 @@ int main(void) {
         cmocka_unit_test(a_second_turn_continues_the_first),
         cmocka_unit_test(turns_can_be_taken_back),
         cmocka_unit_test(an_answer_that_is_repeated_is_drafted_as_before),
+        cmocka_unit_test(an_answer_begins_with_few_forwards),
         cmocka_unit_test(costs_are_kept_for_the_next_run),
         cmocka_unit_test(a_slow_engine_is_measured_briefly),
         cmocka_unit_test(a_cancelled_step_did_not_happen),

@@ -326,7 +326,7 @@ static void a_prompt_read_by_rows_is_read(void **state) {
         ls_decode_options o = options("logitspec", 4, 5);
         o.knobs = knobs;
         ls_session *s = session(&o);
-        assert_int_equal(ls_session_calibrate(s, NULL, NULL, NULL), LS_OK);
+        assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, NULL), LS_OK);
         const ls_drafter *d = ls_session_drafter(s);
         const size_t knew = d->bytes(d);
         begin(s, &prompt);

@@ -128,8 +128,8 @@ static void converse(ui_state *s, const char *prompt, const char *method, int ma
         struct pollfd fd = {source->wake_fd(source), POLLIN, 0};
         assert_true(poll(&fd, 1, 20000) >= 0);
         for (ls_event *e; (e = source->next(source));) {
-            if (e->kind == LS_EV_HEADER)
-                for (int i = 0; i < LS_COST_SIZES; i++) e->header->costs.base_ms[i] = 3 + 0.5 * ls_cost_rows[i];
+            for (int i = 0; i < LS_COST_SIZES && e->kind == LS_EV_PROMPT; i++)
+                e->prompt.costs.base_ms[i] = 3 + 0.5 * ls_cost_rows[i];
             if (e->kind == LS_EV_STEP) {
                 static ls_step room, *t = &room;
                 ls_unpack(e->step, t);

@@ -11,6 +11,7 @@
 // Draws the nodes of a branch, those of the path first, in the colours of what became of them. A bar stands before a
 // node that does not follow the one drawn last.
 static void draw_tokens(ui_pen *p, const ui_state *s, const ls_step *step, const ls_branch *b) {
+    const char *letter = ui_branch_letter(step, b); // a token from another source has its own behind it
     int before = -1;
     for (int round = 0; round < 2; round++)
         for (int i = b->first_node; i < b->first_node + b->n_nodes; i++) {
@@ -23,7 +24,8 @@ static void draw_tokens(ui_pen *p, const ui_state *s, const ls_step *step, const
             const char *sign = n->state == LS_NODE_REJECTED ? (p->canvas->ascii ? "!" : "✗") : "";
             ui_print(p, "%s", sign);
             if (!ui_draw_token(p, s, n->token)) return;
-            ui_print(p, " ");
+            p->role = UI_DIM;
+            ui_print(p, strcmp(letter, ls_sources[n->from].letter) ? "(%s) " : " ", ls_sources[n->from].letter);
         }
 }
 

@@ -18,6 +18,7 @@ static const char *const words[] = {
     "n@pos +m: an n-gram matched before pos; m tokens were copied from there (=n: from outside this conversation).",
     "accepted (* or a dot), rejected (! or a cross), not reached (o): signs say it, not colour alone.",
     "LOSSY: a draft that is not the target's own choice may stand (~ or a double wave), and the text may differ.",
+    "token(M): in Drafts, a token that another source found than the one that its branch begins with.",
     "cut: tokens that were found behind a branch but not drafted, because the step had no rows left.",
     "MAT: tokens emitted / decode steps; plain decoding has 1.  Speedup: against plain decoding timed here.",
 };

@@ -235,7 +235,7 @@ CLAIMS = {
          and r.text(s["emitted"][1:]) in r.text([t for x in r.steps[:s["index"]] for t in x["emitted"]])),
     ],
     "first-step": [
-        ("These drafts were accepted.", lambda r, s, d: len(accepted(s)) > 1),
+        ("These drafts were accepted.", lambda r, s, d: len(accepted(s)) > 1 and {n["source"] for n in accepted(s)} == {"retrieved"}),
         ("All drafts were rejected.", lambda r, s, d: s["rows"] > 1 and not accepted(s)),
     ],
     "prose": [

@@ -1,4 +1,5 @@
 // The page of a lab and the table of its methods.
+#include "base/cpuwait.h"
 #include "base/mem.h"
 #include "base/plural.h"
 #include "report/lab_figures.h"
@@ -157,6 +158,14 @@ static void facts(const ls_lab *lab, ls_buf *out) {
     if (lab->n_there < all)
         say(out, "warn", "%zu of %zu recordings are here%s: the numbers are of those.", lab->n_there, all,
             lab->n_left_out ? "; some are cut short or damaged and are left out" : "");
+    size_t disturbed = 0;
+    for (size_t i = 0; i < x->n_runs * x->n_items; i++)
+        disturbed += lab->answers[i].there && ls_result_noise(&lab->answers[i].result) > LS_BUSY;
+    if (disturbed)
+        say(out, "warn",
+            "The machine was busy with other work while %zu of %zu answers were recorded: the tokens are right, but times "
+            "and speedups are not those of a quiet machine.",
+            disturbed, lab->n_there);
     if (lab->ar >= 0)
         say(out, lab->different ? "warn" : "facts",
             "Of %llu greedy answers by exact methods, %llu equal plain decoding's token for token.",

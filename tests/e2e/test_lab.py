@@ -13,6 +13,7 @@ import unittest
 import xml.etree.ElementTree as ET
 
 from program import ENV, PROGRAM, run
+from recording import unpack
 from test_report import Page
 
 SCRIPT = ["--model", "script", "--max-tokens", "10"]
@@ -162,6 +163,19 @@ class Lab(unittest.TestCase):
             with open(os.path.join(self.lab, f), "rb") as a, open(os.path.join(there, f), "rb") as b, open(os.path.join(elsewhere, f), "rb") as c:
                 want = a.read()
                 self.assertTrue(want == b.read() == c.read(), f)
+
+    def test_a_busy_machine_is_told(self):
+        folder = self.copy("busy")
+        traces = recordings(folder)
+        for path in traces:  # every step of them waited half of its time
+            with open(path, "rb") as f:
+                lines = [json.loads(line) for line in unpack(f.read()).decode().splitlines()]
+            with open(path, "w", encoding="utf-8") as f:
+                for line in lines:
+                    f.write(json.dumps(dict(line, cpu_wait=0.5) if line["type"] == "step" else line) + "\n")
+        self.assertEqual(lab(folder, "-q").returncode, 0)
+        with open(folder + "/index.html", encoding="utf-8") as f:
+            self.assertIn(f"The machine was busy with other work while {len(traces)} of {len(traces)} answers were recorded", f.read())
 
     def stop(self, folder, n, how):
         """Starts the lab there and stops it when n recordings are whole."""

@@ -43,11 +43,22 @@ ls_result *ls_bench_result(const ls_bench *b, size_t prompt, int method) {
     return &b->results[prompt * (size_t)b->n + (size_t)method];
 }
 
+// A task is Spec-Bench's; the prompts of mt_bench have a category of their own, too.
+static bool is_of(const ls_bench_prompt *p, const char *category) {
+    return !category || !strcmp(category, p->task) || !strcmp(category, p->category);
+}
+
+bool ls_bench_is_task(const ls_bench *b, const char *category) {
+    for (size_t p = 0; p < b->done; p++)
+        if (!strcmp(b->prompts[p].task, category)) return true;
+    return false;
+}
+
 static ls_total total(const ls_bench *b, int method, const char *category, bool interval) {
     const ls_result **members = ls_calloc(b->done + 1, sizeof *members);
     size_t n = 0;
     for (size_t p = 0; p < b->done; p++)
-        if (!category || !strcmp(category, b->prompts[p].task)) members[n++] = ls_bench_result(b, p, method);
+        if (is_of(&b->prompts[p], category)) members[n++] = ls_bench_result(b, p, method);
     const ls_total t = ls_total_of(members, n, interval);
     free(members);
     return t;
@@ -58,9 +69,12 @@ ls_total ls_bench_total(const ls_bench *b, int method, const char *category) {
 }
 
 const char **ls_bench_categories(const ls_bench *b) {
-    const char **out = ls_calloc(b->done + 1, sizeof *out);
-    for (size_t p = 0; p < b->done; p++) out[p] = b->prompts[p].task;
-    ls_suite_distinct(out, b->done);
+    const char **out = ls_calloc(2 * b->done + 1, sizeof *out);
+    for (size_t p = 0; p < b->done; p++) {
+        out[2 * p] = b->prompts[p].task;
+        out[2 * p + 1] = b->prompts[p].category;
+    }
+    ls_suite_distinct(out, 2 * b->done);
     return out;
 }
 

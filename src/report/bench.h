@@ -53,8 +53,10 @@ void ls_bench_leave_out(ls_bench *b, const char *why);
 ls_result *ls_bench_result(const ls_bench *b, size_t prompt, int method);
 // Sums the prompts of a category (NULL: all) that are done.
 ls_total ls_bench_total(const ls_bench *b, int method, const char *category);
-// The categories in order of appearance, NULL-terminated; owned by the caller, the names borrowed.
+// The tasks in order of appearance, NULL-terminated, and behind each one the categories that are part of it, as the
+// eight of mt_bench are; owned by the caller, the names borrowed.
 const char **ls_bench_categories(const ls_bench *b);
+bool ls_bench_is_task(const ls_bench *b, const char *category); // else part of one
 // Over plain decoding with the prompts' time in both; NAN: there is no plain decoding in it.
 double ls_bench_speedup_with_prompt(const ls_bench *b, const ls_total *t, const char *category);
 // As Spec-Bench's evaluation/speed.py has it: the mean of the prompts' tokens/s over that of plain decoding. prompt:

@@ -225,14 +225,19 @@ static void methods(const sheet *s, const ls_bench *b) {
     table_end(s);
 }
 
-static void categories(const sheet *s, const ls_bench *b) {
+// tasks: a table of the tasks, where there are several; else of the categories that are part of one.
+static void categories(const sheet *s, const ls_bench *b, bool tasks) {
     const char **names = ls_bench_categories(b);
-    if (names[0] && names[1]) {
+    size_t n = 0;
+    for (size_t c = 0; names[c]; c++)
+        if (ls_bench_is_task(b, names[c]) == tasks) names[n++] = names[c];
+    names[n] = NULL;
+    if (n > tasks) {
         int columns = 1;
-        heading(s, "By category");
+        heading(s, tasks ? "By category" : "By category of mt_bench");
         table_begin(s);
         row_begin(s);
-        cell(s, true, 0, "MAT, speedup", s->first);
+        cell(s, true, 0, tasks ? "MAT, speedup" : "... of mt_bench", s->first);
         for (int c = 0; names[c]; c++) cell(s, true, columns++, names[c], 15);
         head_end(s, columns);
         for (int i = 0; i < b->n; i++) {
@@ -281,7 +286,8 @@ static void tables(const sheet *s, const ls_bench *b) {
     else if (s->form == HTML) ls_page_tag(s->out, "pre", text.p);
     else ls_buf_fmt(s->out, "\n```\n%s```\n", text.p);
     ls_buf_free(&text);
-    categories(s, b);
+    categories(s, b, true);
+    categories(s, b, false);
     if (s->form != TERMINAL) {
         spec_bench(s, b);
         heading(s, "Measured where");

@@ -6,11 +6,14 @@ or hangs is named, and the rest goes on.
 """
 import http.client
 import json
+import math
 import os
+import random
 import re
 import shutil
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -335,7 +338,8 @@ def measure(wanted, result, prompts, between, say, save):
             if not p.fresh:
                 attempt(p, lambda p=p: p.open(result["threads"], entries[p.name]["settings"]))
         for number, prompt in enumerate(prompts):
-            about, text = {"id": prompt["id"], "category": prompt["category"]}, CHAT.format(prompt["turns"][0])
+            about = {"id": prompt["id"], "prompt": prompt.get("prompt", prompt["id"]), "category": prompt["category"]}
+            text = CHAT.format(prompt["turns"][0])
             lists = [result["ours"], *(entries[p.name]["runs"] for p in alive)]
             if all(any(r["id"] == prompt["id"] for r in runs) for runs in lists):
                 continue
@@ -362,10 +366,42 @@ def measure(wanted, result, prompts, between, say, save):
     return result
 
 
+def medians(runs, prefill=False):
+    """(tokens, ms) of each prompt: the median of its runs."""
+    by = {}
+    for n, r in enumerate(runs):
+        by.setdefault(r.get("prompt", r.get("id", n)), []).append(r)
+    return {k: (rs[0]["tokens"], statistics.median(r["decode_ms"] + (r["prefill_ms"] if prefill else 0) for r in rs)) for k, rs in by.items()}
+
+
 def rate(runs, prefill=False):
     """Tokens a second."""
-    ms = sum(r["decode_ms"] + (r["prefill_ms"] if prefill else 0) for r in runs)
-    return 1000 * sum(r["tokens"] for r in runs) / ms if ms else 0
+    of = medians(runs, prefill).values()
+    ms = sum(m for _, m in of)
+    return 1000 * sum(t for t, _ in of) / ms if ms else 0
+
+
+def ratio(runs, over):
+    """(speed of runs over that of other runs, low, high) on the prompts of both; the 95% interval by resampling them."""
+    a, b = medians(runs), medians(over)
+    both = sorted(set(a) & set(b))
+
+    def of(ids):
+        tokens, ms, tokens_b, ms_b = (sum(x[i][k] for i in ids) for x in (a, b) for k in (0, 1))
+        return tokens * ms_b / (tokens_b * ms) if tokens_b and ms else math.nan
+    if len(both) < 3:
+        return of(both), math.nan, math.nan
+    random_ids = random.Random(1)
+    sample = sorted(of(random_ids.choices(both, k=len(both))) for _ in range(2000))
+    return of(both), sample[50], sample[1949]
+
+
+def ratio_text(runs, over):
+    x, low, high = ratio(runs, over)
+    if math.isnan(x):
+        return ""
+    doubt = "" if runs is over or math.isnan(low) else f" ({low:.2f} - {high:.2f}{', no difference' if low <= 1 <= high else ''})"
+    return f"{x:.2f}" + doubt
 
 
 def common(a, b):

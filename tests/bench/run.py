@@ -273,9 +273,10 @@ def suite_of(s):
     return out
 
 
-def rates(runs):
-    tokens, ms = sum(r["emitted"] for r in runs), sum(r["decode_us"] for r in runs) / 1e3
-    return 1e3 * tokens / ms, 1e3 * tokens / (ms + sum(r["prefill_ms"] for r in runs))
+def runs_of(r, method):
+    """Of one of our methods, as the peers' are."""
+    return [{"id": x["prompt"], "prompt": x.get("of", x["prompt"]), "category": x["category"], "tokens": x["emitted"], "decode_ms": x["decode_us"] / 1e3,
+             "prefill_ms": x["prefill_ms"]} for x in r["mine"] if x["method"] == method]
 
 
 def beside():
@@ -283,8 +284,9 @@ def beside():
     folder, to = os.path.join(ROOT, "build", "peers"), s.to + "-peers"
     peers_setup.prepare(folder, say)
     wanted = [p for p in peers.peers(folder) if not os.environ.get("PEERS") or p.name in os.environ["PEERS"].split(",")]
-    prompts = suite_of(s)
-    facts = {"tokens": s.tokens, "threads": s.cores, "prompts": [p["id"] for p in prompts], "suite": os.path.basename(s.suite),
+    suite = suite_of(s)
+    prompts = [{**p, "prompt": p["id"], "id": p["id"] + (f" (run {n})" if n > 1 else "")} for n in range(1, int(s.repeat) + 1) for p in suite]
+    facts = {"tokens": s.tokens, "threads": s.cores, "prompts": [p["id"] for p in suite], "repeat": int(s.repeat), "suite": os.path.basename(s.suite),
              "peers": [p.name for p in wanted], "installed": peers_setup.prepared(folder), "commit": call("git", "-C", ROOT, "rev-parse", "HEAD").strip()}
     part = to + ".part.json"
     result = read(part) if os.path.exists(part) else {}
@@ -305,7 +307,7 @@ def beside():
             f.flush()
             o = json.loads(call(PROGRAM, "bench", "methods", "--suite", f.name, "--methods", some(BESIDE_PEERS), "--max-tokens", s.tokens,
                                 "--threads", str(s.cores), "--json", "-q", codes=(0, 3)))
-        result["mine"] += [{**r, "equal": o["equal"], "disturbed": o["disturbed_prompts"]} for r in o["runs"]]
+        result["mine"] += [{**r, "of": prompt["prompt"], "equal": o["equal"], "disturbed": o["disturbed_prompts"]} for r in o["runs"]]
         ar = next(r for r in o["runs"] if r["method"] == "ar")
         return {"text": ar["turns"][0]["text"], "tokens": ar["emitted"], "decode_ms": ar["decode_us"] / 1e3, "prefill_ms": ar["prefill_ms"]}
 
@@ -320,27 +322,31 @@ def beside():
 def report_peers(r):
     m, summary = r["manifest"], peers.summary(r)
     lines = {name: line for name, line in summary.items() if name != "ours" and line["tokens_per_s"]}
-    llama = max((line["tokens_per_s"] for name, line in lines.items() if name.startswith("llama.cpp")), default=None)
-    mine = {name: rates([x for x in r["mine"] if x["method"] == name]) for name in BESIDE_PEERS}
-    over = (lambda x: f"{x / llama:.2f}") if llama else (lambda x: "")
-    rows = [[f"logitspec, `{name}`", f"{a:.1f}", f"{b:.1f}", over(a), "equal to `ar`" if all(x["equal"] for x in r["mine"]) else "DIFFERS"]
-            for name, (a, b) in mine.items()]
-    for name, line in lines.items():
-        text = f"equal to its plain decoding in {line['equal_to_plain']} of {line['compared_to_plain']}; " if line["compared_to_plain"] else ""
-        rows.append([name, f"{line['tokens_per_s']:.1f}", f"{line['with_prefill']:.1f}", over(line["tokens_per_s"]),
-                     f"{text}{100 * (line['share_of_our_text'] or 0):.0f}% of our text until it parts"])
+    llama = max((name for name in lines if name.startswith("llama.cpp")), key=lambda name: lines[name]["tokens_per_s"], default=None)
+    runs = {**{f"logitspec, `{name}`": runs_of(r, name) for name in BESIDE_PEERS}, **{name: r["peers"][name]["runs"] for name in lines}}
+    own, best = runs["logitspec, `logitspec`"], runs.get(llama, [])
+    equal = "equal to `ar`" if all(x["equal"] for x in r["mine"]) else "DIFFERS"
+
+    def text(name):
+        line = lines.get(name)
+        if not line:
+            return equal
+        plain = f"equal to its plain decoding in {line['equal_to_plain']} of {line['compared_to_plain']}; " if line["compared_to_plain"] else ""
+        return f"{plain}{100 * (line['share_of_our_text'] or 0):.0f}% of our text until it parts"
+    rows = [[name, f"{peers.rate(of):.1f}", f"{peers.rate(of, True):.1f}", peers.ratio_text(of, best), peers.ratio_text(of, own), text(name)]
+            for name, of in sorted(runs.items(), key=lambda x: -peers.rate(x[1]))]
     tasks = list(dict.fromkeys(x["category"] for x in r["mine"]))
     out = [f"# {m['processor']}, {r['facts']['threads']} threads: beside other programs", "",
            f"`make bench-peers`, {r['facts']['suite']}: {len(r['facts']['prompts'])} prompts, {r['facts']['tokens']} new tokens at most, greedy, the same file "
-           f"(Q4_1), first turns, in rotation prompt by prompt; program {m.get('commit', '')}, {m['date']}. Our methods begin anew at each prompt; "
-           "a server keeps what it learned. Another arithmetic writes another text: the last column says how much of ours comes before they part.", "",
-           *table(["program", "tokens/s", "with prompt", "over the best llama.cpp", "text"], rows)]
+           f"(Q4_1), first turns, in rotation prompt by prompt{', the median of %d runs of each' % r['facts']['repeat'] if r['facts'].get('repeat', 1) > 1 else ''}; program {m.get('commit', '')}, {m['date']}. Our methods begin anew at each prompt; "
+           "a server keeps what it learned. Another arithmetic writes another text: the last column says how much of ours comes before they part. In brackets: the "
+           "95% interval by resampling the prompts; where it has 1 in it, this run shows no difference.", "",
+           *table(["program", "tokens/s", "with prompt", f"over {llama or 'llama.cpp'}", "over `logitspec`", "text"], rows)]
     disturbed = len({x["prompt"] for x in r["mine"] if x["disturbed"]})
     if disturbed:
         out += [f"Busy: other programs used the processors at {disturbed} of {len(r['facts']['prompts'])} prompts.", ""]
     out += ["Tokens/s by category:", "", *table(["program", *tasks], [
-        *([f"logitspec, `{name}`", *(f"{rates([x for x in r['mine'] if x['method'] == name and x['category'] == c])[0]:.0f}" for c in tasks)] for name in BESIDE_PEERS),
-        *([name, *(f"{line['categories'][c]:.0f}" if c in line["categories"] else "" for c in tasks)] for name, line in lines.items())])]
+        [name, *(f"{peers.rate(of_task):.0f}" if (of_task := [x for x in runs[name] if x["category"] == c]) else "" for c in tasks)] for name, *_ in rows])]
     out += ["## Settings of the peers", "", "The fastest of those that were tried on other prompts.", "",
             *table(["program", "version", "settings"], [[name, p["version"], peers.text_of(p["settings"] or {})] for name, p in r["peers"].items()])]
     failed = [*r["missing"].items(), *((name, line["failed"]) for name, line in summary.items() if line.get("failed"))]

@@ -70,12 +70,14 @@ class Bench(unittest.TestCase):
                 return sum(1e6 * r["emitted"] / (r["decode_us"] + 1e3 * prompt * r["prefill_ms"]) for r in rows) / len(rows)
             for key, prompt in (("spec_bench_speedup", 1), ("spec_bench_speedup_without_prompt", 0)):
                 self.assertAlmostEqual(m[key], rate(mine, prompt) / rate(ar.values(), prompt), delta=2e-3 * m[key])
-            self.assertEqual([c["category"] for c in m["categories"]], ["mt_bench", "translation", "qa"])
-            self.assertEqual([c["prompts"] for c in m["categories"]], [3, 2, 1])
+            kinds = {c["category"]: c for c in m["categories"]}  # what mt_bench has, once more in its own categories
+            self.assertEqual([(k, c["prompts"]) for k, c in kinds.items()],
+                             [("mt_bench", 3), ("writing", 1), ("math", 1), ("translation", 2), ("qa", 1), ("coding", 1)])
+            self.assertEqual(kinds["mt_bench"]["emitted"], sum(kinds[k]["emitted"] for k in ("writing", "math", "coding")))
         for ending in ("md", "csv", "html"):
             self.assertEqual(run("bench", "show", self.path("a.json"), "-q", "-o", self.path("a." + ending)).returncode, 0)
         rows = list(csv.DictReader(io.StringIO(self.read("a.csv"))))
-        self.assertEqual(len(rows), 3 * 4)
+        self.assertEqual(len(rows), 3 * 7)
         for row in rows:
             m = next(m for m in o["methods"] if m["method"] == row["method"])
             part = m if row["category"] == "all" else next(c for c in m["categories"] if c["category"] == row["category"])
@@ -84,6 +86,7 @@ class Bench(unittest.TestCase):
         mat = f'{next(m for m in o["methods"] if m["method"] == "logitspec:8")["mat"]:.2f}'
         self.assertRegex(self.read("a.md"), rf"(?m)^\| logitspec:8 \| {mat} \|")
         self.assertIn(f"<td>{mat}</td>", self.read("a.html"))
+        self.assertRegex(self.read("a.md"), r"(?m)^\| \.\.\. of mt&#95;bench \| writing \| math \| coding \|$")
         self.assertRegex(run("bench", "show", self.path("a.json")).stdout, rf"(?m)^logitspec:8 +{mat} .* equal$")
         self.assertEqual(len(runs), 18)
 
@@ -357,6 +360,19 @@ class Peers(unittest.TestCase):
         self.assertIn("SIGSEGV", lines["f crashes"]["failed"])
         self.assertEqual(len(result["peers"]["f crashes"]["runs"]), 1)  # the others went on
         self.assertEqual(len(result["peers"]["f other"]["runs"]), 3)
+
+    def test_a_difference_is_told_with_its_doubt(self):
+        def runs(ms, repeat=1):
+            return [{"id": f"{i} (run {n})", "prompt": str(i), "tokens": 10, "decode_ms": x * (1 + 9 * (n == 2)), "prefill_ms": 1}
+                    for n in range(1, repeat + 1) for i, x in enumerate(ms)]
+        base = runs([10, 11, 9, 10, 12, 8])
+        self.assertEqual(peers.ratio_text(base, base), "1.00")
+        self.assertRegex(peers.ratio_text(runs([5, 5.5, 4.5, 5, 6, 4]), base), r"^2\.00 \(2\.00 - 2\.00\)$")
+        self.assertRegex(peers.ratio_text(runs([9, 12, 8, 11, 10, 9]), base), r"^1\.02 \(0\.\d\d - 1\.\d\d, no difference\)$")
+        self.assertEqual(peers.ratio_text(runs([5, 5]), base), "2.10")  # two prompts tell no interval
+        self.assertEqual(peers.ratio_text([], base), "")
+        self.assertEqual(peers.medians(runs([10, 20], 3)), {"0": (10, 10), "1": (10, 20)})  # one run of three had other work beside it
+        self.assertAlmostEqual(peers.rate(runs([10, 20], 3)), 1000 * 20 / 30)
 
     def test_an_interrupted_run_goes_on(self):
         wanted, saved = self.wanted()[:2], []

@@ -17,8 +17,8 @@ static int32_t next_below(int32_t n) {
     return power + power / 2 < n ? power + power / 2 : power;
 }
 
-ls_code ls_threads_fastest(int32_t usual, int32_t most, ls_threads_timer time, void *ud, int32_t *best, ls_err *err) {
-    static const double FASTER = 0.97;
+ls_code ls_threads_fastest(int32_t usual, int32_t most, ls_threads_timer time, void *ud, const double *share,
+                           int32_t *best, ls_err *err) {
     double usual_ms, usual_again, best_ms, again, ms;
     *best = usual;
     ls_code code = time(ud, usual, &usual_ms, err);
@@ -35,7 +35,7 @@ ls_code ls_threads_fastest(int32_t usual, int32_t most, ls_threads_timer time, v
     if (code || *best == usual) return code;
     code = time(ud, *best, &again, err);
     if (!code) code = time(ud, usual, &usual_again, err);
-    if (!code && !(fmax(best_ms, again) < FASTER * fmin(usual_ms, usual_again))) *best = usual;
+    if (!code && !(fmax(best_ms, again) < *share * fmin(usual_ms, usual_again))) *best = usual;
     return code;
 }
 
@@ -44,14 +44,16 @@ ls_code ls_threads_fastest(int32_t usual, int32_t most, ls_threads_timer time, v
 typedef struct {
     ls_engine *engine;
     ls_timeline *t;
-    int calls;   // of time_forwards, so far
-    bool waited; // with the usual number, for processors
+    int calls;    // of time_forwards, so far
+    bool waited;  // with the usual number, for processors
+    double share; // of the usual number's time, that another one must stay below
     ls_progress progress;
     void *ud;
 } trial;
 
 static ls_code time_forwards(void *ud, int32_t n, double *ms, ls_err *err) {
     enum { FEW = 4, REPEATS = 5 };
+    static const double MUCH = 1 / 1.5; // told of 8 processors where there were 2, 2 threads took 1 / 2.2
     trial *x = ud;
     double one, few;
     // how many numbers will be timed is not known: ever less is left
@@ -64,7 +66,10 @@ static ls_code time_forwards(void *ud, int32_t n, double *ms, ls_err *err) {
     if (!code) code = ls_measure_forward(x->t, 1, REPEATS, &one, err);
     if (!code) code = ls_measure_forward(x->t, FEW, REPEATS, &few, err);
     // A program on one of two processors makes one thread the fastest, and does not disturb it.
-    if (n == x->engine->usual_threads) x->waited |= ls_cpu_wait_share(&load, 0) > LS_BUSY;
+    if (n == x->engine->usual_threads && ls_cpu_wait_share(&load, 0) > LS_BUSY) {
+        x->waited = true;
+        x->share = MUCH;
+    }
     if (!code) *ms = one + few;
     return code;
 }
@@ -81,10 +86,10 @@ static int32_t layers_to_time(const ls_engine *e) {
 static ls_code measure(ls_engine *e, bool *busy, bool *sure, ls_progress progress, void *ud, ls_err *err) {
     int32_t best;
     double ms;
-    trial x = {.engine = e, .progress = progress, .ud = ud};
+    trial x = {.engine = e, .share = 0.97, .progress = progress, .ud = ud};
     ls_cpu_wait load = {0};
     ls_code code = e->timeline(e, layers_to_time(e), &x.t, err);
-    if (!code) code = ls_threads_fastest(e->usual_threads, e->most_threads, time_forwards, &x, &best, err);
+    if (!code) code = ls_threads_fastest(e->usual_threads, e->most_threads, time_forwards, &x, &x.share, &best, err);
     // Threads that are too many for the machine wait for each other's processors, so it is looked at with the fastest
     // number alone. The threads are the same from the first reading on: one that ends would take its counts along.
     if (!code) code = time_forwards(&x, best, &ms, err);

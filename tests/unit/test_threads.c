@@ -42,10 +42,12 @@ static machine machine_of(double read, int most, double compute, double wait, in
     return m;
 }
 
+static const double share = 0.97; // of the usual number's time
+
 static int32_t fastest(machine *m, int32_t usual, int32_t most) {
     int32_t best = -1;
     m->n = 0;
-    assert_int_equal(ls_threads_fastest(usual, most, time_of, m, &best, NULL), LS_OK);
+    assert_int_equal(ls_threads_fastest(usual, most, time_of, m, &share, &best, NULL), LS_OK);
     return best;
 }
 
@@ -98,7 +100,7 @@ static void an_error_ends_the_search(void **state) {
         int32_t best;
         ls_err err = {0};
         m.n = 0;
-        assert_int_equal(ls_threads_fastest(16, 32, time_of, &m, &best, &err), LS_E_CANCELLED);
+        assert_int_equal(ls_threads_fastest(16, 32, time_of, &m, &share, &best, &err), LS_E_CANCELLED);
         assert_int_equal(m.n, m.fails_at);
     }
 }
@@ -217,7 +219,8 @@ static void a_choice_is_measured_and_kept(void **state) {
         forwards = 0;
         assert_int_equal(ls_threads_choose(&model, false, NULL, NULL, &err), LS_OK);
         assert_int_equal(!forwards, cases[i].used);
-        assert_int_equal(e->threads == 7, cases[i].used);
+        // beside other programs a number that they had disturbed before stays
+        assert_true(cases[i].used ? e->threads == 7 : e->threads != 7 || !strcmp(cases[i].how, "busy"));
     }
     // asked for: measured; where a forward fails then, what was kept stays
     keep(path, magic, key, 0, "quietly", "threads 7\n");

@@ -82,8 +82,12 @@ static bool shadows_key(ui_state *s, int key, ui_action a) {
     else if (down && s->shadow + 1 < s->n_ways) s->shadow++;
     else if (key == 'u') s->shadows_always = !s->shadows_always;
     else if (key == UI_KEY_ENTER && s->recording) ui_say(s, "this is a recording: its method cannot change", false);
-    else if (key == UI_KEY_ENTER && s->n_ways)
-        ui_request_of(s, LS_CMD_SET, ls_format("decode.method=%s", s->ways[s->shadow].label), 0);
+    else if (key == UI_KEY_ENTER && s->n_ways) { // a method, and perhaps its rows
+        const char *label = s->ways[s->shadow].label, *rows = strchr(label, ':');
+        const int name = (int)strcspn(label, ":");
+        if (rows) ui_request_of(s, LS_CMD_SET, ls_format("decode.budget=%s", rows + 1), 0);
+        ui_request_of(s, LS_CMD_SET, ls_format("decode.method=%.*s", name, label), 0);
+    }
     else if (!up && !down) return panel_key(s, key, a);
     return true;
 }

@@ -102,11 +102,12 @@ void ui_panel_shadows(ui_panel_view *v) {
                                            : "it waits for a pause (u: never)";
     if (isnan(us) || isnan(share)) snprintf(text, sizeof text, "%s", when);
     else snprintf(text, sizeof text, "this view costs %.0f us a step, %.1f%%; %s", us, 100 * share, when);
-    say(v, n + 2, text);
-    say(v, n + 3,
+    const int below = v->area.rows > n + 4 ? n + 2 : n + 1;
+    say(v, below, text);
+    say(v, below + 1,
         s->recording ? "speed: over plain decoding, by costs recorded and drafting timed here"
                      : "Enter: go on with it. speed: over plain decoding, by measured costs");
-    say(v, n + 4, "known: verified share of the rows it learns from; all: as in a real run");
+    say(v, below + 2, "known: verified share of the rows it learns from; all: as in a real run");
     snprintf(v->right, UI_RIGHT_BYTES, "turn %td%s; a closes", turn - s->turns + 1,
              turn + 1 < s->turns + s->n_turns ? ", behind" : "");
 }

@@ -58,7 +58,7 @@ void ui_settings_save(ui_state *s) {
 
 static const struct {
     const char *key, *value;
-} paper[UI_PAPER] = { // the method comes last: the message names it
+} paper[UI_PAPER] = {
     {"decode.acceptance", "exact"},
     {"decode.sizing", "default"},
     {"decode.budget", "16"},
@@ -68,6 +68,13 @@ ui_setting *ui_setting_of(ui_state *s, const char *key) {
     for (int i = 0; i < s->n_settings; i++)
         if (!strcmp(s->settings[i].key, key)) return &s->settings[i];
     return NULL;
+}
+
+void ui_paper_said(ui_state *s) {
+    const size_t n = s->paper_last ? strlen(s->paper_last) : 0;
+    if (!n || strncmp(s->message, s->paper_last, n) || s->message[n] != '=') return;
+    ui_say(s, s->paper_said, false);
+    s->paper_last = NULL;
 }
 
 void ui_paper_step(ui_state *s) {
@@ -84,12 +91,20 @@ void ui_paper_step(ui_state *s) {
         ui_say(s, "the paper's method (logitspec-paper, 16 rows) is set already", false);
         return;
     }
+    if (is_set)
+        snprintf(s->paper_said, sizeof s->paper_said, "restored: %s, %s rows", s->before_paper[UI_PAPER - 1],
+                 s->before_paper[UI_PAPER - 2]);
+    else
+        snprintf(s->paper_said, sizeof s->paper_said, "the paper's method, 16 rows; F4 restores what was set before");
     for (int i = 0; i < UI_PAPER; i++) {
         ui_setting *t = ui_setting_of(s, paper[i].key);
         const char *value = is_set ? s->before_paper[i] : paper[i].value;
         char now[sizeof t->value];
         snprintf(now, sizeof now, "%s", ui_setting_now(t));
-        if (strcmp(now, value)) ui_setting_ask(s, t, value);
+        if (strcmp(now, value)) {
+            ui_setting_ask(s, t, value);
+            s->paper_last = paper[i].key;
+        }
         if (!is_set) memcpy(s->before_paper[i], now, sizeof now);
     }
 }

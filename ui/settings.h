@@ -13,4 +13,6 @@ void ui_setting_ask(ui_state *s, ui_setting *t, const char *value);
 const char *ui_setting_now(const ui_setting *t); // the value that it has or will have
 void ui_settings_save(ui_state *s);              // to the user's configuration
 // The published method with 16 rows a step, which a CPU can bear; where that is set, what was set before.
+// After a message that a setting is in force: where it was the last one of the preset, says what the preset did instead.
+void ui_paper_said(ui_state *s);
 void ui_paper_step(ui_state *s);

@@ -2,6 +2,7 @@
 #include "ui/demo.h"
 #include "ui/navigate.h"
 #include "ui/quiz.h"
+#include "ui/settings.h"
 #include "ui/shadows.h"
 #include "base/mem.h"
 
@@ -225,6 +226,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
     case LS_EV_SETTING: on_setting(s, e); break;
     case LS_EV_MESSAGE:
         ui_say(s, e->message.text, e->message.is_error);
+        ui_paper_said(s);
         ui_log(s, s->message, strlen(s->message));
         break;
     }

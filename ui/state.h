@@ -151,6 +151,8 @@ typedef struct {
     bool help_jumps; // it is to be brought into sight
     ui_setting settings[UI_SETTINGS];
     int n_settings, setting;                                       // setting: the chosen one
+    const char *paper_last; // setting of the preset whose answer is still to come, the last of them; NULL: none
+    char paper_said[120];   // what is said then, in place of that setting's own message
     char before_paper[UI_PAPER][sizeof(((ui_setting *)0)->value)]; // what the preset took the place of; "": nothing yet
     const char *(*about)(const char *key, const char *value);      // what a value means; NULL where nothing tells
     // Writes the settings to the user's configuration; *said: what came of it. NULL: nothing can be written.

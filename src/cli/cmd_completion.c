@@ -229,8 +229,8 @@ static ls_code fish(ls_buf *out, ls_err *err) {
             if (ls_command_takes(c, f->name)) ls_buf_fmt(out, " %s", c->name);
         ls_buf_fmt(out, "' -l %s", f->name);
         if (f->letter) ls_buf_fmt(out, " -s %c", f->letter);
-        if (f->arg) ls_buf_str(out, " -r");
         code = ls_offer_of_flag(&o, f, err);
+        if (f->arg) ls_buf_str(out, o.files ? " -r" : " -x"); // x: names of files are no value of it
         fish_offer(&o, out);
         ls_offer_free(&o);
         ls_buf_str(out, " -d '");

@@ -5,6 +5,7 @@
 #include "cli/manual.h"
 #include "gpu/plan.h"
 #include "model/registry.h"
+#include "spec/cost_curve.h"
 #include "spec/accept.h"
 #include "spec/sizing.h"
 
@@ -91,6 +92,7 @@ ls_code ls_offer_of_flag(ls_offer *out, const ls_flag_info *f, ls_err *err) {
         if (is(p, n, "FILE") || is(p, n, "FOLDER") || is(p, n, "PATH")) out->files = true;
         else if (is(p, n, "NAME") && f->key && !strcmp(f->key, "prompt.template")) code = add_templates(out, err);
         else if (is(p, n, "NAME")) code = add_models(out, err);
+        else if (is(p, n, "ROWS:MS,...")) add_choices(out, LS_COST_CHOICES);
         else if (is(p, n, "METHODS")) add_choices(out, ls_method_names);
         else if (is(p, n, "CARD"))
             for (const lsg_card *c = lsg_cards; c->name; c++) add_word(out, c->name);

@@ -84,10 +84,11 @@ ls_code ls_contenders_read(ls_contender **out, int *n, const char *what, const c
     ls_buf all = {0};
     *n = 0;
     *out = ls_calloc(MAX_CONTENDERS, sizeof **out);
-    if (!strcmp(list, "all")) {
+    if (!strncmp(list, "all", 3) && (!list[3] || list[3] == ',')) {
         for (const ls_method *const *m = ls_methods; *m; m++)
             if (can_be_made(*m, base)) ls_buf_fmt(&all, "%s%s", all.n ? "," : "", (*m)->name);
-        list = all.n ? all.p : "";
+        ls_buf_str(&all, list + 3);
+        list = all.p;
     }
     ls_code code = LS_OK;
     for (const char *p = list; !code && (*p || !*n);) {

@@ -14,7 +14,7 @@ typedef struct {
 // Starts from `base`. LS_E_USAGE says what is wrong; out then needs no freeing.
 ls_code ls_contender_read(ls_contender *out, const char *text, const ls_options *base, ls_err *err);
 void ls_contender_free(ls_contender *c);
-// A list separated by commas; "all": every method that needs no file, or whose file the options name. *out is an array
+// A list separated by commas; "all", first: every method that needs no file, or whose file the options name. *out is an array
 // of *n, owned by the caller, LS_E_USAGE: nothing is owned.
 ls_code ls_contenders_read(ls_contender **out, int *n, const char *what, const char *list, const ls_options *base,
                            ls_err *err);

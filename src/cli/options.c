@@ -69,7 +69,7 @@ void ls_options_domain(int i, ls_buf *out) {
         break;
     case SIZING: ls_buf_str(out, "default, "), rules(ls_sizing_at, out); break;
     case ACCEPT: rules(ls_accept_at, out); break;
-    case COSTS: ls_buf_str(out, "auto, or ROWS:MS,..."); break;
+    case COSTS: ls_buf_str(out, "auto, free, h200, or ROWS:MS,..."); break;
     case AUTO:
     case SEED: ls_buf_str(out, "auto, or "); // fall through
     case INT:

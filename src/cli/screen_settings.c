@@ -4,6 +4,7 @@
 #include "base/plural.h"
 #include "cli/config_file.h"
 #include "spec/accept.h"
+#include "spec/cost_curve.h"
 #include "spec/drafter.h"
 #include "spec/sizing.h"
 
@@ -17,6 +18,7 @@ static const struct {
 } usual[] = {{LS_OPT_method, ls_method_names},
              {LS_OPT_budget, "auto|1|2|4|8|16|32|64"},
              {LS_OPT_sizing, "default|auto|paper|adaedl|specdec++|tetris:16|fixed:8|ddd|c2t"},
+             {LS_OPT_costs, LS_COST_CHOICES},
              {LS_OPT_acceptance, "exact|speculative|mcsd|mcsd-wor|fly|typical|reflective|fuzzy-js|fuzzy-kl|fuzzy-tv"},
              {LS_OPT_temperature, "0|0.2|0.5|0.7|1|1.3"},
              {LS_OPT_top_k, "0|10|40|100"},
@@ -111,6 +113,8 @@ const char *ls_screen_about(const char *key, const char *value) {
                  m->source ? m->source : "");
         return about;
     }
+    for (const ls_cost_preset *p = ls_cost_presets; !strcmp(key, "decode.costs") && p->name; p++)
+        if (!strcmp(value, p->name)) return p->about;
     if (!strcmp(key, "decode.sizing") && !strcmp(value, "default"))
         return "the method's own: by measured cost if the method supports it, else as in its paper";
     for (int i = 0; !strcmp(key, "decode.sizing") && ls_sizing_rule_at(i) && !found; i++)

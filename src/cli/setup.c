@@ -271,7 +271,7 @@ static const ls_shadow_way *make_ways(void *ud, int *n) {
     ways *w = ud;
     *n = w->n;
     if (w->list) return w->list; // of another stop of the tour
-    ls_contenders_read(&w->all, &w->n, "shadows", "all", w->options, NULL);
+    ls_contenders_read(&w->all, &w->n, "shadows", "all,logitspec:4,logitspec:16,logitspec:64", w->options, NULL);
     w->list = ls_calloc((size_t)w->n + 1, sizeof *w->list);
     for (int i = 0; i < w->n; i++) w->list[i] = (ls_shadow_way){w->all[i].label, w->all[i].setup.s.decode};
     *n = w->n;

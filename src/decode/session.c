@@ -75,8 +75,7 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
     set_ahead(s, opt, s->drafting.drafter == before);
     s->note = opt->note;
     s->ud = opt->ud;
-    if (opt->costs.given) s->costs = opt->costs;
-    s->costs.given = opt->costs.given; // else steps correct what was given before
+    if (opt->costs.given || s->costs.given) s->costs = opt->costs; // zeros: to be measured
     s->accept = opt->accept;
     s->sampling = opt->sampling;
     ls_answer_ends(&s->answer, opt->max_tokens, opt->stops);

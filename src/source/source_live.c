@@ -343,6 +343,8 @@ static void change(live *l, const char *assignment) {
                               : ls_fail(&err, LS_E_UNSUPPORTED, "nothing can be set here");
     if (!code && (code = ls_session_set(l->session, &l->opt.setup.decode, &err)))
         l->opt.set(l->opt.ud, NULL, &l->opt.setup, NULL);
+    if (!code && ls_session_costs(l->session)->base_ms[0] <= 0) // a curve was given until now
+        code = ls_session_calibrate(l->session, LS_COSTS_AT_ONCE, NULL, NULL, &err);
     ls_channel_setting(&l->c, assignment, code ? err.msg : NULL);
 }
 

@@ -30,14 +30,23 @@ void ls_cost_of_points(ls_cost_curve *z, const int32_t *rows, const double *ms, 
     for (; n && at < LS_COST_SIZES; at++) z->base_ms[at] = ms[n - 1] * ls_cost_rows[at] / rows[n - 1];
 }
 
+const ls_cost_preset ls_cost_presets[] = {
+    {"free", "1:1,64:1", "64 rows cost what one row costs"},
+    {"h200", "1:0.86,2:0.94,4:0.97,8:1.03,16:1.08,32:1.18,64:1.27",
+     "what forwards of the default model took on an NVIDIA H200 (27 November 2026)"},
+    {0}};
+
 ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_err *err) {
     enum { MOST = 32 };
+    const char *points = text;
     int32_t rows[MOST];
     double ms[MOST];
     size_t n = 0;
     *z = (ls_cost_curve){0};
     if (!strcmp(text, "auto")) return LS_OK;
-    for (const char *p = text;; p++) {
+    for (const ls_cost_preset *p = ls_cost_presets; p->name; p++)
+        if (!strcmp(text, p->name)) points = p->points;
+    for (const char *p = points;; p++) {
         char *colon, *end;
         const long r = strtol(p, &colon, 10);
         const double t = *colon == ':' ? strtod(colon + 1, &end) : 0;
@@ -46,8 +55,9 @@ ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_er
         if (!ok || (*end && *end != ','))
             return ls_fail(
                 err, LS_E_USAGE,
-                "%s is '%.60s', expected auto or ROWS:MS,... from 1 row on, both rising, such as 1:10,8:15,64:90", what,
-                text);
+                "%s is '%.60s', expected auto, free, h200, or ROWS:MS,... from 1 row on, both rising, such as "
+                "1:10,8:15,64:90",
+                what, text);
         rows[n] = (int32_t)r;
         ms[n++] = t;
         if (!*end) break;

@@ -24,7 +24,13 @@ typedef struct {
 
 // From the times of some numbers of rows, in rising order; straight lines between them, in proportion beyond.
 void ls_cost_of_points(ls_cost_curve *z, const int32_t *rows, const double *ms, size_t n);
-// "auto": a zero curve, to be measured; else ROWS:MS,... from one row on. LS_E_USAGE; what: for the message.
+// Curves with a name: the trees of another machine.
+typedef struct {
+    const char *name, *points, *about;
+} ls_cost_preset;
+extern const ls_cost_preset ls_cost_presets[]; // ends with a NULL name
+#define LS_COST_CHOICES "auto|free|h200"       // "auto", and their names
+// "auto": a zero curve, to be measured; else a name, or ROWS:MS,... from one row on. LS_E_USAGE; what: for the message.
 ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_err *err);
 
 // As many of many rows cost for a token of context what these cost: its keys and values are read once for all rows, and

@@ -367,14 +367,14 @@ type set decode.sizing=ada
 key Tab Enter
 wait decode.sizing=adaedl
 key Esc F4
-wait decode.budget=16
+wait the paper's method, 16 rows; F4 restores what was set before
 key F2
 expect decode.method            logitspec-paper
 wait decode.sizing            default
 key F4
 wait decode.sizing            adaedl
 wait decode.budget            auto
-""", "--model", "script", env={"XDG_CONFIG_HOME": d})
+""", "--model", "script", env={"XDG_CONFIG_HOME": d, "LOGITSPEC_SET_DECODE__COSTS": "auto"})
             self.assertEqual((r.returncode, r.stderr), (0, ""))
             with open(path, encoding="utf-8") as f:
                 self.assertEqual(f.read(), "# mine\ndecode:\n  method: logitspec-paper\n  seed: 7  # always\n")

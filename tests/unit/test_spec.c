@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <setjmp.h>
 #include <stddef.h>
 #include <string.h>
@@ -345,7 +346,7 @@ static void a_curve_can_be_given(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(ls_cost_read(&z, "it", bad[i], &err), LS_E_USAGE);
         assert_non_null(strstr(err.msg, "it is '"));
-        assert_non_null(strstr(err.msg, "expected auto or ROWS:MS,..."));
+        assert_non_null(strstr(err.msg, "expected auto, free, h200, or ROWS:MS,..."));
     }
 }
 
@@ -591,8 +592,26 @@ static void tuned_drafter_learns_from_rejected_rows(void **state) {
     d->free(d);
 }
 
+static void cost_presets_are_curves(void **state) {
+    (void)state;
+    ls_cost_curve z;
+    char names[200] = "auto";
+    for (const ls_cost_preset *p = ls_cost_presets; p->name; p++) {
+        assert_int_equal(ls_cost_read(&z, "", p->name, NULL), LS_OK);
+        assert_true(z.given);
+        for (int i = 0; i < LS_COST_SIZES; i++)
+            assert_true(z.base_ms[i] > 0 && (!i || z.base_ms[i] >= z.base_ms[i - 1]));
+        snprintf(names + strlen(names), sizeof names - strlen(names), "|%s", p->name);
+    }
+    assert_string_equal(names, LS_COST_CHOICES);
+    assert_int_equal(ls_cost_read(&z, "", "free", NULL), LS_OK);
+    const double none[] = {1, 0.01, 0.01, 0.01};
+    assert_int_equal(ls_cost_choose(&z, none, 4, 100, NULL), 4); // any chance is worth a row that costs nothing
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cost_presets_are_curves),
         cmocka_unit_test(pool_prefers_long_matches_and_full_continuations),
         cmocka_unit_test(the_pool_grows_by_its_definition),
         cmocka_unit_test(short_texts_are_fine),

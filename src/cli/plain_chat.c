@@ -159,7 +159,10 @@ static bool take_line(chat *c) {
     c->input.n -= used;
     if (n && line[n - 1] == '\r') line[n - 1] = 0;
     c->asked = false;
-    obey(c, line);
+    if (strlen(line) + 1 < n) {
+        ls_warn("a line holds a NUL byte and is not taken: '%.40s'", line);
+        c->refused = true;
+    } else obey(c, line);
     free(line);
     return true;
 }

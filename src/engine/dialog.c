@@ -128,6 +128,7 @@ ls_code ls_dialog_prompt(const ls_dialog *d, const ls_model *m, ls_prompt_format
     *out = (ls_next_prompt){.kept = turn < d->n_turns ? d->turns[turn].before : d->tokens};
     if (!m->chat && (format == LS_FORMAT_CHAT || (format == LS_FORMAT_AUTO && m->chat_refused)))
         return refused(m->chat_problem, err);
+    if (format == LS_FORMAT_AUTO && !m->chat) out->kept = 0;
     ls_code code;
     if (format == LS_FORMAT_RAW || !m->chat) code = encode_raw(m, !out->kept, said, &out->ids, err);
     else if (turn && !d->n_places) code = go_on(d, m, system, turn, said, out, err);

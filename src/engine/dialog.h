@@ -12,10 +12,11 @@ ls_code ls_prompt_encode(const ls_model *m, ls_prompt_format format, const char 
                          ls_ids *out, ls_err *err);
 
 // A conversation, and which tokens its texts became. A prompt is what the template writes of all of it; where that
-// begins with what was read and answered so far, only the rest is read. Templates that rewrite earlier turns (drop
-// their thinking, move the system message) make it go back to where the two texts part. Where it is not known what the
-// template wrote (a recording of another template), the conversation stays as it is, and the prompt is what follows the
-// last answer.
+// begins with what was read and answered so far, only the rest is read. A model without a template has no conversation:
+// each prompt begins a new text, unless the format is raw, which goes on with the text before. Templates that rewrite
+// earlier turns (drop their thinking, move the system message) make it go back to where the two texts part. Where it is
+// not known what the template wrote (a recording of another template), the conversation stays as it is, and the prompt
+// is what follows the last answer.
 typedef struct ls_dialog ls_dialog;
 
 typedef struct {

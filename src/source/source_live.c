@@ -301,7 +301,12 @@ static void begin_turn(live *l, const char *text, int edited, ls_ids begun) {
     write_kept_at_times(l);
     ls_ids_free(&read);
     ls_next_prompt_free(&p);
-    if (gone && edited < 0) {
+    if (gone && edited < 0 && !l->model.chat)
+        ls_channel_message(
+            &l->c, false,
+            "this model has no chat template: a prompt begins a new text (prompt.format: raw goes on with "
+            "the text before)");
+    else if (gone && edited < 0) {
         char said[160];
         snprintf(said, sizeof said,
                  "the chat template now writes earlier turns differently: their last %zu tokens were read again", gone);

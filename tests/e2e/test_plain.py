@@ -93,6 +93,9 @@ class Plain(unittest.TestCase):
         full = self.chat("x" * 5000 + "\nmore\n", "--max-tokens", "10")  # it does not fit; the next one does
         self.assertEqual((full.returncode, len(answers(full.stdout))), (1, 1))
         self.assertIn("logitspec: the prompt has", full.stderr)
+        nul = self.chat("One fish\0two\nmore\n", "--max-tokens", "10")  # what would be half a prompt is none
+        self.assertEqual((nul.returncode, len(answers(nul.stdout))), (1, 1))
+        self.assertIn("logitspec: a line holds a NUL byte and is not taken: 'One fish'\n", nul.stderr)
 
     def test_in_a_terminal(self):
         with Screen("--plain", *SCRIPT, "--max-tokens", "9", cols=100, rows=40) as s:

@@ -197,6 +197,15 @@ static void an_unknown_past_stays(void **state) {
     assert_int_equal(ls_dialog_prompt(d, &model, LS_FORMAT_RAW, NULL, 1, "two", 3, &p, NULL), LS_OK);
     assert_true(p.kept == tokens.n && p.ids.n == 3);
     ls_next_prompt_free(&p);
+    ls_chat *chat = model.chat; // without a template a prompt begins a new text, unless it is to go on
+    model.chat = NULL;
+    assert_int_equal(ls_dialog_prompt(d, &model, LS_FORMAT_AUTO, NULL, 1, "two", 3, &p, NULL), LS_OK);
+    assert_true(p.kept == 0 && p.ids.n >= 3);
+    ls_next_prompt_free(&p);
+    assert_int_equal(ls_dialog_prompt(d, &model, LS_FORMAT_RAW, NULL, 1, "two", 3, &p, NULL), LS_OK);
+    assert_true(p.kept == tokens.n && p.ids.n == 3);
+    ls_next_prompt_free(&p);
+    model.chat = chat;
     ls_ids_free(&tokens);
     ls_dialog_free(d);
 }

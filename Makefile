@@ -278,10 +278,15 @@ $(B)/tests/test_gpu_kernels: $(call obj,$(filter-out tests/gpu/bench.c,$(wildcar
 .SECONDARY: $(call obj,$(TEST_SRC) $(TEST_LIB_SRC))
 unit: $(TEST_BIN) $(B)/tests/test_gpu_kernels $(B)/embed $(if $(SAN),,$(B)/tests/inject.so) $(if $(TORCH_DIR),$(B)/tests/liblstorch_emulated.so)
 
-# PATTERN=word runs the test programs whose name holds it; if it is a unit test's name, that one alone.
-test: test-setup
-	@$(MAKE) all unit $(if $(NVCC),cuda build/tests/gpu_kernels build/tests/gpu_bench)
-	@python3 tests/run.py $(B) $(PATTERN)
+# T=word (PATTERN=word) runs the test programs whose name holds it. The whole name of a test builds only what that one needs.
+T ?= $(PATTERN)
+ALL_TESTS := all unit $(if $(NVCC),cuda build/tests/gpu_kernels build/tests/gpu_bench)
+OF_UNIT = $(B)/tests/$(T) $(if $(shell grep -l 'torch/' tests/unit/$(T).c),$(TORCH_LIB))
+OF_E2E = all $(if $(shell grep -lE 'BUILD, "tests"|inject.so|emulated' tests/e2e/$(T).py),unit)
+NEEDED = $(if $(wildcard tests/unit/$(T).c),$(OF_UNIT),$(if $(wildcard tests/e2e/$(T).py),$(OF_E2E),$(ALL_TESTS)))
+test: $(if $(and $(T),$(TORCH_DIR),$(wildcard models/smollm2-135m-instruct.Q4_1.gguf)),,test-setup)
+	@$(MAKE) $(NEEDED)
+	@python3 tests/run.py $(B) $(T)
 
 # Every command with failing calls: SECONDS= SEED=, CASE= and KIND= (a part of a name), ONLY='...' repeats what was reported.
 $(B)/tests/inject.so: tests/torture/inject.c
@@ -497,7 +502,7 @@ clean:
 help:
 	@echo 'make              build the program (and the torch library where libtorch is set up)'
 	@echo 'make run          set up, build, open the screen (without a terminal: stream a demo)'
-	@echo 'make test         set up, build, run every test; PATTERN=word selects'
+	@echo 'make test         set up, build, run every test; T=name runs one, T=word those whose name holds it'
 	@echo 'make torture      every command with failing calls (memory, files, threads); SECONDS=600 SEED=2'
 	@echo 'make cuda         the library for NVIDIA GPUs; needs the CUDA toolkit 13. CUDA_ARCH=all: machine code for all GPUs'
 	@echo 'make gpu-check    on a machine with a GPU: build, test, measure; MODEL=FILE.gguf adds a real model'

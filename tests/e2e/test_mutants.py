@@ -1,5 +1,4 @@
-"""The list of deliberate mistakes applies to the sources as they are; and what `make mutants` says of a mistake, on a
-project of one file, whose test is a script."""
+"""What `make mutants` says of a mistake, on a project of one file, whose test is a script; and that its list can be read."""
 import os
 import subprocess
 import sys
@@ -37,11 +36,6 @@ def mutants(*args):
 
 
 class List(unittest.TestCase):
-    def test_every_mistake_applies(self):
-        p = mutants("--check")
-        self.assertEqual(p.returncode, 0, p.stderr)
-        self.assertGreaterEqual(int(p.stdout.split()[0]), 60)
-
     def test_shards_are_the_whole_list(self):
         whole = mutants("--list").stdout.splitlines()
         parts = [line for i in "123" for line in mutants("--list", "--shard", f"{i}/3").stdout.splitlines()]

@@ -79,20 +79,30 @@ def read_list(path):
     return entries
 
 
+def check_one(e, root, where):
+    path = os.path.join(root, e.file)
+    if not os.path.isfile(path):
+        raise Wrong(f"{where}:{e.line}: {e.name}: there is no {e.file}")
+    e.applied(read(path), where)
+    for test in e.tests:
+        program, _, name = test.partition("/")
+        source = os.path.join(root, "tests", "unit", program + ".c")
+        if not os.path.isfile(source):
+            raise Wrong(f"{where}:{e.line}: {e.name}: there is no test program {program}")
+        if name and not re.search(rf"\b{re.escape(name)}\b", read(source)):
+            raise Wrong(f"{where}:{e.line}: {e.name}: {program} has no test {name}")
+
+
 def check(entries, root, where):
-    """Every entry applies to the sources as they are, and its tests are there."""
+    """Every entry applies to the sources as they are, and its tests are there; else all that do not are named."""
+    wrong = []
     for e in entries:
-        path = os.path.join(root, e.file)
-        if not os.path.isfile(path):
-            raise Wrong(f"{where}:{e.line}: {e.name}: there is no {e.file}")
-        e.applied(read(path), where)
-        for test in e.tests:
-            program, _, name = test.partition("/")
-            source = os.path.join(root, "tests", "unit", program + ".c")
-            if not os.path.isfile(source):
-                raise Wrong(f"{where}:{e.line}: {e.name}: there is no test program {program}")
-            if name and not re.search(rf"\b{re.escape(name)}\b", read(source)):
-                raise Wrong(f"{where}:{e.line}: {e.name}: {program} has no test {name}")
+        try:
+            check_one(e, root, where)
+        except Wrong as why:
+            wrong.append(str(why))
+    if wrong:
+        raise Wrong("\nmutants: ".join(wrong))
 
 
 def read(path):
@@ -261,7 +271,8 @@ def main(arguments=None):
         unknown = set(o.names) - {e.name for e in entries}
         if unknown:
             raise Wrong(f"{where}: no entry is named {', '.join(sorted(unknown))}")
-        check(entries, o.root, where)
+        if not o.list:
+            check(entries, o.root, where)
         if o.names:
             entries = [e for e in entries if e.name in o.names]
         entries = entries[int(shard[1]) - 1::int(shard[2])]

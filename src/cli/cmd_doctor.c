@@ -161,6 +161,14 @@ static void check_terminal(report *r) {
     free(detail);
 }
 
+static void check_log(report *r) {
+    const char *asked = getenv("LOGITSPEC_LOG");
+    char *detail = ls_format("%s: a log for a report, without texts of prompts and answers, unless --log-text is given",
+                             asked && *asked ? asked : "none; --log FILE or LOGITSPEC_LOG=FILE writes one");
+    say(r, "log", true, false, detail);
+    free(detail);
+}
+
 static void check_config(report *r) {
     char *path = ls_data_path("configs/default.yaml");
     bool ok = !access(path, R_OK);
@@ -319,6 +327,7 @@ int ls_cmd_doctor(const ls_command_line *c) {
     check_files(&r);
     if (c->forget) forget(&r);
     else check_measured(&r);
+    check_log(&r);
     check_terminal(&r);
     if (c->calibrate) calibrate(&r, c);
     ls_jw_close(&r.json, ']');

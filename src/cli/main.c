@@ -1,5 +1,6 @@
 // The program: a command line in, an exit code out.
 #include "base/file.h"
+#include "base/log.h"
 #include "base/rescue.h"
 #include "cli/commands.h"
 #include "cli/manual.h"
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static bool holds_something(const char *path) { // a terminal or /dev/null can be read and written at once
@@ -22,7 +24,7 @@ static bool holds_something(const char *path) { // a terminal or /dev/null can b
 // A command must not write a file that it reads, whatever names the file has.
 static ls_code refuse_own_input(const ls_command_line *c, const char *command, ls_err *err) {
     const bool records = !strcmp(command, "chat") || !strcmp(command, "generate") || !strcmp(command, "demo");
-    const char *const outputs[] = {c->out, c->cast, records ? c->options.trace : NULL},
+    const char *const outputs[] = {c->out, c->cast, c->log, records ? c->options.trace : NULL},
                       *const inputs[] = {c->config, c->prompt_file,   c->suite,
                                          c->script, c->options.model, c->options.chat_template};
     enum { OUTPUTS = sizeof outputs / sizeof *outputs, INPUTS = sizeof inputs / sizeof *inputs };
@@ -39,6 +41,38 @@ static ls_code refuse_own_input(const ls_command_line *c, const char *command, l
                 return ls_fail(err, LS_E_USAGE, "%s is an input; name another output file", outputs[o]);
         }
     }
+    return LS_OK;
+}
+
+// The settings that differ from the built-in ones; texts of the user only where the log is to hold them.
+static void log_settings(const ls_options *o) {
+    ls_options plain;
+    ls_options_init(&plain);
+    for (int i = 0; i < ls_options_count(); i++) {
+        ls_buf built_in = {0}, now = {0};
+        ls_options_value(&plain, i, &built_in);
+        ls_options_value(o, i, &now);
+        if (built_in.n != now.n || (now.n && memcmp(built_in.p, now.p, now.n)))
+            ls_log("setting %s=%s", ls_options_key(i),
+                   !ls_log_may_hold(ls_options_key(i)) ? "(a text)"
+                   : now.n                             ? now.p
+                                                       : "");
+        ls_buf_free(&built_in);
+        ls_buf_free(&now);
+    }
+    ls_options_free(&plain);
+}
+
+static ls_code begin_log(const ls_command_line *c, const char *command, ls_err *err) {
+    const char *asked = getenv("LOGITSPEC_LOG"), *path = c->log ? c->log : asked && *asked ? asked : NULL;
+    ls_code code = path ? ls_log_open(path, c->log_text, err) : LS_OK;
+    if (code || !path) return code;
+    const time_t now = time(NULL);
+    char date[32] = "";
+    struct tm day;
+    if (gmtime_r(&now, &day)) strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S UTC", &day);
+    ls_log("logitspec " LS_VERSION ", %s, command %s", date, command);
+    log_settings(&c->options);
     return LS_OK;
 }
 
@@ -90,7 +124,7 @@ int main(int argc, char **argv) {
             ls_fail(&err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; a prompt goes into --prompt", name,
                     c.args[0]);
             status = ls_complain(&err);
-        } else if (refuse_own_input(&c, name, &err)) status = ls_complain(&err);
+        } else if (refuse_own_input(&c, name, &err) || begin_log(&c, name, &err)) status = ls_complain(&err);
 #define COMMAND(command, ...) else if (!strcmp(name, #command)) status = ls_cmd_##command(&c);
 #include "cli/commands.def"
 #undef COMMAND

@@ -1,6 +1,7 @@
 #include "costs/costs.h"
 #include "base/clock.h"
 #include "base/cpuwait.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "engine/measured.h"
 
@@ -223,6 +224,9 @@ ls_code ls_costs_get(ls_cost_curve *out, ls_model *m, ls_costs_wish wish, double
             take_shorter(&now.curve, &before.curve);
         if (path && !slow && !noise->kept) save(&now, path, key);
     }
+    ls_log("costs, measured %s: 1 row %.3f ms, 8 rows %.3f, 64 rows %.3f%s", ls_measured_hows[now.is.how],
+           ls_cost_ms(&now.curve, 1, now.curve.cost_context), ls_cost_ms(&now.curve, 8, now.curve.cost_context),
+           ls_cost_ms(&now.curve, 64, now.curve.cost_context), noise->busy ? "; the machine is busy" : "");
     if (path && !slow) remember(m, &now);
     *out = now.curve;
     free(path);

@@ -1,5 +1,6 @@
 // The decode step: root, draft, verify, commit (paper, section 3).
 #include "base/clock.h"
+#include "base/log.h"
 #include "costs/costs.h"
 #include "decode/choose.h"
 #include "decode/reflect.h"
@@ -258,9 +259,19 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     return LS_OK;
 }
 
+static void log_step(const ls_step *out) {
+    ls_log("step %u.%u: context %d, %d rows of at most %d, %d accepted, %d emitted%s%s; us: draft %.0f, forward %.0f, "
+           "verify "
+           "%.0f, commit %.0f, in all %.0f, a plain one %.0f",
+           out->turn + 1, out->index, out->context_len, out->rows, out->budget, ls_step_accepted(out), out->n_emitted,
+           out->miss ? ", missed: " : "", ls_miss_name((ls_miss)out->miss), out->t_draft_us, out->t_forward_us,
+           out->t_verify_us, out->t_commit_us, out->t_total_us, out->ar_us);
+}
+
 ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err) {
     if (!s->active) return ls_fail(err, LS_E_USAGE, "no turn is active");
     ls_code code = decode_step(s, out, err);
+    if (!code && ls_log_is_on()) log_step(out);
     if (code && code != LS_E_CANCELLED) s->active = false; // a step that was cancelled did not happen
     return code;
 }

@@ -1,6 +1,7 @@
 #include "engine/threads.h"
 #include "base/cpuwait.h"
 #include "base/buf.h"
+#include "base/log.h"
 #include "engine/measured.h"
 
 #include <math.h>
@@ -132,6 +133,7 @@ ls_code ls_threads_choose(ls_model *m, bool again, ls_progress progress, void *u
             ls_buf_free(&text);
         }
     }
+    ls_log("threads %d of %s", e->threads, range);
     free(path);
     return code == LS_E_CANCELLED ? code : LS_OK;
 }

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/visible.h"
+#include "source/event_log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -87,6 +88,7 @@ bool ls_channel_open(ls_channel *c, void *(*run)(void *channel)) {
 }
 
 void ls_channel_put(ls_channel *c, const ls_command *command) {
+    ls_log_command(command);
     ls_queued_command *q = ls_calloc(1, sizeof *q);
     *q = (ls_queued_command){NULL, command->kind, command->text ? ls_strdup(command->text) : NULL, command->n};
     *c->commands_end = q;
@@ -96,6 +98,7 @@ void ls_channel_put(ls_channel *c, const ls_command *command) {
 }
 
 void ls_channel_send(ls_channel *c, ls_event *e) {
+    ls_log_event(e);
     queued_event *q = ls_calloc(1, sizeof *q);
     q->event = e;
     pthread_mutex_lock(&c->lock);

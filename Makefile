@@ -474,7 +474,7 @@ install: all $(INSTALLED_TORCH)
 	cp -f --parents configs/*.yaml configs/*/* demos/*.yaml demos/traces/* demos/prompts/* models/registry.json $(INTO)/share/logitspec
 	install -m 755 models/fetch $(INTO)/share/logitspec/models
 	$(if $(MODEL_FILE),$(CP) -f $(abspath $(MODEL_FILE)) $(INTO)/share/logitspec/models)
-	cp -f --parents LICENSE README.md demos/*.md demos/*.svg models/*.md ui/*.md src/*.md src/*/*.md tests/bench/*.md $(INTO)/share/doc/logitspec
+	cp -f --parents LICENSE README.md CHANGELOG.md demos/*.md demos/*.svg models/*.md ui/*.md src/*.md src/*/*.md tests/bench/*.md $(INTO)/share/doc/logitspec
 	chmod -R u=rwX,go=rX $(INTO)/share/logitspec $(INTO)/share/doc/logitspec
 	for p in $(MAN_PAGES); do n=$${p%.*}; n=$${n#logitspec}; $(SAYS) help $${n#-} --as man | gzip -9n > $(INTO)/share/man/man$${p##*.}/$$p.gz || exit 1; done
 	$(SAYS) completion bash > $(INTO)/share/bash-completion/completions/logitspec

@@ -19,8 +19,9 @@ def main():
     for path, head, name in PAGES:
         with open(os.path.join(ROOT, path), encoding="utf-8") as f:
             old = f.read()
+        new = page(sys.argv[1] + "/logitspec", old, head, name)  # before open() empties the file: the program may fail
         with open(os.path.join(ROOT, path), "w", encoding="utf-8") as f:
-            f.write(page(sys.argv[1] + "/logitspec", old, head, name))
+            f.write(new)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
  * than a block has) comes from its second-level cache (keys that blocks of more rows read again are left out).
  * Instructions: counted in the machine code, at a rate of a scheduler's cycles. A kernel takes the largest of these,
  * and what no kernel escapes: its launch, and the way to memory and back for what the kernel before it wrote. The
- * constants were chosen after an H200's times (tests/gpu/results/h200.md); src/torch/README.md says how far off the
+ * constants were chosen after an H200's times; tests/gpu/results/h200.md has both, and says how far off the
  * results are. For other cards they are assumptions. */
 #include "gpu/plan.h"
 

@@ -2,7 +2,7 @@
 // loop whether all have come, which is over as soon as they have; but where other programs have the processors, the
 // missing thread may need the very processor that the loop keeps, and then to sleep is faster. Each thread learns which
 // holds: a loop that ends in vain makes the next one half as long, and now and then a loop of full length is tried
-// again. src/torch/README.md has what that brings.
+// again. tests/bench/results/amd-epyc-notes.md has what that brings.
 #pragma once
 #include <atomic>
 #include <cstdint>

@@ -162,8 +162,10 @@ class Links(unittest.TestCase):
         self.assertLess(len(text.split("\n")), 90)
         for command in re.findall(r"build/logitspec ([a-z-]+)", text):
             self.assertIn(command, COMMANDS)
-        with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as f:
-            makefile = f.read()
+        makefile = ""
+        for path in ("Makefile", "src/torch/build.mk", "tests/build.mk"):
+            with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+                makefile += f.read()
         for target in re.findall(r"make ([a-z-]+)", text):
             self.assertIn(f"\n{target}:", makefile)
 

@@ -6,6 +6,7 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MOST_WORDS = 1100  # of a page, as wc counts them, tables too; WORDS: of the larger ones, their size of 27 November 2026
 WORDS = {"models/README.md": 1400, "src/README.md": 1250, "src/spec/README.md": 1700, "tests/files/README.md": 1350}  # mostly tables
+ALL_WORDS = 17500  # of all pages together
 MEAN = 20  # words of a sentence are fewer than this on average
 LONGEST = 40  # words of any sentence
 FREE = ("CHANGELOG.md", "tests/bench/experiments.md")
@@ -57,6 +58,7 @@ class Pages(unittest.TestCase):
     def test_pages_are_short(self):
         sizes = {path: len(written(path).split()) for path in pages()}
         self.assertGreater(len(sizes), 10)
+        self.assertLessEqual(sum(sizes.values()), ALL_WORDS)
         for path, size in sorted(sizes.items()):
             with self.subTest(path):
                 self.assertLessEqual(size, WORDS.get(path, MOST_WORDS), f"{path}: words of the page")
@@ -70,6 +72,13 @@ class Pages(unittest.TestCase):
                 worst = "".join(f"\n  {words(s)} words: {s}" for s in found[:3])
                 self.assertLess(mean, MEAN, f"{path}: words of a sentence on average; the longest:{worst}")
                 self.assertLessEqual(words(found[0]), LONGEST, f"{path}: words of the longest sentence:{worst}")
+
+    def test_no_page_counts_what_a_table_counts(self):
+        """How many methods or mutants there are is told by the program and its tests; a page would be wrong after the next one."""
+        counted = r"\b(\d+|eleven|twelve|[a-z]+teen|twenty|thirty|forty) (methods|flags|mutants|mistakes|architectures|demos|commands|settings|models)\b"
+        for path in sorted(pages()):
+            with self.subTest(path):
+                self.assertEqual(re.findall(counted, " ".join(prose(written(path)))), [])
 
     def test_what_counts_as_a_sentence(self):
         text = ("# A heading that is left out\n\nOne `a b c` two, [three four](x.md#y). Next (it ends.) Last\nline: 3.5 ms\n\n"

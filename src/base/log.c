@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 
 static int fd = -1; // set before there is another thread, and never closed: a crash loses no line
 static bool with_text;
+static _Atomic int failure; // errno of the first line that could not be written
 static uint64_t start_ns;
 
 ls_code ls_log_open(const char *path, bool text, ls_err *err) {
@@ -29,6 +31,10 @@ ls_code ls_log_open(const char *path, bool text, ls_err *err) {
 
 bool ls_log_is_on(void) {
     return fd >= 0;
+}
+
+int ls_log_failure(void) {
+    return failure;
 }
 
 bool ls_log_has_text(void) {
@@ -55,7 +61,9 @@ void ls_log(const char *fmt, ...) {
     for (size_t i = 0; i < line.n; i++)
         if ((unsigned char)line.p[i] < ' ') line.p[i] = ' '; // a line is a line
     ls_buf_char(&line, '\n');
-    const ssize_t written = write(fd, line.p, line.n); // in one piece, so that threads do not mix
-    (void)written;
+    int none = 0;
+    errno = 0;
+    if (write(fd, line.p, line.n) != (ssize_t)line.n) // in one piece, so that threads do not mix
+        atomic_compare_exchange_strong(&failure, &none, errno ? errno : ENOSPC);
     ls_buf_free(&line);
 }

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/rescue.h"
+#include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/manual.h"
 #include "engine/launch.h"
@@ -129,6 +130,7 @@ int main(int argc, char **argv) {
 #include "cli/commands.def"
 #undef COMMAND
     }
+    if (ls_log_failure()) ls_warn("warning: the log is not complete: %s", strerror(ls_log_failure()));
     ls_command_line_free(&c);
     ls_rescue_remove(save_nothing, NULL);
     return status;

@@ -3,6 +3,7 @@
 #include "base/utf8.h"
 #include "base/visible.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,12 +41,24 @@ void ls_markup_fmt(ls_buf *out, const char *fmt, ...) {
     free(text);
 }
 
+// Whether p[i] could be syntax of CommonMark or of tables. An underscore within a word, an apostrophe or a lone & is not, and
+// stays readable where the source itself is read.
+static bool is_markdown_syntax(const char *p, size_t n, size_t i) {
+    const unsigned char before = i ? (unsigned char)p[i - 1] : 0, after = i + 1 < n ? (unsigned char)p[i + 1] : 0;
+    switch (p[i]) {
+    case '_': return !isalnum(before) || !isalnum(after);
+    case '&': return !after || isalnum(after) || after == '#';
+    case '>': return !i;
+    default: return p[i] && strchr("<|*`[]\\~", p[i]);
+    }
+}
+
 // Entities are never syntax, so characters that could be become entities.
 void ls_markdown(ls_buf *out, const char *p, size_t n) {
     ls_buf b = {0};
-    ls_markup(&b, p, n);
+    ls_visible_text(&b, p, n);
     for (size_t i = 0; i < b.n; i++)
-        if (strchr("|*_`[]\\~", b.p[i])) ls_buf_fmt(out, "&#%d;", b.p[i]);
+        if (is_markdown_syntax(b.p, b.n, i)) ls_buf_fmt(out, "&#%d;", b.p[i]);
         else ls_buf_char(out, b.p[i] == '\n' || b.p[i] == '\t' ? ' ' : b.p[i]);
     ls_buf_free(&b);
 }

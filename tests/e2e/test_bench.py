@@ -86,7 +86,7 @@ class Bench(unittest.TestCase):
         mat = f'{next(m for m in o["methods"] if m["method"] == "logitspec:8")["mat"]:.2f}'
         self.assertRegex(self.read("a.md"), rf"(?m)^\| logitspec:8 \| {mat} \|")
         self.assertIn(f"<td>{mat}</td>", self.read("a.html"))
-        self.assertRegex(self.read("a.md"), r"(?m)^\| \.\.\. of mt&#95;bench \| writing \| math \| coding \|$")
+        self.assertRegex(self.read("a.md"), r"(?m)^\| \.\.\. of mt_bench \| writing \| math \| coding \|$")
         self.assertRegex(run("bench", "show", self.path("a.json")).stdout, rf"(?m)^logitspec:8 +{mat} .* equal$")
         self.assertEqual(len(runs), 18)
 

@@ -140,11 +140,22 @@ static void markup(void **state) {
     ls_buf_free(&out);
 }
 
+static void markdown(void **state) {
+    (void)state;
+    ls_buf out = {0};
+    ls_markdown_str(&out, "Q4_1 plain's a & b > c");
+    assert_string_equal(out.p, "Q4_1 plain's a & b > c");
+    ls_buf_free(&out);
+    ls_markdown_str(&out, "> _a_ &lt;<b>\n`*[x](y)|~~\\");
+    assert_string_equal(out.p, "&#62; &#95;a&#95; &#38;lt;&#60;b> &#96;&#42;&#91;x&#93;(y)&#124;&#126;&#126;&#92;");
+    ls_buf_free(&out);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signs),  cmocka_unit_test(what_text_needs_stays), cmocka_unit_test(signs_are_plain),
         cmocka_unit_test(pieces), cmocka_unit_test(json_is_exact),         cmocka_unit_test(cells_of_a_table),
-        cmocka_unit_test(markup),
+        cmocka_unit_test(markup), cmocka_unit_test(markdown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

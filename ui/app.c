@@ -199,8 +199,9 @@ static void loop(app *a) {
     while (!a->state.quit && !ui_term_signal()) {
         struct pollfd fds[] = {
             {STDIN_FILENO, POLLIN, 0}, {a->source->wake_fd(a->source), POLLIN, 0}, {ui_term_signal_fd(), POLLIN, 0}};
-        const bool more = ui_shadows_work(&a->state);
-        a->dirty |= more || worked;
+        const ui_shadows_progress shadows = ui_shadows_work(&a->state);
+        const bool more = shadows == UI_SHADOWS_MORE;
+        a->dirty |= shadows != UI_SHADOWS_STILL || worked;
         worked = more;
         if (poll(fds, 3, more ? 0 : wait_ms(a)) < 0 && errno != EINTR) break;
         ui_term_woken();

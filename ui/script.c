@@ -46,7 +46,7 @@ static void go_on(player *p, int ms) {
     struct pollfd fd = {p->source->wake_fd(p->source), POLLIN, 0};
     const int demo = ui_demo_wait_ms(&p->state, ls_now_ns());
     ui_send_requests(&p->state, p->source);
-    if (ui_shadows_work(&p->state)) ms = 0;
+    if (ui_shadows_work(&p->state) == UI_SHADOWS_MORE) ms = 0;
     poll(&fd, 1, demo >= 0 && demo < ms ? demo : ms);
     for (ls_event *e; (e = p->source->next(p->source));) {
         p->ended |= e->kind == LS_EV_END;

@@ -96,19 +96,22 @@ bool ui_shadows_may(const ui_state *s) {
     return !decodes || s->shadows_always || !(ui_shadows_share(s) > LITTLE); // not known yet: a first slice tells
 }
 
-bool ui_shadows_work(ui_state *s) {
-    if (!is_open(s) || !ui_shadows_may(s)) return false;
+ui_shadows_progress ui_shadows_work(ui_state *s) {
+    if (!is_open(s) || !ui_shadows_may(s)) return UI_SHADOWS_STILL;
     start(s);
     ui_shadows *w = s->shadows;
-    if (!w->s || w->why) return false;
+    if (!w->s || w->why) return UI_SHADOWS_STILL;
     const uint64_t until = ls_now_ns() + SLICE_MS * 1000000ull;
+    const size_t turn = w->turn, step = w->step;
+    const bool begun = w->begun, ended = w->ended;
     while (w->turn < s->n_turns && feed(s)) {
-        if (!ls_shadows_work(w->s, until)) return true;
-        if (!w->ended || w->turn + 1 == s->n_turns) return false;
+        if (!ls_shadows_work(w->s, until)) return UI_SHADOWS_MORE;
+        if (!w->ended || w->turn + 1 == s->n_turns) break;
         w->turn++;
         w->begun = false;
     }
-    return false;
+    const bool same = turn == w->turn && step == w->step && begun == w->begun && ended == w->ended && !w->why;
+    return same ? UI_SHADOWS_STILL : UI_SHADOWS_NEW;
 }
 
 const ls_shadows *ui_shadows_of(const ui_state *s, const ui_turn **turn, const char **why) {

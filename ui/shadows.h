@@ -3,8 +3,10 @@
 #pragma once
 #include "ui/state.h"
 
-// Works for a moment where the view is open and may; true: more is left. To be called between frames.
-bool ui_shadows_work(ui_state *s);
+// Works for a moment where the view is open and may. To be called between frames. NEW: all is done, and there is something to
+// draw since the last call; MORE: work is left.
+typedef enum { UI_SHADOWS_STILL, UI_SHADOWS_NEW, UI_SHADOWS_MORE } ui_shadows_progress;
+ui_shadows_progress ui_shadows_work(ui_state *s);
 void ui_shadows_free(ui_shadows *w); // accepts NULL
 // The conversation was forgotten from this turn on.
 void ui_shadows_forget(ui_state *s, size_t turn);

@@ -131,6 +131,15 @@ class Keys(unittest.TestCase):
                 with Screen(*SCRIPT, "--set", setting, cols=120) as s:
                     s.wait("exit=2", what)
 
+    def test_shadows_are_drawn_as_soon_as_they_are_known(self):
+        """What is computed within one slice, before the next frame, was not drawn until a key came."""
+        with Screen("--model", "script", "--max-tokens", "2", "--prompt", "x", cols=120, rows=36) as s:
+            s.wait("READY", "2 tokens")
+            s.keys("Escape", "a")
+            s.wait("would do here", "logitspec (decodes)")
+            s.keys("q", "q")
+            s.wait("exit=0")
+
     def test_a_race_with_plain_decoding_and_with_another_recording(self):
         with Screen(*SCRIPT, "--max-tokens", "60", cols=120, rows=36) as s:
             s.wait("READY")

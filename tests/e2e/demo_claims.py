@@ -13,16 +13,16 @@ from recording import accepted, loose, next_next, took, words
 COMMON = (  # names on the screen and in the paper, and what holds for every run
     '"by source"', '"by depth"', '"budget" in the title', '("next-next")', '"at rank"', '("n-grams")', '("forward" in Stats)',
     '"speed" says', '"forward" shows', "as a multiple of one row",
-    "Its best token is the root: the model's own choice, emitted in any case. So a step can never do worse than one token",
-    "the text can never become another one", "asks them for one token more", "Plain decoding would now run it once for every token",
-    "one run of the model", "plain decoding has 1", '"remembered" drafts', "in one go", "instead of one each", "is one of the words",
-    "how near the two tokens were", "and a made-up one on which", "One path of the tree", "where the two are alike", "none where none pays",
+    "a step emits at least one token", "would now run one forward for each token", "verifies them all in one forward", "the rows of one forward",
+    "All these tokens took one forward, not one forward each",
+    "plain decoding has 1", '"remembered" drafts', "is one of the words",
+    "how near the two tokens were", "and a made-up one on which",
     "another one than plain decoding writes", "verifies the likeliest paths first", "has the two sources of the paper and a third",
-    "less than a second token", "Both lanes run on the same clock", "In one run of the model", "draws one by its probabilities",
-    "likely enough to be worth a second row", "A high MAT can be a bad sign", "The first has to be made up; watch what happens when the second begins",
-    "the more one run is worth", "so one forward verified it with the root", "One of those guesses was right",
+    "less than a second token", "Both lanes run on the same clock", "draws one by its probabilities",
+    "likely enough to be worth a second row", "A high MAT can be a bad sign", "Watch the drafts when the second class begins",
+    "One forward can verify many drafts", "so one forward verified it with the root", "One of those guesses was right",
     "With sizing auto", "verifies the tree in one", "One level deeper", "a second child costs one row more",
-    "come from a second model this time", "One level deeper the draft model", "A second model pays where")
+    "one for each level of the tree", "One level deeper the best token of the draft model", "does not begin with an empty one")
 
 
 def rows(r, s):
@@ -77,26 +77,26 @@ CLAIMS = {
          lambda r, s, d: r.header["method"] == "logitspec-paper" and (max(rows(r, s)), r.header["backend"]["kernel"].split(",")[0])),
         ('The root is "{}", and the target chose "{}" after it. That token is not among the best {} here',
          lambda r, s, d: next_next(s)[1] < 0 and (root(r, s), wanted(r, s), len(s["last"]["top"]))),
-        ('The root is "{}", and what followed an earlier "{}" is wrong. The target chose "{}": a guess, at rank {} of the last logits. '
+        ('The root is "{}", and the text after an earlier "{}" was rejected. The target chose "{}": a guess, at rank {} of the last logits. '
          'In the prompt "{}" follows "{}"',
          lambda r, s, d: s["branches"][0]["rank"] < 0 and not s["branches"][0]["accepted"] and behind_a_guess(r, s)
          and (root(r, s), root(r, s), wanted(r, s), next_next(s)[1], behind_a_guess(r, s), wanted(r, s))),
-        ("{} tokens for one forward", lambda r, s, d: len(s["emitted"])),
-        ('what follows the first "{}" of the prompt, "{}". All {} drafts were rejected, and its forward brought {} token.',
+        ("{} tokens in one forward", lambda r, s, d: len(s["emitted"])),
+        ('the text after the first "{}" of the prompt, "{}". All {} drafts were rejected, and its forward emitted {} token.',
          lambda r, s, d: (lambda t: not accepted(t) and first_after(r, s["root"])[:t["rows"] - 1] == [n["token"] for n in t["nodes"][1:]]
                             and (root(r, s), r.text([n["token"] for n in t["nodes"][1:]]).strip(), t["rows"] - 1, len(t["emitted"])))
          (r.more["pld"].at(s["output_pos"]))),
-        ('The prompt does not contain "{}", so no look-up could find it. It stands at rank {} of the last logits',
+        ('The prompt does not contain "{}", so no look-up could find it. It is at rank {} of the last logits',
          lambda r, s, d: wanted(r, s) not in r.header["prompt_text"] and next_next(s)[2] and (wanted(r, s), next_next(s)[1])),
-        ('The root "{}" stands {} times in the prompt, before {} different words',
+        ('The root "{}" occurs {} times in the prompt, before {} different words',
          lambda r, s, d: (lambda after: (root(r, s), len(after), len(set(after))))(
              [b for a, b in zip(r.header["prompt_ids"], r.header["prompt_ids"][1:]) if a == s["root"]])),
-        ('The guess "{}", at rank {}, finds it, and "{}" follows there. Prompt lookup got {} token here.',
+        ('The guess "{}", at rank {}, finds it, and "{}" follows there. Prompt lookup emitted {} token here.',
          lambda r, s, d: (wanted(r, s), next_next(s)[1], behind_a_guess(r, s), len(r.more["pld"].at(s["output_pos"])["emitted"]))),
         ("{} drafts were accepted: {} retrieved after the root, {} guesses, {} retrieved after a guess.",
          lambda r, s, d: (r.accepted(), *(r.accepted(x) for x in ("retrieved", "last-logit", "guess-tail")))),
-        ("On {} others a guess was right in {} of 100 steps, with text behind it in {}.", lambda r, s, d: of_the_suite()),
-        ("That pays where {} rows cost little: {} of one row on this GPU.", lambda r, s, d: (64, r.cost(64))),
+        ("On {} other prompts, {} of 100 steps accepted a guess, and {} also accepted text after it.", lambda r, s, d: of_the_suite()),
+        ("This is faster if {} rows cost little: {} of one row on this GPU.", lambda r, s, d: (64, r.cost(64))),
     ],
     "two-models": [
         ("the target's own first {} layers of {}", lambda r, s, d: (int(r.header["config"]["draft.layers"]), 30)
@@ -104,15 +104,15 @@ CLAIMS = {
         ('After the root "{}" the draft model expected "{}" with probability {} ("draft p"). The target gave it {} and chose it.',
          lambda r, s, d: s["nodes"][1]["state"] == "accepted" and s["nodes"][1]["source"] == "draft-model"
          and (root(r, s), r.word(s["nodes"][1]["token"]), f"{s['nodes'][1]['draft_p']:.2f}", p(s["nodes"][1]))),
-        ('the draft model named "{}" first; the target wanted "{}"',
+        ('the best token of the draft model was "{}", but the target chose "{}"',
          lambda r, s, d: (r.word(s["said"][s["nodes"][1]["said"] - 1]["top"][0][0]), r.word(s["nodes"][1]["target"]))),
-        ('After "{}" the draft model was sure of a blank, {}. The target chose "{}".',
+        ('After "{}" the draft model expected a blank with probability {}. The target chose "{}".',
          lambda r, s, d: r.text([s["said"][0]["top"][0][0]]) == " " and (root(r, s), f"{s['said'][0]['top'][0][1]:.2f}", wanted(r, s))),
         ('the draft model preferred "{}" ({}) to "{}" ({}), and the target "{}" ({}).',
          lambda r, s, d: (lambda a, b: b["state"] == "accepted" and a["parent"] == b["parent"] and
                           (r.word(a["token"]), f"{a['draft_p']:.2f}", r.word(b["token"]), f"{b['draft_p']:.2f}", r.word(b["token"]), p(b)))
          (s["nodes"][2], s["nodes"][4])),
-        ('With "{}" behind it this step emits {} tokens', lambda r, s, d: (r.word(s["emitted"][-1]), len(s["emitted"]))),
+        ('With "{}" after it, this step emits {} tokens', lambda r, s, d: (r.word(s["emitted"][-1]), len(s["emitted"]))),
         ("{} tokens in {} steps (MAT {}). But the draft model ran {} forwards of {} layers for that, more work than plain decoding does",
          lambda r, s, d: (lambda n: 27 * n > 30 * len(r.output) and (len(r.output), len(r.steps), r.mat(), n, 27))
          (sum(x.get("draft_forwards", 0) for x in r.steps))),
@@ -133,19 +133,19 @@ CLAIMS = {
          and (len(r.output), len(r.rival.steps), r.rival.mat(), len(r.steps), r.mat(), r.accepted("remembered"), r.accepted(), *rows(r, s))),
     ],
     "recycling": [
-        ("for each token the {} best tokens", lambda r, s, d: {len(n["top"]) for x in r.steps if x["forward"] for n in x["nodes"]}),
+        ("for each token, the {} best tokens", lambda r, s, d: {len(n["top"]) for x in r.steps if x["forward"] for n in x["nodes"]}),
         ('no row for the root "{}", so the method drafts nothing: "{}"',
          lambda r, s, d: s["pool_size"] == 0 and s["rows"] == 1 and (root(r, s), label(s))),
         ("The steps 0 to 9 are all like this one: one forward, one token, one more row",
          lambda r, s, d: all_of((x["rows"], x["emitted"][1:], x["pool_size"], x["miss"]) == (1, [], i, "unknown")
                                   for i, x in enumerate(r.steps[:10]))),
-        ('The root "{}" came once before, so there is a tree: {} drafts.',
+        ('The root "{}" occurred once before, so there is a tree: {} drafts.',
          lambda r, s, d: r.output[:s["output_pos"]].count(s["root"]) == 1 and (root(r, s), s["rows"] - 1)),
-        ('After the first "{}" the target wanted "{}", but here a line ends',
+        ('After the first "{}" the target chose "{}", but here a line ends',
          lambda r, s, d: wanted(r, s) == "\n" and (root(r, s), said(r, s, root(r, s)))),
         ("the matrix grows from {} rows to {}", lambda r, s, d: (s["pool_size"], r.steps[s["index"] + 1]["pool_size"])),
         ("The second line begins like the first.", lambda r, s, d: r.text(r.output[:s["output_pos"]]).count("\n") == 1),
-        ('The root is "{}", and "{}", "{}", "{}" and "{}" are accepted: the target said them',
+        ('The root is "{}", and "{}", "{}", "{}" and "{}" are accepted: the target chose them',
          lambda r, s, d: {n["source"] for n in accepted(s)} == {"remembered"} and [root(r, s), *words(r, accepted(s))]),
         ('because the tree of {} rows has no row below: "{}"',
          lambda r, s, d: s["path"][-1] not in [n["parent"] for n in s["nodes"]] and (s["rows"], label(s))),
@@ -160,8 +160,8 @@ CLAIMS = {
         ("forwards of {} to {} rows", lambda r, s, d: (r.header["calibration"]["rows"][0], r.header["calibration"]["rows"][-1])),
         ("{} rows took {} the time of one row, {} {} and {} {}",
          lambda r, s, d: (8, r.cost(8), 16, r.cost(16), 64, r.cost(64))),
-        ("So the step is a plain one: {} row, {} token.", lambda r, s, d: (s["rows"], len(s["emitted"]))),
-        ('The next-next token "{}" stood at rank {} of the last logits.', lambda r, s, d: (wanted(r, s), next_next(s)[1])),
+        ("So this is a plain step: {} row, {} token.", lambda r, s, d: (s["rows"], len(s["emitted"]))),
+        ('The next-next token "{}" was at rank {} of the last logits.', lambda r, s, d: (wanted(r, s), next_next(s)[1])),
         ('The reason is "{}".', lambda r, s, d: label(s)),
         ("The second line repeats the first", lambda r, s, d: r.text(r.output[:s["output_pos"]]).count("\n") == 1),
         ("the tree has {} rows, and all {} drafts are accepted", lambda r, s, d: (s["rows"], len(accepted(s)))),
@@ -176,7 +176,7 @@ CLAIMS = {
         ("{} rows take {} the time of one row there", lambda r, s, d: (64, r.cost(64))),
         ("The demo sizing verified {} row in its first step, this run verifies {}. All {} drafts are rejected.",
          lambda r, s, d: not accepted(s) and (d["sizing"].steps[0]["rows"], s["rows"], s["rows"] - 1)),
-        ('The guess "{}", at rank {} of the last logits, is accepted. In the demo sizing it stood at rank {} and got no row: on a CPU it '
+        ('The guess "{}", at rank {} of the last logits, is accepted. In the demo sizing it was at rank {} and got no row: on a CPU it '
          'was "{}".',
          lambda r, s, d: (lambda t: (wanted(r, s), next_next(s)[1], next_next(t)[1], label(t)))
          (d["sizing"].at(s["output_pos"]))),
@@ -220,17 +220,17 @@ CLAIMS = {
     ],
     "lossy": [
         ('The rule "{}" accepts', lambda r, s, d: r.header["acceptance"].split(":")[0]),
-        ('"{}" stands, to which the model gave p {}. Its own choice was "{}" with p {}.',
+        ('"{}": it was accepted, although the target gave it p {}. The target\'s own choice was "{}" with p {}.',
          lambda r, s, d: (lambda n: (r.word(n["token"]), p(n), r.word(s["nodes"][n["parent"]]["target"]),
                                        f"{s['nodes'][n['parent']]['target_p']:.2f}"))(loose(s)[0])),
-        ("A long path: {} drafts accepted at once.", lambda r, s, d: len(accepted(s))),
-        ("The gain: {} tokens a second (MAT {}), and {} (MAT {}) of the exact run, the second lane.",
+        ("A long path: {} drafts accepted in this step.", lambda r, s, d: len(accepted(s))),
+        ("Gain: {} tokens per second (MAT {}); the exact run, the second lane, has {} (MAT {}).",
          lambda r, s, d: r.rival.header["acceptance"] == "exact" and r.rival.header["method"] == r.header["method"]
          and speed(r) > 1.4 * speed(r.rival) and (f"{speed(r):.0f}", r.mat(), f"{speed(r.rival):.0f}", r.rival.mat())),
-        ('the texts differ from token {} on, {} tokens are not the model\'s choice, and "{}" stands there {} times, in the exact text {} times',
+        ('the texts differ from token {} on, {} tokens are not the target\'s choice, and "{}" occurs {} times (exact text: {})',
          lambda r, s, d: (part(r, r.rival), sum(len(loose(x)) for x in r.steps), "It can be used to support various purposes",
                             *(x.text().count("It can be used to support various purposes") for x in (r, r.rival)))),
-        ("The drafts are the sentence that was just written, and the rule lets it come again.",
+        ("The drafts repeat an earlier sentence, and the rule accepts the repetition.",
          lambda r, s, d: len(loose(s)) > 0 and {n["source"] for n in accepted(s)} == {"retrieved"}
          and r.text(s["emitted"][1:]) in r.text([t for x in r.steps[:s["index"]] for t in x["emitted"]])),
     ],
@@ -239,7 +239,7 @@ CLAIMS = {
         ("All drafts were rejected.", lambda r, s, d: s["rows"] > 1 and not accepted(s)),
     ],
     "prose": [
-        ("Every step verifies {} rows all the same.", lambda r, s, d: rows(r, s)),
+        ("Every step still verifies {} rows.", lambda r, s, d: rows(r, s)),
         ("All {} drafts are rejected. The text began with this step",
          lambda r, s, d: s["index"] == 0 and not accepted(s) and s["rows"] - 1),
         ('after "{}" comes "{}", which was rank {} of the logits that predicted "{}"',
@@ -255,16 +255,16 @@ CLAIMS = {
     ],
     "one-forward": [
         ("This run verifies {} rows in every step, the root included.", lambda r, s, d: rows(r, s)),
-        ("Watch three things: what a row sees, where it stands, and what it costs.", lambda r, s, d: True),
-        ('"{}" and "{}" are both judged behind "{}", each as if the other were not there.',
+        ("Watch three things: the attention mask, the position and the cost of a row.", lambda r, s, d: True),
+        ('"{}" and "{}" are both verified after "{}", each as if the other did not exist.',
          lambda r, s, d: (lambda c: c[1]["state"] == "rejected" and (r.word(accepted(s)[0]["token"]), r.word(c[1]["token"]), root(r, s)))
          (s["nodes"])),
-        ("{} rows claim place {} here. The target chose \"{}\", so that row and the row behind it are kept, and the other {} drafts",
+        ("Here {} rows have position {}. The target chose \"{}\", so that row and the row after it are kept, and the other {} drafts",
          lambda r, s, d: s["nodes"][s["path"][1]]["depth"] == 1 and len(accepted(s)) == 2
          and (sum(n["depth"] == 1 for n in s["nodes"]), s["context_len"] + 1, wanted(r, s), s["rows"] - 3)),
         ("so {} rows cost {} of one row here, not {} times as much",
          lambda r, s, d: (s["rows"], r.cost(s["rows"]), s["rows"])),
-        ("This step emitted {} tokens and took {} of what plain decoding takes for them.",
+        ("This step emitted {} tokens and took {} of the time that plain decoding takes for them.",
          lambda r, s, d: (len(s["emitted"]), f"{took(s):.2f}")),
         ("These {} tokens take {} steps without drafts, {} with {} rows, {} with {} rows and {} with {} rows.",
          lambda r, s, d: all_of(x.output == r.output for x in r.more.values())
@@ -273,7 +273,7 @@ CLAIMS = {
          lambda r, s, d: (f"{seconds(r.more['4']):.2f}", 4, f"{seconds(r):.2f}", 16, f"{seconds(r.more['64']):.2f}", 64)),
     ],
     "same-seed": [
-        ("follows from the seed, here {}, and from the place alone", lambda r, s, d: r.header["seed"]),
+        ("depends only on the seed (here {}) and the position", lambda r, s, d: r.header["seed"]),
         ('The target drew "{}" after "{}", and "{}" was drafted, so it is accepted.',
          lambda r, s, d: (lambda t: (t, root(r, s), t))(r.word(accepted(s)[0]["token"]))),
         ('After "{}" the most probable token was "{}", but the target drew "{}" with p {}.',
@@ -286,27 +286,27 @@ CLAIMS = {
     ],
     "code": [
         ("The prompt asks for two classes that look alike.", lambda r, s, d: all_of(f"class {x}" in r.text() for x in ("Dog", "Cat"))),
-        ("A long run of code was right in one go.", lambda r, s, d: len(accepted(s)) >= 6),
-        ("Rejected.", lambda r, s, d: not accepted(s)),
+        ("One step accepted a long run of code.", lambda r, s, d: len(accepted(s)) >= 6),
+        ("All drafts were rejected.", lambda r, s, d: not accepted(s)),
     ],
     "copy": [
-        ('Their source, "{}@{}", means: the last {} tokens stood just before position {}, so what follows there was drafted.',
+        ('Their source "{}@{}" means that the last {} tokens also end just before position {}.',
          lambda r, s, d: (lambda n: n["source"] == "retrieved" and (n["match_n"], n["match_pos"], n["match_n"], n["match_pos"]))
          (accepted(s)[0])),
-        ("Five or more tokens in one run of the model.", lambda r, s, d: len(s["emitted"]) >= 5),
-        ('The drafts go on with the next sentence, but the model ends its text after "{}".',
+        ("Five or more tokens in one forward of the target.", lambda r, s, d: len(s["emitted"]) >= 5),
+        ('The drafts continue with the next sentence, but the target ends the answer after "{}".',
          lambda r, s, d: (lambda end: end["finish"] == "eos" and len(end["emitted"]) == 1 and s["rows"] - 1 > len(accepted(s))
                             and r.text(s["emitted"][-2:]).strip())(r.steps[s["index"] + 1])),
-        ("Most drafts came from the prompt itself", lambda r, s, d: 2 * r.accepted("retrieved") > r.accepted()),
+        ("Most accepted drafts were copied from the prompt", lambda r, s, d: 2 * r.accepted("retrieved") > r.accepted()),
     ],
     "race": [
-        ("No draft looked good enough: a plain step.", lambda r, s, d: s["rows"] == 1),
+        ("No draft was likely enough, so this is a plain step.", lambda r, s, d: s["rows"] == 1),
         ("at least one and a half times as fast as plain decoding of its tokens", lambda r, s, d: took(s) < 1 / 1.5),
-        ("{} tokens took plain decoding {} s and this run {} s.",
+        ("for {} tokens plain decoding took {} s and this run {} s.",
          lambda r, s, d: r.output == r.rival.output and (len(r.output), f"{seconds(r.rival):.2f}", f"{seconds(r):.2f}")),
     ],
     "quiz": [
-        ("A draft was wrong in the step before. The root is what the target chose there instead.",
+        ("A draft was rejected in the previous step. The root is the token that the target chose there.",
          lambda r, s, d: s["corrected"] and r.steps[s["index"] - 1]["nodes"][r.steps[s["index"] - 1]["path"][-1]]["target"] == s["root"]),
     ],
     "slower": [
@@ -314,8 +314,8 @@ CLAIMS = {
         ("On the GPU of the demo next-next they took {} the time of one row", lambda r, s, d: d["next-next"].cost(64)),
         ("what {} rows cost, as a multiple of one row, on the machine of the recording.", lambda r, s, d: r.header["calibration"]["rows"][-1]),
         ("This step took more than twice as long as plain decoding of its tokens.", lambda r, s, d: took(s) > 2),
-        ("some are accepted, MAT is above 1.", lambda r, s, d: r.accepted() > 0),
-        ("But verifying sixty rows to gain two tokens is a bad bargain here.", lambda r, s, d: s["rows"] > 60 and len(accepted(s)) == 2),
+        ("some are accepted, and MAT is above 1.", lambda r, s, d: r.accepted() > 0),
+        ("But verifying sixty rows to gain two tokens costs too much here.", lambda r, s, d: s["rows"] > 60 and len(accepted(s)) == 2),
     ],
 }
 

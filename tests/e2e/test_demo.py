@@ -52,7 +52,7 @@ class Demo(unittest.TestCase):
             s.wait("There is no demo 'nonsense' in the list.", "Number or name (Enter: 1")
             s.type("2")
             s.keys("Enter")
-            s.wait("Demo: A whole tree fits one forward", "1 of 5, Enter goes on")
+            s.wait("Demo: A whole tree fits one forward", "1 of 5, Enter: next")
             s.keys("Q")
             s.wait("Number or name (Enter: 3, next-next; q: none):")
             s.keys("Enter")
@@ -65,23 +65,23 @@ class Demo(unittest.TestCase):
 
     def test_notes_are_counted_and_one_goes_back(self):
         with Screen("demo", "one-forward", cols=120, rows=36, env={"LOGITSPEC_LIB": "/nowhere"}) as s:
-            s.wait("1 of 5, Enter goes on", "Watch three things", absent=("Backspace back",))
+            s.wait("1 of 5, Enter: next", "Watch three things", absent=("Backspace back",))
             s.keys("Enter")
-            s.wait("2 of 5, Enter goes on, Backspace back", "step 6 ")
+            s.wait("2 of 5, Enter: next, Backspace back", "step 6 ")
             s.keys("Enter")
-            s.wait("3 of 5, Enter goes on", "step 7 ")
+            s.wait("3 of 5, Enter: next", "step 7 ")
             s.keys("BSpace")
-            s.wait("2 of 5, Enter goes on", "The mask (press m", "step 6, 1 behind")
+            s.wait("2 of 5, Enter: next", "The mask (press m", "step 6, 1 behind")
             s.keys("BSpace")
-            s.wait("1 of 5, Enter goes on", "Watch three things")
+            s.wait("1 of 5, Enter: next", "Watch three things")
             s.keys("BSpace", "Enter", "Enter")  # there is none before the first; read notes come again, at their steps
-            s.wait("3 of 5, Enter goes on", "The position:", "step 7 ")
+            s.wait("3 of 5, Enter: next", "The position:", "step 7 ")
             s.keys("Enter")
-            s.wait("4 of 5, Enter goes on", "The cost:")
+            s.wait("4 of 5, Enter: next", "The cost:")
             s.keys("Enter")
-            s.wait("5 of 5, Enter goes on", "These 60 tokens take 60 steps")
+            s.wait("5 of 5, Enter: next", "These 60 tokens take 60 steps")
             s.keys("Enter")
-            s.wait("5 of 5, Backspace back", absent=("Enter goes on",))
+            s.wait("5 of 5, Backspace back", absent=("Enter: next",))
             s.keys("Q")
             s.wait("exit=0")
 
@@ -101,9 +101,9 @@ class Demo(unittest.TestCase):
 
     def test_on_the_screen(self):
         with Screen("demo", "race", cols=120, rows=36, env={"LOGITSPEC_LIB": "/nowhere"}) as s:
-            s.wait("Demo: A race", "Nothing is forced here", "Enter goes on", "REPLAY PAUSED AT A NOTE")
+            s.wait("Demo: A race", "The number of rows is not fixed", "Enter: next", "REPLAY PAUSED AT A NOTE")
             s.keys("Enter")
-            s.wait("one and a half times as fast", "Enter goes on")
+            s.wait("one and a half times as fast", "Enter: next")
             s.keys("Space")
             s.wait("Both lanes run on the same clock", "against ar ", "the same, 86 of 86 tokens")
             s.keys("Enter", "[")
@@ -111,9 +111,9 @@ class Demo(unittest.TestCase):
             s.keys("q", "q", "q", "q")
             s.wait("exit=0")
         with Screen("demo", "first-step", cols=80, rows=24, env={"LOGITSPEC_LIB": "/nowhere"}) as s:
-            s.wait("One step, from the inside", "Enter goes on")
+            s.wait("One step, from the inside", "Enter: next")
             s.keys("Enter")
-            s.wait("emitted in any case")
+            s.wait("last logits, best first")
             s.keys("Q")
             s.wait("exit=0")
 
@@ -125,7 +125,7 @@ class Demo(unittest.TestCase):
             s.keys("q")
             s.wait("READY", "Type a prompt and press Enter")
             s.keys("1", "Enter")
-            s.wait("Tour 1 of 3: One step", "Enter goes on")
+            s.wait("Tour 1 of 3: One step", "Enter: next")
             s.keys("Enter", "G")
             for _ in range(300):  # its notes
                 if "the next stop" in s.text():
